@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_BYTES 512
+
+static _Thread_local char text[TEXT_BYTES];
+
+/* The arguments may point into `text` itself, so the line is made aside. */
+static void text_set(const char *fmt, va_list ap)
+{
+	char line[TEXT_BYTES];
+
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	memcpy(text, line, sizeof(text));
+}
+
+/* Cut at the end of the buffer, without snprintf's warning that it may happen. */
+static void text_append(char *dst, const char *src)
+{
+	size_t len = strlen(dst), more = strnlen(src, TEXT_BYTES - 1 - len);
+
+	memcpy(dst + len, src, more);
+	dst[len + more] = '\0';
+}
+
+int err_set(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_set(fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+int err_errno(int err, const char *fmt, ...)
+{
+	const char *desc = strerrordesc_np(-err);
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_set(fmt, ap);
+	va_end(ap);
+	text_append(text, ": ");
+	text_append(text, desc ? desc : "unknown error");
+	return err;
+}
+
+int err_prefix(int err, const char *fmt, ...)
+{
+	char line[TEXT_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	text_append(line, ": ");
+	text_append(line, text);
+	memcpy(text, line, sizeof(text));
+	return err;
+}
+
+const char *err_text(void)
+{
+	return text;
+}
+
+void err_clear(void)
+{
+	text[0] = '\0';
+}

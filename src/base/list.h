@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Intrusive doubly linked list.  The head is a node of its own; an unlinked node points
+ * at itself, so removing it twice does no harm.  Not thread-safe. */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+	struct list *next, *prev;
+};
+
+/* The structure of `type` whose `member` is at `ptr`. */
+#define container_of(ptr, type, member)                                              \
+	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+#define LIST_INIT(name) { &(name), &(name) }
+
+static inline void list_init(struct list *node)
+{
+	node->next = node->prev = node;
+}
+
+static inline bool list_empty(const struct list *head)
+{
+	return head->next == head;
+}
+
+static inline void list_append(struct list *head, struct list *node)
+{
+	node->prev = head->prev;
+	node->next = head;
+	head->prev->next = node;
+	head->prev = node;
+}
+
+static inline void list_remove(struct list *node)
+{
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	list_init(node);
+}
+
+/* Move everything from `from` to the end of `head`. */
+static inline void list_splice(struct list *head, struct list *from)
+{
+	if (list_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	list_init(from);
+}
+
+#define list_first(head, type, member)                                               \
+	(list_empty(head) ? NULL : container_of((head)->next, type, member))
+
+#define list_for_each(node, head)                                                    \
+	for (struct list *node = (head)->next; node != (head); node = node->next)
+
+/* `node` may be removed and freed in the body. */
+#define list_for_each_safe(node, head)                                               \
+	for (struct list *node = (head)->next, *node##_next = node->next; node != (head); \
+	     node = node##_next, node##_next = node->next)
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINE_BYTES 1024
+
+static log_sink *sink = log_stderr;
+static atomic_int max_level = LOG_INFO;
+
+void log_set_sink(log_sink *new_sink)
+{
+	sink = new_sink ? new_sink : log_stderr;
+}
+
+void log_set_level(int level)
+{
+	atomic_store_explicit(&max_level, level, memory_order_relaxed);
+}
+
+bool log_enabled(int level)
+{
+	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
+}
+
+static void field_string(FILE *out, const char *name, const char *value)
+{
+	if (value)
+		(void)fprintf(out, " %s=%s", name, value);
+}
+
+void log_stderr(int level, const char *event, const struct log_ctx *ctx, const char *text)
+{
+	char line[2 * LINE_BYTES];
+	FILE *out = fmemopen(line, sizeof(line), "w");
+
+	if (!out)
+		return;
+	(void)fprintf(out, "%s%s: %s", level <= LOG_ERR ? "error " : "", event, text);
+	if (ctx) {
+		if (ctx->session)
+			(void)fprintf(out, " session=%" PRIu64, ctx->session);
+		if (ctx->lease)
+			(void)fprintf(out, " lease=%" PRIu64, ctx->lease);
+		field_string(out, "pool", ctx->pool);
+		field_string(out, "device", ctx->device);
+		field_string(out, "peer", ctx->peer);
+		field_string(out, "tenant", ctx->tenant);
+	}
+	(void)fclose(out);
+	line[sizeof(line) - 1] = '\0';
+	/* one write, so that lines of several threads do not mix */
+	(void)fprintf(stderr, "%s\n", line);
+}
+
+void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,
+	       ...)
+{
+	char text[LINE_BYTES];
+	va_list ap;
+
+	if (!log_enabled(level))
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	sink(level, event, ctx, text);
+}

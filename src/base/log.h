@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Log lines with a stable event name and fields.  Where they go is a sink: stderr by
+ * default, the daemon may set the journal's.  Threads: log_event [any]; the setters before
+ * threads start (the level also later). */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <syslog.h>
+
+/* What a line is about; 0 or NULL: not about such a thing. */
+struct log_ctx {
+	uint64_t session;
+	uint64_t lease;
+	const char *pool;
+	const char *device;
+	const char *peer; /* address:port */
+	const char *tenant;
+};
+
+/* One line.  `event` is a stable lower-case name with dashes; `text` is one line. */
+typedef void log_sink(int level, const char *event, const struct log_ctx *ctx,
+		      const char *text);
+
+void log_set_sink(log_sink *sink); /* NULL: stderr */
+void log_set_level(int level);     /* LOG_ERR ... LOG_DEBUG; more detail is dropped */
+bool log_enabled(int level);
+
+/* The sink for stderr: "event: text [session=1 lease=2]". */
+log_sink log_stderr;
+
+/* Write a line.  ctx may be NULL. */
+void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,
+	       ...) __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages from any thread to one: an intrusive queue and a descriptor that wakes the
+ * receiver's loop.  Messages are owned by whoever holds them. */
+#ifndef BASE_MAILBOX_H
+#define BASE_MAILBOX_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+
+struct mailbox {
+	pthread_mutex_t lock;
+	struct list messages;
+	int fd; /* eventfd */
+};
+
+/* -EMFILE, -ENFILE, -ENOMEM with text. */
+int mailbox_init(struct mailbox *box);
+/* Messages still inside are the caller's to take first. */
+void mailbox_destroy(struct mailbox *box);
+
+/* Put a message in and wake the receiver.  [any] */
+void mailbox_post(struct mailbox *box, struct list *message);
+/* Move all messages to the end of `to` and rearm the descriptor.  [receiver] */
+void mailbox_take(struct mailbox *box, struct list *to);
+/* Polls readable while messages wait.  [any] */
+int mailbox_fd(const struct mailbox *box);
+
+#endif

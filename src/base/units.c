@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/units.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+static const struct unit byte_units[] = {
+	{ "", 1 },
+	{ "B", 1 },
+	{ "K", UINT64_C(1) << 10 },
+	{ "KiB", UINT64_C(1) << 10 },
+	{ "M", UINT64_C(1) << 20 },
+	{ "MiB", UINT64_C(1) << 20 },
+	{ "G", UINT64_C(1) << 30 },
+	{ "GiB", UINT64_C(1) << 30 },
+	{ "T", UINT64_C(1) << 40 },
+	{ "TiB", UINT64_C(1) << 40 },
+	{ NULL, 0 },
+};
+
+static const struct unit time_units[] = {
+	{ "ms", 1 },
+	{ "s", 1000 },
+	{ "min", UINT64_C(60) * 1000 },
+	{ "h", UINT64_C(3600) * 1000 },
+	{ "d", UINT64_C(86400) * 1000 },
+	{ NULL, 0 },
+};
+
+static int number_parse(const char *text, uint64_t *ret_value, const char **ret_rest)
+{
+	char *end;
+	unsigned long long value;
+
+	/* strtoull takes signs and leading space, people do not mean them */
+	if (!isdigit((unsigned char)text[0]))
+		return err_set(-EINVAL, "'%s' is not a number", text);
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno)
+		return err_set(-ERANGE, "'%s' is too large", text);
+	*ret_value = value;
+	*ret_rest = end;
+	return 0;
+}
+
+static int scaled_parse(const char *text, const struct unit *units, const char *hint,
+			uint64_t *ret_value)
+{
+	const char *rest;
+	uint64_t value;
+	int err = number_parse(text, &value, &rest);
+
+	if (err)
+		return err;
+	while (*rest == ' ')
+		rest++;
+	for (; units->name; units++) {
+		if (strcmp(rest, units->name) != 0)
+			continue;
+		if (__builtin_mul_overflow(value, units->factor, &value))
+			return err_set(-ERANGE, "'%s' is too large", text);
+		*ret_value = value;
+		return 0;
+	}
+	return err_set(-EINVAL, "'%s' has no unit known here: %s", text, hint);
+}
+
+int units_parse_bytes(const char *text, uint64_t *ret_bytes)
+{
+	return scaled_parse(text, byte_units, "use K, M, G or T (powers of 1024)",
+			    ret_bytes);
+}
+
+int units_parse_ms(const char *text, uint64_t *ret_ms)
+{
+	if (strcmp(text, "0") == 0) {
+		*ret_ms = 0;
+		return 0;
+	}
+	return scaled_parse(text, time_units, "use ms, s, min, h or d", ret_ms);
+}
+
+int units_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value)
+{
+	const char *rest;
+	uint64_t value;
+	int err = number_parse(text, &value, &rest);
+
+	if (err)
+		return err;
+	if (*rest)
+		return err_set(-EINVAL, "'%s' is not a number", text);
+	if (value < min || value > max)
+		return err_set(-ERANGE, "%s is not from %" PRIu64 " to %" PRIu64, text,
+			       min, max);
+	*ret_value = value;
+	return 0;
+}
+
+const char *units_format_bytes(uint64_t bytes, char *buf, size_t buf_bytes)
+{
+	static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	size_t i = 0;
+	double value = (double)bytes;
+
+	while (value >= 1024 && i + 1 < sizeof(names) / sizeof(names[0])) {
+		value /= 1024;
+		i++;
+	}
+	/* whole values without a fraction, others with one digit */
+	(void)snprintf(buf, buf_bytes, value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s",
+		       value, names[i]);
+	return buf;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sizes and durations as people write them.  Threads: [any]. */
+#ifndef BASE_UNITS_H
+#define BASE_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* "4096", "64K", "2M", "1G", "1T", also "KiB" ...: powers of 1024.  -EINVAL with text;
+ * -ERANGE when it does not fit. */
+int units_parse_bytes(const char *text, uint64_t *ret_bytes);
+
+/* "250ms", "2s", "5min", "1h", "7d"; a bare number is refused unless it is 0.
+ * -EINVAL, -ERANGE with text. */
+int units_parse_ms(const char *text, uint64_t *ret_ms);
+
+/* Plain decimal number from min to max.  -EINVAL, -ERANGE with text. */
+int units_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value);
+
+/* "1.5 GiB" into buf; returns buf. */
+const char *units_format_bytes(uint64_t bytes, char *buf, size_t buf_bytes);
+
+#endif
