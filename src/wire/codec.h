@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames to structures and back.  Pure functions, no I/O.  Threads: [any]. */
+#ifndef WIRE_CODEC_H
+#define WIRE_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/msg.h"
+
+/* Encode a message as a frame into buf.  Returns the frame's length, or
+ *   -EMSGSIZE  the frame does not fit buf or WIRE_FRAME_MAX
+ *   -EINVAL    a list or string is longer than its limit, or the type is unknown */
+int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes);
+
+/* Look at the first bytes of a stream: the length of the frame that starts there, 0 when
+ * there are too few bytes to tell, or
+ *   -EPROTO    no frame can have this length (text says which) */
+int wire_frame_bytes(const uint8_t *buf, size_t bytes);
+
+/* Decode exactly one frame of `bytes` bytes.  *ret_msg is untouched on failure.
+ *   -EPROTO    truncated, trailing bytes, unknown type, a limit exceeded, a control
+ *              character in a string; the text names message and field */
+int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *ret_msg);
+
+#endif

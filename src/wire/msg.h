@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control protocol: every message, its fields, their limits, and the protocol version
+ * that brought it.  Structures, encoder, decoder, names and the manual page follow this
+ * table.  A field is only ever added together with a new version.
+ *
+ * A frame is a header of WIRE_HEADER_BYTES and a body, all little-endian:
+ *
+ *   u32 bytes     of the whole frame, header included
+ *   u16 type      a message's number
+ *   u16 zero
+ *   u64 id        of a request, chosen by the client, rising; a reply repeats it;
+ *                 0 in events
+ *
+ * In a body STR is u16 length and bytes without control characters, LIST is u16 count and
+ * items.  A request is answered by the reply named like it, by OK, or by ERROR. */
+#ifndef WIRE_MSG_H
+#define WIRE_MSG_H
+
+#include <stdint.h>
+
+#define WIRE_MAGIC UINT32_C(0x6d656d72) /* "rmem" on the wire */
+#define WIRE_VERSION_MIN 1
+#define WIRE_VERSION_MAX 1
+#define WIRE_HEADER_BYTES 16
+#define WIRE_FRAME_MAX 65536
+
+#define WIRE_TOKEN_BYTES 16
+#define WIRE_NAME_MAX 255
+#define WIRE_LABEL_MAX 64
+#define WIRE_ENDPOINTS_MAX 8
+#define WIRE_SEGMENTS_MAX 64
+#define WIRE_KEYS_MAX (WIRE_SEGMENTS_MAX * WIRE_ENDPOINTS_MAX)
+#define WIRE_ENTRIES_MAX 64
+
+/* Values of fields. */
+enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS = 2 };
+#define WIRE_RIGHT_READ 1u
+#define WIRE_RIGHT_WRITE 2u
+#define WIRE_RENAME_REPLACE 1u
+/* endpoint.flags: the device reports refused writes as done (iWARP); the client confirms
+ * each write with a read on the same channel */
+#define WIRE_ENDPOINT_CONFIRM 1u
+enum wire_reason {
+	WIRE_REASON_FREED = 1,    /* another session freed or replaced it */
+	WIRE_REASON_EXPIRED = 2,  /* its time to live is over */
+	WIRE_REASON_REVOKED = 3,  /* the administrator took it */
+	WIRE_REASON_SHUTDOWN = 4, /* the server stops */
+	WIRE_REASON_FENCED = 5,   /* no sign of life in time */
+	WIRE_REASON_TRIMMED = 6,  /* the lease became shorter */
+};
+
+/* Items of lists: name, fields. */
+#define WIRE_FIELDS_endpoint(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
+	U8(fabric)                                                                   \
+	U8(family) /* 4 or 6 */                                                      \
+	RAW(address, 16)                                                             \
+	U16(port)                                                                    \
+	I32(node) /* NUMA node, -1 unknown */                                        \
+	U32(flags)                                                                   \
+	STR(device, WIRE_LABEL_MAX)
+
+#define WIRE_FIELDS_segment(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
+	U64(bytes) /* that the lease uses of it */                                   \
+	I32(node)                                                                    \
+	U64(page_bytes)
+
+/* One segment made reachable through one endpoint. */
+#define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST)                      \
+	U8(segment)                                                                  \
+	U8(endpoint)                                                                 \
+	U64(addr)                                                                    \
+	U64(rkey)
+
+#define WIRE_FIELDS_entry(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
+	U64(lease)                                                                   \
+	U64(bytes)                                                                   \
+	U64(age_ms)                                                                  \
+	U64(ttl_ms) /* left; 0: for ever */                                          \
+	U32(sessions)                                                                \
+	U32(segments)                                                                \
+	STR(name, WIRE_NAME_MAX)
+
+/* Messages: fields. */
+#define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
+	U32(magic)                                                                   \
+	U16(version_min)                                                             \
+	U16(version_max)                                                             \
+	U32(capabilities) /* none yet: 0 */                                          \
+	U8(fabric)                                                                   \
+	STR(tenant, WIRE_LABEL_MAX)                                                  \
+	STR(client, WIRE_LABEL_MAX)                                                  \
+	U64(resume) /* session to resume, 0: a new one */                            \
+	RAW(token, WIRE_TOKEN_BYTES) /* of that session */
+
+#define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
+	U16(version)                                                                 \
+	U32(capabilities)                                                            \
+	U64(session)                                                                 \
+	RAW(token, WIRE_TOKEN_BYTES) /* the session's secret, for channels too */    \
+	U8(resumed)                                                                  \
+	U32(heartbeat_ms)                                                            \
+	U32(fence_ms)                                                                \
+	U32(grace_ms)                                                                \
+	U32(channels_max)                                                            \
+	U64(lease_bytes_max)                                                         \
+	STR(server, WIRE_LABEL_MAX)                                                  \
+	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)
+
+#define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
+#define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
+#define WIRE_FIELDS_close_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
+
+#define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
+	U64(bytes)                                                                   \
+	U64(align)                                                                   \
+	I32(node)                                                                    \
+	U64(ttl_ms)                                                                  \
+	STR(name, WIRE_NAME_MAX)
+
+/* The answer to allocate, attach and resize.  Keys are for the endpoints through which the
+ * session has, or had, a channel. */
+#define WIRE_FIELDS_lease(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
+	U64(lease)                                                                   \
+	U32(generation) /* rises when segments or keys change */                     \
+	U8(rights)                                                                   \
+	U64(bytes)                                                                   \
+	U64(ttl_ms)                                                                  \
+	STR(name, WIRE_NAME_MAX)                                                     \
+	LIST(segments, segment, WIRE_SEGMENTS_MAX)                                   \
+	LIST(keys, key, WIRE_KEYS_MAX)
+
+#define WIRE_FIELDS_free(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
+/* By name, or by id what the session has attached already: the keys anew. */
+#define WIRE_FIELDS_attach(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
+	U64(lease)                                                                   \
+	U8(rights)                                                                   \
+	STR(name, WIRE_NAME_MAX)
+#define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
+#define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
+	U64(lease)                                                                   \
+	U64(ttl_ms)
+#define WIRE_FIELDS_rename(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
+	U64(lease)                                                                   \
+	U32(flags)                                                                   \
+	STR(name, WIRE_NAME_MAX)
+#define WIRE_FIELDS_resize(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
+	U64(lease)                                                                   \
+	U64(bytes)
+#define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST) STR(name, WIRE_NAME_MAX)
+#define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST) STR(name, WIRE_NAME_MAX)
+#define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST)                     \
+	U64(after) /* a lease id: go on behind it */                                 \
+	STR(prefix, WIRE_NAME_MAX)
+/* The answer to stat (one entry) and list; more: ask again after the last entry. */
+#define WIRE_FIELDS_entries(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
+	U8(more)                                                                     \
+	LIST(entries, entry, WIRE_ENTRIES_MAX)
+#define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST)
+#define WIRE_FIELDS_bye(U8, U16, U32, U64, I32, STR, RAW, LIST)
+
+#define WIRE_FIELDS_error(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
+	U32(code) /* errno as in Linux's asm-generic/errno.h, positive */            \
+	STR(text, WIRE_NAME_MAX)
+#define WIRE_FIELDS_ok(U8, U16, U32, U64, I32, STR, RAW, LIST)
+
+#define WIRE_FIELDS_revoked(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
+	U64(lease)                                                                   \
+	U8(reason)
+#define WIRE_FIELDS_changed(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
+	U64(lease)                                                                   \
+	U8(reason)
+#define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(deadline_ms)
+#define WIRE_FIELDS_closing(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(reason)
+
+#define WIRE_ITEMS(I) I(endpoint) I(segment) I(key) I(entry)
+
+/* M(name, number, since version, what it does) */
+#define WIRE_REQUESTS(M)                                                             \
+	M(hello, 0x01, 1, "open or resume a session; first on a connection")         \
+	M(open_channel, 0x02, 1, "ask for a data connection through an endpoint")    \
+	M(close_channel, 0x03, 1, "the data connection is not used any more")        \
+	M(allocate, 0x04, 1, "borrow memory")                                        \
+	M(free, 0x05, 1, "end a lease")                                              \
+	M(attach, 0x06, 1, "make a lease reachable for this session")                \
+	M(detach, 0x07, 1, "give a lease up in this session")                        \
+	M(renew, 0x08, 1, "start a lease's time to live anew")                       \
+	M(rename, 0x09, 1, "name a lease")                                           \
+	M(resize, 0x0a, 1, "make a lease longer or shorter")                         \
+	M(remove, 0x0b, 1, "end a lease by its name")                                \
+	M(stat, 0x0c, 1, "describe a named lease")                                   \
+	M(list, 0x0d, 1, "describe the tenant's named leases")                       \
+	M(ping, 0x0e, 1, "sign of life; renews the session")                         \
+	M(bye, 0x0f, 1, "end the session")
+#define WIRE_REPLIES(M)                                                              \
+	M(error, 0x40, 1, "the request failed")                                      \
+	M(ok, 0x41, 1, "the request is done")                                        \
+	M(welcome, 0x42, 1, "answers hello")                                         \
+	M(channel, 0x43, 1, "answers open_channel")                                  \
+	M(lease, 0x44, 1, "answers allocate, attach and resize")                     \
+	M(entries, 0x45, 1, "answers stat and list")
+#define WIRE_EVENTS(M)                                                               \
+	M(revoked, 0x80, 1, "a lease has ended")                                     \
+	M(changed, 0x81, 1, "a lease's segments changed: attach it again by id")     \
+	M(draining, 0x82, 1, "the server will stop; move what matters")              \
+	M(closing, 0x83, 1, "the server ends the session")
+#define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
+
+/* Structures. */
+#define WIRE_C_U8(name) uint8_t name;
+#define WIRE_C_U16(name) uint16_t name;
+#define WIRE_C_U32(name) uint32_t name;
+#define WIRE_C_U64(name) uint64_t name;
+#define WIRE_C_I32(name) int32_t name;
+#define WIRE_C_STR(name, max) char name[(max) + 1];
+#define WIRE_C_RAW(name, n) uint8_t name[n];
+#define WIRE_C_LIST(name, item, max)                                                 \
+	uint16_t n_##name;                                                           \
+	struct wire_##item name[max];
+#define WIRE_STRUCT(type)                                                            \
+	struct wire_##type {                                                         \
+		WIRE_FIELDS_##type(WIRE_C_U8, WIRE_C_U16, WIRE_C_U32, WIRE_C_U64,    \
+				   WIRE_C_I32, WIRE_C_STR, WIRE_C_RAW, WIRE_C_LIST)  \
+	};
+#define WIRE_MESSAGE_STRUCT(name, number, since, text) WIRE_STRUCT(name)
+
+WIRE_ITEMS(WIRE_STRUCT)
+WIRE_MESSAGES(WIRE_MESSAGE_STRUCT)
+
+#define WIRE_ENUM(name, number, since, text) WIRE_TYPE_##name = (number),
+enum wire_type { WIRE_MESSAGES(WIRE_ENUM) };
+
+struct wire_msg {
+	enum wire_type type;
+	uint64_t id;
+#define WIRE_MEMBER(name, number, since, text) struct wire_##name name;
+	union {
+		WIRE_MESSAGES(WIRE_MEMBER)
+	};
+};
+
+/* A type's name, or NULL for a number that is none. */
+const char *wire_type_name(unsigned number);
+
+#endif
