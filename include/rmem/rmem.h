@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* librmem: borrow the memory of other hosts, read and write it with one-sided RDMA.
+ *
+ * A program opens a session with a memory server, takes or attaches leases, and moves
+ * bytes with synchronous calls or through queues.  Operations name (lease, offset);
+ * addresses, keys, segments and channels stay inside the library.  Where no RDMA device
+ * is at hand the same calls run over TCP; rmem_info() tells which one it is and why.
+ *
+ * Results.  Every call returns 0 or a count, or a negative errno value; rmem_error()
+ * then gives one line for the calling thread: which call, lease, server, device and
+ * completion status.  What the numbers mean everywhere in this library:
+ *
+ *   EINVAL      an argument is out of its range; the text names it
+ *   ENOMEM      this host lacks memory, or RLIMIT_MEMLOCK is too low to register it
+ *   EACCES      authentication failed, or the lease does not permit the operation
+ *   ENOENT      no lease of that name
+ *   EEXIST      the name is taken
+ *   ENOSPC      the server's pools cannot hold the request
+ *   EDQUOT      a limit of the tenant or session would be exceeded
+ *   ESTALE      the lease has ended: freed, revoked, expired, or its session was lost
+ *   EBUSY       operations are outstanding, or the object is in use
+ *   ETIMEDOUT   no answer in time; a write may or may not have been applied
+ *   ECONNRESET  the channel or the connection died; a write may or may not have been
+ *               applied
+ *   ECANCELED   rmem_cancel() or the end of the queue ended the operation
+ *   ENOTSUP     the fabric, device or server cannot do this; the text names it
+ *   EOVERFLOW   the queue is full: take completions first
+ *   EPROTO      the other side broke the protocol
+ *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening the connection
+ *
+ * Threads.  Tags in brackets: [any] any thread at any time, calls on one object are
+ * serialised inside; [owner] one thread at a time, no lock is taken. */
+#ifndef RMEM_H
+#define RMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Public symbols; everything else in the library is hidden. */
+#define RMEM_API __attribute__((visibility("default")))
+
+typedef struct rmem rmem;               /* a session with one server */
+typedef struct rmem_lease rmem_lease;   /* memory lent to this session */
+typedef struct rmem_queue rmem_queue;   /* where one thread submits and completes */
+typedef struct rmem_buffer rmem_buffer; /* local memory registered with the devices */
+
+#define RMEM_NAME_MAX 255     /* longest lease name, bytes without the terminator */
+#define RMEM_SEGMENTS_MAX 64  /* most segments of one lease */
+#define RMEM_CHANNELS_MAX 64  /* most channels of one queue */
+#define RMEM_DEPTH_MAX 4096   /* most operations outstanding in one queue */
+#define RMEM_DEFAULT_PORT 7460
+
+/* The error text of the last failed call in this thread; "" before the first.
+ * Valid until the next call of this library in the thread.  [any] */
+RMEM_API const char *rmem_error(void);
+
+/* The version of the library that runs, "MAJOR.MINOR.PATCH".  [any] */
+RMEM_API const char *rmem_version(void);
+
+/* ---- sessions ---- */
+
+enum rmem_fabric {
+	RMEM_FABRIC_AUTO = 0, /* RDMA where both hosts have it, else TCP */
+	RMEM_FABRIC_TCP = 1,
+	RMEM_FABRIC_RDMA = 2,
+};
+
+#define RMEM_NO_THREAD 1u /* the program drives the session: rmem_fd, rmem_process */
+
+/* Options beyond the URI.  Start from RMEM_OPTIONS_INIT; fields only ever get added. */
+struct rmem_options {
+	size_t size;         /* sizeof(struct rmem_options) */
+	unsigned flags;      /* RMEM_NO_THREAD */
+	unsigned timeout_ms; /* of set-up and control requests; 0: 10000 */
+	const char *tenant;  /* NULL: "default" */
+	const char *client;  /* how rmemctl shows this session; NULL: program and pid */
+};
+#define RMEM_OPTIONS_INIT { .size = sizeof(struct rmem_options) }
+
+/* Open a session.
+ *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N]; an IPv6 address in
+ *            brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per queue.
+ *   options  NULL for the defaults; not kept
+ * One service thread per process keeps all sessions alive unless RMEM_NO_THREAD.
+ * The caller owns *ret_session and ends it with rmem_close().
+ *   EINVAL  the URI or an option is malformed
+ *   EACCES  the server refuses the tenant
+ *   ENODEV  fabric=rdma and this host or the server has no RDMA device
+ *   ENOTSUP the server speaks no protocol version in common
+ *   EDQUOT  the server has as many sessions as it allows
+ *   or what connecting gave: ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT ...  [any] */
+RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
+		       rmem **ret_session);
+
+/* End the session: ephemeral leases are freed at once, named ones are detached, and the
+ * handles of leases, queues and buffers still open become invalid.  NULL: nothing.  [any,
+ * but nothing else may use the session any more] */
+RMEM_API void rmem_close(rmem *session);
+
+/* What a session got. Strings live as long as the session. */
+struct rmem_info {
+	size_t size;             /* in: sizeof(struct rmem_info) */
+	enum rmem_fabric fabric; /* RMEM_FABRIC_TCP or RMEM_FABRIC_RDMA */
+	const char *downgrade;   /* why "auto" fell to TCP; NULL when it did not */
+	const char *server;      /* address:port of the control connection */
+	const char *device;      /* local RDMA devices, comma separated; "" on TCP */
+	uint64_t session_id;
+	unsigned channels;       /* per queue */
+	unsigned heartbeat_ms;   /* how often a sign of life is sent */
+	unsigned fence_ms;       /* without one for so long the server fences */
+	unsigned grace_ms;       /* a fenced session keeps its leases for so long */
+	uint64_t resumes;        /* how often the session was lost and came back */
+};
+
+/* Fill *info.  EINVAL: info->size is unknown.  [any] */
+RMEM_API int rmem_info(rmem *session, struct rmem_info *info);
+
+/* Only with RMEM_NO_THREAD: a descriptor that polls readable when rmem_process() has
+ * work.  It also turns readable when a heartbeat is due.  It belongs to the session.
+ *   EINVAL  the session has the service thread  [any] */
+RMEM_API int rmem_fd(rmem *session);
+
+/* Do the session's due work without blocking: heartbeats, events, reconnecting.
+ *   EINVAL      the session has the service thread
+ *   ECONNRESET  the connection is lost; calling on keeps trying to resume
+ *   ESTALE      the session is lost for good: its grace time is over  [any] */
+RMEM_API int rmem_process(rmem *session);
+
+/* A round trip on the control connection.
+ *   ret_ns  nanoseconds it took; may be NULL  [any] */
+RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
+
+/* ---- leases ---- */
+
+#define RMEM_READ 1u  /* the lease may be read */
+#define RMEM_WRITE 2u /* the lease may be written */
+#define RMEM_REPLACE 4u /* take the name from a lease that has it; that one is freed */
+
+#define RMEM_NODE_ANY (-1)
+
+/* What to allocate.  Start from RMEM_ALLOC_INIT. */
+struct rmem_alloc_params {
+	size_t size;      /* sizeof(struct rmem_alloc_params) */
+	uint64_t bytes;   /* > 0 */
+	uint64_t align;   /* bytes, power of two up to 1 GiB; 0: the pool's page */
+	int node;         /* NUMA node wished for, or RMEM_NODE_ANY */
+	const char *name; /* NULL: ephemeral, ends with the session */
+	uint64_t ttl_ms;  /* named only: lives so long after its last renewal; 0: for ever */
+};
+#define RMEM_ALLOC_INIT                                                              \
+	{ .size = sizeof(struct rmem_alloc_params), .node = RMEM_NODE_ANY }
+
+/* Borrow memory.  It reads as zero.  The lease is readable and writable.  The caller owns
+ * *ret_lease and ends it with rmem_free() or rmem_detach().
+ *   EINVAL, ENOSPC, EDQUOT, EEXIST, ETIMEDOUT, ECONNRESET, ESTALE  [any] */
+RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
+			rmem_lease **ret_lease);
+
+/* Attach a named lease of the tenant.
+ *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
+ *   EINVAL, ENOENT, EDQUOT, EBUSY (this session has it attached), ETIMEDOUT, ECONNRESET,
+ *   ESTALE  [any] */
+RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
+			 rmem_lease **ret_lease);
+
+/* Give the lease up in this session.  A named lease lives on; an ephemeral one is freed.
+ * The handle is gone on success.  EBUSY: operations are outstanding.  [any] */
+RMEM_API int rmem_detach(rmem_lease *lease);
+
+/* End the lease for everybody: its keys die, its bytes are zeroed and lent again.
+ * Operations of other sessions on it end in ESTALE.  The handle is gone on success, and
+ * when the lease had ended already (0 is returned then).
+ *   EBUSY   operations of this program are outstanding: wait, or rmem_cancel()
+ *   EACCES  the lease is attached for reading only  [any] */
+RMEM_API int rmem_free(rmem_lease *lease);
+
+/* Name the lease, or change its name.  An ephemeral lease becomes a named one.
+ *   flags  0, or RMEM_REPLACE
+ *   EEXIST  the name is taken and RMEM_REPLACE is not given
+ *   EACCES  the lease is attached for reading only  [any] */
+RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
+
+/* Make the lease longer: `bytes` is its new length.  The bytes added read as zero; those
+ * it had keep their offsets and contents.  Operations may go on meanwhile.
+ *   EINVAL (shorter than now), ENOSPC (space, or RMEM_SEGMENTS_MAX), EDQUOT, EACCES  [any] */
+RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
+
+/* Make the lease shorter: `bytes` (> 0) is its new length.  What lies beyond is freed,
+ * as far as the server's pages allow; it cannot be reached any more in any case.
+ *   EINVAL (longer than now, or 0), EBUSY (operations outstanding), EACCES  [any] */
+RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
+
+/* Renew a named lease: its time to live starts anew, as `ttl_ms` from now (0: for ever).
+ * EACCES: attached for reading only.  [any] */
+RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
+
+/* Free a named lease without attaching it.  ENOENT: no such name.  [any] */
+RMEM_API int rmem_remove(rmem *session, const char *name);
+
+/* A lease as the server tells it. */
+struct rmem_stat {
+	uint64_t id;       /* never used twice by one server */
+	uint64_t bytes;    /* its exact length */
+	uint64_t age_ms;   /* since it was granted */
+	uint64_t ttl_ms;   /* what is left of its life; 0: for ever */
+	uint32_t sessions; /* that have it attached */
+	uint32_t segments;
+	char name[RMEM_NAME_MAX + 1]; /* "": ephemeral */
+};
+
+/* One named lease of the tenant.  ENOENT: no such name.  [any] */
+RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat);
+
+/* Call `each` for every named lease of the tenant whose name starts with `prefix`
+ * (NULL: all), in the order of their ids, until it returns non-zero.  `each` must not
+ * call into the session.  Returns what `each` returned last, or 0.  [any] */
+RMEM_API int rmem_list(rmem *session, const char *prefix,
+		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
+
+/* The lease's length in bytes; as of the last control call on it.  [any] */
+RMEM_API uint64_t rmem_lease_bytes(const rmem_lease *lease);
+/* Its id.  [any] */
+RMEM_API uint64_t rmem_lease_id(const rmem_lease *lease);
+/* RMEM_READ or RMEM_READ | RMEM_WRITE.  [any] */
+RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
+/* 0 while the lease can be used, else -ESTALE.  [any] */
+RMEM_API int rmem_lease_status(const rmem_lease *lease);
+
+/* ---- registered local memory ---- */
+
+/* What to register.  Start from RMEM_BUFFER_INIT. */
+struct rmem_buffer_params {
+	size_t size;      /* sizeof(struct rmem_buffer_params) */
+	void *addr;       /* NULL: allocate, page aligned and zeroed */
+	uint64_t bytes;   /* > 0 */
+	int dmabuf_fd;    /* -1; a dma-buf to register instead of addr */
+	uint64_t dmabuf_offset;
+};
+#define RMEM_BUFFER_INIT                                                             \
+	{ .size = sizeof(struct rmem_buffer_params), .dmabuf_fd = -1 }
+
+/* Register memory of this process, so that operations move bytes without a copy.  `addr`
+ * stays the caller's and must outlive the buffer.
+ *   ENOMEM   out of memory, or RLIMIT_MEMLOCK too low; the text says which
+ *   EFAULT   addr is not mapped, or not writable
+ *   ENOTSUP  the device cannot register dma-bufs  [any] */
+RMEM_API int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
+				rmem_buffer **ret_buffer);
+/* EBUSY: operations on it are outstanding.  NULL: 0.  [any] */
+RMEM_API int rmem_buffer_free(rmem_buffer *buffer);
+/* Its first byte.  [any] */
+RMEM_API void *rmem_buffer_addr(const rmem_buffer *buffer);
+/* Its length in bytes.  [any] */
+RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
+
+/* ---- synchronous operations ---- */
+
+/* Read from the lease at `offset` into `dst`, and wait.  Any memory will do; what lies in
+ * a registered buffer is not copied.  The time-out is the session's.
+ *   EINVAL (out of the lease), EACCES, ESTALE, ETIMEDOUT, ECONNRESET  [any; calls on one
+ *   session take turns, use queues for concurrency] */
+RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes);
+/* Write to the lease at `offset` from `src`, and wait until it is placed.  Errors as for
+ * rmem_read().  [any] */
+RMEM_API int rmem_write(rmem_lease *lease, uint64_t offset, const void *src,
+			uint64_t bytes);
+
+/* ---- asynchronous operations ---- */
+
+enum rmem_opcode {
+	RMEM_OP_READ = 1,
+	RMEM_OP_WRITE = 2,
+};
+
+#define RMEM_OP_FENCE 1u /* start only after all operations before it have completed */
+
+/* One operation.  `addr` must stay untouched (for writes: unchanged) until it completes. */
+struct rmem_op {
+	enum rmem_opcode opcode;
+	unsigned flags;      /* RMEM_OP_FENCE */
+	rmem_lease *lease;
+	uint64_t offset;     /* into the lease, bytes */
+	void *addr;          /* local memory; not written to by RMEM_OP_WRITE */
+	uint64_t bytes;
+	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
+	uint64_t cookie;     /* the caller's, comes back in the completion */
+	uint32_t timeout_ms; /* 0: the session's */
+};
+
+struct rmem_completion {
+	uint64_t cookie;
+	int status;      /* 0 or -errno; rmem_completion_error() has the text */
+	uint32_t vendor; /* vendor error of the device, 0 if none */
+	uint64_t bytes;  /* of the operation; moved when status is 0 */
+};
+
+/* What a queue is to be like.  Start from RMEM_QUEUE_INIT. */
+struct rmem_queue_params {
+	size_t size;       /* sizeof(struct rmem_queue_params) */
+	unsigned depth;    /* operations outstanding, 1 to RMEM_DEPTH_MAX; 0: 128 */
+	unsigned channels; /* 1 to RMEM_CHANNELS_MAX; 0: as the URI says */
+	uint64_t bounce_bytes; /* for unregistered memory on RDMA; 0: 1 MiB */
+};
+#define RMEM_QUEUE_INIT { .size = sizeof(struct rmem_queue_params) }
+
+/* Make a queue with its own channels to the server.  The caller owns it and ends it with
+ * rmem_queue_free().  Errors as for rmem_open(), and EDQUOT for the channels.  [any] */
+RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
+			       rmem_queue **ret_queue);
+/* End the queue; outstanding operations are flushed, their completions lost, and the
+ * memory they named is the caller's again on return.  NULL: nothing.  [owner] */
+RMEM_API void rmem_queue_free(rmem_queue *queue);
+
+/* Submit n operations, in order; all that are accepted are posted as one batch.
+ * Returns how many were accepted, which is less than n only when the queue filled up.
+ * What cannot be started for its own fault (out of bounds, no rights, lease ended) is
+ * accepted and completes with that error.
+ *   EINVAL     opcode or flags unknown in the first operation
+ *   EOVERFLOW  the queue is full  [owner] */
+RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
+
+/* Take up to n completions without waiting.  Returns how many.  [owner] */
+RMEM_API int rmem_poll(rmem_queue *queue, struct rmem_completion *completions,
+		       unsigned n);
+
+/* Take completions; wait until there are at least `min` (at most n, or all that is
+ * outstanding if that is less) or timeout_ms has passed (-1: none).  Returns how many,
+ * 0 after the time-out.  [owner] */
+RMEM_API int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
+		       unsigned min, int timeout_ms);
+
+/* The text of the last completion with an error that rmem_poll() or rmem_wait() gave
+ * from this queue; "" if none.  Valid until the next call on the queue.  [owner] */
+RMEM_API const char *rmem_completion_error(const rmem_queue *queue);
+
+/* How many operations are outstanding.  [owner] */
+RMEM_API unsigned rmem_queue_outstanding(const rmem_queue *queue);
+
+/* A descriptor that polls readable when rmem_poll() may have completions, once armed by
+ * rmem_queue_arm().  It belongs to the queue.  [owner] */
+RMEM_API int rmem_queue_fd(const rmem_queue *queue);
+/* Arm the descriptor.  Returns 1 when completions are waiting already (poll first), 0
+ * when armed.  [owner] */
+RMEM_API int rmem_queue_arm(rmem_queue *queue);
+
+/* Flush the queue's operations on `lease` (NULL: all of them): they complete with
+ * ECANCELED, or with their result when that came first.  Whether a cancelled write was
+ * applied is unknown.  Returns how many were outstanding.  [owner] */
+RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

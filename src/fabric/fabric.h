@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What moves bytes: one ops table for servers and one for clients, implemented by verbs/
+ * (RDMA) and tcp/.  Nothing above this header knows which one it talks to.
+ *
+ * Server side: a fabric_server listens on endpoints.  The daemon opens a fabric_session
+ * per (session, endpoint) it serves; channels present themselves with a hello and are
+ * admitted by token.  Memory becomes reachable for one session by an exposure: an exact
+ * range with exact rights, whose key works in that session alone.  All calls and all news
+ * are on the loop thread; what takes time runs on the fabric's own threads, which hand the
+ * news over through the server's descriptor.
+ *
+ * Client side: a domain per (session, endpoint) holds what is registered; a cq belongs to
+ * one queue; a channel carries operations of one queue to the server.
+ *
+ * Functions return 0 or -errno with err_text(), ret_* untouched on failure. */
+#ifndef FABRIC_FABRIC_H
+#define FABRIC_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FABRIC_TOKEN_BYTES 16
+#define FABRIC_DEVICE_MAX 64
+#define FABRIC_TEXT_MAX 128
+
+#define FABRIC_RIGHT_READ 1u
+#define FABRIC_RIGHT_WRITE 2u
+
+enum fabric_kind { FABRIC_TCP = 1, FABRIC_VERBS = 2 };
+
+struct fabric_address {
+	uint8_t family;    /* 4 or 6; 0: any address of both families */
+	uint8_t bytes[16]; /* network order; an IPv4 address takes the first 4 */
+	uint16_t port;     /* host order */
+};
+
+/* Endpoint flags: as WIRE_ENDPOINT_CONFIRM in wire/msg.h. */
+#define FABRIC_ENDPOINT_CONFIRM 1u
+
+/* A place where a server can be reached. */
+struct fabric_endpoint {
+	enum fabric_kind kind;
+	struct fabric_address address;
+	int node;       /* NUMA node of the device, -1 unknown */
+	uint32_t flags; /* FABRIC_ENDPOINT_* */
+	char device[FABRIC_DEVICE_MAX]; /* "rxe0"; "" for tcp */
+};
+
+/* What a channel presents to be admitted; fits rdma_cm's 56 bytes of private data. */
+struct fabric_hello {
+	uint64_t session;
+	uint32_t channel;
+	uint8_t token[FABRIC_TOKEN_BYTES];
+};
+
+#define FABRIC_HELLO_BYTES 36
+/* Encode for the wire, with magic, length and version.  [any] */
+void fabric_hello_encode(const struct fabric_hello *hello, uint8_t buf[FABRIC_HELLO_BYTES]);
+/* Bytes behind the hello are padding and ignored.  -EPROTO.  [any] */
+int fabric_hello_decode(const uint8_t *buf, size_t bytes, struct fabric_hello *ret_hello);
+
+/* Where an exposed range is found by its session. */
+struct fabric_key {
+	uint64_t addr;
+	uint64_t rkey;
+};
+
+/* ---- server ---- */
+
+struct fabric_server;   /* one fabric, all its endpoints */
+struct fabric_session;  /* server's side of one session on one endpoint */
+struct fabric_exposure; /* one range made reachable for one fabric_session */
+
+/* News for the daemon; called from process() on the loop thread. */
+struct fabric_server_events {
+	/* A channel presents itself at endpoint number `endpoint` of this server.  Return
+	 * the session it belongs to, or NULL to refuse it.  The callee compares the token
+	 * in constant time and checks that the channel number was granted. */
+	struct fabric_session *(*admit)(void *ctx, unsigned endpoint,
+					const struct fabric_hello *hello);
+	/* A channel admitted is connected / is gone.  `why` is one line, "" when the
+	 * client closed it in order.  Not called for channels ended by session_close. */
+	void (*channel_up)(void *ctx, void *session_cookie, uint32_t channel);
+	void (*channel_down)(void *ctx, void *session_cookie, uint32_t channel,
+			     const char *why);
+	/* expose() is done: the key, or err (with text) and the exposure is gone. */
+	void (*exposed)(void *ctx, void *exposure_cookie, int err, const char *text,
+			const struct fabric_key *key);
+	/* withdraw() is done: the key is dead, no access is under way or will be.  Also
+	 * called, before session_closed, for what session_close() withdrew. */
+	void (*withdrawn)(void *ctx, void *exposure_cookie);
+	/* session_close() is done; the fabric_session is gone. */
+	void (*session_closed)(void *ctx, void *session_cookie);
+	/* An endpoint's device failed or came back; for the log. */
+	void (*endpoint_news)(void *ctx, unsigned endpoint, const char *text);
+};
+
+/* How a server is to be set up; borrowed during open(). */
+struct fabric_server_params {
+	struct fabric_address listen; /* family 0: every address of this host */
+	/* verbs: only these devices, NULL-terminated; NULL: all that are active */
+	const char *const *devices;
+	unsigned threads;      /* tcp: data threads, >= 1 */
+	unsigned backlog;      /* connections waiting to be admitted, at most */
+};
+
+/* Counters and facts of one endpoint for the status. */
+struct fabric_endpoint_stats {
+	uint64_t channels;      /* connected now */
+	uint64_t channels_ever;
+	uint64_t refused;       /* channels not admitted */
+	uint64_t errors;        /* channels that ended in an error */
+	uint64_t exposures;     /* registrations now */
+	uint64_t exposed_bytes; /* now */
+};
+
+struct fabric_server_ops {
+	const char *name; /* "verbs", "tcp" */
+	enum fabric_kind kind;
+
+	/* Open devices, listen, start threads.  Borrows events and ctx until close().
+	 *   -ENODEV      no device to serve (verbs)
+	 *   -EADDRINUSE  the port is taken; the text names address and port
+	 *   -ENOMEM, -EMFILE, -EACCES ... */
+	int (*open)(const struct fabric_server_params *params,
+		    const struct fabric_server_events *events, void *ctx,
+		    struct fabric_server **ret_server);
+	/* End everything that is left, without news; joins the threads. */
+	void (*close)(struct fabric_server *server);
+
+	/* Polls readable when process() has work.  Constant while open. */
+	int (*fd)(const struct fabric_server *server);
+	/* Deliver what is due; never blocks. */
+	void (*process)(struct fabric_server *server);
+
+	unsigned (*n_endpoints)(const struct fabric_server *server);
+	/* Borrowed until close(). */
+	const struct fabric_endpoint *(*endpoint)(const struct fabric_server *server,
+						  unsigned endpoint);
+	void (*stats)(const struct fabric_server *server, unsigned endpoint,
+		      struct fabric_endpoint_stats *ret_stats);
+
+	/* Begin to serve a session at an endpoint (verbs: its protection domain). */
+	int (*session_open)(struct fabric_server *server, unsigned endpoint, void *cookie,
+			    struct fabric_session **ret_session);
+	/* End it: its channels go to ERROR before this returns (tcp: as soon as their
+	 * thread sees it), then every exposure is withdrawn, then session_closed. */
+	void (*session_close)(struct fabric_session *session);
+	/* End one channel of it, as the client asked; no news. Unknown numbers: nothing. */
+	void (*channel_close)(struct fabric_session *session, uint32_t channel);
+
+	/* Make [addr, addr + bytes) reachable; ends in exposed().  The memory must stay
+	 * mapped until withdrawn().  On failure nothing will be called. */
+	int (*expose)(struct fabric_session *session, void *addr, size_t bytes,
+		      unsigned rights, void *cookie, struct fabric_exposure **ret_exposure);
+	/* Make it unreachable; ends in withdrawn(), also when exposed() is still to come
+	 * (that is then not called). */
+	void (*withdraw)(struct fabric_exposure *exposure);
+};
+
+/* ---- client ---- */
+
+struct fabric_domain;  /* client's side of one session on one endpoint */
+struct fabric_region;  /* local memory registered in a domain */
+struct fabric_cq;      /* completions of one queue in one domain; [owner] */
+struct fabric_channel; /* one connection; [owner] unless said otherwise */
+
+enum fabric_opcode { FABRIC_READ = 1, FABRIC_WRITE = 2 };
+
+/* One operation, small enough to be carried by one channel. */
+struct fabric_wr {
+	enum fabric_opcode opcode;
+	uint32_t bytes; /* > 0, at most max_bytes */
+	void *addr;
+	struct fabric_region *region; /* that holds addr; NULL where !needs_region */
+	uint64_t remote_addr;
+	uint64_t rkey;
+	uint64_t cookie;
+};
+
+struct fabric_wc {
+	struct fabric_channel *channel;
+	uint64_t cookie;
+	/* 0; -EACCES refused by the server; -ECONNRESET flushed or the peer is gone;
+	 * -ETIMEDOUT the transport gave up retrying; -EFAULT local memory; -EIO else */
+	int status;
+	uint32_t vendor;
+	const char *text; /* static: the completion status in words; NULL when 0 */
+};
+
+struct fabric_channel_params {
+	struct fabric_hello hello;
+	unsigned depth; /* operations outstanding at most */
+	unsigned timeout_ms;
+};
+
+struct fabric_client_ops {
+	const char *name;
+	enum fabric_kind kind;
+	bool needs_region;  /* operations need registered memory */
+	uint32_t max_bytes; /* of one operation */
+
+	/* Why this host cannot use the fabric at all (-ENODEV with text), or 0.  [any] */
+	int (*available)(void);
+
+	/* Find the device that reaches the endpoint and prepare it; blocks.  [any] */
+	int (*domain_open)(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
+			   struct fabric_domain **ret_domain);
+	void (*domain_close)(struct fabric_domain *domain);
+	/* The local device's name, "" for tcp; borrowed. */
+	const char *(*domain_device)(const struct fabric_domain *domain);
+
+	/* Register [addr, addr + bytes) for local access; stays the caller's.
+	 * -ENOMEM, -EFAULT.  [any] */
+	int (*region_create)(struct fabric_domain *domain, void *addr, size_t bytes,
+			     struct fabric_region **ret_region);
+	void (*region_free)(struct fabric_region *region);
+
+	/* Room for `depth` completions of all its channels together. */
+	int (*cq_create)(struct fabric_domain *domain, unsigned depth,
+			 struct fabric_cq **ret_cq);
+	/* After its channels. */
+	void (*cq_free)(struct fabric_cq *cq);
+	/* Readable, once armed, when poll() may have something. */
+	int (*cq_fd)(const struct fabric_cq *cq);
+	/* Ask for the descriptor to turn readable at the next completion; poll once more
+	 * after it, for what came in between.  Consumes what made it readable. */
+	int (*cq_arm)(struct fabric_cq *cq);
+
+	/* Connect; blocks at most timeout_ms.  [any]; the channel then belongs to the
+	 * queue of cq.  -EACCES refused by the server, -ETIMEDOUT, -ECONNREFUSED ... */
+	int (*connect)(struct fabric_cq *cq, const struct fabric_channel_params *params,
+		       struct fabric_channel **ret_channel);
+	/* Post up to n operations as one batch; returns how many were taken (the first
+	 * ones), or -ECONNRESET when the channel is dead.  Each one taken completes exactly
+	 * once through poll(). */
+	int (*post)(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n);
+	/* Take up to n completions; never blocks.  After an error completion the channel
+	 * is dead: everything outstanding on it completes in error. */
+	int (*poll)(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
+	/* Everything outstanding completes in error soon; nothing is applied any more by
+	 * this host's device.  [any] while the channel exists. */
+	void (*abort)(struct fabric_channel *channel);
+	/* Polls readable when the peer has ended the channel; -1 when poll() shows it by
+	 * itself.  alive() then tells, and aborts a channel whose peer is gone.  [service
+	 * thread] */
+	int (*alive_fd)(const struct fabric_channel *channel);
+	bool (*alive)(struct fabric_channel *channel);
+	/* Disconnect and free; completions not yet polled are lost. */
+	void (*channel_free)(struct fabric_channel *channel);
+};
+
+extern const struct fabric_server_ops fabric_tcp_server;
+extern const struct fabric_server_ops fabric_verbs_server;
+extern const struct fabric_client_ops fabric_tcp_client;
+extern const struct fabric_client_ops fabric_verbs_client;
+
+#endif

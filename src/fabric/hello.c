@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/fabric.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define HELLO_MAGIC UINT32_C(0x686d6d72) /* "rmmh" on the wire */
+#define HELLO_VERSION 1
+
+struct hello_wire {
+	uint32_t magic;
+	uint16_t bytes; /* rdma_cm pads, so the hello says how long it is */
+	uint16_t version;
+	uint64_t session;
+	uint32_t channel;
+	uint8_t token[FABRIC_TOKEN_BYTES];
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct hello_wire) == FABRIC_HELLO_BYTES, "hello on the wire");
+
+void fabric_hello_encode(const struct fabric_hello *hello, uint8_t buf[FABRIC_HELLO_BYTES])
+{
+	struct hello_wire wire = {
+		.magic = htole32(HELLO_MAGIC),
+		.bytes = htole16(FABRIC_HELLO_BYTES),
+		.version = htole16(HELLO_VERSION),
+		.session = htole64(hello->session),
+		.channel = htole32(hello->channel),
+	};
+
+	memcpy(wire.token, hello->token, FABRIC_TOKEN_BYTES);
+	memcpy(buf, &wire, sizeof(wire));
+}
+
+int fabric_hello_decode(const uint8_t *buf, size_t bytes, struct fabric_hello *ret_hello)
+{
+	struct hello_wire wire;
+
+	if (bytes < sizeof(wire))
+		return err_set(-EPROTO, "a channel's hello of %zu bytes is too short", bytes);
+	memcpy(&wire, buf, sizeof(wire));
+	if (le32toh(wire.magic) != HELLO_MAGIC)
+		return err_set(-EPROTO, "a channel's hello without rmem's magic");
+	if (le16toh(wire.version) != HELLO_VERSION ||
+	    le16toh(wire.bytes) != FABRIC_HELLO_BYTES)
+		return err_set(-EPROTO, "a channel's hello of version %u, %u bytes; this is "
+					"version %u", le16toh(wire.version),
+			       le16toh(wire.bytes), HELLO_VERSION);
+	ret_hello->session = le64toh(wire.session);
+	ret_hello->channel = le32toh(wire.channel);
+	memcpy(ret_hello->token, wire.token, FABRIC_TOKEN_BYTES);
+	return 0;
+}

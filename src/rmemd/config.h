@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The configuration: every key with its type, range, unit and default stands in one table
+ * in config.c, which rmemd.conf(5) and etc/rmemd.conf follow.
+ * Threads: [loop]. */
+#ifndef RMEMD_CONFIG_H
+#define RMEMD_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rmemd/pool/pools.h"
+
+#define CONFIG_POOLS_MAX 64
+#define CONFIG_LIST_MAX 16
+#define CONFIG_VALUE_MAX 255
+
+enum config_switch { CONFIG_NO, CONFIG_YES, CONFIG_AUTO };
+enum config_log_target { CONFIG_LOG_AUTO, CONFIG_LOG_STDERR, CONFIG_LOG_JOURNAL };
+
+struct config {
+	/* [server] */
+	char listen[CONFIG_LIST_MAX][64]; /* IP addresses, port appended; default 127.0.0.1
+					     and ::1 */
+	unsigned n_listen;
+	uint16_t port; /* control, 7460 */
+	bool insecure; /* auth = none on other addresses than loopback */
+	/* [session] */
+	uint64_t heartbeat_ms; /* 500 */
+	uint64_t fence_ms;     /* 2000; at least twice the heartbeat */
+	uint64_t grace_ms;     /* 60000 */
+	/* [limits] */
+	uint32_t sessions_max;        /* 1024 */
+	uint32_t connections_max;     /* not yet authenticated, 64 */
+	uint32_t channels_max;        /* per session, 64 */
+	uint32_t leases_max;          /* per tenant, 65536 */
+	uint64_t lease_bytes_max;     /* of one lease; 0: all */
+	uint64_t tenant_bytes_max;    /* lent to the built-in tenant; 0: all */
+	/* [verbs] */
+	enum config_switch verbs;     /* auto: where there is a device */
+	char devices[CONFIG_LIST_MAX][64];
+	unsigned n_devices;           /* 0: all */
+	uint16_t verbs_port;          /* 7461 */
+	/* [tcp] */
+	bool tcp;                     /* yes */
+	uint16_t tcp_port;            /* 7462 */
+	uint32_t tcp_threads;         /* 2 */
+	/* [admin] */
+	char admin_socket[108];       /* RUNSTATEDIR/rmemd/admin.sock */
+	/* [log] */
+	enum config_log_target log_target;
+	int log_level;                /* LOG_INFO */
+	/* [pool NAME] */
+	struct pool_params pools[CONFIG_POOLS_MAX];
+	unsigned n_pools;             /* none configured: one, "default", 1G, auto */
+};
+
+/* Fill with the defaults. */
+void config_default(struct config *config);
+
+/* Read a file over the defaults.
+ *   -EINVAL  err_text() is "FILE:LINE: what is wrong, and the nearest known name"
+ *   -ENOENT, -EACCES, ...  the file cannot be read */
+int config_load(const char *path, struct config *ret_config);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All the memory the daemon lends: pools, extents of them, and the scrubbers that zero
+ * what comes back.  Only clean extents are ever given out.
+ * Threads: everything [loop]; scrubber threads inside.  Never logs. */
+#ifndef RMEMD_POOL_POOLS_H
+#define RMEMD_POOL_POOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum pool_pages { POOL_PAGES_AUTO, POOL_PAGES_1G, POOL_PAGES_2M, POOL_PAGES_THP,
+		  POOL_PAGES_BASE };
+
+#define POOL_NAME_MAX 32
+#define POOL_NODE_ANY (-1)
+
+struct pool_params {
+	char name[POOL_NAME_MAX + 1];
+	int node;              /* NUMA node, or POOL_NODE_ANY: not bound */
+	uint64_t bytes;        /* rounded up to whole pages */
+	enum pool_pages pages; /* AUTO: the largest that can be had */
+};
+
+struct pool;
+struct pools;
+
+/* A piece of a pool; a value, owned by whoever was given it. */
+struct extent {
+	struct pool *pool;
+	uint64_t offset; /* bytes, multiple of the page size */
+	uint64_t bytes;  /* multiple of the page size */
+};
+
+struct pool_status {
+	const char *name;
+	int node_asked;
+	int node_got;          /* where the kernel put the pages; -1: on several */
+	enum pool_pages pages_asked, pages_got;
+	uint64_t page_bytes;
+	uint64_t bytes, lent, scrubbing, free, largest_free;
+	uint64_t scrubbed_ever; /* bytes zeroed since start */
+};
+
+/* Map, bind, prefault and pin all pools, start the scrubbers; blocks while it does.
+ *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK: the text names pool, cause
+ *            and remedy
+ *   -EINVAL  no such node
+ * progress (may be NULL) is called after each pool with its status and a line when
+ * `auto` took less than the best. */
+int pools_open(const struct pool_params *params, size_t n_params,
+	       void (*progress)(const struct pool_status *status, const char *note),
+	       struct pools **ret_pools);
+/* Join the scrubbers, unmap.  NULL: nothing. */
+void pools_close(struct pools *pools);
+
+/* Polls readable when scrubbed extents have come back; process() then takes them in and
+ * returns how many bytes became free. */
+int pools_fd(const struct pools *pools);
+uint64_t pools_process(struct pools *pools);
+
+/* Take clean extents that hold `bytes` together, as few as can be, each a multiple of its
+ * pool's page size (the last may be larger than needed).
+ *   align  power of two; each extent's offset is a multiple of it and of the page size
+ *   node   preferred node or POOL_NODE_ANY: other nodes serve when it is full
+ *   -ENOSPC  they cannot hold it (in `max` extents); the text says what is free
+ *   -EAGAIN  they could, once the bytes being scrubbed are clean */
+int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
+	       struct extent *ret_extents, unsigned max, unsigned *ret_n);
+/* Give an extent back: it is zeroed, then free again. */
+void pools_give(struct pools *pools, struct extent extent);
+
+void *extent_addr(const struct extent *extent);
+int extent_node(const struct extent *extent);          /* -1 unknown */
+uint64_t extent_page_bytes(const struct extent *extent);
+
+unsigned pools_count(const struct pools *pools);
+void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status);
+
+const char *pool_pages_name(enum pool_pages pages); /* "auto" "1G" "2M" "thp" "base" */
+
+#endif
