@@ -1,0 +1,309 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+# One virtual machine: its options, its qemu command line, its life.
+
+vm_defaults()
+{
+	VM_KERNEL=612 VM_MEMORY='' VM_CPUS=2 VM_TIMEOUT=120 VM_DEVICE=rxe VM_DEVICES=1
+	VM_NUMA=0 VM_NODE_MEMORY='' VM_DISTANCE=21 VM_HUGE_2M=0 VM_HUGE_1G=0
+	VM_SYSTEMD='' VM_SHARE='' VM_ICOUNT='' VM_APPEND=() VM_QEMU=()
+	VM_SIDE='' VM_CABLE=''
+}
+
+# Whether the option named $1 (without dashes) is known; its value, if it takes
+# one, is the next word.
+vm_option_kind()
+{
+	case $1 in
+	systemd | icount) echo flag ;;
+	kernel | memory | cpus | timeout | device | devices | numa | node-memory | \
+	distance | hugepages-2m | hugepages-1g | share | append | qemu | cable) echo value ;;
+	*) usage_error "unknown option --$1" ;;
+	esac
+}
+
+# vm_option NAME VALUE
+vm_option()
+{
+	case $1 in
+	cpus | timeout | devices | memory | numa | distance | hugepages-*)
+		need_number "--$1" "$2"
+		;;
+	esac
+	case $1 in
+	kernel) VM_KERNEL=$2 ;;
+	memory) VM_MEMORY=$2 ;;
+	cpus) VM_CPUS=$2 ;;
+	timeout) VM_TIMEOUT=$2 ;;
+	device)
+		[[ $2 =~ ^(rxe|siw|none)$ ]] || usage_error "--device is rxe, siw or none"
+		VM_DEVICE=$2
+		;;
+	devices) VM_DEVICES=$2 ;;
+	numa) VM_NUMA=$2 ;;
+	node-memory)
+		[[ $2 =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] ||
+			usage_error "--node-memory: '$2' is not MB[,MB...]"
+		VM_NODE_MEMORY=$2
+		;;
+	distance) VM_DISTANCE=$2 ;;
+	hugepages-2m) VM_HUGE_2M=$2 ;;
+	hugepages-1g) VM_HUGE_1G=$2 ;;
+	systemd) VM_SYSTEMD=1 ;;
+	share) VM_SHARE=$2 ;;
+	icount) VM_ICOUNT=1 ;;
+	append) read -ra VM_APPEND <<<"$2" ;;
+	qemu) read -ra VM_QEMU <<<"$2" ;;
+	# Not for people: SIDE:DIR, from rig pair.
+	cable) VM_SIDE=${2%%:*} VM_CABLE=${2#*:} ;;
+	esac
+}
+
+# The options at the head of "$@"; VM_WORDS is what follows them.
+vm_parse()
+{
+	local name
+	while [[ ${1-} == --* ]]; do
+		name=${1#--}
+		shift
+		[ -n "$name" ] || break
+		if [[ $name == *=* ]]; then
+			set -- "${name#*=}" "$@"
+			name=${name%%=*}
+			[ "$(vm_option_kind "$name")" = value ] ||
+				usage_error "--$name takes no value"
+		fi
+		if [ "$(vm_option_kind "$name")" = value ]; then
+			[ $# -gt 0 ] || usage_error "--$name needs a value"
+			vm_option "$name" "$1"
+			shift
+		else
+			vm_option "$name" ''
+		fi
+	done
+	VM_WORDS=("$@")
+}
+
+# A qemu option value: commas are doubled.
+vm_quote()
+{
+	printf %s "${1//,/,,}"
+}
+
+vm_9p()
+{
+	VM_ARGS+=(-virtfs "local,path=$(vm_quote "$1"),mount_tag=$2,security_model=none,multidevs=remap${3-}")
+}
+
+# Memory in MB that one node needs by default: the huge pages, for 1 GiB ones
+# also room to find them aligned, and as much again as the 2 MiB ones for use.
+vm_node_default()
+{
+	local mb=$((VM_NUMA > 1 ? 1024 : 2048))
+	[ -z "$VM_SIDE" ] || mb=1024
+	mb=$((mb + VM_HUGE_2M * 2 + VM_HUGE_1G * 1024))
+	[ "$VM_HUGE_1G" -eq 0 ] || mb=$((mb + 1024))
+	echo $mb
+}
+
+vm_args_memory()
+{
+	local nodes=$((VM_NUMA > 0 ? VM_NUMA : 1)) sizes=() n m total=0 cpus
+	if [ -n "$VM_NODE_MEMORY" ]; then
+		IFS=, read -ra sizes <<<"$VM_NODE_MEMORY"
+		[ ${#sizes[@]} -eq $nodes ] ||
+			usage_error "--node-memory has ${#sizes[@]} sizes for $nodes nodes"
+	else
+		for ((n = 0; n < nodes; n++)); do
+			sizes+=($((VM_MEMORY ? VM_MEMORY / nodes : $(vm_node_default))))
+		done
+	fi
+	for m in "${sizes[@]}"; do
+		total=$((total + m))
+	done
+	VM_ARGS+=(-m "$total")
+
+	if [ "$VM_NUMA" -eq 0 ]; then
+		VM_ARGS+=(-smp "$VM_CPUS")
+		return
+	fi
+	if [ $((VM_CPUS % nodes)) -eq 0 ]; then
+		VM_ARGS+=(-smp "$VM_CPUS,sockets=$nodes")
+	else
+		VM_ARGS+=(-smp "$VM_CPUS")
+	fi
+	for ((n = 0; n < nodes; n++)); do
+		cpus=
+		for ((m = VM_CPUS * n / nodes; m < VM_CPUS * (n + 1) / nodes; m++)); do
+			cpus+=,cpus=$m
+		done
+		VM_ARGS+=(-object "memory-backend-ram,id=m$n,size=${sizes[n]}M"
+			-numa "node,nodeid=$n$cpus,memdev=m$n")
+		for ((m = 0; m < n; m++)); do
+			VM_ARGS+=(-numa "dist,src=$m,dst=$n,val=$VM_DISTANCE")
+		done
+	done
+}
+
+# hugepages=NODE:COUNT,... for each size asked for.
+vm_append_hugepages()
+{
+	local size=$1 count=$2 n list=
+	[ "$count" -gt 0 ] || return 0
+	for ((n = 0; n < (VM_NUMA > 0 ? VM_NUMA : 1); n++)); do
+		list+=,$n:$count
+	done
+	VM_CMDLINE+=("hugepagesz=$size" "hugepages=${list:1}")
+}
+
+# What a virtual machine need not wait for, and what would touch the emulated
+# hardware of a whole system.
+readonly VM_MASKED="systemd-udev-trigger systemd-udev-settle systemd-timesyncd
+	systemd-update-utmp systemd-random-seed apparmor e2scrub_reap keyboard-setup
+	console-setup ifupdown-pre networking systemd-binfmt systemd-pstore
+	systemd-machine-id-commit"
+
+vm_cmdline()
+{
+	VM_CMDLINE=(console=ttyS0 panic=-1 quiet mitigations=off nokaslr net.ifnames=0)
+	vm_append_hugepages 2M "$VM_HUGE_2M"
+	vm_append_hugepages 1G "$VM_HUGE_1G"
+	if [ -n "$VM_SYSTEMD" ]; then
+		VM_CMDLINE+=(systemd.unit=rig.target systemd.show_status=0 fstab=no
+			systemd.log_level=notice systemd.journald.forward_to_console=0)
+		local unit
+		for unit in $VM_MASKED; do
+			VM_CMDLINE+=("systemd.mask=$unit.service")
+		done
+	fi
+	VM_CMDLINE+=("${VM_APPEND[@]}")
+}
+
+# One end of the cable: datagrams over UNIX sockets, either side may come first.
+vm_args_cable()
+{
+	local other=a mac=52:54:00:00:00:01 socket
+	[ "$VM_SIDE" = b ] || other=b
+	[ "$VM_SIDE" = a ] || mac=52:54:00:00:00:02
+	socket=$(vm_quote "$VM_CABLE/wire-")
+	VM_ARGS+=(-netdev "dgram,id=n,local.type=unix,local.path=$socket$VM_SIDE,remote.type=unix,remote.path=$socket$other"
+		-device "virtio-net-pci,netdev=n,host_mtu=9000,mrg_rxbuf=on,mac=$mac")
+	vm_9p "$VM_CABLE/peer" peer
+}
+
+vm_args()
+{
+	local accel=tcg,thread=multi
+	VM_ARGS=(-cpu max -no-reboot -display none -vga none -nodefaults)
+	if [ -n "$VM_ICOUNT" ]; then
+		VM_CPUS=1
+		accel=tcg,thread=single
+		VM_ARGS+=(-icount 'shift=1,sleep=on')
+	fi
+	vm_args_memory
+	vm_cmdline
+	VM_ARGS+=(-accel "$accel" -kernel "$KERNEL_DIR/vmlinux" -initrd "$KERNEL_INITRD"
+		-append "${VM_CMDLINE[*]}"
+		-serial "file:$(vm_quote "$SCRATCH/console")"
+		-device virtio-rng-pci
+		-device 'isa-debug-exit,iobase=0xf4,iosize=4'
+		-device virtio-serial
+		-chardev "file,id=out,path=$(vm_quote "$SCRATCH/out"),append=on"
+		-device 'virtserialport,chardev=out,name=out'
+		-chardev "file,id=err,path=$(vm_quote "$SCRATCH/err"),append=on"
+		-device 'virtserialport,chardev=err,name=err')
+	vm_9p / root ,readonly=on
+	vm_9p "$SCRATCH/x" exchange
+	[ -z "$VM_SHARE" ] || vm_9p "$VM_SHARE" share
+	[ -z "$VM_SIDE" ] || vm_args_cable
+	VM_ARGS+=("${VM_QEMU[@]}")
+}
+
+# What the guest finds in /rig.
+vm_exchange()
+{
+	mkdir -p "$SCRATCH/x/peer"
+	chmod 755 "$SCRATCH/x"
+	cp -r "$RIG_DIR/guest" "$SCRATCH/x/guest"
+	printf '%s=%q\n' RIG_KERNEL_DIR "$KERNEL_DIR" RIG_CWD "$PWD" \
+		RIG_DEVICE "$VM_DEVICE" RIG_DEVICES "$VM_DEVICES" RIG_SIDE "$VM_SIDE" \
+		RIG_SYSTEMD "$VM_SYSTEMD" RIG_SHARE "$VM_SHARE" >"$SCRATCH/x/conf"
+	if [ $# -eq 1 ]; then
+		printf '%s\n' "$1" >"$SCRATCH/x/cmd"
+	else
+		printf '%q ' "$@" >"$SCRATCH/x/cmd"
+	fi
+}
+
+# Run qemu to its end; its exit status, 124 for a time-out, is in VM_STATUS.
+# The output comes through FIFOs of which we hold a write end until then, so
+# that the cats end with qemu, even one that never opened them.
+vm_qemu()
+{
+	local out err cat_out cat_err hold=$SCRATCH_HOLD
+	mkfifo "$SCRATCH/out" "$SCRATCH/err"
+	exec {out}<>"$SCRATCH/out" {err}<>"$SCRATCH/err"
+	cat <"$SCRATCH/out" {out}>&- {err}>&- {hold}>&- &
+	cat_out=$!
+	cat <"$SCRATCH/err" >&2 {out}>&- {err}>&- {hold}>&- &
+	cat_err=$!
+	SCRATCH_CHILDREN+=("$cat_out" "$cat_err")
+	setpriv --pdeathsig TERM timeout -k 3 "$VM_TIMEOUT" \
+		setpriv --pdeathsig KILL qemu-system-x86_64 "${VM_ARGS[@]}" \
+		</dev/null >"$SCRATCH/qemu.log" 2>&1 {out}>&- {err}>&- {hold}>&- &
+	SCRATCH_CHILDREN=($! "${SCRATCH_CHILDREN[@]}")
+	VM_STATUS=0
+	wait $! || VM_STATUS=$?
+	exec {out}>&- {err}>&-
+	wait "$cat_out" "$cat_err"
+	SCRATCH_CHILDREN=()
+}
+
+# The exit status of CMD, or why there is none.
+vm_result()
+{
+	local status=
+	[ ! -s "$SCRATCH/x/status" ] || status=$(cat "$SCRATCH/x/status")
+	[ -z "$status" ] || return "$status"
+	if [ "$VM_STATUS" = 124 ] || [ "$VM_STATUS" = 137 ]; then
+		say "time-out after $VM_TIMEOUT s; end of the console:"
+		status=124
+	else
+		say "the VM died (qemu: $VM_STATUS); end of the console:"
+		status=125
+	fi
+	{
+		cat "$SCRATCH/qemu.log"
+		[ ! -s "$SCRATCH/console" ] || tail -n 20 "$SCRATCH/console"
+	} >&2
+	return "$status"
+}
+
+vm_check()
+{
+	[ ${#VM_WORDS[@]} -gt 0 ] || usage_error "no command to run"
+	if [ -n "$VM_SHARE" ]; then
+		[ -d "$VM_SHARE" ] || usage_error "--share: '$VM_SHARE' is no directory"
+		VM_SHARE=$(readlink -f "$VM_SHARE")
+	fi
+	[ -z "$VM_SIDE" ] || [ "$VM_DEVICES" -eq 1 ] ||
+		usage_error "--devices is for one VM only"
+	[ "$VM_DEVICE" = none ] || need rdma iproute2
+	if [ -n "$VM_SYSTEMD" ] && [ ! -x /lib/systemd/systemd ]; then
+		unavailable "missing: systemd (Debian package systemd)"
+	fi
+}
+
+vm_main()
+{
+	vm_defaults
+	vm_parse "$@"
+	vm_check
+	kernel_prepare "$VM_KERNEL"
+	[ "$VM_DEVICE" != siw ] || siw_prepare "$VM_KERNEL"
+	scratch_open
+	vm_exchange "${VM_WORDS[@]}"
+	vm_args
+	vm_qemu
+	vm_result
+}
