@@ -146,7 +146,7 @@ RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
 /* What to allocate.  Start from RMEM_ALLOC_INIT. */
 struct rmem_alloc_params {
 	size_t size;      /* sizeof(struct rmem_alloc_params) */
-	uint64_t bytes;   /* > 0 */
+	uint64_t bytes;   /* may be 0: no memory yet, rmem_grow() adds it */
 	uint64_t align;   /* bytes, power of two up to 1 GiB; 0: the pool's page */
 	int node;         /* NUMA node wished for, or RMEM_NODE_ANY */
 	const char *name; /* NULL: ephemeral, ends with the session */
@@ -190,9 +190,9 @@ RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
  *   EINVAL (shorter than now), ENOSPC (space, or RMEM_SEGMENTS_MAX), EDQUOT, EACCES  [any] */
 RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
 
-/* Make the lease shorter: `bytes` (> 0) is its new length.  What lies beyond is freed,
+/* Make the lease shorter: `bytes` is its new length, 0 too.  What lies beyond is freed,
  * as far as the server's pages allow; it cannot be reached any more in any case.
- *   EINVAL (longer than now, or 0), EBUSY (operations outstanding), EACCES  [any] */
+ *   EINVAL (longer than now), EBUSY (operations outstanding), EACCES  [any] */
 RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
 
 /* Renew a named lease: its time to live starts anew, as `ttl_ms` from now (0: for ever).
