@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <stdio.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/mailbox.h"
 #include "base/map.h"
 #include "base/random.h"
 #include "base/units.h"
@@ -196,6 +199,64 @@ START_TEST(secret_equal__sees_every_byte)
 }
 END_TEST
 
+enum { SENDERS = 4, MESSAGES = 2000 };
+
+struct sender {
+	pthread_t thread;
+	struct mailbox *box;
+	struct item items[MESSAGES];
+};
+
+static void *sender_run(void *arg)
+{
+	struct sender *sender = arg;
+
+	for (size_t i = 0; i < MESSAGES; i++) {
+		sender->items[i].key = i;
+		mailbox_post(sender->box, &sender->items[i].link);
+	}
+	return NULL;
+}
+
+/* A message that came without a wake-up would leave the receiver in poll() for ever. */
+START_TEST(mailbox__loses_neither_message_nor_wakeup_nor_order)
+{
+	struct sender *senders = calloc(SENDERS, sizeof(*senders));
+	struct mailbox box;
+	size_t seen = 0;
+
+	ck_assert_int_eq(mailbox_init(&box), 0);
+	for (size_t i = 0; i < SENDERS; i++) {
+		senders[i].box = &box;
+		ck_assert_int_eq(pthread_create(&senders[i].thread, NULL, sender_run,
+						&senders[i]),
+				 0);
+	}
+	uint64_t next[SENDERS] = { 0 };
+	while (seen < SENDERS * MESSAGES) {
+		struct pollfd pfd = { .fd = mailbox_fd(&box), .events = POLLIN };
+		struct list got;
+
+		list_init(&got);
+		ck_assert_int_eq(poll(&pfd, 1, 10000), 1);
+		mailbox_take(&box, &got);
+		list_for_each_safe(node, &got) {
+			struct item *item = container_of(node, struct item, link);
+			size_t from = (size_t)((char *)item - (char *)senders) /
+				      sizeof(*senders);
+
+			ck_assert_uint_eq(item->key, next[from]);
+			next[from]++;
+			seen++;
+		}
+	}
+	for (size_t i = 0; i < SENDERS; i++)
+		ck_assert_int_eq(pthread_join(senders[i].thread, NULL), 0);
+	mailbox_destroy(&box);
+	free(senders);
+}
+END_TEST
+
 static char logged[256];
 
 static void sink_keep(int level, const char *event, const struct log_ctx *ctx,
@@ -232,6 +293,7 @@ int main(void)
 	tcase_add_test(tc, units__parse_u64_holds_the_range);
 	tcase_add_test(tc, units__format_bytes);
 	tcase_add_test(tc, secret_equal__sees_every_byte);
+	tcase_add_test(tc, mailbox__loses_neither_message_nor_wakeup_nor_order);
 	tcase_add_test(tc, log__drops_what_is_below_its_level);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

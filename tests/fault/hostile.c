@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A client that breaks the control protocol in every way it can think of, and after each
+ * way checks that the daemon still serves an honest one.
+ *
+ *   hostile ADDRESS CONTROL_PORT DATA_PORT SEED
+ *
+ * Prints a line per attack; the exit status is 1 at the first that the daemon does not
+ * stand.  The daemon must not be restricted to few sessions. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "wire/codec.h"
+
+#define ANSWER_SECONDS 20
+
+static const char *address, *control_port, *data_port;
+static const char *attack = "start";
+static uint8_t frame[WIRE_FRAME_MAX];
+static struct wire_msg msg, answer;
+static uint64_t next_id = 1;
+
+static void fail(const char *what)
+{
+	(void)fprintf(stderr, "hostile: %s: %s (%s)\n", attack, what, err_text());
+	exit(1);
+}
+
+static void must(bool condition, const char *what)
+{
+	if (!condition)
+		fail(what);
+}
+
+static int dial(const char *port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
+	struct timeval tv = { .tv_sec = ANSWER_SECONDS };
+	int fd;
+
+	must(getaddrinfo(address, port, &hints, &ai) == 0, "getaddrinfo");
+	fd = socket(ai->ai_family, SOCK_STREAM, 0);
+	must(fd >= 0, "socket");
+	must(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0, "SO_RCVTIMEO");
+	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0, "SO_SNDTIMEO");
+	must(connect(fd, ai->ai_addr, ai->ai_addrlen) == 0, "connect");
+	freeaddrinfo(ai);
+	return fd;
+}
+
+/* A hostile stream may be closed by the daemon at any moment. */
+static bool push(int fd, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	while (n > 0) {
+		ssize_t done = send(fd, p, n, MSG_NOSIGNAL);
+
+		if (done <= 0)
+			return false;
+		p += done;
+		n -= (size_t)done;
+	}
+	return true;
+}
+
+static bool pull(int fd, uint8_t *dst, size_t n)
+{
+	while (n > 0) {
+		ssize_t got = recv(fd, dst, n, 0);
+
+		if (got < 0)
+			must(errno == ECONNRESET || errno == EPIPE, "no answer in time");
+		if (got <= 0)
+			return false;
+		dst += got;
+		n -= (size_t)got;
+	}
+	return true;
+}
+
+/* The next reply, events skipped; false when the daemon closed the connection. */
+static bool answer_get(int fd)
+{
+	do {
+		int bytes;
+
+		if (!pull(fd, frame, WIRE_HEADER_BYTES))
+			return false;
+		bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
+		must(bytes > 0, "the daemon sent a frame that cannot be");
+		if (!pull(fd, frame + WIRE_HEADER_BYTES, (size_t)bytes - WIRE_HEADER_BYTES))
+			return false;
+		must(wire_decode(frame, (size_t)bytes, &answer) == 0,
+		     "the daemon sent a frame that does not decode");
+	} while (answer.id == 0 && answer.type >= WIRE_TYPE_revoked);
+	return true;
+}
+
+static size_t encode(void)
+{
+	int bytes;
+
+	msg.id = next_id++;
+	bytes = wire_encode(&msg, frame, sizeof(frame));
+	must(bytes > 0, "encode");
+	return (size_t)bytes;
+}
+
+static bool ask(int fd)
+{
+	size_t bytes = encode();
+
+	return push(fd, frame, bytes) && answer_get(fd);
+}
+
+static void message(enum wire_type type)
+{
+	memset(&msg, 0, sizeof(msg));
+	msg.type = type;
+}
+
+static void hello_make(void)
+{
+	message(WIRE_TYPE_hello);
+	msg.hello.magic = WIRE_MAGIC;
+	msg.hello.version_min = WIRE_VERSION_MIN;
+	msg.hello.version_max = WIRE_VERSION_MAX;
+	msg.hello.fabric = WIRE_FABRIC_AUTO;
+	(void)strcpy(msg.hello.tenant, "default");
+	(void)strcpy(msg.hello.client, "hostile");
+}
+
+static int session_open(void)
+{
+	int fd = dial(control_port);
+
+	hello_make();
+	must(ask(fd) && answer.type == WIRE_TYPE_welcome, "an honest hello is not welcome");
+	return fd;
+}
+
+static void session_bye(int fd)
+{
+	message(WIRE_TYPE_bye);
+	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest bye is refused");
+	(void)close(fd);
+}
+
+/* What an honest client would notice of the attack: nothing. */
+static void honest(void)
+{
+	int fd = session_open();
+	uint64_t lease;
+
+	message(WIRE_TYPE_allocate);
+	msg.allocate.bytes = 4096;
+	msg.allocate.node = -1;
+	must(ask(fd) && answer.type == WIRE_TYPE_lease, "an honest allocate is refused");
+	lease = answer.lease.lease;
+	message(WIRE_TYPE_free);
+	msg.free.lease = lease;
+	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest free is refused");
+	session_bye(fd);
+}
+
+static void begin(const char *name)
+{
+	attack = name;
+}
+
+static void end(void)
+{
+	honest();
+	(void)printf("stood: %s\n", attack);
+}
+
+/* The daemon may answer with an error first, but must then close. */
+static void expect_close(int fd)
+{
+	while (answer_get(fd))
+		must(answer.type == WIRE_TYPE_error, "not an error");
+	(void)close(fd);
+}
+
+static void expect_error(int fd, uint32_t code)
+{
+	must(ask(fd), "closed instead of an error");
+	must(answer.type == WIRE_TYPE_error, "no error");
+	must(answer.id == msg.id, "an answer to another request");
+	must(answer.error.code != 0 && answer.error.text[0], "an error that says nothing");
+	if (code && answer.error.code != code) {
+		(void)fprintf(stderr, "hostile: code %u (%s), expected %u\n",
+			      answer.error.code, answer.error.text, code);
+		fail("another error code");
+	}
+}
+
+static void attack_truncated(void)
+{
+	size_t bytes;
+
+	begin("a hello cut off at every byte");
+	hello_make();
+	bytes = encode();
+	for (size_t cut = 0; cut < bytes; cut++) {
+		int fd = dial(control_port);
+
+		must(push(fd, frame, cut), "send");
+		(void)close(fd);
+	}
+	end();
+}
+
+static void attack_lengths(void)
+{
+	static const uint32_t lengths[] = { 0, 1, 15, WIRE_FRAME_MAX + 1, 0x7fffffff,
+					    0xffffffff };
+
+	begin("lengths that no frame has");
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		int fd = dial(control_port);
+		uint8_t head[WIRE_HEADER_BYTES] = { 0 };
+
+		memcpy(head, &lengths[i], 4);
+		(void)push(fd, head, sizeof(head));
+		expect_close(fd);
+	}
+	end();
+}
+
+static void attack_hello(void)
+{
+	int fd;
+
+	begin("hellos with a wrong version, magic, tenant or session");
+	fd = dial(control_port);
+	hello_make();
+	msg.hello.version_min = 0x7000;
+	msg.hello.version_max = 0x7001;
+	expect_error(fd, ENOTSUP);
+	expect_close(fd);
+	fd = dial(control_port);
+	hello_make();
+	msg.hello.magic ^= 1;
+	(void)push(fd, frame, encode());
+	expect_close(fd);
+	fd = dial(control_port);
+	hello_make();
+	(void)strcpy(msg.hello.tenant, "nobody-knows");
+	expect_error(fd, EACCES);
+	(void)close(fd);
+	fd = dial(control_port);
+	hello_make();
+	msg.hello.resume = 1;
+	expect_error(fd, ESTALE);
+	(void)close(fd);
+	end();
+}
+
+/* The id of a living session is no secret; its token must be. */
+static void attack_steal(void)
+{
+	int owner = dial(control_port), thief;
+	uint64_t session;
+
+	begin("resuming a session of somebody else");
+	hello_make();
+	must(ask(owner) && answer.type == WIRE_TYPE_welcome, "hello");
+	session = answer.welcome.session;
+	thief = dial(control_port);
+	hello_make();
+	msg.hello.resume = session;
+	memset(msg.hello.token, 0x5a, WIRE_TOKEN_BYTES);
+	expect_error(thief, ESTALE);
+	(void)close(thief);
+	message(WIRE_TYPE_ping);
+	must(ask(owner) && answer.type == WIRE_TYPE_ok, "the owner lost its session");
+	session_bye(owner);
+	end();
+}
+
+static void attack_order(void)
+{
+	static const enum wire_type types[] = { WIRE_TYPE_allocate, WIRE_TYPE_ping,
+						WIRE_TYPE_bye, WIRE_TYPE_list };
+	int fd;
+
+	begin("requests before hello, two hellos, a server's messages");
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		fd = dial(control_port);
+		message(types[i]);
+		(void)push(fd, frame, encode());
+		expect_close(fd);
+	}
+	fd = session_open();
+	hello_make();
+	(void)push(fd, frame, encode());
+	expect_close(fd);
+	fd = session_open();
+	message(WIRE_TYPE_welcome);
+	(void)push(fd, frame, encode());
+	expect_close(fd);
+	end();
+}
+
+static void attack_values(void)
+{
+	int fd = session_open();
+
+	begin("hostile values in well-formed requests");
+	message(WIRE_TYPE_allocate);
+	msg.allocate = (struct wire_allocate){ .bytes = UINT64_MAX, .node = -1 };
+	expect_error(fd, 0);
+	msg.allocate = (struct wire_allocate){ .bytes = UINT64_MAX - 4094, .node = -1 };
+	expect_error(fd, 0);
+	msg.allocate = (struct wire_allocate){ .bytes = 4096, .align = 3, .node = -1 };
+	expect_error(fd, EINVAL);
+	msg.allocate =
+		(struct wire_allocate){ .bytes = 4096, .align = UINT64_C(1) << 63, .node = -1 };
+	expect_error(fd, EINVAL);
+	msg.allocate = (struct wire_allocate){ .bytes = 4096, .node = INT32_MAX };
+	expect_error(fd, EINVAL);
+	msg.allocate = (struct wire_allocate){ .bytes = 4096, .node = INT32_MIN };
+	expect_error(fd, EINVAL);
+	message(WIRE_TYPE_free);
+	msg.free.lease = 0;
+	expect_error(fd, ESTALE);
+	msg.free.lease = UINT64_MAX;
+	expect_error(fd, ESTALE);
+	message(WIRE_TYPE_attach);
+	msg.attach = (struct wire_attach){ .rights = 3 };
+	expect_error(fd, 0);
+	msg.attach = (struct wire_attach){ .rights = 3, .name = "no such lease" };
+	expect_error(fd, ENOENT);
+	msg.attach = (struct wire_attach){ .rights = 0xff, .name = "no such lease" };
+	expect_error(fd, EINVAL);
+	message(WIRE_TYPE_detach);
+	msg.detach.lease = 77777777;
+	expect_error(fd, ESTALE);
+	message(WIRE_TYPE_renew);
+	msg.renew = (struct wire_renew){ .lease = 77777777, .ttl_ms = UINT64_MAX };
+	expect_error(fd, ESTALE);
+	message(WIRE_TYPE_rename);
+	msg.rename = (struct wire_rename){ .lease = 77777777, .name = "x" };
+	expect_error(fd, ESTALE);
+	message(WIRE_TYPE_resize);
+	msg.resize = (struct wire_resize){ .lease = 77777777, .bytes = UINT64_MAX };
+	expect_error(fd, ESTALE);
+	message(WIRE_TYPE_remove);
+	expect_error(fd, 0);
+	message(WIRE_TYPE_stat);
+	expect_error(fd, 0);
+	message(WIRE_TYPE_open_channel);
+	msg.open_channel.endpoint = 255;
+	expect_error(fd, EINVAL);
+	session_bye(fd);
+	end();
+}
+
+/* Values that are refused only once there is a lease to refuse them for. */
+static void attack_lease_values(void)
+{
+	int fd = session_open(), other;
+	uint64_t lease;
+
+	begin("hostile values for a lease, and another session's lease");
+	message(WIRE_TYPE_allocate);
+	msg.allocate = (struct wire_allocate){ .bytes = 5000, .node = -1 };
+	must(ask(fd) && answer.type == WIRE_TYPE_lease, "allocate");
+	lease = answer.lease.lease;
+	message(WIRE_TYPE_resize);
+	msg.resize = (struct wire_resize){ .lease = lease, .bytes = UINT64_MAX };
+	expect_error(fd, 0);
+	message(WIRE_TYPE_rename);
+	msg.rename = (struct wire_rename){ .lease = lease, .name = "" };
+	expect_error(fd, EINVAL);
+	msg.rename = (struct wire_rename){ .lease = lease, .name = "x", .flags = 0xfff0 };
+	expect_error(fd, EINVAL);
+	other = session_open();
+	message(WIRE_TYPE_free);
+	msg.free.lease = lease;
+	expect_error(other, ESTALE);
+	message(WIRE_TYPE_resize);
+	msg.resize = (struct wire_resize){ .lease = lease, .bytes = 1 };
+	expect_error(other, ESTALE);
+	message(WIRE_TYPE_attach);
+	msg.attach = (struct wire_attach){ .lease = lease, .rights = 3 };
+	expect_error(other, ESTALE);
+	message(WIRE_TYPE_rename);
+	msg.rename = (struct wire_rename){ .lease = lease, .name = "mine" };
+	expect_error(other, ESTALE);
+	session_bye(other);
+	session_bye(fd);
+	end();
+}
+
+static void attack_random(unsigned rounds, bool welcome)
+{
+	begin(welcome ? "random frames in a session" : "random bytes instead of a hello");
+	for (unsigned round = 0; round < rounds; round++) {
+		int fd = welcome ? session_open() : dial(control_port);
+		size_t bytes = WIRE_HEADER_BYTES + (size_t)rand() % 300;
+		uint8_t noise[WIRE_HEADER_BYTES + 300];
+
+		for (size_t i = 0; i < bytes; i++)
+			noise[i] = (uint8_t)rand();
+		if (welcome || rand() % 2) {
+			uint32_t length = (uint32_t)bytes;
+
+			memcpy(noise, &length, 4);
+			noise[4] = (uint8_t)(rand() % 16);
+			noise[5] = noise[6] = noise[7] = 0;
+		}
+		(void)push(fd, noise, bytes);
+		(void)shutdown(fd, SHUT_WR);
+		while (answer_get(fd))
+			;
+		(void)close(fd);
+	}
+	end();
+}
+
+/* Requests without end from somebody who never reads the answers. */
+static void attack_deaf(void)
+{
+	int fd = session_open(), small = 4096;
+	struct timeval tv = { .tv_sec = 2 };
+	size_t bytes;
+
+	begin("a client that never reads its answers");
+	must(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)) == 0, "SO_RCVBUF");
+	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0, "SO_SNDTIMEO");
+	for (unsigned i = 0; i < 200000; i++) {
+		message(WIRE_TYPE_list);
+		bytes = encode();
+		if (!push(fd, frame, bytes))
+			break;
+	}
+	honest();
+	(void)close(fd);
+	end();
+}
+
+/* More connections than may wait unauthenticated: some are refused, and when they are
+ * gone there is room again. */
+static void attack_flood(void)
+{
+	enum { N = 300 };
+	int fds[N];
+
+	begin("a flood of connections that say nothing");
+	for (unsigned i = 0; i < N; i++)
+		fds[i] = dial(control_port);
+	for (unsigned i = 0; i < N; i++)
+		(void)close(fds[i]);
+	end();
+}
+
+static void attack_data_port(unsigned rounds)
+{
+	begin("random bytes on the data port");
+	for (unsigned round = 0; round < rounds; round++) {
+		int fd = dial(data_port);
+		uint8_t noise[256];
+		size_t bytes = (size_t)rand() % sizeof(noise);
+
+		for (size_t i = 0; i < bytes; i++)
+			noise[i] = (uint8_t)rand();
+		(void)push(fd, noise, bytes);
+		(void)close(fd);
+	}
+	end();
+}
+
+int main(int argc, char **argv)
+{
+	unsigned seed;
+
+	if (argc != 5) {
+		(void)fprintf(stderr, "usage: hostile ADDRESS CONTROL_PORT DATA_PORT SEED\n");
+		return 2;
+	}
+	address = argv[1];
+	control_port = argv[2];
+	data_port = argv[3];
+	seed = (unsigned)strtoul(argv[4], NULL, 0);
+	(void)printf("hostile: seed %u\n", seed);
+	srand(seed);
+	honest();
+	attack_truncated();
+	attack_lengths();
+	attack_hello();
+	attack_steal();
+	attack_order();
+	attack_values();
+	attack_lease_values();
+	attack_random(200, false);
+	attack_random(200, true);
+	attack_deaf();
+	attack_flood();
+	if (strcmp(data_port, "0") != 0)
+		attack_data_port(200);
+	return 0;
+}
