@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Every source file carries its licence, no line ends in blanks, and none says that
+# something is left to do.  Files and functions that grew long are told, not refused.
+set -euo pipefail
+cd "${top_srcdir:-$(dirname "$0")/../..}"
+
+bad=0
+report()
+{
+	echo "$1"
+	bad=$((bad + 1))
+}
+
+mapfile -t sources < <(find dev .ci src include man tests etc systemd \
+	\( -name .deps -o -name .libs \) -prune -o -type f -print 2>/dev/null | sort)
+count=0
+for file in "${sources[@]}"; do
+	case $file in
+	*.[ch] | *.sh | *.am | *.in | *.[1-8] | dev | .ci/run) ;;
+	*) head -n 1 "$file" | grep -qa '^#!' || continue ;;
+	esac
+	count=$((count + 1))
+	head -n 3 "$file" | grep -q 'SPDX-License-Identifier: BSD-3-Clause' ||
+		report "$file: no SPDX line in the first three"
+	while IFS=: read -r line _; do
+		report "$file:$line: blanks at the end of the line"
+	done < <(grep -nE '[[:blank:]]+$' "$file" || true)
+	# spelt so that this file does not name them
+	while IFS=: read -r line _; do
+		report "$file:$line: says that something is left to do"
+	done < <(grep -nE '\b(TO''DO|FIX''ME|XX''X)\b' "$file" || true)
+done
+
+for file in "${sources[@]}"; do
+	[[ $file == *.[ch] ]] || continue
+	lines=$(wc -l <"$file")
+	[ "$lines" -le 500 ] || echo "note: $file has $lines lines"
+	awk -v file="$file" '
+		/^\{$/ { start = NR }
+		/^\}$/ && start { if (NR - start - 1 > 50) {
+			printf "note: %s:%d: a function of %d lines\n", file, start, NR - start - 1
+		} start = 0 }' "$file"
+done
+
+echo "files: $count looked at, $bad complaints"
+[ "$count" -gt 20 ] && [ "$bad" -eq 0 ]

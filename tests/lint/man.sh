@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# mandoc has nothing to say about the manual pages, down to style; every page they refer
+# to that is this project's exists.  Pages of others need not be installed here.
+set -euo pipefail
+cd "${top_srcdir:-$(dirname "$0")/../..}"
+
+command -v mandoc >/dev/null || { echo "no mandoc here"; exit 77; }
+
+shopt -s nullglob
+pages=(man/*.[1-8])
+[ ${#pages[@]} -gt 0 ] || { echo "man: no pages"; exit 1; }
+
+# mandoc looks a reference up in MANPATH.
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+for page in "${pages[@]}"; do
+	mkdir -p "$tmp/man${page##*.}"
+	ln -s "$PWD/$page" "$tmp/man${page##*.}/"
+done
+
+MANPATH=$tmp mandoc -T lint -W style "${pages[@]}" >"$tmp/out" || true
+grep -vE 'referenced manual not found: Xr ' "$tmp/out" >"$tmp/bad" || true
+grep -E 'referenced manual not found: Xr (lib)?rmem' "$tmp/out" >>"$tmp/bad" || true
+cat "$tmp/bad"
+echo "man: ${#pages[@]} pages, $(wc -l <"$tmp/bad") messages"
+[ ! -s "$tmp/bad" ]
