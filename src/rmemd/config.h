@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The configuration: every key with its type, range, unit and default stands in one table
- * in config.c, which rmemd.conf(5) and etc/rmemd.conf follow.
+ * in config-keys.c, which rmemd.conf(5) and etc/rmemd.conf follow.
  * Threads: [loop]. */
 #ifndef RMEMD_CONFIG_H
 #define RMEMD_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "rmemd/pool/pools.h"
@@ -15,6 +16,7 @@
 #define CONFIG_VALUE_MAX 255
 
 enum config_switch { CONFIG_NO, CONFIG_YES, CONFIG_AUTO };
+enum config_auth { CONFIG_AUTH_NONE };
 enum config_log_target { CONFIG_LOG_AUTO, CONFIG_LOG_STDERR, CONFIG_LOG_JOURNAL };
 
 struct config {
@@ -22,8 +24,9 @@ struct config {
 	char listen[CONFIG_LIST_MAX][64]; /* IP addresses, port appended; default 127.0.0.1
 					     and ::1 */
 	unsigned n_listen;
-	uint16_t port; /* control, 7460 */
-	bool insecure; /* auth = none on other addresses than loopback */
+	uint16_t port;         /* control, 7460 */
+	enum config_auth auth; /* none */
+	bool insecure;         /* auth = none on other addresses than loopback */
 	/* [session] */
 	uint64_t heartbeat_ms; /* 500 */
 	uint64_t fence_ms;     /* 2000; at least twice the heartbeat */
@@ -61,5 +64,11 @@ void config_default(struct config *config);
  *   -EINVAL  err_text() is "FILE:LINE: what is wrong, and the nearest known name"
  *   -ENOENT, -EACCES, ...  the file cannot be read */
 int config_load(const char *path, struct config *ret_config);
+
+/* Take over into `running` what `fresh` changes and may change while the daemon runs.
+ * buf gets the other keys that differ, "[tcp] port, [pool]", which need a restart, or "";
+ * returns buf. */
+const char *config_reload(struct config *running, const struct config *fresh, char *buf,
+			  size_t buf_bytes);
 
 #endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/config-keys.h"
+
+#include <syslog.h>
+
+#include "rmemd/config.h"
+
+#define FIELD(name) offsetof(struct config, name), 0, NULL
+#define LIST(name) \
+	offsetof(struct config, name), offsetof(struct config, n_##name), NULL
+#define CHOICE(name, choices)	   offsetof(struct config, name), 0, choices
+#define POOL(name)		   offsetof(struct pool_params, name), 0, NULL
+#define POOL_CHOICE(name, choices) offsetof(struct pool_params, name), 0, choices
+#define RELOAD			   true
+#define RESTART			   false
+
+#define DAY_MS UINT64_C(86400000)
+#define MIB    (UINT64_C(1) << 20)
+#define PIB    (UINT64_C(1) << 50)
+
+static const struct config_choice auth_choices[] = {{"none", CONFIG_AUTH_NONE},
+						    {NULL, 0}};
+
+static const struct config_choice switch_choices[] = {
+	{"auto", CONFIG_AUTO}, {"yes", CONFIG_YES}, {"no", CONFIG_NO}, {NULL, 0}};
+
+static const struct config_choice target_choices[] = {{"auto", CONFIG_LOG_AUTO},
+						      {"stderr", CONFIG_LOG_STDERR},
+						      {"journal", CONFIG_LOG_JOURNAL},
+						      {NULL, 0}};
+
+static const struct config_choice level_choices[] = {
+	{"error", LOG_ERR}, {"warning", LOG_WARNING}, {"notice", LOG_NOTICE},
+	{"info", LOG_INFO}, {"debug", LOG_DEBUG},     {NULL, 0}};
+
+static const struct config_choice page_choices[] = {
+	{"auto", POOL_PAGES_AUTO}, {"1G", POOL_PAGES_1G},     {"2M", POOL_PAGES_2M},
+	{"thp", POOL_PAGES_THP},   {"base", POOL_PAGES_BASE}, {NULL, 0}};
+
+/* One row per key; the order is that of the example file and the man page. */
+/* clang-format off */
+const struct config_key config_keys[] = {
+	{ "server", "listen", CONFIG_TYPE_ADDRESSES, 1, CONFIG_LIST_MAX, "127.0.0.1, ::1",
+	  LIST(listen), RESTART, "addresses to serve on" },
+	{ "server", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7460",
+	  FIELD(port), RESTART, "TCP port of the control connections" },
+	{ "server", "auth", CONFIG_TYPE_CHOICE, 0, 0, "none",
+	  CHOICE(auth, auth_choices), RESTART, "how clients prove who they are" },
+	{ "server", "insecure", CONFIG_TYPE_BOOL, 0, 0, "no",
+	  FIELD(insecure), RESTART, "allow auth = none on other addresses than loopback" },
+	{ "session", "heartbeat", CONFIG_TYPE_MS, 10, 60000, "500ms",
+	  FIELD(heartbeat_ms), RESTART, "how often a client gives a sign of life" },
+	{ "session", "fence", CONFIG_TYPE_MS, 20, 10 * 60000, "2s",
+	  FIELD(fence_ms), RESTART, "keys stop working after this long without one" },
+	{ "session", "grace", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
+	  FIELD(grace_ms), RESTART, "ephemeral leases outlast their fenced session for this long" },
+	{ "limits", "sessions", CONFIG_TYPE_COUNT, 1, 1000000, "1024",
+	  FIELD(sessions_max), RELOAD, "sessions at a time" },
+	{ "limits", "connections", CONFIG_TYPE_COUNT, 1, 65536, "64",
+	  FIELD(connections_max), RELOAD, "connections not yet authenticated" },
+	{ "limits", "channels", CONFIG_TYPE_COUNT, 1, 4096, "64",
+	  FIELD(channels_max), RELOAD, "data channels per session" },
+	{ "limits", "leases", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
+	  FIELD(leases_max), RELOAD, "leases per tenant" },
+	{ "limits", "lease_bytes", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  FIELD(lease_bytes_max), RELOAD, "size of one lease; 0: no limit" },
+	{ "limits", "tenant_bytes", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  FIELD(tenant_bytes_max), RELOAD, "memory lent to a tenant; 0: no limit" },
+	{ "verbs", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",
+	  CHOICE(verbs, switch_choices), RESTART, "serve RDMA; auto: where there is a device" },
+	{ "verbs", "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
+	  LIST(devices), RESTART, "RDMA devices to use; none named: all that are active" },
+	{ "verbs", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7461",
+	  FIELD(verbs_port), RESTART, "rdma_cm port of the data channels" },
+	{ "tcp", "enabled", CONFIG_TYPE_BOOL, 0, 0, "yes",
+	  FIELD(tcp), RESTART, "serve data over TCP" },
+	{ "tcp", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7462",
+	  FIELD(tcp_port), RESTART, "TCP port of the data channels" },
+	{ "tcp", "threads", CONFIG_TYPE_COUNT, 1, 64, "2",
+	  FIELD(tcp_threads), RESTART, "threads that move data" },
+	{ "admin", "socket", CONFIG_TYPE_PATH, 0, sizeof(((struct config *)0)->admin_socket),
+	  RUNSTATEDIR "/rmemd/admin.sock",
+	  FIELD(admin_socket), RESTART, "UNIX socket that rmemctl talks to" },
+	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
+	  CHOICE(log_target, target_choices), RESTART, "auto: the journal under systemd, else stderr" },
+	{ "log", "level", CONFIG_TYPE_CHOICE, 0, 0, "info",
+	  CHOICE(log_level, level_choices), RELOAD, "the least important lines to write" },
+	{ CONFIG_SECTION_POOL, "size", CONFIG_TYPE_BYTES, MIB, PIB, "1G",
+	  POOL(bytes), RESTART, "memory to lend, rounded up to whole pages" },
+	{ CONFIG_SECTION_POOL, "node", CONFIG_TYPE_NODE, 0, 1023, "any",
+	  POOL(node), RESTART, "NUMA node to take it from" },
+	{ CONFIG_SECTION_POOL, "page_size", CONFIG_TYPE_CHOICE, 0, 0, "auto",
+	  POOL_CHOICE(pages, page_choices), RESTART, "auto: the largest pages that can be had" },
+};
+/* clang-format on */
+
+const size_t config_n_keys = sizeof(config_keys) / sizeof(config_keys[0]);
+
+_Static_assert(sizeof(config_keys) / sizeof(config_keys[0]) <= CONFIG_KEYS_MAX,
+	       "raise CONFIG_KEYS_MAX");
+_Static_assert(sizeof(enum config_switch) == sizeof(int), "choices are stored as int");

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The one table of configuration keys: parsing, defaults, checks, reload, the example
+ * file and rmemd.conf(5) follow it.  Threads: constant. */
+#ifndef RMEMD_CONFIG_KEYS_H
+#define RMEMD_CONFIG_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The section of pools; it is followed by the pool's name and may be there many times.
+ */
+#define CONFIG_SECTION_POOL "pool"
+
+enum config_type {
+	CONFIG_TYPE_BOOL,      /* yes, no */
+	CONFIG_TYPE_CHOICE,    /* one of `choices`, stored as an int */
+	CONFIG_TYPE_PORT,      /* uint16_t */
+	CONFIG_TYPE_COUNT,     /* uint32_t */
+	CONFIG_TYPE_MS,	       /* uint64_t, written with a unit */
+	CONFIG_TYPE_BYTES,     /* uint64_t, written with a unit */
+	CONFIG_TYPE_ADDRESSES, /* list of IP addresses */
+	CONFIG_TYPE_NAMES,     /* list of names, may be empty */
+	CONFIG_TYPE_PATH,      /* absolute; max is the size of the buffer */
+	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
+};
+
+struct config_choice {
+	const char *name; /* NULL ends the list */
+	int value;
+};
+
+struct config_key {
+	const char *section;
+	const char *name;
+	enum config_type type;
+	uint64_t min, max; /* in units of the field, where the type has an order */
+	const char *
+		standard; /* the default, as it would be written; NULL: must be given */
+	size_t offset;	  /* in struct config; in struct pool_params for pools */
+	size_t count_offset; /* of a list's length */
+	const struct config_choice *choices;
+	bool reload;	  /* a change takes effect on SIGHUP */
+	const char *text; /* one line for people */
+};
+
+#define CONFIG_KEYS_MAX 40
+
+extern const struct config_key config_keys[];
+extern const size_t config_n_keys;
+
+/* Parse `value` into the key's field of `object` (a struct config or pool_params).
+ *   -EINVAL, -ERANGE  with text that does not name file, line or key */
+int config_value_parse(const struct config_key *key, const char *value, void *object);
+/* Set the field to its default; nothing for keys without one. */
+void config_value_default(const struct config_key *key, void *object);
+
+#endif

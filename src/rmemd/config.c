@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/config.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/nearest.h"
+#include "rmemd/config-keys.h"
+
+#define LIST_TEXT_MAX 2048
+#define POOL_KEYS_MAX 8
+
+/* One file being read.  The first error ends it. */
+struct parse {
+	const char *path;
+	FILE *file;
+	unsigned line;
+	int err;
+	unsigned err_line;
+	struct config config;
+	/* where we are */
+	const char *section;	  /* of config_keys[]; NULL before the first */
+	struct pool_params *pool; /* in a pool's section */
+	const struct config_key *last;
+	bool continued;		  /* the line begins with a blank */
+	char list[LIST_TEXT_MAX]; /* the value of `last`, over its lines */
+	/* line of each key seen, 0: not seen; of pools: in the section being read */
+	unsigned lines[CONFIG_KEYS_MAX];
+	unsigned pool_lines[CONFIG_POOLS_MAX];
+};
+
+/* Keep the text set by the failing function as that of the file. */
+static int parse_fail(struct parse *parse, unsigned line, int err)
+{
+	parse->err = err_prefix(err, "%s:%u", parse->path, line);
+	parse->err_line = line;
+	return err;
+}
+
+static size_t key_index(const char *section, const char *name)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, section) == 0 &&
+		    strcmp(config_keys[i].name, name) == 0)
+			return i;
+	return SIZE_MAX;
+}
+
+/* A section's name as the table holds it, or NULL. */
+static const char *section_find(const char *name)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, name) == 0)
+			return config_keys[i].section;
+	return NULL;
+}
+
+static int section_unknown(const char *name)
+{
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < config_n_keys; i++)
+		nearest_offer(&nearest, config_keys[i].section);
+	meant = nearest_get(&nearest);
+	if (!meant)
+		return err_set(-EINVAL, "unknown section [%s]", name);
+	if (strcmp(meant, CONFIG_SECTION_POOL) == 0)
+		return err_set(-EINVAL,
+			       "unknown section [%s]; did you mean [pool NAME]?", name);
+	return err_set(-EINVAL, "unknown section [%s]; did you mean [%s]?", name,
+		       meant);
+}
+
+static int key_unknown(const char *section, const char *name)
+{
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, section) == 0)
+			nearest_offer(&nearest, config_keys[i].name);
+	meant = nearest_get(&nearest);
+	if (meant)
+		return err_set(-EINVAL, "unknown key '%s' in [%s]; did you mean '%s'?",
+			       name, section, meant);
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].name, name) == 0)
+			return err_set(-EINVAL,
+				       "unknown key '%s' in [%s]; it belongs in [%s]",
+				       name, section, config_keys[i].section);
+	return err_set(-EINVAL, "unknown key '%s' in [%s]", name, section);
+}
+
+static void pool_default(struct pool_params *pool)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) == 0)
+			config_value_default(&config_keys[i], pool);
+}
+
+static int pool_begin(struct parse *parse, const char *name)
+{
+	struct config *config = &parse->config;
+	struct pool_params *pool = &config->pools[config->n_pools];
+	size_t len = strlen(name);
+
+	if (len == 0)
+		return err_set(-EINVAL, "a pool's section is [pool NAME]");
+	if (len > POOL_NAME_MAX)
+		return err_set(-EINVAL, "pool name '%s' is longer than %d characters",
+			       name, POOL_NAME_MAX);
+	for (const char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+			return err_set(-EINVAL,
+				       "pool name '%s' has other characters than "
+				       "letters, digits, '-', '_' and '.'",
+				       name);
+	for (unsigned i = 0; i < config->n_pools; i++)
+		if (strcmp(config->pools[i].name, name) == 0)
+			return err_set(-EINVAL, "pool '%s' is already in line %u", name,
+				       parse->pool_lines[i]);
+	if (config->n_pools == CONFIG_POOLS_MAX)
+		return err_set(-EINVAL, "more than %d pools", CONFIG_POOLS_MAX);
+	*pool = (struct pool_params){0};
+	pool_default(pool);
+	memcpy(pool->name, name, len + 1);
+	parse->pool_lines[config->n_pools++] = parse->line;
+	parse->pool = pool;
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) == 0)
+			parse->lines[i] = 0;
+	return 0;
+}
+
+/* `name` is what stands between the brackets. */
+static int section_begin(struct parse *parse, const char *name)
+{
+	const char *space = name + strcspn(name, " \t");
+	const char *pool_name = space + strspn(space, " \t");
+
+	parse->last = NULL;
+	parse->pool = NULL;
+	parse->section = NULL;
+	if (space - name == (ptrdiff_t)strlen(CONFIG_SECTION_POOL) &&
+	    strncmp(name, CONFIG_SECTION_POOL, strlen(CONFIG_SECTION_POOL)) == 0) {
+		parse->section = CONFIG_SECTION_POOL;
+		return pool_begin(parse, pool_name);
+	}
+	parse->section = section_find(name);
+	return parse->section ? 0 : section_unknown(name);
+}
+
+static int key_set(struct parse *parse, const char *name, const char *value)
+{
+	const struct config_key *key;
+	void *object = parse->pool ? (void *)parse->pool : (void *)&parse->config;
+	bool is_list;
+	size_t i, used;
+	int err;
+
+	if (!parse->section)
+		return err_set(-EINVAL, "key '%s' stands before the first [section]",
+			       name);
+	i = key_index(parse->section, name);
+	if (i == SIZE_MAX)
+		return key_unknown(parse->section, name);
+	key = &config_keys[i];
+	is_list = key->type == CONFIG_TYPE_ADDRESSES || key->type == CONFIG_TYPE_NAMES;
+	if (parse->continued && parse->last == key && !is_list)
+		return err_set(
+			-EINVAL,
+			"the line begins with a blank, so it continues '%s' of line "
+			"%u: remove the blank",
+			name, parse->lines[i]);
+	if (parse->lines[i] && !(parse->continued && parse->last == key))
+		return err_set(-EINVAL, "'%s' is already in line %u", name,
+			       parse->lines[i]);
+	if (!parse->lines[i]) {
+		parse->lines[i] = parse->line;
+		parse->list[0] = '\0';
+	}
+	parse->last = key;
+	used = strlen(parse->list);
+	if (used + strlen(value) >= sizeof(parse->list))
+		return err_set(-ERANGE, "'%s' is too long", name);
+	memcpy(parse->list + used, value, strlen(value) + 1);
+	err = config_value_parse(key, parse->list, object);
+	return err ? err_prefix(err, "%s", name) : 0;
+}
+
+static int on_key(void *ctx, const char *section, const char *name, const char *value)
+{
+	struct parse *parse = ctx;
+	int err;
+
+	(void)section; /* cut at 50 characters by inih; on_line() has it whole */
+	if (parse->err)
+		return 1;
+	err = key_set(parse, name, value);
+	if (err)
+		(void)parse_fail(parse, parse->line, err);
+	return 1;
+}
+
+/* Look at a line before inih does, which tells neither line numbers nor sections that
+ * have no keys. */
+static int line_check(struct parse *parse, const char *line, bool complete)
+{
+	static const char bom[] = "\xef\xbb\xbf";
+	char name[POOL_NAME_MAX + 32];
+	size_t len;
+
+	if (!complete)
+		return err_set(-EINVAL, "the line is too long; go on in the next line, "
+					"beginning with a blank");
+	if (parse->line == 1 && strncmp(line, bom, strlen(bom)) == 0)
+		line += strlen(bom);
+	parse->continued = isblank((unsigned char)line[0]);
+	if (line[0] != '[')
+		return 0;
+	len = strcspn(++line, "]");
+	if (line[len] != ']')
+		return err_set(-EINVAL, "']' is missing");
+	if (len >= sizeof(name))
+		return err_set(-EINVAL, "the section's name is too long");
+	memcpy(name, line, len);
+	name[len] = '\0';
+	return section_begin(parse, name);
+}
+
+static char *on_line(char *buf, int bytes, void *stream)
+{
+	struct parse *parse = stream;
+	int err;
+
+	if (parse->err || !fgets(buf, bytes, parse->file))
+		return NULL;
+	parse->line++;
+	err = line_check(parse, buf, strchr(buf, '\n') || feof(parse->file));
+	if (err) {
+		(void)parse_fail(parse, parse->line, err);
+		return NULL;
+	}
+	return buf;
+}
+
+/* The line that says so, for checks of several keys: of the first of the two given. */
+static unsigned key_line(const struct parse *parse, const char *section,
+			 const char *name, const char *other_section, const char *other)
+{
+	unsigned line = parse->lines[key_index(section, name)];
+
+	return line ? line : parse->lines[key_index(other_section, other)];
+}
+
+static bool address_is_loopback(const char *text)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, text, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+static int ports_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	const struct {
+		const char *section;
+		uint16_t port;
+		bool used;
+	} ports[] = {{"server", config->port, true},
+		     {"verbs", config->verbs_port, config->verbs != CONFIG_NO},
+		     {"tcp", config->tcp_port, config->tcp}};
+	const size_t n = sizeof(ports) / sizeof(ports[0]);
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = i + 1; j < n; j++) {
+			if (!ports[i].used || !ports[j].used ||
+			    ports[i].port != ports[j].port)
+				continue;
+			return parse_fail(parse,
+					  key_line(parse, ports[j].section, "port",
+						   ports[i].section, "port"),
+					  err_set(-EINVAL,
+						  "[%s] and [%s] have the same port %u",
+						  ports[i].section, ports[j].section,
+						  ports[i].port));
+		}
+	}
+	return 0;
+}
+
+/* What only several keys together can get wrong. */
+static int config_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+
+	if (config->fence_ms < 2 * config->heartbeat_ms)
+		return parse_fail(
+			parse,
+			key_line(parse, "session", "fence", "session", "heartbeat"),
+			err_set(-EINVAL,
+				"fence (%" PRIu64 "ms) must be at least twice the "
+				"heartbeat (%" PRIu64 "ms)",
+				config->fence_ms, config->heartbeat_ms));
+	for (unsigned i = 0; i < config->n_listen; i++)
+		if (!config->insecure && !address_is_loopback(config->listen[i]))
+			return parse_fail(
+				parse,
+				key_line(parse, "server", "listen", "server",
+					 "insecure"),
+				err_set(-EINVAL,
+					"listen: %s is not loopback and auth = none "
+					"asks "
+					"nobody who he is: add insecure = yes if every "
+					"host that reaches it is trusted",
+					config->listen[i]));
+	if (!config->tcp && config->verbs == CONFIG_NO)
+		return parse_fail(
+			parse, key_line(parse, "tcp", "enabled", "verbs", "enabled"),
+			err_set(-EINVAL,
+				"neither [verbs] nor [tcp] is enabled: nothing "
+				"would carry data"));
+	if (config->tenant_bytes_max &&
+	    config->lease_bytes_max > config->tenant_bytes_max)
+		return parse_fail(
+			parse,
+			key_line(parse, "limits", "lease_bytes", "limits",
+				 "tenant_bytes"),
+			err_set(-EINVAL, "lease_bytes is more than tenant_bytes"));
+	return ports_check(parse);
+}
+
+/* The pool there is when none is configured. */
+static void pools_default(struct config *config)
+{
+	config->n_pools = 1;
+	config->pools[0] = (struct pool_params){.name = "default"};
+	pool_default(&config->pools[0]);
+}
+
+void config_default(struct config *config)
+{
+	*config = (struct config){0};
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) != 0)
+			config_value_default(&config_keys[i], config);
+	pools_default(config);
+}
+
+int config_load(const char *path, struct config *ret_config)
+{
+	struct parse *parse = calloc(1, sizeof(*parse));
+	int err, line;
+
+	if (!parse)
+		return err_errno(-ENOMEM, "%s", path);
+	parse->path = path;
+	parse->file = fopen(path, "re");
+	if (!parse->file) {
+		err = err_errno(-errno, "%s", path);
+		goto err_free;
+	}
+	config_default(&parse->config);
+	parse->config.n_pools = 0;
+	line = ini_parse_stream(on_line, parse, on_key, parse);
+	if (!parse->err && ferror(parse->file))
+		parse->err = err_set(-EIO, "%s: cannot be read", path);
+	else if (line > 0 && (!parse->err || (unsigned)line < parse->err_line))
+		parse->err =
+			err_set(-EINVAL, "%s:%d: neither [section] nor key = value",
+				path, line);
+	else if (line < 0)
+		parse->err = err_errno(-ENOMEM, "%s", path);
+	if (parse->config.n_pools == 0)
+		pools_default(&parse->config);
+	err = parse->err ? parse->err : config_check(parse);
+	if (!err)
+		*ret_config = parse->config;
+	(void)fclose(parse->file);
+err_free:
+	free(parse);
+	return err;
+}
+
+static size_t field_bytes(const struct config_key *key)
+{
+	switch (key->type) {
+	case CONFIG_TYPE_BOOL:
+		return sizeof(bool);
+	case CONFIG_TYPE_PORT:
+		return sizeof(uint16_t);
+	case CONFIG_TYPE_COUNT:
+		return sizeof(uint32_t);
+	case CONFIG_TYPE_MS:
+	case CONFIG_TYPE_BYTES:
+		return sizeof(uint64_t);
+	case CONFIG_TYPE_ADDRESSES:
+	case CONFIG_TYPE_NAMES:
+		return sizeof(((struct config *)0)->listen);
+	case CONFIG_TYPE_PATH:
+		return key->max;
+	case CONFIG_TYPE_CHOICE:
+	case CONFIG_TYPE_NODE:
+		break;
+	}
+	return sizeof(int);
+}
+
+static bool pools_equal(const struct config *a, const struct config *b)
+{
+	if (a->n_pools != b->n_pools)
+		return false;
+	for (unsigned i = 0; i < a->n_pools; i++) {
+		const struct pool_params *p = &a->pools[i], *q = &b->pools[i];
+
+		if (strcmp(p->name, q->name) != 0 || p->node != q->node ||
+		    p->bytes != q->bytes || p->pages != q->pages)
+			return false;
+	}
+	return true;
+}
+
+const char *config_reload(struct config *running, const struct config *fresh, char *buf,
+			  size_t buf_bytes)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < config_n_keys && used < buf_bytes; i++) {
+		const struct config_key *key = &config_keys[i];
+		char *old = (char *)running + key->offset;
+		const char *new = (const char *)fresh + key->offset;
+
+		if (strcmp(key->section, CONFIG_SECTION_POOL) == 0 ||
+		    memcmp(old, new, field_bytes(key)) == 0)
+			continue;
+		if (key->reload)
+			memcpy(old, new, field_bytes(key));
+		else
+			used += (size_t)snprintf(buf + used, buf_bytes - used,
+						 "%s[%s] %s", used ? ", " : "",
+						 key->section, key->name);
+	}
+	if (!pools_equal(running, fresh) && used < buf_bytes)
+		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
+			       used ? ", " : "");
+	return buf;
+}
