@@ -18,7 +18,7 @@ src/rmemd: base wire fabric rmemd/control rmemd/lease rmemd/pool rmemd/admin
 src/rmemd/control: base wire fabric rmemd/lease rmemd/pool rmemd/config.h
 src/rmemd/lease: base wire fabric rmemd/pool rmemd/config.h
 src/rmemd/pool: base rmemd/config.h
-src/rmemd/admin: base rmemd/pool rmemd/config.h
+src/rmemd/admin: base fabric rmemd rmemd/control rmemd/lease rmemd/pool
 src/rmem: base rmem/rmem.h
 src/rmemctl: base
 src/examples: rmem/rmem.h

@@ -1,0 +1,174 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Header, symbol map, library, tables, programs and manual pages name the same things.
+set -euo pipefail
+cd "${top_srcdir:-$(dirname "$0")/../..}"
+top_builddir=${top_builddir:-$PWD/build}
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+compared=0
+
+# compare A B: the sorted lists $tmp/A and $tmp/B hold the same lines, and some
+compare()
+{
+	compared=$((compared + 1))
+	if [ ! -s "$tmp/$1" ]; then
+		echo "names: found nothing in $1"
+		bad=$((bad + 1))
+	elif ! diff -u --label "$1" --label "$2" "$tmp/$1" "$tmp/$2"; then
+		echo "names: $1 and $2 differ"
+		bad=$((bad + 1))
+	fi
+}
+
+# page_names SECTION: what the pages of a section call themselves
+page_names()
+{
+	local page
+	for page in man/*."$1"; do
+		grep -q '^\.so ' "$page" || # made by a build in the tree
+			awk '/^\.Sh/ { on = $2 == "NAME" } on && $1 == ".Nm" { print $2 }' "$page"
+	done
+}
+
+# ---- the library ----
+
+sed -nE 's/^RMEM_API .*[ *](rmem_[a-z_]+)\(.*/\1/p' include/rmem/rmem.h |
+	sort >"$tmp/rmem.h"
+page_names 3 | grep -v '^librmem$' | sort >"$tmp/man3"
+compare rmem.h man3
+
+grep -oE 'man/rmem_[a-z_]+\.3' man/module.am | sed 's,^man/,,; s,\.3$,,' | sort >"$tmp/man.am"
+compare rmem.h man.am
+
+sed -nE 's/^\.It Xr|^\.Xr//; s/ , Xr/\n/g; p' man/librmem.3 |
+	sed -nE 's/^ *(rmem_[a-z_]+) 3.*/\1/p' | sort -u >"$tmp/librmem.3"
+compare rmem.h librmem.3
+
+map=src/librmem/librmem.map
+if [ -f "$map" ]; then
+sed -nE '/global:/,/local:/s/^[[:space:]]*(rmem_[a-z_]+);.*/\1/p' "$map" |
+	sort >"$tmp/librmem.map"
+compare rmem.h librmem.map
+fi
+
+library=$top_builddir/.libs/librmem.so
+if [ -f "$library" ]; then
+	nm -D --defined-only "$library" | awk '$2 != "A" { sub("@.*", "", $3); print $3 }' |
+		sort >"$tmp/librmem.so"
+	compare rmem.h librmem.so
+fi
+
+# ---- the control protocol ----
+
+cat >"$tmp/wire.c" <<'C'
+#include <stdio.h>
+#include "wire/msg.h"
+#define U8(f) printf("  %s u8\n", #f);
+#define U16(f) printf("  %s u16\n", #f);
+#define U32(f) printf("  %s u32\n", #f);
+#define U64(f) printf("  %s u64\n", #f);
+#define I32(f) printf("  %s i32\n", #f);
+#define STR(f, max) printf("  %s str %d\n", #f, max);
+#define RAW(f, n) printf("  %s raw %d\n", #f, n);
+#define LIST(f, item, max) printf("  %s list %d %s\n", #f, max, #item);
+#define FIELDS(name) WIRE_FIELDS_##name(U8, U16, U32, U64, I32, STR, RAW, LIST)
+#define MESSAGE(name, number, since, text)                    \
+	printf("%s 0x%02x %d\n", #name, number, since); \
+	FIELDS(name)
+#define ITEM(name)              \
+	printf("%s\n", #name); \
+	FIELDS(name)
+int main(void)
+{
+	WIRE_MESSAGES(MESSAGE)
+	WIRE_ITEMS(ITEM)
+	return 0;
+}
+C
+"${CC:-cc}" -std=gnu17 -Isrc -o "$tmp/wire" "$tmp/wire.c"
+"$tmp/wire" >"$tmp/msg.h"
+awk '
+	/^\.Sh/ { on = /REQUESTS|REPLIES|EVENTS|LIST ITEMS/ }
+	!on { next }
+	/^\.Ss/ && /version/ { gsub(/[(),]/, ""); print $2, $3, $5; next }
+	/^\.Ss Reasons/ { next }
+	/^\.Ss/ { print $2; next }
+	/^\.It Fa/ { sub(/^\.It Fa /, ""); split($0, part, / Ta /); print "  " part[1], part[2] }
+' man/rmem-protocol.7 >"$tmp/rmem-protocol.7"
+compare msg.h rmem-protocol.7
+
+# ---- the configuration ----
+
+cat >"$tmp/keys.c" <<'C'
+#include <stdio.h>
+#include "rmemd/config-keys.h"
+int main(void)
+{
+	for (size_t i = 0; i < config_n_keys; i++) {
+		const struct config_key *key = &config_keys[i];
+		printf("%s.%s %s\n", key->section, key->name,
+		       key->standard[0] ? key->standard : "none");
+	}
+	return 0;
+}
+C
+"${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -DRUNSTATEDIR='"/run"' -Isrc -o "$tmp/keys" \
+	"$tmp/keys.c" src/rmemd/config-keys.c
+"$tmp/keys" >"$tmp/config-keys.c"
+awk '
+	/^\.Ss/ { section = $2 }
+	/^\.Sh/ { section = "" }
+	section && /^\.It Cm/ { key = $3 }
+	section && key && waits && /^\.Li/ {
+		sub(/^\.Li /, ""); sub(/ [.;]$/, "")
+		print section "." key, $0
+		key = ""
+	}
+	{ waits = /[Dd]efault$/ }
+' man/rmemd.conf.5 >"$tmp/rmemd.conf.5"
+compare config-keys.c rmemd.conf.5
+
+if [ -f etc/rmemd.conf ]; then
+# Every key stands in the example file as a comment, at its default.
+awk '
+	/^#?\[/ { gsub(/[][#]/, ""); section = $1 }
+	/^#[a-z_]+ *=/ {
+		key = $0; sub(/^#/, "", key); sub(/ *=.*/, "", key)
+		value = $0; sub(/^[^=]*= */, "", value)
+		print section "." key, value == "" ? "none" : value
+	}
+' etc/rmemd.conf >"$tmp/rmemd.conf"
+compare config-keys.c rmemd.conf
+fi
+
+# ---- commands and options ----
+
+# program NAME PAGE: the commands and long options it tells of are those of its page
+program()
+{
+	local command binary=$top_builddir/$1
+
+	[ -x "$binary" ] || return 0
+	"$binary" --help >"$tmp/help"
+	awk '/^commands:/ { on = 1; next } /^$/ { on = 0 } on && /^  [a-z]/ { print $1 }' \
+		"$tmp/help" | sort >"$tmp/$1 commands"
+	while read -r command; do
+		"$binary" "$command" --help >>"$tmp/help"
+	done <"$tmp/$1 commands"
+	sed -nE 's/^\.It Cm ([a-z]+).*/\1/p' "$2" | sort >"$tmp/$2 commands"
+	compare "$1 commands" "$2 commands"
+
+	grep -E '^ {2,}-' "$tmp/help" | grep -oE -- '--[a-z-]+' | sort -u >"$tmp/$1 options"
+	grep -E '^\.It Fl' "$2" | grep -oE -- 'Fl -[a-z-]+' | sed 's/^Fl -/--/' |
+		sort -u >"$tmp/$2 options"
+	compare "$1 options" "$2 options"
+}
+mkdir "$tmp/man"
+program rmem man/rmem.1
+program rmemctl man/rmemctl.1
+
+echo "names: $compared lists compared, $bad differ"
+[ "$bad" -eq 0 ]
