@@ -149,7 +149,7 @@ fi
 # program NAME PAGE: the commands and long options it tells of are those of its page
 program()
 {
-	local command binary=$top_builddir/$1
+	local command binary=$top_builddir/src/$1/$1
 
 	[ -x "$binary" ] || return 0
 	"$binary" --help >"$tmp/help"
