@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Latencies in buckets of equal relative width: 64 to each power of two, so a
+ * percentile is at most 1.6 % above the value it stands for.  Any 64-bit value fits;
+ * adding one costs a few instructions.  Threads: one at a time. */
+#ifndef RMEM_HISTOGRAM_H
+#define RMEM_HISTOGRAM_H
+
+#include <stdint.h>
+
+#define HISTOGRAM_SUB_BITS 6
+#define HISTOGRAM_SUB (1u << HISTOGRAM_SUB_BITS)
+#define HISTOGRAM_BUCKETS ((64 - HISTOGRAM_SUB_BITS + 1) * HISTOGRAM_SUB)
+
+/* Start it zeroed. */
+struct histogram {
+	uint64_t count;
+	uint64_t min, max; /* exact; 0 while count is 0 */
+	double sum;
+	uint64_t buckets[HISTOGRAM_BUCKETS];
+};
+
+void histogram_add(struct histogram *h, uint64_t value);
+
+/* The value that `fraction` (0 to 1) of all values do not exceed, as the upper end of
+ * its bucket, never above the exact maximum; 0 while there are none. */
+uint64_t histogram_quantile(const struct histogram *h, double fraction);
+
+double histogram_mean(const struct histogram *h);
+
+#endif
