@@ -44,7 +44,7 @@ size_t nearest_distance(const char *a, const char *b)
 
 void nearest_init(struct nearest *nearest, const char *word)
 {
-	*nearest = (struct nearest){.word = word, .distance = SIZE_MAX};
+	*nearest = (struct nearest){ .word = word, .distance = SIZE_MAX };
 }
 
 void nearest_offer(struct nearest *nearest, const char *candidate)
