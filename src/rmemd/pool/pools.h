@@ -9,8 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum pool_pages { POOL_PAGES_AUTO, POOL_PAGES_1G, POOL_PAGES_2M, POOL_PAGES_THP,
-		  POOL_PAGES_BASE };
+enum pool_pages {
+	POOL_PAGES_AUTO,
+	POOL_PAGES_1G,
+	POOL_PAGES_2M,
+	POOL_PAGES_THP,
+	POOL_PAGES_BASE
+};
 
 #define POOL_NAME_MAX 32
 #define POOL_NODE_ANY (-1)
@@ -18,24 +23,26 @@ enum pool_pages { POOL_PAGES_AUTO, POOL_PAGES_1G, POOL_PAGES_2M, POOL_PAGES_THP,
 struct pool_params {
 	char name[POOL_NAME_MAX + 1];
 	int node;              /* NUMA node, or POOL_NODE_ANY: not bound */
-	uint64_t bytes;        /* rounded up to whole pages */
+	uint64_t bytes;        /* > 0, rounded up to whole pages */
 	enum pool_pages pages; /* AUTO: the largest that can be had */
 };
 
 struct pool;
 struct pools;
 
-/* A piece of a pool; a value, owned by whoever was given it. */
+/* A piece of a pool; a value, owned by whoever was given it.  Offset and size are
+ * multiples of the system's base page, whatever pages the pool has: a small lease must not
+ * take a gigabyte. */
 struct extent {
 	struct pool *pool;
-	uint64_t offset; /* bytes, multiple of the page size */
-	uint64_t bytes;  /* multiple of the page size */
+	uint64_t offset; /* bytes */
+	uint64_t bytes;
 };
 
 struct pool_status {
 	const char *name;
 	int node_asked;
-	int node_got;          /* where the kernel put the pages; -1: on several */
+	int node_got; /* where the kernel put the pages; -1: on several */
 	enum pool_pages pages_asked, pages_got;
 	uint64_t page_bytes;
 	uint64_t bytes, lent, scrubbing, free, largest_free;
@@ -59,23 +66,26 @@ void pools_close(struct pools *pools);
 int pools_fd(const struct pools *pools);
 uint64_t pools_process(struct pools *pools);
 
-/* Take clean extents that hold `bytes` together, as few as can be, each a multiple of its
- * pool's page size (the last may be larger than needed).
- *   align  power of two; each extent's offset is a multiple of it and of the page size
+/* Take clean extents that hold `bytes` together, as few as can be; the last is rounded up
+ * to a whole base page.  One of a huge page or more begins at a huge page if that can be.
+ *   bytes  > 0
+ *   align  power of two; each extent's offset is a multiple of it
  *   node   preferred node or POOL_NODE_ANY: other nodes serve when it is full
  *   -ENOSPC  they cannot hold it (in `max` extents); the text says what is free
- *   -EAGAIN  they could, once the bytes being scrubbed are clean */
+ *   -EAGAIN  they could, once the bytes being scrubbed are clean
+ *   -ENOMEM  for the bookkeeping */
 int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 	       struct extent *ret_extents, unsigned max, unsigned *ret_n);
-/* Give an extent back: it is zeroed, then free again. */
+/* Give an extent back, exactly as it was taken: it is zeroed, then free again. */
 void pools_give(struct pools *pools, struct extent extent);
 
 void *extent_addr(const struct extent *extent);
-int extent_node(const struct extent *extent);          /* -1 unknown */
-uint64_t extent_page_bytes(const struct extent *extent);
+int extent_node(const struct extent *extent);            /* -1 unknown */
+uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */
 
 unsigned pools_count(const struct pools *pools);
-void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status);
+void pools_status(const struct pools *pools, unsigned i,
+		  struct pool_status *ret_status);
 
 const char *pool_pages_name(enum pool_pages pages); /* "auto" "1G" "2M" "thp" "base" */
 

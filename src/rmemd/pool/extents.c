@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/pool/extents.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+
+/* How many blocks that are too small once aligned are passed over before a size is asked
+ * for that is sure to do. */
+#define ALIGN_TRIES 16
+
+/* ---- the treap of free blocks, ordered by (bytes, offset) ---- */
+
+static bool size_less(const struct block *a, uint64_t bytes, uint64_t offset)
+{
+	return a->bytes != bytes ? a->bytes < bytes : a->offset < offset;
+}
+
+/* Everything less than the key goes to the left. */
+static void treap_split(struct block *root, uint64_t bytes, uint64_t offset,
+			struct block **ret_left, struct block **ret_right)
+{
+	while (root) {
+		if (size_less(root, bytes, offset)) {
+			*ret_left = root;
+			ret_left = &root->right;
+			root = root->right;
+		} else {
+			*ret_right = root;
+			ret_right = &root->left;
+			root = root->left;
+		}
+	}
+	*ret_left = *ret_right = NULL;
+}
+
+/* Every block of `left` is less than every one of `right`. */
+static struct block *treap_merge(struct block *left, struct block *right)
+{
+	struct block *root, **link = &root;
+
+	while (left && right) {
+		if (left->priority > right->priority) {
+			*link = left;
+			link = &left->right;
+			left = left->right;
+		} else {
+			*link = right;
+			link = &right->left;
+			right = right->left;
+		}
+	}
+	*link = left ? left : right;
+	return root;
+}
+
+static void treap_insert(struct block **root, struct block *block)
+{
+	struct block **link = root;
+
+	while (*link && (*link)->priority >= block->priority)
+		link = size_less(*link, block->bytes, block->offset) ? &(*link)->right
+								     : &(*link)->left;
+	treap_split(*link, block->bytes, block->offset, &block->left, &block->right);
+	*link = block;
+}
+
+static void treap_remove(struct block **root, struct block *block)
+{
+	struct block **link = root;
+
+	while (*link != block)
+		link = size_less(*link, block->bytes, block->offset) ? &(*link)->right
+								     : &(*link)->left;
+	*link = treap_merge(block->left, block->right);
+	block->left = block->right = NULL;
+}
+
+/* The least block that is not less than the key, or NULL. */
+static struct block *treap_at_least(struct block *root, uint64_t bytes, uint64_t offset)
+{
+	struct block *best = NULL;
+
+	while (root) {
+		if (size_less(root, bytes, offset)) {
+			root = root->right;
+		} else {
+			best = root;
+			root = root->left;
+		}
+	}
+	return best;
+}
+
+/* The greatest block that is less than the key, or NULL. */
+static struct block *treap_below(struct block *root, uint64_t bytes, uint64_t offset)
+{
+	struct block *best = NULL;
+
+	while (root) {
+		if (size_less(root, bytes, offset)) {
+			best = root;
+			root = root->right;
+		} else {
+			root = root->left;
+		}
+	}
+	return best;
+}
+
+/* ---- blocks ---- */
+
+static struct block *block_new(struct extents *extents, uint64_t offset, uint64_t bytes)
+{
+	struct block *block = calloc(1, sizeof(*block));
+
+	if (!block)
+		return NULL;
+	block->extents = extents;
+	block->offset = offset;
+	block->bytes = bytes;
+	block->priority = random_u64();
+	list_init(&block->order);
+	list_init(&block->job.link);
+	return block;
+}
+
+static uint64_t *state_bytes(struct extents *extents, enum block_state state)
+{
+	switch (state) {
+	case BLOCK_FREE:
+		return &extents->free;
+	case BLOCK_LENT:
+		return &extents->lent;
+	case BLOCK_DIRTY:
+		break;
+	}
+	return &extents->dirty;
+}
+
+static void block_turn(struct extents *extents, struct block *block,
+		       enum block_state to)
+{
+	*state_bytes(extents, block->state) -= block->bytes;
+	block->state = to;
+	*state_bytes(extents, to) += block->bytes;
+}
+
+/* Bytes left of the block from its first aligned offset on, in whole grains. */
+static uint64_t block_usable(const struct block *block, uint64_t align)
+{
+	uint64_t skip = -block->offset & (align - 1);
+
+	return skip < block->bytes ? block->bytes - skip : 0;
+}
+
+/* Lend `bytes` of a free block from its first aligned offset on; what is left before and
+ * behind stays free. */
+static int block_carve(struct extents *extents, struct block *block, uint64_t bytes,
+		       uint64_t align, struct block **ret_block)
+{
+	uint64_t skip = -block->offset & (align - 1);
+	uint64_t rest = block->bytes - skip - bytes;
+	struct block *before = NULL, *behind = NULL;
+	int err = -ENOMEM;
+
+	if (skip) {
+		before = block_new(extents, block->offset, skip);
+		if (!before)
+			return err;
+	}
+	if (rest) {
+		behind = block_new(extents, block->offset + skip + bytes, rest);
+		if (!behind)
+			goto err_before;
+	}
+	err = map_insert(&extents->lent_by_offset, &block->lent,
+			 map_hash_u64(block->offset + skip));
+	if (err)
+		goto err_behind;
+
+	treap_remove(&extents->free_by_size, block);
+	block->offset += skip;
+	block->bytes = bytes;
+	extents->free -= bytes;
+	extents->lent += bytes;
+	block->state = BLOCK_LENT;
+	if (before) {
+		list_append(&block->order, &before->order);
+		treap_insert(&extents->free_by_size, before);
+	}
+	if (behind) {
+		list_append(block->order.next, &behind->order);
+		treap_insert(&extents->free_by_size, behind);
+	}
+	*ret_block = block;
+	return 0;
+
+err_behind:
+	free(behind);
+err_before:
+	free(before);
+	return err;
+}
+
+/* The neighbour at `node` if it is free too, else NULL. */
+static struct block *free_neighbour(const struct extents *extents, struct list *node)
+{
+	struct block *block;
+
+	if (node == &extents->order)
+		return NULL;
+	block = container_of(node, struct block, order);
+	return block->state == BLOCK_FREE ? block : NULL;
+}
+
+int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
+{
+	struct block *block = block_new(extents, 0, bytes);
+
+	if (!block)
+		return -ENOMEM;
+	*extents = (struct extents){ .bytes = bytes, .grain = grain, .free = bytes };
+	list_init(&extents->order);
+	map_init(&extents->lent_by_offset);
+	list_append(&extents->order, &block->order);
+	treap_insert(&extents->free_by_size, block);
+	return 0;
+}
+
+void extents_destroy(struct extents *extents)
+{
+	list_for_each_safe(node, &extents->order)
+		free(container_of(node, struct block, order));
+	list_init(&extents->order);
+	map_destroy(&extents->lent_by_offset);
+}
+
+int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
+		 struct block **ret_block)
+{
+	struct block *block = treap_at_least(extents->free_by_size, bytes, 0);
+	struct block *sure;
+	unsigned tries = 0;
+
+	while (block && block_usable(block, align) < bytes && tries++ < ALIGN_TRIES)
+		block = treap_at_least(extents->free_by_size, block->bytes,
+				       block->offset + 1);
+	if (block && block_usable(block, align) < bytes) {
+		/* any block this large holds them at whatever offset it begins */
+		sure = treap_at_least(extents->free_by_size,
+				      bytes + (align - extents->grain), 0);
+		if (sure)
+			block = sure;
+		while (block && block_usable(block, align) < bytes)
+			block = treap_at_least(extents->free_by_size, block->bytes,
+					       block->offset + 1);
+	}
+	if (!block)
+		return -ENOSPC;
+	return block_carve(extents, block, bytes, align, ret_block);
+}
+
+/* The free block that has most from its first aligned offset on, or NULL. */
+static struct block *block_most(const struct extents *extents, uint64_t align,
+				uint64_t *ret_usable)
+{
+	struct block *block =
+		treap_below(extents->free_by_size, UINT64_MAX, UINT64_MAX);
+	struct block *best = NULL;
+	uint64_t best_usable = 0;
+
+	/* downwards by size, until no smaller block can have more */
+	while (block && block->bytes > best_usable) {
+		uint64_t usable = block_usable(block, align);
+
+		if (usable > best_usable) {
+			best = block;
+			best_usable = usable;
+		}
+		block = treap_below(extents->free_by_size, block->bytes, block->offset);
+	}
+	*ret_usable = best_usable;
+	return best;
+}
+
+int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
+		      struct block **ret_block)
+{
+	uint64_t usable;
+	struct block *block = block_most(extents, align, &usable);
+
+	if (!block)
+		return -ENOSPC;
+	return block_carve(extents, block, usable < bytes ? usable : bytes, align,
+			   ret_block);
+}
+
+struct block *extents_find(const struct extents *extents, uint64_t offset)
+{
+	struct map_node *node =
+		map_find(&extents->lent_by_offset, map_hash_u64(offset));
+
+	while (node && container_of(node, struct block, lent)->offset != offset)
+		node = map_find_next(node);
+	return node ? container_of(node, struct block, lent) : NULL;
+}
+
+void extents_soil(struct extents *extents, struct block *block)
+{
+	assert(block->state == BLOCK_LENT);
+	map_remove(&extents->lent_by_offset, &block->lent);
+	block_turn(extents, block, BLOCK_DIRTY);
+}
+
+void extents_free(struct extents *extents, struct block *block)
+{
+	struct block *before, *behind;
+
+	assert(block->state != BLOCK_FREE);
+	if (block->state == BLOCK_LENT)
+		map_remove(&extents->lent_by_offset, &block->lent);
+	block_turn(extents, block, BLOCK_FREE);
+	before = free_neighbour(extents, block->order.prev);
+	behind = free_neighbour(extents, block->order.next);
+	if (before) {
+		treap_remove(&extents->free_by_size, before);
+		block->offset = before->offset;
+		block->bytes += before->bytes;
+		list_remove(&before->order);
+		free(before);
+	}
+	if (behind) {
+		treap_remove(&extents->free_by_size, behind);
+		block->bytes += behind->bytes;
+		list_remove(&behind->order);
+		free(behind);
+	}
+	treap_insert(&extents->free_by_size, block);
+}
+
+uint64_t extents_largest(const struct extents *extents, uint64_t align)
+{
+	uint64_t usable;
+
+	(void)block_most(extents, align, &usable);
+	return usable;
+}
+
+void extents_each_run(const struct extents *extents,
+		      void (*run)(void *ctx, uint64_t offset, uint64_t bytes),
+		      void *ctx)
+{
+	uint64_t offset = 0, bytes = 0;
+
+	list_for_each(node, &extents->order) {
+		const struct block *block = container_of(node, struct block, order);
+
+		if (block->state != BLOCK_LENT) {
+			if (bytes == 0)
+				offset = block->offset;
+			bytes += block->bytes;
+		} else if (bytes) {
+			run(ctx, offset, bytes);
+			bytes = 0;
+		}
+	}
+	if (bytes)
+		run(ctx, offset, bytes);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which bytes of one range are free, lent or being cleaned.  Best fit with coalescing,
+ * O(log n): every byte belongs to one block; blocks are linked in the order of their
+ * offsets, free ones stand in a treap ordered by size, lent ones in a hash map.
+ * Giving back takes no memory, so it cannot fail.  Not thread-safe. */
+#ifndef RMEMD_POOL_EXTENTS_H
+#define RMEMD_POOL_EXTENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "rmemd/pool/scrubber.h"
+
+enum block_state { BLOCK_FREE, BLOCK_LENT, BLOCK_DIRTY };
+
+struct extents;
+
+/* Owned by its extents.  What cleans a dirty block keeps its state in `job`, so that this
+ * takes no memory. */
+struct block {
+	uint64_t offset, bytes;
+	enum block_state state;
+	struct list order; /* neighbours by offset */
+	struct scrub_job job;
+	struct extents *extents;
+	struct map_node lent;
+	uint64_t priority; /* of the treap's heap order */
+	struct block *left, *right;
+};
+
+struct extents {
+	uint64_t bytes; /* of the range */
+	uint64_t grain; /* offsets and sizes are multiples of it */
+	uint64_t free, lent, dirty;
+	struct list order;
+	struct map lent_by_offset;
+	struct block *free_by_size;
+};
+
+/* One free range.  grain: power of two that divides bytes.  -ENOMEM. */
+int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain);
+void extents_destroy(struct extents *extents);
+
+/* Take `bytes` (a multiple of the grain, > 0) at a multiple of `align` (a power of two, at
+ * least the grain) from the smallest free block that holds them.
+ *   -ENOSPC, -ENOMEM  without text */
+int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
+		 struct block **ret_block);
+/* Take as much as one free block has, `bytes` at most: from the largest. */
+int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
+		      struct block **ret_block);
+
+/* The lent block that begins at `offset`, or NULL. */
+struct block *extents_find(const struct extents *extents, uint64_t offset);
+
+/* A lent block is given back and must be cleaned; then it is free again.  A lent block
+ * that nobody has written to may be freed at once. */
+void extents_soil(struct extents *extents, struct block *block);
+void extents_free(struct extents *extents, struct block *block);
+
+/* What extents_take_most() could take. */
+uint64_t extents_largest(const struct extents *extents, uint64_t align);
+
+/* Call back for every run of neighbouring blocks that are free or dirty, in order. O(n). */
+void extents_each_run(const struct extents *extents,
+		      void (*run)(void *ctx, uint64_t offset, uint64_t bytes),
+		      void *ctx);
+
+#endif

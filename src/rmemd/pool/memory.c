@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/pool/memory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/memfd.h>
+#include <numa.h>
+#include <numaif.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "rmemd/pool/host.h"
+#include "rmemd/pool/prefault.h"
+
+#define PAGE_1G (UINT64_C(1) << 30)
+#define PAGE_2M (UINT64_C(1) << 21)
+#define NODE_SAMPLES 64
+#define WHERE_BYTES 32
+
+static bool pages_hugetlb(enum pool_pages pages)
+{
+	return pages == POOL_PAGES_1G || pages == POOL_PAGES_2M;
+}
+
+static uint64_t pages_bytes(enum pool_pages pages)
+{
+	switch (pages) {
+	case POOL_PAGES_1G:
+		return PAGE_1G;
+	case POOL_PAGES_2M:
+	case POOL_PAGES_THP:
+		return PAGE_2M;
+	case POOL_PAGES_AUTO:
+	case POOL_PAGES_BASE:
+		break;
+	}
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* "on node 1" or "on this host" */
+static const char *where(int node, char buf[WHERE_BYTES])
+{
+	if (node < 0)
+		(void)snprintf(buf, WHERE_BYTES, "on this host");
+	else
+		(void)snprintf(buf, WHERE_BYTES, "on node %d", node);
+	return buf;
+}
+
+/* ---- is there enough?  Each returns 0 or -ENOMEM with cause and remedy ---- */
+
+static int huge_short(const struct memory *memory, int node)
+{
+	uint64_t wanted = memory->bytes / memory->page_bytes, others;
+	const char *name = pool_pages_name(memory->pages);
+	char path[256], place[WHERE_BYTES];
+	struct host_huge huge;
+
+	if (host_huge_pages(memory->page_bytes, node, &huge))
+		return err_set(-ENOMEM, "this CPU or kernel has no pages of %s", name);
+	others = huge.total > huge.free ? huge.total - huge.free : 0;
+	return err_set(
+		-ENOMEM,
+		"%" PRIu64 " pages of %s wanted %s, %" PRIu64
+		" are free there: echo %" PRIu64 " > %s%s",
+		wanted, name, where(node, place), huge.free, others + wanted,
+		host_huge_path(memory->page_bytes, node, path, sizeof(path)),
+		memory->pages == POOL_PAGES_1G
+			? ", or hugepagesz=1G hugepages=N on the kernel's command line"
+			: "");
+}
+
+static int huge_check(const struct memory *memory, int node)
+{
+	struct host_huge huge;
+	int err = host_huge_pages(memory->page_bytes, node, &huge);
+
+	if (err || (!huge.overcommit && huge.free < memory->bytes / memory->page_bytes))
+		return huge_short(memory, node);
+	return 0;
+}
+
+static int thp_check(void)
+{
+	char word[32] = "";
+	bool allowed = false;
+
+	if (host_shmem_thp(&allowed, word, sizeof(word)))
+		return err_set(-ENOMEM, "this kernel has no transparent huge pages for "
+					"shared memory");
+	if (!allowed)
+		return err_set(
+			-ENOMEM,
+			"the kernel gives shared memory no transparent huge pages "
+			"(%s): echo advise > "
+			"/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+			word);
+	return 0;
+}
+
+/* A size mistyped must not make the kernel kill whatever else runs here. */
+static int room_check(const struct memory *memory, int node)
+{
+	char wanted[32], there[32], place[WHERE_BYTES];
+	uint64_t available;
+
+	/* a kernel that does not tell must be believed when populating */
+	if (host_available(node, &available) || memory->bytes <= available)
+		return 0;
+	return err_set(-ENOMEM, "%s wanted, %s available %s: make the pool smaller",
+		       units_format_bytes(memory->bytes, wanted, sizeof(wanted)),
+		       units_format_bytes(available, there, sizeof(there)),
+		       where(node, place));
+}
+
+static int memory_check(const struct memory *memory, int node)
+{
+	int err;
+
+	if (pages_hugetlb(memory->pages))
+		return huge_check(memory, node);
+	err = memory->pages == POOL_PAGES_THP ? thp_check() : 0;
+	if (!err)
+		err = room_check(memory, host_has_nodes() ? node : -1);
+	/* MPOL_BIND or not, the host must have it too */
+	return err ? err : room_check(memory, -1);
+}
+
+/* ---- making it ---- */
+
+static int file_make(struct memory *memory, const char *name)
+{
+	char file_name[POOL_NAME_MAX + 16];
+	unsigned flags = MFD_CLOEXEC;
+
+	if (memory->pages == POOL_PAGES_1G)
+		flags |= MFD_HUGETLB | MFD_HUGE_1GB;
+	if (memory->pages == POOL_PAGES_2M)
+		flags |= MFD_HUGETLB | MFD_HUGE_2MB;
+	(void)snprintf(file_name, sizeof(file_name), "rmem-pool-%s", name);
+	memory->fd = memfd_create(file_name, flags);
+	if (memory->fd < 0)
+		return err_errno(-errno, "memfd_create with pages of %s",
+				 pool_pages_name(memory->pages));
+	if (ftruncate(memory->fd, (off_t)memory->bytes))
+		return err_errno(-errno, "memfd of %" PRIu64 " bytes", memory->bytes);
+	return 0;
+}
+
+/* Transparent huge pages need the address aligned as well, which mmap() does for hugetlb
+ * alone: reserve more and map into it. */
+static int file_map(struct memory *memory)
+{
+	uint64_t slack = memory->pages == POOL_PAGES_THP ? PAGE_2M : 0, skip, tail;
+	char *area = MAP_FAILED, *addr;
+
+	if (slack) {
+		area = mmap(NULL, memory->bytes + slack, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (area == MAP_FAILED)
+			return err_errno(-errno, "address space for the pool");
+		skip = -(uint64_t)(uintptr_t)area & (slack - 1);
+		tail = slack - skip;
+		if (skip)
+			(void)munmap(area, skip);
+		area += skip;
+		if (tail)
+			(void)munmap(area + memory->bytes, tail);
+	}
+	addr = mmap(slack ? area : NULL, memory->bytes, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | (slack ? MAP_FIXED : 0), memory->fd, 0);
+	if (addr == MAP_FAILED) {
+		int err = -errno;
+
+		if (slack)
+			(void)munmap(area, memory->bytes);
+		return err_errno(err, "mapping the pool");
+	}
+	memory->addr = addr;
+	return 0;
+}
+
+static int memory_bind(const struct memory *memory, int node)
+{
+	struct bitmask *mask;
+	int err = 0;
+
+	if (node < 0 || !host_has_nodes())
+		return 0;
+	mask = numa_allocate_nodemask();
+	if (!mask)
+		return err_errno(-ENOMEM, "binding to node %d", node);
+	numa_bitmask_setbit(mask, (unsigned)node);
+	if (mbind(memory->addr, memory->bytes, MPOL_BIND, mask->maskp, mask->size + 1,
+		  0))
+		err = err_errno(-errno, "binding to node %d", node);
+	numa_free_nodemask(mask);
+	return err;
+}
+
+static int memory_lock(const struct memory *memory)
+{
+	char limit[32] = "unlimited", wanted[32];
+	struct rlimit rlimit;
+
+	/* on fault: pages come later and in parallel, but a limit shows now */
+	if (mlock2(memory->addr, memory->bytes, MLOCK_ONFAULT) == 0)
+		return 0;
+	if (errno != ENOMEM && errno != EPERM && errno != EAGAIN)
+		return err_errno(-errno, "mlock");
+	if (getrlimit(RLIMIT_MEMLOCK, &rlimit) == 0 && rlimit.rlim_cur != RLIM_INFINITY)
+		(void)units_format_bytes(rlimit.rlim_cur, limit, sizeof(limit));
+	return err_set(
+		-ENOMEM,
+		"RLIMIT_MEMLOCK is %s, too little to pin %s: LimitMEMLOCK=infinity in "
+		"the service, or ulimit -l unlimited",
+		limit, units_format_bytes(memory->bytes, wanted, sizeof(wanted)));
+}
+
+static int memory_populate(const struct memory *memory, int node)
+{
+	bool hugetlb = pages_hugetlb(memory->pages);
+	int err = prefault(memory->addr, memory->bytes, memory->page_bytes, hugetlb,
+			   node);
+
+	switch (err) {
+	case 0:
+		return 0;
+	case -EFAULT:
+	case -ENOMEM:
+		if (hugetlb)
+			return huge_short(memory, node);
+		return err_set(-ENOMEM,
+			       "the kernel ran out of memory while populating");
+	case -EOPNOTSUPP:
+		return err_set(err, "huge pages need Linux 5.14 or later");
+	default:
+		return err_errno(err, "populating the pool");
+	}
+}
+
+/* Ask the kernel where pages are: all over the pool, but not all of them. */
+static int memory_node(const struct memory *memory)
+{
+	uint64_t n_pages = memory->bytes / memory->page_bytes;
+	unsigned n = n_pages < NODE_SAMPLES ? (unsigned)n_pages : NODE_SAMPLES;
+	void *pages[NODE_SAMPLES];
+	int status[NODE_SAMPLES], node;
+
+	if (!host_has_nodes())
+		return 0;
+	for (unsigned i = 0; i < n; i++)
+		pages[i] = memory->addr + n_pages * i / n * memory->page_bytes;
+	if (move_pages(0, n, pages, NULL, status, 0))
+		return -1;
+	node = status[0];
+	for (unsigned i = 1; i < n; i++)
+		if (status[i] != node)
+			return -1;
+	return node < 0 ? -1 : node;
+}
+
+/* How much of the mapping is in transparent huge pages, from smaps; 0 when unknown. */
+static uint64_t thp_bytes(const struct memory *memory)
+{
+	FILE *file = fopen("/proc/self/smaps", "re");
+	bool inside = false, done = false;
+	uint64_t begin, end, kib = 0;
+	char line[512];
+
+	if (!file)
+		return 0;
+	while (!done && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &begin, &end) == 2)
+			inside = begin == (uint64_t)(uintptr_t)memory->addr;
+		else if (inside)
+			done = sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1;
+	}
+	(void)fclose(file);
+	return kib << 10;
+}
+
+/* Explicit pages are as asked; transparent ones are the kernel's choice. */
+static int thp_settle(struct memory *memory, char *note, size_t note_bytes)
+{
+	uint64_t huge = thp_bytes(memory);
+	char got[32], all[32];
+
+	if (huge == 0)
+		return err_set(-ENOMEM,
+			       "the kernel gave no transparent huge page: memory "
+			       "may be too fragmented");
+	if (huge < memory->bytes)
+		(void)snprintf(note, note_bytes, "%s of %s are in huge pages",
+			       units_format_bytes(huge, got, sizeof(got)),
+			       units_format_bytes(memory->bytes, all, sizeof(all)));
+	return 0;
+}
+
+static int memory_try(const struct pool_params *params, enum pool_pages pages,
+		      struct memory *ret_memory, char *note, size_t note_bytes)
+{
+	uint64_t page = pages_bytes(pages);
+	struct memory memory = { .fd = -1,
+				 .bytes = (params->bytes + page - 1) / page * page,
+				 .pages = pages,
+				 .page_bytes = page,
+				 .node = -1 };
+	bool hugetlb = pages_hugetlb(pages);
+	int err = memory_check(&memory, params->node);
+
+	if (err)
+		return err;
+	err = file_make(&memory, params->name);
+	if (!err)
+		err = file_map(&memory);
+	if (err == -ENOMEM && hugetlb)
+		err = huge_short(&memory, params->node);
+	if (err)
+		goto err_close;
+	err = memory_bind(&memory, params->node);
+	if (err)
+		goto err_close;
+	/* a memfd counts as anonymous memory, which core dumps hold */
+	if (madvise(memory.addr, memory.bytes, MADV_DONTDUMP)) {
+		err = err_errno(-errno, "keeping the pool out of core dumps");
+		goto err_close;
+	}
+	if (pages == POOL_PAGES_THP &&
+	    madvise(memory.addr, memory.bytes, MADV_HUGEPAGE)) {
+		err = err_errno(-errno, "asking for transparent huge pages");
+		goto err_close;
+	}
+	/* hugetlb pages are never swapped */
+	if (!hugetlb)
+		err = memory_lock(&memory);
+	if (!err)
+		err = memory_populate(&memory, params->node);
+	if (!err && pages == POOL_PAGES_THP)
+		err = thp_settle(&memory, note, note_bytes);
+	if (err)
+		goto err_close;
+	memory.node = memory_node(&memory);
+	*ret_memory = memory;
+	return 0;
+
+err_close:
+	memory_close(&memory);
+	return err;
+}
+
+/* From the largest pages down; the note collects why each was not to be had. */
+static int memory_auto(const struct pool_params *params, struct memory *ret_memory,
+		       char *note, size_t note_bytes)
+{
+	static const enum pool_pages order[] = { POOL_PAGES_1G, POOL_PAGES_2M,
+						 POOL_PAGES_THP, POOL_PAGES_BASE };
+	char why[512] = "", own[128] = "";
+	int err = -ENOMEM;
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		size_t used = strlen(why);
+
+		/* a pool that would grow much by rounding asks for smaller pages */
+		if (order[i] == POOL_PAGES_1G && params->bytes % PAGE_1G)
+			err = err_set(-ENOMEM, "the size is no multiple of it");
+		else if (order[i] != POOL_PAGES_BASE && params->bytes < PAGE_2M)
+			err = err_set(-ENOMEM, "the pool is smaller");
+		else
+			err = memory_try(params, order[i], ret_memory, own,
+					 sizeof(own));
+		if (err != -ENOMEM)
+			break;
+		(void)snprintf(why + used, sizeof(why) - used, "%snot %s: %s",
+			       used ? "; " : "", pool_pages_name(order[i]), err_text());
+	}
+	if (!err)
+		(void)snprintf(note, note_bytes, "%s%s%s", own,
+			       *own && *why ? "; " : "", why);
+	return err;
+}
+
+int memory_open(const struct pool_params *params, struct memory *ret_memory, char *note,
+		size_t note_bytes)
+{
+	char nodes[64];
+	int err;
+
+	note[0] = '\0';
+	if (params->node >= 0 && !host_node_exists(params->node))
+		return err_set(-EINVAL, "no NUMA node %d with memory here (nodes: %s)",
+			       params->node, host_nodes(nodes, sizeof(nodes)));
+	if (params->pages == POOL_PAGES_AUTO)
+		err = memory_auto(params, ret_memory, note, note_bytes);
+	else
+		err = memory_try(params, params->pages, ret_memory, note, note_bytes);
+	return err;
+}
+
+void memory_close(struct memory *memory)
+{
+	if (memory->addr)
+		(void)munmap(memory->addr, memory->bytes);
+	if (memory->fd >= 0)
+		(void)close(memory->fd);
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/pool/pools.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "rmemd/pool/extents.h"
+#include "rmemd/pool/memory.h"
+#include "rmemd/pool/scrubber.h"
+
+#define NOTE_BYTES 512
+
+struct pool {
+	struct pool_params params;
+	struct memory memory;
+	struct extents extents;
+	struct scrubber *scrubber; /* of the node; shared with its other pools */
+	uint64_t scrubbed_ever;
+};
+
+struct pools {
+	struct pool *pool;
+	unsigned n_pools;
+	struct scrubber **scrubbers;
+	unsigned n_scrubbers;
+	struct mailbox scrubbed;
+	uint64_t grain;
+};
+
+const char *pool_pages_name(enum pool_pages pages)
+{
+	static const char *const names[] = {
+		[POOL_PAGES_AUTO] = "auto", [POOL_PAGES_1G] = "1G",
+		[POOL_PAGES_2M] = "2M",     [POOL_PAGES_THP] = "thp",
+		[POOL_PAGES_BASE] = "base",
+	};
+
+	return names[pages];
+}
+
+/* ---- set-up ---- */
+
+static int pool_scrubber(struct pools *pools, struct pool *pool)
+{
+	int err;
+
+	for (unsigned i = 0; i < pools->n_scrubbers; i++) {
+		if (scrubber_node(pools->scrubbers[i]) == pool->memory.node) {
+			pool->scrubber = pools->scrubbers[i];
+			return 0;
+		}
+	}
+	err = scrubber_start(pool->memory.node, &pools->scrubbed, &pool->scrubber);
+	if (!err)
+		pools->scrubbers[pools->n_scrubbers++] = pool->scrubber;
+	return err;
+}
+
+static int pool_open(struct pools *pools, const struct pool_params *params,
+		     struct pool *pool, char *note)
+{
+	int err = memory_open(params, &pool->memory, note, NOTE_BYTES);
+
+	if (err)
+		goto err_name;
+	pool->params = *params;
+	err = extents_init(&pool->extents, pool->memory.bytes, pools->grain);
+	if (err) {
+		err = err_errno(err, "bookkeeping");
+		goto err_memory;
+	}
+	err = pool_scrubber(pools, pool);
+	if (err)
+		goto err_extents;
+	return 0;
+
+err_extents:
+	extents_destroy(&pool->extents);
+err_memory:
+	memory_close(&pool->memory);
+err_name:
+	return err_prefix(err, "pool '%s'", params->name);
+}
+
+int pools_open(const struct pool_params *params, size_t n_params,
+	       void (*progress)(const struct pool_status *status, const char *note),
+	       struct pools **ret_pools)
+{
+	struct pools *pools = calloc(1, sizeof(*pools));
+	struct pool_status status;
+	char note[NOTE_BYTES];
+	int err;
+
+	if (!pools)
+		return err_errno(-ENOMEM, "pools");
+	pools->grain = (uint64_t)sysconf(_SC_PAGESIZE);
+	err = mailbox_init(&pools->scrubbed);
+	if (err)
+		goto err_free;
+	pools->pool = calloc(n_params, sizeof(*pools->pool));
+	pools->scrubbers = calloc(n_params, sizeof(struct scrubber *));
+	if (!pools->pool || !pools->scrubbers) {
+		err = err_errno(-ENOMEM, "pools");
+		goto err_close;
+	}
+	for (size_t i = 0; i < n_params; i++) {
+		err = pool_open(pools, &params[i], &pools->pool[i], note);
+		if (err)
+			goto err_close;
+		pools->n_pools++;
+		if (progress) {
+			pools_status(pools, (unsigned)i, &status);
+			progress(&status, note);
+		}
+	}
+	*ret_pools = pools;
+	return 0;
+
+err_close:
+	pools_close(pools);
+	return err;
+err_free:
+	free(pools);
+	return err;
+}
+
+void pools_close(struct pools *pools)
+{
+	if (!pools)
+		return;
+	for (unsigned i = 0; i < pools->n_scrubbers; i++)
+		scrubber_stop(pools->scrubbers[i]);
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		extents_destroy(&pools->pool[i].extents);
+		memory_close(&pools->pool[i].memory);
+	}
+	mailbox_destroy(&pools->scrubbed);
+	free(pools->scrubbers);
+	free(pools->pool);
+	free(pools);
+}
+
+/* ---- taking ---- */
+
+/* A request while it is being served. */
+struct take {
+	struct pools *pools;
+	uint64_t align;
+	int node; /* only pools on it, or POOL_NODE_ANY */
+	struct block **blocks;
+	unsigned max, n;
+	uint64_t wanted; /* still */
+};
+
+static bool take_serves(const struct take *take, const struct pool *pool)
+{
+	return take->node == POOL_NODE_ANY || pool->memory.node == take->node;
+}
+
+static void take_undo(struct take *take)
+{
+	while (take->n > 0) {
+		struct block *block = take->blocks[--take->n];
+
+		take->wanted += block->bytes;
+		/* nobody has had it, so it is clean */
+		extents_free(block->extents, block);
+	}
+}
+
+static void take_keep(struct take *take, struct block *block)
+{
+	take->blocks[take->n++] = block;
+	take->wanted -= block->bytes;
+}
+
+/* From one pool as one extent. */
+static int pool_take(struct take *take, struct pool *pool)
+{
+	uint64_t page = pool->memory.page_bytes;
+	struct block *block = NULL;
+	int err = -ENOSPC;
+
+	/* a translation of the NIC then covers no other lease */
+	if (take->wanted >= page && page > take->align)
+		err = extents_take(&pool->extents, take->wanted, page, &block);
+	if (err == -ENOSPC)
+		err = extents_take(&pool->extents, take->wanted, take->align, &block);
+	if (!err)
+		take_keep(take, block);
+	return err;
+}
+
+/* As one extent: from the pool that has most to give, which spreads leases over nodes and
+ * devices; from another if that is too fragmented. */
+static int take_single(struct take *take)
+{
+	struct pools *pools = take->pools;
+	struct pool *most = NULL;
+	int err = -ENOSPC;
+
+	for (unsigned i = 0; i < pools->n_pools; i++)
+		if (take_serves(take, &pools->pool[i]) &&
+		    (!most || pools->pool[i].extents.free > most->extents.free))
+			most = &pools->pool[i];
+	if (most)
+		err = pool_take(take, most);
+	for (unsigned i = 0; i < pools->n_pools && err == -ENOSPC; i++)
+		if (&pools->pool[i] != most && take_serves(take, &pools->pool[i]))
+			err = pool_take(take, &pools->pool[i]);
+	return err;
+}
+
+static struct pool *pool_of_largest(const struct take *take)
+{
+	struct pools *pools = take->pools;
+	struct pool *best = NULL;
+	uint64_t best_bytes = 0;
+
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		struct pool *pool = &pools->pool[i];
+		uint64_t bytes = take_serves(take, pool)
+					 ? extents_largest(&pool->extents, take->align)
+					 : 0;
+
+		if (bytes > best_bytes) {
+			best = pool;
+			best_bytes = bytes;
+		}
+	}
+	return best;
+}
+
+/* As several: the largest there are, then what just holds the rest. */
+static int take_several(struct take *take)
+{
+	int err = -ENOSPC;
+
+	while (take->wanted > 0 && take->n < take->max) {
+		struct pool *pool;
+		struct block *block;
+
+		err = take_single(take);
+		if (err != -ENOSPC)
+			break;
+		pool = pool_of_largest(take);
+		if (!pool)
+			break;
+		err = extents_take_most(&pool->extents, take->wanted, take->align,
+					&block);
+		if (err)
+			break;
+		take_keep(take, block);
+	}
+	if (take->wanted == 0)
+		return 0;
+	take_undo(take);
+	return err ? err : -ENOSPC;
+}
+
+/* ---- would it do once all is clean? ---- */
+
+struct runs {
+	uint64_t align;
+	unsigned max, n;
+	uint64_t *bytes; /* the largest runs; a heap with the least on top */
+	uint64_t sum;
+};
+
+static void heap_sink(uint64_t *heap, unsigned n, unsigned i)
+{
+	for (;;) {
+		unsigned child = 2 * i + 1;
+		uint64_t value = heap[i];
+
+		if (child + 1 < n && heap[child + 1] < heap[child])
+			child++;
+		if (child >= n || heap[child] >= value)
+			return;
+		heap[i] = heap[child];
+		heap[child] = value;
+		i = child;
+	}
+}
+
+static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
+{
+	struct runs *runs = ctx;
+	uint64_t skip = -offset & (runs->align - 1), usable;
+
+	if (skip >= bytes)
+		return;
+	usable = bytes - skip;
+	if (runs->n == runs->max) {
+		if (usable <= runs->bytes[0])
+			return;
+		runs->sum += usable - runs->bytes[0];
+		runs->bytes[0] = usable;
+		heap_sink(runs->bytes, runs->n, 0);
+		return;
+	}
+	runs->bytes[runs->n++] = usable;
+	runs->sum += usable;
+	/* becomes a heap when it is full */
+	if (runs->n == runs->max)
+		for (unsigned i = runs->n / 2; i-- > 0;)
+			heap_sink(runs->bytes, runs->n, i);
+}
+
+/* Only asked when a request cannot be served, so it may take its time. */
+static bool pools_would_do(const struct pools *pools, uint64_t bytes, uint64_t align,
+			   unsigned max)
+{
+	struct runs runs = { .align = align, .max = max };
+	uint64_t dirty = 0, clean = 0;
+
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		dirty += pools->pool[i].extents.dirty;
+		clean += pools->pool[i].extents.free;
+	}
+	if (dirty == 0 || clean + dirty < bytes)
+		return false;
+	runs.bytes = calloc(max, sizeof(*runs.bytes));
+	if (!runs.bytes)
+		return false;
+	for (unsigned i = 0; i < pools->n_pools; i++)
+		extents_each_run(&pools->pool[i].extents, runs_add, &runs);
+	free(runs.bytes);
+	return runs.sum >= bytes;
+}
+
+static int pools_full(const struct pools *pools, uint64_t bytes, unsigned max)
+{
+	char wanted[32], clean_text[32], largest_text[32];
+	uint64_t clean = 0, largest = 0;
+
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		const struct extents *extents = &pools->pool[i].extents;
+		uint64_t one = extents_largest(extents, pools->grain);
+
+		clean += extents->free;
+		if (one > largest)
+			largest = one;
+	}
+	return err_set(
+		-ENOSPC,
+		"no room for %s: %s are free, the largest piece is %s, and a lease has "
+		"at most %u",
+		units_format_bytes(bytes, wanted, sizeof(wanted)),
+		units_format_bytes(clean, clean_text, sizeof(clean_text)),
+		units_format_bytes(largest, largest_text, sizeof(largest_text)), max);
+}
+
+int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
+	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
+{
+	static int (*const ways[])(struct take * take) = { take_single, take_several };
+	struct take take = { .pools = pools, .max = max };
+	int err = -ENOSPC;
+
+	if (bytes > UINT64_MAX - pools->grain)
+		return pools_full(pools, bytes, max);
+	take.wanted = (bytes + pools->grain - 1) / pools->grain * pools->grain;
+	take.align = align > pools->grain ? align : pools->grain;
+	take.blocks = calloc(max, sizeof(struct block *));
+	if (!take.blocks)
+		return err_errno(-ENOMEM, "lease of %" PRIu64 " bytes", bytes);
+	/* on the node asked for in one piece, in several; then wherever */
+	for (unsigned i = 0; i < 4 && err == -ENOSPC && max > 0; i++) {
+		take.node = i < 2 ? node : POOL_NODE_ANY;
+		err = ways[i % 2](&take);
+	}
+	if (!err) {
+		for (unsigned i = 0; i < take.n; i++)
+			ret_extents[i] = (struct extent){
+				.pool = container_of(take.blocks[i]->extents,
+						     struct pool, extents),
+				.offset = take.blocks[i]->offset,
+				.bytes = take.blocks[i]->bytes,
+			};
+		*ret_n = take.n;
+	} else if (err == -ENOMEM) {
+		err = err_errno(err, "lease of %" PRIu64 " bytes", bytes);
+	} else if (pools_would_do(pools, take.wanted, take.align, max)) {
+		err = err_set(-EAGAIN, "memory given back is still being zeroed");
+	} else {
+		err = pools_full(pools, bytes, max);
+	}
+	free(take.blocks);
+	return err;
+}
+
+/* ---- giving back ---- */
+
+void pools_give(struct pools *pools, struct extent extent)
+{
+	struct pool *pool = extent.pool;
+	struct block *block = extents_find(&pool->extents, extent.offset);
+
+	(void)pools;
+	/* memory given back twice could be lent twice: never go on */
+	assert(block && block->bytes == extent.bytes);
+	extents_soil(&pool->extents, block);
+	block->job.addr = pool->memory.addr + block->offset;
+	block->job.bytes = block->bytes;
+	scrubber_post(pool->scrubber, &block->job);
+}
+
+int pools_fd(const struct pools *pools)
+{
+	return mailbox_fd(&pools->scrubbed);
+}
+
+uint64_t pools_process(struct pools *pools)
+{
+	struct list done;
+	uint64_t bytes = 0;
+
+	list_init(&done);
+	mailbox_take(&pools->scrubbed, &done);
+	list_for_each_safe(node, &done) {
+		struct scrub_job *job = container_of(node, struct scrub_job, link);
+		struct block *block = container_of(job, struct block, job);
+		struct pool *pool = container_of(block->extents, struct pool, extents);
+
+		list_remove(node);
+		bytes += block->bytes;
+		pool->scrubbed_ever += block->bytes;
+		extents_free(&pool->extents, block);
+	}
+	return bytes;
+}
+
+/* ---- facts ---- */
+
+void *extent_addr(const struct extent *extent)
+{
+	return extent->pool->memory.addr + extent->offset;
+}
+
+int extent_node(const struct extent *extent)
+{
+	return extent->pool->memory.node;
+}
+
+uint64_t extent_page_bytes(const struct extent *extent)
+{
+	return extent->pool->memory.page_bytes;
+}
+
+unsigned pools_count(const struct pools *pools)
+{
+	return pools->n_pools;
+}
+
+void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
+{
+	const struct pool *pool = &pools->pool[i];
+
+	*ret_status = (struct pool_status){
+		.name = pool->params.name,
+		.node_asked = pool->params.node,
+		.node_got = pool->memory.node,
+		.pages_asked = pool->params.pages,
+		.pages_got = pool->memory.pages,
+		.page_bytes = pool->memory.page_bytes,
+		.bytes = pool->extents.bytes,
+		.lent = pool->extents.lent,
+		.scrubbing = pool->extents.dirty,
+		.free = pool->extents.free,
+		.largest_free = extents_largest(&pool->extents, pools->grain),
+		.scrubbed_ever = pool->scrubbed_ever,
+	};
+}

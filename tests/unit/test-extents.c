@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "rmemd/pool/extents.h"
+#include "unit.h"
+
+#define GRAIN UINT64_C(4096)
+
+static struct extents extents;
+
+static struct block *take(uint64_t grains, uint64_t align)
+{
+	struct block *block = NULL;
+
+	ck_assert_int_eq(extents_take(&extents, grains * GRAIN, align * GRAIN, &block),
+			 0);
+	ck_assert_uint_eq(block->bytes, grains * GRAIN);
+	return block;
+}
+
+START_TEST(take__prefers_the_smallest_block_that_fits)
+{
+	struct block *a, *b, *c, *guard;
+
+	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
+	a = take(8, 1);
+	guard = take(1, 1);
+	b = take(4, 1);
+	(void)take(1, 1);
+	ck_assert_uint_eq(guard->offset, 8 * GRAIN);
+	extents_free(&extents, a);
+	extents_free(&extents, b);
+	/* 8 free at 0, 4 at 9, the rest at 14: 3 come from the 4 */
+	c = take(3, 1);
+	ck_assert_uint_eq(c->offset, 9 * GRAIN);
+	ck_assert_uint_eq(take(5, 1)->offset, 0);
+	extents_destroy(&extents);
+}
+END_TEST
+
+START_TEST(take__aligns_and_keeps_what_is_before_and_behind)
+{
+	struct block *block;
+
+	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
+	(void)take(1, 1);
+	block = take(4, 16);
+	ck_assert_uint_eq(block->offset, 16 * GRAIN);
+	ck_assert_uint_eq(extents.free, (64 - 5) * GRAIN);
+	/* the 15 before it are still there as one */
+	ck_assert_uint_eq(take(15, 1)->offset, GRAIN);
+	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 44 * GRAIN);
+	/* of [20, 64) the aligned part begins at 32 */
+	ck_assert_uint_eq(extents_largest(&extents, 32 * GRAIN), 32 * GRAIN);
+	extents_destroy(&extents);
+}
+END_TEST
+
+/* Many blocks that are large enough but not once aligned: only one, larger, will do. */
+START_TEST(take__finds_the_only_block_that_fits_once_aligned)
+{
+	enum { N = 64 };
+	struct block *blocks[N], *block;
+
+	ck_assert_int_eq(extents_init(&extents, 4096 * GRAIN, GRAIN), 0);
+	(void)take(1, 1);
+	for (int i = 0; i < N; i++) {
+		blocks[i] =
+			take(16, 1); /* at 1 + 17 i: never a multiple of 16 but for */
+		(void)take(1, 1);    /* i = 15, 31, ... */
+	}
+	/* use up the rest */
+	ck_assert_int_eq(extents_take_most(&extents, UINT64_MAX, GRAIN, &block), 0);
+	ck_assert_uint_eq(extents.free, 0);
+	for (int i = 0; i < N; i++)
+		if (i % 16 != 15)
+			extents_free(&extents, blocks[i]);
+	ck_assert_int_eq(extents_take(&extents, 16 * GRAIN, 16 * GRAIN, &block),
+			 -ENOSPC);
+	extents_free(&extents, blocks[47]);
+	ck_assert_int_eq(extents_take(&extents, 16 * GRAIN, 16 * GRAIN, &block), 0);
+	ck_assert_ptr_eq(block, blocks[47]);
+	extents_destroy(&extents);
+}
+END_TEST
+
+START_TEST(soil__is_neither_free_nor_lent)
+{
+	struct block *a, *none = NULL;
+
+	ck_assert_int_eq(extents_init(&extents, 8 * GRAIN, GRAIN), 0);
+	a = take(8, 1);
+	ck_assert_ptr_eq(extents_find(&extents, 0), a);
+	extents_soil(&extents, a);
+	ck_assert_ptr_null(extents_find(&extents, 0));
+	ck_assert_uint_eq(extents.lent, 0);
+	ck_assert_uint_eq(extents.dirty, 8 * GRAIN);
+	ck_assert_int_eq(extents_take(&extents, GRAIN, GRAIN, &none), -ENOSPC);
+	ck_assert_ptr_null(none);
+	extents_free(&extents, a);
+	ck_assert_uint_eq(extents.free, 8 * GRAIN);
+	ck_assert_int_eq(extents_take(&extents, 9 * GRAIN, GRAIN, &none), -ENOSPC);
+	extents_destroy(&extents);
+}
+END_TEST
+
+/* ---- random operations against a map with a letter for each grain ---- */
+
+enum { GRAINS = 512, LENT_MAX = 200, STEPS = 20000 };
+
+static uint64_t seed, state;
+
+static uint64_t draw(uint64_t below)
+{
+	state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (state >> 33) % below;
+}
+
+static char model[GRAINS];
+static struct block *held[LENT_MAX], *dirty[LENT_MAX];
+static unsigned n_held, n_dirty;
+
+static void model_set(const struct block *block, char from, char to)
+{
+	for (uint64_t i = block->offset / GRAIN;
+	     i < (block->offset + block->bytes) / GRAIN; i++) {
+		ck_assert_msg(model[i] == from, "grain %" PRIu64 " is '%c', not '%c'",
+			      i, model[i], from);
+		model[i] = to;
+	}
+}
+
+/* The smallest run of free grains that has an aligned part of n, 0: none. */
+static unsigned model_best(unsigned n, unsigned align)
+{
+	unsigned best = 0;
+
+	for (unsigned i = 0; i < GRAINS;) {
+		unsigned begin = i, aligned;
+
+		while (i < GRAINS && model[i] == 'f')
+			i++;
+		aligned = (begin + align - 1) / align * align;
+		if (aligned + n <= i && i > begin && (best == 0 || i - begin < best))
+			best = i - begin;
+		if (i == begin)
+			i++;
+	}
+	return best;
+}
+
+static void check_runs(void *ctx, uint64_t offset, uint64_t bytes)
+{
+	unsigned *grains = ctx, begin = (unsigned)(offset / GRAIN);
+	unsigned end = begin + (unsigned)(bytes / GRAIN);
+
+	for (unsigned i = begin; i < end; i++)
+		ck_assert_int_ne(model[i], 'l');
+	/* nothing free or dirty is next to it */
+	ck_assert(begin == 0 || model[begin - 1] == 'l');
+	ck_assert(end == GRAINS || model[end] == 'l');
+	*grains += end - begin;
+}
+
+/* Blocks tile the range, agree with the model, and no two free ones touch. */
+static void check_all(void)
+{
+	static const char letter[] = {
+		[BLOCK_FREE] = 'f', [BLOCK_LENT] = 'l', [BLOCK_DIRTY] = 'd'
+	};
+	uint64_t at = 0, bytes[3] = { 0 };
+	unsigned grains = 0, not_lent = 0;
+	bool free_before = false;
+
+	list_for_each(node, &extents.order) {
+		const struct block *block = container_of(node, struct block, order);
+
+		ck_assert_uint_eq(block->offset, at);
+		ck_assert_uint_gt(block->bytes, 0);
+		ck_assert(!(free_before && block->state == BLOCK_FREE));
+		free_before = block->state == BLOCK_FREE;
+		for (uint64_t i = 0; i < block->bytes / GRAIN; i++)
+			ck_assert_int_eq(model[at / GRAIN + i], letter[block->state]);
+		bytes[block->state] += block->bytes;
+		at += block->bytes;
+	}
+	ck_assert_uint_eq(at, GRAINS * GRAIN);
+	ck_assert_uint_eq(bytes[BLOCK_FREE], extents.free);
+	ck_assert_uint_eq(bytes[BLOCK_LENT], extents.lent);
+	ck_assert_uint_eq(bytes[BLOCK_DIRTY], extents.dirty);
+	extents_each_run(&extents, check_runs, &grains);
+	for (unsigned i = 0; i < GRAINS; i++)
+		not_lent += model[i] != 'l';
+	ck_assert_uint_eq(grains, not_lent);
+}
+
+static void step_take(void)
+{
+	unsigned n = 1 + (unsigned)draw(draw(4) ? 8 : 100), align = 1u << draw(5);
+	unsigned best = model_best(n, align);
+	struct block *block = NULL;
+	int err;
+
+	if (n_held == LENT_MAX)
+		return;
+	err = extents_take(&extents, n * GRAIN, align * GRAIN, &block);
+	ck_assert_int_eq(err, best ? 0 : -ENOSPC);
+	if (err)
+		return;
+	ck_assert_uint_eq(block->bytes, n * GRAIN);
+	ck_assert_uint_eq(block->offset % (align * GRAIN), 0);
+	if (align == 1) {
+		/* best fit: the run it came from was the smallest that would do */
+		unsigned begin = (unsigned)(block->offset / GRAIN), end = begin;
+
+		while (begin > 0 && model[begin - 1] == 'f')
+			begin--;
+		while (end < GRAINS && model[end] == 'f')
+			end++;
+		ck_assert_uint_eq(end - begin, best);
+	}
+	model_set(block, 'f', 'l');
+	held[n_held++] = block;
+}
+
+static void step_take_most(void)
+{
+	uint64_t align = UINT64_C(1) << draw(5), most = 0;
+	struct block *block;
+	int err;
+
+	if (n_held == LENT_MAX)
+		return;
+	for (unsigned n = GRAINS; n > 0 && !most; n--)
+		most = model_best(n, (unsigned)align) ? n : 0;
+	ck_assert_uint_eq(extents_largest(&extents, align * GRAIN), most * GRAIN);
+	err = extents_take_most(&extents, 40 * GRAIN, align * GRAIN, &block);
+	ck_assert_int_eq(err, most ? 0 : -ENOSPC);
+	if (err)
+		return;
+	ck_assert_uint_eq(block->bytes, (most < 40 ? most : 40) * GRAIN);
+	model_set(block, 'f', 'l');
+	held[n_held++] = block;
+}
+
+static void step_give(void)
+{
+	unsigned i;
+
+	if (n_held == 0 || n_dirty == LENT_MAX)
+		return;
+	i = (unsigned)draw(n_held);
+	ck_assert_ptr_eq(extents_find(&extents, held[i]->offset), held[i]);
+	if (draw(3)) {
+		model_set(held[i], 'l', 'd');
+		dirty[n_dirty++] = held[i];
+		extents_soil(&extents, held[i]);
+	} else {
+		model_set(held[i], 'l', 'f');
+		extents_free(&extents, held[i]);
+	}
+	held[i] = held[--n_held];
+}
+
+static void step_clean(void)
+{
+	unsigned i;
+
+	if (n_dirty == 0)
+		return;
+	i = (unsigned)draw(n_dirty);
+	model_set(dirty[i], 'd', 'f');
+	extents_free(&extents, dirty[i]);
+	dirty[i] = dirty[--n_dirty];
+}
+
+START_TEST(random__agrees_with_a_naive_model)
+{
+	const char *given = getenv("RMEM_TEST_SEED");
+
+	seed = given ? strtoull(given, NULL, 0) : random_u64();
+	state = seed;
+	printf("# RMEM_TEST_SEED=%" PRIu64 "\n", seed);
+	(void)fflush(stdout);
+	memset(model, 'f', sizeof(model));
+	ck_assert_int_eq(extents_init(&extents, GRAINS * GRAIN, GRAIN), 0);
+	for (unsigned i = 0; i < STEPS; i++) {
+		switch (draw(8)) {
+		case 0:
+		case 1:
+		case 2:
+			step_take();
+			break;
+		case 3:
+			step_take_most();
+			break;
+		case 4:
+		case 5:
+			step_give();
+			break;
+		default:
+			step_clean();
+		}
+		check_all();
+	}
+	while (n_held > 0)
+		step_give();
+	while (n_dirty > 0) {
+		step_clean();
+		check_all();
+	}
+	/* everything has come together again */
+	ck_assert_uint_eq(extents_largest(&extents, GRAIN), GRAINS * GRAIN);
+	extents_destroy(&extents);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("extents");
+	TCase *tc = tcase_create("extents");
+
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, take__prefers_the_smallest_block_that_fits);
+	tcase_add_test(tc, take__aligns_and_keeps_what_is_before_and_behind);
+	tcase_add_test(tc, take__finds_the_only_block_that_fits_once_aligned);
+	tcase_add_test(tc, soil__is_neither_free_nor_lent);
+	tcase_add_test(tc, random__agrees_with_a_naive_model);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmemd/pool/host.h"
+#include "rmemd/pool/pools.h"
+#include "unit.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * KIB)
+#define EXTENTS_MAX 8
+
+static struct pools *pools;
+static struct extent taken[EXTENTS_MAX];
+static unsigned n_taken;
+
+static void open_one(uint64_t bytes)
+{
+	struct pool_params params = { .name = "a",
+				      .node = POOL_NODE_ANY,
+				      .bytes = bytes,
+				      .pages = POOL_PAGES_BASE };
+
+	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
+}
+
+static int take(uint64_t bytes, unsigned max)
+{
+	return pools_take(pools, bytes, 1, POOL_NODE_ANY, taken, max, &n_taken);
+}
+
+/* Until everything given back is clean. */
+static void await_clean(void)
+{
+	struct pollfd pollfd = { .fd = pools_fd(pools), .events = POLLIN };
+	struct pool_status status;
+
+	for (;;) {
+		uint64_t dirty = 0;
+
+		for (unsigned i = 0; i < pools_count(pools); i++) {
+			pools_status(pools, i, &status);
+			dirty += status.scrubbing;
+		}
+		if (dirty == 0)
+			return;
+		ck_assert_int_eq(poll(&pollfd, 1, 10000), 1);
+		ck_assert_uint_gt(pools_process(pools), 0);
+	}
+}
+
+static void assert_zero(const struct extent *extent)
+{
+	const char *addr = extent_addr(extent);
+
+	ck_assert_int_eq(addr[0], 0);
+	/* every byte equals the one before it */
+	ck_assert_int_eq(memcmp(addr, addr + 1, extent->bytes - 1), 0);
+}
+
+START_TEST(give__zeroes_before_the_next_grant)
+{
+	struct pool_status status;
+	uint64_t offset;
+
+	open_one(MIB);
+	ck_assert_int_eq(take(MIB, 1), 0);
+	assert_zero(&taken[0]);
+	memset(extent_addr(&taken[0]), 0xa5, MIB);
+	offset = taken[0].offset;
+	pools_give(pools, taken[0]);
+	pools_status(pools, 0, &status);
+	ck_assert_uint_eq(status.lent, 0);
+	ck_assert_uint_eq(status.scrubbing, MIB);
+	ck_assert_uint_eq(status.free, 0);
+	/* nothing comes back but by process() */
+	ck_assert_int_eq(take(4096, 1), -EAGAIN);
+	await_clean();
+	ck_assert_int_eq(take(MIB, 1), 0);
+	ck_assert_uint_eq(taken[0].offset, offset);
+	assert_zero(&taken[0]);
+	pools_status(pools, 0, &status);
+	ck_assert_uint_eq(status.scrubbed_ever, MIB);
+	ck_assert_uint_eq(status.lent, MIB);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(take__tells_full_from_not_yet_clean)
+{
+	struct extent half;
+
+	open_one(MIB);
+	ck_assert_int_eq(take(MIB + 1, EXTENTS_MAX), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(err_text(), "1 MiB are free"));
+	ck_assert_int_eq(take(UINT64_MAX, EXTENTS_MAX), -ENOSPC);
+	ck_assert_int_eq(take(MIB / 2, 1), 0);
+	half = taken[0];
+	ck_assert_int_eq(take(MIB, 1), -ENOSPC);
+	pools_give(pools, half);
+	ck_assert_int_eq(take(MIB, 1), -EAGAIN);
+	ck_assert_int_eq(take(MIB + 1, EXTENTS_MAX), -ENOSPC);
+	await_clean();
+	ck_assert_int_eq(take(MIB, 1), 0);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(take__makes_several_of_what_is_scattered)
+{
+	struct extent pieces[8];
+	uint64_t sum = 0;
+
+	open_one(MIB);
+	for (unsigned i = 0; i < 8; i++) {
+		ck_assert_int_eq(take(128 * KIB, 1), 0);
+		pieces[i] = taken[0];
+	}
+	for (unsigned i = 0; i < 8; i += 2)
+		pools_give(pools, pieces[i]);
+	/* dirty as they are they could not hold it in 3 */
+	ck_assert_int_eq(take(512 * KIB, 3), -ENOSPC);
+	await_clean();
+	ck_assert_int_eq(take(512 * KIB, 3), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(err_text(), "the largest piece is 128 KiB"));
+	n_taken = 77;
+	ck_assert_int_eq(take(300 * KIB, 2), -ENOSPC);
+	ck_assert_uint_eq(n_taken, 77);
+	/* a refusal has taken nothing */
+	ck_assert_int_eq(take(300 * KIB, EXTENTS_MAX), 0);
+	ck_assert_uint_eq(n_taken, 3);
+	for (unsigned i = 0; i < n_taken; i++) {
+		sum += taken[i].bytes;
+		assert_zero(&taken[i]);
+	}
+	ck_assert_uint_eq(sum, 300 * KIB);
+	ck_assert_uint_eq(taken[2].bytes, 44 * KIB);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(take__rounds_up_and_aligns)
+{
+	open_one(MIB);
+	ck_assert_int_eq(take(1, 1), 0);
+	ck_assert_uint_eq(taken[0].bytes, 4096);
+	ck_assert_int_eq(
+		pools_take(pools, 5000, 256 * KIB, POOL_NODE_ANY, taken, 1, &n_taken),
+		0);
+	ck_assert_uint_eq(taken[0].bytes, 8192);
+	ck_assert_uint_eq(taken[0].offset % (256 * KIB), 0);
+	ck_assert_uint_eq(extent_page_bytes(&taken[0]), 4096);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(take__spreads_over_pools_and_joins_them)
+{
+	const struct pool_params params[] = {
+		{ "a", POOL_NODE_ANY, MIB, POOL_PAGES_BASE },
+		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE },
+	};
+	struct pool_status status;
+	struct pool *first;
+
+	ck_assert_int_eq(pools_open(params, 2, NULL, &pools), 0);
+	ck_assert_uint_eq(pools_count(pools), 2);
+	ck_assert_int_eq(take(4096, 1), 0);
+	first = taken[0].pool;
+	ck_assert_int_eq(take(4096, 1), 0);
+	ck_assert_ptr_ne(taken[0].pool, first);
+	ck_assert_int_eq(take(3 * MIB / 2, 1), -ENOSPC);
+	ck_assert_int_eq(take(3 * MIB / 2, 2), 0);
+	ck_assert_uint_eq(n_taken, 2);
+	ck_assert_ptr_ne(taken[0].pool, taken[1].pool);
+	/* the contents of both come back zeroed */
+	for (unsigned i = 0; i < 2; i++) {
+		memset(extent_addr(&taken[i]), 1, taken[i].bytes);
+		pools_give(pools, taken[i]);
+	}
+	await_clean();
+	pools_status(pools, 1, &status);
+	ck_assert_str_eq(status.name, "b");
+	ck_assert_uint_eq(status.free, MIB - 4096);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(close__does_not_wait_for_dirty_memory)
+{
+	open_one(64 * MIB);
+	ck_assert_int_eq(take(64 * MIB, 1), 0);
+	pools_give(pools, taken[0]);
+	pools_close(pools);
+	pools_close(NULL);
+}
+END_TEST
+
+/* ---- what cannot be had ---- */
+
+static int open_params(uint64_t bytes, int node, enum pool_pages pages)
+{
+	struct pool_params params = { "a", node, bytes, pages };
+
+	return pools_open(&params, 1, NULL, &pools);
+}
+
+START_TEST(open__refuses_more_than_there_is)
+{
+	ck_assert_int_eq(open_params(UINT64_C(1) << 49, POOL_NODE_ANY, POOL_PAGES_BASE),
+			 -ENOMEM);
+	ck_assert_msg(strncmp(err_text(), "pool 'a': 512 TiB wanted, ", 26) == 0, "%s",
+		      err_text());
+	ck_assert_int_eq(open_params(UINT64_C(1) << 49, POOL_NODE_ANY, POOL_PAGES_AUTO),
+			 -ENOMEM);
+}
+END_TEST
+
+START_TEST(open__refuses_a_node_that_is_not_there)
+{
+	ck_assert_int_eq(open_params(MIB, 1000, POOL_PAGES_BASE), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no NUMA node 1000 with memory here"));
+}
+END_TEST
+
+/* Runs in a process of its own: Check forks. */
+START_TEST(open__explains_a_low_memlock_limit)
+{
+	struct rlimit limit = { .rlim_cur = 8 * KIB, .rlim_max = 8 * KIB };
+
+	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	/* with its capability root may lock whatever it likes */
+	if (geteuid() == 0)
+		ck_assert_int_eq(seteuid(65534), 0);
+	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_BASE), -ENOMEM);
+	ck_assert_str_eq(
+		err_text(),
+		"pool 'a': RLIMIT_MEMLOCK is 8 KiB, too little to pin 1 MiB: "
+		"LimitMEMLOCK=infinity in the service, or ulimit -l unlimited");
+}
+END_TEST
+
+/* A host made of files. */
+static char root[] = "/tmp/rmem-test-XXXXXX";
+
+static void host_file(const char *path, const char *text)
+{
+	char full[512];
+	FILE *file;
+
+	(void)snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *slash = strchr(full + sizeof(root), '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		ck_assert(mkdir(full, 0700) == 0 || errno == EEXIST);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static void host_make(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	host_set_root(root);
+	host_file("/proc/meminfo", "MemTotal: 8 kB\nMemAvailable:   4194304 kB\n");
+	host_file("/sys/devices/system/node/node0/meminfo",
+		  "Node 0 MemFree:        1024 kB\nNode 0 Active(file): 1024 kB\n");
+	host_file("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		  "always within_size advise [never] deny force\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "10\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "7\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "4\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages",
+		  "0\n");
+	host_file("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
+		  "nr_hugepages",
+		  "10\n");
+	host_file("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
+		  "free_hugepages",
+		  "7\n");
+}
+
+static void host_unmake(void)
+{
+	char command[64];
+
+	host_set_root(NULL);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
+	ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(host__counts_huge_pages_that_are_not_promised)
+{
+	struct host_huge huge;
+
+	ck_assert_int_eq(host_huge_pages(2 * MIB, -1, &huge), 0);
+	ck_assert_uint_eq(huge.total, 10);
+	ck_assert_uint_eq(huge.free, 3);
+	ck_assert(!huge.overcommit);
+	ck_assert_int_eq(host_huge_pages(2 * MIB, 0, &huge), 0);
+	ck_assert_uint_eq(huge.free, 7);
+	ck_assert_int_eq(host_huge_pages(1024 * MIB, -1, &huge), -ENOENT);
+}
+END_TEST
+
+START_TEST(host__adds_up_what_a_node_has)
+{
+	uint64_t bytes = 0;
+
+	ck_assert_int_eq(host_available(-1, &bytes), 0);
+	ck_assert_uint_eq(bytes, 4096 * MIB);
+	ck_assert_int_eq(host_available(0, &bytes), 0);
+	ck_assert_uint_eq(bytes, 2 * MIB);
+	ck_assert_int_eq(host_available(3, &bytes), -ENOENT);
+}
+END_TEST
+
+START_TEST(open__explains_missing_huge_pages)
+{
+	ck_assert_int_eq(open_params(40 * MIB, POOL_NODE_ANY, POOL_PAGES_2M), -ENOMEM);
+	ck_assert_str_eq(
+		err_text(),
+		"pool 'a': 20 pages of 2M wanted on this host, 3 are free there: "
+		"echo 27 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+	ck_assert_int_eq(open_params(40 * MIB, 0, POOL_PAGES_2M), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': 20 pages of 2M wanted on node 0, 7 are free there: "
+			 "echo 23 > /sys/devices/system/node/node0/hugepages/"
+			 "hugepages-2048kB/nr_hugepages");
+	ck_assert_int_eq(open_params(1024 * MIB, 0, POOL_PAGES_1G), -ENOMEM);
+	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G");
+	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_THP), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': the kernel gives shared memory no transparent huge "
+			 "pages (never): echo advise > "
+			 "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+}
+END_TEST
+
+static struct pool_status opened;
+static char opened_note[512];
+
+static void keep_progress(const struct pool_status *status, const char *note)
+{
+	opened = *status;
+	(void)snprintf(opened_note, sizeof(opened_note), "%s", note);
+}
+
+START_TEST(open__auto_says_why_it_took_less)
+{
+	struct pool_params params = { "a", POOL_NODE_ANY, 32 * MIB, POOL_PAGES_AUTO };
+
+	ck_assert_int_eq(pools_open(&params, 1, keep_progress, &pools), 0);
+	ck_assert_int_eq(opened.pages_asked, POOL_PAGES_AUTO);
+	ck_assert_int_eq(opened.pages_got, POOL_PAGES_BASE);
+	ck_assert_ptr_nonnull(
+		strstr(opened_note, "not 1G: the size is no multiple of it"));
+	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: 16 pages of 2M wanted"));
+	ck_assert_ptr_nonnull(strstr(opened_note, "not thp: "));
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(open__pins_and_places)
+{
+	struct pool_params params = { "a", 0, 8 * MIB, POOL_PAGES_BASE };
+	unsigned long kib = 0;
+	char line[256];
+	FILE *file;
+
+	ck_assert_msg(pools_open(&params, 1, keep_progress, &pools) == 0, "%s",
+		      err_text());
+	ck_assert_str_eq(opened_note, "");
+	ck_assert_int_eq(opened.node_asked, 0);
+	ck_assert_int_eq(opened.node_got, 0);
+	ck_assert_uint_eq(opened.bytes, 8 * MIB);
+	ck_assert_uint_eq(opened.free, 8 * MIB);
+	ck_assert_uint_eq(opened.largest_free, 8 * MIB);
+	file = fopen("/proc/self/status", "r");
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof(line), file) && sscanf(line, "VmLck: %lu", &kib) != 1)
+		;
+	ck_assert_int_eq(fclose(file), 0);
+	ck_assert_uint_ge(kib, 8 * KIB);
+	ck_assert_int_eq(take(MIB, 1), 0);
+	ck_assert_int_eq(extent_node(&taken[0]), 0);
+	/* a preferred node that has none is only a wish */
+	ck_assert_int_eq(pools_take(pools, MIB, 1, 5, taken, 1, &n_taken), 0);
+	pools_close(pools);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("pools");
+	TCase *tc = tcase_create("pools"), *host = tcase_create("host");
+
+	tcase_add_test(tc, give__zeroes_before_the_next_grant);
+	tcase_add_test(tc, take__tells_full_from_not_yet_clean);
+	tcase_add_test(tc, take__makes_several_of_what_is_scattered);
+	tcase_add_test(tc, take__rounds_up_and_aligns);
+	tcase_add_test(tc, take__spreads_over_pools_and_joins_them);
+	tcase_add_test(tc, close__does_not_wait_for_dirty_memory);
+	tcase_add_test(tc, open__refuses_more_than_there_is);
+	tcase_add_test(tc, open__refuses_a_node_that_is_not_there);
+	tcase_add_test(tc, open__explains_a_low_memlock_limit);
+	tcase_add_test(tc, open__pins_and_places);
+	tcase_add_checked_fixture(host, host_make, host_unmake);
+	tcase_add_test(host, host__counts_huge_pages_that_are_not_promised);
+	tcase_add_test(host, host__adds_up_what_a_node_has);
+	tcase_add_test(host, open__explains_missing_huge_pages);
+	tcase_add_test(host, open__auto_says_why_it_took_less);
+	suite_add_tcase(suite, tc);
+	suite_add_tcase(suite, host);
+	return unit_main(suite);
+}
