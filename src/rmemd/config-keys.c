@@ -8,34 +8,39 @@
 #define FIELD(name) offsetof(struct config, name), 0, NULL
 #define LIST(name) \
 	offsetof(struct config, name), offsetof(struct config, n_##name), NULL
-#define CHOICE(name, choices)	   offsetof(struct config, name), 0, choices
-#define POOL(name)		   offsetof(struct pool_params, name), 0, NULL
+#define CHOICE(name, choices) offsetof(struct config, name), 0, choices
+#define POOL(name) offsetof(struct pool_params, name), 0, NULL
 #define POOL_CHOICE(name, choices) offsetof(struct pool_params, name), 0, choices
-#define RELOAD			   true
-#define RESTART			   false
+#define RELOAD true
+#define RESTART false
 
 #define DAY_MS UINT64_C(86400000)
-#define MIB    (UINT64_C(1) << 20)
-#define PIB    (UINT64_C(1) << 50)
+#define MIB (UINT64_C(1) << 20)
+#define PIB (UINT64_C(1) << 50)
 
-static const struct config_choice auth_choices[] = {{"none", CONFIG_AUTH_NONE},
-						    {NULL, 0}};
+static const struct config_choice auth_choices[] = { { "none", CONFIG_AUTH_NONE },
+						     { NULL, 0 } };
 
 static const struct config_choice switch_choices[] = {
-	{"auto", CONFIG_AUTO}, {"yes", CONFIG_YES}, {"no", CONFIG_NO}, {NULL, 0}};
+	{ "auto", CONFIG_AUTO }, { "yes", CONFIG_YES }, { "no", CONFIG_NO }, { NULL, 0 }
+};
 
-static const struct config_choice target_choices[] = {{"auto", CONFIG_LOG_AUTO},
-						      {"stderr", CONFIG_LOG_STDERR},
-						      {"journal", CONFIG_LOG_JOURNAL},
-						      {NULL, 0}};
+static const struct config_choice target_choices[] = { { "auto", CONFIG_LOG_AUTO },
+						       { "stderr", CONFIG_LOG_STDERR },
+						       { "journal",
+							 CONFIG_LOG_JOURNAL },
+						       { NULL, 0 } };
 
 static const struct config_choice level_choices[] = {
-	{"error", LOG_ERR}, {"warning", LOG_WARNING}, {"notice", LOG_NOTICE},
-	{"info", LOG_INFO}, {"debug", LOG_DEBUG},     {NULL, 0}};
+	{ "error", LOG_ERR }, { "warning", LOG_WARNING }, { "notice", LOG_NOTICE },
+	{ "info", LOG_INFO }, { "debug", LOG_DEBUG },     { NULL, 0 }
+};
 
 static const struct config_choice page_choices[] = {
-	{"auto", POOL_PAGES_AUTO}, {"1G", POOL_PAGES_1G},     {"2M", POOL_PAGES_2M},
-	{"thp", POOL_PAGES_THP},   {"base", POOL_PAGES_BASE}, {NULL, 0}};
+	{ "auto", POOL_PAGES_AUTO }, { "1G", POOL_PAGES_1G },
+	{ "2M", POOL_PAGES_2M },     { "thp", POOL_PAGES_THP },
+	{ "base", POOL_PAGES_BASE }, { NULL, 0 }
+};
 
 /* One row per key; the order is that of the example file and the man page. */
 /* clang-format off */

@@ -17,7 +17,7 @@ enum config_type {
 	CONFIG_TYPE_CHOICE,    /* one of `choices`, stored as an int */
 	CONFIG_TYPE_PORT,      /* uint16_t */
 	CONFIG_TYPE_COUNT,     /* uint32_t */
-	CONFIG_TYPE_MS,	       /* uint64_t, written with a unit */
+	CONFIG_TYPE_MS,        /* uint64_t, written with a unit */
 	CONFIG_TYPE_BYTES,     /* uint64_t, written with a unit */
 	CONFIG_TYPE_ADDRESSES, /* list of IP addresses */
 	CONFIG_TYPE_NAMES,     /* list of names, may be empty */
@@ -37,10 +37,10 @@ struct config_key {
 	uint64_t min, max; /* in units of the field, where the type has an order */
 	const char *
 		standard; /* the default, as it would be written; NULL: must be given */
-	size_t offset;	  /* in struct config; in struct pool_params for pools */
+	size_t offset;    /* in struct config; in struct pool_params for pools */
 	size_t count_offset; /* of a list's length */
 	const struct config_choice *choices;
-	bool reload;	  /* a change takes effect on SIGHUP */
+	bool reload;      /* a change takes effect on SIGHUP */
 	const char *text; /* one line for people */
 };
 

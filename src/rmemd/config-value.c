@@ -22,7 +22,9 @@ _Static_assert(sizeof(((struct config *)0)->devices) == sizeof(list_items),
 
 static int bool_parse(const char *value, bool *ret)
 {
-	static const char *const words[] = {"no", "yes", "false", "true", "off", "on"};
+	static const char *const words[] = {
+		"no", "yes", "false", "true", "off", "on"
+	};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcmp(value, words[i]) == 0) {
@@ -120,10 +122,11 @@ static int item_append(const struct config_key *key, const char *item, size_t le
 	return 0;
 }
 
-/* Items are parted by commas; blanks around them do not count. */
+/* Items are parted by commas, the last may have one too; blanks around them do not
+ * count. */
 static int list_parse(const struct config_key *key, const char *value, char *object)
 {
-	list_items items = {0};
+	list_items items = { 0 };
 	unsigned n = 0;
 	const char *item = value;
 
@@ -132,6 +135,8 @@ static int list_parse(const struct config_key *key, const char *value, char *obj
 		int err;
 
 		item += strspn(item, " \t");
+		if (*item == '\0')
+			break;
 		len = strcspn(item, ",");
 		value = item + len;
 		while (len && isblank((unsigned char)item[len - 1]))

@@ -26,10 +26,10 @@ struct parse {
 	unsigned err_line;
 	struct config config;
 	/* where we are */
-	const char *section;	  /* of config_keys[]; NULL before the first */
+	const char *section;      /* of config_keys[]; NULL before the first */
 	struct pool_params *pool; /* in a pool's section */
 	const struct config_key *last;
-	bool continued;		  /* the line begins with a blank */
+	bool continued;           /* the line begins with a blank */
 	char list[LIST_TEXT_MAX]; /* the value of `last`, over its lines */
 	/* line of each key seen, 0: not seen; of pools: in the section being read */
 	unsigned lines[CONFIG_KEYS_MAX];
@@ -131,7 +131,7 @@ static int pool_begin(struct parse *parse, const char *name)
 				       parse->pool_lines[i]);
 	if (config->n_pools == CONFIG_POOLS_MAX)
 		return err_set(-EINVAL, "more than %d pools", CONFIG_POOLS_MAX);
-	*pool = (struct pool_params){0};
+	*pool = (struct pool_params){ 0 };
 	pool_default(pool);
 	memcpy(pool->name, name, len + 1);
 	parse->pool_lines[config->n_pools++] = parse->line;
@@ -160,12 +160,23 @@ static int section_begin(struct parse *parse, const char *name)
 	return parse->section ? 0 : section_unknown(name);
 }
 
+/* Without a comment behind it, which inih leaves on lines that continue a list. */
+static size_t value_length(const char *value)
+{
+	const char *comment = strstr(value, " ;");
+	size_t len = comment ? (size_t)(comment - value) : strlen(value);
+
+	while (len && isblank((unsigned char)value[len - 1]))
+		len--;
+	return len;
+}
+
 static int key_set(struct parse *parse, const char *name, const char *value)
 {
 	const struct config_key *key;
 	void *object = parse->pool ? (void *)parse->pool : (void *)&parse->config;
 	bool is_list;
-	size_t i, used;
+	size_t i, used, len;
 	int err;
 
 	if (!parse->section)
@@ -191,9 +202,14 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 	}
 	parse->last = key;
 	used = strlen(parse->list);
-	if (used + strlen(value) >= sizeof(parse->list))
+	len = value_length(value);
+	if (used + len + 2 > sizeof(parse->list))
 		return err_set(-ERANGE, "'%s' is too long", name);
-	memcpy(parse->list + used, value, strlen(value) + 1);
+	/* a list goes on in the next line with or without a comma before it */
+	if (used && parse->list[used - 1] != ',')
+		parse->list[used++] = ',';
+	memcpy(parse->list + used, value, len);
+	parse->list[used + len] = '\0';
 	err = config_value_parse(key, parse->list, object);
 	return err ? err_prefix(err, "%s", name) : 0;
 }
@@ -280,9 +296,9 @@ static int ports_check(struct parse *parse)
 		const char *section;
 		uint16_t port;
 		bool used;
-	} ports[] = {{"server", config->port, true},
-		     {"verbs", config->verbs_port, config->verbs != CONFIG_NO},
-		     {"tcp", config->tcp_port, config->tcp}};
+	} ports[] = { { "server", config->port, true },
+		      { "verbs", config->verbs_port, config->verbs != CONFIG_NO },
+		      { "tcp", config->tcp_port, config->tcp } };
 	const size_t n = sizeof(ports) / sizeof(ports[0]);
 
 	for (size_t i = 0; i < n; i++) {
@@ -347,13 +363,13 @@ static int config_check(struct parse *parse)
 static void pools_default(struct config *config)
 {
 	config->n_pools = 1;
-	config->pools[0] = (struct pool_params){.name = "default"};
+	config->pools[0] = (struct pool_params){ .name = "default" };
 	pool_default(&config->pools[0]);
 }
 
 void config_default(struct config *config)
 {
-	*config = (struct config){0};
+	*config = (struct config){ 0 };
 	for (size_t i = 0; i < config_n_keys; i++)
 		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) != 0)
 			config_value_default(&config_keys[i], config);

@@ -16,8 +16,8 @@
  * The caller owns them: they are close-on-exec and non-blocking. */
 struct notify_fds {
 	int control[NOTIFY_CONTROL_MAX]; /* "control": TCP */
-	unsigned n_control;		 /* 0: none passed */
-	int admin;			 /* "admin": UNIX stream; -1: not passed */
+	unsigned n_control;              /* 0: none passed */
+	int admin;                       /* "admin": UNIX stream; -1: not passed */
 };
 
 /* Take what was passed; once per process, as it also clears $LISTEN_FDS.

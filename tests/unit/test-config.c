@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/nearest.h"
+#include "rmemd/config-keys.h"
+#include "rmemd/config.h"
+#include "unit.h"
+
+static char path[64];
+static struct config config;
+
+static void path_make(void)
+{
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/tmp/rmem-config-XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(close(fd), 0);
+}
+
+static void path_unmake(void)
+{
+	ck_assert_int_eq(unlink(path), 0);
+}
+
+static int load(const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+	return config_load(path, &config);
+}
+
+START_TEST(load__an_empty_file_is_the_defaults)
+{
+	struct config standard;
+
+	config_default(&standard);
+	ck_assert_int_eq(load(""), 0);
+	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);
+	ck_assert_uint_eq(config.n_listen, 2);
+	ck_assert_str_eq(config.listen[0], "127.0.0.1");
+	ck_assert_str_eq(config.listen[1], "::1");
+	ck_assert_uint_eq(config.port, 7460);
+	ck_assert(!config.insecure);
+	ck_assert_uint_eq(config.heartbeat_ms, 500);
+	ck_assert_uint_eq(config.fence_ms, 2000);
+	ck_assert_uint_eq(config.grace_ms, 60000);
+	ck_assert_uint_eq(config.sessions_max, 1024);
+	ck_assert_int_eq(config.verbs, CONFIG_AUTO);
+	ck_assert_uint_eq(config.n_devices, 0);
+	ck_assert_uint_eq(config.verbs_port, 7461);
+	ck_assert(config.tcp);
+	ck_assert_uint_eq(config.tcp_port, 7462);
+	ck_assert_uint_eq(config.tcp_threads, 2);
+	ck_assert_str_eq(config.admin_socket, RUNSTATEDIR "/rmemd/admin.sock");
+	ck_assert_int_eq(config.log_target, CONFIG_LOG_AUTO);
+	ck_assert_int_eq(config.log_level, LOG_INFO);
+	ck_assert_uint_eq(config.n_pools, 1);
+	ck_assert_str_eq(config.pools[0].name, "default");
+	ck_assert_uint_eq(config.pools[0].bytes, 1 << 30);
+	ck_assert_int_eq(config.pools[0].node, POOL_NODE_ANY);
+	ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_AUTO);
+}
+END_TEST
+
+START_TEST(load__reads_every_type)
+{
+	ck_assert_msg(load("\xef\xbb\xbf[server]\n"
+			   "listen = 10.0.0.1,\n"
+			   "         fd00::1 ; both\n"
+			   "insecure = yes\n"
+			   "port=7000\n"
+			   "# a comment\n"
+			   "[session]\n"
+			   "heartbeat = 1s\n"
+			   "fence = 1min\n"
+			   "[limits]\n"
+			   "lease_bytes = 4G\n"
+			   "[verbs]\n"
+			   "enabled = no\n"
+			   "devices = mlx5_0 , mlx5_1\n"
+			   "[tcp]\n"
+			   "threads = 8\n"
+			   "[admin]\n"
+			   "socket = /tmp/x\n"
+			   "[log]\n"
+			   "level = debug\n"
+			   "[pool near]\n"
+			   "node = 1\n"
+			   "size = 2M\n"
+			   "page_size = 2M\n"
+			   "[pool far]\n"
+			   "size = 1T\n"
+			   "[limits]\n"
+			   "leases = 7") == 0,
+		      "%s", err_text());
+	ck_assert_uint_eq(config.n_listen, 2);
+	ck_assert_str_eq(config.listen[1], "fd00::1");
+	ck_assert(config.insecure);
+	ck_assert_uint_eq(config.port, 7000);
+	ck_assert_uint_eq(config.heartbeat_ms, 1000);
+	ck_assert_uint_eq(config.fence_ms, 60000);
+	ck_assert_uint_eq(config.lease_bytes_max, UINT64_C(4) << 30);
+	ck_assert_int_eq(config.verbs, CONFIG_NO);
+	ck_assert_uint_eq(config.n_devices, 2);
+	ck_assert_str_eq(config.devices[0], "mlx5_0");
+	ck_assert_uint_eq(config.tcp_threads, 8);
+	ck_assert_str_eq(config.admin_socket, "/tmp/x");
+	ck_assert_int_eq(config.log_level, LOG_DEBUG);
+	ck_assert_uint_eq(config.leases_max, 7);
+	ck_assert_uint_eq(config.n_pools, 2);
+	ck_assert_str_eq(config.pools[0].name, "near");
+	ck_assert_int_eq(config.pools[0].node, 1);
+	ck_assert_uint_eq(config.pools[0].bytes, 2 << 20);
+	ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_2M);
+	ck_assert_int_eq(config.pools[1].node, POOL_NODE_ANY);
+	ck_assert_int_eq(config.pools[1].pages, POOL_PAGES_AUTO);
+}
+END_TEST
+
+/* What is wrong, and what is said behind "FILE:". */
+static const struct {
+	const char *text, *said;
+} wrong[] = {
+	{ "[server]\nprot = 1\n",
+	  "2: unknown key 'prot' in [server]; did you mean 'port'?" },
+	{ "[server]\nheartbeat = 1s\n",
+	  "2: unknown key 'heartbeat' in [server]; it belongs in [session]" },
+	{ "[server]\nxyzzy = 1\n", "2: unknown key 'xyzzy' in [server]" },
+	{ "\n\n[sever]\n", "3: unknown section [sever]; did you mean [server]?" },
+	{ "[pol a]\n", "1: unknown section [pol a]" },
+	{ "[pools]\n", "1: unknown section [pools]; did you mean [pool NAME]?" },
+	{ "[something else]\n", "1: unknown section [something else]" },
+	{ "port = 1\n", "1: key 'port' stands before the first [section]" },
+	{ "[server\nport = 1\n", "1: ']' is missing" },
+	{ "[server]\nport\n", "2: neither [section] nor key = value" },
+	{ "[server]\nport = 1\nport = 2\n", "3: 'port' is already in line 2" },
+	{ "[server]\nport = 1\n[log]\n[server]\nport = 2\n",
+	  "5: 'port' is already in line 2" },
+	{ "[server]\nport = 1\n port = 2\n", "3: the line begins with a blank, so it "
+					     "continues 'port' of line 2: remove the "
+					     "blank" },
+	{ "[server]\nport =\n", "2: port: no value" },
+	{ "[server]\nport = 0\n", "2: port: 0 is not from 1 to 65535" },
+	{ "[server]\nport = 65536\n", "2: port: 65536 is not from 1 to 65535" },
+	{ "[server]\nport = http\n", "2: port: 'http' is not a number" },
+	{ "[server]\nlisten = localhost\n",
+	  "2: listen: 'localhost' is not an IPv4 or IPv6 address" },
+	{ "[server]\nlisten = [::1]\n",
+	  "2: listen: '[::1]' is not an IPv4 or IPv6 address; "
+	  "write it without brackets" },
+	{ "[server]\nlisten = ::1,,::2\n", "2: listen: an empty item in the list" },
+	{ "[server]\nlisten = ::1, ::1\n", "2: listen: '::1' is in the list twice" },
+	{ "[server]\nlisten = 0.0.0.0\n",
+	  "2: listen: 0.0.0.0 is not loopback and auth = none asks nobody who he is: "
+	  "add "
+	  "insecure = yes if every host that reaches it is trusted" },
+	{ "[server]\ninsecure = maybe\n",
+	  "2: insecure: 'maybe' is neither yes nor no" },
+	{ "[server]\nauth = tls\n", "2: auth: 'tls' is not one of none" },
+	{ "[log]\nlevel = warn\n",
+	  "2: level: 'warn' is not one of error, warning, notice, "
+	  "info, debug" },
+	{ "[log]\nlevel = debgu\n", "2: level: 'debgu' is not one of error, warning, "
+				    "notice, info, debug; did you mean "
+				    "'debug'?" },
+	{ "[session]\nheartbeat = 500\n",
+	  "2: heartbeat: '500' has no unit known here: use ms, s, min, h or d" },
+	{ "[session]\nheartbeat = 1h\n",
+	  "2: heartbeat: 1h is not from 10ms to 60000ms" },
+	{ "[session]\nheartbeat = 1500ms\n",
+	  "2: fence (2000ms) must be at least twice the heartbeat (1500ms)" },
+	{ "[session]\nheartbeat = 1500ms\nfence = 2900ms\n",
+	  "3: fence (2900ms) must be at least twice the heartbeat (1500ms)" },
+	{ "[limits]\nlease_bytes = 2G\ntenant_bytes = 1G\n",
+	  "2: lease_bytes is more than tenant_bytes" },
+	{ "[verbs]\nenabled = no\n[tcp]\nenabled = no\n",
+	  "4: neither [verbs] nor [tcp] is enabled: nothing would carry data" },
+	{ "[tcp]\nport = 7460\n", "2: [server] and [tcp] have the same port 7460" },
+	{ "[server]\nport = 7461\n",
+	  "2: [server] and [verbs] have the same port 7461" },
+	{ "[admin]\nsocket = rmem.sock\n",
+	  "2: socket: 'rmem.sock' is not an absolute path" },
+	{ "[pool]\n", "1: a pool's section is [pool NAME]" },
+	{ "[pool a/b]\n",
+	  "1: pool name 'a/b' has other characters than letters, digits, '-', "
+	  "'_' and '.'" },
+	{ "[pool a23456789012345678901234567890123]\n",
+	  "1: pool name 'a23456789012345678901234567890123' is longer than 32 "
+	  "characters" },
+	{ "[pool a]\n[pool b]\n[pool a]\n", "3: pool 'a' is already in line 1" },
+	{ "[pool a]\nsize = 1\n", "2: size: 1 is not from 1 MiB to 1024 TiB" },
+	{ "[pool a]\nsize = 1X\n",
+	  "2: size: '1X' has no unit known here: use K, M, G or T (powers of 1024)" },
+	{ "[pool a]\nnode = two\n", "2: node: 'two' is neither a NUMA node nor any" },
+	{ "[pool a]\nnode = 4096\n", "2: node: 4096 is not from 0 to 1023" },
+	{ "[pool a]\npage_size = 4M\n", "2: page_size: '4M' is not one of auto, 1G, "
+					"2M, thp, base; did you mean '2M'?" },
+	{ "[pool a]\nsize = 1G\nsize = 2G\n", "3: 'size' is already in line 2" },
+};
+
+START_TEST(load__says_what_is_wrong_and_where)
+{
+	char said[512];
+	uint16_t before = config.port = 4711;
+
+	ck_assert_int_lt(load(wrong[_i].text), 0);
+	(void)snprintf(said, sizeof(said), "%s:%s", path, wrong[_i].said);
+	ck_assert_str_eq(err_text(), said);
+	ck_assert_uint_eq(config.port, before);
+}
+END_TEST
+
+START_TEST(load__refuses_lines_and_lists_that_are_too_long)
+{
+	char text[4096] = "[admin]\nsocket = /";
+	size_t used = strlen(text);
+
+	memset(text + used, 'x', 120);
+	ck_assert_int_eq(load(text), -ERANGE);
+	ck_assert_ptr_nonnull(
+		strstr(err_text(), ":2: socket: the path is longer than 107"));
+	memset(text + used, 'x', 1000);
+	ck_assert_int_eq(load(text), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), ":2: the line is too long"));
+
+	(void)snprintf(text, sizeof(text), "[verbs]\ndevices = d0");
+	for (unsigned i = 1; i <= CONFIG_LIST_MAX; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			       ",\n d%u", i);
+	ck_assert_int_eq(load(text), -ERANGE);
+	ck_assert_ptr_nonnull(strstr(err_text(), ":18: devices: more than 16 items"));
+}
+END_TEST
+
+START_TEST(load__names_a_file_that_cannot_be_read)
+{
+	ck_assert_int_eq(config_load("/nonexistent/rmemd.conf", &config), -ENOENT);
+	ck_assert_str_eq(err_text(),
+			 "/nonexistent/rmemd.conf: No such file or directory");
+	ck_assert_int_eq(config_load("/tmp", &config), -EIO);
+}
+END_TEST
+
+START_TEST(reload__takes_over_what_may_change)
+{
+	struct config fresh;
+	char restart[256];
+
+	config_default(&config);
+	ck_assert_int_eq(load(""), 0);
+	fresh = config;
+	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)), "");
+	fresh.log_level = LOG_DEBUG;
+	fresh.leases_max = 3;
+	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)), "");
+	ck_assert_int_eq(config.log_level, LOG_DEBUG);
+	ck_assert_uint_eq(config.leases_max, 3);
+	fresh.port = 1;
+	fresh.tcp_threads = 9;
+	fresh.pools[0].bytes = 4096;
+	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)),
+			 "[server] port, [tcp] threads, [pool]");
+	ck_assert_uint_eq(config.port, 7460);
+	/* cut, not overrun */
+	ck_assert_uint_lt(strlen(config_reload(&config, &fresh, restart, 10)), 10);
+}
+END_TEST
+
+/* Every key stands in the example file, commented, at its default; without the '#' the file
+ * loads and changes nothing. */
+START_TEST(example__agrees_with_the_table)
+{
+	const char *top = getenv("top_builddir");
+	char example[512], line[256], section[64] = "";
+	static char text[65536];
+	bool seen[CONFIG_KEYS_MAX] = { false };
+	struct config standard;
+	size_t used = 0;
+	FILE *file;
+
+	(void)snprintf(example, sizeof(example), "%s/etc/rmemd.conf", top ? top : ".");
+	file = fopen(example, "r");
+	ck_assert_msg(file != NULL, "%s: %s", example, strerror(errno));
+	while (fgets(line, sizeof(line), file)) {
+		char name[64], value[128] = "";
+		/* "# text" is for people, "#key = value" a key */
+		bool is_key =
+			line[0] == '#' &&
+			sscanf(line, "#%63[a-z_] = %127[^\n]", name, value) >= 1 &&
+			strchr(line, '=');
+
+		(void)sscanf(line, "%*[#][%63[a-z]", section);
+		(void)sscanf(line, "[%63[a-z]", section);
+		for (size_t i = 0; is_key && i < config_n_keys; i++) {
+			const struct config_key *key = &config_keys[i];
+
+			if (strcmp(key->section, section) || strcmp(key->name, name))
+				continue;
+			ck_assert_msg(!seen[i], "[%s] %s is there twice", section,
+				      name);
+			ck_assert_str_eq(value, key->standard);
+			seen[i] = true;
+		}
+		used += (size_t)snprintf(
+			text + used, sizeof(text) - used, "%s",
+			is_key || strncmp(line, "#[", 2) == 0 ? line + 1 : line);
+	}
+	ck_assert_int_eq(fclose(file), 0);
+	for (size_t i = 0; i < config_n_keys; i++)
+		ck_assert_msg(seen[i], "[%s] %s is missing", config_keys[i].section,
+			      config_keys[i].name);
+	ck_assert_msg(load(text) == 0, "%s", err_text());
+	config_default(&standard);
+	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);
+	ck_assert_int_eq(config_load(example, &config), 0);
+}
+END_TEST
+
+START_TEST(nearest__measures)
+{
+	struct nearest nearest;
+
+	ck_assert_uint_eq(nearest_distance("", "abc"), 3);
+	ck_assert_uint_eq(nearest_distance("kitten", "sitting"), 3);
+	ck_assert_uint_eq(nearest_distance("Port", "port"), 0);
+	nearest_init(&nearest, "abcd");
+	ck_assert_ptr_null(nearest_get(&nearest));
+	nearest_offer(&nearest, "wxyz");
+	ck_assert_ptr_null(nearest_get(&nearest));
+	nearest_offer(&nearest, "abxy");
+	nearest_offer(&nearest, "abcx");
+	nearest_offer(&nearest, "zbcy");
+	ck_assert_str_eq(nearest_get(&nearest), "abcx");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config");
+	TCase *tc = tcase_create("config");
+
+	tcase_add_checked_fixture(tc, path_make, path_unmake);
+	tcase_add_test(tc, load__an_empty_file_is_the_defaults);
+	tcase_add_test(tc, load__reads_every_type);
+	tcase_add_loop_test(tc, load__says_what_is_wrong_and_where, 0,
+			    sizeof(wrong) / sizeof(wrong[0]));
+	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
+	tcase_add_test(tc, load__names_a_file_that_cannot_be_read);
+	tcase_add_test(tc, reload__takes_over_what_may_change);
+	tcase_add_test(tc, example__agrees_with_the_table);
+	tcase_add_test(tc, nearest__measures);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
