@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/channel.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "fabric/verbs/device.h"
+
+#define FLUSHED_TEXT \
+	"the queue pair went to ERROR: an access was refused, or the peer is lost"
+
+static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
+{
+	return channel->session->endpoint;
+}
+
+void verbs_channel_fence(struct verbs_channel *channel)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	(void)ibv_modify_qp(channel->id->qp, &attr, IBV_QP_STATE);
+}
+
+/* Destroys the queue pair and the id; rdma_cm tells the peer, if it is connected. */
+static void connection_close(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	(void)rdma_destroy_id(id);
+}
+
+void verbs_channel_free(struct verbs_channel *channel)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+
+	if (channel->up)
+		endpoint->stats.channels--;
+	else
+		endpoint->server->pending--;
+	verbs_channel_fence(channel);
+	(void)rdma_disconnect(channel->id);
+	connection_close(channel->id);
+	verbs_slots_release(&endpoint->device->slots, channel->receive);
+	list_remove(&channel->link);
+	free(channel);
+}
+
+void verbs_channel_fail(struct verbs_channel *channel, const char *why)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+	struct fabric_server *server = endpoint->server;
+	void *cookie = channel->session->cookie;
+	uint32_t number = channel->number;
+
+	if (*why)
+		endpoint->stats.errors++;
+	verbs_channel_free(channel);
+	server->events->channel_down(server->ctx, cookie, number, why);
+}
+
+void verbs_channel_flushed(void *arg)
+{
+	struct verbs_channel *channel = arg;
+
+	channel->flushed = true;
+	/* on iWARP an orderly close does this too, and rdma_cm is about to tell */
+	if (endpoint_of(channel)->device->facts.iwarp && channel->up)
+		(void)rdma_disconnect(channel->id);
+	else
+		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
+}
+
+void verbs_channel_event(void *arg, enum ibv_event_type type)
+{
+	struct verbs_channel *channel = arg;
+
+	if (type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+	    type == IBV_EVENT_QP_ACCESS_ERR)
+		channel->why = ibv_event_type_str(type);
+}
+
+static void channel_established(struct verbs_channel *channel)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+	struct fabric_server *server = endpoint->server;
+
+	if (channel->up)
+		return;
+	channel->up = true;
+	server->pending--;
+	endpoint->stats.channels++;
+	endpoint->stats.channels_ever++;
+	server->events->channel_up(server->ctx, channel->session->cookie,
+				   channel->number);
+}
+
+static void channel_cm_event(struct verbs_cm_target *target,
+			     const struct verbs_cm_event *event)
+{
+	struct verbs_channel *channel =
+		container_of(target, struct verbs_channel, target);
+	char why[FABRIC_TEXT_MAX];
+
+	switch (event->type) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		channel_established(channel);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		verbs_channel_fail(channel, channel->why ? channel->why : "");
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		verbs_device_remove(endpoint_of(channel)->device);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+		(void)snprintf(why, sizeof(why),
+			       "the channel was not established: %s (%d)",
+			       rdma_event_str(event->type), event->status);
+		verbs_channel_fail(channel, why);
+		break;
+	default:
+		break;
+	}
+}
+
+struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
+					 uint32_t number)
+{
+	list_for_each(node, &session->channels) {
+		struct verbs_channel *channel =
+			container_of(node, struct verbs_channel, link);
+
+		if (channel->number == number)
+			return channel;
+	}
+	return NULL;
+}
+
+static int qp_create(struct verbs_channel *channel)
+{
+	struct verbs_device *device = endpoint_of(channel)->device;
+	struct ibv_qp_init_attr attr = {
+		.qp_context = channel,
+		.send_cq = device->poller.cq,
+		.recv_cq = device->poller.cq,
+		/* the server sends nothing, but not every device makes an empty queue
+		 */
+		.cap = { .max_send_wr = 1,
+			 .max_recv_wr = 1,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_recv_wr receive = { .wr_id = channel->receive }, *bad;
+	int err;
+
+	if (rdma_create_qp(channel->id, channel->session->pd, &attr))
+		return err_errno(-errno, "rdma_create_qp");
+	err = ibv_post_recv(channel->id->qp, &receive, &bad);
+	if (!err)
+		return 0;
+	rdma_destroy_qp(channel->id);
+	return err_errno(-abs(err), "ibv_post_recv");
+}
+
+static uint8_t least(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+static int channel_accept(struct verbs_channel *channel,
+			  const struct verbs_cm_event *event)
+{
+	const struct verbs_facts *facts = &endpoint_of(channel)->device->facts;
+	struct rdma_conn_param param = {
+		.responder_resources =
+			least(event->responder_resources, facts->responder_resources),
+		.initiator_depth =
+			least(event->initiator_depth, facts->initiator_depth),
+		.rnr_retry_count = VERBS_RETRIES,
+	};
+	struct ibv_qp_attr attr = {
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	};
+	int err;
+
+	if (rdma_accept(channel->id, &param))
+		return err_errno(-errno, "rdma_accept");
+	if (facts->iwarp)
+		return 0;
+	/* rdma_cm allows atomics wherever it allows reads; no exposure does */
+	err = ibv_modify_qp(channel->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
+	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
+}
+
+/* A channel in the session with everything but the peer's answer. */
+static int channel_create(struct fabric_session *session,
+			  const struct verbs_cm_event *event, uint32_t number)
+{
+	struct verbs_slots *slots = &session->endpoint->device->slots;
+	struct verbs_channel *channel = calloc(1, sizeof(*channel));
+	int err;
+
+	if (!channel)
+		return err_errno(-ENOMEM, "a channel");
+	channel->target.event = channel_cm_event;
+	channel->session = session;
+	channel->number = number;
+	channel->id = event->id;
+	err = verbs_slots_take(slots, channel, &channel->receive);
+	if (err)
+		goto err_free;
+	err = qp_create(channel);
+	if (err)
+		goto err_slot;
+	err = channel_accept(channel, event);
+	if (err)
+		goto err_qp;
+	channel->id->context = &channel->target;
+	list_append(&session->channels, &channel->link);
+	session->endpoint->server->pending++;
+	return 0;
+
+err_qp:
+	rdma_destroy_qp(channel->id);
+err_slot:
+	verbs_slots_release(slots, channel->receive);
+err_free:
+	free(channel);
+	return err;
+}
+
+/* The session that a request belongs to, or NULL: refuse it. */
+static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
+					    const struct fabric_hello *hello)
+{
+	struct fabric_server *server = endpoint->server;
+	struct fabric_session *session;
+
+	if (endpoint->device->gone || server->pending >= server->backlog)
+		return NULL;
+	session = server->events->admit(server->ctx, endpoint->number, hello);
+	if (!session || session->endpoint != endpoint || session->closing ||
+	    verbs_channel_find(session, hello->channel))
+		return NULL;
+	return session;
+}
+
+/* An admitted request becomes a channel, or is told to be down. */
+static bool request_accept(struct fabric_session *session,
+			   const struct verbs_cm_event *event, uint32_t number)
+{
+	struct fabric_server *server = session->endpoint->server;
+	char why[FABRIC_TEXT_MAX];
+	int err;
+
+	if (session->sealed)
+		err = err_set(-EIO, "the session had to be cut off on this device");
+	else
+		err = channel_create(session, event, number);
+	if (!err)
+		return true;
+	session->endpoint->stats.errors++;
+	(void)snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, err_text());
+	server->events->channel_down(server->ctx, session->cookie, number, why);
+	return false;
+}
+
+void verbs_channel_request(struct verbs_endpoint *endpoint,
+			   const struct verbs_cm_event *event)
+{
+	const uint32_t refused = htonl(VERBS_REFUSED);
+	struct fabric_session *session = NULL;
+	struct fabric_hello hello;
+
+	/* until it has a channel of its own its events are nobody's */
+	event->id->context = NULL;
+	if (!fabric_hello_decode(event->private_data, event->private_bytes, &hello))
+		session = request_admit(endpoint, &hello);
+	if (!session)
+		endpoint->stats.refused++;
+	if (session && request_accept(session, event, hello.channel))
+		return;
+	(void)rdma_reject(event->id, &refused, sizeof(refused));
+	(void)rdma_destroy_id(event->id);
+}

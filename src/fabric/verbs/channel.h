@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The server's side of a channel: a reliable queue pair in the session's protection
+ * domain that the peer reads and writes through.  The server never posts but one
+ * receive, whose return shows that the queue pair went to ERROR.  Threads: [loop]. */
+#ifndef FABRIC_VERBS_CHANNEL_H
+#define FABRIC_VERBS_CHANNEL_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "fabric/verbs/session.h"
+
+struct verbs_channel {
+	struct verbs_cm_target target;
+	struct fabric_session *session;
+	struct list link; /* of the session */
+	uint32_t number;  /* the peer's */
+	uint64_t receive; /* number of its receive, from the device's slots */
+	struct rdma_cm_id *id;
+	bool up;
+	bool flushed;    /* the receive came back */
+	const char *why; /* static: what an event told about its failure, or NULL */
+};
+
+/* A peer wants a channel: admit it, or refuse it. */
+void verbs_channel_request(struct verbs_endpoint *endpoint,
+			   const struct verbs_cm_event *event);
+
+struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
+					 uint32_t number);
+
+/* Move its queue pair to ERROR: no access of the peer is served any more. */
+void verbs_channel_fence(struct verbs_channel *channel);
+/* Fence, disconnect, destroy; no news. */
+void verbs_channel_free(struct verbs_channel *channel);
+/* The same, with news; "": the peer closed it in order. */
+void verbs_channel_fail(struct verbs_channel *channel, const char *why);
+
+/* Its receive came back; for verbs_slots. */
+void verbs_channel_flushed(void *channel);
+/* Its queue pair had an asynchronous event. */
+void verbs_channel_event(void *channel, enum ibv_event_type type);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/cm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/err.h"
+
+int verbs_cm_create(struct rdma_event_channel **ret_channel)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	int flags, err;
+
+	if (!channel)
+		return err_errno(-errno, "rdma_create_event_channel");
+	flags = fcntl(channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		err = -errno;
+		rdma_destroy_event_channel(channel);
+		return err_errno(err, "rdma_cm's descriptor");
+	}
+	*ret_channel = channel;
+	return 0;
+}
+
+static void private_copy(const struct rdma_cm_event *event, struct verbs_cm_event *to)
+{
+	const struct rdma_conn_param *conn = &event->param.conn;
+
+	/* the union holds a connection's parameters for these alone */
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST &&
+	    event->event != RDMA_CM_EVENT_REJECTED)
+		return;
+	to->responder_resources = conn->responder_resources;
+	to->initiator_depth = conn->initiator_depth;
+	if (!conn->private_data)
+		return;
+	to->private_bytes = conn->private_data_len;
+	if (to->private_bytes > sizeof(to->private_data))
+		to->private_bytes = sizeof(to->private_data);
+	memcpy(to->private_data, conn->private_data, to->private_bytes);
+}
+
+int verbs_cm_take(struct rdma_event_channel *channel, struct verbs_cm_event *ret_event)
+{
+	struct rdma_cm_event *event;
+
+	if (rdma_get_cm_event(channel, &event)) {
+		if (errno == EAGAIN || errno == EINTR)
+			return -EAGAIN;
+		return err_errno(-errno, "rdma_get_cm_event");
+	}
+	*ret_event = (struct verbs_cm_event){
+		.type = event->event,
+		.status = event->status,
+		.id = event->id,
+		.listener = event->listen_id,
+	};
+	private_copy(event, ret_event);
+	(void)rdma_ack_cm_event(event);
+	return 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completions of one queue in one domain.  Threads: [owner]. */
+#ifndef FABRIC_VERBS_CQ_H
+#define FABRIC_VERBS_CQ_H
+
+#include <infiniband/verbs.h>
+
+#include "fabric/fabric.h"
+#include "fabric/verbs/domain.h"
+
+struct fabric_cq {
+	struct fabric_domain *domain;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	unsigned depth;
+	unsigned reserved; /* of depth, by channels */
+	/* Taken from the device, not yet by the owner: a ring of `depth`. */
+	struct fabric_wc *ready;
+	unsigned ready_first, n_ready;
+};
+
+/* fabric_client_ops.cq_create ... poll. */
+int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
+		    struct fabric_cq **ret_cq);
+void verbs_cq_free(struct fabric_cq *cq);
+int verbs_cq_fd(const struct fabric_cq *cq);
+int verbs_cq_arm(struct fabric_cq *cq);
+int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
+
+/* An operation is complete; there is room, as channels take no more than they reserved.
+ */
+void verbs_cq_ready(struct fabric_cq *cq, const struct fabric_wc *wc);
+
+/* The channel's queue pair is destroyed: take everything of it out. */
+void verbs_cq_forget(struct fabric_cq *cq, const struct fabric_channel *channel);
+
+#endif

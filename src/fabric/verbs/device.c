@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/verbs/channel.h"
+#include "fabric/verbs/endpoint.h"
+
+#define CHANNELS_MAX 4096
+
+static int device_start(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+	/* a receive per channel, and as many of channels just ended */
+	unsigned depth = 2 * CHANNELS_MAX;
+	int flags, err;
+
+	if (depth > device->facts.max_cqe)
+		depth = device->facts.max_cqe;
+	err = verbs_slots_init(&device->slots, depth / 2, &server->mailbox,
+			       verbs_channel_flushed);
+	if (err)
+		return err;
+	flags = fcntl(device->verbs->async_fd, F_GETFL);
+	if (flags < 0 ||
+	    fcntl(device->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		err = err_errno(-errno, "the device's event descriptor");
+		goto err_slots;
+	}
+	err = verbs_poller_start(&device->poller, device->verbs, depth, device->node,
+				 &device->slots);
+	if (err)
+		goto err_slots;
+	err = verbs_registrar_start(&device->registrar, &server->mailbox);
+	if (err)
+		goto err_poller;
+	err = verbs_server_watch(server, device->verbs->async_fd);
+	if (err)
+		goto err_registrar;
+	device->running = true;
+	return 0;
+
+err_registrar:
+	verbs_registrar_stop(&device->registrar);
+err_poller:
+	verbs_poller_stop(&device->poller);
+err_slots:
+	verbs_slots_destroy(&device->slots);
+	return err;
+}
+
+int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
+		     struct verbs_device **ret_device)
+{
+	struct verbs_device *device;
+	int err;
+
+	for (unsigned i = 0; i < server->n_devices; i++)
+		if (server->devices[i]->verbs == verbs) {
+			*ret_device = server->devices[i];
+			return 0;
+		}
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return err_errno(-ENOMEM, "an RDMA device");
+	device->server = server;
+	device->verbs = verbs;
+	err = verbs_facts_read(verbs, &device->facts);
+	if (err)
+		goto err_free;
+	device->node = verbs_facts_node("/sys", device->facts.name);
+	err = device_start(device);
+	if (err) {
+		(void)err_prefix(err, "RDMA device %s", device->facts.name);
+		goto err_free;
+	}
+	server->devices[server->n_devices++] = device;
+	*ret_device = device;
+	return 0;
+
+err_free:
+	free(device);
+	return err;
+}
+
+void verbs_device_stop(struct verbs_device *device)
+{
+	if (!device->running)
+		return;
+	device->running = false;
+	verbs_registrar_stop(&device->registrar);
+	verbs_poller_stop(&device->poller);
+}
+
+void verbs_device_free(struct verbs_device *device)
+{
+	verbs_slots_destroy(&device->slots);
+	free(device);
+}
+
+/* rdma_cm keeps the device's descriptors for the life of the process, and a kernel
+ * driver that cannot cut them off waits for them in the removal.  Put something
+ * harmless in their place, so that their numbers stay taken. */
+static void descriptors_replace(struct ibv_context *verbs)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return;
+	(void)dup3(null, verbs->async_fd, O_CLOEXEC);
+	(void)dup3(null, verbs->cmd_fd, O_CLOEXEC);
+	(void)close(null);
+}
+
+void verbs_device_put(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+	struct ibv_context *verbs = device->verbs;
+
+	if (!device->gone || device->n_pds || !device->running)
+		return;
+	verbs_device_stop(device);
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			verbs_endpoint_silence(server->endpoints[i]);
+	device->verbs = NULL;
+	descriptors_replace(verbs);
+}
+
+/* News of all endpoints of the device, or those on one port of it. */
+static void device_news(struct verbs_device *device, unsigned port, const char *text)
+{
+	struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		struct verbs_endpoint *endpoint = server->endpoints[i];
+
+		if (endpoint->device == device && (!port || endpoint->port == port))
+			verbs_endpoint_news(endpoint, "RDMA device %s: port %u: %s",
+					    device->facts.name, endpoint->port, text);
+	}
+}
+
+void verbs_device_remove(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+
+	if (device->gone)
+		return;
+	device->gone = true;
+	device_news(device, 0, "the device is being removed");
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			verbs_endpoint_abandon(server->endpoints[i],
+					       "the RDMA device is being removed");
+	verbs_device_put(device);
+}
+
+static void event_handle(struct verbs_device *device,
+			 const struct ibv_async_event *event)
+{
+	unsigned port = 0;
+
+	switch (event->event_type) {
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		port = (unsigned)event->element.port_num;
+		break;
+	default:
+		break;
+	}
+	device_news(device, port, ibv_event_type_str(event->event_type));
+	/* orderly news of a removal comes from rdma_cm; after this one nothing works */
+	if (event->event_type == IBV_EVENT_DEVICE_FATAL)
+		verbs_device_remove(device);
+}
+
+static bool event_of_qp(const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void verbs_device_events(struct verbs_device *device)
+{
+	struct ibv_async_event event;
+	void *channel;
+
+	/* a removal ends in the midst of it */
+	while (device->running && !ibv_get_async_event(device->verbs, &event)) {
+		channel = event_of_qp(&event) ? event.element.qp->qp_context : NULL;
+		/* before anything is done: destroying a queue pair waits for this */
+		ibv_ack_async_event(&event);
+		if (channel)
+			verbs_channel_event(channel, event.event_type);
+		else if (!event_of_qp(&event))
+			event_handle(device, &event);
+	}
+}

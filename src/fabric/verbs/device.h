@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An RDMA device that serves: its poller, its registrar, its channels' numbers.  It
+ * goes when the server closes or the hardware is removed; then nothing of it may stay,
+ * or the kernel waits for this process.  The structure itself lives as long as the
+ * server. */
+#ifndef FABRIC_VERBS_DEVICE_H
+#define FABRIC_VERBS_DEVICE_H
+
+#include "fabric/verbs/facts.h"
+#include "fabric/verbs/poller.h"
+#include "fabric/verbs/registrar.h"
+#include "fabric/verbs/server.h"
+#include "fabric/verbs/slots.h"
+
+struct verbs_device {
+	struct fabric_server *server;
+	struct ibv_context *verbs; /* rdma_cm's, while an id is bound to the device */
+	struct verbs_facts facts;
+	int node;
+	struct verbs_slots slots;
+	struct verbs_poller poller;
+	struct verbs_registrar registrar;
+	unsigned n_pds; /* of sessions, not yet given back */
+	bool running;   /* the threads are there */
+	bool gone;      /* removed: nothing new may start */
+};
+
+/* Add the device behind `verbs` to the server, once; on failure it is not added. */
+int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
+		     struct verbs_device **ret_device);
+/* For server close, after sessions and channels: end the threads. */
+void verbs_device_stop(struct verbs_device *device);
+void verbs_device_free(struct verbs_device *device);
+
+/* The hardware is being removed: end everything on it, with news. */
+void verbs_device_remove(struct verbs_device *device);
+/* A protection domain was given back: finish a removal once it was the last. */
+void verbs_device_put(struct verbs_device *device);
+
+/* Take the device's asynchronous events and tell what they mean. */
+void verbs_device_events(struct verbs_device *device);
+
+#endif

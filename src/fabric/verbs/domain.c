@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/domain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include "base/err.h"
+#include "base/units.h"
+
+/* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
+ * library must not, and since 5.12 the kernel copies pinned pages for the child by
+ * itself. */
+
+static int sink_open(struct fabric_domain *domain)
+{
+	if (!domain->confirm)
+		return 0;
+	domain->sink = ibv_reg_mr(domain->pd, &domain->sink_byte, 1,
+				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return domain->sink ? 0 : err_errno(-errno, "ibv_reg_mr of one byte");
+}
+
+int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
+		      struct fabric_domain **ret_domain)
+{
+	struct fabric_domain *domain = calloc(1, sizeof(*domain));
+	int err;
+
+	if (!domain)
+		return err_errno(-ENOMEM, "an RDMA domain");
+	domain->address = endpoint->address;
+	err = verbs_dial_resolve(&domain->route, &endpoint->address, NULL, timeout_ms);
+	if (err)
+		goto err_free;
+	err = verbs_facts_read(domain->route.id->verbs, &domain->facts);
+	if (err)
+		goto err_route;
+	domain->confirm =
+		domain->facts.iwarp || (endpoint->flags & FABRIC_ENDPOINT_CONFIRM);
+	domain->pd = ibv_alloc_pd(domain->route.id->verbs);
+	if (!domain->pd) {
+		err = err_errno(-errno, "RDMA device %s: ibv_alloc_pd",
+				domain->facts.name);
+		goto err_route;
+	}
+	err = sink_open(domain);
+	if (err) {
+		(void)err_prefix(err, "RDMA device %s", domain->facts.name);
+		goto err_pd;
+	}
+	*ret_domain = domain;
+	return 0;
+
+err_pd:
+	(void)ibv_dealloc_pd(domain->pd);
+err_route:
+	verbs_dial_end(&domain->route);
+err_free:
+	free(domain);
+	return err;
+}
+
+void verbs_domain_close(struct fabric_domain *domain)
+{
+	if (!domain)
+		return;
+	if (domain->sink)
+		(void)ibv_dereg_mr(domain->sink);
+	(void)ibv_dealloc_pd(domain->pd);
+	verbs_dial_end(&domain->route);
+	free(domain);
+}
+
+const char *verbs_domain_device(const struct fabric_domain *domain)
+{
+	return domain->facts.name;
+}
+
+static int region_error(const struct fabric_domain *domain, size_t bytes, int err)
+{
+	char size[32], limit_text[32];
+	struct rlimit limit;
+
+	(void)units_format_bytes(bytes, size, sizeof(size));
+	if (err != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return err_errno(err, "RDMA device %s: ibv_reg_mr of %s",
+				 domain->facts.name, size);
+	(void)units_format_bytes(limit.rlim_cur, limit_text, sizeof(limit_text));
+	return err_set(
+		err,
+		"RDMA device %s: ibv_reg_mr of %s: out of memory; RLIMIT_MEMLOCK "
+		"is %s (ulimit -l)",
+		domain->facts.name, size, limit_text);
+}
+
+int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
+			struct fabric_region **ret_region)
+{
+	struct fabric_region *region = calloc(1, sizeof(*region));
+	unsigned access = IBV_ACCESS_LOCAL_WRITE;
+	int err;
+
+	if (!region)
+		return err_errno(-ENOMEM, "a region");
+	/* what a read on iWARP brings is written by the peer's messages */
+	if (domain->facts.iwarp)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	region->mr = ibv_reg_mr(domain->pd, addr, bytes, access);
+	/* memory mapped for reading only can still be the source of writes */
+	if (!region->mr && (errno == EFAULT || errno == EACCES))
+		region->mr = ibv_reg_mr(domain->pd, addr, bytes, 0);
+	if (!region->mr) {
+		err = region_error(domain, bytes, errno ? -errno : -EIO);
+		free(region);
+		return err;
+	}
+	*ret_region = region;
+	return 0;
+}
+
+void verbs_region_free(struct fabric_region *region)
+{
+	if (!region)
+		return;
+	(void)ibv_dereg_mr(region->mr);
+	free(region);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client's side of a session on one endpoint: the device that leads there, a
+ * protection domain on it, and local memory registered in that.  Threads: [any]. */
+#ifndef FABRIC_VERBS_DOMAIN_H
+#define FABRIC_VERBS_DOMAIN_H
+
+#include <infiniband/verbs.h>
+
+#include "fabric/fabric.h"
+#include "fabric/verbs/dial.h"
+#include "fabric/verbs/facts.h"
+
+struct fabric_domain {
+	struct verbs_dial route; /* never connected: it holds the device */
+	struct fabric_address address;
+	struct verbs_facts facts;
+	struct ibv_pd *pd;
+	bool confirm;        /* writes are done only once a read behind them is */
+	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */
+	uint8_t sink_byte;
+};
+
+struct fabric_region {
+	struct ibv_mr *mr;
+};
+
+/* fabric_client_ops.domain_open ... region_free. */
+int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
+		      struct fabric_domain **ret_domain);
+void verbs_domain_close(struct fabric_domain *domain);
+const char *verbs_domain_device(const struct fabric_domain *domain);
+int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
+			struct fabric_region **ret_region);
+void verbs_region_free(struct fabric_region *region);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/endpoint.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "fabric/verbs/address.h"
+#include "fabric/verbs/channel.h"
+#include "fabric/verbs/device.h"
+#include "fabric/verbs/session.h"
+
+#define LIST_TEXT 256
+#define NEWS_TEXT 256
+
+void verbs_endpoint_news(struct verbs_endpoint *endpoint, const char *fmt, ...)
+{
+	struct fabric_server *server = endpoint->server;
+	char text[NEWS_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	server->events->endpoint_news(server->ctx, endpoint->number, text);
+}
+
+static void listener_event(struct verbs_cm_target *target,
+			   const struct verbs_cm_event *event)
+{
+	struct verbs_endpoint *endpoint =
+		container_of(target, struct verbs_endpoint, target);
+
+	if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		verbs_channel_request(endpoint, event);
+	else if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		verbs_device_remove(endpoint->device);
+	else
+		verbs_endpoint_news(endpoint, "RDMA device %s, listener: %s",
+				    endpoint->public.device,
+				    rdma_event_str(event->type));
+}
+
+/* An id bound to the address; port 0: only to see the device behind it. */
+static int id_bind(struct fabric_server *server, const struct fabric_address *address,
+		   void *context, struct rdma_cm_id **ret_id)
+{
+	struct sockaddr_storage sockaddr;
+	struct rdma_cm_id *id;
+	int err;
+
+	verbs_address_to_sockaddr(address, &sockaddr);
+	if (rdma_create_id(server->cm, &id, context, RDMA_PS_TCP))
+		return err_errno(-errno, "rdma_create_id");
+	if (rdma_bind_addr(id, (struct sockaddr *)&sockaddr)) {
+		err = err_errno(-errno, "rdma_bind_addr");
+		(void)rdma_destroy_id(id);
+		return err;
+	}
+	*ret_id = id;
+	return 0;
+}
+
+/* The device and port an address lies on; the id keeps the device.  -ENODEV. */
+static int device_probe(struct fabric_server *server,
+			const struct fabric_address *address,
+			struct rdma_cm_id **ret_id)
+{
+	struct fabric_address probed = *address;
+	struct rdma_cm_id *id;
+	int err;
+
+	probed.port = 0;
+	err = id_bind(server, &probed, NULL, &id);
+	if (err)
+		return err;
+	if (!id->verbs) {
+		(void)rdma_destroy_id(id);
+		return err_set(-ENODEV, "no RDMA device has this address");
+	}
+	*ret_id = id;
+	return 0;
+}
+
+static int endpoint_listen(struct verbs_endpoint *endpoint)
+{
+	struct fabric_server *server = endpoint->server;
+	char text[VERBS_ADDRESS_TEXT];
+	int err;
+
+	(void)verbs_address_text(&endpoint->public.address, text);
+	err = id_bind(server, &endpoint->public.address, &endpoint->target,
+		      &endpoint->listener);
+	if (!err && rdma_listen(endpoint->listener, (int)server->backlog))
+		err = err_errno(-errno, "rdma_listen");
+	if (err == -EADDRINUSE)
+		return err_set(err,
+			       "RDMA device %s: %s is taken: another program listens "
+			       "there, choose another port",
+			       endpoint->public.device, text);
+	if (err)
+		return err_prefix(err, "RDMA device %s, %s", endpoint->public.device,
+				  text);
+	return 0;
+}
+
+static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *probe,
+			 const struct fabric_address *address)
+{
+	struct verbs_endpoint *endpoint;
+	struct verbs_device *device;
+	int err;
+
+	if (server->n_endpoints == VERBS_ENDPOINTS_MAX)
+		return err_set(-E2BIG,
+			       "more than %d RDMA ports: name the devices to serve",
+			       VERBS_ENDPOINTS_MAX);
+	err = verbs_device_add(server, probe->verbs, &device);
+	if (err)
+		return err;
+	endpoint = calloc(1, sizeof(*endpoint));
+	if (!endpoint)
+		return err_errno(-ENOMEM, "an RDMA endpoint");
+	endpoint->target.event = listener_event;
+	endpoint->server = server;
+	endpoint->number = server->n_endpoints;
+	endpoint->device = device;
+	endpoint->port = probe->port_num;
+	list_init(&endpoint->sessions);
+	endpoint->public = (struct fabric_endpoint){
+		.kind = FABRIC_VERBS,
+		.address = *address,
+		.node = device->node,
+		.flags = device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0,
+	};
+	memcpy(endpoint->public.device, device->facts.name, sizeof(device->facts.name));
+	err = endpoint_listen(endpoint);
+	if (err) {
+		verbs_endpoint_free(endpoint);
+		return err;
+	}
+	server->endpoints[server->n_endpoints++] = endpoint;
+	return 0;
+}
+
+static bool device_wanted(const struct fabric_server_params *params, const char *name)
+{
+	for (size_t i = 0; params->devices && params->devices[i]; i++)
+		if (!strcmp(params->devices[i], name))
+			return true;
+	return !params->devices;
+}
+
+static const struct verbs_endpoint *endpoint_find(const struct fabric_server *server,
+						  const char *device)
+{
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (!strcmp(server->endpoints[i]->public.device, device))
+			return server->endpoints[i];
+	return NULL;
+}
+
+static bool endpoint_known(const struct fabric_server *server,
+			   const struct rdma_cm_id *id)
+{
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device->verbs == id->verbs &&
+		    server->endpoints[i]->port == id->port_num)
+			return true;
+	return false;
+}
+
+/* Listen at the address if it lies on a device that is wanted, active and not served
+ * yet. */
+static int address_try(struct fabric_server *server,
+		       const struct fabric_server_params *params,
+		       const struct fabric_address *address)
+{
+	struct rdma_cm_id *probe = NULL;
+	int err = device_probe(server, address, &probe);
+
+	/* most addresses of a host are not on an RDMA device */
+	if (err == -ENODEV || err == -EADDRNOTAVAIL)
+		return 0;
+	if (err)
+		return err;
+	if (device_wanted(params, ibv_get_device_name(probe->verbs->device)) &&
+	    !endpoint_known(server, probe) &&
+	    verbs_port_active(probe->verbs, probe->port_num))
+		err = endpoint_open(server, probe, address);
+	(void)rdma_destroy_id(probe);
+	return err;
+}
+
+static bool device_present(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	bool present = false;
+
+	for (int i = 0; list && list[i]; i++)
+		present |= !strcmp(ibv_get_device_name(list[i]), name);
+	if (list)
+		ibv_free_device_list(list);
+	return present;
+}
+
+/* What was asked for by name must be served, and something must be. */
+static int endpoints_check(const struct fabric_server *server,
+			   const struct fabric_server_params *params)
+{
+	char text[LIST_TEXT];
+
+	for (size_t i = 0; params->devices && params->devices[i]; i++) {
+		const char *name = params->devices[i];
+
+		if (endpoint_find(server, name))
+			continue;
+		(void)verbs_facts_list(text, sizeof(text));
+		if (!device_present(name))
+			return err_set(-ENODEV, "no RDMA device %s here (there is: %s)",
+				       name, text);
+		return err_set(-ENODEV,
+			       "RDMA device %s has no active port with an IP address "
+			       "to listen on (devices: %s)",
+			       name, text);
+	}
+	if (server->n_endpoints)
+		return 0;
+	return err_set(-ENODEV,
+		       "no RDMA device with an active port and an IP address to "
+		       "listen on (devices: %s)",
+		       verbs_facts_list(text, sizeof(text)));
+}
+
+int verbs_endpoint_open_all(struct fabric_server *server,
+			    const struct fabric_server_params *params)
+{
+	struct fabric_address *addresses;
+	size_t n;
+	int err = verbs_address_list(&params->listen, &addresses, &n);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < n && !err; i++)
+		err = address_try(server, params, &addresses[i]);
+	free(addresses);
+	return err ? err : endpoints_check(server, params);
+}
+
+void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
+{
+	/* news may close sessions, but those are freed later */
+	list_for_each_safe(node, &endpoint->sessions)
+		verbs_session_abandon(container_of(node, struct fabric_session, link),
+				      why);
+}
+
+void verbs_endpoint_silence(struct verbs_endpoint *endpoint)
+{
+	if (endpoint->listener)
+		(void)rdma_destroy_id(endpoint->listener);
+	endpoint->listener = NULL;
+}
+
+void verbs_endpoint_free(struct verbs_endpoint *endpoint)
+{
+	verbs_endpoint_silence(endpoint);
+	free(endpoint);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A place where the server can be reached: an address on a port of an RDMA device, with
+ * rdma_cm's listener. */
+#ifndef FABRIC_VERBS_ENDPOINT_H
+#define FABRIC_VERBS_ENDPOINT_H
+
+#include "base/list.h"
+#include "fabric/verbs/server.h"
+
+struct verbs_endpoint {
+	struct verbs_cm_target target;
+	struct fabric_server *server;
+	unsigned number;
+	struct verbs_device *device;
+	unsigned port;
+	struct rdma_cm_id *listener; /* NULL once its device is gone */
+	struct fabric_endpoint public;
+	struct fabric_endpoint_stats stats;
+	struct list sessions;
+};
+
+/* Find the endpoints on this host's devices and listen on them.
+ *   -ENODEV      none, or one of params->devices is not there
+ *   -EADDRINUSE  the port is taken; the text names address and port */
+int verbs_endpoint_open_all(struct fabric_server *server,
+			    const struct fabric_server_params *params);
+
+/* Tell the daemon something about the endpoint. */
+void verbs_endpoint_news(struct verbs_endpoint *endpoint, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The device is being removed: end the sessions' channels with news, and start to give
+ * back what they hold of the device. */
+void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why);
+/* Stop listening. */
+void verbs_endpoint_silence(struct verbs_endpoint *endpoint);
+void verbs_endpoint_free(struct verbs_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/exposure.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "fabric/verbs/device.h"
+
+static struct verbs_device *device_of(const struct fabric_exposure *exposure)
+{
+	return exposure->session->endpoint->device;
+}
+
+/* ---- jobs, on the registrar's thread ---- */
+
+/* Why a registration failed and what helps. */
+static int register_error(const struct fabric_exposure *exposure, int err)
+{
+	const char *name = device_of(exposure)->facts.name;
+	char size[32], limit_text[32];
+	struct rlimit limit;
+
+	(void)units_format_bytes(exposure->bytes, size, sizeof(size));
+	if (err != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit))
+		return err_errno(err, "RDMA device %s: ibv_reg_mr of %s", name, size);
+	if (limit.rlim_cur == RLIM_INFINITY)
+		return err_set(
+			err,
+			"RDMA device %s: ibv_reg_mr of %s: out of memory, or the "
+			"device has no room for more registrations",
+			name, size);
+	(void)units_format_bytes(limit.rlim_cur, limit_text, sizeof(limit_text));
+	return err_set(
+		err,
+		"RDMA device %s: ibv_reg_mr of %s: RLIMIT_MEMLOCK is %s, raise it "
+		"(systemd: LimitMEMLOCK=infinity); if it suffices, the device has "
+		"no room for more registrations",
+		name, size, limit_text);
+}
+
+static void job_register(struct verbs_job *job)
+{
+	struct fabric_exposure *exposure =
+		container_of(job, struct fabric_exposure, job);
+
+	exposure->err = 0;
+	exposure->mr = ibv_reg_mr(exposure->pd, exposure->addr, exposure->bytes,
+				  exposure->access);
+	if (exposure->mr)
+		return;
+	exposure->err = register_error(exposure, errno ? -errno : -EIO);
+	(void)snprintf(exposure->text, sizeof(exposure->text), "%s", err_text());
+}
+
+static void job_release(struct verbs_job *job)
+{
+	struct fabric_exposure *exposure =
+		container_of(job, struct fabric_exposure, job);
+
+	exposure->err = ibv_dereg_mr(exposure->mr);
+}
+
+/* ---- the rest, on the loop ---- */
+
+static void exposure_post(struct fabric_exposure *exposure,
+			  enum verbs_exposure_state state,
+			  void (*run)(struct verbs_job *job))
+{
+	exposure->state = state;
+	exposure->job.run = run;
+	verbs_registrar_post(&device_of(exposure)->registrar, &exposure->job);
+}
+
+static void exposure_end(struct fabric_exposure *exposure)
+{
+	struct fabric_session *session = exposure->session;
+	struct fabric_server *server = session->endpoint->server;
+	void *cookie = exposure->cookie;
+	bool silent = exposure->silent;
+
+	list_remove(&exposure->link);
+	free(exposure);
+	if (!silent)
+		server->events->withdrawn(server->ctx, cookie);
+	verbs_session_settle(session);
+}
+
+static void exposure_announce(struct fabric_exposure *exposure)
+{
+	struct fabric_server *server = exposure->session->endpoint->server;
+	const struct fabric_key key = {
+		.addr = (uintptr_t)exposure->addr,
+		.rkey = exposure->mr->rkey,
+	};
+
+	exposure->state = VERBS_EXPOSURE_LIVE;
+	exposure->session->endpoint->stats.exposures++;
+	exposure->session->endpoint->stats.exposed_bytes += exposure->bytes;
+	server->events->exposed(server->ctx, exposure->cookie, 0, "", &key);
+}
+
+static void exposure_release(struct fabric_exposure *exposure)
+{
+	if (exposure->state == VERBS_EXPOSURE_LIVE) {
+		exposure->session->endpoint->stats.exposures--;
+		exposure->session->endpoint->stats.exposed_bytes -= exposure->bytes;
+	}
+	exposure_post(exposure, VERBS_EXPOSURE_RELEASING, job_release);
+}
+
+/* The owner forgets the exposure with this news, so what is left of it goes unseen. */
+static void exposure_refuse(struct fabric_exposure *exposure, int err, const char *text)
+{
+	struct fabric_session *session = exposure->session;
+	struct fabric_server *server = session->endpoint->server;
+	char copy[sizeof(exposure->text)];
+	void *cookie = exposure->cookie;
+
+	(void)snprintf(copy, sizeof(copy), "%s", text);
+	if (exposure->mr) {
+		exposure->silent = true;
+		exposure_release(exposure);
+	} else {
+		session->n_mrs--;
+		list_remove(&exposure->link);
+		free(exposure);
+	}
+	server->events->exposed(server->ctx, cookie, err, copy, NULL);
+	verbs_session_settle(session);
+}
+
+static void registered(struct fabric_exposure *exposure)
+{
+	if (exposure->withdrawn && exposure->mr) {
+		exposure_release(exposure);
+	} else if (exposure->withdrawn) {
+		exposure->session->n_mrs--;
+		exposure_end(exposure);
+	} else if (exposure->err) {
+		exposure_refuse(exposure, exposure->err, exposure->text);
+	} else if (device_of(exposure)->gone) {
+		exposure_refuse(exposure, -ENODEV, "the RDMA device was removed");
+	} else {
+		exposure_announce(exposure);
+	}
+}
+
+/* The device still honours a key that must be dead.  Without a queue pair in its
+ * protection domain nobody can use it, now or later, so the promise holds at the price
+ * of the session on this device. */
+static void release_failed(struct fabric_exposure *exposure)
+{
+	struct fabric_session *session = exposure->session;
+
+	session->sealed = true;
+	verbs_endpoint_news(
+		session->endpoint,
+		"RDMA device %s: ibv_dereg_mr gives %d: a session is cut off",
+		device_of(exposure)->facts.name, exposure->err);
+	verbs_session_cut(session, "a registration could not be undone");
+}
+
+static void released(struct fabric_exposure *exposure)
+{
+	struct fabric_session *session = exposure->session;
+
+	if (exposure->err)
+		release_failed(exposure);
+	exposure->mr = NULL;
+	session->n_mrs--;
+	if (exposure->withdrawn || exposure->silent) {
+		exposure_end(exposure);
+		return;
+	}
+	exposure->state = VERBS_EXPOSURE_DEAD;
+	verbs_session_settle(session);
+}
+
+static void exposure_deliver(struct verbs_message *message)
+{
+	struct verbs_job *job = container_of(message, struct verbs_job, done);
+	struct fabric_exposure *exposure =
+		container_of(job, struct fabric_exposure, job);
+
+	if (exposure->state == VERBS_EXPOSURE_REGISTERING)
+		registered(exposure);
+	else if (exposure->state == VERBS_EXPOSURE_RELEASING)
+		released(exposure);
+	else
+		exposure_end(exposure);
+}
+
+static unsigned access_of(const struct fabric_session *session, unsigned rights)
+{
+	/* also for a range that is only read: it makes the kernel pin the pages the CPU
+	 * will write to, not a copy-on-write original of them */
+	unsigned access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (rights & FABRIC_RIGHT_READ)
+		access |= IBV_ACCESS_REMOTE_READ;
+	if (rights & FABRIC_RIGHT_WRITE)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	/* writes are confirmed by a read there */
+	if (session->endpoint->device->facts.iwarp)
+		access |= IBV_ACCESS_REMOTE_READ;
+	return access;
+}
+
+static int exposure_check(const struct fabric_session *session, size_t bytes)
+{
+	const struct verbs_facts *facts = &session->endpoint->device->facts;
+
+	if (session->closing)
+		return err_set(-ESHUTDOWN, "the session is being closed");
+	if (session->endpoint->device->gone)
+		return err_set(-ENODEV, "RDMA device %s was removed", facts->name);
+	if (!bytes || bytes > facts->max_mr_bytes)
+		return err_set(-EINVAL,
+			       "%zu bytes at once: RDMA device %s registers 1 to "
+			       "%" PRIu64,
+			       bytes, facts->name, facts->max_mr_bytes);
+	return 0;
+}
+
+int verbs_exposure_create(struct fabric_session *session, void *addr, size_t bytes,
+			  unsigned rights, void *cookie,
+			  struct fabric_exposure **ret_exposure)
+{
+	struct fabric_exposure *exposure;
+	int err = exposure_check(session, bytes);
+
+	if (err)
+		return err;
+	exposure = calloc(1, sizeof(*exposure));
+	if (!exposure)
+		return err_errno(-ENOMEM, "an exposure");
+	exposure->session = session;
+	exposure->cookie = cookie;
+	exposure->addr = addr;
+	exposure->bytes = bytes;
+	exposure->access = access_of(session, rights);
+	exposure->pd = session->pd;
+	exposure->job.done.deliver = exposure_deliver;
+	list_append(&session->exposures, &exposure->link);
+	session->n_mrs++;
+	exposure_post(exposure, VERBS_EXPOSURE_REGISTERING, job_register);
+	*ret_exposure = exposure;
+	return 0;
+}
+
+void verbs_exposure_withdraw(struct fabric_exposure *exposure)
+{
+	if (exposure->withdrawn)
+		return;
+	exposure->withdrawn = true;
+	if (exposure->state == VERBS_EXPOSURE_LIVE) {
+		exposure_release(exposure);
+	} else if (exposure->state == VERBS_EXPOSURE_DEAD) {
+		exposure->state = VERBS_EXPOSURE_OVER;
+		mailbox_post(&exposure->session->endpoint->server->mailbox,
+			     &exposure->job.done.link);
+	}
+}
+
+void verbs_exposure_abandon(struct fabric_exposure *exposure)
+{
+	if (exposure->state == VERBS_EXPOSURE_LIVE)
+		exposure_release(exposure);
+}
+
+void verbs_exposure_free(struct fabric_exposure *exposure)
+{
+	/* a registration that came through after the server began to close */
+	if (exposure->state == VERBS_EXPOSURE_REGISTERING && exposure->mr)
+		(void)ibv_dereg_mr(exposure->mr);
+	list_remove(&exposure->link);
+	free(exposure);
+}

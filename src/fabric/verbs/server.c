@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/verbs/channel.h"
+#include "fabric/verbs/device.h"
+#include "fabric/verbs/endpoint.h"
+#include "fabric/verbs/exposure.h"
+#include "fabric/verbs/message.h"
+#include "fabric/verbs/session.h"
+
+/* ibv_fork_init() is not called: the pools are shared mappings, which fork does not
+ * copy, and since 5.12 the kernel copies pinned private pages for the child by itself.
+ */
+
+#define LIST_TEXT 256
+
+int verbs_server_watch(struct fabric_server *server, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return err_errno(-errno, "epoll_ctl");
+	return 0;
+}
+
+static int cm_open(struct fabric_server *server)
+{
+	char text[LIST_TEXT];
+	int err = verbs_cm_create(&server->cm);
+
+	/* without any device, rdma_cm's own module is usually not there either */
+	if (err == -ENODEV || err == -ENOENT || err == -ENOSYS)
+		return err_set(-ENODEV,
+			       "no RDMA device to serve (devices: %s; rdma_cm needs "
+			       "the kernel module rdma_ucm)",
+			       verbs_facts_list(text, sizeof(text)));
+	return err;
+}
+
+static void server_empty(struct fabric_server *server)
+{
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		verbs_session_kill_all(server->endpoints[i]);
+	/* joins the registrars: what they still had to do is done */
+	for (unsigned i = 0; i < server->n_devices; i++)
+		verbs_device_stop(server->devices[i]);
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		verbs_session_free_all(server->endpoints[i]);
+		verbs_endpoint_free(server->endpoints[i]);
+	}
+	for (unsigned i = 0; i < server->n_devices; i++)
+		verbs_device_free(server->devices[i]);
+}
+
+static void server_close(struct fabric_server *server)
+{
+	if (!server)
+		return;
+	server_empty(server);
+	if (server->cm)
+		rdma_destroy_event_channel(server->cm);
+	mailbox_destroy(&server->mailbox);
+	(void)close(server->epoll_fd);
+	free(server);
+}
+
+static int server_create(struct fabric_server **ret_server)
+{
+	struct fabric_server *server = calloc(1, sizeof(*server));
+	int err;
+
+	if (!server)
+		return err_errno(-ENOMEM, "the RDMA server");
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (server->epoll_fd < 0) {
+		err = err_errno(-errno, "epoll_create1");
+		goto err_free;
+	}
+	err = mailbox_init(&server->mailbox);
+	if (err)
+		goto err_epoll;
+	*ret_server = server;
+	return 0;
+
+err_epoll:
+	(void)close(server->epoll_fd);
+err_free:
+	free(server);
+	return err;
+}
+
+static int server_open(const struct fabric_server_params *params,
+		       const struct fabric_server_events *events, void *ctx,
+		       struct fabric_server **ret_server)
+{
+	struct fabric_server *server = NULL;
+	int err = server_create(&server);
+
+	if (err)
+		return err;
+	server->events = events;
+	server->ctx = ctx;
+	server->backlog = params->backlog;
+	err = cm_open(server);
+	if (!err)
+		err = verbs_server_watch(server, server->cm->fd);
+	if (!err)
+		err = verbs_server_watch(server, mailbox_fd(&server->mailbox));
+	if (!err)
+		err = verbs_endpoint_open_all(server, params);
+	if (err) {
+		server_close(server);
+		return err;
+	}
+	*ret_server = server;
+	return 0;
+}
+
+static int server_fd(const struct fabric_server *server)
+{
+	return server->epoll_fd;
+}
+
+static void cm_process(struct fabric_server *server)
+{
+	struct verbs_cm_event event;
+	struct verbs_cm_target *target;
+
+	while (!verbs_cm_take(server->cm, &event)) {
+		/* a new id has its listener's context until it is admitted */
+		target = event.listener ? event.listener->context : event.id->context;
+		if (target)
+			target->event(target, &event);
+	}
+}
+
+static void mailbox_process(struct fabric_server *server)
+{
+	struct list messages;
+	struct verbs_message *message;
+
+	list_init(&messages);
+	mailbox_take(&server->mailbox, &messages);
+	while ((message = list_first(&messages, struct verbs_message, link))) {
+		list_remove(&message->link);
+		message->deliver(message);
+	}
+}
+
+static void server_process(struct fabric_server *server)
+{
+	/* before the mailbox: a channel that the peer closes is told from a failed one
+	 * by the event that comes first */
+	cm_process(server);
+	for (unsigned i = 0; i < server->n_devices; i++)
+		verbs_device_events(server->devices[i]);
+	mailbox_process(server);
+}
+
+static unsigned server_n_endpoints(const struct fabric_server *server)
+{
+	return server->n_endpoints;
+}
+
+static const struct fabric_endpoint *server_endpoint(const struct fabric_server *server,
+						     unsigned endpoint)
+{
+	return &server->endpoints[endpoint]->public;
+}
+
+static void server_stats(const struct fabric_server *server, unsigned endpoint,
+			 struct fabric_endpoint_stats *ret_stats)
+{
+	*ret_stats = server->endpoints[endpoint]->stats;
+}
+
+static int server_session_open(struct fabric_server *server, unsigned endpoint,
+			       void *cookie, struct fabric_session **ret_session)
+{
+	return verbs_session_open(server->endpoints[endpoint], cookie, ret_session);
+}
+
+const struct fabric_server_ops fabric_verbs_server = {
+	.name = "verbs",
+	.kind = FABRIC_VERBS,
+	.open = server_open,
+	.close = server_close,
+	.fd = server_fd,
+	.process = server_process,
+	.n_endpoints = server_n_endpoints,
+	.endpoint = server_endpoint,
+	.stats = server_stats,
+	.session_open = server_session_open,
+	.session_close = verbs_session_close,
+	.channel_close = verbs_session_channel_close,
+	.expose = verbs_exposure_create,
+	.withdraw = verbs_exposure_withdraw,
+};

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/slots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+static void slot_deliver(struct verbs_message *message)
+{
+	struct verbs_slot *slot = container_of(message, struct verbs_slot, message);
+
+	/* first: what comes after it needs a message of its own */
+	atomic_store(&slot->posted, false);
+	if (slot->channel && atomic_load(&slot->flushed) == slot->use)
+		slot->slots->flushed(slot->channel);
+}
+
+int verbs_slots_init(struct verbs_slots *slots, unsigned n, struct mailbox *mailbox,
+		     void (*flushed)(void *channel))
+{
+	*slots = (struct verbs_slots){ .n = n, .mailbox = mailbox, .flushed = flushed };
+	slots->slot = calloc(n, sizeof(*slots->slot));
+	if (!slots->slot)
+		return err_errno(-ENOMEM, "room for %u channels", n);
+	for (unsigned i = n; i-- > 0;) {
+		slots->slot[i].slots = slots;
+		slots->slot[i].message.deliver = slot_deliver;
+		slots->slot[i].next_free = slots->free;
+		slots->free = &slots->slot[i];
+	}
+	return 0;
+}
+
+void verbs_slots_destroy(struct verbs_slots *slots)
+{
+	free(slots->slot);
+	slots->slot = NULL;
+}
+
+int verbs_slots_take(struct verbs_slots *slots, void *channel, uint64_t *ret_number)
+{
+	struct verbs_slot *slot = slots->free;
+
+	if (!slot)
+		return err_set(-ENOSPC, "all %u channels of the device are in use",
+			       slots->n);
+	slots->free = slot->next_free;
+	slots->used++;
+	slot->use++;
+	slot->channel = channel;
+	*ret_number = (uint64_t)slot->use << 32 | (uint64_t)(slot - slots->slot);
+	return 0;
+}
+
+void verbs_slots_release(struct verbs_slots *slots, uint64_t number)
+{
+	struct verbs_slot *slot = &slots->slot[number & UINT32_MAX];
+
+	slot->channel = NULL;
+	slot->next_free = slots->free;
+	slots->free = slot;
+	slots->used--;
+}
+
+void verbs_slots_flush(struct verbs_slots *slots, uint64_t number)
+{
+	struct verbs_slot *slot;
+
+	if ((number & UINT32_MAX) >= slots->n)
+		return;
+	slot = &slots->slot[number & UINT32_MAX];
+	atomic_store(&slot->flushed, (unsigned)(number >> 32));
+	if (!atomic_exchange(&slot->posted, true))
+		mailbox_post(slots->mailbox, &slot->message.link);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The channels of a device under the numbers their receives carry, so that the poller,
+ * which sees only those, never touches a channel: it marks the slot and wakes the loop.
+ * A number holds the slot and how often it was used, as completions of a queue pair may
+ * be found after its end.  Threads: [loop] unless said otherwise. */
+#ifndef FABRIC_VERBS_SLOTS_H
+#define FABRIC_VERBS_SLOTS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/mailbox.h"
+#include "fabric/verbs/message.h"
+
+struct verbs_slot {
+	struct verbs_message message;
+	struct verbs_slots *slots;
+	atomic_bool posted;  /* the message is under way */
+	atomic_uint flushed; /* the use whose receive came back last */
+	unsigned use;
+	void *channel; /* NULL: free */
+	struct verbs_slot *next_free;
+};
+
+struct verbs_slots {
+	struct verbs_slot *slot;
+	unsigned n, used;
+	struct verbs_slot *free;
+	struct mailbox *mailbox;
+	/* [loop] The receive of a channel came back: its queue pair is in ERROR. */
+	void (*flushed)(void *channel);
+};
+
+/* Borrows the mailbox.  -ENOMEM with text. */
+int verbs_slots_init(struct verbs_slots *slots, unsigned n, struct mailbox *mailbox,
+		     void (*flushed)(void *channel));
+/* No message of a slot may be under way. */
+void verbs_slots_destroy(struct verbs_slots *slots);
+
+/* A number for a channel; -ENOSPC with text. */
+int verbs_slots_take(struct verbs_slots *slots, void *channel, uint64_t *ret_number);
+void verbs_slots_release(struct verbs_slots *slots, uint64_t number);
+
+/* A receive with this number came back.  [poller] */
+void verbs_slots_flush(struct verbs_slots *slots, uint64_t number);
+
+#endif
