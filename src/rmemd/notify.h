@@ -12,17 +12,16 @@
 
 #define NOTIFY_CONTROL_MAX CONFIG_LIST_MAX
 
-/* Listening sockets passed by socket activation, told apart by FileDescriptorName=.
- * The caller owns them: they are close-on-exec and non-blocking. */
+/* Listening sockets passed by socket activation, told apart by their kind: all sockets of
+ * one unit have one name.  The caller owns them: they are close-on-exec and non-blocking. */
 struct notify_fds {
-	int control[NOTIFY_CONTROL_MAX]; /* "control": TCP */
+	int control[NOTIFY_CONTROL_MAX]; /* TCP */
 	unsigned n_control;              /* 0: none passed */
-	int admin;                       /* "admin": UNIX stream; -1: not passed */
+	int admin;                       /* UNIX stream; -1: not passed */
 };
 
 /* Take what was passed; once per process, as it also clears $LISTEN_FDS.
- *   -EINVAL  a descriptor of another name or kind; all are then closed
- *   -E2BIG   more control sockets than NOTIFY_CONTROL_MAX; all are then closed */
+ *   -EINVAL  a descriptor of another kind, or more than there is room for; all are closed */
 int notify_listen_fds(struct notify_fds *ret_fds);
 
 /* READY=1 with a STATUS= line; again after notify_reloading() when the reload is done.
