@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/tcp/channel.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/tcp/connect.h"
+#include "fabric/tcp/cq.h"
+#include "fabric/tcp/domain.h"
+#include "fabric/tcp/stream.h"
+
+#define PIECES_MAX 64                    /* of one sendmsg */
+#define HEADERS_MAX 32u                  /* of responses received at once */
+#define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
+
+struct op {
+	struct stream_request
+		request; /* as on the wire; its cookie is the sequence number */
+	char *addr;
+	uint64_t cookie;
+	uint32_t bytes;
+	enum fabric_opcode opcode;
+};
+
+struct fabric_channel {
+	struct fabric_cq *cq;
+	int fd;
+	struct list ready; /* cq->ready */
+	uint32_t interest; /* EPOLL* asked for */
+	/* for alive(); set for good by the owner, or by abort() */
+	atomic_bool dead;
+	atomic_bool aborted;
+	/* what the death means for `culprit`, and for all others when that is not
+	 * outstanding */
+	uint64_t culprit;
+	int culprit_status, flush_status;
+	const char *culprit_text, *flush_text;
+	int send_err; /* first error of sending, until poll() deals with it */
+	/* sequence numbers: not answered from head on, not sent from next on */
+	uint64_t head, next, tail;
+	size_t sent; /* of operation `next`, its request included */
+	/* receiving */
+	struct stream_response headers[HEADERS_MAX];
+	size_t have;     /* bytes in headers */
+	unsigned parsed; /* headers dealt with */
+	char *place;     /* of the payload being received */
+	uint32_t left;   /* of it; 0: none */
+	unsigned depth;
+	struct op ops[]; /* ring */
+};
+
+static struct op *channel_op(struct fabric_channel *ch, uint64_t seq)
+{
+	return &ch->ops[seq % ch->depth];
+}
+
+static bool channel_is_dead(const struct fabric_channel *ch)
+{
+	return atomic_load_explicit(&ch->dead, memory_order_relaxed);
+}
+
+/* Nothing moves any more.  Operation `culprit` ends with status and text, all others, or
+ * all when it is not outstanding, as flushed. */
+static void channel_die(struct fabric_channel *ch, uint64_t culprit, int status,
+			const char *text)
+{
+	ch->culprit = culprit;
+	ch->culprit_status = status;
+	ch->culprit_text = text;
+	ch->left = 0;
+	atomic_store(&ch->dead, true);
+	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
+	tcp_channel_abort(ch);
+	list_remove(&ch->ready);
+	if (ch->head < ch->tail)
+		list_append(&ch->cq->ready, &ch->ready);
+}
+
+/* The stream failed by itself. */
+static void channel_die_errno(struct fabric_channel *ch, int err)
+{
+	if (err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH) {
+		ch->flush_status = -ETIMEDOUT;
+		ch->flush_text = "the server's host does not answer";
+	} else {
+		ch->flush_status = -ECONNRESET;
+		ch->flush_text = "the stream has ended";
+	}
+	channel_die(ch, UINT64_MAX, 0, NULL);
+}
+
+static void channel_want(struct fabric_channel *ch)
+{
+	struct epoll_event event = { .data.ptr = ch };
+
+	event.events = EPOLLIN | (ch->next < ch->tail ? (uint32_t)EPOLLOUT : 0);
+	if (event.events == ch->interest)
+		return;
+	ch->interest = event.events;
+	/* changing what is registered takes no memory: cannot fail */
+	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_MOD, ch->fd, &event);
+}
+
+/* ---- sending ---- */
+
+/* List what is to be sent; returns the number of pieces. */
+static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_MAX])
+{
+	size_t n = 0, skip = ch->sent;
+
+	for (uint64_t seq = ch->next; seq < ch->tail && n + 2 <= PIECES_MAX; seq++) {
+		struct op *op = channel_op(ch, seq);
+
+		if (skip < sizeof(op->request)) {
+			iov[n].iov_base = (char *)&op->request + skip;
+			iov[n++].iov_len = sizeof(op->request) - skip;
+			skip = 0;
+		} else {
+			skip -= sizeof(op->request);
+		}
+		if (op->opcode == FABRIC_WRITE) {
+			iov[n].iov_base = op->addr + skip;
+			iov[n++].iov_len = op->bytes - skip;
+			skip = 0;
+		}
+	}
+	return n;
+}
+
+static void channel_sent(struct fabric_channel *ch, size_t bytes)
+{
+	ch->sent += bytes;
+	while (ch->next < ch->tail) {
+		const struct op *op = channel_op(ch, ch->next);
+		size_t whole = sizeof(op->request) +
+			       (op->opcode == FABRIC_WRITE ? op->bytes : 0);
+
+		if (ch->sent < whole)
+			break;
+		ch->sent -= whole;
+		ch->next++;
+	}
+}
+
+/* Returns 0 when all is sent or the socket is full, or an errno number. */
+static int channel_send(struct fabric_channel *ch)
+{
+	while (ch->next < ch->tail) {
+		struct iovec iov[PIECES_MAX];
+		struct msghdr msg = { .msg_iov = iov,
+				      .msg_iovlen = channel_gather(ch, iov) };
+		ssize_t n = sendmsg(ch->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n >= 0)
+			channel_sent(ch, (size_t)n);
+		else if (errno == EAGAIN)
+			return 0;
+		else if (errno != EINTR)
+			return errno;
+	}
+	return 0;
+}
+
+static bool wr_is_sound(const struct fabric_wr *wr)
+{
+	return wr->bytes > 0 && wr->bytes <= STREAM_BYTES_MAX &&
+	       (wr->opcode == FABRIC_READ || wr->opcode == FABRIC_WRITE);
+}
+
+static void op_set(struct op *op, const struct fabric_wr *wr, uint64_t seq)
+{
+	op->request = (struct stream_request){
+		.op = htole32(wr->opcode == FABRIC_READ ? STREAM_READ : STREAM_WRITE),
+		.bytes = htole32(wr->bytes),
+		.rkey = htole64(wr->rkey),
+		.addr = htole64(wr->remote_addr),
+		.cookie = htole64(seq),
+	};
+	op->addr = wr->addr;
+	op->cookie = wr->cookie;
+	op->bytes = wr->bytes;
+	op->opcode = wr->opcode;
+}
+
+int tcp_channel_post(struct fabric_channel *ch, const struct fabric_wr *wrs, unsigned n)
+{
+	unsigned taken = 0;
+
+	if (channel_is_dead(ch) || atomic_load(&ch->aborted))
+		return err_set(-ECONNRESET, "the stream has ended");
+	while (taken < n && ch->tail - ch->head < ch->depth) {
+		if (!wr_is_sound(&wrs[taken])) {
+			if (taken == 0)
+				return err_set(-EINVAL, "an operation of %u bytes",
+					       wrs[0].bytes);
+			break;
+		}
+		op_set(channel_op(ch, ch->tail), &wrs[taken], ch->tail);
+		ch->tail++;
+		taken++;
+	}
+	/* a failure is left to poll(): the operations are taken, and a socket that failed
+	 * keeps the descriptor readable until then */
+	if (!ch->send_err)
+		ch->send_err = channel_send(ch);
+	channel_want(ch);
+	return (int)taken;
+}
+
+/* ---- completions ---- */
+
+static void channel_complete(struct fabric_channel *ch, struct fabric_wc *wc,
+			     int status, const char *text)
+{
+	*wc = (struct fabric_wc){ .channel = ch,
+				  .cookie = channel_op(ch, ch->head)->cookie,
+				  .status = status,
+				  .text = text };
+	ch->head++;
+}
+
+static unsigned channel_flush(struct fabric_channel *ch, struct fabric_wc *wcs,
+			      unsigned n)
+{
+	unsigned got = 0;
+
+	while (got < n && ch->head < ch->tail) {
+		if (ch->head == ch->culprit)
+			channel_complete(ch, &wcs[got], ch->culprit_status,
+					 ch->culprit_text);
+		else
+			channel_complete(ch, &wcs[got], ch->flush_status,
+					 ch->flush_text);
+		got++;
+	}
+	return got;
+}
+
+static bool response_makes_sense(const struct stream_response *response,
+				 const struct op *op)
+{
+	uint32_t bytes = le32toh(response->bytes);
+
+	if (response->cookie != op->request.cookie)
+		return false;
+	switch (le32toh(response->status)) {
+	case STREAM_DONE:
+		return bytes == (op->opcode == FABRIC_READ ? op->bytes : 0);
+	case STREAM_REFUSED:
+		return bytes == 0;
+	default:
+		return false;
+	}
+}
+
+static bool channel_has_header(const struct fabric_channel *ch)
+{
+	return ch->have >= (ch->parsed + 1) * sizeof(ch->headers[0]);
+}
+
+/* Deal with the responses received, up to one whose payload is still to come. */
+static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
+			      unsigned n)
+{
+	unsigned got = 0;
+
+	while (got < n && ch->left == 0 && channel_has_header(ch)) {
+		const struct stream_response *response = &ch->headers[ch->parsed];
+		const struct op *op = channel_op(ch, ch->head);
+
+		if (ch->head >= ch->next || !response_makes_sense(response, op)) {
+			channel_die(ch, ch->head, -EPROTO,
+				    "the server's response makes no sense");
+			return got;
+		}
+		ch->parsed++;
+		if (le32toh(response->status) == STREAM_REFUSED) {
+			channel_complete(ch, &wcs[got++], -EACCES,
+					 "refused by the server");
+		} else if (op->opcode == FABRIC_READ) {
+			ch->place = op->addr;
+			ch->left = op->bytes;
+		} else {
+			channel_complete(ch, &wcs[got++], 0, NULL);
+		}
+	}
+	return got;
+}
+
+/* ---- receiving ---- */
+
+/* How many headers may be received at once, if `seq` is the next to be answered: nothing
+ * but the last one's payload can come in between. */
+static unsigned channel_expected(struct fabric_channel *ch, uint64_t seq)
+{
+	unsigned n = 0;
+
+	while (seq < ch->next && n < HEADERS_MAX) {
+		n++;
+		if (channel_op(ch, seq)->opcode == FABRIC_READ)
+			break;
+		seq++;
+	}
+	return n;
+}
+
+/* Payload goes straight into the caller's memory, the responses behind it into headers. */
+static ssize_t channel_recv(struct fabric_channel *ch)
+{
+	struct iovec iov[2];
+	struct msghdr msg = { .msg_iov = iov };
+	unsigned expected;
+
+	/* all whole headers have been dealt with: only a part of one can be left */
+	if (ch->parsed > 0) {
+		ch->have -= ch->parsed * sizeof(ch->headers[0]);
+		memmove(ch->headers, &ch->headers[ch->parsed], ch->have);
+		ch->parsed = 0;
+	}
+	if (ch->left > 0) {
+		iov[msg.msg_iovlen].iov_base = ch->place;
+		iov[msg.msg_iovlen++].iov_len = ch->left;
+		expected = channel_expected(ch, ch->head + 1);
+	} else {
+		/* none expected: one nevertheless, or the end */
+		expected = channel_expected(ch, ch->head);
+		if (expected == 0)
+			expected = 1;
+	}
+	if (expected > 0) {
+		iov[msg.msg_iovlen].iov_base = (char *)ch->headers + ch->have;
+		iov[msg.msg_iovlen++].iov_len =
+			expected * sizeof(ch->headers[0]) - ch->have;
+	}
+	return recvmsg(ch->fd, &msg, MSG_DONTWAIT);
+}
+
+/* Account for n bytes received; returns the completions: 0 or 1. */
+static unsigned channel_received(struct fabric_channel *ch, size_t n,
+				 struct fabric_wc *wc)
+{
+	size_t part = n < ch->left ? n : ch->left;
+
+	if (ch->head == ch->next) {
+		channel_die(ch, ch->head, -EPROTO,
+			    "the server answered without a request");
+		return 0;
+	}
+	ch->have += n - part;
+	if (part == 0)
+		return 0;
+	ch->place += part;
+	ch->left -= (uint32_t)part;
+	if (ch->left > 0)
+		return 0;
+	channel_complete(ch, wc, 0, NULL);
+	return 1;
+}
+
+static unsigned channel_receive(struct fabric_channel *ch, struct fabric_wc *wcs,
+				unsigned n)
+{
+	unsigned got = 0;
+	size_t bytes = 0;
+
+	while (got < n && bytes < BUDGET_BYTES && !channel_is_dead(ch)) {
+		ssize_t part = channel_recv(ch);
+
+		if (part < 0 && errno == EINTR)
+			continue;
+		if (part < 0 && errno == EAGAIN)
+			break;
+		if (part < 0 && errno == EFAULT) {
+			channel_die(ch, ch->head, -EFAULT,
+				    "the local memory is not there");
+			break;
+		}
+		if (part <= 0) {
+			channel_die_errno(ch, part < 0 ? errno : ECONNRESET);
+			break;
+		}
+		bytes += (size_t)part;
+		got += channel_received(ch, (size_t)part, &wcs[got]);
+		if (!channel_is_dead(ch))
+			got += channel_parse(ch, wcs + got, n - got);
+	}
+	return got;
+}
+
+unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
+			      unsigned n)
+{
+	unsigned got = 0;
+
+	if (atomic_load(&ch->aborted)) {
+		channel_die_errno(ch, ECONNRESET);
+		return channel_flush(ch, wcs, n);
+	}
+	if (!ch->send_err)
+		ch->send_err = channel_send(ch);
+	/* what the server answered before the stream broke counts */
+	got = channel_receive(ch, wcs, n);
+	if (ch->send_err && got < n && !channel_is_dead(ch)) {
+		if (ch->send_err == EFAULT)
+			channel_die(ch, ch->next, -EFAULT,
+				    "the local memory is not there");
+		else
+			channel_die_errno(ch, ch->send_err);
+	}
+	if (!channel_is_dead(ch)) {
+		channel_want(ch);
+		if (channel_has_header(ch) && list_empty(&ch->ready))
+			list_append(&ch->cq->ready, &ch->ready);
+		return got;
+	}
+	return got + tcp_channel_report(ch, wcs + got, n - got);
+}
+
+unsigned tcp_channel_report(struct fabric_channel *ch, struct fabric_wc *wcs,
+			    unsigned n)
+{
+	unsigned got = 0;
+
+	if (!channel_is_dead(ch))
+		got = channel_parse(ch, wcs, n);
+	if (channel_is_dead(ch)) {
+		got += channel_flush(ch, wcs + got, n - got);
+		if (ch->head == ch->tail)
+			list_remove(&ch->ready);
+	} else if (!channel_has_header(ch)) {
+		list_remove(&ch->ready);
+	}
+	return got;
+}
+
+struct fabric_channel *tcp_channel_of_ready(struct list *node)
+{
+	return container_of(node, struct fabric_channel, ready);
+}
+
+/* ---- life ---- */
+
+int tcp_channel_connect(struct fabric_cq *cq,
+			const struct fabric_channel_params *params,
+			struct fabric_channel **ret_channel)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct fabric_channel *ch;
+	int err;
+
+	if (params->depth == 0)
+		return err_set(-EINVAL, "a channel of depth 0");
+	ch = calloc(1, sizeof(*ch) + params->depth * sizeof(ch->ops[0]));
+	if (!ch)
+		return err_errno(-ENOMEM, "a channel of depth %u", params->depth);
+	ch->cq = cq;
+	ch->depth = params->depth;
+	ch->interest = event.events;
+	ch->flush_status = -ECONNRESET;
+	ch->flush_text = "flushed: the stream was ended";
+	list_init(&ch->ready);
+	err = tcp_connect(tcp_domain_address(cq->domain), &params->hello,
+			  params->timeout_ms);
+	if (err < 0)
+		goto err_free;
+	ch->fd = err;
+	event.data.ptr = ch;
+	if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, ch->fd, &event) != 0) {
+		err = err_errno(-errno, "epoll_ctl");
+		goto err_close;
+	}
+	*ret_channel = ch;
+	return 0;
+
+err_close:
+	(void)close(ch->fd);
+err_free:
+	free(ch);
+	return err;
+}
+
+/* Taking the connection apart at once drops what the kernel has not sent yet; an ordinary
+ * shutdown would still deliver it.  The descriptor stays until channel_free(). */
+void tcp_channel_abort(struct fabric_channel *ch)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	if (atomic_exchange(&ch->aborted, true))
+		return;
+	if (connect(ch->fd, &none, sizeof(none)) != 0)
+		(void)shutdown(ch->fd, SHUT_RDWR);
+}
+
+bool tcp_channel_alive(struct fabric_channel *ch)
+{
+	struct pollfd pfd = { .fd = ch->fd, .events = POLLRDHUP };
+
+	if (atomic_load(&ch->dead) || atomic_load(&ch->aborted))
+		return false;
+	if (poll(&pfd, 1, 0) <= 0)
+		return true;
+	tcp_channel_abort(ch);
+	return false;
+}
+
+void tcp_channel_free(struct fabric_channel *ch)
+{
+	if (!ch)
+		return;
+	list_remove(&ch->ready);
+	if (ch->head < ch->tail)
+		tcp_channel_abort(ch);
+	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
+	(void)close(ch->fd);
+	free(ch);
+}

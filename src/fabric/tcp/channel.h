@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client's end of a stream: a ring of operations in the order they were posted, which
+ * is the order in which they are sent and answered.
+ * Threads: [owner] of the queue, unless said otherwise. */
+#ifndef FABRIC_TCP_CHANNEL_H
+#define FABRIC_TCP_CHANNEL_H
+
+#include "base/list.h"
+#include "fabric/fabric.h"
+
+/* The ops table's functions of the same names. */
+int tcp_channel_connect(struct fabric_cq *cq,
+			const struct fabric_channel_params *params,
+			struct fabric_channel **ret_channel); /* [any] */
+int tcp_channel_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
+		     unsigned n);
+void tcp_channel_abort(struct fabric_channel *channel); /* [any] */
+bool tcp_channel_alive(struct fabric_channel *channel); /* [any] */
+void tcp_channel_free(struct fabric_channel *channel);
+
+/* Send and receive what the socket allows; returns the completions written to wcs. */
+unsigned tcp_channel_progress(struct fabric_channel *channel, struct fabric_wc *wcs,
+			      unsigned n);
+/* Report what needs no socket, and leave the cq's list of such channels once that is all. */
+unsigned tcp_channel_report(struct fabric_channel *channel, struct fabric_wc *wcs,
+			    unsigned n);
+struct fabric_channel *tcp_channel_of_ready(struct list *node);
+
+#endif

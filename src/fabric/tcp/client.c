@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client's ops table, with domains and regions: both are hardly more than names, as
+ * sockets take any memory. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "fabric/tcp/channel.h"
+#include "fabric/tcp/cq.h"
+#include "fabric/tcp/domain.h"
+#include "fabric/tcp/stream.h"
+
+struct fabric_domain {
+	struct fabric_address address;
+};
+
+struct fabric_region {
+	void *addr;
+	size_t bytes;
+};
+
+const struct fabric_address *tcp_domain_address(const struct fabric_domain *domain)
+{
+	return &domain->address;
+}
+
+static int client_available(void)
+{
+	return 0;
+}
+
+static int client_domain_open(const struct fabric_endpoint *endpoint,
+			      unsigned timeout_ms, struct fabric_domain **ret_domain)
+{
+	struct fabric_domain *domain;
+
+	(void)timeout_ms;
+	if (endpoint->address.family != 4 && endpoint->address.family != 6)
+		return err_set(-EINVAL, "a tcp endpoint without an address");
+	domain = calloc(1, sizeof(*domain));
+	if (!domain)
+		return err_errno(-ENOMEM, "a domain");
+	domain->address = endpoint->address;
+	*ret_domain = domain;
+	return 0;
+}
+
+static void client_domain_close(struct fabric_domain *domain)
+{
+	free(domain);
+}
+
+static const char *client_domain_device(const struct fabric_domain *domain)
+{
+	(void)domain;
+	return "";
+}
+
+static int client_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
+				struct fabric_region **ret_region)
+{
+	struct fabric_region *region = calloc(1, sizeof(*region));
+
+	(void)domain;
+	if (!region)
+		return err_errno(-ENOMEM, "a region of %zu bytes", bytes);
+	region->addr = addr;
+	region->bytes = bytes;
+	*ret_region = region;
+	return 0;
+}
+
+static void client_region_free(struct fabric_region *region)
+{
+	free(region);
+}
+
+/* A channel's end turns the descriptor of its cq readable, and poll() finds it. */
+static int client_alive_fd(const struct fabric_channel *channel)
+{
+	(void)channel;
+	return -1;
+}
+
+const struct fabric_client_ops fabric_tcp_client = {
+	.name = "tcp",
+	.kind = FABRIC_TCP,
+	.needs_region = false,
+	.max_bytes = STREAM_BYTES_MAX,
+	.available = client_available,
+	.domain_open = client_domain_open,
+	.domain_close = client_domain_close,
+	.domain_device = client_domain_device,
+	.region_create = client_region_create,
+	.region_free = client_region_free,
+	.cq_create = tcp_cq_create,
+	.cq_free = tcp_cq_free,
+	.cq_fd = tcp_cq_fd,
+	.cq_arm = tcp_cq_arm,
+	.connect = tcp_channel_connect,
+	.post = tcp_channel_post,
+	.poll = tcp_cq_poll,
+	.abort = tcp_channel_abort,
+	.alive_fd = client_alive_fd,
+	.alive = tcp_channel_alive,
+	.channel_free = tcp_channel_free,
+};

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/tcp/conn.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/tcp/socket.h"
+
+/* Streams of a thread take turns: one does so much at a time. */
+#define SLICE_BYTES (UINT32_C(1) << 20)
+#define SLICE_REQUESTS 128
+/* One system call moves so much, so that a withdrawal or a kill need not wait long. */
+#define CHUNK_BYTES (UINT32_C(256) << 10)
+/* Enough waiting bytes to be worth sending before more requests are looked at. */
+#define FLUSH_BYTES (UINT32_C(128) << 10)
+#define DRAIN_BYTES 16384
+
+enum step { STEP_MOVED, STEP_BLOCKED, STEP_OVER };
+
+int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
+		 struct tcp_conn **ret_conn)
+{
+	struct tcp_conn *conn;
+	int err = tcp_socket_tune(fd);
+
+	if (err)
+		return err;
+	conn = calloc(1, sizeof(*conn));
+	if (!conn)
+		return err_errno(-ENOMEM, "a data stream");
+	list_init(&conn->in_session);
+	list_init(&conn->in_thread);
+	conn->channel = channel;
+	conn->session = session;
+	conn->fd = fd;
+	conn->order.kind = TCP_ORDER_CONN;
+	conn->news.kind = TCP_NEWS_CONN;
+	(void)pthread_mutex_init(&conn->lock, NULL);
+	*ret_conn = conn;
+	return 0;
+}
+
+void tcp_conn_free(struct tcp_conn *conn)
+{
+	if (!conn)
+		return;
+	(void)close(conn->fd);
+	(void)pthread_mutex_destroy(&conn->lock);
+	free(conn);
+}
+
+void tcp_conn_kill(struct tcp_conn *conn)
+{
+	(void)pthread_mutex_lock(&conn->lock);
+	conn->killed = true;
+	(void)pthread_mutex_unlock(&conn->lock);
+	/* wakes its thread; may find the peer gone already */
+	(void)shutdown(conn->fd, SHUT_RDWR);
+}
+
+static enum step conn_over(struct tcp_conn *conn, const char *why)
+{
+	(void)snprintf(conn->why, sizeof(conn->why), "%s", why);
+	return STEP_OVER;
+}
+
+static enum step conn_over_errno(struct tcp_conn *conn, int err)
+{
+	return conn_over(conn, strerrordesc_np(err));
+}
+
+static struct tcp_reply *conn_reply(struct tcp_conn *conn, unsigned i)
+{
+	return &conn->replies[(conn->first + i) % TCP_REPLIES];
+}
+
+/* Queue a response without payload; there is room, as nothing is received without. */
+static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
+				     uint32_t status)
+{
+	struct tcp_reply *reply = conn_reply(conn, conn->n_replies++);
+
+	reply->header =
+		(struct stream_response){ .status = htole32(status), .cookie = cookie };
+	reply->payload = NULL;
+	reply->exposure = NULL;
+	reply->bytes = 0;
+	return reply;
+}
+
+/* ---- sending ---- */
+
+/* List what is to be sent of the replies; returns the number of pieces. */
+static size_t conn_gather(struct tcp_conn *conn, struct iovec iov[2 * TCP_REPLIES])
+{
+	size_t n = 0, bytes = 0, skip = conn->sent;
+
+	for (unsigned i = 0; i < conn->n_replies && bytes < CHUNK_BYTES; i++) {
+		struct tcp_reply *reply = conn_reply(conn, i);
+		size_t piece;
+
+		if (skip < sizeof(reply->header)) {
+			iov[n].iov_base = (char *)&reply->header + skip;
+			iov[n++].iov_len = sizeof(reply->header) - skip;
+			skip = 0;
+		} else {
+			skip -= sizeof(reply->header);
+		}
+		piece = reply->bytes - skip;
+		if (piece > CHUNK_BYTES - bytes)
+			piece = CHUNK_BYTES - bytes;
+		if (piece > 0) {
+			iov[n].iov_base = reply->payload + skip;
+			iov[n++].iov_len = piece;
+			bytes += piece;
+		}
+		if (skip + piece < reply->bytes)
+			break;
+		skip = 0;
+	}
+	return n;
+}
+
+static void conn_sent(struct tcp_conn *conn, size_t bytes)
+{
+	conn->sent += bytes;
+	while (conn->n_replies > 0) {
+		const struct tcp_reply *reply = conn_reply(conn, 0);
+		size_t whole = sizeof(reply->header) + reply->bytes;
+
+		if (conn->sent < whole)
+			break;
+		conn->sent -= whole;
+		conn->first = (conn->first + 1) % TCP_REPLIES;
+		conn->n_replies--;
+	}
+}
+
+static enum step conn_flush(struct tcp_conn *conn, size_t *budget)
+{
+	while (conn->n_replies > 0 && *budget > 0) {
+		struct iovec iov[2 * TCP_REPLIES];
+		struct msghdr msg = { .msg_iov = iov,
+				      .msg_iovlen = conn_gather(conn, iov) };
+		ssize_t n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return STEP_BLOCKED;
+		if (n < 0)
+			return conn_over_errno(conn, errno);
+		conn_sent(conn, (size_t)n);
+		*budget -= (size_t)n < *budget ? (size_t)n : *budget;
+	}
+	return STEP_MOVED;
+}
+
+static size_t conn_unsent(struct tcp_conn *conn)
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < conn->n_replies; i++)
+		bytes += conn_reply(conn, i)->bytes;
+	return bytes;
+}
+
+/* ---- receiving ---- */
+
+static bool is_word(const char *place, uint32_t bytes)
+{
+	return bytes == sizeof(uint64_t) && (uintptr_t)place % sizeof(uint64_t) == 0;
+}
+
+static void conn_begin_read(struct tcp_conn *conn, const struct map *table)
+{
+	const struct stream_request *request = &conn->request;
+	uint32_t bytes = le32toh(request->bytes);
+	const struct fabric_exposure *exposure;
+	char *place = tcp_exposure_resolve(table, conn->session, le64toh(request->rkey),
+					   le64toh(request->addr), bytes,
+					   FABRIC_RIGHT_READ, &exposure);
+	struct tcp_reply *reply = conn_answer(conn, request->cookie,
+					      place ? STREAM_DONE : STREAM_REFUSED);
+
+	if (!place)
+		return;
+	reply->bytes = bytes;
+	reply->header.bytes = htole32(bytes);
+	if (is_word(place, bytes)) {
+		/* the kernel may cut what it copies anywhere; a word must stay whole */
+		reply->word =
+			__atomic_load_n((uint64_t *)(void *)place, __ATOMIC_ACQUIRE);
+		reply->payload = (char *)&reply->word;
+	} else {
+		reply->payload = place;
+		reply->exposure = exposure;
+	}
+}
+
+static void conn_begin_write(struct tcp_conn *conn, const struct map *table)
+{
+	const struct stream_request *request = &conn->request;
+
+	conn->cookie = request->cookie;
+	conn->left = le32toh(request->bytes);
+	conn->word_place = NULL;
+	conn->place = tcp_exposure_resolve(table, conn->session, le64toh(request->rkey),
+					   le64toh(request->addr), conn->left,
+					   FABRIC_RIGHT_WRITE, &conn->target);
+	conn->have = 0;
+	if (!conn->place) {
+		conn->target = NULL;
+		conn->status = STREAM_REFUSED;
+		conn->phase = TCP_PHASE_DRAIN;
+		return;
+	}
+	conn->status = STREAM_DONE;
+	conn->phase = TCP_PHASE_PAYLOAD;
+	if (is_word(conn->place, conn->left)) {
+		conn->word_place = conn->place;
+		conn->place = (char *)&conn->word;
+	}
+}
+
+static enum step conn_begin(struct tcp_conn *conn, const struct map *table)
+{
+	uint32_t op = le32toh(conn->request.op), bytes = le32toh(conn->request.bytes);
+
+	if (bytes == 0 || bytes > STREAM_BYTES_MAX) {
+		(void)snprintf(conn->why, sizeof(conn->why), "a request of %u bytes",
+			       bytes);
+		return STEP_OVER;
+	}
+	switch (op) {
+	case STREAM_READ:
+		conn_begin_read(conn, table);
+		conn->have = 0;
+		return STEP_MOVED;
+	case STREAM_WRITE:
+		conn_begin_write(conn, table);
+		return STEP_MOVED;
+	default:
+		(void)snprintf(conn->why, sizeof(conn->why), "unknown operation %u",
+			       op);
+		return STEP_OVER;
+	}
+}
+
+/* The payload of a write is complete, whatever became of it. */
+static void conn_end_write(struct tcp_conn *conn)
+{
+	if (conn->phase == TCP_PHASE_PAYLOAD && conn->word_place)
+		__atomic_store_n((uint64_t *)(void *)conn->word_place, conn->word,
+				 __ATOMIC_RELEASE);
+	conn->target = NULL;
+	conn->phase = TCP_PHASE_REQUEST;
+	(void)conn_answer(conn, conn->cookie, conn->status);
+}
+
+/* Into the memory, and what follows it into the next request: one call per write. */
+static ssize_t conn_recv_payload(struct tcp_conn *conn)
+{
+	struct iovec iov[2] = {
+		{ .iov_base = conn->place, .iov_len = conn->left },
+		{ .iov_base = &conn->request, .iov_len = sizeof(conn->request) },
+	};
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (conn->left > CHUNK_BYTES) {
+		iov[0].iov_len = CHUNK_BYTES;
+		msg.msg_iovlen = 1;
+	}
+	return recvmsg(conn->fd, &msg, MSG_DONTWAIT);
+}
+
+static ssize_t conn_recv(struct tcp_conn *conn)
+{
+	char sink[DRAIN_BYTES];
+
+	switch (conn->phase) {
+	case TCP_PHASE_PAYLOAD:
+		return conn_recv_payload(conn);
+	case TCP_PHASE_DRAIN:
+		return recv(conn->fd, sink,
+			    conn->left < sizeof(sink) ? conn->left : sizeof(sink),
+			    MSG_DONTWAIT);
+	case TCP_PHASE_REQUEST:
+		break;
+	}
+	return recv(conn->fd, (char *)&conn->request + conn->have,
+		    sizeof(conn->request) - conn->have, MSG_DONTWAIT);
+}
+
+static void conn_received(struct tcp_conn *conn, size_t n)
+{
+	size_t part = n < conn->left ? n : conn->left;
+
+	switch (conn->phase) {
+	case TCP_PHASE_REQUEST:
+		conn->have += n;
+		return;
+	case TCP_PHASE_PAYLOAD:
+		conn->place += part;
+		conn->have = n - part;
+		break;
+	case TCP_PHASE_DRAIN:
+		break;
+	}
+	conn->left -= (uint32_t)part;
+	if (conn->left == 0)
+		conn_end_write(conn);
+}
+
+static enum step conn_end_of_stream(struct tcp_conn *conn)
+{
+	if (conn->phase != TCP_PHASE_REQUEST || conn->have > 0)
+		return conn_over(conn, "ended in the middle of a request");
+	if (conn->n_replies > 0)
+		return conn_over(conn, "ended before its responses were sent");
+	return conn_over(conn, "");
+}
+
+static enum step conn_receive(struct tcp_conn *conn, const struct map *table,
+			      size_t *budget)
+{
+	ssize_t n = conn_recv(conn);
+
+	if (n < 0 && errno == EINTR)
+		return STEP_MOVED;
+	if (n < 0 && errno == EAGAIN)
+		return STEP_BLOCKED;
+	if (n < 0)
+		return conn_over_errno(conn, errno);
+	if (n == 0)
+		return conn_end_of_stream(conn);
+	*budget -= (size_t)n < *budget ? (size_t)n : *budget;
+	conn_received(conn, (size_t)n);
+	if (conn->phase == TCP_PHASE_REQUEST && conn->have == sizeof(conn->request))
+		return conn_begin(conn, table);
+	return STEP_MOVED;
+}
+
+/* Room for the answer to one request, and for the one that arrives behind its payload. */
+static bool conn_has_room(const struct tcp_conn *conn)
+{
+	return conn->n_replies + 2 <= TCP_REPLIES;
+}
+
+static enum step conn_slice(struct tcp_conn *conn, const struct map *table)
+{
+	size_t in = SLICE_BYTES, out = SLICE_BYTES;
+	bool blocked = false;
+
+	for (unsigned i = 0; i < SLICE_REQUESTS && in > 0 && out > 0; i++) {
+		enum step step;
+
+		if (!blocked &&
+		    (!conn_has_room(conn) || conn_unsent(conn) >= FLUSH_BYTES)) {
+			step = conn_flush(conn, &out);
+			if (step == STEP_OVER)
+				return step;
+			blocked = step == STEP_BLOCKED;
+		}
+		if (!conn_has_room(conn))
+			break;
+		step = conn_receive(conn, table, &in);
+		if (step == STEP_OVER)
+			return step;
+		if (step == STEP_BLOCKED)
+			break;
+	}
+	return blocked ? STEP_BLOCKED : conn_flush(conn, &out);
+}
+
+bool tcp_conn_run(struct tcp_conn *conn, const struct map *table)
+{
+	bool alive;
+
+	(void)pthread_mutex_lock(&conn->lock);
+	alive = !conn->killed && conn_slice(conn, table) != STEP_OVER;
+	(void)pthread_mutex_unlock(&conn->lock);
+	return alive;
+}
+
+uint32_t tcp_conn_interest(const struct tcp_conn *conn)
+{
+	return (conn_has_room(conn) ? (uint32_t)EPOLLIN : 0) |
+	       (conn->n_replies > 0 ? (uint32_t)EPOLLOUT : 0);
+}
+
+bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+{
+	if (conn->target == exposure) {
+		conn->target = NULL;
+		conn->status = STREAM_REFUSED;
+		conn->phase = TCP_PHASE_DRAIN;
+	}
+	for (unsigned i = 0; i < conn->n_replies; i++) {
+		struct tcp_reply *reply = conn_reply(conn, i);
+
+		if (reply->exposure != exposure)
+			continue;
+		if (i == 0 && conn->sent > 0) {
+			(void)conn_over(conn, "memory withdrawn while it was read");
+			return false;
+		}
+		reply->header.status = htole32(STREAM_REFUSED);
+		reply->header.bytes = 0;
+		reply->payload = NULL;
+		reply->exposure = NULL;
+		reply->bytes = 0;
+	}
+	return true;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The server's ops table: the loop's side of the fabric.  Its descriptor is an epoll set of
+ * the lobby's sockets and the mailbox into which the data threads put their news. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/tcp/lobby.h"
+#include "fabric/tcp/session.h"
+
+#define EVENTS_MAX 32 /* handled by one call of process() */
+
+struct fabric_server {
+	struct tcp_office office;
+	struct fabric_endpoint endpoint;
+	int epoll_fd;
+	struct tcp_source mail;
+	struct tcp_lobby *lobby;
+	struct tcp_thread *threads[];
+};
+
+static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
+{
+	struct fabric_server *server = ctx;
+	struct tcp_office *office = &server->office;
+	struct fabric_session *session = office->events->admit(office->ctx, 0, hello);
+
+	if (session) {
+		tcp_session_join(session, fd, hello->channel);
+		return;
+	}
+	(void)tcp_lobby_verdict(fd, STREAM_REFUSED);
+	(void)close(fd);
+	office->stats.refused++;
+}
+
+static void server_turned_away(void *ctx)
+{
+	struct fabric_server *server = ctx;
+
+	server->office.stats.refused++;
+}
+
+static void server_trouble(void *ctx, const char *text)
+{
+	struct fabric_server *server = ctx;
+
+	server->office.events->endpoint_news(server->office.ctx, 0, text);
+}
+
+static const struct tcp_lobby_events lobby_events = {
+	.hello = server_hello,
+	.turned_away = server_turned_away,
+	.trouble = server_trouble,
+};
+
+static void server_mail(struct tcp_source *source)
+{
+	struct fabric_server *server = container_of(source, struct fabric_server, mail);
+	struct list messages;
+
+	list_init(&messages);
+	mailbox_take(&server->office.news, &messages);
+	while (!list_empty(&messages)) {
+		struct tcp_news *news = list_first(&messages, struct tcp_news, link);
+
+		list_remove(&news->link);
+		tcp_session_news(news);
+	}
+}
+
+static bool address_is_any(const struct fabric_address *address)
+{
+	size_t bytes = address->family == 4 ? 4 : 16;
+
+	for (size_t i = 0; i < bytes; i++)
+		if (address->bytes[i])
+			return false;
+	return true;
+}
+
+static void server_close(struct fabric_server *server)
+{
+	if (!server)
+		return;
+	for (unsigned i = 0; i < server->office.n_threads; i++)
+		tcp_thread_stop(server->threads[i]);
+	tcp_lobby_close(server->lobby);
+	tcp_session_free_all(&server->office);
+	(void)close(server->epoll_fd);
+	mailbox_destroy(&server->office.news);
+	free(server);
+}
+
+static int server_start_threads(struct fabric_server *server, unsigned n)
+{
+	struct tcp_office *office = &server->office;
+
+	for (; office->n_threads < n; office->n_threads++) {
+		int err = tcp_thread_start(office->n_threads, &office->news,
+					   &server->threads[office->n_threads]);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* What the server consists of before it listens: freed by hand on failure, by
+ * server_close() from then on. */
+static int server_new(unsigned threads, const struct fabric_server_events *events,
+		      void *ctx, struct fabric_server **ret_server)
+{
+	struct fabric_server *server =
+		calloc(1, sizeof(*server) + threads * sizeof(server->threads[0]));
+	int err;
+
+	if (!server)
+		return err_errno(-ENOMEM, "the tcp fabric");
+	server->office.events = events;
+	server->office.ctx = ctx;
+	server->office.threads = server->threads;
+	list_init(&server->office.sessions);
+	server->mail.ready = server_mail;
+	err = mailbox_init(&server->office.news);
+	if (err)
+		goto err_free;
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (server->epoll_fd < 0) {
+		err = err_errno(-errno, "epoll_create1");
+		goto err_mailbox;
+	}
+	*ret_server = server;
+	return 0;
+
+err_mailbox:
+	mailbox_destroy(&server->office.news);
+err_free:
+	free(server);
+	return err;
+}
+
+static int server_open(const struct fabric_server_params *params,
+		       const struct fabric_server_events *events, void *ctx,
+		       struct fabric_server **ret_server)
+{
+	struct fabric_server *server = NULL;
+	int err;
+
+	if (params->threads == 0 || params->backlog == 0)
+		return err_set(-EINVAL, "the tcp fabric needs a thread and a backlog");
+	err = server_new(params->threads, events, ctx, &server);
+	if (err)
+		return err;
+	err = tcp_source_watch(server->epoll_fd, mailbox_fd(&server->office.news),
+			       &server->mail);
+	if (err)
+		goto err_close;
+	err = tcp_lobby_open(&params->listen, params->backlog, server->epoll_fd,
+			     &lobby_events, server, &server->lobby);
+	if (err)
+		goto err_close;
+	err = server_start_threads(server, params->threads);
+	if (err)
+		goto err_close;
+	server->endpoint = (struct fabric_endpoint){ .kind = FABRIC_TCP,
+						     .address = params->listen,
+						     .node = -1 };
+	server->endpoint.address.port = tcp_lobby_port(server->lobby);
+	/* a wildcard is no address to connect to */
+	if (address_is_any(&params->listen))
+		server->endpoint.address.family = 0;
+	*ret_server = server;
+	return 0;
+
+err_close:
+	server_close(server);
+	return err;
+}
+
+static int server_fd(const struct fabric_server *server)
+{
+	return server->epoll_fd;
+}
+
+static void server_process(struct fabric_server *server)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int n = epoll_wait(server->epoll_fd, events, EVENTS_MAX, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct tcp_source *source = events[i].data.ptr;
+
+		source->ready(source);
+	}
+}
+
+static unsigned server_n_endpoints(const struct fabric_server *server)
+{
+	(void)server;
+	return 1;
+}
+
+static const struct fabric_endpoint *server_endpoint(const struct fabric_server *server,
+						     unsigned endpoint)
+{
+	(void)endpoint;
+	return &server->endpoint;
+}
+
+static void server_stats(const struct fabric_server *server, unsigned endpoint,
+			 struct fabric_endpoint_stats *ret_stats)
+{
+	(void)endpoint;
+	*ret_stats = server->office.stats;
+}
+
+static int server_session_open(struct fabric_server *server, unsigned endpoint,
+			       void *cookie, struct fabric_session **ret_session)
+{
+	(void)endpoint;
+	return tcp_session_open(&server->office, cookie, ret_session);
+}
+
+const struct fabric_server_ops fabric_tcp_server = {
+	.name = "tcp",
+	.kind = FABRIC_TCP,
+	.open = server_open,
+	.close = server_close,
+	.fd = server_fd,
+	.process = server_process,
+	.n_endpoints = server_n_endpoints,
+	.endpoint = server_endpoint,
+	.stats = server_stats,
+	.session_open = server_session_open,
+	.session_close = tcp_session_close,
+	.channel_close = tcp_session_channel_close,
+	.expose = tcp_session_expose,
+	.withdraw = tcp_session_withdraw,
+};

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/tcp/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/tcp/lobby.h"
+
+struct fabric_session {
+	struct tcp_office *office;
+	struct list link; /* office->sessions */
+	void *cookie;
+	bool closing;
+	struct tcp_news closed;
+	struct list conns;
+	struct list exposures;
+};
+
+int tcp_session_open(struct tcp_office *office, void *cookie,
+		     struct fabric_session **ret_session)
+{
+	struct fabric_session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return err_errno(-ENOMEM, "a session");
+	session->office = office;
+	session->cookie = cookie;
+	session->closed.kind = TCP_NEWS_SESSION;
+	list_init(&session->conns);
+	list_init(&session->exposures);
+	list_append(&office->sessions, &session->link);
+	*ret_session = session;
+	return 0;
+}
+
+static void conn_remove(struct tcp_conn *conn)
+{
+	conn->session->office->stats.channels--;
+	list_remove(&conn->in_session);
+	tcp_conn_free(conn);
+}
+
+static void exposure_remove(struct fabric_exposure *exposure)
+{
+	struct tcp_office *office = exposure->session->office;
+
+	office->stats.exposures--;
+	office->stats.exposed_bytes -= exposure->bytes;
+	list_remove(&exposure->link);
+	tcp_exposure_free(exposure);
+}
+
+static void session_free(struct fabric_session *session)
+{
+	list_for_each_safe(node, &session->conns)
+		conn_remove(container_of(node, struct tcp_conn, in_session));
+	list_for_each_safe(node, &session->exposures)
+		exposure_remove(container_of(node, struct fabric_exposure, link));
+	list_remove(&session->link);
+	free(session);
+}
+
+void tcp_session_free_all(struct tcp_office *office)
+{
+	list_for_each_safe(node, &office->sessions)
+		session_free(container_of(node, struct fabric_session, link));
+}
+
+/* Once nothing is left of a session that is to be closed, say so from process(). */
+static void session_check_closed(struct fabric_session *session)
+{
+	if (session->closing && list_empty(&session->conns) &&
+	    list_empty(&session->exposures))
+		mailbox_post(&session->office->news, &session->closed.link);
+}
+
+/* ---- streams ---- */
+
+static void conn_end(struct tcp_conn *conn)
+{
+	if (conn->ended)
+		return;
+	conn->ended = true;
+	tcp_conn_kill(conn);
+}
+
+void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel)
+{
+	struct tcp_office *office = session->office;
+	struct tcp_conn *conn;
+
+	if (session->closing) {
+		(void)tcp_lobby_verdict(fd, STREAM_REFUSED);
+		goto err_refused;
+	}
+	if (tcp_conn_new(fd, session, channel, &conn) != 0) {
+		(void)tcp_lobby_verdict(fd, STREAM_BUSY);
+		goto err_refused;
+	}
+	/* a peer that is gone already is found by the thread */
+	(void)tcp_lobby_verdict(fd, STREAM_DONE);
+	list_append(&session->conns, &conn->in_session);
+	office->stats.channels++;
+	office->stats.channels_ever++;
+	office->next_thread = (office->next_thread + 1) % office->n_threads;
+	tcp_thread_order(office->threads[office->next_thread], &conn->order);
+	office->events->channel_up(office->ctx, session->cookie, channel);
+	return;
+
+err_refused:
+	office->stats.refused++;
+	(void)close(fd);
+}
+
+void tcp_session_channel_close(struct fabric_session *session, uint32_t channel)
+{
+	list_for_each(node, &session->conns) {
+		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_session);
+
+		if (conn->channel == channel)
+			conn_end(conn);
+	}
+}
+
+static void conn_news(struct tcp_conn *conn)
+{
+	struct fabric_session *session = conn->session;
+	struct tcp_office *office = session->office;
+
+	if (!conn->ended) {
+		if (conn->why[0])
+			office->stats.errors++;
+		/* the callee may close the session: then this connection still holds it */
+		office->events->channel_down(office->ctx, session->cookie,
+					     conn->channel, conn->why);
+	}
+	conn_remove(conn);
+	session_check_closed(session);
+}
+
+/* ---- exposures ---- */
+
+static void exposure_order(struct fabric_exposure *exposure, enum tcp_order_kind kind)
+{
+	struct tcp_office *office = exposure->session->office;
+
+	atomic_store(&exposure->pending, exposure->n_seats);
+	for (unsigned i = 0; i < exposure->n_seats; i++) {
+		exposure->seats[i].order.kind = kind;
+		tcp_thread_order(office->threads[i], &exposure->seats[i].order);
+	}
+}
+
+int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
+		       unsigned rights, void *cookie,
+		       struct fabric_exposure **ret_exposure)
+{
+	struct tcp_office *office = session->office;
+	struct fabric_exposure *exposure;
+	int err;
+
+	if (session->closing)
+		return err_set(-ESHUTDOWN, "the session is being closed");
+	if (bytes == 0 || (rights & ~(FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)) != 0)
+		return err_set(-EINVAL, "exposing %zu bytes with rights %#x", bytes,
+			       rights);
+	err = tcp_exposure_new(session, addr, bytes, rights, cookie, office->n_threads,
+			       &exposure);
+	if (err)
+		return err;
+	list_append(&session->exposures, &exposure->link);
+	office->stats.exposures++;
+	office->stats.exposed_bytes += bytes;
+	exposure_order(exposure, TCP_ORDER_EXPOSE);
+	*ret_exposure = exposure;
+	return 0;
+}
+
+static void exposure_begin_withdraw(struct fabric_exposure *exposure)
+{
+	exposure->state = TCP_WITHDRAWING;
+	exposure_order(exposure, TCP_ORDER_WITHDRAW);
+}
+
+void tcp_session_withdraw(struct fabric_exposure *exposure)
+{
+	exposure->withdraw_wanted = true;
+	/* an order is under way otherwise; its news will see what is wanted */
+	if (exposure->state == TCP_EXPOSED)
+		exposure_begin_withdraw(exposure);
+}
+
+/* All threads know it, or some could not take it. */
+static void exposure_exposed(struct fabric_exposure *exposure)
+{
+	struct tcp_office *office = exposure->session->office;
+
+	if (exposure->withdraw_wanted || atomic_load(&exposure->err)) {
+		exposure_begin_withdraw(exposure);
+		return;
+	}
+	exposure->state = TCP_EXPOSED;
+	office->events->exposed(office->ctx, exposure->cookie, 0, "", &exposure->key);
+}
+
+/* No thread knows it any more. */
+static void exposure_withdrawn(struct fabric_exposure *exposure)
+{
+	struct fabric_session *session = exposure->session;
+	struct tcp_office *office = session->office;
+	bool wanted = exposure->withdraw_wanted;
+	void *cookie = exposure->cookie;
+	int err = atomic_load(&exposure->err);
+
+	exposure_remove(exposure);
+	/* last look at the session: the callee may close it, and its end is news of its own */
+	if (session->closing)
+		session_check_closed(session);
+	if (wanted)
+		office->events->withdrawn(office->ctx, cookie);
+	else
+		office->events->exposed(office->ctx, cookie, err,
+					"no memory for a data thread's table", NULL);
+}
+
+static void exposure_news(struct fabric_exposure *exposure)
+{
+	if (exposure->state == TCP_EXPOSING)
+		exposure_exposed(exposure);
+	else
+		exposure_withdrawn(exposure);
+}
+
+/* ---- end ---- */
+
+void tcp_session_close(struct fabric_session *session)
+{
+	if (session->closing)
+		return;
+	session->closing = true;
+	list_for_each(node, &session->conns)
+		conn_end(container_of(node, struct tcp_conn, in_session));
+	list_for_each(node, &session->exposures)
+		tcp_session_withdraw(container_of(node, struct fabric_exposure, link));
+	session_check_closed(session);
+}
+
+static void session_news(struct fabric_session *session)
+{
+	struct tcp_office *office = session->office;
+	void *cookie = session->cookie;
+
+	session_free(session);
+	office->events->session_closed(office->ctx, cookie);
+}
+
+void tcp_session_news(struct tcp_news *news)
+{
+	switch (news->kind) {
+	case TCP_NEWS_CONN:
+		conn_news(container_of(news, struct tcp_conn, news));
+		break;
+	case TCP_NEWS_EXPOSURE:
+		exposure_news(container_of(news, struct fabric_exposure, news));
+		break;
+	case TCP_NEWS_SESSION:
+		session_news(container_of(news, struct fabric_session, closed));
+		break;
+	}
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A data thread: an epoll loop over its streams and its orders, and its own table of the
+ * memory that may be touched.
+ * Threads: [loop]. */
+#ifndef FABRIC_TCP_THREAD_H
+#define FABRIC_TCP_THREAD_H
+
+#include "base/mailbox.h"
+#include "fabric/tcp/exposure.h"
+
+struct tcp_thread;
+
+/* Start one; news of its connections and exposures go to `news`, borrowed.
+ * -EMFILE, -ENOMEM, -EAGAIN with text. */
+int tcp_thread_start(unsigned number, struct mailbox *news,
+		     struct tcp_thread **ret_thread);
+/* Wait for its end and free it.  Orders not carried out and connections it had are the
+ * caller's. */
+void tcp_thread_stop(struct tcp_thread *thread);
+
+/* Orders are carried out one after the other.  The order stays the thread's until its
+ * news: TCP_NEWS_CONN when a connection is over, or TCP_NEWS_EXPOSURE. */
+void tcp_thread_order(struct tcp_thread *thread, struct tcp_order *order);
+
+#endif
