@@ -91,9 +91,10 @@ static void check(struct soak *s, const struct soak_lease *l, const uint8_t *got
 			continue;
 		(void)fprintf(stderr,
 			      "soak: MISMATCH lease %" PRIu64 " offset %" PRIu64
-			      " (%" PRIu64 " of %" PRIu64 " bytes): 0x%02x, not 0x%02x\n",
-			      rmem_lease_id(l->lease), l->offset + i, i, l->length, got[i],
-			      l->copy[l->offset + i]);
+			      " (%" PRIu64 " of %" PRIu64
+			      " bytes): 0x%02x, not 0x%02x\n",
+			      rmem_lease_id(l->lease), l->offset + i, i, l->length,
+			      got[i], l->copy[l->offset + i]);
 		break;
 	}
 	s->mismatches++;
@@ -157,8 +158,8 @@ static void op_choose(struct soak *s, struct soak_lease *l)
 	l->length = random_length(s, max);
 	l->offset = random_below(s, l->bytes - l->length + 1);
 	l->write = random_below(s, 2);
-	l->local = random_below(s, 2) ? (uint8_t *)rmem_buffer_addr(s->buffer) + slot :
-					s->plain + slot;
+	l->local = random_below(s, 2) ? (uint8_t *)rmem_buffer_addr(s->buffer) + slot
+				      : s->plain + slot;
 	if (l->write) {
 		fill(s, l->copy + l->offset, l->length);
 		memcpy(l->local, l->copy + l->offset, l->length);
@@ -169,8 +170,8 @@ static void op_choose(struct soak *s, struct soak_lease *l)
 
 static void op_sync(struct soak *s, struct soak_lease *l)
 {
-	int err = l->write ? rmem_write(l->lease, l->offset, l->local, l->length) :
-			     rmem_read(l->lease, l->offset, l->local, l->length);
+	int err = l->write ? rmem_write(l->lease, l->offset, l->local, l->length)
+			   : rmem_read(l->lease, l->offset, l->local, l->length);
 
 	if (err)
 		die(l->write ? "write" : "read");
@@ -307,7 +308,8 @@ int main(int argc, char **argv)
 	time_t end;
 
 	if (argc < 4) {
-		(void)fprintf(stderr, "usage: soak URI SECONDS SEED [LEASES [BYTES]]\n");
+		(void)fprintf(stderr,
+			      "usage: soak URI SECONDS SEED [LEASES [BYTES]]\n");
 		return 2;
 	}
 	seconds = strtoull(argv[2], NULL, 10);
@@ -318,17 +320,17 @@ int main(int argc, char **argv)
 		s.lease_bytes_max = strtoull(argv[5], NULL, 10);
 	/* zero is the one state the generator cannot leave */
 	s.random = seed ? seed : 1;
-	(void)printf("soak: seed %" PRIu64 ", %u leases of up to %" PRIu64 " bytes\n", seed,
-		     s.n_leases, s.lease_bytes_max);
+	(void)printf("soak: seed %" PRIu64 ", %u leases of up to %" PRIu64 " bytes\n",
+		     seed, s.n_leases, s.lease_bytes_max);
 	soak_open(&s, argv[1]);
 	end = time(NULL) + (time_t)seconds;
 	while (time(NULL) < end)
 		for (unsigned i = 0; i < 100; i++)
 			step(&s);
 	soak_close(&s);
-	(void)printf("soak: seed %" PRIu64 ": %" PRIu64 " reads, %" PRIu64 " writes, %" PRIu64
-		     " MiB, %" PRIu64 " grants, %" PRIu64 " resizes, %" PRIu64
-		     " mismatches\n",
+	(void)printf("soak: seed %" PRIu64 ": %" PRIu64 " reads, %" PRIu64
+		     " writes, %" PRIu64 " MiB, %" PRIu64 " grants, %" PRIu64
+		     " resizes, %" PRIu64 " mismatches\n",
 		     seed, s.reads, s.writes, s.bytes >> 20, s.grants, s.resizes,
 		     s.mismatches);
 	return s.mismatches ? 1 : 0;
