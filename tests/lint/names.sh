@@ -100,6 +100,26 @@ awk '
 ' man/rmem-protocol.7 >"$tmp/rmem-protocol.7"
 compare msg.h rmem-protocol.7
 
+# ---- the data connections ----
+
+# fields FILE STRUCT: its members as the page writes them
+fields()
+{
+	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z]+).*/\2 \1/p" "$1" |
+		sed 's/uint8_t$/raw 16/; s/uint/u/; s/_t$//'
+}
+{
+	fields src/fabric/hello.c hello_wire
+	fields src/fabric/tcp/stream.h stream_verdict
+	fields src/fabric/tcp/stream.h stream_request
+	fields src/fabric/tcp/stream.h stream_response
+} >"$tmp/hello.c, stream.h"
+awk '
+	/^\.Ss/ { on = /Hello|Verdict|Request|Response/ }
+	on && /^\.It Fa/ { sub(/^\.It Fa /, ""); split($0, part, / Ta /); print part[1], part[2] }
+' man/rmem-protocol.7 >"$tmp/data connections"
+compare "hello.c, stream.h" "data connections"
+
 # ---- the configuration ----
 
 cat >"$tmp/keys.c" <<'C'
