@@ -17,7 +17,7 @@ mapfile -t sources < <(find dev .ci src include man tests etc systemd \
 count=0
 for file in "${sources[@]}"; do
 	case $file in
-	*.[ch] | *.sh | *.am | *.in | *.[1-8] | dev | .ci/run) ;;
+	*.[ch] | *.sh | *.am | *.[1-8] | dev | .ci/run) ;;
 	*) head -n 1 "$file" | grep -qa '^#!' || continue ;;
 	esac
 	count=$((count + 1))

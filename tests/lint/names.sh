@@ -108,6 +108,7 @@ fields()
 	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z]+).*/\2 \1/p" "$1" |
 		sed 's/uint8_t$/raw 16/; s/uint/u/; s/_t$//'
 }
+if [ -f src/fabric/tcp/stream.h ]; then
 {
 	fields src/fabric/hello.c hello_wire
 	fields src/fabric/tcp/stream.h stream_verdict
@@ -119,6 +120,7 @@ awk '
 	on && /^\.It Fa/ { sub(/^\.It Fa /, ""); split($0, part, / Ta /); print part[1], part[2] }
 ' man/rmem-protocol.7 >"$tmp/data connections"
 compare "hello.c, stream.h" "data connections"
+fi
 
 # ---- the configuration ----
 
@@ -151,7 +153,6 @@ awk '
 ' man/rmemd.conf.5 >"$tmp/rmemd.conf.5"
 compare config-keys.c rmemd.conf.5
 
-if [ -f etc/rmemd.conf ]; then
 # Every key stands in the example file as a comment, at its default.
 awk '
 	/^#?\[/ { gsub(/[][#]/, ""); section = $1 }
@@ -160,9 +161,8 @@ awk '
 		value = $0; sub(/^[^=]*= */, "", value)
 		print section "." key, value == "" ? "none" : value
 	}
-' etc/rmemd.conf >"$tmp/rmemd.conf"
+' etc/rmemd.conf.in | sed 's,@runstatedir@,/run,' >"$tmp/rmemd.conf"
 compare config-keys.c rmemd.conf
-fi
 
 # ---- commands and options ----
 
