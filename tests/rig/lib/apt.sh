@@ -121,7 +121,7 @@ apt_update()
 	need apt-get apt dpkg-deb dpkg
 	apt_configure
 	say "reading the package lists"
-	apt-get -c "$APT/apt.conf" -qq update >"$APT/update.log" 2>&1 || {
+	apt-get -c "$APT/apt.conf" -qq --error-on=any update >"$APT/update.log" 2>&1 || {
 		tail -n 3 "$APT/update.log" >&2
 		unavailable "the package lists can't be fetched"
 	}

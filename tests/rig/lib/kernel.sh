@@ -57,7 +57,7 @@ kernel_modules()
 	shift 2
 	for module; do
 		modprobe -d "$dir" -S "$release" --show-depends "$module"
-	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }'
+	done | sed -n 's/^insmod \(.*\.ko[.a-z]*\).*/\1/p' | awk '!seen[$0]++'
 }
 
 # The initramfs: busybox, the modules that reach the host's root, our init.
@@ -72,23 +72,26 @@ kernel_initrd()
 	mkdir "$tmp"/{bin,ko,proc,sys,dev,x,lower,rw,root}
 	cp "$busybox" "$tmp/bin/busybox"
 	install -m 755 "$RIG_DIR/guest/init" "$tmp/init"
-	for f in $(kernel_modules "$dir" "$release" virtio_pci 9pnet_virtio 9p \
-			overlay virtio_console virtio_rng); do
+	kernel_modules "$dir" "$release" virtio_pci 9pnet_virtio 9p overlay \
+		virtio_console virtio_rng >"$tmp.order"
+	while IFS= read -r f; do
 		n=$((n + 1))
 		case $f in
 		*.xz) xz -dc "$f" >"$tmp/ko/$n.ko" ;;
 		*.zst) zstd -qdc "$f" >"$tmp/ko/$n.ko" ;;
 		*) cp "$f" "$tmp/ko/$n.ko" ;;
 		esac
-	done
+	done <"$tmp.order"
 	(cd "$tmp" && find . | cpio -o -H newc --quiet | gzip -1) >"$tmp.gz"
-	rm -rf "$tmp"
+	rm -rf "$tmp" "$tmp.order"
 	mv "$tmp.gz" "$KERNEL_INITRD"
 }
 
 # kernel_unpack PACKAGE RELEASE: into the cache, whole or not at all.
 kernel_unpack()
 (
+	# We hold the lock: what is there is left from a rig that was killed.
+	rm -rf "$RIG_CACHE"/kernels/new.*
 	tmp=$(mktemp -d "$RIG_CACHE/kernels/new.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
 	trap 'exit 143' HUP INT TERM
@@ -133,7 +136,10 @@ kernel_prepare()
 	mkdir -p "$RIG_CACHE/kernels" ||
 		unavailable "no cache directory $RIG_CACHE: set RMEM_RIG_CACHE"
 	exec {lock}>"$RIG_CACHE/lock"
-	flock "$lock"
+	flock -n "$lock" || {
+		say "waiting for another rig that prepares a kernel"
+		flock "$lock"
+	}
 	if [ -n "${KERNEL_UPDATE-}" ] || [ ! -s "$RIG_CACHE/kernels/$name/vmlinux" ]; then
 		kernel_fetch "$name"
 	fi

@@ -14,22 +14,25 @@ pair_option()
 # The options at the head of "$@", sorted by side; PAIR_WORDS is what follows.
 pair_parse()
 {
-	local name sides
+	local name sides kind with
 	while [[ ${1-} == --* ]]; do
 		name=${1#--}
 		shift
 		[ -n "$name" ] || break
+		with=
 		if [[ $name == *=* ]]; then
 			set -- "${name#*=}" "$@"
 			name=${name%%=*}
+			with=1
 		fi
 		sides=both
 		if [[ $name =~ ^[ab]- ]]; then
 			sides=${name%%-*}
 			name=${name#*-}
 		fi
-		PAIR_KIND=$(vm_option_kind "$name")
-		if [ "$PAIR_KIND" = flag ]; then
+		kind=$(vm_option_kind "$name")
+		[ "$kind$with" != flag1 ] || usage_error "--$name takes no value"
+		if [ "$kind" = flag ]; then
 			pair_option "$sides" "$name"
 			continue
 		fi

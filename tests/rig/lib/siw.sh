@@ -32,14 +32,15 @@ siw_source()
 }
 
 siw_build()
-(
+{
+	local series version tmp headers
 	series=$(kernel_series "$1")
 	version=$(cat "$KERNEL_DIR/debversion")
 	need make make gcc gcc
 	apt_update
-	tmp=$(mktemp -d "$RIG_CACHE/siw.XXXXXX")
-	trap 'rm -rf "$tmp"' EXIT
-	trap 'exit 143' HUP INT TERM
+	# Not in the cache: its path may have blanks, which kbuild can't take.
+	tmp=$SCRATCH/siw
+	mkdir "$tmp"
 	siw_headers "$tmp" "linux-headers-$KERNEL_RELEASE" "$version"
 	siw_source "$tmp" "$series" "$version"
 
@@ -56,9 +57,11 @@ siw_build()
 	install -D -m 644 "$tmp/siw/siw.ko" \
 		"$KERNEL_DIR/lib/modules/$KERNEL_RELEASE/updates/siw.ko"
 	depmod -b "$KERNEL_DIR" "$KERNEL_RELEASE"
-)
+	rm -r "$tmp"
+}
 
-# Add siw to the kernel that kernel_prepare left, unless it is there.
+# Add siw to the kernel that kernel_prepare left, unless it is there.  Works in
+# $SCRATCH.
 siw_prepare()
 {
 	local lock
@@ -72,5 +75,6 @@ siw_main()
 {
 	[ $# -le 1 ] || usage_error "siw: one kernel at a time"
 	kernel_prepare "${1-612}"
+	scratch_open
 	siw_prepare "${1-612}"
 }

@@ -62,18 +62,20 @@ vm_option()
 # The options at the head of "$@"; VM_WORDS is what follows them.
 vm_parse()
 {
-	local name
+	local name kind with
 	while [[ ${1-} == --* ]]; do
 		name=${1#--}
 		shift
 		[ -n "$name" ] || break
+		with=
 		if [[ $name == *=* ]]; then
 			set -- "${name#*=}" "$@"
 			name=${name%%=*}
-			[ "$(vm_option_kind "$name")" = value ] ||
-				usage_error "--$name takes no value"
+			with=1
 		fi
-		if [ "$(vm_option_kind "$name")" = value ]; then
+		kind=$(vm_option_kind "$name")
+		[ "$kind$with" != flag1 ] || usage_error "--$name takes no value"
+		if [ "$kind" = value ]; then
 			[ $# -gt 0 ] || usage_error "--$name needs a value"
 			vm_option "$name" "$1"
 			shift
@@ -134,8 +136,8 @@ vm_args_memory()
 	fi
 	for ((n = 0; n < nodes; n++)); do
 		cpus=
-		for ((m = VM_CPUS * n / nodes; m < VM_CPUS * (n + 1) / nodes; m++)); do
-			cpus+=,cpus=$m
+		for ((m = 0; m < VM_CPUS; m++)); do
+			[ $((m % nodes)) -ne "$n" ] || cpus+=,cpus=$m
 		done
 		VM_ARGS+=(-object "memory-backend-ram,id=m$n,size=${sizes[n]}M"
 			-numa "node,nodeid=$n$cpus,memdev=m$n")
@@ -161,7 +163,8 @@ vm_append_hugepages()
 readonly VM_MASKED="systemd-udev-trigger systemd-udev-settle systemd-timesyncd
 	systemd-update-utmp systemd-random-seed apparmor e2scrub_reap keyboard-setup
 	console-setup ifupdown-pre networking systemd-binfmt systemd-pstore
-	systemd-machine-id-commit"
+	systemd-machine-id-commit rdma-load-modules@rdma rdma-load-modules@roce
+	rdma-load-modules@iwarp rdma-load-modules@infiniband rdma-ndd systemd-networkd"
 
 vm_cmdline()
 {
@@ -274,7 +277,7 @@ vm_result()
 	fi
 	{
 		cat "$SCRATCH/qemu.log"
-		[ ! -s "$SCRATCH/console" ] || tail -n 20 "$SCRATCH/console"
+		[ ! -s "$SCRATCH/console" ] || tail -n 60 "$SCRATCH/console"
 	} >&2
 	return "$status"
 }
@@ -300,8 +303,8 @@ vm_main()
 	vm_parse "$@"
 	vm_check
 	kernel_prepare "$VM_KERNEL"
-	[ "$VM_DEVICE" != siw ] || siw_prepare "$VM_KERNEL"
 	scratch_open
+	[ "$VM_DEVICE" != siw ] || siw_prepare "$VM_KERNEL"
 	vm_exchange "${VM_WORDS[@]}"
 	vm_args
 	vm_qemu
