@@ -26,6 +26,8 @@
  *   ENOTSUP     the fabric, device or server cannot do this; the text names it
  *   EOVERFLOW   the queue is full: take completions first
  *   EPROTO      the other side broke the protocol
+ *   EFAULT      local memory is not mapped, or not as the operation needs it
+ *   EIO         the device failed; the text has its status
  *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening the connection
  *
  * Threads.  Tags in brackets: [any] any thread at any time, calls on one object are
@@ -115,6 +117,7 @@ struct rmem_info {
 	unsigned fence_ms;       /* without one for so long the server fences */
 	unsigned grace_ms;       /* a fenced session keeps its leases for so long */
 	uint64_t resumes;        /* how often the session was lost and came back */
+	int draining;            /* 1: the server has said that it will stop */
 };
 
 /* Fill *info.  EINVAL: info->size is unknown.  [any] */

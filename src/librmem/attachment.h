@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where a lease lies: its segments, and through which endpoint each is reached with which
+ * key.  Never changed once made: a change of the lease makes a new one, and the old one
+ * stays until the lease's handle goes, because queues read it without a lock.
+ * Threads: [any]. */
+#ifndef LIBRMEM_ATTACHMENT_H
+#define LIBRMEM_ATTACHMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/msg.h"
+
+struct attachment_key {
+	bool present;
+	uint64_t addr; /* of the segment's first byte */
+	uint64_t rkey;
+};
+
+struct attachment {
+	struct attachment *older;
+	uint64_t bytes; /* of the lease */
+	unsigned n_segments;
+	/* lease offset behind each segment, rising; the last is `bytes` */
+	uint64_t ends[WIRE_SEGMENTS_MAX];
+	struct attachment_key keys[][WIRE_ENDPOINTS_MAX];
+};
+
+/* Make one of a server's answer.  Owned by the caller.
+ *   -EPROTO  the answer contradicts itself
+ *   -ENOMEM */
+int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
+		      struct attachment **ret_attachment);
+/* Free this one and all older ones.  NULL: nothing. */
+void attachment_free(struct attachment *attachment);
+
+/* The segment that holds a lease offset, which is below `bytes`. */
+unsigned attachment_segment(const struct attachment *attachment, uint64_t offset);
+/* Lease offset of a segment's first byte. */
+uint64_t attachment_start(const struct attachment *attachment, unsigned segment);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/bounce.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+
+#define CHUNK_MIN 4096u
+#define CHUNKS 64u
+
+static void regions_free(struct bounce *bounce)
+{
+	for (unsigned i = 0; i < bounce->domains->n; i++)
+		if (bounce->regions[i])
+			bounce->domains->ops->region_free(bounce->regions[i]);
+}
+
+static int regions_create(struct bounce *bounce)
+{
+	const struct domain_set *set = bounce->domains;
+
+	for (unsigned i = 0; i < set->n; i++) {
+		int err =
+			set->ops->region_create(set->domains[i].fabric, bounce->memory,
+						bounce->bytes, &bounce->regions[i]);
+		if (err) {
+			regions_free(bounce);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* Lay out the chunks: many, but none smaller than a page. */
+static void layout(struct bounce *bounce, size_t bytes)
+{
+	size_t chunk = bytes / CHUNKS / CHUNK_MIN * CHUNK_MIN;
+
+	if (chunk == 0)
+		chunk = CHUNK_MIN;
+	bounce->chunk_bytes = chunk;
+	bounce->n_free = (unsigned)(bytes / chunk);
+	if (bounce->n_free == 0)
+		bounce->n_free = 1;
+	bounce->bytes = bounce->n_free * chunk;
+}
+
+int bounce_create(const struct domain_set *domains, size_t bytes,
+		  struct bounce *ret_bounce)
+{
+	struct bounce bounce = { .domains = domains };
+	void *memory;
+	int err;
+
+	if (!domains->ops->needs_region) {
+		*ret_bounce = bounce;
+		return 0;
+	}
+	layout(&bounce, bytes);
+	bounce.free = calloc(bounce.n_free, sizeof(*bounce.free));
+	if (!bounce.free)
+		return err_set(-ENOMEM, "no memory for a bounce buffer");
+	memory = mmap(NULL, bounce.bytes, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED) {
+		err = err_errno(-errno, "a bounce buffer of %zu bytes", bounce.bytes);
+		goto err_free;
+	}
+	bounce.memory = memory;
+	err = regions_create(&bounce);
+	if (err) {
+		(void)err_prefix(err, "a bounce buffer of %zu bytes", bounce.bytes);
+		goto err_unmap;
+	}
+	for (unsigned i = 0; i < bounce.n_free; i++)
+		bounce.free[i] = bounce.memory + i * bounce.chunk_bytes;
+	*ret_bounce = bounce;
+	return 0;
+
+err_unmap:
+	(void)munmap(memory, bounce.bytes);
+err_free:
+	free(bounce.free);
+	return err;
+}
+
+void bounce_destroy(struct bounce *bounce)
+{
+	if (!bounce->memory)
+		return;
+	regions_free(bounce);
+	(void)munmap(bounce->memory, bounce->bytes);
+	free(bounce->free);
+	bounce->memory = NULL;
+}
+
+unsigned char *bounce_take(struct bounce *bounce)
+{
+	return bounce->n_free > 0 ? bounce->free[--bounce->n_free] : NULL;
+}
+
+void bounce_give(struct bounce *bounce, unsigned char *chunk)
+{
+	bounce->free[bounce->n_free++] = chunk;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registered memory of a queue through which operations on unregistered memory pass, in
+ * chunks of one size.  Threads: [owner of the queue]. */
+#ifndef LIBRMEM_BOUNCE_H
+#define LIBRMEM_BOUNCE_H
+
+#include <stddef.h>
+
+#include "librmem/domain.h"
+
+struct bounce {
+	const struct domain_set *domains;
+	unsigned char *memory; /* NULL: the fabric needs none */
+	size_t bytes;
+	size_t chunk_bytes;
+	unsigned n_free;
+	unsigned char **free; /* the chunks not in use, n_free of them */
+	struct fabric_region *regions[WIRE_ENDPOINTS_MAX]; /* by domain */
+};
+
+/* -ENOMEM, or what registering gave. */
+int bounce_create(const struct domain_set *domains, size_t bytes,
+		  struct bounce *ret_bounce);
+void bounce_destroy(struct bounce *bounce);
+
+/* A chunk, or NULL when all are in use. */
+unsigned char *bounce_take(struct bounce *bounce);
+void bounce_give(struct bounce *bounce, unsigned char *chunk);
+
+#endif

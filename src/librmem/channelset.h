@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The channels of a queue.  A slot per channel outlives the connections in it: a dead one
+ * is freed by the queue's owner once everything on it was flushed, and the session's
+ * driver puts a fresh one in its place.  */
+#ifndef LIBRMEM_CHANNELSET_H
+#define LIBRMEM_CHANNELSET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/fabric.h"
+#include "librmem/attachment.h"
+#include "librmem/control.h"
+#include "librmem/domain.h"
+
+/* Operations posted to a channel at once, at most. */
+#define CHANNEL_BATCH 32
+
+enum slot_stage {
+	SLOT_USED,       /* the owner has a channel */
+	SLOT_WANTED,     /* ask the server for one, at retry_ns */
+	SLOT_ASKED,      /* for its number */
+	SLOT_REKEY,      /* first on its endpoint: leases get keys for it */
+	SLOT_CONNECTING, /* by the driver, without the lock */
+	SLOT_FRESH,      /* connected, the owner has not seen it yet */
+};
+
+struct channel_slot {
+	/* constant */
+	unsigned domain;
+	uint8_t endpoint; /* its number at the server */
+
+	/* the owner's; `channel` is changed under the session's lock, too */
+	struct fabric_channel *channel;
+	bool live;    /* may be posted to */
+	bool blocked; /* took less than offered: wait for a completion */
+	unsigned in_flight;
+	unsigned n_batch;
+	struct fabric_wr *batch; /* CHANNEL_BATCH */
+
+	/* under the session's lock */
+	enum slot_stage stage;
+	uint32_t number;
+	bool doomed;  /* the driver has aborted the channel */
+	bool watched; /* its alive_fd is in the session's epoll set */
+	struct fabric_channel *fresh;
+	struct control_call *call;
+	uint64_t retry_ns;
+	unsigned backoff_ms;
+};
+
+struct channelset {
+	const struct fabric_client_ops *ops;
+	unsigned n;
+	unsigned depth;  /* credits of each */
+	unsigned next;   /* round robin */
+	unsigned n_dead; /* slots that have a channel which is not live */
+	struct channel_slot *slots;
+};
+
+/* n empty slots, spread over the domains.  -ENOMEM. */
+int channelset_create(const struct domain_set *domains, unsigned n, unsigned depth,
+		      struct channelset *ret_set);
+/* The slots are empty. */
+void channelset_destroy(struct channelset *set);
+
+enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY };
+/* The next channel that has a credit and for whose endpoint there is a key of the segment.
+ * PICK_NO_KEY: waiting does not help, there are channels but no key.  [owner] */
+enum pick channelset_pick(struct channelset *set, const struct attachment *attachment,
+			  unsigned segment, struct channel_slot **ret_slot);
+
+/* Nothing more goes through this channel; what is on it comes back in error.  [owner] */
+void channelset_kill(struct channelset *set, struct channel_slot *slot);
+
+#endif

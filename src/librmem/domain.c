@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/domain.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+/* An endpoint without an address is on the host that the control connection reached. */
+static void address_of_peer(const struct sockaddr *peer, struct fabric_address *address)
+{
+	if (peer->sa_family == AF_INET) {
+		struct sockaddr_in in;
+
+		memcpy(&in, peer, sizeof(in));
+		address->family = 4;
+		memcpy(address->bytes, &in.sin_addr, 4);
+	} else {
+		struct sockaddr_in6 in6;
+
+		memcpy(&in6, peer, sizeof(in6));
+		address->family = 6;
+		memcpy(address->bytes, &in6.sin6_addr, 16);
+	}
+}
+
+static void endpoint_take(const struct wire_endpoint *wire, const struct sockaddr *peer,
+			  struct fabric_endpoint *endpoint)
+{
+	*endpoint = (struct fabric_endpoint){
+		.kind = (enum fabric_kind)wire->fabric,
+		.address = { .family = wire->family, .port = wire->port },
+		.node = wire->node,
+		.flags = wire->flags,
+	};
+	memcpy(endpoint->address.bytes, wire->address, sizeof(wire->address));
+	(void)snprintf(endpoint->device, sizeof(endpoint->device), "%.*s",
+		       FABRIC_DEVICE_MAX - 1, wire->device);
+	if (wire->family == 0)
+		address_of_peer(peer, &endpoint->address);
+}
+
+int domain_set_open(const struct fabric_client_ops *ops,
+		    const struct wire_welcome *welcome, const struct sockaddr *peer,
+		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set)
+{
+	struct domain_set set = { .ops = ops };
+	int err = err_set(-ENODEV, "the server does not serve %s",
+			  ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
+						    : "TCP");
+	bool served = false;
+
+	for (unsigned i = 0; i < welcome->n_endpoints && set.n < max; i++) {
+		struct domain *domain = &set.domains[set.n];
+
+		if (welcome->endpoints[i].fabric != (unsigned)ops->kind)
+			continue;
+		if (!served) {
+			served = true;
+			err = ops->available();
+			if (err)
+				return err_prefix(err, "this host");
+		}
+		endpoint_take(&welcome->endpoints[i], peer, &domain->endpoint);
+		domain->number = (uint8_t)i;
+		err = ops->domain_open(&domain->endpoint, timeout_ms, &domain->fabric);
+		if (!err)
+			set.n++;
+	}
+	if (set.n == 0)
+		return err;
+	*ret_set = set;
+	return 0;
+}
+
+void domain_set_close(struct domain_set *set)
+{
+	for (unsigned i = 0; i < set->n; i++)
+		set->ops->domain_close(set->domains[i].fabric);
+	*set = (struct domain_set){ .ops = NULL };
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/flow.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "librmem/buffer.h"
+#include "librmem/lease.h"
+#include "librmem/session.h"
+#include "librmem/settle.h"
+
+/* Shares of a large operation that go to different channels are not smaller than this,
+ * and cut at multiples of a page. */
+#define STRIPE_MIN UINT64_C(65536)
+#define STRIPE_ALIGN UINT64_C(4096)
+
+void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
+{
+	struct op *op = list_first(&queue->table.free, struct op, node);
+	unsigned timeout_ms =
+		todo->timeout_ms ? todo->timeout_ms : queue->session->timeout_ms;
+
+	list_remove(&op->node);
+	*op = (struct op){
+		.state = OP_PENDING,
+		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
+		.todo = *todo,
+		.deadline_ns = now_ns + timeout_ms * UINT64_C(1000000),
+	};
+	queue->carry_fence = false;
+	queue->outstanding++;
+	list_append(&queue->table.pending, &op->node);
+	if (op->deadline_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = op->deadline_ns;
+}
+
+/* ---- starting ---- */
+
+static unsigned right_of(enum rmem_opcode opcode)
+{
+	return opcode == RMEM_OP_READ ? RMEM_READ : RMEM_WRITE;
+}
+
+/* 0, or why the operation cannot be started, for its own fault. */
+static int todo_check(const struct rmem_op *todo, const char **ret_why)
+{
+	const struct attachment *att =
+		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
+
+	if (atomic_load_explicit(&todo->lease->status, memory_order_acquire) != 0) {
+		*ret_why = "the lease has ended";
+		return -ESTALE;
+	}
+	if (todo->offset > att->bytes || todo->bytes > att->bytes - todo->offset) {
+		*ret_why = "it goes beyond the lease";
+		return -EINVAL;
+	}
+	if (!(todo->lease->rights & right_of(todo->opcode))) {
+		*ret_why = "the lease is not attached with that right";
+		return -EACCES;
+	}
+	if (todo->bytes > 0 && !todo->addr) {
+		*ret_why = "its local memory is NULL";
+		return -EINVAL;
+	}
+	if (todo->buffer && !buffer_holds(todo->buffer, todo->addr, todo->bytes)) {
+		*ret_why = "its local memory lies outside of its buffer";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Cut so that all channels carry a large operation. */
+static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
+{
+	uint64_t stripe;
+
+	if (queue->channels.n == 1)
+		return UINT64_MAX;
+	stripe = bytes / queue->channels.n;
+	stripe += STRIPE_ALIGN - stripe % STRIPE_ALIGN;
+	return stripe < STRIPE_MIN ? STRIPE_MIN : stripe;
+}
+
+static bool bounces(const struct rmem_queue *queue, const struct op *op)
+{
+	return queue->ops->needs_region && !op->todo.buffer;
+}
+
+/* False: it ended here. */
+static bool op_start(struct rmem_queue *queue, struct op *op)
+{
+	const char *why = NULL;
+	int err = todo_check(&op->todo, &why);
+
+	if (err || op->todo.bytes == 0) {
+		op->why = why;
+		settle_done(queue, op, err);
+		return false;
+	}
+	op->started = true;
+	queue->active++;
+	op->piece_max = stripe_bytes(queue, op->todo.bytes);
+	if (op->piece_max > queue->ops->max_bytes)
+		op->piece_max = queue->ops->max_bytes;
+	if (bounces(queue, op) && op->piece_max > queue->bounce.chunk_bytes)
+		op->piece_max = queue->bounce.chunk_bytes;
+	return true;
+}
+
+/* ---- posting ---- */
+
+static void piece_unpost(struct rmem_queue *queue, struct piece *piece)
+{
+	piece->slot->in_flight--;
+	piece->op->in_flight--;
+	piece->state = PIECE_AGAIN;
+	list_append(&queue->table.again, &piece->node);
+}
+
+static void slot_flush(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	unsigned n = slot->n_batch, taken;
+	int result;
+
+	if (n == 0)
+		return;
+	slot->n_batch = 0;
+	result = slot->live ? queue->ops->post(slot->channel, slot->batch, n)
+			    : -ECONNRESET;
+	taken = result > 0 ? (unsigned)result : 0;
+	if (taken == n)
+		return;
+	slot->blocked = true;
+	/* a channel that takes nothing while nothing is on it never will */
+	if (result < 0 || (taken == 0 && slot->in_flight == n))
+		channelset_kill(&queue->channels, slot);
+	for (unsigned i = taken; i < n; i++) {
+		struct piece *piece = &queue->table.pieces[slot->batch[i].cookie];
+
+		piece_unpost(queue, piece);
+		settle(queue, piece->op);
+	}
+}
+
+static struct fabric_region *region_of(const struct rmem_queue *queue,
+				       const struct piece *piece, unsigned domain)
+{
+	if (piece->chunk)
+		return queue->bounce.regions[domain];
+	return piece->op->todo.buffer ? piece->op->todo.buffer->regions[domain] : NULL;
+}
+
+static void piece_post(struct rmem_queue *queue, struct piece *piece,
+		       struct channel_slot *slot, const struct attachment_key *key,
+		       uint64_t into_segment)
+{
+	struct op *op = piece->op;
+
+	slot->batch[slot->n_batch++] = (struct fabric_wr){
+		.opcode = op->todo.opcode == RMEM_OP_READ ? FABRIC_READ : FABRIC_WRITE,
+		.bytes = piece->bytes,
+		.addr = piece->chunk ? piece->chunk
+				     : (unsigned char *)op->todo.addr + piece->offset,
+		.region = region_of(queue, piece, slot->domain),
+		.remote_addr = key->addr + into_segment,
+		.rkey = key->rkey,
+		.cookie = (uint64_t)(piece - queue->table.pieces),
+	};
+	piece->slot = slot;
+	piece->key = *key;
+	piece->state = PIECE_FLYING;
+	slot->in_flight++;
+	op->in_flight++;
+	if (slot->n_batch == CHANNEL_BATCH)
+		slot_flush(queue, slot);
+}
+
+/* Post again what came back.  False: it has to wait. */
+static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
+{
+	struct op *op = piece->op;
+	const struct attachment *att =
+		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+	uint64_t at = op->todo.offset + piece->offset;
+	struct channel_slot *slot;
+	enum pick pick;
+	unsigned segment;
+
+	if (at >= att->bytes ||
+	    piece->bytes > att->ends[attachment_segment(att, at)] - at) {
+		settle_error(queue, op, -ESTALE, "the lease was made shorter", 0);
+		settle(queue, op);
+		return true;
+	}
+	segment = attachment_segment(att, at);
+	pick = channelset_pick(&queue->channels, att, segment, &slot);
+	if (pick == PICK_WAIT)
+		return false;
+	list_remove(&piece->node);
+	if (pick == PICK_NO_KEY)
+		settle_doubt(queue, piece);
+	else
+		piece_post(queue, piece, slot, &att->keys[segment][slot->endpoint],
+			   at - attachment_start(att, segment));
+	return true;
+}
+
+static void again_post(struct rmem_queue *queue)
+{
+	struct piece *piece;
+
+	while ((piece = list_first(&queue->table.again, struct piece, node)))
+		if (!piece_repost(queue, piece))
+			break;
+}
+
+/* ---- cutting ---- */
+
+/* A piece of the operation, from its cursor on; NULL: wait for one, or for a chunk. */
+static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t max)
+{
+	struct piece *piece = list_first(&queue->table.free_pieces, struct piece, node);
+	unsigned char *chunk = NULL;
+	uint64_t bytes = op->todo.bytes - op->cursor;
+
+	if (!piece)
+		return NULL;
+	if (bounces(queue, op)) {
+		chunk = bounce_take(&queue->bounce);
+		if (!chunk)
+			return NULL;
+	}
+	if (bytes > max)
+		bytes = max;
+	if (bytes > op->piece_max)
+		bytes = op->piece_max;
+	list_remove(&piece->node);
+	*piece = (struct piece){
+		.op = op,
+		.offset = op->cursor,
+		.bytes = (uint32_t)bytes,
+		.chunk = chunk,
+	};
+	list_init(&piece->node);
+	if (chunk && op->todo.opcode == RMEM_OP_WRITE)
+		memcpy(chunk, (unsigned char *)op->todo.addr + op->cursor, bytes);
+	op->cursor += bytes;
+	op->pieces++;
+	return piece;
+}
+
+/* Cut one piece and post it.  False: the operation has to wait. */
+static bool op_advance(struct rmem_queue *queue, struct op *op)
+{
+	const struct attachment *att =
+		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+	uint64_t at = op->todo.offset + op->cursor;
+	struct channel_slot *slot;
+	struct piece *piece;
+	unsigned segment;
+	enum pick pick;
+
+	if (at >= att->bytes) {
+		settle_error(queue, op, -ESTALE, "the lease was made shorter", 0);
+		settle(queue, op);
+		return true;
+	}
+	segment = attachment_segment(att, at);
+	pick = channelset_pick(&queue->channels, att, segment, &slot);
+	if (pick == PICK_WAIT)
+		return false;
+	piece = piece_cut(queue, op, att->ends[segment] - at);
+	if (!piece)
+		return false;
+	if (op->cursor == op->todo.bytes) {
+		list_remove(&op->node);
+		op->state = OP_FLYING;
+	}
+	if (pick == PICK_NO_KEY)
+		settle_doubt(queue, piece);
+	else
+		piece_post(queue, piece, slot, &att->keys[segment][slot->endpoint],
+			   at - attachment_start(att, segment));
+	return true;
+}
+
+/* Work on the first operation that is not cut whole.  False: it has to wait. */
+static bool pending_advance(struct rmem_queue *queue, struct op *op)
+{
+	if (op->fence && !op->started && queue->active > 0)
+		return false;
+	if (!op->started && !op_start(queue, op))
+		return true;
+	if (atomic_load_explicit(&op->todo.lease->status, memory_order_acquire) != 0) {
+		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
+		settle(queue, op);
+		return true;
+	}
+	return op_advance(queue, op);
+}
+
+static void pending_cut(struct rmem_queue *queue)
+{
+	struct op *op;
+
+	while ((op = list_first(&queue->table.pending, struct op, node)))
+		if (!pending_advance(queue, op))
+			break;
+}
+
+/* ---- all together ---- */
+
+static const char *unusable_text(int err)
+{
+	return err == -ESTALE ? "the session has ended"
+			      : "the session has lost its server and tries to resume";
+}
+
+void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
+{
+	int err = session_usable(queue->session, now_ns);
+	unsigned n_dead;
+
+	if (err) {
+		settle_waiting(queue, err, unusable_text(err));
+		return;
+	}
+	/* what a dying channel did not take goes to the others */
+	do {
+		n_dead = queue->channels.n_dead;
+		again_post(queue);
+		pending_cut(queue);
+		for (unsigned i = 0; i < queue->channels.n; i++)
+			slot_flush(queue, &queue->channels.slots[i]);
+	} while (queue->channels.n_dead > n_dead);
+}
+
+void flow_progress(struct rmem_queue *queue, uint64_t now_ns)
+{
+	if (atomic_load_explicit(&queue->news, memory_order_acquire))
+		settle_news(queue);
+	settle_completions(queue);
+	if (now_ns >= queue->next_deadline_ns)
+		settle_deadlines(queue, now_ns);
+	if (queue->channels.n_dead > 0)
+		settle_dead(queue);
+	if (!list_empty(&queue->table.pending) || !list_empty(&queue->table.again) ||
+	    !list_empty(&queue->table.doubt))
+		flow_pump(queue, now_ns);
+	if (queue->channels.n_dead > 0)
+		settle_dead(queue);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A lease as this session holds it.  Queues read status, rights and attachment without a
+ * lock and count their operations; all else happens under the session's lock. */
+#ifndef LIBRMEM_LEASE_H
+#define LIBRMEM_LEASE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <rmem/rmem.h>
+
+#include "base/list.h"
+#include "librmem/attachment.h"
+#include "librmem/control.h"
+
+struct rmem_lease {
+	/* constant */
+	struct rmem *session;
+	uint64_t id;
+	unsigned rights;
+
+	/* [any] */
+	_Atomic int status; /* 0 or -ESTALE */
+	_Atomic(struct attachment *) attachment;
+	_Atomic unsigned outstanding; /* operations submitted, not yet taken */
+	_Atomic unsigned verified;    /* counts how often the server was asked */
+	_Atomic bool verify;          /* a queue wants the server asked */
+
+	/* under the session's lock */
+	struct list node;
+	struct control_call *rekey; /* attaching anew; NULL: not now */
+	bool rekey_again;           /* the one under way may come too early */
+};
+
+/* Ask the server for the keys anew; tells the queues when they are there.  Under the
+ * lock. */
+void lease_rekey(struct rmem_lease *lease);
+/* Start what queues have asked for.  Under the lock. */
+void leases_work(struct rmem *session);
+/* The lease with that id in this session, or NULL.  Under the lock. */
+struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
+/* It has ended: its operations fail.  Under the lock. */
+void lease_end(struct rmem_lease *lease);
+/* A queue met a refusal: make the server say what became of the lease.  [any] */
+void lease_verify(struct rmem_lease *lease);
+/* Free the handle; nothing may use it. Under the lock. */
+void lease_drop(struct rmem_lease *lease);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/link.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/lease.h"
+#include "librmem/queue.h"
+#include "librmem/reopen.h"
+#include "librmem/session.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define BACKOFF_FIRST_MS 20u
+#define BACKOFF_MAX_MS 1000u
+/* One attempt to come back may take so long. */
+#define ATTEMPT_MS 2000u
+/* Heartbeats sent without an answer, at most: the server needs them more than answers. */
+#define PINGS_MAX 16u
+
+/* ---- the socket ---- */
+
+/* Begin to connect; shows itself by writability. */
+static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret_fd)
+{
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, err;
+
+	if (fd < 0)
+		return err_errno(-errno, "a socket");
+	/* only latency depends on it */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (connect(fd, addr, bytes) < 0 && errno != EINPROGRESS) {
+		err = err_errno(-errno, "connecting");
+		(void)close(fd);
+		return err;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int hello_send(struct rmem *session, control_done *done)
+{
+	struct wire_msg *hello = calloc(1, sizeof(*hello));
+	int err;
+
+	if (!hello)
+		return err_set(-ENOMEM, "no memory for the hello");
+	hello->type = WIRE_TYPE_hello;
+	hello->hello.magic = WIRE_MAGIC;
+	hello->hello.version_min = WIRE_VERSION_MIN;
+	hello->hello.version_max = WIRE_VERSION_MAX;
+	hello->hello.fabric =
+		(uint8_t)(session->uri.fabric == RMEM_FABRIC_RDMA  ? WIRE_FABRIC_VERBS
+			  : session->uri.fabric == RMEM_FABRIC_TCP ? WIRE_FABRIC_TCP
+								   : WIRE_FABRIC_AUTO);
+	memcpy(hello->hello.tenant, session->tenant, sizeof(session->tenant));
+	memcpy(hello->hello.client, session->client, sizeof(session->client));
+	if (session->welcomed) {
+		hello->hello.resume = session->welcome.session;
+		memcpy(hello->hello.token, session->welcome.token,
+		       sizeof(hello->hello.token));
+	}
+	err = control_hello(session->control, hello, done, session);
+	free(hello);
+	return err;
+}
+
+static int attempt(struct rmem *session, const struct sockaddr *addr, socklen_t bytes,
+		   control_done *done)
+{
+	int fd = -1, err = socket_connect(addr, bytes, &fd);
+
+	if (err)
+		return err;
+	err = control_adopt(session->control, fd);
+	if (err) {
+		(void)close(fd);
+		return err;
+	}
+	return hello_send(session, done);
+}
+
+/* ---- the welcome ---- */
+
+static int welcome_check(const struct wire_welcome *welcome)
+{
+	if (welcome->version < WIRE_VERSION_MIN || welcome->version > WIRE_VERSION_MAX)
+		return err_set(-ENOTSUP,
+			       "the server speaks version %u of the protocol, "
+			       "this library %d",
+			       welcome->version, WIRE_VERSION_MAX);
+	if (welcome->session == 0 || welcome->heartbeat_ms == 0 ||
+	    welcome->fence_ms <= welcome->heartbeat_ms)
+		return err_set(-EPROTO,
+			       "the server's welcome has a heartbeat of %u ms and "
+			       "a fence of %u ms",
+			       welcome->heartbeat_ms, welcome->fence_ms);
+	return 0;
+}
+
+static void clock_set(struct rmem *session)
+{
+	atomic_store_explicit(&session->until_ns,
+			      session->alive_ns + session->welcome.fence_ms * NS_PER_MS,
+			      memory_order_release);
+}
+
+static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+
+	if (!err)
+		err = welcome_check(&reply->welcome);
+	if (err)
+		return err;
+	session->welcome = reply->welcome;
+	session->welcomed = true;
+	session->link = LINK_UP;
+	session->ping_ns =
+		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
+	clock_set(session);
+	control_ready(session->control);
+	return 0;
+}
+
+static bool endpoints_equal(const struct wire_welcome *a, const struct wire_welcome *b)
+{
+	if (a->n_endpoints != b->n_endpoints)
+		return false;
+	for (unsigned i = 0; i < a->n_endpoints; i++)
+		if (a->endpoints[i].fabric != b->endpoints[i].fabric ||
+		    a->endpoints[i].family != b->endpoints[i].family ||
+		    a->endpoints[i].port != b->endpoints[i].port ||
+		    memcmp(a->endpoints[i].address, b->endpoints[i].address, 16) != 0)
+			return false;
+	return true;
+}
+
+/* What the server cannot do now it may do a little later. */
+static bool passing(int err)
+{
+	return err == -EAGAIN || err == -EBUSY || err == -EDQUOT || err == -ENOMEM ||
+	       err == -ENOSPC;
+}
+
+static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+
+	/* the attempt was given up */
+	if (session->link != LINK_HELLO)
+		return 0;
+	if (err) {
+		session->closing = !passing(err);
+		return err;
+	}
+	err = welcome_check(&reply->welcome);
+	if (!err && (!reply->welcome.resumed ||
+		     reply->welcome.session != session->welcome.session))
+		err = err_set(-ESTALE, "the server does not know the session any more");
+	if (!err && !endpoints_equal(&reply->welcome, &session->welcome))
+		err = err_set(-ESTALE, "the server came back with other endpoints");
+	if (err) {
+		session->closing = true;
+		return err;
+	}
+	session->welcome = reply->welcome;
+	session->link = LINK_REKEY;
+	session->ping_ns =
+		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
+	control_ready(session->control);
+	list_for_each(node, &session->leases) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+
+		if (atomic_load(&lease->status) == 0)
+			lease_rekey(lease);
+	}
+	return 0;
+}
+
+/* Every lease has its keys, or has ended: go on. */
+static void link_up(struct rmem *session)
+{
+	session->link = LINK_UP;
+	session->resumes++;
+	session->backoff_ms = 0;
+	clock_set(session);
+	atomic_store_explicit(&session->status, 0, memory_order_release);
+	queues_news(session);
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+/* ---- losing it ---- */
+
+void link_lose(struct rmem *session, const char *why)
+{
+	session->link = LINK_LOST;
+	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
+	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
+	control_end(session->control, -ESTALE, why);
+	reopen_abort(session);
+	queues_news(session);
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+static void link_down(struct rmem *session)
+{
+	char text[SESSION_TEXT_BYTES];
+
+	if (session->closing) {
+		(void)snprintf(text, sizeof(text), "the session is lost: %.200s",
+			       err_text());
+		link_lose(session, text);
+		return;
+	}
+	session->link = LINK_WAIT;
+	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
+	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
+	session->backoff_ms =
+		session->backoff_ms ? session->backoff_ms * 2 : BACKOFF_FIRST_MS;
+	if (session->backoff_ms > BACKOFF_MAX_MS)
+		session->backoff_ms = BACKOFF_MAX_MS;
+	session->retry_ns = clock_now_ns() + session->backoff_ms * NS_PER_MS;
+	session->pings = 0;
+	reopen_abort(session);
+	control_drop(session->control);
+	queues_news(session);
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+/* ---- work that is due ---- */
+
+static int ping_done(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+
+	(void)err;
+	(void)reply;
+	if (session->pings > 0)
+		session->pings--;
+	return 0;
+}
+
+static void ping(struct rmem *session, uint64_t now_ns)
+{
+	struct wire_msg *request;
+
+	session->ping_ns = now_ns + session->welcome.heartbeat_ms * NS_PER_MS;
+	if (session->pings >= PINGS_MAX)
+		return;
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		return;
+	request->type = WIRE_TYPE_ping;
+	if (!control_call(session->control, request, ping_done, session, NULL))
+		session->pings++;
+	free(request);
+}
+
+static uint64_t fence_ns(const struct rmem *session)
+{
+	return session->alive_ns + session->welcome.fence_ms * NS_PER_MS;
+}
+
+/* The server has certainly given the session up. */
+static uint64_t end_ns(const struct rmem *session)
+{
+	return fence_ns(session) + session->welcome.grace_ms * NS_PER_MS;
+}
+
+static void link_retry(struct rmem *session, uint64_t now_ns)
+{
+	session->link = LINK_HELLO;
+	session->retry_ns = now_ns + ATTEMPT_MS * NS_PER_MS;
+	if (attempt(session, (const struct sockaddr *)&session->peer,
+		    session->peer_bytes, welcome_resumed))
+		link_down(session);
+}
+
+static void timers_work(struct rmem *session, uint64_t now_ns)
+{
+	switch (session->link) {
+	case LINK_UP:
+	case LINK_REKEY:
+		if (now_ns >= fence_ns(session)) {
+			(void)err_set(-ETIMEDOUT, "no sign of life from the server");
+			link_down(session);
+		} else if (now_ns >= session->ping_ns) {
+			ping(session, now_ns);
+		}
+		break;
+	case LINK_HELLO:
+		if (now_ns >= session->retry_ns)
+			link_down(session);
+		break;
+	case LINK_WAIT:
+		if (now_ns >= end_ns(session))
+			link_lose(session,
+				  "the session is lost: its server was away for "
+				  "longer than its grace time");
+		else if (now_ns >= session->retry_ns)
+			link_retry(session, now_ns);
+		break;
+	case LINK_LOST:
+		break;
+	}
+}
+
+void link_work(struct rmem *session, uint64_t now_ns)
+{
+	if (session->link == LINK_LOST)
+		return;
+	if (session->link != LINK_WAIT && control_io(session->control))
+		link_down(session);
+	if (session->link == LINK_REKEY && session->rekeys == 0)
+		link_up(session);
+	timers_work(session, now_ns);
+}
+
+uint64_t link_due(const struct rmem *session)
+{
+	switch (session->link) {
+	case LINK_UP:
+	case LINK_REKEY:
+		return session->ping_ns < fence_ns(session) ? session->ping_ns
+							    : fence_ns(session);
+	case LINK_HELLO:
+		return session->retry_ns;
+	case LINK_WAIT:
+		return session->retry_ns < end_ns(session) ? session->retry_ns
+							   : end_ns(session);
+	default:
+		return UINT64_MAX;
+	}
+}
+
+/* ---- opening ---- */
+
+/* Wait for the welcome on this address. */
+static int address_try(struct rmem *session, const struct addrinfo *at,
+		       uint64_t deadline)
+{
+	int err = attempt(session, at->ai_addr, at->ai_addrlen, welcome_first);
+
+	while (!err && !session->welcomed) {
+		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
+		uint64_t now = clock_now_ns();
+
+		if (now >= deadline)
+			return err_set(-ETIMEDOUT, "no answer within %u ms",
+				       session->timeout_ms);
+		if (poll(&pollfd, 1, (int)((deadline - now) / NS_PER_MS + 1)) < 0 &&
+		    errno != EINTR)
+			return err_errno(-errno, "poll");
+		err = control_io(session->control);
+	}
+	return err;
+}
+
+static void peer_keep(struct rmem *session, const struct addrinfo *at)
+{
+	char host[INET6_ADDRSTRLEN + 16], port[8];
+
+	memcpy(&session->peer, at->ai_addr, at->ai_addrlen);
+	session->peer_bytes = at->ai_addrlen;
+	if (getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		(void)snprintf(session->server, sizeof(session->server), "%.60s:%u",
+			       session->uri.host, session->uri.port);
+	else
+		(void)snprintf(session->server, sizeof(session->server),
+			       at->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+			       port);
+}
+
+static int resolve_error(const struct rmem *session, int code)
+{
+	int err = code == EAI_SYSTEM   ? -errno
+		  : code == EAI_MEMORY ? -ENOMEM
+				       : -EHOSTUNREACH;
+
+	return err_set(err, "resolving %s: %s", session->uri.host, gai_strerror(code));
+}
+
+int link_open(struct rmem *session)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+				  .ai_flags = AI_ADDRCONFIG };
+	uint64_t deadline = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	struct addrinfo *list;
+	char port[8];
+	int err;
+
+	(void)snprintf(port, sizeof(port), "%u", session->uri.port);
+	err = getaddrinfo(session->uri.host, port, &hints, &list);
+	if (err == EAI_NONAME || err == EAI_ADDRFAMILY) {
+		/* an address of loopback on a host with nothing but loopback */
+		hints.ai_flags = 0;
+		err = getaddrinfo(session->uri.host, port, &hints, &list);
+	}
+	if (err)
+		return resolve_error(session, err);
+	for (const struct addrinfo *at = list; at; at = at->ai_next) {
+		peer_keep(session, at);
+		err = address_try(session, at, deadline);
+		/* a server that answered has had its say */
+		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
+			break;
+		control_drop(session->control);
+	}
+	freeaddrinfo(list);
+	return err ? err_prefix(err, "%s", session->server) : 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session's link to its server: connecting, the hello, heartbeats, and coming back after
+ * a loss.
+ *
+ * The lease clock runs from the sending of the last request that was answered: once
+ * fence_ms have passed, nothing is posted any more and the channels are aborted, before
+ * the server, which counts from the receipt, may lend the memory to others.  Then the link
+ * is made anew with the session's id and token, until fence_ms and grace_ms are over: by
+ * then the server has given the session up. */
+#ifndef LIBRMEM_LINK_H
+#define LIBRMEM_LINK_H
+
+#include <rmem/rmem.h>
+
+/* Resolve, connect, say hello, wait for the welcome; blocks.  The session is nobody
+ * else's yet. */
+int link_open(struct rmem *session);
+/* Receive, answer and send what is due.  Under the lock. */
+void link_work(struct rmem *session, uint64_t now_ns);
+/* When link_work() has something to do next.  Under the lock. */
+uint64_t link_due(const struct rmem *session);
+/* The session is over: everything ends in -ESTALE.  Under the lock. */
+void link_lose(struct rmem *session, const char *why);
+
+#endif

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session's beginning and end. */
+#include <rmem/rmem.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/buffer.h"
+#include "librmem/lease.h"
+#include "librmem/link.h"
+#include "librmem/params.h"
+#include "librmem/queue.h"
+#include "librmem/service.h"
+#include "librmem/session.h"
+
+#define TIMEOUT_DEFAULT_MS 10000u
+#define BYE_MS 1000u
+#define SYNC_DEPTH 4u
+
+/* ---- what the server tells ---- */
+
+static void answered(void *ctx, uint64_t sent_ns)
+{
+	struct rmem *session = ctx;
+
+	if (sent_ns <= session->alive_ns)
+		return;
+	session->alive_ns = sent_ns;
+	if (session->link == LINK_UP)
+		atomic_store_explicit(&session->until_ns,
+				      sent_ns + session->welcome.fence_ms *
+							UINT64_C(1000000),
+				      memory_order_release);
+}
+
+static int closing(struct rmem *session, unsigned reason)
+{
+	switch (reason) {
+	case WIRE_REASON_FENCED:
+		/* the lease clock was too slow for the server: come back */
+		return err_set(-ECONNRESET, "the server has fenced the session");
+	case WIRE_REASON_SHUTDOWN:
+		(void)err_set(-ESTALE, "the server stops");
+		break;
+	default:
+		(void)err_set(-ESTALE, "the server ended the session");
+		break;
+	}
+	session->closing = true;
+	return -ESTALE;
+}
+
+static int event(void *ctx, const struct wire_msg *msg)
+{
+	struct rmem *session = ctx;
+	struct rmem_lease *lease;
+
+	switch (msg->type) {
+	case WIRE_TYPE_revoked:
+		lease = lease_find(session, msg->revoked.lease);
+		if (lease)
+			lease_end(lease);
+		return 0;
+	case WIRE_TYPE_changed:
+		lease = lease_find(session, msg->changed.lease);
+		if (lease)
+			lease_rekey(lease);
+		return 0;
+	case WIRE_TYPE_draining:
+		session->draining = true;
+		return 0;
+	default:
+		return closing(session, msg->closing.reason);
+	}
+}
+
+static const struct control_events control_events = {
+	.answered = answered,
+	.event = event,
+};
+
+/* ---- making the handle ---- */
+
+static int label_take(char dst[WIRE_LABEL_MAX + 1], const char *src, const char *what)
+{
+	size_t len = strnlen(src, WIRE_LABEL_MAX + 1);
+
+	if (len == 0 || len > WIRE_LABEL_MAX)
+		return err_set(-EINVAL, "%s has %s bytes", what,
+			       len ? "more than 64" : "no");
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)src[i] < 0x20 || src[i] == 0x7f)
+			return err_set(-EINVAL, "%s has control characters", what);
+	memcpy(dst, src, len + 1);
+	return 0;
+}
+
+static int options_take(struct rmem *session, const struct rmem_options *options)
+{
+	struct rmem_options all = RMEM_OPTIONS_INIT;
+	char client[WIRE_LABEL_MAX + 1];
+	int err = 0;
+
+	if (options)
+		err = params_take(&all, sizeof(all), options, options->size,
+				  sizeof(all), "rmem_options");
+	if (err)
+		return err;
+	if (all.flags & ~RMEM_NO_THREAD)
+		return err_set(-EINVAL, "flags 0x%x are unknown", all.flags);
+	session->no_thread = (all.flags & RMEM_NO_THREAD) != 0;
+	session->timeout_ms = all.timeout_ms ? all.timeout_ms : TIMEOUT_DEFAULT_MS;
+	(void)snprintf(client, sizeof(client), "%.40s[%ld]",
+		       program_invocation_short_name, (long)getpid());
+	err = label_take(session->tenant, all.tenant ? all.tenant : "default",
+			 "tenant");
+	if (!err)
+		err = label_take(session->client, all.client ? all.client : client,
+				 "client");
+	return err;
+}
+
+static int locks_create(struct rmem *session)
+{
+	pthread_condattr_t attr;
+	int err = -pthread_condattr_init(&attr);
+
+	if (err)
+		return err_errno(err, "a condition");
+	/* cannot fail for a clock that exists */
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	err = -pthread_cond_init(&session->changed, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	if (err)
+		return err_errno(err, "a condition");
+	/* a default mutex cannot fail to initialise */
+	(void)pthread_mutex_init(&session->lock, NULL);
+	(void)pthread_mutex_init(&session->sync_lock, NULL);
+	return 0;
+}
+
+static void locks_destroy(struct rmem *session)
+{
+	(void)pthread_mutex_destroy(&session->sync_lock);
+	(void)pthread_mutex_destroy(&session->lock);
+	(void)pthread_cond_destroy(&session->changed);
+}
+
+static void fds_close(struct rmem *session)
+{
+	if (session->timer_fd >= 0)
+		(void)close(session->timer_fd);
+	if (session->wake_fd >= 0)
+		(void)close(session->wake_fd);
+	if (session->epfd >= 0)
+		(void)close(session->epfd);
+}
+
+static int fds_open(struct rmem *session)
+{
+	struct epoll_event event_in = { .events = EPOLLIN };
+	int err;
+
+	session->epfd = epoll_create1(EPOLL_CLOEXEC);
+	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	session->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (session->epfd < 0 || session->wake_fd < 0 || session->timer_fd < 0 ||
+	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &event_in) < 0 ||
+	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &event_in) < 0) {
+		err = err_errno(-errno, "the session's descriptors");
+		fds_close(session);
+		return err;
+	}
+	return 0;
+}
+
+static int session_new(const struct uri *uri, const struct rmem_options *options,
+		       struct rmem **ret_session)
+{
+	struct rmem *session = calloc(1, sizeof(*session));
+	int err;
+
+	if (!session)
+		return err_set(-ENOMEM, "no memory for a session");
+	session->uri = *uri;
+	list_init(&session->leases);
+	list_init(&session->queues);
+	list_init(&session->buffers);
+	list_init(&session->service_node);
+	err = options_take(session, options);
+	if (err)
+		goto err_free;
+	err = locks_create(session);
+	if (err)
+		goto err_free;
+	err = fds_open(session);
+	if (err)
+		goto err_locks;
+	err = control_create(session->epfd, &control_events, session,
+			     &session->control);
+	if (err)
+		goto err_fds;
+	*ret_session = session;
+	return 0;
+
+err_fds:
+	fds_close(session);
+err_locks:
+	locks_destroy(session);
+err_free:
+	free(session);
+	return err;
+}
+
+/* ---- choosing the fabric ---- */
+
+/* A fabric is chosen when a channel works; it is kept for the synchronous calls. */
+static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue *queue;
+	int err = domain_set_open(
+		ops, &session->welcome, (const struct sockaddr *)&session->peer,
+		session->uri.channels, session->timeout_ms, &session->domains);
+
+	if (err)
+		return err;
+	params.depth = SYNC_DEPTH;
+	params.channels = 1;
+	err = queue_new(session, &params, &queue);
+	if (err)
+		goto err_domains;
+	err = queue_connect(queue);
+	if (err)
+		goto err_queue;
+	session->sync_queue = queue;
+	return 0;
+
+err_queue:
+	queue_drop(queue);
+err_domains:
+	domain_set_close(&session->domains);
+	return err;
+}
+
+static int fabric_choose(struct rmem *session)
+{
+	int err;
+
+	if (session->uri.fabric == RMEM_FABRIC_TCP)
+		return fabric_try(session, &fabric_tcp_client);
+	err = fabric_try(session, &fabric_verbs_client);
+	if (!err)
+		return 0;
+	if (session->uri.fabric == RMEM_FABRIC_RDMA)
+		return err_prefix(err, "RDMA cannot be used");
+	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
+		       SESSION_TEXT_BYTES - 1, err_text());
+	return fabric_try(session, &fabric_tcp_client);
+}
+
+/* ---- opening and closing ---- */
+
+static void devices_list(struct rmem *session)
+{
+	char *at = session->device;
+
+	*at = '\0';
+	for (unsigned i = 0; i < session->domains.n; i++) {
+		const char *name = session->domains.ops->domain_device(
+			session->domains.domains[i].fabric);
+		size_t room = sizeof(session->device) - (size_t)(at - session->device);
+		int n;
+
+		if (name[0] == '\0' || strstr(session->device, name))
+			continue;
+		n = snprintf(at, room, "%s%.*s", at > session->device ? "," : "",
+			     FABRIC_DEVICE_MAX - 1, name);
+		if (n > 0 && (size_t)n < room)
+			at += n;
+	}
+}
+
+static int serve(struct rmem *session)
+{
+	int err;
+
+	if (session->no_thread)
+		return 0;
+	session->served = true;
+	err = service_add(session);
+	if (err)
+		session->served = false;
+	return err;
+}
+
+static void bye(struct rmem *session)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_bye };
+
+	if (atomic_load(&session->status) != 0)
+		return;
+	if (session->timeout_ms > BYE_MS)
+		session->timeout_ms = BYE_MS;
+	/* a server that does not hear it ends the session by its clock */
+	(void)session_call(session, &request, NULL, NULL);
+}
+
+static void belongings_free(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&session->lock);
+	list_for_each_safe(node, &session->leases)
+		lease_drop(container_of(node, struct rmem_lease, node));
+	(void)pthread_mutex_unlock(&session->lock);
+	list_for_each_safe(node, &session->buffers)
+		buffer_drop(container_of(node, struct rmem_buffer, node));
+}
+
+static void queues_free(struct rmem *session)
+{
+	struct rmem_queue *queue;
+
+	/* each takes itself out of the list */
+	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
+		queue_drop(queue);
+}
+
+void rmem_close(rmem *session)
+{
+	if (!session)
+		return;
+	if (session->served) {
+		service_remove(session);
+		session->served = false;
+	}
+	queues_free(session);
+	if (session->welcomed)
+		bye(session);
+	belongings_free(session);
+	domain_set_close(&session->domains);
+	control_free(session->control);
+	fds_close(session);
+	locks_destroy(session);
+	free(session);
+}
+
+static int session_open(const char *text, const struct rmem_options *options,
+			struct rmem **ret_session)
+{
+	char why[SESSION_TEXT_BYTES];
+	struct rmem *session = NULL;
+	struct uri uri;
+	int err = uri_parse(text, &uri);
+
+	if (err)
+		return err;
+	err = session_new(&uri, options, &session);
+	if (err)
+		return err;
+	err = link_open(session);
+	if (err)
+		goto err_close;
+	/* from here on heartbeats are due */
+	err = serve(session);
+	if (!err)
+		err = fabric_choose(session);
+	if (err) {
+		(void)err_prefix(err, "%s", session->server);
+		goto err_close;
+	}
+	devices_list(session);
+	*ret_session = session;
+	return 0;
+
+err_close:
+	/* closing makes calls of its own */
+	(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1, err_text());
+	rmem_close(session);
+	return err_set(err, "%s", why);
+}
+
+int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_session)
+{
+	int err;
+
+	if (!ret_session)
+		return err_set(-EINVAL, "rmem_open: ret_session is NULL");
+	err = session_open(uri, options, ret_session);
+	return err ? err_prefix(err, "rmem_open") : 0;
+}
+
+/* ---- looking at it ---- */
+
+int rmem_info(rmem *session, struct rmem_info *info)
+{
+	if (!session || !info)
+		return err_set(-EINVAL, "rmem_info: an argument is NULL");
+	if (info->size != sizeof(*info))
+		return err_set(-EINVAL,
+			       "rmem_info: the size of rmem_info is %zu, not %zu",
+			       info->size, sizeof(*info));
+	(void)pthread_mutex_lock(&session->lock);
+	*info = (struct rmem_info){
+		.size = sizeof(*info),
+		.fabric = session->domains.ops->kind == FABRIC_VERBS ? RMEM_FABRIC_RDMA
+								     : RMEM_FABRIC_TCP,
+		.downgrade = session->downgrade[0] ? session->downgrade : NULL,
+		.server = session->server,
+		.device = session->device,
+		.session_id = session->welcome.session,
+		.channels = session->uri.channels,
+		.heartbeat_ms = session->welcome.heartbeat_ms,
+		.fence_ms = session->welcome.fence_ms,
+		.grace_ms = session->welcome.grace_ms,
+		.resumes = session->resumes,
+		.draining = session->draining,
+	};
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+}

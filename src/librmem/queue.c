@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "librmem/buffer.h"
+#include "librmem/lease.h"
+#include "librmem/params.h"
+#include "librmem/reopen.h"
+#include "librmem/session.h"
+
+#define DEPTH_DEFAULT 128u
+#define BOUNCE_DEFAULT (UINT64_C(1) << 20)
+#define BOUNCE_MAX (UINT64_C(1) << 30)
+/* Credits of one channel: enough to keep a wire busy, few enough for every device. */
+#define CHANNEL_DEPTH_MIN 32u
+#define CHANNEL_DEPTH_MAX 256u
+
+void queue_news(struct rmem_queue *queue)
+{
+	atomic_store_explicit(&queue->news, true, memory_order_release);
+	/* an eventfd that is full wakes just as well */
+	(void)eventfd_write(queue->wake_fd, 1);
+}
+
+void queues_news(struct rmem *session)
+{
+	list_for_each(node, &session->queues)
+		queue_news(container_of(node, struct rmem_queue, node));
+}
+
+/* ---- descriptors ---- */
+
+static int fd_watch(int epfd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return err_errno(-errno, "a queue's epoll_ctl");
+	return 0;
+}
+
+static void fds_close(struct rmem_queue *queue)
+{
+	if (queue->timer_fd >= 0)
+		(void)close(queue->timer_fd);
+	if (queue->wake_fd >= 0)
+		(void)close(queue->wake_fd);
+	if (queue->epfd >= 0)
+		(void)close(queue->epfd);
+}
+
+static int fds_open(struct rmem_queue *queue)
+{
+	int err;
+
+	queue->epfd = epoll_create1(EPOLL_CLOEXEC);
+	queue->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	queue->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (queue->epfd < 0 || queue->wake_fd < 0 || queue->timer_fd < 0) {
+		err = err_errno(-errno, "a queue's descriptors");
+		fds_close(queue);
+		return err;
+	}
+	err = fd_watch(queue->epfd, queue->wake_fd);
+	if (!err)
+		err = fd_watch(queue->epfd, queue->timer_fd);
+	if (err)
+		fds_close(queue);
+	return err;
+}
+
+static void cqs_free(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++)
+		queue->ops->cq_free(queue->cqs[i]);
+}
+
+/* A cq per domain that has a channel, with room for all its channels. */
+static int cqs_create(struct rmem_queue *queue)
+{
+	const struct domain_set *domains = &queue->session->domains;
+	unsigned n = queue->channels.n, used = n < domains->n ? n : domains->n;
+	int err;
+
+	for (unsigned i = 0; i < used; i++) {
+		unsigned share = n / domains->n + (i < n % domains->n ? 1 : 0);
+
+		err = queue->ops->cq_create(domains->domains[i].fabric,
+					    share * queue->channels.depth,
+					    &queue->cqs[i]);
+		if (err)
+			goto err_free;
+		queue->n_cqs++;
+		err = fd_watch(queue->epfd, queue->ops->cq_fd(queue->cqs[i]));
+		if (err)
+			goto err_free;
+	}
+	return 0;
+
+err_free:
+	cqs_free(queue);
+	return err;
+}
+
+/* ---- making ---- */
+
+static int params_check(const struct rmem_queue_params *params)
+{
+	if (params->depth > RMEM_DEPTH_MAX)
+		return err_set(-EINVAL, "depth is %u, more than %d", params->depth,
+			       RMEM_DEPTH_MAX);
+	if (params->channels > RMEM_CHANNELS_MAX)
+		return err_set(-EINVAL, "channels is %u, more than %d",
+			       params->channels, RMEM_CHANNELS_MAX);
+	if (params->bounce_bytes > BOUNCE_MAX)
+		return err_set(-EINVAL, "bounce_bytes is more than 1 GiB");
+	return 0;
+}
+
+static unsigned channel_depth(unsigned depth)
+{
+	if (depth < CHANNEL_DEPTH_MIN)
+		return CHANNEL_DEPTH_MIN;
+	return depth > CHANNEL_DEPTH_MAX ? CHANNEL_DEPTH_MAX : depth;
+}
+
+static int parts_create(struct rmem_queue *queue,
+			const struct rmem_queue_params *params)
+{
+	struct rmem *session = queue->session;
+	unsigned depth = params->depth ? params->depth : DEPTH_DEFAULT;
+	unsigned n = params->channels ? params->channels : session->uri.channels;
+	uint64_t bounce = params->bounce_bytes ? params->bounce_bytes : BOUNCE_DEFAULT;
+	int err;
+
+	err = fds_open(queue);
+	if (err)
+		return err;
+	err = channelset_create(&session->domains, n, channel_depth(depth),
+				&queue->channels);
+	if (err)
+		goto err_fds;
+	err = optable_create(depth, n * channel_depth(depth), &queue->table);
+	if (err)
+		goto err_channels;
+	err = bounce_create(&session->domains, (size_t)bounce, &queue->bounce);
+	if (err)
+		goto err_table;
+	err = cqs_create(queue);
+	if (err)
+		goto err_bounce;
+	return 0;
+
+err_bounce:
+	bounce_destroy(&queue->bounce);
+err_table:
+	optable_destroy(&queue->table);
+err_channels:
+	channelset_destroy(&queue->channels);
+err_fds:
+	fds_close(queue);
+	return err;
+}
+
+int queue_new(struct rmem *session, const struct rmem_queue_params *params,
+	      struct rmem_queue **ret_queue)
+{
+	struct rmem_queue *queue;
+	int err = params_check(params);
+
+	if (err)
+		return err;
+	queue = calloc(1, sizeof(*queue));
+	if (!queue)
+		return err_set(-ENOMEM, "no memory for a queue");
+	queue->session = session;
+	queue->ops = session->domains.ops;
+	queue->next_deadline_ns = UINT64_MAX;
+	list_init(&queue->node);
+	err = parts_create(queue, params);
+	if (err) {
+		free(queue);
+		return err;
+	}
+	*ret_queue = queue;
+	return 0;
+}
+
+/* ---- connecting ---- */
+
+static int number_take(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		*(uint32_t *)ctx = reply->channel.channel;
+	return err;
+}
+
+/* Wait until every lease has keys for the endpoint. */
+static int endpoint_wait(struct rmem *session, unsigned endpoint)
+{
+	int err = 0;
+
+	(void)pthread_mutex_lock(&session->lock);
+	reopen_endpoint(session, endpoint);
+	if (session->rekeys > 0)
+		err = session_await(session, session_keyed);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+static int slot_open(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	struct rmem *session = queue->session;
+	struct wire_msg request = { .type = WIRE_TYPE_open_channel };
+	struct fabric_channel_params params = {
+		.depth = queue->channels.depth,
+		.timeout_ms = session->timeout_ms,
+	};
+	struct fabric_channel *channel;
+	int err;
+
+	request.open_channel.endpoint = slot->endpoint;
+	err = session_call(session, &request, number_take, &params.hello.channel);
+	if (err)
+		return err;
+	err = endpoint_wait(session, slot->endpoint);
+	if (err)
+		goto err_close;
+	(void)pthread_mutex_lock(&session->lock);
+	params.hello.session = session->welcome.session;
+	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
+	(void)pthread_mutex_unlock(&session->lock);
+	err = queue->ops->connect(queue->cqs[slot->domain], &params, &channel);
+	if (err)
+		goto err_close;
+	(void)pthread_mutex_lock(&session->lock);
+	slot->channel = channel;
+	slot->number = params.hello.channel;
+	slot->live = true;
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+
+err_close:
+	request = (struct wire_msg){ .type = WIRE_TYPE_close_channel };
+	request.close_channel.channel = params.hello.channel;
+	(void)pthread_mutex_lock(&session->lock);
+	session_tell(session, &request);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+int queue_connect(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+	uint64_t resumes;
+
+	(void)pthread_mutex_lock(&session->lock);
+	resumes = session->resumes;
+	(void)pthread_mutex_unlock(&session->lock);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		int err = slot_open(queue, &queue->channels.slots[i]);
+
+		if (err)
+			return err_prefix(err, "channel %u of %u", i + 1,
+					  queue->channels.n);
+	}
+	(void)pthread_mutex_lock(&session->lock);
+	list_append(&session->queues, &queue->node);
+	/* what was opened before the session was lost and came back is dead */
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		slot->doomed = session->link != LINK_UP || session->resumes != resumes;
+		if (!slot->doomed)
+			reopen_watch(session, slot, slot->channel);
+	}
+	queue_news(queue);
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+}
+
+/* ---- ending ---- */
+
+/* Take it out of the driver's reach, and give the channels' numbers back. */
+static void slots_leave(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+	struct wire_msg *request = calloc(1, sizeof(*request));
+
+	(void)pthread_mutex_lock(&session->lock);
+	list_remove(&queue->node);
+	while (queue->in_service > 0)
+		(void)pthread_cond_wait(&session->changed, &session->lock);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->call)
+			session_abandon(session, slot->call);
+		if (slot->watched)
+			(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
+					queue->ops->alive_fd(slot->fresh
+								     ? slot->fresh
+								     : slot->channel),
+					NULL);
+		if (slot->number != 0 && request) {
+			request->type = WIRE_TYPE_close_channel;
+			request->close_channel.channel = slot->number;
+			session_tell(session, request);
+		}
+	}
+	(void)pthread_mutex_unlock(&session->lock);
+	free(request);
+}
+
+/* The operations not taken yet are forgotten. */
+static void ops_forget(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		const struct op *op = &queue->table.ops[i];
+
+		if (op->state == OP_FREE)
+			continue;
+		(void)atomic_fetch_sub_explicit(&op->todo.lease->outstanding, 1,
+						memory_order_release);
+		if (op->todo.buffer)
+			(void)atomic_fetch_sub_explicit(&op->todo.buffer->outstanding,
+							1, memory_order_release);
+	}
+}
+
+void queue_drop(struct rmem_queue *queue)
+{
+	if (!queue)
+		return;
+	slots_leave(queue);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->channel)
+			queue->ops->channel_free(slot->channel);
+		if (slot->fresh)
+			queue->ops->channel_free(slot->fresh);
+	}
+	ops_forget(queue);
+	cqs_free(queue);
+	bounce_destroy(&queue->bounce);
+	optable_destroy(&queue->table);
+	channelset_destroy(&queue->channels);
+	fds_close(queue);
+	free(queue);
+}
+
+int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
+		      rmem_queue **ret_queue)
+{
+	struct rmem_queue_params all = RMEM_QUEUE_INIT;
+	struct rmem_queue *queue = NULL;
+	int err = 0;
+
+	if (!session || !ret_queue)
+		return err_set(-EINVAL, "rmem_queue_create: an argument is NULL");
+	if (params)
+		err = params_take(&all, sizeof(all), params, params->size, sizeof(all),
+				  "rmem_queue_params");
+	if (!err)
+		err = queue_new(session, &all, &queue);
+	if (!err)
+		err = queue_connect(queue);
+	if (err) {
+		queue_drop(queue);
+		return err_prefix(err, "rmem_queue_create at %s", session->server);
+	}
+	*ret_queue = queue;
+	return 0;
+}
+
+void rmem_queue_free(rmem_queue *queue)
+{
+	queue_drop(queue);
+}

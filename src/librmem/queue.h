@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A queue: the owner's thread cuts operations into pieces, posts them to channels and
+ * takes completions, without a lock.  The session's driver replaces channels and tells of
+ * it, and of leases, through `news`. */
+#ifndef LIBRMEM_QUEUE_H
+#define LIBRMEM_QUEUE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <rmem/rmem.h>
+
+#include "base/list.h"
+#include "librmem/bounce.h"
+#include "librmem/channelset.h"
+#include "librmem/op.h"
+
+#define QUEUE_TEXT_BYTES 320
+
+struct rmem_queue {
+	/* constant */
+	struct rmem *session;
+	const struct fabric_client_ops *ops;
+	unsigned n_cqs;
+	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX]; /* by domain */
+	int epfd;     /* what rmem_queue_fd() gives: the cqs and the next two */
+	int wake_fd;  /* there is news */
+	int timer_fd; /* an operation's time is over; set by rmem_queue_arm() */
+
+	/* the owner's */
+	struct optable table;
+	struct channelset channels;
+	struct bounce bounce;
+	unsigned outstanding; /* submitted, not taken */
+	unsigned active;      /* started, not complete */
+	bool carry_fence;     /* the next one submitted waits for all before it */
+	uint64_t next_deadline_ns;
+	char error[QUEUE_TEXT_BYTES];
+
+	_Atomic bool news; /* look at the slots and leases, under the lock.  [any] */
+
+	/* under the session's lock */
+	struct list node;
+	unsigned in_service; /* drivers that connect for it now */
+};
+
+/* A queue without channels, not known to the session yet.  -ENOMEM, -EMFILE or what the
+ * fabric gave. */
+int queue_new(struct rmem *session, const struct rmem_queue_params *params,
+	      struct rmem_queue **ret_queue);
+/* Connect all its channels and make it known; blocks. */
+int queue_connect(struct rmem_queue *queue);
+/* End it, without the lock.  NULL: nothing. */
+void queue_drop(struct rmem_queue *queue);
+
+/* Tell the owner that there is news.  Under the lock. */
+void queue_news(struct rmem_queue *queue);
+void queues_news(struct rmem *session);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/reopen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/lease.h"
+#include "librmem/queue.h"
+#include "librmem/session.h"
+
+#define BACKOFF_FIRST_MS 20u
+#define BACKOFF_MAX_MS 1000u
+/* A connect holds up the heartbeats of every session of the process. */
+#define CONNECT_MIN_MS 50u
+#define CONNECT_MAX_MS 1000u
+
+static void slot_later(struct channel_slot *slot)
+{
+	slot->backoff_ms = slot->backoff_ms ? slot->backoff_ms * 2 : BACKOFF_FIRST_MS;
+	if (slot->backoff_ms > BACKOFF_MAX_MS)
+		slot->backoff_ms = BACKOFF_MAX_MS;
+	slot->retry_ns = clock_now_ns() + slot->backoff_ms * UINT64_C(1000000);
+	slot->number = 0;
+	slot->stage = SLOT_WANTED;
+}
+
+struct slot_ref {
+	struct rmem_queue *queue;
+	struct channel_slot *slot;
+};
+
+void reopen_endpoint(struct rmem *session, unsigned endpoint)
+{
+	if (session->opened & 1u << endpoint)
+		return;
+	session->opened |= 1u << endpoint;
+	list_for_each(node, &session->leases) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+
+		if (atomic_load(&lease->status) == 0)
+			lease_rekey(lease);
+	}
+}
+
+static int granted(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct channel_slot *slot = ctx;
+
+	slot->call = NULL;
+	if (err) {
+		slot_later(slot);
+		return 0;
+	}
+	slot->number = reply->channel.channel;
+	slot->stage = SLOT_REKEY;
+	return 0;
+}
+
+static void slot_ask(struct rmem *session, struct channel_slot *slot)
+{
+	struct wire_msg *request = calloc(1, sizeof(*request));
+
+	if (!request) {
+		slot_later(slot);
+		return;
+	}
+	if (slot->number != 0) {
+		request->type = WIRE_TYPE_close_channel;
+		request->close_channel.channel = slot->number;
+		session_tell(session, request);
+		slot->number = 0;
+	}
+	*request = (struct wire_msg){ .type = WIRE_TYPE_open_channel };
+	request->open_channel.endpoint = slot->endpoint;
+	slot->stage = SLOT_ASKED;
+	if (control_call(session->control, request, granted, slot, &slot->call))
+		slot_later(slot);
+	free(request);
+}
+
+static void slot_work(struct rmem *session, struct channel_slot *slot, uint64_t now_ns)
+{
+	if (slot->stage == SLOT_WANTED && now_ns >= slot->retry_ns)
+		slot_ask(session, slot);
+	if (slot->stage == SLOT_REKEY)
+		reopen_endpoint(session, slot->endpoint);
+}
+
+void reopen_work(struct rmem *session, uint64_t now_ns)
+{
+	if (session->link != LINK_UP)
+		return;
+	list_for_each(node, &session->queues) {
+		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++)
+			slot_work(session, &queue->channels.slots[i], now_ns);
+	}
+}
+
+uint64_t reopen_due(const struct rmem *session)
+{
+	uint64_t due = UINT64_MAX;
+
+	if (session->link != LINK_UP)
+		return due;
+	list_for_each(node, &session->queues) {
+		const struct rmem_queue *queue =
+			container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++) {
+			const struct channel_slot *slot = &queue->channels.slots[i];
+
+			if (slot->stage == SLOT_WANTED && slot->retry_ns < due)
+				due = slot->retry_ns;
+		}
+	}
+	return due;
+}
+
+void reopen_watch(struct rmem *session, struct channel_slot *slot,
+		  struct fabric_channel *channel)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = REOPEN_TAG };
+	int fd = session->domains.ops->alive_fd(channel);
+
+	/* a channel that cannot be watched shows its end by its completions */
+	slot->watched =
+		fd >= 0 && epoll_ctl(session->epfd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* A slot whose channel can be connected, now that every lease has its keys. */
+static struct slot_ref slot_ready(struct rmem *session)
+{
+	if (session->link != LINK_UP || session->rekeys > 0)
+		return (struct slot_ref){ NULL, NULL };
+	list_for_each(node, &session->queues) {
+		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++)
+			if (queue->channels.slots[i].stage == SLOT_REKEY)
+				return (struct slot_ref){ queue,
+							  &queue->channels.slots[i] };
+	}
+	return (struct slot_ref){ NULL, NULL };
+}
+
+static unsigned connect_ms(const struct rmem *session)
+{
+	unsigned ms = session->welcome.heartbeat_ms / 2;
+
+	if (ms < CONNECT_MIN_MS)
+		return CONNECT_MIN_MS;
+	return ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : ms;
+}
+
+static void slot_connect(struct rmem *session, struct slot_ref ref)
+{
+	struct fabric_channel_params params = {
+		.hello = { .session = session->welcome.session,
+			   .channel = ref.slot->number },
+		.depth = ref.queue->channels.depth,
+		.timeout_ms = connect_ms(session),
+	};
+	uint64_t resumes = session->resumes;
+	struct fabric_channel *channel;
+	int err;
+
+	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
+	ref.slot->stage = SLOT_CONNECTING;
+	ref.queue->in_service++;
+	(void)pthread_mutex_unlock(&session->lock);
+	err = ref.queue->ops->connect(ref.queue->cqs[ref.slot->domain], &params,
+				      &channel);
+	(void)pthread_mutex_lock(&session->lock);
+	ref.queue->in_service--;
+	(void)pthread_cond_broadcast(&session->changed);
+	if (err) {
+		slot_later(ref.slot);
+		return;
+	}
+	/* only the owner may free it, so one that came too late is handed over, too */
+	ref.slot->fresh = channel;
+	ref.slot->stage = SLOT_FRESH;
+	ref.slot->backoff_ms = 0;
+	if (session->link != LINK_UP || session->resumes != resumes) {
+		ref.slot->doomed = true;
+		ref.queue->ops->abort(channel);
+	} else {
+		reopen_watch(session, ref.slot, channel);
+	}
+	queue_news(ref.queue);
+}
+
+void reopen_connect(struct rmem *session)
+{
+	struct slot_ref ref;
+
+	while ((ref = slot_ready(session)).slot)
+		slot_connect(session, ref);
+}
+
+static void slot_abort(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	struct fabric_channel *channel = slot->fresh ? slot->fresh : slot->channel;
+
+	if (channel) {
+		slot->doomed = true;
+		queue->ops->abort(channel);
+		queue_news(queue);
+	}
+	/* the numbers the server gave are gone with its side of the session */
+	slot->number = 0;
+	if (slot->stage == SLOT_REKEY)
+		slot_later(slot);
+}
+
+void reopen_abort(struct rmem *session)
+{
+	session->opened = 0;
+	list_for_each(node, &session->queues) {
+		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++)
+			slot_abort(queue, &queue->channels.slots[i]);
+	}
+}
+
+static void slot_alive(struct rmem *session, struct rmem_queue *queue,
+		       struct channel_slot *slot)
+{
+	struct fabric_channel *channel = slot->fresh ? slot->fresh : slot->channel;
+
+	if (!slot->watched || queue->ops->alive(channel))
+		return;
+	(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL, queue->ops->alive_fd(channel),
+			NULL);
+	slot->watched = false;
+	slot->doomed = true;
+	queue_news(queue);
+}
+
+void reopen_alive(struct rmem *session)
+{
+	list_for_each(node, &session->queues) {
+		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++)
+			slot_alive(session, queue, &queue->channels.slots[i]);
+	}
+}

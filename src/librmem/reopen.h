@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels of a session's queues: asked for, connected, watched, and replaced when they
+ * die.  Everything under the session's lock, by whoever drives the session. */
+#ifndef LIBRMEM_REOPEN_H
+#define LIBRMEM_REOPEN_H
+
+#include <rmem/rmem.h>
+
+#include "librmem/channelset.h"
+
+/* Ask the server for what slots want. */
+void reopen_work(struct rmem *session, uint64_t now_ns);
+/* Connect what the server has granted.  Lets go of the lock meanwhile. */
+void reopen_connect(struct rmem *session);
+/* When reopen_work() has something to do next, UINT64_MAX: nothing. */
+uint64_t reopen_due(const struct rmem *session);
+/* Abort every channel: the session has lost its server. */
+void reopen_abort(struct rmem *session);
+/* See which channels' peers are gone. */
+void reopen_alive(struct rmem *session);
+
+/* Put a channel's alive_fd into the session's epoll set. */
+void reopen_watch(struct rmem *session, struct channel_slot *slot,
+		  struct fabric_channel *channel);
+/* After the first channel through an endpoint was granted: every lease gets keys for it. */
+void reopen_endpoint(struct rmem *session, unsigned endpoint);
+
+/* The epoll tag of alive_fds. */
+#define REOPEN_TAG UINT64_C(1)
+
+#endif

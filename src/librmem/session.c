@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/lease.h"
+#include "librmem/link.h"
+#include "librmem/reopen.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define WORK_EVENTS 16
+
+/* ---- driving ---- */
+
+void session_wake(struct rmem *session)
+{
+	(void)eventfd_write(session->wake_fd, 1);
+}
+
+static void timer_set(struct rmem *session)
+{
+	uint64_t due = link_due(session), channels = reopen_due(session);
+	struct itimerspec when = { .it_value = { 0, 0 } };
+
+	if (channels < due)
+		due = channels;
+	if (due != UINT64_MAX) {
+		when.it_value.tv_sec = (time_t)(due / 1000000000u);
+		/* 0 would disarm it */
+		when.it_value.tv_nsec = (long)(due % 1000000000u) | 1;
+	}
+	/* it fails only for arguments out of range */
+	(void)timerfd_settime(session->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* Whether a channel's alive_fd is readable. */
+static bool channels_stirred(struct rmem *session)
+{
+	struct epoll_event events[WORK_EVENTS];
+	int n = epoll_wait(session->epfd, events, WORK_EVENTS, 0);
+
+	for (int i = 0; i < n; i++)
+		if (events[i].data.u64 == REOPEN_TAG)
+			return true;
+	return false;
+}
+
+void session_work(struct rmem *session)
+{
+	uint64_t now = clock_now_ns();
+	eventfd_t count;
+
+	(void)eventfd_read(session->wake_fd, &count);
+	if (channels_stirred(session))
+		reopen_alive(session);
+	link_work(session, now);
+	leases_work(session);
+	reopen_work(session, now);
+	reopen_connect(session);
+	timer_set(session);
+}
+
+/* Take one step towards an answer: sleep while somebody else drives the session, else
+ * drive it. */
+static void session_step(struct rmem *session, uint64_t deadline_ns)
+{
+	struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
+	uint64_t now = clock_now_ns();
+	struct timespec until = {
+		.tv_sec = (time_t)(deadline_ns / 1000000000u),
+		.tv_nsec = (long)(deadline_ns % 1000000000u),
+	};
+
+	if (session->served || session->driving) {
+		(void)pthread_cond_timedwait(&session->changed, &session->lock, &until);
+		return;
+	}
+	session->driving = true;
+	timer_set(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	if (now < deadline_ns)
+		(void)poll(&pollfd, 1, (int)((deadline_ns - now) / NS_PER_MS + 1));
+	(void)pthread_mutex_lock(&session->lock);
+	session_work(session);
+	session->driving = false;
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+static uint64_t deadline(const struct rmem *session)
+{
+	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
+}
+
+bool session_keyed(const struct rmem *session)
+{
+	return session->rekeys == 0;
+}
+
+int session_await(struct rmem *session, bool (*until)(const struct rmem *session))
+{
+	uint64_t end = deadline(session);
+
+	while (!until(session)) {
+		if (session->link == LINK_LOST)
+			return err_set(-ESTALE, "the session is lost");
+		if (clock_now_ns() >= end)
+			return err_set(-ETIMEDOUT, "no answer within %u ms",
+				       session->timeout_ms);
+		session_step(session, end);
+	}
+	return 0;
+}
+
+/* ---- calls ---- */
+
+/* Somebody who waits for a reply. */
+struct waiter {
+	struct rmem *session;
+	enum wire_type type;
+	control_done *take;
+	void *ctx;
+	struct control_call *call;
+	bool done;
+	int err;
+	char text[SESSION_TEXT_BYTES];
+};
+
+/* What a reply brought that nobody wants is given back. */
+static void reply_return(struct rmem *session, enum wire_type type,
+			 const struct wire_msg *reply)
+{
+	struct wire_msg *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		return;
+	if (type == WIRE_TYPE_allocate) {
+		request->type = WIRE_TYPE_free;
+		request->free.lease = reply->lease.lease;
+		session_tell(session, request);
+	} else if (type == WIRE_TYPE_attach &&
+		   !lease_find(session, reply->lease.lease)) {
+		request->type = WIRE_TYPE_detach;
+		request->detach.lease = reply->lease.lease;
+		session_tell(session, request);
+	} else if (type == WIRE_TYPE_open_channel) {
+		request->type = WIRE_TYPE_close_channel;
+		request->close_channel.channel = reply->channel.channel;
+		session_tell(session, request);
+	}
+	free(request);
+}
+
+static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct waiter *waiter = ctx;
+	bool answered = !err;
+
+	if (!err && waiter->take) {
+		err = waiter->take(waiter->ctx, 0, reply);
+		if (err && err != -EPROTO)
+			reply_return(waiter->session, waiter->type, reply);
+	}
+	waiter->done = true;
+	waiter->err = err;
+	if (err)
+		(void)snprintf(waiter->text, sizeof(waiter->text), "%.*s",
+			       SESSION_TEXT_BYTES - 1, err_text());
+	(void)pthread_cond_broadcast(&waiter->session->changed);
+	return answered && err == -EPROTO ? err : 0;
+}
+
+/* Calls nobody waits for end here. */
+static int ignored(void *ctx, int err, const struct wire_msg *reply)
+{
+	(void)ctx;
+	(void)err;
+	(void)reply;
+	return 0;
+}
+
+static int orphan_allocate(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		reply_return(ctx, WIRE_TYPE_allocate, reply);
+	return 0;
+}
+
+static int orphan_attach(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		reply_return(ctx, WIRE_TYPE_attach, reply);
+	return 0;
+}
+
+static int orphan_channel(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		reply_return(ctx, WIRE_TYPE_open_channel, reply);
+	return 0;
+}
+
+void session_abandon(struct rmem *session, struct control_call *call)
+{
+	switch (control_call_type(call)) {
+	case WIRE_TYPE_allocate:
+		control_abandon(call, orphan_allocate, session);
+		break;
+	case WIRE_TYPE_attach:
+		control_abandon(call, orphan_attach, session);
+		break;
+	case WIRE_TYPE_open_channel:
+		control_abandon(call, orphan_channel, session);
+		break;
+	default:
+		control_abandon(call, ignored, session);
+		break;
+	}
+}
+
+void session_tell(struct rmem *session, const struct wire_msg *request)
+{
+	/* what cannot be told ends with the session */
+	(void)control_call(session->control, request, ignored, session, NULL);
+}
+
+static int waiter_wait(struct waiter *waiter)
+{
+	struct rmem *session = waiter->session;
+	uint64_t end = deadline(session);
+
+	while (!waiter->done) {
+		if (clock_now_ns() >= end) {
+			session_abandon(session, waiter->call);
+			return err_set(-ETIMEDOUT, "no answer to %s within %u ms",
+				       wire_type_name(waiter->type),
+				       session->timeout_ms);
+		}
+		session_step(session, end);
+	}
+	return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
+}
+
+int session_call(struct rmem *session, const struct wire_msg *request,
+		 control_done *take, void *ctx)
+{
+	struct waiter waiter = {
+		.session = session,
+		.type = request->type,
+		.take = take,
+		.ctx = ctx,
+	};
+	int err;
+
+	(void)pthread_mutex_lock(&session->lock);
+	err = control_call(session->control, request, waiter_done, &waiter,
+			   &waiter.call);
+	if (!err)
+		err = waiter_wait(&waiter);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+/* ---- public ---- */
+
+int rmem_fd(rmem *session)
+{
+	if (!session || !session->no_thread)
+		return err_set(-EINVAL, "rmem_fd: the session is not open with "
+					"RMEM_NO_THREAD");
+	return session->epfd;
+}
+
+int rmem_process(rmem *session)
+{
+	int err = 0;
+
+	if (!session || !session->no_thread)
+		return err_set(-EINVAL, "rmem_process: the session is not open with "
+					"RMEM_NO_THREAD");
+	(void)pthread_mutex_lock(&session->lock);
+	session_work(session);
+	if (session->link == LINK_LOST)
+		err = err_set(-ESTALE, "rmem_process: the session with %s is lost",
+			      session->server);
+	else if (session->link != LINK_UP)
+		err = err_set(-ECONNRESET,
+			      "rmem_process: the connection to %s is lost, "
+			      "trying to resume",
+			      session->server);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+int rmem_ping(rmem *session, uint64_t *ret_ns)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_ping };
+	uint64_t start = clock_now_ns();
+	int err;
+
+	if (!session)
+		return err_set(-EINVAL, "rmem_ping: the session is NULL");
+	err = session_call(session, &request, NULL, NULL);
+	if (err)
+		return err_prefix(err, "rmem_ping of %s", session->server);
+	if (ret_ns)
+		*ret_ns = clock_now_ns() - start;
+	return 0;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session with one server: what all parts of the library share about it.
+ *
+ * One lock guards the session, its control connection and the lists of what belongs to
+ * it; nothing blocks under it.  Queues do their operations without it: they read `status`
+ * and `until_ns`, and are told by a flag of their own when there is news under the lock.
+ *
+ * Somebody drives the session: the service thread, or, with RMEM_NO_THREAD and while the
+ * session is being opened, whoever waits for an answer.
+ *
+ * Nothing here survives a fork: the child shares the sockets but has no service thread.
+ *
+ * Lock order: service, session.setup, sync, session.lock. */
+#ifndef LIBRMEM_SESSION_H
+#define LIBRMEM_SESSION_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include <rmem/rmem.h>
+
+#include "base/list.h"
+#include "librmem/control.h"
+#include "librmem/domain.h"
+#include "librmem/uri.h"
+#include "wire/msg.h"
+
+#define SESSION_TEXT_BYTES 256
+
+struct rmem_queue;
+
+enum link_state {
+	LINK_HELLO, /* connecting, or waiting for the welcome */
+	LINK_REKEY, /* resumed; the leases get their keys anew */
+	LINK_UP,
+	LINK_WAIT, /* lost; the next attempt is due at retry_ns */
+	LINK_LOST, /* for good */
+};
+
+struct rmem {
+	/* constant once open */
+	struct uri uri;
+	bool no_thread;
+	unsigned timeout_ms;
+	char tenant[WIRE_LABEL_MAX + 1];
+	char client[WIRE_LABEL_MAX + 1];
+	char server[96]; /* address:port */
+	struct sockaddr_storage peer;
+	socklen_t peer_bytes;
+	char downgrade[SESSION_TEXT_BYTES]; /* "": none */
+	struct domain_set domains;
+	int epfd;                      /* readable when session_work() has work */
+	int timer_fd;                  /* in it: when something is due */
+	int wake_fd;                   /* in it: a queue wants something */
+	struct rmem_queue *sync_queue; /* used under sync_lock */
+	pthread_mutex_t sync_lock;
+
+	/* what queues read without the lock */
+	_Atomic int status;        /* 0, -ECONNRESET: lost, may resume, -ESTALE: gone */
+	_Atomic uint64_t until_ns; /* nothing is posted from then on */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* an answer came, a state changed */
+	bool served;            /* by the service thread */
+	bool driving;           /* somebody polls epfd to drive the session */
+	bool closing;           /* the server ended it */
+	struct control *control;
+	enum link_state link;
+	bool welcomed; /* the first welcome came */
+	struct wire_welcome welcome;
+	uint64_t alive_ns; /* sending of the last request that was answered */
+	uint64_t ping_ns;  /* the next heartbeat */
+	uint64_t retry_ns; /* the next attempt, or the end of this one */
+	unsigned backoff_ms;
+	unsigned pings;  /* not answered yet */
+	unsigned rekeys; /* leases that are being attached anew */
+	unsigned opened; /* endpoints with a channel in this incarnation, a bit each */
+	uint64_t resumes;
+	bool draining;
+	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
+	struct list leases, queues, buffers;
+
+	/* the service's */
+	struct list service_node;
+};
+
+/* Make a request and wait for its answer, at most the session's time-out; `take` (may be
+ * NULL) is called with the reply under the lock and its result returned.  [any], without
+ * the lock.
+ *   -ETIMEDOUT, -ECONNRESET (in doubt), -ESTALE, -ENOMEM, or the server's error */
+int session_call(struct rmem *session, const struct wire_msg *request,
+		 control_done *take, void *ctx);
+
+/* Wait until `until` holds, driving the session where nobody else does; under the lock.
+ *   -ETIMEDOUT after the session's time-out, -ESTALE when the session ends */
+int session_await(struct rmem *session, bool (*until)(const struct rmem *session));
+/* No lease waits for its keys. */
+bool session_keyed(const struct rmem *session);
+
+/* Forget a call that may still be answered; what the answer brings is given back.  Under
+ * the lock. */
+void session_abandon(struct rmem *session, struct control_call *call);
+
+/* Send a request whose answer nobody waits for.  Under the lock. */
+void session_tell(struct rmem *session, const struct wire_msg *request);
+
+/* 0, or why nothing may be posted now: -ECONNRESET, -ESTALE.  [any] */
+static inline int session_usable(const struct rmem *session, uint64_t now_ns)
+{
+	int status = atomic_load_explicit(&session->status, memory_order_acquire);
+
+	if (status == 0 &&
+	    now_ns >= atomic_load_explicit(&session->until_ns, memory_order_acquire))
+		status = -ECONNRESET;
+	return status;
+}
+
+/* Do all due work without waiting for the network, but for data connections that are
+ * opened anew: half a heartbeat at most each.  Under the lock, which is let go of
+ * meanwhile. */
+void session_work(struct rmem *session);
+
+/* Make somebody call session_work() soon.  [any] */
+void session_wake(struct rmem *session);
+
+#endif

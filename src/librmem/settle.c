@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/settle.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "librmem/lease.h"
+#include "librmem/session.h"
+
+#define POLL_BATCH 32
+/* How often a piece is posted again after the server gave other keys. */
+#define REFUSALS_MAX 4
+
+/* ---- operations ---- */
+
+/* Those behind an operation that never started keep waiting as it did. */
+static void fence_pass(struct rmem_queue *queue, struct op *op)
+{
+	if (!op->fence || op->started)
+		return;
+	if (op->node.next == &queue->table.pending)
+		queue->carry_fence = true;
+	else
+		container_of(op->node.next, struct op, node)->fence = true;
+}
+
+/* Nothing more of it will be cut. */
+static void op_ground(struct rmem_queue *queue, struct op *op)
+{
+	if (op->state != OP_PENDING)
+		return;
+	fence_pass(queue, op);
+	list_remove(&op->node);
+	op->state = OP_FLYING;
+}
+
+void settle_done(struct rmem_queue *queue, struct op *op, int status)
+{
+	op_ground(queue, op);
+	if (op->started)
+		queue->active--;
+	op->status = status;
+	op->state = OP_DONE;
+	list_append(&queue->table.done, &op->node);
+}
+
+static void piece_free(struct rmem_queue *queue, struct piece *piece)
+{
+	if (piece->chunk)
+		bounce_give(&queue->bounce, piece->chunk);
+	piece->op->pieces--;
+	piece->state = PIECE_FREE;
+	list_append(&queue->table.free_pieces, &piece->node);
+}
+
+static void pieces_drop(struct rmem_queue *queue, struct list *from,
+			const struct op *op)
+{
+	list_for_each_safe(node, from) {
+		struct piece *piece = container_of(node, struct piece, node);
+
+		if (piece->op != op)
+			continue;
+		list_remove(node);
+		piece_free(queue, piece);
+	}
+}
+
+void settle(struct rmem_queue *queue, struct op *op)
+{
+	bool failed = op->status != 0 || op->verdict != 0;
+	bool complete;
+
+	if (op->state == OP_DONE)
+		return;
+	if (failed && op->pieces > op->in_flight) {
+		pieces_drop(queue, &queue->table.again, op);
+		pieces_drop(queue, &queue->table.doubt, op);
+	}
+	if (op->in_flight > 0)
+		return;
+	complete = op->status == 0 && op->pieces == 0 && op->cursor == op->todo.bytes;
+	if (complete)
+		settle_done(queue, op, 0);
+	else if (failed)
+		settle_done(queue, op, op->verdict ? op->verdict : op->status);
+}
+
+void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
+		  uint32_t vendor)
+{
+	if (op->status == 0) {
+		op->status = err;
+		op->why = why;
+		op->vendor = vendor;
+	}
+	op_ground(queue, op);
+}
+
+/* ---- completions ---- */
+
+static bool lease_ended(const struct op *op)
+{
+	return atomic_load_explicit(&op->todo.lease->status, memory_order_acquire) != 0;
+}
+
+void settle_doubt(struct rmem_queue *queue, struct piece *piece)
+{
+	struct rmem_lease *lease = piece->op->todo.lease;
+
+	piece->state = PIECE_DOUBT;
+	piece->verified = atomic_load_explicit(&lease->verified, memory_order_acquire);
+	list_append(&queue->table.doubt, &piece->node);
+	lease_verify(lease);
+}
+
+static void piece_done(struct rmem_queue *queue, struct piece *piece)
+{
+	struct op *op = piece->op;
+
+	if (piece->chunk && op->todo.opcode == RMEM_OP_READ)
+		memcpy((unsigned char *)op->todo.addr + piece->offset, piece->chunk,
+		       piece->bytes);
+	piece_free(queue, piece);
+}
+
+static void piece_failed(struct rmem_queue *queue, struct piece *piece,
+			 const struct fabric_wc *wc)
+{
+	struct op *op = piece->op;
+
+	/* a refusal need not cost the channel: the next post tells whether it did */
+	if (wc->status != -EACCES)
+		channelset_kill(&queue->channels, piece->slot);
+	if (lease_ended(op)) {
+		settle_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
+	} else if (wc->status == -EACCES && op->status == 0 && op->verdict == 0) {
+		/* rights and bounds were checked here, so the keys have changed, or the
+		 * lease has ended and the news of it is still on its way */
+		settle_doubt(queue, piece);
+		return;
+	} else {
+		settle_error(queue, op, wc->status, wc->text, wc->vendor);
+	}
+	piece_free(queue, piece);
+}
+
+static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc)
+{
+	struct piece *piece;
+	struct op *op;
+
+	if (wc->cookie >= queue->table.n_pieces)
+		return;
+	piece = &queue->table.pieces[wc->cookie];
+	if (piece->state != PIECE_FLYING)
+		return;
+	op = piece->op;
+	op->in_flight--;
+	piece->slot->in_flight--;
+	piece->slot->blocked = false;
+	if (wc->status == 0)
+		piece_done(queue, piece);
+	else
+		piece_failed(queue, piece, wc);
+	settle(queue, op);
+}
+
+void settle_completions(struct rmem_queue *queue)
+{
+	struct fabric_wc wcs[POLL_BATCH];
+	int n;
+
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		do {
+			n = queue->ops->poll(queue->cqs[i], wcs, POLL_BATCH);
+			for (int k = 0; k < n; k++)
+				completion_take(queue, &wcs[k]);
+		} while (n == POLL_BATCH);
+	}
+}
+
+/* ---- news ---- */
+
+/* The server has been asked about the piece's lease. */
+static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
+{
+	struct op *op = piece->op;
+	const struct attachment *att =
+		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+	uint64_t at = op->todo.offset + piece->offset;
+	const struct attachment_key *key = NULL;
+
+	if (at < att->bytes && piece->slot)
+		key = &att->keys[attachment_segment(att, at)][piece->slot->endpoint];
+	if (lease_ended(op)) {
+		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
+	} else if (++piece->refusals > REFUSALS_MAX ||
+		   (key && key->present && key->rkey == piece->key.rkey &&
+		    key->addr == piece->key.addr)) {
+		settle_error(queue, op, -EACCES, "the server refuses the access", 0);
+	} else {
+		list_remove(&piece->node);
+		piece->state = PIECE_AGAIN;
+		list_append(&queue->table.again, &piece->node);
+	}
+	settle(queue, op);
+}
+
+static bool doubt_over(const struct piece *piece)
+{
+	const struct rmem_lease *lease = piece->op->todo.lease;
+
+	return lease_ended(piece->op) ||
+	       atomic_load_explicit(&lease->verified, memory_order_acquire) !=
+		       piece->verified;
+}
+
+/* Settling an operation takes others of its pieces out of the list, so start over. */
+static void doubts_resolve(struct rmem_queue *queue)
+{
+	struct list *node = queue->table.doubt.next;
+
+	while (node != &queue->table.doubt) {
+		struct piece *piece = container_of(node, struct piece, node);
+
+		if (doubt_over(piece)) {
+			doubt_resolve(queue, piece);
+			node = queue->table.doubt.next;
+		} else {
+			node = node->next;
+		}
+	}
+}
+
+static void slot_look(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	if (slot->fresh && !slot->channel) {
+		slot->channel = slot->fresh;
+		slot->fresh = NULL;
+		slot->stage = SLOT_USED;
+		slot->blocked = false;
+		slot->live = true;
+	}
+	if (slot->doomed)
+		channelset_kill(&queue->channels, slot);
+}
+
+void settle_news(struct rmem_queue *queue)
+{
+	eventfd_t count;
+
+	(void)pthread_mutex_lock(&queue->session->lock);
+	/* flag and descriptor change together, or one would stay without the other */
+	(void)eventfd_read(queue->wake_fd, &count);
+	atomic_store_explicit(&queue->news, false, memory_order_relaxed);
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		slot_look(queue, &queue->channels.slots[i]);
+	(void)pthread_mutex_unlock(&queue->session->lock);
+	doubts_resolve(queue);
+}
+
+/* ---- dead channels ---- */
+
+static void slot_clear(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	struct rmem *session = queue->session;
+	struct fabric_channel *channel = slot->channel;
+
+	(void)pthread_mutex_lock(&session->lock);
+	if (slot->watched)
+		(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
+				queue->ops->alive_fd(channel), NULL);
+	slot->watched = false;
+	slot->doomed = false;
+	slot->channel = NULL;
+	slot->stage = SLOT_WANTED;
+	slot->retry_ns = 0;
+	(void)pthread_mutex_unlock(&session->lock);
+	/* the driver cannot reach it any more */
+	queue->ops->channel_free(channel);
+	queue->channels.n_dead--;
+}
+
+void settle_dead(struct rmem_queue *queue)
+{
+	bool cleared = false;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->live || !slot->channel || slot->in_flight > 0)
+			continue;
+		slot_clear(queue, slot);
+		cleared = true;
+	}
+	if (cleared)
+		session_wake(queue->session);
+}
+
+/* ---- ends before the time ---- */
+
+void settle_waiting(struct rmem_queue *queue, int err, const char *why)
+{
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if (op->state == OP_PENDING ||
+		    (op->state == OP_FLYING && op->pieces > op->in_flight)) {
+			settle_error(queue, op, err, why, 0);
+			settle(queue, op);
+		}
+	}
+}
+
+void settle_verdict(struct rmem_queue *queue, struct op *op, int verdict)
+{
+	if (op->verdict == 0)
+		op->verdict = verdict;
+	op_ground(queue, op);
+	if (op->in_flight > 0) {
+		/* it may still be under way on the wire, and its memory in use */
+		for (unsigned i = 0; i < queue->table.n_pieces; i++) {
+			struct piece *piece = &queue->table.pieces[i];
+
+			if (piece->state == PIECE_FLYING && piece->op == op)
+				channelset_kill(&queue->channels, piece->slot);
+		}
+	}
+	settle(queue, op);
+}
+
+void settle_deadlines(struct rmem_queue *queue, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if ((op->state != OP_PENDING && op->state != OP_FLYING) || op->verdict)
+			continue;
+		if (op->deadline_ns <= now_ns)
+			settle_verdict(queue, op, -ETIMEDOUT);
+		else if (op->deadline_ns < next)
+			next = op->deadline_ns;
+	}
+	queue->next_deadline_ns = next;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How operations end: completions, refusals, errors, verdicts.
+ * Threads: [owner of the queue]. */
+#ifndef LIBRMEM_SETTLE_H
+#define LIBRMEM_SETTLE_H
+
+#include "librmem/queue.h"
+
+/* The first error of an operation; nothing more of it is cut. */
+void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
+		  uint32_t vendor);
+/* Complete it if nothing of it is on a channel and there is nothing left to do, or no
+ * sense in doing it. */
+void settle(struct rmem_queue *queue, struct op *op);
+/* It is complete without a piece. */
+void settle_done(struct rmem_queue *queue, struct op *op, int status);
+/* A piece that is on no channel waits for what the server says of its lease. */
+void settle_doubt(struct rmem_queue *queue, struct piece *piece);
+
+/* Take the fabric's completions. */
+void settle_completions(struct rmem_queue *queue);
+/* Look at slots and leases that have news. */
+void settle_news(struct rmem_queue *queue);
+/* Free the channels that are dead and have nothing outstanding, ask for others. */
+void settle_dead(struct rmem_queue *queue);
+/* All that is not on a channel ends in `err`. */
+void settle_waiting(struct rmem_queue *queue, int err, const char *why);
+/* An operation is over, before its time or because of it. */
+void settle_verdict(struct rmem_queue *queue, struct op *op, int verdict);
+/* Pass verdicts on what is overdue. */
+void settle_deadlines(struct rmem_queue *queue, uint64_t now_ns);
+
+#endif

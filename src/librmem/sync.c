@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Synchronous reads and writes: a submit and a wait on the session's own queue, which has
+ * one channel.  [any] */
+#include <rmem/rmem.h>
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "librmem/buffer.h"
+#include "librmem/lease.h"
+#include "librmem/session.h"
+
+static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
+{
+	struct rmem_completion completion;
+	int result = rmem_submit(queue, op, 1);
+
+	if (result < 0)
+		return result;
+	/* the operation's own time-out ends the wait */
+	do {
+		result = rmem_wait(queue, &completion, 1, 1, -1);
+	} while (result == 0);
+	if (completion.status)
+		return err_set(completion.status, "%s", rmem_completion_error(queue));
+	return 0;
+}
+
+static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t offset,
+		    void *addr, uint64_t bytes)
+{
+	struct rmem *session = lease->session;
+	struct rmem_op op = {
+		.opcode = opcode,
+		.lease = lease,
+		.offset = offset,
+		.addr = addr,
+		.bytes = bytes,
+	};
+	int err;
+
+	/* registered memory only matters where the fabric wants it */
+	if (session->domains.ops->needs_region && bytes > 0)
+		op.buffer = buffer_find(session, addr, bytes);
+	(void)pthread_mutex_lock(&session->sync_lock);
+	err = op_run(session->sync_queue, &op);
+	(void)pthread_mutex_unlock(&session->sync_lock);
+	if (op.buffer)
+		(void)atomic_fetch_sub_explicit(&op.buffer->outstanding, 1,
+						memory_order_release);
+	return err;
+}
+
+int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_read: the lease is NULL");
+	err = transfer(lease, RMEM_OP_READ, offset, dst, bytes);
+	return err ? err_prefix(err, "rmem_read") : 0;
+}
+
+int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t bytes)
+{
+	/* a write does not touch what it reads from */
+	union {
+		const void *in;
+		void *out;
+	} addr = { .in = src };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_write: the lease is NULL");
+	err = transfer(lease, RMEM_OP_WRITE, offset, addr.out, bytes);
+	return err ? err_prefix(err, "rmem_write") : 0;
+}

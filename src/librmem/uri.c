@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/uri.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/units.h"
+
+#define SCHEME "rmem://"
+
+static int invalid(const char *text, const char *why)
+{
+	return err_set(-EINVAL,
+		       "\"%.80s\" is not rmem://HOST[:PORT]"
+		       "[?fabric=auto|rdma|tcp&channels=N]: %s",
+		       text, why);
+}
+
+/* A number that ends where the part ends. */
+static int number_parse(const char *text, size_t len, uint64_t max, uint64_t *ret_value)
+{
+	char buf[24];
+
+	if (len == 0 || len >= sizeof(buf))
+		return -EINVAL;
+	memcpy(buf, text, len);
+	buf[len] = '\0';
+	return units_parse_u64(buf, 1, max, ret_value);
+}
+
+static bool host_clean(const char *host, size_t len, bool bracketed)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)host[i] <= 0x20 || host[i] == 0x7f ||
+		    strchr("[]/@#", host[i]))
+			return false;
+		if (host[i] == ':' && !bracketed)
+			return false;
+	}
+	return len > 0;
+}
+
+/* HOST[:PORT], `len` bytes long. */
+static int authority_parse(const char *text, const char *at, size_t len,
+			   struct uri *uri)
+{
+	bool bracketed = len > 0 && at[0] == '[';
+	const char *host = bracketed ? at + 1 : at;
+	const char *end = memchr(at, bracketed ? ']' : ':', len);
+	const char *rest;
+	uint64_t port;
+	size_t host_len;
+
+	if (bracketed && !end)
+		return invalid(text, "the bracket of the IPv6 address is not closed");
+	if (!end)
+		end = at + len;
+	host_len = (size_t)(end - host);
+	rest = bracketed ? end + 1 : end;
+	if (host_len > URI_HOST_MAX)
+		return invalid(text, "the host is too long");
+	if (!host_clean(host, host_len, bracketed))
+		return invalid(text,
+			       "there is no host, or it has characters no host has");
+	memcpy(uri->host, host, host_len);
+	uri->host[host_len] = '\0';
+	if (rest == at + len)
+		return 0;
+	if (*rest != ':')
+		return invalid(text, "only a port may follow the address");
+	rest++;
+	if (memchr(rest, ':', (size_t)(at + len - rest)))
+		return invalid(text, "an IPv6 address stands in brackets");
+	if (number_parse(rest, (size_t)(at + len - rest), UINT16_MAX, &port))
+		return invalid(text, "the port is not 1 to 65535");
+	uri->port = (uint16_t)port;
+	return 0;
+}
+
+static bool is(const char *at, size_t len, const char *word)
+{
+	return strlen(word) == len && memcmp(at, word, len) == 0;
+}
+
+static int fabric_parse(const char *text, const char *at, size_t len, struct uri *uri)
+{
+	if (is(at, len, "auto"))
+		uri->fabric = RMEM_FABRIC_AUTO;
+	else if (is(at, len, "tcp"))
+		uri->fabric = RMEM_FABRIC_TCP;
+	else if (is(at, len, "rdma"))
+		uri->fabric = RMEM_FABRIC_RDMA;
+	else
+		return invalid(text, "fabric is auto, rdma or tcp");
+	return 0;
+}
+
+/* KEY=VALUE, `len` bytes long. */
+static int option_parse(const char *text, const char *at, size_t len, struct uri *uri)
+{
+	const char *equals = memchr(at, '=', len);
+	size_t key_len = equals ? (size_t)(equals - at) : len;
+	const char *value = equals ? equals + 1 : at + len;
+	size_t value_len = (size_t)(at + len - value);
+	uint64_t channels;
+
+	if (is(at, key_len, "fabric"))
+		return fabric_parse(text, value, value_len, uri);
+	if (!is(at, key_len, "channels"))
+		return invalid(text, "the options are fabric and channels");
+	if (number_parse(value, value_len, RMEM_CHANNELS_MAX, &channels))
+		return invalid(text, "channels is not 1 to 64");
+	uri->channels = (unsigned)channels;
+	return 0;
+}
+
+int uri_parse(const char *text, struct uri *ret_uri)
+{
+	struct uri uri = { .port = RMEM_DEFAULT_PORT, .channels = 1 };
+	const char *at, *end;
+	size_t len;
+	int err;
+
+	if (!text)
+		return err_set(-EINVAL, "no URI is given");
+	if (strncmp(text, SCHEME, strlen(SCHEME)) != 0)
+		return invalid(text, "it does not begin with " SCHEME);
+	at = text + strlen(SCHEME);
+	len = strcspn(at, "?");
+	end = at + len;
+	if (len > 0 && at[len - 1] == '/')
+		len--;
+	err = authority_parse(text, at, len, &uri);
+	if (err)
+		return err;
+	while (*end) {
+		at = end + 1;
+		len = strcspn(at, "&");
+		end = at + len;
+		err = option_parse(text, at, len, &uri);
+		if (err)
+			return err;
+	}
+	*ret_uri = uri;
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N].  Threads: [any]. */
+#ifndef LIBRMEM_URI_H
+#define LIBRMEM_URI_H
+
+#include <rmem/rmem.h>
+
+#define URI_HOST_MAX 255
+
+struct uri {
+	char host[URI_HOST_MAX + 1]; /* without the brackets of an IPv6 address */
+	uint16_t port;
+	enum rmem_fabric fabric;
+	unsigned channels;
+};
+
+/* -EINVAL  the text says what is wrong and where */
+int uri_parse(const char *text, struct uri *ret_uri);
+
+#endif
