@@ -155,7 +155,14 @@ static int qp_create(struct verbs_channel *channel)
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 	};
-	struct ibv_recv_wr receive = { .wr_id = channel->receive }, *bad;
+	/* nothing is ever received; siw wants a place for it all the same */
+	struct ibv_sge nowhere = { 0 };
+	struct ibv_recv_wr receive = {
+		.wr_id = channel->receive,
+		.sg_list = &nowhere,
+		.num_sge = device->facts.iwarp ? 1 : 0,
+	};
+	struct ibv_recv_wr *bad;
 	int err;
 
 	if (rdma_create_qp(channel->id, channel->session->pd, &attr))

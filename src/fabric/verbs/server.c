@@ -155,11 +155,11 @@ static void mailbox_process(struct fabric_server *server)
 
 static void server_process(struct fabric_server *server)
 {
-	/* before the mailbox: a channel that the peer closes is told from a failed one
-	 * by the event that comes first */
-	cm_process(server);
+	/* in this order: a device's event tells why a channel ends, rdma_cm whether the peer
+	 * wanted it, and the flushed receive in the mailbox only that it did */
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_events(server->devices[i]);
+	cm_process(server);
 	mailbox_process(server);
 }
 
