@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/verbs/endpoint.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -104,6 +105,8 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 	if (err)
 		return err_prefix(err, "RDMA device %s, %s", endpoint->public.device,
 				  text);
+	/* port 0: the one it got */
+	endpoint->public.address.port = ntohs(rdma_get_src_port(endpoint->listener));
 	return 0;
 }
 

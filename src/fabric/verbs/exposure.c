@@ -206,8 +206,8 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (rights & FABRIC_RIGHT_WRITE)
 		access |= IBV_ACCESS_REMOTE_WRITE;
-	/* writes are confirmed by a read there */
-	if (session->endpoint->device->facts.iwarp)
+	/* a write is confirmed by a read of the same place there */
+	if ((rights & FABRIC_RIGHT_WRITE) && session->endpoint->device->facts.iwarp)
 		access |= IBV_ACCESS_REMOTE_READ;
 	return access;
 }
