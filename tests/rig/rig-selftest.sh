@@ -175,7 +175,7 @@ test_killed()
 	"$rig" run --kernel "$kernel" --share "$work/share" 'touch /share/up; sleep 100' \
 		>"$work/out" 2>"$work/err" &
 	pid=$!
-	for ((n = 0; n < 600; n++)); do
+	for ((n = 0; n < 2000; n++)); do
 		[ ! -e "$work/share/up" ] || break
 		sleep 0.1
 	done

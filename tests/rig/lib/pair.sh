@@ -53,7 +53,7 @@ pair_start()
 	PAIR_COPIES+=($!)
 	exec {err}> >(exec sed -u "s/^/${side^^}: /" >&2 {hold}>&- {out}>&-)
 	PAIR_COPIES+=($!)
-	setpriv --pdeathsig TERM "$RIG_DIR/rig" run --cpus 1 --timeout 180 "$@" \
+	setpriv --pdeathsig TERM "$RIG_DIR/rig" run --cpus 1 "$@" \
 		--cable "$side:$SCRATCH" -- "$command" \
 		>&"$out" 2>&"$err" {out}>&- {err}>&- {hold}>&- &
 	SCRATCH_CHILDREN+=($!)
