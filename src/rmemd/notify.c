@@ -76,7 +76,8 @@ int notify_listen_fds(struct notify_fds *ret_fds)
 /* ---- state ---- */
 
 /* A service manager that does not listen has nobody else to complain to. */
-static void state_send(const char *first, const char *fmt, va_list ap)
+static void __attribute__((format(printf, 2, 0)))
+state_send(const char *first, const char *fmt, va_list ap)
 {
 	char status[STATUS_BYTES];
 
