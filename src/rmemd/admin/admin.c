@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/admin.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmemd/admin/socket.h"
+#include "rmemd/admin/view.h"
+#include "rmemd/config.h"
+
+/* A request is a line and a few headers. */
+#define HEADERS_BYTES 8192
+#define BODY_BYTES 4096
+#define TIMEOUT_S 10
+/* How long to leave connections waiting when there is no descriptor for them. */
+#define PAUSE_S 1
+
+struct admin {
+	struct daemon *daemon;
+	struct evhttp *http;
+	struct evconnlistener *listener; /* owned by http, but not its descriptor */
+	struct event *unpause;
+	int fd;
+	struct admin_socket socket;
+	char path[sizeof(((struct config *)0)->admin_socket)];
+	bool made_socket;
+};
+
+static const struct resource {
+	const char *path;
+	json_t *(*view)(struct daemon *daemon);
+} resources[] = {
+	{ "/v1/status", view_status },   { "/v1/pools", view_pools },
+	{ "/v1/devices", view_devices }, { "/v1/sessions", view_sessions },
+	{ "/v1/leases", view_leases },
+};
+
+static const struct resource *resource_find(const char *path)
+{
+	for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++)
+		if (path && strcmp(resources[i].path, path) == 0)
+			return &resources[i];
+	return NULL;
+}
+
+static int body_write(const char *text, size_t bytes, void *ctx)
+{
+	return evbuffer_add(ctx, text, bytes);
+}
+
+/* Takes the JSON over; NULL, or no memory for its text, is an internal error. */
+static void reply(struct evhttp_request *request, int code, const char *reason,
+		  json_t *json)
+{
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+	struct evbuffer *body = evbuffer_new();
+
+	if (!json || !body ||
+	    json_dump_callback(json, body_write, body, JSON_COMPACT) ||
+	    evbuffer_add(body, "\n", 1) ||
+	    evhttp_add_header(headers, "Content-Type", "application/json") ||
+	    evhttp_add_header(headers, "Cache-Control", "no-store"))
+		evhttp_send_error(request, HTTP_INTERNAL, "out of memory");
+	else
+		evhttp_send_reply(request, code, reason, body);
+	if (body)
+		evbuffer_free(body);
+	json_decref(json);
+}
+
+static void reply_error(struct evhttp_request *request, int code, const char *reason,
+			const char *text)
+{
+	json_t *json = json_object();
+
+	view_number(&json, "status", (uint64_t)code);
+	view_text(&json, "error", text);
+	reply(request, code, reason, json);
+}
+
+static void on_request(struct evhttp_request *request, void *ctx)
+{
+	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
+	enum evhttp_cmd_type method = evhttp_request_get_command(request);
+	const struct resource *resource =
+		resource_find(uri ? evhttp_uri_get_path(uri) : NULL);
+	struct admin *admin = ctx;
+
+	if (!resource) {
+		reply_error(request, HTTP_NOTFOUND, "Not Found",
+			    "no such resource; there are /v1/status, /v1/pools, "
+			    "/v1/devices, /v1/sessions and /v1/leases");
+	} else if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
+		/* a missing header only makes the answer less complete */
+		(void)evhttp_add_header(evhttp_request_get_output_headers(request),
+					"Allow", "GET, HEAD");
+		reply_error(request, HTTP_BADMETHOD, "Method Not Allowed",
+			    "this resource can only be read");
+	} else {
+		reply(request, HTTP_OK, "OK", resource->view(admin->daemon));
+	}
+}
+
+static void on_unpause(evutil_socket_t fd, short what, void *ctx)
+{
+	struct admin *admin = ctx;
+
+	(void)fd;
+	(void)what;
+	(void)evconnlistener_enable(admin->listener);
+}
+
+/* Out of descriptors: a connection that cannot be accepted would keep the loop spinning. */
+static void on_accept_error(struct evconnlistener *listener, void *ctx)
+{
+	static const struct timeval pause = { .tv_sec = PAUSE_S };
+	struct admin *admin = ctx;
+
+	if (evconnlistener_disable(listener) == 0 && event_add(admin->unpause, &pause))
+		(void)evconnlistener_enable(listener);
+}
+
+static int http_open(struct event_base *base, struct admin *admin, int fd)
+{
+	/* all, so that the refusal is ours, in JSON */
+	const ev_uint16_t methods = EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST |
+				    EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
+				    EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH;
+	struct evconnlistener *listener;
+
+	admin->unpause = event_new(base, -1, 0, on_unpause, admin);
+	admin->http = evhttp_new(base);
+	if (!admin->unpause || !admin->http)
+		return err_errno(-ENOMEM, "admin socket");
+	evhttp_set_allowed_methods(admin->http, methods);
+	evhttp_set_gencb(admin->http, on_request, admin);
+	evhttp_set_max_headers_size(admin->http, HEADERS_BYTES);
+	evhttp_set_max_body_size(admin->http, BODY_BYTES);
+	evhttp_set_timeout(admin->http, TIMEOUT_S);
+	listener = evconnlistener_new(
+		base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	if (!listener)
+		return err_errno(-ENOMEM, "admin socket");
+	/* the callback that it lacks is set here */
+	if (!evhttp_bind_listener(admin->http, listener)) {
+		evconnlistener_free(listener);
+		return err_errno(-ENOMEM, "admin socket");
+	}
+	evconnlistener_set_error_cb(listener, on_accept_error);
+	admin->listener = listener;
+	return 0;
+}
+
+int admin_open(struct event_base *base, struct daemon *daemon, const char *path, int fd,
+	       struct admin **ret_admin)
+{
+	struct admin *admin = calloc(1, sizeof(*admin));
+	int err = 0;
+
+	if (!admin)
+		return err_errno(-ENOMEM, "admin socket");
+	admin->daemon = daemon;
+	admin->fd = -1;
+	if (fd < 0) {
+		if (strlen(path) >= sizeof(admin->path)) {
+			err = err_set(-ENAMETOOLONG, "%s is too long for a socket",
+				      path);
+			goto err_close;
+		}
+		memcpy(admin->path, path, strlen(path) + 1);
+		err = admin_socket_open(admin->path, &admin->socket);
+		if (err)
+			goto err_close;
+		admin->made_socket = true;
+		admin->fd = admin->socket.fd;
+	}
+	err = http_open(base, admin, fd < 0 ? admin->fd : fd);
+	if (err)
+		goto err_close;
+	if (fd >= 0)
+		admin->fd = fd;
+	*ret_admin = admin;
+	return 0;
+
+err_close:
+	admin_close(admin);
+	return err;
+}
+
+void admin_close(struct admin *admin)
+{
+	if (!admin)
+		return;
+	if (admin->http)
+		evhttp_free(admin->http);
+	if (admin->unpause)
+		event_free(admin->unpause);
+	if (admin->fd >= 0)
+		(void)close(admin->fd);
+	if (admin->made_socket)
+		admin_socket_remove(&admin->socket);
+	free(admin);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The UNIX socket an admin interface listens on.  Threads: [loop]. */
+#ifndef RMEMD_ADMIN_SOCKET_H
+#define RMEMD_ADMIN_SOCKET_H
+
+#include <sys/types.h>
+
+/* A socket in the file system, and which file it is, so that only that one is removed. */
+struct admin_socket {
+	int fd; /* listening, non-blocking */
+	const char *path;
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Make it, mode 0660, in a directory that is made where it is missing.  One left by a
+ * daemon that has died is replaced.  path is borrowed.
+ *   -EADDRINUSE    somebody listens there
+ *   -EEXIST        something else is there
+ *   -ENAMETOOLONG, -EACCES ...  with text */
+int admin_socket_open(const char *path, struct admin_socket *ret_socket);
+/* Remove the file; the descriptor is whoever's took it. */
+void admin_socket_remove(const struct admin_socket *socket);
+
+#endif
