@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemctl/client.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <grp.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+#define URL_BYTES 128
+#define CONNECT_MS 2000L
+#define ANSWER_MS 30000L
+/* Some hundred thousand leases; more is not a daemon. */
+#define BODY_MAX ((size_t)256 << 20)
+
+struct body {
+	char *text;
+	size_t bytes;
+	int err;
+};
+
+static size_t body_take(const char *data, size_t size, size_t n, void *ctx)
+{
+	struct body *body = ctx;
+	size_t more = size * n;
+	char *grown;
+
+	if (body->bytes + more > BODY_MAX) {
+		body->err = -EMSGSIZE;
+		return 0;
+	}
+	grown = realloc(body->text, body->bytes + more + 1);
+	if (!grown) {
+		body->err = -ENOMEM;
+		return 0;
+	}
+	memcpy(grown + body->bytes, data, more);
+	body->text = grown;
+	body->bytes += more;
+	body->text[body->bytes] = '\0';
+	return more;
+}
+
+/* Why a connection cannot be made; libcurl does not tell for UNIX sockets. */
+static int socket_try(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd, err;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	err = connect(fd, (const struct sockaddr *)&address, sizeof(address)) ? -errno
+									      : 0;
+	(void)close(fd);
+	return err;
+}
+
+/* The group that may connect; NULL when that cannot be seen. */
+static const char *socket_group(const char *path)
+{
+	struct group *group;
+	struct stat st;
+
+	if (stat(path, &st))
+		return NULL;
+	group = getgrgid(st.st_gid);
+	return group ? group->gr_name : NULL;
+}
+
+static int connect_error(const char *path)
+{
+	int err = socket_try(path);
+	const char *group;
+
+	switch (err) {
+	case -ENOENT:
+	case -ECONNREFUSED:
+		return err_set(
+			-ECONNREFUSED,
+			"no rmemd serves %s: start it (systemctl start rmemd), or name "
+			"its socket with --socket",
+			path);
+	case -EACCES:
+		group = socket_group(path);
+		return err_set(
+			err,
+			"%s: permission denied: only root and members of the group %s "
+			"may ask the daemon",
+			path, group ? group : "that owns it (rmem by default)");
+	default:
+		return err_errno(err ? err : -EIO, "cannot connect to %s", path);
+	}
+}
+
+/* The daemon's own words if it is JSON. */
+static int status_error(long status, const char *body)
+{
+	json_t *json = body ? json_loads(body, 0, NULL) : NULL;
+	const char *text = json_string_value(json_object_get(json, "error"));
+
+	(void)err_set(-EPROTO, "rmemd answers %ld%s%s", status, text ? ": " : "",
+		      text ? text : "");
+	json_decref(json);
+	return -EPROTO;
+}
+
+static CURLcode request_perform(CURL *curl, const char *socket_path, const char *url,
+				struct body *body)
+{
+	CURLcode code;
+
+	/* nothing in the environment may lead the request elsewhere */
+	if ((code = curl_easy_setopt(curl, CURLOPT_NOPROXY, "*")) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket_path)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_URL, url)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, ANSWER_MS)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, body_take)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_WRITEDATA, body)))
+		return code;
+	return curl_easy_perform(curl);
+}
+
+int client_get(const char *socket_path, const char *resource, char **ret_body)
+{
+	struct body body = { 0 };
+	char url[URL_BYTES];
+	CURLcode code;
+	CURL *curl;
+	long status = 0;
+	int err = 0;
+
+	if (curl_global_init(CURL_GLOBAL_NOTHING))
+		return err_set(-ENOMEM, "libcurl cannot be set up");
+	curl = curl_easy_init();
+	if (!curl) {
+		err = err_errno(-ENOMEM, "request");
+		goto out;
+	}
+	(void)snprintf(url, sizeof(url), "http://rmemd%s", resource);
+	code = request_perform(curl, socket_path, url, &body);
+	if (code == CURLE_OK)
+		code = curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+	if (code == CURLE_COULDNT_CONNECT)
+		err = connect_error(socket_path);
+	else if (code == CURLE_OPERATION_TIMEDOUT)
+		err = err_set(-ETIMEDOUT, "rmemd at %s does not answer", socket_path);
+	else if (body.err)
+		err = err_errno(body.err, "answer of %s", socket_path);
+	else if (code)
+		err = err_set(-EIO, "%s: %s", socket_path, curl_easy_strerror(code));
+	else if (status != 200)
+		err = status_error(status, body.text);
+	else if (!body.text)
+		err = err_set(-EPROTO, "rmemd at %s gives an empty answer",
+			      socket_path);
+	if (!err) {
+		*ret_body = body.text;
+		body.text = NULL;
+	}
+	curl_easy_cleanup(curl);
+out:
+	free(body.text);
+	curl_global_cleanup();
+	return err;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemctl/commands.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/nearest.h"
+
+static const struct column pools_columns[] = {
+	{ "POOL", "name", CELL_TEXT, "-" },
+	{ "NODE", "node", CELL_NUMBER, "unknown" },
+	{ "(ASKED)", "node_asked", CELL_NUMBER, "any" },
+	{ "PAGES", "pages", CELL_TEXT, "-" },
+	{ "(ASKED)", "pages_asked", CELL_TEXT, "-" },
+	{ "SIZE", "bytes", CELL_BYTES, "-" },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
+	{ "SCRUBBING", "scrubbing_bytes", CELL_BYTES, "-" },
+	{ "FREE", "free_bytes", CELL_BYTES, "-" },
+	{ "LARGEST", "largest_free_bytes", CELL_BYTES, "-" },
+	{ NULL, NULL, CELL_TEXT, NULL },
+};
+
+static const struct column devices_columns[] = {
+	{ "DEVICE", "device", CELL_TEXT, "-" },
+	{ "FABRIC", "fabric", CELL_TEXT, "-" },
+	{ "ADDRESS", "address", CELL_TEXT, "-" },
+	{ "PORT", "port", CELL_NUMBER, "-" },
+	{ "NODE", "node", CELL_NUMBER, "unknown" },
+	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
+	{ "EXPOSURES", "exposures", CELL_NUMBER, "-" },
+	{ "EXPOSED", "exposed_bytes", CELL_BYTES, "-" },
+	{ "REFUSED", "refused", CELL_NUMBER, "-" },
+	{ "ERRORS", "errors", CELL_NUMBER, "-" },
+	{ NULL, NULL, CELL_TEXT, NULL },
+};
+
+static const struct column sessions_columns[] = {
+	{ "SESSION", "id", CELL_TEXT, "-" },
+	{ "STATE", "state", CELL_TEXT, "-" },
+	{ "TENANT", "tenant", CELL_TEXT, "-" },
+	{ "PEER", "peer", CELL_TEXT, "-" },
+	{ "FABRIC", "fabric", CELL_TEXT, "-" },
+	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
+	{ "LEASES", "leases", CELL_NUMBER, "-" },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
+	{ "AGE", "age_ms", CELL_TIME, "-" },
+	{ "IDLE", "idle_ms", CELL_TIME, "-" },
+	{ "RESUMES", "resumes", CELL_NUMBER, "-" },
+	{ "CLIENT", "client", CELL_TEXT, "-" },
+	{ NULL, NULL, CELL_TEXT, NULL },
+};
+
+static const struct column leases_columns[] = {
+	{ "LEASE", "id", CELL_TEXT, "-" },
+	{ "STATE", "state", CELL_TEXT, "-" },
+	{ "TENANT", "tenant", CELL_TEXT, "-" },
+	{ "OWNER", "owner", CELL_TEXT, "-" },
+	{ "SIZE", "bytes", CELL_BYTES, "-" },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
+	{ "SEGMENTS", "segments", CELL_NUMBER, "-" },
+	{ "SESSIONS", "sessions", CELL_NUMBER, "-" },
+	{ "WRITERS", "writers", CELL_NUMBER, "-" },
+	{ "AGE", "age_ms", CELL_TIME, "-" },
+	{ "TTL", "ttl_ms", CELL_TIME, "none" },
+	{ "NAME", "name", CELL_TEXT, "-" },
+	{ NULL, NULL, CELL_TEXT, NULL },
+};
+
+/* The value at path[0].path[1]. ... as text. */
+static const char *at(const json_t *json, const char *outer, const char *key,
+		      enum cell cell, char buf[CELL_CHARS])
+{
+	if (outer)
+		json = json_object_get(json, outer);
+	return cell_format(json_object_get(json, key), cell, "-", buf);
+}
+
+static void fabric_show(FILE *out, const json_t *answer, const char *name)
+{
+	const json_t *fabric =
+		json_object_get(json_object_get(answer, "fabrics"), name);
+	char why[CELL_CHARS];
+
+	if (json_is_true(json_object_get(fabric, "serving")))
+		(void)fprintf(out, "%-10s serving\n", name);
+	else
+		(void)fprintf(out, "%-10s not serving: %s\n", name,
+			      at(fabric, NULL, "why", CELL_TEXT, why));
+}
+
+static int status_show(FILE *out, const json_t *answer)
+{
+	char a[CELL_CHARS], b[CELL_CHARS], c[CELL_CHARS], d[CELL_CHARS], e[CELL_CHARS];
+
+	(void)fprintf(out, "rmemd      %s, pid %s, up %s, port %s\n",
+		      at(answer, NULL, "version", CELL_TEXT, a),
+		      at(answer, NULL, "pid", CELL_NUMBER, b),
+		      at(answer, NULL, "uptime_ms", CELL_TIME, c),
+		      at(answer, NULL, "port", CELL_NUMBER, d));
+	fabric_show(out, answer, "verbs");
+	fabric_show(out, answer, "tcp");
+	(void)fprintf(out,
+		      "memory     %s, %s lent, %s being zeroed, %s free, pools: %s\n",
+		      at(answer, "memory", "bytes", CELL_BYTES, a),
+		      at(answer, "memory", "lent_bytes", CELL_BYTES, b),
+		      at(answer, "memory", "scrubbing_bytes", CELL_BYTES, c),
+		      at(answer, "memory", "free_bytes", CELL_BYTES, d),
+		      at(answer, "memory", "pools", CELL_NUMBER, e));
+	(void)fprintf(out, "sessions   %s active, %s fenced, channels: %s\n",
+		      at(answer, "sessions", "active", CELL_NUMBER, a),
+		      at(answer, "sessions", "fenced", CELL_NUMBER, b),
+		      at(answer, "sessions", "channels", CELL_NUMBER, c));
+	(void)fprintf(out, "leases     %s named, %s ephemeral, together %s\n",
+		      at(answer, "leases", "named", CELL_NUMBER, a),
+		      at(answer, "leases", "ephemeral", CELL_NUMBER, b),
+		      at(answer, "leases", "bytes", CELL_BYTES, c));
+	(void)fprintf(
+		out,
+		"requests   %s, %s failed; sessions opened %s, fenced %s, resumed ",
+		at(answer, "counters", "requests", CELL_NUMBER, a),
+		at(answer, "counters", "requests_failed", CELL_NUMBER, b),
+		at(answer, "counters", "sessions_opened", CELL_NUMBER, c),
+		at(answer, "counters", "sessions_fenced", CELL_NUMBER, d));
+	(void)fprintf(out, "%s\n",
+		      at(answer, "counters", "sessions_resumed", CELL_NUMBER, a));
+	(void)fprintf(out, "refused    connections %s, channels %s\n",
+		      at(answer, "counters", "connections_refused", CELL_NUMBER, a),
+		      at(answer, "counters", "channels_refused", CELL_NUMBER, b));
+	return 0;
+}
+
+const struct command commands[] = {
+	{ "status", "the daemon as a whole", "/v1/status", NULL, NULL, status_show },
+	{ "pools", "its memory: nodes, pages, what is lent and free", "/v1/pools",
+	  "pools", pools_columns, NULL },
+	{ "devices", "where it serves data: RDMA devices, and TCP", "/v1/devices",
+	  "devices", devices_columns, NULL },
+	{ "sessions", "its clients", "/v1/sessions", "sessions", sessions_columns,
+	  NULL },
+	{ "leases", "what is lent, and to whom", "/v1/leases", "leases", leases_columns,
+	  NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL },
+};
+
+int command_find(const char *name, const struct command **ret_command)
+{
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, name);
+	for (const struct command *command = commands; command->name; command++) {
+		if (strcmp(command->name, name) == 0) {
+			*ret_command = command;
+			return 0;
+		}
+		nearest_offer(&nearest, command->name);
+	}
+	meant = nearest_get(&nearest);
+	if (meant)
+		return err_set(-EINVAL, "unknown command '%s'; did you mean '%s'?",
+			       name, meant);
+	return err_set(-EINVAL, "unknown command '%s'", name);
+}
+
+int command_show(const struct command *command, const char *body, FILE *out)
+{
+	json_error_t error;
+	json_t *answer = json_loads(body, 0, &error), *array;
+	int err = 0;
+
+	if (!json_is_object(answer)) {
+		err = err_set(-EPROTO, "rmemd does not answer in JSON: %s", error.text);
+	} else if (command->show) {
+		err = command->show(out, answer);
+	} else {
+		array = json_object_get(answer, command->list);
+		if (!json_is_array(array))
+			err = err_set(-EPROTO, "rmemd's answer has no list of %s",
+				      command->list);
+		else if (json_array_size(array) == 0)
+			(void)fprintf(out, "no %s\n", command->list);
+		else
+			err = table_print(out, command->columns, array);
+	}
+	json_decref(answer);
+	return err;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemctl/table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/units.h"
+
+#define COLUMNS_MAX 16
+#define GAP 2
+
+/* Characters on the screen: bytes of UTF-8 that do not continue one. */
+static size_t text_width(const char *text)
+{
+	size_t width = 0;
+
+	for (; *text; text++)
+		width += ((unsigned char)*text & 0xc0) != 0x80;
+	return width;
+}
+
+/* Control characters, those of two bytes too, become '?'; what is too long is cut between
+ * characters. */
+static void text_copy(const char *text, char buf[CELL_CHARS])
+{
+	size_t used = 0, i = 0;
+
+	while (text[i]) {
+		unsigned char c = (unsigned char)text[i],
+			      next = (unsigned char)text[i + 1];
+		bool control = c < 0x20 || c == 0x7f;
+		size_t len = 1;
+
+		if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
+			control = true;
+			len = 2;
+		} else if (c >= 0xc0) {
+			while (((unsigned char)text[i + len] & 0xc0) == 0x80)
+				len++;
+		}
+		if (used + (control ? 1 : len) >= CELL_CHARS)
+			break;
+		if (control)
+			buf[used] = '?';
+		else
+			memcpy(buf + used, text + i, len);
+		used += control ? 1 : len;
+		i += len;
+	}
+	buf[used] = '\0';
+}
+
+const char *time_format(json_int_t ms, char buf[CELL_CHARS])
+{
+	static const struct {
+		const char *name;
+		json_int_t ms;
+	} units[] = {
+		{ "d", 86400000 }, { "h", 3600000 }, { "min", 60000 }, { "s", 1000 }
+	};
+	const size_t n = sizeof(units) / sizeof(units[0]);
+
+	for (size_t i = 0; i < n; i++) {
+		json_int_t whole = ms / units[i].ms, rest = ms % units[i].ms;
+
+		if (whole == 0)
+			continue;
+		if (i + 1 < n && rest >= units[i + 1].ms)
+			(void)snprintf(buf, CELL_CHARS,
+				       "%" JSON_INTEGER_FORMAT
+				       "%s %" JSON_INTEGER_FORMAT "%s",
+				       whole, units[i].name, rest / units[i + 1].ms,
+				       units[i + 1].name);
+		else
+			(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "%s",
+				       whole, units[i].name);
+		return buf;
+	}
+	(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "ms", ms);
+	return buf;
+}
+
+const char *cell_format(const json_t *value, enum cell cell, const char *null,
+			char buf[CELL_CHARS])
+{
+	json_int_t number = json_integer_value(value);
+
+	if (cell == CELL_TEXT && json_is_string(value))
+		text_copy(json_string_value(value), buf);
+	else if (cell == CELL_NUMBER && json_is_integer(value))
+		(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT, number);
+	else if (cell == CELL_BYTES && json_is_integer(value))
+		(void)units_format_bytes((uint64_t)number, buf, CELL_CHARS);
+	else if (cell == CELL_TIME && json_is_integer(value))
+		(void)time_format(number, buf);
+	else
+		(void)snprintf(buf, CELL_CHARS, "%s", null);
+	return buf;
+}
+
+/* Words to the left, numbers to the right; nothing behind the last word. */
+static void cell_print(FILE *out, const struct column *column, const char *text,
+		       size_t width)
+{
+	bool last = !column[1].title;
+	size_t pad = width - text_width(text);
+
+	if (column->cell != CELL_TEXT)
+		(void)fprintf(out, "%*s%s", (int)pad, "", text);
+	else
+		(void)fprintf(out, "%s%*s", text, last ? 0 : (int)pad, "");
+	(void)fprintf(out, "%*s", last ? 0 : GAP, "");
+	if (last)
+		(void)fputc('\n', out);
+}
+
+int table_print(FILE *out, const struct column *columns, const json_t *array)
+{
+	size_t widths[COLUMNS_MAX] = { 0 }, n_columns = 0,
+	       n_rows = json_array_size(array);
+	char(*cells)[CELL_CHARS];
+
+	while (columns[n_columns].title)
+		n_columns++;
+	cells = calloc(n_rows * n_columns + 1, CELL_CHARS);
+	if (!cells)
+		return err_errno(-ENOMEM, "table");
+	for (size_t j = 0; j < n_columns; j++)
+		widths[j] = text_width(columns[j].title);
+	for (size_t i = 0; i < n_rows * n_columns; i++) {
+		const struct column *column = &columns[i % n_columns];
+		const json_t *row = json_array_get(array, i / n_columns);
+		size_t width =
+			text_width(cell_format(json_object_get(row, column->key),
+					       column->cell, column->null, cells[i]));
+
+		if (width > widths[i % n_columns])
+			widths[i % n_columns] = width;
+	}
+	for (size_t j = 0; j < n_columns; j++)
+		cell_print(out, &columns[j], columns[j].title, widths[j]);
+	for (size_t i = 0; i < n_rows * n_columns; i++)
+		cell_print(out, &columns[i % n_columns], cells[i],
+			   widths[i % n_columns]);
+	free(cells);
+	return 0;
+}

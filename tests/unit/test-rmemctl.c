@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmemctl/client.h"
+#include "rmemctl/commands.h"
+#include "rmemctl/table.h"
+#include "unit.h"
+
+/* ---- tables ---- */
+
+static char *shown;
+static size_t shown_bytes;
+
+static int show(const char *name, const char *body)
+{
+	const struct command *command = NULL;
+	FILE *out = open_memstream(&shown, &shown_bytes);
+	int err;
+
+	ck_assert_ptr_nonnull(out);
+	ck_assert_int_eq(command_find(name, &command), 0);
+	err = command_show(command, body, out);
+	ck_assert_int_eq(fclose(out), 0);
+	return err;
+}
+
+START_TEST(table__aligns)
+{
+	ck_assert_int_eq(show("pools", "{\"pools\": [{\"name\": \"caf\xc3\xa9\", "
+				       "\"node\": 1, \"node_asked\": null,"
+				       "\"pages\": \"2M\", \"pages_asked\": \"auto\", "
+				       "\"bytes\": 1610612736,"
+				       "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
+				       "\"free_bytes\": 1610612736,"
+				       "\"largest_free_bytes\": 4096}, {\"name\": "
+				       "\"longer\", \"node\": null}]}"),
+			 0);
+	ck_assert_str_eq(
+		shown,
+		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  LENT  SCRUBBING  "
+		"   FREE  LARGEST\n"
+		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB   0 B        "
+		"0 B"
+		"  1.5 GiB    4 KiB\n"
+		"longer  unknown      any  -      -              -     -          -  "
+		"      -        -\n");
+	free(shown);
+}
+END_TEST
+
+START_TEST(table__does_not_steer_the_terminal)
+{
+	char buf[CELL_CHARS];
+	json_t *json = json_string("a\x1b[31mb\n\xc2\x9b"
+				   "c\x7f\xc3\xa9");
+
+	ck_assert_str_eq(cell_format(json, CELL_TEXT, "-", buf), "a?[31mb??c?\xc3\xa9");
+	json_decref(json);
+}
+END_TEST
+
+START_TEST(table__cuts_between_characters)
+{
+	char buf[CELL_CHARS], text[2 * CELL_CHARS + 2] = "x";
+	json_t *json;
+
+	for (unsigned i = 0; i < CELL_CHARS; i++)
+		memcpy(text + 1 + 2 * i, "\xc3\xa9", 3);
+	json = json_string(text);
+	ck_assert_ptr_nonnull(json);
+	ck_assert_uint_eq(strlen(cell_format(json, CELL_TEXT, "-", buf)),
+			  CELL_CHARS - 1);
+	json_decref(json);
+	json = json_string(text + 1);
+	/* one more byte would be half a character */
+	ck_assert_uint_eq(strlen(cell_format(json, CELL_TEXT, "-", buf)),
+			  CELL_CHARS - 2);
+	json_decref(json);
+}
+END_TEST
+
+START_TEST(time__has_two_units)
+{
+	char buf[CELL_CHARS];
+
+	ck_assert_str_eq(time_format(0, buf), "0ms");
+	ck_assert_str_eq(time_format(999, buf), "999ms");
+	ck_assert_str_eq(time_format(61500, buf), "1min 1s");
+	ck_assert_str_eq(time_format(3600000, buf), "1h");
+	ck_assert_str_eq(time_format(90061000, buf), "1d 1h");
+}
+END_TEST
+
+START_TEST(show__says_when_there_is_nothing)
+{
+	ck_assert_int_eq(show("sessions", "{\"sessions\": []}"), 0);
+	ck_assert_str_eq(shown, "no sessions\n");
+	free(shown);
+}
+END_TEST
+
+START_TEST(show__lists_sessions_leases_and_devices)
+{
+	ck_assert_int_eq(show("sessions",
+			      "{\"sessions\": [{\"id\": \"18446744073709551615\","
+			      "\"state\": \"fenced\", \"idle_ms\": 2500}]}"),
+			 0);
+	ck_assert_ptr_nonnull(strstr(shown, "\n18446744073709551615  fenced  -"));
+	ck_assert_ptr_nonnull(strstr(shown, "  2s  "));
+	free(shown);
+	ck_assert_int_eq(show("leases", "{\"leases\": [{\"id\": \"3\", \"bytes\": 5000,"
+					"\"ttl_ms\": null, \"name\": \"data\"}]}"),
+			 0);
+	ck_assert_ptr_nonnull(strstr(shown, "  4.9 KiB"));
+	ck_assert_ptr_nonnull(strstr(shown, "  none  data\n"));
+	free(shown);
+	ck_assert_int_eq(show("devices", "{\"devices\": [{\"device\": \"rxe0\"}]}"), 0);
+	ck_assert_ptr_nonnull(strstr(shown, "\nrxe0    -       -"));
+	ck_assert_ptr_nonnull(strstr(shown, "unknown"));
+	free(shown);
+}
+END_TEST
+
+START_TEST(show__sums_up_the_status)
+{
+	ck_assert_int_eq(
+		show("status",
+		     "{\"version\": \"1.2\", \"pid\": 7, \"uptime_ms\": 65000, "
+		     "\"port\": 7460,"
+		     "\"fabrics\": {\"verbs\": {\"serving\": false, \"why\": \"no "
+		     "device\"},"
+		     "\"tcp\": {\"serving\": true}}, \"memory\": {\"pools\": 1, "
+		     "\"bytes\": 1024,"
+		     "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, \"free_bytes\": 1024},"
+		     "\"sessions\": {\"active\": 1, \"fenced\": 0, \"channels\": 2},"
+		     "\"leases\": {\"named\": 3, \"ephemeral\": 4, \"bytes\": 10},"
+		     "\"counters\": {\"requests\": 5, \"requests_failed\": 1,"
+		     "\"sessions_opened\": 9, \"sessions_fenced\": 8, "
+		     "\"sessions_resumed\": 6,"
+		     "\"connections_refused\": 2, \"channels_refused\": 3}}"),
+		0);
+	ck_assert_str_eq(
+		shown,
+		"rmemd      1.2, pid 7, up 1min 5s, port 7460\n"
+		"verbs      not serving: no device\n"
+		"tcp        serving\n"
+		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"
+		"sessions   1 active, 0 fenced, channels: 2\n"
+		"leases     3 named, 4 ephemeral, together 10 B\n"
+		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
+		"refused    connections 2, channels 3\n");
+	free(shown);
+}
+END_TEST
+
+static const char *const not_answers[] = { "", "hello", "[1]", "{\"pools\": 5}", "{}" };
+
+START_TEST(show__refuses_what_is_no_answer)
+{
+	ck_assert_int_eq(show("pools", not_answers[_i]), -EPROTO);
+	ck_assert_str_eq(shown, "");
+	free(shown);
+}
+END_TEST
+
+START_TEST(command__unknown_offers_the_nearest)
+{
+	const struct command *command = NULL;
+
+	ck_assert_int_eq(command_find("sesions", &command), -EINVAL);
+	ck_assert_str_eq(err_text(),
+			 "unknown command 'sesions'; did you mean 'sessions'?");
+	ck_assert_int_eq(command_find("frobnicate", &command), -EINVAL);
+	ck_assert_str_eq(err_text(), "unknown command 'frobnicate'");
+	ck_assert_ptr_null(command);
+}
+END_TEST
+
+/* ---- the client, against a server that gives one answer ---- */
+
+static char directory[] = "/tmp/rmem-ctl-XXXXXX";
+static char path[64];
+static int listener;
+static const char *answer;
+static char asked[1024];
+
+static void socket_make(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	(void)snprintf(path, sizeof(path), "%s/s", directory);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)),
+			 0);
+	ck_assert_int_eq(listen(listener, 4), 0);
+}
+
+static void socket_unmake(void)
+{
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
+}
+
+static void *answer_once(void *ctx)
+{
+	int fd = accept(listener, NULL, NULL);
+	ssize_t got = recv(fd, asked, sizeof(asked) - 1, 0);
+
+	(void)ctx;
+	if (got > 0)
+		asked[got] = '\0';
+	(void)send(fd, answer, strlen(answer), MSG_NOSIGNAL);
+	(void)close(fd);
+	return NULL;
+}
+
+static int get(const char *text, char **ret_body)
+{
+	pthread_t thread;
+	int err;
+
+	answer = text;
+	ck_assert_int_eq(pthread_create(&thread, NULL, answer_once, NULL), 0);
+	err = client_get(path, "/v1/pools", ret_body);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	return err;
+}
+
+START_TEST(client__gets_the_body)
+{
+	char *body = NULL;
+
+	/* must not lead elsewhere */
+	ck_assert_int_eq(setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
+	ck_assert_msg(get("HTTP/1.0 200 OK\r\n\r\n{\"x\": 1}\n", &body) == 0, "%s",
+		      err_text());
+	ck_assert_str_eq(body, "{\"x\": 1}\n");
+	ck_assert_int_eq(strncmp(asked, "GET /v1/pools HTTP/1.1\r\n", 24), 0);
+	free(body);
+}
+END_TEST
+
+static const struct {
+	const char *answer;
+	int err;
+	const char *said;
+} bad[] = {
+	{ "HTTP/1.0 404 Not Found\r\n\r\n{\"error\": \"no such thing\"}", -EPROTO,
+	  "rmemd answers 404: no such thing" },
+	{ "HTTP/1.0 500 Oops\r\n\r\n<html>", -EPROTO, "rmemd answers 500" },
+	{ "HTTP/1.0 200 OK\r\n\r\n", -EPROTO, "gives an empty answer" },
+	{ "HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nshort", -EIO, "" },
+	{ "what?\r\n\r\n", -EIO, "" },
+	{ "", -EIO, "" },
+};
+
+START_TEST(client__refuses_bad_answers)
+{
+	char *body = NULL;
+
+	ck_assert_int_eq(get(bad[_i].answer, &body), bad[_i].err);
+	ck_assert_ptr_nonnull(strstr(err_text(), bad[_i].said));
+	ck_assert_ptr_null(body);
+}
+END_TEST
+
+START_TEST(client__says_what_to_do_without_a_daemon)
+{
+	char said[256], *body = NULL;
+
+	(void)snprintf(
+		said, sizeof(said),
+		"no rmemd serves %s: start it (systemctl start rmemd), or name its "
+		"socket with --socket",
+		path);
+	/* the daemon has died */
+	ck_assert_int_eq(close(listener), 0);
+	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -ECONNREFUSED);
+	ck_assert_str_eq(err_text(), said);
+	ck_assert_int_eq(client_get("/nonexistent/s", "/v1/pools", &body),
+			 -ECONNREFUSED);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no rmemd serves /nonexistent/s: "));
+}
+END_TEST
+
+START_TEST(client__names_the_group_that_may)
+{
+	char *body = NULL;
+
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	ck_assert_int_eq(chmod(directory, 0711), 0);
+	if (geteuid() != 0) {
+		/* its owner may again */
+		ck_assert_int_eq(chmod(path, 0), 0);
+	} else {
+		ck_assert_int_eq(seteuid(65534), 0);
+	}
+	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -EACCES);
+	ck_assert_ptr_nonnull(strstr(err_text(),
+				     "permission denied: only root and members "
+				     "of the group "));
+	if (getuid() == 0)
+		ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("rmemctl");
+	TCase *table = tcase_create("table"), *client = tcase_create("client");
+
+	tcase_add_test(table, table__aligns);
+	tcase_add_test(table, table__does_not_steer_the_terminal);
+	tcase_add_test(table, table__cuts_between_characters);
+	tcase_add_test(table, time__has_two_units);
+	tcase_add_test(table, show__says_when_there_is_nothing);
+	tcase_add_test(table, show__lists_sessions_leases_and_devices);
+	tcase_add_test(table, show__sums_up_the_status);
+	tcase_add_loop_test(table, show__refuses_what_is_no_answer, 0,
+			    sizeof(not_answers) / sizeof(not_answers[0]));
+	tcase_add_test(table, command__unknown_offers_the_nearest);
+	tcase_add_checked_fixture(client, socket_make, socket_unmake);
+	tcase_add_test(client, client__gets_the_body);
+	tcase_add_loop_test(client, client__refuses_bad_answers, 0,
+			    sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(client, client__says_what_to_do_without_a_daemon);
+	tcase_add_test(client, client__names_the_group_that_may);
+	suite_add_tcase(suite, table);
+	suite_add_tcase(suite, client);
+	return unit_main(suite);
+}
