@@ -13,9 +13,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
+#include "rmemd/lease/holder.h"
+#include "rmemd/lease/tenant.h"
 #include "wire/msg.h"
 
+struct attachment;
+struct lease;
 struct leases;
+struct pools;
 
 /* A lease for people and programs that look on. */
 struct lease_status {
@@ -24,7 +30,7 @@ struct lease_status {
 	const char *tenant;
 	uint64_t owner; /* session it ends with; 0: named */
 	uint64_t bytes; /* its exact length */
-	uint64_t lent;	/* bytes of the pools it takes */
+	uint64_t lent;  /* bytes of the pools it takes */
 	unsigned segments;
 	unsigned sessions; /* that have it attached */
 	unsigned writers;  /* those of them that may write */
@@ -34,10 +40,133 @@ struct lease_status {
 	bool ready; /* false: being granted, waits for memory or keys */
 };
 
+/* What the table tells of its own accord. */
+struct leases_events {
+	/* A lease that the holder had attached has ended. */
+	void (*revoked)(void *ctx, struct holder *holder, uint64_t lease,
+			enum wire_reason reason);
+	/* Its segments changed; the holder attaches it again by id.  reason is 0 when
+	 * it became longer. */
+	void (*changed)(void *ctx, struct holder *holder, uint64_t lease,
+			unsigned reason);
+	/* A lease's time to live is over; it ends right after. */
+	void (*expired)(void *ctx, const struct lease_status *status);
+	/* leases_next_ms() has changed. */
+	void (*timer_moved)(void *ctx);
+};
+
+/* Open a table that takes memory from `pools`; borrows both and ctx.  The first lease
+ * gets the id `first_id`, later ones higher ids.  -ENOMEM */
+int leases_open(struct pools *pools, const struct leases_events *events, void *ctx,
+		uint64_t first_id, struct leases **ret_leases);
+/* Free everything at once, without news; the fabrics are closed already.  NULL:
+ * nothing. */
+void leases_close(struct leases *leases);
+
+/* Memory came back from the scrubbers: grant what waits for it. */
+void leases_retry(struct leases *leases);
+/* End what is due. */
+void leases_tick(struct leases *leases);
+/* When leases_tick() is next due (clock_now_ms), UINT64_MAX: never. */
+uint64_t leases_next_ms(const struct leases *leases);
+
 /* Call each() for every lease in the order of their ids, until it returns non-zero, and
  * return that.  The strings are borrowed until each() returns; the table must not
  * change meanwhile. */
 int leases_each(const struct leases *leases,
 		int (*each)(const struct lease_status *status, void *arg), void *arg);
+/* The same for the named leases of a tenant behind the id `after`. */
+int leases_each_named(const struct leases *leases, const struct tenant *tenant,
+		      uint64_t after,
+		      int (*each)(const struct lease_status *status, void *arg),
+		      void *arg);
+
+/* Granted and expired since the table was opened. */
+uint64_t leases_granted_ever(const struct leases *leases);
+uint64_t leases_expired_ever(const struct leases *leases);
+
+/* ---- requests ---- */
+
+/* What a waiter waits for; only lease/ looks at it. */
+enum lease_wait {
+	LEASE_WAIT_GRANT,
+	LEASE_WAIT_ATTACH,
+	LEASE_WAIT_REKEY,
+	LEASE_WAIT_GROW,
+	LEASE_WAIT_TRIM,
+	LEASE_WAIT_END,
+};
+
+/* Embedded in a request; set done before the call. */
+struct lease_waiter {
+	/* The request is done, or failed and is undone; the waiter is the caller's
+	 * again. May be called before the request's function returns 0.  It must not
+	 * start another request. */
+	void (*done)(struct lease_waiter *waiter, int err, const char *text);
+	/* For done(err == 0) of allocate, attach, rekey and resize: build the reply
+	 * with lease_describe(); borrowed until done() returns. */
+	struct attachment *attachment;
+	struct list link;
+	struct lease *lease;
+	enum lease_wait kind;
+	uint64_t old_bytes;
+};
+
+/* Nobody waits any more: a grant or an attachment not yet done is undone, anything else
+ * goes on.  done() is not called. */
+void lease_waiter_cancel(struct lease_waiter *waiter);
+
+struct lease_params {
+	uint64_t bytes;   /* 0: no memory yet */
+	uint64_t align;   /* 0, or a power of two */
+	int node;         /* POOL_NODE_ANY */
+	uint64_t ttl_ms;  /* named only; 0: for ever */
+	const char *name; /* "": ephemeral */
+};
+
+/* Each returns 0 when done() was or will be called, else done() is not called. */
+
+/* -EINVAL, -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM.  While the bytes it needs are being
+ * scrubbed the request waits. */
+int lease_allocate(struct leases *leases, struct holder *holder,
+		   const struct lease_params *params, struct lease_waiter *waiter);
+/* -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM */
+int lease_attach(struct leases *leases, struct holder *holder, const char *name,
+		 unsigned rights, struct lease_waiter *waiter);
+/* The keys of what the holder has attached, for all its endpoints.  -ESTALE */
+int lease_rekey(struct leases *leases, struct holder *holder, uint64_t id,
+		struct lease_waiter *waiter);
+/* Ends an ephemeral lease.  -ESTALE */
+int lease_detach(struct leases *leases, struct holder *holder, uint64_t id,
+		 struct lease_waiter *waiter);
+/* -ESTALE, -EACCES */
+int lease_free(struct leases *leases, struct holder *holder, uint64_t id,
+	       struct lease_waiter *waiter);
+/* -ENOENT */
+int lease_remove(const struct tenant *tenant, const char *name,
+		 struct lease_waiter *waiter);
+/* replace: the lease that has the name ends.  -ESTALE, -EACCES, -EEXIST, -EINVAL,
+ * -ENOMEM */
+int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
+		 const char *name, bool replace, struct lease_waiter *waiter);
+/* -ESTALE, -EACCES, -ENOSPC, -EDQUOT, -EBUSY (another resize is under way), -ENOMEM */
+int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
+		 uint64_t bytes, struct lease_waiter *waiter);
+
+/* Done at once.  -ESTALE, -EACCES, -EINVAL (ephemeral), -ENOMEM */
+int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
+		uint64_t ttl_ms);
+/* Borrowed strings.  -ENOENT */
+int lease_stat(const struct tenant *tenant, const char *name,
+	       struct lease_status *ret_status);
+/* Fill in the answer to allocate, attach and resize. */
+void lease_describe(const struct attachment *attachment, struct wire_lease *ret_msg);
+
+/* ---- news of the fabrics ---- */
+
+/* fabric_server_events.exposed and .withdrawn; the cookie is the exposure's. */
+void lease_exposed(void *exposure_cookie, int err, const char *text,
+		   const struct fabric_key *key);
+void lease_withdrawn(void *exposure_cookie);
 
 #endif

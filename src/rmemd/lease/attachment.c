@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/lease/attachment.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+
+/* Keys that longer ones replaced stay alive for operations that still use them; a
+ * program that grows a lease again and again must not pile them up. */
+#define RETIRED_MAX 16
+
+int attachment_create(struct lease *lease, struct holder *holder, unsigned rights,
+		      struct attachment **ret_attachment)
+{
+	struct attachment *attachment;
+	int err;
+
+	err = tenant_check_attachment(holder->tenant);
+	if (err)
+		return err;
+	attachment = malloc(sizeof(*attachment));
+	if (!attachment)
+		return err_set(-ENOMEM, "no memory for an attachment");
+	*attachment = (struct attachment){
+		.lease = lease,
+		.holder = holder,
+		.rights = rights,
+	};
+	list_init(&attachment->exposures);
+	list_append(&lease->attachments, &attachment->in_lease);
+	list_append(&holder->attachments, &attachment->in_holder);
+	lease->n_attachments++;
+	holder->n_attachments++;
+	holder->tenant->n_attachments++;
+	*ret_attachment = attachment;
+	return 0;
+}
+
+void attachment_end(struct attachment *attachment)
+{
+	struct holder *holder = attachment->holder;
+	struct lease *lease = attachment->lease;
+
+	list_for_each_safe(node, &attachment->exposures)
+		exposure_end(container_of(node, struct exposure, link), false);
+	list_remove(&attachment->in_lease);
+	list_remove(&attachment->in_holder);
+	lease->n_attachments--;
+	holder->n_attachments--;
+	holder->tenant->n_attachments--;
+	lease_fail_waiters(lease, attachment, -ESTALE,
+			   "the lease was given up meanwhile");
+	free(attachment);
+}
+
+static bool exposed(const struct attachment *attachment, const struct segment *segment,
+		    unsigned port)
+{
+	list_for_each(node, &attachment->exposures) {
+		const struct exposure *exposure =
+			container_of(node, struct exposure, link);
+
+		if (exposure->segment == segment && exposure->port == port &&
+		    exposure->bytes == segment->bytes)
+			return true;
+	}
+	return false;
+}
+
+int attachment_complete(struct attachment *attachment)
+{
+	struct lease *lease = attachment->lease;
+	int begun = 0, err;
+
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		for (unsigned port = 0; port < WIRE_ENDPOINTS_MAX; port++) {
+			if (!attachment->holder->ports[port].session ||
+			    exposed(attachment, lease->segments[i], port))
+				continue;
+			err = exposure_create(attachment, lease->segments[i], port);
+			if (err)
+				return err;
+			begun++;
+		}
+	}
+	return begun;
+}
+
+void attachment_cut(struct attachment *attachment, const struct segment *segment)
+{
+	list_for_each_safe(node, &attachment->exposures) {
+		struct exposure *exposure = container_of(node, struct exposure, link);
+
+		if (exposure->segment == segment && exposure->bytes > segment->bytes)
+			exposure_end(exposure, false);
+	}
+}
+
+static bool retired(const struct exposure *exposure)
+{
+	return exposure->state == EXPOSURE_LIVE &&
+	       exposure->bytes != exposure->segment->bytes;
+}
+
+void attachment_retire(struct attachment *attachment)
+{
+	unsigned n = 0;
+
+	list_for_each(node, &attachment->exposures)
+		n += retired(container_of(node, struct exposure, link));
+	list_for_each_safe(node, &attachment->exposures) {
+		struct exposure *exposure = container_of(node, struct exposure, link);
+
+		if (n <= RETIRED_MAX)
+			return;
+		if (!retired(exposure))
+			continue;
+		exposure_end(exposure, false);
+		n--;
+	}
+}
+
+void attachment_fence(struct attachment *attachment)
+{
+	list_for_each_safe(node, &attachment->exposures)
+		exposure_end(container_of(node, struct exposure, link), true);
+}

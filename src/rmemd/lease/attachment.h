@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A lease made reachable for one holder: an exposure for each of its segments through
+ * each of the holder's ports.  Threads: [loop]. */
+#ifndef RMEMD_LEASE_ATTACHMENT_H
+#define RMEMD_LEASE_ATTACHMENT_H
+
+#include "base/list.h"
+#include "rmemd/lease/exposure.h"
+#include "rmemd/lease/table.h"
+
+struct attachment {
+	struct lease *lease;
+	struct holder *holder;
+	struct list in_lease, in_holder;
+	unsigned rights;       /* WIRE_RIGHT_* */
+	unsigned pending;      /* exposures whose key is still to come */
+	struct list exposures; /* pending and live, the oldest first */
+};
+
+/* Belongs to its lease and holder until attachment_end().  -EDQUOT, -ENOMEM */
+int attachment_create(struct lease *lease, struct holder *holder, unsigned rights,
+		      struct attachment **ret_attachment);
+/* Its keys die; requests that wait for them fail with -ESTALE.  The caller calls
+ * lease_settle() next. */
+void attachment_end(struct attachment *attachment);
+
+/* Begin the exposures that are missing.  Returns how many, or -errno; those begun
+ * before the error stay. */
+int attachment_complete(struct attachment *attachment);
+/* Keys that reach behind a segment's end die, and all keys of a segment of no bytes. */
+void attachment_cut(struct attachment *attachment, const struct segment *segment);
+/* A longer exposure took the place of shorter ones: keep those for operations under
+ * way, but not too many. */
+void attachment_retire(struct attachment *attachment);
+/* All keys die with the holder's fabric_sessions. */
+void attachment_fence(struct attachment *attachment);
+
+#endif

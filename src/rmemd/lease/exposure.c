@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/lease/exposure.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "rmemd/lease/attachment.h"
+
+static unsigned fabric_rights(unsigned rights)
+{
+	unsigned result = 0;
+
+	if (rights & WIRE_RIGHT_READ)
+		result |= FABRIC_RIGHT_READ;
+	if (rights & WIRE_RIGHT_WRITE)
+		result |= FABRIC_RIGHT_WRITE;
+	return result;
+}
+
+int exposure_create(struct attachment *attachment, struct segment *segment,
+		    unsigned port)
+{
+	const struct holder_port *at = &attachment->holder->ports[port];
+	struct exposure *exposure = malloc(sizeof(*exposure));
+	int err;
+
+	if (!exposure)
+		return err_set(-ENOMEM, "no memory for a key");
+	*exposure = (struct exposure){
+		.lease = attachment->lease,
+		.attachment = attachment,
+		.segment = segment,
+		.ops = at->ops,
+		.port = port,
+		.bytes = segment->bytes,
+	};
+	err = at->ops->expose(at->session, extent_addr(&segment->extent),
+			      segment->bytes, fabric_rights(attachment->rights),
+			      exposure, &exposure->fabric);
+	if (err) {
+		free(exposure);
+		return err;
+	}
+	segment_ref(segment);
+	list_append(&attachment->exposures, &exposure->link);
+	attachment->pending++;
+	return 0;
+}
+
+void exposure_end(struct exposure *exposure, bool fenced)
+{
+	struct lease *lease = exposure->lease;
+
+	if (exposure->state == EXPOSURE_PENDING)
+		exposure->attachment->pending--;
+	exposure->state = EXPOSURE_DYING;
+	exposure->attachment = NULL;
+	list_remove(&exposure->link);
+	list_append(&lease->dying, &exposure->link);
+	if (!fenced)
+		exposure->ops->withdraw(exposure->fabric);
+}
+
+void exposure_free(struct exposure *exposure)
+{
+	if (exposure->state == EXPOSURE_PENDING)
+		exposure->attachment->pending--;
+	list_remove(&exposure->link);
+	segment_unref(exposure->segment);
+	free(exposure);
+}
+
+void lease_exposed(void *exposure_cookie, int err, const char *text,
+		   const struct fabric_key *key)
+{
+	struct exposure *exposure = exposure_cookie;
+	struct attachment *attachment = exposure->attachment;
+	struct lease *lease = exposure->lease;
+
+	if (exposure->state == EXPOSURE_DYING) {
+		/* It crossed the withdrawal; with an error there will be no other news.
+		 */
+		if (err)
+			lease_withdrawn(exposure);
+		return;
+	}
+	if (err) {
+		exposure_free(exposure);
+		lease_fail_waiters(lease, attachment, err, text);
+		lease_settle(lease);
+		return;
+	}
+	exposure->state = EXPOSURE_LIVE;
+	exposure->key = *key;
+	attachment->pending--;
+	attachment_retire(attachment);
+	lease_settle(lease);
+}
+
+void lease_withdrawn(void *exposure_cookie)
+{
+	struct exposure *exposure = exposure_cookie;
+	struct lease *lease = exposure->lease;
+
+	exposure_free(exposure);
+	lease_settle(lease);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session as its leases see it: the tenant it acts for, where its keys work, what it
+ * has attached.  Embedded in the session.  Threads: [loop]. */
+#ifndef RMEMD_LEASE_HOLDER_H
+#define RMEMD_LEASE_HOLDER_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "fabric/fabric.h"
+#include "wire/msg.h"
+
+struct tenant;
+
+/* One endpoint of the daemon; session is NULL while the holder has no business there.
+ */
+struct holder_port {
+	const struct fabric_server_ops *ops;
+	struct fabric_session *session;
+};
+
+struct holder {
+	uint64_t id; /* the session's */
+	struct tenant *tenant;
+	struct holder_port ports[WIRE_ENDPOINTS_MAX];
+	struct list attachments;
+	struct list owned; /* ephemeral leases */
+	unsigned n_attachments;
+};
+
+void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);
+
+/* Its fabric_sessions are about to be closed: all keys die with them.  Leases and
+ * attachments stay, but for those not granted yet.  Requests are cancelled already. */
+void holder_fence(struct holder *holder);
+/* Give everything up: attachments end, ephemeral leases too. */
+void holder_release(struct holder *holder);
+
+/* The lengths of what it has attached, bytes. */
+uint64_t holder_lent_bytes(const struct holder *holder);
+
+#endif

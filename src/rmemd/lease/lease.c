@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+
+int lease_set_name(struct lease *lease, const char *name)
+{
+	struct map *names = &lease->tenant->names;
+	char *copy = strdup(name);
+
+	if (!copy)
+		return err_set(-ENOMEM, "no memory for a lease's name");
+	if (lease->name)
+		map_remove(names, &lease->by_name);
+	/* fails in a map that never had a node alone */
+	if (map_insert(names, &lease->by_name, map_hash_string(name))) {
+		free(copy);
+		return err_set(-ENOMEM, "no memory for the names of leases");
+	}
+	free(lease->name);
+	lease->name = copy;
+	lease->owner = NULL;
+	list_remove(&lease->in_owner);
+	return 0;
+}
+
+int lease_set_ttl(struct lease *lease, uint64_t ttl_ms)
+{
+	struct leases *leases = lease->leases;
+	uint64_t now_ms = clock_now_ms();
+	int err;
+
+	if (ttl_ms == 0) {
+		expiries_clear(&leases->expiries, &lease->expiry);
+	} else {
+		err = expiries_reserve(&leases->expiries, 1);
+		if (err)
+			return err;
+		expiries_set(&leases->expiries, &lease->expiry,
+			     ttl_ms > UINT64_MAX - now_ms ? UINT64_MAX
+							  : now_ms + ttl_ms);
+	}
+	lease->ttl_ms = ttl_ms;
+	leases->events->timer_moved(leases->ctx);
+	return 0;
+}
+
+static struct lease *lease_new(struct leases *leases, struct holder *holder,
+			       const struct lease_params *params)
+{
+	struct lease *lease = calloc(1, sizeof(*lease));
+
+	if (!lease)
+		return NULL;
+	lease->leases = leases;
+	lease->tenant = holder->tenant;
+	lease->id = leases->next_id;
+	lease->align = params->align;
+	lease->node = params->node;
+	lease->ttl_ms = params->ttl_ms;
+	lease->granted_ms = clock_now_ms();
+	list_init(&lease->all);
+	list_init(&lease->in_owner);
+	list_init(&lease->attachments);
+	list_init(&lease->dying);
+	list_init(&lease->waiters);
+	list_init(&lease->waiting);
+	return lease;
+}
+
+int lease_create(struct leases *leases, struct holder *holder,
+		 const struct lease_params *params, struct lease **ret_lease)
+{
+	struct tenant *tenant = holder->tenant;
+	struct lease *lease;
+	int err;
+
+	if (*params->name && leases_find_name(tenant, params->name))
+		return err_set(-EEXIST, "there is a lease named \"%s\" already",
+			       params->name);
+	err = tenant_check_lease(tenant);
+	if (err)
+		return err;
+	lease = lease_new(leases, holder, params);
+	if (!lease ||
+	    map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id))) {
+		free(lease);
+		return err_set(-ENOMEM, "no memory for a lease");
+	}
+	if (*params->name) {
+		err = lease_set_name(lease, params->name);
+		if (err) {
+			map_remove(&leases->by_id, &lease->by_id);
+			free(lease);
+			return err;
+		}
+	} else {
+		lease->owner = holder;
+		list_append(&holder->owned, &lease->in_owner);
+	}
+	leases->next_id++;
+	tenant->n_leases++;
+	list_append(&leases->all, &lease->all);
+	*ret_lease = lease;
+	return 0;
+}
+
+void lease_fill_status(const struct lease *lease, struct lease_status *ret_status)
+{
+	uint64_t now_ms = clock_now_ms(), due_ms = lease->expiry.due_ms;
+
+	*ret_status = (struct lease_status){
+		.id = lease->id,
+		.name = lease->name ? lease->name : "",
+		.tenant = lease->tenant->name,
+		.owner = lease->owner ? lease->owner->id : 0,
+		.bytes = lease->bytes,
+		.segments = lease->n_segments,
+		.sessions = lease->n_attachments,
+		.age_ms = now_ms - lease->granted_ms,
+		.generation = lease->generation,
+		.ready = lease->state == LEASE_READY,
+	};
+	/* due this very millisecond is not for ever */
+	if (lease->expiry.place)
+		ret_status->ttl_ms = due_ms > now_ms ? due_ms - now_ms : 1;
+	for (unsigned i = 0; i < lease->n_segments; i++)
+		ret_status->lent += lease->segments[i]->extent.bytes;
+	list_for_each(node, &lease->attachments)
+		if (container_of(node, struct attachment, in_lease)->rights &
+		    WIRE_RIGHT_WRITE)
+			ret_status->writers++;
+}
+
+static void describe_keys(const struct attachment *attachment, unsigned i,
+			  struct wire_lease *msg)
+{
+	const struct segment *segment = attachment->lease->segments[i];
+
+	list_for_each(node, &attachment->exposures) {
+		const struct exposure *exposure =
+			container_of(node, struct exposure, link);
+
+		if (exposure->segment != segment || exposure->bytes != segment->bytes ||
+		    exposure->state != EXPOSURE_LIVE)
+			continue;
+		msg->keys[msg->n_keys++] = (struct wire_key){
+			.segment = (uint8_t)i,
+			.endpoint = (uint8_t)exposure->port,
+			.addr = exposure->key.addr,
+			.rkey = exposure->key.rkey,
+		};
+	}
+}
+
+void lease_describe(const struct attachment *attachment, struct wire_lease *ret_msg)
+{
+	const struct lease *lease = attachment->lease;
+	struct lease_status status;
+
+	lease_fill_status(lease, &status);
+	memset(ret_msg, 0, sizeof(*ret_msg));
+	ret_msg->lease = lease->id;
+	ret_msg->generation = lease->generation;
+	ret_msg->rights = (uint8_t)attachment->rights;
+	ret_msg->bytes = lease->bytes;
+	ret_msg->ttl_ms = status.ttl_ms;
+	if (lease->name)
+		memcpy(ret_msg->name, lease->name, strlen(lease->name) + 1);
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		const struct segment *segment = lease->segments[i];
+
+		ret_msg->segments[i] = (struct wire_segment){
+			.bytes = segment->bytes,
+			.node = extent_node(&segment->extent),
+			.page_bytes = extent_page_bytes(&segment->extent),
+		};
+		describe_keys(attachment, i, ret_msg);
+	}
+	ret_msg->n_segments = (uint16_t)lease->n_segments;
+}
+
+static void lease_unlink(struct lease *lease)
+{
+	struct leases *leases = lease->leases;
+
+	map_remove(&leases->by_id, &lease->by_id);
+	if (lease->name)
+		map_remove(&lease->tenant->names, &lease->by_name);
+	expiries_clear(&leases->expiries, &lease->expiry);
+	list_remove(&lease->in_owner);
+	lease->owner = NULL;
+	lease->tenant->n_leases--;
+	list_remove(&lease->all);
+	list_append(&leases->ended, &lease->all);
+}
+
+void lease_end(struct lease *lease, enum wire_reason reason,
+	       const struct holder *except)
+{
+	const struct leases_events *events = lease->leases->events;
+	struct lease_waiter *waiter = lease_stop_waiting(lease);
+	bool granted = lease->state == LEASE_READY;
+	struct attachment *attachment;
+
+	lease->state = LEASE_ENDED;
+	lease_unlink(lease);
+	if (waiter)
+		waiter->done(waiter, -ESTALE, "the lease has ended meanwhile");
+	while ((attachment =
+			list_first(&lease->attachments, struct attachment, in_lease))) {
+		struct holder *holder = attachment->holder;
+
+		attachment_end(attachment);
+		/* at a shutdown the whole session is told instead */
+		if (granted && holder != except && reason != WIRE_REASON_SHUTDOWN)
+			events->revoked(lease->leases->ctx, holder, lease->id, reason);
+	}
+	for (unsigned i = 0; i < lease->n_segments; i++)
+		segment_doom(lease->segments[i]);
+	lease->n_segments = 0;
+}
+
+static void cut_segment(struct lease *lease, struct segment *segment)
+{
+	list_for_each(node, &lease->attachments)
+		attachment_cut(container_of(node, struct attachment, in_lease),
+			       segment);
+}
+
+void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except)
+{
+	uint64_t start = lease->bytes;
+
+	while (lease->n_segments > 0) {
+		struct segment *segment = lease->segments[lease->n_segments - 1];
+
+		start -= segment->bytes;
+		if (start < bytes) {
+			segment->bytes = bytes - start;
+			cut_segment(lease, segment);
+			lease->cut = true;
+			break;
+		}
+		segment->bytes = 0;
+		cut_segment(lease, segment);
+		segment_doom(segment);
+		lease->n_segments--;
+	}
+	lease->bytes = bytes;
+	lease->generation++;
+	list_for_each(node, &lease->attachments) {
+		struct holder *holder =
+			container_of(node, struct attachment, in_lease)->holder;
+
+		if (holder != except)
+			lease->leases->events->changed(lease->leases->ctx, holder,
+						       lease->id, WIRE_REASON_TRIMMED);
+	}
+}

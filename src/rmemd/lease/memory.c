@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory for grants and growth: taken from the pools, or waited for while it is being
+ * scrubbed or its old keys are dying. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+
+static void give_all(struct lease *lease, const struct extent *extents, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		pools_give(lease->leases->pools, extents[i]);
+}
+
+static int charge_all(struct lease *lease, const struct extent *extents, unsigned n)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		bytes += extents[i].bytes;
+	return tenant_charge(lease->tenant, bytes);
+}
+
+/* Append extents the tenant is charged for as segments of `bytes` together.  All of
+ * them are the lease's, or on failure none and nothing is charged. */
+static int append_all(struct lease *lease, const struct extent *extents, unsigned n,
+		      uint64_t bytes)
+{
+	struct segment **segments = realloc(
+		lease->segments, (lease->n_segments + n) * sizeof(struct segment *));
+	unsigned i;
+	int err = 0;
+
+	if (segments)
+		lease->segments = segments;
+	else
+		err = err_set(-ENOMEM, "no memory for a lease's segments");
+	for (i = 0; !err && i < n; i++) {
+		uint64_t used = bytes < extents[i].bytes ? bytes : extents[i].bytes;
+
+		err = segment_create(lease->leases, lease->tenant, extents[i], used,
+				     &segments[lease->n_segments + i]);
+		if (err)
+			break;
+		bytes -= used;
+	}
+	if (!err) {
+		lease->n_segments += n;
+		return 0;
+	}
+	for (unsigned k = i; k < n; k++)
+		tenant_uncharge(lease->tenant, extents[k].bytes);
+	give_all(lease, extents + i, n - i);
+	while (i > 0)
+		segment_doom(segments[lease->n_segments + --i]);
+	return err;
+}
+
+/* What is still under a dying key is scrubbed soon. */
+static bool will_fit(const struct leases *leases, uint64_t bytes)
+{
+	uint64_t room = leases->doomed_bytes;
+	struct pool_status status;
+
+	if (!room)
+		return false;
+	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
+		pools_status(leases->pools, i, &status);
+		room += status.free + status.scrubbing;
+	}
+	return room >= bytes;
+}
+
+static int take_extents(struct lease *lease, uint64_t bytes)
+{
+	struct leases *leases = lease->leases;
+	struct extent extents[WIRE_SEGMENTS_MAX];
+	unsigned n;
+	int err;
+
+	if (lease->n_segments == WIRE_SEGMENTS_MAX)
+		return err_set(-ENOSPC,
+			       "the lease has %d segments, as many as one can have",
+			       WIRE_SEGMENTS_MAX);
+	err = pools_take(leases->pools, bytes, lease->align ? lease->align : 1,
+			 lease->node, extents, WIRE_SEGMENTS_MAX - lease->n_segments,
+			 &n);
+	if (err == -ENOSPC && will_fit(leases, bytes))
+		return -EAGAIN;
+	if (err)
+		return err;
+	err = charge_all(lease, extents, n);
+	if (err) {
+		give_all(lease, extents, n);
+		return err;
+	}
+	return append_all(lease, extents, n, bytes);
+}
+
+/* Make the lease `bytes` long: first what the last extent has left, then new extents.
+ */
+static int take(struct lease *lease, uint64_t bytes)
+{
+	struct segment *last = NULL;
+	uint64_t more = bytes - lease->bytes, slack = 0;
+	int err;
+
+	/* behind a cut the old keys must be dead first */
+	if (lease->n_segments > 0 && !lease->cut) {
+		last = lease->segments[lease->n_segments - 1];
+		slack = segment_slack(last);
+	}
+	if (slack > more)
+		slack = more;
+	if (more > slack) {
+		err = take_extents(lease, more - slack);
+		if (err)
+			return err;
+	}
+	if (slack)
+		segment_extend(last, slack);
+	lease->bytes = bytes;
+	lease->generation++;
+	return 0;
+}
+
+struct lease_waiter *lease_stop_waiting(struct lease *lease)
+{
+	struct lease_waiter *waiter = lease->memory_waiter;
+
+	lease->memory_waiter = NULL;
+	list_remove(&lease->waiting);
+	return waiter;
+}
+
+/* The lease has its memory, or err: then the request fails. */
+static void go_on(struct lease *lease, struct lease_waiter *waiter, int err)
+{
+	lease_wait(lease, waiter->attachment, waiter->kind, waiter);
+	if (err)
+		lease_fail(waiter, err, err_text());
+	lease_settle(lease);
+}
+
+void lease_await_memory(struct lease *lease, struct attachment *attachment,
+			enum lease_wait kind, uint64_t bytes,
+			struct lease_waiter *waiter)
+{
+	struct leases *leases = lease->leases;
+	int err = -EAGAIN;
+
+	waiter->lease = lease;
+	waiter->attachment = attachment;
+	waiter->kind = kind;
+	waiter->old_bytes = lease->bytes;
+	list_init(&waiter->link);
+	/* whoever waits longer is served first */
+	if (bytes == lease->bytes || list_empty(&leases->waiting))
+		err = take(lease, bytes);
+	if (err != -EAGAIN) {
+		go_on(lease, waiter, err);
+		return;
+	}
+	lease->memory_waiter = waiter;
+	lease->wanted_bytes = bytes;
+	lease->give_up_ms = clock_now_ms() + LEASE_MEMORY_WAIT_MS;
+	list_append(&leases->waiting, &lease->waiting);
+	leases->events->timer_moved(leases->ctx);
+}
+
+void leases_retry(struct leases *leases)
+{
+	struct lease *lease;
+	int err;
+
+	while ((lease = list_first(&leases->waiting, struct lease, waiting))) {
+		err = take(lease, lease->wanted_bytes);
+		if (err == -EAGAIN)
+			return;
+		go_on(lease, lease_stop_waiting(lease), err);
+	}
+}
+
+void leases_give_up(struct leases *leases, uint64_t now_ms)
+{
+	struct lease *lease;
+
+	while ((lease = list_first(&leases->waiting, struct lease, waiting)) &&
+	       lease->give_up_ms <= now_ms)
+		go_on(lease, lease_stop_waiting(lease),
+		      err_set(-ENOSPC, "the memory freed was not clean in %d s",
+			      LEASE_MEMORY_WAIT_MS / 1000));
+}

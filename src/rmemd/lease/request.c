@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What sessions ask for. */
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+
+#define ALIGN_MAX (UINT64_C(1) << 30)
+
+static int check_params(const struct tenant *tenant, const struct lease_params *params)
+{
+	if (params->align > ALIGN_MAX || (params->align & (params->align - 1)))
+		return err_set(-EINVAL,
+			       "an alignment of %" PRIu64
+			       ": not a power of two up to 1 GiB",
+			       params->align);
+	if (params->node < POOL_NODE_ANY)
+		return err_set(-EINVAL, "there is no node %d", params->node);
+	if (params->ttl_ms && !*params->name)
+		return err_set(-EINVAL,
+			       "a time to live for a lease without a name, which "
+			       "ends with its session");
+	return tenant_check_length(tenant, params->bytes);
+}
+
+int lease_allocate(struct leases *leases, struct holder *holder,
+		   const struct lease_params *params, struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	struct lease *lease = NULL;
+	int err;
+
+	err = check_params(holder->tenant, params);
+	if (err)
+		return err;
+	err = lease_create(leases, holder, params, &lease);
+	if (err)
+		return err;
+	err = attachment_create(lease, holder, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
+				&attachment);
+	if (err) {
+		lease_end(lease, WIRE_REASON_FREED, NULL);
+		lease_settle(lease);
+		return err;
+	}
+	lease_await_memory(lease, attachment, LEASE_WAIT_GRANT, params->bytes, waiter);
+	return 0;
+}
+
+static int find_granted(const struct tenant *tenant, const char *name,
+			struct lease **ret_lease)
+{
+	struct lease *lease = leases_find_name(tenant, name);
+
+	if (!lease || lease->state != LEASE_READY)
+		return err_set(-ENOENT, "there is no lease named \"%s\"", name);
+	*ret_lease = lease;
+	return 0;
+}
+
+static int find_attached(const struct leases *leases, const struct holder *holder,
+			 uint64_t id, struct attachment **ret_attachment)
+{
+	struct attachment *attachment = leases_find(leases, holder, id);
+
+	if (!attachment)
+		return err_set(-ESTALE,
+			       "lease %" PRIu64
+			       " has ended, or this session does not have it",
+			       id);
+	*ret_attachment = attachment;
+	return 0;
+}
+
+static int find_writable(const struct leases *leases, const struct holder *holder,
+			 uint64_t id, struct attachment **ret_attachment)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	err = find_attached(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	if (!(attachment->rights & WIRE_RIGHT_WRITE))
+		return err_set(-EACCES,
+			       "lease %" PRIu64 " is attached for reading only", id);
+	*ret_attachment = attachment;
+	return 0;
+}
+
+int lease_attach(struct leases *leases, struct holder *holder, const char *name,
+		 unsigned rights, struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	struct lease *lease = NULL;
+	int err;
+
+	if (rights != WIRE_RIGHT_READ && rights != (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE))
+		return err_set(-EINVAL, "rights %#x: reading, or reading and writing",
+			       rights);
+	err = find_granted(holder->tenant, name, &lease);
+	if (err)
+		return err;
+	if (leases_find(leases, holder, lease->id))
+		return err_set(-EBUSY, "this session has \"%s\" attached already",
+			       name);
+	err = attachment_create(lease, holder, rights, &attachment);
+	if (err)
+		return err;
+	lease_wait(lease, attachment, LEASE_WAIT_ATTACH, waiter);
+	lease_settle(lease);
+	return 0;
+}
+
+int lease_rekey(struct leases *leases, struct holder *holder, uint64_t id,
+		struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	err = find_attached(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	lease_wait(attachment->lease, attachment, LEASE_WAIT_REKEY, waiter);
+	lease_settle(attachment->lease);
+	return 0;
+}
+
+static void end_and_wait(struct lease *lease, const struct holder *except,
+			 struct lease_waiter *waiter)
+{
+	lease_wait(lease, NULL, LEASE_WAIT_END, waiter);
+	lease_end(lease, WIRE_REASON_FREED, except);
+	lease_settle(lease);
+}
+
+int lease_detach(struct leases *leases, struct holder *holder, uint64_t id,
+		 struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	struct lease *lease = NULL;
+	int err;
+
+	err = find_attached(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	lease = attachment->lease;
+	if (lease->owner) {
+		end_and_wait(lease, holder, waiter);
+		return 0;
+	}
+	lease_wait(lease, NULL, LEASE_WAIT_END, waiter);
+	attachment_end(attachment);
+	lease_settle(lease);
+	return 0;
+}
+
+int lease_free(struct leases *leases, struct holder *holder, uint64_t id,
+	       struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	err = find_writable(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	end_and_wait(attachment->lease, holder, waiter);
+	return 0;
+}
+
+int lease_remove(const struct tenant *tenant, const char *name,
+		 struct lease_waiter *waiter)
+{
+	struct lease *lease = NULL;
+	int err;
+
+	err = find_granted(tenant, name, &lease);
+	if (err)
+		return err;
+	end_and_wait(lease, NULL, waiter);
+	return 0;
+}
+
+int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
+		 const char *name, bool replace, struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	struct lease *lease, *victim;
+	int err;
+
+	if (!*name)
+		return err_set(-EINVAL, "an empty name");
+	err = find_writable(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	lease = attachment->lease;
+	victim = leases_find_name(lease->tenant, name);
+	if (victim == lease) {
+		waiter->done(waiter, 0, "");
+		return 0;
+	}
+	if (victim && (!replace || victim->state != LEASE_READY))
+		return err_set(-EEXIST, "there is a lease named \"%s\" already", name);
+	/* Both have the name for a moment; nobody looks before the other one ends. */
+	err = lease_set_name(lease, name);
+	if (err)
+		return err;
+	if (victim)
+		end_and_wait(victim, NULL, waiter);
+	else
+		waiter->done(waiter, 0, "");
+	return 0;
+}
+
+int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
+		 uint64_t bytes, struct lease_waiter *waiter)
+{
+	struct attachment *attachment = NULL;
+	struct lease *lease = NULL;
+	int err;
+
+	err = find_writable(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	lease = attachment->lease;
+	if (lease->resizing)
+		return err_set(-EBUSY, "lease %" PRIu64 " is being resized already",
+			       id);
+	err = tenant_check_length(lease->tenant, bytes);
+	if (err)
+		return err;
+	lease->resizing = true;
+	if (bytes > lease->bytes) {
+		lease_await_memory(lease, attachment, LEASE_WAIT_GROW, bytes, waiter);
+		return 0;
+	}
+	if (bytes < lease->bytes)
+		lease_cut(lease, bytes, holder);
+	lease_wait(lease, attachment, LEASE_WAIT_TRIM, waiter);
+	lease_settle(lease);
+	return 0;
+}
+
+int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
+		uint64_t ttl_ms)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	err = find_writable(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	if (attachment->lease->owner)
+		return err_set(
+			-EINVAL,
+			"lease %" PRIu64 " has no name; it ends with its session", id);
+	return lease_set_ttl(attachment->lease, ttl_ms);
+}
+
+int lease_stat(const struct tenant *tenant, const char *name,
+	       struct lease_status *ret_status)
+{
+	struct lease *lease = NULL;
+	int err;
+
+	err = find_granted(tenant, name, &lease);
+	if (err)
+		return err;
+	lease_fill_status(lease, ret_status);
+	return 0;
+}

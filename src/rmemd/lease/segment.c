@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/lease/segment.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "rmemd/lease/table.h"
+
+/* What was cut off a segment and is asked for again is zeroed on the loop, so it has to
+ * be little: this takes a fraction of a millisecond. */
+#define ZERO_INLINE_BYTES (UINT64_C(2) << 20)
+
+int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
+		   uint64_t bytes, struct segment **ret_segment)
+{
+	struct segment *segment = malloc(sizeof(*segment));
+
+	if (!segment)
+		return err_set(-ENOMEM, "no memory for a segment");
+	*segment = (struct segment){
+		.leases = leases,
+		.tenant = tenant,
+		.extent = extent,
+		.bytes = bytes,
+		.dirty = bytes,
+		.refs = 1,
+	};
+	*ret_segment = segment;
+	return 0;
+}
+
+void segment_ref(struct segment *segment)
+{
+	segment->refs++;
+}
+
+void segment_unref(struct segment *segment)
+{
+	if (--segment->refs)
+		return;
+	if (segment->doomed)
+		segment->leases->doomed_bytes -= segment->extent.bytes;
+	tenant_uncharge(segment->tenant, segment->extent.bytes);
+	pools_give(segment->leases->pools, segment->extent);
+	free(segment);
+}
+
+void segment_doom(struct segment *segment)
+{
+	segment->doomed = true;
+	segment->leases->doomed_bytes += segment->extent.bytes;
+	segment_unref(segment);
+}
+
+uint64_t segment_slack(const struct segment *segment)
+{
+	if (segment->dirty > segment->bytes &&
+	    segment->dirty - segment->bytes > ZERO_INLINE_BYTES)
+		return 0;
+	return segment->extent.bytes - segment->bytes;
+}
+
+void segment_extend(struct segment *segment, uint64_t bytes)
+{
+	uint64_t end = segment->bytes + bytes;
+
+	if (segment->dirty > segment->bytes) {
+		uint64_t stop = segment->dirty < end ? segment->dirty : end;
+
+		memset((char *)extent_addr(&segment->extent) + segment->bytes, 0,
+		       stop - segment->bytes);
+	}
+	segment->bytes = end;
+	if (segment->dirty < end)
+		segment->dirty = end;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A piece of a lease in one extent.  It is given back to its pool when neither the
+ * lease nor any key refers to it any more, so memory is never reused under a living
+ * key. Threads: [loop]. */
+#ifndef RMEMD_LEASE_SEGMENT_H
+#define RMEMD_LEASE_SEGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rmemd/lease/tenant.h"
+#include "rmemd/pool/pools.h"
+
+struct leases;
+
+struct segment {
+	struct leases *leases;
+	struct tenant *tenant; /* charged for the extent */
+	struct extent extent;
+	uint64_t bytes; /* from its start, that the lease uses */
+	uint64_t dirty; /* from its start, that may not read as zero */
+	unsigned refs;  /* keys, and one of the lease */
+	bool doomed;    /* the lease has given it up */
+};
+
+/* Wrap an extent the tenant is charged for already.  The lease's reference is the
+ * caller's, to be ended by segment_doom().  -ENOMEM; the extent is the caller's then.
+ */
+int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
+		   uint64_t bytes, struct segment **ret_segment);
+/* The lease gives it up. */
+void segment_doom(struct segment *segment);
+/* For a key.  The last reference gives the extent back. */
+void segment_ref(struct segment *segment);
+void segment_unref(struct segment *segment);
+
+/* How many bytes behind its end can be used without scrubbing them elsewhere. */
+uint64_t segment_slack(const struct segment *segment);
+/* Use `bytes` more, at most segment_slack(); they read as zero. */
+void segment_extend(struct segment *segment, uint64_t bytes);
+
+#endif

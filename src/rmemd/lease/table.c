@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/lease/table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "rmemd/lease/attachment.h"
+
+int leases_open(struct pools *pools, const struct leases_events *events, void *ctx,
+		uint64_t first_id, struct leases **ret_leases)
+{
+	struct leases *leases = calloc(1, sizeof(*leases));
+
+	if (!leases)
+		return err_set(-ENOMEM, "no memory for the leases");
+	leases->pools = pools;
+	leases->events = events;
+	leases->ctx = ctx;
+	leases->next_id = first_id;
+	map_init(&leases->by_id);
+	list_init(&leases->all);
+	list_init(&leases->ended);
+	list_init(&leases->waiting);
+	expiries_init(&leases->expiries);
+	*ret_leases = leases;
+	return 0;
+}
+
+/* The lease has ended and its keys will not be heard of again. */
+static void drop_keys(struct lease *lease)
+{
+	struct exposure *exposure;
+
+	while ((exposure = list_first(&lease->dying, struct exposure, link)))
+		exposure_free(exposure);
+}
+
+void leases_close(struct leases *leases)
+{
+	struct lease *lease;
+
+	if (!leases)
+		return;
+	while ((lease = list_first(&leases->all, struct lease, all))) {
+		list_for_each(node, &lease->attachments)
+			attachment_fence(
+				container_of(node, struct attachment, in_lease));
+		drop_keys(lease);
+		lease_end(lease, WIRE_REASON_SHUTDOWN, NULL);
+		lease_settle(lease);
+	}
+	while ((lease = list_first(&leases->ended, struct lease, all))) {
+		drop_keys(lease);
+		lease_settle(lease);
+	}
+	expiries_destroy(&leases->expiries);
+	map_destroy(&leases->by_id);
+	free(leases);
+}
+
+void leases_tick(struct leases *leases)
+{
+	uint64_t now_ms = clock_now_ms();
+	struct expiry *first;
+
+	while ((first = expiries_first(&leases->expiries)) && first->due_ms <= now_ms) {
+		struct lease *lease = container_of(first, struct lease, expiry);
+		struct lease_status status;
+
+		leases->expired_ever++;
+		lease_fill_status(lease, &status);
+		leases->events->expired(leases->ctx, &status);
+		lease_end(lease, WIRE_REASON_EXPIRED, NULL);
+		lease_settle(lease);
+	}
+	leases_give_up(leases, now_ms);
+}
+
+uint64_t leases_next_ms(const struct leases *leases)
+{
+	const struct expiry *first = expiries_first(&leases->expiries);
+	const struct lease *waiting =
+		list_first(&leases->waiting, struct lease, waiting);
+	uint64_t next_ms = first ? first->due_ms : UINT64_MAX;
+
+	/* every request waits equally long, so the first gives up first */
+	if (waiting && waiting->give_up_ms < next_ms)
+		next_ms = waiting->give_up_ms;
+	return next_ms;
+}
+
+static struct lease *find_id(const struct leases *leases, uint64_t id)
+{
+	struct map_node *node = map_find(&leases->by_id, map_hash_u64(id));
+
+	for (; node; node = map_find_next(node)) {
+		struct lease *lease = container_of(node, struct lease, by_id);
+
+		if (lease->id == id)
+			return lease;
+	}
+	return NULL;
+}
+
+struct attachment *leases_find(const struct leases *leases, const struct holder *holder,
+			       uint64_t id)
+{
+	struct lease *lease = find_id(leases, id);
+
+	if (!lease || lease->state != LEASE_READY)
+		return NULL;
+	/* the shorter of the two lists that hold it */
+	if (lease->n_attachments > holder->n_attachments) {
+		list_for_each(node, &holder->attachments) {
+			struct attachment *attachment =
+				container_of(node, struct attachment, in_holder);
+
+			if (attachment->lease == lease)
+				return attachment;
+		}
+		return NULL;
+	}
+	list_for_each(node, &lease->attachments) {
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_lease);
+
+		if (attachment->holder == holder)
+			return attachment;
+	}
+	return NULL;
+}
+
+struct lease *leases_find_name(const struct tenant *tenant, const char *name)
+{
+	struct map_node *node = map_find(&tenant->names, map_hash_string(name));
+
+	for (; node; node = map_find_next(node)) {
+		struct lease *lease = container_of(node, struct lease, by_name);
+
+		if (strcmp(lease->name, name) == 0)
+			return lease;
+	}
+	return NULL;
+}
+
+int leases_each(const struct leases *leases,
+		int (*each)(const struct lease_status *status, void *arg), void *arg)
+{
+	struct lease_status status;
+	int result;
+
+	list_for_each(node, &leases->all) {
+		lease_fill_status(container_of(node, struct lease, all), &status);
+		result = each(&status, arg);
+		if (result)
+			return result;
+	}
+	return 0;
+}
+
+/* Where to go on behind an id: at its lease, if that still exists. */
+static const struct list *start_after(const struct leases *leases, uint64_t after)
+{
+	const struct lease *lease = find_id(leases, after);
+	const struct list *node = lease ? &lease->all : &leases->all;
+
+	do {
+		node = node->next;
+	} while (node != &leases->all &&
+		 container_of((struct list *)(uintptr_t)node, struct lease, all)->id <=
+			 after);
+	return node;
+}
+
+int leases_each_named(const struct leases *leases, const struct tenant *tenant,
+		      uint64_t after,
+		      int (*each)(const struct lease_status *status, void *arg),
+		      void *arg)
+{
+	const struct list *node = start_after(leases, after);
+	struct lease_status status;
+	int result;
+
+	for (; node != &leases->all; node = node->next) {
+		struct lease *lease =
+			container_of((struct list *)(uintptr_t)node, struct lease, all);
+
+		if (!lease->name || lease->tenant != tenant ||
+		    lease->state != LEASE_READY)
+			continue;
+		lease_fill_status(lease, &status);
+		result = each(&status, arg);
+		if (result)
+			return result;
+	}
+	return 0;
+}
+
+uint64_t leases_granted_ever(const struct leases *leases)
+{
+	return leases->granted_ever;
+}
+
+uint64_t leases_expired_ever(const struct leases *leases)
+{
+	return leases->expired_ever;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of leases and what is in it; for lease/ alone.  Threads: [loop]. */
+#ifndef RMEMD_LEASE_TABLE_H
+#define RMEMD_LEASE_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "rmemd/lease/expiry.h"
+#include "rmemd/lease/lease.h"
+#include "rmemd/lease/segment.h"
+
+/* How long a request waits for bytes that are being scrubbed. */
+#define LEASE_MEMORY_WAIT_MS 10000
+
+struct leases {
+	struct pools *pools;
+	const struct leases_events *events;
+	void *ctx;
+	uint64_t next_id;
+	struct map by_id;
+	struct list all;     /* in the order of their ids */
+	struct list ended;   /* their keys are still dying */
+	struct list waiting; /* for memory, the longest first */
+	struct expiries expiries;
+	uint64_t doomed_bytes; /* of segments given up, under keys that are dying */
+	uint64_t granted_ever, expired_ever;
+};
+
+enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
+
+struct lease {
+	struct leases *leases;
+	struct tenant *tenant;
+	struct holder *owner; /* NULL: named */
+	enum lease_state state;
+	uint64_t id;
+	uint64_t bytes;
+	uint32_t generation;
+	char *name; /* NULL: ephemeral */
+	struct map_node by_id, by_name;
+	struct list all;      /* in leases->all or ->ended */
+	struct list in_owner; /* in owner->owned */
+
+	struct segment **segments;
+	unsigned n_segments;
+	uint64_t align; /* as asked for, for segments added later too */
+	int node;
+
+	struct list attachments;
+	unsigned n_attachments;
+	struct list dying;   /* exposures being withdrawn */
+	struct list waiters; /* struct lease_waiter */
+	bool resizing;       /* one at a time */
+	bool cut;            /* keys that reach behind the end are still dying */
+
+	uint64_t granted_ms;
+	uint64_t ttl_ms;
+	struct expiry expiry;
+
+	/* While it waits for memory. */
+	struct list waiting; /* in leases->waiting */
+	struct lease_waiter *memory_waiter;
+	uint64_t wanted_bytes; /* its length to be */
+	uint64_t give_up_ms;
+};
+
+/* What the holder has attached, if that lease is granted, or NULL. */
+struct attachment *leases_find(const struct leases *leases, const struct holder *holder,
+			       uint64_t id);
+/* The lease that has this name, granted or not, or NULL. */
+struct lease *leases_find_name(const struct tenant *tenant, const char *name);
+/* A new lease without memory, not granted yet.  -EEXIST, -EDQUOT, -ENOMEM */
+int lease_create(struct leases *leases, struct holder *holder,
+		 const struct lease_params *params, struct lease **ret_lease);
+void lease_fill_status(const struct lease *lease, struct lease_status *ret_status);
+/* Give it a name that is free.  -ENOMEM */
+int lease_set_name(struct lease *lease, const char *name);
+/* Its time to live starts, or starts anew.  -ENOMEM */
+int lease_set_ttl(struct lease *lease, uint64_t ttl_ms);
+
+/* End the lease for everybody; tells all that have it attached, except one (may be
+ * NULL). The caller calls lease_settle() next. */
+void lease_end(struct lease *lease, enum wire_reason reason,
+	       const struct holder *except);
+/* Take away everything behind `bytes`; tells all that have it attached, except one. The
+ * caller calls lease_settle() next. */
+void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except);
+
+/* ---- wait.c ---- */
+
+/* Something of the lease has come to rest: finish what waited for that.  A lease that
+ * has ended, with all its keys dead, is freed here. */
+void lease_settle(struct lease *lease);
+/* Wait for the lease to come to rest; the caller calls lease_settle() next. */
+void lease_wait(struct lease *lease, struct attachment *attachment,
+		enum lease_wait kind, struct lease_waiter *waiter);
+/* The request fails and is undone.  The caller calls lease_settle() next. */
+void lease_fail(struct lease_waiter *waiter, int err, const char *text);
+/* All requests that wait for this attachment's keys fail.  The caller calls
+ * lease_settle() next. */
+void lease_fail_waiters(struct lease *lease, const struct attachment *attachment,
+			int err, const char *text);
+
+/* ---- memory.c ---- */
+
+/* Make the lease `bytes` long, now or when the memory is clean; then it waits for its
+ * keys.  Ends in done(). */
+void lease_await_memory(struct lease *lease, struct attachment *attachment,
+			enum lease_wait kind, uint64_t bytes,
+			struct lease_waiter *waiter);
+/* Wait for memory no more.  Returns the waiter, or NULL when there was none. */
+struct lease_waiter *lease_stop_waiting(struct lease *lease);
+/* Requests that waited too long fail. */
+void leases_give_up(struct leases *leases, uint64_t now_ms);
+
+#endif
