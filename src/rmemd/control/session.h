@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: one client each, as one tenant, on one control connection at a time.
  *
- * Any frame is a sign of life.  Without one for fence_ms, or when the connection is
- * lost, the session is fenced: its keys die, its leases stay.  It may be resumed with
- * its token within grace_ms; after that it ends and its ephemeral leases are freed.
+ * Any frame is a sign of life.  Without one for fence_ms, or when the connection is lost,
+ * the session is fenced: its keys die, its leases stay.  It may be resumed with its token
+ * within grace_ms; after that it ends and its ephemeral leases are freed.
  *
  * Threads: [loop].  Functions return 0 or -errno with err_text(). */
 #ifndef RMEMD_CONTROL_SESSION_H
 #define RMEMD_CONTROL_SESSION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "fabric/fabric.h"
+#include "wire/msg.h"
+
+struct control;
+struct holder;
+struct peer;
+struct session;
 struct sessions;
 
 /* A session for people and programs that look on. */
@@ -31,11 +39,73 @@ struct session_status {
 	uint64_t resumes;
 };
 
-/* Call each() for every session in the order of their ids, until it returns non-zero,
- * and return that.  The strings are borrowed until each() returns; the table must not
- * change meanwhile. */
+struct sessions_events {
+	/* sessions_next_ms() has changed. */
+	void (*timer_moved)(void *ctx);
+};
+
+/* Open the table; borrows all.  The first session gets the id `first_id`.  -ENOMEM */
+int sessions_open(struct control *control, const struct sessions_events *events,
+		  void *ctx, uint64_t first_id, struct sessions **ret_sessions);
+/* Free everything; peers, leases and fabrics are gone.  NULL: nothing. */
+void sessions_close(struct sessions *sessions);
+
+/* Fence and end what is due. */
+void sessions_tick(struct sessions *sessions);
+/* When sessions_tick() is next due (clock_now_ms), UINT64_MAX: never. */
+uint64_t sessions_next_ms(const struct sessions *sessions);
+/* Tell every session that the server stops, and close its connection. */
+void sessions_stop(struct sessions *sessions);
+
+/* Call each() for every session in the order of their ids, until it returns non-zero, and
+ * return that.  The strings are borrowed until each() returns; the table must not change
+ * meanwhile. */
 int sessions_each(const struct sessions *sessions,
 		  int (*each)(const struct session_status *status, void *arg),
 		  void *arg);
+/* How many there are, fenced ones too. */
+unsigned sessions_count(const struct sessions *sessions);
+
+/* ---- requests ---- */
+
+/* Open a session for the peer, which has none yet.  -EDQUOT, -ENOMEM */
+int session_open(struct sessions *sessions, struct peer *peer, const char *client);
+/* Give a session to the peer.  On success the welcome that answers hello_id was sent, or
+ * is sent once the session's old keys are dead; peer->greeting is set meanwhile.
+ *   -ESTALE  there is no such session with that token */
+int session_resume(struct sessions *sessions, struct peer *peer, uint64_t id,
+		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id);
+/* Send the peer what it needs to know of its session. */
+void session_welcome(const struct session *session, uint64_t hello_id, bool resumed);
+/* Any frame. */
+void session_heard(struct session *session);
+/* End the session; bye_id is answered when all its keys are dead. */
+void session_bye(struct session *session, uint64_t bye_id);
+/* The peer is lost. */
+void sessions_peer_gone(struct sessions *sessions, struct peer *peer, const char *why);
+
+uint64_t session_id(const struct session *session);
+struct holder *session_holder(struct session *session);
+
+/* Tell the session that holds a lease; nothing while it is fenced. */
+void session_tell_revoked(struct control *control, struct holder *holder,
+			  uint64_t lease, enum wire_reason reason);
+void session_tell_changed(struct control *control, struct holder *holder,
+			  uint64_t lease, unsigned reason);
+
+/* -EINVAL, -EDQUOT, -ENOMEM, or what the fabric says */
+int session_open_channel(struct session *session, unsigned endpoint,
+			 uint32_t *ret_channel);
+/* -EINVAL */
+int session_close_channel(struct session *session, uint32_t channel);
+
+/* ---- news of the fabrics; the cookies are those of fabric session_open() ---- */
+
+/* NULL: refused, and logged. */
+struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
+				      const struct fabric_hello *hello);
+void session_channel_up(void *session_cookie, uint32_t channel);
+void session_channel_down(void *session_cookie, uint32_t channel, const char *why);
+void session_closed(void *session_cookie);
 
 #endif

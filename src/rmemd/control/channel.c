@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data connections of a session: granted by number, presented once, gone for good. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "rmemd/control/peer.h"
+#include "rmemd/control/table.h"
+
+/* A grant not used for so long makes room for another one. */
+#define GRANT_UNUSED_MS 30000
+
+enum channel_state { CHANNEL_GRANTED, CHANNEL_ADMITTED, CHANNEL_UP };
+
+struct channel {
+	struct list link; /* in session->channels */
+	uint32_t number;
+	unsigned endpoint;
+	enum channel_state state;
+	uint64_t granted_ms;
+};
+
+static struct channel *find(const struct session *session, uint32_t number)
+{
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, link);
+
+		if (channel->number == number)
+			return channel;
+	}
+	return NULL;
+}
+
+static void forget(struct session *session, struct channel *channel)
+{
+	if (channel->state == CHANNEL_UP)
+		session->n_connected--;
+	session->n_channels--;
+	list_remove(&channel->link);
+	free(channel);
+}
+
+void session_forget_channels(struct session *session)
+{
+	list_for_each_safe(node, &session->channels)
+		forget(session, container_of(node, struct channel, link));
+}
+
+static void forget_unused(struct session *session)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	list_for_each_safe(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, link);
+
+		if (channel->state == CHANNEL_GRANTED &&
+		    now_ms - channel->granted_ms >= GRANT_UNUSED_MS)
+			forget(session, channel);
+	}
+}
+
+int session_open_port(struct session *session, unsigned endpoint)
+{
+	const struct endpoint *at =
+		&session->sessions->control->endpoints->at[endpoint];
+	struct holder_port *port = &session->holder.ports[endpoint];
+	struct fabric_session *fabric;
+	int err;
+
+	if (port->session)
+		return 0;
+	err = at->ops->session_open(at->server, at->local, &session->ports[endpoint],
+				    &fabric);
+	if (err)
+		return err;
+	*port = (struct holder_port){ .ops = at->ops, .session = fabric };
+	session->ports[endpoint].used = true;
+	return 0;
+}
+
+void session_close_ports(struct session *session)
+{
+	session_forget_channels(session);
+	holder_fence(&session->holder);
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
+		struct holder_port *port = &session->holder.ports[i];
+		struct fabric_session *fabric = port->session;
+
+		if (!fabric)
+			continue;
+		port->session = NULL;
+		session->ports[i].closing = true;
+		session->n_closing++;
+		port->ops->session_close(fabric);
+	}
+}
+
+int session_open_channel(struct session *session, unsigned endpoint,
+			 uint32_t *ret_channel)
+{
+	const struct control *control = session->sessions->control;
+	struct channel *channel;
+	int err;
+
+	if (endpoint >= control->endpoints->n)
+		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
+	if (session->n_channels >= control->config->channels_max)
+		forget_unused(session);
+	if (session->n_channels >= control->config->channels_max)
+		return err_set(-EDQUOT,
+			       "the session has %u channels, as many as it may",
+			       session->n_channels);
+	if (session->next_channel == UINT32_MAX)
+		return err_set(-EDQUOT, "the session has used up its channel numbers");
+	channel = malloc(sizeof(*channel));
+	if (!channel)
+		return err_set(-ENOMEM, "no memory for a channel");
+	err = session_open_port(session, endpoint);
+	if (err) {
+		free(channel);
+		return err;
+	}
+	*channel = (struct channel){
+		.number = ++session->next_channel,
+		.endpoint = endpoint,
+		.state = CHANNEL_GRANTED,
+		.granted_ms = clock_now_ms(),
+	};
+	list_append(&session->channels, &channel->link);
+	session->n_channels++;
+	*ret_channel = channel->number;
+	return 0;
+}
+
+int session_close_channel(struct session *session, uint32_t number)
+{
+	struct channel *channel = find(session, number);
+	const struct holder_port *port;
+
+	/* what is gone already is as closed as can be */
+	if (!channel && number && number <= session->next_channel)
+		return 0;
+	if (!channel)
+		return err_set(-EINVAL, "there is no channel %" PRIu32, number);
+	port = &session->holder.ports[channel->endpoint];
+	if (channel->state != CHANNEL_GRANTED)
+		port->ops->channel_close(port->session, number);
+	forget(session, channel);
+	return 0;
+}
+
+/* Why a hello is not good, or NULL; the words do not tell a guesser how close it was. */
+static const char *judge(const struct session *session, unsigned endpoint,
+			 const struct fabric_hello *hello, struct channel **ret_channel)
+{
+	static const uint8_t nobody[WIRE_TOKEN_BYTES];
+	bool known = secret_equal(session ? session->token : nobody, hello->token,
+				  WIRE_TOKEN_BYTES);
+	struct channel *channel;
+
+	if (!session || !known)
+		return "no session with this id and token";
+	channel = find(session, hello->channel);
+	if (session->state != SESSION_ACTIVE || !channel)
+		return "a channel that was not granted";
+	if (channel->endpoint != endpoint)
+		return "a channel that was granted for another endpoint";
+	if (channel->state != CHANNEL_GRANTED)
+		return "a channel that is connected already";
+	*ret_channel = channel;
+	return NULL;
+}
+
+struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
+				      const struct fabric_hello *hello)
+{
+	struct session *session = sessions_find(sessions, hello->session);
+	struct control *control = sessions->control;
+	struct channel *channel = NULL;
+	const char *fault = judge(session, endpoint, hello, &channel);
+	uint64_t dropped;
+
+	if (!fault) {
+		channel->state = CHANNEL_ADMITTED;
+		return session->holder.ports[endpoint].session;
+	}
+	control->counters.channels_refused++;
+	if (quiet_pass(&control->refusals, &dropped))
+		log_event(LOG_NOTICE, "channel-refused",
+			  &(struct log_ctx){ .session = hello->session,
+					     .device = control->endpoints->at[endpoint]
+							       .facts->device },
+			  "%s (%" PRIu64 " such lines left out)", fault, dropped);
+	return NULL;
+}
+
+static void log_channel(int level, const char *event, const struct session_port *port,
+			uint32_t number, const char *text)
+{
+	const struct session *session = port->session;
+	const struct endpoint *at =
+		&session->sessions->control->endpoints->at[port - session->ports];
+
+	log_event(level, event,
+		  &(struct log_ctx){ .session = session->holder.id,
+				     .peer = session->peer_name,
+				     .device = at->facts->device },
+		  "channel %" PRIu32 " over %s%s%s", number, at->ops->name,
+		  *text ? ": " : "", text);
+}
+
+void session_channel_up(void *session_cookie, uint32_t number)
+{
+	struct session_port *port = session_cookie;
+	struct channel *channel = find(port->session, number);
+
+	if (!channel || channel->state != CHANNEL_ADMITTED)
+		return;
+	channel->state = CHANNEL_UP;
+	port->session->n_connected++;
+	log_channel(LOG_DEBUG, "channel-up", port, number, "");
+}
+
+void session_channel_down(void *session_cookie, uint32_t number, const char *why)
+{
+	struct session_port *port = session_cookie;
+	struct channel *channel = find(port->session, number);
+
+	if (!channel)
+		return;
+	log_channel(*why ? LOG_INFO : LOG_DEBUG, "channel-down", port, number, why);
+	forget(port->session, channel);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where data connections are served: the endpoints of all fabrics under one numbering,
+ * which is the protocol's.  Filled by the daemon, constant while it runs.
+ * Threads: [loop]. */
+#ifndef RMEMD_CONTROL_ENDPOINT_H
+#define RMEMD_CONTROL_ENDPOINT_H
+
+#include "fabric/fabric.h"
+#include "wire/msg.h"
+
+struct endpoint {
+	const struct fabric_server_ops *ops;
+	struct fabric_server *server;
+	unsigned local; /* its number in that server */
+	const struct fabric_endpoint *facts;
+};
+
+struct endpoints {
+	struct endpoint at[WIRE_ENDPOINTS_MAX];
+	unsigned n;
+};
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/control/listener.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/listener.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/control/connection.h"
+#include "rmemd/control/control.h"
+
+#define BACKLOG 128
+/* Without descriptors left accept(2) fails at once, again and again: rest meanwhile. */
+#define PAUSE_MS 100
+
+struct listener {
+	struct control *control;
+	struct connections *connections;
+	struct evconnlistener *events;
+	struct event *resume;
+	char name[64];
+};
+
+union socket_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_storage room;
+};
+
+int listener_parse(const char *text, uint16_t port, struct fabric_address *ret_address)
+{
+	struct fabric_address address = { .port = port };
+
+	if (inet_pton(AF_INET, text, address.bytes) == 1)
+		address.family = 4;
+	else if (inet_pton(AF_INET6, text, address.bytes) == 1)
+		address.family = 6;
+	else
+		return err_set(-EINVAL, "%s is not an IP address", text);
+	*ret_address = address;
+	return 0;
+}
+
+bool listener_skips(const struct fabric_address *address, int err)
+{
+	static const uint8_t loopback[16] = { [15] = 1 };
+
+	return (err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT) &&
+	       address->family == 6 &&
+	       memcmp(address->bytes, loopback, sizeof(loopback)) == 0;
+}
+
+static socklen_t to_socket(const struct fabric_address *address,
+			   union socket_address *to)
+{
+	memset(to, 0, sizeof(*to));
+	if (address->family == 4) {
+		to->v4.sin_family = AF_INET;
+		to->v4.sin_port = htons(address->port);
+		memcpy(&to->v4.sin_addr, address->bytes, sizeof(to->v4.sin_addr));
+		return sizeof(to->v4);
+	}
+	to->v6.sin6_family = AF_INET6;
+	to->v6.sin6_port = htons(address->port);
+	memcpy(&to->v6.sin6_addr, address->bytes, sizeof(to->v6.sin6_addr));
+	return sizeof(to->v6);
+}
+
+static void format(const union socket_address *from, char *buf, size_t bytes)
+{
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	if (from->any.sa_family == AF_INET) {
+		(void)inet_ntop(AF_INET, &from->v4.sin_addr, host, sizeof(host));
+		(void)snprintf(buf, bytes, "%s:%u", host, ntohs(from->v4.sin_port));
+	} else if (from->any.sa_family == AF_INET6) {
+		(void)inet_ntop(AF_INET6, &from->v6.sin6_addr, host, sizeof(host));
+		(void)snprintf(buf, bytes, "[%s]:%u", host, ntohs(from->v6.sin6_port));
+	} else {
+		(void)snprintf(buf, bytes, "a socket of family %d",
+			       from->any.sa_family);
+	}
+}
+
+static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
+		      struct sockaddr *address, int bytes, void *arg)
+{
+	struct listener *listener = arg;
+	struct control *control = listener->control;
+	union socket_address from = { 0 };
+	uint64_t dropped;
+	char name[64];
+
+	(void)events;
+	memcpy(&from, address,
+	       (size_t)bytes < sizeof(from) ? (size_t)bytes : sizeof(from));
+	format(&from, name, sizeof(name));
+	control->counters.connections++;
+	if (!connection_create(listener->connections, fd, name))
+		return;
+	control->counters.connections_refused++;
+	if (quiet_pass(&control->refusals, &dropped))
+		log_event(LOG_NOTICE, "connection-refused",
+			  &(struct log_ctx){ .peer = name },
+			  "%s (%" PRIu64 " such lines left out)", err_text(), dropped);
+}
+
+static void on_error(struct evconnlistener *events, void *arg)
+{
+	const struct timeval pause = { .tv_usec = PAUSE_MS * 1000 };
+	struct listener *listener = arg;
+	int err = EVUTIL_SOCKET_ERROR();
+	uint64_t dropped;
+
+	if (quiet_pass(&listener->control->refusals, &dropped))
+		log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s",
+			  listener->name, strerror(err),
+			  err == EMFILE ? "; raise LimitNOFILE" : "");
+	(void)evconnlistener_disable(events);
+	if (event_add(listener->resume, &pause))
+		(void)evconnlistener_enable(events);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *arg)
+{
+	struct listener *listener = arg;
+
+	(void)fd;
+	(void)what;
+	(void)evconnlistener_enable(listener->events);
+}
+
+int listener_open_fd(struct event_base *base, struct control *control,
+		     struct connections *connections, int fd,
+		     struct listener **ret_listener)
+{
+	struct listener *listener = calloc(1, sizeof(*listener));
+	union socket_address at = { 0 };
+	socklen_t bytes = sizeof(at);
+
+	if (!listener)
+		return err_set(-ENOMEM, "no memory for a listener");
+	listener->control = control;
+	listener->connections = connections;
+	if (getsockname(fd, &at.any, &bytes)) {
+		free(listener);
+		return err_errno(-errno, "the control socket");
+	}
+	format(&at, listener->name, sizeof(listener->name));
+	listener->resume = evtimer_new(base, on_resume, listener);
+	if (listener->resume)
+		listener->events = evconnlistener_new(
+			base, on_accept, listener,
+			LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
+	if (!listener->events) {
+		listener_close(listener);
+		return err_set(-ENOMEM, "no memory for a listener");
+	}
+	evconnlistener_set_error_cb(listener->events, on_error);
+	*ret_listener = listener;
+	return 0;
+}
+
+static int bind_to(int fd, const struct fabric_address *address)
+{
+	union socket_address at;
+	socklen_t bytes = to_socket(address, &at);
+	const int on = 1;
+	char name[64];
+
+	format(&at, name, sizeof(name));
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
+		return err_errno(-errno, "%s", name);
+	if (address->family == 6 &&
+	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)))
+		return err_errno(-errno, "%s", name);
+	if (!bind(fd, &at.any, bytes) && !listen(fd, BACKLOG))
+		return 0;
+	if (errno == EADDRINUSE)
+		return err_set(
+			-EADDRINUSE,
+			"%s is taken, perhaps by another rmemd: stop that, or set "
+			"[server] port",
+			name);
+	return err_errno(-errno, "%s", name);
+}
+
+int listener_open(struct event_base *base, struct control *control,
+		  struct connections *connections, const struct fabric_address *address,
+		  struct listener **ret_listener)
+{
+	int fd = socket(address->family == 4 ? AF_INET : AF_INET6,
+			SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int err;
+
+	if (fd < 0)
+		return err_errno(-errno, "a socket to listen on");
+	err = bind_to(fd, address);
+	if (!err)
+		err = listener_open_fd(base, control, connections, fd, ret_listener);
+	if (err)
+		(void)close(fd);
+	return err;
+}
+
+void listener_close(struct listener *listener)
+{
+	if (!listener)
+		return;
+	if (listener->events)
+		evconnlistener_free(listener->events);
+	if (listener->resume)
+		event_free(listener->resume);
+	free(listener);
+}
+
+const char *listener_name(const struct listener *listener)
+{
+	return listener->name;
+}

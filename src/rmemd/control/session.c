@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/control/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "rmemd/control/peer.h"
+#include "rmemd/control/table.h"
+
+static void log_session(int level, const char *event, const struct session *session,
+			const char *text)
+{
+	log_event(level, event,
+		  &(struct log_ctx){ .session = session->holder.id,
+				     .peer = session->peer_name,
+				     .tenant = session->holder.tenant->name },
+		  "%s: %s", session->client, text);
+}
+
+static void timer_moved(const struct session *session)
+{
+	session->sessions->events->timer_moved(session->sessions->ctx);
+}
+
+static void take_peer(struct session *session, struct peer *peer)
+{
+	session->peer = peer;
+	peer->session = session;
+	(void)snprintf(session->peer_name, sizeof(session->peer_name), "%s",
+		       peer->name);
+	session->heard_ms = clock_now_ms();
+}
+
+static struct peer *lose_peer(struct session *session)
+{
+	struct peer *peer = session->peer;
+
+	session->peer = NULL;
+	if (peer) {
+		peer->session = NULL;
+		peer_cancel_requests(peer);
+	}
+	return peer;
+}
+
+int session_open(struct sessions *sessions, struct peer *peer, const char *client)
+{
+	struct control *control = sessions->control;
+	struct session *session;
+
+	if (sessions->by_id.n_nodes >= control->config->sessions_max)
+		return err_set(-EDQUOT,
+			       "the server has %zu sessions, as many as it may",
+			       sessions->by_id.n_nodes);
+	session = calloc(1, sizeof(*session));
+	if (!session || map_insert(&sessions->by_id, &session->by_id,
+				   map_hash_u64(sessions->next_id))) {
+		free(session);
+		return err_set(-ENOMEM, "no memory for a session");
+	}
+	session->sessions = sessions;
+	holder_init(&session->holder, sessions->next_id++, control->tenant);
+	random_bytes(session->token, sizeof(session->token));
+	(void)snprintf(session->client, sizeof(session->client), "%s", client);
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		session->ports[i].session = session;
+	list_init(&session->channels);
+	list_append(&sessions->all, &session->all);
+	session->opened_ms = clock_now_ms();
+	session->state = SESSION_ACTIVE;
+	take_peer(session, peer);
+	control->counters.sessions_opened++;
+	log_session(LOG_INFO, "session-opened", session, "a new session");
+	timer_moved(session);
+	return 0;
+}
+
+void session_welcome(const struct session *session, uint64_t hello_id, bool resumed)
+{
+	const struct control *control = session->sessions->control;
+	const struct config *config = control->config;
+	struct peer *peer = session->peer;
+	struct wire_msg *out = &peer->control->out;
+	uint64_t max = session->holder.tenant->limits.lease_bytes_max;
+
+	memset(&out->welcome, 0, sizeof(out->welcome));
+	out->type = WIRE_TYPE_welcome;
+	out->id = hello_id;
+	out->welcome.version = WIRE_VERSION_MAX;
+	out->welcome.session = session->holder.id;
+	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
+	out->welcome.resumed = resumed;
+	out->welcome.heartbeat_ms = (uint32_t)config->heartbeat_ms;
+	out->welcome.fence_ms = (uint32_t)config->fence_ms;
+	out->welcome.grace_ms = (uint32_t)config->grace_ms;
+	out->welcome.channels_max = config->channels_max;
+	out->welcome.lease_bytes_max =
+		max && max < control->memory_bytes ? max : control->memory_bytes;
+	memcpy(out->welcome.server, control->server, sizeof(control->server));
+	for (unsigned i = 0; i < control->endpoints->n; i++) {
+		const struct fabric_endpoint *facts = control->endpoints->at[i].facts;
+		struct wire_endpoint *item = &out->welcome.endpoints[i];
+
+		item->fabric = facts->kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS
+							   : WIRE_FABRIC_TCP;
+		item->family = facts->address.family;
+		memcpy(item->address, facts->address.bytes, sizeof(item->address));
+		item->port = facts->address.port;
+		item->node = facts->node;
+		item->flags = facts->flags & FABRIC_ENDPOINT_CONFIRM
+				      ? WIRE_ENDPOINT_CONFIRM
+				      : 0;
+		(void)snprintf(item->device, sizeof(item->device), "%s", facts->device);
+	}
+	out->welcome.n_endpoints = (uint16_t)control->endpoints->n;
+	peer_send(peer, out);
+}
+
+void session_heard(struct session *session)
+{
+	session->heard_ms = clock_now_ms();
+}
+
+static void session_free(struct session *session)
+{
+	session_forget_channels(session);
+	list_remove(&session->all);
+	free(session);
+}
+
+void session_fence(struct session *session, const char *why)
+{
+	session->state = SESSION_FENCED;
+	session->fenced_ms = clock_now_ms();
+	session->sessions->control->counters.sessions_fenced++;
+	session_close_ports(session);
+	log_session(LOG_NOTICE, "session-fenced", session, why);
+	timer_moved(session);
+}
+
+/* Its ports are closed; what it had goes, and it does once its keys are dead. */
+void session_end(struct session *session, const char *why)
+{
+	struct sessions *sessions = session->sessions;
+
+	if (session->state == SESSION_ACTIVE)
+		session_close_ports(session);
+	session->state = SESSION_ENDED;
+	map_remove(&sessions->by_id, &session->by_id);
+	list_remove(&session->all);
+	list_append(&sessions->ended, &session->all);
+	holder_release(&session->holder);
+	log_session(LOG_INFO, "session-ended", session, why);
+	timer_moved(session);
+}
+
+void session_bye(struct session *session, uint64_t bye_id)
+{
+	struct peer *peer = lose_peer(session);
+
+	session_end(session, "the client said good-bye");
+	/* Nothing else may be asked for; the answer tells that all keys are dead. */
+	peer->greeting = true;
+	session->waiting_peer = peer;
+	session->waiting_id = bye_id;
+	session_rest(session);
+}
+
+static void activate(struct session *session, struct peer *peer)
+{
+	session->state = SESSION_ACTIVE;
+	session->resumes++;
+	session->sessions->control->counters.sessions_resumed++;
+	take_peer(session, peer);
+	/* An endpoint that fails now is tried again when a channel is opened there. */
+	for (unsigned i = 0; i < session->sessions->control->endpoints->n; i++)
+		if (session->ports[i].used)
+			(void)session_open_port(session, i);
+	log_session(LOG_NOTICE, "session-resumed", session, "the client is back");
+	timer_moved(session);
+}
+
+void session_rest(struct session *session)
+{
+	struct peer *peer = session->waiting_peer;
+
+	if (session->n_closing)
+		return;
+	session->waiting_peer = NULL;
+	if (session->state == SESSION_ENDED) {
+		if (peer) {
+			peer_send_ok(peer, session->waiting_id);
+			peer_close(peer);
+		}
+		session_free(session);
+		return;
+	}
+	if (!peer)
+		return;
+	activate(session, peer);
+	session_welcome(session, session->waiting_id, true);
+	peer->greeting = false;
+	peer->ops->greeted(peer);
+}
+
+int session_resume(struct sessions *sessions, struct peer *peer, uint64_t id,
+		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id)
+{
+	static const uint8_t nobody[WIRE_TOKEN_BYTES];
+	struct session *session = sessions_find(sessions, id);
+	bool known = secret_equal(session ? session->token : nobody, token,
+				  WIRE_TOKEN_BYTES);
+	struct peer *old;
+
+	if (!session || !known)
+		return err_set(-ESTALE,
+			       "session %" PRIu64
+			       " has ended, or the token is not its own",
+			       id);
+	if (session->state == SESSION_ACTIVE) {
+		old = lose_peer(session);
+		session_fence(session, "the client is back on another connection");
+		peer_close(old);
+	}
+	/* of several that want it the last one gets it */
+	if (session->waiting_peer)
+		peer_close(session->waiting_peer);
+	session->waiting_peer = peer;
+	session->waiting_id = hello_id;
+	peer->greeting = true;
+	session_rest(session);
+	return 0;
+}
+
+void session_closed(void *session_cookie)
+{
+	struct session_port *port = session_cookie;
+	struct session *session = port->session;
+
+	port->closing = false;
+	session->n_closing--;
+	if (session->waiting_peer || session->state == SESSION_ENDED)
+		session_rest(session);
+}
+
+static void lost(struct session *session, const char *why)
+{
+	char text[160];
+
+	(void)lose_peer(session);
+	(void)snprintf(text, sizeof(text), "the control connection is lost: %s", why);
+	session_fence(session, text);
+}
+
+static void stop_waiting(struct list *list, const struct peer *peer)
+{
+	list_for_each(node, list) {
+		struct session *session = container_of(node, struct session, all);
+
+		if (session->waiting_peer == peer)
+			session->waiting_peer = NULL;
+	}
+}
+
+void sessions_peer_gone(struct sessions *sessions, struct peer *peer, const char *why)
+{
+	if (peer->session)
+		lost(peer->session, why);
+	if (!peer->greeting)
+		return;
+	stop_waiting(&sessions->all, peer);
+	stop_waiting(&sessions->ended, peer);
+}
+
+void session_miss(struct session *session)
+{
+	struct peer *peer = lose_peer(session);
+	struct wire_msg *out = &peer->control->out;
+	char text[80];
+
+	(void)snprintf(text, sizeof(text), "no sign of life for %" PRIu64 " ms",
+		       clock_now_ms() - session->heard_ms);
+	session_fence(session, text);
+	out->type = WIRE_TYPE_closing;
+	out->id = 0;
+	out->closing.reason = WIRE_REASON_FENCED;
+	peer_send(peer, out);
+	peer_close(peer);
+}
+
+uint64_t session_id(const struct session *session)
+{
+	return session->holder.id;
+}
+
+struct holder *session_holder(struct session *session)
+{
+	return &session->holder;
+}
+
+void session_tell_revoked(struct control *control, struct holder *holder,
+			  uint64_t lease, enum wire_reason reason)
+{
+	struct peer *peer = container_of(holder, struct session, holder)->peer;
+	struct wire_msg *out = &control->out;
+
+	if (!peer)
+		return;
+	out->type = WIRE_TYPE_revoked;
+	out->id = 0;
+	out->revoked.lease = lease;
+	out->revoked.reason = (uint8_t)reason;
+	peer_send(peer, out);
+}
+
+void session_tell_changed(struct control *control, struct holder *holder,
+			  uint64_t lease, unsigned reason)
+{
+	struct peer *peer = container_of(holder, struct session, holder)->peer;
+	struct wire_msg *out = &control->out;
+
+	if (!peer)
+		return;
+	out->type = WIRE_TYPE_changed;
+	out->id = 0;
+	out->changed.lease = lease;
+	out->changed.reason = (uint8_t)reason;
+	peer_send(peer, out);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of sessions and what is in it; for control/ alone.  Threads: [loop]. */
+#ifndef RMEMD_CONTROL_TABLE_H
+#define RMEMD_CONTROL_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/session.h"
+#include "rmemd/lease/holder.h"
+
+struct sessions {
+	struct control *control;
+	const struct sessions_events *events;
+	void *ctx;
+	uint64_t next_id;
+	struct map by_id;
+	struct list all;   /* in the order of their ids */
+	struct list ended; /* their keys are still dying */
+};
+
+enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
+
+/* The session at one endpoint; the cookie of its fabric_session. */
+struct session_port {
+	struct session *session;
+	bool used;    /* it had a channel there */
+	bool closing; /* its fabric_session is being closed */
+};
+
+struct session {
+	struct sessions *sessions;
+	struct holder holder; /* holder.id is the session's */
+	enum session_state state;
+	uint8_t token[WIRE_TOKEN_BYTES];
+	char client[WIRE_LABEL_MAX + 1];
+	char peer_name[64];
+	struct peer *peer; /* NULL unless active */
+	struct map_node by_id;
+	struct list all; /* in sessions->all or ->ended */
+
+	struct session_port ports[WIRE_ENDPOINTS_MAX];
+	unsigned n_closing;
+	struct list channels;
+	unsigned n_channels;
+	unsigned n_connected;
+	uint32_t next_channel;
+
+	/* Who waits for the old keys to be dead: a hello while fenced, a bye when ended. */
+	struct peer *waiting_peer;
+	uint64_t waiting_id;
+
+	uint64_t opened_ms;
+	uint64_t heard_ms;
+	uint64_t fenced_ms;
+	uint64_t resumes;
+};
+
+/* The session with this id that has not ended, or NULL. */
+struct session *sessions_find(const struct sessions *sessions, uint64_t id);
+
+/* ---- session.c ---- */
+
+/* Its keys die, its peer is lost already.  The caller calls session_rest() next only when
+ * it ends it, too. */
+void session_fence(struct session *session, const char *why);
+/* What it had goes.  The caller calls session_rest() next. */
+void session_end(struct session *session, const char *why);
+/* When no key of it is alive any more: whoever waited for that goes on, and a session that
+ * has ended is freed. */
+void session_rest(struct session *session);
+/* No sign of life in time. */
+void session_miss(struct session *session);
+
+/* ---- channel.c ---- */
+
+/* Have a fabric_session at an endpoint.  Nothing to do when there is one. */
+int session_open_port(struct session *session, unsigned endpoint);
+/* All channels are forgotten and all keys die. */
+void session_close_ports(struct session *session);
+void session_forget_channels(struct session *session);
+
+#endif
