@@ -16,7 +16,7 @@ struct sessions;
 
 /* Since the start. */
 struct daemon_counters {
-	uint64_t connections;	      /* control connections accepted */
+	uint64_t connections;         /* control connections accepted */
 	uint64_t connections_refused; /* too many at once, not authenticated in time */
 	uint64_t requests;
 	uint64_t requests_failed; /* answered by an error */

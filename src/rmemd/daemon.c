@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/daemon.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "rmemd/loop.h"
+#include "rmemd/notify.h"
+
+#define TENANT_NAME "default"
+
+/* Ids are not used again after a restart: they go on from the clock, faster than leases
+ * can be granted, and stay below 2^53, which JSON carries exactly. */
+static uint64_t first_id(void)
+{
+	const uint64_t epoch_s = 1750000000;
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_REALTIME, &now) || (uint64_t)now.tv_sec <= epoch_s)
+		return 1;
+	return ((uint64_t)now.tv_sec - epoch_s) << 16;
+}
+
+static int listen_on(struct daemon *daemon, const char *text)
+{
+	struct fabric_address address;
+	int err;
+
+	err = listener_parse(text, daemon->config.port, &address);
+	if (err)
+		return err;
+	err = listener_open(daemon->base, &daemon->control, daemon->connections,
+			    &address, &daemon->listeners[daemon->n_listeners]);
+	if (err && listener_skips(&address, err))
+		return 0;
+	if (!err)
+		daemon->n_listeners++;
+	return err;
+}
+
+static int open_listeners(struct daemon *daemon, const struct notify_fds *fds)
+{
+	int err = 0;
+
+	for (unsigned i = 0; !err && i < fds->n_control; i++) {
+		err = listener_open_fd(daemon->base, &daemon->control,
+				       daemon->connections, fds->control[i],
+				       &daemon->listeners[daemon->n_listeners]);
+		if (!err)
+			daemon->n_listeners++;
+	}
+	if (fds->n_control)
+		return err;
+	for (unsigned i = 0; !err && i < daemon->config.n_listen; i++)
+		err = listen_on(daemon, daemon->config.listen[i]);
+	if (!err && daemon->n_listeners == 0)
+		err = err_set(-EADDRNOTAVAIL,
+			      "none of the addresses of [server] listen "
+			      "is one of this host");
+	return err;
+}
+
+static void on_pool(const struct pool_status *status, const char *note)
+{
+	char bytes[32], page[32];
+
+	log_event(LOG_INFO, "pool-ready", &(struct log_ctx){ .pool = status->name },
+		  "%s on pages of %s (%s), node %d%s%s",
+		  units_format_bytes(status->bytes, bytes, sizeof(bytes)),
+		  units_format_bytes(status->page_bytes, page, sizeof(page)),
+		  pool_pages_name(status->pages_got), status->node_got,
+		  note && *note ? "; " : "", note ? note : "");
+}
+
+static int open_tables(struct daemon *daemon)
+{
+	struct control *control = &daemon->control;
+	uint64_t id = first_id();
+	int err;
+
+	err = pools_open(daemon->config.pools, daemon->config.n_pools, on_pool,
+			 &daemon->pools);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
+		struct pool_status status;
+
+		pools_status(daemon->pools, i, &status);
+		control->memory_bytes += status.bytes;
+	}
+	err = leases_open(daemon->pools, &loop_leases_events, daemon, id,
+			  &daemon->leases);
+	if (err)
+		return err;
+	control->leases = daemon->leases;
+	err = sessions_open(control, &loop_sessions_events, daemon, id,
+			    &daemon->sessions);
+	if (err)
+		return err;
+	control->sessions = daemon->sessions;
+	return 0;
+}
+
+static int open_control(struct daemon *daemon)
+{
+	struct control *control = &daemon->control;
+
+	control->config = &daemon->config;
+	control->tenant = &daemon->tenant;
+	if (gethostname(control->server, sizeof(control->server) - 1))
+		control->server[0] = '\0';
+	return connections_open(daemon->base, control, &daemon->connections);
+}
+
+static int open_all(struct daemon *daemon)
+{
+	struct notify_fds fds;
+	int err;
+
+	err = notify_listen_fds(&fds);
+	if (err)
+		return err;
+	daemon->base = event_base_new();
+	if (!daemon->base)
+		return err_set(-ENOMEM, "no event loop");
+	err = open_control(daemon);
+	if (err)
+		return err;
+	/* ports first: when one is taken there is no point in touching all the memory */
+	err = open_listeners(daemon, &fds);
+	if (err)
+		return err;
+	err = fabrics_open(daemon->base, &daemon->config, &daemon->control,
+			   &daemon->fabrics);
+	if (err)
+		return err;
+	daemon->control.endpoints = fabrics_endpoints(daemon->fabrics);
+	err = open_tables(daemon);
+	if (err)
+		return err;
+	err = loop_open(daemon);
+	if (err)
+		return err;
+	return admin_open(daemon->base, daemon, daemon->config.admin_socket, fds.admin,
+			  &daemon->admin);
+}
+
+int daemon_open(const struct config *config, const char *config_path,
+		struct daemon **ret_daemon)
+{
+	struct daemon *daemon = calloc(1, sizeof(*daemon));
+	int err;
+
+	if (!daemon)
+		return err_set(-ENOMEM, "no memory for the daemon");
+	daemon->config = *config;
+	daemon->started_ms = clock_now_ms();
+	daemon->sessions_next_ms = UINT64_MAX;
+	tenant_init(&daemon->tenant, TENANT_NAME, &(struct tenant_limits){ 0 });
+	loop_set_limits(daemon);
+	if (config_path) {
+		daemon->config_path = strdup(config_path);
+		if (!daemon->config_path) {
+			daemon_close(daemon);
+			return err_set(-ENOMEM, "no memory for the daemon");
+		}
+	}
+	err = open_all(daemon);
+	if (err) {
+		daemon_close(daemon);
+		return err;
+	}
+	*ret_daemon = daemon;
+	return 0;
+}
+
+static void log_ready(const struct daemon *daemon)
+{
+	const struct endpoints *endpoints = daemon->control.endpoints;
+	char text[512] = "";
+	size_t len = 0;
+
+	for (unsigned i = 0; i < daemon->n_listeners && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
+					i ? ", " : "",
+					listener_name(daemon->listeners[i]));
+	for (unsigned i = 0; i < endpoints->n && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len,
+					"%s%s port %u%s%s", i ? ", " : "; data by ",
+					endpoints->at[i].ops->name,
+					endpoints->at[i].facts->address.port,
+					*endpoints->at[i].facts->device ? " on " : "",
+					endpoints->at[i].facts->device);
+	log_event(LOG_NOTICE, "ready", NULL, "listening on %s", text);
+}
+
+int daemon_run(struct daemon *daemon)
+{
+	(void)loop_describe(daemon);
+	log_ready(daemon);
+	notify_ready("%s", daemon->status_text);
+	if (event_base_dispatch(daemon->base) < 0)
+		return err_set(-EIO, "the event loop failed");
+	return 0;
+}
+
+void daemon_close(struct daemon *daemon)
+{
+	if (!daemon)
+		return;
+	admin_close(daemon->admin);
+	while (daemon->n_listeners > 0)
+		listener_close(daemon->listeners[--daemon->n_listeners]);
+	connections_close(daemon->connections);
+	/* no key is alive and no news comes behind this */
+	fabrics_close(daemon->fabrics);
+	leases_close(daemon->leases);
+	sessions_close(daemon->sessions);
+	tenant_destroy(&daemon->tenant);
+	loop_close(daemon);
+	pools_close(daemon->pools);
+	if (daemon->base)
+		event_base_free(daemon->base);
+	free(daemon->config_path);
+	free(daemon);
+}
+
+/* ---- what the admin side shows ---- */
+
+const struct config *daemon_config(const struct daemon *daemon)
+{
+	return &daemon->config;
+}
+
+struct pools *daemon_pools(const struct daemon *daemon)
+{
+	return daemon->pools;
+}
+
+struct leases *daemon_leases(const struct daemon *daemon)
+{
+	return daemon->leases;
+}
+
+struct sessions *daemon_sessions(const struct daemon *daemon)
+{
+	return daemon->sessions;
+}
+
+uint64_t daemon_uptime_ms(const struct daemon *daemon)
+{
+	return clock_now_ms() - daemon->started_ms;
+}
+
+const char *daemon_verbs_missing(const struct daemon *daemon)
+{
+	return fabrics_verbs_missing(daemon->fabrics);
+}
+
+void daemon_counters(const struct daemon *daemon, struct daemon_counters *ret_counters)
+{
+	const struct control_counters *from = &daemon->control.counters;
+
+	*ret_counters = (struct daemon_counters){
+		.connections = from->connections,
+		.connections_refused = from->connections_refused,
+		.requests = from->requests,
+		.requests_failed = from->requests_failed,
+		.sessions_opened = from->sessions_opened,
+		.sessions_fenced = from->sessions_fenced,
+		.sessions_resumed = from->sessions_resumed,
+		.leases_granted = leases_granted_ever(daemon->leases),
+		.leases_expired = leases_expired_ever(daemon->leases),
+		.channels_refused = from->channels_refused,
+	};
+}
+
+unsigned daemon_n_endpoints(const struct daemon *daemon)
+{
+	return daemon->control.endpoints->n;
+}
+
+const struct fabric_endpoint *daemon_endpoint(const struct daemon *daemon, unsigned i)
+{
+	return daemon->control.endpoints->at[i].facts;
+}
+
+void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
+			   struct fabric_endpoint_stats *ret_stats)
+{
+	const struct endpoint *at = &daemon->control.endpoints->at[i];
+
+	at->ops->stats(at->server, at->local, ret_stats);
+}

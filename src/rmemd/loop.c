@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/loop.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "rmemd/notify.h"
+
+/* How often the line for the service manager is looked at. */
+#define STATUS_S 5
+
+static const int signal_numbers[N_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
+
+/* ---- time ---- */
+
+static void arm(struct daemon *daemon)
+{
+	uint64_t next_ms = leases_next_ms(daemon->leases), now_ms = clock_now_ms();
+	uint64_t wait_ms;
+	struct timeval tv;
+
+	if (daemon->sessions_next_ms < next_ms)
+		next_ms = daemon->sessions_next_ms;
+	if (next_ms == UINT64_MAX) {
+		(void)event_del(daemon->tick);
+		return;
+	}
+	wait_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+	/* a deadline years away fits no timeval everywhere; a day is as good */
+	if (wait_ms > 86400000)
+		wait_ms = 86400000;
+	tv = (struct timeval){ .tv_sec = (time_t)(wait_ms / 1000),
+			       .tv_usec = (suseconds_t)(wait_ms % 1000 * 1000) };
+	if (event_add(daemon->tick, &tv))
+		log_event(LOG_ERR, "timer-failed", NULL, "no memory for the timer");
+}
+
+static void on_leases_timer(void *ctx)
+{
+	arm(ctx);
+}
+
+static void on_sessions_timer(void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	daemon->sessions_next_ms = sessions_next_ms(daemon->sessions);
+	arm(daemon);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)fd;
+	(void)what;
+	sessions_tick(daemon->sessions);
+	leases_tick(daemon->leases);
+	on_sessions_timer(daemon);
+}
+
+/* ---- news ---- */
+
+static void on_revoked(void *ctx, struct holder *holder, uint64_t lease,
+		       enum wire_reason reason)
+{
+	struct daemon *daemon = ctx;
+
+	session_tell_revoked(&daemon->control, holder, lease, reason);
+}
+
+static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
+		       unsigned reason)
+{
+	struct daemon *daemon = ctx;
+
+	session_tell_changed(&daemon->control, holder, lease, reason);
+}
+
+static void on_expired(void *ctx, const struct lease_status *status)
+{
+	(void)ctx;
+	log_event(LOG_NOTICE, "lease-expired",
+		  &(struct log_ctx){ .lease = status->id, .tenant = status->tenant },
+		  "\"%s\", %" PRIu64 " bytes, attached by %u sessions", status->name,
+		  status->bytes, status->sessions);
+}
+
+const struct leases_events loop_leases_events = {
+	.revoked = on_revoked,
+	.changed = on_changed,
+	.expired = on_expired,
+	.timer_moved = on_leases_timer,
+};
+
+const struct sessions_events loop_sessions_events = {
+	.timer_moved = on_sessions_timer,
+};
+
+static void on_scrubbed(evutil_socket_t fd, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)fd;
+	(void)what;
+	if (pools_process(daemon->pools))
+		leases_retry(daemon->leases);
+}
+
+/* ---- status ---- */
+
+bool loop_describe(struct daemon *daemon)
+{
+	char lent_text[32], bytes_text[32], text[sizeof(daemon->status_text)];
+	uint64_t lent = 0, bytes = 0;
+
+	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
+		struct pool_status status;
+
+		pools_status(daemon->pools, i, &status);
+		lent += status.lent;
+		bytes += status.bytes;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "%s of %s lent to %u sessions in %" PRIu32 " leases",
+		       units_format_bytes(lent, lent_text, sizeof(lent_text)),
+		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)),
+		       sessions_count(daemon->sessions), daemon->tenant.n_leases);
+	if (strcmp(text, daemon->status_text) == 0)
+		return false;
+	memcpy(daemon->status_text, text, sizeof(text));
+	return true;
+}
+
+static void on_status(evutil_socket_t fd, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)fd;
+	(void)what;
+	if (!daemon->stopping && loop_describe(daemon))
+		notify_status("%s", daemon->status_text);
+}
+
+void loop_set_limits(struct daemon *daemon)
+{
+	daemon->tenant.limits = (struct tenant_limits){
+		.leases_max = daemon->config.leases_max,
+		.lease_bytes_max = daemon->config.lease_bytes_max,
+		.bytes_max = daemon->config.tenant_bytes_max,
+	};
+}
+
+/* ---- signals ---- */
+
+static void on_drained(void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	(void)event_base_loopbreak(daemon->base);
+}
+
+static void stop(struct daemon *daemon)
+{
+	daemon->stopping = true;
+	log_event(LOG_NOTICE, "stopping", NULL, "asked to stop with %u sessions",
+		  sessions_count(daemon->sessions));
+	notify_stopping();
+	while (daemon->n_listeners > 0)
+		listener_close(daemon->listeners[--daemon->n_listeners]);
+	sessions_stop(daemon->sessions);
+	connections_drain(daemon->connections, on_drained, daemon);
+}
+
+static void on_stop(evutil_socket_t number, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)what;
+	/* asked twice: do not wait for anything */
+	if (daemon->stopping)
+		_exit(128 + number);
+	stop(daemon);
+}
+
+static void reload(struct daemon *daemon)
+{
+	static struct config fresh;
+	char restart[256];
+
+	config_default(&fresh);
+	if (daemon->config_path && config_load(daemon->config_path, &fresh)) {
+		log_event(LOG_ERR, "reload-failed", NULL, "%s; nothing was changed",
+			  err_text());
+		return;
+	}
+	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
+	log_set_level(daemon->config.log_level);
+	loop_set_limits(daemon);
+	on_sessions_timer(daemon);
+	log_event(LOG_NOTICE, "reloaded", NULL, "%s%s%s",
+		  daemon->config_path ? daemon->config_path : "the defaults",
+		  *restart ? "; needs a restart: " : "", restart);
+}
+
+static void on_reload(evutil_socket_t number, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)number;
+	(void)what;
+	if (daemon->stopping)
+		return;
+	notify_reloading();
+	reload(daemon);
+	notify_ready("%s", daemon->status_text);
+}
+
+int loop_open(struct daemon *daemon)
+{
+	static const event_callback_fn callbacks[N_SIGNALS] = { on_stop, on_stop,
+								on_reload };
+	const struct timeval status_period = { .tv_sec = STATUS_S };
+
+	for (unsigned i = 0; i < N_SIGNALS; i++) {
+		daemon->signals[i] = evsignal_new(daemon->base, signal_numbers[i],
+						  callbacks[i], daemon);
+		if (!daemon->signals[i] || event_add(daemon->signals[i], NULL))
+			return err_set(-ENOMEM, "no memory for the signals");
+	}
+	daemon->tick = evtimer_new(daemon->base, on_tick, daemon);
+	daemon->pools_event = event_new(daemon->base, pools_fd(daemon->pools),
+					EV_READ | EV_PERSIST, on_scrubbed, daemon);
+	daemon->status = event_new(daemon->base, -1, EV_PERSIST, on_status, daemon);
+	if (!daemon->tick || !daemon->pools_event ||
+	    event_add(daemon->pools_event, NULL) || !daemon->status ||
+	    event_add(daemon->status, &status_period))
+		return err_set(-ENOMEM, "no memory for the loop's events");
+	return notify_watchdog_start(daemon->base);
+}
+
+static void event_drop(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
+void loop_close(struct daemon *daemon)
+{
+	notify_watchdog_stop();
+	event_drop(daemon->pools_event);
+	event_drop(daemon->status);
+	event_drop(daemon->tick);
+	for (unsigned i = 0; i < N_SIGNALS; i++)
+		event_drop(daemon->signals[i]);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rmemd: options, configuration, and the daemon. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/config.h"
+#include "rmemd/daemon.h"
+#include "rmemd/notify.h"
+
+#define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
+#define EXIT_USAGE 2
+
+struct options {
+	const char *path; /* NULL: the default one, if it exists */
+	bool check;
+};
+
+static void usage(FILE *to)
+{
+	(void)fprintf(to,
+		      "usage: rmemd [-c FILE] [--check-config]\n"
+		      "Lend the memory of this host.\n"
+		      "\n"
+		      "  -c, --config FILE   read FILE instead of " DEFAULT_PATH "\n"
+		      "      --check-config  say whether the configuration is good, "
+		      "and exit\n"
+		      "      --version       print the version, and exit\n"
+		      "  -h, --help          print this, and exit\n");
+}
+
+/* Returns -1 to go on, or the exit status. */
+static int parse(int argc, char **argv, struct options *options)
+{
+	enum { OPTION_CHECK = 256, OPTION_VERSION };
+	static const struct option known[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "check-config", no_argument, NULL, OPTION_CHECK },
+		{ "version", no_argument, NULL, OPTION_VERSION },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "c:h", known, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			options->path = optarg;
+			break;
+		case OPTION_CHECK:
+			options->check = true;
+			break;
+		case OPTION_VERSION:
+			(void)puts("rmemd " PACKAGE_VERSION);
+			return EXIT_SUCCESS;
+		case 'h':
+			usage(stdout);
+			return EXIT_SUCCESS;
+		default:
+			usage(stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		(void)fprintf(stderr, "rmemd: unexpected argument %s\n", argv[optind]);
+		return EXIT_USAGE;
+	}
+	return -1;
+}
+
+/* *path becomes NULL when the defaults serve because the default file does not exist. */
+static int load(const char **path, struct config *config)
+{
+	bool named = *path;
+	int err;
+
+	config_default(config);
+	if (!named)
+		*path = DEFAULT_PATH;
+	err = config_load(*path, config);
+	if (err != -ENOENT || named)
+		return err;
+	*path = NULL;
+	return 0;
+}
+
+static int fail(void)
+{
+	(void)fprintf(stderr, "rmemd: %s\n", err_text());
+	return EXIT_FAILURE;
+}
+
+static int serve(const struct config *config, const char *path)
+{
+	struct daemon *daemon;
+	int err;
+
+	log_set_sink(notify_log_sink(config->log_target));
+	log_set_level(config->log_level);
+	/* a client that is gone is an error of write(2), not a reason to die */
+	(void)signal(SIGPIPE, SIG_IGN);
+	log_event(LOG_NOTICE, "started", NULL, "rmemd " PACKAGE_VERSION ", %s",
+		  path ? path : "no configuration file: the defaults");
+	err = daemon_open(config, path, &daemon);
+	if (err)
+		return fail();
+	err = daemon_run(daemon);
+	daemon_close(daemon);
+	if (err)
+		return fail();
+	log_event(LOG_NOTICE, "stopped", NULL, "all memory is given back");
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	static struct config config;
+	struct options options = { 0 };
+	int status = parse(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	if (load(&options.path, &config))
+		return fail();
+	if (!options.check)
+		return serve(&config, options.path);
+	(void)printf("%s: good\n", options.path ? options.path : "the defaults");
+	return EXIT_SUCCESS;
+}
