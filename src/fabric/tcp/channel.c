@@ -112,12 +112,13 @@ static void channel_want(struct fabric_channel *ch)
 
 /* ---- sending ---- */
 
-/* List what is to be sent; returns the number of pieces. */
-static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_MAX])
+/* List what is to be sent, in so many pieces at most; returns their number. */
+static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_MAX],
+			     size_t max)
 {
 	size_t n = 0, skip = ch->sent;
 
-	for (uint64_t seq = ch->next; seq < ch->tail && n + 2 <= PIECES_MAX; seq++) {
+	for (uint64_t seq = ch->next; seq < ch->tail && n + 2 <= max; seq++) {
 		struct op *op = channel_op(ch, seq);
 
 		if (skip < sizeof(op->request)) {
@@ -154,16 +155,21 @@ static void channel_sent(struct fabric_channel *ch, size_t bytes)
 /* Returns 0 when all is sent or the socket is full, or an errno number. */
 static int channel_send(struct fabric_channel *ch)
 {
+	size_t max = PIECES_MAX;
+
 	while (ch->next < ch->tail) {
 		struct iovec iov[PIECES_MAX];
 		struct msghdr msg = { .msg_iov = iov,
-				      .msg_iovlen = channel_gather(ch, iov) };
+				      .msg_iovlen = channel_gather(ch, iov, max) };
 		ssize_t n = sendmsg(ch->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n >= 0)
 			channel_sent(ch, (size_t)n);
 		else if (errno == EAGAIN)
 			return 0;
+		else if (errno == EFAULT && max > 2)
+			/* one by one, to find the operation whose memory it is */
+			max = 2;
 		else if (errno != EINTR)
 			return errno;
 	}
