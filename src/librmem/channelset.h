@@ -34,6 +34,7 @@ struct channel_slot {
 	struct fabric_channel *channel;
 	bool live;    /* may be posted to */
 	bool blocked; /* took less than offered: wait for a completion */
+	bool proven;  /* something has completed on it */
 	unsigned in_flight;
 	unsigned n_batch;
 	struct fabric_wr *batch; /* CHANNEL_BATCH */

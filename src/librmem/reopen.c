@@ -18,14 +18,16 @@
 #define CONNECT_MIN_MS 50u
 #define CONNECT_MAX_MS 1000u
 
-static void slot_later(struct channel_slot *slot)
+void reopen_want(struct channel_slot *slot, bool at_once)
 {
+	slot->stage = SLOT_WANTED;
+	slot->retry_ns = 0;
+	if (at_once)
+		return;
 	slot->backoff_ms = slot->backoff_ms ? slot->backoff_ms * 2 : BACKOFF_FIRST_MS;
 	if (slot->backoff_ms > BACKOFF_MAX_MS)
 		slot->backoff_ms = BACKOFF_MAX_MS;
 	slot->retry_ns = clock_now_ns() + slot->backoff_ms * UINT64_C(1000000);
-	slot->number = 0;
-	slot->stage = SLOT_WANTED;
 }
 
 struct slot_ref {
@@ -52,7 +54,7 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 
 	slot->call = NULL;
 	if (err) {
-		slot_later(slot);
+		reopen_want(slot, false);
 		return 0;
 	}
 	slot->number = reply->channel.channel;
@@ -65,7 +67,7 @@ static void slot_ask(struct rmem *session, struct channel_slot *slot)
 	struct wire_msg *request = calloc(1, sizeof(*request));
 
 	if (!request) {
-		slot_later(slot);
+		reopen_want(slot, false);
 		return;
 	}
 	if (slot->number != 0) {
@@ -78,7 +80,7 @@ static void slot_ask(struct rmem *session, struct channel_slot *slot)
 	request->open_channel.endpoint = slot->endpoint;
 	slot->stage = SLOT_ASKED;
 	if (control_call(session->control, request, granted, slot, &slot->call))
-		slot_later(slot);
+		reopen_want(slot, false);
 	free(request);
 }
 
@@ -180,13 +182,12 @@ static void slot_connect(struct rmem *session, struct slot_ref ref)
 	ref.queue->in_service--;
 	(void)pthread_cond_broadcast(&session->changed);
 	if (err) {
-		slot_later(ref.slot);
+		reopen_want(ref.slot, false);
 		return;
 	}
 	/* only the owner may free it, so one that came too late is handed over, too */
 	ref.slot->fresh = channel;
 	ref.slot->stage = SLOT_FRESH;
-	ref.slot->backoff_ms = 0;
 	if (session->link != LINK_UP || session->resumes != resumes) {
 		ref.slot->doomed = true;
 		ref.queue->ops->abort(channel);
@@ -216,7 +217,7 @@ static void slot_abort(struct rmem_queue *queue, struct channel_slot *slot)
 	/* the numbers the server gave are gone with its side of the session */
 	slot->number = 0;
 	if (slot->stage == SLOT_REKEY)
-		slot_later(slot);
+		reopen_want(slot, false);
 }
 
 void reopen_abort(struct rmem *session)

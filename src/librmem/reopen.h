@@ -12,6 +12,8 @@
 void reopen_work(struct rmem *session, uint64_t now_ns);
 /* Connect what the server has granted.  Lets go of the lock meanwhile. */
 void reopen_connect(struct rmem *session);
+/* A slot wants a channel, at once or after a while that grows each time. */
+void reopen_want(struct channel_slot *slot, bool at_once);
 /* When reopen_work() has something to do next, UINT64_MAX: nothing. */
 uint64_t reopen_due(const struct rmem *session);
 /* Abort every channel: the session has lost its server. */

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 
 #include "librmem/lease.h"
+#include "librmem/reopen.h"
 #include "librmem/session.h"
 
 #define POLL_BATCH 32
@@ -71,7 +72,9 @@ static void pieces_drop(struct rmem_queue *queue, struct list *from,
 void settle(struct rmem_queue *queue, struct op *op)
 {
 	bool failed = op->status != 0 || op->verdict != 0;
-	bool complete;
+	/* the result counts even when a verdict came before it */
+	bool complete = op->started && op->status == 0 && op->pieces == 0 &&
+			op->cursor == op->todo.bytes;
 
 	if (op->state == OP_DONE)
 		return;
@@ -81,7 +84,6 @@ void settle(struct rmem_queue *queue, struct op *op)
 	}
 	if (op->in_flight > 0)
 		return;
-	complete = op->status == 0 && op->pieces == 0 && op->cursor == op->todo.bytes;
 	if (complete)
 		settle_done(queue, op, 0);
 	else if (failed)
@@ -161,11 +163,71 @@ static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc
 	op->in_flight--;
 	piece->slot->in_flight--;
 	piece->slot->blocked = false;
-	if (wc->status == 0)
+	if (wc->status == 0) {
+		piece->slot->proven = true;
 		piece_done(queue, piece);
-	else
+	} else {
 		piece_failed(queue, piece, wc);
+	}
 	settle(queue, op);
+}
+
+/* ---- dead channels ---- */
+
+static void slot_clear(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	struct rmem *session = queue->session;
+	struct fabric_channel *channel = slot->channel;
+
+	(void)pthread_mutex_lock(&session->lock);
+	if (slot->watched)
+		(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
+				queue->ops->alive_fd(channel), NULL);
+	slot->watched = false;
+	slot->doomed = false;
+	slot->channel = NULL;
+	/* one that never carried anything may not do so next time either */
+	if (slot->proven)
+		slot->backoff_ms = 0;
+	reopen_want(slot, slot->proven);
+	slot->proven = false;
+	(void)pthread_mutex_unlock(&session->lock);
+	/* the driver cannot reach it any more */
+	queue->ops->channel_free(channel);
+	queue->channels.n_dead--;
+}
+
+static void pieces_lost(struct rmem_queue *queue, const struct channel_slot *slot)
+{
+	for (unsigned i = 0; i < queue->table.n_pieces; i++) {
+		struct piece *piece = &queue->table.pieces[i];
+		struct op *op = piece->op;
+
+		if (piece->state != PIECE_FLYING || piece->slot != slot)
+			continue;
+		op->in_flight--;
+		piece->slot->in_flight--;
+		settle_error(queue, op, -EIO, "the device's completion queue is broken",
+			     0);
+		piece_free(queue, piece);
+		settle(queue, op);
+	}
+}
+
+/* The device's completions cannot be had any more.  Once a channel is freed nothing of it
+ * can come. */
+static void cq_broken(struct rmem_queue *queue, unsigned domain)
+{
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->domain != domain || !slot->channel)
+			continue;
+		channelset_kill(&queue->channels, slot);
+		slot_clear(queue, slot);
+		pieces_lost(queue, slot);
+		session_wake(queue->session);
+	}
 }
 
 void settle_completions(struct rmem_queue *queue)
@@ -179,6 +241,8 @@ void settle_completions(struct rmem_queue *queue)
 			for (int k = 0; k < n; k++)
 				completion_take(queue, &wcs[k]);
 		} while (n == POLL_BATCH);
+		if (n < 0)
+			cq_broken(queue, i);
 	}
 }
 
@@ -260,28 +324,6 @@ void settle_news(struct rmem_queue *queue)
 		slot_look(queue, &queue->channels.slots[i]);
 	(void)pthread_mutex_unlock(&queue->session->lock);
 	doubts_resolve(queue);
-}
-
-/* ---- dead channels ---- */
-
-static void slot_clear(struct rmem_queue *queue, struct channel_slot *slot)
-{
-	struct rmem *session = queue->session;
-	struct fabric_channel *channel = slot->channel;
-
-	(void)pthread_mutex_lock(&session->lock);
-	if (slot->watched)
-		(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
-				queue->ops->alive_fd(channel), NULL);
-	slot->watched = false;
-	slot->doomed = false;
-	slot->channel = NULL;
-	slot->stage = SLOT_WANTED;
-	slot->retry_ns = 0;
-	(void)pthread_mutex_unlock(&session->lock);
-	/* the driver cannot reach it any more */
-	queue->ops->channel_free(channel);
-	queue->channels.n_dead--;
 }
 
 void settle_dead(struct rmem_queue *queue)

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fake-fabric.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+
+struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void locked(void)
+{
+	(void)pthread_mutex_lock(&fake.lock);
+}
+
+static void unlocked(void)
+{
+	(void)pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_reset(void)
+{
+	locked();
+	fake.live = 0;
+	fake.channels = NULL;
+	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
+	fake.automatic = fake.hold_flush = fake.post_none = false;
+	fake.available_err = fake.domain_err = fake.connect_err = 0;
+	fake.region_err = fake.cq_err = fake.poll_err = 0;
+	fake.refused_rkey = 0;
+	unlocked();
+}
+
+static void perform(const struct fabric_wr *wr)
+{
+	void *remote = (void *)(uintptr_t)wr->remote_addr;
+
+	if (wr->opcode == FABRIC_READ)
+		memcpy(wr->addr, remote, wr->bytes);
+	else
+		memcpy(remote, wr->addr, wr->bytes);
+}
+
+static void complete(struct fabric_channel *channel, unsigned i, int status)
+{
+	struct fabric_cq *cq = channel->cq;
+
+	if (i >= channel->n || cq->n >= cq->max)
+		abort();
+	if (status == 0)
+		perform(&channel->posted[i]);
+	cq->wcs[cq->n++] = (struct fabric_wc){
+		.channel = channel,
+		.cookie = channel->posted[i].cookie,
+		.status = status,
+		.vendor = status ? 0x99 : 0,
+		.text = status ? "fake status" : NULL,
+	};
+	channel->n--;
+	memmove(&channel->posted[i], &channel->posted[i + 1],
+		(channel->n - i) * sizeof(channel->posted[0]));
+	(void)eventfd_write(cq->fd, 1);
+}
+
+static void flush(struct fabric_channel *channel)
+{
+	while (channel->n > 0)
+		complete(channel, 0, -ECONNRESET);
+}
+
+void fake_complete(struct fabric_channel *channel, unsigned i, int status)
+{
+	locked();
+	complete(channel, i, status);
+	unlocked();
+}
+
+void fake_complete_all(bool reverse)
+{
+	locked();
+	for (struct fabric_channel *ch = fake.channels; ch; ch = ch->next)
+		while (ch->n > 0)
+			complete(ch, reverse ? ch->n - 1 : 0, 0);
+	unlocked();
+}
+
+void fake_flush(struct fabric_channel *channel)
+{
+	locked();
+	flush(channel);
+	unlocked();
+}
+
+void fake_peer_gone(struct fabric_channel *channel)
+{
+	locked();
+	channel->peer_gone = true;
+	(void)eventfd_write(channel->alive_fd, 1);
+	unlocked();
+}
+
+static int fake_available(void)
+{
+	return fake.available_err ? err_set(fake.available_err, "no fake device") : 0;
+}
+
+static int fake_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
+			    struct fabric_domain **ret_domain)
+{
+	struct fabric_domain *domain;
+
+	(void)timeout_ms;
+	if (fake.domain_err)
+		return err_set(fake.domain_err, "no fake domain");
+	domain = calloc(1, sizeof(*domain));
+	domain->endpoint = *endpoint;
+	locked();
+	fake.live++;
+	unlocked();
+	*ret_domain = domain;
+	return 0;
+}
+
+static void gone(void *object)
+{
+	locked();
+	fake.live--;
+	unlocked();
+	free(object);
+}
+
+static void fake_domain_close(struct fabric_domain *domain)
+{
+	gone(domain);
+}
+
+static const char *fake_device(const struct fabric_domain *domain)
+{
+	return domain->endpoint.device;
+}
+
+static int fake_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
+			      struct fabric_region **ret_region)
+{
+	struct fabric_region *region;
+
+	(void)domain;
+	if (fake.region_err)
+		return err_set(fake.region_err, "no fake region");
+	region = calloc(1, sizeof(*region));
+	region->addr = addr;
+	region->bytes = bytes;
+	locked();
+	fake.live++;
+	unlocked();
+	*ret_region = region;
+	return 0;
+}
+
+static void fake_region_free(struct fabric_region *region)
+{
+	gone(region);
+}
+
+static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
+			  struct fabric_cq **ret_cq)
+{
+	struct fabric_cq *cq;
+
+	(void)domain;
+	if (fake.cq_err)
+		return err_set(fake.cq_err, "no fake cq");
+	cq = calloc(1, sizeof(*cq));
+	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	cq->max = depth;
+	cq->wcs = calloc(depth, sizeof(*cq->wcs));
+	locked();
+	fake.live++;
+	unlocked();
+	*ret_cq = cq;
+	return 0;
+}
+
+static void fake_cq_free(struct fabric_cq *cq)
+{
+	(void)close(cq->fd);
+	free(cq->wcs);
+	gone(cq);
+}
+
+static int fake_cq_fd(const struct fabric_cq *cq)
+{
+	return cq->fd;
+}
+
+static int fake_cq_arm(struct fabric_cq *cq)
+{
+	eventfd_t count;
+
+	(void)eventfd_read(cq->fd, &count);
+	return 0;
+}
+
+static int fake_connect(struct fabric_cq *cq, const struct fabric_channel_params *params,
+			struct fabric_channel **ret_channel)
+{
+	struct fabric_channel *channel;
+
+	if (fake.connect_err)
+		return err_set(fake.connect_err, "no fake channel");
+	channel = calloc(1, sizeof(*channel));
+	channel->cq = cq;
+	channel->hello = params->hello;
+	channel->depth = params->depth;
+	channel->alive_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	locked();
+	fake.live++;
+	fake.connects++;
+	channel->next = fake.channels;
+	fake.channels = channel;
+	unlocked();
+	*ret_channel = channel;
+	return 0;
+}
+
+static int fake_post(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n)
+{
+	locked();
+	fake.posts++;
+	if (channel->aborted) {
+		unlocked();
+		return err_set(-ECONNRESET, "the fake channel is dead");
+	}
+	if (fake.post_max && n > fake.post_max)
+		n = fake.post_max;
+	if (fake.post_none)
+		n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		/* more than its credits is a mistake of the caller */
+		if (channel->n >= channel->depth || wrs[i].bytes == 0 ||
+		    wrs[i].bytes > FAKE_MAX_BYTES)
+			abort();
+		channel->posted[channel->n++] = wrs[i];
+		if (fake.automatic)
+			complete(channel, channel->n - 1,
+				 fake.refused_rkey && wrs[i].rkey == fake.refused_rkey ?
+					 -EACCES :
+					 0);
+	}
+	unlocked();
+	return (int)n;
+}
+
+static int fake_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+{
+	locked();
+	if (fake.poll_err) {
+		unlocked();
+		return err_set(fake.poll_err, "the fake cq is broken");
+	}
+	if (n > cq->n)
+		n = cq->n;
+	memcpy(wcs, cq->wcs, n * sizeof(*wcs));
+	cq->n -= n;
+	memmove(cq->wcs, cq->wcs + n, cq->n * sizeof(*wcs));
+	unlocked();
+	return (int)n;
+}
+
+static void fake_abort(struct fabric_channel *channel)
+{
+	locked();
+	fake.aborts++;
+	channel->aborted = true;
+	if (!fake.hold_flush)
+		flush(channel);
+	unlocked();
+}
+
+static int fake_alive_fd(const struct fabric_channel *channel)
+{
+	return channel->alive_fd;
+}
+
+static bool fake_alive(struct fabric_channel *channel)
+{
+	bool alive;
+
+	locked();
+	alive = !channel->peer_gone;
+	unlocked();
+	if (!alive)
+		fake_abort(channel);
+	return alive;
+}
+
+static void fake_channel_free(struct fabric_channel *channel)
+{
+	struct fabric_cq *cq = channel->cq;
+	unsigned kept = 0;
+
+	locked();
+	for (struct fabric_channel **at = &fake.channels; *at; at = &(*at)->next)
+		if (*at == channel) {
+			*at = channel->next;
+			break;
+		}
+	/* its completions are lost */
+	for (unsigned i = 0; i < cq->n; i++)
+		if (cq->wcs[i].channel != channel)
+			cq->wcs[kept++] = cq->wcs[i];
+	cq->n = kept;
+	unlocked();
+	(void)close(channel->alive_fd);
+	gone(channel);
+}
+
+static int always_available(void)
+{
+	return 0;
+}
+
+/* clang-format off */
+#define FAKE_OPS                                                                     \
+	.max_bytes = FAKE_MAX_BYTES,                                                 \
+	.domain_open = fake_domain_open, .domain_close = fake_domain_close,          \
+	.domain_device = fake_device, .region_create = fake_region_create,           \
+	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
+	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
+	.connect = fake_connect, .post = fake_post, .poll = fake_poll,               \
+	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,         \
+	.channel_free = fake_channel_free
+/* clang-format on */
+
+const struct fabric_client_ops fabric_verbs_client = {
+	.name = "verbs",
+	.kind = FABRIC_VERBS,
+	.needs_region = true,
+	.available = fake_available,
+	FAKE_OPS,
+};
+
+const struct fabric_client_ops fabric_tcp_client = {
+	.name = "tcp",
+	.kind = FABRIC_TCP,
+	.needs_region = false,
+	.available = always_available,
+	FAKE_OPS,
+};

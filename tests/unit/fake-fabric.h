@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A client fabric whose wire is the test: it sees what was posted, and says how and in
+ * which order it completes.  It stands in for fabric_tcp_client (takes any memory) and
+ * fabric_verbs_client (takes registered memory).  Remote addresses are addresses of this
+ * process. */
+#ifndef TESTS_UNIT_FAKE_FABRIC_H
+#define TESTS_UNIT_FAKE_FABRIC_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "fabric/fabric.h"
+
+#define FAKE_MAX_BYTES 8192u
+#define FAKE_POSTED_MAX 512u
+
+struct fabric_domain {
+	struct fabric_endpoint endpoint;
+};
+
+struct fabric_region {
+	unsigned char *addr;
+	size_t bytes;
+};
+
+struct fabric_cq {
+	int fd;
+	unsigned n, max; /* completions to be polled; `max` is its depth */
+	struct fabric_wc *wcs;
+};
+
+struct fabric_channel {
+	struct fabric_channel *next; /* in fake.channels */
+	struct fabric_cq *cq;
+	struct fabric_hello hello;
+	int alive_fd;
+	bool aborted, peer_gone;
+	unsigned depth, n;
+	struct fabric_wr posted[FAKE_POSTED_MAX]; /* in order */
+};
+
+/* What the test sets and sees; under the lock where the service thread runs. */
+struct fake {
+	pthread_mutex_t lock;
+	int live; /* objects of all kinds */
+	struct fabric_channel *channels; /* latest first */
+	unsigned connects, aborts, posts;
+	/* behaviour */
+	bool automatic;     /* what is posted completes at once */
+	bool hold_flush;    /* aborted channels flush only by fake_flush() */
+	unsigned post_max;  /* taken per post; 0: all */
+	bool post_none;     /* post takes nothing */
+	int available_err, domain_err, connect_err, region_err, cq_err, poll_err;
+	uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
+};
+extern struct fake fake;
+
+/* Back to the start. */
+void fake_reset(void);
+/* Complete a posted operation: do it when status is 0. */
+void fake_complete(struct fabric_channel *channel, unsigned i, int status);
+/* Complete everything posted on every channel, the last one first when `reverse`. */
+void fake_complete_all(bool reverse);
+/* Complete what is outstanding on an aborted channel. */
+void fake_flush(struct fabric_channel *channel);
+/* The peer ends the channel. */
+void fake_peer_gone(struct fabric_channel *channel);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem-stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "unit.h"
+
+struct stage stage;
+
+static uint64_t stage_now(void)
+{
+	return stage.now_ns;
+}
+
+static void answered(void *ctx, uint64_t sent_ns)
+{
+	(void)ctx;
+	(void)sent_ns;
+}
+
+static int event(void *ctx, const struct wire_msg *msg)
+{
+	(void)ctx;
+	(void)msg;
+	return 0;
+}
+
+static const struct control_events events = { answered, event };
+
+void stage_open(const struct fabric_client_ops *ops)
+{
+	struct rmem *session = &stage.session;
+	struct wire_welcome *welcome = &session->welcome;
+	struct sockaddr peer = { .sa_family = AF_INET };
+
+	fake_reset();
+	memset(&stage, 0, sizeof(stage));
+	stage.now_ns = 1000000000;
+	clock_set_source(stage_now);
+	(void)pthread_mutex_init(&session->lock, NULL);
+	(void)pthread_mutex_init(&session->sync_lock, NULL);
+	(void)pthread_cond_init(&session->changed, NULL);
+	list_init(&session->leases);
+	list_init(&session->queues);
+	list_init(&session->buffers);
+	(void)strcpy(session->server, "stage:1");
+	session->uri.channels = STAGE_ENDPOINTS;
+	session->timeout_ms = STAGE_TIMEOUT_MS;
+	session->epfd = epoll_create1(EPOLL_CLOEXEC);
+	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	session->timer_fd = -1;
+	session->link = LINK_UP;
+	atomic_store(&session->until_ns, UINT64_MAX);
+	welcome->heartbeat_ms = 500;
+	welcome->fence_ms = 2000;
+	welcome->n_endpoints = STAGE_ENDPOINTS;
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
+		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
+	ck_assert_int_eq(control_create(session->epfd, &events, session,
+					&session->control), 0);
+	ck_assert_int_eq(domain_set_open(ops, welcome, &peer, STAGE_ENDPOINTS, 100,
+					 &session->domains), 0);
+}
+
+void stage_close(void)
+{
+	struct rmem *session = &stage.session;
+	struct rmem_queue *queue;
+
+	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
+		queue_drop(queue);
+	list_for_each_safe(node, &session->leases)
+	{
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+
+		ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
+		lease_drop(lease);
+	}
+	domain_set_close(&session->domains);
+	control_free(session->control);
+	(void)close(session->wake_fd);
+	(void)close(session->epfd);
+	(void)pthread_mutex_destroy(&session->lock);
+	(void)pthread_mutex_destroy(&session->sync_lock);
+	(void)pthread_cond_destroy(&session->changed);
+	clock_set_source(NULL);
+	ck_assert_int_eq(fake.live, 0);
+}
+
+static struct attachment *table(unsigned n, unsigned char *const *segments,
+				const uint64_t *bytes, const uint64_t *keys)
+{
+	struct wire_lease *answer = calloc(1, sizeof(*answer));
+	struct attachment *attachment = NULL;
+
+	answer->n_segments = (uint16_t)n;
+	for (unsigned i = 0; i < n; i++) {
+		answer->segments[i].bytes = bytes[i];
+		answer->bytes += bytes[i];
+		for (unsigned k = 0; k < STAGE_ENDPOINTS && keys[i]; k++)
+			answer->keys[answer->n_keys++] = (struct wire_key){
+				.segment = (uint8_t)i,
+				.endpoint = (uint8_t)k,
+				.addr = (uintptr_t)segments[i],
+				.rkey = keys[i],
+			};
+	}
+	ck_assert_int_eq(attachment_create(answer, STAGE_ENDPOINTS, &attachment), 0);
+	free(answer);
+	return attachment;
+}
+
+struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
+			       unsigned char *const *segments, const uint64_t *bytes,
+			       const uint64_t *keys)
+{
+	struct rmem_lease *lease = calloc(1, sizeof(*lease));
+
+	lease->session = &stage.session;
+	lease->id = id;
+	lease->rights = rights;
+	atomic_store(&lease->attachment, table(n, segments, bytes, keys));
+	list_append(&stage.session.leases, &lease->node);
+	return lease;
+}
+
+void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *segments,
+		 const uint64_t *bytes, const uint64_t *keys)
+{
+	struct attachment *attachment = table(n, segments, bytes, keys);
+
+	(void)pthread_mutex_lock(&stage.session.lock);
+	attachment->older = atomic_load(&lease->attachment);
+	atomic_store(&lease->attachment, attachment);
+	(void)atomic_fetch_add(&lease->verified, 1);
+	queues_news(&stage.session);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+}
+
+static struct fabric_channel *connect_slot(struct rmem_queue *queue,
+					   struct channel_slot *slot)
+{
+	struct fabric_channel_params params = { .depth = queue->channels.depth };
+	struct fabric_channel *channel = NULL;
+
+	ck_assert_int_eq(queue->ops->connect(queue->cqs[slot->domain], &params, &channel),
+			 0);
+	return channel;
+}
+
+struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue *queue = NULL;
+
+	params.depth = depth;
+	params.channels = channels;
+	params.bounce_bytes = 64 << 10;
+	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
+	for (unsigned i = 0; i < channels; i++) {
+		queue->channels.slots[i].channel =
+			connect_slot(queue, &queue->channels.slots[i]);
+		queue->channels.slots[i].live = true;
+	}
+	list_append(&stage.session.queues, &queue->node);
+	return queue;
+}
+
+unsigned stage_reconnect(struct rmem_queue *queue)
+{
+	unsigned n = 0;
+
+	(void)pthread_mutex_lock(&stage.session.lock);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->stage != SLOT_WANTED)
+			continue;
+		slot->fresh = connect_slot(queue, slot);
+		slot->stage = SLOT_FRESH;
+		queue_news(queue);
+		n++;
+	}
+	(void)pthread_mutex_unlock(&stage.session.lock);
+	return n;
+}
+
+struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned slot)
+{
+	return queue->channels.slots[slot].channel;
+}
+
+void stage_advance_ms(uint64_t ms)
+{
+	stage.now_ns += ms * 1000000;
+}

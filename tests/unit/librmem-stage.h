@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session made by hand over the fake fabric, without a server: what a queue needs, with
+ * the test in the place of the session's driver and of the clock. */
+#ifndef TESTS_UNIT_LIBRMEM_STAGE_H
+#define TESTS_UNIT_LIBRMEM_STAGE_H
+
+#include "fake-fabric.h"
+#include "librmem/lease.h"
+#include "librmem/queue.h"
+#include "librmem/session.h"
+
+#define STAGE_ENDPOINTS 2
+#define STAGE_TIMEOUT_MS 1000
+
+struct stage {
+	struct rmem session;
+	uint64_t now_ns; /* the clock */
+};
+extern struct stage stage;
+
+void stage_open(const struct fabric_client_ops *ops);
+/* Checks that nothing of the fabric is left. */
+void stage_close(void);
+
+/* A lease over pieces of this process's memory; keys[i] is segment i's key everywhere. */
+struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
+			       unsigned char *const *segments, const uint64_t *bytes,
+			       const uint64_t *keys);
+/* Publish another table for it, as the driver does when the server has answered. */
+void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *segments,
+		 const uint64_t *bytes, const uint64_t *keys);
+
+/* A queue whose channels are connected. */
+struct rmem_queue *stage_queue(unsigned depth, unsigned channels);
+/* Connect the slots that want a channel; returns how many. */
+unsigned stage_reconnect(struct rmem_queue *queue);
+
+/* The channel in a slot. */
+struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned slot);
+void stage_advance_ms(uint64_t ms);
+
+#endif
