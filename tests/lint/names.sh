@@ -169,26 +169,31 @@ compare config-keys.c rmemd.conf
 # program NAME PAGE: the commands and long options it tells of are those of its page
 program()
 {
-	local command binary=$top_builddir/src/$1/$1
+	local binary=$top_builddir/src/$1/$1 name
 
-	[ -x "$binary" ] || return 0
+	[ -x "$binary" ] || { echo "names: $1 is not built"; return; }
 	"$binary" --help >"$tmp/help"
-	awk '/^commands:/ { on = 1; next } /^$/ { on = 0 } on && /^  [a-z]/ { print $1 }' \
-		"$tmp/help" | sort >"$tmp/$1 commands"
-	while read -r command; do
-		"$binary" "$command" --help >>"$tmp/help"
-	done <"$tmp/$1 commands"
-	sed -nE 's/^\.It Cm ([a-z]+).*/\1/p' "$2" | sort >"$tmp/$2 commands"
-	compare "$1 commands" "$2 commands"
+	sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' "$tmp/help" | sort >"$tmp/commands"
+	if [ -s "$tmp/commands" ]; then
+		sed -nE 's/^\.It Cm ([a-z]+).*/\1/p' "$2" | sort >"$tmp/commands in $2"
+		cp "$tmp/commands" "$tmp/commands of $1"
+		compare "commands of $1" "commands in $2"
+	fi
+	if [ "$1" = rmem ]; then # its commands have options of their own
+		while read -r name; do
+			"$binary" "$name" --help >>"$tmp/help"
+		done <"$tmp/commands"
+	fi
 
-	grep -E '^ {2,}-' "$tmp/help" | grep -oE -- '--[a-z-]+' | sort -u >"$tmp/$1 options"
+	grep -E '^ {2,}-' "$tmp/help" | grep -oE -- '--[a-z][a-z-]+' | sort -u >"$tmp/options of $1"
 	grep -E '^\.It Fl' "$2" | grep -oE -- 'Fl -[a-z-]+' | sed 's/^Fl -/--/' |
-		sort -u >"$tmp/$2 options"
-	compare "$1 options" "$2 options"
+		sort -u >"$tmp/options in $2"
+	compare "options of $1" "options in $2"
 }
-mkdir "$tmp/man"
+mkdir "$tmp/commands in man" "$tmp/options in man"
 program rmem man/rmem.1
 program rmemctl man/rmemctl.1
+program rmemd man/rmemd.8
 
 echo "names: $compared lists compared, $bad differ"
 [ "$bad" -eq 0 ]
