@@ -2,8 +2,11 @@
 /* What every fabric promises in fabric.h, on whichever is given:
  *
  *   fabric-conformance                  tcp over loopback
- *   fabric-conformance tcp [ADDRESS]
- *   fabric-conformance verbs ADDRESS... each address in turn; soft-RoCE or iWARP
+ *   fabric-conformance tcp ADDRESS[,ADDRESS]...
+ *   fabric-conformance verbs ADDRESS[,ADDRESS]...
+ *
+ * All cases run on each address in turn; one of an RDMA device for verbs, soft-RoCE or
+ * iWARP (127.0.0.1 will not do there).
  *
  * RMEM_SEED=N repeats a run of the random traffic. */
 #include <arpa/inet.h>
@@ -1036,10 +1039,17 @@ int main(int argc, char **argv)
 	char loopback[] = "127.0.0.1";
 	int status = EXIT_SUCCESS;
 
-	stage_setting.server = &fabric_tcp_server;
-	stage_setting.client = &fabric_tcp_client;
-	if (strcmp(name, "tcp") != 0 || argc > 3)
+	if (argc > 3) {
 		return usage();
+	} else if (strcmp(name, "tcp") == 0) {
+		stage_setting.server = &fabric_tcp_server;
+		stage_setting.client = &fabric_tcp_client;
+	} else if (strcmp(name, "verbs") == 0 && list) {
+		stage_setting.server = &fabric_verbs_server;
+		stage_setting.client = &fabric_verbs_client;
+	} else {
+		return usage();
+	}
 	for (char *text = strtok_r(list ? list : loopback, ",", &next); text;
 	     text = strtok_r(NULL, ",", &next)) {
 		if (!address_parse(text, &stage_setting.address))

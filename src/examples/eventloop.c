@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory of another host in a program that has an event loop of its own: no thread of the
+ * library, two descriptors to poll.  The session's says when heartbeats and events are due,
+ * the queue's when operations have completed.
+ *
+ *   eventloop rmem://HOST[:PORT] */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rmem/rmem.h>
+
+#define BLOCK_BYTES 65536u
+#define ROUNDS 16u
+
+struct app {
+	rmem *session;
+	rmem_queue *queue;
+	rmem_lease *lease;
+	rmem_buffer *buffer;
+	unsigned round; /* even: write next, odd: read it back */
+};
+
+static int fail(void)
+{
+	(void)fprintf(stderr, "eventloop: %s\n", rmem_error());
+	return -1;
+}
+
+/* The buffer's first block is written, its second one read into. */
+static int step_submit(struct app *app)
+{
+	unsigned char *base = rmem_buffer_addr(app->buffer);
+	int reading = app->round % 2;
+	struct rmem_op op = {
+		.opcode = reading ? RMEM_OP_READ : RMEM_OP_WRITE,
+		.lease = app->lease,
+		.offset = (uint64_t)(app->round / 2) * BLOCK_BYTES,
+		.addr = reading ? base + BLOCK_BYTES : base,
+		.bytes = BLOCK_BYTES,
+		.buffer = app->buffer,
+		.cookie = app->round,
+	};
+
+	if (!reading)
+		memset(base, (int)(app->round + 1), BLOCK_BYTES);
+	/* with one operation at a time the queue is never full */
+	if (rmem_submit(app->queue, &op, 1) != 1)
+		return fail();
+	return 0;
+}
+
+static int step_finish(struct app *app, const struct rmem_completion *done)
+{
+	const char *base = rmem_buffer_addr(app->buffer);
+
+	if (done->status) {
+		(void)fprintf(stderr, "eventloop: round %u: %s\n",
+			      (unsigned)done->cookie,
+			      rmem_completion_error(app->queue));
+		return -1;
+	}
+	if (app->round % 2 && memcmp(base, base + BLOCK_BYTES, BLOCK_BYTES) != 0) {
+		(void)fprintf(stderr, "eventloop: round %u read something else\n",
+			      app->round);
+		return -1;
+	}
+	app->round++;
+	return app->round < ROUNDS ? step_submit(app) : 0;
+}
+
+/* Take completions until none is there and the descriptor is armed for the next. */
+static int queue_serve(struct app *app)
+{
+	struct rmem_completion done;
+	int n;
+
+	do {
+		while ((n = rmem_poll(app->queue, &done, 1)) > 0)
+			if (step_finish(app, &done))
+				return -1;
+		if (n < 0)
+			return fail();
+		n = rmem_queue_arm(app->queue);
+		if (n < 0)
+			return fail();
+	} while (n > 0);
+	return 0;
+}
+
+static int loop_run(struct app *app)
+{
+	struct pollfd pfds[] = {
+		{ .fd = rmem_fd(app->session), .events = POLLIN },
+		{ .fd = rmem_queue_fd(app->queue), .events = POLLIN },
+	};
+
+	if (pfds[0].fd < 0 || pfds[1].fd < 0)
+		return fail();
+	if (step_submit(app) || queue_serve(app))
+		return -1;
+	while (app->round < ROUNDS) {
+		if (poll(pfds, 2, -1) < 0 && errno != EINTR) {
+			perror("eventloop: poll");
+			return -1;
+		}
+		/* a lost connection is not the end: calling on resumes the session */
+		if (pfds[0].revents && rmem_process(app->session) == -ESTALE)
+			return fail();
+		if (pfds[1].revents && queue_serve(app))
+			return -1;
+	}
+	return 0;
+}
+
+static int app_run(struct app *app)
+{
+	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
+	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
+
+	alloc.bytes = ROUNDS / 2 * BLOCK_BYTES;
+	memory.bytes = 2 * BLOCK_BYTES;
+	if (rmem_alloc(app->session, &alloc, &app->lease) ||
+	    rmem_buffer_create(app->session, &memory, &app->buffer) ||
+	    rmem_queue_create(app->session, NULL, &app->queue))
+		return fail();
+	return loop_run(app);
+}
+
+int main(int argc, char **argv)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct app app = { 0 };
+	int err;
+
+	if (argc != 2) {
+		(void)fprintf(stderr, "usage: eventloop URI\n");
+		return 2;
+	}
+	options.flags = RMEM_NO_THREAD;
+	if (rmem_open(argv[1], &options, &app.session)) {
+		(void)fail();
+		return EXIT_FAILURE;
+	}
+	err = app_run(&app);
+	rmem_queue_free(app.queue);
+	if (rmem_buffer_free(app.buffer))
+		err = fail();
+	rmem_close(app.session);
+	if (err)
+		return EXIT_FAILURE;
+	(void)printf("eventloop: OK\n");
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A regular file is written under a temporary name beside it and renamed, so that it is
+ * there whole or not at all; a pipe or a device is written as it is. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/random.h"
+#include "rmem/interrupt.h"
+#include "rmem/options.h"
+#include "rmem/progress.h"
+#include "rmem/session.h"
+#include "rmem/transfer.h"
+
+#define SAMPLE_BYTES 4096
+
+/* Where the bytes go. */
+struct output {
+	int fd;
+	char path[PATH_MAX];      /* to be there in the end; "": written directly */
+	char temporary[PATH_MAX]; /* until then */
+};
+
+static int temporary_open(struct output *out, mode_t mode)
+{
+	char dir[PATH_MAX];
+	int n;
+
+	memcpy(dir, out->path, sizeof(dir));
+	n = snprintf(out->temporary, sizeof(out->temporary),
+		     "%s/.rmem.%016" PRIx64 ".tmp", dirname(dir), random_u64());
+	if (n < 0 || (size_t)n >= sizeof(out->temporary))
+		return err_errno(-ENAMETOOLONG, "%s", out->path);
+	out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+	if (out->fd < 0)
+		return err_errno(-errno, "%s", out->temporary);
+	return 0;
+}
+
+static int output_open(const char *path, struct output *out)
+{
+	struct stat st;
+	int err;
+
+	out->path[0] = '\0';
+	out->temporary[0] = '\0';
+	if (strcmp(path, "-") == 0) {
+		out->fd = STDOUT_FILENO;
+		return 0;
+	}
+	if (stat(path, &st)) {
+		if (errno != ENOENT)
+			return err_errno(-errno, "%s", path);
+		if ((size_t)snprintf(out->path, PATH_MAX, "%s", path) >= PATH_MAX)
+			return err_errno(-ENAMETOOLONG, "%s", path);
+		return temporary_open(out, 0666);
+	}
+	if (S_ISDIR(st.st_mode))
+		return err_errno(-EISDIR, "%s", path);
+	if (!S_ISREG(st.st_mode)) {
+		out->fd = open(path, O_WRONLY | O_CLOEXEC);
+		return out->fd < 0 ? err_errno(-errno, "%s", path) : 0;
+	}
+	/* a symbolic link stays one, and the file keeps its permissions */
+	if (!realpath(path, out->path))
+		return err_errno(-errno, "%s", path);
+	err = temporary_open(out, 0600);
+	if (err)
+		return err;
+	if (fchmod(out->fd, st.st_mode & 07777)) {
+		err = err_errno(-errno, "%s", out->temporary);
+		(void)close(out->fd);
+		(void)unlink(out->temporary);
+	}
+	return err;
+}
+
+/* Finish with the outcome so far; a file that did not become whole is removed. */
+static int output_close(struct output *out, int err)
+{
+	if (out->fd == STDOUT_FILENO)
+		return err;
+	if (close(out->fd) && !err)
+		err = err_errno(-errno, "closing the output");
+	if (!out->temporary[0])
+		return err;
+	if (!err && rename(out->temporary, out->path))
+		err = err_errno(-errno, "%s", out->path);
+	if (err)
+		(void)unlink(out->temporary);
+	return err;
+}
+
+/* Whether a terminal should better not see this. */
+static bool is_binary(const unsigned char *data, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (data[i] == 0x7f ||
+		    (data[i] < ' ' && !strchr("\t\n\v\f\r", data[i])) ||
+		    data[i] == '\0')
+			return true;
+	return false;
+}
+
+static int terminal_check(rmem_lease *lease)
+{
+	unsigned char sample[SAMPLE_BYTES];
+	uint64_t bytes = rmem_lease_bytes(lease);
+	int err;
+
+	if (bytes > sizeof(sample))
+		bytes = sizeof(sample);
+	if (bytes == 0)
+		return 0;
+	err = rmem_read(lease, 0, sample, bytes);
+	if (err)
+		return session_failed(err);
+	if (is_binary(sample, bytes))
+		return err_set(-EINVAL,
+			       "binary data would go to the terminal: give a FILE, "
+			       "a pipe, or --force");
+	return 0;
+}
+
+static int content_read(rmem *session, rmem_lease *lease, int fd, const char *name)
+{
+	struct progress progress;
+	struct transfer *transfer;
+	uint64_t bytes = rmem_lease_bytes(lease);
+	int err;
+
+	progress_start(&progress, name, bytes);
+	if (isatty(fd) == 1)
+		progress.enabled = false;
+	err = transfer_create(session, &progress, &transfer);
+	if (err)
+		return err;
+	err = transfer_get(transfer, lease, fd, bytes);
+	progress_end(&progress);
+	transfer_free(transfer);
+	return err;
+}
+
+static int file_get(rmem *session, const char *name, const char *path, bool force)
+{
+	struct output out;
+	rmem_lease *lease;
+	int err = rmem_attach(session, name, RMEM_READ, &lease);
+
+	if (err)
+		return session_failed(err);
+	if (strcmp(path, "-") == 0 && isatty(STDOUT_FILENO) == 1 && !force) {
+		err = terminal_check(lease);
+		if (err)
+			return err;
+	}
+	err = output_open(path, &out);
+	if (err)
+		return err;
+	/* what is written directly needs no cleaning up: a signal ends it as always */
+	if (out.temporary[0])
+		err = interrupt_catch();
+	if (!err)
+		err = content_read(session, lease, out.fd, name);
+	return output_close(&out, err);
+}
+
+static int get_run(struct options *options, int argc, char **argv)
+{
+	enum { OPTION_FORCE = OPTIONS_OWN };
+	static const struct option table[] = {
+		{ "force", no_argument, NULL, OPTION_FORCE },
+		OPTIONS_LONG,
+	};
+	bool force = false;
+	rmem *session;
+	int opt, err;
+
+	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
+		if (opt == OPTION_FORCE) {
+			force = true;
+			continue;
+		}
+		err = options_take(options, opt, argv);
+		if (err)
+			return err;
+	}
+	if (argc - optind < 1 || argc - optind > 2)
+		return options_usage(options, "it takes NAME and at most one FILE");
+	err = session_open(options, &session);
+	if (err)
+		return err;
+	err = file_get(session, argv[optind],
+		       argc - optind == 2 ? argv[optind + 1] : "-", force);
+	rmem_close(session);
+	return err;
+}
+
+const struct command get_command = {
+	.name = "get",
+	.synopsis = "get [--force] NAME [FILE|-]",
+	.summary =
+		"write what is stored under a name to a file, or the standard output",
+	.details = "  --force             write binary data to a terminal too\n",
+	.run = get_run,
+};

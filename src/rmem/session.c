@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmem/session.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+#define URI_BYTES 1024
+
+int session_failed(int err)
+{
+	const char *text = rmem_error();
+
+	/* the table in rmem.h is the last resort of a call that set no text */
+	return text[0] ? err_set(err, "%s", text) : err_errno(err, "librmem");
+}
+
+const char *session_fabric_name(enum rmem_fabric fabric)
+{
+	return fabric == RMEM_FABRIC_RDMA ? "rdma" : "tcp";
+}
+
+static void session_describe(const struct rmem_info *info)
+{
+	(void)fprintf(stderr, "rmem: %s over %s%s%s, %u channel%s%s%s\n", info->server,
+		      session_fabric_name(info->fabric), info->device[0] ? " on " : "",
+		      info->device, info->channels, info->channels == 1 ? "" : "s",
+		      info->downgrade ? "; no RDMA: " : "",
+		      info->downgrade ? info->downgrade : "");
+}
+
+int session_open(struct options *options, rmem **ret_session)
+{
+	struct rmem_info info = { .size = sizeof(info) };
+	char uri[URI_BYTES];
+	rmem *session;
+	int err = options_uri(options, uri, sizeof(uri));
+
+	if (err)
+		return err;
+	err = rmem_open(uri, NULL, &session);
+	if (err)
+		return session_failed(err);
+	if (options->verbose) {
+		err = rmem_info(session, &info);
+		if (err) {
+			err = session_failed(err);
+			rmem_close(session);
+			return err;
+		}
+		session_describe(&info);
+	}
+	*ret_session = session;
+	return 0;
+}
+
+int session_name_check(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n == 0)
+		return err_set(-EINVAL, "the name is empty");
+	if (n > RMEM_NAME_MAX)
+		return err_set(-EINVAL, "the name is %zu bytes long, the limit is %d",
+			       n, RMEM_NAME_MAX);
+	for (size_t i = 0; i < n; i++)
+		if (iscntrl((unsigned char)name[i]))
+			return err_set(-EINVAL, "the name has a control character");
+	return 0;
+}

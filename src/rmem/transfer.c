@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmem/transfer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmem/interrupt.h"
+#include "rmem/session.h"
+
+#define CHUNK_BYTES ((size_t)512 << 10)
+#define SLOTS_PER_CHANNEL 8u
+#define SLOTS_MAX 64u
+#define SLOTS_MIN 2u
+#define GROW_MIN_BYTES (UINT64_C(16) << 20)
+/* how long a signal or the progress line may have to wait */
+#define WAIT_MS 200
+
+/* A chunk's place: free, in flight, or (when reading) waiting to be written to the
+ * file. */
+enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_DONE };
+
+struct slot {
+	enum slot_state state;
+	uint64_t bytes;
+};
+
+struct transfer {
+	rmem *session;
+	struct progress *progress;
+	rmem_buffer *buffer;
+	rmem_queue *queue;
+	unsigned n_slots;
+	int err;             /* of the first operation that failed */
+	uint64_t done_bytes; /* placed at the other side */
+	uint64_t
+		refused_bytes; /* the server would not make the lease so long; 0: never */
+	struct slot slots[SLOTS_MAX];
+};
+
+/* RLIMIT_MEMLOCK may allow less than what is best: ask for half until it does. */
+static int buffer_create(struct transfer *t)
+{
+	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	int err;
+
+	for (;;) {
+		params.bytes = t->n_slots * CHUNK_BYTES;
+		err = rmem_buffer_create(t->session, &params, &t->buffer);
+		if (err != -ENOMEM || t->n_slots == SLOTS_MIN)
+			break;
+		t->n_slots /= 2;
+	}
+	return err ? session_failed(err) : 0;
+}
+
+int transfer_create(rmem *session, struct progress *progress,
+		    struct transfer **ret_transfer)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_info info = { .size = sizeof(info) };
+	struct transfer *t = calloc(1, sizeof(*t));
+	int err;
+
+	if (!t)
+		return err_set(-ENOMEM, "out of memory");
+	t->session = session;
+	t->progress = progress;
+	err = rmem_info(session, &info);
+	if (err) {
+		err = session_failed(err);
+		goto err_free;
+	}
+	t->n_slots = info.channels * SLOTS_PER_CHANNEL;
+	if (t->n_slots > SLOTS_MAX)
+		t->n_slots = SLOTS_MAX;
+	err = buffer_create(t);
+	if (err)
+		goto err_free;
+	params.depth = t->n_slots;
+	err = rmem_queue_create(session, &params, &t->queue);
+	if (err) {
+		err = session_failed(err);
+		goto err_free;
+	}
+	*ret_transfer = t;
+	return 0;
+
+err_free:
+	transfer_free(t);
+	return err;
+}
+
+void transfer_free(struct transfer *t)
+{
+	if (!t)
+		return;
+	rmem_queue_free(t->queue);
+	(void)rmem_buffer_free(t->buffer);
+	free(t);
+}
+
+static char *slot_addr(const struct transfer *t, unsigned i)
+{
+	return (char *)rmem_buffer_addr(t->buffer) + i * CHUNK_BYTES;
+}
+
+static int interrupted(void)
+{
+	return interrupt_pending() ? err_set(-EINTR, "interrupted") : 0;
+}
+
+static void completion_take(struct transfer *t, const struct rmem_completion *c)
+{
+	struct slot *slot = &t->slots[c->cookie];
+
+	slot->state = SLOT_DONE;
+	if (c->status == 0)
+		t->done_bytes += c->bytes;
+	else if (!t->err)
+		t->err = err_set(c->status, "%s", rmem_completion_error(t->queue));
+}
+
+/* Take the completions that are there; wait up to timeout_ms for the first.  They are
+ * taken singly, because only the last one's error text is kept by the queue. */
+static int reap(struct transfer *t, int timeout_ms)
+{
+	struct rmem_completion c;
+	int n;
+
+	for (;;) {
+		n = timeout_ms ? rmem_wait(t->queue, &c, 1, 1, timeout_ms)
+			       : rmem_poll(t->queue, &c, 1);
+		if (n < 0)
+			return session_failed(n);
+		if (n == 0)
+			break;
+		completion_take(t, &c);
+		if (t->err)
+			return t->err;
+		timeout_ms = 0;
+	}
+	progress_update(t->progress, t->done_bytes);
+	return interrupted();
+}
+
+/* Wait until `fd` can be read or written without blocking.  The queue is served
+ * meanwhile: a program at the other end of a pipe may take its time, operations may
+ * not. */
+static int await_fd(struct transfer *t, int fd, short events)
+{
+	int err;
+
+	for (;;) {
+		struct pollfd pfds[] = {
+			{ .fd = fd, .events = events },
+			{ .fd = interrupt_fd(), .events = POLLIN },
+			{ .fd = -1, .events = POLLIN },
+		};
+
+		bool busy = rmem_queue_outstanding(t->queue) > 0;
+
+		if (busy) {
+			int ready = rmem_queue_arm(t->queue);
+
+			if (ready < 0)
+				return session_failed(ready);
+			if (ready) {
+				err = reap(t, 0);
+				if (err)
+					return err;
+				continue;
+			}
+			pfds[2].fd = rmem_queue_fd(t->queue);
+		}
+		if (poll(pfds, 3, busy ? WAIT_MS : -1) < 0 && errno != EINTR)
+			return err_errno(-errno, "poll");
+		err = reap(t, 0);
+		if (err)
+			return err;
+		if (pfds[0].revents)
+			return 0;
+	}
+}
+
+static int operation_submit(struct transfer *t, enum rmem_opcode opcode,
+			    rmem_lease *lease, uint64_t offset, unsigned i)
+{
+	struct rmem_op op = {
+		.opcode = opcode,
+		.lease = lease,
+		.offset = offset,
+		.addr = slot_addr(t, i),
+		.bytes = t->slots[i].bytes,
+		.buffer = t->buffer,
+		.cookie = i,
+	};
+	int n = rmem_submit(t->queue, &op, 1);
+
+	if (n < 0)
+		return session_failed(n);
+	if (n == 0) /* the queue is as deep as there are slots */
+		return err_set(-EOVERFLOW, "rmem_submit: the queue took nothing");
+	t->slots[i].state = SLOT_BUSY;
+	return 0;
+}
+
+static int slot_await(struct transfer *t, unsigned i)
+{
+	int err = 0;
+
+	while (!err && t->slots[i].state == SLOT_BUSY)
+		err = reap(t, WAIT_MS);
+	return err;
+}
+
+static bool blocks(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) || !S_ISREG(st.st_mode);
+}
+
+/* Fill a slot as far as the input goes. */
+static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
+		      uint64_t *ret_bytes)
+{
+	size_t filled = 0;
+	ssize_t n;
+	int err;
+
+	while (filled < CHUNK_BYTES) {
+		if (may_block) {
+			err = await_fd(t, fd, POLLIN);
+			if (err)
+				return err;
+		}
+		n = read(fd, dst + filled, CHUNK_BYTES - filled);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0)
+			return err_errno(-errno, "reading the input");
+		if (n == 0)
+			break;
+		filled += (size_t)n;
+	}
+	*ret_bytes = filled;
+	return 0;
+}
+
+/* Make the lease at least `need` long: twice as long as it is, so that a long pipe asks
+ * seldom; when the server has not that much, ever closer to what is needed now. */
+static int lease_extend(struct transfer *t, rmem_lease *lease, uint64_t need)
+{
+	uint64_t want = 2 * rmem_lease_bytes(lease);
+	int err;
+
+	if (want < GROW_MIN_BYTES)
+		want = GROW_MIN_BYTES;
+	if (want < need)
+		want = need;
+	for (;;) {
+		/* what was refused is not asked for again, but what must be */
+		if (t->refused_bytes && want >= t->refused_bytes)
+			want = t->refused_bytes > need
+				       ? need + (t->refused_bytes - need) / 4
+				       : need;
+		if (want - need < CHUNK_BYTES)
+			want = need;
+		err = rmem_grow(lease, want);
+		if (!err)
+			return 0;
+		if ((err != -ENOSPC && err != -EDQUOT) || want == need)
+			return session_failed(err);
+		t->refused_bytes = want;
+	}
+}
+
+int transfer_put(struct transfer *t, rmem_lease *lease, int fd, uint64_t *ret_bytes)
+{
+	bool may_block = blocks(fd);
+	uint64_t offset = 0;
+	unsigned i = 0;
+	int err;
+
+	do {
+		err = slot_await(t, i);
+		if (err)
+			return err;
+		err = input_fill(t, fd, may_block, slot_addr(t, i), &t->slots[i].bytes);
+		if (err)
+			return err;
+		if (t->slots[i].bytes == 0)
+			break;
+		if (offset + t->slots[i].bytes > rmem_lease_bytes(lease)) {
+			err = lease_extend(t, lease, offset + t->slots[i].bytes);
+			if (err)
+				return err;
+		}
+		err = operation_submit(t, RMEM_OP_WRITE, lease, offset, i);
+		if (err)
+			return err;
+		offset += t->slots[i].bytes;
+		i = (i + 1) % t->n_slots;
+		err = reap(t, 0);
+		if (err)
+			return err;
+	} while (t->slots[(i ? i : t->n_slots) - 1].bytes == CHUNK_BYTES);
+	while (rmem_queue_outstanding(t->queue)) {
+		err = reap(t, WAIT_MS);
+		if (err)
+			return err;
+	}
+	*ret_bytes = offset;
+	return 0;
+}
+
+static int output_write(struct transfer *t, int fd, bool may_block, const char *src,
+			uint64_t bytes)
+{
+	/* a pipe that polls writable takes so much without blocking */
+	size_t unit = may_block ? PIPE_BUF : CHUNK_BYTES;
+	ssize_t n;
+	int err;
+
+	while (bytes) {
+		if (may_block) {
+			err = await_fd(t, fd, POLLOUT);
+			if (err)
+				return err;
+		}
+		n = write(fd, src, bytes < unit ? bytes : unit);
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			continue;
+		if (n < 0)
+			return err_errno(-errno, "writing the output");
+		src += n;
+		bytes -= (uint64_t)n;
+	}
+	return 0;
+}
+
+int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t bytes)
+{
+	bool may_block = blocks(fd);
+	uint64_t asked = 0, written = 0;
+	unsigned head = 0, tail = 0;
+	int err;
+
+	while (written < bytes) {
+		while (asked < bytes && t->slots[head].state == SLOT_FREE) {
+			t->slots[head].bytes = bytes - asked < CHUNK_BYTES
+						       ? bytes - asked
+						       : CHUNK_BYTES;
+			err = operation_submit(t, RMEM_OP_READ, lease, asked, head);
+			if (err)
+				return err;
+			asked += t->slots[head].bytes;
+			head = (head + 1) % t->n_slots;
+		}
+		err = slot_await(t, tail);
+		if (err)
+			return err;
+		err = output_write(t, fd, may_block, slot_addr(t, tail),
+				   t->slots[tail].bytes);
+		if (err)
+			return err;
+		written += t->slots[tail].bytes;
+		t->slots[tail].state = SLOT_FREE;
+		tail = (tail + 1) % t->n_slots;
+	}
+	return 0;
+}

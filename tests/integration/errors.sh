@@ -1,0 +1,121 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Wrong use and wrong configuration: one line that names the cause, and the right status.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq
+
+# ---- the tool ----
+
+uri=rmem://$LISTEN:1
+expect_error 1 '^rmem: ls: .*(refused|:1)' client ls
+expect_error 1 '^rmem: put: /nonexistent: ' client put name /nonexistent
+expect_error 1 '^rmem: put: .*Is a directory' client put name "$dir"
+expect_error 1 '^rmem: put: the name is empty' client put "" /dev/null
+expect_error 1 '^rmem: put: .*the limit is 255' client put "$(printf 'x%.0s' {1..256})" /dev/null
+expect_error 1 '^rmem: put: .*control character' client put $'a\nb' /dev/null
+expect_error 2 '^rmem: no command given' "$RMEM"
+expect_error 2 "^rmem: unknown command 'frob'" client frob
+expect_error 2 '^rmem: unknown option --frob' "$RMEM" --frob
+expect_error 2 '^rmem: ls: unknown option -x' client ls -x
+expect_error 2 '^rmem: put: it takes NAME' client put
+expect_error 2 '^rmem: get: it takes NAME' client get a b c
+expect_error 2 '^rmem: rm: it takes at least one' client rm
+expect_error 2 "^rmem: ping: -i: 'soon'" client ping -i soon
+expect_error 2 '^rmem: bench: --batch 9 is more than --depth 8' client bench --batch 9 --depth 8
+expect_error 2 "^rmem: bench: --op: 'erase'" client bench --op erase
+expect_error 2 '^rmem: bench: --size: ' client bench --size 0
+expect_error 2 '^rmem: --channels: 65 is not' "$RMEM" --channels 65 ls
+expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h:99999' ls
+expect_error 1 '^rmem: ls: .' "$RMEM" -s 'http://h' ls
+expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h?colour=red' ls
+for command in "" put get ls rm ping bench; do
+	# shellcheck disable=SC2086 # no command is no argument
+	"$RMEM" $command --help >"$dir/help"
+	grep -q "^usage: rmem .*$command" "$dir/help" || fail "no help for '$command'"
+done
+[[ $("$RMEM" --version) =~ ^rmem\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "rmem --version"
+if [ -w /dev/full ]; then
+	expect_error 1 'No space left' bash -c "'$RMEM' --help >/dev/full"
+fi
+ok "help and version"
+
+# ---- the daemon's configuration ----
+
+ports_choose
+server_config
+rmemd()
+{
+	timeout -k 5 60 "$RMEMD" "$@"
+}
+# bad_config PATTERN SED...: refused with file and line by --check-config and at start
+bad_config()
+{
+	local pattern=$1
+	shift
+	sed "$@" "$dir/rmemd.conf" >"$dir/bad.conf"
+	expect_error 1 "$pattern" rmemd --check-config --config "$dir/bad.conf"
+	expect_error 1 "$pattern" rmemd --config "$dir/bad.conf"
+}
+rmemd --check-config --config "$dir/rmemd.conf" || fail "a good configuration is refused"
+bad_config "bad.conf:3: .*prot.*port" -e '3s/^port/prot/'
+bad_config "bad.conf:1: .*serve.*server" -e '1s/server/serve/'
+bad_config "bad.conf:[0-9]+: .*(fence|heartbeat)" -e 's/^fence = .*/fence = 600ms/'
+bad_config "bad.conf:[0-9]+: .*heartbeat" -e 's/^heartbeat = .*/heartbeat = 500/'
+bad_config "bad.conf:[0-9]+: .*size" -e 's/^size = .*/size = much/'
+bad_config "insecure" -e 's/^listen = .*/listen = 0.0.0.0/; s/^insecure = .*/insecure = no/'
+expect_error 1 'nonexistent.conf' rmemd --config "$dir/nonexistent.conf"
+expect_error 2 . rmemd --nonsense
+[[ $(rmemd --version) =~ ^rmemd\ [0-9]+\.[0-9]+\.[0-9]+ ]] || fail "rmemd --version"
+
+# more memory than the host has is refused before it is touched
+sed 's/^size = .*/size = 512T/' "$dir/rmemd.conf" >"$dir/bad.conf"
+expect_error 1 'small' rmemd --config "$dir/bad.conf"
+
+# ---- a daemon that runs ----
+
+server_start
+# the same ports: which address, which port
+sed "s,^socket = .*,socket = $dir/other.sock," "$dir/rmemd.conf" >"$dir/second.conf"
+expect_error 1 "$LISTEN.*$port|$port.*in use" rmemd --config "$dir/second.conf"
+# the same admin socket: a daemon lives there
+sed "s/^port = $port\$/port = $((port + 3000))/; s/^port = $((port + 1))\$/port = $((port + 3001))/
+	s/^port = $((port + 2))\$/port = $((port + 3002))/" "$dir/rmemd.conf" >"$dir/second.conf"
+expect_error 1 'admin.sock' rmemd --config "$dir/second.conf"
+
+expect_error 1 'missing' client get missing "$dir/out"
+[ ! -e "$dir/out" ] || fail "a failing get made a file"
+expect_error 1 'missing' client rm missing also-missing
+grep -q also-missing "$dir/stderr" || fail "rm stopped at the first name"
+head -c 300M /dev/zero >"$dir/large"
+expect_error 1 '^rmem: put: ' client put large "$dir/large"
+expect_error 1 '^rmem: put: ' bash -c "cat '$dir/large' | '$RMEM' -s '$uri' put large"
+[ -z "$(client ls)" ] || fail "a put that failed left a name"
+if [ "$FABRIC" = tcp ] && ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
+	expect_error 1 '^rmem: ls: .*RDMA' client --fabric rdma ls
+fi
+expect_error 1 '^rmem: get: .*[Dd]irectory' client get missing-or-not "$dir/none/out"
+make_file "$dir/in" 1000
+client put name "$dir/in"
+expect_error 1 '^rmem: get: .*No such file' client get name "$dir/none/out"
+expect_error 1 '^rmem: get: .*Is a directory' client get name "$dir"
+
+# a terminal does not get binary data unless it is wanted; text it does get
+if command -v script >/dev/null; then
+	printf 'one\x00two' | client put binary
+	printf 'three\n' | client put text
+	on_terminal()
+	{
+		script -qec "'$RMEM' -s '$uri' $*" /dev/null </dev/null
+	}
+	status=0
+	on_terminal get binary >"$dir/typescript" || status=$?
+	[ "$status" -eq 1 ] || fail "binary data on a terminal: status $status"
+	grep -q -- --force "$dir/typescript" || fail "no hint at --force"
+	on_terminal get --force binary | grep -qa two || fail "--force did not help"
+	on_terminal get text | grep -q three || fail "text did not reach the terminal"
+	ok "binary data and terminals"
+fi
+client ls | xargs -d '\n' "$RMEM" -s "$uri" rm
+lent_zero 20
+server_stop

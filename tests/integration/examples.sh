@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The examples do what they say, with any number of channels, and leave nothing.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq
+
+server_start
+for name in hello async named eventloop; do
+	for channels in 1 3; do
+		output=$("${client_exec[@]}" timeout -k 5 60 "$EXAMPLES/$name" \
+			"$uri&channels=$channels") || fail "$name ended with status $?"
+		[ "$output" = "$name: OK" ] || fail "$name printed: $output"
+	done
+	ok "$name"
+	expect_error 2 "^usage: $name URI" "$EXAMPLES/$name"
+	expect_error 1 "^$name: ." "$EXAMPLES/$name" "rmem://$LISTEN:1"
+done
+lent_zero 20
+server_stop

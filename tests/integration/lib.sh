@@ -1,0 +1,302 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What the integration tests share: a directory of their own, a daemon with a small pool, its
+# end, and what must be true by then.  Sourced; a test then says what it wants:
+#
+#   . "$(dirname "$0")/lib.sh"
+#   server_start
+#   client put name file
+#   server_stop
+#
+# Environment, so that the same tests run in a virtual machine with RDMA:
+#   FABRIC   tcp (default), rdma or auto: what clients ask for
+#   LISTEN   address the daemon serves on, 127.0.0.1
+#   RMEMD, RMEM, RMEMCTL, EXAMPLES   the programs, and the folder of the examples
+#   KEEP     not empty: the directory stays
+# shellcheck disable=SC2034 # variables are for the tests that source this
+set -euo pipefail
+
+top_srcdir=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+top_builddir=${top_builddir:-$top_srcdir/build}
+FABRIC=${FABRIC:-tcp}
+LISTEN=${LISTEN:-127.0.0.1}
+RMEMD=${RMEMD:-$top_builddir/rmemd}
+RMEM=${RMEM:-$top_builddir/src/rmem/rmem}
+RMEMCTL=${RMEMCTL:-$top_builddir/src/rmemctl/rmemctl}
+EXAMPLES=${EXAMPLES:-$top_builddir/src/examples}
+
+# What a test may set before server_start.
+pool_size=192M
+heartbeat=500ms
+fence=10s
+grace=10s
+config_extra=
+
+server_pid=
+server_log=
+log_from=1
+uri=
+pids=()          # every process that must not outlive the test
+netns_exec=()    # prefix of the daemon's command
+client_exec=()   # prefix of the clients' commands
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/rmem-test.XXXXXX")
+client_limit=60  # seconds
+
+# A sanitizer's report is a file, whatever the test does with the program's stderr.
+for name in ASAN UBSAN TSAN LSAN; do
+	declare -x "${name}_OPTIONS=log_path=$dir/sanitizer:print_stacktrace=1:$(
+		printenv "${name}_OPTIONS" || true)"
+done
+
+skip()
+{
+	echo "SKIP: $*"
+	exit 77
+}
+
+fail()
+{
+	echo "FAIL: $*"
+	exit 1
+}
+
+ok()
+{
+	echo "ok: $*"
+}
+
+# need PROGRAM...: skip where one is missing
+need()
+{
+	local program
+	for program; do
+		command -v "$program" >/dev/null || skip "$program is not installed"
+	done
+}
+
+cleanup()
+{
+	local status=$? pid
+	trap - EXIT
+	for pid in "${pids[@]}"; do
+		kill -KILL "$pid" 2>/dev/null || true
+	done
+	wait 2>/dev/null || true
+	if [ "$status" -ne 0 ] && [ "$status" -ne 77 ]; then
+		[ -z "$server_log" ] || sed 's/^/rmemd: /' "$server_log" | tail -n 60
+	fi
+	if compgen -G "$dir/sanitizer*" >/dev/null; then
+		cat "$dir"/sanitizer*
+		status=1
+	fi
+	if declare -F test_cleanup >/dev/null; then
+		test_cleanup
+	fi
+	[ -n "${KEEP:-}" ] || rm -rf "$dir"
+	exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+for program in "$RMEMD" "$RMEM" "$RMEMCTL"; do
+	[ -x "$program" ] || skip "$program is not built"
+done
+
+# Whether something listens on TCP port $1 of the test's address.
+port_taken()
+{
+	(exec 3<>"/dev/tcp/$LISTEN/$1") 2>/dev/null
+}
+
+# Three ports in a row that are free, below the range of outgoing connections.
+ports_choose()
+{
+	local try
+	for try in {1..50}; do
+		port=$((20000 + RANDOM % 4000 * 3))
+		port_taken "$port" || port_taken $((port + 1)) || port_taken $((port + 2)) ||
+			return 0
+	done
+	fail "no free ports found in $try tries"
+}
+
+server_config()
+{
+	local verbs=no tcp=yes insecure=yes
+	[ "$FABRIC" = tcp ] || verbs=auto
+	[ "$FABRIC" != rdma ] || verbs=yes
+	case $LISTEN in
+	127.* | ::1) insecure=no ;;
+	esac
+	cat >"$dir/rmemd.conf" <<-END
+		[server]
+		listen = $LISTEN
+		port = $port
+		insecure = $insecure
+		[session]
+		heartbeat = $heartbeat
+		fence = $fence
+		grace = $grace
+		[verbs]
+		enabled = $verbs
+		port = $((port + 1))
+		[tcp]
+		enabled = $tcp
+		port = $((port + 2))
+		[admin]
+		socket = $dir/admin.sock
+		[log]
+		target = stderr
+		[pool small]
+		size = $pool_size
+		page_size = base
+		$config_extra
+	END
+}
+
+# From here on log_await looks only at lines that come.
+log_mark()
+{
+	log_from=$(($(wc -l <"$server_log") + 1))
+}
+
+# log_await PATTERN [SECONDS]: until a line of the daemon's log matches.  The lines come as
+# they are written; the reader ends with the daemon.
+log_await()
+{
+	local pattern=$1 limit=${2:-20} line tail_pid found=no fd
+	exec {fd}< <(exec tail -n "+$log_from" -s 0.1 -f --pid="$server_pid" "$server_log" 2>/dev/null)
+	tail_pid=$!
+	while IFS= read -r -t "$limit" -u "$fd" line; do
+		if [[ $line =~ $pattern ]]; then
+			found=yes
+			break
+		fi
+	done
+	exec {fd}<&-
+	kill "$tail_pid" 2>/dev/null || true
+	[ "$found" = yes ]
+}
+
+# Start the daemon and wait until it says that it is ready.
+server_start()
+{
+	ports_choose
+	server_config
+	server_restart
+}
+
+# Start it with the configuration that is there.
+server_restart()
+{
+	server_log=$dir/rmemd.log
+	: >"$server_log"
+	log_from=1
+	"${netns_exec[@]}" "$RMEMD" --config "$dir/rmemd.conf" >"$server_log" 2>&1 &
+	server_pid=$!
+	pids+=("$server_pid")
+	uri="rmem://$LISTEN:$port?fabric=$FABRIC"
+	log_await '^ready:' 60 || fail "rmemd did not become ready"
+}
+
+# process_await PID SECONDS: until it has ended; its status is process_status.
+process_await()
+{
+	local pid=$1 limit=$2 i
+	if ! timeout "$limit" tail -s 0.05 -f --pid="$pid" /dev/null; then
+		return 1
+	fi
+	process_status=0
+	wait "$pid" || process_status=$?
+	for i in "${!pids[@]}"; do
+		[ "${pids[i]}" != "$pid" ] || unset "pids[i]"
+	done
+}
+
+# The daemon ends when told so, with status 0, and has logged no error.
+server_stop()
+{
+	kill -TERM "$server_pid"
+	process_await "$server_pid" 30 || fail "rmemd did not stop within 30 s of SIGTERM"
+	[ "$process_status" -eq 0 ] || fail "rmemd ended with status $process_status"
+	if grep -E '^error ' "$server_log"; then
+		fail "rmemd logged errors"
+	fi
+	server_pid=
+}
+
+# background NAME ARGUMENT...: a client that runs on; its pid is client_pid, its output in
+# NAME.out and NAME.err.
+background()
+{
+	local name=$1
+	shift
+	"${client_exec[@]}" "$RMEM" -s "$uri" "$@" >"$dir/$name.out" 2>"$dir/$name.err" &
+	client_pid=$!
+	pids+=("$client_pid")
+}
+
+client()
+{
+	"${client_exec[@]}" timeout -k 5 "$client_limit" "$RMEM" -s "$uri" "$@"
+}
+
+rmemctl()
+{
+	timeout -k 5 20 "$RMEMCTL" --socket "$dir/admin.sock" "$@"
+}
+
+# One number of the daemon's status, by its path.
+status_get()
+{
+	rmemctl --json status | jq -e "$1"
+}
+
+# status_await FILTER SECONDS: until the status satisfies a jq filter.  There is no event
+# for numbers, so it is asked for them.
+status_await()
+{
+	local end=$((SECONDS + $2))
+	until rmemctl --json status | jq -e "$1" >/dev/null; do
+		[ "$SECONDS" -lt "$end" ] || {
+			rmemctl status
+			return 1
+		}
+		sleep 0.1
+	done
+}
+
+# lent_zero SECONDS: until nothing is lent any more
+lent_zero()
+{
+	status_await '.lent_bytes == 0' "$1" || fail "memory is still lent"
+}
+
+# expect_error STATUS PATTERN COMMAND...: it fails with that status, and says so in one
+# line on stderr.
+expect_error()
+{
+	local want=$1 pattern=$2 status=0
+	shift 2
+	"$@" >"$dir/stdout" 2>"$dir/stderr" || status=$?
+	[ "$status" -eq "$want" ] ||
+		fail "status $status, not $want, of: $* ($(cat "$dir/stderr"))"
+	grep -qE -- "$pattern" "$dir/stderr" ||
+		fail "stderr of '$*' does not match '$pattern': $(cat "$dir/stderr")"
+	ok "$(head -n 1 "$dir/stderr")"
+}
+
+# make_file PATH BYTES: bytes that do not repeat
+make_file()
+{
+	head -c "$2" /dev/urandom >"$1"
+}
+
+same()
+{
+	local a b
+	a=$(sha256sum <"$1")
+	b=$(sha256sum <"$2")
+	[ "$a" = "$b" ] || fail "$1 and $2 differ"
+}

@@ -1,0 +1,110 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Daemon and client in two network namespaces with a cable between: over IPv4 and IPv6, and
+# with the cable pulled for longer than the fence, and than the grace time.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq ip
+[ "$(id -u)" -eq 0 ] || skip "needs root for network namespaces"
+
+FABRIC=tcp
+LISTEN=10.9.0.1
+far=rmem-far.$$
+near=rmem-near.$$
+test_cleanup()
+{
+	ip netns del "$far" 2>/dev/null || true
+	ip netns del "$near" 2>/dev/null || true
+}
+ip netns add "$far" 2>"$dir/stderr" || skip "no network namespaces: $(cat "$dir/stderr")"
+ip netns add "$near"
+ip -n "$far" link add eth0 type veth peer name eth0 netns "$near" 2>"$dir/stderr" ||
+	skip "no veth here: $(cat "$dir/stderr")"
+for side in "$far 1" "$near 2"; do
+	read -r ns number <<<"$side"
+	ip -n "$ns" link set lo up
+	ip -n "$ns" address add "10.9.0.$number/24" dev eth0
+	ip -n "$ns" address add "fd09::$number/64" dev eth0 nodad
+	ip -n "$ns" link set eth0 up
+done
+netns_exec=(ip netns exec "$far")
+client_exec=(ip netns exec "$near")
+
+# these namespaces are ours alone: no port is taken
+ports_choose()
+{
+	port=7460
+}
+
+link()
+{
+	ip -n "$far" link set eth0 "$1"
+}
+
+heartbeat=200ms
+fence=1s
+grace=20s
+LISTEN="10.9.0.1, fd09::1"
+ports_choose
+server_config
+LISTEN=10.9.0.1
+server_restart
+
+make_file "$dir/in" 5000000
+client put name "$dir/in"
+client get name "$dir/out"
+same "$dir/in" "$dir/out"
+ok "IPv4"
+uri="rmem://[fd09::1]:$port?fabric=tcp"
+client put six "$dir/in"
+client get six "$dir/out"
+same "$dir/in" "$dir/out"
+uri="rmem://$LISTEN:$port?fabric=tcp"
+ok "IPv6"
+
+# a transfer that the pulled cable cuts in two
+mkfifo "$dir/fifo"
+background cut put cut "$dir/fifo"
+exec 7>"$dir/fifo"
+head -c 2000000 "$dir/in" >&7
+status_await '.sessions == 1' 20 || fail "the put does not start"
+link down
+began=$(date +%s%N)
+log_await '^session-fenced:' || fail "a client that is cut off was not fenced"
+took=$((($(date +%s%N) - began) / 1000000))
+[ "$took" -le 4000 ] || fail "fenced only after $took ms"
+ok "fenced after $took ms"
+link up
+log_await '^session-resumed:' 20 || fail "the client did not come back"
+tail -c +2000001 "$dir/in" >&7
+exec 7>&-
+process_await "$client_pid" 60 || fail "the put does not end"
+[ "$process_status" -eq 0 ] || fail "the put ended with $process_status: $(cat "$dir/cut.err")"
+client get cut "$dir/out"
+same "$dir/in" "$dir/out"
+ok "cut off and back"
+server_stop
+
+# the cable stays out for longer than the grace time: what was borrowed is free again
+grace=1s
+LISTEN="10.9.0.1, fd09::1"
+server_config
+LISTEN=10.9.0.1
+server_restart
+background lost put lost "$dir/fifo"
+exec 7>"$dir/fifo"
+head -c 2000000 "$dir/in" >&7
+status_await '.lent_bytes > 0' 20 || fail "the put does not start"
+link down
+lent_zero 20
+status_await '.sessions == 0' 20 || fail "the session is still there"
+link up
+exec 7>&-
+process_await "$client_pid" 60 || fail "a client that lost its session does not end"
+[ "$process_status" -eq 1 ] || fail "a client that lost its session ended with $process_status"
+[ "$(wc -l <"$dir/lost.err")" -eq 1 ] || fail "not one line: $(cat "$dir/lost.err")"
+ok "lost: $(cat "$dir/lost.err")"
+client put name "$dir/in"
+client rm name
+lent_zero 20
+server_stop

@@ -1,0 +1,123 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Files and pipes of all sizes go in and come out as they were, from another process each.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq sha256sum
+
+pool_size=320M
+server_start
+
+# in from a file and from a pipe, out to a file and to a pipe
+round_trip()
+{
+	local bytes=$1
+	make_file "$dir/in" "$bytes"
+	client put "size/$bytes" "$dir/in"
+	client get "size/$bytes" "$dir/out"
+	same "$dir/in" "$dir/out"
+	# shellcheck disable=SC2002 # a pipe is what is meant
+	cat "$dir/in" | client put "pipe/$bytes"
+	client get "pipe/$bytes" - | cat >"$dir/out"
+	same "$dir/in" "$dir/out"
+	[ "$(client ls --json "pipe/$bytes" | jq '.[0].bytes')" = "$bytes" ] ||
+		fail "the length of pipe/$bytes is not exact"
+	ok "$bytes bytes"
+}
+
+for bytes in 0 1 4095 4096 4097 $((3 * 1024 * 1024 + 1)); do
+	round_trip "$bytes"
+done
+round_trip $((64 * 1024 * 1024))
+client rm "pipe/$((64 * 1024 * 1024))"
+
+# names: all of them, by prefix, in order, as a table and as JSON
+[ "$(client ls | wc -l)" -eq 13 ] || fail "ls does not list 13 names"
+client ls | sort -c
+[ "$(client ls pipe/ | wc -l)" -eq 6 ] || fail "ls pipe/ does not list 6 names"
+[ "$(client ls pipe/none)" = "" ] || fail "ls of no name printed something"
+client ls -l size/4097 | grep -qE ' 4097 .* size/4097$' || fail "ls -l lacks a line"
+client ls --json | jq -e 'length == 13 and all(.bytes >= 0 and .id > 0)' >/dev/null ||
+	fail "ls --json is not as expected"
+ok "ls"
+
+# a name that exists is replaced whole, and takes the new length
+make_file "$dir/in" 5000
+client put size/4096 "$dir/in"
+client get size/4096 "$dir/out"
+same "$dir/in" "$dir/out"
+[ "$(client ls | wc -l)" -eq 13 ] || fail "replacing left another name behind"
+ok "replace"
+
+# what stood in FILE stays when there is nothing to get; nothing else is left beside it
+mkdir "$dir/out.d"
+echo old >"$dir/out.d/file"
+chmod 640 "$dir/out.d/file"
+expect_error 1 '^rmem: get: .*missing' client get missing "$dir/out.d/file"
+[ "$(cat "$dir/out.d/file")" = old ] || fail "a failing get touched its file"
+client get size/4096 "$dir/out.d/file"
+same "$dir/in" "$dir/out.d/file"
+[ "$(stat -c %a "$dir/out.d/file")" = 640 ] || fail "get changed the file's permissions"
+ln -s file "$dir/out.d/link"
+client get size/1 "$dir/out.d/link"
+[ -L "$dir/out.d/link" ] || fail "get replaced a symbolic link"
+[ "$(stat -c %s "$dir/out.d/file")" = 1 ] || fail "get did not follow the link"
+[ "$(ls -A "$dir/out.d")" = "file
+link" ] || fail "get left something behind: $(ls -A "$dir/out.d")"
+client get size/1 /dev/null
+[ -c /dev/null ] || fail "get replaced a device"
+ok "get into files that exist"
+
+# the rest of a file that a shell has opened and read from
+{ head -c 1000 >/dev/null; client put rest; } <"$dir/in"
+tail -c +1001 "$dir/in" >"$dir/rest"
+client get rest | cmp - "$dir/rest" || fail "the rest of a file is not what was stored"
+client rm rest
+ok "from where a file stands"
+
+# a slow pipe: the parts come one by one, each on an event of the one before
+mkfifo "$dir/fifo"
+client put slow "$dir/fifo" &
+slow_pid=$!
+pids+=("$slow_pid")
+exec 7>"$dir/fifo"
+for _ in 1 2 3; do
+	head -c 700000 "$dir/in" >&7
+	client ping -c 1 >/dev/null
+done
+exec 7>&-
+process_await "$slow_pid" 30 || fail "put from a pipe does not end"
+[ "$process_status" -eq 0 ] || fail "put from a slow pipe ended with $process_status"
+[ "$(client get slow | wc -c)" -eq 15000 ] || fail "put from a slow pipe lost bytes"
+client rm slow
+ok "slow pipe"
+
+# an interrupted put leaves nothing, and the old content
+client put size/1 "$dir/fifo" &
+put_pid=$!
+pids+=("$put_pid")
+exec 7>"$dir/fifo"
+head -c 5000 "$dir/in" >&7
+status_await '.lent_bytes > 0' 10
+kill -TERM "$put_pid"
+process_await "$put_pid" 20 || fail "an interrupted put does not end"
+[ "$process_status" -eq 143 ] || fail "an interrupted put ended with $process_status"
+exec 7>&-
+[ "$(client get size/1 | wc -c)" -eq 1 ] || fail "an interrupted put changed the content"
+ok "interrupted put"
+
+# several channels, and which fabric it is
+make_file "$dir/in" $((20 * 1024 * 1024 + 77))
+client --channels 4 put channels "$dir/in"
+client get -v --channels 3 channels "$dir/out" 2>"$dir/stderr"
+same "$dir/in" "$dir/out"
+grep -qE '^rmem: .* over (tcp|rdma)( on .*)?, 3 channels' "$dir/stderr" ||
+	fail "-v does not tell fabric and channels: $(cat "$dir/stderr")"
+ok "$(cat "$dir/stderr")"
+
+client rm channels
+client ls | xargs -d '\n' "$RMEM" -s "$uri" rm
+[ -z "$(client ls)" ] || fail "rm left names"
+expect_error 1 'nothing-here' client rm nothing-here
+lent_zero 20
+server_stop

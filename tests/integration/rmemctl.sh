@@ -1,0 +1,68 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What the administrator sees while memory is lent, and that it is all back afterwards.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq curl
+
+server_start
+resources="status pools devices sessions leases"
+
+# every resource as a table and as JSON, by rmemctl and by curl
+for resource in $resources; do
+	rmemctl "$resource" >"$dir/table"
+	[ -s "$dir/table" ] || fail "rmemctl $resource printed nothing"
+	rmemctl --json "$resource" | jq -e . >"$dir/json" ||
+		fail "rmemctl --json $resource is no JSON"
+	curl -sS --fail --max-time 20 --unix-socket "$dir/admin.sock" \
+		"http://localhost/v1/$resource" | jq -e 'type' >"$dir/type" ||
+		fail "curl of $resource gave no JSON"
+	[ "$(jq 'type' "$dir/json")" = "$(cat "$dir/type")" ] ||
+		fail "curl and rmemctl disagree about $resource"
+	ok "$resource"
+done
+
+code=$(curl -s -o "$dir/json" -w '%{http_code}' --max-time 20 \
+	--unix-socket "$dir/admin.sock" http://localhost/v1/nothing)
+[ "$code" = 404 ] || fail "an unknown path gave $code"
+jq -e .error "$dir/json" >/dev/null || fail "an unknown path has no JSON error"
+code=$(curl -s -o "$dir/json" -w '%{http_code}' --max-time 20 -X DELETE \
+	--unix-socket "$dir/admin.sock" http://localhost/v1/status)
+[ "$code" = 405 ] || fail "DELETE gave $code"
+ok "errors over HTTP"
+
+# a name, and a session that is there while we look: it reads from a pipe we hold
+make_file "$dir/in" 100000
+client put kept "$dir/in"
+mkfifo "$dir/fifo"
+client put coming "$dir/fifo" &
+put_pid=$!
+pids+=("$put_pid")
+exec 7>"$dir/fifo"
+head -c 1000000 /dev/zero >&7
+status_await '.sessions == 1' 20 || fail "the session does not show"
+
+rmemctl sessions | grep -q 'active' || fail "no active session in the table"
+rmemctl --json sessions | jq -e 'length == 1 and .[0].state == "active"' >/dev/null ||
+	fail "sessions: $(rmemctl --json sessions)"
+rmemctl leases | grep -q kept || fail "the named lease is not in the table"
+rmemctl --json leases |
+	jq -e 'any(.name == "kept" and .bytes == 100000)' >/dev/null ||
+	fail "leases: $(rmemctl --json leases)"
+lent=$(status_get .lent_bytes)
+[ "$lent" -ge 100000 ] || fail "lent_bytes is $lent"
+rmemctl pools | grep -q small || fail "the pool is not in the table"
+exec 7>&-
+process_await "$put_pid" 30 || fail "put does not end"
+[ "$process_status" -eq 0 ] || fail "put ended with $process_status"
+ok "sessions and leases in use"
+
+client rm kept coming
+status_await '.sessions == 0' 20 || fail "a session is left"
+lent_zero 20
+[ "$(rmemctl --json leases | jq length)" = 0 ] || fail "a lease is left"
+server_stop
+
+expect_error 1 'admin.sock' rmemctl status
+expect_error 2 . rmemctl --nonsense
+expect_error 2 . rmemctl nonsense
