@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "fabric/fabric.h"
+#include "fabric/verbs/cm.h"
+#include "unit.h"
+#include "verbs-fake.h"
+
+#define CLIENT (&fabric_verbs_client)
+#define DEPTH 40
+
+static struct fabric_endpoint endpoint = {
+	.kind = FABRIC_VERBS,
+	.address = { .family = 4, .bytes = { 10, 1, 0, 1 }, .port = 7000 },
+	.device = "theirs0",
+};
+static struct fabric_domain *domain;
+static struct fabric_region *region;
+static struct fabric_cq *cq;
+static struct fabric_channel *channel;
+static char memory[4096];
+
+static int connect_one(unsigned depth, struct fabric_channel **ret_channel)
+{
+	const struct fabric_channel_params params = {
+		.hello = { .session = 7, .channel = 3, .token = { 1, 2, 3 } },
+		.depth = depth,
+		.timeout_ms = 10000,
+	};
+
+	return CLIENT->connect(cq, &params, ret_channel);
+}
+
+static void setup_cq(void)
+{
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
+			 0);
+	ck_assert_int_eq(CLIENT->cq_create(domain, 2 * DEPTH, &cq), 0);
+}
+
+static void setup(void)
+{
+	int err;
+
+	setup_cq();
+	err = connect_one(DEPTH, &channel);
+	ck_assert_msg(!err, "connect: %s", err_text());
+}
+
+static void teardown_cq(void)
+{
+	CLIENT->cq_free(cq);
+	CLIENT->region_free(region);
+	CLIENT->domain_close(domain);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+
+static void teardown(void)
+{
+	CLIENT->channel_free(channel);
+	teardown_cq();
+}
+
+static struct fabric_wr wr_make(enum fabric_opcode opcode, uint64_t cookie,
+				uint32_t bytes)
+{
+	return (struct fabric_wr){
+		.opcode = opcode,
+		.bytes = bytes,
+		.addr = memory,
+		.region = region,
+		.remote_addr = 0x1000 + cookie,
+		.rkey = 9,
+		.cookie = cookie,
+	};
+}
+
+/* Post n operations with cookies from `first` on as one batch. */
+static int post(enum fabric_opcode opcode, unsigned first, unsigned n)
+{
+	struct fabric_wr wrs[2 * DEPTH];
+
+	for (unsigned i = 0; i < n; i++)
+		wrs[i] = wr_make(opcode, first + i, 100);
+	return CLIENT->post(channel, wrs, n);
+}
+
+/* Exactly these cookies come, in order, with this status. */
+static void expect(unsigned first, unsigned n, int status)
+{
+	struct fabric_wc wc;
+
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 1);
+		ck_assert_uint_eq(wc.cookie, first + i);
+		ck_assert_msg(wc.status == status, "%u: %d instead of %d", first + i,
+			      wc.status, status);
+		ck_assert(!wc.text == !status);
+		ck_assert_ptr_eq(wc.channel, channel);
+	}
+}
+
+static void expect_nothing(void)
+{
+	struct fabric_wc wc;
+
+	ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 0);
+}
+
+/* ---- devices and domains ---- */
+
+START_TEST(available__needs_an_active_port)
+{
+	ck_assert_int_eq(CLIENT->available(), 0);
+	fake.port_down[0] = true;
+	ck_assert_int_eq(CLIENT->available(), 0);
+	fake.port_down[1] = true;
+	ck_assert_int_eq(CLIENT->available(), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "fake0, fake1"));
+	fake.no_devices = true;
+	ck_assert_int_eq(CLIENT->available(), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no RDMA device"));
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(domain_open__finds_the_device_or_says_why_not)
+{
+	struct fabric_endpoint elsewhere = endpoint;
+
+	elsewhere.address.bytes[1] = 2;
+	ck_assert_int_eq(CLIENT->domain_open(&elsewhere, 10000, &domain), 0);
+	ck_assert_str_eq(CLIENT->domain_device(domain), "fake1");
+	CLIENT->domain_close(domain);
+	elsewhere.address.bytes[1] = 9;
+	ck_assert_int_eq(CLIENT->domain_open(&elsewhere, 10000, &domain), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "10.9.0.1:7000"));
+	fake.never_resolves = true;
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, 5, &domain), -ETIMEDOUT);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(region__of_memory_for_reading_only_is_a_source)
+{
+	fake.reg_error = EFAULT;
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
+			 0);
+	ck_assert_uint_eq(fake_access(), 0);
+	CLIENT->region_free(region);
+	fake.reg_error = ENOMEM;
+	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
+			 -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
+	CLIENT->domain_close(domain);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(region__on_iwarp_may_be_written_remotely)
+{
+	fake.iwarp = _i;
+	setup_cq();
+	ck_assert_uint_eq(fake_access(),
+			  IBV_ACCESS_LOCAL_WRITE |
+				  (_i ? (unsigned)IBV_ACCESS_REMOTE_WRITE : 0));
+	teardown_cq();
+}
+END_TEST
+
+START_TEST(cq_create__keeps_to_the_device)
+{
+	setup_cq();
+	CLIENT->cq_free(cq);
+	ck_assert_int_eq(CLIENT->cq_create(domain, 1001, &cq), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), "1 to 1000"));
+	ck_assert_int_eq(CLIENT->cq_create(domain, 0, &cq), -EINVAL);
+	ck_assert_int_eq(CLIENT->cq_create(domain, 1000, &cq), 0);
+	/* one queue pair takes less */
+	ck_assert_int_eq(connect_one(129, &channel), -EINVAL);
+	ck_assert_int_eq(connect_one(1001, &channel), -EINVAL);
+	teardown_cq();
+}
+END_TEST
+
+/* ---- connecting ---- */
+
+START_TEST(connect__presents_the_hello_and_bounds_retries)
+{
+	struct rdma_conn_param param;
+
+	fake.by_hand = false;
+	setup();
+	param = fake_param();
+	ck_assert_uint_eq(param.private_data_len, FABRIC_HELLO_BYTES);
+	ck_assert_uint_eq(param.retry_count, 6);
+	ck_assert_uint_eq(param.rnr_retry_count, 6);
+	ck_assert_uint_eq(param.responder_resources, 0);
+	ck_assert_uint_eq(param.initiator_depth, 16);
+	teardown();
+}
+END_TEST
+
+static const struct {
+	enum rdma_cm_event_type event;
+	int status;
+	uint32_t word;
+	int err;
+} answers[] = {
+	{ RDMA_CM_EVENT_REJECTED, 28, VERBS_REFUSED, -EACCES },
+	{ RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, VERBS_REFUSED, -EACCES },
+	{ RDMA_CM_EVENT_REJECTED, 28, 0, -EACCES },
+	{ RDMA_CM_EVENT_REJECTED, 8, 0, -ECONNREFUSED },
+	{ RDMA_CM_EVENT_REJECTED, -ECONNREFUSED, 0, -ECONNREFUSED },
+	{ RDMA_CM_EVENT_REJECTED, 3, 0, -ECONNREFUSED },
+	{ RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, 0, -ETIMEDOUT },
+	{ RDMA_CM_EVENT_CONNECT_ERROR, -ECONNRESET, 0, -ECONNRESET },
+	{ RDMA_CM_EVENT_CONNECT_ERROR, 11, 0, -ECONNRESET },
+	{ RDMA_CM_EVENT_DEVICE_REMOVAL, 0, 0, -ENODEV },
+};
+
+START_TEST(connect__tells_why_it_failed)
+{
+	setup_cq();
+	fake.answer = answers[_i].event;
+	fake.answer_status = answers[_i].status;
+	fake.answer_word = htonl(answers[_i].word);
+	ck_assert_int_eq(connect_one(DEPTH, &channel), answers[_i].err);
+	ck_assert_str_ne(err_text(), "");
+	/* and gives back its share of the queue */
+	fake.answer = RDMA_CM_EVENT_ESTABLISHED;
+	ck_assert_int_eq(connect_one(2 * DEPTH, &channel), 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(connect__ends_in_time)
+{
+	const struct fabric_channel_params params = { .depth = 1, .timeout_ms = 20 };
+
+	setup_cq();
+	fake.by_hand = true;
+	ck_assert_int_eq(CLIENT->connect(cq, &params, &channel), -ETIMEDOUT);
+	teardown_cq();
+}
+END_TEST
+
+START_TEST(connect__shares_the_queue)
+{
+	struct fabric_channel *second = NULL, *third = NULL;
+
+	setup();
+	ck_assert_int_eq(connect_one(DEPTH + 1, &second), -EINVAL);
+	ck_assert_int_eq(connect_one(DEPTH, &second), 0);
+	ck_assert_int_eq(connect_one(1, &third), -EINVAL);
+	CLIENT->channel_free(second);
+	ck_assert_int_eq(connect_one(DEPTH, &second), 0);
+	CLIENT->channel_free(second);
+	teardown();
+}
+END_TEST
+
+/* ---- operations ---- */
+
+START_TEST(post__is_one_doorbell_and_few_entries)
+{
+	struct fake_send sends[FAKE_SENDS];
+
+	setup();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 2 * DEPTH), DEPTH);
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 0);
+	ck_assert_uint_eq(fake_posts(), 1);
+	ck_assert_uint_eq(fake_sends(sends), DEPTH);
+	for (unsigned i = 0; i < DEPTH; i++) {
+		ck_assert_int_eq(sends[i].opcode, IBV_WR_RDMA_READ);
+		ck_assert_uint_eq(sends[i].remote_addr, 0x1000 + i);
+		ck_assert_uint_eq(sends[i].bytes, 100);
+		ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0,
+				 i == 15 || i == 31 || i == DEPTH - 1);
+	}
+	fake_complete(15);
+	expect_nothing();
+	fake_complete(1);
+	expect(0, 16, 0);
+	expect_nothing();
+	ck_assert_int_eq(post(FABRIC_READ, DEPTH, DEPTH), 16);
+	fake_complete(DEPTH);
+	expect(16, DEPTH, 0);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+START_TEST(post__carries_small_writes_inline_where_it_can)
+{
+	struct fake_send sends[FAKE_SENDS];
+	struct fabric_wr wrs[3];
+
+	fake.max_inline = _i ? 64 : 0;
+	setup();
+	wrs[0] = wr_make(FABRIC_WRITE, 0, 64);
+	wrs[1] = wr_make(FABRIC_WRITE, 1, 65);
+	wrs[2] = wr_make(FABRIC_READ, 2, 8);
+	ck_assert_int_eq(CLIENT->post(channel, wrs, 3), 3);
+	ck_assert_uint_eq(fake_sends(sends), 3);
+	ck_assert_int_eq((sends[0].flags & IBV_SEND_INLINE) != 0, _i);
+	ck_assert_uint_eq(sends[1].flags & IBV_SEND_INLINE, 0);
+	ck_assert_uint_eq(sends[2].flags & IBV_SEND_INLINE, 0);
+	teardown();
+}
+END_TEST
+
+static const struct {
+	enum ibv_wc_status status;
+	int err;
+} statuses[] = {
+	{ IBV_WC_REM_ACCESS_ERR, -EACCES }, { IBV_WC_REM_INV_REQ_ERR, -EACCES },
+	{ IBV_WC_REM_OP_ERR, -EACCES },     { IBV_WC_RETRY_EXC_ERR, -ETIMEDOUT },
+	{ IBV_WC_LOC_PROT_ERR, -EFAULT },   { IBV_WC_LOC_QP_OP_ERR, -EFAULT },
+	{ IBV_WC_LOC_LEN_ERR, -EFAULT },    { IBV_WC_GENERAL_ERR, -EIO },
+	{ IBV_WC_RNR_RETRY_EXC_ERR, -EIO },
+};
+
+START_TEST(poll__tells_what_failed_and_what_is_in_doubt)
+{
+	struct fabric_wc wcs[8];
+
+	setup();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 5), 5);
+	fake_complete(2); /* asks for no entry */
+	fake_fail(statuses[_i].status);
+	ck_assert_int_eq(CLIENT->poll(cq, wcs, 8), 5);
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert_uint_eq(wcs[i].cookie, i);
+		ck_assert_int_eq(wcs[i].status, i < 2   ? 0
+						: i > 2 ? -ECONNRESET
+							: statuses[_i].err);
+	}
+	ck_assert_uint_eq(wcs[2].vendor, 5);
+	ck_assert_str_eq(wcs[2].text, "failed");
+	expect_nothing();
+	ck_assert_int_eq(post(FABRIC_WRITE, 9, 1), -ECONNRESET);
+	ck_assert(!CLIENT->alive(channel));
+	teardown();
+}
+END_TEST
+
+START_TEST(abort__completes_everything_once)
+{
+	setup();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 30), 30);
+	fake_complete(3);
+	CLIENT->abort(channel);
+	expect(0, 30, -ECONNRESET);
+	expect_nothing();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), -ECONNRESET);
+	CLIENT->abort(channel);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+START_TEST(post__that_the_device_cuts_short_kills_the_channel)
+{
+	setup();
+	fake_post_limit(3);
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 10), 3);
+	expect(0, 3, -ECONNRESET);
+	expect_nothing();
+	CLIENT->channel_free(channel);
+	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
+	fake_post_limit(0);
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 10), -ECONNRESET);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+/* ---- iWARP ---- */
+
+START_TEST(iwarp__writes_complete_with_the_read_behind_them)
+{
+	struct fake_send sends[FAKE_SENDS];
+	struct fabric_wr wrs[3];
+
+	fake.iwarp = true;
+	setup();
+	wrs[0] = wr_make(FABRIC_WRITE, 0, 100);
+	wrs[1] = wr_make(FABRIC_WRITE, 1, 100);
+	wrs[2] = wr_make(FABRIC_READ, 2, 100);
+	ck_assert_int_eq(CLIENT->post(channel, wrs, 3), 3);
+	ck_assert_uint_eq(fake_sends(sends), 4);
+	ck_assert_int_eq(sends[3].opcode, IBV_WR_RDMA_READ);
+	ck_assert_uint_eq(sends[3].remote_addr, wrs[1].remote_addr);
+	ck_assert_uint_eq(sends[3].bytes, 1);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0, i == 3);
+	fake_complete(3);
+	expect_nothing();
+	fake_complete(1);
+	expect(0, 3, 0);
+	expect_nothing();
+	/* reads speak for themselves */
+	ck_assert_int_eq(post(FABRIC_READ, 5, 2), 2);
+	ck_assert_uint_eq(fake_sends(sends), 2);
+	fake_complete(2);
+	expect(5, 2, 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(iwarp__full_depth_one_by_one)
+{
+	fake.iwarp = true;
+	setup_cq();
+	ck_assert_int_eq(connect_one(20, &channel), 0);
+	for (unsigned round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < 20; i++)
+			ck_assert_int_eq(post(FABRIC_WRITE, i, 1), 1);
+		ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), 0);
+		fake_complete(40);
+		expect(0, 20, 0);
+		expect_nothing();
+	}
+	teardown();
+}
+END_TEST
+
+static const struct {
+	unsigned done; /* locally, before the failure */
+	enum ibv_wc_status status;
+	int before, at;
+} refusals[] = {
+	/* refused writes: the confirming read is flushed, or refused too */
+	{ 2, IBV_WC_WR_FLUSH_ERR, -ECONNRESET, -ECONNRESET },
+	{ 2, IBV_WC_REM_ACCESS_ERR, -EACCES, -EACCES },
+	/* a local fault at the second: the first one is in doubt */
+	{ 1, IBV_WC_LOC_PROT_ERR, -ECONNRESET, -EFAULT },
+};
+
+START_TEST(iwarp__refused_writes_are_never_done)
+{
+	fake.iwarp = true;
+	setup();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 2), 2);
+	fake_complete(refusals[_i].done);
+	expect_nothing();
+	fake_fail(refusals[_i].status);
+	expect(0, 1, refusals[_i].before);
+	expect(1, 1, refusals[_i].at);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+/* ---- the ends of channels ---- */
+
+START_TEST(channel_free__takes_its_completions_and_no_others)
+{
+	struct fabric_channel *first;
+
+	setup();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 20), 20);
+	fake_complete(20);
+	first = channel;
+	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
+	ck_assert_int_eq(post(FABRIC_READ, 100, 3), 3);
+	fake_complete(3);
+	CLIENT->channel_free(first);
+	expect(100, 3, 0);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+START_TEST(alive__flushes_once_the_peer_is_gone)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	setup();
+	fd.fd = CLIENT->alive_fd(channel);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	ck_assert(CLIENT->alive(channel));
+	ck_assert_int_eq(post(FABRIC_READ, 0, 2), 2);
+	fake_event(fake_last_id(),
+		   _i ? RDMA_CM_EVENT_DISCONNECTED : RDMA_CM_EVENT_DEVICE_REMOVAL);
+	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+	ck_assert(!CLIENT->alive(channel));
+	ck_assert_uint_eq(fake_disconnects(), 1);
+	expect(0, 2, -ECONNRESET);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	ck_assert(!CLIENT->alive(channel));
+	teardown();
+}
+END_TEST
+
+START_TEST(cq_arm__wakes_and_consumes)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	setup();
+	fd.fd = CLIENT->cq_fd(cq);
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
+	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	fake_complete(1);
+	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	expect(0, 1, 0);
+	teardown();
+}
+END_TEST
+
+/* ---- every call that can fail, in turn ---- */
+
+static void life(void)
+{
+	struct fabric_wc wc;
+
+	(void)CLIENT->available();
+	if (CLIENT->domain_open(&endpoint, 10000, &domain)) {
+		ck_assert_str_ne(err_text(), "");
+		return;
+	}
+	if (CLIENT->region_create(domain, memory, sizeof(memory), &region))
+		goto domain;
+	if (CLIENT->cq_create(domain, DEPTH, &cq))
+		goto region;
+	if (connect_one(DEPTH, &channel))
+		goto cq;
+	if (!CLIENT->cq_arm(cq) && post(FABRIC_WRITE, 0, 1) == 1)
+		ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 0);
+	CLIENT->channel_free(channel);
+cq:
+	CLIENT->cq_free(cq);
+region:
+	CLIENT->region_free(region);
+domain:
+	CLIENT->domain_close(domain);
+}
+
+START_TEST(sweep__no_failure_leaks)
+{
+	unsigned n = 0;
+
+	fake.iwarp = _i;
+	do {
+		fake_fail_at(++n);
+		life();
+		ck_assert_msg(fake_live() == 0, "%u left after %s failed as call %u",
+			      fake_live(), fake_failed_call(), n);
+	} while (fake_failed());
+	ck_assert_uint_gt(n, 20);
+}
+END_TEST
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+int main(void)
+{
+	Suite *suite = suite_create("verbs-client");
+	TCase *tcase = tcase_create("client");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, available__needs_an_active_port);
+	tcase_add_test(tcase, domain_open__finds_the_device_or_says_why_not);
+	tcase_add_test(tcase, region__of_memory_for_reading_only_is_a_source);
+	tcase_add_loop_test(tcase, region__on_iwarp_may_be_written_remotely, 0, 2);
+	tcase_add_test(tcase, cq_create__keeps_to_the_device);
+	tcase_add_test(tcase, connect__presents_the_hello_and_bounds_retries);
+	tcase_add_loop_test(tcase, connect__tells_why_it_failed, 0, COUNT(answers));
+	tcase_add_test(tcase, connect__ends_in_time);
+	tcase_add_test(tcase, connect__shares_the_queue);
+	tcase_add_test(tcase, post__is_one_doorbell_and_few_entries);
+	tcase_add_loop_test(tcase, post__carries_small_writes_inline_where_it_can, 0,
+			    2);
+	tcase_add_loop_test(tcase, poll__tells_what_failed_and_what_is_in_doubt, 0,
+			    COUNT(statuses));
+	tcase_add_test(tcase, abort__completes_everything_once);
+	tcase_add_test(tcase, post__that_the_device_cuts_short_kills_the_channel);
+	tcase_add_test(tcase, iwarp__writes_complete_with_the_read_behind_them);
+	tcase_add_test(tcase, iwarp__full_depth_one_by_one);
+	tcase_add_loop_test(tcase, iwarp__refused_writes_are_never_done, 0,
+			    COUNT(refusals));
+	tcase_add_test(tcase, channel_free__takes_its_completions_and_no_others);
+	tcase_add_loop_test(tcase, alive__flushes_once_the_peer_is_gone, 0, 2);
+	tcase_add_test(tcase, cq_arm__wakes_and_consumes);
+	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 2);
+	suite_add_tcase(suite, tcase);
+	return unit_main(suite);
+}

@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "fabric/fabric.h"
+#include "unit.h"
+#include "verbs-fake.h"
+
+#define SERVER (&fabric_verbs_server)
+#define PORT 7000
+#define WAIT_MS 10000
+
+/* What the server told. */
+static struct {
+	struct fabric_session *admitted; /* to whom requests with a good token belong */
+	unsigned admits, ups, downs, exposeds, withdrawns, closeds, news;
+	uint32_t channel;
+	int err;
+	struct fabric_key key;
+	char why[256], text[256], news_text[256];
+	unsigned news_endpoint;
+} seen;
+
+static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
+				       const struct fabric_hello *hello)
+{
+	(void)ctx;
+	(void)endpoint;
+	seen.admits++;
+	return hello->session == 1 ? seen.admitted : NULL;
+}
+
+static void on_channel_up(void *ctx, void *cookie, uint32_t channel)
+{
+	(void)ctx;
+	(void)cookie;
+	seen.ups++;
+	seen.channel = channel;
+}
+
+static void on_channel_down(void *ctx, void *cookie, uint32_t channel, const char *why)
+{
+	(void)ctx;
+	(void)cookie;
+	seen.downs++;
+	seen.channel = channel;
+	(void)snprintf(seen.why, sizeof(seen.why), "%s", why);
+}
+
+static void on_exposed(void *ctx, void *cookie, int err, const char *text,
+		       const struct fabric_key *key)
+{
+	(void)ctx;
+	(void)cookie;
+	seen.exposeds++;
+	seen.err = err;
+	(void)snprintf(seen.text, sizeof(seen.text), "%s", text);
+	if (!err)
+		seen.key = *key;
+}
+
+static void on_withdrawn(void *ctx, void *cookie)
+{
+	(void)ctx;
+	(void)cookie;
+	ck_assert_uint_eq(seen.closeds, 0);
+	seen.withdrawns++;
+}
+
+static void on_session_closed(void *ctx, void *cookie)
+{
+	(void)ctx;
+	(void)cookie;
+	seen.closeds++;
+}
+
+static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
+{
+	(void)ctx;
+	seen.news++;
+	seen.news_endpoint = endpoint;
+	(void)snprintf(seen.news_text, sizeof(seen.news_text), "%s", text);
+}
+
+static const struct fabric_server_events events = {
+	.admit = on_admit,
+	.channel_up = on_channel_up,
+	.channel_down = on_channel_down,
+	.exposed = on_exposed,
+	.withdrawn = on_withdrawn,
+	.session_closed = on_session_closed,
+	.endpoint_news = on_endpoint_news,
+};
+
+static struct fabric_server *server;
+static char memory[4096];
+
+static int open_with(struct fabric_server_params params)
+{
+	if (!params.listen.port)
+		params.listen.port = PORT;
+	params.backlog = 3;
+	return SERVER->open(&params, &events, NULL, &server);
+}
+
+static int open_plain(void)
+{
+	return open_with((struct fabric_server_params){ 0 });
+}
+
+static void await_readable(void)
+{
+	struct pollfd fd = { .fd = SERVER->fd(server), .events = POLLIN };
+
+	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
+}
+
+static void await(const unsigned *counter, unsigned value)
+{
+	while (*counter < value) {
+		await_readable();
+		SERVER->process(server);
+	}
+	ck_assert_uint_eq(*counter, value);
+}
+
+static struct fabric_session *session_new(unsigned endpoint)
+{
+	struct fabric_session *session = NULL;
+	int err = SERVER->session_open(server, endpoint, NULL, &session);
+
+	ck_assert_msg(!err, "session_open: %s", err_text());
+	return session;
+}
+
+static struct rdma_cm_id *request(uint64_t session, uint32_t channel)
+{
+	struct fabric_hello hello = { .session = session, .channel = channel };
+	uint8_t buf[FABRIC_HELLO_BYTES];
+	struct rdma_cm_id *id;
+
+	fabric_hello_encode(&hello, buf);
+	id = fake_request(0, buf, sizeof(buf));
+	SERVER->process(server);
+	return id;
+}
+
+static struct rdma_cm_id *channel_new(struct fabric_session *session, uint32_t channel)
+{
+	struct rdma_cm_id *id;
+	unsigned ups = seen.ups;
+
+	seen.admitted = session;
+	id = request(1, channel);
+	ck_assert_int_eq(fake_fate(id), FAKE_ACCEPTED);
+	fake_event(id, RDMA_CM_EVENT_ESTABLISHED);
+	SERVER->process(server);
+	ck_assert_uint_eq(seen.ups, ups + 1);
+	return id;
+}
+
+static struct fabric_exposure *exposure_new(struct fabric_session *session)
+{
+	struct fabric_exposure *exposure = NULL;
+	unsigned exposeds = seen.exposeds;
+
+	ck_assert_int_eq(SERVER->expose(session, memory, sizeof(memory),
+					FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL,
+					&exposure),
+			 0);
+	await(&seen.exposeds, exposeds + 1);
+	ck_assert_int_eq(seen.err, 0);
+	return exposure;
+}
+
+static struct fabric_endpoint_stats stats(void)
+{
+	struct fabric_endpoint_stats now;
+
+	SERVER->stats(server, 0, &now);
+	return now;
+}
+
+static void close_all(void)
+{
+	SERVER->close(server);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+
+/* ---- endpoints ---- */
+
+START_TEST(open__listens_once_per_device_at_its_best_address)
+{
+	const struct fabric_endpoint *endpoint;
+
+	ck_assert_int_eq(open_plain(), 0);
+	ck_assert_uint_eq(SERVER->n_endpoints(server), 2);
+	endpoint = SERVER->endpoint(server, 0);
+	ck_assert_str_eq(endpoint->device, "fake0");
+	ck_assert_int_eq(endpoint->kind, FABRIC_VERBS);
+	ck_assert_uint_eq(endpoint->address.family, 4);
+	ck_assert_mem_eq(endpoint->address.bytes, "\x0a\x01\x00\x01", 4);
+	ck_assert_uint_eq(endpoint->address.port, PORT);
+	ck_assert_uint_eq(endpoint->flags, 0);
+	ck_assert_int_eq(endpoint->node, -1);
+	ck_assert_str_eq(SERVER->endpoint(server, 1)->device, "fake1");
+	close_all();
+}
+END_TEST
+
+START_TEST(open__listens_where_it_is_told)
+{
+	struct fabric_address address = {
+		.family = 6,
+		.bytes = { 0xfd, [15] = 1 },
+		.port = PORT,
+	};
+
+	ck_assert_int_eq(open_with((struct fabric_server_params){ .listen = address }),
+			 0);
+	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
+	ck_assert_uint_eq(SERVER->endpoint(server, 0)->address.family, 6);
+	close_all();
+	address.bytes[15] = 2;
+	ck_assert_int_eq(open_with((struct fabric_server_params){ .listen = address }),
+			 -ENODEV);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(open__serves_named_devices_or_fails)
+{
+	static const char *const second[] = { "fake1", NULL };
+	static const char *const missing[] = { "fake1", "mlx5_9", NULL };
+
+	ck_assert_int_eq(open_with((struct fabric_server_params){ .devices = second }),
+			 0);
+	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
+	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, "fake1");
+	close_all();
+	ck_assert_int_eq(open_with((struct fabric_server_params){ .devices = missing }),
+			 -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "mlx5_9"));
+	ck_assert_ptr_nonnull(strstr(err_text(), "fake0, fake1"));
+	fake.port_down[1] = true;
+	ck_assert_int_eq(open_with((struct fabric_server_params){ .devices = second }),
+			 -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "fake1 has no active port"));
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(open__passes_over_inactive_ports)
+{
+	fake.port_down[0] = true;
+	ck_assert_int_eq(open_plain(), 0);
+	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
+	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, "fake1");
+	close_all();
+	fake.port_down[1] = true;
+	ck_assert_int_eq(open_plain(), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no RDMA device"));
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(open__says_when_there_is_no_device)
+{
+	fake.no_devices = true;
+	ck_assert_int_eq(open_plain(), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no RDMA device"));
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(open__names_a_port_that_is_taken)
+{
+	fake.taken_port = PORT;
+	ck_assert_int_eq(open_plain(), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(err_text(), "10.1.0.1:7000"));
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+START_TEST(open__asks_iwarp_peers_to_confirm)
+{
+	fake.iwarp = true;
+	ck_assert_int_eq(open_plain(), 0);
+	ck_assert_uint_eq(SERVER->endpoint(server, 0)->flags, FABRIC_ENDPOINT_CONFIRM);
+	close_all();
+}
+END_TEST
+
+/* ---- channels ---- */
+
+START_TEST(request__is_admitted_by_its_hello)
+{
+	struct fabric_session *session;
+	struct rdma_conn_param param;
+	uint8_t junk[FABRIC_HELLO_BYTES] = { 1, 2, 3 };
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	seen.admitted = session;
+	id = fake_request(0, junk, sizeof(junk));
+	SERVER->process(server);
+	ck_assert_int_eq(fake_fate(id), FAKE_REJECTED);
+	ck_assert_uint_eq(seen.admits, 0);
+	ck_assert_int_eq(fake_fate(request(2, 1)), FAKE_REJECTED);
+	ck_assert_uint_eq(seen.admits, 1);
+	ck_assert_uint_eq(stats().refused, 2);
+	ck_assert_uint_eq(fake_live_qps(), 0);
+
+	(void)channel_new(session, 5);
+	param = fake_param();
+	ck_assert_uint_eq(param.responder_resources, 8); /* of 16 asked for */
+	ck_assert_uint_eq(param.initiator_depth, 0);
+	ck_assert_uint_eq(param.rnr_retry_count, 6);
+	ck_assert_uint_eq(seen.channel, 5);
+	ck_assert_uint_eq(stats().channels, 1);
+	ck_assert_uint_eq(stats().channels_ever, 1);
+	/* the number is in use */
+	ck_assert_int_eq(fake_fate(request(1, 5)), FAKE_REJECTED);
+	ck_assert_uint_eq(seen.downs, 0);
+	close_all();
+}
+END_TEST
+
+START_TEST(request__of_another_endpoints_session_is_refused)
+{
+	ck_assert_int_eq(open_plain(), 0);
+	seen.admitted = session_new(1);
+	ck_assert_int_eq(fake_fate(request(1, 1)), FAKE_REJECTED);
+	close_all();
+}
+END_TEST
+
+START_TEST(request__waits_in_bounds)
+{
+	struct rdma_cm_id *ids[4];
+
+	ck_assert_int_eq(open_plain(), 0);
+	seen.admitted = session_new(0);
+	for (uint32_t i = 0; i < 4; i++)
+		ids[i] = request(1, i);
+	ck_assert_int_eq(fake_fate(ids[2]), FAKE_ACCEPTED);
+	ck_assert_int_eq(fake_fate(ids[3]), FAKE_REJECTED);
+	/* one that comes to nothing makes room */
+	fake_event(ids[0], RDMA_CM_EVENT_CONNECT_ERROR);
+	SERVER->process(server);
+	ck_assert_uint_eq(seen.downs, 1);
+	ck_assert_ptr_nonnull(strstr(seen.why, "not established"));
+	ck_assert_int_eq(fake_fate(request(1, 9)), FAKE_ACCEPTED);
+	ck_assert_uint_eq(stats().channels, 0);
+	close_all();
+}
+END_TEST
+
+START_TEST(channel__that_breaks_is_reported_and_gone)
+{
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(open_plain(), 0);
+	id = channel_new(session_new(0), 5);
+	fake_break(id);
+	await(&seen.downs, 1);
+	ck_assert_uint_eq(seen.channel, 5);
+	ck_assert_ptr_nonnull(strstr(seen.why, "ERROR"));
+	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(stats().channels, 0);
+	ck_assert_uint_eq(stats().errors, 1);
+	close_all();
+}
+END_TEST
+
+START_TEST(channel__that_the_peer_closes_is_no_error)
+{
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(open_plain(), 0);
+	id = channel_new(session_new(0), 5);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	await(&seen.downs, 1);
+	ck_assert_str_eq(seen.why, "");
+	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(stats().errors, 0);
+	close_all();
+}
+END_TEST
+
+/* iWARP moves the queue pair to ERROR at an orderly end, too. */
+START_TEST(channel__on_iwarp_ends_with_the_event)
+{
+	struct fabric_session *session;
+	struct rdma_cm_id *id;
+
+	fake.iwarp = true;
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	id = channel_new(session, 5);
+	fake_break(id);
+	await_readable();
+	SERVER->process(server);
+	ck_assert_uint_eq(seen.downs, 0);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	await(&seen.downs, 1);
+	ck_assert_str_eq(seen.why, "");
+
+	id = channel_new(session, 6);
+	fake_async(0, IBV_EVENT_QP_ACCESS_ERR, 0);
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	await(&seen.downs, 2);
+	ck_assert_str_eq(seen.why, "some event");
+	close_all();
+}
+END_TEST
+
+START_TEST(channel_close__leaves_nothing_for_who_comes_after)
+{
+	struct fabric_session *session;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	(void)channel_new(session, 5);
+	SERVER->channel_close(session, 77);
+	ck_assert_uint_eq(fake_live_qps(), 1);
+	SERVER->channel_close(session, 5);
+	ck_assert_uint_eq(fake_live_qps(), 0);
+	/* the flushed receive of the old one arrives when a new one has its place */
+	await_readable();
+	seen.admitted = session;
+	(void)request(1, 6);
+	ck_assert_uint_eq(fake_live_qps(), 1);
+	ck_assert_uint_eq(seen.downs, 0);
+	close_all();
+}
+END_TEST
+
+/* ---- exposures ---- */
+
+static const struct {
+	unsigned rights;
+	bool iwarp;
+	unsigned access;
+} accesses[] = {
+	{ 0, false, IBV_ACCESS_LOCAL_WRITE },
+	{ FABRIC_RIGHT_READ, false, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
+	{ FABRIC_RIGHT_WRITE, false, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE },
+	{ FABRIC_RIGHT_READ, true, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
+	{ FABRIC_RIGHT_WRITE, true,
+	  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE },
+};
+
+START_TEST(expose__grants_exactly_the_rights)
+{
+	struct fabric_exposure *exposure = NULL;
+
+	fake.iwarp = accesses[_i].iwarp;
+	ck_assert_int_eq(open_plain(), 0);
+	ck_assert_int_eq(SERVER->expose(session_new(0), memory, 100,
+					accesses[_i].rights, NULL, &exposure),
+			 0);
+	await(&seen.exposeds, 1);
+	ck_assert_uint_eq(fake_access(), accesses[_i].access);
+	ck_assert_uint_eq(seen.key.addr, (uintptr_t)memory);
+	ck_assert_uint_ne(seen.key.rkey, 0);
+	ck_assert_uint_eq(stats().exposures, 1);
+	ck_assert_uint_eq(stats().exposed_bytes, 100);
+	SERVER->withdraw(exposure);
+	await(&seen.withdrawns, 1);
+	ck_assert_uint_eq(fake_live_mrs(), 0);
+	ck_assert_uint_eq(stats().exposures, 0);
+	ck_assert_uint_eq(stats().exposed_bytes, 0);
+	close_all();
+}
+END_TEST
+
+START_TEST(expose__withdrawn_at_once_is_never_announced)
+{
+	struct fabric_exposure *exposure = NULL;
+
+	ck_assert_int_eq(open_plain(), 0);
+	ck_assert_int_eq(SERVER->expose(session_new(0), memory, sizeof(memory),
+					FABRIC_RIGHT_READ, NULL, &exposure),
+			 0);
+	SERVER->withdraw(exposure);
+	await(&seen.withdrawns, 1);
+	ck_assert_uint_eq(seen.exposeds, 0);
+	ck_assert_uint_eq(fake_live_mrs(), 0);
+	close_all();
+}
+END_TEST
+
+START_TEST(expose__that_fails_names_cause_and_remedy)
+{
+	struct fabric_exposure *exposure = NULL;
+	struct fabric_session *session;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	ck_assert_int_eq(
+		SERVER->expose(session, memory, 0, FABRIC_RIGHT_READ, NULL, &exposure),
+		-EINVAL);
+	ck_assert_int_eq(SERVER->expose(session, memory, (size_t)2 << 30,
+					FABRIC_RIGHT_READ, NULL, &exposure),
+			 -EINVAL);
+	fake.reg_error = ENOMEM;
+	ck_assert_int_eq(SERVER->expose(session, memory, sizeof(memory),
+					FABRIC_RIGHT_READ, NULL, &exposure),
+			 0);
+	await(&seen.exposeds, 1);
+	ck_assert_int_eq(seen.err, -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(seen.text, "fake0"));
+	ck_assert_uint_eq(seen.withdrawns, 0);
+	SERVER->session_close(session);
+	await(&seen.closeds, 1);
+	close_all();
+}
+END_TEST
+
+/* ---- sessions ---- */
+
+START_TEST(session_close__fences_before_it_returns)
+{
+	struct fabric_session *session, *stays;
+
+	ck_assert_int_eq(open_plain(), 0);
+	stays = session_new(0);
+	(void)channel_new(stays, 1);
+	session = session_new(0);
+	(void)channel_new(session, 1);
+	(void)channel_new(session, 2);
+	(void)exposure_new(session);
+	(void)exposure_new(session);
+	SERVER->session_close(session);
+	ck_assert_uint_eq(fake_live_qps(), 1);
+	ck_assert_int_eq(fake_fate(request(1, 3)), FAKE_REJECTED);
+	await(&seen.closeds, 1);
+	ck_assert_uint_eq(seen.withdrawns, 2);
+	ck_assert_uint_eq(seen.downs, 0);
+	ck_assert_uint_eq(fake_live_mrs(), 0);
+	close_all();
+}
+END_TEST
+
+START_TEST(withdraw__that_the_device_refuses_cuts_the_session_off)
+{
+	struct fabric_exposure *exposure;
+	struct fabric_session *session;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	(void)channel_new(session, 1);
+	exposure = exposure_new(session);
+	fake.dereg_error = EBUSY;
+	SERVER->withdraw(exposure);
+	await(&seen.withdrawns, 1);
+	ck_assert_uint_eq(fake_live_qps(), 0);
+	ck_assert_uint_eq(seen.downs, 1);
+	ck_assert_uint_eq(seen.news, 1);
+	/* for good */
+	ck_assert_int_eq(fake_fate(request(1, 2)), FAKE_REJECTED);
+	ck_assert_uint_eq(seen.downs, 2);
+	SERVER->session_close(session);
+	await(&seen.closeds, 1);
+	close_all();
+}
+END_TEST
+
+START_TEST(close__ends_whatever_there_is)
+{
+	struct fabric_session *session;
+	struct fabric_exposure *exposure = NULL;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	(void)channel_new(session, 1);
+	(void)exposure_new(session);
+	(void)request(1, 2);
+	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &exposure), 0);
+	(void)session_new(1);
+	session = session_new(0);
+	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &exposure), 0);
+	SERVER->session_close(session);
+	close_all();
+	ck_assert_uint_eq(seen.closeds + seen.downs + seen.withdrawns, 0);
+}
+END_TEST
+
+/* ---- devices ---- */
+
+START_TEST(port_events__are_news_of_their_device)
+{
+	ck_assert_int_eq(open_plain(), 0);
+	fake_async(1, IBV_EVENT_PORT_ERR, 1);
+	await(&seen.news, 1);
+	ck_assert_uint_eq(seen.news_endpoint, 1);
+	ck_assert_ptr_nonnull(strstr(seen.news_text, "fake1"));
+	ck_assert_ptr_nonnull(strstr(seen.news_text, "port error"));
+	close_all();
+}
+END_TEST
+
+/* Told by the listener, or by a channel. */
+START_TEST(removal__gives_everything_of_the_device_back)
+{
+	struct fabric_exposure *exposure, *second = NULL;
+	struct fabric_session *session, *other;
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(open_plain(), 0);
+	other = session_new(1);
+	session = session_new(0);
+	id = channel_new(session, 1);
+	exposure = exposure_new(session);
+	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &second), 0);
+	fake_event(_i ? id : NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	/* the registration under way fails, what was there goes */
+	await(&seen.exposeds, 2);
+	ck_assert_int_eq(seen.err, -ENODEV);
+	ck_assert_uint_eq(seen.downs, 1);
+	ck_assert_ptr_nonnull(strstr(seen.why, "removed"));
+	ck_assert_uint_eq(seen.news, 1);
+	while (fake_live_mrs()) {
+		await_readable();
+		SERVER->process(server);
+	}
+	ck_assert_uint_eq(seen.withdrawns, 0);
+
+	/* its owner is served to the end */
+	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &second),
+			 -ENODEV);
+	ck_assert_int_eq(SERVER->session_open(server, 0, NULL, &session), -ENODEV);
+	SERVER->withdraw(exposure);
+	await(&seen.withdrawns, 1);
+	SERVER->session_close(session);
+	await(&seen.closeds, 1);
+	seen.closeds = 0;
+
+	/* the other device carries on */
+	(void)exposure_new(other);
+	SERVER->session_close(other);
+	await(&seen.closeds, 1);
+	close_all();
+}
+END_TEST
+
+/* ---- every call that can fail, in turn ---- */
+
+static void life(void)
+{
+	struct fabric_exposure *exposure = NULL;
+	struct fabric_session *session = NULL;
+	struct fabric_hello hello = { .session = 1, .channel = 1 };
+	uint8_t buf[FABRIC_HELLO_BYTES];
+	struct rdma_cm_id *id;
+	unsigned device;
+
+	memset(&seen, 0, sizeof(seen));
+	if (open_plain()) {
+		ck_assert_str_ne(err_text(), "");
+		return;
+	}
+	ck_assert_uint_ge(SERVER->n_endpoints(server), 1);
+	device = SERVER->endpoint(server, 0)->device[4] == '1';
+	if (SERVER->session_open(server, 0, NULL, &session))
+		goto close;
+	seen.admitted = session;
+	fabric_hello_encode(&hello, buf);
+	id = fake_request(device, buf, sizeof(buf));
+	SERVER->process(server);
+	if (fake_fate(id) == FAKE_ACCEPTED && !seen.downs) {
+		fake_event(id, RDMA_CM_EVENT_ESTABLISHED);
+		fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+		await(&seen.downs, 1);
+		ck_assert_uint_eq(seen.ups, 1);
+	}
+	ck_assert_uint_eq(seen.downs, 1);
+	if (!SERVER->expose(session, memory, 10, 0, NULL, &exposure)) {
+		await(&seen.exposeds, 1);
+		if (!seen.err)
+			SERVER->withdraw(exposure);
+		if (!seen.err)
+			await(&seen.withdrawns, 1);
+	}
+	SERVER->session_close(session);
+	await(&seen.closeds, 1);
+close:
+	SERVER->close(server);
+}
+
+START_TEST(sweep__no_failure_leaks)
+{
+	unsigned n = 0;
+
+	do {
+		fake_fail_at(++n);
+		life();
+		ck_assert_msg(fake_live() == 0, "%u left after %s failed as call %u",
+			      fake_live(), fake_failed_call(), n);
+	} while (fake_failed());
+	ck_assert_uint_gt(n, 25);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("verbs-server");
+	TCase *tcase = tcase_create("server");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_test(tcase, open__listens_once_per_device_at_its_best_address);
+	tcase_add_test(tcase, open__listens_where_it_is_told);
+	tcase_add_test(tcase, open__serves_named_devices_or_fails);
+	tcase_add_test(tcase, open__passes_over_inactive_ports);
+	tcase_add_test(tcase, open__says_when_there_is_no_device);
+	tcase_add_test(tcase, open__names_a_port_that_is_taken);
+	tcase_add_test(tcase, open__asks_iwarp_peers_to_confirm);
+	tcase_add_test(tcase, request__is_admitted_by_its_hello);
+	tcase_add_test(tcase, request__of_another_endpoints_session_is_refused);
+	tcase_add_test(tcase, request__waits_in_bounds);
+	tcase_add_test(tcase, channel__that_breaks_is_reported_and_gone);
+	tcase_add_test(tcase, channel__that_the_peer_closes_is_no_error);
+	tcase_add_test(tcase, channel__on_iwarp_ends_with_the_event);
+	tcase_add_test(tcase, channel_close__leaves_nothing_for_who_comes_after);
+	tcase_add_loop_test(tcase, expose__grants_exactly_the_rights, 0, 5);
+	tcase_add_test(tcase, expose__withdrawn_at_once_is_never_announced);
+	tcase_add_test(tcase, expose__that_fails_names_cause_and_remedy);
+	tcase_add_test(tcase, session_close__fences_before_it_returns);
+	tcase_add_test(tcase, withdraw__that_the_device_refuses_cuts_the_session_off);
+	tcase_add_test(tcase, close__ends_whatever_there_is);
+	tcase_add_test(tcase, port_events__are_news_of_their_device);
+	tcase_add_loop_test(tcase, removal__gives_everything_of_the_device_back, 0, 2);
+	tcase_add_test(tcase, sweep__no_failure_leaks);
+	suite_add_tcase(suite, tcase);
+	return unit_main(suite);
+}

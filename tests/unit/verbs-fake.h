@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* libibverbs and librdmacm as far as src/fabric/verbs uses them, played by the test: what
+ * is made is counted and must go in the right order, any call can be made to fail, and the
+ * case says what the network and the device do.
+ *
+ * Two devices: fake0 at 10.1.0.1 and fd00::1, fake1 at 10.2.0.1.
+ * Threads: all calls [any]. */
+#ifndef TESTS_UNIT_VERBS_FAKE_H
+#define TESTS_UNIT_VERBS_FAKE_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAKE_SENDS 64
+
+/* What the case may set, before and in between. */
+struct fake_settings {
+	bool no_devices;
+	bool iwarp;
+	bool port_down[2];
+	int max_cqe;
+	int max_qp_wr;
+	uint32_t max_inline;
+	uint16_t taken_port;            /* binding it gives EADDRINUSE */
+	bool by_hand;                   /* connects are not answered by themselves */
+	enum rdma_cm_event_type answer; /* to a connect */
+	int answer_status;
+	uint32_t answer_word; /* private data of the answer, network order; 0: none */
+	bool never_resolves;
+	int dereg_error; /* of every ibv_dereg_mr */
+	int reg_error;   /* of every ibv_reg_mr for writing */
+};
+extern struct fake_settings fake;
+
+/* Fail the n-th call from now that can fail; 0: none. */
+void fake_fail_at(unsigned n);
+/* Whether that call was reached. */
+bool fake_failed(void);
+/* Its name. */
+const char *fake_failed_call(void);
+
+/* Objects made and not destroyed. */
+unsigned fake_live(void);
+unsigned fake_live_qps(void);
+unsigned fake_live_mrs(void);
+
+/* ---- server's side ---- */
+
+/* A connect request at the listener on fakeN; returns the new id. */
+struct rdma_cm_id *fake_request(unsigned device, const void *private_data,
+				uint8_t bytes);
+/* An event of an id; NULL: of the listener on fake0. */
+void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type);
+void fake_async(unsigned device, enum ibv_event_type type, int port);
+/* What became of the id of a request. */
+enum fake_fate { FAKE_WAITING, FAKE_ACCEPTED, FAKE_REJECTED };
+enum fake_fate fake_fate(const struct rdma_cm_id *id);
+/* Parameters of the last rdma_connect or rdma_accept. */
+struct rdma_conn_param fake_param(void);
+/* Move the id's queue pair to ERROR, as the device does on a refused access. */
+void fake_break(struct rdma_cm_id *id);
+/* Access flags of the last registration. */
+unsigned fake_access(void);
+/* The queue pair of the id last connected or accepted. */
+struct rdma_cm_id *fake_last_id(void);
+unsigned fake_disconnects(void);
+
+/* ---- client's side ---- */
+
+struct fake_send {
+	uint64_t wr_id;
+	enum ibv_wr_opcode opcode;
+	unsigned flags;
+	uint64_t remote_addr;
+	uint32_t bytes;
+};
+/* What is posted on the last connected queue pair and has not completed. */
+unsigned fake_sends(struct fake_send sends[FAKE_SENDS]);
+/* Complete the oldest n of them well: entries for those that ask for one. */
+void fake_complete(unsigned n);
+/* Fail the oldest and flush the others. */
+void fake_fail(enum ibv_wc_status status);
+/* The next post takes n requests and refuses the rest; -1: takes all. */
+void fake_post_limit(int n);
+/* How often ibv_post_send was called. */
+unsigned fake_posts(void);
+
+#endif
