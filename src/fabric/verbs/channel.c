@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/sigpipe.h"
 
 #define FLUSHED_TEXT \
 	"the queue pair went to ERROR: an access was refused, or the peer is lost"
@@ -20,8 +21,11 @@ static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 void verbs_channel_fence(struct verbs_channel *channel)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct verbs_sigpipe sigpipe;
 
+	verbs_sigpipe_begin(&sigpipe, endpoint_of(channel)->device->facts.iwarp);
 	(void)ibv_modify_qp(channel->id->qp, &attr, IBV_QP_STATE);
+	verbs_sigpipe_end(&sigpipe);
 }
 
 /* Destroys the queue pair and the id; rdma_cm tells the peer, if it is connected. */
@@ -35,14 +39,17 @@ static void connection_close(struct rdma_cm_id *id)
 void verbs_channel_free(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
+	struct verbs_sigpipe sigpipe;
 
 	if (channel->up)
 		endpoint->stats.channels--;
 	else
 		endpoint->server->pending--;
 	verbs_channel_fence(channel);
+	verbs_sigpipe_begin(&sigpipe, endpoint->device->facts.iwarp);
 	(void)rdma_disconnect(channel->id);
 	connection_close(channel->id);
+	verbs_sigpipe_end(&sigpipe);
 	verbs_slots_release(&endpoint->device->slots, channel->receive);
 	list_remove(&channel->link);
 	free(channel);

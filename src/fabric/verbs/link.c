@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "fabric/verbs/sigpipe.h"
 #include "fabric/verbs/status.h"
 
 /* Every so manieth request of a batch, and its last, asks for an entry. */
@@ -249,6 +250,7 @@ int verbs_link_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
 		    unsigned n)
 {
 	struct ibv_send_wr *bad = NULL;
+	struct verbs_sigpipe sigpipe;
 	unsigned n_send, done;
 	int err;
 
@@ -260,7 +262,9 @@ int verbs_link_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
 	if (!n)
 		return 0;
 	n_send = batch_fill(channel, wrs, n);
+	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
 	err = ibv_post_send(channel->dial.id->qp, channel->send, &bad);
+	verbs_sigpipe_end(&sigpipe);
 	if (!err) {
 		channel->outstanding += n;
 		return (int)n;
@@ -335,14 +339,26 @@ void verbs_link_taken(struct fabric_channel *channel)
 void verbs_link_abort(struct fabric_channel *channel)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct verbs_sigpipe sigpipe;
 
 	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
+	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
 	(void)ibv_modify_qp(channel->dial.id->qp, &attr, IBV_QP_STATE);
+	verbs_sigpipe_end(&sigpipe);
 }
 
 int verbs_link_alive_fd(const struct fabric_channel *channel)
 {
 	return channel->dial.events->fd;
+}
+
+static void link_disconnect(struct fabric_channel *channel)
+{
+	struct verbs_sigpipe sigpipe;
+
+	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
+	(void)rdma_disconnect(channel->dial.id);
+	verbs_sigpipe_end(&sigpipe);
 }
 
 bool verbs_link_alive(struct fabric_channel *channel)
@@ -358,7 +374,7 @@ bool verbs_link_alive(struct fabric_channel *channel)
 	if (ended || err != -EAGAIN) {
 		/* what is under way would else wait for the transport's time-out */
 		verbs_link_abort(channel);
-		(void)rdma_disconnect(channel->dial.id);
+		link_disconnect(channel);
 	}
 	return !atomic_load_explicit(&channel->dead, memory_order_relaxed);
 }
@@ -367,7 +383,7 @@ void verbs_link_free(struct fabric_channel *channel)
 {
 	if (!channel)
 		return;
-	(void)rdma_disconnect(channel->dial.id);
+	link_disconnect(channel);
 	rdma_destroy_qp(channel->dial.id);
 	verbs_cq_forget(channel->cq, channel);
 	channel->cq->reserved -= channel->depth;
