@@ -558,7 +558,7 @@ START_TEST(sweep__no_failure_leaks)
 		ck_assert_msg(fake_live() == 0, "%u left after %s failed as call %u",
 			      fake_live(), fake_failed_call(), n);
 	} while (fake_failed());
-	ck_assert_uint_gt(n, 20);
+	ck_assert_uint_gt(n, 15);
 }
 END_TEST
 
