@@ -10,6 +10,7 @@
 #include "fabric/fabric.h"
 
 #define STAGE_DEPTH 64u     /* of a channel, unless the case says otherwise */
+#define PARTY_CHANNELS_MAX 8
 #define STAGE_WAIT_MS 30000 /* for anything that has to happen */
 
 /* Which fabric is on the stage; set by main() before the cases run. */
@@ -31,6 +32,7 @@ struct party {
 	struct fabric_session *session;
 	struct fabric_domain *domain;
 	struct fabric_cq *cq;
+	struct fabric_channel *channels[PARTY_CHANNELS_MAX];
 	/* what the server reported */
 	unsigned ups, downs;
 	bool closed;
@@ -74,12 +76,15 @@ struct party *party_new(void);
 void party_free(struct party *party);
 void party_close_session(struct party *party); /* starts it; party->closed follows */
 void party_await_closed(struct party *party);
+void party_await_ups(struct party *party, unsigned ups);
 void party_await_downs(struct party *party, unsigned downs);
 /* Connect one more channel; the number is chosen here. */
 struct fabric_channel *party_connect(struct party *party, unsigned depth);
 int party_try_connect(struct party *party, const struct fabric_hello *hello,
 		      struct fabric_channel **ret_channel);
 struct fabric_hello party_hello(struct party *party);
+/* Every channel ends here. */
+void channel_free(struct fabric_channel *channel);
 
 /* Map, fill at random and expose; free withdraws first if that is still to be done. */
 struct lent *lent_new(struct party *party, size_t bytes, unsigned rights);
@@ -99,7 +104,8 @@ struct fabric_wr op_make(enum fabric_opcode opcode, const struct local *local,
 			 uint32_t bytes);
 /* Post all, however often that takes; none may be lost. */
 void op_post(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n);
-/* The next completion, sleeping on the descriptor until it comes. */
+/* The next completion, sleeping on the descriptors until it comes: as a program does that
+ * also looks after its channels. */
 struct fabric_wc op_await(struct party *party);
 /* Post one and return its status. */
 int op_run(struct party *party, struct fabric_channel *channel, struct fabric_wr wr);
