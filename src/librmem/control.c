@@ -177,6 +177,12 @@ static int interest_set(struct control *control, bool want_out)
 	return 0;
 }
 
+static int socket_failed(const struct control *control)
+{
+	return err_errno(-errno, control->ready ? "the control connection broke"
+						: "connecting");
+}
+
 /* 0: all sent, 1: the socket is full, or -errno. */
 static int call_send(struct control *control, struct control_call *call)
 {
@@ -191,7 +197,7 @@ static int call_send(struct control *control, struct control_call *call)
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			return 1;
 		if (n < 0)
-			return err_errno(-errno, "the control connection broke");
+			return socket_failed(control);
 		call->sent += (size_t)n;
 	}
 	return 0;
@@ -265,9 +271,9 @@ int control_hello(struct control *control, const struct wire_msg *hello,
 
 	if (err)
 		return err;
-	/* a socket that is broken already shows it in control_io() */
-	(void)calls_send(control);
-	return 0;
+	/* a refused connection tells so once: to whoever asks first */
+	err = calls_send(control);
+	return err < 0 ? err : 0;
 }
 
 void control_ready(struct control *control)
@@ -396,7 +402,7 @@ int control_io(struct control *control)
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			break;
 		if (n < 0)
-			return err_errno(-errno, "the control connection broke");
+			return socket_failed(control);
 		if (n == 0)
 			return err_set(-ECONNRESET, "the server closed the connection");
 		control->in_bytes += (size_t)n;

@@ -367,6 +367,16 @@ static int address_try(struct rmem *session, const struct addrinfo *at,
 	return err;
 }
 
+/* Forget what was asked of this address, but not what was wrong with it. */
+static void address_drop(struct rmem *session, int err)
+{
+	char text[SESSION_TEXT_BYTES];
+
+	(void)snprintf(text, sizeof(text), "%s", err_text());
+	control_drop(session->control);
+	(void)err_set(err, "%s", text);
+}
+
 static void peer_keep(struct rmem *session, const struct addrinfo *at)
 {
 	char host[INET6_ADDRSTRLEN + 16], port[8];
@@ -416,7 +426,7 @@ int link_open(struct rmem *session)
 		/* a server that answered has had its say */
 		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
 			break;
-		control_drop(session->control);
+		address_drop(session, err);
 	}
 	freeaddrinfo(list);
 	return err ? err_prefix(err, "%s", session->server) : 0;
