@@ -41,7 +41,7 @@ static int temporary_open(struct output *out, mode_t mode)
 		return err_errno(-ENAMETOOLONG, "%s", out->path);
 	out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (out->fd < 0)
-		return err_errno(-errno, "%s", out->temporary);
+		return err_errno(-errno, "%s", out->path);
 	return 0;
 }
 

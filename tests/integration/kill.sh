@@ -18,30 +18,30 @@ mkfifo "$dir/fifo"
 fifo_put()
 {
 	local before
-	before=$(status_get .lent_bytes)
+	before=$(status_get .memory.lent_bytes)
 	background "$1" put "$1" "$dir/fifo"
 	exec 7>"$dir/fifo"
 	head -c 2000000 "$dir/in" >&7
-	status_await ".lent_bytes > $before" 20 || fail "the put of $1 does not start"
+	status_await ".memory.lent_bytes > $before" 20 || fail "the put of $1 does not start"
 }
 
 # ---- a client is killed ----
 
 client put kept "$dir/in"
-kept=$(status_get .lent_bytes)
+kept=$(status_get .memory.lent_bytes)
 fifo_put killed
 log_mark
 kill -KILL "$client_pid"
 log_await '^session-fenced:' || fail "a killed client was not fenced"
 exec 7>&-
-status_await ".lent_bytes == $kept and .sessions == 0" 20 ||
+status_await ".memory.lent_bytes == $kept and .sessions.active + .sessions.fenced == 0" 20 ||
 	fail "what a killed client had borrowed is still lent"
 ok "client killed in a put"
 
 background bench bench --op write --duration 60s --depth 8 --region 8M
-status_await '.lent_bytes > 8000000' 20 || fail "bench does not start"
+status_await '.memory.lent_bytes > 8000000' 20 || fail "bench does not start"
 kill -KILL "$client_pid"
-status_await ".lent_bytes == $kept and .sessions == 0" 20 ||
+status_await ".memory.lent_bytes == $kept and .sessions.active + .sessions.fenced == 0" 20 ||
 	fail "what a killed bench had borrowed is still lent"
 client get kept "$dir/out"
 same "$dir/in" "$dir/out"
@@ -54,7 +54,7 @@ log_mark
 kill -STOP "$client_pid"
 log_await '^session-fenced:' || fail "a stopped client was not fenced"
 kill -CONT "$client_pid"
-tail -c +2000001 "$dir/in" >&7
+tail -c +2000001 "$dir/in" >&7 || fail "the client left: $(cat "$dir"/*.err)"
 exec 7>&-
 process_await "$client_pid" 30 || fail "a client that was stopped does not end"
 [ "$process_status" -eq 0 ] ||
@@ -81,7 +81,7 @@ client_told()
 }
 
 background term bench --op read --duration 60s --depth 8 --region 8M
-status_await '.lent_bytes > 8000000' 20 || fail "bench does not start"
+status_await '.memory.lent_bytes > 8000000' 20 || fail "bench does not start"
 server_stop
 client_told term
 server_restart
@@ -103,7 +103,7 @@ server_kill()
 }
 
 background killbench bench --op write --duration 60s --depth 8 --region 8M
-status_await '.lent_bytes > 8000000' 20 || fail "bench does not start"
+status_await '.memory.lent_bytes > 8000000' 20 || fail "bench does not start"
 server_kill killbench
 
 fifo_put killput

@@ -270,11 +270,11 @@ status_await()
 # lent_zero SECONDS: until nothing is lent any more
 lent_zero()
 {
-	status_await '.lent_bytes == 0' "$1" || fail "memory is still lent"
+	status_await '.memory.lent_bytes == 0' "$1" || fail "memory is still lent"
 }
 
-# expect_error STATUS PATTERN COMMAND...: it fails with that status, and says so in one
-# line on stderr.
+# expect_error STATUS PATTERN COMMAND...: it fails with that status, and a line on stderr
+# matches.
 expect_error()
 {
 	local want=$1 pattern=$2 status=0
@@ -284,7 +284,7 @@ expect_error()
 		fail "status $status, not $want, of: $* ($(cat "$dir/stderr"))"
 	grep -qE -- "$pattern" "$dir/stderr" ||
 		fail "stderr of '$*' does not match '$pattern': $(cat "$dir/stderr")"
-	ok "$(head -n 1 "$dir/stderr")"
+	ok "$(grep -m 1 -E -- "$pattern" "$dir/stderr")"
 }
 
 # make_file PATH BYTES: bytes that do not repeat

@@ -67,7 +67,7 @@ mkfifo "$dir/fifo"
 background cut put cut "$dir/fifo"
 exec 7>"$dir/fifo"
 head -c 2000000 "$dir/in" >&7
-status_await '.sessions == 1' 20 || fail "the put does not start"
+status_await '.sessions.active == 1' 20 || fail "the put does not start"
 link down
 began=$(date +%s%N)
 log_await '^session-fenced:' || fail "a client that is cut off was not fenced"
@@ -76,7 +76,7 @@ took=$((($(date +%s%N) - began) / 1000000))
 ok "fenced after $took ms"
 link up
 log_await '^session-resumed:' 20 || fail "the client did not come back"
-tail -c +2000001 "$dir/in" >&7
+tail -c +2000001 "$dir/in" >&7 || fail "the client left: $(cat "$dir"/*.err)"
 exec 7>&-
 process_await "$client_pid" 60 || fail "the put does not end"
 [ "$process_status" -eq 0 ] || fail "the put ended with $process_status: $(cat "$dir/cut.err")"
@@ -86,18 +86,17 @@ ok "cut off and back"
 server_stop
 
 # the cable stays out for longer than the grace time: what was borrowed is free again
+# (the kernel has dropped the IPv6 addresses of a link that was down)
 grace=1s
-LISTEN="10.9.0.1, fd09::1"
 server_config
-LISTEN=10.9.0.1
 server_restart
 background lost put lost "$dir/fifo"
 exec 7>"$dir/fifo"
 head -c 2000000 "$dir/in" >&7
-status_await '.lent_bytes > 0' 20 || fail "the put does not start"
+status_await '.memory.lent_bytes > 0' 20 || fail "the put does not start"
 link down
 lent_zero 20
-status_await '.sessions == 0' 20 || fail "the session is still there"
+status_await '.sessions.active == 0' 20 || fail "the session is still there"
 link up
 exec 7>&-
 process_await "$client_pid" 60 || fail "a client that lost its session does not end"

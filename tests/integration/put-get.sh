@@ -93,12 +93,12 @@ client rm slow
 ok "slow pipe"
 
 # an interrupted put leaves nothing, and the old content
-client put size/1 "$dir/fifo" &
-put_pid=$!
+background interrupted put size/1 "$dir/fifo"
+put_pid=$client_pid
 pids+=("$put_pid")
 exec 7>"$dir/fifo"
 head -c 5000 "$dir/in" >&7
-status_await '.lent_bytes > 0' 10
+status_await '.sessions.active == 1' 20 || fail "the put does not start"
 kill -TERM "$put_pid"
 process_await "$put_pid" 20 || fail "an interrupted put does not end"
 [ "$process_status" -eq 143 ] || fail "an interrupted put ended with $process_status"

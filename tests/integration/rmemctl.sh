@@ -40,16 +40,16 @@ put_pid=$!
 pids+=("$put_pid")
 exec 7>"$dir/fifo"
 head -c 1000000 /dev/zero >&7
-status_await '.sessions == 1' 20 || fail "the session does not show"
+status_await '.sessions.active == 1' 20 || fail "the session does not show"
 
 rmemctl sessions | grep -q 'active' || fail "no active session in the table"
-rmemctl --json sessions | jq -e 'length == 1 and .[0].state == "active"' >/dev/null ||
+rmemctl --json sessions | jq -e '.sessions | length == 1 and .[0].state == "active"' >/dev/null ||
 	fail "sessions: $(rmemctl --json sessions)"
 rmemctl leases | grep -q kept || fail "the named lease is not in the table"
 rmemctl --json leases |
-	jq -e 'any(.name == "kept" and .bytes == 100000)' >/dev/null ||
+	jq -e '.leases | any(.name == "kept" and .bytes == 100000)' >/dev/null ||
 	fail "leases: $(rmemctl --json leases)"
-lent=$(status_get .lent_bytes)
+lent=$(status_get .memory.lent_bytes)
 [ "$lent" -ge 100000 ] || fail "lent_bytes is $lent"
 rmemctl pools | grep -q small || fail "the pool is not in the table"
 exec 7>&-
@@ -58,9 +58,9 @@ process_await "$put_pid" 30 || fail "put does not end"
 ok "sessions and leases in use"
 
 client rm kept coming
-status_await '.sessions == 0' 20 || fail "a session is left"
+status_await '.sessions.active == 0' 20 || fail "a session is left"
 lent_zero 20
-[ "$(rmemctl --json leases | jq length)" = 0 ] || fail "a lease is left"
+[ "$(rmemctl --json leases | jq '.leases | length')" = 0 ] || fail "a lease is left"
 server_stop
 
 expect_error 1 'admin.sock' rmemctl status

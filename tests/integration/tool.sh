@@ -16,7 +16,7 @@ grep -qE '^round trip min/avg/max = [0-9.]+/[0-9.]+/[0-9.]+ ms$' "$dir/ping" ||
 	fail "$(cat "$dir/ping")"
 ok "$(tail -n 1 "$dir/ping")"
 background ping ping -i 1h
-status_await '.sessions == 1' 20 || fail "ping has no session"
+status_await '.sessions.active == 1' 20 || fail "ping has no session"
 kill -INT "$client_pid"
 process_await "$client_pid" 10 || fail "ping does not end when interrupted"
 [ "$process_status" -eq 0 ] || fail "an interrupted ping ended with $process_status"
@@ -43,7 +43,7 @@ for line in operations bandwidth rate latency; do
 done
 sed 's/^/ok: /' "$dir/table"
 background bench bench --duration 1h --region 4M
-status_await '.lent_bytes > 0' 20 || fail "bench does not start"
+status_await '.memory.lent_bytes > 0' 20 || fail "bench does not start"
 kill -INT "$client_pid"
 process_await "$client_pid" 10 || fail "bench does not end when interrupted"
 [ "$process_status" -eq 0 ] || fail "an interrupted bench ended with $process_status"
