@@ -18,6 +18,8 @@
 /* How much is taken from the socket before others get their turn. */
 #define READS_MAX 16
 #define TEXT_BYTES 256
+/* Linux has no more. */
+#define ERROR_CODE_MAX 4095
 
 struct control_call {
 	struct list node;
@@ -38,6 +40,7 @@ struct control {
 	void *ctx;
 	bool ready;    /* the hello is answered */
 	bool want_out; /* the socket's buffer is full */
+	int broken;    /* sending failed: control_io() tells */
 	int ended;     /* what new calls get, 0: they are taken */
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
@@ -108,6 +111,7 @@ static void socket_close(struct control *control)
 	control->fd = -1;
 	control->ready = false;
 	control->want_out = false;
+	control->broken = 0;
 	control->in_bytes = 0;
 }
 
@@ -177,10 +181,12 @@ static int interest_set(struct control *control, bool want_out)
 	return 0;
 }
 
-static int socket_failed(const struct control *control)
+/* A socket tells its error once: to whoever asks first. */
+static int broken_error(const struct control *control)
 {
-	return err_errno(-errno, control->ready ? "the control connection broke"
-						: "connecting");
+	return err_errno(control->broken, control->ready
+						  ? "the control connection broke"
+						  : "connecting");
 }
 
 /* 0: all sent, 1: the socket is full, or -errno. */
@@ -196,8 +202,10 @@ static int call_send(struct control *control, struct control_call *call)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			return 1;
-		if (n < 0)
-			return socket_failed(control);
+		if (n < 0) {
+			control->broken = -errno;
+			return broken_error(control);
+		}
 		call->sent += (size_t)n;
 	}
 	return 0;
@@ -271,9 +279,9 @@ int control_hello(struct control *control, const struct wire_msg *hello,
 
 	if (err)
 		return err;
-	/* a refused connection tells so once: to whoever asks first */
-	err = calls_send(control);
-	return err < 0 ? err : 0;
+	/* control_io() tells what went wrong */
+	(void)calls_send(control);
+	return 0;
 }
 
 void control_ready(struct control *control)
@@ -323,15 +331,17 @@ static struct control_call *call_find(struct control *control, uint64_t id)
 	return NULL;
 }
 
-/* The error a server answers with; its code is a number of the wire. */
+/* The error a server answers with. */
 static int error_take(const struct wire_error *error)
 {
-	if (error->code == 0 || error->code > 4095)
-		return err_set(-EPROTO, "the server answers with error code %u",
-			       error->code);
 	if (error->text[0] == '\0')
 		return err_errno(-(int)error->code, "the server refuses");
 	return err_set(-(int)error->code, "%s", error->text);
+}
+
+static bool code_sound(uint32_t code)
+{
+	return code > 0 && code <= ERROR_CODE_MAX;
 }
 
 static int reply_take(struct control *control, const struct wire_msg *reply)
@@ -347,6 +357,9 @@ static int reply_take(struct control *control, const struct wire_msg *reply)
 	if (reply->type != WIRE_TYPE_error && reply->type != reply_type(call->type))
 		return err_set(-EPROTO, "the server answers %s with %s",
 			       wire_type_name(call->type), wire_type_name(reply->type));
+	if (reply->type == WIRE_TYPE_error && !code_sound(reply->error.code))
+		return err_set(-EPROTO, "the server answers with error code %u",
+			       reply->error.code);
 	list_remove(&call->node);
 	control->events->answered(control->ctx, call->sent_ns);
 	if (reply->type == WIRE_TYPE_error)
@@ -393,6 +406,8 @@ int control_io(struct control *control)
 
 	if (control->fd < 0)
 		return 0;
+	if (control->broken)
+		return broken_error(control);
 	for (unsigned i = 0; !err && i < READS_MAX; i++) {
 		ssize_t n = recv(control->fd, control->in + control->in_bytes,
 				 sizeof(control->in) - control->in_bytes, MSG_DONTWAIT);
@@ -401,8 +416,10 @@ int control_io(struct control *control)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
 			break;
-		if (n < 0)
-			return socket_failed(control);
+		if (n < 0) {
+			control->broken = -errno;
+			return broken_error(control);
+		}
 		if (n == 0)
 			return err_set(-ECONNRESET, "the server closed the connection");
 		control->in_bytes += (size_t)n;

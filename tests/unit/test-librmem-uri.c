@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+
+#include "librmem/attachment.h"
+#include "librmem/params.h"
+#include "librmem/uri.h"
+#include "unit.h"
+
+static const struct {
+	const char *text;
+	struct uri uri;
+} good[] = {
+	{ "rmem://host", { "host", 7460, RMEM_FABRIC_AUTO, 1 } },
+	{ "rmem://host/", { "host", 7460, RMEM_FABRIC_AUTO, 1 } },
+	{ "rmem://10.0.0.1:1", { "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1 } },
+	{ "rmem://host:65535?fabric=tcp", { "host", 65535, RMEM_FABRIC_TCP, 1 } },
+	{ "rmem://[::1]", { "::1", 7460, RMEM_FABRIC_AUTO, 1 } },
+	{ "rmem://[fe80::1%eth0]:9", { "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1 } },
+	{ "rmem://h?channels=64&fabric=rdma", { "h", 7460, RMEM_FABRIC_RDMA, 64 } },
+	{ "rmem://h/?fabric=rdma&fabric=auto", { "h", 7460, RMEM_FABRIC_AUTO, 1 } },
+};
+
+START_TEST(uri__that_is_good)
+{
+	struct uri uri;
+
+	memset(&uri, 0xee, sizeof(uri));
+	ck_assert_int_eq(uri_parse(good[_i].text, &uri), 0);
+	ck_assert_str_eq(uri.host, good[_i].uri.host);
+	ck_assert_uint_eq(uri.port, good[_i].uri.port);
+	ck_assert_int_eq(uri.fabric, good[_i].uri.fabric);
+	ck_assert_uint_eq(uri.channels, good[_i].uri.channels);
+}
+END_TEST
+
+static const char *const bad[] = {
+	"", "host", "http://host", "rmem:/host", "rmem://", "rmem://:1", "rmem://host:",
+	"rmem://host:0", "rmem://host:65536", "rmem://host:1x", "rmem://host:-1",
+	"rmem://::1", "rmem://fe80::1:7460", "rmem://[::1", "rmem://[]", "rmem://[::1]x",
+	"rmem://[::1]7460", "rmem://[::1]:", "rmem://a b", "rmem://h\n", "rmem://user@h",
+	"rmem://h/path", "rmem://h?", "rmem://h?fabric", "rmem://h?fabric=",
+	"rmem://h?fabric=ib", "rmem://h?channels=0", "rmem://h?channels=65",
+	"rmem://h?channels=+1", "rmem://h?channels=99999999999999999999999",
+	"rmem://h?depth=1", "rmem://h?fabric=tcp&", "rmem://h?&fabric=tcp",
+	"rmem://h?Fabric=tcp", "rmem://h?fabric=tcp?channels=2", "RMEM://h",
+};
+
+START_TEST(uri__that_is_bad)
+{
+	struct uri uri = { .port = 5 };
+
+	ck_assert_msg(uri_parse(bad[_i], &uri) == -EINVAL, "%s", bad[_i]);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "is not rmem://HOST"));
+	ck_assert_uint_eq(uri.port, 5);
+}
+END_TEST
+
+START_TEST(uri__of_any_length)
+{
+	char text[600] = "rmem://";
+	struct uri uri;
+
+	ck_assert_int_eq(uri_parse(NULL, &uri), -EINVAL);
+	memset(text + 7, 'h', 255);
+	ck_assert_int_eq(uri_parse(text, &uri), 0);
+	ck_assert_uint_eq(strlen(uri.host), 255);
+	text[262] = 'h';
+	ck_assert_int_eq(uri_parse(text, &uri), -EINVAL);
+	memset(text + 7, 'h', 590);
+	ck_assert_int_eq(uri_parse(text, &uri), -EINVAL);
+}
+END_TEST
+
+START_TEST(params__of_other_versions)
+{
+	struct {
+		size_t size;
+		int a, b;
+	} mine = { 0, 1, 2 }, theirs = { 0, 7, 8 };
+	struct {
+		size_t size;
+		int a, b, c, d;
+	} later = { 0, 5, 6, 0, 0 };
+
+	ck_assert_int_eq(params_take(&mine, sizeof(mine), &theirs, 0, 12, "x"), -EINVAL);
+	ck_assert_int_eq(params_take(&mine, sizeof(mine), &theirs, 12, 12, "x"), 0);
+	ck_assert_int_eq(mine.a, 7);
+	ck_assert_int_eq(mine.b, 2);
+	ck_assert_int_eq(params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"),
+			 0);
+	ck_assert_int_eq(mine.b, 6);
+	later.d = 1;
+	ck_assert_int_eq(params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"),
+			 -EINVAL);
+}
+END_TEST
+
+/* ---- attachments ---- */
+
+static struct wire_lease answer;
+
+static int attachment_of(const uint64_t *bytes, unsigned n, uint64_t total)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	answer.bytes = total;
+	answer.n_segments = (uint16_t)n;
+	for (unsigned i = 0; i < n; i++)
+		answer.segments[i].bytes = bytes[i];
+	err = attachment_create(&answer, 2, &attachment);
+	attachment_free(attachment);
+	return err;
+}
+
+START_TEST(attachment__that_contradicts_itself)
+{
+	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), 0);
+	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 4), -EPROTO);
+	ck_assert_int_eq(attachment_of((uint64_t[]){ 3, 0 }, 2, 3), -EPROTO);
+	ck_assert_int_eq(attachment_of((uint64_t[]){ UINT64_MAX, 1 }, 2, 0), -EPROTO);
+	ck_assert_int_eq(attachment_of(NULL, 0, 0), 0);
+	ck_assert_int_eq(attachment_of(NULL, 0, 1), -EPROTO);
+	answer.n_keys = 1;
+	answer.keys[0].segment = 2;
+	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), -EPROTO);
+	answer.keys[0].segment = 1;
+	answer.keys[0].endpoint = 2;
+	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), -EPROTO);
+	answer.keys[0].endpoint = 1;
+	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), 0);
+	answer.n_keys = 0;
+}
+END_TEST
+
+START_TEST(attachment__finds_the_segment)
+{
+	struct attachment *att = NULL;
+
+	answer.bytes = 0;
+	answer.n_segments = WIRE_SEGMENTS_MAX;
+	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++)
+		answer.bytes += answer.segments[i].bytes = 10 + i;
+	ck_assert_int_eq(attachment_create(&answer, 2, &att), 0);
+	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++) {
+		uint64_t start = attachment_start(att, i);
+
+		ck_assert_uint_eq(attachment_segment(att, start), i);
+		ck_assert_uint_eq(attachment_segment(att, start + 9 + i), i);
+		ck_assert_uint_eq(att->ends[i], start + 10 + i);
+	}
+	attachment_free(att);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("librmem-uri");
+	TCase *tc = tcase_create("uri");
+
+	tcase_add_loop_test(tc, uri__that_is_good, 0, sizeof(good) / sizeof(good[0]));
+	tcase_add_loop_test(tc, uri__that_is_bad, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(tc, uri__of_any_length);
+	tcase_add_test(tc, params__of_other_versions);
+	tcase_add_test(tc, attachment__that_contradicts_itself);
+	tcase_add_test(tc, attachment__finds_the_segment);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
