@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A server on loopback, in a thread, that speaks the control protocol as the test wants.
+ * Its leases are memory of this process, so that the fake fabric reaches them. */
+#ifndef TESTS_UNIT_LIBRMEM_SERVER_H
+#define TESTS_UNIT_LIBRMEM_SERVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "wire/msg.h"
+
+#define SERVER_LEASES 8
+#define SERVER_LEASE_BYTES 65536
+#define SERVER_TYPES 0x100
+
+struct server_lease {
+	uint64_t id; /* 0: none */
+	uint64_t bytes;
+	unsigned rights;
+	bool attached;
+	char name[WIRE_NAME_MAX + 1];
+	unsigned char memory[SERVER_LEASE_BYTES];
+};
+
+/* All under the lock. */
+struct server {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a request came */
+	int port;
+	/* what happened */
+	unsigned seen[SERVER_TYPES]; /* requests, by type */
+	unsigned connections, resumed;
+	uint64_t rkey; /* of the keys given now; rises with each resume */
+	struct server_lease leases[SERVER_LEASES];
+	/* what it is to do */
+	struct wire_welcome welcome;
+	bool mute;            /* read, but do not answer */
+	bool forget;          /* know no session */
+	int refuse;           /* the hello, with this errno; 0: welcome */
+	unsigned drop_on;     /* close the connection instead of answering this, once */
+	unsigned delay_on;    /* answer this only after the next request */
+	unsigned fail_on;     /* answer this with fail_errno, fail_skip times not */
+	int fail_errno;
+	unsigned fail_skip;
+	bool list_twice;      /* list the same page again and again */
+};
+extern struct server server;
+
+void server_start(void);
+void server_stop(void);
+
+/* Change something with the server's thread out of the way. */
+void server_lock(void);
+void server_unlock(void);
+/* Wait until that many requests of a type have come; fails the test after 10 s. */
+void server_await(unsigned type, unsigned count);
+/* Wait until *counter has reached count. */
+void server_await_count(const unsigned *counter, unsigned count);
+/* Close the connection. */
+void server_hang_up(void);
+/* Send an event. */
+void server_event(unsigned type, uint64_t lease, unsigned reason);
+
+#endif
