@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "rmem/interrupt.h"
 #include "rmem/session.h"
@@ -20,14 +21,19 @@
 #define GROW_MIN_BYTES (UINT64_C(16) << 20)
 /* how long a signal or the progress line may have to wait */
 #define WAIT_MS 200
+/* how long a put may go on waiting for a pipe when its server is gone */
+#define IDLE_MS 1000
+/* how long a session may take to come back, and how often that is tried */
+#define RESUME_NS UINT64_C(30000000000)
+#define RESUME_PAUSE_MS 20
 
-/* A chunk's place: free, in flight, or (when reading) waiting to be written to the
- * file. */
-enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_DONE };
+/* A chunk's place: free, in flight, done (when reading: to be written to the file yet), or
+ * to be done again because the session lost its server. */
+enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_DONE, SLOT_LOST };
 
 struct slot {
 	enum slot_state state;
-	uint64_t bytes;
+	uint64_t offset, bytes;
 };
 
 struct transfer {
@@ -35,11 +41,13 @@ struct transfer {
 	struct progress *progress;
 	rmem_buffer *buffer;
 	rmem_queue *queue;
-	unsigned n_slots;
-	int err;             /* of the first operation that failed */
-	uint64_t done_bytes; /* placed at the other side */
-	uint64_t
-		refused_bytes; /* the server would not make the lease so long; 0: never */
+	rmem_lease *lease; /* of this transfer, as is the opcode */
+	enum rmem_opcode opcode;
+	unsigned n_slots, n_lost;
+	uint64_t lost_ns;       /* since when nothing has succeeded; 0: all is well */
+	int err;                /* of the first operation that failed */
+	uint64_t done_bytes;    /* placed at the other side */
+	uint64_t refused_bytes; /* lengths the server refused; 0: none */
 	struct slot slots[SLOTS_MAX];
 };
 
@@ -119,11 +127,66 @@ static void completion_take(struct transfer *t, const struct rmem_completion *c)
 {
 	struct slot *slot = &t->slots[c->cookie];
 
-	slot->state = SLOT_DONE;
-	if (c->status == 0)
+	if (c->status == 0) {
+		slot->state = SLOT_DONE;
 		t->done_bytes += c->bytes;
-	else if (!t->err)
+		t->lost_ns = 0;
+	} else if (c->status == -ECONNRESET) {
+		slot->state = SLOT_LOST;
+		t->n_lost++;
+	} else if (!t->err) {
 		t->err = err_set(c->status, "%s", rmem_completion_error(t->queue));
+	}
+}
+
+static int slot_submit(struct transfer *t, unsigned i)
+{
+	struct slot *slot = &t->slots[i];
+	struct rmem_op op = {
+		.opcode = t->opcode,
+		.lease = t->lease,
+		.offset = slot->offset,
+		.addr = slot_addr(t, i),
+		.bytes = slot->bytes,
+		.buffer = t->buffer,
+		.cookie = i,
+	};
+	int n = rmem_submit(t->queue, &op, 1);
+
+	if (n < 0)
+		return session_failed(n);
+	if (n == 0) /* the queue is as deep as there are slots */
+		return err_set(-EOVERFLOW, "rmem_submit: the queue took nothing");
+	slot->state = SLOT_BUSY;
+	return 0;
+}
+
+/* The session may come back to its server: wait until that answers, and do again what was
+ * lost.  Twice does no harm: what is written has no name yet, so nobody reads it. */
+static int transfer_resume(struct transfer *t)
+{
+	struct pollfd pfd = { .fd = interrupt_fd(), .events = POLLIN };
+	uint64_t now = clock_now_ns();
+	int err;
+
+	if (!t->lost_ns)
+		t->lost_ns = now;
+	else if (now - t->lost_ns > RESUME_NS)
+		return err_set(-ECONNRESET, "%s", rmem_completion_error(t->queue));
+	err = rmem_ping(t->session, NULL);
+	if (err)
+		return session_failed(err);
+	/* the server answers a little before the lease can be used again */
+	(void)poll(&pfd, 1, RESUME_PAUSE_MS);
+	for (unsigned i = 0; i < t->n_slots; i++) {
+		if (t->slots[i].state != SLOT_LOST)
+			continue;
+		err = slot_submit(t, i);
+		if (err)
+			return err;
+	}
+	t->n_lost = 0;
+	return 0;
 }
 
 /* Take the completions that are there; wait up to timeout_ms for the first.  They are
@@ -131,7 +194,7 @@ static void completion_take(struct transfer *t, const struct rmem_completion *c)
 static int reap(struct transfer *t, int timeout_ms)
 {
 	struct rmem_completion c;
-	int n;
+	int n, err;
 
 	for (;;) {
 		n = timeout_ms ? rmem_wait(t->queue, &c, 1, 1, timeout_ms)
@@ -146,7 +209,10 @@ static int reap(struct transfer *t, int timeout_ms)
 		timeout_ms = 0;
 	}
 	progress_update(t->progress, t->done_bytes);
-	return interrupted();
+	err = interrupted();
+	if (!err && t->n_lost > 0)
+		err = transfer_resume(t);
+	return err;
 }
 
 /* Wait until `fd` can be read or written without blocking.  The queue is served
@@ -178,43 +244,25 @@ static int await_fd(struct transfer *t, int fd, short events)
 			}
 			pfds[2].fd = rmem_queue_fd(t->queue);
 		}
-		if (poll(pfds, 3, busy ? WAIT_MS : -1) < 0 && errno != EINTR)
+		if (poll(pfds, 3, busy ? WAIT_MS : IDLE_MS) < 0 && errno != EINTR)
 			return err_errno(-errno, "poll");
 		err = reap(t, 0);
 		if (err)
 			return err;
 		if (pfds[0].revents)
 			return 0;
+		if (t->opcode == RMEM_OP_WRITE && rmem_lease_status(t->lease))
+			return err_set(-ESTALE, "the session with the server is lost, "
+						"and with it what was written");
 	}
-}
-
-static int operation_submit(struct transfer *t, enum rmem_opcode opcode,
-			    rmem_lease *lease, uint64_t offset, unsigned i)
-{
-	struct rmem_op op = {
-		.opcode = opcode,
-		.lease = lease,
-		.offset = offset,
-		.addr = slot_addr(t, i),
-		.bytes = t->slots[i].bytes,
-		.buffer = t->buffer,
-		.cookie = i,
-	};
-	int n = rmem_submit(t->queue, &op, 1);
-
-	if (n < 0)
-		return session_failed(n);
-	if (n == 0) /* the queue is as deep as there are slots */
-		return err_set(-EOVERFLOW, "rmem_submit: the queue took nothing");
-	t->slots[i].state = SLOT_BUSY;
-	return 0;
 }
 
 static int slot_await(struct transfer *t, unsigned i)
 {
 	int err = 0;
 
-	while (!err && t->slots[i].state == SLOT_BUSY)
+	while (!err &&
+	       (t->slots[i].state == SLOT_BUSY || t->slots[i].state == SLOT_LOST))
 		err = reap(t, WAIT_MS);
 	return err;
 }
@@ -253,16 +301,17 @@ static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
 	return 0;
 }
 
-/* Make the lease at least `need` long: twice as long as it is, so that a long pipe asks
- * seldom; when the server has not that much, ever closer to what is needed now. */
-static int lease_extend(struct transfer *t, rmem_lease *lease, uint64_t need)
+/* Make the lease at least `need` long, exactly so at the end of the input: else twice as
+ * long as it is, so that a long pipe asks seldom; when the server has not that much, ever
+ * closer to what is needed now. */
+static int lease_extend(struct transfer *t, uint64_t need, bool at_end)
 {
-	uint64_t want = 2 * rmem_lease_bytes(lease);
+	uint64_t want = 2 * rmem_lease_bytes(t->lease);
 	int err;
 
 	if (want < GROW_MIN_BYTES)
 		want = GROW_MIN_BYTES;
-	if (want < need)
+	if (want < need || at_end)
 		want = need;
 	for (;;) {
 		/* what was refused is not asked for again, but what must be */
@@ -272,7 +321,7 @@ static int lease_extend(struct transfer *t, rmem_lease *lease, uint64_t need)
 				       : need;
 		if (want - need < CHUNK_BYTES)
 			want = need;
-		err = rmem_grow(lease, want);
+		err = rmem_grow(t->lease, want);
 		if (!err)
 			return 0;
 		if ((err != -ENOSPC && err != -EDQUOT) || want == need)
@@ -284,34 +333,38 @@ static int lease_extend(struct transfer *t, rmem_lease *lease, uint64_t need)
 int transfer_put(struct transfer *t, rmem_lease *lease, int fd, uint64_t *ret_bytes)
 {
 	bool may_block = blocks(fd);
-	uint64_t offset = 0;
+	uint64_t offset = 0, bytes = 0;
 	unsigned i = 0;
 	int err;
 
+	t->lease = lease;
+	t->opcode = RMEM_OP_WRITE;
 	do {
 		err = slot_await(t, i);
 		if (err)
 			return err;
-		err = input_fill(t, fd, may_block, slot_addr(t, i), &t->slots[i].bytes);
+		err = input_fill(t, fd, may_block, slot_addr(t, i), &bytes);
 		if (err)
 			return err;
-		if (t->slots[i].bytes == 0)
+		if (bytes == 0)
 			break;
-		if (offset + t->slots[i].bytes > rmem_lease_bytes(lease)) {
-			err = lease_extend(t, lease, offset + t->slots[i].bytes);
+		if (offset + bytes > rmem_lease_bytes(lease)) {
+			err = lease_extend(t, offset + bytes, bytes < CHUNK_BYTES);
 			if (err)
 				return err;
 		}
-		err = operation_submit(t, RMEM_OP_WRITE, lease, offset, i);
+		t->slots[i].offset = offset;
+		t->slots[i].bytes = bytes;
+		err = slot_submit(t, i);
 		if (err)
 			return err;
-		offset += t->slots[i].bytes;
+		offset += bytes;
 		i = (i + 1) % t->n_slots;
 		err = reap(t, 0);
 		if (err)
 			return err;
-	} while (t->slots[(i ? i : t->n_slots) - 1].bytes == CHUNK_BYTES);
-	while (rmem_queue_outstanding(t->queue)) {
+	} while (bytes == CHUNK_BYTES);
+	while (rmem_queue_outstanding(t->queue) || t->n_lost > 0) {
 		err = reap(t, WAIT_MS);
 		if (err)
 			return err;
@@ -352,12 +405,15 @@ int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t bytes)
 	unsigned head = 0, tail = 0;
 	int err;
 
+	t->lease = lease;
+	t->opcode = RMEM_OP_READ;
 	while (written < bytes) {
 		while (asked < bytes && t->slots[head].state == SLOT_FREE) {
 			t->slots[head].bytes = bytes - asked < CHUNK_BYTES
 						       ? bytes - asked
 						       : CHUNK_BYTES;
-			err = operation_submit(t, RMEM_OP_READ, lease, asked, head);
+			t->slots[head].offset = asked;
+			err = slot_submit(t, head);
 			if (err)
 				return err;
 			asked += t->slots[head].bytes;

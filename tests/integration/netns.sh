@@ -98,6 +98,11 @@ link down
 lent_zero 20
 status_await '.sessions.active == 0' 20 || fail "the session is still there"
 link up
+# the kernel finds its neighbour again in its own time
+reachable=$((SECONDS + 20))
+until client ping -c 1 >/dev/null 2>&1; do
+	[ "$SECONDS" -lt "$reachable" ] || fail "the server is not reachable again"
+done
 exec 7>&-
 process_await "$client_pid" 60 || fail "a client that lost its session does not end"
 [ "$process_status" -eq 1 ] || fail "a client that lost its session ended with $process_status"
