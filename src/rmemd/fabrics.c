@@ -154,12 +154,10 @@ static int serve(struct fabrics *fabrics, const struct fabric_server_ops *ops,
 /* A port that is taken is the commonest thing to go wrong: say where it is set. */
 static int name_key(int err, const char *section)
 {
-	char text[256];
-
 	if (err != -EADDRINUSE)
 		return err;
-	(void)snprintf(text, sizeof(text), "%s", err_text());
-	return err_set(err, "%s; stop who has it, or set [%s] port", text, section);
+	return err_set(err, "%s; stop who has it, or set [%s] port", err_text(),
+		       section);
 }
 
 static bool is_any(const struct fabric_address *address)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -84,18 +85,18 @@ int session_open_port(struct session *session, unsigned endpoint)
 
 void session_close_ports(struct session *session)
 {
+	struct holder_port ports[WIRE_ENDPOINTS_MAX];
+
 	session_forget_channels(session);
+	/* from here on nothing is exposed there */
+	memcpy(ports, session->holder.ports, sizeof(ports));
+	memset(session->holder.ports, 0, sizeof(session->holder.ports));
 	holder_fence(&session->holder);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
-		struct holder_port *port = &session->holder.ports[i];
-		struct fabric_session *fabric = port->session;
-
-		if (!fabric)
+		if (!ports[i].session)
 			continue;
-		port->session = NULL;
-		session->ports[i].closing = true;
 		session->n_closing++;
-		port->ops->session_close(fabric);
+		ports[i].ops->session_close(ports[i].session);
 	}
 }
 

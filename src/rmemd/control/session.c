@@ -244,7 +244,6 @@ void session_closed(void *session_cookie)
 	struct session_port *port = session_cookie;
 	struct session *session = port->session;
 
-	port->closing = false;
 	session->n_closing--;
 	if (session->waiting_peer || session->state == SESSION_ENDED)
 		session_rest(session);

@@ -27,8 +27,7 @@ enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
 /* The session at one endpoint; the cookie of its fabric_session. */
 struct session_port {
 	struct session *session;
-	bool used;    /* it had a channel there */
-	bool closing; /* its fabric_session is being closed */
+	bool used; /* it had a channel there */
 };
 
 struct session {

@@ -38,10 +38,16 @@ int attachment_create(struct lease *lease, struct holder *holder, unsigned right
 	return 0;
 }
 
+bool attachment_ended(const struct attachment *attachment)
+{
+	return list_empty(&attachment->in_lease);
+}
+
 void attachment_end(struct attachment *attachment)
 {
 	struct holder *holder = attachment->holder;
 	struct lease *lease = attachment->lease;
+	struct lease_waiter *waiter = lease->memory_waiter;
 
 	list_for_each_safe(node, &attachment->exposures)
 		exposure_end(container_of(node, struct exposure, link), false);
@@ -50,6 +56,8 @@ void attachment_end(struct attachment *attachment)
 	lease->n_attachments--;
 	holder->n_attachments--;
 	holder->tenant->n_attachments--;
+	if (waiter && waiter->attachment == attachment)
+		lease_wait(lease, attachment, waiter->kind, lease_stop_waiting(lease));
 	lease_fail_waiters(lease, attachment, -ESTALE,
 			   "the lease was given up meanwhile");
 	free(attachment);

@@ -24,6 +24,9 @@ int attachment_create(struct lease *lease, struct holder *holder, unsigned right
  * lease_settle() next. */
 void attachment_end(struct attachment *attachment);
 
+/* Whether attachment_end() is at work. */
+bool attachment_ended(const struct attachment *attachment);
+
 /* Begin the exposures that are missing.  Returns how many, or -errno; those begun
  * before the error stay. */
 int attachment_complete(struct attachment *attachment);

@@ -30,7 +30,7 @@ struct holder {
 
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);
 
-/* Its fabric_sessions are about to be closed: all keys die with them.  Leases and
+/* Its fabric_sessions, taken from its ports, are about to be closed: all keys die with them.  Leases and
  * attachments stay, but for those not granted yet.  Requests are cancelled already. */
 void holder_fence(struct holder *holder);
 /* Give everything up: attachments end, ephemeral leases too. */

@@ -32,7 +32,9 @@ static void undo(struct lease_waiter *waiter)
 		lease_end(lease, WIRE_REASON_FREED, NULL);
 		break;
 	case LEASE_WAIT_ATTACH:
-		attachment_end(waiter->attachment);
+		/* it may be that very end which makes the request fail */
+		if (!attachment_ended(waiter->attachment))
+			attachment_end(waiter->attachment);
 		break;
 	case LEASE_WAIT_GROW:
 		lease->resizing = false;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "stage-pools.h"
+
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "stage-fabric.h"
+#include "rmemd/pool/pools.h"
+
+enum page { FREE, LENT, DIRTY, GAP };
+
+static enum page pages[FAKE_PAGES];
+static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
+
+static unsigned count(enum page state)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < FAKE_PAGES; i++)
+		n += pages[i] == state;
+	return n;
+}
+
+void fake_pools_reset(unsigned gap)
+{
+	memset(memory, 0, sizeof(memory));
+	for (unsigned i = 0; i < FAKE_PAGES; i++)
+		pages[i] = gap && i % gap == gap - 1 ? GAP : FREE;
+}
+
+void fake_pools_scrub(void)
+{
+	for (unsigned i = 0; i < FAKE_PAGES; i++) {
+		if (pages[i] != DIRTY)
+			continue;
+		pages[i] = FREE;
+		memset(memory + (size_t)i * FAKE_PAGE, 0, FAKE_PAGE);
+	}
+}
+
+unsigned fake_pools_lent(void)
+{
+	return count(LENT);
+}
+
+unsigned fake_pools_dirty(void)
+{
+	return count(DIRTY);
+}
+
+/* The longest run of free pages, the first of them; its length in pages. */
+static unsigned longest(unsigned *ret_start)
+{
+	unsigned best = 0, run = 0;
+
+	for (unsigned i = 0; i < FAKE_PAGES; i++) {
+		run = pages[i] == FREE ? run + 1 : 0;
+		if (run > best) {
+			best = run;
+			*ret_start = i + 1 - run;
+		}
+	}
+	return best;
+}
+
+int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
+	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
+{
+	uint64_t wanted = bytes / FAKE_PAGE + (bytes % FAKE_PAGE != 0);
+	enum page before[FAKE_PAGES];
+	unsigned n = 0;
+
+	(void)pools;
+	(void)align;
+	(void)node;
+	ck_assert_uint_gt(bytes, 0);
+	memcpy(before, pages, sizeof(before));
+	if (wanted > count(FREE))
+		return wanted <= count(FREE) + count(DIRTY)
+			       ? -EAGAIN
+			       : err_set(-ENOSPC, "the fake is full");
+	while (wanted && n < max) {
+		unsigned start = 0, run = longest(&start);
+
+		if (run > wanted)
+			run = (unsigned)wanted;
+		for (unsigned i = 0; i < run; i++)
+			pages[start + i] = LENT;
+		ret_extents[n++] =
+			(struct extent){ .offset = (uint64_t)start * FAKE_PAGE,
+					 .bytes = (uint64_t)run * FAKE_PAGE };
+		wanted -= run;
+	}
+	if (wanted) {
+		memcpy(pages, before, sizeof(before));
+		return err_set(-ENOSPC, "the fake is in pieces");
+	}
+	*ret_n = n;
+	return 0;
+}
+
+void pools_give(struct pools *pools, struct extent extent)
+{
+	(void)pools;
+	ck_assert_msg(!fake_fabric_reaches(memory + extent.offset, extent.bytes),
+		      "given back under a living key");
+	for (uint64_t i = 0; i < extent.bytes / FAKE_PAGE; i++) {
+		ck_assert_int_eq(pages[extent.offset / FAKE_PAGE + i], LENT);
+		pages[extent.offset / FAKE_PAGE + i] = DIRTY;
+	}
+}
+
+void *extent_addr(const struct extent *extent)
+{
+	return memory + extent->offset;
+}
+
+int extent_node(const struct extent *extent)
+{
+	(void)extent;
+	return 0;
+}
+
+uint64_t extent_page_bytes(const struct extent *extent)
+{
+	(void)extent;
+	return FAKE_PAGE;
+}
+
+unsigned pools_count(const struct pools *pools)
+{
+	(void)pools;
+	return 1;
+}
+
+void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
+{
+	(void)pools;
+	(void)i;
+	*ret_status = (struct pool_status){
+		.name = "fake",
+		.page_bytes = FAKE_PAGE,
+		.bytes = sizeof(memory),
+		.lent = (uint64_t)count(LENT) * FAKE_PAGE,
+		.scrubbing = (uint64_t)count(DIRTY) * FAKE_PAGE,
+		.free = (uint64_t)count(FREE) * FAKE_PAGE,
+	};
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pools of a few pages: what is given back stays dirty until the test scrubs.  Giving back
+ * memory that a key still reaches fails the test. */
+#ifndef TESTS_UNIT_STAGE_POOLS_H
+#define TESTS_UNIT_STAGE_POOLS_H
+
+#include <stdint.h>
+
+#define FAKE_PAGE 4096
+#define FAKE_PAGES 128
+
+/* All free again, but for every `gap`th page (0: none), which nobody can have. */
+void fake_pools_reset(unsigned gap);
+void fake_pools_scrub(void);
+/* Pages lent or being scrubbed. */
+unsigned fake_pools_lent(void);
+unsigned fake_pools_dirty(void);
+
+#endif

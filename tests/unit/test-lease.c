@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Leases are granted, attached, renamed, fenced and ended, with keys that come and die in
+ * any order. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lease-stage.h"
+#include "unit.h"
+
+static struct asked one, two;
+static struct lease_status status;
+
+START_TEST(allocate__answers_with_the_key)
+{
+	const struct lease_params params = { .bytes = 5000, .node = -1, .name = "" };
+
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	ck_assert_uint_eq(one.answers, 0);
+	ck_assert(stage_status(7, &status) && !status.ready);
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.err, 0);
+	ck_assert_uint_eq(one.lease.lease, 7);
+	ck_assert_uint_eq(one.lease.bytes, 5000);
+	ck_assert_uint_eq(one.lease.rights, STAGE_RW);
+	ck_assert_uint_eq(one.lease.n_segments, 1);
+	ck_assert_uint_eq(one.lease.segments[0].bytes, 5000);
+	ck_assert_uint_eq(one.lease.n_keys, 1);
+	ck_assert(fake_fabric_key_works(one.lease.keys[0].rkey, 5000));
+	ck_assert(!fake_fabric_key_works(one.lease.keys[0].rkey, 5001));
+	ck_assert(stage_status(7, &status));
+	ck_assert(status.ready);
+	ck_assert_uint_eq(status.owner, stage_a.id);
+	ck_assert_uint_eq(status.lent, 2 * FAKE_PAGE);
+	ck_assert_uint_eq(status.writers, 1);
+	ck_assert_uint_eq(holder_lent_bytes(&stage_a), 5000);
+}
+END_TEST
+
+START_TEST(allocate__gives_a_key_for_every_port_and_segment)
+{
+	fake_pools_reset(3);
+	stage_connect(&stage_a, 5);
+	ck_assert_int_eq(granted(&one, &stage_a, 5 * FAKE_PAGE, ""), 0);
+	ck_assert_uint_eq(one.lease.n_segments, 3);
+	ck_assert_uint_eq(one.lease.n_keys, 6);
+	for (unsigned i = 0; i < 6; i++) {
+		const struct wire_key *key = &one.lease.keys[i];
+
+		ck_assert(key->endpoint == 0 || key->endpoint == 5);
+		ck_assert(fake_fabric_key_works(
+			key->rkey, one.lease.segments[key->segment].bytes));
+	}
+}
+END_TEST
+
+START_TEST(allocate__of_nothing_has_no_keys)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 0, ""), 0);
+	ck_assert_uint_eq(one.lease.n_segments + one.lease.n_keys, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(allocate__is_undone_when_a_key_cannot_be_made)
+{
+	fake_pools_reset(3);
+	if (_i < 3)
+		fake_fabric_fail_call((unsigned)_i, -ENOMEM);
+	else
+		fake_fabric_fail_news((unsigned)_i - 3, -ENOMEM);
+	ck_assert_int_eq(granted(&one, &stage_a, 5 * FAKE_PAGE, "n"), -ENOMEM);
+	ck_assert_str_eq(one.text, _i < 3 ? "the fake was told to fail"
+					  : "the fake was told to fail later");
+	ck_assert_uint_eq(fake_fabric_alive(), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_uint_eq(stage_revoked.n, 0);
+	ck_assert_uint_eq(stage_tenant.bytes, 0);
+	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+}
+END_TEST
+
+START_TEST(allocate__refuses_what_makes_no_sense)
+{
+	const struct lease_params bad[] = {
+		{ .bytes = 1, .align = 3, .node = -1, .name = "" },
+		{ .bytes = 1, .align = UINT64_C(1) << 31, .node = -1, .name = "" },
+		{ .bytes = 1, .node = -2, .name = "" },
+		{ .bytes = 1, .node = -1, .ttl_ms = 1, .name = "" },
+	};
+
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &bad[_i], ask(&one)),
+			 -EINVAL);
+	ck_assert_uint_eq(one.answers, 0);
+}
+END_TEST
+
+START_TEST(allocate__keeps_names_apart)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	ck_assert_int_eq(granted(&two, &stage_b, 1, "n"), -EEXIST);
+	ck_assert_int_eq(granted(&two, &stage_b, UINT64_MAX, ""), -ENOSPC);
+	ck_assert_int_eq(granted(&two, &stage_b, 1, "m"), 0);
+	ck_assert_uint_gt(two.lease.lease, one.lease.lease);
+	freed(&stage_a, one.lease.lease);
+	freed(&stage_b, two.lease.lease);
+}
+END_TEST
+
+START_TEST(allocate__heeds_the_limits)
+{
+	stage_tenant.limits.leases_max = 2;
+	stage_tenant.limits.lease_bytes_max = 3 * FAKE_PAGE;
+	stage_tenant.limits.bytes_max = 4 * FAKE_PAGE;
+	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE + 1, ""), -EDQUOT);
+	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE, ""), 0);
+	ck_assert_int_eq(granted(&two, &stage_a, FAKE_PAGE + 1, ""), -EDQUOT);
+	ck_assert_uint_eq(fake_pools_lent(), 3);
+	ck_assert_int_eq(granted(&two, &stage_a, FAKE_PAGE, ""), 0);
+	ck_assert_int_eq(granted(&two, &stage_a, 0, ""), -EDQUOT);
+	/* bytes count until their keys are dead */
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, one.lease.lease, ask(&two)),
+			 0);
+	ck_assert_uint_eq(stage_tenant.bytes, 4 * FAKE_PAGE);
+	fake_fabric_settle();
+	ck_assert_uint_eq(stage_tenant.bytes, FAKE_PAGE);
+}
+END_TEST
+
+START_TEST(attach__heeds_the_limit)
+{
+	stage_tenant.limits.leases_max = 1;
+	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	stage_tenant.n_attachments += 3;
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -EDQUOT);
+	stage_tenant.n_attachments -= 3;
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(memory__is_waited_for_while_it_is_scrubbed)
+{
+	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
+					  .node = -1,
+					  .name = "" };
+	const struct lease_params few = { .bytes = 1, .node = -1, .name = "" };
+
+	ck_assert_int_eq(granted(&one, &stage_a, all.bytes, ""), 0);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &all, ask(&one)), 0);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &few, ask(&two)), 0);
+	fake_fabric_settle();
+	leases_retry(stage_leases);
+	ck_assert_uint_eq(one.answers + two.answers, 0);
+	ck_assert_uint_eq(leases_next_ms(stage_leases), stage_now_ms + 10000);
+	fake_pools_scrub();
+	leases_retry(stage_leases);
+	fake_fabric_settle();
+	/* the first in line is served, and leaves nothing for the second */
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.err, 0);
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_int_eq(two.err, -ENOSPC);
+}
+END_TEST
+
+START_TEST(memory__is_waited_for_while_its_keys_die)
+{
+	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
+					  .node = -1,
+					  .name = "" };
+
+	ck_assert_int_eq(granted(&one, &stage_a, all.bytes, ""), 0);
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, one.lease.lease, ask(&one)),
+			 0);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &all, ask(&two)), 0);
+	ck_assert_uint_eq(two.answers, 0);
+	fake_fabric_settle();
+	fake_pools_scrub();
+	leases_retry(stage_leases);
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_int_eq(two.err, 0);
+}
+END_TEST
+
+START_TEST(memory__is_not_waited_for_for_ever)
+{
+	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
+					  .node = -1,
+					  .name = "n" };
+
+	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &all, ask(&one)), 0);
+	/* it cannot be attached, and its name is taken */
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOENT);
+	ck_assert_int_eq(granted(&two, &stage_b, 1, "n"), -EEXIST);
+	stage_now_ms += 9999;
+	leases_tick(stage_leases);
+	ck_assert_uint_eq(one.answers, 0);
+	stage_now_ms++;
+	leases_tick(stage_leases);
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.err, -ENOSPC);
+	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOENT);
+}
+END_TEST
+
+START_TEST(attach__gives_keys_of_its_own)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_uint_eq(two.lease.lease, one.lease.lease);
+	ck_assert_uint_eq(two.lease.rights, WIRE_RIGHT_READ);
+	ck_assert_str_eq(two.lease.name, "n");
+	ck_assert_uint_ne(two.lease.keys[0].rkey, one.lease.keys[0].rkey);
+	ck_assert(stage_status(one.lease.lease, &status));
+	ck_assert_uint_eq(status.sessions, 2);
+	ck_assert_uint_eq(status.writers, 1);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -EBUSY);
+	ck_assert_int_eq(attached(&two, &stage_b, "m", STAGE_RW), -ENOENT);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", 0), -EINVAL);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_WRITE), -EINVAL);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", 7), -EINVAL);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(attach__is_undone_when_a_key_cannot_be_made)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	if (_i)
+		fake_fabric_fail_call(0, -ENOMEM);
+	else
+		fake_fabric_fail_news(0, -ENOMEM);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOMEM);
+	ck_assert_uint_eq(stage_b.n_attachments, 0);
+	ck_assert(fake_fabric_key_works(one.lease.keys[0].rkey, 100));
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(read_only__may_change_nothing)
+{
+	uint64_t id;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	id = one.lease.lease;
+	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(freed(&stage_b, id), -EACCES);
+	ck_assert_int_eq(renamed(&stage_b, id, "m", true), -EACCES);
+	ck_assert_int_eq(resized(&two, &stage_b, id, 200), -EACCES);
+	ck_assert_int_eq(resized(&two, &stage_b, id, 50), -EACCES);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -EACCES);
+	ck_assert_int_eq(freed(&stage_a, id), 0);
+}
+END_TEST
+
+START_TEST(strangers__find_nothing_by_id)
+{
+	uint64_t id;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	id = one.lease.lease + (uint64_t)_i;
+	ck_assert_int_eq(freed(&stage_b, id), -ESTALE);
+	ck_assert_int_eq(renamed(&stage_b, id, "m", true), -ESTALE);
+	ck_assert_int_eq(resized(&two, &stage_b, id, 200), -ESTALE);
+	ck_assert_int_eq(rekeyed(&two, &stage_b, id), -ESTALE);
+	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, ask(&two)), -ESTALE);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -ESTALE);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(free__waits_until_all_keys_are_dead)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, one.lease.lease, ask(&one)),
+			 0);
+	ck_assert_uint_eq(stage_revoked.n, 1);
+	ck_assert_ptr_eq(stage_revoked.holder, &stage_b);
+	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_FREED);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	ck_assert(fake_fabric_step((unsigned)_i));
+	ck_assert_uint_eq(one.answers, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	ck_assert(fake_fabric_step(0));
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.err, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOENT);
+}
+END_TEST
+
+START_TEST(detach__ends_an_ephemeral_lease_alone)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, _i ? "n" : ""), 0);
+	ck_assert_int_eq(
+		lease_detach(stage_leases, &stage_a, one.lease.lease, ask(&two)), 0);
+	ck_assert_uint_eq(two.answers, 0);
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_uint_eq(fake_pools_lent(), (unsigned)_i);
+	ck_assert_uint_eq(stage_revoked.n, 0);
+	if (_i) {
+		ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+		ck_assert_int_eq(freed(&stage_b, two.lease.lease), 0);
+	}
+}
+END_TEST
+
+START_TEST(remove__ends_what_others_use)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	ck_assert_int_eq(lease_remove(&stage_tenant, "m", ask(&two)), -ENOENT);
+	ck_assert_int_eq(lease_remove(&stage_tenant, "n", ask(&two)), 0);
+	ck_assert_ptr_eq(stage_revoked.holder, &stage_a);
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+START_TEST(rename__replaces_when_asked)
+{
+	uint64_t old, new;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	old = one.lease.lease;
+	ck_assert_int_eq(granted(&one, &stage_a, 200, ""), 0);
+	new = one.lease.lease;
+	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(renamed(&stage_a, new, "", false), -EINVAL);
+	ck_assert_int_eq(renamed(&stage_a, new, "n", false), -EEXIST);
+	ck_assert_uint_eq(stage_revoked.n, 0);
+	ck_assert_int_eq(renamed(&stage_a, new, "n", true), 0);
+	ck_assert_uint_eq(stage_revoked.n, 2);
+	ck_assert_uint_eq(stage_revoked.lease, old);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	ck_assert_int_eq(renamed(&stage_a, new, "n", false), 0);
+	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), 0);
+	ck_assert_uint_eq(status.id, new);
+	ck_assert_uint_eq(status.owner, 0);
+	/* it does not end with its session any more */
+	stage_fence(&stage_a);
+	holder_release(&stage_a);
+	fake_fabric_settle();
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(renamed(&stage_b, new, "m", false), 0);
+	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), -ENOENT);
+	ck_assert_int_eq(freed(&stage_b, new), 0);
+}
+END_TEST
+
+START_TEST(time_to_live__ends_named_leases)
+{
+	const struct lease_params params = {
+		.bytes = 1, .node = -1, .ttl_ms = 500, .name = "n"
+	};
+
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.lease.ttl_ms, 500);
+	stage_now_ms += 400;
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 300), 0);
+	stage_now_ms += 299;
+	leases_tick(stage_leases);
+	ck_assert_uint_eq(stage_expired, 0);
+	ck_assert(stage_status(one.lease.lease, &status));
+	ck_assert_uint_eq(status.ttl_ms, 1);
+	ck_assert_uint_eq(leases_next_ms(stage_leases), stage_now_ms + 1);
+	stage_now_ms++;
+	leases_tick(stage_leases);
+	ck_assert_uint_eq(stage_expired, 1);
+	ck_assert_ptr_eq(stage_revoked.holder, &stage_a);
+	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_EXPIRED);
+	fake_fabric_settle();
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+START_TEST(time_to_live__may_be_for_ever)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 5), 0);
+	ck_assert_int_eq(
+		lease_renew(stage_leases, &stage_a, one.lease.lease, UINT64_MAX), 0);
+	stage_now_ms += 1000;
+	leases_tick(stage_leases);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0), 0);
+	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
+	ck_assert_int_eq(granted(&two, &stage_a, 1, ""), 0);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, two.lease.lease, 5),
+			 -EINVAL);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(fence__kills_keys_and_keeps_leases)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, ""), 0);
+	stage_fence(&stage_a);
+	fake_fabric_settle();
+	ck_assert_uint_eq(fake_fabric_alive(), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	stage_connect(&stage_a, 0);
+	ck_assert_int_eq(rekeyed(&two, &stage_a, one.lease.lease), 0);
+	ck_assert_uint_eq(two.lease.n_keys, 1);
+	ck_assert_uint_ne(two.lease.keys[0].rkey, one.lease.keys[0].rkey);
+}
+END_TEST
+
+START_TEST(rekey__adds_the_new_port)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, ""), 0);
+	stage_connect(&stage_a, 1);
+	fake_fabric_fail_news(0, -ENOMEM);
+	ck_assert_int_eq(rekeyed(&two, &stage_a, one.lease.lease), -ENOMEM);
+	ck_assert(fake_fabric_key_works(one.lease.keys[0].rkey, 100));
+	ck_assert_int_eq(rekeyed(&two, &stage_a, one.lease.lease), 0);
+	ck_assert_uint_eq(two.lease.n_keys, 2);
+	ck_assert_uint_eq(two.lease.keys[0].rkey, one.lease.keys[0].rkey);
+}
+END_TEST
+
+/* The request's session dies, `_i` pieces of news after it was made. */
+START_TEST(cancel__leaves_nothing_behind)
+{
+	const struct lease_params params = { .bytes = 5 * FAKE_PAGE,
+					     .node = -1,
+					     .name = "n" };
+
+	fake_pools_reset(3);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	for (int i = 0; i < _i; i++)
+		ck_assert(fake_fabric_step(0));
+	lease_waiter_cancel(&one.waiter);
+	ck_assert_int_eq(granted(&two, &stage_b, 1, "n"), 0);
+	ck_assert_uint_eq(one.answers, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	ck_assert_int_eq(lease_attach(stage_leases, &stage_a, "n", STAGE_RW, ask(&one)),
+			 0);
+	lease_waiter_cancel(&one.waiter);
+	fake_fabric_settle();
+	ck_assert_uint_eq(stage_a.n_attachments, 0);
+	ck_assert_int_eq(attached(&one, &stage_a, "n", STAGE_RW), 0);
+	ck_assert_int_eq(freed(&stage_b, two.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(cancel__of_a_wait_for_memory)
+{
+	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
+					  .node = -1,
+					  .name = "n" };
+
+	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &all, ask(&one)), 0);
+	lease_waiter_cancel(&one.waiter);
+	fake_pools_scrub();
+	leases_retry(stage_leases);
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.answers, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
+}
+END_TEST
+
+START_TEST(late_news__of_a_key_that_dies)
+{
+	const struct lease_params params = { .bytes = 1, .node = -1, .name = "n" };
+
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	lease_waiter_cancel(&one.waiter);
+	/* the fabric withdraws what it has not even exposed */
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	fake_fabric_settle();
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+START_TEST(requests__fail_when_the_lease_ends_under_them)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	ck_assert_int_eq(lease_attach(stage_leases, &stage_b, "n", STAGE_RW, ask(&two)),
+			 0);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_int_eq(two.err, -ESTALE);
+}
+END_TEST
+
+START_TEST(close__drops_what_is_under_way)
+{
+	const struct lease_params params = { .bytes = 1, .node = -1, .name = "" };
+
+	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &params, ask(&two)), 0);
+	lease_waiter_cancel(&two.waiter);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&two)), 0);
+	fake_fabric_close();
+	leases_close(stage_leases);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_uint_eq(stage_a.n_attachments + stage_b.n_attachments, 0);
+	ck_assert_uint_eq(stage_revoked.n, 0);
+	stage_leases = NULL;
+	stage_a.ports[0].session = stage_b.ports[0].session = NULL;
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("lease");
+	TCase *tc = tcase_create("lease");
+
+	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
+	tcase_add_test(tc, allocate__answers_with_the_key);
+	tcase_add_test(tc, allocate__gives_a_key_for_every_port_and_segment);
+	tcase_add_test(tc, allocate__of_nothing_has_no_keys);
+	tcase_add_loop_test(tc, allocate__is_undone_when_a_key_cannot_be_made, 0, 6);
+	tcase_add_loop_test(tc, allocate__refuses_what_makes_no_sense, 0, 4);
+	tcase_add_test(tc, allocate__keeps_names_apart);
+	tcase_add_test(tc, allocate__heeds_the_limits);
+	tcase_add_test(tc, attach__heeds_the_limit);
+	tcase_add_test(tc, memory__is_waited_for_while_it_is_scrubbed);
+	tcase_add_test(tc, memory__is_waited_for_while_its_keys_die);
+	tcase_add_test(tc, memory__is_not_waited_for_for_ever);
+	tcase_add_test(tc, attach__gives_keys_of_its_own);
+	tcase_add_loop_test(tc, attach__is_undone_when_a_key_cannot_be_made, 0, 2);
+	tcase_add_test(tc, read_only__may_change_nothing);
+	tcase_add_loop_test(tc, strangers__find_nothing_by_id, 0, 2);
+	tcase_add_loop_test(tc, free__waits_until_all_keys_are_dead, 0, 2);
+	tcase_add_loop_test(tc, detach__ends_an_ephemeral_lease_alone, 0, 2);
+	tcase_add_test(tc, remove__ends_what_others_use);
+	tcase_add_test(tc, rename__replaces_when_asked);
+	tcase_add_test(tc, time_to_live__ends_named_leases);
+	tcase_add_test(tc, time_to_live__may_be_for_ever);
+	tcase_add_test(tc, fence__kills_keys_and_keeps_leases);
+	tcase_add_test(tc, rekey__adds_the_new_port);
+	tcase_add_loop_test(tc, cancel__leaves_nothing_behind, 0, 3);
+	tcase_add_test(tc, cancel__of_a_wait_for_memory);
+	tcase_add_test(tc, late_news__of_a_key_that_dies);
+	tcase_add_test(tc, requests__fail_when_the_lease_ends_under_them);
+	tcase_add_test(tc, close__drops_what_is_under_way);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
