@@ -171,10 +171,11 @@ START_TEST(memory__is_waited_for_while_its_keys_die)
 	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
 					  .node = -1,
 					  .name = "" };
+	uint64_t id;
 
 	ck_assert_int_eq(granted(&one, &stage_a, all.bytes, ""), 0);
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, one.lease.lease, ask(&one)),
-			 0);
+	id = one.lease.lease;
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &all, ask(&two)), 0);
 	ck_assert_uint_eq(two.answers, 0);
 	fake_fabric_settle();
@@ -279,10 +280,12 @@ END_TEST
 
 START_TEST(free__waits_until_all_keys_are_dead)
 {
+	uint64_t id;
+
 	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	id = one.lease.lease;
 	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, one.lease.lease, ask(&one)),
-			 0);
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
 	ck_assert_uint_eq(stage_revoked.n, 1);
 	ck_assert_ptr_eq(stage_revoked.holder, &stage_b);
 	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_FREED);
