@@ -166,18 +166,18 @@ compare config-keys.c rmemd.conf
 
 # ---- commands and options ----
 
-# program NAME PAGE: the commands and long options it tells of are those of its page
+# program NAME PROGRAM PAGE: the commands and long options it tells of are those of its page
 program()
 {
-	local binary=$top_builddir/src/$1/$1 name
+	local binary=$top_builddir/$2 name
 
 	[ -x "$binary" ] || { echo "names: $1 is not built"; return; }
 	"$binary" --help >"$tmp/help"
 	sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' "$tmp/help" | sort >"$tmp/commands"
 	if [ -s "$tmp/commands" ]; then
-		sed -nE 's/^\.It Cm ([a-z]+).*/\1/p' "$2" | sort >"$tmp/commands in $2"
+		sed -nE 's/^\.It Cm ([a-z]+).*/\1/p' "$3" | sort >"$tmp/commands in $3"
 		cp "$tmp/commands" "$tmp/commands of $1"
-		compare "commands of $1" "commands in $2"
+		compare "commands of $1" "commands in $3"
 	fi
 	if [ "$1" = rmem ]; then # its commands have options of their own
 		while read -r name; do
@@ -186,14 +186,14 @@ program()
 	fi
 
 	grep -E '^ {2,}-' "$tmp/help" | grep -oE -- '--[a-z][a-z-]+' | sort -u >"$tmp/options of $1"
-	grep -E '^\.It Fl' "$2" | grep -oE -- 'Fl -[a-z-]+' | sed 's/^Fl -/--/' |
-		sort -u >"$tmp/options in $2"
-	compare "options of $1" "options in $2"
+	grep -E '^\.It Fl' "$3" | grep -oE -- 'Fl -[a-z-]+' | sed 's/^Fl -/--/' |
+		sort -u >"$tmp/options in $3"
+	compare "options of $1" "options in $3"
 }
 mkdir "$tmp/commands in man" "$tmp/options in man"
-program rmem man/rmem.1
-program rmemctl man/rmemctl.1
-program rmemd man/rmemd.8
+program rmem src/rmem/rmem man/rmem.1
+program rmemctl src/rmemctl/rmemctl man/rmemctl.1
+program rmemd rmemd man/rmemd.8
 
 echo "names: $compared lists compared, $bad differ"
 [ "$bad" -eq 0 ]
