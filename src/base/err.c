@@ -9,6 +9,8 @@
 
 static _Thread_local char text[TEXT_BYTES];
 
+static void text_set(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
+
 /* The arguments may point into `text` itself, so the line is made aside. */
 static void text_set(const char *fmt, va_list ap)
 {
