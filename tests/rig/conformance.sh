@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The suite that both fabrics must pass, over the kernel's RDMA stack: soft-RoCE and iWARP.
+set -u
+: "${top_srcdir:?}"
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
+stage
+
+cat >"$WORK/cmd.sh" <<'CMD'
+. "$1/guest.sh"
+before=$(rdma_objects)
+CK_TAP_LOG_FILE_NAME=- CK_VERBOSITY=silent \
+	"$BUILD/tests/integration/fabric-conformance" verbs "$RIG_ADDR" || fail "conformance"
+rdma_idle "$before"
+kernel_clean
+CMD
+
+for leg in $(legs 612:rxe 61:rxe 612:siw); do
+	echo "== kernel ${leg%:*}, ${leg#*:}"
+	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --timeout 200 \
+		"bash $WORK/cmd.sh $WORK" || {
+		echo "FAILED on $leg: $?"
+		exit 1
+	}
+done
