@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What sessions must not be able to do to each other, through the public API, against a
+ * running server:
+ *
+ *   isolation URI
+ *
+ * Prints a line per promise; the exit status is 1 at the first that is broken. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rmem/rmem.h>
+
+#define BYTES 10000
+
+static const char *uri;
+static uint8_t buf[2 * BYTES];
+
+static void fail(const char *what, int result)
+{
+	(void)fprintf(stderr, "isolation: %s: %d (%s)\n", what, result, rmem_error());
+	exit(1);
+}
+
+static void must(int result, const char *what)
+{
+	if (result < 0)
+		fail(what, result);
+}
+
+static void expect(int result, int wanted, const char *what)
+{
+	if (result != wanted)
+		fail(what, result);
+}
+
+static void kept(const char *what)
+{
+	(void)printf("kept: %s\n", what);
+}
+
+/* A session that looks at the control connection only when the program says so, so that
+ * news of revoked leases cannot come before the operations that must not succeed. */
+static rmem *session_open(void)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	rmem *session;
+
+	options.flags = RMEM_NO_THREAD;
+	must(rmem_open(uri, &options, &session), "open");
+	return session;
+}
+
+static rmem_lease *lease_named(rmem *session, const char *name)
+{
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *lease;
+
+	params.bytes = BYTES;
+	params.name = name;
+	must(rmem_alloc(session, &params, &lease), "alloc");
+	return lease;
+}
+
+static bool all(const uint8_t *p, size_t n, uint8_t value)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] != value)
+			return false;
+	return true;
+}
+
+static void expect_bytes(rmem_lease *lease, uint8_t value, const char *what)
+{
+	memset(buf, (uint8_t)~value, BYTES);
+	must(rmem_read(lease, 0, buf, BYTES), what);
+	if (!all(buf, BYTES, value))
+		fail(what, 0);
+}
+
+static void bounds(rmem_lease *lease)
+{
+	memset(buf, 0x22, sizeof(buf));
+	must(rmem_write(lease, BYTES - 1, buf, 1), "write of the last byte");
+	expect(rmem_write(lease, BYTES, buf, 1), -EINVAL, "write behind the end");
+	expect(rmem_write(lease, BYTES - 1, buf, 2), -EINVAL, "write over the end");
+	expect(rmem_read(lease, 0, buf, BYTES + 1), -EINVAL, "read over the end");
+	expect(rmem_read(lease, UINT64_MAX, buf, 2), -EINVAL, "read that wraps around");
+	expect(rmem_read(lease, 1, buf, UINT64_MAX), -EINVAL, "length that wraps around");
+	must(rmem_read(lease, BYTES, buf, 0), "nothing at the end");
+	kept("no access out of bounds, not by one byte");
+}
+
+static void read_only(rmem *other, rmem_lease *lease)
+{
+	rmem_lease *view;
+
+	memset(buf, 0x33, BYTES);
+	must(rmem_write(lease, 0, buf, BYTES), "write");
+	must(rmem_attach(other, "shared", RMEM_READ, &view), "attach");
+	expect_bytes(view, 0x33, "read of an attached lease");
+	memset(buf, 0x44, BYTES);
+	expect(rmem_write(view, 0, buf, BYTES), -EACCES, "write to a read-only lease");
+	expect(rmem_trim(view, 1), -EACCES, "trim of a read-only lease");
+	expect(rmem_free(view), -EACCES, "free of a read-only lease");
+	expect(rmem_rename(view, "mine", 0), -EACCES, "rename of a read-only lease");
+	expect_bytes(lease, 0x33, "the lease after a refused write");
+	must(rmem_detach(view), "detach");
+	kept("a lease attached for reading only is not changed");
+}
+
+/* The dangerous moment: the writer has valid-looking keys and does not know yet. */
+static void freed(rmem *owner, rmem *other)
+{
+	rmem_lease *lease = lease_named(owner, "doomed"), *view, *next;
+
+	must(rmem_attach(other, "doomed", RMEM_READ | RMEM_WRITE, &view), "attach");
+	memset(buf, 0x55, BYTES);
+	must(rmem_write(view, 0, buf, BYTES), "write before the free");
+	must(rmem_free(lease), "free");
+	expect(rmem_write(view, 0, buf, BYTES), -ESTALE, "write after the free");
+	expect(rmem_write(view, 0, buf, 1), -ESTALE, "short write after the free");
+	expect(rmem_read(view, 0, buf, BYTES), -ESTALE, "read after the free");
+	expect(rmem_lease_status(view), -ESTALE, "status after the free");
+	must(rmem_detach(view), "detach of what has ended");
+	next = lease_named(owner, NULL);
+	expect_bytes(next, 0, "the next lease");
+	must(rmem_free(next), "free");
+	kept("after a free nothing is read, nothing written, nothing reported done");
+}
+
+static void trimmed(rmem *owner, rmem *other)
+{
+	rmem_lease *lease = lease_named(owner, "short"), *view;
+
+	must(rmem_attach(other, "short", RMEM_READ | RMEM_WRITE, &view), "attach");
+	memset(buf, 0x66, BYTES);
+	must(rmem_write(view, 0, buf, BYTES), "write");
+	must(rmem_trim(lease, 100), "trim");
+	if (rmem_write(view, 100, buf, 1) >= 0)
+		fail("write behind a trimmed end", 0);
+	must(rmem_grow(lease, BYTES), "grow");
+	must(rmem_read(lease, 0, buf, BYTES), "read");
+	if (!all(buf, 100, 0x66) || !all(buf + 100, BYTES - 100, 0))
+		fail("bytes trimmed and grown again are not zero", 0);
+	must(rmem_detach(view), "detach");
+	must(rmem_free(lease), "free");
+	kept("a trimmed lease ends where it ends, and grows with zeros");
+}
+
+static void others_carry_on(rmem_lease *lease)
+{
+	for (unsigned i = 0; i < 50; i++) {
+		memset(buf, (int)i, BYTES);
+		must(rmem_write(lease, 0, buf, BYTES), "write");
+		expect_bytes(lease, (uint8_t)i, "read");
+	}
+	kept("the other session carries on");
+}
+
+int main(int argc, char **argv)
+{
+	rmem *owner, *other;
+	rmem_lease *lease, *own;
+
+	if (argc != 2) {
+		(void)fprintf(stderr, "usage: isolation URI\n");
+		return 2;
+	}
+	uri = argv[1];
+	owner = session_open();
+	other = session_open();
+	lease = lease_named(owner, "shared");
+	own = lease_named(other, NULL);
+	expect_bytes(lease, 0, "a new lease");
+	bounds(lease);
+	read_only(other, lease);
+	freed(owner, other);
+	trimmed(owner, other);
+	others_carry_on(lease);
+	others_carry_on(own);
+	must(rmem_free(lease), "free");
+	must(rmem_free(own), "free");
+	rmem_close(other);
+	rmem_close(owner);
+	return 0;
+}
