@@ -28,7 +28,7 @@ cat >/etc/rmem/rmemd.conf <<-CONF
 	[session]
 	fence = 60s
 	[verbs]
-	enable = yes
+	enabled = yes
 	[pool main]
 	size = 400M
 CONF

@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Malformed frames of every kind; after each the daemon serves the next client, and at the
+# end nothing is left.
+. "$(dirname "$0")/../integration/lib.sh"
+need jq
+
+grace=100ms
+server_start
+data_port=$((port + 2))
+[ "$FABRIC" != rdma ] || data_port=0
+timeout 300 "$top_builddir/tests/fault/hostile" "$LISTEN" "$port" "$data_port" \
+	"${RMEM_HOSTILE_SEED:-20261120}" || fail "hostile: status $?"
+status_await '.lent_bytes == 0 and .sessions == 0' 20 || fail "not back to nothing"
+server_stop

@@ -1,0 +1,10 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What sessions must not be able to do to each other.
+. "$(dirname "$0")/lib.sh"
+need jq
+
+server_start
+timeout 120 "$top_builddir/tests/integration/isolation" "$uri" || fail "isolation: status $?"
+lent_zero
+server_stop

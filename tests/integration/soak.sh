@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Two clients, 64 leases each, reads and writes of random sizes, every byte checked.
+#   RMEM_SOAK_SECONDS  how long, default 10
+#   RMEM_SOAK_SEED     to run one again; printed
+. "$(dirname "$0")/lib.sh"
+need jq
+
+seconds=${RMEM_SOAK_SECONDS:-10}
+seed=${RMEM_SOAK_SEED:-$((RANDOM * 32768 + RANDOM))}
+pool_size=256M
+soak=$top_builddir/tests/integration/soak
+
+echo "seed $seed, $seconds s"
+server_start
+soaks=()
+for client in 0 1; do
+	timeout $((seconds * 3 + 120)) "$soak" "$uri&channels=2" "$seconds" $((seed + client)) &
+	soaks+=($!)
+	pids+=($!)
+done
+for pid in "${soaks[@]}"; do
+	status=0
+	wait "$pid" || status=$?
+	[ "$status" -eq 0 ] || fail "a client ended with status $status"
+done
+pids=("$server_pid")
+status_await '.lent_bytes == 0 and .sessions == 0' 20 || fail "not back to nothing"
+server_stop

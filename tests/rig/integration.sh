@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The integration and fault tests once more, over real RDMA; after each the kernel's RDMA
+# stack must be as idle as before.
+#   RMEM_RIG_TESTS  which ones, as paths without .sh under tests/
+#   RMEM_RIG_LEGS   on which kernel:device pairs
+set -u
+: "${top_srcdir:?}"
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
+stage
+tests=${RMEM_RIG_TESTS:-integration/examples integration/isolation integration/put-get \
+	integration/soak integration/kill fault/hostile fault/killstep}
+
+cat >"$WORK/env" <<ENV
+export top_srcdir=$top_srcdir top_builddir=$top_builddir FABRIC=rdma
+export RMEM_KILL_STRIDE=${RMEM_KILL_STRIDE:-9}
+export RMEM_SOAK_SECONDS=${RMEM_SOAK_SECONDS:-15}
+export RMEM_SOAK_SEED=${RMEM_SOAK_SEED:-$RANDOM}
+ENV
+cat >"$WORK/cmd.sh" <<'CMD'
+. "$1/guest.sh"
+. "$1/env"
+shift
+export LISTEN=$RIG_ADDR
+before=$(rdma_objects)
+for test; do
+	echo "-- $test"
+	status=0
+	bash "$top_srcdir/tests/$test.sh" || status=$?
+	[ "$status" -eq 0 ] || [ "$status" -eq 77 ] || fail "$test: status $status"
+	rdma_idle "$before"
+	kernel_clean
+done
+CMD
+
+for leg in $(legs 612:rxe 612:siw); do
+	echo "== kernel ${leg%:*}, ${leg#*:}"
+	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 2048 --timeout 500 \
+		"bash $WORK/cmd.sh $WORK $tests" || {
+		echo "FAILED on $leg: $?"
+		exit 1
+	}
+done
