@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Malformed frames of every kind; after each the daemon serves the next client, and at the
 # end nothing is left.
+# shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 need jq
 

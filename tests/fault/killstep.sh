@@ -3,6 +3,7 @@
 # A client killed at every step that the server or the kernel can notice, by step number.
 # The server goes on serving, and nothing is left lent or registered.
 #   RMEM_KILL_STRIDE  try every n-th step; default 1: all
+# shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 need jq
 

@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # What sessions must not be able to do to each other.
+# shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
 server_start
 timeout 120 "$top_builddir/tests/integration/isolation" "$uri" || fail "isolation: status $?"
-lent_zero
+lent_zero 20
 server_stop

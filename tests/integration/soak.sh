@@ -3,6 +3,7 @@
 # Two clients, 64 leases each, reads and writes of random sizes, every byte checked.
 #   RMEM_SOAK_SECONDS  how long, default 10
 #   RMEM_SOAK_SEED     to run one again; printed
+# shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
