@@ -12,5 +12,5 @@ data_port=$((port + 2))
 [ "$FABRIC" != rdma ] || data_port=0
 timeout 300 "$top_builddir/tests/fault/hostile" "$LISTEN" "$port" "$data_port" \
 	"${RMEM_HOSTILE_SEED:-20261120}" || fail "hostile: status $?"
-status_await '.lent_bytes == 0 and .sessions == 0' 20 || fail "not back to nothing"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "not back to nothing"
 server_stop

@@ -36,5 +36,5 @@ done
 [ "$step" -gt 30 ] || fail "only $step steps were seen"
 ok "killed at steps 1 to $step, one in $stride; $last"
 "$EXAMPLES/hello" "$uri" || fail "the next client is not served"
-status_await '.lent_bytes == 0 and .sessions == 0' 20 || fail "not back to nothing"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "not back to nothing"
 server_stop

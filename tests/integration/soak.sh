@@ -26,5 +26,5 @@ for pid in "${soaks[@]}"; do
 	[ "$status" -eq 0 ] || fail "a client ended with status $status"
 done
 pids=("$server_pid")
-status_await '.lent_bytes == 0 and .sessions == 0' 20 || fail "not back to nothing"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "not back to nothing"
 server_stop

@@ -53,7 +53,7 @@ expect()
 	[[ $line != *" N$other="* ]] || fail "$1 has pages on node $other"
 	[[ $line == *"kernelpagesize_kB=$3"* ]] || fail "$1 is not on pages of $3 KiB"
 	jq -e --arg n "$1" --argjson node "$2" --arg pages "$4" \
-		'.pools[] | select(.name == $n) | .node_got == $node and .pages_got == $pages' \
+		'.pools[] | select(.name == $n) | .node == $node and .pages == $pages' \
 		/tmp/pools.json >/dev/null || fail "rmemctl says otherwise of $1"
 }
 expect small0 0 4 base

@@ -66,10 +66,10 @@ rig-mark running
 rig-await done
 for ((i = 0; i < 100; i++)); do
 	rmemctl --json status >/tmp/status
-	jq -e '.lent_bytes == 0 and .sessions == 0' /tmp/status >/dev/null && break
+	jq -e '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' /tmp/status >/dev/null && break
 	sleep 0.1
 done
-jq -e '.lent_bytes == 0 and .sessions == 0' /tmp/status >/dev/null ||
+jq -e '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' /tmp/status >/dev/null ||
 	{ cat /tmp/status; fail "memory is still lent"; }
 systemctl stop rmemd.service || fail "stop"
 [ "$(systemctl show -p Result --value rmemd.service)" = success ] || fail "not a clean stop"
