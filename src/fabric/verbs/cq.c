@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "fabric/verbs/link.h"
@@ -20,6 +23,22 @@ static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
 	flags = fcntl(cq->comp->fd, F_GETFL);
 	if (flags < 0 || fcntl(cq->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return err_errno(-errno, "the completion channel's descriptor");
+	return 0;
+}
+
+static int wake_open(struct fabric_cq *cq)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (!cq->domain->facts.iwarp)
+		return 0;
+	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (cq->wake_fd < 0)
+		return err_errno(-errno, "eventfd");
+	cq->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (cq->fd < 0 || epoll_ctl(cq->fd, EPOLL_CTL_ADD, cq->wake_fd, &event) ||
+	    epoll_ctl(cq->fd, EPOLL_CTL_ADD, cq->comp->fd, &event))
+		return err_errno(-errno, "epoll");
 	return 0;
 }
 
@@ -51,15 +70,20 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 	if (err)
 		return err;
 	cq = calloc(1, sizeof(*cq));
-	if (cq)
-		cq->ready = calloc(depth, sizeof(*cq->ready));
-	if (!cq || !cq->ready) {
+	if (!cq)
+		return err_errno(-ENOMEM, "a queue for %u operations", depth);
+	cq->domain = domain;
+	cq->depth = depth;
+	cq->wake_fd = cq->fd = -1;
+	list_init(&cq->channels);
+	cq->ready = calloc(depth, sizeof(*cq->ready));
+	if (!cq->ready) {
 		err = err_errno(-ENOMEM, "a queue for %u operations", depth);
 		goto err_free;
 	}
-	cq->domain = domain;
-	cq->depth = depth;
 	err = comp_open(cq, verbs);
+	if (!err)
+		err = wake_open(cq);
 	if (err)
 		goto err_free;
 	cq->cq = ibv_create_cq(verbs, (int)entries, NULL, cq->comp, 0);
@@ -84,21 +108,33 @@ void verbs_cq_free(struct fabric_cq *cq)
 		(void)ibv_destroy_cq(cq->cq);
 	if (cq->comp)
 		(void)ibv_destroy_comp_channel(cq->comp);
+	if (cq->fd >= 0)
+		(void)close(cq->fd);
+	if (cq->wake_fd >= 0)
+		(void)close(cq->wake_fd);
 	free(cq->ready);
 	free(cq);
 }
 
 int verbs_cq_fd(const struct fabric_cq *cq)
 {
-	return cq->comp->fd;
+	return cq->fd >= 0 ? cq->fd : cq->comp->fd;
+}
+
+void verbs_cq_wake(const struct fabric_cq *cq)
+{
+	(void)eventfd_write(cq->wake_fd, 1);
 }
 
 int verbs_cq_arm(struct fabric_cq *cq)
 {
 	struct ibv_cq *from;
+	eventfd_t count;
 	void *context;
 	int err;
 
+	if (cq->wake_fd >= 0)
+		(void)eventfd_read(cq->wake_fd, &count);
 	while (!ibv_get_cq_event(cq->comp, &from, &context))
 		ibv_ack_cq_events(from, 1);
 	err = ibv_req_notify_cq(cq->cq, 0);
@@ -130,11 +166,32 @@ static int cq_drain(struct fabric_cq *cq, unsigned enough)
 	return 0;
 }
 
+/* siw takes requests for a queue pair in ERROR and forgets them.  Once a channel is aborted
+ * all entries there will be are in the queue, so what is then not among them is lost. */
+static int cq_settle(struct fabric_cq *cq)
+{
+	int err = 0;
+
+	list_for_each(node, &cq->channels) {
+		struct fabric_channel *channel = verbs_link_of(node);
+
+		if (!verbs_link_aborted(channel))
+			continue;
+		err = cq_drain(cq, UINT32_MAX);
+		if (err)
+			break;
+		verbs_link_lose(channel);
+	}
+	return err;
+}
+
 int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	unsigned i;
 	int err = cq_drain(cq, n);
 
+	if (!err && cq->domain->facts.iwarp && cq->n_ready < n)
+		err = cq_settle(cq);
 	if (err)
 		return err;
 	for (i = 0; i < n && cq->n_ready; i++) {

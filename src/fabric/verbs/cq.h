@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/list.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/domain.h"
 
@@ -14,9 +15,13 @@ struct fabric_cq {
 	struct ibv_cq *cq;
 	unsigned depth;
 	unsigned reserved; /* of depth, by channels */
+	struct list channels;
 	/* Taken from the device, not yet by the owner: a ring of `depth`. */
 	struct fabric_wc *ready;
 	unsigned ready_first, n_ready;
+	/* iWARP: what tells the owner that a channel was aborted, as siw does not flush
+	 * what is posted behind its back; else -1.  fd: comp's and wake_fd's */
+	int wake_fd, fd;
 };
 
 /* fabric_client_ops.cq_create ... poll. */
@@ -26,6 +31,9 @@ void verbs_cq_free(struct fabric_cq *cq);
 int verbs_cq_fd(const struct fabric_cq *cq);
 int verbs_cq_arm(struct fabric_cq *cq);
 int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
+
+/* Have the descriptor turn readable, for an abort on iWARP.  [any] */
+void verbs_cq_wake(const struct fabric_cq *cq);
 
 /* An operation is complete; there is room, as channels take no more than they reserved.
  */

@@ -12,20 +12,31 @@
 /* Every so manieth request of a batch, and its last, asks for an entry. */
 #define SIGNAL_EVERY 16
 #define INLINE_BYTES 64
+/* siw answers a read this short from a single page, whatever it was to read */
+#define SIW_SHORT_BYTES 32
+#define PAGE_BYTES_MIN 4096u
 #define INITIATOR_DEPTH_MAX 16
+
+enum op_role {
+	OP_CALLERS, /* completes an operation */
+	OP_HEAD,    /* first part of an operation that is cut in two */
+	OP_CONFIRM, /* a read that confirms the writes before it */
+};
 
 /* A work request that was posted. */
 struct link_op {
 	struct fabric_channel *channel;
 	uint64_t cookie;
-	bool confirming; /* ours, not the caller's */
+	enum op_role role;
 };
 
 struct fabric_channel {
 	struct fabric_cq *cq;
+	struct list link; /* of the cq */
 	struct verbs_dial dial;
 	bool confirm;
 	atomic_bool dead; /* takes nothing any more */
+	atomic_bool aborted;
 	unsigned depth;
 	unsigned outstanding; /* taken, and not yet polled by the owner */
 	uint32_t inline_bytes;
@@ -81,11 +92,11 @@ static struct fabric_channel *link_alloc(struct fabric_cq *cq, unsigned depth)
 	channel->cq = cq;
 	channel->confirm = cq->domain->confirm;
 	channel->depth = depth;
-	/* a batch is followed by one confirming read */
+	/* a batch is followed by one confirming read, short reads are cut in two */
 	channel->n_ops = channel->confirm ? 2 * depth : depth;
 	channel->ops = calloc(channel->n_ops, sizeof(*channel->ops));
-	channel->send = calloc(depth + 1, sizeof(*channel->send));
-	channel->sge = calloc(depth + 1, sizeof(*channel->sge));
+	channel->send = calloc(channel->n_ops, sizeof(*channel->send));
+	channel->sge = calloc(channel->n_ops, sizeof(*channel->sge));
 	if (channel->ops && channel->send && channel->sge)
 		return channel;
 	free(channel->sge);
@@ -159,8 +170,14 @@ int verbs_link_connect(struct fabric_cq *cq, const struct fabric_channel_params 
 		return err;
 	}
 	cq->reserved += channel->depth;
+	list_append(&cq->channels, &channel->link);
 	*ret_channel = channel;
 	return 0;
+}
+
+static struct link_op *op_at(uint64_t wr_id)
+{
+	return (struct link_op *)(uintptr_t)wr_id;
 }
 
 static struct link_op *op_next(struct fabric_channel *channel)
@@ -174,14 +191,14 @@ static struct link_op *op_next(struct fabric_channel *channel)
 }
 
 static void send_fill(struct fabric_channel *channel, unsigned i,
-		      const struct fabric_wr *wr)
+		      const struct fabric_wr *wr, enum op_role role)
 {
 	struct ibv_send_wr *send = &channel->send[i];
 	struct ibv_sge *sge = &channel->sge[i];
 	struct link_op *op = op_next(channel);
 
 	op->cookie = wr->cookie;
-	op->confirming = false;
+	op->role = role;
 	*sge = (struct ibv_sge){
 		.addr = (uintptr_t)wr->addr,
 		.length = wr->bytes,
@@ -218,9 +235,40 @@ static void send_confirm(struct fabric_channel *channel, unsigned i,
 		.rkey = last_write->rkey,
 	};
 
-	send_fill(channel, i, &read);
-	channel->ops[(channel->first + channel->n_posted - 1) % channel->n_ops]
-		.confirming = true;
+	send_fill(channel, i, &read, OP_CONFIRM);
+}
+
+/* The part of a short read that lies on its first page, if it goes beyond: siw, at the
+ * peer, would take the rest from the wrong place. */
+static uint32_t read_head(const struct fabric_channel *channel,
+			  const struct fabric_wr *wr)
+{
+	uint32_t on_page =
+		PAGE_BYTES_MIN - (uint32_t)(wr->remote_addr % PAGE_BYTES_MIN);
+
+	if (!channel->confirm || wr->opcode != FABRIC_READ ||
+	    wr->bytes > SIW_SHORT_BYTES || wr->bytes <= on_page)
+		return 0;
+	return on_page;
+}
+
+static unsigned op_fill(struct fabric_channel *channel, unsigned n_send,
+			const struct fabric_wr *wr)
+{
+	uint32_t head_bytes = read_head(channel, wr);
+	struct fabric_wr part = *wr;
+
+	if (!head_bytes) {
+		send_fill(channel, n_send, wr, OP_CALLERS);
+		return n_send + 1;
+	}
+	part.bytes = head_bytes;
+	send_fill(channel, n_send, &part, OP_HEAD);
+	part.addr = (char *)wr->addr + head_bytes;
+	part.remote_addr += head_bytes;
+	part.bytes = wr->bytes - head_bytes;
+	send_fill(channel, n_send + 1, &part, OP_CALLERS);
+	return n_send + 2;
 }
 
 /* Fill the batch; returns the number of its requests. */
@@ -228,10 +276,10 @@ static unsigned batch_fill(struct fabric_channel *channel, const struct fabric_w
 			   unsigned n)
 {
 	const struct fabric_wr *last_write = NULL;
-	unsigned n_send = n;
+	unsigned n_send = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		send_fill(channel, i, &wrs[i]);
+		n_send = op_fill(channel, n_send, &wrs[i]);
 		if (channel->confirm && wrs[i].opcode == FABRIC_WRITE)
 			last_write = &wrs[i];
 	}
@@ -251,7 +299,7 @@ int verbs_link_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
 {
 	struct ibv_send_wr *bad = NULL;
 	struct verbs_sigpipe sigpipe;
-	unsigned n_send, done;
+	unsigned n_send, done, taken = 0;
 	int err;
 
 	if (atomic_load_explicit(&channel->dead, memory_order_relaxed))
@@ -278,9 +326,10 @@ int verbs_link_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
 		return err_errno(-ECONNRESET,
 				 "the channel to %s: ibv_post_send gives %d",
 				 channel->dial.peer, err);
-	done = done < n ? done : n;
-	channel->outstanding += done;
-	return (int)done;
+	for (unsigned i = 0; i < done; i++)
+		taken += op_at(channel->send[i].wr_id)->role == OP_CALLERS;
+	channel->outstanding += taken;
+	return (int)taken;
 }
 
 static void op_ready(struct fabric_channel *channel, enum ibv_wc_status status,
@@ -295,7 +344,7 @@ static void op_ready(struct fabric_channel *channel, enum ibv_wc_status status,
 		.text = status == IBV_WC_SUCCESS ? NULL : ibv_wc_status_str(status),
 	};
 
-	if (!op->confirming)
+	if (op->role == OP_CALLERS)
 		verbs_cq_ready(channel->cq, &wc);
 	channel->first = channel->first + 1 < channel->n_ops ? channel->first + 1 : 0;
 	channel->n_posted--;
@@ -312,23 +361,50 @@ static enum ibv_wc_status status_before(const struct link_op *op,
 	if (!op->channel->confirm)
 		return wc->status == IBV_WC_WR_FLUSH_ERR ? IBV_WC_WR_FLUSH_ERR
 							 : IBV_WC_SUCCESS;
-	return op->confirming ? wc->status : IBV_WC_WR_FLUSH_ERR;
+	return op->role == OP_CONFIRM ? wc->status : IBV_WC_WR_FLUSH_ERR;
+}
+
+/* The device has put the queue pair into ERROR. */
+static void link_broken(struct fabric_channel *channel)
+{
+	bool was_dead =
+		atomic_exchange_explicit(&channel->dead, true, memory_order_relaxed);
+
+	/* what was posted since then is lost, see verbs_cq_poll() */
+	if (channel->cq->domain->facts.iwarp && !was_dead)
+		verbs_link_abort(channel);
 }
 
 void verbs_link_complete(const struct ibv_wc *wc)
 {
 	/* of a failed entry nothing is valid but this, status and vendor_err */
-	const struct link_op *op = (const struct link_op *)(uintptr_t)wc->wr_id;
+	const struct link_op *op = op_at(wc->wr_id);
 	struct fabric_channel *channel = op->channel;
 	unsigned last = (unsigned)(op - channel->ops);
 	enum ibv_wc_status before = status_before(op, wc);
 
 	if (wc->status != IBV_WC_SUCCESS)
-		atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
+		link_broken(channel);
 	while (channel->n_posted && channel->first != last)
 		op_ready(channel, before, wc->vendor_err);
 	if (channel->n_posted)
 		op_ready(channel, wc->status, wc->vendor_err);
+}
+
+struct fabric_channel *verbs_link_of(struct list *node)
+{
+	return container_of(node, struct fabric_channel, link);
+}
+
+bool verbs_link_aborted(const struct fabric_channel *channel)
+{
+	return atomic_load(&channel->aborted);
+}
+
+void verbs_link_lose(struct fabric_channel *channel)
+{
+	while (channel->n_posted)
+		op_ready(channel, IBV_WC_WR_FLUSH_ERR, 0);
 }
 
 void verbs_link_taken(struct fabric_channel *channel)
@@ -345,6 +421,10 @@ void verbs_link_abort(struct fabric_channel *channel)
 	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
 	(void)ibv_modify_qp(channel->dial.id->qp, &attr, IBV_QP_STATE);
 	verbs_sigpipe_end(&sigpipe);
+	if (!channel->cq->domain->facts.iwarp)
+		return;
+	atomic_store(&channel->aborted, true);
+	verbs_cq_wake(channel->cq);
 }
 
 int verbs_link_alive_fd(const struct fabric_channel *channel)
@@ -387,6 +467,7 @@ void verbs_link_free(struct fabric_channel *channel)
 	rdma_destroy_qp(channel->dial.id);
 	verbs_cq_forget(channel->cq, channel);
 	channel->cq->reserved -= channel->depth;
+	list_remove(&channel->link);
 	verbs_dial_end(&channel->dial);
 	link_release(channel);
 }

@@ -23,6 +23,12 @@ void verbs_link_free(struct fabric_channel *channel);
 
 /* An entry came out of the completion queue; makes what it completes ready there. */
 void verbs_link_complete(const struct ibv_wc *wc);
+/* The channel with this node in cq->channels. */
+struct fabric_channel *verbs_link_of(struct list *node);
+/* abort() is through: the queue pair is in ERROR. */
+bool verbs_link_aborted(const struct fabric_channel *channel);
+/* What is still posted will never complete: make it ready as flushed. */
+void verbs_link_lose(struct fabric_channel *channel);
 /* The owner took a completion: there is room for one more operation. */
 void verbs_link_taken(struct fabric_channel *channel);
 
