@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control-stage.h"
+
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rmemd/control/dispatch.h"
+#include "wire/codec.h"
+
+struct control stage_control;
+struct config stage_config;
+
+static struct endpoints endpoints;
+static struct tenant tenant;
+static struct wire_msg out;
+
+static uint64_t fake_clock(void)
+{
+	return stage_now_ms * 1000000;
+}
+
+static void drop_line(int level, const char *event, const struct log_ctx *ctx,
+		      const char *text)
+{
+	(void)level;
+	(void)ctx;
+	ck_assert_str_ne(event, "");
+	ck_assert_ptr_null(strchr(text, '\n'));
+}
+
+static void on_revoked(void *ctx, struct holder *holder, uint64_t lease,
+		       enum wire_reason reason)
+{
+	session_tell_revoked(ctx, holder, lease, reason);
+}
+
+static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
+		       unsigned reason)
+{
+	session_tell_changed(ctx, holder, lease, reason);
+}
+
+static void on_expired(void *ctx, const struct lease_status *status)
+{
+	(void)ctx;
+	(void)status;
+}
+
+static void on_timer_moved(void *ctx)
+{
+	(void)ctx;
+}
+
+static const struct leases_events lease_events = {
+	.revoked = on_revoked,
+	.changed = on_changed,
+	.expired = on_expired,
+	.timer_moved = on_timer_moved,
+};
+
+static const struct sessions_events session_events = { .timer_moved = on_timer_moved };
+
+void control_setup(void)
+{
+	static const struct fabric_endpoint facts = { .kind = FABRIC_TCP,
+						      .address = { .family = 4 },
+						      .node = -1 };
+	const struct tenant_limits limits = { .leases_max = 1000 };
+
+	stage_now_ms = 1000;
+	clock_set_source(fake_clock);
+	log_set_sink(drop_line);
+	fake_pools_reset(0);
+	stage_config = (struct config){
+		.heartbeat_ms = 500,
+		.fence_ms = STAGE_FENCE_MS,
+		.grace_ms = STAGE_GRACE_MS,
+		.sessions_max = 8,
+		.channels_max = 4,
+	};
+	endpoints.n = STAGE_ENDPOINTS;
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
+		endpoints.at[i] = (struct endpoint){ .ops = &fake_fabric,
+						     .local = i,
+						     .facts = &facts };
+	tenant_init(&tenant, "default", &limits);
+	memset(&stage_control, 0, sizeof(stage_control));
+	stage_control.config = &stage_config;
+	stage_control.endpoints = &endpoints;
+	stage_control.tenant = &tenant;
+	stage_control.memory_bytes = (uint64_t)FAKE_PAGES * FAKE_PAGE;
+	ck_assert_int_eq(leases_open(NULL, &lease_events, &stage_control, 1,
+				     &stage_control.leases),
+			 0);
+	ck_assert_int_eq(sessions_open(&stage_control, &session_events, NULL, 1,
+				       &stage_control.sessions),
+			 0);
+}
+
+static int no_lease(const struct lease_status *status, void *arg)
+{
+	(void)arg;
+	/* named ones stay; nobody is attached to them */
+	ck_assert_str_ne(status->name, "");
+	ck_assert_uint_eq(status->sessions, 0);
+	return 0;
+}
+
+void control_teardown(void)
+{
+	/* first the silent are fenced, then their grace ends */
+	pass(STAGE_FENCE_MS);
+	fake_fabric_settle();
+	pass(STAGE_GRACE_MS);
+	fake_fabric_settle();
+	fake_fabric_check_empty();
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+	(void)leases_each(stage_control.leases, no_lease, NULL);
+	leases_close(stage_control.leases);
+	sessions_close(stage_control.sessions);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_uint_eq(tenant.n_attachments + tenant.n_leases, 0);
+	tenant_destroy(&tenant);
+	clock_set_source(NULL);
+	log_set_sink(NULL);
+}
+
+static void op_send(struct peer *peer, const struct wire_msg *msg)
+{
+	struct client *client = container_of(peer, struct client, peer);
+	static uint8_t frame[WIRE_FRAME_MAX];
+
+	ck_assert_msg(!client->closed, "something is said after the last word");
+	ck_assert_int_gt(wire_encode(msg, frame, sizeof(frame)), 0);
+	if (msg->id == 0) {
+		client->events++;
+		client->event = *msg;
+		return;
+	}
+	ck_assert_uint_lt(msg->id, client->next_id);
+	client->answers++;
+	client->answer = *msg;
+	if (msg->type == WIRE_TYPE_welcome) {
+		client->session = msg->welcome.session;
+		memcpy(client->token, msg->welcome.token, sizeof(client->token));
+	}
+}
+
+static void op_close(struct peer *peer)
+{
+	container_of(peer, struct client, peer)->closed++;
+}
+
+static void op_greeted(struct peer *peer)
+{
+	container_of(peer, struct client, peer)->greeted++;
+}
+
+static const struct peer_ops client_ops = {
+	.send = op_send,
+	.close = op_close,
+	.greeted = op_greeted,
+};
+
+void client_init(struct client *client)
+{
+	memset(client, 0, sizeof(*client));
+	client->next_id = 1;
+	peer_init(&client->peer, &client_ops, &stage_control, "192.0.2.1:1");
+}
+
+void client_lose(struct client *client)
+{
+	peer_gone(&client->peer, "the test lost it");
+	client->closed = 1;
+}
+
+void client_send(struct client *client, struct wire_msg *msg)
+{
+	static uint8_t frame[WIRE_FRAME_MAX];
+	int bytes;
+
+	ck_assert(!client->peer.closed);
+	ck_assert(!client->peer.greeting);
+	msg->id = client->next_id++;
+	bytes = wire_encode(msg, frame, sizeof(frame));
+	ck_assert_int_gt(bytes, 0);
+	dispatch_frame(&client->peer, frame, (size_t)bytes);
+}
+
+const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
+				  enum wire_type expected)
+{
+	unsigned before = client->answers;
+
+	client_send(client, msg);
+	fake_fabric_settle();
+	ck_assert_uint_eq(client->answers, before + 1);
+	ck_assert_uint_eq(client->answer.id, client->next_id - 1);
+	if (client->answer.type == WIRE_TYPE_error && expected != WIRE_TYPE_error)
+		ck_abort_msg("%s", client->answer.error.text);
+	ck_assert_int_eq((int)client->answer.type, (int)expected);
+	return &client->answer;
+}
+
+void client_fail(struct client *client, struct wire_msg *msg, int err)
+{
+	const struct wire_msg *answer = client_ask(client, msg, WIRE_TYPE_error);
+
+	ck_assert_int_eq(-(int)answer->error.code, err);
+	ck_assert_str_ne(answer->error.text, "");
+}
+
+struct wire_msg *message(enum wire_type type)
+{
+	memset(&out, 0, sizeof(out));
+	out.type = type;
+	return &out;
+}
+
+struct wire_msg *hello(void)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_hello);
+
+	msg->hello.magic = WIRE_MAGIC;
+	msg->hello.version_min = WIRE_VERSION_MIN;
+	msg->hello.version_max = WIRE_VERSION_MAX;
+	(void)strcpy(msg->hello.tenant, "default");
+	(void)strcpy(msg->hello.client, "test");
+	return msg;
+}
+
+void client_open(struct client *client)
+{
+	client_init(client);
+	(void)client_ask(client, hello(), WIRE_TYPE_welcome);
+	ck_assert_uint_eq(client->greeted, 1);
+}
+
+bool client_admitted(const struct client *client, unsigned endpoint, uint32_t channel)
+{
+	struct fabric_hello asks = { .session = client->session, .channel = channel };
+
+	memcpy(asks.token, client->token, sizeof(asks.token));
+	return sessions_admit(stage_control.sessions, endpoint, &asks);
+}
+
+uint32_t client_channel(struct client *client, uint8_t endpoint)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_open_channel);
+	uint32_t channel;
+
+	msg->open_channel.endpoint = endpoint;
+	channel = client_ask(client, msg, WIRE_TYPE_channel)->channel.channel;
+	ck_assert(client_admitted(client, endpoint, channel));
+	return channel;
+}
+
+uint64_t client_allocate(struct client *client, uint64_t bytes, const char *name)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_allocate);
+
+	msg->allocate.bytes = bytes;
+	msg->allocate.node = -1;
+	(void)strcpy(msg->allocate.name, name);
+	return client_ask(client, msg, WIRE_TYPE_lease)->lease.lease;
+}
+
+void pass(uint64_t ms)
+{
+	stage_now_ms += ms;
+	sessions_tick(stage_control.sessions);
+	leases_tick(stage_control.leases);
+}
+
+struct tally {
+	const char *state;
+	unsigned n;
+};
+
+static int count(const struct session_status *status, void *arg)
+{
+	struct tally *tally = arg;
+
+	tally->n += strcmp(status->state, tally->state) == 0;
+	return 0;
+}
+
+unsigned sessions_in(const char *state)
+{
+	struct tally tally = { .state = state };
+
+	(void)sessions_each(stage_control.sessions, count, &tally);
+	return tally.n;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every request with values good and hostile: exactly one answer each, and never harm. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control-stage.h"
+#include "rmemd/control/dispatch.h"
+#include "unit.h"
+#include "wire/codec.h"
+
+static struct client one, two;
+
+static struct wire_msg *about(enum wire_type type, uint64_t lease)
+{
+	struct wire_msg *msg = message(type);
+
+	/* the first field of all of these */
+	msg->free.lease = lease;
+	return msg;
+}
+
+START_TEST(requests__need_a_hello_first)
+{
+	client_init(&one);
+	client_fail(&one, message((enum wire_type)_i), -EPROTO);
+	ck_assert_uint_eq(one.closed, 1);
+}
+END_TEST
+
+START_TEST(hello__comes_once)
+{
+	client_open(&one);
+	client_fail(&one, hello(), -EPROTO);
+	ck_assert_uint_eq(one.closed, 1);
+	client_lose(&one);
+}
+END_TEST
+
+START_TEST(replies_and_events__are_not_requests)
+{
+	static const enum wire_type types[] = { WIRE_TYPE_ok, WIRE_TYPE_lease,
+						WIRE_TYPE_error, WIRE_TYPE_closing };
+
+	client_open(&one);
+	client_fail(&one, message(types[_i]), -EPROTO);
+	ck_assert_uint_eq(one.closed, 1);
+	client_lose(&one);
+}
+END_TEST
+
+/* A frame that does not decode is answered under its own id. */
+START_TEST(garbage__is_answered_and_cut_off)
+{
+	uint8_t frame[64] = { 24, [4] = WIRE_TYPE_free, [8] = 9 };
+
+	client_open(&one);
+	one.next_id = 10;
+	if (_i == 1)
+		frame[4] = 0x3f;
+	if (_i == 2)
+		frame[0] = 23;
+	if (_i == 3)
+		frame[0] = 25;
+	dispatch_frame(&one.peer, frame, frame[0]);
+	if (_i == 0) {
+		ck_assert_int_eq(-(int)one.answer.error.code, -ESTALE);
+		ck_assert_uint_eq(one.closed, 0);
+		return;
+	}
+	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_error);
+	ck_assert_uint_eq(one.answer.id, 9);
+	ck_assert_int_eq(-(int)one.answer.error.code, -EPROTO);
+	ck_assert_uint_eq(one.closed, 1);
+	client_lose(&one);
+}
+END_TEST
+
+START_TEST(hostile_values__are_ordinary_errors)
+{
+	struct wire_msg *msg;
+	uint64_t lease;
+
+	client_open(&one);
+	client_open(&two);
+	lease = client_allocate(&one, 100, "n");
+	msg = about(WIRE_TYPE_attach, lease);
+	client_fail(&two, msg, -ESTALE);
+	(void)strcpy(msg->attach.name, "n");
+	client_fail(&two, msg, -EINVAL);
+	client_fail(&two, message(WIRE_TYPE_attach), -EINVAL);
+	msg = message(WIRE_TYPE_attach);
+	(void)strcpy(msg->attach.name, "n");
+	client_fail(&two, msg, -EINVAL);
+	msg->attach.rights = 255;
+	client_fail(&two, msg, -EINVAL);
+	msg->attach.rights = 1;
+	(void)client_ask(&two, msg, WIRE_TYPE_lease);
+	client_fail(&two, msg, -EBUSY);
+	client_fail(&two, about(WIRE_TYPE_free, lease), -EACCES);
+	client_fail(&two, about(WIRE_TYPE_resize, lease), -EACCES);
+	client_fail(&two, about(WIRE_TYPE_renew, lease), -EACCES);
+	msg = about(WIRE_TYPE_rename, lease);
+	client_fail(&two, msg, -EINVAL);
+	client_fail(&one, msg, -EINVAL);
+	(void)strcpy(msg->rename.name, "m");
+	msg->rename.flags = 2;
+	client_fail(&one, msg, -EINVAL);
+	msg = message(WIRE_TYPE_allocate);
+	msg->allocate.node = -1;
+	msg->allocate.bytes = UINT64_MAX;
+	client_fail(&one, msg, -ENOSPC);
+	msg->allocate.align = UINT64_MAX;
+	client_fail(&one, msg, -EINVAL);
+	msg->allocate.align = 0;
+	msg->allocate.node = INT32_MIN;
+	client_fail(&one, msg, -EINVAL);
+	msg = about(WIRE_TYPE_resize, lease);
+	msg->resize.bytes = UINT64_MAX;
+	client_fail(&one, msg, -ENOSPC);
+	client_fail(&one, message(WIRE_TYPE_stat), -ENOENT);
+	client_fail(&one, message(WIRE_TYPE_remove), -ENOENT);
+	for (unsigned i = 0; i < 3; i++) {
+		static const uint64_t ids[] = { 0, 12345, UINT64_MAX };
+
+		client_fail(&one, about(WIRE_TYPE_free, ids[i]), -ESTALE);
+		client_fail(&one, about(WIRE_TYPE_detach, ids[i]), -ESTALE);
+		client_fail(&one, about(WIRE_TYPE_renew, ids[i]), -ESTALE);
+		client_fail(&one, about(WIRE_TYPE_resize, ids[i]), -ESTALE);
+	}
+	(void)client_ask(&one, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
+	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_revoked);
+	ck_assert_uint_eq(two.event.revoked.lease, lease);
+	ck_assert_uint_eq(two.event.revoked.reason, WIRE_REASON_FREED);
+	ck_assert_uint_eq(one.events, 0);
+	ck_assert_uint_eq(one.closed + two.closed, 0);
+}
+END_TEST
+
+START_TEST(leases__live_their_life)
+{
+	struct wire_msg *msg;
+	uint64_t lease;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	lease = client_allocate(&one, 100, "");
+	ck_assert_uint_eq(one.answer.lease.n_keys, 1);
+	msg = about(WIRE_TYPE_resize, lease);
+	msg->resize.bytes = 9000;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_uint_eq(one.answer.lease.bytes, 9000);
+	ck_assert_uint_eq(one.answer.lease.n_keys, 2);
+	msg = about(WIRE_TYPE_rename, lease);
+	(void)strcpy(msg->rename.name, "n");
+	(void)client_ask(&one, msg, WIRE_TYPE_ok);
+	msg = about(WIRE_TYPE_renew, lease);
+	msg->renew.ttl_ms = 1500;
+	(void)client_ask(&one, msg, WIRE_TYPE_ok);
+	msg = message(WIRE_TYPE_stat);
+	(void)strcpy(msg->stat.name, "n");
+	(void)client_ask(&one, msg, WIRE_TYPE_entries);
+	ck_assert_uint_eq(one.answer.entries.n_entries, 1);
+	ck_assert_uint_eq(one.answer.entries.entries[0].lease, lease);
+	ck_assert_uint_eq(one.answer.entries.entries[0].bytes, 9000);
+	ck_assert_uint_eq(one.answer.entries.entries[0].ttl_ms, 1500);
+	ck_assert_uint_eq(one.answer.entries.entries[0].sessions, 1);
+	pass(1500);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_revoked);
+	ck_assert_uint_eq(one.event.revoked.reason, WIRE_REASON_EXPIRED);
+	client_fail(&one, about(WIRE_TYPE_free, lease), -ESTALE);
+}
+END_TEST
+
+START_TEST(events__reach_the_others)
+{
+	struct wire_msg *msg;
+	uint64_t lease;
+
+	client_open(&one);
+	client_open(&two);
+	lease = client_allocate(&one, 9000, "n");
+	msg = message(WIRE_TYPE_attach);
+	(void)strcpy(msg->attach.name, "n");
+	msg->attach.rights = 3;
+	(void)client_ask(&two, msg, WIRE_TYPE_lease);
+	msg = about(WIRE_TYPE_resize, lease);
+	msg->resize.bytes = 100;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_changed);
+	ck_assert_uint_eq(two.event.changed.reason, WIRE_REASON_TRIMMED);
+	(void)client_ask(&two, about(WIRE_TYPE_detach, lease), WIRE_TYPE_ok);
+	(void)client_ask(&one, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
+	ck_assert_uint_eq(two.events, 1);
+}
+END_TEST
+
+START_TEST(list__goes_page_by_page)
+{
+	struct wire_msg *msg;
+	uint64_t after = 0;
+	unsigned seen = 0, pages = 0;
+	char name[16];
+
+	client_open(&one);
+	for (unsigned i = 0; i < 150; i++) {
+		(void)snprintf(name, sizeof(name), "%c%03u", i % 10 ? 'n' : 'm', i);
+		(void)client_allocate(&one, 0, name);
+	}
+	(void)client_allocate(&one, 0, "");
+	do {
+		msg = message(WIRE_TYPE_list);
+		msg->list.after = after;
+		(void)strcpy(msg->list.prefix, "n");
+		(void)client_ask(&one, msg, WIRE_TYPE_entries);
+		for (unsigned i = 0; i < one.answer.entries.n_entries; i++) {
+			ck_assert_uint_gt(one.answer.entries.entries[i].lease, after);
+			after = one.answer.entries.entries[i].lease;
+			ck_assert_int_eq(one.answer.entries.entries[i].name[0], 'n');
+			seen++;
+		}
+		pages++;
+		/* the page's last lease may be gone when the next page is asked for */
+		if (pages == 1)
+			(void)client_ask(&one, about(WIRE_TYPE_free, after),
+					 WIRE_TYPE_ok);
+	} while (one.answer.type == WIRE_TYPE_ok || one.answer.entries.more);
+	ck_assert_uint_eq(seen, 135);
+	ck_assert_uint_eq(pages, 3);
+	msg = message(WIRE_TYPE_list);
+	msg->list.after = UINT64_MAX;
+	ck_assert_uint_eq(client_ask(&one, msg, WIRE_TYPE_entries)->entries.n_entries,
+			  0);
+}
+END_TEST
+
+START_TEST(waiting_requests__have_a_limit)
+{
+	struct wire_msg *msg;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	for (unsigned i = 0; i < PEER_REQUESTS_MAX; i++) {
+		msg = message(WIRE_TYPE_allocate);
+		msg->allocate.bytes = i < 100 ? 1 : 0;
+		msg->allocate.node = -1;
+		/* nothing is delivered, so those with memory wait for their keys */
+		if (i >= 100)
+			msg->type = WIRE_TYPE_ping;
+		client_send(&one, msg);
+	}
+	ck_assert_uint_eq(one.peer.n_requests, 100);
+	one.peer.n_requests = PEER_REQUESTS_MAX;
+	msg = message(WIRE_TYPE_allocate);
+	client_send(&one, msg);
+	ck_assert_int_eq(-(int)one.answer.error.code, -EDQUOT);
+	client_send(&one, message(WIRE_TYPE_ping));
+	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_ok);
+	one.peer.n_requests = 100;
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.peer.n_requests, 0);
+}
+END_TEST
+
+/* Frames of the right form with random contents: one answer each, whatever it says. */
+START_TEST(noise__gets_one_answer_each)
+{
+	static const enum wire_type types[] = {
+		WIRE_TYPE_open_channel, WIRE_TYPE_close_channel, WIRE_TYPE_allocate,
+		WIRE_TYPE_free,         WIRE_TYPE_attach,        WIRE_TYPE_detach,
+		WIRE_TYPE_renew,        WIRE_TYPE_rename,        WIRE_TYPE_resize,
+		WIRE_TYPE_remove,       WIRE_TYPE_stat,          WIRE_TYPE_list,
+	};
+	uint64_t first;
+	unsigned asked;
+
+	srand((unsigned)_i);
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	first = client_allocate(&one, 1, "a");
+	asked = one.answers;
+	for (unsigned i = 0; i < 300; i++) {
+		struct wire_msg *msg = message(types[rand() % 12]);
+		uint64_t lease = first + (uint64_t)(rand() % 30);
+
+		if (msg->type == WIRE_TYPE_allocate) {
+			msg->allocate.bytes = (uint64_t)(rand() % 9000);
+			msg->allocate.node = rand() % 3 - 2;
+			msg->allocate.ttl_ms = (uint64_t)(rand() % 2);
+			msg->allocate.name[0] =
+				(char)(rand() % 2 ? 'a' + rand() % 5 : 0);
+		} else if (msg->type == WIRE_TYPE_rename) {
+			msg->rename.lease = lease;
+			msg->rename.flags = (uint32_t)rand() % 2;
+			msg->rename.name[0] = (char)('a' + rand() % 5);
+		} else if (msg->type == WIRE_TYPE_resize) {
+			msg->resize.lease = lease;
+			msg->resize.bytes = (uint64_t)(rand() % 20000);
+		} else if (msg->type == WIRE_TYPE_attach && rand() % 2) {
+			msg->attach.rights = (uint8_t)(rand() % 4);
+			msg->attach.name[0] = (char)('a' + rand() % 5);
+		} else if (msg->type == WIRE_TYPE_open_channel) {
+			msg->open_channel.endpoint = (uint8_t)(rand() % 3);
+		} else {
+			msg->free.lease = lease;
+		}
+		if (msg->type == WIRE_TYPE_remove || msg->type == WIRE_TYPE_stat ||
+		    msg->type == WIRE_TYPE_list)
+			msg = message(msg->type);
+		client_send(&one, msg);
+		asked++;
+		if (rand() % 2)
+			(void)fake_fabric_step((unsigned)rand());
+		if (rand() % 8 == 0)
+			fake_pools_scrub();
+	}
+	fake_fabric_settle();
+	fake_pools_scrub();
+	leases_retry(stage_control.leases);
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.peer.n_requests, 0);
+	ck_assert_uint_eq(one.answers, asked);
+	ck_assert_uint_eq(one.closed, 0);
+}
+END_TEST
+
+START_TEST(quiet__counts_what_it_drops)
+{
+	struct quiet quiet = { 0 };
+	uint64_t dropped = 99;
+
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert(quiet_pass(&quiet, &dropped));
+	ck_assert_uint_eq(dropped, 0);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert(!quiet_pass(&quiet, &dropped));
+	stage_now_ms += 1000;
+	ck_assert(quiet_pass(&quiet, &dropped));
+	ck_assert_uint_eq(dropped, 5);
+	ck_assert(quiet_pass(&quiet, &dropped));
+	ck_assert_uint_eq(dropped, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("request");
+	TCase *tc = tcase_create("request");
+
+	tcase_add_checked_fixture(tc, control_setup, control_teardown);
+	tcase_add_loop_test(tc, requests__need_a_hello_first, WIRE_TYPE_open_channel,
+			    WIRE_TYPE_bye + 1);
+	tcase_add_test(tc, hello__comes_once);
+	tcase_add_loop_test(tc, replies_and_events__are_not_requests, 0, 4);
+	tcase_add_loop_test(tc, garbage__is_answered_and_cut_off, 0, 4);
+	tcase_add_test(tc, hostile_values__are_ordinary_errors);
+	tcase_add_test(tc, leases__live_their_life);
+	tcase_add_test(tc, events__reach_the_others);
+	tcase_add_test(tc, list__goes_page_by_page);
+	tcase_add_test(tc, waiting_requests__have_a_limit);
+	tcase_add_loop_test(tc, noise__gets_one_answer_each, 0, 40);
+	tcase_add_test(tc, quiet__counts_what_it_drops);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}

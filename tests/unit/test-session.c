@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions open, are fenced, resumed and ended; channels are admitted by token. */
+#include <errno.h>
+#include <string.h>
+
+#include "control-stage.h"
+#include "unit.h"
+
+static struct client one, two;
+
+static struct wire_msg *resume(const struct client *client)
+{
+	struct wire_msg *msg = hello();
+
+	msg->hello.resume = client->session;
+	memcpy(msg->hello.token, client->token, WIRE_TOKEN_BYTES);
+	return msg;
+}
+
+static struct wire_msg *attach_id(uint64_t lease)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_attach);
+
+	msg->attach.lease = lease;
+	return msg;
+}
+
+START_TEST(hello__is_welcomed)
+{
+	client_open(&one);
+	ck_assert_uint_ne(one.session, 0);
+	ck_assert_uint_eq(one.answer.welcome.version, 1);
+	ck_assert_uint_eq(one.answer.welcome.fence_ms, STAGE_FENCE_MS);
+	ck_assert_uint_eq(one.answer.welcome.n_endpoints, STAGE_ENDPOINTS);
+	ck_assert_uint_eq(one.answer.welcome.lease_bytes_max, FAKE_PAGES * FAKE_PAGE);
+	ck_assert_uint_eq(one.answer.welcome.resumed, 0);
+	client_open(&two);
+	ck_assert_uint_ne(one.session, two.session);
+	ck_assert_mem_ne(one.token, two.token, WIRE_TOKEN_BYTES);
+	ck_assert_uint_eq(sessions_in("active"), 2);
+}
+END_TEST
+
+START_TEST(hello__is_refused)
+{
+	static const int errors[] = { -EPROTO, -ENOTSUP, -ENOTSUP,
+				      -EACCES, -EACCES,  -ESTALE };
+	struct wire_msg *msg = hello();
+
+	switch (_i) {
+	case 0:
+		msg->hello.magic++;
+		break;
+	case 1:
+		msg->hello.version_min = WIRE_VERSION_MAX + 1;
+		msg->hello.version_max = WIRE_VERSION_MAX + 1;
+		break;
+	case 2:
+		msg->hello.version_min = msg->hello.version_max = 0;
+		break;
+	case 3:
+		msg->hello.tenant[0] = '\0';
+		break;
+	case 4:
+		(void)strcpy(msg->hello.tenant, "defaul");
+		break;
+	default:
+		msg->hello.resume = 77;
+		break;
+	}
+	client_init(&one);
+	client_fail(&one, msg, errors[_i]);
+	ck_assert_uint_eq(one.closed, 1);
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+}
+END_TEST
+
+START_TEST(sessions__have_a_limit)
+{
+	static struct client clients[9];
+
+	for (unsigned i = 0; i < 8; i++)
+		client_open(&clients[i]);
+	client_init(&clients[8]);
+	client_fail(&clients[8], hello(), -EDQUOT);
+	ck_assert_uint_eq(clients[8].closed, 1);
+}
+END_TEST
+
+START_TEST(silence__fences)
+{
+	uint64_t lease;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	lease = client_allocate(&one, 100, "");
+	pass(STAGE_FENCE_MS - 1);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+	ck_assert_uint_eq(sessions_next_ms(stage_control.sessions), stage_now_ms + 1);
+	(void)client_ask(&one, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+	pass(STAGE_FENCE_MS - 1);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+	pass(1);
+	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert_uint_eq(one.closed, 1);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_closing);
+	ck_assert_uint_eq(one.event.closing.reason, WIRE_REASON_FENCED);
+	ck_assert(!client_admitted(&one, 0, 1));
+	fake_fabric_settle();
+	ck_assert_uint_eq(fake_fabric_alive() + fake_fabric_sessions(), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	pass(STAGE_GRACE_MS - 1);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	pass(1);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+	client_init(&two);
+	client_fail(&two, resume(&one), -ESTALE);
+	ck_assert_uint_ne(lease, 0);
+}
+END_TEST
+
+START_TEST(loss__fences_at_once)
+{
+	struct wire_msg *msg;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	(void)client_allocate(&one, 100, "");
+	(void)client_allocate(&one, 100, "named");
+	client_lose(&one);
+	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	fake_fabric_settle();
+	ck_assert_uint_eq(fake_fabric_alive(), 0);
+	pass(STAGE_GRACE_MS);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	client_open(&two);
+	(void)client_ask(&two, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+	msg = message(WIRE_TYPE_remove);
+	(void)strcpy(msg->remove.name, "named");
+	(void)client_ask(&two, msg, WIRE_TYPE_ok);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+START_TEST(resume__waits_for_the_old_keys)
+{
+	uint64_t lease, old_key;
+	uint32_t channel;
+
+	client_open(&one);
+	channel = client_channel(&one, 1);
+	lease = client_allocate(&one, 100, "");
+	old_key = one.answer.lease.keys[0].rkey;
+	client_lose(&one);
+	client_init(&two);
+	client_send(&two, resume(&one));
+	ck_assert_uint_eq(two.answers, 0);
+	ck_assert(two.peer.greeting);
+	/* its grace does not end while it waits */
+	pass(STAGE_GRACE_MS);
+	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_uint_eq(two.greeted, 1);
+	ck_assert_uint_eq(two.answer.welcome.resumed, 1);
+	ck_assert_uint_eq(two.session, one.session);
+	ck_assert_mem_eq(two.token, one.token, WIRE_TOKEN_BYTES);
+	ck_assert(!fake_fabric_key_works(old_key, 1));
+	/* channels are gone, their endpoints are remembered */
+	ck_assert(!client_admitted(&two, 1, channel));
+	(void)client_ask(&two, attach_id(lease), WIRE_TYPE_lease);
+	ck_assert_uint_eq(two.answer.lease.n_keys, 1);
+	ck_assert_uint_eq(two.answer.lease.keys[0].endpoint, 1);
+	ck_assert(fake_fabric_key_works(two.answer.lease.keys[0].rkey, 100));
+	ck_assert_uint_gt(client_channel(&two, 1), channel);
+}
+END_TEST
+
+START_TEST(resume__takes_over_a_living_connection)
+{
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	(void)client_allocate(&one, 100, "");
+	client_init(&two);
+	(void)client_ask(&two, resume(&one), WIRE_TYPE_welcome);
+	ck_assert_uint_eq(one.closed, 1);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+	client_lose(&one);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+	(void)client_ask(&two, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+}
+END_TEST
+
+START_TEST(resume__needs_the_token)
+{
+	struct wire_msg *msg;
+
+	client_open(&one);
+	client_init(&two);
+	msg = resume(&one);
+	msg->hello.token[_i] ^= 1;
+	client_fail(&two, msg, -ESTALE);
+	ck_assert_uint_eq(one.closed, 0);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+}
+END_TEST
+
+START_TEST(resume__may_be_given_up)
+{
+	static struct client three;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	client_lose(&one);
+	client_init(&two);
+	client_send(&two, resume(&one));
+	if (_i) {
+		client_lose(&two);
+		fake_fabric_settle();
+		ck_assert_uint_eq(sessions_in("fenced"), 1);
+	}
+	client_init(&three);
+	client_send(&three, resume(&one));
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.closed, 1);
+	ck_assert_uint_eq(two.answers, 0);
+	ck_assert_uint_eq(three.answers, 1);
+	ck_assert_int_eq((int)three.answer.type, (int)WIRE_TYPE_welcome);
+}
+END_TEST
+
+START_TEST(bye__is_answered_when_all_keys_are_dead)
+{
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	(void)client_allocate(&one, 100, "");
+	client_send(&one, message(WIRE_TYPE_bye));
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+	ck_assert(!client_admitted(&one, 0, 1));
+	if (_i) {
+		client_lose(&one);
+		fake_fabric_settle();
+	} else {
+		while (fake_fabric_alive() + fake_fabric_sessions()) {
+			ck_assert_int_ne((int)one.answer.type, (int)WIRE_TYPE_ok);
+			(void)fake_fabric_step(0);
+		}
+		ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_ok);
+		ck_assert_uint_eq(one.closed, 1);
+	}
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+/* The session dies with requests at every stage; `_i` pieces of news come before. */
+START_TEST(loss__with_requests_under_way)
+{
+	struct wire_msg *msg;
+	uint64_t lease;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	(void)client_channel(&one, 1);
+	lease = client_allocate(&one, 100, "old");
+	for (unsigned i = 0; i < 3; i++) {
+		msg = message(WIRE_TYPE_allocate);
+		msg->allocate.bytes = 40 * FAKE_PAGE;
+		msg->allocate.node = -1;
+		client_send(&one, msg);
+	}
+	msg = message(WIRE_TYPE_resize);
+	msg->resize.lease = lease;
+	msg->resize.bytes = FAKE_PAGE;
+	client_send(&one, msg);
+	for (int i = 0; i < _i; i++)
+		(void)fake_fabric_step((unsigned)_i);
+	client_lose(&one);
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.peer.n_requests, 0);
+	ck_assert_uint_eq(fake_fabric_alive(), 0);
+	client_init(&two);
+	(void)client_ask(&two, resume(&one), WIRE_TYPE_welcome);
+	(void)client_ask(&two, attach_id(lease), WIRE_TYPE_lease);
+	msg = message(WIRE_TYPE_free);
+	msg->free.lease = lease;
+	(void)client_ask(&two, msg, WIRE_TYPE_ok);
+}
+END_TEST
+
+START_TEST(channels__are_admitted_once)
+{
+	struct fabric_hello asks;
+	struct wire_msg *msg;
+	uint32_t channel;
+
+	client_open(&one);
+	client_open(&two);
+	msg = message(WIRE_TYPE_open_channel);
+	msg->open_channel.endpoint = 1;
+	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	ck_assert(!client_admitted(&one, 0, channel));
+	ck_assert(!client_admitted(&one, 1, channel + 1));
+	ck_assert(!client_admitted(&one, 1, 0));
+	ck_assert(!client_admitted(&two, 1, channel));
+	asks = (struct fabric_hello){ .session = one.session, .channel = channel };
+	memcpy(asks.token, one.token, sizeof(asks.token));
+	asks.token[15] ^= 0x80;
+	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asks));
+	asks.session = 12345;
+	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asks));
+	ck_assert(client_admitted(&one, 1, channel));
+	ck_assert(!client_admitted(&one, 1, channel));
+	ck_assert_uint_eq(stage_control.counters.channels_refused, 7);
+}
+END_TEST
+
+START_TEST(channels__have_a_limit)
+{
+	struct wire_msg *msg;
+	uint32_t first;
+
+	client_open(&one);
+	msg = message(WIRE_TYPE_open_channel);
+	msg->open_channel.endpoint = STAGE_ENDPOINTS;
+	client_fail(&one, msg, -EINVAL);
+	fake_fabric_fail_session(-ENOMEM);
+	client_fail(&one, message(WIRE_TYPE_open_channel), -ENOMEM);
+	fake_fabric_fail_session(0);
+	first = client_channel(&one, 0);
+	for (unsigned i = 1; i < 4; i++)
+		(void)client_ask(&one, message(WIRE_TYPE_open_channel),
+				 WIRE_TYPE_channel);
+	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
+	msg = message(WIRE_TYPE_close_channel);
+	msg->close_channel.channel = first;
+	(void)client_ask(&one, msg, WIRE_TYPE_ok);
+	(void)client_ask(&one, msg, WIRE_TYPE_ok);
+	msg->close_channel.channel = 77;
+	client_fail(&one, msg, -EINVAL);
+	ck_assert_uint_gt(client_channel(&one, 0), first + 3);
+	/* grants that nobody used make room in the end */
+	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
+	for (unsigned i = 0; i < 30; i++) {
+		stage_now_ms += 1000;
+		(void)client_ask(&one, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+	}
+	(void)client_channel(&one, 0);
+}
+END_TEST
+
+START_TEST(stop__tells_everybody)
+{
+	client_open(&one);
+	client_open(&two);
+	client_lose(&two);
+	sessions_stop(stage_control.sessions);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_closing);
+	ck_assert_uint_eq(one.event.closing.reason, WIRE_REASON_SHUTDOWN);
+	ck_assert_uint_eq(one.closed, 1);
+	ck_assert_uint_eq(two.events, 0);
+	client_lose(&one);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("session");
+	TCase *tc = tcase_create("session");
+
+	tcase_add_checked_fixture(tc, control_setup, control_teardown);
+	tcase_add_test(tc, hello__is_welcomed);
+	tcase_add_loop_test(tc, hello__is_refused, 0, 6);
+	tcase_add_test(tc, sessions__have_a_limit);
+	tcase_add_test(tc, silence__fences);
+	tcase_add_test(tc, loss__fences_at_once);
+	tcase_add_test(tc, resume__waits_for_the_old_keys);
+	tcase_add_test(tc, resume__takes_over_a_living_connection);
+	tcase_add_loop_test(tc, resume__needs_the_token, 0, WIRE_TOKEN_BYTES);
+	tcase_add_loop_test(tc, resume__may_be_given_up, 0, 2);
+	tcase_add_loop_test(tc, bye__is_answered_when_all_keys_are_dead, 0, 2);
+	tcase_add_loop_test(tc, loss__with_requests_under_way, 0, 12);
+	tcase_add_test(tc, channels__are_admitted_once);
+	tcase_add_test(tc, channels__have_a_limit);
+	tcase_add_test(tc, stop__tells_everybody);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
