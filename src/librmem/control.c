@@ -315,6 +315,11 @@ enum wire_type control_call_type(const struct control_call *call)
 
 void control_abandon(struct control_call *call, control_done *done, void *ctx)
 {
+	if (call->sent == 0) {
+		list_remove(&call->node);
+		free(call);
+		return;
+	}
 	call->done = done;
 	call->ctx = ctx;
 }

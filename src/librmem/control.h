@@ -53,7 +53,8 @@ int control_call(struct control *control, const struct wire_msg *request,
 		 control_done *done, void *ctx, struct control_call **ret_call);
 /* What it asks for. */
 enum wire_type control_call_type(const struct control_call *call);
-/* Nobody waits for that call any more: `done` cleans up what its reply brings. */
+/* Nobody waits for that call any more.  One that was not sent is forgotten; else `done`
+ * cleans up what its reply brings. */
 void control_abandon(struct control_call *call, control_done *done, void *ctx);
 
 /* Send and receive what can be without blocking.  -errno with text: the connection is

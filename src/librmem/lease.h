@@ -32,6 +32,9 @@ struct rmem_lease {
 	bool rekey_again;           /* the one under way may come too early */
 };
 
+/* Publish what the server answered; the old table stays for those who read it now.  Under
+ * the lock.  -EPROTO, -ENOMEM. */
+int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
 /* Ask the server for the keys anew; tells the queues when they are there.  Under the
  * lock. */
 void lease_rekey(struct rmem_lease *lease);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -354,12 +355,13 @@ static int address_try(struct rmem *session, const struct addrinfo *at,
 
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
-		uint64_t now = clock_now_ns();
+		uint64_t now = clock_now_ns(), ms;
 
 		if (now >= deadline)
 			return err_set(-ETIMEDOUT, "no answer within %u ms",
 				       session->timeout_ms);
-		if (poll(&pollfd, 1, (int)((deadline - now) / NS_PER_MS + 1)) < 0 &&
+		ms = (deadline - now) / NS_PER_MS + 1;
+		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
 		    errno != EINTR)
 			return err_errno(-errno, "poll");
 		err = control_io(session->control);

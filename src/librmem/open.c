@@ -23,6 +23,8 @@
 
 #define TIMEOUT_DEFAULT_MS 10000u
 #define BYE_MS 1000u
+/* A way to the RDMA device that takes longer is no way, when there is another. */
+#define AUTO_MS 2000u
 #define SYNC_DEPTH 4u
 
 /* ---- what the server tells ---- */
@@ -223,13 +225,14 @@ err_free:
 /* ---- choosing the fabric ---- */
 
 /* A fabric is chosen when a channel works; it is kept for the synchronous calls. */
-static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops)
+static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
+		      unsigned timeout_ms)
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	struct rmem_queue *queue;
-	int err = domain_set_open(
-		ops, &session->welcome, (const struct sockaddr *)&session->peer,
-		session->uri.channels, session->timeout_ms, &session->domains);
+	int err = domain_set_open(ops, &session->welcome,
+				  (const struct sockaddr *)&session->peer,
+				  session->uri.channels, timeout_ms, &session->domains);
 
 	if (err)
 		return err;
@@ -253,18 +256,21 @@ err_domains:
 
 static int fabric_choose(struct rmem *session)
 {
+	unsigned timeout_ms = session->timeout_ms;
 	int err;
 
 	if (session->uri.fabric == RMEM_FABRIC_TCP)
-		return fabric_try(session, &fabric_tcp_client);
-	err = fabric_try(session, &fabric_verbs_client);
+		return fabric_try(session, &fabric_tcp_client, timeout_ms);
+	if (session->uri.fabric == RMEM_FABRIC_AUTO && timeout_ms > AUTO_MS)
+		timeout_ms = AUTO_MS;
+	err = fabric_try(session, &fabric_verbs_client, timeout_ms);
 	if (!err)
 		return 0;
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)
 		return err_prefix(err, "RDMA cannot be used");
 	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
 		       SESSION_TEXT_BYTES - 1, err_text());
-	return fabric_try(session, &fabric_tcp_client);
+	return fabric_try(session, &fabric_tcp_client, session->timeout_ms);
 }
 
 /* ---- opening and closing ---- */

@@ -199,10 +199,14 @@ static void slot_connect(struct rmem *session, struct slot_ref ref)
 
 void reopen_connect(struct rmem *session)
 {
-	struct slot_ref ref;
+	struct slot_ref ref = slot_ready(session);
 
-	while ((ref = slot_ready(session)).slot)
-		slot_connect(session, ref);
+	if (!ref.slot)
+		return;
+	slot_connect(session, ref);
+	/* heartbeats come first, then the next one */
+	if (slot_ready(session).slot)
+		session_wake(session);
 }
 
 static void slot_abort(struct rmem_queue *queue, struct channel_slot *slot)

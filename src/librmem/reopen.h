@@ -10,7 +10,7 @@
 
 /* Ask the server for what slots want. */
 void reopen_work(struct rmem *session, uint64_t now_ns);
-/* Connect what the server has granted.  Lets go of the lock meanwhile. */
+/* Connect one channel that the server has granted.  Lets go of the lock meanwhile. */
 void reopen_connect(struct rmem *session);
 /* A slot wants a channel, at once or after a while that grows each time. */
 void reopen_want(struct channel_slot *slot, bool at_once);

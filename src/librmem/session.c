@@ -19,6 +19,8 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 #define WORK_EVENTS 16
+/* Who drives a session may miss that another thread took its answer in: look so often. */
+#define STEP_MS 20
 
 /* ---- driving ---- */
 
@@ -70,6 +72,21 @@ void session_work(struct rmem *session)
 	timer_set(session);
 }
 
+void session_nudge(struct rmem *session)
+{
+	if (!session->no_thread)
+		return;
+	(void)pthread_mutex_lock(&session->lock);
+	if (session->link != LINK_UP || clock_now_ns() >= link_due(session))
+		session_work(session);
+	(void)pthread_mutex_unlock(&session->lock);
+}
+
+static int step_ms(uint64_t left_ns)
+{
+	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;
+}
+
 /* Take one step towards an answer: sleep while somebody else drives the session, else
  * drive it. */
 static void session_step(struct rmem *session, uint64_t deadline_ns)
@@ -89,7 +106,7 @@ static void session_step(struct rmem *session, uint64_t deadline_ns)
 	timer_set(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	if (now < deadline_ns)
-		(void)poll(&pollfd, 1, (int)((deadline_ns - now) / NS_PER_MS + 1));
+		(void)poll(&pollfd, 1, step_ms(deadline_ns - now));
 	(void)pthread_mutex_lock(&session->lock);
 	session_work(session);
 	session->driving = false;

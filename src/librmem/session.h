@@ -123,6 +123,10 @@ static inline int session_usable(const struct rmem *session, uint64_t now_ns)
  * meanwhile. */
 void session_work(struct rmem *session);
 
+/* Without the service thread: do what is overdue, as calls that do not wait might be all
+ * that the program ever does.  [any], without the lock. */
+void session_nudge(struct rmem *session);
+
 /* Make somebody call session_work() soon.  [any] */
 void session_wake(struct rmem *session);
 

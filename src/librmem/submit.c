@@ -19,6 +19,7 @@
 #include "librmem/settle.h"
 
 #define NS_PER_MS UINT64_C(1000000)
+#define SPIN_NS UINT64_C(20000)
 
 /* ---- counting what is outstanding, a run of operations at a time ---- */
 
@@ -190,6 +191,25 @@ static bool queue_arm(struct rmem_queue *queue)
 	return !list_empty(&queue->table.done);
 }
 
+/* A device completes small operations sooner than a sleeper wakes.  True: something is
+ * there. */
+static bool queue_spin(struct rmem_queue *queue)
+{
+	uint64_t now, until;
+
+	if (!queue->ops->needs_region)
+		return false;
+	now = clock_now_ns();
+	until = now + SPIN_NS;
+	do {
+		flow_progress(queue, now);
+		if (!list_empty(&queue->table.done))
+			return true;
+		now = clock_now_ns();
+	} while (now < until);
+	return false;
+}
+
 /* Sleep until something may have happened.  Without the service thread nobody else keeps
  * the session alive meanwhile. */
 static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
@@ -237,7 +257,7 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 		got += (unsigned)rmem_poll(queue, completions + got, n - got);
 		if (got >= min || (timeout_ms >= 0 && clock_now_ns() >= until))
 			return (int)got;
-		if (!queue_arm(queue))
+		if (!queue_spin(queue) && !queue_arm(queue))
 			queue_sleep(queue, until);
 	}
 }

@@ -40,6 +40,7 @@ static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t 
 	};
 	int err;
 
+	session_nudge(session);
 	/* registered memory only matters where the fabric wants it */
 	if (session->domains.ops->needs_region && bytes > 0)
 		op.buffer = buffer_find(session, addr, bytes);

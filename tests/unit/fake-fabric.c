@@ -34,6 +34,16 @@ void fake_reset(void)
 	unlocked();
 }
 
+struct fabric_channel *fake_latest(void)
+{
+	struct fabric_channel *channel;
+
+	locked();
+	channel = fake.channels;
+	unlocked();
+	return channel;
+}
+
 static void perform(const struct fabric_wr *wr)
 {
 	void *remote = (void *)(uintptr_t)wr->remote_addr;

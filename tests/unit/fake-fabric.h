@@ -7,6 +7,7 @@
 #define TESTS_UNIT_FAKE_FABRIC_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "fabric/fabric.h"
@@ -39,24 +40,26 @@ struct fabric_channel {
 	struct fabric_wr posted[FAKE_POSTED_MAX]; /* in order */
 };
 
-/* What the test sets and sees; under the lock where the service thread runs. */
+/* What the test sets and sees. */
 struct fake {
 	pthread_mutex_t lock;
-	int live; /* objects of all kinds */
-	struct fabric_channel *channels; /* latest first */
-	unsigned connects, aborts, posts;
+	_Atomic int live; /* objects of all kinds */
+	struct fabric_channel *channels; /* latest first; under the lock */
+	_Atomic unsigned connects, aborts, posts;
 	/* behaviour */
-	bool automatic;     /* what is posted completes at once */
-	bool hold_flush;    /* aborted channels flush only by fake_flush() */
+	atomic_bool automatic; /* what is posted completes at once */
+	atomic_bool hold_flush; /* aborted channels flush only by fake_flush() */
 	unsigned post_max;  /* taken per post; 0: all */
 	bool post_none;     /* post takes nothing */
-	int available_err, domain_err, connect_err, region_err, cq_err, poll_err;
-	uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
+	_Atomic int available_err, domain_err, connect_err, region_err, cq_err, poll_err;
+	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
 };
 extern struct fake fake;
 
 /* Back to the start. */
 void fake_reset(void);
+/* The channel connected last. */
+struct fabric_channel *fake_latest(void);
 /* Complete a posted operation: do it when status is 0. */
 void fake_complete(struct fabric_channel *channel, unsigned i, int status);
 /* Complete everything posted on every channel, the last one first when `reverse`. */

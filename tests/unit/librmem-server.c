@@ -386,7 +386,7 @@ void server_start(void)
 		.session = 9,
 		.token = { 1, 2, 3 },
 		.heartbeat_ms = 20,
-		.fence_ms = 200,
+		.fence_ms = 3000,
 		.grace_ms = 5000,
 		.n_endpoints = 1,
 	};
@@ -403,7 +403,7 @@ void server_stop(void)
 	(void)close(stop_fd);
 }
 
-void server_await_count(const unsigned *counter, unsigned count)
+void server_await_count(const _Atomic unsigned *counter, unsigned count)
 {
 	struct timespec until;
 

@@ -5,6 +5,7 @@
 #define TESTS_UNIT_LIBRMEM_SERVER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "wire/msg.h"
@@ -22,14 +23,14 @@ struct server_lease {
 	unsigned char memory[SERVER_LEASE_BYTES];
 };
 
-/* All under the lock. */
+/* All under the lock, but for what is atomic. */
 struct server {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a request came */
 	int port;
 	/* what happened */
-	unsigned seen[SERVER_TYPES]; /* requests, by type */
-	unsigned connections, resumed;
+	_Atomic unsigned seen[SERVER_TYPES]; /* requests, by type */
+	_Atomic unsigned connections, resumed;
 	uint64_t rkey; /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */
@@ -55,7 +56,7 @@ void server_unlock(void);
 /* Wait until that many requests of a type have come; fails the test after 10 s. */
 void server_await(unsigned type, unsigned count);
 /* Wait until *counter has reached count. */
-void server_await_count(const unsigned *counter, unsigned count);
+void server_await_count(const _Atomic unsigned *counter, unsigned count);
 /* Close the connection. */
 void server_hang_up(void);
 /* Send an event. */

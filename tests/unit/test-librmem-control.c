@@ -388,6 +388,15 @@ START_TEST(abandoned__reply_goes_elsewhere)
 	ck_assert_int_eq(control_io(control), 0);
 	ck_assert_uint_eq(first.calls, 0);
 	ck_assert_uint_eq(second.lease, 77);
+	/* what was not sent yet never is */
+	control_drop(control);
+	ck_assert_int_eq(control_call(control, msg, ended, &first, &handle), 0);
+	control_abandon(handle, ended, &second);
+	reconnect();
+	greet();
+	ck_assert_int_eq(receive()->type, 0);
+	ck_assert_uint_eq(first.calls, 0);
+	ck_assert_uint_eq(second.calls, 1);
 	free(msg);
 }
 END_TEST

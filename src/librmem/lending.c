@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls on leases: allocate, attach, detach, free, rename, grow, trim, renew. */
+#include <rmem/rmem.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "librmem/lease.h"
+#include "librmem/params.h"
+#include "librmem/session.h"
+
+/* ---- getting a lease ---- */
+
+static int lease_new(struct rmem *session, struct rmem_lease **ret_lease)
+{
+	struct rmem_lease *lease = calloc(1, sizeof(*lease));
+
+	if (!lease)
+		return err_set(-ENOMEM, "no memory for a lease's handle");
+	lease->session = session;
+	list_init(&lease->node);
+	*ret_lease = lease;
+	return 0;
+}
+
+/* The server has granted: from here on events find the lease. */
+static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem_lease *lease = ctx;
+
+	if (err)
+		return err;
+	lease->id = reply->lease.lease;
+	lease->rights = reply->lease.rights & (RMEM_READ | RMEM_WRITE);
+	if (lease_find(lease->session, lease->id))
+		return err_set(-EPROTO, "the server grants lease %" PRIu64 " twice",
+			       lease->id);
+	err = lease_publish(lease, &reply->lease);
+	if (err)
+		return err;
+	list_append(&lease->session->leases, &lease->node);
+	return 0;
+}
+
+/* Send the request that brings a new lease. */
+static int lease_request(struct rmem *session, const struct wire_msg *request,
+			 struct rmem_lease **ret_lease)
+{
+	struct rmem_lease *lease = NULL;
+	int err = lease_new(session, &lease);
+
+	if (err)
+		return err;
+	err = session_call(session, request, lease_granted, lease);
+	if (err) {
+		free(lease);
+		return err;
+	}
+	*ret_lease = lease;
+	return 0;
+}
+
+static int name_take(const char *name, char dst[WIRE_NAME_MAX + 1])
+{
+	size_t len = name ? strnlen(name, WIRE_NAME_MAX + 1) : 0;
+
+	if (len == 0)
+		return err_set(-EINVAL, "the name is empty");
+	if (len > WIRE_NAME_MAX)
+		return err_set(-EINVAL, "the name has more than %d bytes",
+			       RMEM_NAME_MAX);
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+			return err_set(-EINVAL, "the name has control characters");
+	memcpy(dst, name, len + 1);
+	return 0;
+}
+
+static int alloc_check(const struct rmem_alloc_params *params)
+{
+	if (params->align & (params->align - 1) || params->align > UINT64_C(1) << 30)
+		return err_set(-EINVAL,
+			       "align is %" PRIu64 ", not a power of two up to 1 GiB",
+			       params->align);
+	if (params->node < RMEM_NODE_ANY)
+		return err_set(-EINVAL, "node is %d", params->node);
+	if (params->ttl_ms && !params->name)
+		return err_set(-EINVAL, "ttl_ms is for named leases");
+	return 0;
+}
+
+static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
+		 struct rmem_lease **ret_lease)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_allocate };
+	int err = alloc_check(params);
+
+	if (!err && params->name)
+		err = name_take(params->name, request.allocate.name);
+	if (err)
+		return err;
+	request.allocate.bytes = params->bytes;
+	request.allocate.align = params->align;
+	request.allocate.node = params->node;
+	request.allocate.ttl_ms = params->ttl_ms;
+	return lease_request(session, &request, ret_lease);
+}
+
+int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
+	       rmem_lease **ret_lease)
+{
+	struct rmem_alloc_params all = RMEM_ALLOC_INIT;
+	int err;
+
+	if (!session || !params || !ret_lease)
+		return err_set(-EINVAL, "rmem_alloc: an argument is NULL");
+	err = params_take(&all, sizeof(all), params, params->size, sizeof(all),
+			  "rmem_alloc_params");
+	if (!err)
+		err = alloc(session, &all, ret_lease);
+	return err ? err_prefix(err, "rmem_alloc of %" PRIu64 " bytes at %s",
+				params->bytes, session->server)
+		   : 0;
+}
+
+static int id_take(void *ctx, int err, const struct wire_msg *reply)
+{
+	uint64_t *id = ctx;
+
+	if (err)
+		return err;
+	if (reply->entries.n_entries != 1)
+		return err_set(-EPROTO,
+			       "the server describes %u leases when asked for one",
+			       reply->entries.n_entries);
+	*id = reply->entries.entries[0].lease;
+	return 0;
+}
+
+/* The server says that this session has the lease already.  When there is no handle for it,
+ * the answer that would have brought it was lost: attach by its id. */
+static int attach_lost(struct rmem *session, struct wire_msg *request,
+		       struct rmem_lease **ret_lease)
+{
+	struct wire_msg stat = { .type = WIRE_TYPE_stat };
+	bool held;
+	uint64_t id;
+	int err;
+
+	memcpy(stat.stat.name, request->attach.name, sizeof(stat.stat.name));
+	err = session_call(session, &stat, id_take, &id);
+	if (err)
+		return err;
+	(void)pthread_mutex_lock(&session->lock);
+	held = lease_find(session, id) != NULL;
+	(void)pthread_mutex_unlock(&session->lock);
+	if (held)
+		return err_set(-EBUSY, "this session has the lease attached already");
+	request->attach.lease = id;
+	request->attach.name[0] = '\0';
+	return lease_request(session, request, ret_lease);
+}
+
+static int attach(struct rmem *session, const char *name, unsigned rights,
+		  struct rmem_lease **ret_lease)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_attach };
+	int err;
+
+	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
+		return err_set(-EINVAL, "rights is neither RMEM_READ nor RMEM_READ | "
+					"RMEM_WRITE");
+	err = name_take(name, request.attach.name);
+	if (err)
+		return err;
+	request.attach.rights = (uint8_t)rights;
+	err = lease_request(session, &request, ret_lease);
+	return err == -EBUSY ? attach_lost(session, &request, ret_lease) : err;
+}
+
+int rmem_attach(rmem *session, const char *name, unsigned rights,
+		rmem_lease **ret_lease)
+{
+	int err;
+
+	if (!session || !name || !ret_lease)
+		return err_set(-EINVAL, "rmem_attach: an argument is NULL");
+	err = attach(session, name, rights, ret_lease);
+	return err ? err_prefix(err, "rmem_attach \"%s\" at %s", name, session->server)
+		   : 0;
+}
+
+/* ---- ending it ---- */
+
+static int idle_check(const struct rmem_lease *lease)
+{
+	unsigned n = atomic_load_explicit(&lease->outstanding, memory_order_acquire);
+
+	if (n > 0)
+		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
+	return 0;
+}
+
+/* Send the request that ends the handle; what has ended already is no error. */
+static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request)
+{
+	struct rmem *session = lease->session;
+	int err = idle_check(lease);
+
+	if (err)
+		return err;
+	if (atomic_load(&lease->status) == 0)
+		err = session_call(session, request, NULL, NULL);
+	if (err && err != -ESTALE && err != -ENOENT)
+		return err;
+	(void)pthread_mutex_lock(&session->lock);
+	lease_drop(lease);
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+}
+
+static int lease_error(const struct rmem_lease *lease, int err, const char *call)
+{
+	return err_prefix(err, "%s of lease %" PRIu64 " at %s", call, lease->id,
+			  lease->session->server);
+}
+
+int rmem_detach(rmem_lease *lease)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_detach };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
+	request.detach.lease = lease->id;
+	err = lease_finish(lease, &request);
+	return err ? lease_error(lease, err, "rmem_detach") : 0;
+}
+
+static int writable_check(const struct rmem_lease *lease)
+{
+	if (lease->rights & RMEM_WRITE)
+		return 0;
+	return err_set(-EACCES, "it is attached for reading only");
+}
+
+int rmem_free(rmem_lease *lease)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_free };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_free: the lease is NULL");
+	request.free.lease = lease->id;
+	err = writable_check(lease);
+	if (!err)
+		err = lease_finish(lease, &request);
+	return err ? lease_error(lease, err, "rmem_free") : 0;
+}
+
+/* ---- changing it ---- */
+
+/* A change of a lease that can be written; one that has ended cannot be changed. */
+static int lease_change(struct rmem_lease *lease, const struct wire_msg *request,
+			control_done *take)
+{
+	int err = writable_check(lease);
+
+	if (!err && atomic_load(&lease->status) != 0)
+		err = err_set(-ESTALE, "the lease has ended");
+	if (!err)
+		err = session_call(lease->session, request, take, lease);
+	return err;
+}
+
+int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_rename };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_rename: the lease is NULL");
+	if (flags & ~RMEM_REPLACE)
+		return err_set(-EINVAL, "rmem_rename: flags 0x%x are unknown", flags);
+	err = name_take(name, request.rename.name);
+	if (!err) {
+		request.rename.lease = lease->id;
+		request.rename.flags = flags & RMEM_REPLACE ? WIRE_RENAME_REPLACE : 0;
+		err = lease_change(lease, &request, NULL);
+	}
+	return err ? lease_error(lease, err, "rmem_rename") : 0;
+}
+
+static int resized(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem_lease *lease = ctx;
+
+	if (err)
+		return err;
+	if (reply->lease.lease != lease->id)
+		return err_set(-EPROTO,
+			       "the server resized lease %" PRIu64
+			       " when asked for %" PRIu64,
+			       reply->lease.lease, lease->id);
+	return lease_publish(lease, &reply->lease);
+}
+
+int rmem_grow(rmem_lease *lease, uint64_t bytes)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_resize };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_grow: the lease is NULL");
+	request.resize.lease = lease->id;
+	request.resize.bytes = bytes;
+	if (bytes < rmem_lease_bytes(lease))
+		err = err_set(-EINVAL, "%" PRIu64 " bytes is shorter than it is",
+			      bytes);
+	else
+		err = lease_change(lease, &request, resized);
+	return err ? lease_error(lease, err, "rmem_grow") : 0;
+}
+
+int rmem_trim(rmem_lease *lease, uint64_t bytes)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_resize };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_trim: the lease is NULL");
+	request.resize.lease = lease->id;
+	request.resize.bytes = bytes;
+	if (bytes > rmem_lease_bytes(lease))
+		err = err_set(-EINVAL, "%" PRIu64 " bytes is longer than it is", bytes);
+	else
+		err = idle_check(lease);
+	if (!err)
+		err = lease_change(lease, &request, resized);
+	return err ? lease_error(lease, err, "rmem_trim") : 0;
+}
+
+int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
+{
+	struct wire_msg request = { .type = WIRE_TYPE_renew };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_renew: the lease is NULL");
+	request.renew.lease = lease->id;
+	request.renew.ttl_ms = ttl_ms;
+	err = lease_change(lease, &request, NULL);
+	return err ? lease_error(lease, err, "rmem_renew") : 0;
+}
