@@ -30,8 +30,25 @@
  *   EIO         the device failed; the text has its status
  *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening the connection
  *
+ * Losing the server.  A session that has no sign of life from its server for fence_ms, or
+ * loses its connection, stops: operations under way and operations submitted meanwhile
+ * end in ECONNRESET.  It comes back by itself within grace_ms with the leases it had, and
+ * operations work again; rmem_info() counts that in `resumes`.  Calls to the server wait
+ * for it, at most their time-out.  A call whose answer was lost with the connection is
+ * made again when that does no harm (attach, detach, renew, stat, list, ping), else it ends
+ * in ECONNRESET and may or may not have taken effect.  When the server does not know the
+ * session any more, everything ends in ESTALE, named leases of this session too: close
+ * it, open anew and attach them by name.
+ *
+ * One data channel that dies costs the operations on it (ECONNRESET); the others carry on
+ * and it is replaced.  With no channel left operations wait for one, at most their
+ * time-out.
+ *
  * Threads.  Tags in brackets: [any] any thread at any time, calls on one object are
- * serialised inside; [owner] one thread at a time, no lock is taken. */
+ * serialised inside; [owner] one thread at a time, no lock is taken.
+ *
+ * After fork() the child must not use what the parent opened: connections and registered
+ * memory are the parent's, and the service thread does not exist in the child. */
 #ifndef RMEM_H
 #define RMEM_H
 
@@ -88,7 +105,10 @@ struct rmem_options {
  *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N]; an IPv6 address in
  *            brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per queue.
  *   options  NULL for the defaults; not kept
- * One service thread per process keeps all sessions alive unless RMEM_NO_THREAD.
+ * One service thread per process keeps all sessions alive unless RMEM_NO_THREAD; it
+ * starts with the first session, takes no signals and ends with the last.
+ * A data channel is opened with the session: fabric=auto takes RDMA when that works, else
+ * TCP, and rmem_info() says why.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed
  *   EACCES  the server refuses the tenant
@@ -99,9 +119,10 @@ struct rmem_options {
 RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
 		       rmem **ret_session);
 
-/* End the session: ephemeral leases are freed at once, named ones are detached, and the
- * handles of leases, queues and buffers still open become invalid.  NULL: nothing.  [any,
- * but nothing else may use the session any more] */
+/* End the session: ephemeral leases are freed at once, named ones are detached.  Leases,
+ * queues and buffers of the session that still exist are freed with it: their handles must
+ * not be used any more, not even to free them.  NULL: nothing.  [any, but nothing else may
+ * use the session any more] */
 RMEM_API void rmem_close(rmem *session);
 
 /* What a session got. Strings live as long as the session. */
@@ -128,14 +149,19 @@ RMEM_API int rmem_info(rmem *session, struct rmem_info *info);
  *   EINVAL  the session has the service thread  [any] */
 RMEM_API int rmem_fd(rmem *session);
 
-/* Do the session's due work without blocking: heartbeats, events, reconnecting.
+/* Do the session's due work: heartbeats, events, reconnecting.  It does not wait for the
+ * network, but for a data channel that is opened anew: half a heartbeat at most, one per
+ * call.  Calls that wait (control calls, rmem_read, rmem_write, rmem_wait) do this work
+ * themselves meanwhile.
  *   EINVAL      the session has the service thread
  *   ECONNRESET  the connection is lost; calling on keeps trying to resume
  *   ESTALE      the session is lost for good: its grace time is over  [any] */
 RMEM_API int rmem_process(rmem *session);
 
-/* A round trip on the control connection.
- *   ret_ns  nanoseconds it took; may be NULL  [any] */
+/* A round trip on the control connection; while the session is lost it waits for it to
+ * come back.
+ *   ret_ns  nanoseconds it took; may be NULL
+ *   ETIMEDOUT, ESTALE  [any] */
 RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
 
 /* ---- leases ---- */
@@ -166,8 +192,7 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 
 /* Attach a named lease of the tenant.
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
- *   EINVAL, ENOENT, EDQUOT, EBUSY (this session has it attached), ETIMEDOUT, ECONNRESET,
- *   ESTALE  [any] */
+ *   EINVAL, ENOENT, EDQUOT, EBUSY (this session has it attached), ETIMEDOUT, ESTALE  [any] */
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
 
@@ -264,9 +289,10 @@ RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
 /* ---- synchronous operations ---- */
 
 /* Read from the lease at `offset` into `dst`, and wait.  Any memory will do; what lies in
- * a registered buffer is not copied.  The time-out is the session's.
- *   EINVAL (out of the lease), EACCES, ESTALE, ETIMEDOUT, ECONNRESET  [any; calls on one
- *   session take turns, use queues for concurrency] */
+ * a registered buffer is not copied.  The time-out is the session's.  Synchronous calls
+ * share one channel of the session.
+ *   EINVAL (out of the lease), EACCES, ESTALE, ETIMEDOUT, ECONNRESET, EFAULT, EIO
+ *   [any; calls on one session take turns, use queues for concurrency] */
 RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes);
 /* Write to the lease at `offset` from `src`, and wait until it is placed.  Errors as for
  * rmem_read().  [any] */
@@ -292,7 +318,9 @@ struct rmem_op {
 	uint64_t bytes;
 	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
 	uint64_t cookie;     /* the caller's, comes back in the completion */
-	uint32_t timeout_ms; /* 0: the session's */
+	uint32_t timeout_ms; /* 0: the session's.  An operation still on the wire then
+			      * takes its channel down with it, so that its memory is
+			      * the caller's again when ETIMEDOUT is told */
 };
 
 struct rmem_completion {
@@ -320,10 +348,12 @@ RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *pa
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* Submit n operations, in order; all that are accepted are posted as one batch.
- * Returns how many were accepted, which is less than n only when the queue filled up.
+ * Returns how many were accepted, which is less than n when the queue filled up or an
+ * operation came that would give EINVAL as the first.
  * What cannot be started for its own fault (out of bounds, no rights, lease ended) is
  * accepted and completes with that error.
- *   EINVAL     opcode or flags unknown in the first operation
+ *   EINVAL     opcode or flags of the first operation are unknown, or its lease or buffer
+ *              is not of this session
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
 
@@ -353,7 +383,8 @@ RMEM_API int rmem_queue_arm(rmem_queue *queue);
 
 /* Flush the queue's operations on `lease` (NULL: all of them): they complete with
  * ECANCELED, or with their result when that came first.  Whether a cancelled write was
- * applied is unknown.  Returns how many were outstanding.  [owner] */
+ * applied is unknown.  What shares a channel with them ends in ECONNRESET.  The
+ * completions are still to be taken.  Returns how many were cancelled.  [owner] */
 RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);
 
 #ifdef __cplusplus
