@@ -47,6 +47,20 @@ sed -nE 's/^\.It Xr|^\.Xr//; s/ , Xr/\n/g; p' man/librmem.3 |
 	sed -nE 's/^ *(rmem_[a-z_]+) 3.*/\1/p' | sort -u >"$tmp/librmem.3"
 compare rmem.h librmem.3
 
+# The table of error numbers, and the members of the structures.
+sed -nE '/^ \* Results/,/^ \* Threads/s/^ \*   (E[A-Z]+(, E[A-Z]+)*).*/\1/p' include/rmem/rmem.h |
+	grep -oE 'E[A-Z]+' | sort >"$tmp/errors of rmem.h"
+sed -n '/^\.Sh ERRORS/,/^\.Sh SEE/p' man/librmem.3 | grep '^\.It Bq Er' |
+	grep -oE '\bE[A-Z]{2,}' | sort >"$tmp/errors of librmem.3"
+compare "errors of rmem.h" "errors of librmem.3"
+
+sed -nE '/^struct rmem_[a-z_]+ \{/,/^\}/s/^\t[a-z][^;,]*[ *]([a-z_]+)(\[[^;]*\])?;.*/\1/p' include/rmem/rmem.h |
+	sort -u >"$tmp/members of rmem.h"
+while read -r member; do
+	grep -qE "^(\.It .*Fa (.* , )?|[[:blank:]]+[a-z].*[ *])$member\b" man/rmem_*.3 && echo "$member"
+done <"$tmp/members of rmem.h" >"$tmp/members of man3"
+compare "members of rmem.h" "members of man3"
+
 map=src/librmem/librmem.map
 if [ -f "$map" ]; then
 sed -nE '/global:/,/local:/s/^[[:space:]]*(rmem_[a-z_]+);.*/\1/p' "$map" |
