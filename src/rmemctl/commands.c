@@ -9,7 +9,7 @@
 
 static const struct column pools_columns[] = {
 	{ "POOL", "name", CELL_TEXT, "-" },
-	{ "NODE", "node", CELL_NUMBER, "unknown" },
+	{ "NODE", "node", CELL_NUMBER, "several" },
 	{ "(ASKED)", "node_asked", CELL_NUMBER, "any" },
 	{ "PAGES", "pages", CELL_TEXT, "-" },
 	{ "(ASKED)", "pages_asked", CELL_TEXT, "-" },

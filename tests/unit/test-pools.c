@@ -333,11 +333,11 @@ START_TEST(open__explains_missing_huge_pages)
 	ck_assert_int_eq(open_params(40 * MIB, POOL_NODE_ANY, POOL_PAGES_2M), -ENOMEM);
 	ck_assert_str_eq(
 		err_text(),
-		"pool 'a': 20 pages of 2M wanted on this host, 3 are free there: "
+		"pool 'a': 20 pages of 2M wanted on this host, 3 free there: "
 		"echo 27 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
 	ck_assert_int_eq(open_params(40 * MIB, 0, POOL_PAGES_2M), -ENOMEM);
 	ck_assert_str_eq(err_text(),
-			 "pool 'a': 20 pages of 2M wanted on node 0, 7 are free there: "
+			 "pool 'a': 20 pages of 2M wanted on node 0, 7 free there: "
 			 "echo 23 > /sys/devices/system/node/node0/hugepages/"
 			 "hugepages-2048kB/nr_hugepages");
 	ck_assert_int_eq(open_params(1024 * MIB, 0, POOL_PAGES_1G), -ENOMEM);

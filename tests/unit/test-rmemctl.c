@@ -51,7 +51,7 @@ START_TEST(table__aligns)
 		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB   0 B        "
 		"0 B"
 		"  1.5 GiB    4 KiB\n"
-		"longer  unknown      any  -      -              -     -          -  "
+		"longer  several      any  -      -              -     -          -  "
 		"      -        -\n");
 	free(shown);
 }

@@ -66,9 +66,10 @@ static int huge_short(const struct memory *memory, int node)
 	others = huge.total > huge.free ? huge.total - huge.free : 0;
 	return err_set(
 		-ENOMEM,
-		"%" PRIu64 " pages of %s wanted %s, %" PRIu64
-		" are free there: echo %" PRIu64 " > %s%s",
-		wanted, name, where(node, place), huge.free, others + wanted,
+		"%" PRIu64 " page%s of %s wanted %s, %" PRIu64
+		" free there: echo %" PRIu64 " > %s%s",
+		wanted, wanted == 1 ? "" : "s", name, where(node, place), huge.free,
+		others + wanted,
 		host_huge_path(memory->page_bytes, node, path, sizeof(path)),
 		memory->pages == POOL_PAGES_1G
 			? ", or hugepagesz=1G hugepages=N on the kernel's command line"
