@@ -274,6 +274,25 @@ static void step_give(void)
 	held[i] = held[--n_held];
 }
 
+static void step_split(void)
+{
+	struct block *block, *rest = NULL;
+	uint64_t bytes, keep;
+
+	if (n_held == 0 || n_held == LENT_MAX)
+		return;
+	block = held[draw(n_held)];
+	bytes = block->bytes;
+	if (bytes == GRAIN)
+		return;
+	keep = (1 + draw(bytes / GRAIN - 1)) * GRAIN;
+	ck_assert_int_eq(extents_split(&extents, block, keep, &rest), 0);
+	ck_assert_uint_eq(block->bytes, keep);
+	ck_assert_uint_eq(rest->bytes, bytes - keep);
+	ck_assert_uint_eq(rest->offset, block->offset + keep);
+	held[n_held++] = rest;
+}
+
 static void step_clean(void)
 {
 	unsigned i;
@@ -297,7 +316,7 @@ START_TEST(random__agrees_with_a_naive_model)
 	memset(model, 'f', sizeof(model));
 	ck_assert_int_eq(extents_init(&extents, GRAINS * GRAIN, GRAIN), 0);
 	for (unsigned i = 0; i < STEPS; i++) {
-		switch (draw(8)) {
+		switch (draw(9)) {
 		case 0:
 		case 1:
 		case 2:
@@ -309,6 +328,9 @@ START_TEST(random__agrees_with_a_naive_model)
 		case 4:
 		case 5:
 			step_give();
+			break;
+		case 6:
+			step_split();
 			break;
 		default:
 			step_clean();

@@ -93,6 +93,34 @@ START_TEST(give__zeroes_before_the_next_grant)
 }
 END_TEST
 
+START_TEST(give_tail__keeps_whole_pages)
+{
+	struct pool_status status;
+	struct extent extent;
+
+	open_one(MIB);
+	ck_assert_int_eq(take(MIB, 1), 0);
+	extent = taken[0];
+	memset(extent_addr(&extent), 0xa5, MIB);
+	ck_assert_uint_eq(pools_give_tail(pools, &extent, MIB - 4095), 0);
+	ck_assert_uint_eq(extent.bytes, MIB);
+	ck_assert_uint_eq(pools_give_tail(pools, &extent, 4097), MIB - 8192);
+	ck_assert_uint_eq(extent.bytes, 8192);
+	pools_status(pools, 0, &status);
+	ck_assert_uint_eq(status.lent, 8192);
+	await_clean();
+	/* what is behind is clean and lent anew, what was kept is untouched */
+	ck_assert_int_eq(take(MIB - 8192, 1), 0);
+	assert_zero(&taken[0]);
+	ck_assert_int_eq(((const char *)extent_addr(&extent))[8191], (char)0xa5);
+	pools_give(pools, extent);
+	pools_give(pools, taken[0]);
+	await_clean();
+	ck_assert_int_eq(take(MIB, 1), 0);
+	pools_close(pools);
+}
+END_TEST
+
 START_TEST(take__tells_full_from_not_yet_clean)
 {
 	struct extent half;
@@ -409,6 +437,7 @@ int main(void)
 	TCase *tc = tcase_create("pools"), *host = tcase_create("host");
 
 	tcase_add_test(tc, give__zeroes_before_the_next_grant);
+	tcase_add_test(tc, give_tail__keeps_whole_pages);
 	tcase_add_test(tc, take__tells_full_from_not_yet_clean);
 	tcase_add_test(tc, take__makes_several_of_what_is_scattered);
 	tcase_add_test(tc, take__rounds_up_and_aligns);

@@ -298,6 +298,29 @@ int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
 			   ret_block);
 }
 
+int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
+		  struct block **ret_rest)
+{
+	struct block *rest =
+		block_new(extents, block->offset + bytes, block->bytes - bytes);
+	int err;
+
+	assert(block->state == BLOCK_LENT && bytes > 0 && bytes < block->bytes);
+	if (!rest)
+		return -ENOMEM;
+	err = map_insert(&extents->lent_by_offset, &rest->lent,
+			 map_hash_u64(rest->offset));
+	if (err) {
+		free(rest);
+		return err;
+	}
+	rest->state = BLOCK_LENT;
+	block->bytes = bytes;
+	list_append(block->order.next, &rest->order);
+	*ret_rest = rest;
+	return 0;
+}
+
 struct block *extents_find(const struct extents *extents, uint64_t offset)
 {
 	struct map_node *node =

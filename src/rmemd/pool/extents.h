@@ -52,6 +52,11 @@ int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
 int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
 		      struct block **ret_block);
 
+/* Cut a lent block: it keeps `bytes` (a multiple of the grain, > 0, fewer than it has), the
+ * rest is a lent block of its own.  -ENOMEM. */
+int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
+		  struct block **ret_rest);
+
 /* The lent block that begins at `offset`, or NULL. */
 struct block *extents_find(const struct extents *extents, uint64_t offset);
 

@@ -399,18 +399,42 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 
 /* ---- giving back ---- */
 
-void pools_give(struct pools *pools, struct extent extent)
+static void block_give(struct pool *pool, struct block *block)
 {
-	struct pool *pool = extent.pool;
-	struct block *block = extents_find(&pool->extents, extent.offset);
-
-	(void)pools;
-	/* memory given back twice could be lent twice: never go on */
-	assert(block && block->bytes == extent.bytes);
 	extents_soil(&pool->extents, block);
 	block->job.addr = pool->memory.addr + block->offset;
 	block->job.bytes = block->bytes;
 	scrubber_post(pool->scrubber, &block->job);
+}
+
+/* Memory given back twice could be lent twice: never go on then. */
+static struct block *block_of(const struct extent *extent)
+{
+	struct block *block = extents_find(&extent->pool->extents, extent->offset);
+
+	assert(block && block->bytes == extent->bytes);
+	return block;
+}
+
+void pools_give(struct pools *pools, struct extent extent)
+{
+	(void)pools;
+	block_give(extent.pool, block_of(&extent));
+}
+
+uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep)
+{
+	uint64_t whole = (keep + pools->grain - 1) / pools->grain * pools->grain;
+	uint64_t bytes = extent->bytes;
+	struct block *rest;
+
+	assert(keep > 0);
+	if (whole >= bytes ||
+	    extents_split(&extent->pool->extents, block_of(extent), whole, &rest))
+		return 0;
+	extent->bytes = whole;
+	block_give(extent->pool, rest);
+	return bytes - whole;
 }
 
 int pools_fd(const struct pools *pools)

@@ -79,6 +79,11 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 /* Give an extent back, exactly as it was taken: it is zeroed, then free again. */
 void pools_give(struct pools *pools, struct extent extent);
 
+/* Give back what an extent has behind `keep` bytes (> 0), in whole base pages: the extent
+ * gets shorter.  Returns how many bytes that were; 0 too when memory for the bookkeeping is
+ * short, then they come back with the rest. */
+uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep);
+
 void *extent_addr(const struct extent *extent);
 int extent_node(const struct extent *extent);            /* -1 unknown */
 uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */
