@@ -112,6 +112,21 @@ void pools_give(struct pools *pools, struct extent extent)
 	}
 }
 
+uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep)
+{
+	uint64_t whole = (keep + FAKE_PAGE - 1) / FAKE_PAGE * FAKE_PAGE;
+	struct extent rest = *extent;
+
+	ck_assert_uint_gt(keep, 0);
+	if (whole >= extent->bytes)
+		return 0;
+	rest.offset += whole;
+	rest.bytes -= whole;
+	extent->bytes = whole;
+	pools_give(pools, rest);
+	return rest.bytes;
+}
+
 void *extent_addr(const struct extent *extent)
 {
 	return memory + extent->offset;

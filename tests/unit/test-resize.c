@@ -224,7 +224,7 @@ START_TEST(trim__kills_what_reaches_behind_the_end)
 	ck_assert_uint_eq(three.answers, 1);
 	ck_assert_uint_eq(three.lease.n_keys, 1);
 	ck_assert(fake_fabric_key_works(three.lease.keys[0].rkey, 100));
-	ck_assert_uint_eq(fake_pools_lent(), 2);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert_uint_eq(stage_changed.n, 1);
 	ck_assert_uint_eq(stage_changed.reason, WIRE_REASON_TRIMMED);
 	ck_assert_int_eq(rekeyed(&two, &stage_b, id), 0);
@@ -242,13 +242,19 @@ START_TEST(trim__then_grow_reads_as_zero)
 	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE, ""), 0);
 	id = one.lease.lease;
 	memset(lease_addr(&one, 0), 7, 3 * FAKE_PAGE);
-	ck_assert_int_eq(resized(&two, &stage_a, id, 100), 0);
+	ck_assert_int_eq(resized(&two, &stage_a, id, FAKE_PAGE + 100), 0);
+	/* the page behind the end is given back, the rest of the last one kept */
+	ck_assert_uint_eq(fake_pools_lent(), 2);
+	ck_assert_uint_eq(fake_pools_dirty(), 1);
 	ck_assert_int_eq(resized(&two, &stage_a, id, 2 * FAKE_PAGE), 0);
 	ck_assert_uint_eq(two.lease.n_segments, 1);
-	ck_assert_int_eq(lease_addr(&two, 0)[99], 7);
-	ck_assert(zero(lease_addr(&two, 0) + 100, 2 * FAKE_PAGE - 100));
+	ck_assert_int_eq(lease_addr(&two, 0)[FAKE_PAGE + 99], 7);
+	ck_assert(zero(lease_addr(&two, 0) + FAKE_PAGE + 100, FAKE_PAGE - 100));
 	ck_assert_int_eq(resized(&two, &stage_a, id, 3 * FAKE_PAGE), 0);
-	ck_assert(zero(lease_addr(&two, 0) + 100, 3 * FAKE_PAGE - 100));
+	ck_assert_uint_eq(two.lease.n_segments, 2);
+	ck_assert_uint_eq(two.lease.segments[1].bytes, FAKE_PAGE);
+	ck_assert(zero(lease_addr(&two, 1), FAKE_PAGE));
+	ck_assert_uint_eq(fake_pools_lent(), 3);
 }
 END_TEST
 

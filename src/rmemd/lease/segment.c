@@ -76,3 +76,13 @@ void segment_extend(struct segment *segment, uint64_t bytes)
 	if (segment->dirty < end)
 		segment->dirty = end;
 }
+
+void segment_shed(struct segment *segment)
+{
+	uint64_t bytes = pools_give_tail(segment->leases->pools, &segment->extent,
+					 segment->bytes);
+
+	tenant_uncharge(segment->tenant, bytes);
+	if (segment->dirty > segment->extent.bytes)
+		segment->dirty = segment->extent.bytes;
+}

@@ -38,5 +38,7 @@ void segment_unref(struct segment *segment);
 uint64_t segment_slack(const struct segment *segment);
 /* Use `bytes` more, at most segment_slack(); they read as zero. */
 void segment_extend(struct segment *segment, uint64_t bytes);
+/* Give back the pages behind its end.  No key may reach there. */
+void segment_shed(struct segment *segment);
 
 #endif

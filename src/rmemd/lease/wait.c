@@ -169,6 +169,9 @@ void lease_settle(struct lease *lease)
 		;
 	if (!list_empty(&lease->dying))
 		return;
+	/* no key reaches behind the segments any more */
+	for (unsigned i = 0; lease->cut && i < lease->n_segments; i++)
+		segment_shed(lease->segments[i]);
 	lease->cut = false;
 	if (lease->state != LEASE_ENDED)
 		return;
