@@ -31,6 +31,11 @@ done
 round_trip $((64 * 1024 * 1024))
 client rm "pipe/$((64 * 1024 * 1024))"
 
+# what was lent for growing is back, to the page
+status_await ".memory.lent_bytes == $(client ls --json | jq '[.[].bytes / 4096 | ceil] | add * 4096')" \
+	20 || fail "more is lent than the names hold"
+ok "lent to the page"
+
 # names: all of them, by prefix, in order, as a table and as JSON
 [ "$(client ls | wc -l)" -eq 13 ] || fail "ls does not list 13 names"
 client ls | sort -c
