@@ -460,6 +460,80 @@ START_TEST(iwarp__refused_writes_are_never_done)
 }
 END_TEST
 
+/* siw answers a read of up to 32 bytes across pages with bytes of the first alone. */
+START_TEST(iwarp__short_reads_keep_to_a_page)
+{
+	static const struct {
+		uint64_t at;
+		uint32_t bytes, head;
+	} reads[] = {
+		{ 0x1feb, 25, 21 }, { 0x1fff, 32, 1 }, { 0x1fff, 2, 1 },
+		{ 0x1ffe, 2, 0 },   { 0x2000, 32, 0 }, { 0x1feb, 33, 0 },
+	};
+	struct fake_send sends[FAKE_SENDS];
+
+	fake.iwarp = true;
+	setup();
+	for (unsigned i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+		struct fabric_wr wr = wr_make(FABRIC_READ, i, reads[i].bytes);
+		unsigned n = reads[i].head ? 2 : 1;
+
+		wr.remote_addr = reads[i].at;
+		ck_assert_int_eq(CLIENT->post(channel, &wr, 1), 1);
+		ck_assert_uint_eq(fake_sends(sends), n);
+		ck_assert_uint_eq(sends[0].remote_addr, reads[i].at);
+		ck_assert_uint_eq(sends[n - 1].remote_addr,
+				  reads[i].at + reads[i].head);
+		ck_assert_uint_eq(sends[n - 1].bytes, reads[i].bytes - reads[i].head);
+		fake_complete(n);
+		expect(i, 1, 0);
+		expect_nothing();
+	}
+	teardown();
+}
+END_TEST
+
+/* siw forgets what is posted to a queue pair that it has moved to ERROR. */
+START_TEST(iwarp__what_the_device_forgets_completes_all_the_same)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	fake.iwarp = true;
+	setup();
+	fd.fd = CLIENT->cq_fd(cq);
+	fake_break(fake_last_id());
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 3), 3);
+	ck_assert_int_eq(post(FABRIC_READ, 3, 1), 1);
+	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
+	expect_nothing();
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	fake_forget();
+	fake_event(fake_last_id(), RDMA_CM_EVENT_DISCONNECTED);
+	ck_assert(!CLIENT->alive(channel));
+	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+	expect(0, 4, -ECONNRESET);
+	expect_nothing();
+	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	teardown();
+}
+END_TEST
+
+/* The first entry that tells of it is enough; nobody need ask whether the peer lives. */
+START_TEST(iwarp__an_error_brings_what_was_posted_behind_it)
+{
+	fake.iwarp = true;
+	setup();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
+	fake_break(fake_last_id());
+	ck_assert_int_eq(post(FABRIC_READ, 1, 2), 2);
+	fake_forget();
+	expect(0, 3, -ECONNRESET);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
 /* ---- the ends of channels ---- */
 
 START_TEST(channel_free__takes_its_completions_and_no_others)
@@ -590,6 +664,9 @@ int main(void)
 	tcase_add_test(tcase, iwarp__full_depth_one_by_one);
 	tcase_add_loop_test(tcase, iwarp__refused_writes_are_never_done, 0,
 			    COUNT(refusals));
+	tcase_add_test(tcase, iwarp__short_reads_keep_to_a_page);
+	tcase_add_test(tcase, iwarp__what_the_device_forgets_completes_all_the_same);
+	tcase_add_test(tcase, iwarp__an_error_brings_what_was_posted_behind_it);
 	tcase_add_test(tcase, channel_free__takes_its_completions_and_no_others);
 	tcase_add_loop_test(tcase, alive__flushes_once_the_peer_is_gone, 0, 2);
 	tcase_add_test(tcase, cq_arm__wakes_and_consumes);

@@ -606,7 +606,8 @@ START_TEST(port_events__are_news_of_their_device)
 }
 END_TEST
 
-/* Told by the listener, or by a channel. */
+enum removal { BY_LISTENER, BY_CHANNEL, BY_DEVICE };
+
 START_TEST(removal__gives_everything_of_the_device_back)
 {
 	struct fabric_exposure *exposure, *second = NULL;
@@ -619,13 +620,16 @@ START_TEST(removal__gives_everything_of_the_device_back)
 	id = channel_new(session, 1);
 	exposure = exposure_new(session);
 	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &second), 0);
-	fake_event(_i ? id : NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	if (_i == BY_DEVICE)
+		fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
+	else
+		fake_event(_i == BY_CHANNEL ? id : NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	/* the registration under way fails, what was there goes */
 	await(&seen.exposeds, 2);
 	ck_assert_int_eq(seen.err, -ENODEV);
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_ptr_nonnull(strstr(seen.why, "removed"));
-	ck_assert_uint_eq(seen.news, 1);
+	ck_assert_uint_eq(seen.news, _i == BY_DEVICE ? 2 : 1);
 	while (fake_live_mrs()) {
 		await_readable();
 		SERVER->process(server);
@@ -735,7 +739,8 @@ int main(void)
 	tcase_add_test(tcase, withdraw__that_the_device_refuses_cuts_the_session_off);
 	tcase_add_test(tcase, close__ends_whatever_there_is);
 	tcase_add_test(tcase, port_events__are_news_of_their_device);
-	tcase_add_loop_test(tcase, removal__gives_everything_of_the_device_back, 0, 2);
+	tcase_add_loop_test(tcase, removal__gives_everything_of_the_device_back, 0,
+			    BY_DEVICE + 1);
 	tcase_add_test(tcase, sweep__no_failure_leaks);
 	suite_add_tcase(suite, tcase);
 	return unit_main(suite);

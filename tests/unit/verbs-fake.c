@@ -638,6 +638,11 @@ void fake_fail(enum ibv_wc_status status)
 	LOCKED(qp_break(qp));
 }
 
+void fake_forget(void)
+{
+	last_qp()->n_sends = 0;
+}
+
 void fake_post_limit(int n)
 {
 	state.post_limit = n;

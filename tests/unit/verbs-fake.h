@@ -82,6 +82,8 @@ unsigned fake_sends(struct fake_send sends[FAKE_SENDS]);
 void fake_complete(unsigned n);
 /* Fail the oldest and flush the others. */
 void fake_fail(enum ibv_wc_status status);
+/* Drop what is posted without a word. */
+void fake_forget(void);
 /* The next post takes n requests and refuses the rest; -1: takes all. */
 void fake_post_limit(int n);
 /* How often ibv_post_send was called. */
