@@ -417,6 +417,35 @@ START_TEST(alive__sees_the_end_on_an_idle_channel)
 }
 END_TEST
 
+START_TEST(post__carries_on_by_itself_when_the_peer_reads_again)
+{
+	struct pollfd pfds[2] = { { .fd = ops->cq_fd(ends.cq), .events = POLLIN },
+				  { .events = POLLIN } };
+	size_t all = DEPTH * (BIG + sizeof(struct stream_request)), got = 0;
+	char *sink = malloc(BIG);
+
+	ck_assert_ptr_nonnull(sink);
+	ends_join();
+	pfds[1].fd = ends.peer;
+	for (unsigned i = 0; i < DEPTH; i++)
+		client_post(FABRIC_WRITE, i, BIG);
+	/* the peer answers nothing, so only the room in its socket can wake us */
+	while (got < all) {
+		ck_assert_int_ge(poll(pfds, 2, WAIT_MS), 1);
+		if (pfds[1].revents) {
+			ssize_t n = recv(ends.peer, sink, BIG, 0);
+
+			ck_assert_int_gt(n, 0);
+			got += (size_t)n;
+		}
+		if (pfds[0].revents)
+			expect_nothing();
+	}
+	ck_assert_int_eq(poll(pfds, 2, 0), 0);
+	free(sink);
+}
+END_TEST
+
 START_TEST(abort__keeps_what_was_not_sent_from_being_sent)
 {
 	size_t got = 0;
@@ -586,6 +615,7 @@ int main(void)
 	tcase_add_loop_test(tcase, end__of_the_stream_ends_every_operation_once, 0, 6);
 	tcase_add_test(tcase, end__of_the_stream_does_not_hide_what_came_before);
 	tcase_add_test(tcase, alive__sees_the_end_on_an_idle_channel);
+	tcase_add_test(tcase, post__carries_on_by_itself_when_the_peer_reads_again);
 	tcase_add_test(tcase, abort__keeps_what_was_not_sent_from_being_sent);
 	tcase_add_test(tcase, channel_free__with_operations_outstanding_is_a_reset);
 	tcase_add_loop_test(

@@ -5,10 +5,12 @@
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -192,9 +194,11 @@ static int raw_connect_to(int family, uint16_t port)
 				    .sin6_port = htons(port),
 				    .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	struct timeval timeout = { .tv_sec = WAIT_MS / 1000 };
-	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
 	ck_assert_int_ge(fd, 0);
+	/* what was sent is there */
+	ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
 	ck_assert_int_eq(
 		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)), 0);
 	ck_assert_int_eq(
@@ -670,18 +674,36 @@ END_TEST
 
 /* ---- withdrawal under a stalled client ---- */
 
-/* Look through another stream of the same thread until a byte has arrived. */
-static void await_byte(int fd, uint64_t offset, char value)
+/* Look through another stream of the same thread, which has then seen to the first. */
+static char look(int eye, uint64_t offset)
 {
-	uint64_t start = clock_now_ms();
 	char byte;
 
-	do {
+	raw_request(eye, STREAM_READ, offset, 1, 99);
+	raw_expect(eye, STREAM_DONE, 1, 99);
+	raw_recv(eye, &byte, 1);
+	return byte;
+}
+
+/* Until a byte has arrived in the memory. */
+static void await_byte(int eye, uint64_t offset, char value)
+{
+	uint64_t start = clock_now_ms();
+
+	while (look(eye, offset) != value)
 		ck_assert_uint_lt(clock_now_ms() - start, WAIT_MS);
-		raw_request(fd, STREAM_READ, offset, 1, 99);
-		raw_expect(fd, STREAM_DONE, 1, 99);
-		raw_recv(fd, &byte, 1);
-	} while (byte != value);
+}
+
+/* Until what waits for a client that does not read has become no more for a while. */
+static void await_stuck(int eye, int fd)
+{
+	int waiting = 0, before = -1;
+
+	for (unsigned same = 0; same < 10; same = waiting == before ? same + 1 : 0) {
+		before = waiting;
+		(void)look(eye, 0);
+		ck_assert_int_eq(ioctl(fd, FIONREAD, &waiting), 0);
+	}
 }
 
 START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
@@ -740,8 +762,7 @@ END_TEST
 START_TEST(withdraw__takes_back_answers_that_wait)
 {
 	enum { READS = 64, BYTES = STREAM_BYTES_MAX - 5 };
-	int fd = raw_join();
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	int fd = raw_join(), eye = raw_join();
 	char *got = malloc(BYTES);
 	struct stream_response r;
 	unsigned done = 0, refused = 0;
@@ -749,8 +770,8 @@ START_TEST(withdraw__takes_back_answers_that_wait)
 	ck_assert_ptr_nonnull(got);
 	for (unsigned i = 0; i < READS; i++)
 		raw_request(fd, STREAM_READ, 0, BYTES, i);
-	/* an answer is under way, and more than the sockets hold is still to come */
-	ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	/* more than the sockets hold is still to come */
+	await_stuck(eye, fd);
 	ops->withdraw(host.exposure);
 	host_await(&host.withdrawn, 1);
 	ck_assert_uint_eq(host_stats().exposures, 0);
@@ -780,6 +801,7 @@ START_TEST(withdraw__takes_back_answers_that_wait)
 		ck_assert_str_eq(host.why, "memory withdrawn while it was read");
 	}
 	raw_close(fd, false);
+	raw_close(eye, false);
 	free(got);
 }
 END_TEST
@@ -789,7 +811,8 @@ START_TEST(session_close__does_not_wait_for_stalled_clients)
 	int writer = raw_join(), reader = raw_join(), idle = raw_join();
 	char bytes[1000] = { 0 };
 
-	raw_request(writer, STREAM_WRITE, 0, STREAM_BYTES_MAX, 1);
+	/* in different places: two streams may be served by two threads */
+	raw_request(writer, STREAM_WRITE, MIDDLE / 2, STREAM_BYTES_MAX, 1);
 	raw_send(writer, bytes, sizeof(bytes));
 	for (unsigned i = 0; i < 64; i++)
 		raw_request(reader, STREAM_READ, 0, STREAM_BYTES_MAX, i);
@@ -803,6 +826,47 @@ START_TEST(session_close__does_not_wait_for_stalled_clients)
 	raw_close(writer, false);
 	raw_close(reader, false);
 	raw_close(idle, false);
+}
+END_TEST
+
+/* Writes on their way into the memory, as many as the sockets take. */
+static void raw_stuff(int fd, char *bytes, uint32_t each)
+{
+	for (uint64_t i = 0;; i++) {
+		struct stream_request r = request(STREAM_WRITE, 0, each, i);
+		ssize_t n;
+
+		memcpy(bytes, &r, sizeof(r));
+		n = send(fd, bytes, sizeof(r) + each, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < (ssize_t)(sizeof(r) + each) || i == 15)
+			return;
+	}
+}
+
+START_TEST(channel_close__lets_nothing_more_into_the_memory)
+{
+	enum { EACH = 262144 };
+	char *bytes = malloc(sizeof(struct stream_request) + EACH);
+
+	ck_assert_ptr_nonnull(bytes);
+	memset(bytes, 0x44, sizeof(struct stream_request) + EACH);
+	for (unsigned round = 0; round < 20; round++) {
+		int fd = raw_join();
+		struct pollfd pfd = { .fd = ops->fd(host.server), .events = POLLIN };
+
+		raw_stuff(fd, bytes, EACH);
+		ops->channel_close(host.session, 5);
+		/* at once, not when the thread has seen it */
+		memset(host.memory, 0x55, EACH);
+		while (host_stats().channels > 0) {
+			ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+			ops->process(host.server);
+		}
+		ck_assert(area_is(host.memory, EACH, 0x55));
+		raw_close(fd, true);
+	}
+	ck_assert_uint_eq(host.downs, 0);
+	free(bytes);
 }
 END_TEST
 
@@ -979,8 +1043,8 @@ int main(void)
 	tcase_add_loop_test(tcase, client__may_vanish_at_every_byte, 0, 2);
 	tcase_add_test(tcase, client__may_vanish_while_answers_wait);
 	tcase_add_test(tcase, withdraw__refuses_a_word_that_is_not_whole);
-	tcase_add_test(tcase, withdraw__takes_back_answers_that_wait);
 	tcase_add_test(tcase, session_close__does_not_wait_for_stalled_clients);
+	tcase_add_test(tcase, channel_close__lets_nothing_more_into_the_memory);
 	tcase_add_test(tcase, close__ends_what_is_left);
 	tcase_add_test(tcase, server__survives_anything);
 	suite_add_tcase(suite, tcase);
@@ -988,6 +1052,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, host_open_one, host_close);
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, withdraw__turns_a_write_in_progress_into_a_refused_one);
+	tcase_add_test(tcase, withdraw__takes_back_answers_that_wait);
 	tcase_add_test(tcase, streams__of_a_thread_take_turns);
 	suite_add_tcase(suite, tcase);
 	return unit_main(suite);
