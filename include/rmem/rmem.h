@@ -289,8 +289,8 @@ RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
 /* ---- synchronous operations ---- */
 
 /* Read from the lease at `offset` into `dst`, and wait.  Any memory will do; what lies in
- * a registered buffer is not copied.  The time-out is the session's.  Synchronous calls
- * share one channel of the session.
+ * a registered buffer is not copied.  It ends in ETIMEDOUT when nothing has moved for the
+ * session's time-out.  Synchronous calls share one channel of the session.
  *   EINVAL (out of the lease), EACCES, ESTALE, ETIMEDOUT, ECONNRESET, EFAULT, EIO
  *   [any; calls on one session take turns, use queues for concurrency] */
 RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes);
@@ -318,9 +318,10 @@ struct rmem_op {
 	uint64_t bytes;
 	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
 	uint64_t cookie;     /* the caller's, comes back in the completion */
-	uint32_t timeout_ms; /* 0: the session's.  An operation still on the wire then
-			      * takes its channel down with it, so that its memory is
-			      * the caller's again when ETIMEDOUT is told */
+	uint32_t timeout_ms; /* for all of it; 0: the session's, anew with every part of it
+			      * that is done.  An operation still on the wire then takes
+			      * its channel down with it, so that its memory is the
+			      * caller's again when ETIMEDOUT is told */
 };
 
 struct rmem_completion {

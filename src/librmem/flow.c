@@ -13,19 +13,21 @@
  * and cut at multiples of a page. */
 #define STRIPE_MIN UINT64_C(65536)
 #define STRIPE_ALIGN UINT64_C(4096)
+#define NS_PER_MS UINT64_C(1000000)
 
 void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
 {
 	struct op *op = list_first(&queue->table.free, struct op, node);
-	unsigned timeout_ms =
-		todo->timeout_ms ? todo->timeout_ms : queue->session->timeout_ms;
+	uint64_t fixed_ns = todo->timeout_ms * NS_PER_MS;
+	uint64_t patience_ns = queue->session->timeout_ms * NS_PER_MS;
 
 	list_remove(&op->node);
 	*op = (struct op){
 		.state = OP_PENDING,
 		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
 		.todo = *todo,
-		.deadline_ns = now_ns + timeout_ms * UINT64_C(1000000),
+		.deadline_ns = now_ns + (fixed_ns ? fixed_ns : patience_ns),
+		.patience_ns = fixed_ns ? 0 : patience_ns,
 	};
 	queue->carry_fence = false;
 	queue->outstanding++;
@@ -338,6 +340,7 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 
 void flow_progress(struct rmem_queue *queue, uint64_t now_ns)
 {
+	queue->now_ns = now_ns;
 	if (atomic_load_explicit(&queue->news, memory_order_acquire))
 		settle_news(queue);
 	settle_completions(queue);

@@ -27,7 +27,9 @@ struct op {
 	bool fence; /* waits for all before it; passed on when it ends without starting */
 	struct rmem_op todo;
 	uint64_t deadline_ns;
-	uint64_t cursor;    /* bytes cut */
+	uint64_t
+		patience_ns; /* the deadline is so far behind its last progress; 0: fixed */
+	uint64_t cursor;     /* bytes cut */
 	uint64_t piece_max; /* bytes; so that all channels carry it */
 	unsigned pieces;    /* that exist */
 	unsigned in_flight; /* of them on a channel */

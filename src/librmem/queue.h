@@ -31,10 +31,11 @@ struct rmem_queue {
 	struct optable table;
 	struct channelset channels;
 	struct bounce bounce;
-	unsigned outstanding; /* submitted, not taken */
-	unsigned active;      /* started, not complete */
-	bool carry_fence;     /* the next one submitted waits for all before it */
-	uint64_t next_deadline_ns;
+	unsigned outstanding;      /* submitted, not taken */
+	unsigned active;           /* started, not complete */
+	bool carry_fence;          /* the next one submitted waits for all before it */
+	uint64_t next_deadline_ns; /* not later than the first */
+	uint64_t now_ns;           /* of the call under way */
 	char error[QUEUE_TEXT_BYTES];
 
 	_Atomic bool news; /* look at the slots and leases, under the lock.  [any] */

@@ -122,6 +122,9 @@ static void piece_done(struct rmem_queue *queue, struct piece *piece)
 {
 	struct op *op = piece->op;
 
+	/* a large operation may take its time, as long as it moves */
+	if (op->patience_ns)
+		op->deadline_ns = queue->now_ns + op->patience_ns;
 	if (piece->chunk && op->todo.opcode == RMEM_OP_READ)
 		memcpy((unsigned char *)op->todo.addr + piece->offset, piece->chunk,
 		       piece->bytes);

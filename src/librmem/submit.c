@@ -289,6 +289,7 @@ int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
 	unsigned n = 0;
 
 	/* what has completed on the wire keeps its result */
+	queue->now_ns = clock_now_ns();
 	settle_completions(queue);
 	for (unsigned i = 0; i < queue->table.n_ops; i++) {
 		struct op *op = &queue->table.ops[i];

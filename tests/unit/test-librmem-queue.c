@@ -649,6 +649,36 @@ START_TEST(timeout__on_the_wire_is_told_after_the_flush)
 }
 END_TEST
 
+START_TEST(timeout__of_the_session_runs_from_the_last_progress)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 2 * SEG, 1);
+
+	/* six pieces, each just in time */
+	submit(queue, op);
+	for (unsigned i = 0; i < 5; i++) {
+		stage_advance_ms(STAGE_TIMEOUT_MS - 1);
+		fake_complete(stage_channel(queue, 0), 0, 0);
+		expect_none(queue);
+	}
+	stage_advance_ms(STAGE_TIMEOUT_MS);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+	/* one of its own is for the whole */
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	op.timeout_ms = STAGE_TIMEOUT_MS;
+	submit(queue, op);
+	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
+	fake_complete(stage_channel(queue, 0), 0, 0);
+	expect_none(queue);
+	stage_advance_ms(1);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+	stage_close();
+}
+END_TEST
+
 START_TEST(timeout__loses_against_the_result)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
@@ -1047,6 +1077,7 @@ int main(void)
 	tcase_add_test(tc, refused__with_ever_new_keys_ends_at_last);
 	tcase_add_test(tc, key__that_is_missing_is_asked_for);
 	tcase_add_test(tc, lease__made_shorter_under_an_operation);
+	tcase_add_test(tc, timeout__of_the_session_runs_from_the_last_progress);
 	tcase_add_test(tc, timeout__loses_against_the_result);
 	tcase_add_test(tc, cancel__one_lease_or_all);
 	tcase_add_test(tc, cancel__leaves_results_that_came_first);
