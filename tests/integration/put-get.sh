@@ -69,6 +69,17 @@ client get size/1 "$dir/out.d/link"
 [ "$(stat -c %s "$dir/out.d/file")" = 1 ] || fail "get did not follow the link"
 [ "$(ls -A "$dir/out.d")" = "file
 link" ] || fail "get left something behind: $(ls -A "$dir/out.d")"
+# a get that cannot write all of it leaves what was there, and nothing beside it
+limited()
+(
+	trap '' XFSZ
+	ulimit -f 8
+	client get size/3145729 "$dir/out.d/file"
+)
+expect_error 1 '^rmem: get: writing the output: File too large' limited
+[ "$(stat -c %s "$dir/out.d/file")" = 1 ] || fail "a failing get changed its file"
+[ "$(ls -A "$dir/out.d")" = "file
+link" ] || fail "a failing get left something behind: $(ls -A "$dir/out.d")"
 client get size/1 /dev/null
 [ -c /dev/null ] || fail "get replaced a device"
 ok "get into files that exist"
