@@ -212,6 +212,10 @@ static int memory_lock(const struct memory *memory)
 	/* on fault: pages come later and in parallel, but a limit shows now */
 	if (mlock2(memory->addr, memory->bytes, MLOCK_ONFAULT) == 0)
 		return 0;
+	/* valgrind knows the older call alone, which libc turns into EINVAL */
+	if ((errno == ENOSYS || errno == EINVAL) &&
+	    mlock(memory->addr, memory->bytes) == 0)
+		return 0;
 	if (errno != ENOMEM && errno != EPERM && errno != EAGAIN)
 		return err_errno(-errno, "mlock");
 	if (getrlimit(RLIMIT_MEMLOCK, &rlimit) == 0 && rlimit.rlim_cur != RLIM_INFINITY)
