@@ -145,7 +145,7 @@ int leases_each(const struct leases *leases,
 
 /* ---- a client ---- */
 
-static char directory[] = "/tmp/rmem-admin-XXXXXX";
+static char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
 static char path[64];
 static struct event_base *base;
 static struct admin *admin;
@@ -155,6 +155,7 @@ static void base_make(void)
 	const struct pool_params params = { "a", POOL_NODE_ANY, 1 << 20,
 					    POOL_PAGES_BASE };
 
+	memcpy(directory, "/tmp/rmem-admin-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));
 	(void)snprintf(path, sizeof(path), "%s/run/rmemd/admin.sock", directory);
 	config_default(&config);

@@ -17,7 +17,7 @@
 #include "rmemd/notify.h"
 #include "unit.h"
 
-static char directory[] = "/tmp/rmem-notify-XXXXXX";
+static char directory[sizeof("/tmp/rmem-notify-XXXXXX")];
 static char path[64];
 static int service_manager;
 
@@ -45,6 +45,7 @@ static int socket_at(const char *where, int type)
 
 static void manager_make(void)
 {
+	memcpy(directory, "/tmp/rmem-notify-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));
 	(void)snprintf(path, sizeof(path), "%s/notify", directory);
 	service_manager = socket_at(path, SOCK_DGRAM);

@@ -279,7 +279,7 @@ START_TEST(open__explains_a_low_memlock_limit)
 END_TEST
 
 /* A host made of files. */
-static char root[] = "/tmp/rmem-test-XXXXXX";
+static char root[sizeof("/tmp/rmem-test-XXXXXX")];
 
 static void host_file(const char *path, const char *text)
 {
@@ -301,6 +301,7 @@ static void host_file(const char *path, const char *text)
 
 static void host_make(void)
 {
+	memcpy(root, "/tmp/rmem-test-XXXXXX", sizeof(root));
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	host_set_root(root);
 	host_file("/proc/meminfo", "MemTotal: 8 kB\nMemAvailable:   4194304 kB\n");

@@ -187,7 +187,7 @@ END_TEST
 
 /* ---- the client, against a server that gives one answer ---- */
 
-static char directory[] = "/tmp/rmem-ctl-XXXXXX";
+static char directory[sizeof("/tmp/rmem-ctl-XXXXXX")];
 static char path[64];
 static int listener;
 static const char *answer;
@@ -197,6 +197,7 @@ static void socket_make(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
+	memcpy(directory, "/tmp/rmem-ctl-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));
 	(void)snprintf(path, sizeof(path), "%s/s", directory);
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
