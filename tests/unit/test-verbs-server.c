@@ -378,6 +378,21 @@ START_TEST(channel__that_breaks_is_reported_and_gone)
 }
 END_TEST
 
+START_TEST(channel__that_breaks_while_the_poller_goes_to_sleep)
+{
+	struct fabric_session *session;
+	struct rdma_cm_id *first;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	first = channel_new(session, 1);
+	fake.break_at_arm = channel_new(session, 2);
+	fake_break(first);
+	await(&seen.downs, 2);
+	close_all();
+}
+END_TEST
+
 START_TEST(channel__that_the_peer_closes_is_no_error)
 {
 	struct rdma_cm_id *id;
@@ -729,6 +744,7 @@ int main(void)
 	tcase_add_test(tcase, request__of_another_endpoints_session_is_refused);
 	tcase_add_test(tcase, request__waits_in_bounds);
 	tcase_add_test(tcase, channel__that_breaks_is_reported_and_gone);
+	tcase_add_test(tcase, channel__that_breaks_while_the_poller_goes_to_sleep);
 	tcase_add_test(tcase, channel__that_the_peer_closes_is_no_error);
 	tcase_add_test(tcase, channel__on_iwarp_ends_with_the_event);
 	tcase_add_test(tcase, channel_close__leaves_nothing_for_who_comes_after);

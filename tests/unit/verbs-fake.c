@@ -384,15 +384,6 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 	((struct cq *)cq)->acked += n;
 }
 
-static int fake_req_notify_cq(struct ibv_cq *public, int solicited)
-{
-	(void)solicited;
-	if (fails("ibv_req_notify_cq"))
-		return ENOMEM;
-	LOCKED(((struct cq *)public)->armed = true);
-	return 0;
-}
-
 /* Under the lock. */
 static void cq_put(struct ibv_cq *public, struct ibv_wc wc)
 {
@@ -540,6 +531,23 @@ static void qp_break(struct qp *qp)
 		cq_put(qp->public.recv_cq, wc);
 	}
 	qp->has_receive = false;
+}
+
+static int fake_req_notify_cq(struct ibv_cq *public, int solicited)
+{
+	struct rdma_cm_id *id;
+
+	(void)solicited;
+	if (fails("ibv_req_notify_cq"))
+		return ENOMEM;
+	(void)pthread_mutex_lock(&lock);
+	id = fake.break_at_arm;
+	fake.break_at_arm = NULL;
+	if (id)
+		qp_break((struct qp *)id->qp);
+	((struct cq *)public)->armed = true;
+	(void)pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)

@@ -29,6 +29,8 @@ struct fake_settings {
 	int answer_status;
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;
+	/* breaks when a queue is armed next, just before that takes effect */
+	struct rdma_cm_id *break_at_arm;
 	int dereg_error; /* of every ibv_dereg_mr */
 	int reg_error;   /* of every ibv_reg_mr for writing */
 };
