@@ -46,6 +46,19 @@ static int listen_on(struct daemon *daemon, const char *text)
 	return err;
 }
 
+/* The configuration knows nothing of the sockets that were passed. */
+static int check_passed(const struct daemon *daemon, const struct listener *listener)
+{
+	if (daemon->config.insecure || listener_is_loopback(listener))
+		return 0;
+	return err_set(
+		-EINVAL,
+		"the socket that was passed listens on %s, which is not loopback, and "
+		"auth = none asks nobody who he is: add insecure = yes if every host "
+		"that reaches it is trusted",
+		listener_name(listener));
+}
+
 static int open_listeners(struct daemon *daemon, const struct notify_fds *fds)
 {
 	int err = 0;
@@ -55,7 +68,8 @@ static int open_listeners(struct daemon *daemon, const struct notify_fds *fds)
 				       daemon->connections, fds->control[i],
 				       &daemon->listeners[daemon->n_listeners]);
 		if (!err)
-			daemon->n_listeners++;
+			err = check_passed(daemon,
+					   daemon->listeners[daemon->n_listeners++]);
 	}
 	if (fds->n_control)
 		return err;

@@ -85,11 +85,29 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	session_tell_changed(&daemon->control, holder, lease, reason);
 }
 
-static void on_expired(void *ctx, const struct lease_status *status)
+/* Programs grant and free at any rate: not for everyday's log. */
+static void on_granted(void *ctx, const struct lease_status *status)
 {
 	(void)ctx;
-	log_event(LOG_NOTICE, "lease-expired",
-		  &(struct log_ctx){ .lease = status->id, .tenant = status->tenant },
+	log_event(LOG_DEBUG, "lease-granted",
+		  &(struct log_ctx){ .session = status->owner,
+				     .lease = status->id,
+				     .tenant = status->tenant },
+		  "\"%s\", %" PRIu64 " bytes in %u segments", status->name,
+		  status->bytes, status->segments);
+}
+
+static void on_ended(void *ctx, const struct lease_status *status,
+		     enum wire_reason reason)
+{
+	bool expired = reason == WIRE_REASON_EXPIRED;
+
+	(void)ctx;
+	log_event(expired ? LOG_NOTICE : LOG_DEBUG,
+		  expired ? "lease-expired" : "lease-freed",
+		  &(struct log_ctx){ .session = status->owner,
+				     .lease = status->id,
+				     .tenant = status->tenant },
 		  "\"%s\", %" PRIu64 " bytes, attached by %u sessions", status->name,
 		  status->bytes, status->sessions);
 }
@@ -97,7 +115,8 @@ static void on_expired(void *ctx, const struct lease_status *status)
 const struct leases_events loop_leases_events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
-	.expired = on_expired,
+	.granted = on_granted,
+	.ended = on_ended,
 	.timer_moved = on_leases_timer,
 };
 

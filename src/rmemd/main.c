@@ -119,10 +119,15 @@ static int serve(const struct config *config, const char *path)
 
 int main(int argc, char **argv)
 {
+	static char name[] = "rmemd";
 	static struct config config;
 	struct options options = { 0 };
-	int status = parse(argc, argv, &options);
+	int status;
 
+	/* what getopt_long() says begins with it */
+	if (argc > 0)
+		argv[0] = name;
+	status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
 	if (load(&options.path, &config))

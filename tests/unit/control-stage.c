@@ -43,10 +43,18 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	session_tell_changed(ctx, holder, lease, reason);
 }
 
-static void on_expired(void *ctx, const struct lease_status *status)
+static void on_granted(void *ctx, const struct lease_status *status)
 {
 	(void)ctx;
-	(void)status;
+	ck_assert(status->ready);
+}
+
+static void on_ended(void *ctx, const struct lease_status *status,
+		     enum wire_reason reason)
+{
+	(void)ctx;
+	(void)reason;
+	ck_assert(status->ready);
 }
 
 static void on_timer_moved(void *ctx)
@@ -57,7 +65,8 @@ static void on_timer_moved(void *ctx)
 static const struct leases_events lease_events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
-	.expired = on_expired,
+	.granted = on_granted,
+	.ended = on_ended,
 	.timer_moved = on_timer_moved,
 };
 

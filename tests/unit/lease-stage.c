@@ -40,11 +40,18 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	note(&stage_changed, holder, lease, reason);
 }
 
-static void on_expired(void *ctx, const struct lease_status *status)
+static void on_granted(void *ctx, const struct lease_status *status)
 {
 	(void)ctx;
-	(void)status;
-	stage_expired++;
+	ck_assert(status->ready);
+}
+
+static void on_ended(void *ctx, const struct lease_status *status,
+		     enum wire_reason reason)
+{
+	(void)ctx;
+	ck_assert(status->ready);
+	stage_expired += reason == WIRE_REASON_EXPIRED;
 }
 
 static void on_timer_moved(void *ctx)
@@ -55,7 +62,8 @@ static void on_timer_moved(void *ctx)
 static const struct leases_events events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
-	.expired = on_expired,
+	.granted = on_granted,
+	.ended = on_ended,
 	.timer_moved = on_timer_moved,
 };
 

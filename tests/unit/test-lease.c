@@ -419,6 +419,22 @@ START_TEST(fence__kills_keys_and_keeps_leases)
 }
 END_TEST
 
+START_TEST(attach__may_be_repeated_after_a_fence)
+{
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	stage_fence(&stage_b);
+	fake_fabric_settle();
+	stage_connect(&stage_b, 0);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_uint_eq(two.lease.rights, WIRE_RIGHT_READ);
+	ck_assert_uint_eq(two.lease.n_keys, 1);
+	ck_assert_uint_eq(stage_b.n_attachments, 1);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -EBUSY);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
 START_TEST(rekey__adds_the_new_port)
 {
 	ck_assert_int_eq(granted(&one, &stage_a, 100, ""), 0);
@@ -547,6 +563,7 @@ int main(void)
 	tcase_add_test(tc, time_to_live__ends_named_leases);
 	tcase_add_test(tc, time_to_live__may_be_for_ever);
 	tcase_add_test(tc, fence__kills_keys_and_keeps_leases);
+	tcase_add_test(tc, attach__may_be_repeated_after_a_fence);
 	tcase_add_test(tc, rekey__adds_the_new_port);
 	tcase_add_loop_test(tc, cancel__leaves_nothing_behind, 0, 3);
 	tcase_add_test(tc, cancel__of_a_wait_for_memory);

@@ -24,9 +24,10 @@
 struct connections {
 	struct event_base *base;
 	struct control *control;
-	struct list all;
-	unsigned n_strangers; /* without a session */
-	struct event *empty;  /* the last one has ended */
+	struct list welcome;   /* with a session */
+	struct list strangers; /* without one, the oldest first */
+	unsigned n_strangers;
+	struct event *empty; /* the last one has ended */
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 	uint8_t frame[WIRE_FRAME_MAX];
@@ -59,7 +60,8 @@ static void on_drained(evutil_socket_t fd, short what, void *arg)
 
 static void check_drained(struct connections *connections)
 {
-	if (connections->drained && list_empty(&connections->all))
+	if (connections->drained && list_empty(&connections->welcome) &&
+	    list_empty(&connections->strangers))
 		event_active(connections->empty, EV_TIMEOUT, 0);
 }
 
@@ -95,23 +97,29 @@ static void end_soon(struct connection *connection, const char *why)
 	event_active(connection->deadline, EV_TIMEOUT, 0);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+/* It had its time, or its place is needed. */
+static void turn_away(struct connection *connection, const char *why)
 {
-	struct connection *connection = arg;
 	struct control *control = connection->peer.control;
 	uint64_t dropped;
 
-	(void)fd;
-	(void)what;
 	if (!connection->peer.closed) {
 		control->counters.connections_refused++;
 		if (quiet_pass(&control->refusals, &dropped))
 			log_event(LOG_NOTICE, "connection-refused",
 				  &(struct log_ctx){ .peer = connection->peer.name },
-				  "no hello in %d ms (%" PRIu64 " such lines left out)",
-				  CONNECTION_HELLO_MS, dropped);
+				  "%s (%" PRIu64 " such lines left out)", why, dropped);
 	}
-	connection_free(connection, connection->why);
+	connection_free(connection, why);
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *arg)
+{
+	struct connection *connection = arg;
+
+	(void)fd;
+	(void)what;
+	turn_away(connection, connection->why);
 }
 
 static void peer_op_send(struct peer *peer, const struct wire_msg *msg)
@@ -139,6 +147,16 @@ static void peer_op_send(struct peer *peer, const struct wire_msg *msg)
 		end_soon(connection, "no memory for an answer");
 }
 
+static void become_stranger(struct connection *connection)
+{
+	struct connections *connections = connection->connections;
+
+	connection->stranger = true;
+	connections->n_strangers++;
+	list_remove(&connection->link);
+	list_append(&connections->strangers, &connection->link);
+}
+
 /* All is said: tell the client by an end of file, and let it read what is on its way; a
  * close now could take that back. */
 static void hang_up(struct connection *connection)
@@ -154,10 +172,8 @@ static void peer_op_close(struct peer *peer)
 	struct connection *connection = connection_of(peer);
 	struct evbuffer *output = bufferevent_get_output(connection->bev);
 
-	if (!connection->stranger) {
-		connection->stranger = true;
-		connection->connections->n_strangers++;
-	}
+	if (!connection->stranger)
+		become_stranger(connection);
 	connection->why = "closed";
 	set_deadline(connection, CONNECTION_LINGER_MS);
 	if (evbuffer_get_length(output) == 0)
@@ -171,10 +187,10 @@ static void peer_op_greeted(struct peer *peer)
 {
 	struct connection *connection = connection_of(peer);
 
-	if (connection->stranger) {
-		connection->stranger = false;
-		connection->connections->n_strangers--;
-	}
+	connection->stranger = false;
+	connection->connections->n_strangers--;
+	list_remove(&connection->link);
+	list_append(&connection->connections->welcome, &connection->link);
 	(void)event_del(connection->deadline);
 	bufferevent_trigger(connection->bev, EV_READ,
 			    BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
@@ -290,22 +306,20 @@ int connection_create(struct connections *connections, int fd, const char *name)
 	struct connection *connection;
 	int err;
 
-	if (connections->n_strangers >= control->config->connections_max) {
-		(void)close(fd);
-		return err_set(-EDQUOT, "%u connections without a session already",
-			       connections->n_strangers);
-	}
+	/* Whoever means it says hello at once, so the oldest is the one to go. */
+	if (connections->n_strangers >= control->config->connections_max)
+		turn_away(list_first(&connections->strangers, struct connection, link),
+			  "no hello yet, and newer connections need the place");
 	connection = calloc(1, sizeof(*connection));
 	if (!connection) {
 		(void)close(fd);
 		return err_set(-ENOMEM, "no memory for a connection");
 	}
 	connection->connections = connections;
-	connection->stranger = true;
 	connection->why = "no hello in time";
 	peer_init(&connection->peer, &connection_ops, control, name);
-	list_append(&connections->all, &connection->link);
-	connections->n_strangers++;
+	list_init(&connection->link);
+	become_stranger(connection);
 	tune_socket(fd, control->config);
 	err = start(connection, fd);
 	if (err) {
@@ -313,6 +327,23 @@ int connection_create(struct connections *connections, int fd, const char *name)
 		return err_set(err, "no memory for a connection");
 	}
 	return 0;
+}
+
+static void close_all(struct list *list)
+{
+	list_for_each_safe(node, list)
+		peer_close(&container_of(node, struct connection, link)->peer);
+}
+
+void connections_drain(struct connections *connections, void (*drained)(void *ctx),
+		       void *ctx)
+{
+	connections->drained = drained;
+	connections->drained_ctx = ctx;
+	/* those with a session go over to the strangers */
+	close_all(&connections->strangers);
+	close_all(&connections->welcome);
+	check_drained(connections);
 }
 
 int connections_open(struct event_base *base, struct control *control,
@@ -324,7 +355,8 @@ int connections_open(struct event_base *base, struct control *control,
 		return err_set(-ENOMEM, "no memory for the connections");
 	connections->base = base;
 	connections->control = control;
-	list_init(&connections->all);
+	list_init(&connections->welcome);
+	list_init(&connections->strangers);
 	connections->empty = evtimer_new(base, on_drained, connections);
 	if (!connections->empty) {
 		free(connections);
@@ -334,24 +366,20 @@ int connections_open(struct event_base *base, struct control *control,
 	return 0;
 }
 
-void connections_close(struct connections *connections)
+static void free_all(struct list *list)
 {
 	struct connection *connection;
 
-	if (!connections)
-		return;
-	while ((connection = list_first(&connections->all, struct connection, link)))
+	while ((connection = list_first(list, struct connection, link)))
 		connection_free(connection, "the server stops");
-	event_free(connections->empty);
-	free(connections);
 }
 
-void connections_drain(struct connections *connections, void (*drained)(void *ctx),
-		       void *ctx)
+void connections_close(struct connections *connections)
 {
-	connections->drained = drained;
-	connections->drained_ctx = ctx;
-	list_for_each(node, &connections->all)
-		peer_close(&container_of(node, struct connection, link)->peer);
-	check_drained(connections);
+	if (!connections)
+		return;
+	free_all(&connections->welcome);
+	free_all(&connections->strangers);
+	event_free(connections->empty);
+	free(connections);
 }

@@ -26,6 +26,7 @@ struct listener {
 	struct connections *connections;
 	struct evconnlistener *events;
 	struct event *resume;
+	bool loopback;
 	char name[64];
 };
 
@@ -89,6 +90,14 @@ static void format(const union socket_address *from, char *buf, size_t bytes)
 		(void)snprintf(buf, bytes, "a socket of family %d",
 			       from->any.sa_family);
 	}
+}
+
+static bool is_loopback(const union socket_address *at)
+{
+	if (at->any.sa_family == AF_INET)
+		return ntohl(at->v4.sin_addr.s_addr) >> IN_CLASSA_NSHIFT ==
+		       IN_LOOPBACKNET;
+	return at->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&at->v6.sin6_addr);
 }
 
 static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
@@ -156,6 +165,7 @@ int listener_open_fd(struct event_base *base, struct control *control,
 		return err_errno(-errno, "the control socket");
 	}
 	format(&at, listener->name, sizeof(listener->name));
+	listener->loopback = is_loopback(&at);
 	listener->resume = evtimer_new(base, on_resume, listener);
 	if (listener->resume)
 		listener->events = evconnlistener_new(
@@ -221,6 +231,11 @@ void listener_close(struct listener *listener)
 	if (listener->resume)
 		event_free(listener->resume);
 	free(listener);
+}
+
+bool listener_is_loopback(const struct listener *listener)
+{
+	return listener->loopback;
 }
 
 const char *listener_name(const struct listener *listener)

@@ -35,6 +35,7 @@ int listener_open_fd(struct event_base *base, struct control *control,
 /* NULL: nothing. */
 void listener_close(struct listener *listener);
 
+bool listener_is_loopback(const struct listener *listener);
 /* "127.0.0.1:7460"; borrowed. */
 const char *listener_name(const struct listener *listener);
 

@@ -132,6 +132,7 @@ void attachment_retire(struct attachment *attachment)
 
 void attachment_fence(struct attachment *attachment)
 {
+	attachment->fenced = true;
 	list_for_each_safe(node, &attachment->exposures)
 		exposure_end(container_of(node, struct exposure, link), true);
 }

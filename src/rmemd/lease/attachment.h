@@ -14,6 +14,7 @@ struct attachment {
 	struct list in_lease, in_holder;
 	unsigned rights;       /* WIRE_RIGHT_* */
 	unsigned pending;      /* exposures whose key is still to come */
+	bool fenced;           /* and not asked for since */
 	struct list exposures; /* pending and live, the oldest first */
 };
 

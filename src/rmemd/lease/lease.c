@@ -208,7 +208,12 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 	struct lease_waiter *waiter = lease_stop_waiting(lease);
 	bool granted = lease->state == LEASE_READY;
 	struct attachment *attachment;
+	struct lease_status status;
 
+	if (granted) {
+		lease_fill_status(lease, &status);
+		events->ended(lease->leases->ctx, &status, reason);
+	}
 	lease->state = LEASE_ENDED;
 	lease_unlink(lease);
 	if (waiter)

@@ -49,8 +49,10 @@ struct leases_events {
 	 * it became longer. */
 	void (*changed)(void *ctx, struct holder *holder, uint64_t lease,
 			unsigned reason);
-	/* A lease's time to live is over; it ends right after. */
-	void (*expired)(void *ctx, const struct lease_status *status);
+	/* For the log: a lease is granted; a granted one ends right after. */
+	void (*granted)(void *ctx, const struct lease_status *status);
+	void (*ended)(void *ctx, const struct lease_status *status,
+		      enum wire_reason reason);
 	/* leases_next_ms() has changed. */
 	void (*timer_moved)(void *ctx);
 };
@@ -130,7 +132,8 @@ struct lease_params {
  * scrubbed the request waits. */
 int lease_allocate(struct leases *leases, struct holder *holder,
 		   const struct lease_params *params, struct lease_waiter *waiter);
-/* -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM */
+/* Asked again after a fence, because the answer was lost with the connection, it gives the
+ * keys anew.  -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM */
 int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		 unsigned rights, struct lease_waiter *waiter);
 /* The keys of what the holder has attached, for all its endpoints.  -ESTALE */

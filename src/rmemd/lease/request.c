@@ -103,9 +103,18 @@ int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 	err = find_granted(holder->tenant, name, &lease);
 	if (err)
 		return err;
-	if (leases_find(leases, holder, lease->id))
+	attachment = leases_find(leases, holder, lease->id);
+	if (attachment && !attachment->fenced)
 		return err_set(-EBUSY, "this session has \"%s\" attached already",
 			       name);
+	if (attachment) {
+		/* its answer may have been lost with the connection: asked again */
+		attachment->rights = rights;
+		attachment->fenced = false;
+		lease_wait(lease, attachment, LEASE_WAIT_REKEY, waiter);
+		lease_settle(lease);
+		return 0;
+	}
 	err = attachment_create(lease, holder, rights, &attachment);
 	if (err)
 		return err;
@@ -123,6 +132,7 @@ int lease_rekey(struct leases *leases, struct holder *holder, uint64_t id,
 	err = find_attached(leases, holder, id, &attachment);
 	if (err)
 		return err;
+	attachment->fenced = false;
 	lease_wait(attachment->lease, attachment, LEASE_WAIT_REKEY, waiter);
 	lease_settle(attachment->lease);
 	return 0;

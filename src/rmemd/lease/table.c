@@ -69,11 +69,8 @@ void leases_tick(struct leases *leases)
 
 	while ((first = expiries_first(&leases->expiries)) && first->due_ms <= now_ms) {
 		struct lease *lease = container_of(first, struct lease, expiry);
-		struct lease_status status;
 
 		leases->expired_ever++;
-		lease_fill_status(lease, &status);
-		leases->events->expired(leases->ctx, &status);
 		lease_end(lease, WIRE_REASON_EXPIRED, NULL);
 		lease_settle(lease);
 	}

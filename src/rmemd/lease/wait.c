@@ -115,13 +115,17 @@ static void tell_grown(struct lease *lease, const struct holder *except)
 
 static int grant(struct lease *lease)
 {
-	int err = lease_set_ttl(lease, lease->ttl_ms);
+	struct lease_status status;
+	int err;
 
+	err = lease_set_ttl(lease, lease->ttl_ms);
 	if (err)
 		return err;
 	lease->state = LEASE_READY;
 	lease->granted_ms = clock_now_ms();
 	lease->leases->granted_ever++;
+	lease_fill_status(lease, &status);
+	lease->leases->events->granted(lease->leases->ctx, &status);
 	return 0;
 }
 

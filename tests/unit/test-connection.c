@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Control connections over real sockets: frames in pieces, limits, last words. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "control-stage.h"
+#include "rmemd/control/connection.h"
+#include "rmemd/control/listener.h"
+#include "unit.h"
+#include "wire/codec.h"
+
+static struct event_base *base;
+static struct connections *connections;
+static uint8_t frame[WIRE_FRAME_MAX];
+static struct wire_msg got;
+static bool drained;
+
+static void setup(void)
+{
+	control_setup();
+	stage_config.connections_max = 2;
+	base = event_base_new();
+	ck_assert_ptr_nonnull(base);
+	ck_assert_int_eq(connections_open(base, &stage_control, &connections), 0);
+}
+
+static void teardown(void)
+{
+	connections_close(connections);
+	event_base_free(base);
+	control_teardown();
+}
+
+/* Let the loop do what can be done without waiting. */
+static void turn(void)
+{
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+}
+
+/* A connection; the client's end. */
+static int connect_client(void)
+{
+	int fds[2];
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	ck_assert_int_eq(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+	ck_assert_int_eq(connection_create(connections, fds[0], "test"), 0);
+	return fds[1];
+}
+
+static int encode(struct wire_msg *msg, uint64_t id)
+{
+	int bytes;
+
+	msg->id = id;
+	bytes = wire_encode(msg, frame, sizeof(frame));
+	ck_assert_int_gt(bytes, 0);
+	return bytes;
+}
+
+static void say(int fd, const void *bytes, int n)
+{
+	ck_assert_int_eq((int)send(fd, bytes, (size_t)n, MSG_NOSIGNAL), n);
+	turn();
+}
+
+/* Take one answer that is there; false: the end of the connection. */
+static bool hear(int fd)
+{
+	static uint8_t answer[WIRE_FRAME_MAX];
+	int bytes;
+
+	switch (recv(fd, answer, WIRE_HEADER_BYTES, MSG_DONTWAIT)) {
+	case 0:
+		return false;
+	case WIRE_HEADER_BYTES:
+		break;
+	default:
+		ck_abort_msg("no answer");
+	}
+	bytes = wire_frame_bytes(answer, WIRE_HEADER_BYTES);
+	ck_assert_int_ge(bytes, WIRE_HEADER_BYTES);
+	if (bytes > WIRE_HEADER_BYTES)
+		ck_assert_int_eq((int)recv(fd, answer + WIRE_HEADER_BYTES,
+					   (size_t)bytes - WIRE_HEADER_BYTES,
+					   MSG_DONTWAIT),
+				 bytes - WIRE_HEADER_BYTES);
+	ck_assert_int_eq(wire_decode(answer, (size_t)bytes, &got), 0);
+	return true;
+}
+
+static bool silent(int fd)
+{
+	struct pollfd at = { .fd = fd, .events = POLLIN };
+
+	return poll(&at, 1, 0) == 0;
+}
+
+static void open_session(int fd)
+{
+	say(fd, frame, encode(hello(), 1));
+	ck_assert(hear(fd));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
+}
+
+START_TEST(frames__may_come_in_pieces)
+{
+	int fd = connect_client(), bytes = encode(hello(), 1);
+
+	for (int i = 0; i < bytes; i++) {
+		ck_assert(silent(fd));
+		say(fd, frame + i, 1);
+	}
+	ck_assert(hear(fd));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
+	/* and several at once */
+	bytes = encode(message(WIRE_TYPE_ping), 2);
+	memcpy(frame + bytes, frame, (size_t)bytes);
+	say(fd, frame, 2 * bytes);
+	ck_assert(hear(fd) && hear(fd) && silent(fd));
+	(void)close(fd);
+	turn();
+	ck_assert_uint_eq(sessions_in("fenced"), 1);
+}
+END_TEST
+
+START_TEST(lengths__that_cannot_be__end_the_connection)
+{
+	static const uint32_t lengths[] = { 0, 15, WIRE_FRAME_MAX + 1, UINT32_MAX };
+	int fd = connect_client();
+
+	say(fd, &lengths[_i], 4);
+	ck_assert(hear(fd));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_error);
+	ck_assert_uint_eq(got.error.code, EPROTO);
+	ck_assert(!hear(fd));
+	/* what still comes is thrown away until the client has seen the end */
+	say(fd, frame, 1000);
+	(void)close(fd);
+	turn();
+}
+END_TEST
+
+START_TEST(last_words__arrive_before_the_end)
+{
+	int fd = connect_client();
+
+	open_session(fd);
+	say(fd, frame, encode(message(WIRE_TYPE_bye), 2));
+	ck_assert(hear(fd));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_ok);
+	ck_assert(!hear(fd));
+	(void)close(fd);
+	turn();
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+}
+END_TEST
+
+/* A client that asks and never listens is cut off; memory stays bounded. */
+START_TEST(answers__do_not_pile_up)
+{
+	int fd = connect_client(), bytes;
+
+	open_session(fd);
+	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	bytes = encode(message(WIRE_TYPE_ping), 2);
+	for (int i = 1; i < 1000; i++)
+		memcpy(frame + i * bytes, frame, (size_t)bytes);
+	for (unsigned i = 0; i < 1000 && sessions_in("active"); i++) {
+		(void)send(fd, frame, (size_t)bytes * 1000, MSG_NOSIGNAL);
+		turn();
+	}
+	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	(void)close(fd);
+}
+END_TEST
+
+START_TEST(strangers__have_a_limit)
+{
+	int a = connect_client(), b = connect_client(), c;
+
+	/* who has a session is none */
+	open_session(a);
+	c = connect_client();
+	ck_assert_uint_eq(stage_control.counters.connections_refused, 0);
+	ck_assert_int_eq(close(connect_client()), 0);
+	/* the oldest makes room */
+	ck_assert_uint_eq(stage_control.counters.connections_refused, 1);
+	turn();
+	ck_assert(!hear(b));
+	open_session(c);
+	say(a, frame, encode(message(WIRE_TYPE_ping), 2));
+	ck_assert(hear(a));
+	ck_assert_int_eq(close(a) + close(b) + close(c), 0);
+}
+END_TEST
+
+START_TEST(requests_behind_the_hello__wait_for_it)
+{
+	int a = connect_client(), b, bytes;
+	struct wire_welcome welcome;
+	struct wire_msg *msg;
+
+	open_session(a);
+	welcome = got.welcome;
+	say(a, frame, encode(message(WIRE_TYPE_open_channel), 2));
+	ck_assert(hear(a));
+	/* resumed by another connection, which asks on without waiting */
+	b = connect_client();
+	msg = hello();
+	msg->hello.resume = welcome.session;
+	memcpy(msg->hello.token, welcome.token, WIRE_TOKEN_BYTES);
+	bytes = encode(msg, 1);
+	msg = message(WIRE_TYPE_ping);
+	msg->id = 2;
+	bytes += wire_encode(msg, frame + bytes, sizeof(frame) - (size_t)bytes);
+	say(b, frame, bytes);
+	ck_assert(silent(b));
+	ck_assert(!hear(a));
+	fake_fabric_settle();
+	turn();
+	ck_assert(hear(b));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
+	ck_assert_uint_eq(got.welcome.resumed, 1);
+	ck_assert(hear(b));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_ok);
+	ck_assert_uint_eq(got.id, 2);
+	ck_assert_int_eq(close(a) + close(b), 0);
+	turn();
+}
+END_TEST
+
+static void on_drained(void *ctx)
+{
+	(void)ctx;
+	drained = true;
+}
+
+START_TEST(drain__waits_for_the_last_one)
+{
+	int a = connect_client(), b = connect_client();
+
+	drained = false;
+	open_session(a);
+	sessions_stop(stage_control.sessions);
+	connections_drain(connections, on_drained, NULL);
+	turn();
+	ck_assert(hear(a));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_closing);
+	ck_assert(!hear(a) && !hear(b));
+	ck_assert_int_eq(close(a), 0);
+	turn();
+	ck_assert(!drained);
+	ck_assert_int_eq(close(b), 0);
+	turn();
+	ck_assert(drained);
+}
+END_TEST
+
+/* ---- listening ---- */
+
+static struct listener *listen_on(const char *text, uint16_t port, int expected)
+{
+	struct listener *listener = NULL;
+	struct fabric_address address;
+
+	ck_assert_int_eq(listener_parse(text, port, &address), 0);
+	ck_assert_int_eq(
+		listener_open(base, &stage_control, connections, &address, &listener),
+		expected);
+	return listener;
+}
+
+static int dial(const struct listener *listener)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	unsigned port;
+
+	ck_assert_int_eq(sscanf(listener_name(listener), "127.0.0.1:%u", &port), 1);
+	to.sin_port = htons((uint16_t)port);
+	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+START_TEST(listener__accepts)
+{
+	struct listener *listener = listen_on("127.0.0.1", 0, 0);
+	int fd = dial(listener);
+
+	turn();
+	open_session(fd);
+	ck_assert_uint_eq(stage_control.counters.connections, 1);
+	ck_assert_int_eq(close(fd), 0);
+	turn();
+	listener_close(listener);
+}
+END_TEST
+
+START_TEST(listener__names_what_is_in_the_way)
+{
+	struct listener *listener = listen_on("127.0.0.1", 0, 0);
+	struct fabric_address address;
+	unsigned port;
+
+	ck_assert_int_eq(sscanf(listener_name(listener), "127.0.0.1:%u", &port), 1);
+	ck_assert_ptr_null(listen_on("127.0.0.1", (uint16_t)port, -EADDRINUSE));
+	ck_assert_ptr_nonnull(strstr(err_text(), listener_name(listener)));
+	ck_assert_ptr_nonnull(strstr(err_text(), "[server] port"));
+	ck_assert_ptr_null(listen_on("192.0.2.1", 0, -EADDRNOTAVAIL));
+	ck_assert_int_eq(listener_parse("localhost", 1, &address), -EINVAL);
+	ck_assert_int_eq(listener_parse("::1", 1, &address), 0);
+	ck_assert(listener_skips(&address, -EADDRNOTAVAIL));
+	ck_assert(!listener_skips(&address, -EADDRINUSE));
+	ck_assert_int_eq(listener_parse("127.0.0.1", 1, &address), 0);
+	ck_assert(!listener_skips(&address, -EADDRNOTAVAIL));
+	listener_close(listener);
+}
+END_TEST
+
+/* Without descriptors it rests instead of spinning, and goes on later. */
+START_TEST(listener__survives_a_lack_of_descriptors)
+{
+	struct listener *listener = listen_on("127.0.0.1", 0, 0);
+	struct rlimit limit, none;
+	int fd = dial(listener);
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 3;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	turn();
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_uint_eq(stage_control.counters.connections, 0);
+	while (!stage_control.counters.connections)
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+	open_session(fd);
+	ck_assert_int_eq(close(fd), 0);
+	turn();
+	listener_close(listener);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("connection");
+	TCase *tc = tcase_create("connection");
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, frames__may_come_in_pieces);
+	tcase_add_loop_test(tc, lengths__that_cannot_be__end_the_connection, 0, 4);
+	tcase_add_test(tc, last_words__arrive_before_the_end);
+	tcase_add_test(tc, answers__do_not_pile_up);
+	tcase_add_test(tc, strangers__have_a_limit);
+	tcase_add_test(tc, requests_behind_the_hello__wait_for_it);
+	tcase_add_test(tc, drain__waits_for_the_last_one);
+	tcase_add_test(tc, listener__accepts);
+	tcase_add_test(tc, listener__names_what_is_in_the_way);
+	tcase_add_test(tc, listener__survives_a_lack_of_descriptors);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
