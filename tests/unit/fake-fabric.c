@@ -214,7 +214,8 @@ static int fake_cq_arm(struct fabric_cq *cq)
 	return 0;
 }
 
-static int fake_connect(struct fabric_cq *cq, const struct fabric_channel_params *params,
+static int fake_connect(struct fabric_cq *cq,
+			const struct fabric_channel_params *params,
 			struct fabric_channel **ret_channel)
 {
 	struct fabric_channel *channel;
@@ -236,7 +237,8 @@ static int fake_connect(struct fabric_cq *cq, const struct fabric_channel_params
 	return 0;
 }
 
-static int fake_post(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n)
+static int fake_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
+		     unsigned n)
 {
 	locked();
 	fake.posts++;
@@ -256,9 +258,9 @@ static int fake_post(struct fabric_channel *channel, const struct fabric_wr *wrs
 		channel->posted[channel->n++] = wrs[i];
 		if (fake.automatic)
 			complete(channel, channel->n - 1,
-				 fake.refused_rkey && wrs[i].rkey == fake.refused_rkey ?
-					 -EACCES :
-					 0);
+				 fake.refused_rkey && wrs[i].rkey == fake.refused_rkey
+					 ? -EACCES
+					 : 0);
 	}
 	unlocked();
 	return (int)n;

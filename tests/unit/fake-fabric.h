@@ -43,15 +43,16 @@ struct fabric_channel {
 /* What the test sets and sees. */
 struct fake {
 	pthread_mutex_t lock;
-	_Atomic int live; /* objects of all kinds */
+	_Atomic int live;                /* objects of all kinds */
 	struct fabric_channel *channels; /* latest first; under the lock */
 	_Atomic unsigned connects, aborts, posts;
 	/* behaviour */
-	atomic_bool automatic; /* what is posted completes at once */
+	atomic_bool automatic;  /* what is posted completes at once */
 	atomic_bool hold_flush; /* aborted channels flush only by fake_flush() */
-	unsigned post_max;  /* taken per post; 0: all */
-	bool post_none;     /* post takes nothing */
-	_Atomic int available_err, domain_err, connect_err, region_err, cq_err, poll_err;
+	unsigned post_max;      /* taken per post; 0: all */
+	bool post_none;         /* post takes nothing */
+	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
+		poll_err;
 	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
 };
 extern struct fake fake;

@@ -100,7 +100,8 @@ static struct server_lease *lease_by_id(uint64_t id)
 static struct server_lease *lease_by_name(const char *name)
 {
 	for (unsigned i = 0; i < SERVER_LEASES; i++)
-		if (server.leases[i].id && *name && !strcmp(server.leases[i].name, name))
+		if (server.leases[i].id && *name &&
+		    !strcmp(server.leases[i].name, name))
 			return &server.leases[i];
 	return NULL;
 }
@@ -165,9 +166,9 @@ static void do_allocate(void)
 
 static void do_attach(void)
 {
-	struct server_lease *lease = request.attach.lease ?
-					     lease_by_id(request.attach.lease) :
-					     lease_by_name(request.attach.name);
+	struct server_lease *lease = request.attach.lease
+					     ? lease_by_id(request.attach.lease)
+					     : lease_by_name(request.attach.name);
 
 	if (!lease) {
 		error(request.attach.lease ? ESTALE : ENOENT, "no such lease");
@@ -198,7 +199,8 @@ static void do_list(void)
 		const struct server_lease *lease = &server.leases[i];
 
 		if (!lease->id || lease->id <= after || !lease->name[0] ||
-		    strncmp(lease->name, request.list.prefix, strlen(request.list.prefix)))
+		    strncmp(lease->name, request.list.prefix,
+			    strlen(request.list.prefix)))
 			continue;
 		if (reply.entries.n_entries == 2) {
 			reply.entries.more = 1;

@@ -35,15 +35,15 @@ struct server {
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */
 	struct wire_welcome welcome;
-	bool mute;            /* read, but do not answer */
-	bool forget;          /* know no session */
-	int refuse;           /* the hello, with this errno; 0: welcome */
-	unsigned drop_on;     /* close the connection instead of answering this, once */
-	unsigned delay_on;    /* answer this only after the next request */
-	unsigned fail_on;     /* answer this with fail_errno, fail_skip times not */
+	bool mute;         /* read, but do not answer */
+	bool forget;       /* know no session */
+	int refuse;        /* the hello, with this errno; 0: welcome */
+	unsigned drop_on;  /* close the connection instead of answering this, once */
+	unsigned delay_on; /* answer this only after the next request */
+	unsigned fail_on;  /* answer this with fail_errno, fail_skip times not */
 	int fail_errno;
 	unsigned fail_skip;
-	bool list_twice;      /* list the same page again and again */
+	bool list_twice; /* list the same page again and again */
 };
 extern struct server server;
 

@@ -61,10 +61,11 @@ void stage_open(const struct fabric_client_ops *ops)
 	welcome->n_endpoints = STAGE_ENDPOINTS;
 	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
-	ck_assert_int_eq(control_create(session->epfd, &events, session,
-					&session->control), 0);
+	ck_assert_int_eq(
+		control_create(session->epfd, &events, session, &session->control), 0);
 	ck_assert_int_eq(domain_set_open(ops, welcome, &peer, STAGE_ENDPOINTS, 100,
-					 &session->domains), 0);
+					 &session->domains),
+			 0);
 }
 
 void stage_close(void)
@@ -74,8 +75,7 @@ void stage_close(void)
 
 	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
 		queue_drop(queue);
-	list_for_each_safe(node, &session->leases)
-	{
+	list_for_each_safe(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
 		ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
@@ -148,8 +148,8 @@ static struct fabric_channel *connect_slot(struct rmem_queue *queue,
 	struct fabric_channel_params params = { .depth = queue->channels.depth };
 	struct fabric_channel *channel = NULL;
 
-	ck_assert_int_eq(queue->ops->connect(queue->cqs[slot->domain], &params, &channel),
-			 0);
+	ck_assert_int_eq(
+		queue->ops->connect(queue->cqs[slot->domain], &params, &channel), 0);
 	return channel;
 }
 

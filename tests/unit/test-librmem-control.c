@@ -77,8 +77,9 @@ static void reconnect(void)
 
 	if (server >= 0)
 		(void)close(server);
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
-				    pair), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+				    0, pair),
+			 0);
 	ck_assert_int_eq(control_adopt(control, pair[0]), 0);
 	server = pair[1];
 }
@@ -256,10 +257,9 @@ static const struct {
 	enum wire_type type;
 	bool right_id;
 } wrong[] = {
-	{ WIRE_TYPE_lease, true },   /* not the answer to a ping */
-	{ WIRE_TYPE_ok, false },     /* to nothing */
-	{ WIRE_TYPE_error, false },
-	{ WIRE_TYPE_ping, true },    /* a request */
+	{ WIRE_TYPE_lease, true }, /* not the answer to a ping */
+	{ WIRE_TYPE_ok, false },   /* to nothing */
+	{ WIRE_TYPE_error, false }, { WIRE_TYPE_ping, true }, /* a request */
 	{ WIRE_TYPE_hello, false },
 };
 

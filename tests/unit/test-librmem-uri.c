@@ -35,15 +35,42 @@ START_TEST(uri__that_is_good)
 END_TEST
 
 static const char *const bad[] = {
-	"", "host", "http://host", "rmem:/host", "rmem://", "rmem://:1", "rmem://host:",
-	"rmem://host:0", "rmem://host:65536", "rmem://host:1x", "rmem://host:-1",
-	"rmem://::1", "rmem://fe80::1:7460", "rmem://[::1", "rmem://[]", "rmem://[::1]x",
-	"rmem://[::1]7460", "rmem://[::1]:", "rmem://a b", "rmem://h\n", "rmem://user@h",
-	"rmem://h/path", "rmem://h?", "rmem://h?fabric", "rmem://h?fabric=",
-	"rmem://h?fabric=ib", "rmem://h?channels=0", "rmem://h?channels=65",
-	"rmem://h?channels=+1", "rmem://h?channels=99999999999999999999999",
-	"rmem://h?depth=1", "rmem://h?fabric=tcp&", "rmem://h?&fabric=tcp",
-	"rmem://h?Fabric=tcp", "rmem://h?fabric=tcp?channels=2", "RMEM://h",
+	"",
+	"host",
+	"http://host",
+	"rmem:/host",
+	"rmem://",
+	"rmem://:1",
+	"rmem://host:",
+	"rmem://host:0",
+	"rmem://host:65536",
+	"rmem://host:1x",
+	"rmem://host:-1",
+	"rmem://::1",
+	"rmem://fe80::1:7460",
+	"rmem://[::1",
+	"rmem://[]",
+	"rmem://[::1]x",
+	"rmem://[::1]7460",
+	"rmem://[::1]:",
+	"rmem://a b",
+	"rmem://h\n",
+	"rmem://user@h",
+	"rmem://h/path",
+	"rmem://h?",
+	"rmem://h?fabric",
+	"rmem://h?fabric=",
+	"rmem://h?fabric=ib",
+	"rmem://h?channels=0",
+	"rmem://h?channels=65",
+	"rmem://h?channels=+1",
+	"rmem://h?channels=99999999999999999999999",
+	"rmem://h?depth=1",
+	"rmem://h?fabric=tcp&",
+	"rmem://h?&fabric=tcp",
+	"rmem://h?Fabric=tcp",
+	"rmem://h?fabric=tcp?channels=2",
+	"RMEM://h",
 };
 
 START_TEST(uri__that_is_bad)
@@ -83,16 +110,18 @@ START_TEST(params__of_other_versions)
 		int a, b, c, d;
 	} later = { 0, 5, 6, 0, 0 };
 
-	ck_assert_int_eq(params_take(&mine, sizeof(mine), &theirs, 0, 12, "x"), -EINVAL);
+	ck_assert_int_eq(params_take(&mine, sizeof(mine), &theirs, 0, 12, "x"),
+			 -EINVAL);
 	ck_assert_int_eq(params_take(&mine, sizeof(mine), &theirs, 12, 12, "x"), 0);
 	ck_assert_int_eq(mine.a, 7);
 	ck_assert_int_eq(mine.b, 2);
-	ck_assert_int_eq(params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"),
-			 0);
+	ck_assert_int_eq(
+		params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"), 0);
 	ck_assert_int_eq(mine.b, 6);
 	later.d = 1;
-	ck_assert_int_eq(params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"),
-			 -EINVAL);
+	ck_assert_int_eq(
+		params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"),
+		-EINVAL);
 }
 END_TEST
 

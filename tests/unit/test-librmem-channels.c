@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queues over a scripted fabric: dead channels, refusals, time-outs, a lost session. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "librmem-case.h"
+
+/* ---- dead channels ---- */
+
+START_TEST(dead_channel__costs_its_own_operations_only)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	submit(queue, op_of(RMEM_OP_WRITE, 1, local, 1, 2));
+	submit(queue, op_of(RMEM_OP_WRITE, 2, local, 1, 3));
+	/* 1 and 3 are on channel 0 */
+	fake_complete(stage_channel(queue, 0), 0, -EIO);
+	expect(queue, 1, -EIO);
+	ck_assert_uint_eq(done[0].vendor, 0x99);
+	ck_assert_str_eq(
+		rmem_completion_error(queue),
+		"write of 1 bytes at offset 0 of lease 5 at stage:1: fake status "
+		"(vendor error 0x99): EIO");
+	expect(queue, 3, -ECONNRESET);
+	/* the dead one is freed, the other works on */
+	ck_assert_ptr_null(stage_channel(queue, 0));
+	submit(queue, op_of(RMEM_OP_WRITE, 3, local, 1, 4));
+	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
+	fake_complete_all(false);
+	ck_assert_int_eq(rmem_poll(queue, done, 4), 2);
+	/* and its replacement takes its turn again */
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 5));
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 6));
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
+	ck_assert_uint_eq(stage_channel(queue, 1)->n, 1);
+	stage_close();
+}
+END_TEST
+
+START_TEST(dead_channel__found_when_posting_loses_nothing)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+
+	fake.hold_flush = true;
+	stage_channel(queue, 0)->aborted = true;
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 3, 1));
+	submit(queue, op_of(RMEM_OP_WRITE, 9, local, 3, 2));
+	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
+	fake_complete_all(false);
+	expect(queue, 1, 0);
+	expect(queue, 2, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(no_channel__operations_wait_for_one)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	stage_channel(queue, 0)->aborted = true;
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 3, 1));
+	expect_none(queue);
+	ck_assert_ptr_null(stage_channel(queue, 0));
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
+	fake_complete_all(false);
+	expect(queue, 1, 0);
+	ck_assert_mem_eq(seg_a, local, 3);
+	/* one that does not come in time */
+	stage_channel(queue, 0)->aborted = true;
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 3, 2));
+	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
+	expect_none(queue);
+	stage_advance_ms(1);
+	expect(queue, 2, -ETIMEDOUT);
+	stage_close();
+}
+END_TEST
+
+START_TEST(doomed_channel__is_not_posted_to)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+
+	(void)pthread_mutex_lock(&stage.session.lock);
+	queue->channels.slots[0].doomed = true;
+	queue_news(queue);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 0);
+	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
+	expect_none(queue);
+	ck_assert_int_eq(queue->channels.slots[0].stage, SLOT_WANTED);
+	ck_assert(!queue->channels.slots[0].doomed);
+	stage_close();
+}
+END_TEST
+
+START_TEST(channel_that_takes_nothing__is_replaced)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	fake.post_none = true;
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	expect_none(queue);
+	ck_assert_ptr_null(stage_channel(queue, 0));
+	fake.post_none = false;
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	fake_complete_all(false);
+	expect(queue, 1, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(broken_cq__ends_everything_on_it)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
+	fake.poll_err = -EIO;
+	expect(queue, 1, -EIO);
+	expect(queue, 2, -EIO);
+	fake.poll_err = 0;
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 3));
+	fake_complete_all(false);
+	expect(queue, 3, 0);
+	stage_close();
+}
+END_TEST
+
+/* ---- refused by the server ---- */
+
+START_TEST(refused__of_an_ended_lease_is_stale)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	fake_complete(stage_channel(queue, 0), 0, -EACCES);
+	/* the server is asked first */
+	expect_none(queue);
+	ck_assert(atomic_load(&lease->verify));
+	(void)pthread_mutex_lock(&stage.session.lock);
+	lease_end(lease);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+	expect(queue, 1, -ESTALE);
+	stage_close();
+}
+END_TEST
+
+START_TEST(refused__with_an_old_key_goes_again_with_the_new_one)
+{
+	static const uint64_t other[] = { 21, 22 };
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, SEG - 2, local, 4, 1));
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 2);
+	fake_complete(stage_channel(queue, 0), 1, -EACCES);
+	fake_complete(stage_channel(queue, 0), 0, 0);
+	expect_none(queue);
+	stage_rekey(lease, 2, segments, seg_bytes, other);
+	expect_none(queue);
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
+	ck_assert_uint_eq(stage_channel(queue, 0)->posted[0].rkey, 22);
+	fake_complete_all(false);
+	expect(queue, 1, 0);
+	ck_assert_mem_eq(seg_b, local + 2, 2);
+	stage_close();
+}
+END_TEST
+
+START_TEST(refused__with_the_key_the_server_confirms)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	fake_complete(stage_channel(queue, 0), 0, -EACCES);
+	expect_none(queue);
+	stage_rekey(lease, 2, segments, seg_bytes, keys);
+	expect(queue, 1, -EACCES);
+	stage_close();
+}
+END_TEST
+
+START_TEST(refused__with_ever_new_keys_ends_at_last)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	uint64_t other[] = { 100, 100 };
+	unsigned rounds = 0;
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	while (rmem_poll(queue, done, 1) == 0) {
+		ck_assert_uint_lt(rounds++, 10);
+		fake_complete(stage_channel(queue, 0), 0, -EACCES);
+		expect_none(queue);
+		other[0]++;
+		stage_rekey(lease, 2, segments, seg_bytes, other);
+	}
+	ck_assert_int_eq(done[0].status, -EACCES);
+	stage_close();
+}
+END_TEST
+
+START_TEST(key__that_is_missing_is_asked_for)
+{
+	static const uint64_t none[] = { 0, 0 };
+	struct rmem_lease *bare = stage_lease(6, 3, 2, segments, seg_bytes, none);
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local, 5, 1);
+
+	op.lease = bare;
+	submit(queue, op);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.posts, 0);
+	ck_assert(atomic_load(&bare->verify));
+	/* others are not held up */
+	submit(queue, op_of(RMEM_OP_WRITE, 9, local, 1, 2));
+	fake_complete_all(false);
+	expect(queue, 2, 0);
+	stage_rekey(bare, 2, segments, seg_bytes, keys);
+	expect_none(queue);
+	fake_complete_all(false);
+	expect(queue, 1, 0);
+	ck_assert_mem_eq(seg_a, local, 5);
+	stage_close();
+}
+END_TEST
+
+START_TEST(lease__made_shorter_under_an_operation)
+{
+	static const uint64_t shorter[] = { 100 };
+	static const uint64_t other[] = { 21 };
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 1000, local, 4, 1));
+	fake_complete(stage_channel(queue, 0), 0, -EACCES);
+	expect_none(queue);
+	stage_rekey(lease, 1, segments, shorter, other);
+	expect(queue, 1, -ESTALE);
+	stage_close();
+}
+END_TEST
+
+/* ---- time-outs and cancelling ---- */
+
+START_TEST(timeout__on_the_wire_is_told_after_the_flush)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+	struct fabric_channel *channel = stage_channel(queue, 0);
+
+	fake.hold_flush = true;
+	op.timeout_ms = 50;
+	submit(queue, op);
+	submit(queue, op_of(RMEM_OP_READ, 1, local, 1, 2));
+	submit(queue, op_of(RMEM_OP_READ, 2, local, 1, 3));
+	stage_advance_ms(49);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.aborts, 0);
+	stage_advance_ms(1);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.aborts, 1);
+	expect_none(queue);
+	fake_flush(channel);
+	expect(queue, 1, -ETIMEDOUT);
+	expect(queue, 3, -ECONNRESET);
+	fake_complete_all(false);
+	expect(queue, 2, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(timeout__of_the_session_runs_from_the_last_progress)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 2 * SEG, 1);
+
+	/* six pieces, each just in time */
+	submit(queue, op);
+	for (unsigned i = 0; i < 5; i++) {
+		stage_advance_ms(STAGE_TIMEOUT_MS - 1);
+		fake_complete(stage_channel(queue, 0), 0, 0);
+		expect_none(queue);
+	}
+	stage_advance_ms(STAGE_TIMEOUT_MS);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+	/* one of its own is for the whole */
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	op.timeout_ms = STAGE_TIMEOUT_MS;
+	submit(queue, op);
+	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
+	fake_complete(stage_channel(queue, 0), 0, 0);
+	expect_none(queue);
+	stage_advance_ms(1);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+	stage_close();
+}
+END_TEST
+
+START_TEST(timeout__loses_against_the_result)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+
+	fake.hold_flush = true;
+	op.timeout_ms = 50;
+	submit(queue, op);
+	stage_advance_ms(60);
+	expect_none(queue);
+	fake_complete(stage_channel(queue, 0), 0, 0);
+	expect(queue, 1, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(cancel__one_lease_or_all)
+{
+	struct rmem_lease *other = stage_lease(6, 3, 2, segments, seg_bytes, keys);
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local, 1, 2);
+
+	op.lease = other;
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	submit(queue, op);
+	ck_assert_int_eq(rmem_cancel(queue, lease), 1);
+	expect(queue, 1, -ECANCELED);
+	expect_none(queue);
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	expect(queue, 2, -ECANCELED);
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 0);
+	/* no channel is left: what waits can be cancelled as well */
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 3));
+	ck_assert_int_eq(rmem_cancel(queue, lease), 1);
+	expect(queue, 3, -ECANCELED);
+	stage_close();
+}
+END_TEST
+
+START_TEST(cancel__leaves_results_that_came_first)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	fake_complete_all(false);
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 0);
+	expect(queue, 1, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(queue_free__with_operations_outstanding)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+
+	for (unsigned i = 0; i < 6; i++)
+		submit(queue, op_of(RMEM_OP_WRITE, i, local, 9000, i));
+	fake_complete(stage_channel(queue, 0), 0, 0);
+	rmem_queue_free(queue);
+	ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
+	stage_close();
+}
+END_TEST
+
+/* ---- the session ---- */
+
+START_TEST(session__that_is_down_takes_no_operations)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	/* the lease clock has run out, though nobody has noticed yet */
+	atomic_store(&stage.session.until_ns, stage.now_ns);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	expect(queue, 1, -ECONNRESET);
+	atomic_store(&stage.session.until_ns, UINT64_MAX);
+	atomic_store(&stage.session.status, -ECONNRESET);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
+	expect(queue, 2, -ECONNRESET);
+	atomic_store(&stage.session.status, -ESTALE);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 3));
+	expect(queue, 3, -ESTALE);
+	ck_assert_int_eq(rmem_lease_status(lease), -ESTALE);
+	atomic_store(&stage.session.status, 0);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 4));
+	fake_complete_all(false);
+	expect(queue, 4, 0);
+	ck_assert_uint_eq(fake.posts, 1);
+	stage_close();
+}
+END_TEST
+
+START_TEST(session__that_goes_down_ends_what_waits)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op fenced = op_of(RMEM_OP_WRITE, 1, local, 1, 2);
+
+	fenced.flags = RMEM_OP_FENCE;
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	submit(queue, fenced);
+	atomic_store(&stage.session.status, -ECONNRESET);
+	expect(queue, 2, -ECONNRESET);
+	expect_none(queue);
+	fake_flush(stage_channel(queue, 0));
+	expect(queue, 1, -ECONNRESET);
+	stage_close();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("librmem-channels");
+	TCase *tcp = tcase_create("tcp"), *verbs = tcase_create("verbs");
+
+	tcase_add_checked_fixture(tcp, case_tcp, NULL);
+	tcase_add_checked_fixture(verbs, case_verbs, NULL);
+	tcase_add_test(tcp, dead_channel__costs_its_own_operations_only);
+	tcase_add_test(verbs, dead_channel__costs_its_own_operations_only);
+	tcase_add_test(tcp, dead_channel__found_when_posting_loses_nothing);
+	tcase_add_test(tcp, no_channel__operations_wait_for_one);
+	tcase_add_test(tcp, doomed_channel__is_not_posted_to);
+	tcase_add_test(tcp, channel_that_takes_nothing__is_replaced);
+	tcase_add_test(tcp, broken_cq__ends_everything_on_it);
+	tcase_add_test(tcp, refused__of_an_ended_lease_is_stale);
+	tcase_add_test(tcp, refused__with_an_old_key_goes_again_with_the_new_one);
+	tcase_add_test(verbs, refused__with_an_old_key_goes_again_with_the_new_one);
+	tcase_add_test(tcp, refused__with_the_key_the_server_confirms);
+	tcase_add_test(tcp, refused__with_ever_new_keys_ends_at_last);
+	tcase_add_test(tcp, key__that_is_missing_is_asked_for);
+	tcase_add_test(tcp, lease__made_shorter_under_an_operation);
+	tcase_add_test(tcp, timeout__on_the_wire_is_told_after_the_flush);
+	tcase_add_test(verbs, timeout__on_the_wire_is_told_after_the_flush);
+	tcase_add_test(tcp, timeout__of_the_session_runs_from_the_last_progress);
+	tcase_add_test(tcp, timeout__loses_against_the_result);
+	tcase_add_test(tcp, cancel__one_lease_or_all);
+	tcase_add_test(tcp, cancel__leaves_results_that_came_first);
+	tcase_add_test(tcp, queue_free__with_operations_outstanding);
+	tcase_add_test(verbs, queue_free__with_operations_outstanding);
+	tcase_add_test(tcp, session__that_is_down_takes_no_operations);
+	tcase_add_test(tcp, session__that_goes_down_ends_what_waits);
+	suite_add_tcase(suite, tcp);
+	suite_add_tcase(suite, verbs);
+	return unit_main(suite);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening sessions with a scripted server, and leases. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "librmem-client.h"
+#include "librmem/session.h"
+
+/* ---- opening ---- */
+
+START_TEST(open__says_what_it_got)
+{
+	struct rmem_info got;
+	char text[64];
+
+	open_with(0);
+	got = info();
+	(void)snprintf(text, sizeof(text), "127.0.0.1:%d", server.port);
+	ck_assert_str_eq(got.server, text);
+	ck_assert_int_eq(got.fabric, RMEM_FABRIC_TCP);
+	ck_assert_ptr_nonnull(strstr(got.downgrade, "does not serve RDMA"));
+	ck_assert_uint_eq(got.session_id, 9);
+	ck_assert_uint_eq(got.heartbeat_ms, 20);
+	ck_assert_uint_eq(got.channels, 1);
+	ck_assert_str_eq(got.device, "");
+	ck_assert_int_eq(rmem_fd(client), -EINVAL);
+	ck_assert_int_eq(rmem_process(client), -EINVAL);
+	got.size = 1;
+	ck_assert_int_eq(rmem_info(client, &got), -EINVAL);
+	/* the channel showed the session's token */
+	ck_assert_uint_eq(fake_latest()->hello.session, 9);
+	ck_assert_mem_eq(fake_latest()->hello.token, server.welcome.token, 16);
+	rmem_close(client);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_bye], 1);
+	rmem_close(NULL);
+}
+END_TEST
+
+START_TEST(open__prefers_rdma)
+{
+	struct rmem_info got;
+	rmem_lease *lease;
+
+	serve_rdma();
+	(void)strcat(uri, "?channels=2");
+	open_with(0);
+	got = info();
+	ck_assert_int_eq(got.fabric, RMEM_FABRIC_RDMA);
+	ck_assert_ptr_null(got.downgrade);
+	ck_assert_str_eq(got.device, "fake0,fake1");
+	lease = alloc(20000, NULL);
+	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
+	ck_assert_mem_eq(server.leases[0].memory + 5, buf, sizeof(buf));
+	rmem_close(client);
+}
+END_TEST
+
+static _Atomic int *const rdma_faults[] = { &fake.available_err, &fake.domain_err,
+					    &fake.region_err };
+
+START_TEST(open__falls_back_to_tcp)
+{
+	serve_rdma();
+	*rdma_faults[_i] = -ENODEV;
+	if (rdma_faults[_i] != &fake.domain_err) {
+		open_with(0);
+		ck_assert_int_eq(info().fabric, RMEM_FABRIC_TCP);
+		ck_assert_ptr_nonnull(strstr(info().downgrade, "no fake"));
+		rmem_close(client);
+	}
+	(void)strcat(uri, "?fabric=rdma");
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "RDMA cannot be used"));
+	/* an open that failed says good-bye all the same */
+	ck_assert_uint_ge(server.seen[WIRE_TYPE_bye], 1);
+}
+END_TEST
+
+START_TEST(open__is_refused)
+{
+	server.refuse = EACCES;
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EACCES);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "you may not"));
+	server_lock();
+	server.refuse = 0;
+	server.welcome.version = 9;
+	server_unlock();
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENOTSUP);
+	server_lock();
+	server.welcome.version = 1;
+	server.welcome.fence_ms = server.welcome.heartbeat_ms;
+	server_unlock();
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
+	server_lock();
+	server.welcome.fence_ms = 200;
+	server.welcome.n_endpoints = 0;
+	server_unlock();
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
+	server_lock();
+	server.welcome.n_endpoints = 1;
+	server.fail_on = WIRE_TYPE_open_channel;
+	server.fail_errno = EDQUOT;
+	server_unlock();
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);
+	server_lock();
+	fake.connect_err = -EHOSTUNREACH;
+	server_unlock();
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EHOSTUNREACH);
+}
+END_TEST
+
+START_TEST(open__wants_sound_options)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	char long_name[80];
+
+	memset(long_name, 'x', sizeof(long_name));
+	long_name[65] = '\0';
+	options.flags = 0x80;
+	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	options.flags = 0;
+	options.tenant = long_name;
+	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	options.tenant = "";
+	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	options.tenant = "a\nb";
+	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	options.tenant = NULL;
+	options.size = 0;
+	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	ck_assert_int_eq(rmem_open(uri, NULL, NULL), -EINVAL);
+	ck_assert_int_eq(rmem_open("nonsense", NULL, &client), -EINVAL);
+	ck_assert_uint_eq(server.connections, 0);
+}
+END_TEST
+
+START_TEST(open__of_a_mute_server_ends_in_time)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+
+	server.mute = true;
+	options.timeout_ms = 50;
+	ck_assert_int_eq(rmem_open(uri, &options, &client), -ETIMEDOUT);
+}
+END_TEST
+
+START_TEST(open__of_a_closed_port)
+{
+	ck_assert_int_eq(rmem_open("rmem://127.0.0.1:1", NULL, &client), -ECONNREFUSED);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "127.0.0.1:1: "));
+}
+END_TEST
+
+/* ---- leases ---- */
+
+START_TEST(leases__live_and_die)
+{
+	rmem_lease *lease, *again = NULL;
+	struct rmem_stat stat;
+
+	open_with(0);
+	lease = alloc(1000, "thing");
+	ck_assert_uint_eq(rmem_lease_bytes(lease), 1000);
+	ck_assert_uint_eq(rmem_lease_rights(lease), RMEM_READ | RMEM_WRITE);
+	ck_assert_int_eq(rmem_lease_status(lease), 0);
+	ck_assert_int_eq(rmem_stat(client, "thing", &stat), 0);
+	ck_assert_uint_eq(stat.id, rmem_lease_id(lease));
+	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &again), -EBUSY);
+	ck_assert_int_eq(rmem_grow(lease, 2000), 0);
+	ck_assert_uint_eq(rmem_lease_bytes(lease), 2000);
+	ck_assert_int_eq(rmem_write(lease, 1990, buf, 10), 0);
+	ck_assert_int_eq(rmem_write(lease, 1991, buf, 10), -EINVAL);
+	ck_assert_int_eq(rmem_grow(lease, 1999), -EINVAL);
+	ck_assert_int_eq(rmem_trim(lease, 2001), -EINVAL);
+	ck_assert_int_eq(rmem_trim(lease, 0), 0);
+	ck_assert_int_eq(rmem_read(lease, 0, buf, 1), -EINVAL);
+	ck_assert_int_eq(rmem_read(lease, 0, buf, 0), 0);
+	ck_assert_int_eq(rmem_rename(lease, "other", 0), 0);
+	ck_assert_int_eq(rmem_rename(lease, "", 0), -EINVAL);
+	ck_assert_int_eq(rmem_rename(lease, "a", 1), -EINVAL);
+	ck_assert_int_eq(rmem_renew(lease, 5), 0);
+	ck_assert_int_eq(rmem_detach(lease), 0);
+	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &lease), -ENOENT);
+	ck_assert_int_eq(rmem_attach(client, "other", 9, &lease), -EINVAL);
+	ck_assert_int_eq(rmem_attach(client, "other", RMEM_READ, &lease), 0);
+	ck_assert_int_eq(rmem_free(lease), -EACCES);
+	ck_assert_int_eq(rmem_grow(lease, 9), -EACCES);
+	ck_assert_int_eq(rmem_rename(lease, "x", 0), -EACCES);
+	ck_assert_int_eq(rmem_detach(lease), 0);
+	ck_assert_int_eq(rmem_remove(client, "other"), 0);
+	ck_assert_int_eq(rmem_remove(client, "other"), -ENOENT);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(alloc__errors)
+{
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *lease = NULL;
+
+	open_with(0);
+	params.bytes = 1 << 20;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "the pools are full"));
+	params.bytes = 1;
+	params.align = 3;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.align = UINT64_C(1) << 31;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.align = 0;
+	params.node = -2;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.node = 0;
+	params.ttl_ms = 5;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.name = "a\tb";
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	ck_assert_ptr_null(lease);
+	rmem_close(client);
+}
+END_TEST
+
+static int count(const struct rmem_stat *stat, void *arg)
+{
+	unsigned *n = arg;
+
+	ck_assert_uint_gt(stat->id, 0);
+	return ++*n == 5 ? 55 : 0;
+}
+
+START_TEST(list__goes_through_pages)
+{
+	static const char *const names[] = { "a1", "b1", "a2", "a3", "b2" };
+	unsigned n = 0;
+
+	open_with(0);
+	for (unsigned i = 0; i < 5; i++)
+		(void)alloc(1, names[i]);
+	ck_assert_int_eq(rmem_list(client, "a", count, &n), 0);
+	ck_assert_uint_eq(n, 3);
+	n = 0;
+	ck_assert_int_eq(rmem_list(client, NULL, count, &n), 55);
+	n = 0;
+	ck_assert_int_eq(rmem_list(client, "none", count, &n), 0);
+	ck_assert_uint_eq(n, 0);
+	server_lock();
+	server.list_twice = true;
+	server_unlock();
+	ck_assert_int_eq(rmem_list(client, "a", count, &n), -EPROTO);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(events__reach_the_lease)
+{
+	rmem_lease *lease, *other;
+
+	open_with(0);
+	lease = alloc(1000, NULL);
+	other = alloc(1000, "other");
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), -ESTALE);
+	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
+	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_free], 0);
+	/* of nothing known: ignored */
+	server_event(WIRE_TYPE_revoked, 4711, WIRE_REASON_REVOKED);
+	server_event(WIRE_TYPE_changed, 4711, WIRE_REASON_TRIMMED);
+	/* another session made it longer */
+	server_lock();
+	server.leases[1].bytes = 3000;
+	server_unlock();
+	server_event(WIRE_TYPE_changed, rmem_lease_id(other), 0);
+	AWAIT(rmem_lease_bytes(other) == 3000);
+	ck_assert_int_eq(rmem_write(other, 2990, buf, 10), 0);
+	server_event(WIRE_TYPE_draining, 0, 0);
+	AWAIT(info().draining);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(keys__that_went_stale_are_renewed)
+{
+	rmem_lease *lease;
+	uint64_t old;
+
+	open_with(0);
+	lease = alloc(1000, NULL);
+	/* the server has other keys now, and the event is still on its way */
+	server_lock();
+	old = server.rkey++;
+	server_unlock();
+	fake.refused_rkey = old;
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
+	ck_assert_mem_eq(server.leases[0].memory, buf, 100);
+	/* keys that stay what they are: refused for good */
+	fake.refused_rkey = old + 1;
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -EACCES);
+	/* and a lease that is gone */
+	server_lock();
+	server.leases[0].id = 0;
+	server_unlock();
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -ESTALE);
+	rmem_close(client);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("librmem-open");
+	TCase *tc = tcase_create("session");
+
+	tcase_add_checked_fixture(tc, client_setup, client_teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_test(tc, open__says_what_it_got);
+	tcase_add_test(tc, open__prefers_rdma);
+	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
+	tcase_add_test(tc, open__is_refused);
+	tcase_add_test(tc, open__wants_sound_options);
+	tcase_add_test(tc, open__of_a_mute_server_ends_in_time);
+	tcase_add_test(tc, open__of_a_closed_port);
+	tcase_add_test(tc, leases__live_and_die);
+	tcase_add_test(tc, alloc__errors);
+	tcase_add_test(tc, list__goes_through_pages);
+	tcase_add_test(tc, events__reach_the_lease);
+	tcase_add_test(tc, keys__that_went_stale_are_renewed);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
