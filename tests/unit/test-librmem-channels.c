@@ -421,6 +421,8 @@ int main(void)
 	Suite *suite = suite_create("librmem-channels");
 	TCase *tcp = tcase_create("tcp"), *verbs = tcase_create("verbs");
 
+	tcase_set_timeout(tcp, 60);
+	tcase_set_timeout(verbs, 60);
 	tcase_add_checked_fixture(tcp, case_tcp, NULL);
 	tcase_add_checked_fixture(verbs, case_verbs, NULL);
 	tcase_add_test(tcp, dead_channel__costs_its_own_operations_only);

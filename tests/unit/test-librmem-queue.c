@@ -318,6 +318,8 @@ int main(void)
 	Suite *suite = suite_create("librmem-queue");
 	TCase *tcp = tcase_create("tcp"), *verbs = tcase_create("verbs");
 
+	tcase_set_timeout(tcp, 60);
+	tcase_set_timeout(verbs, 60);
 	tcase_add_checked_fixture(tcp, case_tcp, NULL);
 	tcase_add_checked_fixture(verbs, case_verbs, NULL);
 	tcase_add_test(tcp, write_and_read__across_segments_in_any_order);
