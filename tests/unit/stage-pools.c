@@ -12,6 +12,7 @@
 enum page { FREE, LENT, DIRTY, GAP };
 
 static enum page pages[FAKE_PAGES];
+static bool can_cut;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
 static unsigned count(enum page state)
@@ -26,6 +27,7 @@ static unsigned count(enum page state)
 void fake_pools_reset(unsigned gap)
 {
 	memset(memory, 0, sizeof(memory));
+	can_cut = true;
 	for (unsigned i = 0; i < FAKE_PAGES; i++)
 		pages[i] = gap && i % gap == gap - 1 ? GAP : FREE;
 }
@@ -112,13 +114,18 @@ void pools_give(struct pools *pools, struct extent extent)
 	}
 }
 
+void fake_pools_cut(bool possible)
+{
+	can_cut = possible;
+}
+
 uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep)
 {
 	uint64_t whole = (keep + FAKE_PAGE - 1) / FAKE_PAGE * FAKE_PAGE;
 	struct extent rest = *extent;
 
 	ck_assert_uint_gt(keep, 0);
-	if (whole >= extent->bytes)
+	if (!can_cut || whole >= extent->bytes)
 		return 0;
 	rest.offset += whole;
 	rest.bytes -= whole;

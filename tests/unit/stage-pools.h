@@ -4,6 +4,7 @@
 #ifndef TESTS_UNIT_STAGE_POOLS_H
 #define TESTS_UNIT_STAGE_POOLS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define FAKE_PAGE 4096
@@ -12,6 +13,8 @@
 /* All free again, but for every `gap`th page (0: none), which nobody can have. */
 void fake_pools_reset(unsigned gap);
 void fake_pools_scrub(void);
+/* Whether ends of extents can be given back. */
+void fake_pools_cut(bool possible);
 /* Pages lent or being scrubbed. */
 unsigned fake_pools_lent(void);
 unsigned fake_pools_dirty(void);

@@ -258,6 +258,25 @@ START_TEST(trim__then_grow_reads_as_zero)
 }
 END_TEST
 
+/* When the pool could not take it back, it is used again, zeroed. */
+START_TEST(trim__then_grow_zeroes_what_it_kept)
+{
+	uint64_t id;
+
+	fake_pools_cut(false);
+	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE, ""), 0);
+	id = one.lease.lease;
+	memset(lease_addr(&one, 0), 7, 3 * FAKE_PAGE);
+	ck_assert_int_eq(resized(&two, &stage_a, id, 100), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 3);
+	ck_assert_int_eq(resized(&two, &stage_a, id, 2 * FAKE_PAGE), 0);
+	ck_assert_int_eq(resized(&two, &stage_a, id, 3 * FAKE_PAGE), 0);
+	ck_assert_uint_eq(two.lease.n_segments, 1);
+	ck_assert_int_eq(lease_addr(&two, 0)[99], 7);
+	ck_assert(zero(lease_addr(&two, 0) + 100, 3 * FAKE_PAGE - 100));
+}
+END_TEST
+
 /* While a key to what was cut off may still write, nobody gets that memory. */
 START_TEST(trim__nobody_waits_for_keeps_the_rest_apart)
 {
@@ -447,6 +466,7 @@ int main(void)
 	tcase_add_test(tc, grow__stays_when_nobody_waits_for_it);
 	tcase_add_loop_test(tc, trim__kills_what_reaches_behind_the_end, 0, 2);
 	tcase_add_test(tc, trim__then_grow_reads_as_zero);
+	tcase_add_test(tc, trim__then_grow_zeroes_what_it_kept);
 	tcase_add_test(tc, trim__nobody_waits_for_keeps_the_rest_apart);
 	tcase_add_loop_test(tc, attach__during_a_trim_gets_the_shorter_lease, 0, 6);
 	tcase_add_loop_test(tc, history__leaves_nothing, 0, 60);

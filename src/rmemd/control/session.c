@@ -141,7 +141,8 @@ void session_fence(struct session *session, const char *why)
 	session->fenced_ms = clock_now_ms();
 	session->sessions->control->counters.sessions_fenced++;
 	session_close_ports(session);
-	log_session(LOG_NOTICE, "session-fenced", session, why);
+	log_session(session->sessions->stopping ? LOG_DEBUG : LOG_NOTICE,
+		    "session-fenced", session, why);
 	timer_moved(session);
 }
 

@@ -93,6 +93,7 @@ uint64_t sessions_next_ms(const struct sessions *sessions)
 
 void sessions_stop(struct sessions *sessions)
 {
+	sessions->stopping = true;
 	list_for_each(node, &sessions->all) {
 		struct peer *peer = container_of(node, struct session, all)->peer;
 		struct wire_msg *out;

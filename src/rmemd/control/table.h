@@ -20,6 +20,7 @@ struct sessions {
 	struct map by_id;
 	struct list all;   /* in the order of their ids */
 	struct list ended; /* their keys are still dying */
+	bool stopping;     /* what is lost now is not worth a line each */
 };
 
 enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
