@@ -58,10 +58,17 @@ static void on_sessions_timer(void *ctx)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
+	const struct timeval at_once = { 0 };
 	struct daemon *daemon = arg;
 
 	(void)fd;
 	(void)what;
+	/* When the daemon itself was stopped for a while, signs of life may wait in the
+	 * sockets: one turn of the loop reads them before anybody is called dead. */
+	daemon->tick_looked = !daemon->tick_looked;
+	if (daemon->tick_looked && !event_add(daemon->tick, &at_once))
+		return;
+	daemon->tick_looked = false;
 	sessions_tick(daemon->sessions);
 	leases_tick(daemon->leases);
 	on_sessions_timer(daemon);
