@@ -76,6 +76,8 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 	cq->depth = depth;
 	cq->wake_fd = cq->fd = -1;
 	list_init(&cq->channels);
+	/* a default mutex cannot fail to initialise */
+	(void)pthread_mutex_init(&cq->members_lock, NULL);
 	cq->ready = calloc(depth, sizeof(*cq->ready));
 	if (!cq->ready) {
 		err = err_errno(-ENOMEM, "a queue for %u operations", depth);
@@ -112,8 +114,35 @@ void verbs_cq_free(struct fabric_cq *cq)
 		(void)close(cq->fd);
 	if (cq->wake_fd >= 0)
 		(void)close(cq->wake_fd);
+	(void)pthread_mutex_destroy(&cq->members_lock);
 	free(cq->ready);
 	free(cq);
+}
+
+int verbs_cq_join(struct fabric_cq *cq, struct list *link, unsigned depth)
+{
+	unsigned left;
+
+	(void)pthread_mutex_lock(&cq->members_lock);
+	left = cq->depth - cq->reserved;
+	if (depth && depth <= left) {
+		cq->reserved += depth;
+		list_append(&cq->channels, link);
+	}
+	(void)pthread_mutex_unlock(&cq->members_lock);
+	if (!depth || depth > left)
+		return err_set(-EINVAL,
+			       "a channel of depth %u: the queue has %u of %u left",
+			       depth, left, cq->depth);
+	return 0;
+}
+
+void verbs_cq_leave(struct fabric_cq *cq, struct list *link, unsigned depth)
+{
+	(void)pthread_mutex_lock(&cq->members_lock);
+	cq->reserved -= depth;
+	list_remove(link);
+	(void)pthread_mutex_unlock(&cq->members_lock);
 }
 
 int verbs_cq_fd(const struct fabric_cq *cq)
@@ -172,6 +201,7 @@ static int cq_settle(struct fabric_cq *cq)
 {
 	int err = 0;
 
+	(void)pthread_mutex_lock(&cq->members_lock);
 	list_for_each(node, &cq->channels) {
 		struct fabric_channel *channel = verbs_link_of(node);
 
@@ -182,6 +212,7 @@ static int cq_settle(struct fabric_cq *cq)
 			break;
 		verbs_link_lose(channel);
 	}
+	(void)pthread_mutex_unlock(&cq->members_lock);
 	return err;
 }
 

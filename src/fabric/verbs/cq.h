@@ -4,6 +4,7 @@
 #define FABRIC_VERBS_CQ_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 
 #include "base/list.h"
 #include "fabric/fabric.h"
@@ -14,8 +15,10 @@ struct fabric_cq {
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
 	unsigned depth;
-	unsigned reserved; /* of depth, by channels */
-	struct list channels;
+	/* connect() may add a channel while the owner polls or frees another */
+	pthread_mutex_t members_lock;
+	unsigned reserved;    /* of depth, by channels; [members_lock] */
+	struct list channels; /* [members_lock] */
 	/* Taken from the device, not yet by the owner: a ring of `depth`. */
 	struct fabric_wc *ready;
 	unsigned ready_first, n_ready;
@@ -31,6 +34,10 @@ void verbs_cq_free(struct fabric_cq *cq);
 int verbs_cq_fd(const struct fabric_cq *cq);
 int verbs_cq_arm(struct fabric_cq *cq);
 int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
+
+/* A channel of this depth joins: -EINVAL when it does not fit.  [any] */
+int verbs_cq_join(struct fabric_cq *cq, struct list *link, unsigned depth);
+void verbs_cq_leave(struct fabric_cq *cq, struct list *link, unsigned depth);
 
 /* Have the descriptor turn readable, for an abort on iWARP.  [any] */
 void verbs_cq_wake(const struct fabric_cq *cq);

@@ -157,22 +157,23 @@ int verbs_link_connect(struct fabric_cq *cq, const struct fabric_channel_params 
 	struct fabric_channel *channel;
 	int err;
 
-	if (!params->depth || params->depth > cq->depth - cq->reserved)
-		return err_set(-EINVAL,
-			       "a channel of depth %u: the queue has %u of %u left",
-			       params->depth, cq->depth - cq->reserved, cq->depth);
 	channel = link_alloc(cq, params->depth);
 	if (!channel)
 		return err_errno(-ENOMEM, "a channel of depth %u", params->depth);
+	err = verbs_cq_join(cq, &channel->link, channel->depth);
+	if (err)
+		goto err_release;
 	err = link_dial(channel, params);
-	if (err) {
-		link_release(channel);
-		return err;
-	}
-	cq->reserved += channel->depth;
-	list_append(&cq->channels, &channel->link);
+	if (err)
+		goto err_leave;
 	*ret_channel = channel;
 	return 0;
+
+err_leave:
+	verbs_cq_leave(cq, &channel->link, channel->depth);
+err_release:
+	link_release(channel);
+	return err;
 }
 
 static struct link_op *op_at(uint64_t wr_id)
@@ -466,8 +467,7 @@ void verbs_link_free(struct fabric_channel *channel)
 	link_disconnect(channel);
 	rdma_destroy_qp(channel->dial.id);
 	verbs_cq_forget(channel->cq, channel);
-	channel->cq->reserved -= channel->depth;
-	list_remove(&channel->link);
+	verbs_cq_leave(channel->cq, &channel->link, channel->depth);
 	verbs_dial_end(&channel->dial);
 	link_release(channel);
 }
