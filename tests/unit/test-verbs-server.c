@@ -422,6 +422,7 @@ START_TEST(channel__on_iwarp_ends_with_the_event)
 	await_readable();
 	SERVER->process(server);
 	ck_assert_uint_eq(seen.downs, 0);
+	ck_assert_uint_eq(fake_live_qps(), 0);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 1);
 	ck_assert_str_eq(seen.why, "");

@@ -23,6 +23,8 @@ void verbs_channel_fence(struct verbs_channel *channel)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct verbs_sigpipe sigpipe;
 
+	if (!channel->id->qp)
+		return;
 	verbs_sigpipe_begin(&sigpipe, endpoint_of(channel)->device->facts.iwarp);
 	(void)ibv_modify_qp(channel->id->qp, &attr, IBV_QP_STATE);
 	verbs_sigpipe_end(&sigpipe);
@@ -71,13 +73,19 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 void verbs_channel_flushed(void *arg)
 {
 	struct verbs_channel *channel = arg;
+	struct verbs_sigpipe sigpipe;
 
-	channel->flushed = true;
-	/* on iWARP an orderly close does this too, and rdma_cm is about to tell */
-	if (endpoint_of(channel)->device->facts.iwarp && channel->up)
-		(void)rdma_disconnect(channel->id);
-	else
+	if (!endpoint_of(channel)->device->facts.iwarp || !channel->up) {
 		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
+		return;
+	}
+	/* on iWARP an orderly close does this too, and rdma_cm is about to tell: at the
+	 * latest when the connection ends together with the queue pair */
+	verbs_sigpipe_begin(&sigpipe, true);
+	if (channel->id->qp)
+		rdma_destroy_qp(channel->id);
+	(void)rdma_disconnect(channel->id);
+	verbs_sigpipe_end(&sigpipe);
 }
 
 void verbs_channel_event(void *arg, enum ibv_event_type type)

@@ -19,7 +19,6 @@ struct verbs_channel {
 	uint64_t receive; /* number of its receive, from the device's slots */
 	struct rdma_cm_id *id;
 	bool up;
-	bool flushed;    /* the receive came back */
 	const char *why; /* static: what an event told about its failure, or NULL */
 };
 
