@@ -40,7 +40,8 @@ struct connection {
 	struct bufferevent *bev;
 	struct event *deadline; /* for the hello, or for the last words */
 	bool stranger;
-	bool hung_up; /* our side is shut */
+	bool hung_up;         /* our side is shut */
+	size_t handled_bytes; /* of the frame at the input's start, while it is handled */
 	const char *why;
 };
 
@@ -122,11 +123,30 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	turn_away(connection, connection->why);
 }
 
+/* The answer to a lone request, a heartbeat above all, need not take a turn of the loop and
+ * two changes of what is polled for: that halves what idle sessions cost.  Only while the
+ * bytes on the wire are the frames themselves.  Returns how many bytes went out. */
+static size_t send_at_once(struct connection *connection, const uint8_t *frame,
+			   size_t bytes)
+{
+	struct evbuffer *input = bufferevent_get_input(connection->bev);
+	ssize_t n;
+
+	if (evbuffer_get_length(bufferevent_get_output(connection->bev)) > 0 ||
+	    evbuffer_get_length(input) > connection->handled_bytes)
+		return 0;
+	n = send(bufferevent_getfd(connection->bev), frame, bytes,
+		 MSG_DONTWAIT | MSG_NOSIGNAL);
+	/* what is wrong with the socket its event will tell */
+	return n > 0 ? (size_t)n : 0;
+}
+
 static void peer_op_send(struct peer *peer, const struct wire_msg *msg)
 {
 	struct connection *connection = connection_of(peer);
 	struct evbuffer *output = bufferevent_get_output(connection->bev);
 	uint8_t *frame = connection->connections->frame;
+	size_t sent;
 	int bytes;
 
 	if (peer->closed)
@@ -143,7 +163,9 @@ static void peer_op_send(struct peer *peer, const struct wire_msg *msg)
 		end_soon(connection, "the client does not read its answers");
 		return;
 	}
-	if (evbuffer_add(output, frame, (size_t)bytes))
+	sent = send_at_once(connection, frame, (size_t)bytes);
+	if (sent < (size_t)bytes &&
+	    evbuffer_add(output, frame + sent, (size_t)bytes - sent))
 		end_soon(connection, "no memory for an answer");
 }
 
@@ -226,7 +248,9 @@ static bool read_frame(struct connection *connection, struct evbuffer *input)
 		end_soon(connection, "no memory for a frame");
 		return false;
 	}
+	connection->handled_bytes = (size_t)bytes;
 	dispatch_frame(peer, frame, (size_t)bytes);
+	connection->handled_bytes = 0;
 	(void)evbuffer_drain(input, (size_t)bytes);
 	return true;
 }
