@@ -18,7 +18,7 @@ CMD
 
 for leg in $(legs 612:rxe 61:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"
-	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --timeout 200 \
+	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --timeout 400 \
 		"bash $WORK/cmd.sh $WORK" || {
 		echo "FAILED on $leg: $?"
 		exit 1

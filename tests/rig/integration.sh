@@ -34,9 +34,13 @@ for test; do
 done
 CMD
 
+# on iWARP what differs there
+iwarp_tests=${RMEM_RIG_TESTS:-integration/isolation integration/soak}
+
 for leg in $(legs 612:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"
-	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 2048 --timeout 500 \
+	[ "${leg#*:}" = rxe ] || tests=$iwarp_tests
+	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 2048 --timeout 800 \
 		"bash $WORK/cmd.sh $WORK $tests" || {
 		echo "FAILED on $leg: $?"
 		exit 1

@@ -120,7 +120,7 @@ CLIENT
 for leg in $(legs 612:rxe 61:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"
 	"$RIG" pair --kernel "${leg%:*}" --device "${leg#*:}" --share "$WORK/share" \
-		--a-systemd --memory 1536 --timeout 200 \
+		--a-systemd --memory 1536 --timeout 400 \
 		"bash $WORK/server.sh $WORK" "bash $WORK/client.sh $WORK" || {
 		echo "FAILED on $leg: $?"
 		exit 1
