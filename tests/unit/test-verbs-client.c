@@ -519,6 +519,27 @@ START_TEST(iwarp__what_the_device_forgets_completes_all_the_same)
 }
 END_TEST
 
+/* siw can leave what came too early in its socket until more comes. */
+START_TEST(iwarp__pushes_a_new_connection)
+{
+	struct fake_send sends[FAKE_SENDS];
+	struct pollfd fd = { .events = POLLIN };
+
+	fake.iwarp = true;
+	setup();
+	fd.fd = CLIENT->alive_fd(channel);
+	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+	ck_assert(CLIENT->alive(channel));
+	ck_assert_uint_eq(fake_sends(sends), 1);
+	ck_assert_int_eq(sends[0].opcode, IBV_WR_RDMA_WRITE);
+	ck_assert_uint_eq(sends[0].bytes, 0);
+	/* its end is nobody's */
+	CLIENT->abort(channel);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
 /* The first entry that tells of it is enough; nobody need ask whether the peer lives. */
 START_TEST(iwarp__an_error_brings_what_was_posted_behind_it)
 {
@@ -666,6 +687,7 @@ int main(void)
 			    COUNT(refusals));
 	tcase_add_test(tcase, iwarp__short_reads_keep_to_a_page);
 	tcase_add_test(tcase, iwarp__what_the_device_forgets_completes_all_the_same);
+	tcase_add_test(tcase, iwarp__pushes_a_new_connection);
 	tcase_add_test(tcase, iwarp__an_error_brings_what_was_posted_behind_it);
 	tcase_add_test(tcase, channel_free__takes_its_completions_and_no_others);
 	tcase_add_loop_test(tcase, alive__flushes_once_the_peer_is_gone, 0, 2);

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "fabric/verbs/link.h"
+#include "fabric/verbs/poke.h"
 
 #define POLL_BATCH 32
 
@@ -42,10 +43,11 @@ static int wake_open(struct fabric_cq *cq)
 	return 0;
 }
 
-/* Everything posted can complete with an entry of its own when a channel breaks. */
+/* Everything posted can complete with an entry of its own when a channel breaks: over
+ * iWARP confirming reads and the pokes of channels of depth 1, too. */
 static unsigned entries_per_op(const struct fabric_domain *domain)
 {
-	return domain->confirm ? 2 : 1;
+	return domain->confirm ? 2 + VERBS_POKES : 1;
 }
 
 static int depth_check(const struct fabric_domain *domain, unsigned depth)
@@ -188,7 +190,8 @@ static int cq_drain(struct fabric_cq *cq, unsigned enough)
 			return err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
 				       cq->domain->facts.name, n);
 		for (int i = 0; i < n; i++)
-			verbs_link_complete(&wcs[i]);
+			if (wcs[i].wr_id != VERBS_POKE_ID)
+				verbs_link_complete(&wcs[i]);
 		if (n < POLL_BATCH)
 			break;
 	}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "fabric/verbs/poke.h"
 #include "fabric/verbs/sigpipe.h"
 #include "fabric/verbs/status.h"
 
@@ -34,6 +35,7 @@ struct fabric_channel {
 	struct fabric_cq *cq;
 	struct list link; /* of the cq */
 	struct verbs_dial dial;
+	struct verbs_poke poke; /* iWARP */
 	bool confirm;
 	atomic_bool dead; /* takes nothing any more */
 	atomic_bool aborted;
@@ -47,12 +49,18 @@ struct fabric_channel {
 	struct ibv_sge *sge;
 };
 
+/* Requests that may be under way at a time. */
+static unsigned send_room(const struct fabric_channel *channel)
+{
+	return channel->n_ops + (channel->confirm ? VERBS_POKES : 0);
+}
+
 static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = channel->cq->cq,
 		.recv_cq = channel->cq->cq,
-		.cap = { .max_send_wr = channel->n_ops,
+		.cap = { .max_send_wr = send_room(channel),
 			 .max_recv_wr = 1,
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1,
@@ -71,7 +79,7 @@ static int qp_create(struct fabric_channel *channel)
 	const struct verbs_facts *facts = &channel->cq->domain->facts;
 	int err;
 
-	if (channel->n_ops > facts->max_qp_wr)
+	if (send_room(channel) > facts->max_qp_wr)
 		return err_set(-EINVAL,
 			       "a channel of depth %u: RDMA device %s allows %u "
 			       "requests per queue pair",
@@ -91,6 +99,7 @@ static struct fabric_channel *link_alloc(struct fabric_cq *cq, unsigned depth)
 		return NULL;
 	channel->cq = cq;
 	channel->confirm = cq->domain->confirm;
+	channel->poke = VERBS_POKE_NONE;
 	channel->depth = depth;
 	/* a batch is followed by one confirming read, short reads are cut in two */
 	channel->n_ops = channel->confirm ? 2 * depth : depth;
@@ -140,6 +149,10 @@ static int link_dial(struct fabric_channel *channel,
 	if (depth > INITIATOR_DEPTH_MAX)
 		depth = INITIATOR_DEPTH_MAX;
 	err = verbs_dial_connect(&channel->dial, &params->hello, depth);
+	if (err)
+		goto err_qp;
+	if (domain->facts.iwarp)
+		err = verbs_poke_start(&channel->poke, channel->dial.events->fd);
 	if (err)
 		goto err_qp;
 	return 0;
@@ -430,7 +443,7 @@ void verbs_link_abort(struct fabric_channel *channel)
 
 int verbs_link_alive_fd(const struct fabric_channel *channel)
 {
-	return channel->dial.events->fd;
+	return channel->poke.fd >= 0 ? channel->poke.fd : channel->dial.events->fd;
 }
 
 static void link_disconnect(struct fabric_channel *channel)
@@ -457,6 +470,7 @@ bool verbs_link_alive(struct fabric_channel *channel)
 		verbs_link_abort(channel);
 		link_disconnect(channel);
 	}
+	verbs_poke_run(&channel->poke, channel->dial.id->qp);
 	return !atomic_load_explicit(&channel->dead, memory_order_relaxed);
 }
 
@@ -465,6 +479,7 @@ void verbs_link_free(struct fabric_channel *channel)
 	if (!channel)
 		return;
 	link_disconnect(channel);
+	verbs_poke_end(&channel->poke);
 	rdma_destroy_qp(channel->dial.id);
 	verbs_cq_forget(channel->cq, channel);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);
