@@ -443,6 +443,8 @@ static const struct {
 	{ 2, IBV_WC_REM_ACCESS_ERR, -EACCES, -EACCES },
 	/* a local fault at the second: the first one is in doubt */
 	{ 1, IBV_WC_LOC_PROT_ERR, -ECONNRESET, -EFAULT },
+	/* the socket is closed */
+	{ 1, IBV_WC_LOC_QP_OP_ERR, -ECONNRESET, -ECONNRESET },
 };
 
 START_TEST(iwarp__refused_writes_are_never_done)

@@ -353,7 +353,7 @@ static void op_ready(struct fabric_channel *channel, enum ibv_wc_status status,
 	const struct fabric_wc wc = {
 		.channel = channel,
 		.cookie = op->cookie,
-		.status = verbs_status_err(status),
+		.status = verbs_status_err(status, channel->cq->domain->facts.iwarp),
 		.vendor = vendor,
 		.text = status == IBV_WC_SUCCESS ? NULL : ibv_wc_status_str(status),
 	};

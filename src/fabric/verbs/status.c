@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-int verbs_status_err(enum ibv_wc_status status)
+int verbs_status_err(enum ibv_wc_status status, bool iwarp)
 {
 	switch (status) {
 	case IBV_WC_SUCCESS:
@@ -16,8 +16,10 @@ int verbs_status_err(enum ibv_wc_status status)
 		return -ECONNRESET;
 	case IBV_WC_RETRY_EXC_ERR:
 		return -ETIMEDOUT;
-	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_QP_OP_ERR:
+		/* siw: the socket is closed, and so the request could not be sent */
+		return iwarp ? -ECONNRESET : -EFAULT;
+	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_LEN_ERR:
 		return -EFAULT;
 	default:

@@ -4,8 +4,9 @@
 #define FABRIC_VERBS_STATUS_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 /* As fabric_wc.status. */
-int verbs_status_err(enum ibv_wc_status status);
+int verbs_status_err(enum ibv_wc_status status, bool iwarp);
 
 #endif
