@@ -207,7 +207,7 @@ program()
 mkdir "$tmp/commands in man" "$tmp/options in man"
 program rmem src/rmem/rmem man/rmem.1
 program rmemctl src/rmemctl/rmemctl man/rmemctl.1
-program rmemd rmemd man/rmemd.8
+program rmemd src/rmemd/rmemd man/rmemd.8
 
 echo "names: $compared lists compared, $bad differ"
 [ "$bad" -eq 0 ]
