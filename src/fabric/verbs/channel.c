@@ -54,6 +54,7 @@ void verbs_channel_free(struct verbs_channel *channel)
 	verbs_sigpipe_end(&sigpipe);
 	verbs_slots_release(&endpoint->device->slots, channel->receive);
 	list_remove(&channel->link);
+	list_remove(&channel->lingering);
 	free(channel);
 }
 
@@ -75,8 +76,14 @@ void verbs_channel_flushed(void *arg)
 	struct verbs_channel *channel = arg;
 	struct verbs_sigpipe sigpipe;
 
-	if (!endpoint_of(channel)->device->facts.iwarp || !channel->up) {
+	if (!channel->up) {
 		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
+		return;
+	}
+	if (!endpoint_of(channel)->device->facts.iwarp) {
+		if (!channel->why)
+			channel->why = FLUSHED_TEXT;
+		verbs_linger_add(&endpoint_of(channel)->server->linger, channel);
 		return;
 	}
 	/* on iWARP an orderly close does this too, and rdma_cm is about to tell: at the
@@ -233,6 +240,7 @@ static int channel_create(struct fabric_session *session,
 	channel->session = session;
 	channel->number = number;
 	channel->id = event->id;
+	list_init(&channel->lingering);
 	err = verbs_slots_take(slots, channel, &channel->receive);
 	if (err)
 		goto err_free;

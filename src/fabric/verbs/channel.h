@@ -15,6 +15,8 @@ struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
 	struct list link; /* of the session */
+	struct list lingering; /* of the server's verbs_linger */
+	uint64_t due_ms;       /* to fail, when it lingers */
 	uint32_t number;  /* the peer's */
 	uint64_t receive; /* number of its receive, from the device's slots */
 	struct rdma_cm_id *id;

@@ -65,6 +65,7 @@ static void server_close(struct fabric_server *server)
 	server_empty(server);
 	if (server->cm)
 		rdma_destroy_event_channel(server->cm);
+	verbs_linger_destroy(&server->linger);
 	mailbox_destroy(&server->mailbox);
 	(void)close(server->epoll_fd);
 	free(server);
@@ -85,9 +86,14 @@ static int server_create(struct fabric_server **ret_server)
 	err = mailbox_init(&server->mailbox);
 	if (err)
 		goto err_epoll;
+	err = verbs_linger_init(&server->linger);
+	if (err)
+		goto err_mailbox;
 	*ret_server = server;
 	return 0;
 
+err_mailbox:
+	mailbox_destroy(&server->mailbox);
 err_epoll:
 	(void)close(server->epoll_fd);
 err_free:
@@ -112,6 +118,8 @@ static int server_open(const struct fabric_server_params *params,
 		err = verbs_server_watch(server, server->cm->fd);
 	if (!err)
 		err = verbs_server_watch(server, mailbox_fd(&server->mailbox));
+	if (!err)
+		err = verbs_server_watch(server, server->linger.fd);
 	if (!err)
 		err = verbs_endpoint_open_all(server, params);
 	if (err) {
@@ -161,6 +169,7 @@ static void server_process(struct fabric_server *server)
 		verbs_device_events(server->devices[i]);
 	cm_process(server);
 	mailbox_process(server);
+	verbs_linger_process(&server->linger);
 }
 
 static unsigned server_n_endpoints(const struct fabric_server *server)

@@ -7,6 +7,7 @@
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/cm.h"
+#include "fabric/verbs/linger.h"
 
 #define VERBS_ENDPOINTS_MAX 64
 
@@ -24,7 +25,8 @@ struct fabric_server {
 	void *ctx;
 	struct rdma_event_channel *cm;
 	struct mailbox mailbox;
-	int epoll_fd; /* over cm, the devices' events and the mailbox */
+	struct verbs_linger linger;
+	int epoll_fd; /* over cm, the devices' events, the mailbox and linger */
 	unsigned backlog;
 	unsigned pending; /* channels admitted, not yet connected */
 	struct verbs_device *devices[VERBS_ENDPOINTS_MAX];
