@@ -11,6 +11,7 @@
 #include "librmem/lease.h"
 #include "librmem/params.h"
 #include "librmem/session.h"
+#include "wire/codec.h"
 
 /* ---- getting a lease ---- */
 
@@ -72,9 +73,9 @@ static int name_take(const char *name, char dst[WIRE_NAME_MAX + 1])
 	if (len > WIRE_NAME_MAX)
 		return err_set(-EINVAL, "the name has more than %d bytes",
 			       RMEM_NAME_MAX);
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
-			return err_set(-EINVAL, "the name has control characters");
+	if (!wire_string_clean(name, len))
+		return err_set(-EINVAL,
+			       "the name has control characters or is not UTF-8");
 	memcpy(dst, name, len + 1);
 	return 0;
 }

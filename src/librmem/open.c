@@ -20,6 +20,7 @@
 #include "librmem/queue.h"
 #include "librmem/service.h"
 #include "librmem/session.h"
+#include "wire/codec.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
 #define BYE_MS 1000u
@@ -98,9 +99,9 @@ static int label_take(char dst[WIRE_LABEL_MAX + 1], const char *src, const char 
 	if (len == 0 || len > WIRE_LABEL_MAX)
 		return err_set(-EINVAL, "%s has %s bytes", what,
 			       len ? "more than 64" : "no");
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)src[i] < 0x20 || src[i] == 0x7f)
-			return err_set(-EINVAL, "%s has control characters", what);
+	if (!wire_string_clean(src, len))
+		return err_set(-EINVAL, "%s has control characters or is not UTF-8",
+			       what);
 	memcpy(dst, src, len + 1);
 	return 0;
 }

@@ -97,12 +97,36 @@ static void get_raw(struct in *in, const char *field, void *dst, size_t bytes)
 	in->left -= bytes;
 }
 
-/* Control characters would let a peer forge log lines and terminal output. */
-static bool string_clean(const uint8_t *src, size_t len)
+/* How many bytes the UTF-8 sequence that begins with `first` has; 0: none does. */
+static size_t utf8_bytes(uint8_t first)
 {
-	for (size_t i = 0; i < len; i++)
-		if (src[i] < 0x20 || src[i] == 0x7f)
+	if (first < 0x80)
+		return 1;
+	if (first >= 0xc2 && first < 0xe0)
+		return 2;
+	if (first >= 0xe0 && first < 0xf0)
+		return 3;
+	return first >= 0xf0 && first < 0xf5 ? 4 : 0;
+}
+
+/* Control characters, C0 and C1, would let a peer forge log lines and terminal output, and
+ * what is not UTF-8 hides a line from those who read the journal. */
+bool wire_string_clean(const char *text, size_t len)
+{
+	const uint8_t *src = (const uint8_t *)text;
+	size_t bytes;
+
+	for (size_t i = 0; i < len; i += bytes) {
+		bytes = utf8_bytes(src[i]);
+		if (bytes == 0 || bytes > len - i)
 			return false;
+		for (size_t k = 1; k < bytes; k++)
+			if ((src[i + k] & 0xc0) != 0x80)
+				return false;
+		if (src[i] < 0x20 || src[i] == 0x7f ||
+		    (src[i] == 0xc2 && src[i + 1] < 0xa0))
+			return false;
+	}
 	return true;
 }
 
@@ -118,8 +142,8 @@ static void get_string(struct in *in, const char *field, char *dst, size_t max)
 		in_fail(in, field, "is cut off");
 		return;
 	}
-	if (!string_clean(in->at, len)) {
-		in_fail(in, field, "has a control character");
+	if (!wire_string_clean((const char *)in->at, len)) {
+		in_fail(in, field, "has a control character or is not UTF-8");
 		return;
 	}
 	memcpy(dst, in->at, len);
@@ -146,19 +170,19 @@ static uint16_t get_count(struct in *in, const char *field, size_t max)
 #define PUT_I32(name) put_int(out, (uint32_t)m->name, 4);
 #define PUT_STR(name, max) put_string(out, m->name, max);
 #define PUT_RAW(name, n) put_raw(out, m->name, n);
-#define PUT_LIST(name, item, max)                                                    \
-	if (m->n_##name > (max))                                                     \
-		out->err = -EINVAL;                                                  \
-	put_int(out, m->n_##name, 2);                                                \
-	for (size_t i = 0; !out->err && i < m->n_##name; i++)                        \
+#define PUT_LIST(name, item, max)                             \
+	if (m->n_##name > (max))                              \
+		out->err = -EINVAL;                           \
+	put_int(out, m->n_##name, 2);                         \
+	for (size_t i = 0; !out->err && i < m->n_##name; i++) \
 		put_##item(out, &m->name[i]);
-#define PUT_FUNCTION(type)                                                           \
-	static void put_##type(struct out *out, const struct wire_##type *m)         \
-	{                                                                            \
-		(void)out;                                                           \
-		(void)m;                                                             \
-		WIRE_FIELDS_##type(PUT_U8, PUT_U16, PUT_U32, PUT_U64, PUT_I32,       \
-				   PUT_STR, PUT_RAW, PUT_LIST)                       \
+#define PUT_FUNCTION(type)                                                     \
+	static void put_##type(struct out *out, const struct wire_##type *m)   \
+	{                                                                      \
+		(void)out;                                                     \
+		(void)m;                                                       \
+		WIRE_FIELDS_##type(PUT_U8, PUT_U16, PUT_U32, PUT_U64, PUT_I32, \
+				   PUT_STR, PUT_RAW, PUT_LIST)                 \
 	}
 #define PUT_MESSAGE(name, number, since, text) PUT_FUNCTION(name)
 
@@ -169,17 +193,17 @@ static uint16_t get_count(struct in *in, const char *field, size_t max)
 #define GET_I32(name) m->name = (int32_t)(uint32_t)get_int(in, #name, 4);
 #define GET_STR(name, max) get_string(in, #name, m->name, max);
 #define GET_RAW(name, n) get_raw(in, #name, m->name, n);
-#define GET_LIST(name, item, max)                                                    \
-	m->n_##name = get_count(in, #name, max);                                     \
-	for (size_t i = 0; i < m->n_##name; i++)                                     \
+#define GET_LIST(name, item, max)                \
+	m->n_##name = get_count(in, #name, max); \
+	for (size_t i = 0; i < m->n_##name; i++) \
 		get_##item(in, &m->name[i]);
-#define GET_FUNCTION(type)                                                           \
-	static void get_##type(struct in *in, struct wire_##type *m)                 \
-	{                                                                            \
-		(void)in;                                                            \
-		(void)m;                                                             \
-		WIRE_FIELDS_##type(GET_U8, GET_U16, GET_U32, GET_U64, GET_I32,       \
-				   GET_STR, GET_RAW, GET_LIST)                       \
+#define GET_FUNCTION(type)                                                     \
+	static void get_##type(struct in *in, struct wire_##type *m)           \
+	{                                                                      \
+		(void)in;                                                      \
+		(void)m;                                                       \
+		WIRE_FIELDS_##type(GET_U8, GET_U16, GET_U32, GET_U64, GET_I32, \
+				   GET_STR, GET_RAW, GET_LIST)                 \
 	}
 #define GET_MESSAGE(name, number, since, text) GET_FUNCTION(name)
 
@@ -190,16 +214,16 @@ WIRE_ITEMS(GET_FUNCTION)
 WIRE_MESSAGES(GET_MESSAGE)
 /* clang-format on */
 
-#define PUT_CASE(name, number, since, text)                                          \
-	case WIRE_TYPE_##name:                                                       \
-		put_##name(&out, &msg->name);                                        \
+#define PUT_CASE(name, number, since, text)   \
+	case WIRE_TYPE_##name:                \
+		put_##name(&out, &msg->name); \
 		break;
-#define GET_CASE(name, number, since, text)                                          \
-	case WIRE_TYPE_##name:                                                       \
-		get_##name(&in, &msg->name);                                         \
+#define GET_CASE(name, number, since, text)  \
+	case WIRE_TYPE_##name:               \
+		get_##name(&in, &msg->name); \
 		break;
-#define NAME_CASE(name, number, since, text)                                         \
-	case WIRE_TYPE_##name:                                                       \
+#define NAME_CASE(name, number, since, text) \
+	case WIRE_TYPE_##name:               \
 		return #name;
 
 const char *wire_type_name(unsigned number)

@@ -3,10 +3,15 @@
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "wire/msg.h"
+
+/* Whether a string may stand in a message: valid UTF-8 without control characters (C0, DEL
+ * and C1). */
+bool wire_string_clean(const char *text, size_t bytes);
 
 /* Encode a message as a frame into buf.  Returns the frame's length, or
  *   -EMSGSIZE  the frame does not fit buf or WIRE_FRAME_MAX

@@ -11,7 +11,7 @@
  *   u64 id        of a request, chosen by the client, rising; a reply repeats it;
  *                 0 in events
  *
- * In a body STR is u16 length and bytes without control characters, LIST is u16 count and
+ * In a body STR is u16 length and UTF-8 without control characters, LIST is u16 count and
  * items.  A request is answered by the reply named like it, by OK, or by ERROR. */
 #ifndef WIRE_MSG_H
 #define WIRE_MSG_H

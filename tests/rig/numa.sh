@@ -81,7 +81,7 @@ grep -q 'huge1' /tmp/short.log && grep -q 'node 1' /tmp/short.log ||
 kernel_clean
 CMD
 
-"$RIG" run --numa 2 --node-memory 3072 --hugepages-2m 200 --hugepages-1g 1 --timeout 150 \
+"$RIG" run --numa 2 --node-memory 3072,3072 --hugepages-2m 200 --hugepages-1g 1 --timeout 150 \
 	"bash $WORK/cmd.sh $WORK" || {
 	echo "FAILED: $?"
 	exit 1

@@ -108,7 +108,34 @@ START_TEST(decode__names_message_and_field)
 	(void)snprintf(in.remove.name, sizeof(in.remove.name), "a\nb");
 	bytes = wire_encode(&in, frame, sizeof(frame));
 	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
-	ck_assert_str_eq(err_text(), "message remove: name has a control character");
+	ck_assert_str_eq(err_text(), "message remove: name has a control character or is not UTF-8");
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	int err;
+} names[] = {
+	{ "plain", 0 },
+	{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x98", 0 },
+	{ "\xc2\xa0", 0 },
+	{ "\xc2\x9b" "31m", -EPROTO },
+	{ "\x9b" "31m", -EPROTO },
+	{ "\x1b[31m", -EPROTO },
+	{ "\x7f", -EPROTO },
+	{ "cut\xe2\x82", -EPROTO },
+	{ "\xc0\xaf", -EPROTO },
+	{ "\xff", -EPROTO },
+};
+
+START_TEST(decode__takes_only_printable_utf8)
+{
+	int bytes;
+
+	fill(&in, WIRE_TYPE_remove);
+	(void)snprintf(in.remove.name, sizeof(in.remove.name), "%s", names[_i].name);
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), names[_i].err);
 }
 END_TEST
 
@@ -171,6 +198,8 @@ int main(void)
 	tcase_add_loop_test(tc, encode__fails_when_there_is_no_room, 0, N_TYPES);
 	tcase_add_test(tc, encode__refuses_lists_and_strings_over_their_limits);
 	tcase_add_test(tc, decode__names_message_and_field);
+	tcase_add_loop_test(tc, decode__takes_only_printable_utf8, 0,
+			    sizeof(names) / sizeof(names[0]));
 	tcase_add_test(tc, decode__refuses_unknown_types_and_reserved_bits);
 	tcase_add_test(tc, frame_bytes__bounds_the_length);
 	tcase_add_loop_test(tc, decode__survives_random_bytes, 0, 4);

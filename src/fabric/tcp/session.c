@@ -97,6 +97,8 @@ void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel)
 	}
 	if (tcp_conn_new(fd, session, channel, &conn) != 0) {
 		(void)tcp_lobby_verdict(fd, STREAM_BUSY);
+		office->events->channel_down(office->ctx, session->cookie, channel,
+					     "no memory for the stream");
 		goto err_refused;
 	}
 	/* a peer that is gone already is found by the thread */

@@ -19,6 +19,8 @@
  */
 
 #define LIST_TEXT 256
+/* rdma_cm events taken in one turn. */
+#define CM_EVENTS_MAX 64
 
 int verbs_server_watch(struct fabric_server *server, int fd)
 {
@@ -140,7 +142,9 @@ static void cm_process(struct fabric_server *server)
 	struct verbs_cm_event event;
 	struct verbs_cm_target *target;
 
-	while (!verbs_cm_take(server->cm, &event)) {
+	/* whoever connects without end must not keep the loop from the rest */
+	for (unsigned i = 0; i < CM_EVENTS_MAX && !verbs_cm_take(server->cm, &event);
+	     i++) {
 		/* a new id has its listener's context until it is admitted */
 		target = event.listener ? event.listener->context : event.id->context;
 		if (target)

@@ -14,12 +14,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "rmemd/control/dispatch.h"
 #include "rmemd/control/peer.h"
 #include "wire/codec.h"
+
+/* What one client's requests may take before others get their turn. */
+#define TURN_NS UINT64_C(1000000)
 
 struct connections {
 	struct event_base *base;
@@ -209,6 +213,8 @@ static void peer_op_greeted(struct peer *peer)
 {
 	struct connection *connection = connection_of(peer);
 
+	if (peer->closed)
+		return;
 	connection->stranger = false;
 	connection->connections->n_strangers--;
 	list_remove(&connection->link);
@@ -255,13 +261,21 @@ static bool read_frame(struct connection *connection, struct evbuffer *input)
 	return true;
 }
 
+/* A client may send many requests that take long each; others get their turn between. */
 static void on_read(struct bufferevent *bev, void *arg)
 {
 	struct connection *connection = arg;
 	struct evbuffer *input = bufferevent_get_input(bev);
+	uint64_t until_ns = clock_now_ns() + TURN_NS;
 
-	while (read_frame(connection, input))
-		;
+	while (read_frame(connection, input)) {
+		if (clock_now_ns() < until_ns)
+			continue;
+		bufferevent_trigger(bev, EV_READ,
+				    BEV_TRIG_IGNORE_WATERMARKS |
+					    BEV_TRIG_DEFER_CALLBACKS);
+		break;
+	}
 	if (connection->peer.closed)
 		(void)evbuffer_drain(input, evbuffer_get_length(input));
 }

@@ -176,19 +176,10 @@ int handle_stat(struct peer *peer, const struct wire_msg *msg, struct wire_msg *
 	return HANDLER_ANSWER;
 }
 
-struct page {
-	const char *prefix;
-	size_t prefix_len;
-	struct wire_entries *entries;
-};
-
 static int list_one(const struct lease_status *status, void *arg)
 {
-	const struct page *page = arg;
-	struct wire_entries *entries = page->entries;
+	struct wire_entries *entries = arg;
 
-	if (strncmp(status->name, page->prefix, page->prefix_len) != 0)
-		return 0;
 	if (entries->n_entries == WIRE_ENTRIES_MAX) {
 		entries->more = 1;
 		return 1;
@@ -199,17 +190,11 @@ static int list_one(const struct lease_status *status, void *arg)
 
 int handle_list(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
-	struct page page = {
-		.prefix = msg->list.prefix,
-		.prefix_len = strlen(msg->list.prefix),
-		.entries = &out->entries,
-	};
-
 	out->type = WIRE_TYPE_entries;
 	out->entries.more = 0;
 	out->entries.n_entries = 0;
 	(void)leases_each_named(peer->control->leases,
 				session_holder(peer->session)->tenant, msg->list.after,
-				list_one, &page);
+				msg->list.prefix, list_one, &out->entries);
 	return HANDLER_ANSWER;
 }

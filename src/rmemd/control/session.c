@@ -203,7 +203,8 @@ void session_rest(struct session *session)
 		session_free(session);
 		return;
 	}
-	if (!peer)
+	/* it may have been closed while it waited */
+	if (!peer || peer->closed)
 		return;
 	activate(session, peer);
 	session_welcome(session, session->waiting_id, true);
@@ -264,8 +265,11 @@ static void stop_waiting(struct list *list, const struct peer *peer)
 	list_for_each(node, list) {
 		struct session *session = container_of(node, struct session, all);
 
-		if (session->waiting_peer == peer)
-			session->waiting_peer = NULL;
+		if (session->waiting_peer != peer)
+			continue;
+		session->waiting_peer = NULL;
+		/* its time of grace counts again */
+		timer_moved(session);
 	}
 }
 

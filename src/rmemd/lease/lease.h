@@ -77,9 +77,10 @@ uint64_t leases_next_ms(const struct leases *leases);
  * change meanwhile. */
 int leases_each(const struct leases *leases,
 		int (*each)(const struct lease_status *status, void *arg), void *arg);
-/* The same for the named leases of a tenant behind the id `after`. */
+/* The same for the named leases of a tenant behind the id `after` whose names begin with
+ * `prefix`. */
 int leases_each_named(const struct leases *leases, const struct tenant *tenant,
-		      uint64_t after,
+		      uint64_t after, const char *prefix,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg);
 

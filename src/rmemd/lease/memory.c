@@ -150,16 +150,15 @@ void lease_await_memory(struct lease *lease, struct attachment *attachment,
 			struct lease_waiter *waiter)
 {
 	struct leases *leases = lease->leases;
-	int err = -EAGAIN;
+	int err;
 
 	waiter->lease = lease;
 	waiter->attachment = attachment;
 	waiter->kind = kind;
 	waiter->old_bytes = lease->bytes;
 	list_init(&waiter->link);
-	/* whoever waits longer is served first */
-	if (bytes == lease->bytes || list_empty(&leases->waiting))
-		err = take(lease, bytes);
+	/* what fits now need not wait for what does not */
+	err = take(lease, bytes);
 	if (err != -EAGAIN) {
 		go_on(lease, waiter, err);
 		return;
@@ -171,17 +170,27 @@ void lease_await_memory(struct lease *lease, struct attachment *attachment,
 	leases->events->timer_moved(leases->ctx);
 }
 
+/* The lease that waits longest of those that can go on, or NULL. */
+static struct lease *next_served(struct leases *leases, int *ret_err)
+{
+	list_for_each(node, &leases->waiting) {
+		struct lease *lease = container_of(node, struct lease, waiting);
+
+		*ret_err = take(lease, lease->wanted_bytes);
+		if (*ret_err != -EAGAIN)
+			return lease;
+	}
+	return NULL;
+}
+
 void leases_retry(struct leases *leases)
 {
 	struct lease *lease;
 	int err;
 
-	while ((lease = list_first(&leases->waiting, struct lease, waiting))) {
-		err = take(lease, lease->wanted_bytes);
-		if (err == -EAGAIN)
-			return;
+	/* going on may end others that wait, so each time from the start */
+	while ((lease = next_served(leases, &err)))
 		go_on(lease, lease_stop_waiting(lease), err);
-	}
 }
 
 void leases_give_up(struct leases *leases, uint64_t now_ms)

@@ -174,11 +174,12 @@ static const struct list *start_after(const struct leases *leases, uint64_t afte
 }
 
 int leases_each_named(const struct leases *leases, const struct tenant *tenant,
-		      uint64_t after,
+		      uint64_t after, const char *prefix,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg)
 {
 	const struct list *node = start_after(leases, after);
+	size_t prefix_len = strlen(prefix);
 	struct lease_status status;
 	int result;
 
@@ -187,7 +188,8 @@ int leases_each_named(const struct leases *leases, const struct tenant *tenant,
 			container_of((struct list *)(uintptr_t)node, struct lease, all);
 
 		if (!lease->name || lease->tenant != tenant ||
-		    lease->state != LEASE_READY)
+		    lease->state != LEASE_READY ||
+		    strncmp(lease->name, prefix, prefix_len) != 0)
 			continue;
 		lease_fill_status(lease, &status);
 		result = each(&status, arg);

@@ -10,6 +10,9 @@
 /* How many blocks that are too small once aligned are passed over before a size is asked
  * for that is sure to do. */
 #define ALIGN_TRIES 16
+/* How many blocks are looked at when none is sure to do: a fragmented pool must not let
+ * one request hold up all others. */
+#define ALIGN_TRIES_MAX 1024
 
 /* ---- the treap of free blocks, ordered by (bytes, offset) ---- */
 
@@ -255,8 +258,11 @@ int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
 		if (sure)
 			block = sure;
 		while (block && block_usable(block, align) < bytes)
-			block = treap_at_least(extents->free_by_size, block->bytes,
-					       block->offset + 1);
+			block = tries++ == ALIGN_TRIES_MAX
+					? NULL
+					: treap_at_least(extents->free_by_size,
+							 block->bytes,
+							 block->offset + 1);
 	}
 	if (!block)
 		return -ENOSPC;
@@ -271,9 +277,10 @@ static struct block *block_most(const struct extents *extents, uint64_t align,
 		treap_below(extents->free_by_size, UINT64_MAX, UINT64_MAX);
 	struct block *best = NULL;
 	uint64_t best_usable = 0;
+	unsigned tries = 0;
 
 	/* downwards by size, until no smaller block can have more */
-	while (block && block->bytes > best_usable) {
+	while (block && block->bytes > best_usable && tries++ < ALIGN_TRIES_MAX) {
 		uint64_t usable = block_usable(block, align);
 
 		if (usable > best_usable) {
