@@ -25,6 +25,7 @@ struct client {
 	struct wire_msg event;  /* the last one */
 	unsigned greeted, closed;
 	uint64_t next_id;
+	uint64_t last_id; /* of the last request */
 	uint64_t session; /* of the last welcome */
 	uint8_t token[WIRE_TOKEN_BYTES];
 };
@@ -42,6 +43,8 @@ void client_init(struct client *client);
 void client_lose(struct client *client);
 /* Send as it is; the fields but type are the caller's. */
 void client_send(struct client *client, struct wire_msg *msg);
+/* The same, under an id of the caller's. */
+void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id);
 /* Send, let everything come to rest, and expect one answer of this type. */
 const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
 				  enum wire_type expected);
@@ -52,6 +55,8 @@ void client_fail(struct client *client, struct wire_msg *msg, int err);
 struct wire_msg *hello(void);
 /* Connect with one; the client has a session then. */
 void client_open(struct client *client);
+/* Connect again and resume the session of another connection, and go on behind its ids. */
+void client_resume(struct client *client, const struct client *lost);
 /* An empty message of a type; the same buffer every time. */
 struct wire_msg *message(enum wire_type type);
 /* Open and connect a channel.  Its number. */

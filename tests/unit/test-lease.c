@@ -459,13 +459,13 @@ START_TEST(cancel__leaves_nothing_behind)
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
 	for (int i = 0; i < _i; i++)
 		ck_assert(fake_fabric_step(0));
-	lease_waiter_cancel(&one.waiter);
+	(void)lease_waiter_cancel(&one.waiter);
 	ck_assert_int_eq(granted(&two, &stage_b, 1, "n"), 0);
 	ck_assert_uint_eq(one.answers, 0);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert_int_eq(lease_attach(stage_leases, &stage_a, "n", STAGE_RW, ask(&one)),
 			 0);
-	lease_waiter_cancel(&one.waiter);
+	(void)lease_waiter_cancel(&one.waiter);
 	fake_fabric_settle();
 	ck_assert_uint_eq(stage_a.n_attachments, 0);
 	ck_assert_int_eq(attached(&one, &stage_a, "n", STAGE_RW), 0);
@@ -482,7 +482,7 @@ START_TEST(cancel__of_a_wait_for_memory)
 	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
 	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &all, ask(&one)), 0);
-	lease_waiter_cancel(&one.waiter);
+	(void)lease_waiter_cancel(&one.waiter);
 	fake_pools_scrub();
 	leases_retry(stage_leases);
 	fake_fabric_settle();
@@ -497,7 +497,7 @@ START_TEST(late_news__of_a_key_that_dies)
 	const struct lease_params params = { .bytes = 1, .node = -1, .name = "n" };
 
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
-	lease_waiter_cancel(&one.waiter);
+	(void)lease_waiter_cancel(&one.waiter);
 	/* the fabric withdraws what it has not even exposed */
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	fake_fabric_settle();
@@ -523,7 +523,7 @@ START_TEST(close__drops_what_is_under_way)
 	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
 	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &params, ask(&two)), 0);
-	lease_waiter_cancel(&two.waiter);
+	(void)lease_waiter_cancel(&two.waiter);
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&two)), 0);
 	fake_fabric_close();
 	leases_close(stage_leases);

@@ -7,6 +7,8 @@
 
 #include "control-stage.h"
 #include "rmemd/control/dispatch.h"
+#include "rmemd/control/request.h"
+#include "rmemd/control/table.h"
 #include "unit.h"
 #include "wire/codec.h"
 
@@ -241,7 +243,7 @@ START_TEST(waiting_requests__have_a_limit)
 
 	client_open(&one);
 	(void)client_channel(&one, 0);
-	for (unsigned i = 0; i < PEER_REQUESTS_MAX; i++) {
+	for (unsigned i = 0; i < REQUESTS_MAX; i++) {
 		msg = message(WIRE_TYPE_allocate);
 		msg->allocate.bytes = i < 100 ? 1 : 0;
 		msg->allocate.node = -1;
@@ -250,16 +252,16 @@ START_TEST(waiting_requests__have_a_limit)
 			msg->type = WIRE_TYPE_ping;
 		client_send(&one, msg);
 	}
-	ck_assert_uint_eq(one.peer.n_requests, 100);
-	one.peer.n_requests = PEER_REQUESTS_MAX;
+	ck_assert_uint_eq(one.peer.session->n_requests, 100);
+	one.peer.session->n_requests = REQUESTS_MAX;
 	msg = message(WIRE_TYPE_allocate);
 	client_send(&one, msg);
 	ck_assert_int_eq(-(int)one.answer.error.code, -EDQUOT);
 	client_send(&one, message(WIRE_TYPE_ping));
 	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_ok);
-	one.peer.n_requests = 100;
+	one.peer.session->n_requests = 100;
 	fake_fabric_settle();
-	ck_assert_uint_eq(one.peer.n_requests, 0);
+	ck_assert_uint_eq(one.peer.session->n_requests, 0);
 }
 END_TEST
 
@@ -319,7 +321,7 @@ START_TEST(noise__gets_one_answer_each)
 	fake_pools_scrub();
 	leases_retry(stage_control.leases);
 	fake_fabric_settle();
-	ck_assert_uint_eq(one.peer.n_requests, 0);
+	ck_assert_uint_eq(one.peer.session->n_requests, 0);
 	ck_assert_uint_eq(one.answers, asked);
 	ck_assert_uint_eq(one.closed, 0);
 }

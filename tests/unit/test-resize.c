@@ -173,7 +173,7 @@ START_TEST(grow__waits_for_memory)
 		ck_assert_int_eq(freed(&stage_a, id), 0);
 		ck_assert_int_eq(two.err, -ESTALE);
 	} else {
-		lease_waiter_cancel(&two.waiter);
+		(void)lease_waiter_cancel(&two.waiter);
 		ck_assert_uint_eq(two.answers, 0);
 		ck_assert_int_eq(resized(&three, &stage_a, id, 5), 0);
 	}
@@ -191,7 +191,7 @@ START_TEST(grow__stays_when_nobody_waits_for_it)
 	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
 	id = one.lease.lease;
 	ck_assert_int_eq(lease_resize(stage_leases, &stage_a, id, 9000, ask(&two)), 0);
-	lease_waiter_cancel(&two.waiter);
+	(void)lease_waiter_cancel(&two.waiter);
 	fake_fabric_settle();
 	ck_assert_int_eq(rekeyed(&three, &stage_a, id), 0);
 	ck_assert_uint_eq(three.lease.bytes, 9000);
@@ -285,7 +285,7 @@ START_TEST(trim__nobody_waits_for_keeps_the_rest_apart)
 	ck_assert_int_eq(granted(&one, &stage_a, FAKE_PAGE, ""), 0);
 	id = one.lease.lease;
 	ck_assert_int_eq(lease_resize(stage_leases, &stage_a, id, 100, ask(&two)), 0);
-	lease_waiter_cancel(&two.waiter);
+	(void)lease_waiter_cancel(&two.waiter);
 	ck_assert_int_eq(lease_resize(stage_leases, &stage_a, id, 200, ask(&two)), 0);
 	fake_fabric_settle();
 	ck_assert_int_eq(two.err, 0);
@@ -397,7 +397,7 @@ static void random_trouble(void)
 		break;
 	case 2:
 		if (asked[i].waiter.done && !asked[i].answers) {
-			lease_waiter_cancel(&asked[i].waiter);
+			(void)lease_waiter_cancel(&asked[i].waiter);
 			asked[i].answers = 1;
 		}
 		break;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "rmemd/control/handler.h"
 #include "rmemd/control/peer.h"
+#include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
 #include "wire/codec.h"
 
@@ -49,7 +50,8 @@ static void dispatch(struct peer *peer, const struct wire_msg *msg)
 	int result;
 
 	peer->control->counters.requests++;
-	result = handlers[msg->type](peer, msg, out);
+	result = peer->session ? request_handle(peer, msg, out, handlers[msg->type])
+			       : handlers[msg->type](peer, msg, out);
 	if (result == HANDLER_ANSWER) {
 		out->id = msg->id;
 		peer_send(peer, out);
@@ -73,6 +75,12 @@ void dispatch_frame(struct peer *peer, const uint8_t *frame, size_t bytes)
 		(void)err_set(-EPROTO, "%s is not a request",
 			      wire_type_name(msg->type));
 		peer_refuse(peer, msg->id, -EPROTO, err_text());
+		return;
+	}
+	if (msg->id == 0) {
+		(void)err_set(-EPROTO, "%s with the id 0, which is for events",
+			      wire_type_name(msg->type));
+		peer_refuse(peer, 0, -EPROTO, err_text());
 		return;
 	}
 	if (!peer->session != (msg->type == WIRE_TYPE_hello)) {

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "rmemd/control/handler.h"
 #include "rmemd/control/peer.h"
+#include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
 
 /* The request was handed to the leases: then they have it answered. */

@@ -7,12 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/list.h"
 #include "rmemd/control/control.h"
-#include "rmemd/lease/lease.h"
-
-/* Requests of one peer that wait for their answer at a time. */
-#define PEER_REQUESTS_MAX 256
+#include "wire/msg.h"
 
 struct peer;
 struct session;
@@ -32,8 +28,6 @@ struct peer {
 	const struct peer_ops *ops;
 	struct control *control;
 	struct session *session; /* NULL before the hello and after the end */
-	struct list requests;    /* that wait */
-	unsigned n_requests;
 	bool greeting; /* its hello waits: nothing else is handled meanwhile */
 	bool closed;   /* close() was called */
 	char name[64]; /* address:port */
@@ -41,7 +35,7 @@ struct peer {
 
 void peer_init(struct peer *peer, const struct peer_ops *ops, struct control *control,
 	       const char *name);
-/* Its connection is lost or at its end: requests are cancelled, a session is fenced.
+/* Its connection is lost or at its end: a session is fenced.
  * `why` is one line. */
 void peer_gone(struct peer *peer, const char *why);
 
@@ -52,22 +46,5 @@ void peer_send_ok(struct peer *peer, uint64_t id);
 void peer_close(struct peer *peer);
 /* Answer with an error, log it, close. */
 void peer_refuse(struct peer *peer, uint64_t id, int err, const char *text);
-/* Its requests will not be answered any more. */
-void peer_cancel_requests(struct peer *peer);
-
-/* A request that waits. */
-struct request {
-	struct lease_waiter waiter;
-	struct list link; /* in peer->requests */
-	struct peer *peer;
-	uint64_t id;
-	enum wire_type type;
-};
-
-/* -EDQUOT, -ENOMEM.  Answers by itself when the waiter is done. */
-int request_create(struct peer *peer, const struct wire_msg *msg,
-		   struct request **ret_request);
-/* It did not start. */
-void request_free(struct request *request);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "rmemd/control/peer.h"
+#include "rmemd/control/request.h"
 #include "rmemd/control/table.h"
 
 static void log_session(int level, const char *event, const struct session *session,
@@ -45,7 +46,7 @@ static struct peer *lose_peer(struct session *session)
 	session->peer = NULL;
 	if (peer) {
 		peer->session = NULL;
-		peer_cancel_requests(peer);
+		requests_orphan(session);
 	}
 	return peer;
 }
@@ -72,6 +73,7 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		session->ports[i].session = session;
 	list_init(&session->channels);
+	list_init(&session->requests);
 	list_append(&sessions->all, &session->all);
 	session->opened_ms = clock_now_ms();
 	session->state = SESSION_ACTIVE;
@@ -128,13 +130,6 @@ void session_heard(struct session *session)
 	session->heard_ms = clock_now_ms();
 }
 
-static void session_free(struct session *session)
-{
-	session_forget_channels(session);
-	list_remove(&session->all);
-	free(session);
-}
-
 void session_fence(struct session *session, const char *why)
 {
 	session->state = SESSION_FENCED;
@@ -157,6 +152,7 @@ void session_end(struct session *session, const char *why)
 	map_remove(&sessions->by_id, &session->by_id);
 	list_remove(&session->all);
 	list_append(&sessions->ended, &session->all);
+	requests_cancel(session);
 	holder_release(&session->holder);
 	log_session(LOG_INFO, "session-ended", session, why);
 	timer_moved(session);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/control/peer.h"
+#include "rmemd/control/request.h"
 
 int sessions_open(struct control *control, const struct sessions_events *events,
 		  void *ctx, uint64_t first_id, struct sessions **ret_sessions)
@@ -26,14 +27,24 @@ int sessions_open(struct control *control, const struct sessions_events *events,
 	return 0;
 }
 
+void session_free(struct session *session)
+{
+	session_forget_channels(session);
+	answers_clear(&session->answers);
+	list_remove(&session->all);
+	free(session);
+}
+
 static void free_all(struct list *list)
 {
 	struct session *session;
+	struct request *request;
 
 	while ((session = list_first(list, struct session, all))) {
-		session_forget_channels(session);
-		list_remove(&session->all);
-		free(session);
+		/* the leases that they waited for are gone */
+		while ((request = list_first(&session->requests, struct request, link)))
+			request_free(request);
+		session_free(session);
 	}
 }
 

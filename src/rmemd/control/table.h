@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "rmemd/control/answers.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/holder.h"
@@ -49,6 +50,11 @@ struct session {
 	unsigned n_connected;
 	uint32_t next_channel;
 
+	struct list requests; /* that wait for their answer */
+	unsigned n_requests;
+	uint64_t last_id; /* the highest of a request so far */
+	struct answers answers;
+
 	/* Who waits for the old keys to be dead: a hello while fenced, a bye when ended. */
 	struct peer *waiting_peer;
 	uint64_t waiting_id;
@@ -61,6 +67,10 @@ struct session {
 
 /* The session with this id that has not ended, or NULL. */
 struct session *sessions_find(const struct sessions *sessions, uint64_t id);
+
+/* Free the session, which is in no list but sessions->all or ->ended; nothing waits for it
+ * or in it. */
+void session_free(struct session *session);
 
 /* ---- session.c ---- */
 

@@ -116,8 +116,8 @@ struct lease_waiter {
 };
 
 /* Nobody waits any more: a grant or an attachment not yet done is undone, anything else
- * goes on.  done() is not called. */
-void lease_waiter_cancel(struct lease_waiter *waiter);
+ * goes on.  done() is not called.  True: it is as if it had not been asked. */
+bool lease_waiter_cancel(struct lease_waiter *waiter);
 
 struct lease_params {
 	uint64_t bytes;   /* 0: no memory yet */

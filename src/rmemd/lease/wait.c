@@ -185,14 +185,18 @@ void lease_settle(struct lease *lease)
 	free(lease);
 }
 
-void lease_waiter_cancel(struct lease_waiter *waiter)
+bool lease_waiter_cancel(struct lease_waiter *waiter)
 {
 	struct lease *lease = waiter->lease;
+	bool grown =
+		waiter->kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes;
+	bool undone = !grown && waiter->kind != LEASE_WAIT_TRIM &&
+		      waiter->kind != LEASE_WAIT_END;
 
 	if (lease->memory_waiter == waiter)
 		(void)lease_stop_waiting(lease);
 	list_remove(&waiter->link);
-	if (waiter->kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes) {
+	if (grown) {
 		/* the memory is there already: let the lease be longer */
 		lease->resizing = false;
 		tell_grown(lease, waiter->attachment->holder);
@@ -200,4 +204,5 @@ void lease_waiter_cancel(struct lease_waiter *waiter)
 		undo(waiter);
 	}
 	lease_settle(lease);
+	return undone;
 }
