@@ -28,7 +28,8 @@ struct control_call {
 	enum wire_type type;
 	control_done *done;
 	void *ctx;
-	size_t sent; /* of `bytes` */
+	bool asked;  /* it went out whole, perhaps on an earlier connection */
+	size_t sent; /* of `bytes`, on this connection */
 	size_t bytes;
 	uint8_t frame[];
 };
@@ -67,21 +68,6 @@ static enum wire_type reply_type(enum wire_type request)
 		return WIRE_TYPE_entries;
 	default:
 		return WIRE_TYPE_ok;
-	}
-}
-
-static bool repeatable(enum wire_type request)
-{
-	switch (request) {
-	case WIRE_TYPE_attach:
-	case WIRE_TYPE_detach:
-	case WIRE_TYPE_renew:
-	case WIRE_TYPE_stat:
-	case WIRE_TYPE_list:
-	case WIRE_TYPE_ping:
-		return true;
-	default:
-		return false;
 	}
 }
 
@@ -208,6 +194,7 @@ static int call_send(struct control *control, struct control_call *call)
 		}
 		call->sent += (size_t)n;
 	}
+	call->asked = true;
 	return 0;
 }
 
@@ -258,6 +245,7 @@ static int call_create(struct control *control, const struct wire_msg *request,
 	call->type = request->type;
 	call->done = done;
 	call->ctx = ctx;
+	call->asked = false;
 	call->sent = 0;
 	call->sent_ns = 0;
 	call->bytes = (size_t)n;
@@ -313,9 +301,16 @@ enum wire_type control_call_type(const struct control_call *call)
 	return call->type;
 }
 
+/* The server may have done it.  A frame that did not go out whole has no effect; a channel
+ * ends with its connection. */
+static bool in_doubt(const struct control_call *call)
+{
+	return call->asked && call->type != WIRE_TYPE_open_channel;
+}
+
 void control_abandon(struct control_call *call, control_done *done, void *ctx)
 {
-	if (call->sent == 0) {
+	if (call->sent == 0 && !in_doubt(call)) {
 		list_remove(&call->node);
 		free(call);
 		return;
@@ -433,23 +428,17 @@ int control_io(struct control *control)
 	return err ? err : calls_send(control);
 }
 
-/* A frame that did not go out whole cannot have had an effect. */
-static bool in_doubt(const struct control_call *call)
+static bool ends_with_connection(const struct control_call *call)
 {
-	return call->type == WIRE_TYPE_hello ||
-	       (call->sent == call->bytes && !repeatable(call->type));
+	return call->type == WIRE_TYPE_hello || call->type == WIRE_TYPE_bye;
 }
 
 void control_drop(struct control *control)
 {
 	socket_close(control);
-	list_for_each(node, &control->calls) {
-		struct control_call *call =
-			container_of(node, struct control_call, node);
-
-		if (!in_doubt(call))
-			call->sent = 0;
-	}
+	list_for_each(node, &control->calls)
+		container_of(node, struct control_call, node)->sent = 0;
 	calls_fail(control, -ECONNRESET,
-		   "the connection was lost before the server answered", in_doubt);
+		   "the connection was lost before the server answered",
+		   ends_with_connection);
 }

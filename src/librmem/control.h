@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The control connection of a session: frames out and in on a non-blocking socket,
  * requests matched with their replies, events handed up.  It outlives its sockets: what
- * was not sent, or may be repeated, waits for the next one.
+ * was not sent, or not answered, waits for the next one.
  *
- * A call whose reply was lost with the connection ends in -ECONNRESET unless doing it
- * twice does no harm (attach, detach, renew, stat, list, ping): those are sent again, with
- * the same id, once the session has resumed.  Calls not sent yet are sent then, too.
+ * A call whose reply was lost with the connection is sent again once the session has
+ * resumed, in the order of the ids and before new ones.  It keeps its id, by which the
+ * server knows what it has done already, so it takes effect once.  Only hello and bye end
+ * with their connection.
  *
  * Threads: everything under the session's lock; callbacks run under it. */
 #ifndef LIBRMEM_CONTROL_H
@@ -53,14 +54,14 @@ int control_call(struct control *control, const struct wire_msg *request,
 		 control_done *done, void *ctx, struct control_call **ret_call);
 /* What it asks for. */
 enum wire_type control_call_type(const struct control_call *call);
-/* Nobody waits for that call any more.  One that was not sent is forgotten; else `done`
- * cleans up what its reply brings. */
+/* Nobody waits for that call any more.  One that left nothing at the server is forgotten;
+ * else `done` cleans up what its reply brings. */
 void control_abandon(struct control_call *call, control_done *done, void *ctx);
 
 /* Send and receive what can be without blocking.  -errno with text: the connection is
  * lost (-ECONNRESET, -ECONNREFUSED, -EPROTO ...); nothing was dropped yet. */
 int control_io(struct control *control);
-/* Close the socket, end the calls in doubt in -ECONNRESET, keep the others. */
+/* Close the socket, end a hello and a bye in -ECONNRESET, keep the other calls. */
 void control_drop(struct control *control);
 /* Close the socket, end all calls, and refuse new ones, with `err` and the text. */
 void control_end(struct control *control, int err, const char *text);

@@ -127,44 +127,6 @@ int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 		   : 0;
 }
 
-static int id_take(void *ctx, int err, const struct wire_msg *reply)
-{
-	uint64_t *id = ctx;
-
-	if (err)
-		return err;
-	if (reply->entries.n_entries != 1)
-		return err_set(-EPROTO,
-			       "the server describes %u leases when asked for one",
-			       reply->entries.n_entries);
-	*id = reply->entries.entries[0].lease;
-	return 0;
-}
-
-/* The server says that this session has the lease already.  When there is no handle for it,
- * the answer that would have brought it was lost: attach by its id. */
-static int attach_lost(struct rmem *session, struct wire_msg *request,
-		       struct rmem_lease **ret_lease)
-{
-	struct wire_msg stat = { .type = WIRE_TYPE_stat };
-	bool held;
-	uint64_t id;
-	int err;
-
-	memcpy(stat.stat.name, request->attach.name, sizeof(stat.stat.name));
-	err = session_call(session, &stat, id_take, &id);
-	if (err)
-		return err;
-	(void)pthread_mutex_lock(&session->lock);
-	held = lease_find(session, id) != NULL;
-	(void)pthread_mutex_unlock(&session->lock);
-	if (held)
-		return err_set(-EBUSY, "this session has the lease attached already");
-	request->attach.lease = id;
-	request->attach.name[0] = '\0';
-	return lease_request(session, request, ret_lease);
-}
-
 static int attach(struct rmem *session, const char *name, unsigned rights,
 		  struct rmem_lease **ret_lease)
 {
@@ -178,8 +140,7 @@ static int attach(struct rmem *session, const char *name, unsigned rights,
 	if (err)
 		return err;
 	request.attach.rights = (uint8_t)rights;
-	err = lease_request(session, &request, ret_lease);
-	return err == -EBUSY ? attach_lost(session, &request, ret_lease) : err;
+	return lease_request(session, &request, ret_lease);
 }
 
 int rmem_attach(rmem *session, const char *name, unsigned rights,

@@ -90,7 +90,8 @@ struct rmem {
 /* Make a request and wait for its answer, at most the session's time-out; `take` (may be
  * NULL) is called with the reply under the lock and its result returned.  [any], without
  * the lock.
- *   -ETIMEDOUT, -ECONNRESET (in doubt), -ESTALE, -ENOMEM, or the server's error */
+ *   -ETIMEDOUT (it may take effect), -ESTALE, -ENOMEM, or the server's error; a bye
+ *   alone: -ECONNRESET */
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 control_done *take, void *ctx);
 

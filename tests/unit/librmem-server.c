@@ -24,6 +24,12 @@ static uint32_t next_channel;
 static uint8_t in[WIRE_FRAME_MAX], out[WIRE_FRAME_MAX];
 static size_t have;
 static struct wire_msg request, reply, delayed;
+/* What was answered, by id: requests that change something are done once. */
+static struct answer {
+	unsigned request, reply; /* types */
+	uint64_t lease;
+	uint32_t code;
+} answers[4096];
 
 void server_lock(void)
 {
@@ -141,6 +147,8 @@ static void do_hello(void)
 		reply.welcome = server.welcome;
 		reply.welcome.resumed = request.hello.resume != 0;
 		server.resumed += request.hello.resume != 0;
+		if (!request.hello.resume)
+			memset(answers, 0, sizeof(answers));
 		server.rkey++;
 	}
 }
@@ -170,7 +178,7 @@ static void do_attach(void)
 					     ? lease_by_id(request.attach.lease)
 					     : lease_by_name(request.attach.name);
 
-	if (!lease) {
+	if (!lease || (request.attach.lease && !lease->attached)) {
 		error(request.attach.lease ? ESTALE : ENOENT, "no such lease");
 	} else if (!request.attach.lease && lease->attached) {
 		error(EBUSY, "attached already");
@@ -243,6 +251,56 @@ static void do_lease(struct server_lease *lease)
 	}
 }
 
+static bool lasting(void)
+{
+	switch (request.type) {
+	case WIRE_TYPE_allocate:
+	case WIRE_TYPE_free:
+	case WIRE_TYPE_detach:
+	case WIRE_TYPE_renew:
+	case WIRE_TYPE_rename:
+	case WIRE_TYPE_resize:
+	case WIRE_TYPE_remove:
+		return true;
+	case WIRE_TYPE_attach:
+		return request.attach.lease == 0;
+	default:
+		return false;
+	}
+}
+
+static void answer_keep(void)
+{
+	ck_assert_uint_lt(request.id, sizeof(answers) / sizeof(answers[0]));
+	server.done++;
+	answers[request.id] = (struct answer){
+		.request = request.type,
+		.reply = reply.type,
+		.lease = reply.type == WIRE_TYPE_lease ? reply.lease.lease : 0,
+		.code = reply.type == WIRE_TYPE_error ? reply.error.code : 0,
+	};
+}
+
+/* False: it was not answered before. */
+static bool answer_again(void)
+{
+	const struct answer *answer = &answers[request.id];
+
+	ck_assert_uint_lt(request.id, sizeof(answers) / sizeof(answers[0]));
+	if (!answer->request)
+		return false;
+	ck_assert_uint_eq(answer->request, request.type);
+	server.repeated++;
+	memset(&reply, 0, sizeof(reply));
+	reply.id = request.id;
+	reply.type = (enum wire_type)answer->reply;
+	if (answer->lease)
+		lease_tell(lease_by_id(answer->lease));
+	if (answer->code)
+		error((int)answer->code, "it failed before");
+	return true;
+}
+
 static void dispatch(void)
 {
 	memset(&reply, 0, sizeof(reply));
@@ -289,19 +347,30 @@ static void dispatch(void)
 	}
 }
 
+/* Do it, unless it was done. */
+static void dispatch_once(void)
+{
+	if (!lasting()) {
+		dispatch();
+	} else if (!answer_again()) {
+		dispatch();
+		answer_keep();
+	}
+}
+
 static void handle(void)
 {
 	server.seen[request.type]++;
 	(void)pthread_cond_broadcast(&server.changed);
 	if (server.drop_on == request.type) {
 		server.drop_on = 0;
-		dispatch();
+		dispatch_once();
 		hang_up();
 		return;
 	}
 	if (server.mute)
 		return;
-	dispatch();
+	dispatch_once();
 	if (server.delay_on == request.type) {
 		server.delay_on = 0;
 		delayed = reply;

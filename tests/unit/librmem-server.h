@@ -31,7 +31,9 @@ struct server {
 	/* what happened */
 	_Atomic unsigned seen[SERVER_TYPES]; /* requests, by type */
 	_Atomic unsigned connections, resumed;
-	uint64_t rkey; /* of the keys given now; rises with each resume */
+	_Atomic unsigned done;     /* requests that change something */
+	_Atomic unsigned repeated; /* those asked again, which were not done again */
+	uint64_t rkey;             /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */
 	struct wire_welcome welcome;

@@ -274,7 +274,7 @@ START_TEST(reply__that_is_wrong)
 	reply(wrong[_i].type, wrong[_i].right_id ? id : id + 1);
 	ck_assert_int_eq(control_io(control), -EPROTO);
 	ck_assert_uint_eq(ping.calls, 0);
-	/* it may be repeated, so it waits for another connection */
+	/* it waits for another connection */
 	control_drop(control);
 	ck_assert_uint_eq(ping.calls, 0);
 	reconnect();
@@ -329,32 +329,78 @@ END_TEST
 
 START_TEST(connection__that_ends)
 {
-	struct end allocate, ping, unsent;
+	struct end allocate, ping, unsent, bye;
 	uint64_t id;
 
 	greet();
 	call(WIRE_TYPE_allocate, &allocate);
 	call(WIRE_TYPE_ping, &ping);
-	id = receive()->id + 1;
+	call(WIRE_TYPE_bye, &bye);
+	id = receive()->id;
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_ping);
+	ck_assert_int_eq(receive()->type, WIRE_TYPE_bye);
 	(void)close(server);
 	server = -1;
 	ck_assert_int_eq(control_io(control), -ECONNRESET);
 	control_drop(control);
-	/* whether it was allocated is unknown */
-	ck_assert_int_eq(allocate.err, -ECONNRESET);
+	ck_assert_uint_eq(allocate.calls, 0);
 	ck_assert_uint_eq(ping.calls, 0);
-	/* what is asked meanwhile is sent later, whatever it is */
+	ck_assert_int_eq(bye.err, -ECONNRESET);
+	/* what is asked meanwhile is sent later, behind what was asked before */
 	call(WIRE_TYPE_free, &unsent);
+	for (unsigned i = 0; i < 3; i++) {
+		reconnect();
+		greet();
+		ck_assert_uint_eq(receive()->id, id);
+		ck_assert_uint_eq(receive()->id, id + 1);
+		ck_assert_int_eq(receive()->type, WIRE_TYPE_free);
+		ck_assert_int_eq(receive()->type, 0);
+		control_drop(control);
+	}
+	ck_assert_uint_eq(allocate.calls, 0);
+	ck_assert_uint_eq(unsent.calls, 0);
 	reconnect();
 	greet();
-	ck_assert_uint_eq(receive()->id, id);
-	ck_assert_int_eq(receive()->type, WIRE_TYPE_free);
-	control_drop(control);
-	ck_assert_int_eq(unsent.err, -ECONNRESET);
+	reply(WIRE_TYPE_lease, receive()->id);
+	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_uint_eq(allocate.calls, 1);
+	ck_assert_uint_eq(allocate.lease, 77);
 	control_end(control, -ESTALE, "it is over");
 	ck_assert_int_eq(ping.err, -ESTALE);
 	ck_assert_str_eq(ping.text, "it is over");
+	ck_assert_int_eq(unsent.err, -ESTALE);
+}
+END_TEST
+
+/* Nobody waits any more for what was asked on a connection that is lost. */
+START_TEST(abandoned__after_a_loss)
+{
+	struct wire_msg *msg = calloc(1, sizeof(*msg));
+	struct control_call *allocate, *channel;
+	struct end first = { 0 }, second = { 0 };
+
+	greet();
+	msg->type = WIRE_TYPE_allocate;
+	ck_assert_int_eq(control_call(control, msg, ended, &first, &allocate), 0);
+	msg->type = WIRE_TYPE_open_channel;
+	ck_assert_int_eq(control_call(control, msg, ended, &first, &channel), 0);
+	ck_assert_int_eq(receive()->type, WIRE_TYPE_allocate);
+	ck_assert_int_eq(receive()->type, WIRE_TYPE_open_channel);
+	control_drop(control);
+	/* it may have been granted */
+	control_abandon(allocate, ended, &second);
+	/* this is gone with its connection */
+	control_abandon(channel, ended, &second);
+	reconnect();
+	greet();
+	msg->id = receive()->id;
+	ck_assert_int_eq(receive()->type, 0);
+	reply(WIRE_TYPE_lease, msg->id);
+	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_uint_eq(first.calls, 0);
+	ck_assert_uint_eq(second.calls, 1);
+	ck_assert_uint_eq(second.lease, 77);
+	free(msg);
 }
 END_TEST
 
@@ -491,6 +537,7 @@ int main(void)
 	tcase_add_test(tc, connection__that_ends);
 	tcase_add_test(tc, end__refuses_new_calls);
 	tcase_add_test(tc, abandoned__reply_goes_elsewhere);
+	tcase_add_test(tc, abandoned__after_a_loss);
 	tcase_add_test(tc, events__are_handed_up);
 	tcase_add_test(tc, socket__that_is_full);
 	tcase_add_loop_test(tc, garbage__never_does_harm, 0, 3);

@@ -42,43 +42,153 @@ START_TEST(connection__lost_and_resumed)
 }
 END_TEST
 
-START_TEST(connection__lost_while_waiting)
+static unsigned leases_count(void)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
-	rmem_lease *lease = NULL;
-	struct rmem_stat stat;
+	unsigned n = 0;
 
-	open_with(0);
-	lease = alloc(1, "name");
-	/* in doubt */
 	server_lock();
-	server.drop_on = WIRE_TYPE_allocate;
+	for (unsigned i = 0; i < SERVER_LEASES; i++)
+		n += server.leases[i].id != 0;
 	server_unlock();
-	params.bytes = 10;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ECONNRESET);
-	/* harmless to repeat */
+	return n;
+}
+
+static void drop_on(unsigned type)
+{
 	server_lock();
-	server.drop_on = WIRE_TYPE_stat;
+	server.drop_on = type;
+	server.done = server.repeated = 0;
 	server_unlock();
-	ck_assert_int_eq(rmem_stat(client, "name", &stat), 0);
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_stat], 2);
+}
+
+/* The request before was done once, though it was asked twice. */
+static void check_once(void)
+{
+	ck_assert_uint_eq(server.done, 1);
+	ck_assert_uint_eq(server.repeated, 1);
+}
+
+START_TEST(allocate__whose_answer_was_lost)
+{
+	rmem_lease *lease;
+
+	open_with(_i ? RMEM_NO_THREAD : 0);
+	drop_on(WIRE_TYPE_allocate);
+	lease = alloc(1000, "name");
+	check_once();
+	ck_assert_uint_eq(leases_count(), 1);
+	ck_assert_uint_eq(rmem_lease_bytes(lease), 1000);
+	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
+	ck_assert_uint_eq(info().resumes, 1);
+	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_uint_eq(leases_count(), 0);
 	rmem_close(client);
 }
 END_TEST
 
-START_TEST(attach__whose_answer_was_lost)
+START_TEST(change__whose_answer_was_lost)
+{
+	rmem_lease *lease;
+	struct rmem_stat stat;
+
+	open_with(0);
+	lease = alloc(1000, "name");
+	drop_on(WIRE_TYPE_resize);
+	ck_assert_int_eq(rmem_grow(lease, 2000), 0);
+	ck_assert_uint_eq(rmem_lease_bytes(lease), 2000);
+	check_once();
+	drop_on(WIRE_TYPE_rename);
+	ck_assert_int_eq(rmem_rename(lease, "other", 0), 0);
+	check_once();
+	drop_on(WIRE_TYPE_renew);
+	ck_assert_int_eq(rmem_renew(lease, 1000), 0);
+	check_once();
+	drop_on(WIRE_TYPE_detach);
+	ck_assert_int_eq(rmem_detach(lease), 0);
+	check_once();
+	drop_on(WIRE_TYPE_attach);
+	ck_assert_int_eq(rmem_attach(client, "other", RMEM_READ | RMEM_WRITE, &lease),
+			 0);
+	check_once();
+	ck_assert_uint_eq(rmem_lease_bytes(lease), 2000);
+	drop_on(WIRE_TYPE_stat);
+	ck_assert_int_eq(rmem_stat(client, "other", &stat), 0);
+	drop_on(WIRE_TYPE_free);
+	ck_assert_int_eq(rmem_free(lease), 0);
+	check_once();
+	lease = alloc(10, "third");
+	drop_on(WIRE_TYPE_remove);
+	ck_assert_int_eq(rmem_remove(client, "third"), 0);
+	check_once();
+	ck_assert_uint_eq(leases_count(), 0);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(failure__whose_answer_was_lost)
+{
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *lease = NULL;
+
+	open_with(0);
+	server_lock();
+	server.fail_on = WIRE_TYPE_allocate;
+	server.fail_errno = EDQUOT;
+	server_unlock();
+	drop_on(WIRE_TYPE_allocate);
+	params.bytes = 10;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EDQUOT);
+	check_once();
+	ck_assert_uint_eq(leases_count(), 0);
+	rmem_close(client);
+}
+END_TEST
+
+/* The caller gives up before the session is back: what was granted is given back. */
+START_TEST(allocate__given_up_while_lost)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *lease = NULL;
+
+	options.timeout_ms = 300;
+	ck_assert_int_eq(rmem_open(uri, &options, &client), 0);
+	server_lock();
+	server.refuse = EAGAIN;
+	server_unlock();
+	drop_on(WIRE_TYPE_allocate);
+	params.bytes = 10;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ETIMEDOUT);
+	ck_assert_uint_eq(leases_count(), 1);
+	server_lock();
+	server.refuse = 0;
+	server_unlock();
+	server_await(WIRE_TYPE_free, 1);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_allocate], 2);
+	ck_assert_uint_eq(leases_count(), 0);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(queue__whose_channel_was_lost)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	rmem_queue *queue = NULL;
+
+	open_with(0);
+	drop_on(WIRE_TYPE_open_channel);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	ck_assert_uint_eq(info().resumes, 1);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(attach__twice)
 {
 	rmem_lease *lease = NULL;
 
 	open_with(0);
 	lease = alloc(100, "name");
-	ck_assert_int_eq(rmem_detach(lease), 0);
-	server_lock();
-	server.drop_on = WIRE_TYPE_attach;
-	server_unlock();
-	/* repeated, the server says that it is attached: it is, but nobody has a handle */
-	ck_assert_int_eq(rmem_attach(client, "name", RMEM_READ, &lease), 0);
-	ck_assert_uint_eq(rmem_lease_bytes(lease), 100);
 	ck_assert_int_eq(rmem_attach(client, "name", RMEM_READ, &lease), -EBUSY);
 	rmem_close(client);
 }
@@ -408,8 +518,12 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, heartbeats__go_on);
 	tcase_add_test(tc, connection__lost_and_resumed);
-	tcase_add_test(tc, connection__lost_while_waiting);
-	tcase_add_test(tc, attach__whose_answer_was_lost);
+	tcase_add_loop_test(tc, allocate__whose_answer_was_lost, 0, 2);
+	tcase_add_test(tc, change__whose_answer_was_lost);
+	tcase_add_test(tc, failure__whose_answer_was_lost);
+	tcase_add_test(tc, allocate__given_up_while_lost);
+	tcase_add_test(tc, queue__whose_channel_was_lost);
+	tcase_add_test(tc, attach__twice);
 	tcase_add_test(tc, answer__that_comes_too_late);
 	tcase_add_test(tc, mute_server__stops_the_client_in_time);
 	tcase_add_test(tc, session__that_is_unknown_is_lost);
