@@ -35,10 +35,11 @@
  * end in ECONNRESET.  It comes back by itself within grace_ms with the leases it had, and
  * operations work again; rmem_info() counts that in `resumes`.  Calls to the server wait
  * for it, at most their time-out.  A call whose answer was lost with the connection is
- * made again when that does no harm (attach, detach, renew, stat, list, ping), else it ends
- * in ECONNRESET and may or may not have taken effect.  When the server does not know the
- * session any more, everything ends in ESTALE, named leases of this session too: close
- * it, open anew and attach them by name.
+ * asked again by itself; the server knows what it has done and takes no request twice.
+ * When the server does not know the session any more, everything ends in ESTALE, named
+ * leases of this session too: close it, open anew and attach them by name.  A call that
+ * ends in ETIMEDOUT or ESTALE may or may not have taken effect; a lease granted too late
+ * is given back.
  *
  * One data channel that dies costs the operations on it (ECONNRESET); the others carry on
  * and it is replaced.  With no channel left operations wait for one, at most their
@@ -186,7 +187,7 @@ struct rmem_alloc_params {
 
 /* Borrow memory.  It reads as zero.  The lease is readable and writable.  The caller owns
  * *ret_lease and ends it with rmem_free() or rmem_detach().
- *   EINVAL, ENOSPC, EDQUOT, EEXIST, ETIMEDOUT, ECONNRESET, ESTALE  [any] */
+ *   EINVAL, ENOSPC, EDQUOT, EEXIST, ETIMEDOUT, ESTALE  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
 

@@ -8,11 +8,16 @@
  *   u32 bytes     of the whole frame, header included
  *   u16 type      a message's number
  *   u16 zero
- *   u64 id        of a request, chosen by the client, rising; a reply repeats it;
- *                 0 in events
+ *   u64 id        of a request, chosen by the client, above 0 and rising as long as
+ *                 the session lasts; a reply repeats it; 0 in events
  *
  * In a body STR is u16 length and UTF-8 without control characters, LIST is u16 count and
- * items.  A request is answered by the reply named like it, by OK, or by ERROR. */
+ * items.  A request is answered by the reply named like it, by OK, or by ERROR.
+ *
+ * A request takes effect once: what has no answer when the connection is lost is sent
+ * again with its id once the session has resumed, in order and before new requests, and
+ * gets the answer it had; a lease is described as it is then.  One so old that its answer
+ * is not kept any more gets EPROTO. */
 #ifndef WIRE_MSG_H
 #define WIRE_MSG_H
 
