@@ -47,7 +47,7 @@ rmemctl --socket /tmp/admin.sock --json pools >/tmp/pools.json
 expect()
 {
 	local line other=$((1 - $2))
-	line=$(grep -F "memfd:rmem-$1" "/proc/$SERVER_PID/numa_maps") || fail "no mapping of $1"
+	line=$(grep -F "memfd:rmem-pool-$1" "/proc/$SERVER_PID/numa_maps") || fail "no mapping of $1"
 	echo "$line"
 	[[ $line == *" N$2="* ]] || fail "$1 has no page on node $2"
 	[[ $line != *" N$other="* ]] || fail "$1 has pages on node $other"
