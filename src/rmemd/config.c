@@ -369,7 +369,8 @@ static void pools_default(struct config *config)
 
 void config_default(struct config *config)
 {
-	*config = (struct config){ 0 };
+	/* the padding too: two configurations that say the same compare equal */
+	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < config_n_keys; i++)
 		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) != 0)
 			config_value_default(&config_keys[i], config);

@@ -27,6 +27,7 @@ EXAMPLES=${EXAMPLES:-$top_builddir/src/examples}
 
 # What a test may set before server_start.
 pool_size=192M
+tcp_threads=2
 heartbeat=500ms
 fence=10s
 grace=10s
@@ -143,6 +144,7 @@ server_config()
 		port = $((port + 1))
 		[tcp]
 		enabled = $tcp
+		threads = $tcp_threads
 		port = $((port + 2))
 		[admin]
 		socket = $dir/admin.sock

