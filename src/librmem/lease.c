@@ -119,6 +119,9 @@ void lease_drop(struct rmem_lease *lease)
 	if (lease->rekey) {
 		session_abandon(lease->session, lease->rekey);
 		lease->session->rekeys--;
+		/* who waits until every lease has its keys has one less to wait for */
+		(void)pthread_cond_broadcast(&lease->session->changed);
+		session_wake(lease->session);
 	}
 	list_remove(&lease->node);
 	attachment_free(atomic_load(&lease->attachment));

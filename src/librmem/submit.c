@@ -247,6 +247,8 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 	uint64_t until = UINT64_MAX;
 	unsigned got = 0;
 
+	/* completions may always be at hand, and then nothing below sleeps */
+	session_nudge(queue->session);
 	if (min > n)
 		min = n;
 	if (min > queue->outstanding)

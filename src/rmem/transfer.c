@@ -60,7 +60,7 @@ static int buffer_create(struct transfer *t)
 	for (;;) {
 		params.bytes = t->n_slots * CHUNK_BYTES;
 		err = rmem_buffer_create(t->session, &params, &t->buffer);
-		if (err != -ENOMEM || t->n_slots == SLOTS_MIN)
+		if (err != -ENOMEM || t->n_slots / 2 < SLOTS_MIN)
 			break;
 		t->n_slots /= 2;
 	}

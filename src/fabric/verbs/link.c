@@ -480,6 +480,8 @@ void verbs_link_free(struct fabric_channel *channel)
 		return;
 	link_disconnect(channel);
 	verbs_poke_end(&channel->poke);
+	/* what is still to be drained must not abort a queue pair that is gone */
+	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
 	rdma_destroy_qp(channel->dial.id);
 	verbs_cq_forget(channel->cq, channel);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);
