@@ -502,18 +502,6 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 	return 0;
 }
 
-void rdma_destroy_qp(struct rdma_cm_id *id)
-{
-	struct qp *qp = (struct qp *)id->qp;
-
-	ck_assert_ptr_nonnull(qp);
-	ck_assert_uint_eq(state.unacked_asyncs, 0);
-	LOCKED(state.live--; state.qps--; ((struct pd *)qp->public.pd)->children--;
-	       ((struct cq *)qp->public.send_cq)->qps--);
-	id->qp = NULL;
-	free(qp);
-}
-
 /* Under the lock. */
 static void qp_break(struct qp *qp)
 {
@@ -531,6 +519,20 @@ static void qp_break(struct qp *qp)
 		cq_put(qp->public.recv_cq, wc);
 	}
 	qp->has_receive = false;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	struct qp *qp = (struct qp *)id->qp;
+
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_uint_eq(state.unacked_asyncs, 0);
+	/* what is under way is flushed; its entries outlive the queue pair */
+	LOCKED(qp_break(qp); state.live--; state.qps--;
+	       ((struct pd *)qp->public.pd)->children--;
+	       ((struct cq *)qp->public.send_cq)->qps--);
+	id->qp = NULL;
+	free(qp);
 }
 
 static int fake_req_notify_cq(struct ibv_cq *public, int solicited)
