@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs-fake-state.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned posts;
+static int post_limit = -1;
+
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
+{
+	struct qp *qp;
+
+	ck_assert_ptr_null(id->qp);
+	ck_assert_ptr_eq(pd->context, id->verbs);
+	ck_assert_int_eq(attr->qp_type, IBV_QPT_RC);
+	if (fake_fails("rdma_create_qp"))
+		return -1;
+	if (attr->cap.max_inline_data > fake.max_inline) {
+		errno = EINVAL;
+		return -1;
+	}
+	qp = calloc(1, sizeof(*qp));
+	ck_assert_ptr_nonnull(qp);
+	qp->public.context = id->verbs;
+	qp->public.qp_context = attr->qp_context;
+	qp->public.pd = pd;
+	qp->public.send_cq = attr->send_cq;
+	qp->public.recv_cq = attr->recv_cq;
+	qp->public.state = IBV_QPS_INIT;
+	id->qp = &qp->public;
+	LOCKED(fake_state.live++; fake_state.qps++; ((struct pd *)pd)->children++;
+	       ((struct cq *)attr->send_cq)->qps++);
+	return 0;
+}
+
+void fake_qp_break(struct qp *qp)
+{
+	struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR,
+			     .opcode = (enum ibv_wc_opcode)77 };
+
+	qp->public.state = IBV_QPS_ERR;
+	for (unsigned i = 0; i < qp->n_sends; i++) {
+		wc.wr_id = qp->sends[i].wr_id;
+		fake_cq_put(qp->public.send_cq, wc);
+	}
+	qp->n_sends = 0;
+	if (qp->has_receive) {
+		wc.wr_id = qp->receive;
+		fake_cq_put(qp->public.recv_cq, wc);
+	}
+	qp->has_receive = false;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	struct qp *qp = (struct qp *)id->qp;
+
+	ck_assert_ptr_nonnull(qp);
+	ck_assert_uint_eq(fake_state.unacked_asyncs, 0);
+	/* what is under way is flushed; its entries outlive the queue pair */
+	LOCKED(fake_qp_break(qp); fake_state.live--; fake_state.qps--;
+	       ((struct pd *)qp->public.pd)->children--;
+	       ((struct cq *)qp->public.send_cq)->qps--);
+	id->qp = NULL;
+	free(qp);
+}
+
+int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
+{
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
+		LOCKED(fake_qp_break((struct qp *)public));
+		return 0;
+	}
+	ck_assert_int_eq(mask, IBV_QP_ACCESS_FLAGS);
+	ck_assert_uint_eq(attr->qp_access_flags,
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+	return fake_fails("ibv_modify_qp") ? ENOMEM : 0;
+}
+
+int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
+		   struct ibv_recv_wr **bad)
+{
+	struct qp *qp = (struct qp *)public;
+
+	*bad = wr;
+	if (fake_fails("ibv_post_recv"))
+		return ENOMEM;
+	qp->receive = wr->wr_id;
+	qp->has_receive = true;
+	return 0;
+}
+
+int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
+		   struct ibv_send_wr **bad)
+{
+	struct qp *qp = (struct qp *)public;
+
+	posts++;
+	for (; wr; wr = wr->next) {
+		if (post_limit == 0) {
+			*bad = wr;
+			post_limit = -1;
+			return ENOMEM;
+		}
+		if (post_limit > 0)
+			post_limit--;
+		ck_assert_uint_lt(qp->n_sends, FAKE_SENDS);
+		qp->sends[qp->n_sends++] = (struct fake_send){
+			.wr_id = wr->wr_id,
+			.opcode = wr->opcode,
+			.flags = wr->send_flags,
+			.remote_addr = wr->wr.rdma.remote_addr,
+			.bytes = wr->sg_list->length,
+		};
+	}
+	return 0;
+}
+
+static struct qp *last_qp(void)
+{
+	ck_assert_ptr_nonnull(fake_state.last);
+	return (struct qp *)fake_state.last->public.qp;
+}
+
+unsigned fake_sends(struct fake_send sends[FAKE_SENDS])
+{
+	struct qp *qp = last_qp();
+
+	memcpy(sends, qp->sends, sizeof(qp->sends));
+	return qp->n_sends;
+}
+
+void fake_complete(unsigned n)
+{
+	struct qp *qp = last_qp();
+
+	ck_assert_uint_le(n, qp->n_sends);
+	for (unsigned i = 0; i < n; i++) {
+		struct ibv_wc wc = { .wr_id = qp->sends[i].wr_id };
+
+		if (qp->sends[i].flags & IBV_SEND_SIGNALED)
+			LOCKED(fake_cq_put(qp->public.send_cq, wc));
+	}
+	qp->n_sends -= n;
+	memmove(qp->sends, qp->sends + n, qp->n_sends * sizeof(qp->sends[0]));
+}
+
+void fake_fail(enum ibv_wc_status status)
+{
+	struct qp *qp = last_qp();
+	struct ibv_wc wc = {
+		.wr_id = qp->sends[0].wr_id,
+		.status = status,
+		.opcode = (enum ibv_wc_opcode)77,
+		.vendor_err = 5,
+	};
+
+	LOCKED(fake_cq_put(qp->public.send_cq, wc));
+	qp->n_sends--;
+	memmove(qp->sends, qp->sends + 1, qp->n_sends * sizeof(qp->sends[0]));
+	LOCKED(fake_qp_break(qp));
+}
+
+void fake_forget(void)
+{
+	last_qp()->n_sends = 0;
+}
+
+void fake_post_limit(int n)
+{
+	post_limit = n;
+}
+
+unsigned fake_posts(void)
+{
+	return posts;
+}
+
+void fake_break(struct rdma_cm_id *id)
+{
+	LOCKED(fake_qp_break((struct qp *)id->qp));
+}
