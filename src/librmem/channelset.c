@@ -68,11 +68,12 @@ enum pick channelset_pick(struct channelset *set, const struct attachment *attac
 	return keyed ? PICK_WAIT : result;
 }
 
-void channelset_kill(struct channelset *set, struct channel_slot *slot)
+void channelset_kill(struct channelset *set, struct channel_slot *slot, uint64_t now_ns)
 {
 	if (!slot->live)
 		return;
 	slot->live = false;
+	slot->flush_ns = now_ns + CHANNEL_FLUSH_MS * UINT64_C(1000000);
 	set->n_dead++;
 	set->ops->abort(slot->channel);
 }

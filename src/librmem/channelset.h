@@ -15,6 +15,9 @@
 
 /* Operations posted to a channel at once, at most. */
 #define CHANNEL_BATCH 32
+/* What a device may take to give back all that is on a channel that was aborted: far
+ * longer than any takes that still works. */
+#define CHANNEL_FLUSH_MS 1000
 
 enum slot_stage {
 	SLOT_USED,       /* the owner has a channel */
@@ -32,9 +35,10 @@ struct channel_slot {
 
 	/* the owner's; `channel` is changed under the session's lock, too */
 	struct fabric_channel *channel;
-	bool live;    /* may be posted to */
-	bool blocked; /* took less than offered: wait for a completion */
-	bool proven;  /* something has completed on it */
+	bool live;         /* may be posted to */
+	bool blocked;      /* took less than offered: wait for a completion */
+	bool proven;       /* something has completed on it */
+	uint64_t flush_ns; /* not live: what is on it is given up then */
 	unsigned in_flight;
 	unsigned n_batch;
 	struct fabric_wr *batch; /* CHANNEL_BATCH */
@@ -71,7 +75,9 @@ enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY };
 enum pick channelset_pick(struct channelset *set, const struct attachment *attachment,
 			  unsigned segment, struct channel_slot **ret_slot);
 
-/* Nothing more goes through this channel; what is on it comes back in error.  [owner] */
-void channelset_kill(struct channelset *set, struct channel_slot *slot);
+/* Nothing more goes through this channel; what is on it comes back in error, or not at all
+ * where the device is gone: it has CHANNEL_FLUSH_MS from now on.  [owner] */
+void channelset_kill(struct channelset *set, struct channel_slot *slot,
+		     uint64_t now_ns);
 
 #endif

@@ -136,7 +136,7 @@ static void slot_flush(struct rmem_queue *queue, struct channel_slot *slot)
 	slot->blocked = true;
 	/* a channel that takes nothing while nothing is on it never will */
 	if (result < 0 || (taken == 0 && slot->in_flight == n))
-		channelset_kill(&queue->channels, slot);
+		settle_kill(queue, slot);
 	for (unsigned i = taken; i < n; i++) {
 		struct piece *piece = &queue->table.pieces[slot->batch[i].cookie];
 

@@ -131,6 +131,15 @@ static void piece_done(struct rmem_queue *queue, struct piece *piece)
 	piece_free(queue, piece);
 }
 
+void settle_kill(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	if (!slot->live)
+		return;
+	channelset_kill(&queue->channels, slot, queue->now_ns);
+	if (slot->flush_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = slot->flush_ns;
+}
+
 static void piece_failed(struct rmem_queue *queue, struct piece *piece,
 			 const struct fabric_wc *wc)
 {
@@ -138,7 +147,7 @@ static void piece_failed(struct rmem_queue *queue, struct piece *piece,
 
 	/* a refusal need not cost the channel: the next post tells whether it did */
 	if (wc->status != -EACCES)
-		channelset_kill(&queue->channels, piece->slot);
+		settle_kill(queue, piece->slot);
 	if (lease_ended(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
 	} else if (wc->status == -EACCES && op->status == 0 && op->verdict == 0) {
@@ -152,17 +161,11 @@ static void piece_failed(struct rmem_queue *queue, struct piece *piece,
 	piece_free(queue, piece);
 }
 
-static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc)
+static void piece_land(struct rmem_queue *queue, struct piece *piece,
+		       const struct fabric_wc *wc)
 {
-	struct piece *piece;
-	struct op *op;
+	struct op *op = piece->op;
 
-	if (wc->cookie >= queue->table.n_pieces)
-		return;
-	piece = &queue->table.pieces[wc->cookie];
-	if (piece->state != PIECE_FLYING)
-		return;
-	op = piece->op;
 	op->in_flight--;
 	piece->slot->in_flight--;
 	piece->slot->blocked = false;
@@ -173,6 +176,17 @@ static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc
 		piece_failed(queue, piece, wc);
 	}
 	settle(queue, op);
+}
+
+static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc)
+{
+	struct piece *piece;
+
+	if (wc->cookie >= queue->table.n_pieces)
+		return;
+	piece = &queue->table.pieces[wc->cookie];
+	if (piece->state == PIECE_FLYING)
+		piece_land(queue, piece, wc);
 }
 
 /* ---- dead channels ---- */
@@ -200,25 +214,25 @@ static void slot_clear(struct rmem_queue *queue, struct channel_slot *slot)
 	queue->channels.n_dead--;
 }
 
-static void pieces_lost(struct rmem_queue *queue, const struct channel_slot *slot)
+/* Free a channel with all that is on it, which ends in an error: once it is freed the
+ * device does not touch local memory any more, and nothing of it can come. */
+static void slot_lose(struct rmem_queue *queue, struct channel_slot *slot, int err,
+		      const char *why)
 {
+	const struct fabric_wc wc = { .status = err, .text = why };
+
+	settle_kill(queue, slot);
+	slot_clear(queue, slot);
 	for (unsigned i = 0; i < queue->table.n_pieces; i++) {
 		struct piece *piece = &queue->table.pieces[i];
-		struct op *op = piece->op;
 
-		if (piece->state != PIECE_FLYING || piece->slot != slot)
-			continue;
-		op->in_flight--;
-		piece->slot->in_flight--;
-		settle_error(queue, op, -EIO, "the device's completion queue is broken",
-			     0);
-		piece_free(queue, piece);
-		settle(queue, op);
+		if (piece->state == PIECE_FLYING && piece->slot == slot)
+			piece_land(queue, piece, &wc);
 	}
+	session_wake(queue->session);
 }
 
-/* The device's completions cannot be had any more.  Once a channel is freed nothing of it
- * can come. */
+/* The device's completions cannot be had any more. */
 static void cq_broken(struct rmem_queue *queue, unsigned domain)
 {
 	for (unsigned i = 0; i < queue->channels.n; i++) {
@@ -226,10 +240,7 @@ static void cq_broken(struct rmem_queue *queue, unsigned domain)
 
 		if (slot->domain != domain || !slot->channel)
 			continue;
-		channelset_kill(&queue->channels, slot);
-		slot_clear(queue, slot);
-		pieces_lost(queue, slot);
-		session_wake(queue->session);
+		slot_lose(queue, slot, -EIO, "the device's completion queue is broken");
 	}
 }
 
@@ -312,7 +323,7 @@ static void slot_look(struct rmem_queue *queue, struct channel_slot *slot)
 		slot->live = true;
 	}
 	if (slot->doomed)
-		channelset_kill(&queue->channels, slot);
+		settle_kill(queue, slot);
 }
 
 void settle_news(struct rmem_queue *queue)
@@ -371,15 +382,34 @@ void settle_verdict(struct rmem_queue *queue, struct op *op, int verdict)
 			struct piece *piece = &queue->table.pieces[i];
 
 			if (piece->state == PIECE_FLYING && piece->op == op)
-				channelset_kill(&queue->channels, piece->slot);
+				settle_kill(queue, piece->slot);
 		}
 	}
 	settle(queue, op);
 }
 
-void settle_deadlines(struct rmem_queue *queue, uint64_t now_ns)
+/* A device that is gone gives nothing back. */
+static uint64_t flushes_end(struct rmem_queue *queue, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->live || slot->in_flight == 0)
+			continue;
+		if (slot->flush_ns <= now_ns)
+			slot_lose(queue, slot, -ECONNRESET,
+				  "the device gave no completions");
+		else if (slot->flush_ns < next)
+			next = slot->flush_ns;
+	}
+	return next;
+}
+
+void settle_deadlines(struct rmem_queue *queue, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX, flush;
 
 	for (unsigned i = 0; i < queue->table.n_ops; i++) {
 		struct op *op = &queue->table.ops[i];
@@ -391,5 +421,7 @@ void settle_deadlines(struct rmem_queue *queue, uint64_t now_ns)
 		else if (op->deadline_ns < next)
 			next = op->deadline_ns;
 	}
-	queue->next_deadline_ns = next;
+	/* a verdict may have cost a channel just now */
+	flush = flushes_end(queue, now_ns);
+	queue->next_deadline_ns = flush < next ? flush : next;
 }

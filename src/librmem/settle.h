@@ -17,6 +17,8 @@ void settle_done(struct rmem_queue *queue, struct op *op, int status);
 /* A piece that is on no channel waits for what the server says of its lease. */
 void settle_doubt(struct rmem_queue *queue, struct piece *piece);
 
+/* Nothing more goes through the channel in this slot. */
+void settle_kill(struct rmem_queue *queue, struct channel_slot *slot);
 /* Take the fabric's completions. */
 void settle_completions(struct rmem_queue *queue);
 /* Look at slots and leases that have news. */
@@ -27,7 +29,7 @@ void settle_dead(struct rmem_queue *queue);
 void settle_waiting(struct rmem_queue *queue, int err, const char *why);
 /* An operation is over, before its time or because of it. */
 void settle_verdict(struct rmem_queue *queue, struct op *op, int verdict);
-/* Pass verdicts on what is overdue. */
+/* Pass verdicts on what is overdue, and give up what dead channels do not give back. */
 void settle_deadlines(struct rmem_queue *queue, uint64_t now_ns);
 
 #endif

@@ -91,6 +91,7 @@ int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 	unsigned accepted = 0;
 	int err = 0;
 
+	queue->now_ns = now;
 	while (accepted < n && queue->outstanding < queue->table.n_ops) {
 		err = op_check(queue, &ops[accepted]);
 		if (err)

@@ -137,6 +137,71 @@ START_TEST(broken_cq__ends_everything_on_it)
 }
 END_TEST
 
+/* ---- a device that gives nothing back ---- */
+
+START_TEST(dead_channel__without_completions_is_given_up)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+	struct rmem_op patient = op_of(RMEM_OP_READ, 2, local, 1, 3);
+
+	fake.hold_flush = true;
+	op.timeout_ms = 50;
+	patient.timeout_ms = 10000;
+	submit(queue, op);
+	submit(queue, op_of(RMEM_OP_READ, 1, local, 1, 2));
+	submit(queue, patient);
+	stage_advance_ms(50);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.aborts, 1);
+	/* who sleeps meanwhile wakes in time */
+	ck_assert_uint_le(queue->next_deadline_ns,
+			  stage.now_ns + CHANNEL_FLUSH_MS * UINT64_C(1000000));
+	fake_complete(stage_channel(queue, 1), 0, 0);
+	expect(queue, 2, 0);
+	stage_advance_ms(CHANNEL_FLUSH_MS - 1);
+	expect_none(queue);
+	ck_assert_ptr_nonnull(stage_channel(queue, 0));
+	stage_advance_ms(1);
+	expect(queue, 1, -ETIMEDOUT);
+	/* without the channel nothing can touch the memory any more */
+	ck_assert_ptr_null(stage_channel(queue, 0));
+	expect(queue, 3, -ECONNRESET);
+	ck_assert_ptr_nonnull(
+		strstr(rmem_completion_error(queue), "the device gave no completions"));
+	/* the slot comes back, with all its credits */
+	ck_assert_uint_eq(queue->channels.slots[0].in_flight, 0);
+	ck_assert_uint_eq(queue->channels.n_dead, 0);
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	fake.hold_flush = false;
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 4));
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 5));
+	fake_complete_all(false);
+	ck_assert_int_eq(rmem_poll(queue, done, 4), 2);
+	stage_close();
+}
+END_TEST
+
+START_TEST(dead_channel__given_up_with_an_ended_lease_is_stale)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op patient = op_of(RMEM_OP_READ, 0, local, 1, 1);
+
+	fake.hold_flush = true;
+	patient.timeout_ms = 10000;
+	submit(queue, patient);
+	(void)pthread_mutex_lock(&stage.session.lock);
+	queue->channels.slots[0].doomed = true;
+	lease_end(lease);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+	expect_none(queue);
+	stage_advance_ms(CHANNEL_FLUSH_MS);
+	expect(queue, 1, -ESTALE);
+	stage_close();
+}
+END_TEST
+
 /* ---- refused by the server ---- */
 
 START_TEST(refused__of_an_ended_lease_is_stale)
@@ -432,6 +497,9 @@ int main(void)
 	tcase_add_test(tcp, doomed_channel__is_not_posted_to);
 	tcase_add_test(tcp, channel_that_takes_nothing__is_replaced);
 	tcase_add_test(tcp, broken_cq__ends_everything_on_it);
+	tcase_add_test(tcp, dead_channel__without_completions_is_given_up);
+	tcase_add_test(verbs, dead_channel__without_completions_is_given_up);
+	tcase_add_test(tcp, dead_channel__given_up_with_an_ended_lease_is_stale);
 	tcase_add_test(tcp, refused__of_an_ended_lease_is_stale);
 	tcase_add_test(tcp, refused__with_an_old_key_goes_again_with_the_new_one);
 	tcase_add_test(verbs, refused__with_an_old_key_goes_again_with_the_new_one);

@@ -393,6 +393,30 @@ START_TEST(operations__wait_out_a_resume_only_when_new)
 }
 END_TEST
 
+/* A device that gives no completions holds up nobody for ever. */
+START_TEST(wait__for_what_never_completes)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
+	struct rmem_completion completion;
+	rmem_queue *queue = NULL;
+
+	options.timeout_ms = 100;
+	ck_assert_int_eq(rmem_open(uri, &options, &client), 0);
+	op.lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	fake.automatic = false;
+	fake.hold_flush = true;
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	ck_assert_int_eq(completion.status, -ETIMEDOUT);
+	ck_assert_int_eq(rmem_write(op.lease, 0, buf, 9), -ETIMEDOUT);
+	rmem_queue_free(queue);
+	rmem_close(client);
+}
+END_TEST
+
 /* ---- without the thread ---- */
 
 START_TEST(no_thread__the_program_drives)
@@ -533,6 +557,7 @@ int main(void)
 	tcase_add_test(tc, channel__whose_peer_is_gone_is_replaced);
 	tcase_add_test(tc, queue__that_cannot_have_its_channels);
 	tcase_add_test(tc, operations__wait_out_a_resume_only_when_new);
+	tcase_add_test(tc, wait__for_what_never_completes);
 	tcase_add_test(tc, no_thread__the_program_drives);
 	tcase_add_test(tc, close__frees_everything);
 	tcase_add_loop_test(tc, threads__share_a_session, 0, 2);
