@@ -9,7 +9,9 @@
 
 #include "fabric/fabric.h"
 
-#define STAGE_DEPTH 64u     /* of a channel, unless the case says otherwise */
+#define RW (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)
+
+#define STAGE_DEPTH 64u /* of a channel, unless the case says otherwise */
 #define PARTY_CHANNELS_MAX 8
 #define STAGE_WAIT_MS 30000 /* for anything that has to happen */
 

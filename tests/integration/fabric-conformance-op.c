@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric-conformance-state.h"
+
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+
+#include "base/err.h"
+#include "base/random.h"
+
+struct fabric_wr op_make(enum fabric_opcode opcode, const struct local *local,
+			 size_t from, const struct lent *lent, int64_t offset,
+			 uint32_t bytes)
+{
+	return (struct fabric_wr){
+		.opcode = opcode,
+		.bytes = bytes,
+		.addr = local->addr + from,
+		.region = CLIENT->needs_region ? local->region : NULL,
+		.remote_addr = lent->key.addr + (uint64_t)offset,
+		.rkey = lent->key.rkey,
+	};
+}
+
+void op_post(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n)
+{
+	unsigned done = 0;
+
+	while (done < n) {
+		int taken = CLIENT->post(channel, wrs + done, n - done);
+
+		ck_assert_msg(taken > 0, "post: %d: %s", taken, err_text());
+		done += (unsigned)taken;
+	}
+}
+
+/* Until a completion may be there; a channel whose peer has ended it is told so. */
+static void party_sleep(const struct party *party)
+{
+	struct pollfd pfds[1 + PARTY_CHANNELS_MAX] = {
+		{ .fd = CLIENT->cq_fd(party->cq), .events = POLLIN },
+	};
+
+	for (unsigned i = 0; i < PARTY_CHANNELS_MAX; i++)
+		pfds[1 + i] = (struct pollfd){
+			.fd = party->channels[i] ? CLIENT->alive_fd(party->channels[i])
+						 : -1,
+			.events = POLLIN,
+		};
+	ck_assert_msg(poll(pfds, 1 + PARTY_CHANNELS_MAX, STAGE_WAIT_MS) > 0,
+		      "no completion came");
+	for (unsigned i = 0; i < PARTY_CHANNELS_MAX; i++)
+		if (pfds[1 + i].revents)
+			(void)CLIENT->alive(party->channels[i]);
+}
+
+struct fabric_wc op_await(struct party *party)
+{
+	struct fabric_wc wc;
+
+	for (;;) {
+		int got = CLIENT->poll(party->cq, &wc, 1);
+
+		if (got == 0) {
+			ck_assert_int_eq(CLIENT->cq_arm(party->cq), 0);
+			got = CLIENT->poll(party->cq, &wc, 1);
+		}
+		ck_assert_int_ge(got, 0);
+		if (got == 1)
+			return wc;
+		party_sleep(party);
+	}
+}
+
+int op_run(struct party *party, struct fabric_channel *channel, struct fabric_wr wr)
+{
+	struct fabric_wc wc;
+
+	wr.cookie = random_u64();
+	op_post(channel, &wr, 1);
+	wc = op_await(party);
+	ck_assert_uint_eq(wc.cookie, wr.cookie);
+	ck_assert_ptr_eq(wc.channel, channel);
+	ck_assert(wc.status == 0 || wc.text != NULL);
+	return wc.status;
+}
+
+struct fabric_channel *
+op_run_refused(struct party *party, struct fabric_channel *channel, struct fabric_wr wr)
+{
+	int status = op_run(party, channel, wr);
+
+	/* iWARP only breaks the connection */
+	if (stage_confirms())
+		ck_assert_int_ne(status, 0);
+	else
+		ck_assert_int_eq(status, -EACCES);
+	if (SERVER->kind == FABRIC_TCP)
+		return channel;
+	channel_free(channel);
+	return party_connect(party, STAGE_DEPTH);
+}

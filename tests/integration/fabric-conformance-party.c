@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric-conformance-state.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/random.h"
+
+static void call_session_open(void *arg)
+{
+	struct party *party = arg;
+	int err = SERVER->session_open(stage.server, stage.endpoint, party,
+				       &party->session);
+
+	ck_assert_msg(err == 0, "session_open: %d: %s", err, err_text());
+}
+
+static void call_session_close(void *arg)
+{
+	struct party *party = arg;
+	struct fabric_session *session = party->session;
+
+	/* nothing is admitted any more, as the daemon would have it */
+	(void)pthread_mutex_lock(&stage.lock);
+	party->session = NULL;
+	(void)pthread_mutex_unlock(&stage.lock);
+	SERVER->session_close(session);
+}
+
+struct party *party_new(void)
+{
+	struct party *party = calloc(1, sizeof(*party));
+	struct fabric_endpoint endpoint = stage.endpoint_copy;
+	int err;
+
+	ck_assert_ptr_nonnull(party);
+	party->id = random_u64();
+	random_bytes(party->token, sizeof(party->token));
+	if (endpoint.address.family == 0) {
+		uint16_t port = endpoint.address.port;
+
+		endpoint.address = stage_setting.address;
+		endpoint.address.port = port;
+	}
+	stage_call(call_session_open, party);
+	(void)pthread_mutex_lock(&stage.lock);
+	for (unsigned i = 0; i < PARTIES_MAX; i++) {
+		if (!stage.parties[i]) {
+			stage.parties[i] = party;
+			break;
+		}
+	}
+	(void)pthread_mutex_unlock(&stage.lock);
+	err = CLIENT->domain_open(&endpoint, STAGE_WAIT_MS, &party->domain);
+	ck_assert_msg(err == 0, "domain_open: %d: %s", err, err_text());
+	err = CLIENT->cq_create(party->domain, 8 * STAGE_DEPTH, &party->cq);
+	ck_assert_msg(err == 0, "cq_create: %d: %s", err, err_text());
+	return party;
+}
+
+void party_close_session(struct party *party)
+{
+	stage_call(call_session_close, party);
+}
+
+static bool party_is_closed(void *arg)
+{
+	return ((const struct party *)arg)->closed;
+}
+
+void party_await_closed(struct party *party)
+{
+	stage_await("session_closed", party_is_closed, party);
+}
+
+struct news {
+	const struct party *party;
+	unsigned ups, downs;
+};
+
+static bool party_has_news(void *arg)
+{
+	const struct news *wanted = arg;
+
+	return wanted->party->ups >= wanted->ups &&
+	       wanted->party->downs >= wanted->downs;
+}
+
+void party_await_ups(struct party *party, unsigned ups)
+{
+	struct news wanted = { .party = party, .ups = ups };
+
+	stage_await("channel_up", party_has_news, &wanted);
+}
+
+void party_await_downs(struct party *party, unsigned downs)
+{
+	struct news wanted = { .party = party, .downs = downs };
+
+	stage_await("channel_down", party_has_news, &wanted);
+}
+
+void party_free(struct party *party)
+{
+	CLIENT->cq_free(party->cq);
+	CLIENT->domain_close(party->domain);
+	if (stage.server) {
+		if (party->session)
+			party_close_session(party);
+		party_await_closed(party);
+	}
+	(void)pthread_mutex_lock(&stage.lock);
+	for (unsigned i = 0; i < PARTIES_MAX; i++)
+		if (stage.parties[i] == party)
+			stage.parties[i] = NULL;
+	(void)pthread_mutex_unlock(&stage.lock);
+	free(party);
+}
+
+struct fabric_hello party_hello(struct party *party)
+{
+	struct fabric_hello hello = { .session = party->id,
+				      .channel = ++party->next_channel };
+
+	memcpy(hello.token, party->token, sizeof(hello.token));
+	return hello;
+}
+
+static int party_dial(struct party *party, const struct fabric_channel_params *params,
+		      struct fabric_channel **ret_channel)
+{
+	int err = CLIENT->connect(party->cq, params, ret_channel);
+	unsigned i = 0;
+
+	if (err)
+		return err;
+	(void)pthread_mutex_lock(&stage.lock);
+	while (i < PARTY_CHANNELS_MAX && party->channels[i])
+		i++;
+	ck_assert_uint_lt(i, PARTY_CHANNELS_MAX);
+	party->channels[i] = *ret_channel;
+	(void)pthread_mutex_unlock(&stage.lock);
+	return 0;
+}
+
+void channel_free(struct fabric_channel *channel)
+{
+	(void)pthread_mutex_lock(&stage.lock);
+	for (unsigned i = 0; i < PARTIES_MAX * PARTY_CHANNELS_MAX; i++) {
+		struct party *party = stage.parties[i / PARTY_CHANNELS_MAX];
+
+		if (party && party->channels[i % PARTY_CHANNELS_MAX] == channel)
+			party->channels[i % PARTY_CHANNELS_MAX] = NULL;
+	}
+	(void)pthread_mutex_unlock(&stage.lock);
+	CLIENT->channel_free(channel);
+}
+
+int party_try_connect(struct party *party, const struct fabric_hello *hello,
+		      struct fabric_channel **ret_channel)
+{
+	struct fabric_channel_params params = { .hello = *hello,
+						.depth = STAGE_DEPTH,
+						.timeout_ms = STAGE_WAIT_MS };
+
+	return party_dial(party, &params, ret_channel);
+}
+
+struct fabric_channel *party_connect(struct party *party, unsigned depth)
+{
+	struct fabric_channel_params params = { .hello = party_hello(party),
+						.depth = depth,
+						.timeout_ms = STAGE_WAIT_MS };
+	struct fabric_channel *channel = NULL;
+	int err = party_dial(party, &params, &channel);
+
+	ck_assert_msg(err == 0, "connect: %d: %s", err, err_text());
+	return channel;
+}

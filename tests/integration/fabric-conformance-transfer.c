@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <check.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric-conformance-cases.h"
+#include "fabric-conformance-stage.h"
+
+static void roundtrip(struct party *party, struct fabric_channel *channel,
+		      const struct lent *lent, const struct local *local, size_t from,
+		      int64_t offset, uint32_t bytes)
+{
+	size_t half = local->bytes / 2;
+
+	stage_fill(local->addr + from, bytes, bytes + (uint64_t)offset);
+	memset(local->addr + half, 0, half);
+	ck_assert_int_eq(
+		op_run(party, channel,
+		       op_make(FABRIC_WRITE, local, from, lent, offset, bytes)),
+		0);
+	ck_assert_int_eq(
+		op_run(party, channel,
+		       op_make(FABRIC_READ, local, half + from, lent, offset, bytes)),
+		0);
+	ck_assert_msg(memcmp(lent->addr + offset, local->addr + from, bytes) == 0,
+		      "%u bytes written at %lld differ", bytes, (long long)offset);
+	ck_assert_msg(memcmp(local->addr + half + from, local->addr + from, bytes) == 0,
+		      "%u bytes read at %lld differ", bytes, (long long)offset);
+	/* nothing beside them */
+	ck_assert(from == 0 || local->addr[half + from - 1] == 0);
+	ck_assert_int_eq(local->addr[half + from + bytes], 0);
+}
+
+START_TEST(write_and_read__move_all_sizes_at_all_alignments)
+{
+	uint32_t max = CLIENT->max_bytes > 1u << 20 ? 1u << 20 : CLIENT->max_bytes;
+	struct party *party = party_new();
+	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
+	struct lent *lent = lent_new(party, max + 64, RW);
+	struct local *local = local_new(party, 2 * (size_t)max + 4096);
+
+	for (uint32_t bytes = 1; bytes <= 130; bytes++)
+		roundtrip(party, channel, lent, local, bytes % 9, bytes % 11, bytes);
+	for (uint32_t size = 256; size <= max; size *= 2) {
+		roundtrip(party, channel, lent, local, 0, 0, size);
+		roundtrip(party, channel, lent, local, 3, 5, size - 1);
+		if (size < max)
+			roundtrip(party, channel, lent, local, 8, 1, size + 1);
+	}
+	for (uint32_t at = 0; at < 17; at++)
+		roundtrip(party, channel, lent, local, 16 - at, at, 8);
+	/* up to the last byte */
+	roundtrip(party, channel, lent, local, 0, 64, max);
+	local_free(local);
+	channel_free(channel);
+	lent_free(lent);
+	party_free(party);
+}
+END_TEST
+
+/* The k-th completions may come in any order; each cookie once. */
+static void await_all(struct party *party, unsigned n)
+{
+	bool *seen = calloc(n, sizeof(*seen));
+
+	ck_assert_ptr_nonnull(seen);
+	for (unsigned i = 0; i < n; i++) {
+		struct fabric_wc wc = op_await(party);
+
+		ck_assert_msg(wc.status == 0, "operation %llu: %d: %s",
+			      (unsigned long long)wc.cookie, wc.status,
+			      wc.text ? wc.text : "");
+		ck_assert_uint_lt(wc.cookie, n);
+		ck_assert(!seen[wc.cookie]);
+		seen[wc.cookie] = true;
+	}
+	free(seen);
+}
+
+START_TEST(post__pipelines_as_many_as_the_depth)
+{
+	enum { BLOCK = 5000 };
+	struct party *party = party_new();
+	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
+	struct lent *lent = lent_new(party, STAGE_DEPTH * BLOCK, RW);
+	struct local *local = local_new(party, 2 * STAGE_DEPTH * BLOCK);
+	struct fabric_wr wrs[STAGE_DEPTH];
+
+	stage_fill(local->addr, STAGE_DEPTH * BLOCK, 1);
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (unsigned i = 0; i < STAGE_DEPTH; i++) {
+			wrs[i] = op_make(pass ? FABRIC_READ : FABRIC_WRITE, local,
+					 (pass * STAGE_DEPTH + i) * BLOCK, lent,
+					 (int64_t)i * BLOCK, BLOCK);
+			wrs[i].cookie = i;
+		}
+		/* one by one, then as one batch: all must be taken at once */
+		if (pass == 0)
+			for (unsigned i = 0; i < STAGE_DEPTH; i++)
+				ck_assert_int_eq(CLIENT->post(channel, &wrs[i], 1), 1);
+		else
+			ck_assert_int_eq(CLIENT->post(channel, wrs, STAGE_DEPTH),
+					 STAGE_DEPTH);
+		ck_assert_int_eq(CLIENT->post(channel, wrs, 1), 0);
+		await_all(party, STAGE_DEPTH);
+	}
+	ck_assert(memcmp(local->addr, lent->addr, STAGE_DEPTH * BLOCK) == 0);
+	ck_assert(memcmp(local->addr, local->addr + STAGE_DEPTH * BLOCK,
+			 STAGE_DEPTH * BLOCK) == 0);
+	local_free(local);
+	channel_free(channel);
+	lent_free(lent);
+	party_free(party);
+}
+END_TEST
+
+START_TEST(post__takes_the_first_of_a_batch_beyond_the_depth)
+{
+	enum { DEPTH = 7, N = 100, BLOCK = 300 };
+	struct party *party = party_new();
+	struct fabric_channel *channel = party_connect(party, DEPTH);
+	struct lent *lent = lent_new(party, N * BLOCK, RW);
+	struct local *local = local_new(party, N * BLOCK);
+	struct fabric_wr wrs[N];
+	unsigned posted = 0, done = 0;
+
+	stage_fill(local->addr, N * BLOCK, 2);
+	for (unsigned i = 0; i < N; i++) {
+		wrs[i] = op_make(FABRIC_WRITE, local, i * BLOCK, lent,
+				 (int64_t)i * BLOCK, BLOCK);
+		wrs[i].cookie = i;
+	}
+	while (done < N) {
+		int taken = CLIENT->post(channel, wrs + posted, N - posted);
+
+		ck_assert_int_ge(taken, 0);
+		ck_assert_int_le(taken, DEPTH);
+		posted += (unsigned)taken;
+		ck_assert_uint_lt(op_await(party).cookie, posted);
+		done++;
+	}
+	ck_assert(memcmp(local->addr, lent->addr, N * BLOCK) == 0);
+	local_free(local);
+	channel_free(channel);
+	lent_free(lent);
+	party_free(party);
+}
+END_TEST
+
+START_TEST(cq__serves_two_channels)
+{
+	enum { N = 200 };
+	struct party *party = party_new();
+	struct fabric_channel *channels[2] = { party_connect(party, STAGE_DEPTH),
+					       party_connect(party, STAGE_DEPTH) };
+	struct lent *lent = lent_new(party, 8 * N, RW);
+	struct local *local = local_new(party, 8 * N);
+	unsigned done[2] = { 0, 0 };
+
+	stage_fill(local->addr, 8 * N, 3);
+	for (unsigned i = 0; i < N; i++) {
+		struct fabric_wr wr =
+			op_make(FABRIC_WRITE, local, 8 * i, lent, 8 * (int64_t)i, 8);
+
+		wr.cookie = i;
+		op_post(channels[i % 2], &wr, 1);
+		if (i >= STAGE_DEPTH / 2) {
+			struct fabric_wc wc = op_await(party);
+
+			ck_assert_int_eq(wc.status, 0);
+			ck_assert_ptr_eq(wc.channel, channels[wc.cookie % 2]);
+			done[wc.cookie % 2]++;
+		}
+	}
+	while (done[0] + done[1] < N)
+		done[op_await(party).cookie % 2]++;
+	ck_assert_uint_eq(done[0], N / 2);
+	ck_assert(memcmp(local->addr, lent->addr, 8 * N) == 0);
+	/* the end of one is not the other's */
+	channel_free(channels[0]);
+	ck_assert_int_eq(
+		op_run(party, channels[1], op_make(FABRIC_READ, local, 0, lent, 0, 8)),
+		0);
+	local_free(local);
+	channel_free(channels[1]);
+	lent_free(lent);
+	party_free(party);
+}
+END_TEST
+
+START_TEST(cq_arm__loses_no_wake_up)
+{
+	enum { N = 10000 };
+	struct party *party = party_new();
+	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
+	struct lent *lent = lent_new(party, 4096, RW);
+	struct local *local = local_new(party, 4096);
+	struct pollfd pfd = { .fd = CLIENT->cq_fd(party->cq), .events = POLLIN };
+
+	for (unsigned i = 0; i < N; i++) {
+		struct fabric_wr wr = op_make(i % 2 ? FABRIC_READ : FABRIC_WRITE, local,
+					      0, lent, 0, 1 + i % 64);
+		struct fabric_wc wc;
+
+		/* armed before the post, so that only the descriptor can tell */
+		ck_assert_int_eq(CLIENT->cq_arm(party->cq), 0);
+		ck_assert_int_eq(CLIENT->poll(party->cq, &wc, 1), 0);
+		wr.cookie = i;
+		op_post(channel, &wr, 1);
+		for (;;) {
+			int got;
+
+			ck_assert_msg(poll(&pfd, 1, STAGE_WAIT_MS) == 1,
+				      "no wake-up for operation %u", i);
+			got = CLIENT->poll(party->cq, &wc, 1);
+			ck_assert_int_eq(CLIENT->cq_arm(party->cq), 0);
+			if (got == 0)
+				got = CLIENT->poll(party->cq, &wc, 1);
+			if (got == 1)
+				break;
+		}
+		ck_assert_int_eq(wc.status, 0);
+		ck_assert_uint_eq(wc.cookie, i);
+	}
+	local_free(local);
+	channel_free(channel);
+	lent_free(lent);
+	party_free(party);
+}
+END_TEST
+
+void transfer_cases(TCase *tcase)
+{
+	tcase_add_test(tcase, write_and_read__move_all_sizes_at_all_alignments);
+	tcase_add_test(tcase, post__pipelines_as_many_as_the_depth);
+	tcase_add_test(tcase, post__takes_the_first_of_a_batch_beyond_the_depth);
+	tcase_add_test(tcase, cq__serves_two_channels);
+	tcase_add_test(tcase, cq_arm__loses_no_wake_up);
+}
