@@ -150,6 +150,9 @@ static void op_send(struct peer *peer, const struct wire_msg *msg)
 		return;
 	}
 	ck_assert(msg->id < client->next_id || msg->id == client->last_id);
+	/* a text that fills the field was cut */
+	if (msg->type == WIRE_TYPE_error)
+		ck_assert_uint_lt(strlen(msg->error.text), WIRE_NAME_MAX);
 	client->answers++;
 	client->answer = *msg;
 	if (msg->type == WIRE_TYPE_welcome) {

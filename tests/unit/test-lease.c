@@ -2,9 +2,11 @@
 /* Leases are granted, attached, renamed, fenced and ended, with keys that come and die in
  * any order. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "lease-stage.h"
 #include "unit.h"
 
@@ -106,6 +108,44 @@ START_TEST(allocate__keeps_names_apart)
 	ck_assert_uint_gt(two.lease.lease, one.lease.lease);
 	freed(&stage_a, one.lease.lease);
 	freed(&stage_b, two.lease.lease);
+}
+END_TEST
+
+/* A text that the wire would cut loses its end: the cause, or the remedy. */
+static void expect_text(const char *end)
+{
+	size_t bytes = strlen(one.text), end_bytes = strlen(end);
+
+	ck_assert_uint_lt(bytes, WIRE_NAME_MAX);
+	ck_assert_uint_ge(bytes, end_bytes);
+	ck_assert_str_eq(one.text + bytes - end_bytes, end);
+}
+
+START_TEST(texts__fit_the_wire_whatever_the_name)
+{
+	char name[WIRE_NAME_MAX + 1] = { 0 }, none[WIRE_NAME_MAX + 1] = { 0 };
+	uint64_t id;
+
+	memset(name, 'n', WIRE_NAME_MAX);
+	/* characters of two bytes each, the last one cut */
+	for (unsigned i = 0; i < WIRE_NAME_MAX; i++)
+		none[i] = i % 2 ? '\xa9' : '\xc3';
+	ck_assert_int_eq(attached(&one, &stage_a, none, WIRE_RIGHT_READ), -ENOENT);
+	expect_text("\xc3\xa9\"...");
+	ck_assert_int_eq(attached(&one, &stage_a, "few", WIRE_RIGHT_READ), -ENOENT);
+	expect_text(" \"few\"");
+	ck_assert_int_eq(granted(&one, &stage_a, 1, name), 0);
+	ck_assert_int_eq(granted(&one, &stage_a, 1, name), -EEXIST);
+	expect_text("n\"... already");
+	ck_assert_int_eq(attached(&one, &stage_a, name, WIRE_RIGHT_READ), -EBUSY);
+	expect_text("n\"... attached already");
+	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
+	id = one.lease.lease;
+	ck_assert_int_eq(
+		lease_rename(stage_leases, &stage_a, id, name, false, ask(&one)),
+		-EEXIST);
+	(void)snprintf(one.text, sizeof(one.text), "%s", err_text());
+	expect_text("n\"... already");
 }
 END_TEST
 
@@ -547,6 +587,7 @@ int main(void)
 	tcase_add_loop_test(tc, allocate__is_undone_when_a_key_cannot_be_made, 0, 6);
 	tcase_add_loop_test(tc, allocate__refuses_what_makes_no_sense, 0, 4);
 	tcase_add_test(tc, allocate__keeps_names_apart);
+	tcase_add_test(tc, texts__fit_the_wire_whatever_the_name);
 	tcase_add_test(tc, allocate__heeds_the_limits);
 	tcase_add_test(tc, attach__heeds_the_limit);
 	tcase_add_test(tc, memory__is_waited_for_while_it_is_scrubbed);

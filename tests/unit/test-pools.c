@@ -12,6 +12,7 @@
 #include "rmemd/pool/host.h"
 #include "rmemd/pool/pools.h"
 #include "unit.h"
+#include "wire/msg.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * KIB)
@@ -170,6 +171,21 @@ START_TEST(take__makes_several_of_what_is_scattered)
 	}
 	ck_assert_uint_eq(sum, 300 * KIB);
 	ck_assert_uint_eq(taken[2].bytes, 44 * KIB);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(take__says_why_in_what_the_wire_carries)
+{
+	const char *text;
+
+	open_one(MIB);
+	ck_assert_int_eq(take(1000 * KIB + 1, 1), 0);
+	ck_assert_int_eq(take(UINT64_MAX, EXTENTS_MAX), -ENOSPC);
+	text = err_text();
+	/* the four numbers may be longer on a larger host */
+	ck_assert_uint_lt(strlen(text) + 4 * strlen("1023.99 TiB"), WIRE_NAME_MAX);
+	ck_assert_ptr_nonnull(strstr(text, "ask for less"));
 	pools_close(pools);
 }
 END_TEST
@@ -441,6 +457,7 @@ int main(void)
 	tcase_add_test(tc, give_tail__keeps_whole_pages);
 	tcase_add_test(tc, take__tells_full_from_not_yet_clean);
 	tcase_add_test(tc, take__makes_several_of_what_is_scattered);
+	tcase_add_test(tc, take__says_why_in_what_the_wire_carries);
 	tcase_add_test(tc, take__rounds_up_and_aligns);
 	tcase_add_test(tc, take__spreads_over_pools_and_joins_them);
 	tcase_add_test(tc, close__does_not_wait_for_dirty_memory);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/quote.h"
 #include "rmemd/lease/table.h"
 
 int lease_set_name(struct lease *lease, const char *name)
@@ -78,12 +79,13 @@ int lease_create(struct leases *leases, struct holder *holder,
 		 const struct lease_params *params, struct lease **ret_lease)
 {
 	struct tenant *tenant = holder->tenant;
+	char quoted[QUOTE_BYTES];
 	struct lease *lease;
 	int err;
 
 	if (*params->name && leases_find_name(tenant, params->name))
-		return err_set(-EEXIST, "there is a lease named \"%s\" already",
-			       params->name);
+		return err_set(-EEXIST, "there is a lease named %s already",
+			       quote_name(params->name, quoted));
 	err = tenant_check_lease(tenant);
 	if (err)
 		return err;

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/quote.h"
 #include "rmemd/lease/table.h"
 
 #define ALIGN_MAX (UINT64_C(1) << 30)
@@ -53,9 +54,11 @@ static int find_granted(const struct tenant *tenant, const char *name,
 			struct lease **ret_lease)
 {
 	struct lease *lease = leases_find_name(tenant, name);
+	char quoted[QUOTE_BYTES];
 
 	if (!lease || lease->state != LEASE_READY)
-		return err_set(-ENOENT, "there is no lease named \"%s\"", name);
+		return err_set(-ENOENT, "there is no lease named %s",
+			       quote_name(name, quoted));
 	*ret_lease = lease;
 	return 0;
 }
@@ -93,6 +96,7 @@ static int find_writable(const struct leases *leases, const struct holder *holde
 int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		 unsigned rights, struct lease_waiter *waiter)
 {
+	char quoted[QUOTE_BYTES];
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
 	int err;
@@ -105,8 +109,8 @@ int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		return err;
 	attachment = leases_find(leases, holder, lease->id);
 	if (attachment && !attachment->fenced)
-		return err_set(-EBUSY, "this session has \"%s\" attached already",
-			       name);
+		return err_set(-EBUSY, "this session has %s attached already",
+			       quote_name(name, quoted));
 	if (attachment) {
 		/* its answer may have been lost with the connection: asked again */
 		attachment->rights = rights;
@@ -198,6 +202,7 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease, *victim;
+	char quoted[QUOTE_BYTES];
 	int err;
 
 	if (!*name)
@@ -212,7 +217,8 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 		return 0;
 	}
 	if (victim && (!replace || victim->state != LEASE_READY))
-		return err_set(-EEXIST, "there is a lease named \"%s\" already", name);
+		return err_set(-EEXIST, "there is a lease named %s already",
+			       quote_name(name, quoted));
 	/* Both have the name for a moment; nobody looks before the other one ends. */
 	err = lease_set_name(lease, name);
 	if (err)

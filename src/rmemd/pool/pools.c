@@ -349,13 +349,14 @@ static int pools_full(const struct pools *pools, uint64_t bytes, unsigned max)
 		if (one > largest)
 			largest = one;
 	}
-	return err_set(
-		-ENOSPC,
-		"no room for %s: %s are free, the largest piece is %s, and a lease has "
-		"at most %u",
-		units_format_bytes(bytes, wanted, sizeof(wanted)),
-		units_format_bytes(clean, clean_text, sizeof(clean_text)),
-		units_format_bytes(largest, largest_text, sizeof(largest_text)), max);
+	return err_set(-ENOSPC,
+		       "no room for %s: %s are free, the largest piece is %s, a lease "
+		       "takes at "
+		       "most %u pieces here; ask for less or have leases freed",
+		       units_format_bytes(bytes, wanted, sizeof(wanted)),
+		       units_format_bytes(clean, clean_text, sizeof(clean_text)),
+		       units_format_bytes(largest, largest_text, sizeof(largest_text)),
+		       max);
 }
 
 int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
