@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/option.h"
 #include "base/units.h"
 
 #define SCHEME "rmem://"
@@ -46,16 +47,6 @@ static int fabric_take(struct options *options, const char *text)
 	return 0;
 }
 
-/* getopt's '?': a letter or a name that is none, or a value where none belongs. */
-static int unknown_refuse(struct options *options, const char *arg)
-{
-	if (optopt == 0)
-		return options_usage(options, "unknown option %s", arg);
-	if (strncmp(arg, "--", 2) == 0 && strchr(arg, '='))
-		return options_usage(options, "%s: the option takes no value", arg);
-	return options_usage(options, "unknown option -%c", optopt);
-}
-
 int options_take(struct options *options, int opt, char **argv)
 {
 	switch (opt) {
@@ -76,10 +67,9 @@ int options_take(struct options *options, int opt, char **argv)
 	case 'V':
 		options->version = true;
 		return OPTIONS_STOP;
-	case ':':
-		return options_usage(options, "%s needs a value", argv[optind - 1]);
 	default:
-		return unknown_refuse(options, argv[optind - 1]);
+		options->bad_usage = true;
+		return option_error(opt, ":" OPTIONS_SHORT, argv);
 	}
 }
 

@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/option.h"
 #include "rmemctl/client.h"
 #include "rmemctl/commands.h"
 
 #define SOCKET_PATH RUNSTATEDIR "/rmemd/admin.sock"
+#define LETTERS ":s:hV"
 #define EXIT_USAGE 2
 
 enum { OPTION_JSON = 256 };
@@ -67,7 +69,7 @@ int main(int argc, char **argv)
 	bool json = false;
 	int option, err;
 
-	while ((option = getopt_long(argc, argv, "s:hV", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, LETTERS, long_options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			socket_path = optarg;
@@ -82,8 +84,8 @@ int main(int argc, char **argv)
 			printf("rmemctl %s\n", PACKAGE_VERSION);
 			return EXIT_SUCCESS;
 		default:
-			/* getopt_long() has told what */
-			return EXIT_USAGE;
+			(void)option_error(option, LETTERS, argv);
+			return usage_error(err_text());
 		}
 	}
 	if (optind == argc)

@@ -9,11 +9,13 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/option.h"
 #include "rmemd/config.h"
 #include "rmemd/daemon.h"
 #include "rmemd/notify.h"
 
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
+#define LETTERS ":c:h"
 #define EXIT_USAGE 2
 
 struct options {
@@ -21,17 +23,22 @@ struct options {
 	bool check;
 };
 
-static void usage(FILE *to)
+static void usage(void)
 {
-	(void)fprintf(to,
-		      "usage: rmemd [-c FILE] [--check-config]\n"
-		      "Lend the memory of this host.\n"
-		      "\n"
-		      "  -c, --config FILE   read FILE instead of " DEFAULT_PATH "\n"
-		      "      --check-config  say whether the configuration is good, "
-		      "and exit\n"
-		      "      --version       print the version, and exit\n"
-		      "  -h, --help          print this, and exit\n");
+	(void)printf("usage: rmemd [-c FILE] [--check-config]\n"
+		     "Lend the memory of this host.\n"
+		     "\n"
+		     "  -c, --config FILE   read FILE instead of " DEFAULT_PATH "\n"
+		     "      --check-config  say whether the configuration is good, "
+		     "and exit\n"
+		     "      --version       print the version, and exit\n"
+		     "  -h, --help          print this, and exit\n");
+}
+
+static int usage_error(void)
+{
+	(void)fprintf(stderr, "rmemd: %s; see rmemd --help\n", err_text());
+	return EXIT_USAGE;
 }
 
 /* Returns -1 to go on, or the exit status. */
@@ -47,7 +54,7 @@ static int parse(int argc, char **argv, struct options *options)
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "c:h", known, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, LETTERS, known, NULL)) != -1) {
 		switch (option) {
 		case 'c':
 			options->path = optarg;
@@ -59,18 +66,17 @@ static int parse(int argc, char **argv, struct options *options)
 			(void)puts("rmemd " PACKAGE_VERSION);
 			return EXIT_SUCCESS;
 		case 'h':
-			usage(stdout);
+			usage();
 			return EXIT_SUCCESS;
 		default:
-			usage(stderr);
-			return EXIT_USAGE;
+			(void)option_error(option, LETTERS, argv);
+			return usage_error();
 		}
 	}
-	if (optind < argc) {
-		(void)fprintf(stderr, "rmemd: unexpected argument %s\n", argv[optind]);
-		return EXIT_USAGE;
-	}
-	return -1;
+	if (optind == argc)
+		return -1;
+	(void)err_set(-EINVAL, "unexpected argument %s", argv[optind]);
+	return usage_error();
 }
 
 /* *path becomes NULL when the defaults serve because the default file does not exist. */
@@ -119,14 +125,10 @@ static int serve(const struct config *config, const char *path)
 
 int main(int argc, char **argv)
 {
-	static char name[] = "rmemd";
 	static struct config config;
 	struct options options = { 0 };
 	int status;
 
-	/* what getopt_long() says begins with it */
-	if (argc > 0)
-		argv[0] = name;
 	status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;

@@ -65,7 +65,11 @@ bad_config "bad.conf:[0-9]+: .*heartbeat" -e 's/^heartbeat = .*/heartbeat = 500/
 bad_config "bad.conf:[0-9]+: .*size" -e 's/^size = .*/size = much/'
 bad_config "insecure" -e 's/^listen = .*/listen = 0.0.0.0/; s/^insecure = .*/insecure = no/'
 expect_error 1 'nonexistent.conf' rmemd --config "$dir/nonexistent.conf"
-expect_error 2 . rmemd --nonsense
+expect_error 2 '^rmemd: unknown option --nonsense=1; see rmemd --help$' rmemd --nonsense=1
+expect_error 2 '^rmemd: unknown option -x; ' rmemd --check-config -x
+expect_error 2 '^rmemd: --config needs a value; ' rmemd --config
+expect_error 2 '^rmemd: --help=me: the option takes no value; ' rmemd --help=me
+expect_error 2 '^rmemd: unexpected argument more; ' rmemd more
 [[ $(rmemd --version) =~ ^rmemd\ [0-9]+\.[0-9]+\.[0-9]+ ]] || fail "rmemd --version"
 
 # more memory than the host has is refused before it is touched

@@ -64,5 +64,8 @@ lent_zero 20
 server_stop
 
 expect_error 1 'admin.sock' rmemctl status
-expect_error 2 . rmemctl --nonsense
-expect_error 2 . rmemctl nonsense
+expect_error 2 '^rmemctl: unknown option --nonsense; see rmemctl --help$' rmemctl --nonsense
+expect_error 2 '^rmemctl: unknown option -x; ' rmemctl -xh
+expect_error 2 '^rmemctl: -s needs a value; ' rmemctl -s
+expect_error 2 '^rmemctl: --json=yes: the option takes no value; ' rmemctl --json=yes
+expect_error 2 '^rmemctl: .*nonsense' rmemctl nonsense
