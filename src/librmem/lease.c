@@ -42,10 +42,15 @@ struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
 
 static void rekey_finish(struct rmem_lease *lease)
 {
+	bool again = lease->rekey_again && atomic_load(&lease->status) == 0;
+
 	lease->rekey = NULL;
 	lease->session->rekeys--;
-	(void)atomic_fetch_add_explicit(&lease->verified, 1, memory_order_release);
-	if (lease->rekey_again && atomic_load(&lease->status) == 0)
+	/* a refusal that came after the request was sent is not explained by its answer */
+	if (!again)
+		atomic_store_explicit(&lease->verified, lease->asking,
+				      memory_order_release);
+	if (again)
 		lease_rekey(lease);
 	queues_news(lease->session);
 	(void)pthread_cond_broadcast(&lease->session->changed);
@@ -82,9 +87,10 @@ void lease_rekey(struct rmem_lease *lease)
 	request = calloc(1, sizeof(*request));
 	if (!request) {
 		/* try again at the next occasion */
-		atomic_store(&lease->verify, true);
+		(void)atomic_fetch_add(&lease->asked, 1);
 		return;
 	}
+	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
 	request->type = WIRE_TYPE_attach;
 	request->attach.lease = lease->id;
 	request->attach.rights = (uint8_t)lease->rights;
@@ -101,17 +107,26 @@ void leases_work(struct rmem *session)
 	list_for_each(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
-		if (atomic_load(&lease->verify) && !lease->rekey) {
-			atomic_store(&lease->verify, false);
+		if (!lease->rekey && atomic_load(&lease->status) == 0 &&
+		    !lease_verified(lease, atomic_load(&lease->asked)))
 			lease_rekey(lease);
-		}
 	}
 }
 
-void lease_verify(struct rmem_lease *lease)
+unsigned lease_verify(struct rmem_lease *lease)
 {
-	atomic_store(&lease->verify, true);
+	unsigned count =
+		atomic_fetch_add_explicit(&lease->asked, 1, memory_order_release) + 1;
+
 	session_wake(lease->session);
+	return count;
+}
+
+bool lease_verified(const struct rmem_lease *lease, unsigned count)
+{
+	/* the counters wrap */
+	return (int)(atomic_load_explicit(&lease->verified, memory_order_acquire) -
+		     count) >= 0;
 }
 
 void lease_drop(struct rmem_lease *lease)

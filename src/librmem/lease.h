@@ -23,13 +23,14 @@ struct rmem_lease {
 	_Atomic int status; /* 0 or -ESTALE */
 	_Atomic(struct attachment *) attachment;
 	_Atomic unsigned outstanding; /* operations submitted, not yet taken */
-	_Atomic unsigned verified;    /* counts how often the server was asked */
-	_Atomic bool verify;          /* a queue wants the server asked */
+	_Atomic unsigned asked;       /* counts how often queues met a refusal */
+	_Atomic unsigned verified;    /* how many of those the server was asked after */
 
 	/* under the session's lock */
 	struct list node;
 	struct control_call *rekey; /* attaching anew; NULL: not now */
 	bool rekey_again;           /* the one under way may come too early */
+	unsigned asking;            /* `asked` when the one under way was sent */
 };
 
 /* Publish what the server answered; the old table stays for those who read it now.  Under
@@ -44,8 +45,10 @@ void leases_work(struct rmem *session);
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
 /* It has ended: its operations fail.  Under the lock. */
 void lease_end(struct rmem_lease *lease);
-/* A queue met a refusal: make the server say what became of the lease.  [any] */
-void lease_verify(struct rmem_lease *lease);
+/* A queue met a refusal: make the server say what became of the lease.  It has once
+ * lease_verified() holds of the count returned.  [any] */
+unsigned lease_verify(struct rmem_lease *lease);
+bool lease_verified(const struct rmem_lease *lease, unsigned count);
 /* Free the handle; nothing may use it. Under the lock. */
 void lease_drop(struct rmem_lease *lease);
 

@@ -55,7 +55,7 @@ struct piece {
 	uint32_t bytes;
 	unsigned char *chunk;      /* of the bounce buffer; NULL: none */
 	struct attachment_key key; /* it was posted with */
-	unsigned verified;         /* the lease's counter when it came into doubt */
+	unsigned verify; /* what lease_verify() gave when it came into doubt */
 	unsigned refusals;
 };
 

@@ -110,12 +110,9 @@ static bool lease_ended(const struct op *op)
 
 void settle_doubt(struct rmem_queue *queue, struct piece *piece)
 {
-	struct rmem_lease *lease = piece->op->todo.lease;
-
 	piece->state = PIECE_DOUBT;
-	piece->verified = atomic_load_explicit(&lease->verified, memory_order_acquire);
+	piece->verify = lease_verify(piece->op->todo.lease);
 	list_append(&queue->table.doubt, &piece->node);
-	lease_verify(lease);
 }
 
 static void piece_done(struct rmem_queue *queue, struct piece *piece)
@@ -289,11 +286,8 @@ static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
 
 static bool doubt_over(const struct piece *piece)
 {
-	const struct rmem_lease *lease = piece->op->todo.lease;
-
 	return lease_ended(piece->op) ||
-	       atomic_load_explicit(&lease->verified, memory_order_acquire) !=
-		       piece->verified;
+	       lease_verified(piece->op->todo.lease, piece->verify);
 }
 
 /* Settling an operation takes others of its pieces out of the list, so start over. */

@@ -137,7 +137,7 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 	(void)pthread_mutex_lock(&stage.session.lock);
 	attachment->older = atomic_load(&lease->attachment);
 	atomic_store(&lease->attachment, attachment);
-	(void)atomic_fetch_add(&lease->verified, 1);
+	atomic_store(&lease->verified, atomic_load(&lease->asked));
 	queues_news(&stage.session);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }

@@ -310,6 +310,40 @@ START_TEST(keys__that_went_stale_are_renewed)
 }
 END_TEST
 
+/* A refusal while keys are under way is not judged by those, which are older. */
+START_TEST(keys__under_way_do_not_explain_a_later_refusal)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
+	struct rmem_completion completion;
+	rmem_queue *queue = NULL;
+
+	server.welcome.heartbeat_ms = 5000;
+	server.welcome.fence_ms = 20000;
+	open_with(0);
+	op.lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	server_lock();
+	server.delay_on = WIRE_TYPE_attach;
+	server_unlock();
+	server_event(WIRE_TYPE_changed, rmem_lease_id(op.lease), 0);
+	server_await(WIRE_TYPE_attach, 1);
+	/* the answer lies at the server when the keys change once more */
+	server_lock();
+	fake.refused_rkey = server.rkey++;
+	server_unlock();
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_poll(queue, &completion, 1), 0);
+	/* makes the server send it */
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	ck_assert_msg(completion.status == 0, "%d: %s", completion.status,
+		      rmem_completion_error(queue));
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_attach], 2);
+	rmem_close(client);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("librmem-open");
@@ -329,6 +363,7 @@ int main(void)
 	tcase_add_test(tc, list__goes_through_pages);
 	tcase_add_test(tc, events__reach_the_lease);
 	tcase_add_test(tc, keys__that_went_stale_are_renewed);
+	tcase_add_test(tc, keys__under_way_do_not_explain_a_later_refusal);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }
