@@ -657,7 +657,8 @@ START_TEST(sweep__no_failure_leaks)
 {
 	unsigned n = 0;
 
-	fake.iwarp = _i;
+	fake.iwarp = _i & 1;
+	fake.no_errno = _i & 2;
 	do {
 		fake_fail_at(++n);
 		life();
@@ -705,7 +706,7 @@ int main(void)
 			    2);
 	tcase_add_loop_test(tcase, alive__flushes_once_the_peer_is_gone, 0, 2);
 	tcase_add_test(tcase, cq_arm__wakes_and_consumes);
-	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 2);
+	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 4);
 	suite_add_tcase(suite, tcase);
 	return unit_main(suite);
 }

@@ -718,6 +718,7 @@ START_TEST(sweep__no_failure_leaks)
 {
 	unsigned n = 0;
 
+	fake.no_errno = _i;
 	do {
 		fake_fail_at(++n);
 		life();
@@ -758,7 +759,7 @@ int main(void)
 	tcase_add_test(tcase, port_events__are_news_of_their_device);
 	tcase_add_loop_test(tcase, removal__gives_everything_of_the_device_back, 0,
 			    BY_DEVICE + 1);
-	tcase_add_test(tcase, sweep__no_failure_leaks);
+	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 2);
 	suite_add_tcase(suite, tcase);
 	return unit_main(suite);
 }

@@ -2,6 +2,7 @@
 #include "verbs-fake-state.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -29,8 +30,10 @@ int getifaddrs(struct ifaddrs **ret)
 	static struct sockaddr_storage addrs[INTERFACES];
 	static char names[INTERFACES][8];
 
-	if (fake_fails("getifaddrs"))
+	if (fake_fails("getifaddrs")) {
+		errno = ENOMEM;
 		return -1;
+	}
 	for (size_t i = 0; i < INTERFACES; i++) {
 		struct sockaddr_in in = { .sin_family = AF_INET };
 		struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };

@@ -21,7 +21,7 @@ bool fake_fails(const char *call)
 	LOCKED(hit = ++fake_state.calls == fake_state.fail_at;
 	       if (hit) fake_state.failed = call);
 	if (hit)
-		errno = ENOMEM;
+		errno = fake.no_errno ? 0 : ENOMEM;
 	return hit;
 }
 

@@ -33,6 +33,7 @@ struct fake_settings {
 	struct rdma_cm_id *break_at_arm;
 	int dereg_error; /* of every ibv_dereg_mr */
 	int reg_error;   /* of every ibv_reg_mr for writing */
+	bool no_errno;   /* what fails at fake_fail_at() leaves 0 in errno */
 };
 extern struct fake_settings fake;
 

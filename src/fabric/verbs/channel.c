@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/failure.h"
 #include "fabric/verbs/sigpipe.h"
 
 #define FLUSHED_TEXT \
@@ -188,7 +189,7 @@ static int qp_create(struct verbs_channel *channel)
 	int err;
 
 	if (rdma_create_qp(channel->id, channel->session->pd, &attr))
-		return err_errno(-errno, "rdma_create_qp");
+		return err_errno(verbs_failure(), "rdma_create_qp");
 	err = ibv_post_recv(channel->id->qp, &receive, &bad);
 	if (!err)
 		return 0;
@@ -218,7 +219,7 @@ static int channel_accept(struct verbs_channel *channel,
 	int err;
 
 	if (rdma_accept(channel->id, &param))
-		return err_errno(-errno, "rdma_accept");
+		return err_errno(verbs_failure(), "rdma_accept");
 	if (facts->iwarp)
 		return 0;
 	/* rdma_cm allows atomics wherever it allows reads; no exposure does */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "fabric/verbs/failure.h"
 
 int verbs_cm_create(struct rdma_event_channel **ret_channel)
 {
@@ -13,7 +14,7 @@ int verbs_cm_create(struct rdma_event_channel **ret_channel)
 	int flags, err;
 
 	if (!channel)
-		return err_errno(-errno, "rdma_create_event_channel");
+		return err_errno(verbs_failure(), "rdma_create_event_channel");
 	flags = fcntl(channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
 		err = -errno;
@@ -49,7 +50,7 @@ int verbs_cm_take(struct rdma_event_channel *channel, struct verbs_cm_event *ret
 	if (rdma_get_cm_event(channel, &event)) {
 		if (errno == EAGAIN || errno == EINTR)
 			return -EAGAIN;
-		return err_errno(-errno, "rdma_get_cm_event");
+		return err_errno(verbs_failure(), "rdma_get_cm_event");
 	}
 	*ret_event = (struct verbs_cm_event){
 		.type = event->event,

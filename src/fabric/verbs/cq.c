@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "fabric/verbs/failure.h"
 #include "fabric/verbs/link.h"
 #include "fabric/verbs/poke.h"
 
@@ -20,7 +21,7 @@ static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
 
 	cq->comp = ibv_create_comp_channel(verbs);
 	if (!cq->comp)
-		return err_errno(-errno, "ibv_create_comp_channel");
+		return err_errno(verbs_failure(), "ibv_create_comp_channel");
 	flags = fcntl(cq->comp->fd, F_GETFL);
 	if (flags < 0 || fcntl(cq->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return err_errno(-errno, "the completion channel's descriptor");
@@ -92,7 +93,8 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 		goto err_free;
 	cq->cq = ibv_create_cq(verbs, (int)entries, NULL, cq->comp, 0);
 	if (!cq->cq) {
-		err = err_errno(-errno, "RDMA device %s: ibv_create_cq of %u entries",
+		err = err_errno(verbs_failure(),
+				"RDMA device %s: ibv_create_cq of %u entries",
 				domain->facts.name, entries);
 		goto err_free;
 	}

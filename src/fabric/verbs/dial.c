@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/address.h"
+#include "fabric/verbs/failure.h"
 
 #define REJECT_INVALID_SERVICE 8
 #define REJECT_BY_CONSUMER 28
@@ -101,14 +102,14 @@ static int dial_route(struct verbs_dial *dial, struct sockaddr *source,
 	int err;
 
 	if (rdma_resolve_addr(dial->id, source, destination, remaining_ms(dial)))
-		return err_errno(-errno, "no RDMA route to %s", dial->peer);
+		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
 	err = dial_wait(dial, RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (err)
 		return err;
 	if (!dial->id->verbs)
 		return err_set(-ENODEV, "no RDMA device leads to %s", dial->peer);
 	if (rdma_resolve_route(dial->id, remaining_ms(dial)))
-		return err_errno(-errno, "no RDMA route to %s", dial->peer);
+		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
 	return dial_wait(dial, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
@@ -125,7 +126,7 @@ int verbs_dial_resolve(struct verbs_dial *dial, const struct fabric_address *add
 	if (err)
 		return err;
 	if (rdma_create_id(made.events, &made.id, NULL, RDMA_PS_TCP)) {
-		err = err_errno(-errno, "rdma_create_id");
+		err = err_errno(verbs_failure(), "rdma_create_id");
 		goto err_events;
 	}
 	err = dial_route(&made, source, (struct sockaddr *)&destination);
@@ -176,7 +177,7 @@ int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello
 
 	fabric_hello_encode(hello, private_data);
 	if (rdma_connect(dial->id, &param))
-		return err_errno(-errno, "rdma_connect to %s", dial->peer);
+		return err_errno(verbs_failure(), "rdma_connect to %s", dial->peer);
 	return dial_wait(dial, RDMA_CM_EVENT_ESTABLISHED);
 }
 

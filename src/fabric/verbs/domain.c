@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
+#include "fabric/verbs/failure.h"
 
 /* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
  * library must not, and since 5.12 the kernel copies pinned pages for the child by
@@ -18,7 +19,7 @@ static int sink_open(struct fabric_domain *domain)
 		return 0;
 	domain->sink = ibv_reg_mr(domain->pd, &domain->sink_byte, 1,
 				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return domain->sink ? 0 : err_errno(-errno, "ibv_reg_mr of one byte");
+	return domain->sink ? 0 : err_errno(verbs_failure(), "ibv_reg_mr of one byte");
 }
 
 int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
@@ -40,7 +41,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_m
 		domain->facts.iwarp || (endpoint->flags & FABRIC_ENDPOINT_CONFIRM);
 	domain->pd = ibv_alloc_pd(domain->route.id->verbs);
 	if (!domain->pd) {
-		err = err_errno(-errno, "RDMA device %s: ibv_alloc_pd",
+		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",
 				domain->facts.name);
 		goto err_route;
 	}
@@ -112,7 +113,7 @@ int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 	if (!region->mr && (errno == EFAULT || errno == EACCES))
 		region->mr = ibv_reg_mr(domain->pd, addr, bytes, 0);
 	if (!region->mr) {
-		err = region_error(domain, bytes, errno ? -errno : -EIO);
+		err = region_error(domain, bytes, verbs_failure());
 		free(region);
 		return err;
 	}

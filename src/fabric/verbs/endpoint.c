@@ -12,6 +12,7 @@
 #include "fabric/verbs/address.h"
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/failure.h"
 #include "fabric/verbs/session.h"
 
 #define LIST_TEXT 256
@@ -55,9 +56,9 @@ static int id_bind(struct fabric_server *server, const struct fabric_address *ad
 
 	verbs_address_to_sockaddr(address, &sockaddr);
 	if (rdma_create_id(server->cm, &id, context, RDMA_PS_TCP))
-		return err_errno(-errno, "rdma_create_id");
+		return err_errno(verbs_failure(), "rdma_create_id");
 	if (rdma_bind_addr(id, (struct sockaddr *)&sockaddr)) {
-		err = err_errno(-errno, "rdma_bind_addr");
+		err = err_errno(verbs_failure(), "rdma_bind_addr");
 		(void)rdma_destroy_id(id);
 		return err;
 	}
@@ -96,7 +97,7 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 	err = id_bind(server, &endpoint->public.address, &endpoint->target,
 		      &endpoint->listener);
 	if (!err && rdma_listen(endpoint->listener, (int)server->backlog))
-		err = err_errno(-errno, "rdma_listen");
+		err = err_errno(verbs_failure(), "rdma_listen");
 	if (err == -EADDRINUSE)
 		return err_set(err,
 			       "RDMA device %s: %s is taken: another program listens "

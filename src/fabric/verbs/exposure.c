@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/failure.h"
 
 static struct verbs_device *device_of(const struct fabric_exposure *exposure)
 {
@@ -54,7 +55,7 @@ static void job_register(struct verbs_job *job)
 				  exposure->access);
 	if (exposure->mr)
 		return;
-	exposure->err = register_error(exposure, errno ? -errno : -EIO);
+	exposure->err = register_error(exposure, verbs_failure());
 	(void)snprintf(exposure->text, sizeof(exposure->text), "%s", err_text());
 }
 

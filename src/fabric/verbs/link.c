@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "fabric/verbs/failure.h"
 #include "fabric/verbs/poke.h"
 #include "fabric/verbs/sigpipe.h"
 #include "fabric/verbs/status.h"
@@ -69,7 +70,7 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 	};
 
 	if (rdma_create_qp(channel->dial.id, channel->cq->domain->pd, &attr))
-		return errno ? -errno : -EIO;
+		return verbs_failure();
 	channel->inline_bytes = inline_bytes;
 	return 0;
 }

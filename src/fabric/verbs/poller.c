@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/thread.h"
+#include "fabric/verbs/failure.h"
 
 #define POLL_BATCH 32
 
@@ -74,13 +75,13 @@ static int poller_open(struct verbs_poller *poller, struct ibv_context *verbs,
 
 	poller->comp = ibv_create_comp_channel(verbs);
 	if (!poller->comp)
-		return err_errno(-errno, "ibv_create_comp_channel");
+		return err_errno(verbs_failure(), "ibv_create_comp_channel");
 	flags = fcntl(poller->comp->fd, F_GETFL);
 	if (flags < 0 || fcntl(poller->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return err_errno(-errno, "the completion channel's descriptor");
 	poller->cq = ibv_create_cq(verbs, (int)depth, NULL, poller->comp, 0);
 	if (!poller->cq)
-		return err_errno(-errno, "ibv_create_cq of %u entries", depth);
+		return err_errno(verbs_failure(), "ibv_create_cq of %u entries", depth);
 	poller->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (poller->stop_fd < 0)
 		return err_errno(-errno, "eventfd");

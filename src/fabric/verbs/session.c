@@ -8,6 +8,7 @@
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/exposure.h"
+#include "fabric/verbs/failure.h"
 
 static struct fabric_server *server_of(const struct fabric_session *session)
 {
@@ -59,7 +60,7 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 		return err_errno(-ENOMEM, "an RDMA session");
 	session->pd = ibv_alloc_pd(device->verbs);
 	if (!session->pd) {
-		err = err_errno(-errno, "RDMA device %s: ibv_alloc_pd",
+		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",
 				device->facts.name);
 		free(session);
 		return err;
