@@ -40,20 +40,64 @@ struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
 	return NULL;
 }
 
+/* ---- attaching anew ---- */
+
+static control_done rekey_done;
+
+static int rekey_send(struct rmem_lease *lease)
+{
+	struct wire_msg *request = calloc(1, sizeof(*request));
+	int err;
+
+	if (!request)
+		return err_set(-ENOMEM, "no memory for a request");
+	lease->rekey_again = false;
+	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
+	request->type = WIRE_TYPE_attach;
+	request->attach.lease = lease->id;
+	request->attach.rights = (uint8_t)lease->rights;
+	err = control_call(lease->session->control, request, rekey_done, lease,
+			   &lease->rekey);
+	free(request);
+	return err;
+}
+
+/* Ask for as many as may be asked for. */
+static void rekeys_send(struct rmem *session)
+{
+	struct rmem_lease *lease;
+
+	while (session->rekeys_sent < REKEYS_MAX &&
+	       (lease = list_first(&session->rekeys_ahead, struct rmem_lease,
+				   rekey_node))) {
+		list_remove(&lease->rekey_node);
+		if (atomic_load(&lease->status) == 0 && rekey_send(lease) == 0) {
+			session->rekeys_sent++;
+			continue;
+		}
+		session->rekeys--;
+		/* where it could not be asked for, it is at the next occasion */
+		(void)atomic_fetch_add(&lease->asked, 1);
+	}
+}
+
 static void rekey_finish(struct rmem_lease *lease)
 {
+	struct rmem *session = lease->session;
 	bool again = lease->rekey_again && atomic_load(&lease->status) == 0;
 
 	lease->rekey = NULL;
-	lease->session->rekeys--;
+	session->rekeys--;
+	session->rekeys_sent--;
 	/* a refusal that came after the request was sent is not explained by its answer */
-	if (!again)
-		atomic_store_explicit(&lease->verified, lease->asking,
-				      memory_order_release);
 	if (again)
 		lease_rekey(lease);
-	queues_news(lease->session);
-	(void)pthread_cond_broadcast(&lease->session->changed);
+	else
+		atomic_store_explicit(&lease->verified, lease->asking,
+				      memory_order_release);
+	rekeys_send(session);
+	queues_news(session);
+	(void)pthread_cond_broadcast(&session->changed);
 }
 
 static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
@@ -76,30 +120,36 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 
 void lease_rekey(struct rmem_lease *lease)
 {
-	struct wire_msg *request;
-	int err;
+	struct rmem *session = lease->session;
 
 	if (lease->rekey) {
 		lease->rekey_again = true;
 		return;
 	}
-	lease->rekey_again = false;
-	request = calloc(1, sizeof(*request));
-	if (!request) {
-		/* try again at the next occasion */
-		(void)atomic_fetch_add(&lease->asked, 1);
+	if (!list_empty(&lease->rekey_node))
+		return;
+	session->rekeys++;
+	list_append(&session->rekeys_ahead, &lease->rekey_node);
+	rekeys_send(session);
+}
+
+/* Nobody wants its keys any more. */
+static void rekey_forget(struct rmem_lease *lease)
+{
+	struct rmem *session = lease->session;
+
+	if (lease->rekey) {
+		session_abandon(session, lease->rekey);
+		session->rekeys_sent--;
+	} else if (list_empty(&lease->rekey_node)) {
 		return;
 	}
-	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
-	request->type = WIRE_TYPE_attach;
-	request->attach.lease = lease->id;
-	request->attach.rights = (uint8_t)lease->rights;
-	err = control_call(lease->session->control, request, rekey_done, lease,
-			   &lease->rekey);
-	free(request);
-	if (err)
-		return;
-	lease->session->rekeys++;
+	list_remove(&lease->rekey_node);
+	session->rekeys--;
+	rekeys_send(session);
+	/* who waits until every lease has its keys has one less to wait for */
+	(void)pthread_cond_broadcast(&session->changed);
+	session_wake(session);
 }
 
 void leases_work(struct rmem *session)
@@ -131,13 +181,7 @@ bool lease_verified(const struct rmem_lease *lease, unsigned count)
 
 void lease_drop(struct rmem_lease *lease)
 {
-	if (lease->rekey) {
-		session_abandon(lease->session, lease->rekey);
-		lease->session->rekeys--;
-		/* who waits until every lease has its keys has one less to wait for */
-		(void)pthread_cond_broadcast(&lease->session->changed);
-		session_wake(lease->session);
-	}
+	rekey_forget(lease);
 	list_remove(&lease->node);
 	attachment_free(atomic_load(&lease->attachment));
 	free(lease);

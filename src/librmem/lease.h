@@ -13,6 +13,10 @@
 #include "librmem/attachment.h"
 #include "librmem/control.h"
 
+/* Leases of a session that the server is asked for anew at once, at most: it takes 256
+ * requests of a session, and those of the program must have room. */
+#define REKEYS_MAX 64u
+
 struct rmem_lease {
 	/* constant */
 	struct rmem *session;
@@ -28,6 +32,7 @@ struct rmem_lease {
 
 	/* under the session's lock */
 	struct list node;
+	struct list rekey_node;     /* waits to be attached anew */
 	struct control_call *rekey; /* attaching anew; NULL: not now */
 	bool rekey_again;           /* the one under way may come too early */
 	unsigned asking;            /* `asked` when the one under way was sent */

@@ -23,6 +23,7 @@ static int lease_new(struct rmem *session, struct rmem_lease **ret_lease)
 		return err_set(-ENOMEM, "no memory for a lease's handle");
 	lease->session = session;
 	list_init(&lease->node);
+	list_init(&lease->rekey_node);
 	*ret_lease = lease;
 	return 0;
 }

@@ -195,6 +195,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 		return err_set(-ENOMEM, "no memory for a session");
 	session->uri = *uri;
 	list_init(&session->leases);
+	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
 	list_init(&session->buffers);
 	list_init(&session->service_node);

@@ -75,8 +75,10 @@ struct rmem {
 	uint64_t ping_ns;  /* the next heartbeat */
 	uint64_t retry_ns; /* the next attempt, or the end of this one */
 	unsigned backoff_ms;
-	unsigned pings;  /* not answered yet */
-	unsigned rekeys; /* leases that are being attached anew */
+	unsigned pings;           /* not answered yet */
+	unsigned rekeys;          /* leases that are to be attached anew */
+	unsigned rekeys_sent;     /* of them, those the server has been asked for */
+	struct list rekeys_ahead; /* the others; rmem_lease.rekey_node */
 	unsigned opened; /* endpoints with a channel in this incarnation, a bit each */
 	uint64_t resumes;
 	bool draining;

@@ -24,6 +24,8 @@ static uint32_t next_channel;
 static uint8_t in[WIRE_FRAME_MAX], out[WIRE_FRAME_MAX];
 static size_t have;
 static struct wire_msg request, reply, delayed;
+static struct wire_msg *held[SERVER_LEASES];
+static unsigned n_held;
 /* What was answered, by id: requests that change something are done once. */
 static struct answer {
 	unsigned request, reply; /* types */
@@ -47,6 +49,8 @@ static void hang_up(void)
 		(void)close(conn);
 	conn = -1;
 	have = 0;
+	while (n_held > 0)
+		free(held[--n_held]);
 }
 
 void server_hang_up(void)
@@ -64,6 +68,18 @@ static void answer(const struct wire_msg *msg)
 	ck_assert_int_gt(n, 0);
 	if (conn >= 0)
 		(void)send(conn, out, (size_t)n, MSG_NOSIGNAL);
+}
+
+void server_release(void)
+{
+	server_lock();
+	server.hold_on = 0;
+	for (unsigned i = 0; i < n_held; i++) {
+		answer(held[i]);
+		free(held[i]);
+	}
+	n_held = 0;
+	server_unlock();
 }
 
 static void error(int code, const char *text)
@@ -374,6 +390,12 @@ static void handle(void)
 	if (server.delay_on == request.type) {
 		server.delay_on = 0;
 		delayed = reply;
+		return;
+	}
+	if (server.hold_on == request.type) {
+		ck_assert_uint_lt(n_held, SERVER_LEASES);
+		held[n_held] = malloc(sizeof(reply));
+		*held[n_held++] = reply;
 		return;
 	}
 	answer(&reply);

@@ -10,7 +10,7 @@
 
 #include "wire/msg.h"
 
-#define SERVER_LEASES 8
+#define SERVER_LEASES 80
 #define SERVER_LEASE_BYTES 65536
 #define SERVER_TYPES 0x100
 
@@ -42,6 +42,7 @@ struct server {
 	int refuse;        /* the hello, with this errno; 0: welcome */
 	unsigned drop_on;  /* close the connection instead of answering this, once */
 	unsigned delay_on; /* answer this only after the next request */
+	unsigned hold_on;  /* answer this only when told to */
 	unsigned fail_on;  /* answer this with fail_errno, fail_skip times not */
 	int fail_errno;
 	unsigned fail_skip;
@@ -59,6 +60,8 @@ void server_unlock(void);
 void server_await(unsigned type, unsigned count);
 /* Wait until *counter has reached count. */
 void server_await_count(const _Atomic unsigned *counter, unsigned count);
+/* Answer what was held, and hold no more. */
+void server_release(void);
 /* Close the connection. */
 void server_hang_up(void);
 /* Send an event. */

@@ -46,6 +46,7 @@ void stage_open(const struct fabric_client_ops *ops)
 	(void)pthread_mutex_init(&session->sync_lock, NULL);
 	(void)pthread_cond_init(&session->changed, NULL);
 	list_init(&session->leases);
+	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
 	list_init(&session->buffers);
 	(void)strcpy(session->server, "stage:1");
@@ -124,6 +125,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	lease->session = &stage.session;
 	lease->id = id;
 	lease->rights = rights;
+	list_init(&lease->rekey_node);
 	atomic_store(&lease->attachment, table(n, segments, bytes, keys));
 	list_append(&stage.session.leases, &lease->node);
 	return lease;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "librmem-client.h"
+#include "librmem/lease.h"
 #include "librmem/session.h"
 
 /* ---- losing the connection ---- */
@@ -52,6 +53,78 @@ static unsigned leases_count(void)
 	server_unlock();
 	return n;
 }
+
+/* The server takes so many requests at once: leases get their keys by and by. */
+START_TEST(resume__with_many_leases)
+{
+	static rmem_lease *leases[SERVER_LEASES];
+
+	ck_assert_uint_gt(SERVER_LEASES, REKEYS_MAX);
+	open_with(0);
+	for (unsigned i = 0; i < SERVER_LEASES; i++)
+		leases[i] = alloc(1000, NULL);
+	server_lock();
+	server.hold_on = WIRE_TYPE_attach;
+	server_unlock();
+	server_hang_up();
+	server_await(WIRE_TYPE_attach, REKEYS_MAX);
+	/* comes behind all that were asked for */
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_attach], REKEYS_MAX);
+	ck_assert_uint_eq(info().resumes, 0);
+	/* one that waits for its turn may go */
+	ck_assert_int_eq(rmem_free(leases[SERVER_LEASES - 1]), 0);
+	server_release();
+	AWAIT(info().resumes == 1);
+	ck_assert_uint_ge(server.seen[WIRE_TYPE_attach], SERVER_LEASES - 1);
+	for (unsigned i = 0; i < SERVER_LEASES - 1; i++)
+		AWAIT(rmem_write(leases[i], 0, buf, 100) == 0);
+	rmem_close(client);
+}
+END_TEST
+
+static void *queue_make(void *arg)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+
+	ck_assert_msg(rmem_queue_create(client, &params, arg) == 0, "%s", rmem_error());
+	return NULL;
+}
+
+/* Who waits until all leases have their keys does not wait for one that is gone. */
+START_TEST(queue__waits_for_the_keys_of_a_lease_that_goes)
+{
+	rmem_queue *queue = NULL;
+	rmem_lease *lease;
+	pthread_t thread;
+	unsigned channels;
+	uint64_t start = clock_now_ms();
+
+	open_with(0);
+	lease = alloc(1000, NULL);
+	server_lock();
+	server.hold_on = WIRE_TYPE_attach;
+	channels = server.seen[WIRE_TYPE_open_channel];
+	server_unlock();
+	server_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	server_await(WIRE_TYPE_attach, 1);
+	ck_assert_int_eq(pthread_create(&thread, NULL, queue_make, &queue), 0);
+	server_await(WIRE_TYPE_open_channel, channels + 1);
+	/* a lease that has ended is freed without the server's help */
+	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	for (unsigned i = 0; i < 20; i++)
+		breathe();
+	ck_assert_uint_eq(fake.connects, 1);
+	ck_assert_int_eq(rmem_free(lease), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_ptr_nonnull(queue);
+	/* it looks by itself when its time-out of 10 s is over */
+	ck_assert_uint_lt(clock_now_ms() - start, 8000);
+	server_release();
+	rmem_close(client);
+}
+END_TEST
 
 static void drop_on(unsigned type)
 {
@@ -542,6 +615,8 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, heartbeats__go_on);
 	tcase_add_test(tc, connection__lost_and_resumed);
+	tcase_add_test(tc, resume__with_many_leases);
+	tcase_add_test(tc, queue__waits_for_the_keys_of_a_lease_that_goes);
 	tcase_add_loop_test(tc, allocate__whose_answer_was_lost, 0, 2);
 	tcase_add_test(tc, change__whose_answer_was_lost);
 	tcase_add_test(tc, failure__whose_answer_was_lost);
