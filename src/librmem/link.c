@@ -25,6 +25,8 @@
 #define BACKOFF_MAX_MS 1000u
 /* One attempt to come back may take so long. */
 #define ATTEMPT_MS 2000u
+/* Of several addresses, each has an equal share of the time that is left, but not less. */
+#define ADDRESS_MIN_MS 250u
 /* Heartbeats sent without an answer, at most: the server needs them more than answers. */
 #define PINGS_MAX 16u
 
@@ -351,6 +353,7 @@ uint64_t link_due(const struct rmem *session)
 static int address_try(struct rmem *session, const struct addrinfo *at,
 		       uint64_t deadline)
 {
+	uint64_t start = clock_now_ns();
 	int err = attempt(session, at->ai_addr, at->ai_addrlen, welcome_first);
 
 	while (!err && !session->welcomed) {
@@ -358,8 +361,8 @@ static int address_try(struct rmem *session, const struct addrinfo *at,
 		uint64_t now = clock_now_ns(), ms;
 
 		if (now >= deadline)
-			return err_set(-ETIMEDOUT, "no answer within %u ms",
-				       session->timeout_ms);
+			return err_set(-ETIMEDOUT, "no answer within %" PRIu64 " ms",
+				       (now - start) / NS_PER_MS);
 		ms = (deadline - now) / NS_PER_MS + 1;
 		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
 		    errno != EINTR)
@@ -367,6 +370,22 @@ static int address_try(struct rmem *session, const struct addrinfo *at,
 		err = control_io(session->control);
 	}
 	return err;
+}
+
+/* When to give up `at` for those after it: one that swallows everything must not take
+ * their time. */
+static uint64_t address_deadline(const struct addrinfo *at, uint64_t deadline)
+{
+	uint64_t now = clock_now_ns(), share_ns, n = 0;
+
+	for (; at; at = at->ai_next)
+		n++;
+	if (now >= deadline)
+		return deadline;
+	share_ns = (deadline - now) / n;
+	if (share_ns < ADDRESS_MIN_MS * NS_PER_MS)
+		share_ns = ADDRESS_MIN_MS * NS_PER_MS;
+	return share_ns < deadline - now ? now + share_ns : deadline;
 }
 
 /* Forget what was asked of this address, but not what was wrong with it. */
@@ -424,7 +443,7 @@ int link_open(struct rmem *session)
 		return resolve_error(session, err);
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		peer_keep(session, at);
-		err = address_try(session, at, deadline);
+		err = address_try(session, at, address_deadline(at, deadline));
 		/* a server that answered has had its say */
 		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
 			break;

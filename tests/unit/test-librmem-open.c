@@ -1,13 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening sessions with a scripted server, and leases. */
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "librmem-client.h"
 #include "librmem/session.h"
+
+/* ---- names: what this program resolves ---- */
+
+static unsigned mute_port; /* of the first address of every name; 0: it has no such */
+
+static struct addrinfo *address_of(unsigned port, struct addrinfo *next)
+{
+	struct addrinfo *info = calloc(1, sizeof(*info) + sizeof(struct sockaddr_in));
+	struct sockaddr_in *in = (void *)(info + 1);
+
+	in->sin_family = AF_INET;
+	in->sin_port = htons((uint16_t)port);
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	info->ai_family = AF_INET;
+	info->ai_socktype = SOCK_STREAM;
+	info->ai_addr = (void *)in;
+	info->ai_addrlen = sizeof(*in);
+	info->ai_next = next;
+	return info;
+}
+
+int getaddrinfo(const char *restrict node, const char *restrict service,
+		const struct addrinfo *restrict hints, struct addrinfo **restrict list)
+{
+	(void)node;
+	(void)hints;
+	*list = address_of((unsigned)atoi(service), NULL);
+	if (mute_port)
+		*list = address_of(mute_port, *list);
+	return 0;
+}
+
+void freeaddrinfo(struct addrinfo *list)
+{
+	while (list) {
+		struct addrinfo *next = list->ai_next;
+
+		free(list);
+		list = next;
+	}
+}
 
 /* ---- opening ---- */
 
@@ -144,6 +188,40 @@ START_TEST(open__of_a_mute_server_ends_in_time)
 	server.mute = true;
 	options.timeout_ms = 50;
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -ETIMEDOUT);
+}
+END_TEST
+
+/* An address where nobody answers leaves time for the next. */
+START_TEST(open__of_a_name_whose_first_address_is_mute)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t bytes = sizeof(in);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	uint64_t start = clock_now_ms();
+	char text[64];
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	ck_assert_int_eq(listen(fd, 8), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&in, &bytes), 0);
+	mute_port = ntohs(in.sin_port);
+	options.timeout_ms = 2000;
+	ck_assert_msg(rmem_open(uri, &options, &client) == 0, "%s", rmem_error());
+	(void)snprintf(text, sizeof(text), "127.0.0.1:%d", server.port);
+	ck_assert_str_eq(info().server, text);
+	rmem_close(client);
+	ck_assert_uint_ge(clock_now_ms() - start, 1000);
+	/* all together take no longer than they may */
+	server_lock();
+	server.mute = true;
+	server_unlock();
+	start = clock_now_ms();
+	options.timeout_ms = 300;
+	ck_assert_int_eq(rmem_open(uri, &options, &client), -ETIMEDOUT);
+	ck_assert_uint_ge(clock_now_ms() - start, 300);
+	ck_assert_uint_lt(clock_now_ms() - start, 5000);
+	(void)close(fd);
 }
 END_TEST
 
@@ -357,6 +435,7 @@ int main(void)
 	tcase_add_test(tc, open__is_refused);
 	tcase_add_test(tc, open__wants_sound_options);
 	tcase_add_test(tc, open__of_a_mute_server_ends_in_time);
+	tcase_add_test(tc, open__of_a_name_whose_first_address_is_mute);
 	tcase_add_test(tc, open__of_a_closed_port);
 	tcase_add_test(tc, leases__live_and_die);
 	tcase_add_test(tc, alloc__errors);
