@@ -199,6 +199,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	list_init(&session->queues);
 	list_init(&session->buffers);
 	list_init(&session->service_node);
+	list_init(&session->connect_node);
 	err = options_take(session, options);
 	if (err)
 		goto err_free;

@@ -12,6 +12,7 @@
 #include "librmem/queue.h"
 #include "librmem/session.h"
 
+#define NS_PER_MS UINT64_C(1000000)
 #define BACKOFF_FIRST_MS 20u
 #define BACKOFF_MAX_MS 1000u
 /* A connect holds up the heartbeats of every session of the process. */
@@ -27,7 +28,7 @@ void reopen_want(struct channel_slot *slot, bool at_once)
 	slot->backoff_ms = slot->backoff_ms ? slot->backoff_ms * 2 : BACKOFF_FIRST_MS;
 	if (slot->backoff_ms > BACKOFF_MAX_MS)
 		slot->backoff_ms = BACKOFF_MAX_MS;
-	slot->retry_ns = clock_now_ns() + slot->backoff_ms * UINT64_C(1000000);
+	slot->retry_ns = clock_now_ns() + slot->backoff_ms * NS_PER_MS;
 }
 
 struct slot_ref {
@@ -151,22 +152,29 @@ static struct slot_ref slot_ready(struct rmem *session)
 	return (struct slot_ref){ NULL, NULL };
 }
 
-static unsigned connect_ms(const struct rmem *session)
+bool reopen_ready(struct rmem *session)
 {
-	unsigned ms = session->welcome.heartbeat_ms / 2;
-
-	if (ms < CONNECT_MIN_MS)
-		return CONNECT_MIN_MS;
-	return ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : ms;
+	return slot_ready(session).slot != NULL;
 }
 
-static void slot_connect(struct rmem *session, struct slot_ref ref)
+unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns)
+{
+	uint64_t ms = session->welcome.heartbeat_ms / 2;
+
+	if (session->link == LINK_UP && session->ping_ns > now_ns)
+		ms += (session->ping_ns - now_ns) / NS_PER_MS;
+	if (ms < CONNECT_MIN_MS)
+		return CONNECT_MIN_MS;
+	return ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : (unsigned)ms;
+}
+
+static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned timeout_ms)
 {
 	struct fabric_channel_params params = {
 		.hello = { .session = session->welcome.session,
 			   .channel = ref.slot->number },
 		.depth = ref.queue->channels.depth,
-		.timeout_ms = connect_ms(session),
+		.timeout_ms = timeout_ms,
 	};
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *channel;
@@ -197,16 +205,12 @@ static void slot_connect(struct rmem *session, struct slot_ref ref)
 	queue_news(ref.queue);
 }
 
-void reopen_connect(struct rmem *session)
+void reopen_connect(struct rmem *session, unsigned timeout_ms)
 {
 	struct slot_ref ref = slot_ready(session);
 
-	if (!ref.slot)
-		return;
-	slot_connect(session, ref);
-	/* heartbeats come first, then the next one */
-	if (slot_ready(session).slot)
-		session_wake(session);
+	if (ref.slot)
+		slot_connect(session, ref, timeout_ms);
 }
 
 static void slot_abort(struct rmem_queue *queue, struct channel_slot *slot)

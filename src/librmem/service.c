@@ -2,15 +2,18 @@
 #include "librmem/service.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/thread.h"
+#include "librmem/reopen.h"
 #include "librmem/session.h"
 
 #define EVENTS 16
@@ -20,6 +23,9 @@ static struct service {
 	pthread_mutex_t lock;  /* held by the thread while it works */
 	struct list sessions;
 	unsigned n;
+	struct list connects;    /* sessions with a channel to connect, by turns */
+	struct rmem *connecting; /* without the lock; NULL: none */
+	pthread_cond_t idle;     /* `connecting` is NULL again */
 	bool stop;
 	pthread_t thread;
 	int epfd;
@@ -28,6 +34,8 @@ static struct service {
 	.admin = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.sessions = LIST_INIT(service.sessions),
+	.connects = LIST_INIT(service.connects),
+	.idle = PTHREAD_COND_INITIALIZER,
 };
 
 /* An event may be older than the session's removal. */
@@ -39,28 +47,83 @@ static bool known(const struct rmem *session)
 	return false;
 }
 
+/* Under the service's lock. */
+static void connect_later(struct rmem *session)
+{
+	if (list_empty(&session->connect_node))
+		list_append(&service.connects, &session->connect_node);
+}
+
 static void session_serve(struct rmem *session)
 {
+	bool ready;
+
 	if (!known(session))
 		return;
 	(void)pthread_mutex_lock(&session->lock);
-	session_work(session);
+	ready = session_tend(session);
 	(void)pthread_mutex_unlock(&session->lock);
+	if (ready)
+		connect_later(session);
+}
+
+/* As long as every session can do without the thread. */
+static unsigned patience_ms(void)
+{
+	uint64_t now = clock_now_ns();
+	unsigned least = UINT_MAX;
+
+	list_for_each(node, &service.sessions) {
+		struct rmem *session = container_of(node, struct rmem, service_node);
+		unsigned ms;
+
+		(void)pthread_mutex_lock(&session->lock);
+		ms = reopen_patience_ms(session, now);
+		(void)pthread_mutex_unlock(&session->lock);
+		if (ms < least)
+			least = ms;
+	}
+	return least;
+}
+
+/* Connect one channel of the session whose turn it is.  Sessions come and go meanwhile. */
+static void connect_one(void)
+{
+	struct rmem *session = list_first(&service.connects, struct rmem, connect_node);
+	unsigned timeout_ms = patience_ms();
+	bool ready;
+
+	list_remove(&session->connect_node);
+	service.connecting = session;
+	(void)pthread_mutex_unlock(&service.lock);
+	(void)pthread_mutex_lock(&session->lock);
+	reopen_connect(session, timeout_ms);
+	ready = session_tend(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	(void)pthread_mutex_lock(&service.lock);
+	service.connecting = NULL;
+	if (ready && known(session))
+		connect_later(session);
+	(void)pthread_cond_broadcast(&service.idle);
 }
 
 static void *service_run(void *arg)
 {
 	struct epoll_event events[EVENTS];
-	bool stop = false;
+	bool stop = false, more = false;
 
 	(void)arg;
 	while (!stop) {
-		int n = epoll_wait(service.epfd, events, EVENTS, -1);
+		int n = epoll_wait(service.epfd, events, EVENTS, more ? 0 : -1);
 
 		(void)pthread_mutex_lock(&service.lock);
 		stop = service.stop;
 		for (int i = 0; i < n && !stop; i++)
 			session_serve(events[i].data.ptr);
+		/* heartbeats come first; where all are sent, there is time to wait */
+		if (!stop && n < EVENTS && !list_empty(&service.connects))
+			connect_one();
+		more = !list_empty(&service.connects);
 		(void)pthread_mutex_unlock(&service.lock);
 	}
 	return NULL;
@@ -146,7 +209,10 @@ void service_remove(struct rmem *session)
 	(void)pthread_mutex_lock(&service.lock);
 	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
 	list_remove(&session->service_node);
+	list_remove(&session->connect_node);
 	service.n--;
+	while (service.connecting == session)
+		(void)pthread_cond_wait(&service.idle, &service.lock);
 	(void)pthread_mutex_unlock(&service.lock);
 	if (service.n == 0)
 		service_stop();

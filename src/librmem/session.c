@@ -57,7 +57,7 @@ static bool channels_stirred(struct rmem *session)
 	return false;
 }
 
-void session_work(struct rmem *session)
+bool session_tend(struct rmem *session)
 {
 	uint64_t now = clock_now_ns();
 	eventfd_t count;
@@ -68,7 +68,18 @@ void session_work(struct rmem *session)
 	link_work(session, now);
 	leases_work(session);
 	reopen_work(session, now);
-	reopen_connect(session);
+	timer_set(session);
+	return reopen_ready(session);
+}
+
+void session_work(struct rmem *session)
+{
+	if (!session_tend(session))
+		return;
+	reopen_connect(session, reopen_patience_ms(session, clock_now_ns()));
+	/* heartbeats come first, then the next one */
+	if (reopen_ready(session))
+		session_wake(session);
 	timer_set(session);
 }
 

@@ -87,6 +87,7 @@ struct rmem {
 
 	/* the service's */
 	struct list service_node;
+	struct list connect_node; /* waits for its turn to connect */
 };
 
 /* Make a request and wait for its answer, at most the session's time-out; `take` (may be
@@ -121,9 +122,11 @@ static inline int session_usable(const struct rmem *session, uint64_t now_ns)
 	return status;
 }
 
-/* Do all due work without waiting for the network, but for data connections that are
- * opened anew: half a heartbeat at most each.  Under the lock, which is let go of
- * meanwhile. */
+/* Do all due work without waiting for the network.  True: a data connection can be opened
+ * anew, by reopen_connect().  Under the lock. */
+bool session_tend(struct rmem *session);
+/* The same, and open one data connection anew where one can be, which takes no longer than
+ * the next heartbeat may wait.  Under the lock, which is let go of meanwhile. */
 void session_work(struct rmem *session);
 
 /* Without the service thread: do what is overdue, as calls that do not wait might be all

@@ -2,6 +2,7 @@
 #include "fake-fabric.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -31,6 +32,9 @@ void fake_reset(void)
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = 0;
 	fake.refused_rkey = 0;
+	fake.black_hole = false;
+	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
+		fake.tried[i] = 0;
 	unlocked();
 }
 
@@ -220,6 +224,11 @@ static int fake_connect(struct fabric_cq *cq,
 {
 	struct fabric_channel *channel;
 
+	fake.tried[params->hello.session % FAKE_SESSIONS]++;
+	if (fake.black_hole) {
+		(void)poll(NULL, 0, (int)params->timeout_ms);
+		return err_set(-ETIMEDOUT, "the fake network swallows everything");
+	}
 	if (fake.connect_err)
 		return err_set(fake.connect_err, "no fake channel");
 	channel = calloc(1, sizeof(*channel));

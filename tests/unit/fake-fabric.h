@@ -14,6 +14,7 @@
 
 #define FAKE_MAX_BYTES 8192u
 #define FAKE_POSTED_MAX 512u
+#define FAKE_SESSIONS 16u
 
 struct fabric_domain {
 	struct fabric_endpoint endpoint;
@@ -51,6 +52,8 @@ struct fake {
 	atomic_bool hold_flush; /* aborted channels flush only by fake_flush() */
 	unsigned post_max;      /* taken per post; 0: all */
 	bool post_none;         /* post takes nothing */
+	atomic_bool black_hole; /* connecting takes its time-out, and fails */
+	_Atomic unsigned tried[FAKE_SESSIONS]; /* connects, by the session's id */
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
 		poll_err;
 	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
