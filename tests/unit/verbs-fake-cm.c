@@ -97,6 +97,10 @@ int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **
 	struct event *event;
 	eventfd_t count;
 
+	if (fake.cm_error) {
+		errno = fake.cm_error;
+		return -1;
+	}
 	if (eventfd_read(public->fd, &count))
 		return -1;
 	event = event_pop((struct channel *)public);
@@ -167,6 +171,14 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 
 	ck_assert_ptr_null(public->qp);
 	ck_assert_uint_eq(id->unacked, 0);
+	if (fake.destroy_id_error) {
+		graves[n_graves % 64].id = public;
+		graves[n_graves++ % 64].fate = id->fate;
+		id->channel->ids--;
+		fake_live_add(-1);
+		errno = fake.destroy_id_error;
+		return -1;
+	}
 	events_drop(id);
 	for (int i = 0; i < FAKE_DEVICES; i++)
 		if (listeners[i] == id)

@@ -118,6 +118,11 @@ int fake_req_notify_cq(struct ibv_cq *public, int solicited)
 	if (fake_fails("ibv_req_notify_cq"))
 		return ENOMEM;
 	(void)pthread_mutex_lock(&fake_lock);
+	if (fake.notify_errors) {
+		fake.notify_errors--;
+		(void)pthread_mutex_unlock(&fake_lock);
+		return ENOMEM;
+	}
 	id = fake.break_at_arm;
 	fake.break_at_arm = NULL;
 	if (id)

@@ -132,10 +132,24 @@ void fake_async(unsigned device, enum ibv_event_type type, int port)
 	(void)eventfd_write(fake_context((int)device)->async_fd, 1);
 }
 
+void fake_async_lost(unsigned device, enum ibv_event_type type)
+{
+	struct ibv_async_event event = { .event_type = type };
+
+	ck_assert_ptr_nonnull(fake_state.lost);
+	event.element.qp = &fake_state.lost->public;
+	LOCKED(asyncs[n_asyncs++] = event);
+	(void)eventfd_write(fake_context((int)device)->async_fd, 1);
+}
+
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	eventfd_t count;
 
+	if (fake.async_error) {
+		errno = fake.async_error;
+		return -1;
+	}
 	if (eventfd_read(context->async_fd, &count))
 		return -1;
 	LOCKED(*event = asyncs[0]; n_asyncs--; fake_state.unacked_asyncs++;

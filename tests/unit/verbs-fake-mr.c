@@ -28,7 +28,7 @@ int ibv_dealloc_pd(struct ibv_pd *public)
 	ck_assert_uint_eq(pd->children, 0);
 	free(pd);
 	fake_live_add(-1);
-	return 0;
+	return fake.dealloc_error;
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,

@@ -19,6 +19,10 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 	ck_assert_int_eq(attr->qp_type, IBV_QPT_RC);
 	if (fake_fails("rdma_create_qp"))
 		return -1;
+	if (fake.qp_error) {
+		errno = fake.qp_error;
+		return -1;
+	}
 	if (attr->cap.max_inline_data > fake.max_inline) {
 		errno = EINVAL;
 		return -1;
@@ -55,9 +59,9 @@ void fake_qp_break(struct qp *qp)
 	qp->has_receive = false;
 }
 
-void rdma_destroy_qp(struct rdma_cm_id *id)
+int ibv_destroy_qp(struct ibv_qp *public)
 {
-	struct qp *qp = (struct qp *)id->qp;
+	struct qp *qp = (struct qp *)public;
 
 	ck_assert_ptr_nonnull(qp);
 	ck_assert_uint_eq(fake_state.unacked_asyncs, 0);
@@ -65,13 +69,25 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	LOCKED(fake_qp_break(qp); fake_state.live--; fake_state.qps--;
 	       ((struct pd *)qp->public.pd)->children--;
 	       ((struct cq *)qp->public.send_cq)->qps--);
-	id->qp = NULL;
+	if (fake.destroy_qp_error) {
+		LOCKED(qp->next_lost = fake_state.lost; fake_state.lost = qp);
+		return fake.destroy_qp_error;
+	}
 	free(qp);
+	return 0;
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	(void)ibv_destroy_qp(id->qp);
+	id->qp = NULL;
 }
 
 int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 {
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
+		if (fake.modify_error)
+			return fake.modify_error;
 		LOCKED(fake_qp_break((struct qp *)public));
 		return 0;
 	}

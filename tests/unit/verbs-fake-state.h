@@ -45,6 +45,7 @@ struct qp {
 	unsigned n_sends;
 	uint64_t receive;
 	bool has_receive;
+	struct qp *next_lost;
 };
 
 /* State of the whole; under the lock. */
@@ -54,6 +55,7 @@ struct fake_state {
 	unsigned live, qps, mrs;
 	unsigned unacked_asyncs;
 	struct id *last; /* connected or accepted */
+	struct qp *lost; /* not destroyed */
 };
 extern struct fake_state fake_state;
 

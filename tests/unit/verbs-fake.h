@@ -34,6 +34,15 @@ struct fake_settings {
 	int dereg_error; /* of every ibv_dereg_mr */
 	int reg_error;   /* of every ibv_reg_mr for writing */
 	bool no_errno;   /* what fails at fake_fail_at() leaves 0 in errno */
+	/* of every call of its kind; what is then not destroyed is not counted as live */
+	int modify_error;     /* ibv_modify_qp to ERROR */
+	int qp_error;         /* rdma_create_qp */
+	int destroy_qp_error; /* ibv_destroy_qp */
+	int destroy_id_error; /* rdma_destroy_id */
+	int dealloc_error;    /* ibv_dealloc_pd */
+	int cm_error;         /* rdma_get_cm_event */
+	int async_error;      /* ibv_get_async_event */
+	int notify_errors;    /* so many of ibv_req_notify_cq to come */
 };
 extern struct fake_settings fake;
 
@@ -64,6 +73,8 @@ enum fake_fate fake_fate(const struct rdma_cm_id *id);
 struct rdma_conn_param fake_param(void);
 /* Move the id's queue pair to ERROR, as the device does on a refused access. */
 void fake_break(struct rdma_cm_id *id);
+/* An event of the queue pair that ibv_destroy_qp failed for last. */
+void fake_async_lost(unsigned device, enum ibv_event_type type);
 /* Access flags of the last registration. */
 unsigned fake_access(void);
 /* The queue pair of the id last connected or accepted. */

@@ -19,39 +19,66 @@ static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 	return channel->session->endpoint;
 }
 
-void verbs_channel_fence(struct verbs_channel *channel)
+int verbs_channel_fence(struct verbs_channel *channel)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct verbs_sigpipe sigpipe;
+	int err;
 
 	if (!channel->id->qp)
-		return;
+		return 0;
 	verbs_sigpipe_begin(&sigpipe, endpoint_of(channel)->device->facts.iwarp);
-	(void)ibv_modify_qp(channel->id->qp, &attr, IBV_QP_STATE);
+	err = ibv_modify_qp(channel->id->qp, &attr, IBV_QP_STATE);
 	verbs_sigpipe_end(&sigpipe);
+	return -abs(err);
 }
 
-/* Destroys the queue pair and the id; rdma_cm tells the peer, if it is connected. */
-static void connection_close(struct rdma_cm_id *id)
+/* `fenced`: it is in ERROR already. */
+static void qp_destroy(struct verbs_channel *channel, bool fenced)
 {
-	if (id->qp)
-		rdma_destroy_qp(id);
-	(void)rdma_destroy_id(id);
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+	int err = verbs_cm_destroy_qp(channel->id);
+
+	if (!err)
+		return;
+	if (!fenced)
+		channel->session->unfenced = true;
+	verbs_endpoint_news(endpoint,
+			    "RDMA device %s: ibv_destroy_qp gives %d: a queue pair is "
+			    "lost%s",
+			    endpoint->device->facts.name, -err,
+			    fenced ? "" : " that still serves its peer");
+}
+
+/* rdma_cm tells the peer, if it is connected. */
+static void id_destroy(struct verbs_channel *channel)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+
+	/* events of one that stays are nobody's */
+	channel->id->context = NULL;
+	if (rdma_destroy_id(channel->id))
+		verbs_endpoint_news(endpoint,
+				    "RDMA device %s: rdma_destroy_id gives %d: a "
+				    "connection is lost",
+				    endpoint->device->facts.name, -verbs_failure());
 }
 
 void verbs_channel_free(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct verbs_sigpipe sigpipe;
+	bool fenced;
 
 	if (channel->up)
 		endpoint->stats.channels--;
 	else
 		endpoint->server->pending--;
-	verbs_channel_fence(channel);
+	fenced = !verbs_channel_fence(channel);
 	verbs_sigpipe_begin(&sigpipe, endpoint->device->facts.iwarp);
 	(void)rdma_disconnect(channel->id);
-	connection_close(channel->id);
+	qp_destroy(channel, fenced);
+	id_destroy(channel);
 	verbs_sigpipe_end(&sigpipe);
 	verbs_slots_release(&endpoint->device->slots, channel->receive);
 	list_remove(&channel->link);
@@ -90,8 +117,7 @@ void verbs_channel_flushed(void *arg)
 	/* on iWARP an orderly close does this too, and rdma_cm is about to tell: at the
 	 * latest when the connection ends together with the queue pair */
 	verbs_sigpipe_begin(&sigpipe, true);
-	if (channel->id->qp)
-		rdma_destroy_qp(channel->id);
+	qp_destroy(channel, true);
 	(void)rdma_disconnect(channel->id);
 	verbs_sigpipe_end(&sigpipe);
 }
@@ -193,7 +219,8 @@ static int qp_create(struct verbs_channel *channel)
 	err = ibv_post_recv(channel->id->qp, &receive, &bad);
 	if (!err)
 		return 0;
-	rdma_destroy_qp(channel->id);
+	/* in INIT it serves nobody yet */
+	qp_destroy(channel, true);
 	return err_errno(-abs(err), "ibv_post_recv");
 }
 
@@ -257,7 +284,7 @@ static int channel_create(struct fabric_session *session,
 	return 0;
 
 err_qp:
-	rdma_destroy_qp(channel->id);
+	qp_destroy(channel, !verbs_channel_fence(channel));
 err_slot:
 	verbs_slots_release(slots, channel->receive);
 err_free:

@@ -14,11 +14,11 @@
 struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
-	struct list link; /* of the session */
+	struct list link;      /* of the session */
 	struct list lingering; /* of the server's verbs_linger */
 	uint64_t due_ms;       /* to fail, when it lingers */
-	uint32_t number;  /* the peer's */
-	uint64_t receive; /* number of its receive, from the device's slots */
+	uint32_t number;       /* the peer's */
+	uint64_t receive;      /* number of its receive, from the device's slots */
 	struct rdma_cm_id *id;
 	bool up;
 	const char *why; /* static: what an event told about its failure, or NULL */
@@ -31,8 +31,9 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 					 uint32_t number);
 
-/* Move its queue pair to ERROR: no access of the peer is served any more. */
-void verbs_channel_fence(struct verbs_channel *channel);
+/* Move its queue pair to ERROR: no access of the peer is served any more.  -errno: it may
+ * still be, until the channel is freed. */
+int verbs_channel_fence(struct verbs_channel *channel);
 /* Fence, disconnect, destroy; no news. */
 void verbs_channel_free(struct verbs_channel *channel);
 /* The same, with news; "": the peer closed it in order. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -23,6 +24,19 @@ int verbs_cm_create(struct rdma_event_channel **ret_channel)
 	}
 	*ret_channel = channel;
 	return 0;
+}
+
+int verbs_cm_destroy_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp *qp = id->qp;
+
+	if (!qp)
+		return 0;
+	id->qp = NULL;
+	qp->qp_context = NULL;
+	/* rdma_destroy_qp() would not tell; what else it does is for completion queues that
+	 * rdma_cm made, and these are ours */
+	return -abs(ibv_destroy_qp(qp));
 }
 
 static void private_copy(const struct rdma_cm_event *event, struct verbs_cm_event *to)

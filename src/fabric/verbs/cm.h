@@ -33,6 +33,10 @@ struct verbs_cm_event {
 /* A channel that does not block.  -errno with text. */
 int verbs_cm_create(struct rdma_event_channel **ret_channel);
 
+/* Destroy the id's queue pair, if it has one.  -errno: the device keeps it; neither id nor
+ * events know it any more. */
+int verbs_cm_destroy_qp(struct rdma_cm_id *id);
+
 /* The next event; -EAGAIN when there is none, else -errno with text. */
 int verbs_cm_take(struct rdma_event_channel *channel, struct verbs_cm_event *ret_event);
 

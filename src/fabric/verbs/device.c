@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -201,13 +202,30 @@ static bool event_of_qp(const struct ibv_async_event *event)
 	}
 }
 
+/* The kernel has cut the device off, or will not tell when it does. */
+static void events_failed(struct verbs_device *device, int error)
+{
+	char text[FABRIC_TEXT_MAX];
+
+	if (device->gone || error == EAGAIN || error == EINTR)
+		return;
+	(void)err_errno(-error, "ibv_get_async_event");
+	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
+	device_news(device, 0, text);
+	verbs_device_remove(device);
+}
+
 void verbs_device_events(struct verbs_device *device)
 {
 	struct ibv_async_event event;
 	void *channel;
 
 	/* a removal ends in the midst of it */
-	while (device->running && !ibv_get_async_event(device->verbs, &event)) {
+	while (device->running) {
+		if (ibv_get_async_event(device->verbs, &event)) {
+			events_failed(device, errno);
+			return;
+		}
 		channel = event_of_qp(&event) ? event.element.qp->qp_context : NULL;
 		/* before anything is done: destroying a queue pair waits for this */
 		ibv_ack_async_event(&event);

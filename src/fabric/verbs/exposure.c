@@ -159,6 +159,8 @@ static void release_failed(struct fabric_exposure *exposure)
 {
 	struct fabric_session *session = exposure->session;
 
+	if (session->sealed)
+		return;
 	session->sealed = true;
 	verbs_endpoint_news(
 		session->endpoint,
@@ -175,6 +177,18 @@ static void released(struct fabric_exposure *exposure)
 		release_failed(exposure);
 	exposure->mr = NULL;
 	session->n_mrs--;
+	if (exposure->err && session->unfenced && !device_of(exposure)->gone &&
+	    !exposure->silent) {
+		/* its owner would give the memory to somebody else */
+		exposure->state = VERBS_EXPOSURE_STUCK;
+		verbs_endpoint_news(
+			session->endpoint,
+			"RDMA device %s: a session still reaches %zu bytes, "
+			"which stay withheld",
+			device_of(exposure)->facts.name, exposure->bytes);
+		verbs_session_settle(session);
+		return;
+	}
 	if (exposure->withdrawn || exposure->silent) {
 		exposure_end(exposure);
 		return;
@@ -221,6 +235,9 @@ static int exposure_check(const struct fabric_session *session, size_t bytes)
 		return err_set(-ESHUTDOWN, "the session is being closed");
 	if (session->endpoint->device->gone)
 		return err_set(-ENODEV, "RDMA device %s was removed", facts->name);
+	if (session->sealed)
+		return err_set(-EIO, "RDMA device %s: the session had to be cut off",
+			       facts->name);
 	if (!bytes || bytes > facts->max_mr_bytes)
 		return err_set(-EINVAL,
 			       "%zu bytes at once: RDMA device %s registers 1 to "
@@ -255,24 +272,32 @@ int verbs_exposure_create(struct fabric_session *session, void *addr, size_t byt
 	return 0;
 }
 
+static void exposure_over(struct fabric_exposure *exposure)
+{
+	exposure->state = VERBS_EXPOSURE_OVER;
+	mailbox_post(&exposure->session->endpoint->server->mailbox,
+		     &exposure->job.done.link);
+}
+
 void verbs_exposure_withdraw(struct fabric_exposure *exposure)
 {
 	if (exposure->withdrawn)
 		return;
 	exposure->withdrawn = true;
-	if (exposure->state == VERBS_EXPOSURE_LIVE) {
+	if (exposure->state == VERBS_EXPOSURE_LIVE)
 		exposure_release(exposure);
-	} else if (exposure->state == VERBS_EXPOSURE_DEAD) {
-		exposure->state = VERBS_EXPOSURE_OVER;
-		mailbox_post(&exposure->session->endpoint->server->mailbox,
-			     &exposure->job.done.link);
-	}
+	else if (exposure->state == VERBS_EXPOSURE_DEAD)
+		exposure_over(exposure);
 }
 
 void verbs_exposure_abandon(struct fabric_exposure *exposure)
 {
 	if (exposure->state == VERBS_EXPOSURE_LIVE)
 		exposure_release(exposure);
+	else if (exposure->state == VERBS_EXPOSURE_STUCK && exposure->withdrawn)
+		exposure_over(exposure);
+	else if (exposure->state == VERBS_EXPOSURE_STUCK)
+		exposure->state = VERBS_EXPOSURE_DEAD;
 }
 
 void verbs_exposure_free(struct fabric_exposure *exposure)

@@ -15,6 +15,7 @@ enum verbs_exposure_state {
 	VERBS_EXPOSURE_RELEASING, /* job under way */
 	VERBS_EXPOSURE_DEAD,      /* the device is gone; its owner does not know yet */
 	VERBS_EXPOSURE_OVER,      /* only the news is under way */
+	VERBS_EXPOSURE_STUCK,     /* the device may still serve it, for ever */
 };
 
 struct fabric_exposure {

@@ -14,9 +14,11 @@
 #include "fabric/verbs/failure.h"
 
 #define POLL_BATCH 32
+/* Where the queue cannot be armed it is looked at so often. */
+#define UNARMED_MS 100
 
 /* Until something may have arrived; false: the thread is to end. */
-static bool poller_sleep(struct verbs_poller *poller)
+static bool poller_sleep(struct verbs_poller *poller, bool armed)
 {
 	struct pollfd fds[] = {
 		{ .fd = poller->stop_fd, .events = POLLIN },
@@ -25,7 +27,7 @@ static bool poller_sleep(struct verbs_poller *poller)
 	struct ibv_cq *cq;
 	void *context;
 
-	if (poll(fds, 2, -1) < 0)
+	if (poll(fds, 2, armed ? -1 : UNARMED_MS) <= 0)
 		return true;
 	if (fds[0].revents)
 		return false;
@@ -62,7 +64,7 @@ static void *poller_run(void *arg)
 			if (armed)
 				continue;
 		}
-		if (!poller_sleep(poller))
+		if (!poller_sleep(poller, armed))
 			return NULL;
 		armed = false;
 	}

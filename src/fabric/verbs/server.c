@@ -2,6 +2,7 @@
 #include "fabric/verbs/server.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -137,14 +138,40 @@ static int server_fd(const struct fabric_server *server)
 	return server->epoll_fd;
 }
 
+/* Nobody can connect any more, so let it be seen; what is connected carries on, and its
+ * end is found by the flushed receives. */
+static void cm_failed(struct fabric_server *server)
+{
+	char text[FABRIC_TEXT_MAX];
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
+	/* it would wake the loop without end */
+	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->cm->fd, NULL);
+	server->cm_failed = true;
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		verbs_endpoint_silence(server->endpoints[i]);
+		verbs_endpoint_news(server->endpoints[i],
+				    "RDMA device %s accepts no channels any more: %s",
+				    server->endpoints[i]->public.device, text);
+	}
+}
+
 static void cm_process(struct fabric_server *server)
 {
 	struct verbs_cm_event event;
 	struct verbs_cm_target *target;
+	int err;
 
 	/* whoever connects without end must not keep the loop from the rest */
-	for (unsigned i = 0; i < CM_EVENTS_MAX && !verbs_cm_take(server->cm, &event);
-	     i++) {
+	for (unsigned i = 0; i < CM_EVENTS_MAX && !server->cm_failed; i++) {
+		err = verbs_cm_take(server->cm, &event);
+		/* without memory now, the event is still there the next time */
+		if (err == -EAGAIN || err == -ENOMEM)
+			return;
+		if (err) {
+			cm_failed(server);
+			return;
+		}
 		/* a new id has its listener's context until it is admitted */
 		target = event.listener ? event.listener->context : event.id->context;
 		if (target)

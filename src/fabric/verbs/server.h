@@ -24,6 +24,7 @@ struct fabric_server {
 	const struct fabric_server_events *events; /* borrowed */
 	void *ctx;
 	struct rdma_event_channel *cm;
+	bool cm_failed; /* its events cannot be read */
 	struct mailbox mailbox;
 	struct verbs_linger linger;
 	int epoll_fd; /* over cm, the devices' events, the mailbox and linger */

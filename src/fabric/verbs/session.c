@@ -98,7 +98,8 @@ void verbs_session_close(struct fabric_session *session)
 	session->closing = true;
 	/* all of them in ERROR before the first one's end takes its time */
 	list_for_each(node, &session->channels)
-		verbs_channel_fence(container_of(node, struct verbs_channel, link));
+		(void)verbs_channel_fence(
+			container_of(node, struct verbs_channel, link));
 	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
 		verbs_channel_free(channel);
 	list_for_each_safe(node, &session->exposures)
@@ -120,7 +121,8 @@ void verbs_session_cut(struct fabric_session *session, const char *why)
 	struct verbs_channel *channel;
 
 	list_for_each(node, &session->channels)
-		verbs_channel_fence(container_of(node, struct verbs_channel, link));
+		(void)verbs_channel_fence(
+			container_of(node, struct verbs_channel, link));
 	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
 		verbs_channel_fail(channel, why);
 }

@@ -22,6 +22,7 @@ struct fabric_session {
 	bool closing;
 	bool ended;  /* `over` is under way */
 	bool sealed; /* a registration could not be undone: no channel may ever come */
+	bool unfenced; /* a queue pair of it could be neither stopped nor destroyed */
 	struct verbs_message over;
 };
 
