@@ -72,6 +72,25 @@ int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
 	return 0;
 }
 
+static bool keys_equal(const struct attachment_key *a, const struct attachment_key *b)
+{
+	return a->present == b->present && a->addr == b->addr && a->rkey == b->rkey;
+}
+
+bool attachment_equal(const struct attachment *a, const struct attachment *b)
+{
+	if (a->bytes != b->bytes || a->n_segments != b->n_segments)
+		return false;
+	for (unsigned i = 0; i < a->n_segments; i++) {
+		if (a->ends[i] != b->ends[i])
+			return false;
+		for (unsigned k = 0; k < WIRE_ENDPOINTS_MAX; k++)
+			if (!keys_equal(&a->keys[i][k], &b->keys[i][k]))
+				return false;
+	}
+	return true;
+}
+
 void attachment_free(struct attachment *attachment)
 {
 	while (attachment) {

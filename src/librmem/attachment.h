@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a lease lies: its segments, and through which endpoint each is reached with which
- * key.  Never changed once made: a change of the lease makes a new one, and the old one
- * stays until the lease's handle goes, because queues read it without a lock.
+ * key.  Not changed once made: a change of the lease makes a new one, and the old one
+ * stays while operations on the lease are outstanding, because queues read it without a
+ * lock.
  * Threads: [any]. */
 #ifndef LIBRMEM_ATTACHMENT_H
 #define LIBRMEM_ATTACHMENT_H
@@ -18,8 +19,8 @@ struct attachment_key {
 };
 
 struct attachment {
-	struct attachment *older;
-	uint64_t bytes; /* of the lease */
+	struct attachment *older; /* under the session's lock */
+	uint64_t bytes;           /* of the lease */
 	unsigned n_segments;
 	/* lease offset behind each segment, rising; the last is `bytes` */
 	uint64_t ends[WIRE_SEGMENTS_MAX];
@@ -31,6 +32,8 @@ struct attachment {
  *   -ENOMEM */
 int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
 		      struct attachment **ret_attachment);
+/* Whether they say the same. */
+bool attachment_equal(const struct attachment *a, const struct attachment *b);
 /* Free this one and all older ones.  NULL: nothing. */
 void attachment_free(struct attachment *attachment);
 

@@ -9,17 +9,39 @@
 #include "librmem/queue.h"
 #include "librmem/session.h"
 
+/* Free the tables that nobody can read any more. */
+static void superseded_free(struct rmem_lease *lease)
+{
+	struct attachment *attachment =
+		atomic_load_explicit(&lease->attachment, memory_order_relaxed);
+
+	/* Who counts an operation behind this one sees the latest table, as both change
+	 * the counter; who has counted it down has done with the older ones. */
+	if (!attachment->older ||
+	    atomic_fetch_add_explicit(&lease->outstanding, 0, memory_order_acq_rel) > 0)
+		return;
+	attachment_free(attachment->older);
+	attachment->older = NULL;
+}
+
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 {
+	struct attachment *old =
+		atomic_load_explicit(&lease->attachment, memory_order_relaxed);
 	struct attachment *attachment;
 	int err = attachment_create(answer, lease->session->welcome.n_endpoints,
 				    &attachment);
 
 	if (err)
 		return err;
-	attachment->older =
-		atomic_load_explicit(&lease->attachment, memory_order_relaxed);
+	if (old && attachment_equal(attachment, old)) {
+		attachment_free(attachment);
+		return 0;
+	}
+	attachment->older = old;
 	atomic_store_explicit(&lease->attachment, attachment, memory_order_release);
+	atomic_store_explicit(&lease->bytes, attachment->bytes, memory_order_release);
+	superseded_free(lease);
 	return 0;
 }
 
@@ -157,6 +179,7 @@ void leases_work(struct rmem *session)
 	list_for_each(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
+		superseded_free(lease);
 		if (!lease->rekey && atomic_load(&lease->status) == 0 &&
 		    !lease_verified(lease, atomic_load(&lease->asked)))
 			lease_rekey(lease);
@@ -191,10 +214,7 @@ void lease_drop(struct rmem_lease *lease)
 
 uint64_t rmem_lease_bytes(const rmem_lease *lease)
 {
-	const struct attachment *attachment =
-		atomic_load_explicit(&lease->attachment, memory_order_acquire);
-
-	return attachment->bytes;
+	return atomic_load_explicit(&lease->bytes, memory_order_acquire);
 }
 
 uint64_t rmem_lease_id(const rmem_lease *lease)

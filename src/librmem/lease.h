@@ -25,6 +25,8 @@ struct rmem_lease {
 
 	/* [any] */
 	_Atomic int status; /* 0 or -ESTALE */
+	_Atomic uint64_t bytes;
+	/* read only with an operation counted in `outstanding` */
 	_Atomic(struct attachment *) attachment;
 	_Atomic unsigned outstanding; /* operations submitted, not yet taken */
 	_Atomic unsigned asked;       /* counts how often queues met a refusal */
@@ -38,7 +40,7 @@ struct rmem_lease {
 	unsigned asking;            /* `asked` when the one under way was sent */
 };
 
-/* Publish what the server answered; the old table stays for those who read it now.  Under
+/* Publish what the server answered; the old table stays for those who may read it.  Under
  * the lock.  -EPROTO, -ENOMEM. */
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
 /* Ask the server for the keys anew; tells the queues when they are there.  Under the

@@ -33,8 +33,9 @@ static void run_start(struct run *run)
 {
 	if (run->n == 0)
 		return;
+	/* from here on the lease's table stays */
 	(void)atomic_fetch_add_explicit(&run->lease->outstanding, run->n,
-					memory_order_relaxed);
+					memory_order_acquire);
 	if (run->buffer)
 		(void)atomic_fetch_add_explicit(&run->buffer->outstanding, run->n,
 						memory_order_relaxed);

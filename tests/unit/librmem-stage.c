@@ -127,6 +127,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	lease->rights = rights;
 	list_init(&lease->rekey_node);
 	atomic_store(&lease->attachment, table(n, segments, bytes, keys));
+	atomic_store(&lease->bytes, atomic_load(&lease->attachment)->bytes);
 	list_append(&stage.session.leases, &lease->node);
 	return lease;
 }
@@ -139,6 +140,7 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 	(void)pthread_mutex_lock(&stage.session.lock);
 	attachment->older = atomic_load(&lease->attachment);
 	atomic_store(&lease->attachment, attachment);
+	atomic_store(&lease->bytes, attachment->bytes);
 	atomic_store(&lease->verified, atomic_load(&lease->asked));
 	queues_news(&stage.session);
 	(void)pthread_mutex_unlock(&stage.session.lock);

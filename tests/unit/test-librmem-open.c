@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "librmem-client.h"
+#include "librmem/lease.h"
 #include "librmem/session.h"
 
 /* ---- names: what this program resolves ---- */
@@ -422,6 +423,55 @@ START_TEST(keys__under_way_do_not_explain_a_later_refusal)
 }
 END_TEST
 
+/* Tables of the lease that are kept beside the latest one. */
+static unsigned superseded(rmem_lease *lease)
+{
+	const struct attachment *attachment;
+	unsigned n = 0;
+
+	(void)pthread_mutex_lock(&client->lock);
+	attachment = atomic_load(&lease->attachment);
+	while ((attachment = attachment->older))
+		n++;
+	(void)pthread_mutex_unlock(&client->lock);
+	return n;
+}
+
+START_TEST(tables__do_not_pile_up)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
+	struct rmem_completion completion;
+	const struct attachment *before;
+	rmem_queue *queue = NULL;
+
+	open_with(0);
+	op.lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	/* of a lease that nobody uses none is kept */
+	ck_assert_int_eq(rmem_grow(op.lease, 1001), 0);
+	ck_assert_uint_eq(superseded(op.lease), 0);
+	/* those that something posted may read are kept as long as it is */
+	fake.automatic = false;
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	for (uint64_t bytes = 1002; bytes <= 1004; bytes++)
+		ck_assert_int_eq(rmem_grow(op.lease, bytes), 0);
+	ck_assert_uint_eq(superseded(op.lease), 3);
+	/* an answer that says the same makes none */
+	before = atomic_load(&op.lease->attachment);
+	server_event(WIRE_TYPE_changed, rmem_lease_id(op.lease), 0);
+	server_await(WIRE_TYPE_attach, 1);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_ptr_eq(atomic_load(&op.lease->attachment), before);
+	fake_complete_all(false);
+	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	ck_assert_int_eq(completion.status, 0);
+	AWAIT(superseded(op.lease) == 0);
+	ck_assert_uint_eq(rmem_lease_bytes(op.lease), 1004);
+	rmem_close(client);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("librmem-open");
@@ -442,6 +492,7 @@ int main(void)
 	tcase_add_test(tc, list__goes_through_pages);
 	tcase_add_test(tc, events__reach_the_lease);
 	tcase_add_test(tc, keys__that_went_stale_are_renewed);
+	tcase_add_test(tc, tables__do_not_pile_up);
 	tcase_add_test(tc, keys__under_way_do_not_explain_a_later_refusal);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
