@@ -6,10 +6,15 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -24,6 +29,33 @@ static struct connections *connections;
 static uint8_t frame[WIRE_FRAME_MAX];
 static struct wire_msg got;
 static bool drained;
+
+/* System calls that libevent makes on its own account stand in for the C library's. */
+static unsigned extra_calls;
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	extra_calls++;
+	return (int)syscall(SYS_ioctl, fd, request, arg);
+}
+
+ssize_t readv(int fd, const struct iovec *iov, int n)
+{
+	extra_calls++;
+	return syscall(SYS_readv, fd, iov, n);
+}
+
+int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
+{
+	extra_calls++;
+	return (int)syscall(SYS_epoll_ctl, epoll_fd, op, fd, event);
+}
 
 static void setup(void)
 {
@@ -67,6 +99,16 @@ static int encode(struct wire_msg *msg, uint64_t id)
 	bytes = wire_encode(msg, frame, sizeof(frame));
 	ck_assert_int_gt(bytes, 0);
 	return bytes;
+}
+
+/* So many in a row; returns their length. */
+static int pings(int n)
+{
+	int bytes = encode(message(WIRE_TYPE_ping), 2);
+
+	for (int i = 1; i < n; i++)
+		memcpy(frame + i * bytes, frame, (size_t)bytes);
+	return n * bytes;
 }
 
 static void say(int fd, const void *bytes, int n)
@@ -135,6 +177,95 @@ START_TEST(frames__may_come_in_pieces)
 }
 END_TEST
 
+/* What a hundred idle sessions cost is heartbeats: each is one recv() and one send(). */
+START_TEST(heartbeat__costs_no_more_calls_than_it_must)
+{
+	int fd = connect_client();
+
+	open_session(fd);
+	extra_calls = 0;
+	for (uint64_t id = 2; id < 12; id++) {
+		say(fd, frame, encode(message(WIRE_TYPE_ping), id));
+		ck_assert(hear(fd));
+		ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_ok);
+		ck_assert_uint_eq(got.id, id);
+	}
+	ck_assert_uint_eq(extra_calls, 0);
+	ck_assert_int_eq(close(fd), 0);
+	turn();
+}
+END_TEST
+
+/* One client that always has something to say does not keep others waiting, and what it has
+ * said behind a request that takes its time is handled when that is done. */
+START_TEST(many_requests__leave_others_their_turn)
+{
+	int a = connect_client(), b = connect_client(), bytes, n = 0;
+
+	open_session(a);
+	open_session(b);
+	bytes = pings(1000) / 1000;
+	/* one and a half after the other */
+	ck_assert_int_eq((int)send(a, frame, (size_t)bytes * 1000 - 8, MSG_NOSIGNAL),
+			 bytes * 1000 - 8);
+	ck_assert_int_eq((int)send(b, frame, (size_t)bytes, MSG_NOSIGNAL), bytes);
+	for (unsigned i = 0; i < 1000 && silent(b); i++)
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
+	ck_assert(hear(b));
+	while (!silent(a) && hear(a)) {
+		n++;
+		turn();
+	}
+	ck_assert_int_eq(n, 999);
+	say(a, frame + 8, 8);
+	ck_assert(hear(a) && silent(a));
+	ck_assert_int_eq(close(a) + close(b), 0);
+	turn();
+}
+END_TEST
+
+/* While its hello waits, a client's requests fill what may be kept of them, no more; the rest
+ * stays in the socket and is handled later. */
+START_TEST(requests__wait_in_the_socket_when_too_many)
+{
+	int a = connect_client(), b, bytes, n, sent = 0, answered = 0;
+	struct wire_welcome welcome;
+	struct wire_msg *msg;
+
+	open_session(a);
+	welcome = got.welcome;
+	say(a, frame, encode(message(WIRE_TYPE_open_channel), 2));
+	ck_assert(hear(a));
+	b = connect_client();
+	ck_assert_int_eq(fcntl(b, F_SETFL, O_NONBLOCK), 0);
+	msg = hello();
+	msg->hello.resume = welcome.session;
+	memcpy(msg->hello.token, welcome.token, WIRE_TOKEN_BYTES);
+	say(b, frame, encode(msg, 1));
+	ck_assert(silent(b));
+	bytes = pings(1000);
+	for (; (n = (int)send(b, frame, (size_t)bytes, MSG_NOSIGNAL)) == bytes; turn())
+		sent += 1000;
+	sent += n > 0 ? n * 1000 / bytes : 0;
+	/* it ends, and somebody has taken as much as may be kept */
+	ck_assert_int_gt(sent, 2 * WIRE_FRAME_MAX / (bytes / 1000));
+	fake_fabric_settle();
+	turn();
+	ck_assert(hear(b));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
+	for (unsigned i = 0; i < 10000 && answered < sent; i++) {
+		while (!silent(b)) {
+			ck_assert(hear(b));
+			answered++;
+		}
+		turn();
+	}
+	ck_assert_int_eq(answered, sent);
+	ck_assert_int_eq(close(a) + close(b), 0);
+	turn();
+}
+END_TEST
+
 START_TEST(lengths__that_cannot_be__end_the_connection)
 {
 	static const uint32_t lengths[] = { 0, 15, WIRE_FRAME_MAX + 1, UINT32_MAX };
@@ -174,11 +305,9 @@ START_TEST(answers__do_not_pile_up)
 
 	open_session(fd);
 	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-	bytes = encode(message(WIRE_TYPE_ping), 2);
-	for (int i = 1; i < 1000; i++)
-		memcpy(frame + i * bytes, frame, (size_t)bytes);
+	bytes = pings(1000);
 	for (unsigned i = 0; i < 1000 && sessions_in("active"); i++) {
-		(void)send(fd, frame, (size_t)bytes * 1000, MSG_NOSIGNAL);
+		(void)send(fd, frame, (size_t)bytes, MSG_NOSIGNAL);
 		turn();
 	}
 	ck_assert_uint_eq(sessions_in("fenced"), 1);
@@ -361,6 +490,9 @@ int main(void)
 	(void)signal(SIGPIPE, SIG_IGN);
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, frames__may_come_in_pieces);
+	tcase_add_test(tc, heartbeat__costs_no_more_calls_than_it_must);
+	tcase_add_test(tc, many_requests__leave_others_their_turn);
+	tcase_add_test(tc, requests__wait_in_the_socket_when_too_many);
 	tcase_add_loop_test(tc, lengths__that_cannot_be__end_the_connection, 0, 4);
 	tcase_add_test(tc, last_words__arrive_before_the_end);
 	tcase_add_test(tc, answers__do_not_pile_up);

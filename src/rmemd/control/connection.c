@@ -24,6 +24,8 @@
 
 /* What one client's requests may take before others get their turn. */
 #define TURN_NS UINT64_C(1000000)
+/* What of a client's requests is taken from its socket before it is handled. */
+#define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
 
 struct connections {
 	struct event_base *base;
@@ -35,17 +37,22 @@ struct connections {
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 	uint8_t frame[WIRE_FRAME_MAX];
+	uint8_t inbox[INBOX_BYTES]; /* of the connection whose turn it is */
 };
 
 struct connection {
 	struct peer peer;
 	struct connections *connections;
 	struct list link;
-	struct bufferevent *bev;
+	struct bufferevent *bev; /* what goes out */
+	struct event *readable;
+	struct event *again;    /* its next turn, whether or not more has arrived */
 	struct event *deadline; /* for the hello, or for the last words */
+	uint8_t *kept;          /* arrived, and not handled yet; NULL: nothing */
+	size_t kept_bytes;
+	size_t behind_bytes; /* that arrived behind the request which is being handled */
 	bool stranger;
-	bool hung_up;         /* our side is shut */
-	size_t handled_bytes; /* of the frame at the input's start, while it is handled */
+	bool hung_up; /* our side is shut */
 	const char *why;
 };
 
@@ -70,6 +77,12 @@ static void check_drained(struct connections *connections)
 		event_active(connections->empty, EV_TIMEOUT, 0);
 }
 
+static void event_drop(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
 static void connection_free(struct connection *connection, const char *why)
 {
 	struct connections *connections = connection->connections;
@@ -78,10 +91,12 @@ static void connection_free(struct connection *connection, const char *why)
 	if (connection->stranger)
 		connections->n_strangers--;
 	list_remove(&connection->link);
-	if (connection->deadline)
-		event_free(connection->deadline);
+	event_drop(connection->readable);
+	event_drop(connection->again);
+	event_drop(connection->deadline);
 	if (connection->bev)
 		bufferevent_free(connection->bev);
+	free(connection->kept);
 	free(connection);
 	check_drained(connections);
 }
@@ -127,17 +142,26 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	turn_away(connection, connection->why);
 }
 
+/* Have what the connection has not handled handled in the loop's next turn. */
+static void handle_soon(struct connection *connection)
+{
+	const struct timeval at_once = { 0 };
+
+	/* without memory for the timer others wait a little */
+	if (event_add(connection->again, &at_once))
+		event_active(connection->again, EV_TIMEOUT, 0);
+}
+
 /* The answer to a lone request, a heartbeat above all, need not take a turn of the loop and
  * two changes of what is polled for: that halves what idle sessions cost.  Only while the
  * bytes on the wire are the frames themselves.  Returns how many bytes went out. */
 static size_t send_at_once(struct connection *connection, const uint8_t *frame,
 			   size_t bytes)
 {
-	struct evbuffer *input = bufferevent_get_input(connection->bev);
 	ssize_t n;
 
 	if (evbuffer_get_length(bufferevent_get_output(connection->bev)) > 0 ||
-	    evbuffer_get_length(input) > connection->handled_bytes)
+	    connection->behind_bytes > 0)
 		return 0;
 	n = send(bufferevent_getfd(connection->bev), frame, bytes,
 		 MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -205,8 +229,7 @@ static void peer_op_close(struct peer *peer)
 	if (evbuffer_get_length(output) == 0)
 		hang_up(connection);
 	/* what is still to come is read and thrown away */
-	bufferevent_trigger(connection->bev, EV_READ,
-			    BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+	handle_soon(connection);
 }
 
 static void peer_op_greeted(struct peer *peer)
@@ -220,8 +243,8 @@ static void peer_op_greeted(struct peer *peer)
 	list_remove(&connection->link);
 	list_append(&connection->connections->welcome, &connection->link);
 	(void)event_del(connection->deadline);
-	bufferevent_trigger(connection->bev, EV_READ,
-			    BEV_TRIG_IGNORE_WATERMARKS | BEV_TRIG_DEFER_CALLBACKS);
+	if (connection->kept)
+		handle_soon(connection);
 }
 
 static const struct peer_ops connection_ops = {
@@ -230,54 +253,107 @@ static const struct peer_ops connection_ops = {
 	.greeted = peer_op_greeted,
 };
 
-/* Handle one frame of the input.  False: there is none, or none to be handled now. */
-static bool read_frame(struct connection *connection, struct evbuffer *input)
+/* Handle one frame at the start of what has arrived; returns its length.  0: there is none,
+ * or none to be handled now. */
+static size_t handle_frame(struct connection *connection, const uint8_t *at,
+			   size_t bytes)
 {
 	struct peer *peer = &connection->peer;
-	uint8_t start[4];
-	const uint8_t *frame;
-	int bytes;
+	int frame_bytes;
 
-	if (peer->closed || peer->greeting)
-		return false;
-	if (evbuffer_copyout(input, start, sizeof(start)) < (ssize_t)sizeof(start))
-		return false;
-	bytes = wire_frame_bytes(start, sizeof(start));
-	if (bytes < 0) {
-		peer_refuse(peer, 0, bytes, err_text());
-		return false;
+	if (peer->closed || peer->greeting || bytes < 4)
+		return 0;
+	frame_bytes = wire_frame_bytes(at, bytes);
+	if (frame_bytes < 0) {
+		peer_refuse(peer, 0, frame_bytes, err_text());
+		return 0;
 	}
-	if (evbuffer_get_length(input) < (size_t)bytes)
-		return false;
-	frame = evbuffer_pullup(input, bytes);
-	if (!frame) {
-		end_soon(connection, "no memory for a frame");
-		return false;
-	}
-	connection->handled_bytes = (size_t)bytes;
-	dispatch_frame(peer, frame, (size_t)bytes);
-	connection->handled_bytes = 0;
-	(void)evbuffer_drain(input, (size_t)bytes);
-	return true;
+	if (bytes < (size_t)frame_bytes)
+		return 0;
+	connection->behind_bytes = bytes - (size_t)frame_bytes;
+	dispatch_frame(peer, at, (size_t)frame_bytes);
+	connection->behind_bytes = 0;
+	return (size_t)frame_bytes;
 }
 
-/* A client may send many requests that take long each; others get their turn between. */
-static void on_read(struct bufferevent *bev, void *arg)
+/* A client may send many requests that take long each; others get their turn between.
+ * Returns how much was handled. */
+static size_t handle_frames(struct connection *connection, const uint8_t *at,
+			    size_t bytes)
 {
-	struct connection *connection = arg;
-	struct evbuffer *input = bufferevent_get_input(bev);
 	uint64_t until_ns = clock_now_ns() + TURN_NS;
+	size_t done = 0, n;
 
-	while (read_frame(connection, input)) {
-		if (clock_now_ns() < until_ns)
+	while ((n = handle_frame(connection, at + done, bytes - done)) > 0) {
+		done += n;
+		if (done == bytes || clock_now_ns() < until_ns)
 			continue;
-		bufferevent_trigger(bev, EV_READ,
-				    BEV_TRIG_IGNORE_WATERMARKS |
-					    BEV_TRIG_DEFER_CALLBACKS);
+		handle_soon(connection);
 		break;
 	}
-	if (connection->peer.closed)
-		(void)evbuffer_drain(input, evbuffer_get_length(input));
+	return connection->peer.closed ? bytes : done;
+}
+
+/* Put what was kept and what has arrived into the inbox.  False: it is over. */
+static bool fetch(struct connection *connection, size_t *ret_bytes)
+{
+	uint8_t *inbox = connection->connections->inbox;
+	size_t kept_bytes = connection->kept_bytes;
+	ssize_t n;
+
+	if (kept_bytes)
+		memcpy(inbox, connection->kept, kept_bytes);
+	*ret_bytes = kept_bytes;
+	if (kept_bytes == INBOX_BYTES)
+		return true;
+	n = recv(bufferevent_getfd(connection->bev), inbox + kept_bytes,
+		 INBOX_BYTES - kept_bytes, MSG_DONTWAIT);
+	if (n > 0)
+		*ret_bytes += (size_t)n;
+	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
+		return true;
+	connection_free(connection,
+			n < 0 ? strerrordesc_np(errno) : "the client closed it");
+	return false;
+}
+
+static void keep(struct connection *connection, const uint8_t *at, size_t bytes)
+{
+	free(connection->kept);
+	connection->kept = NULL;
+	connection->kept_bytes = 0;
+	if (bytes == 0)
+		return;
+	connection->kept = malloc(bytes);
+	if (!connection->kept) {
+		end_soon(connection, "no memory for a request");
+		return;
+	}
+	memcpy(connection->kept, at, bytes);
+	connection->kept_bytes = bytes;
+}
+
+/* Reading goes past the bufferevent, which asks the kernel for the length first and copies
+ * twice: a lone request, a heartbeat above all, is one system call and no copy.  As in
+ * send_at_once(), only while the bytes on the wire are the frames themselves. */
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct connection *connection = arg;
+	const uint8_t *inbox = connection->connections->inbox;
+	size_t bytes, handled;
+
+	(void)fd;
+	(void)what;
+	if (!fetch(connection, &bytes))
+		return;
+	handled = handle_frames(connection, inbox, bytes);
+	if (handled < bytes || connection->kept)
+		keep(connection, inbox + handled, bytes - handled);
+	/* what is full is looked at again when it was handled: handle_soon() */
+	if (connection->kept_bytes == INBOX_BYTES
+		    ? event_del(connection->readable)
+		    : event_add(connection->readable, NULL))
+		end_soon(connection, "its socket cannot be watched");
 }
 
 /* All output is written. */
@@ -296,9 +372,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	int err = EVUTIL_SOCKET_ERROR();
 
 	(void)bev;
-	if (what & BEV_EVENT_EOF)
-		connection_free(connection, "the client closed it");
-	else if (what & BEV_EVENT_ERROR)
+	if (what & BEV_EVENT_ERROR)
 		connection_free(connection, evutil_socket_error_to_string(err));
 }
 
@@ -330,12 +404,15 @@ static int start(struct connection *connection, int fd)
 		(void)close(fd);
 		return -ENOMEM;
 	}
+	connection->readable =
+		event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+	connection->again = evtimer_new(base, on_readable, connection);
 	connection->deadline = evtimer_new(base, on_deadline, connection);
-	if (!connection->deadline || event_add(connection->deadline, &tv))
+	if (!connection->readable || !connection->again || !connection->deadline ||
+	    event_add(connection->deadline, &tv))
 		return -ENOMEM;
-	bufferevent_setcb(connection->bev, on_read, on_write, on_event, connection);
-	bufferevent_setwatermark(connection->bev, EV_READ, 0, 2 * WIRE_FRAME_MAX);
-	return bufferevent_enable(connection->bev, EV_READ | EV_WRITE) ? -ENOMEM : 0;
+	bufferevent_setcb(connection->bev, NULL, on_write, on_event, connection);
+	return event_add(connection->readable, NULL) ? -ENOMEM : 0;
 }
 
 int connection_create(struct connections *connections, int fd, const char *name)

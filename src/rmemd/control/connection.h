@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control connections over sockets: frames in and out, with limits on all a client can
- * make us keep.  The bytes go through a bufferevent, which may become a TLS one.
+ * make us keep.  What goes out goes through a bufferevent; with a TLS one what comes in
+ * would have to, too.
  * Threads: [loop]. */
 #ifndef RMEMD_CONTROL_CONNECTION_H
 #define RMEMD_CONTROL_CONNECTION_H
