@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "librmem/session.h"
 
 /* An endpoint without an address is on the host that the control connection reached. */
 static void address_of_peer(const struct sockaddr *peer, struct fabric_address *address)
@@ -42,10 +43,23 @@ static void endpoint_take(const struct wire_endpoint *wire, const struct sockadd
 		address_of_peer(peer, &endpoint->address);
 }
 
-int domain_set_open(const struct fabric_client_ops *ops,
-		    const struct wire_welcome *welcome, const struct sockaddr *peer,
+struct opening {
+	const struct fabric_client_ops *ops;
+	struct domain *domain;
+};
+
+static int domain_try(void *ctx, unsigned timeout_ms)
+{
+	const struct opening *opening = ctx;
+
+	return opening->ops->domain_open(&opening->domain->endpoint, timeout_ms,
+					 &opening->domain->fabric);
+}
+
+int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set)
 {
+	const struct wire_welcome *welcome = &session->welcome;
 	struct domain_set set = { .ops = ops };
 	int err = err_set(-ENODEV, "the server does not serve %s",
 			  ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
@@ -54,6 +68,7 @@ int domain_set_open(const struct fabric_client_ops *ops,
 
 	for (unsigned i = 0; i < welcome->n_endpoints && set.n < max; i++) {
 		struct domain *domain = &set.domains[set.n];
+		struct opening opening = { ops, domain };
 
 		if (welcome->endpoints[i].fabric != (unsigned)ops->kind)
 			continue;
@@ -63,9 +78,11 @@ int domain_set_open(const struct fabric_client_ops *ops,
 			if (err)
 				return err_prefix(err, "this host");
 		}
-		endpoint_take(&welcome->endpoints[i], peer, &domain->endpoint);
+		endpoint_take(&welcome->endpoints[i],
+			      (const struct sockaddr *)&session->peer,
+			      &domain->endpoint);
 		domain->number = (uint8_t)i;
-		err = ops->domain_open(&domain->endpoint, timeout_ms, &domain->fabric);
+		err = session_patiently(session, timeout_ms, domain_try, &opening);
 		if (!err)
 			set.n++;
 	}

@@ -6,7 +6,8 @@
 #define LIBRMEM_DOMAIN_H
 
 #include <stdbool.h>
-#include <sys/socket.h>
+
+#include <rmem/rmem.h>
 
 #include "fabric/fabric.h"
 #include "wire/msg.h"
@@ -23,13 +24,11 @@ struct domain_set {
 	struct domain domains[WIRE_ENDPOINTS_MAX];
 };
 
-/* Open domains on the server's endpoints of a fabric, `max` at most; those that cannot be
- * reached are left out as long as one can.
- *   peer  address of the control connection, for endpoints that have none of their own
+/* Open domains on the endpoints of a session's server of a fabric, `max` at most, each
+ * within timeout_ms; those that cannot be reached are left out as long as one can.
  *   -ENODEV  the server has no such endpoint, or this host no such device
  *   or what the fabric gave for the last one  [any] */
-int domain_set_open(const struct fabric_client_ops *ops,
-		    const struct wire_welcome *welcome, const struct sockaddr *peer,
+int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set);
 /* Nothing of the set may be in use.  A set that is not open: nothing. */
 void domain_set_close(struct domain_set *set);

@@ -233,9 +233,8 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	struct rmem_queue *queue;
-	int err = domain_set_open(ops, &session->welcome,
-				  (const struct sockaddr *)&session->peer,
-				  session->uri.channels, timeout_ms, &session->domains);
+	int err = domain_set_open(session, ops, session->uri.channels, timeout_ms,
+				  &session->domains);
 
 	if (err)
 		return err;

@@ -216,13 +216,20 @@ static int endpoint_wait(struct rmem *session, unsigned endpoint)
 	return err;
 }
 
-static int slot_open(struct rmem_queue *queue, struct channel_slot *slot)
+struct opening {
+	struct rmem_queue *queue;
+	struct channel_slot *slot;
+};
+
+static int slot_open(void *ctx, unsigned timeout_ms)
 {
+	struct rmem_queue *queue = ((struct opening *)ctx)->queue;
+	struct channel_slot *slot = ((struct opening *)ctx)->slot;
 	struct rmem *session = queue->session;
 	struct wire_msg request = { .type = WIRE_TYPE_open_channel };
 	struct fabric_channel_params params = {
 		.depth = queue->channels.depth,
-		.timeout_ms = session->timeout_ms,
+		.timeout_ms = timeout_ms,
 	};
 	struct fabric_channel *channel;
 	int err;
@@ -266,7 +273,9 @@ int queue_connect(struct rmem_queue *queue)
 	resumes = session->resumes;
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		int err = slot_open(queue, &queue->channels.slots[i]);
+		struct opening opening = { queue, &queue->channels.slots[i] };
+		int err = session_patiently(session, session->timeout_ms, slot_open,
+					    &opening);
 
 		if (err)
 			return err_prefix(err, "channel %u of %u", i + 1,

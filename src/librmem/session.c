@@ -93,6 +93,32 @@ void session_nudge(struct rmem *session)
 	(void)pthread_mutex_unlock(&session->lock);
 }
 
+static unsigned patience_ms(struct rmem *session, uint64_t end_ns)
+{
+	uint64_t now = clock_now_ns(), left = now < end_ns ? end_ns - now : 0;
+	unsigned ms;
+
+	(void)pthread_mutex_lock(&session->lock);
+	ms = reopen_patience_ms(session, now);
+	(void)pthread_mutex_unlock(&session->lock);
+	return left < ms * NS_PER_MS ? (unsigned)(left / NS_PER_MS) + 1 : ms;
+}
+
+int session_patiently(struct rmem *session, unsigned timeout_ms,
+		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx)
+{
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
+	int err;
+
+	if (!session->no_thread)
+		return attempt(ctx, timeout_ms);
+	do {
+		session_nudge(session);
+		err = attempt(ctx, patience_ms(session, end));
+	} while (err == -ETIMEDOUT && clock_now_ns() < end);
+	return err;
+}
+
 static int step_ms(uint64_t left_ns)
 {
 	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;

@@ -133,6 +133,13 @@ void session_work(struct rmem *session);
  * that the program ever does.  [any], without the lock. */
 void session_nudge(struct rmem *session);
 
+/* Do what may block for timeout_ms.  Where nobody else drives the session, that is tried
+ * for as long as the next heartbeat may wait, again and again, and heartbeats are sent
+ * meanwhile.  Without the lock.
+ *   attempt  gives -ETIMEDOUT when its time is over */
+int session_patiently(struct rmem *session, unsigned timeout_ms,
+		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx);
+
 /* Make somebody call session_work() soon.  [any] */
 void session_wake(struct rmem *session);
 

@@ -32,7 +32,7 @@ void fake_reset(void)
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = 0;
 	fake.refused_rkey = 0;
-	fake.black_hole = false;
+	fake.slow_ms = 0;
 	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
 		fake.tried[i] = 0;
 	unlocked();
@@ -116,6 +116,20 @@ void fake_peer_gone(struct fabric_channel *channel)
 	unlocked();
 }
 
+/* Take the time that the network takes. */
+static int dawdle(unsigned timeout_ms)
+{
+	unsigned ms = fake.slow_ms;
+
+	if (ms > timeout_ms) {
+		(void)poll(NULL, 0, (int)timeout_ms);
+		return err_set(-ETIMEDOUT, "the fake network is slow");
+	}
+	if (ms > 0)
+		(void)poll(NULL, 0, (int)ms);
+	return 0;
+}
+
 static int fake_available(void)
 {
 	return fake.available_err ? err_set(fake.available_err, "no fake device") : 0;
@@ -125,8 +139,10 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint, unsigned tim
 			    struct fabric_domain **ret_domain)
 {
 	struct fabric_domain *domain;
+	int err = dawdle(timeout_ms);
 
-	(void)timeout_ms;
+	if (err)
+		return err;
 	if (fake.domain_err)
 		return err_set(fake.domain_err, "no fake domain");
 	domain = calloc(1, sizeof(*domain));
@@ -223,12 +239,12 @@ static int fake_connect(struct fabric_cq *cq,
 			struct fabric_channel **ret_channel)
 {
 	struct fabric_channel *channel;
+	int err;
 
 	fake.tried[params->hello.session % FAKE_SESSIONS]++;
-	if (fake.black_hole) {
-		(void)poll(NULL, 0, (int)params->timeout_ms);
-		return err_set(-ETIMEDOUT, "the fake network swallows everything");
-	}
+	err = dawdle(params->timeout_ms);
+	if (err)
+		return err;
 	if (fake.connect_err)
 		return err_set(fake.connect_err, "no fake channel");
 	channel = calloc(1, sizeof(*channel));

@@ -36,7 +36,6 @@ void stage_open(const struct fabric_client_ops *ops)
 {
 	struct rmem *session = &stage.session;
 	struct wire_welcome *welcome = &session->welcome;
-	struct sockaddr peer = { .sa_family = AF_INET };
 
 	fake_reset();
 	memset(&stage, 0, sizeof(stage));
@@ -50,6 +49,7 @@ void stage_open(const struct fabric_client_ops *ops)
 	list_init(&session->queues);
 	list_init(&session->buffers);
 	(void)strcpy(session->server, "stage:1");
+	session->peer.ss_family = AF_INET;
 	session->uri.channels = STAGE_ENDPOINTS;
 	session->timeout_ms = STAGE_TIMEOUT_MS;
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -64,9 +64,9 @@ void stage_open(const struct fabric_client_ops *ops)
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
 	ck_assert_int_eq(
 		control_create(session->epfd, &events, session, &session->control), 0);
-	ck_assert_int_eq(domain_set_open(ops, welcome, &peer, STAGE_ENDPOINTS, 100,
-					 &session->domains),
-			 0);
+	ck_assert_int_eq(
+		domain_set_open(session, ops, STAGE_ENDPOINTS, 100, &session->domains),
+		0);
 }
 
 void stage_close(void)
