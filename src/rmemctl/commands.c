@@ -43,6 +43,7 @@ static const struct column sessions_columns[] = {
 	{ "FABRIC", "fabric", CELL_TEXT, "-" },
 	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
 	{ "LEASES", "leases", CELL_NUMBER, "-" },
+	{ "KEYS", "keys", CELL_NUMBER, "-" },
 	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
 	{ "AGE", "age_ms", CELL_TIME, "-" },
 	{ "IDLE", "idle_ms", CELL_TIME, "-" },
@@ -107,10 +108,11 @@ static int status_show(FILE *out, const json_t *answer)
 		      at(answer, "memory", "scrubbing_bytes", CELL_BYTES, c),
 		      at(answer, "memory", "free_bytes", CELL_BYTES, d),
 		      at(answer, "memory", "pools", CELL_NUMBER, e));
-	(void)fprintf(out, "sessions   %s active, %s fenced, channels: %s\n",
+	(void)fprintf(out, "sessions   %s active, %s fenced, channels: %s, keys: %s\n",
 		      at(answer, "sessions", "active", CELL_NUMBER, a),
 		      at(answer, "sessions", "fenced", CELL_NUMBER, b),
-		      at(answer, "sessions", "channels", CELL_NUMBER, c));
+		      at(answer, "sessions", "channels", CELL_NUMBER, c),
+		      at(answer, "sessions", "keys", CELL_NUMBER, d));
 	(void)fprintf(out, "leases     %s named, %s ephemeral, together %s\n",
 		      at(answer, "leases", "named", CELL_NUMBER, a),
 		      at(answer, "leases", "ephemeral", CELL_NUMBER, b),

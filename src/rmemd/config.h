@@ -38,6 +38,8 @@ struct config {
 	uint32_t leases_max;          /* per tenant, 65536 */
 	uint64_t lease_bytes_max;     /* of one lease; 0: all */
 	uint64_t tenant_bytes_max;    /* lent to the built-in tenant; 0: all */
+	uint32_t session_keys_max;    /* 65536 */
+	uint32_t keys_max;            /* of all sessions, 262144 */
 	/* [verbs] */
 	enum config_switch verbs;     /* auto: where there is a device */
 	char devices[CONFIG_LIST_MAX][64];

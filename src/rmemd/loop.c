@@ -182,6 +182,8 @@ void loop_set_limits(struct daemon *daemon)
 		.leases_max = daemon->config.leases_max,
 		.lease_bytes_max = daemon->config.lease_bytes_max,
 		.bytes_max = daemon->config.tenant_bytes_max,
+		.session_keys_max = daemon->config.session_keys_max,
+		.keys_max = daemon->config.keys_max,
 	};
 }
 

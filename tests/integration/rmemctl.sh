@@ -45,6 +45,9 @@ status_await '.sessions.active == 1' 20 || fail "the session does not show"
 rmemctl sessions | grep -q 'active' || fail "no active session in the table"
 rmemctl --json sessions | jq -e '.sessions | length == 1 and .[0].state == "active"' >/dev/null ||
 	fail "sessions: $(rmemctl --json sessions)"
+keys=$(rmemctl --json sessions | jq '.sessions[0].keys')
+[ "$keys" -ge 1 ] || fail "a session with a lease has $keys keys"
+[ "$(status_get .sessions.keys)" -eq "$keys" ] || fail "sessions.keys of the status"
 rmemctl leases | grep -q kept || fail "the named lease is not in the table"
 rmemctl --json leases |
 	jq -e '.leases | any(.name == "kept" and .bytes == 100000)' >/dev/null ||
@@ -60,6 +63,7 @@ ok "sessions and leases in use"
 client rm kept coming
 status_await '.sessions.active == 0' 20 || fail "a session is left"
 lent_zero 20
+[ "$(status_get .sessions.keys)" -eq 0 ] || fail "a key is left"
 [ "$(rmemctl --json leases | jq '.leases | length')" = 0 ] || fail "a lease is left"
 server_stop
 

@@ -77,7 +77,9 @@ void control_setup(void)
 	static const struct fabric_endpoint facts = { .kind = FABRIC_TCP,
 						      .address = { .family = 4 },
 						      .node = -1 };
-	const struct tenant_limits limits = { .leases_max = 1000 };
+	const struct tenant_limits limits = { .leases_max = 1000,
+					      .session_keys_max = 10000,
+					      .keys_max = 10000 };
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);

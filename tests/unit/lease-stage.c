@@ -89,7 +89,9 @@ void stage_fence(struct holder *holder)
 
 void stage_setup(void)
 {
-	const struct tenant_limits limits = { .leases_max = 100 };
+	const struct tenant_limits limits = { .leases_max = 100,
+					      .session_keys_max = 10000,
+					      .keys_max = 10000 };
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
@@ -120,6 +122,7 @@ void stage_teardown(void)
 	ck_assert_uint_eq(stage_tenant.bytes, 0);
 	ck_assert_uint_eq(stage_tenant.n_leases, 0);
 	ck_assert_uint_eq(stage_tenant.n_attachments, 0);
+	ck_assert_uint_eq(stage_tenant.n_keys, 0);
 	tenant_destroy(&stage_tenant);
 	clock_set_source(NULL);
 }

@@ -108,6 +108,7 @@ int sessions_each(const struct sessions *sessions,
 					 .state = "active",
 					 .fabric = "tcp",
 					 .channels = 2,
+					 .keys = 5,
 					 .lent_bytes = 4096 };
 	int err = 0;
 

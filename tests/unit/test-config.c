@@ -102,7 +102,9 @@ START_TEST(load__reads_every_type)
 			   "[pool far]\n"
 			   "size = 1T\n"
 			   "[limits]\n"
-			   "leases = 7") == 0,
+			   "leases = 7\n"
+			   "session_keys = 8\n"
+			   "keys = 9") == 0,
 		      "%s", err_text());
 	ck_assert_uint_eq(config.n_listen, 2);
 	ck_assert_str_eq(config.listen[1], "fd00::1");
@@ -118,6 +120,8 @@ START_TEST(load__reads_every_type)
 	ck_assert_str_eq(config.admin_socket, "/tmp/x");
 	ck_assert_int_eq(config.log_level, LOG_DEBUG);
 	ck_assert_uint_eq(config.leases_max, 7);
+	ck_assert_uint_eq(config.session_keys_max, 8);
+	ck_assert_uint_eq(config.keys_max, 9);
 	ck_assert_uint_eq(config.n_pools, 2);
 	ck_assert_str_eq(config.pools[0].name, "near");
 	ck_assert_int_eq(config.pools[0].node, 1);

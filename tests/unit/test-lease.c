@@ -180,6 +180,47 @@ START_TEST(attach__heeds_the_limit)
 }
 END_TEST
 
+/* Each key costs a registration and memory: a session has so many, all have so many, and
+ * what is dying counts until it is dead. */
+START_TEST(keys__heed_the_limits)
+{
+	uint64_t id;
+
+	stage_tenant.limits.session_keys_max = 3;
+	stage_tenant.limits.keys_max = 4;
+	stage_connect(&stage_a, 1);
+	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	id = one.lease.lease;
+	ck_assert_uint_eq(stage_a.n_keys, 2);
+	/* one of its two would be one too many: the first goes, too */
+	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
+	ck_assert_ptr_nonnull(strstr(one.text, "session has 3 keys"));
+	ck_assert_ptr_nonnull(strstr(one.text, "[limits] session_keys"));
+	fake_fabric_settle();
+	ck_assert_uint_eq(stage_a.n_keys, 2);
+	ck_assert_uint_eq(stage_tenant.n_leases, 1);
+	stage_connect(&stage_b, 1);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_uint_eq(stage_tenant.n_keys, 4);
+	stage_tenant.limits.session_keys_max = 100;
+	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
+	ck_assert_ptr_nonnull(strstr(one.text, "together have 4 keys"));
+	ck_assert_ptr_nonnull(strstr(one.text, "[limits] keys"));
+	/* one that is dying still is one */
+	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, ask(&two)), 0);
+	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
+	fake_fabric_settle();
+	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
+	ck_assert_uint_eq(stage_a.n_keys, 4);
+	/* a key that a fabric does not make is none */
+	stage_tenant.limits.keys_max = 100;
+	fake_fabric_fail_call(1, -ENOMEM);
+	ck_assert_int_ne(granted(&two, &stage_b, 1, ""), 0);
+	fake_fabric_settle();
+	ck_assert_uint_eq(stage_b.n_keys, 0);
+}
+END_TEST
+
 START_TEST(memory__is_waited_for_while_it_is_scrubbed)
 {
 	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
@@ -590,6 +631,7 @@ int main(void)
 	tcase_add_test(tc, texts__fit_the_wire_whatever_the_name);
 	tcase_add_test(tc, allocate__heeds_the_limits);
 	tcase_add_test(tc, attach__heeds_the_limit);
+	tcase_add_test(tc, keys__heed_the_limits);
 	tcase_add_test(tc, memory__is_waited_for_while_it_is_scrubbed);
 	tcase_add_test(tc, memory__is_waited_for_while_its_keys_die);
 	tcase_add_test(tc, memory__is_not_waited_for_for_ever);

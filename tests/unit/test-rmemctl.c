@@ -141,7 +141,8 @@ START_TEST(show__sums_up_the_status)
 		     "\"tcp\": {\"serving\": true}}, \"memory\": {\"pools\": 1, "
 		     "\"bytes\": 1024,"
 		     "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, \"free_bytes\": 1024},"
-		     "\"sessions\": {\"active\": 1, \"fenced\": 0, \"channels\": 2},"
+		     "\"sessions\": {\"active\": 1, \"fenced\": 0, \"channels\": 2, "
+		     "\"keys\": 12},"
 		     "\"leases\": {\"named\": 3, \"ephemeral\": 4, \"bytes\": 10},"
 		     "\"counters\": {\"requests\": 5, \"requests_failed\": 1,"
 		     "\"sessions_opened\": 9, \"sessions_fenced\": 8, "
@@ -154,7 +155,7 @@ START_TEST(show__sums_up_the_status)
 		"verbs      not serving: no device\n"
 		"tcp        serving\n"
 		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"
-		"sessions   1 active, 0 fenced, channels: 2\n"
+		"sessions   1 active, 0 fenced, channels: 2, keys: 12\n"
 		"leases     3 named, 4 ephemeral, together 10 B\n"
 		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
 		"refused    connections 2, channels 3\n");

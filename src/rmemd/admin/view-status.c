@@ -31,7 +31,7 @@ static json_t *memory_view(const struct pools *pools)
 }
 
 struct session_sums {
-	uint64_t active, fenced, channels;
+	uint64_t active, fenced, channels, keys;
 };
 
 static int session_count(const struct session_status *session, void *arg)
@@ -43,6 +43,7 @@ static int session_count(const struct session_status *session, void *arg)
 	else
 		sums->fenced++;
 	sums->channels += session->channels;
+	sums->keys += session->keys;
 	return 0;
 }
 
@@ -55,6 +56,7 @@ static json_t *sessions_sum_view(const struct sessions *sessions)
 	view_number(&object, "active", sums.active);
 	view_number(&object, "fenced", sums.fenced);
 	view_number(&object, "channels", sums.channels);
+	view_number(&object, "keys", sums.keys);
 	return object;
 }
 

@@ -35,6 +35,7 @@ struct session_status {
 	uint64_t idle_ms;    /* since its last sign of life */
 	unsigned channels;   /* connected */
 	unsigned leases;     /* attached */
+	unsigned keys;       /* of those, until they are dead */
 	uint64_t lent_bytes; /* the lengths of those */
 	uint64_t resumes;
 };

@@ -152,6 +152,7 @@ int sessions_each(const struct sessions *sessions,
 			.idle_ms = now_ms - session->heard_ms,
 			.channels = session->n_connected,
 			.leases = session->holder.n_attachments,
+			.keys = session->holder.n_keys,
 			.lent_bytes = holder_lent_bytes(&session->holder),
 			.resumes = session->resumes,
 		};

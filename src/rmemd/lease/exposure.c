@@ -22,14 +22,21 @@ int exposure_create(struct attachment *attachment, struct segment *segment,
 		    unsigned port)
 {
 	const struct holder_port *at = &attachment->holder->ports[port];
-	struct exposure *exposure = malloc(sizeof(*exposure));
+	struct exposure *exposure;
 	int err;
 
-	if (!exposure)
+	err = holder_charge_key(attachment->holder);
+	if (err)
+		return err;
+	exposure = malloc(sizeof(*exposure));
+	if (!exposure) {
+		holder_uncharge_key(attachment->holder);
 		return err_set(-ENOMEM, "no memory for a key");
+	}
 	*exposure = (struct exposure){
 		.lease = attachment->lease,
 		.attachment = attachment,
+		.holder = attachment->holder,
 		.segment = segment,
 		.ops = at->ops,
 		.port = port,
@@ -39,6 +46,7 @@ int exposure_create(struct attachment *attachment, struct segment *segment,
 			      segment->bytes, fabric_rights(attachment->rights),
 			      exposure, &exposure->fabric);
 	if (err) {
+		holder_uncharge_key(attachment->holder);
 		free(exposure);
 		return err;
 	}
@@ -68,6 +76,7 @@ void exposure_free(struct exposure *exposure)
 		exposure->attachment->pending--;
 	list_remove(&exposure->link);
 	segment_unref(exposure->segment);
+	holder_uncharge_key(exposure->holder);
 	free(exposure);
 }
 

@@ -12,6 +12,7 @@
 #include "rmemd/lease/segment.h"
 
 struct attachment;
+struct holder;
 struct lease;
 
 enum exposure_state { EXPOSURE_PENDING, EXPOSURE_LIVE, EXPOSURE_DYING };
@@ -19,7 +20,8 @@ enum exposure_state { EXPOSURE_PENDING, EXPOSURE_LIVE, EXPOSURE_DYING };
 struct exposure {
 	struct lease *lease;
 	struct attachment *attachment; /* NULL when dying */
-	struct segment *segment;       /* holds a reference */
+	struct holder *holder;
+	struct segment *segment; /* holds a reference */
 	const struct fabric_server_ops *ops;
 	struct fabric_exposure *fabric;
 	struct list link; /* in attachment->exposures or lease->dying */
@@ -29,7 +31,8 @@ struct exposure {
 	struct fabric_key key;
 };
 
-/* Begin to expose; the news come to lease_exposed().  Belongs to the attachment. */
+/* Begin to expose; the news come to lease_exposed().  Belongs to the attachment, and is
+ * counted for the holder until it is freed.  -EDQUOT, -ENOMEM, or what the fabric says */
 int exposure_create(struct attachment *attachment, struct segment *segment,
 		    unsigned port);
 /* The key dies; the news come to lease_withdrawn().  fenced: the fabric_session is

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/holder.h"
 
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant)
@@ -39,6 +43,33 @@ void holder_release(struct holder *holder)
 		attachment_end(attachment);
 		lease_settle(lease);
 	}
+}
+
+int holder_charge_key(struct holder *holder)
+{
+	struct tenant *tenant = holder->tenant;
+
+	if (holder->n_keys >= tenant->limits.session_keys_max)
+		return err_set(-EDQUOT,
+			       "the session has %" PRIu32
+			       " keys, one per segment and endpoint of what it has "
+			       "attached, as many as it may: [limits] session_keys",
+			       holder->n_keys);
+	if (tenant->n_keys >= tenant->limits.keys_max)
+		return err_set(-EDQUOT,
+			       "all sessions together have %" PRIu32
+			       " keys, one per segment and endpoint of what they have "
+			       "attached, as many as they may: [limits] keys",
+			       tenant->n_keys);
+	holder->n_keys++;
+	tenant->n_keys++;
+	return 0;
+}
+
+void holder_uncharge_key(struct holder *holder)
+{
+	holder->n_keys--;
+	holder->tenant->n_keys--;
 }
 
 uint64_t holder_lent_bytes(const struct holder *holder)

@@ -26,6 +26,7 @@ struct holder {
 	struct list attachments;
 	struct list owned; /* ephemeral leases */
 	unsigned n_attachments;
+	uint32_t n_keys; /* until they are dead */
 };
 
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);
@@ -35,6 +36,11 @@ void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);
 void holder_fence(struct holder *holder);
 /* Give everything up: attachments end, ephemeral leases too. */
 void holder_release(struct holder *holder);
+
+/* Count a key: each is a registration, and memory, that a client makes the daemon keep.
+ * -EDQUOT with text; then nothing is counted. */
+int holder_charge_key(struct holder *holder);
+void holder_uncharge_key(struct holder *holder);
 
 /* The lengths of what it has attached, bytes. */
 uint64_t holder_lent_bytes(const struct holder *holder);

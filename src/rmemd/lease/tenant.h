@@ -16,6 +16,8 @@ struct tenant_limits {
 	uint32_t leases_max;
 	uint64_t lease_bytes_max; /* of one lease; 0: no limit */
 	uint64_t bytes_max;       /* of the pools, all leases together; 0: no limit */
+	uint32_t session_keys_max;
+	uint32_t keys_max; /* of all its sessions together */
 };
 
 struct tenant {
@@ -24,6 +26,7 @@ struct tenant {
 	uint32_t n_leases;
 	uint64_t n_attachments;
 	uint64_t bytes;   /* of the pools, until their keys are dead */
+	uint32_t n_keys;  /* until they are dead */
 	struct map names; /* struct lease by its name */
 };
 
