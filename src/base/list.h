@@ -7,7 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct list {
+/* GCC 12 takes a head reached as a member of its structure for another object than the
+ * same head reached through its neighbours, and goes on with what it has read of it before
+ * they were changed.  Accesses that may alias anything it does not move. */
+struct __attribute__((__may_alias__)) list {
 	struct list *next, *prev;
 };
 

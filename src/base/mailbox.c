@@ -52,6 +52,26 @@ void mailbox_take(struct mailbox *box, struct list *to)
 	(void)pthread_mutex_unlock(&box->lock);
 }
 
+void mailbox_take_some(struct mailbox *box, struct list *to, unsigned n)
+{
+	eventfd_t count;
+
+	(void)pthread_mutex_lock(&box->lock);
+	if (list_empty(&box->messages))
+		n = 0;
+	for (; n > 0; n--) {
+		struct list *message = box->messages.next;
+
+		list_remove(message);
+		list_append(to, message);
+		if (list_empty(&box->messages)) {
+			(void)eventfd_read(box->fd, &count);
+			break;
+		}
+	}
+	(void)pthread_mutex_unlock(&box->lock);
+}
+
 int mailbox_fd(const struct mailbox *box)
 {
 	return box->fd;

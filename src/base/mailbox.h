@@ -23,6 +23,8 @@ void mailbox_destroy(struct mailbox *box);
 void mailbox_post(struct mailbox *box, struct list *message);
 /* Move all messages to the end of `to` and rearm the descriptor.  [receiver] */
 void mailbox_take(struct mailbox *box, struct list *to);
+/* The same for the first n at most; the descriptor stays readable while others wait. */
+void mailbox_take_some(struct mailbox *box, struct list *to, unsigned n);
 /* Polls readable while messages wait.  [any] */
 int mailbox_fd(const struct mailbox *box);
 

@@ -66,7 +66,8 @@ START_TEST(map__keeps_what_was_inserted_and_not_removed)
 	for (size_t i = 0; i < N; i++) {
 		items[i].key = i * 3;
 		ck_assert_int_eq(
-			map_insert(&map, &items[i].node, map_hash_u64(items[i].key)), 0);
+			map_insert(&map, &items[i].node, map_hash_u64(items[i].key)),
+			0);
 	}
 	for (size_t i = 0; i < N; i += 2)
 		map_remove(&map, &items[i].node);
@@ -99,7 +100,9 @@ END_TEST
 START_TEST(list__splices_in_order)
 {
 	struct list a, b;
-	struct item items[4] = { { .key = 0 }, { .key = 1 }, { .key = 2 }, { .key = 3 } };
+	struct item items[4] = {
+		{ .key = 0 }, { .key = 1 }, { .key = 2 }, { .key = 3 }
+	};
 	uint64_t expected = 0;
 
 	list_init(&a);
@@ -180,7 +183,8 @@ START_TEST(units__format_bytes)
 
 	ck_assert_str_eq(units_format_bytes(0, buf, sizeof(buf)), "0 B");
 	ck_assert_str_eq(units_format_bytes(1536, buf, sizeof(buf)), "1.5 KiB");
-	ck_assert_str_eq(units_format_bytes(UINT64_C(3) << 30, buf, sizeof(buf)), "3 GiB");
+	ck_assert_str_eq(units_format_bytes(UINT64_C(3) << 30, buf, sizeof(buf)),
+			 "3 GiB");
 }
 END_TEST
 
@@ -219,6 +223,38 @@ static void *sender_run(void *arg)
 }
 
 /* A message that came without a wake-up would leave the receiver in poll() for ever. */
+START_TEST(mailbox__gives_some_and_keeps_the_rest)
+{
+	struct list messages[5], got;
+	struct mailbox box;
+	struct pollfd pfd = { .events = POLLIN };
+
+	ck_assert_int_eq(mailbox_init(&box), 0);
+	pfd.fd = mailbox_fd(&box);
+	list_init(&got);
+	mailbox_take_some(&box, &got, 3);
+	ck_assert(list_empty(&got));
+	for (unsigned i = 0; i < 5; i++)
+		mailbox_post(&box, &messages[i]);
+	mailbox_take_some(&box, &got, 3);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 1);
+	ck_assert_ptr_eq(got.prev, &messages[2]);
+	mailbox_take_some(&box, &got, 3);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert_ptr_eq(got.next, &messages[i]);
+		list_remove(&messages[i]);
+	}
+	ck_assert(list_empty(&got));
+	/* and it wakes again */
+	mailbox_post(&box, &messages[0]);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 1);
+	mailbox_take_some(&box, &got, 1);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	mailbox_destroy(&box);
+}
+END_TEST
+
 START_TEST(mailbox__loses_neither_message_nor_wakeup_nor_order)
 {
 	struct sender *senders = calloc(SENDERS, sizeof(*senders));
@@ -288,11 +324,13 @@ int main(void)
 	tcase_add_test(tc, map__keeps_what_was_inserted_and_not_removed);
 	tcase_add_test(tc, map__finds_all_nodes_of_one_hash);
 	tcase_add_test(tc, list__splices_in_order);
-	tcase_add_loop_test(tc, units__parse_bytes, 0, sizeof(sizes) / sizeof(sizes[0]));
+	tcase_add_loop_test(tc, units__parse_bytes, 0,
+			    sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(tc, units__parse_ms_wants_a_unit);
 	tcase_add_test(tc, units__parse_u64_holds_the_range);
 	tcase_add_test(tc, units__format_bytes);
 	tcase_add_test(tc, secret_equal__sees_every_byte);
+	tcase_add_test(tc, mailbox__gives_some_and_keeps_the_rest);
 	tcase_add_test(tc, mailbox__loses_neither_message_nor_wakeup_nor_order);
 	tcase_add_test(tc, log__drops_what_is_below_its_level);
 	suite_add_tcase(suite, tc);
