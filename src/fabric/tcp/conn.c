@@ -37,7 +37,7 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 	if (!conn)
 		return err_errno(-ENOMEM, "a data stream");
 	list_init(&conn->in_session);
-	list_init(&conn->in_thread);
+	list_init(&conn->in_streams);
 	conn->channel = channel;
 	conn->session = session;
 	conn->fd = fd;

@@ -36,6 +36,7 @@ struct tcp_conn {
 	/* both: constant */
 	struct fabric_session *session;
 	int fd; /* closed by the loop, so that it can shut it down at any time */
+	struct list *streams; /* its session's in its thread; that thread's to change */
 	/* handed over with the order and the news */
 	struct tcp_order order;
 	struct tcp_news news;
@@ -44,7 +45,7 @@ struct tcp_conn {
 	pthread_mutex_t lock;
 	bool killed; /* under lock: touch nothing any more */
 	/* data thread */
-	struct list in_thread;
+	struct list in_streams;
 	uint32_t interest; /* EPOLL* asked for */
 	enum tcp_phase phase;
 	struct stream_request request;

@@ -44,6 +44,7 @@ struct tcp_seat {
 	struct tcp_order order;
 	struct map_node node;
 	struct fabric_exposure *exposure;
+	struct list *streams; /* its session's in that thread: who may be at it */
 	bool seated;
 };
 

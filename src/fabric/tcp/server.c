@@ -11,6 +11,7 @@
 #include "fabric/tcp/session.h"
 
 #define EVENTS_MAX 32 /* handled by one call of process() */
+#define NEWS_MAX 256  /* by one event */
 
 struct fabric_server {
 	struct tcp_office office;
@@ -62,7 +63,7 @@ static void server_mail(struct tcp_source *source)
 	struct list messages;
 
 	list_init(&messages);
-	mailbox_take(&server->office.news, &messages);
+	mailbox_take_some(&server->office.news, &messages, NEWS_MAX);
 	while (!list_empty(&messages)) {
 		struct tcp_news *news = list_first(&messages, struct tcp_news, link);
 

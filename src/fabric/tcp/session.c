@@ -16,12 +16,15 @@ struct fabric_session {
 	struct tcp_news closed;
 	struct list conns;
 	struct list exposures;
+	/* one list per data thread, which alone looks at it while it has streams or seats */
+	struct list streams[];
 };
 
 int tcp_session_open(struct tcp_office *office, void *cookie,
 		     struct fabric_session **ret_session)
 {
-	struct fabric_session *session = calloc(1, sizeof(*session));
+	struct fabric_session *session = calloc(
+		1, sizeof(*session) + office->n_threads * sizeof(session->streams[0]));
 
 	if (!session)
 		return err_errno(-ENOMEM, "a session");
@@ -30,6 +33,8 @@ int tcp_session_open(struct tcp_office *office, void *cookie,
 	session->closed.kind = TCP_NEWS_SESSION;
 	list_init(&session->conns);
 	list_init(&session->exposures);
+	for (unsigned i = 0; i < office->n_threads; i++)
+		list_init(&session->streams[i]);
 	list_append(&office->sessions, &session->link);
 	*ret_session = session;
 	return 0;
@@ -107,6 +112,7 @@ void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel)
 	office->stats.channels++;
 	office->stats.channels_ever++;
 	office->next_thread = (office->next_thread + 1) % office->n_threads;
+	conn->streams = &session->streams[office->next_thread];
 	tcp_thread_order(office->threads[office->next_thread], &conn->order);
 	office->events->channel_up(office->ctx, session->cookie, channel);
 	return;
@@ -172,6 +178,8 @@ int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
 			       &exposure);
 	if (err)
 		return err;
+	for (unsigned i = 0; i < office->n_threads; i++)
+		exposure->seats[i].streams = &session->streams[i];
 	list_append(&session->exposures, &exposure->link);
 	office->stats.exposures++;
 	office->stats.exposed_bytes += bytes;

@@ -14,6 +14,7 @@
 #include "fabric/tcp/conn.h"
 
 #define EVENTS_MAX 16 /* streams served between two looks at the orders */
+#define ORDERS_MAX 64 /* carried out before streams are served again */
 
 struct tcp_thread {
 	/* loop */
@@ -25,14 +26,13 @@ struct tcp_thread {
 	int epoll_fd;
 	unsigned number;
 	/* the thread */
-	struct list conns;
 	struct map table; /* tcp_seat */
 };
 
 /* Forget a connection whose stream is over and tell the loop. */
 static void thread_bury(struct tcp_thread *thread, struct tcp_conn *conn)
 {
-	list_remove(&conn->in_thread);
+	list_remove(&conn->in_streams);
 	(void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
 	/* the peer need not wait until the loop closes the socket */
 	(void)shutdown(conn->fd, SHUT_RDWR);
@@ -68,15 +68,15 @@ static void thread_adopt(struct tcp_thread *thread, struct tcp_conn *conn)
 				     .data.ptr = conn };
 
 	conn->interest = event.events;
-	list_append(&thread->conns, &conn->in_thread);
+	list_append(conn->streams, &conn->in_streams);
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0)
 		thread_bury_errno(thread, conn);
 }
 
 static void thread_withdraw(struct tcp_thread *thread, struct tcp_seat *seat)
 {
-	list_for_each_safe(node, &thread->conns) {
-		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_thread);
+	list_for_each_safe(node, seat->streams) {
+		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_streams);
 
 		if (!tcp_conn_forget(conn, seat->exposure))
 			thread_bury(thread, conn);
@@ -84,13 +84,13 @@ static void thread_withdraw(struct tcp_thread *thread, struct tcp_seat *seat)
 	tcp_seat_leave(seat, &thread->table, thread->news);
 }
 
-/* Carry out all orders; false: stop. */
+/* Carry out some orders; what is left wakes the thread again.  False: stop. */
 static bool thread_obey(struct tcp_thread *thread)
 {
 	struct list orders;
 
 	list_init(&orders);
-	mailbox_take(&thread->orders, &orders);
+	mailbox_take_some(&thread->orders, &orders, ORDERS_MAX);
 	list_for_each_safe(node, &orders) {
 		struct tcp_order *order = container_of(node, struct tcp_order, link);
 
@@ -165,7 +165,6 @@ int tcp_thread_start(unsigned number, struct mailbox *news,
 	thread->news = news;
 	thread->number = number;
 	thread->stop.kind = TCP_ORDER_STOP;
-	list_init(&thread->conns);
 	map_init(&thread->table);
 	err = mailbox_init(&thread->orders);
 	if (err)
