@@ -171,6 +171,23 @@ static size_t value_length(const char *value)
 	return len;
 }
 
+/* The commonest reason why a value that looks good is none. */
+static bool has_comment(const char *value)
+{
+	for (const char *c = value; (c = strchr(c, '#')); c++)
+		if (c > value && isblank((unsigned char)c[-1]))
+			return true;
+	return false;
+}
+
+static int value_refused(int err, const char *name, const char *value)
+{
+	err = err_prefix(err, "%s", name);
+	if (!has_comment(value))
+		return err;
+	return err_set(err, "%s; a comment needs a line of its own", err_text());
+}
+
 static int key_set(struct parse *parse, const char *name, const char *value)
 {
 	const struct config_key *key;
@@ -211,7 +228,7 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 	memcpy(parse->list + used, value, len);
 	parse->list[used + len] = '\0';
 	err = config_value_parse(key, parse->list, object);
-	return err ? err_prefix(err, "%s", name) : 0;
+	return err ? value_refused(err, name, value) : 0;
 }
 
 static int on_key(void *ctx, const char *section, const char *name, const char *value)

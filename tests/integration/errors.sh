@@ -64,6 +64,7 @@ bad_config "bad.conf:[0-9]+: .*(fence|heartbeat)" -e 's/^fence = .*/fence = 600m
 bad_config "bad.conf:[0-9]+: .*heartbeat" -e 's/^heartbeat = .*/heartbeat = 500/'
 bad_config "bad.conf:[0-9]+: .*size" -e 's/^size = .*/size = much/'
 bad_config "insecure" -e 's/^listen = .*/listen = 0.0.0.0/; s/^insecure = .*/insecure = no/'
+bad_config "bad.conf:[0-9]+: insecure: .*comment" -e 's/^insecure = .*/& # for now/'
 expect_error 1 'nonexistent.conf' rmemd --config "$dir/nonexistent.conf"
 expect_error 2 '^rmemd: unknown option --nonsense=1; see rmemd --help$' rmemd --nonsense=1
 expect_error 2 '^rmemd: unknown option -x; ' rmemd --check-config -x
@@ -71,6 +72,12 @@ expect_error 2 '^rmemd: --config needs a value; ' rmemd --config
 expect_error 2 '^rmemd: --help=me: the option takes no value; ' rmemd --help=me
 expect_error 2 '^rmemd: unexpected argument more; ' rmemd more
 [[ $(rmemd --version) =~ ^rmemd\ [0-9]+\.[0-9]+\.[0-9]+ ]] || fail "rmemd --version"
+
+# what README.md tells to write is taken as it stands there
+awk '/^    \[server\]/ { on = 1 } on && /^[^ ]/ { exit } on' "$top_srcdir/README.md" |
+	sed 's/^    //' >"$dir/readme.conf"
+grep -q '^\[pool ' "$dir/readme.conf" || fail "README.md has no configuration"
+rmemd --check-config --config "$dir/readme.conf" || fail "README.md's configuration is refused"
 
 # more memory than the host has is refused before it is touched
 sed 's/^size = .*/size = 512T/' "$dir/rmemd.conf" >"$dir/bad.conf"

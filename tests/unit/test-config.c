@@ -171,6 +171,13 @@ static const struct {
 	  "insecure = yes if every host that reaches it is trusted" },
 	{ "[server]\ninsecure = maybe\n",
 	  "2: insecure: 'maybe' is neither yes nor no" },
+	{ "[server]\ninsecure = yes # trusted\n",
+	  "2: insecure: 'yes # trusted' is neither yes nor no; a comment needs a line "
+	  "of "
+	  "its own" },
+	{ "[server]\nlisten = 127.0.0.1,\n\t::1\t# both\n",
+	  "3: listen: '::1\t# both' is not an IPv4 or IPv6 address; a comment needs a "
+	  "line of its own" },
 	{ "[server]\nauth = tls\n", "2: auth: 'tls' is not one of none" },
 	{ "[log]\nlevel = warn\n",
 	  "2: level: 'warn' is not one of error, warning, notice, "
