@@ -13,8 +13,9 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "rmemd/notify.h"
+#include "rmemd/throttle.h"
 
-/* How often the line for the service manager is looked at. */
+/* How often the line for the service manager, and what the log left out, are looked at. */
 #define STATUS_S 5
 
 static const int signal_numbers[N_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
@@ -172,6 +173,7 @@ static void on_status(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	throttle_flush();
 	if (!daemon->stopping && loop_describe(daemon))
 		notify_status("%s", daemon->status_text);
 }
@@ -283,6 +285,7 @@ static void event_drop(struct event *event)
 
 void loop_close(struct daemon *daemon)
 {
+	throttle_flush();
 	notify_watchdog_stop();
 	event_drop(daemon->pools_event);
 	event_drop(daemon->status);

@@ -13,6 +13,7 @@
 #include "rmemd/config.h"
 #include "rmemd/daemon.h"
 #include "rmemd/notify.h"
+#include "rmemd/throttle.h"
 
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
 #define LETTERS ":c:h"
@@ -106,7 +107,8 @@ static int serve(const struct config *config, const char *path)
 	struct daemon *daemon;
 	int err;
 
-	log_set_sink(notify_log_sink(config->log_target));
+	throttle_open(notify_log_sink(config->log_target));
+	log_set_sink(throttle_sink);
 	log_set_level(config->log_level);
 	/* a client that is gone is an error of write(2), not a reason to die */
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -469,6 +469,35 @@ START_TEST(time_to_live__ends_named_leases)
 }
 END_TEST
 
+START_TEST(time_to_live__of_many_ends_in_several_turns)
+{
+	struct lease_params params = { .bytes = 0, .node = -1, .ttl_ms = 500 };
+	unsigned turns = 0, before;
+	char name[16];
+
+	stage_tenant.limits.leases_max = 300;
+	for (unsigned i = 0; i < 300; i++) {
+		(void)snprintf(name, sizeof(name), "n%u", i);
+		params.name = name;
+		ck_assert_int_eq(
+			lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	}
+	stage_now_ms += 500;
+	do {
+		before = stage_expired;
+		leases_tick(stage_leases);
+		ck_assert_uint_gt(stage_expired, before);
+		ck_assert_uint_le(stage_expired, before + 64);
+		/* what is left is due at once */
+		ck_assert(stage_expired == 300 ||
+			  leases_next_ms(stage_leases) <= stage_now_ms);
+		turns++;
+	} while (stage_expired < 300);
+	ck_assert_uint_eq(turns, 5);
+	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
+}
+END_TEST
+
 START_TEST(time_to_live__may_be_for_ever)
 {
 	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
@@ -644,6 +673,7 @@ int main(void)
 	tcase_add_test(tc, remove__ends_what_others_use);
 	tcase_add_test(tc, rename__replaces_when_asked);
 	tcase_add_test(tc, time_to_live__ends_named_leases);
+	tcase_add_test(tc, time_to_live__of_many_ends_in_several_turns);
 	tcase_add_test(tc, time_to_live__may_be_for_ever);
 	tcase_add_test(tc, fence__kills_keys_and_keeps_leases);
 	tcase_add_test(tc, attach__may_be_repeated_after_a_fence);

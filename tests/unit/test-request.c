@@ -327,24 +327,6 @@ START_TEST(noise__gets_one_answer_each)
 }
 END_TEST
 
-START_TEST(quiet__counts_what_it_drops)
-{
-	struct quiet quiet = { 0 };
-	uint64_t dropped = 99;
-
-	for (unsigned i = 0; i < 10; i++)
-		ck_assert(quiet_pass(&quiet, &dropped));
-	ck_assert_uint_eq(dropped, 0);
-	for (unsigned i = 0; i < 5; i++)
-		ck_assert(!quiet_pass(&quiet, &dropped));
-	stage_now_ms += 1000;
-	ck_assert(quiet_pass(&quiet, &dropped));
-	ck_assert_uint_eq(dropped, 5);
-	ck_assert(quiet_pass(&quiet, &dropped));
-	ck_assert_uint_eq(dropped, 0);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("request");
@@ -362,7 +344,6 @@ int main(void)
 	tcase_add_test(tc, list__goes_page_by_page);
 	tcase_add_test(tc, waiting_requests__have_a_limit);
 	tcase_add_loop_test(tc, noise__gets_one_answer_each, 0, 40);
-	tcase_add_test(tc, quiet__counts_what_it_drops);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

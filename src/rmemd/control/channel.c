@@ -183,19 +183,17 @@ struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoi
 	struct control *control = sessions->control;
 	struct channel *channel = NULL;
 	const char *fault = judge(session, endpoint, hello, &channel);
-	uint64_t dropped;
 
 	if (!fault) {
 		channel->state = CHANNEL_ADMITTED;
 		return session->holder.ports[endpoint].session;
 	}
 	control->counters.channels_refused++;
-	if (quiet_pass(&control->refusals, &dropped))
-		log_event(LOG_NOTICE, "channel-refused",
-			  &(struct log_ctx){ .session = hello->session,
-					     .device = control->endpoints->at[endpoint]
-							       .facts->device },
-			  "%s (%" PRIu64 " such lines left out)", fault, dropped);
+	log_event(LOG_NOTICE, "channel-refused",
+		  &(struct log_ctx){
+			  .session = hello->session,
+			  .device = control->endpoints->at[endpoint].facts->device },
+		  "%s", fault);
 	return NULL;
 }
 

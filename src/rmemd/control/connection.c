@@ -5,7 +5,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/util.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
@@ -121,14 +120,12 @@ static void end_soon(struct connection *connection, const char *why)
 static void turn_away(struct connection *connection, const char *why)
 {
 	struct control *control = connection->peer.control;
-	uint64_t dropped;
 
 	if (!connection->peer.closed) {
 		control->counters.connections_refused++;
-		if (quiet_pass(&control->refusals, &dropped))
-			log_event(LOG_NOTICE, "connection-refused",
-				  &(struct log_ctx){ .peer = connection->peer.name },
-				  "%s (%" PRIu64 " such lines left out)", why, dropped);
+		log_event(LOG_NOTICE, "connection-refused",
+			  &(struct log_ctx){ .peer = connection->peer.name }, "%s",
+			  why);
 	}
 	connection_free(connection, why);
 }

@@ -8,7 +8,6 @@
 
 #include "rmemd/config.h"
 #include "rmemd/control/endpoint.h"
-#include "rmemd/control/quiet.h"
 #include "rmemd/lease/lease.h"
 #include "wire/msg.h"
 
@@ -35,7 +34,6 @@ struct control {
 	uint64_t memory_bytes;           /* of all pools */
 	char server[WIRE_LABEL_MAX + 1]; /* how the welcome names this host */
 	struct control_counters counters;
-	struct quiet refusals; /* log lines that peers can cause at will */
 	/* Too large for the stack; in use while one frame is handled, or one answer sent. */
 	struct wire_msg in, out;
 };

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/listener.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +105,6 @@ static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
 	struct listener *listener = arg;
 	struct control *control = listener->control;
 	union socket_address from = { 0 };
-	uint64_t dropped;
 	char name[64];
 
 	(void)events;
@@ -117,10 +115,8 @@ static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
 	if (!connection_create(listener->connections, fd, name))
 		return;
 	control->counters.connections_refused++;
-	if (quiet_pass(&control->refusals, &dropped))
-		log_event(LOG_NOTICE, "connection-refused",
-			  &(struct log_ctx){ .peer = name },
-			  "%s (%" PRIu64 " such lines left out)", err_text(), dropped);
+	log_event(LOG_NOTICE, "connection-refused", &(struct log_ctx){ .peer = name },
+		  "%s", err_text());
 }
 
 static void on_error(struct evconnlistener *events, void *arg)
@@ -128,12 +124,9 @@ static void on_error(struct evconnlistener *events, void *arg)
 	const struct timeval pause = { .tv_usec = PAUSE_MS * 1000 };
 	struct listener *listener = arg;
 	int err = EVUTIL_SOCKET_ERROR();
-	uint64_t dropped;
 
-	if (quiet_pass(&listener->control->refusals, &dropped))
-		log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s",
-			  listener->name, strerror(err),
-			  err == EMFILE ? "; raise LimitNOFILE" : "");
+	log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s", listener->name,
+		  strerror(err), err == EMFILE ? "; raise LimitNOFILE" : "");
 	(void)evconnlistener_disable(events);
 	if (event_add(listener->resume, &pause))
 		(void)evconnlistener_enable(events);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/control/peer.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -57,13 +56,9 @@ void peer_close(struct peer *peer)
 
 void peer_refuse(struct peer *peer, uint64_t id, int err, const char *text)
 {
-	uint64_t dropped;
-
-	if (quiet_pass(&peer->control->refusals, &dropped))
-		log_event(LOG_NOTICE, "request-refused",
-			  &(struct log_ctx){ .peer = peer->name },
-			  "%s; the connection ends (%" PRIu64 " such lines left out)",
-			  text, dropped);
+	log_event(LOG_NOTICE, "request-refused",
+		  &(struct log_ctx){ .peer = peer->name }, "%s; the connection ends",
+		  text);
 	peer_send_error(peer, id, err, text);
 	peer_close(peer);
 }

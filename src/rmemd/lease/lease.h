@@ -67,7 +67,7 @@ void leases_close(struct leases *leases);
 
 /* Memory came back from the scrubbers: grant what waits for it. */
 void leases_retry(struct leases *leases);
-/* End what is due. */
+/* End what is due, or so much of it that it does not take long. */
 void leases_tick(struct leases *leases);
 /* When leases_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t leases_next_ms(const struct leases *leases);

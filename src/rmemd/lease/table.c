@@ -10,6 +10,9 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
+/* Others get their turn before more leases end; the rest stays due. */
+#define ENDS_PER_TICK 64
+
 int leases_open(struct pools *pools, const struct leases_events *events, void *ctx,
 		uint64_t first_id, struct leases **ret_leases)
 {
@@ -67,9 +70,13 @@ void leases_tick(struct leases *leases)
 	uint64_t now_ms = clock_now_ms();
 	struct expiry *first;
 
-	while ((first = expiries_first(&leases->expiries)) && first->due_ms <= now_ms) {
-		struct lease *lease = container_of(first, struct lease, expiry);
+	for (unsigned i = 0; i < ENDS_PER_TICK; i++) {
+		struct lease *lease;
 
+		first = expiries_first(&leases->expiries);
+		if (!first || first->due_ms > now_ms)
+			break;
+		lease = container_of(first, struct lease, expiry);
 		leases->expired_ever++;
 		lease_end(lease, WIRE_REASON_EXPIRED, NULL);
 		lease_settle(lease);
