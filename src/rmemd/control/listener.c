@@ -19,12 +19,15 @@
 #define BACKLOG 128
 /* Without descriptors left accept(2) fails at once, again and again: rest meanwhile. */
 #define PAUSE_MS 100
+/* Accepted in a row before others get their turn. */
+#define ACCEPTS_MAX 16
 
 struct listener {
 	struct control *control;
 	struct connections *connections;
 	struct evconnlistener *events;
 	struct event *resume;
+	unsigned n_accepted; /* since it rested */
 	bool loopback;
 	char name[64];
 };
@@ -99,15 +102,26 @@ static bool is_loopback(const union socket_address *at)
 	return at->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&at->v6.sin6_addr);
 }
 
+static void rest(struct listener *listener, const struct timeval *pause)
+{
+	(void)evconnlistener_disable(listener->events);
+	if (event_add(listener->resume, pause))
+		(void)evconnlistener_enable(listener->events);
+}
+
 static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
 		      struct sockaddr *address, int bytes, void *arg)
 {
 	struct listener *listener = arg;
 	struct control *control = listener->control;
 	union socket_address from = { 0 };
+	const struct timeval at_once = { 0 };
 	char name[64];
 
 	(void)events;
+	/* libevent accepts for as long as there is somebody and it is not disabled */
+	if (++listener->n_accepted == ACCEPTS_MAX)
+		rest(listener, &at_once);
 	memcpy(&from, address,
 	       (size_t)bytes < sizeof(from) ? (size_t)bytes : sizeof(from));
 	format(&from, name, sizeof(name));
@@ -125,11 +139,10 @@ static void on_error(struct evconnlistener *events, void *arg)
 	struct listener *listener = arg;
 	int err = EVUTIL_SOCKET_ERROR();
 
+	(void)events;
 	log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s", listener->name,
 		  strerror(err), err == EMFILE ? "; raise LimitNOFILE" : "");
-	(void)evconnlistener_disable(events);
-	if (event_add(listener->resume, &pause))
-		(void)evconnlistener_enable(events);
+	rest(listener, &pause);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
@@ -138,6 +151,7 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	listener->n_accepted = 0;
 	(void)evconnlistener_enable(listener->events);
 }
 
