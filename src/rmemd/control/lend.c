@@ -10,16 +10,28 @@
 #include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
 
-/* The request was handed to the leases: then they have it answered. */
-static int handed(struct request *request, int err)
+/* Hand a request over to the leases, which have it answered. */
+typedef int starter(struct leases *leases, struct holder *holder,
+		    const struct wire_msg *msg, struct lease_waiter *waiter);
+
+static int hand_over(struct peer *peer, const struct wire_msg *msg, starter *start)
 {
+	struct request *request;
+	int err;
+
+	err = request_create(peer, msg, &request);
+	if (err)
+		return err;
+	err = start(peer->control->leases, session_holder(peer->session), msg,
+		    &request->waiter);
 	if (!err)
 		return HANDLER_LATER;
 	request_free(request);
 	return err;
 }
 
-int handle_allocate(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+static int start_allocate(struct leases *leases, struct holder *holder,
+			  const struct wire_msg *msg, struct lease_waiter *waiter)
 {
 	const struct lease_params params = {
 		.bytes = msg->allocate.bytes,
@@ -28,66 +40,56 @@ int handle_allocate(struct peer *peer, const struct wire_msg *msg, struct wire_m
 		.ttl_ms = msg->allocate.ttl_ms,
 		.name = msg->allocate.name,
 	};
-	struct request *request;
-	int err;
 
+	return lease_allocate(leases, holder, &params, waiter);
+}
+
+int handle_allocate(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+{
 	(void)out;
-	err = request_create(peer, msg, &request);
-	if (err)
-		return err;
-	return handed(request, lease_allocate(peer->control->leases,
-					      session_holder(peer->session), &params,
-					      &request->waiter));
+	return hand_over(peer, msg, start_allocate);
+}
+
+static int start_free(struct leases *leases, struct holder *holder,
+		      const struct wire_msg *msg, struct lease_waiter *waiter)
+{
+	return lease_free(leases, holder, msg->free.lease, waiter);
 }
 
 int handle_free(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
-	struct request *request;
-	int err;
-
 	(void)out;
-	err = request_create(peer, msg, &request);
-	if (err)
-		return err;
-	return handed(request,
-		      lease_free(peer->control->leases, session_holder(peer->session),
-				 msg->free.lease, &request->waiter));
+	return hand_over(peer, msg, start_free);
+}
+
+static int start_attach(struct leases *leases, struct holder *holder,
+			const struct wire_msg *msg, struct lease_waiter *waiter)
+{
+	const struct wire_attach *attach = &msg->attach;
+
+	if (attach->lease)
+		return lease_rekey(leases, holder, attach->lease, waiter);
+	return lease_attach(leases, holder, attach->name, attach->rights, waiter);
 }
 
 int handle_attach(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
-	struct holder *holder = session_holder(peer->session);
-	const struct wire_attach *attach = &msg->attach;
-	struct request *request;
-	int err;
-
 	(void)out;
-	if (!attach->lease == !*attach->name)
+	if (!msg->attach.lease == !*msg->attach.name)
 		return err_set(-EINVAL, "attach needs either a name or a lease's id");
-	err = request_create(peer, msg, &request);
-	if (err)
-		return err;
-	if (attach->lease)
-		err = lease_rekey(peer->control->leases, holder, attach->lease,
-				  &request->waiter);
-	else
-		err = lease_attach(peer->control->leases, holder, attach->name,
-				   attach->rights, &request->waiter);
-	return handed(request, err);
+	return hand_over(peer, msg, start_attach);
+}
+
+static int start_detach(struct leases *leases, struct holder *holder,
+			const struct wire_msg *msg, struct lease_waiter *waiter)
+{
+	return lease_detach(leases, holder, msg->detach.lease, waiter);
 }
 
 int handle_detach(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
-	struct request *request;
-	int err;
-
 	(void)out;
-	err = request_create(peer, msg, &request);
-	if (err)
-		return err;
-	return handed(request,
-		      lease_detach(peer->control->leases, session_holder(peer->session),
-				   msg->detach.lease, &request->waiter));
+	return hand_over(peer, msg, start_detach);
 }
 
 int handle_renew(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
@@ -101,51 +103,47 @@ int handle_renew(struct peer *peer, const struct wire_msg *msg, struct wire_msg 
 	return HANDLER_ANSWER;
 }
 
-int handle_rename(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+static int start_rename(struct leases *leases, struct holder *holder,
+			const struct wire_msg *msg, struct lease_waiter *waiter)
 {
 	const struct wire_rename *rename = &msg->rename;
-	struct request *request;
-	int err;
 
+	return lease_rename(leases, holder, rename->lease, rename->name,
+			    rename->flags & WIRE_RENAME_REPLACE, waiter);
+}
+
+int handle_rename(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+{
 	(void)out;
-	if (rename->flags & ~WIRE_RENAME_REPLACE)
-		return err_set(-EINVAL, "rename: unknown flags %#x", rename->flags);
-	err = request_create(peer, msg, &request);
-	if (err)
-		return err;
-	return handed(request,
-		      lease_rename(peer->control->leases, session_holder(peer->session),
-				   rename->lease, rename->name,
-				   rename->flags & WIRE_RENAME_REPLACE,
-				   &request->waiter));
+	if (msg->rename.flags & ~WIRE_RENAME_REPLACE)
+		return err_set(-EINVAL, "rename: unknown flags %#x", msg->rename.flags);
+	return hand_over(peer, msg, start_rename);
+}
+
+static int start_resize(struct leases *leases, struct holder *holder,
+			const struct wire_msg *msg, struct lease_waiter *waiter)
+{
+	return lease_resize(leases, holder, msg->resize.lease, msg->resize.bytes,
+			    waiter);
 }
 
 int handle_resize(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
-	struct request *request;
-	int err;
-
 	(void)out;
-	err = request_create(peer, msg, &request);
-	if (err)
-		return err;
-	return handed(request,
-		      lease_resize(peer->control->leases, session_holder(peer->session),
-				   msg->resize.lease, msg->resize.bytes,
-				   &request->waiter));
+	return hand_over(peer, msg, start_resize);
+}
+
+static int start_remove(struct leases *leases, struct holder *holder,
+			const struct wire_msg *msg, struct lease_waiter *waiter)
+{
+	(void)leases;
+	return lease_remove(holder->tenant, msg->remove.name, waiter);
 }
 
 int handle_remove(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
-	struct request *request;
-	int err;
-
 	(void)out;
-	err = request_create(peer, msg, &request);
-	if (err)
-		return err;
-	return handed(request, lease_remove(session_holder(peer->session)->tenant,
-					    msg->remove.name, &request->waiter));
+	return hand_over(peer, msg, start_remove);
 }
 
 static void fill_entry(const struct lease_status *status, struct wire_entry *entry)
