@@ -90,15 +90,29 @@ static void fabric_show(FILE *out, const json_t *answer, const char *name)
 			      at(fabric, NULL, "why", CELL_TEXT, why));
 }
 
+/* Where control connections come in. */
+static void control_show(FILE *out, const json_t *answer)
+{
+	const json_t *names = json_object_get(answer, "control");
+	char name[CELL_CHARS];
+
+	(void)fprintf(out, "control    ");
+	for (size_t i = 0; i < json_array_size(names); i++)
+		(void)fprintf(
+			out, "%s%s", i ? ", " : "",
+			cell_format(json_array_get(names, i), CELL_TEXT, "-", name));
+	(void)fprintf(out, "%s\n", json_array_size(names) ? "" : "-");
+}
+
 static int status_show(FILE *out, const json_t *answer)
 {
 	char a[CELL_CHARS], b[CELL_CHARS], c[CELL_CHARS], d[CELL_CHARS], e[CELL_CHARS];
 
-	(void)fprintf(out, "rmemd      %s, pid %s, up %s, port %s\n",
+	(void)fprintf(out, "rmemd      %s, pid %s, up %s\n",
 		      at(answer, NULL, "version", CELL_TEXT, a),
 		      at(answer, NULL, "pid", CELL_NUMBER, b),
-		      at(answer, NULL, "uptime_ms", CELL_TIME, c),
-		      at(answer, NULL, "port", CELL_NUMBER, d));
+		      at(answer, NULL, "uptime_ms", CELL_TIME, c));
+	control_show(out, answer);
 	fabric_show(out, answer, "verbs");
 	fabric_show(out, answer, "tcp");
 	(void)fprintf(out,

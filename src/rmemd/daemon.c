@@ -274,6 +274,16 @@ uint64_t daemon_uptime_ms(const struct daemon *daemon)
 	return clock_now_ms() - daemon->started_ms;
 }
 
+unsigned daemon_n_listeners(const struct daemon *daemon)
+{
+	return daemon->n_listeners;
+}
+
+const char *daemon_listener(const struct daemon *daemon, unsigned i)
+{
+	return listener_name(daemon->listeners[i]);
+}
+
 const char *daemon_verbs_missing(const struct daemon *daemon)
 {
 	return fabrics_verbs_missing(daemon->fabrics);

@@ -45,6 +45,9 @@ struct pools *daemon_pools(const struct daemon *daemon);
 struct leases *daemon_leases(const struct daemon *daemon);
 struct sessions *daemon_sessions(const struct daemon *daemon);
 uint64_t daemon_uptime_ms(const struct daemon *daemon);
+/* Where control connections come in, "127.0.0.1:7460". */
+unsigned daemon_n_listeners(const struct daemon *daemon);
+const char *daemon_listener(const struct daemon *daemon, unsigned i);
 /* Why RDMA is not served; NULL when it is. */
 const char *daemon_verbs_missing(const struct daemon *daemon);
 void daemon_counters(const struct daemon *daemon, struct daemon_counters *ret_counters);

@@ -22,6 +22,9 @@ for resource in $resources; do
 	ok "$resource"
 done
 
+[ "$(status_get '.control | join(" ")')" = "\"$LISTEN:$port\"" ] ||
+	fail "the control port: $(status_get .control)"
+
 code=$(curl -s -o "$dir/json" -w '%{http_code}' --max-time 20 \
 	--unix-socket "$dir/admin.sock" http://localhost/v1/nothing)
 [ "$code" = 404 ] || fail "an unknown path gave $code"

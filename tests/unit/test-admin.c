@@ -63,6 +63,18 @@ uint64_t daemon_uptime_ms(const struct daemon *daemon)
 	return 1234;
 }
 
+unsigned daemon_n_listeners(const struct daemon *daemon)
+{
+	(void)daemon;
+	return 2;
+}
+
+const char *daemon_listener(const struct daemon *daemon, unsigned i)
+{
+	(void)daemon;
+	return i ? "[::1]:7460" : "127.0.0.1:7460";
+}
+
 const char *daemon_verbs_missing(const struct daemon *daemon)
 {
 	(void)daemon;
@@ -247,21 +259,24 @@ static void open_admin(void)
 START_TEST(status__sums_up)
 {
 	int bytes, requests, active, fenced, named, serving;
-	const char *version, *why;
+	const char *version, *why, *control[2];
 	json_t *json;
 
 	open_admin();
 	json = get("/v1/status");
-	ck_assert_int_eq(json_unpack(json,
-				     "{s:s, s:{s:{s:b, s:s}}, s:{s:i}, s:{s:i, s:i}, "
-				     "s:{s:i}, s:{s:i}}",
-				     "version", &version, "fabrics", "verbs", "serving",
-				     &serving, "why", &why, "memory", "free_bytes",
-				     &bytes, "sessions", "active", &active, "fenced",
-				     &fenced, "leases", "named", &named, "counters",
-				     "requests", &requests),
-			 0);
+	ck_assert_int_eq(
+		json_unpack(json,
+			    "{s:s, s:[s,s], s:{s:{s:b, s:s}}, s:{s:i}, s:{s:i, s:i}, "
+			    "s:{s:i}, s:{s:i}}",
+			    "version", &version, "control", &control[0], &control[1],
+			    "fabrics", "verbs", "serving", &serving, "why", &why,
+			    "memory", "free_bytes", &bytes, "sessions", "active",
+			    &active, "fenced", &fenced, "leases", "named", &named,
+			    "counters", "requests", &requests),
+		0);
 	ck_assert_str_eq(version, PACKAGE_VERSION);
+	ck_assert_str_eq(control[0], "127.0.0.1:7460");
+	ck_assert_str_eq(control[1], "[::1]:7460");
 	ck_assert(!serving);
 	ck_assert_str_eq(why, "no device");
 	ck_assert_int_eq(bytes, 1 << 20);

@@ -135,7 +135,7 @@ START_TEST(show__sums_up_the_status)
 	ck_assert_int_eq(
 		show("status",
 		     "{\"version\": \"1.2\", \"pid\": 7, \"uptime_ms\": 65000, "
-		     "\"port\": 7460,"
+		     "\"control\": [\"192.0.2.10:7460\", \"[::1]:7460\"],"
 		     "\"fabrics\": {\"verbs\": {\"serving\": false, \"why\": \"no "
 		     "device\"},"
 		     "\"tcp\": {\"serving\": true}}, \"memory\": {\"pools\": 1, "
@@ -151,7 +151,8 @@ START_TEST(show__sums_up_the_status)
 		0);
 	ck_assert_str_eq(
 		shown,
-		"rmemd      1.2, pid 7, up 1min 5s, port 7460\n"
+		"rmemd      1.2, pid 7, up 1min 5s\n"
+		"control    192.0.2.10:7460, [::1]:7460\n"
 		"verbs      not serving: no device\n"
 		"tcp        serving\n"
 		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"

@@ -123,6 +123,15 @@ static json_t *fabrics_view(const struct daemon *daemon)
 	return object;
 }
 
+static json_t *control_view(const struct daemon *daemon)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < daemon_n_listeners(daemon); i++)
+		view_append(&array, json_string(daemon_listener(daemon, i)));
+	return array;
+}
+
 json_t *view_status(struct daemon *daemon)
 {
 	json_t *object = json_object();
@@ -130,7 +139,7 @@ json_t *view_status(struct daemon *daemon)
 	view_text(&object, "version", PACKAGE_VERSION);
 	view_number(&object, "pid", (uint64_t)getpid());
 	view_number(&object, "uptime_ms", daemon_uptime_ms(daemon));
-	view_number(&object, "port", daemon_config(daemon)->port);
+	view_add(&object, "control", control_view(daemon));
 	view_add(&object, "fabrics", fabrics_view(daemon));
 	view_add(&object, "memory", memory_view(daemon_pools(daemon)));
 	view_add(&object, "sessions", sessions_sum_view(daemon_sessions(daemon)));
