@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINE_BYTES 1024
+#define TEXT_BYTES 1024
 
 static log_sink *sink = log_stderr;
 static atomic_int max_level = LOG_INFO;
@@ -33,14 +33,16 @@ static void field_string(FILE *out, const char *name, const char *value)
 		(void)fprintf(out, " %s=%s", name, value);
 }
 
-void log_stderr(int level, const char *event, const struct log_ctx *ctx, const char *text)
+void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
+		const char *text)
 {
-	char line[2 * LINE_BYTES];
-	FILE *out = fmemopen(line, sizeof(line), "w");
+	FILE *out = fmemopen(buf, LOG_LINE_BYTES, "w");
 
-	if (!out)
+	if (!out) {
+		(void)snprintf(buf, LOG_LINE_BYTES, "%s: %s", event, text);
 		return;
-	(void)fprintf(out, "%s%s: %s", level <= LOG_ERR ? "error " : "", event, text);
+	}
+	(void)fprintf(out, "%s: %s", event, text);
 	if (ctx) {
 		if (ctx->session)
 			(void)fprintf(out, " session=%" PRIu64, ctx->session);
@@ -52,15 +54,23 @@ void log_stderr(int level, const char *event, const struct log_ctx *ctx, const c
 		field_string(out, "tenant", ctx->tenant);
 	}
 	(void)fclose(out);
-	line[sizeof(line) - 1] = '\0';
+	buf[LOG_LINE_BYTES - 1] = '\0';
+}
+
+void log_stderr(int level, const char *event, const struct log_ctx *ctx,
+		const char *text)
+{
+	char line[LOG_LINE_BYTES];
+
+	log_format(line, event, ctx, text);
 	/* one write, so that lines of several threads do not mix */
-	(void)fprintf(stderr, "%s\n", line);
+	(void)fprintf(stderr, "%s%s\n", level <= LOG_ERR ? "error " : "", line);
 }
 
 void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,
 	       ...)
 {
-	char text[LINE_BYTES];
+	char text[TEXT_BYTES];
 	va_list ap;
 
 	if (!log_enabled(level))

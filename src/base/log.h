@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <syslog.h>
 
+#define LOG_LINE_BYTES 2048
+
 /* What a line is about; 0 or NULL: not about such a thing. */
 struct log_ctx {
 	uint64_t session;
@@ -27,7 +29,11 @@ void log_set_sink(log_sink *sink); /* NULL: stderr */
 void log_set_level(int level);     /* LOG_ERR ... LOG_DEBUG; more detail is dropped */
 bool log_enabled(int level);
 
-/* The sink for stderr: "event: text [session=1 lease=2]". */
+/* A line that says all: "event: text [session=1 lease=2]". */
+void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
+		const char *text);
+
+/* The sink for stderr: that line, errors with "error " before it. */
 log_sink log_stderr;
 
 /* Write a line.  ctx may be NULL. */

@@ -180,11 +180,14 @@ record_add(struct record *record, const char *fmt, ...)
 void notify_journal_sink(int level, const char *event, const struct log_ctx *ctx,
 			 const char *text)
 {
+	char line[LOG_LINE_BYTES];
 	struct record record;
 
 	record.used = 0;
 	record.n_fields = 0;
-	record_add(&record, "MESSAGE=%s", text);
+	/* the message is what people see: it is whole without the fields */
+	log_format(line, event, ctx, text);
+	record_add(&record, "MESSAGE=%s", line);
 	record_add(&record, "PRIORITY=%d", level);
 	record_add(&record, "SYSLOG_IDENTIFIER=rmemd");
 	record_add(&record, "RMEM_EVENT=%s", event);

@@ -37,7 +37,7 @@ void notify_stopping(void);
 int notify_watchdog_start(struct event_base *base);
 void notify_watchdog_stop(void);
 
-/* A line to the journal: MESSAGE, PRIORITY, SYSLOG_IDENTIFIER and RMEM_EVENT, _SESSION,
+/* A line to the journal: MESSAGE (as log_format() makes it), PRIORITY, SYSLOG_IDENTIFIER and RMEM_EVENT, _SESSION,
  * _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has them. */
 log_sink notify_journal_sink;
 
