@@ -225,6 +225,7 @@ static void reload(struct daemon *daemon)
 {
 	static struct config fresh;
 	char restart[256];
+	int level;
 
 	config_default(&fresh);
 	if (daemon->config_path && config_load(daemon->config_path, &fresh)) {
@@ -232,13 +233,16 @@ static void reload(struct daemon *daemon)
 			  err_text());
 		return;
 	}
+	level = daemon->config.log_level;
 	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
-	log_set_level(daemon->config.log_level);
 	loop_set_limits(daemon);
 	on_sessions_timer(daemon);
-	log_event(LOG_NOTICE, "reloaded", NULL, "%s%s%s",
+	/* who raises or lowers the level sees this line in either case */
+	log_set_level(level > fresh.log_level ? level : fresh.log_level);
+	log_event(*restart ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",
 		  daemon->config_path ? daemon->config_path : "the defaults",
 		  *restart ? "; needs a restart: " : "", restart);
+	log_set_level(daemon->config.log_level);
 }
 
 static void on_reload(evutil_socket_t number, short what, void *arg)

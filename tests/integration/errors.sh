@@ -128,4 +128,12 @@ if command -v script >/dev/null; then
 fi
 client ls | xargs -d '\n' "$RMEM" -s "$uri" rm
 lent_zero 20
+
+# a reload says what it could not do, also when it ends such lines
+sed -i -e 's/^threads = .*/threads = 7/' -e 's/^target = .*/target = journal\nlevel = error/' \
+	"$dir/rmemd.conf"
+kill -HUP "$server_pid"
+log_await '^reloaded: .*rmemd.conf; needs a restart: \[tcp\] threads, \[log\] target' ||
+	fail "the reload does not tell what needs a restart"
+ok "reload"
 server_stop
