@@ -18,6 +18,7 @@
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
 #define LETTERS ":c:h"
 #define EXIT_USAGE 2
+#define EXIT_CONFIG 78 /* EX_CONFIG of sysexits.h; rmemd.service does not try again */
 
 struct options {
 	const char *path; /* NULL: the default one, if it exists */
@@ -96,10 +97,11 @@ static int load(const char **path, struct config *config)
 	return 0;
 }
 
-static int fail(void)
+/* As a line of the log, which has its level and its fields in the journal. */
+static int fail(int status)
 {
-	(void)fprintf(stderr, "rmemd: %s\n", err_text());
-	return EXIT_FAILURE;
+	log_event(LOG_ERR, "start-failed", NULL, "%s", err_text());
+	return status;
 }
 
 static int serve(const struct config *config, const char *path)
@@ -115,12 +117,15 @@ static int serve(const struct config *config, const char *path)
 	log_event(LOG_NOTICE, "started", NULL, "rmemd " PACKAGE_VERSION ", %s",
 		  path ? path : "no configuration file: the defaults");
 	err = daemon_open(config, path, &daemon);
+	/* what this host cannot ever do is asked for by the configuration */
 	if (err)
-		return fail();
+		return fail(err == -EINVAL ? EXIT_CONFIG : EXIT_FAILURE);
 	err = daemon_run(daemon);
 	daemon_close(daemon);
-	if (err)
-		return fail();
+	if (err) {
+		log_event(LOG_ERR, "failed", NULL, "%s", err_text());
+		return EXIT_FAILURE;
+	}
 	log_event(LOG_NOTICE, "stopped", NULL, "all memory is given back");
 	return EXIT_SUCCESS;
 }
@@ -129,13 +134,20 @@ int main(int argc, char **argv)
 {
 	static struct config config;
 	struct options options = { 0 };
-	int status;
+	int status, err;
 
 	status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
-	if (load(&options.path, &config))
-		return fail();
+	err = load(&options.path, &config);
+	if (err && options.check) {
+		(void)fprintf(stderr, "rmemd: %s\n", err_text());
+		return EXIT_CONFIG;
+	}
+	if (err) {
+		log_set_sink(notify_log_sink(CONFIG_LOG_AUTO));
+		return fail(EXIT_CONFIG);
+	}
 	if (!options.check)
 		return serve(&config, options.path);
 	(void)printf("%s: good\n", options.path ? options.path : "the defaults");

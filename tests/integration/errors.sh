@@ -54,8 +54,8 @@ bad_config()
 	local pattern=$1
 	shift
 	sed "$@" "$dir/rmemd.conf" >"$dir/bad.conf"
-	expect_error 1 "$pattern" rmemd --check-config --config "$dir/bad.conf"
-	expect_error 1 "$pattern" rmemd --config "$dir/bad.conf"
+	expect_error 78 "$pattern" rmemd --check-config --config "$dir/bad.conf"
+	expect_error 78 "^error start-failed: .*$pattern" rmemd --config "$dir/bad.conf"
 }
 rmemd --check-config --config "$dir/rmemd.conf" || fail "a good configuration is refused"
 bad_config "bad.conf:3: .*prot.*port" -e '3s/^port/prot/'
@@ -65,7 +65,7 @@ bad_config "bad.conf:[0-9]+: .*heartbeat" -e 's/^heartbeat = .*/heartbeat = 500/
 bad_config "bad.conf:[0-9]+: .*size" -e 's/^size = .*/size = much/'
 bad_config "insecure" -e 's/^listen = .*/listen = 0.0.0.0/; s/^insecure = .*/insecure = no/'
 bad_config "bad.conf:[0-9]+: insecure: .*comment" -e 's/^insecure = .*/& # for now/'
-expect_error 1 'nonexistent.conf' rmemd --config "$dir/nonexistent.conf"
+expect_error 78 '^error start-failed: .*nonexistent.conf' rmemd --config "$dir/nonexistent.conf"
 expect_error 2 '^rmemd: unknown option --nonsense=1; see rmemd --help$' rmemd --nonsense=1
 expect_error 2 '^rmemd: unknown option -x; ' rmemd --check-config -x
 expect_error 2 '^rmemd: --config needs a value; ' rmemd --config
@@ -78,6 +78,11 @@ awk '/^    \[server\]/ { on = 1 } on && /^[^ ]/ { exit } on' "$top_srcdir/README
 	sed 's/^    //' >"$dir/readme.conf"
 grep -q '^\[pool ' "$dir/readme.conf" || fail "README.md has no configuration"
 rmemd --check-config --config "$dir/readme.conf" || fail "README.md's configuration is refused"
+
+# what the host does not have passes for a good configuration until the start
+sed 's/^size = .*/&\nnode = 1000/' "$dir/rmemd.conf" >"$dir/bad.conf"
+rmemd --check-config --config "$dir/bad.conf" || fail "the check looks at the host"
+expect_error 78 'no NUMA node 1000' rmemd --config "$dir/bad.conf"
 
 # more memory than the host has is refused before it is touched
 sed 's/^size = .*/size = 512T/' "$dir/rmemd.conf" >"$dir/bad.conf"
