@@ -148,8 +148,13 @@ static int open_all(struct daemon *daemon)
 	err = open_control(daemon);
 	if (err)
 		return err;
-	/* ports first: when one is taken there is no point in touching all the memory */
+	/* sockets first: when one cannot be had there is no point in touching all the
+	 * memory; nobody is answered before the loop runs */
 	err = open_listeners(daemon, &fds);
+	if (err)
+		return err;
+	err = admin_open(daemon->base, daemon, daemon->config.admin_socket, fds.admin,
+			 &daemon->admin);
 	if (err)
 		return err;
 	err = fabrics_open(daemon->base, &daemon->config, &daemon->control,
@@ -160,11 +165,7 @@ static int open_all(struct daemon *daemon)
 	err = open_tables(daemon);
 	if (err)
 		return err;
-	err = loop_open(daemon);
-	if (err)
-		return err;
-	return admin_open(daemon->base, daemon, daemon->config.admin_socket, fds.admin,
-			  &daemon->admin);
+	return loop_open(daemon);
 }
 
 int daemon_open(const struct config *config, const char *config_path,

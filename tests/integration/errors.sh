@@ -88,6 +88,11 @@ expect_error 78 'no NUMA node 1000' rmemd --config "$dir/bad.conf"
 sed 's/^size = .*/size = 512T/' "$dir/rmemd.conf" >"$dir/bad.conf"
 expect_error 1 'small' rmemd --config "$dir/bad.conf"
 
+# so is a socket that cannot be made: no pool is filled for nothing
+sed "s,^socket = .*,socket = /proc/nowhere/admin.sock," "$dir/rmemd.conf" >"$dir/bad.conf"
+expect_error 1 '^error start-failed: .*/proc/nowhere' rmemd --config "$dir/bad.conf"
+! grep '^pool-ready' "$dir/stderr" || fail "the pool was filled before the admin socket was tried"
+
 # ---- a daemon that runs ----
 
 server_start
