@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What README.md tells an administrator to do, done under systemd as it stands there:
+# configuration and commands are taken from README.md.  Then what rmemd(8) says of the
+# service: reload, a wrong configuration, stop.
+set -u
+: "${top_srcdir:?}"
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
+stage
+
+# readme_block PATTERN: the indented block of README.md whose first line matches
+readme_block()
+{
+	awk -v first="^    $1" '$0 ~ first { on = 1 } on && /^[^ ]/ { exit } on' \
+		"$top_srcdir/README.md" | sed 's/^    //'
+}
+readme_block '[[]server[]]' >"$WORK/rmemd.conf"
+readme_block 'systemd-sysusers' >"$WORK/server-commands"
+readme_block 'export RMEM_SERVER=' >"$WORK/client-commands"
+for part in rmemd.conf server-commands client-commands; do
+	[ -s "$WORK/$part" ] || { echo "README.md has no $part"; exit 1; }
+done
+
+cat >"$WORK/cmd.sh" <<'CMD'
+. "$1/guest.sh"
+cp -a "$WORK/root/." / || fail "cannot install"
+ldconfig
+# the address of the example; a machine as small as this one has no 64 GiB to lend
+ip addr add 192.0.2.10/24 dev dummy0 || fail "no address"
+sed 's/^size = 64G$/size = 256M/' "$WORK/rmemd.conf" >/etc/rmem/rmemd.conf
+conf=/etc/rmem/rmemd.conf
+
+# `systemctl edit` wants a terminal and an editor, which writes what README.md shows
+# behind the command.
+sed -n 's/^systemctl edit rmemd.socket *# *\(\[.*\]\) *\(.*\)$/\1\n\2/p' \
+	"$WORK/server-commands" >/tmp/dropin
+[ "$(wc -l </tmp/dropin)" -eq 2 ] || fail "README.md does not say what to edit"
+printf '#!/bin/sh\nfor file; do :; done\ncat /tmp/dropin >"$file"\n' >/tmp/editor
+chmod 755 /tmp/editor
+systemctl()
+{
+	if [ "$1" = edit ]; then
+		SYSTEMD_EDITOR=/tmp/editor script -qec "systemctl $*" /dev/null
+	else
+		command systemctl "$@"
+	fi
+}
+
+show()
+{
+	systemctl show -p "$1" --value "${2:-rmemd.service}"
+}
+
+# state UNIT WANTED
+state()
+{
+	[ "$(show ActiveState "$1")" = "$2" ] || {
+		systemctl status --no-pager -l rmemd.socket rmemd.service >&2
+		fail "$1 is not $2"
+	}
+}
+
+# logged LINES-OF-JOURNALCTL-OPTIONS... PATTERN: the journal has such a line of rmemd
+logged()
+{
+	local pattern=${!#}
+	journalctl --sync
+	journalctl -u rmemd --no-pager -o cat "${@:1:$#-1}" | grep -E -- "$pattern" || {
+		journalctl -u rmemd --no-pager -o verbose -n 40 >&2
+		fail "the journal has no line '$pattern' with ${*:1:$#-1}"
+	}
+}
+
+echo "-- the memory server"
+set -e
+. "$WORK/server-commands" >/tmp/server-output
+set +e
+cat /tmp/server-output
+state rmemd.service active
+state rmemd.socket active
+ss -Hltnp 'sport = :7460' >/tmp/sockets
+for address in 192.0.2.10 127.0.0.1; do
+	grep -F "$address:7460 " /tmp/sockets | grep -F '"systemd",pid=1,' | grep -qF '"rmemd"' || {
+		cat /tmp/sockets >&2
+		fail "$address:7460 is not a port of rmemd.socket that rmemd has"
+	}
+	grep -qE "^control .*$address:7460" /tmp/server-output || fail "the status does not show $address"
+done
+grep -qE '^node0 .*256' /tmp/server-output || fail "no pool"
+
+echo "-- a client"
+mkdir -p /tmp/there/src /tmp/here
+head -c 3000000 /dev/urandom >/tmp/there/src/file
+cp -a /tmp/there/src /tmp/here
+(
+	set -e -o pipefail
+	cd /tmp/here
+	. "$WORK/client-commands"
+) || fail "the client's commands"
+cmp /tmp/there/src/file /tmp/here/src/file || fail "other bytes came back"
+
+echo "-- reload"
+pid=$(show MainPID)
+cat >>$conf <<-END
+	[log]
+	level = warning
+	[tcp]
+	threads = 3
+END
+sed -i 's/^listen = .*/&\nport = 7470/' $conf
+systemctl reload rmemd || fail "reload"
+logged -p warning 'reloaded.*restart.*\[server\] port.*\[tcp\] threads'
+[ "$(show MainPID)" = "$pid" ] || fail "reload has restarted it"
+systemctl restart rmemd || fail "restart"
+# the port is the socket's, whatever the configuration says
+rmemctl status | grep -E '^control .*192.0.2.10:7460' || fail "the status shows another port"
+
+echo "-- a wrong configuration"
+sed -i.good 's/^insecure = yes$/insecure = yes   # for now/' $conf
+! systemctl restart rmemd || fail "a wrong configuration is taken"
+state rmemd.service failed
+[ "$(show ExecMainStatus)" = 78 ] || fail "exit status $(show ExecMainStatus)"
+[ "$(show NRestarts)" = 0 ] || fail "tried $(show NRestarts) times more"
+logged -p err RMEM_EVENT=start-failed 'rmemd.conf:[0-9]+: insecure: .*comment'
+# clients that come meanwhile do not wear the socket out
+! rmemctl status || fail "who answers?"
+state rmemd.service failed
+[ "$(show Result)" = exit-code ] || fail "it ended by $(show Result)"
+state rmemd.socket active
+mv $conf.good $conf
+rmemctl status || fail "the socket does not start the service"
+state rmemd.service active
+
+echo "-- stop"
+systemctl stop rmemd.socket rmemd || fail "stop"
+! rmemctl status || fail "it is still served"
+state rmemd.service inactive
+state rmemd.socket inactive
+[ "$(show Result)" = success ] || fail "not a clean stop: $(show Result)"
+kernel_clean
+CMD
+
+"$RIG" run --systemd --timeout 200 "bash $WORK/cmd.sh $WORK" || {
+	echo "FAILED: $?"
+	exit 1
+}
