@@ -55,6 +55,9 @@ static int authority_parse(const char *text, const char *at, size_t len,
 
 	if (bracketed && !end)
 		return invalid(text, "the bracket of the IPv6 address is not closed");
+	if (!bracketed && end && memchr(end + 1, ':', (size_t)(at + len - end - 1)))
+		return invalid(text, "an IPv6 address stands in brackets, "
+				     "as in rmem://[::1]:7460");
 	if (!end)
 		end = at + len;
 	host_len = (size_t)(end - host);
@@ -71,8 +74,6 @@ static int authority_parse(const char *text, const char *at, size_t len,
 	if (*rest != ':')
 		return invalid(text, "only a port may follow the address");
 	rest++;
-	if (memchr(rest, ':', (size_t)(at + len - rest)))
-		return invalid(text, "an IPv6 address stands in brackets");
 	if (number_parse(rest, (size_t)(at + len - rest), UINT16_MAX, &port))
 		return invalid(text, "the port is not 1 to 65535");
 	uri->port = (uint16_t)port;

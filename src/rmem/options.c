@@ -98,36 +98,7 @@ static bool text_add(char *buf, size_t buf_bytes, const char *text, size_t text_
 	return true;
 }
 
-static bool key_is(const char *item, const char *key)
-{
-	size_t n = strlen(key);
-
-	return strncmp(item, key, n) == 0 && item[n] == '=';
-}
-
-/* Copy the query's items but those that an option replaces. */
-static bool query_keep(const struct options *options, const char *query, char *buf,
-		       size_t buf_bytes)
-{
-	while (*query) {
-		size_t n = strcspn(query, "&");
-		bool replaced = (options->fabric && key_is(query, "fabric")) ||
-				(options->channels && key_is(query, "channels"));
-
-		if (!replaced && n) {
-			const char *mark = strchr(buf, '?') ? "&" : "?";
-
-			if (!text_add(buf, buf_bytes, mark, 1) ||
-			    !text_add(buf, buf_bytes, query, n))
-				return false;
-		}
-		query += n;
-		if (*query == '&')
-			query++;
-	}
-	return true;
-}
-
+/* The last item of a key counts, so that all others are still checked. */
 static bool query_add(const char *item, char *buf, size_t buf_bytes)
 {
 	return text_add(buf, buf_bytes, strchr(buf, '?') ? "&" : "?", 1) &&
@@ -137,7 +108,6 @@ static bool query_add(const char *item, char *buf, size_t buf_bytes)
 int options_uri(struct options *options, char *buf, size_t buf_bytes)
 {
 	const char *server = options->server;
-	size_t base = strcspn(server, "?");
 	char item[32];
 	bool fits = buf_bytes > 0;
 
@@ -145,9 +115,7 @@ int options_uri(struct options *options, char *buf, size_t buf_bytes)
 		buf[0] = '\0';
 	if (fits && !strstr(server, "://"))
 		fits = text_add(buf, buf_bytes, SCHEME, strlen(SCHEME));
-	fits = fits && text_add(buf, buf_bytes, server, base);
-	if (fits && server[base] == '?')
-		fits = query_keep(options, server + base + 1, buf, buf_bytes);
+	fits = fits && text_add(buf, buf_bytes, server, strlen(server));
 	if (fits && options->fabric) {
 		(void)snprintf(item, sizeof(item), "fabric=%s", options->fabric);
 		fits = query_add(item, buf, buf_bytes);

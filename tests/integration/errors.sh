@@ -29,6 +29,10 @@ expect_error 2 '^rmem: --channels: 65 is not' "$RMEM" --channels 65 ls
 expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h:99999' ls
 expect_error 1 '^rmem: ls: .' "$RMEM" -s 'http://h' ls
 expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h?colour=red' ls
+expect_error 1 '^rmem: ls: .*brackets' "$RMEM" -s ::1 ls
+# an option does not hide what is wrong in the URI
+expect_error 1 '^rmem: ls: .*fabric is auto, rdma or tcp' \
+	"$RMEM" -s 'rmem://localhost?fabric=udp' --fabric tcp ls
 for command in "" put get ls rm ping bench; do
 	# shellcheck disable=SC2086 # no command is no argument
 	"$RMEM" $command --help >"$dir/help"

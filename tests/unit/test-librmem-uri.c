@@ -83,6 +83,24 @@ START_TEST(uri__that_is_bad)
 }
 END_TEST
 
+static const struct {
+	const char *text, *why;
+} causes[] = {
+	{ "rmem://::1", "an IPv6 address stands in brackets" },
+	{ "rmem://fe80::1:7460", "an IPv6 address stands in brackets" },
+	{ "rmem://[::1]:7:8", "the port is not 1 to 65535" },
+	{ "rmem://:1", "there is no host" },
+};
+
+START_TEST(uri__that_is_bad_says_why)
+{
+	struct uri uri;
+
+	ck_assert_int_eq(uri_parse(causes[_i].text, &uri), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), causes[_i].why));
+}
+END_TEST
+
 START_TEST(uri__of_any_length)
 {
 	char text[600] = "rmem://";
@@ -190,6 +208,8 @@ int main(void)
 
 	tcase_add_loop_test(tc, uri__that_is_good, 0, sizeof(good) / sizeof(good[0]));
 	tcase_add_loop_test(tc, uri__that_is_bad, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_loop_test(tc, uri__that_is_bad_says_why, 0,
+			    sizeof(causes) / sizeof(causes[0]));
 	tcase_add_test(tc, uri__of_any_length);
 	tcase_add_test(tc, params__of_other_versions);
 	tcase_add_test(tc, attachment__that_contradicts_itself);
