@@ -99,6 +99,9 @@ struct fabric_server_events {
 /* How a server is to be set up; borrowed during open(). */
 struct fabric_server_params {
 	struct fabric_address listen; /* family 0: every address of this host */
+	/* verbs: more addresses; the port is that of listen */
+	const struct fabric_address *also;
+	unsigned n_also;
 	/* verbs: only these devices, NULL-terminated; NULL: all that are active */
 	const char *const *devices;
 	unsigned threads;      /* tcp: data threads, >= 1 */

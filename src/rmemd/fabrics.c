@@ -212,8 +212,10 @@ static int open_tcp(struct fabrics *fabrics, const struct config *config)
 static int open_verbs(struct fabrics *fabrics, const struct config *config)
 {
 	const char *devices[CONFIG_LIST_MAX + 1] = { NULL };
+	struct fabric_address listen[CONFIG_LIST_MAX] = { 0 };
 	struct fabric_server_params params = {
-		.listen = { .port = config->verbs_port },
+		.also = listen + 1,
+		.n_also = config->n_listen - 1,
 		.devices = config->n_devices ? devices : NULL,
 		.threads = 1,
 		.backlog = config->connections_max,
@@ -222,9 +224,19 @@ static int open_verbs(struct fabrics *fabrics, const struct config *config)
 
 	for (unsigned i = 0; i < config->n_devices; i++)
 		devices[i] = config->devices[i];
+	for (unsigned i = 0; i < config->n_listen; i++) {
+		err = listener_parse(config->listen[i], config->verbs_port, &listen[i]);
+		if (err)
+			return err;
+	}
+	params.listen = listen[0];
 	err = serve(fabrics, &fabric_verbs_server, &params);
 	if (!err)
 		return 0;
+	if (err == -ENODEV)
+		err = err_set(err,
+			      "%s; RDMA is served at the addresses of [server] listen",
+			      err_text());
 	/* what is asked for, and what can be put right, is not passed over */
 	if (config->verbs == CONFIG_YES || err == -EADDRINUSE || err == -ENOMEM)
 		return name_key(err, "verbs");

@@ -48,6 +48,33 @@ START_TEST(open__listens_where_it_is_told)
 }
 END_TEST
 
+/* What the daemon is to listen at may be many addresses, and most of them no RDMA device's. */
+START_TEST(open__listens_at_all_the_addresses_it_is_told)
+{
+	static const struct fabric_address also[] = {
+		{ .family = 4, .bytes = { 192, 0, 2, 9 } },
+		{ .family = 4, .bytes = { 10, 1, 0, 1 } },
+	};
+	struct fabric_server_params params = {
+		.listen = { .family = 4, .bytes = { 127, 0, 0, 1 }, .port = PORT },
+		.also = also,
+	};
+
+	ck_assert_int_eq(open_with(params), -ENODEV);
+	params.n_also = 1;
+	ck_assert_int_eq(open_with(params), -ENODEV);
+	params.n_also = 2;
+	ck_assert_int_eq(open_with(params), 0);
+	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
+	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, "fake0");
+	ck_assert_mem_eq(SERVER->endpoint(server, 0)->address.bytes, "\x0a\x01\x00\x01",
+			 4);
+	ck_assert_uint_eq(SERVER->endpoint(server, 0)->address.port, PORT);
+	close_all();
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
 START_TEST(open__serves_named_devices_or_fails)
 {
 	static const char *const second[] = { "fake1", NULL };
@@ -553,6 +580,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, open__listens_once_per_device_at_its_best_address);
 	tcase_add_test(tcase, open__listens_where_it_is_told);
+	tcase_add_test(tcase, open__listens_at_all_the_addresses_it_is_told);
 	tcase_add_test(tcase, open__serves_named_devices_or_fails);
 	tcase_add_test(tcase, open__passes_over_inactive_ports);
 	tcase_add_test(tcase, open__says_when_there_is_no_device);

@@ -85,7 +85,18 @@ static bool address_covers(const struct fabric_address *listen,
 		!memcmp(listen->bytes, address->bytes, bytes));
 }
 
-int verbs_address_list(const struct fabric_address *listen,
+static bool address_wanted(const struct fabric_server_params *params,
+			   const struct fabric_address *address)
+{
+	if (address_covers(&params->listen, address))
+		return true;
+	for (unsigned i = 0; i < params->n_also; i++)
+		if (address_covers(&params->also[i], address))
+			return true;
+	return false;
+}
+
+int verbs_address_list(const struct fabric_server_params *params,
 		       struct fabric_address **ret_addresses, size_t *ret_n)
 {
 	static const uint8_t families[] = { 4, 6 };
@@ -107,9 +118,9 @@ int verbs_address_list(const struct fabric_address *listen,
 		for (struct ifaddrs *ifa = head; ifa; ifa = ifa->ifa_next) {
 			if (!interface_address(ifa, &address) ||
 			    address.family != families[f] ||
-			    !address_covers(listen, &address))
+			    !address_wanted(params, &address))
 				continue;
-			address.port = listen->port;
+			address.port = params->listen.port;
 			addresses[n++] = address;
 		}
 	freeifaddrs(head);

@@ -20,9 +20,9 @@ const char *verbs_address_text(const struct fabric_address *address,
 
 /* The addresses of this host at which it can be reached, best first: interfaces that
  * are up, IPv4 before IPv6, no loopback, nothing link-local.  Limited to those that
- * `listen` covers, and with its port.  The caller frees *ret_addresses.  -ENOMEM ...
- * with text. */
-int verbs_address_list(const struct fabric_address *listen,
+ * params->listen or one of params->also covers, and with the port of the first.  The
+ * caller frees *ret_addresses.  -ENOMEM ... with text. */
+int verbs_address_list(const struct fabric_server_params *params,
 		       struct fabric_address **ret_addresses, size_t *ret_n);
 
 #endif

@@ -244,7 +244,7 @@ int verbs_endpoint_open_all(struct fabric_server *server,
 {
 	struct fabric_address *addresses;
 	size_t n;
-	int err = verbs_address_list(&params->listen, &addresses, &n);
+	int err = verbs_address_list(params, &addresses, &n);
 
 	if (err)
 		return err;
