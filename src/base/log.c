@@ -27,10 +27,37 @@ bool log_enabled(int level)
 	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
-static void field_string(FILE *out, const char *name, const char *value)
+static void field_string(FILE *out, const char **mark, const char *name,
+			 const char *value)
 {
-	if (value)
-		(void)fprintf(out, " %s=%s", name, value);
+	if (!value)
+		return;
+	(void)fprintf(out, "%s%s=%s", *mark, name, value);
+	*mark = " ";
+}
+
+static void field_id(FILE *out, const char **mark, const char *name, uint64_t id)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, id);
+	field_string(out, mark, name, id ? text : NULL);
+}
+
+/* In brackets: the text may end in a command that people copy. */
+static void fields_write(FILE *out, const struct log_ctx *ctx)
+{
+	static const char first[] = " [";
+	const char *mark = first;
+
+	field_id(out, &mark, "session", ctx->session);
+	field_id(out, &mark, "lease", ctx->lease);
+	field_string(out, &mark, "pool", ctx->pool);
+	field_string(out, &mark, "device", ctx->device);
+	field_string(out, &mark, "peer", ctx->peer);
+	field_string(out, &mark, "tenant", ctx->tenant);
+	if (mark != first)
+		(void)fputc(']', out);
 }
 
 void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
@@ -43,16 +70,8 @@ void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ct
 		return;
 	}
 	(void)fprintf(out, "%s: %s", event, text);
-	if (ctx) {
-		if (ctx->session)
-			(void)fprintf(out, " session=%" PRIu64, ctx->session);
-		if (ctx->lease)
-			(void)fprintf(out, " lease=%" PRIu64, ctx->lease);
-		field_string(out, "pool", ctx->pool);
-		field_string(out, "device", ctx->device);
-		field_string(out, "peer", ctx->peer);
-		field_string(out, "tenant", ctx->tenant);
-	}
+	if (ctx)
+		fields_write(out, ctx);
 	(void)fclose(out);
 	buf[LOG_LINE_BYTES - 1] = '\0';
 }

@@ -260,8 +260,8 @@ START_TEST(journal__gets_fields)
 	}
 	notify_journal_sink(LOG_WARNING, "lease-expired", &ctx, "revoked");
 	(void)snprintf(record, sizeof(record), "\n%s", told(journal));
-	assert_line(record, "MESSAGE=lease-expired: revoked session=7 lease=9 pool=a "
-			    "device=rxe0 peer=[::1]:5 tenant=default");
+	assert_line(record, "MESSAGE=lease-expired: revoked [session=7 lease=9 pool=a "
+			    "device=rxe0 peer=[::1]:5 tenant=default]");
 	assert_line(record, "PRIORITY=4");
 	assert_line(record, "SYSLOG_IDENTIFIER=rmemd");
 	assert_line(record, "RMEM_EVENT=lease-expired");
