@@ -74,7 +74,9 @@ logged()
 
 echo "-- the memory server"
 set -e
+trap 'cat /tmp/server-output; journalctl -u rmemd --no-pager -n 20' ERR
 . "$WORK/server-commands" >/tmp/server-output
+trap - ERR
 set +e
 cat /tmp/server-output
 state rmemd.service active
