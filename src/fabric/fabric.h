@@ -119,7 +119,7 @@ struct fabric_endpoint_stats {
 };
 
 struct fabric_server_ops {
-	const char *name; /* "verbs", "tcp" */
+	const char *name; /* for people: "rdma", "tcp" */
 	enum fabric_kind kind;
 
 	/* Open devices, listen, start threads.  Borrows events and ctx until close().

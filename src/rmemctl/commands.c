@@ -113,7 +113,7 @@ static int status_show(FILE *out, const json_t *answer)
 		      at(answer, NULL, "pid", CELL_NUMBER, b),
 		      at(answer, NULL, "uptime_ms", CELL_TIME, c));
 	control_show(out, answer);
-	fabric_show(out, answer, "verbs");
+	fabric_show(out, answer, "rdma");
 	fabric_show(out, answer, "tcp");
 	(void)fprintf(out,
 		      "memory     %s, %s lent, %s being zeroed, %s free, pools: %s\n",

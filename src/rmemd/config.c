@@ -314,7 +314,7 @@ static int ports_check(struct parse *parse)
 		uint16_t port;
 		bool used;
 	} ports[] = { { "server", config->port, true },
-		      { "verbs", config->verbs_port, config->verbs != CONFIG_NO },
+		      { "rdma", config->verbs_port, config->verbs != CONFIG_NO },
 		      { "tcp", config->tcp_port, config->tcp } };
 	const size_t n = sizeof(ports) / sizeof(ports[0]);
 
@@ -362,9 +362,9 @@ static int config_check(struct parse *parse)
 					config->listen[i]));
 	if (!config->tcp && config->verbs == CONFIG_NO)
 		return parse_fail(
-			parse, key_line(parse, "tcp", "enabled", "verbs", "enabled"),
+			parse, key_line(parse, "tcp", "enabled", "rdma", "enabled"),
 			err_set(-EINVAL,
-				"neither [verbs] nor [tcp] is enabled: nothing "
+				"neither [rdma] nor [tcp] is enabled: nothing "
 				"would carry data"));
 	if (config->tenant_bytes_max &&
 	    config->lease_bytes_max > config->tenant_bytes_max)

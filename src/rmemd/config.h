@@ -40,7 +40,7 @@ struct config {
 	uint64_t tenant_bytes_max;    /* lent to the built-in tenant; 0: all */
 	uint32_t session_keys_max;    /* 65536 */
 	uint32_t keys_max;            /* of all sessions, 262144 */
-	/* [verbs] */
+	/* [rdma] */
 	enum config_switch verbs;     /* auto: where there is a device */
 	char devices[CONFIG_LIST_MAX][64];
 	unsigned n_devices;           /* 0: all */

@@ -239,7 +239,7 @@ static int open_verbs(struct fabrics *fabrics, const struct config *config)
 			      err_text());
 	/* what is asked for, and what can be put right, is not passed over */
 	if (config->verbs == CONFIG_YES || err == -EADDRINUSE || err == -ENOMEM)
-		return name_key(err, "verbs");
+		return name_key(err, "rdma");
 	(void)snprintf(fabrics->verbs_missing, sizeof(fabrics->verbs_missing), "%s",
 		       err_text());
 	log_event(config->tcp ? LOG_NOTICE : LOG_ERR, "rdma-missing", NULL, "%s%s",
@@ -259,7 +259,7 @@ int fabrics_open(struct event_base *base, const struct config *config,
 	fabrics->control = control;
 	if (config->verbs == CONFIG_NO)
 		(void)snprintf(fabrics->verbs_missing, sizeof(fabrics->verbs_missing),
-			       "[verbs] enabled = no");
+			       "[rdma] enabled = no");
 	else
 		err = open_verbs(fabrics, config);
 	if (!err && config->tcp)

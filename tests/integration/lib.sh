@@ -139,7 +139,7 @@ server_config()
 		heartbeat = $heartbeat
 		fence = $fence
 		grace = $grace
-		[verbs]
+		[rdma]
 		enabled = $verbs
 		port = $((port + 1))
 		[tcp]

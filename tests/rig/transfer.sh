@@ -29,7 +29,7 @@ cat >/etc/rmem/rmemd.conf <<-CONF
 	[session]
 	heartbeat = 5s
 	fence = 60s
-	[verbs]
+	[rdma]
 	enabled = yes
 	[pool main]
 	size = 400M

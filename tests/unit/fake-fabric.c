@@ -373,7 +373,7 @@ static int always_available(void)
 /* clang-format on */
 
 const struct fabric_client_ops fabric_verbs_client = {
-	.name = "verbs",
+	.name = "rdma",
 	.kind = FABRIC_VERBS,
 	.needs_region = true,
 	.available = fake_available,

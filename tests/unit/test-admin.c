@@ -269,7 +269,7 @@ START_TEST(status__sums_up)
 			    "{s:s, s:[s,s], s:{s:{s:b, s:s}}, s:{s:i}, s:{s:i, s:i}, "
 			    "s:{s:i}, s:{s:i}}",
 			    "version", &version, "control", &control[0], &control[1],
-			    "fabrics", "verbs", "serving", &serving, "why", &why,
+			    "fabrics", "rdma", "serving", &serving, "why", &why,
 			    "memory", "free_bytes", &bytes, "sessions", "active",
 			    &active, "fenced", &fenced, "leases", "named", &named,
 			    "counters", "requests", &requests),
@@ -332,7 +332,7 @@ START_TEST(devices__show_address_and_node)
 	ck_assert_str_eq(fabrics[0], "tcp");
 	ck_assert_str_eq(addresses[0], "127.0.0.1");
 	ck_assert(json_is_null(no_node) && json_is_null(no_device));
-	ck_assert_str_eq(fabrics[1], "verbs");
+	ck_assert_str_eq(fabrics[1], "rdma");
 	ck_assert_str_eq(addresses[1], "::1");
 	ck_assert_int_eq(node, 1);
 	ck_assert_str_eq(device, "rxe0");

@@ -86,7 +86,7 @@ START_TEST(load__reads_every_type)
 			   "fence = 1min\n"
 			   "[limits]\n"
 			   "lease_bytes = 4G\n"
-			   "[verbs]\n"
+			   "[rdma]\n"
 			   "enabled = no\n"
 			   "devices = mlx5_0 , mlx5_1\n"
 			   "[tcp]\n"
@@ -195,11 +195,11 @@ static const struct {
 	  "3: fence (2900ms) must be at least twice the heartbeat (1500ms)" },
 	{ "[limits]\nlease_bytes = 2G\ntenant_bytes = 1G\n",
 	  "2: lease_bytes is more than tenant_bytes" },
-	{ "[verbs]\nenabled = no\n[tcp]\nenabled = no\n",
-	  "4: neither [verbs] nor [tcp] is enabled: nothing would carry data" },
+	{ "[rdma]\nenabled = no\n[tcp]\nenabled = no\n",
+	  "4: neither [rdma] nor [tcp] is enabled: nothing would carry data" },
 	{ "[tcp]\nport = 7460\n", "2: [server] and [tcp] have the same port 7460" },
 	{ "[server]\nport = 7461\n",
-	  "2: [server] and [verbs] have the same port 7461" },
+	  "2: [server] and [rdma] have the same port 7461" },
 	{ "[admin]\nsocket = rmem.sock\n",
 	  "2: socket: 'rmem.sock' is not an absolute path" },
 	{ "[pool]\n", "1: a pool's section is [pool NAME]" },
@@ -245,7 +245,7 @@ START_TEST(load__refuses_lines_and_lists_that_are_too_long)
 	ck_assert_int_eq(load(text), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err_text(), ":2: the line is too long"));
 
-	(void)snprintf(text, sizeof(text), "[verbs]\ndevices = d0");
+	(void)snprintf(text, sizeof(text), "[rdma]\ndevices = d0");
 	for (unsigned i = 1; i <= CONFIG_LIST_MAX; i++)
 		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
 			       ",\n d%u", i);

@@ -136,7 +136,7 @@ START_TEST(show__sums_up_the_status)
 		show("status",
 		     "{\"version\": \"1.2\", \"pid\": 7, \"uptime_ms\": 65000, "
 		     "\"control\": [\"192.0.2.10:7460\", \"[::1]:7460\"],"
-		     "\"fabrics\": {\"verbs\": {\"serving\": false, \"why\": \"no "
+		     "\"fabrics\": {\"rdma\": {\"serving\": false, \"why\": \"no "
 		     "device\"},"
 		     "\"tcp\": {\"serving\": true}}, \"memory\": {\"pools\": 1, "
 		     "\"bytes\": 1024,"
@@ -153,7 +153,7 @@ START_TEST(show__sums_up_the_status)
 		shown,
 		"rmemd      1.2, pid 7, up 1min 5s\n"
 		"control    192.0.2.10:7460, [::1]:7460\n"
-		"verbs      not serving: no device\n"
+		"rdma       not serving: no device\n"
 		"tcp        serving\n"
 		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"
 		"sessions   1 active, 0 fenced, channels: 2, keys: 12\n"

@@ -48,7 +48,7 @@ static int client_available(void)
 }
 
 const struct fabric_client_ops fabric_verbs_client = {
-	.name = "verbs",
+	.name = "rdma",
 	.kind = FABRIC_VERBS,
 	.needs_region = true,
 	.max_bytes = MESSAGE_BYTES_MAX,

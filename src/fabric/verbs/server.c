@@ -227,7 +227,7 @@ static int server_session_open(struct fabric_server *server, unsigned endpoint,
 }
 
 const struct fabric_server_ops fabric_verbs_server = {
-	.name = "verbs",
+	.name = "rdma",
 	.kind = FABRIC_VERBS,
 	.open = server_open,
 	.close = server_close,

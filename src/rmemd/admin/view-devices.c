@@ -23,7 +23,7 @@ static json_t *device_view(const struct fabric_endpoint *endpoint,
 	char address[INET6_ADDRSTRLEN];
 
 	view_text(&object, "device", endpoint->device[0] ? endpoint->device : NULL);
-	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "verbs" : "tcp");
+	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
 	view_text(&object, "address", address_text(&endpoint->address, address));
 	view_number(&object, "port", endpoint->address.port);
 	view_node(&object, "node", endpoint->node);

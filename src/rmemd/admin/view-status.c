@@ -107,7 +107,7 @@ static json_t *counters_view(const struct daemon *daemon)
 	return object;
 }
 
-/* {"verbs": {"serving": false, "why": "..."}, "tcp": {...}} */
+/* {"rdma": {"serving": false, "why": "..."}, "tcp": {...}} */
 static json_t *fabrics_view(const struct daemon *daemon)
 {
 	const char *missing = daemon_verbs_missing(daemon);
@@ -118,7 +118,7 @@ static json_t *fabrics_view(const struct daemon *daemon)
 	view_text(&verbs, "why", missing);
 	view_flag(&tcp, "serving", serves_tcp);
 	view_text(&tcp, "why", serves_tcp ? NULL : "[tcp] enabled = no");
-	view_add(&object, "verbs", verbs);
+	view_add(&object, "rdma", verbs);
 	view_add(&object, "tcp", tcp);
 	return object;
 }

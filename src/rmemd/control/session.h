@@ -30,7 +30,7 @@ struct session_status {
 		*peer; /* address:port of its control connection, or of the last one */
 	const char *state; /* "active", "fenced" */
 	const char
-		*fabric; /* "verbs", "tcp", "verbs,tcp"; "" before the first channel */
+		*fabric; /* "rdma", "tcp", "rdma,tcp"; "" before the first channel */
 	uint64_t age_ms;
 	uint64_t idle_ms;    /* since its last sign of life */
 	unsigned channels;   /* connected */

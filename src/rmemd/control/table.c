@@ -128,7 +128,7 @@ static const char *fabric_text(const struct holder *holder)
 		if (holder->ports[i].session)
 			kinds[holder->ports[i].ops->kind] = true;
 	if (kinds[FABRIC_VERBS])
-		return kinds[FABRIC_TCP] ? "verbs,tcp" : "verbs";
+		return kinds[FABRIC_TCP] ? "rdma,tcp" : "rdma";
 	return kinds[FABRIC_TCP] ? "tcp" : "";
 }
 
