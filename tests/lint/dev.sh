@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# ./dev beside a source tree that was configured itself: one line that says what to do,
+# before anything is installed or built.
+set -u
+: "${top_srcdir:?}"
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/rmem-lint.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+cp "$top_srcdir/dev" "$tmp/dev" || exit 1
+touch "$tmp/config.status"
+
+for command in demo check sanitize 'bench loopback'; do
+	status=0
+	# shellcheck disable=SC2086 # a command and its arguments
+	timeout 20 "$tmp/dev" $command >"$tmp/out" 2>&1 </dev/null || status=$?
+	if [ "$status" -ne 1 ] || [ "$(wc -l <"$tmp/out")" -ne 1 ] ||
+		! grep -q 'make distclean' "$tmp/out"; then
+		cat "$tmp/out"
+		echo "./dev $command: status $status, or other lines than what to do"
+		exit 1
+	fi
+done
+[ "$(ls "$tmp")" = "$(printf '%s\n' config.status dev out)" ] || {
+	ls "$tmp"
+	echo "./dev left something behind"
+	exit 1
+}
