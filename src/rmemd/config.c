@@ -363,9 +363,8 @@ static int config_check(struct parse *parse)
 	if (!config->tcp && config->verbs == CONFIG_NO)
 		return parse_fail(
 			parse, key_line(parse, "tcp", "enabled", "rdma", "enabled"),
-			err_set(-EINVAL,
-				"neither [rdma] nor [tcp] is enabled: nothing "
-				"would carry data"));
+			err_set(-EINVAL, "neither [rdma] nor [tcp] is enabled: nothing "
+					 "would carry data"));
 	if (config->tenant_bytes_max &&
 	    config->lease_bytes_max > config->tenant_bytes_max)
 		return parse_fail(

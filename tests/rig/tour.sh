@@ -18,7 +18,8 @@ readme_block()
 readme_block '[[]server[]]' >"$WORK/rmemd.conf"
 readme_block 'systemd-sysusers' >"$WORK/server-commands"
 readme_block 'export RMEM_SERVER=' >"$WORK/client-commands"
-for part in rmemd.conf server-commands client-commands; do
+sed -n 's/.*`\(systemctl stop [^`]*\)`.*/\1/p' "$top_srcdir/README.md" >"$WORK/stop-command"
+for part in rmemd.conf server-commands client-commands stop-command; do
 	[ -s "$WORK/$part" ] || { echo "README.md has no $part"; exit 1; }
 done
 
@@ -118,6 +119,18 @@ systemctl restart rmemd || fail "restart"
 # the port is the socket's, whatever the configuration says
 rmemctl status | grep -E '^control .*192.0.2.10:7460' || fail "the status shows another port"
 
+[ -z "$(RMEM_SERVER=192.0.2.10 rmem ls)" ] || fail "README.md says that a restart loses all"
+
+echo "-- one more port"
+pid=$(show MainPID)
+echo 'ListenStream=192.0.2.10:7480' >>/etc/systemd/system/rmemd.socket.d/override.conf
+systemctl daemon-reload
+systemctl restart rmemd.socket || fail "restart of the socket"
+state rmemd.socket active
+state rmemd.service active
+[ "$(show MainPID)" != "$pid" ] || fail "the service was not restarted"
+rmemctl status | grep -E '^control .*192.0.2.10:7480' || fail "the new port is not served"
+
 echo "-- a wrong configuration"
 sed -i.good 's/^insecure = yes$/insecure = yes   # for now/' $conf
 ! systemctl restart rmemd || fail "a wrong configuration is taken"
@@ -135,7 +148,7 @@ rmemctl status || fail "the socket does not start the service"
 state rmemd.service active
 
 echo "-- stop"
-systemctl stop rmemd.socket rmemd || fail "stop"
+. "$WORK/stop-command" || fail "stop"
 ! rmemctl status || fail "it is still served"
 state rmemd.service inactive
 state rmemd.socket inactive
