@@ -18,6 +18,7 @@ readme_block()
 readme_block '[[]server[]]' >"$WORK/rmemd.conf"
 readme_block 'systemd-sysusers' >"$WORK/server-commands"
 readme_block 'export RMEM_SERVER=' >"$WORK/client-commands"
+# shellcheck disable=SC2016 # no command, but README.md's quotes
 sed -n 's/.*`\(systemctl stop [^`]*\)`.*/\1/p' "$top_srcdir/README.md" >"$WORK/stop-command"
 for part in rmemd.conf server-commands client-commands stop-command; do
 	[ -s "$WORK/$part" ] || { echo "README.md has no $part"; exit 1; }
@@ -123,13 +124,14 @@ rmemctl status | grep -E '^control .*192.0.2.10:7460' || fail "the status shows 
 
 echo "-- one more port"
 pid=$(show MainPID)
-echo 'ListenStream=192.0.2.10:7480' >>/etc/systemd/system/rmemd.socket.d/override.conf
+printf '[Socket]\nListenStream=192.0.2.10:7480\n' >/etc/systemd/system/rmemd.socket.d/more.conf
 systemctl daemon-reload
 systemctl restart rmemd.socket || fail "restart of the socket"
+# which answers when the service is ready
+rmemctl status | grep -E '^control .*192.0.2.10:7480' || fail "the new port is not served"
 state rmemd.socket active
 state rmemd.service active
 [ "$(show MainPID)" != "$pid" ] || fail "the service was not restarted"
-rmemctl status | grep -E '^control .*192.0.2.10:7480' || fail "the new port is not served"
 
 echo "-- a wrong configuration"
 sed -i.good 's/^insecure = yes$/insecure = yes   # for now/' $conf
