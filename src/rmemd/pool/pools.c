@@ -338,17 +338,24 @@ static bool pools_would_do(const struct pools *pools, uint64_t bytes, uint64_t a
 
 static int pools_full(const struct pools *pools, uint64_t bytes, unsigned max)
 {
-	char wanted[32], clean_text[32], largest_text[32];
-	uint64_t clean = 0, largest = 0;
+	char wanted[32], clean_text[32], largest_text[32], total_text[32];
+	uint64_t clean = 0, largest = 0, total = 0;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct extents *extents = &pools->pool[i].extents;
 		uint64_t one = extents_largest(extents, pools->grain);
 
 		clean += extents->free;
+		total += pools->pool[i].memory.bytes;
 		if (one > largest)
 			largest = one;
 	}
+	if (bytes > total)
+		return err_set(
+			-ENOSPC,
+			"no room for %s: the pools have %s in all; ask for less",
+			units_format_bytes(bytes, wanted, sizeof(wanted)),
+			units_format_bytes(total, total_text, sizeof(total_text)));
 	return err_set(-ENOSPC,
 		       "no room for %s: %s are free, the largest piece is %s, a lease "
 		       "takes at "
