@@ -158,6 +158,11 @@ int client_get(const char *socket_path, const char *resource, char **ret_body)
 		err = connect_error(socket_path);
 	else if (code == CURLE_OPERATION_TIMEDOUT)
 		err = err_set(-ETIMEDOUT, "rmemd at %s does not answer", socket_path);
+	else if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR)
+		err = err_set(-EIO,
+			      "rmemd closed %s without an answer: its log tells why "
+			      "(journalctl -u rmemd)",
+			      socket_path);
 	else if (body.err)
 		err = err_errno(body.err, "answer of %s", socket_path);
 	else if (code)

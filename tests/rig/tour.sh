@@ -141,7 +141,8 @@ state rmemd.service failed
 [ "$(show NRestarts)" = 0 ] || fail "tried $(show NRestarts) times more"
 logged -p err RMEM_EVENT=start-failed 'rmemd.conf:[0-9]+: insecure: .*comment'
 # clients that come meanwhile do not wear the socket out
-! rmemctl status || fail "who answers?"
+! rmemctl status 2>/tmp/refused || fail "who answers?"
+grep 'without an answer: its log tells why' /tmp/refused || fail "$(cat /tmp/refused)"
 state rmemd.service failed
 [ "$(show Result)" = exit-code ] || fail "it ended by $(show Result)"
 state rmemd.socket active

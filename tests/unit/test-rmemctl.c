@@ -265,7 +265,7 @@ static const struct {
 	{ "HTTP/1.0 200 OK\r\n\r\n", -EPROTO, "gives an empty answer" },
 	{ "HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nshort", -EIO, "" },
 	{ "what?\r\n\r\n", -EIO, "" },
-	{ "", -EIO, "" },
+	{ "", -EIO, "without an answer: its log tells why" },
 };
 
 START_TEST(client__refuses_bad_answers)
