@@ -18,9 +18,12 @@ readme_block()
 readme_block '[[]server[]]' >"$WORK/rmemd.conf"
 readme_block 'systemd-sysusers' >"$WORK/server-commands"
 readme_block 'export RMEM_SERVER=' >"$WORK/client-commands"
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' "$top_srcdir/README.md" >"$WORK/hello.c"
+# shellcheck disable=SC2016 # no command, but README.md's quotes
+sed -n 's/.*`\(cc hello.c [^`]*\)`.*/\1/p' "$top_srcdir/README.md" >"$WORK/compile-command"
 # shellcheck disable=SC2016 # no command, but README.md's quotes
 sed -n 's/.*`\(systemctl stop [^`]*\)`.*/\1/p' "$top_srcdir/README.md" >"$WORK/stop-command"
-for part in rmemd.conf server-commands client-commands stop-command; do
+for part in rmemd.conf server-commands client-commands hello.c compile-command stop-command; do
 	[ -s "$WORK/$part" ] || { echo "README.md has no $part"; exit 1; }
 done
 
@@ -94,15 +97,19 @@ done
 grep -qE '^node0 .*256' /tmp/server-output || fail "no pool"
 
 echo "-- a client"
-mkdir -p /tmp/there/src /tmp/here
-head -c 3000000 /dev/urandom >/tmp/there/src/file
-cp -a /tmp/there/src /tmp/here
-(
-	set -e -o pipefail
-	cd /tmp/here
-	. "$WORK/client-commands"
-) || fail "the client's commands"
-cmp /tmp/there/src/file /tmp/here/src/file || fail "other bytes came back"
+mkdir -p /tmp/here/src /tmp/there
+head -c 3000000 /dev/urandom >/tmp/here/src/file
+(cd /tmp/here && bash -e -o pipefail "$WORK/client-commands") || fail "the client's commands"
+# once more where nothing is that could be taken for it
+(cd /tmp/there && RMEM_SERVER=192.0.2.10 rmem get src.tar | tar x) || fail "get"
+cmp /tmp/here/src/file /tmp/there/src/file || fail "other bytes came back"
+
+echo "-- a program"
+cp "$WORK/hello.c" /tmp/here
+cd /tmp/here || fail "cd"
+bash -e "$WORK/compile-command" || fail "hello.c does not compile"
+./a.out | tee /tmp/said
+[ "$(cat /tmp/said)" = hello ] || fail "hello.c does not say hello"
 
 echo "-- reload"
 pid=$(show MainPID)

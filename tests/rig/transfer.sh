@@ -34,6 +34,9 @@ cat >/etc/rmem/rmemd.conf <<-CONF
 	[pool main]
 	size = 400M
 CONF
+mkdir -p /etc/systemd/system/rmemd.socket.d
+printf '[Socket]\nListenStream=10.8.0.1:7460\n' >/etc/systemd/system/rmemd.socket.d/address.conf
+systemctl daemon-reload
 before=$(rdma_objects)
 service_start
 systemctl status --no-pager -l rmemd.service | grep -E 'Status:' || fail "no STATUS= line"
@@ -81,7 +84,7 @@ for ((i = 0; i < 100; i++)); do
 done
 jq -e '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' /tmp/status >/dev/null ||
 	{ cat /tmp/status; fail "memory is still lent"; }
-systemctl stop rmemd.service || fail "stop"
+systemctl stop rmemd.socket rmemd.service || fail "stop"
 [ "$(systemctl show -p Result --value rmemd.service)" = success ] || fail "not a clean stop"
 rdma_idle "$before"
 kernel_clean
