@@ -81,13 +81,15 @@ static void fabric_show(FILE *out, const json_t *answer, const char *name)
 {
 	const json_t *fabric =
 		json_object_get(json_object_get(answer, "fabrics"), name);
-	char why[CELL_CHARS];
+	const char *why = json_string_value(json_object_get(fabric, "why"));
 
-	if (json_is_true(json_object_get(fabric, "serving")))
+	if (json_is_true(json_object_get(fabric, "serving"))) {
 		(void)fprintf(out, "%-10s serving\n", name);
-	else
-		(void)fprintf(out, "%-10s not serving: %s\n", name,
-			      at(fabric, NULL, "why", CELL_TEXT, why));
+		return;
+	}
+	(void)fprintf(out, "%-10s not serving: ", name);
+	text_print(out, why ? why : "-");
+	(void)fputc('\n', out);
 }
 
 /* Where control connections come in. */

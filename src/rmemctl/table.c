@@ -25,8 +25,8 @@ static size_t text_width(const char *text)
 }
 
 /* Control characters, those of two bytes too, become '?'; what is too long is cut between
- * characters. */
-static void text_copy(const char *text, char buf[CELL_CHARS])
+ * characters.  Returns the bytes of text that were copied. */
+static size_t text_copy(const char *text, char buf[CELL_CHARS])
 {
 	size_t used = 0, i = 0;
 
@@ -53,6 +53,18 @@ static void text_copy(const char *text, char buf[CELL_CHARS])
 		i += len;
 	}
 	buf[used] = '\0';
+	return i;
+}
+
+void text_print(FILE *out, const char *text)
+{
+	char part[CELL_CHARS];
+	size_t copied;
+
+	while ((copied = text_copy(text, part)) > 0) {
+		(void)fputs(part, out);
+		text += copied;
+	}
 }
 
 const char *time_format(json_int_t ms, char buf[CELL_CHARS])

@@ -23,6 +23,9 @@ struct column {
 const char *cell_format(const json_t *value, enum cell cell, const char *null,
 			char buf[CELL_CHARS]);
 
+/* Print a text of any length; control characters become '?'. */
+void text_print(FILE *out, const char *text);
+
 /* "3d 4h", "250ms": the two largest units. */
 const char *time_format(json_int_t ms, char buf[CELL_CHARS]);
 

@@ -164,6 +164,21 @@ START_TEST(show__sums_up_the_status)
 }
 END_TEST
 
+START_TEST(show__does_not_cut_why_a_fabric_is_not_served)
+{
+	char why[256], text[400];
+
+	memset(why, 'w', sizeof(why) - 2);
+	memcpy(why + sizeof(why) - 2, "!", 2);
+	(void)snprintf(text, sizeof(text),
+		       "{\"fabrics\": {\"rdma\": {\"why\": \"\\n%s\"}}}", why);
+	ck_assert_int_eq(show("status", text), 0);
+	ck_assert_ptr_nonnull(strstr(shown, "\nrdma       not serving: ?www"));
+	ck_assert_ptr_nonnull(strstr(shown, why));
+	free(shown);
+}
+END_TEST
+
 static const char *const not_answers[] = { "", "hello", "[1]", "{\"pools\": 5}", "{}" };
 
 START_TEST(show__refuses_what_is_no_answer)
@@ -330,6 +345,7 @@ int main(void)
 	tcase_add_test(table, show__says_when_there_is_nothing);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
 	tcase_add_test(table, show__sums_up_the_status);
+	tcase_add_test(table, show__does_not_cut_why_a_fabric_is_not_served);
 	tcase_add_loop_test(table, show__refuses_what_is_no_answer, 0,
 			    sizeof(not_answers) / sizeof(not_answers[0]));
 	tcase_add_test(table, command__unknown_offers_the_nearest);
