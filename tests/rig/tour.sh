@@ -95,6 +95,10 @@ for address in 192.0.2.10 127.0.0.1; do
 	grep -qE "^control .*$address:7460" /tmp/server-output || fail "the status does not show $address"
 done
 grep -qE '^node0 .*256' /tmp/server-output || fail "no pool"
+rdma resource show cm_id | grep LISTEN >/tmp/listening
+if ! grep -qF 'src-addr 192.0.2.10:7461 ' /tmp/listening || grep -vF 192.0.2.10: /tmp/listening; then
+	fail "RDMA is not served at the address of [server] listen alone: $(cat /tmp/listening)"
+fi
 
 echo "-- a client"
 mkdir -p /tmp/here/src /tmp/there
