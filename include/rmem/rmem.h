@@ -311,18 +311,18 @@ enum rmem_opcode {
 
 /* One operation.  `addr` must stay untouched (for writes: unchanged) until it completes. */
 struct rmem_op {
-	enum rmem_opcode opcode;
-	unsigned flags;      /* RMEM_OP_FENCE */
-	rmem_lease *lease;
-	uint64_t offset;     /* into the lease, bytes */
-	void *addr;          /* local memory; not written to by RMEM_OP_WRITE */
-	uint64_t bytes;
-	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
-	uint64_t cookie;     /* the caller's, comes back in the completion */
+	uint16_t opcode;     /* enum rmem_opcode */
+	uint16_t flags;      /* RMEM_OP_FENCE */
 	uint32_t timeout_ms; /* for all of it; 0: the session's, anew with every part of it
 			      * that is done.  An operation still on the wire then takes
 			      * its channel down with it, so that its memory is the
 			      * caller's again when ETIMEDOUT is told */
+	rmem_lease *lease;
+	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
+	uint64_t offset;     /* into the lease, bytes */
+	void *addr;          /* local memory; not written to by RMEM_OP_WRITE */
+	uint64_t bytes;
+	uint64_t cookie; /* the caller's, comes back in the completion */
 };
 
 struct rmem_completion {

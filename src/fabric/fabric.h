@@ -171,20 +171,26 @@ struct fabric_channel; /* one connection; [owner] unless said otherwise */
 
 enum fabric_opcode { FABRIC_READ = 1, FABRIC_WRITE = 2 };
 
-/* One operation, small enough to be carried by one channel. */
-struct fabric_wr {
+/* What operations have in common: a range that is exposed, a region for local memory. */
+struct fabric_run {
 	enum fabric_opcode opcode;
-	uint32_t bytes; /* > 0, at most max_bytes */
-	void *addr;
-	struct fabric_region *region; /* that holds addr; NULL where !needs_region */
+	struct fabric_region *region; /* NULL where !needs_region */
 	uint64_t remote_addr;
 	uint64_t rkey;
-	uint64_t cookie;
 };
 
+/* One of them, small enough to be carried by one channel.  As it may lie inside of a
+ * structure of the caller's, it may be named by this type whatever it is there. */
+struct __attribute__((may_alias)) fabric_part {
+	uint64_t offset; /* from the run's remote_addr */
+	void *addr;
+	uint64_t bytes; /* > 0, at most max_bytes */
+};
+
+/* How operations ended.  Those of a channel end in the order in which they were posted. */
 struct fabric_wc {
-	struct fabric_channel *channel;
-	uint64_t cookie;
+	void *owner; /* of the channel */
+	unsigned n;  /* so many of its operations, the oldest */
 	/* 0; -EACCES refused by the server; -ECONNRESET flushed or the peer is gone;
 	 * -ETIMEDOUT the transport gave up retrying; -EFAULT local memory; -EIO else */
 	int status;
@@ -196,6 +202,7 @@ struct fabric_channel_params {
 	struct fabric_hello hello;
 	unsigned depth; /* operations outstanding at most */
 	unsigned timeout_ms;
+	void *owner; /* comes with its completions */
 };
 
 struct fabric_client_ops {
@@ -235,12 +242,18 @@ struct fabric_client_ops {
 	 * queue of cq.  -EACCES refused by the server, -ETIMEDOUT, -ECONNREFUSED ... */
 	int (*connect)(struct fabric_cq *cq, const struct fabric_channel_params *params,
 		       struct fabric_channel **ret_channel);
-	/* Post up to n operations as one batch; returns how many were taken (the first
-	 * ones), or -ECONNRESET when the channel is dead.  Each one taken completes exactly
-	 * once through poll(). */
-	int (*post)(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n);
-	/* Take up to n completions; never blocks.  After an error completion the channel
-	 * is dead: everything outstanding on it completes in error. */
+	/* Take up to n operations, each `stride` bytes behind the one before, for the next
+	 * post(); returns how many there was room for.  Nothing else is done to the channel
+	 * or polled until then. */
+	unsigned (*put)(struct fabric_channel *channel, const struct fabric_run *run,
+			const struct fabric_part *parts, size_t stride, unsigned n);
+	/* Post all that was put, as one batch; returns how many operations were taken (the
+	 * first ones), the others are forgotten, or -ECONNRESET when the channel is dead.
+	 * Each one taken ends exactly once through poll(). */
+	int (*post)(struct fabric_channel *channel);
+	/* Take up to n completions, each for one operation or for several that ended alike;
+	 * never blocks.  After one with an error the channel is dead: everything
+	 * outstanding on it ends in error. */
 	int (*poll)(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
 	/* Everything outstanding completes in error soon; nothing is applied any more by
 	 * this host's device.  [any] while the channel exists. */

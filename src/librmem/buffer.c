@@ -13,14 +13,6 @@
 
 #define PAGES_AT_ONCE 4096
 
-bool buffer_holds(const struct rmem_buffer *buffer, const void *addr, uint64_t bytes)
-{
-	uintptr_t at = (uintptr_t)addr, base = (uintptr_t)buffer->addr;
-
-	return at >= base && at - base <= buffer->bytes &&
-	       bytes <= buffer->bytes - (at - base);
-}
-
 struct rmem_buffer *buffer_find(struct rmem *session, const void *addr, uint64_t bytes)
 {
 	struct rmem_buffer *found = NULL;

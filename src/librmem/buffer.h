@@ -26,7 +26,14 @@ struct rmem_buffer {
 };
 
 /* Whether [addr, addr + bytes) lies in the buffer.  [any] */
-bool buffer_holds(const struct rmem_buffer *buffer, const void *addr, uint64_t bytes);
+static inline bool buffer_holds(const struct rmem_buffer *buffer, const void *addr,
+				uint64_t bytes)
+{
+	uintptr_t at = (uintptr_t)addr, base = (uintptr_t)buffer->addr;
+
+	return at >= base && at - base <= buffer->bytes &&
+	       bytes <= buffer->bytes - (at - base);
+}
 /* The buffer of the session that holds the range, or NULL; its use is counted, end it by
  * lowering `outstanding`.  [any] */
 struct rmem_buffer *buffer_find(struct rmem *session, const void *addr, uint64_t bytes);

@@ -10,17 +10,17 @@ int channelset_create(const struct domain_set *domains, unsigned n, unsigned dep
 		      struct channelset *ret_set)
 {
 	struct channel_slot *slots = calloc(n, sizeof(*slots));
-	struct fabric_wr *batches = calloc((size_t)n * CHANNEL_BATCH, sizeof(*batches));
+	struct piece **pieces = calloc((size_t)n * depth, sizeof(*pieces));
 
-	if (!slots || !batches) {
+	if (!slots || !pieces) {
 		free(slots);
-		free(batches);
+		free(pieces);
 		return err_set(-ENOMEM, "no memory for %u channels", n);
 	}
 	for (unsigned i = 0; i < n; i++) {
 		slots[i].domain = i % domains->n;
 		slots[i].endpoint = domains->domains[slots[i].domain].number;
-		slots[i].batch = &batches[(size_t)i * CHANNEL_BATCH];
+		slots[i].pieces = &pieces[(size_t)i * depth];
 		slots[i].stage = SLOT_USED;
 	}
 	*ret_set = (struct channelset){
@@ -36,36 +36,50 @@ void channelset_destroy(struct channelset *set)
 {
 	if (!set->slots)
 		return;
-	free(set->slots[0].batch);
+	free(set->slots[0].pieces);
 	free(set->slots);
 	set->slots = NULL;
+}
+
+/* With a credit, and for whose endpoint there is a key of the segment. */
+static bool slot_takes(const struct channelset *set, const struct channel_slot *slot,
+		       const struct attachment *attachment, unsigned segment)
+{
+	return slot->live && !slot->blocked && slot->in_flight < set->depth &&
+	       attachment->keys[segment][slot->endpoint].present;
+}
+
+/* Whether a channel that takes the segment may come to have a credit. */
+static enum pick none_takes(const struct channelset *set,
+			    const struct attachment *attachment, unsigned segment)
+{
+	enum pick result = PICK_WAIT;
+
+	for (unsigned i = 0; i < set->n; i++) {
+		const struct channel_slot *slot = &set->slots[i];
+
+		if (!slot->live)
+			continue;
+		if (attachment->keys[segment][slot->endpoint].present)
+			return PICK_WAIT;
+		result = PICK_NO_KEY;
+	}
+	return result;
 }
 
 enum pick channelset_pick(struct channelset *set, const struct attachment *attachment,
 			  unsigned segment, struct channel_slot **ret_slot)
 {
-	enum pick result = PICK_WAIT;
-	bool keyed = false;
-
 	for (unsigned i = 0; i < set->n; i++) {
-		unsigned at =
-			set->next + i < set->n ? set->next + i : set->next + i - set->n;
-		struct channel_slot *slot = &set->slots[at];
+		struct channel_slot *slot = &set->slots[set->next];
 
-		if (!slot->live)
-			continue;
-		if (!attachment->keys[segment][slot->endpoint].present) {
-			result = PICK_NO_KEY;
-			continue;
+		set->next = set->next + 1 < set->n ? set->next + 1 : 0;
+		if (slot_takes(set, slot, attachment, segment)) {
+			*ret_slot = slot;
+			return PICK_OK;
 		}
-		keyed = true;
-		if (slot->blocked || slot->in_flight >= set->depth)
-			continue;
-		set->next = at + 1 < set->n ? at + 1 : 0;
-		*ret_slot = slot;
-		return PICK_OK;
 	}
-	return keyed ? PICK_WAIT : result;
+	return none_takes(set, attachment, segment);
 }
 
 void channelset_kill(struct channelset *set, struct channel_slot *slot, uint64_t now_ns)

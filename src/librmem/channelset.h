@@ -13,11 +13,15 @@
 #include "librmem/control.h"
 #include "librmem/domain.h"
 
-/* Operations posted to a channel at once, at most. */
-#define CHANNEL_BATCH 32
+/* A channel's share of operations that are posted together, and of one that is cut: as
+ * much as pays for a doorbell. */
+#define CHANNEL_SHARE 16
+#define CHANNEL_SHARE_BYTES UINT64_C(65536)
 /* What a device may take to give back all that is on a channel that was aborted: far
  * longer than any takes that still works. */
 #define CHANNEL_FLUSH_MS 1000
+
+struct piece;
 
 enum slot_stage {
 	SLOT_USED,       /* the owner has a channel */
@@ -39,9 +43,9 @@ struct channel_slot {
 	bool blocked;      /* took less than offered: wait for a completion */
 	bool proven;       /* something has completed on it */
 	uint64_t flush_ns; /* not live: what is on it is given up then */
-	unsigned in_flight;
-	unsigned n_batch;
-	struct fabric_wr *batch; /* CHANNEL_BATCH */
+	/* what is on it, a ring of `depth`; the last n_put are not posted yet */
+	struct piece **pieces;
+	unsigned first, in_flight, n_put;
 
 	/* under the session's lock */
 	enum slot_stage stage;
@@ -74,6 +78,53 @@ enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY };
  * PICK_NO_KEY: waiting does not help, there are channels but no key.  [owner] */
 enum pick channelset_pick(struct channelset *set, const struct attachment *attachment,
 			  unsigned segment, struct channel_slot **ret_slot);
+
+/* Put a piece behind the others in the slot; it has a credit. */
+static inline void channelset_put(const struct channelset *set,
+				  struct channel_slot *slot, struct piece *piece)
+{
+	unsigned at = slot->first + slot->in_flight++;
+
+	slot->pieces[at < set->depth ? at : at - set->depth] = piece;
+}
+
+/* Where the next of at most *n pieces go; *n becomes how many may lie there side by side. */
+static inline struct piece **channelset_end(const struct channelset *set,
+					    const struct channel_slot *slot,
+					    unsigned *n)
+{
+	unsigned at = slot->first + slot->in_flight,
+		 room = set->depth - slot->in_flight;
+
+	if (at >= set->depth)
+		at -= set->depth;
+	if (room > set->depth - at)
+		room = set->depth - at;
+	if (*n > room)
+		*n = room;
+	return &slot->pieces[at];
+}
+
+/* Take out the one that was put there first; there is one. */
+static inline struct piece *channelset_take(const struct channelset *set,
+					    struct channel_slot *slot)
+{
+	struct piece *piece = slot->pieces[slot->first++];
+
+	if (slot->first == set->depth)
+		slot->first = 0;
+	slot->in_flight--;
+	return piece;
+}
+
+/* Take out the one that was put there last; there is one. */
+static inline struct piece *channelset_take_last(const struct channelset *set,
+						 struct channel_slot *slot)
+{
+	unsigned at = slot->first + --slot->in_flight;
+
+	return slot->pieces[at < set->depth ? at : at - set->depth];
+}
 
 /* Nothing more goes through this channel; what is on it comes back in error, or not at all
  * where the device is gone: it has CHANNEL_FLUSH_MS from now on.  [owner] */

@@ -9,28 +9,27 @@
 #include "librmem/session.h"
 #include "librmem/settle.h"
 
-/* Shares of a large operation that go to different channels are not smaller than this,
- * and cut at multiples of a page. */
-#define STRIPE_MIN UINT64_C(65536)
+/* Shares of a large operation are cut at multiples of a page. */
 #define STRIPE_ALIGN UINT64_C(4096)
 #define NS_PER_MS UINT64_C(1000000)
 
 void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
 {
-	struct op *op = list_first(&queue->table.free, struct op, node);
-	uint64_t fixed_ns = todo->timeout_ms * NS_PER_MS;
-	uint64_t patience_ns = queue->session->timeout_ms * NS_PER_MS;
+	struct op *op = optable_take(&queue->table);
+	unsigned timeout_ms =
+		todo->timeout_ms ? todo->timeout_ms : queue->session->timeout_ms;
 
-	list_remove(&op->node);
 	*op = (struct op){
+		.own = { .op = op },
+		.todo = *todo,
 		.state = OP_PENDING,
 		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
-		.todo = *todo,
-		.deadline_ns = now_ns + (fixed_ns ? fixed_ns : patience_ns),
-		.patience_ns = fixed_ns ? 0 : patience_ns,
+		.deadline_ns = now_ns + timeout_ms * NS_PER_MS,
+		.end = { .left = todo->bytes },
 	};
+	list_init(&op->own.node);
+	op_count(todo->lease, todo->buffer, 1);
 	queue->carry_fence = false;
-	queue->outstanding++;
 	list_append(&queue->table.pending, &op->node);
 	if (op->deadline_ns < queue->next_deadline_ns)
 		queue->next_deadline_ns = op->deadline_ns;
@@ -81,7 +80,7 @@ static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 		return UINT64_MAX;
 	stripe = bytes / queue->channels.n;
 	stripe += STRIPE_ALIGN - stripe % STRIPE_ALIGN;
-	return stripe < STRIPE_MIN ? STRIPE_MIN : stripe;
+	return stripe < CHANNEL_SHARE_BYTES ? CHANNEL_SHARE_BYTES : stripe;
 }
 
 static bool bounces(const struct rmem_queue *queue, const struct op *op)
@@ -96,7 +95,7 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 	int err = todo_check(&op->todo, &why);
 
 	if (err || op->todo.bytes == 0) {
-		op->why = why;
+		op->end.why = why;
 		settle_done(queue, op, err);
 		return false;
 	}
@@ -112,24 +111,27 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 
 /* ---- posting ---- */
 
-static void piece_unpost(struct rmem_queue *queue, struct piece *piece)
+/* The last piece in the slot was not posted. */
+static struct piece *piece_unpost(struct rmem_queue *queue, struct channel_slot *slot)
 {
-	piece->slot->in_flight--;
+	struct piece *piece = channelset_take_last(&queue->channels, slot);
+
+	op_unfold(piece->op);
 	piece->op->in_flight--;
 	piece->state = PIECE_AGAIN;
-	list_append(&queue->table.again, &piece->node);
+	list_prepend(&queue->table.again, &piece->node);
+	return piece;
 }
 
-static void slot_flush(struct rmem_queue *queue, struct channel_slot *slot)
+void flow_post(struct rmem_queue *queue, struct channel_slot *slot)
 {
-	unsigned n = slot->n_batch, taken;
+	unsigned n = slot->n_put, taken;
 	int result;
 
 	if (n == 0)
 		return;
-	slot->n_batch = 0;
-	result = slot->live ? queue->ops->post(slot->channel, slot->batch, n)
-			    : -ECONNRESET;
+	slot->n_put = 0;
+	result = queue->ops->post(slot->channel);
 	taken = result > 0 ? (unsigned)result : 0;
 	if (taken == n)
 		return;
@@ -137,12 +139,8 @@ static void slot_flush(struct rmem_queue *queue, struct channel_slot *slot)
 	/* a channel that takes nothing while nothing is on it never will */
 	if (result < 0 || (taken == 0 && slot->in_flight == n))
 		settle_kill(queue, slot);
-	for (unsigned i = taken; i < n; i++) {
-		struct piece *piece = &queue->table.pieces[slot->batch[i].cookie];
-
-		piece_unpost(queue, piece);
-		settle(queue, piece->op);
-	}
+	for (unsigned i = taken; i < n; i++)
+		settle(queue, piece_unpost(queue, slot)->op);
 }
 
 static struct fabric_region *region_of(const struct rmem_queue *queue,
@@ -153,29 +151,37 @@ static struct fabric_region *region_of(const struct rmem_queue *queue,
 	return piece->op->todo.buffer ? piece->op->todo.buffer->regions[domain] : NULL;
 }
 
-static void piece_post(struct rmem_queue *queue, struct piece *piece,
-		       struct channel_slot *slot, const struct attachment_key *key,
-		       uint64_t into_segment)
+/* Put it into the slot, which has a credit, and a key of the segment. */
+static void piece_put(struct rmem_queue *queue, struct piece *piece,
+		      struct channel_slot *slot, const struct attachment *att,
+		      unsigned segment)
 {
 	struct op *op = piece->op;
-
-	slot->batch[slot->n_batch++] = (struct fabric_wr){
+	const struct attachment_key *key = &att->keys[segment][slot->endpoint];
+	const struct fabric_run run = {
 		.opcode = op->todo.opcode == RMEM_OP_READ ? FABRIC_READ : FABRIC_WRITE,
-		.bytes = piece->bytes,
+		.region = region_of(queue, piece, slot->domain),
+		.remote_addr = key->addr,
+		.rkey = key->rkey,
+	};
+	const struct fabric_part part = {
+		.offset = op->todo.offset + piece->offset -
+			  attachment_start(att, segment),
 		.addr = piece->chunk ? piece->chunk
 				     : (unsigned char *)op->todo.addr + piece->offset,
-		.region = region_of(queue, piece, slot->domain),
-		.remote_addr = key->addr + into_segment,
-		.rkey = key->rkey,
-		.cookie = (uint64_t)(piece - queue->table.pieces),
+		.bytes = piece->bytes,
 	};
-	piece->slot = slot;
-	piece->key = *key;
+
+	piece->att = att;
 	piece->state = PIECE_FLYING;
-	slot->in_flight++;
+	channelset_put(&queue->channels, slot, piece);
 	op->in_flight++;
-	if (slot->n_batch == CHANNEL_BATCH)
-		slot_flush(queue, slot);
+	if (queue->ops->put(slot->channel, &run, &part, sizeof(part), 1) == 1) {
+		slot->n_put++;
+	} else {
+		slot->blocked = true;
+		settle(queue, piece_unpost(queue, slot)->op);
+	}
 }
 
 /* Post again what came back.  False: it has to wait. */
@@ -203,8 +209,7 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 	if (pick == PICK_NO_KEY)
 		settle_doubt(queue, piece);
 	else
-		piece_post(queue, piece, slot, &att->keys[segment][slot->endpoint],
-			   at - attachment_start(att, segment));
+		piece_put(queue, piece, slot, att, segment);
 	return true;
 }
 
@@ -219,12 +224,20 @@ static void again_post(struct rmem_queue *queue)
 
 /* ---- cutting ---- */
 
-/* A piece of the operation, from its cursor on; NULL: wait for one, or for a chunk. */
+/* A piece that is free, or NULL. */
+static struct piece *piece_find(struct rmem_queue *queue, struct op *op)
+{
+	if (op->own.state == PIECE_FREE)
+		return &op->own;
+	return list_first(&queue->table.free_pieces, struct piece, node);
+}
+
+/* A piece of the operation, behind those there are; NULL: wait for one, or for a chunk. */
 static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t max)
 {
-	struct piece *piece = list_first(&queue->table.free_pieces, struct piece, node);
+	struct piece *piece = piece_find(queue, op);
 	unsigned char *chunk = NULL;
-	uint64_t bytes = op->todo.bytes - op->cursor;
+	uint64_t offset = op->todo.bytes - op->end.left, bytes = op->end.left;
 
 	if (!piece)
 		return NULL;
@@ -240,14 +253,14 @@ static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t
 	list_remove(&piece->node);
 	*piece = (struct piece){
 		.op = op,
-		.offset = op->cursor,
+		.offset = offset,
 		.bytes = (uint32_t)bytes,
 		.chunk = chunk,
 	};
 	list_init(&piece->node);
 	if (chunk && op->todo.opcode == RMEM_OP_WRITE)
-		memcpy(chunk, (unsigned char *)op->todo.addr + op->cursor, bytes);
-	op->cursor += bytes;
+		memcpy(chunk, (unsigned char *)op->todo.addr + offset, bytes);
+	op->end.left -= bytes;
 	op->pieces++;
 	return piece;
 }
@@ -257,7 +270,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 {
 	const struct attachment *att =
 		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
-	uint64_t at = op->todo.offset + op->cursor;
+	uint64_t at = op->todo.offset + (op->todo.bytes - op->end.left);
 	struct channel_slot *slot;
 	struct piece *piece;
 	unsigned segment;
@@ -275,15 +288,14 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	piece = piece_cut(queue, op, att->ends[segment] - at);
 	if (!piece)
 		return false;
-	if (op->cursor == op->todo.bytes) {
+	if (op->end.left == 0) {
 		list_remove(&op->node);
 		op->state = OP_FLYING;
 	}
 	if (pick == PICK_NO_KEY)
 		settle_doubt(queue, piece);
 	else
-		piece_post(queue, piece, slot, &att->keys[segment][slot->endpoint],
-			   at - attachment_start(att, segment));
+		piece_put(queue, piece, slot, att, segment);
 	return true;
 }
 
@@ -334,22 +346,21 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 		again_post(queue);
 		pending_cut(queue);
 		for (unsigned i = 0; i < queue->channels.n; i++)
-			slot_flush(queue, &queue->channels.slots[i]);
+			flow_post(queue, &queue->channels.slots[i]);
 	} while (queue->channels.n_dead > n_dead);
 }
 
-void flow_progress(struct rmem_queue *queue, uint64_t now_ns)
+void flow_progress(struct rmem_queue *queue, uint64_t now_ns, struct taker *taker)
 {
 	queue->now_ns = now_ns;
 	if (atomic_load_explicit(&queue->news, memory_order_acquire))
 		settle_news(queue);
-	settle_completions(queue);
+	settle_completions(queue, taker);
 	if (now_ns >= queue->next_deadline_ns)
 		settle_deadlines(queue, now_ns);
 	if (queue->channels.n_dead > 0)
 		settle_dead(queue);
-	if (!list_empty(&queue->table.pending) || !list_empty(&queue->table.again) ||
-	    !list_empty(&queue->table.doubt))
+	if (flow_waits(queue))
 		flow_pump(queue, now_ns);
 	if (queue->channels.n_dead > 0)
 		settle_dead(queue);

@@ -5,37 +5,66 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "librmem/buffer.h"
+#include "librmem/lease.h"
 
-int optable_create(unsigned n_ops, unsigned n_pieces, struct optable *ret_table)
+static void lists_start(struct optable *table, unsigned n_shared)
 {
-	struct optable *table = ret_table;
-	struct op *ops = calloc(n_ops, sizeof(*ops));
-	struct piece *pieces = calloc(n_pieces, sizeof(*pieces));
-
-	if (!ops || !pieces) {
-		free(ops);
-		free(pieces);
-		return err_set(-ENOMEM, "no memory for %u operations", n_ops);
-	}
-	table->n_ops = n_ops;
-	table->n_pieces = n_pieces;
-	table->ops = ops;
-	table->pieces = pieces;
-	list_init(&table->free);
 	list_init(&table->pending);
-	list_init(&table->done);
 	list_init(&table->free_pieces);
 	list_init(&table->again);
 	list_init(&table->doubt);
-	for (unsigned i = 0; i < n_ops; i++)
-		list_append(&table->free, &ops[i].node);
-	for (unsigned i = 0; i < n_pieces; i++)
-		list_append(&table->free_pieces, &pieces[i].node);
+	for (unsigned i = 0; i < table->n_ops; i++) {
+		struct op *op = &table->ops[i];
+
+		list_init(&op->node);
+		op->own.op = op;
+		list_init(&op->own.node);
+		optable_give(table, op);
+	}
+	for (unsigned i = 0; i < n_shared; i++)
+		list_append(&table->free_pieces, &table->pieces[i].node);
+}
+
+int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table)
+{
+	struct optable *table = ret_table;
+
+	*table = (struct optable){
+		.n_ops = n_ops,
+		.ops = calloc(n_ops, sizeof(*table->ops)),
+		.pieces = calloc(n_shared, sizeof(*table->pieces)),
+		.free = calloc(n_ops, sizeof(struct op *)),
+		.done = calloc(n_ops, sizeof(struct op *)),
+	};
+	if (!table->ops || !table->pieces || !table->free || !table->done) {
+		optable_destroy(table);
+		return err_set(-ENOMEM, "no memory for %u operations", n_ops);
+	}
+	lists_start(table, n_shared);
 	return 0;
 }
 
 void optable_destroy(struct optable *table)
 {
+	free(table->done);
+	free(table->free);
 	free(table->ops);
 	free(table->pieces);
+}
+
+void op_count(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n)
+{
+	(void)atomic_fetch_add_explicit(&lease->outstanding, n, memory_order_acquire);
+	if (buffer)
+		(void)atomic_fetch_add_explicit(&buffer->outstanding, n,
+						memory_order_relaxed);
+}
+
+void op_uncount(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n)
+{
+	(void)atomic_fetch_sub_explicit(&lease->outstanding, n, memory_order_release);
+	if (buffer)
+		(void)atomic_fetch_sub_explicit(&buffer->outstanding, n,
+						memory_order_release);
 }

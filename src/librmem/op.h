@@ -10,6 +10,7 @@
 #include <rmem/rmem.h>
 
 #include "base/list.h"
+#include "fabric/fabric.h"
 #include "librmem/attachment.h"
 #include "librmem/channelset.h"
 
@@ -20,55 +21,133 @@ enum op_state {
 	OP_DONE,    /* complete, the caller has not taken it yet */
 };
 
-struct op {
-	struct list node; /* free, pending or done */
-	enum op_state state;
-	bool started;
-	bool fence; /* waits for all before it; passed on when it ends without starting */
-	struct rmem_op todo;
-	uint64_t deadline_ns;
-	uint64_t
-		patience_ns; /* the deadline is so far behind its last progress; 0: fixed */
-	uint64_t cursor;     /* bytes cut */
-	uint64_t piece_max; /* bytes; so that all channels carry it */
-	unsigned pieces;    /* that exist */
-	unsigned in_flight; /* of them on a channel */
-	int verdict;        /* -ETIMEDOUT or -ECANCELED was passed; 0: none */
-	int status;         /* the first error; the result when done */
-	uint32_t vendor;
-	const char *why; /* static text with the error */
-};
-
 enum piece_state {
 	PIECE_FREE,
-	PIECE_FLYING, /* on a channel, or in its batch */
+	PIECE_FLYING, /* on a channel, or put there */
 	PIECE_AGAIN,  /* was not posted: goes to another channel */
 	PIECE_DOUBT,  /* was refused: waits for what the server says of the lease */
 };
 
 struct piece {
 	struct list node; /* free, again or doubt */
-	enum piece_state state;
 	struct op *op;
-	struct channel_slot *slot;
-	uint64_t offset; /* into the operation, bytes */
+	const struct attachment *att; /* whose keys it was posted with */
+	/* these are 0 in a free piece, and stay so while its operation is whole */
+	enum piece_state state;
 	uint32_t bytes;
-	unsigned char *chunk;      /* of the bounce buffer; NULL: none */
-	struct attachment_key key; /* it was posted with */
-	unsigned verify; /* what lease_verify() gave when it came into doubt */
+	uint64_t offset;      /* into the operation, bytes */
+	unsigned char *chunk; /* of the bounce buffer; NULL: none */
 	unsigned refusals;
+	unsigned verify; /* what lease_verify() gave when it came into doubt */
+};
+
+/* All 0 for one that is whole and well. */
+struct op_end {
+	uint64_t left;   /* bytes not cut yet */
+	int verdict;     /* -ETIMEDOUT or -ECANCELED was passed; 0: none */
+	int status;      /* the first error; the result when done */
+	const char *why; /* static text with the error */
+	uint32_t vendor;
+};
+
+struct op {
+	struct piece own; /* its first, or only one */
+	struct list node; /* while pending */
+	struct rmem_op todo;
+	uint64_t deadline_ns;
+	uint64_t piece_max; /* bytes; so that all channels carry it */
+	uint8_t state;      /* enum op_state */
+	bool started;
+	bool fence;      /* waits for all before it; passed on when it ends without
+			     * starting */
+	bool whole;      /* flies as its own piece, and nothing else is known of it */
+	uint16_t pieces; /* that exist */
+	uint16_t in_flight; /* of them on a channel */
+	struct op_end end;
 };
 
 struct optable {
-	unsigned n_ops, n_pieces;
+	unsigned n_ops;
 	struct op *ops;
-	struct piece *pieces;
-	struct list free, pending, done;       /* ops */
-	struct list free_pieces, again, doubt; /* pieces */
+	struct piece *pieces; /* those that are shared by operations that are cut */
+	struct op **free;     /* a stack */
+	unsigned n_free;
+	struct op **done; /* a ring of n_ops, not taken by the caller yet */
+	unsigned first_done, n_done;
+	struct list pending;                   /* ops */
+	struct list free_pieces, again, doubt; /* pieces; free: of the shared ones */
 };
 
-/* -ENOMEM. */
-int optable_create(unsigned n_ops, unsigned n_pieces, struct optable *ret_table);
+/* With n_shared pieces for operations that are cut.  -ENOMEM. */
+int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table);
 void optable_destroy(struct optable *table);
+
+static inline void piece_reset(struct piece *piece)
+{
+	piece->state = PIECE_FREE;
+	piece->bytes = 0;
+	piece->offset = 0;
+	piece->chunk = NULL;
+	piece->refusals = 0;
+}
+
+/* From now on the operation is like any other. */
+static inline void op_unfold(struct op *op)
+{
+	if (!op->whole)
+		return;
+	op->whole = false;
+	op->own.state = PIECE_FLYING;
+	op->own.bytes = (uint32_t)op->todo.bytes;
+}
+
+/* The part of an operation that stands for all of it: it lies there as such. */
+static inline const struct fabric_part *op_part(const struct rmem_op *todo)
+{
+	_Static_assert(offsetof(struct rmem_op, addr) -
+					       offsetof(struct rmem_op, offset) ==
+				       offsetof(struct fabric_part, addr) &&
+			       offsetof(struct rmem_op, bytes) -
+					       offsetof(struct rmem_op, offset) ==
+				       offsetof(struct fabric_part, bytes),
+		       "an operation has the fabric's part inside");
+	return (const struct fabric_part *)(const void *)&todo->offset;
+}
+
+static inline struct op *optable_take(struct optable *table)
+{
+	return table->free[--table->n_free];
+}
+
+/* Operations of the lease and the buffer (NULL: none) are outstanding, from when on the
+ * lease's table stays, and not any more: who sees their counters at 0 sees all that was
+ * done before. */
+void op_count(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n);
+void op_uncount(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n);
+
+static inline void optable_give(struct optable *table, struct op *op)
+{
+	op->state = OP_FREE;
+	table->free[table->n_free++] = op;
+}
+
+static inline void optable_done_put(struct optable *table, struct op *op)
+{
+	unsigned at = table->first_done + table->n_done++;
+
+	op->state = OP_DONE;
+	table->done[at < table->n_ops ? at : at - table->n_ops] = op;
+}
+
+/* There is one. */
+static inline struct op *optable_done_take(struct optable *table)
+{
+	struct op *op = table->done[table->first_done++];
+
+	if (table->first_done == table->n_ops)
+		table->first_done = 0;
+	table->n_done--;
+	return op;
+}
 
 #endif

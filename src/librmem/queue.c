@@ -230,6 +230,7 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	struct fabric_channel_params params = {
 		.depth = queue->channels.depth,
 		.timeout_ms = timeout_ms,
+		.owner = slot,
 	};
 	struct fabric_channel *channel;
 	int err;
@@ -337,11 +338,7 @@ static void ops_forget(struct rmem_queue *queue)
 
 		if (op->state == OP_FREE)
 			continue;
-		(void)atomic_fetch_sub_explicit(&op->todo.lease->outstanding, 1,
-						memory_order_release);
-		if (op->todo.buffer)
-			(void)atomic_fetch_sub_explicit(&op->todo.buffer->outstanding,
-							1, memory_order_release);
+		op_uncount(op->todo.lease, op->todo.buffer, 1);
 	}
 }
 

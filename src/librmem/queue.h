@@ -31,7 +31,6 @@ struct rmem_queue {
 	struct optable table;
 	struct channelset channels;
 	struct bounce bounce;
-	unsigned outstanding;      /* submitted, not taken */
 	unsigned active;           /* started, not complete */
 	bool carry_fence;          /* the next one submitted waits for all before it */
 	uint64_t next_deadline_ns; /* not later than the first */
@@ -53,6 +52,12 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 int queue_connect(struct rmem_queue *queue);
 /* End it, without the lock.  NULL: nothing. */
 void queue_drop(struct rmem_queue *queue);
+
+/* How many operations were submitted and are not taken.  [owner] */
+static inline unsigned queue_outstanding(const struct rmem_queue *queue)
+{
+	return queue->table.n_ops - queue->table.n_free;
+}
 
 /* Tell the owner that there is news.  Under the lock. */
 void queue_news(struct rmem_queue *queue);

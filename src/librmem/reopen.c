@@ -175,6 +175,7 @@ static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned tim
 			   .channel = ref.slot->number },
 		.depth = ref.queue->channels.depth,
 		.timeout_ms = timeout_ms,
+		.owner = ref.slot,
 	};
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *channel;

@@ -11,6 +11,7 @@
 #include "librmem/session.h"
 
 #define POLL_BATCH 32
+#define NS_PER_MS UINT64_C(1000000)
 /* How often a piece is posted again after the server gave other keys. */
 #define REFUSALS_MAX 4
 
@@ -42,9 +43,8 @@ void settle_done(struct rmem_queue *queue, struct op *op, int status)
 	op_ground(queue, op);
 	if (op->started)
 		queue->active--;
-	op->status = status;
-	op->state = OP_DONE;
-	list_append(&queue->table.done, &op->node);
+	op->end.status = status;
+	optable_done_put(&queue->table, op);
 }
 
 static void piece_free(struct rmem_queue *queue, struct piece *piece)
@@ -52,8 +52,9 @@ static void piece_free(struct rmem_queue *queue, struct piece *piece)
 	if (piece->chunk)
 		bounce_give(&queue->bounce, piece->chunk);
 	piece->op->pieces--;
-	piece->state = PIECE_FREE;
-	list_append(&queue->table.free_pieces, &piece->node);
+	piece_reset(piece);
+	if (piece != &piece->op->own)
+		list_append(&queue->table.free_pieces, &piece->node);
 }
 
 static void pieces_drop(struct rmem_queue *queue, struct list *from,
@@ -71,10 +72,10 @@ static void pieces_drop(struct rmem_queue *queue, struct list *from,
 
 void settle(struct rmem_queue *queue, struct op *op)
 {
-	bool failed = op->status != 0 || op->verdict != 0;
+	bool failed = op->end.status != 0 || op->end.verdict != 0;
 	/* the result counts even when a verdict came before it */
-	bool complete = op->started && op->status == 0 && op->pieces == 0 &&
-			op->cursor == op->todo.bytes;
+	bool complete = op->started && op->end.status == 0 && op->pieces == 0 &&
+			op->end.left == 0;
 
 	if (op->state == OP_DONE)
 		return;
@@ -87,16 +88,17 @@ void settle(struct rmem_queue *queue, struct op *op)
 	if (complete)
 		settle_done(queue, op, 0);
 	else if (failed)
-		settle_done(queue, op, op->verdict ? op->verdict : op->status);
+		settle_done(queue, op,
+			    op->end.verdict ? op->end.verdict : op->end.status);
 }
 
 void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
 		  uint32_t vendor)
 {
-	if (op->status == 0) {
-		op->status = err;
-		op->why = why;
-		op->vendor = vendor;
+	if (op->end.status == 0) {
+		op->end.status = err;
+		op->end.why = why;
+		op->end.vendor = vendor;
 	}
 	op_ground(queue, op);
 }
@@ -120,8 +122,9 @@ static void piece_done(struct rmem_queue *queue, struct piece *piece)
 	struct op *op = piece->op;
 
 	/* a large operation may take its time, as long as it moves */
-	if (op->patience_ns)
-		op->deadline_ns = queue->now_ns + op->patience_ns;
+	if (op->todo.timeout_ms == 0)
+		op->deadline_ns =
+			queue->now_ns + queue->session->timeout_ms * NS_PER_MS;
 	if (piece->chunk && op->todo.opcode == RMEM_OP_READ)
 		memcpy((unsigned char *)op->todo.addr + piece->offset, piece->chunk,
 		       piece->bytes);
@@ -137,17 +140,18 @@ void settle_kill(struct rmem_queue *queue, struct channel_slot *slot)
 		queue->next_deadline_ns = slot->flush_ns;
 }
 
-static void piece_failed(struct rmem_queue *queue, struct piece *piece,
-			 const struct fabric_wc *wc)
+static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
+			 struct piece *piece, const struct fabric_wc *wc)
 {
 	struct op *op = piece->op;
 
 	/* a refusal need not cost the channel: the next post tells whether it did */
 	if (wc->status != -EACCES)
-		settle_kill(queue, piece->slot);
+		settle_kill(queue, slot);
 	if (lease_ended(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
-	} else if (wc->status == -EACCES && op->status == 0 && op->verdict == 0) {
+	} else if (wc->status == -EACCES && op->end.status == 0 &&
+		   op->end.verdict == 0) {
 		/* rights and bounds were checked here, so the keys have changed, or the
 		 * lease has ended and the news of it is still on its way */
 		settle_doubt(queue, piece);
@@ -158,32 +162,52 @@ static void piece_failed(struct rmem_queue *queue, struct piece *piece,
 	piece_free(queue, piece);
 }
 
-static void piece_land(struct rmem_queue *queue, struct piece *piece,
+/* The first piece on the channel has ended. */
+static void piece_land(struct rmem_queue *queue, struct channel_slot *slot,
 		       const struct fabric_wc *wc)
 {
+	struct piece *piece = channelset_take(&queue->channels, slot);
 	struct op *op = piece->op;
 
+	op_unfold(op);
 	op->in_flight--;
-	piece->slot->in_flight--;
-	piece->slot->blocked = false;
-	if (wc->status == 0) {
-		piece->slot->proven = true;
+	if (wc->status == 0)
 		piece_done(queue, piece);
-	} else {
-		piece_failed(queue, piece, wc);
-	}
+	else
+		piece_failed(queue, slot, piece, wc);
 	settle(queue, op);
 }
 
-static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc)
+static void pieces_done(struct rmem_queue *queue, struct channel_slot *slot, unsigned n,
+			struct taker *taker)
 {
-	struct piece *piece;
+	static const struct fabric_wc done;
 
-	if (wc->cookie >= queue->table.n_pieces)
+	slot->blocked = false;
+	slot->proven = true;
+	while (n > 0) {
+		unsigned taken = taker ? taker_wholes(taker, slot, n) : 0;
+
+		n -= taken;
+		if (taken > 0)
+			continue;
+		piece_land(queue, slot, &done);
+		n--;
+	}
+}
+
+static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc,
+			    struct taker *taker)
+{
+	struct channel_slot *slot = wc->owner;
+
+	if (wc->status == 0) {
+		pieces_done(queue, slot, wc->n, taker);
 		return;
-	piece = &queue->table.pieces[wc->cookie];
-	if (piece->state == PIECE_FLYING)
-		piece_land(queue, piece, wc);
+	}
+	slot->blocked = false;
+	for (unsigned i = 0; i < wc->n; i++)
+		piece_land(queue, slot, wc);
 }
 
 /* ---- dead channels ---- */
@@ -220,12 +244,8 @@ static void slot_lose(struct rmem_queue *queue, struct channel_slot *slot, int e
 
 	settle_kill(queue, slot);
 	slot_clear(queue, slot);
-	for (unsigned i = 0; i < queue->table.n_pieces; i++) {
-		struct piece *piece = &queue->table.pieces[i];
-
-		if (piece->state == PIECE_FLYING && piece->slot == slot)
-			piece_land(queue, piece, &wc);
-	}
+	while (slot->in_flight > 0)
+		piece_land(queue, slot, &wc);
 	session_wake(queue->session);
 }
 
@@ -241,7 +261,7 @@ static void cq_broken(struct rmem_queue *queue, unsigned domain)
 	}
 }
 
-void settle_completions(struct rmem_queue *queue)
+void settle_completions(struct rmem_queue *queue, struct taker *taker)
 {
 	struct fabric_wc wcs[POLL_BATCH];
 	int n;
@@ -250,7 +270,7 @@ void settle_completions(struct rmem_queue *queue)
 		do {
 			n = queue->ops->poll(queue->cqs[i], wcs, POLL_BATCH);
 			for (int k = 0; k < n; k++)
-				completion_take(queue, &wcs[k]);
+				completion_take(queue, &wcs[k], taker);
 		} while (n == POLL_BATCH);
 		if (n < 0)
 			cq_broken(queue, i);
@@ -265,16 +285,9 @@ static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
 	struct op *op = piece->op;
 	const struct attachment *att =
 		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
-	uint64_t at = op->todo.offset + piece->offset;
-	const struct attachment_key *key = NULL;
-
-	if (at < att->bytes && piece->slot)
-		key = &att->keys[attachment_segment(att, at)][piece->slot->endpoint];
 	if (lease_ended(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
-	} else if (++piece->refusals > REFUSALS_MAX ||
-		   (key && key->present && key->rkey == piece->key.rkey &&
-		    key->addr == piece->key.addr)) {
+	} else if (++piece->refusals > REFUSALS_MAX || piece->att == att) {
 		settle_error(queue, op, -EACCES, "the server refuses the access", 0);
 	} else {
 		list_remove(&piece->node);
@@ -365,20 +378,30 @@ void settle_waiting(struct rmem_queue *queue, int err, const char *why)
 	}
 }
 
+static bool slot_carries(const struct rmem_queue *queue,
+			 const struct channel_slot *slot, const struct op *op)
+{
+	for (unsigned i = 0; i < slot->in_flight; i++) {
+		unsigned at = slot->first + i;
+
+		if (at >= queue->channels.depth)
+			at -= queue->channels.depth;
+		if (slot->pieces[at]->op == op)
+			return true;
+	}
+	return false;
+}
+
 void settle_verdict(struct rmem_queue *queue, struct op *op, int verdict)
 {
-	if (op->verdict == 0)
-		op->verdict = verdict;
+	if (op->end.verdict == 0)
+		op->end.verdict = verdict;
+	op_unfold(op);
 	op_ground(queue, op);
-	if (op->in_flight > 0) {
-		/* it may still be under way on the wire, and its memory in use */
-		for (unsigned i = 0; i < queue->table.n_pieces; i++) {
-			struct piece *piece = &queue->table.pieces[i];
-
-			if (piece->state == PIECE_FLYING && piece->op == op)
-				settle_kill(queue, piece->slot);
-		}
-	}
+	/* it may still be under way on the wire, and its memory in use */
+	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
+		if (slot_carries(queue, &queue->channels.slots[i], op))
+			settle_kill(queue, &queue->channels.slots[i]);
 	settle(queue, op);
 }
 
@@ -408,7 +431,8 @@ void settle_deadlines(struct rmem_queue *queue, uint64_t now_ns)
 	for (unsigned i = 0; i < queue->table.n_ops; i++) {
 		struct op *op = &queue->table.ops[i];
 
-		if ((op->state != OP_PENDING && op->state != OP_FLYING) || op->verdict)
+		if ((op->state != OP_PENDING && op->state != OP_FLYING) ||
+		    op->end.verdict)
 			continue;
 		if (op->deadline_ns <= now_ns)
 			settle_verdict(queue, op, -ETIMEDOUT);

@@ -5,6 +5,7 @@
 #define LIBRMEM_SETTLE_H
 
 #include "librmem/queue.h"
+#include "librmem/taker.h"
 
 /* The first error of an operation; nothing more of it is cut. */
 void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
@@ -19,8 +20,8 @@ void settle_doubt(struct rmem_queue *queue, struct piece *piece);
 
 /* Nothing more goes through the channel in this slot. */
 void settle_kill(struct rmem_queue *queue, struct channel_slot *slot);
-/* Take the fabric's completions. */
-void settle_completions(struct rmem_queue *queue);
+/* Take the fabric's completions, whole operations into the taker (NULL: none) at once. */
+void settle_completions(struct rmem_queue *queue, struct taker *taker);
 /* Look at slots and leases that have news. */
 void settle_news(struct rmem_queue *queue);
 /* Free the channels that are dead and have nothing outstanding, ask for others. */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls on a queue: submit, poll, wait, cancel, arm.  [owner of the queue] */
+/* Submitting.  Operations that have to wait for nothing are posted at once, in a burst: each
+ * is one piece of registered memory, and what a run of them has in common is looked at once.
+ * Everything else, and whatever goes wrong, is for flow.h.  [owner of the queue] */
 #include <rmem/rmem.h>
 
 #include <errno.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/timerfd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -19,54 +16,237 @@
 #include "librmem/settle.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-#define SPIN_NS UINT64_C(20000)
 
-/* ---- counting what is outstanding, a run of operations at a time ---- */
-
-struct run {
-	struct rmem_lease *lease;
-	struct rmem_buffer *buffer;
-	unsigned n;
+struct burst {
+	struct rmem_queue *queue;
+	bool open; /* nothing has to wait */
+	/* of the run under way */
+	const struct rmem_op *first;
+	const struct attachment *att;
+	uint64_t deadline_ns;
+	uintptr_t local_base;
+	uint64_t local_bytes;
+	uint64_t max_bytes; /* of one operation; not more than lease or buffer have */
+	/* the channel that the operations go to; NULL: none is chosen */
+	struct channel_slot *slot;
+	unsigned room; /* operations that it takes still */
+	struct fabric_run run;
 };
 
-static void run_start(struct run *run)
+static void burst_start(struct burst *burst, struct rmem_queue *queue)
 {
-	if (run->n == 0)
-		return;
-	/* from here on the lease's table stays */
-	(void)atomic_fetch_add_explicit(&run->lease->outstanding, run->n,
-					memory_order_acquire);
-	if (run->buffer)
-		(void)atomic_fetch_add_explicit(&run->buffer->outstanding, run->n,
-						memory_order_relaxed);
-	run->n = 0;
+	*burst = (struct burst){
+		.queue = queue,
+		.open = !queue->carry_fence && list_empty(&queue->table.pending) &&
+			list_empty(&queue->table.again) &&
+			session_usable(queue->session, queue->now_ns) == 0,
+	};
 }
 
-/* Who sees the counters at 0 sees all that was done before. */
-static void run_end(struct run *run)
+/* ---- channels ---- */
+
+static void slot_leave(struct burst *burst)
 {
-	if (run->n == 0)
+	if (!burst->slot)
 		return;
-	(void)atomic_fetch_sub_explicit(&run->lease->outstanding, run->n,
-					memory_order_release);
-	if (run->buffer)
-		(void)atomic_fetch_sub_explicit(&run->buffer->outstanding, run->n,
-						memory_order_release);
-	run->n = 0;
+	flow_post(burst->queue, burst->slot);
+	burst->slot = NULL;
 }
 
-static void run_count(struct run *run, const struct rmem_op *op,
-		      void (*flush)(struct run *))
+/* The keys of the run's lease and buffer there.  False: the lease has none. */
+static bool slot_keys(struct burst *burst)
 {
-	if (run->lease != op->lease || run->buffer != op->buffer) {
-		flush(run);
-		run->lease = op->lease;
-		run->buffer = op->buffer;
+	const struct channel_slot *slot = burst->slot;
+	const struct attachment_key *key = &burst->att->keys[0][slot->endpoint];
+	const struct rmem_buffer *buffer = burst->first->buffer;
+
+	burst->run.remote_addr = key->addr;
+	burst->run.rkey = key->rkey;
+	burst->run.region = buffer ? buffer->regions[slot->domain] : NULL;
+	return key->present;
+}
+
+/* How many operations go to a channel before it is another one's turn, when they are as
+ * large as this one. */
+static unsigned share_of(const struct rmem_queue *queue, uint64_t bytes)
+{
+	if (queue->channels.n == 1)
+		return queue->channels.depth;
+	if (bytes <= CHANNEL_SHARE_BYTES / CHANNEL_SHARE)
+		return CHANNEL_SHARE;
+	return bytes < CHANNEL_SHARE_BYTES ? (unsigned)(CHANNEL_SHARE_BYTES / bytes)
+					   : 1;
+}
+
+/* Take the next channel.  False: all are full, or the lease has no keys for them. */
+static bool slot_enter(struct burst *burst)
+{
+	struct rmem_queue *queue = burst->queue;
+
+	if (channelset_pick(&queue->channels, burst->att, 0, &burst->slot) != PICK_OK)
+		return false;
+	burst->room = share_of(queue, burst->first->bytes);
+	return slot_keys(burst);
+}
+
+/* ---- operations ---- */
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What no operation of the run may exceed. */
+static void run_limits(struct burst *burst)
+{
+	const struct rmem_buffer *buffer = burst->first->buffer;
+
+	/* unregistered memory is anywhere but at NULL */
+	burst->local_base = buffer ? (uintptr_t)buffer->addr : 1;
+	burst->local_bytes = buffer ? buffer->bytes : UINTPTR_MAX;
+	burst->max_bytes =
+		lesser(lesser(CHANNEL_SHARE_BYTES, burst->queue->ops->max_bytes),
+		       lesser(burst->att->bytes, burst->local_bytes));
+}
+
+static void run_deadline(struct burst *burst, unsigned timeout_ms)
+{
+	struct rmem_queue *queue = burst->queue;
+
+	if (timeout_ms == 0)
+		timeout_ms = queue->session->timeout_ms;
+	burst->deadline_ns = queue->now_ns + timeout_ms * NS_PER_MS;
+	if (burst->deadline_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = burst->deadline_ns;
+}
+
+/* False: these operations are not for a burst. */
+static bool run_start(struct burst *burst, const struct rmem_op *first)
+{
+	const struct rmem_lease *lease = first->lease;
+	unsigned right = first->opcode == RMEM_OP_READ ? RMEM_READ : RMEM_WRITE;
+
+	burst->first = first;
+	burst->run.opcode = first->opcode == RMEM_OP_READ ? FABRIC_READ : FABRIC_WRITE;
+	burst->att = atomic_load_explicit(&lease->attachment, memory_order_acquire);
+	run_limits(burst);
+	run_deadline(burst, first->timeout_ms);
+	if (burst->slot && !slot_keys(burst))
+		slot_leave(burst);
+	return first->flags == 0 && burst->att->n_segments == 1 &&
+	       (lease->rights & right) &&
+	       (first->buffer || !burst->queue->ops->needs_region) &&
+	       atomic_load_explicit(&lease->status, memory_order_acquire) == 0;
+}
+
+static bool ops_agree(const struct rmem_op *a, const struct rmem_op *b)
+{
+	return a->lease == b->lease && a->buffer == b->buffer &&
+	       a->opcode == b->opcode && a->flags == b->flags &&
+	       a->timeout_ms == b->timeout_ms;
+}
+
+/* How many of n operations go with the first of the run: they agree with it, lie in its
+ * lease and its buffer, and need no cutting. */
+static __attribute__((noinline)) unsigned
+ops_check(const struct burst *burst, const struct rmem_op *ops, unsigned n)
+{
+	const struct rmem_op first = *burst->first;
+	uint64_t lease_bytes = burst->att->bytes, max = burst->max_bytes;
+	uint64_t more = burst->local_bytes - lease_bytes; /* wraps, and back again */
+	uintptr_t local_base = burst->local_base;
+	const struct rmem_op *op = ops, *end = ops + n;
+
+	for (; op < end; op++) {
+		/* max is not more than either length */
+		uint64_t last = lease_bytes - op->bytes;
+
+		if (!ops_agree(op, &first) || op->bytes - 1 >= max ||
+		    op->offset > last || (uintptr_t)op->addr - local_base > last + more)
+			break;
 	}
-	run->n++;
+	return (unsigned)(op - ops);
 }
 
-/* ---- submitting ---- */
+static void op_start(struct op *op, const struct rmem_op *todo, uint64_t deadline_ns)
+{
+	op->todo = *todo;
+	op->deadline_ns = deadline_ns;
+	op->state = OP_FLYING;
+	op->started = true;
+	op->fence = false;
+	op->whole = true;
+	op->pieces = 1;
+	op->in_flight = 1;
+	op->end = (struct op_end){ 0 };
+}
+
+/* Take so many free operations, which become these, and list their own pieces. */
+static void ops_start(const struct burst *burst, const struct rmem_op *ops, unsigned n,
+		      struct piece **pieces)
+{
+	struct rmem_queue *queue = burst->queue;
+	struct op **free = &queue->table.free[queue->table.n_free];
+	const struct attachment *att = burst->att;
+	uint64_t deadline_ns = burst->deadline_ns;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct op *op = *--free;
+
+		op_start(op, &ops[i], deadline_ns);
+		op->own.att = att;
+		pieces[i] = &op->own;
+	}
+	queue->table.n_free -= n;
+	queue->active += n;
+}
+
+/* Put operations of the run into the slot, n at most; returns how many. */
+static unsigned slot_fill(struct burst *burst, const struct rmem_op *ops, unsigned n)
+{
+	struct rmem_queue *queue = burst->queue;
+	struct channel_slot *slot = burst->slot;
+	struct piece **pieces;
+
+	if (n > burst->room)
+		n = burst->room;
+	pieces = channelset_end(&queue->channels, slot, &n);
+	n = ops_check(burst, ops, n);
+	n = queue->ops->put(slot->channel, &burst->run, op_part(ops), sizeof(*ops), n);
+	ops_start(burst, ops, n, pieces);
+	slot->in_flight += n;
+	slot->n_put += n;
+	burst->room -= n;
+	if (burst->room == 0 || slot->in_flight == queue->channels.depth)
+		slot_leave(burst);
+	return n;
+}
+
+/* Take in operations that agree with the first, as long as they can go at once; returns how
+ * many did.  Once one has to wait, all that come later do, too. */
+static unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsigned n)
+{
+	unsigned total = 0, got;
+
+	if (!burst->open)
+		return 0;
+	/* before the lease is looked at: who frees it must see that it is in use */
+	op_count(ops->lease, ops->buffer, n);
+	burst->open = run_start(burst, ops);
+	while (burst->open && total < n) {
+		if (!burst->slot && !slot_enter(burst))
+			break;
+		got = slot_fill(burst, ops + total, n - total);
+		if (got == 0)
+			break;
+		total += got;
+	}
+	if (total < n)
+		op_uncount(ops->lease, ops->buffer, n - total);
+	burst->open = total > 0;
+	return total;
+}
+/* ---- all together ---- */
 
 static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)
 {
@@ -87,233 +267,36 @@ static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)
 
 int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 {
+	unsigned room = queue->table.n_free, accepted = 0, taken;
 	uint64_t now = clock_now_ns();
-	struct run run = { NULL, NULL, 0 };
-	unsigned accepted = 0;
+	struct burst burst;
 	int err = 0;
 
 	queue->now_ns = now;
-	while (accepted < n && queue->outstanding < queue->table.n_ops) {
+	if (atomic_load_explicit(&queue->news, memory_order_acquire))
+		settle_news(queue);
+	burst_start(&burst, queue);
+	if (room > n)
+		room = n;
+	while (accepted < room) {
 		err = op_check(queue, &ops[accepted]);
 		if (err)
 			break;
-		run_count(&run, &ops[accepted], run_start);
-		flow_add(queue, &ops[accepted], now);
-		accepted++;
-	}
-	run_start(&run);
-	if (accepted > 0) {
-		if (atomic_load_explicit(&queue->news, memory_order_acquire))
-			settle_news(queue);
-		flow_pump(queue, now);
-		return (int)accepted;
-	}
-	if (!err && n > 0)
-		err = err_set(-EOVERFLOW,
-			      "rmem_submit: %u operations are outstanding, as "
-			      "many as the queue holds",
-			      queue->outstanding);
-	return err;
-}
-
-/* ---- completing ---- */
-
-static void error_keep(struct rmem_queue *queue, const struct op *op)
-{
-	char vendor[32] = "";
-	const char *what = op->todo.opcode == RMEM_OP_READ ? "read" : "write";
-	const char *words = op->why ? op->why : strerrordesc_np(-op->status);
-
-	if (op->vendor)
-		(void)snprintf(vendor, sizeof(vendor), " (vendor error 0x%x)",
-			       op->vendor);
-	(void)snprintf(queue->error, sizeof(queue->error),
-		       "%s of %" PRIu64 " bytes at offset %" PRIu64 " of lease %" PRIu64
-		       " at %s: %s%s: %s",
-		       what, op->todo.bytes, op->todo.offset, op->todo.lease->id,
-		       queue->session->server, words, vendor,
-		       strerrorname_np(-op->status));
-}
-
-static const char *verdict_text(int status)
-{
-	if (status == -ETIMEDOUT)
-		return "its time was over";
-	return status == -ECANCELED ? "it was cancelled" : NULL;
-}
-
-static unsigned done_take(struct rmem_queue *queue, struct rmem_completion *completions,
-			  unsigned n)
-{
-	struct run run = { NULL, NULL, 0 };
-	unsigned taken = 0;
-	struct op *op;
-
-	while (taken < n && (op = list_first(&queue->table.done, struct op, node))) {
-		completions[taken++] = (struct rmem_completion){
-			.cookie = op->todo.cookie,
-			.status = op->status,
-			.vendor = op->vendor,
-			.bytes = op->todo.bytes,
-		};
-		if (op->status) {
-			if (op->verdict == op->status)
-				op->why = verdict_text(op->status);
-			error_keep(queue, op);
+		taken = burst_add(&burst, &ops[accepted], room - accepted);
+		if (taken == 0) {
+			flow_add(queue, &ops[accepted], now);
+			taken = 1;
 		}
-		run_count(&run, &op->todo, run_end);
-		list_remove(&op->node);
-		op->state = OP_FREE;
-		list_append(&queue->table.free, &op->node);
+		accepted += taken;
 	}
-	run_end(&run);
-	queue->outstanding -= taken;
-	return taken;
-}
-
-int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n)
-{
-	if (queue->outstanding == 0 &&
-	    !atomic_load_explicit(&queue->news, memory_order_acquire))
-		return 0;
-	flow_progress(queue, clock_now_ns());
-	return (int)done_take(queue, completions, n);
-}
-
-/* ---- waiting ---- */
-
-/* Arm the cqs; then look once more for what came in between.  True: there is something,
- * don't sleep. */
-static bool queue_arm(struct rmem_queue *queue)
-{
-	for (unsigned i = 0; i < queue->n_cqs; i++)
-		if (queue->ops->cq_arm(queue->cqs[i]))
-			return true;
-	flow_progress(queue, clock_now_ns());
-	return !list_empty(&queue->table.done);
-}
-
-/* A device completes small operations sooner than a sleeper wakes.  True: something is
- * there. */
-static bool queue_spin(struct rmem_queue *queue)
-{
-	uint64_t now, until;
-
-	if (!queue->ops->needs_region)
-		return false;
-	now = clock_now_ns();
-	until = now + SPIN_NS;
-	do {
-		flow_progress(queue, now);
-		if (!list_empty(&queue->table.done))
-			return true;
-		now = clock_now_ns();
-	} while (now < until);
-	return false;
-}
-
-/* Sleep until something may have happened.  Without the service thread nobody else keeps
- * the session alive meanwhile. */
-static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
-{
-	struct rmem *session = queue->session;
-	uint64_t now = clock_now_ns(), ns;
-	struct pollfd fds[2] = { { .fd = queue->epfd, .events = POLLIN },
-				 { .fd = session->epfd, .events = POLLIN } };
-	struct timespec timeout;
-
-	if (queue->next_deadline_ns < until_ns)
-		until_ns = queue->next_deadline_ns;
-	if (until_ns <= now)
-		return;
-	ns = until_ns - now;
-	timeout.tv_sec = (time_t)(ns / 1000000000u);
-	timeout.tv_nsec = (long)(ns % 1000000000u);
-	if (until_ns != UINT64_MAX || session->no_thread) {
-		if (ppoll(fds, session->no_thread ? 2 : 1,
-			  until_ns == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
-			return;
-	} else if (poll(fds, 1, -1) <= 0) {
-		return;
-	}
-	if (fds[1].revents) {
-		(void)pthread_mutex_lock(&session->lock);
-		session_work(session);
-		(void)pthread_mutex_unlock(&session->lock);
-	}
-}
-
-int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
-	      unsigned min, int timeout_ms)
-{
-	uint64_t until = UINT64_MAX;
-	unsigned got = 0;
-
-	/* completions may always be at hand, and then nothing below sleeps */
-	session_nudge(queue->session);
-	if (min > n)
-		min = n;
-	if (min > queue->outstanding)
-		min = queue->outstanding;
-	if (timeout_ms >= 0)
-		until = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-	for (;;) {
-		got += (unsigned)rmem_poll(queue, completions + got, n - got);
-		if (got >= min || (timeout_ms >= 0 && clock_now_ns() >= until))
-			return (int)got;
-		if (!queue_spin(queue) && !queue_arm(queue))
-			queue_sleep(queue, until);
-	}
-}
-
-int rmem_queue_fd(const rmem_queue *queue)
-{
-	return queue->epfd;
-}
-
-int rmem_queue_arm(rmem_queue *queue)
-{
-	struct itimerspec when = { .it_value = { 0, 0 } };
-
-	if (queue_arm(queue))
-		return 1;
-	if (queue->outstanding > 0 && queue->next_deadline_ns != UINT64_MAX) {
-		when.it_value.tv_sec = (time_t)(queue->next_deadline_ns / 1000000000u);
-		when.it_value.tv_nsec = (long)(queue->next_deadline_ns % 1000000000u);
-	}
-	if (timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) < 0)
-		return err_errno(-errno, "rmem_queue_arm: timerfd_settime");
-	return 0;
-}
-
-/* ---- the rest ---- */
-
-int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
-{
-	unsigned n = 0;
-
-	/* what has completed on the wire keeps its result */
-	queue->now_ns = clock_now_ns();
-	settle_completions(queue);
-	for (unsigned i = 0; i < queue->table.n_ops; i++) {
-		struct op *op = &queue->table.ops[i];
-
-		if ((op->state != OP_PENDING && op->state != OP_FLYING) ||
-		    (lease && op->todo.lease != lease))
-			continue;
-		n++;
-		settle_verdict(queue, op, -ECANCELED);
-	}
-	flow_progress(queue, clock_now_ns());
-	return (int)n;
-}
-
-const char *rmem_completion_error(const rmem_queue *queue)
-{
-	return queue->error;
-}
-
-unsigned rmem_queue_outstanding(const rmem_queue *queue)
-{
-	return queue->outstanding;
+	slot_leave(&burst);
+	if (flow_waits(queue))
+		flow_pump(queue, now);
+	if (accepted > 0 || n == 0)
+		return (int)accepted;
+	return err ? err
+		   : err_set(-EOVERFLOW,
+			     "rmem_submit: %u operations are outstanding, as many as "
+			     "the queue holds",
+			     queue->table.n_ops);
 }

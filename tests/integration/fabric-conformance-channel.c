@@ -58,12 +58,12 @@ static unsigned post_many(struct fabric_channel *channel, const struct local *lo
 	unsigned posted = 0;
 
 	while (posted < n) {
-		struct fabric_wr wr =
+		struct wr wr =
 			op_make(posted % 2 ? FABRIC_READ : FABRIC_WRITE, local,
 				posted * (size_t)bytes, lent, 0, bytes);
 
 		wr.cookie = posted;
-		if (CLIENT->post(channel, &wr, 1) != 1)
+		if (wr_post(CLIENT, channel, &wr, 1) != 1)
 			break;
 		posted++;
 	}
@@ -74,12 +74,12 @@ static unsigned post_many(struct fabric_channel *channel, const struct local *lo
 static unsigned await_each(struct party *party, unsigned n)
 {
 	bool *seen = calloc(n, sizeof(*seen));
-	struct fabric_wc more;
+	struct wc more;
 	unsigned failed = 0;
 
 	ck_assert_ptr_nonnull(seen);
 	for (unsigned i = 0; i < n; i++) {
-		struct fabric_wc wc = op_await(party);
+		struct wc wc = op_await(party);
 
 		ck_assert_uint_lt(wc.cookie, n);
 		ck_assert(!seen[wc.cookie]);
@@ -87,7 +87,7 @@ static unsigned await_each(struct party *party, unsigned n)
 		failed += wc.status != 0;
 		ck_assert(wc.status == 0 || wc.text != NULL);
 	}
-	ck_assert_int_eq(CLIENT->poll(party->cq, &more, 1), 0);
+	ck_assert_int_eq(wr_poll(CLIENT, party->cq, &more, 1), 0);
 	free(seen);
 	return failed;
 }
@@ -106,14 +106,14 @@ START_TEST(abort__completes_everything_once)
 	struct lent *lent = lent_new(party, BYTES, RW);
 	struct local *local = local_new(party, STAGE_DEPTH * BYTES);
 	unsigned posted = post_many(channel, local, lent, STAGE_DEPTH, BYTES);
-	struct fabric_wr wr = op_make(FABRIC_READ, local, 0, lent, 0, 8);
+	struct wr wr = op_make(FABRIC_READ, local, 0, lent, 0, 8);
 	pthread_t other;
 
 	ck_assert_uint_eq(posted, STAGE_DEPTH);
 	ck_assert_int_eq(pthread_create(&other, NULL, abort_main, channel), 0);
 	ck_assert_int_eq(pthread_join(other, NULL), 0);
 	(void)await_each(party, posted);
-	ck_assert_int_eq(CLIENT->post(channel, &wr, 1), -ECONNRESET);
+	ck_assert_int_eq(wr_post(CLIENT, channel, &wr, 1), -ECONNRESET);
 	ck_assert(!CLIENT->alive(channel));
 	/* twice does no harm */
 	CLIENT->abort(channel);
@@ -136,11 +136,11 @@ static void await_death(struct party *party, struct fabric_channel *channel)
 		{ .fd = CLIENT->cq_fd(party->cq), .events = POLLIN },
 		{ .fd = CLIENT->alive_fd(channel), .events = POLLIN },
 	};
-	struct fabric_wc wc;
+	struct wc wc;
 
 	for (;;) {
 		ck_assert_int_eq(CLIENT->cq_arm(party->cq), 0);
-		ck_assert_int_eq(CLIENT->poll(party->cq, &wc, 1), 0);
+		ck_assert_int_eq(wr_poll(CLIENT, party->cq, &wc, 1), 0);
 		if (!CLIENT->alive(channel))
 			return;
 		ck_assert_msg(poll(pfds, 2, STAGE_WAIT_MS) >= 1,
@@ -154,13 +154,13 @@ START_TEST(server_close__is_noticed_on_an_idle_channel)
 	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
 	struct lent *lent = lent_new(party, 4096, RW);
 	struct local *local = local_new(party, 4096);
-	struct fabric_wr wr = op_make(FABRIC_READ, local, 0, lent, 0, 8);
+	struct wr wr = op_make(FABRIC_READ, local, 0, lent, 0, 8);
 
 	ck_assert_int_eq(op_run(party, channel, wr), 0);
 	ck_assert(CLIENT->alive(channel));
 	stage_server_close();
 	await_death(party, channel);
-	ck_assert_int_eq(CLIENT->post(channel, &wr, 1), -ECONNRESET);
+	ck_assert_int_eq(wr_post(CLIENT, channel, &wr, 1), -ECONNRESET);
 	local_free(local);
 	channel_free(channel);
 	lent_free(lent);

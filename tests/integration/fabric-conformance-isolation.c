@@ -15,7 +15,7 @@ START_TEST(rights__are_enforced)
 	struct lent *lent = lent_new(party, 4096, rights[_i]);
 	struct local *local = local_new(party, 8192);
 	char *before = lent_snapshot(lent);
-	struct fabric_wr wr = op_make(FABRIC_READ, local, 100, lent, 0, 4096);
+	struct wr wr = op_make(FABRIC_READ, local, 100, lent, 0, 4096);
 
 	/* where writes are confirmed by a read, the one right brings the other; siw reads
 	 * from whatever the session has, without any right */

@@ -22,7 +22,7 @@ struct mixer {
 	struct local *local;
 	char *model; /* what lent must hold */
 	struct {
-		struct fabric_wr wr;
+		struct wr wr;
 		size_t at; /* in local, lent and model */
 		bool busy;
 	} slots[CHANNELS * WINDOW];
@@ -36,7 +36,7 @@ static void mixer_post(struct mixer *m, unsigned slot)
 	uint32_t bytes = (uint32_t)(r >> 8) % ((r & 4) ? 256 : BLOCK_MAX) + 1;
 	size_t at = (size_t)slot * BLOCK_MAX +
 		    (size_t)(stage_random(&m->seed) % (BLOCK_MAX - bytes + 1));
-	struct fabric_wr *wr = &m->slots[slot].wr;
+	struct wr *wr = &m->slots[slot].wr;
 
 	m->slots[slot].at = at;
 	m->slots[slot].busy = true;
@@ -55,7 +55,7 @@ static void mixer_post(struct mixer *m, unsigned slot)
 
 static void mixer_await(struct mixer *m)
 {
-	struct fabric_wc wc = op_await(m->party);
+	struct wc wc = op_await(m->party);
 	unsigned slot = (unsigned)wc.cookie;
 
 	ck_assert_msg(wc.status == 0, "status %d: %s", wc.status,

@@ -8,11 +8,11 @@
 #include "base/err.h"
 #include "base/random.h"
 
-struct fabric_wr op_make(enum fabric_opcode opcode, const struct local *local,
+struct wr op_make(enum fabric_opcode opcode, const struct local *local,
 			 size_t from, const struct lent *lent, int64_t offset,
 			 uint32_t bytes)
 {
-	return (struct fabric_wr){
+	return (struct wr){
 		.opcode = opcode,
 		.bytes = bytes,
 		.addr = local->addr + from,
@@ -22,12 +22,12 @@ struct fabric_wr op_make(enum fabric_opcode opcode, const struct local *local,
 	};
 }
 
-void op_post(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n)
+void op_post(struct fabric_channel *channel, const struct wr *wrs, unsigned n)
 {
 	unsigned done = 0;
 
 	while (done < n) {
-		int taken = CLIENT->post(channel, wrs + done, n - done);
+		int taken = wr_post(CLIENT, channel, wrs + done, n - done);
 
 		ck_assert_msg(taken > 0, "post: %d: %s", taken, err_text());
 		done += (unsigned)taken;
@@ -54,16 +54,16 @@ static void party_sleep(const struct party *party)
 			(void)CLIENT->alive(party->channels[i]);
 }
 
-struct fabric_wc op_await(struct party *party)
+struct wc op_await(struct party *party)
 {
-	struct fabric_wc wc;
+	struct wc wc;
 
 	for (;;) {
-		int got = CLIENT->poll(party->cq, &wc, 1);
+		int got = wr_poll(CLIENT, party->cq, &wc, 1);
 
 		if (got == 0) {
 			ck_assert_int_eq(CLIENT->cq_arm(party->cq), 0);
-			got = CLIENT->poll(party->cq, &wc, 1);
+			got = wr_poll(CLIENT, party->cq, &wc, 1);
 		}
 		ck_assert_int_ge(got, 0);
 		if (got == 1)
@@ -72,9 +72,9 @@ struct fabric_wc op_await(struct party *party)
 	}
 }
 
-int op_run(struct party *party, struct fabric_channel *channel, struct fabric_wr wr)
+int op_run(struct party *party, struct fabric_channel *channel, struct wr wr)
 {
-	struct fabric_wc wc;
+	struct wc wc;
 
 	wr.cookie = random_u64();
 	op_post(channel, &wr, 1);
@@ -86,7 +86,7 @@ int op_run(struct party *party, struct fabric_channel *channel, struct fabric_wr
 }
 
 struct fabric_channel *
-op_run_refused(struct party *party, struct fabric_channel *channel, struct fabric_wr wr)
+op_run_refused(struct party *party, struct fabric_channel *channel, struct wr wr)
 {
 	int status = op_run(party, channel, wr);
 

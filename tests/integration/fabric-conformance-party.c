@@ -131,7 +131,7 @@ struct fabric_hello party_hello(struct party *party)
 static int party_dial(struct party *party, const struct fabric_channel_params *params,
 		      struct fabric_channel **ret_channel)
 {
-	int err = CLIENT->connect(party->cq, params, ret_channel);
+	int err = wr_connect(CLIENT, party->cq, params, ret_channel);
 	unsigned i = 0;
 
 	if (err)

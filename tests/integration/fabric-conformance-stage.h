@@ -7,6 +7,7 @@
 #ifndef TESTS_FABRIC_CONFORMANCE_STAGE_H
 #define TESTS_FABRIC_CONFORMANCE_STAGE_H
 
+#include "../unit/wr.h"
 #include "fabric/fabric.h"
 
 #define RW (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)
@@ -101,21 +102,21 @@ struct local *local_new(struct party *party, size_t bytes);
 void local_free(struct local *local);
 
 /* An operation between local + from and lent + offset; offset may leave the range. */
-struct fabric_wr op_make(enum fabric_opcode opcode, const struct local *local,
+struct wr op_make(enum fabric_opcode opcode, const struct local *local,
 			 size_t from, const struct lent *lent, int64_t offset,
 			 uint32_t bytes);
 /* Post all, however often that takes; none may be lost. */
-void op_post(struct fabric_channel *channel, const struct fabric_wr *wrs, unsigned n);
+void op_post(struct fabric_channel *channel, const struct wr *wrs, unsigned n);
 /* The next completion, sleeping on the descriptors until it comes: as a program does that
  * also looks after its channels. */
-struct fabric_wc op_await(struct party *party);
+struct wc op_await(struct party *party);
 /* Post one and return its status. */
-int op_run(struct party *party, struct fabric_channel *channel, struct fabric_wr wr);
+int op_run(struct party *party, struct fabric_channel *channel, struct wr wr);
 /* Run one that must be refused, and make the channel anew if that has cost it.  With
  * memory that must not change.  Returns the channel to go on with. */
 struct fabric_channel *op_run_refused(struct party *party,
 				      struct fabric_channel *channel,
-				      struct fabric_wr wr);
+				      struct wr wr);
 
 /* Random bytes that depend on the seed alone. */
 uint64_t stage_random(uint64_t *seed);

@@ -24,19 +24,19 @@ static void *traffic_main(void *arg)
 	size_t half = t->local->bytes / 2;
 
 	while ((t->status == 0 && !atomic_load(&t->stop)) || outstanding > 0) {
-		struct fabric_wc wc;
+		struct wc wc;
 
 		while (t->status == 0 && !atomic_load(&t->stop) &&
 		       outstanding < DEPTH) {
 			bool read = posted % 2;
-			struct fabric_wr wr =
+			struct wr wr =
 				op_make(read ? FABRIC_READ : FABRIC_WRITE, t->local,
 					read ? half + posted % DEPTH * t->bytes : 0,
 					t->lent, 0, t->bytes);
 			int taken;
 
 			wr.cookie = posted;
-			taken = CLIENT->post(t->channel, &wr, 1);
+			taken = wr_post(CLIENT, t->channel, &wr, 1);
 			if (taken < 0)
 				t->status = taken;
 			if (taken <= 0)

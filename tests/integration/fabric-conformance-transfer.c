@@ -66,7 +66,7 @@ static void await_all(struct party *party, unsigned n)
 
 	ck_assert_ptr_nonnull(seen);
 	for (unsigned i = 0; i < n; i++) {
-		struct fabric_wc wc = op_await(party);
+		struct wc wc = op_await(party);
 
 		ck_assert_msg(wc.status == 0, "operation %llu: %d: %s",
 			      (unsigned long long)wc.cookie, wc.status,
@@ -85,7 +85,7 @@ START_TEST(post__pipelines_as_many_as_the_depth)
 	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
 	struct lent *lent = lent_new(party, STAGE_DEPTH * BLOCK, RW);
 	struct local *local = local_new(party, 2 * STAGE_DEPTH * BLOCK);
-	struct fabric_wr wrs[STAGE_DEPTH];
+	struct wr wrs[STAGE_DEPTH];
 
 	stage_fill(local->addr, STAGE_DEPTH * BLOCK, 1);
 	for (unsigned pass = 0; pass < 2; pass++) {
@@ -98,11 +98,11 @@ START_TEST(post__pipelines_as_many_as_the_depth)
 		/* one by one, then as one batch: all must be taken at once */
 		if (pass == 0)
 			for (unsigned i = 0; i < STAGE_DEPTH; i++)
-				ck_assert_int_eq(CLIENT->post(channel, &wrs[i], 1), 1);
+				ck_assert_int_eq(wr_post(CLIENT, channel, &wrs[i], 1), 1);
 		else
-			ck_assert_int_eq(CLIENT->post(channel, wrs, STAGE_DEPTH),
+			ck_assert_int_eq(wr_post(CLIENT, channel, wrs, STAGE_DEPTH),
 					 STAGE_DEPTH);
-		ck_assert_int_eq(CLIENT->post(channel, wrs, 1), 0);
+		ck_assert_int_eq(wr_post(CLIENT, channel, wrs, 1), 0);
 		await_all(party, STAGE_DEPTH);
 	}
 	ck_assert(memcmp(local->addr, lent->addr, STAGE_DEPTH * BLOCK) == 0);
@@ -122,7 +122,7 @@ START_TEST(post__takes_the_first_of_a_batch_beyond_the_depth)
 	struct fabric_channel *channel = party_connect(party, DEPTH);
 	struct lent *lent = lent_new(party, N * BLOCK, RW);
 	struct local *local = local_new(party, N * BLOCK);
-	struct fabric_wr wrs[N];
+	struct wr wrs[N];
 	unsigned posted = 0, done = 0;
 
 	stage_fill(local->addr, N * BLOCK, 2);
@@ -132,7 +132,7 @@ START_TEST(post__takes_the_first_of_a_batch_beyond_the_depth)
 		wrs[i].cookie = i;
 	}
 	while (done < N) {
-		int taken = CLIENT->post(channel, wrs + posted, N - posted);
+		int taken = wr_post(CLIENT, channel, wrs + posted, N - posted);
 
 		ck_assert_int_ge(taken, 0);
 		ck_assert_int_le(taken, DEPTH);
@@ -160,13 +160,13 @@ START_TEST(cq__serves_two_channels)
 
 	stage_fill(local->addr, 8 * N, 3);
 	for (unsigned i = 0; i < N; i++) {
-		struct fabric_wr wr =
+		struct wr wr =
 			op_make(FABRIC_WRITE, local, 8 * i, lent, 8 * (int64_t)i, 8);
 
 		wr.cookie = i;
 		op_post(channels[i % 2], &wr, 1);
 		if (i >= STAGE_DEPTH / 2) {
-			struct fabric_wc wc = op_await(party);
+			struct wc wc = op_await(party);
 
 			ck_assert_int_eq(wc.status, 0);
 			ck_assert_ptr_eq(wc.channel, channels[wc.cookie % 2]);
@@ -199,13 +199,13 @@ START_TEST(cq_arm__loses_no_wake_up)
 	struct pollfd pfd = { .fd = CLIENT->cq_fd(party->cq), .events = POLLIN };
 
 	for (unsigned i = 0; i < N; i++) {
-		struct fabric_wr wr = op_make(i % 2 ? FABRIC_READ : FABRIC_WRITE, local,
+		struct wr wr = op_make(i % 2 ? FABRIC_READ : FABRIC_WRITE, local,
 					      0, lent, 0, 1 + i % 64);
-		struct fabric_wc wc;
+		struct wc wc;
 
 		/* armed before the post, so that only the descriptor can tell */
 		ck_assert_int_eq(CLIENT->cq_arm(party->cq), 0);
-		ck_assert_int_eq(CLIENT->poll(party->cq, &wc, 1), 0);
+		ck_assert_int_eq(wr_poll(CLIENT, party->cq, &wc, 1), 0);
 		wr.cookie = i;
 		op_post(channel, &wr, 1);
 		for (;;) {
@@ -213,10 +213,10 @@ START_TEST(cq_arm__loses_no_wake_up)
 
 			ck_assert_msg(poll(&pfd, 1, STAGE_WAIT_MS) == 1,
 				      "no wake-up for operation %u", i);
-			got = CLIENT->poll(party->cq, &wc, 1);
+			got = wr_poll(CLIENT, party->cq, &wc, 1);
 			ck_assert_int_eq(CLIENT->cq_arm(party->cq), 0);
 			if (got == 0)
-				got = CLIENT->poll(party->cq, &wc, 1);
+				got = wr_poll(CLIENT, party->cq, &wc, 1);
 			if (got == 1)
 				break;
 		}

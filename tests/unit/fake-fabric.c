@@ -48,7 +48,7 @@ struct fabric_channel *fake_latest(void)
 	return channel;
 }
 
-static void perform(const struct fabric_wr *wr)
+static void perform(const struct fake_wr *wr)
 {
 	void *remote = (void *)(uintptr_t)wr->remote_addr;
 
@@ -58,46 +58,47 @@ static void perform(const struct fabric_wr *wr)
 		memcpy(remote, wr->addr, wr->bytes);
 }
 
-static void complete(struct fabric_channel *channel, unsigned i, int status)
+/* The oldest one. */
+static void complete(struct fabric_channel *channel, int status)
 {
 	struct fabric_cq *cq = channel->cq;
 
-	if (i >= channel->n || cq->n >= cq->max)
+	if (channel->n == 0 || cq->n >= cq->max)
 		abort();
 	if (status == 0)
-		perform(&channel->posted[i]);
+		perform(&channel->posted[0]);
 	cq->wcs[cq->n++] = (struct fabric_wc){
-		.channel = channel,
-		.cookie = channel->posted[i].cookie,
+		.owner = channel->owner,
+		.n = 1,
 		.status = status,
 		.vendor = status ? 0x99 : 0,
 		.text = status ? "fake status" : NULL,
 	};
 	channel->n--;
-	memmove(&channel->posted[i], &channel->posted[i + 1],
-		(channel->n - i) * sizeof(channel->posted[0]));
+	memmove(&channel->posted[0], &channel->posted[1],
+		(channel->n + channel->n_put) * sizeof(channel->posted[0]));
 	(void)eventfd_write(cq->fd, 1);
 }
 
 static void flush(struct fabric_channel *channel)
 {
 	while (channel->n > 0)
-		complete(channel, 0, -ECONNRESET);
+		complete(channel, -ECONNRESET);
 }
 
-void fake_complete(struct fabric_channel *channel, unsigned i, int status)
+void fake_complete(struct fabric_channel *channel, int status)
 {
 	locked();
-	complete(channel, i, status);
+	complete(channel, status);
 	unlocked();
 }
 
-void fake_complete_all(bool reverse)
+void fake_complete_all(void)
 {
 	locked();
 	for (struct fabric_channel *ch = fake.channels; ch; ch = ch->next)
 		while (ch->n > 0)
-			complete(ch, reverse ? ch->n - 1 : 0, 0);
+			complete(ch, 0);
 	unlocked();
 }
 
@@ -250,6 +251,7 @@ static int fake_connect(struct fabric_cq *cq,
 	channel = calloc(1, sizeof(*channel));
 	channel->cq = cq;
 	channel->hello = params->hello;
+	channel->owner = params->owner;
 	channel->depth = params->depth;
 	channel->alive_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	locked();
@@ -262,11 +264,39 @@ static int fake_connect(struct fabric_cq *cq,
 	return 0;
 }
 
-static int fake_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
-		     unsigned n)
+static unsigned fake_put(struct fabric_channel *channel, const struct fabric_run *run,
+			 const struct fabric_part *parts, size_t stride, unsigned n)
 {
+	const char *at = (const char *)parts;
+
+	locked();
+	for (unsigned i = 0; i < n; i++, at += stride) {
+		const struct fabric_part *part = (const struct fabric_part *)at;
+
+		/* more than its credits is a mistake of the caller */
+		if (channel->n + channel->n_put >= channel->depth || part->bytes == 0 ||
+		    part->bytes > FAKE_MAX_BYTES)
+			abort();
+		channel->posted[channel->n + channel->n_put++] = (struct fake_wr){
+			.opcode = run->opcode,
+			.bytes = (uint32_t)part->bytes,
+			.addr = part->addr,
+			.region = run->region,
+			.remote_addr = run->remote_addr + part->offset,
+			.rkey = run->rkey,
+		};
+	}
+	unlocked();
+	return n;
+}
+
+static int fake_post(struct fabric_channel *channel)
+{
+	unsigned n = channel->n_put;
+
 	locked();
 	fake.posts++;
+	channel->n_put = 0;
 	if (channel->aborted) {
 		unlocked();
 		return err_set(-ECONNRESET, "the fake channel is dead");
@@ -275,18 +305,12 @@ static int fake_post(struct fabric_channel *channel, const struct fabric_wr *wrs
 		n = fake.post_max;
 	if (fake.post_none)
 		n = 0;
-	for (unsigned i = 0; i < n; i++) {
-		/* more than its credits is a mistake of the caller */
-		if (channel->n >= channel->depth || wrs[i].bytes == 0 ||
-		    wrs[i].bytes > FAKE_MAX_BYTES)
-			abort();
-		channel->posted[channel->n++] = wrs[i];
-		if (fake.automatic)
-			complete(channel, channel->n - 1,
-				 fake.refused_rkey && wrs[i].rkey == fake.refused_rkey
-					 ? -EACCES
-					 : 0);
-	}
+	channel->n += n;
+	while (fake.automatic && channel->n > 0)
+		complete(channel, fake.refused_rkey && channel->posted[0].rkey ==
+							       fake.refused_rkey
+					  ? -EACCES
+					  : 0);
 	unlocked();
 	return (int)n;
 }
@@ -347,7 +371,7 @@ static void fake_channel_free(struct fabric_channel *channel)
 		}
 	/* its completions are lost */
 	for (unsigned i = 0; i < cq->n; i++)
-		if (cq->wcs[i].channel != channel)
+		if (cq->wcs[i].owner != channel->owner)
 			cq->wcs[kept++] = cq->wcs[i];
 	cq->n = kept;
 	unlocked();
@@ -367,7 +391,8 @@ static int always_available(void)
 	.domain_device = fake_device, .region_create = fake_region_create,           \
 	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
 	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
-	.connect = fake_connect, .post = fake_post, .poll = fake_poll,               \
+	.connect = fake_connect, .put = fake_put, .post = fake_post,                 \
+	.poll = fake_poll,                                                           \
 	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,         \
 	.channel_free = fake_channel_free
 /* clang-format on */

@@ -31,14 +31,25 @@ struct fabric_cq {
 	struct fabric_wc *wcs;
 };
 
+/* An operation as it was put. */
+struct fake_wr {
+	enum fabric_opcode opcode;
+	uint32_t bytes;
+	void *addr;
+	const struct fabric_region *region;
+	uint64_t remote_addr, rkey;
+};
+
 struct fabric_channel {
 	struct fabric_channel *next; /* in fake.channels */
 	struct fabric_cq *cq;
 	struct fabric_hello hello;
 	int alive_fd;
 	bool aborted, peer_gone;
-	unsigned depth, n;
-	struct fabric_wr posted[FAKE_POSTED_MAX]; /* in order */
+	void *owner;
+	unsigned depth, n, n_put;
+	struct fake_wr
+		posted[FAKE_POSTED_MAX]; /* in order; n_put more are put behind */
 };
 
 /* What the test sets and sees. */
@@ -64,10 +75,10 @@ extern struct fake fake;
 void fake_reset(void);
 /* The channel connected last. */
 struct fabric_channel *fake_latest(void);
-/* Complete a posted operation: do it when status is 0. */
-void fake_complete(struct fabric_channel *channel, unsigned i, int status);
-/* Complete everything posted on every channel, the last one first when `reverse`. */
-void fake_complete_all(bool reverse);
+/* End the oldest operation on a channel. */
+void fake_complete(struct fabric_channel *channel, int status);
+/* Complete everything posted on every channel. */
+void fake_complete_all(void);
 /* Complete what is outstanding on an aborted channel. */
 void fake_flush(struct fabric_channel *channel);
 /* The peer ends the channel. */

@@ -138,9 +138,14 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 	struct attachment *attachment = table(n, segments, bytes, keys);
 
 	(void)pthread_mutex_lock(&stage.session.lock);
-	attachment->older = atomic_load(&lease->attachment);
-	atomic_store(&lease->attachment, attachment);
-	atomic_store(&lease->bytes, attachment->bytes);
+	/* as lease_publish() */
+	if (attachment_equal(attachment, atomic_load(&lease->attachment))) {
+		attachment_free(attachment);
+	} else {
+		attachment->older = atomic_load(&lease->attachment);
+		atomic_store(&lease->attachment, attachment);
+		atomic_store(&lease->bytes, attachment->bytes);
+	}
 	atomic_store(&lease->verified, atomic_load(&lease->asked));
 	queues_news(&stage.session);
 	(void)pthread_mutex_unlock(&stage.session.lock);
@@ -149,7 +154,8 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 static struct fabric_channel *connect_slot(struct rmem_queue *queue,
 					   struct channel_slot *slot)
 {
-	struct fabric_channel_params params = { .depth = queue->channels.depth };
+	struct fabric_channel_params params = { .depth = queue->channels.depth,
+						.owner = slot };
 	struct fabric_channel *channel = NULL;
 
 	ck_assert_int_eq(

@@ -16,7 +16,7 @@ START_TEST(dead_channel__costs_its_own_operations_only)
 	submit(queue, op_of(RMEM_OP_WRITE, 1, local, 1, 2));
 	submit(queue, op_of(RMEM_OP_WRITE, 2, local, 1, 3));
 	/* 1 and 3 are on channel 0 */
-	fake_complete(stage_channel(queue, 0), 0, -EIO);
+	fake_complete(stage_channel(queue, 0), -EIO);
 	expect(queue, 1, -EIO);
 	ck_assert_uint_eq(done[0].vendor, 0x99);
 	ck_assert_str_eq(
@@ -28,7 +28,7 @@ START_TEST(dead_channel__costs_its_own_operations_only)
 	ck_assert_ptr_null(stage_channel(queue, 0));
 	submit(queue, op_of(RMEM_OP_WRITE, 3, local, 1, 4));
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
-	fake_complete_all(false);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 4), 2);
 	/* and its replacement takes its turn again */
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
@@ -50,7 +50,7 @@ START_TEST(dead_channel__found_when_posting_loses_nothing)
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 3, 1));
 	submit(queue, op_of(RMEM_OP_WRITE, 9, local, 3, 2));
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	expect(queue, 2, 0);
 	stage_close();
@@ -68,7 +68,7 @@ START_TEST(no_channel__operations_wait_for_one)
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(seg_a, local, 3);
 	/* one that does not come in time */
@@ -112,7 +112,7 @@ START_TEST(channel_that_takes_nothing__is_replaced)
 	fake.post_none = false;
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	stage_close();
 }
@@ -131,7 +131,7 @@ START_TEST(broken_cq__ends_everything_on_it)
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 3));
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 3, 0);
 	stage_close();
 }
@@ -157,7 +157,7 @@ START_TEST(dead_channel__without_completions_is_given_up)
 	/* who sleeps meanwhile wakes in time */
 	ck_assert_uint_le(queue->next_deadline_ns,
 			  stage.now_ns + CHANNEL_FLUSH_MS * UINT64_C(1000000));
-	fake_complete(stage_channel(queue, 1), 0, 0);
+	fake_complete(stage_channel(queue, 1), 0);
 	expect(queue, 2, 0);
 	stage_advance_ms(CHANNEL_FLUSH_MS - 1);
 	expect_none(queue);
@@ -177,7 +177,7 @@ START_TEST(dead_channel__without_completions_is_given_up)
 	fake.hold_flush = false;
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 4));
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 5));
-	fake_complete_all(false);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 4), 2);
 	stage_close();
 }
@@ -209,7 +209,7 @@ START_TEST(refused__of_an_ended_lease_is_stale)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
-	fake_complete(stage_channel(queue, 0), 0, -EACCES);
+	fake_complete(stage_channel(queue, 0), -EACCES);
 	/* the server is asked first */
 	expect_none(queue);
 	ck_assert(!lease_verified(lease, atomic_load(&lease->asked)));
@@ -228,14 +228,14 @@ START_TEST(refused__with_an_old_key_goes_again_with_the_new_one)
 
 	submit(queue, op_of(RMEM_OP_WRITE, SEG - 2, local, 4, 1));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 2);
-	fake_complete(stage_channel(queue, 0), 1, -EACCES);
-	fake_complete(stage_channel(queue, 0), 0, 0);
+	fake_complete(stage_channel(queue, 0), 0);
+	fake_complete(stage_channel(queue, 0), -EACCES);
 	expect_none(queue);
 	stage_rekey(lease, 2, segments, seg_bytes, other);
 	expect_none(queue);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
 	ck_assert_uint_eq(stage_channel(queue, 0)->posted[0].rkey, 22);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(seg_b, local + 2, 2);
 	stage_close();
@@ -247,7 +247,7 @@ START_TEST(refused__with_the_key_the_server_confirms)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
-	fake_complete(stage_channel(queue, 0), 0, -EACCES);
+	fake_complete(stage_channel(queue, 0), -EACCES);
 	expect_none(queue);
 	stage_rekey(lease, 2, segments, seg_bytes, keys);
 	expect(queue, 1, -EACCES);
@@ -264,7 +264,7 @@ START_TEST(refused__with_ever_new_keys_ends_at_last)
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	while (rmem_poll(queue, done, 1) == 0) {
 		ck_assert_uint_lt(rounds++, 10);
-		fake_complete(stage_channel(queue, 0), 0, -EACCES);
+		fake_complete(stage_channel(queue, 0), -EACCES);
 		expect_none(queue);
 		other[0]++;
 		stage_rekey(lease, 2, segments, seg_bytes, other);
@@ -288,11 +288,11 @@ START_TEST(key__that_is_missing_is_asked_for)
 	ck_assert(!lease_verified(bare, atomic_load(&bare->asked)));
 	/* others are not held up */
 	submit(queue, op_of(RMEM_OP_WRITE, 9, local, 1, 2));
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 2, 0);
 	stage_rekey(bare, 2, segments, seg_bytes, keys);
 	expect_none(queue);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(seg_a, local, 5);
 	stage_close();
@@ -306,7 +306,7 @@ START_TEST(lease__made_shorter_under_an_operation)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, op_of(RMEM_OP_WRITE, 1000, local, 4, 1));
-	fake_complete(stage_channel(queue, 0), 0, -EACCES);
+	fake_complete(stage_channel(queue, 0), -EACCES);
 	expect_none(queue);
 	stage_rekey(lease, 1, segments, shorter, other);
 	expect(queue, 1, -ESTALE);
@@ -337,7 +337,7 @@ START_TEST(timeout__on_the_wire_is_told_after_the_flush)
 	fake_flush(channel);
 	expect(queue, 1, -ETIMEDOUT);
 	expect(queue, 3, -ECONNRESET);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 2, 0);
 	stage_close();
 }
@@ -352,7 +352,7 @@ START_TEST(timeout__of_the_session_runs_from_the_last_progress)
 	submit(queue, op);
 	for (unsigned i = 0; i < 5; i++) {
 		stage_advance_ms(STAGE_TIMEOUT_MS - 1);
-		fake_complete(stage_channel(queue, 0), 0, 0);
+		fake_complete(stage_channel(queue, 0), 0);
 		expect_none(queue);
 	}
 	stage_advance_ms(STAGE_TIMEOUT_MS);
@@ -364,7 +364,7 @@ START_TEST(timeout__of_the_session_runs_from_the_last_progress)
 	op.timeout_ms = STAGE_TIMEOUT_MS;
 	submit(queue, op);
 	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
-	fake_complete(stage_channel(queue, 0), 0, 0);
+	fake_complete(stage_channel(queue, 0), 0);
 	expect_none(queue);
 	stage_advance_ms(1);
 	expect_none(queue);
@@ -383,7 +383,7 @@ START_TEST(timeout__loses_against_the_result)
 	submit(queue, op);
 	stage_advance_ms(60);
 	expect_none(queue);
-	fake_complete(stage_channel(queue, 0), 0, 0);
+	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
 	stage_close();
 }
@@ -417,7 +417,7 @@ START_TEST(cancel__leaves_results_that_came_first)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
-	fake_complete_all(false);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_cancel(queue, NULL), 0);
 	expect(queue, 1, 0);
 	stage_close();
@@ -430,7 +430,7 @@ START_TEST(queue_free__with_operations_outstanding)
 
 	for (unsigned i = 0; i < 6; i++)
 		submit(queue, op_of(RMEM_OP_WRITE, i, local, 9000, i));
-	fake_complete(stage_channel(queue, 0), 0, 0);
+	fake_complete(stage_channel(queue, 0), 0);
 	rmem_queue_free(queue);
 	ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
 	stage_close();
@@ -457,7 +457,7 @@ START_TEST(session__that_is_down_takes_no_operations)
 	ck_assert_int_eq(rmem_lease_status(lease), -ESTALE);
 	atomic_store(&stage.session.status, 0);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 4));
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 4, 0);
 	ck_assert_uint_eq(fake.posts, 1);
 	stage_close();

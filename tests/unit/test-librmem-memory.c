@@ -30,7 +30,7 @@ START_TEST(bounce__copies_unregistered_memory)
 		}
 	while (rmem_poll(queue, done, 1) == 0) {
 		ck_assert_uint_lt(rounds++, 100);
-		fake_complete_all(true);
+		fake_complete_all();
 	}
 	ck_assert_int_eq(done[0].status, 0);
 	ck_assert_mem_eq(seg_a, local, SEG);
@@ -38,7 +38,7 @@ START_TEST(bounce__copies_unregistered_memory)
 	memset(local, 0, sizeof(local));
 	submit(queue, op_of(RMEM_OP_READ, 0, local, 2 * SEG, 2));
 	while (rmem_poll(queue, done, 1) == 0)
-		fake_complete_all(true);
+		fake_complete_all();
 	ck_assert_mem_eq(local, seg_a, SEG);
 	ck_assert_mem_eq(local + SEG, seg_b, SEG);
 	stage_close();
@@ -62,7 +62,7 @@ START_TEST(bounce__holds_back_more_than_it_has)
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 16);
 	ck_assert_uint_eq(queue->bounce.n_free, 0);
 	while (rmem_poll(queue, done, 1) == 0)
-		fake_complete_all(true);
+		fake_complete_all();
 	ck_assert_mem_eq(sink, big, sizeof(big));
 	ck_assert_uint_eq(queue->bounce.n_free, 16);
 	stage_close();
@@ -87,7 +87,7 @@ START_TEST(buffer__is_used_without_a_copy)
 	ck_assert_ptr_eq(stage_channel(queue, 0)->posted[0].addr, local + 100);
 	ck_assert_ptr_eq(stage_channel(queue, 0)->posted[0].region, buffer->regions[0]);
 	ck_assert_int_eq(rmem_buffer_free(buffer), -EBUSY);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	op.bytes = 1001;
 	submit(queue, op);
@@ -162,7 +162,7 @@ static void *complete_later(void *arg)
 
 	(void)arg;
 	(void)nanosleep(&ms, NULL);
-	fake_complete_all(false);
+	fake_complete_all();
 	return NULL;
 }
 
@@ -186,7 +186,7 @@ START_TEST(arm__says_what_waits_already)
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	ck_assert_int_eq(rmem_queue_arm(queue), 0);
 	ck_assert_int_ge(rmem_queue_fd(queue), 0);
-	fake_complete_all(false);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_queue_arm(queue), 1);
 	expect(queue, 1, 0);
 	stage_close();
@@ -235,8 +235,7 @@ START_TEST(random__every_byte_is_right)
 		}
 		for (struct fabric_channel *ch = fake.channels; ch; ch = ch->next)
 			if (ch->n > 0 && rand() % 3 == 0)
-				fake_complete(ch, (unsigned)rand() % ch->n,
-					      rand() % 200 == 0 ? -EIO : 0);
+				fake_complete(ch, rand() % 200 == 0 ? -EIO : 0);
 		if (rand() % 16 == 0)
 			(void)stage_reconnect(queue);
 		n = rmem_poll(queue, done, 4);

@@ -463,7 +463,7 @@ START_TEST(tables__do_not_pile_up)
 	server_await(WIRE_TYPE_attach, 1);
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
 	ck_assert_ptr_eq(atomic_load(&op.lease->attachment), before);
-	fake_complete_all(false);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
 	ck_assert_int_eq(completion.status, 0);
 	AWAIT(superseded(op.lease) == 0);

@@ -14,7 +14,7 @@ START_TEST(write_and_read__across_segments_in_any_order)
 
 	submit(queue, op_of(RMEM_OP_WRITE, 1, local, 2 * SEG - 2, 1));
 	expect_none(queue);
-	fake_complete_all(true);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_uint_eq(done[0].bytes, 2 * SEG - 2);
 	ck_assert_mem_eq(seg_a + 1, local, SEG - 1);
@@ -24,7 +24,7 @@ START_TEST(write_and_read__across_segments_in_any_order)
 
 	memset(local, 0xee, sizeof(local));
 	submit(queue, op_of(RMEM_OP_READ, SEG - 3, local, 6, 2));
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 2, 0);
 	ck_assert_mem_eq(local, seg_a + SEG - 3, 3);
 	ck_assert_mem_eq(local + 3, seg_b, 3);
@@ -44,7 +44,7 @@ START_TEST(pieces__stay_within_segments_and_the_fabrics_limit)
 	/* 8192 + 8192 + 3616, twice */
 	ck_assert_uint_eq(channel->n, 6);
 	for (unsigned i = 0; i < channel->n; i++) {
-		const struct fabric_wr *wr = &channel->posted[i];
+		const struct fake_wr *wr = &channel->posted[i];
 		uintptr_t base = (uintptr_t)(wr->rkey == 11 ? seg_a : seg_b);
 
 		ck_assert_uint_le(wr->bytes, FAKE_MAX_BYTES);
@@ -55,10 +55,10 @@ START_TEST(pieces__stay_within_segments_and_the_fabrics_limit)
 	ck_assert_uint_eq(total, 2 * SEG);
 	/* the operation completes with its last piece, not before */
 	for (unsigned i = 0; i < 5; i++) {
-		fake_complete(stage_channel(queue, 0), 0, 0);
+		fake_complete(stage_channel(queue, 0), 0);
 		expect_none(queue);
 	}
-	fake_complete(stage_channel(queue, 0), 0, 0);
+	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
 	stage_close();
 }
@@ -80,12 +80,12 @@ START_TEST(channels__take_turns_and_have_credits)
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 8);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 8);
 	for (unsigned i = 0; i < 4; i++)
-		fake_complete(stage_channel(queue, 1), 0, 0);
+		fake_complete(stage_channel(queue, 1), 0);
 	ck_assert_int_eq(rmem_poll(queue, done, 64), 4);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 8);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 8);
 	for (unsigned i = 0; i < 4; i++) {
-		fake_complete_all(false);
+		fake_complete_all();
 		(void)rmem_poll(queue, done, 64);
 	}
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 0);
@@ -107,7 +107,7 @@ START_TEST(large_operation__is_spread_over_all_channels)
 	submit(queue, op);
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert_uint_eq(stage_channel(queue, i)->n, 8);
-	fake_complete_all(true);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(op.addr, big, sizeof(big));
 	free(op.addr);
@@ -127,7 +127,7 @@ START_TEST(post__that_takes_part_keeps_the_rest)
 	ck_assert_int_eq(rmem_submit(queue, ops, 40), 40);
 	while (got < 40) {
 		ck_assert_uint_gt(stage_channel(queue, 0)->n, 0);
-		fake_complete_all(false);
+		fake_complete_all();
 		got += (unsigned)rmem_poll(queue, done, 64);
 	}
 	ck_assert_mem_eq(seg_a, local, 40);
@@ -224,7 +224,7 @@ START_TEST(submit__refuses_what_makes_no_sense)
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "rmem_submit"));
 	ck_assert_int_eq(rmem_submit(queue, ops, 0), 0);
 	/* complete is not taken yet: still as full */
-	fake_complete_all(false);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_submit(queue, ops + 2, 2), -EOVERFLOW);
 	ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
 	ck_assert_int_eq(rmem_submit(queue, ops + 2, 2), 1);
@@ -241,7 +241,7 @@ START_TEST(lease__is_busy_until_completions_are_taken)
 	ck_assert_int_eq(rmem_free(lease), -EBUSY);
 	ck_assert_int_eq(rmem_detach(lease), -EBUSY);
 	ck_assert_int_eq(rmem_trim(lease, 1), -EBUSY);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_int_eq(rmem_free(lease), -EBUSY);
 	ck_assert_ptr_nonnull(
@@ -265,14 +265,14 @@ START_TEST(fence__holds_itself_and_all_behind)
 	submit(queue, fenced);
 	submit(queue, op_of(RMEM_OP_WRITE, 3, local, 1, 4));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n + stage_channel(queue, 1)->n, 2);
-	fake_complete(stage_channel(queue, 1), 0, 0);
+	fake_complete(stage_channel(queue, 1), 0);
 	expect(queue, 2, 0);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n + stage_channel(queue, 1)->n, 1);
-	fake_complete(stage_channel(queue, 0), 0, 0);
+	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
 	/* both go now, the one behind the fence beside it */
 	ck_assert_uint_eq(stage_channel(queue, 0)->n + stage_channel(queue, 1)->n, 2);
-	fake_complete_all(false);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 4), 2);
 	stage_close();
 }
@@ -292,10 +292,10 @@ START_TEST(fence__outlives_the_operation_that_brought_it)
 	/* submitted after it: held by its fence all the same */
 	submit(queue, op_of(RMEM_OP_WRITE, 2, local, 1, 3));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 3, 0);
 
 	/* the same with one behind it already */
@@ -305,9 +305,9 @@ START_TEST(fence__outlives_the_operation_that_brought_it)
 	stage_advance_ms(20);
 	expect(queue, 2, -ETIMEDOUT);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 4, 0);
-	fake_complete_all(false);
+	fake_complete_all();
 	expect(queue, 5, 0);
 	stage_close();
 }

@@ -9,6 +9,7 @@
 #include "fabric/fabric.h"
 #include "unit.h"
 #include "verbs-fake.h"
+#include "wr.h"
 
 #define CLIENT (&fabric_verbs_client)
 #define DEPTH 8
@@ -27,7 +28,7 @@ static int connect_one(void)
 		.timeout_ms = WAIT_MS,
 	};
 
-	return CLIENT->connect(cq, &params, &channel);
+	return wr_connect(CLIENT, cq, &params, &channel);
 }
 
 /* All but a channel. */
@@ -55,7 +56,7 @@ static void teardown(void)
 
 static int post_one(uint64_t cookie)
 {
-	const struct fabric_wr wr = {
+	const struct wr wr = {
 		.opcode = FABRIC_READ,
 		.bytes = 100,
 		.addr = memory,
@@ -64,17 +65,17 @@ static int post_one(uint64_t cookie)
 		.cookie = cookie,
 	};
 
-	return CLIENT->post(channel, &wr, 1);
+	return wr_post(CLIENT, channel, &wr, 1);
 }
 
 static void expect_flushed(uint64_t cookie)
 {
-	struct fabric_wc wc;
+	struct wc wc;
 
-	ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 1);
+	ck_assert_int_eq(wr_poll(CLIENT, cq, &wc, 1), 1);
 	ck_assert_uint_eq(wc.cookie, cookie);
 	ck_assert_int_eq(wc.status, -ECONNRESET);
-	ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 0);
+	ck_assert_int_eq(wr_poll(CLIENT, cq, &wc, 1), 0);
 }
 
 START_TEST(connect__without_a_queue_pair_gives_back_its_share)
@@ -139,7 +140,7 @@ END_TEST
 /* On iWARP what was posted is given up at once; else the owner does so after a while. */
 START_TEST(abort__that_the_device_refuses_ends_the_channel)
 {
-	struct fabric_wc wc;
+	struct wc wc;
 
 	fake.iwarp = _i;
 	setup();
@@ -151,7 +152,7 @@ START_TEST(abort__that_the_device_refuses_ends_the_channel)
 	if (_i)
 		expect_flushed(1);
 	else
-		ck_assert_int_eq(CLIENT->poll(cq, &wc, 1), 0);
+		ck_assert_int_eq(wr_poll(CLIENT, cq, &wc, 1), 0);
 	teardown();
 }
 END_TEST

@@ -27,13 +27,13 @@ struct op {
 	struct stream_request
 		request; /* as on the wire; its cookie is the sequence number */
 	char *addr;
-	uint64_t cookie;
 	uint32_t bytes;
 	enum fabric_opcode opcode;
 };
 
 struct fabric_channel {
 	struct fabric_cq *cq;
+	void *owner; /* what its completions come with */
 	int fd;
 	struct list ready; /* cq->ready */
 	uint32_t interest; /* EPOLL* asked for */
@@ -46,8 +46,9 @@ struct fabric_channel {
 	int culprit_status, flush_status;
 	const char *culprit_text, *flush_text;
 	int send_err; /* first error of sending, until poll() deals with it */
-	/* sequence numbers: not answered from head on, not sent from next on */
-	uint64_t head, next, tail;
+	/* sequence numbers: not answered from head on, not sent from next on, not posted
+	 * from tail on */
+	uint64_t head, next, tail, put;
 	size_t sent; /* of operation `next`, its request included */
 	/* receiving */
 	struct stream_response headers[HEADERS_MAX];
@@ -177,44 +178,44 @@ static int channel_send(struct fabric_channel *ch)
 	return 0;
 }
 
-static bool wr_is_sound(const struct fabric_wr *wr)
-{
-	return wr->bytes > 0 && wr->bytes <= STREAM_BYTES_MAX &&
-	       (wr->opcode == FABRIC_READ || wr->opcode == FABRIC_WRITE);
-}
-
-static void op_set(struct op *op, const struct fabric_wr *wr, uint64_t seq)
+static void op_set(struct op *op, const struct fabric_run *run,
+		   const struct fabric_part *part, uint64_t seq)
 {
 	op->request = (struct stream_request){
-		.op = htole32(wr->opcode == FABRIC_READ ? STREAM_READ : STREAM_WRITE),
-		.bytes = htole32(wr->bytes),
-		.rkey = htole64(wr->rkey),
-		.addr = htole64(wr->remote_addr),
+		.op = htole32(run->opcode == FABRIC_READ ? STREAM_READ : STREAM_WRITE),
+		.bytes = htole32((uint32_t)part->bytes),
+		.rkey = htole64(run->rkey),
+		.addr = htole64(run->remote_addr + part->offset),
 		.cookie = htole64(seq),
 	};
-	op->addr = wr->addr;
-	op->cookie = wr->cookie;
-	op->bytes = wr->bytes;
-	op->opcode = wr->opcode;
+	op->addr = part->addr;
+	op->bytes = (uint32_t)part->bytes;
+	op->opcode = run->opcode;
 }
 
-int tcp_channel_post(struct fabric_channel *ch, const struct fabric_wr *wrs, unsigned n)
+unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_run *run,
+			 const struct fabric_part *parts, size_t stride, unsigned n)
 {
-	unsigned taken = 0;
+	unsigned room = ch->depth - (unsigned)(ch->put - ch->head);
+	const char *part = (const char *)parts;
 
-	if (channel_is_dead(ch) || atomic_load(&ch->aborted))
+	if (n > room)
+		n = room;
+	for (unsigned i = 0; i < n; i++, part += stride, ch->put++)
+		op_set(channel_op(ch, ch->put), run, (const struct fabric_part *)part,
+		       ch->put);
+	return n;
+}
+
+int tcp_channel_post(struct fabric_channel *ch)
+{
+	unsigned taken = (unsigned)(ch->put - ch->tail);
+
+	if (channel_is_dead(ch) || atomic_load(&ch->aborted)) {
+		ch->put = ch->tail;
 		return err_set(-ECONNRESET, "the stream has ended");
-	while (taken < n && ch->tail - ch->head < ch->depth) {
-		if (!wr_is_sound(&wrs[taken])) {
-			if (taken == 0)
-				return err_set(-EINVAL, "an operation of %u bytes",
-					       wrs[0].bytes);
-			break;
-		}
-		op_set(channel_op(ch, ch->tail), &wrs[taken], ch->tail);
-		ch->tail++;
-		taken++;
 	}
+	ch->tail = ch->put;
 	/* a failure is left to poll(): the operations are taken, and a socket that failed
 	 * keeps the descriptor readable until then */
 	if (!ch->send_err)
@@ -228,10 +229,12 @@ int tcp_channel_post(struct fabric_channel *ch, const struct fabric_wr *wrs, uns
 static void channel_complete(struct fabric_channel *ch, struct fabric_wc *wc,
 			     int status, const char *text)
 {
-	*wc = (struct fabric_wc){ .channel = ch,
-				  .cookie = channel_op(ch, ch->head)->cookie,
-				  .status = status,
-				  .text = text };
+	*wc = (struct fabric_wc){
+		.owner = ch->owner,
+		.n = 1,
+		.status = status,
+		.text = text,
+	};
 	ch->head++;
 }
 
@@ -470,6 +473,7 @@ int tcp_channel_connect(struct fabric_cq *cq,
 	if (!ch)
 		return err_errno(-ENOMEM, "a channel of depth %u", params->depth);
 	ch->cq = cq;
+	ch->owner = params->owner;
 	ch->depth = params->depth;
 	ch->interest = event.events;
 	ch->flush_status = -ECONNRESET;

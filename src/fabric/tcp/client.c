@@ -98,6 +98,7 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.cq_fd = tcp_cq_fd,
 	.cq_arm = tcp_cq_arm,
 	.connect = tcp_channel_connect,
+	.put = tcp_channel_put,
 	.post = tcp_channel_post,
 	.poll = tcp_cq_poll,
 	.abort = tcp_channel_abort,

@@ -63,6 +63,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.cq_fd = verbs_cq_fd,
 	.cq_arm = verbs_cq_arm,
 	.connect = verbs_link_connect,
+	.put = verbs_link_put,
 	.post = verbs_link_post,
 	.poll = verbs_cq_poll,
 	.abort = verbs_link_abort,

@@ -79,13 +79,9 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 	cq->depth = depth;
 	cq->wake_fd = cq->fd = -1;
 	list_init(&cq->channels);
+	list_init(&cq->ready);
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&cq->members_lock, NULL);
-	cq->ready = calloc(depth, sizeof(*cq->ready));
-	if (!cq->ready) {
-		err = err_errno(-ENOMEM, "a queue for %u operations", depth);
-		goto err_free;
-	}
 	err = comp_open(cq, verbs);
 	if (!err)
 		err = wake_open(cq);
@@ -119,7 +115,6 @@ void verbs_cq_free(struct fabric_cq *cq)
 	if (cq->wake_fd >= 0)
 		(void)close(cq->wake_fd);
 	(void)pthread_mutex_destroy(&cq->members_lock);
-	free(cq->ready);
 	free(cq);
 }
 
@@ -174,30 +169,27 @@ int verbs_cq_arm(struct fabric_cq *cq)
 	return err ? err_errno(-abs(err), "ibv_req_notify_cq") : 0;
 }
 
-void verbs_cq_ready(struct fabric_cq *cq, const struct fabric_wc *wc)
+static int cq_read(struct fabric_cq *cq, int n, struct ibv_wc *entries)
 {
-	unsigned at = cq->ready_first + cq->n_ready++;
-
-	cq->ready[at < cq->depth ? at : at - cq->depth] = *wc;
+	n = ibv_poll_cq(cq->cq, n, entries);
+	return n >= 0 ? n
+		      : err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
+				cq->domain->facts.name, n);
 }
 
-static int cq_drain(struct fabric_cq *cq, unsigned enough)
+/* Take all entries; what they complete is left with the channels. */
+static int cq_drain(struct fabric_cq *cq)
 {
-	struct ibv_wc wcs[POLL_BATCH];
+	struct ibv_wc entries[POLL_BATCH];
 	int n;
 
-	while (cq->n_ready < enough) {
-		n = ibv_poll_cq(cq->cq, POLL_BATCH, wcs);
-		if (n < 0)
-			return err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
-				       cq->domain->facts.name, n);
+	do {
+		n = cq_read(cq, POLL_BATCH, entries);
 		for (int i = 0; i < n; i++)
-			if (wcs[i].wr_id != VERBS_POKE_ID)
-				verbs_link_complete(&wcs[i]);
-		if (n < POLL_BATCH)
-			break;
-	}
-	return 0;
+			if (entries[i].wr_id != VERBS_POKE_ID)
+				(void)verbs_link_complete(&entries[i], NULL);
+	} while (n == POLL_BATCH);
+	return n < 0 ? n : 0;
 }
 
 /* siw takes requests for a queue pair in ERROR and forgets them.  Once a channel is aborted
@@ -212,7 +204,7 @@ static int cq_settle(struct fabric_cq *cq)
 
 		if (!verbs_link_aborted(channel))
 			continue;
-		err = cq_drain(cq, UINT32_MAX);
+		err = cq_drain(cq);
 		if (err)
 			break;
 		verbs_link_lose(channel);
@@ -221,36 +213,63 @@ static int cq_settle(struct fabric_cq *cq)
 	return err;
 }
 
-int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+static unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
-	unsigned i;
-	int err = cq_drain(cq, n);
+	unsigned got = 0;
 
-	if (!err && cq->domain->facts.iwarp && cq->n_ready < n)
-		err = cq_settle(cq);
-	if (err)
-		return err;
-	for (i = 0; i < n && cq->n_ready; i++) {
-		wcs[i] = cq->ready[cq->ready_first];
-		verbs_link_taken(wcs[i].channel);
-		cq->ready_first =
-			cq->ready_first + 1 < cq->depth ? cq->ready_first + 1 : 0;
-		cq->n_ready--;
+	list_for_each_safe(node, &cq->ready) {
+		if (got == n)
+			break;
+		got += verbs_link_report(verbs_link_of_ready(node), wcs + got, n - got);
 	}
-	return (int)i;
+	return got;
 }
 
-void verbs_cq_forget(struct fabric_cq *cq, const struct fabric_channel *channel)
+/* Take entries, at most as many as completions are wanted: each reports one at once, or
+ * leaves it with its channel.  *ret_more: there may be more of them. */
+static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
+		   bool *ret_more)
 {
-	unsigned n, at = cq->ready_first;
+	struct ibv_wc entries[POLL_BATCH];
+	int asked = n < POLL_BATCH ? (int)n : POLL_BATCH;
+	int taken = cq_read(cq, asked, entries);
+	unsigned got = 0;
 
-	/* all there is: the ring has room for whatever was posted */
-	(void)cq_drain(cq, UINT32_MAX);
-	n = cq->n_ready;
-	cq->n_ready = 0;
-	for (unsigned i = 0; i < n; i++) {
-		if (cq->ready[at].channel != channel)
-			verbs_cq_ready(cq, &cq->ready[at]);
-		at = at + 1 < cq->depth ? at + 1 : 0;
+	for (int i = 0; i < taken; i++)
+		if (entries[i].wr_id != VERBS_POKE_ID)
+			got += verbs_link_complete(&entries[i], &wcs[got]);
+	*ret_more = taken == asked;
+	return taken < 0 ? taken : (int)got;
+}
+
+int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+{
+	bool more = true;
+	unsigned got = 0;
+	int result;
+
+	while (more && got < n) {
+		if (!list_empty(&cq->ready)) {
+			got += cq_report(cq, wcs + got, n - got);
+			continue;
+		}
+		result = cq_take(cq, wcs + got, n - got, &more);
+		if (result < 0)
+			return got ? (int)got : result;
+		got += (unsigned)result;
 	}
+	if (got < n && !list_empty(&cq->ready))
+		got += cq_report(cq, wcs + got, n - got);
+	if (got < n && cq->domain->facts.iwarp) {
+		result = cq_settle(cq);
+		if (result)
+			return got ? (int)got : result;
+		got += cq_report(cq, wcs + got, n - got);
+	}
+	return (int)got;
+}
+
+void verbs_cq_flush(struct fabric_cq *cq)
+{
+	(void)cq_drain(cq);
 }

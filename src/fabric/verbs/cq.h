@@ -19,9 +19,7 @@ struct fabric_cq {
 	pthread_mutex_t members_lock;
 	unsigned reserved;    /* of depth, by channels; [members_lock] */
 	struct list channels; /* [members_lock] */
-	/* Taken from the device, not yet by the owner: a ring of `depth`. */
-	struct fabric_wc *ready;
-	unsigned ready_first, n_ready;
+	struct list ready;    /* channels that have something to report */
 	/* iWARP: what tells the owner that a channel was aborted, as siw does not flush
 	 * what is posted behind its back; else -1.  fd: comp's and wake_fd's */
 	int wake_fd, fd;
@@ -42,11 +40,7 @@ void verbs_cq_leave(struct fabric_cq *cq, struct list *link, unsigned depth);
 /* Have the descriptor turn readable, for an abort on iWARP.  [any] */
 void verbs_cq_wake(const struct fabric_cq *cq);
 
-/* An operation is complete; there is room, as channels take no more than they reserved.
- */
-void verbs_cq_ready(struct fabric_cq *cq, const struct fabric_wc *wc);
-
-/* The channel's queue pair is destroyed: take everything of it out. */
-void verbs_cq_forget(struct fabric_cq *cq, const struct fabric_channel *channel);
+/* Take every entry out of the completion queue: a channel's queue pair is destroyed. */
+void verbs_cq_flush(struct fabric_cq *cq);
 
 #endif

@@ -8,52 +8,37 @@
 #include "base/err.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/poke.h"
+#include "fabric/verbs/ring.h"
 #include "fabric/verbs/sigpipe.h"
 #include "fabric/verbs/status.h"
 
-/* Every so manieth request of a batch, and its last, asks for an entry. */
-#define SIGNAL_EVERY 16
 #define INLINE_BYTES 64
 /* siw answers a read this short from a single page, whatever it was to read */
 #define SIW_SHORT_BYTES 32
 #define PAGE_BYTES_MIN 4096u
 #define INITIATOR_DEPTH_MAX 16
 
-enum op_role {
-	OP_CALLERS, /* completes an operation */
-	OP_HEAD,    /* first part of an operation that is cut in two */
-	OP_CONFIRM, /* a read that confirms the writes before it */
-};
-
-/* A work request that was posted. */
-struct link_op {
-	struct fabric_channel *channel;
-	uint64_t cookie;
-	enum op_role role;
-};
-
 struct fabric_channel {
 	struct fabric_cq *cq;
 	struct list link; /* of the cq */
+	void *owner;      /* what its completions come with */
 	struct verbs_dial dial;
 	struct verbs_poke poke; /* iWARP */
 	bool confirm;
 	atomic_bool dead; /* takes nothing any more */
 	atomic_bool aborted;
 	unsigned depth;
-	unsigned outstanding; /* taken, and not yet polled by the owner */
-	uint32_t inline_bytes;
-	struct link_op *ops; /* a ring: n_posted from `first` on are not complete */
-	unsigned n_ops, first, n_posted;
-	/* of a batch while it is posted */
-	struct ibv_send_wr *send;
-	struct ibv_sge *sge;
+	unsigned outstanding;      /* taken, and not yet polled by the owner */
+	unsigned n_put;            /* of them, not posted yet */
+	struct fabric_run written; /* where the last write went that is not confirmed */
+	struct verbs_ring ring;
+	struct list ready; /* of the cq, while there is something to report */
 };
 
 /* Requests that may be under way at a time. */
 static unsigned send_room(const struct fabric_channel *channel)
 {
-	return channel->n_ops + (channel->confirm ? VERBS_POKES : 0);
+	return channel->ring.size + (channel->confirm ? VERBS_POKES : 0);
 }
 
 static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
@@ -71,7 +56,7 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 
 	if (rdma_create_qp(channel->dial.id, channel->cq->domain->pd, &attr))
 		return verbs_failure();
-	channel->inline_bytes = inline_bytes;
+	channel->ring.inline_bytes = inline_bytes;
 	return 0;
 }
 
@@ -92,35 +77,33 @@ static int qp_create(struct fabric_channel *channel)
 	return err ? err_errno(err, "RDMA device %s: rdma_create_qp", facts->name) : 0;
 }
 
-static struct fabric_channel *link_alloc(struct fabric_cq *cq, unsigned depth)
+static int link_create(struct fabric_cq *cq, unsigned depth,
+		       struct fabric_channel **ret_channel)
 {
 	struct fabric_channel *channel = calloc(1, sizeof(*channel));
+	int err;
 
 	if (!channel)
-		return NULL;
+		return err_errno(-ENOMEM, "a channel");
 	channel->cq = cq;
 	channel->confirm = cq->domain->confirm;
 	channel->poke = VERBS_POKE_NONE;
 	channel->depth = depth;
+	list_init(&channel->ready);
 	/* a batch is followed by one confirming read, short reads are cut in two */
-	channel->n_ops = channel->confirm ? 2 * depth : depth;
-	channel->ops = calloc(channel->n_ops, sizeof(*channel->ops));
-	channel->send = calloc(channel->n_ops, sizeof(*channel->send));
-	channel->sge = calloc(channel->n_ops, sizeof(*channel->sge));
-	if (channel->ops && channel->send && channel->sge)
-		return channel;
-	free(channel->sge);
-	free(channel->send);
-	free(channel->ops);
-	free(channel);
-	return NULL;
+	err = verbs_ring_create(&channel->ring, channel->confirm ? 2 * depth : depth,
+				channel);
+	if (err) {
+		free(channel);
+		return err;
+	}
+	*ret_channel = channel;
+	return 0;
 }
 
 static void link_release(struct fabric_channel *channel)
 {
-	free(channel->sge);
-	free(channel->send);
-	free(channel->ops);
+	verbs_ring_destroy(&channel->ring);
 	free(channel);
 }
 
@@ -168,12 +151,13 @@ err_dial:
 int verbs_link_connect(struct fabric_cq *cq, const struct fabric_channel_params *params,
 		       struct fabric_channel **ret_channel)
 {
-	struct fabric_channel *channel;
+	struct fabric_channel *channel = NULL;
 	int err;
 
-	channel = link_alloc(cq, params->depth);
-	if (!channel)
-		return err_errno(-ENOMEM, "a channel of depth %u", params->depth);
+	err = link_create(cq, params->depth, &channel);
+	if (err)
+		return err;
+	channel->owner = params->owner;
 	err = verbs_cq_join(cq, &channel->link, channel->depth);
 	if (err)
 		goto err_release;
@@ -190,193 +174,137 @@ err_release:
 	return err;
 }
 
-static struct link_op *op_at(uint64_t wr_id)
-{
-	return (struct link_op *)(uintptr_t)wr_id;
-}
-
-static struct link_op *op_next(struct fabric_channel *channel)
-{
-	unsigned at = channel->first + channel->n_posted++;
-	struct link_op *op =
-		&channel->ops[at < channel->n_ops ? at : at - channel->n_ops];
-
-	op->channel = channel;
-	return op;
-}
-
-static void send_fill(struct fabric_channel *channel, unsigned i,
-		      const struct fabric_wr *wr, enum op_role role)
-{
-	struct ibv_send_wr *send = &channel->send[i];
-	struct ibv_sge *sge = &channel->sge[i];
-	struct link_op *op = op_next(channel);
-
-	op->cookie = wr->cookie;
-	op->role = role;
-	*sge = (struct ibv_sge){
-		.addr = (uintptr_t)wr->addr,
-		.length = wr->bytes,
-		.lkey = wr->region->mr->lkey,
-	};
-	send->wr_id = (uintptr_t)op;
-	send->next = send + 1;
-	send->sg_list = sge;
-	send->num_sge = 1;
-	send->send_flags = 0;
-	send->opcode = IBV_WR_RDMA_READ;
-	if (wr->opcode == FABRIC_WRITE) {
-		send->opcode = IBV_WR_RDMA_WRITE;
-		if (wr->bytes <= channel->inline_bytes)
-			send->send_flags = IBV_SEND_INLINE;
-	}
-	send->wr.rdma.remote_addr = wr->remote_addr;
-	send->wr.rdma.rkey = (uint32_t)wr->rkey;
-}
-
-/* Read back one byte of what the last write went to: when it is here, the write and all
- * before it on this queue pair are placed; when they were refused, it never comes. */
-static void send_confirm(struct fabric_channel *channel, unsigned i,
-			 const struct fabric_wr *last_write)
-{
-	struct fabric_domain *domain = channel->cq->domain;
-	struct fabric_region sink = { .mr = domain->sink };
-	const struct fabric_wr read = {
-		.opcode = FABRIC_READ,
-		.bytes = 1,
-		.addr = &domain->sink_byte,
-		.region = &sink,
-		.remote_addr = last_write->remote_addr,
-		.rkey = last_write->rkey,
-	};
-
-	send_fill(channel, i, &read, OP_CONFIRM);
-}
-
 /* The part of a short read that lies on its first page, if it goes beyond: siw, at the
  * peer, would take the rest from the wrong place. */
-static uint32_t read_head(const struct fabric_channel *channel,
-			  const struct fabric_wr *wr)
+static uint64_t read_head(const struct fabric_run *run, const struct fabric_part *part)
 {
-	uint32_t on_page =
-		PAGE_BYTES_MIN - (uint32_t)(wr->remote_addr % PAGE_BYTES_MIN);
+	uint64_t at = run->remote_addr + part->offset;
+	uint64_t on_page = PAGE_BYTES_MIN - at % PAGE_BYTES_MIN;
 
-	if (!channel->confirm || wr->opcode != FABRIC_READ ||
-	    wr->bytes > SIW_SHORT_BYTES || wr->bytes <= on_page)
+	if (run->opcode != FABRIC_READ || part->bytes > SIW_SHORT_BYTES ||
+	    part->bytes <= on_page)
 		return 0;
 	return on_page;
 }
 
-static unsigned op_fill(struct fabric_channel *channel, unsigned n_send,
-			const struct fabric_wr *wr)
+static void op_put(struct fabric_channel *channel, const struct fabric_run *run,
+		   const struct fabric_part *whole)
 {
-	uint32_t head_bytes = read_head(channel, wr);
-	struct fabric_wr part = *wr;
+	struct fabric_part part = *whole;
+	uint64_t head_bytes = read_head(run, whole);
 
-	if (!head_bytes) {
-		send_fill(channel, n_send, wr, OP_CALLERS);
-		return n_send + 1;
+	if (head_bytes) {
+		part.bytes = head_bytes;
+		verbs_ring_put(&channel->ring, run, &part, VERBS_ROLE_HEAD);
+		part.addr = (char *)part.addr + head_bytes;
+		part.offset += head_bytes;
+		part.bytes = whole->bytes - head_bytes;
 	}
-	part.bytes = head_bytes;
-	send_fill(channel, n_send, &part, OP_HEAD);
-	part.addr = (char *)wr->addr + head_bytes;
-	part.remote_addr += head_bytes;
-	part.bytes = wr->bytes - head_bytes;
-	send_fill(channel, n_send + 1, &part, OP_CALLERS);
-	return n_send + 2;
+	verbs_ring_put(&channel->ring, run, &part, VERBS_ROLE_CALLERS);
+	if (run->opcode == FABRIC_WRITE) {
+		channel->written = *run;
+		channel->written.remote_addr += whole->offset;
+	}
 }
 
-/* Fill the batch; returns the number of its requests. */
-static unsigned batch_fill(struct fabric_channel *channel, const struct fabric_wr *wrs,
-			   unsigned n)
+/* Read back one byte of what the last write goes to: when it is here, the write and all
+ * before it on this queue pair are placed; when they were refused, it never comes.  It is
+ * the batch's last request, as no other may speak for the writes before it. */
+static void confirm_put(struct fabric_channel *channel)
 {
-	const struct fabric_wr *last_write = NULL;
-	unsigned n_send = 0;
+	struct fabric_domain *domain = channel->cq->domain;
+	struct fabric_region sink = { .mr = domain->sink };
+	const struct fabric_part part = { .addr = &domain->sink_byte, .bytes = 1 };
+	struct fabric_run run = channel->written;
 
-	for (unsigned i = 0; i < n; i++) {
-		n_send = op_fill(channel, n_send, &wrs[i]);
-		if (channel->confirm && wrs[i].opcode == FABRIC_WRITE)
-			last_write = &wrs[i];
-	}
-	/* only the confirming read may speak for the writes before it */
-	if (last_write)
-		send_confirm(channel, n_send++, last_write);
-	else
-		for (unsigned i = SIGNAL_EVERY - 1; i < n_send; i += SIGNAL_EVERY)
-			channel->send[i].send_flags |= IBV_SEND_SIGNALED;
-	channel->send[n_send - 1].send_flags |= IBV_SEND_SIGNALED;
-	channel->send[n_send - 1].next = NULL;
-	return n_send;
+	if (run.opcode != FABRIC_WRITE)
+		return;
+	run.opcode = FABRIC_READ;
+	run.region = &sink;
+	verbs_ring_put(&channel->ring, &run, &part, VERBS_ROLE_CONFIRM);
+	channel->written = (struct fabric_run){ 0 };
 }
 
-int verbs_link_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
-		    unsigned n)
+static unsigned ops_put(struct fabric_channel *channel, const struct fabric_run *run,
+			const struct fabric_part *parts, size_t stride, unsigned n)
 {
-	struct ibv_send_wr *bad = NULL;
-	struct verbs_sigpipe sigpipe;
-	unsigned n_send, done, taken = 0;
-	int err;
+	const char *part = (const char *)parts;
 
-	if (atomic_load_explicit(&channel->dead, memory_order_relaxed))
-		return err_set(-ECONNRESET, "the channel to %s is dead",
-			       channel->dial.peer);
+	for (unsigned i = 0; i < n; i++, part += stride)
+		op_put(channel, run, (const struct fabric_part *)part);
+	return n;
+}
+
+unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run *run,
+			const struct fabric_part *parts, size_t stride, unsigned n)
+{
 	if (n > channel->depth - channel->outstanding)
 		n = channel->depth - channel->outstanding;
-	if (!n)
-		return 0;
-	n_send = batch_fill(channel, wrs, n);
-	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
-	err = ibv_post_send(channel->dial.id->qp, channel->send, &bad);
-	verbs_sigpipe_end(&sigpipe);
-	if (!err) {
-		channel->outstanding += n;
-		return (int)n;
-	}
-	/* what the device took may not ask for an entry, but in ERROR every request
-	 * gets one */
-	done = bad ? (unsigned)(bad - channel->send) : 0;
-	channel->n_posted -= n_send - done;
-	verbs_link_abort(channel);
-	if (!done)
-		return err_errno(-ECONNRESET,
-				 "the channel to %s: ibv_post_send gives %d",
-				 channel->dial.peer, err);
-	for (unsigned i = 0; i < done; i++)
-		taken += op_at(channel->send[i].wr_id)->role == OP_CALLERS;
-	channel->outstanding += taken;
-	return (int)taken;
+	channel->outstanding += n;
+	channel->n_put += n;
+	if (channel->confirm)
+		return ops_put(channel, run, parts, stride, n);
+	return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
 }
 
-static void op_ready(struct fabric_channel *channel, enum ibv_wc_status status,
-		     uint32_t vendor)
+/* siw posts in this thread. */
+static unsigned post_guarded(struct fabric_channel *channel, int *ret_errno)
 {
-	const struct link_op *op = &channel->ops[channel->first];
-	const struct fabric_wc wc = {
-		.channel = channel,
-		.cookie = op->cookie,
-		.status = verbs_status_err(status, channel->cq->domain->facts.iwarp),
-		.vendor = vendor,
-		.text = status == IBV_WC_SUCCESS ? NULL : ibv_wc_status_str(status),
-	};
+	struct verbs_sigpipe sigpipe;
+	unsigned taken;
 
-	if (op->role == OP_CALLERS)
-		verbs_cq_ready(channel->cq, &wc);
-	channel->first = channel->first + 1 < channel->n_ops ? channel->first + 1 : 0;
-	channel->n_posted--;
+	verbs_sigpipe_begin(&sigpipe, true);
+	taken = verbs_ring_post(&channel->ring, channel->dial.id->qp, ret_errno);
+	verbs_sigpipe_end(&sigpipe);
+	return taken;
+}
+
+static int post_failed(struct fabric_channel *channel, unsigned taken, int err)
+{
+	verbs_link_abort(channel);
+	if (taken > 0)
+		return (int)taken;
+	return err_errno(-ECONNRESET, "the channel to %s: ibv_post_send gives %d",
+			 channel->dial.peer, err);
+}
+
+int verbs_link_post(struct fabric_channel *channel)
+{
+	unsigned n_put = channel->n_put, taken;
+	int err;
+
+	channel->n_put = 0;
+	channel->outstanding -= n_put;
+	if (atomic_load_explicit(&channel->dead, memory_order_relaxed)) {
+		verbs_ring_drop(&channel->ring);
+		return err_set(-ECONNRESET, "the channel to %s is dead",
+			       channel->dial.peer);
+	}
+	if (n_put == 0)
+		return 0;
+	if (channel->confirm)
+		confirm_put(channel);
+	if (channel->cq->domain->facts.iwarp)
+		taken = post_guarded(channel, &err);
+	else
+		taken = verbs_ring_post(&channel->ring, channel->dial.id->qp, &err);
+	channel->outstanding += taken;
+	return err ? post_failed(channel, taken, err) : (int)taken;
 }
 
 /* What an entry says of the requests before its own.  An error other than a flush is
  * met when the device comes to the request, so those before it succeeded; but writes
  * that wait for a confirming read are in doubt, or share its fate. */
-static enum ibv_wc_status status_before(const struct link_op *op,
+static enum ibv_wc_status status_before(const struct fabric_channel *channel,
 					const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_SUCCESS)
 		return IBV_WC_SUCCESS;
-	if (!op->channel->confirm)
+	if (!channel->confirm)
 		return wc->status == IBV_WC_WR_FLUSH_ERR ? IBV_WC_WR_FLUSH_ERR
 							 : IBV_WC_SUCCESS;
-	return op->role == OP_CONFIRM ? wc->status : IBV_WC_WR_FLUSH_ERR;
+	return verbs_ring_request(wc)->role == VERBS_ROLE_CONFIRM ? wc->status
+								  : IBV_WC_WR_FLUSH_ERR;
 }
 
 /* The device has put the queue pair into ERROR. */
@@ -390,20 +318,66 @@ static void link_broken(struct fabric_channel *channel)
 		verbs_link_abort(channel);
 }
 
-void verbs_link_complete(const struct ibv_wc *wc)
+static void link_ready(struct fabric_channel *channel)
 {
-	/* of a failed entry nothing is valid but this, status and vendor_err */
-	const struct link_op *op = op_at(wc->wr_id);
-	struct fabric_channel *channel = op->channel;
-	unsigned last = (unsigned)(op - channel->ops);
-	enum ibv_wc_status before = status_before(op, wc);
+	if (list_empty(&channel->ready))
+		list_append(&channel->cq->ready, &channel->ready);
+}
+
+unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
+{
+	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
+	unsigned n = verbs_ring_reach(&channel->ring, wc);
 
 	if (wc->status != IBV_WC_SUCCESS)
 		link_broken(channel);
-	while (channel->n_posted && channel->first != last)
-		op_ready(channel, before, wc->vendor_err);
-	if (channel->n_posted)
-		op_ready(channel, wc->status, wc->vendor_err);
+	if (n == 0)
+		return 0;
+	if (wc->status == IBV_WC_SUCCESS && channel->ring.n_runs == 0 && ret_wc) {
+		n = verbs_ring_pass(&channel->ring, n);
+		channel->outstanding -= n;
+		*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
+		return n > 0;
+	}
+	verbs_ring_end(&channel->ring, n, wc, status_before(channel, wc));
+	link_ready(channel);
+	return 0;
+}
+
+static void wc_fail(struct fabric_wc *wc, const struct fabric_channel *channel,
+		    const struct verbs_run *run)
+{
+	wc->status = verbs_status_err(run->status, channel->cq->domain->facts.iwarp);
+	wc->vendor = run->vendor;
+	wc->text = ibv_wc_status_str(run->status);
+}
+
+unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs,
+			   unsigned n)
+{
+	unsigned got = 0;
+
+	while (channel->ring.n_runs > 0 && got < n) {
+		struct verbs_run run;
+		unsigned operations = verbs_ring_take(&channel->ring, &run);
+
+		if (operations == 0)
+			continue;
+		channel->outstanding -= operations;
+		wcs[got] =
+			(struct fabric_wc){ .owner = channel->owner, .n = operations };
+		if (run.status != IBV_WC_SUCCESS)
+			wc_fail(&wcs[got], channel, &run);
+		got++;
+	}
+	if (channel->ring.n_runs == 0)
+		list_remove(&channel->ready);
+	return got;
+}
+
+struct fabric_channel *verbs_link_of_ready(struct list *node)
+{
+	return container_of(node, struct fabric_channel, ready);
 }
 
 struct fabric_channel *verbs_link_of(struct list *node)
@@ -418,13 +392,9 @@ bool verbs_link_aborted(const struct fabric_channel *channel)
 
 void verbs_link_lose(struct fabric_channel *channel)
 {
-	while (channel->n_posted)
-		op_ready(channel, IBV_WC_WR_FLUSH_ERR, 0);
-}
-
-void verbs_link_taken(struct fabric_channel *channel)
-{
-	channel->outstanding--;
+	verbs_ring_flush(&channel->ring);
+	if (channel->ring.n_ended > 0)
+		link_ready(channel);
 }
 
 void verbs_link_abort(struct fabric_channel *channel)
@@ -484,7 +454,8 @@ void verbs_link_free(struct fabric_channel *channel)
 	/* what is still to be drained must not abort a queue pair that is gone */
 	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
 	rdma_destroy_qp(channel->dial.id);
-	verbs_cq_forget(channel->cq, channel);
+	verbs_cq_flush(channel->cq);
+	list_remove(&channel->ready);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);
 	verbs_dial_end(&channel->dial);
 	link_release(channel);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The client's side of a channel: a reliable queue pair and the ring of what is posted
- * on it.  Its work requests complete in the order in which they were posted, so only
- * some ask for an entry of their own in the completion queue: each entry stands for all
- * before it. Threads: [owner] unless said otherwise. */
+ * on it.  Threads: [owner] unless said otherwise. */
 #ifndef FABRIC_VERBS_LINK_H
 #define FABRIC_VERBS_LINK_H
 
@@ -14,22 +12,28 @@
 /* fabric_client_ops.connect ... channel_free. */
 int verbs_link_connect(struct fabric_cq *cq, const struct fabric_channel_params *params,
 		       struct fabric_channel **ret_channel);
-int verbs_link_post(struct fabric_channel *channel, const struct fabric_wr *wrs,
-		    unsigned n);
+unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run *run,
+			const struct fabric_part *parts, size_t stride, unsigned n);
+int verbs_link_post(struct fabric_channel *channel);
 void verbs_link_abort(struct fabric_channel *channel); /* [any] */
 int verbs_link_alive_fd(const struct fabric_channel *channel);
 bool verbs_link_alive(struct fabric_channel *channel); /* [service thread] */
 void verbs_link_free(struct fabric_channel *channel);
 
-/* An entry came out of the completion queue; makes what it completes ready there. */
-void verbs_link_complete(const struct ibv_wc *wc);
+/* An entry came out of the completion queue.  Returns 1 when what it completes was reported
+ * at once; otherwise, and where ret_wc is NULL, the channel is then in cq->ready with it. */
+unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc);
+/* Report operations that have ended, n at most, and leave cq->ready once that is all;
+ * returns how many. */
+unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs,
+			   unsigned n);
+/* The channel with this node in cq->ready. */
+struct fabric_channel *verbs_link_of_ready(struct list *node);
 /* The channel with this node in cq->channels. */
 struct fabric_channel *verbs_link_of(struct list *node);
 /* abort() is through: the queue pair is in ERROR. */
 bool verbs_link_aborted(const struct fabric_channel *channel);
-/* What is still posted will never complete: make it ready as flushed. */
+/* What is still posted will never complete: it is flushed. */
 void verbs_link_lose(struct fabric_channel *channel);
-/* The owner took a completion: there is room for one more operation. */
-void verbs_link_taken(struct fabric_channel *channel);
 
 #endif

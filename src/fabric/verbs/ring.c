@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/ring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "fabric/verbs/domain.h"
+
+/* Every so manieth request of a batch, and its last, asks for an entry. */
+#define SIGNAL_EVERY 32
+
+int verbs_ring_create(struct verbs_ring *ring, unsigned size,
+		      struct fabric_channel *channel)
+{
+	*ring = (struct verbs_ring){
+		.requests = calloc(size, sizeof(*ring->requests)),
+		.send = calloc(size, sizeof(*ring->send)),
+		.sge = calloc(size, sizeof(*ring->sge)),
+		.size = size,
+	};
+	if (!ring->requests || !ring->send || !ring->sge) {
+		verbs_ring_destroy(ring);
+		return err_errno(-ENOMEM, "%u work requests", size);
+	}
+	for (unsigned i = 0; i < size; i++) {
+		ring->requests[i].channel = channel;
+		ring->send[i].wr_id = (uintptr_t)&ring->requests[i];
+		ring->send[i].sg_list = &ring->sge[i];
+		ring->send[i].num_sge = 1;
+		ring->send[i].next = &ring->send[i + 1 < size ? i + 1 : 0];
+	}
+	return 0;
+}
+
+void verbs_ring_destroy(struct verbs_ring *ring)
+{
+	free(ring->requests);
+	free(ring->send);
+	free(ring->sge);
+}
+
+/* The next n requests, which lie side by side from place `at` on. */
+static void fill(struct verbs_ring *ring, unsigned at, const struct fabric_run *run,
+		 const struct fabric_part *parts, size_t stride, unsigned n)
+{
+	const char *part_at = (const char *)parts;
+	struct ibv_send_wr *send = &ring->send[at];
+	struct ibv_sge *sge = &ring->sge[at];
+	uint64_t remote_addr = run->remote_addr;
+	uint32_t lkey = run->region->mr->lkey, rkey = (uint32_t)run->rkey;
+	bool write = run->opcode == FABRIC_WRITE;
+	enum ibv_wr_opcode opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	uint64_t inline_bytes = write ? ring->inline_bytes : 0;
+
+	for (unsigned i = 0; i < n; i++, part_at += stride) {
+		const struct fabric_part *part = (const struct fabric_part *)part_at;
+
+		sge[i].addr = (uintptr_t)part->addr;
+		sge[i].length = (uint32_t)part->bytes;
+		sge[i].lkey = lkey;
+		send[i].opcode = opcode;
+		send[i].send_flags = part->bytes <= inline_bytes ? IBV_SEND_INLINE : 0;
+		send[i].wr.rdma.remote_addr = remote_addr + part->offset;
+		send[i].wr.rdma.rkey = rkey;
+	}
+	ring->n_posted += n;
+	ring->n_fresh += n;
+}
+
+unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
+			    const struct fabric_part *parts, size_t stride, unsigned n)
+{
+	const char *part = (const char *)parts;
+
+	for (unsigned left = n; left > 0;) {
+		unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
+		unsigned now = left < ring->size - at ? left : ring->size - at;
+
+		fill(ring, at, run, (const struct fabric_part *)part, stride, now);
+		part += now * stride;
+		left -= now;
+	}
+	return n;
+}
+
+void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
+		    const struct fabric_part *part, enum verbs_role role)
+{
+	ring->requests[verbs_ring_place(ring, ring->first, ring->n_posted)].role = role;
+	ring->n_parts += role != VERBS_ROLE_CALLERS;
+	(void)verbs_ring_put_all(ring, run, part, 0, 1);
+}
+
+/* Keep so many of the fresh ones. */
+static void fresh_cut(struct verbs_ring *ring, unsigned n)
+{
+	unsigned drop = ring->n_fresh - n;
+
+	ring->n_parts -= verbs_ring_parts(ring, ring->n_posted - drop, drop);
+	ring->n_posted -= drop;
+	ring->n_fresh = n;
+}
+
+void verbs_ring_drop(struct verbs_ring *ring)
+{
+	fresh_cut(ring, 0);
+}
+
+/* Some of the fresh ones ask for an entry, the last always. */
+static struct ibv_send_wr *signals_set(struct verbs_ring *ring, unsigned start)
+{
+	unsigned n = ring->n_fresh - 1;
+	struct ibv_send_wr *last = &ring->send[verbs_ring_place(ring, start, n)];
+
+	for (unsigned i = SIGNAL_EVERY - 1; i < n; i += SIGNAL_EVERY)
+		ring->send[verbs_ring_place(ring, start, i)].send_flags |=
+			IBV_SEND_SIGNALED;
+	last->send_flags |= IBV_SEND_SIGNALED;
+	return last;
+}
+
+unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_errno)
+{
+	unsigned before = ring->n_posted - ring->n_fresh, n;
+	unsigned start = verbs_ring_place(ring, ring->first, before);
+	struct ibv_send_wr *last = signals_set(ring, start), *behind = last->next;
+	struct ibv_send_wr *bad = &ring->send[start];
+
+	last->next = NULL;
+	*ret_errno = ibv_post_send(qp, &ring->send[start], &bad);
+	last->next = behind;
+	/* what the device took before `bad` may not ask for an entry, but in ERROR every
+	 * request gets one */
+	if (*ret_errno)
+		fresh_cut(ring, verbs_ring_distance(ring, start,
+						    (unsigned)(bad - ring->send)));
+	n = ring->n_fresh;
+	ring->n_fresh = 0;
+	return n - verbs_ring_parts(ring, before, n);
+}
+
+unsigned verbs_ring_parts(const struct verbs_ring *ring, unsigned skip, unsigned n)
+{
+	unsigned parts = 0;
+
+	if (ring->n_parts == 0)
+		return 0;
+	for (unsigned i = skip; i < skip + n; i++)
+		parts += ring->requests[verbs_ring_place(ring, ring->first, i)].role !=
+			 VERBS_ROLE_CALLERS;
+	return parts;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The work requests of a queue pair, in the order in which they are posted, which is the
+ * order in which they complete: so only some ask for an entry in the completion queue,
+ * and each entry stands for all before it.  Threads: [owner]. */
+#ifndef FABRIC_VERBS_RING_H
+#define FABRIC_VERBS_RING_H
+
+#include <infiniband/verbs.h>
+
+#include "fabric/fabric.h"
+
+enum verbs_role {
+	VERBS_ROLE_CALLERS, /* completes an operation */
+	VERBS_ROLE_HEAD,    /* first part of an operation that is cut in two */
+	VERBS_ROLE_CONFIRM, /* a read that confirms the writes before it */
+};
+
+/* What is to be known of a request once it has ended. */
+struct verbs_request {
+	struct fabric_channel *channel; /* constant */
+	enum verbs_role role;
+};
+
+/* How so many requests, one behind the other, have ended. */
+struct verbs_run {
+	unsigned n;
+	enum ibv_wc_status status;
+	uint32_t vendor;
+};
+
+/* Those before an error, those it puts in doubt, the one it is of, those behind it: more
+ * there cannot be, as a queue pair in ERROR only flushes. */
+#define VERBS_RUNS_MAX 4
+
+struct verbs_ring {
+	/* Of `size`: n_posted from `first` on are not reported, and the first n_ended of
+	 * them have ended, as `runs` tell.  What never changes of a request is in `send`
+	 * from the start. */
+	struct verbs_request *requests;
+	struct ibv_send_wr *send;
+	struct ibv_sge *sge;
+	unsigned size, first, n_posted, n_ended;
+	unsigned n_fresh;      /* the last ones, that are put but not posted */
+	unsigned n_parts;      /* of all, that complete no operation */
+	uint32_t inline_bytes; /* writes up to that carry their bytes in the request */
+	struct verbs_run runs[VERBS_RUNS_MAX];
+	unsigned n_runs;
+};
+
+/* -ENOMEM. */
+int verbs_ring_create(struct verbs_ring *ring, unsigned size,
+		      struct fabric_channel *channel);
+void verbs_ring_destroy(struct verbs_ring *ring);
+
+/* Put a request behind the others; there is room. */
+void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
+		    const struct fabric_part *part, enum verbs_role role);
+/* Put n operations there, a request each, into a ring that knows no other role.  Returns
+ * n. */
+unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
+			    const struct fabric_part *parts, size_t stride, unsigned n);
+/* Post all that was put there, at least one.  When the device refuses some, with its
+ * errno, they are forgotten.  Returns how many operations those it took complete. */
+unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_errno);
+/* Forget all that was put there. */
+void verbs_ring_drop(struct verbs_ring *ring);
+
+/* The request of an entry in the completion queue, but for VERBS_POKE_ID.  Of a failed entry
+ * nothing is valid but wr_id, status and vendor_err. */
+static inline const struct verbs_request *verbs_ring_request(const struct ibv_wc *wc)
+{
+	return (const struct verbs_request *)(uintptr_t)wc->wr_id;
+}
+
+/* The place n behind `at`; both are at most `size`. */
+static inline unsigned verbs_ring_place(const struct verbs_ring *ring, unsigned at,
+					unsigned n)
+{
+	return at + n < ring->size ? at + n : at + n - ring->size;
+}
+
+static inline unsigned verbs_ring_distance(const struct verbs_ring *ring, unsigned from,
+					   unsigned to)
+{
+	return to >= from ? to - from : to + ring->size - from;
+}
+
+/* How many of n requests, behind the first `skip`, complete no operation. */
+unsigned verbs_ring_parts(const struct verbs_ring *ring, unsigned skip, unsigned n);
+
+/* Take out the first n requests; returns how many operations they complete. */
+static inline unsigned verbs_ring_pass(struct verbs_ring *ring, unsigned n)
+{
+	unsigned parts = verbs_ring_parts(ring, 0, n);
+
+	ring->first = verbs_ring_place(ring, ring->first, n);
+	ring->n_posted -= n;
+	ring->n_parts -= parts;
+	return n - parts;
+}
+
+/* How many requests the entry speaks for, its own and those before that have not ended; 0
+ * for one that was given up already. */
+static inline unsigned verbs_ring_reach(const struct verbs_ring *ring,
+					const struct ibv_wc *wc)
+{
+	unsigned at = (unsigned)(verbs_ring_request(wc) - ring->requests);
+	unsigned next = verbs_ring_place(ring, ring->first, ring->n_ended);
+	unsigned n = verbs_ring_distance(ring, next, at) + 1;
+
+	return n <= ring->n_posted - ring->n_ended ? n : 0;
+}
+
+/* So many more have ended. */
+static inline void verbs_ring_run(struct verbs_ring *ring, unsigned n,
+				  enum ibv_wc_status status, uint32_t vendor)
+{
+	struct verbs_run *next = &ring->runs[ring->n_runs];
+
+	ring->n_ended += n;
+	if (ring->n_runs > 0 &&
+	    (next[-1].status == status || ring->n_runs == VERBS_RUNS_MAX))
+		next[-1].n += n;
+	else
+		ring->runs[ring->n_runs++] = (struct verbs_run){ n, status, vendor };
+}
+
+/* n requests have ended by the entry: its own, and those before with `before`. */
+static inline void verbs_ring_end(struct verbs_ring *ring, unsigned n,
+				  const struct ibv_wc *wc, enum ibv_wc_status before)
+{
+	/* one run, where they ended alike */
+	if (n > 1 && before != wc->status) {
+		verbs_ring_run(ring, n - 1, before, wc->vendor_err);
+		n = 1;
+	}
+	verbs_ring_run(ring, n, wc->status, wc->vendor_err);
+}
+
+/* No more entries will come: what has not ended is flushed. */
+static inline void verbs_ring_flush(struct verbs_ring *ring)
+{
+	if (ring->n_posted > ring->n_ended)
+		verbs_ring_run(ring, ring->n_posted - ring->n_ended,
+			       IBV_WC_WR_FLUSH_ERR, 0);
+}
+
+/* Take out the requests that have ended first, and alike; there is a run.  Returns how many
+ * operations they complete. */
+static inline unsigned verbs_ring_take(struct verbs_ring *ring,
+				       struct verbs_run *ret_run)
+{
+	*ret_run = ring->runs[0];
+	ring->n_ended -= ret_run->n;
+	ring->n_runs--;
+	for (unsigned i = 0; i < ring->n_runs; i++)
+		ring->runs[i] = ring->runs[i + 1];
+	return verbs_ring_pass(ring, ret_run->n);
+}
+
+#endif

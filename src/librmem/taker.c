@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/taker.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "librmem/lease.h"
+#include "librmem/session.h"
+
+void taker_start(struct taker *taker, struct rmem_queue *queue,
+		 struct rmem_completion *completions, unsigned n)
+{
+	*taker = (struct taker){ .queue = queue, .next = completions, .room = n };
+}
+
+/* ---- counting ---- */
+
+static void run_end(struct taker *taker)
+{
+	if (taker->n_run > 0)
+		op_uncount(taker->lease, taker->buffer, taker->n_run);
+	taker->n_run = 0;
+}
+
+static bool run_has(const struct taker *taker, const struct op *op)
+{
+	return taker->lease == op->todo.lease && taker->buffer == op->todo.buffer;
+}
+
+static void run_start(struct taker *taker, const struct op *op)
+{
+	run_end(taker);
+	taker->lease = op->todo.lease;
+	taker->buffer = op->todo.buffer;
+}
+
+static void took(struct taker *taker, unsigned n)
+{
+	taker->next += n;
+	taker->n += n;
+	taker->room -= n;
+	taker->n_run += n;
+}
+
+unsigned taker_end(struct taker *taker)
+{
+	run_end(taker);
+	return taker->n;
+}
+
+/* ---- whole operations ---- */
+
+/* Those of n pieces, at least one, side by side in memory, that are of the run. */
+static unsigned wholes_take(struct taker *taker, struct piece *const *pieces,
+			    unsigned n)
+{
+	struct optable *table = &taker->queue->table;
+	const struct rmem_lease *lease = taker->lease;
+	const struct rmem_buffer *buffer = taker->buffer;
+	struct rmem_completion *next = taker->next;
+	struct op **free = &table->free[table->n_free];
+	struct piece *const *at = pieces, *const *end = pieces + n;
+
+	do {
+		struct op *op = (*at)->op;
+
+		if (!op->whole || op->todo.lease != lease || op->todo.buffer != buffer)
+			break;
+		*next++ = (struct rmem_completion){ .cookie = op->todo.cookie,
+						    .bytes = op->todo.bytes };
+		op->state = OP_FREE;
+		*free++ = op;
+	} while (++at < end);
+	n = (unsigned)(at - pieces);
+	table->n_free += n;
+	taker->queue->active -= n;
+	took(taker, n);
+	return n;
+}
+
+unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n)
+{
+	const struct channelset *set = &taker->queue->channels;
+	unsigned to_end = set->depth - slot->first;
+
+	if (n > taker->room)
+		n = taker->room;
+	if (n > to_end)
+		n = to_end;
+	if (n == 0)
+		return 0;
+	if (!run_has(taker, slot->pieces[slot->first]->op))
+		run_start(taker, slot->pieces[slot->first]->op);
+	n = wholes_take(taker, &slot->pieces[slot->first], n);
+	slot->first = n < to_end ? slot->first + n : 0;
+	slot->in_flight -= n;
+	return n;
+}
+
+/* ---- all others ---- */
+
+static const char *verdict_text(int status)
+{
+	if (status == -ETIMEDOUT)
+		return "its time was over";
+	return status == -ECANCELED ? "it was cancelled" : NULL;
+}
+
+static void error_keep(struct rmem_queue *queue, const struct op *op)
+{
+	char vendor[32] = "";
+	const char *what = op->todo.opcode == RMEM_OP_READ ? "read" : "write";
+	const char *words = op->end.why;
+
+	if (op->end.verdict == op->end.status)
+		words = verdict_text(op->end.status);
+	if (!words)
+		words = strerrordesc_np(-op->end.status);
+
+	if (op->end.vendor)
+		(void)snprintf(vendor, sizeof(vendor), " (vendor error 0x%x)",
+			       op->end.vendor);
+	(void)snprintf(queue->error, sizeof(queue->error),
+		       "%s of %" PRIu64 " bytes at offset %" PRIu64 " of lease %" PRIu64
+		       " at %s: %s%s: %s",
+		       what, op->todo.bytes, op->todo.offset, op->todo.lease->id,
+		       queue->session->server, words, vendor,
+		       strerrorname_np(-op->end.status));
+}
+
+void taker_done(struct taker *taker)
+{
+	struct rmem_queue *queue = taker->queue;
+
+	while (taker->room > 0 && queue->table.n_done > 0) {
+		struct op *op = optable_done_take(&queue->table);
+
+		*taker->next = (struct rmem_completion){
+			.cookie = op->todo.cookie,
+			.status = op->end.status,
+			.vendor = op->end.vendor,
+			.bytes = op->todo.bytes,
+		};
+		if (op->end.status)
+			error_keep(queue, op);
+		if (!run_has(taker, op))
+			run_start(taker, op);
+		took(taker, 1);
+		optable_give(&queue->table, op);
+	}
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls that take completions of a queue, or wait for them.  [owner of the queue] */
+#include <rmem/rmem.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/timerfd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/flow.h"
+#include "librmem/lease.h"
+#include "librmem/queue.h"
+#include "librmem/session.h"
+#include "librmem/settle.h"
+#include "librmem/taker.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define SPIN_NS UINT64_C(20000)
+
+int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n)
+{
+	struct taker taker;
+
+	if (queue_outstanding(queue) == 0 &&
+	    !atomic_load_explicit(&queue->news, memory_order_acquire))
+		return 0;
+	taker_start(&taker, queue, completions, n);
+	flow_progress(queue, clock_now_ns(), &taker);
+	if (queue->table.n_done > 0)
+		taker_done(&taker);
+	return (int)taker_end(&taker);
+}
+
+/* ---- waiting ---- */
+
+/* Arm the cqs; then look once more for what came in between.  True: there is something,
+ * don't sleep. */
+static bool queue_arm(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++)
+		if (queue->ops->cq_arm(queue->cqs[i]))
+			return true;
+	flow_progress(queue, clock_now_ns(), NULL);
+	return queue->table.n_done > 0;
+}
+
+/* A device completes small operations sooner than a sleeper wakes.  True: something is
+ * there. */
+static bool queue_spin(struct rmem_queue *queue)
+{
+	uint64_t now, until;
+
+	if (!queue->ops->needs_region)
+		return false;
+	now = clock_now_ns();
+	until = now + SPIN_NS;
+	do {
+		flow_progress(queue, now, NULL);
+		if (queue->table.n_done > 0)
+			return true;
+		now = clock_now_ns();
+	} while (now < until);
+	return false;
+}
+
+/* Sleep until something may have happened.  Without the service thread nobody else keeps
+ * the session alive meanwhile. */
+static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
+{
+	struct rmem *session = queue->session;
+	uint64_t now = clock_now_ns(), ns;
+	struct pollfd fds[2] = { { .fd = queue->epfd, .events = POLLIN },
+				 { .fd = session->epfd, .events = POLLIN } };
+	struct timespec timeout;
+
+	if (queue->next_deadline_ns < until_ns)
+		until_ns = queue->next_deadline_ns;
+	if (until_ns <= now)
+		return;
+	ns = until_ns - now;
+	timeout.tv_sec = (time_t)(ns / 1000000000u);
+	timeout.tv_nsec = (long)(ns % 1000000000u);
+	if (until_ns != UINT64_MAX || session->no_thread) {
+		if (ppoll(fds, session->no_thread ? 2 : 1,
+			  until_ns == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
+			return;
+	} else if (poll(fds, 1, -1) <= 0) {
+		return;
+	}
+	if (fds[1].revents) {
+		(void)pthread_mutex_lock(&session->lock);
+		session_work(session);
+		(void)pthread_mutex_unlock(&session->lock);
+	}
+}
+
+int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
+	      unsigned min, int timeout_ms)
+{
+	uint64_t until = UINT64_MAX;
+	unsigned got = 0;
+
+	/* completions may always be at hand, and then nothing below sleeps */
+	session_nudge(queue->session);
+	if (min > n)
+		min = n;
+	if (min > queue_outstanding(queue))
+		min = queue_outstanding(queue);
+	if (timeout_ms >= 0)
+		until = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+	for (;;) {
+		got += (unsigned)rmem_poll(queue, completions + got, n - got);
+		if (got >= min || (timeout_ms >= 0 && clock_now_ns() >= until))
+			return (int)got;
+		if (!queue_spin(queue) && !queue_arm(queue))
+			queue_sleep(queue, until);
+	}
+}
+
+int rmem_queue_fd(const rmem_queue *queue)
+{
+	return queue->epfd;
+}
+
+int rmem_queue_arm(rmem_queue *queue)
+{
+	struct itimerspec when = { .it_value = { 0, 0 } };
+
+	if (queue_arm(queue))
+		return 1;
+	if (queue_outstanding(queue) > 0 && queue->next_deadline_ns != UINT64_MAX) {
+		when.it_value.tv_sec = (time_t)(queue->next_deadline_ns / 1000000000u);
+		when.it_value.tv_nsec = (long)(queue->next_deadline_ns % 1000000000u);
+	}
+	if (timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) < 0)
+		return err_errno(-errno, "rmem_queue_arm: timerfd_settime");
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
+{
+	unsigned n = 0;
+
+	/* what has completed on the wire keeps its result */
+	queue->now_ns = clock_now_ns();
+	settle_completions(queue, NULL);
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if ((op->state != OP_PENDING && op->state != OP_FLYING) ||
+		    (lease && op->todo.lease != lease))
+			continue;
+		n++;
+		settle_verdict(queue, op, -ECANCELED);
+	}
+	flow_progress(queue, clock_now_ns(), NULL);
+	return (int)n;
+}
+
+const char *rmem_completion_error(const rmem_queue *queue)
+{
+	return queue->error;
+}
+
+unsigned rmem_queue_outstanding(const rmem_queue *queue)
+{
+	return queue_outstanding(queue);
+}

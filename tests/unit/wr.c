@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "wr.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+
+#define POLL_MAX 8
+
+/* What is on a channel, in the order in which it was posted. */
+struct order {
+	struct list link;
+	struct fabric_channel *channel;
+	uint64_t *cookies; /* a ring of `size` */
+	unsigned size, first, n;
+};
+
+/* What the fabric has reported, and wr_poll() not yet whole. */
+struct report {
+	struct list link;
+	struct fabric_cq *cq;
+	struct fabric_wc wc;
+};
+
+/* Those of channels that are gone stay until another one has their address. */
+static struct list orders = LIST_INIT(orders);
+static struct list reports = LIST_INIT(reports);
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct order *order_of(const struct fabric_channel *channel)
+{
+	struct order *found = NULL;
+
+	(void)pthread_mutex_lock(&lock);
+	list_for_each(node, &orders) {
+		struct order *order = container_of(node, struct order, link);
+
+		if (order->channel == channel)
+			found = order;
+	}
+	(void)pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void order_end(struct order *order)
+{
+	(void)pthread_mutex_lock(&lock);
+	list_remove(&order->link);
+	(void)pthread_mutex_unlock(&lock);
+	free(order->cookies);
+	free(order);
+}
+
+int wr_connect(const struct fabric_client_ops *ops, struct fabric_cq *cq,
+	       const struct fabric_channel_params *params,
+	       struct fabric_channel **ret_channel)
+{
+	struct fabric_channel_params with_owner = *params;
+	struct order *order = calloc(1, sizeof(*order)), *old;
+	int err;
+
+	ck_assert_ptr_nonnull(order);
+	order->cookies = calloc(2 * params->depth + 1, sizeof(*order->cookies));
+	ck_assert_ptr_nonnull(order->cookies);
+	/* as many may be reported, and not polled yet, while others are on the wire */
+	order->size = 2 * params->depth;
+	with_owner.owner = order;
+	err = ops->connect(cq, &with_owner, ret_channel);
+	if (err) {
+		free(order->cookies);
+		free(order);
+		return err;
+	}
+	old = order_of(*ret_channel);
+	if (old)
+		order_end(old);
+	order->channel = *ret_channel;
+	(void)pthread_mutex_lock(&lock);
+	list_append(&orders, &order->link);
+	(void)pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int wr_post(const struct fabric_client_ops *ops, struct fabric_channel *channel,
+	    const struct wr *wrs, unsigned n)
+{
+	struct order *order = order_of(channel);
+	int taken;
+
+	ck_assert_ptr_nonnull(order);
+	for (unsigned i = 0; i < n; i++) {
+		const struct fabric_run run = { .opcode = wrs[i].opcode,
+						.region = wrs[i].region,
+						.remote_addr = wrs[i].remote_addr,
+						.rkey = wrs[i].rkey };
+		const struct fabric_part part = { .addr = wrs[i].addr,
+						  .bytes = wrs[i].bytes };
+
+		if (ops->put(channel, &run, &part, sizeof(part), 1) == 0)
+			break;
+	}
+	taken = ops->post(channel);
+	for (int i = 0; i < taken; i++) {
+		ck_assert_uint_lt(order->n, order->size);
+		order->cookies[(order->first + order->n++) % order->size] =
+			wrs[i].cookie;
+	}
+	return taken;
+}
+
+static struct report *report_of(const struct fabric_cq *cq)
+{
+	struct report *found = NULL;
+
+	(void)pthread_mutex_lock(&lock);
+	list_for_each(node, &reports) {
+		struct report *report = container_of(node, struct report, link);
+
+		if (report->cq == cq && !found)
+			found = report;
+	}
+	(void)pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static int reports_fetch(const struct fabric_client_ops *ops, struct fabric_cq *cq,
+			 unsigned n)
+{
+	struct fabric_wc wcs[POLL_MAX];
+	int got = ops->poll(cq, wcs, n < POLL_MAX ? n : POLL_MAX);
+
+	for (int i = 0; i < got; i++) {
+		struct report *report = calloc(1, sizeof(*report));
+
+		ck_assert_ptr_nonnull(report);
+		ck_assert_uint_gt(wcs[i].n, 0);
+		report->cq = cq;
+		report->wc = wcs[i];
+		(void)pthread_mutex_lock(&lock);
+		list_append(&reports, &report->link);
+		(void)pthread_mutex_unlock(&lock);
+	}
+	return got;
+}
+
+/* One operation of the report, which goes with its last. */
+static struct wc report_take(struct report *report)
+{
+	struct order *order = report->wc.owner;
+	const struct wc wc = {
+		.channel = order->channel,
+		.cookie = order->cookies[order->first],
+		.status = report->wc.status,
+		.vendor = report->wc.vendor,
+		.text = report->wc.text,
+	};
+
+	ck_assert_uint_gt(order->n, 0);
+	order->first = (order->first + 1) % order->size;
+	order->n--;
+	if (--report->wc.n > 0)
+		return wc;
+	(void)pthread_mutex_lock(&lock);
+	list_remove(&report->link);
+	(void)pthread_mutex_unlock(&lock);
+	free(report);
+	return wc;
+}
+
+int wr_poll(const struct fabric_client_ops *ops, struct fabric_cq *cq, struct wc *wcs,
+	    unsigned n)
+{
+	unsigned got = 0;
+	int result = 1;
+
+	while (got < n && result > 0) {
+		struct report *report = report_of(cq);
+
+		if (report)
+			wcs[got++] = report_take(report);
+		else
+			result = reports_fetch(ops, cq, n - got);
+	}
+	return got ? (int)got : result;
+}
