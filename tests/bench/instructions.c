@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What instructions.sh counts: operations through librmem, or the same work requests posted
+ * by bare calls, over a device that does nothing.  Only measured() is counted.
+ *
+ *   instructions rmem|bare read|write BYTES CHANNELS BATCH OPERATIONS */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rmem/rmem.h>
+
+#include "../unit/librmem-server.h"
+#include "../unit/unit.h"
+#include "null-verbs.h"
+
+#define CHANNELS_MAX 64
+#define BATCH_MAX 256
+#define WARM_UP 1000
+
+struct work {
+	bool bare, write;
+	uint32_t bytes;
+	unsigned channels, batch;
+	unsigned long operations;
+};
+
+/* Offsets walk through the lease, so that none is known when the program is compiled. */
+static uint64_t offset_next(const struct work *work, uint64_t offset)
+{
+	offset += work->bytes;
+	return offset + work->bytes <= SERVER_LEASE_BYTES ? offset : 0;
+}
+
+/* ---- through the library ---- */
+
+static rmem *session;
+static rmem_queue *queue;
+static rmem_lease *lease;
+static rmem_buffer *buffer;
+static struct rmem_op ops[BATCH_MAX];
+static struct rmem_completion completions[BATCH_MAX];
+static char *memory; /* the buffer's */
+
+static void library_open(const struct work *work)
+{
+	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
+	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	char uri[96];
+	int err;
+
+	server_start();
+	server.welcome.heartbeat_ms = 2000;
+	server.welcome.fence_ms = 600000;
+	server.welcome.n_endpoints = 2;
+	server.welcome.endpoints[1].fabric = WIRE_FABRIC_VERBS;
+	(void)strcpy(server.welcome.endpoints[1].device, NULL_DEVICE);
+	(void)snprintf(uri, sizeof(uri), "rmem://127.0.0.1:%d?fabric=rdma", server.port);
+	alloc.bytes = local.bytes = SERVER_LEASE_BYTES;
+	params.channels = work->channels;
+	params.depth = work->batch;
+	err = rmem_open(uri, NULL, &session);
+	if (!err)
+		err = rmem_alloc(session, &alloc, &lease);
+	if (!err)
+		err = rmem_buffer_create(session, &local, &buffer);
+	if (!err)
+		err = rmem_queue_create(session, &params, &queue);
+	if (err) {
+		(void)fprintf(stderr, "instructions: %s\n", rmem_error());
+		exit(1);
+	}
+	memory = rmem_buffer_addr(buffer);
+	for (unsigned i = 0; i < work->batch; i++)
+		ops[i] = (struct rmem_op){
+			.opcode = work->write ? RMEM_OP_WRITE : RMEM_OP_READ,
+			.lease = lease,
+			.addr = memory,
+			.bytes = work->bytes,
+			.buffer = buffer,
+		};
+}
+
+static void library_close(void)
+{
+	rmem_queue_free(queue);
+	rmem_close(session);
+	server_stop();
+}
+
+static uint64_t library_batch(const struct work *work, uint64_t offset, bool *ok)
+{
+	unsigned got = 0;
+
+	for (unsigned i = 0; i < work->batch; i++) {
+		ops[i].offset = offset;
+		ops[i].addr = memory + offset;
+		ops[i].cookie = i;
+		offset = offset_next(work, offset);
+	}
+	if (rmem_submit(queue, ops, work->batch) != (int)work->batch) {
+		*ok = false;
+		return offset;
+	}
+	while (got < work->batch) {
+		int n = rmem_poll(queue, completions, work->batch);
+
+		for (int i = 0; i < n; i++)
+			*ok &= completions[i].status == 0;
+		got += (unsigned)n;
+	}
+	return offset;
+}
+
+/* ---- by bare calls ---- */
+
+static struct ibv_cq *bare_cq;
+static struct ibv_qp *bare_qps[CHANNELS_MAX];
+static struct ibv_send_wr bare_wrs[BATCH_MAX];
+static struct ibv_sge bare_sges[BATCH_MAX];
+static char bare_memory[SERVER_LEASE_BYTES];
+static unsigned bare_next;
+
+static void bare_open(const struct work *work)
+{
+	bare_cq = null_cq_create(BATCH_MAX);
+	for (unsigned i = 0; i < work->channels; i++)
+		bare_qps[i] = null_qp_create(bare_cq);
+	for (unsigned i = 0; i < work->batch; i++) {
+		bare_sges[i] = (struct ibv_sge){ .length = work->bytes, .lkey = 7 };
+		bare_wrs[i] = (struct ibv_send_wr){
+			.sg_list = &bare_sges[i],
+			.num_sge = 1,
+			.opcode = work->write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+		};
+		if (work->write && work->bytes <= 64)
+			bare_wrs[i].send_flags = IBV_SEND_INLINE;
+	}
+}
+
+static void bare_close(const struct work *work)
+{
+	for (unsigned i = 0; i < work->channels; i++)
+		free(bare_qps[i]);
+	(void)ibv_destroy_cq(bare_cq);
+}
+
+/* The batch's shares are chained, one doorbell each, and the last of each asks for an
+ * entry. */
+static uint64_t bare_batch(const struct work *work, uint64_t offset, bool *ok)
+{
+	unsigned shares = work->channels < work->batch ? work->channels : work->batch;
+	unsigned per = work->batch / shares, waiting = 0;
+	struct ibv_send_wr *bad;
+	struct ibv_wc wcs[32];
+
+	for (unsigned share = 0, i = 0; share < shares; share++) {
+		unsigned first = i, end = share + 1 < shares ? i + per : work->batch;
+
+		for (; i < end; i++) {
+			bare_wrs[i].wr_id = i;
+			bare_wrs[i].next = &bare_wrs[i + 1];
+			bare_sges[i].addr = (uintptr_t)(bare_memory + offset);
+			bare_wrs[i].wr.rdma.remote_addr = 0x10000 + offset;
+			bare_wrs[i].wr.rdma.rkey = 9;
+			bare_wrs[i].send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
+			offset = offset_next(work, offset);
+		}
+		bare_wrs[end - 1].next = NULL;
+		bare_wrs[end - 1].send_flags |= IBV_SEND_SIGNALED;
+		*ok &= ibv_post_send(bare_qps[bare_next], &bare_wrs[first], &bad) == 0;
+		bare_next = bare_next + 1 < work->channels ? bare_next + 1 : 0;
+		waiting++;
+	}
+	while (waiting) {
+		int n = ibv_poll_cq(bare_cq, 32, wcs);
+
+		for (int i = 0; i < n; i++)
+			*ok &= wcs[i].status == IBV_WC_SUCCESS;
+		waiting -= (unsigned)n;
+	}
+	return offset;
+}
+
+/* ---- both ---- */
+
+static bool run(const struct work *work, unsigned long batches)
+{
+	uint64_t offset = 0;
+	bool ok = true;
+
+	for (unsigned long i = 0; i < batches && ok; i++)
+		offset = work->bare ? bare_batch(work, offset, &ok)
+				    : library_batch(work, offset, &ok);
+	return ok;
+}
+
+/* Not static and not inlined: callgrind counts from its entry to its return. */
+bool measured(const struct work *work, unsigned long batches);
+
+__attribute__((noinline)) bool measured(const struct work *work, unsigned long batches)
+{
+	return run(work, batches);
+}
+
+static bool work_take(int argc, char **argv, struct work *work)
+{
+	if (argc != 7)
+		return false;
+	*work = (struct work){
+		.bare = !strcmp(argv[1], "bare"),
+		.write = !strcmp(argv[2], "write"),
+		.bytes = (uint32_t)strtoul(argv[3], NULL, 10),
+		.channels = (unsigned)strtoul(argv[4], NULL, 10),
+		.batch = (unsigned)strtoul(argv[5], NULL, 10),
+		.operations = strtoul(argv[6], NULL, 10),
+	};
+	return work->bytes > 0 && work->bytes <= SERVER_LEASE_BYTES &&
+	       work->channels > 0 && work->channels <= CHANNELS_MAX && work->batch > 0 &&
+	       work->batch <= BATCH_MAX && work->operations >= work->batch;
+}
+
+static struct work work;
+
+/* The scripted server speaks through Check, so this is a test case of it. */
+START_TEST(work_run)
+{
+	unsigned long batches = work.operations / work.batch, n = batches * work.batch;
+	struct null_counts before;
+
+	if (work.bare)
+		bare_open(&work);
+	else
+		library_open(&work);
+	ck_assert(run(&work, WARM_UP));
+	before = null_counts;
+	ck_assert(measured(&work, batches));
+	/* every operation reached the device, whatever was counted */
+	ck_assert_uint_eq(null_counts.requests - before.requests, n);
+	(void)printf("signaled %.3f doorbells %.3f\n",
+		     (double)(null_counts.signaled - before.signaled) / (double)n,
+		     (double)(null_counts.doorbells - before.doorbells) / (double)n);
+	if (work.bare)
+		bare_close(&work);
+	else
+		library_close();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	TCase *tcase = tcase_create("work");
+	Suite *suite = suite_create("instructions");
+	SRunner *runner = srunner_create(suite);
+	int failed;
+
+	if (!work_take(argc, argv, &work)) {
+		(void)fprintf(stderr, "usage: instructions rmem|bare read|write BYTES "
+				      "CHANNELS BATCH OPERATIONS\n");
+		return 2;
+	}
+	tcase_add_test(tcase, work_run);
+	tcase_set_timeout(tcase, 0);
+	suite_add_tcase(suite, tcase);
+	srunner_set_fork_status(runner, CK_NOFORK);
+	srunner_run_all(runner, CK_MINIMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}

@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# instructions per operation of librmem above bare verbs calls, counted, not timed; takes --json
+#
+# The same operations go through librmem and through a loop of bare calls, over a device that
+# does nothing, under callgrind: post and completion together, mean over all operations.  The
+# last line has the most that librmem adds in batches of 32.
+set -euo pipefail
+
+: "${top_builddir:?is set by ./dev bench instructions}"
+JSON=
+OPERATIONS=1000000
+case ${1-} in
+--json) JSON=yes ;;
+'') ;;
+*)
+	echo "usage: instructions.sh [--json]" >&2
+	exit 2
+	;;
+esac
+
+command -v valgrind >/dev/null || {
+	echo "instructions: valgrind is missing: apt-get install valgrind" >&2
+	exit 1
+}
+make -s -C "$top_builddir" tests/bench/instructions >&2
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+
+# count WHO OP BYTES CHANNELS BATCH: instructions per operation
+count()
+{
+	valgrind --tool=callgrind --collect-atstart=no --toggle-collect=measured \
+		--callgrind-out-file=/dev/null \
+		"$top_builddir/tests/bench/instructions" "$@" "$OPERATIONS" \
+		>"$WORK/out" 2>&1 || {
+		cat "$WORK/out" >&2
+		return 1
+	}
+	awk -v n="$OPERATIONS" '/Collected :/ { printf "%.1f\n", $4 / n; found = 1 }
+		END { exit !found }' "$WORK/out"
+}
+
+# row OP BYTES CHANNELS BATCH
+row()
+{
+	local bare library above
+
+	bare=$(count bare "$@")
+	library=$(count rmem "$@")
+	above=$(awk -v a="$library" -v b="$bare" 'BEGIN { printf "%.1f", a - b }')
+	if [ "$4" -eq 32 ]; then
+		echo "$above" >>"$WORK/batched"
+	fi
+	if [ -n "$JSON" ]; then
+		printf '%s{"op":"%s","bytes":%d,"channels":%d,"batch":%d,"bare":%s,"librmem":%s,"above":%s}' \
+			"$SEPARATOR" "$@" "$bare" "$library" "$above"
+		SEPARATOR=,
+	else
+		printf '%-6s %6d %9d %6d %9s %9s %9s\n' "$@" "$bare" "$library" "$above"
+	fi
+}
+
+SEPARATOR=
+if [ -n "$JSON" ]; then
+	printf '{"operations":%d,"rows":[' "$OPERATIONS"
+else
+	printf '%-6s %6s %9s %6s %9s %9s %9s\n' op bytes channels batch bare librmem above
+fi
+for op in read write; do
+	for bytes in 64 4096; do
+		for channels in 1 8; do
+			for batch in 1 32; do
+				row "$op" "$bytes" "$channels" "$batch"
+			done
+		done
+	done
+done
+worst=$(sort -g "$WORK/batched" | tail -n 1)
+if [ -n "$JSON" ]; then
+	printf '],"worst":{"instructions":%s}}\n' "$worst"
+else
+	echo "worst: instructions $worst"
+fi
