@@ -28,7 +28,7 @@ static void batch_fill(struct rmem_op *ops, enum rmem_opcode opcode, rmem_lease 
 		base += BLOCKS * BLOCK_BYTES;
 	for (unsigned i = 0; i < BLOCKS; i++)
 		ops[i] = (struct rmem_op){
-			.opcode = opcode,
+			.opcode = (uint16_t)opcode,
 			.lease = lease,
 			.offset = (uint64_t)i * BLOCK_BYTES,
 			.addr = base + (size_t)i * BLOCK_BYTES,

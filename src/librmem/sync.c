@@ -32,7 +32,7 @@ static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t 
 {
 	struct rmem *session = lease->session;
 	struct rmem_op op = {
-		.opcode = opcode,
+		.opcode = (uint16_t)opcode,
 		.lease = lease,
 		.offset = offset,
 		.addr = addr,

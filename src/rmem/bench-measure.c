@@ -77,7 +77,7 @@ static int batch_submit(struct run *run)
 		unsigned slot = run->free_slots[run->n_free - 1 - i];
 
 		run->ops[i] = (struct rmem_op){
-			.opcode = params->opcode,
+			.opcode = (uint16_t)params->opcode,
 			.lease = run->lease,
 			.offset = run->offset,
 			.addr = base + slot * params->size_bytes,

@@ -143,7 +143,7 @@ static int slot_submit(struct transfer *t, unsigned i)
 {
 	struct slot *slot = &t->slots[i];
 	struct rmem_op op = {
-		.opcode = t->opcode,
+		.opcode = (uint16_t)t->opcode,
 		.lease = t->lease,
 		.offset = slot->offset,
 		.addr = slot_addr(t, i),

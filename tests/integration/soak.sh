@@ -14,7 +14,7 @@ soak=$top_builddir/tests/integration/soak
 
 # A client orders its accesses to a lease, over two streams at times; ThreadSanitizer sees
 # the daemon's threads that serve them, but not the client between.
-if grep -q -- -fsanitize=thread "$top_builddir/config.status"; then
+if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
 	tcp_threads=1
 fi
 

@@ -46,7 +46,7 @@ static void transfer(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer,
 
 		while (posted < bytes && rmem_queue_outstanding(queue) < DEPTH) {
 			struct rmem_op op = {
-				.opcode = opcode,
+				.opcode = (uint16_t)opcode,
 				.lease = lease,
 				.offset = posted,
 				.addr = (uint8_t *)rmem_buffer_addr(buffer) + posted,

@@ -35,7 +35,7 @@ struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, void *addr,
 		     uint64_t bytes, uint64_t cookie)
 {
 	return (struct rmem_op){
-		.opcode = opcode,
+		.opcode = (uint16_t)opcode,
 		.lease = lease,
 		.offset = offset,
 		.addr = addr,
