@@ -108,6 +108,47 @@ struct fabric_server_params {
 	unsigned backlog;      /* connections waiting to be admitted, at most */
 };
 
+enum fabric_transport { FABRIC_ROCE = 1, FABRIC_IWARP, FABRIC_INFINIBAND };
+
+/* Among what atomic operations are atomic: nothing, as there are none; those of the same
+ * device; all, the CPU's too. */
+enum fabric_atomics { FABRIC_ATOMICS_NONE, FABRIC_ATOMICS_DEVICE, FABRIC_ATOMICS_GLOBAL };
+
+/* What an RDMA device can do.  What cannot be found out is 0 or false. */
+struct fabric_abilities {
+	enum fabric_transport transport;
+	enum fabric_atomics atomics;
+	bool write_immediate;
+	bool relaxed_ordering; /* registrations that ask for it are taken */
+	bool on_demand_paging;
+	uint32_t inline_bytes; /* of a request, at most */
+	unsigned max_qp, max_qp_wr, max_sge;
+	unsigned max_cq, max_cqe;
+	unsigned max_mr;
+	uint64_t max_mr_bytes;
+	/* reads and atomics of a queue pair under way: the peer's, and its own */
+	unsigned responder_resources, initiator_depth;
+};
+
+#define FABRIC_GIDS_MAX 32
+
+struct fabric_gid {
+	unsigned index;
+	uint8_t bytes[16];
+	const char *type; /* static: "RoCE v2" */
+	bool served;      /* the endpoint's address */
+};
+
+/* A port of an RDMA device, as it stands now. */
+struct fabric_port {
+	unsigned number;
+	const char *state; /* static: "active"; NULL: not known */
+	unsigned active_mtu, max_mtu; /* bytes; 0: not known */
+	struct fabric_gid gids[FABRIC_GIDS_MAX];
+	unsigned n_gids;    /* in gids[] */
+	unsigned gids_more; /* there was no room for */
+};
+
 /* Counters and facts of one endpoint for the status. */
 struct fabric_endpoint_stats {
 	uint64_t channels;      /* connected now */
@@ -143,6 +184,11 @@ struct fabric_server_ops {
 						  unsigned endpoint);
 	void (*stats)(const struct fabric_server *server, unsigned endpoint,
 		      struct fabric_endpoint_stats *ret_stats);
+	/* What the endpoint's device can do, and a look at its port.  NULL: there are no
+	 * devices.  -ENODEV: it was removed.  Borrowed until close(). */
+	int (*device)(const struct fabric_server *server, unsigned endpoint,
+		      const struct fabric_abilities **ret_abilities,
+		      struct fabric_port *ret_port);
 
 	/* Begin to serve a session at an endpoint (verbs: its protection domain). */
 	int (*session_open)(struct fabric_server *server, unsigned endpoint, void *cookie,

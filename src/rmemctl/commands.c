@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/nearest.h"
+#include "rmemctl/devices.h"
 
 static const struct column pools_columns[] = {
 	{ "POOL", "name", CELL_TEXT, "-" },
@@ -149,16 +150,17 @@ static int status_show(FILE *out, const json_t *answer)
 }
 
 const struct command commands[] = {
-	{ "status", "the daemon as a whole", "/v1/status", NULL, NULL, status_show },
+	{ "status", "the daemon as a whole", "/v1/status", NULL, NULL, NULL,
+	  status_show },
 	{ "pools", "its memory: nodes, pages, what is lent and free", "/v1/pools",
-	  "pools", pools_columns, NULL },
+	  "pools", pools_columns, NULL, NULL },
 	{ "devices", "where it serves data: RDMA devices, and TCP", "/v1/devices",
-	  "devices", devices_columns, NULL },
-	{ "sessions", "its clients", "/v1/sessions", "sessions", sessions_columns,
+	  "devices", devices_columns, devices_detail, NULL },
+	{ "sessions", "its clients", "/v1/sessions", "sessions", sessions_columns, NULL,
 	  NULL },
 	{ "leases", "what is lent, and to whom", "/v1/leases", "leases", leases_columns,
-	  NULL },
-	{ NULL, NULL, NULL, NULL, NULL, NULL },
+	  NULL, NULL },
+	{ NULL, NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
 int command_find(const char *name, const struct command **ret_command)
@@ -200,6 +202,8 @@ int command_show(const struct command *command, const char *body, FILE *out)
 			(void)fprintf(out, "no %s\n", command->list);
 		else
 			err = table_print(out, command->columns, array);
+		if (!err && command->detail)
+			command->detail(out, array);
 	}
 	json_decref(answer);
 	return err;

@@ -15,6 +15,8 @@ struct command {
 	/* A list: the array of this name in the answer, in these columns. */
 	const char *list;
 	const struct column *columns;
+	/* What the table has no room for, below it; may be NULL. */
+	void (*detail)(FILE *out, const json_t *array);
 	/* Anything else.  0 or -errno with text. */
 	int (*show)(FILE *out, const json_t *answer);
 };

@@ -325,3 +325,14 @@ void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
 
 	at->ops->stats(at->server, at->local, ret_stats);
 }
+
+int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
+			   const struct fabric_abilities **ret_abilities,
+			   struct fabric_port *ret_port)
+{
+	const struct endpoint *at = &daemon->control.endpoints->at[i];
+
+	if (!at->ops->device)
+		return -ENOTSUP;
+	return at->ops->device(at->server, at->local, ret_abilities, ret_port);
+}

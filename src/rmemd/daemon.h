@@ -57,5 +57,9 @@ unsigned daemon_n_endpoints(const struct daemon *daemon);
 const struct fabric_endpoint *daemon_endpoint(const struct daemon *daemon, unsigned i);
 void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
 			   struct fabric_endpoint_stats *ret_stats);
+/* The device behind the endpoint.  -ENOTSUP: there is none; -ENODEV: it was removed. */
+int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
+			   const struct fabric_abilities **ret_abilities,
+			   struct fabric_port *ret_port);
 
 #endif

@@ -107,6 +107,36 @@ void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
 		(struct fabric_endpoint_stats){ .channels = i, .exposed_bytes = 4096 };
 }
 
+static const struct fabric_abilities abilities = {
+	.transport = FABRIC_IWARP,
+	.atomics = FABRIC_ATOMICS_DEVICE,
+	.relaxed_ordering = true,
+	.inline_bytes = 64,
+	.max_mr_bytes = UINT64_MAX,
+	.initiator_depth = 128,
+};
+
+int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
+			   const struct fabric_abilities **ret_abilities,
+			   struct fabric_port *ret_port)
+{
+	(void)daemon;
+	if (i == 0)
+		return -ENOTSUP;
+	*ret_abilities = &abilities;
+	*ret_port = (struct fabric_port){
+		.number = 1,
+		.state = "active",
+		.active_mtu = 1024,
+		.gids = { { .index = 3,
+			    .bytes = { [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 7 },
+			    .type = "RoCE v2",
+			    .served = true } },
+		.n_gids = 1,
+	};
+	return 0;
+}
+
 static unsigned n_sessions = 2;
 
 int sessions_each(const struct sessions *sessions,
@@ -342,6 +372,46 @@ START_TEST(devices__show_address_and_node)
 }
 END_TEST
 
+START_TEST(devices__show_what_they_can)
+{
+	int immediate, relaxed, inline_bytes, depth, number, mtu, index, served;
+	const char *transport, *atomics, *state, *gid, *type;
+	json_t *json, *no_can, *no_port, *max_mtu;
+	json_int_t mr_bytes;
+
+	open_admin();
+	json = get("/v1/devices");
+	ck_assert_int_eq(
+		json_unpack(json,
+			    "{s:[{s:o, s:o}, {s:{s:s, s:s, s:b, s:b, s:i, s:i, s:I},"
+			    "s:{s:i, s:s, s:i, s:o, s:[{s:i, s:s, s:s, s:b}]}}]}",
+			    "devices", "can", &no_can, "device_port", &no_port, "can",
+			    "transport", &transport, "atomics", &atomics,
+			    "write_immediate", &immediate, "relaxed_ordering", &relaxed,
+			    "inline_bytes", &inline_bytes, "initiator_depth", &depth,
+			    "max_mr_bytes", &mr_bytes, "device_port", "number", &number,
+			    "state", &state, "active_mtu", &mtu, "max_mtu", &max_mtu,
+			    "gids", "index", &index, "gid", &gid, "type", &type,
+			    "served", &served),
+		0);
+	ck_assert(json_is_null(no_can) && json_is_null(no_port));
+	ck_assert_str_eq(transport, "iWARP");
+	ck_assert_str_eq(atomics, "HCA");
+	ck_assert(!immediate && relaxed && served);
+	ck_assert_int_eq(inline_bytes, 64);
+	ck_assert_int_eq(depth, 128);
+	ck_assert(mr_bytes == INT64_MAX);
+	ck_assert_str_eq(state, "active");
+	ck_assert_int_eq(mtu, 1024);
+	ck_assert(json_is_null(max_mtu));
+	ck_assert_int_eq(index, 3);
+	ck_assert_str_eq(gid, "::ffff:10.0.0.7");
+	ck_assert_str_eq(type, "RoCE v2");
+	json_decref(json);
+	admin_close(admin);
+}
+END_TEST
+
 START_TEST(sessions__keep_wide_ids_and_foreign_bytes)
 {
 	const char *id, *client;
@@ -569,6 +639,7 @@ int main(void)
 	tcase_add_test(tc, status__sums_up);
 	tcase_add_test(tc, pools__show_what_they_got);
 	tcase_add_test(tc, devices__show_address_and_node);
+	tcase_add_test(tc, devices__show_what_they_can);
 	tcase_add_test(tc, sessions__keep_wide_ids_and_foreign_bytes);
 	tcase_add_test(tc, sessions__may_be_many);
 	tcase_add_test(tc, leases__tell_named_from_ephemeral);

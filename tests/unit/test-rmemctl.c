@@ -130,6 +130,40 @@ START_TEST(show__lists_sessions_leases_and_devices)
 }
 END_TEST
 
+START_TEST(show__tells_what_a_device_can)
+{
+	ck_assert_int_eq(
+		show("devices",
+		     "{\"devices\": [{\"device\": null, \"can\": null}, "
+		     "{\"device\": \"mlx5_0\", \"can\": null}, "
+		     "{\"device\": \"rxe0\", \"node\": 1, \"can\": {"
+		     "\"transport\": \"RoCE\", \"atomics\": \"HCA\", "
+		     "\"write_immediate\": true, \"relaxed_ordering\": true, "
+		     "\"on_demand_paging\": false, \"inline_bytes\": 476, "
+		     "\"max_qp\": 1, \"max_qp_wr\": 2, \"max_sge\": 3, \"max_cq\": 4, "
+		     "\"max_cqe\": 5, \"max_mr\": 6, \"max_mr_bytes\": 4096, "
+		     "\"responder_resources\": 7, \"initiator_depth\": 8}, "
+		     "\"device_port\": {\"number\": 1, \"state\": \"active\", "
+		     "\"active_mtu\": 1024, \"max_mtu\": null, \"gids_more\": 2, "
+		     "\"gids\": [{\"index\": 1, \"gid\": \"::1\", \"type\": "
+		     "\"RoCE v2\", \"served\": true}, {\"index\": 2}]}}]}"),
+		0);
+	ck_assert_str_eq(
+		strstr(shown, "\n\n"),
+		"\n\nmlx5_0: was removed\n"
+		"\nrxe0: RoCE, port 1 active, MTU 1024 of unknown, NUMA node 1\n"
+		"  atomics HCA, write with immediate, inline 476 B, relaxed ordering "
+		"accepted, no on-demand paging\n"
+		"  at most 1 QPs of 2 requests and 3 SGEs, 4 CQs of 5, 6 MRs of 4 "
+		"KiB\n"
+		"  rd_atomic: of peers 7, its own 8\n"
+		"  GID 1  ::1  RoCE v2  served\n"
+		"  GID 2  unknown  unknown\n"
+		"  GIDs not shown: 2\n");
+	free(shown);
+}
+END_TEST
+
 START_TEST(show__sums_up_the_status)
 {
 	ck_assert_int_eq(
@@ -344,6 +378,7 @@ int main(void)
 	tcase_add_test(table, time__has_two_units);
 	tcase_add_test(table, show__says_when_there_is_nothing);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
+	tcase_add_test(table, show__tells_what_a_device_can);
 	tcase_add_test(table, show__sums_up_the_status);
 	tcase_add_test(table, show__does_not_cut_why_a_fabric_is_not_served);
 	tcase_add_loop_test(table, show__refuses_what_is_no_answer, 0,

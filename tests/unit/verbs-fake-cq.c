@@ -48,8 +48,10 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	cq->public.channel = channel;
 	cq->public.cq_context = cq_context;
 	cq->size = cqe < FAKE_ENTRIES ? (unsigned)cqe : FAKE_ENTRIES;
-	comp->cq = cq;
-	comp->cqs++;
+	if (comp) {
+		comp->cq = cq;
+		comp->cqs++;
+	}
 	fake_live_add(1);
 	return &cq->public;
 }
@@ -60,7 +62,8 @@ int ibv_destroy_cq(struct ibv_cq *public)
 
 	ck_assert_uint_eq(cq->qps, 0);
 	ck_assert_uint_eq(cq->got, cq->acked);
-	((struct comp *)public->channel)->cqs--;
+	if (public->channel)
+		((struct comp *)public->channel)->cqs--;
 	free(cq);
 	fake_live_add(-1);
 	return 0;

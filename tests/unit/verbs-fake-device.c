@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs-fake-state.h"
 
+#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -83,6 +84,11 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		.max_qp_rd_atom = 8,
 		.max_qp_init_rd_atom = 128,
 		.max_mr_size = 1u << 30,
+		.max_qp = 11,
+		.max_sge = 12,
+		.max_cq = 13,
+		.max_mr = 14,
+		.atomic_cap = fake.atomics,
 		.phys_port_cnt = 1,
 	};
 	return 0;
@@ -99,7 +105,46 @@ int ibv_query_port(struct ibv_context *context, uint8_t port,
 		return ENOMEM;
 	full->state =
 		fake.port_down[context - contexts] ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+	full->active_mtu = IBV_MTU_1024;
+	full->max_mtu = IBV_MTU_4096;
+	full->link_layer =
+		fake.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
 	return 0;
+}
+
+/* fake0's; port 2 is not there to be served. */
+static const struct {
+	const char *gid;
+	uint32_t index, port, type;
+} gids[] = {
+	{ "fe80::1", 0, 1, IBV_GID_TYPE_ROCE_V2 },
+	{ "::ffff:10.1.0.1", 1, 1, IBV_GID_TYPE_ROCE_V1 },
+	{ "::ffff:10.1.0.1", 2, 1, IBV_GID_TYPE_ROCE_V2 },
+	{ "fd00::1", 3, 1, IBV_GID_TYPE_ROCE_V2 },
+	{ "::ffff:10.1.0.1", 0, 2, IBV_GID_TYPE_ROCE_V2 },
+};
+
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			     size_t max, uint32_t flags, size_t bytes)
+{
+	const size_t n = sizeof(gids) / sizeof(gids[0]);
+
+	(void)context;
+	ck_assert_uint_eq(flags, 0);
+	ck_assert_uint_eq(bytes, sizeof(*entries));
+	if (fake_fails("ibv_query_gid_table"))
+		return -ENOMEM;
+	for (size_t i = 0; i < n + fake.more_gids; i++) {
+		size_t at = i < n ? i : 0;
+
+		ck_assert_uint_lt(i, max);
+		entries[i].gid_index = i < n ? gids[i].index : (uint32_t)i;
+		entries[i].port_num = gids[at].port;
+		entries[i].gid_type = gids[at].type;
+		ck_assert_int_eq(
+			inet_pton(AF_INET6, gids[at].gid, entries[i].gid.raw), 1);
+	}
+	return (ssize_t)(n + fake.more_gids);
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status)

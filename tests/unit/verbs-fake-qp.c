@@ -9,35 +9,47 @@
 static unsigned posts;
 static int post_limit = -1;
 
-int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
-		   struct ibv_qp_init_attr *attr)
+static struct ibv_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct qp *qp;
 
+	ck_assert_int_eq(attr->qp_type, IBV_QPT_RC);
+	if (attr->cap.max_inline_data > fake.max_inline) {
+		errno = EINVAL;
+		return NULL;
+	}
+	qp = calloc(1, sizeof(*qp));
+	ck_assert_ptr_nonnull(qp);
+	qp->public.context = pd->context;
+	qp->public.qp_context = attr->qp_context;
+	qp->public.pd = pd;
+	qp->public.send_cq = attr->send_cq;
+	qp->public.recv_cq = attr->recv_cq;
+	LOCKED(fake_state.live++; fake_state.qps++; ((struct pd *)pd)->children++;
+	       ((struct cq *)attr->send_cq)->qps++);
+	return &qp->public;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return fake_fails("ibv_create_qp") ? NULL : qp_new(pd, attr);
+}
+
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
+{
 	ck_assert_ptr_null(id->qp);
 	ck_assert_ptr_eq(pd->context, id->verbs);
-	ck_assert_int_eq(attr->qp_type, IBV_QPT_RC);
 	if (fake_fails("rdma_create_qp"))
 		return -1;
 	if (fake.qp_error) {
 		errno = fake.qp_error;
 		return -1;
 	}
-	if (attr->cap.max_inline_data > fake.max_inline) {
-		errno = EINVAL;
+	id->qp = qp_new(pd, attr);
+	if (!id->qp)
 		return -1;
-	}
-	qp = calloc(1, sizeof(*qp));
-	ck_assert_ptr_nonnull(qp);
-	qp->public.context = id->verbs;
-	qp->public.qp_context = attr->qp_context;
-	qp->public.pd = pd;
-	qp->public.send_cq = attr->send_cq;
-	qp->public.recv_cq = attr->recv_cq;
-	qp->public.state = IBV_QPS_INIT;
-	id->qp = &qp->public;
-	LOCKED(fake_state.live++; fake_state.qps++; ((struct pd *)pd)->children++;
-	       ((struct cq *)attr->send_cq)->qps++);
+	id->qp->state = IBV_QPS_INIT;
 	return 0;
 }
 

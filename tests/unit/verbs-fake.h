@@ -19,6 +19,9 @@
 struct fake_settings {
 	bool no_devices;
 	bool iwarp;
+	bool infiniband;
+	enum ibv_atomic_cap atomics;
+	unsigned more_gids;
 	bool port_down[2];
 	int max_cqe;
 	int max_qp_wr;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "fabric/verbs/abilities.h"
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/endpoint.h"
 
@@ -55,7 +56,7 @@ err_slots:
 }
 
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
-		     struct verbs_device **ret_device)
+		     uint8_t port, struct verbs_device **ret_device)
 {
 	struct verbs_device *device;
 	int err;
@@ -71,6 +72,8 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	device->server = server;
 	device->verbs = verbs;
 	err = verbs_facts_read(verbs, &device->facts);
+	if (!err)
+		err = verbs_abilities_read(verbs, port, &device->abilities);
 	if (err)
 		goto err_free;
 	device->node = verbs_facts_node("/sys", device->facts.name);

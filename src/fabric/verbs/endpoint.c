@@ -122,7 +122,7 @@ static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *
 		return err_set(-E2BIG,
 			       "more than %d RDMA ports: name the devices to serve",
 			       VERBS_ENDPOINTS_MAX);
-	err = verbs_device_add(server, probe->verbs, &device);
+	err = verbs_device_add(server, probe->verbs, probe->port_num, &device);
 	if (err)
 		return err;
 	endpoint = calloc(1, sizeof(*endpoint));

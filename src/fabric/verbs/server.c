@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "fabric/verbs/abilities.h"
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/endpoint.h"
@@ -220,6 +221,22 @@ static void server_stats(const struct fabric_server *server, unsigned endpoint,
 	*ret_stats = server->endpoints[endpoint]->stats;
 }
 
+static int server_device(const struct fabric_server *server, unsigned number,
+			 const struct fabric_abilities **ret_abilities,
+			 struct fabric_port *ret_port)
+{
+	const struct verbs_endpoint *endpoint = server->endpoints[number];
+	const struct verbs_device *device = endpoint->device;
+
+	if (device->gone || !device->verbs)
+		return err_set(-ENODEV, "RDMA device %s was removed",
+			       device->facts.name);
+	verbs_port_look(device->verbs, (uint8_t)endpoint->port,
+			&endpoint->public.address, ret_port);
+	*ret_abilities = &device->abilities;
+	return 0;
+}
+
 static int server_session_open(struct fabric_server *server, unsigned endpoint,
 			       void *cookie, struct fabric_session **ret_session)
 {
@@ -236,6 +253,7 @@ const struct fabric_server_ops fabric_verbs_server = {
 	.n_endpoints = server_n_endpoints,
 	.endpoint = server_endpoint,
 	.stats = server_stats,
+	.device = server_device,
 	.session_open = server_session_open,
 	.session_close = verbs_session_close,
 	.channel_close = verbs_session_channel_close,
