@@ -41,9 +41,11 @@
  * ends in ETIMEDOUT or ESTALE may or may not have taken effect; a lease granted too late
  * is given back.
  *
- * One data channel that dies costs the operations on it (ECONNRESET); the others carry on
- * and it is replaced.  With no channel left operations wait for one, at most their
- * time-out.
+ * A data channel that dies is replaced, and the others carry on.  Reads and writes that
+ * were on it are posted again, once the server has confirmed that nothing of the old
+ * channel can arrive any more, or a late packet could overwrite newer bytes; only one that
+ * was itself at fault ends in an error, and one that loses its channel again and again in
+ * ECONNRESET.  With no channel left operations wait for one, at most their time-out.
  *
  * Threads.  Tags in brackets: [any] any thread at any time, calls on one object are
  * serialised inside; [owner] one thread at a time, no lock is taken.
@@ -385,7 +387,7 @@ RMEM_API int rmem_queue_arm(rmem_queue *queue);
 
 /* Flush the queue's operations on `lease` (NULL: all of them): they complete with
  * ECANCELED, or with their result when that came first.  Whether a cancelled write was
- * applied is unknown.  What shares a channel with them ends in ECONNRESET.  The
+ * applied is unknown.  What shares a channel with them is posted again on another.  The
  * completions are still to be taken.  Returns how many were cancelled.  [owner] */
 RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);
 

@@ -196,8 +196,10 @@ struct fabric_server_ops {
 	/* End it: its channels go to ERROR before this returns (tcp: as soon as their
 	 * thread sees it), then every exposure is withdrawn, then session_closed. */
 	void (*session_close)(struct fabric_session *session);
-	/* End one channel of it, as the client asked; no news. Unknown numbers: nothing. */
-	void (*channel_close)(struct fabric_session *session, uint32_t channel);
+	/* End one channel of it, as the client asked; no news.  On return nothing of it is
+	 * applied any more.  Unknown numbers: nothing.
+	 *   -EIO  the device does not let go of it, or of an earlier one */
+	int (*channel_close)(struct fabric_session *session, uint32_t channel);
 
 	/* Make [addr, addr + bytes) reachable; ends in exposed().  The memory must stay
 	 * mapped until withdrawn().  On failure nothing will be called. */

@@ -5,6 +5,7 @@
 #ifndef LIBRMEM_CHANNELSET_H
 #define LIBRMEM_CHANNELSET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,20 +23,29 @@
 #define CHANNEL_FLUSH_MS 1000
 
 struct piece;
+struct rmem_queue;
 
 enum slot_stage {
 	SLOT_USED,       /* the owner has a channel */
 	SLOT_WANTED,     /* ask the server for one, at retry_ns */
+	SLOT_CLOSING,    /* to end the last one first */
 	SLOT_ASKED,      /* for its number */
 	SLOT_REKEY,      /* first on its endpoint: leases get keys for it */
 	SLOT_CONNECTING, /* by the driver, without the lock */
 	SLOT_FRESH,      /* connected, the owner has not seen it yet */
 };
 
+enum burial {
+	BURIAL_DUE,    /* not known to be dead: late packets may still be applied */
+	BURIAL_DONE,   /* dead, nothing of it is applied any more */
+	BURIAL_FAILED, /* it cannot be known */
+};
+
 struct channel_slot {
 	/* constant */
 	unsigned domain;
 	uint8_t endpoint; /* its number at the server */
+	struct rmem_queue *queue;
 
 	/* the owner's; `channel` is changed under the session's lock, too */
 	struct fabric_channel *channel;
@@ -46,6 +56,9 @@ struct channel_slot {
 	/* what is on it, a ring of `depth`; the last n_put are not posted yet */
 	struct piece **pieces;
 	unsigned first, in_flight, n_put;
+
+	/* what became of the server's end of the last channel.  [any] */
+	_Atomic int burial; /* enum burial */
 
 	/* under the session's lock */
 	enum slot_stage stage;

@@ -201,6 +201,11 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 		settle(queue, op);
 		return true;
 	}
+	if (atomic_load_explicit(&op->todo.lease->status, memory_order_acquire) != 0) {
+		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
+		settle(queue, op);
+		return true;
+	}
 	segment = attachment_segment(att, at);
 	pick = channelset_pick(&queue->channels, att, segment, &slot);
 	if (pick == PICK_WAIT)

@@ -15,7 +15,7 @@ void flow_post(struct rmem_queue *queue, struct channel_slot *slot);
 static inline bool flow_waits(const struct rmem_queue *queue)
 {
 	return !list_empty(&queue->table.pending) || !list_empty(&queue->table.again) ||
-	       !list_empty(&queue->table.doubt);
+	       !list_empty(&queue->table.doubt) || !list_empty(&queue->table.lost);
 }
 /* Post what can be posted. */
 void flow_pump(struct rmem_queue *queue, uint64_t now_ns);

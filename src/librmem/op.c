@@ -14,6 +14,7 @@ static void lists_start(struct optable *table, unsigned n_shared)
 	list_init(&table->free_pieces);
 	list_init(&table->again);
 	list_init(&table->doubt);
+	list_init(&table->lost);
 	for (unsigned i = 0; i < table->n_ops; i++) {
 		struct op *op = &table->ops[i];
 

@@ -26,18 +26,20 @@ enum piece_state {
 	PIECE_FLYING, /* on a channel, or put there */
 	PIECE_AGAIN,  /* was not posted: goes to another channel */
 	PIECE_DOUBT,  /* was refused: waits for what the server says of the lease */
+	PIECE_LOST,   /* its channel died: waits until the server's end of that is dead */
 };
 
 struct piece {
-	struct list node; /* free, again or doubt */
+	struct list node; /* free, again, doubt or lost */
 	struct op *op;
 	const struct attachment *att; /* whose keys it was posted with */
+	struct channel_slot *slot;    /* whose channel it was lost with */
 	/* these are 0 in a free piece, and stay so while its operation is whole */
 	enum piece_state state;
 	uint32_t bytes;
 	uint64_t offset;      /* into the operation, bytes */
 	unsigned char *chunk; /* of the bounce buffer; NULL: none */
-	unsigned refusals;
+	unsigned refusals, losses;
 	unsigned verify; /* what lease_verify() gave when it came into doubt */
 };
 
@@ -75,7 +77,7 @@ struct optable {
 	struct op **done; /* a ring of n_ops, not taken by the caller yet */
 	unsigned first_done, n_done;
 	struct list pending;                   /* ops */
-	struct list free_pieces, again, doubt; /* pieces; free: of the shared ones */
+	struct list free_pieces, again, doubt, lost; /* pieces; free: shared ones */
 };
 
 /* With n_shared pieces for operations that are cut.  -ENOMEM. */
@@ -89,6 +91,7 @@ static inline void piece_reset(struct piece *piece)
 	piece->offset = 0;
 	piece->chunk = NULL;
 	piece->refusals = 0;
+	piece->losses = 0;
 }
 
 /* From now on the operation is like any other. */

@@ -148,6 +148,8 @@ static int parts_create(struct rmem_queue *queue,
 				&queue->channels);
 	if (err)
 		goto err_fds;
+	for (unsigned i = 0; i < n; i++)
+		queue->channels.slots[i].queue = queue;
 	err = optable_create(depth, n * channel_depth(depth), &queue->table);
 	if (err)
 		goto err_channels;

@@ -71,13 +71,7 @@ static void slot_ask(struct rmem *session, struct channel_slot *slot)
 		reopen_want(slot, false);
 		return;
 	}
-	if (slot->number != 0) {
-		request->type = WIRE_TYPE_close_channel;
-		request->close_channel.channel = slot->number;
-		session_tell(session, request);
-		slot->number = 0;
-	}
-	*request = (struct wire_msg){ .type = WIRE_TYPE_open_channel };
+	request->type = WIRE_TYPE_open_channel;
 	request->open_channel.endpoint = slot->endpoint;
 	slot->stage = SLOT_ASKED;
 	if (control_call(session->control, request, granted, slot, &slot->call))
@@ -85,8 +79,55 @@ static void slot_ask(struct rmem *session, struct channel_slot *slot)
 	free(request);
 }
 
+static void slot_bury(struct channel_slot *slot, enum burial burial)
+{
+	atomic_store_explicit(&slot->burial, burial, memory_order_release);
+	queue_news(slot->queue);
+}
+
+static int closed(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct channel_slot *slot = ctx;
+
+	(void)reply;
+	slot->call = NULL;
+	slot->stage = SLOT_WANTED;
+	slot_bury(slot, err ? BURIAL_FAILED : BURIAL_DONE);
+	return 0;
+}
+
+/* Have the server's end of the last channel closed, so that what was lost with it can be
+ * posted again. */
+static void slot_close(struct rmem *session, struct channel_slot *slot)
+{
+	struct wire_msg *request = calloc(1, sizeof(*request));
+
+	if (request) {
+		request->type = WIRE_TYPE_close_channel;
+		request->close_channel.channel = slot->number;
+		if (control_call(session->control, request, closed, slot,
+				 &slot->call) == 0)
+			slot->stage = SLOT_CLOSING;
+	}
+	if (slot->stage != SLOT_CLOSING)
+		slot_bury(slot, BURIAL_FAILED);
+	slot->number = 0;
+	free(request);
+}
+
+static bool slot_unburied(const struct channel_slot *slot)
+{
+	return slot->stage == SLOT_WANTED &&
+	       atomic_load_explicit(&slot->burial, memory_order_relaxed) == BURIAL_DUE;
+}
+
 static void slot_work(struct rmem *session, struct channel_slot *slot, uint64_t now_ns)
 {
+	if (slot_unburied(slot) && slot->number != 0)
+		slot_close(session, slot);
+	else if (slot_unburied(slot))
+		/* it went with the server's side of the session, before the welcome */
+		slot_bury(slot, BURIAL_DONE);
 	if (slot->stage == SLOT_WANTED && now_ns >= slot->retry_ns)
 		slot_ask(session, slot);
 	if (slot->stage == SLOT_REKEY)
@@ -118,6 +159,8 @@ uint64_t reopen_due(const struct rmem *session)
 		for (unsigned i = 0; i < queue->channels.n; i++) {
 			const struct channel_slot *slot = &queue->channels.slots[i];
 
+			if (slot_unburied(slot))
+				due = 0;
 			if (slot->stage == SLOT_WANTED && slot->retry_ns < due)
 				due = slot->retry_ns;
 		}

@@ -14,6 +14,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 /* How often a piece is posted again after the server gave other keys. */
 #define REFUSALS_MAX 4
+/* How often one may lose its channel: perhaps it is the cause. */
+#define LOSSES_MAX 8
 
 /* ---- operations ---- */
 
@@ -82,6 +84,7 @@ void settle(struct rmem_queue *queue, struct op *op)
 	if (failed && op->pieces > op->in_flight) {
 		pieces_drop(queue, &queue->table.again, op);
 		pieces_drop(queue, &queue->table.doubt, op);
+		pieces_drop(queue, &queue->table.lost, op);
 	}
 	if (op->in_flight > 0)
 		return;
@@ -135,9 +138,30 @@ void settle_kill(struct rmem_queue *queue, struct channel_slot *slot)
 {
 	if (!slot->live)
 		return;
+	atomic_store_explicit(&slot->burial, BURIAL_DUE, memory_order_relaxed);
 	channelset_kill(&queue->channels, slot, queue->now_ns);
 	if (slot->flush_ns < queue->next_deadline_ns)
 		queue->next_deadline_ns = slot->flush_ns;
+}
+
+/* Whether it is worth posting again: the channel was at fault, not the piece, as far as one
+ * can tell. */
+static bool piece_survives(const struct piece *piece, int status)
+{
+	return (status == -ECONNRESET || status == -ETIMEDOUT) &&
+	       piece->losses < LOSSES_MAX && piece->op->end.status == 0 &&
+	       piece->op->end.verdict == 0;
+}
+
+/* It may have been applied, or may still be: it goes again when no packet of its channel
+ * can arrive any more. */
+static void piece_lose(struct rmem_queue *queue, struct channel_slot *slot,
+		       struct piece *piece)
+{
+	piece->state = PIECE_LOST;
+	piece->slot = slot;
+	piece->losses++;
+	list_append(&queue->table.lost, &piece->node);
 }
 
 static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
@@ -155,6 +179,9 @@ static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
 		/* rights and bounds were checked here, so the keys have changed, or the
 		 * lease has ended and the news of it is still on its way */
 		settle_doubt(queue, piece);
+		return;
+	} else if (piece_survives(piece, wc->status)) {
+		piece_lose(queue, slot, piece);
 		return;
 	} else {
 		settle_error(queue, op, wc->status, wc->text, wc->vendor);
@@ -320,6 +347,42 @@ static void doubts_resolve(struct rmem_queue *queue)
 	}
 }
 
+/* The channel that the piece was lost with is dead, or nothing can be known of it. */
+static void lost_resolve(struct rmem_queue *queue, struct piece *piece, int burial)
+{
+	struct op *op = piece->op;
+
+	if (burial == BURIAL_FAILED) {
+		settle_error(queue, op, -ECONNRESET, "its channel died", 0);
+		settle(queue, op);
+		return;
+	}
+	/* where refusals look like lost connections, other keys may be what it takes */
+	if (piece->losses > 1)
+		(void)lease_verify(op->todo.lease);
+	list_remove(&piece->node);
+	piece->state = PIECE_AGAIN;
+	list_append(&queue->table.again, &piece->node);
+}
+
+/* Settling an operation takes others of its pieces out of the list, so start over. */
+static void losts_resolve(struct rmem_queue *queue)
+{
+	struct list *node = queue->table.lost.next;
+
+	while (node != &queue->table.lost) {
+		struct piece *piece = container_of(node, struct piece, node);
+		int burial = atomic_load_explicit(&piece->slot->burial,
+						  memory_order_acquire);
+
+		node = node->next;
+		if (burial == BURIAL_DUE)
+			continue;
+		lost_resolve(queue, piece, burial);
+		node = queue->table.lost.next;
+	}
+}
+
 static void slot_look(struct rmem_queue *queue, struct channel_slot *slot)
 {
 	if (slot->fresh && !slot->channel) {
@@ -345,6 +408,7 @@ void settle_news(struct rmem_queue *queue)
 		slot_look(queue, &queue->channels.slots[i]);
 	(void)pthread_mutex_unlock(&queue->session->lock);
 	doubts_resolve(queue);
+	losts_resolve(queue);
 }
 
 void settle_dead(struct rmem_queue *queue)

@@ -24,6 +24,7 @@ static void unlocked(void)
 
 void fake_reset(void)
 {
+	fake_forget_late(NULL);
 	locked();
 	fake.live = 0;
 	fake.channels = NULL;
@@ -58,6 +59,54 @@ static void perform(const struct fake_wr *wr)
 		memcpy(remote, wr->addr, wr->bytes);
 }
 
+/* A write that was flushed may still arrive. */
+struct fake_late {
+	struct fake_late *next;
+	const void *owner;
+	unsigned char *remote;
+	uint32_t bytes;
+	unsigned char data[];
+};
+
+static void late_add(const struct fabric_channel *channel, const struct fake_wr *wr)
+{
+	struct fake_late *late = malloc(sizeof(*late) + wr->bytes);
+
+	late->next = fake.late;
+	late->owner = channel->owner;
+	late->remote = (unsigned char *)(uintptr_t)wr->remote_addr;
+	late->bytes = wr->bytes;
+	memcpy(late->data, wr->addr, wr->bytes);
+	fake.late = late;
+}
+
+void fake_apply_late(const void *owner)
+{
+	locked();
+	for (const struct fake_late *late = fake.late; late; late = late->next)
+		if (late->owner == owner) {
+			memcpy(late->remote, late->data, late->bytes);
+			break;
+		}
+	unlocked();
+}
+
+void fake_forget_late(const void *owner)
+{
+	locked();
+	for (struct fake_late **at = &fake.late; *at;) {
+		struct fake_late *late = *at;
+
+		if (owner && late->owner != owner) {
+			at = &late->next;
+			continue;
+		}
+		*at = late->next;
+		free(late);
+	}
+	unlocked();
+}
+
 /* The oldest one. */
 static void complete(struct fabric_channel *channel, int status)
 {
@@ -67,6 +116,8 @@ static void complete(struct fabric_channel *channel, int status)
 		abort();
 	if (status == 0)
 		perform(&channel->posted[0]);
+	else if (status == -ECONNRESET && channel->posted[0].opcode == FABRIC_WRITE)
+		late_add(channel, &channel->posted[0]);
 	cq->wcs[cq->n++] = (struct fabric_wc){
 		.owner = channel->owner,
 		.n = 1,

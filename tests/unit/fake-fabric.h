@@ -68,6 +68,7 @@ struct fake {
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
 		poll_err;
 	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
+	struct fake_late *late;        /* latest first; under the lock */
 };
 extern struct fake fake;
 
@@ -79,6 +80,10 @@ struct fabric_channel *fake_latest(void);
 void fake_complete(struct fabric_channel *channel, int status);
 /* Complete everything posted on every channel. */
 void fake_complete_all(void);
+/* Apply one of the writes that were flushed from channels of this owner, as a packet that
+ * was still under way; and forget them, as their queue pair is dead at the peer. */
+void fake_apply_late(const void *owner);
+void fake_forget_late(const void *owner);
 /* Complete what is outstanding on an aborted channel. */
 void fake_flush(struct fabric_channel *channel);
 /* The peer ends the channel. */

@@ -90,6 +90,7 @@ void stage_close(void)
 	(void)pthread_mutex_destroy(&session->sync_lock);
 	(void)pthread_cond_destroy(&session->changed);
 	clock_set_source(NULL);
+	fake_forget_late(NULL);
 	ck_assert_int_eq(fake.live, 0);
 }
 
@@ -181,6 +182,21 @@ struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 	return queue;
 }
 
+static void bury(struct rmem_queue *queue, struct channel_slot *slot,
+		 enum burial burial)
+{
+	fake_forget_late(slot);
+	atomic_store(&slot->burial, burial);
+	queue_news(queue);
+}
+
+void stage_bury(struct rmem_queue *queue, unsigned slot, enum burial burial)
+{
+	(void)pthread_mutex_lock(&stage.session.lock);
+	bury(queue, &queue->channels.slots[slot], burial);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+}
+
 unsigned stage_reconnect(struct rmem_queue *queue)
 {
 	unsigned n = 0;
@@ -191,6 +207,8 @@ unsigned stage_reconnect(struct rmem_queue *queue)
 
 		if (slot->stage != SLOT_WANTED)
 			continue;
+		if (atomic_load(&slot->burial) == BURIAL_DUE)
+			bury(queue, slot, BURIAL_DONE);
 		slot->fresh = connect_slot(queue, slot);
 		slot->stage = SLOT_FRESH;
 		queue_news(queue);

@@ -32,7 +32,9 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 
 /* A queue whose channels are connected. */
 struct rmem_queue *stage_queue(unsigned depth, unsigned channels);
-/* Connect the slots that want a channel; returns how many. */
+/* The server has said what became of its end of the channel that a slot had last. */
+void stage_bury(struct rmem_queue *queue, unsigned slot, enum burial burial);
+/* Connect the slots that want a channel, after burying their last ones; returns how many. */
 unsigned stage_reconnect(struct rmem_queue *queue);
 
 /* The channel in a slot. */

@@ -266,11 +266,17 @@ START_TEST(channel__that_dies_fails_what_is_on_it)
 	ck_assert_int_eq(done[10].status, -EIO);
 	ck_assert_uint_eq(done[10].vendor, 0x99);
 	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "fake status"));
-	/* the others were flushed by it */
+	/* the others were flushed by it, and go again once it is dead at the server, too */
+	expect_none(queue);
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, MANY - 11);
+	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 64), MANY - 11);
 	for (unsigned i = 0; i < MANY - 11; i++)
-		ck_assert_int_eq(done[i].status, -ECONNRESET);
-	ck_assert_uint_eq(stage_reconnect(queue), 1);
+		ck_assert_int_eq(done[i].status, 0);
+	ck_assert_mem_eq(seg_a, local, 10 * 8);
+	ck_assert_mem_eq(seg_a + 11 * 8, local + 11 * 8, (MANY - 11) * 8);
 	writes_submit(queue, MANY);
 	fake_complete_all();
 	expect_all(queue, MANY, 0);

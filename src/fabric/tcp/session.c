@@ -122,7 +122,7 @@ err_refused:
 	(void)close(fd);
 }
 
-void tcp_session_channel_close(struct fabric_session *session, uint32_t channel)
+int tcp_session_channel_close(struct fabric_session *session, uint32_t channel)
 {
 	list_for_each(node, &session->conns) {
 		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_session);
@@ -130,6 +130,7 @@ void tcp_session_channel_close(struct fabric_session *session, uint32_t channel)
 		if (conn->channel == channel)
 			conn_end(conn);
 	}
+	return 0;
 }
 
 static void conn_news(struct tcp_conn *conn)

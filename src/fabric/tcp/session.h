@@ -26,7 +26,7 @@ int tcp_session_open(struct tcp_office *office, void *cookie,
 /* Free all sessions with all they have, without news; the threads are gone. */
 void tcp_session_free_all(struct tcp_office *office);
 void tcp_session_close(struct fabric_session *session);
-void tcp_session_channel_close(struct fabric_session *session, uint32_t channel);
+int tcp_session_channel_close(struct fabric_session *session, uint32_t channel);
 
 /* A stream was admitted: send the verdict and give it to a thread.  The socket is the
  * session's from now on.  The session may be gone on return: channel_up was called. */

@@ -108,12 +108,16 @@ void verbs_session_close(struct fabric_session *session)
 	verbs_session_settle(session);
 }
 
-void verbs_session_channel_close(struct fabric_session *session, uint32_t channel)
+int verbs_session_channel_close(struct fabric_session *session, uint32_t channel)
 {
 	struct verbs_channel *found = verbs_channel_find(session, channel);
 
 	if (found)
 		verbs_channel_free(found);
+	if (session->unfenced)
+		return err_set(-EIO, "RDMA device %s does not let go of a queue pair",
+			       session->endpoint->device->facts.name);
+	return 0;
 }
 
 void verbs_session_cut(struct fabric_session *session, const char *why)

@@ -30,7 +30,7 @@ struct fabric_session {
 int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 		       struct fabric_session **ret_session);
 void verbs_session_close(struct fabric_session *session);
-void verbs_session_channel_close(struct fabric_session *session, uint32_t channel);
+int verbs_session_channel_close(struct fabric_session *session, uint32_t channel);
 
 /* An MR of the session is no more (n_mrs counted down), or an exposure has ended. */
 void verbs_session_settle(struct fabric_session *session);

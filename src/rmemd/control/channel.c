@@ -137,21 +137,35 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	return 0;
 }
 
+/* What has ended by itself was ended by its fabric, if the device let go of it. */
+static int ended_check(const struct session *session, uint32_t number)
+{
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
+		const struct holder_port *port = &session->holder.ports[i];
+		int err = port->session ? port->ops->channel_close(port->session, number)
+					: 0;
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 int session_close_channel(struct session *session, uint32_t number)
 {
 	struct channel *channel = find(session, number);
 	const struct holder_port *port;
+	int err = 0;
 
-	/* what is gone already is as closed as can be */
 	if (!channel && number && number <= session->next_channel)
-		return 0;
+		return ended_check(session, number);
 	if (!channel)
 		return err_set(-EINVAL, "there is no channel %" PRIu32, number);
 	port = &session->holder.ports[channel->endpoint];
 	if (channel->state != CHANNEL_GRANTED)
-		port->ops->channel_close(port->session, number);
+		err = port->ops->channel_close(port->session, number);
 	forget(session, channel);
-	return 0;
+	return err;
 }
 
 /* Why a hello is not good, or NULL; the words do not tell a guesser how close it was. */

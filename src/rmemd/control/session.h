@@ -97,7 +97,8 @@ void session_tell_changed(struct control *control, struct holder *holder,
 /* -EINVAL, -EDQUOT, -ENOMEM, or what the fabric says */
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel);
-/* -EINVAL */
+/* On return nothing that came through the channel is applied any more.
+ * -EINVAL, -EIO (the device does not let go of it) */
 int session_close_channel(struct session *session, uint32_t channel);
 
 /* ---- news of the fabrics; the cookies are those of fabric session_open() ---- */
