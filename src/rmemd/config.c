@@ -421,7 +421,7 @@ int config_load(const char *path, struct config *ret_config)
 		pools_default(&parse->config);
 	err = parse->err ? parse->err : config_check(parse);
 	if (!err)
-		*ret_config = parse->config;
+		memcpy(ret_config, &parse->config, sizeof(*ret_config));
 	(void)fclose(parse->file);
 err_free:
 	free(parse);
