@@ -291,17 +291,18 @@ struct fabric_client_ops {
 	int (*connect)(struct fabric_cq *cq, const struct fabric_channel_params *params,
 		       struct fabric_channel **ret_channel);
 	/* Take up to n operations, each `stride` bytes behind the one before, for the next
-	 * post(); returns how many there was room for.  Nothing else is done to the channel
-	 * or polled until then. */
+	 * post(); returns how many there was room for.  Nothing but more of the same is
+	 * done to the channel, or polled, until then. */
 	unsigned (*put)(struct fabric_channel *channel, const struct fabric_run *run,
 			const struct fabric_part *parts, size_t stride, unsigned n);
-	/* Post all that was put, as one batch; returns how many operations were taken (the
-	 * first ones), the others are forgotten, or -ECONNRESET when the channel is dead.
-	 * Each one taken ends exactly once through poll(). */
+	/* Post all that was put, as one batch; returns how many operations were taken, or
+	 * -ECONNRESET.  When that is not all, the others are forgotten and the channel is
+	 * dead: those taken may not end through poll(), where otherwise each does exactly
+	 * once. */
 	int (*post)(struct fabric_channel *channel);
 	/* Take up to n completions, each for one operation or for several that ended alike;
-	 * never blocks.  After one with an error the channel is dead: everything
-	 * outstanding on it ends in error. */
+	 * never blocks.  After one with an error other than -EACCES the channel is dead:
+	 * everything outstanding on it ends in error. */
 	int (*poll)(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
 	/* Everything outstanding completes in error soon; nothing is applied any more by
 	 * this host's device.  [any] while the channel exists. */

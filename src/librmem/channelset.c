@@ -45,7 +45,7 @@ void channelset_destroy(struct channelset *set)
 static bool slot_takes(const struct channelset *set, const struct channel_slot *slot,
 		       const struct attachment *attachment, unsigned segment)
 {
-	return slot->live && !slot->blocked && slot->in_flight < set->depth &&
+	return slot->live && slot->in_flight < set->depth &&
 	       attachment->keys[segment][slot->endpoint].present;
 }
 

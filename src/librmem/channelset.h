@@ -50,7 +50,6 @@ struct channel_slot {
 	/* the owner's; `channel` is changed under the session's lock, too */
 	struct fabric_channel *channel;
 	bool live;         /* may be posted to */
-	bool blocked;      /* took less than offered: wait for a completion */
 	bool proven;       /* something has completed on it */
 	uint64_t flush_ns; /* not live: what is on it is given up then */
 	/* what is on it, a ring of `depth`; the last n_put are not posted yet */

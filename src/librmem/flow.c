@@ -135,10 +135,7 @@ void flow_post(struct rmem_queue *queue, struct channel_slot *slot)
 	taken = result > 0 ? (unsigned)result : 0;
 	if (taken == n)
 		return;
-	slot->blocked = true;
-	/* a channel that takes nothing while nothing is on it never will */
-	if (result < 0 || (taken == 0 && slot->in_flight == n))
-		settle_kill(queue, slot);
+	settle_kill(queue, slot);
 	for (unsigned i = taken; i < n; i++)
 		settle(queue, piece_unpost(queue, slot)->op);
 }
@@ -179,7 +176,7 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	if (queue->ops->put(slot->channel, &run, &part, sizeof(part), 1) == 1) {
 		slot->n_put++;
 	} else {
-		slot->blocked = true;
+		settle_kill(queue, slot);
 		settle(queue, piece_unpost(queue, slot)->op);
 	}
 }

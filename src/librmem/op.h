@@ -26,7 +26,7 @@ enum piece_state {
 	PIECE_FLYING, /* on a channel, or put there */
 	PIECE_AGAIN,  /* was not posted: goes to another channel */
 	PIECE_DOUBT,  /* was refused: waits for what the server says of the lease */
-	PIECE_LOST,   /* its channel died: waits until the server's end of that is dead */
+	PIECE_LOST, /* its channel died: waits until the server's end of that is dead */
 };
 
 struct piece {
@@ -34,7 +34,8 @@ struct piece {
 	struct op *op;
 	const struct attachment *att; /* whose keys it was posted with */
 	struct channel_slot *slot;    /* whose channel it was lost with */
-	/* these are 0 in a free piece, and stay so while its operation is whole */
+	/* all but `verify` are 0 in a free piece, and stay so while its operation is
+	 * whole */
 	enum piece_state state;
 	uint32_t bytes;
 	uint64_t offset;      /* into the operation, bytes */
@@ -76,7 +77,7 @@ struct optable {
 	unsigned n_free;
 	struct op **done; /* a ring of n_ops, not taken by the caller yet */
 	unsigned first_done, n_done;
-	struct list pending;                   /* ops */
+	struct list pending;                         /* ops */
 	struct list free_pieces, again, doubt, lost; /* pieces; free: shared ones */
 };
 

@@ -210,7 +210,6 @@ static void pieces_done(struct rmem_queue *queue, struct channel_slot *slot, uns
 {
 	static const struct fabric_wc done;
 
-	slot->blocked = false;
 	slot->proven = true;
 	while (n > 0) {
 		unsigned taken = taker ? taker_wholes(taker, slot, n) : 0;
@@ -232,7 +231,6 @@ static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc
 		pieces_done(queue, slot, wc->n, taker);
 		return;
 	}
-	slot->blocked = false;
 	for (unsigned i = 0; i < wc->n; i++)
 		piece_land(queue, slot, wc);
 }
@@ -389,7 +387,6 @@ static void slot_look(struct rmem_queue *queue, struct channel_slot *slot)
 		slot->channel = slot->fresh;
 		slot->fresh = NULL;
 		slot->stage = SLOT_USED;
-		slot->blocked = false;
 		slot->live = true;
 	}
 	if (slot->doomed)

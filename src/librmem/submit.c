@@ -29,7 +29,8 @@ struct burst {
 	uint64_t max_bytes; /* of one operation; not more than lease or buffer have */
 	/* the channel that the operations go to; NULL: none is chosen */
 	struct channel_slot *slot;
-	unsigned room; /* operations that it takes still */
+	unsigned room;        /* operations that it takes still, */
+	uint64_t share_bytes; /* each of so many bytes at most */
 	struct fabric_run run;
 };
 
@@ -66,26 +67,31 @@ static bool slot_keys(struct burst *burst)
 	return key->present;
 }
 
-/* How many operations go to a channel before it is another one's turn, when they are as
- * large as this one. */
-static unsigned share_of(const struct rmem_queue *queue, uint64_t bytes)
+/* How many operations go to the channel before it is another one's turn, when none is larger
+ * than this one, or than a small one. */
+static void slot_share(struct burst *burst, uint64_t bytes)
 {
-	if (queue->channels.n == 1)
-		return queue->channels.depth;
-	if (bytes <= CHANNEL_SHARE_BYTES / CHANNEL_SHARE)
-		return CHANNEL_SHARE;
-	return bytes < CHANNEL_SHARE_BYTES ? (unsigned)(CHANNEL_SHARE_BYTES / bytes)
-					   : 1;
+	const uint64_t small = CHANNEL_SHARE_BYTES / CHANNEL_SHARE;
+
+	if (burst->queue->channels.n == 1) {
+		burst->share_bytes = UINT64_MAX;
+		burst->room = burst->queue->channels.depth;
+		return;
+	}
+	burst->share_bytes = bytes > small ? bytes : small;
+	burst->room = (unsigned)(CHANNEL_SHARE_BYTES / burst->share_bytes);
 }
 
-/* Take the next channel.  False: all are full, or the lease has no keys for them. */
-static bool slot_enter(struct burst *burst)
+/* Take the next channel, for an operation of so many bytes, and others.  False: all are
+ * full, or the lease has no keys for them. */
+static bool slot_enter(struct burst *burst, uint64_t bytes)
 {
 	struct rmem_queue *queue = burst->queue;
 
-	if (channelset_pick(&queue->channels, burst->att, 0, &burst->slot) != PICK_OK)
+	if (bytes > burst->max_bytes ||
+	    channelset_pick(&queue->channels, burst->att, 0, &burst->slot) != PICK_OK)
 		return false;
-	burst->room = share_of(queue, burst->first->bytes);
+	slot_share(burst, bytes);
 	return slot_keys(burst);
 }
 
@@ -147,13 +153,16 @@ static bool ops_agree(const struct rmem_op *a, const struct rmem_op *b)
 }
 
 /* How many of n operations go with the first of the run: they agree with it, lie in its
- * lease and its buffer, and need no cutting. */
+ * lease and its buffer, and need no cutting.  Not inlined: it wants all registers for
+ * itself. */
 static __attribute__((noinline)) unsigned
 ops_check(const struct burst *burst, const struct rmem_op *ops, unsigned n)
 {
 	const struct rmem_op first = *burst->first;
-	uint64_t lease_bytes = burst->att->bytes, max = burst->max_bytes;
-	uint64_t more = burst->local_bytes - lease_bytes; /* wraps, and back again */
+	uint64_t lease_bytes = burst->att->bytes;
+	uint64_t max = lesser(burst->max_bytes, burst->share_bytes);
+	/* where the buffer is the smaller one this wraps, and so does the sum below */
+	uint64_t more = burst->local_bytes - lease_bytes;
 	uintptr_t local_base = burst->local_base;
 	const struct rmem_op *op = ops, *end = ops + n;
 
@@ -168,7 +177,7 @@ ops_check(const struct burst *burst, const struct rmem_op *ops, unsigned n)
 	return (unsigned)(op - ops);
 }
 
-static void op_start(struct op *op, const struct rmem_op *todo, uint64_t deadline_ns)
+static void op_launch(struct op *op, const struct rmem_op *todo, uint64_t deadline_ns)
 {
 	op->todo = *todo;
 	op->deadline_ns = deadline_ns;
@@ -182,8 +191,8 @@ static void op_start(struct op *op, const struct rmem_op *todo, uint64_t deadlin
 }
 
 /* Take so many free operations, which become these, and list their own pieces. */
-static void ops_start(const struct burst *burst, const struct rmem_op *ops, unsigned n,
-		      struct piece **pieces)
+static void ops_launch(const struct burst *burst, const struct rmem_op *ops, unsigned n,
+		       struct piece **pieces)
 {
 	struct rmem_queue *queue = burst->queue;
 	struct op **free = &queue->table.free[queue->table.n_free];
@@ -193,7 +202,7 @@ static void ops_start(const struct burst *burst, const struct rmem_op *ops, unsi
 	for (unsigned i = 0; i < n; i++) {
 		struct op *op = *--free;
 
-		op_start(op, &ops[i], deadline_ns);
+		op_launch(op, &ops[i], deadline_ns);
 		op->own.att = att;
 		pieces[i] = &op->own;
 	}
@@ -213,7 +222,7 @@ static unsigned slot_fill(struct burst *burst, const struct rmem_op *ops, unsign
 	pieces = channelset_end(&queue->channels, slot, &n);
 	n = ops_check(burst, ops, n);
 	n = queue->ops->put(slot->channel, &burst->run, op_part(ops), sizeof(*ops), n);
-	ops_start(burst, ops, n, pieces);
+	ops_launch(burst, ops, n, pieces);
 	slot->in_flight += n;
 	slot->n_put += n;
 	burst->room -= n;
@@ -234,18 +243,22 @@ static unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsign
 	op_count(ops->lease, ops->buffer, n);
 	burst->open = run_start(burst, ops);
 	while (burst->open && total < n) {
-		if (!burst->slot && !slot_enter(burst))
+		if (!burst->slot && !slot_enter(burst, ops[total].bytes))
 			break;
 		got = slot_fill(burst, ops + total, n - total);
-		if (got == 0)
-			break;
 		total += got;
+		/* one that is too large for this share begins another */
+		if (got == 0 && ops[total].bytes > burst->share_bytes)
+			slot_leave(burst);
+		else if (got == 0)
+			break;
 	}
 	if (total < n)
 		op_uncount(ops->lease, ops->buffer, n - total);
 	burst->open = total > 0;
 	return total;
 }
+
 /* ---- all together ---- */
 
 static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)

@@ -17,21 +17,21 @@ void taker_start(struct taker *taker, struct rmem_queue *queue,
 
 /* ---- counting ---- */
 
-static void run_end(struct taker *taker)
+static void run_count(struct taker *taker)
 {
 	if (taker->n_run > 0)
 		op_uncount(taker->lease, taker->buffer, taker->n_run);
 	taker->n_run = 0;
 }
 
-static bool run_has(const struct taker *taker, const struct op *op)
+static bool lease_same(const struct taker *taker, const struct op *op)
 {
 	return taker->lease == op->todo.lease && taker->buffer == op->todo.buffer;
 }
 
-static void run_start(struct taker *taker, const struct op *op)
+static void lease_switch(struct taker *taker, const struct op *op)
 {
-	run_end(taker);
+	run_count(taker);
 	taker->lease = op->todo.lease;
 	taker->buffer = op->todo.buffer;
 }
@@ -46,7 +46,7 @@ static void took(struct taker *taker, unsigned n)
 
 unsigned taker_end(struct taker *taker)
 {
-	run_end(taker);
+	run_count(taker);
 	return taker->n;
 }
 
@@ -91,8 +91,8 @@ unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n
 		n = to_end;
 	if (n == 0)
 		return 0;
-	if (!run_has(taker, slot->pieces[slot->first]->op))
-		run_start(taker, slot->pieces[slot->first]->op);
+	if (!lease_same(taker, slot->pieces[slot->first]->op))
+		lease_switch(taker, slot->pieces[slot->first]->op);
 	n = wholes_take(taker, &slot->pieces[slot->first], n);
 	slot->first = n < to_end ? slot->first + n : 0;
 	slot->in_flight -= n;
@@ -145,8 +145,8 @@ void taker_done(struct taker *taker)
 		};
 		if (op->end.status)
 			error_keep(queue, op);
-		if (!run_has(taker, op))
-			run_start(taker, op);
+		if (!lease_same(taker, op))
+			lease_switch(taker, op);
 		took(taker, 1);
 		optable_give(&queue->table, op);
 	}

@@ -29,6 +29,9 @@ int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 	    !atomic_load_explicit(&queue->news, memory_order_acquire))
 		return 0;
 	taker_start(&taker, queue, completions, n);
+	/* first what is complete already, or it could wait for ever */
+	if (queue->table.n_done > 0)
+		taker_done(&taker);
 	flow_progress(queue, clock_now_ns(), &taker);
 	if (queue->table.n_done > 0)
 		taker_done(&taker);

@@ -29,7 +29,7 @@ void fake_reset(void)
 	fake.live = 0;
 	fake.channels = NULL;
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
-	fake.automatic = fake.hold_flush = fake.post_none = false;
+	fake.automatic = fake.hold_flush = false;
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = 0;
 	fake.refused_rkey = 0;
@@ -118,13 +118,17 @@ static void complete(struct fabric_channel *channel, int status)
 		perform(&channel->posted[0]);
 	else if (status == -ECONNRESET && channel->posted[0].opcode == FABRIC_WRITE)
 		late_add(channel, &channel->posted[0]);
-	cq->wcs[cq->n++] = (struct fabric_wc){
-		.owner = channel->owner,
-		.n = 1,
-		.status = status,
-		.vendor = status ? 0x99 : 0,
-		.text = status ? "fake status" : NULL,
-	};
+	if (cq->n > 0 && cq->wcs[cq->n - 1].owner == channel->owner &&
+	    cq->wcs[cq->n - 1].status == status)
+		cq->wcs[cq->n - 1].n++;
+	else
+		cq->wcs[cq->n++] = (struct fabric_wc){
+			.owner = channel->owner,
+			.n = 1,
+			.status = status,
+			.vendor = status ? 0x99 : 0,
+			.text = status ? "fake status" : NULL,
+		};
 	channel->n--;
 	memmove(&channel->posted[0], &channel->posted[1],
 		(channel->n + channel->n_put) * sizeof(channel->posted[0]));
@@ -352,10 +356,16 @@ static int fake_post(struct fabric_channel *channel)
 		unlocked();
 		return err_set(-ECONNRESET, "the fake channel is dead");
 	}
-	if (fake.post_max && n > fake.post_max)
+	if (fake.post_max && n > fake.post_max) {
+		/* it takes some, does them, breaks, and never tells */
 		n = fake.post_max;
-	if (fake.post_none)
-		n = 0;
+		fake.post_max = 0;
+		channel->aborted = true;
+		for (unsigned i = 0; i < n; i++)
+			perform(&channel->posted[channel->n + i]);
+		unlocked();
+		return (int)n;
+	}
 	channel->n += n;
 	while (fake.automatic && channel->n > 0)
 		complete(channel, fake.refused_rkey && channel->posted[0].rkey ==

@@ -59,10 +59,11 @@ struct fake {
 	struct fabric_channel *channels; /* latest first; under the lock */
 	_Atomic unsigned connects, aborts, posts;
 	/* behaviour */
-	atomic_bool automatic;    /* what is posted completes at once */
-	atomic_bool hold_flush;   /* aborted channels flush only by fake_flush() */
-	unsigned post_max;        /* taken per post; 0: all */
-	bool post_none;           /* post takes nothing */
+	atomic_bool automatic;  /* what is posted completes at once */
+	atomic_bool hold_flush; /* aborted channels flush only by fake_flush() */
+	/* the next post of more takes so many, whose end is never told, and breaks the
+	 * channel; 0: no */
+	unsigned post_max;
 	_Atomic unsigned slow_ms; /* what connecting and opening a domain take */
 	_Atomic unsigned tried[FAKE_SESSIONS]; /* connects, by the session's id */
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,

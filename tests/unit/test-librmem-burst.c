@@ -226,16 +226,71 @@ END_TEST
 START_TEST(post__that_takes_part_keeps_the_rest)
 {
 	struct rmem_queue *queue = stage_queue(MANY, 2);
-	unsigned got = 0;
 
+	stage.session.timeout_ms = 10 * CHANNEL_FLUSH_MS;
 	fake.post_max = 3;
 	writes_submit(queue, MANY);
-	while (got < MANY) {
-		fake_complete_all();
-		got += (unsigned)rmem_poll(queue, done, 64);
-	}
+	/* all but those three go through the other channel */
+	fake_complete_all();
+	stage_advance_ms(CHANNEL_FLUSH_MS / 2);
+	ck_assert_int_eq(rmem_poll(queue, done, 64), MANY - 3);
+	stage_advance_ms(CHANNEL_FLUSH_MS / 2);
 	expect_none(queue);
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
+	fake_complete_all();
+	ck_assert_int_eq(rmem_poll(queue, done, 64), 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(done[i].status, 0);
 	ck_assert_mem_eq(seg_a, local, MANY * 8);
+	teardown();
+}
+END_TEST
+
+START_TEST(poll__of_few_gives_everyone_a_turn)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	unsigned turns[8] = { 0 };
+
+	fake.automatic = true;
+	writes_submit(queue, 8);
+	/* one that ended here is as good as any other */
+	ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
+	ops[0] = op_single(RMEM_OP_READ, SEG, 8, 7);
+	ck_assert_int_eq(rmem_submit(queue, ops, 1), 1);
+	for (unsigned i = 0; i < 100; i++) {
+		ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
+		turns[done[0].cookie]++;
+		ops[0] = op_single(RMEM_OP_READ, 0, 8, done[0].cookie);
+		ck_assert_int_eq(rmem_submit(queue, ops, 1), 1);
+	}
+	for (unsigned i = 1; i < 8; i++)
+		ck_assert_uint_ge(turns[i], 10);
+	ck_assert_int_eq(rmem_poll(queue, done, 64), 8);
+	teardown();
+}
+END_TEST
+
+START_TEST(burst__shares_by_bytes_too)
+{
+	struct rmem_queue *queue = stage_queue(MANY, 4);
+	uint64_t bytes[4] = { 0 };
+
+	/* a small one first, then large ones */
+	ops[0] = op_single(RMEM_OP_READ, 0, 8, 0);
+	for (unsigned i = 1; i <= 16; i++)
+		ops[i] = op_single(RMEM_OP_READ, 0, FAKE_MAX_BYTES, i);
+	ck_assert_int_eq(rmem_submit(queue, ops, 17), 17);
+	for (unsigned i = 0; i < 4; i++) {
+		const struct fabric_channel *channel = stage_channel(queue, i);
+
+		for (unsigned k = 0; k < channel->n; k++)
+			bytes[i] += channel->posted[k].bytes;
+		ck_assert_uint_le(bytes[i], CHANNEL_SHARE_BYTES);
+	}
+	ck_assert_uint_eq(bytes[1], CHANNEL_SHARE_BYTES);
+	fake_complete_all();
+	ck_assert_int_eq(rmem_poll(queue, done, 64), 17);
 	teardown();
 }
 END_TEST
@@ -399,6 +454,8 @@ int main(void)
 	tcase_add_loop_test(tcase, burst__checks_every_operation, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));
 	tcase_add_test(tcase, burst__needs_the_right);
+	tcase_add_test(tcase, poll__of_few_gives_everyone_a_turn);
+	tcase_add_test(tcase, burst__shares_by_bytes_too);
 	tcase_add_test(tcase, post__that_takes_part_keeps_the_rest);
 	tcase_add_test(tcase, post__to_a_dead_channel_goes_to_another);
 	tcase_add_test(tcase, channel__that_dies_fails_what_is_on_it);

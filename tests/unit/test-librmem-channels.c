@@ -168,19 +168,30 @@ START_TEST(doomed_channel__is_not_posted_to)
 }
 END_TEST
 
-START_TEST(channel_that_takes_nothing__is_replaced)
+START_TEST(channel_that_takes_part__is_replaced)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op ops[5];
 
-	fake.post_none = true;
-	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	for (unsigned i = 0; i < 5; i++)
+		ops[i] = op_of(RMEM_OP_WRITE, i, local + i, 1, i);
+	stage.session.timeout_ms = 10 * CHANNEL_FLUSH_MS;
+	fake.post_max = 3;
+	ck_assert_int_eq(rmem_submit(queue, ops, 5), 5);
+	stage_advance_ms(CHANNEL_FLUSH_MS - 1);
+	expect_none(queue);
+	ck_assert_ptr_nonnull(stage_channel(queue, 0));
+	/* what it took never ends by itself */
+	stage_advance_ms(1);
 	expect_none(queue);
 	ck_assert_ptr_null(stage_channel(queue, 0));
-	fake.post_none = false;
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 5);
 	fake_complete_all();
-	expect(queue, 1, 0);
+	ck_assert_int_eq(rmem_poll(queue, done, 8), 5);
+	for (unsigned i = 0; i < 5; i++)
+		ck_assert_int_eq(done[i].status, 0);
 	stage_close();
 }
 END_TEST
@@ -568,7 +579,7 @@ int main(void)
 	tcase_add_test(tcp, dead_channel__found_when_posting_loses_nothing);
 	tcase_add_test(tcp, no_channel__operations_wait_for_one);
 	tcase_add_test(tcp, doomed_channel__is_not_posted_to);
-	tcase_add_test(tcp, channel_that_takes_nothing__is_replaced);
+	tcase_add_test(tcp, channel_that_takes_part__is_replaced);
 	tcase_add_test(tcp, broken_cq__ends_everything_on_it);
 	tcase_add_test(tcp, dead_channel__without_completions_is_given_up);
 	tcase_add_test(verbs, dead_channel__without_completions_is_given_up);

@@ -115,26 +115,6 @@ START_TEST(large_operation__is_spread_over_all_channels)
 }
 END_TEST
 
-START_TEST(post__that_takes_part_keeps_the_rest)
-{
-	struct rmem_queue *queue = stage_queue(64, 1);
-	unsigned got = 0;
-	struct rmem_op ops[40];
-
-	fake.post_max = 3;
-	for (unsigned i = 0; i < 40; i++)
-		ops[i] = op_of(RMEM_OP_WRITE, i, local + i, 1, i);
-	ck_assert_int_eq(rmem_submit(queue, ops, 40), 40);
-	while (got < 40) {
-		ck_assert_uint_gt(stage_channel(queue, 0)->n, 0);
-		fake_complete_all();
-		got += (unsigned)rmem_poll(queue, done, 64);
-	}
-	ck_assert_mem_eq(seg_a, local, 40);
-	stage_close();
-}
-END_TEST
-
 START_TEST(batch__is_posted_at_once)
 {
 	struct rmem_queue *queue = stage_queue(64, 1);
@@ -327,8 +307,6 @@ int main(void)
 	tcase_add_test(tcp, pieces__stay_within_segments_and_the_fabrics_limit);
 	tcase_add_test(tcp, channels__take_turns_and_have_credits);
 	tcase_add_test(tcp, large_operation__is_spread_over_all_channels);
-	tcase_add_test(tcp, post__that_takes_part_keeps_the_rest);
-	tcase_add_test(verbs, post__that_takes_part_keeps_the_rest);
 	tcase_add_test(tcp, batch__is_posted_at_once);
 	tcase_add_test(tcp, operation__at_fault_completes_with_its_error);
 	tcase_add_test(verbs, operation__at_fault_completes_with_its_error);

@@ -420,6 +420,26 @@ START_TEST(iwarp__writes_complete_with_the_read_behind_them)
 }
 END_TEST
 
+/* In a batch as long as can be, too: no entry in the middle speaks for writes. */
+START_TEST(iwarp__a_long_batch_completes_with_its_last_read)
+{
+	fake.iwarp = true;
+	setup();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, DEPTH), DEPTH);
+	fake_complete(DEPTH);
+	expect_nothing();
+	if (_i) {
+		fake_complete(1);
+		expect(0, DEPTH, 0);
+	} else {
+		fake_fail(IBV_WC_WR_FLUSH_ERR);
+		expect(0, DEPTH, -ECONNRESET);
+	}
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
 START_TEST(iwarp__full_depth_one_by_one)
 {
 	fake.iwarp = true;
@@ -696,6 +716,8 @@ int main(void)
 	tcase_add_loop_test(tcase, post__that_the_device_cuts_short_kills_the_channel,
 			    0, 2);
 	tcase_add_test(tcase, iwarp__writes_complete_with_the_read_behind_them);
+	tcase_add_loop_test(tcase, iwarp__a_long_batch_completes_with_its_last_read, 0,
+			    2);
 	tcase_add_test(tcase, iwarp__full_depth_one_by_one);
 	tcase_add_loop_test(tcase, iwarp__refused_writes_are_never_done, 0,
 			    COUNT(refusals));

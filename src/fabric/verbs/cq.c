@@ -269,7 +269,7 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 	return (int)got;
 }
 
-void verbs_cq_flush(struct fabric_cq *cq)
+void verbs_cq_drain(struct fabric_cq *cq)
 {
 	(void)cq_drain(cq);
 }

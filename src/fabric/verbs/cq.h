@@ -41,6 +41,6 @@ void verbs_cq_leave(struct fabric_cq *cq, struct list *link, unsigned depth);
 void verbs_cq_wake(const struct fabric_cq *cq);
 
 /* Take every entry out of the completion queue: a channel's queue pair is destroyed. */
-void verbs_cq_flush(struct fabric_cq *cq);
+void verbs_cq_drain(struct fabric_cq *cq);
 
 #endif

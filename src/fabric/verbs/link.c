@@ -313,7 +313,7 @@ static void link_broken(struct fabric_channel *channel)
 	bool was_dead =
 		atomic_exchange_explicit(&channel->dead, true, memory_order_relaxed);
 
-	/* what was posted since then is lost, see verbs_cq_poll() */
+	/* what was posted since then is lost, see cq_settle() */
 	if (channel->cq->domain->facts.iwarp && !was_dead)
 		verbs_link_abort(channel);
 }
@@ -335,9 +335,11 @@ unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
 		return 0;
 	if (wc->status == IBV_WC_SUCCESS && channel->ring.n_runs == 0 && ret_wc) {
 		n = verbs_ring_pass(&channel->ring, n);
+		if (n == 0)
+			return 0;
 		channel->outstanding -= n;
 		*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
-		return n > 0;
+		return 1;
 	}
 	verbs_ring_end(&channel->ring, n, wc, status_before(channel, wc));
 	link_ready(channel);
@@ -454,7 +456,7 @@ void verbs_link_free(struct fabric_channel *channel)
 	/* what is still to be drained must not abort a queue pair that is gone */
 	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
 	rdma_destroy_qp(channel->dial.id);
-	verbs_cq_flush(channel->cq);
+	verbs_cq_drain(channel->cq);
 	list_remove(&channel->ready);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);
 	verbs_dial_end(&channel->dial);

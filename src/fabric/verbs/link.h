@@ -20,8 +20,9 @@ int verbs_link_alive_fd(const struct fabric_channel *channel);
 bool verbs_link_alive(struct fabric_channel *channel); /* [service thread] */
 void verbs_link_free(struct fabric_channel *channel);
 
-/* An entry came out of the completion queue.  Returns 1 when what it completes was reported
- * at once; otherwise, and where ret_wc is NULL, the channel is then in cq->ready with it. */
+/* An entry came out of the completion queue.  Returns 1 when what it completes is in *ret_wc;
+ * 0 when it completes nothing, or ret_wc is NULL or an error came before: then the channel
+ * is in cq->ready with it. */
 unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc);
 /* Report operations that have ended, n at most, and leave cq->ready once that is all;
  * returns how many. */

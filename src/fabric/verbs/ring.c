@@ -107,11 +107,14 @@ void verbs_ring_drop(struct verbs_ring *ring)
 	fresh_cut(ring, 0);
 }
 
-/* Some of the fresh ones ask for an entry, the last always. */
+/* Some of the fresh ones ask for an entry, the last always.  Where that is a confirming
+ * read, no other may speak for the writes before it. */
 static struct ibv_send_wr *signals_set(struct verbs_ring *ring, unsigned start)
 {
-	unsigned n = ring->n_fresh - 1;
-	struct ibv_send_wr *last = &ring->send[verbs_ring_place(ring, start, n)];
+	unsigned at = verbs_ring_place(ring, start, ring->n_fresh - 1);
+	bool confirms = ring->requests[at].role == VERBS_ROLE_CONFIRM;
+	unsigned n = confirms ? 0 : ring->n_fresh - 1;
+	struct ibv_send_wr *last = &ring->send[at];
 
 	for (unsigned i = SIGNAL_EVERY - 1; i < n; i += SIGNAL_EVERY)
 		ring->send[verbs_ring_place(ring, start, i)].send_flags |=
@@ -130,8 +133,8 @@ unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_er
 	last->next = NULL;
 	*ret_errno = ibv_post_send(qp, &ring->send[start], &bad);
 	last->next = behind;
-	/* what the device took before `bad` may not ask for an entry, but in ERROR every
-	 * request gets one */
+	/* what the device took before `bad` may not ask for an entry, and has none if it
+	 * is done before the queue pair goes to ERROR */
 	if (*ret_errno)
 		fresh_cut(ring, verbs_ring_distance(ring, start,
 						    (unsigned)(bad - ring->send)));
