@@ -302,11 +302,39 @@ RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t b
 RMEM_API int rmem_write(rmem_lease *lease, uint64_t offset, const void *src,
 			uint64_t bytes);
 
+/* Compare and swap: put `desired` at `offset`, a multiple of 8, if `expected` is there, and
+ * wait.  *ret_old (may be NULL) is what was there, so it is done if that is `expected`.  See
+ * RMEM_OP_CAS for what it is atomic to.
+ *   EINVAL (out of the lease, not aligned), EACCES, ESTALE, EIO
+ *   ENOTSUP                device or server have no atomics, or the lease's atomic home is
+ *                          another one; the text names it
+ *   ETIMEDOUT, ECONNRESET  it may or may not have been done  [any] */
+RMEM_API int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expected,
+			       uint64_t desired, uint64_t *ret_old);
+/* Add to the number at `offset`, modulo 2^64; all else as in rmem_compare_swap().  [any] */
+RMEM_API int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add,
+			    uint64_t *ret_old);
+
 /* ---- asynchronous operations ---- */
 
 enum rmem_opcode {
 	RMEM_OP_READ = 1,
 	RMEM_OP_WRITE = 2,
+	/* Atomics, on the 64-bit number that stands at a multiple of 8, in the server's byte
+	 * order: they are atomic to all other atomics on the lease, of any session, and need
+	 * a lease that may be read and written.  All of them are done in the lease's atomic
+	 * home, an RDMA device of the server or its TCP service: the first one decides which,
+	 * for the life of the lease.  Plain writes are not atomic to them.  One that was cut
+	 * off by the death of its channel is never done again: it ends in an error, and
+	 * rmem_completion_error() says that whether it was done is unknown. */
+	RMEM_OP_CAS = 3,       /* put a number there if a certain one is there */
+	RMEM_OP_FETCH_ADD = 4, /* add to the number there */
+};
+
+/* What an atomic works with. */
+struct rmem_atomic {
+	uint64_t compare; /* RMEM_OP_CAS: only if this is there */
+	uint64_t operand; /* RMEM_OP_CAS: what is put there; RMEM_OP_FETCH_ADD: added */
 };
 
 #define RMEM_OP_FENCE 1u /* start only after all operations before it have completed */
@@ -322,9 +350,11 @@ struct rmem_op {
 	rmem_lease *lease;
 	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
 	uint64_t offset;     /* into the lease, bytes */
-	void *addr;          /* local memory; not written to by RMEM_OP_WRITE */
-	uint64_t bytes;
+	void *addr;          /* local memory; not written to by RMEM_OP_WRITE; an atomic
+			      * puts the number there that it found */
+	uint64_t bytes;      /* of an atomic: 8 */
 	uint64_t cookie; /* the caller's, comes back in the completion */
+	const struct rmem_atomic *atomic; /* only of an atomic; read by rmem_submit() */
 };
 
 struct rmem_completion {
@@ -353,11 +383,14 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* Submit n operations, in order; all that are accepted are posted as one batch.
  * Returns how many were accepted, which is less than n when the queue filled up or an
- * operation came that would give EINVAL as the first.
+ * operation came that would give EINVAL or ENOTSUP as the first.
  * What cannot be started for its own fault (out of bounds, no rights, lease ended) is
  * accepted and completes with that error.
  *   EINVAL     opcode or flags of the first operation are unknown, or its lease or buffer
- *              is not of this session
+ *              is not of this session, or an atomic lacks its operands
+ *   ENOTSUP    the first operation is an atomic, and the RDMA device, here or at the
+ *              server, has none; the text names it.  A lease whose atomic home is
+ *              another one is told by the completion, with the home's name
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
 

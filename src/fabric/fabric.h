@@ -24,6 +24,7 @@
 #define FABRIC_DEVICE_MAX 64
 #define FABRIC_TEXT_MAX 128
 
+/* Atomics need both. */
 #define FABRIC_RIGHT_READ 1u
 #define FABRIC_RIGHT_WRITE 2u
 
@@ -35,8 +36,9 @@ struct fabric_address {
 	uint16_t port;     /* host order */
 };
 
-/* Endpoint flags: as WIRE_ENDPOINT_CONFIRM in wire/msg.h. */
+/* Endpoint flags: as WIRE_ENDPOINT_* in wire/msg.h. */
 #define FABRIC_ENDPOINT_CONFIRM 1u
+#define FABRIC_ENDPOINT_ATOMICS 2u
 
 /* A place where a server can be reached. */
 struct fabric_endpoint {
@@ -217,7 +219,15 @@ struct fabric_region;  /* local memory registered in a domain */
 struct fabric_cq;      /* completions of one queue in one domain; [owner] */
 struct fabric_channel; /* one connection; [owner] unless said otherwise */
 
-enum fabric_opcode { FABRIC_READ = 1, FABRIC_WRITE = 2 };
+enum fabric_opcode {
+	FABRIC_READ = 1,
+	FABRIC_WRITE = 2,
+	FABRIC_CAS = 3,
+	FABRIC_FETCH_ADD = 4,
+};
+
+/* What not every domain can do. */
+enum fabric_capability { FABRIC_CAN_ATOMICS = 1 };
 
 /* What operations have in common: a range that is exposed, a region for local memory. */
 struct fabric_run {
@@ -234,6 +244,14 @@ struct __attribute__((may_alias)) fabric_part {
 	void *addr;
 	uint64_t bytes; /* > 0, at most max_bytes */
 };
+
+/* What an atomic works with, besides the 8 bytes at its place. */
+struct fabric_atomic {
+	uint64_t compare; /* FABRIC_CAS: only if these are there */
+	uint64_t operand; /* FABRIC_CAS: what is put there; FABRIC_FETCH_ADD: added */
+};
+
+#define FABRIC_ATOMIC_BYTES 8
 
 /* How operations ended.  Those of a channel end in the order in which they were posted. */
 struct fabric_wc {
@@ -268,6 +286,10 @@ struct fabric_client_ops {
 	void (*domain_close)(struct fabric_domain *domain);
 	/* The local device's name, "" for tcp; borrowed. */
 	const char *(*domain_device)(const struct fabric_domain *domain);
+	/* 0, or -ENOTSUP with a text that names the device, this host's or the server's,
+	 * and what it lacks.  [any] */
+	int (*domain_able)(const struct fabric_domain *domain,
+			   enum fabric_capability capability);
 
 	/* Register [addr, addr + bytes) for local access; stays the caller's.
 	 * -ENOMEM, -EFAULT.  [any] */
@@ -295,6 +317,13 @@ struct fabric_client_ops {
 	 * done to the channel, or polled, until then. */
 	unsigned (*put)(struct fabric_channel *channel, const struct fabric_run *run,
 			const struct fabric_part *parts, size_t stride, unsigned n);
+	/* The same for one atomic, whose old value goes to the FABRIC_ATOMIC_BYTES of the
+	 * part.  Returns 1, or 0 when there is no room.
+	 *   -EINVAL   its place is not a multiple of FABRIC_ATOMIC_BYTES
+	 *   -ENOTSUP  as domain_able() */
+	int (*put_atomic)(struct fabric_channel *channel, const struct fabric_run *run,
+			  const struct fabric_part *part,
+			  const struct fabric_atomic *atomic);
 	/* Post all that was put, as one batch; returns how many operations were taken, or
 	 * -ECONNRESET.  When that is not all, the others are forgotten and the channel is
 	 * dead: those taken may not end through poll(), where otherwise each does exactly

@@ -50,7 +50,7 @@ static bool slot_takes(const struct channelset *set, const struct channel_slot *
 }
 
 /* Whether a channel that takes the segment may come to have a credit. */
-static enum pick none_takes(const struct channelset *set,
+static enum pick none_takes(const struct channelset *set, unsigned endpoints,
 			    const struct attachment *attachment, unsigned segment)
 {
 	enum pick result = PICK_WAIT;
@@ -58,7 +58,7 @@ static enum pick none_takes(const struct channelset *set,
 	for (unsigned i = 0; i < set->n; i++) {
 		const struct channel_slot *slot = &set->slots[i];
 
-		if (!slot->live)
+		if (!slot->live || !(endpoints & (1u << slot->endpoint)))
 			continue;
 		if (attachment->keys[segment][slot->endpoint].present)
 			return PICK_WAIT;
@@ -79,7 +79,24 @@ enum pick channelset_pick(struct channelset *set, const struct attachment *attac
 			return PICK_OK;
 		}
 	}
-	return none_takes(set, attachment, segment);
+	return none_takes(set, ~0u, attachment, segment);
+}
+
+enum pick channelset_pick_among(struct channelset *set, unsigned endpoints,
+				const struct attachment *attachment, unsigned segment,
+				struct channel_slot **ret_slot)
+{
+	for (unsigned i = 0; i < set->n; i++) {
+		struct channel_slot *slot = &set->slots[set->next];
+
+		set->next = set->next + 1 < set->n ? set->next + 1 : 0;
+		if ((endpoints & (1u << slot->endpoint)) &&
+		    slot_takes(set, slot, attachment, segment)) {
+			*ret_slot = slot;
+			return PICK_OK;
+		}
+	}
+	return none_takes(set, endpoints, attachment, segment);
 }
 
 void channelset_kill(struct channelset *set, struct channel_slot *slot, uint64_t now_ns)

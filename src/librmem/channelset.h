@@ -91,6 +91,11 @@ enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY };
 enum pick channelset_pick(struct channelset *set, const struct attachment *attachment,
 			  unsigned segment, struct channel_slot **ret_slot);
 
+/* The same, but only of channels to `endpoints`, a bit each by their numbers.  [owner] */
+enum pick channelset_pick_among(struct channelset *set, unsigned endpoints,
+				const struct attachment *attachment, unsigned segment,
+				struct channel_slot **ret_slot);
+
 /* Put a piece behind the others in the slot; it has a credit. */
 static inline void channelset_put(const struct channelset *set,
 				  struct channel_slot *slot, struct piece *piece)

@@ -27,6 +27,13 @@ void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now
 		.deadline_ns = now_ns + timeout_ms * NS_PER_MS,
 		.end = { .left = todo->bytes },
 	};
+	if (opcode_is_atomic(todo->opcode))
+		op->atomic = (struct fabric_atomic){
+			.compare = todo->atomic->compare,
+			.operand = todo->atomic->operand,
+		};
+	/* it need not last longer than the call */
+	op->todo.atomic = NULL;
 	list_init(&op->own.node);
 	op_count(todo->lease, todo->buffer, 1);
 	queue->carry_fence = false;
@@ -37,9 +44,31 @@ void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now
 
 /* ---- starting ---- */
 
-static unsigned right_of(enum rmem_opcode opcode)
+static unsigned rights_of(unsigned opcode)
 {
+	if (opcode_is_atomic(opcode))
+		return RMEM_READ | RMEM_WRITE;
 	return opcode == RMEM_OP_READ ? RMEM_READ : RMEM_WRITE;
+}
+
+/* It lies in the lease. */
+static int atomic_check(const struct rmem_op *todo, const struct attachment *att,
+			const char **ret_why)
+{
+	if (todo->bytes != FABRIC_ATOMIC_BYTES) {
+		*ret_why = "an atomic is of 8 bytes";
+		return -EINVAL;
+	}
+	if (todo->offset % FABRIC_ATOMIC_BYTES) {
+		*ret_why = "its offset is not a multiple of 8";
+		return -EINVAL;
+	}
+	if (att->ends[attachment_segment(att, todo->offset)] - todo->offset <
+	    FABRIC_ATOMIC_BYTES) {
+		*ret_why = "it lies in two segments of the lease";
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* 0, or why the operation cannot be started, for its own fault. */
@@ -56,7 +85,8 @@ static int todo_check(const struct rmem_op *todo, const char **ret_why)
 		*ret_why = "it goes beyond the lease";
 		return -EINVAL;
 	}
-	if (!(todo->lease->rights & right_of(todo->opcode))) {
+	if ((todo->lease->rights & rights_of(todo->opcode)) !=
+	    rights_of(todo->opcode)) {
 		*ret_why = "the lease is not attached with that right";
 		return -EACCES;
 	}
@@ -68,7 +98,7 @@ static int todo_check(const struct rmem_op *todo, const char **ret_why)
 		*ret_why = "its local memory lies outside of its buffer";
 		return -EINVAL;
 	}
-	return 0;
+	return opcode_is_atomic(todo->opcode) ? atomic_check(todo, att, ret_why) : 0;
 }
 
 /* Cut so that all channels carry a large operation. */
@@ -148,6 +178,29 @@ static struct fabric_region *region_of(const struct rmem_queue *queue,
 	return piece->op->todo.buffer ? piece->op->todo.buffer->regions[domain] : NULL;
 }
 
+static enum fabric_opcode fabric_opcode_of(unsigned opcode)
+{
+	switch (opcode) {
+	case RMEM_OP_READ:
+		return FABRIC_READ;
+	case RMEM_OP_CAS:
+		return FABRIC_CAS;
+	case RMEM_OP_FETCH_ADD:
+		return FABRIC_FETCH_ADD;
+	default:
+		return FABRIC_WRITE;
+	}
+}
+
+/* 1: it was put; 0: there is no room; or why it never can be. */
+static int part_put(struct rmem_queue *queue, struct op *op, struct channel_slot *slot,
+		    const struct fabric_run *run, const struct fabric_part *part)
+{
+	if (opcode_is_atomic(op->todo.opcode))
+		return queue->ops->put_atomic(slot->channel, run, part, &op->atomic);
+	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);
+}
+
 /* Put it into the slot, which has a credit, and a key of the segment. */
 static void piece_put(struct rmem_queue *queue, struct piece *piece,
 		      struct channel_slot *slot, const struct attachment *att,
@@ -156,7 +209,7 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	struct op *op = piece->op;
 	const struct attachment_key *key = &att->keys[segment][slot->endpoint];
 	const struct fabric_run run = {
-		.opcode = op->todo.opcode == RMEM_OP_READ ? FABRIC_READ : FABRIC_WRITE,
+		.opcode = fabric_opcode_of(op->todo.opcode),
 		.region = region_of(queue, piece, slot->domain),
 		.remote_addr = key->addr,
 		.rkey = key->rkey,
@@ -168,17 +221,34 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 				     : (unsigned char *)op->todo.addr + piece->offset,
 		.bytes = piece->bytes,
 	};
+	int taken;
 
 	piece->att = att;
 	piece->state = PIECE_FLYING;
 	channelset_put(&queue->channels, slot, piece);
 	op->in_flight++;
-	if (queue->ops->put(slot->channel, &run, &part, sizeof(part), 1) == 1) {
+	taken = part_put(queue, op, slot, &run, &part);
+	if (taken == 1) {
 		slot->n_put++;
-	} else {
-		settle_kill(queue, slot);
-		settle(queue, piece_unpost(queue, slot)->op);
+		return;
 	}
+	if (taken < 0)
+		settle_error(queue, op, taken,
+			     "its address at the server is not a multiple of 8", 0);
+	else
+		settle_kill(queue, slot);
+	settle(queue, piece_unpost(queue, slot)->op);
+}
+
+/* The next channel that takes it. */
+static enum pick op_pick(struct rmem_queue *queue, const struct op *op,
+			 const struct attachment *att, unsigned segment,
+			 struct channel_slot **ret_slot)
+{
+	if (opcode_is_atomic(op->todo.opcode))
+		return channelset_pick_among(&queue->channels, op->endpoints, att,
+					     segment, ret_slot);
+	return channelset_pick(&queue->channels, att, segment, ret_slot);
 }
 
 /* Post again what came back.  False: it has to wait. */
@@ -204,7 +274,7 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 		return true;
 	}
 	segment = attachment_segment(att, at);
-	pick = channelset_pick(&queue->channels, att, segment, &slot);
+	pick = op_pick(queue, op, att, segment, &slot);
 	if (pick == PICK_WAIT)
 		return false;
 	list_remove(&piece->node);
@@ -278,13 +348,14 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	unsigned segment;
 	enum pick pick;
 
-	if (at >= att->bytes) {
+	if (at >= att->bytes || (opcode_is_atomic(op->todo.opcode) &&
+				 att->bytes - at < FABRIC_ATOMIC_BYTES)) {
 		settle_error(queue, op, -ESTALE, "the lease was made shorter", 0);
 		settle(queue, op);
 		return true;
 	}
 	segment = attachment_segment(att, at);
-	pick = channelset_pick(&queue->channels, att, segment, &slot);
+	pick = op_pick(queue, op, att, segment, &slot);
 	if (pick == PICK_WAIT)
 		return false;
 	piece = piece_cut(queue, op, att->ends[segment] - at);
@@ -304,6 +375,9 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 /* Work on the first operation that is not cut whole.  False: it has to wait. */
 static bool pending_advance(struct rmem_queue *queue, struct op *op)
 {
+	const char *why;
+	int err;
+
 	if (op->fence && !op->started && queue->active > 0)
 		return false;
 	if (!op->started && !op_start(queue, op))
@@ -312,6 +386,16 @@ static bool pending_advance(struct rmem_queue *queue, struct op *op)
 		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
 		settle(queue, op);
 		return true;
+	}
+	if (opcode_is_atomic(op->todo.opcode) && op->endpoints == 0) {
+		err = home_find(queue, op->todo.lease, &op->endpoints, &why);
+		if (err == -EAGAIN)
+			return false;
+		if (err) {
+			settle_error(queue, op, err, why, 0);
+			settle(queue, op);
+			return true;
+		}
 	}
 	return op_advance(queue, op);
 }

@@ -180,6 +180,7 @@ void leases_work(struct rmem *session)
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
 		superseded_free(lease);
+		home_work(lease);
 		if (!lease->rekey && atomic_load(&lease->status) == 0 &&
 		    !lease_verified(lease, atomic_load(&lease->asked)))
 			lease_rekey(lease);
@@ -205,6 +206,7 @@ bool lease_verified(const struct rmem_lease *lease, unsigned count)
 void lease_drop(struct rmem_lease *lease)
 {
 	rekey_forget(lease);
+	home_forget(lease);
 	list_remove(&lease->node);
 	attachment_free(atomic_load(&lease->attachment));
 	free(lease);

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "librmem/attachment.h"
 #include "librmem/control.h"
+#include "librmem/home.h"
 
 /* Leases of a session that the server is asked for anew at once, at most: it takes 256
  * requests of a session, and those of the program must have room. */
@@ -32,6 +33,8 @@ struct rmem_lease {
 	_Atomic unsigned asked;       /* counts how often queues met a refusal */
 	_Atomic unsigned verified;    /* how many of those the server was asked after */
 
+	struct home home; /* of atomics */
+
 	/* under the session's lock */
 	struct list node;
 	struct list rekey_node;     /* waits to be attached anew */
@@ -46,7 +49,7 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
 /* Ask the server for the keys anew; tells the queues when they are there.  Under the
  * lock. */
 void lease_rekey(struct rmem_lease *lease);
-/* Start what queues have asked for.  Under the lock. */
+/* Start what queues have asked for: keys anew, atomic homes.  Under the lock. */
 void leases_work(struct rmem *session);
 /* The lease with that id in this session, or NULL.  Under the lock. */
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);

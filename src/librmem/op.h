@@ -67,7 +67,16 @@ struct op {
 	uint16_t pieces; /* that exist */
 	uint16_t in_flight; /* of them on a channel */
 	struct op_end end;
+	/* of an atomic */
+	struct fabric_atomic atomic;
+	unsigned endpoints; /* it goes through, a bit each; 0: not known yet */
+	bool unknown;       /* whether it was done, as its channel died */
 };
+
+static inline bool opcode_is_atomic(unsigned opcode)
+{
+	return opcode == RMEM_OP_CAS || opcode == RMEM_OP_FETCH_ADD;
+}
 
 struct optable {
 	unsigned n_ops;

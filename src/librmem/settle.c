@@ -128,7 +128,7 @@ static void piece_done(struct rmem_queue *queue, struct piece *piece)
 	if (op->todo.timeout_ms == 0)
 		op->deadline_ns =
 			queue->now_ns + queue->session->timeout_ms * NS_PER_MS;
-	if (piece->chunk && op->todo.opcode == RMEM_OP_READ)
+	if (piece->chunk && op->todo.opcode != RMEM_OP_WRITE)
 		memcpy((unsigned char *)op->todo.addr + piece->offset, piece->chunk,
 		       piece->bytes);
 	piece_free(queue, piece);
@@ -145,12 +145,13 @@ void settle_kill(struct rmem_queue *queue, struct channel_slot *slot)
 }
 
 /* Whether it is worth posting again: the channel was at fault, not the piece, as far as one
- * can tell. */
+ * can tell.  An atomic must not be done twice. */
 static bool piece_survives(const struct piece *piece, int status)
 {
 	return (status == -ECONNRESET || status == -ETIMEDOUT) &&
 	       piece->losses < LOSSES_MAX && piece->op->end.status == 0 &&
-	       piece->op->end.verdict == 0;
+	       piece->op->end.verdict == 0 &&
+	       !opcode_is_atomic(piece->op->todo.opcode);
 }
 
 /* It may have been applied, or may still be: it goes again when no packet of its channel
@@ -170,8 +171,10 @@ static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
 	struct op *op = piece->op;
 
 	/* a refusal need not cost the channel: the next post tells whether it did */
-	if (wc->status != -EACCES)
+	if (wc->status != -EACCES) {
 		settle_kill(queue, slot);
+		op->unknown = opcode_is_atomic(op->todo.opcode);
+	}
 	if (lease_ended(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
 	} else if (wc->status == -EACCES && op->end.status == 0 &&

@@ -139,8 +139,8 @@ static bool run_start(struct burst *burst, const struct rmem_op *first)
 	run_deadline(burst, first->timeout_ms);
 	if (burst->slot && !slot_keys(burst))
 		slot_leave(burst);
-	return first->flags == 0 && burst->att->n_segments == 1 &&
-	       (lease->rights & right) &&
+	return first->opcode <= RMEM_OP_WRITE && first->flags == 0 &&
+	       burst->att->n_segments == 1 && (lease->rights & right) &&
 	       (first->buffer || !burst->queue->ops->needs_region) &&
 	       atomic_load_explicit(&lease->status, memory_order_acquire) == 0;
 }
@@ -261,11 +261,32 @@ static unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsign
 
 /* ---- all together ---- */
 
-static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)
+static int atomic_check(const struct rmem_queue *queue, const struct rmem_op *op)
 {
+	int err;
+
+	if (!op->atomic)
+		return err_set(-EINVAL, "rmem_submit: an atomic without its operands");
+	err = home_able(queue);
+	return err ? err_prefix(err, "rmem_submit: an atomic") : 0;
+}
+
+static int opcode_check(const struct rmem_queue *queue, const struct rmem_op *op)
+{
+	if (opcode_is_atomic(op->opcode))
+		return atomic_check(queue, op);
 	if (op->opcode != RMEM_OP_READ && op->opcode != RMEM_OP_WRITE)
 		return err_set(-EINVAL, "rmem_submit: opcode %d is unknown",
 			       (int)op->opcode);
+	return 0;
+}
+
+static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)
+{
+	int err = opcode_check(queue, op);
+
+	if (err)
+		return err;
 	if (op->flags & ~RMEM_OP_FENCE)
 		return err_set(-EINVAL, "rmem_submit: flags 0x%x are unknown",
 			       op->flags);

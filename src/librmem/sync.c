@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronous reads and writes: a submit and a wait on the session's own queue, which has
+/* Synchronous operations: a submit and a wait on the session's own queue, which has
  * one channel.  [any] */
 #include <rmem/rmem.h>
 
@@ -27,6 +27,17 @@ static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 	return 0;
 }
 
+/* Take turns with other threads. */
+static int op_turn(struct rmem *session, const struct rmem_op *op)
+{
+	int err;
+
+	(void)pthread_mutex_lock(&session->sync_lock);
+	err = op_run(session->sync_queue, op);
+	(void)pthread_mutex_unlock(&session->sync_lock);
+	return err;
+}
+
 static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t offset,
 		    void *addr, uint64_t bytes)
 {
@@ -44,9 +55,7 @@ static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t 
 	/* registered memory only matters where the fabric wants it */
 	if (session->domains.ops->needs_region && bytes > 0)
 		op.buffer = buffer_find(session, addr, bytes);
-	(void)pthread_mutex_lock(&session->sync_lock);
-	err = op_run(session->sync_queue, &op);
-	(void)pthread_mutex_unlock(&session->sync_lock);
+	err = op_turn(session, &op);
 	if (op.buffer)
 		(void)atomic_fetch_sub_explicit(&op.buffer->outstanding, 1,
 						memory_order_release);
@@ -76,4 +85,49 @@ int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t byt
 		return err_set(-EINVAL, "rmem_write: the lease is NULL");
 	err = transfer(lease, RMEM_OP_WRITE, offset, addr.out, bytes);
 	return err ? err_prefix(err, "rmem_write") : 0;
+}
+
+static int atomic_run(struct rmem_lease *lease, enum rmem_opcode opcode,
+		      uint64_t offset, const struct rmem_atomic *atomic,
+		      uint64_t *ret_old)
+{
+	uint64_t old = 0;
+	const struct rmem_op op = {
+		.opcode = (uint16_t)opcode,
+		.lease = lease,
+		.offset = offset,
+		.addr = &old,
+		.bytes = sizeof(old),
+		.atomic = atomic,
+	};
+	int err;
+
+	session_nudge(lease->session);
+	err = op_turn(lease->session, &op);
+	if (!err && ret_old)
+		*ret_old = old;
+	return err;
+}
+
+int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expected,
+		      uint64_t desired, uint64_t *ret_old)
+{
+	const struct rmem_atomic atomic = { .compare = expected, .operand = desired };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_compare_swap: the lease is NULL");
+	err = atomic_run(lease, RMEM_OP_CAS, offset, &atomic, ret_old);
+	return err ? err_prefix(err, "rmem_compare_swap") : 0;
+}
+
+int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add, uint64_t *ret_old)
+{
+	const struct rmem_atomic atomic = { .operand = add };
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_fetch_add: the lease is NULL");
+	err = atomic_run(lease, RMEM_OP_FETCH_ADD, offset, &atomic, ret_old);
+	return err ? err_prefix(err, "rmem_fetch_add") : 0;
 }

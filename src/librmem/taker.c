@@ -108,10 +108,24 @@ static const char *verdict_text(int status)
 	return status == -ECANCELED ? "it was cancelled" : NULL;
 }
 
+static const char *opcode_text(unsigned opcode)
+{
+	switch (opcode) {
+	case RMEM_OP_READ:
+		return "read";
+	case RMEM_OP_CAS:
+		return "compare-and-swap";
+	case RMEM_OP_FETCH_ADD:
+		return "fetch-and-add";
+	default:
+		return "write";
+	}
+}
+
 static void error_keep(struct rmem_queue *queue, const struct op *op)
 {
 	char vendor[32] = "";
-	const char *what = op->todo.opcode == RMEM_OP_READ ? "read" : "write";
+	bool unknown = opcode_is_atomic(op->todo.opcode) && op->unknown;
 	const char *words = op->end.why;
 
 	if (op->end.verdict == op->end.status)
@@ -124,9 +138,10 @@ static void error_keep(struct rmem_queue *queue, const struct op *op)
 			       op->end.vendor);
 	(void)snprintf(queue->error, sizeof(queue->error),
 		       "%s of %" PRIu64 " bytes at offset %" PRIu64 " of lease %" PRIu64
-		       " at %s: %s%s: %s",
-		       what, op->todo.bytes, op->todo.offset, op->todo.lease->id,
-		       queue->session->server, words, vendor,
+		       " at %s: %s%s%s: %s",
+		       opcode_text(op->todo.opcode), op->todo.bytes, op->todo.offset,
+		       op->todo.lease->id, queue->session->server, words, vendor,
+		       unknown ? "; whether it was done is unknown" : "",
 		       strerrorname_np(-op->end.status));
 }
 

@@ -45,6 +45,8 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 /* endpoint.flags: the device reports refused writes as done (iWARP); the client confirms
  * each write with a read on the same channel */
 #define WIRE_ENDPOINT_CONFIRM 1u
+/* the device does compare-and-swap and fetch-and-add */
+#define WIRE_ENDPOINT_ATOMICS 2u
 enum wire_reason {
 	WIRE_REASON_FREED = 1,    /* another session freed or replaced it */
 	WIRE_REASON_EXPIRED = 2,  /* its time to live is over */
@@ -160,6 +162,15 @@ enum wire_reason {
 #define WIRE_FIELDS_entries(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
 	U8(more)                                                                     \
 	LIST(entries, entry, WIRE_ENTRIES_MAX)
+/* Through this endpoint the session is about to do atomics on the lease. */
+#define WIRE_FIELDS_fix_home(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
+	U64(lease)                                                                   \
+	U8(endpoint)
+/* The answer: the one place where atomics of this lease are done, for as long as it lives;
+ * an endpoint of another fabric or device gives other sessions' atomics no protection. */
+#define WIRE_FIELDS_home(U8, U16, U32, U64, I32, STR, RAW, LIST)                     \
+	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */                        \
+	STR(device, WIRE_LABEL_MAX)
 #define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST)
 #define WIRE_FIELDS_bye(U8, U16, U32, U64, I32, STR, RAW, LIST)
 
@@ -195,14 +206,16 @@ enum wire_reason {
 	M(stat, 0x0c, 1, "describe a named lease")                                   \
 	M(list, 0x0d, 1, "describe the tenant's named leases")                       \
 	M(ping, 0x0e, 1, "sign of life; renews the session")                         \
-	M(bye, 0x0f, 1, "end the session")
+	M(bye, 0x0f, 1, "end the session")                                           \
+	M(fix_home, 0x10, 1, "learn where a lease's atomics are done, or decide it")
 #define WIRE_REPLIES(M)                                                              \
 	M(error, 0x40, 1, "the request failed")                                      \
 	M(ok, 0x41, 1, "the request is done")                                        \
 	M(welcome, 0x42, 1, "answers hello")                                         \
 	M(channel, 0x43, 1, "answers open_channel")                                  \
 	M(lease, 0x44, 1, "answers allocate, attach and resize")                     \
-	M(entries, 0x45, 1, "answers stat and list")
+	M(entries, 0x45, 1, "answers stat and list")                                 \
+	M(home, 0x46, 1, "answers fix_home")
 #define WIRE_EVENTS(M)                                                               \
 	M(revoked, 0x80, 1, "a lease has ended")                                     \
 	M(changed, 0x81, 1, "a lease's segments changed: attach it again by id")     \

@@ -44,10 +44,18 @@ static bool lent_is_withdrawn(void *arg)
 	return ((const struct lent *)arg)->withdrawn;
 }
 
+static void lent_expose(struct lent *lent, unsigned rights)
+{
+	struct expose_call call = { lent, rights };
+
+	stage_call(call_expose, &call);
+	stage_await("exposed", lent_is_exposed, lent);
+	ck_assert_int_eq(lent->err, 0);
+}
+
 struct lent *lent_new(struct party *party, size_t bytes, unsigned rights)
 {
 	struct lent *lent = calloc(1, sizeof(*lent));
-	struct expose_call call = { lent, rights };
 	size_t around = (bytes + PAGE - 1) / PAGE * PAGE;
 
 	ck_assert_ptr_nonnull(lent);
@@ -59,9 +67,19 @@ struct lent *lent_new(struct party *party, size_t bytes, unsigned rights)
 	ck_assert_ptr_ne(lent->map, MAP_FAILED);
 	lent->addr = lent->map + around;
 	stage_fill(lent->map, lent->map_bytes, (uint64_t)(uintptr_t)lent->map);
-	stage_call(call_expose, &call);
-	stage_await("exposed", lent_is_exposed, lent);
-	ck_assert_int_eq(lent->err, 0);
+	lent_expose(lent, rights);
+	return lent;
+}
+
+struct lent *lent_share(struct party *party, const struct lent *of)
+{
+	struct lent *lent = calloc(1, sizeof(*lent));
+
+	ck_assert_ptr_nonnull(lent);
+	lent->party = party;
+	lent->bytes = of->bytes;
+	lent->addr = of->addr;
+	lent_expose(lent, RW);
 	return lent;
 }
 
@@ -82,7 +100,8 @@ void lent_free(struct lent *lent)
 			lent_withdraw_start(lent);
 		lent_await_withdrawn(lent);
 	}
-	(void)munmap(lent->map, lent->map_bytes);
+	if (lent->map)
+		(void)munmap(lent->map, lent->map_bytes);
 	free(lent);
 }
 

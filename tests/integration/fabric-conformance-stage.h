@@ -44,7 +44,7 @@ struct party {
 /* The server's memory, exposed to one party: bytes in the middle of a larger mapping. */
 struct lent {
 	struct party *party;
-	char *map;
+	char *map; /* NULL: it is another's */
 	size_t map_bytes;
 	char *addr; /* in map, with as much room before and behind it */
 	size_t bytes;
@@ -91,6 +91,8 @@ void channel_free(struct fabric_channel *channel);
 
 /* Map, fill at random and expose; free withdraws first if that is still to be done. */
 struct lent *lent_new(struct party *party, size_t bytes, unsigned rights);
+/* Expose the memory of one to another party, too. */
+struct lent *lent_share(struct party *party, const struct lent *of);
 void lent_withdraw_start(struct lent *lent);
 void lent_await_withdrawn(struct lent *lent);
 void lent_free(struct lent *lent);

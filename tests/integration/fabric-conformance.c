@@ -28,6 +28,7 @@ static Suite *conformance_suite(void)
 	tcase_set_timeout(tcase, 120);
 	transfer_cases(tcase);
 	isolation_cases(tcase);
+	atomic_cases(tcase);
 	withdrawal_cases(tcase);
 	channel_cases(tcase);
 	mixer_cases(tcase);

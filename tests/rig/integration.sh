@@ -9,7 +9,8 @@ set -u
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
 stage
-tests=${RMEM_RIG_TESTS:-integration/examples integration/isolation \
+tests=${RMEM_RIG_TESTS:-integration/atomics integration/examples \
+	integration/isolation \
 	integration/soak integration/kill fault/hostile fault/killstep}
 
 cat >"$WORK/env" <<ENV
@@ -35,7 +36,8 @@ done
 CMD
 
 # on iWARP what differs there
-iwarp_tests=${RMEM_RIG_TESTS:-integration/isolation integration/soak}
+iwarp_tests=${RMEM_RIG_TESTS:-integration/atomics integration/isolation \
+	integration/soak}
 
 for leg in $(legs 612:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"

@@ -12,6 +12,7 @@
 
 struct control stage_control;
 struct config stage_config;
+struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
 
 static struct endpoints endpoints;
 static struct tenant tenant;
@@ -74,9 +75,6 @@ static const struct sessions_events session_events = { .timer_moved = on_timer_m
 
 void control_setup(void)
 {
-	static const struct fabric_endpoint facts = { .kind = FABRIC_TCP,
-						      .address = { .family = 4 },
-						      .node = -1 };
 	const struct tenant_limits limits = { .leases_max = 1000,
 					      .session_keys_max = 10000,
 					      .keys_max = 10000 };
@@ -93,10 +91,14 @@ void control_setup(void)
 		.channels_max = 4,
 	};
 	endpoints.n = STAGE_ENDPOINTS;
-	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
+		stage_facts[i] = (struct fabric_endpoint){ .kind = FABRIC_TCP,
+							   .address = { .family = 4 },
+							   .node = -1 };
 		endpoints.at[i] = (struct endpoint){ .ops = &fake_fabric,
 						     .local = i,
-						     .facts = &facts };
+						     .facts = &stage_facts[i] };
+	}
 	tenant_init(&tenant, "default", &limits);
 	memset(&stage_control, 0, sizeof(stage_control));
 	stage_control.config = &stage_config;

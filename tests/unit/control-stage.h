@@ -32,6 +32,7 @@ struct client {
 
 extern struct control stage_control;
 extern struct config stage_config;
+extern struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
 extern uint64_t stage_now_ms;
 
 /* Checked fixtures; the teardown lets all sessions end and checks that nothing is left. */

@@ -33,6 +33,7 @@ void fake_reset(void)
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = 0;
 	fake.refused_rkey = 0;
+	(void)strcpy(fake.no_atomics, "none");
 	fake.slow_ms = 0;
 	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
 		fake.tried[i] = 0;
@@ -53,9 +54,13 @@ static void perform(const struct fake_wr *wr)
 {
 	void *remote = (void *)(uintptr_t)wr->remote_addr;
 
-	if (wr->opcode == FABRIC_READ)
+	if (wr->opcode != FABRIC_WRITE)
 		memcpy(wr->addr, remote, wr->bytes);
-	else
+	if (wr->opcode == FABRIC_CAS && *(uint64_t *)remote == wr->atomic.compare)
+		*(uint64_t *)remote = wr->atomic.operand;
+	if (wr->opcode == FABRIC_FETCH_ADD)
+		*(uint64_t *)remote += wr->atomic.operand;
+	if (wr->opcode == FABRIC_WRITE)
 		memcpy(remote, wr->addr, wr->bytes);
 }
 
@@ -228,6 +233,16 @@ static const char *fake_device(const struct fabric_domain *domain)
 	return domain->endpoint.device;
 }
 
+static int fake_able(const struct fabric_domain *domain,
+		     enum fabric_capability capability)
+{
+	if (capability != FABRIC_CAN_ATOMICS ||
+	    !strcmp(domain->endpoint.device, fake.no_atomics))
+		return err_set(-ENOTSUP, "fake device %s has no atomics",
+			       domain->endpoint.device);
+	return 0;
+}
+
 static int fake_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 			      struct fabric_region **ret_region)
 {
@@ -345,6 +360,21 @@ static unsigned fake_put(struct fabric_channel *channel, const struct fabric_run
 	return n;
 }
 
+static int fake_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_atomic *atomic)
+{
+	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
+
+	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+		return err_set(-EINVAL, "a fake misaligned atomic");
+	if (part->bytes != FABRIC_ATOMIC_BYTES ||
+	    fake_put(channel, run, part, sizeof(*part), 1) != 1)
+		abort();
+	wr->atomic = *atomic;
+	return 1;
+}
+
 static int fake_post(struct fabric_channel *channel)
 {
 	unsigned n = channel->n_put;
@@ -450,6 +480,7 @@ static int always_available(void)
 	.max_bytes = FAKE_MAX_BYTES,                                                 \
 	.domain_open = fake_domain_open, .domain_close = fake_domain_close,          \
 	.domain_device = fake_device, .region_create = fake_region_create,           \
+	.domain_able = fake_able, .put_atomic = fake_put_atomic,                     \
 	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
 	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
 	.connect = fake_connect, .put = fake_put, .post = fake_post,                 \

@@ -38,6 +38,7 @@ struct fake_wr {
 	void *addr;
 	const struct fabric_region *region;
 	uint64_t remote_addr, rkey;
+	struct fabric_atomic atomic;
 };
 
 struct fabric_channel {
@@ -68,6 +69,7 @@ struct fake {
 	_Atomic unsigned tried[FAKE_SESSIONS]; /* connects, by the session's id */
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
 		poll_err;
+	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
 	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
 	struct fake_late *late;        /* latest first; under the lock */
 };

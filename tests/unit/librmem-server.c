@@ -349,6 +349,11 @@ static void dispatch(void)
 	case WIRE_TYPE_remove:
 		do_lease(lease_by_name(request.remove.name));
 		break;
+	case WIRE_TYPE_fix_home:
+		server.home_endpoint = request.fix_home.endpoint;
+		reply.type = WIRE_TYPE_home;
+		reply.home = server.home;
+		break;
 	case WIRE_TYPE_free:
 	case WIRE_TYPE_detach:
 	case WIRE_TYPE_renew:

@@ -20,7 +20,7 @@ struct server_lease {
 	unsigned rights;
 	bool attached;
 	char name[WIRE_NAME_MAX + 1];
-	unsigned char memory[SERVER_LEASE_BYTES];
+	_Alignas(8) unsigned char memory[SERVER_LEASE_BYTES];
 };
 
 /* All under the lock, but for what is atomic. */
@@ -33,10 +33,12 @@ struct server {
 	_Atomic unsigned connections, resumed;
 	_Atomic unsigned done;     /* requests that change something */
 	_Atomic unsigned repeated; /* those asked again, which were not done again */
+	unsigned home_endpoint;    /* of the last fix_home */
 	uint64_t rkey;             /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */
 	struct wire_welcome welcome;
+	struct wire_home home; /* what fix_home is answered with */
 	bool mute;         /* read, but do not answer */
 	bool forget;       /* know no session */
 	int refuse;        /* the hello, with this errno; 0: welcome */

@@ -81,7 +81,9 @@ static int client_connect(unsigned timeout_ms)
 
 static void ends_open(void)
 {
-	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP, .node = -1 };
+	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP,
+					    .node = -1,
+					    .flags = FABRIC_ENDPOINT_ATOMICS };
 	struct sockaddr_in in = { .sin_family = AF_INET,
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(in);
@@ -267,6 +269,83 @@ static void expect_dead(void)
 	/* the descriptor is quiet: a program that sleeps on it does not spin */
 	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
 }
+
+START_TEST(atomics__need_a_server_that_has_them)
+{
+	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP,
+					    .address = { .family = 4 } };
+	struct wr wr = { .opcode = FABRIC_CAS, .bytes = 8, .addr = ends.memory };
+	struct fabric_domain *old = NULL;
+
+	ck_assert_int_eq(ops->domain_open(&endpoint, WAIT_MS, &old), 0);
+	ck_assert_int_eq(ops->domain_able(old, FABRIC_CAN_ATOMICS), -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(err_text(), "has no atomics over tcp"));
+	ops->domain_close(old);
+	ck_assert_int_eq(ops->domain_able(ends.domain, FABRIC_CAN_ATOMICS), 0);
+	ck_assert_int_eq(ops->domain_able(ends.domain, (enum fabric_capability)99),
+			 -ENOTSUP);
+	ends_join();
+	wr.remote_addr = 1004;
+	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), "not a multiple of 8"));
+}
+END_TEST
+
+static void client_post_atomic(enum fabric_opcode opcode, unsigned cookie)
+{
+	const struct wr wr = { .opcode = opcode,
+			       .bytes = 8,
+			       .addr = ends.memory + 8 * (size_t)cookie,
+			       .remote_addr = 1000 + 8 * (uint64_t)cookie,
+			       .rkey = 77,
+			       .cookie = cookie,
+			       .atomic = { .compare = 0x1122334455667788u,
+					   .operand = cookie } };
+
+	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
+}
+
+/* A request with its numbers, which is answered. */
+static void peer_atomic(uint32_t op, unsigned cookie, uint64_t old)
+{
+	struct stream_request r = peer_request();
+	struct stream_atomic atomic;
+	uint64_t word = htole64(old);
+
+	ck_assert_uint_eq(le32toh(r.op), op);
+	ck_assert_uint_eq(le32toh(r.bytes), sizeof(atomic));
+	ck_assert_uint_eq(le64toh(r.addr), 1000 + 8 * (uint64_t)cookie);
+	ck_assert_int_eq(recv(ends.peer, &atomic, sizeof(atomic), MSG_WAITALL),
+			 sizeof(atomic));
+	ck_assert_uint_eq(le64toh(atomic.compare), 0x1122334455667788u);
+	ck_assert_uint_eq(le64toh(atomic.operand), cookie);
+	peer_answer(STREAM_DONE, 8, r.cookie);
+	peer_send(&word, sizeof(word));
+}
+
+START_TEST(atomics__send_their_numbers_and_take_the_old_value)
+{
+	uint64_t got[4];
+
+	ends_join();
+	for (unsigned i = 0; i < DEPTH; i++)
+		client_post_atomic(i % 2 ? FABRIC_CAS : FABRIC_FETCH_ADD, i);
+	ck_assert_int_eq(wr_post(ops, ends.channel,
+				 &(struct wr){ .opcode = FABRIC_CAS }, 1),
+			 0);
+	for (unsigned i = 0; i < DEPTH; i++)
+		peer_atomic(i % 2 ? STREAM_CAS : STREAM_FETCH_ADD, i, 70 + i);
+	for (unsigned i = 0; i < DEPTH; i++)
+		expect(i, 0);
+	memcpy(got, ends.memory, sizeof(got));
+	for (unsigned i = 0; i < DEPTH; i++)
+		ck_assert_uint_eq(got[i], 70 + i);
+	/* an answer without the value makes no sense */
+	client_post_atomic(FABRIC_CAS, 4);
+	peer_answer(STREAM_DONE, 0, peer_request().cookie);
+	expect(4, -EPROTO);
+}
+END_TEST
 
 START_TEST(refusal__is_one_operations_affair)
 {
@@ -584,6 +663,8 @@ int main(void)
 	tcase_add_test(tcase, connect__does_not_wait_for_ever);
 	tcase_add_test(tcase, connect__names_who_does_not_listen);
 	tcase_add_test(tcase, domain_open__needs_an_address);
+	tcase_add_test(tcase, atomics__need_a_server_that_has_them);
+	tcase_add_test(tcase, atomics__send_their_numbers_and_take_the_old_value);
 	tcase_add_test(tcase, refusal__is_one_operations_affair);
 	tcase_add_loop_test(tcase, response__without_sense_ends_the_channel, 0,
 			    sizeof(nonsense) / sizeof(nonsense[0]));

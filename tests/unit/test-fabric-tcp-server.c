@@ -186,7 +186,10 @@ START_TEST(request__of_absurd_length_or_kind_ends_the_stream)
 		{ STREAM_READ, UINT32_MAX },
 		{ STREAM_WRITE, UINT32_MAX },
 		{ 0, 8 },
-		{ 3, 8 },
+		{ STREAM_FETCH_ADD + 1, 8 },
+		{ STREAM_CAS, 8 },
+		{ STREAM_FETCH_ADD, 15 },
+		{ STREAM_CAS, 17 },
 		{ UINT32_MAX, 8 },
 		{ UINT32_C(1) << 24, 8 },
 	};
@@ -290,6 +293,110 @@ START_TEST(requests__in_single_bytes_are_understood)
 }
 END_TEST
 
+/* ---- atomics ---- */
+
+static void raw_atomic(int fd, uint32_t op, uint64_t offset, uint64_t cookie,
+		       uint64_t compare, uint64_t operand)
+{
+	const struct stream_atomic atomic = { .compare = htole64(compare),
+					      .operand = htole64(operand) };
+
+	raw_request(fd, op, offset, sizeof(atomic), cookie);
+	raw_send(fd, &atomic, sizeof(atomic));
+}
+
+static void raw_expect_old(int fd, uint64_t cookie, uint64_t old)
+{
+	uint64_t word;
+
+	raw_expect(fd, STREAM_DONE, sizeof(word), cookie);
+	raw_recv(fd, &word, sizeof(word));
+	ck_assert_uint_eq(le64toh(word), old);
+}
+
+static void word_is(uint64_t offset, uint64_t value)
+{
+	uint64_t word;
+
+	memcpy(&word, host.memory + offset, sizeof(word));
+	ck_assert_uint_eq(word, value);
+}
+
+START_TEST(atomics__are_answered_with_what_was_there)
+{
+	const uint64_t filled = 0x3333333333333333u;
+	int fd = raw_join();
+
+	raw_atomic(fd, STREAM_FETCH_ADD, 8, 1, 99, 1);
+	raw_atomic(fd, STREAM_CAS, 8, 2, filled, 5);
+	raw_atomic(fd, STREAM_CAS, 8, 3, filled + 1, 6);
+	raw_atomic(fd, STREAM_FETCH_ADD, 8, 4, 99, (uint64_t)-7);
+	raw_expect_old(fd, 1, filled);
+	raw_expect_old(fd, 2, filled + 1);
+	raw_expect_old(fd, 3, filled + 1);
+	raw_expect_old(fd, 4, 6);
+	word_is(0, filled);
+	word_is(8, (uint64_t)-1);
+	word_is(16, filled);
+	raw_close(fd, false);
+}
+END_TEST
+
+START_TEST(atomics__in_single_bytes_are_understood)
+{
+	const struct stream_request head = request(STREAM_FETCH_ADD, 0, 16, 1);
+	const struct stream_atomic atomic = { .operand = htole64(2) };
+	char both[sizeof(head) + sizeof(atomic)];
+	int fd = raw_join();
+
+	memcpy(both, &head, sizeof(head));
+	memcpy(both + sizeof(head), &atomic, sizeof(atomic));
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned i = 0; i < sizeof(both); i++)
+			raw_send(fd, both + i, 1);
+	raw_expect_old(fd, 1, 0x3333333333333333u);
+	raw_expect_old(fd, 1, 0x3333333333333335u);
+	raw_close(fd, false);
+}
+END_TEST
+
+START_TEST(atomics__refused_leave_the_stream_in_step)
+{
+	static const uint64_t bad[] = { 1, 4, 7, MIDDLE, MIDDLE - 4, (uint64_t)-8 };
+	int fd = raw_join();
+
+	for (unsigned i = 0; i < 6; i++)
+		raw_atomic(fd, i % 2 ? STREAM_CAS : STREAM_FETCH_ADD, bad[i], i,
+			   0x3333333333333333u, 1);
+	raw_atomic(fd, STREAM_FETCH_ADD, MIDDLE - 8, 6, 0, 0);
+	for (unsigned i = 0; i < 6; i++)
+		raw_expect(fd, STREAM_REFUSED, 0, i);
+	raw_expect_old(fd, 6, 0x3333333333333333u);
+	ck_assert(area_is(host.memory, MIDDLE, 0x33));
+	raw_close(fd, false);
+}
+END_TEST
+
+/* Its memory is withdrawn before its numbers are there: nothing is changed. */
+START_TEST(atomic__whose_memory_goes_is_refused)
+{
+	const struct stream_atomic atomic = { .operand = htole64(2) };
+	int fd = raw_join();
+
+	raw_request(fd, STREAM_READ, 0, 1, 1);
+	raw_request(fd, STREAM_FETCH_ADD, 0, sizeof(atomic), 2);
+	raw_send(fd, &atomic, 5);
+	raw_expect(fd, STREAM_DONE, 1, 1);
+	raw_recv(fd, &(char){ 0 }, 1);
+	ops->withdraw(host.exposure);
+	host_await(&host.withdrawn, 1);
+	raw_send(fd, (const char *)&atomic + 5, sizeof(atomic) - 5);
+	raw_expect(fd, STREAM_REFUSED, 0, 2);
+	ck_assert(area_is(host.memory, MIDDLE, 0x33));
+	raw_close(fd, false);
+}
+END_TEST
+
 /* ---- clients that vanish ---- */
 
 START_TEST(client__may_vanish_at_every_byte)
@@ -367,10 +474,14 @@ int main(void)
 	tcase_add_test(tcase, hello__that_does_not_come_shuts_nobody_out);
 	tcase_add_test(tcase, accept__recovers_when_descriptors_run_out);
 	tcase_add_loop_test(tcase, request__of_absurd_length_or_kind_ends_the_stream, 0,
-			    10);
+			    13);
 	tcase_add_test(tcase, request__refused_leaves_the_stream_in_step);
 	tcase_add_test(tcase, requests__in_one_segment_are_answered_in_order);
 	tcase_add_test(tcase, requests__in_single_bytes_are_understood);
+	tcase_add_test(tcase, atomics__are_answered_with_what_was_there);
+	tcase_add_test(tcase, atomics__in_single_bytes_are_understood);
+	tcase_add_test(tcase, atomics__refused_leave_the_stream_in_step);
+	tcase_add_test(tcase, atomic__whose_memory_goes_is_refused);
 	tcase_add_loop_test(tcase, client__may_vanish_at_every_byte, 0, 2);
 	tcase_add_test(tcase, client__may_vanish_while_answers_wait);
 	suite_add_tcase(suite, tcase);

@@ -645,6 +645,71 @@ START_TEST(close__drops_what_is_under_way)
 }
 END_TEST
 
+/* ---- atomic home ---- */
+
+static const struct fabric_endpoint tcp_place = { .kind = FABRIC_TCP,
+						  .flags = FABRIC_ENDPOINT_ATOMICS };
+static const struct fabric_endpoint able_place = { .kind = FABRIC_VERBS,
+						   .flags = FABRIC_ENDPOINT_ATOMICS,
+						   .device = "able0" };
+static const struct fabric_endpoint poor_place = { .kind = FABRIC_VERBS,
+						   .device = "poor0" };
+
+START_TEST(home__is_where_the_first_one_asks)
+{
+	struct lease_home home = { .kind = 0 };
+	uint64_t id;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	id = one.lease.lease;
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, id, &poor_place, &home),
+			 -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(err_text(), "RDMA device poor0 has no atomics"));
+	ck_assert_int_eq(home.kind, 0);
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, id,
+					_i ? &able_place : &tcp_place, &home),
+			 0);
+	ck_assert_int_eq(home.kind, _i ? FABRIC_VERBS : FABRIC_TCP);
+	ck_assert_str_eq(home.device, _i ? "able0" : "");
+	/* for everybody, through whatever they come */
+	memset(&home, 0, sizeof(home));
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, id,
+					_i ? &tcp_place : &able_place, &home),
+			 0);
+	ck_assert_int_eq(home.kind, _i ? FABRIC_VERBS : FABRIC_TCP);
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, id, &poor_place, &home),
+			 0);
+	ck_assert_str_eq(home.device, _i ? "able0" : "");
+	/* and no longer than the lease lives */
+	ck_assert_int_eq(freed(&stage_a, id), 0);
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, id, &tcp_place, &home),
+			 -ESTALE);
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, one.lease.lease,
+					_i ? &tcp_place : &able_place, &home),
+			 0);
+	ck_assert_int_eq(home.kind, _i ? FABRIC_TCP : FABRIC_VERBS);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
+START_TEST(home__is_not_for_those_who_only_read)
+{
+	struct lease_home home;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, one.lease.lease,
+					&tcp_place, &home),
+			 -ESTALE);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, one.lease.lease,
+					&tcp_place, &home),
+			 -EACCES);
+	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("lease");
@@ -682,6 +747,8 @@ int main(void)
 	tcase_add_test(tc, cancel__of_a_wait_for_memory);
 	tcase_add_test(tc, late_news__of_a_key_that_dies);
 	tcase_add_test(tc, requests__fail_when_the_lease_ends_under_them);
+	tcase_add_loop_test(tc, home__is_where_the_first_one_asks, 0, 2);
+	tcase_add_test(tc, home__is_not_for_those_who_only_read);
 	tcase_add_test(tc, close__drops_what_is_under_way);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

@@ -130,7 +130,15 @@ START_TEST(hostile_values__are_ordinary_errors)
 		client_fail(&one, about(WIRE_TYPE_detach, ids[i]), -ESTALE);
 		client_fail(&one, about(WIRE_TYPE_renew, ids[i]), -ESTALE);
 		client_fail(&one, about(WIRE_TYPE_resize, ids[i]), -ESTALE);
+		client_fail(&one, about(WIRE_TYPE_fix_home, ids[i]), -ESTALE);
 	}
+	msg = about(WIRE_TYPE_fix_home, lease);
+	client_fail(&two, msg, -EACCES);
+	client_fail(&one, msg, -ENOTSUP);
+	msg->fix_home.endpoint = STAGE_ENDPOINTS;
+	client_fail(&one, msg, -EINVAL);
+	msg->fix_home.endpoint = 255;
+	client_fail(&one, msg, -EINVAL);
 	(void)client_ask(&one, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
 	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_revoked);
 	ck_assert_uint_eq(two.event.revoked.lease, lease);
@@ -172,6 +180,41 @@ START_TEST(leases__live_their_life)
 	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_revoked);
 	ck_assert_uint_eq(one.event.revoked.reason, WIRE_REASON_EXPIRED);
 	client_fail(&one, about(WIRE_TYPE_free, lease), -ESTALE);
+}
+END_TEST
+
+START_TEST(home__is_told_to_all_who_ask)
+{
+	struct wire_msg *msg;
+	uint64_t lease;
+
+	stage_facts[0].flags = FABRIC_ENDPOINT_ATOMICS;
+	stage_facts[1] = (struct fabric_endpoint){ .kind = FABRIC_VERBS,
+						   .flags = FABRIC_ENDPOINT_ATOMICS |
+							    FABRIC_ENDPOINT_CONFIRM,
+						   .device = "able0" };
+	client_open(&one);
+	ck_assert_uint_eq(one.answer.welcome.endpoints[0].flags, WIRE_ENDPOINT_ATOMICS);
+	ck_assert_uint_eq(one.answer.welcome.endpoints[1].flags,
+			  WIRE_ENDPOINT_ATOMICS | WIRE_ENDPOINT_CONFIRM);
+	client_open(&two);
+	lease = client_allocate(&one, 100, "n");
+	msg = message(WIRE_TYPE_attach);
+	(void)strcpy(msg->attach.name, "n");
+	msg->attach.rights = 3;
+	(void)client_ask(&two, msg, WIRE_TYPE_lease);
+	for (unsigned i = 0; i < 2; i++) {
+		msg = about(WIRE_TYPE_fix_home, lease);
+		msg->fix_home.endpoint = (uint8_t)(1 - i);
+		(void)client_ask(i ? &two : &one, msg, WIRE_TYPE_home);
+		ck_assert_uint_eq((i ? &two : &one)->answer.home.fabric,
+				  WIRE_FABRIC_VERBS);
+		ck_assert_str_eq((i ? &two : &one)->answer.home.device, "able0");
+	}
+	lease = client_allocate(&one, 100, "");
+	(void)client_ask(&one, about(WIRE_TYPE_fix_home, lease), WIRE_TYPE_home);
+	ck_assert_uint_eq(one.answer.home.fabric, WIRE_FABRIC_TCP);
+	ck_assert_str_eq(one.answer.home.device, "");
 }
 END_TEST
 
@@ -334,12 +377,13 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_add_loop_test(tc, requests__need_a_hello_first, WIRE_TYPE_open_channel,
-			    WIRE_TYPE_bye + 1);
+			    WIRE_TYPE_fix_home + 1);
 	tcase_add_test(tc, hello__comes_once);
 	tcase_add_loop_test(tc, replies_and_events__are_not_requests, 0, 4);
 	tcase_add_loop_test(tc, garbage__is_answered_and_cut_off, 0, 4);
 	tcase_add_test(tc, hostile_values__are_ordinary_errors);
 	tcase_add_test(tc, leases__live_their_life);
+	tcase_add_test(tc, home__is_told_to_all_who_ask);
 	tcase_add_test(tc, events__reach_the_others);
 	tcase_add_test(tc, list__goes_page_by_page);
 	tcase_add_test(tc, waiting_requests__have_a_limit);

@@ -319,6 +319,112 @@ START_TEST(post__carries_small_writes_inline_where_it_can)
 }
 END_TEST
 
+/* ---- atomics ---- */
+
+START_TEST(atomics__need_both_devices)
+{
+	struct fabric_endpoint able = endpoint;
+
+	able.flags = _i == 0 ? 0 : FABRIC_ENDPOINT_ATOMICS;
+	fake.atomics = _i == 1 ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
+	fake.iwarp = _i == 2;
+	ck_assert_int_eq(CLIENT->domain_open(&able, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS),
+			 _i == 3 ? 0 : -ENOTSUP);
+	if (_i < 3)
+		ck_assert_msg(strstr(err_text(), _i == 0 ? "theirs0" : "fake0") &&
+				      strstr(err_text(), "atomic_cap"),
+			      "%s", err_text());
+	ck_assert_int_eq(CLIENT->domain_able(domain, (enum fabric_capability)99),
+			 -ENOTSUP);
+	CLIENT->domain_close(domain);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+static struct wr atomic_make(enum fabric_opcode opcode, uint64_t cookie)
+{
+	struct wr wr = wr_make(opcode, cookie, 8);
+
+	wr.remote_addr = 0x1000 + 8 * cookie;
+	wr.atomic = (struct fabric_atomic){ .compare = 100 + cookie,
+					    .operand = 200 + cookie };
+	return wr;
+}
+
+static void setup_atomics(void)
+{
+	endpoint.flags = FABRIC_ENDPOINT_ATOMICS;
+	fake.atomics = IBV_ATOMIC_HCA;
+	setup();
+}
+
+START_TEST(atomics__go_with_the_others_in_one_batch)
+{
+	struct fake_send sends[FAKE_SENDS];
+	struct wr wrs[4];
+
+	setup_atomics();
+	wrs[0] = wr_make(FABRIC_WRITE, 0, 64);
+	wrs[1] = atomic_make(FABRIC_CAS, 1);
+	wrs[2] = atomic_make(FABRIC_FETCH_ADD, 2);
+	wrs[3] = wr_make(FABRIC_READ, 3, 8);
+	/* twice, so that each place in the ring is used for all kinds */
+	for (unsigned round = 0; round < DEPTH; round++) {
+		unsigned before = fake_posts();
+
+		ck_assert_int_eq(wr_post(CLIENT, channel, wrs, 4), 4);
+		ck_assert_uint_eq(fake_posts(), before + 1);
+		ck_assert_uint_eq(fake_sends(sends), 4);
+		ck_assert_int_eq(sends[0].opcode, IBV_WR_RDMA_WRITE);
+		ck_assert_int_eq(sends[1].opcode, IBV_WR_ATOMIC_CMP_AND_SWP);
+		ck_assert_int_eq(sends[2].opcode, IBV_WR_ATOMIC_FETCH_AND_ADD);
+		ck_assert_int_eq(sends[3].opcode, IBV_WR_RDMA_READ);
+		ck_assert_uint_eq(sends[1].compare_add, 101);
+		ck_assert_uint_eq(sends[1].swap, 201);
+		ck_assert_uint_eq(sends[2].compare_add, 202);
+		for (unsigned i = 1; i < 3; i++) {
+			ck_assert_uint_eq(sends[i].bytes, 8);
+			ck_assert_uint_eq(sends[i].remote_addr, 0x1000 + 8 * i);
+			ck_assert_uint_eq(sends[i].flags & IBV_SEND_INLINE, 0);
+		}
+		fake_complete(4);
+		expect(0, 4, 0);
+	}
+	teardown();
+}
+END_TEST
+
+START_TEST(atomics__take_credits_and_need_alignment)
+{
+	struct wr wrs[DEPTH + 1], odd = atomic_make(FABRIC_CAS, 0);
+
+	setup_atomics();
+	odd.remote_addr += 4;
+	ck_assert_int_eq(wr_post(CLIENT, channel, &odd, 1), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), "not a multiple of 8"));
+	for (unsigned i = 0; i <= DEPTH; i++)
+		wrs[i] = atomic_make(FABRIC_FETCH_ADD, i);
+	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, DEPTH + 1), DEPTH);
+	fake_complete(DEPTH);
+	expect(0, DEPTH, 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(atomics__are_refused_where_there_are_none)
+{
+	struct wr wr = atomic_make(FABRIC_CAS, 0);
+
+	fake.iwarp = _i;
+	setup();
+	ck_assert_int_eq(wr_post(CLIENT, channel, &wr, 1), -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(err_text(), "RDMA device fake0 has no atomics"));
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
 static const struct {
 	enum ibv_wc_status status;
 	int err;
@@ -710,6 +816,10 @@ int main(void)
 	tcase_add_test(tcase, post__is_one_doorbell_and_few_entries);
 	tcase_add_loop_test(tcase, post__carries_small_writes_inline_where_it_can, 0,
 			    2);
+	tcase_add_loop_test(tcase, atomics__need_both_devices, 0, 4);
+	tcase_add_test(tcase, atomics__go_with_the_others_in_one_batch);
+	tcase_add_test(tcase, atomics__take_credits_and_need_alignment);
+	tcase_add_loop_test(tcase, atomics__are_refused_where_there_are_none, 0, 2);
 	tcase_add_loop_test(tcase, poll__tells_what_failed_and_what_is_in_doubt, 0,
 			    COUNT(statuses));
 	tcase_add_loop_test(tcase, abort__completes_everything_once, 0, 2);

@@ -302,17 +302,31 @@ END_TEST
 
 /* ---- exposures ---- */
 
+#define ACCESS_RW \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+#define RIGHTS_RW (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)
+
 static const struct {
 	unsigned rights;
 	bool iwarp;
+	enum ibv_atomic_cap atomic_cap;
 	unsigned access;
 } accesses[] = {
-	{ 0, false, IBV_ACCESS_LOCAL_WRITE },
-	{ FABRIC_RIGHT_READ, false, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
-	{ FABRIC_RIGHT_WRITE, false, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE },
-	{ FABRIC_RIGHT_READ, true, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
-	{ FABRIC_RIGHT_WRITE, true,
-	  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE },
+	{ 0, false, 0, IBV_ACCESS_LOCAL_WRITE },
+	{ FABRIC_RIGHT_READ, false, 0,
+	  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
+	{ FABRIC_RIGHT_WRITE, false, IBV_ATOMIC_GLOB,
+	  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE },
+	{ FABRIC_RIGHT_READ, true, 0,
+	  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
+	{ FABRIC_RIGHT_WRITE, true, 0, ACCESS_RW },
+	/* atomics need the device, and both rights */
+	{ RIGHTS_RW, false, IBV_ATOMIC_NONE, ACCESS_RW },
+	{ RIGHTS_RW, false, IBV_ATOMIC_HCA, ACCESS_RW | IBV_ACCESS_REMOTE_ATOMIC },
+	{ RIGHTS_RW, false, IBV_ATOMIC_GLOB, ACCESS_RW | IBV_ACCESS_REMOTE_ATOMIC },
+	{ FABRIC_RIGHT_READ, false, IBV_ATOMIC_HCA,
+	  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
+	{ RIGHTS_RW, true, IBV_ATOMIC_HCA, ACCESS_RW },
 };
 
 START_TEST(expose__grants_exactly_the_rights)
@@ -320,7 +334,13 @@ START_TEST(expose__grants_exactly_the_rights)
 	struct fabric_exposure *exposure = NULL;
 
 	fake.iwarp = accesses[_i].iwarp;
+	fake.atomics = accesses[_i].atomic_cap;
 	ck_assert_int_eq(open_plain(), 0);
+	ck_assert_uint_eq(SERVER->endpoint(server, 0)->flags,
+			  (fake.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
+				  (fake.atomics && !fake.iwarp
+					   ? FABRIC_ENDPOINT_ATOMICS
+					   : 0));
 	ck_assert_int_eq(SERVER->expose(session_new(0), memory, 100,
 					accesses[_i].rights, NULL, &exposure),
 			 0);

@@ -105,7 +105,8 @@ int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 	}
 	ck_assert_int_eq(mask, IBV_QP_ACCESS_FLAGS);
 	ck_assert_uint_eq(attr->qp_access_flags,
-			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+				  (fake.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
 	return fake_fails("ibv_modify_qp") ? ENOMEM : 0;
 }
 
@@ -144,6 +145,13 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 			.remote_addr = wr->wr.rdma.remote_addr,
 			.bytes = wr->sg_list->length,
 		};
+		if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+			qp->sends[qp->n_sends - 1].compare_add =
+				wr->wr.atomic.compare_add;
+			qp->sends[qp->n_sends - 1].swap = wr->wr.atomic.swap;
+			ck_assert_uint_eq(wr->wr.atomic.rkey, 9);
+		}
 	}
 	return 0;
 }

@@ -92,6 +92,7 @@ struct fake_send {
 	unsigned flags;
 	uint64_t remote_addr;
 	uint32_t bytes;
+	uint64_t compare_add, swap; /* of atomics */
 };
 /* What is posted on the last connected queue pair and has not completed. */
 unsigned fake_sends(struct fake_send sends[FAKE_SENDS]);

@@ -98,7 +98,13 @@ int wr_post(const struct fabric_client_ops *ops, struct fabric_channel *channel,
 		const struct fabric_part part = { .addr = wrs[i].addr,
 						  .bytes = wrs[i].bytes };
 
-		if (ops->put(channel, &run, &part, sizeof(part), 1) == 0)
+		if (run.opcode == FABRIC_CAS || run.opcode == FABRIC_FETCH_ADD)
+			taken = ops->put_atomic(channel, &run, &part, &wrs[i].atomic);
+		else
+			taken = (int)ops->put(channel, &run, &part, sizeof(part), 1);
+		if (taken < 0 && i == 0)
+			return taken;
+		if (taken <= 0)
 			break;
 	}
 	taken = ops->post(channel);

@@ -14,6 +14,7 @@ struct wr {
 	uint64_t remote_addr;
 	uint64_t rkey;
 	uint64_t cookie;
+	struct fabric_atomic atomic; /* of FABRIC_CAS and FABRIC_FETCH_ADD */
 };
 
 struct wc {

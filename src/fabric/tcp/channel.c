@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -26,7 +27,10 @@
 struct op {
 	struct stream_request
 		request; /* as on the wire; its cookie is the sequence number */
-	char *addr;
+	struct stream_atomic atomic; /* behind the request, if it is one */
+	char *payload;               /* that goes behind the request */
+	uint32_t payload_bytes;
+	char *addr; /* where the response's payload goes */
 	uint32_t bytes;
 	enum fabric_opcode opcode;
 };
@@ -130,9 +134,9 @@ static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_
 		} else {
 			skip -= sizeof(op->request);
 		}
-		if (op->opcode == FABRIC_WRITE) {
-			iov[n].iov_base = op->addr + skip;
-			iov[n++].iov_len = op->bytes - skip;
+		if (op->payload_bytes > 0) {
+			iov[n].iov_base = op->payload + skip;
+			iov[n++].iov_len = op->payload_bytes - skip;
 			skip = 0;
 		}
 	}
@@ -144,8 +148,7 @@ static void channel_sent(struct fabric_channel *ch, size_t bytes)
 	ch->sent += bytes;
 	while (ch->next < ch->tail) {
 		const struct op *op = channel_op(ch, ch->next);
-		size_t whole = sizeof(op->request) +
-			       (op->opcode == FABRIC_WRITE ? op->bytes : 0);
+		size_t whole = sizeof(op->request) + op->payload_bytes;
 
 		if (ch->sent < whole)
 			break;
@@ -178,19 +181,44 @@ static int channel_send(struct fabric_channel *ch)
 	return 0;
 }
 
-static void op_set(struct op *op, const struct fabric_run *run,
-		   const struct fabric_part *part, uint64_t seq)
+static enum stream_op stream_op_of(enum fabric_opcode opcode)
 {
+	switch (opcode) {
+	case FABRIC_READ:
+		return STREAM_READ;
+	case FABRIC_CAS:
+		return STREAM_CAS;
+	case FABRIC_FETCH_ADD:
+		return STREAM_FETCH_ADD;
+	case FABRIC_WRITE:
+		break;
+	}
+	return STREAM_WRITE;
+}
+
+/* `bytes`: what the request says; a write brings them, a read is answered with them. */
+static void op_set(struct op *op, const struct fabric_run *run,
+		   const struct fabric_part *part, uint32_t bytes, uint64_t seq)
+{
+	bool write = run->opcode == FABRIC_WRITE;
+
 	op->request = (struct stream_request){
-		.op = htole32(run->opcode == FABRIC_READ ? STREAM_READ : STREAM_WRITE),
-		.bytes = htole32((uint32_t)part->bytes),
+		.op = htole32(stream_op_of(run->opcode)),
+		.bytes = htole32(bytes),
 		.rkey = htole64(run->rkey),
 		.addr = htole64(run->remote_addr + part->offset),
 		.cookie = htole64(seq),
 	};
+	op->payload = part->addr;
+	op->payload_bytes = write ? bytes : 0;
 	op->addr = part->addr;
-	op->bytes = (uint32_t)part->bytes;
+	op->bytes = write ? 0 : bytes;
 	op->opcode = run->opcode;
+}
+
+static bool op_is_atomic(const struct op *op)
+{
+	return op->opcode == FABRIC_CAS || op->opcode == FABRIC_FETCH_ADD;
 }
 
 unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_run *run,
@@ -203,8 +231,32 @@ unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_run *run
 		n = room;
 	for (unsigned i = 0; i < n; i++, part += stride, ch->put++)
 		op_set(channel_op(ch, ch->put), run, (const struct fabric_part *)part,
-		       ch->put);
+		       (uint32_t)((const struct fabric_part *)part)->bytes, ch->put);
 	return n;
+}
+
+int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_atomic *atomic)
+{
+	struct op *op = channel_op(ch, ch->put);
+	int err = fabric_tcp_client.domain_able(ch->cq->domain, FABRIC_CAN_ATOMICS);
+
+	if (err)
+		return err;
+	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+		return err_set(-EINVAL,
+			       "an atomic at %#" PRIx64 ", not a multiple of %d",
+			       run->remote_addr + part->offset, FABRIC_ATOMIC_BYTES);
+	if (ch->put - ch->head == ch->depth)
+		return 0;
+	op_set(op, run, part, sizeof(op->atomic), ch->put++);
+	op->atomic.compare = htole64(atomic->compare);
+	op->atomic.operand = htole64(atomic->operand);
+	op->payload = (char *)&op->atomic;
+	op->payload_bytes = sizeof(op->atomic);
+	op->bytes = FABRIC_ATOMIC_BYTES;
+	return 1;
 }
 
 int tcp_channel_post(struct fabric_channel *ch)
@@ -264,7 +316,7 @@ static bool response_makes_sense(const struct stream_response *response,
 		return false;
 	switch (le32toh(response->status)) {
 	case STREAM_DONE:
-		return bytes == (op->opcode == FABRIC_READ ? op->bytes : 0);
+		return bytes == op->bytes;
 	case STREAM_REFUSED:
 		return bytes == 0;
 	default:
@@ -296,7 +348,7 @@ static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
 		if (le32toh(response->status) == STREAM_REFUSED) {
 			channel_complete(ch, &wcs[got++], -EACCES,
 					 "refused by the server");
-		} else if (op->opcode == FABRIC_READ) {
+		} else if (op->bytes > 0) {
 			ch->place = op->addr;
 			ch->left = op->bytes;
 		} else {
@@ -316,7 +368,7 @@ static unsigned channel_expected(struct fabric_channel *ch, uint64_t seq)
 
 	while (seq < ch->next && n < HEADERS_MAX) {
 		n++;
-		if (channel_op(ch, seq)->opcode == FABRIC_READ)
+		if (channel_op(ch, seq)->bytes > 0)
 			break;
 		seq++;
 	}
@@ -354,6 +406,18 @@ static ssize_t channel_recv(struct fabric_channel *ch)
 	return recvmsg(ch->fd, &msg, MSG_DONTWAIT);
 }
 
+/* The response's payload is whole. */
+static void op_place(const struct op *op)
+{
+	uint64_t old;
+
+	if (!op_is_atomic(op))
+		return;
+	memcpy(&old, op->addr, sizeof(old));
+	old = le64toh(old);
+	memcpy(op->addr, &old, sizeof(old));
+}
+
 /* Account for n bytes received; returns the completions: 0 or 1. */
 static unsigned channel_received(struct fabric_channel *ch, size_t n,
 				 struct fabric_wc *wc)
@@ -372,6 +436,7 @@ static unsigned channel_received(struct fabric_channel *ch, size_t n,
 	ch->left -= (uint32_t)part;
 	if (ch->left > 0)
 		return 0;
+	op_place(channel_op(ch, ch->head));
 	channel_complete(ch, wc, 0, NULL);
 	return 1;
 }

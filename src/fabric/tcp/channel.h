@@ -14,6 +14,9 @@ int tcp_channel_connect(struct fabric_cq *cq,
 			struct fabric_channel **ret_channel); /* [any] */
 unsigned tcp_channel_put(struct fabric_channel *channel, const struct fabric_run *run,
 			 const struct fabric_part *parts, size_t stride, unsigned n);
+int tcp_channel_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_atomic *atomic);
 int tcp_channel_post(struct fabric_channel *channel);
 void tcp_channel_abort(struct fabric_channel *channel); /* [any] */
 bool tcp_channel_alive(struct fabric_channel *channel); /* [any] */

@@ -12,6 +12,7 @@
 
 struct fabric_domain {
 	struct fabric_address address;
+	bool atomics; /* the server does them */
 };
 
 struct fabric_region {
@@ -41,6 +42,7 @@ static int client_domain_open(const struct fabric_endpoint *endpoint,
 	if (!domain)
 		return err_errno(-ENOMEM, "a domain");
 	domain->address = endpoint->address;
+	domain->atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 	*ret_domain = domain;
 	return 0;
 }
@@ -54,6 +56,14 @@ static const char *client_domain_device(const struct fabric_domain *domain)
 {
 	(void)domain;
 	return "";
+}
+
+static int client_domain_able(const struct fabric_domain *domain,
+			      enum fabric_capability capability)
+{
+	if (capability == FABRIC_CAN_ATOMICS && domain->atomics)
+		return 0;
+	return err_set(-ENOTSUP, "the server has no atomics over tcp");
 }
 
 static int client_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
@@ -91,6 +101,7 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.domain_open = client_domain_open,
 	.domain_close = client_domain_close,
 	.domain_device = client_domain_device,
+	.domain_able = client_domain_able,
 	.region_create = client_region_create,
 	.region_free = client_region_free,
 	.cq_create = tcp_cq_create,
@@ -99,6 +110,7 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.cq_arm = tcp_cq_arm,
 	.connect = tcp_channel_connect,
 	.put = tcp_channel_put,
+	.put_atomic = tcp_channel_put_atomic,
 	.post = tcp_channel_post,
 	.poll = tcp_cq_poll,
 	.abort = tcp_channel_abort,

@@ -231,6 +231,31 @@ static void conn_begin_write(struct tcp_conn *conn, const struct map *table)
 	}
 }
 
+static void conn_begin_atomic(struct tcp_conn *conn, const struct map *table,
+			      enum stream_op op)
+{
+	const struct stream_request *request = &conn->request;
+	char *place = tcp_exposure_resolve(table, conn->session, le64toh(request->rkey),
+					   le64toh(request->addr), sizeof(uint64_t),
+					   FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE,
+					   &conn->target);
+
+	conn->cookie = request->cookie;
+	conn->left = sizeof(conn->atomic);
+	conn->have = 0;
+	if (!place || !is_word(place, sizeof(uint64_t))) {
+		conn->target = NULL;
+		conn->status = STREAM_REFUSED;
+		conn->phase = TCP_PHASE_DRAIN;
+		return;
+	}
+	conn->status = STREAM_DONE;
+	conn->phase = TCP_PHASE_ATOMIC;
+	conn->atomic_op = op;
+	conn->word_place = place;
+	conn->place = (char *)&conn->atomic;
+}
+
 static enum step conn_begin(struct tcp_conn *conn, const struct map *table)
 {
 	uint32_t op = le32toh(conn->request.op), bytes = le32toh(conn->request.bytes);
@@ -248,6 +273,12 @@ static enum step conn_begin(struct tcp_conn *conn, const struct map *table)
 	case STREAM_WRITE:
 		conn_begin_write(conn, table);
 		return STEP_MOVED;
+	case STREAM_CAS:
+	case STREAM_FETCH_ADD:
+		if (bytes != sizeof(struct stream_atomic))
+			return conn_over(conn, "an atomic without its numbers");
+		conn_begin_atomic(conn, table, op);
+		return STEP_MOVED;
 	default:
 		(void)snprintf(conn->why, sizeof(conn->why), "unknown operation %u",
 			       op);
@@ -255,18 +286,46 @@ static enum step conn_begin(struct tcp_conn *conn, const struct map *table)
 	}
 }
 
-/* The payload of a write is complete, whatever became of it. */
-static void conn_end_write(struct tcp_conn *conn)
+/* Returns what was there. */
+static uint64_t word_change(uint64_t *word, enum stream_op op, uint64_t compare,
+			    uint64_t operand)
+{
+	if (op == STREAM_FETCH_ADD)
+		return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+	/* a failure leaves the value in `compare`, which is it already otherwise */
+	(void)__atomic_compare_exchange_n(word, &compare, operand, false,
+					  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return compare;
+}
+
+static void conn_do_atomic(struct tcp_conn *conn)
+{
+	uint64_t old = word_change((uint64_t *)(void *)conn->word_place,
+				   conn->atomic_op, le64toh(conn->atomic.compare),
+				   le64toh(conn->atomic.operand));
+	struct tcp_reply *reply = conn_answer(conn, conn->cookie, STREAM_DONE);
+
+	reply->word = htole64(old);
+	reply->payload = (char *)&reply->word;
+	reply->bytes = sizeof(reply->word);
+	reply->header.bytes = htole32(sizeof(reply->word));
+}
+
+/* What came with a request is complete, whatever became of it. */
+static void conn_end_payload(struct tcp_conn *conn)
 {
 	if (conn->phase == TCP_PHASE_PAYLOAD && conn->word_place)
 		__atomic_store_n((uint64_t *)(void *)conn->word_place, conn->word,
 				 __ATOMIC_RELEASE);
+	if (conn->phase == TCP_PHASE_ATOMIC)
+		conn_do_atomic(conn);
+	else
+		(void)conn_answer(conn, conn->cookie, conn->status);
 	conn->target = NULL;
 	conn->phase = TCP_PHASE_REQUEST;
-	(void)conn_answer(conn, conn->cookie, conn->status);
 }
 
-/* Into the memory, and what follows it into the next request: one call per write. */
+/* Into its place, and what follows it into the next request: one call per request. */
 static ssize_t conn_recv_payload(struct tcp_conn *conn)
 {
 	struct iovec iov[2] = {
@@ -288,6 +347,7 @@ static ssize_t conn_recv(struct tcp_conn *conn)
 
 	switch (conn->phase) {
 	case TCP_PHASE_PAYLOAD:
+	case TCP_PHASE_ATOMIC:
 		return conn_recv_payload(conn);
 	case TCP_PHASE_DRAIN:
 		return recv(conn->fd, sink,
@@ -309,6 +369,7 @@ static void conn_received(struct tcp_conn *conn, size_t n)
 		conn->have += n;
 		return;
 	case TCP_PHASE_PAYLOAD:
+	case TCP_PHASE_ATOMIC:
 		conn->place += part;
 		conn->have = n - part;
 		break;
@@ -317,7 +378,7 @@ static void conn_received(struct tcp_conn *conn, size_t n)
 	}
 	conn->left -= (uint32_t)part;
 	if (conn->left == 0)
-		conn_end_write(conn);
+		conn_end_payload(conn);
 }
 
 static enum step conn_end_of_stream(struct tcp_conn *conn)

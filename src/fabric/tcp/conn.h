@@ -19,13 +19,14 @@ struct tcp_reply {
 	char *payload; /* header.bytes of it; in the exposure, or &word */
 	const struct fabric_exposure *exposure; /* NULL: touches none */
 	uint32_t bytes;                         /* header.bytes in host order */
-	uint64_t word;                          /* an aligned 8-byte read */
+	uint64_t word; /* an aligned 8-byte read, or an atomic's old value */
 };
 
 enum tcp_phase {
 	TCP_PHASE_REQUEST, /* receiving a request */
 	TCP_PHASE_PAYLOAD, /* receiving a write's bytes into memory */
-	TCP_PHASE_DRAIN,   /* dropping a refused write's bytes */
+	TCP_PHASE_ATOMIC,  /* receiving an atomic's numbers */
+	TCP_PHASE_DRAIN,   /* dropping what came with a refused request */
 };
 
 struct tcp_conn {
@@ -50,12 +51,14 @@ struct tcp_conn {
 	enum tcp_phase phase;
 	struct stream_request request;
 	size_t have;     /* of request */
-	uint64_t cookie; /* of the write in progress, as on the wire */
+	uint64_t cookie; /* of the request in progress, as on the wire */
 	uint32_t status; /* it will have */
 	uint32_t left;   /* of its payload */
 	char *place;     /* where that goes */
 	uint64_t word;   /* an aligned 8-byte write, until it is whole */
-	char *word_place;
+	char *word_place; /* of that, or of an atomic */
+	enum stream_op atomic_op;
+	struct stream_atomic atomic; /* until it is whole, as on the wire */
 	const struct fabric_exposure *target; /* that place is in */
 	struct tcp_reply replies[TCP_REPLIES];
 	unsigned first, n_replies; /* ring */

@@ -96,13 +96,13 @@ table_find(const struct map *table, const struct fabric_session *session, uint64
 
 char *tcp_exposure_resolve(const struct map *table,
 			   const struct fabric_session *session, uint64_t rkey,
-			   uint64_t addr, uint32_t bytes, unsigned right,
+			   uint64_t addr, uint32_t bytes, unsigned rights,
 			   const struct fabric_exposure **ret_exposure)
 {
 	const struct fabric_exposure *e = table_find(table, session, rkey);
 	uint64_t offset;
 
-	if (!e || !(e->rights & right))
+	if (!e || (e->rights & rights) != rights)
 		return NULL;
 	/* an address below the range wraps to an offset far beyond it */
 	offset = addr - e->key.addr;

@@ -86,10 +86,11 @@ void tcp_seat_take(struct tcp_seat *seat, struct map *table, struct mailbox *new
 void tcp_seat_leave(struct tcp_seat *seat, struct map *table, struct mailbox *news);
 
 /* The memory of [addr, addr + bytes) of a key, or NULL when the session has no such key,
- * the range is not inside, or the right (FABRIC_RIGHT_*) was not given.  [data thread] */
+ * the range is not inside, or one of the rights (FABRIC_RIGHT_*) was not given.
+ * [data thread] */
 char *tcp_exposure_resolve(const struct map *table,
 			   const struct fabric_session *session, uint64_t rkey,
-			   uint64_t addr, uint32_t bytes, unsigned right,
+			   uint64_t addr, uint32_t bytes, unsigned rights,
 			   const struct fabric_exposure **ret_exposure);
 
 #endif

@@ -167,6 +167,7 @@ static int server_open(const struct fabric_server_params *params,
 	if (err)
 		goto err_close;
 	server->endpoint = (struct fabric_endpoint){ .kind = FABRIC_TCP,
+						     .flags = FABRIC_ENDPOINT_ATOMICS,
 						     .address = params->listen,
 						     .node = -1 };
 	server->endpoint.address.port = tcp_lobby_port(server->lobby);

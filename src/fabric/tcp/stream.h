@@ -34,6 +34,9 @@
 enum stream_op {
 	STREAM_READ = 1,  /* the response carries the bytes */
 	STREAM_WRITE = 2, /* the request carries the bytes */
+	/* the request carries a stream_atomic, the response the old value, as a u64 */
+	STREAM_CAS = 3,
+	STREAM_FETCH_ADD = 4,
 };
 
 /* The server's answer to the hello. */
@@ -44,7 +47,7 @@ struct stream_verdict {
 
 struct stream_request {
 	uint32_t op;     /* enum stream_op */
-	uint32_t bytes;  /* to move; STREAM_WRITE: that follow this structure */
+	uint32_t bytes;  /* to move; but for STREAM_READ: that follow this structure */
 	uint64_t rkey;   /* of the exposed range */
 	uint64_t addr;   /* where, in the addresses that belong to the key */
 	uint64_t cookie; /* repeated in the response; the client's own choice */
@@ -52,12 +55,20 @@ struct stream_request {
 
 struct stream_response {
 	uint32_t status; /* STREAM_DONE or STREAM_REFUSED */
-	uint32_t bytes;  /* that follow: as asked for a read that is done, else 0 */
+	uint32_t bytes;  /* that follow: of a read that is done as asked, of an atomic 8,
+			  * else 0 */
 	uint64_t cookie; /* of the request */
+};
+
+/* At addr, which is a multiple of 8, stands a 64-bit number in the server's byte order. */
+struct stream_atomic {
+	uint64_t compare; /* STREAM_CAS: nothing is changed unless it is this one */
+	uint64_t operand; /* STREAM_CAS: the new one; STREAM_FETCH_ADD: what is added */
 };
 
 _Static_assert(sizeof(struct stream_verdict) == 8, "verdict on the wire");
 _Static_assert(sizeof(struct stream_request) == 32, "request on the wire");
 _Static_assert(sizeof(struct stream_response) == 16, "response on the wire");
+_Static_assert(sizeof(struct stream_atomic) == 16, "atomic on the wire");
 
 #endif

@@ -249,7 +249,9 @@ static int channel_accept(struct verbs_channel *channel,
 		return err_errno(verbs_failure(), "rdma_accept");
 	if (facts->iwarp)
 		return 0;
-	/* rdma_cm allows atomics wherever it allows reads; no exposure does */
+	/* rdma_cm allows atomics wherever it allows reads */
+	if (facts->atomics)
+		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	err = ibv_modify_qp(channel->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
 }

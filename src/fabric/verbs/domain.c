@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/err.h"
@@ -31,6 +32,8 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_m
 	if (!domain)
 		return err_errno(-ENOMEM, "an RDMA domain");
 	domain->address = endpoint->address;
+	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
+	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));
 	err = verbs_dial_resolve(&domain->route, &endpoint->address, NULL, timeout_ms);
 	if (err)
 		goto err_free;
@@ -76,6 +79,26 @@ void verbs_domain_close(struct fabric_domain *domain)
 const char *verbs_domain_device(const struct fabric_domain *domain)
 {
 	return domain->facts.name;
+}
+
+int verbs_domain_able(const struct fabric_domain *domain,
+		      enum fabric_capability capability)
+{
+	const struct verbs_facts *facts = &domain->facts;
+
+	if (capability != FABRIC_CAN_ATOMICS)
+		return err_set(-ENOTSUP, "RDMA device %s: capability %d is unknown",
+			       facts->name, (int)capability);
+	if (!facts->atomics)
+		return err_set(-ENOTSUP,
+			       "RDMA device %s has no atomics (atomic_cap is NONE%s)",
+			       facts->name, facts->iwarp ? ", as over all iWARP" : "");
+	if (!domain->peer_atomics)
+		return err_set(-ENOTSUP,
+			       "the server's RDMA device %s has no atomics "
+			       "(atomic_cap is NONE)",
+			       domain->peer_device);
+	return 0;
 }
 
 static int region_error(const struct fabric_domain *domain, size_t bytes, int err)

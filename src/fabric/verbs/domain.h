@@ -15,6 +15,8 @@ struct fabric_domain {
 	struct fabric_address address;
 	struct verbs_facts facts;
 	struct ibv_pd *pd;
+	bool peer_atomics;   /* the server's device does atomics */
+	char peer_device[FABRIC_DEVICE_MAX];
 	bool confirm;        /* writes are done only once a read behind them is */
 	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */
 	uint8_t sink_byte;
@@ -29,6 +31,8 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_m
 		      struct fabric_domain **ret_domain);
 void verbs_domain_close(struct fabric_domain *domain);
 const char *verbs_domain_device(const struct fabric_domain *domain);
+int verbs_domain_able(const struct fabric_domain *domain,
+		      enum fabric_capability capability);
 int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 			struct fabric_region **ret_region);
 void verbs_region_free(struct fabric_region *region);

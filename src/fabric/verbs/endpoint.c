@@ -138,7 +138,8 @@ static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *
 		.kind = FABRIC_VERBS,
 		.address = *address,
 		.node = device->node,
-		.flags = device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0,
+		.flags = (device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
+			 (device->facts.atomics ? FABRIC_ENDPOINT_ATOMICS : 0),
 	};
 	memcpy(endpoint->public.device, device->facts.name, sizeof(device->facts.name));
 	err = endpoint_listen(endpoint);

@@ -224,6 +224,9 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 	/* a write is confirmed by a read of the same place there */
 	if ((rights & FABRIC_RIGHT_WRITE) && session->endpoint->device->facts.iwarp)
 		access |= IBV_ACCESS_REMOTE_READ;
+	if (rights == (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE) &&
+	    session->endpoint->device->facts.atomics)
+		access |= IBV_ACCESS_REMOTE_ATOMIC;
 	return access;
 }
 

@@ -20,13 +20,16 @@ static uint8_t depth_of(int value)
 int verbs_facts_read(struct ibv_context *verbs, struct verbs_facts *ret_facts)
 {
 	const char *name = ibv_get_device_name(verbs->device);
+	bool iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	struct ibv_device_attr attr;
 	int err = ibv_query_device(verbs, &attr);
 
 	if (err)
 		return err_errno(-err, "RDMA device %s: ibv_query_device", name);
 	*ret_facts = (struct verbs_facts){
-		.iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP,
+		.iwarp = iwarp,
+		/* none over iWARP, whatever a device says */
+		.atomics = attr.atomic_cap != IBV_ATOMIC_NONE && !iwarp,
 		.max_cqe = attr.max_cqe > 0 ? (unsigned)attr.max_cqe : 0,
 		.max_qp_wr = attr.max_qp_wr > 0 ? (unsigned)attr.max_qp_wr : 0,
 		.responder_resources = depth_of(attr.max_qp_rd_atom),

@@ -15,6 +15,7 @@ struct verbs_facts {
 	 * to by the peer's messages, so that it needs the right to be written remotely
 	 */
 	bool iwarp;
+	bool atomics; /* it does them, for its peers too */
 	unsigned max_cqe;
 	unsigned max_qp_wr;
 	uint8_t responder_resources; /* reads of the peer under way at most */

@@ -2,6 +2,7 @@
 #include "fabric/verbs/link.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -245,6 +246,27 @@ unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run 
 	if (channel->confirm)
 		return ops_put(channel, run, parts, stride, n);
 	return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
+}
+
+int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
+			  const struct fabric_part *part,
+			  const struct fabric_atomic *atomic)
+{
+	int err = verbs_domain_able(channel->cq->domain, FABRIC_CAN_ATOMICS);
+
+	if (err)
+		return err;
+	/* a device would refuse it only when it is posted, with all that is beside it */
+	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+		return err_set(-EINVAL,
+			       "an atomic at %#" PRIx64 ", not a multiple of %d",
+			       run->remote_addr + part->offset, FABRIC_ATOMIC_BYTES);
+	if (channel->outstanding == channel->depth)
+		return 0;
+	channel->outstanding++;
+	channel->n_put++;
+	verbs_ring_put_atomic(&channel->ring, run, part, atomic);
+	return 1;
 }
 
 /* siw posts in this thread. */

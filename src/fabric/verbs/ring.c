@@ -92,6 +92,29 @@ void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
 	(void)verbs_ring_put_all(ring, run, part, 0, 1);
 }
 
+void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_atomic *atomic)
+{
+	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
+	bool swap = run->opcode == FABRIC_CAS;
+	struct ibv_send_wr *send = &ring->send[at];
+
+	ring->sge[at] = (struct ibv_sge){
+		.addr = (uintptr_t)part->addr,
+		.length = FABRIC_ATOMIC_BYTES,
+		.lkey = run->region->mr->lkey,
+	};
+	send->opcode = swap ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
+	send->send_flags = 0;
+	send->wr.atomic.remote_addr = run->remote_addr + part->offset;
+	send->wr.atomic.compare_add = swap ? atomic->compare : atomic->operand;
+	send->wr.atomic.swap = atomic->operand;
+	send->wr.atomic.rkey = (uint32_t)run->rkey;
+	ring->n_posted++;
+	ring->n_fresh++;
+}
+
 /* Keep so many of the fresh ones. */
 static void fresh_cut(struct verbs_ring *ring, unsigned n)
 {

@@ -59,6 +59,10 @@ void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
  * n. */
 unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
 			    const struct fabric_part *parts, size_t stride, unsigned n);
+/* Put an atomic there, into a ring that knows no other role than the callers'. */
+void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_atomic *atomic);
 /* Post all that was put there, at least one.  When the device refuses some, with its
  * errno, they are forgotten.  Returns how many operations those it took complete. */
 unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_errno);

@@ -30,6 +30,7 @@ static handler *const handlers[] = {
 	[WIRE_TYPE_list] = handle_list,
 	[WIRE_TYPE_ping] = handle_ping,
 	[WIRE_TYPE_bye] = handle_bye,
+	[WIRE_TYPE_fix_home] = handle_fix_home,
 };
 
 #define N_HANDLERS (sizeof(handlers) / sizeof(handlers[0]))

@@ -146,6 +146,26 @@ int handle_remove(struct peer *peer, const struct wire_msg *msg, struct wire_msg
 	return hand_over(peer, msg, start_remove);
 }
 
+int handle_fix_home(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+{
+	const struct endpoints *endpoints = peer->control->endpoints;
+	unsigned endpoint = msg->fix_home.endpoint;
+	struct lease_home home;
+	int err;
+
+	if (endpoint >= endpoints->n)
+		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
+	err = lease_fix_home(peer->control->leases, session_holder(peer->session),
+			     msg->fix_home.lease, endpoints->at[endpoint].facts, &home);
+	if (err)
+		return err;
+	out->type = WIRE_TYPE_home;
+	out->home.fabric =
+		home.kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS : WIRE_FABRIC_TCP;
+	(void)snprintf(out->home.device, sizeof(out->home.device), "%s", home.device);
+	return HANDLER_ANSWER;
+}
+
 static void fill_entry(const struct lease_status *status, struct wire_entry *entry)
 {
 	*entry = (struct wire_entry){

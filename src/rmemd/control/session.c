@@ -95,6 +95,9 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	memset(&out->welcome, 0, sizeof(out->welcome));
 	out->type = WIRE_TYPE_welcome;
 	out->id = hello_id;
+	_Static_assert(WIRE_ENDPOINT_CONFIRM == FABRIC_ENDPOINT_CONFIRM &&
+			       WIRE_ENDPOINT_ATOMICS == FABRIC_ENDPOINT_ATOMICS,
+		       "the fabric's flags are the protocol's");
 	out->welcome.version = WIRE_VERSION_MAX;
 	out->welcome.session = session->holder.id;
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
@@ -116,9 +119,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 		memcpy(item->address, facts->address.bytes, sizeof(item->address));
 		item->port = facts->address.port;
 		item->node = facts->node;
-		item->flags = facts->flags & FABRIC_ENDPOINT_CONFIRM
-				      ? WIRE_ENDPOINT_CONFIRM
-				      : 0;
+		item->flags = facts->flags;
 		(void)snprintf(item->device, sizeof(item->device), "%s", facts->device);
 	}
 	out->welcome.n_endpoints = (uint16_t)control->endpoints->n;

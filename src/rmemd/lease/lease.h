@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "fabric/fabric.h"
 #include "rmemd/lease/holder.h"
 #include "rmemd/lease/tenant.h"
 #include "wire/msg.h"
@@ -38,6 +39,13 @@ struct lease_status {
 	uint64_t ttl_ms; /* left; 0: for ever */
 	uint32_t generation;
 	bool ready; /* false: being granted, waits for memory or keys */
+};
+
+/* Atomics through different devices, or of a device and of the CPU, are not atomic to each
+ * other: those on one lease are all done in one place. */
+struct lease_home {
+	enum fabric_kind kind; /* 0: not decided */
+	char device[FABRIC_DEVICE_MAX]; /* "" for tcp */
 };
 
 /* What the table tells of its own accord. */
@@ -160,6 +168,13 @@ int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
 /* Done at once.  -ESTALE, -EACCES, -EINVAL (ephemeral), -ENOMEM */
 int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 		uint64_t ttl_ms);
+/* Where atomics on the lease are done, by all sessions: the first who asks decides it, for
+ * as long as the lease lives, for the device of the endpoint he is about to use.
+ *   -ENOTSUP  it is not decided, and that device has no atomics
+ *   -ESTALE, -EACCES */
+int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
+		   const struct fabric_endpoint *endpoint,
+		   struct lease_home *ret_home);
 /* Borrowed strings.  -ENOENT */
 int lease_stat(const struct tenant *tenant, const char *name,
 	       struct lease_status *ret_status);

@@ -2,6 +2,7 @@
 /* What sessions ask for. */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
@@ -273,6 +274,29 @@ int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 			-EINVAL,
 			"lease %" PRIu64 " has no name; it ends with its session", id);
 	return lease_set_ttl(attachment->lease, ttl_ms);
+}
+
+int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
+		   const struct fabric_endpoint *endpoint, struct lease_home *ret_home)
+{
+	struct attachment *attachment = NULL;
+	struct lease_home *home;
+	int err;
+
+	err = find_writable(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	home = &attachment->lease->home;
+	if (!home->kind && !(endpoint->flags & FABRIC_ENDPOINT_ATOMICS))
+		return err_set(-ENOTSUP, "%s%s has no atomics",
+			       endpoint->kind == FABRIC_VERBS ? "RDMA device " : "tcp",
+			       endpoint->device);
+	if (!home->kind) {
+		home->kind = endpoint->kind;
+		memcpy(home->device, endpoint->device, sizeof(home->device));
+	}
+	*ret_home = *home;
+	return 0;
 }
 
 int lease_stat(const struct tenant *tenant, const char *name,

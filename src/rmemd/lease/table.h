@@ -56,6 +56,8 @@ struct lease {
 	bool resizing;       /* one at a time */
 	bool cut;            /* keys that reach behind the end are still dying */
 
+	struct lease_home home;
+
 	uint64_t granted_ms;
 	uint64_t ttl_ms;
 	struct expiry expiry;

@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Atomics: counted exactly, refused by name where the device has none, one home per lease.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh" || exit 1
+need jq
+
+server_start
+others=()
+[ "$FABRIC" = tcp ] || others=("rmem://$LISTEN:$port?fabric=tcp")
+timeout 120 "$top_builddir/tests/integration/atomics" "$uri" "${others[@]}" ||
+	fail "atomics: status $?"
+lent_zero 20
+server_stop
