@@ -10,13 +10,13 @@ set -u
 . "$top_srcdir/tests/rig/lib/stage.sh"
 stage
 tests=${RMEM_RIG_TESTS:-integration/atomics integration/examples \
-	integration/isolation \
-	integration/soak integration/kill fault/hostile fault/killstep}
+	integration/isolation integration/soak integration/kill \
+	fault/channels fault/hostile fault/killstep}
 
 cat >"$WORK/env" <<ENV
 export top_srcdir=$top_srcdir top_builddir=$top_builddir FABRIC=rdma
 export RMEM_KILL_STRIDE=${RMEM_KILL_STRIDE:-9}
-export RMEM_SOAK_SECONDS=${RMEM_SOAK_SECONDS:-10}
+export RMEM_SOAK_SECONDS=${RMEM_SOAK_SECONDS:-10} RMEM_DEATHS=${RMEM_DEATHS:-40}
 export RMEM_SOAK_SEED=${RMEM_SOAK_SEED:-$RANDOM}
 ENV
 cat >"$WORK/cmd.sh" <<'CMD'
@@ -37,7 +37,7 @@ CMD
 
 # on iWARP what differs there
 iwarp_tests=${RMEM_RIG_TESTS:-integration/atomics integration/isolation \
-	integration/soak}
+	integration/soak fault/channels}
 
 for leg in $(legs 612:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"

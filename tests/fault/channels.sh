@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Channels that break cost no operation and no byte.
+#   RMEM_DEATHS  how many, default 40
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/../integration/lib.sh" || exit 1
+need jq
+
+server_start
+timeout 300 "$top_builddir/tests/fault/channels" "$uri" "${RMEM_DEATHS:-40}" \
+	"${RMEM_SOAK_SEED:-$RANDOM}" || fail "channels: status $?"
+lent_zero 20
+server_stop
