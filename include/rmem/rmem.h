@@ -105,8 +105,11 @@ struct rmem_options {
 #define RMEM_OPTIONS_INIT { .size = sizeof(struct rmem_options) }
 
 /* Open a session.
- *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N]; an IPv6 address in
- *            brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per queue.
+ *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&...]; an IPv6 address in
+ *            brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per queue.  More
+ *            options say how RDMA devices are used, see rmem_open(3): source, mtu,
+ *            traffic_class, service_level, ack_timeout, retry_count, rnr_retry_count,
+ *            rd_atomic, relaxed_ordering.
  *   options  NULL for the defaults; not kept
  * One service thread per process keeps all sessions alive unless RMEM_NO_THREAD; it
  * starts with the first session, takes no signals and ends with the last.

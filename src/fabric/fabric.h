@@ -68,6 +68,31 @@ struct fabric_key {
 	uint64_t rkey;
 };
 
+/* How an RDMA device is to be used.  What both sides have a say in is settled for each
+ * channel, at the lesser value.  */
+struct fabric_knobs {
+	int mtu;             /* of a channel's path, bytes at most */
+	int traffic_class;   /* of its packets, 0 to 255: DSCP times 4 */
+	int service_level;   /* 0 to 15 */
+	int ack_timeout;     /* 1 to 31: 4.096 us times two to the power of this */
+	int retry_count;     /* of requests that get no answer; 0 to 6 */
+	int rnr_retry_count; /* of sends the peer is not ready for; 0 to 6 */
+	int rd_atomic;       /* reads and atomics of a channel under way at most */
+	int relaxed_ordering; /* 0, 1: what a registration's PCI writes may do */
+};
+#define FABRIC_KNOB_AUTO (-1) /* what the device, the system or rdma_cm says */
+#define FABRIC_KNOBS_INIT                                                             \
+	{ .mtu = FABRIC_KNOB_AUTO, .traffic_class = FABRIC_KNOB_AUTO,                 \
+	  .service_level = FABRIC_KNOB_AUTO, .ack_timeout = FABRIC_KNOB_AUTO,         \
+	  .retry_count = 6, .rnr_retry_count = 6, .rd_atomic = FABRIC_KNOB_AUTO }
+
+/* Parse the value of the knob that has this name, its member's.
+ *   -EINVAL, -ERANGE  with text that names the value
+ *   -ENOENT           no knob has this name  [any] */
+int fabric_knob_parse(const char *name, const char *value, int *ret_value);
+/* The same, into the member.  [any] */
+int fabric_knobs_set(struct fabric_knobs *knobs, const char *name, const char *value);
+
 /* ---- server ---- */
 
 struct fabric_server;   /* one fabric, all its endpoints */
@@ -98,6 +123,14 @@ struct fabric_server_events {
 	void (*endpoint_news)(void *ctx, unsigned endpoint, const char *text);
 };
 
+/* How one RDMA device is to be used. */
+struct fabric_device_params {
+	char name[FABRIC_DEVICE_MAX]; /* "": all that have none of their own */
+	int port;                     /* of the device; FABRIC_KNOB_AUTO: any */
+	struct fabric_address address; /* the only one to serve; family 0: the best */
+	struct fabric_knobs knobs;
+};
+
 /* How a server is to be set up; borrowed during open(). */
 struct fabric_server_params {
 	struct fabric_address listen; /* family 0: every address of this host */
@@ -106,6 +139,8 @@ struct fabric_server_params {
 	unsigned n_also;
 	/* verbs: only these devices, NULL-terminated; NULL: all that are active */
 	const char *const *devices;
+	const struct fabric_device_params *device_params; /* verbs; may be none */
+	unsigned n_device_params;
 	unsigned threads;      /* tcp: data threads, >= 1 */
 	unsigned backlog;      /* connections waiting to be admitted, at most */
 };
@@ -149,6 +184,7 @@ struct fabric_port {
 	struct fabric_gid gids[FABRIC_GIDS_MAX];
 	unsigned n_gids;    /* in gids[] */
 	unsigned gids_more; /* there was no room for */
+	struct fabric_knobs knobs; /* in effect: an MTU that is known is never `auto` */
 };
 
 /* Counters and facts of one endpoint for the status. */
@@ -271,6 +307,14 @@ struct fabric_channel_params {
 	void *owner; /* comes with its completions */
 };
 
+/* How a client is to use its devices; verbs only. */
+struct fabric_client_params {
+	struct fabric_address source; /* of this host, the port does not count; family 0:
+				       * the one that leads to the server */
+	struct fabric_knobs knobs;
+};
+#define FABRIC_CLIENT_PARAMS_INIT { .knobs = FABRIC_KNOBS_INIT }
+
 struct fabric_client_ops {
 	const char *name;
 	enum fabric_kind kind;
@@ -280,9 +324,11 @@ struct fabric_client_ops {
 	/* Why this host cannot use the fabric at all (-ENODEV with text), or 0.  [any] */
 	int (*available)(void);
 
-	/* Find the device that reaches the endpoint and prepare it; blocks.  [any] */
-	int (*domain_open)(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
-			   struct fabric_domain **ret_domain);
+	/* Find the device that reaches the endpoint and prepare it; blocks.  params may be
+	 * NULL: FABRIC_CLIENT_PARAMS_INIT.  [any] */
+	int (*domain_open)(const struct fabric_endpoint *endpoint,
+			   const struct fabric_client_params *params,
+			   unsigned timeout_ms, struct fabric_domain **ret_domain);
 	void (*domain_close)(struct fabric_domain *domain);
 	/* The local device's name, "" for tcp; borrowed. */
 	const char *(*domain_device)(const struct fabric_domain *domain);

@@ -45,6 +45,7 @@ static void endpoint_take(const struct wire_endpoint *wire, const struct sockadd
 
 struct opening {
 	const struct fabric_client_ops *ops;
+	const struct fabric_client_params *params;
 	struct domain *domain;
 };
 
@@ -52,8 +53,8 @@ static int domain_try(void *ctx, unsigned timeout_ms)
 {
 	const struct opening *opening = ctx;
 
-	return opening->ops->domain_open(&opening->domain->endpoint, timeout_ms,
-					 &opening->domain->fabric);
+	return opening->ops->domain_open(&opening->domain->endpoint, opening->params,
+					 timeout_ms, &opening->domain->fabric);
 }
 
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
@@ -68,7 +69,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 
 	for (unsigned i = 0; i < welcome->n_endpoints && set.n < max; i++) {
 		struct domain *domain = &set.domains[set.n];
-		struct opening opening = { ops, domain };
+		struct opening opening = { ops, &session->uri.devices, domain };
 
 		if (welcome->endpoints[i].fabric != (unsigned)ops->kind)
 			continue;

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "librmem/uri.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/units.h"
 
 #define SCHEME "rmem://"
+#define OPTION_BYTES 32
+#define WHY_BYTES 160
 
 static int invalid(const char *text, const char *why)
 {
 	return err_set(-EINVAL,
 		       "\"%.80s\" is not rmem://HOST[:PORT]"
-		       "[?fabric=auto|rdma|tcp&channels=N]: %s",
+		       "[?fabric=auto|rdma|tcp&channels=N...]: %s",
 		       text, why);
 }
 
@@ -98,6 +102,59 @@ static int fabric_parse(const char *text, const char *at, size_t len, struct uri
 	return 0;
 }
 
+/* Copy a part; false when it is longer than anything good. */
+static bool part_copy(char *buf, size_t bytes, const char *at, size_t len)
+{
+	if (len >= bytes)
+		return false;
+	memcpy(buf, at, len);
+	buf[len] = '\0';
+	return true;
+}
+
+static int source_parse(const char *text, const char *at, size_t len, struct uri *uri)
+{
+	struct fabric_address *source = &uri->devices.source;
+	bool bracketed = len > 1 && at[0] == '[' && at[len - 1] == ']';
+	char buf[INET6_ADDRSTRLEN];
+
+	*source = (struct fabric_address){ 0 };
+	if (is(at, len, "auto"))
+		return 0;
+	if (part_copy(buf, sizeof(buf), at + bracketed, len - 2 * (size_t)bracketed)) {
+		if (inet_pton(AF_INET, buf, source->bytes) == 1)
+			source->family = 4;
+		else if (inet_pton(AF_INET6, buf, source->bytes) == 1)
+			source->family = 6;
+	}
+	return source->family
+		       ? 0
+		       : invalid(text,
+				 "source is not an IPv4 or IPv6 address, or auto");
+}
+
+/* How RDMA devices are used. */
+static int knob_parse(const char *text, const char *key, size_t key_len,
+		      const char *value, size_t value_len, struct uri *uri)
+{
+	char name[OPTION_BYTES], setting[OPTION_BYTES], why[WHY_BYTES];
+	int err = -ENOENT;
+
+	if (!part_copy(setting, sizeof(setting), value, value_len))
+		return invalid(text, "the value of an option is too long");
+	if (part_copy(name, sizeof(name), key, key_len))
+		err = fabric_knobs_set(&uri->devices.knobs, name, setting);
+	if (err == -ENOENT)
+		return invalid(text, "the options are fabric, channels, source, mtu, "
+				     "traffic_class, service_level, ack_timeout, "
+				     "retry_count, rnr_retry_count, rd_atomic and "
+				     "relaxed_ordering");
+	if (!err)
+		return 0;
+	(void)snprintf(why, sizeof(why), "%s: %s", name, err_text());
+	return invalid(text, why);
+}
+
 /* KEY=VALUE, `len` bytes long. */
 static int option_parse(const char *text, const char *at, size_t len, struct uri *uri)
 {
@@ -109,8 +166,10 @@ static int option_parse(const char *text, const char *at, size_t len, struct uri
 
 	if (is(at, key_len, "fabric"))
 		return fabric_parse(text, value, value_len, uri);
+	if (is(at, key_len, "source"))
+		return source_parse(text, value, value_len, uri);
 	if (!is(at, key_len, "channels"))
-		return invalid(text, "the options are fabric and channels");
+		return knob_parse(text, at, key_len, value, value_len, uri);
 	if (number_parse(value, value_len, RMEM_CHANNELS_MAX, &channels))
 		return invalid(text, "channels is not 1 to 64");
 	uri->channels = (unsigned)channels;
@@ -119,7 +178,9 @@ static int option_parse(const char *text, const char *at, size_t len, struct uri
 
 int uri_parse(const char *text, struct uri *ret_uri)
 {
-	struct uri uri = { .port = RMEM_DEFAULT_PORT, .channels = 1 };
+	struct uri uri = { .port = RMEM_DEFAULT_PORT,
+			   .channels = 1,
+			   .devices = FABRIC_CLIENT_PARAMS_INIT };
 	const char *at, *end;
 	size_t len;
 	int err;

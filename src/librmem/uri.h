@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N].  Threads: [any]. */
+/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&...], where the rest is how RDMA
+ * devices are used.  Threads: [any]. */
 #ifndef LIBRMEM_URI_H
 #define LIBRMEM_URI_H
 
 #include <rmem/rmem.h>
+
+#include "fabric/fabric.h"
 
 #define URI_HOST_MAX 255
 
@@ -12,6 +15,7 @@ struct uri {
 	uint16_t port;
 	enum rmem_fabric fabric;
 	unsigned channels;
+	struct fabric_client_params devices;
 };
 
 /* -EINVAL  the text says what is wrong and where */

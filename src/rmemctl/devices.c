@@ -5,14 +5,20 @@
 
 #include "rmemctl/table.h"
 
-/* Print object[key] behind `before`; what is not there is unknown. */
-static void put(FILE *out, const char *before, const json_t *object, const char *key,
-		enum cell cell)
+static void put_or(FILE *out, const char *before, const json_t *object, const char *key,
+		   enum cell cell, const char *null)
 {
 	char buf[CELL_CHARS];
 
 	(void)fprintf(out, "%s%s", before,
-		      cell_format(json_object_get(object, key), cell, "unknown", buf));
+		      cell_format(json_object_get(object, key), cell, null, buf));
+}
+
+/* Print object[key] behind `before`; what is not there is unknown. */
+static void put(FILE *out, const char *before, const json_t *object, const char *key,
+		enum cell cell)
+{
+	put_or(out, before, object, key, cell, "unknown");
 }
 
 static bool flag(const json_t *object, const char *key)
@@ -39,6 +45,26 @@ static void abilities_print(FILE *out, const json_t *can)
 	put(out, "\n  rd_atomic: of peers ", can, "responder_resources", CELL_NUMBER);
 	put(out, ", its own ", can, "initiator_depth", CELL_NUMBER);
 	(void)fputc('\n', out);
+}
+
+static void knobs_print(FILE *out, const json_t *knobs)
+{
+	static const struct {
+		const char *before, *key;
+	} shown[] = {
+		{ "  in effect: MTU ", "mtu" },
+		{ ", traffic class ", "traffic_class" },
+		{ ", service level ", "service_level" },
+		{ ", ACK timeout ", "ack_timeout" },
+		{ ", retries ", "retry_count" },
+		{ ", RNR retries ", "rnr_retry_count" },
+		{ ", rd_atomic ", "rd_atomic" },
+	};
+
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
+		put_or(out, shown[i].before, knobs, shown[i].key, CELL_NUMBER, "auto");
+	(void)fprintf(out, ", relaxed ordering %s\n",
+		      flag(knobs, "relaxed_ordering") ? "on" : "off");
 }
 
 static void gids_print(FILE *out, const json_t *port)
@@ -78,6 +104,7 @@ static void device_print(FILE *out, const json_t *device)
 	put(out, ", NUMA node ", device, "node", CELL_NUMBER);
 	(void)fputc('\n', out);
 	abilities_print(out, can);
+	knobs_print(out, json_object_get(device, "knobs"));
 	gids_print(out, port);
 }
 

@@ -4,6 +4,7 @@
 #ifndef RMEMD_CONFIG_KEYS_H
 #define RMEMD_CONFIG_KEYS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +12,11 @@
 /* The section of pools; it is followed by the pool's name and may be there many times.
  */
 #define CONFIG_SECTION_POOL "pool"
+/* The same, of RDMA devices. */
+#define CONFIG_SECTION_DEVICE "device"
+/* What a knob of a device has when it has the one of [rdma]; the word for it. */
+#define CONFIG_INHERIT INT_MIN
+#define CONFIG_INHERIT_WORD "inherit"
 
 enum config_type {
 	CONFIG_TYPE_BOOL,      /* yes, no */
@@ -23,6 +29,9 @@ enum config_type {
 	CONFIG_TYPE_NAMES,     /* list of names, may be empty */
 	CONFIG_TYPE_PATH,      /* absolute; max is the size of the buffer */
 	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
+	CONFIG_TYPE_AUTO,      /* int: "auto", stored as -1, or a number */
+	CONFIG_TYPE_ADDRESS,   /* struct fabric_address: "auto", family 0, or an address */
+	CONFIG_TYPE_KNOB,      /* int: a member of struct fabric_knobs of the same name */
 };
 
 struct config_choice {
@@ -37,19 +46,21 @@ struct config_key {
 	uint64_t min, max; /* in units of the field, where the type has an order */
 	const char *
 		standard; /* the default, as it would be written; NULL: must be given */
-	size_t offset;    /* in struct config; in struct pool_params for pools */
+	size_t offset; /* in struct config; in the section's own structure for pools and
+			* devices */
 	size_t count_offset; /* of a list's length */
 	const struct config_choice *choices;
 	bool reload;      /* a change takes effect on SIGHUP */
 	const char *text; /* one line for people */
 };
 
-#define CONFIG_KEYS_MAX 40
+#define CONFIG_KEYS_MAX 64
 
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;
 
-/* Parse `value` into the key's field of `object` (a struct config or pool_params).
+/* Parse `value` into the key's field of `object` (a struct config, pool_params
+ * or fabric_device_params).
  *   -EINVAL, -ERANGE  with text that does not name file, line or key */
 int config_value_parse(const struct config_key *key, const char *value, void *object);
 /* Set the field to its default; nothing for keys without one. */

@@ -172,6 +172,55 @@ static int node_parse(const struct config_key *key, const char *value, int *ret)
 	return 0;
 }
 
+static int auto_parse(const struct config_key *key, const char *value, int *ret)
+{
+	uint64_t number;
+	int err;
+
+	if (strcmp(value, "auto") == 0) {
+		*ret = FABRIC_KNOB_AUTO;
+		return 0;
+	}
+	err = units_parse_u64(value, key->min, key->max, &number);
+	if (err)
+		return err == -EINVAL
+			       ? err_set(err, "'%s' is neither a number nor auto",
+					 value)
+			       : err;
+	*ret = (int)number;
+	return 0;
+}
+
+static int address_parse(const char *value, struct fabric_address *ret)
+{
+	struct fabric_address address;
+	int err = 0;
+
+	memset(&address, 0, sizeof(address));
+	if (strcmp(value, "auto") != 0) {
+		err = address_check(value);
+		address.family = strchr(value, ':') ? 6 : 4;
+	}
+	if (err)
+		return err;
+	/* it was looked at */
+	if (address.family)
+		(void)inet_pton(address.family == 6 ? AF_INET6 : AF_INET, value,
+				address.bytes);
+	memcpy(ret, &address, sizeof(address));
+	return 0;
+}
+
+static int knob_parse(const struct config_key *key, const char *value, int *ret)
+{
+	if (strcmp(value, CONFIG_INHERIT_WORD) == 0 &&
+	    strcmp(key->section, CONFIG_SECTION_DEVICE) == 0) {
+		*ret = CONFIG_INHERIT;
+		return 0;
+	}
+	return fabric_knob_parse(key->name, value, ret);
+}
+
 static int path_parse(const struct config_key *key, const char *value, char *ret)
 {
 	if (value[0] != '/')
@@ -220,6 +269,12 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return path_parse(key, value, field);
 	case CONFIG_TYPE_NODE:
 		return node_parse(key, value, field);
+	case CONFIG_TYPE_AUTO:
+		return auto_parse(key, value, field);
+	case CONFIG_TYPE_ADDRESS:
+		return address_parse(value, field);
+	case CONFIG_TYPE_KNOB:
+		return knob_parse(key, value, field);
 	}
 	return err_set(-EINVAL, "a key of no known type");
 }

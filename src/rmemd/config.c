@@ -15,7 +15,6 @@
 #include "rmemd/config-keys.h"
 
 #define LIST_TEXT_MAX 2048
-#define POOL_KEYS_MAX 8
 
 /* One file being read.  The first error ends it. */
 struct parse {
@@ -28,12 +27,15 @@ struct parse {
 	/* where we are */
 	const char *section;      /* of config_keys[]; NULL before the first */
 	struct pool_params *pool; /* in a pool's section */
+	struct fabric_device_params *device; /* in a device's */
 	const struct config_key *last;
 	bool continued;           /* the line begins with a blank */
 	char list[LIST_TEXT_MAX]; /* the value of `last`, over its lines */
-	/* line of each key seen, 0: not seen; of pools: in the section being read */
+	/* line of each key seen, 0: not seen; of pools and devices: in the section being
+	 * read */
 	unsigned lines[CONFIG_KEYS_MAX];
 	unsigned pool_lines[CONFIG_POOLS_MAX];
+	unsigned device_lines[CONFIG_LIST_MAX];
 };
 
 /* Keep the text set by the failing function as that of the file. */
@@ -51,6 +53,13 @@ static size_t key_index(const char *section, const char *name)
 		    strcmp(config_keys[i].name, name) == 0)
 			return i;
 	return SIZE_MAX;
+}
+
+/* Whether there may be many of it, each with a name of its own. */
+static bool section_is_named(const char *section)
+{
+	return strcmp(section, CONFIG_SECTION_POOL) == 0 ||
+	       strcmp(section, CONFIG_SECTION_DEVICE) == 0;
 }
 
 /* A section's name as the table holds it, or NULL. */
@@ -73,9 +82,9 @@ static int section_unknown(const char *name)
 	meant = nearest_get(&nearest);
 	if (!meant)
 		return err_set(-EINVAL, "unknown section [%s]", name);
-	if (strcmp(meant, CONFIG_SECTION_POOL) == 0)
-		return err_set(-EINVAL,
-			       "unknown section [%s]; did you mean [pool NAME]?", name);
+	if (section_is_named(meant))
+		return err_set(-EINVAL, "unknown section [%s]; did you mean [%s NAME]?",
+			       name, meant);
 	return err_set(-EINVAL, "unknown section [%s]; did you mean [%s]?", name,
 		       meant);
 }
@@ -101,30 +110,47 @@ static int key_unknown(const char *section, const char *name)
 	return err_set(-EINVAL, "unknown key '%s' in [%s]", name, section);
 }
 
-static void pool_default(struct pool_params *pool)
+static void section_default(const char *section, void *object)
 {
 	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) == 0)
-			config_value_default(&config_keys[i], pool);
+		if (strcmp(config_keys[i].section, section) == 0)
+			config_value_default(&config_keys[i], object);
+}
+
+/* `what` is "pool" or "a device", as in messages. */
+static int name_check(const char *what, const char *name, size_t max)
+{
+	if (strlen(name) > max)
+		return err_set(-EINVAL, "%s name '%s' is longer than %zu characters",
+			       what, name, max);
+	for (const char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+			return err_set(-EINVAL,
+				       "%s name '%s' has other characters than "
+				       "letters, digits, '-', '_' and '.'",
+				       what, name);
+	return 0;
+}
+
+/* The keys of a section that there may be many of can be given anew. */
+static void lines_forget(struct parse *parse, const char *section)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, section) == 0)
+			parse->lines[i] = 0;
 }
 
 static int pool_begin(struct parse *parse, const char *name)
 {
 	struct config *config = &parse->config;
 	struct pool_params *pool = &config->pools[config->n_pools];
-	size_t len = strlen(name);
+	int err;
 
-	if (len == 0)
+	if (!*name)
 		return err_set(-EINVAL, "a pool's section is [pool NAME]");
-	if (len > POOL_NAME_MAX)
-		return err_set(-EINVAL, "pool name '%s' is longer than %d characters",
-			       name, POOL_NAME_MAX);
-	for (const char *c = name; *c; c++)
-		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
-			return err_set(-EINVAL,
-				       "pool name '%s' has other characters than "
-				       "letters, digits, '-', '_' and '.'",
-				       name);
+	err = name_check("pool", name, POOL_NAME_MAX);
+	if (err)
+		return err;
 	for (unsigned i = 0; i < config->n_pools; i++)
 		if (strcmp(config->pools[i].name, name) == 0)
 			return err_set(-EINVAL, "pool '%s' is already in line %u", name,
@@ -132,29 +158,64 @@ static int pool_begin(struct parse *parse, const char *name)
 	if (config->n_pools == CONFIG_POOLS_MAX)
 		return err_set(-EINVAL, "more than %d pools", CONFIG_POOLS_MAX);
 	*pool = (struct pool_params){ 0 };
-	pool_default(pool);
-	memcpy(pool->name, name, len + 1);
+	section_default(CONFIG_SECTION_POOL, pool);
+	memcpy(pool->name, name, strlen(name) + 1);
 	parse->pool_lines[config->n_pools++] = parse->line;
 	parse->pool = pool;
-	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) == 0)
-			parse->lines[i] = 0;
+	lines_forget(parse, CONFIG_SECTION_POOL);
 	return 0;
+}
+
+static int device_begin(struct parse *parse, const char *name)
+{
+	struct config *config = &parse->config;
+	struct fabric_device_params *device;
+	int err;
+
+	if (!*name)
+		return err_set(-EINVAL, "a device's section is [device NAME]");
+	err = name_check("device", name, sizeof(device->name) - 1);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < config->n_device_params; i++)
+		if (strcmp(config->device_params[i].name, name) == 0)
+			return err_set(-EINVAL, "device '%s' is already in line %u",
+				       name, parse->device_lines[i]);
+	if (config->n_device_params == CONFIG_LIST_MAX)
+		return err_set(-EINVAL, "more than %d devices", CONFIG_LIST_MAX);
+	device = &config->device_params[config->n_device_params];
+	section_default(CONFIG_SECTION_DEVICE, device);
+	memcpy(device->name, name, strlen(name) + 1);
+	parse->device_lines[config->n_device_params++] = parse->line;
+	parse->device = device;
+	lines_forget(parse, CONFIG_SECTION_DEVICE);
+	return 0;
+}
+
+/* Whether `name` is [SECTION NAME], with SECTION `bytes` long. */
+static bool section_is(const char *name, size_t bytes, const char *section)
+{
+	return bytes == strlen(section) && strncmp(name, section, bytes) == 0;
 }
 
 /* `name` is what stands between the brackets. */
 static int section_begin(struct parse *parse, const char *name)
 {
 	const char *space = name + strcspn(name, " \t");
-	const char *pool_name = space + strspn(space, " \t");
+	const char *own = space + strspn(space, " \t");
+	size_t bytes = (size_t)(space - name);
 
 	parse->last = NULL;
 	parse->pool = NULL;
+	parse->device = NULL;
 	parse->section = NULL;
-	if (space - name == (ptrdiff_t)strlen(CONFIG_SECTION_POOL) &&
-	    strncmp(name, CONFIG_SECTION_POOL, strlen(CONFIG_SECTION_POOL)) == 0) {
+	if (section_is(name, bytes, CONFIG_SECTION_POOL)) {
 		parse->section = CONFIG_SECTION_POOL;
-		return pool_begin(parse, pool_name);
+		return pool_begin(parse, own);
+	}
+	if (section_is(name, bytes, CONFIG_SECTION_DEVICE)) {
+		parse->section = CONFIG_SECTION_DEVICE;
+		return device_begin(parse, own);
 	}
 	parse->section = section_find(name);
 	return parse->section ? 0 : section_unknown(name);
@@ -191,7 +252,9 @@ static int value_refused(int err, const char *name, const char *value)
 static int key_set(struct parse *parse, const char *name, const char *value)
 {
 	const struct config_key *key;
-	void *object = parse->pool ? (void *)parse->pool : (void *)&parse->config;
+	void *object = parse->pool     ? (void *)parse->pool
+		       : parse->device ? (void *)parse->device
+				       : (void *)&parse->config;
 	bool is_list;
 	size_t i, used, len;
 	int err;
@@ -250,7 +313,7 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 static int line_check(struct parse *parse, const char *line, bool complete)
 {
 	static const char bom[] = "\xef\xbb\xbf";
-	char name[POOL_NAME_MAX + 32];
+	char name[FABRIC_DEVICE_MAX + 32];
 	size_t len;
 
 	if (!complete)
@@ -335,6 +398,48 @@ static int ports_check(struct parse *parse)
 	return 0;
 }
 
+static int devices_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+
+	for (unsigned i = 0; i < config->n_device_params; i++) {
+		const char *name = config->device_params[i].name;
+		bool served = config->n_devices == 0;
+
+		for (unsigned j = 0; j < config->n_devices; j++)
+			served |= strcmp(config->devices[j], name) == 0;
+		if (!served)
+			return parse_fail(
+				parse, parse->device_lines[i],
+				err_set(-EINVAL, "device '%s' is not in [rdma] devices",
+					name));
+	}
+	return 0;
+}
+
+/* What a device leaves open is as [rdma] has it, which may stand behind it. */
+static void devices_inherit(struct config *config)
+{
+	for (size_t i = 0; i < config_n_keys; i++) {
+		const struct config_key *key = &config_keys[i];
+		const struct config_key *from;
+
+		if (key->type != CONFIG_TYPE_KNOB ||
+		    strcmp(key->section, CONFIG_SECTION_DEVICE) != 0)
+			continue;
+		from = &config_keys[key_index("rdma", key->name)];
+		for (unsigned j = 0; j < config->n_device_params; j++) {
+			char *field = (char *)&config->device_params[j] + key->offset;
+			int value;
+
+			memcpy(&value, field, sizeof(value));
+			if (value == CONFIG_INHERIT)
+				memcpy(field, (char *)config + from->offset,
+				       sizeof(value));
+		}
+	}
+}
+
 /* What only several keys together can get wrong. */
 static int config_check(struct parse *parse)
 {
@@ -372,6 +477,8 @@ static int config_check(struct parse *parse)
 			key_line(parse, "limits", "lease_bytes", "limits",
 				 "tenant_bytes"),
 			err_set(-EINVAL, "lease_bytes is more than tenant_bytes"));
+	if (devices_check(parse))
+		return -EINVAL;
 	return ports_check(parse);
 }
 
@@ -380,7 +487,7 @@ static void pools_default(struct config *config)
 {
 	config->n_pools = 1;
 	config->pools[0] = (struct pool_params){ .name = "default" };
-	pool_default(&config->pools[0]);
+	section_default(CONFIG_SECTION_POOL, &config->pools[0]);
 }
 
 void config_default(struct config *config)
@@ -388,7 +495,7 @@ void config_default(struct config *config)
 	/* the padding too: two configurations that say the same compare equal */
 	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, CONFIG_SECTION_POOL) != 0)
+		if (!section_is_named(config_keys[i].section))
 			config_value_default(&config_keys[i], config);
 	pools_default(config);
 }
@@ -420,6 +527,7 @@ int config_load(const char *path, struct config *ret_config)
 	if (parse->config.n_pools == 0)
 		pools_default(&parse->config);
 	err = parse->err ? parse->err : config_check(parse);
+	devices_inherit(&parse->config);
 	if (!err)
 		memcpy(ret_config, &parse->config, sizeof(*ret_config));
 	(void)fclose(parse->file);
@@ -445,8 +553,12 @@ static size_t field_bytes(const struct config_key *key)
 		return sizeof(((struct config *)0)->listen);
 	case CONFIG_TYPE_PATH:
 		return key->max;
+	case CONFIG_TYPE_ADDRESS:
+		return sizeof(struct fabric_address);
 	case CONFIG_TYPE_CHOICE:
 	case CONFIG_TYPE_NODE:
+	case CONFIG_TYPE_AUTO:
+	case CONFIG_TYPE_KNOB:
 		break;
 	}
 	return sizeof(int);
@@ -466,6 +578,14 @@ static bool pools_equal(const struct config *a, const struct config *b)
 	return true;
 }
 
+static bool devices_equal(const struct config *a, const struct config *b)
+{
+	/* both were zero before they were filled */
+	return a->n_device_params == b->n_device_params &&
+	       memcmp(a->device_params, b->device_params, sizeof(a->device_params)) ==
+		       0;
+}
+
 const char *config_reload(struct config *running, const struct config *fresh, char *buf,
 			  size_t buf_bytes)
 {
@@ -477,7 +597,7 @@ const char *config_reload(struct config *running, const struct config *fresh, ch
 		char *old = (char *)running + key->offset;
 		const char *new = (const char *)fresh + key->offset;
 
-		if (strcmp(key->section, CONFIG_SECTION_POOL) == 0 ||
+		if (section_is_named(key->section) ||
 		    memcmp(old, new, field_bytes(key)) == 0)
 			continue;
 		if (key->reload)
@@ -487,6 +607,9 @@ const char *config_reload(struct config *running, const struct config *fresh, ch
 						 "%s[%s] %s", used ? ", " : "",
 						 key->section, key->name);
 	}
+	if (!devices_equal(running, fresh) && used < buf_bytes)
+		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
+					 used ? ", " : "");
 	if (!pools_equal(running, fresh) && used < buf_bytes)
 		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
 			       used ? ", " : "");

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/fabric.h"
 #include "rmemd/pool/pools.h"
 
 #define CONFIG_POOLS_MAX 64
@@ -45,6 +46,10 @@ struct config {
 	char devices[CONFIG_LIST_MAX][64];
 	unsigned n_devices;           /* 0: all */
 	uint16_t verbs_port;          /* 7461 */
+	struct fabric_knobs knobs;    /* of devices that have none of their own */
+	/* [device NAME] */
+	struct fabric_device_params device_params[CONFIG_LIST_MAX];
+	unsigned n_device_params;
 	/* [tcp] */
 	bool tcp;                     /* yes */
 	uint16_t tcp_port;            /* 7462 */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -209,14 +210,33 @@ static int open_tcp(struct fabrics *fabrics, const struct config *config)
 	return 0;
 }
 
+/* A section for a device that is not served is often one whose name is misspelt. */
+static void warn_missing(const struct fabrics *fabrics, const struct config *config)
+{
+	for (unsigned i = 0; i < config->n_device_params; i++) {
+		const char *name = config->device_params[i].name;
+		bool served = false;
+
+		for (unsigned j = 0; j < fabrics->endpoints.n; j++)
+			served |= !strcmp(fabrics->endpoints.at[j].facts->device, name);
+		if (!served)
+			log_event(LOG_WARNING, "device-not-served",
+				  &(struct log_ctx){ .device = name },
+				  "[device %s]: no such RDMA device is served", name);
+	}
+}
+
 static int open_verbs(struct fabrics *fabrics, const struct config *config)
 {
 	const char *devices[CONFIG_LIST_MAX + 1] = { NULL };
 	struct fabric_address listen[CONFIG_LIST_MAX] = { 0 };
+	struct fabric_device_params devices_own[CONFIG_LIST_MAX + 1] = { 0 };
 	struct fabric_server_params params = {
 		.also = listen + 1,
 		.n_also = config->n_listen - 1,
 		.devices = config->n_devices ? devices : NULL,
+		.device_params = devices_own,
+		.n_device_params = config->n_device_params + 1,
 		.threads = 1,
 		.backlog = config->connections_max,
 	};
@@ -230,9 +250,16 @@ static int open_verbs(struct fabrics *fabrics, const struct config *config)
 			return err;
 	}
 	params.listen = listen[0];
+	/* those that have a section of their own, and all others */
+	memcpy(devices_own, config->device_params, sizeof(config->device_params));
+	devices_own[config->n_device_params] =
+		(struct fabric_device_params){ .port = FABRIC_KNOB_AUTO,
+					       .knobs = config->knobs };
 	err = serve(fabrics, &fabric_verbs_server, &params);
-	if (!err)
+	if (!err) {
+		warn_missing(fabrics, config);
 		return 0;
+	}
 	if (err == -ENODEV)
 		err = err_set(err,
 			      "%s; RDMA is served at the addresses of [server] listen",

@@ -362,7 +362,46 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	(void)param;
-	return event_set(id, RDMA_CM_EVENT_ESTABLISHED);
+	return event_set(id, id->qp ? RDMA_CM_EVENT_ESTABLISHED
+				    : RDMA_CM_EVENT_CONNECT_RESPONSE);
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
+{
+	(void)id;
+	(void)level;
+	(void)name;
+	(void)value;
+	(void)bytes;
+	return 0;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	(void)id;
+	attr->path_mtu = IBV_MTU_4096;
+	*mask = IBV_QP_STATE;
+	return 0;
+}
+
+int rdma_establish(struct rdma_cm_id *id)
+{
+	(void)id;
+	return 0;
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	(void)id;
+	(void)ece;
+	return 0;
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	(void)ece;
+	return 0;
 }
 
 int rdma_disconnect(struct rdma_cm_id *id)

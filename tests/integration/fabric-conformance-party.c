@@ -53,7 +53,7 @@ struct party *party_new(void)
 		}
 	}
 	(void)pthread_mutex_unlock(&stage.lock);
-	err = CLIENT->domain_open(&endpoint, STAGE_WAIT_MS, &party->domain);
+	err = CLIENT->domain_open(&endpoint, NULL, STAGE_WAIT_MS, &party->domain);
 	ck_assert_msg(err == 0, "domain_open: %d: %s", err, err_text());
 	err = CLIENT->cq_create(party->domain, 8 * STAGE_DEPTH, &party->cq);
 	ck_assert_msg(err == 0, "cq_create: %d: %s", err, err_text());

@@ -119,21 +119,22 @@ compare msg.h rmem-protocol.7
 # fields FILE STRUCT: its members as the page writes them
 fields()
 {
-	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z]+).*/\2 \1/p" "$1" |
-		sed 's/uint8_t$/raw 16/; s/uint/u/; s/_t$//'
+	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z]+)(\[?).*/\2 \1\3/p" "$1" |
+		sed 's/uint8_t\[$/raw 16/; s/uint/u/; s/_t$//'
 }
 if [ -f src/fabric/tcp/stream.h ]; then
 {
 	fields src/fabric/hello.c hello_wire
+	fields src/fabric/verbs/terms.c terms_wire
 	fields src/fabric/tcp/stream.h stream_verdict
 	fields src/fabric/tcp/stream.h stream_request
 	fields src/fabric/tcp/stream.h stream_response
-} >"$tmp/hello.c, stream.h"
+} >"$tmp/hello.c, terms.c, stream.h"
 awk '
-	/^\.Ss/ { on = /Hello|Verdict|Request|Response/ }
+	/^\.Ss/ { on = /Hello|Terms|Verdict|Request|Response/ }
 	on && /^\.It Fa/ { sub(/^\.It Fa /, ""); split($0, part, / Ta /); print part[1], part[2] }
 ' man/rmem-protocol.7 >"$tmp/data connections"
-compare "hello.c, stream.h" "data connections"
+compare "hello.c, terms.c, stream.h" "data connections"
 fi
 
 # ---- the configuration ----

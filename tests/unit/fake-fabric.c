@@ -196,11 +196,14 @@ static int fake_available(void)
 	return fake.available_err ? err_set(fake.available_err, "no fake device") : 0;
 }
 
-static int fake_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
-			    struct fabric_domain **ret_domain)
+static int fake_domain_open(const struct fabric_endpoint *endpoint,
+			    const struct fabric_client_params *params,
+			    unsigned timeout_ms, struct fabric_domain **ret_domain)
 {
 	struct fabric_domain *domain;
 	int err = dawdle(timeout_ms);
+
+	fake.params = *params;
 
 	if (err)
 		return err;

@@ -70,6 +70,7 @@ struct fake {
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
 		poll_err;
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
+	struct fabric_client_params params; /* of the domain opened last */
 	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
 	struct fake_late *late;        /* latest first; under the lock */
 };

@@ -133,7 +133,9 @@ int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
 			    .type = "RoCE v2",
 			    .served = true } },
 		.n_gids = 1,
+		.knobs = FABRIC_KNOBS_INIT,
 	};
+	ret_port->knobs.traffic_class = 104;
 	return 0;
 }
 
@@ -374,9 +376,9 @@ END_TEST
 
 START_TEST(devices__show_what_they_can)
 {
-	int immediate, relaxed, inline_bytes, depth, number, mtu, index, served;
+	int immediate, relaxed, inline_bytes, depth, number, mtu, index, served, tos;
 	const char *transport, *atomics, *state, *gid, *type;
-	json_t *json, *no_can, *no_port, *max_mtu;
+	json_t *json, *no_can, *no_port, *max_mtu, *level;
 	json_int_t mr_bytes;
 
 	open_admin();
@@ -384,7 +386,8 @@ START_TEST(devices__show_what_they_can)
 	ck_assert_int_eq(
 		json_unpack(json,
 			    "{s:[{s:o, s:o}, {s:{s:s, s:s, s:b, s:b, s:i, s:i, s:I},"
-			    "s:{s:i, s:s, s:i, s:o, s:[{s:i, s:s, s:s, s:b}]}}]}",
+			    "s:{s:i, s:s, s:i, s:o, s:[{s:i, s:s, s:s, s:b}]},"
+			    "s:{s:i, s:o}}]}",
 			    "devices", "can", &no_can, "device_port", &no_port, "can",
 			    "transport", &transport, "atomics", &atomics,
 			    "write_immediate", &immediate, "relaxed_ordering", &relaxed,
@@ -392,7 +395,8 @@ START_TEST(devices__show_what_they_can)
 			    "max_mr_bytes", &mr_bytes, "device_port", "number", &number,
 			    "state", &state, "active_mtu", &mtu, "max_mtu", &max_mtu,
 			    "gids", "index", &index, "gid", &gid, "type", &type,
-			    "served", &served),
+			    "served", &served, "knobs", "traffic_class", &tos,
+			    "service_level", &level),
 		0);
 	ck_assert(json_is_null(no_can) && json_is_null(no_port));
 	ck_assert_str_eq(transport, "iWARP");
@@ -400,6 +404,8 @@ START_TEST(devices__show_what_they_can)
 	ck_assert(!immediate && relaxed && served);
 	ck_assert_int_eq(inline_bytes, 64);
 	ck_assert_int_eq(depth, 128);
+	ck_assert_int_eq(tos, 104);
+	ck_assert(json_is_null(level));
 	ck_assert(mr_bytes == INT64_MAX);
 	ck_assert_str_eq(state, "active");
 	ck_assert_int_eq(mtu, 1024);

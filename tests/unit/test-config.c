@@ -132,6 +132,64 @@ START_TEST(load__reads_every_type)
 }
 END_TEST
 
+START_TEST(load__devices_have_knobs_of_their_own)
+{
+	const struct fabric_device_params *device;
+
+	ck_assert_msg(load("[device mlx5_0]\n"
+			   "device_port = 2\n"
+			   "address = 10.0.0.1\n"
+			   "mtu = 1024\n"
+			   "retry_count = inherit\n"
+			   "relaxed_ordering = no\n"
+			   "[rdma]\n"
+			   "mtu = 2048\n"
+			   "traffic_class = 104\n"
+			   "service_level = 3\n"
+			   "ack_timeout = 14\n"
+			   "retry_count = 4\n"
+			   "rnr_retry_count = 0\n"
+			   "rd_atomic = 16\n"
+			   "relaxed_ordering = yes\n"
+			   "[device mlx5_1]\n"
+			   "address = fd00::1\n"
+			   "mtu = auto\n") == 0,
+		      "%s", err_text());
+	ck_assert_int_eq(config.knobs.mtu, 2048);
+	ck_assert_int_eq(config.knobs.relaxed_ordering, 1);
+	ck_assert_uint_eq(config.n_device_params, 2);
+	device = &config.device_params[0];
+	ck_assert_str_eq(device->name, "mlx5_0");
+	ck_assert_int_eq(device->port, 2);
+	ck_assert_uint_eq(device->address.family, 4);
+	ck_assert_mem_eq(device->address.bytes, "\x0a\0\0\x01", 4);
+	ck_assert_int_eq(device->knobs.mtu, 1024);
+	ck_assert_int_eq(device->knobs.traffic_class, 104);
+	ck_assert_int_eq(device->knobs.service_level, 3);
+	ck_assert_int_eq(device->knobs.ack_timeout, 14);
+	ck_assert_int_eq(device->knobs.retry_count, 4);
+	ck_assert_int_eq(device->knobs.rnr_retry_count, 0);
+	ck_assert_int_eq(device->knobs.rd_atomic, 16);
+	ck_assert_int_eq(device->knobs.relaxed_ordering, 0);
+	device = &config.device_params[1];
+	ck_assert_int_eq(device->port, FABRIC_KNOB_AUTO);
+	ck_assert_uint_eq(device->address.family, 6);
+	ck_assert_int_eq(device->knobs.mtu, FABRIC_KNOB_AUTO);
+	ck_assert_int_eq(device->knobs.relaxed_ordering, 1);
+}
+END_TEST
+
+START_TEST(load__knobs_are_as_the_fabric_has_them)
+{
+	const struct fabric_knobs standard = FABRIC_KNOBS_INIT;
+
+	ck_assert_int_eq(load("[device rxe0]\n"), 0);
+	ck_assert_mem_eq(&config.knobs, &standard, sizeof(standard));
+	ck_assert_mem_eq(&config.device_params[0].knobs, &standard, sizeof(standard));
+	ck_assert_uint_eq(config.device_params[0].address.family, 0);
+}
+END_TEST
+
 /* What is wrong, and what is said behind "FILE:". */
 static const struct {
 	const char *text, *said;
@@ -202,6 +260,35 @@ static const struct {
 	  "2: [server] and [rdma] have the same port 7461" },
 	{ "[admin]\nsocket = rmem.sock\n",
 	  "2: socket: 'rmem.sock' is not an absolute path" },
+	{ "[rdma]\nretry_count = 7\n",
+	  "2: retry_count: 7 stands for trying for ever, and a peer that is dead would "
+	  "never be missed: 6 is the most" },
+	{ "[device a]\nrnr_retry_count = 7\n",
+	  "2: rnr_retry_count: 7 stands for trying for ever, and a peer that is dead "
+	  "would never be missed: 6 is the most" },
+	{ "[rdma]\nmtu = 1500\n",
+	  "2: mtu: 1500 is not 256, 512, 1024, 2048 or 4096" },
+	{ "[rdma]\nmtu = inherit\n",
+	  "2: mtu: 'inherit' is neither a number nor auto" },
+	{ "[rdma]\nrelaxed_ordering = maybe\n",
+	  "2: relaxed_ordering: 'maybe' is neither yes nor no" },
+	{ "[device a]\ndevice_port = 256\n",
+	  "2: device_port: 256 is not from 1 to 255" },
+	{ "[device a]\ndevice_port = any\n",
+	  "2: device_port: 'any' is neither a number nor auto" },
+	{ "[device a]\naddress = rxe0\n",
+	  "2: address: 'rxe0' is not an IPv4 or IPv6 address" },
+	{ "[device a]\nport = 1\n",
+	  "2: unknown key 'port' in [device]; it belongs in [server]" },
+	{ "[device]\n", "1: a device's section is [device NAME]" },
+	{ "[devices]\n", "1: unknown section [devices]; did you mean [device NAME]?" },
+	{ "[device a:1]\n",
+	  "1: device name 'a:1' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
+	{ "[device a]\n[device b]\n[device a]\n",
+	  "3: device 'a' is already in line 1" },
+	{ "[device a]\n[rdma]\ndevices = b, c\n",
+	  "1: device 'a' is not in [rdma] devices" },
 	{ "[pool]\n", "1: a pool's section is [pool NAME]" },
 	{ "[pool a/b]\n",
 	  "1: pool name 'a/b' has other characters than letters, digits, '-', "
@@ -280,8 +367,10 @@ START_TEST(reload__takes_over_what_may_change)
 	fresh.port = 1;
 	fresh.tcp_threads = 9;
 	fresh.pools[0].bytes = 4096;
+	fresh.knobs.mtu = 256;
+	fresh.n_device_params = 1;
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)),
-			 "[server] port, [tcp] threads, [pool]");
+			 "[server] port, [rdma] mtu, [tcp] threads, [device], [pool]");
 	ck_assert_uint_eq(config.port, 7460);
 	/* cut, not overrun */
 	ck_assert_uint_lt(strlen(config_reload(&config, &fresh, restart, 10)), 10);
@@ -333,6 +422,12 @@ START_TEST(example__agrees_with_the_table)
 			      config_keys[i].name);
 	ck_assert_msg(load(text) == 0, "%s", err_text());
 	config_default(&standard);
+	/* a section for a device that is used as all others are */
+	ck_assert_uint_eq(config.n_device_params, 1);
+	ck_assert_mem_eq(&config.device_params[0].knobs, &config.knobs,
+			 sizeof(config.knobs));
+	memset(config.device_params, 0, sizeof(config.device_params));
+	config.n_device_params = 0;
 	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);
 	ck_assert_int_eq(config_load(example, &config), 0);
 }
@@ -364,6 +459,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, path_make, path_unmake);
 	tcase_add_test(tc, load__an_empty_file_is_the_defaults);
 	tcase_add_test(tc, load__reads_every_type);
+	tcase_add_test(tc, load__devices_have_knobs_of_their_own);
+	tcase_add_test(tc, load__knobs_are_as_the_fabric_has_them);
 	tcase_add_loop_test(tc, load__says_what_is_wrong_and_where, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);

@@ -99,7 +99,7 @@ static void ends_open(void)
 	endpoint.address.family = 4;
 	memcpy(endpoint.address.bytes, &in.sin_addr, 4);
 	endpoint.address.port = ntohs(in.sin_port);
-	ck_assert_int_eq(ops->domain_open(&endpoint, WAIT_MS, &ends.domain), 0);
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &ends.domain), 0);
 	ck_assert_str_eq(ops->domain_device(ends.domain), "");
 	ck_assert_int_eq(ops->cq_create(ends.domain, DEPTH, &ends.cq), 0);
 	ends.memory = calloc(DEPTH, BIG);
@@ -171,7 +171,7 @@ START_TEST(domain_open__needs_an_address)
 	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP };
 	struct fabric_domain *domain = NULL;
 
-	ck_assert_int_eq(ops->domain_open(&endpoint, WAIT_MS, &domain), -EINVAL);
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &domain), -EINVAL);
 	ck_assert_ptr_null(domain);
 }
 END_TEST
@@ -277,7 +277,7 @@ START_TEST(atomics__need_a_server_that_has_them)
 	struct wr wr = { .opcode = FABRIC_CAS, .bytes = 8, .addr = ends.memory };
 	struct fabric_domain *old = NULL;
 
-	ck_assert_int_eq(ops->domain_open(&endpoint, WAIT_MS, &old), 0);
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &old), 0);
 	ck_assert_int_eq(ops->domain_able(old, FABRIC_CAN_ATOMICS), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "has no atomics over tcp"));
 	ops->domain_close(old);

@@ -103,6 +103,19 @@ START_TEST(open__prefers_rdma)
 }
 END_TEST
 
+START_TEST(open__uses_devices_as_the_uri_says)
+{
+	serve_rdma();
+	(void)strcat(uri, "?mtu=512&source=10.0.0.7");
+	open_with(0);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+	ck_assert_int_eq(fake.params.knobs.mtu, 512);
+	ck_assert_int_eq(fake.params.knobs.retry_count, 6);
+	ck_assert_uint_eq(fake.params.source.family, 4);
+	rmem_close(client);
+}
+END_TEST
+
 static _Atomic int *const rdma_faults[] = { &fake.available_err, &fake.domain_err,
 					    &fake.region_err };
 
@@ -481,6 +494,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, open__says_what_it_got);
 	tcase_add_test(tc, open__prefers_rdma);
+	tcase_add_test(tc, open__uses_devices_as_the_uri_says);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
 	tcase_add_test(tc, open__is_refused);
 	tcase_add_test(tc, open__wants_sound_options);

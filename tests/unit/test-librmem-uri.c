@@ -11,14 +11,22 @@ static const struct {
 	const char *text;
 	struct uri uri;
 } good[] = {
-	{ "rmem://host", { "host", 7460, RMEM_FABRIC_AUTO, 1 } },
-	{ "rmem://host/", { "host", 7460, RMEM_FABRIC_AUTO, 1 } },
-	{ "rmem://10.0.0.1:1", { "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1 } },
-	{ "rmem://host:65535?fabric=tcp", { "host", 65535, RMEM_FABRIC_TCP, 1 } },
-	{ "rmem://[::1]", { "::1", 7460, RMEM_FABRIC_AUTO, 1 } },
-	{ "rmem://[fe80::1%eth0]:9", { "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1 } },
-	{ "rmem://h?channels=64&fabric=rdma", { "h", 7460, RMEM_FABRIC_RDMA, 64 } },
-	{ "rmem://h/?fabric=rdma&fabric=auto", { "h", 7460, RMEM_FABRIC_AUTO, 1 } },
+	{ "rmem://host",
+	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	{ "rmem://host/",
+	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	{ "rmem://10.0.0.1:1",
+	  { "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	{ "rmem://host:65535?fabric=tcp",
+	  { "host", 65535, RMEM_FABRIC_TCP, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	{ "rmem://[::1]",
+	  { "::1", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	{ "rmem://[fe80::1%eth0]:9",
+	  { "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	{ "rmem://h?channels=64&fabric=rdma",
+	  { "h", 7460, RMEM_FABRIC_RDMA, 64, FABRIC_CLIENT_PARAMS_INIT } },
+	{ "rmem://h/?fabric=rdma&fabric=auto",
+	  { "h", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
 };
 
 START_TEST(uri__that_is_good)
@@ -31,6 +39,39 @@ START_TEST(uri__that_is_good)
 	ck_assert_uint_eq(uri.port, good[_i].uri.port);
 	ck_assert_int_eq(uri.fabric, good[_i].uri.fabric);
 	ck_assert_uint_eq(uri.channels, good[_i].uri.channels);
+}
+END_TEST
+
+START_TEST(uri__says_how_devices_are_used)
+{
+	const struct fabric_client_params standard = FABRIC_CLIENT_PARAMS_INIT;
+	struct uri uri;
+
+	ck_assert_int_eq(uri_parse("rmem://h", &uri), 0);
+	ck_assert_mem_eq(&uri.devices, &standard, sizeof(standard));
+	ck_assert_int_eq(
+		uri_parse("rmem://h?source=10.0.0.7&mtu=1024&traffic_class=104&"
+			  "service_level=3&ack_timeout=14&retry_count=5&"
+			  "rnr_retry_count=0&rd_atomic=4&relaxed_ordering=yes",
+			  &uri),
+		0);
+	ck_assert_int_eq(uri.devices.source.family, 4);
+	ck_assert_mem_eq(uri.devices.source.bytes, "\x0a\0\0\x07", 4);
+	ck_assert_int_eq(uri.devices.knobs.mtu, 1024);
+	ck_assert_int_eq(uri.devices.knobs.traffic_class, 104);
+	ck_assert_int_eq(uri.devices.knobs.service_level, 3);
+	ck_assert_int_eq(uri.devices.knobs.ack_timeout, 14);
+	ck_assert_int_eq(uri.devices.knobs.retry_count, 5);
+	ck_assert_int_eq(uri.devices.knobs.rnr_retry_count, 0);
+	ck_assert_int_eq(uri.devices.knobs.rd_atomic, 4);
+	ck_assert_int_eq(uri.devices.knobs.relaxed_ordering, 1);
+	ck_assert_int_eq(uri_parse("rmem://h?source=[fd00::1]&mtu=256&mtu=auto", &uri),
+			 0);
+	ck_assert_int_eq(uri.devices.source.family, 6);
+	ck_assert_uint_eq(uri.devices.source.bytes[15], 1);
+	ck_assert_int_eq(uri.devices.knobs.mtu, FABRIC_KNOB_AUTO);
+	ck_assert_int_eq(uri_parse("rmem://h?source=::1&source=auto", &uri), 0);
+	ck_assert_int_eq(uri.devices.source.family, 0);
 }
 END_TEST
 
@@ -90,6 +131,23 @@ static const struct {
 	{ "rmem://fe80::1:7460", "an IPv6 address stands in brackets" },
 	{ "rmem://[::1]:7:8", "the port is not 1 to 65535" },
 	{ "rmem://:1", "there is no host" },
+	{ "rmem://h?mtu=1000", "mtu: 1000 is not 256, 512, 1024, 2048 or 4096" },
+	{ "rmem://h?mtu=8192", "mtu: 8192 is not from 256 to 4096" },
+	{ "rmem://h?mtu=", "mtu: '' is neither a number nor auto" },
+	{ "rmem://h?retry_count=7", "retry_count: 7 stands for trying for ever" },
+	{ "rmem://h?rnr_retry_count=8", "rnr_retry_count: 8 is not from 0 to 6" },
+	{ "rmem://h?retry_count=auto", "retry_count: 'auto' is not a number" },
+	{ "rmem://h?ack_timeout=0", "ack_timeout: 0 is not from 1 to 31" },
+	{ "rmem://h?rd_atomic=256", "rd_atomic: 256 is not from 1 to 255" },
+	{ "rmem://h?relaxed_ordering=1",
+	  "relaxed_ordering: '1' is neither yes nor no" },
+	{ "rmem://h?source=localhost", "source is not an IPv4 or IPv6 address" },
+	{ "rmem://h?source=[::1", "source is not an IPv4 or IPv6 address" },
+	{ "rmem://h?source=", "source is not an IPv4 or IPv6 address" },
+	{ "rmem://h?retries=3", "the options are fabric, channels, source" },
+	{ "rmem://h?traffic_class=1234567890123456789012345678901234567890",
+	  "the value of an option is too long" },
+	{ "rmem://h?1234567890123456789012345678901234567890=1", "the options are" },
 };
 
 START_TEST(uri__that_is_bad_says_why)
@@ -207,6 +265,7 @@ int main(void)
 	TCase *tc = tcase_create("uri");
 
 	tcase_add_loop_test(tc, uri__that_is_good, 0, sizeof(good) / sizeof(good[0]));
+	tcase_add_test(tc, uri__says_how_devices_are_used);
 	tcase_add_loop_test(tc, uri__that_is_bad, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_loop_test(tc, uri__that_is_bad_says_why, 0,
 			    sizeof(causes) / sizeof(causes[0]));

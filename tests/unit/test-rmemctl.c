@@ -146,7 +146,11 @@ START_TEST(show__tells_what_a_device_can)
 		     "\"device_port\": {\"number\": 1, \"state\": \"active\", "
 		     "\"active_mtu\": 1024, \"max_mtu\": null, \"gids_more\": 2, "
 		     "\"gids\": [{\"index\": 1, \"gid\": \"::1\", \"type\": "
-		     "\"RoCE v2\", \"served\": true}, {\"index\": 2}]}}]}"),
+		     "\"RoCE v2\", \"served\": true}, {\"index\": 2}]}, "
+		     "\"knobs\": {\"mtu\": 1024, \"traffic_class\": null, "
+		     "\"ack_timeout\": 14, \"retry_count\": 6, "
+		     "\"rnr_retry_count\": 5, \"rd_atomic\": 16, "
+		     "\"relaxed_ordering\": true}}]}"),
 		0);
 	ck_assert_str_eq(
 		strstr(shown, "\n\n"),
@@ -157,6 +161,9 @@ START_TEST(show__tells_what_a_device_can)
 		"  at most 1 QPs of 2 requests and 3 SGEs, 4 CQs of 5, 6 MRs of 4 "
 		"KiB\n"
 		"  rd_atomic: of peers 7, its own 8\n"
+		"  in effect: MTU 1024, traffic class auto, service level auto, ACK "
+		"timeout 14, retries 6, RNR retries 5, rd_atomic 16, relaxed ordering "
+		"on\n"
 		"  GID 1  ::1  RoCE v2  served\n"
 		"  GID 2  unknown  unknown\n"
 		"  GIDs not shown: 2\n");

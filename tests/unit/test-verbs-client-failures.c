@@ -39,7 +39,7 @@ static void setup(void)
 		.address = { .family = 4, .bytes = { 10, 1, 0, 1 }, .port = 7000 },
 	};
 
-	ck_assert_int_eq(CLIENT->domain_open(&endpoint, WAIT_MS, &domain), 0);
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, WAIT_MS, &domain), 0);
 	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
 			 0);
 	ck_assert_int_eq(CLIENT->cq_create(domain, DEPTH, &cq), 0);

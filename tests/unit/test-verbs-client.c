@@ -39,7 +39,7 @@ static int connect_one(unsigned depth, struct fabric_channel **ret_channel)
 
 static void setup_cq(void)
 {
-	ck_assert_int_eq(CLIENT->domain_open(&endpoint, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 10000, &domain), 0);
 	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
 			 0);
 	ck_assert_int_eq(CLIENT->cq_create(domain, 2 * DEPTH, &cq), 0);
@@ -136,14 +136,14 @@ START_TEST(domain_open__finds_the_device_or_says_why_not)
 	struct fabric_endpoint elsewhere = endpoint;
 
 	elsewhere.address.bytes[1] = 2;
-	ck_assert_int_eq(CLIENT->domain_open(&elsewhere, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->domain_open(&elsewhere, NULL, 10000, &domain), 0);
 	ck_assert_str_eq(CLIENT->domain_device(domain), "fake1");
 	CLIENT->domain_close(domain);
 	elsewhere.address.bytes[1] = 9;
-	ck_assert_int_eq(CLIENT->domain_open(&elsewhere, 10000, &domain), -ENODEV);
+	ck_assert_int_eq(CLIENT->domain_open(&elsewhere, NULL, 10000, &domain), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "10.9.0.1:7000"));
 	fake.never_resolves = true;
-	ck_assert_int_eq(CLIENT->domain_open(&endpoint, 5, &domain), -ETIMEDOUT);
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 5, &domain), -ETIMEDOUT);
 	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
@@ -151,7 +151,7 @@ END_TEST
 START_TEST(region__of_memory_for_reading_only_is_a_source)
 {
 	fake.reg_error = EFAULT;
-	ck_assert_int_eq(CLIENT->domain_open(&endpoint, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 10000, &domain), 0);
 	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
 			 0);
 	ck_assert_uint_eq(fake_access(), 0);
@@ -200,7 +200,7 @@ START_TEST(connect__presents_the_hello_and_bounds_retries)
 	fake.by_hand = false;
 	setup();
 	param = fake_param();
-	ck_assert_uint_eq(param.private_data_len, FABRIC_HELLO_BYTES);
+	ck_assert_uint_ge(param.private_data_len, FABRIC_HELLO_BYTES);
 	ck_assert_uint_eq(param.retry_count, 6);
 	ck_assert_uint_eq(param.rnr_retry_count, 6);
 	ck_assert_uint_eq(param.responder_resources, 0);
@@ -328,7 +328,7 @@ START_TEST(atomics__need_both_devices)
 	able.flags = _i == 0 ? 0 : FABRIC_ENDPOINT_ATOMICS;
 	fake.atomics = _i == 1 ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
 	fake.iwarp = _i == 2;
-	ck_assert_int_eq(CLIENT->domain_open(&able, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->domain_open(&able, NULL, 10000, &domain), 0);
 	ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS),
 			 _i == 3 ? 0 : -ENOTSUP);
 	if (_i < 3)
@@ -759,7 +759,7 @@ static void life(void)
 	struct wc wc;
 
 	(void)CLIENT->available();
-	if (CLIENT->domain_open(&endpoint, 10000, &domain)) {
+	if (CLIENT->domain_open(&endpoint, NULL, 10000, &domain)) {
 		ck_assert_str_ne(err_text(), "");
 		return;
 	}

@@ -25,6 +25,9 @@ struct channel {
 
 static struct id *listeners[FAKE_DEVICES];
 static struct rdma_conn_param last_param;
+static uint8_t last_private[56];
+static int last_tos = -1;
+static struct sockaddr_storage last_source;
 static unsigned disconnects;
 
 /* The dead's addresses, to say what became of a request whose id is gone. */
@@ -263,7 +266,11 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src,
 	struct id *id = (struct id *)public;
 	int device = device_at(dst);
 
-	(void)src;
+	memset(&last_source, 0, sizeof(last_source));
+	if (src && src->sa_family == AF_INET6)
+		memcpy(&last_source, src, sizeof(struct sockaddr_in6));
+	else if (src)
+		memcpy(&last_source, src, sizeof(struct sockaddr_in));
 	ck_assert_int_gt(ms, 0);
 	if (fake_fails("rdma_resolve_addr"))
 		return -1;
@@ -287,6 +294,75 @@ int rdma_resolve_route(struct rdma_cm_id *public, int ms)
 	return 0;
 }
 
+/* What it points to does not last. */
+static void param_keep(const struct rdma_conn_param *param)
+{
+	last_param = *param;
+	ck_assert_uint_le(param->private_data_len, sizeof(last_private));
+	if (param->private_data_len)
+		memcpy(last_private, param->private_data, param->private_data_len);
+	last_param.private_data = last_private;
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
+{
+	uint8_t tos;
+
+	(void)id;
+	ck_assert_int_eq(level, RDMA_OPTION_ID);
+	ck_assert_int_eq(name, RDMA_OPTION_ID_TOS);
+	ck_assert_uint_eq(bytes, sizeof(tos));
+	if (fake_fails("rdma_set_option"))
+		return -1;
+	memcpy(&tos, value, sizeof(tos));
+	last_tos = tos;
+	return 0;
+}
+
+struct sockaddr_storage fake_source(void)
+{
+	return last_source;
+}
+
+int fake_tos(void)
+{
+	return last_tos;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	(void)id;
+	if (fake_fails("rdma_init_qp_attr"))
+		return -1;
+	*mask = IBV_QP_STATE;
+	if (attr->qp_state == IBV_QPS_RTR) {
+		attr->path_mtu = IBV_MTU_2048;
+		attr->max_dest_rd_atomic = 99;
+		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_MAX_DEST_RD_ATOMIC;
+	} else if (attr->qp_state == IBV_QPS_RTS) {
+		attr->timeout = 18;
+		attr->retry_cnt = 7;
+		attr->rnr_retry = 7;
+		attr->max_rd_atomic = 99;
+		*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			 IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+	return 0;
+}
+
+int rdma_establish(struct rdma_cm_id *id)
+{
+	ck_assert_ptr_null(id->qp);
+	return fake_fails("rdma_establish") ? -1 : 0;
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	ck_assert_ptr_null(id->qp);
+	ece->vendor_id = fake.ece_vendor;
+	return 0;
+}
+
 int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 {
 	struct id *id = (struct id *)public;
@@ -294,11 +370,18 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 
 	if (fake_fails("rdma_connect"))
 		return -1;
-	last_param = *param;
+	param_keep(param);
 	fake_state.last = id;
 	if (fake.by_hand)
 		return 0;
 	event = event_put(id, fake.answer, fake.answer_status);
+	/* the one who keeps the queue pair drives it */
+	if (fake.answer == RDMA_CM_EVENT_ESTABLISHED && !public->qp) {
+		event->public.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
+		memcpy(event->private_data, fake.terms, sizeof(fake.terms));
+		event->public.param.conn.private_data = event->private_data;
+		event->public.param.conn.private_data_len = sizeof(event->private_data);
+	}
 	if (fake.answer_word) {
 		memcpy(event->private_data, &fake.answer_word,
 		       sizeof(fake.answer_word));
@@ -312,10 +395,10 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
 {
 	struct id *id = (struct id *)public;
 
-	ck_assert_ptr_nonnull(public->qp);
+	ck_assert(public->qp || param->qp_num);
 	if (fake_fails("rdma_accept"))
 		return -1;
-	last_param = *param;
+	param_keep(param);
 	fake_state.last = id;
 	id->fate = FAKE_ACCEPTED;
 	return 0;

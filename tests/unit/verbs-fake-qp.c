@@ -8,9 +8,12 @@
 
 static unsigned posts;
 static int post_limit = -1;
+static struct ibv_qp_attr driven;
+static uint32_t ece_vendor;
 
 static struct ibv_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	static uint32_t number;
 	struct qp *qp;
 
 	ck_assert_int_eq(attr->qp_type, IBV_QPT_RC);
@@ -25,6 +28,7 @@ static struct ibv_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->public.pd = pd;
 	qp->public.send_cq = attr->send_cq;
 	qp->public.recv_cq = attr->recv_cq;
+	qp->public.qp_num = ++number;
 	LOCKED(fake_state.live++; fake_state.qps++; ((struct pd *)pd)->children++;
 	       ((struct cq *)attr->send_cq)->qps++);
 	return &qp->public;
@@ -95,12 +99,59 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	id->qp = NULL;
 }
 
+/* In order, one step after the other. */
+static void qp_drive(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
+{
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+		break;
+	case IBV_QPS_RTR:
+		ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+		driven.path_mtu = attr->path_mtu;
+		driven.ah_attr = attr->ah_attr;
+		driven.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+		break;
+	default:
+		ck_assert_int_eq(attr->qp_state, IBV_QPS_RTS);
+		ck_assert_int_eq(qp->state, IBV_QPS_RTR);
+		driven.timeout = attr->timeout;
+		driven.retry_cnt = attr->retry_cnt;
+		driven.rnr_retry = attr->rnr_retry;
+		driven.max_rd_atomic = attr->max_rd_atomic;
+	}
+	qp->state = attr->qp_state;
+}
+
+struct ibv_qp_attr fake_driven(void)
+{
+	return driven;
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+	ece_vendor = ece->vendor_id;
+	return 0;
+}
+
+uint32_t fake_ece(void)
+{
+	return ece_vendor;
+}
+
 int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 {
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
 		if (fake.modify_error)
 			return fake.modify_error;
 		LOCKED(fake_qp_break((struct qp *)public));
+		return 0;
+	}
+	if (mask & IBV_QP_STATE) {
+		if (fake_fails("ibv_modify_qp"))
+			return ENOMEM;
+		qp_drive(public, attr);
 		return 0;
 	}
 	ck_assert_int_eq(mask, IBV_QP_ACCESS_FLAGS);

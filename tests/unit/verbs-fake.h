@@ -30,6 +30,8 @@ struct fake_settings {
 	bool by_hand;                   /* connects are not answered by themselves */
 	enum rdma_cm_event_type answer; /* to a connect */
 	int answer_status;
+	uint8_t terms[8];     /* private data of a good answer */
+	uint32_t ece_vendor;
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;
 	/* breaks when a queue is armed next, just before that takes effect */
@@ -74,6 +76,14 @@ enum fake_fate { FAKE_WAITING, FAKE_ACCEPTED, FAKE_REJECTED };
 enum fake_fate fake_fate(const struct rdma_cm_id *id);
 /* Parameters of the last rdma_connect or rdma_accept. */
 struct rdma_conn_param fake_param(void);
+/* How the queue pair driven last was driven: members as of the step that sets them. */
+struct ibv_qp_attr fake_driven(void);
+/* The traffic class that was set last; -1: none. */
+int fake_tos(void);
+/* Where the way resolved last begins; family 0: anywhere. */
+struct sockaddr_storage fake_source(void);
+/* The vendor whose enhancements were set last. */
+uint32_t fake_ece(void);
 /* Move the id's queue pair to ERROR, as the device does on a refused access. */
 void fake_break(struct rdma_cm_id *id);
 /* An event of the queue pair that ibv_destroy_qp failed for last. */

@@ -31,10 +31,12 @@ static int client_available(void)
 }
 
 static int client_domain_open(const struct fabric_endpoint *endpoint,
+			      const struct fabric_client_params *params,
 			      unsigned timeout_ms, struct fabric_domain **ret_domain)
 {
 	struct fabric_domain *domain;
 
+	(void)params;
 	(void)timeout_ms;
 	if (endpoint->address.family != 4 && endpoint->address.family != 6)
 		return err_set(-EINVAL, "a tcp endpoint without an address");

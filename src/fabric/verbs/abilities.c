@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "fabric/verbs/drive.h"
 
 /* More in a request than any device is known to take. */
 #define INLINE_BYTES_MAX 4096
@@ -152,11 +153,6 @@ static const char *state_name(enum ibv_port_state state)
 	return NULL;
 }
 
-static unsigned mtu_bytes(enum ibv_mtu mtu)
-{
-	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
-}
-
 static const char *gid_type_name(const struct ibv_gid_entry *gid)
 {
 	switch (gid->gid_type) {
@@ -223,8 +219,8 @@ void verbs_port_look(struct ibv_context *verbs, uint8_t number,
 	ret_port->number = number;
 	if (!ibv_query_port(verbs, number, &attr)) {
 		ret_port->state = state_name(attr.state);
-		ret_port->active_mtu = mtu_bytes(attr.active_mtu);
-		ret_port->max_mtu = mtu_bytes(attr.max_mtu);
+		ret_port->active_mtu = verbs_mtu_bytes(attr.active_mtu);
+		ret_port->max_mtu = verbs_mtu_bytes(attr.max_mtu);
 	}
 	gids_look(verbs, address, ret_port);
 }

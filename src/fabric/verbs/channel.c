@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "fabric/verbs/device.h"
+#include "fabric/verbs/drive.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/sigpipe.h"
 
@@ -229,15 +230,60 @@ static uint8_t least(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
+/* Reads and atomics the peer may have under way, and ours. */
+static struct verbs_depths depths_of(const struct verbs_device *device,
+				     const struct verbs_cm_event *event)
+{
+	const struct verbs_facts *facts = &device->facts;
+	uint8_t most = device->knobs.rd_atomic == FABRIC_KNOB_AUTO
+			       ? UINT8_MAX
+			       : (uint8_t)device->knobs.rd_atomic;
+
+	return (struct verbs_depths){
+		.responder = least(least(event->responder_resources, most),
+				   facts->responder_resources),
+		.initiator = least(least(event->initiator_depth, most),
+				   facts->initiator_depth),
+	};
+}
+
+/* Drive the queue pair here, and tell the peer what is settled. */
+static int accept_driven(struct verbs_channel *channel,
+			 const struct verbs_cm_event *event,
+			 const struct verbs_depths *depths,
+			 struct rdma_conn_param *param)
+{
+	struct verbs_terms terms =
+		verbs_terms_decode(event->private_data + FABRIC_HELLO_BYTES,
+				   event->private_bytes - FABRIC_HELLO_BYTES);
+	struct rdma_cm_id *id = channel->id;
+	uint8_t private_data[VERBS_TERMS_BYTES];
+	struct ibv_qp *qp = id->qp;
+	int err;
+
+	err = verbs_drive(id, qp, &endpoint_of(channel)->device->knobs, depths, &terms);
+	if (err)
+		return err;
+	verbs_terms_encode(&terms, private_data);
+	param->private_data = private_data;
+	param->private_data_len = sizeof(private_data);
+	param->rnr_retry_count = terms.rnr_retry_count;
+	param->qp_num = qp->qp_num;
+	id->qp = NULL;
+	if (rdma_accept(id, param))
+		err = err_errno(verbs_failure(), "rdma_accept");
+	id->qp = qp;
+	return err;
+}
+
 static int channel_accept(struct verbs_channel *channel,
 			  const struct verbs_cm_event *event)
 {
-	const struct verbs_facts *facts = &endpoint_of(channel)->device->facts;
+	const struct verbs_device *device = endpoint_of(channel)->device;
+	const struct verbs_depths depths = depths_of(device, event);
 	struct rdma_conn_param param = {
-		.responder_resources =
-			least(event->responder_resources, facts->responder_resources),
-		.initiator_depth =
-			least(event->initiator_depth, facts->initiator_depth),
+		.responder_resources = (uint8_t)depths.responder,
+		.initiator_depth = (uint8_t)depths.initiator,
 		.rnr_retry_count = VERBS_RETRIES,
 	};
 	struct ibv_qp_attr attr = {
@@ -245,12 +291,15 @@ static int channel_accept(struct verbs_channel *channel,
 	};
 	int err;
 
-	if (rdma_accept(channel->id, &param))
+	if (device->facts.iwarp && rdma_accept(channel->id, &param))
 		return err_errno(verbs_failure(), "rdma_accept");
-	if (facts->iwarp)
+	if (device->facts.iwarp)
 		return 0;
+	err = accept_driven(channel, event, &depths, &param);
+	if (err)
+		return err;
 	/* rdma_cm allows atomics wherever it allows reads */
-	if (facts->atomics)
+	if (device->facts.atomics)
 		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	err = ibv_modify_qp(channel->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;

@@ -39,12 +39,24 @@ int verbs_cm_destroy_qp(struct rdma_cm_id *id)
 	return -abs(ibv_destroy_qp(qp));
 }
 
+int verbs_cm_traffic_class(struct rdma_cm_id *id, int traffic_class)
+{
+	uint8_t tos = (uint8_t)traffic_class;
+
+	if (traffic_class == FABRIC_KNOB_AUTO)
+		return 0;
+	if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
+		return err_errno(verbs_failure(), "rdma_set_option: the traffic class");
+	return 0;
+}
+
 static void private_copy(const struct rdma_cm_event *event, struct verbs_cm_event *to)
 {
 	const struct rdma_conn_param *conn = &event->param.conn;
 
 	/* the union holds a connection's parameters for these alone */
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST &&
+	    event->event != RDMA_CM_EVENT_CONNECT_RESPONSE &&
 	    event->event != RDMA_CM_EVENT_REJECTED)
 		return;
 	to->responder_resources = conn->responder_resources;

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/fabric.h"
+
 /* RoCE carries at most this with a connect; what iWARP has more is not for us. */
 #define VERBS_PRIVATE_BYTES 56
 
@@ -36,6 +38,10 @@ int verbs_cm_create(struct rdma_event_channel **ret_channel);
 /* Destroy the id's queue pair, if it has one.  -errno: the device keeps it; neither id nor
  * events know it any more. */
 int verbs_cm_destroy_qp(struct rdma_cm_id *id);
+
+/* Packets of the id's connection are to have this traffic class; FABRIC_KNOB_AUTO: as the
+ * system has it.  Before the id has a route, or listens.  -errno with text. */
+int verbs_cm_traffic_class(struct rdma_cm_id *id, int traffic_class);
 
 /* The next event; -EAGAIN when there is none, else -errno with text. */
 int verbs_cm_take(struct rdma_event_channel *channel, struct verbs_cm_event *ret_event);

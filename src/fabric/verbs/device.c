@@ -56,7 +56,8 @@ err_slots:
 }
 
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
-		     uint8_t port, struct verbs_device **ret_device)
+		     uint8_t port, const struct fabric_knobs *knobs,
+		     struct verbs_device **ret_device)
 {
 	struct verbs_device *device;
 	int err;
@@ -71,6 +72,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 		return err_errno(-ENOMEM, "an RDMA device");
 	device->server = server;
 	device->verbs = verbs;
+	device->knobs = *knobs;
 	err = verbs_facts_read(verbs, &device->facts);
 	if (!err)
 		err = verbs_abilities_read(verbs, port, &device->abilities);

@@ -17,6 +17,7 @@ struct verbs_device {
 	struct ibv_context *verbs; /* rdma_cm's, while an id is bound to the device */
 	struct verbs_facts facts;
 	struct fabric_abilities abilities;
+	struct fabric_knobs knobs;
 	int node;
 	struct verbs_slots slots;
 	struct verbs_poller poller;
@@ -29,7 +30,8 @@ struct verbs_device {
 /* Add the device behind `verbs` to the server, once; on failure it is not added.  `port` is
  * any of its ports. */
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
-		     uint8_t port, struct verbs_device **ret_device);
+		     uint8_t port, const struct fabric_knobs *knobs,
+		     struct verbs_device **ret_device);
 /* For server close, after sessions and channels: end the threads. */
 void verbs_device_stop(struct verbs_device *device);
 void verbs_device_free(struct verbs_device *device);

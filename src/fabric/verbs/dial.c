@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/address.h"
+#include "fabric/verbs/drive.h"
 #include "fabric/verbs/failure.h"
 
 #define REJECT_INVALID_SERVICE 8
@@ -75,16 +76,17 @@ static int dial_error(const struct verbs_dial *dial, const struct verbs_cm_event
 	}
 }
 
-static int dial_wait(struct verbs_dial *dial, enum rdma_cm_event_type wanted)
+static int dial_wait(struct verbs_dial *dial, enum rdma_cm_event_type wanted,
+		     struct verbs_cm_event *ret_event)
 {
 	struct pollfd fd = { .fd = dial->events->fd, .events = POLLIN };
-	struct verbs_cm_event event;
 	int err, ms;
 
 	for (;;) {
-		err = verbs_cm_take(dial->events, &event);
+		err = verbs_cm_take(dial->events, ret_event);
 		if (!err)
-			return event.type == wanted ? 0 : dial_error(dial, &event);
+			return ret_event->type == wanted ? 0
+							 : dial_error(dial, ret_event);
 		if (err != -EAGAIN)
 			return err;
 		ms = remaining_ms(dial);
@@ -99,22 +101,23 @@ static int dial_wait(struct verbs_dial *dial, enum rdma_cm_event_type wanted)
 static int dial_route(struct verbs_dial *dial, struct sockaddr *source,
 		      struct sockaddr *destination)
 {
+	struct verbs_cm_event event;
 	int err;
 
 	if (rdma_resolve_addr(dial->id, source, destination, remaining_ms(dial)))
 		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
-	err = dial_wait(dial, RDMA_CM_EVENT_ADDR_RESOLVED);
+	err = dial_wait(dial, RDMA_CM_EVENT_ADDR_RESOLVED, &event);
 	if (err)
 		return err;
 	if (!dial->id->verbs)
 		return err_set(-ENODEV, "no RDMA device leads to %s", dial->peer);
 	if (rdma_resolve_route(dial->id, remaining_ms(dial)))
 		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
-	return dial_wait(dial, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	return dial_wait(dial, RDMA_CM_EVENT_ROUTE_RESOLVED, &event);
 }
 
 int verbs_dial_resolve(struct verbs_dial *dial, const struct fabric_address *address,
-		       struct sockaddr *source, unsigned timeout_ms)
+		       struct sockaddr *source, int traffic_class, unsigned timeout_ms)
 {
 	struct sockaddr_storage destination;
 	struct verbs_dial made = { .deadline_ms = clock_now_ms() + timeout_ms };
@@ -129,7 +132,9 @@ int verbs_dial_resolve(struct verbs_dial *dial, const struct fabric_address *add
 		err = err_errno(verbs_failure(), "rdma_create_id");
 		goto err_events;
 	}
-	err = dial_route(&made, source, (struct sockaddr *)&destination);
+	err = verbs_cm_traffic_class(made.id, traffic_class);
+	if (!err)
+		err = dial_route(&made, source, (struct sockaddr *)&destination);
 	if (err)
 		goto err_id;
 	*dial = made;
@@ -161,24 +166,78 @@ void verbs_dial_source(const struct verbs_dial *dial,
 	}
 }
 
-int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello,
-		       uint8_t initiator_depth)
+/* What a device's vendor has to say to its like at the other end; librdmacm does this where
+ * it drives the queue pair. */
+static void ece_take(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
-	uint8_t private_data[FABRIC_HELLO_BYTES];
+	struct ibv_ece ece = { 0 };
+
+	/* without it the device works as those that know no such thing */
+	if (!rdma_get_remote_ece(id, &ece) && ece.vendor_id)
+		(void)ibv_set_ece(qp, &ece);
+}
+
+/* The server has accepted: both sides know the other's terms now. */
+static int dial_establish(struct verbs_dial *dial, struct ibv_qp *qp,
+			  const struct fabric_knobs *knobs,
+			  const struct verbs_cm_event *event)
+{
+	struct verbs_terms terms =
+		verbs_terms_decode(event->private_data, event->private_bytes);
+	/* the depths are those of the answer, which rdma_cm knows */
+	const struct verbs_depths depths = { -1, -1 };
+	int err;
+
+	ece_take(dial->id, qp);
+	err = verbs_drive(dial->id, qp, knobs, &depths, &terms);
+	if (!err && rdma_establish(dial->id))
+		err = err_errno(verbs_failure(), "rdma_establish with %s", dial->peer);
+	return err;
+}
+
+static int dial_driven(struct verbs_dial *dial, struct rdma_conn_param *param,
+		       const struct fabric_knobs *knobs)
+{
+	struct ibv_qp *qp = dial->id->qp;
+	struct verbs_cm_event event;
+	int err = 0;
+
+	param->qp_num = qp->qp_num;
+	dial->id->qp = NULL;
+	if (rdma_connect(dial->id, param))
+		err = err_errno(verbs_failure(), "rdma_connect to %s", dial->peer);
+	if (!err)
+		err = dial_wait(dial, RDMA_CM_EVENT_CONNECT_RESPONSE, &event);
+	if (!err)
+		err = dial_establish(dial, qp, knobs, &event);
+	dial->id->qp = qp;
+	return err;
+}
+
+int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello,
+		       const struct fabric_knobs *knobs, uint8_t initiator_depth,
+		       bool iwarp)
+{
+	uint8_t private_data[FABRIC_HELLO_BYTES + VERBS_TERMS_BYTES];
+	const struct verbs_terms terms = verbs_terms_of(knobs);
 	struct rdma_conn_param param = {
 		.private_data = private_data,
 		.private_data_len = sizeof(private_data),
 		/* nobody reads from a client */
 		.responder_resources = 0,
 		.initiator_depth = initiator_depth,
-		.retry_count = VERBS_RETRIES,
-		.rnr_retry_count = VERBS_RETRIES,
+		.retry_count = terms.retry_count,
+		.rnr_retry_count = terms.rnr_retry_count,
 	};
+	struct verbs_cm_event event;
 
 	fabric_hello_encode(hello, private_data);
+	verbs_terms_encode(&terms, private_data + FABRIC_HELLO_BYTES);
+	if (!iwarp)
+		return dial_driven(dial, &param, knobs);
 	if (rdma_connect(dial->id, &param))
 		return err_errno(verbs_failure(), "rdma_connect to %s", dial->peer);
-	return dial_wait(dial, RDMA_CM_EVENT_ESTABLISHED);
+	return dial_wait(dial, RDMA_CM_EVENT_ESTABLISHED, &event);
 }
 
 void verbs_dial_end(struct verbs_dial *dial)

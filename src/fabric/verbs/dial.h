@@ -4,6 +4,7 @@
 #ifndef FABRIC_VERBS_DIAL_H
 #define FABRIC_VERBS_DIAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -17,22 +18,25 @@ struct verbs_dial {
 	char peer[64];
 };
 
-/* Make an id and find the way to the address, from `source` (NULL: any of this host).
+/* Make an id and find the way to the address, from `source` (NULL: any of this host), with
+ * packets of this traffic class.
  *   -ENODEV        no RDMA device leads there
  *   -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT ... */
 int verbs_dial_resolve(struct verbs_dial *dial, const struct fabric_address *address,
-		       struct sockaddr *source, unsigned timeout_ms);
+		       struct sockaddr *source, int traffic_class, unsigned timeout_ms);
 
 /* The address of this host that a dial took, with no port. */
 void verbs_dial_source(const struct verbs_dial *dial,
 		       struct sockaddr_storage *ret_source);
 
-/* Connect the queue pair that the id has by now.
+/* Connect the queue pair that the id has by now, under these knobs; iWARP leaves most of it
+ * to the kernel.
  *   -EACCES        the server refused the channel
  *   -ECONNREFUSED  nobody listens there
  *   -ETIMEDOUT ... */
 int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello,
-		       uint8_t initiator_depth);
+		       const struct fabric_knobs *knobs, uint8_t initiator_depth,
+		       bool iwarp);
 
 /* Give back id and event channel, after the queue pair. */
 void verbs_dial_end(struct verbs_dial *dial);

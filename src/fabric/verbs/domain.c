@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
+#include "fabric/verbs/address.h"
 #include "fabric/verbs/failure.h"
 
 /* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
@@ -23,18 +24,38 @@ static int sink_open(struct fabric_domain *domain)
 	return domain->sink ? 0 : err_errno(verbs_failure(), "ibv_reg_mr of one byte");
 }
 
-int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
+/* Find the way, from the address of this host that was asked for. */
+static int route_find(struct fabric_domain *domain, const struct fabric_address *wanted,
+		      unsigned timeout_ms)
+{
+	struct fabric_address from = *wanted;
+	struct sockaddr_storage source;
+
+	from.port = 0;
+	if (from.family)
+		verbs_address_to_sockaddr(&from, &source);
+	return verbs_dial_resolve(&domain->route, &domain->address,
+				  from.family ? (struct sockaddr *)&source : NULL,
+				  domain->knobs.traffic_class, timeout_ms);
+}
+
+int verbs_domain_open(const struct fabric_endpoint *endpoint,
+		      const struct fabric_client_params *params, unsigned timeout_ms,
 		      struct fabric_domain **ret_domain)
 {
+	const struct fabric_client_params standard = FABRIC_CLIENT_PARAMS_INIT;
 	struct fabric_domain *domain = calloc(1, sizeof(*domain));
 	int err;
 
 	if (!domain)
 		return err_errno(-ENOMEM, "an RDMA domain");
+	if (!params)
+		params = &standard;
 	domain->address = endpoint->address;
 	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));
-	err = verbs_dial_resolve(&domain->route, &endpoint->address, NULL, timeout_ms);
+	domain->knobs = params->knobs;
+	err = route_find(domain, &params->source, timeout_ms);
 	if (err)
 		goto err_free;
 	err = verbs_facts_read(domain->route.id->verbs, &domain->facts);
@@ -131,6 +152,8 @@ int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 	/* what a read on iWARP brings is written by the peer's messages */
 	if (domain->facts.iwarp)
 		access |= IBV_ACCESS_REMOTE_WRITE;
+	if (domain->knobs.relaxed_ordering)
+		access |= IBV_ACCESS_RELAXED_ORDERING;
 	region->mr = ibv_reg_mr(domain->pd, addr, bytes, access);
 	/* memory mapped for reading only can still be the source of writes */
 	if (!region->mr && (errno == EFAULT || errno == EACCES))

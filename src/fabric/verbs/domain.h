@@ -13,6 +13,7 @@
 struct fabric_domain {
 	struct verbs_dial route; /* never connected: it holds the device */
 	struct fabric_address address;
+	struct fabric_knobs knobs;
 	struct verbs_facts facts;
 	struct ibv_pd *pd;
 	bool peer_atomics;   /* the server's device does atomics */
@@ -27,7 +28,8 @@ struct fabric_region {
 };
 
 /* fabric_client_ops.domain_open ... region_free. */
-int verbs_domain_open(const struct fabric_endpoint *endpoint, unsigned timeout_ms,
+int verbs_domain_open(const struct fabric_endpoint *endpoint,
+		      const struct fabric_client_params *params, unsigned timeout_ms,
 		      struct fabric_domain **ret_domain);
 void verbs_domain_close(struct fabric_domain *domain);
 const char *verbs_domain_device(const struct fabric_domain *domain);

@@ -87,6 +87,23 @@ static int device_probe(struct fabric_server *server,
 	return 0;
 }
 
+/* What was said of a device by its name, else of all; NULL: nothing. */
+static const struct fabric_device_params *
+device_params_find(const struct fabric_server_params *params, const char *name)
+{
+	const struct fabric_device_params *all = NULL;
+
+	for (unsigned i = 0; i < params->n_device_params; i++) {
+		const struct fabric_device_params *device = &params->device_params[i];
+
+		if (!strcmp(device->name, name))
+			return device;
+		if (!device->name[0])
+			all = device;
+	}
+	return all;
+}
+
 static int endpoint_listen(struct verbs_endpoint *endpoint)
 {
 	struct fabric_server *server = endpoint->server;
@@ -96,6 +113,10 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 	(void)verbs_address_text(&endpoint->public.address, text);
 	err = id_bind(server, &endpoint->public.address, &endpoint->target,
 		      &endpoint->listener);
+	/* RoCE takes it from the queue pair, iWARP from the listener */
+	if (!err)
+		err = verbs_cm_traffic_class(endpoint->listener,
+					     endpoint->device->knobs.traffic_class);
 	if (!err && rdma_listen(endpoint->listener, (int)server->backlog))
 		err = err_errno(verbs_failure(), "rdma_listen");
 	if (err == -EADDRINUSE)
@@ -112,7 +133,8 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 }
 
 static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *probe,
-			 const struct fabric_address *address)
+			 const struct fabric_address *address,
+			 const struct fabric_knobs *knobs)
 {
 	struct verbs_endpoint *endpoint;
 	struct verbs_device *device;
@@ -122,7 +144,7 @@ static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *
 		return err_set(-E2BIG,
 			       "more than %d RDMA ports: name the devices to serve",
 			       VERBS_ENDPOINTS_MAX);
-	err = verbs_device_add(server, probe->verbs, probe->port_num, &device);
+	err = verbs_device_add(server, probe->verbs, probe->port_num, knobs, &device);
 	if (err)
 		return err;
 	endpoint = calloc(1, sizeof(*endpoint));
@@ -178,13 +200,30 @@ static bool endpoint_known(const struct fabric_server *server,
 	return false;
 }
 
+/* Whether what was said of the device leaves this port and address. */
+static bool place_wanted(const struct fabric_device_params *device,
+			 const struct rdma_cm_id *probe,
+			 const struct fabric_address *address)
+{
+	if (!device)
+		return true;
+	if (device->port != FABRIC_KNOB_AUTO && device->port != probe->port_num)
+		return false;
+	return !device->address.family ||
+	       (device->address.family == address->family &&
+		!memcmp(device->address.bytes, address->bytes, sizeof(address->bytes)));
+}
+
 /* Listen at the address if it lies on a device that is wanted, active and not served
  * yet. */
 static int address_try(struct fabric_server *server,
 		       const struct fabric_server_params *params,
 		       const struct fabric_address *address)
 {
+	const struct fabric_knobs standard = FABRIC_KNOBS_INIT;
+	const struct fabric_device_params *device;
 	struct rdma_cm_id *probe = NULL;
+	const char *name;
 	int err = device_probe(server, address, &probe);
 
 	/* most addresses of a host are not on an RDMA device */
@@ -192,10 +231,13 @@ static int address_try(struct fabric_server *server,
 		return 0;
 	if (err)
 		return err;
-	if (device_wanted(params, ibv_get_device_name(probe->verbs->device)) &&
+	name = ibv_get_device_name(probe->verbs->device);
+	device = device_params_find(params, name);
+	if (device_wanted(params, name) && place_wanted(device, probe, address) &&
 	    !endpoint_known(server, probe) &&
 	    verbs_port_active(probe->verbs, probe->port_num))
-		err = endpoint_open(server, probe, address);
+		err = endpoint_open(server, probe, address,
+				    device ? &device->knobs : &standard);
 	(void)rdma_destroy_id(probe);
 	return err;
 }

@@ -227,6 +227,8 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 	if (rights == (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE) &&
 	    session->endpoint->device->facts.atomics)
 		access |= IBV_ACCESS_REMOTE_ATOMIC;
+	if (session->endpoint->device->knobs.relaxed_ordering)
+		access |= IBV_ACCESS_RELAXED_ORDERING;
 	return access;
 }
 

@@ -108,19 +108,30 @@ static void link_release(struct fabric_channel *channel)
 	free(channel);
 }
 
+/* Reads under way to ask for. */
+static uint8_t depth_of(const struct fabric_domain *domain)
+{
+	int most = domain->knobs.rd_atomic == FABRIC_KNOB_AUTO ? INITIATOR_DEPTH_MAX
+							       : domain->knobs.rd_atomic;
+
+	return domain->facts.initiator_depth < most ? domain->facts.initiator_depth
+						    : (uint8_t)most;
+}
+
 /* An id on the domain's device, with a queue pair, connected. */
 static int link_dial(struct fabric_channel *channel,
 		     const struct fabric_channel_params *params)
 {
 	struct fabric_domain *domain = channel->cq->domain;
-	uint8_t depth = domain->facts.initiator_depth;
+	uint8_t depth = depth_of(domain);
 	struct sockaddr_storage source;
 	int err;
 
 	/* the domain's own address, or the way could lead through another device */
 	verbs_dial_source(&domain->route, &source);
 	err = verbs_dial_resolve(&channel->dial, &domain->address,
-				 (struct sockaddr *)&source, params->timeout_ms);
+				 (struct sockaddr *)&source,
+				 domain->knobs.traffic_class, params->timeout_ms);
 	if (err)
 		return err;
 	if (channel->dial.id->verbs != domain->route.id->verbs) {
@@ -131,9 +142,8 @@ static int link_dial(struct fabric_channel *channel,
 	err = qp_create(channel);
 	if (err)
 		goto err_dial;
-	if (depth > INITIATOR_DEPTH_MAX)
-		depth = INITIATOR_DEPTH_MAX;
-	err = verbs_dial_connect(&channel->dial, &params->hello, depth);
+	err = verbs_dial_connect(&channel->dial, &params->hello, &domain->knobs, depth,
+				 domain->facts.iwarp);
 	if (err)
 		goto err_qp;
 	if (domain->facts.iwarp)

@@ -221,6 +221,26 @@ static void server_stats(const struct fabric_server *server, unsigned endpoint,
 	*ret_stats = server->endpoints[endpoint]->stats;
 }
 
+static int bounded(int knob, unsigned most)
+{
+	return knob == FABRIC_KNOB_AUTO || (unsigned)knob > most ? (int)most : knob;
+}
+
+/* What comes of the knobs on the device as it is. */
+static void knobs_effective(const struct verbs_device *device, struct fabric_port *port)
+{
+	struct fabric_knobs *knobs = &port->knobs;
+
+	knobs->rd_atomic = bounded(knobs->rd_atomic, device->facts.responder_resources);
+	if (port->active_mtu)
+		knobs->mtu = bounded(knobs->mtu, port->active_mtu);
+	if (!device->facts.iwarp)
+		return;
+	/* those of TCP, which are the kernel's business */
+	knobs->mtu = knobs->service_level = knobs->ack_timeout = FABRIC_KNOB_AUTO;
+	knobs->retry_count = knobs->rnr_retry_count = FABRIC_KNOB_AUTO;
+}
+
 static int server_device(const struct fabric_server *server, unsigned number,
 			 const struct fabric_abilities **ret_abilities,
 			 struct fabric_port *ret_port)
@@ -233,6 +253,8 @@ static int server_device(const struct fabric_server *server, unsigned number,
 			       device->facts.name);
 	verbs_port_look(device->verbs, (uint8_t)endpoint->port,
 			&endpoint->public.address, ret_port);
+	ret_port->knobs = device->knobs;
+	knobs_effective(device, ret_port);
 	*ret_abilities = &device->abilities;
 	return 0;
 }

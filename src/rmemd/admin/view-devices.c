@@ -103,6 +103,27 @@ static json_t *port_view(const struct fabric_port *port)
 	return object;
 }
 
+static void view_knob(json_t **object, const char *key, int value)
+{
+	view_add(object, key,
+		 value == FABRIC_KNOB_AUTO ? json_null() : json_integer(value));
+}
+
+static json_t *knobs_view(const struct fabric_knobs *knobs)
+{
+	json_t *object = json_object();
+
+	view_knob(&object, "mtu", knobs->mtu);
+	view_knob(&object, "traffic_class", knobs->traffic_class);
+	view_knob(&object, "service_level", knobs->service_level);
+	view_knob(&object, "ack_timeout", knobs->ack_timeout);
+	view_knob(&object, "retry_count", knobs->retry_count);
+	view_knob(&object, "rnr_retry_count", knobs->rnr_retry_count);
+	view_knob(&object, "rd_atomic", knobs->rd_atomic);
+	view_flag(&object, "relaxed_ordering", knobs->relaxed_ordering);
+	return object;
+}
+
 static json_t *device_view(const struct daemon *daemon, unsigned i)
 {
 	const struct fabric_endpoint *endpoint = daemon_endpoint(daemon, i);
@@ -127,6 +148,7 @@ static json_t *device_view(const struct daemon *daemon, unsigned i)
 	view_number(&object, "exposed_bytes", stats.exposed_bytes);
 	view_add(&object, "can", there ? abilities_view(abilities) : json_null());
 	view_add(&object, "device_port", there ? port_view(&port) : json_null());
+	view_add(&object, "knobs", there ? knobs_view(&port.knobs) : json_null());
 	return object;
 }
 

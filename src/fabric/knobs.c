@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "fabric/fabric.h"
+
+#define RETRIES_FOR_EVER 7
+
+static const struct knob {
+	const char *name;
+	size_t offset;
+	int min, max;
+	bool has_auto;
+} knobs[] = {
+	{ "mtu", offsetof(struct fabric_knobs, mtu), 256, 4096, true },
+	{ "traffic_class", offsetof(struct fabric_knobs, traffic_class), 0, 255, true },
+	{ "service_level", offsetof(struct fabric_knobs, service_level), 0, 15, true },
+	{ "ack_timeout", offsetof(struct fabric_knobs, ack_timeout), 1, 31, true },
+	{ "retry_count", offsetof(struct fabric_knobs, retry_count), 0, 6, false },
+	{ "rnr_retry_count", offsetof(struct fabric_knobs, rnr_retry_count), 0, 6,
+	  false },
+	{ "rd_atomic", offsetof(struct fabric_knobs, rd_atomic), 1, 255, true },
+	{ "relaxed_ordering", offsetof(struct fabric_knobs, relaxed_ordering), 0, 1,
+	  false },
+};
+
+static const struct knob *knob_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(knobs) / sizeof(knobs[0]); i++)
+		if (!strcmp(knobs[i].name, name))
+			return &knobs[i];
+	return NULL;
+}
+
+static int switch_parse(const char *value, int *ret_value)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return err_set(-EINVAL, "'%s' is neither yes nor no", value);
+	*ret_value = value[0] == 'y';
+	return 0;
+}
+
+static int number_check(const struct knob *knob, int number)
+{
+	if (knob->offset == offsetof(struct fabric_knobs, mtu) &&
+	    (number & (number - 1)))
+		return err_set(-EINVAL, "%d is not 256, 512, 1024, 2048 or 4096",
+			       number);
+	return 0;
+}
+
+static int knob_parse(const struct knob *knob, const char *value, int *ret_value)
+{
+	uint64_t number;
+	int err;
+
+	if (knob->has_auto && !strcmp(value, "auto")) {
+		*ret_value = FABRIC_KNOB_AUTO;
+		return 0;
+	}
+	if (knob->offset == offsetof(struct fabric_knobs, relaxed_ordering))
+		return switch_parse(value, ret_value);
+	err = units_parse_u64(value, 0, INT32_MAX, &number);
+	if (err)
+		return knob->has_auto
+			       ? err_set(err, "'%s' is neither a number nor auto",
+					 value)
+			       : err;
+	if (!knob->has_auto && number == RETRIES_FOR_EVER)
+		return err_set(-ERANGE,
+			       "7 stands for trying for ever, and a peer that is dead "
+			       "would never be missed: 6 is the most");
+	err = units_parse_u64(value, (uint64_t)knob->min, (uint64_t)knob->max, &number);
+	if (!err)
+		err = number_check(knob, (int)number);
+	if (!err)
+		*ret_value = (int)number;
+	return err;
+}
+
+int fabric_knob_parse(const char *name, const char *value, int *ret_value)
+{
+	const struct knob *knob = knob_find(name);
+
+	if (!knob)
+		return err_set(-ENOENT, "there is no '%s'", name);
+	return knob_parse(knob, value, ret_value);
+}
+
+int fabric_knobs_set(struct fabric_knobs *set, const char *name, const char *value)
+{
+	const struct knob *knob = knob_find(name);
+
+	if (!knob)
+		return err_set(-ENOENT, "there is no '%s'", name);
+	return knob_parse(knob, value, (int *)(void *)((char *)set + knob->offset));
+}
