@@ -6,6 +6,7 @@
 
 #include "librmem/buffer.h"
 #include "librmem/lease.h"
+#include "librmem/limbo.h"
 #include "librmem/session.h"
 #include "librmem/settle.h"
 
@@ -77,7 +78,7 @@ static int todo_check(const struct rmem_op *todo, const char **ret_why)
 	const struct attachment *att =
 		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
 
-	if (atomic_load_explicit(&todo->lease->status, memory_order_acquire) != 0) {
+	if (lease_ended(todo->lease)) {
 		*ret_why = "the lease has ended";
 		return -ESTALE;
 	}
@@ -268,7 +269,7 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 		settle(queue, op);
 		return true;
 	}
-	if (atomic_load_explicit(&op->todo.lease->status, memory_order_acquire) != 0) {
+	if (lease_ended(op->todo.lease)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
 		settle(queue, op);
 		return true;
@@ -279,7 +280,7 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 		return false;
 	list_remove(&piece->node);
 	if (pick == PICK_NO_KEY)
-		settle_doubt(queue, piece);
+		limbo_doubt(queue, piece);
 	else
 		piece_put(queue, piece, slot, att, segment);
 	return true;
@@ -366,7 +367,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 		op->state = OP_FLYING;
 	}
 	if (pick == PICK_NO_KEY)
-		settle_doubt(queue, piece);
+		limbo_doubt(queue, piece);
 	else
 		piece_put(queue, piece, slot, att, segment);
 	return true;
@@ -382,7 +383,7 @@ static bool pending_advance(struct rmem_queue *queue, struct op *op)
 		return false;
 	if (!op->started && !op_start(queue, op))
 		return true;
-	if (atomic_load_explicit(&op->todo.lease->status, memory_order_acquire) != 0) {
+	if (lease_ended(op->todo.lease)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
 		settle(queue, op);
 		return true;

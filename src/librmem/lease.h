@@ -43,6 +43,12 @@ struct rmem_lease {
 	unsigned asking;            /* `asked` when the one under way was sent */
 };
 
+/* [any] */
+static inline bool lease_ended(const struct rmem_lease *lease)
+{
+	return atomic_load_explicit(&lease->status, memory_order_acquire) != 0;
+}
+
 /* Publish what the server answered; the old table stays for those who may read it.  Under
  * the lock.  -EPROTO, -ENOMEM. */
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);

@@ -7,13 +7,12 @@
 #include <sys/eventfd.h>
 
 #include "librmem/lease.h"
+#include "librmem/limbo.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
 
 #define POLL_BATCH 32
 #define NS_PER_MS UINT64_C(1000000)
-/* How often a piece is posted again after the server gave other keys. */
-#define REFUSALS_MAX 4
 /* How often one may lose its channel: perhaps it is the cause. */
 #define LOSSES_MAX 8
 
@@ -108,18 +107,6 @@ void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *
 
 /* ---- completions ---- */
 
-static bool lease_ended(const struct op *op)
-{
-	return atomic_load_explicit(&op->todo.lease->status, memory_order_acquire) != 0;
-}
-
-void settle_doubt(struct rmem_queue *queue, struct piece *piece)
-{
-	piece->state = PIECE_DOUBT;
-	piece->verify = lease_verify(piece->op->todo.lease);
-	list_append(&queue->table.doubt, &piece->node);
-}
-
 static void piece_done(struct rmem_queue *queue, struct piece *piece)
 {
 	struct op *op = piece->op;
@@ -150,19 +137,7 @@ static bool piece_survives(const struct piece *piece, int status)
 {
 	return (status == -ECONNRESET || status == -ETIMEDOUT) &&
 	       piece->losses < LOSSES_MAX && piece->op->end.status == 0 &&
-	       piece->op->end.verdict == 0 &&
-	       !opcode_is_atomic(piece->op->todo.opcode);
-}
-
-/* It may have been applied, or may still be: it goes again when no packet of its channel
- * can arrive any more. */
-static void piece_lose(struct rmem_queue *queue, struct channel_slot *slot,
-		       struct piece *piece)
-{
-	piece->state = PIECE_LOST;
-	piece->slot = slot;
-	piece->losses++;
-	list_append(&queue->table.lost, &piece->node);
+	       piece->op->end.verdict == 0 && !opcode_is_atomic(piece->op->todo.opcode);
 }
 
 static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
@@ -175,16 +150,16 @@ static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
 		settle_kill(queue, slot);
 		op->unknown = opcode_is_atomic(op->todo.opcode);
 	}
-	if (lease_ended(op)) {
+	if (lease_ended(op->todo.lease)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
 	} else if (wc->status == -EACCES && op->end.status == 0 &&
 		   op->end.verdict == 0) {
 		/* rights and bounds were checked here, so the keys have changed, or the
 		 * lease has ended and the news of it is still on its way */
-		settle_doubt(queue, piece);
+		limbo_doubt(queue, piece);
 		return;
 	} else if (piece_survives(piece, wc->status)) {
-		piece_lose(queue, slot, piece);
+		limbo_lose(queue, slot, piece);
 		return;
 	} else {
 		settle_error(queue, op, wc->status, wc->text, wc->vendor);
@@ -307,83 +282,6 @@ void settle_completions(struct rmem_queue *queue, struct taker *taker)
 
 /* ---- news ---- */
 
-/* The server has been asked about the piece's lease. */
-static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
-{
-	struct op *op = piece->op;
-	const struct attachment *att =
-		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
-	if (lease_ended(op)) {
-		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
-	} else if (++piece->refusals > REFUSALS_MAX || piece->att == att) {
-		settle_error(queue, op, -EACCES, "the server refuses the access", 0);
-	} else {
-		list_remove(&piece->node);
-		piece->state = PIECE_AGAIN;
-		list_append(&queue->table.again, &piece->node);
-	}
-	settle(queue, op);
-}
-
-static bool doubt_over(const struct piece *piece)
-{
-	return lease_ended(piece->op) ||
-	       lease_verified(piece->op->todo.lease, piece->verify);
-}
-
-/* Settling an operation takes others of its pieces out of the list, so start over. */
-static void doubts_resolve(struct rmem_queue *queue)
-{
-	struct list *node = queue->table.doubt.next;
-
-	while (node != &queue->table.doubt) {
-		struct piece *piece = container_of(node, struct piece, node);
-
-		if (doubt_over(piece)) {
-			doubt_resolve(queue, piece);
-			node = queue->table.doubt.next;
-		} else {
-			node = node->next;
-		}
-	}
-}
-
-/* The channel that the piece was lost with is dead, or nothing can be known of it. */
-static void lost_resolve(struct rmem_queue *queue, struct piece *piece, int burial)
-{
-	struct op *op = piece->op;
-
-	if (burial == BURIAL_FAILED) {
-		settle_error(queue, op, -ECONNRESET, "its channel died", 0);
-		settle(queue, op);
-		return;
-	}
-	/* where refusals look like lost connections, other keys may be what it takes */
-	if (piece->losses > 1)
-		(void)lease_verify(op->todo.lease);
-	list_remove(&piece->node);
-	piece->state = PIECE_AGAIN;
-	list_append(&queue->table.again, &piece->node);
-}
-
-/* Settling an operation takes others of its pieces out of the list, so start over. */
-static void losts_resolve(struct rmem_queue *queue)
-{
-	struct list *node = queue->table.lost.next;
-
-	while (node != &queue->table.lost) {
-		struct piece *piece = container_of(node, struct piece, node);
-		int burial = atomic_load_explicit(&piece->slot->burial,
-						  memory_order_acquire);
-
-		node = node->next;
-		if (burial == BURIAL_DUE)
-			continue;
-		lost_resolve(queue, piece, burial);
-		node = queue->table.lost.next;
-	}
-}
-
 static void slot_look(struct rmem_queue *queue, struct channel_slot *slot)
 {
 	if (slot->fresh && !slot->channel) {
@@ -407,8 +305,7 @@ void settle_news(struct rmem_queue *queue)
 	for (unsigned i = 0; i < queue->channels.n; i++)
 		slot_look(queue, &queue->channels.slots[i]);
 	(void)pthread_mutex_unlock(&queue->session->lock);
-	doubts_resolve(queue);
-	losts_resolve(queue);
+	limbo_resolve(queue);
 }
 
 void settle_dead(struct rmem_queue *queue)

@@ -15,8 +15,6 @@ void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *
 void settle(struct rmem_queue *queue, struct op *op);
 /* It is complete without a piece. */
 void settle_done(struct rmem_queue *queue, struct op *op, int status);
-/* A piece that is on no channel waits for what the server says of its lease. */
-void settle_doubt(struct rmem_queue *queue, struct piece *piece);
 
 /* Nothing more goes through the channel in this slot. */
 void settle_kill(struct rmem_queue *queue, struct channel_slot *slot);

@@ -142,7 +142,7 @@ static bool run_start(struct burst *burst, const struct rmem_op *first)
 	return first->opcode <= RMEM_OP_WRITE && first->flags == 0 &&
 	       burst->att->n_segments == 1 && (lease->rights & right) &&
 	       (first->buffer || !burst->queue->ops->needs_region) &&
-	       atomic_load_explicit(&lease->status, memory_order_acquire) == 0;
+	       !lease_ended(lease);
 }
 
 static bool ops_agree(const struct rmem_op *a, const struct rmem_op *b)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/limbo.h"
+
+#include <errno.h>
+
+#include "librmem/lease.h"
+#include "librmem/settle.h"
+
+/* How often a piece is posted again after the server gave other keys. */
+#define REFUSALS_MAX 4
+
+void limbo_doubt(struct rmem_queue *queue, struct piece *piece)
+{
+	piece->state = PIECE_DOUBT;
+	piece->verify = lease_verify(piece->op->todo.lease);
+	list_append(&queue->table.doubt, &piece->node);
+}
+
+void limbo_lose(struct rmem_queue *queue, struct channel_slot *slot,
+		struct piece *piece)
+{
+	piece->state = PIECE_LOST;
+	piece->slot = slot;
+	piece->losses++;
+	list_append(&queue->table.lost, &piece->node);
+}
+
+/* The server has been asked about the piece's lease. */
+static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
+{
+	struct op *op = piece->op;
+	const struct attachment *att =
+		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+
+	if (lease_ended(op->todo.lease)) {
+		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
+	} else if (++piece->refusals > REFUSALS_MAX || piece->att == att) {
+		settle_error(queue, op, -EACCES, "the server refuses the access", 0);
+	} else {
+		list_remove(&piece->node);
+		piece->state = PIECE_AGAIN;
+		list_append(&queue->table.again, &piece->node);
+	}
+	settle(queue, op);
+}
+
+static bool doubt_over(const struct piece *piece)
+{
+	return lease_ended(piece->op->todo.lease) ||
+	       lease_verified(piece->op->todo.lease, piece->verify);
+}
+
+/* Settling an operation takes others of its pieces out of the list, so start over. */
+static void doubts_resolve(struct rmem_queue *queue)
+{
+	struct list *node = queue->table.doubt.next;
+
+	while (node != &queue->table.doubt) {
+		struct piece *piece = container_of(node, struct piece, node);
+
+		if (doubt_over(piece)) {
+			doubt_resolve(queue, piece);
+			node = queue->table.doubt.next;
+		} else {
+			node = node->next;
+		}
+	}
+}
+
+/* The channel that the piece was lost with is dead, or nothing can be known of it. */
+static void lost_resolve(struct rmem_queue *queue, struct piece *piece, int burial)
+{
+	struct op *op = piece->op;
+
+	if (burial == BURIAL_FAILED) {
+		settle_error(queue, op, -ECONNRESET, "its channel died", 0);
+		settle(queue, op);
+		return;
+	}
+	/* where refusals look like lost connections, other keys may be what it takes */
+	if (piece->losses > 1)
+		(void)lease_verify(op->todo.lease);
+	list_remove(&piece->node);
+	piece->state = PIECE_AGAIN;
+	list_append(&queue->table.again, &piece->node);
+}
+
+/* Settling an operation takes others of its pieces out of the list, so start over. */
+static void losts_resolve(struct rmem_queue *queue)
+{
+	struct list *node = queue->table.lost.next;
+
+	while (node != &queue->table.lost) {
+		struct piece *piece = container_of(node, struct piece, node);
+		int burial = atomic_load_explicit(&piece->slot->burial,
+						  memory_order_acquire);
+
+		node = node->next;
+		if (burial == BURIAL_DUE)
+			continue;
+		lost_resolve(queue, piece, burial);
+		node = queue->table.lost.next;
+	}
+}
+
+void limbo_resolve(struct rmem_queue *queue)
+{
+	doubts_resolve(queue);
+	losts_resolve(queue);
+}
