@@ -541,7 +541,9 @@ static void life(void)
 	struct fabric_session *session = NULL;
 	struct fabric_hello hello = { .session = 1, .channel = 1 };
 	uint8_t buf[FABRIC_HELLO_BYTES];
+	const struct fabric_abilities *can;
 	struct rdma_cm_id *id;
+	struct fabric_port port;
 	unsigned device;
 
 	memset(&seen, 0, sizeof(seen));
@@ -551,6 +553,7 @@ static void life(void)
 	}
 	ck_assert_uint_ge(SERVER->n_endpoints(server), 1);
 	device = SERVER->endpoint(server, 0)->device[4] == '1';
+	ck_assert_int_eq(SERVER->device(server, 0, &can, &port), 0);
 	if (SERVER->session_open(server, 0, NULL, &session))
 		goto close;
 	seen.admitted = session;
