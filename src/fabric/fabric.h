@@ -86,6 +86,9 @@ struct fabric_knobs {
 	  .service_level = FABRIC_KNOB_AUTO, .ack_timeout = FABRIC_KNOB_AUTO,         \
 	  .retry_count = 6, .rnr_retry_count = 6, .rd_atomic = FABRIC_KNOB_AUTO }
 
+/* Parse an IPv4 or IPv6 address, or a GID that is one; no port.  -EINVAL: neither.  [any] */
+int fabric_address_parse(const char *text, struct fabric_address *ret_address);
+
 /* Parse the value of the knob that has this name, its member's.
  *   -EINVAL, -ERANGE  with text that names the value
  *   -ENOENT           no knob has this name  [any] */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -97,4 +98,29 @@ int fabric_knobs_set(struct fabric_knobs *set, const char *name, const char *val
 	if (!knob)
 		return err_set(-ENOENT, "there is no '%s'", name);
 	return knob_parse(knob, value, (int *)(void *)((char *)set + knob->offset));
+}
+
+int fabric_address_parse(const char *text, struct fabric_address *ret_address)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	uint8_t bytes[16] = { 0 };
+	uint8_t family = 4;
+
+	if (inet_pton(AF_INET, text, bytes) != 1) {
+		if (inet_pton(AF_INET6, text, bytes) != 1)
+			return err_set(-EINVAL, "'%s' is not an IPv4 or IPv6 address",
+				       text);
+		family = 6;
+	}
+	/* the GID of an IPv4 address */
+	if (family == 6 && !memcmp(bytes, mapped, sizeof(mapped))) {
+		family = 4;
+		memmove(bytes, bytes + sizeof(mapped), 4);
+		memset(bytes + 4, 0, sizeof(bytes) - 4);
+	}
+	/* structures that hold it are compared as bytes */
+	memset(ret_address, 0, sizeof(*ret_address));
+	ret_address->family = family;
+	memcpy(ret_address->bytes, bytes, sizeof(bytes));
+	return 0;
 }

@@ -121,16 +121,10 @@ static int source_parse(const char *text, const char *at, size_t len, struct uri
 	*source = (struct fabric_address){ 0 };
 	if (is(at, len, "auto"))
 		return 0;
-	if (part_copy(buf, sizeof(buf), at + bracketed, len - 2 * (size_t)bracketed)) {
-		if (inet_pton(AF_INET, buf, source->bytes) == 1)
-			source->family = 4;
-		else if (inet_pton(AF_INET6, buf, source->bytes) == 1)
-			source->family = 6;
-	}
-	return source->family
-		       ? 0
-		       : invalid(text,
-				 "source is not an IPv4 or IPv6 address, or auto");
+	if (part_copy(buf, sizeof(buf), at + bracketed, len - 2 * (size_t)bracketed) &&
+	    !fabric_address_parse(buf, source))
+		return 0;
+	return invalid(text, "source is not an IPv4 or IPv6 address, or auto");
 }
 
 /* How RDMA devices are used. */

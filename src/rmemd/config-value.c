@@ -193,21 +193,9 @@ static int auto_parse(const struct config_key *key, const char *value, int *ret)
 
 static int address_parse(const char *value, struct fabric_address *ret)
 {
-	struct fabric_address address;
-	int err = 0;
-
-	memset(&address, 0, sizeof(address));
-	if (strcmp(value, "auto") != 0) {
-		err = address_check(value);
-		address.family = strchr(value, ':') ? 6 : 4;
-	}
-	if (err)
-		return err;
-	/* it was looked at */
-	if (address.family)
-		(void)inet_pton(address.family == 6 ? AF_INET6 : AF_INET, value,
-				address.bytes);
-	memcpy(ret, &address, sizeof(address));
+	if (strcmp(value, "auto") != 0)
+		return fabric_address_parse(value, ret);
+	memset(ret, 0, sizeof(*ret));
 	return 0;
 }
 

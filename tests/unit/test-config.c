@@ -187,6 +187,11 @@ START_TEST(load__knobs_are_as_the_fabric_has_them)
 	ck_assert_mem_eq(&config.knobs, &standard, sizeof(standard));
 	ck_assert_mem_eq(&config.device_params[0].knobs, &standard, sizeof(standard));
 	ck_assert_uint_eq(config.device_params[0].address.family, 0);
+	/* a GID, as rmemctl devices shows it */
+	ck_assert_int_eq(load("[device rxe0]\naddress = ::ffff:10.0.0.1\n"), 0);
+	ck_assert_uint_eq(config.device_params[0].address.family, 4);
+	ck_assert_mem_eq(config.device_params[0].address.bytes,
+			 "\x0a\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0", 16);
 }
 END_TEST
 

@@ -70,6 +70,9 @@ START_TEST(uri__says_how_devices_are_used)
 	ck_assert_int_eq(uri.devices.source.family, 6);
 	ck_assert_uint_eq(uri.devices.source.bytes[15], 1);
 	ck_assert_int_eq(uri.devices.knobs.mtu, FABRIC_KNOB_AUTO);
+	ck_assert_int_eq(uri_parse("rmem://h?source=::ffff:10.0.0.7", &uri), 0);
+	ck_assert_int_eq(uri.devices.source.family, 4);
+	ck_assert_mem_eq(uri.devices.source.bytes, "\x0a\0\0\x07", 4);
 	ck_assert_int_eq(uri_parse("rmem://h?source=::1&source=auto", &uri), 0);
 	ck_assert_int_eq(uri.devices.source.family, 0);
 }
