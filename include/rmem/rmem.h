@@ -305,6 +305,24 @@ RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t b
 RMEM_API int rmem_write(rmem_lease *lease, uint64_t offset, const void *src,
 			uint64_t bytes);
 
+/* A piece of local memory. */
+struct rmem_vec {
+	void *addr;          /* not written to by writes */
+	uint64_t bytes;      /* may be 0 */
+	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
+};
+#define RMEM_VEC_MAX 1024 /* most pieces of one operation */
+
+/* Read the range of the lease that begins at `offset` into n pieces of local memory, one
+ * behind the other, and wait; it is as long as they are together.  Pieces in registered
+ * buffers are not copied when they say so.  Errors as for rmem_read(), and
+ *   EINVAL  more than RMEM_VEC_MAX pieces  [any] */
+RMEM_API int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
+			unsigned n);
+/* The same the other way.  [any] */
+RMEM_API int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
+			 unsigned n);
+
 /* Compare and swap: put `desired` at `offset`, a multiple of 8, if `expected` is there, and
  * wait.  *ret_old (may be NULL) is what was there, so it is done if that is `expected`.  See
  * RMEM_OP_CAS for what it is atomic to.
@@ -332,6 +350,10 @@ enum rmem_opcode {
 	 * rmem_completion_error() says that whether it was done is unknown. */
 	RMEM_OP_CAS = 3,       /* put a number there if a certain one is there */
 	RMEM_OP_FETCH_ADD = 4, /* add to the number there */
+	/* Between one range of the lease and a list of pieces of local memory, which are
+	 * filled, or emptied, one behind the other. */
+	RMEM_OP_READV = 5,
+	RMEM_OP_WRITEV = 6,
 };
 
 /* What an atomic works with. */
@@ -355,9 +377,17 @@ struct rmem_op {
 	uint64_t offset;     /* into the lease, bytes */
 	void *addr;          /* local memory; not written to by RMEM_OP_WRITE; an atomic
 			      * puts the number there that it found */
-	uint64_t bytes;      /* of an atomic: 8 */
+	union {
+		uint64_t bytes; /* of an atomic: 8 */
+		uint64_t n_vec; /* of a vectored one: entries of vec, RMEM_VEC_MAX at most */
+	};
 	uint64_t cookie; /* the caller's, comes back in the completion */
-	const struct rmem_atomic *atomic; /* only of an atomic; read by rmem_submit() */
+	union {
+		const struct rmem_atomic *atomic; /* of an atomic; read by rmem_submit() */
+		/* of a vectored one, in the place of addr and buffer; it must stay
+		 * untouched until the completion has been taken */
+		const struct rmem_vec *vec;
+	};
 };
 
 struct rmem_completion {

@@ -284,6 +284,13 @@ struct __attribute__((may_alias)) fabric_part {
 	uint64_t bytes; /* > 0, at most max_bytes */
 };
 
+/* A piece of local memory of an operation that has several. */
+struct fabric_slice {
+	void *addr;
+	uint64_t bytes;               /* > 0 */
+	struct fabric_region *region; /* NULL where !needs_region */
+};
+
 /* What an atomic works with, besides the 8 bytes at its place. */
 struct fabric_atomic {
 	uint64_t compare; /* FABRIC_CAS: only if these are there */
@@ -340,6 +347,10 @@ struct fabric_client_ops {
 	int (*domain_able)(const struct fabric_domain *domain,
 			   enum fabric_capability capability);
 
+	/* Pieces of local memory that one operation may have, >= 1.  [any] */
+	unsigned (*slices_max)(const struct fabric_domain *domain,
+			       enum fabric_opcode opcode);
+
 	/* Register [addr, addr + bytes) for local access; stays the caller's.
 	 * -ENOMEM, -EFAULT.  [any] */
 	int (*region_create)(struct fabric_domain *domain, void *addr, size_t bytes,
@@ -366,6 +377,13 @@ struct fabric_client_ops {
 	 * done to the channel, or polled, until then. */
 	unsigned (*put)(struct fabric_channel *channel, const struct fabric_run *run,
 			const struct fabric_part *parts, size_t stride, unsigned n);
+	/* The same for one read or write between a part and several slices, instead of the
+	 * part's addr and the run's region: slices_max() at most.  Returns 1, or 0 when
+	 * there is no room.  NULL where slices_max() is 1. */
+	unsigned (*put_slices)(struct fabric_channel *channel,
+			       const struct fabric_run *run,
+			       const struct fabric_part *part,
+			       const struct fabric_slice *slices, unsigned n);
 	/* The same for one atomic, whose old value goes to the FABRIC_ATOMIC_BYTES of the
 	 * part.  Returns 1, or 0 when there is no room.
 	 *   -EINVAL   its place is not a multiple of FABRIC_ATOMIC_BYTES

@@ -9,6 +9,7 @@
 #include "librmem/limbo.h"
 #include "librmem/session.h"
 #include "librmem/settle.h"
+#include "librmem/vec.h"
 
 /* Shares of a large operation are cut at multiples of a page. */
 #define STRIPE_ALIGN UINT64_C(4096)
@@ -33,10 +34,12 @@ void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now
 			.compare = todo->atomic->compare,
 			.operand = todo->atomic->operand,
 		};
-	/* it need not last longer than the call */
+	if (opcode_is_vectored(todo->opcode))
+		vec_take(op, todo);
+	/* operands need not last longer than the call */
 	op->todo.atomic = NULL;
 	list_init(&op->own.node);
-	op_count(todo->lease, todo->buffer, 1);
+	op_count(todo->lease, op->todo.buffer, 1);
 	queue->carry_fence = false;
 	list_append(&queue->table.pending, &op->node);
 	if (op->deadline_ns < queue->next_deadline_ns)
@@ -49,7 +52,7 @@ static unsigned rights_of(unsigned opcode)
 {
 	if (opcode_is_atomic(opcode))
 		return RMEM_READ | RMEM_WRITE;
-	return opcode == RMEM_OP_READ ? RMEM_READ : RMEM_WRITE;
+	return opcode_writes(opcode) ? RMEM_WRITE : RMEM_READ;
 }
 
 /* It lies in the lease. */
@@ -73,8 +76,9 @@ static int atomic_check(const struct rmem_op *todo, const struct attachment *att
 }
 
 /* 0, or why the operation cannot be started, for its own fault. */
-static int todo_check(const struct rmem_op *todo, const char **ret_why)
+static int op_check(const struct op *op, const char **ret_why)
 {
+	const struct rmem_op *todo = &op->todo;
 	const struct attachment *att =
 		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
 
@@ -91,6 +95,8 @@ static int todo_check(const struct rmem_op *todo, const char **ret_why)
 		*ret_why = "the lease is not attached with that right";
 		return -EACCES;
 	}
+	if (opcode_is_vectored(todo->opcode))
+		return vec_check(op, ret_why);
 	if (todo->bytes > 0 && !todo->addr) {
 		*ret_why = "its local memory is NULL";
 		return -EINVAL;
@@ -114,16 +120,18 @@ static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 	return stripe < CHANNEL_SHARE_BYTES ? CHANNEL_SHARE_BYTES : stripe;
 }
 
+/* All of it; what of a vectored one does is seen as it is cut. */
 static bool bounces(const struct rmem_queue *queue, const struct op *op)
 {
-	return queue->ops->needs_region && !op->todo.buffer;
+	return queue->ops->needs_region && !op->todo.buffer &&
+	       !opcode_is_vectored(op->todo.opcode);
 }
 
 /* False: it ended here. */
 static bool op_start(struct rmem_queue *queue, struct op *op)
 {
 	const char *why = NULL;
-	int err = todo_check(&op->todo, &why);
+	int err = op_check(op, &why);
 
 	if (err || op->todo.bytes == 0) {
 		op->end.why = why;
@@ -183,6 +191,7 @@ static enum fabric_opcode fabric_opcode_of(unsigned opcode)
 {
 	switch (opcode) {
 	case RMEM_OP_READ:
+	case RMEM_OP_READV:
 		return FABRIC_READ;
 	case RMEM_OP_CAS:
 		return FABRIC_CAS;
@@ -202,6 +211,21 @@ static int part_put(struct rmem_queue *queue, struct op *op, struct channel_slot
 	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);
 }
 
+/* The same for a piece of a list. */
+static int slices_put(struct rmem_queue *queue, struct piece *piece,
+		      struct channel_slot *slot, struct fabric_run *run,
+		      struct fabric_part *part)
+{
+	struct fabric_slice slices[VEC_SLICES_MAX];
+	unsigned n = vec_slices(piece->op, piece, slot->domain, slices);
+
+	if (n > 1)
+		return (int)queue->ops->put_slices(slot->channel, run, part, slices, n);
+	run->region = slices[0].region;
+	part->addr = slices[0].addr;
+	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);
+}
+
 /* Put it into the slot, which has a credit, and a key of the segment. */
 static void piece_put(struct rmem_queue *queue, struct piece *piece,
 		      struct channel_slot *slot, const struct attachment *att,
@@ -209,17 +233,17 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 {
 	struct op *op = piece->op;
 	const struct attachment_key *key = &att->keys[segment][slot->endpoint];
-	const struct fabric_run run = {
+	bool listed = opcode_is_vectored(op->todo.opcode) && !piece->chunk;
+	struct fabric_run run = {
 		.opcode = fabric_opcode_of(op->todo.opcode),
 		.region = region_of(queue, piece, slot->domain),
 		.remote_addr = key->addr,
 		.rkey = key->rkey,
 	};
-	const struct fabric_part part = {
+	struct fabric_part part = {
 		.offset = op->todo.offset + piece->offset -
 			  attachment_start(att, segment),
-		.addr = piece->chunk ? piece->chunk
-				     : (unsigned char *)op->todo.addr + piece->offset,
+		.addr = piece->chunk,
 		.bytes = piece->bytes,
 	};
 	int taken;
@@ -228,7 +252,10 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	piece->state = PIECE_FLYING;
 	channelset_put(&queue->channels, slot, piece);
 	op->in_flight++;
-	taken = part_put(queue, op, slot, &run, &part);
+	if (!listed && !piece->chunk)
+		part.addr = (unsigned char *)op->todo.addr + piece->offset;
+	taken = listed ? slices_put(queue, piece, slot, &run, &part)
+		       : part_put(queue, op, slot, &run, &part);
 	if (taken == 1) {
 		slot->n_put++;
 		return;
@@ -305,24 +332,43 @@ static struct piece *piece_find(struct rmem_queue *queue, struct op *op)
 	return list_first(&queue->table.free_pieces, struct piece, node);
 }
 
+/* How much of it goes into the next piece, `max` at most. */
+static uint64_t cut_bytes(struct rmem_queue *queue, struct op *op, uint64_t max,
+			  bool *ret_bounces)
+{
+	uint64_t offset = op->todo.bytes - op->end.left;
+
+	if (max > op->end.left)
+		max = op->end.left;
+	if (max > op->piece_max)
+		max = op->piece_max;
+	*ret_bounces = bounces(queue, op);
+	if (opcode_is_vectored(op->todo.opcode))
+		max = vec_span(op, offset, max,
+			       opcode_writes(op->todo.opcode) ? queue->write_slices
+							      : queue->read_slices,
+			       queue->ops->needs_region, ret_bounces);
+	if (*ret_bounces && max > queue->bounce.chunk_bytes)
+		max = queue->bounce.chunk_bytes;
+	return max;
+}
+
 /* A piece of the operation, behind those there are; NULL: wait for one, or for a chunk. */
 static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t max)
 {
 	struct piece *piece = piece_find(queue, op);
+	uint64_t offset = op->todo.bytes - op->end.left, bytes;
 	unsigned char *chunk = NULL;
-	uint64_t offset = op->todo.bytes - op->end.left, bytes = op->end.left;
+	bool bounced;
 
 	if (!piece)
 		return NULL;
-	if (bounces(queue, op)) {
+	bytes = cut_bytes(queue, op, max, &bounced);
+	if (bounced) {
 		chunk = bounce_take(&queue->bounce);
 		if (!chunk)
 			return NULL;
 	}
-	if (bytes > max)
-		bytes = max;
-	if (bytes > op->piece_max)
-		bytes = op->piece_max;
 	list_remove(&piece->node);
 	*piece = (struct piece){
 		.op = op,
@@ -333,6 +379,8 @@ static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t
 	list_init(&piece->node);
 	if (chunk && op->todo.opcode == RMEM_OP_WRITE)
 		memcpy(chunk, (unsigned char *)op->todo.addr + offset, bytes);
+	else if (chunk && op->todo.opcode == RMEM_OP_WRITEV)
+		vec_gather(op, piece);
 	op->end.left -= bytes;
 	op->pieces++;
 	return piece;

@@ -53,6 +53,14 @@ struct op_end {
 	uint32_t vendor;
 };
 
+/* The caller's list of local memory, and where it was looked at last. */
+struct op_vec {
+	const struct rmem_vec *list;
+	unsigned n;
+	unsigned at;    /* an entry, */
+	uint64_t start; /* and the offset of its first byte */
+};
+
 struct op {
 	struct piece own; /* its first, or only one */
 	struct list node; /* while pending */
@@ -71,11 +79,23 @@ struct op {
 	struct fabric_atomic atomic;
 	unsigned endpoints; /* it goes through, a bit each; 0: not known yet */
 	bool unknown;       /* whether it was done, as its channel died */
+	struct op_vec vec;  /* of a vectored one; todo then has neither addr nor buffer */
 };
 
 static inline bool opcode_is_atomic(unsigned opcode)
 {
 	return opcode == RMEM_OP_CAS || opcode == RMEM_OP_FETCH_ADD;
+}
+
+static inline bool opcode_is_vectored(unsigned opcode)
+{
+	return opcode == RMEM_OP_READV || opcode == RMEM_OP_WRITEV;
+}
+
+/* Its bytes go to the server. */
+static inline bool opcode_writes(unsigned opcode)
+{
+	return opcode == RMEM_OP_WRITE || opcode == RMEM_OP_WRITEV;
 }
 
 struct optable {

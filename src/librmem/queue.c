@@ -15,6 +15,7 @@
 #include "librmem/params.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
+#include "librmem/vec.h"
 
 #define DEPTH_DEFAULT 128u
 #define BOUNCE_DEFAULT (UINT64_C(1) << 20)
@@ -112,6 +113,20 @@ err_free:
 
 /* ---- making ---- */
 
+static unsigned slices_of(const struct domain_set *domains, enum fabric_opcode opcode)
+{
+	unsigned least = VEC_SLICES_MAX;
+
+	for (unsigned i = 0; i < domains->n; i++) {
+		unsigned n = domains->ops->slices_max(domains->domains[i].fabric,
+						      opcode);
+
+		if (n < least)
+			least = n;
+	}
+	return least;
+}
+
 static int params_check(const struct rmem_queue_params *params)
 {
 	if (params->depth > RMEM_DEPTH_MAX)
@@ -185,6 +200,8 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 		return err_set(-ENOMEM, "no memory for a queue");
 	queue->session = session;
 	queue->ops = session->domains.ops;
+	queue->read_slices = slices_of(&session->domains, FABRIC_READ);
+	queue->write_slices = slices_of(&session->domains, FABRIC_WRITE);
 	queue->next_deadline_ns = UINT64_MAX;
 	list_init(&queue->node);
 	err = parts_create(queue, params);
@@ -340,6 +357,7 @@ static void ops_forget(struct rmem_queue *queue)
 
 		if (op->state == OP_FREE)
 			continue;
+		vec_leave(op);
 		op_uncount(op->todo.lease, op->todo.buffer, 1);
 	}
 }

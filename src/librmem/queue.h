@@ -23,6 +23,8 @@ struct rmem_queue {
 	const struct fabric_client_ops *ops;
 	unsigned n_cqs;
 	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX]; /* by domain */
+	/* local pieces of memory in one request, on every domain */
+	unsigned read_slices, write_slices;
 	int epfd;     /* what rmem_queue_fd() gives: the cqs and the next two */
 	int wake_fd;  /* there is news */
 	int timer_fd; /* an operation's time is over; set by rmem_queue_arm() */

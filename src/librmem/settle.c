@@ -10,6 +10,7 @@
 #include "librmem/limbo.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
+#include "librmem/vec.h"
 
 #define POLL_BATCH 32
 #define NS_PER_MS UINT64_C(1000000)
@@ -115,7 +116,9 @@ static void piece_done(struct rmem_queue *queue, struct piece *piece)
 	if (op->todo.timeout_ms == 0)
 		op->deadline_ns =
 			queue->now_ns + queue->session->timeout_ms * NS_PER_MS;
-	if (piece->chunk && op->todo.opcode != RMEM_OP_WRITE)
+	if (piece->chunk && op->todo.opcode == RMEM_OP_READV)
+		vec_scatter(op, piece);
+	else if (piece->chunk && !opcode_writes(op->todo.opcode))
 		memcpy((unsigned char *)op->todo.addr + piece->offset, piece->chunk,
 		       piece->bytes);
 	piece_free(queue, piece);

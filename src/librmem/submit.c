@@ -5,6 +5,7 @@
 #include <rmem/rmem.h>
 
 #include <errno.h>
+#include <inttypes.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -271,10 +272,30 @@ static int atomic_check(const struct rmem_queue *queue, const struct rmem_op *op
 	return err ? err_prefix(err, "rmem_submit: an atomic") : 0;
 }
 
+static int list_check(const struct rmem_queue *queue, const struct rmem_op *op)
+{
+	if (op->n_vec > RMEM_VEC_MAX)
+		return err_set(-EINVAL, "rmem_submit: n_vec is %" PRIu64
+					", more than %d",
+			       op->n_vec, RMEM_VEC_MAX);
+	if (op->n_vec > 0 && !op->vec)
+		return err_set(-EINVAL, "rmem_submit: vec is NULL");
+	if (op->buffer)
+		return err_set(-EINVAL, "rmem_submit: the buffers of a vectored "
+					"operation are in its list");
+	for (unsigned i = 0; i < op->n_vec; i++)
+		if (op->vec[i].buffer && op->vec[i].buffer->session != queue->session)
+			return err_set(-EINVAL, "rmem_submit: a buffer in the list is "
+						"not of this session");
+	return 0;
+}
+
 static int opcode_check(const struct rmem_queue *queue, const struct rmem_op *op)
 {
 	if (opcode_is_atomic(op->opcode))
 		return atomic_check(queue, op);
+	if (opcode_is_vectored(op->opcode))
+		return list_check(queue, op);
 	if (op->opcode != RMEM_OP_READ && op->opcode != RMEM_OP_WRITE)
 		return err_set(-EINVAL, "rmem_submit: opcode %d is unknown",
 			       (int)op->opcode);

@@ -87,6 +87,43 @@ int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t byt
 	return err ? err_prefix(err, "rmem_write") : 0;
 }
 
+static int vectored_run(struct rmem_lease *lease, enum rmem_opcode opcode,
+			uint64_t offset, const struct rmem_vec *vec, unsigned n)
+{
+	const struct rmem_op op = {
+		.opcode = (uint16_t)opcode,
+		.lease = lease,
+		.offset = offset,
+		.n_vec = n,
+		.vec = vec,
+	};
+
+	session_nudge(lease->session);
+	return op_turn(lease->session, &op);
+}
+
+int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
+	       unsigned n)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_readv: the lease is NULL");
+	err = vectored_run(lease, RMEM_OP_READV, offset, vec, n);
+	return err ? err_prefix(err, "rmem_readv") : 0;
+}
+
+int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
+		unsigned n)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_writev: the lease is NULL");
+	err = vectored_run(lease, RMEM_OP_WRITEV, offset, vec, n);
+	return err ? err_prefix(err, "rmem_writev") : 0;
+}
+
 static int atomic_run(struct rmem_lease *lease, enum rmem_opcode opcode,
 		      uint64_t offset, const struct rmem_atomic *atomic,
 		      uint64_t *ret_old)

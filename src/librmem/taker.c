@@ -8,6 +8,7 @@
 
 #include "librmem/lease.h"
 #include "librmem/session.h"
+#include "librmem/vec.h"
 
 void taker_start(struct taker *taker, struct rmem_queue *queue,
 		 struct rmem_completion *completions, unsigned n)
@@ -117,6 +118,10 @@ static const char *opcode_text(unsigned opcode)
 		return "compare-and-swap";
 	case RMEM_OP_FETCH_ADD:
 		return "fetch-and-add";
+	case RMEM_OP_READV:
+		return "vectored read";
+	case RMEM_OP_WRITEV:
+		return "vectored write";
 	default:
 		return "write";
 	}
@@ -163,6 +168,7 @@ void taker_done(struct taker *taker)
 		if (!lease_same(taker, op))
 			lease_switch(taker, op);
 		took(taker, 1);
+		vec_leave(op);
 		optable_give(&queue->table, op);
 	}
 }

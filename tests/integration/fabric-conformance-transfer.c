@@ -230,8 +230,59 @@ START_TEST(cq_arm__loses_no_wake_up)
 }
 END_TEST
 
+/* One request between a range and as many pieces of local memory as it may have. */
+static void slices_roundtrip(struct party *party, struct fabric_channel *channel,
+			     const struct lent *lent, const struct local *local,
+			     enum fabric_opcode opcode, unsigned n)
+{
+	struct fabric_slice slices[64];
+	struct wr wr = op_make(opcode, local, 0, lent, 3, 0);
+	char *far = lent->addr + 3;
+
+	for (unsigned i = 0; i < n; i++) {
+		slices[i] = (struct fabric_slice){ .addr = local->addr + 1000 * (size_t)i,
+						   .bytes = 1 + 100 * i,
+						   .region = wr.region };
+		wr.bytes += (uint32_t)slices[i].bytes;
+	}
+	wr.slices = slices;
+	wr.n_slices = n;
+	stage_fill(local->addr, local->bytes, n);
+	stage_fill(lent->addr, lent->bytes, n + 1u);
+	ck_assert_int_eq(op_run(party, channel, wr), 0);
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert(memcmp(slices[i].addr, far, slices[i].bytes) == 0);
+		far += slices[i].bytes;
+	}
+}
+
+START_TEST(slices__are_one_range_at_the_server)
+{
+	struct party *party = party_new();
+	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
+	struct lent *lent = lent_new(party, 1 << 17, RW);
+	struct local *local = local_new(party, 1 << 17);
+
+	for (enum fabric_opcode opcode = FABRIC_READ; opcode <= FABRIC_WRITE; opcode++) {
+		unsigned max = CLIENT->slices_max(party->domain, opcode);
+
+		ck_assert_uint_ge(max, 1);
+		ck_assert_uint_le(max, 64);
+		for (unsigned n = 2; n <= max; n++)
+			slices_roundtrip(party, channel, lent, local, opcode, n);
+	}
+	/* and what has one again */
+	roundtrip(party, channel, lent, local, 0, 0, 4096);
+	local_free(local);
+	channel_free(channel);
+	lent_free(lent);
+	party_free(party);
+}
+END_TEST
+
 void transfer_cases(TCase *tcase)
 {
+	tcase_add_test(tcase, slices__are_one_range_at_the_server);
 	tcase_add_test(tcase, write_and_read__move_all_sizes_at_all_alignments);
 	tcase_add_test(tcase, post__pipelines_as_many_as_the_depth);
 	tcase_add_test(tcase, post__takes_the_first_of_a_batch_beyond_the_depth);

@@ -37,7 +37,7 @@ CMD
 
 # on iWARP what differs there
 iwarp_tests=${RMEM_RIG_TESTS:-integration/atomics integration/isolation \
-	integration/soak fault/channels}
+	integration/vectors integration/soak fault/channels}
 
 for leg in $(legs 612:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"

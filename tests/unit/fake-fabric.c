@@ -33,6 +33,7 @@ void fake_reset(void)
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = 0;
 	fake.refused_rkey = 0;
+	fake.slices_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
 	fake.slow_ms = 0;
 	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
@@ -50,10 +51,29 @@ struct fabric_channel *fake_latest(void)
 	return channel;
 }
 
+static void perform_slices(const struct fake_wr *wr)
+{
+	unsigned char *remote = (unsigned char *)(uintptr_t)wr->remote_addr;
+
+	for (unsigned i = 0; i < wr->n_slices; i++) {
+		const struct fabric_slice *slice = &wr->slices[i];
+
+		if (wr->opcode == FABRIC_READ)
+			memcpy(slice->addr, remote, slice->bytes);
+		else
+			memcpy(remote, slice->addr, slice->bytes);
+		remote += slice->bytes;
+	}
+}
+
 static void perform(const struct fake_wr *wr)
 {
 	void *remote = (void *)(uintptr_t)wr->remote_addr;
 
+	if (wr->n_slices > 0) {
+		perform_slices(wr);
+		return;
+	}
 	if (wr->opcode != FABRIC_WRITE)
 		memcpy(wr->addr, remote, wr->bytes);
 	if (wr->opcode == FABRIC_CAS && *(uint64_t *)remote == wr->atomic.compare)
@@ -363,6 +383,36 @@ static unsigned fake_put(struct fabric_channel *channel, const struct fabric_run
 	return n;
 }
 
+static unsigned fake_slices_max(const struct fabric_domain *domain,
+				enum fabric_opcode opcode)
+{
+	(void)domain;
+	(void)opcode;
+	return fake.slices_max;
+}
+
+static unsigned fake_put_slices(struct fabric_channel *channel,
+				const struct fabric_run *run,
+				const struct fabric_part *part,
+				const struct fabric_slice *slices, unsigned n)
+{
+	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (slices[i].bytes == 0)
+			abort();
+		bytes += slices[i].bytes;
+	}
+	if (n < 2 || n > fake.slices_max || bytes != part->bytes)
+		abort();
+	if (fake_put(channel, run, part, sizeof(*part), 1) != 1)
+		return 0;
+	memcpy(wr->slices, slices, n * sizeof(*slices));
+	wr->n_slices = n;
+	return 1;
+}
+
 static int fake_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
 			   const struct fabric_part *part,
 			   const struct fabric_atomic *atomic)
@@ -484,6 +534,7 @@ static int always_available(void)
 	.domain_open = fake_domain_open, .domain_close = fake_domain_close,          \
 	.domain_device = fake_device, .region_create = fake_region_create,           \
 	.domain_able = fake_able, .put_atomic = fake_put_atomic,                     \
+	.slices_max = fake_slices_max, .put_slices = fake_put_slices,                \
 	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
 	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
 	.connect = fake_connect, .put = fake_put, .post = fake_post,                 \

@@ -39,6 +39,8 @@ struct fake_wr {
 	const struct fabric_region *region;
 	uint64_t remote_addr, rkey;
 	struct fabric_atomic atomic;
+	struct fabric_slice slices[8]; /* several: addr is NULL */
+	unsigned n_slices;
 };
 
 struct fabric_channel {
@@ -69,6 +71,7 @@ struct fake {
 	_Atomic unsigned tried[FAKE_SESSIONS]; /* connects, by the session's id */
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
 		poll_err;
+	unsigned slices_max; /* of every domain */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
 	struct fabric_client_params params; /* of the domain opened last */
 	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */

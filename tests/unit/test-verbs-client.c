@@ -319,6 +319,56 @@ START_TEST(post__carries_small_writes_inline_where_it_can)
 }
 END_TEST
 
+/* ---- several slices ---- */
+
+START_TEST(slices__keep_to_the_device)
+{
+	fake.iwarp = _i;
+	setup_cq();
+	ck_assert_uint_eq(CLIENT->slices_max(domain, FABRIC_WRITE), 8);
+	ck_assert_uint_eq(CLIENT->slices_max(domain, FABRIC_READ), _i ? 1 : 3);
+	teardown_cq();
+}
+END_TEST
+
+START_TEST(slices__are_of_one_request_only)
+{
+	const struct fabric_slice slices[3] = { { memory, 10, NULL },
+						{ memory + 50, 20, NULL },
+						{ memory + 100, 30, NULL } };
+	struct fabric_slice with_region[3];
+	struct fake_send sends[FAKE_SENDS];
+	struct wr wrs[3];
+
+	setup();
+	for (unsigned i = 0; i < 3; i++) {
+		with_region[i] = slices[i];
+		with_region[i].region = region;
+	}
+	wrs[0] = wr_make(FABRIC_WRITE, 0, 60);
+	wrs[1] = wr_make(FABRIC_READ, 1, 60);
+	wrs[2] = wr_make(FABRIC_WRITE, 2, 8);
+	wrs[0].slices = wrs[1].slices = with_region;
+	wrs[0].n_slices = 3;
+	wrs[1].n_slices = 2;
+	/* each place in the ring gets all kinds, in turn; some batches are refused */
+	for (unsigned round = 0; round < 2 * DEPTH; round++) {
+		ck_assert_int_eq(wr_post(CLIENT, channel, wrs, 3), 3);
+		ck_assert_uint_eq(fake_sends(sends), 3);
+		ck_assert_int_eq(sends[0].opcode, IBV_WR_RDMA_WRITE);
+		ck_assert_int_eq(sends[0].slices, 3);
+		ck_assert_uint_eq(sends[0].flags & IBV_SEND_INLINE, 0);
+		ck_assert_int_eq(sends[1].opcode, IBV_WR_RDMA_READ);
+		ck_assert_int_eq(sends[1].slices, 2);
+		ck_assert_int_eq(sends[2].slices, 1);
+		ck_assert_uint_eq(sends[2].bytes, 8);
+		fake_complete(3);
+		expect(0, 3, 0);
+	}
+	teardown();
+}
+END_TEST
+
 /* ---- atomics ---- */
 
 START_TEST(atomics__need_both_devices)
@@ -816,6 +866,8 @@ int main(void)
 	tcase_add_test(tcase, post__is_one_doorbell_and_few_entries);
 	tcase_add_loop_test(tcase, post__carries_small_writes_inline_where_it_can, 0,
 			    2);
+	tcase_add_loop_test(tcase, slices__keep_to_the_device, 0, 2);
+	tcase_add_test(tcase, slices__are_of_one_request_only);
 	tcase_add_loop_test(tcase, atomics__need_both_devices, 0, 4);
 	tcase_add_test(tcase, atomics__go_with_the_others_in_one_batch);
 	tcase_add_test(tcase, atomics__take_credits_and_need_alignment);

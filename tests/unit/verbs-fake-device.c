@@ -86,6 +86,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		.max_mr_size = 1u << 30,
 		.max_qp = 11,
 		.max_sge = 12,
+		.max_sge_rd = fake.iwarp ? 1 : 3,
 		.max_cq = 13,
 		.max_mr = 14,
 		.atomic_cap = fake.atomics,

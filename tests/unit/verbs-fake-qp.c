@@ -195,6 +195,7 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 			.flags = wr->send_flags,
 			.remote_addr = wr->wr.rdma.remote_addr,
 			.bytes = wr->sg_list->length,
+			.slices = wr->num_sge,
 		};
 		if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 		    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {

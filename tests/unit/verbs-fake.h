@@ -101,7 +101,8 @@ struct fake_send {
 	enum ibv_wr_opcode opcode;
 	unsigned flags;
 	uint64_t remote_addr;
-	uint32_t bytes;
+	uint32_t bytes; /* of the first slice */
+	int slices;
 	uint64_t compare_add, swap; /* of atomics */
 };
 /* What is posted on the last connected queue pair and has not completed. */

@@ -100,6 +100,9 @@ int wr_post(const struct fabric_client_ops *ops, struct fabric_channel *channel,
 
 		if (run.opcode == FABRIC_CAS || run.opcode == FABRIC_FETCH_ADD)
 			taken = ops->put_atomic(channel, &run, &part, &wrs[i].atomic);
+		else if (wrs[i].slices)
+			taken = (int)ops->put_slices(channel, &run, &part,
+						     wrs[i].slices, wrs[i].n_slices);
 		else
 			taken = (int)ops->put(channel, &run, &part, sizeof(part), 1);
 		if (taken < 0 && i == 0)

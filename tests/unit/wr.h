@@ -15,6 +15,8 @@ struct wr {
 	uint64_t rkey;
 	uint64_t cookie;
 	struct fabric_atomic atomic; /* of FABRIC_CAS and FABRIC_FETCH_ADD */
+	const struct fabric_slice *slices; /* several, in the place of addr; else NULL */
+	unsigned n_slices;
 };
 
 struct wc {

@@ -68,6 +68,15 @@ static int client_domain_able(const struct fabric_domain *domain,
 	return err_set(-ENOTSUP, "the server has no atomics over tcp");
 }
 
+/* Each piece is a request of its own, and all of them go out together. */
+static unsigned client_slices_max(const struct fabric_domain *domain,
+				  enum fabric_opcode opcode)
+{
+	(void)domain;
+	(void)opcode;
+	return 1;
+}
+
 static int client_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 				struct fabric_region **ret_region)
 {
@@ -104,6 +113,7 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.domain_close = client_domain_close,
 	.domain_device = client_domain_device,
 	.domain_able = client_domain_able,
+	.slices_max = client_slices_max,
 	.region_create = client_region_create,
 	.region_free = client_region_free,
 	.cq_create = tcp_cq_create,

@@ -122,6 +122,18 @@ int verbs_domain_able(const struct fabric_domain *domain,
 	return 0;
 }
 
+unsigned verbs_domain_slices_max(const struct fabric_domain *domain,
+				 enum fabric_opcode opcode)
+{
+	unsigned max = domain->facts.max_sge;
+
+	if (opcode == FABRIC_READ && domain->facts.max_sge_rd < max)
+		max = domain->facts.max_sge_rd;
+	if (max > VERBS_SLICES_MAX)
+		max = VERBS_SLICES_MAX;
+	return max > 0 ? max : 1;
+}
+
 static int region_error(const struct fabric_domain *domain, size_t bytes, int err)
 {
 	char size[32], limit_text[32];

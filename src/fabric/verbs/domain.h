@@ -10,6 +10,9 @@
 #include "fabric/verbs/dial.h"
 #include "fabric/verbs/facts.h"
 
+/* A queue pair's requests have room for so many, where the device has. */
+#define VERBS_SLICES_MAX 8
+
 struct fabric_domain {
 	struct verbs_dial route; /* never connected: it holds the device */
 	struct fabric_address address;
@@ -35,6 +38,8 @@ void verbs_domain_close(struct fabric_domain *domain);
 const char *verbs_domain_device(const struct fabric_domain *domain);
 int verbs_domain_able(const struct fabric_domain *domain,
 		      enum fabric_capability capability);
+unsigned verbs_domain_slices_max(const struct fabric_domain *domain,
+				 enum fabric_opcode opcode);
 int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 			struct fabric_region **ret_region);
 void verbs_region_free(struct fabric_region *region);

@@ -31,6 +31,8 @@ int verbs_facts_read(struct ibv_context *verbs, struct verbs_facts *ret_facts)
 		/* none over iWARP, whatever a device says */
 		.atomics = attr.atomic_cap != IBV_ATOMIC_NONE && !iwarp,
 		.max_cqe = attr.max_cqe > 0 ? (unsigned)attr.max_cqe : 0,
+		.max_sge = attr.max_sge > 0 ? (unsigned)attr.max_sge : 0,
+		.max_sge_rd = attr.max_sge_rd > 0 ? (unsigned)attr.max_sge_rd : 0,
 		.max_qp_wr = attr.max_qp_wr > 0 ? (unsigned)attr.max_qp_wr : 0,
 		.responder_resources = depth_of(attr.max_qp_rd_atom),
 		.initiator_depth = depth_of(attr.max_qp_init_rd_atom),

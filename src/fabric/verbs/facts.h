@@ -18,6 +18,7 @@ struct verbs_facts {
 	bool atomics; /* it does them, for its peers too */
 	unsigned max_cqe;
 	unsigned max_qp_wr;
+	unsigned max_sge, max_sge_rd; /* of a request; of one that reads */
 	uint8_t responder_resources; /* reads of the peer under way at most */
 	uint8_t initiator_depth;     /* reads of ours under way at most */
 	uint64_t max_mr_bytes;

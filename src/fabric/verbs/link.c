@@ -49,7 +49,7 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 		.recv_cq = channel->cq->cq,
 		.cap = { .max_send_wr = send_room(channel),
 			 .max_recv_wr = 1,
-			 .max_send_sge = 1,
+			 .max_send_sge = channel->ring.slices_max,
 			 .max_recv_sge = 1,
 			 .max_inline_data = inline_bytes },
 		.qp_type = IBV_QPT_RC,
@@ -93,6 +93,7 @@ static int link_create(struct fabric_cq *cq, unsigned depth,
 	list_init(&channel->ready);
 	/* a batch is followed by one confirming read, short reads are cut in two */
 	err = verbs_ring_create(&channel->ring, channel->confirm ? 2 * depth : depth,
+				verbs_domain_slices_max(cq->domain, FABRIC_WRITE),
 				channel);
 	if (err) {
 		free(channel);
@@ -256,6 +257,23 @@ unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run 
 	if (channel->confirm)
 		return ops_put(channel, run, parts, stride, n);
 	return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
+}
+
+unsigned verbs_link_put_slices(struct fabric_channel *channel,
+			       const struct fabric_run *run,
+			       const struct fabric_part *part,
+			       const struct fabric_slice *slices, unsigned n)
+{
+	if (channel->outstanding == channel->depth)
+		return 0;
+	channel->outstanding++;
+	channel->n_put++;
+	verbs_ring_put_slices(&channel->ring, run, part, slices, n);
+	if (channel->confirm && run->opcode == FABRIC_WRITE) {
+		channel->written = *run;
+		channel->written.remote_addr += part->offset;
+	}
+	return 1;
 }
 
 int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,

@@ -10,16 +10,18 @@
 /* Every so manieth request of a batch, and its last, asks for an entry. */
 #define SIGNAL_EVERY 32
 
-int verbs_ring_create(struct verbs_ring *ring, unsigned size,
+int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_max,
 		      struct fabric_channel *channel)
 {
 	*ring = (struct verbs_ring){
 		.requests = calloc(size, sizeof(*ring->requests)),
 		.send = calloc(size, sizeof(*ring->send)),
 		.sge = calloc(size, sizeof(*ring->sge)),
+		.slices = calloc((size_t)size * slices_max, sizeof(*ring->slices)),
+		.slices_max = slices_max,
 		.size = size,
 	};
-	if (!ring->requests || !ring->send || !ring->sge) {
+	if (!ring->requests || !ring->send || !ring->sge || !ring->slices) {
 		verbs_ring_destroy(ring);
 		return err_errno(-ENOMEM, "%u work requests", size);
 	}
@@ -38,6 +40,7 @@ void verbs_ring_destroy(struct verbs_ring *ring)
 	free(ring->requests);
 	free(ring->send);
 	free(ring->sge);
+	free(ring->slices);
 }
 
 /* The next n requests, which lie side by side from place `at` on. */
@@ -92,6 +95,46 @@ void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
 	(void)verbs_ring_put_all(ring, run, part, 0, 1);
 }
 
+void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_slice *slices, unsigned n)
+{
+	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
+	struct ibv_sge *sge = &ring->slices[(size_t)at * ring->slices_max];
+	struct ibv_send_wr *send = &ring->send[at];
+
+	for (unsigned i = 0; i < n; i++)
+		sge[i] = (struct ibv_sge){
+			.addr = (uintptr_t)slices[i].addr,
+			.length = (uint32_t)slices[i].bytes,
+			.lkey = slices[i].region->mr->lkey,
+		};
+	send->sg_list = sge;
+	send->num_sge = (int)n;
+	send->opcode = run->opcode == FABRIC_WRITE ? IBV_WR_RDMA_WRITE
+						   : IBV_WR_RDMA_READ;
+	send->send_flags = 0;
+	send->wr.rdma.remote_addr = run->remote_addr + part->offset;
+	send->wr.rdma.rkey = (uint32_t)run->rkey;
+	ring->requests[at].role = VERBS_ROLE_CALLERS;
+	ring->sliced = true;
+	ring->n_posted++;
+	ring->n_fresh++;
+}
+
+/* The device has its own copy of what was posted: the fresh ones are as all others again,
+ * from `start` on. */
+static void slices_end(struct verbs_ring *ring, unsigned start, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = verbs_ring_place(ring, start, i);
+
+		ring->send[at].sg_list = &ring->sge[at];
+		ring->send[at].num_sge = 1;
+	}
+	ring->sliced = false;
+}
+
 void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
 			   const struct fabric_part *part,
 			   const struct fabric_atomic *atomic)
@@ -111,6 +154,7 @@ void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run
 	send->wr.atomic.compare_add = swap ? atomic->compare : atomic->operand;
 	send->wr.atomic.swap = atomic->operand;
 	send->wr.atomic.rkey = (uint32_t)run->rkey;
+	ring->requests[at].role = VERBS_ROLE_CALLERS;
 	ring->n_posted++;
 	ring->n_fresh++;
 }
@@ -127,6 +171,11 @@ static void fresh_cut(struct verbs_ring *ring, unsigned n)
 
 void verbs_ring_drop(struct verbs_ring *ring)
 {
+	if (ring->sliced)
+		slices_end(ring,
+			   verbs_ring_place(ring, ring->first,
+					    ring->n_posted - ring->n_fresh),
+			   ring->n_fresh);
 	fresh_cut(ring, 0);
 }
 
@@ -156,6 +205,8 @@ unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_er
 	last->next = NULL;
 	*ret_errno = ibv_post_send(qp, &ring->send[start], &bad);
 	last->next = behind;
+	if (ring->sliced)
+		slices_end(ring, start, ring->n_fresh);
 	/* what the device took before `bad` may not ask for an entry, and has none if it
 	 * is done before the queue pair goes to ERROR */
 	if (*ret_errno)

@@ -39,6 +39,9 @@ struct verbs_ring {
 	struct verbs_request *requests;
 	struct ibv_send_wr *send;
 	struct ibv_sge *sge;
+	struct ibv_sge *slices; /* slices_max for each, of those that have several */
+	unsigned slices_max;
+	bool sliced; /* some of the fresh ones have */
 	unsigned size, first, n_posted, n_ended;
 	unsigned n_fresh;      /* the last ones, that are put but not posted */
 	unsigned n_parts;      /* of all, that complete no operation */
@@ -48,7 +51,7 @@ struct verbs_ring {
 };
 
 /* -ENOMEM. */
-int verbs_ring_create(struct verbs_ring *ring, unsigned size,
+int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_max,
 		      struct fabric_channel *channel);
 void verbs_ring_destroy(struct verbs_ring *ring);
 
@@ -59,7 +62,11 @@ void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
  * n. */
 unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
 			    const struct fabric_part *parts, size_t stride, unsigned n);
-/* Put an atomic there, into a ring that knows no other role than the callers'. */
+/* Put an operation there that has several slices, slices_max at most. */
+void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_slice *slices, unsigned n);
+/* Put an atomic there. */
 void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
 			   const struct fabric_part *part,
 			   const struct fabric_atomic *atomic);

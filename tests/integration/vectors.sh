@@ -1,0 +1,12 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Vectored reads and writes: every byte goes where the list says, and none beside it.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh" || exit 1
+need jq
+
+server_start
+timeout 120 "$top_builddir/tests/integration/vectors" "$uri&channels=2" "${RMEM_SEED:-$RANDOM}" ||
+	fail "vectors: status $?"
+lent_zero 20
+server_stop
