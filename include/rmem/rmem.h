@@ -414,6 +414,11 @@ RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *pa
  * memory they named is the caller's again on return.  NULL: nothing.  [owner] */
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
+/* There is no flush: a write, vectored too, completes only once it is placed in the server's
+ * memory, where every later read by any session sees it.  So what a flush would wait for is
+ * that the completions of all writes before it have come, or, in the queue itself, an
+ * operation with RMEM_OP_FENCE. */
+
 /* Submit n operations, in order; all that are accepted are posted as one batch.
  * Returns how many were accepted, which is less than n when the queue filled up or an
  * operation came that would give EINVAL or ENOTSUP as the first.
