@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The loop an RDMA programmer writes: chained requests, one doorbell for all there is room
+ * for, an entry for every 32nd and the last of a chain, entries taken in batches, small writes
+ * inline.  On iWARP, where a write that completes may not be placed yet, or was refused, a
+ * chain of writes ends with a read of one byte, as the library promises no less. */
+#include "rdma-loop.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/verbs/dial.h"
+#include "fabric/verbs/domain.h"
+#include "librmem/buffer.h"
+#include "librmem/lease.h"
+#include "librmem/session.h"
+
+#define SIGNAL_EVERY 32u
+#define INLINE_BYTES 64u
+#define TIMEOUT_MS 10000u
+#define INITIATOR_DEPTH 16
+#define TAKE_MAX 32
+
+static struct verbs_dial dial;
+static struct ibv_cq *cq;
+static uint32_t inline_bytes;
+static struct ibv_send_wr wrs[LOOP_DEPTH_MAX + 1]; /* and the read behind a chain */
+static struct ibv_sge sges[LOOP_DEPTH_MAX + 1];
+
+/* ---- set-up ---- */
+
+static int number_take(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		*(uint32_t *)ctx = reply->channel.channel;
+	return err;
+}
+
+static int qp_create(const struct fabric_domain *domain, uint32_t with_inline)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = { .max_send_wr = LOOP_DEPTH_MAX * 2,
+			 .max_recv_wr = 1,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1,
+			 .max_inline_data = with_inline },
+		.qp_type = IBV_QPT_RC,
+	};
+
+	if (rdma_create_qp(dial.id, domain->pd, &attr))
+		return -errno;
+	inline_bytes = with_inline;
+	return 0;
+}
+
+void bare_open(struct place *place)
+{
+	static struct wire_msg request = { .type = WIRE_TYPE_open_channel };
+	struct rmem *session = place->session;
+	const struct domain *domain = &session->domains.domains[0];
+	const struct fabric_domain *verbs = domain->fabric;
+	struct fabric_hello hello = { .session = session->welcome.session };
+	struct sockaddr_storage source;
+
+	request.open_channel.endpoint = domain->number;
+	if (session_call(session, &request, number_take, &hello.channel))
+		give_up("no channel from the server");
+	memcpy(hello.token, session->welcome.token, sizeof(hello.token));
+	verbs_dial_source(&verbs->route, &source);
+	if (verbs_dial_resolve(&dial, &verbs->address, (struct sockaddr *)&source,
+			       verbs->knobs.traffic_class, TIMEOUT_MS))
+		give_up("no RDMA route");
+	cq = ibv_create_cq(dial.id->verbs, (int)LOOP_DEPTH_MAX * 2, NULL, NULL, 0);
+	if (!cq)
+		give_up("ibv_create_cq");
+	if (qp_create(verbs, INLINE_BYTES) && qp_create(verbs, 0))
+		give_up("rdma_create_qp");
+	if (verbs_dial_connect(&dial, &hello, &verbs->knobs, INITIATOR_DEPTH,
+			       verbs->facts.iwarp))
+		give_up("rdma_connect");
+}
+
+void bare_close(struct place *place)
+{
+	(void)place;
+	(void)rdma_disconnect(dial.id);
+	rdma_destroy_qp(dial.id);
+	(void)ibv_destroy_cq(cq);
+	verbs_dial_end(&dial);
+}
+
+/* ---- the loop ---- */
+
+struct bare {
+	const struct work *work;
+	uintptr_t local, remote;
+	uint32_t rkey;
+	bool confirm;
+};
+
+/* What stays the same for all requests of the work. */
+static void requests_prepare(struct bare *bare, const struct place *place,
+			     const struct work *work)
+{
+	const struct domain *domain = &place->session->domains.domains[0];
+	const struct fabric_domain *verbs = domain->fabric;
+	const struct attachment *att = atomic_load(&place->lease->attachment);
+	const struct attachment_key *key = &att->keys[0][domain->number];
+	unsigned flags =
+		work->write && work->bytes <= inline_bytes ? IBV_SEND_INLINE : 0;
+
+	*bare = (struct bare){
+		.work = work,
+		.local = (uintptr_t)place->buffer->addr,
+		.remote = key->addr,
+		.rkey = (uint32_t)key->rkey,
+		.confirm = work->write && verbs->confirm,
+	};
+	for (unsigned i = 0; i < LOOP_DEPTH_MAX; i++) {
+		sges[i] = (struct ibv_sge){
+			.length = work->bytes,
+			.lkey = place->buffer->regions[0]->mr->lkey,
+		};
+		wrs[i] = (struct ibv_send_wr){
+			.sg_list = &sges[i],
+			.num_sge = 1,
+			.opcode = work->write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+			.send_flags = flags,
+			.wr.rdma.rkey = bare->rkey,
+		};
+	}
+	if (!bare->confirm)
+		return;
+	sges[LOOP_DEPTH_MAX] = (struct ibv_sge){
+		.addr = (uintptr_t)&verbs->sink_byte,
+		.length = 1,
+		.lkey = verbs->sink->lkey,
+	};
+	wrs[LOOP_DEPTH_MAX] = (struct ibv_send_wr){
+		.sg_list = &sges[LOOP_DEPTH_MAX],
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = bare->remote, .rkey = bare->rkey },
+	};
+}
+
+/* Chain and post n, from the place behind the last; returns the place behind those.  The id of
+ * a request that asks for an entry says how many that stands for. */
+static unsigned chain_post(const struct bare *bare, unsigned at, unsigned n)
+{
+	struct ibv_send_wr *first = &wrs[at], *last = first, *bad;
+	unsigned since = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t offset = (uint64_t)at * bare->work->bytes;
+
+		last = &wrs[at];
+		sges[at].addr = bare->local + offset;
+		last->wr.rdma.remote_addr = bare->remote + offset;
+		at = at + 1 < LOOP_DEPTH_MAX ? at + 1 : 0;
+		last->next = &wrs[at];
+		last->wr_id = ++since;
+		if (since == SIGNAL_EVERY && !bare->confirm) {
+			last->send_flags |= IBV_SEND_SIGNALED;
+			since = 0;
+		} else {
+			last->send_flags &= ~(unsigned)IBV_SEND_SIGNALED;
+		}
+	}
+	if (bare->confirm) {
+		last->next = &wrs[LOOP_DEPTH_MAX];
+		wrs[LOOP_DEPTH_MAX].wr_id = n;
+	} else {
+		last->next = NULL;
+		last->send_flags |= IBV_SEND_SIGNALED;
+	}
+	if (ibv_post_send(dial.id->qp, first, &bad))
+		give_up("ibv_post_send");
+	return at;
+}
+
+static unsigned entries_take(const struct place *place)
+{
+	struct ibv_wc wcs[TAKE_MAX];
+	int n = ibv_poll_cq(cq, TAKE_MAX, wcs);
+	unsigned done = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (wcs[i].status)
+			give_up(ibv_wc_status_str(wcs[i].status));
+		done += (unsigned)wcs[i].wr_id;
+	}
+	if (n == 0 && place->yields)
+		(void)sched_yield();
+	return done;
+}
+
+void bare_run(struct place *place, const struct work *work, struct slice *ret_slice)
+{
+	struct stopwatch watch;
+	struct bare bare;
+	unsigned at = 0;
+
+	requests_prepare(&bare, place, work);
+	stopwatch_start(&watch, work->depth);
+	while (watch.done < work->n) {
+		unsigned room = work->depth - (watch.posted - watch.done);
+		unsigned left = work->n - watch.posted, n;
+
+		if (room > left)
+			room = left;
+		if (room > 0) {
+			uint64_t now_ns = stopwatch_now_ns();
+
+			at = chain_post(&bare, at, room);
+			stopwatch_posted(&watch, room, now_ns);
+		}
+		n = entries_take(place);
+		if (n > 0)
+			stopwatch_done(&watch, n);
+	}
+	stopwatch_stop(&watch, ret_slice);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rdma-loop.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static rmem_queue *queue;
+static struct rmem_op ops[LOOP_DEPTH_MAX];
+
+void library_open(struct place *place, const char *uri)
+{
+	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
+	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+
+	alloc.bytes = local.bytes = (uint64_t)LOOP_DEPTH_MAX * LOOP_BYTES_MAX;
+	params.depth = LOOP_DEPTH_MAX;
+	params.channels = 1;
+	if (rmem_open(uri, NULL, &place->session) ||
+	    rmem_alloc(place->session, &alloc, &place->lease) ||
+	    rmem_buffer_create(place->session, &local, &place->buffer) ||
+	    rmem_queue_create(place->session, &params, &queue))
+		give_up(rmem_error());
+}
+
+void library_close(struct place *place)
+{
+	rmem_queue_free(queue);
+	rmem_close(place->session);
+}
+
+/* Submit n, from the place behind the last; returns the place behind those. */
+static unsigned submit(const struct place *place, const struct work *work, unsigned at,
+		       unsigned n)
+{
+	unsigned char *memory = rmem_buffer_addr(place->buffer);
+
+	for (unsigned i = 0; i < n; i++) {
+		ops[i].offset = (uint64_t)at * work->bytes;
+		ops[i].addr = memory + ops[i].offset;
+		ops[i].cookie = at;
+		at = at + 1 < LOOP_DEPTH_MAX ? at + 1 : 0;
+	}
+	if (rmem_submit(queue, ops, n) != (int)n)
+		give_up(rmem_error());
+	return at;
+}
+
+static unsigned take(const struct place *place)
+{
+	struct rmem_completion completions[LOOP_DEPTH_MAX];
+	int n = rmem_poll(queue, completions, LOOP_DEPTH_MAX);
+
+	if (n < 0)
+		give_up(rmem_error());
+	for (int i = 0; i < n; i++)
+		if (completions[i].status)
+			give_up(rmem_completion_error(queue));
+	if (n == 0 && place->yields)
+		(void)sched_yield();
+	return (unsigned)n;
+}
+
+void library_run(struct place *place, const struct work *work, struct slice *ret_slice)
+{
+	struct stopwatch watch;
+	unsigned at = 0;
+
+	for (unsigned i = 0; i < LOOP_DEPTH_MAX; i++)
+		ops[i] = (struct rmem_op){
+			.opcode = work->write ? RMEM_OP_WRITE : RMEM_OP_READ,
+			.lease = place->lease,
+			.buffer = place->buffer,
+			.bytes = work->bytes,
+		};
+	stopwatch_start(&watch, work->depth);
+	while (watch.done < work->n) {
+		unsigned room = work->depth - (watch.posted - watch.done);
+		unsigned left = work->n - watch.posted, n;
+
+		if (room > left)
+			room = left;
+		if (room > 0) {
+			uint64_t now_ns = stopwatch_now_ns();
+
+			at = submit(place, work, at, room);
+			stopwatch_posted(&watch, room, now_ns);
+		}
+		n = take(place);
+		if (n > 0)
+			stopwatch_done(&watch, n);
+	}
+	stopwatch_stop(&watch, ret_slice);
+}

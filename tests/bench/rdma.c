@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* librmem against a loop of bare verbs calls, in alternating slices: bare, librmem, bare,
+ * librmem ...  Each slice of librmem is compared with the mean of the bare ones on both sides of
+ * it, and every second bare one with the next (A/A), which is the noise.  Medians; one line of
+ * JSON per cell.
+ *
+ *   rdma URI [--slices N] [--slice-ms MS] [--op read|write] [--bytes N] [--depth N]
+ *        [--yield] */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdma-loop.h"
+
+#define SLICES_DEFAULT 120u
+#define SLICES_MAX 10000u
+#define SLICE_MS_DEFAULT 20u
+#define WARM_UP 4u
+#define PROBES 4u
+/* How often a cell is measured whose bare loop does not agree with itself. */
+#define ATTEMPTS 3u
+#define AA_MIN 0.98
+#define AA_MAX 1.02
+#define OPERATIONS_MIN 8u
+#define OPERATIONS_MAX 1000000.0
+
+struct options {
+	const char *uri;
+	unsigned slices, slice_ms;
+	const char *op;        /* NULL: both */
+	unsigned bytes, depth; /* 0: all */
+	bool yields;           /* as place.yields */
+};
+
+/* Medians of one quantity. */
+struct figure {
+	double bare, librmem; /* as they are */
+	double ratio;         /* of librmem to bare */
+	double aa;            /* of bare to itself */
+};
+
+struct cell {
+	struct work work;
+	unsigned attempts;
+	struct figure bandwidth, latency;
+};
+
+_Noreturn void give_up(const char *what)
+{
+	(void)fprintf(stderr, "rdma: %s\n", what);
+	exit(1);
+}
+
+/* ---- medians ---- */
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Sorts them. */
+static double median(double *values, unsigned n)
+{
+	qsort(values, n, sizeof(*values), compare);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* Of n slices each, as they alternated.  `scratch` has room for n. */
+static struct figure figure_make(double *bare, double *librmem, unsigned n,
+				 double *scratch)
+{
+	struct figure figure;
+
+	for (unsigned i = 0; i < n; i++) {
+		double behind = i + 1 < n ? bare[i + 1] : bare[i];
+
+		scratch[i] = librmem[i] * 2 / (bare[i] + behind);
+	}
+	figure.ratio = median(scratch, n);
+	/* now one way round, now the other, so that a drift cancels out */
+	for (unsigned i = 0; i < n / 2; i++)
+		scratch[i] = i % 2 ? bare[2 * i] / bare[2 * i + 1]
+				   : bare[2 * i + 1] / bare[2 * i];
+	figure.aa = median(scratch, n / 2);
+	figure.bare = median(bare, n);
+	figure.librmem = median(librmem, n);
+	return figure;
+}
+
+/* ---- one cell ---- */
+
+static double megabytes_per_second(const struct work *work, const struct slice *slice)
+{
+	return (double)work->bytes * work->n / slice->seconds / 1e6;
+}
+
+/* So many operations that a slice lasts about as long as asked, whole rounds of `depth`. */
+static void work_size(struct place *place, struct work *work, unsigned slice_ms)
+{
+	unsigned at_least = work->depth > OPERATIONS_MIN ? work->depth : OPERATIONS_MIN;
+	struct slice slice;
+	double n, best;
+
+	for (work->n = at_least;; work->n *= 4) {
+		bare_run(place, work, &slice);
+		best = slice.seconds;
+		/* what disturbs only ever takes time */
+		for (unsigned i = 0; i < PROBES; i++) {
+			bare_run(place, work, &slice);
+			if (slice.seconds < best)
+				best = slice.seconds;
+		}
+		n = work->n * (slice_ms / 1e3) / best;
+		if (best * 1e3 * 4 >= slice_ms || n >= OPERATIONS_MAX)
+			break;
+	}
+	if (n > OPERATIONS_MAX)
+		n = OPERATIONS_MAX;
+	work->n = ((unsigned)n + work->depth - 1) / work->depth * work->depth;
+	if (work->n < at_least)
+		work->n = at_least;
+}
+
+static void cell_measure(struct place *place, struct cell *cell, unsigned slices)
+{
+	const struct work *work = &cell->work;
+	double *values = calloc(5 * (size_t)slices, sizeof(*values));
+	double *bare_mbs = values, *bare_us = values + slices;
+	double *mbs = values + 2 * slices, *us = values + 3 * slices;
+	struct slice slice;
+
+	if (!values)
+		give_up("out of memory");
+	for (unsigned i = 0; i < WARM_UP; i++) {
+		bare_run(place, work, &slice);
+		library_run(place, work, &slice);
+	}
+	for (unsigned i = 0; i < slices; i++) {
+		bare_run(place, work, &slice);
+		bare_mbs[i] = megabytes_per_second(work, &slice);
+		bare_us[i] = slice.latency_us;
+		library_run(place, work, &slice);
+		mbs[i] = megabytes_per_second(work, &slice);
+		us[i] = slice.latency_us;
+	}
+	cell->bandwidth = figure_make(bare_mbs, mbs, slices, values + 4 * slices);
+	cell->latency = figure_make(bare_us, us, slices, values + 4 * slices);
+	free(values);
+}
+
+static bool figure_valid(const struct figure *figure)
+{
+	return figure->aa >= AA_MIN && figure->aa <= AA_MAX;
+}
+
+static bool cell_valid(const struct cell *cell)
+{
+	return figure_valid(&cell->bandwidth) && figure_valid(&cell->latency);
+}
+
+static void figure_print(const char *name, const struct figure *figure)
+{
+	(void)printf(
+		"\"%s\":{\"bare\":%.3f,\"librmem\":%.3f,\"ratio\":%.4f,\"aa\":%.4f}",
+		name, figure->bare, figure->librmem, figure->ratio, figure->aa);
+}
+
+static void cell_run(struct place *place, const struct options *options,
+		     struct cell *cell)
+{
+	const struct work *work = &cell->work;
+
+	work_size(place, &cell->work, options->slice_ms);
+	do {
+		cell->attempts++;
+		cell_measure(place, cell, options->slices);
+	} while (!cell_valid(cell) && cell->attempts < ATTEMPTS);
+	(void)printf("{\"op\":\"%s\",\"bytes\":%u,\"depth\":%u,\"slices\":%u,"
+		     "\"operations\":%u,\"attempts\":%u,",
+		     work->write ? "write" : "read", work->bytes, work->depth,
+		     options->slices, work->n, cell->attempts);
+	figure_print("bandwidth", &cell->bandwidth);
+	(void)printf(",");
+	figure_print("latency", &cell->latency);
+	(void)printf(",\"valid\":%s}\n", cell_valid(cell) ? "true" : "false");
+	(void)fflush(stdout);
+}
+
+/* ---- all of them ---- */
+
+static void cells_run(struct place *place, const struct options *options)
+{
+	static const uint32_t sizes[] = { 64, 4096, 65536, LOOP_BYTES_MAX };
+	static const unsigned depths[] = { 1, LOOP_DEPTH_MAX };
+
+	for (unsigned i = 0; i < 2 * 4 * 2; i++) {
+		struct cell cell = {
+			.work = { .write = i / 2 % 2,
+				  .bytes = sizes[i / 4],
+				  .depth = depths[i % 2] },
+		};
+		const struct work *work = &cell.work;
+
+		if ((options->op &&
+		     strcmp(options->op, work->write ? "write" : "read")) ||
+		    (options->bytes && options->bytes != work->bytes) ||
+		    (options->depth && options->depth != work->depth))
+			continue;
+		cell_run(place, options, &cell);
+	}
+}
+
+static bool number_take(const char *text, unsigned min, unsigned max,
+			unsigned *ret_number)
+{
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+
+	if (*end || number < min || number > max)
+		return false;
+	*ret_number = (unsigned)number;
+	return true;
+}
+
+static bool options_take(int argc, char **argv, struct options *options)
+{
+	static const struct option names[] = {
+		{ "slices", required_argument, NULL, 's' },
+		{ "slice-ms", required_argument, NULL, 'm' },
+		{ "op", required_argument, NULL, 'o' },
+		{ "bytes", required_argument, NULL, 'b' },
+		{ "depth", required_argument, NULL, 'd' },
+		{ "yield", no_argument, NULL, 'y' },
+		{ 0 },
+	};
+	bool ok = true;
+	int c;
+
+	*options = (struct options){ .slices = SLICES_DEFAULT,
+				     .slice_ms = SLICE_MS_DEFAULT };
+	while (ok && (c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		if (c == 's')
+			ok = number_take(optarg, 2, SLICES_MAX, &options->slices);
+		else if (c == 'm')
+			ok = number_take(optarg, 1, 1000, &options->slice_ms);
+		else if (c == 'o')
+			options->op = optarg;
+		else if (c == 'b')
+			ok = number_take(optarg, 1, LOOP_BYTES_MAX, &options->bytes);
+		else if (c == 'd')
+			ok = number_take(optarg, 1, LOOP_DEPTH_MAX, &options->depth);
+		else if (c == 'y')
+			options->yields = true;
+		else
+			ok = false;
+	}
+	if (!ok || optind + 1 != argc)
+		return false;
+	options->uri = argv[optind];
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct place place = { 0 };
+	struct options options;
+
+	if (!options_take(argc, argv, &options)) {
+		(void)fprintf(stderr, "usage: rdma URI [--slices N] [--slice-ms MS] "
+				      "[--op read|write] [--bytes N] [--depth N] "
+				      "[--yield]\n");
+		return 2;
+	}
+	place.yields = options.yields;
+	library_open(&place, options.uri);
+	bare_open(&place);
+	cells_run(&place, &options);
+	bare_close(&place);
+	library_close(&place);
+	return 0;
+}

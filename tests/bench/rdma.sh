@@ -1,0 +1,243 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# librmem against bare verbs calls in the rig, bandwidth and latency; takes --json, --slices N
+#
+# Both work in one process, in alternating slices, on the same device, server, lease and
+# buffer.  A/A is the bare loop against itself; a cell where that leaves 0.98 to 1.02 is
+# measured again, and is marked as invalid when it stays so.  The first table of a machine
+# counts time, the second (soft-RoCE only) instructions of kernel, library and program
+# together: one CPU, icount.  `<` marks what misses 0.97 of the bandwidth or 1.05 of the
+# latency.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
+set -euo pipefail
+
+: "${top_srcdir:?is set by ./dev bench rdma}" "${top_builddir:?}"
+JSON=
+SLICES=120
+CLOCK=
+OPTIONS=()
+while [ $# -gt 0 ]; do
+	case $1 in
+	--json) JSON=yes ;;
+	--slices)
+		SLICES=${2:?}
+		shift
+		;;
+	--clock)
+		CLOCK=${2:?}
+		shift
+		;;
+	--op | --bytes | --depth | --slice-ms)
+		OPTIONS+=("$1" "${2:?}")
+		shift
+		;;
+	*)
+		echo "usage: rdma.sh [--json] [--clock time|instructions] [--slices N] [--slice-ms MS] [--op read|write] [--bytes N] [--depth N]" >&2
+		exit 2
+		;;
+	esac
+	shift
+done
+
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
+make -s -C "$top_builddir" tests/bench/rdma >&2
+stage
+
+cat >"$WORK/cmd.sh" <<'CMD'
+. "$1/guest.sh"
+shift
+exec 3>&1 >&2
+guest_install
+cat >/tmp/rmemd.conf <<-CONF
+	[server]
+	listen = $RIG_ADDR
+	insecure = yes
+	[session]
+	heartbeat = 5s
+	fence = 60s
+	[admin]
+	socket = /tmp/admin.sock
+	[pool main]
+	size = 128M
+CONF
+server_start /tmp/rmemd.conf /tmp/admin.sock
+# What a device does by itself a thread of the kernel does here: it has a CPU of its own,
+# with the server, and the program the other one.
+device=$(basename /sys/class/infiniband/*)
+pin=()
+if [ "$(nproc)" -gt 1 ]; then
+	echo 2 >/sys/devices/virtual/workqueue/cpumask
+	taskset -a -p 2 "$SERVER_PID" >/dev/null
+	pin=(taskset 1)
+fi
+# where the device's threads have no CPU of their own the program lets them run when it waits
+yield=()
+[ ${#pin[@]} -gt 0 ] && [[ $device != siw* ]] || yield=(--yield)
+"${pin[@]}" "$BUILD/tests/bench/rdma" "${yield[@]}" "rmem://$RIG_ADDR?fabric=rdma" "$@" >&3 || {
+	cat /tmp/rmemd.log
+	fail "the benchmark"
+}
+server_stop
+[ "$(nproc)" -gt 1 ] || exit 0
+
+# ---- what others measure, for comparison ----
+
+# pair_run NAME ARGUMENT...: server and client of one program; the client's output
+pair_run()
+{
+	local server i
+	timeout 60 "$@" >/tmp/peer.log 2>&1 &
+	server=$!
+	for ((i = 0; i < 60; i++)); do
+		timeout 60 "${pin[@]}" "$@" "$RIG_ADDR" 2>/tmp/client.log && break
+		sleep 0.2
+		kill -0 "$server" 2>/dev/null || break
+	done
+	kill "$server" 2>/dev/null
+	wait "$server" 2>/dev/null
+	true
+}
+
+# context TOOL BYTES MB/S US: "-" for what it does not tell
+context()
+{
+	printf '{"tool":"%s","bytes":%d,"megabytes":"%s","microseconds":"%s"}\n' "$@" >&3
+}
+
+# perftest TOOL BYTES N
+perftest()
+{
+	local tool=$1 bytes=$2 more=(-n "$3")
+	[[ $tool != *_bw ]] || more+=(-t 64 -Q 32)
+	pair_run "$tool" -F -R -d "$device" -s "$bytes" "${more[@]}" >/tmp/out
+	# megabytes are 2^20 there
+	awk -v bytes="$bytes" -v tool="$tool" '$1 == bytes {
+		if (tool ~ /_bw$/) printf "%.1f -\n", $4 * 1.048576
+		else printf "- %s\n", $5 }' /tmp/out
+}
+
+pingpong()
+{
+	pair_run fi_pingpong -p verbs -e msg -I "$2" -S "$1" >/tmp/out
+	awk '$1 ~ /^[0-9]/ { print $6, $7 }' /tmp/out
+}
+
+while read -r bytes bw_n lat_n; do
+	for op in read write; do
+		command -v "ib_${op}_bw" >/dev/null || continue
+		read -r mbs _ < <(perftest "ib_${op}_bw" "$bytes" "$bw_n") || mbs=-
+		context "ib_${op}_bw" "$bytes" "$mbs" -
+		read -r _ us < <(perftest "ib_${op}_lat" "$bytes" "$lat_n") || us=-
+		context "ib_${op}_lat" "$bytes" - "$us"
+	done
+	command -v fi_pingpong >/dev/null || continue
+	read -r mbs us < <(pingpong "$bytes" "$lat_n") || mbs=- us=-
+	context fi_pingpong "$bytes" "$mbs" "$us"
+done <<-END
+	64 4000 1000
+	4096 4000 1000
+	65536 1000 200
+	1048576 100 50
+END
+CMD
+
+# ---- output ----
+
+# What the rows told by $1, a condition of jq, have as their worst; no valid row: nothing.
+worst()
+{
+	jq -rs "[.[] | select(.op and .valid and ($1))]
+		| if length == 0 then empty else
+			[(map(.bandwidth.ratio) | min), (map(.latency.ratio) | max)] | @tsv
+		end" "$WORK/rows"
+}
+
+worst_print()
+{
+	local bandwidth latency
+	read -r bandwidth latency < <(worst "$1") || {
+		echo "$2: no valid figure"
+		return 1
+	}
+	LC_ALL=C printf '%s: bandwidth %.2f latency %.2f\n' "$2" "$bandwidth" "$latency"
+}
+
+row_print()
+{
+	jq -r 'if .op then
+		["row", .op, .bytes, .depth, .bandwidth.bare, .bandwidth.librmem,
+		 .bandwidth.ratio, .bandwidth.aa, .latency.bare, .latency.librmem,
+		 .latency.ratio, .latency.aa, .valid]
+	else
+		["context", .tool, .bytes, .megabytes, .microseconds]
+	end | map(tostring) | join(" ")' <<<"$1" | LC_ALL=C awk '
+	function mark(bad) { return bad ? "<" : " " }
+	$1 == "row" {
+		printf "%-5s %7d %5d | %9.2f %9.2f %6.3f%s %6.3f | %10.1f %10.1f %6.3f%s %6.3f%s\n",
+			$2, $3, $4, $5, $6, $7, mark($7 < 0.97), $8,
+			$9, $10, $11, mark($11 > 1.05), $12,
+			$13 == "true" ? "" : " invalid"
+	}
+	$1 == "context" { printf "%-12s %8d | %9s MB/s | %10s us\n", $2, $3, $4, $5 }'
+}
+
+# table KERNEL DEVICE CLOCK OPTION_OF_RIG...
+table()
+{
+	local kernel=$1 device=$2 clock=$3 line tagged context='' status=0
+	shift 3
+
+	if [ -z "$JSON" ]; then
+		echo
+		echo "== kernel $kernel, $device, by $clock: $SLICES slices of each, medians"
+		printf '%-5s %7s %5s | %9s %9s %6s  %6s | %10s %10s %6s  %6s\n' '' '' '' \
+			'MB/s bare' librmem ratio A/A 'us bare' librmem ratio A/A
+	fi
+	while read -r line; do
+		tagged=$(jq -c --arg kernel "$kernel" --arg device "$device" \
+			--arg clock "$clock" \
+			'{kernel: $kernel, device: $device, clock: $clock} + .' <<<"$line") || {
+			echo "$line" >&2
+			continue
+		}
+		echo "$tagged" >>"$WORK/rows"
+		[ -z "$JSON" ] || continue
+		if [ -z "$context" ] && [[ $line == '{"tool"'* ]]; then
+			context=yes
+			echo "-- other tools in this machine, bandwidth at depth 64:"
+		fi
+		row_print "$tagged"
+	done < <("$RIG" run --kernel "$kernel" --device "$device" "$@" \
+		"bash $WORK/cmd.sh $WORK --slices $SLICES ${OPTIONS[*]}" || echo "$?" >"$WORK/failed")
+	if [ -s "$WORK/failed" ]; then
+		status=$(cat "$WORK/failed")
+		echo "FAILED on $kernel:$device: $status" >&2
+		exit 1
+	fi
+	if [ -z "$JSON" ]; then
+		worst_print ".kernel == \"$kernel\" and .device == \"$device\" and .clock == \"$clock\"" \
+			"worst of this table" || true
+	fi
+}
+
+: >"$WORK/rows"
+for leg in $(legs 612:rxe 612:siw); do
+	# a CPU that sleeps wakes late, and later the busier this host is
+	[ "${CLOCK:-time}" != time ] ||
+		table "${leg%:*}" "${leg#*:}" time --append idle=poll --timeout 3600
+	[ "${CLOCK:-instructions}" != instructions ] || [ "${leg#*:}" != rxe ] ||
+		table "${leg%:*}" "${leg#*:}" instructions --icount --timeout 3600
+done
+
+invalid=$(jq -s '[.[] | select(.op and (.valid | not))] | length' "$WORK/rows")
+if [ -n "$JSON" ]; then
+	jq -cs '{rows: [.[] | select(.op)], context: [.[] | select(.tool)],
+		invalid: [.[] | select(.op and (.valid | not))] | length,
+		worst: ([.[] | select(.op and .valid)]
+			| {bandwidth: (map(.bandwidth.ratio) | min),
+			   latency: (map(.latency.ratio) | max)})}' "$WORK/rows"
+	exit 0
+fi
+echo
+[ "$invalid" -eq 0 ] || echo "$invalid cells are invalid: this host was too busy; they do not count"
+worst_print true worst
