@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# 1,000 sessions in one machine of the rig: rmemd's memory, rate of set-up; takes --json, --sessions N
+#
+# Set-up is rmem_open(), and beside it a connection by bare rdma_cm calls with a protection
+# domain, a registration, a completion queue and a queue pair of its own; the two take turns.
+# What rmemd allocates is its anonymous memory; the kernel's is that of both ends, and of the
+# bare connections.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
+set -euo pipefail
+
+: "${top_srcdir:?is set by ./dev bench sessions}" "${top_builddir:?}"
+JSON=
+SESSIONS=1000
+while [ $# -gt 0 ]; do
+	case $1 in
+	--json) JSON=yes ;;
+	--sessions)
+		SESSIONS=${2:?}
+		shift
+		;;
+	*)
+		echo "usage: sessions.sh [--json] [--sessions N]" >&2
+		exit 2
+		;;
+	esac
+	shift
+done
+
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
+make -s -C "$top_builddir" tests/bench/sessions >&2
+stage
+
+cat >"$WORK/cmd.sh" <<'CMD'
+. "$1/guest.sh"
+n=$2
+exec 3>&1 >&2
+ulimit -n 100000 || fail "no descriptors"
+guest_install
+before=$(rdma_objects)
+cat >/tmp/rmemd.conf <<-CONF
+	[server]
+	listen = $RIG_ADDR
+	insecure = yes
+	[session]
+	heartbeat = 20s
+	fence = 120s
+	[limits]
+	sessions = $((n + 8))
+	[admin]
+	socket = /tmp/admin.sock
+	[pool main]
+	size = 64M
+CONF
+server_start /tmp/rmemd.conf /tmp/admin.sock
+
+# kilobytes: anonymous memory of rmemd, all that the kernel has allocated
+memory()
+{
+	awk '/^Anonymous:/ { print $2 }' "/proc/$SERVER_PID/smaps_rollup"
+	awk '/^(Slab|KernelStack|PageTables|Percpu):/ { sum += $2 } END { print sum }' /proc/meminfo
+}
+
+coproc PROGRAM { "$BUILD/tests/bench/sessions" "rmem://$RIG_ADDR?fabric=rdma" "$RIG_ADDR" 7999 "$n"; }
+# step WORD: until the program is there
+step()
+{
+	read -r line <&"${PROGRAM[0]}" && [ "$line" = "$1" ] || {
+		tail -n 20 /tmp/rmemd.log
+		fail "$1: $line"
+	}
+}
+step begun
+read -rd '' daemon kernel < <(memory)
+echo >&"${PROGRAM[1]}"
+step opened
+echo >&"${PROGRAM[1]}"
+step read
+read -rd '' daemon_now kernel_now < <(memory)
+objects=$(rdma_objects)
+rmemctl --socket /tmp/admin.sock status
+echo >&"${PROGRAM[1]}"
+read -r librmem bare quotient <&"${PROGRAM[0]}" || fail "no rates"
+wait "$PROGRAM_PID" || fail "the program ended with $?"
+server_stop
+rdma_idle "$before"
+kernel_clean
+jq -cn --argjson sessions "$n" --argjson librmem "$librmem" --argjson bare "$bare" \
+	--argjson quotient "$quotient" --arg objects "$objects" \
+	--argjson daemon "$(((daemon_now - daemon) * 1024 / n))" \
+	--argjson kernel "$(((kernel_now - kernel) * 1024 / n))" \
+	'{sessions: $sessions, librmem_per_second: $librmem, bare_per_second: $bare,
+	  setup: $quotient, daemon_bytes_per_session: $daemon,
+	  kernel_bytes_per_session: $kernel, objects: $objects}' >&3
+CMD
+
+for leg in $(legs 612:rxe); do
+	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 6144 --timeout 1200 \
+		"bash $WORK/cmd.sh $WORK $SESSIONS" >"$WORK/row"
+	jq -c --arg leg "$leg" '{leg: $leg} + .' "$WORK/row" >>"$WORK/rows"
+	[ -z "$JSON" ] || continue
+	jq -r '"kernel and device \(.leg), \(.sessions) sessions:
+  set-up per second       librmem \(.librmem_per_second), bare rdma_cm \(.bare_per_second), ratio \(.setup)
+  rmemd, per session      \(.daemon_bytes_per_session) bytes of anonymous memory
+  kernel, per session     \(.kernel_bytes_per_session) bytes, both ends and a bare connection
+  objects of the device   \(.objects)"' < <(tail -n 1 "$WORK/rows")
+done
+if [ -n "$JSON" ]; then
+	jq -cs '{rows: ., worst: {setup: (map(.setup) | min),
+		daemon_bytes_per_session: (map(.daemon_bytes_per_session) | max)}}' "$WORK/rows"
+else
+	jq -rs '"worst: set-up \(map(.setup) | min) memory \(map(.daemon_bytes_per_session) | max)"' \
+		"$WORK/rows"
+fi
