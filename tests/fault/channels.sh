@@ -6,6 +6,7 @@
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 need jq
 
+one_thread_if_watched
 server_start
 timeout 300 "$top_builddir/tests/fault/channels" "$uri" "${RMEM_DEATHS:-40}" \
 	"${RMEM_SOAK_SEED:-$RANDOM}" || fail "channels: status $?"

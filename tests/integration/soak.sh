@@ -12,12 +12,7 @@ seed=${RMEM_SOAK_SEED:-$((RANDOM * 32768 + RANDOM))}
 pool_size=256M
 soak=$top_builddir/tests/integration/soak
 
-# A client orders its accesses to a lease, over two streams at times; ThreadSanitizer sees
-# the daemon's threads that serve them, but not the client between.
-if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
-	tcp_threads=1
-fi
-
+one_thread_if_watched
 echo "seed $seed, $seconds s"
 server_start
 soaks=()
