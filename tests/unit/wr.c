@@ -44,10 +44,19 @@ static struct order *order_of(const struct fabric_channel *channel)
 	return found;
 }
 
+/* What was reported of its channel, and not polled, goes with it. */
 static void order_end(struct order *order)
 {
 	(void)pthread_mutex_lock(&lock);
 	list_remove(&order->link);
+	list_for_each_safe(node, &reports) {
+		struct report *report = container_of(node, struct report, link);
+
+		if (report->wc.owner != order)
+			continue;
+		list_remove(node);
+		free(report);
+	}
 	(void)pthread_mutex_unlock(&lock);
 	free(order->cookies);
 	free(order);
