@@ -157,7 +157,7 @@ static int pool_begin(struct parse *parse, const char *name)
 				       parse->pool_lines[i]);
 	if (config->n_pools == CONFIG_POOLS_MAX)
 		return err_set(-EINVAL, "more than %d pools", CONFIG_POOLS_MAX);
-	*pool = (struct pool_params){ 0 };
+	memset(pool, 0, sizeof(*pool));
 	section_default(CONFIG_SECTION_POOL, pool);
 	memcpy(pool->name, name, strlen(name) + 1);
 	parse->pool_lines[config->n_pools++] = parse->line;
@@ -486,7 +486,8 @@ static int config_check(struct parse *parse)
 static void pools_default(struct config *config)
 {
 	config->n_pools = 1;
-	config->pools[0] = (struct pool_params){ .name = "default" };
+	memset(&config->pools[0], 0, sizeof(config->pools[0]));
+	(void)strcpy(config->pools[0].name, "default");
 	section_default(CONFIG_SECTION_POOL, &config->pools[0]);
 }
 
