@@ -67,24 +67,9 @@ static enum pick none_takes(const struct channelset *set, unsigned endpoints,
 	return result;
 }
 
-enum pick channelset_pick(struct channelset *set, const struct attachment *attachment,
-			  unsigned segment, struct channel_slot **ret_slot)
-{
-	for (unsigned i = 0; i < set->n; i++) {
-		struct channel_slot *slot = &set->slots[set->next];
-
-		set->next = set->next + 1 < set->n ? set->next + 1 : 0;
-		if (slot_takes(set, slot, attachment, segment)) {
-			*ret_slot = slot;
-			return PICK_OK;
-		}
-	}
-	return none_takes(set, ~0u, attachment, segment);
-}
-
-enum pick channelset_pick_among(struct channelset *set, unsigned endpoints,
-				const struct attachment *attachment, unsigned segment,
-				struct channel_slot **ret_slot)
+enum pick channelset_pick(struct channelset *set, unsigned endpoints,
+			  const struct attachment *attachment, unsigned segment,
+			  struct channel_slot **ret_slot)
 {
 	for (unsigned i = 0; i < set->n; i++) {
 		struct channel_slot *slot = &set->slots[set->next];

@@ -86,15 +86,13 @@ int channelset_create(const struct domain_set *domains, unsigned n, unsigned dep
 void channelset_destroy(struct channelset *set);
 
 enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY };
-/* The next channel that has a credit and for whose endpoint there is a key of the segment.
- * PICK_NO_KEY: waiting does not help, there are channels but no key.  [owner] */
-enum pick channelset_pick(struct channelset *set, const struct attachment *attachment,
-			  unsigned segment, struct channel_slot **ret_slot);
-
-/* The same, but only of channels to `endpoints`, a bit each by their numbers.  [owner] */
-enum pick channelset_pick_among(struct channelset *set, unsigned endpoints,
-				const struct attachment *attachment, unsigned segment,
-				struct channel_slot **ret_slot);
+#define ENDPOINTS_ALL (~0u)
+/* The next channel to one of `endpoints`, a bit each by their numbers, that has a credit and
+ * for whose endpoint there is a key of the segment.  PICK_NO_KEY: waiting does not help,
+ * there are channels but no key.  [owner] */
+enum pick channelset_pick(struct channelset *set, unsigned endpoints,
+			  const struct attachment *attachment, unsigned segment,
+			  struct channel_slot **ret_slot);
 
 /* Put a piece behind the others in the slot; it has a credit. */
 static inline void channelset_put(const struct channelset *set,

@@ -273,10 +273,10 @@ static enum pick op_pick(struct rmem_queue *queue, const struct op *op,
 			 const struct attachment *att, unsigned segment,
 			 struct channel_slot **ret_slot)
 {
-	if (opcode_is_atomic(op->todo.opcode))
-		return channelset_pick_among(&queue->channels, op->endpoints, att,
-					     segment, ret_slot);
-	return channelset_pick(&queue->channels, att, segment, ret_slot);
+	unsigned endpoints =
+		opcode_is_atomic(op->todo.opcode) ? op->endpoints : ENDPOINTS_ALL;
+
+	return channelset_pick(&queue->channels, endpoints, att, segment, ret_slot);
 }
 
 /* Post again what came back.  False: it has to wait. */

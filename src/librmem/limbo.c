@@ -85,7 +85,6 @@ static void lost_resolve(struct rmem_queue *queue, struct piece *piece, int buri
 	list_append(&queue->table.again, &piece->node);
 }
 
-/* Settling an operation takes others of its pieces out of the list, so start over. */
 static void losts_resolve(struct rmem_queue *queue)
 {
 	struct list *node = queue->table.lost.next;
@@ -99,7 +98,9 @@ static void losts_resolve(struct rmem_queue *queue)
 		if (burial == BURIAL_DUE)
 			continue;
 		lost_resolve(queue, piece, burial);
-		node = queue->table.lost.next;
+		/* an operation that was settled took others of its pieces out */
+		if (burial == BURIAL_FAILED)
+			node = queue->table.lost.next;
 	}
 }
 

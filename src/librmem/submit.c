@@ -90,7 +90,8 @@ static bool slot_enter(struct burst *burst, uint64_t bytes)
 	struct rmem_queue *queue = burst->queue;
 
 	if (bytes > burst->max_bytes ||
-	    channelset_pick(&queue->channels, burst->att, 0, &burst->slot) != PICK_OK)
+	    channelset_pick(&queue->channels, ENDPOINTS_ALL, burst->att, 0,
+			    &burst->slot) != PICK_OK)
 		return false;
 	slot_share(burst, bytes);
 	return slot_keys(burst);
@@ -275,8 +276,8 @@ static int atomic_check(const struct rmem_queue *queue, const struct rmem_op *op
 static int list_check(const struct rmem_queue *queue, const struct rmem_op *op)
 {
 	if (op->n_vec > RMEM_VEC_MAX)
-		return err_set(-EINVAL, "rmem_submit: n_vec is %" PRIu64
-					", more than %d",
+		return err_set(-EINVAL,
+			       "rmem_submit: n_vec is %" PRIu64 ", more than %d",
 			       op->n_vec, RMEM_VEC_MAX);
 	if (op->n_vec > 0 && !op->vec)
 		return err_set(-EINVAL, "rmem_submit: vec is NULL");
