@@ -105,6 +105,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	served->ops->process(served->server);
+	sessions_deliver(served->fabrics->control->sessions);
 }
 
 static void number_endpoints(struct fabrics *fabrics, struct served *served)

@@ -93,6 +93,12 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	session_tell_changed(&daemon->control, holder, lease, reason);
 }
 
+static void on_noticed(void *ctx, struct holder *holder)
+{
+	(void)ctx;
+	session_noticed(holder);
+}
+
 /* Programs grant and free at any rate: not for everyday's log. */
 static void on_granted(void *ctx, const struct lease_status *status)
 {
@@ -123,6 +129,7 @@ static void on_ended(void *ctx, const struct lease_status *status,
 const struct leases_events loop_leases_events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
+	.noticed = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_leases_timer,

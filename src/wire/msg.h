@@ -36,6 +36,9 @@
 #define WIRE_SEGMENTS_MAX 64
 #define WIRE_KEYS_MAX (WIRE_SEGMENTS_MAX * WIRE_ENDPOINTS_MAX)
 #define WIRE_ENTRIES_MAX 64
+#define WIRE_NOTICES_MAX 256
+/* notice.lost: so many or more */
+#define WIRE_LOST_MAX UINT32_MAX
 
 /* Values of fields. */
 enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS = 2 };
@@ -86,6 +89,12 @@ enum wire_reason {
 	U32(sessions)                                                                \
 	U32(segments)                                                                \
 	STR(name, WIRE_NAME_MAX)
+
+/* A notification of a lease that the session watches. */
+#define WIRE_FIELDS_notice(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
+	U64(lease)                                                                   \
+	U32(value)                                                                   \
+	U32(lost) /* of this lease, before this one: there was no room for them */
 
 /* Messages: fields. */
 #define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
@@ -171,6 +180,9 @@ enum wire_reason {
 #define WIRE_FIELDS_home(U8, U16, U32, U64, I32, STR, RAW, LIST)                     \
 	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */                        \
 	STR(device, WIRE_LABEL_MAX)
+/* Have the lease's notifications told from now on, or no more. */
+#define WIRE_FIELDS_watch(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
+#define WIRE_FIELDS_unwatch(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
 #define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST)
 #define WIRE_FIELDS_bye(U8, U16, U32, U64, I32, STR, RAW, LIST)
 
@@ -187,8 +199,10 @@ enum wire_reason {
 	U8(reason)
 #define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(deadline_ms)
 #define WIRE_FIELDS_closing(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(reason)
+#define WIRE_FIELDS_notified(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
+	LIST(notices, notice, WIRE_NOTICES_MAX)
 
-#define WIRE_ITEMS(I) I(endpoint) I(segment) I(key) I(entry)
+#define WIRE_ITEMS(I) I(endpoint) I(segment) I(key) I(entry) I(notice)
 
 /* M(name, number, since version, what it does) */
 #define WIRE_REQUESTS(M)                                                             \
@@ -207,7 +221,9 @@ enum wire_reason {
 	M(list, 0x0d, 1, "describe the tenant's named leases")                       \
 	M(ping, 0x0e, 1, "sign of life; renews the session")                         \
 	M(bye, 0x0f, 1, "end the session")                                           \
-	M(fix_home, 0x10, 1, "learn where a lease's atomics are done, or decide it")
+	M(fix_home, 0x10, 1, "learn where a lease's atomics are done, or decide it") \
+	M(watch, 0x11, 1, "have a lease's notifications told")                       \
+	M(unwatch, 0x12, 1, "have them told no more")
 #define WIRE_REPLIES(M)                                                              \
 	M(error, 0x40, 1, "the request failed")                                      \
 	M(ok, 0x41, 1, "the request is done")                                        \
@@ -220,7 +236,8 @@ enum wire_reason {
 	M(revoked, 0x80, 1, "a lease has ended")                                     \
 	M(changed, 0x81, 1, "a lease's segments changed: attach it again by id")     \
 	M(draining, 0x82, 1, "the server will stop; move what matters")              \
-	M(closing, 0x83, 1, "the server ends the session")
+	M(closing, 0x83, 1, "the server ends the session")                         \
+	M(notified, 0x84, 1, "notifications of leases that are watched")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
 /* Structures. */

@@ -44,6 +44,12 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	session_tell_changed(ctx, holder, lease, reason);
 }
 
+static void on_noticed(void *ctx, struct holder *holder)
+{
+	(void)ctx;
+	session_noticed(holder);
+}
+
 static void on_granted(void *ctx, const struct lease_status *status)
 {
 	(void)ctx;
@@ -66,6 +72,7 @@ static void on_timer_moved(void *ctx)
 static const struct leases_events lease_events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
+	.noticed = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,
@@ -175,10 +182,16 @@ static void op_greeted(struct peer *peer)
 	container_of(peer, struct client, peer)->greeted++;
 }
 
+static bool op_busy(const struct peer *peer)
+{
+	return container_of((struct peer *)(uintptr_t)peer, struct client, peer)->busy;
+}
+
 static const struct peer_ops client_ops = {
 	.send = op_send,
 	.close = op_close,
 	.greeted = op_greeted,
+	.busy = op_busy,
 };
 
 void client_init(struct client *client)

@@ -24,6 +24,7 @@ struct client {
 	struct wire_msg answer; /* the last one */
 	struct wire_msg event;  /* the last one */
 	unsigned greeted, closed;
+	bool busy; /* its connection takes no more at the moment */
 	uint64_t next_id;
 	uint64_t last_id; /* of the last request */
 	uint64_t session; /* of the last welcome */

@@ -37,6 +37,12 @@ static void fill(struct wire_msg *msg, enum wire_type type)
 		msg->entries.n_entries = WIRE_ENTRIES_MAX;
 		memset(msg->entries.entries[WIRE_ENTRIES_MAX - 1].name, 'e', WIRE_NAME_MAX);
 		break;
+	case WIRE_TYPE_notified:
+		msg->notified.n_notices = WIRE_NOTICES_MAX;
+		msg->notified.notices[WIRE_NOTICES_MAX - 1] = (struct wire_notice){
+			.lease = 9, .value = 0xfedcba98u, .lost = 0x76543210u
+		};
+		break;
 	default:
 		break;
 	}

@@ -244,10 +244,19 @@ static void peer_op_greeted(struct peer *peer)
 		handle_soon(connection);
 }
 
+static bool peer_op_busy(const struct peer *peer)
+{
+	const struct connection *connection =
+		container_of((struct peer *)(uintptr_t)peer, struct connection, peer);
+
+	return evbuffer_get_length(bufferevent_get_output(connection->bev)) > 0;
+}
+
 static const struct peer_ops connection_ops = {
 	.send = peer_op_send,
 	.close = peer_op_close,
 	.greeted = peer_op_greeted,
+	.busy = peer_op_busy,
 };
 
 /* Handle one frame at the start of what has arrived; returns its length.  0: there is none,
@@ -361,6 +370,8 @@ static void on_write(struct bufferevent *bev, void *arg)
 	(void)bev;
 	if (connection->peer.closed)
 		hang_up(connection);
+	else
+		peer_idle(&connection->peer);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)

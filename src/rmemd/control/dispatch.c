@@ -31,6 +31,8 @@ static handler *const handlers[] = {
 	[WIRE_TYPE_ping] = handle_ping,
 	[WIRE_TYPE_bye] = handle_bye,
 	[WIRE_TYPE_fix_home] = handle_fix_home,
+	[WIRE_TYPE_watch] = handle_watch,
+	[WIRE_TYPE_unwatch] = handle_unwatch,
 };
 
 #define N_HANDLERS (sizeof(handlers) / sizeof(handlers[0]))

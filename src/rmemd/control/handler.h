@@ -21,6 +21,6 @@ handler handle_hello, handle_ping, handle_bye, handle_open_channel,
 /* lend.c */
 handler handle_allocate, handle_free, handle_attach, handle_detach, handle_renew;
 handler handle_rename, handle_resize, handle_remove, handle_stat, handle_list;
-handler handle_fix_home;
+handler handle_fix_home, handle_watch, handle_unwatch;
 
 #endif

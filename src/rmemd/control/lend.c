@@ -166,6 +166,28 @@ int handle_fix_home(struct peer *peer, const struct wire_msg *msg, struct wire_m
 	return HANDLER_ANSWER;
 }
 
+int handle_watch(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+{
+	int err = lease_watch(peer->control->leases, session_holder(peer->session),
+			      msg->watch.lease);
+
+	if (err)
+		return err;
+	out->type = WIRE_TYPE_ok;
+	return HANDLER_ANSWER;
+}
+
+int handle_unwatch(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+{
+	int err = lease_unwatch(peer->control->leases, session_holder(peer->session),
+				msg->unwatch.lease);
+
+	if (err)
+		return err;
+	out->type = WIRE_TYPE_ok;
+	return HANDLER_ANSWER;
+}
+
 static void fill_entry(const struct lease_status *status, struct wire_entry *entry)
 {
 	*entry = (struct wire_entry){

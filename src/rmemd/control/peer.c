@@ -20,6 +20,12 @@ void peer_gone(struct peer *peer, const char *why)
 	sessions_peer_gone(peer->control->sessions, peer, why);
 }
 
+void peer_idle(struct peer *peer)
+{
+	if (peer->session)
+		session_deliver(peer->session);
+}
+
 void peer_send(struct peer *peer, const struct wire_msg *msg)
 {
 	peer->ops->send(peer, msg);

@@ -22,6 +22,9 @@ struct peer_ops {
 	/* A pending hello is answered: the peer is no stranger any more, and what it sent
 	 * behind the hello can be handled. */
 	void (*greeted)(struct peer *peer);
+	/* Whether what was sent has not all gone out yet; peer_idle() is called when it
+	 * has. */
+	bool (*busy)(const struct peer *peer);
 };
 
 struct peer {
@@ -38,6 +41,9 @@ void peer_init(struct peer *peer, const struct peer_ops *ops, struct control *co
 /* Its connection is lost or at its end: a session is fenced.
  * `why` is one line. */
 void peer_gone(struct peer *peer, const char *why);
+
+/* It is not busy any more: what has waited for that is sent. */
+void peer_idle(struct peer *peer);
 
 void peer_send(struct peer *peer, const struct wire_msg *msg);
 void peer_send_error(struct peer *peer, uint64_t id, int err, const char *text);

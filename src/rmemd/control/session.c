@@ -74,6 +74,7 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
 		session->ports[i].session = session;
 	list_init(&session->channels);
 	list_init(&session->requests);
+	list_init(&session->noticed);
 	list_append(&sessions->all, &session->all);
 	session->opened_ms = clock_now_ms();
 	session->state = SESSION_ACTIVE;
@@ -207,6 +208,7 @@ void session_rest(struct session *session)
 	session_welcome(session, session->waiting_id, true);
 	peer->greeting = false;
 	peer->ops->greeted(peer);
+	session_deliver(session);
 }
 
 int session_resume(struct sessions *sessions, struct peer *peer, uint64_t id,
@@ -334,4 +336,38 @@ void session_tell_changed(struct control *control, struct holder *holder,
 	out->changed.lease = lease;
 	out->changed.reason = (uint8_t)reason;
 	peer_send(peer, out);
+}
+
+void session_noticed(struct holder *holder)
+{
+	struct session *session = container_of(holder, struct session, holder);
+
+	if (list_empty(&session->noticed))
+		list_append(&session->sessions->noticed, &session->noticed);
+	/* what comes next needs the room */
+	if (notices_full(&holder->notices))
+		session_deliver(session);
+}
+
+void session_deliver(struct session *session)
+{
+	struct wire_msg *out = &session->sessions->control->out;
+	struct peer *peer = session->peer;
+
+	while (peer && !peer->closed && !peer->ops->busy(peer) &&
+	       lease_take_notices(&session->holder, &out->notified)) {
+		out->type = WIRE_TYPE_notified;
+		out->id = 0;
+		peer_send(peer, out);
+	}
+}
+
+void sessions_deliver(struct sessions *sessions)
+{
+	struct session *session;
+
+	while ((session = list_first(&sessions->noticed, struct session, noticed))) {
+		list_remove(&session->noticed);
+		session_deliver(session);
+	}
 }

@@ -94,6 +94,17 @@ void session_tell_revoked(struct control *control, struct holder *holder,
 void session_tell_changed(struct control *control, struct holder *holder,
 			  uint64_t lease, unsigned reason);
 
+/* ---- notifications ---- */
+
+/* There are some that the holder is to be told; sessions_deliver() does, when those that
+ * come with them are there, too. */
+void session_noticed(struct holder *holder);
+/* Tell what waits, as far as connections take it at once; the rest when they take more. */
+void sessions_deliver(struct sessions *sessions);
+void session_deliver(struct session *session);
+
+/* ---- channels ---- */
+
 /* -EINVAL, -EDQUOT, -ENOMEM, or what the fabric says */
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel);

@@ -23,6 +23,7 @@ int sessions_open(struct control *control, const struct sessions_events *events,
 	map_init(&sessions->by_id);
 	list_init(&sessions->all);
 	list_init(&sessions->ended);
+	list_init(&sessions->noticed);
 	*ret_sessions = sessions;
 	return 0;
 }
@@ -32,6 +33,7 @@ void session_free(struct session *session)
 	session_forget_channels(session);
 	answers_clear(&session->answers);
 	list_remove(&session->all);
+	list_remove(&session->noticed);
 	free(session);
 }
 

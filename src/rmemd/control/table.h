@@ -21,6 +21,7 @@ struct sessions {
 	struct map by_id;
 	struct list all;   /* in the order of their ids */
 	struct list ended; /* their keys are still dying */
+	struct list noticed; /* those with notifications to be told */
 	bool stopping;     /* what is lost now is not worth a line each */
 };
 
@@ -49,6 +50,8 @@ struct session {
 	unsigned n_channels;
 	unsigned n_connected;
 	uint32_t next_channel;
+
+	struct list noticed; /* in sessions->noticed */
 
 	struct list requests; /* that wait for their answer */
 	unsigned n_requests;

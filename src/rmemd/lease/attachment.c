@@ -29,6 +29,8 @@ int attachment_create(struct lease *lease, struct holder *holder, unsigned right
 		.rights = rights,
 	};
 	list_init(&attachment->exposures);
+	list_init(&attachment->watching);
+	notice_source_init(&attachment->notices);
 	list_append(&lease->attachments, &attachment->in_lease);
 	list_append(&holder->attachments, &attachment->in_holder);
 	lease->n_attachments++;
@@ -51,6 +53,7 @@ void attachment_end(struct attachment *attachment)
 
 	list_for_each_safe(node, &attachment->exposures)
 		exposure_end(container_of(node, struct exposure, link), false);
+	attachment_unwatch(attachment);
 	list_remove(&attachment->in_lease);
 	list_remove(&attachment->in_holder);
 	lease->n_attachments--;

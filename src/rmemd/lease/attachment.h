@@ -5,6 +5,7 @@
 #define RMEMD_LEASE_ATTACHMENT_H
 
 #include "base/list.h"
+#include "base/notices.h"
 #include "rmemd/lease/exposure.h"
 #include "rmemd/lease/table.h"
 
@@ -16,6 +17,8 @@ struct attachment {
 	unsigned pending;      /* exposures whose key is still to come */
 	bool fenced;           /* and not asked for since */
 	struct list exposures; /* pending and live, the oldest first */
+	struct list watching;  /* in lease->watchers, when its holder watches it */
+	struct notice_source notices; /* those of the lease, in holder->notices */
 };
 
 /* Belongs to its lease and holder until attachment_end().  -EDQUOT, -ENOMEM */
@@ -38,5 +41,10 @@ void attachment_cut(struct attachment *attachment, const struct segment *segment
 void attachment_retire(struct attachment *attachment);
 /* All keys die with the holder's fabric_sessions. */
 void attachment_fence(struct attachment *attachment);
+
+/* ---- watch.c ---- */
+
+/* Its holder is told of the lease's notifications no more, not even of those that wait. */
+void attachment_unwatch(struct attachment *attachment);
 
 #endif

@@ -7,10 +7,15 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/notices.h"
 #include "fabric/fabric.h"
 #include "wire/msg.h"
 
 struct tenant;
+
+/* Notifications kept for a holder who takes none at the moment; beyond them it is the latest
+ * of each lease. */
+#define HOLDER_NOTICES_MAX 256
 
 /* One endpoint of the daemon; session is NULL while the holder has no business there.
  */
@@ -27,6 +32,8 @@ struct holder {
 	struct list owned; /* ephemeral leases */
 	unsigned n_attachments;
 	uint32_t n_keys; /* until they are dead */
+	unsigned n_watches;     /* attachments whose leases it watches */
+	struct notices notices; /* of them; open while it watches any */
 };
 
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);

@@ -69,6 +69,7 @@ static struct lease *lease_new(struct leases *leases, struct holder *holder,
 	list_init(&lease->all);
 	list_init(&lease->in_owner);
 	list_init(&lease->attachments);
+	list_init(&lease->watchers);
 	list_init(&lease->dying);
 	list_init(&lease->waiters);
 	list_init(&lease->waiting);

@@ -57,6 +57,8 @@ struct leases_events {
 	 * it became longer. */
 	void (*changed)(void *ctx, struct holder *holder, uint64_t lease,
 			unsigned reason);
+	/* There are notices that the holder has not taken: lease_take_notices(). */
+	void (*noticed)(void *ctx, struct holder *holder);
 	/* For the log: a lease is granted; a granted one ends right after. */
 	void (*granted)(void *ctx, const struct lease_status *status);
 	void (*ended)(void *ctx, const struct lease_status *status,
@@ -180,6 +182,21 @@ int lease_stat(const struct tenant *tenant, const char *name,
 	       struct lease_status *ret_status);
 /* Fill in the answer to allocate, attach and resize. */
 void lease_describe(const struct attachment *attachment, struct wire_lease *ret_msg);
+
+/* ---- notifications ---- */
+
+/* Who has a lease attached may watch it; until lease_unwatch() or the end of the attachment
+ * he is told of its notifications.  To do either again changes nothing.  -ESTALE, -ENOMEM */
+int lease_watch(struct leases *leases, struct holder *holder, uint64_t id);
+int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id);
+/* Tell a value to all who watch the lease, the caller too.
+ *   -ESTALE  it has ended, or the holder does not have it
+ *   -EACCES  he has it for reading only */
+int lease_notify(struct leases *leases, struct holder *holder, uint64_t id,
+		 uint32_t value);
+/* Take the oldest of what the holder is to be told, as many as an event carries.  False:
+ * there is nothing. */
+bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg);
 
 /* ---- news of the fabrics ---- */
 

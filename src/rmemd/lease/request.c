@@ -64,7 +64,7 @@ static int find_granted(const struct tenant *tenant, const char *name,
 	return 0;
 }
 
-static int find_attached(const struct leases *leases, const struct holder *holder,
+int leases_find_attached(const struct leases *leases, const struct holder *holder,
 			 uint64_t id, struct attachment **ret_attachment)
 {
 	struct attachment *attachment = leases_find(leases, holder, id);
@@ -78,13 +78,13 @@ static int find_attached(const struct leases *leases, const struct holder *holde
 	return 0;
 }
 
-static int find_writable(const struct leases *leases, const struct holder *holder,
+int leases_find_writable(const struct leases *leases, const struct holder *holder,
 			 uint64_t id, struct attachment **ret_attachment)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	if (!(attachment->rights & WIRE_RIGHT_WRITE))
@@ -134,7 +134,7 @@ int lease_rekey(struct leases *leases, struct holder *holder, uint64_t id,
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	attachment->fenced = false;
@@ -158,7 +158,7 @@ int lease_detach(struct leases *leases, struct holder *holder, uint64_t id,
 	struct lease *lease = NULL;
 	int err;
 
-	err = find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -178,7 +178,7 @@ int lease_free(struct leases *leases, struct holder *holder, uint64_t id,
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = leases_find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	end_and_wait(attachment->lease, holder, waiter);
@@ -208,7 +208,7 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 
 	if (!*name)
 		return err_set(-EINVAL, "an empty name");
-	err = find_writable(leases, holder, id, &attachment);
+	err = leases_find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -238,7 +238,7 @@ int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
 	struct lease *lease = NULL;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = leases_find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -266,7 +266,7 @@ int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = leases_find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	if (attachment->lease->owner)
@@ -283,7 +283,7 @@ int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
 	struct lease_home *home;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = leases_find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	home = &attachment->lease->home;

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Notifications: values that sessions send to those who watch a lease. */
+#include <errno.h>
+
+#include "base/notices.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+
+int lease_watch(struct leases *leases, struct holder *holder, uint64_t id)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	/* whatever its rights, it may read */
+	err = leases_find_attached(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	if (!list_empty(&attachment->watching))
+		return 0;
+	if (holder->n_watches == 0)
+		err = notices_open(&holder->notices, HOLDER_NOTICES_MAX);
+	if (err)
+		return err;
+	holder->n_watches++;
+	list_append(&attachment->lease->watchers, &attachment->watching);
+	return 0;
+}
+
+void attachment_unwatch(struct attachment *attachment)
+{
+	struct holder *holder = attachment->holder;
+
+	if (list_empty(&attachment->watching))
+		return;
+	list_remove(&attachment->watching);
+	notices_drop(&holder->notices, &attachment->notices);
+	if (--holder->n_watches == 0)
+		notices_close(&holder->notices);
+}
+
+int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	err = leases_find_attached(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	attachment_unwatch(attachment);
+	return 0;
+}
+
+int lease_notify(struct leases *leases, struct holder *holder, uint64_t id,
+		 uint32_t value)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	err = leases_find_writable(leases, holder, id, &attachment);
+	if (err)
+		return err;
+	list_for_each(node, &attachment->lease->watchers) {
+		struct attachment *watcher =
+			container_of(node, struct attachment, watching);
+
+		notices_put(&watcher->holder->notices,
+			    &(struct notice){ .source = &watcher->notices,
+					      .value = value });
+		leases->events->noticed(leases->ctx, watcher->holder);
+	}
+	return 0;
+}
+
+bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg)
+{
+	struct notice taken[WIRE_NOTICES_MAX];
+	unsigned n = notices_take(&holder->notices, taken, WIRE_NOTICES_MAX);
+
+	for (unsigned i = 0; i < n; i++)
+		ret_msg->notices[i] = (struct wire_notice){
+			.lease = container_of(taken[i].source, struct attachment,
+					      notices)
+					 ->lease->id,
+			.value = taken[i].value,
+			.lost = taken[i].lost,
+		};
+	ret_msg->n_notices = (uint16_t)n;
+	return n > 0;
+}
