@@ -39,6 +39,7 @@ struct fabric_address {
 /* Endpoint flags: as WIRE_ENDPOINT_* in wire/msg.h. */
 #define FABRIC_ENDPOINT_CONFIRM 1u
 #define FABRIC_ENDPOINT_ATOMICS 2u
+#define FABRIC_ENDPOINT_INBAND 4u
 
 /* A place where a server can be reached. */
 struct fabric_endpoint {
@@ -124,7 +125,19 @@ struct fabric_server_events {
 	void (*session_closed)(void *ctx, void *session_cookie);
 	/* An endpoint's device failed or came back; for the log. */
 	void (*endpoint_news)(void *ctx, unsigned endpoint, const char *text);
+	/* A client notifies: what it had completed before, and what it wrote before through
+	 * the same channel, is placed.  The exposure is of that session, with
+	 * FABRIC_RIGHT_WRITE.  May be called until withdrawn(), even after withdraw().  Of
+	 * one exposure FABRIC_NOTES_MAX wait at most to be delivered; those for which there
+	 * was no room are counted, and come after those that came before them.  Both may be
+	 * NULL: nobody is interested. */
+	void (*notified)(void *ctx, void *session_cookie, void *exposure_cookie,
+			 uint32_t value);
+	void (*notes_lost)(void *ctx, void *session_cookie, void *exposure_cookie,
+			   uint64_t n);
 };
+
+#define FABRIC_NOTES_MAX 32
 
 /* How one RDMA device is to be used. */
 struct fabric_device_params {
@@ -263,10 +276,16 @@ enum fabric_opcode {
 	FABRIC_WRITE = 2,
 	FABRIC_CAS = 3,
 	FABRIC_FETCH_ADD = 4,
+	/* In-band requests: the server does them, near its memory. */
+	FABRIC_PING = 5,   /* nothing; of no range */
+	FABRIC_FILL = 6,   /* the range, with a pattern */
+	FABRIC_COPY = 7,   /* the range, from another one of the session */
+	FABRIC_CRC = 8,    /* of the range, see base/crc32c.h */
+	FABRIC_NOTIFY = 9, /* the daemon; a place in the range, no bytes */
 };
 
 /* What not every domain can do. */
-enum fabric_capability { FABRIC_CAN_ATOMICS = 1 };
+enum fabric_capability { FABRIC_CAN_ATOMICS = 1, FABRIC_CAN_INBAND = 2 };
 
 /* What operations have in common: a range that is exposed, a region for local memory. */
 struct fabric_run {
@@ -298,6 +317,17 @@ struct fabric_atomic {
 };
 
 #define FABRIC_ATOMIC_BYTES 8
+
+/* What an in-band request works with, besides its range. */
+struct fabric_request {
+	struct fabric_key source; /* FABRIC_COPY: where it begins, and the key to it */
+	uint64_t pattern; /* FABRIC_FILL: 8 bytes as they lie in memory, the first of them at
+			   * the range's first byte, and so on */
+	uint32_t value;   /* FABRIC_NOTIFY */
+};
+
+/* The longest range of one. */
+#define FABRIC_REQUEST_BYTES_MAX (UINT32_C(256) << 10)
 
 /* How operations ended.  Those of a channel end in the order in which they were posted. */
 struct fabric_wc {
@@ -391,6 +421,16 @@ struct fabric_client_ops {
 	int (*put_atomic)(struct fabric_channel *channel, const struct fabric_run *run,
 			  const struct fabric_part *part,
 			  const struct fabric_atomic *atomic);
+	/* In-band requests that a channel has outstanding at most; its depth may be less. */
+	unsigned requests_max;
+	/* The same for one in-band request, of the part's range, FABRIC_REQUEST_BYTES_MAX at
+	 * most, or 0 for those that have none.  A FABRIC_CRC's result goes to the part's
+	 * addr, a uint32_t of the caller's that needs no region; the others have no addr.
+	 * Returns 1, or 0 when there is no room.
+	 *   -ENOTSUP  as domain_able() */
+	int (*put_request)(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_request *request);
 	/* Post all that was put, as one batch; returns how many operations were taken, or
 	 * -ECONNRESET.  When that is not all, the others are forgotten and the channel is
 	 * dead: those taken may not end through poll(), where otherwise each does exactly

@@ -50,6 +50,8 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 #define WIRE_ENDPOINT_CONFIRM 1u
 /* the device does compare-and-swap and fetch-and-add */
 #define WIRE_ENDPOINT_ATOMICS 2u
+/* the server does in-band requests there */
+#define WIRE_ENDPOINT_INBAND 4u
 enum wire_reason {
 	WIRE_REASON_FREED = 1,    /* another session freed or replaced it */
 	WIRE_REASON_EXPIRED = 2,  /* its time to live is over */

@@ -93,6 +93,25 @@ void lent_await_withdrawn(struct lent *lent)
 	stage_await("withdrawn", lent_is_withdrawn, lent);
 }
 
+struct notes_wait {
+	const struct lent *lent;
+	uint64_t n;
+};
+
+static bool notes_have_come(void *arg)
+{
+	const struct notes_wait *wait = arg;
+
+	return wait->lent->notes + wait->lent->lost >= wait->n;
+}
+
+void lent_await_notes(struct lent *lent, uint64_t n)
+{
+	struct notes_wait wait = { lent, n };
+
+	stage_await("notified", notes_have_come, &wait);
+}
+
 void lent_free(struct lent *lent)
 {
 	if (stage.server) {

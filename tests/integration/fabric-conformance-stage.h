@@ -53,6 +53,10 @@ struct lent {
 	/* what the server reported */
 	bool exposed, withdrawn;
 	int err;
+	unsigned notes; /* notifications */
+	uint64_t lost;
+	uint32_t note;  /* the last one's value, */
+	char note_first, note_last; /* and the memory's bytes at that time */
 };
 
 /* The client's memory. */
@@ -96,6 +100,8 @@ struct lent *lent_share(struct party *party, const struct lent *of);
 void lent_withdraw_start(struct lent *lent);
 void lent_await_withdrawn(struct lent *lent);
 void lent_free(struct lent *lent);
+/* Until so many notifications have come, or were lost. */
+void lent_await_notes(struct lent *lent, uint64_t n);
 /* A copy of the whole mapping, and whether it is still the same. */
 char *lent_snapshot(const struct lent *lent);
 bool lent_unchanged(const struct lent *lent, const char *snapshot);

@@ -29,6 +29,7 @@ static Suite *conformance_suite(void)
 	transfer_cases(tcase);
 	isolation_cases(tcase);
 	atomic_cases(tcase);
+	inband_cases(tcase);
 	withdrawal_cases(tcase);
 	channel_cases(tcase);
 	mixer_cases(tcase);

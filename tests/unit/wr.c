@@ -109,6 +109,8 @@ int wr_post(const struct fabric_client_ops *ops, struct fabric_channel *channel,
 
 		if (run.opcode == FABRIC_CAS || run.opcode == FABRIC_FETCH_ADD)
 			taken = ops->put_atomic(channel, &run, &part, &wrs[i].atomic);
+		else if (run.opcode >= FABRIC_PING)
+			taken = ops->put_request(channel, &run, &part, &wrs[i].request);
 		else if (wrs[i].slices)
 			taken = (int)ops->put_slices(channel, &run, &part,
 						     wrs[i].slices, wrs[i].n_slices);

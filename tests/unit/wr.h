@@ -17,6 +17,7 @@ struct wr {
 	struct fabric_atomic atomic; /* of FABRIC_CAS and FABRIC_FETCH_ADD */
 	const struct fabric_slice *slices; /* several, in the place of addr; else NULL */
 	unsigned n_slices;
+	struct fabric_request request; /* of an in-band one */
 };
 
 struct wc {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "fabric/inband.h"
 #include "fabric/tcp/connect.h"
 #include "fabric/tcp/cq.h"
 #include "fabric/tcp/domain.h"
@@ -27,8 +28,13 @@
 struct op {
 	struct stream_request
 		request; /* as on the wire; its cookie is the sequence number */
-	struct stream_atomic atomic; /* behind the request, if it is one */
-	char *payload;               /* that goes behind the request */
+	union {          /* behind the request, if it is one */
+		struct stream_atomic atomic;
+		struct inband_operands operands;
+	};
+	uint64_t result; /* of an in-band request, as on the wire */
+	uint32_t *crc;   /* where it goes, if it is one */
+	char *payload;   /* that goes behind the request */
 	uint32_t payload_bytes;
 	char *addr; /* where the response's payload goes */
 	uint32_t bytes;
@@ -190,7 +196,7 @@ static enum stream_op stream_op_of(enum fabric_opcode opcode)
 		return STREAM_CAS;
 	case FABRIC_FETCH_ADD:
 		return STREAM_FETCH_ADD;
-	case FABRIC_WRITE:
+	default:
 		break;
 	}
 	return STREAM_WRITE;
@@ -256,6 +262,30 @@ int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_run *r
 	op->payload = (char *)&op->atomic;
 	op->payload_bytes = sizeof(op->atomic);
 	op->bytes = FABRIC_ATOMIC_BYTES;
+	return 1;
+}
+
+int tcp_channel_put_request(struct fabric_channel *ch, const struct fabric_run *run,
+			    const struct fabric_part *part,
+			    const struct fabric_request *request)
+{
+	struct op *op = channel_op(ch, ch->put);
+	struct inband_request made;
+	int err = fabric_tcp_client.domain_able(ch->cq->domain, FABRIC_CAN_INBAND);
+
+	if (err)
+		return err;
+	if (ch->put - ch->head == ch->depth)
+		return 0;
+	made = inband_request_make(run->opcode, (uint32_t)part->bytes, request);
+	op_set(op, run, part, (uint32_t)part->bytes, ch->put++);
+	op->request.op = made.op;
+	op->operands = made.operands;
+	op->payload = (char *)&op->operands;
+	op->payload_bytes = sizeof(op->operands);
+	op->addr = (char *)&op->result;
+	op->bytes = sizeof(op->result);
+	op->crc = run->opcode == FABRIC_CRC ? part->addr : NULL;
 	return 1;
 }
 
@@ -411,6 +441,8 @@ static void op_place(const struct op *op)
 {
 	uint64_t old;
 
+	if (op->opcode == FABRIC_CRC)
+		*op->crc = (uint32_t)le64toh(op->result);
 	if (!op_is_atomic(op))
 		return;
 	memcpy(&old, op->addr, sizeof(old));

@@ -17,6 +17,10 @@ unsigned tcp_channel_put(struct fabric_channel *channel, const struct fabric_run
 int tcp_channel_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
 			   const struct fabric_part *part,
 			   const struct fabric_atomic *atomic);
+int tcp_channel_put_request(struct fabric_channel *channel,
+			    const struct fabric_run *run,
+			    const struct fabric_part *part,
+			    const struct fabric_request *request);
 int tcp_channel_post(struct fabric_channel *channel);
 void tcp_channel_abort(struct fabric_channel *channel); /* [any] */
 bool tcp_channel_alive(struct fabric_channel *channel); /* [any] */

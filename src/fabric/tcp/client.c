@@ -2,6 +2,7 @@
 /* The client's ops table, with domains and regions: both are hardly more than names, as
  * sockets take any memory. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -12,7 +13,7 @@
 
 struct fabric_domain {
 	struct fabric_address address;
-	bool atomics; /* the server does them */
+	bool atomics, inband; /* the server does them */
 };
 
 struct fabric_region {
@@ -45,6 +46,7 @@ static int client_domain_open(const struct fabric_endpoint *endpoint,
 		return err_errno(-ENOMEM, "a domain");
 	domain->address = endpoint->address;
 	domain->atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
+	domain->inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
 	*ret_domain = domain;
 	return 0;
 }
@@ -63,9 +65,13 @@ static const char *client_domain_device(const struct fabric_domain *domain)
 static int client_domain_able(const struct fabric_domain *domain,
 			      enum fabric_capability capability)
 {
-	if (capability == FABRIC_CAN_ATOMICS && domain->atomics)
+	bool able = capability == FABRIC_CAN_ATOMICS ? domain->atomics : domain->inband;
+
+	if (able)
 		return 0;
-	return err_set(-ENOTSUP, "the server has no atomics over tcp");
+	return err_set(-ENOTSUP, "the server has no %s over tcp",
+		       capability == FABRIC_CAN_ATOMICS ? "atomics"
+							: "in-band requests");
 }
 
 /* Each piece is a request of its own, and all of them go out together. */
@@ -123,6 +129,8 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.connect = tcp_channel_connect,
 	.put = tcp_channel_put,
 	.put_atomic = tcp_channel_put_atomic,
+	.requests_max = UINT_MAX,
+	.put_request = tcp_channel_put_request,
 	.post = tcp_channel_post,
 	.poll = tcp_cq_poll,
 	.abort = tcp_channel_abort,

@@ -256,10 +256,34 @@ static void conn_begin_atomic(struct tcp_conn *conn, const struct map *table,
 	conn->place = (char *)&conn->atomic;
 }
 
+static enum step conn_begin_inband(struct tcp_conn *conn)
+{
+	const struct stream_request *request = &conn->request;
+	const char *wrong;
+
+	conn->inband = (struct inband_request){
+		.op = request->op,
+		.bytes = request->bytes,
+		.rkey = request->rkey,
+		.addr = request->addr,
+		.cookie = request->cookie,
+	};
+	wrong = inband_check(&conn->inband);
+	if (wrong)
+		return conn_over(conn, wrong);
+	conn->have = 0;
+	conn->left = sizeof(conn->inband.operands);
+	conn->place = (char *)&conn->inband.operands;
+	conn->phase = TCP_PHASE_INBAND;
+	return STEP_MOVED;
+}
+
 static enum step conn_begin(struct tcp_conn *conn, const struct map *table)
 {
 	uint32_t op = le32toh(conn->request.op), bytes = le32toh(conn->request.bytes);
 
+	if (inband_op_is_one(op))
+		return conn_begin_inband(conn);
 	if (bytes == 0 || bytes > STREAM_BYTES_MAX) {
 		(void)snprintf(conn->why, sizeof(conn->why), "a request of %u bytes",
 			       bytes);
@@ -298,27 +322,78 @@ static uint64_t word_change(uint64_t *word, enum stream_op op, uint64_t compare,
 	return compare;
 }
 
-static void conn_do_atomic(struct tcp_conn *conn)
+/* It is answered with 8 bytes. */
+static void conn_answer_word(struct tcp_conn *conn, uint64_t cookie, uint64_t word)
 {
-	uint64_t old = word_change((uint64_t *)(void *)conn->word_place,
-				   conn->atomic_op, le64toh(conn->atomic.compare),
-				   le64toh(conn->atomic.operand));
-	struct tcp_reply *reply = conn_answer(conn, conn->cookie, STREAM_DONE);
+	struct tcp_reply *reply = conn_answer(conn, cookie, STREAM_DONE);
 
-	reply->word = htole64(old);
+	reply->word = htole64(word);
 	reply->payload = (char *)&reply->word;
 	reply->bytes = sizeof(reply->word);
 	reply->header.bytes = htole32(sizeof(reply->word));
 }
 
+static void conn_do_atomic(struct tcp_conn *conn)
+{
+	uint64_t old = word_change((uint64_t *)(void *)conn->word_place,
+				   conn->atomic_op, le64toh(conn->atomic.compare),
+				   le64toh(conn->atomic.operand));
+
+	conn_answer_word(conn, conn->cookie, old);
+}
+
+/* What an in-band request of the stream can reach. */
+struct reach {
+	const struct tcp_conn *conn;
+	const struct map *table;
+};
+
+static char *reach_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
+			unsigned rights)
+{
+	const struct reach *reach = ctx;
+	const struct fabric_exposure *exposure;
+
+	return tcp_exposure_resolve(reach->table, reach->conn->session, rkey, addr,
+				    bytes, rights, &exposure);
+}
+
+static bool reach_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
+{
+	const struct reach *reach = ctx;
+
+	return tcp_exposure_notify(reach->table, reach->conn->session, rkey, addr,
+				   value);
+}
+
+/* It is done at once, so no exposure is in use when the thread turns to its orders. */
+static void conn_do_inband(struct tcp_conn *conn, const struct map *table)
+{
+	struct reach reach = { .conn = conn, .table = table };
+	const struct inband_memory memory = {
+		.find = reach_find,
+		.notify = reach_notify,
+		.ctx = &reach,
+	};
+	uint64_t result;
+
+	conn->served += le32toh(conn->inband.bytes);
+	if (inband_serve(&conn->inband, &memory, &result) == INBAND_DONE)
+		conn_answer_word(conn, conn->inband.cookie, result);
+	else
+		(void)conn_answer(conn, conn->inband.cookie, STREAM_REFUSED);
+}
+
 /* What came with a request is complete, whatever became of it. */
-static void conn_end_payload(struct tcp_conn *conn)
+static void conn_end_payload(struct tcp_conn *conn, const struct map *table)
 {
 	if (conn->phase == TCP_PHASE_PAYLOAD && conn->word_place)
 		__atomic_store_n((uint64_t *)(void *)conn->word_place, conn->word,
 				 __ATOMIC_RELEASE);
 	if (conn->phase == TCP_PHASE_ATOMIC)
 		conn_do_atomic(conn);
+	else if (conn->phase == TCP_PHASE_INBAND)
+		conn_do_inband(conn, table);
 	else
 		(void)conn_answer(conn, conn->cookie, conn->status);
 	conn->target = NULL;
@@ -348,6 +423,7 @@ static ssize_t conn_recv(struct tcp_conn *conn)
 	switch (conn->phase) {
 	case TCP_PHASE_PAYLOAD:
 	case TCP_PHASE_ATOMIC:
+	case TCP_PHASE_INBAND:
 		return conn_recv_payload(conn);
 	case TCP_PHASE_DRAIN:
 		return recv(conn->fd, sink,
@@ -360,7 +436,7 @@ static ssize_t conn_recv(struct tcp_conn *conn)
 		    sizeof(conn->request) - conn->have, MSG_DONTWAIT);
 }
 
-static void conn_received(struct tcp_conn *conn, size_t n)
+static void conn_received(struct tcp_conn *conn, const struct map *table, size_t n)
 {
 	size_t part = n < conn->left ? n : conn->left;
 
@@ -370,6 +446,7 @@ static void conn_received(struct tcp_conn *conn, size_t n)
 		return;
 	case TCP_PHASE_PAYLOAD:
 	case TCP_PHASE_ATOMIC:
+	case TCP_PHASE_INBAND:
 		conn->place += part;
 		conn->have = n - part;
 		break;
@@ -378,7 +455,12 @@ static void conn_received(struct tcp_conn *conn, size_t n)
 	}
 	conn->left -= (uint32_t)part;
 	if (conn->left == 0)
-		conn_end_payload(conn);
+		conn_end_payload(conn, table);
+}
+
+static void budget_spend(size_t *budget, size_t n)
+{
+	*budget -= n < *budget ? n : *budget;
 }
 
 static enum step conn_end_of_stream(struct tcp_conn *conn)
@@ -403,8 +485,9 @@ static enum step conn_receive(struct tcp_conn *conn, const struct map *table,
 		return conn_over_errno(conn, errno);
 	if (n == 0)
 		return conn_end_of_stream(conn);
-	*budget -= (size_t)n < *budget ? (size_t)n : *budget;
-	conn_received(conn, (size_t)n);
+	conn_received(conn, table, (size_t)n);
+	budget_spend(budget, (size_t)n + conn->served);
+	conn->served = 0;
 	if (conn->phase == TCP_PHASE_REQUEST && conn->have == sizeof(conn->request))
 		return conn_begin(conn, table);
 	return STEP_MOVED;

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "fabric/inband.h"
 #include "fabric/tcp/exposure.h"
 #include "fabric/tcp/stream.h"
 
@@ -19,13 +20,16 @@ struct tcp_reply {
 	char *payload; /* header.bytes of it; in the exposure, or &word */
 	const struct fabric_exposure *exposure; /* NULL: touches none */
 	uint32_t bytes;                         /* header.bytes in host order */
-	uint64_t word; /* an aligned 8-byte read, or an atomic's old value */
+	uint64_t
+		word; /* an aligned 8-byte read, an atomic's old value, or the result of
+			* an in-band request */
 };
 
 enum tcp_phase {
 	TCP_PHASE_REQUEST, /* receiving a request */
 	TCP_PHASE_PAYLOAD, /* receiving a write's bytes into memory */
 	TCP_PHASE_ATOMIC,  /* receiving an atomic's numbers */
+	TCP_PHASE_INBAND,  /* receiving an in-band request's operands */
 	TCP_PHASE_DRAIN,   /* dropping what came with a refused request */
 };
 
@@ -50,15 +54,18 @@ struct tcp_conn {
 	uint32_t interest; /* EPOLL* asked for */
 	enum tcp_phase phase;
 	struct stream_request request;
-	size_t have;     /* of request */
-	uint64_t cookie; /* of the request in progress, as on the wire */
-	uint32_t status; /* it will have */
-	uint32_t left;   /* of its payload */
-	char *place;     /* where that goes */
-	uint64_t word;   /* an aligned 8-byte write, until it is whole */
+	size_t have;      /* of request */
+	uint64_t cookie;  /* of the request in progress, as on the wire */
+	uint32_t status;  /* it will have */
+	uint32_t left;    /* of its payload */
+	char *place;      /* where that goes */
+	uint64_t word;    /* an aligned 8-byte write, until it is whole */
 	char *word_place; /* of that, or of an atomic */
 	enum stream_op atomic_op;
-	struct stream_atomic atomic; /* until it is whole, as on the wire */
+	struct stream_atomic atomic;  /* until it is whole, as on the wire */
+	struct inband_request inband; /* likewise */
+	uint32_t
+		served; /* bytes that in-band requests worked on, not accounted for yet */
 	const struct fabric_exposure *target; /* that place is in */
 	struct tcp_reply replies[TCP_REPLIES];
 	unsigned first, n_replies; /* ring */

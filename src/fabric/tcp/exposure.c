@@ -39,6 +39,8 @@ int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
 	e->bytes = bytes;
 	e->rights = rights;
 	e->news.kind = TCP_NEWS_EXPOSURE;
+	e->notes_news.kind = TCP_NEWS_NOTES;
+	fabric_notes_init(&e->notes);
 	e->n_seats = n_threads;
 	for (unsigned i = 0; i < n_threads; i++)
 		e->seats[i].exposure = e;
@@ -48,6 +50,9 @@ int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
 
 void tcp_exposure_free(struct fabric_exposure *exposure)
 {
+	if (!exposure)
+		return;
+	fabric_notes_destroy(&exposure->notes);
 	free(exposure);
 }
 
@@ -79,13 +84,13 @@ void tcp_seat_leave(struct tcp_seat *seat, struct map *table, struct mailbox *ne
 	seat_done(seat, news);
 }
 
-static const struct fabric_exposure *
+static struct fabric_exposure *
 table_find(const struct map *table, const struct fabric_session *session, uint64_t rkey)
 {
 	struct map_node *node = map_find(table, map_hash_u64(rkey));
 
 	for (; node; node = map_find_next(node)) {
-		const struct fabric_exposure *e =
+		struct fabric_exposure *e =
 			container_of(node, struct tcp_seat, node)->exposure;
 
 		if (e->key.rkey == rkey && e->session == session)
@@ -94,20 +99,37 @@ table_find(const struct map *table, const struct fabric_session *session, uint64
 	return NULL;
 }
 
+static bool range_allowed(const struct fabric_exposure *e, uint64_t addr,
+			  uint32_t bytes, unsigned rights)
+{
+	/* an address below the range wraps to an offset far beyond it */
+	uint64_t offset = addr - e->key.addr;
+
+	return (e->rights & rights) == rights && offset <= e->bytes &&
+	       bytes <= e->bytes - offset;
+}
+
 char *tcp_exposure_resolve(const struct map *table,
 			   const struct fabric_session *session, uint64_t rkey,
 			   uint64_t addr, uint32_t bytes, unsigned rights,
 			   const struct fabric_exposure **ret_exposure)
 {
 	const struct fabric_exposure *e = table_find(table, session, rkey);
-	uint64_t offset;
 
-	if (!e || (e->rights & rights) != rights)
-		return NULL;
-	/* an address below the range wraps to an offset far beyond it */
-	offset = addr - e->key.addr;
-	if (offset > e->bytes || bytes > e->bytes - offset)
+	if (!e || !range_allowed(e, addr, bytes, rights))
 		return NULL;
 	*ret_exposure = e;
-	return e->base + offset;
+	return e->base + (addr - e->key.addr);
+}
+
+bool tcp_exposure_notify(const struct map *table, const struct fabric_session *session,
+			 uint64_t rkey, uint64_t addr, uint32_t value)
+{
+	struct fabric_exposure *e = table_find(table, session, rkey);
+
+	if (!e || !range_allowed(e, addr, 0, FABRIC_RIGHT_WRITE))
+		return false;
+	if (fabric_notes_add(&e->notes, value))
+		mailbox_post(e->box, &e->notes_news.link);
+	return true;
 }

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
+#include "fabric/notes.h"
 
 enum tcp_order_kind {
 	TCP_ORDER_STOP,
@@ -30,6 +31,7 @@ struct tcp_order {
 enum tcp_news_kind {
 	TCP_NEWS_CONN,     /* a connection is over; its thread has forgotten it */
 	TCP_NEWS_EXPOSURE, /* every thread has carried out the order */
+	TCP_NEWS_NOTES,    /* an exposure has notifications */
 	TCP_NEWS_SESSION,  /* from the loop to itself: nothing is left of a session */
 };
 
@@ -66,6 +68,9 @@ struct fabric_exposure {
 	char *base;
 	size_t bytes;
 	unsigned rights;
+	struct mailbox *box; /* the loop's, for notifications */
+	struct fabric_notes notes;
+	struct tcp_news notes_news; /* under way while notes.told */
 	/* handed over with the news */
 	struct tcp_news news;
 	atomic_uint pending; /* threads that have not carried out the order */
@@ -92,5 +97,8 @@ char *tcp_exposure_resolve(const struct map *table,
 			   const struct fabric_session *session, uint64_t rkey,
 			   uint64_t addr, uint32_t bytes, unsigned rights,
 			   const struct fabric_exposure **ret_exposure);
+/* A client notifies of a place that it may write to; false: it may not.  [data thread] */
+bool tcp_exposure_notify(const struct map *table, const struct fabric_session *session,
+			 uint64_t rkey, uint64_t addr, uint32_t value);
 
 #endif

@@ -167,7 +167,8 @@ static int server_open(const struct fabric_server_params *params,
 	if (err)
 		goto err_close;
 	server->endpoint = (struct fabric_endpoint){ .kind = FABRIC_TCP,
-						     .flags = FABRIC_ENDPOINT_ATOMICS,
+						     .flags = FABRIC_ENDPOINT_ATOMICS |
+							      FABRIC_ENDPOINT_INBAND,
 						     .address = params->listen,
 						     .node = -1 };
 	server->endpoint.address.port = tcp_lobby_port(server->lobby);

@@ -179,6 +179,7 @@ int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
 			       &exposure);
 	if (err)
 		return err;
+	exposure->box = &office->news;
 	for (unsigned i = 0; i < office->n_threads; i++)
 		exposure->seats[i].streams = &session->streams[i];
 	list_append(&session->exposures, &exposure->link);
@@ -244,6 +245,18 @@ static void exposure_news(struct fabric_exposure *exposure)
 		exposure_withdrawn(exposure);
 }
 
+/* The last of them come before the news that no thread knows it any more. */
+static void exposure_notes(struct fabric_exposure *exposure)
+{
+	struct fabric_session *session = exposure->session;
+	struct tcp_office *office = session->office;
+	struct fabric_notes_taken taken;
+
+	fabric_notes_take(&exposure->notes, &taken);
+	fabric_notes_report(&taken, office->events, office->ctx, session->cookie,
+			    exposure->cookie);
+}
+
 /* ---- end ---- */
 
 void tcp_session_close(struct fabric_session *session)
@@ -275,6 +288,9 @@ void tcp_session_news(struct tcp_news *news)
 		break;
 	case TCP_NEWS_EXPOSURE:
 		exposure_news(container_of(news, struct fabric_exposure, news));
+		break;
+	case TCP_NEWS_NOTES:
+		exposure_notes(container_of(news, struct fabric_exposure, notes_news));
 		break;
 	case TCP_NEWS_SESSION:
 		session_news(container_of(news, struct fabric_session, closed));

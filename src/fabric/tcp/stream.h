@@ -31,6 +31,7 @@
 #define STREAM_BUSY 12    /* ENOMEM; in a verdict: the server has no resources now */
 #define STREAM_BROKEN 71  /* EPROTO; in a verdict: the hello could not be understood */
 
+/* In-band requests are told in fabric/inband.h. */
 enum stream_op {
 	STREAM_READ = 1,  /* the response carries the bytes */
 	STREAM_WRITE = 2, /* the request carries the bytes */

@@ -108,8 +108,9 @@ int verbs_domain_able(const struct fabric_domain *domain,
 	const struct verbs_facts *facts = &domain->facts;
 
 	if (capability != FABRIC_CAN_ATOMICS)
-		return err_set(-ENOTSUP, "RDMA device %s: capability %d is unknown",
-			       facts->name, (int)capability);
+		return err_set(-ENOTSUP,
+			       "the server's RDMA device %s serves no in-band requests",
+			       domain->peer_device);
 	if (!facts->atomics)
 		return err_set(-ENOTSUP,
 			       "RDMA device %s has no atomics (atomic_cap is NONE%s)",

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/inband.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+
+/* ---- client ---- */
+
+struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
+					  const struct fabric_request *request)
+{
+	struct inband_request made = { .bytes = htole32(bytes) };
+
+	switch (opcode) {
+	case FABRIC_FILL:
+		made.op = htole32(INBAND_FILL);
+		/* bytes as they lie in memory have no order to be changed */
+		made.operands.operand = request->pattern;
+		break;
+	case FABRIC_COPY:
+		made.op = htole32(INBAND_COPY);
+		made.operands.source_rkey = htole64(request->source.rkey);
+		made.operands.source_addr = htole64(request->source.addr);
+		break;
+	case FABRIC_CRC:
+		made.op = htole32(INBAND_CRC);
+		break;
+	case FABRIC_NOTIFY:
+		made.op = htole32(INBAND_NOTIFY);
+		made.operands.operand = htole64(request->value);
+		break;
+	default:
+		made.op = htole32(INBAND_PING);
+		break;
+	}
+	return made;
+}
+
+/* ---- server ---- */
+
+const char *inband_check(const struct inband_request *request)
+{
+	uint32_t op = le32toh(request->op), bytes = le32toh(request->bytes);
+	bool ranged = op == INBAND_FILL || op == INBAND_COPY || op == INBAND_CRC;
+
+	if (!inband_op_is_one(op))
+		return "an unknown in-band request";
+	if (ranged && bytes == 0)
+		return "an in-band request of 0 bytes";
+	if (bytes > (ranged ? FABRIC_REQUEST_BYTES_MAX : 0))
+		return "an in-band request of too many bytes";
+	return NULL;
+}
+
+typedef uint64_t __attribute__((may_alias)) word_t;
+
+/* The rest of a range that begins so many bytes into the pattern. */
+static void bytes_fill(char *at, size_t bytes, const char pattern[8], size_t phase)
+{
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = pattern[(phase + i) % 8];
+}
+
+/* Aligned words are stored as such, so that none is ever seen in part. */
+static void range_fill(char *at, size_t bytes, uint64_t pattern)
+{
+	size_t head = (0 - (uintptr_t)at) % sizeof(uint64_t), n_words;
+	char raw[8], turned[8];
+	uint64_t word;
+	word_t *words;
+
+	memcpy(raw, &pattern, sizeof(raw));
+	if (head > bytes)
+		head = bytes;
+	bytes_fill(at, head, raw, 0);
+	for (size_t i = 0; i < sizeof(turned); i++)
+		turned[i] = raw[(head + i) % 8];
+	memcpy(&word, turned, sizeof(word));
+	words = (word_t *)(void *)(at + head);
+	n_words = (bytes - head) / sizeof(word);
+	for (size_t i = 0; i < n_words; i++)
+		__atomic_store_n(&words[i], word, __ATOMIC_RELAXED);
+	bytes_fill((char *)(words + n_words), (bytes - head) % sizeof(word), turned, 0);
+}
+
+static void range_copy(char *to, const char *from, size_t bytes)
+{
+	word_t *words_to = (word_t *)(void *)to;
+	const word_t *words_from = (const word_t *)(const void *)from;
+
+	/* a peer may name ranges that overlap; what comes of it is its own affair */
+	if (((uintptr_t)to | (uintptr_t)from | bytes) % sizeof(uint64_t) ||
+	    (to < from + bytes && from < to + bytes)) {
+		memmove(to, from, bytes);
+		return;
+	}
+	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+		__atomic_store_n(&words_to[i],
+				 __atomic_load_n(&words_from[i], __ATOMIC_RELAXED),
+				 __ATOMIC_RELAXED);
+}
+
+static enum inband_status copy_serve(const struct inband_request *request,
+				     const struct inband_memory *memory)
+{
+	const struct inband_operands *operands = &request->operands;
+	uint32_t bytes = le32toh(request->bytes);
+	char *to = memory->find(memory->ctx, le64toh(request->rkey),
+				le64toh(request->addr), bytes, FABRIC_RIGHT_WRITE);
+	const char *from =
+		memory->find(memory->ctx, le64toh(operands->source_rkey),
+			     le64toh(operands->source_addr), bytes, FABRIC_RIGHT_READ);
+
+	if (!to || !from)
+		return INBAND_REFUSED;
+	range_copy(to, from, bytes);
+	return INBAND_DONE;
+}
+
+static char *range_find(const struct inband_request *request,
+			const struct inband_memory *memory, unsigned rights)
+{
+	return memory->find(memory->ctx, le64toh(request->rkey), le64toh(request->addr),
+			    le32toh(request->bytes), rights);
+}
+
+enum inband_status inband_serve(const struct inband_request *request,
+				const struct inband_memory *memory,
+				uint64_t *ret_result)
+{
+	char *at;
+
+	*ret_result = 0;
+	switch (le32toh(request->op)) {
+	case INBAND_PING:
+		return INBAND_DONE;
+	case INBAND_FILL:
+		at = range_find(request, memory, FABRIC_RIGHT_WRITE);
+		if (!at)
+			return INBAND_REFUSED;
+		range_fill(at, le32toh(request->bytes), request->operands.operand);
+		return INBAND_DONE;
+	case INBAND_COPY:
+		return copy_serve(request, memory);
+	case INBAND_CRC:
+		at = range_find(request, memory, FABRIC_RIGHT_READ);
+		if (!at)
+			return INBAND_REFUSED;
+		*ret_result = crc32c(0, at, le32toh(request->bytes));
+		return INBAND_DONE;
+	case INBAND_NOTIFY:
+		return memory->notify(memory->ctx, le64toh(request->rkey),
+				      le64toh(request->addr),
+				      (uint32_t)le64toh(request->operands.operand))
+			       ? INBAND_DONE
+			       : INBAND_REFUSED;
+	default:
+		return INBAND_REFUSED;
+	}
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The notifications on one exposure that wait for the loop: so many at most, the others are
+ * counted.  Threads: [any]. */
+#ifndef FABRIC_NOTES_H
+#define FABRIC_NOTES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "fabric/fabric.h"
+
+struct fabric_notes {
+	pthread_mutex_t lock;
+	bool told; /* the loop: it will come and take them */
+	unsigned n;
+	uint32_t values[FABRIC_NOTES_MAX];
+	uint64_t lost; /* after the last of them */
+};
+
+/* What was taken at once. */
+struct fabric_notes_taken {
+	unsigned n;
+	uint32_t values[FABRIC_NOTES_MAX];
+	uint64_t lost;
+};
+
+void fabric_notes_init(struct fabric_notes *notes);
+void fabric_notes_destroy(struct fabric_notes *notes);
+
+/* Add one.  True: the caller must now tell the loop. */
+bool fabric_notes_add(struct fabric_notes *notes, uint32_t value);
+/* Take all; from now on the loop has to be told again. */
+void fabric_notes_take(struct fabric_notes *notes,
+		       struct fabric_notes_taken *ret_taken);
+/* Report them.  [loop] */
+void fabric_notes_report(const struct fabric_notes_taken *taken,
+			 const struct fabric_server_events *events, void *ctx,
+			 void *session_cookie, void *exposure_cookie);
+
+#endif
