@@ -265,6 +265,46 @@ RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
 /* 0 while the lease can be used, else -ESTALE.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
+/* ---- notifications ---- */
+
+/* Have the notifications of the lease told to this session: the 32-bit values that sessions
+ * which may write to it send, this one too.  What was written before one was sent is there
+ * to be read when it comes.  It holds until rmem_unwatch() or the end of the lease or its
+ * handle, and when the session was lost and has come back.  Watching again does nothing.
+ *   ESTALE, ENOMEM, ETIMEDOUT  [any] */
+RMEM_API int rmem_watch(rmem_lease *lease);
+/* No more of them; those not taken yet are dropped.  What is not watched: nothing.
+ *   ETIMEDOUT  [any] */
+RMEM_API int rmem_unwatch(rmem_lease *lease);
+
+#define RMEM_LOST_UNKNOWN UINT32_MAX
+
+/* What a session is told of a lease that it watches.  Nothing is lost in silence: when the
+ * program or its connection is too slow for what comes, the latest of each lease is kept and
+ * those it took the place of are counted.  Who finds `lost` or a status should look at the
+ * lease itself. */
+struct rmem_notice {
+	rmem_lease *lease;
+	int status;     /* 0: a notification.  -ECONNRESET: none, the session was lost and
+			 * has come back.  -ESTALE: none, the lease has ended, or the session;
+			 * it is the last of this lease */
+	uint32_t value; /* of a notification */
+	uint32_t lost;  /* notifications of this lease before this one that were lost;
+			 * RMEM_LOST_UNKNOWN: so many or more, or nobody knows */
+};
+
+/* Take up to n notices, the oldest first; wait for the first one.  Returns how many; 0 when
+ * none has come in time.  With RMEM_NO_THREAD it does the session's due work, as
+ * rmem_process().
+ *   timeout_ms  0: do not wait; below 0: wait for ever
+ *   ESTALE      the session is lost for good, and all notices were taken  [any] */
+RMEM_API int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
+			   int timeout_ms);
+/* A descriptor that polls readable while there are notices to take; not to be read.  It
+ * belongs to the session.  With RMEM_NO_THREAD nothing comes unless the program also waits
+ * for rmem_fd().  EMFILE.  [any] */
+RMEM_API int rmem_notified_fd(rmem *session);
+
 /* ---- registered local memory ---- */
 
 /* What to register.  Start from RMEM_BUFFER_INIT. */

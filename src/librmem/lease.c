@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "librmem/queue.h"
 #include "librmem/session.h"
+#include "librmem/watch.h"
 
 /* Free the tables that nobody can read any more. */
 static void superseded_free(struct rmem_lease *lease)
@@ -48,6 +49,7 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 void lease_end(struct rmem_lease *lease)
 {
 	atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
+	watch_ended(lease);
 	queues_news(lease->session);
 }
 
@@ -207,6 +209,7 @@ void lease_drop(struct rmem_lease *lease)
 {
 	rekey_forget(lease);
 	home_forget(lease);
+	watch_forget(lease);
 	list_remove(&lease->node);
 	attachment_free(atomic_load(&lease->attachment));
 	free(lease);

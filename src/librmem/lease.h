@@ -10,6 +10,7 @@
 #include <rmem/rmem.h>
 
 #include "base/list.h"
+#include "base/notices.h"
 #include "librmem/attachment.h"
 #include "librmem/control.h"
 #include "librmem/home.h"
@@ -37,10 +38,12 @@ struct rmem_lease {
 
 	/* under the session's lock */
 	struct list node;
-	struct list rekey_node;     /* waits to be attached anew */
-	struct control_call *rekey; /* attaching anew; NULL: not now */
-	bool rekey_again;           /* the one under way may come too early */
-	unsigned asking;            /* `asked` when the one under way was sent */
+	struct list rekey_node;       /* waits to be attached anew */
+	struct control_call *rekey;   /* attaching anew; NULL: not now */
+	bool rekey_again;             /* the one under way may come too early */
+	bool watched;                 /* its notifications are told */
+	struct notice_source notices; /* in session->notices */
+	unsigned asking;              /* `asked` when the one under way was sent */
 };
 
 /* [any] */

@@ -24,6 +24,7 @@ static int lease_new(struct rmem *session, struct rmem_lease **ret_lease)
 	lease->session = session;
 	list_init(&lease->node);
 	list_init(&lease->rekey_node);
+	notice_source_init(&lease->notices);
 	*ret_lease = lease;
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "librmem/queue.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
+#include "librmem/watch.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define BACKOFF_FIRST_MS 20u
@@ -182,6 +183,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
 	control_ready(session->control);
+	watch_resumed(session);
 	list_for_each(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
@@ -211,6 +213,7 @@ void link_lose(struct rmem *session, const char *why)
 	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
 	control_end(session->control, -ESTALE, why);
+	watch_lost(session);
 	reopen_abort(session);
 	queues_news(session);
 	(void)pthread_cond_broadcast(&session->changed);

@@ -20,6 +20,7 @@
 #include "librmem/queue.h"
 #include "librmem/service.h"
 #include "librmem/session.h"
+#include "librmem/watch.h"
 #include "wire/codec.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
@@ -79,6 +80,9 @@ static int event(void *ctx, const struct wire_msg *msg)
 		return 0;
 	case WIRE_TYPE_draining:
 		session->draining = true;
+		return 0;
+	case WIRE_TYPE_notified:
+		watch_notified(session, &msg->notified);
 		return 0;
 	default:
 		return closing(session, msg->closing.reason);
@@ -159,6 +163,8 @@ static void locks_destroy(struct rmem *session)
 
 static void fds_close(struct rmem *session)
 {
+	if (session->notice_fd >= 0)
+		(void)close(session->notice_fd);
 	if (session->timer_fd >= 0)
 		(void)close(session->timer_fd);
 	if (session->wake_fd >= 0)
@@ -194,6 +200,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
 	session->uri = *uri;
+	session->notice_fd = -1;
 	list_init(&session->leases);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
@@ -327,6 +334,7 @@ static void belongings_free(struct rmem *session)
 	(void)pthread_mutex_lock(&session->lock);
 	list_for_each_safe(node, &session->leases)
 		lease_drop(container_of(node, struct rmem_lease, node));
+	notices_close(&session->notices);
 	(void)pthread_mutex_unlock(&session->lock);
 	list_for_each_safe(node, &session->buffers)
 		buffer_drop(container_of(node, struct rmem_buffer, node));

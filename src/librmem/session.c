@@ -124,9 +124,7 @@ static int step_ms(uint64_t left_ns)
 	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;
 }
 
-/* Take one step towards an answer: sleep while somebody else drives the session, else
- * drive it. */
-static void session_step(struct rmem *session, uint64_t deadline_ns)
+void session_step(struct rmem *session, uint64_t deadline_ns)
 {
 	struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 	uint64_t now = clock_now_ns();

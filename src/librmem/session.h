@@ -23,6 +23,7 @@
 #include <rmem/rmem.h>
 
 #include "base/list.h"
+#include "base/notices.h"
 #include "librmem/control.h"
 #include "librmem/domain.h"
 #include "librmem/uri.h"
@@ -84,6 +85,8 @@ struct rmem {
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
 	struct list leases, queues, buffers;
+	struct notices notices; /* open once a lease was watched */
+	int notice_fd; /* readable while there are any; -1: nobody has asked for it */
 
 	/* the service's */
 	struct list service_node;
@@ -103,6 +106,11 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 int session_await(struct rmem *session, bool (*until)(const struct rmem *session));
 /* No lease waits for its keys. */
 bool session_keyed(const struct rmem *session);
+
+/* Take one step towards something that is waited for, at most until then: sleep while
+ * somebody else drives the session, else drive it.  Under the lock, which is let go of
+ * meanwhile. */
+void session_step(struct rmem *session, uint64_t deadline_ns);
 
 /* Forget a call that may still be answered; what the answer brings is given back.  Under
  * the lock. */

@@ -109,6 +109,26 @@ void server_event(unsigned type, uint64_t lease, unsigned reason)
 	free(msg);
 }
 
+void server_notify(uint64_t lease, uint32_t value, unsigned n, uint32_t lost)
+{
+	struct wire_msg *msg = calloc(1, sizeof(*msg));
+	struct wire_notified *to = &msg->notified;
+
+	msg->type = WIRE_TYPE_notified;
+	server_lock();
+	for (unsigned i = 0; i < n; i++) {
+		to->notices[to->n_notices++] = (struct wire_notice){
+			.lease = lease, .value = value + i, .lost = i ? 0 : lost
+		};
+		if (to->n_notices < WIRE_NOTICES_MAX && i + 1 < n)
+			continue;
+		answer(msg);
+		to->n_notices = 0;
+	}
+	server_unlock();
+	free(msg);
+}
+
 /* ---- requests ---- */
 
 static struct server_lease *lease_by_id(uint64_t id)

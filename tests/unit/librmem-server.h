@@ -66,6 +66,8 @@ void server_await_count(const _Atomic unsigned *counter, unsigned count);
 void server_release(void);
 /* Close the connection. */
 void server_hang_up(void);
+/* Send n notifications of a lease, with values from `value` on, `lost` before the first. */
+void server_notify(uint64_t lease, uint32_t value, unsigned n, uint32_t lost);
 /* Send an event. */
 void server_event(unsigned type, uint64_t lease, unsigned reason);
 

@@ -55,6 +55,7 @@ void stage_open(const struct fabric_client_ops *ops)
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->timer_fd = -1;
+	session->notice_fd = -1;
 	session->link = LINK_UP;
 	atomic_store(&session->until_ns, UINT64_MAX);
 	welcome->heartbeat_ms = 500;
@@ -127,6 +128,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	lease->id = id;
 	lease->rights = rights;
 	list_init(&lease->rekey_node);
+	notice_source_init(&lease->notices);
 	atomic_store(&lease->attachment, table(n, segments, bytes, keys));
 	atomic_store(&lease->bytes, atomic_load(&lease->attachment)->bytes);
 	list_append(&stage.session.leases, &lease->node);
