@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "base/err.h"
-
 #define CHUNK_MIN 4096u
 #define CHUNKS 64u
 
 static void regions_free(struct bounce *bounce)
 {
 	for (unsigned i = 0; i < bounce->domains->n; i++)
-		if (bounce->regions[i])
+		if (bounce->regions[i]) {
 			bounce->domains->ops->region_free(bounce->regions[i]);
+			bounce->regions[i] = NULL;
+		}
 }
 
 static int regions_create(struct bounce *bounce)
@@ -47,42 +47,41 @@ static void layout(struct bounce *bounce, size_t bytes)
 	bounce->bytes = bounce->n_free * chunk;
 }
 
-int bounce_create(const struct domain_set *domains, size_t bytes,
-		  struct bounce *ret_bounce)
+void bounce_init(const struct domain_set *domains, size_t bytes,
+		 struct bounce *ret_bounce)
 {
-	struct bounce bounce = { .domains = domains };
+	*ret_bounce = (struct bounce){ .domains = domains };
+	layout(ret_bounce, bytes);
+}
+
+int bounce_create(struct bounce *bounce)
+{
 	void *memory;
 	int err;
 
-	if (!domains->ops->needs_region) {
-		*ret_bounce = bounce;
-		return 0;
-	}
-	layout(&bounce, bytes);
-	bounce.free = calloc(bounce.n_free, sizeof(*bounce.free));
-	if (!bounce.free)
-		return err_set(-ENOMEM, "no memory for a bounce buffer");
-	memory = mmap(NULL, bounce.bytes, PROT_READ | PROT_WRITE,
+	bounce->free = calloc(bounce->n_free, sizeof(*bounce->free));
+	if (!bounce->free)
+		return -ENOMEM;
+	memory = mmap(NULL, bounce->bytes, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED) {
-		err = err_errno(-errno, "a bounce buffer of %zu bytes", bounce.bytes);
+		err = -errno;
 		goto err_free;
 	}
-	bounce.memory = memory;
-	err = regions_create(&bounce);
-	if (err) {
-		(void)err_prefix(err, "a bounce buffer of %zu bytes", bounce.bytes);
+	bounce->memory = memory;
+	err = regions_create(bounce);
+	if (err)
 		goto err_unmap;
-	}
-	for (unsigned i = 0; i < bounce.n_free; i++)
-		bounce.free[i] = bounce.memory + i * bounce.chunk_bytes;
-	*ret_bounce = bounce;
+	for (unsigned i = 0; i < bounce->n_free; i++)
+		bounce->free[i] = bounce->memory + i * bounce->chunk_bytes;
 	return 0;
 
 err_unmap:
-	(void)munmap(memory, bounce.bytes);
+	(void)munmap(memory, bounce->bytes);
+	bounce->memory = NULL;
 err_free:
-	free(bounce.free);
+	free(bounce->free);
+	bounce->free = NULL;
 	return err;
 }
 

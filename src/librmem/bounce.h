@@ -10,7 +10,7 @@
 
 struct bounce {
 	const struct domain_set *domains;
-	unsigned char *memory; /* NULL: the fabric needs none */
+	unsigned char *memory; /* NULL: nothing has passed through it yet */
 	size_t bytes;
 	size_t chunk_bytes;
 	unsigned n_free;
@@ -18,9 +18,11 @@ struct bounce {
 	struct fabric_region *regions[WIRE_ENDPOINTS_MAX]; /* by domain */
 };
 
-/* -ENOMEM, or what registering gave. */
-int bounce_create(const struct domain_set *domains, size_t bytes,
-		  struct bounce *ret_bounce);
+/* Lay it out; there is no memory yet. */
+void bounce_init(const struct domain_set *domains, size_t bytes,
+		 struct bounce *ret_bounce);
+/* Make the memory, which many queues never need.  -ENOMEM, or what registering gave. */
+int bounce_create(struct bounce *bounce);
 void bounce_destroy(struct bounce *bounce);
 
 /* A chunk, or NULL when all are in use. */

@@ -66,6 +66,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 			  ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
 						    : "TCP");
 	bool served = false;
+	char why[SESSION_TEXT_BYTES];
 
 	for (unsigned i = 0; i < welcome->n_endpoints && set.n < max; i++) {
 		struct domain *domain = &set.domains[set.n];
@@ -73,12 +74,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 
 		if (welcome->endpoints[i].fabric != (unsigned)ops->kind)
 			continue;
-		if (!served) {
-			served = true;
-			err = ops->available();
-			if (err)
-				return err_prefix(err, "this host");
-		}
+		served = true;
 		endpoint_take(&welcome->endpoints[i],
 			      (const struct sockaddr *)&session->peer,
 			      &domain->endpoint);
@@ -87,10 +83,17 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		if (!err)
 			set.n++;
 	}
-	if (set.n == 0)
+	if (set.n > 0) {
+		*ret_set = set;
+		return 0;
+	}
+	if (!served)
 		return err;
-	*ret_set = set;
-	return 0;
+	/* a look at all devices is a better reason, but takes longer than to connect */
+	(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1, err_text());
+	if (ops->available())
+		return err_prefix(-ENODEV, "this host");
+	return err_set(err, "%s", why);
 }
 
 void domain_set_close(struct domain_set *set)

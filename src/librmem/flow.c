@@ -127,12 +127,32 @@ static bool bounces(const struct rmem_queue *queue, const struct op *op)
 	       !opcode_is_vectored(op->todo.opcode);
 }
 
+/* Memory for what is about to bounce, at the first time. */
+static int bounce_ready(struct rmem_queue *queue, const struct op *op,
+			const char **ret_why)
+{
+	int err;
+
+	if (queue->bounce.memory || !queue->ops->needs_region ||
+	    !(bounces(queue, op) || vec_unregistered(op)))
+		return 0;
+	err = bounce_create(&queue->bounce);
+	if (err == -ENOMEM)
+		*ret_why = "no memory for a bounce buffer, or RLIMIT_MEMLOCK is too "
+			   "low (ulimit -l)";
+	else if (err)
+		*ret_why = "a bounce buffer could not be registered";
+	return err;
+}
+
 /* False: it ended here. */
 static bool op_start(struct rmem_queue *queue, struct op *op)
 {
 	const char *why = NULL;
 	int err = op_check(op, &why);
 
+	if (!err && op->todo.bytes > 0)
+		err = bounce_ready(queue, op, &why);
 	if (err || op->todo.bytes == 0) {
 		op->end.why = why;
 		settle_done(queue, op, err);

@@ -426,22 +426,33 @@ static int resolve_error(const struct rmem *session, int code)
 	return err_set(err, "resolving %s: %s", session->uri.host, gai_strerror(code));
 }
 
-int link_open(struct rmem *session)
+/* Of the host in the URI; a code of getaddrinfo(). */
+static int resolve(const struct rmem *session, struct addrinfo **ret_list)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
-				  .ai_flags = AI_ADDRCONFIG };
-	uint64_t deadline = clock_now_ns() + session->timeout_ms * NS_PER_MS;
-	struct addrinfo *list;
+	/* an address as such needs no look at this host's interfaces */
+	static const int flags[] = { AI_NUMERICHOST, AI_ADDRCONFIG,
+				     /* one of loopback where there is nothing else */
+				     0 };
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	int err = EAI_NONAME;
 	char port[8];
-	int err;
 
 	(void)snprintf(port, sizeof(port), "%u", session->uri.port);
-	err = getaddrinfo(session->uri.host, port, &hints, &list);
-	if (err == EAI_NONAME || err == EAI_ADDRFAMILY) {
-		/* an address of loopback on a host with nothing but loopback */
-		hints.ai_flags = 0;
-		err = getaddrinfo(session->uri.host, port, &hints, &list);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) &&
+			   (err == EAI_NONAME || err == EAI_ADDRFAMILY);
+	     i++) {
+		hints.ai_flags = flags[i];
+		err = getaddrinfo(session->uri.host, port, &hints, ret_list);
 	}
+	return err;
+}
+
+int link_open(struct rmem *session)
+{
+	uint64_t deadline = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	struct addrinfo *list;
+	int err = resolve(session, &list);
+
 	if (err)
 		return resolve_error(session, err);
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {

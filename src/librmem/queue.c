@@ -118,8 +118,8 @@ static unsigned slices_of(const struct domain_set *domains, enum fabric_opcode o
 	unsigned least = VEC_SLICES_MAX;
 
 	for (unsigned i = 0; i < domains->n; i++) {
-		unsigned n = domains->ops->slices_max(domains->domains[i].fabric,
-						      opcode);
+		unsigned n =
+			domains->ops->slices_max(domains->domains[i].fabric, opcode);
 
 		if (n < least)
 			least = n;
@@ -168,16 +168,12 @@ static int parts_create(struct rmem_queue *queue,
 	err = optable_create(depth, n * channel_depth(depth), &queue->table);
 	if (err)
 		goto err_channels;
-	err = bounce_create(&session->domains, (size_t)bounce, &queue->bounce);
-	if (err)
-		goto err_table;
+	bounce_init(&session->domains, (size_t)bounce, &queue->bounce);
 	err = cqs_create(queue);
 	if (err)
-		goto err_bounce;
+		goto err_table;
 	return 0;
 
-err_bounce:
-	bounce_destroy(&queue->bounce);
 err_table:
 	optable_destroy(&queue->table);
 err_channels:

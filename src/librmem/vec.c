@@ -56,6 +56,16 @@ int vec_check(const struct op *op, const char **ret_why)
 	return 0;
 }
 
+bool vec_unregistered(const struct op *op)
+{
+	if (!opcode_is_vectored(op->todo.opcode))
+		return false;
+	for (unsigned i = 0; i < op->vec.n; i++)
+		if (op->vec.list[i].bytes > 0 && !op->vec.list[i].buffer)
+			return true;
+	return false;
+}
+
 /* The entry that holds the offset, which is below the end; *ret_within: where in it.  The
  * search goes on where the last one ended. */
 static unsigned vec_find(struct op *op, uint64_t offset, uint64_t *ret_within)
@@ -131,8 +141,8 @@ static void vec_copy(struct op *op, const struct piece *piece, bool gather)
 	const struct rmem_vec *at;
 
 	while (done < piece->bytes) {
-		const struct fabric_slice slice = part_at(op, piece->offset + done,
-							  piece->bytes - done, &at);
+		const struct fabric_slice slice =
+			part_at(op, piece->offset + done, piece->bytes - done, &at);
 
 		if (gather)
 			memcpy(piece->chunk + done, slice.addr, slice.bytes);

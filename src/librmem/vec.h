@@ -18,6 +18,9 @@ void vec_leave(const struct op *op);
 /* 0, or why it cannot be started. */
 int vec_check(const struct op *op, const char **ret_why);
 
+/* Whether memory of it is in no buffer.  Of one that is not vectored: no. */
+bool vec_unregistered(const struct op *op);
+
 /* How many bytes from offset on go into one piece, `max` at most: either they pass through
  * the bounce buffer, or they are of so many slices at most.
  *   needs_region  what is not registered has to bounce */

@@ -31,7 +31,7 @@ void fake_reset(void)
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
 	fake.automatic = fake.hold_flush = false;
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
-	fake.region_err = fake.cq_err = fake.poll_err = 0;
+	fake.region_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
 	fake.refused_rkey = 0;
 	fake.slices_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
@@ -227,6 +227,8 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 
 	if (err)
 		return err;
+	if (fake.available_err && endpoint->kind == FABRIC_VERBS)
+		return err_set(-ETIMEDOUT, "no way to the fake device");
 	if (fake.domain_err)
 		return err_set(fake.domain_err, "no fake domain");
 	domain = calloc(1, sizeof(*domain));
@@ -294,9 +296,10 @@ static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
 {
 	struct fabric_cq *cq;
 
-	(void)domain;
 	if (fake.cq_err)
 		return err_set(fake.cq_err, "no fake cq");
+	if (fake.rdma_cq_err && domain->endpoint.kind == FABRIC_VERBS)
+		return err_set(fake.rdma_cq_err, "no fake cq");
 	cq = calloc(1, sizeof(*cq));
 	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	cq->max = depth;

@@ -70,12 +70,12 @@ struct fake {
 	_Atomic unsigned slow_ms; /* what connecting and opening a domain take */
 	_Atomic unsigned tried[FAKE_SESSIONS]; /* connects, by the session's id */
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
-		poll_err;
-	unsigned slices_max; /* of every domain */
+		rdma_cq_err, poll_err;
+	unsigned slices_max;                /* of every domain */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
 	struct fabric_client_params params; /* of the domain opened last */
-	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
-	struct fake_late *late;        /* latest first; under the lock */
+	_Atomic uint64_t refused_rkey;      /* automatic: refuse this key; 0: none */
+	struct fake_late *late;             /* latest first; under the lock */
 };
 extern struct fake fake;
 

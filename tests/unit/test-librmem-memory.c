@@ -69,6 +69,37 @@ START_TEST(bounce__holds_back_more_than_it_has)
 }
 END_TEST
 
+/* It is made when it is needed first; what cannot be had then costs the operation alone. */
+START_TEST(bounce__is_made_when_it_is_needed)
+{
+	const struct rmem_vec vec[] = { { .addr = local, .bytes = 8 } };
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op list = op_of(RMEM_OP_READV, 0, NULL, 0, 2);
+
+	list.vec = vec;
+	list.n_vec = 1;
+	ck_assert_ptr_null(queue->bounce.memory);
+	fake.region_err = -ENOMEM;
+	submit(queue, op_of(RMEM_OP_READ, 0, local, 8, 1));
+	submit(queue, list);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
+		ck_assert_int_eq(done[0].status, -ENOMEM);
+		ck_assert_ptr_nonnull(
+			strstr(rmem_completion_error(queue), "RLIMIT_MEMLOCK"));
+	}
+	ck_assert_ptr_null(queue->bounce.memory);
+	fake.region_err = 0;
+	submit(queue, list);
+	while (rmem_poll(queue, done, 1) == 0)
+		fake_complete_all();
+	ck_assert_int_eq(done[0].status, 0);
+	ck_assert_mem_eq(local, seg_a, 8);
+	ck_assert_ptr_nonnull(queue->bounce.memory);
+	stage_close();
+}
+END_TEST
+
 START_TEST(buffer__is_used_without_a_copy)
 {
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
@@ -277,6 +308,7 @@ int main(void)
 	tcase_add_checked_fixture(verbs, case_verbs, NULL);
 	tcase_add_test(verbs, bounce__copies_unregistered_memory);
 	tcase_add_test(verbs, bounce__holds_back_more_than_it_has);
+	tcase_add_test(verbs, bounce__is_made_when_it_is_needed);
 	tcase_add_test(verbs, buffer__is_used_without_a_copy);
 	tcase_add_test(verbs, buffer__errors);
 	tcase_add_test(tcp, buffer__that_is_not_mapped);

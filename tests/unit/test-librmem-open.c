@@ -117,7 +117,7 @@ START_TEST(open__uses_devices_as_the_uri_says)
 END_TEST
 
 static _Atomic int *const rdma_faults[] = { &fake.available_err, &fake.domain_err,
-					    &fake.region_err };
+					    &fake.rdma_cq_err };
 
 START_TEST(open__falls_back_to_tcp)
 {

@@ -18,14 +18,13 @@ static struct fabric_client_params params = FABRIC_CLIENT_PARAMS_INIT;
 static struct fabric_domain *domain;
 static struct fabric_cq *cq;
 static struct fabric_channel *channel;
+static const struct fabric_channel_params wanted = { .depth = 4, .timeout_ms = 10000 };
 
 static int connect_with(const struct verbs_terms *answer)
 {
-	const struct fabric_channel_params wanted = { .depth = 4, .timeout_ms = 10000 };
-
 	verbs_terms_encode(answer, fake.terms);
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, &params, 10000, &domain), 0);
-	ck_assert_int_eq(CLIENT->cq_create(domain, 4, &cq), 0);
+	ck_assert_int_eq(CLIENT->cq_create(domain, 8, &cq), 0);
 	return CLIENT->connect(cq, &wanted, &channel);
 }
 
@@ -147,8 +146,14 @@ END_TEST
 
 START_TEST(source__is_where_the_way_begins)
 {
+	struct fabric_channel *second;
+
 	ck_assert_int_eq(connect_with(&any), 0);
-	ck_assert_int_eq(fake_source().ss_family, AF_INET); /* the route's own */
+	/* the first channel goes the way that was found; others begin where that does */
+	ck_assert_int_eq(fake_source().ss_family, AF_UNSPEC);
+	ck_assert_int_eq(CLIENT->connect(cq, &wanted, &second), 0);
+	ck_assert_int_eq(fake_source().ss_family, AF_INET);
+	CLIENT->channel_free(second);
 	disconnect();
 	params.source = (struct fabric_address){ .family = 6,
 						 .bytes = { 0xfd, [15] = 1 },

@@ -51,6 +51,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		return err_errno(-ENOMEM, "an RDMA domain");
 	if (!params)
 		params = &standard;
+	atomic_flag_clear(&domain->route_used);
 	domain->address = endpoint->address;
 	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));

@@ -5,6 +5,7 @@
 #define FABRIC_VERBS_DOMAIN_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 
 #include "fabric/fabric.h"
 #include "fabric/verbs/dial.h"
@@ -14,12 +15,14 @@
 #define VERBS_SLICES_MAX 8
 
 struct fabric_domain {
-	struct verbs_dial route; /* never connected: it holds the device */
+	struct verbs_dial
+		route; /* holds the device, also once a channel had the use of it */
+	atomic_flag route_used;
 	struct fabric_address address;
 	struct fabric_knobs knobs;
 	struct verbs_facts facts;
 	struct ibv_pd *pd;
-	bool peer_atomics;   /* the server's device does atomics */
+	bool peer_atomics; /* the server's device does atomics */
 	char peer_device[FABRIC_DEVICE_MAX];
 	bool confirm;        /* writes are done only once a read behind them is */
 	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/poke.h"
@@ -24,6 +25,7 @@ struct fabric_channel {
 	struct list link; /* of the cq */
 	void *owner;      /* what its completions come with */
 	struct verbs_dial dial;
+	bool dial_lent;         /* by the domain */
 	struct verbs_poke poke; /* iWARP */
 	bool confirm;
 	atomic_bool dead; /* takes nothing any more */
@@ -112,11 +114,44 @@ static void link_release(struct fabric_channel *channel)
 /* Reads under way to ask for. */
 static uint8_t depth_of(const struct fabric_domain *domain)
 {
-	int most = domain->knobs.rd_atomic == FABRIC_KNOB_AUTO ? INITIATOR_DEPTH_MAX
-							       : domain->knobs.rd_atomic;
+	int most = domain->knobs.rd_atomic == FABRIC_KNOB_AUTO
+			   ? INITIATOR_DEPTH_MAX
+			   : domain->knobs.rd_atomic;
 
 	return domain->facts.initiator_depth < most ? domain->facts.initiator_depth
 						    : (uint8_t)most;
+}
+
+/* The way to the server: the first channel takes the one that its domain has found. */
+static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
+{
+	struct fabric_domain *domain = channel->cq->domain;
+	struct sockaddr_storage source;
+	int err;
+
+	if (!atomic_flag_test_and_set(&domain->route_used)) {
+		channel->dial = domain->route;
+		channel->dial.deadline_ms = clock_now_ms() + timeout_ms;
+		channel->dial_lent = true;
+		return 0;
+	}
+	/* the domain's own address, or the way could lead through another device */
+	verbs_dial_source(&domain->route, &source);
+	err = verbs_dial_resolve(&channel->dial, &domain->address,
+				 (struct sockaddr *)&source,
+				 domain->knobs.traffic_class, timeout_ms);
+	if (err || channel->dial.id->verbs == domain->route.id->verbs)
+		return err;
+	err = err_set(-EHOSTUNREACH, "RDMA device %s leads to %s no more",
+		      domain->facts.name, channel->dial.peer);
+	verbs_dial_end(&channel->dial);
+	return err;
+}
+
+static void dial_close(struct fabric_channel *channel)
+{
+	if (!channel->dial_lent)
+		verbs_dial_end(&channel->dial);
 }
 
 /* An id on the domain's device, with a queue pair, connected. */
@@ -125,21 +160,10 @@ static int link_dial(struct fabric_channel *channel,
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	uint8_t depth = depth_of(domain);
-	struct sockaddr_storage source;
-	int err;
+	int err = dial_open(channel, params->timeout_ms);
 
-	/* the domain's own address, or the way could lead through another device */
-	verbs_dial_source(&domain->route, &source);
-	err = verbs_dial_resolve(&channel->dial, &domain->address,
-				 (struct sockaddr *)&source,
-				 domain->knobs.traffic_class, params->timeout_ms);
 	if (err)
 		return err;
-	if (channel->dial.id->verbs != domain->route.id->verbs) {
-		err = err_set(-EHOSTUNREACH, "RDMA device %s leads to %s no more",
-			      domain->facts.name, channel->dial.peer);
-		goto err_dial;
-	}
 	err = qp_create(channel);
 	if (err)
 		goto err_dial;
@@ -156,7 +180,7 @@ static int link_dial(struct fabric_channel *channel,
 err_qp:
 	rdma_destroy_qp(channel->dial.id);
 err_dial:
-	verbs_dial_end(&channel->dial);
+	dial_close(channel);
 	return err;
 }
 
@@ -509,6 +533,6 @@ void verbs_link_free(struct fabric_channel *channel)
 	verbs_cq_drain(channel->cq);
 	list_remove(&channel->ready);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);
-	verbs_dial_end(&channel->dial);
+	dial_close(channel);
 	link_release(channel);
 }
