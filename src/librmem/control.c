@@ -226,22 +226,17 @@ static int call_create(struct control *control, const struct wire_msg *request,
 		       control_done *done, void *ctx, struct control_call **ret_call)
 {
 	struct control_call *call = malloc(sizeof(*call) + WIRE_FRAME_MAX), *fit;
-	struct wire_msg *msg = malloc(sizeof(*msg));
 	int n;
 
-	if (!call || !msg) {
-		n = -ENOMEM;
-		(void)err_set(n, "no memory for a request");
-		goto out;
-	}
-	*msg = *request;
-	msg->id = control->next_id;
-	n = wire_encode(msg, call->frame, WIRE_FRAME_MAX);
+	if (!call)
+		return err_set(-ENOMEM, "no memory for a request");
+	n = wire_encode(request, call->frame, WIRE_FRAME_MAX);
 	if (n < 0) {
-		(void)err_set(n, "a request %s does not fit the protocol",
-			      wire_type_name(request->type));
-		goto out;
+		free(call);
+		return err_set(n, "a request %s does not fit the protocol",
+			       wire_type_name(request->type));
 	}
+	wire_frame_number(call->frame, control->next_id);
 	fit = realloc(call, sizeof(*call) + (size_t)n);
 	if (fit)
 		call = fit;
@@ -255,12 +250,7 @@ static int call_create(struct control *control, const struct wire_msg *request,
 	call->bytes = (size_t)n;
 	list_append(&control->calls, &call->node);
 	*ret_call = call;
-	call = NULL;
-	n = 0;
-out:
-	free(msg);
-	free(call);
-	return n;
+	return 0;
 }
 
 int control_hello(struct control *control, const struct wire_msg *hello,

@@ -54,29 +54,26 @@ static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret
 
 static int hello_send(struct rmem *session, control_done *done)
 {
-	struct wire_msg *hello = calloc(1, sizeof(*hello));
-	int err;
+	struct wire_msg msg;
+	struct wire_hello *hello = &msg.hello;
 
-	if (!hello)
-		return err_set(-ENOMEM, "no memory for the hello");
-	hello->type = WIRE_TYPE_hello;
-	hello->hello.magic = WIRE_MAGIC;
-	hello->hello.version_min = WIRE_VERSION_MIN;
-	hello->hello.version_max = WIRE_VERSION_MAX;
-	hello->hello.fabric =
+	msg.type = WIRE_TYPE_hello;
+	msg.id = 0;
+	memset(hello, 0, sizeof(*hello));
+	hello->magic = WIRE_MAGIC;
+	hello->version_min = WIRE_VERSION_MIN;
+	hello->version_max = WIRE_VERSION_MAX;
+	hello->fabric =
 		(uint8_t)(session->uri.fabric == RMEM_FABRIC_RDMA  ? WIRE_FABRIC_VERBS
 			  : session->uri.fabric == RMEM_FABRIC_TCP ? WIRE_FABRIC_TCP
 								   : WIRE_FABRIC_AUTO);
-	memcpy(hello->hello.tenant, session->tenant, sizeof(session->tenant));
-	memcpy(hello->hello.client, session->client, sizeof(session->client));
+	memcpy(hello->tenant, session->tenant, sizeof(session->tenant));
+	memcpy(hello->client, session->client, sizeof(session->client));
 	if (session->welcomed) {
-		hello->hello.resume = session->welcome.session;
-		memcpy(hello->hello.token, session->welcome.token,
-		       sizeof(hello->hello.token));
+		hello->resume = session->welcome.session;
+		memcpy(hello->token, session->welcome.token, sizeof(hello->token));
 	}
-	err = control_hello(session->control, hello, done, session);
-	free(hello);
-	return err;
+	return control_hello(session->control, &msg, done, session);
 }
 
 static int attempt(struct rmem *session, const struct sockaddr *addr, socklen_t bytes,

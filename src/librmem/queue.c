@@ -241,7 +241,7 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	struct rmem_queue *queue = ((struct opening *)ctx)->queue;
 	struct channel_slot *slot = ((struct opening *)ctx)->slot;
 	struct rmem *session = queue->session;
-	struct wire_msg request = { .type = WIRE_TYPE_open_channel };
+	struct wire_msg request;
 	struct fabric_channel_params params = {
 		.depth = queue->channels.depth,
 		.timeout_ms = timeout_ms,
@@ -250,6 +250,9 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	struct fabric_channel *channel;
 	int err;
 
+	/* the whole of it is much larger than what it has the use of */
+	request.type = WIRE_TYPE_open_channel;
+	request.id = 0;
 	request.open_channel.endpoint = slot->endpoint;
 	err = session_call(session, &request, number_take, &params.hello.channel);
 	if (err)
@@ -272,7 +275,7 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	return 0;
 
 err_close:
-	request = (struct wire_msg){ .type = WIRE_TYPE_close_channel };
+	request.type = WIRE_TYPE_close_channel;
 	request.close_channel.channel = params.hello.channel;
 	(void)pthread_mutex_lock(&session->lock);
 	session_tell(session, &request);

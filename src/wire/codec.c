@@ -222,6 +222,10 @@ WIRE_MESSAGES(GET_MESSAGE)
 	case WIRE_TYPE_##name:               \
 		get_##name(&in, &msg->name); \
 		break;
+/* How much of a structure a message of its type has the use of. */
+#define SIZE_CASE(name, number, since, text) \
+	case WIRE_TYPE_##name:               \
+		return offsetof(struct wire_msg, name) + sizeof(struct wire_##name);
 #define NAME_CASE(name, number, since, text) \
 	case WIRE_TYPE_##name:               \
 		return #name;
@@ -233,6 +237,14 @@ const char *wire_type_name(unsigned number)
 	default:
 		return NULL;
 	}
+}
+
+static size_t msg_bytes(enum wire_type type)
+{
+	switch (type) {
+		WIRE_MESSAGES(SIZE_CASE)
+	}
+	return sizeof(struct wire_msg);
 }
 
 int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes)
@@ -257,6 +269,13 @@ int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes)
 	put_int(&head, 0, 2);
 	put_int(&head, msg->id, 8);
 	return (int)bytes;
+}
+
+void wire_frame_number(uint8_t *frame, uint64_t id)
+{
+	struct out out = { frame + WIRE_HEADER_BYTES - sizeof(id), sizeof(id), 0 };
+
+	put_int(&out, id, sizeof(id));
 }
 
 int wire_frame_bytes(const uint8_t *buf, size_t bytes)
@@ -303,14 +322,15 @@ int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *ret_msg)
 		return err_set(-EPROTO, "message type 0x%x is unknown", number);
 	if (zero)
 		return err_set(-EPROTO, "a header with reserved bits set");
-	msg = calloc(1, sizeof(*msg));
+	/* most are far smaller than the largest */
+	msg = calloc(1, msg_bytes((enum wire_type)number));
 	if (!msg)
 		return err_set(-ENOMEM, "no memory to decode a message");
 	msg->type = (enum wire_type)number;
 	msg->id = id;
 	err = body_decode(in, msg);
 	if (!err)
-		*ret_msg = *msg;
+		memcpy(ret_msg, msg, msg_bytes(msg->type));
 	free(msg);
 	return err;
 }

@@ -18,6 +18,9 @@ bool wire_string_clean(const char *text, size_t bytes);
  *   -EINVAL    a list or string is longer than its limit, or the type is unknown */
 int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes);
 
+/* Give an encoded frame this id. */
+void wire_frame_number(uint8_t *frame, uint64_t id);
+
 /* Look at the first bytes of a stream: the length of the frame that starts there, 0 when
  * there are too few bytes to tell, or
  *   -EPROTO    no frame can have this length (text says which) */
