@@ -442,7 +442,8 @@ struct rmem_queue_params {
 	size_t size;       /* sizeof(struct rmem_queue_params) */
 	unsigned depth;    /* operations outstanding, 1 to RMEM_DEPTH_MAX; 0: 128 */
 	unsigned channels; /* 1 to RMEM_CHANNELS_MAX; 0: as the URI says */
-	uint64_t bounce_bytes; /* for unregistered memory on RDMA; 0: 1 MiB */
+	/* for unregistered memory on RDMA, made at its first use; 0: 1 MiB */
+	uint64_t bounce_bytes;
 };
 #define RMEM_QUEUE_INIT { .size = sizeof(struct rmem_queue_params) }
 
