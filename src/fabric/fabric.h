@@ -128,16 +128,14 @@ struct fabric_server_events {
 	/* A client notifies: what it had completed before, and what it wrote before through
 	 * the same channel, is placed.  The exposure is of that session, with
 	 * FABRIC_RIGHT_WRITE.  May be called until withdrawn(), even after withdraw().  Of
-	 * one exposure FABRIC_NOTES_MAX wait at most to be delivered; those for which there
-	 * was no room are counted, and come after those that came before them.  Both may be
-	 * NULL: nobody is interested. */
+	 * one exposure FABRIC_NOTES_MAX wait at most to be delivered, the latest always
+	 * among them; `lost` counts those for which there was no room, before this one,
+	 * UINT32_MAX: so many or more.  May be NULL: nobody is interested. */
 	void (*notified)(void *ctx, void *session_cookie, void *exposure_cookie,
-			 uint32_t value);
-	void (*notes_lost)(void *ctx, void *session_cookie, void *exposure_cookie,
-			   uint64_t n);
+			 uint32_t value, uint32_t lost);
 };
 
-#define FABRIC_NOTES_MAX 32
+#define FABRIC_NOTES_MAX 128
 
 /* How one RDMA device is to be used. */
 struct fabric_device_params {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/notes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void fabric_notes_init(struct fabric_notes *notes)
@@ -12,7 +13,20 @@ void fabric_notes_init(struct fabric_notes *notes)
 
 void fabric_notes_destroy(struct fabric_notes *notes)
 {
+	if (notes->values != &notes->only)
+		free(notes->values);
 	(void)pthread_mutex_destroy(&notes->lock);
+}
+
+/* Most exposures never have any. */
+static void room_make(struct fabric_notes *notes)
+{
+	notes->room = FABRIC_NOTES_MAX;
+	notes->values = calloc(notes->room, sizeof(notes->values[0]));
+	if (notes->values)
+		return;
+	notes->room = 1;
+	notes->values = &notes->only;
 }
 
 bool fabric_notes_add(struct fabric_notes *notes, uint32_t value)
@@ -20,11 +34,13 @@ bool fabric_notes_add(struct fabric_notes *notes, uint32_t value)
 	bool tell;
 
 	(void)pthread_mutex_lock(&notes->lock);
-	/* behind a loss all are lost until the loop has come, so that their order holds */
-	if (notes->n < FABRIC_NOTES_MAX)
-		notes->values[notes->n++] = value;
-	else
+	if (!notes->values)
+		room_make(notes);
+	if (notes->n < notes->room)
+		notes->n++;
+	else if (notes->lost < UINT32_MAX)
 		notes->lost++;
+	notes->values[notes->n - 1] = value;
 	tell = !notes->told;
 	notes->told = true;
 	(void)pthread_mutex_unlock(&notes->lock);
@@ -48,8 +64,6 @@ void fabric_notes_report(const struct fabric_notes_taken *taken,
 			 void *session_cookie, void *exposure_cookie)
 {
 	for (unsigned i = 0; i < taken->n && events->notified; i++)
-		events->notified(ctx, session_cookie, exposure_cookie,
-				 taken->values[i]);
-	if (taken->lost > 0 && events->notes_lost)
-		events->notes_lost(ctx, session_cookie, exposure_cookie, taken->lost);
+		events->notified(ctx, session_cookie, exposure_cookie, taken->values[i],
+				 i + 1 == taken->n ? taken->lost : 0);
 }

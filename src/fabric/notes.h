@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The notifications on one exposure that wait for the loop: so many at most, the others are
- * counted.  Threads: [any]. */
+/* The notifications on one exposure that wait for the loop: so many at most, the latest
+ * always among them, the others are counted.  Threads: [any]. */
 #ifndef FABRIC_NOTES_H
 #define FABRIC_NOTES_H
 
@@ -12,16 +12,17 @@
 struct fabric_notes {
 	pthread_mutex_t lock;
 	bool told; /* the loop: it will come and take them */
-	unsigned n;
-	uint32_t values[FABRIC_NOTES_MAX];
-	uint64_t lost; /* after the last of them */
+	unsigned n, room;
+	uint32_t *values; /* NULL: there was none yet */
+	uint32_t only;    /* in their place, without memory */
+	uint32_t lost;    /* before the last of them */
 };
 
 /* What was taken at once. */
 struct fabric_notes_taken {
 	unsigned n;
 	uint32_t values[FABRIC_NOTES_MAX];
-	uint64_t lost;
+	uint32_t lost; /* before the last of them */
 };
 
 void fabric_notes_init(struct fabric_notes *notes);

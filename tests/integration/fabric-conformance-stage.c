@@ -109,7 +109,8 @@ static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 	fprintf(stderr, "endpoint %u: %s\n", endpoint, text);
 }
 
-static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value)
+static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value,
+			uint32_t lost)
 {
 	struct lent *lent = cookie;
 
@@ -119,20 +120,9 @@ static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t 
 	ck_assert(lent->exposed && !lent->withdrawn);
 	lent->notes++;
 	lent->note = value;
+	lent->lost += lost;
 	lent->note_first = lent->addr[0];
 	lent->note_last = lent->addr[lent->bytes - 1];
-	stage_changed();
-}
-
-static void on_notes_lost(void *ctx, void *session_cookie, void *cookie, uint64_t n)
-{
-	struct lent *lent = cookie;
-
-	(void)ctx;
-	(void)pthread_mutex_lock(&stage.lock);
-	ck_assert_ptr_eq(lent->party, session_cookie);
-	ck_assert(lent->exposed && !lent->withdrawn);
-	lent->lost += n;
 	stage_changed();
 }
 
@@ -145,7 +135,6 @@ static const struct fabric_server_events stage_events = {
 	.session_closed = on_session_closed,
 	.endpoint_news = on_endpoint_news,
 	.notified = on_notified,
-	.notes_lost = on_notes_lost,
 };
 
 /* ---- the loop ---- */
