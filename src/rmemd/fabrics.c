@@ -88,6 +88,14 @@ static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 		  served->ops->name, text);
 }
 
+static void on_notified(void *ctx, void *session_cookie, void *exposure_cookie,
+			uint32_t value, uint32_t lost)
+{
+	(void)ctx;
+	(void)session_cookie;
+	lease_notified(exposure_cookie, value, lost);
+}
+
 static const struct fabric_server_events server_events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
@@ -96,6 +104,7 @@ static const struct fabric_server_events server_events = {
 	.withdrawn = on_withdrawn,
 	.session_closed = on_session_closed,
 	.endpoint_news = on_endpoint_news,
+	.notified = on_notified,
 };
 
 static void on_ready(evutil_socket_t fd, short what, void *arg)

@@ -24,6 +24,7 @@ struct fabric_exposure {
 	void *cookie;
 	const char *addr;
 	size_t bytes;
+	unsigned rights;
 	uint64_t rkey;
 	enum state state;
 	int err;
@@ -127,6 +128,7 @@ static int expose(struct fabric_session *session, void *addr, size_t bytes,
 					      .cookie = cookie,
 					      .addr = addr,
 					      .bytes = bytes,
+					      .rights = rights,
 					      .rkey = next_rkey++ };
 	list_append(&exposures, &exposure->link);
 	if (news_err && news_after-- == 0) {
@@ -152,6 +154,21 @@ const struct fabric_server_ops fake_fabric = {
 	.expose = expose,
 	.withdraw = withdraw,
 };
+
+bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)
+{
+	list_for_each(node, &exposures) {
+		const struct fabric_exposure *at =
+			container_of(node, struct fabric_exposure, link);
+
+		if (at->rkey != rkey || !(at->rights & FABRIC_RIGHT_WRITE))
+			continue;
+		/* what is being withdrawn may still have some on their way */
+		lease_notified(at->cookie, value, lost);
+		return true;
+	}
+	return false;
+}
 
 static bool has_exposures(const struct fabric_session *session)
 {

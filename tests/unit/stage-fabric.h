@@ -23,6 +23,9 @@ void fake_fabric_fail_call(unsigned after, int err);
 void fake_fabric_fail_news(unsigned after, int err);
 void fake_fabric_fail_session(int err);
 
+/* Its client notifies through this key.  False: it does not work, or not for writing. */
+bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost);
+
 /* Deliver one piece of news, chosen by `pick` from those that may come next; false when
  * there is none. */
 bool fake_fabric_step(unsigned pick);

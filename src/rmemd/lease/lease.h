@@ -189,11 +189,6 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
  * he is told of its notifications.  To do either again changes nothing.  -ESTALE, -ENOMEM */
 int lease_watch(struct leases *leases, struct holder *holder, uint64_t id);
 int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id);
-/* Tell a value to all who watch the lease, the caller too.
- *   -ESTALE  it has ended, or the holder does not have it
- *   -EACCES  he has it for reading only */
-int lease_notify(struct leases *leases, struct holder *holder, uint64_t id,
-		 uint32_t value);
 /* Take the oldest of what the holder is to be told, as many as an event carries.  False:
  * there is nothing. */
 bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg);
@@ -204,5 +199,8 @@ bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg);
 void lease_exposed(void *exposure_cookie, int err, const char *text,
 		   const struct fabric_key *key);
 void lease_withdrawn(void *exposure_cookie);
+/* fabric_server_events.notified: all who watch the lease are to be told, the notifier too.
+ * Only who may write to a lease can notify, as the fabric sees to. */
+void lease_notified(void *exposure_cookie, uint32_t value, uint32_t lost);
 
 #endif

@@ -78,7 +78,7 @@ int leases_find_attached(const struct leases *leases, const struct holder *holde
 	return 0;
 }
 
-int leases_find_writable(const struct leases *leases, const struct holder *holder,
+static int find_writable(const struct leases *leases, const struct holder *holder,
 			 uint64_t id, struct attachment **ret_attachment)
 {
 	struct attachment *attachment = NULL;
@@ -178,7 +178,7 @@ int lease_free(struct leases *leases, struct holder *holder, uint64_t id,
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = leases_find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	end_and_wait(attachment->lease, holder, waiter);
@@ -208,7 +208,7 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 
 	if (!*name)
 		return err_set(-EINVAL, "an empty name");
-	err = leases_find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -238,7 +238,7 @@ int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
 	struct lease *lease = NULL;
 	int err;
 
-	err = leases_find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -266,7 +266,7 @@ int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = leases_find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	if (attachment->lease->owner)
@@ -283,7 +283,7 @@ int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
 	struct lease_home *home;
 	int err;
 
-	err = leases_find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, holder, id, &attachment);
 	if (err)
 		return err;
 	home = &attachment->lease->home;

@@ -73,11 +73,8 @@ struct lease {
 /* What the holder has attached, if that lease is granted, or NULL. */
 struct attachment *leases_find(const struct leases *leases, const struct holder *holder,
 			       uint64_t id);
-/* The same with an error where there is none, or none that he may write to.
- * -ESTALE, -EACCES */
+/* The same with an error where there is none.  -ESTALE */
 int leases_find_attached(const struct leases *leases, const struct holder *holder,
-			 uint64_t id, struct attachment **ret_attachment);
-int leases_find_writable(const struct leases *leases, const struct holder *holder,
 			 uint64_t id, struct attachment **ret_attachment);
 /* The lease that has this name, granted or not, or NULL. */
 struct lease *leases_find_name(const struct tenant *tenant, const char *name);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Notifications: values that sessions send to those who watch a lease. */
-#include <errno.h>
-
 #include "base/notices.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/table.h"
@@ -50,25 +48,24 @@ int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id)
 	return 0;
 }
 
-int lease_notify(struct leases *leases, struct holder *holder, uint64_t id,
-		 uint32_t value)
+void lease_notified(void *exposure_cookie, uint32_t value, uint32_t lost)
 {
-	struct attachment *attachment = NULL;
-	int err;
+	const struct exposure *exposure = exposure_cookie;
+	struct lease *lease = exposure->lease;
+	const struct leases *leases = lease->leases;
 
-	err = leases_find_writable(leases, holder, id, &attachment);
-	if (err)
-		return err;
-	list_for_each(node, &attachment->lease->watchers) {
+	/* the key may be dying, but what came through it before did come; of a lease that
+	 * has ended there are no watchers */
+	list_for_each(node, &lease->watchers) {
 		struct attachment *watcher =
 			container_of(node, struct attachment, watching);
 
 		notices_put(&watcher->holder->notices,
 			    &(struct notice){ .source = &watcher->notices,
-					      .value = value });
+					      .value = value,
+					      .lost = lost });
 		leases->events->noticed(leases->ctx, watcher->holder);
 	}
-	return 0;
 }
 
 bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg)
