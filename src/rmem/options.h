@@ -34,7 +34,7 @@ struct command {
 };
 
 extern const struct command put_command, get_command, ls_command, rm_command,
-	ping_command, bench_command;
+	ping_command, bench_command, watch_command;
 
 /* For the option tables of commands; own long options without a letter count from
  * OPTIONS_OWN. */

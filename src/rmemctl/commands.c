@@ -45,6 +45,7 @@ static const struct column sessions_columns[] = {
 	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
 	{ "LEASES", "leases", CELL_NUMBER, "-" },
 	{ "KEYS", "keys", CELL_NUMBER, "-" },
+	{ "WATCHES", "watches", CELL_NUMBER, "-" },
 	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
 	{ "AGE", "age_ms", CELL_TIME, "-" },
 	{ "IDLE", "idle_ms", CELL_TIME, "-" },

@@ -18,6 +18,8 @@ static int session_view(const struct session_status *session, void *arg)
 	view_number(&object, "channels", session->channels);
 	view_number(&object, "leases", session->leases);
 	view_number(&object, "keys", session->keys);
+	view_number(&object, "watches", session->watches);
+	view_number(&object, "notices", session->notices);
 	view_number(&object, "lent_bytes", session->lent_bytes);
 	view_number(&object, "resumes", session->resumes);
 	view_append(array, object);

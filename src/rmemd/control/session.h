@@ -36,6 +36,8 @@ struct session_status {
 	unsigned channels;   /* connected */
 	unsigned leases;     /* attached */
 	unsigned keys;       /* of those, until they are dead */
+	unsigned watches;    /* of the leases, those it watches */
+	unsigned notices;    /* of them, that wait for its connection to take them */
 	uint64_t lent_bytes; /* the lengths of those */
 	uint64_t resumes;
 };

@@ -155,6 +155,8 @@ int sessions_each(const struct sessions *sessions,
 			.channels = session->n_connected,
 			.leases = session->holder.n_attachments,
 			.keys = session->holder.n_keys,
+			.watches = session->holder.n_watches,
+			.notices = session->holder.notices.n,
 			.lent_bytes = holder_lent_bytes(&session->holder),
 			.resumes = session->resumes,
 		};

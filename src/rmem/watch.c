@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "rmem/interrupt.h"
+#include "rmem/options.h"
+#include "rmem/session.h"
+
+#define NOTICES 64
+
+struct watch {
+	const char *name;
+	unsigned count; /* 0: until the lease ends, or a signal comes */
+	bool json;
+};
+
+static void json_print(const struct rmem_notice *notice)
+{
+	char lost[16] = "null";
+
+	if (notice->lost != RMEM_LOST_UNKNOWN)
+		(void)snprintf(lost, sizeof(lost), "%" PRIu32, notice->lost);
+	if (notice->status == -ESTALE)
+		(void)puts("{\"event\":\"ended\"}");
+	else if (notice->status)
+		(void)printf("{\"event\":\"resumed\",\"lost\":%s}\n", lost);
+	else
+		(void)printf("{\"event\":\"notified\",\"value\":%" PRIu32
+			     ",\"lost\":%s}\n",
+			     notice->value, lost);
+}
+
+static void text_print(const struct rmem_notice *notice)
+{
+	if (notice->lost == RMEM_LOST_UNKNOWN)
+		(void)puts("lost: unknown");
+	else if (notice->lost)
+		(void)printf("lost: %" PRIu32 "\n", notice->lost);
+	if (notice->status == -ESTALE)
+		(void)puts("ended");
+	else if (!notice->status)
+		(void)printf("%" PRIu32 "\n", notice->value);
+}
+
+/* Print some; true when that was all. */
+static bool notices_print(struct watch *watch, const struct rmem_notice *notices, int n)
+{
+	for (int i = 0; i < n; i++) {
+		if (watch->json)
+			json_print(&notices[i]);
+		else
+			text_print(&notices[i]);
+		if (notices[i].status == -ESTALE ||
+		    (notices[i].status == 0 && watch->count && --watch->count == 0))
+			return true;
+	}
+	return false;
+}
+
+static int session_watch(rmem *session, struct watch *watch)
+{
+	struct pollfd fds[] = {
+		{ .fd = interrupt_fd(), .events = POLLIN },
+		{ .fd = rmem_notified_fd(session), .events = POLLIN },
+	};
+	struct rmem_notice notices[NOTICES];
+	bool done = false;
+	int n = 0;
+
+	if (fds[1].fd < 0)
+		return session_failed(fds[1].fd);
+	while (!done && n >= 0) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return err_errno(-errno, "poll");
+		if (fds[0].revents)
+			return 0;
+		n = rmem_notified(session, notices, NOTICES, 0);
+		done = notices_print(watch, notices, n);
+		if (fflush(stdout))
+			return err_errno(-errno, "writing the output");
+	}
+	return n < 0 ? session_failed(n) : 0;
+}
+
+static int name_watch(struct options *options, struct watch *watch)
+{
+	rmem_lease *lease;
+	rmem *session;
+	int err = session_open(options, &session);
+
+	if (err)
+		return err;
+	err = rmem_attach(session, watch->name, RMEM_READ, &lease);
+	if (!err)
+		err = rmem_watch(lease);
+	if (err)
+		err = session_failed(err);
+	/* a signal ends the watching in order */
+	if (!err)
+		err = interrupt_catch();
+	if (!err)
+		err = session_watch(session, watch);
+	rmem_close(session);
+	return err;
+}
+
+static int watch_run(struct options *options, int argc, char **argv)
+{
+	enum { OPTION_JSON = OPTIONS_OWN };
+	static const struct option table[] = {
+		{ "count", required_argument, NULL, 'c' },
+		{ "json", no_argument, NULL, OPTION_JSON },
+		OPTIONS_LONG,
+	};
+	struct watch watch = { 0 };
+	int opt, err;
+
+	while ((opt = getopt_long(argc, argv, ":c:" OPTIONS_SHORT, table, NULL)) !=
+	       -1) {
+		err = 0;
+		if (opt == 'c')
+			err = options_number(options, "-c", optarg, 1, UINT32_MAX,
+					     &watch.count);
+		else if (opt == OPTION_JSON)
+			watch.json = true;
+		else
+			err = options_take(options, opt, argv);
+		if (err)
+			return err;
+	}
+	if (argc - optind != 1)
+		return options_usage(options, "it takes one NAME");
+	watch.name = argv[optind];
+	return name_watch(options, &watch);
+}
+
+const struct command watch_command = {
+	.name = "watch",
+	.synopsis = "watch [-c N] [--json] NAME",
+	.summary = "print the notifications of what is stored under NAME",
+	.details = "  -c, --count N       stop after N notifications\n"
+		   "  --json              an object per line\n",
+	.run = watch_run,
+};
