@@ -316,6 +316,75 @@ START_TEST(answers__do_not_pile_up)
 }
 END_TEST
 
+/* A session with a lease that it watches; *ret_rkey notifies of it. */
+static void open_watcher(int fd, uint64_t *ret_rkey)
+{
+	struct wire_msg *msg;
+
+	open_session(fd);
+	say(fd, frame, encode(message(WIRE_TYPE_open_channel), 2));
+	ck_assert(hear(fd));
+	msg = message(WIRE_TYPE_allocate);
+	msg->allocate.bytes = 100;
+	msg->allocate.node = -1;
+	say(fd, frame, encode(msg, 3));
+	fake_fabric_settle();
+	turn();
+	ck_assert(hear(fd));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_lease);
+	*ret_rkey = got.lease.keys[0].rkey;
+	msg = message(WIRE_TYPE_watch);
+	msg->watch.lease = got.lease.lease;
+	say(fd, frame, encode(msg, 4));
+	ck_assert(hear(fd));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_ok);
+}
+
+/* A client that does not read gets no more than there is room for, is not cut off for what
+ * others send, and learns how many it missed. */
+START_TEST(notifications__do_not_pile_up)
+{
+	const uint32_t sent = 300000;
+	int fd = connect_client(), small = 4096;
+	uint32_t told = 0, lost = 0, next = 0;
+	uint64_t rkey;
+
+	ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)),
+			 0);
+	open_watcher(fd, &rkey);
+	for (uint32_t i = 0; i < sent; i++) {
+		ck_assert(fake_fabric_notify(rkey, i, 0));
+		sessions_deliver(stage_control.sessions);
+	}
+	turn();
+	/* an answer finds its way past them */
+	say(fd, frame, encode(message(WIRE_TYPE_ping), 5));
+	while (!silent(fd)) {
+		ck_assert(hear(fd));
+		turn();
+		if (got.type != WIRE_TYPE_notified) {
+			ck_assert_uint_eq(got.id, 5);
+			continue;
+		}
+		for (unsigned i = 0; i < got.notified.n_notices; i++) {
+			lost += got.notified.notices[i].lost;
+			next += got.notified.notices[i].lost;
+			ck_assert_uint_eq(got.notified.notices[i].value, next++);
+			told++;
+		}
+	}
+	ck_assert_uint_eq(told + lost, sent);
+	/* what the socket held, and the queue */
+	ck_assert_uint_lt(told, 20000);
+	ck_assert(fake_fabric_notify(rkey, 7, 0));
+	sessions_deliver(stage_control.sessions);
+	ck_assert(hear(fd) && silent(fd));
+	ck_assert_uint_eq(got.notified.notices[0].value, 7);
+	ck_assert_int_eq(close(fd), 0);
+	turn();
+}
+END_TEST
+
 START_TEST(strangers__have_a_limit)
 {
 	int a = connect_client(), b = connect_client(), c;
@@ -520,6 +589,7 @@ int main(void)
 	tcase_add_loop_test(tc, lengths__that_cannot_be__end_the_connection, 0, 4);
 	tcase_add_test(tc, last_words__arrive_before_the_end);
 	tcase_add_test(tc, answers__do_not_pile_up);
+	tcase_add_test(tc, notifications__do_not_pile_up);
 	tcase_add_test(tc, strangers__have_a_limit);
 	tcase_add_test(tc, requests_behind_the_hello__wait_for_it);
 	tcase_add_test(tc, drain__waits_for_the_last_one);
