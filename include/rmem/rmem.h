@@ -376,6 +376,29 @@ RMEM_API int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expe
 RMEM_API int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add,
 			    uint64_t *ret_old);
 
+/* Fill a range with 8 bytes, as they lie in memory, again and again, and wait; the server
+ * does it.  RMEM_FILL_BYTE(b) is the pattern of one byte.  Errors of this and the following
+ * three as for rmem_read(), and
+ *   ENOTSUP  the server has no in-band operations there; the text says where  [any] */
+RMEM_API int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes,
+		       uint64_t pattern);
+#define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b) * UINT64_C(0x0101010101010101))
+/* Copy a range of `source` to `lease`, which may be the same, and wait; the server does it.
+ *   EINVAL  the ranges overlap  [any] */
+RMEM_API int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
+		       uint64_t source_offset, uint64_t bytes);
+/* The CRC-32C (as in iSCSI: of "123456789" it is 0xe3069283) of a range, from the server.
+ * What other sessions write meanwhile may be in it or not.  [any] */
+RMEM_API int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes,
+			 uint32_t *ret_crc);
+/* A round trip on a data channel, to the thread that does in-band operations.
+ *   ret_ns  nanoseconds it took; may be NULL  [any] */
+RMEM_API int rmem_ping_data(rmem *session, uint64_t *ret_ns);
+/* Write as rmem_write() does, then notify the sessions that watch the lease, with `value`.
+ *   ETIMEDOUT, ECONNRESET  they may or may not have been notified  [any] */
+RMEM_API int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
+			       uint64_t bytes, uint32_t value);
+
 /* ---- asynchronous operations ---- */
 
 enum rmem_opcode {
@@ -394,6 +417,24 @@ enum rmem_opcode {
 	 * filled, or emptied, one behind the other. */
 	RMEM_OP_READV = 5,
 	RMEM_OP_WRITEV = 6,
+	/* In-band operations: the server does them, near its memory, and only the request
+	 * goes over the wire.  They have no local memory. */
+	RMEM_OP_FILL = 7, /* the range, with `pattern` again and again */
+	RMEM_OP_COPY = 8, /* the range, from one as long at `source`, of any lease of the
+			   * session; the two must not overlap */
+	RMEM_OP_CRC = 9,  /* the CRC-32C of the range, a uint32_t, goes to `addr` */
+	RMEM_OP_PING = 10, /* a round trip on a data channel; of no lease and no range */
+	/* A write, and once it is placed, a notification with `value` to the sessions that
+	 * watch the lease; of no bytes, the notification alone.  It completes when the
+	 * server has both.  Where the channel died under the notification it ends in an
+	 * error, and rmem_completion_error() says that whether it was done is unknown. */
+	RMEM_OP_WRITE_NOTIFY = 11,
+};
+
+/* A place in a lease. */
+struct rmem_place {
+	rmem_lease *lease;
+	uint64_t offset; /* bytes */
 };
 
 /* What an atomic works with. */
@@ -416,7 +457,7 @@ struct rmem_op {
 	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
 	uint64_t offset;     /* into the lease, bytes */
 	void *addr;          /* local memory; not written to by RMEM_OP_WRITE; an atomic
-			      * puts the number there that it found */
+			      * puts the number there that it found, a CRC its result */
 	union {
 		uint64_t bytes; /* of an atomic: 8 */
 		uint64_t n_vec; /* of a vectored one: entries of vec, RMEM_VEC_MAX at most */
@@ -424,6 +465,10 @@ struct rmem_op {
 	uint64_t cookie; /* the caller's, comes back in the completion */
 	union {
 		const struct rmem_atomic *atomic; /* of an atomic; read by rmem_submit() */
+		const struct rmem_place *source;  /* of a copy; read by rmem_submit() */
+		uint64_t pattern; /* of a fill: 8 bytes as they lie in memory, the first
+				   * of them goes to the range's first byte */
+		uint32_t value;   /* of a write with notification */
 		/* of a vectored one, in the place of addr and buffer; it must stay
 		 * untouched until the completion has been taken */
 		const struct rmem_vec *vec;
@@ -466,9 +511,10 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
  * What cannot be started for its own fault (out of bounds, no rights, lease ended) is
  * accepted and completes with that error.
  *   EINVAL     opcode or flags of the first operation are unknown, or its lease or buffer
- *              is not of this session, or an atomic lacks its operands
+ *              is not of this session, or an atomic lacks its operands, a copy its source
  *   ENOTSUP    the first operation is an atomic, and the RDMA device, here or at the
- *              server, has none; the text names it.  A lease whose atomic home is
+ *              server, has none, or an in-band one, and the server does none there; the
+ *              text names it.  A lease whose atomic home is
  *              another one is told by the completion, with the home's name
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);

@@ -40,7 +40,7 @@ struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t by
 
 /* ---- server ---- */
 
-const char *inband_check(const struct inband_request *request)
+const char *inband_request_check(const struct inband_request *request)
 {
 	uint32_t op = le32toh(request->op), bytes = le32toh(request->bytes);
 	bool ranged = op == INBAND_FILL || op == INBAND_COPY || op == INBAND_CRC;

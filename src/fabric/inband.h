@@ -22,12 +22,12 @@ enum inband_op {
 	INBAND_NOTIFY = 9,
 };
 
+/* operand: of a fill, 8 bytes as they lie in memory; of a notification, the value, 32 bits
+ * of it. */
 struct inband_operands {
 	uint64_t source_rkey; /* of a copy */
 	uint64_t source_addr;
-	uint64_t
-		operand; /* of a fill: 8 bytes as they lie in memory; of a notification:
-			   * the value, 32 bits of it */
+	uint64_t operand;
 };
 
 struct inband_request {
@@ -72,7 +72,7 @@ static inline bool inband_op_is_one(uint32_t op)
 
 /* Whether it keeps the rules, whatever it names: a peer that does not is not to be
  * answered.  NULL, or static text that says what is wrong.  [any] */
-const char *inband_check(const struct inband_request *request);
+const char *inband_request_check(const struct inband_request *request);
 /* Do what it asks for, before this returns.  It was checked.  The memory it finds must not
  * go meanwhile.  [any] */
 enum inband_status inband_serve(const struct inband_request *request,

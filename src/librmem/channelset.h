@@ -55,6 +55,7 @@ struct channel_slot {
 	/* what is on it, a ring of `depth`; the last n_put are not posted yet */
 	struct piece **pieces;
 	unsigned first, in_flight, n_put;
+	unsigned requests; /* of them, in-band */
 
 	/* what became of the server's end of the last channel.  [any] */
 	_Atomic int burial; /* enum burial */

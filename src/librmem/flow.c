@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "librmem/buffer.h"
+#include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/limbo.h"
 #include "librmem/session.h"
@@ -36,10 +37,12 @@ void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now
 		};
 	if (opcode_is_vectored(todo->opcode))
 		vec_take(op, todo);
+	if (opcode_is_inband(todo->opcode))
+		inband_take(queue, op, todo);
 	/* operands need not last longer than the call */
 	op->todo.atomic = NULL;
 	list_init(&op->own.node);
-	op_count(todo->lease, op->todo.buffer, 1);
+	op_count(op->todo.lease, op->todo.buffer, 1);
 	queue->carry_fence = false;
 	list_append(&queue->table.pending, &op->node);
 	if (op->deadline_ns < queue->next_deadline_ns)
@@ -52,7 +55,11 @@ static unsigned rights_of(unsigned opcode)
 {
 	if (opcode_is_atomic(opcode))
 		return RMEM_READ | RMEM_WRITE;
-	return opcode_writes(opcode) ? RMEM_WRITE : RMEM_READ;
+	if (opcode == RMEM_OP_PING)
+		return 0;
+	return opcode_writes(opcode) || opcode == RMEM_OP_FILL || opcode == RMEM_OP_COPY
+		       ? RMEM_WRITE
+		       : RMEM_READ;
 }
 
 /* It lies in the lease. */
@@ -81,6 +88,7 @@ static int op_check(const struct op *op, const char **ret_why)
 	const struct rmem_op *todo = &op->todo;
 	const struct attachment *att =
 		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
+	int err;
 
 	if (lease_ended(todo->lease)) {
 		*ret_why = "the lease has ended";
@@ -97,6 +105,11 @@ static int op_check(const struct op *op, const char **ret_why)
 	}
 	if (opcode_is_vectored(todo->opcode))
 		return vec_check(op, ret_why);
+	if (opcode_is_inband(todo->opcode)) {
+		err = inband_check(op, ret_why);
+		if (err || opcode_is_remote(todo->opcode))
+			return err;
+	}
 	if (todo->bytes > 0 && !todo->addr) {
 		*ret_why = "its local memory is NULL";
 		return -EINVAL;
@@ -124,7 +137,8 @@ static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 static bool bounces(const struct rmem_queue *queue, const struct op *op)
 {
 	return queue->ops->needs_region && !op->todo.buffer &&
-	       !opcode_is_vectored(op->todo.opcode);
+	       !opcode_is_vectored(op->todo.opcode) &&
+	       !opcode_is_remote(op->todo.opcode);
 }
 
 /* Memory for what is about to bounce, at the first time. */
@@ -153,7 +167,7 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 
 	if (!err && op->todo.bytes > 0)
 		err = bounce_ready(queue, op, &why);
-	if (err || op->todo.bytes == 0) {
+	if (err || (op->todo.bytes == 0 && !opcode_is_inband(op->todo.opcode))) {
 		op->end.why = why;
 		settle_done(queue, op, err);
 		return false;
@@ -161,8 +175,14 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 	op->started = true;
 	queue->active++;
 	op->piece_max = stripe_bytes(queue, op->todo.bytes);
-	if (op->piece_max > queue->ops->max_bytes)
+	if (op->piece_max > queue->ops->max_bytes && !opcode_is_remote(op->todo.opcode))
 		op->piece_max = queue->ops->max_bytes;
+	if (opcode_is_inband(op->todo.opcode))
+		inband_start(queue, op);
+	if (op->todo.bytes == 0) {
+		settle_nothing(queue, op);
+		return false;
+	}
 	if (bounces(queue, op) && op->piece_max > queue->bounce.chunk_bytes)
 		op->piece_max = queue->bounce.chunk_bytes;
 	return true;
@@ -177,6 +197,7 @@ static struct piece *piece_unpost(struct rmem_queue *queue, struct channel_slot 
 
 	op_unfold(piece->op);
 	piece->op->in_flight--;
+	slot->requests -= piece_is_request(piece);
 	piece->state = PIECE_AGAIN;
 	list_prepend(&queue->table.again, &piece->node);
 	return piece;
@@ -246,6 +267,12 @@ static int slices_put(struct rmem_queue *queue, struct piece *piece,
 	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);
 }
 
+static const char *unputable_text(int err)
+{
+	return err == -ESTALE ? "the source's lease was made shorter"
+			      : "its address at the server is not a multiple of 8";
+}
+
 /* Put it into the slot, which has a credit, and a key of the segment. */
 static void piece_put(struct rmem_queue *queue, struct piece *piece,
 		      struct channel_slot *slot, const struct attachment *att,
@@ -274,28 +301,34 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	op->in_flight++;
 	if (!listed && !piece->chunk)
 		part.addr = (unsigned char *)op->todo.addr + piece->offset;
-	taken = listed ? slices_put(queue, piece, slot, &run, &part)
-		       : part_put(queue, op, slot, &run, &part);
+	if (piece_is_request(piece))
+		taken = inband_put(queue, piece, slot, att, segment);
+	else
+		taken = listed ? slices_put(queue, piece, slot, &run, &part)
+			       : part_put(queue, op, slot, &run, &part);
 	if (taken == 1) {
 		slot->n_put++;
 		return;
 	}
 	if (taken < 0)
-		settle_error(queue, op, taken,
-			     "its address at the server is not a multiple of 8", 0);
+		settle_error(queue, op, taken, unputable_text(taken), 0);
 	else
 		settle_kill(queue, slot);
+	/* it was never counted as a request */
+	slot->requests += piece_is_request(piece);
 	settle(queue, piece_unpost(queue, slot)->op);
 }
 
-/* The next channel that takes it. */
-static enum pick op_pick(struct rmem_queue *queue, const struct op *op,
-			 const struct attachment *att, unsigned segment,
+/* The next channel that takes what lies `offset` into it. */
+static enum pick op_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
+			 bool request, const struct attachment *att, unsigned segment,
 			 struct channel_slot **ret_slot)
 {
 	unsigned endpoints =
 		opcode_is_atomic(op->todo.opcode) ? op->endpoints : ENDPOINTS_ALL;
 
+	if (request)
+		return inband_pick(queue, op, offset, att, segment, ret_slot);
 	return channelset_pick(&queue->channels, endpoints, att, segment, ret_slot);
 }
 
@@ -316,13 +349,14 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 		settle(queue, op);
 		return true;
 	}
-	if (lease_ended(op->todo.lease)) {
+	if (inband_stale(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
 		settle(queue, op);
 		return true;
 	}
 	segment = attachment_segment(att, at);
-	pick = op_pick(queue, op, att, segment, &slot);
+	pick = op_pick(queue, op, piece->offset, piece_is_request(piece), att, segment,
+		       &slot);
 	if (pick == PICK_WAIT)
 		return false;
 	list_remove(&piece->node);
@@ -362,6 +396,8 @@ static uint64_t cut_bytes(struct rmem_queue *queue, struct op *op, uint64_t max,
 		max = op->end.left;
 	if (max > op->piece_max)
 		max = op->piece_max;
+	if (opcode_is_remote(op->todo.opcode) && max > inband_span(op, offset))
+		max = inband_span(op, offset);
 	*ret_bounces = bounces(queue, op);
 	if (opcode_is_vectored(op->todo.opcode))
 		max = vec_span(op, offset, max,
@@ -397,7 +433,8 @@ static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t
 		.chunk = chunk,
 	};
 	list_init(&piece->node);
-	if (chunk && op->todo.opcode == RMEM_OP_WRITE)
+	if (chunk && (op->todo.opcode == RMEM_OP_WRITE ||
+		      op->todo.opcode == RMEM_OP_WRITE_NOTIFY))
 		memcpy(chunk, (unsigned char *)op->todo.addr + offset, bytes);
 	else if (chunk && op->todo.opcode == RMEM_OP_WRITEV)
 		vec_gather(op, piece);
@@ -417,14 +454,16 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	unsigned segment;
 	enum pick pick;
 
-	if (at >= att->bytes || (opcode_is_atomic(op->todo.opcode) &&
-				 att->bytes - at < FABRIC_ATOMIC_BYTES)) {
+	if (at >= att->bytes || inband_span(op, at - op->todo.offset) == 0 ||
+	    (opcode_is_atomic(op->todo.opcode) &&
+	     att->bytes - at < FABRIC_ATOMIC_BYTES)) {
 		settle_error(queue, op, -ESTALE, "the lease was made shorter", 0);
 		settle(queue, op);
 		return true;
 	}
 	segment = attachment_segment(att, at);
-	pick = op_pick(queue, op, att, segment, &slot);
+	pick = op_pick(queue, op, at - op->todo.offset,
+		       opcode_is_remote(op->todo.opcode), att, segment, &slot);
 	if (pick == PICK_WAIT)
 		return false;
 	piece = piece_cut(queue, op, att->ends[segment] - at);
@@ -451,7 +490,7 @@ static bool pending_advance(struct rmem_queue *queue, struct op *op)
 		return false;
 	if (!op->started && !op_start(queue, op))
 		return true;
-	if (lease_ended(op->todo.lease)) {
+	if (inband_stale(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
 		settle(queue, op);
 		return true;
@@ -500,6 +539,8 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 		n_dead = queue->channels.n_dead;
 		again_post(queue);
 		pending_cut(queue);
+		/* messages of those that have nothing else */
+		again_post(queue);
 		for (unsigned i = 0; i < queue->channels.n; i++)
 			flow_post(queue, &queue->channels.slots[i]);
 	} while (queue->channels.n_dead > n_dead);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/settle.h"
 
@@ -13,6 +14,8 @@ void limbo_doubt(struct rmem_queue *queue, struct piece *piece)
 {
 	piece->state = PIECE_DOUBT;
 	piece->verify = lease_verify(piece->op->todo.lease);
+	if (piece->op->todo.opcode == RMEM_OP_COPY)
+		piece->verify_source = lease_verify(piece->op->inband.source.lease);
 	list_append(&queue->table.doubt, &piece->node);
 }
 
@@ -32,9 +35,10 @@ static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
 	const struct attachment *att =
 		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
 
-	if (lease_ended(op->todo.lease)) {
+	if (inband_stale(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
-	} else if (++piece->refusals > REFUSALS_MAX || piece->att == att) {
+	} else if (++piece->refusals > REFUSALS_MAX ||
+		   (piece->att == att && op->todo.opcode != RMEM_OP_COPY)) {
 		settle_error(queue, op, -EACCES, "the server refuses the access", 0);
 	} else {
 		list_remove(&piece->node);
@@ -46,8 +50,12 @@ static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
 
 static bool doubt_over(const struct piece *piece)
 {
-	return lease_ended(piece->op->todo.lease) ||
-	       lease_verified(piece->op->todo.lease, piece->verify);
+	const struct op *op = piece->op;
+
+	return inband_stale(op) ||
+	       (lease_verified(op->todo.lease, piece->verify) &&
+		(op->todo.opcode != RMEM_OP_COPY ||
+		 lease_verified(op->inband.source.lease, piece->verify_source)));
 }
 
 /* Settling an operation takes others of its pieces out of the list, so start over. */

@@ -42,6 +42,10 @@ struct piece {
 	unsigned char *chunk; /* of the bounce buffer; NULL: none */
 	unsigned refusals, losses;
 	unsigned verify; /* what lease_verify() gave when it came into doubt */
+	union {
+		unsigned verify_source; /* of a copy: likewise */
+		uint32_t answer;        /* to a request */
+	};
 };
 
 /* All 0 for one that is whole and well. */
@@ -61,6 +65,16 @@ struct op_vec {
 	uint64_t start; /* and the offset of its first byte */
 };
 
+/* What an in-band operation works with. */
+struct op_inband {
+	bool message; /* one is still to be sent, when all else is done */
+	union {
+		struct rmem_place source;
+		uint64_t pattern;
+		uint32_t value;
+	};
+};
+
 struct op {
 	struct piece own; /* its first, or only one */
 	struct list node; /* while pending */
@@ -77,9 +91,12 @@ struct op {
 	struct op_end end;
 	/* of an atomic */
 	struct fabric_atomic atomic;
-	unsigned endpoints; /* it goes through, a bit each; 0: not known yet */
-	bool unknown;       /* whether it was done, as its channel died */
-	struct op_vec vec;  /* of a vectored one; todo then has neither addr nor buffer */
+	unsigned endpoints; /* it, or an in-band one, goes through, a bit each; 0: not
+			     * known yet */
+	bool unknown; /* whether it was done, as its channel died; a notification, too */
+	struct op_vec
+		vec; /* of a vectored one; todo then has neither addr nor buffer */
+	struct op_inband inband;
 };
 
 static inline bool opcode_is_atomic(unsigned opcode)
@@ -92,10 +109,22 @@ static inline bool opcode_is_vectored(unsigned opcode)
 	return opcode == RMEM_OP_READV || opcode == RMEM_OP_WRITEV;
 }
 
+/* The server does it: it has no local memory. */
+static inline bool opcode_is_remote(unsigned opcode)
+{
+	return opcode >= RMEM_OP_FILL && opcode <= RMEM_OP_PING;
+}
+
+static inline bool opcode_is_inband(unsigned opcode)
+{
+	return opcode >= RMEM_OP_FILL && opcode <= RMEM_OP_WRITE_NOTIFY;
+}
+
 /* Its bytes go to the server. */
 static inline bool opcode_writes(unsigned opcode)
 {
-	return opcode == RMEM_OP_WRITE || opcode == RMEM_OP_WRITEV;
+	return opcode == RMEM_OP_WRITE || opcode == RMEM_OP_WRITEV ||
+	       opcode == RMEM_OP_WRITE_NOTIFY;
 }
 
 struct optable {

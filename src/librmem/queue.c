@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "librmem/buffer.h"
+#include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/params.h"
 #include "librmem/reopen.h"
@@ -200,13 +201,20 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	queue->write_slices = slices_of(&session->domains, FABRIC_WRITE);
 	queue->next_deadline_ns = UINT64_MAX;
 	list_init(&queue->node);
+	err = inband_nowhere_new(session, &queue->nowhere);
+	if (err)
+		goto err_free;
 	err = parts_create(queue, params);
-	if (err) {
-		free(queue);
-		return err;
-	}
+	if (err)
+		goto err_nowhere;
 	*ret_queue = queue;
 	return 0;
+
+err_nowhere:
+	inband_nowhere_free(queue->nowhere);
+err_free:
+	free(queue);
+	return err;
 }
 
 /* ---- connecting ---- */
@@ -357,6 +365,7 @@ static void ops_forget(struct rmem_queue *queue)
 		if (op->state == OP_FREE)
 			continue;
 		vec_leave(op);
+		inband_leave(op);
 		op_uncount(op->todo.lease, op->todo.buffer, 1);
 	}
 }
@@ -380,6 +389,7 @@ void queue_drop(struct rmem_queue *queue)
 	optable_destroy(&queue->table);
 	channelset_destroy(&queue->channels);
 	fds_close(queue);
+	inband_nowhere_free(queue->nowhere);
 	free(queue);
 }
 

@@ -25,6 +25,7 @@ struct rmem_queue {
 	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX]; /* by domain */
 	/* local pieces of memory in one request, on every domain */
 	unsigned read_slices, write_slices;
+	struct rmem_lease *nowhere; /* what pings are of */
 	int epfd;     /* what rmem_queue_fd() gives: the cqs and the next two */
 	int wake_fd;  /* there is news */
 	int timer_fd; /* an operation's time is over; set by rmem_queue_arm() */

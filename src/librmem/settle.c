@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/limbo.h"
 #include "librmem/reopen.h"
@@ -88,11 +89,19 @@ void settle(struct rmem_queue *queue, struct op *op)
 	}
 	if (op->in_flight > 0)
 		return;
-	if (complete)
+	if (complete && !inband_waits(op))
 		settle_done(queue, op, 0);
+	else if (complete && !failed)
+		inband_message(queue, op);
 	else if (failed)
 		settle_done(queue, op,
 			    op->end.verdict ? op->end.verdict : op->end.status);
+}
+
+void settle_nothing(struct rmem_queue *queue, struct op *op)
+{
+	op_ground(queue, op);
+	settle(queue, op);
 }
 
 void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
@@ -121,6 +130,8 @@ static void piece_done(struct rmem_queue *queue, struct piece *piece)
 	else if (piece->chunk && !opcode_writes(op->todo.opcode))
 		memcpy((unsigned char *)op->todo.addr + piece->offset, piece->chunk,
 		       piece->bytes);
+	if (piece_is_request(piece))
+		inband_done(piece);
 	piece_free(queue, piece);
 }
 
@@ -135,12 +146,12 @@ void settle_kill(struct rmem_queue *queue, struct channel_slot *slot)
 }
 
 /* Whether it is worth posting again: the channel was at fault, not the piece, as far as one
- * can tell.  An atomic must not be done twice. */
+ * can tell.  Some must not be done twice. */
 static bool piece_survives(const struct piece *piece, int status)
 {
 	return (status == -ECONNRESET || status == -ETIMEDOUT) &&
 	       piece->losses < LOSSES_MAX && piece->op->end.status == 0 &&
-	       piece->op->end.verdict == 0 && !opcode_is_atomic(piece->op->todo.opcode);
+	       piece->op->end.verdict == 0 && !piece_is_once(piece);
 }
 
 static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
@@ -151,9 +162,9 @@ static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
 	/* a refusal need not cost the channel: the next post tells whether it did */
 	if (wc->status != -EACCES) {
 		settle_kill(queue, slot);
-		op->unknown = opcode_is_atomic(op->todo.opcode);
+		op->unknown = piece_is_once(piece);
 	}
-	if (lease_ended(op->todo.lease)) {
+	if (inband_stale(op)) {
 		settle_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
 	} else if (wc->status == -EACCES && op->end.status == 0 &&
 		   op->end.verdict == 0) {
@@ -179,6 +190,7 @@ static void piece_land(struct rmem_queue *queue, struct channel_slot *slot,
 
 	op_unfold(op);
 	op->in_flight--;
+	slot->requests -= piece_is_request(piece);
 	if (wc->status == 0)
 		piece_done(queue, piece);
 	else

@@ -13,6 +13,8 @@ void settle_error(struct rmem_queue *queue, struct op *op, int err, const char *
 /* Complete it if nothing of it is on a channel and there is nothing left to do, or no
  * sense in doing it. */
 void settle(struct rmem_queue *queue, struct op *op);
+/* It was started and there is nothing to be cut. */
+void settle_nothing(struct rmem_queue *queue, struct op *op);
 /* It is complete without a piece. */
 void settle_done(struct rmem_queue *queue, struct op *op, int status);
 

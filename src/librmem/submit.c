@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "librmem/buffer.h"
 #include "librmem/flow.h"
+#include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/queue.h"
 #include "librmem/session.h"
@@ -297,10 +298,21 @@ static int opcode_check(const struct rmem_queue *queue, const struct rmem_op *op
 		return atomic_check(queue, op);
 	if (opcode_is_vectored(op->opcode))
 		return list_check(queue, op);
-	if (op->opcode != RMEM_OP_READ && op->opcode != RMEM_OP_WRITE)
-		return err_set(-EINVAL, "rmem_submit: opcode %d is unknown",
-			       (int)op->opcode);
-	return 0;
+	if (op->opcode == RMEM_OP_READ || op->opcode == RMEM_OP_WRITE)
+		return 0;
+	if (opcode_is_inband(op->opcode))
+		return inband_able(queue, op);
+	return err_set(-EINVAL, "rmem_submit: opcode %d is unknown", (int)op->opcode);
+}
+
+/* It has no lease, so it is not for a burst. */
+#define OP_ALONE 1
+
+static int lease_wrong(const struct rmem_op *op)
+{
+	if (!op->lease && op->opcode == RMEM_OP_PING)
+		return OP_ALONE;
+	return err_set(-EINVAL, "rmem_submit: the lease is not of this session");
 }
 
 static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)
@@ -313,8 +325,7 @@ static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)
 		return err_set(-EINVAL, "rmem_submit: flags 0x%x are unknown",
 			       op->flags);
 	if (!op->lease || op->lease->session != queue->session)
-		return err_set(-EINVAL,
-			       "rmem_submit: the lease is not of this session");
+		return lease_wrong(op);
 	if (op->buffer && op->buffer->session != queue->session)
 		return err_set(-EINVAL,
 			       "rmem_submit: the buffer is not of this session");
@@ -336,8 +347,11 @@ int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 		room = n;
 	while (accepted < room) {
 		err = op_check(queue, &ops[accepted]);
-		if (err)
-			break;
+		if (err) {
+			if (err < 0)
+				break;
+			burst.open = false;
+		}
 		taken = burst_add(&burst, &ops[accepted], room - accepted);
 		if (taken == 0) {
 			flow_add(queue, &ops[accepted], now);
@@ -350,9 +364,10 @@ int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 		flow_pump(queue, now);
 	if (accepted > 0 || n == 0)
 		return (int)accepted;
-	return err ? err
-		   : err_set(-EOVERFLOW,
-			     "rmem_submit: %u operations are outstanding, as many as "
-			     "the queue holds",
-			     queue->table.n_ops);
+	return err < 0 ? err
+		       : err_set(-EOVERFLOW,
+				 "rmem_submit: %u operations are outstanding, as many "
+				 "as "
+				 "the queue holds",
+				 queue->table.n_ops);
 }

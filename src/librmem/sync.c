@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "librmem/buffer.h"
 #include "librmem/lease.h"
@@ -39,7 +40,7 @@ static int op_turn(struct rmem *session, const struct rmem_op *op)
 }
 
 static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t offset,
-		    void *addr, uint64_t bytes)
+		    void *addr, uint64_t bytes, uint32_t value)
 {
 	struct rmem *session = lease->session;
 	struct rmem_op op = {
@@ -48,6 +49,7 @@ static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t 
 		.offset = offset,
 		.addr = addr,
 		.bytes = bytes,
+		.value = value,
 	};
 	int err;
 
@@ -68,23 +70,41 @@ int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes)
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_read: the lease is NULL");
-	err = transfer(lease, RMEM_OP_READ, offset, dst, bytes);
+	err = transfer(lease, RMEM_OP_READ, offset, dst, bytes, 0);
 	return err ? err_prefix(err, "rmem_read") : 0;
 }
 
-int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t bytes)
+/* A write does not touch what it reads from. */
+static void *untouched(const void *src)
 {
-	/* a write does not touch what it reads from */
 	union {
 		const void *in;
 		void *out;
 	} addr = { .in = src };
+
+	return addr.out;
+}
+
+int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t bytes)
+{
 	int err;
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_write: the lease is NULL");
-	err = transfer(lease, RMEM_OP_WRITE, offset, addr.out, bytes);
+	err = transfer(lease, RMEM_OP_WRITE, offset, untouched(src), bytes, 0);
 	return err ? err_prefix(err, "rmem_write") : 0;
+}
+
+int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
+		      uint64_t bytes, uint32_t value)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_write_notify: the lease is NULL");
+	err = transfer(lease, RMEM_OP_WRITE_NOTIFY, offset, untouched(src), bytes,
+		       value);
+	return err ? err_prefix(err, "rmem_write_notify") : 0;
 }
 
 static int vectored_run(struct rmem_lease *lease, enum rmem_opcode opcode,
@@ -167,4 +187,86 @@ int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add, uint64_t *r
 		return err_set(-EINVAL, "rmem_fetch_add: the lease is NULL");
 	err = atomic_run(lease, RMEM_OP_FETCH_ADD, offset, &atomic, ret_old);
 	return err ? err_prefix(err, "rmem_fetch_add") : 0;
+}
+
+/* ---- in-band ---- */
+
+static int inband_run(struct rmem *session, const struct rmem_op *op)
+{
+	session_nudge(session);
+	return op_turn(session, op);
+}
+
+int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint64_t pattern)
+{
+	const struct rmem_op op = {
+		.opcode = RMEM_OP_FILL,
+		.lease = lease,
+		.offset = offset,
+		.bytes = bytes,
+		.pattern = pattern,
+	};
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_fill: the lease is NULL");
+	err = inband_run(lease->session, &op);
+	return err ? err_prefix(err, "rmem_fill") : 0;
+}
+
+int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
+	      uint64_t source_offset, uint64_t bytes)
+{
+	const struct rmem_place place = { .lease = source, .offset = source_offset };
+	const struct rmem_op op = {
+		.opcode = RMEM_OP_COPY,
+		.lease = lease,
+		.offset = offset,
+		.bytes = bytes,
+		.source = &place,
+	};
+	int err;
+
+	if (!lease || !source)
+		return err_set(-EINVAL, "rmem_copy: a lease is NULL");
+	err = inband_run(lease->session, &op);
+	return err ? err_prefix(err, "rmem_copy") : 0;
+}
+
+int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint32_t *ret_crc)
+{
+	uint32_t crc;
+	const struct rmem_op op = {
+		.opcode = RMEM_OP_CRC,
+		.lease = lease,
+		.offset = offset,
+		.addr = &crc,
+		.bytes = bytes,
+	};
+	int err;
+
+	if (!lease || !ret_crc)
+		return err_set(-EINVAL, "rmem_crc32c: an argument is NULL");
+	err = inband_run(lease->session, &op);
+	if (err)
+		return err_prefix(err, "rmem_crc32c");
+	*ret_crc = crc;
+	return 0;
+}
+
+int rmem_ping_data(rmem *session, uint64_t *ret_ns)
+{
+	const struct rmem_op op = { .opcode = RMEM_OP_PING };
+	uint64_t start_ns;
+	int err;
+
+	if (!session)
+		return err_set(-EINVAL, "rmem_ping_data: the session is NULL");
+	start_ns = clock_now_ns();
+	err = inband_run(session, &op);
+	if (err)
+		return err_prefix(err, "rmem_ping_data");
+	if (ret_ns)
+		*ret_ns = clock_now_ns() - start_ns;
+	return 0;
 }

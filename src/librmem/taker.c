@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/session.h"
 #include "librmem/vec.h"
@@ -122,6 +123,16 @@ static const char *opcode_text(unsigned opcode)
 		return "vectored read";
 	case RMEM_OP_WRITEV:
 		return "vectored write";
+	case RMEM_OP_FILL:
+		return "fill";
+	case RMEM_OP_COPY:
+		return "copy";
+	case RMEM_OP_CRC:
+		return "CRC-32C";
+	case RMEM_OP_PING:
+		return "ping";
+	case RMEM_OP_WRITE_NOTIFY:
+		return "write with notification";
 	default:
 		return "write";
 	}
@@ -130,7 +141,9 @@ static const char *opcode_text(unsigned opcode)
 static void error_keep(struct rmem_queue *queue, const struct op *op)
 {
 	char vendor[32] = "";
-	bool unknown = opcode_is_atomic(op->todo.opcode) && op->unknown;
+	bool unknown = (opcode_is_atomic(op->todo.opcode) ||
+			op->todo.opcode == RMEM_OP_WRITE_NOTIFY) &&
+		       op->unknown;
 	const char *words = op->end.why;
 
 	if (op->end.verdict == op->end.status)
@@ -169,6 +182,7 @@ void taker_done(struct taker *taker)
 			lease_switch(taker, op);
 		took(taker, 1);
 		vec_leave(op);
+		inband_leave(op);
 		optable_give(&queue->table, op);
 	}
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "librmem/flow.h"
+#include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/queue.h"
 #include "librmem/session.h"
@@ -157,7 +158,7 @@ int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
 		struct op *op = &queue->table.ops[i];
 
 		if ((op->state != OP_PENDING && op->state != OP_FLYING) ||
-		    (lease && op->todo.lease != lease))
+		    (lease && op->todo.lease != lease && !inband_source_is(op, lease)))
 			continue;
 		n++;
 		settle_verdict(queue, op, -ECANCELED);

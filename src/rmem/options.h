@@ -34,7 +34,8 @@ struct command {
 };
 
 extern const struct command put_command, get_command, ls_command, rm_command,
-	ping_command, bench_command, watch_command;
+	copy_command, fill_command, crc_command, ping_command, bench_command,
+	watch_command;
 
 /* For the option tables of commands; own long options without a letter count from
  * OPTIONS_OWN. */

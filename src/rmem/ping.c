@@ -14,6 +14,7 @@
 struct ping {
 	unsigned count; /* 0: until a signal comes */
 	int interval_ms;
+	bool data; /* a data channel, in the place of the control connection */
 };
 
 static void summary_print(const char *server, uint64_t sent,
@@ -44,10 +45,12 @@ static int session_ping(rmem *session, const struct ping *ping)
 
 	if (err)
 		return session_failed(err);
-	(void)printf("rmem ping %s (%s)\n", info.server,
-		     session_fabric_name(info.fabric));
+	(void)printf("rmem ping %s (%s)%s\n", info.server,
+		     session_fabric_name(info.fabric),
+		     ping->data ? ", on a data channel" : "");
 	do {
-		err = rmem_ping(session, &ns);
+		err = ping->data ? rmem_ping_data(session, &ns)
+				 : rmem_ping(session, &ns);
 		sent++;
 		if (err) {
 			failed = session_failed(err);
@@ -67,7 +70,9 @@ static int session_ping(rmem *session, const struct ping *ping)
 
 static int ping_parse(struct options *options, int argc, char **argv, struct ping *ping)
 {
+	enum { OPTION_DATA = OPTIONS_OWN };
 	static const struct option table[] = {
+		{ "data", no_argument, NULL, OPTION_DATA },
 		{ "count", required_argument, NULL, 'c' },
 		{ "interval", required_argument, NULL, 'i' },
 		OPTIONS_LONG,
@@ -78,6 +83,10 @@ static int ping_parse(struct options *options, int argc, char **argv, struct pin
 	while ((opt = getopt_long(argc, argv, ":c:i:" OPTIONS_SHORT, table, NULL)) !=
 	       -1) {
 		switch (opt) {
+		case OPTION_DATA:
+			ping->data = true;
+			err = 0;
+			break;
 		case 'c':
 			err = options_number(options, "-c", optarg, 1, UINT32_MAX,
 					     &ping->count);
@@ -125,10 +134,13 @@ static int ping_run(struct options *options, int argc, char **argv)
 
 const struct command ping_command = {
 	.name = "ping",
-	.synopsis = "ping [-c N] [-i INTERVAL]",
-	.summary = "measure round trips on the control connection",
-	.details = "  -c, --count N       stop after N round trips\n"
-		   "  -i, --interval T    so long between them, as 200ms or 2s "
-		   "(default 1s)\n",
+	.synopsis = "ping [-c N] [-i INTERVAL] [--data]",
+	.summary = "measure round trips on the control connection, or a data channel",
+	.details =
+		"  -c, --count N       stop after N round trips\n"
+		"  -i, --interval T    so long between them, as 200ms or 2s "
+		"(default 1s)\n"
+		"  --data              on a data channel, answered by the thread that\n"
+		"                      serves it\n",
 	.run = ping_run,
 };

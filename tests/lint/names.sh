@@ -35,16 +35,16 @@ page_names()
 
 # ---- the library ----
 
-sed -nE 's/^RMEM_API .*[ *](rmem_[a-z_]+)\(.*/\1/p' include/rmem/rmem.h |
+sed -nE 's/^RMEM_API .*[ *](rmem_[a-z0-9_]+)\(.*/\1/p' include/rmem/rmem.h |
 	sort >"$tmp/rmem.h"
 page_names 3 | grep -v '^librmem$' | sort >"$tmp/man3"
 compare rmem.h man3
 
-grep -oE 'man/rmem_[a-z_]+\.3' man/module.am | sed 's,^man/,,; s,\.3$,,' | sort >"$tmp/man.am"
+grep -oE 'man/rmem_[a-z0-9_]+\.3' man/module.am | sed 's,^man/,,; s,\.3$,,' | sort >"$tmp/man.am"
 compare rmem.h man.am
 
 sed -nE 's/^\.It Xr|^\.Xr//; s/ , Xr/\n/g; p' man/librmem.3 |
-	sed -nE 's/^ *(rmem_[a-z_]+) 3.*/\1/p' | sort -u >"$tmp/librmem.3"
+	sed -nE 's/^ *(rmem_[a-z0-9_]+) 3.*/\1/p' | sort -u >"$tmp/librmem.3"
 compare rmem.h librmem.3
 
 # The table of error numbers, and the members of the structures.
@@ -54,7 +54,7 @@ sed -n '/^\.Sh ERRORS/,/^\.Sh SEE/p' man/librmem.3 | grep '^\.It Bq Er' |
 	grep -oE '\bE[A-Z]{2,}' | sort >"$tmp/errors of librmem.3"
 compare "errors of rmem.h" "errors of librmem.3"
 
-sed -nE '/^struct rmem_[a-z_]+ \{/,/^\}/s/^\t[a-z][^;,]*[ *]([a-z_]+)(\[[^;]*\])?;.*/\1/p' include/rmem/rmem.h |
+sed -nE '/^struct rmem_[a-z0-9_]+ \{/,/^\}/s/^\t[a-z][^;,]*[ *]([a-z_]+)(\[[^;]*\])?;.*/\1/p' include/rmem/rmem.h |
 	sort -u >"$tmp/members of rmem.h"
 while read -r member; do
 	grep -qE "^(\.It .*Fa (.* , )?|[[:blank:]]+[a-z].*[ *])$member\b" man/rmem_*.3 && echo "$member"
@@ -63,7 +63,7 @@ compare "members of rmem.h" "members of man3"
 
 map=src/librmem/librmem.map
 if [ -f "$map" ]; then
-sed -nE '/global:/,/local:/s/^[[:space:]]*(rmem_[a-z_]+);.*/\1/p' "$map" |
+sed -nE '/global:/,/local:/s/^[[:space:]]*(rmem_[a-z0-9_]+);.*/\1/p' "$map" |
 	sort >"$tmp/librmem.map"
 compare rmem.h librmem.map
 fi
@@ -119,7 +119,7 @@ compare msg.h rmem-protocol.7
 # fields FILE STRUCT: its members as the page writes them
 fields()
 {
-	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z]+)(\[?).*/\2 \1\3/p" "$1" |
+	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z_]+)(\[?).*/\2 \1\3/p" "$1" |
 		sed 's/uint8_t\[$/raw 16/; s/uint/u/; s/_t$//'
 }
 if [ -f src/fabric/tcp/stream.h ]; then
@@ -129,12 +129,15 @@ if [ -f src/fabric/tcp/stream.h ]; then
 	fields src/fabric/tcp/stream.h stream_verdict
 	fields src/fabric/tcp/stream.h stream_request
 	fields src/fabric/tcp/stream.h stream_response
-} >"$tmp/hello.c, terms.c, stream.h"
+	fields src/fabric/inband.h inband_request
+	fields src/fabric/inband.h inband_operands
+	fields src/fabric/inband.h inband_answer
+} >"$tmp/hello.c, terms.c, stream.h, inband.h"
 awk '
-	/^\.Ss/ { on = /Hello|Terms|Verdict|Request|Response/ }
+	/^\.Ss/ { on = /Hello|Terms|Verdict|Request|Response|In-band/ }
 	on && /^\.It Fa/ { sub(/^\.It Fa /, ""); split($0, part, / Ta /); print part[1], part[2] }
 ' man/rmem-protocol.7 >"$tmp/data connections"
-compare "hello.c, terms.c, stream.h" "data connections"
+compare "hello.c, terms.c, stream.h, inband.h" "data connections"
 fi
 
 # ---- the configuration ----

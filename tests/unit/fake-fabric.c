@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/err.h"
 
 struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -35,6 +36,8 @@ void fake_reset(void)
 	fake.refused_rkey = 0;
 	fake.slices_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
+	(void)strcpy(fake.no_inband, "none");
+	fake.notified = fake.notifications = 0;
 	fake.slow_ms = 0;
 	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
 		fake.tried[i] = 0;
@@ -66,9 +69,32 @@ static void perform_slices(const struct fake_wr *wr)
 	}
 }
 
+static void perform_request(const struct fake_wr *wr)
+{
+	unsigned char *remote = (unsigned char *)(uintptr_t)wr->remote_addr;
+	uint64_t pattern = wr->request.pattern;
+
+	if (wr->opcode == FABRIC_COPY)
+		memcpy(remote, (const void *)(uintptr_t)wr->request.source.addr,
+		       wr->bytes);
+	if (wr->opcode == FABRIC_CRC)
+		*(uint32_t *)wr->addr = crc32c(0, remote, wr->bytes);
+	if (wr->opcode == FABRIC_NOTIFY) {
+		fake.notified = wr->request.value;
+		fake.notifications++;
+	}
+	for (uint32_t i = 0; wr->opcode == FABRIC_FILL && i < wr->bytes; i++)
+		remote[i] = ((unsigned char *)&pattern)[i % 8];
+}
+
 static void perform(const struct fake_wr *wr)
 {
 	void *remote = (void *)(uintptr_t)wr->remote_addr;
+
+	if (wr->opcode >= FABRIC_PING) {
+		perform_request(wr);
+		return;
+	}
 
 	if (wr->n_slices > 0) {
 		perform_slices(wr);
@@ -261,7 +287,11 @@ static const char *fake_device(const struct fabric_domain *domain)
 static int fake_able(const struct fabric_domain *domain,
 		     enum fabric_capability capability)
 {
-	if (capability != FABRIC_CAN_ATOMICS ||
+	if (capability == FABRIC_CAN_INBAND &&
+	    !strcmp(domain->endpoint.device, fake.no_inband))
+		return err_set(-ENOTSUP, "fake device %s has no in-band requests",
+			       domain->endpoint.device);
+	if (capability == FABRIC_CAN_ATOMICS &&
 	    !strcmp(domain->endpoint.device, fake.no_atomics))
 		return err_set(-ENOTSUP, "fake device %s has no atomics",
 			       domain->endpoint.device);
@@ -431,6 +461,32 @@ static int fake_put_atomic(struct fabric_channel *channel, const struct fabric_r
 	return 1;
 }
 
+static int fake_put_request(struct fabric_channel *channel,
+			    const struct fabric_run *run,
+			    const struct fabric_part *part,
+			    const struct fabric_request *request)
+{
+	unsigned requests = 0;
+
+	locked();
+	for (unsigned i = 0; i < channel->n + channel->n_put; i++)
+		requests += channel->posted[i].opcode >= FABRIC_PING;
+	if (requests >= FAKE_REQUESTS ||
+	    channel->n + channel->n_put >= channel->depth ||
+	    part->bytes > FABRIC_REQUEST_BYTES_MAX)
+		abort();
+	channel->posted[channel->n + channel->n_put++] = (struct fake_wr){
+		.opcode = run->opcode,
+		.bytes = (uint32_t)part->bytes,
+		.addr = part->addr,
+		.remote_addr = run->remote_addr + part->offset,
+		.rkey = run->rkey,
+		.request = *request,
+	};
+	unlocked();
+	return 1;
+}
+
 static int fake_post(struct fabric_channel *channel)
 {
 	unsigned n = channel->n_put;
@@ -537,6 +593,7 @@ static int always_available(void)
 	.domain_open = fake_domain_open, .domain_close = fake_domain_close,          \
 	.domain_device = fake_device, .region_create = fake_region_create,           \
 	.domain_able = fake_able, .put_atomic = fake_put_atomic,                     \
+	.put_request = fake_put_request, .requests_max = FAKE_REQUESTS,              \
 	.slices_max = fake_slices_max, .put_slices = fake_put_slices,                \
 	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
 	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \

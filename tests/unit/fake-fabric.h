@@ -15,6 +15,7 @@
 #define FAKE_MAX_BYTES 8192u
 #define FAKE_POSTED_MAX 512u
 #define FAKE_SESSIONS 16u
+#define FAKE_REQUESTS 3u /* in-band ones on a channel */
 
 struct fabric_domain {
 	struct fabric_endpoint endpoint;
@@ -39,6 +40,7 @@ struct fake_wr {
 	const struct fabric_region *region;
 	uint64_t remote_addr, rkey;
 	struct fabric_atomic atomic;
+	struct fabric_request request;
 	struct fabric_slice slices[8]; /* several: addr is NULL */
 	unsigned n_slices;
 };
@@ -73,6 +75,9 @@ struct fake {
 		rdma_cq_err, poll_err;
 	unsigned slices_max;                /* of every domain */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
+	char no_inband[FABRIC_DEVICE_MAX];  /* likewise */
+	uint32_t notified;                  /* the last notification's value */
+	unsigned notifications;
 	struct fabric_client_params params; /* of the domain opened last */
 	_Atomic uint64_t refused_rkey;      /* automatic: refuse this key; 0: none */
 	struct fake_late *late;             /* latest first; under the lock */

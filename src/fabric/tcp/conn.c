@@ -268,7 +268,7 @@ static enum step conn_begin_inband(struct tcp_conn *conn)
 		.addr = request->addr,
 		.cookie = request->cookie,
 	};
-	wrong = inband_check(&conn->inband);
+	wrong = inband_request_check(&conn->inband);
 	if (wrong)
 		return conn_over(conn, wrong);
 	conn->have = 0;

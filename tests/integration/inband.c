@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* In-band operations through the public API, against a running server:
+ *
+ *   inband URI SEED
+ *
+ * Random fills, copies, writes and checksums of two leases, waiting and through a queue; the
+ * leases must be as if each had been done to a copy here.  One of them has grown, so it has
+ * segments.  The exit status is 1 when they are not. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rmem/rmem.h>
+
+#define BYTES 3000000
+#define ROUNDS 200
+#define BATCH 16
+
+static uint64_t seed;
+static uint8_t model[2][BYTES], back[BYTES];
+static rmem_lease *leases[2];
+
+static void fail(const char *what, int result)
+{
+	(void)fprintf(stderr, "inband: %s: %d (%s)\n", what, result, rmem_error());
+	exit(1);
+}
+
+static void must(int result, const char *what)
+{
+	if (result < 0)
+		fail(what, result);
+}
+
+static uint32_t draw(uint32_t below)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % below;
+}
+
+static uint32_t crc_of(const uint8_t *at, uint64_t bytes)
+{
+	uint32_t state = UINT32_MAX;
+
+	for (uint64_t i = 0; i < bytes; i++) {
+		state ^= at[i];
+		for (unsigned bit = 0; bit < 8; bit++)
+			state = (state >> 1) ^ (state & 1 ? 0x82f63b78u : 0);
+	}
+	return ~state;
+}
+
+/* ---- one by one ---- */
+
+static void fill_once(unsigned which, uint64_t offset, uint64_t bytes)
+{
+	uint64_t pattern = seed * 7 + 1;
+
+	must(rmem_fill(leases[which], offset, bytes, pattern), "rmem_fill");
+	for (uint64_t i = 0; i < bytes; i++)
+		memcpy(&model[which][offset + i], (uint8_t *)&pattern + i % 8, 1);
+}
+
+static void copy_once(unsigned which, uint64_t offset, uint64_t bytes)
+{
+	unsigned from = draw(2);
+	uint64_t at = draw((uint32_t)(BYTES - bytes + 1));
+	int result = rmem_copy(leases[which], offset, leases[from], at, bytes);
+
+	if (which == from && offset < at + bytes && at < offset + bytes && bytes > 0) {
+		if (result != -EINVAL)
+			fail("a copy onto itself", result);
+		return;
+	}
+	must(result, "rmem_copy");
+	memcpy(&model[which][offset], &model[from][at], bytes);
+}
+
+static void crc_once(unsigned which, uint64_t offset, uint64_t bytes)
+{
+	uint32_t crc = 0;
+
+	must(rmem_crc32c(leases[which], offset, bytes, &crc), "rmem_crc32c");
+	if (crc != crc_of(&model[which][offset], bytes))
+		fail("the CRC is another", (int)bytes);
+}
+
+static void write_once(unsigned which, uint64_t offset, uint64_t bytes)
+{
+	memset(&model[which][offset], (int)draw(256), bytes);
+	must(rmem_write_notify(leases[which], offset, &model[which][offset], bytes,
+			       draw(1000)),
+	     "rmem_write_notify");
+}
+
+static void rounds_run(void)
+{
+	static void (*const once[])(unsigned, uint64_t,
+				    uint64_t) = { fill_once, copy_once, crc_once,
+						  write_once };
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		uint64_t bytes = draw(3) ? draw(5000) : draw(BYTES / 2);
+
+		once[draw(4)](draw(2), draw((uint32_t)(BYTES - bytes + 1)), bytes);
+	}
+}
+
+static void leases_check(const char *when)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		must(rmem_read(leases[i], 0, back, BYTES), "rmem_read");
+		if (memcmp(back, model[i], BYTES) != 0) {
+			(void)fprintf(stderr, "inband: %s: lease %u is another\n", when,
+				      i);
+			exit(1);
+		}
+	}
+}
+
+/* ---- through a queue ---- */
+
+static uint16_t fence(unsigned i)
+{
+	return i == 0 ? (uint16_t)RMEM_OP_FENCE : 0;
+}
+
+/* Slices of one lease, each filled, copied to the other one, and summed there, with a fence
+ * before each kind; pings among them. */
+static void batch_run(rmem_queue *queue)
+{
+	const uint64_t bytes = BYTES / BATCH;
+	struct rmem_op ops[3 * BATCH + 1] = { 0 };
+	struct rmem_place places[BATCH];
+	struct rmem_completion done[3 * BATCH + 1];
+	uint32_t crcs[BATCH];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < BATCH; i++, n++)
+		ops[n] = (struct rmem_op){ .opcode = RMEM_OP_FILL,
+					   .lease = leases[0],
+					   .offset = i * bytes,
+					   .bytes = bytes,
+					   .pattern = RMEM_FILL_BYTE(i + 1) };
+	ops[n++] = (struct rmem_op){ .opcode = RMEM_OP_PING };
+	for (unsigned i = 0; i < BATCH; i++, n++) {
+		places[i] = (struct rmem_place){ leases[0], i * bytes };
+		ops[n] = (struct rmem_op){ .opcode = RMEM_OP_COPY,
+					   .flags = fence(i),
+					   .lease = leases[1],
+					   .offset = (BATCH - 1 - i) * bytes,
+					   .bytes = bytes,
+					   .source = &places[i] };
+	}
+	for (unsigned i = 0; i < BATCH; i++, n++)
+		ops[n] = (struct rmem_op){ .opcode = RMEM_OP_CRC,
+					   .flags = fence(i),
+					   .lease = leases[1],
+					   .offset = i * bytes,
+					   .bytes = bytes,
+					   .addr = &crcs[i] };
+	if (rmem_submit(queue, ops, n) != (int)n)
+		fail("rmem_submit", (int)n);
+	for (unsigned got = 0; got < n;) {
+		int taken = rmem_wait(queue, done, n, 1, 20000);
+
+		if (taken <= 0)
+			fail("rmem_wait", taken);
+		for (int i = 0; i < taken; i++)
+			if (done[i].status) {
+				(void)fprintf(stderr, "inband: %s\n",
+					      rmem_completion_error(queue));
+				exit(1);
+			}
+		got += (unsigned)taken;
+	}
+	for (unsigned i = 0; i < BATCH; i++) {
+		memset(&model[0][i * bytes], (int)i + 1, bytes);
+		memset(&model[1][(BATCH - 1 - i) * bytes], (int)i + 1, bytes);
+	}
+	for (unsigned i = 0; i < BATCH; i++)
+		if (crcs[i] != crc_of(&model[1][i * bytes], bytes))
+			fail("a queue's CRC is another", (int)i);
+}
+
+int main(int argc, char **argv)
+{
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_queue_params queue_params = RMEM_QUEUE_INIT;
+	rmem_queue *queue;
+	rmem *session;
+	uint64_t ns;
+
+	if (argc != 3)
+		return 2;
+	seed = strtoull(argv[2], NULL, 0);
+	(void)printf("seed %s\n", argv[2]);
+	must(rmem_open(argv[1], NULL, &session), "rmem_open");
+	params.bytes = BYTES;
+	must(rmem_alloc(session, &params, &leases[0]), "rmem_alloc");
+	params.bytes = 10000;
+	must(rmem_alloc(session, &params, &leases[1]), "rmem_alloc");
+	for (uint64_t bytes = 300000; bytes < BYTES; bytes += 555555)
+		must(rmem_grow(leases[1], bytes), "rmem_grow");
+	must(rmem_grow(leases[1], BYTES), "rmem_grow");
+	must(rmem_ping_data(session, &ns), "rmem_ping_data");
+	rounds_run();
+	leases_check("one by one");
+	queue_params.depth = 64;
+	must(rmem_queue_create(session, &queue_params, &queue), "rmem_queue_create");
+	batch_run(queue);
+	leases_check("in a queue");
+	rmem_queue_free(queue);
+	must(rmem_free(leases[0]), "rmem_free");
+	must(rmem_free(leases[1]), "rmem_free");
+	rmem_close(session);
+	return 0;
+}
