@@ -31,11 +31,13 @@
  *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening the connection
  *
  * Losing the server.  A session that has no sign of life from its server for fence_ms, or
- * loses its connection, stops: operations under way and operations submitted meanwhile
- * end in ECONNRESET.  It comes back by itself within grace_ms with the leases it had, and
- * operations work again; rmem_info() counts that in `resumes`.  Calls to the server wait
- * for it, at most their time-out.  A call whose answer was lost with the connection is
- * asked again by itself; the server knows what it has done and takes no request twice.
+ * loses its connection, stops, and comes back by itself within grace_ms with the leases it
+ * had; rmem_info() counts that in `resumes`.  Operations under way and operations submitted
+ * meanwhile wait for it, at most their time-out, and are then posted, reads and writes that
+ * were under way anew; an atomic or a notification that was under way ends in ECONNRESET,
+ * and whether it was done is unknown.  Calls to the server wait for it, at most their
+ * time-out.  A call whose answer was lost with the connection is asked again by itself; the
+ * server knows what it has done and takes no request twice.
  * When the server does not know the session any more, everything ends in ESTALE, named
  * leases of this session too: close it, open anew and attach them by name.  A call that
  * ends in ETIMEDOUT or ESTALE may or may not have taken effect; a lease granted too late

@@ -519,21 +519,16 @@ static void pending_cut(struct rmem_queue *queue)
 
 /* ---- all together ---- */
 
-static const char *unusable_text(int err)
-{
-	return err == -ESTALE ? "the session has ended"
-			      : "the session has lost its server and tries to resume";
-}
-
 void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 {
 	int err = session_usable(queue->session, now_ns);
 	unsigned n_dead;
 
-	if (err) {
-		settle_waiting(queue, err, unusable_text(err));
+	/* one that may come back is waited for, as long as each has time */
+	if (err == -ESTALE)
+		settle_waiting(queue, err, "the session has ended");
+	if (err)
 		return;
-	}
 	/* what a dying channel did not take goes to the others */
 	do {
 		n_dead = queue->channels.n_dead;

@@ -5,6 +5,7 @@
 
 #include "librmem/inband.h"
 #include "librmem/lease.h"
+#include "librmem/session.h"
 #include "librmem/settle.h"
 
 /* How often a piece is posted again after the server gave other keys. */
@@ -81,7 +82,11 @@ static void lost_resolve(struct rmem_queue *queue, struct piece *piece, int buri
 	struct op *op = piece->op;
 
 	if (burial == BURIAL_FAILED) {
-		settle_error(queue, op, -ECONNRESET, "its channel died", 0);
+		/* a session that has ended takes the question with it */
+		if (session_usable(queue->session, queue->now_ns) == -ESTALE)
+			settle_error(queue, op, -ESTALE, "the session has ended", 0);
+		else
+			settle_error(queue, op, -ECONNRESET, "its channel died", 0);
 		settle(queue, op);
 		return;
 	}

@@ -103,11 +103,13 @@ unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n
 
 /* ---- all others ---- */
 
-static const char *verdict_text(int status)
+static const char *verdict_text(const struct rmem_queue *queue, int status)
 {
-	if (status == -ETIMEDOUT)
-		return "its time was over";
-	return status == -ECANCELED ? "it was cancelled" : NULL;
+	if (status != -ETIMEDOUT)
+		return status == -ECANCELED ? "it was cancelled" : NULL;
+	return session_usable(queue->session, queue->now_ns)
+		       ? "its time was over, and the session has lost its server"
+		       : "its time was over";
 }
 
 static const char *opcode_text(unsigned opcode)
@@ -147,7 +149,7 @@ static void error_keep(struct rmem_queue *queue, const struct op *op)
 	const char *words = op->end.why;
 
 	if (op->end.verdict == op->end.status)
-		words = verdict_text(op->end.status);
+		words = verdict_text(queue, op->end.status);
 	if (!words)
 		words = strerrordesc_np(-op->end.status);
 

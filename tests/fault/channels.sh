@@ -8,7 +8,7 @@ need jq
 
 one_thread_if_watched
 server_start
-timeout 300 "$top_builddir/tests/fault/channels" "$uri" "${RMEM_DEATHS:-40}" \
-	"${RMEM_SOAK_SEED:-$RANDOM}" || fail "channels: status $?"
+echo "break ${RMEM_DEATHS:-40}" | timeout 300 "$top_builddir/tests/fault/load" "$uri" \
+	"${RMEM_SOAK_SEED:-$RANDOM}" 30000 || fail "load: status $?"
 lent_zero 20
 server_stop

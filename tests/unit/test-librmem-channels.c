@@ -520,32 +520,64 @@ END_TEST
 
 /* ---- the session ---- */
 
-START_TEST(session__that_is_down_takes_no_operations)
+START_TEST(session__that_is_down_keeps_operations_until_it_is_back)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	/* the lease clock has run out, though nobody has noticed yet */
 	atomic_store(&stage.session.until_ns, stage.now_ns);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
-	expect(queue, 1, -ECONNRESET);
+	expect_none(queue);
 	atomic_store(&stage.session.until_ns, UINT64_MAX);
 	atomic_store(&stage.session.status, -ECONNRESET);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
-	expect(queue, 2, -ECONNRESET);
-	atomic_store(&stage.session.status, -ESTALE);
-	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 3));
-	expect(queue, 3, -ESTALE);
-	ck_assert_int_eq(rmem_lease_status(lease), -ESTALE);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.posts, 0);
 	atomic_store(&stage.session.status, 0);
-	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 4));
-	fake_complete_all();
-	expect(queue, 4, 0);
+	expect_none(queue);
 	ck_assert_uint_eq(fake.posts, 1);
+	fake_complete_all();
+	expect(queue, 1, 0);
+	expect(queue, 2, 0);
 	stage_close();
 }
 END_TEST
 
-START_TEST(session__that_goes_down_ends_what_waits)
+START_TEST(session__that_has_ended_takes_no_operations)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	atomic_store(&stage.session.status, -ECONNRESET);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
+	expect_none(queue);
+	atomic_store(&stage.session.status, -ESTALE);
+	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
+	expect(queue, 2, -ESTALE);
+	expect(queue, 1, -ESTALE);
+	ck_assert_int_eq(rmem_lease_status(lease), -ESTALE);
+	ck_assert_uint_eq(fake.posts, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(session__that_is_down_too_long_ends_what_waits)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local, 1, 1);
+
+	op.timeout_ms = 1;
+	atomic_store(&stage.session.status, -ECONNRESET);
+	submit(queue, op);
+	expect_none(queue);
+	stage_advance_ms(1);
+	expect(queue, 1, -ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue),
+				     "the session has lost its server"));
+	stage_close();
+}
+END_TEST
+
+START_TEST(session__that_goes_down_keeps_what_waits)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op fenced = op_of(RMEM_OP_WRITE, 1, local, 1, 2);
@@ -554,10 +586,11 @@ START_TEST(session__that_goes_down_ends_what_waits)
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	submit(queue, fenced);
 	atomic_store(&stage.session.status, -ECONNRESET);
-	expect(queue, 2, -ECONNRESET);
-	expect_none(queue);
 	fake_flush(stage_channel(queue, 0));
-	expect(queue, 1, -ECONNRESET);
+	expect_none(queue);
+	atomic_store(&stage.session.status, -ESTALE);
+	expect(queue, 2, -ESTALE);
+	expect(queue, 1, -ESTALE);
 	stage_close();
 }
 END_TEST
@@ -599,8 +632,10 @@ int main(void)
 	tcase_add_test(tcp, cancel__leaves_results_that_came_first);
 	tcase_add_test(tcp, queue_free__with_operations_outstanding);
 	tcase_add_test(verbs, queue_free__with_operations_outstanding);
-	tcase_add_test(tcp, session__that_is_down_takes_no_operations);
-	tcase_add_test(tcp, session__that_goes_down_ends_what_waits);
+	tcase_add_test(tcp, session__that_is_down_keeps_operations_until_it_is_back);
+	tcase_add_test(tcp, session__that_has_ended_takes_no_operations);
+	tcase_add_test(tcp, session__that_is_down_too_long_ends_what_waits);
+	tcase_add_test(tcp, session__that_goes_down_keeps_what_waits);
 	suite_add_tcase(suite, tcp);
 	suite_add_tcase(suite, verbs);
 	return unit_main(suite);

@@ -1,0 +1,153 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Everything that can break under a program that reads and writes, round after round: no
+# operation is lost that need not be, no byte is wrong, nothing hangs, and the daemon and the
+# kernel have as much open as before.
+#   FAULTS       which ones; without RDMA of one's own: refused flushed control server
+#   RMEM_ROUNDS  of each, default 2
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/../integration/lib.sh" || exit 1
+need jq
+
+rounds=${RMEM_ROUNDS:-2}
+run=${RMEM_FAULT_OPERATIONS:-400} # from one step to the next
+limit=90                          # seconds for one step
+grace=60s
+netdev=dummy0
+timeout_ms=30000
+
+# ---- the load ----
+
+load_start()
+{
+	coproc LOAD { exec "$top_builddir/tests/fault/load" "$uri" \
+		"${RMEM_SOAK_SEED:-$RANDOM}" "$timeout_ms" 2>"$dir/load.err"; }
+	# shellcheck disable=SC2153 # of the coprocess
+	load_pid=$LOAD_PID
+	load_in=${LOAD[1]}
+	load_out=${LOAD[0]}
+	pids+=("$load_pid")
+	load run "$run"
+	# some things are made when they are first used
+	load check
+}
+
+load_tell()
+{
+	echo "$*" >&"$load_in" || fail "load: is gone: $(cat "$dir/load.err")"
+}
+
+# load_await COMMAND: until it is done; `answer` is the number
+load_await()
+{
+	local ok word
+	read -r -t "$limit" -u "$load_out" ok word answer || fail "load: no answer to '$*': $(
+		cat "$dir/load.err")"
+	[ "$ok $word" = "ok $1" ] || fail "load: '$ok $word $answer' after '$*'"
+}
+
+load()
+{
+	load_tell "$@"
+	load_await "$@"
+}
+
+load_end()
+{
+	exec {load_in}>&-
+	process_await "$load_pid" "$limit" || fail "the load does not end"
+	[ "$process_status" -eq 0 ] || fail "load: status $process_status: $(cat "$dir/load.err")"
+}
+
+# ---- what is open ----
+
+fds_open()
+{
+	find "/proc/$server_pid/fd" -mindepth 1 -maxdepth 1 | wc -l
+}
+
+# What the kernel has of RDMA, without the numbers that devices get anew.
+rdma_open()
+{
+	[ "$FABRIC" = tcp ] || rdma resource show | sed 's/^[0-9]*: //' | sort
+}
+
+open_await()
+{
+	local end=$((SECONDS + 20))
+	while [ "$SECONDS" -lt "$end" ]; do
+		[ "$(fds_open)/$(rdma_open)" != "$fds/$objects" ] || return 0
+		sleep 0.2
+	done
+	find "/proc/$server_pid/fd" -mindepth 1 -maxdepth 1 -printf '%l\n' | sort | uniq -c
+	fail "open before: $fds/$objects, now $(fds_open)/$(rdma_open)"
+}
+
+# ---- the faults: each a round ----
+
+fault_refused()
+{
+	load refuse
+}
+
+fault_flushed()
+{
+	load break 4
+}
+
+# The client comes back before its time is over: nobody notices.
+fault_control()
+{
+	log_mark
+	load cut
+	log_await '^session-resumed:' || fail "the session is not resumed"
+}
+
+# What was lent is lost with it; the client is told.
+fault_server()
+{
+	load_tell lost
+	kill -KILL "$server_pid"
+	process_await "$server_pid" 20 || fail "a killed daemon does not end"
+	server_restart
+	load_await lost
+	load_end
+	load_start
+}
+
+# The port goes down and comes back.  What was sent meanwhile may be lost; soft-RoCE must not
+# send connection messages over a device that is down, or its queue pair for them (GSI) stays
+# in ERROR until the link is deleted: so it loses its carrier only.
+fault_port()
+{
+	local down=(carrier off) up=(carrier on)
+	[ -e /sys/class/infiniband/rxe0 ] || down=(down) up=(up)
+	log_mark
+	ip link set "$netdev" "${down[@]}"
+	log_await 'port error' || fail "no news of the port that went down"
+	load run "$run"
+	ip link set "$netdev" "${up[@]}"
+	log_await 'port active' || fail "no news of the port that came back"
+}
+
+trap '' PIPE # who talks to a load that has ended is told by the error
+server_start
+mapfile -t faults < <(tr ' ' '\n' <<<"${FAULTS:-refused flushed control server}")
+for fault in "${faults[@]}"; do
+	load_start
+	for ((round = 1; round <= rounds; round++)); do
+		"fault_$fault"
+		load run "$run"
+		load check
+		# the first may leave as much as every reconnect does
+		if [ "$round" -eq 1 ]; then
+			fds=$(fds_open) objects=$(rdma_open)
+		else
+			open_await
+		fi
+		ok "$fault, round $round"
+	done
+	load_end
+done
+lent_zero 30
+server_stop

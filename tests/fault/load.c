@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program that reads and writes while everything under it breaks:
+ *
+ *   load URI SEED TIMEOUT_MS
+ *
+ * Cells of a lease are written and read at random, with many operations under way over
+ * several channels, and every byte read is checked: an older write that arrives late would
+ * show.  An operation that fails ends the program, unless it was told that they may.  It is
+ * told what to do by lines on its standard input, and answers each with "ok WORD NUMBER" once
+ * it is done:
+ *
+ *   run N     until N more operations have succeeded
+ *   break N   that often: move what a channel is on to its error state, from this side
+ *   refuse    have the server refuse one operation, which alone may fail
+ *   cut       lose the control connection
+ *   lenient   operations may end in ECONNRESET and ETIMEDOUT from now on; NUMBER: so many did
+ *   strict    no operation may fail any more
+ *   lost      until operations end in ESTALE; nothing is submitted from then on
+ *   check     let all operations end, and compare the whole lease by another way
+ *
+ * At the end of the input it checks, closes everything and ends.  A minute without anything is
+ * a failure.  It reaches into the library, as nothing else breaks a channel and leaves the
+ * session whole. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <rmem/rmem.h>
+
+#include "librmem/lease.h"
+#include "librmem/queue.h"
+#include "librmem/session.h"
+
+#define CELL 4096u
+#define CELLS 96u
+#define CHANNELS 4u
+#define DEPTH 64u
+#define BETWEEN 200u  /* completions from one death to the next */
+#define REFUSED CELLS /* the cookie of an operation that the server is to refuse */
+#define STEP_MS 50
+#define SILENCE_S 60u
+
+static rmem *session;
+static rmem_lease *lease;
+static rmem_buffer *buffer;
+static rmem_queue *queue;
+static unsigned char *local; /* a place for each cell, and one more */
+static unsigned char model[CELLS][CELL];
+/* a cell whose write failed has bytes that nobody knows */
+static bool busy[CELLS + 1], writing[CELLS], unknown[CELLS];
+static bool lenient, idle;
+static unsigned long done, failed, stale, breaks, turn, due, break_due;
+static uint64_t seed;
+static char verb[32];
+
+static void die(const char *what)
+{
+	(void)fprintf(stderr, "load: %s: %s\n", what, rmem_error());
+	exit(1);
+}
+
+static unsigned next_random(void)
+{
+	seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (unsigned)(seed >> 33);
+}
+
+static void open_all(const char *uri, unsigned timeout_ms)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
+	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+
+	options.timeout_ms = timeout_ms;
+	alloc.bytes = CELLS * CELL;
+	memory.bytes = (CELLS + 1) * CELL;
+	params.channels = CHANNELS;
+	params.depth = DEPTH;
+	if (rmem_open(uri, &options, &session) || rmem_alloc(session, &alloc, &lease) ||
+	    rmem_buffer_create(session, &memory, &buffer) ||
+	    rmem_queue_create(session, &params, &queue))
+		die("set-up");
+	local = rmem_buffer_addr(buffer);
+}
+
+/* ---- operations ---- */
+
+static void cell_submit(unsigned cell)
+{
+	unsigned char *place = local + (size_t)cell * CELL;
+	struct rmem_op op = {
+		.opcode = RMEM_OP_READ,
+		.lease = lease,
+		.buffer = buffer,
+		.offset = (uint64_t)(cell % CELLS) * CELL,
+		.addr = place,
+		.bytes = CELL,
+		.cookie = cell,
+	};
+
+	busy[cell] = true;
+	if (cell < CELLS)
+		writing[cell] = unknown[cell] || next_random() % 2;
+	if (cell < CELLS && writing[cell]) {
+		op.opcode = RMEM_OP_WRITE;
+		for (unsigned i = 0; i < CELL; i += 4) {
+			unsigned value = next_random();
+
+			memcpy(place + i, &value, sizeof(value));
+		}
+	} else {
+		memset(place, 0xa5, CELL);
+	}
+	if (rmem_submit(queue, &op, 1) != 1)
+		die("submit");
+}
+
+static void cell_failed(unsigned cell, int status)
+{
+	bool allowed = status == -EACCES   ? cell == REFUSED
+		       : status == -ESTALE ? !strcmp(verb, "lost")
+					   : lenient && (status == -ECONNRESET ||
+							 status == -ETIMEDOUT);
+
+	if (!allowed) {
+		/* the text is that of the last one that failed */
+		(void)fprintf(stderr, "load: an operation ended in %s; %s\n",
+			      strerrorname_np(-status), rmem_completion_error(queue));
+		exit(1);
+	}
+	if (cell < CELLS && writing[cell])
+		unknown[cell] = true;
+	if (status == -ESTALE)
+		stale++;
+	else if (cell < CELLS)
+		failed++;
+}
+
+static void cell_done(const struct rmem_completion *completion)
+{
+	unsigned cell = (unsigned)completion->cookie;
+	const unsigned char *place = local + (size_t)cell * CELL;
+
+	busy[cell] = false;
+	if (completion->status) {
+		cell_failed(cell, completion->status);
+		return;
+	}
+	done++;
+	(void)alarm(SILENCE_S);
+	if (cell == REFUSED)
+		return;
+	if (writing[cell]) {
+		memcpy(model[cell], place, CELL);
+		unknown[cell] = false;
+	} else if (memcmp(model[cell], place, CELL) != 0) {
+		(void)fprintf(stderr, "load: cell %u has other bytes\n", cell);
+		exit(1);
+	}
+}
+
+static void cells_submit(void)
+{
+	unsigned cell = next_random() % CELLS;
+
+	while (!idle && rmem_queue_outstanding(queue) < DEPTH - 1 && !busy[cell]) {
+		cell_submit(cell);
+		cell = next_random() % CELLS;
+	}
+}
+
+static void completions_take(int timeout_ms)
+{
+	struct rmem_completion completions[16];
+	int n = rmem_wait(queue, completions, 16, 1, timeout_ms);
+
+	for (int i = 0; i < n; i++)
+		cell_done(&completions[i]);
+}
+
+/* ---- what breaks ---- */
+
+/* The next channel that lives.  This thread is the queue's owner, who alone frees them. */
+static void channel_break(void)
+{
+	for (unsigned i = 0; i < CHANNELS; i++) {
+		struct channel_slot *slot = &queue->channels.slots[turn++ % CHANNELS];
+
+		if (!slot->live)
+			continue;
+		queue->ops->abort(slot->channel);
+		breaks--;
+		return;
+	}
+}
+
+/* Post one operation with a key that nobody gave. */
+static void access_spoil(void)
+{
+	struct attachment *att = atomic_load(&lease->attachment);
+	uint64_t kept[WIRE_ENDPOINTS_MAX];
+
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
+		kept[i] = att->keys[0][i].rkey;
+		att->keys[0][i].rkey ^= 0x5a5a00;
+	}
+	cell_submit(REFUSED);
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		att->keys[0][i].rkey = kept[i];
+}
+
+/* The only TCP connection to the server's port. */
+static void control_cut(void)
+{
+	uint16_t wanted = session->uri.port;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		struct sockaddr_storage peer = { 0 };
+		socklen_t bytes = sizeof(peer);
+		uint8_t port[2];
+
+		if (getpeername(fd, (struct sockaddr *)&peer, &bytes))
+			continue;
+		/* where both families have it */
+		memcpy(port, (const unsigned char *)&peer + 2, sizeof(port));
+		if ((peer.ss_family == AF_INET || peer.ss_family == AF_INET6) &&
+		    (port[0] << 8 | port[1]) == wanted)
+			(void)shutdown(fd, SHUT_RDWR);
+	}
+}
+
+/* ---- the end ---- */
+
+/* What lies there, by another way. */
+static void check_all(void)
+{
+	static unsigned char bytes[CELL];
+
+	while (rmem_queue_outstanding(queue) > 0)
+		completions_take(-1);
+	for (unsigned cell = 0; cell < CELLS; cell++) {
+		if (unknown[cell])
+			continue;
+		if (rmem_read(lease, (uint64_t)cell * CELL, bytes, CELL))
+			die("read");
+		if (memcmp(bytes, model[cell], CELL) != 0) {
+			(void)fprintf(stderr, "load: cell %u is wrong\n", cell);
+			exit(1);
+		}
+	}
+}
+
+static void close_all(void)
+{
+	rmem_queue_free(queue);
+	if (rmem_buffer_free(buffer) || (rmem_free(lease) && stale == 0))
+		die("free");
+	rmem_close(session);
+}
+
+/* ---- commands ---- */
+
+static bool is(const char *name)
+{
+	return strcmp(verb, name) == 0;
+}
+
+static void command_begin(const char *line)
+{
+	unsigned long n = 1;
+
+	if (sscanf(line, "%31s %lu", verb, &n) < 1)
+		verb[0] = '\0';
+	due = done + n;
+	if (is("break"))
+		breaks = n;
+	else if (is("refuse"))
+		access_spoil();
+	else if (is("cut"))
+		control_cut();
+	else if (is("lenient") || is("strict"))
+		lenient = is("lenient");
+	else if (is("check"))
+		check_all();
+	else if (!is("run") && !is("lost")) {
+		(void)fprintf(stderr, "load: what is '%s'?\n", line);
+		exit(2);
+	}
+}
+
+static bool command_over(void)
+{
+	if (is("run"))
+		return done >= due;
+	if (is("break"))
+		return breaks == 0;
+	if (is("refuse"))
+		return !busy[REFUSED];
+	if (is("lost"))
+		return idle && rmem_queue_outstanding(queue) == 0;
+	return true;
+}
+
+static void command_work(void)
+{
+	if (breaks > 0 && done >= break_due) {
+		channel_break();
+		break_due = done + BETWEEN;
+	}
+	if (is("lost") && stale > 0)
+		idle = true;
+	if (!verb[0] || !command_over())
+		return;
+	(void)printf("ok %s %lu\n", verb,
+		     is("lost")  ? stale
+		     : is("run") ? done
+				 : failed);
+	(void)fflush(stdout);
+	verb[0] = '\0';
+}
+
+/* False: there is no more. */
+static bool command_read(void)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+	char line[80];
+
+	if (verb[0] || poll(&input, 1, 0) <= 0)
+		return true;
+	if (!fgets(line, sizeof(line), stdin))
+		return false;
+	command_begin(line);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4) {
+		(void)fprintf(stderr, "usage: load URI SEED TIMEOUT_MS\n");
+		return 2;
+	}
+	/* poll() sees what was not read yet */
+	(void)setvbuf(stdin, NULL, _IONBF, 0);
+	seed = strtoull(argv[2], NULL, 10);
+	(void)alarm(SILENCE_S);
+	open_all(argv[1], (unsigned)strtoul(argv[3], NULL, 10));
+	while (command_read()) {
+		cells_submit();
+		completions_take(STEP_MS);
+		command_work();
+	}
+	if (!idle)
+		check_all();
+	(void)printf("load: seed %s: %lu operations, %lu failed, %lu stale\n", argv[2],
+		     done, failed, stale);
+	close_all();
+	return 0;
+}
