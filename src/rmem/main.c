@@ -14,8 +14,9 @@
 #define EXIT_USAGE 2
 
 static const struct command *const commands[] = {
-	&put_command,  &get_command, &ls_command,   &rm_command,    &copy_command,
-	&fill_command, &crc_command, &ping_command, &bench_command, &watch_command,
+	&put_command,   &get_command,   &ls_command,     &rm_command,
+	&copy_command,  &fill_command,  &crc_command,    &ping_command,
+	&bench_command, &watch_command, &notify_command,
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 

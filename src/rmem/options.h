@@ -35,7 +35,7 @@ struct command {
 
 extern const struct command put_command, get_command, ls_command, rm_command,
 	copy_command, fill_command, crc_command, ping_command, bench_command,
-	watch_command;
+	watch_command, notify_command;
 
 /* For the option tables of commands; own long options without a letter count from
  * OPTIONS_OWN. */

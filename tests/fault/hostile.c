@@ -376,16 +376,21 @@ static void attack_values(void)
 }
 
 /* Values that are refused only once there is a lease to refuse them for. */
+static uint64_t allocate(int fd)
+{
+	message(WIRE_TYPE_allocate);
+	msg.allocate = (struct wire_allocate){ .bytes = 5000, .node = -1 };
+	must(ask(fd) && answer.type == WIRE_TYPE_lease, "allocate");
+	return answer.lease.lease;
+}
+
 static void attack_lease_values(void)
 {
 	int fd = session_open(), other;
 	uint64_t lease;
 
 	begin("hostile values for a lease, and another session's lease");
-	message(WIRE_TYPE_allocate);
-	msg.allocate = (struct wire_allocate){ .bytes = 5000, .node = -1 };
-	must(ask(fd) && answer.type == WIRE_TYPE_lease, "allocate");
-	lease = answer.lease.lease;
+	lease = allocate(fd);
 	message(WIRE_TYPE_resize);
 	msg.resize = (struct wire_resize){ .lease = lease, .bytes = UINT64_MAX };
 	expect_error(fd, 0);
@@ -407,6 +412,43 @@ static void attack_lease_values(void)
 	message(WIRE_TYPE_rename);
 	msg.rename = (struct wire_rename){ .lease = lease, .name = "mine" };
 	expect_error(other, ESTALE);
+	session_bye(other);
+	session_bye(fd);
+	end();
+}
+
+static void watch_make(bool on, uint64_t lease)
+{
+	message(on ? WIRE_TYPE_watch : WIRE_TYPE_unwatch);
+	msg.watch.lease = lease;
+}
+
+/* One that watches whatever it can name, and as much as it may, again and again. */
+static void attack_watch(void)
+{
+	enum { LEASES = 200, ROUNDS = 50 };
+	int fd = session_open(), other = session_open();
+	uint64_t leases[LEASES], strange[] = { 0, 1, UINT64_MAX, 0 };
+
+	begin("watching the leases of others, nothing, and everything without end");
+	strange[3] = allocate(other);
+	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
+		watch_make(true, strange[i]);
+		expect_error(fd, ESTALE);
+		watch_make(false, strange[i]);
+		expect_error(fd, ESTALE);
+	}
+	for (unsigned i = 0; i < LEASES; i++)
+		leases[i] = allocate(fd);
+	/* of each round all requests go out before an answer is taken */
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < LEASES; i++) {
+			watch_make(round % 3 != 1, leases[i]);
+			must(push(fd, frame, encode()), "a flood of watches ends it");
+		}
+		for (unsigned i = 0; i < LEASES; i++)
+			must(answer_get(fd) && answer.type == WIRE_TYPE_ok, "watch");
+	}
 	session_bye(other);
 	session_bye(fd);
 	end();
@@ -512,6 +554,7 @@ int main(int argc, char **argv)
 	attack_order();
 	attack_values();
 	attack_lease_values();
+	attack_watch();
 	attack_random(200, false);
 	attack_random(200, true);
 	attack_deaf();
