@@ -123,6 +123,9 @@ struct fabric_server_events {
 	void (*withdrawn)(void *ctx, void *exposure_cookie);
 	/* session_close() is done; the fabric_session is gone. */
 	void (*session_closed)(void *ctx, void *session_cookie);
+	/* An endpoint's device is removed: nothing of its sessions is left, and they are to be
+	 * closed; others may be opened once it is back.  May be NULL. */
+	void (*endpoint_gone)(void *ctx, unsigned endpoint);
 	/* An endpoint's device failed or came back; for the log. */
 	void (*endpoint_news)(void *ctx, unsigned endpoint, const char *text);
 	/* A client notifies: what it had completed before, and what it wrote before through
@@ -231,7 +234,7 @@ struct fabric_server_ops {
 	void (*process)(struct fabric_server *server);
 
 	unsigned (*n_endpoints)(const struct fabric_server *server);
-	/* Borrowed until close(). */
+	/* Borrowed until close(); process() may change it. */
 	const struct fabric_endpoint *(*endpoint)(const struct fabric_server *server,
 						  unsigned endpoint);
 	void (*stats)(const struct fabric_server *server, unsigned endpoint,

@@ -36,9 +36,25 @@ struct slot_ref {
 	struct channel_slot *slot;
 };
 
+/* Whether every lease has keys for the endpoint; those of a device that was removed are gone,
+ * though there was a channel once. */
+static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
+{
+	list_for_each(node, &session->leases) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+		const struct attachment *att = atomic_load_explicit(
+			&lease->attachment, memory_order_acquire);
+
+		if (atomic_load(&lease->status) == 0 && att->n_segments > 0 &&
+		    !att->keys[0][endpoint].present)
+			return false;
+	}
+	return true;
+}
+
 void reopen_endpoint(struct rmem *session, unsigned endpoint)
 {
-	if (session->opened & 1u << endpoint)
+	if ((session->opened & 1u << endpoint) && endpoint_keyed(session, endpoint))
 		return;
 	session->opened |= 1u << endpoint;
 	list_for_each(node, &session->leases) {

@@ -77,6 +77,15 @@ static void on_session_closed(void *ctx, void *session_cookie)
 	session_closed(session_cookie);
 }
 
+static void on_endpoint_gone(void *ctx, unsigned endpoint)
+{
+	const struct served *served = ctx;
+	const struct fabrics *fabrics = served->fabrics;
+
+	if (served->first + endpoint < fabrics->endpoints.n)
+		sessions_leave(fabrics->control->sessions, served->first + endpoint);
+}
+
 static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 {
 	const struct served *served = ctx;
@@ -103,6 +112,7 @@ static const struct fabric_server_events server_events = {
 	.exposed = on_exposed,
 	.withdrawn = on_withdrawn,
 	.session_closed = on_session_closed,
+	.endpoint_gone = on_endpoint_gone,
 	.endpoint_news = on_endpoint_news,
 	.notified = on_notified,
 };

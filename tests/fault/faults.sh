@@ -130,10 +130,45 @@ fault_port()
 	log_await 'port active' || fail "no news of the port that came back"
 }
 
+# device_away COMMAND: while the device is gone; then it is back, and the endpoint serves
+device_away()
+{
+	local name type
+	name=$(rdma link show | sed -n 's/^link \([a-z0-9]*\)\/.*/\1/p' | head -n 1)
+	type=${name%%[0-9]*}
+	log_mark
+	timeout 30 rdma link delete "$name" || fail "the kernel waits for somebody who has $name"
+	log_await 'being removed' || fail "no news of the device that was removed"
+	"$@"
+	rdma link add "$name" type "$type" netdev "$netdev"
+	log_await 'serves again' || fail "$name is back, and is not served"
+}
+
+# Sessions over TCP do not care.  One that begins later finds the device.
+fault_device()
+{
+	rdma_use before
+	device_away load run "$run"
+	rdma_use after
+}
+
+# A program that puts and gets over RDMA.
+rdma_use()
+{
+	make_file "$dir/in" 100000
+	"$RMEM" -s "${uri%fabric=*}fabric=rdma" put "$1" "$dir/in" || fail "no RDMA $1"
+	"$RMEM" -s "${uri%fabric=*}fabric=rdma" get "$1" "$dir/out" || fail "no RDMA $1"
+	same "$dir/in" "$dir/out"
+	client rm "$1"
+}
+
 trap '' PIPE # who talks to a load that has ended is told by the error
 server_start
 mapfile -t faults < <(tr ' ' '\n' <<<"${FAULTS:-refused flushed control server}")
+uri_given=$uri
 for fault in "${faults[@]}"; do
+	uri=$uri_given
+	[ "$fault" != device ] || uri=${uri%fabric=*}fabric=tcp
 	load_start
 	for ((round = 1; round <= rounds; round++)); do
 		"fault_$fault"

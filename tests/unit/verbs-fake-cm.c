@@ -209,9 +209,10 @@ static int device_at(const struct sockaddr *addr)
 	} else {
 		(void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
 	}
-	if (!strcmp(text, "10.1.0.1") || !strcmp(text, "fd00::1"))
-		return 0;
-	return strcmp(text, "10.2.0.1") ? -1 : 1;
+	if (!strcmp(text, fake.moved ? "10.1.0.9" : "10.1.0.1") ||
+	    !strcmp(text, "fd00::1"))
+		return fake.away[0] ? -1 : 0;
+	return strcmp(text, "10.2.0.1") || fake.away[1] ? -1 : 1;
 }
 
 static void id_on(struct id *id, int device)
@@ -304,7 +305,8 @@ static void param_keep(const struct rdma_conn_param *param)
 	last_param.private_data = last_private;
 }
 
-int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value,
+		    size_t bytes)
 {
 	uint8_t tos;
 

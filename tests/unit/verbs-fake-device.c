@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 static struct ibv_device devices[FAKE_DEVICES];
 static struct ibv_context contexts[FAKE_DEVICES];
@@ -32,6 +33,16 @@ struct ibv_context *fake_context(int n)
 	}
 	devices[n].transport_type = fake.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
 	return context;
+}
+
+void fake_return(unsigned device)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+
+	ck_assert_int_ge(fd, 0);
+	(void)dup3(fd, fake_context((int)device)->async_fd, O_CLOEXEC);
+	(void)close(fd);
+	fake.away[device] = false;
 }
 
 struct ibv_device **ibv_get_device_list(int *num)
@@ -142,8 +153,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 		entries[i].gid_index = i < n ? gids[i].index : (uint32_t)i;
 		entries[i].port_num = gids[at].port;
 		entries[i].gid_type = gids[at].type;
-		ck_assert_int_eq(
-			inet_pton(AF_INET6, gids[at].gid, entries[i].gid.raw), 1);
+		ck_assert_int_eq(inet_pton(AF_INET6, gids[at].gid, entries[i].gid.raw),
+				 1);
 	}
 	return (ssize_t)(n + fake.more_gids);
 }

@@ -38,10 +38,13 @@ int getifaddrs(struct ifaddrs **ret)
 		struct sockaddr_in in = { .sin_family = AF_INET };
 		struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
 
-		if (inet_pton(AF_INET, interfaces[i].address, &in.sin_addr) == 1)
+		const char *address = interfaces[i].address;
+
+		if (fake.moved && !strcmp(address, "10.1.0.1"))
+			address = "10.1.0.9";
+		if (inet_pton(AF_INET, address, &in.sin_addr) == 1)
 			memcpy(&addrs[i], &in, sizeof(in));
-		else if (inet_pton(AF_INET6, interfaces[i].address, &in6.sin6_addr) ==
-			 1)
+		else if (inet_pton(AF_INET6, address, &in6.sin6_addr) == 1)
 			memcpy(&addrs[i], &in6, sizeof(in6));
 		(void)snprintf(names[i], sizeof(names[i]), "%s", interfaces[i].name);
 		list[i] = (struct ifaddrs){

@@ -23,6 +23,8 @@ struct fake_settings {
 	enum ibv_atomic_cap atomics;
 	unsigned more_gids;
 	bool port_down[2];
+	bool away[2]; /* it is not there; then fake_return() */
+	bool moved;   /* fake0 has 10.1.0.9 instead of 10.1.0.1 */
 	int max_cqe;
 	int max_qp_wr;
 	uint32_t max_inline;
@@ -30,7 +32,7 @@ struct fake_settings {
 	bool by_hand;                   /* connects are not answered by themselves */
 	enum rdma_cm_event_type answer; /* to a connect */
 	int answer_status;
-	uint8_t terms[8];     /* private data of a good answer */
+	uint8_t terms[8]; /* private data of a good answer */
 	uint32_t ece_vendor;
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;
@@ -71,6 +73,8 @@ struct rdma_cm_id *fake_request(unsigned device, const void *private_data,
 /* An event of an id; NULL: of the listener on fake0. */
 void fake_event(struct rdma_cm_id *id, enum rdma_cm_event_type type);
 void fake_async(unsigned device, enum ibv_event_type type, int port);
+/* A device that was away is back, as another one of that name. */
+void fake_return(unsigned device);
 /* What became of the id of a request. */
 enum fake_fate { FAKE_WAITING, FAKE_ACCEPTED, FAKE_REJECTED };
 enum fake_fate fake_fate(const struct rdma_cm_id *id);

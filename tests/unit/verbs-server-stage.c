@@ -64,6 +64,13 @@ static void on_session_closed(void *ctx, void *cookie)
 	seen.closeds++;
 }
 
+static void on_endpoint_gone(void *ctx, unsigned endpoint)
+{
+	(void)ctx;
+	seen.gones++;
+	seen.gone_endpoint = endpoint;
+}
+
 static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 {
 	(void)ctx;
@@ -79,6 +86,7 @@ static const struct fabric_server_events events = {
 	.exposed = on_exposed,
 	.withdrawn = on_withdrawn,
 	.session_closed = on_session_closed,
+	.endpoint_gone = on_endpoint_gone,
 	.endpoint_news = on_endpoint_news,
 };
 

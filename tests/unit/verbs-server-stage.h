@@ -18,6 +18,7 @@ struct seen {
 	struct fabric_key key;
 	char why[256], text[256], news_text[256];
 	unsigned news_endpoint;
+	unsigned gones, gone_endpoint;
 };
 extern struct seen seen;
 

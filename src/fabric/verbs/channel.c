@@ -354,6 +354,7 @@ static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
 		return NULL;
 	session = server->events->admit(server->ctx, endpoint->number, hello);
 	if (!session || session->endpoint != endpoint || session->closing ||
+	    !session->pd ||
 	    verbs_channel_find(session, hello->channel))
 		return NULL;
 	return session;

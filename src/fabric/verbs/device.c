@@ -137,6 +137,36 @@ void verbs_device_put(struct verbs_device *device)
 	descriptors_replace(verbs);
 }
 
+static bool device_used(const struct verbs_device *device)
+{
+	const struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			return true;
+	return false;
+}
+
+bool verbs_device_retire(struct fabric_server *server)
+{
+	bool all = true;
+
+	for (unsigned i = server->n_devices; i-- > 0;) {
+		struct verbs_device *device = server->devices[i];
+
+		if (device->verbs || device_used(device))
+			continue;
+		/* a message of its own may still be under way */
+		if (!verbs_slots_idle(&device->slots)) {
+			all = false;
+			continue;
+		}
+		verbs_device_free(device);
+		server->devices[i] = server->devices[--server->n_devices];
+	}
+	return all;
+}
+
 /* News of all endpoints of the device, or those on one port of it. */
 static void device_news(struct verbs_device *device, unsigned port, const char *text)
 {
@@ -164,6 +194,7 @@ void verbs_device_remove(struct verbs_device *device)
 			verbs_endpoint_abandon(server->endpoints[i],
 					       "the RDMA device is being removed");
 	verbs_device_put(device);
+	verbs_follow_soon(&server->follow);
 }
 
 static void event_handle(struct verbs_device *device,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An RDMA device that serves: its poller, its registrar, its channels' numbers.  It
  * goes when the server closes or the hardware is removed; then nothing of it may stay,
- * or the kernel waits for this process.  The structure itself lives as long as the
- * server. */
+ * or the kernel waits for this process.  The structure itself lives until
+ * its endpoints have another one. */
 #ifndef FABRIC_VERBS_DEVICE_H
 #define FABRIC_VERBS_DEVICE_H
 
@@ -24,7 +24,7 @@ struct verbs_device {
 	struct verbs_registrar registrar;
 	unsigned n_pds; /* of sessions, not yet given back */
 	bool running;   /* the threads are there */
-	bool gone;      /* removed: nothing new may start */
+	bool gone;      /* removed: nothing new may start, and what was is ended */
 };
 
 /* Add the device behind `verbs` to the server, once; on failure it is not added.  `port` is
@@ -40,6 +40,9 @@ void verbs_device_free(struct verbs_device *device);
 void verbs_device_remove(struct verbs_device *device);
 /* A protection domain was given back: finish a removal once it was the last. */
 void verbs_device_put(struct verbs_device *device);
+
+/* Free those that were removed and have no endpoint any more.  False: not all yet. */
+bool verbs_device_retire(struct fabric_server *server);
 
 /* Take the device's asynchronous events and tell what they mean. */
 void verbs_device_events(struct verbs_device *device);

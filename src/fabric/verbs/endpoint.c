@@ -132,6 +132,22 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 	return 0;
 }
 
+/* What clients are told of it. */
+static void endpoint_describe(struct verbs_endpoint *endpoint,
+			      const struct fabric_address *address)
+{
+	const struct verbs_device *device = endpoint->device;
+
+	endpoint->public = (struct fabric_endpoint){
+		.kind = FABRIC_VERBS,
+		.address = *address,
+		.node = device->node,
+		.flags = (device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
+			 (device->facts.atomics ? FABRIC_ENDPOINT_ATOMICS : 0),
+	};
+	memcpy(endpoint->public.device, device->facts.name, sizeof(device->facts.name));
+}
+
 static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *probe,
 			 const struct fabric_address *address,
 			 const struct fabric_knobs *knobs)
@@ -156,14 +172,7 @@ static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *
 	endpoint->device = device;
 	endpoint->port = probe->port_num;
 	list_init(&endpoint->sessions);
-	endpoint->public = (struct fabric_endpoint){
-		.kind = FABRIC_VERBS,
-		.address = *address,
-		.node = device->node,
-		.flags = (device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
-			 (device->facts.atomics ? FABRIC_ENDPOINT_ATOMICS : 0),
-	};
-	memcpy(endpoint->public.device, device->facts.name, sizeof(device->facts.name));
+	endpoint_describe(endpoint, address);
 	err = endpoint_listen(endpoint);
 	if (err) {
 		verbs_endpoint_free(endpoint);
@@ -297,12 +306,138 @@ int verbs_endpoint_open_all(struct fabric_server *server,
 	return err ? err : endpoints_check(server, params);
 }
 
+/* ---- following ---- */
+
+/* Whether its address is still that of its port. */
+static bool endpoint_stays(struct fabric_server *server,
+			   const struct verbs_endpoint *endpoint)
+{
+	struct rdma_cm_id *probe;
+	int err = device_probe(server, &endpoint->public.address, &probe);
+	bool stays;
+
+	if (err)
+		return err != -ENODEV && err != -EADDRNOTAVAIL;
+	stays = probe->verbs == endpoint->device->verbs &&
+		probe->port_num == endpoint->port;
+	(void)rdma_destroy_id(probe);
+	return stays;
+}
+
+/* Whether it may listen at an address that lies there. */
+static bool endpoint_fits(const struct verbs_endpoint *endpoint,
+			  const struct rdma_cm_id *probe,
+			  const struct fabric_device_params *device,
+			  const struct fabric_address *address)
+{
+	return !strcmp(ibv_get_device_name(probe->verbs->device),
+		       endpoint->public.device) &&
+	       probe->port_num == endpoint->port &&
+	       place_wanted(device, probe, address) &&
+	       verbs_port_active(probe->verbs, probe->port_num);
+}
+
+/* Listen there again, with the device of now. */
+static int endpoint_return(struct verbs_endpoint *endpoint,
+			   const struct rdma_cm_id *probe,
+			   const struct fabric_device_params *params,
+			   const struct fabric_address *address)
+{
+	const struct fabric_knobs standard = FABRIC_KNOBS_INIT;
+	struct verbs_device *device;
+	char text[VERBS_ADDRESS_TEXT];
+	int err = verbs_device_add(endpoint->server, probe->verbs, probe->port_num,
+				   params ? &params->knobs : &standard, &device);
+
+	if (err)
+		return err;
+	endpoint->device = device;
+	endpoint_describe(endpoint, address);
+	err = endpoint_listen(endpoint);
+	if (err) {
+		verbs_endpoint_silence(endpoint);
+		return err;
+	}
+	verbs_endpoint_news(endpoint, "RDMA device %s serves again, at %s",
+			    endpoint->public.device,
+			    verbs_address_text(&endpoint->public.address, text));
+	return 0;
+}
+
+/* Listen at the address, if the endpoint fits there. */
+static int endpoint_try(struct verbs_endpoint *endpoint,
+			const struct fabric_address *address)
+{
+	const struct fabric_server_params *places = endpoint->server->places;
+	const struct fabric_device_params *device =
+		device_params_find(places, endpoint->public.device);
+	struct rdma_cm_id *probe;
+	int err = device_probe(endpoint->server, address, &probe);
+
+	if (err)
+		return err;
+	err = endpoint_fits(endpoint, probe, device, address)
+		      ? endpoint_return(endpoint, probe, device, address)
+		      : -ENODEV;
+	(void)rdma_destroy_id(probe);
+	return err;
+}
+
+/* What was removed and is not yet given back is not to be waited for here: the kernel waits. */
+static bool endpoint_lost(const struct verbs_endpoint *endpoint)
+{
+	return !endpoint->listener &&
+	       (!endpoint->device->gone || !endpoint->device->verbs);
+}
+
+static void endpoint_look(struct verbs_endpoint *endpoint)
+{
+	struct fabric_server *server = endpoint->server;
+	struct fabric_address *addresses;
+	char text[VERBS_ADDRESS_TEXT];
+	int err = -ENODEV;
+	size_t n;
+
+	if (endpoint->listener && !endpoint->device->gone &&
+	    !endpoint_stays(server, endpoint)) {
+		verbs_endpoint_silence(endpoint);
+		verbs_endpoint_news(
+			endpoint, "RDMA device %s has lost the address %s",
+			endpoint->public.device,
+			verbs_address_text(&endpoint->public.address, text));
+	}
+	if (!endpoint_lost(endpoint) ||
+	    verbs_address_list(server->places, &addresses, &n))
+		return;
+	for (size_t i = 0; i < n && err; i++)
+		err = endpoint_try(endpoint, &addresses[i]);
+	free(addresses);
+}
+
+bool verbs_endpoint_follow(struct fabric_server *server)
+{
+	bool all = true;
+
+	if (server->cm_failed)
+		return true;
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		endpoint_look(server->endpoints[i]);
+		all &= server->endpoints[i]->listener != NULL;
+	}
+	return verbs_device_retire(server) && all;
+}
+
+/* ---- ending ---- */
+
 void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
 {
 	/* news may close sessions, but those are freed later */
 	list_for_each_safe(node, &endpoint->sessions)
 		verbs_session_abandon(container_of(node, struct fabric_session, link),
 				      why);
+	if (endpoint->server->events->endpoint_gone)
+		endpoint->server->events->endpoint_gone(endpoint->server->ctx,
+							endpoint->number);
 }
 
 void verbs_endpoint_silence(struct verbs_endpoint *endpoint)

@@ -13,7 +13,8 @@ struct verbs_endpoint {
 	unsigned number;
 	struct verbs_device *device;
 	unsigned port;
-	struct rdma_cm_id *listener; /* NULL once its device is gone */
+	/* NULL while its device is gone, or has no address to listen on */
+	struct rdma_cm_id *listener;
 	struct fabric_endpoint public;
 	struct fabric_endpoint_stats stats;
 	struct list sessions;
@@ -24,6 +25,10 @@ struct verbs_endpoint {
  *   -EADDRINUSE  the port is taken; the text names address and port */
 int verbs_endpoint_open_all(struct fabric_server *server,
 			    const struct fabric_server_params *params);
+
+/* Let endpoints listen where their addresses have moved to, and on devices that are back.
+ * True: all do. */
+bool verbs_endpoint_follow(struct fabric_server *server);
 
 /* Tell the daemon something about the endpoint. */
 void verbs_endpoint_news(struct verbs_endpoint *endpoint, const char *fmt, ...)

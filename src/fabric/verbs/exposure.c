@@ -238,7 +238,7 @@ static int exposure_check(const struct fabric_session *session, size_t bytes)
 
 	if (session->closing)
 		return err_set(-ESHUTDOWN, "the session is being closed");
-	if (session->endpoint->device->gone)
+	if (!session->pd || session->endpoint->device->gone)
 		return err_set(-ENODEV, "RDMA device %s was removed", facts->name);
 	if (session->sealed)
 		return err_set(-EIO, "RDMA device %s: the session had to be cut off",

@@ -14,6 +14,7 @@
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/exposure.h"
 #include "fabric/verbs/message.h"
+#include "fabric/verbs/places.h"
 #include "fabric/verbs/session.h"
 
 /* ibv_fork_init() is not called: the pools are shared mappings, which fork does not
@@ -69,6 +70,8 @@ static void server_close(struct fabric_server *server)
 	server_empty(server);
 	if (server->cm)
 		rdma_destroy_event_channel(server->cm);
+	verbs_places_free(server->places);
+	verbs_follow_destroy(&server->follow);
 	verbs_linger_destroy(&server->linger);
 	mailbox_destroy(&server->mailbox);
 	(void)close(server->epoll_fd);
@@ -93,9 +96,14 @@ static int server_create(struct fabric_server **ret_server)
 	err = verbs_linger_init(&server->linger);
 	if (err)
 		goto err_mailbox;
+	err = verbs_follow_init(&server->follow);
+	if (err)
+		goto err_linger;
 	*ret_server = server;
 	return 0;
 
+err_linger:
+	verbs_linger_destroy(&server->linger);
 err_mailbox:
 	mailbox_destroy(&server->mailbox);
 err_epoll:
@@ -125,7 +133,13 @@ static int server_open(const struct fabric_server_params *params,
 	if (!err)
 		err = verbs_server_watch(server, server->linger.fd);
 	if (!err)
-		err = verbs_endpoint_open_all(server, params);
+		err = verbs_server_watch(server, server->follow.timer_fd);
+	if (!err)
+		err = verbs_server_watch(server, server->follow.route_fd);
+	if (!err)
+		err = verbs_places_copy(params, &server->places);
+	if (!err)
+		err = verbs_endpoint_open_all(server, server->places);
 	if (err) {
 		server_close(server);
 		return err;
@@ -202,6 +216,7 @@ static void server_process(struct fabric_server *server)
 	cm_process(server);
 	mailbox_process(server);
 	verbs_linger_process(&server->linger);
+	verbs_follow_process(server);
 }
 
 static unsigned server_n_endpoints(const struct fabric_server *server)

@@ -7,6 +7,7 @@
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/cm.h"
+#include "fabric/verbs/follow.h"
 #include "fabric/verbs/linger.h"
 
 #define VERBS_ENDPOINTS_MAX 64
@@ -27,7 +28,9 @@ struct fabric_server {
 	bool cm_failed; /* its events cannot be read */
 	struct mailbox mailbox;
 	struct verbs_linger linger;
-	int epoll_fd; /* over cm, the devices' events, the mailbox and linger */
+	struct verbs_follow follow;
+	struct fabric_server_params *places; /* where it may listen, and how */
+	int epoll_fd; /* over cm, the devices' events, the mailbox, linger and follow */
 	unsigned backlog;
 	unsigned pending; /* channels admitted, not yet connected */
 	struct verbs_device *devices[VERBS_ENDPOINTS_MAX];

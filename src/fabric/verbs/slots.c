@@ -38,6 +38,14 @@ void verbs_slots_destroy(struct verbs_slots *slots)
 	slots->slot = NULL;
 }
 
+bool verbs_slots_idle(struct verbs_slots *slots)
+{
+	for (unsigned i = 0; i < slots->n; i++)
+		if (atomic_load(&slots->slot[i].posted))
+			return false;
+	return true;
+}
+
 int verbs_slots_take(struct verbs_slots *slots, void *channel, uint64_t *ret_number)
 {
 	struct verbs_slot *slot = slots->free;

@@ -7,6 +7,7 @@
 #define FABRIC_VERBS_SLOTS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/mailbox.h"
@@ -36,6 +37,8 @@ int verbs_slots_init(struct verbs_slots *slots, unsigned n, struct mailbox *mail
 		     void (*flushed)(void *channel));
 /* No message of a slot may be under way. */
 void verbs_slots_destroy(struct verbs_slots *slots);
+/* No message of theirs is in the mailbox; the poller has ended. */
+bool verbs_slots_idle(struct verbs_slots *slots);
 
 /* A number for a channel; -ENOSPC with text. */
 int verbs_slots_take(struct verbs_slots *slots, void *channel, uint64_t *ret_number);

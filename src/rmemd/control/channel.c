@@ -100,6 +100,31 @@ void session_close_ports(struct session *session)
 	}
 }
 
+static void leave_port(struct session *session, unsigned endpoint)
+{
+	struct holder_port *at = &session->holder.ports[endpoint];
+	const struct holder_port port = *at;
+
+	if (!port.session)
+		return;
+	list_for_each_safe(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, link);
+
+		if (channel->endpoint == endpoint)
+			forget(session, channel);
+	}
+	*at = (struct holder_port){ .ops = NULL };
+	holder_leave(&session->holder, endpoint);
+	session->n_closing++;
+	port.ops->session_close(port.session);
+}
+
+void sessions_leave(struct sessions *sessions, unsigned endpoint)
+{
+	list_for_each(node, &sessions->all)
+		leave_port(container_of(node, struct session, all), endpoint);
+}
+
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel)
 {
@@ -142,8 +167,9 @@ static int ended_check(const struct session *session, uint32_t number)
 {
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
 		const struct holder_port *port = &session->holder.ports[i];
-		int err = port->session ? port->ops->channel_close(port->session, number)
-					: 0;
+		int err = port->session
+				  ? port->ops->channel_close(port->session, number)
+				  : 0;
 
 		if (err)
 			return err;

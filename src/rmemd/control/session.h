@@ -119,6 +119,9 @@ int session_close_channel(struct session *session, uint32_t channel);
 /* NULL: refused, and logged. */
 struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
 				      const struct fabric_hello *hello);
+/* The endpoint's device is gone: end the sessions' business there, and tell them to attach
+ * their leases anew.  It begins again with a channel. */
+void sessions_leave(struct sessions *sessions, unsigned endpoint);
 void session_channel_up(void *session_cookie, uint32_t channel);
 void session_channel_down(void *session_cookie, uint32_t channel, const char *why);
 void session_closed(void *session_cookie);

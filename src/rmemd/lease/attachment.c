@@ -133,6 +133,21 @@ void attachment_retire(struct attachment *attachment)
 	}
 }
 
+bool attachment_leave(struct attachment *attachment, unsigned port)
+{
+	bool any = false;
+
+	list_for_each_safe(node, &attachment->exposures) {
+		struct exposure *exposure = container_of(node, struct exposure, link);
+
+		if (exposure->port != port)
+			continue;
+		any = true;
+		exposure_end(exposure, true);
+	}
+	return any;
+}
+
 void attachment_fence(struct attachment *attachment)
 {
 	attachment->fenced = true;

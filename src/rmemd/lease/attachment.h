@@ -41,6 +41,8 @@ void attachment_cut(struct attachment *attachment, const struct segment *segment
 void attachment_retire(struct attachment *attachment);
 /* All keys die with the holder's fabric_sessions. */
 void attachment_fence(struct attachment *attachment);
+/* The same for its keys at one port.  True: there were any. */
+bool attachment_leave(struct attachment *attachment, unsigned port);
 
 /* ---- watch.c ---- */
 

@@ -28,6 +28,22 @@ void holder_fence(struct holder *holder)
 	}
 }
 
+void holder_leave(struct holder *holder, unsigned port)
+{
+	list_for_each_safe(node, &holder->attachments) {
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_holder);
+		struct lease *lease = attachment->lease;
+
+		if (!attachment_leave(attachment, port))
+			continue;
+		if (lease->state == LEASE_READY)
+			lease->leases->events->changed(lease->leases->ctx, holder,
+						       lease->id, 0);
+		lease_settle(lease);
+	}
+}
+
 void holder_release(struct holder *holder)
 {
 	struct attachment *attachment;

@@ -31,7 +31,7 @@ struct holder {
 	struct list attachments;
 	struct list owned; /* ephemeral leases */
 	unsigned n_attachments;
-	uint32_t n_keys; /* until they are dead */
+	uint32_t n_keys;        /* until they are dead */
 	unsigned n_watches;     /* attachments whose leases it watches */
 	struct notices notices; /* of them; open while it watches any */
 };
@@ -41,6 +41,9 @@ void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);
 /* Its fabric_sessions, taken from its ports, are about to be closed: all keys die with them.  Leases and
  * attachments stay, but for those not granted yet.  Requests are cancelled already. */
 void holder_fence(struct holder *holder);
+/* Its fabric_session at one port, taken from there, is about to be closed: the keys for it die,
+ * and the holder is told that its leases changed. */
+void holder_leave(struct holder *holder, unsigned port);
 /* Give everything up: attachments end, ephemeral leases too. */
 void holder_release(struct holder *holder);
 
