@@ -307,8 +307,8 @@ static void write_exact(rmem_queue *queue, rmem_lease *lease, uint32_t rounds)
 	uint32_t value = 0;
 
 	must_be(slots != NULL, "malloc", 0);
-	while (value < rounds) {
-		unsigned n = 1 + value % SLOTS;
+	for (unsigned turn = 0; value < rounds; turn++) {
+		unsigned n = turn % 2 ? 2 + turn % (SLOTS - 1) : 1;
 
 		if (n == 1) {
 			slot_fill(slots, value);
