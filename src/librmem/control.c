@@ -15,8 +15,8 @@
 #include "base/list.h"
 #include "wire/codec.h"
 
-/* How much is taken from the socket before others get their turn. */
-#define READS_MAX 16
+/* How much is taken from the socket before others, and heartbeats, get their turn. */
+#define READS_MAX 4
 #define TEXT_BYTES 256
 /* Linux has no more. */
 #define ERROR_CODE_MAX 4095
@@ -363,9 +363,9 @@ static int reply_take(struct control *control, const struct wire_msg *reply)
 	return err;
 }
 
-static int frame_take(struct control *control, size_t bytes)
+static int frame_take(struct control *control, const uint8_t *frame, size_t bytes)
 {
-	int err = wire_decode(control->in, bytes, &control->msg);
+	int err = wire_decode(frame, bytes, &control->msg);
 
 	if (err)
 		return err;
@@ -379,19 +379,26 @@ static int frame_take(struct control *control, size_t bytes)
 
 static int frames_take(struct control *control)
 {
-	for (;;) {
-		int bytes = wire_frame_bytes(control->in, control->in_bytes), err;
+	size_t done = 0;
+	int bytes, err;
 
+	for (;;) {
+		const uint8_t *frame = control->in + done;
+		size_t left = control->in_bytes - done;
+
+		bytes = wire_frame_bytes(frame, left);
 		if (bytes < 0)
 			return bytes;
-		if (bytes == 0 || (size_t)bytes > control->in_bytes)
-			return 0;
-		err = frame_take(control, (size_t)bytes);
+		if (bytes == 0 || (size_t)bytes > left)
+			break;
+		err = frame_take(control, frame, (size_t)bytes);
 		if (err)
 			return err;
-		control->in_bytes -= (size_t)bytes;
-		memmove(control->in, control->in + bytes, control->in_bytes);
+		done += (size_t)bytes;
 	}
+	control->in_bytes -= done;
+	memmove(control->in, control->in + done, control->in_bytes);
+	return 0;
 }
 
 int control_io(struct control *control)
