@@ -28,6 +28,7 @@
 #define SLOTS 16
 #define SLOT_BYTES (256u << 10)
 #define WAIT_S 60
+#define BURST 2000
 /* Values of the flood have this bit, the last one is all ones. */
 #define FLOOD UINT32_C(0x80000000)
 #define LAST UINT32_MAX
@@ -274,7 +275,7 @@ static void completions_take(rmem_queue *queue, unsigned n)
 static void batch_write(rmem_queue *queue, rmem_lease *lease, unsigned char *slots,
 			uint32_t first, unsigned n)
 {
-	struct rmem_op ops[SLOTS];
+	struct rmem_op ops[SLOTS] = { 0 };
 
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t value = first + i;
@@ -326,13 +327,19 @@ static void write_exact(rmem_queue *queue, rmem_lease *lease, uint32_t rounds)
 		     value, WATCHERS);
 }
 
-/* Notify without bytes, as fast as the watchers that are awake allow. */
+/* Notify without bytes: for so long as fast as anybody can follow, and then at once more
+ * than are kept for who does not. */
 static uint32_t flood(rmem_lease *lease, uint64_t until_ms)
 {
+	const struct timespec pause = { .tv_nsec = 1000000 };
 	uint32_t n = 0;
 
-	while (n < 2000 || now_ms() < until_ms)
-		must(rmem_write_notify(lease, 0, NULL, 0, FLOOD | n++), "notify");
+	for (; now_ms() < until_ms; n++) {
+		must(rmem_write_notify(lease, 0, NULL, 0, FLOOD | n), "notify");
+		(void)nanosleep(&pause, NULL);
+	}
+	for (unsigned i = 0; i < BURST; i++, n++)
+		must(rmem_write_notify(lease, 0, NULL, 0, FLOOD | n), "notify");
 	return n;
 }
 

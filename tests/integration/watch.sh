@@ -6,7 +6,8 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
-fence=2s
+one_thread_if_watched
+fence=3s
 grace=60s
 server_start
 timeout 240 "$top_builddir/tests/integration/watch" "$uri" "${RMEM_WATCH_ROUNDS:-4000}" ||
