@@ -57,6 +57,15 @@ watches 1
 kill -INT "$client_pid"
 process_await "$client_pid" 20 || fail "watch does not end when interrupted"
 [ "$process_status" -eq 0 ] || fail "an interrupted watch ended with $process_status"
+# one that is killed, and one that is not there, cost the others nothing
+background killed watch data
+background alive watch -c 1 data
+watches 2
+kill -KILL "${pids[-2]}"
+process_await "${pids[-2]}" 20 || fail "a killed watch does not end"
+client notify data 5
+tool_ends alive 5
+client notify data 6
 expect_error 1 'no lease named' client watch missing
 expect_error 1 'no lease named' client notify missing 1
 expect_error 2 'VALUE' client notify data 4294967296
