@@ -17,6 +17,17 @@ uint64_t clock_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t clock_coarse_ns(void)
+{
+	struct timespec ts;
+
+	if (clock_source)
+		return clock_source();
+	/* it cannot fail on Linux either */
+	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 uint64_t clock_now_ms(void)
 {
 	return clock_now_ns() / 1000000u;

@@ -41,14 +41,6 @@ void channelset_destroy(struct channelset *set)
 	set->slots = NULL;
 }
 
-/* With a credit, and for whose endpoint there is a key of the segment. */
-static bool slot_takes(const struct channelset *set, const struct channel_slot *slot,
-		       const struct attachment *attachment, unsigned segment)
-{
-	return slot->live && slot->in_flight < set->depth &&
-	       attachment->keys[segment][slot->endpoint].present;
-}
-
 /* Whether a channel that takes the segment may come to have a credit. */
 static enum pick none_takes(const struct channelset *set, unsigned endpoints,
 			    const struct attachment *attachment, unsigned segment)
@@ -67,16 +59,14 @@ static enum pick none_takes(const struct channelset *set, unsigned endpoints,
 	return result;
 }
 
-enum pick channelset_pick(struct channelset *set, unsigned endpoints,
-			  const struct attachment *attachment, unsigned segment,
-			  struct channel_slot **ret_slot)
+enum pick channelset_search(struct channelset *set, unsigned endpoints,
+			    const struct attachment *attachment, unsigned segment,
+			    struct channel_slot **ret_slot)
 {
-	for (unsigned i = 0; i < set->n; i++) {
-		struct channel_slot *slot = &set->slots[set->next];
+	for (unsigned i = 1; i < set->n; i++) {
+		struct channel_slot *slot = channelset_next(set);
 
-		set->next = set->next + 1 < set->n ? set->next + 1 : 0;
-		if ((endpoints & (1u << slot->endpoint)) &&
-		    slot_takes(set, slot, attachment, segment)) {
+		if (channelset_takes(set, slot, endpoints, attachment, segment)) {
 			*ret_slot = slot;
 			return PICK_OK;
 		}

@@ -88,12 +88,45 @@ void channelset_destroy(struct channelset *set);
 
 enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY };
 #define ENDPOINTS_ALL (~0u)
+
+static inline struct channel_slot *channelset_next(struct channelset *set)
+{
+	struct channel_slot *slot = &set->slots[set->next];
+
+	set->next = set->next + 1 < set->n ? set->next + 1 : 0;
+	return slot;
+}
+
+/* To one of `endpoints`, with a credit, and there is a key of the segment for it. */
+static inline bool channelset_takes(const struct channelset *set,
+				    const struct channel_slot *slot, unsigned endpoints,
+				    const struct attachment *attachment,
+				    unsigned segment)
+{
+	return (endpoints & (1u << slot->endpoint)) && slot->live &&
+	       slot->in_flight < set->depth &&
+	       attachment->keys[segment][slot->endpoint].present;
+}
+
+/* As channelset_pick(), when the next one would not do. */
+enum pick channelset_search(struct channelset *set, unsigned endpoints,
+			    const struct attachment *attachment, unsigned segment,
+			    struct channel_slot **ret_slot);
 /* The next channel to one of `endpoints`, a bit each by their numbers, that has a credit and
  * for whose endpoint there is a key of the segment.  PICK_NO_KEY: waiting does not help,
  * there are channels but no key.  [owner] */
-enum pick channelset_pick(struct channelset *set, unsigned endpoints,
-			  const struct attachment *attachment, unsigned segment,
-			  struct channel_slot **ret_slot);
+static inline enum pick channelset_pick(struct channelset *set, unsigned endpoints,
+					const struct attachment *attachment,
+					unsigned segment,
+					struct channel_slot **ret_slot)
+{
+	struct channel_slot *slot = channelset_next(set);
+
+	if (!channelset_takes(set, slot, endpoints, attachment, segment))
+		return channelset_search(set, endpoints, attachment, segment, ret_slot);
+	*ret_slot = slot;
+	return PICK_OK;
+}
 
 /* Put a piece behind the others in the slot; it has a credit. */
 static inline void channelset_put(const struct channelset *set,

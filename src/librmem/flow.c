@@ -541,18 +541,23 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 	} while (queue->channels.n_dead > n_dead);
 }
 
-void flow_progress(struct rmem_queue *queue, uint64_t now_ns, struct taker *taker)
+void flow_progress(struct rmem_queue *queue, struct taker *taker)
 {
-	queue->now_ns = now_ns;
+	queue->now_ns = 0;
 	if (atomic_load_explicit(&queue->news, memory_order_acquire))
 		settle_news(queue);
 	settle_completions(queue, taker);
-	if (now_ns >= queue->next_deadline_ns)
-		settle_deadlines(queue, now_ns);
+	/* who takes completions calls again, or submits, and then the clock is read */
+	if (taker && taker->n > 0 && queue->channels.n_dead == 0 && !flow_waits(queue))
+		return;
+	/* a program that spins reads no clock; before it sleeps what is overdue has ended */
+	if ((taker ? clock_coarse_ns() : queue_now_ns(queue)) >=
+	    queue->next_deadline_ns)
+		settle_deadlines(queue, queue_now_ns(queue));
 	if (queue->channels.n_dead > 0)
 		settle_dead(queue);
 	if (flow_waits(queue))
-		flow_pump(queue, now_ns);
+		flow_pump(queue, queue_now_ns(queue));
 	if (queue->channels.n_dead > 0)
 		settle_dead(queue);
 }

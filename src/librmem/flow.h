@@ -20,7 +20,8 @@ static inline bool flow_waits(const struct rmem_queue *queue)
 /* Post what can be posted. */
 void flow_pump(struct rmem_queue *queue, uint64_t now_ns);
 /* Take news and completions, these into the taker (NULL: none), end what is overdue, free
- * what is dead, then pump. */
-void flow_progress(struct rmem_queue *queue, uint64_t now_ns, struct taker *taker);
+ * what is dead, then pump.  When something was taken and nothing waits, what is overdue is
+ * left for the next call. */
+void flow_progress(struct rmem_queue *queue, struct taker *taker);
 
 #endif

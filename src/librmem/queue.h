@@ -10,6 +10,7 @@
 
 #include <rmem/rmem.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "librmem/bounce.h"
 #include "librmem/channelset.h"
@@ -37,7 +38,7 @@ struct rmem_queue {
 	unsigned active;           /* started, not complete */
 	bool carry_fence;          /* the next one submitted waits for all before it */
 	uint64_t next_deadline_ns; /* not later than the first */
-	uint64_t now_ns;           /* of the call under way */
+	uint64_t now_ns;           /* of the call under way; 0: not read yet */
 	char error[QUEUE_TEXT_BYTES];
 
 	_Atomic bool news; /* look at the slots and leases, under the lock.  [any] */
@@ -55,6 +56,14 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 int queue_connect(struct rmem_queue *queue);
 /* End it, without the lock.  NULL: nothing. */
 void queue_drop(struct rmem_queue *queue);
+
+/* The time of the call under way.  [owner] */
+static inline uint64_t queue_now_ns(struct rmem_queue *queue)
+{
+	if (queue->now_ns == 0)
+		queue->now_ns = clock_now_ns();
+	return queue->now_ns;
+}
 
 /* How many operations were submitted and are not taken.  [owner] */
 static inline unsigned queue_outstanding(const struct rmem_queue *queue)

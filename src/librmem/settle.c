@@ -124,7 +124,7 @@ static void piece_done(struct rmem_queue *queue, struct piece *piece)
 	/* a large operation may take its time, as long as it moves */
 	if (op->todo.timeout_ms == 0)
 		op->deadline_ns =
-			queue->now_ns + queue->session->timeout_ms * NS_PER_MS;
+			queue_now_ns(queue) + queue->session->timeout_ms * NS_PER_MS;
 	if (piece->chunk && op->todo.opcode == RMEM_OP_READV)
 		vec_scatter(op, piece);
 	else if (piece->chunk && !opcode_writes(op->todo.opcode))
@@ -140,7 +140,7 @@ void settle_kill(struct rmem_queue *queue, struct channel_slot *slot)
 	if (!slot->live)
 		return;
 	atomic_store_explicit(&slot->burial, BURIAL_DUE, memory_order_relaxed);
-	channelset_kill(&queue->channels, slot, queue->now_ns);
+	channelset_kill(&queue->channels, slot, queue_now_ns(queue));
 	if (slot->flush_ns < queue->next_deadline_ns)
 		queue->next_deadline_ns = slot->flush_ns;
 }

@@ -38,12 +38,12 @@ struct burst {
 
 static void burst_start(struct burst *burst, struct rmem_queue *queue)
 {
-	*burst = (struct burst){
-		.queue = queue,
-		.open = !queue->carry_fence && list_empty(&queue->table.pending) &&
-			list_empty(&queue->table.again) &&
-			session_usable(queue->session, queue->now_ns) == 0,
-	};
+	/* the rest is set for each run */
+	burst->queue = queue;
+	burst->slot = NULL;
+	burst->open = !queue->carry_fence && list_empty(&queue->table.pending) &&
+		      list_empty(&queue->table.again) &&
+		      session_usable(queue->session, queue->now_ns) == 0;
 }
 
 /* ---- channels ---- */
@@ -342,6 +342,8 @@ int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 	queue->now_ns = now;
 	if (atomic_load_explicit(&queue->news, memory_order_acquire))
 		settle_news(queue);
+	if (now >= queue->next_deadline_ns)
+		settle_deadlines(queue, now);
 	burst_start(&burst, queue);
 	if (room > n)
 		room = n;

@@ -33,7 +33,7 @@ int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 	/* first what is complete already, or it could wait for ever */
 	if (queue->table.n_done > 0)
 		taker_done(&taker);
-	flow_progress(queue, clock_now_ns(), &taker);
+	flow_progress(queue, &taker);
 	if (queue->table.n_done > 0)
 		taker_done(&taker);
 	return (int)taker_end(&taker);
@@ -48,7 +48,7 @@ static bool queue_arm(struct rmem_queue *queue)
 	for (unsigned i = 0; i < queue->n_cqs; i++)
 		if (queue->ops->cq_arm(queue->cqs[i]))
 			return true;
-	flow_progress(queue, clock_now_ns(), NULL);
+	flow_progress(queue, NULL);
 	return queue->table.n_done > 0;
 }
 
@@ -56,18 +56,16 @@ static bool queue_arm(struct rmem_queue *queue)
  * there. */
 static bool queue_spin(struct rmem_queue *queue)
 {
-	uint64_t now, until;
+	uint64_t until;
 
 	if (!queue->ops->needs_region)
 		return false;
-	now = clock_now_ns();
-	until = now + SPIN_NS;
+	until = clock_now_ns() + SPIN_NS;
 	do {
-		flow_progress(queue, now, NULL);
+		flow_progress(queue, NULL);
 		if (queue->table.n_done > 0)
 			return true;
-		now = clock_now_ns();
-	} while (now < until);
+	} while (queue_now_ns(queue) < until);
 	return false;
 }
 
@@ -163,7 +161,7 @@ int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
 		n++;
 		settle_verdict(queue, op, -ECANCELED);
 	}
-	flow_progress(queue, clock_now_ns(), NULL);
+	flow_progress(queue, NULL);
 	return (int)n;
 }
 

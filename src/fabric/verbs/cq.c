@@ -13,8 +13,6 @@
 #include "fabric/verbs/link.h"
 #include "fabric/verbs/poke.h"
 
-#define POLL_BATCH 32
-
 static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
 {
 	int flags;
@@ -169,9 +167,10 @@ int verbs_cq_arm(struct fabric_cq *cq)
 	return err ? err_errno(-abs(err), "ibv_req_notify_cq") : 0;
 }
 
-static int cq_read(struct fabric_cq *cq, int n, struct ibv_wc *entries)
+/* Up to n entries, VERBS_CQ_BATCH at most. */
+static int cq_read(struct fabric_cq *cq, int n)
 {
-	n = ibv_poll_cq(cq->cq, n, entries);
+	n = ibv_poll_cq(cq->cq, n, cq->entries);
 	return n >= 0 ? n
 		      : err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
 				cq->domain->facts.name, n);
@@ -180,15 +179,14 @@ static int cq_read(struct fabric_cq *cq, int n, struct ibv_wc *entries)
 /* Take all entries; what they complete is left with the channels. */
 static int cq_drain(struct fabric_cq *cq)
 {
-	struct ibv_wc entries[POLL_BATCH];
 	int n;
 
 	do {
-		n = cq_read(cq, POLL_BATCH, entries);
+		n = cq_read(cq, VERBS_CQ_BATCH);
 		for (int i = 0; i < n; i++)
-			if (entries[i].wr_id != VERBS_POKE_ID)
-				(void)verbs_link_complete(&entries[i], NULL);
-	} while (n == POLL_BATCH);
+			if (cq->entries[i].wr_id != VERBS_POKE_ID)
+				(void)verbs_link_complete(&cq->entries[i], NULL);
+	} while (n == VERBS_CQ_BATCH);
 	return n < 0 ? n : 0;
 }
 
@@ -230,14 +228,13 @@ static unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned 
 static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 		   bool *ret_more)
 {
-	struct ibv_wc entries[POLL_BATCH];
-	int asked = n < POLL_BATCH ? (int)n : POLL_BATCH;
-	int taken = cq_read(cq, asked, entries);
+	int asked = n < VERBS_CQ_BATCH ? (int)n : VERBS_CQ_BATCH;
+	int taken = cq_read(cq, asked);
 	unsigned got = 0;
 
 	for (int i = 0; i < taken; i++)
-		if (entries[i].wr_id != VERBS_POKE_ID)
-			got += verbs_link_complete(&entries[i], &wcs[got]);
+		if (cq->entries[i].wr_id != VERBS_POKE_ID)
+			got += verbs_link_complete(&cq->entries[i], &wcs[got]);
 	*ret_more = taken == asked;
 	return taken < 0 ? taken : (int)got;
 }

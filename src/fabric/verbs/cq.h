@@ -10,6 +10,9 @@
 #include "fabric/fabric.h"
 #include "fabric/verbs/domain.h"
 
+/* Entries that are read at a time. */
+#define VERBS_CQ_BATCH 32
+
 struct fabric_cq {
 	struct fabric_domain *domain;
 	struct ibv_comp_channel *comp;
@@ -23,6 +26,7 @@ struct fabric_cq {
 	/* iWARP: what tells the owner that a channel was aborted, as siw does not flush
 	 * what is posted behind its back; else -1.  fd: comp's and wake_fd's */
 	int wake_fd, fd;
+	struct ibv_wc entries[VERBS_CQ_BATCH]; /* those read last */
 };
 
 /* fabric_client_ops.cq_create ... poll. */

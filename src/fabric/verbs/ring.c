@@ -111,8 +111,8 @@ void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run
 		};
 	send->sg_list = sge;
 	send->num_sge = (int)n;
-	send->opcode = run->opcode == FABRIC_WRITE ? IBV_WR_RDMA_WRITE
-						   : IBV_WR_RDMA_READ;
+	send->opcode =
+		run->opcode == FABRIC_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
 	send->send_flags = 0;
 	send->wr.rdma.remote_addr = run->remote_addr + part->offset;
 	send->wr.rdma.rkey = (uint32_t)run->rkey;
@@ -217,12 +217,11 @@ unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_er
 	return n - verbs_ring_parts(ring, before, n);
 }
 
-unsigned verbs_ring_parts(const struct verbs_ring *ring, unsigned skip, unsigned n)
+unsigned verbs_ring_parts_count(const struct verbs_ring *ring, unsigned skip,
+				unsigned n)
 {
 	unsigned parts = 0;
 
-	if (ring->n_parts == 0)
-		return 0;
 	for (unsigned i = skip; i < skip + n; i++)
 		parts += ring->requests[verbs_ring_place(ring, ring->first, i)].role !=
 			 VERBS_ROLE_CALLERS;

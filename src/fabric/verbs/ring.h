@@ -96,8 +96,14 @@ static inline unsigned verbs_ring_distance(const struct verbs_ring *ring, unsign
 	return to >= from ? to - from : to + ring->size - from;
 }
 
+unsigned verbs_ring_parts_count(const struct verbs_ring *ring, unsigned skip,
+				unsigned n);
 /* How many of n requests, behind the first `skip`, complete no operation. */
-unsigned verbs_ring_parts(const struct verbs_ring *ring, unsigned skip, unsigned n);
+static inline unsigned verbs_ring_parts(const struct verbs_ring *ring, unsigned skip,
+					unsigned n)
+{
+	return ring->n_parts == 0 ? 0 : verbs_ring_parts_count(ring, skip, n);
+}
 
 /* Take out the first n requests; returns how many operations they complete. */
 static inline unsigned verbs_ring_pass(struct verbs_ring *ring, unsigned n)
