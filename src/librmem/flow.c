@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/rare.h"
 #include "librmem/buffer.h"
 #include "librmem/inband.h"
 #include "librmem/lease.h"
@@ -203,21 +204,26 @@ static struct piece *piece_unpost(struct rmem_queue *queue, struct channel_slot 
 	return piece;
 }
 
+/* The channel took no more than the first `taken` of n. */
+static RARE void post_cut(struct rmem_queue *queue, struct channel_slot *slot,
+			  unsigned taken, unsigned n)
+{
+	settle_kill(queue, slot);
+	for (unsigned i = taken; i < n; i++)
+		settle(queue, piece_unpost(queue, slot)->op);
+}
+
 void flow_post(struct rmem_queue *queue, struct channel_slot *slot)
 {
-	unsigned n = slot->n_put, taken;
+	unsigned n = slot->n_put;
 	int result;
 
 	if (n == 0)
 		return;
 	slot->n_put = 0;
 	result = queue->ops->post(slot->channel);
-	taken = result > 0 ? (unsigned)result : 0;
-	if (taken == n)
-		return;
-	settle_kill(queue, slot);
-	for (unsigned i = taken; i < n; i++)
-		settle(queue, piece_unpost(queue, slot)->op);
+	if (result != (int)n)
+		post_cut(queue, slot, result > 0 ? (unsigned)result : 0, n);
 }
 
 static struct fabric_region *region_of(const struct rmem_queue *queue,
@@ -541,17 +547,11 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 	} while (queue->channels.n_dead > n_dead);
 }
 
-void flow_progress(struct rmem_queue *queue, struct taker *taker)
+/* Everything but taking what is there. */
+static RARE void tend(struct rmem_queue *queue, bool spins)
 {
-	queue->now_ns = 0;
-	if (atomic_load_explicit(&queue->news, memory_order_acquire))
-		settle_news(queue);
-	settle_completions(queue, taker);
-	/* who takes completions calls again, or submits, and then the clock is read */
-	if (taker && taker->n > 0 && queue->channels.n_dead == 0 && !flow_waits(queue))
-		return;
 	/* a program that spins reads no clock; before it sleeps what is overdue has ended */
-	if ((taker ? clock_coarse_ns() : queue_now_ns(queue)) >=
+	if ((spins ? clock_coarse_ns() : queue_now_ns(queue)) >=
 	    queue->next_deadline_ns)
 		settle_deadlines(queue, queue_now_ns(queue));
 	if (queue->channels.n_dead > 0)
@@ -560,4 +560,15 @@ void flow_progress(struct rmem_queue *queue, struct taker *taker)
 		flow_pump(queue, queue_now_ns(queue));
 	if (queue->channels.n_dead > 0)
 		settle_dead(queue);
+}
+
+void flow_progress(struct rmem_queue *queue, struct taker *taker)
+{
+	queue->now_ns = 0;
+	if (atomic_load_explicit(&queue->news, memory_order_acquire))
+		settle_news(queue);
+	settle_completions(queue, taker);
+	/* who takes completions calls again, or submits, and then the clock is read */
+	if (!taker || taker->n == 0 || queue->channels.n_dead > 0 || flow_waits(queue))
+		tend(queue, taker != NULL);
 }

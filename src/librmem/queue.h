@@ -17,6 +17,8 @@
 #include "librmem/op.h"
 
 #define QUEUE_TEXT_BYTES 320
+/* Completions that are taken from a cq at a time. */
+#define QUEUE_WCS 32
 
 struct rmem_queue {
 	/* constant */
@@ -40,6 +42,7 @@ struct rmem_queue {
 	uint64_t next_deadline_ns; /* not later than the first */
 	uint64_t now_ns;           /* of the call under way; 0: not read yet */
 	char error[QUEUE_TEXT_BYTES];
+	struct fabric_wc wcs[QUEUE_WCS]; /* those taken last */
 
 	_Atomic bool news; /* look at the slots and leases, under the lock.  [any] */
 

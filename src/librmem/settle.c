@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include "base/rare.h"
 #include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/limbo.h"
@@ -13,7 +14,6 @@
 #include "librmem/session.h"
 #include "librmem/vec.h"
 
-#define POLL_BATCH 32
 #define NS_PER_MS UINT64_C(1000000)
 /* How often one may lose its channel: perhaps it is the cause. */
 #define LOSSES_MAX 8
@@ -182,8 +182,8 @@ static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
 }
 
 /* The first piece on the channel has ended. */
-static void piece_land(struct rmem_queue *queue, struct channel_slot *slot,
-		       const struct fabric_wc *wc)
+static RARE void piece_land(struct rmem_queue *queue, struct channel_slot *slot,
+			    const struct fabric_wc *wc)
 {
 	struct piece *piece = channelset_take(&queue->channels, slot);
 	struct op *op = piece->op;
@@ -215,17 +215,22 @@ static void pieces_done(struct rmem_queue *queue, struct channel_slot *slot, uns
 	}
 }
 
+static RARE void pieces_failed(struct rmem_queue *queue, struct channel_slot *slot,
+			       const struct fabric_wc *wc)
+{
+	for (unsigned i = 0; i < wc->n; i++)
+		piece_land(queue, slot, wc);
+}
+
 static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc,
 			    struct taker *taker)
 {
 	struct channel_slot *slot = wc->owner;
 
-	if (wc->status == 0) {
+	if (wc->status == 0)
 		pieces_done(queue, slot, wc->n, taker);
-		return;
-	}
-	for (unsigned i = 0; i < wc->n; i++)
-		piece_land(queue, slot, wc);
+	else
+		pieces_failed(queue, slot, wc);
 }
 
 /* ---- dead channels ---- */
@@ -268,7 +273,7 @@ static void slot_lose(struct rmem_queue *queue, struct channel_slot *slot, int e
 }
 
 /* The device's completions cannot be had any more. */
-static void cq_broken(struct rmem_queue *queue, unsigned domain)
+static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
 {
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		struct channel_slot *slot = &queue->channels.slots[i];
@@ -281,15 +286,15 @@ static void cq_broken(struct rmem_queue *queue, unsigned domain)
 
 void settle_completions(struct rmem_queue *queue, struct taker *taker)
 {
-	struct fabric_wc wcs[POLL_BATCH];
+	struct fabric_wc *wcs = queue->wcs;
 	int n;
 
 	for (unsigned i = 0; i < queue->n_cqs; i++) {
 		do {
-			n = queue->ops->poll(queue->cqs[i], wcs, POLL_BATCH);
+			n = queue->ops->poll(queue->cqs[i], wcs, QUEUE_WCS);
 			for (int k = 0; k < n; k++)
 				completion_take(queue, &wcs[k], taker);
-		} while (n == POLL_BATCH);
+		} while (n == QUEUE_WCS);
 		if (n < 0)
 			cq_broken(queue, i);
 	}

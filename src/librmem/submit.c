@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/rare.h"
 #include "librmem/buffer.h"
 #include "librmem/flow.h"
 #include "librmem/inband.h"
@@ -264,7 +265,7 @@ static unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsign
 
 /* ---- all together ---- */
 
-static int atomic_check(const struct rmem_queue *queue, const struct rmem_op *op)
+static RARE int atomic_check(const struct rmem_queue *queue, const struct rmem_op *op)
 {
 	int err;
 
@@ -274,7 +275,7 @@ static int atomic_check(const struct rmem_queue *queue, const struct rmem_op *op
 	return err ? err_prefix(err, "rmem_submit: an atomic") : 0;
 }
 
-static int list_check(const struct rmem_queue *queue, const struct rmem_op *op)
+static RARE int list_check(const struct rmem_queue *queue, const struct rmem_op *op)
 {
 	if (op->n_vec > RMEM_VEC_MAX)
 		return err_set(-EINVAL,

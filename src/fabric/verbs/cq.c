@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/rare.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/link.h"
 #include "fabric/verbs/poke.h"
@@ -211,7 +212,7 @@ static int cq_settle(struct fabric_cq *cq)
 	return err;
 }
 
-static unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+static RARE unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	unsigned got = 0;
 
@@ -239,10 +240,10 @@ static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	return taken < 0 ? taken : (int)got;
 }
 
-int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+/* The same as verbs_cq_poll(), when some are there already or entries were left. */
+static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
+			unsigned got, bool more)
 {
-	bool more = true;
-	unsigned got = 0;
 	int result;
 
 	while (more && got < n) {
@@ -264,6 +265,20 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 		got += cq_report(cq, wcs + got, n - got);
 	}
 	return (int)got;
+}
+
+int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+{
+	bool more = true;
+	int got = 0;
+
+	if (list_empty(&cq->ready)) {
+		got = cq_take(cq, wcs, n, &more);
+		if (got < 0 ||
+		    (!more && list_empty(&cq->ready) && !cq->domain->facts.iwarp))
+			return got;
+	}
+	return poll_on(cq, wcs, n, (unsigned)got, more);
 }
 
 void verbs_cq_drain(struct fabric_cq *cq)

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/rare.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/poke.h"
 #include "fabric/verbs/ring.h"
@@ -246,7 +247,7 @@ static void op_put(struct fabric_channel *channel, const struct fabric_run *run,
 /* Read back one byte of what the last write goes to: when it is here, the write and all
  * before it on this queue pair are placed; when they were refused, it never comes.  It is
  * the batch's last request, as no other may speak for the writes before it. */
-static void confirm_put(struct fabric_channel *channel)
+static RARE void confirm_put(struct fabric_channel *channel)
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	struct fabric_region sink = { .mr = domain->sink };
@@ -261,8 +262,9 @@ static void confirm_put(struct fabric_channel *channel)
 	channel->written = (struct fabric_run){ 0 };
 }
 
-static unsigned ops_put(struct fabric_channel *channel, const struct fabric_run *run,
-			const struct fabric_part *parts, size_t stride, unsigned n)
+static RARE unsigned ops_put(struct fabric_channel *channel,
+			     const struct fabric_run *run,
+			     const struct fabric_part *parts, size_t stride, unsigned n)
 {
 	const char *part = (const char *)parts;
 
@@ -321,25 +323,40 @@ int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_ru
 	return 1;
 }
 
-/* siw posts in this thread. */
-static unsigned post_guarded(struct fabric_channel *channel, int *ret_errno)
+static RARE int post_failed(struct fabric_channel *channel, unsigned n_put,
+			    unsigned taken, int err)
 {
-	struct verbs_sigpipe sigpipe;
-	unsigned taken;
-
-	verbs_sigpipe_begin(&sigpipe, true);
-	taken = verbs_ring_post(&channel->ring, channel->dial.id->qp, ret_errno);
-	verbs_sigpipe_end(&sigpipe);
-	return taken;
-}
-
-static int post_failed(struct fabric_channel *channel, unsigned taken, int err)
-{
+	channel->outstanding -= n_put - taken;
 	verbs_link_abort(channel);
 	if (taken > 0)
 		return (int)taken;
 	return err_errno(-ECONNRESET, "the channel to %s: ibv_post_send gives %d",
 			 channel->dial.peer, err);
+}
+
+static RARE int post_dead(struct fabric_channel *channel, unsigned n_put)
+{
+	channel->outstanding -= n_put;
+	verbs_ring_drop(&channel->ring);
+	return err_set(-ECONNRESET, "the channel to %s is dead", channel->dial.peer);
+}
+
+static unsigned post(struct fabric_channel *channel, int *ret_errno)
+{
+	return verbs_ring_post(&channel->ring, channel->dial.id->qp, ret_errno);
+}
+
+/* siw posts in this thread. */
+static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno)
+{
+	struct verbs_sigpipe sigpipe;
+	unsigned taken;
+
+	confirm_put(channel);
+	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
+	taken = post(channel, ret_errno);
+	verbs_sigpipe_end(&sigpipe);
+	return taken;
 }
 
 int verbs_link_post(struct fabric_channel *channel)
@@ -348,22 +365,13 @@ int verbs_link_post(struct fabric_channel *channel)
 	int err;
 
 	channel->n_put = 0;
-	channel->outstanding -= n_put;
-	if (atomic_load_explicit(&channel->dead, memory_order_relaxed)) {
-		verbs_ring_drop(&channel->ring);
-		return err_set(-ECONNRESET, "the channel to %s is dead",
-			       channel->dial.peer);
-	}
+	if (atomic_load_explicit(&channel->dead, memory_order_relaxed))
+		return post_dead(channel, n_put);
 	if (n_put == 0)
 		return 0;
-	if (channel->confirm)
-		confirm_put(channel);
-	if (channel->cq->domain->facts.iwarp)
-		taken = post_guarded(channel, &err);
-	else
-		taken = verbs_ring_post(&channel->ring, channel->dial.id->qp, &err);
-	channel->outstanding += taken;
-	return err ? post_failed(channel, taken, err) : (int)taken;
+	/* all of iWARP, too */
+	taken = channel->confirm ? post_guarded(channel, &err) : post(channel, &err);
+	return err ? post_failed(channel, n_put, taken, err) : (int)taken;
 }
 
 /* What an entry says of the requests before its own.  An error other than a flush is
@@ -398,26 +406,33 @@ static void link_ready(struct fabric_channel *channel)
 		list_append(&channel->cq->ready, &channel->ready);
 }
 
+/* What the entry says is left with the channel. */
+static RARE unsigned link_keep(struct fabric_channel *channel, unsigned n,
+			       const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS)
+		link_broken(channel);
+	if (n == 0)
+		return 0;
+	verbs_ring_end(&channel->ring, n, wc, status_before(channel, wc));
+	link_ready(channel);
+	return 0;
+}
+
 unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
 {
 	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
 	unsigned n = verbs_ring_reach(&channel->ring, wc);
 
-	if (wc->status != IBV_WC_SUCCESS)
-		link_broken(channel);
+	if (wc->status != IBV_WC_SUCCESS || n == 0 || channel->ring.n_runs > 0 ||
+	    !ret_wc)
+		return link_keep(channel, n, wc);
+	n = verbs_ring_pass(&channel->ring, n);
 	if (n == 0)
 		return 0;
-	if (wc->status == IBV_WC_SUCCESS && channel->ring.n_runs == 0 && ret_wc) {
-		n = verbs_ring_pass(&channel->ring, n);
-		if (n == 0)
-			return 0;
-		channel->outstanding -= n;
-		*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
-		return 1;
-	}
-	verbs_ring_end(&channel->ring, n, wc, status_before(channel, wc));
-	link_ready(channel);
-	return 0;
+	channel->outstanding -= n;
+	*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
+	return 1;
 }
 
 static void wc_fail(struct fabric_wc *wc, const struct fabric_channel *channel,

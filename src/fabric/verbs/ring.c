@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/rare.h"
 #include "fabric/verbs/domain.h"
 
 /* Every so manieth request of a batch, and its last, asks for an entry. */
@@ -71,19 +72,28 @@ static void fill(struct verbs_ring *ring, unsigned at, const struct fabric_run *
 	ring->n_fresh += n;
 }
 
+/* The same where they do not lie side by side. */
+static RARE unsigned fill_wrapped(struct verbs_ring *ring, unsigned at,
+				  const struct fabric_run *run,
+				  const struct fabric_part *parts, size_t stride,
+				  unsigned n)
+{
+	unsigned to_end = ring->size - at;
+	const char *rest = (const char *)parts + to_end * stride;
+
+	fill(ring, at, run, parts, stride, to_end);
+	fill(ring, 0, run, (const struct fabric_part *)rest, stride, n - to_end);
+	return n;
+}
+
 unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
 			    const struct fabric_part *parts, size_t stride, unsigned n)
 {
-	const char *part = (const char *)parts;
+	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
 
-	for (unsigned left = n; left > 0;) {
-		unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
-		unsigned now = left < ring->size - at ? left : ring->size - at;
-
-		fill(ring, at, run, (const struct fabric_part *)part, stride, now);
-		part += now * stride;
-		left -= now;
-	}
+	if (n > ring->size - at)
+		return fill_wrapped(ring, at, run, parts, stride, n);
+	fill(ring, at, run, parts, stride, n);
 	return n;
 }
 
@@ -124,7 +134,7 @@ void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run
 
 /* The device has its own copy of what was posted: the fresh ones are as all others again,
  * from `start` on. */
-static void slices_end(struct verbs_ring *ring, unsigned start, unsigned n)
+static RARE void slices_end(struct verbs_ring *ring, unsigned start, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		unsigned at = verbs_ring_place(ring, start, i);
@@ -160,7 +170,7 @@ void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run
 }
 
 /* Keep so many of the fresh ones. */
-static void fresh_cut(struct verbs_ring *ring, unsigned n)
+static RARE void fresh_cut(struct verbs_ring *ring, unsigned n)
 {
 	unsigned drop = ring->n_fresh - n;
 
