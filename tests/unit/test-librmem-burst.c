@@ -387,6 +387,29 @@ START_TEST(time__runs_for_each)
 }
 END_TEST
 
+START_TEST(time__is_over_whatever_else_goes_on)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+
+	/* one on each channel: the first never ends, the second always has when asked */
+	ops[0] = op_single(RMEM_OP_READ, 0, 8, 7);
+	ops[0].timeout_ms = 10;
+	ck_assert_int_eq(rmem_submit(queue, ops, 1), 1);
+	writes_submit(queue, 1);
+	stage_advance_ms(11);
+	fake_complete(stage_channel(queue, 1), 0);
+	ck_assert_int_eq(rmem_poll(queue, done, 8), 1);
+	ck_assert_int_eq(done[0].status, 0);
+	ck_assert(!stage_channel(queue, 0)->aborted);
+	writes_submit(queue, 1);
+	ck_assert(stage_channel(queue, 0)->aborted);
+	expect(queue, 7, -ETIMEDOUT);
+	fake_complete_all();
+	ck_assert_int_eq(rmem_poll(queue, done, 8), 1);
+	teardown();
+}
+END_TEST
+
 START_TEST(cancel__takes_those_of_the_lease)
 {
 	struct rmem_queue *queue = stage_queue(MANY, 1);
@@ -461,6 +484,7 @@ int main(void)
 	tcase_add_test(tcase, channel__that_dies_fails_what_is_on_it);
 	tcase_add_loop_test(tcase, refused__is_asked_about, 0, 2);
 	tcase_add_test(tcase, time__runs_for_each);
+	tcase_add_test(tcase, time__is_over_whatever_else_goes_on);
 	tcase_add_test(tcase, cancel__takes_those_of_the_lease);
 	tcase_add_test(tcase, fence__stands_between_bursts);
 	tcase_add_test(tcase, queue__freed_with_a_burst_under_way);
