@@ -6,7 +6,7 @@
 need jq
 
 server_start
-for name in hello async named eventloop; do
+for name in hello async named notify eventloop; do
 	for channels in 1 3; do
 		output=$("${client_exec[@]}" timeout -k 5 60 "$EXAMPLES/$name" \
 			"$uri&channels=$channels") || fail "$name ended with status $?"
