@@ -40,6 +40,7 @@ struct fabric_address {
 #define FABRIC_ENDPOINT_CONFIRM 1u
 #define FABRIC_ENDPOINT_ATOMICS 2u
 #define FABRIC_ENDPOINT_INBAND 4u
+#define FABRIC_ENDPOINT_DIRECT 8u
 
 /* A place where a server can be reached. */
 struct fabric_endpoint {
@@ -80,12 +81,34 @@ struct fabric_knobs {
 	int rnr_retry_count; /* of sends the peer is not ready for; 0 to 6 */
 	int rd_atomic;       /* reads and atomics of a channel under way at most */
 	int relaxed_ordering; /* 0, 1: what a registration's PCI writes may do */
+	int connect;   /* enum fabric_connect; auto: a server's rdma_cm, a client's server */
+	int gid_index; /* in the port's table, 0 to 255; FABRIC_CONNECT_DIRECT alone */
+	int pkey;      /* in the port's table, 1 to 0xffff; FABRIC_CONNECT_DIRECT alone */
 };
 #define FABRIC_KNOB_AUTO (-1) /* what the device, the system or rdma_cm says */
 #define FABRIC_KNOBS_INIT                                                             \
 	{ .mtu = FABRIC_KNOB_AUTO, .traffic_class = FABRIC_KNOB_AUTO,                 \
 	  .service_level = FABRIC_KNOB_AUTO, .ack_timeout = FABRIC_KNOB_AUTO,         \
-	  .retry_count = 6, .rnr_retry_count = 6, .rd_atomic = FABRIC_KNOB_AUTO }
+	  .retry_count = 6, .rnr_retry_count = 6, .rd_atomic = FABRIC_KNOB_AUTO,      \
+	  .connect = FABRIC_KNOB_AUTO, .gid_index = FABRIC_KNOB_AUTO,                 \
+	  .pkey = FABRIC_KNOB_AUTO }
+
+/* How the channels of an RDMA device are set up: by rdma_cm, or with what both sides tell
+ * each other over the control connection, for fabrics without IP.  */
+enum fabric_connect { FABRIC_CONNECT_CM = 1, FABRIC_CONNECT_DIRECT = 2 };
+
+/* One side's end of a channel that is set up directly. */
+struct fabric_end {
+	uint32_t qpn; /* of the queue pair, 24 bits */
+	uint32_t psn; /* of the first packet it sends, 24 bits, random */
+	uint8_t gid[16];
+	uint16_t lid; /* 0: not on InfiniBand */
+	uint16_t pkey;
+	uint16_t mtu; /* bytes; what it takes at most */
+	/* reads and atomics under way: the client's wish, and what the server serves */
+	uint8_t rd_atomic;
+	uint8_t retry_count, rnr_retry_count;
+};
 
 /* Parse an IPv4 or IPv6 address, or a GID that is one; no port.  -EINVAL: neither.  [any] */
 int fabric_address_parse(const char *text, struct fabric_address *ret_address);
@@ -255,6 +278,13 @@ struct fabric_server_ops {
 	 * applied any more.  Unknown numbers: nothing.
 	 *   -EIO  the device does not let go of it, or of an earlier one */
 	int (*channel_close)(struct fabric_session *session, uint32_t channel);
+	/* Connect a channel, which the session was granted, with the client's end; gives this
+	 * one's.  Without admit(); channel_up() is called before it returns.  NULL: no
+	 * endpoint is FABRIC_ENDPOINT_DIRECT.
+	 *   -EINVAL, -EACCES  that end cannot be reached from here, the text says why */
+	int (*channel_join)(struct fabric_session *session, uint32_t channel,
+			    const struct fabric_end *theirs,
+			    struct fabric_end *ret_ours);
 
 	/* Make [addr, addr + bytes) reachable; ends in exposed().  The memory must stay
 	 * mapped until withdrawn().  On failure nothing will be called. */
@@ -346,6 +376,11 @@ struct fabric_channel_params {
 	unsigned depth; /* operations outstanding at most */
 	unsigned timeout_ms;
 	void *owner; /* comes with its completions */
+	/* FABRIC_ENDPOINT_DIRECT: tell the server of this end, and learn of its own; blocks
+	 * at most timeout_ms. */
+	int (*exchange)(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
+			struct fabric_end *ret_theirs);
+	void *exchange_ctx;
 };
 
 /* How a client is to use its devices; verbs only. */

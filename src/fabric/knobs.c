@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -9,6 +10,8 @@
 #include "fabric/fabric.h"
 
 #define RETRIES_FOR_EVER 7
+#define HEX_DIGITS "0123456789abcdefABCDEF"
+#define PKEY_BITS 0x7fffu
 
 static const struct knob {
 	const char *name;
@@ -26,6 +29,10 @@ static const struct knob {
 	{ "rd_atomic", offsetof(struct fabric_knobs, rd_atomic), 1, 255, true },
 	{ "relaxed_ordering", offsetof(struct fabric_knobs, relaxed_ordering), 0, 1,
 	  false },
+	{ "connect", offsetof(struct fabric_knobs, connect), FABRIC_CONNECT_CM,
+	  FABRIC_CONNECT_DIRECT, true },
+	{ "gid_index", offsetof(struct fabric_knobs, gid_index), 0, 255, true },
+	{ "pkey", offsetof(struct fabric_knobs, pkey), 1, 0xffff, true },
 };
 
 static const struct knob *knob_find(const char *name)
@@ -41,6 +48,39 @@ static int switch_parse(const char *value, int *ret_value)
 	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
 		return err_set(-EINVAL, "'%s' is neither yes nor no", value);
 	*ret_value = value[0] == 'y';
+	return 0;
+}
+
+static int connect_parse(const char *value, int *ret_value)
+{
+	if (!strcmp(value, "cm"))
+		*ret_value = FABRIC_CONNECT_CM;
+	else if (!strcmp(value, "direct"))
+		*ret_value = FABRIC_CONNECT_DIRECT;
+	else
+		return err_set(-EINVAL, "'%s' is neither cm, direct nor auto", value);
+	return 0;
+}
+
+/* People write them as the tools of the fabric do. */
+static int pkey_parse(const char *value, int *ret_value)
+{
+	unsigned long number;
+	char *end;
+
+	if (value[0] != '0' || value[1] != 'x' || strspn(value + 2, HEX_DIGITS) == 0)
+		return err_set(-EINVAL,
+			       "'%s' is neither 0x and hexadecimal digits nor auto",
+			       value);
+	errno = 0;
+	number = strtoul(value, &end, 16);
+	/* without the bit of full members none is left */
+	if (*end || errno || number > UINT16_MAX || !(number & PKEY_BITS))
+		return err_set(-ERANGE,
+			       "'%s' is not a P_Key: 0x1 to 0x7fff, or these and "
+			       "0x8000",
+			       value);
+	*ret_value = (int)number;
 	return 0;
 }
 
@@ -64,6 +104,10 @@ static int knob_parse(const struct knob *knob, const char *value, int *ret_value
 	}
 	if (knob->offset == offsetof(struct fabric_knobs, relaxed_ordering))
 		return switch_parse(value, ret_value);
+	if (knob->offset == offsetof(struct fabric_knobs, connect))
+		return connect_parse(value, ret_value);
+	if (knob->offset == offsetof(struct fabric_knobs, pkey))
+		return pkey_parse(value, ret_value);
 	err = units_parse_u64(value, 0, INT32_MAX, &number);
 	if (err)
 		return knob->has_auto

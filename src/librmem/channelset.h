@@ -65,6 +65,7 @@ struct channel_slot {
 	uint32_t number;
 	bool doomed;  /* the driver has aborted the channel */
 	bool watched; /* its alive_fd is in the session's epoll set */
+	bool ended;   /* the server said so, before it was connected */
 	struct fabric_channel *fresh;
 	struct control_call *call;
 	uint64_t retry_ns;

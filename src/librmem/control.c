@@ -66,6 +66,8 @@ static enum wire_type reply_type(enum wire_type request)
 	case WIRE_TYPE_stat:
 	case WIRE_TYPE_list:
 		return WIRE_TYPE_entries;
+	case WIRE_TYPE_join_channel:
+		return WIRE_TYPE_joined;
 	case WIRE_TYPE_fix_home:
 		return WIRE_TYPE_home;
 	default:

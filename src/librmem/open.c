@@ -18,6 +18,7 @@
 #include "librmem/link.h"
 #include "librmem/params.h"
 #include "librmem/queue.h"
+#include "librmem/reopen.h"
 #include "librmem/service.h"
 #include "librmem/session.h"
 #include "librmem/watch.h"
@@ -77,6 +78,9 @@ static int event(void *ctx, const struct wire_msg *msg)
 		lease = lease_find(session, msg->changed.lease);
 		if (lease)
 			lease_rekey(lease);
+		return 0;
+	case WIRE_TYPE_channel_ended:
+		reopen_ended(session, msg->channel_ended.channel);
 		return 0;
 	case WIRE_TYPE_draining:
 		session->draining = true;

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "librmem/buffer.h"
 #include "librmem/inband.h"
+#include "librmem/join.h"
 #include "librmem/lease.h"
 #include "librmem/params.h"
 #include "librmem/reopen.h"
@@ -256,6 +257,7 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 		.owner = slot,
 	};
 	struct fabric_channel *channel;
+	struct join join = { .session = session };
 	int err;
 
 	/* the whole of it is much larger than what it has the use of */
@@ -272,6 +274,9 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	params.hello.session = session->welcome.session;
 	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
 	(void)pthread_mutex_unlock(&session->lock);
+	join.channel = params.hello.channel;
+	params.exchange = join_exchange;
+	params.exchange_ctx = &join;
 	err = queue->ops->connect(queue->cqs[slot->domain], &params, &channel);
 	if (err)
 		goto err_close;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/join.h"
 #include "librmem/lease.h"
 #include "librmem/queue.h"
 #include "librmem/session.h"
@@ -236,11 +237,15 @@ static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned tim
 		.timeout_ms = timeout_ms,
 		.owner = ref.slot,
 	};
+	struct join join = { session, ref.slot->number, .alone = true };
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *channel;
 	int err;
 
 	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
+	params.exchange = join_exchange;
+	params.exchange_ctx = &join;
+	ref.slot->ended = false;
 	ref.slot->stage = SLOT_CONNECTING;
 	ref.queue->in_service++;
 	(void)pthread_mutex_unlock(&session->lock);
@@ -256,7 +261,8 @@ static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned tim
 	/* only the owner may free it, so one that came too late is handed over, too */
 	ref.slot->fresh = channel;
 	ref.slot->stage = SLOT_FRESH;
-	if (session->link != LINK_UP || session->resumes != resumes) {
+	if (session->link != LINK_UP || session->resumes != resumes ||
+	    ref.slot->ended) {
 		ref.slot->doomed = true;
 		ref.queue->ops->abort(channel);
 	} else {
@@ -296,6 +302,34 @@ void reopen_abort(struct rmem *session)
 
 		for (unsigned i = 0; i < queue->channels.n; i++)
 			slot_abort(queue, &queue->channels.slots[i]);
+	}
+}
+
+static bool slot_ended(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	struct fabric_channel *channel = slot->fresh ? slot->fresh : slot->channel;
+
+	/* told to the one that connects now */
+	slot->ended = true;
+	if (slot->stage == SLOT_CONNECTING || !channel)
+		return false;
+	slot->doomed = true;
+	queue->ops->abort(channel);
+	return true;
+}
+
+void reopen_ended(struct rmem *session, uint32_t number)
+{
+	list_for_each(node, &session->queues) {
+		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++) {
+			struct channel_slot *slot = &queue->channels.slots[i];
+
+			if (slot->number == number && number != 0 &&
+			    slot_ended(queue, slot))
+				queue_news(queue);
+		}
 	}
 }
 

@@ -25,6 +25,8 @@ uint64_t reopen_due(const struct rmem *session);
 void reopen_abort(struct rmem *session);
 /* See which channels' peers are gone. */
 void reopen_alive(struct rmem *session);
+/* The server says that this channel's is. */
+void reopen_ended(struct rmem *session, uint32_t number);
 
 /* Put a channel's alive_fd into the session's epoll set. */
 void reopen_watch(struct rmem *session, struct channel_slot *slot,

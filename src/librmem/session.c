@@ -302,6 +302,56 @@ static int waiter_wait(struct waiter *waiter)
 	return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
 }
 
+/* A step of who is the driver, but neither opens channels nor waits for others. */
+static void session_step_alone(struct rmem *session, uint64_t left_ns)
+{
+	struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
+
+	timer_set(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	(void)poll(&pollfd, 1, step_ms(left_ns));
+	(void)pthread_mutex_lock(&session->lock);
+	(void)session_tend(session);
+}
+
+static int waiter_wait_alone(struct waiter *waiter, unsigned timeout_ms)
+{
+	struct rmem *session = waiter->session;
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS, now;
+	uint64_t resumes = session->resumes;
+
+	while (!waiter->done && session->link == LINK_UP &&
+	       session->resumes == resumes && (now = clock_now_ns()) < end)
+		session_step_alone(session, end - now);
+	if (waiter->done)
+		return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
+	session_abandon(session, waiter->call);
+	if (session->link != LINK_UP || session->resumes != resumes)
+		return err_set(-ECONNRESET, "the session was lost meanwhile");
+	return err_set(-ETIMEDOUT, "no answer to %s within %u ms",
+		       wire_type_name(waiter->type), timeout_ms);
+}
+
+int session_call_alone(struct rmem *session, const struct wire_msg *request,
+		       control_done *take, void *ctx, unsigned timeout_ms)
+{
+	struct waiter waiter = {
+		.session = session,
+		.type = request->type,
+		.take = take,
+		.ctx = ctx,
+	};
+	int err;
+
+	(void)pthread_mutex_lock(&session->lock);
+	err = control_call(session->control, request, waiter_done, &waiter,
+			   &waiter.call);
+	if (!err)
+		err = waiter_wait_alone(&waiter, timeout_ms);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 control_done *take, void *ctx)
 {

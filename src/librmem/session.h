@@ -101,6 +101,12 @@ struct rmem {
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 control_done *take, void *ctx);
 
+/* The same for who drives the session himself and has no turn to give to others: it waits
+ * timeout_ms at most, and only for as long as the session is not lost.
+ *   -ECONNRESET  it is */
+int session_call_alone(struct rmem *session, const struct wire_msg *request,
+		       control_done *take, void *ctx, unsigned timeout_ms);
+
 /* Wait until `until` holds, driving the session where nobody else does; under the lock.
  *   -ETIMEDOUT after the session's time-out, -ESTALE when the session ends */
 int session_await(struct rmem *session, bool (*until)(const struct rmem *session));

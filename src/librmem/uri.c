@@ -141,8 +141,8 @@ static int knob_parse(const char *text, const char *key, size_t key_len,
 	if (err == -ENOENT)
 		return invalid(text, "the options are fabric, channels, source, mtu, "
 				     "traffic_class, service_level, ack_timeout, "
-				     "retry_count, rnr_retry_count, rd_atomic and "
-				     "relaxed_ordering");
+				     "retry_count, rnr_retry_count, rd_atomic, "
+				     "relaxed_ordering, connect, gid_index and pkey");
 	if (!err)
 		return 0;
 	(void)snprintf(why, sizeof(why), "%s: %s", name, err_text());

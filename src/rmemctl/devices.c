@@ -61,10 +61,20 @@ static void knobs_print(FILE *out, const json_t *knobs)
 		{ ", rd_atomic ", "rd_atomic" },
 	};
 
+	const json_t *index = json_object_get(knobs, "gid_index"),
+		     *pkey = json_object_get(knobs, "pkey");
+
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
 		put_or(out, shown[i].before, knobs, shown[i].key, CELL_NUMBER, "auto");
-	(void)fprintf(out, ", relaxed ordering %s\n",
+	(void)fprintf(out, ", relaxed ordering %s",
 		      flag(knobs, "relaxed_ordering") ? "on" : "off");
+	put(out, "\n  connect ", knobs, "connect", CELL_TEXT);
+	if (json_is_integer(index))
+		put(out, ", GID index ", knobs, "gid_index", CELL_NUMBER);
+	if (json_is_integer(pkey))
+		(void)fprintf(out, ", P_Key 0x%04llx",
+			      (long long)json_integer_value(pkey));
+	(void)fputc('\n', out);
 }
 
 static void gids_print(FILE *out, const json_t *port)

@@ -54,7 +54,7 @@ struct config_key {
 	const char *text; /* one line for people */
 };
 
-#define CONFIG_KEYS_MAX 64
+#define CONFIG_KEYS_MAX 72
 
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;

@@ -207,13 +207,18 @@ static void log_ready(const struct daemon *daemon)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
 					i ? ", " : "",
 					listener_name(daemon->listeners[i]));
-	for (unsigned i = 0; i < endpoints->n && len < sizeof(text); i++)
-		len += (size_t)snprintf(text + len, sizeof(text) - len,
-					"%s%s port %u%s%s", i ? ", " : "; data by ",
-					endpoints->at[i].ops->name,
-					endpoints->at[i].facts->address.port,
-					*endpoints->at[i].facts->device ? " on " : "",
-					endpoints->at[i].facts->device);
+	for (unsigned i = 0; i < endpoints->n && len < sizeof(text); i++) {
+		const struct fabric_endpoint *facts = endpoints->at[i].facts;
+		char port[24] = " directly";
+
+		if (!(facts->flags & FABRIC_ENDPOINT_DIRECT))
+			(void)snprintf(port, sizeof(port), " port %u",
+				       facts->address.port);
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s%s%s%s",
+					i ? ", " : "; data by ",
+					endpoints->at[i].ops->name, port,
+					*facts->device ? " on " : "", facts->device);
+	}
 	log_event(LOG_NOTICE, "ready", NULL, "listening on %s", text);
 }
 

@@ -52,6 +52,9 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 #define WIRE_ENDPOINT_ATOMICS 2u
 /* the server does in-band requests there */
 #define WIRE_ENDPOINT_INBAND 4u
+/* data connections are set up by join_channel, not by rdma_cm; port and, where the device has
+ * no IP address, the address are those of its port on the fabric: a GID */
+#define WIRE_ENDPOINT_DIRECT 8u
 enum wire_reason {
 	WIRE_REASON_FREED = 1,    /* another session freed or replaced it */
 	WIRE_REASON_EXPIRED = 2,  /* its time to live is over */
@@ -127,6 +130,25 @@ enum wire_reason {
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
 #define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
 #define WIRE_FIELDS_close_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
+
+/* One side's end of a data connection: its queue pair, where that is on the fabric, and the
+ * most it takes of what both settle at the lesser. */
+#define WIRE_END(U8, U16, U32, RAW)                                                  \
+	U32(qpn)                                                                     \
+	U32(psn) /* of the first packet it sends */                                  \
+	RAW(gid, 16)                                                                 \
+	U16(lid) /* 0: not on InfiniBand */                                          \
+	U16(pkey)                                                                    \
+	U16(mtu)                                                                     \
+	U8(rd_atomic)                                                                \
+	U8(retry_count)                                                              \
+	U8(rnr_retry_count)
+#define WIRE_FIELDS_join_channel(U8, U16, U32, U64, I32, STR, RAW, LIST)             \
+	U32(channel)                                                                 \
+	WIRE_END(U8, U16, U32, RAW)
+#define WIRE_FIELDS_joined(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
+	WIRE_END(U8, U16, U32, RAW)
+#define WIRE_FIELDS_channel_ended(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
 
 #define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
 	U64(bytes)                                                                   \
@@ -225,7 +247,8 @@ enum wire_reason {
 	M(bye, 0x0f, 1, "end the session")                                           \
 	M(fix_home, 0x10, 1, "learn where a lease's atomics are done, or decide it") \
 	M(watch, 0x11, 1, "have a lease's notifications told")                       \
-	M(unwatch, 0x12, 1, "have them told no more")
+	M(unwatch, 0x12, 1, "have them told no more")                                \
+	M(join_channel, 0x13, 1, "connect a data connection's queue pairs")
 #define WIRE_REPLIES(M)                                                              \
 	M(error, 0x40, 1, "the request failed")                                      \
 	M(ok, 0x41, 1, "the request is done")                                        \
@@ -233,13 +256,15 @@ enum wire_reason {
 	M(channel, 0x43, 1, "answers open_channel")                                  \
 	M(lease, 0x44, 1, "answers allocate, attach and resize")                     \
 	M(entries, 0x45, 1, "answers stat and list")                                 \
-	M(home, 0x46, 1, "answers fix_home")
+	M(home, 0x46, 1, "answers fix_home")                                         \
+	M(joined, 0x47, 1, "answers join_channel")
 #define WIRE_EVENTS(M)                                                               \
 	M(revoked, 0x80, 1, "a lease has ended")                                     \
 	M(changed, 0x81, 1, "a lease's segments changed: attach it again by id")     \
 	M(draining, 0x82, 1, "the server will stop; move what matters")              \
 	M(closing, 0x83, 1, "the server ends the session")                         \
-	M(notified, 0x84, 1, "notifications of leases that are watched")
+	M(notified, 0x84, 1, "notifications of leases that are watched")             \
+	M(channel_ended, 0x85, 1, "a data connection that was joined is no more")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
 /* Structures. */

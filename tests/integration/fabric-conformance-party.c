@@ -2,6 +2,7 @@
 #include "fabric-conformance-state.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,12 +129,89 @@ struct fabric_hello party_hello(struct party *party)
 	return hello;
 }
 
-static int party_dial(struct party *party, const struct fabric_channel_params *params,
+/* ---- the control connection, for direct channels ---- */
+
+struct joining {
+	const struct fabric_hello *hello;
+	const struct fabric_end *theirs;
+	struct fabric_end *ours;
+	int err;
+};
+
+/* Only who is known by his token can ask. */
+static void call_join(void *arg)
+{
+	struct joining *joining = arg;
+	struct fabric_session *session = NULL;
+	struct party *party;
+
+	(void)pthread_mutex_lock(&stage.lock);
+	party = stage_party(joining->hello);
+	if (party)
+		session = party->session;
+	(void)pthread_mutex_unlock(&stage.lock);
+	joining->err = session ? SERVER->channel_join(session, joining->hello->channel,
+						      joining->theirs, joining->ours)
+			       : -EACCES;
+}
+
+static int exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
+		    struct fabric_end *ret_theirs)
+{
+	struct joining joining = { ctx, ours, ret_theirs, 0 };
+
+	(void)timeout_ms;
+	stage_call(call_join, &joining);
+	return joining.err;
+}
+
+struct leaving {
+	struct party *party;
+	uint32_t channel;
+};
+
+static void call_leave(void *arg)
+{
+	const struct leaving *leaving = arg;
+
+	ck_assert_int_eq(
+		SERVER->channel_close(leaving->party->session, leaving->channel), 0);
+}
+
+/* The server does not see by itself that the client has gone. */
+static void party_leave(struct party *party, uint32_t channel)
+{
+	struct leaving leaving = { party, channel };
+
+	if (!stage_setting.direct || channel == 0 || !stage.server || !party->session)
+		return;
+	stage_call(call_leave, &leaving);
+	(void)pthread_mutex_lock(&stage.lock);
+	party->downs++;
+	(void)pthread_mutex_unlock(&stage.lock);
+}
+
+void party_tell_ended(struct party *party, uint32_t channel)
+{
+	for (unsigned i = 0; i < PARTY_CHANNELS_MAX; i++) {
+		if (!party->channels[i] || (channel && party->numbers[i] != channel))
+			continue;
+		party->numbers[i] = 0;
+		CLIENT->abort(party->channels[i]);
+	}
+}
+
+static int party_dial(struct party *party, const struct fabric_channel_params *wanted,
 		      struct fabric_channel **ret_channel)
 {
-	int err = wr_connect(CLIENT, party->cq, params, ret_channel);
+	struct fabric_hello hello = wanted->hello;
+	struct fabric_channel_params params = *wanted;
 	unsigned i = 0;
+	int err;
 
+	params.exchange = exchange;
+	params.exchange_ctx = &hello;
+	err = wr_connect(CLIENT, party->cq, &params, ret_channel);
 	if (err)
 		return err;
 	(void)pthread_mutex_lock(&stage.lock);
@@ -141,21 +219,30 @@ static int party_dial(struct party *party, const struct fabric_channel_params *p
 		i++;
 	ck_assert_uint_lt(i, PARTY_CHANNELS_MAX);
 	party->channels[i] = *ret_channel;
+	party->numbers[i] = hello.channel;
 	(void)pthread_mutex_unlock(&stage.lock);
 	return 0;
 }
 
 void channel_free(struct fabric_channel *channel)
 {
+	struct party *of = NULL;
+	uint32_t number = 0;
+
 	(void)pthread_mutex_lock(&stage.lock);
 	for (unsigned i = 0; i < PARTIES_MAX * PARTY_CHANNELS_MAX; i++) {
 		struct party *party = stage.parties[i / PARTY_CHANNELS_MAX];
 
-		if (party && party->channels[i % PARTY_CHANNELS_MAX] == channel)
-			party->channels[i % PARTY_CHANNELS_MAX] = NULL;
+		if (!party || party->channels[i % PARTY_CHANNELS_MAX] != channel)
+			continue;
+		of = party;
+		party->channels[i % PARTY_CHANNELS_MAX] = NULL;
+		number = party->numbers[i % PARTY_CHANNELS_MAX];
 	}
 	(void)pthread_mutex_unlock(&stage.lock);
 	CLIENT->channel_free(channel);
+	if (of)
+		party_leave(of, number);
 }
 
 int party_try_connect(struct party *party, const struct fabric_hello *hello,

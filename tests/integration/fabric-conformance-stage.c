@@ -24,21 +24,30 @@ static void stage_changed(void)
 	(void)pthread_mutex_unlock(&stage.lock);
 }
 
-static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
-				       const struct fabric_hello *hello)
+struct party *stage_party(const struct fabric_hello *hello)
 {
-	struct fabric_session *session = NULL;
-
-	(void)ctx;
-	(void)endpoint;
-	(void)pthread_mutex_lock(&stage.lock);
 	for (unsigned i = 0; i < PARTIES_MAX; i++) {
 		struct party *party = stage.parties[i];
 
 		if (party && party->id == hello->session &&
 		    secret_equal(party->token, hello->token, FABRIC_TOKEN_BYTES))
-			session = party->session;
+			return party;
 	}
+	return NULL;
+}
+
+static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
+				       const struct fabric_hello *hello)
+{
+	struct fabric_session *session = NULL;
+	struct party *party;
+
+	(void)ctx;
+	(void)endpoint;
+	(void)pthread_mutex_lock(&stage.lock);
+	party = stage_party(hello);
+	if (party)
+		session = party->session;
 	(void)pthread_mutex_unlock(&stage.lock);
 	return session;
 }
@@ -59,10 +68,11 @@ static void on_channel_down(void *ctx, void *cookie, uint32_t channel, const cha
 	struct party *party = cookie;
 
 	(void)ctx;
-	(void)channel;
 	(void)why;
 	(void)pthread_mutex_lock(&stage.lock);
 	party->downs++;
+	if (stage_setting.direct)
+		party_tell_ended(party, channel);
 	stage_changed();
 }
 
@@ -210,10 +220,17 @@ static bool address_is(const struct fabric_address *a, const struct fabric_addre
 
 static void call_open(void *arg)
 {
+	struct fabric_device_params direct = { .port = FABRIC_KNOB_AUTO,
+					       .knobs = FABRIC_KNOBS_INIT };
 	struct fabric_server_params params = { .listen = stage_setting.address,
+					       .device_params = &direct,
+					       .n_device_params = stage_setting.direct,
 					       .threads = 2,
 					       .backlog = 16 };
-	int err = SERVER->open(&params, &stage_events, NULL, &stage.server);
+	int err;
+
+	direct.knobs.connect = FABRIC_CONNECT_DIRECT;
+	err = SERVER->open(&params, &stage_events, NULL, &stage.server);
 
 	(void)arg;
 	ck_assert_msg(err == 0, "open: %d: %s", err, err_text());
@@ -229,6 +246,12 @@ static void call_close(void *arg)
 	(void)arg;
 	SERVER->close(stage.server);
 	stage.server = NULL;
+	/* the control connections are lost */
+	(void)pthread_mutex_lock(&stage.lock);
+	for (unsigned i = 0; stage_setting.direct && i < PARTIES_MAX; i++)
+		if (stage.parties[i])
+			party_tell_ended(stage.parties[i], 0);
+	(void)pthread_mutex_unlock(&stage.lock);
 }
 
 static void call_stop(void *arg)

@@ -21,6 +21,9 @@ struct stage_setting {
 	const struct fabric_server_ops *server;
 	const struct fabric_client_ops *client;
 	struct fabric_address address; /* to listen on and to connect to */
+	/* channels are set up without rdma_cm, and the stage is the control connection: it
+	 * carries the ends, and tells of their end */
+	bool direct;
 };
 extern struct stage_setting stage_setting;
 
@@ -36,6 +39,7 @@ struct party {
 	struct fabric_domain *domain;
 	struct fabric_cq *cq;
 	struct fabric_channel *channels[PARTY_CHANNELS_MAX];
+	uint32_t numbers[PARTY_CHANNELS_MAX]; /* theirs; 0: ended at the server */
 	/* what the server reported */
 	unsigned ups, downs;
 	bool closed;

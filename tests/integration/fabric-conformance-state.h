@@ -25,6 +25,12 @@ struct stage {
 };
 extern struct stage stage;
 
+/* Whom a hello belongs to, NULL: nobody.  Under the lock. */
+struct party *stage_party(const struct fabric_hello *hello);
+/* Direct channels: tell the client's side that this one has ended, 0: all.  Under the
+ * lock. */
+void party_tell_ended(struct party *party, uint32_t channel);
+
 /* Wait until it is reached, which is asked under the lock; `name`: what did not happen. */
 void stage_await(const char *name, bool (*reached)(void *arg), void *arg);
 

@@ -4,6 +4,7 @@
  *   fabric-conformance                  tcp over loopback
  *   fabric-conformance tcp ADDRESS[,ADDRESS]...
  *   fabric-conformance verbs ADDRESS[,ADDRESS]...
+ *   fabric-conformance direct ADDRESS[,ADDRESS]...      verbs without rdma_cm
  *
  * All cases run on each address in turn; one of an RDMA device for verbs, soft-RoCE or
  * iWARP (127.0.0.1 will not do there).
@@ -52,8 +53,8 @@ static bool address_parse(const char *text, struct fabric_address *ret_address)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fabric-conformance [tcp [ADDRESS] | verbs "
-			"ADDRESS[,ADDRESS2]]\n");
+	fprintf(stderr, "usage: fabric-conformance [tcp [ADDRESS] | "
+			"{verbs|direct} ADDRESS[,ADDRESS2]]\n");
 	return 2;
 }
 
@@ -69,7 +70,9 @@ int main(int argc, char **argv)
 	} else if (strcmp(name, "tcp") == 0) {
 		stage_setting.server = &fabric_tcp_server;
 		stage_setting.client = &fabric_tcp_client;
-	} else if (strcmp(name, "verbs") == 0 && list) {
+	} else if ((strcmp(name, "verbs") == 0 || strcmp(name, "direct") == 0) &&
+		   list) {
+		stage_setting.direct = name[0] == 'd';
 		stage_setting.server = &fabric_verbs_server;
 		stage_setting.client = &fabric_verbs_client;
 	} else {

@@ -333,6 +333,7 @@ static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
 	cq = calloc(1, sizeof(*cq));
 	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	cq->max = depth;
+	cq->direct = domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT;
 	cq->wcs = calloc(depth, sizeof(*cq->wcs));
 	locked();
 	fake.live++;
@@ -361,6 +362,19 @@ static int fake_cq_arm(struct fabric_cq *cq)
 	return 0;
 }
 
+/* The two ends tell each other. */
+static int fake_exchange(const struct fabric_channel_params *params)
+{
+	struct fabric_end ours = { .qpn = params->hello.channel + 1000, .lid = 5 };
+	struct fabric_end theirs;
+	int err = params->exchange(params->exchange_ctx, &ours, params->timeout_ms,
+				   &theirs);
+
+	if (!err)
+		fake.joined_qpn = theirs.qpn;
+	return err;
+}
+
 static int fake_connect(struct fabric_cq *cq,
 			const struct fabric_channel_params *params,
 			struct fabric_channel **ret_channel)
@@ -374,6 +388,9 @@ static int fake_connect(struct fabric_cq *cq,
 		return err;
 	if (fake.connect_err)
 		return err_set(fake.connect_err, "no fake channel");
+	err = cq->direct ? fake_exchange(params) : 0;
+	if (err)
+		return err;
 	channel = calloc(1, sizeof(*channel));
 	channel->cq = cq;
 	channel->hello = params->hello;

@@ -28,6 +28,7 @@ struct fabric_region {
 
 struct fabric_cq {
 	int fd;
+	bool direct;
 	unsigned n, max; /* completions to be polled; `max` is its depth */
 	struct fabric_wc *wcs;
 };
@@ -79,8 +80,9 @@ struct fake {
 	uint32_t notified;                  /* the last notification's value */
 	unsigned notifications;
 	struct fabric_client_params params; /* of the domain opened last */
-	_Atomic uint64_t refused_rkey;      /* automatic: refuse this key; 0: none */
-	struct fake_late *late;             /* latest first; under the lock */
+	_Atomic uint32_t joined_qpn; /* what a server said last, where that is asked */
+	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
+	struct fake_late *late;        /* latest first; under the lock */
 };
 extern struct fake fake;
 

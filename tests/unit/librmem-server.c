@@ -101,6 +101,8 @@ void server_event(unsigned type, uint64_t lease, unsigned reason)
 	msg->type = (enum wire_type)type;
 	msg->revoked.lease = lease;
 	msg->revoked.reason = (uint8_t)reason;
+	if (type == WIRE_TYPE_channel_ended)
+		msg->channel_ended.channel = (uint32_t)lease;
 	if (type == WIRE_TYPE_closing)
 		msg->closing.reason = (uint8_t)reason;
 	server_lock();
@@ -353,6 +355,11 @@ static void dispatch(void)
 	case WIRE_TYPE_open_channel:
 		reply.type = WIRE_TYPE_channel;
 		reply.channel.channel = next_channel++;
+		break;
+	case WIRE_TYPE_join_channel:
+		reply.type = WIRE_TYPE_joined;
+		reply.joined.qpn = request.join_channel.qpn + 1;
+		server.joined_channel = request.join_channel.channel;
 		break;
 	case WIRE_TYPE_allocate:
 		do_allocate();

@@ -34,6 +34,7 @@ struct server {
 	_Atomic unsigned done;     /* requests that change something */
 	_Atomic unsigned repeated; /* those asked again, which were not done again */
 	unsigned home_endpoint;    /* of the last fix_home */
+	uint32_t joined_channel;   /* of the last join_channel */
 	uint64_t rkey;             /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */

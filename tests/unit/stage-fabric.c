@@ -108,6 +108,22 @@ static int channel_close(struct fabric_session *session, uint32_t channel)
 	return 0;
 }
 
+/* As if it were the client's own; 24 bits are the least that there are. */
+static int channel_join(struct fabric_session *session, uint32_t channel,
+			const struct fabric_end *theirs, struct fabric_end *ret_ours)
+{
+	struct fabric_end ours = *theirs;
+
+	ck_assert(!session->closing);
+	if (theirs->qpn > 0xffffff)
+		return err_set(-EINVAL, "no such queue pair");
+	ours.qpn++;
+	ours.mtu /= 2;
+	*ret_ours = ours;
+	session_channel_up(session->cookie, channel);
+	return 0;
+}
+
 static int expose(struct fabric_session *session, void *addr, size_t bytes,
 		  unsigned rights, void *cookie, struct fabric_exposure **ret_exposure)
 {
@@ -151,6 +167,7 @@ const struct fabric_server_ops fake_fabric = {
 	.session_open = begin,
 	.session_close = end,
 	.channel_close = channel_close,
+	.channel_join = channel_join,
 	.expose = expose,
 	.withdraw = withdraw,
 };

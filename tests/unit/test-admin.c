@@ -136,6 +136,8 @@ int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
 		.knobs = FABRIC_KNOBS_INIT,
 	};
 	ret_port->knobs.traffic_class = 104;
+	ret_port->knobs.connect = FABRIC_CONNECT_DIRECT;
+	ret_port->knobs.gid_index = 3;
 	return 0;
 }
 
@@ -377,8 +379,9 @@ END_TEST
 START_TEST(devices__show_what_they_can)
 {
 	int immediate, relaxed, inline_bytes, depth, number, mtu, index, served, tos;
-	const char *transport, *atomics, *state, *gid, *type;
-	json_t *json, *no_can, *no_port, *max_mtu, *level;
+	const char *transport, *atomics, *state, *gid, *type, *connect;
+	json_t *json, *no_can, *no_port, *max_mtu, *level, *pkey;
+	int gid_index;
 	json_int_t mr_bytes;
 
 	open_admin();
@@ -387,7 +390,7 @@ START_TEST(devices__show_what_they_can)
 		json_unpack(json,
 			    "{s:[{s:o, s:o}, {s:{s:s, s:s, s:b, s:b, s:i, s:i, s:I},"
 			    "s:{s:i, s:s, s:i, s:o, s:[{s:i, s:s, s:s, s:b}]},"
-			    "s:{s:i, s:o}}]}",
+			    "s:{s:i, s:o, s:s, s:i, s:o}}]}",
 			    "devices", "can", &no_can, "device_port", &no_port, "can",
 			    "transport", &transport, "atomics", &atomics,
 			    "write_immediate", &immediate, "relaxed_ordering", &relaxed,
@@ -396,7 +399,8 @@ START_TEST(devices__show_what_they_can)
 			    "state", &state, "active_mtu", &mtu, "max_mtu", &max_mtu,
 			    "gids", "index", &index, "gid", &gid, "type", &type,
 			    "served", &served, "knobs", "traffic_class", &tos,
-			    "service_level", &level),
+			    "service_level", &level, "connect", &connect, "gid_index",
+			    &gid_index, "pkey", &pkey),
 		0);
 	ck_assert(json_is_null(no_can) && json_is_null(no_port));
 	ck_assert_str_eq(transport, "iWARP");
@@ -405,7 +409,9 @@ START_TEST(devices__show_what_they_can)
 	ck_assert_int_eq(inline_bytes, 64);
 	ck_assert_int_eq(depth, 128);
 	ck_assert_int_eq(tos, 104);
-	ck_assert(json_is_null(level));
+	ck_assert(json_is_null(level) && json_is_null(pkey));
+	ck_assert_str_eq(connect, "direct");
+	ck_assert_int_eq(gid_index, 3);
 	ck_assert(mr_bytes == INT64_MAX);
 	ck_assert_str_eq(state, "active");
 	ck_assert_int_eq(mtu, 1024);

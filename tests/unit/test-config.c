@@ -151,7 +151,12 @@ START_TEST(load__devices_have_knobs_of_their_own)
 			   "rnr_retry_count = 0\n"
 			   "rd_atomic = 16\n"
 			   "relaxed_ordering = yes\n"
+			   "connect = direct\n"
+			   "gid_index = 3\n"
+			   "pkey = 0x7fff\n"
 			   "[device mlx5_1]\n"
+			   "connect = cm\n"
+			   "gid_index = auto\n"
 			   "address = fd00::1\n"
 			   "mtu = auto\n") == 0,
 		      "%s", err_text());
@@ -171,10 +176,15 @@ START_TEST(load__devices_have_knobs_of_their_own)
 	ck_assert_int_eq(device->knobs.rnr_retry_count, 0);
 	ck_assert_int_eq(device->knobs.rd_atomic, 16);
 	ck_assert_int_eq(device->knobs.relaxed_ordering, 0);
+	ck_assert_int_eq(device->knobs.connect, FABRIC_CONNECT_DIRECT);
+	ck_assert_int_eq(device->knobs.gid_index, 3);
+	ck_assert_int_eq(device->knobs.pkey, 0x7fff);
 	device = &config.device_params[1];
 	ck_assert_int_eq(device->port, FABRIC_KNOB_AUTO);
 	ck_assert_uint_eq(device->address.family, 6);
 	ck_assert_int_eq(device->knobs.mtu, FABRIC_KNOB_AUTO);
+	ck_assert_int_eq(device->knobs.connect, FABRIC_CONNECT_CM);
+	ck_assert_int_eq(device->knobs.gid_index, FABRIC_KNOB_AUTO);
 	ck_assert_int_eq(device->knobs.relaxed_ordering, 1);
 }
 END_TEST

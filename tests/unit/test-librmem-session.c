@@ -575,6 +575,74 @@ START_TEST(threads__share_a_session)
 }
 END_TEST
 
+static void serve_direct(void)
+{
+	serve_rdma();
+	server.welcome.n_endpoints = 2;
+	server.welcome.endpoints[1].flags = WIRE_ENDPOINT_DIRECT;
+}
+
+/* What a lost server is to a channel: only a server that is there can tell. */
+START_TEST(channel__that_is_joined_ends_by_the_servers_word)
+{
+	unsigned flags = _i ? RMEM_NO_THREAD : 0;
+	rmem_lease *lease;
+	uint32_t first;
+
+	serve_direct();
+	open_with(flags);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_join_channel], 1);
+	first = server.joined_channel;
+	ck_assert_uint_eq(fake.joined_qpn, first + 1001);
+	lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	/* of no channel, or of one that is not there: nothing */
+	server_event(WIRE_TYPE_channel_ended, 0, 0);
+	server_event(WIRE_TYPE_channel_ended, first + 7, 0);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_uint_eq(fake.connects, 1);
+	server_event(WIRE_TYPE_channel_ended, first, 0);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_uint_eq(fake.aborts, 1);
+	/* a new one is joined, by who drives the session */
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_uint_eq(fake.connects, 2);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_join_channel], 2);
+	ck_assert_uint_gt(server.joined_channel, first);
+	ck_assert_uint_eq(fake.joined_qpn, server.joined_channel + 1001);
+	ck_assert_uint_eq(info().resumes, 0);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(channel__that_the_server_does_not_join)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_completion completion;
+	rmem_queue *queue = NULL;
+
+	serve_direct();
+	open_with(_i ? RMEM_NO_THREAD : 0);
+	server_lock();
+	server.fail_on = WIRE_TYPE_join_channel;
+	server.fail_errno = EACCES;
+	server_unlock();
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), -EACCES);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "it failed"));
+	/* its number is given back */
+	server_await(WIRE_TYPE_close_channel, 1);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	/* the session is lost and comes back while one is being joined anew */
+	server_hang_up();
+	AWAIT((_i == 0 || rmem_process(client) <= 0) && info().resumes == 1);
+	AWAIT((_i == 0 || rmem_process(client) <= 0) &&
+	      rmem_poll(queue, &completion, 1) == 0 &&
+	      server.seen[WIRE_TYPE_join_channel] >= 4);
+	rmem_close(client);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("librmem-session");
@@ -604,6 +672,8 @@ int main(void)
 	tcase_add_test(tc, wait__for_what_never_completes);
 	tcase_add_test(tc, close__frees_everything);
 	tcase_add_loop_test(tc, threads__share_a_session, 0, 2);
+	tcase_add_loop_test(tc, channel__that_is_joined_ends_by_the_servers_word, 0, 2);
+	tcase_add_loop_test(tc, channel__that_the_server_does_not_join, 0, 2);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

@@ -52,7 +52,8 @@ START_TEST(uri__says_how_devices_are_used)
 	ck_assert_int_eq(
 		uri_parse("rmem://h?source=10.0.0.7&mtu=1024&traffic_class=104&"
 			  "service_level=3&ack_timeout=14&retry_count=5&"
-			  "rnr_retry_count=0&rd_atomic=4&relaxed_ordering=yes",
+			  "rnr_retry_count=0&rd_atomic=4&relaxed_ordering=yes&"
+			  "connect=direct&gid_index=0&pkey=0x8001",
 			  &uri),
 		0);
 	ck_assert_int_eq(uri.devices.source.family, 4);
@@ -65,6 +66,12 @@ START_TEST(uri__says_how_devices_are_used)
 	ck_assert_int_eq(uri.devices.knobs.rnr_retry_count, 0);
 	ck_assert_int_eq(uri.devices.knobs.rd_atomic, 4);
 	ck_assert_int_eq(uri.devices.knobs.relaxed_ordering, 1);
+	ck_assert_int_eq(uri.devices.knobs.connect, FABRIC_CONNECT_DIRECT);
+	ck_assert_int_eq(uri.devices.knobs.gid_index, 0);
+	ck_assert_int_eq(uri.devices.knobs.pkey, 0x8001);
+	ck_assert_int_eq(uri_parse("rmem://h?connect=cm&pkey=auto", &uri), 0);
+	ck_assert_int_eq(uri.devices.knobs.connect, FABRIC_CONNECT_CM);
+	ck_assert_int_eq(uri.devices.knobs.pkey, FABRIC_KNOB_AUTO);
 	ck_assert_int_eq(uri_parse("rmem://h?source=[fd00::1]&mtu=256&mtu=auto", &uri),
 			 0);
 	ck_assert_int_eq(uri.devices.source.family, 6);
@@ -144,6 +151,15 @@ static const struct {
 	{ "rmem://h?rd_atomic=256", "rd_atomic: 256 is not from 1 to 255" },
 	{ "rmem://h?relaxed_ordering=1",
 	  "relaxed_ordering: '1' is neither yes nor no" },
+	{ "rmem://h?connect=both", "connect: 'both' is neither cm, direct nor auto" },
+	{ "rmem://h?gid_index=256", "gid_index: 256 is not from 0 to 255" },
+	{ "rmem://h?pkey=32769", "pkey: '32769' is neither 0x and hexadecimal digits" },
+	{ "rmem://h?pkey=0x", "pkey: '0x' is neither" },
+	{ "rmem://h?pkey=0x8001z", "pkey: '0x8001z' is not a P_Key" },
+	{ "rmem://h?pkey=0x8000", "pkey: '0x8000' is not a P_Key" },
+	{ "rmem://h?pkey=0x0", "pkey: '0x0' is not a P_Key" },
+	{ "rmem://h?pkey=0x10001", "pkey: '0x10001' is not a P_Key" },
+	{ "rmem://h?pkey=0xfffffffffffffffff", "pkey: '0xfffffffffffffffff' is not" },
 	{ "rmem://h?source=localhost", "source is not an IPv4 or IPv6 address" },
 	{ "rmem://h?source=[::1", "source is not an IPv4 or IPv6 address" },
 	{ "rmem://h?source=", "source is not an IPv4 or IPv6 address" },

@@ -150,7 +150,8 @@ START_TEST(show__tells_what_a_device_can)
 		     "\"knobs\": {\"mtu\": 1024, \"traffic_class\": null, "
 		     "\"ack_timeout\": 14, \"retry_count\": 6, "
 		     "\"rnr_retry_count\": 5, \"rd_atomic\": 16, "
-		     "\"relaxed_ordering\": true}}]}"),
+		     "\"relaxed_ordering\": true, \"connect\": \"direct\", "
+		     "\"gid_index\": 1, \"pkey\": 32770}}]}"),
 		0);
 	ck_assert_str_eq(
 		strstr(shown, "\n\n"),
@@ -164,6 +165,7 @@ START_TEST(show__tells_what_a_device_can)
 		"  in effect: MTU 1024, traffic class auto, service level auto, ACK "
 		"timeout 14, retries 6, RNR retries 5, rd_atomic 16, relaxed ordering "
 		"on\n"
+		"  connect direct, GID index 1, P_Key 0x8002\n"
 		"  GID 1  ::1  RoCE v2  served\n"
 		"  GID 2  unknown  unknown\n"
 		"  GIDs not shown: 2\n");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "control-stage.h"
+#include "rmemd/control/table.h"
 #include "unit.h"
 
 static struct client one, two;
@@ -348,6 +349,97 @@ START_TEST(channels__have_a_limit)
 }
 END_TEST
 
+static struct wire_msg *join(uint32_t channel, uint32_t qpn)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_join_channel);
+
+	msg->join_channel.channel = channel;
+	msg->join_channel.qpn = qpn;
+	msg->join_channel.psn = 2;
+	msg->join_channel.gid[15] = 3;
+	msg->join_channel.lid = 4;
+	msg->join_channel.pkey = 5;
+	msg->join_channel.mtu = 1024;
+	msg->join_channel.rd_atomic = 6;
+	msg->join_channel.retry_count = 7;
+	msg->join_channel.rnr_retry_count = 8;
+	return msg;
+}
+
+static int first_status(const struct session_status *status, void *arg)
+{
+	*(struct session_status *)arg = *status;
+	return 1;
+}
+
+START_TEST(channels__are_joined_once)
+{
+	const struct wire_joined *joined;
+	struct session_status status;
+	struct wire_msg *msg;
+	uint32_t channel, other;
+
+	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	client_open(&one);
+	client_open(&two);
+	msg = message(WIRE_TYPE_open_channel);
+	msg->open_channel.endpoint = 1;
+	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	other = client_ask(&one, message(WIRE_TYPE_open_channel), WIRE_TYPE_channel)
+			->channel.channel;
+	/* another session's, one not granted, one of rdma_cm's */
+	client_fail(&two, join(channel, 9), -EINVAL);
+	client_fail(&one, join(other + 1, 9), -EINVAL);
+	client_fail(&one, join(other, 9), -ENOTSUP);
+	joined = &client_ask(&one, join(channel, 9), WIRE_TYPE_joined)->joined;
+	ck_assert_uint_eq(joined->qpn, 10);
+	ck_assert_uint_eq(joined->psn, 2);
+	ck_assert_uint_eq(joined->gid[15], 3);
+	ck_assert_uint_eq(joined->lid, 4);
+	ck_assert_uint_eq(joined->pkey, 5);
+	ck_assert_uint_eq(joined->mtu, 512);
+	ck_assert_uint_eq(joined->rd_atomic, 6);
+	ck_assert_uint_eq(joined->retry_count, 7);
+	ck_assert_uint_eq(joined->rnr_retry_count, 8);
+	ck_assert_int_eq(sessions_each(stage_control.sessions, first_status, &status),
+			 1);
+	ck_assert_uint_eq(status.channels, 1);
+	client_fail(&one, join(channel, 9), -EINVAL);
+	/* what the fabric refuses is gone, and counted */
+	msg = message(WIRE_TYPE_open_channel);
+	msg->open_channel.endpoint = 1;
+	other = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	client_fail(&one, join(other, 1 << 24), -EINVAL);
+	client_fail(&one, join(other, 9), -EINVAL);
+	ck_assert_uint_eq(stage_control.counters.channels_refused, 1);
+}
+END_TEST
+
+/* rdma_cm would have told the client. */
+START_TEST(channels__that_were_joined_are_told_when_they_end)
+{
+	struct session *session;
+	struct wire_msg *msg;
+	uint32_t channel;
+
+	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	client_open(&one);
+	msg = message(WIRE_TYPE_open_channel);
+	msg->open_channel.endpoint = 1;
+	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	(void)client_ask(&one, join(channel, 9), WIRE_TYPE_joined);
+	session = sessions_find(stage_control.sessions, one.session);
+	session_channel_down(&session->ports[1], channel, "it broke");
+	ck_assert_uint_eq(one.events, 1);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_channel_ended);
+	ck_assert_uint_eq(one.event.channel_ended.channel, channel);
+	/* the others are not */
+	channel = client_channel(&one, 0);
+	session_channel_down(&session->ports[0], channel, "it broke");
+	ck_assert_uint_eq(one.events, 1);
+}
+END_TEST
+
 START_TEST(stop__tells_everybody)
 {
 	client_open(&one);
@@ -381,6 +473,8 @@ int main(void)
 	tcase_add_loop_test(tc, loss__with_requests_under_way, 0, 12);
 	tcase_add_test(tc, channels__are_admitted_once);
 	tcase_add_test(tc, channels__have_a_limit);
+	tcase_add_test(tc, channels__are_joined_once);
+	tcase_add_test(tc, channels__that_were_joined_are_told_when_they_end);
 	tcase_add_test(tc, stop__tells_everybody);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

@@ -121,6 +121,19 @@ int ibv_query_port(struct ibv_context *context, uint8_t port,
 	full->max_mtu = IBV_MTU_4096;
 	full->link_layer =
 		fake.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+	full->lid = 7;
+	full->pkey_tbl_len = fake.infiniband ? 3 : 1;
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	(void)context;
+	(void)port;
+	ck_assert_int_lt(index, fake.infiniband ? 3 : 1);
+	if (fake_fails("ibv_query_pkey"))
+		return -1;
+	*pkey = htons(fake.infiniband ? fake.pkeys[index] : 0xffff);
 	return 0;
 }
 
@@ -146,13 +159,14 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	ck_assert_uint_eq(bytes, sizeof(*entries));
 	if (fake_fails("ibv_query_gid_table"))
 		return -ENOMEM;
+	if (n + fake.more_gids > max)
+		return -EINVAL;
 	for (size_t i = 0; i < n + fake.more_gids; i++) {
 		size_t at = i < n ? i : 0;
 
-		ck_assert_uint_lt(i, max);
 		entries[i].gid_index = i < n ? gids[i].index : (uint32_t)i;
 		entries[i].port_num = gids[at].port;
-		entries[i].gid_type = gids[at].type;
+		entries[i].gid_type = fake.infiniband ? IBV_GID_TYPE_IB : gids[at].type;
 		ck_assert_int_eq(inet_pton(AF_INET6, gids[at].gid, entries[i].gid.raw),
 				 1);
 	}

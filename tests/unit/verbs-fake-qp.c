@@ -36,7 +36,13 @@ static struct ibv_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	return fake_fails("ibv_create_qp") ? NULL : qp_new(pd, attr);
+	struct ibv_qp *qp = fake_fails("ibv_create_qp") ? NULL : qp_new(pd, attr);
+
+	if (qp) {
+		qp->state = IBV_QPS_RESET;
+		LOCKED(fake_state.own = (struct qp *)qp; fake_state.own->own = true);
+	}
+	return qp;
 }
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
@@ -81,6 +87,8 @@ int ibv_destroy_qp(struct ibv_qp *public)
 
 	ck_assert_ptr_nonnull(qp);
 	ck_assert_uint_eq(fake_state.unacked_asyncs, 0);
+	if (fake_state.own == qp)
+		fake_state.own = NULL;
 	/* what is under way is flushed; its entries outlive the queue pair */
 	LOCKED(fake_qp_break(qp); fake_state.live--; fake_state.qps--;
 	       ((struct pd *)qp->public.pd)->children--;
@@ -104,13 +112,19 @@ static void qp_drive(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
 {
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
-		ck_assert_int_eq(qp->state, IBV_QPS_INIT);
+		ck_assert_int_eq(qp->state,
+				 ((struct qp *)qp)->own ? IBV_QPS_RESET : IBV_QPS_INIT);
+		driven.pkey_index = attr->pkey_index;
+		driven.port_num = attr->port_num;
+		driven.qp_access_flags = attr->qp_access_flags;
 		break;
 	case IBV_QPS_RTR:
 		ck_assert_int_eq(qp->state, IBV_QPS_INIT);
 		driven.path_mtu = attr->path_mtu;
 		driven.ah_attr = attr->ah_attr;
 		driven.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+		driven.dest_qp_num = attr->dest_qp_num;
+		driven.rq_psn = attr->rq_psn;
 		break;
 	default:
 		ck_assert_int_eq(attr->qp_state, IBV_QPS_RTS);
@@ -119,6 +133,7 @@ static void qp_drive(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
 		driven.retry_cnt = attr->retry_cnt;
 		driven.rnr_retry = attr->rnr_retry;
 		driven.max_rd_atomic = attr->max_rd_atomic;
+		driven.sq_psn = attr->sq_psn;
 	}
 	qp->state = attr->qp_state;
 }
@@ -210,6 +225,8 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 
 static struct qp *last_qp(void)
 {
+	if (fake_state.own)
+		return fake_state.own;
 	ck_assert_ptr_nonnull(fake_state.last);
 	return (struct qp *)fake_state.last->public.qp;
 }
@@ -266,6 +283,18 @@ void fake_post_limit(int n)
 unsigned fake_posts(void)
 {
 	return posts;
+}
+
+uint32_t fake_own_number(void)
+{
+	ck_assert_ptr_nonnull(fake_state.own);
+	return fake_state.own->public.qp_num;
+}
+
+void fake_own_break(void)
+{
+	ck_assert_ptr_nonnull(fake_state.own);
+	LOCKED(fake_qp_break(fake_state.own));
 }
 
 void fake_break(struct rdma_cm_id *id)

@@ -45,6 +45,7 @@ struct qp {
 	unsigned n_sends;
 	uint64_t receive;
 	bool has_receive;
+	bool own; /* made by ibv_create_qp */
 	struct qp *next_lost;
 };
 
@@ -56,6 +57,7 @@ struct fake_state {
 	unsigned unacked_asyncs;
 	struct id *last; /* connected or accepted */
 	struct qp *lost; /* not destroyed */
+	struct qp *own;  /* the last one made by ibv_create_qp, and not destroyed */
 };
 extern struct fake_state fake_state;
 

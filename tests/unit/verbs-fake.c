@@ -7,6 +7,7 @@ struct fake_settings fake = {
 	.max_cqe = 1000,
 	.max_qp_wr = 128,
 	.max_inline = 64,
+	.pkeys = { 0xffff, 0x8002, 0x0003 },
 	.answer = RDMA_CM_EVENT_ESTABLISHED,
 };
 

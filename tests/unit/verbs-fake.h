@@ -22,6 +22,7 @@ struct fake_settings {
 	bool infiniband;
 	enum ibv_atomic_cap atomics;
 	unsigned more_gids;
+	uint16_t pkeys[3]; /* of InfiniBand's ports */
 	bool port_down[2];
 	bool away[2]; /* it is not there; then fake_return() */
 	bool moved;   /* fake0 has 10.1.0.9 instead of 10.1.0.1 */
@@ -84,6 +85,9 @@ struct rdma_conn_param fake_param(void);
 struct ibv_qp_attr fake_driven(void);
 /* The traffic class that was set last; -1: none. */
 int fake_tos(void);
+/* Of the last queue pair that was made without rdma_cm, and is there: */
+uint32_t fake_own_number(void);
+void fake_own_break(void);
 /* Where the way resolved last begins; family 0: anywhere. */
 struct sockaddr_storage fake_source(void);
 /* The vendor whose enhancements were set last. */

@@ -10,6 +10,7 @@
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/drive.h"
 #include "fabric/verbs/failure.h"
+#include "fabric/verbs/place.h"
 #include "fabric/verbs/sigpipe.h"
 
 #define FLUSHED_TEXT \
@@ -20,25 +21,43 @@ static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 	return channel->session->endpoint;
 }
 
+static struct ibv_qp *qp_of(const struct verbs_channel *channel)
+{
+	return channel->id ? channel->id->qp : channel->qp;
+}
+
 int verbs_channel_fence(struct verbs_channel *channel)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	struct verbs_sigpipe sigpipe;
 	int err;
 
-	if (!channel->id->qp)
+	if (!qp_of(channel))
 		return 0;
 	verbs_sigpipe_begin(&sigpipe, endpoint_of(channel)->device->facts.iwarp);
-	err = ibv_modify_qp(channel->id->qp, &attr, IBV_QP_STATE);
+	err = ibv_modify_qp(qp_of(channel), &attr, IBV_QP_STATE);
 	verbs_sigpipe_end(&sigpipe);
 	return -abs(err);
+}
+
+static int own_qp_destroy(struct verbs_channel *channel)
+{
+	struct ibv_qp *qp = channel->qp;
+
+	if (!qp)
+		return 0;
+	channel->qp = NULL;
+	/* its events are nobody's */
+	qp->qp_context = NULL;
+	return -abs(ibv_destroy_qp(qp));
 }
 
 /* `fenced`: it is in ERROR already. */
 static void qp_destroy(struct verbs_channel *channel, bool fenced)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	int err = verbs_cm_destroy_qp(channel->id);
+	int err = channel->id ? verbs_cm_destroy_qp(channel->id)
+			      : own_qp_destroy(channel);
 
 	if (!err)
 		return;
@@ -73,13 +92,15 @@ void verbs_channel_free(struct verbs_channel *channel)
 
 	if (channel->up)
 		endpoint->stats.channels--;
-	else
+	else if (channel->id)
 		endpoint->server->pending--;
 	fenced = !verbs_channel_fence(channel);
 	verbs_sigpipe_begin(&sigpipe, endpoint->device->facts.iwarp);
-	(void)rdma_disconnect(channel->id);
+	if (channel->id)
+		(void)rdma_disconnect(channel->id);
 	qp_destroy(channel, fenced);
-	id_destroy(channel);
+	if (channel->id)
+		id_destroy(channel);
 	verbs_sigpipe_end(&sigpipe);
 	verbs_slots_release(&endpoint->device->slots, channel->receive);
 	list_remove(&channel->link);
@@ -132,7 +153,7 @@ void verbs_channel_event(void *arg, enum ibv_event_type type)
 		channel->why = ibv_event_type_str(type);
 }
 
-static void channel_established(struct verbs_channel *channel)
+void verbs_channel_established(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct fabric_server *server = endpoint->server;
@@ -140,7 +161,8 @@ static void channel_established(struct verbs_channel *channel)
 	if (channel->up)
 		return;
 	channel->up = true;
-	server->pending--;
+	if (channel->id)
+		server->pending--;
 	endpoint->stats.channels++;
 	endpoint->stats.channels_ever++;
 	server->events->channel_up(server->ctx, channel->session->cookie,
@@ -156,7 +178,7 @@ static void channel_cm_event(struct verbs_cm_target *target,
 
 	switch (event->type) {
 	case RDMA_CM_EVENT_ESTABLISHED:
-		channel_established(channel);
+		verbs_channel_established(channel);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		verbs_channel_fail(channel, channel->why ? channel->why : "");
@@ -190,7 +212,45 @@ struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 	return NULL;
 }
 
-static int qp_create(struct verbs_channel *channel)
+static int receive_post(struct verbs_channel *channel)
+{
+	/* nothing is ever received; siw wants a place for it all the same */
+	struct ibv_sge nowhere = { 0 };
+	struct ibv_recv_wr receive = {
+		.wr_id = channel->receive,
+		.sg_list = &nowhere,
+		.num_sge = endpoint_of(channel)->device->facts.iwarp ? 1 : 0,
+	};
+	struct ibv_recv_wr *bad;
+	int err = ibv_post_recv(qp_of(channel), &receive, &bad);
+
+	return err ? err_errno(-abs(err), "ibv_post_recv") : 0;
+}
+
+/* For a channel that is joined: `place` is where it begins; NULL: its id knows. */
+static int qp_make(struct verbs_channel *channel, const struct verbs_place *place,
+		   struct ibv_qp_init_attr *attr)
+{
+	struct ibv_pd *pd = channel->session->pd;
+	unsigned access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+	int err;
+
+	if (!place)
+		return rdma_create_qp(channel->id, pd, attr)
+			       ? err_errno(verbs_failure(), "rdma_create_qp")
+			       : 0;
+	channel->qp = ibv_create_qp(pd, attr);
+	if (!channel->qp)
+		return err_errno(verbs_failure(), "ibv_create_qp");
+	if (endpoint_of(channel)->device->facts.atomics)
+		access |= IBV_ACCESS_REMOTE_ATOMIC;
+	err = verbs_place_init(place, channel->qp, access);
+	if (err)
+		qp_destroy(channel, true);
+	return err;
+}
+
+static int qp_create(struct verbs_channel *channel, const struct verbs_place *place)
 {
 	struct verbs_device *device = endpoint_of(channel)->device;
 	struct ibv_qp_init_attr attr = {
@@ -205,24 +265,15 @@ static int qp_create(struct verbs_channel *channel)
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 	};
-	/* nothing is ever received; siw wants a place for it all the same */
-	struct ibv_sge nowhere = { 0 };
-	struct ibv_recv_wr receive = {
-		.wr_id = channel->receive,
-		.sg_list = &nowhere,
-		.num_sge = device->facts.iwarp ? 1 : 0,
-	};
-	struct ibv_recv_wr *bad;
-	int err;
+	int err = qp_make(channel, place, &attr);
 
-	if (rdma_create_qp(channel->id, channel->session->pd, &attr))
-		return err_errno(verbs_failure(), "rdma_create_qp");
-	err = ibv_post_recv(channel->id->qp, &receive, &bad);
-	if (!err)
-		return 0;
+	if (err)
+		return err;
+	err = receive_post(channel);
 	/* in INIT it serves nobody yet */
-	qp_destroy(channel, true);
-	return err_errno(-abs(err), "ibv_post_recv");
+	if (err)
+		qp_destroy(channel, true);
+	return err;
 }
 
 static uint8_t least(uint8_t a, uint8_t b)
@@ -305,9 +356,9 @@ static int channel_accept(struct verbs_channel *channel,
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
 }
 
-/* A channel in the session with everything but the peer's answer. */
-static int channel_create(struct fabric_session *session,
-			  const struct verbs_cm_event *event, uint32_t number)
+int verbs_channel_new(struct fabric_session *session, uint32_t number,
+		      struct rdma_cm_id *id, const struct verbs_place *place,
+		      struct verbs_channel **ret_channel)
 {
 	struct verbs_slots *slots = &session->endpoint->device->slots;
 	struct verbs_channel *channel = calloc(1, sizeof(*channel));
@@ -318,29 +369,50 @@ static int channel_create(struct fabric_session *session,
 	channel->target.event = channel_cm_event;
 	channel->session = session;
 	channel->number = number;
-	channel->id = event->id;
+	channel->id = id;
+	list_init(&channel->link);
 	list_init(&channel->lingering);
 	err = verbs_slots_take(slots, channel, &channel->receive);
 	if (err)
 		goto err_free;
-	err = qp_create(channel);
+	err = qp_create(channel, place);
 	if (err)
 		goto err_slot;
-	err = channel_accept(channel, event);
-	if (err)
-		goto err_qp;
-	channel->id->context = &channel->target;
-	list_append(&session->channels, &channel->link);
-	session->endpoint->server->pending++;
+	*ret_channel = channel;
 	return 0;
 
-err_qp:
-	qp_destroy(channel, !verbs_channel_fence(channel));
 err_slot:
 	verbs_slots_release(slots, channel->receive);
 err_free:
 	free(channel);
 	return err;
+}
+
+void verbs_channel_discard(struct verbs_channel *channel)
+{
+	qp_destroy(channel, !verbs_channel_fence(channel));
+	verbs_slots_release(&endpoint_of(channel)->device->slots, channel->receive);
+	free(channel);
+}
+
+/* A channel in the session with everything but the peer's answer. */
+static int channel_create(struct fabric_session *session,
+			  const struct verbs_cm_event *event, uint32_t number)
+{
+	struct verbs_channel *channel;
+	int err = verbs_channel_new(session, number, event->id, NULL, &channel);
+
+	if (err)
+		return err;
+	err = channel_accept(channel, event);
+	if (err) {
+		verbs_channel_discard(channel);
+		return err;
+	}
+	channel->id->context = &channel->target;
+	list_append(&session->channels, &channel->link);
+	session->endpoint->server->pending++;
+	return 0;
 }
 
 /* The session that a request belongs to, or NULL: refuse it. */

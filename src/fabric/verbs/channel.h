@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "fabric/verbs/place.h"
 #include "fabric/verbs/session.h"
 
 struct verbs_channel {
@@ -19,7 +20,9 @@ struct verbs_channel {
 	uint64_t due_ms;       /* to fail, when it lingers */
 	uint32_t number;       /* the peer's */
 	uint64_t receive;      /* number of its receive, from the device's slots */
-	struct rdma_cm_id *id;
+	struct rdma_cm_id
+		*id; /* NULL: it was joined, and has a queue pair of its own */
+	struct ibv_qp *qp;
 	bool up;
 	const char *why; /* static: what an event told about its failure, or NULL */
 };
@@ -27,6 +30,16 @@ struct verbs_channel {
 /* A peer wants a channel: admit it, or refuse it. */
 void verbs_channel_request(struct verbs_endpoint *endpoint,
 			   const struct verbs_cm_event *event);
+
+/* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one
+ * that begins at `place`. */
+int verbs_channel_new(struct fabric_session *session, uint32_t number,
+		      struct rdma_cm_id *id, const struct verbs_place *place,
+		      struct verbs_channel **ret_channel);
+/* Undo that; the id stays. */
+void verbs_channel_discard(struct verbs_channel *channel);
+/* The peer is there: tell of it, once. */
+void verbs_channel_established(struct verbs_channel *channel);
 
 struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 					 uint32_t number);

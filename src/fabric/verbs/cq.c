@@ -64,7 +64,7 @@ static int depth_check(const struct fabric_domain *domain, unsigned depth)
 int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 		    struct fabric_cq **ret_cq)
 {
-	struct ibv_context *verbs = domain->route.id->verbs;
+	struct ibv_context *verbs = domain->verbs;
 	struct fabric_cq *cq;
 	unsigned entries = depth * entries_per_op(domain);
 	int err = depth_check(domain, depth);

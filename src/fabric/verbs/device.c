@@ -105,6 +105,8 @@ void verbs_device_stop(struct verbs_device *device)
 void verbs_device_free(struct verbs_device *device)
 {
 	verbs_slots_destroy(&device->slots);
+	if (device->own && device->verbs)
+		(void)ibv_close_device(device->verbs);
 	free(device);
 }
 
@@ -134,7 +136,10 @@ void verbs_device_put(struct verbs_device *device)
 		if (server->endpoints[i]->device == device)
 			verbs_endpoint_silence(server->endpoints[i]);
 	device->verbs = NULL;
-	descriptors_replace(verbs);
+	if (device->own)
+		(void)ibv_close_device(verbs);
+	else
+		descriptors_replace(verbs);
 }
 
 static bool device_used(const struct verbs_device *device)

@@ -23,6 +23,7 @@ struct verbs_device {
 	struct verbs_poller poller;
 	struct verbs_registrar registrar;
 	unsigned n_pds; /* of sessions, not yet given back */
+	bool own;       /* `verbs` was opened for it, not by rdma_cm */
 	bool running;   /* the threads are there */
 	bool gone;      /* removed: nothing new may start, and what was is ended */
 };

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "fabric/verbs/address.h"
 #include "fabric/verbs/failure.h"
+#include "fabric/verbs/seek.h"
 
 /* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
  * library must not, and since 5.12 the kernel copies pinned pages for the child by
@@ -39,6 +40,59 @@ static int route_find(struct fabric_domain *domain, const struct fabric_address 
 				  domain->knobs.traffic_class, timeout_ms);
 }
 
+static const char *connect_name(bool direct)
+{
+	return direct ? "direct" : "cm";
+}
+
+/* The server says how its channels are set up; this host may want no other way. */
+static int connect_check(const struct fabric_domain *domain)
+{
+	const struct fabric_knobs *knobs = &domain->knobs;
+	bool wants = knobs->connect == FABRIC_CONNECT_DIRECT;
+
+	if (knobs->connect != FABRIC_KNOB_AUTO && wants != domain->direct)
+		return err_set(
+			-ENOTSUP,
+			"channels of the server's RDMA device %s are set up with "
+			"connect = %s, not %s",
+			domain->peer_device, connect_name(domain->direct),
+			connect_name(wants));
+	if (!domain->direct &&
+	    (knobs->gid_index != FABRIC_KNOB_AUTO || knobs->pkey != FABRIC_KNOB_AUTO))
+		return err_set(
+			-EINVAL,
+			"gid_index and pkey are for connect = direct; with "
+			"rdma_cm they are those of the interface that leads to the "
+			"server's RDMA device %s",
+			domain->peer_device);
+	return 0;
+}
+
+/* Find the device that leads to the server, and hold it. */
+static int device_find(struct fabric_domain *domain,
+		       const struct fabric_address *wanted, unsigned timeout_ms)
+{
+	int err;
+
+	if (!domain->direct) {
+		err = route_find(domain, wanted, timeout_ms);
+		if (!err)
+			domain->verbs = domain->route.id->verbs;
+		return err;
+	}
+	return verbs_seek(&domain->address, wanted, &domain->verbs, &domain->port,
+			  &domain->source);
+}
+
+static void device_leave(struct fabric_domain *domain)
+{
+	if (domain->direct)
+		verbs_seek_end(domain->verbs);
+	else
+		verbs_dial_end(&domain->route);
+}
+
 int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		      const struct fabric_client_params *params, unsigned timeout_ms,
 		      struct fabric_domain **ret_domain)
@@ -56,15 +110,18 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));
 	domain->knobs = params->knobs;
-	err = route_find(domain, &params->source, timeout_ms);
+	domain->direct = (endpoint->flags & FABRIC_ENDPOINT_DIRECT) != 0;
+	err = connect_check(domain);
+	if (!err)
+		err = device_find(domain, &params->source, timeout_ms);
 	if (err)
 		goto err_free;
-	err = verbs_facts_read(domain->route.id->verbs, &domain->facts);
+	err = verbs_facts_read(domain->verbs, &domain->facts);
 	if (err)
 		goto err_route;
 	domain->confirm =
 		domain->facts.iwarp || (endpoint->flags & FABRIC_ENDPOINT_CONFIRM);
-	domain->pd = ibv_alloc_pd(domain->route.id->verbs);
+	domain->pd = ibv_alloc_pd(domain->verbs);
 	if (!domain->pd) {
 		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",
 				domain->facts.name);
@@ -81,7 +138,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 err_pd:
 	(void)ibv_dealloc_pd(domain->pd);
 err_route:
-	verbs_dial_end(&domain->route);
+	device_leave(domain);
 err_free:
 	free(domain);
 	return err;
@@ -94,7 +151,7 @@ void verbs_domain_close(struct fabric_domain *domain)
 	if (domain->sink)
 		(void)ibv_dereg_mr(domain->sink);
 	(void)ibv_dealloc_pd(domain->pd);
-	verbs_dial_end(&domain->route);
+	device_leave(domain);
 	free(domain);
 }
 

@@ -15,9 +15,14 @@
 #define VERBS_SLICES_MAX 8
 
 struct fabric_domain {
-	struct verbs_dial
-		route; /* holds the device, also once a channel had the use of it */
+	struct ibv_context *verbs;
+	/* holds the device, also once a channel had the use of it; not where channels are
+	 * set up directly */
+	struct verbs_dial route;
 	atomic_flag route_used;
+	bool direct;
+	uint8_t port;                 /* direct: of the device, */
+	struct fabric_address source; /* and the address there */
 	struct fabric_address address;
 	struct fabric_knobs knobs;
 	struct verbs_facts facts;

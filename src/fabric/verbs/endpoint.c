@@ -13,6 +13,7 @@
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/failure.h"
+#include "fabric/verbs/place.h"
 #include "fabric/verbs/session.h"
 
 #define LIST_TEXT 256
@@ -113,6 +114,8 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 	(void)verbs_address_text(&endpoint->public.address, text);
 	err = id_bind(server, &endpoint->public.address, &endpoint->target,
 		      &endpoint->listener);
+	if (!err && endpoint->direct)
+		return 0;
 	/* RoCE takes it from the queue pair, iWARP from the listener */
 	if (!err)
 		err = verbs_cm_traffic_class(endpoint->listener,
@@ -143,13 +146,36 @@ static void endpoint_describe(struct verbs_endpoint *endpoint,
 		.address = *address,
 		.node = device->node,
 		.flags = (device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
-			 (device->facts.atomics ? FABRIC_ENDPOINT_ATOMICS : 0),
+			 (device->facts.atomics ? FABRIC_ENDPOINT_ATOMICS : 0) |
+			 (endpoint->direct ? FABRIC_ENDPOINT_DIRECT : 0),
 	};
+	if (endpoint->direct)
+		endpoint->public.address.port = 0;
 	memcpy(endpoint->public.device, device->facts.name, sizeof(device->facts.name));
 }
 
-static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *probe,
-			 const struct fabric_address *address,
+/* What a device must have that is served without rdma_cm, and what only then has a meaning:
+ * rdma_cm takes both from the address's interface. */
+static int direct_check(struct ibv_context *verbs, uint8_t port,
+			const struct fabric_address *address,
+			const struct fabric_knobs *knobs)
+{
+	struct verbs_place place;
+
+	if (knobs->connect == FABRIC_CONNECT_DIRECT)
+		return verbs_place_look(verbs, port, address, knobs, &place);
+	if (knobs->gid_index == FABRIC_KNOB_AUTO && knobs->pkey == FABRIC_KNOB_AUTO)
+		return 0;
+	return err_set(-EINVAL,
+		       "RDMA device %s: gid_index and pkey are for connect = direct; "
+		       "with rdma_cm they are those of the address's interface",
+		       ibv_get_device_name(verbs->device));
+}
+
+/* `verbs` is rdma_cm's, or else becomes the device's own: then the port has no IP address, and
+ * *address is its GID. */
+static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs,
+			 uint8_t port, bool own, const struct fabric_address *address,
 			 const struct fabric_knobs *knobs)
 {
 	struct verbs_endpoint *endpoint;
@@ -160,9 +186,12 @@ static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *
 		return err_set(-E2BIG,
 			       "more than %d RDMA ports: name the devices to serve",
 			       VERBS_ENDPOINTS_MAX);
-	err = verbs_device_add(server, probe->verbs, probe->port_num, knobs, &device);
+	err = direct_check(verbs, port, address, knobs);
+	if (!err)
+		err = verbs_device_add(server, verbs, port, knobs, &device);
 	if (err)
 		return err;
+	device->own = own;
 	endpoint = calloc(1, sizeof(*endpoint));
 	if (!endpoint)
 		return err_errno(-ENOMEM, "an RDMA endpoint");
@@ -170,10 +199,13 @@ static int endpoint_open(struct fabric_server *server, const struct rdma_cm_id *
 	endpoint->server = server;
 	endpoint->number = server->n_endpoints;
 	endpoint->device = device;
-	endpoint->port = probe->port_num;
+	endpoint->port = port;
+	endpoint->direct = device->knobs.connect == FABRIC_CONNECT_DIRECT;
 	list_init(&endpoint->sessions);
+	endpoint->own = own;
 	endpoint_describe(endpoint, address);
-	err = endpoint_listen(endpoint);
+	if (!own)
+		err = endpoint_listen(endpoint);
 	if (err) {
 		verbs_endpoint_free(endpoint);
 		return err;
@@ -245,9 +277,76 @@ static int address_try(struct fabric_server *server,
 	if (device_wanted(params, name) && place_wanted(device, probe, address) &&
 	    !endpoint_known(server, probe) &&
 	    verbs_port_active(probe->verbs, probe->port_num))
-		err = endpoint_open(server, probe, address,
-				    device ? &device->knobs : &standard);
+		err = endpoint_open(server, probe->verbs, probe->port_num, false,
+				    address, device ? &device->knobs : &standard);
 	(void)rdma_destroy_id(probe);
+	return err;
+}
+
+/* A port that can be served without an IP address; the context goes over to its device. */
+static int port_open(struct fabric_server *server,
+		     const struct fabric_device_params *params,
+		     struct ibv_context *verbs, bool *ret_taken)
+{
+	/* not an address of any */
+	struct fabric_address address = { .family = 6 };
+	struct ibv_device_attr attr;
+	struct verbs_place place;
+	unsigned ports, before = server->n_devices;
+	int err;
+
+	ports = ibv_query_device(verbs, &attr) ? 0 : attr.phys_port_cnt;
+	for (unsigned port = 1; port <= ports; port++) {
+		if (params->port != FABRIC_KNOB_AUTO && (unsigned)params->port != port)
+			continue;
+		if (params->address.family)
+			address = params->address;
+		if (verbs_place_look(verbs, (uint8_t)port, &address, &params->knobs,
+				     &place))
+			continue;
+		verbs_gid_address(place.gid, &address);
+		err = endpoint_open(server, verbs, (uint8_t)port, true, &address,
+				    &params->knobs);
+		*ret_taken = server->n_devices > before;
+		return err;
+	}
+	return 0;
+}
+
+/* Devices that are to be served without rdma_cm need no address, so those that have none are
+ * found by their names. */
+static int device_try(struct fabric_server *server,
+		      const struct fabric_server_params *params,
+		      struct ibv_device *device)
+{
+	const char *name = ibv_get_device_name(device);
+	const struct fabric_device_params *said = device_params_find(params, name);
+	struct ibv_context *verbs;
+	bool taken = false;
+	int err;
+
+	if (!said || said->knobs.connect != FABRIC_CONNECT_DIRECT ||
+	    !device_wanted(params, name) || endpoint_find(server, name))
+		return 0;
+	verbs = ibv_open_device(device);
+	if (!verbs)
+		return 0;
+	err = port_open(server, said, verbs, &taken);
+	if (!taken)
+		(void)ibv_close_device(verbs);
+	return err;
+}
+
+static int devices_try(struct fabric_server *server,
+		       const struct fabric_server_params *params)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	int err = 0;
+
+	for (int i = 0; !err && list && list[i]; i++)
+		err = device_try(server, params, list[i]);
+	if (list)
+		ibv_free_device_list(list);
 	return err;
 }
 
@@ -303,6 +402,8 @@ int verbs_endpoint_open_all(struct fabric_server *server,
 	for (size_t i = 0; i < n && !err; i++)
 		err = address_try(server, params, &addresses[i]);
 	free(addresses);
+	if (!err)
+		err = devices_try(server, params);
 	return err ? err : endpoints_check(server, params);
 }
 
@@ -421,6 +522,8 @@ bool verbs_endpoint_follow(struct fabric_server *server)
 	if (server->cm_failed)
 		return true;
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		if (server->endpoints[i]->own)
+			continue;
 		endpoint_look(server->endpoints[i]);
 		all &= server->endpoints[i]->listener != NULL;
 	}

@@ -13,6 +13,8 @@ struct verbs_endpoint {
 	unsigned number;
 	struct verbs_device *device;
 	unsigned port;
+	bool direct; /* channels are joined; the listener only holds the device */
+	bool own;    /* without an address: the device is not rdma_cm's, nor followed */
 	/* NULL while its device is gone, or has no address to listen on */
 	struct rdma_cm_id *listener;
 	struct fabric_endpoint public;

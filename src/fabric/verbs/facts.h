@@ -19,8 +19,8 @@ struct verbs_facts {
 	unsigned max_cqe;
 	unsigned max_qp_wr;
 	unsigned max_sge, max_sge_rd; /* of a request; of one that reads */
-	uint8_t responder_resources; /* reads of the peer under way at most */
-	uint8_t initiator_depth;     /* reads of ours under way at most */
+	uint8_t responder_resources;  /* reads of the peer under way at most */
+	uint8_t initiator_depth;      /* reads of ours under way at most */
 	uint64_t max_mr_bytes;
 };
 

@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/rare.h"
+#include "fabric/verbs/address.h"
 #include "fabric/verbs/failure.h"
+#include "fabric/verbs/place.h"
 #include "fabric/verbs/poke.h"
 #include "fabric/verbs/ring.h"
 #include "fabric/verbs/sigpipe.h"
@@ -25,7 +27,8 @@ struct fabric_channel {
 	struct fabric_cq *cq;
 	struct list link; /* of the cq */
 	void *owner;      /* what its completions come with */
-	struct verbs_dial dial;
+	struct ibv_qp *qp;
+	struct verbs_dial dial; /* of a direct one, its `peer` alone */
 	bool dial_lent;         /* by the domain */
 	struct verbs_poke poke; /* iWARP */
 	bool confirm;
@@ -58,7 +61,11 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 		.qp_type = IBV_QPT_RC,
 	};
 
-	if (rdma_create_qp(channel->dial.id, channel->cq->domain->pd, &attr))
+	if (channel->cq->domain->direct)
+		channel->qp = ibv_create_qp(channel->cq->domain->pd, &attr);
+	else if (!rdma_create_qp(channel->dial.id, channel->cq->domain->pd, &attr))
+		channel->qp = channel->dial.id->qp;
+	if (!channel->qp)
 		return verbs_failure();
 	channel->ring.inline_bytes = inline_bytes;
 	return 0;
@@ -123,6 +130,14 @@ static uint8_t depth_of(const struct fabric_domain *domain)
 						    : (uint8_t)most;
 }
 
+static void qp_destroy(struct fabric_channel *channel)
+{
+	if (channel->cq->domain->direct)
+		(void)ibv_destroy_qp(channel->qp);
+	else
+		rdma_destroy_qp(channel->dial.id);
+}
+
 /* The way to the server: the first channel takes the one that its domain has found. */
 static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
 {
@@ -151,8 +166,55 @@ static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
 
 static void dial_close(struct fabric_channel *channel)
 {
-	if (!channel->dial_lent)
+	if (!channel->dial_lent && !channel->cq->domain->direct)
 		verbs_dial_end(&channel->dial);
+}
+
+/* Connect the queue pair with the server's, of which that tells over the control
+ * connection. */
+static int join_connect(struct fabric_channel *channel, const struct verbs_place *place,
+			const struct fabric_channel_params *params)
+{
+	const struct fabric_domain *domain = channel->cq->domain;
+	uint8_t depth = depth_of(domain);
+	struct fabric_end ours =
+		verbs_place_end(place, channel->qp, &domain->knobs, depth);
+	struct verbs_depths depths = { 0 };
+	struct fabric_end theirs;
+	int err = params->exchange(params->exchange_ctx, &ours, params->timeout_ms,
+				   &theirs);
+
+	if (!err)
+		err = verbs_end_check(place, &theirs);
+	if (err)
+		return err;
+	depths.initiator = theirs.rd_atomic < depth ? theirs.rd_atomic : depth;
+	return verbs_place_join(place, channel->qp, &domain->knobs, &depths, &theirs,
+				&ours);
+}
+
+static int link_join(struct fabric_channel *channel,
+		     const struct fabric_channel_params *params)
+{
+	struct fabric_domain *domain = channel->cq->domain;
+	struct verbs_place place;
+	int err;
+
+	(void)verbs_address_text(&domain->address, channel->dial.peer);
+	/* the address may have moved in the port's table */
+	err = verbs_place_look(domain->verbs, domain->port, &domain->source,
+			       &domain->knobs, &place);
+	if (!err)
+		err = qp_create(channel);
+	if (err)
+		return err;
+	/* nobody reads from a client, or writes to it */
+	err = verbs_place_init(&place, channel->qp, 0);
+	if (!err)
+		err = join_connect(channel, &place, params);
+	if (err)
+		qp_destroy(channel);
+	return err;
 }
 
 /* An id on the domain's device, with a queue pair, connected. */
@@ -179,7 +241,7 @@ static int link_dial(struct fabric_channel *channel,
 	return 0;
 
 err_qp:
-	rdma_destroy_qp(channel->dial.id);
+	qp_destroy(channel);
 err_dial:
 	dial_close(channel);
 	return err;
@@ -198,7 +260,8 @@ int verbs_link_connect(struct fabric_cq *cq, const struct fabric_channel_params 
 	err = verbs_cq_join(cq, &channel->link, channel->depth);
 	if (err)
 		goto err_release;
-	err = link_dial(channel, params);
+	err = cq->domain->direct ? link_join(channel, params)
+				 : link_dial(channel, params);
 	if (err)
 		goto err_leave;
 	*ret_channel = channel;
@@ -343,7 +406,7 @@ static RARE int post_dead(struct fabric_channel *channel, unsigned n_put)
 
 static unsigned post(struct fabric_channel *channel, int *ret_errno)
 {
-	return verbs_ring_post(&channel->ring, channel->dial.id->qp, ret_errno);
+	return verbs_ring_post(&channel->ring, channel->qp, ret_errno);
 }
 
 /* siw posts in this thread. */
@@ -495,7 +558,7 @@ void verbs_link_abort(struct fabric_channel *channel)
 
 	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
 	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
-	(void)ibv_modify_qp(channel->dial.id->qp, &attr, IBV_QP_STATE);
+	(void)ibv_modify_qp(channel->qp, &attr, IBV_QP_STATE);
 	verbs_sigpipe_end(&sigpipe);
 	if (!channel->cq->domain->facts.iwarp)
 		return;
@@ -505,6 +568,9 @@ void verbs_link_abort(struct fabric_channel *channel)
 
 int verbs_link_alive_fd(const struct fabric_channel *channel)
 {
+	/* without rdma_cm it is the server's word that tells, and what is posted */
+	if (channel->cq->domain->direct)
+		return -1;
 	return channel->poke.fd >= 0 ? channel->poke.fd : channel->dial.events->fd;
 }
 
@@ -512,6 +578,8 @@ static void link_disconnect(struct fabric_channel *channel)
 {
 	struct verbs_sigpipe sigpipe;
 
+	if (channel->cq->domain->direct)
+		return;
 	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
 	(void)rdma_disconnect(channel->dial.id);
 	verbs_sigpipe_end(&sigpipe);
@@ -523,6 +591,8 @@ bool verbs_link_alive(struct fabric_channel *channel)
 	bool ended = false;
 	int err;
 
+	if (channel->cq->domain->direct)
+		return !atomic_load_explicit(&channel->dead, memory_order_relaxed);
 	while (!(err = verbs_cm_take(channel->dial.events, &event)))
 		if (event.type == RDMA_CM_EVENT_DISCONNECTED ||
 		    event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
@@ -532,7 +602,7 @@ bool verbs_link_alive(struct fabric_channel *channel)
 		verbs_link_abort(channel);
 		link_disconnect(channel);
 	}
-	verbs_poke_run(&channel->poke, channel->dial.id->qp);
+	verbs_poke_run(&channel->poke, channel->qp);
 	return !atomic_load_explicit(&channel->dead, memory_order_relaxed);
 }
 
@@ -544,7 +614,7 @@ void verbs_link_free(struct fabric_channel *channel)
 	verbs_poke_end(&channel->poke);
 	/* what is still to be drained must not abort a queue pair that is gone */
 	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
-	rdma_destroy_qp(channel->dial.id);
+	qp_destroy(channel);
 	verbs_cq_drain(channel->cq);
 	list_remove(&channel->ready);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);

@@ -13,8 +13,10 @@
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/endpoint.h"
 #include "fabric/verbs/exposure.h"
+#include "fabric/verbs/join.h"
 #include "fabric/verbs/message.h"
 #include "fabric/verbs/places.h"
+#include "fabric/verbs/place.h"
 #include "fabric/verbs/session.h"
 
 /* ibv_fork_init() is not called: the pools are shared mappings, which fork does not
@@ -246,6 +248,8 @@ static void knobs_effective(const struct verbs_device *device, struct fabric_por
 {
 	struct fabric_knobs *knobs = &port->knobs;
 
+	if (knobs->connect == FABRIC_KNOB_AUTO)
+		knobs->connect = FABRIC_CONNECT_CM;
 	knobs->rd_atomic = bounded(knobs->rd_atomic, device->facts.responder_resources);
 	if (port->active_mtu)
 		knobs->mtu = bounded(knobs->mtu, port->active_mtu);
@@ -254,6 +258,18 @@ static void knobs_effective(const struct verbs_device *device, struct fabric_por
 	/* those of TCP, which are the kernel's business */
 	knobs->mtu = knobs->service_level = knobs->ack_timeout = FABRIC_KNOB_AUTO;
 	knobs->retry_count = knobs->rnr_retry_count = FABRIC_KNOB_AUTO;
+}
+
+/* The one that peers of channels without rdma_cm are told. */
+static void gid_mark(const struct verbs_endpoint *endpoint, struct fabric_port *port)
+{
+	struct verbs_place place;
+	bool known = !verbs_place_look(endpoint->device->verbs, (uint8_t)endpoint->port,
+				       &endpoint->public.address,
+				       &endpoint->device->knobs, &place);
+
+	for (unsigned i = 0; i < port->n_gids; i++)
+		port->gids[i].served = known && port->gids[i].index == place.gid_index;
 }
 
 static int server_device(const struct fabric_server *server, unsigned number,
@@ -270,6 +286,8 @@ static int server_device(const struct fabric_server *server, unsigned number,
 			&endpoint->public.address, ret_port);
 	ret_port->knobs = device->knobs;
 	knobs_effective(device, ret_port);
+	if (endpoint->direct)
+		gid_mark(endpoint, ret_port);
 	*ret_abilities = &device->abilities;
 	return 0;
 }
@@ -294,6 +312,7 @@ const struct fabric_server_ops fabric_verbs_server = {
 	.session_open = server_session_open,
 	.session_close = verbs_session_close,
 	.channel_close = verbs_session_channel_close,
+	.channel_join = verbs_join,
 	.expose = verbs_exposure_create,
 	.withdraw = verbs_exposure_withdraw,
 };

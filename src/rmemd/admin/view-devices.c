@@ -121,6 +121,10 @@ static json_t *knobs_view(const struct fabric_knobs *knobs)
 	view_knob(&object, "rnr_retry_count", knobs->rnr_retry_count);
 	view_knob(&object, "rd_atomic", knobs->rd_atomic);
 	view_flag(&object, "relaxed_ordering", knobs->relaxed_ordering);
+	view_text(&object, "connect",
+		  knobs->connect == FABRIC_CONNECT_DIRECT ? "direct" : "cm");
+	view_knob(&object, "gid_index", knobs->gid_index);
+	view_knob(&object, "pkey", knobs->pkey);
 	return object;
 }
 

@@ -194,6 +194,31 @@ int session_close_channel(struct session *session, uint32_t number)
 	return err;
 }
 
+int session_join_channel(struct session *session, uint32_t number,
+			 const struct fabric_end *theirs, struct fabric_end *ret_ours)
+{
+	const struct endpoints *endpoints = session->sessions->control->endpoints;
+	struct channel *channel = find(session, number);
+	const struct endpoint *at;
+	int err;
+
+	if (!channel || channel->state != CHANNEL_GRANTED)
+		return err_set(-EINVAL, "channel %" PRIu32 " is not there to be joined",
+			       number);
+	at = &endpoints->at[channel->endpoint];
+	if (!(at->facts->flags & FABRIC_ENDPOINT_DIRECT))
+		return err_set(-ENOTSUP, "endpoint %u has no channels that are joined",
+			       channel->endpoint);
+	channel->state = CHANNEL_ADMITTED;
+	err = at->ops->channel_join(session->holder.ports[channel->endpoint].session,
+				    number, theirs, ret_ours);
+	if (!err)
+		return 0;
+	session->sessions->control->counters.channels_refused++;
+	forget(session, channel);
+	return err;
+}
+
 /* Why a hello is not good, or NULL; the words do not tell a guesser how close it was. */
 static const char *judge(const struct session *session, unsigned endpoint,
 			 const struct fabric_hello *hello, struct channel **ret_channel)
@@ -264,6 +289,22 @@ void session_channel_up(void *session_cookie, uint32_t number)
 	log_channel(LOG_DEBUG, "channel-up", port, number, "");
 }
 
+/* Where rdma_cm does not tell the client. */
+static void tell_ended(const struct session_port *port, uint32_t number)
+{
+	const struct session *session = port->session;
+	struct control *control = session->sessions->control;
+	const struct endpoint *at = &control->endpoints->at[port - session->ports];
+	struct wire_msg *out = &control->out;
+
+	if (!session->peer || !(at->facts->flags & FABRIC_ENDPOINT_DIRECT))
+		return;
+	out->type = WIRE_TYPE_channel_ended;
+	out->id = 0;
+	out->channel_ended.channel = number;
+	peer_send(session->peer, out);
+}
+
 void session_channel_down(void *session_cookie, uint32_t number, const char *why)
 {
 	struct session_port *port = session_cookie;
@@ -272,5 +313,6 @@ void session_channel_down(void *session_cookie, uint32_t number, const char *why
 	if (!channel)
 		return;
 	log_channel(*why ? LOG_INFO : LOG_DEBUG, "channel-down", port, number, why);
+	tell_ended(port, number);
 	forget(port->session, channel);
 }

@@ -18,6 +18,7 @@ static handler *const handlers[] = {
 	[WIRE_TYPE_hello] = handle_hello,
 	[WIRE_TYPE_open_channel] = handle_open_channel,
 	[WIRE_TYPE_close_channel] = handle_close_channel,
+	[WIRE_TYPE_join_channel] = handle_join_channel,
 	[WIRE_TYPE_allocate] = handle_allocate,
 	[WIRE_TYPE_free] = handle_free,
 	[WIRE_TYPE_attach] = handle_attach,

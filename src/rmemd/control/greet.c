@@ -93,3 +93,38 @@ int handle_close_channel(struct peer *peer, const struct wire_msg *msg,
 	out->type = WIRE_TYPE_ok;
 	return HANDLER_ANSWER;
 }
+
+int handle_join_channel(struct peer *peer, const struct wire_msg *msg,
+			struct wire_msg *out)
+{
+	const struct wire_join_channel *theirs = &msg->join_channel;
+	struct fabric_end end = {
+		.qpn = theirs->qpn,
+		.psn = theirs->psn,
+		.lid = theirs->lid,
+		.pkey = theirs->pkey,
+		.mtu = theirs->mtu,
+		.rd_atomic = theirs->rd_atomic,
+		.retry_count = theirs->retry_count,
+		.rnr_retry_count = theirs->rnr_retry_count,
+	};
+	int err;
+
+	memcpy(end.gid, theirs->gid, sizeof(end.gid));
+	err = session_join_channel(peer->session, theirs->channel, &end, &end);
+	if (err)
+		return err;
+	out->type = WIRE_TYPE_joined;
+	out->joined = (struct wire_joined){
+		.qpn = end.qpn,
+		.psn = end.psn,
+		.lid = end.lid,
+		.pkey = end.pkey,
+		.mtu = end.mtu,
+		.rd_atomic = end.rd_atomic,
+		.retry_count = end.retry_count,
+		.rnr_retry_count = end.rnr_retry_count,
+	};
+	memcpy(out->joined.gid, end.gid, sizeof(end.gid));
+	return HANDLER_ANSWER;
+}

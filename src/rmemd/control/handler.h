@@ -17,7 +17,7 @@ typedef int handler(struct peer *peer, const struct wire_msg *msg,
 
 /* greet.c */
 handler handle_hello, handle_ping, handle_bye, handle_open_channel,
-	handle_close_channel;
+	handle_close_channel, handle_join_channel;
 /* lend.c */
 handler handle_allocate, handle_free, handle_attach, handle_detach, handle_renew;
 handler handle_rename, handle_resize, handle_remove, handle_stat, handle_list;

@@ -98,6 +98,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	out->id = hello_id;
 	_Static_assert(WIRE_ENDPOINT_CONFIRM == FABRIC_ENDPOINT_CONFIRM &&
 			       WIRE_ENDPOINT_ATOMICS == FABRIC_ENDPOINT_ATOMICS &&
+			       WIRE_ENDPOINT_DIRECT == FABRIC_ENDPOINT_DIRECT &&
 			       WIRE_ENDPOINT_INBAND == FABRIC_ENDPOINT_INBAND,
 		       "the fabric's flags are the protocol's");
 	out->welcome.version = WIRE_VERSION_MAX;

@@ -114,6 +114,11 @@ int session_open_channel(struct session *session, unsigned endpoint,
  * -EINVAL, -EIO (the device does not let go of it) */
 int session_close_channel(struct session *session, uint32_t channel);
 
+/* Connect a channel that was granted for an endpoint without rdma_cm.
+ * -EINVAL, -ENOTSUP, or what the fabric says: then the channel is no more */
+int session_join_channel(struct session *session, uint32_t channel,
+			 const struct fabric_end *theirs, struct fabric_end *ret_ours);
+
 /* ---- news of the fabrics; the cookies are those of fabric session_open() ---- */
 
 /* NULL: refused, and logged. */

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/join.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+#include "fabric/verbs/channel.h"
+#include "fabric/verbs/device.h"
+#include "fabric/verbs/place.h"
+
+/* Reads and atomics that the client may have under way. */
+static uint8_t depth_of(const struct verbs_device *device, uint8_t wanted)
+{
+	int most = device->knobs.rd_atomic;
+
+	if (wanted > device->facts.responder_resources)
+		wanted = device->facts.responder_resources;
+	return most != FABRIC_KNOB_AUTO && most < wanted ? (uint8_t)most : wanted;
+}
+
+static int session_check(const struct fabric_session *session, uint32_t number)
+{
+	const struct verbs_endpoint *endpoint = session->endpoint;
+
+	if (!endpoint->direct)
+		return err_set(-ENOTSUP,
+			       "the channels of RDMA device %s are set up by rdma_cm "
+			       "(connect = cm)",
+			       endpoint->public.device);
+	if (endpoint->device->gone)
+		return err_set(-ENODEV, "RDMA device %s was removed",
+			       endpoint->public.device);
+	if (session->sealed || session->closing)
+		return err_set(-EIO, "the session had to be cut off on this device");
+	if (verbs_channel_find(session, number))
+		return err_set(-EINVAL, "the channel is joined already");
+	return 0;
+}
+
+static int channel_join(struct verbs_channel *channel, const struct verbs_place *place,
+			const struct fabric_end *theirs, struct fabric_end *ret_ours)
+{
+	const struct verbs_device *device = channel->session->endpoint->device;
+	const struct verbs_depths depths = {
+		.responder = depth_of(device, theirs->rd_atomic),
+		/* a client serves no reads */
+		.initiator = 0,
+	};
+	struct fabric_end ours = verbs_place_end(place, channel->qp, &device->knobs,
+						 (uint8_t)depths.responder);
+	int err = verbs_place_join(place, channel->qp, &device->knobs, &depths, theirs,
+				   &ours);
+
+	if (!err)
+		*ret_ours = ours;
+	return err;
+}
+
+int verbs_join(struct fabric_session *session, uint32_t number,
+	       const struct fabric_end *theirs, struct fabric_end *ret_ours)
+{
+	struct verbs_endpoint *endpoint = session->endpoint;
+	struct verbs_channel *channel;
+	struct verbs_place place;
+	int err = session_check(session, number);
+
+	/* its GID may have another index than when it was looked at last */
+	if (!err)
+		err = verbs_place_look(endpoint->device->verbs, (uint8_t)endpoint->port,
+				       &endpoint->public.address,
+				       &endpoint->device->knobs, &place);
+	if (!err)
+		err = verbs_end_check(&place, theirs);
+	if (!err)
+		err = verbs_channel_new(session, number, NULL, &place, &channel);
+	if (err)
+		goto err_count;
+	err = channel_join(channel, &place, theirs, ret_ours);
+	if (err) {
+		verbs_channel_discard(channel);
+		goto err_count;
+	}
+	list_append(&session->channels, &channel->link);
+	/* a client that does not do its part has it all the same: it is one of the session's
+	 * channels, of which there may be so many, and ends with that */
+	verbs_channel_established(channel);
+	return 0;
+
+err_count:
+	endpoint->stats.refused++;
+	return err;
+}

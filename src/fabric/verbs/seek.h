@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client's device, port and address that lead to a server's, without rdma_cm: by IP's
+ * own routes where the server's GID is an IP address, else the port on the same InfiniBand
+ * subnet.  Devices that are open are shared within the process, and closed with their last
+ * user; one that has failed is not handed out again.  Threads: [any]. */
+#ifndef FABRIC_VERBS_SEEK_H
+#define FABRIC_VERBS_SEEK_H
+
+#include "fabric/verbs/place.h"
+
+/* `source`: the address of this host that is asked for, family 0: any that leads there.
+ * *ret_source is the one found, for verbs_place_look().  Give the device back with
+ * verbs_seek_end().
+ *   -ENODEV   no RDMA device leads there
+ *   -ENOTSUP  there is none but iWARP's */
+int verbs_seek(const struct fabric_address *server, const struct fabric_address *source,
+	       struct ibv_context **ret_verbs, uint8_t *ret_port,
+	       struct fabric_address *ret_source);
+void verbs_seek_end(struct ibv_context *verbs);
+
+#endif
