@@ -264,6 +264,9 @@ RMEM_API uint64_t rmem_lease_bytes(const rmem_lease *lease);
 RMEM_API uint64_t rmem_lease_id(const rmem_lease *lease);
 /* RMEM_READ or RMEM_READ | RMEM_WRITE.  [any] */
 RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
+/* The server's NUMA node on which it begins, as of the last control call on it;
+ * RMEM_NODE_ANY: the server does not know, or it has no bytes.  [any] */
+RMEM_API int rmem_lease_node(const rmem_lease *lease);
 /* 0 while the lease can be used, else -ESTALE.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
@@ -491,8 +494,12 @@ struct rmem_queue_params {
 	unsigned channels; /* 1 to RMEM_CHANNELS_MAX; 0: as the URI says */
 	/* for unregistered memory on RDMA, made at its first use; 0: 1 MiB */
 	uint64_t bounce_bytes;
+	/* of the server: channels go first to its devices on that NUMA node, see
+	 * rmem_lease_node(); RMEM_NODE_ANY: to all alike */
+	int node;
 };
-#define RMEM_QUEUE_INIT { .size = sizeof(struct rmem_queue_params) }
+#define RMEM_QUEUE_INIT                                                              \
+	{ .size = sizeof(struct rmem_queue_params), .node = RMEM_NODE_ANY }
 
 /* Make a queue with its own channels to the server.  The caller owns it and ends it with
  * rmem_queue_free().  Errors as for rmem_open(), and EDQUOT for the channels.  [any] */

@@ -6,9 +6,29 @@
 
 #include "base/err.h"
 
-int channelset_create(const struct domain_set *domains, unsigned n, unsigned depth,
-		      struct channelset *ret_set)
+static bool domain_local(const struct domain *domain, int node)
 {
+	return node >= 0 && domain->endpoint.node == node;
+}
+
+/* All domains, those on the node first. */
+static void domains_order(const struct domain_set *domains, int node,
+			  unsigned order[WIRE_ENDPOINTS_MAX])
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < domains->n; i++)
+		if (domain_local(&domains->domains[i], node))
+			order[n++] = i;
+	for (unsigned i = 0; i < domains->n; i++)
+		if (!domain_local(&domains->domains[i], node))
+			order[n++] = i;
+}
+
+int channelset_create(const struct domain_set *domains, int node, unsigned n,
+		      unsigned depth, struct channelset *ret_set)
+{
+	unsigned order[WIRE_ENDPOINTS_MAX];
 	struct channel_slot *slots = calloc(n, sizeof(*slots));
 	struct piece **pieces = calloc((size_t)n * depth, sizeof(*pieces));
 
@@ -17,8 +37,9 @@ int channelset_create(const struct domain_set *domains, unsigned n, unsigned dep
 		free(pieces);
 		return err_set(-ENOMEM, "no memory for %u channels", n);
 	}
+	domains_order(domains, node, order);
 	for (unsigned i = 0; i < n; i++) {
-		slots[i].domain = i % domains->n;
+		slots[i].domain = order[i % domains->n];
 		slots[i].endpoint = domains->domains[slots[i].domain].number;
 		slots[i].pieces = &pieces[(size_t)i * depth];
 		slots[i].stage = SLOT_USED;

@@ -81,9 +81,10 @@ struct channelset {
 	struct channel_slot *slots;
 };
 
-/* n empty slots, spread over the domains.  -ENOMEM. */
-int channelset_create(const struct domain_set *domains, unsigned n, unsigned depth,
-		      struct channelset *ret_set);
+/* n empty slots, spread over the domains, from those on the server's `node` on (-1: from the
+ * first).  -ENOMEM. */
+int channelset_create(const struct domain_set *domains, int node, unsigned n,
+		      unsigned depth, struct channelset *ret_set);
 /* The slots are empty. */
 void channelset_destroy(struct channelset *set);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The endpoints of the server that a session uses, all of one fabric, with a domain each.
- * Channel number i of a queue goes to endpoint i modulo their number.  Constant while the
- * session is open. */
+ * The channels of a queue go to one after the other.  Constant while the session is
+ * open. */
 #ifndef LIBRMEM_DOMAIN_H
 #define LIBRMEM_DOMAIN_H
 

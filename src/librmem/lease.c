@@ -35,6 +35,10 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 
 	if (err)
 		return err;
+	atomic_store_explicit(&lease->numa_node,
+			      answer->n_segments > 0 ? answer->segments[0].node
+						     : RMEM_NODE_ANY,
+			      memory_order_relaxed);
 	if (old && attachment_equal(attachment, old)) {
 		attachment_free(attachment);
 		return 0;
@@ -225,6 +229,11 @@ uint64_t rmem_lease_bytes(const rmem_lease *lease)
 uint64_t rmem_lease_id(const rmem_lease *lease)
 {
 	return lease->id;
+}
+
+int rmem_lease_node(const rmem_lease *lease)
+{
+	return atomic_load_explicit(&lease->numa_node, memory_order_relaxed);
 }
 
 unsigned rmem_lease_rights(const rmem_lease *lease)

@@ -28,6 +28,7 @@ struct rmem_lease {
 	/* [any] */
 	_Atomic int status; /* 0 or -ESTALE */
 	_Atomic uint64_t bytes;
+	_Atomic int numa_node; /* of its first byte; RMEM_NODE_ANY: not known */
 	/* read only with an operation counted in `outstanding` */
 	_Atomic(struct attachment *) attachment;
 	_Atomic unsigned outstanding; /* operations submitted, not yet taken */

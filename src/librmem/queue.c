@@ -137,6 +137,8 @@ static int params_check(const struct rmem_queue_params *params)
 	if (params->channels > RMEM_CHANNELS_MAX)
 		return err_set(-EINVAL, "channels is %u, more than %d",
 			       params->channels, RMEM_CHANNELS_MAX);
+	if (params->node < RMEM_NODE_ANY)
+		return err_set(-EINVAL, "node is %d", params->node);
 	if (params->bounce_bytes > BOUNCE_MAX)
 		return err_set(-EINVAL, "bounce_bytes is more than 1 GiB");
 	return 0;
@@ -161,8 +163,8 @@ static int parts_create(struct rmem_queue *queue,
 	err = fds_open(queue);
 	if (err)
 		return err;
-	err = channelset_create(&session->domains, n, channel_depth(depth),
-				&queue->channels);
+	err = channelset_create(&session->domains, params->node, n,
+				channel_depth(depth), &queue->channels);
 	if (err)
 		goto err_fds;
 	for (unsigned i = 0; i < n; i++)

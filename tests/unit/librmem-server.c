@@ -165,6 +165,7 @@ static void lease_tell(struct server_lease *lease)
 		return;
 	to->n_segments = 1;
 	to->segments[0].bytes = lease->bytes;
+	to->segments[0].node = SERVER_NODE;
 	for (unsigned i = 0; i < server.welcome.n_endpoints; i++)
 		to->keys[to->n_keys++] = (struct wire_key){
 			.endpoint = (uint8_t)i,

@@ -10,6 +10,7 @@
 
 #include "wire/msg.h"
 
+#define SERVER_NODE 3 /* on which all memory lies */
 #define SERVER_LEASES 80
 #define SERVER_LEASE_BYTES 65536
 #define SERVER_TYPES 0x100

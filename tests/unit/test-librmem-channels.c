@@ -124,6 +124,33 @@ START_TEST(dead_channel__found_when_posting_loses_nothing)
 }
 END_TEST
 
+START_TEST(channels__begin_on_the_node_asked_for)
+{
+	static const struct {
+		int node;
+		unsigned first; /* domain */
+	} cases[] = { { RMEM_NODE_ANY, 0 }, { 0, 0 }, { 1, 1 }, { 2, 0 } };
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue *queue;
+
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
+		stage.session.domains.domains[i].endpoint.node = (int)i;
+	params.node = cases[_i].node;
+	params.channels = 3;
+	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned domain = (cases[_i].first + i) % STAGE_ENDPOINTS;
+
+		ck_assert_uint_eq(queue->channels.slots[i].domain, domain);
+		ck_assert_uint_eq(queue->channels.slots[i].endpoint, domain);
+	}
+	queue_drop(queue);
+	params.node = -2;
+	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), -EINVAL);
+	stage_close();
+}
+END_TEST
+
 START_TEST(no_channel__operations_wait_for_one)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
@@ -610,6 +637,7 @@ int main(void)
 	tcase_add_test(tcp, dead_channel__costs_the_operation_at_fault_only);
 	tcase_add_test(verbs, dead_channel__costs_the_operation_at_fault_only);
 	tcase_add_test(tcp, dead_channel__found_when_posting_loses_nothing);
+	tcase_add_loop_test(tcp, channels__begin_on_the_node_asked_for, 0, 4);
 	tcase_add_test(tcp, no_channel__operations_wait_for_one);
 	tcase_add_test(tcp, doomed_channel__is_not_posted_to);
 	tcase_add_test(tcp, channel_that_takes_part__is_replaced);

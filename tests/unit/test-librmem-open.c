@@ -257,6 +257,7 @@ START_TEST(leases__live_and_die)
 	lease = alloc(1000, "thing");
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 1000);
 	ck_assert_uint_eq(rmem_lease_rights(lease), RMEM_READ | RMEM_WRITE);
+	ck_assert_int_eq(rmem_lease_node(lease), SERVER_NODE);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 	ck_assert_int_eq(rmem_stat(client, "thing", &stat), 0);
 	ck_assert_uint_eq(stat.id, rmem_lease_id(lease));
