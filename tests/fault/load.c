@@ -3,9 +3,9 @@
  *
  *   load URI SEED TIMEOUT_MS
  *
- * Cells of a lease are written and read at random, with many operations under way over
- * several channels, and every byte read is checked: an older write that arrives late would
- * show.  An operation that fails ends the program, unless it was told that they may.  It is
+ * Cells of a lease are written and read at random, or filled and summed by the server, with
+ * many operations under way over several channels, and every byte read is checked: an older
+ * write that arrives late would show.  An operation that fails ends the program, unless it was told that they may.  It is
  * told what to do by lines on its standard input, and answers each with "ok WORD NUMBER" once
  * it is done:
  *
@@ -34,6 +34,7 @@
 
 #include <rmem/rmem.h>
 
+#include "base/crc32c.h"
 #include "librmem/lease.h"
 #include "librmem/queue.h"
 #include "librmem/session.h"
@@ -55,6 +56,9 @@ static unsigned char *local; /* a place for each cell, and one more */
 static unsigned char model[CELLS][CELL];
 /* a cell whose write failed has bytes that nobody knows */
 static bool busy[CELLS + 1], writing[CELLS], unknown[CELLS];
+/* what the server does by itself */
+static bool remote[CELLS];
+static uint32_t crcs[CELLS];
 static bool lenient, idle;
 static unsigned long done, failed, stale, breaks, turn, due, break_due;
 static uint64_t seed;
@@ -93,6 +97,28 @@ static void open_all(const char *uri, unsigned timeout_ms)
 
 /* ---- operations ---- */
 
+/* What a fill puts there, or the sum of what is there. */
+static void remote_make(unsigned cell, struct rmem_op *op)
+{
+	unsigned char *place = local + (size_t)cell * CELL;
+
+	op->buffer = NULL;
+	op->addr = writing[cell] ? NULL : &crcs[cell];
+	op->opcode = writing[cell] ? RMEM_OP_FILL : RMEM_OP_CRC;
+	if (!writing[cell])
+		return;
+	op->pattern = (uint64_t)next_random() << 32 | next_random();
+	for (unsigned i = 0; i < CELL; i += 8)
+		memcpy(place + i, &op->pattern, 8);
+}
+
+static bool cell_is_right(unsigned cell)
+{
+	if (remote[cell])
+		return crcs[cell] == crc32c(0, model[cell], CELL);
+	return memcmp(model[cell], local + (size_t)cell * CELL, CELL) == 0;
+}
+
 static void cell_submit(unsigned cell)
 {
 	unsigned char *place = local + (size_t)cell * CELL;
@@ -107,9 +133,13 @@ static void cell_submit(unsigned cell)
 	};
 
 	busy[cell] = true;
-	if (cell < CELLS)
+	if (cell < CELLS) {
 		writing[cell] = unknown[cell] || next_random() % 2;
-	if (cell < CELLS && writing[cell]) {
+		remote[cell] = next_random() % 4 == 0;
+	}
+	if (cell < CELLS && remote[cell]) {
+		remote_make(cell, &op);
+	} else if (cell < CELLS && writing[cell]) {
 		op.opcode = RMEM_OP_WRITE;
 		for (unsigned i = 0; i < CELL; i += 4) {
 			unsigned value = next_random();
@@ -161,7 +191,7 @@ static void cell_done(const struct rmem_completion *completion)
 	if (writing[cell]) {
 		memcpy(model[cell], place, CELL);
 		unknown[cell] = false;
-	} else if (memcmp(model[cell], place, CELL) != 0) {
+	} else if (!cell_is_right(cell)) {
 		(void)fprintf(stderr, "load: cell %u has other bytes\n", cell);
 		exit(1);
 	}

@@ -368,6 +368,8 @@ START_TEST(requests__reach_only_what_they_may)
 		ck_assert(!write || !lent_unchanged(scene.lent, before));
 		/* the channel is none the worse for it */
 		ck_assert_int_eq(run(&scene, ping()), 0);
+		if (write)
+			lent_await_notes(scene.lent, 1);
 		ck_assert_uint_eq(scene.lent->notes, write ? 1 : 0);
 	}
 	free(before);

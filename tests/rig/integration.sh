@@ -10,7 +10,7 @@ set -u
 . "$top_srcdir/tests/rig/lib/stage.sh"
 stage
 tests=${RMEM_RIG_TESTS:-integration/atomics integration/examples \
-	integration/isolation integration/soak integration/kill \
+	integration/inband integration/isolation integration/soak integration/kill \
 	fault/channels fault/hostile fault/killstep}
 
 cat >"$WORK/env" <<ENV
@@ -36,7 +36,8 @@ done
 CMD
 
 # on iWARP what differs there
-iwarp_tests=${RMEM_RIG_TESTS:-integration/atomics integration/isolation \
+iwarp_tests=${RMEM_RIG_TESTS:-integration/atomics integration/inband \
+	integration/isolation \
 	integration/vectors integration/soak fault/channels}
 
 for leg in $(legs 612:rxe 612:siw); do

@@ -86,8 +86,9 @@ START_TEST(join__drives_the_queue_pair_by_hand)
 	fake.atomics = IBV_ATOMIC_HCA;
 	open_direct();
 	endpoint = SERVER->endpoint(server, 0);
-	ck_assert_uint_eq(endpoint->flags,
-			  FABRIC_ENDPOINT_DIRECT | FABRIC_ENDPOINT_ATOMICS);
+	ck_assert_uint_eq(endpoint->flags, FABRIC_ENDPOINT_DIRECT |
+						   FABRIC_ENDPOINT_ATOMICS |
+						   FABRIC_ENDPOINT_INBAND);
 	ck_assert_uint_eq(endpoint->address.port, 0);
 	ck_assert_msg(!join(4, &theirs), "%s", err_text());
 	ck_assert_uint_eq(ours.qpn, fake_own_number());

@@ -252,8 +252,9 @@ START_TEST(channel__that_cannot_be_driven_is_refused)
 
 	open_knobs();
 	session = session_new(0);
-	/* queue pair, receive, INIT, RTR and RTS of two calls each, and the answer */
-	for (unsigned n = 1; n <= 9; n++) {
+	/* queue pair, registration, eight receives, INIT, RTR and RTS of two calls each,
+	 * and the answer */
+	for (unsigned n = 1; n <= 17; n++) {
 		fake_fail_at(n);
 		seen.admitted = session;
 		if (fake_fate(request(1, n)) == FAKE_ACCEPTED)

@@ -48,10 +48,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	cq->public.channel = channel;
 	cq->public.cq_context = cq_context;
 	cq->size = cqe < FAKE_ENTRIES ? (unsigned)cqe : FAKE_ENTRIES;
-	if (comp) {
-		comp->cq = cq;
+	if (comp)
 		comp->cqs++;
-	}
 	fake_live_add(1);
 	return &cq->public;
 }
@@ -77,9 +75,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 
 	if (eventfd_read(channel->fd, &count))
 		return -1;
-	*cq = &comp->cq->public;
-	*context = comp->cq->public.cq_context;
-	comp->cq->got++;
+	LOCKED(*cq = &comp->woken->public; *context = (*cq)->cq_context;
+	       comp->woken->got++);
 	return 0;
 }
 
@@ -94,6 +91,8 @@ void fake_cq_put(struct ibv_cq *public, struct ibv_wc wc)
 
 	ck_assert_msg(cq->n < cq->size, "the completion queue overruns");
 	cq->wcs[(cq->first + cq->n++) % FAKE_ENTRIES] = wc;
+	if (cq->armed)
+		((struct comp *)public->channel)->woken = cq;
 	if (cq->armed)
 		(void)eventfd_write(public->channel->fd, 1);
 	cq->armed = false;

@@ -74,11 +74,11 @@ void fake_qp_break(struct qp *qp)
 		fake_cq_put(qp->public.send_cq, wc);
 	}
 	qp->n_sends = 0;
-	if (qp->has_receive) {
-		wc.wr_id = qp->receive;
+	for (unsigned i = 0; i < qp->n_receives; i++) {
+		wc.wr_id = qp->receives[i].wr_id;
 		fake_cq_put(qp->public.recv_cq, wc);
 	}
-	qp->has_receive = false;
+	qp->n_receives = 0;
 }
 
 int ibv_destroy_qp(struct ibv_qp *public)
@@ -184,9 +184,62 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 	*bad = wr;
 	if (fake_fails("ibv_post_recv"))
 		return ENOMEM;
-	qp->receive = wr->wr_id;
-	qp->has_receive = true;
+	(void)pthread_mutex_lock(&fake_lock);
+	ck_assert_uint_lt(qp->n_receives, FAKE_RECEIVES);
+	qp->receives[qp->n_receives].wr_id = wr->wr_id;
+	qp->receives[qp->n_receives].addr = (void *)(uintptr_t)wr->sg_list->addr;
+	qp->receives[qp->n_receives++].bytes = wr->sg_list->length;
+	/* in ERROR it comes back at once */
+	if (qp->public.state == IBV_QPS_ERR)
+		fake_qp_break(qp);
+	(void)pthread_mutex_unlock(&fake_lock);
 	return 0;
+}
+
+void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes)
+{
+	struct qp *qp = (struct qp *)id->qp;
+	struct ibv_wc wc = { .byte_len = bytes, .opcode = IBV_WC_RECV };
+
+	(void)pthread_mutex_lock(&fake_lock);
+	ck_assert_msg(qp->n_receives > 0, "there is no receive for a message");
+	ck_assert_uint_le(bytes, qp->receives[0].bytes);
+	memcpy(qp->receives[0].addr, message, bytes);
+	wc.wr_id = qp->receives[0].wr_id;
+	qp->n_receives--;
+	memmove(&qp->receives[0], &qp->receives[1],
+		qp->n_receives * sizeof(qp->receives[0]));
+	fake_cq_put(qp->public.recv_cq, wc);
+	(void)pthread_mutex_unlock(&fake_lock);
+}
+
+unsigned fake_receives(const struct rdma_cm_id *id)
+{
+	unsigned n;
+
+	LOCKED(n = ((const struct qp *)id->qp)->n_receives);
+	return n;
+}
+
+bool fake_sent(struct rdma_cm_id *id, void *message, uint32_t bytes)
+{
+	struct qp *qp = (struct qp *)id->qp;
+	struct ibv_wc wc = { .opcode = IBV_WC_SEND };
+	bool sent;
+
+	(void)pthread_mutex_lock(&fake_lock);
+	sent = qp->n_sends > 0;
+	if (sent) {
+		ck_assert_int_eq(qp->sends[0].opcode, IBV_WR_SEND);
+		ck_assert_uint_eq(qp->sends[0].bytes, bytes);
+		memcpy(message, qp->sends[0].addr, bytes);
+		wc.wr_id = qp->sends[0].wr_id;
+		qp->n_sends--;
+		memmove(qp->sends, qp->sends + 1, qp->n_sends * sizeof(qp->sends[0]));
+		fake_cq_put(qp->public.send_cq, wc);
+	}
+	(void)pthread_mutex_unlock(&fake_lock);
+	return sent;
 }
 
 int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
@@ -194,11 +247,13 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 {
 	struct qp *qp = (struct qp *)public;
 
+	(void)pthread_mutex_lock(&fake_lock);
 	posts++;
 	for (; wr; wr = wr->next) {
 		if (post_limit == 0) {
 			*bad = wr;
 			post_limit = -1;
+			(void)pthread_mutex_unlock(&fake_lock);
 			return ENOMEM;
 		}
 		if (post_limit > 0)
@@ -210,6 +265,7 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 			.flags = wr->send_flags,
 			.remote_addr = wr->wr.rdma.remote_addr,
 			.bytes = wr->sg_list->length,
+			.addr = (const void *)(uintptr_t)wr->sg_list->addr,
 			.slices = wr->num_sge,
 		};
 		if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -220,6 +276,7 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 			ck_assert_uint_eq(wr->wr.atomic.rkey, 9);
 		}
 	}
+	(void)pthread_mutex_unlock(&fake_lock);
 	return 0;
 }
 

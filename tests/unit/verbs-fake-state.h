@@ -9,6 +9,7 @@
 
 #define FAKE_DEVICES 2
 #define FAKE_ENTRIES 256
+#define FAKE_RECEIVES 16
 
 struct id {
 	struct rdma_cm_id public;
@@ -22,7 +23,7 @@ struct id {
 
 struct comp {
 	struct ibv_comp_channel public;
-	struct cq *cq;
+	struct cq *woken; /* whose entry woke it last */
 	unsigned cqs;
 };
 
@@ -43,9 +44,13 @@ struct qp {
 	struct ibv_qp public;
 	struct fake_send sends[FAKE_SENDS];
 	unsigned n_sends;
-	uint64_t receive;
-	bool has_receive;
 	bool own; /* made by ibv_create_qp */
+	struct {
+		uint64_t wr_id;
+		void *addr;
+		uint32_t bytes;
+	} receives[FAKE_RECEIVES]; /* in order */
+	unsigned n_receives;
 	struct qp *next_lost;
 };
 

@@ -110,6 +110,7 @@ struct fake_send {
 	unsigned flags;
 	uint64_t remote_addr;
 	uint32_t bytes; /* of the first slice */
+	const void *addr;
 	int slices;
 	uint64_t compare_add, swap; /* of atomics */
 };
@@ -123,6 +124,12 @@ void fake_fail(enum ibv_wc_status status);
 void fake_forget(void);
 /* The next post takes n requests and refuses the rest; -1: takes all. */
 void fake_post_limit(int n);
+/* A message for the id's queue pair, which has a receive. */
+void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes);
+/* How many it has. */
+unsigned fake_receives(const struct rdma_cm_id *id);
+/* The oldest message that it sends, which then completes; false: there is none. */
+bool fake_sent(struct rdma_cm_id *id, void *message, uint32_t bytes);
 /* How often ibv_post_send was called. */
 unsigned fake_posts(void);
 

@@ -79,6 +79,17 @@ static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 	(void)snprintf(seen.news_text, sizeof(seen.news_text), "%s", text);
 }
 
+static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value,
+			uint32_t lost)
+{
+	(void)ctx;
+	(void)session_cookie;
+	(void)cookie;
+	seen.notifieds++;
+	seen.note = value;
+	seen.lost = lost;
+}
+
 static const struct fabric_server_events events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
@@ -88,6 +99,7 @@ static const struct fabric_server_events events = {
 	.session_closed = on_session_closed,
 	.endpoint_gone = on_endpoint_gone,
 	.endpoint_news = on_endpoint_news,
+	.notified = on_notified,
 };
 
 struct fabric_server *server;

@@ -19,6 +19,8 @@ struct seen {
 	char why[256], text[256], news_text[256];
 	unsigned news_endpoint;
 	unsigned gones, gone_endpoint;
+	unsigned notifieds;
+	uint32_t note, lost; /* the last one */
 };
 extern struct seen seen;
 

@@ -11,6 +11,7 @@
 #include "fabric/verbs/drive.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/place.h"
+#include "fabric/verbs/ranges.h"
 #include "fabric/verbs/sigpipe.h"
 
 #define FLUSHED_TEXT \
@@ -56,9 +57,14 @@ static int own_qp_destroy(struct verbs_channel *channel)
 static void qp_destroy(struct verbs_channel *channel, bool fenced)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	int err = channel->id ? verbs_cm_destroy_qp(channel->id)
-			      : own_qp_destroy(channel);
+	struct verbs_desk *desk = channel->desk;
+	int err;
 
+	/* the poller posts to it no more, and does nothing in its name */
+	verbs_slots_desk(&endpoint->device->slots, channel->receive, NULL);
+	channel->desk = NULL;
+	err = channel->id ? verbs_cm_destroy_qp(channel->id) : own_qp_destroy(channel);
+	verbs_desk_free(desk);
 	if (!err)
 		return;
 	if (!fenced)
@@ -121,11 +127,22 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 	server->events->channel_down(server->ctx, cookie, number, why);
 }
 
+/* What the poller found wrong with the peer's requests. */
+static void why_ask(struct verbs_channel *channel)
+{
+	if (channel->why || !channel->desk)
+		return;
+	verbs_gate_enter(&channel->session->gate);
+	channel->why = channel->desk->wrong;
+	verbs_gate_leave(&channel->session->gate);
+}
+
 void verbs_channel_flushed(void *arg)
 {
 	struct verbs_channel *channel = arg;
 	struct verbs_sigpipe sigpipe;
 
+	why_ask(channel);
 	if (!channel->up) {
 		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
 		return;
@@ -212,21 +229,6 @@ struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 	return NULL;
 }
 
-static int receive_post(struct verbs_channel *channel)
-{
-	/* nothing is ever received; siw wants a place for it all the same */
-	struct ibv_sge nowhere = { 0 };
-	struct ibv_recv_wr receive = {
-		.wr_id = channel->receive,
-		.sg_list = &nowhere,
-		.num_sge = endpoint_of(channel)->device->facts.iwarp ? 1 : 0,
-	};
-	struct ibv_recv_wr *bad;
-	int err = ibv_post_recv(qp_of(channel), &receive, &bad);
-
-	return err ? err_errno(-abs(err), "ibv_post_recv") : 0;
-}
-
 /* For a channel that is joined: `place` is where it begins; NULL: its id knows. */
 static int qp_make(struct verbs_channel *channel, const struct verbs_place *place,
 		   struct ibv_qp_init_attr *attr)
@@ -255,24 +257,30 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_place *pl
 	struct verbs_device *device = endpoint_of(channel)->device;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = channel,
-		.send_cq = device->poller.cq,
-		.recv_cq = device->poller.cq,
-		/* the server sends nothing, but not every device makes an empty queue
-		 */
-		.cap = { .max_send_wr = 1,
-			 .max_recv_wr = 1,
+		.cap = { .max_send_wr = VERBS_CREDITS,
+			 .max_recv_wr = VERBS_CREDITS,
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 	};
-	int err = qp_make(channel, place, &attr);
+	const struct inband_memory memory = verbs_ranges_memory(channel->session);
+	int err = verbs_poller_cq(&device->poller, verbs_slots_index(channel->receive),
+				  &attr.recv_cq);
 
 	if (err)
 		return err;
-	err = receive_post(channel);
-	/* in INIT it serves nobody yet */
+	attr.send_cq = attr.recv_cq;
+	err = qp_make(channel, place, &attr);
 	if (err)
-		qp_destroy(channel, true);
+		return err;
+	err = verbs_desk_open(qp_of(channel), channel->receive, &channel->session->gate,
+			      &memory, &channel->desk);
+	if (!err) {
+		verbs_slots_desk(&device->slots, channel->receive, channel->desk);
+		return 0;
+	}
+	/* in INIT it serves nobody yet */
+	qp_destroy(channel, true);
 	return err;
 }
 
@@ -426,8 +434,7 @@ static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
 		return NULL;
 	session = server->events->admit(server->ctx, endpoint->number, hello);
 	if (!session || session->endpoint != endpoint || session->closing ||
-	    !session->pd ||
-	    verbs_channel_find(session, hello->channel))
+	    !session->pd || verbs_channel_find(session, hello->channel))
 		return NULL;
 	return session;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server's side of a channel: a reliable queue pair in the session's protection
- * domain that the peer reads and writes through.  The server never posts but one
- * receive, whose return shows that the queue pair went to ERROR.  Threads: [loop]. */
+ * domain that the peer reads and writes through.  The server posts receives for in-band
+ * requests, whose return in error shows that the queue pair went to ERROR, and answers to
+ * them.  Threads: [loop]. */
 #ifndef FABRIC_VERBS_CHANNEL_H
 #define FABRIC_VERBS_CHANNEL_H
 
@@ -19,7 +20,8 @@ struct verbs_channel {
 	struct list lingering; /* of the server's verbs_linger */
 	uint64_t due_ms;       /* to fail, when it lingers */
 	uint32_t number;       /* the peer's */
-	uint64_t receive;      /* number of its receive, from the device's slots */
+	uint64_t receive; /* number of its receives, from the device's slots */
+	struct verbs_desk *desk; /* of its queue pair; NULL once that is destroyed */
 	struct rdma_cm_id
 		*id; /* NULL: it was joined, and has a queue pair of its own */
 	struct ibv_qp *qp;

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/cq.h"
+#include "fabric/verbs/credits.h"
 #include "fabric/verbs/domain.h"
 #include "fabric/verbs/facts.h"
 #include "fabric/verbs/link.h"
@@ -68,6 +69,8 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.put = verbs_link_put,
 	.put_slices = verbs_link_put_slices,
 	.put_atomic = verbs_link_put_atomic,
+	.requests_max = VERBS_CREDITS,
+	.put_request = verbs_link_put_request,
 	.post = verbs_link_post,
 	.poll = verbs_cq_poll,
 	.abort = verbs_link_abort,

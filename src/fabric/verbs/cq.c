@@ -10,9 +10,12 @@
 
 #include "base/err.h"
 #include "base/rare.h"
+#include "fabric/verbs/credits.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/link.h"
 #include "fabric/verbs/poke.h"
+
+#define ANSWERS_BATCH 8
 
 static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
 {
@@ -61,6 +64,19 @@ static int depth_check(const struct fabric_domain *domain, unsigned depth)
 		       depth, domain->facts.name, max);
 }
 
+/* No channel has more receives than operations. */
+static int answers_open(struct fabric_cq *cq, struct ibv_context *verbs)
+{
+	unsigned entries = cq->depth > VERBS_CREDITS ? cq->depth : VERBS_CREDITS;
+
+	cq->answers = ibv_create_cq(verbs, (int)entries, NULL, cq->comp, 0);
+	if (!cq->answers)
+		return err_errno(verbs_failure(),
+				 "RDMA device %s: ibv_create_cq of %u entries",
+				 cq->domain->facts.name, entries);
+	return 0;
+}
+
 int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 		    struct fabric_cq **ret_cq)
 {
@@ -75,6 +91,7 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 	if (!cq)
 		return err_errno(-ENOMEM, "a queue for %u operations", depth);
 	cq->domain = domain;
+	cq->iwarp = domain->facts.iwarp;
 	cq->depth = depth;
 	cq->wake_fd = cq->fd = -1;
 	list_init(&cq->channels);
@@ -93,6 +110,11 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 				domain->facts.name, entries);
 		goto err_free;
 	}
+	if (domain->peer_inband) {
+		err = answers_open(cq, verbs);
+		if (err)
+			goto err_free;
+	}
 	*ret_cq = cq;
 	return 0;
 
@@ -105,6 +127,8 @@ void verbs_cq_free(struct fabric_cq *cq)
 {
 	if (!cq)
 		return;
+	if (cq->answers)
+		(void)ibv_destroy_cq(cq->answers);
 	if (cq->cq)
 		(void)ibv_destroy_cq(cq->cq);
 	if (cq->comp)
@@ -165,6 +189,8 @@ int verbs_cq_arm(struct fabric_cq *cq)
 	while (!ibv_get_cq_event(cq->comp, &from, &context))
 		ibv_ack_cq_events(from, 1);
 	err = ibv_req_notify_cq(cq->cq, 0);
+	if (!err && cq->n_asked > 0)
+		err = ibv_req_notify_cq(cq->answers, 0);
 	return err ? err_errno(-abs(err), "ibv_req_notify_cq") : 0;
 }
 
@@ -189,6 +215,19 @@ static int cq_drain(struct fabric_cq *cq)
 				(void)verbs_link_complete(&cq->entries[i], NULL);
 	} while (n == VERBS_CQ_BATCH);
 	return n < 0 ? n : 0;
+}
+
+/* Take all answers; what they end is left with the channels. */
+static void cq_answers(struct fabric_cq *cq)
+{
+	struct ibv_wc entries[ANSWERS_BATCH];
+	int n;
+
+	do {
+		n = ibv_poll_cq(cq->answers, ANSWERS_BATCH, entries);
+		for (int i = 0; i < n; i++)
+			verbs_link_answer(&entries[i]);
+	} while (n == ANSWERS_BATCH);
 }
 
 /* siw takes requests for a queue pair in ERROR and forgets them.  Once a channel is aborted
@@ -240,6 +279,17 @@ static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	return taken < 0 ? taken : (int)got;
 }
 
+/* What does not come through the queue of entries, n at most. */
+static RARE int cq_rest(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+{
+	int err;
+
+	if (cq->n_asked > 0)
+		cq_answers(cq);
+	err = cq->iwarp ? cq_settle(cq) : 0;
+	return err ? err : (int)cq_report(cq, wcs, n);
+}
+
 /* The same as verbs_cq_poll(), when some are there already or entries were left. */
 static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 			unsigned got, bool more)
@@ -258,11 +308,11 @@ static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	}
 	if (got < n && !list_empty(&cq->ready))
 		got += cq_report(cq, wcs + got, n - got);
-	if (got < n && cq->domain->facts.iwarp) {
-		result = cq_settle(cq);
-		if (result)
+	if (got < n && (cq->n_asked | cq->iwarp)) {
+		result = cq_rest(cq, wcs + got, n - got);
+		if (result < 0)
 			return got ? (int)got : result;
-		got += cq_report(cq, wcs + got, n - got);
+		got += (unsigned)result;
 	}
 	return (int)got;
 }
@@ -275,7 +325,7 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 	if (list_empty(&cq->ready)) {
 		got = cq_take(cq, wcs, n, &more);
 		if (got < 0 ||
-		    (!more && list_empty(&cq->ready) && !cq->domain->facts.iwarp))
+		    (!more && list_empty(&cq->ready) && !(cq->n_asked | cq->iwarp)))
 			return got;
 	}
 	return poll_on(cq, wcs, n, (unsigned)got, more);
@@ -284,4 +334,6 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 void verbs_cq_drain(struct fabric_cq *cq)
 {
 	(void)cq_drain(cq);
+	if (cq->answers)
+		cq_answers(cq);
 }

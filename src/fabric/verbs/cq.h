@@ -17,6 +17,9 @@ struct fabric_cq {
 	struct fabric_domain *domain;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
+	struct ibv_cq *answers; /* to in-band requests; NULL: the server has none */
+	unsigned n_asked;       /* of all channels; without any, it is not looked at */
+	unsigned iwarp;         /* 1: the device is */
 	unsigned depth;
 	/* connect() may add a channel while the owner polls or frees another */
 	pthread_mutex_t members_lock;

@@ -17,13 +17,13 @@
 static int device_start(struct verbs_device *device)
 {
 	struct fabric_server *server = device->server;
-	/* a receive per channel, and as many of channels just ended */
-	unsigned depth = 2 * CHANNELS_MAX;
+	unsigned channels =
+		VERBS_POLLER_CQS * verbs_poller_per_cq(device->facts.max_cqe);
 	int flags, err;
 
-	if (depth > device->facts.max_cqe)
-		depth = device->facts.max_cqe;
-	err = verbs_slots_init(&device->slots, depth / 2, &server->mailbox,
+	if (channels > CHANNELS_MAX)
+		channels = CHANNELS_MAX;
+	err = verbs_slots_init(&device->slots, channels, &server->mailbox,
 			       verbs_channel_flushed);
 	if (err)
 		return err;
@@ -33,8 +33,8 @@ static int device_start(struct verbs_device *device)
 		err = err_errno(-errno, "the device's event descriptor");
 		goto err_slots;
 	}
-	err = verbs_poller_start(&device->poller, device->verbs, depth, device->node,
-				 &device->slots);
+	err = verbs_poller_start(&device->poller, device->verbs, device->facts.max_cqe,
+				 device->node, &device->slots);
 	if (err)
 		goto err_slots;
 	err = verbs_registrar_start(&device->registrar, &server->mailbox);

@@ -108,6 +108,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 	atomic_flag_clear(&domain->route_used);
 	domain->address = endpoint->address;
 	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
+	domain->peer_inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
 	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));
 	domain->knobs = params->knobs;
 	domain->direct = (endpoint->flags & FABRIC_ENDPOINT_DIRECT) != 0;
@@ -165,6 +166,8 @@ int verbs_domain_able(const struct fabric_domain *domain,
 {
 	const struct verbs_facts *facts = &domain->facts;
 
+	if (capability == FABRIC_CAN_INBAND && domain->peer_inband)
+		return 0;
 	if (capability != FABRIC_CAN_ATOMICS)
 		return err_set(-ENOTSUP,
 			       "the server's RDMA device %s serves no in-band requests",

@@ -28,6 +28,7 @@ struct fabric_domain {
 	struct verbs_facts facts;
 	struct ibv_pd *pd;
 	bool peer_atomics; /* the server's device does atomics */
+	bool peer_inband;    /* the server does in-band requests there */
 	char peer_device[FABRIC_DEVICE_MAX];
 	bool confirm;        /* writes are done only once a read behind them is */
 	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */

@@ -147,7 +147,8 @@ static void endpoint_describe(struct verbs_endpoint *endpoint,
 		.node = device->node,
 		.flags = (device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
 			 (device->facts.atomics ? FABRIC_ENDPOINT_ATOMICS : 0) |
-			 (endpoint->direct ? FABRIC_ENDPOINT_DIRECT : 0),
+			 (endpoint->direct ? FABRIC_ENDPOINT_DIRECT : 0) |
+			 FABRIC_ENDPOINT_INBAND,
 	};
 	if (endpoint->direct)
 		endpoint->public.address.port = 0;

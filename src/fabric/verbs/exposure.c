@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/failure.h"
+#include "fabric/verbs/ranges.h"
 
 static struct verbs_device *device_of(const struct fabric_exposure *exposure)
 {
@@ -78,6 +79,28 @@ static void exposure_post(struct fabric_exposure *exposure,
 	verbs_registrar_post(&device_of(exposure)->registrar, &exposure->job);
 }
 
+static void exposure_free(struct fabric_exposure *exposure)
+{
+	list_remove(&exposure->link);
+	fabric_notes_destroy(&exposure->notes);
+	free(exposure);
+}
+
+/* The last of them come before the news that the exposure is over: it was taken out of the
+ * session's ranges before its registration was undone. */
+static void exposure_notes(struct verbs_message *message)
+{
+	struct fabric_exposure *exposure =
+		container_of(message, struct fabric_exposure, noted);
+	struct fabric_session *session = exposure->session;
+	struct fabric_server *server = session->endpoint->server;
+	struct fabric_notes_taken taken;
+
+	fabric_notes_take(&exposure->notes, &taken);
+	fabric_notes_report(&taken, server->events, server->ctx, session->cookie,
+			    exposure->cookie);
+}
+
 static void exposure_end(struct fabric_exposure *exposure)
 {
 	struct fabric_session *session = exposure->session;
@@ -85,8 +108,7 @@ static void exposure_end(struct fabric_exposure *exposure)
 	void *cookie = exposure->cookie;
 	bool silent = exposure->silent;
 
-	list_remove(&exposure->link);
-	free(exposure);
+	exposure_free(exposure);
 	if (!silent)
 		server->events->withdrawn(server->ctx, cookie);
 	verbs_session_settle(session);
@@ -108,6 +130,7 @@ static void exposure_announce(struct fabric_exposure *exposure)
 
 static void exposure_release(struct fabric_exposure *exposure)
 {
+	verbs_ranges_remove(exposure);
 	if (exposure->state == VERBS_EXPOSURE_LIVE) {
 		exposure->session->endpoint->stats.exposures--;
 		exposure->session->endpoint->stats.exposed_bytes -= exposure->bytes;
@@ -129,8 +152,7 @@ static void exposure_refuse(struct fabric_exposure *exposure, int err, const cha
 		exposure_release(exposure);
 	} else {
 		session->n_mrs--;
-		list_remove(&exposure->link);
-		free(exposure);
+		exposure_free(exposure);
 	}
 	server->events->exposed(server->ctx, cookie, err, copy, NULL);
 	verbs_session_settle(session);
@@ -147,6 +169,8 @@ static void registered(struct fabric_exposure *exposure)
 		exposure_refuse(exposure, exposure->err, exposure->text);
 	} else if (device_of(exposure)->gone) {
 		exposure_refuse(exposure, -ENODEV, "the RDMA device was removed");
+	} else if (verbs_ranges_add(exposure)) {
+		exposure_refuse(exposure, -ENOMEM, "no memory for an exposure");
 	} else {
 		exposure_announce(exposure);
 	}
@@ -267,7 +291,10 @@ int verbs_exposure_create(struct fabric_session *session, void *addr, size_t byt
 	exposure->cookie = cookie;
 	exposure->addr = addr;
 	exposure->bytes = bytes;
+	exposure->rights = rights;
 	exposure->access = access_of(session, rights);
+	exposure->noted.deliver = exposure_notes;
+	fabric_notes_init(&exposure->notes);
 	exposure->pd = session->pd;
 	exposure->job.done.deliver = exposure_deliver;
 	list_append(&session->exposures, &exposure->link);
@@ -310,6 +337,5 @@ void verbs_exposure_free(struct fabric_exposure *exposure)
 	/* a registration that came through after the server began to close */
 	if (exposure->state == VERBS_EXPOSURE_REGISTERING && exposure->mr)
 		(void)ibv_dereg_mr(exposure->mr);
-	list_remove(&exposure->link);
-	free(exposure);
+	exposure_free(exposure);
 }

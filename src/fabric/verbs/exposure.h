@@ -6,6 +6,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "fabric/notes.h"
 #include "fabric/verbs/registrar.h"
 #include "fabric/verbs/session.h"
 
@@ -27,7 +28,11 @@ struct fabric_exposure {
 	bool silent;    /* its owner was told that it failed: no more news */
 	void *addr;
 	size_t bytes;
-	unsigned access;
+	unsigned rights, access;
+	bool ranged; /* among the session's ranges */
+	struct map_node range;
+	struct fabric_notes notes;
+	struct verbs_message noted; /* under way while notes.told */
 	/* the job's, while one is under way */
 	struct verbs_job job;
 	struct ibv_pd *pd;

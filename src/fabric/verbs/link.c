@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@
 #include "base/err.h"
 #include "base/rare.h"
 #include "fabric/verbs/address.h"
+#include "fabric/verbs/asks.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/place.h"
 #include "fabric/verbs/poke.h"
@@ -39,7 +41,8 @@ struct fabric_channel {
 	unsigned n_put;            /* of them, not posted yet */
 	struct fabric_run written; /* where the last write went that is not confirmed */
 	struct verbs_ring ring;
-	struct list ready; /* of the cq, while there is something to report */
+	struct verbs_asks *asks; /* NULL: nothing was asked yet */
+	struct list ready;       /* of the cq, while there is something to report */
 };
 
 /* Requests that may be under way at a time. */
@@ -52,9 +55,10 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = channel->cq->cq,
-		.recv_cq = channel->cq->cq,
+		.recv_cq =
+			channel->cq->answers ? channel->cq->answers : channel->cq->cq,
 		.cap = { .max_send_wr = send_room(channel),
-			 .max_recv_wr = 1,
+			 .max_recv_wr = VERBS_CREDITS,
 			 .max_send_sge = channel->ring.slices_max,
 			 .max_recv_sge = 1,
 			 .max_inline_data = inline_bytes },
@@ -386,10 +390,46 @@ int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_ru
 	return 1;
 }
 
+int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_request *request)
+{
+	struct fabric_domain *domain = channel->cq->domain;
+	int err = verbs_domain_able(domain, FABRIC_CAN_INBAND);
+
+	if (!err && !channel->asks)
+		err = verbs_asks_open(channel, &channel->ring, domain->pd, channel->qp,
+				      channel->depth, &channel->asks);
+	if (err)
+		return err;
+	if (channel->asks->lost)
+		verbs_link_abort(channel);
+	if (channel->outstanding == channel->depth || channel->asks->lost ||
+	    verbs_asks_full(channel->asks))
+		return 0;
+	channel->outstanding++;
+	channel->n_put++;
+	channel->cq->n_asked++;
+	verbs_asks_put(channel->asks, run, part, request);
+	return 1;
+}
+
+/* Some of what was put is not posted. */
+static void asks_trim(struct fabric_channel *channel)
+{
+	unsigned n_asked = channel->ring.n_asked;
+
+	if (n_asked == 0)
+		return;
+	verbs_asks_trim(channel->asks);
+	channel->cq->n_asked -= n_asked - channel->ring.n_asked;
+}
+
 static RARE int post_failed(struct fabric_channel *channel, unsigned n_put,
 			    unsigned taken, int err)
 {
 	channel->outstanding -= n_put - taken;
+	asks_trim(channel);
 	verbs_link_abort(channel);
 	if (taken > 0)
 		return (int)taken;
@@ -401,6 +441,7 @@ static RARE int post_dead(struct fabric_channel *channel, unsigned n_put)
 {
 	channel->outstanding -= n_put;
 	verbs_ring_drop(&channel->ring);
+	asks_trim(channel);
 	return err_set(-ECONNRESET, "the channel to %s is dead", channel->dial.peer);
 }
 
@@ -487,7 +528,7 @@ unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
 	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
 	unsigned n = verbs_ring_reach(&channel->ring, wc);
 
-	if (wc->status != IBV_WC_SUCCESS || n == 0 || channel->ring.n_runs > 0 ||
+	if (wc->status != IBV_WC_SUCCESS || n == 0 || channel->ring.n_slow > 0 ||
 	    !ret_wc)
 		return link_keep(channel, n, wc);
 	n = verbs_ring_pass(&channel->ring, n);
@@ -506,15 +547,49 @@ static void wc_fail(struct fabric_wc *wc, const struct fabric_channel *channel,
 	wc->text = ibv_wc_status_str(run->status);
 }
 
+/* Report the first request, an in-band one.  False: there is no answer yet. */
+static bool ask_report(struct fabric_channel *channel, struct fabric_wc *wc)
+{
+	int status = verbs_asks_first(channel->asks);
+	struct verbs_run run = channel->ring.runs[0];
+
+	if (run.status == IBV_WC_SUCCESS && status > 0)
+		return false;
+	(void)verbs_ring_take(&channel->ring, 1, &run);
+	verbs_asks_pop(channel->asks);
+	channel->outstanding--;
+	channel->cq->n_asked--;
+	*wc = (struct fabric_wc){ .owner = channel->owner, .n = 1 };
+	/* an answer that came counts, whatever the device says of the request */
+	if (status <= 0)
+		wc->status = status;
+	else
+		wc_fail(wc, channel, &run);
+	if (status < 0)
+		wc->text = status == -EACCES   ? "refused by the server"
+			   : status == -EPROTO ? "the server's answer makes no sense"
+					       : "flushed before it was answered";
+	return true;
+}
+
 unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs,
 			   unsigned n)
 {
-	unsigned got = 0;
+	unsigned got = 0, ahead = UINT_MAX, operations;
 
 	while (channel->ring.n_runs > 0 && got < n) {
 		struct verbs_run run;
-		unsigned operations = verbs_ring_take(&channel->ring, &run);
 
+		if (channel->ring.n_asked > 0)
+			ahead = verbs_asks_ahead(channel->asks);
+		if (ahead == 0) {
+			if (!ask_report(channel, &wcs[got]))
+				break;
+			ahead = UINT_MAX;
+			got++;
+			continue;
+		}
+		operations = verbs_ring_take(&channel->ring, ahead, &run);
 		if (operations == 0)
 			continue;
 		channel->outstanding -= operations;
@@ -524,7 +599,8 @@ unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs
 			wc_fail(&wcs[got], channel, &run);
 		got++;
 	}
-	if (channel->ring.n_runs == 0)
+	/* what waits for an answer is ready again when that comes */
+	if (channel->ring.n_runs == 0 || got < n)
 		list_remove(&channel->ready);
 	return got;
 }
@@ -544,9 +620,26 @@ bool verbs_link_aborted(const struct fabric_channel *channel)
 	return atomic_load(&channel->aborted);
 }
 
+void verbs_link_answer(const struct ibv_wc *wc)
+{
+	const struct verbs_ask_id *id =
+		(const struct verbs_ask_id *)(uintptr_t)wc->wr_id;
+	struct fabric_channel *channel = id->asks->channel;
+
+	verbs_asks_take(id->asks, wc);
+	if (wc->status != IBV_WC_SUCCESS)
+		link_broken(channel);
+	else if (id->asks->lost)
+		verbs_link_abort(channel);
+	if (channel->ring.n_ended > 0)
+		link_ready(channel);
+}
+
 void verbs_link_lose(struct fabric_channel *channel)
 {
 	verbs_ring_flush(&channel->ring);
+	if (channel->asks && !channel->asks->lost)
+		channel->asks->lost = -ECONNRESET;
 	if (channel->ring.n_ended > 0)
 		link_ready(channel);
 }
@@ -616,6 +709,8 @@ void verbs_link_free(struct fabric_channel *channel)
 	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
 	qp_destroy(channel);
 	verbs_cq_drain(channel->cq);
+	channel->cq->n_asked -= channel->ring.n_asked;
+	verbs_asks_free(channel->asks);
 	list_remove(&channel->ready);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);
 	dial_close(channel);

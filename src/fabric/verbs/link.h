@@ -21,6 +21,9 @@ unsigned verbs_link_put_slices(struct fabric_channel *channel,
 int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
 			  const struct fabric_part *part,
 			  const struct fabric_atomic *atomic);
+int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_request *request);
 int verbs_link_post(struct fabric_channel *channel);
 void verbs_link_abort(struct fabric_channel *channel); /* [any] */
 int verbs_link_alive_fd(const struct fabric_channel *channel);
@@ -31,6 +34,8 @@ void verbs_link_free(struct fabric_channel *channel);
  * 0 when it completes nothing, or ret_wc is NULL or an error came before: then the channel
  * is in cq->ready with it. */
 unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc);
+/* An answer to an in-band request, or a receive that was flushed. */
+void verbs_link_answer(const struct ibv_wc *wc);
 /* Report operations that have ended, n at most, and leave cq->ready once that is all;
  * returns how many. */
 unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs,

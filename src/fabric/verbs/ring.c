@@ -169,6 +169,25 @@ void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run
 	ring->n_fresh++;
 }
 
+unsigned verbs_ring_put_send(struct verbs_ring *ring, const void *message,
+			     uint32_t bytes, uint32_t lkey)
+{
+	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
+	struct ibv_send_wr *send = &ring->send[at];
+
+	ring->sge[at] = (struct ibv_sge){
+		.addr = (uintptr_t)message,
+		.length = bytes,
+		.lkey = lkey,
+	};
+	send->opcode = IBV_WR_SEND;
+	send->send_flags = bytes <= ring->inline_bytes ? IBV_SEND_INLINE : 0;
+	ring->requests[at].role = VERBS_ROLE_CALLERS;
+	ring->n_posted++;
+	ring->n_fresh++;
+	return at;
+}
+
 /* Keep so many of the fresh ones. */
 static RARE void fresh_cut(struct verbs_ring *ring, unsigned n)
 {

@@ -48,6 +48,8 @@ struct verbs_ring {
 	uint32_t inline_bytes; /* writes up to that carry their bytes in the request */
 	struct verbs_run runs[VERBS_RUNS_MAX];
 	unsigned n_runs;
+	unsigned n_asked; /* of all, that wait for an answer, or for its report */
+	unsigned n_slow;  /* both together: what ends next must go the long way */
 };
 
 /* -ENOMEM. */
@@ -70,6 +72,9 @@ void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run
 void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
 			   const struct fabric_part *part,
 			   const struct fabric_atomic *atomic);
+/* Put an operation there that is a message; returns its place. */
+unsigned verbs_ring_put_send(struct verbs_ring *ring, const void *message,
+			     uint32_t bytes, uint32_t lkey);
 /* Post all that was put there, at least one.  When the device refuses some, with its
  * errno, they are forgotten.  Returns how many operations those it took complete. */
 unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_errno);
@@ -128,6 +133,13 @@ static inline unsigned verbs_ring_reach(const struct verbs_ring *ring,
 	return n <= ring->n_posted - ring->n_ended ? n : 0;
 }
 
+static inline void verbs_ring_run_new(struct verbs_ring *ring, unsigned n,
+				      enum ibv_wc_status status, uint32_t vendor)
+{
+	ring->runs[ring->n_runs++] = (struct verbs_run){ n, status, vendor };
+	ring->n_slow++;
+}
+
 /* So many more have ended. */
 static inline void verbs_ring_run(struct verbs_ring *ring, unsigned n,
 				  enum ibv_wc_status status, uint32_t vendor)
@@ -139,7 +151,7 @@ static inline void verbs_ring_run(struct verbs_ring *ring, unsigned n,
 	    (next[-1].status == status || ring->n_runs == VERBS_RUNS_MAX))
 		next[-1].n += n;
 	else
-		ring->runs[ring->n_runs++] = (struct verbs_run){ n, status, vendor };
+		verbs_ring_run_new(ring, n, status, vendor);
 }
 
 /* n requests have ended by the entry: its own, and those before with `before`. */
@@ -162,14 +174,21 @@ static inline void verbs_ring_flush(struct verbs_ring *ring)
 			       IBV_WC_WR_FLUSH_ERR, 0);
 }
 
-/* Take out the requests that have ended first, and alike; there is a run.  Returns how many
- * operations they complete. */
-static inline unsigned verbs_ring_take(struct verbs_ring *ring,
+/* Take out the requests that have ended first, and alike, `max` at most; there is a run.
+ * Returns how many operations they complete. */
+static inline unsigned verbs_ring_take(struct verbs_ring *ring, unsigned max,
 				       struct verbs_run *ret_run)
 {
 	*ret_run = ring->runs[0];
+	if (ret_run->n > max) {
+		ret_run->n = max;
+		ring->runs[0].n -= max;
+		ring->n_ended -= max;
+		return verbs_ring_pass(ring, max);
+	}
 	ring->n_ended -= ret_run->n;
 	ring->n_runs--;
+	ring->n_slow--;
 	for (unsigned i = 0; i < ring->n_runs; i++)
 		ring->runs[i] = ring->runs[i + 1];
 	return verbs_ring_pass(ring, ret_run->n);

@@ -33,6 +33,14 @@ static void pd_free(struct fabric_session *session)
 			device->facts.name, err);
 }
 
+static void session_free(struct fabric_session *session)
+{
+	list_remove(&session->link);
+	map_destroy(&session->ranges);
+	verbs_gate_destroy(&session->gate);
+	free(session);
+}
+
 static void session_over(struct verbs_message *message)
 {
 	struct fabric_session *session =
@@ -40,8 +48,7 @@ static void session_over(struct verbs_message *message)
 	struct fabric_server *server = server_of(session);
 	void *cookie = session->cookie;
 
-	list_remove(&session->link);
-	free(session);
+	session_free(session);
 	server->events->session_closed(server->ctx, cookie);
 }
 
@@ -71,6 +78,8 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 	session->over.deliver = session_over;
 	list_init(&session->channels);
 	list_init(&session->exposures);
+	verbs_gate_init(&session->gate);
+	map_init(&session->ranges);
 	list_append(&endpoint->sessions, &session->link);
 	*ret_session = session;
 	return 0;
@@ -170,7 +179,6 @@ void verbs_session_free_all(struct verbs_endpoint *endpoint)
 			verbs_exposure_free(exposure);
 		if (session->pd)
 			(void)ibv_dealloc_pd(session->pd);
-		list_remove(&session->link);
-		free(session);
+		session_free(session);
 	}
 }

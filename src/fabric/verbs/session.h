@@ -8,7 +8,9 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "fabric/verbs/endpoint.h"
+#include "fabric/verbs/gate.h"
 #include "fabric/verbs/message.h"
 
 struct fabric_session {
@@ -18,6 +20,8 @@ struct fabric_session {
 	struct ibv_pd *pd; /* NULL once its device is gone */
 	struct list channels;
 	struct list exposures;
+	struct verbs_gate gate;
+	struct map ranges; /* inside the gate: exposures that in-band requests reach */
 	unsigned n_mrs; /* exposures that have, or are about to get, an MR */
 	bool closing;
 	bool ended;  /* `over` is under way */
