@@ -228,6 +228,22 @@ unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns)
 	return ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : (unsigned)ms;
 }
 
+/* The server may have its end all the same: it has joined what this side could not, or
+ * whose answer came too late, and without rdma_cm nothing else tells it to let go. */
+static void slot_give_back(struct rmem *session, struct channel_slot *slot)
+{
+	struct wire_msg request;
+
+	/* it went with the server's side of the session */
+	if (slot->number == 0)
+		return;
+	request.type = WIRE_TYPE_close_channel;
+	request.id = 0;
+	request.close_channel.channel = slot->number;
+	session_tell(session, &request);
+	slot->number = 0;
+}
+
 static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned timeout_ms)
 {
 	struct fabric_channel_params params = {
@@ -255,6 +271,7 @@ static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned tim
 	ref.queue->in_service--;
 	(void)pthread_cond_broadcast(&session->changed);
 	if (err) {
+		slot_give_back(session, ref.slot);
 		reopen_want(ref.slot, false);
 		return;
 	}

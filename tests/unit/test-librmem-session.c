@@ -616,6 +616,31 @@ START_TEST(channel__that_is_joined_ends_by_the_servers_word)
 }
 END_TEST
 
+/* The server's end would else be there for as long as the session, one more each time. */
+START_TEST(channel__that_cannot_be_joined_again_is_given_back)
+{
+	rmem_lease *lease;
+
+	serve_direct();
+	open_with(_i ? RMEM_NO_THREAD : 0);
+	lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_close_channel], 0);
+	server_lock();
+	server.fail_on = WIRE_TYPE_join_channel;
+	server.fail_errno = EACCES;
+	server_unlock();
+	server_event(WIRE_TYPE_channel_ended, server.joined_channel, 0);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_join_channel], 3);
+	/* the one that ended, and the one that was not joined */
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_close_channel], 2);
+	rmem_close(client);
+}
+END_TEST
+
 START_TEST(channel__that_the_server_does_not_join)
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
@@ -673,6 +698,8 @@ int main(void)
 	tcase_add_test(tc, close__frees_everything);
 	tcase_add_loop_test(tc, threads__share_a_session, 0, 2);
 	tcase_add_loop_test(tc, channel__that_is_joined_ends_by_the_servers_word, 0, 2);
+	tcase_add_loop_test(tc, channel__that_cannot_be_joined_again_is_given_back, 0,
+			    2);
 	tcase_add_loop_test(tc, channel__that_the_server_does_not_join, 0, 2);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
