@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "unit.h"
 #include "verbs-server-stage.h"
@@ -191,6 +192,85 @@ START_TEST(join__refuses_what_cannot_be)
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().refused, 1);
 	ck_assert_uint_eq(seen.ups + seen.downs, 0);
+	close_all();
+}
+END_TEST
+
+static uint64_t now_ns = 1000000000;
+
+static uint64_t now(void)
+{
+	return now_ns;
+}
+
+static void pass_ms(unsigned ms)
+{
+	now_ns += ms * UINT64_C(1000000);
+}
+
+static void nobody_answers(void)
+{
+	pass_ms(1000);
+}
+
+static unsigned rtrs;
+
+static void rtr_counted(void)
+{
+	rtrs++;
+}
+
+/* The loop waits while the kernel asks the network for a GID: a peer that names some which
+ * nobody has must not have it stand still. */
+START_TEST(join__waits_for_few_that_do_not_answer)
+{
+	struct fabric_end theirs = end_at("::ffff:10.1.0.99");
+	const struct fabric_end other = end_at("::ffff:10.1.0.9");
+
+	clock_set_source(now);
+	open_direct();
+	fake.at_rtr = nobody_answers;
+	fake.rtr_error = ETIMEDOUT;
+	ck_assert_int_eq(join(1, &theirs), -ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(err_text(), "fake0: nobody answers for the peer's "
+						 "GID ::ffff:10.1.0.99"));
+	fake.at_rtr = rtr_counted;
+	fake.rtr_error = 0;
+	/* not again for a while, though it would now; and a rest for all */
+	ck_assert_int_eq(join(2, &theirs), -EHOSTUNREACH);
+	ck_assert_ptr_nonnull(strstr(err_text(), "::ffff:10.1.0.99"));
+	ck_assert_int_eq(join(3, &other), -EBUSY);
+	ck_assert_ptr_nonnull(strstr(err_text(), "try again in 3000 ms"));
+	ck_assert_uint_eq(rtrs, 0);
+	ck_assert_uint_eq(fake_live_qps(), 0);
+	pass_ms(3000);
+	ck_assert_int_eq(join(4, &other), 0);
+	ck_assert_int_eq(join(5, &theirs), -EHOSTUNREACH);
+	pass_ms(27000);
+	ck_assert_int_eq(join(6, &theirs), 0);
+	ck_assert_uint_eq(rtrs, 2);
+	close_all();
+}
+END_TEST
+
+/* Ever other ones have a quarter of the time at most. */
+START_TEST(join__waits_for_ever_other_ones_now_and_then)
+{
+	struct fabric_end theirs = end_at("::ffff:10.1.0.99");
+	uint64_t end_ns = now_ns + UINT64_C(60000000000);
+	uint32_t n = 0, waits = 0;
+
+	clock_set_source(now);
+	open_direct();
+	fake.at_rtr = nobody_answers;
+	fake.rtr_error = ETIMEDOUT;
+	while (now_ns < end_ns) {
+		theirs.gid[15] = (uint8_t)++n;
+		waits += join(n, &theirs) == -ETIMEDOUT;
+		pass_ms(1);
+	}
+	ck_assert_uint_ge(waits, 14);
+	ck_assert_uint_le(waits, 16);
 	close_all();
 }
 END_TEST
@@ -430,6 +510,8 @@ int main(void)
 	tcase_add_test(tcase, join__drives_the_queue_pair_by_hand);
 	tcase_add_test(tcase, join__begins_at_a_random_packet);
 	tcase_add_loop_test(tcase, join__refuses_what_cannot_be, 0, COUNT(hostile));
+	tcase_add_test(tcase, join__waits_for_few_that_do_not_answer);
+	tcase_add_test(tcase, join__waits_for_ever_other_ones_now_and_then);
 	tcase_add_test(tcase, infiniband__goes_by_lid_within_a_subnet);
 	tcase_add_loop_test(tcase, pkey__is_looked_up_and_must_agree, 0, COUNT(pkeys));
 	tcase_add_test(tcase, gid_index__is_as_said);

@@ -166,6 +166,10 @@ int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_STATE) {
 		if (fake_fails("ibv_modify_qp"))
 			return ENOMEM;
+		if (attr->qp_state == IBV_QPS_RTR && fake.at_rtr)
+			fake.at_rtr();
+		if (attr->qp_state == IBV_QPS_RTR && fake.rtr_error)
+			return fake.rtr_error;
 		qp_drive(public, attr);
 		return 0;
 	}

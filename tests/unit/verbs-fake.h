@@ -37,6 +37,7 @@ struct fake_settings {
 	uint32_t ece_vendor;
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;
+	void (*at_rtr)(void); /* called before a queue pair goes there; NULL: nothing */
 	/* breaks when a queue is armed next, just before that takes effect */
 	struct rdma_cm_id *break_at_arm;
 	int dereg_error; /* of every ibv_dereg_mr */
@@ -44,6 +45,7 @@ struct fake_settings {
 	bool no_errno;   /* what fails at fake_fail_at() leaves 0 in errno */
 	/* of every call of its kind; what is then not destroyed is not counted as live */
 	int modify_error;     /* ibv_modify_qp to ERROR */
+	int rtr_error;        /* ibv_modify_qp to RTR */
 	int qp_error;         /* rdma_create_qp */
 	int destroy_qp_error; /* ibv_destroy_qp */
 	int destroy_id_error; /* rdma_destroy_id */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/device.h"
@@ -48,9 +49,12 @@ static int channel_join(struct verbs_channel *channel, const struct verbs_place 
 	};
 	struct fabric_end ours = verbs_place_end(place, channel->qp, &device->knobs,
 						 (uint8_t)depths.responder);
+	uint64_t begin_ms = clock_now_ms();
 	int err = verbs_place_join(place, channel->qp, &device->knobs, &depths, theirs,
 				   &ours);
 
+	verbs_mutes_note(&device->server->mutes, theirs->gid,
+			 clock_now_ms() - begin_ms);
 	if (!err)
 		*ret_ours = ours;
 	return err;
@@ -71,6 +75,8 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 				       &endpoint->device->knobs, &place);
 	if (!err)
 		err = verbs_end_check(&place, theirs);
+	if (!err)
+		err = verbs_mutes_check(&endpoint->server->mutes, theirs->gid);
 	if (!err)
 		err = verbs_channel_new(session, number, NULL, &place, &channel);
 	if (err)

@@ -348,11 +348,20 @@ static int join_rtr(const struct verbs_place *place, struct ibv_qp *qp,
 		.ah_attr = way_to(place, knobs, theirs),
 	};
 
-	return step(place, qp, &attr,
-		    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			    IBV_QP_MIN_RNR_TIMER,
-		    "RTR");
+	char text[INET6_ADDRSTRLEN] = "?";
+	int err = step(place, qp, &attr,
+		       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			       IBV_QP_MIN_RNR_TIMER,
+		       "RTR");
+
+	if (err != -ETIMEDOUT)
+		return err;
+	(void)inet_ntop(AF_INET6, theirs->gid, text, sizeof(text));
+	return err_set(err,
+		       "RDMA device %s: nobody answers for the peer's GID %s; is the "
+		       "peer's RDMA port on this network?",
+		       name_of(place), text);
 }
 
 static int join_rts(const struct verbs_place *place, struct ibv_qp *qp,

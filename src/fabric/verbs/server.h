@@ -9,6 +9,7 @@
 #include "fabric/verbs/cm.h"
 #include "fabric/verbs/follow.h"
 #include "fabric/verbs/linger.h"
+#include "fabric/verbs/mutes.h"
 
 #define VERBS_ENDPOINTS_MAX 64
 
@@ -29,6 +30,7 @@ struct fabric_server {
 	struct mailbox mailbox;
 	struct verbs_linger linger;
 	struct verbs_follow follow;
+	struct verbs_mutes mutes;
 	struct fabric_server_params *places; /* where it may listen, and how */
 	int epoll_fd; /* over cm, the devices' events, the mailbox, linger and follow */
 	unsigned backlog;
