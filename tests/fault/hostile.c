@@ -6,12 +6,7 @@
  *
  * Prints a line per attack; the exit status is 1 at the first that the daemon does not
  * stand.  The daemon must not be restricted to few sessions. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <netdb.h>
-#include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,207 +14,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/err.h"
-#include "wire/codec.h"
-
-#define ANSWER_SECONDS 20
-
-static const char *address, *control_port, *data_port;
-static const char *attack = "start";
-static uint8_t frame[WIRE_FRAME_MAX];
-static struct wire_msg msg, answer;
-static uint64_t next_id = 1;
-
-static void fail(const char *what)
-{
-	(void)fprintf(stderr, "hostile: %s: %s (%s)\n", attack, what, err_text());
-	exit(1);
-}
-
-static void must(bool condition, const char *what)
-{
-	if (!condition)
-		fail(what);
-}
-
-static int dial(const char *port)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
-	struct timeval tv = { .tv_sec = ANSWER_SECONDS };
-	int fd;
-
-	must(getaddrinfo(address, port, &hints, &ai) == 0, "getaddrinfo");
-	fd = socket(ai->ai_family, SOCK_STREAM, 0);
-	must(fd >= 0, "socket");
-	must(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0, "SO_RCVTIMEO");
-	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0, "SO_SNDTIMEO");
-	must(connect(fd, ai->ai_addr, ai->ai_addrlen) == 0, "connect");
-	freeaddrinfo(ai);
-	return fd;
-}
-
-/* A hostile stream may be closed by the daemon at any moment. */
-static bool push(int fd, const void *bytes, size_t n)
-{
-	const uint8_t *p = bytes;
-
-	while (n > 0) {
-		ssize_t done = send(fd, p, n, MSG_NOSIGNAL);
-
-		if (done <= 0)
-			return false;
-		p += done;
-		n -= (size_t)done;
-	}
-	return true;
-}
-
-static bool pull(int fd, uint8_t *dst, size_t n)
-{
-	while (n > 0) {
-		ssize_t got = recv(fd, dst, n, 0);
-
-		if (got < 0)
-			must(errno == ECONNRESET || errno == EPIPE, "no answer in time");
-		if (got <= 0)
-			return false;
-		dst += got;
-		n -= (size_t)got;
-	}
-	return true;
-}
-
-/* The next reply, events skipped; false when the daemon closed the connection. */
-static bool answer_get(int fd)
-{
-	do {
-		int bytes;
-
-		if (!pull(fd, frame, WIRE_HEADER_BYTES))
-			return false;
-		bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
-		must(bytes > 0, "the daemon sent a frame that cannot be");
-		if (!pull(fd, frame + WIRE_HEADER_BYTES, (size_t)bytes - WIRE_HEADER_BYTES))
-			return false;
-		must(wire_decode(frame, (size_t)bytes, &answer) == 0,
-		     "the daemon sent a frame that does not decode");
-	} while (answer.id == 0 && answer.type >= WIRE_TYPE_revoked);
-	return true;
-}
-
-static size_t encode(void)
-{
-	int bytes;
-
-	msg.id = next_id++;
-	bytes = wire_encode(&msg, frame, sizeof(frame));
-	must(bytes > 0, "encode");
-	return (size_t)bytes;
-}
-
-static bool ask(int fd)
-{
-	size_t bytes = encode();
-
-	return push(fd, frame, bytes) && answer_get(fd);
-}
-
-static void message(enum wire_type type)
-{
-	memset(&msg, 0, sizeof(msg));
-	msg.type = type;
-}
-
-static void hello_make(void)
-{
-	message(WIRE_TYPE_hello);
-	msg.hello.magic = WIRE_MAGIC;
-	msg.hello.version_min = WIRE_VERSION_MIN;
-	msg.hello.version_max = WIRE_VERSION_MAX;
-	msg.hello.fabric = WIRE_FABRIC_AUTO;
-	(void)strcpy(msg.hello.tenant, "default");
-	(void)strcpy(msg.hello.client, "hostile");
-}
-
-static int session_open(void)
-{
-	int fd = dial(control_port);
-
-	hello_make();
-	must(ask(fd) && answer.type == WIRE_TYPE_welcome, "an honest hello is not welcome");
-	return fd;
-}
-
-static void session_bye(int fd)
-{
-	message(WIRE_TYPE_bye);
-	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest bye is refused");
-	(void)close(fd);
-}
-
-/* What an honest client would notice of the attack: nothing. */
-static void honest(void)
-{
-	int fd = session_open();
-	uint64_t lease;
-
-	message(WIRE_TYPE_allocate);
-	msg.allocate.bytes = 4096;
-	msg.allocate.node = -1;
-	must(ask(fd) && answer.type == WIRE_TYPE_lease, "an honest allocate is refused");
-	lease = answer.lease.lease;
-	message(WIRE_TYPE_free);
-	msg.free.lease = lease;
-	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest free is refused");
-	session_bye(fd);
-}
-
-static void begin(const char *name)
-{
-	attack = name;
-}
-
-static void end(void)
-{
-	honest();
-	(void)printf("stood: %s\n", attack);
-}
-
-/* The daemon may answer with an error first, but must then close. */
-static void expect_close(int fd)
-{
-	while (answer_get(fd))
-		must(answer.type == WIRE_TYPE_error, "not an error");
-	(void)close(fd);
-}
-
-/* The line tells which of an attack's requests it was. */
-static void expect_error_at(int line, int fd, uint32_t code)
-{
-	char what[64];
-
-	(void)snprintf(what, sizeof(what), "%s at line %d", wire_type_name(msg.type), line);
-	err_clear();
-	if (!ask(fd))
-		fail(strcat(what, " is answered by a close"));
-	if (answer.type != WIRE_TYPE_error)
-		fail(strcat(what, " is answered by no error"));
-	must(answer.id == msg.id, "an answer to another request");
-	must(answer.error.code != 0 && answer.error.text[0], "an error that says nothing");
-	if (code && answer.error.code != code) {
-		(void)fprintf(stderr, "hostile: %s: code %u (%s), not %u\n", what,
-			      answer.error.code, answer.error.text, code);
-		fail("another error code");
-	}
-}
-
-#define expect_error(fd, code) expect_error_at(__LINE__, fd, code)
+#include "hostile-peer.h"
 
 static void attack_truncated(void)
 {
 	size_t bytes;
 
-	begin("a hello cut off at every byte");
+	attack_begin("a hello cut off at every byte");
 	hello_make();
 	bytes = encode();
 	for (size_t cut = 0; cut < bytes; cut++) {
@@ -228,7 +29,7 @@ static void attack_truncated(void)
 		must(push(fd, frame, cut), "send");
 		(void)close(fd);
 	}
-	end();
+	attack_end();
 }
 
 static void attack_lengths(void)
@@ -236,7 +37,7 @@ static void attack_lengths(void)
 	static const uint32_t lengths[] = { 0, 1, 15, WIRE_FRAME_MAX + 1, 0x7fffffff,
 					    0xffffffff };
 
-	begin("lengths that no frame has");
+	attack_begin("lengths that no frame has");
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		int fd = dial(control_port);
 		uint8_t head[WIRE_HEADER_BYTES] = { 0 };
@@ -245,14 +46,14 @@ static void attack_lengths(void)
 		(void)push(fd, head, sizeof(head));
 		expect_close(fd);
 	}
-	end();
+	attack_end();
 }
 
 static void attack_hello(void)
 {
 	int fd;
 
-	begin("hellos with a wrong version, magic, tenant or session");
+	attack_begin("hellos with a wrong version, magic, tenant or session");
 	fd = dial(control_port);
 	hello_make();
 	msg.hello.version_min = 0x7000;
@@ -274,7 +75,7 @@ static void attack_hello(void)
 	msg.hello.resume = 1;
 	expect_error(fd, ESTALE);
 	(void)close(fd);
-	end();
+	attack_end();
 }
 
 /* The id of a living session is no secret; its token must be. */
@@ -283,7 +84,7 @@ static void attack_steal(void)
 	int owner = dial(control_port), thief;
 	uint64_t session;
 
-	begin("resuming a session of somebody else");
+	attack_begin("resuming a session of somebody else");
 	hello_make();
 	must(ask(owner) && answer.type == WIRE_TYPE_welcome, "hello");
 	session = answer.welcome.session;
@@ -296,7 +97,7 @@ static void attack_steal(void)
 	message(WIRE_TYPE_ping);
 	must(ask(owner) && answer.type == WIRE_TYPE_ok, "the owner lost its session");
 	session_bye(owner);
-	end();
+	attack_end();
 }
 
 static void attack_order(void)
@@ -305,7 +106,7 @@ static void attack_order(void)
 						WIRE_TYPE_bye, WIRE_TYPE_list };
 	int fd;
 
-	begin("requests before hello, two hellos, a server's messages");
+	attack_begin("requests before hello, two hellos, a server's messages");
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		fd = dial(control_port);
 		message(types[i]);
@@ -320,14 +121,14 @@ static void attack_order(void)
 	message(WIRE_TYPE_welcome);
 	(void)push(fd, frame, encode());
 	expect_close(fd);
-	end();
+	attack_end();
 }
 
 static void attack_values(void)
 {
 	int fd = session_open();
 
-	begin("hostile values in well-formed requests");
+	attack_begin("hostile values in well-formed requests");
 	message(WIRE_TYPE_allocate);
 	msg.allocate = (struct wire_allocate){ .bytes = UINT64_MAX, .node = -1 };
 	expect_error(fd, 0);
@@ -372,7 +173,7 @@ static void attack_values(void)
 	msg.open_channel.endpoint = 255;
 	expect_error(fd, EINVAL);
 	session_bye(fd);
-	end();
+	attack_end();
 }
 
 /* Values that are refused only once there is a lease to refuse them for. */
@@ -389,7 +190,7 @@ static void attack_lease_values(void)
 	int fd = session_open(), other;
 	uint64_t lease;
 
-	begin("hostile values for a lease, and another session's lease");
+	attack_begin("hostile values for a lease, and another session's lease");
 	lease = allocate(fd);
 	message(WIRE_TYPE_resize);
 	msg.resize = (struct wire_resize){ .lease = lease, .bytes = UINT64_MAX };
@@ -414,7 +215,7 @@ static void attack_lease_values(void)
 	expect_error(other, ESTALE);
 	session_bye(other);
 	session_bye(fd);
-	end();
+	attack_end();
 }
 
 static void watch_make(bool on, uint64_t lease)
@@ -430,7 +231,7 @@ static void attack_watch(void)
 	int fd = session_open(), other = session_open();
 	uint64_t leases[LEASES], strange[] = { 0, 1, UINT64_MAX, 0 };
 
-	begin("watching the leases of others, nothing, and everything without end");
+	attack_begin("watching the leases of others, nothing, and everything without end");
 	strange[3] = allocate(other);
 	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
 		watch_make(true, strange[i]);
@@ -451,12 +252,12 @@ static void attack_watch(void)
 	}
 	session_bye(other);
 	session_bye(fd);
-	end();
+	attack_end();
 }
 
 static void attack_random(unsigned rounds, bool welcome)
 {
-	begin(welcome ? "random frames in a session" : "random bytes instead of a hello");
+	attack_begin(welcome ? "random frames in a session" : "random bytes instead of a hello");
 	for (unsigned round = 0; round < rounds; round++) {
 		int fd = welcome ? session_open() : dial(control_port);
 		size_t bytes = WIRE_HEADER_BYTES + (size_t)rand() % 300;
@@ -477,7 +278,7 @@ static void attack_random(unsigned rounds, bool welcome)
 			;
 		(void)close(fd);
 	}
-	end();
+	attack_end();
 }
 
 /* Requests without end from somebody who never reads the answers. */
@@ -487,7 +288,7 @@ static void attack_deaf(void)
 	struct timeval tv = { .tv_sec = 2 };
 	size_t bytes;
 
-	begin("a client that never reads its answers");
+	attack_begin("a client that never reads its answers");
 	must(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)) == 0, "SO_RCVBUF");
 	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0, "SO_SNDTIMEO");
 	for (unsigned i = 0; i < 200000; i++) {
@@ -498,7 +299,7 @@ static void attack_deaf(void)
 	}
 	honest();
 	(void)close(fd);
-	end();
+	attack_end();
 }
 
 /* More connections than may wait unauthenticated: some are refused, and when they are
@@ -508,17 +309,17 @@ static void attack_flood(void)
 	enum { N = 300 };
 	int fds[N];
 
-	begin("a flood of connections that say nothing");
+	attack_begin("a flood of connections that say nothing");
 	for (unsigned i = 0; i < N; i++)
 		fds[i] = dial(control_port);
 	for (unsigned i = 0; i < N; i++)
 		(void)close(fds[i]);
-	end();
+	attack_end();
 }
 
 static void attack_data_port(unsigned rounds)
 {
-	begin("random bytes on the data port");
+	attack_begin("random bytes on the data port");
 	for (unsigned round = 0; round < rounds; round++) {
 		int fd = dial(data_port);
 		uint8_t noise[256];
@@ -529,7 +330,7 @@ static void attack_data_port(unsigned rounds)
 		(void)push(fd, noise, bytes);
 		(void)close(fd);
 	}
-	end();
+	attack_end();
 }
 
 int main(int argc, char **argv)

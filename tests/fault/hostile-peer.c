@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hostile-peer.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "wire/codec.h"
+
+#define ANSWER_SECONDS 20
+
+const char *address, *control_port, *data_port;
+uint8_t frame[WIRE_FRAME_MAX];
+struct wire_msg msg, answer;
+
+static const char *attack = "start";
+static uint64_t next_id = 1;
+
+static void fail(const char *what)
+{
+	(void)fprintf(stderr, "hostile: %s: %s (%s)\n", attack, what, err_text());
+	exit(1);
+}
+
+void must(bool condition, const char *what)
+{
+	if (!condition)
+		fail(what);
+}
+
+int dial(const char *port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
+	struct timeval tv = { .tv_sec = ANSWER_SECONDS };
+	int fd;
+
+	must(getaddrinfo(address, port, &hints, &ai) == 0, "getaddrinfo");
+	fd = socket(ai->ai_family, SOCK_STREAM, 0);
+	must(fd >= 0, "socket");
+	must(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0, "SO_RCVTIMEO");
+	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0, "SO_SNDTIMEO");
+	must(connect(fd, ai->ai_addr, ai->ai_addrlen) == 0, "connect");
+	freeaddrinfo(ai);
+	return fd;
+}
+
+bool push(int fd, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	while (n > 0) {
+		ssize_t done = send(fd, p, n, MSG_NOSIGNAL);
+
+		if (done <= 0)
+			return false;
+		p += done;
+		n -= (size_t)done;
+	}
+	return true;
+}
+
+static bool pull(int fd, uint8_t *dst, size_t n)
+{
+	while (n > 0) {
+		ssize_t got = recv(fd, dst, n, 0);
+
+		if (got < 0)
+			must(errno == ECONNRESET || errno == EPIPE, "no answer in time");
+		if (got <= 0)
+			return false;
+		dst += got;
+		n -= (size_t)got;
+	}
+	return true;
+}
+
+bool answer_get(int fd)
+{
+	do {
+		int bytes;
+
+		if (!pull(fd, frame, WIRE_HEADER_BYTES))
+			return false;
+		bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
+		must(bytes > 0, "the daemon sent a frame that cannot be");
+		if (!pull(fd, frame + WIRE_HEADER_BYTES, (size_t)bytes - WIRE_HEADER_BYTES))
+			return false;
+		must(wire_decode(frame, (size_t)bytes, &answer) == 0,
+		     "the daemon sent a frame that does not decode");
+	} while (answer.id == 0 && answer.type >= WIRE_TYPE_revoked);
+	return true;
+}
+
+size_t encode(void)
+{
+	int bytes;
+
+	msg.id = next_id++;
+	bytes = wire_encode(&msg, frame, sizeof(frame));
+	must(bytes > 0, "encode");
+	return (size_t)bytes;
+}
+
+bool ask(int fd)
+{
+	size_t bytes = encode();
+
+	return push(fd, frame, bytes) && answer_get(fd);
+}
+
+void message(enum wire_type type)
+{
+	memset(&msg, 0, sizeof(msg));
+	msg.type = type;
+}
+
+void hello_make(void)
+{
+	message(WIRE_TYPE_hello);
+	msg.hello.magic = WIRE_MAGIC;
+	msg.hello.version_min = WIRE_VERSION_MIN;
+	msg.hello.version_max = WIRE_VERSION_MAX;
+	msg.hello.fabric = WIRE_FABRIC_AUTO;
+	(void)strcpy(msg.hello.tenant, "default");
+	(void)strcpy(msg.hello.client, "hostile");
+}
+
+int session_open(void)
+{
+	int fd = dial(control_port);
+
+	hello_make();
+	must(ask(fd) && answer.type == WIRE_TYPE_welcome, "an honest hello is not welcome");
+	return fd;
+}
+
+void session_bye(int fd)
+{
+	message(WIRE_TYPE_bye);
+	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest bye is refused");
+	(void)close(fd);
+}
+
+void honest(void)
+{
+	int fd = session_open();
+	uint64_t lease;
+
+	message(WIRE_TYPE_allocate);
+	msg.allocate.bytes = 4096;
+	msg.allocate.node = -1;
+	must(ask(fd) && answer.type == WIRE_TYPE_lease, "an honest allocate is refused");
+	lease = answer.lease.lease;
+	message(WIRE_TYPE_free);
+	msg.free.lease = lease;
+	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest free is refused");
+	session_bye(fd);
+}
+
+void attack_begin(const char *name)
+{
+	attack = name;
+}
+
+void attack_end(void)
+{
+	honest();
+	(void)printf("stood: %s\n", attack);
+}
+
+void expect_close(int fd)
+{
+	while (answer_get(fd))
+		must(answer.type == WIRE_TYPE_error, "not an error");
+	(void)close(fd);
+}
+
+/* The line tells which of an attack's requests it was. */
+void expect_error_at(int line, int fd, uint32_t code)
+{
+	char what[64];
+
+	(void)snprintf(what, sizeof(what), "%s at line %d", wire_type_name(msg.type), line);
+	err_clear();
+	if (!ask(fd))
+		fail(strcat(what, " is answered by a close"));
+	if (answer.type != WIRE_TYPE_error)
+		fail(strcat(what, " is answered by no error"));
+	must(answer.id == msg.id, "an answer to another request");
+	must(answer.error.code != 0 && answer.error.text[0], "an error that says nothing");
+	if (code && answer.error.code != code) {
+		(void)fprintf(stderr, "hostile: %s: code %u (%s), not %u\n", what,
+			      answer.error.code, answer.error.text, code);
+		fail("another error code");
+	}
+}
