@@ -11,12 +11,13 @@ set -u
 stage
 tests=${RMEM_RIG_TESTS:-integration/atomics integration/examples \
 	integration/inband integration/isolation integration/soak integration/kill \
-	fault/channels fault/hostile fault/killstep}
+	integration/watch fault/channels fault/hostile fault/killstep}
 
 cat >"$WORK/env" <<ENV
 export top_srcdir=$top_srcdir top_builddir=$top_builddir FABRIC=rdma
 export RMEM_KILL_STRIDE=${RMEM_KILL_STRIDE:-9}
 export RMEM_SOAK_SECONDS=${RMEM_SOAK_SECONDS:-10} RMEM_DEATHS=${RMEM_DEATHS:-40}
+export RMEM_WATCH_ROUNDS=${RMEM_WATCH_ROUNDS:-1000}
 export RMEM_SOAK_SEED=${RMEM_SOAK_SEED:-$RANDOM}
 ENV
 cat >"$WORK/cmd.sh" <<'CMD'
@@ -38,12 +39,12 @@ CMD
 # on iWARP what differs there
 iwarp_tests=${RMEM_RIG_TESTS:-integration/atomics integration/inband \
 	integration/isolation \
-	integration/vectors integration/soak fault/channels}
+	integration/vectors integration/soak integration/watch fault/channels}
 
 for leg in $(legs 612:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"
 	[ "${leg#*:}" = rxe ] || tests=$iwarp_tests
-	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 2048 --timeout 800 \
+	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 2048 --timeout 1000 \
 		"bash $WORK/cmd.sh $WORK $tests" || {
 		echo "FAILED on $leg: $?"
 		exit 1
