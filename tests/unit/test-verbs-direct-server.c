@@ -423,6 +423,16 @@ START_TEST(port__needs_no_address)
 	devices[0].knobs.connect = FABRIC_CONNECT_DIRECT;
 	fake.infiniband = false;
 	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "gid_index"));
+	fake.infiniband = true;
+	fake.port_down[0] = true;
+	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "connect = direct: RDMA device fake0, "
+						 "port 1 is not active"));
+	fake.port_down[0] = false;
+	devices[0].knobs.pkey = 0x8123;
+	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
+	ck_assert_ptr_nonnull(strstr(err_text(), "has no P_Key 0x8123"));
 	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST

@@ -284,7 +284,8 @@ static int address_try(struct fabric_server *server,
 	return err;
 }
 
-/* A port that can be served without an IP address; the context goes over to its device. */
+/* A port that can be served without an IP address; the context goes over to its device.
+ *   -ENODEV  there is none, the text says why */
 static int port_open(struct fabric_server *server,
 		     const struct fabric_device_params *params,
 		     struct ibv_context *verbs, bool *ret_taken)
@@ -294,7 +295,7 @@ static int port_open(struct fabric_server *server,
 	struct ibv_device_attr attr;
 	struct verbs_place place;
 	unsigned ports, before = server->n_devices;
-	int err;
+	int err, none = 0;
 
 	ports = ibv_query_device(verbs, &attr) ? 0 : attr.phys_port_cnt;
 	for (unsigned port = 1; port <= ports; port++) {
@@ -302,8 +303,9 @@ static int port_open(struct fabric_server *server,
 			continue;
 		if (params->address.family)
 			address = params->address;
-		if (verbs_place_look(verbs, (uint8_t)port, &address, &params->knobs,
-				     &place))
+		none = verbs_place_look(verbs, (uint8_t)port, &address, &params->knobs,
+					&place);
+		if (none)
 			continue;
 		verbs_gid_address(place.gid, &address);
 		err = endpoint_open(server, verbs, (uint8_t)port, true, &address,
@@ -311,7 +313,7 @@ static int port_open(struct fabric_server *server,
 		*ret_taken = server->n_devices > before;
 		return err;
 	}
-	return 0;
+	return none ? err_prefix(-ENODEV, "connect = direct") : 0;
 }
 
 /* Devices that are to be served without rdma_cm need no address, so those that have none are
@@ -335,7 +337,8 @@ static int device_try(struct fabric_server *server,
 	err = port_open(server, said, verbs, &taken);
 	if (!taken)
 		(void)ibv_close_device(verbs);
-	return err;
+	/* of all that there are some may be for others */
+	return err == -ENODEV && !params->devices ? 0 : err;
 }
 
 static int devices_try(struct fabric_server *server,

@@ -115,6 +115,7 @@ unsigned verbs_gids_read(struct ibv_context *verbs, struct ibv_gid_entry **ret_g
 static int gid_take(struct verbs_place *place, const struct fabric_address *address,
 		    int index)
 {
+	static const uint8_t nowhere[16];
 	struct ibv_gid_entry *gids;
 	const struct ibv_gid_entry *gid;
 	char text[INET6_ADDRSTRLEN] = "?";
@@ -135,6 +136,11 @@ static int gid_take(struct verbs_place *place, const struct fabric_address *addr
 			       name_of(place), place->port, index,
 			       place->infiniband ? "InfiniBand" : "RoCE v2");
 	verbs_address_gid(address, wanted);
+	if (!memcmp(wanted, nowhere, sizeof(nowhere)))
+		return err_set(-EADDRNOTAVAIL,
+			       "RDMA device %s, port %u has no IP address to serve at: "
+			       "give its interface one, or choose a GID by gid_index",
+			       name_of(place), place->port);
 	(void)inet_ntop(AF_INET6, wanted, text, sizeof(text));
 	return err_set(-EADDRNOTAVAIL, "RDMA device %s, port %u has no GID %s",
 		       name_of(place), place->port, text);
