@@ -6,7 +6,8 @@
  *
  *   sessions URI ADDRESS PORT N      begun -> (line) -> opened -> (line) -> read -> (line)
  *
- * Its last line is the rate of librmem's set-up, the bare one's, and their quotient. */
+ * Its last line is the rate of librmem's set-up, the bare one's, and their quotient, by the
+ * medians of the blocks. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -84,12 +85,29 @@ static rmem *lease_make(void)
 	return session;
 }
 
-/* The seconds that librmem took, and the bare calls. */
+static int shorter(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static double median(double *values, unsigned n)
+{
+	qsort(values, n, sizeof(*values), shorter);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/* The seconds that one took by librmem, and by the bare calls: medians of the blocks. */
 static void sessions_open(double *ret_librmem, double *ret_bare)
 {
-	double librmem = 0, bare = 0;
+	unsigned blocks = (all.n + BLOCK - 1) / BLOCK, block = 0;
+	double *librmem = calloc(blocks, sizeof(*librmem));
+	double *bare = calloc(blocks, sizeof(*bare));
 
-	for (unsigned done = 0; done < all.n;) {
+	if (!librmem || !bare)
+		give_up("room for the times");
+	for (unsigned done = 0; done < all.n; block++) {
 		unsigned n = all.n - done < BLOCK ? all.n - done : BLOCK;
 		double start = now(), middle;
 
@@ -98,12 +116,14 @@ static void sessions_open(double *ret_librmem, double *ret_bare)
 		middle = now();
 		for (unsigned i = 0; i < n; i++)
 			bare_connect(all.address, all.port);
-		librmem += middle - start;
-		bare += now() - middle;
+		librmem[block] = (middle - start) / n;
+		bare[block] = (now() - middle) / n;
 		done += n;
 	}
-	*ret_librmem = librmem;
-	*ret_bare = bare;
+	*ret_librmem = median(librmem, blocks);
+	*ret_bare = median(bare, blocks);
+	free(librmem);
+	free(bare);
 }
 
 static void session_read(rmem *session, uint32_t number)
@@ -147,6 +167,6 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < all.n; i++)
 		rmem_close(all.sessions[i]);
 	rmem_close(first);
-	(void)printf("%.1f %.1f %.3f\n", all.n / librmem, all.n / bare, bare / librmem);
+	(void)printf("%.1f %.1f %.3f\n", 1 / librmem, 1 / bare, bare / librmem);
 	return 0;
 }

@@ -1,9 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# 1,000 sessions in one machine of the rig: rmemd's memory, rate of set-up; takes --json, --sessions N
+# 1,000 sessions in one machine of the rig: rmemd's memory, rate of set-up; takes --json,
+# --sessions N, --connect cm|direct
 #
 # Set-up is rmem_open(), and beside it a connection by bare rdma_cm calls with a protection
 # domain, a registration, a completion queue and a queue pair of its own; the two take turns.
+# With --connect direct the library's channels are set up without rdma_cm.  The quotient is that
+# of the medians of blocks of 20; blocks take turns.
 # What rmemd allocates is its anonymous memory; the kernel's is that of both ends, and of the
 # bare connections.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
 set -euo pipefail
@@ -11,6 +14,7 @@ set -euo pipefail
 : "${top_srcdir:?is set by ./dev bench sessions}" "${top_builddir:?}"
 JSON=
 SESSIONS=1000
+CONNECT=cm
 while [ $# -gt 0 ]; do
 	case $1 in
 	--json) JSON=yes ;;
@@ -18,8 +22,12 @@ while [ $# -gt 0 ]; do
 		SESSIONS=${2:?}
 		shift
 		;;
+	--connect)
+		CONNECT=${2:?}
+		shift
+		;;
 	*)
-		echo "usage: sessions.sh [--json] [--sessions N]" >&2
+		echo "usage: sessions.sh [--json] [--sessions N] [--connect cm|direct]" >&2
 		exit 2
 		;;
 	esac
@@ -33,7 +41,7 @@ stage
 
 cat >"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
-n=$2
+n=$2 connect=$3
 exec 3>&1 >&2
 ulimit -n 100000 || fail "no descriptors"
 guest_install
@@ -45,6 +53,8 @@ cat >/tmp/rmemd.conf <<-CONF
 	[session]
 	heartbeat = 20s
 	fence = 120s
+	[rdma]
+	connect = $connect
 	[limits]
 	sessions = $((n + 8))
 	[admin]
@@ -96,10 +106,11 @@ CMD
 
 for leg in $(legs 612:rxe); do
 	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 6144 --timeout 1200 \
-		"bash $WORK/cmd.sh $WORK $SESSIONS" >"$WORK/row"
-	jq -c --arg leg "$leg" '{leg: $leg} + .' "$WORK/row" >>"$WORK/rows"
+		"bash $WORK/cmd.sh $WORK $SESSIONS $CONNECT" >"$WORK/row"
+	jq -c --arg leg "$leg" --arg connect "$CONNECT" \
+		'{leg: $leg, connect: $connect} + .' "$WORK/row" >>"$WORK/rows"
 	[ -z "$JSON" ] || continue
-	jq -r '"kernel and device \(.leg), \(.sessions) sessions:
+	jq -r '"kernel and device \(.leg), connect = \(.connect), \(.sessions) sessions:
   set-up per second       librmem \(.librmem_per_second), bare rdma_cm \(.bare_per_second), ratio \(.setup)
   rmemd, per session      \(.daemon_bytes_per_session) bytes of anonymous memory
   kernel, per session     \(.kernel_bytes_per_session) bytes, both ends and a bare connection

@@ -11,6 +11,7 @@
 # Environment, so that the same tests run in a virtual machine with RDMA:
 #   FABRIC   tcp (default), rdma or auto: what clients ask for
 #   LISTEN   address the daemon serves on, 127.0.0.1
+#   CONNECT  how it sets up RDMA channels: cm (default) or direct
 #   RMEMD, RMEM, RMEMCTL, EXAMPLES   the programs, and the folder of the examples
 #   KEEP     not empty: the directory stays
 # shellcheck disable=SC2034 # variables are for the tests that source this
@@ -20,6 +21,7 @@ top_srcdir=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 top_builddir=${top_builddir:-$top_srcdir/build}
 FABRIC=${FABRIC:-tcp}
 LISTEN=${LISTEN:-127.0.0.1}
+CONNECT=${CONNECT:-cm}
 RMEMD=${RMEMD:-$top_builddir/src/rmemd/rmemd}
 RMEM=${RMEM:-$top_builddir/src/rmem/rmem}
 RMEMCTL=${RMEMCTL:-$top_builddir/src/rmemctl/rmemctl}
@@ -151,6 +153,7 @@ server_config()
 		[rdma]
 		enabled = $verbs
 		port = $((port + 1))
+		connect = $CONNECT
 		[tcp]
 		enabled = $tcp
 		threads = $tcp_threads
