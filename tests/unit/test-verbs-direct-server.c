@@ -132,11 +132,12 @@ END_TEST
 
 START_TEST(join__begins_at_a_random_packet)
 {
-	const struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
 	uint32_t seen_bits = 0, common = 0xffffff;
 
 	open_direct();
 	for (uint32_t i = 1; i <= 64; i++) {
+		theirs.qpn++;
 		ck_assert_int_eq(join(i, &theirs), 0);
 		ck_assert_uint_le(ours.psn, 0xffffff);
 		seen_bits |= ours.psn;
@@ -192,6 +193,36 @@ START_TEST(join__refuses_what_cannot_be)
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().refused, 1);
 	ck_assert_uint_eq(seen.ups + seen.downs, 0);
+	close_all();
+}
+END_TEST
+
+/* A client must not have what it reads answered to another one's queue pair. */
+START_TEST(join__takes_an_end_once)
+{
+	struct fabric_session *first;
+	struct fabric_end theirs;
+
+	fake.infiniband = _i > 0;
+	theirs = end_at(fake.infiniband ? "fe80::9" : "::ffff:10.1.0.9");
+	open_direct();
+	ck_assert_int_eq(join(1, &theirs), 0);
+	ck_assert_int_eq(join(2, &theirs), -EBUSY);
+	first = session;
+	session = session_new(0);
+	ck_assert_int_eq(join(1, &theirs), -EBUSY);
+	ck_assert_ptr_nonnull(strstr(err_text(), "queue pair 0x123456"));
+	ck_assert_uint_eq(stats().refused, 2);
+	ck_assert_uint_eq(fake_live_qps(), 1);
+	/* the same port by another of its addresses */
+	theirs.gid[15] = 10;
+	ck_assert_int_eq(join(1, &theirs), fake.infiniband ? -EBUSY : 0);
+	theirs.gid[15] = 9;
+	theirs.qpn++;
+	ck_assert_int_eq(join(2, &theirs), 0);
+	theirs.qpn--;
+	ck_assert_int_eq(SERVER->channel_close(first, 1), 0);
+	ck_assert_int_eq(join(3, &theirs), 0);
 	close_all();
 }
 END_TEST
@@ -291,11 +322,13 @@ START_TEST(infiniband__goes_by_lid_within_a_subnet)
 	ck_assert_uint_eq(fake_driven().ah_attr.is_global, 0);
 	/* another subnet is behind a router */
 	theirs = end_at("fec0::9");
+	theirs.qpn++;
 	ck_assert_int_eq(join(2, &theirs), 0);
 	ck_assert_uint_eq(fake_driven().ah_attr.is_global, 1);
 	ck_assert_uint_eq(fake_driven().ah_attr.grh.sgid_index, 0);
 	for (unsigned lid = 0; lid < 0x10000; lid = lid ? 2 * lid : 0x4000) {
 		theirs.lid = (uint16_t)(lid | (lid & 0x8000) >> 1);
+		theirs.qpn++;
 		ck_assert_int_eq(join(3 + lid, &theirs), lid == 0x4000 ? 0 : -EINVAL);
 	}
 	close_all();
@@ -473,10 +506,11 @@ END_TEST
 
 START_TEST(session__ends_with_its_channels)
 {
-	const struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
 
 	open_direct();
 	ck_assert_int_eq(join(1, &theirs), 0);
+	theirs.qpn++;
 	ck_assert_int_eq(join(2, &theirs), 0);
 	ck_assert_uint_eq(fake_live_qps(), 2);
 	SERVER->session_close(session);
@@ -520,6 +554,7 @@ int main(void)
 	tcase_add_test(tcase, join__drives_the_queue_pair_by_hand);
 	tcase_add_test(tcase, join__begins_at_a_random_packet);
 	tcase_add_loop_test(tcase, join__refuses_what_cannot_be, 0, COUNT(hostile));
+	tcase_add_loop_test(tcase, join__takes_an_end_once, 0, 2);
 	tcase_add_test(tcase, join__waits_for_few_that_do_not_answer);
 	tcase_add_test(tcase, join__waits_for_ever_other_ones_now_and_then);
 	tcase_add_test(tcase, infiniband__goes_by_lid_within_a_subnet);

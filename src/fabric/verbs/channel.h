@@ -16,15 +16,16 @@
 struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
-	struct list link;      /* of the session */
-	struct list lingering; /* of the server's verbs_linger */
-	uint64_t due_ms;       /* to fail, when it lingers */
-	uint32_t number;       /* the peer's */
-	uint64_t receive; /* number of its receives, from the device's slots */
+	struct list link;        /* of the session */
+	struct list lingering;   /* of the server's verbs_linger */
+	uint64_t due_ms;         /* to fail, when it lingers */
+	uint32_t number;         /* the peer's */
+	uint64_t receive;        /* number of its receives, from the device's slots */
 	struct verbs_desk *desk; /* of its queue pair; NULL once that is destroyed */
 	struct rdma_cm_id
 		*id; /* NULL: it was joined, and has a queue pair of its own */
 	struct ibv_qp *qp;
+	struct fabric_end end; /* the peer's, as it says, where it was joined */
 	bool up;
 	const char *why; /* static: what an event told about its failure, or NULL */
 };

@@ -2,6 +2,7 @@
 #include "fabric/verbs/join.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -35,6 +36,37 @@ static int session_check(const struct fabric_session *session, uint32_t number)
 		return err_set(-EIO, "the session had to be cut off on this device");
 	if (verbs_channel_find(session, number))
 		return err_set(-EINVAL, "the channel is joined already");
+	return 0;
+}
+
+static bool same_end(const struct verbs_channel *channel,
+		     const struct fabric_end *theirs)
+{
+	const struct fabric_end *end = &channel->end;
+
+	return !channel->id && end->qpn == theirs->qpn &&
+	       (!memcmp(end->gid, theirs->gid, sizeof(end->gid)) ||
+		(end->lid != 0 && end->lid == theirs->lid));
+}
+
+/* The server's word is all that tells a queue pair of what it reads: one that is the end of a
+ * channel must not be named as the end of another, or who guesses numbers has the answers to
+ * his reads given to others, as if to theirs. */
+static int end_free(const struct verbs_endpoint *endpoint,
+		    const struct fabric_end *theirs)
+{
+	list_for_each(node, &endpoint->sessions) {
+		const struct fabric_session *session =
+			container_of(node, struct fabric_session, link);
+
+		list_for_each(item, &session->channels)
+			if (same_end(container_of(item, struct verbs_channel, link),
+				     theirs))
+				return err_set(-EBUSY,
+					       "queue pair %#x there is the end of "
+					       "another channel already",
+					       theirs->qpn);
+	}
 	return 0;
 }
 
@@ -78,6 +110,8 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 	if (!err)
 		err = verbs_mutes_check(&endpoint->server->mutes, theirs->gid);
 	if (!err)
+		err = end_free(endpoint, theirs);
+	if (!err)
 		err = verbs_channel_new(session, number, NULL, &place, &channel);
 	if (err)
 		goto err_count;
@@ -86,6 +120,7 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 		verbs_channel_discard(channel);
 		goto err_count;
 	}
+	channel->end = *theirs;
 	list_append(&session->channels, &channel->link);
 	/* a client that does not do its part has it all the same: it is one of the session's
 	 * channels, of which there may be so many, and ends with that */
