@@ -406,6 +406,13 @@ struct fabric_client_ops {
 			   const struct fabric_client_params *params,
 			   unsigned timeout_ms, struct fabric_domain **ret_domain);
 	void (*domain_close)(struct fabric_domain *domain);
+	/* Whether its device is being removed: it is to be closed, and what is left of it cut
+	 * off where that takes long, as the kernel waits.  All of its channels are aborted
+	 * before, and after domain_cut() neither device nor network reaches local memory any
+	 * more; what is to be freed is freed all the same.  NULL: there are no devices.
+	 * [service thread] */
+	bool (*domain_gone)(struct fabric_domain *domain);
+	void (*domain_cut)(struct fabric_domain *domain);
 	/* The local device's name, "" for tcp; borrowed. */
 	const char *(*domain_device)(const struct fabric_domain *domain);
 	/* 0, or -ENOTSUP with a text that names the device, this host's or the server's,

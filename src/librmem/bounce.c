@@ -17,14 +17,19 @@ static void regions_free(struct bounce *bounce)
 		}
 }
 
-static int regions_create(struct bounce *bounce)
+static int region_create(struct bounce *bounce, unsigned domain)
 {
 	const struct domain_set *set = bounce->domains;
 
-	for (unsigned i = 0; i < set->n; i++) {
-		int err =
-			set->ops->region_create(set->domains[i].fabric, bounce->memory,
-						bounce->bytes, &bounce->regions[i]);
+	return set->ops->region_create(set->domains[domain].fabric, bounce->memory,
+				       bounce->bytes, &bounce->regions[domain]);
+}
+
+static int regions_create(struct bounce *bounce)
+{
+	for (unsigned i = 0; i < bounce->domains->n; i++) {
+		int err = bounce->held & 1u << i ? region_create(bounce, i) : 0;
+
 		if (err) {
 			regions_free(bounce);
 			return err;
@@ -93,6 +98,23 @@ void bounce_destroy(struct bounce *bounce)
 	(void)munmap(bounce->memory, bounce->bytes);
 	free(bounce->free);
 	bounce->memory = NULL;
+}
+
+void bounce_leave(struct bounce *bounce, unsigned domain)
+{
+	bounce->held &= ~(1u << domain);
+	if (bounce->regions[domain])
+		bounce->domains->ops->region_free(bounce->regions[domain]);
+	bounce->regions[domain] = NULL;
+}
+
+int bounce_return(struct bounce *bounce, unsigned domain)
+{
+	int err = bounce->memory ? region_create(bounce, domain) : 0;
+
+	if (!err)
+		bounce->held |= 1u << domain;
+	return err;
 }
 
 unsigned char *bounce_take(struct bounce *bounce)

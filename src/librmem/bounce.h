@@ -15,6 +15,7 @@ struct bounce {
 	size_t chunk_bytes;
 	unsigned n_free;
 	unsigned char **free; /* the chunks not in use, n_free of them */
+	unsigned held;        /* domains, a bit each, that the queue has hold of */
 	struct fabric_region *regions[WIRE_ENDPOINTS_MAX]; /* by domain */
 };
 
@@ -24,6 +25,9 @@ void bounce_init(const struct domain_set *domains, size_t bytes,
 /* Make the memory, which many queues never need.  -ENOMEM, or what registering gave. */
 int bounce_create(struct bounce *bounce);
 void bounce_destroy(struct bounce *bounce);
+/* One domain is to be closed, or is open anew. */
+void bounce_leave(struct bounce *bounce, unsigned domain);
+int bounce_return(struct bounce *bounce, unsigned domain);
 
 /* A chunk, or NULL when all are in use. */
 unsigned char *bounce_take(struct bounce *bounce);

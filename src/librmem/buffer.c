@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "librmem/params.h"
+#include "librmem/renew.h"
 #include "librmem/session.h"
 
 #define PAGES_AT_ONCE 4096
@@ -47,9 +48,12 @@ static int regions_create(struct rmem_buffer *buffer)
 	const struct domain_set *set = &buffer->session->domains;
 
 	for (unsigned i = 0; i < set->n; i++) {
-		int err = set->ops->region_create(set->domains[i].fabric, buffer->addr,
-						  (size_t)buffer->bytes,
-						  &buffer->regions[i]);
+		/* one that is closed makes up for it when it is opened again */
+		int err = set->domains[i].fabric
+				  ? set->ops->region_create(
+					    set->domains[i].fabric, buffer->addr,
+					    (size_t)buffer->bytes, &buffer->regions[i])
+				  : 0;
 		if (err) {
 			regions_free(buffer);
 			return err;
@@ -118,8 +122,8 @@ static int params_check(struct rmem *session, const struct rmem_buffer_params *p
 	return 0;
 }
 
-static int buffer_create(struct rmem *session, const struct rmem_buffer_params *params,
-			 struct rmem_buffer **ret_buffer)
+static int buffer_make(struct rmem *session, const struct rmem_buffer_params *params,
+		       struct rmem_buffer **ret_buffer)
 {
 	struct rmem_buffer *buffer;
 	int err = params_check(session, params);
@@ -159,6 +163,17 @@ void buffer_drop(struct rmem_buffer *buffer)
 	free(buffer);
 }
 
+static int buffer_create(struct rmem *session, const struct rmem_buffer_params *params,
+			 struct rmem_buffer **ret_buffer)
+{
+	int err;
+
+	renew_hold(session);
+	err = buffer_make(session, params, ret_buffer);
+	renew_release(session);
+	return err;
+}
+
 int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 		       rmem_buffer **ret_buffer)
 {
@@ -176,21 +191,26 @@ int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 
 int rmem_buffer_free(rmem_buffer *buffer)
 {
+	struct rmem *session;
 	unsigned outstanding;
 
 	if (!buffer)
 		return 0;
-	(void)pthread_mutex_lock(&buffer->session->lock);
+	session = buffer->session;
+	renew_hold(session);
+	(void)pthread_mutex_lock(&session->lock);
 	outstanding = atomic_load_explicit(&buffer->outstanding, memory_order_acquire);
 	if (outstanding == 0)
 		list_remove(&buffer->node);
-	(void)pthread_mutex_unlock(&buffer->session->lock);
+	(void)pthread_mutex_unlock(&session->lock);
+	if (outstanding == 0)
+		buffer_drop(buffer);
+	renew_release(session);
 	if (outstanding > 0)
 		return err_set(-EBUSY,
 			       "rmem_buffer_free: %u operations on the buffer are "
 			       "outstanding",
 			       outstanding);
-	buffer_drop(buffer);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The endpoints of the server that a session uses, all of one fabric, with a domain each.
- * The channels of a queue go to one after the other.  Constant while the session is
- * open. */
+ * The channels of a queue go to one after the other.  Which they are is constant while the
+ * session is open; a domain comes and goes with its device (renew.h). */
 #ifndef LIBRMEM_DOMAIN_H
 #define LIBRMEM_DOMAIN_H
 
@@ -12,10 +12,24 @@
 #include "fabric/fabric.h"
 #include "wire/msg.h"
 
+enum domain_state {
+	DOMAIN_OPEN,
+	DOMAIN_LEAVING, /* its users are to let go; at due_ns it is cut off */
+	DOMAIN_AWAY,    /* closed; to be opened anew at due_ns */
+	DOMAIN_OPENING, /* by the driver, without the lock */
+};
+
 struct domain {
+	/* NULL: closed.  Stays while there are users */
 	struct fabric_domain *fabric;
-	struct fabric_endpoint endpoint;
 	uint8_t number; /* of the endpoint in the server's list */
+
+	/* under the session's lock */
+	struct fabric_endpoint endpoint;
+	enum domain_state state;
+	unsigned users;    /* queues with something in it */
+	unsigned failures; /* to connect in it, since the last that succeeded */
+	uint64_t due_ns;
 };
 
 struct domain_set {

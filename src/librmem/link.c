@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "librmem/lease.h"
 #include "librmem/queue.h"
+#include "librmem/renew.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
 #include "librmem/watch.h"
@@ -134,17 +135,28 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
+/* They may have moved, but each is what it was. */
 static bool endpoints_equal(const struct wire_welcome *a, const struct wire_welcome *b)
 {
 	if (a->n_endpoints != b->n_endpoints)
 		return false;
 	for (unsigned i = 0; i < a->n_endpoints; i++)
 		if (a->endpoints[i].fabric != b->endpoints[i].fabric ||
-		    a->endpoints[i].family != b->endpoints[i].family ||
-		    a->endpoints[i].port != b->endpoints[i].port ||
-		    memcmp(a->endpoints[i].address, b->endpoints[i].address, 16) != 0)
+		    strcmp(a->endpoints[i].device, b->endpoints[i].device) != 0)
 			return false;
 	return true;
+}
+
+static void endpoints_follow(struct rmem *session)
+{
+	for (unsigned i = 0; i < session->welcome.n_endpoints; i++) {
+		const struct wire_endpoint *wire = &session->welcome.endpoints[i];
+		struct fabric_address address = { .family = wire->family,
+						  .port = wire->port };
+
+		memcpy(address.bytes, wire->address, sizeof(address.bytes));
+		renew_moved(session, i, &address);
+	}
 }
 
 /* What the server cannot do now it may do a little later. */
@@ -176,6 +188,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 		return err;
 	}
 	session->welcome = reply->welcome;
+	endpoints_follow(session);
 	session->link = LINK_REKEY;
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;

@@ -15,6 +15,7 @@
 #include "librmem/join.h"
 #include "librmem/lease.h"
 #include "librmem/params.h"
+#include "librmem/renew.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
 #include "librmem/vec.h"
@@ -80,37 +81,90 @@ static int fds_open(struct rmem_queue *queue)
 	return err;
 }
 
-static void cqs_free(struct rmem_queue *queue)
+static void domain_let_go(struct rmem_queue *queue, unsigned domain)
 {
-	for (unsigned i = 0; i < queue->n_cqs; i++)
-		queue->ops->cq_free(queue->cqs[i]);
+	struct rmem *session = queue->session;
+
+	(void)pthread_mutex_lock(&session->lock);
+	queue->cqs[domain] = NULL;
+	session->domains.domains[domain].users--;
+	(void)pthread_mutex_unlock(&session->lock);
 }
 
-/* A cq per domain that has a channel, with room for all its channels. */
+static void cqs_free(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		if (!queue->cqs[i])
+			continue;
+		queue->ops->cq_free(queue->cqs[i]);
+		domain_let_go(queue, i);
+	}
+}
+
+unsigned queue_share(const struct rmem_queue *queue, unsigned domain)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		n += queue->channels.slots[i].domain == domain;
+	return n;
+}
+
+/* With room for all channels of the domain. */
+int queue_cq_create(struct rmem_queue *queue, unsigned domain,
+		    struct fabric_cq **ret_cq)
+{
+	const struct domain_set *domains = &queue->session->domains;
+	unsigned depth = queue_share(queue, domain) * queue->channels.depth;
+	struct fabric_cq *cq = NULL;
+	int err = queue->ops->cq_create(domains->domains[domain].fabric, depth, &cq);
+
+	if (err)
+		return err;
+	err = fd_watch(queue->epfd, queue->ops->cq_fd(cq));
+	if (err) {
+		queue->ops->cq_free(cq);
+		return err;
+	}
+	*ret_cq = cq;
+	return 0;
+}
+
+/* False: it is not open now. */
+static bool domain_take(struct rmem_queue *queue, unsigned number)
+{
+	struct rmem *session = queue->session;
+	struct domain *domain = &session->domains.domains[number];
+	bool open;
+
+	(void)pthread_mutex_lock(&session->lock);
+	open = domain->state == DOMAIN_OPEN;
+	if (open)
+		domain->users++;
+	(void)pthread_mutex_unlock(&session->lock);
+	return open;
+}
+
+/* A cq per domain that has a channel; those of domains that are away come later. */
 static int cqs_create(struct rmem_queue *queue)
 {
 	const struct domain_set *domains = &queue->session->domains;
-	unsigned n = queue->channels.n, used = n < domains->n ? n : domains->n;
-	int err;
 
-	for (unsigned i = 0; i < used; i++) {
-		unsigned share = n / domains->n + (i < n % domains->n ? 1 : 0);
+	for (unsigned i = 0; i < domains->n; i++) {
+		int err = 0;
 
-		err = queue->ops->cq_create(domains->domains[i].fabric,
-					    share * queue->channels.depth,
-					    &queue->cqs[i]);
-		if (err)
-			goto err_free;
 		queue->n_cqs++;
-		err = fd_watch(queue->epfd, queue->ops->cq_fd(queue->cqs[i]));
-		if (err)
-			goto err_free;
+		if (queue_share(queue, i) == 0 || !domain_take(queue, i))
+			continue;
+		queue->bounce.held |= 1u << i;
+		err = queue_cq_create(queue, i, &queue->cqs[i]);
+		if (err) {
+			domain_let_go(queue, i);
+			cqs_free(queue);
+			return err;
+		}
 	}
 	return 0;
-
-err_free:
-	cqs_free(queue);
-	return err;
 }
 
 /* ---- making ---- */
@@ -120,8 +174,9 @@ static unsigned slices_of(const struct domain_set *domains, enum fabric_opcode o
 	unsigned least = VEC_SLICES_MAX;
 
 	for (unsigned i = 0; i < domains->n; i++) {
-		unsigned n =
-			domains->ops->slices_max(domains->domains[i].fabric, opcode);
+		const struct fabric_domain *fabric = domains->domains[i].fabric;
+		/* one that is away might have the least there is */
+		unsigned n = fabric ? domains->ops->slices_max(fabric, opcode) : 1;
 
 		if (n < least)
 			least = n;
@@ -308,8 +363,14 @@ int queue_connect(struct rmem_queue *queue)
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		struct opening opening = { queue, &queue->channels.slots[i] };
-		int err = session_patiently(session, session->timeout_ms, slot_open,
-					    &opening);
+		int err;
+
+		if (!queue->cqs[opening.slot->domain]) {
+			reopen_want(opening.slot, true);
+			continue;
+		}
+		err = session_patiently(session, session->timeout_ms, slot_open,
+					&opening);
 
 		if (err)
 			return err_prefix(err, "channel %u of %u", i + 1,
@@ -321,7 +382,11 @@ int queue_connect(struct rmem_queue *queue)
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		struct channel_slot *slot = &queue->channels.slots[i];
 
-		slot->doomed = session->link != LINK_UP || session->resumes != resumes;
+		if (!slot->channel)
+			continue;
+		slot->doomed = session->link != LINK_UP ||
+			       session->resumes != resumes ||
+			       !renew_usable(session, slot);
 		if (!slot->doomed)
 			reopen_watch(session, slot, slot->channel);
 	}

@@ -25,7 +25,9 @@ struct rmem_queue {
 	struct rmem *session;
 	const struct fabric_client_ops *ops;
 	unsigned n_cqs;
-	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX]; /* by domain */
+	/* by domain; NULL while that is away.  Changed by the owner under the session's
+	 * lock */
+	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX];
 	/* local pieces of memory in one request, on every domain */
 	unsigned read_slices, write_slices;
 	struct rmem_lease *nowhere; /* what pings are of */
@@ -57,6 +59,11 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	      struct rmem_queue **ret_queue);
 /* Connect all its channels and make it known; blocks. */
 int queue_connect(struct rmem_queue *queue);
+/* How many of its channels are in a domain.  [owner] */
+unsigned queue_share(const struct rmem_queue *queue, unsigned domain);
+/* A completion queue of it in a domain that is held for it.  [owner] */
+int queue_cq_create(struct rmem_queue *queue, unsigned domain,
+		    struct fabric_cq **ret_cq);
 /* End it, without the lock.  NULL: nothing. */
 void queue_drop(struct rmem_queue *queue);
 

@@ -11,6 +11,7 @@
 #include "librmem/join.h"
 #include "librmem/lease.h"
 #include "librmem/queue.h"
+#include "librmem/renew.h"
 #include "librmem/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -32,6 +33,28 @@ void reopen_want(struct channel_slot *slot, bool at_once)
 	slot->retry_ns = clock_now_ns() + slot->backoff_ms * NS_PER_MS;
 }
 
+/* The server may have its end all the same: it has joined what this side could not, or
+ * whose answer came too late, and without rdma_cm nothing else tells it to let go. */
+static void slot_give_back(struct rmem *session, struct channel_slot *slot)
+{
+	struct wire_msg request;
+
+	/* it went with the server's side of the session */
+	if (slot->number == 0)
+		return;
+	request.type = WIRE_TYPE_close_channel;
+	request.id = 0;
+	request.close_channel.channel = slot->number;
+	session_tell(session, &request);
+	slot->number = 0;
+}
+
+void reopen_give_up(struct rmem *session, struct channel_slot *slot)
+{
+	slot_give_back(session, slot);
+	reopen_want(slot, false);
+}
+
 struct slot_ref {
 	struct rmem_queue *queue;
 	struct channel_slot *slot;
@@ -43,8 +66,8 @@ static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
 {
 	list_for_each(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-		const struct attachment *att = atomic_load_explicit(
-			&lease->attachment, memory_order_acquire);
+		const struct attachment *att =
+			atomic_load_explicit(&lease->attachment, memory_order_acquire);
 
 		if (atomic_load(&lease->status) == 0 && att->n_segments > 0 &&
 		    !att->keys[0][endpoint].present)
@@ -69,6 +92,7 @@ void reopen_endpoint(struct rmem *session, unsigned endpoint)
 static int granted(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct channel_slot *slot = ctx;
+	struct fabric_address address = { 0 };
 
 	slot->call = NULL;
 	if (err) {
@@ -77,6 +101,10 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 	}
 	slot->number = reply->channel.channel;
 	slot->stage = SLOT_REKEY;
+	address.family = reply->channel.family;
+	address.port = reply->channel.port;
+	memcpy(address.bytes, reply->channel.address, sizeof(address.bytes));
+	renew_moved(slot->queue->session, slot->endpoint, &address);
 	return 0;
 }
 
@@ -145,7 +173,8 @@ static void slot_work(struct rmem *session, struct channel_slot *slot, uint64_t 
 	else if (slot_unburied(slot))
 		/* it went with the server's side of the session, before the welcome */
 		slot_bury(slot, BURIAL_DONE);
-	if (slot->stage == SLOT_WANTED && now_ns >= slot->retry_ns)
+	if (slot->stage == SLOT_WANTED && now_ns >= slot->retry_ns &&
+	    renew_askable(session, slot))
 		slot_ask(session, slot);
 	if (slot->stage == SLOT_REKEY)
 		reopen_endpoint(session, slot->endpoint);
@@ -165,7 +194,7 @@ void reopen_work(struct rmem *session, uint64_t now_ns)
 
 uint64_t reopen_due(const struct rmem *session)
 {
-	uint64_t due = UINT64_MAX;
+	uint64_t due = renew_due(session);
 
 	if (session->link != LINK_UP)
 		return due;
@@ -178,7 +207,8 @@ uint64_t reopen_due(const struct rmem *session)
 
 			if (slot_unburied(slot))
 				due = 0;
-			if (slot->stage == SLOT_WANTED && slot->retry_ns < due)
+			if (slot->stage == SLOT_WANTED && slot->retry_ns < due &&
+			    renew_askable(session, slot))
 				due = slot->retry_ns;
 		}
 	}
@@ -205,7 +235,8 @@ static struct slot_ref slot_ready(struct rmem *session)
 		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
 
 		for (unsigned i = 0; i < queue->channels.n; i++)
-			if (queue->channels.slots[i].stage == SLOT_REKEY)
+			if (queue->channels.slots[i].stage == SLOT_REKEY &&
+			    renew_usable(session, &queue->channels.slots[i]))
 				return (struct slot_ref){ queue,
 							  &queue->channels.slots[i] };
 	}
@@ -214,7 +245,7 @@ static struct slot_ref slot_ready(struct rmem *session)
 
 bool reopen_ready(struct rmem *session)
 {
-	return slot_ready(session).slot != NULL;
+	return slot_ready(session).slot != NULL || renew_ready(session, clock_now_ns());
 }
 
 unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns)
@@ -226,22 +257,6 @@ unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns)
 	if (ms < CONNECT_MIN_MS)
 		return CONNECT_MIN_MS;
 	return ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : (unsigned)ms;
-}
-
-/* The server may have its end all the same: it has joined what this side could not, or
- * whose answer came too late, and without rdma_cm nothing else tells it to let go. */
-static void slot_give_back(struct rmem *session, struct channel_slot *slot)
-{
-	struct wire_msg request;
-
-	/* it went with the server's side of the session */
-	if (slot->number == 0)
-		return;
-	request.type = WIRE_TYPE_close_channel;
-	request.id = 0;
-	request.close_channel.channel = slot->number;
-	session_tell(session, &request);
-	slot->number = 0;
 }
 
 static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned timeout_ms)
@@ -271,15 +286,17 @@ static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned tim
 	ref.queue->in_service--;
 	(void)pthread_cond_broadcast(&session->changed);
 	if (err) {
-		slot_give_back(session, ref.slot);
-		reopen_want(ref.slot, false);
+		reopen_give_up(session, ref.slot);
+		renew_doubt(session, ref.slot->domain, err);
+		queue_news(ref.queue);
 		return;
 	}
+	session->domains.domains[ref.slot->domain].failures = 0;
 	/* only the owner may free it, so one that came too late is handed over, too */
 	ref.slot->fresh = channel;
 	ref.slot->stage = SLOT_FRESH;
 	if (session->link != LINK_UP || session->resumes != resumes ||
-	    ref.slot->ended) {
+	    ref.slot->ended || !renew_usable(session, ref.slot)) {
 		ref.slot->doomed = true;
 		ref.queue->ops->abort(channel);
 	} else {
@@ -294,6 +311,8 @@ void reopen_connect(struct rmem *session, unsigned timeout_ms)
 
 	if (ref.slot)
 		slot_connect(session, ref, timeout_ms);
+	else
+		renew_next(session, timeout_ms);
 }
 
 static void slot_abort(struct rmem_queue *queue, struct channel_slot *slot)

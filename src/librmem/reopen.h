@@ -8,6 +8,8 @@
 
 #include "librmem/channelset.h"
 
+/* What the slot was granted cannot be had: the server need not keep it. */
+void reopen_give_up(struct rmem *session, struct channel_slot *slot);
 /* Ask the server for what slots want. */
 void reopen_work(struct rmem *session, uint64_t now_ns);
 /* Whether a channel that the server has granted can be connected. */

@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "librmem/lease.h"
 #include "librmem/link.h"
+#include "librmem/renew.h"
 #include "librmem/reopen.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -66,6 +67,7 @@ bool session_tend(struct rmem *session)
 	if (channels_stirred(session))
 		reopen_alive(session);
 	link_work(session, now);
+	renew_work(session, now);
 	leases_work(session);
 	reopen_work(session, now);
 	timer_set(session);

@@ -80,6 +80,8 @@ struct rmem {
 	unsigned rekeys;          /* leases that are to be attached anew */
 	unsigned rekeys_sent;     /* of them, those the server has been asked for */
 	struct list rekeys_ahead; /* the others; rmem_lease.rekey_node */
+	unsigned holds;  /* calls that register local memory, or give it back */
+	bool sync_tidy;  /* see that sync_queue takes part in what domains do */
 	unsigned opened; /* endpoints with a channel in this incarnation, a bit each */
 	uint64_t resumes;
 	bool draining;

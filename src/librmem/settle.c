@@ -10,6 +10,7 @@
 #include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/limbo.h"
+#include "librmem/renew.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
 #include "librmem/vec.h"
@@ -252,6 +253,9 @@ static void slot_clear(struct rmem_queue *queue, struct channel_slot *slot)
 		slot->backoff_ms = 0;
 	reopen_want(slot, slot->proven);
 	slot->proven = false;
+	/* then there may be more to let go of */
+	if (!renew_usable(session, slot))
+		queue_news(queue);
 	(void)pthread_mutex_unlock(&session->lock);
 	/* the driver cannot reach it any more */
 	queue->ops->channel_free(channel);
@@ -290,6 +294,8 @@ void settle_completions(struct rmem_queue *queue, struct taker *taker)
 	int n;
 
 	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		if (!queue->cqs[i])
+			continue;
 		do {
 			n = queue->ops->poll(queue->cqs[i], wcs, QUEUE_WCS);
 			for (int k = 0; k < n; k++)
@@ -325,6 +331,7 @@ void settle_news(struct rmem_queue *queue)
 	for (unsigned i = 0; i < queue->channels.n; i++)
 		slot_look(queue, &queue->channels.slots[i]);
 	(void)pthread_mutex_unlock(&queue->session->lock);
+	renew_tidy(queue);
 	limbo_resolve(queue);
 }
 

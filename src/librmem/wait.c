@@ -46,7 +46,7 @@ int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 static bool queue_arm(struct rmem_queue *queue)
 {
 	for (unsigned i = 0; i < queue->n_cqs; i++)
-		if (queue->ops->cq_arm(queue->cqs[i]))
+		if (queue->cqs[i] && queue->ops->cq_arm(queue->cqs[i]))
 			return true;
 	flow_progress(queue, NULL);
 	return queue->table.n_done > 0;

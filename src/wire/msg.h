@@ -128,7 +128,12 @@ enum wire_reason {
 	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
-#define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
+/* Where the endpoint is by now; family 0: as the welcome says. */
+#define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
+	U32(channel)                                                                 \
+	U8(family)                                                                   \
+	RAW(address, 16)                                                             \
+	U16(port)
 #define WIRE_FIELDS_close_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
 
 /* One side's end of a data connection: its queue pair, where that is on the fabric, and the

@@ -7,57 +7,13 @@
 #   RMEM_ROUNDS  of each, default 2
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
+# shellcheck source=tests/fault/lib.sh
+. "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
 rounds=${RMEM_ROUNDS:-2}
-run=${RMEM_FAULT_OPERATIONS:-400} # from one step to the next
-limit=90                          # seconds for one step
 grace=60s
 netdev=dummy0
-timeout_ms=30000
-
-# ---- the load ----
-
-load_start()
-{
-	coproc LOAD { exec "$top_builddir/tests/fault/load" "$uri" \
-		"${RMEM_SOAK_SEED:-$RANDOM}" "$timeout_ms" 2>"$dir/load.err"; }
-	# shellcheck disable=SC2153 # of the coprocess
-	load_pid=$LOAD_PID
-	load_in=${LOAD[1]}
-	load_out=${LOAD[0]}
-	pids+=("$load_pid")
-	load run "$run"
-	# some things are made when they are first used
-	load check
-}
-
-load_tell()
-{
-	echo "$*" >&"$load_in" || fail "load: is gone: $(cat "$dir/load.err")"
-}
-
-# load_await COMMAND: until it is done; `answer` is the number
-load_await()
-{
-	local ok word
-	read -r -t "$limit" -u "$load_out" ok word answer || fail "load: no answer to '$*': $(
-		cat "$dir/load.err")"
-	[ "$ok $word" = "ok $1" ] || fail "load: '$ok $word $answer' after '$*'"
-}
-
-load()
-{
-	load_tell "$@"
-	load_await "$@"
-}
-
-load_end()
-{
-	exec {load_in}>&-
-	process_await "$load_pid" "$limit" || fail "the load does not end"
-	[ "$process_status" -eq 0 ] || fail "load: status $process_status: $(cat "$dir/load.err")"
-}
 
 # ---- what is open ----
 
@@ -144,6 +100,29 @@ device_away()
 	log_await 'serves again' || fail "$name is back, and is not served"
 }
 
+# Those over RDMA have both ends on it: they let go, and wait for it.
+fault_removal()
+{
+	device_away sleep 1
+}
+
+# The device gets another address: the listener follows, and clients are told.
+fault_address()
+{
+	local old new
+	old=$(ip -o -4 address show dev "$netdev" | awk '{ print $4; exit }')
+	new=10.9.0.$((10 + round))/24
+	log_mark
+	ip address add "$new" dev "$netdev"
+	ip address delete "$old" dev "$netdev"
+	ip -o -4 address show dev "$netdev" | grep -q . || ip address add "$new" dev "$netdev"
+	log_await "serves again, at ${new%/*}:" || fail "the listener does not follow"
+	rmemctl --json devices | jq -e --arg a "${new%/*}" \
+		'.devices[] | select(.fabric == "rdma") | .address == $a' >/dev/null ||
+		fail "rmemctl tells another address"
+	load break 4
+}
+
 # Sessions over TCP do not care.  One that begins later finds the device.
 fault_device()
 {
@@ -162,13 +141,20 @@ rdma_use()
 	client rm "$1"
 }
 
-trap '' PIPE # who talks to a load that has ended is told by the error
 server_start
 mapfile -t faults < <(tr ' ' '\n' <<<"${FAULTS:-refused flushed control server}")
 uri_given=$uri
 for fault in "${faults[@]}"; do
 	uri=$uri_given
 	[ "$fault" != device ] || uri=${uri%fabric=*}fabric=tcp
+	if [ "$fault" = address ]; then
+		# the control connection does not move
+		server_stop
+		LISTEN=0.0.0.0
+		server_start
+		uri="rmem://127.0.0.1:$port?fabric=rdma"
+		uri_given=$uri
+	fi
 	load_start
 	for ((round = 1; round <= rounds; round++)); do
 		"fault_$fault"

@@ -16,6 +16,7 @@
  *   lenient   operations may end in ECONNRESET and ETIMEDOUT from now on; NUMBER: so many did
  *   strict    no operation may fail any more
  *   lost      until operations end in ESTALE; nothing is submitted from then on
+ *   leave     from now on nothing is submitted or checked, and closing may find nobody
  *   check     let all operations end, and compare the whole lease by another way
  *
  * At the end of the input it checks, closes everything and ends.  A minute without anything is
@@ -59,7 +60,7 @@ static bool busy[CELLS + 1], writing[CELLS], unknown[CELLS];
 /* what the server does by itself */
 static bool remote[CELLS];
 static uint32_t crcs[CELLS];
-static bool lenient, idle;
+static bool lenient, idle, left;
 static unsigned long done, failed, stale, breaks, turn, due, break_due;
 static uint64_t seed;
 static char verb[32];
@@ -291,7 +292,7 @@ static void check_all(void)
 static void close_all(void)
 {
 	rmem_queue_free(queue);
-	if (rmem_buffer_free(buffer) || (rmem_free(lease) && stale == 0))
+	if (rmem_buffer_free(buffer) || (rmem_free(lease) && stale == 0 && !left))
 		die("free");
 	rmem_close(session);
 }
@@ -318,6 +319,8 @@ static void command_begin(const char *line)
 		control_cut();
 	else if (is("lenient") || is("strict"))
 		lenient = is("lenient");
+	else if (is("leave"))
+		idle = left = true;
 	else if (is("check"))
 		check_all();
 	else if (!is("run") && !is("lost")) {

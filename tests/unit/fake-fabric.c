@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fake-fabric.h"
 
+#include <check.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@ void fake_reset(void)
 	fake.channels = NULL;
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
 	fake.automatic = fake.hold_flush = false;
+	fake.removed[0] = '\0';
+	fake.cuts = fake.closes = 0;
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
 	fake.refused_rkey = 0;
@@ -242,6 +245,27 @@ static int fake_available(void)
 	return fake.available_err ? err_set(fake.available_err, "no fake device") : 0;
 }
 
+static bool fake_removed(const struct fabric_endpoint *endpoint)
+{
+	bool removed;
+
+	locked();
+	removed = fake.removed[0] && !strcmp(fake.removed, endpoint->device);
+	unlocked();
+	return removed;
+}
+
+static bool fake_domain_gone(struct fabric_domain *domain)
+{
+	return fake_removed(&domain->endpoint);
+}
+
+static void fake_domain_cut(struct fabric_domain *domain)
+{
+	(void)domain;
+	fake.cuts++;
+}
+
 static int fake_domain_open(const struct fabric_endpoint *endpoint,
 			    const struct fabric_client_params *params,
 			    unsigned timeout_ms, struct fabric_domain **ret_domain)
@@ -257,9 +281,12 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 		return err_set(-ETIMEDOUT, "no way to the fake device");
 	if (fake.domain_err)
 		return err_set(fake.domain_err, "no fake domain");
+	if (fake_removed(endpoint))
+		return err_set(-ENODEV, "no fake device");
 	domain = calloc(1, sizeof(*domain));
 	domain->endpoint = *endpoint;
 	locked();
+	fake.opened = *endpoint;
 	fake.live++;
 	unlocked();
 	*ret_domain = domain;
@@ -276,6 +303,8 @@ static void gone(void *object)
 
 static void fake_domain_close(struct fabric_domain *domain)
 {
+	ck_assert_uint_eq(domain->objects, 0);
+	fake.closes++;
 	gone(domain);
 }
 
@@ -303,10 +332,11 @@ static int fake_region_create(struct fabric_domain *domain, void *addr, size_t b
 {
 	struct fabric_region *region;
 
-	(void)domain;
 	if (fake.region_err)
 		return err_set(fake.region_err, "no fake region");
 	region = calloc(1, sizeof(*region));
+	region->domain = domain;
+	domain->objects++;
 	region->addr = addr;
 	region->bytes = bytes;
 	locked();
@@ -318,6 +348,7 @@ static int fake_region_create(struct fabric_domain *domain, void *addr, size_t b
 
 static void fake_region_free(struct fabric_region *region)
 {
+	region->domain->objects--;
 	gone(region);
 }
 
@@ -332,6 +363,8 @@ static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
 		return err_set(fake.rdma_cq_err, "no fake cq");
 	cq = calloc(1, sizeof(*cq));
 	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	cq->domain = domain;
+	domain->objects++;
 	cq->max = depth;
 	cq->direct = domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT;
 	cq->wcs = calloc(depth, sizeof(*cq->wcs));
@@ -344,6 +377,7 @@ static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
 
 static void fake_cq_free(struct fabric_cq *cq)
 {
+	cq->domain->objects--;
 	(void)close(cq->fd);
 	free(cq->wcs);
 	gone(cq);
@@ -625,6 +659,8 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.kind = FABRIC_VERBS,
 	.needs_region = true,
 	.available = fake_available,
+	.domain_gone = fake_domain_gone,
+	.domain_cut = fake_domain_cut,
 	FAKE_OPS,
 };
 

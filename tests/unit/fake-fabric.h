@@ -19,14 +19,17 @@
 
 struct fabric_domain {
 	struct fabric_endpoint endpoint;
+	_Atomic unsigned objects; /* in it */
 };
 
 struct fabric_region {
+	struct fabric_domain *domain;
 	unsigned char *addr;
 	size_t bytes;
 };
 
 struct fabric_cq {
+	struct fabric_domain *domain;
 	int fd;
 	bool direct;
 	unsigned n, max; /* completions to be polled; `max` is its depth */
@@ -74,6 +77,10 @@ struct fake {
 	_Atomic unsigned tried[FAKE_SESSIONS]; /* connects, by the session's id */
 	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
 		rdma_cq_err, poll_err;
+	/* the server's device to which this host's is being removed, or not there any more */
+	char removed[FABRIC_DEVICE_MAX];
+	_Atomic unsigned cuts, closes;      /* of domains */
+	struct fabric_endpoint opened;      /* of the domain opened last */
 	unsigned slices_max;                /* of every domain */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
 	char no_inband[FABRIC_DEVICE_MAX];  /* likewise */

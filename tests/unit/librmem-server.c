@@ -355,6 +355,7 @@ static void dispatch(void)
 		break;
 	case WIRE_TYPE_open_channel:
 		reply.type = WIRE_TYPE_channel;
+		reply.channel = server.where;
 		reply.channel.channel = next_channel++;
 		break;
 	case WIRE_TYPE_join_channel:

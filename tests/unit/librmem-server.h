@@ -40,10 +40,12 @@ struct server {
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */
 	struct wire_welcome welcome;
+	struct wire_channel
+		where; /* what open_channel is answered with, but for the number */
 	struct wire_home home; /* what fix_home is answered with */
-	bool mute;         /* read, but do not answer */
-	bool forget;       /* know no session */
-	int refuse;        /* the hello, with this errno; 0: welcome */
+	bool mute;             /* read, but do not answer */
+	bool forget;           /* know no session */
+	int refuse;            /* the hello, with this errno; 0: welcome */
 	unsigned drop_on;  /* close the connection instead of answering this, once */
 	unsigned delay_on; /* answer this only after the next request */
 	unsigned hold_on;  /* answer this only when told to */

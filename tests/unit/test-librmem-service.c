@@ -147,7 +147,7 @@ static void handle(struct client *client)
 		client->ping_ms = now;
 	} else if (request.type == WIRE_TYPE_open_channel) {
 		reply.type = WIRE_TYPE_channel;
-		reply.channel.channel = ++next_channel;
+		reply.channel = (struct wire_channel){ .channel = ++next_channel };
 	}
 	n = wire_encode(&reply, out, sizeof(out));
 	ck_assert_int_gt(n, 0);

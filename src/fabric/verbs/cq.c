@@ -94,6 +94,7 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 	cq->iwarp = domain->facts.iwarp;
 	cq->depth = depth;
 	cq->wake_fd = cq->fd = -1;
+	list_init(&cq->in_domain);
 	list_init(&cq->channels);
 	list_init(&cq->ready);
 	/* a default mutex cannot fail to initialise */
@@ -115,6 +116,9 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 		if (err)
 			goto err_free;
 	}
+	(void)pthread_mutex_lock(&domain->cqs_lock);
+	list_append(&domain->cqs, &cq->in_domain);
+	(void)pthread_mutex_unlock(&domain->cqs_lock);
 	*ret_cq = cq;
 	return 0;
 
@@ -127,12 +131,16 @@ void verbs_cq_free(struct fabric_cq *cq)
 {
 	if (!cq)
 		return;
+	(void)pthread_mutex_lock(&cq->domain->cqs_lock);
+	list_remove(&cq->in_domain);
+	(void)pthread_mutex_unlock(&cq->domain->cqs_lock);
 	if (cq->answers)
 		(void)ibv_destroy_cq(cq->answers);
 	if (cq->cq)
 		(void)ibv_destroy_cq(cq->cq);
-	if (cq->comp)
-		(void)ibv_destroy_comp_channel(cq->comp);
+	/* one whose device was cut off keeps its queue, but not its descriptor */
+	if (cq->comp && ibv_destroy_comp_channel(cq->comp))
+		(void)close(cq->comp->fd);
 	if (cq->fd >= 0)
 		(void)close(cq->fd);
 	if (cq->wake_fd >= 0)

@@ -15,6 +15,7 @@
 
 struct fabric_cq {
 	struct fabric_domain *domain;
+	struct list in_domain;
 	struct ibv_comp_channel *comp;
 	struct ibv_cq *cq;
 	struct ibv_cq *answers; /* to in-band requests; NULL: the server has none */
@@ -31,6 +32,12 @@ struct fabric_cq {
 	int wake_fd, fd;
 	struct ibv_wc entries[VERBS_CQ_BATCH]; /* those read last */
 };
+
+/* The one with this node in domain->cqs. */
+static inline struct fabric_cq *verbs_cq_of(struct list *node)
+{
+	return container_of(node, struct fabric_cq, in_domain);
+}
 
 /* fabric_client_ops.cq_create ... poll. */
 int verbs_cq_create(struct fabric_domain *domain, unsigned depth,

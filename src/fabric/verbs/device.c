@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "fabric/verbs/abilities.h"
 #include "fabric/verbs/channel.h"
+#include "fabric/verbs/cut.h"
 #include "fabric/verbs/endpoint.h"
 
 #define CHANNELS_MAX 4096
@@ -110,20 +111,6 @@ void verbs_device_free(struct verbs_device *device)
 	free(device);
 }
 
-/* rdma_cm keeps the device's descriptors for the life of the process, and a kernel
- * driver that cannot cut them off waits for them in the removal.  Put something
- * harmless in their place, so that their numbers stay taken. */
-static void descriptors_replace(struct ibv_context *verbs)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (null < 0)
-		return;
-	(void)dup3(null, verbs->async_fd, O_CLOEXEC);
-	(void)dup3(null, verbs->cmd_fd, O_CLOEXEC);
-	(void)close(null);
-}
-
 void verbs_device_put(struct verbs_device *device)
 {
 	struct fabric_server *server = device->server;
@@ -139,7 +126,7 @@ void verbs_device_put(struct verbs_device *device)
 	if (device->own)
 		(void)ibv_close_device(verbs);
 	else
-		descriptors_replace(verbs);
+		verbs_cut(verbs);
 }
 
 static bool device_used(const struct verbs_device *device)

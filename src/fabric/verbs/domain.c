@@ -2,6 +2,7 @@
 #include "fabric/verbs/domain.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,6 +10,8 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "fabric/verbs/address.h"
+#include "fabric/verbs/cq.h"
+#include "fabric/verbs/cut.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/seek.h"
 
@@ -106,6 +109,9 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 	if (!params)
 		params = &standard;
 	atomic_flag_clear(&domain->route_used);
+	list_init(&domain->cqs);
+	/* a default mutex cannot fail to initialise */
+	(void)pthread_mutex_init(&domain->cqs_lock, NULL);
 	domain->address = endpoint->address;
 	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 	domain->peer_inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
@@ -152,8 +158,50 @@ void verbs_domain_close(struct fabric_domain *domain)
 	if (domain->sink)
 		(void)ibv_dereg_mr(domain->sink);
 	(void)ibv_dealloc_pd(domain->pd);
+	if (atomic_load(&domain->gone) && !domain->direct)
+		verbs_cut(domain->verbs);
 	device_leave(domain);
+	(void)pthread_mutex_destroy(&domain->cqs_lock);
 	free(domain);
+}
+
+/* Without rdma_cm the device itself tells. */
+static void fatal_look(struct fabric_domain *domain)
+{
+	struct pollfd fd = { .fd = domain->verbs->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	while (poll(&fd, 1, 0) > 0 && (fd.revents & POLLIN) &&
+	       !ibv_get_async_event(domain->verbs, &event)) {
+		if (event.event_type == IBV_EVENT_DEVICE_FATAL)
+			atomic_store(&domain->gone, true);
+		ibv_ack_async_event(&event);
+	}
+}
+
+bool verbs_domain_gone(struct fabric_domain *domain)
+{
+	struct verbs_cm_event event;
+
+	if (domain->direct)
+		fatal_look(domain);
+	else if (!atomic_load(&domain->route_lent))
+		while (!verbs_cm_take(domain->route.events, &event))
+			if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+				atomic_store(&domain->gone, true);
+	return atomic_load(&domain->gone);
+}
+
+void verbs_domain_cut(struct fabric_domain *domain)
+{
+	/* what has merely moved nobody waits for */
+	if (!atomic_load(&domain->gone))
+		return;
+	verbs_cut(domain->verbs);
+	(void)pthread_mutex_lock(&domain->cqs_lock);
+	list_for_each(node, &domain->cqs)
+		verbs_cut_fd(verbs_cq_of(node)->comp->fd);
+	(void)pthread_mutex_unlock(&domain->cqs_lock);
 }
 
 const char *verbs_domain_device(const struct fabric_domain *domain)

@@ -5,8 +5,10 @@
 #define FABRIC_VERBS_DOMAIN_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/list.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/dial.h"
 #include "fabric/verbs/facts.h"
@@ -23,12 +25,17 @@ struct fabric_domain {
 	bool direct;
 	uint8_t port;                 /* direct: of the device, */
 	struct fabric_address source; /* and the address there */
+	atomic_bool route_lent;       /* a channel has it, and takes its events */
+	atomic_bool gone;             /* the device is being removed */
+	/* completion queues in it, for the cut */
+	pthread_mutex_t cqs_lock;
+	struct list cqs; /* [cqs_lock] */
 	struct fabric_address address;
 	struct fabric_knobs knobs;
 	struct verbs_facts facts;
 	struct ibv_pd *pd;
 	bool peer_atomics; /* the server's device does atomics */
-	bool peer_inband;    /* the server does in-band requests there */
+	bool peer_inband;  /* the server does in-band requests there */
 	char peer_device[FABRIC_DEVICE_MAX];
 	bool confirm;        /* writes are done only once a read behind them is */
 	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */
@@ -44,6 +51,8 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		      const struct fabric_client_params *params, unsigned timeout_ms,
 		      struct fabric_domain **ret_domain);
 void verbs_domain_close(struct fabric_domain *domain);
+bool verbs_domain_gone(struct fabric_domain *domain);
+void verbs_domain_cut(struct fabric_domain *domain);
 const char *verbs_domain_device(const struct fabric_domain *domain);
 int verbs_domain_able(const struct fabric_domain *domain,
 		      enum fabric_capability capability);

@@ -153,6 +153,7 @@ static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
 		channel->dial = domain->route;
 		channel->dial.deadline_ms = clock_now_ms() + timeout_ms;
 		channel->dial_lent = true;
+		atomic_store(&domain->route_lent, true);
 		return 0;
 	}
 	/* the domain's own address, or the way could lead through another device */
@@ -170,7 +171,9 @@ static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
 
 static void dial_close(struct fabric_channel *channel)
 {
-	if (!channel->dial_lent && !channel->cq->domain->direct)
+	if (channel->dial_lent)
+		atomic_store(&channel->cq->domain->route_lent, false);
+	else if (!channel->cq->domain->direct)
 		verbs_dial_end(&channel->dial);
 }
 
@@ -686,10 +689,13 @@ bool verbs_link_alive(struct fabric_channel *channel)
 
 	if (channel->cq->domain->direct)
 		return !atomic_load_explicit(&channel->dead, memory_order_relaxed);
-	while (!(err = verbs_cm_take(channel->dial.events, &event)))
+	while (!(err = verbs_cm_take(channel->dial.events, &event))) {
+		if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+			atomic_store(&channel->cq->domain->gone, true);
 		if (event.type == RDMA_CM_EVENT_DISCONNECTED ||
 		    event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 			ended = true;
+	}
 	if (ended || err != -EAGAIN) {
 		/* what is under way would else wait for the transport's time-out */
 		verbs_link_abort(channel);

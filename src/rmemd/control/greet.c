@@ -72,6 +72,7 @@ int handle_bye(struct peer *peer, const struct wire_msg *msg, struct wire_msg *o
 int handle_open_channel(struct peer *peer, const struct wire_msg *msg,
 			struct wire_msg *out)
 {
+	const struct fabric_endpoint *facts;
 	uint32_t channel;
 	int err;
 
@@ -80,6 +81,11 @@ int handle_open_channel(struct peer *peer, const struct wire_msg *msg,
 		return err;
 	out->type = WIRE_TYPE_channel;
 	out->channel.channel = channel;
+	facts = peer->control->endpoints->at[msg->open_channel.endpoint].facts;
+	out->channel.family = facts->address.family;
+	memcpy(out->channel.address, facts->address.bytes,
+	       sizeof(out->channel.address));
+	out->channel.port = facts->address.port;
 	return HANDLER_ANSWER;
 }
 

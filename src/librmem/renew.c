@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/renew.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "librmem/buffer.h"
+#include "librmem/flow.h"
+#include "librmem/queue.h"
+#include "librmem/reopen.h"
+#include "librmem/session.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+/* So long a device that is being removed waits for owners. */
+#define CUT_MS 500u
+/* From one attempt to open a domain to the next. */
+#define RETRY_MS 500u
+/* So many channels in a row that could not be connected cast doubt on the way. */
+#define DOUBTS_MAX 3u
+#define SYNC_STEPS 4u
+
+/* ---- leaving ---- */
+
+static void slot_doom(struct rmem_queue *queue, struct channel_slot *slot)
+{
+	struct fabric_channel *channel = slot->fresh ? slot->fresh : slot->channel;
+
+	if (channel) {
+		slot->doomed = true;
+		queue->ops->abort(channel);
+	} else if (slot->stage == SLOT_REKEY) {
+		slot->stage = SLOT_WANTED;
+	}
+}
+
+static void domain_leave(struct rmem *session, unsigned number)
+{
+	struct domain *domain = &session->domains.domains[number];
+
+	if (domain->state != DOMAIN_OPEN)
+		return;
+	domain->state = DOMAIN_LEAVING;
+	domain->failures = 0;
+	domain->due_ns = clock_now_ns() + CUT_MS * NS_PER_MS;
+	session->sync_tidy = true;
+	list_for_each(node, &session->queues) {
+		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++)
+			if (queue->channels.slots[i].domain == number)
+				slot_doom(queue, &queue->channels.slots[i]);
+		queue_news(queue);
+	}
+}
+
+void renew_moved(struct rmem *session, unsigned endpoint,
+		 const struct fabric_address *address)
+{
+	if (!session->domains.ops || !session->domains.ops->domain_gone)
+		return;
+	for (unsigned i = 0; i < session->domains.n; i++) {
+		struct domain *domain = &session->domains.domains[i];
+		struct fabric_address *known = &domain->endpoint.address;
+
+		if (domain->number != endpoint || address->family == 0 ||
+		    (known->family == address->family && known->port == address->port &&
+		     !memcmp(known->bytes, address->bytes, sizeof(known->bytes))))
+			continue;
+		*known = *address;
+		domain_leave(session, i);
+	}
+}
+
+/* It has a channel that is not known to be dead. */
+static bool domain_used(const struct rmem *session, unsigned number)
+{
+	list_for_each(node, &session->queues) {
+		const struct rmem_queue *queue =
+			container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++) {
+			const struct channel_slot *slot = &queue->channels.slots[i];
+
+			if (slot->domain == number && !slot->doomed &&
+			    (slot->channel || slot->fresh))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Nobody was asked: this host does not get there. */
+static bool no_way(int err)
+{
+	return err == -ENODEV || err == -EADDRNOTAVAIL || err == -EHOSTUNREACH ||
+	       err == -ENETUNREACH;
+}
+
+void renew_doubt(struct rmem *session, unsigned number, int err)
+{
+	struct domain *domain = &session->domains.domains[number];
+
+	if (!session->domains.ops->domain_gone || ++domain->failures < DOUBTS_MAX)
+		return;
+	/* a server that is slow must not cost channels that work */
+	if (no_way(err) || !domain_used(session, number))
+		domain_leave(session, number);
+}
+
+static void domain_close(struct rmem *session, unsigned number)
+{
+	const struct fabric_client_ops *ops = session->domains.ops;
+	struct domain *domain = &session->domains.domains[number];
+
+	list_for_each(node, &session->buffers) {
+		struct rmem_buffer *buffer =
+			container_of(node, struct rmem_buffer, node);
+
+		if (buffer->regions[number])
+			ops->region_free(buffer->regions[number]);
+		buffer->regions[number] = NULL;
+	}
+	ops->domain_close(domain->fabric);
+	domain->fabric = NULL;
+	domain->state = DOMAIN_AWAY;
+	domain->due_ns = 0;
+}
+
+static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
+{
+	const struct fabric_client_ops *ops = session->domains.ops;
+	struct domain *domain = &session->domains.domains[number];
+
+	if (domain->state == DOMAIN_OPEN && ops->domain_gone(domain->fabric))
+		domain_leave(session, number);
+	if (domain->state != DOMAIN_LEAVING)
+		return;
+	if (domain->users == 0 && session->holds == 0) {
+		domain_close(session, number);
+	} else if (now_ns >= domain->due_ns) {
+		ops->domain_cut(domain->fabric);
+		domain->due_ns = UINT64_MAX;
+	}
+}
+
+void renew_work(struct rmem *session, uint64_t now_ns)
+{
+	if (!session->domains.ops || !session->domains.ops->domain_gone)
+		return;
+	for (unsigned i = 0; i < session->domains.n; i++)
+		domain_work(session, i, now_ns);
+}
+
+/* ---- coming back ---- */
+
+uint64_t renew_due(const struct rmem *session)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (unsigned i = 0; i < session->domains.n; i++) {
+		const struct domain *domain = &session->domains.domains[i];
+		bool waits = domain->state == DOMAIN_LEAVING ||
+			     (domain->state == DOMAIN_AWAY && session->link == LINK_UP);
+
+		if (waits && domain->due_ns < due)
+			due = domain->due_ns;
+	}
+	return due;
+}
+
+static struct domain *domain_next(const struct rmem *session, uint64_t now_ns,
+				  unsigned *ret_number)
+{
+	for (unsigned i = 0; i < session->domains.n; i++) {
+		const struct domain *domain = &session->domains.domains[i];
+
+		if (domain->state != DOMAIN_AWAY || domain->due_ns > now_ns)
+			continue;
+		*ret_number = i;
+		return (struct domain *)(uintptr_t)domain;
+	}
+	return NULL;
+}
+
+bool renew_ready(const struct rmem *session, uint64_t now_ns)
+{
+	unsigned number;
+
+	return session->sync_tidy || (session->link == LINK_UP && session->holds == 0 &&
+				      domain_next(session, now_ns, &number));
+}
+
+/* The queue of the synchronous calls has an owner only while one is made. */
+static void sync_tidy(struct rmem *session)
+{
+	session->sync_tidy = false;
+	(void)pthread_mutex_unlock(&session->lock);
+	/* who holds it sees the news by himself */
+	if (pthread_mutex_trylock(&session->sync_lock) == 0) {
+		struct rmem_queue *queue = session->sync_queue;
+
+		/* a step leads to the next: kill, free, let go, take hold */
+		for (unsigned i = 0;
+		     i < SYNC_STEPS && queue && atomic_load(&queue->news); i++)
+			flow_progress(queue, NULL);
+		(void)pthread_mutex_unlock(&session->sync_lock);
+	}
+	(void)pthread_mutex_lock(&session->lock);
+}
+
+/* Register again what the program has registered.  Under the lock. */
+static int buffers_register(struct rmem *session, unsigned number)
+{
+	const struct domain_set *set = &session->domains;
+	int err = 0;
+
+	if (!set->ops->needs_region)
+		return 0;
+	list_for_each(node, &session->buffers) {
+		struct rmem_buffer *buffer =
+			container_of(node, struct rmem_buffer, node);
+
+		if (!err)
+			err = set->ops->region_create(
+				set->domains[number].fabric, buffer->addr,
+				(size_t)buffer->bytes, &buffer->regions[number]);
+	}
+	return err;
+}
+
+/* What was granted meanwhile does not help: ask again, the answer may tell another place. */
+static void slots_give_up(struct rmem *session, unsigned number)
+{
+	list_for_each(node, &session->queues) {
+		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+
+		for (unsigned i = 0; i < queue->channels.n; i++) {
+			struct channel_slot *slot = &queue->channels.slots[i];
+
+			if (slot->domain == number && slot->stage == SLOT_REKEY)
+				reopen_give_up(session, slot);
+		}
+	}
+}
+
+static void domain_return(struct rmem *session, unsigned number, unsigned timeout_ms)
+{
+	struct domain *domain = &session->domains.domains[number];
+	struct fabric_endpoint endpoint = domain->endpoint;
+	struct fabric_domain *fabric = NULL;
+	int err;
+
+	domain->state = DOMAIN_OPENING;
+	(void)pthread_mutex_unlock(&session->lock);
+	err = session->domains.ops->domain_open(&endpoint, &session->uri.devices,
+						timeout_ms, &fabric);
+	(void)pthread_mutex_lock(&session->lock);
+	domain->state = DOMAIN_AWAY;
+	domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
+	if (err) {
+		slots_give_up(session, number);
+		return;
+	}
+	domain->fabric = fabric;
+	/* somebody registers just now and knows nothing of this one */
+	if (session->holds > 0 || buffers_register(session, number)) {
+		domain_close(session, number);
+		domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
+		return;
+	}
+	domain->state = DOMAIN_OPEN;
+	session->sync_tidy = true;
+	queues_news(session);
+}
+
+void renew_next(struct rmem *session, unsigned timeout_ms)
+{
+	unsigned number;
+
+	if (session->sync_tidy)
+		sync_tidy(session);
+	else if (domain_next(session, clock_now_ns(), &number))
+		domain_return(session, number, timeout_ms);
+}
+
+bool renew_askable(const struct rmem *session, const struct channel_slot *slot)
+{
+	return renew_usable(session, slot) ||
+	       session->domains.domains[slot->domain].state == DOMAIN_AWAY;
+}
+
+bool renew_usable(const struct rmem *session, const struct channel_slot *slot)
+{
+	return session->domains.domains[slot->domain].state == DOMAIN_OPEN &&
+	       slot->queue->cqs[slot->domain];
+}
+
+void renew_hold(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&session->lock);
+	session->holds++;
+	(void)pthread_mutex_unlock(&session->lock);
+}
+
+void renew_release(struct rmem *session)
+{
+	bool waited;
+
+	(void)pthread_mutex_lock(&session->lock);
+	waited = --session->holds == 0 && renew_due(session) != UINT64_MAX;
+	(void)pthread_mutex_unlock(&session->lock);
+	if (waited)
+		session_wake(session);
+}
+
+/* ---- the owner's part ---- */
+
+/* Nothing of the queue is in the domain any more but the completion queue. */
+static bool queue_left(const struct rmem_queue *queue, unsigned number)
+{
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		const struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->domain == number && (slot->channel || slot->fresh))
+			return false;
+	}
+	return queue->in_service == 0;
+}
+
+static void queue_leave(struct rmem_queue *queue, unsigned number)
+{
+	struct rmem *session = queue->session;
+	struct fabric_cq *cq = queue->cqs[number];
+
+	(void)epoll_ctl(queue->epfd, EPOLL_CTL_DEL, queue->ops->cq_fd(cq), NULL);
+	bounce_leave(&queue->bounce, number);
+	queue->ops->cq_free(cq);
+	(void)pthread_mutex_lock(&session->lock);
+	queue->cqs[number] = NULL;
+	session->domains.domains[number].users--;
+	(void)pthread_mutex_unlock(&session->lock);
+	session_wake(session);
+}
+
+/* The domain is held for the queue. */
+static void queue_return(struct rmem_queue *queue, unsigned number)
+{
+	struct rmem *session = queue->session;
+	struct fabric_cq *cq = NULL;
+	int err = queue_cq_create(queue, number, &cq);
+
+	if (!err) {
+		err = bounce_return(&queue->bounce, number);
+		if (err)
+			queue->ops->cq_free(cq);
+	}
+	(void)pthread_mutex_lock(&session->lock);
+	if (err)
+		session->domains.domains[number].users--;
+	else
+		queue->cqs[number] = cq;
+	for (unsigned i = 0; i < queue->channels.n && !err; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->domain == number && slot->stage == SLOT_WANTED)
+			reopen_want(slot, true);
+	}
+	(void)pthread_mutex_unlock(&session->lock);
+	session_wake(session);
+}
+
+void renew_tidy(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		struct domain *domain = &session->domains.domains[i];
+		bool leave, come;
+
+		(void)pthread_mutex_lock(&session->lock);
+		leave = domain->state == DOMAIN_LEAVING && queue->cqs[i] &&
+			queue_left(queue, i);
+		come = domain->state == DOMAIN_OPEN && !queue->cqs[i] &&
+		       queue_share(queue, i) > 0;
+		if (come)
+			domain->users++;
+		(void)pthread_mutex_unlock(&session->lock);
+		if (leave)
+			queue_leave(queue, i);
+		else if (come)
+			queue_return(queue, i);
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Domains whose device was removed, or whose way to the server is no more: the queues let go
+ * of them, what is registered there goes, and they are opened anew when that works.  Every
+ * queue's owner takes part: its completion queue is its own.  A device that is being removed
+ * does not wait for owners who do nothing, it is cut off.
+ *
+ * Under the session's lock, by whoever drives the session, but for the owners' part. */
+#ifndef LIBRMEM_RENEW_H
+#define LIBRMEM_RENEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rmem/rmem.h>
+
+#include "fabric/fabric.h"
+#include "librmem/channelset.h"
+
+/* The server tells where the endpoint is now; what leads elsewhere is left. */
+void renew_moved(struct rmem *session, unsigned endpoint,
+		 const struct fabric_address *address);
+/* A channel could not be connected, for this reason: perhaps the way is no more. */
+void renew_doubt(struct rmem *session, unsigned domain, int err);
+
+/* Look for domains that are to be left, and close those that everybody has let go of. */
+void renew_work(struct rmem *session, uint64_t now_ns);
+/* When renew_work() or renew_next() is next due; UINT64_MAX: by what happens. */
+uint64_t renew_due(const struct rmem *session);
+/* Whether renew_next() has something to do. */
+bool renew_ready(const struct rmem *session, uint64_t now_ns);
+/* Open one domain anew, which takes timeout_ms at most, or let go of one for the queue of the
+ * synchronous calls, while nobody uses that.  Lets go of the lock meanwhile. */
+void renew_next(struct rmem *session, unsigned timeout_ms);
+
+/* Whether the server may be asked for a channel; its answer tells where the endpoint is, also
+ * while the domain is away. */
+bool renew_askable(const struct rmem *session, const struct channel_slot *slot);
+/* Whether a channel of the slot can be connected now. */
+bool renew_usable(const struct rmem *session, const struct channel_slot *slot);
+
+/* While local memory is registered or given back by the program no domain comes or goes. */
+void renew_hold(struct rmem *session);
+void renew_release(struct rmem *session);
+
+/* The owner's part: let go of domains that are to be left, take hold of those that are
+ * back.  [owner], without the lock. */
+void renew_tidy(struct rmem_queue *queue);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices that are removed and come back, and endpoints that move, as a session sees them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#include "librmem-client.h"
+#include "librmem/queue.h"
+
+static rmem_lease *lease;
+static rmem_queue *queue;
+
+static void queue_open(unsigned channels)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+
+	params.channels = channels;
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+}
+
+static void open_rdma(unsigned flags, const char *options)
+{
+	serve_rdma();
+	(void)snprintf(uri + strlen(uri), sizeof(uri) - strlen(uri), "?fabric=rdma%s",
+		       options);
+	open_with(flags);
+	lease = alloc(1000, NULL);
+}
+
+/* The device that leads to the server's of this name goes; every channel notices. */
+static void device_remove(const char *name)
+{
+	pthread_mutex_lock(&fake.lock);
+	(void)strcpy(fake.removed, name);
+	for (struct fabric_channel *at = fake.channels; at; at = at->next) {
+		if (strcmp(at->cq->domain->endpoint.device, name) != 0)
+			continue;
+		at->peer_gone = true;
+		(void)eventfd_write(at->alive_fd, 1);
+	}
+	pthread_mutex_unlock(&fake.lock);
+}
+
+static void device_return(void)
+{
+	pthread_mutex_lock(&fake.lock);
+	fake.removed[0] = '\0';
+	pthread_mutex_unlock(&fake.lock);
+}
+
+static int queue_write(struct rmem_buffer *buffer)
+{
+	struct rmem_op op = {
+		.opcode = RMEM_OP_WRITE,
+		.lease = lease,
+		.addr = buffer ? rmem_buffer_addr(buffer) : buf,
+		.buffer = buffer,
+		.bytes = 9,
+	};
+	struct rmem_completion completion;
+
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	return completion.status;
+}
+
+/* How many channels there are to the server's device. */
+static unsigned channels_to(const char *name)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&fake.lock);
+	for (struct fabric_channel *at = fake.channels; at; at = at->next)
+		n += !strcmp(at->cq->domain->endpoint.device, name);
+	pthread_mutex_unlock(&fake.lock);
+	return n;
+}
+
+START_TEST(device__of_several_goes_and_comes)
+{
+	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	rmem_buffer *early = NULL, *late = NULL;
+
+	open_rdma(0, "&channels=2");
+	params.bytes = 100;
+	queue_open(2);
+	ck_assert_int_eq(rmem_buffer_create(client, &params, &early), 0);
+	ck_assert_int_eq(queue_write(early), 0);
+	device_remove("fake1");
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	ck_assert_uint_eq(fake.cuts, 0);
+	ck_assert_uint_eq(channels_to("fake1"), 0);
+
+	/* the other carries on, and memory is registered where it can be */
+	ck_assert_int_eq(queue_write(early), 0);
+	ck_assert_int_eq(rmem_buffer_create(client, &params, &late), 0);
+	ck_assert_int_eq(queue_write(late), 0);
+	device_return();
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
+	/* both take their turns, so whatever is registered is there, too */
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(queue_write(early), 0);
+		ck_assert_int_eq(queue_write(late), 0);
+		ck_assert_int_eq(queue_write(NULL), 0);
+	}
+	ck_assert_uint_eq(info().resumes, 0);
+	ck_assert_int_eq(rmem_buffer_free(late), 0);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(device__that_is_the_only_one_is_waited_for)
+{
+	open_rdma(_i ? RMEM_NO_THREAD : 0, "&channels=1");
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	device_remove("fake0");
+	if (_i) {
+		while (fake.closes == 0)
+			ck_assert_int_eq(rmem_process(client), 0);
+	} else {
+		/* nobody calls, and it is let go of all the same */
+		AWAIT(fake.closes == 1);
+	}
+	ck_assert_uint_eq(fake.cuts, 0);
+	device_return();
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(queue__whose_owner_does_nothing_holds_up_no_removal)
+{
+	open_rdma(0, "&channels=1");
+	queue_open(1);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	device_remove("fake0");
+	AWAIT(fake.cuts == 1);
+	ck_assert_uint_eq(fake.closes, 0);
+	device_return();
+	/* once it does something it is in order again */
+	ck_assert_int_eq(queue_write(NULL), 0);
+	ck_assert_uint_eq(fake.closes, 1);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(queue__made_while_a_device_is_away)
+{
+	open_rdma(0, "&channels=2");
+	device_remove("fake1");
+	AWAIT(fake.closes == 1);
+	queue_open(2);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	ck_assert_uint_eq(channels_to("fake1"), 0);
+	device_return();
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(endpoint__that_moved_is_followed)
+{
+	open_rdma(0, "&channels=1");
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	server_lock();
+	server.where.family = 4;
+	server.where.address[0] = 10;
+	server.where.address[3] = 9;
+	server.where.port = 77;
+	server_unlock();
+	fake_peer_gone(fake_latest());
+	AWAIT(rmem_write(lease, 0, buf, 10) == 0 && fake.opened.address.port == 77);
+	ck_assert_uint_eq(fake.opened.address.bytes[3], 9);
+	ck_assert_uint_eq(fake.closes, 1);
+	rmem_close(client);
+}
+END_TEST
+
+/* What the welcome said leads nowhere any more, and the server tells the rest. */
+START_TEST(endpoint__that_moved_while_nobody_got_there)
+{
+	open_rdma(0, "&channels=1");
+	queue_open(1);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	fake.connect_err = -EHOSTUNREACH;
+	fake.domain_err = -EHOSTUNREACH;
+	fake_peer_gone(fake_latest());
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	server_lock();
+	server.where.family = 4;
+	server.where.port = 77;
+	server_unlock();
+	fake.connect_err = fake.domain_err = 0;
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.opened.address.port == 77);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	rmem_close(client);
+}
+END_TEST
+
+/* This host's own address may be another one by now. */
+START_TEST(way__that_cannot_be_taken_any_more_is_looked_for_again)
+{
+	open_rdma(0, "&channels=1");
+	queue_open(1);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	fake.connect_err = _i ? -EHOSTUNREACH : -ETIMEDOUT;
+	fake_peer_gone(fake_latest());
+	if (!_i) {
+		/* as long as a channel works, the others are only tried again */
+		AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
+		      fake.tried[info().session_id % FAKE_SESSIONS] > 6);
+		ck_assert_uint_eq(fake.closes, 0);
+	} else {
+		AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	}
+	fake.connect_err = 0;
+	ck_assert_int_eq(queue_write(NULL), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	rmem_close(client);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("librmem-renew");
+	TCase *tcase = tcase_create("renew");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_checked_fixture(tcase, client_setup, client_teardown);
+	tcase_add_test(tcase, device__of_several_goes_and_comes);
+	tcase_add_loop_test(tcase, device__that_is_the_only_one_is_waited_for, 0, 2);
+	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_removal);
+	tcase_add_test(tcase, queue__made_while_a_device_is_away);
+	tcase_add_test(tcase, endpoint__that_moved_is_followed);
+	tcase_add_test(tcase, endpoint__that_moved_while_nobody_got_there);
+	tcase_add_loop_test(
+		tcase, way__that_cannot_be_taken_any_more_is_looked_for_again, 0, 2);
+	suite_add_tcase(suite, tcase);
+	return unit_main(suite);
+}
