@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "unit.h"
@@ -235,6 +237,29 @@ START_TEST(device__is_shared_and_not_once_it_has_failed)
 }
 END_TEST
 
+/* What the parent mapped of it is not there in the child, which opens it anew. */
+START_TEST(device__of_the_parent_is_not_the_childs)
+{
+	struct fabric_domain *second;
+	unsigned live;
+	int status;
+	pid_t pid;
+
+	ck_assert_int_eq(open_domain(), 0);
+	live = fake_live();
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	/* a context, and a protection domain on it */
+	if (pid == 0)
+		_exit(CLIENT->domain_open(&endpoint, &params, 1000, &second) ||
+		      fake_live() != live + 2);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	CLIENT->domain_close(domain);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
 START_TEST(device__must_lead_there)
 {
 	ck_assert_int_eq(fabric_address_parse("10.7.0.1", &params.source), 0);
@@ -288,6 +313,7 @@ int main(void)
 	tcase_add_loop_test(tcase, connect__believes_no_server, 0, COUNT(hostile));
 	tcase_add_loop_test(tcase, connect__is_as_both_want_it, 0, COUNT(ways));
 	tcase_add_test(tcase, device__is_shared_and_not_once_it_has_failed);
+	tcase_add_test(tcase, device__of_the_parent_is_not_the_childs);
 	tcase_add_test(tcase, device__must_lead_there);
 	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 2);
 	suite_add_tcase(suite, tcase);

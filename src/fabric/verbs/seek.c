@@ -23,6 +23,7 @@
 struct opened {
 	struct list link;
 	struct ibv_context *verbs;
+	pid_t pid; /* who opened it: its memory mappings are not a child's */
 	unsigned users;
 	bool failed;
 };
@@ -39,6 +40,7 @@ static struct opened *device_open(struct ibv_device *device)
 
 	if (!opened)
 		return NULL;
+	opened->pid = getpid();
 	opened->verbs = ibv_open_device(device);
 	if (!opened->verbs)
 		goto err_free;
@@ -191,12 +193,17 @@ static bool device_leads(struct search *search, struct opened *opened)
 	return found;
 }
 
+static bool is_usable(const struct opened *opened)
+{
+	return !opened->failed && opened->pid == getpid();
+}
+
 static bool is_open(const struct ibv_device *device)
 {
 	list_for_each(node, &all) {
 		const struct opened *opened = container_of(node, struct opened, link);
 
-		if (opened->verbs->device == device && !opened->failed)
+		if (opened->verbs->device == device && is_usable(opened))
 			return true;
 	}
 	return false;
@@ -209,8 +216,9 @@ static void search_run(struct search *search)
 	list_for_each(node, &all) {
 		struct opened *opened = container_of(node, struct opened, link);
 
-		device_listen(opened);
-		if (!opened->failed && device_leads(search, opened))
+		if (is_usable(opened))
+			device_listen(opened);
+		if (is_usable(opened) && device_leads(search, opened))
 			return;
 	}
 	list = ibv_get_device_list(NULL);
