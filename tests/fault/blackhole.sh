@@ -1,0 +1,139 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# One side of tests/rig/blackhole.sh: blackhole.sh server | client.  Whoever marks
+# hole.N has both machines drop what they send, until heal.N.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/../integration/lib.sh" || exit 1
+# shellcheck source=tests/fault/lib.sh
+. "$(dirname "$0")/lib.sh" || exit 1
+
+side=$1
+rounds=${RMEM_ROUNDS:-1}
+kinds=(short long leave)
+heartbeat=500ms
+fence=2s
+fence_ms=2000
+grace=120s
+LISTEN=${RIG_ADDR:?}
+
+hole_open()
+{
+	tc qdisc add dev eth0 root netem loss 100% || fail "no netem"
+}
+
+hole_close()
+{
+	tc qdisc del dev eth0 root || fail "no netem to delete"
+}
+
+now_ms()
+{
+	echo $(($(date +%s%N) / 1000000))
+}
+
+# The server's part of a hole: it fences in time.
+server_hole()
+{
+	local start
+	rig-await "hole.$1" 300 || fail "the client does not come to hole $1"
+	log_mark
+	hole_open
+	start=$(now_ms)
+	rig-mark "swallows.$1"
+	log_await '^session-fenced:' 20 || fail "a client that is not heard is not fenced"
+	start=$(($(now_ms) - start))
+	# the last sign of life came before the hole
+	[ "$start" -le $((fence_ms + 1000)) ] || fail "fenced after $start ms"
+	ok "hole $1: fenced after $start ms"
+	rig-await "heal.$1" 300 || fail "the client does not heal hole $1"
+	hole_close
+	rig-mark "healed.$1"
+}
+
+# client_hole N SECONDS: it lasts so long
+client_hole()
+{
+	rig-mark "hole.$1"
+	rig-await "swallows.$1" || fail "the server does not come to hole $1"
+	hole_open
+	sleep "$2"
+}
+
+client_heal()
+{
+	hole_close
+	rig-mark "heal.$1"
+	rig-await "healed.$1" || fail "the server does not heal hole $1"
+}
+
+# In time: no operation notices.
+client_short()
+{
+	timeout_ms=60000
+	load_start
+	client_hole "$1" 6
+	client_heal "$1"
+	load run "$run"
+	load check
+	load_end
+}
+
+# Too long for operations, which are told, but not for the session.
+client_long()
+{
+	timeout_ms=3000
+	load_start
+	load lenient
+	client_hole "$1" 10
+	load lenient
+	[ "$answer" -gt 0 ] || fail "no operation has ended within the hole"
+	client_heal "$1"
+	load run "$run"
+	# what began in the hole has had its time
+	timeout_ms=60000
+	load_leave
+}
+
+# Nobody is there when the program ends.
+client_leave()
+{
+	local start
+	timeout_ms=5000
+	load_start
+	load lenient
+	client_hole "$1" 3
+	start=$(now_ms)
+	load_leave
+	start=$(($(now_ms) - start))
+	[ "$start" -le 30000 ] || fail "leaving took $start ms"
+	ok "left within $start ms"
+	client_heal "$1"
+}
+
+modprobe sch_netem || fail "no sch_netem"
+n=0
+if [ "$side" = server ]; then
+	server_start
+	echo "$port" >/share/port
+	rig-mark up
+	for ((round = 1; round <= rounds * ${#kinds[@]}; round++)); do
+		n=$((n + 1))
+		server_hole "$n"
+	done
+	rig-await finished 300 || fail "the client does not end"
+	# a session of a client that left in a hole has to run out its grace
+	kill -TERM "$server_pid"
+	process_await "$server_pid" 30 || fail "rmemd did not stop within 30 s of SIGTERM"
+	[ "$process_status" -eq 0 ] || fail "rmemd ended with status $process_status"
+	exit 0
+fi
+rig-await up 120 || fail "no server"
+uri="rmem://${RIG_PEER:?}:$(cat /share/port)?fabric=rdma"
+for ((round = 1; round <= rounds; round++)); do
+	for kind in "${kinds[@]}"; do
+		n=$((n + 1))
+		"client_$kind" "$n"
+		ok "$kind hole, round $round"
+	done
+done
+rig-mark finished
