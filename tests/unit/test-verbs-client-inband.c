@@ -62,11 +62,14 @@ START_TEST(requests__are_messages_with_all_that_they_name)
 	struct fake_send sends[FAKE_SENDS];
 	struct inband_request request;
 
+	fake.iwarp = _i;
 	setup_inband();
 	ck_assert_int_eq(ask_post(FABRIC_COPY, 0), 1);
 	ck_assert_uint_eq(fake_sends(sends), 1);
 	ck_assert_int_eq(sends[0].opcode, IBV_WR_SEND);
 	ck_assert(sends[0].flags & IBV_SEND_SIGNALED);
+	/* where its entry would overtake that of a read before it */
+	ck_assert_int_eq((sends[0].flags & IBV_SEND_FENCE) != 0, _i);
 	ck_assert_uint_eq(sends[0].bytes, sizeof(request));
 	memcpy(&request, sends[0].addr, sizeof(request));
 	ck_assert_uint_eq(le32toh(request.op), INBAND_COPY);
@@ -306,7 +309,8 @@ int main(void)
 	TCase *tcase = tcase_create("inband");
 
 	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, requests__are_messages_with_all_that_they_name);
+	tcase_add_loop_test(tcase, requests__are_messages_with_all_that_they_name, 0,
+			    2);
 	tcase_add_loop_test(tcase, operations__end_in_their_order, 0, 2);
 	tcase_add_test(tcase, refusal__costs_nothing_else);
 	tcase_add_test(tcase, requests__keep_to_their_credits);

@@ -44,7 +44,7 @@ static void receives_post(struct verbs_asks *asks)
 }
 
 int verbs_asks_open(struct fabric_channel *channel, struct verbs_ring *ring,
-		    struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth,
+		    struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth, bool fence,
 		    struct verbs_asks **ret_asks)
 {
 	struct verbs_asks *asks = calloc(1, sizeof(*asks));
@@ -55,6 +55,7 @@ int verbs_asks_open(struct fabric_channel *channel, struct verbs_ring *ring,
 	asks->channel = channel;
 	asks->ring = ring;
 	asks->qp = qp;
+	asks->fence = fence;
 	asks->credits = depth < VERBS_CREDITS ? depth : VERBS_CREDITS;
 	asks->mr = ibv_reg_mr(pd, asks->requests,
 			      sizeof(*asks) - offsetof(struct verbs_asks, requests),
@@ -91,7 +92,7 @@ void verbs_asks_put(struct verbs_asks *asks, const struct fabric_run *run,
 	made->cookie = htole64(asks->cookie++);
 	asks->asked[which] = (struct verbs_ask){
 		.place = verbs_ring_put_send(asks->ring, made, sizeof(*made),
-					     asks->mr->lkey),
+					     asks->mr->lkey, asks->fence),
 		.crc = run->opcode == FABRIC_CRC ? part->addr : NULL,
 	};
 	asks->ring->n_asked++;

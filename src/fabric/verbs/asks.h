@@ -30,6 +30,7 @@ struct verbs_asks {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	unsigned credits;
+	bool fence; /* requests wait for the reads before them */
 	/* ring.n_asked of them from `first` on, of which the first n_answered are */
 	struct verbs_ask asked[VERBS_CREDITS];
 	unsigned first, n_answered;
@@ -41,9 +42,9 @@ struct verbs_asks {
 	struct inband_answer answers[VERBS_CREDITS];
 };
 
-/* For a channel with so many operations; posts the receives.  -errno with text. */
+/* For a channel with so many operations, which complete in their order or (fence) not; posts the receives.  -errno with text. */
 int verbs_asks_open(struct fabric_channel *channel, struct verbs_ring *ring,
-		    struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth,
+		    struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth, bool fence,
 		    struct verbs_asks **ret_asks);
 /* Its queue pair is gone.  NULL: nothing. */
 void verbs_asks_free(struct verbs_asks *asks);

@@ -402,7 +402,7 @@ int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_r
 
 	if (!err && !channel->asks)
 		err = verbs_asks_open(channel, &channel->ring, domain->pd, channel->qp,
-				      channel->depth, &channel->asks);
+				      channel->depth, channel->confirm, &channel->asks);
 	if (err)
 		return err;
 	if (channel->asks->lost)

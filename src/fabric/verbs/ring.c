@@ -170,7 +170,7 @@ void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run
 }
 
 unsigned verbs_ring_put_send(struct verbs_ring *ring, const void *message,
-			     uint32_t bytes, uint32_t lkey)
+			     uint32_t bytes, uint32_t lkey, bool fence)
 {
 	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
 	struct ibv_send_wr *send = &ring->send[at];
@@ -181,7 +181,11 @@ unsigned verbs_ring_put_send(struct verbs_ring *ring, const void *message,
 		.lkey = lkey,
 	};
 	send->opcode = IBV_WR_SEND;
-	send->send_flags = bytes <= ring->inline_bytes ? IBV_SEND_INLINE : 0;
+	/* over iWARP it would complete before reads that are under way, and its entry
+	 * stands for them */
+	send->send_flags = fence ? IBV_SEND_FENCE : 0;
+	if (bytes <= ring->inline_bytes)
+		send->send_flags |= IBV_SEND_INLINE;
 	ring->requests[at].role = VERBS_ROLE_CALLERS;
 	ring->n_posted++;
 	ring->n_fresh++;

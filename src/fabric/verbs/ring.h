@@ -72,9 +72,10 @@ void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run
 void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
 			   const struct fabric_part *part,
 			   const struct fabric_atomic *atomic);
-/* Put an operation there that is a message; returns its place. */
+/* Put an operation there that is a message; returns its place.
+ *   fence  it waits for the reads before it */
 unsigned verbs_ring_put_send(struct verbs_ring *ring, const void *message,
-			     uint32_t bytes, uint32_t lkey);
+			     uint32_t bytes, uint32_t lkey, bool fence);
 /* Post all that was put there, at least one.  When the device refuses some, with its
  * errno, they are forgotten.  Returns how many operations those it took complete. */
 unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_errno);
