@@ -133,7 +133,7 @@ static int answer_take(struct verbs_asks *asks, const struct inband_answer *answ
 	return 0;
 }
 
-void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc)
+void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc, bool dead)
 {
 	const struct verbs_ask_id *id =
 		(const struct verbs_ask_id *)(uintptr_t)wc->wr_id;
@@ -146,6 +146,9 @@ void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc)
 		return;
 	}
 	asks->lost = answer_take(asks, &asks->answers[which], wc->byte_len);
+	/* it may be to a request that was reported as flushed already */
+	if (asks->lost && dead)
+		asks->lost = -ECONNRESET;
 	if (!asks->lost && receive_post(asks, which))
 		asks->lost = -ECONNRESET;
 }

@@ -60,8 +60,9 @@ void verbs_asks_put(struct verbs_asks *asks, const struct fabric_run *run,
 		    const struct fabric_request *request);
 /* Forget those that are not in the ring any more, as they were not posted. */
 void verbs_asks_trim(struct verbs_asks *asks);
-/* A receive came back. */
-void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc);
+/* A receive came back.
+ *   dead  so is the channel: nobody is to blame for what does not fit */
+void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc, bool dead);
 
 /* How many requests of the ring come before the first one without an answer, or whose answer
  * is not reported; UINT_MAX: there is none. */

@@ -629,7 +629,8 @@ void verbs_link_answer(const struct ibv_wc *wc)
 		(const struct verbs_ask_id *)(uintptr_t)wc->wr_id;
 	struct fabric_channel *channel = id->asks->channel;
 
-	verbs_asks_take(id->asks, wc);
+	verbs_asks_take(id->asks, wc,
+			atomic_load_explicit(&channel->dead, memory_order_relaxed));
 	if (wc->status != IBV_WC_SUCCESS)
 		link_broken(channel);
 	else if (id->asks->lost)
