@@ -172,6 +172,18 @@ static void attack_values(void)
 	message(WIRE_TYPE_open_channel);
 	msg.open_channel.endpoint = 255;
 	expect_error(fd, EINVAL);
+	message(WIRE_TYPE_join_channel);
+	memset(&msg.join_channel, 0xff, sizeof(msg.join_channel));
+	expect_error(fd, EINVAL);
+	msg.join_channel.channel = 0;
+	expect_error(fd, EINVAL);
+	/* over TCP none is joined */
+	message(WIRE_TYPE_open_channel);
+	must(ask(fd) && answer.type == WIRE_TYPE_channel, "open_channel");
+	message(WIRE_TYPE_join_channel);
+	memset(&msg.join_channel, 0xff, sizeof(msg.join_channel));
+	msg.join_channel.channel = answer.channel.channel;
+	expect_error(fd, ENOTSUP);
 	session_bye(fd);
 	attack_end();
 }
