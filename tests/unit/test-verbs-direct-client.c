@@ -227,7 +227,13 @@ START_TEST(device__is_shared_and_not_once_it_has_failed)
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, &params, 1000, &second), 0);
 	/* its protection domain */
 	ck_assert_uint_eq(fake_live(), live + 1);
+	ck_assert(!CLIENT->domain_gone(domain));
 	fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
+	/* it says so once, and all who share it are to know */
+	if (_i) {
+		ck_assert(CLIENT->domain_gone(second));
+		ck_assert(CLIENT->domain_gone(domain));
+	}
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, &params, 1000, &third), 0);
 	ck_assert_uint_eq(fake_live(), live + 3);
 	CLIENT->domain_close(second);
@@ -312,7 +318,7 @@ int main(void)
 	tcase_add_test(tcase, connect__goes_by_lid_on_infiniband);
 	tcase_add_loop_test(tcase, connect__believes_no_server, 0, COUNT(hostile));
 	tcase_add_loop_test(tcase, connect__is_as_both_want_it, 0, COUNT(ways));
-	tcase_add_test(tcase, device__is_shared_and_not_once_it_has_failed);
+	tcase_add_loop_test(tcase, device__is_shared_and_not_once_it_has_failed, 0, 2);
 	tcase_add_test(tcase, device__of_the_parent_is_not_the_childs);
 	tcase_add_test(tcase, device__must_lead_there);
 	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 2);

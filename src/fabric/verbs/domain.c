@@ -2,7 +2,6 @@
 #include "fabric/verbs/domain.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -165,27 +164,14 @@ void verbs_domain_close(struct fabric_domain *domain)
 	free(domain);
 }
 
-/* Without rdma_cm the device itself tells. */
-static void fatal_look(struct fabric_domain *domain)
-{
-	struct pollfd fd = { .fd = domain->verbs->async_fd, .events = POLLIN };
-	struct ibv_async_event event;
-
-	while (poll(&fd, 1, 0) > 0 && (fd.revents & POLLIN) &&
-	       !ibv_get_async_event(domain->verbs, &event)) {
-		if (event.event_type == IBV_EVENT_DEVICE_FATAL)
-			atomic_store(&domain->gone, true);
-		ibv_ack_async_event(&event);
-	}
-}
-
 bool verbs_domain_gone(struct fabric_domain *domain)
 {
 	struct verbs_cm_event event;
 
-	if (domain->direct)
-		fatal_look(domain);
-	else if (!atomic_load(&domain->route_lent))
+	/* without rdma_cm the device itself tells, once, whoever shares it */
+	if (domain->direct && verbs_seek_failed(domain->verbs))
+		atomic_store(&domain->gone, true);
+	else if (!domain->direct && !atomic_load(&domain->route_lent))
 		while (!verbs_cm_take(domain->route.events, &event))
 			if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 				atomic_store(&domain->gone, true);

@@ -95,6 +95,23 @@ void verbs_seek_end(struct ibv_context *verbs)
 	(void)pthread_mutex_unlock(&lock);
 }
 
+bool verbs_seek_failed(const struct ibv_context *verbs)
+{
+	bool failed = false;
+
+	(void)pthread_mutex_lock(&lock);
+	list_for_each(node, &all) {
+		struct opened *opened = container_of(node, struct opened, link);
+
+		if (opened->verbs != verbs)
+			continue;
+		device_listen(opened);
+		failed |= opened->failed;
+	}
+	(void)pthread_mutex_unlock(&lock);
+	return failed;
+}
+
 /* ---- what is sought ---- */
 
 struct search {

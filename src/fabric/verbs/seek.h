@@ -17,5 +17,7 @@ int verbs_seek(const struct fabric_address *server, const struct fabric_address 
 	       struct ibv_context **ret_verbs, uint8_t *ret_port,
 	       struct fabric_address *ret_source);
 void verbs_seek_end(struct ibv_context *verbs);
+/* Whether the device has told by now that it has failed, or is being removed. */
+bool verbs_seek_failed(const struct ibv_context *verbs);
 
 #endif
