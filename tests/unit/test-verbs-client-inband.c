@@ -231,6 +231,33 @@ START_TEST(requests__on_a_dead_channel_are_flushed)
 }
 END_TEST
 
+/* What came for it, right or wrong, is of no interest any more; the others have theirs. */
+START_TEST(channel__is_freed_with_answers_not_taken)
+{
+	struct fabric_channel *freed = NULL;
+	struct rdma_cm_id *id;
+	const struct wr wr = ask(FABRIC_CRC, 5);
+
+	setup_inband();
+	ck_assert_int_eq(ask_post(FABRIC_CRC, 0), 1);
+	fake_complete(1);
+	answer(INBAND_DONE, 0, 0x33333333);
+	id = fake_last_id();
+	ck_assert_int_eq(connect_one(DEPTH, &freed), 0);
+	ck_assert_ptr_ne(fake_last_id(), id);
+	ck_assert_int_eq(wr_post(CLIENT, freed, &wr, 1), 1);
+	crcs[5] = 7;
+	answer(INBAND_DONE, (unsigned)_i, 0x44444444);
+	CLIENT->channel_free(freed);
+	ck_assert_uint_eq(crcs[5], 7);
+	expect(0, 1, 0);
+	ck_assert_uint_eq(crcs[0], 0x33333333);
+	expect_nothing();
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
 START_TEST(request__that_is_not_posted_is_forgotten)
 {
 	struct wr wrs[3] = { ask(FABRIC_PING, 0), ask(FABRIC_PING, 1),
@@ -317,6 +344,7 @@ int main(void)
 	tcase_add_loop_test(tcase, answer__that_makes_no_sense_ends_the_channel, 0, 6);
 	tcase_add_test(tcase, answer__to_nothing_ends_the_channel);
 	tcase_add_loop_test(tcase, requests__on_a_dead_channel_are_flushed, 0, 2);
+	tcase_add_loop_test(tcase, channel__is_freed_with_answers_not_taken, 0, 2);
 	tcase_add_test(tcase, request__that_is_not_posted_is_forgotten);
 	tcase_add_test(tcase, descriptor__wakes_for_answers);
 	tcase_add_test(tcase, server__without_them_is_named);

@@ -86,6 +86,7 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	struct qp *qp = (struct qp *)public;
 
 	ck_assert_ptr_nonnull(qp);
+	ck_assert(!qp->gone);
 	ck_assert_uint_eq(fake_state.unacked_asyncs, 0);
 	if (fake_state.own == qp)
 		fake_state.own = NULL;
@@ -97,7 +98,7 @@ int ibv_destroy_qp(struct ibv_qp *public)
 		LOCKED(qp->next_lost = fake_state.lost; fake_state.lost = qp);
 		return fake.destroy_qp_error;
 	}
-	free(qp);
+	LOCKED(qp->gone = true; qp->next_gone = fake_state.gone; fake_state.gone = qp);
 	return 0;
 }
 
@@ -157,6 +158,8 @@ uint32_t fake_ece(void)
 
 int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 {
+	ck_assert_msg(!((struct qp *)public)->gone,
+		      "a queue pair that is gone is driven");
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
 		if (fake.modify_error)
 			return fake.modify_error;
@@ -209,12 +212,19 @@ void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes)
 	ck_assert_msg(qp->n_receives > 0, "there is no receive for a message");
 	ck_assert_uint_le(bytes, qp->receives[0].bytes);
 	memcpy(qp->receives[0].addr, message, bytes);
-	wc.wr_id = qp->receives[0].wr_id;
-	qp->n_receives--;
-	memmove(&qp->receives[0], &qp->receives[1],
-		qp->n_receives * sizeof(qp->receives[0]));
-	fake_cq_put(qp->public.recv_cq, wc);
+	receive_take(qp, wc);
 	(void)pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_receive_immediate(struct rdma_cm_id *id, uint32_t bytes)
+{
+	struct ibv_wc wc = {
+		.byte_len = bytes,
+		.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+		.wc_flags = IBV_WC_WITH_IMM,
+	};
+
+	LOCKED(receive_take((struct qp *)id->qp, wc));
 }
 
 unsigned fake_receives(const struct rdma_cm_id *id)

@@ -44,14 +44,15 @@ struct qp {
 	struct ibv_qp public;
 	struct fake_send sends[FAKE_SENDS];
 	unsigned n_sends;
-	bool own; /* made by ibv_create_qp */
+	bool own;  /* made by ibv_create_qp */
+	bool gone; /* destroyed; kept, so that whoever still uses it is found out */
 	struct {
 		uint64_t wr_id;
 		void *addr;
 		uint32_t bytes;
 	} receives[FAKE_RECEIVES]; /* in order */
 	unsigned n_receives;
-	struct qp *next_lost;
+	struct qp *next_lost, *next_gone;
 };
 
 /* State of the whole; under the lock. */
@@ -62,7 +63,8 @@ struct fake_state {
 	unsigned unacked_asyncs;
 	struct id *last; /* connected or accepted */
 	struct qp *lost; /* not destroyed */
-	struct qp *own;  /* the last one made by ibv_create_qp, and not destroyed */
+	struct qp *gone;
+	struct qp *own; /* the last one made by ibv_create_qp, and not destroyed */
 };
 extern struct fake_state fake_state;
 

@@ -71,6 +71,12 @@ int verbs_asks_open(struct fabric_channel *channel, struct verbs_ring *ring,
 	return 0;
 }
 
+void verbs_asks_end(struct verbs_asks *asks)
+{
+	if (asks && !asks->lost)
+		asks->lost = -ECONNRESET;
+}
+
 void verbs_asks_free(struct verbs_asks *asks)
 {
 	if (!asks)

@@ -46,7 +46,10 @@ struct verbs_asks {
 int verbs_asks_open(struct fabric_channel *channel, struct verbs_ring *ring,
 		    struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth, bool fence,
 		    struct verbs_asks **ret_asks);
-/* Its queue pair is gone.  NULL: nothing. */
+/* No more answers are taken: its queue pair is about to go, but answers may still be in the
+ * completion queue.  NULL: nothing. */
+void verbs_asks_end(struct verbs_asks *asks);
+/* Its queue pair is gone, and nothing of it is in the completion queue.  NULL: nothing. */
 void verbs_asks_free(struct verbs_asks *asks);
 
 static inline bool verbs_asks_full(const struct verbs_asks *asks)

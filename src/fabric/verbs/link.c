@@ -633,7 +633,8 @@ void verbs_link_answer(const struct ibv_wc *wc)
 			atomic_load_explicit(&channel->dead, memory_order_relaxed));
 	if (wc->status != IBV_WC_SUCCESS)
 		link_broken(channel);
-	else if (id->asks->lost)
+	else if (id->asks->lost &&
+		 !atomic_load_explicit(&channel->dead, memory_order_relaxed))
 		verbs_link_abort(channel);
 	if (channel->ring.n_ended > 0)
 		link_ready(channel);
@@ -642,8 +643,7 @@ void verbs_link_answer(const struct ibv_wc *wc)
 void verbs_link_lose(struct fabric_channel *channel)
 {
 	verbs_ring_flush(&channel->ring);
-	if (channel->asks && !channel->asks->lost)
-		channel->asks->lost = -ECONNRESET;
+	verbs_asks_end(channel->asks);
 	if (channel->ring.n_ended > 0)
 		link_ready(channel);
 }
@@ -712,8 +712,10 @@ void verbs_link_free(struct fabric_channel *channel)
 		return;
 	link_disconnect(channel);
 	verbs_poke_end(&channel->poke);
-	/* what is still to be drained must not abort a queue pair that is gone */
+	/* what is still to be drained must not abort a queue pair that is gone, or post to
+	 * it */
 	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
+	verbs_asks_end(channel->asks);
 	qp_destroy(channel);
 	verbs_cq_drain(channel->cq);
 	channel->cq->n_asked -= channel->ring.n_asked;
