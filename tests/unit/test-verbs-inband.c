@@ -226,6 +226,33 @@ START_TEST(request__that_breaks_the_rules_ends_the_channel)
 }
 END_TEST
 
+/* It takes a receive, too, but brings no request: none that came before is done again. */
+START_TEST(immediate__is_no_request)
+{
+	struct fabric_session *session;
+	struct rdma_cm_id *id;
+
+	fake.iwarp = true;
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	(void)exposure_new(session);
+	id = channel_new(session, 1);
+	for (uint64_t i = 0; i < VERBS_CREDITS; i++)
+		expect_status(id, inband(INBAND_FILL, 0, 100, i), INBAND_DONE);
+	memset(memory, 0, sizeof(memory));
+	fake_receive_immediate(id, sizeof(struct inband_request));
+	while (fake_live_qps() > 0) {
+		await_readable();
+		SERVER->process(server);
+	}
+	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
+	await(&seen.downs, 1);
+	ck_assert_msg(strstr(seen.why, "immediate"), "%s", seen.why);
+	ck_assert(memory_is(0, sizeof(memory), 0));
+	close_all();
+}
+END_TEST
+
 /* One that does not take the answers has so many requests served, and no more. */
 START_TEST(client__that_takes_no_answers_waits_for_itself)
 {
@@ -356,6 +383,7 @@ int main(void)
 	tcase_add_loop_test(tcase, rights__are_those_that_were_given, 0, 4);
 	tcase_add_loop_test(tcase, request__that_breaks_the_rules_ends_the_channel, 0,
 			    9);
+	tcase_add_test(tcase, immediate__is_no_request);
 	tcase_add_test(tcase, client__that_takes_no_answers_waits_for_itself);
 	tcase_add_test(tcase, channel__is_told_of_its_end_once);
 	tcase_add_test(tcase, channel_close__is_through_when_it_returns);

@@ -189,6 +189,7 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 	struct qp *qp = (struct qp *)public;
 
 	*bad = wr;
+	ck_assert_msg(!qp->gone, "a receive for a queue pair that is gone");
 	if (fake_fails("ibv_post_recv"))
 		return ENOMEM;
 	(void)pthread_mutex_lock(&fake_lock);
@@ -201,6 +202,16 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 		fake_qp_break(qp);
 	(void)pthread_mutex_unlock(&fake_lock);
 	return 0;
+}
+
+/* Under the lock. */
+static void receive_take(struct qp *qp, struct ibv_wc wc)
+{
+	wc.wr_id = qp->receives[0].wr_id;
+	qp->n_receives--;
+	memmove(&qp->receives[0], &qp->receives[1],
+		qp->n_receives * sizeof(qp->receives[0]));
+	fake_cq_put(qp->public.recv_cq, wc);
 }
 
 void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes)
@@ -261,6 +272,7 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 {
 	struct qp *qp = (struct qp *)public;
 
+	ck_assert_msg(!qp->gone, "a request for a queue pair that is gone");
 	(void)pthread_mutex_lock(&fake_lock);
 	posts++;
 	for (; wr; wr = wr->next) {

@@ -128,6 +128,8 @@ void fake_forget(void);
 void fake_post_limit(int n);
 /* A message for the id's queue pair, which has a receive. */
 void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes);
+/* A write of so many bytes with an immediate, which takes a receive and leaves it as it is. */
+void fake_receive_immediate(struct rdma_cm_id *id, uint32_t bytes);
 /* How many it has. */
 unsigned fake_receives(const struct rdma_cm_id *id);
 /* The oldest message that it sends, which then completes; false: there is none. */

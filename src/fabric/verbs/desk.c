@@ -153,6 +153,9 @@ void verbs_desk_serve(struct verbs_desk *desk, const struct ibv_wc *wc)
 		return;
 	if (which == VERBS_DESK_SEND) {
 		desk->n_sends--;
+	} else if (wc->opcode != IBV_WC_RECV) {
+		/* it has brought no bytes: what lies there is an earlier request */
+		desk_break(desk, "a write with an immediate, which takes a receive");
 	} else {
 		/* there are no more than receives */
 		at = (desk->first + desk->n_waiting++) % VERBS_CREDITS;
