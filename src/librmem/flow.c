@@ -273,10 +273,13 @@ static int slices_put(struct rmem_queue *queue, struct piece *piece,
 	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);
 }
 
+/* NULL: the error says it. */
 static const char *unputable_text(int err)
 {
-	return err == -ESTALE ? "the source's lease was made shorter"
-			      : "its address at the server is not a multiple of 8";
+	if (err == -ESTALE)
+		return "the source's lease was made shorter";
+	return err == -EINVAL ? "its address at the server is not a multiple of 8"
+			      : NULL;
 }
 
 /* Put it into the slot, which has a credit, and a key of the segment. */

@@ -37,6 +37,7 @@ void fake_reset(void)
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
 	fake.refused_rkey = 0;
+	fake.request_err = 0;
 	fake.slices_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
 	(void)strcpy(fake.no_inband, "none");
@@ -519,6 +520,8 @@ static int fake_put_request(struct fabric_channel *channel,
 {
 	unsigned requests = 0;
 
+	if (fake.request_err)
+		return err_set(fake.request_err, "a fake request that cannot be put");
 	locked();
 	for (unsigned i = 0; i < channel->n + channel->n_put; i++)
 		requests += channel->posted[i].opcode >= FABRIC_PING;

@@ -264,7 +264,8 @@ START_TEST(notification__not_sent_is_not_sent_later)
 	expect_none(queue);
 	/* of a lease of one segment: it goes out at once, in the place of the other */
 	op = op_of(RMEM_OP_WRITE, 0, local, 8, 2);
-	op.lease = stage_lease(12, RMEM_READ | RMEM_WRITE, 1, segments, seg_bytes, keys);
+	op.lease =
+		stage_lease(12, RMEM_READ | RMEM_WRITE, 1, segments, seg_bytes, keys);
 	submit(queue, op);
 	fake_complete_all();
 	/* taken without a place for it first */
@@ -358,6 +359,24 @@ START_TEST(cancel__finds_a_copy_by_its_source)
 	expect(queue, 1, -ECANCELED);
 	/* whether it was done is as unknown as of a write, which is nothing to be said */
 	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
+	stage_close();
+}
+END_TEST
+
+/* The queue goes on with what can be put. */
+START_TEST(request__that_cannot_be_put_ends_with_the_reason)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	fake.request_err = -ENOMEM;
+	submit(queue, fill_of(0, 2 * SEG, 1));
+	expect(queue, 1, -ENOMEM);
+	ck_assert_msg(strstr(rmem_completion_error(queue), "Cannot allocate memory"),
+		      "%s", rmem_completion_error(queue));
+	fake.request_err = 0;
+	submit(queue, fill_of(0, 8, 2));
+	fake_complete_all();
+	expect(queue, 2, 0);
 	stage_close();
 }
 END_TEST
@@ -493,6 +512,7 @@ int main(void)
 	tcase_add_test(tcp, copy__refused_goes_again_with_other_keys);
 	tcase_add_loop_test(tcp, copy__ends_with_either_lease, 0, 2);
 	tcase_add_test(tcp, cancel__finds_a_copy_by_its_source);
+	tcase_add_test(tcp, request__that_cannot_be_put_ends_with_the_reason);
 	tcase_add_test(tcp, submit__refuses_what_makes_no_sense);
 	tcase_add_loop_test(tcp, operation__at_fault_completes_with_its_error, 0, 10);
 	tcase_add_loop_test(tcp, copy__onto_itself_is_refused_where_it_overlaps, 0, 6);
