@@ -129,8 +129,8 @@ static void request_serve(struct verbs_desk *desk, unsigned receive, uint32_t by
 	}
 	answer.status = htole32(inband_serve(&request, &desk->memory, &result));
 	answer.result = htole64(result);
-	/* what it has stored is seen by whoever learns of the answer */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* what it has stored is seen by whoever learns of the answer: posting puts all stores
+	 * before it in order for the device, as the answer itself needs it */
 	answer_send(desk, &answer);
 }
 
