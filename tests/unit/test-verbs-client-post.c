@@ -281,6 +281,23 @@ START_TEST(post__that_the_device_cuts_short_kills_the_channel)
 }
 END_TEST
 
+/* It may still do what it was given: that must not be done elsewhere yet. */
+START_TEST(post__that_fails_with_all_taken_leaves_none)
+{
+	fake.iwarp = _i;
+	setup();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 5), 5);
+	fake_complete(5);
+	expect(0, 5, 0);
+	fake_post_nameless();
+	ck_assert_int_eq(post(FABRIC_READ, 5, 10), 10);
+	expect(5, 10, -ECONNRESET);
+	expect_nothing();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), -ECONNRESET);
+	teardown();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("verbs-client-post");
@@ -299,6 +316,7 @@ int main(void)
 	tcase_add_loop_test(tcase, poll__tells_what_failed_and_what_is_in_doubt, 0,
 			    COUNT(statuses));
 	tcase_add_loop_test(tcase, abort__completes_everything_once, 0, 2);
+	tcase_add_loop_test(tcase, post__that_fails_with_all_taken_leaves_none, 0, 2);
 	tcase_add_loop_test(tcase, post__that_the_device_cuts_short_kills_the_channel,
 			    0, 2);
 	suite_add_tcase(suite, tcase);

@@ -8,6 +8,7 @@
 
 static unsigned posts;
 static int post_limit = -1;
+static bool post_nameless;
 static struct ibv_qp_attr driven;
 static uint32_t ece_vendor;
 
@@ -303,7 +304,11 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 		}
 	}
 	(void)pthread_mutex_unlock(&fake_lock);
-	return 0;
+	if (!post_nameless)
+		return 0;
+	post_nameless = false;
+	*bad = NULL;
+	return ENOTCONN;
 }
 
 static struct qp *last_qp(void)
@@ -361,6 +366,11 @@ void fake_forget(void)
 void fake_post_limit(int n)
 {
 	post_limit = n;
+}
+
+void fake_post_nameless(void)
+{
+	post_nameless = true;
 }
 
 unsigned fake_posts(void)

@@ -126,6 +126,8 @@ void fake_fail(enum ibv_wc_status status);
 void fake_forget(void);
 /* The next post takes n requests and refuses the rest; -1: takes all. */
 void fake_post_limit(int n);
+/* The next post takes all and fails, naming no request, as siw does. */
+void fake_post_nameless(void);
 /* A message for the id's queue pair, which has a receive. */
 void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes);
 /* A write of so many bytes with an immediate, which takes a receive and leaves it as it is. */

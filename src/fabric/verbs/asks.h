@@ -42,7 +42,8 @@ struct verbs_asks {
 	struct inband_answer answers[VERBS_CREDITS];
 };
 
-/* For a channel with so many operations, which complete in their order or (fence) not; posts the receives.  -errno with text. */
+/* For a channel with so many operations, which complete in their order or (fence) not; posts
+ * the receives.  -errno with text. */
 int verbs_asks_open(struct fabric_channel *channel, struct verbs_ring *ring,
 		    struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth, bool fence,
 		    struct verbs_asks **ret_asks);

@@ -228,6 +228,17 @@ static struct ibv_send_wr *signals_set(struct verbs_ring *ring, unsigned start)
 	return last;
 }
 
+/* The device failed.  What it took before `bad` may not ask for an entry, and has none if it
+ * is done before the queue pair goes to ERROR.  siw names none when it has taken all, and
+ * its kernel's half failed: that may still do them. */
+static RARE void post_cut(struct verbs_ring *ring, unsigned start,
+			  const struct ibv_send_wr *bad)
+{
+	if (bad)
+		fresh_cut(ring, verbs_ring_distance(ring, start,
+						    (unsigned)(bad - ring->send)));
+}
+
 unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_errno)
 {
 	unsigned before = ring->n_posted - ring->n_fresh, n;
@@ -240,11 +251,8 @@ unsigned verbs_ring_post(struct verbs_ring *ring, struct ibv_qp *qp, int *ret_er
 	last->next = behind;
 	if (ring->sliced)
 		slices_end(ring, start, ring->n_fresh);
-	/* what the device took before `bad` may not ask for an entry, and has none if it
-	 * is done before the queue pair goes to ERROR */
 	if (*ret_errno)
-		fresh_cut(ring, verbs_ring_distance(ring, start,
-						    (unsigned)(bad - ring->send)));
+		post_cut(ring, start, bad);
 	n = ring->n_fresh;
 	ring->n_fresh = 0;
 	return n - verbs_ring_parts(ring, before, n);
