@@ -9,6 +9,11 @@
 
 #include "fabric/fabric.h"
 
+/* What fabrics have for the loop is delivered for so long in one turn, so that it hears
+ * others between: peers decide how many exposures have notifications, and of each it is
+ * FABRIC_NOTES_MAX, for all who watch. */
+#define FABRIC_NOTES_TURN_NS UINT64_C(10000000)
+
 struct fabric_notes {
 	pthread_mutex_t lock;
 	bool told; /* the loop: it will come and take them */

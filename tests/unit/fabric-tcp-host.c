@@ -7,12 +7,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "unit.h"
 
@@ -80,6 +82,21 @@ static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 	host.news++;
 }
 
+static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value,
+			uint32_t lost)
+{
+	uint64_t until_ms = clock_now_ms() + host.note_ms;
+
+	(void)ctx;
+	(void)cookie;
+	(void)value;
+	ck_assert_ptr_eq(session_cookie, &host);
+	ck_assert_uint_eq(lost, 0);
+	while (clock_now_ms() < until_ms)
+		(void)sched_yield();
+	host.notified++;
+}
+
 const struct fabric_server_events host_events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
@@ -88,6 +105,7 @@ const struct fabric_server_events host_events = {
 	.withdrawn = on_withdrawn,
 	.session_closed = on_session_closed,
 	.endpoint_news = on_endpoint_news,
+	.notified = on_notified,
 };
 
 void host_await(const unsigned *what, unsigned wanted)

@@ -22,7 +22,8 @@ struct host {
 	uint8_t token[FABRIC_TOKEN_BYTES]; /* of session 1 */
 	struct fabric_session *session;
 	/* what was reported, how often; why: of the last channel */
-	unsigned ups, downs, closed, exposed, withdrawn, news;
+	unsigned ups, downs, closed, exposed, withdrawn, news, notified;
+	unsigned note_ms; /* what taking a notification takes */
 	char why[FABRIC_TEXT_MAX];
 	struct fabric_key key;
 	struct fabric_exposure *exposure;

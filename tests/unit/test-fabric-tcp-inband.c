@@ -2,6 +2,7 @@
 /* In-band requests of a client that means the server no good, byte by byte; host_close()
  * checks that nothing outside of what was exposed was touched. */
 #include <endian.h>
+#include <poll.h>
 #include <string.h>
 
 #include "fabric-tcp-host.h"
@@ -133,6 +134,44 @@ START_TEST(copy__of_ranges_that_overlap_stays_inside)
 }
 END_TEST
 
+/* However many exposures have some, and however long each takes, others get their turn. */
+START_TEST(notifications__leave_turns_to_others)
+{
+	struct pollfd server = { .fd = ops->fd(host.server), .events = POLLIN };
+	struct fabric_exposure *exposure;
+	struct fabric_key keys[3];
+	struct inband_request request;
+	int fd = raw_join();
+
+	host_await(&host.ups, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		if (i > 0)
+			ck_assert_int_eq(ops->expose(host.session, host.memory, MIDDLE,
+						     RW, NULL, &exposure),
+					 0);
+		host_await(&host.exposed, i + 1);
+		keys[i] = host.key;
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		host.key = keys[i];
+		request = inband(INBAND_NOTIFY, 0, 0, i);
+		raw_send(fd, &request, sizeof(request));
+	}
+	/* the loop is in here, so nothing is delivered meanwhile */
+	for (unsigned i = 0; i < 3; i++)
+		inband_expect(fd, i);
+	host.note_ms = 20;
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_assert_int_eq(poll(&server, 1, WAIT_MS), 1);
+		ops->process(host.server);
+		ck_assert_uint_eq(host.notified, i);
+	}
+	host.note_ms = 0;
+	raw_close(fd, false);
+	host_await(&host.downs, 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("fabric-tcp-inband");
@@ -145,6 +184,7 @@ int main(void)
 	tcase_add_test(tcase, request__with_lengths_that_wrap_is_refused);
 	tcase_add_test(tcase, request__may_come_in_bits);
 	tcase_add_test(tcase, copy__of_ranges_that_overlap_stays_inside);
+	tcase_add_test(tcase, notifications__leave_turns_to_others);
 	suite_add_tcase(suite, tcase);
 	return unit_main(suite);
 }

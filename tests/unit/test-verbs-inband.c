@@ -122,6 +122,35 @@ START_TEST(notification__reaches_the_daemon)
 }
 END_TEST
 
+/* However many exposures have some, and however long each takes, others get their turn. */
+START_TEST(notifications__leave_turns_to_others)
+{
+	struct fabric_session *session;
+	struct fabric_key keys[3];
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	id = channel_new(session, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		(void)exposure_new(session);
+		keys[i] = seen.key;
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		seen.key = keys[i];
+		expect_status(id, inband(INBAND_NOTIFY, 0, 0, i), INBAND_DONE);
+	}
+	seen.note_ms = 20;
+	for (unsigned i = 1; i <= 3; i++) {
+		await_readable();
+		SERVER->process(server);
+		ck_assert_uint_eq(seen.notifieds, i);
+	}
+	seen.note_ms = 0;
+	close_all();
+}
+END_TEST
+
 START_TEST(requests__reach_what_is_the_sessions_alone)
 {
 	struct fabric_exposure *exposure;
@@ -379,6 +408,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, requests__are_served_in_memory, 0, 2);
 	tcase_add_test(tcase, notification__reaches_the_daemon);
+	tcase_add_test(tcase, notifications__leave_turns_to_others);
 	tcase_add_test(tcase, requests__reach_what_is_the_sessions_alone);
 	tcase_add_loop_test(tcase, rights__are_those_that_were_given, 0, 4);
 	tcase_add_loop_test(tcase, request__that_breaks_the_rules_ends_the_channel, 0,

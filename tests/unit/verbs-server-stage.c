@@ -3,8 +3,10 @@
 
 #include <check.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #define WAIT_MS 10000
@@ -82,9 +84,13 @@ static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value,
 			uint32_t lost)
 {
+	uint64_t until_ms = clock_now_ms() + seen.note_ms;
+
 	(void)ctx;
 	(void)session_cookie;
 	(void)cookie;
+	while (clock_now_ms() < until_ms)
+		(void)sched_yield();
 	seen.notifieds++;
 	seen.note = value;
 	seen.lost = lost;

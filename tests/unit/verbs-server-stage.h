@@ -21,6 +21,7 @@ struct seen {
 	unsigned gones, gone_endpoint;
 	unsigned notifieds;
 	uint32_t note, lost; /* the last one */
+	unsigned note_ms;    /* what taking one takes */
 };
 extern struct seen seen;
 

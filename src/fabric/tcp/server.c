@@ -6,7 +6,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "fabric/notes.h"
 #include "fabric/tcp/lobby.h"
 #include "fabric/tcp/session.h"
 
@@ -57,16 +59,20 @@ static const struct tcp_lobby_events lobby_events = {
 	.trouble = server_trouble,
 };
 
+/* What is left keeps the descriptor readable. */
 static void server_mail(struct tcp_source *source)
 {
 	struct fabric_server *server = container_of(source, struct fabric_server, mail);
+	uint64_t until_ns = clock_now_ns() + FABRIC_NOTES_TURN_NS;
+	struct tcp_news *news;
 	struct list messages;
 
 	list_init(&messages);
-	mailbox_take_some(&server->office.news, &messages, NEWS_MAX);
-	while (!list_empty(&messages)) {
-		struct tcp_news *news = list_first(&messages, struct tcp_news, link);
-
+	for (unsigned i = 0; i < NEWS_MAX && clock_now_ns() < until_ns; i++) {
+		mailbox_take_some(&server->office.news, &messages, 1);
+		news = list_first(&messages, struct tcp_news, link);
+		if (!news)
+			return;
 		list_remove(&news->link);
 		tcp_session_news(news);
 	}

@@ -7,7 +7,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "fabric/notes.h"
 #include "fabric/verbs/abilities.h"
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/device.h"
@@ -196,17 +198,22 @@ static void cm_process(struct fabric_server *server)
 	}
 }
 
+/* What is left keeps the descriptor readable. */
 static void mailbox_process(struct fabric_server *server)
 {
-	struct list messages;
+	uint64_t until_ns = clock_now_ns() + FABRIC_NOTES_TURN_NS;
 	struct verbs_message *message;
+	struct list messages;
 
 	list_init(&messages);
-	mailbox_take(&server->mailbox, &messages);
-	while ((message = list_first(&messages, struct verbs_message, link))) {
+	do {
+		mailbox_take_some(&server->mailbox, &messages, 1);
+		message = list_first(&messages, struct verbs_message, link);
+		if (!message)
+			return;
 		list_remove(&message->link);
 		message->deliver(message);
-	}
+	} while (clock_now_ns() < until_ns);
 }
 
 static void server_process(struct fabric_server *server)
