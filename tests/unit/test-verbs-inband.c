@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -16,6 +17,8 @@
 #include "verbs-server-stage.h"
 
 #define WAIT_MS 10000
+/* What must not happen has so long to happen. */
+#define HOLD_MS 100
 
 static struct inband_request inband(uint32_t op, uint64_t offset, uint32_t bytes,
 				    uint64_t cookie)
@@ -349,6 +352,48 @@ START_TEST(channel_close__is_through_when_it_returns)
 }
 END_TEST
 
+static atomic_bool hold, held;
+
+/* The poller is in the middle of a request: its queue pair must not go, so wait for that. */
+static void poller_hold(void)
+{
+	uint64_t until_ms = clock_now_ms() + HOLD_MS;
+
+	if (!atomic_exchange(&hold, false))
+		return;
+	atomic_store(&held, true);
+	while (fake_live_qps() > 0 && clock_now_ms() < until_ms)
+		(void)sched_yield();
+}
+
+START_TEST(channel_close__waits_for_a_request_under_way)
+{
+	uint64_t until_ms = clock_now_ms() + WAIT_MS;
+	struct fabric_session *session;
+	struct inband_request request;
+	struct rdma_cm_id *id;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	(void)exposure_new(session);
+	id = channel_new(session, 1);
+	fake.at_post_recv = poller_hold;
+	atomic_store(&hold, true);
+	request = inband(INBAND_FILL, 0, sizeof(memory), 1);
+	fake_receive(id, &request, sizeof(request));
+	while (!atomic_load(&held)) {
+		ck_assert_uint_lt(clock_now_ms(), until_ms);
+		(void)sched_yield();
+	}
+	ck_assert_int_eq(SERVER->channel_close(session, 1), 0);
+	ck_assert(memory_is(0, sizeof(memory), 0x77));
+	memset(memory, 1, sizeof(memory));
+	/* joins the poller */
+	close_all();
+	ck_assert(memory_is(0, sizeof(memory), 1));
+}
+END_TEST
+
 static unsigned flushes;
 
 static void on_flushed(void *channel)
@@ -417,6 +462,7 @@ int main(void)
 	tcase_add_test(tcase, client__that_takes_no_answers_waits_for_itself);
 	tcase_add_test(tcase, channel__is_told_of_its_end_once);
 	tcase_add_test(tcase, channel_close__is_through_when_it_returns);
+	tcase_add_test(tcase, channel_close__waits_for_a_request_under_way);
 	suite_add_tcase(suite, tcase);
 	return unit_main(suite);
 }

@@ -189,6 +189,8 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 {
 	struct qp *qp = (struct qp *)public;
 
+	if (fake.at_post_recv)
+		fake.at_post_recv();
 	*bad = wr;
 	ck_assert_msg(!qp->gone, "a receive for a queue pair that is gone");
 	if (fake_fails("ibv_post_recv"))

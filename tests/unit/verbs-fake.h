@@ -38,6 +38,7 @@ struct fake_settings {
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;
 	void (*at_rtr)(void); /* called before a queue pair goes there; NULL: nothing */
+	void (*at_post_recv)(void); /* called before a receive is posted; likewise */
 	/* breaks when a queue is armed next, just before that takes effect */
 	struct rdma_cm_id *break_at_arm;
 	int dereg_error; /* of every ibv_dereg_mr */
