@@ -204,6 +204,7 @@ START_TEST(channel_close__ends_one_channel_without_news)
 	struct fabric_channel *stays = party_connect(party, STAGE_DEPTH);
 	struct lent *lent = lent_new(party, BYTES, RW);
 	struct local *local = local_new(party, STAGE_DEPTH * BYTES);
+	struct wr read = op_make(FABRIC_READ, local, 0, lent, 0, 8);
 	char *before;
 	unsigned posted = post_many(ends, local, lent, STAGE_DEPTH, BYTES);
 
@@ -213,9 +214,12 @@ START_TEST(channel_close__ends_one_channel_without_news)
 	before = lent_snapshot(lent);
 	(void)await_each(party, posted);
 	ck_assert(lent_unchanged(lent, before));
-	await_death(party, ends);
-	ck_assert_int_eq(
-		op_run(party, stays, op_make(FABRIC_READ, local, 0, lent, 0, 8)), 0);
+	/* without rdma_cm nobody tells of it when all came through before */
+	if (!stage_setting.direct)
+		await_death(party, ends);
+	else if (CLIENT->alive(ends))
+		ck_assert_int_ne(op_run(party, ends, read), 0);
+	ck_assert_int_eq(op_run(party, stays, read), 0);
 	channel_free(ends);
 	channel_free(stays);
 	party_await_downs(party, stage_setting.direct ? 2 : 1);
