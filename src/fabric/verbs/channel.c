@@ -114,6 +114,16 @@ void verbs_channel_free(struct verbs_channel *channel)
 	free(channel);
 }
 
+bool verbs_channel_part(struct verbs_channel *channel)
+{
+	/* an iWARP connection ends with its stream, which the peer sees */
+	if (!channel->id || !channel->up || endpoint_of(channel)->device->facts.iwarp)
+		return false;
+	/* what that could not stop verbs_channel_free() does */
+	(void)verbs_channel_fence(channel);
+	return rdma_disconnect(channel->id) == 0;
+}
+
 void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);

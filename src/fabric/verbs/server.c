@@ -2,6 +2,7 @@
 #include "fabric/verbs/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -28,6 +29,8 @@
 #define LIST_TEXT 256
 /* rdma_cm events taken in one turn. */
 #define CM_EVENTS_MAX 64
+/* What peers have to answer when the server closes. */
+#define PART_MS 100
 
 int verbs_server_watch(struct fabric_server *server, int fd)
 {
@@ -52,8 +55,42 @@ static int cm_open(struct fabric_server *server)
 	return err;
 }
 
+/* How many peers have answered; whoever still wants to connect comes too late. */
+static unsigned parted(struct fabric_server *server)
+{
+	struct verbs_cm_event event;
+	unsigned n = 0;
+
+	while (!verbs_cm_take(server->cm, &event)) {
+		if (event.type == RDMA_CM_EVENT_DISCONNECTED)
+			n++;
+		else if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+			(void)rdma_destroy_id(event.id);
+	}
+	return n;
+}
+
+/* Disconnect all, and give the peers a moment to answer: soft-RoCE drops a message whose id is
+ * destroyed before it is sent, and then nobody would tell them. */
+static void server_part(struct fabric_server *server)
+{
+	struct pollfd cm = { .events = POLLIN };
+	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + PART_MS;
+	unsigned left = 0, n;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		left += verbs_session_part_all(server->endpoints[i]);
+	for (; left > 0 && now_ms < end_ms; now_ms = clock_now_ms()) {
+		cm.fd = server->cm->fd;
+		(void)poll(&cm, 1, (int)(end_ms - now_ms));
+		n = parted(server);
+		left -= n < left ? n : left;
+	}
+}
+
 static void server_empty(struct fabric_server *server)
 {
+	server_part(server);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_kill_all(server->endpoints[i]);
 	/* joins the registrars: what they still had to do is done */

@@ -22,7 +22,7 @@ struct fabric_session {
 	struct list exposures;
 	struct verbs_gate gate;
 	struct map ranges; /* inside the gate: exposures that in-band requests reach */
-	unsigned n_mrs; /* exposures that have, or are about to get, an MR */
+	unsigned n_mrs;    /* exposures that have, or are about to get, an MR */
 	bool closing;
 	bool ended;  /* `over` is under way */
 	bool sealed; /* a registration could not be undone: no channel may ever come */
@@ -44,7 +44,10 @@ void verbs_session_cut(struct fabric_session *session, const char *why);
 /* Its device is being removed: cut, and give back what it holds of it. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);
 
-/* For server close: end channels and start to deregister, without news ... */
+/* For server close: begin to disconnect the channels; returns how many peers are to hear of
+ * it.  Then ... */
+unsigned verbs_session_part_all(struct verbs_endpoint *endpoint);
+/* ... end channels and start to deregister, without news ... */
 void verbs_session_kill_all(struct verbs_endpoint *endpoint);
 /* ... and once the registrars are joined, free what is left. */
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
