@@ -5,9 +5,9 @@
  *
  * Cells of a lease are written and read at random, or filled and summed by the server, with
  * many operations under way over several channels, and every byte read is checked: an older
- * write that arrives late would show.  An operation that fails ends the program, unless it was told that they may.  It is
- * told what to do by lines on its standard input, and answers each with "ok WORD NUMBER" once
- * it is done:
+ * write that arrives late would show.  An operation that fails ends the program, unless it was
+ * told that they may.  It is told what to do by lines on its standard input, and answers each
+ * with "ok WORD NUMBER" once it is done:
  *
  *   run N     until N more operations have succeeded
  *   break N   that often: move what a channel is on to its error state, from this side

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is put and posted on the client's side of a channel. */
+#include "fabric/verbs/link-state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "base/rare.h"
+#include "fabric/verbs/sigpipe.h"
+
+/* siw answers a read this short from a single page, whatever it was to read */
+#define SIW_SHORT_BYTES 32
+#define PAGE_BYTES_MIN 4096u
+
+/* The part of a short read that lies on its first page, if it goes beyond: siw, at the
+ * peer, would take the rest from the wrong place. */
+static uint64_t read_head(const struct fabric_run *run, const struct fabric_part *part)
+{
+	uint64_t at = run->remote_addr + part->offset;
+	uint64_t on_page = PAGE_BYTES_MIN - at % PAGE_BYTES_MIN;
+
+	if (run->opcode != FABRIC_READ || part->bytes > SIW_SHORT_BYTES ||
+	    part->bytes <= on_page)
+		return 0;
+	return on_page;
+}
+
+static void op_put(struct fabric_channel *channel, const struct fabric_run *run,
+		   const struct fabric_part *whole)
+{
+	struct fabric_part part = *whole;
+	uint64_t head_bytes = read_head(run, whole);
+
+	if (head_bytes) {
+		part.bytes = head_bytes;
+		verbs_ring_put(&channel->ring, run, &part, VERBS_ROLE_HEAD);
+		part.addr = (char *)part.addr + head_bytes;
+		part.offset += head_bytes;
+		part.bytes = whole->bytes - head_bytes;
+	}
+	verbs_ring_put(&channel->ring, run, &part, VERBS_ROLE_CALLERS);
+	if (run->opcode == FABRIC_WRITE) {
+		channel->written = *run;
+		channel->written.remote_addr += whole->offset;
+	}
+}
+
+/* Read back one byte of what the last write goes to: when it is here, the write and all
+ * before it on this queue pair are placed; when they were refused, it never comes.  It is
+ * the batch's last request, as no other may speak for the writes before it. */
+static RARE void confirm_put(struct fabric_channel *channel)
+{
+	struct fabric_domain *domain = channel->cq->domain;
+	struct fabric_region sink = { .mr = domain->sink };
+	const struct fabric_part part = { .addr = &domain->sink_byte, .bytes = 1 };
+	struct fabric_run run = channel->written;
+
+	if (run.opcode != FABRIC_WRITE)
+		return;
+	run.opcode = FABRIC_READ;
+	run.region = &sink;
+	verbs_ring_put(&channel->ring, &run, &part, VERBS_ROLE_CONFIRM);
+	channel->written = (struct fabric_run){ 0 };
+}
+
+static RARE unsigned ops_put(struct fabric_channel *channel,
+			     const struct fabric_run *run,
+			     const struct fabric_part *parts, size_t stride, unsigned n)
+{
+	const char *part = (const char *)parts;
+
+	for (unsigned i = 0; i < n; i++, part += stride)
+		op_put(channel, run, (const struct fabric_part *)part);
+	return n;
+}
+
+unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run *run,
+			const struct fabric_part *parts, size_t stride, unsigned n)
+{
+	if (n > channel->depth - channel->outstanding)
+		n = channel->depth - channel->outstanding;
+	channel->outstanding += n;
+	channel->n_put += n;
+	if (channel->confirm)
+		return ops_put(channel, run, parts, stride, n);
+	return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
+}
+
+unsigned verbs_link_put_slices(struct fabric_channel *channel,
+			       const struct fabric_run *run,
+			       const struct fabric_part *part,
+			       const struct fabric_slice *slices, unsigned n)
+{
+	if (channel->outstanding == channel->depth)
+		return 0;
+	channel->outstanding++;
+	channel->n_put++;
+	verbs_ring_put_slices(&channel->ring, run, part, slices, n);
+	if (channel->confirm && run->opcode == FABRIC_WRITE) {
+		channel->written = *run;
+		channel->written.remote_addr += part->offset;
+	}
+	return 1;
+}
+
+int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
+			  const struct fabric_part *part,
+			  const struct fabric_atomic *atomic)
+{
+	int err = verbs_domain_able(channel->cq->domain, FABRIC_CAN_ATOMICS);
+
+	if (err)
+		return err;
+	/* a device would refuse it only when it is posted, with all that is beside it */
+	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+		return err_set(-EINVAL,
+			       "an atomic at %#" PRIx64 ", not a multiple of %d",
+			       run->remote_addr + part->offset, FABRIC_ATOMIC_BYTES);
+	if (channel->outstanding == channel->depth)
+		return 0;
+	channel->outstanding++;
+	channel->n_put++;
+	verbs_ring_put_atomic(&channel->ring, run, part, atomic);
+	return 1;
+}
+
+int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_request *request)
+{
+	struct fabric_domain *domain = channel->cq->domain;
+	int err = verbs_domain_able(domain, FABRIC_CAN_INBAND);
+
+	if (!err && !channel->asks)
+		err = verbs_asks_open(channel, &channel->ring, domain->pd, channel->qp,
+				      channel->depth, channel->confirm, &channel->asks);
+	if (err)
+		return err;
+	if (channel->asks->lost)
+		verbs_link_abort(channel);
+	if (channel->outstanding == channel->depth || channel->asks->lost ||
+	    verbs_asks_full(channel->asks))
+		return 0;
+	channel->outstanding++;
+	channel->n_put++;
+	channel->cq->n_asked++;
+	verbs_asks_put(channel->asks, run, part, request);
+	return 1;
+}
+
+/* Some of what was put is not posted. */
+static void asks_trim(struct fabric_channel *channel)
+{
+	unsigned n_asked = channel->ring.n_asked;
+
+	if (n_asked == 0)
+		return;
+	verbs_asks_trim(channel->asks);
+	channel->cq->n_asked -= n_asked - channel->ring.n_asked;
+}
+
+static RARE int post_failed(struct fabric_channel *channel, unsigned n_put,
+			    unsigned taken, int err)
+{
+	channel->outstanding -= n_put - taken;
+	asks_trim(channel);
+	verbs_link_abort(channel);
+	if (taken > 0)
+		return (int)taken;
+	return err_errno(-ECONNRESET, "the channel to %s: ibv_post_send gives %d",
+			 channel->dial.peer, err);
+}
+
+static RARE int post_dead(struct fabric_channel *channel, unsigned n_put)
+{
+	channel->outstanding -= n_put;
+	verbs_ring_drop(&channel->ring);
+	asks_trim(channel);
+	return err_set(-ECONNRESET, "the channel to %s is dead", channel->dial.peer);
+}
+
+static unsigned post(struct fabric_channel *channel, int *ret_errno)
+{
+	return verbs_ring_post(&channel->ring, channel->qp, ret_errno);
+}
+
+/* siw posts in this thread. */
+static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno)
+{
+	struct verbs_sigpipe sigpipe;
+	unsigned taken;
+
+	confirm_put(channel);
+	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
+	taken = post(channel, ret_errno);
+	verbs_sigpipe_end(&sigpipe);
+	return taken;
+}
+
+int verbs_link_post(struct fabric_channel *channel)
+{
+	unsigned n_put = channel->n_put, taken;
+	int err;
+
+	channel->n_put = 0;
+	if (atomic_load_explicit(&channel->dead, memory_order_relaxed))
+		return post_dead(channel, n_put);
+	if (n_put == 0)
+		return 0;
+	/* all of iWARP, too */
+	taken = channel->confirm ? post_guarded(channel, &err) : post(channel, &err);
+	return err ? post_failed(channel, n_put, taken, err) : (int)taken;
+}
