@@ -37,8 +37,9 @@ void notify_stopping(void);
 int notify_watchdog_start(struct event_base *base);
 void notify_watchdog_stop(void);
 
-/* A line to the journal: MESSAGE (as log_format() makes it), PRIORITY, SYSLOG_IDENTIFIER and RMEM_EVENT, _SESSION,
- * _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has them. */
+/* A line to the journal: MESSAGE (as log_format() makes it), PRIORITY, SYSLOG_IDENTIFIER and
+ * RMEM_EVENT, _SESSION, _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has
+ * them. */
 log_sink notify_journal_sink;
 
 /* The sink for a target; CONFIG_LOG_AUTO: the journal when stderr is connected to it.

@@ -38,8 +38,9 @@ struct holder {
 
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);
 
-/* Its fabric_sessions, taken from its ports, are about to be closed: all keys die with them.  Leases and
- * attachments stay, but for those not granted yet.  Requests are cancelled already. */
+/* Its fabric_sessions, taken from its ports, are about to be closed: all keys die with them.
+ * Leases and attachments stay, but for those not granted yet.  Requests are cancelled
+ * already. */
 void holder_fence(struct holder *holder);
 /* Its fabric_session at one port, taken from there, is about to be closed: the keys for it die,
  * and the holder is told that its leases changed. */
