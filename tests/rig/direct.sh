@@ -121,7 +121,7 @@ grep "RDMA device siw0: iWARP cannot connect without rdma_cm" /tmp/said || {
 }
 SIW
 
-for leg in $(legs 612:rxe 61:rxe 612:siw); do
+for leg in $(legs 612:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"
 	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --timeout 600 \
 		"bash $WORK/${leg#*:}.sh $WORK" || {

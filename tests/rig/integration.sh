@@ -17,7 +17,7 @@ cat >"$WORK/env" <<ENV
 export top_srcdir=$top_srcdir top_builddir=$top_builddir FABRIC=rdma
 export RMEM_KILL_STRIDE=${RMEM_KILL_STRIDE:-9}
 export RMEM_SOAK_SECONDS=${RMEM_SOAK_SECONDS:-10} RMEM_DEATHS=${RMEM_DEATHS:-40}
-export RMEM_WATCH_ROUNDS=${RMEM_WATCH_ROUNDS:-1000}
+export RMEM_WATCH_ROUNDS=${RMEM_WATCH_ROUNDS:-300}
 export RMEM_SOAK_SEED=${RMEM_SOAK_SEED:-$RANDOM}
 ENV
 cat >"$WORK/cmd.sh" <<'CMD'
