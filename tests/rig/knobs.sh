@@ -88,10 +88,15 @@ for ((i = 0; i < 100; i++)); do
 	rmemctl --socket /tmp/admin.sock --json devices | grep -q '"served":true' || break
 	sleep 0.1
 done
-ip addr add 10.8.0.77/24 dev eth0
-for ((i = 0; i < 100; i++)); do
-	rmemctl --socket /tmp/admin.sock --json devices | grep -q '::ffff:10.8.0.77' && break
-	sleep 0.1
+# the kernel gives the place away only once nobody holds what was there
+for ((i = 0; i < 30; i++)); do
+	ip addr add 10.8.0.77/24 dev eth0
+	sleep 0.3
+	place=$(rmemctl --socket /tmp/admin.sock --json devices |
+		jq '.devices[0].device_port.gids[] | select(.gid == "::ffff:10.8.0.77").index')
+	[ "$place" != "$index" ] || break
+	ip addr del 10.8.0.77/24 dev eth0
+	sleep 0.3
 done
 ip addr add 10.8.0.1/24 dev eth0
 for ((i = 0; i < 100; i++)); do
