@@ -252,6 +252,21 @@ START_TEST(channel__that_the_peer_closes_is_no_error)
 }
 END_TEST
 
+/* What is destroyed at once soft-RoCE does not tell the peer. */
+START_TEST(close__disconnects_all_before_it_destroys_any)
+{
+	struct fabric_session *session;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	(void)channel_new(session, 5);
+	(void)channel_new(session, 6);
+	(void)channel_new(session_new(0), 7);
+	close_all();
+	ck_assert_uint_ge(fake_disconnects_first(), 3);
+}
+END_TEST
+
 /* iWARP moves the queue pair to ERROR at an orderly end, too. */
 START_TEST(channel__on_iwarp_ends_with_the_event)
 {
@@ -615,6 +630,7 @@ int main(void)
 	tcase_add_test(tcase, channel__that_breaks_is_reported_and_gone);
 	tcase_add_test(tcase, channel__that_breaks_while_the_poller_goes_to_sleep);
 	tcase_add_test(tcase, channel__that_the_peer_closes_is_no_error);
+	tcase_add_test(tcase, close__disconnects_all_before_it_destroys_any);
 	tcase_add_test(tcase, channel__on_iwarp_ends_with_the_event);
 	tcase_add_test(tcase, channel_close__leaves_nothing_for_who_comes_after);
 	tcase_add_loop_test(tcase, expose__grants_exactly_the_rights, 0, 5);

@@ -28,7 +28,8 @@ static struct rdma_conn_param last_param;
 static uint8_t last_private[56];
 static int last_tos = -1;
 static struct sockaddr_storage last_source;
-static unsigned disconnects;
+static unsigned disconnects, disconnects_first;
+static bool accepted_gone;
 
 /* The dead's addresses, to say what became of a request whose id is gone. */
 static struct {
@@ -174,6 +175,10 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 
 	ck_assert_ptr_null(public->qp);
 	ck_assert_uint_eq(id->unacked, 0);
+	if (id->fate == FAKE_ACCEPTED && !accepted_gone) {
+		accepted_gone = true;
+		disconnects_first = disconnects;
+	}
 	if (fake.destroy_id_error) {
 		graves[n_graves % 64].id = public;
 		graves[n_graves++ % 64].fate = id->fate;
@@ -427,6 +432,11 @@ int rdma_disconnect(struct rdma_cm_id *public)
 unsigned fake_disconnects(void)
 {
 	return disconnects;
+}
+
+unsigned fake_disconnects_first(void)
+{
+	return disconnects_first;
 }
 
 struct rdma_conn_param fake_param(void)

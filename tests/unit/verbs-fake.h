@@ -104,6 +104,8 @@ unsigned fake_access(void);
 /* The queue pair of the id last connected or accepted. */
 struct rdma_cm_id *fake_last_id(void);
 unsigned fake_disconnects(void);
+/* How many of them came before the first id that was accepted was destroyed. */
+unsigned fake_disconnects_first(void);
 
 /* ---- client's side ---- */
 
