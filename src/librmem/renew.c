@@ -170,8 +170,9 @@ uint64_t renew_due(const struct rmem *session)
 	return due;
 }
 
-static struct domain *domain_next(const struct rmem *session, uint64_t now_ns,
-				  unsigned *ret_number)
+/* A domain that may be opened again. */
+static bool domain_next(const struct rmem *session, uint64_t now_ns,
+			unsigned *ret_number)
 {
 	for (unsigned i = 0; i < session->domains.n; i++) {
 		const struct domain *domain = &session->domains.domains[i];
@@ -179,9 +180,9 @@ static struct domain *domain_next(const struct rmem *session, uint64_t now_ns,
 		if (domain->state != DOMAIN_AWAY || domain->due_ns > now_ns)
 			continue;
 		*ret_number = i;
-		return (struct domain *)(uintptr_t)domain;
+		return true;
 	}
-	return NULL;
+	return false;
 }
 
 bool renew_ready(const struct rmem *session, uint64_t now_ns)
