@@ -294,25 +294,17 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_place *pl
 	return err;
 }
 
-static uint8_t least(uint8_t a, uint8_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Reads and atomics the peer may have under way, and ours. */
 static struct verbs_depths depths_of(const struct verbs_device *device,
 				     const struct verbs_cm_event *event)
 {
 	const struct verbs_facts *facts = &device->facts;
-	uint8_t most = device->knobs.rd_atomic == FABRIC_KNOB_AUTO
-			       ? UINT8_MAX
-			       : (uint8_t)device->knobs.rd_atomic;
 
 	return (struct verbs_depths){
-		.responder = least(least(event->responder_resources, most),
-				   facts->responder_resources),
-		.initiator = least(least(event->initiator_depth, most),
-				   facts->initiator_depth),
+		.responder = verbs_device_depth(device, event->responder_resources,
+						facts->responder_resources),
+		.initiator = verbs_device_depth(device, event->initiator_depth,
+						facts->initiator_depth),
 	};
 }
 

@@ -56,6 +56,15 @@ err_slots:
 	return err;
 }
 
+uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
+			   uint8_t able)
+{
+	int most = device->knobs.rd_atomic;
+	uint8_t depth = wanted < able ? wanted : able;
+
+	return most != FABRIC_KNOB_AUTO && most < depth ? (uint8_t)most : depth;
+}
+
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 		     uint8_t port, const struct fabric_knobs *knobs,
 		     struct verbs_device **ret_device)

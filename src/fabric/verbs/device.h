@@ -28,6 +28,11 @@ struct verbs_device {
 	bool gone;      /* removed: nothing new may start, and what was is ended */
 };
 
+/* Of reads and atomics that a peer wants under way: so many as the device is able to, and its
+ * knob allows. */
+uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
+			   uint8_t able);
+
 /* Add the device behind `verbs` to the server, once; on failure it is not added.  `port` is
  * any of its ports. */
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,

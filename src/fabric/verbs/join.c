@@ -10,16 +10,6 @@
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/place.h"
 
-/* Reads and atomics that the client may have under way. */
-static uint8_t depth_of(const struct verbs_device *device, uint8_t wanted)
-{
-	int most = device->knobs.rd_atomic;
-
-	if (wanted > device->facts.responder_resources)
-		wanted = device->facts.responder_resources;
-	return most != FABRIC_KNOB_AUTO && most < wanted ? (uint8_t)most : wanted;
-}
-
 static int session_check(const struct fabric_session *session, uint32_t number)
 {
 	const struct verbs_endpoint *endpoint = session->endpoint;
@@ -75,7 +65,8 @@ static int channel_join(struct verbs_channel *channel, const struct verbs_place 
 {
 	const struct verbs_device *device = channel->session->endpoint->device;
 	const struct verbs_depths depths = {
-		.responder = depth_of(device, theirs->rd_atomic),
+		.responder = verbs_device_depth(device, theirs->rd_atomic,
+						device->facts.responder_resources),
 		/* a client serves no reads */
 		.initiator = 0,
 	};
