@@ -10,6 +10,7 @@
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/drive.h"
 #include "fabric/verbs/failure.h"
+#include "fabric/verbs/farewell.h"
 #include "fabric/verbs/place.h"
 #include "fabric/verbs/ranges.h"
 #include "fabric/verbs/sigpipe.h"
@@ -76,24 +77,21 @@ static void qp_destroy(struct verbs_channel *channel, bool fenced)
 			    fenced ? "" : " that still serves its peer");
 }
 
-/* rdma_cm tells the peer, if it is connected. */
-static void id_destroy(struct verbs_channel *channel)
+/* An iWARP connection ends with its stream, which the peer sees. */
+static void iwarp_end(struct verbs_channel *channel, bool fenced)
 {
-	struct verbs_endpoint *endpoint = endpoint_of(channel);
+	struct verbs_sigpipe sigpipe;
 
-	/* events of one that stays are nobody's */
-	channel->id->context = NULL;
-	if (rdma_destroy_id(channel->id))
-		verbs_endpoint_news(endpoint,
-				    "RDMA device %s: rdma_destroy_id gives %d: a "
-				    "connection is lost",
-				    endpoint->device->facts.name, -verbs_failure());
+	verbs_sigpipe_begin(&sigpipe, true);
+	(void)rdma_disconnect(channel->id);
+	qp_destroy(channel, fenced);
+	verbs_farewell_none(endpoint_of(channel), channel->id);
+	verbs_sigpipe_end(&sigpipe);
 }
 
 void verbs_channel_free(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	struct verbs_sigpipe sigpipe;
 	bool fenced;
 
 	if (channel->up)
@@ -101,27 +99,19 @@ void verbs_channel_free(struct verbs_channel *channel)
 	else if (channel->id)
 		endpoint->server->pending--;
 	fenced = !verbs_channel_fence(channel);
-	verbs_sigpipe_begin(&sigpipe, endpoint->device->facts.iwarp);
-	if (channel->id)
-		(void)rdma_disconnect(channel->id);
-	qp_destroy(channel, fenced);
-	if (channel->id)
-		id_destroy(channel);
-	verbs_sigpipe_end(&sigpipe);
+	if (channel->id && endpoint->device->facts.iwarp) {
+		iwarp_end(channel, fenced);
+	} else {
+		qp_destroy(channel, fenced);
+		if (channel->id && channel->up)
+			verbs_farewell(endpoint, channel->id);
+		else if (channel->id)
+			verbs_farewell_none(endpoint, channel->id);
+	}
 	verbs_slots_release(&endpoint->device->slots, channel->receive);
 	list_remove(&channel->link);
 	list_remove(&channel->lingering);
 	free(channel);
-}
-
-bool verbs_channel_part(struct verbs_channel *channel)
-{
-	/* an iWARP connection ends with its stream, which the peer sees */
-	if (!channel->id || !channel->up || endpoint_of(channel)->device->facts.iwarp)
-		return false;
-	/* what that could not stop verbs_channel_free() does */
-	(void)verbs_channel_fence(channel);
-	return rdma_disconnect(channel->id) == 0;
 }
 
 void verbs_channel_fail(struct verbs_channel *channel, const char *why)

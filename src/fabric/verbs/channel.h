@@ -50,8 +50,6 @@ struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 /* Move its queue pair to ERROR: no access of the peer is served any more.  -errno: it may
  * still be, until the channel is freed. */
 int verbs_channel_fence(struct verbs_channel *channel);
-/* Fence, and begin to disconnect.  False: there is nobody who is to hear of it. */
-bool verbs_channel_part(struct verbs_channel *channel);
 /* Fence, disconnect, destroy; no news. */
 void verbs_channel_free(struct verbs_channel *channel);
 /* The same, with news; "": the peer closed it in order. */

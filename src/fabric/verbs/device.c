@@ -194,6 +194,8 @@ void verbs_device_remove(struct verbs_device *device)
 		if (server->endpoints[i]->device == device)
 			verbs_endpoint_abandon(server->endpoints[i],
 					       "the RDMA device is being removed");
+	/* the kernel waits for those, too */
+	verbs_farewells_end(&server->farewells, device->verbs);
 	verbs_device_put(device);
 	verbs_follow_soon(&server->follow);
 }

@@ -55,44 +55,41 @@ static int cm_open(struct fabric_server *server)
 	return err;
 }
 
-/* How many peers have answered; whoever still wants to connect comes too late. */
-static unsigned parted(struct fabric_server *server)
+/* Peers that have answered; whoever still wants to connect comes too late. */
+static void parted(struct fabric_server *server)
 {
+	struct verbs_cm_target *target;
 	struct verbs_cm_event event;
-	unsigned n = 0;
 
 	while (!verbs_cm_take(server->cm, &event)) {
-		if (event.type == RDMA_CM_EVENT_DISCONNECTED)
-			n++;
-		else if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		target = event.id->context;
+		if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
 			(void)rdma_destroy_id(event.id);
+		else if (event.type == RDMA_CM_EVENT_DISCONNECTED && target)
+			target->event(target, &event);
 	}
-	return n;
 }
 
-/* Disconnect all, and give the peers a moment to answer: soft-RoCE drops a message whose id is
- * destroyed before it is sent, and then nobody would tell them. */
+/* Give the peers of all channels, which were ended, a moment to answer. */
 static void server_part(struct fabric_server *server)
 {
 	struct pollfd cm = { .events = POLLIN };
 	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + PART_MS;
-	unsigned left = 0, n;
 
-	for (unsigned i = 0; i < server->n_endpoints; i++)
-		left += verbs_session_part_all(server->endpoints[i]);
-	for (; left > 0 && now_ms < end_ms; now_ms = clock_now_ms()) {
+	for (; server->farewells.n > 0 && !server->cm_failed && now_ms < end_ms;
+	     now_ms = clock_now_ms()) {
 		cm.fd = server->cm->fd;
 		(void)poll(&cm, 1, (int)(end_ms - now_ms));
-		n = parted(server);
-		left -= n < left ? n : left;
+		parted(server);
 	}
+	verbs_farewells_end(&server->farewells, NULL);
 }
 
 static void server_empty(struct fabric_server *server)
 {
-	server_part(server);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_kill_all(server->endpoints[i]);
+	server_part(server);
 	/* joins the registrars: what they still had to do is done */
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_stop(server->devices[i]);
@@ -113,6 +110,7 @@ static void server_close(struct fabric_server *server)
 		rdma_destroy_event_channel(server->cm);
 	verbs_places_free(server->places);
 	verbs_follow_destroy(&server->follow);
+	verbs_farewells_destroy(&server->farewells);
 	verbs_linger_destroy(&server->linger);
 	mailbox_destroy(&server->mailbox);
 	(void)close(server->epoll_fd);
@@ -137,12 +135,17 @@ static int server_create(struct fabric_server **ret_server)
 	err = verbs_linger_init(&server->linger);
 	if (err)
 		goto err_mailbox;
-	err = verbs_follow_init(&server->follow);
+	err = verbs_farewells_init(&server->farewells);
 	if (err)
 		goto err_linger;
+	err = verbs_follow_init(&server->follow);
+	if (err)
+		goto err_farewells;
 	*ret_server = server;
 	return 0;
 
+err_farewells:
+	verbs_farewells_destroy(&server->farewells);
 err_linger:
 	verbs_linger_destroy(&server->linger);
 err_mailbox:
@@ -173,6 +176,8 @@ static int server_open(const struct fabric_server_params *params,
 		err = verbs_server_watch(server, mailbox_fd(&server->mailbox));
 	if (!err)
 		err = verbs_server_watch(server, server->linger.fd);
+	if (!err)
+		err = verbs_server_watch(server, server->farewells.fd);
 	if (!err)
 		err = verbs_server_watch(server, server->follow.timer_fd);
 	if (!err)
@@ -262,6 +267,7 @@ static void server_process(struct fabric_server *server)
 	cm_process(server);
 	mailbox_process(server);
 	verbs_linger_process(&server->linger);
+	verbs_farewells_process(&server->farewells);
 	verbs_follow_process(server);
 }
 

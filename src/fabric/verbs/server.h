@@ -7,6 +7,7 @@
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/cm.h"
+#include "fabric/verbs/farewell.h"
 #include "fabric/verbs/follow.h"
 #include "fabric/verbs/linger.h"
 #include "fabric/verbs/mutes.h"
@@ -29,10 +30,11 @@ struct fabric_server {
 	bool cm_failed; /* its events cannot be read */
 	struct mailbox mailbox;
 	struct verbs_linger linger;
+	struct verbs_farewells farewells;
 	struct verbs_follow follow;
 	struct verbs_mutes mutes;
 	struct fabric_server_params *places; /* where it may listen, and how */
-	int epoll_fd; /* over cm, the devices' events, the mailbox, linger and follow */
+	int epoll_fd; /* over cm, the devices' events, the mailbox, linger, farewells, follow */
 	unsigned backlog;
 	unsigned pending; /* channels admitted, not yet connected */
 	struct verbs_device *devices[VERBS_ENDPOINTS_MAX];

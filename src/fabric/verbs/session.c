@@ -150,21 +150,6 @@ void verbs_session_abandon(struct fabric_session *session, const char *why)
 	verbs_session_settle(session);
 }
 
-unsigned verbs_session_part_all(struct verbs_endpoint *endpoint)
-{
-	unsigned n = 0;
-
-	list_for_each(node, &endpoint->sessions) {
-		struct fabric_session *session =
-			container_of(node, struct fabric_session, link);
-
-		list_for_each(item, &session->channels)
-			n += verbs_channel_part(
-				container_of(item, struct verbs_channel, link));
-	}
-	return n;
-}
-
 void verbs_session_kill_all(struct verbs_endpoint *endpoint)
 {
 	struct verbs_channel *channel;
@@ -173,6 +158,10 @@ void verbs_session_kill_all(struct verbs_endpoint *endpoint)
 		struct fabric_session *session =
 			container_of(node, struct fabric_session, link);
 
+		/* all of them in ERROR before the first one's end takes its time */
+		list_for_each(item, &session->channels)
+			(void)verbs_channel_fence(
+				container_of(item, struct verbs_channel, link));
 		while ((channel = list_first(&session->channels, struct verbs_channel,
 					     link)))
 			verbs_channel_free(channel);

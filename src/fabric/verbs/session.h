@@ -44,10 +44,7 @@ void verbs_session_cut(struct fabric_session *session, const char *why);
 /* Its device is being removed: cut, and give back what it holds of it. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);
 
-/* For server close: begin to disconnect the channels; returns how many peers are to hear of
- * it.  Then ... */
-unsigned verbs_session_part_all(struct verbs_endpoint *endpoint);
-/* ... end channels and start to deregister, without news ... */
+/* For server close: end channels and start to deregister, without news ... */
 void verbs_session_kill_all(struct verbs_endpoint *endpoint);
 /* ... and once the registrars are joined, free what is left. */
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
