@@ -208,6 +208,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	list_init(&session->leases);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
+	list_init(&session->opening);
 	list_init(&session->buffers);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
@@ -258,6 +259,8 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	if (err)
 		goto err_queue;
 	session->sync_queue = queue;
+	/* the endpoint may have moved meanwhile */
+	session->sync_tidy = true;
 	return 0;
 
 err_queue:

@@ -277,11 +277,17 @@ err_free:
 
 /* ---- connecting ---- */
 
-static int number_take(void *ctx, int err, const struct wire_msg *reply)
+/* The channel is granted.  Under the lock. */
+static int grant_take(void *ctx, int err, const struct wire_msg *reply)
 {
-	if (!err)
-		*(uint32_t *)ctx = reply->channel.channel;
-	return err;
+	struct channel_slot *slot = ctx;
+
+	if (err)
+		return err;
+	slot->number = reply->channel.channel;
+	slot->ended = false;
+	reopen_moved(slot, &reply->channel);
+	return 0;
 }
 
 /* Wait until every lease has keys for the endpoint. */
@@ -321,13 +327,14 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	request.type = WIRE_TYPE_open_channel;
 	request.id = 0;
 	request.open_channel.endpoint = slot->endpoint;
-	err = session_call(session, &request, number_take, &params.hello.channel);
+	err = session_call(session, &request, grant_take, slot);
 	if (err)
 		return err;
 	err = endpoint_wait(session, slot->endpoint);
 	if (err)
 		goto err_close;
 	(void)pthread_mutex_lock(&session->lock);
+	params.hello.channel = slot->number;
 	params.hello.session = session->welcome.session;
 	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
 	(void)pthread_mutex_unlock(&session->lock);
@@ -339,44 +346,68 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 		goto err_close;
 	(void)pthread_mutex_lock(&session->lock);
 	slot->channel = channel;
-	slot->number = params.hello.channel;
 	slot->live = true;
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
 
 err_close:
-	request.type = WIRE_TYPE_close_channel;
-	request.close_channel.channel = params.hello.channel;
 	(void)pthread_mutex_lock(&session->lock);
-	session_tell(session, &request);
+	reopen_give_back(session, slot);
 	(void)pthread_mutex_unlock(&session->lock);
 	return err;
+}
+
+/* The way there is no more: then the slot gets its channel once there is another one. */
+static bool slot_waits(struct channel_slot *slot)
+{
+	struct rmem *session = slot->queue->session;
+	bool waits;
+
+	(void)pthread_mutex_lock(&session->lock);
+	waits = !renew_usable(session, slot);
+	if (waits)
+		reopen_want(slot, true);
+	(void)pthread_mutex_unlock(&session->lock);
+	return waits;
+}
+
+/* All slots have their channel, or wait for it.  What the server says of them meanwhile is
+ * kept. */
+static int slots_open(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct opening opening = { queue, &queue->channels.slots[i] };
+		int err;
+
+		if (slot_waits(opening.slot))
+			continue;
+		err = session_patiently(session, session->timeout_ms, slot_open,
+					&opening);
+		/* whoever opens a session wants to know */
+		if (err && (!session->sync_queue || !slot_waits(opening.slot)))
+			return err_prefix(err, "channel %u of %u", i + 1,
+					  queue->channels.n);
+	}
+	return 0;
 }
 
 int queue_connect(struct rmem_queue *queue)
 {
 	struct rmem *session = queue->session;
 	uint64_t resumes;
+	int err;
 
 	(void)pthread_mutex_lock(&session->lock);
 	resumes = session->resumes;
+	list_append(&session->opening, &queue->node);
 	(void)pthread_mutex_unlock(&session->lock);
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct opening opening = { queue, &queue->channels.slots[i] };
-		int err;
-
-		if (!queue->cqs[opening.slot->domain]) {
-			reopen_want(opening.slot, true);
-			continue;
-		}
-		err = session_patiently(session, session->timeout_ms, slot_open,
-					&opening);
-
-		if (err)
-			return err_prefix(err, "channel %u of %u", i + 1,
-					  queue->channels.n);
-	}
+	err = slots_open(queue);
+	if (err)
+		return err;
 	(void)pthread_mutex_lock(&session->lock);
+	list_remove(&queue->node);
 	list_append(&session->queues, &queue->node);
 	/* what was opened before the session was lost and came back is dead */
 	for (unsigned i = 0; i < queue->channels.n; i++) {
@@ -385,7 +416,7 @@ int queue_connect(struct rmem_queue *queue)
 		if (!slot->channel)
 			continue;
 		slot->doomed = session->link != LINK_UP ||
-			       session->resumes != resumes ||
+			       session->resumes != resumes || slot->ended ||
 			       !renew_usable(session, slot);
 		if (!slot->doomed)
 			reopen_watch(session, slot, slot->channel);

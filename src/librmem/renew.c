@@ -211,6 +211,16 @@ static void sync_tidy(struct rmem *session)
 	(void)pthread_mutex_lock(&session->lock);
 }
 
+void renew_sync(struct rmem *session)
+{
+	if (!atomic_load_explicit(&session->sync_queue->news, memory_order_acquire))
+		return;
+	(void)pthread_mutex_lock(&session->lock);
+	session->sync_tidy = true;
+	(void)pthread_mutex_unlock(&session->lock);
+	session_wake(session);
+}
+
 /* Register again what the program has registered.  Under the lock. */
 static int buffers_register(struct rmem *session, unsigned number)
 {

@@ -32,6 +32,10 @@ bool renew_ready(const struct rmem *session, uint64_t now_ns);
  * synchronous calls, while nobody uses that.  Lets go of the lock meanwhile. */
 void renew_next(struct rmem *session, unsigned timeout_ms);
 
+/* The queue of the synchronous calls has no owner any more: what came for it too late to be
+ * seen by him is left to who drives the session.  [any], without the lock. */
+void renew_sync(struct rmem *session);
+
 /* Whether the server may be asked for a channel; its answer tells where the endpoint is, also
  * while the domain is away. */
 bool renew_askable(const struct rmem *session, const struct channel_slot *slot);

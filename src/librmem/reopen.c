@@ -35,7 +35,7 @@ void reopen_want(struct channel_slot *slot, bool at_once)
 
 /* The server may have its end all the same: it has joined what this side could not, or
  * whose answer came too late, and without rdma_cm nothing else tells it to let go. */
-static void slot_give_back(struct rmem *session, struct channel_slot *slot)
+void reopen_give_back(struct rmem *session, struct channel_slot *slot)
 {
 	struct wire_msg request;
 
@@ -51,7 +51,7 @@ static void slot_give_back(struct rmem *session, struct channel_slot *slot)
 
 void reopen_give_up(struct rmem *session, struct channel_slot *slot)
 {
-	slot_give_back(session, slot);
+	reopen_give_back(session, slot);
 	reopen_want(slot, false);
 }
 
@@ -89,10 +89,18 @@ void reopen_endpoint(struct rmem *session, unsigned endpoint)
 	}
 }
 
+void reopen_moved(const struct channel_slot *slot, const struct wire_channel *grant)
+{
+	struct fabric_address address = { .family = grant->family,
+					  .port = grant->port };
+
+	memcpy(address.bytes, grant->address, sizeof(address.bytes));
+	renew_moved(slot->queue->session, slot->endpoint, &address);
+}
+
 static int granted(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct channel_slot *slot = ctx;
-	struct fabric_address address = { 0 };
 
 	slot->call = NULL;
 	if (err) {
@@ -101,10 +109,7 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 	}
 	slot->number = reply->channel.channel;
 	slot->stage = SLOT_REKEY;
-	address.family = reply->channel.family;
-	address.port = reply->channel.port;
-	memcpy(address.bytes, reply->channel.address, sizeof(address.bytes));
-	renew_moved(slot->queue->session, slot->endpoint, &address);
+	reopen_moved(slot, &reply->channel);
 	return 0;
 }
 
@@ -298,6 +303,7 @@ static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned tim
 	if (session->link != LINK_UP || session->resumes != resumes ||
 	    ref.slot->ended || !renew_usable(session, ref.slot)) {
 		ref.slot->doomed = true;
+		session->sync_tidy = true;
 		ref.queue->ops->abort(channel);
 	} else {
 		reopen_watch(session, ref.slot, channel);
@@ -354,9 +360,9 @@ static bool slot_ended(struct rmem_queue *queue, struct channel_slot *slot)
 	return true;
 }
 
-void reopen_ended(struct rmem *session, uint32_t number)
+static void queues_ended(const struct list *queues, uint32_t number)
 {
-	list_for_each(node, &session->queues) {
+	list_for_each(node, queues) {
 		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
 
 		for (unsigned i = 0; i < queue->channels.n; i++) {
@@ -367,6 +373,12 @@ void reopen_ended(struct rmem *session, uint32_t number)
 				queue_news(queue);
 		}
 	}
+}
+
+void reopen_ended(struct rmem *session, uint32_t number)
+{
+	queues_ended(&session->queues, number);
+	queues_ended(&session->opening, number);
 }
 
 static void slot_alive(struct rmem *session, struct rmem_queue *queue,

@@ -10,6 +10,10 @@
 
 /* What the slot was granted cannot be had: the server need not keep it. */
 void reopen_give_up(struct rmem *session, struct channel_slot *slot);
+/* The same, while it is not wanted again. */
+void reopen_give_back(struct rmem *session, struct channel_slot *slot);
+/* A grant tells where its endpoint is now. */
+void reopen_moved(const struct channel_slot *slot, const struct wire_channel *grant);
 /* Ask the server for what slots want. */
 void reopen_work(struct rmem *session, uint64_t now_ns);
 /* Whether a channel that the server has granted can be connected. */

@@ -87,6 +87,7 @@ struct rmem {
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
 	struct list leases, queues, buffers;
+	struct list opening;    /* queues whose first channels are being connected */
 	struct notices notices; /* open once a lease was watched */
 	int notice_fd; /* readable while there are any; -1: nobody has asked for it */
 

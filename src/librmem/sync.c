@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "librmem/buffer.h"
 #include "librmem/lease.h"
+#include "librmem/queue.h"
+#include "librmem/renew.h"
 #include "librmem/session.h"
 
 static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
@@ -36,6 +38,7 @@ static int op_turn(struct rmem *session, const struct rmem_op *op)
 	(void)pthread_mutex_lock(&session->sync_lock);
 	err = op_run(session->sync_queue, op);
 	(void)pthread_mutex_unlock(&session->sync_lock);
+	renew_sync(session);
 	return err;
 }
 

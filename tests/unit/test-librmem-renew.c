@@ -200,6 +200,23 @@ START_TEST(endpoint__that_moved_while_nobody_got_there)
 }
 END_TEST
 
+/* Its first channels could only be connected to where the endpoint was. */
+START_TEST(queue__made_just_after_an_endpoint_moved)
+{
+	open_rdma(_i ? RMEM_NO_THREAD : 0, "&channels=1");
+	fake.connect_err = -ECONNREFUSED;
+	server_lock();
+	server.where.family = 4;
+	server.where.port = 77;
+	server_unlock();
+	queue_open(2);
+	fake.connect_err = 0;
+	ck_assert_int_eq(queue_write(NULL), 0);
+	ck_assert_uint_eq(fake.opened.address.port, 77);
+	rmem_close(client);
+}
+END_TEST
+
 /* This host's own address may be another one by now. */
 START_TEST(way__that_cannot_be_taken_any_more_is_looked_for_again)
 {
@@ -236,6 +253,7 @@ int main(void)
 	tcase_add_test(tcase, queue__made_while_a_device_is_away);
 	tcase_add_test(tcase, endpoint__that_moved_is_followed);
 	tcase_add_test(tcase, endpoint__that_moved_while_nobody_got_there);
+	tcase_add_loop_test(tcase, queue__made_just_after_an_endpoint_moved, 0, 2);
 	tcase_add_loop_test(
 		tcase, way__that_cannot_be_taken_any_more_is_looked_for_again, 0, 2);
 	suite_add_tcase(suite, tcase);

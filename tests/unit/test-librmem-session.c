@@ -668,6 +668,32 @@ START_TEST(channel__that_the_server_does_not_join)
 }
 END_TEST
 
+/* The word of a channel's end may come before all channels of its queue are there. */
+START_TEST(channel__that_ends_before_its_queue_is_made)
+{
+	unsigned flags = _i ? RMEM_NO_THREAD : 0;
+	rmem_queue *queue = NULL;
+	pthread_t thread;
+
+	serve_direct();
+	open_with(flags);
+	server_lock();
+	server.hold_on = WIRE_TYPE_join_channel;
+	server_unlock();
+	ck_assert_int_eq(pthread_create(&thread, NULL, queue_make, &queue), 0);
+	server_await(WIRE_TYPE_join_channel, 2);
+	server_event(WIRE_TYPE_channel_ended, server.joined_channel, 0);
+	server_release();
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_ptr_nonnull(queue);
+	/* it is replaced */
+	AWAIT((_i == 0 || rmem_process(client) <= 0) &&
+	      rmem_poll(queue, NULL, 0) == 0 &&
+	      server.seen[WIRE_TYPE_join_channel] == 3);
+	rmem_close(client);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("librmem-session");
@@ -701,6 +727,7 @@ int main(void)
 	tcase_add_loop_test(tc, channel__that_cannot_be_joined_again_is_given_back, 0,
 			    2);
 	tcase_add_loop_test(tc, channel__that_the_server_does_not_join, 0, 2);
+	tcase_add_loop_test(tc, channel__that_ends_before_its_queue_is_made, 0, 2);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }
