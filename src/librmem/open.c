@@ -351,6 +351,8 @@ static void queues_free(struct rmem *session)
 {
 	struct rmem_queue *queue;
 
+	/* a domain may still go while the server is told */
+	session->sync_queue = NULL;
 	/* each takes itself out of the list */
 	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
 		queue_drop(queue);

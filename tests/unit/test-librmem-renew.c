@@ -130,6 +130,16 @@ START_TEST(device__that_is_the_only_one_is_waited_for)
 }
 END_TEST
 
+START_TEST(device__that_goes_while_the_session_is_closed)
+{
+	open_rdma(RMEM_NO_THREAD, "&channels=1");
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	device_remove("fake0");
+	rmem_close(client);
+	ck_assert_uint_eq(fake.closes, 1);
+}
+END_TEST
+
 START_TEST(queue__whose_owner_does_nothing_holds_up_no_removal)
 {
 	open_rdma(0, "&channels=1");
@@ -249,6 +259,7 @@ int main(void)
 	tcase_add_checked_fixture(tcase, client_setup, client_teardown);
 	tcase_add_test(tcase, device__of_several_goes_and_comes);
 	tcase_add_loop_test(tcase, device__that_is_the_only_one_is_waited_for, 0, 2);
+	tcase_add_test(tcase, device__that_goes_while_the_session_is_closed);
 	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_removal);
 	tcase_add_test(tcase, queue__made_while_a_device_is_away);
 	tcase_add_test(tcase, endpoint__that_moved_is_followed);
