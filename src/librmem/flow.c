@@ -52,17 +52,6 @@ void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now
 
 /* ---- starting ---- */
 
-static unsigned rights_of(unsigned opcode)
-{
-	if (opcode_is_atomic(opcode))
-		return RMEM_READ | RMEM_WRITE;
-	if (opcode == RMEM_OP_PING)
-		return 0;
-	return opcode_writes(opcode) || opcode == RMEM_OP_FILL || opcode == RMEM_OP_COPY
-		       ? RMEM_WRITE
-		       : RMEM_READ;
-}
-
 /* It lies in the lease. */
 static int atomic_check(const struct rmem_op *todo, const struct attachment *att,
 			const char **ret_why)
@@ -99,8 +88,7 @@ static int op_check(const struct op *op, const char **ret_why)
 		*ret_why = "it goes beyond the lease";
 		return -EINVAL;
 	}
-	if ((todo->lease->rights & rights_of(todo->opcode)) !=
-	    rights_of(todo->opcode)) {
+	if (op_kinds[todo->opcode].rights & ~todo->lease->rights) {
 		*ret_why = "the lease is not attached with that right";
 		return -EACCES;
 	}
@@ -234,21 +222,6 @@ static struct fabric_region *region_of(const struct rmem_queue *queue,
 	return piece->op->todo.buffer ? piece->op->todo.buffer->regions[domain] : NULL;
 }
 
-static enum fabric_opcode fabric_opcode_of(unsigned opcode)
-{
-	switch (opcode) {
-	case RMEM_OP_READ:
-	case RMEM_OP_READV:
-		return FABRIC_READ;
-	case RMEM_OP_CAS:
-		return FABRIC_CAS;
-	case RMEM_OP_FETCH_ADD:
-		return FABRIC_FETCH_ADD;
-	default:
-		return FABRIC_WRITE;
-	}
-}
-
 /* 1: it was put; 0: there is no room; or why it never can be. */
 static int part_put(struct rmem_queue *queue, struct op *op, struct channel_slot *slot,
 		    const struct fabric_run *run, const struct fabric_part *part)
@@ -291,7 +264,7 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	const struct attachment_key *key = &att->keys[segment][slot->endpoint];
 	bool listed = opcode_is_vectored(op->todo.opcode) && !piece->chunk;
 	struct fabric_run run = {
-		.opcode = fabric_opcode_of(op->todo.opcode),
+		.opcode = op_kinds[op->todo.opcode].carried,
 		.region = region_of(queue, piece, slot->domain),
 		.remote_addr = key->addr,
 		.rkey = key->rkey,

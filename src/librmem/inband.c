@@ -264,22 +264,6 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 	return any && !keyed ? PICK_NO_KEY : PICK_WAIT;
 }
 
-static enum fabric_opcode request_opcode(const struct op *op)
-{
-	switch (op->todo.opcode) {
-	case RMEM_OP_FILL:
-		return FABRIC_FILL;
-	case RMEM_OP_COPY:
-		return FABRIC_COPY;
-	case RMEM_OP_CRC:
-		return FABRIC_CRC;
-	case RMEM_OP_WRITE_NOTIFY:
-		return FABRIC_NOTIFY;
-	default:
-		return FABRIC_PING;
-	}
-}
-
 /* As the pattern goes on where the piece begins. */
 static uint64_t pattern_at(uint64_t pattern, uint64_t offset)
 {
@@ -325,7 +309,9 @@ int inband_put(struct rmem_queue *queue, struct piece *piece, struct channel_slo
 	const struct op *op = piece->op;
 	const struct attachment_key *key = &att->keys[segment][slot->endpoint];
 	const struct fabric_run run = {
-		.opcode = request_opcode(op),
+		.opcode = op->todo.opcode == RMEM_OP_WRITE_NOTIFY
+				  ? FABRIC_NOTIFY
+				  : op_kinds[op->todo.opcode].carried,
 		.remote_addr = key->addr,
 		.rkey = key->rkey,
 	};

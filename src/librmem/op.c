@@ -8,6 +8,22 @@
 #include "librmem/buffer.h"
 #include "librmem/lease.h"
 
+const struct op_kind op_kinds[] = {
+	[RMEM_OP_READ] = { "read", FABRIC_READ, RMEM_READ },
+	[RMEM_OP_WRITE] = { "write", FABRIC_WRITE, RMEM_WRITE },
+	[RMEM_OP_CAS] = { "compare-and-swap", FABRIC_CAS, RMEM_READ | RMEM_WRITE },
+	[RMEM_OP_FETCH_ADD] = { "fetch-and-add", FABRIC_FETCH_ADD,
+				RMEM_READ | RMEM_WRITE },
+	[RMEM_OP_READV] = { "vectored read", FABRIC_READ, RMEM_READ },
+	[RMEM_OP_WRITEV] = { "vectored write", FABRIC_WRITE, RMEM_WRITE },
+	[RMEM_OP_FILL] = { "fill", FABRIC_FILL, RMEM_WRITE },
+	[RMEM_OP_COPY] = { "copy", FABRIC_COPY, RMEM_WRITE },
+	[RMEM_OP_CRC] = { "CRC-32C", FABRIC_CRC, RMEM_READ },
+	[RMEM_OP_PING] = { "ping", FABRIC_PING, 0 },
+	[RMEM_OP_WRITE_NOTIFY] = { "write with notification", FABRIC_WRITE,
+				   RMEM_WRITE },
+};
+
 static void lists_start(struct optable *table, unsigned n_shared)
 {
 	list_init(&table->pending);

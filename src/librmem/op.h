@@ -99,6 +99,14 @@ struct op {
 	struct op_inband inband;
 };
 
+struct op_kind {
+	const char *text;
+	enum fabric_opcode carried; /* as what its bytes go, or what it asks for */
+	unsigned rights;            /* that it needs to the lease */
+};
+/* By opcode, which is one of those there are. */
+extern const struct op_kind op_kinds[];
+
 static inline bool opcode_is_atomic(unsigned opcode)
 {
 	return opcode == RMEM_OP_CAS || opcode == RMEM_OP_FETCH_ADD;

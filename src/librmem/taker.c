@@ -112,34 +112,6 @@ static const char *verdict_text(const struct rmem_queue *queue, int status)
 		       : "its time was over";
 }
 
-static const char *opcode_text(unsigned opcode)
-{
-	switch (opcode) {
-	case RMEM_OP_READ:
-		return "read";
-	case RMEM_OP_CAS:
-		return "compare-and-swap";
-	case RMEM_OP_FETCH_ADD:
-		return "fetch-and-add";
-	case RMEM_OP_READV:
-		return "vectored read";
-	case RMEM_OP_WRITEV:
-		return "vectored write";
-	case RMEM_OP_FILL:
-		return "fill";
-	case RMEM_OP_COPY:
-		return "copy";
-	case RMEM_OP_CRC:
-		return "CRC-32C";
-	case RMEM_OP_PING:
-		return "ping";
-	case RMEM_OP_WRITE_NOTIFY:
-		return "write with notification";
-	default:
-		return "write";
-	}
-}
-
 static void error_keep(struct rmem_queue *queue, const struct op *op)
 {
 	char vendor[32] = "";
@@ -159,7 +131,7 @@ static void error_keep(struct rmem_queue *queue, const struct op *op)
 	(void)snprintf(queue->error, sizeof(queue->error),
 		       "%s of %" PRIu64 " bytes at offset %" PRIu64 " of lease %" PRIu64
 		       " at %s: %s%s%s: %s",
-		       opcode_text(op->todo.opcode), op->todo.bytes, op->todo.offset,
+		       op_kinds[op->todo.opcode].text, op->todo.bytes, op->todo.offset,
 		       op->todo.lease->id, queue->session->server, words, vendor,
 		       unknown ? "; whether it was done is unknown" : "",
 		       strerrorname_np(-op->end.status));
