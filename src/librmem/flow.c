@@ -9,173 +9,10 @@
 #include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/limbo.h"
+#include "librmem/pending.h"
 #include "librmem/session.h"
 #include "librmem/settle.h"
 #include "librmem/vec.h"
-
-/* Shares of a large operation are cut at multiples of a page. */
-#define STRIPE_ALIGN UINT64_C(4096)
-#define NS_PER_MS UINT64_C(1000000)
-
-void flow_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
-{
-	struct op *op = optable_take(&queue->table);
-	unsigned timeout_ms =
-		todo->timeout_ms ? todo->timeout_ms : queue->session->timeout_ms;
-
-	*op = (struct op){
-		.own = { .op = op },
-		.todo = *todo,
-		.state = OP_PENDING,
-		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
-		.deadline_ns = now_ns + timeout_ms * NS_PER_MS,
-		.end = { .left = todo->bytes },
-	};
-	if (opcode_is_atomic(todo->opcode))
-		op->atomic = (struct fabric_atomic){
-			.compare = todo->atomic->compare,
-			.operand = todo->atomic->operand,
-		};
-	if (opcode_is_vectored(todo->opcode))
-		vec_take(op, todo);
-	if (opcode_is_inband(todo->opcode))
-		inband_take(queue, op, todo);
-	/* operands need not last longer than the call */
-	op->todo.atomic = NULL;
-	list_init(&op->own.node);
-	op_count(op->todo.lease, op->todo.buffer, 1);
-	queue->carry_fence = false;
-	list_append(&queue->table.pending, &op->node);
-	if (op->deadline_ns < queue->next_deadline_ns)
-		queue->next_deadline_ns = op->deadline_ns;
-}
-
-/* ---- starting ---- */
-
-/* It lies in the lease. */
-static int atomic_check(const struct rmem_op *todo, const struct attachment *att,
-			const char **ret_why)
-{
-	if (todo->bytes != FABRIC_ATOMIC_BYTES) {
-		*ret_why = "an atomic is of 8 bytes";
-		return -EINVAL;
-	}
-	if (todo->offset % FABRIC_ATOMIC_BYTES) {
-		*ret_why = "its offset is not a multiple of 8";
-		return -EINVAL;
-	}
-	if (att->ends[attachment_segment(att, todo->offset)] - todo->offset <
-	    FABRIC_ATOMIC_BYTES) {
-		*ret_why = "it lies in two segments of the lease";
-		return -EINVAL;
-	}
-	return 0;
-}
-
-/* 0, or why the operation cannot be started, for its own fault. */
-static int op_check(const struct op *op, const char **ret_why)
-{
-	const struct rmem_op *todo = &op->todo;
-	const struct attachment *att =
-		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
-	int err;
-
-	if (lease_ended(todo->lease)) {
-		*ret_why = "the lease has ended";
-		return -ESTALE;
-	}
-	if (todo->offset > att->bytes || todo->bytes > att->bytes - todo->offset) {
-		*ret_why = "it goes beyond the lease";
-		return -EINVAL;
-	}
-	if (op_kinds[todo->opcode].rights & ~todo->lease->rights) {
-		*ret_why = "the lease is not attached with that right";
-		return -EACCES;
-	}
-	if (opcode_is_vectored(todo->opcode))
-		return vec_check(op, ret_why);
-	if (opcode_is_inband(todo->opcode)) {
-		err = inband_check(op, ret_why);
-		if (err || opcode_is_remote(todo->opcode))
-			return err;
-	}
-	if (todo->bytes > 0 && !todo->addr) {
-		*ret_why = "its local memory is NULL";
-		return -EINVAL;
-	}
-	if (todo->buffer && !buffer_holds(todo->buffer, todo->addr, todo->bytes)) {
-		*ret_why = "its local memory lies outside of its buffer";
-		return -EINVAL;
-	}
-	return opcode_is_atomic(todo->opcode) ? atomic_check(todo, att, ret_why) : 0;
-}
-
-/* Cut so that all channels carry a large operation. */
-static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
-{
-	uint64_t stripe;
-
-	if (queue->channels.n == 1)
-		return UINT64_MAX;
-	stripe = bytes / queue->channels.n;
-	stripe += STRIPE_ALIGN - stripe % STRIPE_ALIGN;
-	return stripe < CHANNEL_SHARE_BYTES ? CHANNEL_SHARE_BYTES : stripe;
-}
-
-/* All of it; what of a vectored one does is seen as it is cut. */
-static bool bounces(const struct rmem_queue *queue, const struct op *op)
-{
-	return queue->ops->needs_region && !op->todo.buffer &&
-	       !opcode_is_vectored(op->todo.opcode) &&
-	       !opcode_is_remote(op->todo.opcode);
-}
-
-/* Memory for what is about to bounce, at the first time. */
-static int bounce_ready(struct rmem_queue *queue, const struct op *op,
-			const char **ret_why)
-{
-	int err;
-
-	if (queue->bounce.memory || !queue->ops->needs_region ||
-	    !(bounces(queue, op) || vec_unregistered(op)))
-		return 0;
-	err = bounce_create(&queue->bounce);
-	if (err == -ENOMEM)
-		*ret_why = "no memory for a bounce buffer, or RLIMIT_MEMLOCK is too "
-			   "low (ulimit -l)";
-	else if (err)
-		*ret_why = "a bounce buffer could not be registered";
-	return err;
-}
-
-/* False: it ended here. */
-static bool op_start(struct rmem_queue *queue, struct op *op)
-{
-	const char *why = NULL;
-	int err = op_check(op, &why);
-
-	if (!err && op->todo.bytes > 0)
-		err = bounce_ready(queue, op, &why);
-	if (err || (op->todo.bytes == 0 && !opcode_is_inband(op->todo.opcode))) {
-		op->end.why = why;
-		settle_done(queue, op, err);
-		return false;
-	}
-	op->started = true;
-	queue->active++;
-	op->piece_max = stripe_bytes(queue, op->todo.bytes);
-	if (op->piece_max > queue->ops->max_bytes && !opcode_is_remote(op->todo.opcode))
-		op->piece_max = queue->ops->max_bytes;
-	if (opcode_is_inband(op->todo.opcode))
-		inband_start(queue, op);
-	if (op->todo.bytes == 0) {
-		settle_nothing(queue, op);
-		return false;
-	}
-	if (bounces(queue, op) && op->piece_max > queue->bounce.chunk_bytes)
-		op->piece_max = queue->bounce.chunk_bytes;
-	return true;
-}
 
 /* ---- posting ---- */
 
@@ -187,8 +24,7 @@ static struct piece *piece_unpost(struct rmem_queue *queue, struct channel_slot 
 	op_unfold(piece->op);
 	piece->op->in_flight--;
 	slot->requests -= piece_is_request(piece);
-	piece->state = PIECE_AGAIN;
-	list_prepend(&queue->table.again, &piece->node);
+	piece_again_first(&queue->table, piece);
 	return piece;
 }
 
@@ -349,15 +185,6 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 	return true;
 }
 
-static void again_post(struct rmem_queue *queue)
-{
-	struct piece *piece;
-
-	while ((piece = list_first(&queue->table.again, struct piece, node)))
-		if (!piece_repost(queue, piece))
-			break;
-}
-
 /* ---- cutting ---- */
 
 /* A piece that is free, or NULL. */
@@ -380,7 +207,7 @@ static uint64_t cut_bytes(struct rmem_queue *queue, struct op *op, uint64_t max,
 		max = op->piece_max;
 	if (opcode_is_remote(op->todo.opcode) && max > inband_span(op, offset))
 		max = inband_span(op, offset);
-	*ret_bounces = bounces(queue, op);
+	*ret_bounces = queue_bounces(queue, op);
 	if (opcode_is_vectored(op->todo.opcode))
 		max = vec_span(op, offset, max,
 			       opcode_writes(op->todo.opcode) ? queue->write_slices
@@ -425,21 +252,46 @@ static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t
 	return piece;
 }
 
+/* Its lease has ended, or was made shorter, while it waited. */
+static const char *op_stale(const struct op *op, const struct attachment *att)
+{
+	uint64_t offset = op->todo.bytes - op->end.left, at = op->todo.offset + offset;
+
+	if (inband_stale(op))
+		return "the lease has ended";
+	if (at >= att->bytes || inband_span(op, offset) == 0 ||
+	    (opcode_is_atomic(op->todo.opcode) &&
+	     att->bytes - at < FABRIC_ATOMIC_BYTES))
+		return "the lease was made shorter";
+	return NULL;
+}
+
+/* There is no piece for it, or no chunk: let those go by that may do with their own piece, and
+ * registered memory.  False: nobody is there. */
+static bool op_yield(struct rmem_queue *queue, struct op *op)
+{
+	struct optable *table = &queue->table;
+	bool first = op == list_first(&table->lanes[LANE_PLAIN].ops, struct op, node);
+
+	if (first)
+		op_wait(table, op, LANE_SCARCE);
+	return first;
+}
+
 /* Cut one piece and post it.  False: the operation has to wait. */
 static bool op_advance(struct rmem_queue *queue, struct op *op)
 {
 	const struct attachment *att =
 		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
 	uint64_t at = op->todo.offset + (op->todo.bytes - op->end.left);
+	const char *why = op_stale(op, att);
 	struct channel_slot *slot;
 	struct piece *piece;
 	unsigned segment;
 	enum pick pick;
 
-	if (at >= att->bytes || inband_span(op, at - op->todo.offset) == 0 ||
-	    (opcode_is_atomic(op->todo.opcode) &&
-	     att->bytes - at < FABRIC_ATOMIC_BYTES)) {
-		settle_error(queue, op, -ESTALE, "the lease was made shorter", 0);
+	if (why) {
+		settle_error(queue, op, -ESTALE, why, 0);
 		settle(queue, op);
 		return true;
 	}
@@ -450,7 +302,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 		return false;
 	piece = piece_cut(queue, op, att->ends[segment] - at);
 	if (!piece)
-		return false;
+		return op_yield(queue, op);
 	if (op->end.left == 0) {
 		list_remove(&op->node);
 		op->state = OP_FLYING;
@@ -462,41 +314,49 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	return true;
 }
 
-/* Work on the first operation that is not cut whole.  False: it has to wait. */
-static bool pending_advance(struct rmem_queue *queue, struct op *op)
-{
-	const char *why;
-	int err;
+/* ---- lanes ---- */
 
-	if (op->fence && !op->started && queue->active > 0)
-		return false;
-	if (!op->started && !op_start(queue, op))
-		return true;
-	if (inband_stale(op)) {
-		settle_error(queue, op, -ESTALE, "the lease has ended", 0);
-		settle(queue, op);
-		return true;
-	}
-	if (opcode_is_atomic(op->todo.opcode) && op->endpoints == 0) {
-		err = home_find(queue, op->todo.lease, &op->endpoints, &why);
-		if (err == -EAGAIN)
-			return false;
-		if (err) {
-			settle_error(queue, op, err, why, 0);
-			settle(queue, op);
-			return true;
-		}
-	}
-	return op_advance(queue, op);
+/* False: there is none, or it has to wait. */
+static bool again_step(struct rmem_queue *queue, struct lane *lane)
+{
+	struct piece *piece = list_first(&lane->again, struct piece, node);
+
+	return piece && piece_repost(queue, piece);
 }
 
-static void pending_cut(struct rmem_queue *queue)
+static bool ops_step(struct rmem_queue *queue, struct lane *lane)
 {
-	struct op *op;
+	struct op *op = list_first(&lane->ops, struct op, node);
 
-	while ((op = list_first(&queue->table.pending, struct op, node)))
-		if (!pending_advance(queue, op))
-			break;
+	return op && op_advance(queue, op);
+}
+
+/* Post one piece, of what came back and of what is to be cut in turn.  False: both wait. */
+static bool lane_step(struct rmem_queue *queue, struct lane *lane)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		lane->turn = !lane->turn;
+		if (lane->turn ? ops_step(queue, lane) : again_step(queue, lane))
+			return true;
+	}
+	return false;
+}
+
+/* Each in turn, until all wait; who waited longest is the first next time. */
+static void lanes_run(struct rmem_queue *queue)
+{
+	struct list *stalled = &queue->table.stalled;
+	struct list waiting = LIST_INIT(waiting);
+	struct lane *lane;
+
+	while ((lane = list_first(stalled, struct lane, node))) {
+		bool went = lane_step(queue, lane);
+
+		list_remove(&lane->node);
+		if (!lane_empty(lane))
+			list_append(went ? stalled : &waiting, &lane->node);
+	}
+	list_splice(stalled, &waiting);
 }
 
 /* ---- all together ---- */
@@ -504,7 +364,7 @@ static void pending_cut(struct rmem_queue *queue)
 void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 {
 	int err = session_usable(queue->session, now_ns);
-	unsigned n_dead;
+	unsigned n_dead, n_done;
 
 	/* one that may come back is waited for, as long as each has time */
 	if (err == -ESTALE)
@@ -514,10 +374,12 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 	/* what a dying channel did not take goes to the others */
 	do {
 		n_dead = queue->channels.n_dead;
-		again_post(queue);
-		pending_cut(queue);
-		/* messages of those that have nothing else */
-		again_post(queue);
+		do {
+			n_done = queue->table.n_done;
+			pending_start(queue);
+			lanes_run(queue);
+			/* what ends in here gives back what others wait for */
+		} while (queue->table.n_done > n_done);
 		for (unsigned i = 0; i < queue->channels.n; i++)
 			flow_post(queue, &queue->channels.slots[i]);
 	} while (queue->channels.n_dead > n_dead);

@@ -353,12 +353,12 @@ void inband_message(struct rmem_queue *queue, struct op *op)
 		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
 
 	op->inband.message = false;
-	*piece = (struct piece){ .op = op, .state = PIECE_AGAIN };
+	*piece = (struct piece){ .op = op };
 	/* an empty one may stand behind the last byte */
 	if (op->todo.offset == att->bytes)
 		op->todo.offset--;
 	op->pieces++;
-	list_append(&queue->table.again, &piece->node);
+	piece_again(&queue->table, piece);
 }
 
 bool inband_stale(const struct op *op)

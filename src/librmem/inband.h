@@ -54,18 +54,4 @@ static inline bool inband_source_is(const struct op *op, const struct rmem_lease
 	return op->todo.opcode == RMEM_OP_COPY && op->inband.source.lease == lease;
 }
 
-/* The piece is a request. */
-static inline bool piece_is_request(const struct piece *piece)
-{
-	return opcode_is_remote(piece->op->todo.opcode) ||
-	       (piece->op->todo.opcode == RMEM_OP_WRITE_NOTIFY && piece->bytes == 0);
-}
-
-/* The piece must not be done twice. */
-static inline bool piece_is_once(const struct piece *piece)
-{
-	return opcode_is_atomic(piece->op->todo.opcode) ||
-	       (piece->op->todo.opcode == RMEM_OP_WRITE_NOTIFY && piece->bytes == 0);
-}
-
 #endif

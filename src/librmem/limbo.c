@@ -43,8 +43,7 @@ static void doubt_resolve(struct rmem_queue *queue, struct piece *piece)
 		settle_error(queue, op, -EACCES, "the server refuses the access", 0);
 	} else {
 		list_remove(&piece->node);
-		piece->state = PIECE_AGAIN;
-		list_append(&queue->table.again, &piece->node);
+		piece_again(&queue->table, piece);
 	}
 	settle(queue, op);
 }
@@ -59,20 +58,21 @@ static bool doubt_over(const struct piece *piece)
 		 lease_verified(op->inband.source.lease, piece->verify_source)));
 }
 
-/* Settling an operation takes others of its pieces out of the list, so start over. */
+/* Settling an operation takes others of its pieces out of the list, so it is always the first
+ * that is looked at. */
 static void doubts_resolve(struct rmem_queue *queue)
 {
-	struct list *node = queue->table.doubt.next;
+	struct list due = LIST_INIT(due);
+	struct piece *piece;
 
-	while (node != &queue->table.doubt) {
-		struct piece *piece = container_of(node, struct piece, node);
-
+	list_splice(&due, &queue->table.doubt);
+	while ((piece = list_first(&due, struct piece, node))) {
 		if (doubt_over(piece)) {
 			doubt_resolve(queue, piece);
-			node = queue->table.doubt.next;
-		} else {
-			node = node->next;
+			continue;
 		}
+		list_remove(&piece->node);
+		list_append(&queue->table.doubt, &piece->node);
 	}
 }
 
@@ -94,26 +94,25 @@ static void lost_resolve(struct rmem_queue *queue, struct piece *piece, int buri
 	if (piece->losses > 1)
 		(void)lease_verify(op->todo.lease);
 	list_remove(&piece->node);
-	piece->state = PIECE_AGAIN;
-	list_append(&queue->table.again, &piece->node);
+	piece_again(&queue->table, piece);
 }
 
 static void losts_resolve(struct rmem_queue *queue)
 {
-	struct list *node = queue->table.lost.next;
+	struct list due = LIST_INIT(due);
+	struct piece *piece;
 
-	while (node != &queue->table.lost) {
-		struct piece *piece = container_of(node, struct piece, node);
+	list_splice(&due, &queue->table.lost);
+	while ((piece = list_first(&due, struct piece, node))) {
 		int burial = atomic_load_explicit(&piece->slot->burial,
 						  memory_order_acquire);
 
-		node = node->next;
-		if (burial == BURIAL_DUE)
+		if (burial != BURIAL_DUE) {
+			lost_resolve(queue, piece, burial);
 			continue;
-		lost_resolve(queue, piece, burial);
-		/* an operation that was settled took others of its pieces out */
-		if (burial == BURIAL_FAILED)
-			node = queue->table.lost.next;
+		}
+		list_remove(&piece->node);
+		list_append(&queue->table.lost, &piece->node);
 	}
 }
 

@@ -24,11 +24,16 @@ const struct op_kind op_kinds[] = {
 				   RMEM_WRITE },
 };
 
-static void lists_start(struct optable *table, unsigned n_shared)
+static void lists_start(struct optable *table)
 {
 	list_init(&table->pending);
+	list_init(&table->stalled);
+	for (unsigned i = 0; i < LANES; i++) {
+		list_init(&table->lanes[i].node);
+		list_init(&table->lanes[i].again);
+		list_init(&table->lanes[i].ops);
+	}
 	list_init(&table->free_pieces);
-	list_init(&table->again);
 	list_init(&table->doubt);
 	list_init(&table->lost);
 	for (unsigned i = 0; i < table->n_ops; i++) {
@@ -39,7 +44,7 @@ static void lists_start(struct optable *table, unsigned n_shared)
 		list_init(&op->own.node);
 		optable_give(table, op);
 	}
-	for (unsigned i = 0; i < n_shared; i++)
+	for (unsigned i = 0; i < table->n_shared; i++)
 		list_append(&table->free_pieces, &table->pieces[i].node);
 }
 
@@ -49,6 +54,7 @@ int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table)
 
 	*table = (struct optable){
 		.n_ops = n_ops,
+		.n_shared = n_shared,
 		.ops = calloc(n_ops, sizeof(*table->ops)),
 		.pieces = calloc(n_shared, sizeof(*table->pieces)),
 		.free = calloc(n_ops, sizeof(struct op *)),
@@ -58,7 +64,7 @@ int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table)
 		optable_destroy(table);
 		return err_set(-ENOMEM, "no memory for %u operations", n_ops);
 	}
-	lists_start(table, n_shared);
+	lists_start(table);
 	return 0;
 }
 
@@ -84,4 +90,42 @@ void op_uncount(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n
 	if (buffer)
 		(void)atomic_fetch_sub_explicit(&buffer->outstanding, n,
 						memory_order_release);
+}
+
+static void lane_stall(struct optable *table, struct lane *lane)
+{
+	if (list_empty(&lane->node))
+		list_append(&table->stalled, &lane->node);
+}
+
+/* The lane of what is on no channel, and is cut already. */
+static struct lane *piece_lane(struct optable *table, const struct piece *piece)
+{
+	unsigned number = LANE_PLAIN;
+
+	if (piece_is_request(piece))
+		number = LANE_REQUEST;
+	else if (opcode_is_atomic(piece->op->todo.opcode))
+		number = LANE_ATOMIC + (unsigned)__builtin_ctz(piece->op->endpoints);
+	lane_stall(table, &table->lanes[number]);
+	return &table->lanes[number];
+}
+
+void piece_again(struct optable *table, struct piece *piece)
+{
+	piece->state = PIECE_AGAIN;
+	list_append(&piece_lane(table, piece)->again, &piece->node);
+}
+
+void piece_again_first(struct optable *table, struct piece *piece)
+{
+	piece->state = PIECE_AGAIN;
+	list_prepend(&piece_lane(table, piece)->again, &piece->node);
+}
+
+void op_wait(struct optable *table, struct op *op, unsigned lane)
+{
+	list_remove(&op->node);
+	list_append(&table->lanes[lane].ops, &op->node);
+	lane_stall(table, &table->lanes[lane]);
 }

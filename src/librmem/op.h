@@ -24,13 +24,14 @@ enum op_state {
 enum piece_state {
 	PIECE_FREE,
 	PIECE_FLYING, /* on a channel, or put there */
-	PIECE_AGAIN,  /* was not posted: goes to another channel */
-	PIECE_DOUBT,  /* was refused: waits for what the server says of the lease */
+	/* on no channel: */
+	PIECE_AGAIN, /* was not posted: goes to another channel */
+	PIECE_DOUBT, /* was refused: waits for what the server says of the lease */
 	PIECE_LOST, /* its channel died: waits until the server's end of that is dead */
 };
 
 struct piece {
-	struct list node; /* free, again, doubt or lost */
+	struct list node; /* free, in a lane, in doubt or lost */
 	struct op *op;
 	const struct attachment *att; /* whose keys it was posted with */
 	struct channel_slot *slot;    /* whose channel it was lost with */
@@ -77,7 +78,7 @@ struct op_inband {
 
 struct op {
 	struct piece own; /* its first, or only one */
-	struct list node; /* while pending */
+	struct list node; /* while pending: as such, or in a lane */
 	struct rmem_op todo;
 	uint64_t deadline_ns;
 	uint64_t piece_max; /* bytes; so that all channels carry it */
@@ -135,21 +136,71 @@ static inline bool opcode_writes(unsigned opcode)
 	       opcode == RMEM_OP_WRITE_NOTIFY;
 }
 
+/* Those that wait for the same, so that only the first has to be looked at. */
+struct lane {
+	struct list node;  /* stalled, when it is not empty */
+	struct list again; /* pieces, to be posted once more */
+	struct list ops;   /* started, and not cut whole */
+	bool turn;         /* the operations went last */
+};
+
+enum {
+	LANE_PLAIN,   /* for a credit of any channel */
+	LANE_SCARCE,  /* came from there for want of a piece, or a bounce chunk */
+	LANE_REQUEST, /* for a channel that takes another request */
+	LANE_HOME,    /* to be told where the atomics of a lease are done: for news */
+	LANE_ATOMIC,  /* for a channel to there: a lane for each endpoint */
+	LANES = LANE_ATOMIC + WIRE_ENDPOINTS_MAX,
+};
+
 struct optable {
-	unsigned n_ops;
+	unsigned n_ops, n_shared;
 	struct op *ops;
 	struct piece *pieces; /* those that are shared by operations that are cut */
 	struct op **free;     /* a stack */
 	unsigned n_free;
 	struct op **done; /* a ring of n_ops, not taken by the caller yet */
 	unsigned first_done, n_done;
-	struct list pending;                         /* ops */
-	struct list free_pieces, again, doubt, lost; /* pieces; free: shared ones */
+	struct list pending; /* ops, not started, as they were submitted */
+	struct list stalled; /* lanes, the one whose turn it is first */
+	struct lane lanes[LANES];
+	struct list free_pieces, doubt, lost; /* pieces; free: shared ones */
 };
 
 /* With n_shared pieces for operations that are cut.  -ENOMEM. */
 int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table);
 void optable_destroy(struct optable *table);
+
+/* The piece is a request. */
+static inline bool piece_is_request(const struct piece *piece)
+{
+	return opcode_is_remote(piece->op->todo.opcode) ||
+	       (piece->op->todo.opcode == RMEM_OP_WRITE_NOTIFY && piece->bytes == 0);
+}
+
+/* The piece must not be done twice. */
+static inline bool piece_is_once(const struct piece *piece)
+{
+	return opcode_is_atomic(piece->op->todo.opcode) ||
+	       (piece->op->todo.opcode == RMEM_OP_WRITE_NOTIFY && piece->bytes == 0);
+}
+
+static inline bool piece_waits(const struct piece *piece)
+{
+	return piece->state > PIECE_FLYING;
+}
+
+/* Let a piece that is on no channel be posted once more: behind the others of its lane, or
+ * ahead of them. */
+void piece_again(struct optable *table, struct piece *piece);
+void piece_again_first(struct optable *table, struct piece *piece);
+/* Let an operation wait in a lane, behind the others. */
+void op_wait(struct optable *table, struct op *op, unsigned lane);
+
+static inline bool lane_empty(const struct lane *lane)
+{
+	return list_empty(&lane->again) && list_empty(&lane->ops);
+}
 
 static inline void piece_reset(struct piece *piece)
 {

@@ -75,6 +75,15 @@ static inline uint64_t queue_now_ns(struct rmem_queue *queue)
 	return queue->now_ns;
 }
 
+/* All of an operation passes through the bounce buffer; what of a vectored one does is seen
+ * as it is cut.  [owner] */
+static inline bool queue_bounces(const struct rmem_queue *queue, const struct op *op)
+{
+	return queue->ops->needs_region && !op->todo.buffer &&
+	       !opcode_is_vectored(op->todo.opcode) &&
+	       !opcode_is_remote(op->todo.opcode);
+}
+
 /* How many operations were submitted and are not taken.  [owner] */
 static inline unsigned queue_outstanding(const struct rmem_queue *queue)
 {

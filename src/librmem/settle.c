@@ -10,6 +10,7 @@
 #include "librmem/inband.h"
 #include "librmem/lease.h"
 #include "librmem/limbo.h"
+#include "librmem/pending.h"
 #include "librmem/renew.h"
 #include "librmem/reopen.h"
 #include "librmem/session.h"
@@ -21,7 +22,8 @@
 
 /* ---- operations ---- */
 
-/* Those behind an operation that never started keep waiting as it did. */
+/* Those behind an operation that never started, and so is in no lane, keep waiting as it
+ * did. */
 static void fence_pass(struct rmem_queue *queue, struct op *op)
 {
 	if (!op->fence || op->started)
@@ -61,17 +63,22 @@ static void piece_free(struct rmem_queue *queue, struct piece *piece)
 		list_append(&queue->table.free_pieces, &piece->node);
 }
 
-static void pieces_drop(struct rmem_queue *queue, struct list *from,
-			const struct op *op)
+static void piece_drop(struct rmem_queue *queue, struct piece *piece)
 {
-	list_for_each_safe(node, from) {
-		struct piece *piece = container_of(node, struct piece, node);
+	list_remove(&piece->node);
+	piece_free(queue, piece);
+}
 
-		if (piece->op != op)
-			continue;
-		list_remove(node);
-		piece_free(queue, piece);
-	}
+/* All of its pieces that are on no channel. */
+static void pieces_drop(struct rmem_queue *queue, struct op *op)
+{
+	struct optable *table = &queue->table;
+
+	if (piece_waits(&op->own))
+		piece_drop(queue, &op->own);
+	for (unsigned i = 0; i < table->n_shared && op->pieces > op->in_flight; i++)
+		if (table->pieces[i].op == op && piece_waits(&table->pieces[i]))
+			piece_drop(queue, &table->pieces[i]);
 }
 
 void settle(struct rmem_queue *queue, struct op *op)
@@ -83,11 +90,8 @@ void settle(struct rmem_queue *queue, struct op *op)
 
 	if (op->state == OP_DONE)
 		return;
-	if (failed && op->pieces > op->in_flight) {
-		pieces_drop(queue, &queue->table.again, op);
-		pieces_drop(queue, &queue->table.doubt, op);
-		pieces_drop(queue, &queue->table.lost, op);
-	}
+	if (failed && op->pieces > op->in_flight)
+		pieces_drop(queue, op);
 	if (op->in_flight > 0)
 		return;
 	if (complete && !inband_waits(op))
@@ -333,6 +337,7 @@ void settle_news(struct rmem_queue *queue)
 	(void)pthread_mutex_unlock(&queue->session->lock);
 	renew_tidy(queue);
 	limbo_resolve(queue);
+	pending_homes(queue);
 }
 
 void settle_dead(struct rmem_queue *queue)
@@ -388,7 +393,8 @@ void settle_verdict(struct rmem_queue *queue, struct op *op, int verdict)
 	op_ground(queue, op);
 	/* it may still be under way on the wire, and its memory in use */
 	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
-		if (slot_carries(queue, &queue->channels.slots[i], op))
+		if (queue->channels.slots[i].live &&
+		    slot_carries(queue, &queue->channels.slots[i], op))
 			settle_kill(queue, &queue->channels.slots[i]);
 	settle(queue, op);
 }

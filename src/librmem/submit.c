@@ -14,6 +14,7 @@
 #include "librmem/flow.h"
 #include "librmem/inband.h"
 #include "librmem/lease.h"
+#include "librmem/pending.h"
 #include "librmem/queue.h"
 #include "librmem/session.h"
 #include "librmem/settle.h"
@@ -43,7 +44,7 @@ static void burst_start(struct burst *burst, struct rmem_queue *queue)
 	burst->queue = queue;
 	burst->slot = NULL;
 	burst->open = !queue->carry_fence && list_empty(&queue->table.pending) &&
-		      list_empty(&queue->table.again) &&
+		      list_empty(&queue->table.lanes[LANE_PLAIN].node) &&
 		      session_usable(queue->session, queue->now_ns) == 0;
 }
 
@@ -357,7 +358,7 @@ int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n)
 		}
 		taken = burst_add(&burst, &ops[accepted], room - accepted);
 		if (taken == 0) {
-			flow_add(queue, &ops[accepted], now);
+			pending_add(queue, &ops[accepted], now);
 			taken = 1;
 		}
 		accepted += taken;
