@@ -222,10 +222,6 @@ WIRE_MESSAGES(GET_MESSAGE)
 	case WIRE_TYPE_##name:               \
 		get_##name(&in, &msg->name); \
 		break;
-/* How much of a structure a message of its type has the use of. */
-#define SIZE_CASE(name, number, since, text) \
-	case WIRE_TYPE_##name:               \
-		return offsetof(struct wire_msg, name) + sizeof(struct wire_##name);
 #define NAME_CASE(name, number, since, text) \
 	case WIRE_TYPE_##name:               \
 		return #name;
@@ -237,14 +233,6 @@ const char *wire_type_name(unsigned number)
 	default:
 		return NULL;
 	}
-}
-
-static size_t msg_bytes(enum wire_type type)
-{
-	switch (type) {
-		WIRE_MESSAGES(SIZE_CASE)
-	}
-	return sizeof(struct wire_msg);
 }
 
 int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes)
@@ -305,13 +293,11 @@ static int body_decode(struct in in, struct wire_msg *msg)
 	return 0;
 }
 
-int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *ret_msg)
+int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg)
 {
 	struct in in = { buf, bytes, NULL, NULL };
-	struct wire_msg *msg;
 	unsigned number, zero;
 	uint64_t id;
-	int err;
 
 	if (bytes < WIRE_HEADER_BYTES || get_int(&in, "length", 4) != bytes)
 		return err_set(-EPROTO, "a frame whose length does not match");
@@ -322,15 +308,7 @@ int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *ret_msg)
 		return err_set(-EPROTO, "message type 0x%x is unknown", number);
 	if (zero)
 		return err_set(-EPROTO, "a header with reserved bits set");
-	/* most are far smaller than the largest */
-	msg = calloc(1, msg_bytes((enum wire_type)number));
-	if (!msg)
-		return err_set(-ENOMEM, "no memory to decode a message");
 	msg->type = (enum wire_type)number;
 	msg->id = id;
-	err = body_decode(in, msg);
-	if (!err)
-		memcpy(ret_msg, msg, msg_bytes(msg->type));
-	free(msg);
-	return err;
+	return body_decode(in, msg);
 }

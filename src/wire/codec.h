@@ -26,9 +26,11 @@ void wire_frame_number(uint8_t *frame, uint64_t id);
  *   -EPROTO    no frame can have this length (text says which) */
 int wire_frame_bytes(const uint8_t *buf, size_t bytes);
 
-/* Decode exactly one frame of `bytes` bytes.  *ret_msg is untouched on failure.
+/* Decode exactly one frame of `bytes` bytes, into a structure that is the caller's to use again:
+ * only what the frame has is written, not the items of lists that are shorter than the longest
+ * one, and a failure leaves it half written.
  *   -EPROTO    truncated, trailing bytes, unknown type, a limit exceeded, a control
  *              character in a string; the text names message and field */
-int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *ret_msg);
+int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg);
 
 #endif

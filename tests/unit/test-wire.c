@@ -72,15 +72,30 @@ START_TEST(codec__refuses_every_truncation_and_trailing_byte)
 	fill(&in, types[_i]);
 	bytes = wire_encode(&in, frame, sizeof(frame));
 	for (int cut = 0; cut < bytes; cut += cut < 400 ? 1 : 97) {
-		memset(&out, 0x5a, sizeof(out));
 		if (cut >= 4)
 			memcpy(frame, &(uint32_t){ (uint32_t)cut }, 4);
 		ck_assert_int_eq(wire_decode(frame, (size_t)cut, &out), -EPROTO);
-		ck_assert_int_eq(((uint8_t *)&out)[0], 0x5a);
 	}
 	frame[bytes] = 0;
 	memcpy(frame, &(uint32_t){ (uint32_t)bytes + 1 }, 4);
 	ck_assert_int_eq(wire_decode(frame, (size_t)bytes + 1, &out), -EPROTO);
+}
+END_TEST
+
+/* A message costs what its frame is long, not what the longest one could be. */
+START_TEST(decode__writes_no_more_than_there_is)
+{
+	int bytes;
+
+	memset(&in, 0, sizeof(in));
+	in.type = WIRE_TYPE_lease;
+	in.lease.n_keys = 1;
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	memset(&out, 0x5a, sizeof(out));
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), 0);
+	ck_assert_uint_eq(out.lease.keys[0].rkey, 0);
+	for (size_t i = 1; i < WIRE_KEYS_MAX; i++)
+		ck_assert_uint_eq(((uint8_t *)&out.lease.keys[i])[0], 0x5a);
 }
 END_TEST
 
@@ -201,6 +216,7 @@ int main(void)
 
 	tcase_add_loop_test(tc, codec__gives_back_what_it_took, 0, N_TYPES);
 	tcase_add_loop_test(tc, codec__refuses_every_truncation_and_trailing_byte, 0, N_TYPES);
+	tcase_add_test(tc, decode__writes_no_more_than_there_is);
 	tcase_add_loop_test(tc, encode__fails_when_there_is_no_room, 0, N_TYPES);
 	tcase_add_test(tc, encode__refuses_lists_and_strings_over_their_limits);
 	tcase_add_test(tc, decode__names_message_and_field);
