@@ -34,6 +34,8 @@ static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
 	err = check_hello(peer->control, hello);
 	if (err)
 		return err;
+	peer->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max
+							      : WIRE_VERSION_MAX;
 	if (hello->resume)
 		return session_resume(sessions, peer, hello->resume, hello->token, id);
 	err = session_open(sessions, peer, hello->client);

@@ -31,6 +31,7 @@ struct peer {
 	const struct peer_ops *ops;
 	struct control *control;
 	struct session *session; /* NULL before the hello and after the end */
+	uint16_t version;        /* of the protocol, that it and we speak */
 	bool greeting; /* its hello waits: nothing else is handled meanwhile */
 	bool closed;   /* close() was called */
 	char name[64]; /* address:port */

@@ -101,7 +101,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 			       WIRE_ENDPOINT_DIRECT == FABRIC_ENDPOINT_DIRECT &&
 			       WIRE_ENDPOINT_INBAND == FABRIC_ENDPOINT_INBAND,
 		       "the fabric's flags are the protocol's");
-	out->welcome.version = WIRE_VERSION_MAX;
+	out->welcome.version = peer->version;
 	out->welcome.session = session->holder.id;
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
 	out->welcome.resumed = resumed;
