@@ -30,8 +30,8 @@ enum config_type {
 	CONFIG_TYPE_PATH,      /* absolute; max is the size of the buffer */
 	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
 	CONFIG_TYPE_AUTO,      /* int: "auto", stored as -1, or a number */
-	CONFIG_TYPE_ADDRESS,   /* struct fabric_address: "auto", family 0, or an address */
-	CONFIG_TYPE_KNOB,      /* int: a member of struct fabric_knobs of the same name */
+	CONFIG_TYPE_ADDRESS, /* struct fabric_address: "auto", family 0, or an address */
+	CONFIG_TYPE_KNOB,    /* int: a member of struct fabric_knobs of the same name */
 };
 
 struct config_choice {
@@ -58,6 +58,16 @@ struct config_key {
 
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;
+
+/* Where a key is in the table; SIZE_MAX: nowhere. */
+size_t config_key_index(const char *section, const char *name);
+/* Whether there may be many of a section, each with a name of its own. */
+bool config_section_is_named(const char *section);
+/* A section's name as the table holds it, or NULL. */
+const char *config_section_find(const char *name);
+/* -EINVAL, with text that offers the nearest there is. */
+int config_section_unknown(const char *name);
+int config_key_unknown(const char *section, const char *name);
 
 /* Parse `value` into the key's field of `object` (a struct config, pool_params
  * or fabric_device_params).

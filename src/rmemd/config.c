@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/nearest.h"
 #include "rmemd/config-keys.h"
 
 #define LIST_TEXT_MAX 2048
@@ -44,70 +43,6 @@ static int parse_fail(struct parse *parse, unsigned line, int err)
 	parse->err = err_prefix(err, "%s:%u", parse->path, line);
 	parse->err_line = line;
 	return err;
-}
-
-static size_t key_index(const char *section, const char *name)
-{
-	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, section) == 0 &&
-		    strcmp(config_keys[i].name, name) == 0)
-			return i;
-	return SIZE_MAX;
-}
-
-/* Whether there may be many of it, each with a name of its own. */
-static bool section_is_named(const char *section)
-{
-	return strcmp(section, CONFIG_SECTION_POOL) == 0 ||
-	       strcmp(section, CONFIG_SECTION_DEVICE) == 0;
-}
-
-/* A section's name as the table holds it, or NULL. */
-static const char *section_find(const char *name)
-{
-	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, name) == 0)
-			return config_keys[i].section;
-	return NULL;
-}
-
-static int section_unknown(const char *name)
-{
-	struct nearest nearest;
-	const char *meant;
-
-	nearest_init(&nearest, name);
-	for (size_t i = 0; i < config_n_keys; i++)
-		nearest_offer(&nearest, config_keys[i].section);
-	meant = nearest_get(&nearest);
-	if (!meant)
-		return err_set(-EINVAL, "unknown section [%s]", name);
-	if (section_is_named(meant))
-		return err_set(-EINVAL, "unknown section [%s]; did you mean [%s NAME]?",
-			       name, meant);
-	return err_set(-EINVAL, "unknown section [%s]; did you mean [%s]?", name,
-		       meant);
-}
-
-static int key_unknown(const char *section, const char *name)
-{
-	struct nearest nearest;
-	const char *meant;
-
-	nearest_init(&nearest, name);
-	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, section) == 0)
-			nearest_offer(&nearest, config_keys[i].name);
-	meant = nearest_get(&nearest);
-	if (meant)
-		return err_set(-EINVAL, "unknown key '%s' in [%s]; did you mean '%s'?",
-			       name, section, meant);
-	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].name, name) == 0)
-			return err_set(-EINVAL,
-				       "unknown key '%s' in [%s]; it belongs in [%s]",
-				       name, section, config_keys[i].section);
-	return err_set(-EINVAL, "unknown key '%s' in [%s]", name, section);
 }
 
 static void section_default(const char *section, void *object)
@@ -217,8 +152,8 @@ static int section_begin(struct parse *parse, const char *name)
 		parse->section = CONFIG_SECTION_DEVICE;
 		return device_begin(parse, own);
 	}
-	parse->section = section_find(name);
-	return parse->section ? 0 : section_unknown(name);
+	parse->section = config_section_find(name);
+	return parse->section ? 0 : config_section_unknown(name);
 }
 
 /* Without a comment behind it, which inih leaves on lines that continue a list. */
@@ -262,9 +197,9 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 	if (!parse->section)
 		return err_set(-EINVAL, "key '%s' stands before the first [section]",
 			       name);
-	i = key_index(parse->section, name);
+	i = config_key_index(parse->section, name);
 	if (i == SIZE_MAX)
-		return key_unknown(parse->section, name);
+		return config_key_unknown(parse->section, name);
 	key = &config_keys[i];
 	is_list = key->type == CONFIG_TYPE_ADDRESSES || key->type == CONFIG_TYPE_NAMES;
 	if (parse->continued && parse->last == key && !is_list)
@@ -354,9 +289,9 @@ static char *on_line(char *buf, int bytes, void *stream)
 static unsigned key_line(const struct parse *parse, const char *section,
 			 const char *name, const char *other_section, const char *other)
 {
-	unsigned line = parse->lines[key_index(section, name)];
+	unsigned line = parse->lines[config_key_index(section, name)];
 
-	return line ? line : parse->lines[key_index(other_section, other)];
+	return line ? line : parse->lines[config_key_index(other_section, other)];
 }
 
 static bool address_is_loopback(const char *text)
@@ -427,7 +362,7 @@ static void devices_inherit(struct config *config)
 		if (key->type != CONFIG_TYPE_KNOB ||
 		    strcmp(key->section, CONFIG_SECTION_DEVICE) != 0)
 			continue;
-		from = &config_keys[key_index("rdma", key->name)];
+		from = &config_keys[config_key_index("rdma", key->name)];
 		for (unsigned j = 0; j < config->n_device_params; j++) {
 			char *field = (char *)&config->device_params[j] + key->offset;
 			int value;
@@ -496,7 +431,7 @@ void config_default(struct config *config)
 	/* the padding too: two configurations that say the same compare equal */
 	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < config_n_keys; i++)
-		if (!section_is_named(config_keys[i].section))
+		if (!config_section_is_named(config_keys[i].section))
 			config_value_default(&config_keys[i], config);
 	pools_default(config);
 }
@@ -535,84 +470,4 @@ int config_load(const char *path, struct config *ret_config)
 err_free:
 	free(parse);
 	return err;
-}
-
-static size_t field_bytes(const struct config_key *key)
-{
-	switch (key->type) {
-	case CONFIG_TYPE_BOOL:
-		return sizeof(bool);
-	case CONFIG_TYPE_PORT:
-		return sizeof(uint16_t);
-	case CONFIG_TYPE_COUNT:
-		return sizeof(uint32_t);
-	case CONFIG_TYPE_MS:
-	case CONFIG_TYPE_BYTES:
-		return sizeof(uint64_t);
-	case CONFIG_TYPE_ADDRESSES:
-	case CONFIG_TYPE_NAMES:
-		return sizeof(((struct config *)0)->listen);
-	case CONFIG_TYPE_PATH:
-		return key->max;
-	case CONFIG_TYPE_ADDRESS:
-		return sizeof(struct fabric_address);
-	case CONFIG_TYPE_CHOICE:
-	case CONFIG_TYPE_NODE:
-	case CONFIG_TYPE_AUTO:
-	case CONFIG_TYPE_KNOB:
-		break;
-	}
-	return sizeof(int);
-}
-
-static bool pools_equal(const struct config *a, const struct config *b)
-{
-	if (a->n_pools != b->n_pools)
-		return false;
-	for (unsigned i = 0; i < a->n_pools; i++) {
-		const struct pool_params *p = &a->pools[i], *q = &b->pools[i];
-
-		if (strcmp(p->name, q->name) != 0 || p->node != q->node ||
-		    p->bytes != q->bytes || p->pages != q->pages)
-			return false;
-	}
-	return true;
-}
-
-static bool devices_equal(const struct config *a, const struct config *b)
-{
-	/* both were zero before they were filled */
-	return a->n_device_params == b->n_device_params &&
-	       memcmp(a->device_params, b->device_params, sizeof(a->device_params)) ==
-		       0;
-}
-
-const char *config_reload(struct config *running, const struct config *fresh, char *buf,
-			  size_t buf_bytes)
-{
-	size_t used = 0;
-
-	buf[0] = '\0';
-	for (size_t i = 0; i < config_n_keys && used < buf_bytes; i++) {
-		const struct config_key *key = &config_keys[i];
-		char *old = (char *)running + key->offset;
-		const char *new = (const char *)fresh + key->offset;
-
-		if (section_is_named(key->section) ||
-		    memcmp(old, new, field_bytes(key)) == 0)
-			continue;
-		if (key->reload)
-			memcpy(old, new, field_bytes(key));
-		else
-			used += (size_t)snprintf(buf + used, buf_bytes - used,
-						 "%s[%s] %s", used ? ", " : "",
-						 key->section, key->name);
-	}
-	if (!devices_equal(running, fresh) && used < buf_bytes)
-		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
-					 used ? ", " : "");
-	if (!pools_equal(running, fresh) && used < buf_bytes)
-		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
-			       used ? ", " : "");
-	return buf;
 }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What of another configuration takes effect while the daemon runs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rmemd/config-keys.h"
+#include "rmemd/config.h"
+
+static size_t field_bytes(const struct config_key *key)
+{
+	switch (key->type) {
+	case CONFIG_TYPE_BOOL:
+		return sizeof(bool);
+	case CONFIG_TYPE_PORT:
+		return sizeof(uint16_t);
+	case CONFIG_TYPE_COUNT:
+		return sizeof(uint32_t);
+	case CONFIG_TYPE_MS:
+	case CONFIG_TYPE_BYTES:
+		return sizeof(uint64_t);
+	case CONFIG_TYPE_ADDRESSES:
+	case CONFIG_TYPE_NAMES:
+		return sizeof(((struct config *)0)->listen);
+	case CONFIG_TYPE_PATH:
+		return key->max;
+	case CONFIG_TYPE_ADDRESS:
+		return sizeof(struct fabric_address);
+	case CONFIG_TYPE_CHOICE:
+	case CONFIG_TYPE_NODE:
+	case CONFIG_TYPE_AUTO:
+	case CONFIG_TYPE_KNOB:
+		break;
+	}
+	return sizeof(int);
+}
+
+static bool pools_equal(const struct config *a, const struct config *b)
+{
+	if (a->n_pools != b->n_pools)
+		return false;
+	for (unsigned i = 0; i < a->n_pools; i++) {
+		const struct pool_params *p = &a->pools[i], *q = &b->pools[i];
+
+		if (strcmp(p->name, q->name) != 0 || p->node != q->node ||
+		    p->bytes != q->bytes || p->pages != q->pages)
+			return false;
+	}
+	return true;
+}
+
+static bool devices_equal(const struct config *a, const struct config *b)
+{
+	/* both were zero before they were filled */
+	return a->n_device_params == b->n_device_params &&
+	       memcmp(a->device_params, b->device_params, sizeof(a->device_params)) ==
+		       0;
+}
+
+const char *config_reload(struct config *running, const struct config *fresh, char *buf,
+			  size_t buf_bytes)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < config_n_keys && used < buf_bytes; i++) {
+		const struct config_key *key = &config_keys[i];
+		char *old = (char *)running + key->offset;
+		const char *new = (const char *)fresh + key->offset;
+
+		if (config_section_is_named(key->section) ||
+		    memcmp(old, new, field_bytes(key)) == 0)
+			continue;
+		if (key->reload)
+			memcpy(old, new, field_bytes(key));
+		else
+			used += (size_t)snprintf(buf + used, buf_bytes - used,
+						 "%s[%s] %s", used ? ", " : "",
+						 key->section, key->name);
+	}
+	if (!devices_equal(running, fresh) && used < buf_bytes)
+		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
+					 used ? ", " : "");
+	if (!pools_equal(running, fresh) && used < buf_bytes)
+		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
+			       used ? ", " : "");
+	return buf;
+}
