@@ -257,6 +257,10 @@ static int line_check(struct parse *parse, const char *line, bool complete)
 	if (parse->line == 1 && strncmp(line, bom, strlen(bom)) == 0)
 		line += strlen(bom);
 	parse->continued = isblank((unsigned char)line[0]);
+	/* inih would take it for one, behind a section's line */
+	if (parse->continued && !parse->last && line[strspn(line, " \t")] == '[')
+		return err_set(-EINVAL, "a section's line begins with a blank: remove "
+					"the blank");
 	if (line[0] != '[')
 		return 0;
 	len = strcspn(++line, "]");

@@ -227,6 +227,8 @@ static const struct {
 	{ "[server]\nport = 1\n port = 2\n", "3: the line begins with a blank, so it "
 					     "continues 'port' of line 2: remove the "
 					     "blank" },
+	{ "[server]\n [tcp]\nport = 7463\n",
+	  "2: a section's line begins with a blank: remove the blank" },
 	{ "[server]\nport =\n", "2: port: no value" },
 	{ "[server]\nport = 0\n", "2: port: 0 is not from 1 to 65535" },
 	{ "[server]\nport = 65536\n", "2: port: 65536 is not from 1 to 65535" },
