@@ -43,9 +43,10 @@ iwarp_tests=${RMEM_RIG_TESTS:-integration/atomics integration/inband \
 
 for leg in $(legs 612:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"
-	[ "${leg#*:}" = rxe ] || tests=$iwarp_tests
+	run=$tests
+	[ "${leg#*:}" = rxe ] || run=$iwarp_tests
 	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 2048 --timeout 1000 \
-		"bash $WORK/cmd.sh $WORK $tests" || {
+		"bash $WORK/cmd.sh $WORK $run" || {
 		echo "FAILED on $leg: $?"
 		exit 1
 	}
