@@ -281,7 +281,8 @@ static void attack_random(unsigned rounds, bool welcome)
 			uint32_t length = (uint32_t)bytes;
 
 			memcpy(noise, &length, 4);
-			noise[4] = (uint8_t)(rand() % 16);
+			/* all requests there are, and a few numbers that are none */
+			noise[4] = (uint8_t)(rand() % 24);
 			noise[5] = noise[6] = noise[7] = 0;
 		}
 		(void)push(fd, noise, bytes);
