@@ -168,12 +168,20 @@ test_siw()
 		rping_client 10.9.0.1' && has 'link siw0/1 state ACTIVE' 'rping 10.9.0.1'
 }
 
-# Killed in the middle, the rig takes its processes and files with it.
+# killed HOW: a rig that is killed in the middle, or whose caller or reader is, takes its
+# processes and files with it.
+# shellcheck disable=SC2216 # a reader that reads nothing
 test_killed()
 {
-	local pid n
-	"$rig" run --kernel "$kernel" --share "$work/share" 'touch /share/up; sleep 100' \
-		>"$work/out" 2>"$work/err" &
+	local pid n command=("$rig" run --kernel "$kernel" --device none
+		--share "$work/share" 'touch /share/up; sleep 100')
+	rm -f "$work/share/up"
+	case $1 in
+	itself) "${command[@]}" >"$work/out" 2>"$work/err" & ;;
+	# behind it there is something left to do, so that it stays
+	caller) bash -c '"$@"; true' caller "${command[@]}" >"$work/out" 2>"$work/err" & ;;
+	reader) "${command[@]}" 2>"$work/err" | sleep 1000 & ;;
+	esac
 	pid=$!
 	for ((n = 0; n < 2000; n++)); do
 		[ ! -e "$work/share/up" ] || break
@@ -191,8 +199,9 @@ test_killed()
 
 nothing_left()
 {
-	[ -z "$(ls -A "$TMPDIR")" ] &&
-		! grep -lsF "$TMPDIR" /proc/[0-9]*/cmdline >"$work/out"
+	# its status tells of processes that ended meanwhile, too
+	grep -lsF "$TMPDIR" /proc/[0-9]*/cmdline >"$work/out"
+	[ ! -s "$work/out" ] && [ -z "$(ls -A "$TMPDIR")" ]
 }
 
 "$rig" kernel "$kernel" >"$work/out" 2>"$work/err" || {
@@ -223,6 +232,8 @@ if "$rig" siw "$kernel" >"$work/out" 2>"$work/err"; then
 else
 	echo "skip  siw: $(tail -n 1 "$work/err")"
 fi
-check 'killed, it leaves nothing' test_killed
+for who in itself caller reader; do
+	check "killed, it leaves nothing: $who" test_killed "$who"
+done
 check 'nothing is left at the end' nothing_left
 exit $failed

@@ -243,7 +243,7 @@ vm_exchange()
 # that the cats end with qemu, even one that never opened them.
 vm_qemu()
 {
-	local out err cat_out cat_err hold=$SCRATCH_HOLD
+	local out err cat_out cat_err qemu hold=$SCRATCH_HOLD
 	mkfifo "$SCRATCH/out" "$SCRATCH/err"
 	exec {out}<>"$SCRATCH/out" {err}<>"$SCRATCH/err"
 	cat <"$SCRATCH/out" {out}>&- {err}>&- {hold}>&- &
@@ -254,12 +254,30 @@ vm_qemu()
 	setpriv --pdeathsig TERM timeout -k 3 "$VM_TIMEOUT" \
 		setpriv --pdeathsig KILL qemu-system-x86_64 "${VM_ARGS[@]}" \
 		</dev/null >"$SCRATCH/qemu.log" 2>&1 {out}>&- {err}>&- {hold}>&- &
-	SCRATCH_CHILDREN=($! "${SCRATCH_CHILDREN[@]}")
-	VM_STATUS=0
-	wait $! || VM_STATUS=$?
+	qemu=$!
+	SCRATCH_CHILDREN=("$qemu" "${SCRATCH_CHILDREN[@]}")
+	vm_wait "$qemu"
 	exec {out}>&- {err}>&-
 	wait "$cat_out" "$cat_err"
 	SCRATCH_CHILDREN=()
+}
+
+# Wait for qemu, or until nobody reads what it says any more: tail ends with the reader of
+# the pipe that it would write to.
+vm_wait()
+{
+	local reader='' first=
+	if [ -p /dev/stdout ]; then
+		setpriv --pdeathsig KILL tail -f /dev/null {out}>&- {err}>&- {hold}>&- &
+		reader=$!
+		SCRATCH_CHILDREN+=("$reader")
+	fi
+	VM_STATUS=0
+	wait -n -p first "$1" $reader || VM_STATUS=$?
+	[ "$first" != "$reader" ] || exit 141
+	[ -n "$reader" ] || return 0
+	kill "$reader" 2>/dev/null || true
+	wait "$reader" || true
 }
 
 # The exit status of CMD, or why there is none.
