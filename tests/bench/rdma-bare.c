@@ -207,7 +207,7 @@ void bare_run(struct place *place, const struct work *work, struct slice *ret_sl
 	unsigned at = 0;
 
 	requests_prepare(&bare, place, work);
-	stopwatch_start(&watch, work->depth);
+	stopwatch_start(&watch, work);
 	while (watch.done < work->n) {
 		unsigned room = work->depth - (watch.posted - watch.done);
 		unsigned left = work->n - watch.posted, n;
@@ -215,7 +215,7 @@ void bare_run(struct place *place, const struct work *work, struct slice *ret_sl
 		if (room > left)
 			room = left;
 		if (room > 0) {
-			uint64_t now_ns = stopwatch_now_ns();
+			uint64_t now_ns = stopwatch_rest(&watch);
 
 			at = chain_post(&bare, at, room);
 			stopwatch_posted(&watch, room, now_ns);

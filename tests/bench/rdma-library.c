@@ -74,7 +74,7 @@ void library_run(struct place *place, const struct work *work, struct slice *ret
 			.buffer = place->buffer,
 			.bytes = work->bytes,
 		};
-	stopwatch_start(&watch, work->depth);
+	stopwatch_start(&watch, work);
 	while (watch.done < work->n) {
 		unsigned room = work->depth - (watch.posted - watch.done);
 		unsigned left = work->n - watch.posted, n;
@@ -82,7 +82,7 @@ void library_run(struct place *place, const struct work *work, struct slice *ret
 		if (room > left)
 			room = left;
 		if (room > 0) {
-			uint64_t now_ns = stopwatch_now_ns();
+			uint64_t now_ns = stopwatch_rest(&watch);
 
 			at = submit(place, work, at, room);
 			stopwatch_posted(&watch, room, now_ns);

@@ -19,6 +19,7 @@ struct work {
 	uint32_t bytes;
 	unsigned depth;
 	unsigned n;
+	unsigned rest_us; /* before each post, which no figure counts */
 };
 
 /* How it went. */
@@ -44,10 +45,14 @@ struct stopwatch {
 	unsigned depth, posted, done;
 	unsigned post_at, done_at;
 	uint64_t latency_ns; /* of all that are done, together */
+	uint64_t rest_ns;    /* before each post */
+	uint64_t rested_ns;  /* of all of them */
 };
 
 uint64_t stopwatch_now_ns(void);
-void stopwatch_start(struct stopwatch *watch, unsigned depth);
+void stopwatch_start(struct stopwatch *watch, const struct work *work);
+/* Rest; the time behind it, that of the post. */
+uint64_t stopwatch_rest(struct stopwatch *watch);
 /* n more are posted, at that time. */
 void stopwatch_posted(struct stopwatch *watch, unsigned n, uint64_t now_ns);
 /* The n oldest are done, now. */

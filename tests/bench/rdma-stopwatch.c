@@ -11,10 +11,21 @@ uint64_t stopwatch_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void stopwatch_start(struct stopwatch *watch, unsigned depth)
+void stopwatch_start(struct stopwatch *watch, const struct work *work)
 {
-	*watch = (struct stopwatch){ .depth = depth };
+	*watch = (struct stopwatch){ .depth = work->depth,
+				     .rest_ns = UINT64_C(1000) * work->rest_us };
 	watch->started_ns = stopwatch_now_ns();
+}
+
+uint64_t stopwatch_rest(struct stopwatch *watch)
+{
+	uint64_t start_ns = stopwatch_now_ns(), now_ns = start_ns;
+
+	while (now_ns - start_ns < watch->rest_ns)
+		now_ns = stopwatch_now_ns();
+	watch->rested_ns += now_ns - start_ns;
+	return now_ns;
 }
 
 void stopwatch_posted(struct stopwatch *watch, unsigned n, uint64_t now_ns)
@@ -41,6 +52,8 @@ void stopwatch_done(struct stopwatch *watch, unsigned n)
 
 void stopwatch_stop(const struct stopwatch *watch, struct slice *ret_slice)
 {
-	ret_slice->seconds = (double)(stopwatch_now_ns() - watch->started_ns) / 1e9;
+	ret_slice->seconds =
+		(double)(stopwatch_now_ns() - watch->started_ns - watch->rested_ns) /
+		1e9;
 	ret_slice->latency_us = (double)watch->latency_ns / 1e3 / watch->done;
 }

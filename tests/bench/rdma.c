@@ -5,7 +5,7 @@
  * JSON per cell.
  *
  *   rdma URI [--slices N] [--slice-ms MS] [--op read|write] [--bytes N] [--depth N]
- *        [--yield] */
+ *        [--rest-us US] [--yield] */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +30,7 @@ struct options {
 	unsigned slices, slice_ms;
 	const char *op;        /* NULL: both */
 	unsigned bytes, depth; /* 0: all */
+	unsigned rest_us;      /* at depth 1 */
 	bool yields;           /* as place.yields */
 };
 
@@ -200,7 +201,9 @@ static void cells_run(struct place *place, const struct options *options)
 		struct cell cell = {
 			.work = { .write = i / 2 % 2,
 				  .bytes = sizes[i / 4],
-				  .depth = depths[i % 2] },
+				  .depth = depths[i % 2],
+				  .rest_us =
+					  depths[i % 2] == 1 ? options->rest_us : 0 },
 		};
 		const struct work *work = &cell.work;
 
@@ -233,6 +236,7 @@ static bool options_take(int argc, char **argv, struct options *options)
 		{ "op", required_argument, NULL, 'o' },
 		{ "bytes", required_argument, NULL, 'b' },
 		{ "depth", required_argument, NULL, 'd' },
+		{ "rest-us", required_argument, NULL, 'r' },
 		{ "yield", no_argument, NULL, 'y' },
 		{ 0 },
 	};
@@ -252,6 +256,8 @@ static bool options_take(int argc, char **argv, struct options *options)
 			ok = number_take(optarg, 1, LOOP_BYTES_MAX, &options->bytes);
 		else if (c == 'd')
 			ok = number_take(optarg, 1, LOOP_DEPTH_MAX, &options->depth);
+		else if (c == 'r')
+			ok = number_take(optarg, 0, 100000, &options->rest_us);
 		else if (c == 'y')
 			options->yields = true;
 		else
@@ -271,7 +277,7 @@ int main(int argc, char **argv)
 	if (!options_take(argc, argv, &options)) {
 		(void)fprintf(stderr, "usage: rdma URI [--slices N] [--slice-ms MS] "
 				      "[--op read|write] [--bytes N] [--depth N] "
-				      "[--yield]\n");
+				      "[--rest-us US] [--yield]\n");
 		return 2;
 	}
 	place.yields = options.yields;
