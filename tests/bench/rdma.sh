@@ -6,14 +6,14 @@
 # buffer.  A/A is the bare loop against itself; a cell where that leaves 0.98 to 1.02 is
 # measured again, and is marked as invalid when it stays so.  The first table of a machine
 # counts time, the second (soft-RoCE only) instructions of kernel, library and program
-# together: one CPU, icount, where fewer slices tell as much.
+# together: one CPU, icount, where fewer slices tell as much.  `<` marks what misses 0.97 of
+# the bandwidth or 1.05 of the latency.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which
+# kernels and devices.
 #
-# At depth 1, by time, both rest for 30 us before each post, which no figure counts:
-# what a device does by itself a thread of the kernel does here, which goes to sleep when an
+# At depth 1, by time, both rest for 30 us before each post, which no figure counts: what a
+# device does by itself a thread of the kernel does here, which goes to sleep when an
 # operation is done.  Without the rest (--rest-us 0) a program that posts the next one within
 # a microsecond meets it awake and saves 15 us, which tells of that thread and of no device.
-#  `<` marks what misses 0.97 of
-# the bandwidth or 1.05 of the latency.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench rdma}" "${top_builddir:?}"
