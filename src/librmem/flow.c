@@ -386,11 +386,9 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns)
 }
 
 /* Everything but taking what is there. */
-static RARE void tend(struct rmem_queue *queue, bool spins)
+static RARE void tend(struct rmem_queue *queue)
 {
-	/* a program that spins reads no clock; before it sleeps what is overdue has ended */
-	if ((spins ? clock_coarse_ns() : queue_now_ns(queue)) >=
-	    queue->next_deadline_ns)
+	if (queue_now_ns(queue) >= queue->next_deadline_ns)
 		settle_deadlines(queue, queue_now_ns(queue));
 	if (queue->channels.n_dead > 0)
 		settle_dead(queue);
@@ -406,7 +404,9 @@ void flow_progress(struct rmem_queue *queue, struct taker *taker)
 	if (atomic_load_explicit(&queue->news, memory_order_acquire))
 		settle_news(queue);
 	settle_completions(queue, taker);
-	/* who takes completions calls again, or submits, and then the clock is read */
-	if (!taker || taker->n == 0 || queue->channels.n_dead > 0 || flow_waits(queue))
-		tend(queue, taker != NULL);
+	/* Who takes completions calls again, or submits, and then the clock is read.  Who spins
+	 * in vain is to see the next one soon: for him a cheap clock will do. */
+	if (!taker || queue->channels.n_dead > 0 || flow_waits(queue) ||
+	    (taker->n == 0 && clock_coarse_ns() >= queue->next_deadline_ns))
+		tend(queue);
 }

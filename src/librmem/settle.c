@@ -186,9 +186,11 @@ static void piece_failed(struct rmem_queue *queue, struct channel_slot *slot,
 	piece_free(queue, piece);
 }
 
-/* The first piece on the channel has ended. */
-static RARE void piece_land(struct rmem_queue *queue, struct channel_slot *slot,
-			    const struct fabric_wc *wc)
+/* The first piece on the channel has ended.  Not inlined: whole operations, which are most,
+ * don't come here. */
+static __attribute__((noinline)) void piece_land(struct rmem_queue *queue,
+						 struct channel_slot *slot,
+						 const struct fabric_wc *wc)
 {
 	struct piece *piece = channelset_take(&queue->channels, slot);
 	struct op *op = piece->op;
