@@ -12,6 +12,7 @@
 
 #define DEFAULT_SERVER "rmem://localhost"
 #define EXIT_USAGE 2
+#define HELP_COLUMN 30 /* of the commands' summaries; what is wider has its own line */
 
 static const struct command *const commands[] = {
 	&put_command,   &get_command,   &ls_command,     &rm_command,
@@ -38,9 +39,13 @@ static void help_print(const struct command *command)
 		return;
 	}
 	(void)printf("usage: rmem [OPTION...] COMMAND [ARGUMENT...]\n\ncommands:\n");
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		(void)printf("  %-30s%s\n", commands[i]->synopsis,
-			     commands[i]->summary);
+	for (size_t i = 0; i < N_COMMANDS; i++) {
+		const char *synopsis = commands[i]->synopsis;
+		bool wide = strlen(synopsis) >= HELP_COLUMN;
+
+		(void)printf("  %-*s%s%*s%s\n", HELP_COLUMN, synopsis, wide ? "\n" : "",
+			     wide ? HELP_COLUMN + 2 : 0, "", commands[i]->summary);
+	}
 	(void)printf(
 		"\noptions:\n%s\nThe exit status is 0, 1 after an error, 2 when called "
 		"wrongly.\n",

@@ -33,11 +33,12 @@ expect_error 1 '^rmem: ls: .*brackets' "$RMEM" -s ::1 ls
 # an option does not hide what is wrong in the URI
 expect_error 1 '^rmem: ls: .*fabric is auto, rdma or tcp' \
 	"$RMEM" -s 'rmem://localhost?fabric=udp' --fabric tcp ls
-for command in "" put get ls rm ping bench; do
+for command in "" put get ls rm copy fill crc ping bench watch notify; do
 	# shellcheck disable=SC2086 # no command is no argument
 	"$RMEM" $command --help >"$dir/help"
 	grep -q "^usage: rmem .*$command" "$dir/help" || fail "no help for '$command'"
 done
+"$RMEM" --help | grep -qE '(^|  )have the server fill' || fail "a summary has no column of its own"
 [[ $("$RMEM" --version) =~ ^rmem\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "rmem --version"
 if [ -w /dev/full ]; then
 	expect_error 1 'No space left' bash -c "'$RMEM' --help >/dev/full"

@@ -191,7 +191,7 @@ program()
 
 	[ -x "$binary" ] || { echo "names: $1 is not built"; return; }
 	"$binary" --help >"$tmp/help"
-	sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' "$tmp/help" | sort >"$tmp/commands"
+	sed -n '/^commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p' "$tmp/help" | sort >"$tmp/commands"
 	if [ -s "$tmp/commands" ]; then
 		sed -nE 's/^\.It Cm ([a-z]+).*/\1/p' "$3" | sort >"$tmp/commands in $3"
 		cp "$tmp/commands" "$tmp/commands of $1"
