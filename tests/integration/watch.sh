@@ -21,7 +21,7 @@ watches()
 {
 	local end=$((SECONDS + 20))
 	until rmemctl --json sessions |
-		jq -e --argjson n "$1" '[.sessions[].watches] | add // 0 == $n' >/dev/null; do
+		jq -e --argjson n "$1" '([.sessions[].watches] | add // 0) == $n' >/dev/null; do
 		[ "$SECONDS" -lt "$end" ] || fail "not $1 watches: $(rmemctl --json sessions)"
 		sleep 0.1
 	done
