@@ -12,6 +12,7 @@
 
 struct control stage_control;
 struct config stage_config;
+unsigned stage_timer_moves;
 struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
 
 static struct endpoints endpoints;
@@ -67,6 +68,7 @@ static void on_ended(void *ctx, const struct lease_status *status,
 static void on_timer_moved(void *ctx)
 {
 	(void)ctx;
+	stage_timer_moves++;
 }
 
 static const struct leases_events lease_events = {

@@ -35,6 +35,7 @@ extern struct control stage_control;
 extern struct config stage_config;
 extern struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
 extern uint64_t stage_now_ms;
+extern unsigned stage_timer_moves; /* how often it was told that a timer has moved */
 
 /* Checked fixtures; the teardown lets all sessions end and checks that nothing is left. */
 void control_setup(void);

@@ -232,6 +232,25 @@ START_TEST(resume__may_be_given_up)
 }
 END_TEST
 
+/* Its connection is closed here, while it waits for the old keys. */
+START_TEST(resume__closed_meanwhile_lets_grace_count_again)
+{
+	unsigned moves;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	client_lose(&one);
+	client_init(&two);
+	client_send(&two, resume(&one));
+	peer_close(&two.peer);
+	ck_assert(sessions_next_ms(stage_control.sessions) == UINT64_MAX);
+	moves = stage_timer_moves;
+	fake_fabric_settle();
+	ck_assert(sessions_next_ms(stage_control.sessions) != UINT64_MAX);
+	ck_assert_uint_gt(stage_timer_moves, moves);
+}
+END_TEST
+
 START_TEST(bye__is_answered_when_all_keys_are_dead)
 {
 	client_open(&one);
@@ -469,6 +488,7 @@ int main(void)
 	tcase_add_test(tc, resume__takes_over_a_living_connection);
 	tcase_add_loop_test(tc, resume__needs_the_token, 0, WIRE_TOKEN_BYTES);
 	tcase_add_loop_test(tc, resume__may_be_given_up, 0, 2);
+	tcase_add_test(tc, resume__closed_meanwhile_lets_grace_count_again);
 	tcase_add_loop_test(tc, bye__is_answered_when_all_keys_are_dead, 0, 2);
 	tcase_add_loop_test(tc, loss__with_requests_under_way, 0, 12);
 	tcase_add_test(tc, channels__are_admitted_once);

@@ -203,9 +203,11 @@ void session_rest(struct session *session)
 		session_free(session);
 		return;
 	}
-	/* it may have been closed while it waited */
-	if (!peer || peer->closed)
+	/* it may have been closed while it waited: the time of grace counts again */
+	if (!peer || peer->closed) {
+		timer_moved(session);
 		return;
+	}
 	activate(session, peer);
 	session_welcome(session, session->waiting_id, true);
 	peer->greeting = false;
