@@ -108,6 +108,9 @@ struct fabric_end {
 	/* reads and atomics under way: the client's wish, and what the server serves */
 	uint8_t rd_atomic;
 	uint8_t retry_count, rnr_retry_count;
+	/* the client's, as the server knows of its control connection: that comes from the
+	 * address which the GID is.  Not on the wire */
+	bool own;
 };
 
 /* Parse an IPv4 or IPv6 address, or a GID that is one; no port.  -EINVAL: neither.  [any] */
@@ -281,7 +284,9 @@ struct fabric_server_ops {
 	/* Connect a channel, which the session was granted, with the client's end; gives this
 	 * one's.  Without admit(); channel_up() is called before it returns.  NULL: no
 	 * endpoint is FABRIC_ENDPOINT_DIRECT.
-	 *   -EINVAL, -EACCES  that end cannot be reached from here, the text says why */
+	 *   -EINVAL, -EACCES  that end cannot be reached from here, the text says why
+	 *   -EBUSY            it is another channel's, unless only this client's GID is its
+	 *                     own: then that channel goes down */
 	int (*channel_join)(struct fabric_session *session, uint32_t channel,
 			    const struct fabric_end *theirs,
 			    struct fabric_end *ret_ours);

@@ -108,6 +108,8 @@ static int channel_close(struct fabric_session *session, uint32_t channel)
 	return 0;
 }
 
+bool fake_fabric_own;
+
 /* As if it were the client's own; 24 bits are the least that there are. */
 static int channel_join(struct fabric_session *session, uint32_t channel,
 			const struct fabric_end *theirs, struct fabric_end *ret_ours)
@@ -117,6 +119,7 @@ static int channel_join(struct fabric_session *session, uint32_t channel,
 	ck_assert(!session->closing);
 	if (theirs->qpn > 0xffffff)
 		return err_set(-EINVAL, "no such queue pair");
+	fake_fabric_own = theirs->own;
 	ours.qpn++;
 	ours.mtu /= 2;
 	*ret_ours = ours;

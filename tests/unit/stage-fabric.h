@@ -11,6 +11,8 @@
 #include "fabric/fabric.h"
 
 extern const struct fabric_server_ops fake_fabric;
+/* What was known of the client's end that was joined last. */
+extern bool fake_fabric_own;
 
 /* Forget everything; fails when anything is left. */
 void fake_fabric_check_empty(void);

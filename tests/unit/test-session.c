@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions open, are fenced, resumed and ended; channels are admitted by token. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -434,6 +435,39 @@ START_TEST(channels__are_joined_once)
 }
 END_TEST
 
+static const struct {
+	const char *peer, *gid;
+	bool own;
+} ends[] = {
+	{ "192.0.2.1:4711", "::ffff:192.0.2.1", true },
+	{ "192.0.2.1:4711", "::ffff:192.0.2.2", false },
+	{ "192.0.2.1:4711", "::192.0.2.1", false },
+	{ "[2001:db8::7]:4711", "2001:db8::7", true },
+	{ "[2001:db8::7]:4711", "2001:db8::8", false },
+	{ "[::ffff:192.0.2.1]:4711", "::ffff:192.0.2.1", true },
+	{ "a socket of family 1", "::", false },
+	{ "192.0.2.1:4711", "fe80::1", false },
+};
+
+START_TEST(channels__are_joined_as_the_clients_own_by_its_address)
+{
+	struct wire_msg *msg;
+	uint32_t channel;
+
+	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	client_init(&one);
+	(void)strcpy(one.peer.name, ends[_i].peer);
+	(void)client_ask(&one, hello(), WIRE_TYPE_welcome);
+	msg = message(WIRE_TYPE_open_channel);
+	msg->open_channel.endpoint = 1;
+	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	msg = join(channel, 9);
+	ck_assert_int_eq(inet_pton(AF_INET6, ends[_i].gid, msg->join_channel.gid), 1);
+	(void)client_ask(&one, msg, WIRE_TYPE_joined);
+	ck_assert(fake_fabric_own == ends[_i].own);
+}
+END_TEST
+
 /* rdma_cm would have told the client. */
 START_TEST(channels__that_were_joined_are_told_when_they_end)
 {
@@ -494,6 +528,8 @@ int main(void)
 	tcase_add_test(tc, channels__are_admitted_once);
 	tcase_add_test(tc, channels__have_a_limit);
 	tcase_add_test(tc, channels__are_joined_once);
+	tcase_add_loop_test(tc, channels__are_joined_as_the_clients_own_by_its_address,
+			    0, sizeof(ends) / sizeof(ends[0]));
 	tcase_add_test(tc, channels__that_were_joined_are_told_when_they_end);
 	tcase_add_test(tc, stop__tells_everybody);
 	suite_add_tcase(suite, tc);

@@ -227,6 +227,31 @@ START_TEST(join__takes_an_end_once)
 }
 END_TEST
 
+/* Who only guesses a queue pair's number does not keep its owner out. */
+START_TEST(join__believes_who_comes_from_that_address)
+{
+	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+
+	open_direct();
+	ck_assert_int_eq(join(1, &theirs), 0);
+	session = session_new(0);
+	theirs.own = true;
+	ck_assert_int_eq(join(2, &theirs), 0);
+	ck_assert_uint_eq(seen.downs, 1);
+	ck_assert_ptr_nonnull(strstr(seen.why, "another client's"));
+	ck_assert_uint_eq(fake_live_qps(), 1);
+	ck_assert_uint_eq(stats().channels, 1);
+	/* nobody takes it from there, guessing or from the same host */
+	ck_assert_int_eq(join(3, &theirs), -EBUSY);
+	session = session_new(0);
+	ck_assert_int_eq(join(4, &theirs), -EBUSY);
+	theirs.own = false;
+	ck_assert_int_eq(join(4, &theirs), -EBUSY);
+	ck_assert_uint_eq(seen.downs, 1);
+	close_all();
+}
+END_TEST
+
 static uint64_t now_ns = 1000000000;
 
 static uint64_t now(void)
@@ -554,6 +579,7 @@ int main(void)
 	tcase_add_test(tcase, join__drives_the_queue_pair_by_hand);
 	tcase_add_test(tcase, join__begins_at_a_random_packet);
 	tcase_add_loop_test(tcase, join__refuses_what_cannot_be, 0, COUNT(hostile));
+	tcase_add_test(tcase, join__believes_who_comes_from_that_address);
 	tcase_add_loop_test(tcase, join__takes_an_end_once, 0, 2);
 	tcase_add_test(tcase, join__waits_for_few_that_do_not_answer);
 	tcase_add_test(tcase, join__waits_for_ever_other_ones_now_and_then);

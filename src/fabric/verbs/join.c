@@ -39,24 +39,43 @@ static bool same_end(const struct verbs_channel *channel,
 		(end->lid != 0 && end->lid == theirs->lid));
 }
 
-/* The server's word is all that tells a queue pair of what it reads: one that is the end of a
- * channel must not be named as the end of another, or who guesses numbers has the answers to
- * his reads given to others, as if to theirs. */
-static int end_free(const struct verbs_endpoint *endpoint,
-		    const struct fabric_end *theirs)
+/* The channel that has this end already, or NULL. */
+static struct verbs_channel *end_holder(const struct verbs_endpoint *endpoint,
+					const struct fabric_end *theirs)
 {
 	list_for_each(node, &endpoint->sessions) {
 		const struct fabric_session *session =
 			container_of(node, struct fabric_session, link);
 
-		list_for_each(item, &session->channels)
-			if (same_end(container_of(item, struct verbs_channel, link),
-				     theirs))
-				return err_set(-EBUSY,
-					       "queue pair %#x there is the end of "
-					       "another channel already",
-					       theirs->qpn);
+		list_for_each(item, &session->channels) {
+			struct verbs_channel *channel =
+				container_of(item, struct verbs_channel, link);
+
+			if (same_end(channel, theirs))
+				return channel;
+		}
 	}
+	return NULL;
+}
+
+/* The server's word is all that tells a queue pair of what it reads: one that is the end of a
+ * channel must not be named as the end of another, or who guesses numbers has the answers to
+ * his reads given to others, as if to theirs.  Nor may a guess keep the queue pair's owner
+ * out, who is believed where his GID is known to be his own. */
+static int end_claim(const struct verbs_endpoint *endpoint,
+		     const struct fabric_end *theirs)
+{
+	struct verbs_channel *holder = end_holder(endpoint, theirs);
+
+	if (!holder)
+		return 0;
+	if (!theirs->own || holder->end.own)
+		return err_set(-EBUSY,
+			       "queue pair %#x there is the end of another channel "
+			       "already",
+			       theirs->qpn);
+	verbs_channel_fail(holder, "the queue pair is another client's, who comes from "
+				   "the address of that GID");
 	return 0;
 }
 
@@ -101,7 +120,7 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 	if (!err)
 		err = verbs_mutes_check(&endpoint->server->mutes, theirs->gid);
 	if (!err)
-		err = end_free(endpoint, theirs);
+		err = end_claim(endpoint, theirs);
 	if (!err)
 		err = verbs_channel_new(session, number, NULL, &place, &channel);
 	if (err)

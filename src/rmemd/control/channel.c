@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data connections of a session: granted by number, presented once, gone for good. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,11 +196,28 @@ int session_close_channel(struct session *session, uint32_t number)
 	return err;
 }
 
+/* Whether the control connection comes from the address that the GID is. */
+static bool gid_is_own(const struct session *session, const uint8_t gid[16])
+{
+	char text[sizeof(session->peer_name)];
+	/* address:port, an IPv6 address in brackets */
+	bool bracket = session->peer_name[0] == '[';
+	struct fabric_address from, named;
+
+	(void)snprintf(text, sizeof(text), "%s", session->peer_name + bracket);
+	text[strcspn(text, bracket ? "]" : ":")] = '\0';
+	return !fabric_address_parse(text, &from) &&
+	       inet_ntop(AF_INET6, gid, text, sizeof(text)) &&
+	       !fabric_address_parse(text, &named) &&
+	       !memcmp(&from, &named, sizeof(named));
+}
+
 int session_join_channel(struct session *session, uint32_t number,
 			 const struct fabric_end *theirs, struct fabric_end *ret_ours)
 {
 	const struct endpoints *endpoints = session->sessions->control->endpoints;
 	struct channel *channel = find(session, number);
+	struct fabric_end end = *theirs;
 	const struct endpoint *at;
 	int err;
 
@@ -210,8 +229,9 @@ int session_join_channel(struct session *session, uint32_t number,
 		return err_set(-ENOTSUP, "endpoint %u has no channels that are joined",
 			       channel->endpoint);
 	channel->state = CHANNEL_ADMITTED;
+	end.own = gid_is_own(session, end.gid);
 	err = at->ops->channel_join(session->holder.ports[channel->endpoint].session,
-				    number, theirs, ret_ours);
+				    number, &end, ret_ours);
 	if (!err)
 		return 0;
 	session->sessions->control->counters.channels_refused++;
