@@ -68,10 +68,9 @@ unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
 	return 1;
 }
 
-static void wc_fail(struct fabric_wc *wc, const struct fabric_channel *channel,
-		    const struct verbs_run *run)
+static void wc_fail(struct fabric_wc *wc, const struct verbs_run *run)
 {
-	wc->status = verbs_status_err(run->status, channel->cq->domain->facts.iwarp);
+	wc->status = verbs_status_err(run->status);
 	wc->vendor = run->vendor;
 	wc->text = ibv_wc_status_str(run->status);
 }
@@ -93,7 +92,7 @@ static bool ask_report(struct fabric_channel *channel, struct fabric_wc *wc)
 	if (status <= 0)
 		wc->status = status;
 	else
-		wc_fail(wc, channel, &run);
+		wc_fail(wc, &run);
 	if (status < 0)
 		wc->text = status == -EACCES   ? "refused by the server"
 			   : status == -EPROTO ? "the server's answer makes no sense"
@@ -125,7 +124,7 @@ unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs
 		wcs[got] =
 			(struct fabric_wc){ .owner = channel->owner, .n = operations };
 		if (run.status != IBV_WC_SUCCESS)
-			wc_fail(&wcs[got], channel, &run);
+			wc_fail(&wcs[got], &run);
 		got++;
 	}
 	/* what waits for an answer is ready again when that comes */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-int verbs_status_err(enum ibv_wc_status status, bool iwarp)
+int verbs_status_err(enum ibv_wc_status status)
 {
 	switch (status) {
 	case IBV_WC_SUCCESS:
@@ -13,12 +13,12 @@ int verbs_status_err(enum ibv_wc_status status, bool iwarp)
 	case IBV_WC_REM_OP_ERR:
 		return -EACCES;
 	case IBV_WC_WR_FLUSH_ERR:
+	/* the queue pair is at fault, not the request: soft-RoCE up to 6.1 has no way to the
+	 * peer any more, siw's socket is closed */
+	case IBV_WC_LOC_QP_OP_ERR:
 		return -ECONNRESET;
 	case IBV_WC_RETRY_EXC_ERR:
 		return -ETIMEDOUT;
-	case IBV_WC_LOC_QP_OP_ERR:
-		/* siw: the socket is closed, and so the request could not be sent */
-		return iwarp ? -ECONNRESET : -EFAULT;
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_LEN_ERR:
 		return -EFAULT;

@@ -4,9 +4,8 @@
 #define FABRIC_VERBS_STATUS_H
 
 #include <infiniband/verbs.h>
-#include <stdbool.h>
 
 /* As fabric_wc.status. */
-int verbs_status_err(enum ibv_wc_status status, bool iwarp);
+int verbs_status_err(enum ibv_wc_status status);
 
 #endif
