@@ -117,7 +117,7 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	piece->state = PIECE_FLYING;
 	channelset_put(&queue->channels, slot, piece);
 	op->in_flight++;
-	if (!listed && !piece->chunk)
+	if (!listed && !piece->chunk && !piece_is_request(piece))
 		part.addr = (unsigned char *)op->todo.addr + piece->offset;
 	if (piece_is_request(piece))
 		taken = inband_put(queue, piece, slot, att, segment);

@@ -72,6 +72,9 @@ int home_find(struct rmem_queue *queue, struct rmem_lease *lease,
 		home_want(queue, lease);
 		return -EAGAIN;
 	}
+	/* those that wait for these news go first */
+	if (atomic_load_explicit(&queue->news, memory_order_acquire))
+		return -EAGAIN;
 	*ret_why = home->text;
 	if (state == HOME_REFUSED)
 		return home->err;
@@ -113,6 +116,8 @@ static int home_done(void *ctx, int err, const struct wire_msg *reply)
 	struct home *home = &lease->home;
 
 	home->call = NULL;
+	/* a queue that sees the state must see that there is news, too: home_find() */
+	queues_news(lease->session);
 	if (err) {
 		home->err = err;
 		(void)snprintf(home->text, sizeof(home->text), "%.*s",
@@ -121,7 +126,6 @@ static int home_done(void *ctx, int err, const struct wire_msg *reply)
 	} else {
 		home_set(lease, &reply->home);
 	}
-	queues_news(lease->session);
 	return 0;
 }
 

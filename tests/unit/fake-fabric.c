@@ -38,6 +38,7 @@ void fake_reset(void)
 	fake.region_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
 	fake.refused_rkey = 0;
 	fake.request_err = 0;
+	fake.at_able = NULL;
 	fake.slices_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
 	(void)strcpy(fake.no_inband, "none");
@@ -319,6 +320,8 @@ static const char *fake_device(const struct fabric_domain *domain)
 static int fake_able(const struct fabric_domain *domain,
 		     enum fabric_capability capability)
 {
+	if (capability == FABRIC_CAN_ATOMICS && fake.at_able)
+		fake.at_able();
 	if (capability == FABRIC_CAN_INBAND &&
 	    !strcmp(domain->endpoint.device, fake.no_inband))
 		return err_set(-ENOTSUP, "fake device %s has no in-band requests",

@@ -84,8 +84,9 @@ struct fake {
 	unsigned slices_max;                /* of every domain */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
 	char no_inband[FABRIC_DEVICE_MAX];  /* likewise */
-	int request_err;                    /* of every put_request() */
-	uint32_t notified;                  /* the last notification's value */
+	void (*at_able)(void); /* is called when somebody asks for atomics; or NULL */
+	int request_err;       /* of every put_request() */
+	uint32_t notified;     /* the last notification's value */
 	unsigned notifications;
 	struct fabric_client_params params; /* of the domain opened last */
 	_Atomic uint32_t joined_qpn; /* what a server said last, where that is asked */

@@ -134,6 +134,40 @@ START_TEST(atomics__without_a_home_hold_up_no_other)
 }
 END_TEST
 
+static struct rmem_queue *told;
+static unsigned looks;
+
+/* The server answers in the middle of a call, once the first of three has been looked at. */
+static void home_told(void)
+{
+	if (++looks != 4)
+		return;
+	queue_news(told);
+	home_at(1);
+}
+
+START_TEST(atomics__go_in_their_order_when_a_home_is_told)
+{
+	struct rmem_queue *queue = told = stage_queue(8, 1);
+	uint64_t olds[3];
+	struct rmem_op ops[3];
+
+	for (unsigned i = 0; i < 3; i++) {
+		ops[i] = add_of(i);
+		ops[i].addr = &olds[i];
+	}
+	fake.at_able = home_told;
+	ck_assert_int_eq(rmem_submit(queue, ops, 3), 3);
+	ck_assert_uint_ge(looks, 4);
+	expect_none(queue);
+	ck_assert_uint_eq(posted(queue), 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_ptr_eq(stage_channel(queue, 0)->posted[i].addr, &olds[i]);
+	run_out(queue, 3);
+	stage_close();
+}
+END_TEST
+
 START_TEST(atomics__of_a_full_home_hold_up_no_other)
 {
 	struct rmem_queue *queue = stage_queue(64, 2);
@@ -417,6 +451,7 @@ int main(void)
 	tcase_add_loop_test(verbs, requests__hold_up_no_write, 0, 2);
 	tcase_add_loop_test(tcp, atomics__without_a_home_hold_up_no_other, 0, 2);
 	tcase_add_loop_test(verbs, atomics__without_a_home_hold_up_no_other, 0, 2);
+	tcase_add_test(tcp, atomics__go_in_their_order_when_a_home_is_told);
 	tcase_add_loop_test(tcp, atomics__of_a_full_home_hold_up_no_other, 0, 2);
 	tcase_add_loop_test(verbs, chunks__that_are_in_use_hold_up_no_registered_memory,
 			    0, 2);
