@@ -269,7 +269,7 @@ enum wire_reason {
 	M(draining, 0x82, 1, "the server will stop; move what matters")              \
 	M(closing, 0x83, 1, "the server ends the session")                         \
 	M(notified, 0x84, 1, "notifications of leases that are watched")             \
-	M(channel_ended, 0x85, 1, "a data connection that was joined is no more")
+	M(channel_ended, 0x85, 1, "a data connection over RDMA is no more")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
 /* Structures. */

@@ -493,6 +493,26 @@ START_TEST(channels__that_were_joined_are_told_when_they_end)
 }
 END_TEST
 
+/* rdma_cm's word may be lost with the channel, but not that of an orderly end. */
+START_TEST(channels__that_broke_are_told)
+{
+	struct session *session;
+	uint32_t channel;
+
+	stage_facts[0].kind = FABRIC_VERBS;
+	client_open(&one);
+	session = sessions_find(stage_control.sessions, one.session);
+	channel = client_channel(&one, 0);
+	session_channel_down(&session->ports[0], channel, "");
+	ck_assert_uint_eq(one.events, 0);
+	channel = client_channel(&one, 0);
+	session_channel_down(&session->ports[0], channel, "it broke");
+	ck_assert_uint_eq(one.events, 1);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_channel_ended);
+	ck_assert_uint_eq(one.event.channel_ended.channel, channel);
+}
+END_TEST
+
 START_TEST(stop__tells_everybody)
 {
 	client_open(&one);
@@ -531,6 +551,7 @@ int main(void)
 	tcase_add_loop_test(tc, channels__are_joined_as_the_clients_own_by_its_address,
 			    0, sizeof(ends) / sizeof(ends[0]));
 	tcase_add_test(tc, channels__that_were_joined_are_told_when_they_end);
+	tcase_add_test(tc, channels__that_broke_are_told);
 	tcase_add_test(tc, stop__tells_everybody);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

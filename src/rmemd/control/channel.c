@@ -309,15 +309,25 @@ void session_channel_up(void *session_cookie, uint32_t number)
 	log_channel(LOG_DEBUG, "channel-up", port, number, "");
 }
 
-/* Where rdma_cm does not tell the client. */
-static void tell_ended(const struct session_port *port, uint32_t number)
+/* Where rdma_cm does not tell the client, or might not reach it: what takes the way from the
+ * channel takes it from rdma_cm, and a client that waits for nothing but answers would wait
+ * for ever. */
+static bool is_told(const struct endpoint *at, const char *why)
+{
+	if (at->facts->flags & FABRIC_ENDPOINT_DIRECT)
+		return true;
+	return at->facts->kind == FABRIC_VERBS && *why;
+}
+
+static void tell_ended(const struct session_port *port, uint32_t number,
+		       const char *why)
 {
 	const struct session *session = port->session;
 	struct control *control = session->sessions->control;
 	const struct endpoint *at = &control->endpoints->at[port - session->ports];
 	struct wire_msg *out = &control->out;
 
-	if (!session->peer || !(at->facts->flags & FABRIC_ENDPOINT_DIRECT))
+	if (!session->peer || !is_told(at, why))
 		return;
 	out->type = WIRE_TYPE_channel_ended;
 	out->id = 0;
@@ -333,6 +343,6 @@ void session_channel_down(void *session_cookie, uint32_t number, const char *why
 	if (!channel)
 		return;
 	log_channel(*why ? LOG_INFO : LOG_DEBUG, "channel-down", port, number, why);
-	tell_ended(port, number);
+	tell_ended(port, number, why);
 	forget(port->session, channel);
 }
