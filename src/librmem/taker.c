@@ -112,6 +112,12 @@ static const char *verdict_text(const struct rmem_queue *queue, int status)
 		       : "its time was over";
 }
 
+/* As rmem.h has it: Linux has another name for the same number. */
+static const char *error_name(int err)
+{
+	return err == ENOTSUP ? "ENOTSUP" : strerrorname_np(err);
+}
+
 static void error_keep(struct rmem_queue *queue, const struct op *op)
 {
 	char vendor[32] = "";
@@ -134,7 +140,7 @@ static void error_keep(struct rmem_queue *queue, const struct op *op)
 		       op_kinds[op->todo.opcode].text, op->todo.bytes, op->todo.offset,
 		       op->todo.lease->id, queue->session->server, words, vendor,
 		       unknown ? "; whether it was done is unknown" : "",
-		       strerrorname_np(-op->end.status));
+		       error_name(-op->end.status));
 }
 
 void taker_done(struct taker *taker)

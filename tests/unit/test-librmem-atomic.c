@@ -229,7 +229,7 @@ START_TEST(atomic__whose_home_is_elsewhere_is_told_where)
 	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1));
 	expect(queue, 1, -ENOTSUP);
 	ck_assert_ptr_nonnull(
-		strstr(rmem_completion_error(queue), "the home is fake9"));
+		strstr(rmem_completion_error(queue), "the home is fake9: ENOTSUP"));
 	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
 	stage_close();
 }
