@@ -9,6 +9,7 @@
 #include "librmem/queue.h"
 #include "librmem/session.h"
 #include "librmem/watch.h"
+#include "wire/codec.h"
 
 /* Free the tables that nobody can read any more. */
 static void superseded_free(struct rmem_lease *lease)
@@ -74,20 +75,15 @@ static control_done rekey_done;
 
 static int rekey_send(struct rmem_lease *lease)
 {
-	struct wire_msg *request = calloc(1, sizeof(*request));
-	int err;
+	struct wire_msg request;
 
-	if (!request)
-		return err_set(-ENOMEM, "no memory for a request");
+	wire_msg_init(&request, WIRE_TYPE_attach);
 	lease->rekey_again = false;
 	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
-	request->type = WIRE_TYPE_attach;
-	request->attach.lease = lease->id;
-	request->attach.rights = (uint8_t)lease->rights;
-	err = control_call(lease->session->control, request, rekey_done, lease,
-			   &lease->rekey);
-	free(request);
-	return err;
+	request.attach.lease = lease->id;
+	request.attach.rights = (uint8_t)lease->rights;
+	return control_call(lease->session->control, &request, rekey_done, lease,
+			    &lease->rekey);
 }
 
 /* Ask for as many as may be asked for. */

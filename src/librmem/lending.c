@@ -98,9 +98,10 @@ static int alloc_check(const struct rmem_alloc_params *params)
 static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 		 struct rmem_lease **ret_lease)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_allocate };
+	struct wire_msg request;
 	int err = alloc_check(params);
 
+	wire_msg_init(&request, WIRE_TYPE_allocate);
 	if (!err && params->name)
 		err = name_take(params->name, request.allocate.name);
 	if (err)
@@ -132,9 +133,10 @@ int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 static int attach(struct rmem *session, const char *name, unsigned rights,
 		  struct rmem_lease **ret_lease)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_attach };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_attach);
 	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
 		return err_set(-EINVAL, "rights is neither RMEM_READ nor RMEM_READ | "
 					"RMEM_WRITE");
@@ -194,9 +196,10 @@ static int lease_error(const struct rmem_lease *lease, int err, const char *call
 
 int rmem_detach(rmem_lease *lease)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_detach };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_detach);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
 	request.detach.lease = lease->id;
@@ -213,9 +216,10 @@ static int writable_check(const struct rmem_lease *lease)
 
 int rmem_free(rmem_lease *lease)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_free };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_free);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_free: the lease is NULL");
 	request.free.lease = lease->id;
@@ -242,9 +246,10 @@ static int lease_change(struct rmem_lease *lease, const struct wire_msg *request
 
 int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_rename };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_rename);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_rename: the lease is NULL");
 	if (flags & ~RMEM_REPLACE)
@@ -274,9 +279,10 @@ static int resized(void *ctx, int err, const struct wire_msg *reply)
 
 int rmem_grow(rmem_lease *lease, uint64_t bytes)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_resize };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_resize);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_grow: the lease is NULL");
 	request.resize.lease = lease->id;
@@ -291,9 +297,10 @@ int rmem_grow(rmem_lease *lease, uint64_t bytes)
 
 int rmem_trim(rmem_lease *lease, uint64_t bytes)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_resize };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_resize);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_trim: the lease is NULL");
 	request.resize.lease = lease->id;
@@ -309,9 +316,10 @@ int rmem_trim(rmem_lease *lease, uint64_t bytes)
 
 int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_renew };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_renew);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_renew: the lease is NULL");
 	request.renew.lease = lease->id;

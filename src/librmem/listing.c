@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "librmem/session.h"
+#include "wire/codec.h"
 
 _Static_assert(RMEM_NAME_MAX == WIRE_NAME_MAX, "names of the API and of the wire");
 
@@ -50,10 +51,11 @@ static int stat_taken(void *ctx, int err, const struct wire_msg *reply)
 
 int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_stat };
+	struct wire_msg request;
 	struct rmem_stat stat;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_stat);
 	if (!session || !name || !ret_stat)
 		return err_set(-EINVAL, "rmem_stat: an argument is NULL");
 	err = text_take(name, request.stat.name);
@@ -67,9 +69,10 @@ int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat)
 
 int rmem_remove(rmem *session, const char *name)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_remove };
+	struct wire_msg request;
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_remove);
 	if (!session || !name)
 		return err_set(-EINVAL, "rmem_remove: an argument is NULL");
 	err = text_take(name, request.remove.name);
@@ -103,9 +106,11 @@ static int page_check(const struct wire_entries *page, uint64_t after)
 static int list(struct rmem *session, const char *prefix, struct wire_entries *page,
 		int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_list };
-	int err = prefix ? text_take(prefix, request.list.prefix) : 0;
+	struct wire_msg request;
+	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_list);
+	err = prefix ? text_take(prefix, request.list.prefix) : 0;
 	if (err)
 		return err_prefix(err, "rmem_list");
 	do {

@@ -10,6 +10,7 @@
 #include "base/notices.h"
 #include "librmem/lease.h"
 #include "librmem/session.h"
+#include "wire/codec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 /* Kept for a program that does not take them; beyond, the latest of each lease. */
@@ -126,10 +127,11 @@ static int watched(void *ctx, int err, const struct wire_msg *reply)
 
 int rmem_watch(rmem_lease *lease)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_watch };
+	struct wire_msg request;
 	struct rmem *session;
 	int err = 0;
 
+	wire_msg_init(&request, WIRE_TYPE_watch);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_watch: the lease is NULL");
 	session = lease->session;
@@ -145,9 +147,10 @@ int rmem_watch(rmem_lease *lease)
 
 int rmem_unwatch(rmem_lease *lease)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_unwatch };
+	struct wire_msg request;
 	int err = 0;
 
+	wire_msg_init(&request, WIRE_TYPE_unwatch);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_unwatch: the lease is NULL");
 	request.unwatch.lease = lease->id;

@@ -222,6 +222,10 @@ WIRE_MESSAGES(GET_MESSAGE)
 	case WIRE_TYPE_##name:               \
 		get_##name(&in, &msg->name); \
 		break;
+/* How much of a structure a message of its type has the use of. */
+#define SIZE_CASE(name, number, since, text) \
+	case WIRE_TYPE_##name:               \
+		return offsetof(struct wire_msg, name) + sizeof(struct wire_##name);
 #define NAME_CASE(name, number, since, text) \
 	case WIRE_TYPE_##name:               \
 		return #name;
@@ -233,6 +237,20 @@ const char *wire_type_name(unsigned number)
 	default:
 		return NULL;
 	}
+}
+
+static size_t msg_bytes(enum wire_type type)
+{
+	switch (type) {
+		WIRE_MESSAGES(SIZE_CASE)
+	}
+	return sizeof(struct wire_msg);
+}
+
+void wire_msg_init(struct wire_msg *msg, enum wire_type type)
+{
+	memset(msg, 0, msg_bytes(type));
+	msg->type = type;
 }
 
 int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes)

@@ -26,6 +26,10 @@ void wire_frame_number(uint8_t *frame, uint64_t id);
  *   -EPROTO    no frame can have this length (text says which) */
 int wire_frame_bytes(const uint8_t *buf, size_t bytes);
 
+/* An empty message: the fields of this type are 0, and nothing else is touched, as the whole
+ * of it is many times larger than most are. */
+void wire_msg_init(struct wire_msg *msg, enum wire_type type);
+
 /* Decode exactly one frame of `bytes` bytes, into a structure that is the caller's to use again:
  * only what the frame has is written, not the items of lists that are shorter than the longest
  * one, and a failure leaves it half written.

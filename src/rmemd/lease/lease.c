@@ -168,7 +168,9 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 	struct lease_status status;
 
 	lease_fill_status(lease, &status);
-	memset(ret_msg, 0, sizeof(*ret_msg));
+	/* not the lists, which are far longer than most leases need */
+	ret_msg->name[0] = '\0';
+	ret_msg->n_keys = 0;
 	ret_msg->lease = lease->id;
 	ret_msg->generation = lease->generation;
 	ret_msg->rights = (uint8_t)attachment->rights;
