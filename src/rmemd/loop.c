@@ -49,10 +49,20 @@ static void on_leases_timer(void *ctx)
 	arm(ctx);
 }
 
-static void on_sessions_timer(void *ctx)
+/* Most often it is a new session's, which is the last: looking at all others each time would
+ * take longer the more there are. */
+static void on_session_due(void *ctx, uint64_t ms)
 {
 	struct daemon *daemon = ctx;
 
+	if (ms >= daemon->sessions_next_ms)
+		return;
+	daemon->sessions_next_ms = ms;
+	arm(daemon);
+}
+
+static void look_at_sessions(struct daemon *daemon)
+{
 	daemon->sessions_next_ms = sessions_next_ms(daemon->sessions);
 	arm(daemon);
 }
@@ -72,7 +82,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	daemon->tick_looked = false;
 	sessions_tick(daemon->sessions);
 	leases_tick(daemon->leases);
-	on_sessions_timer(daemon);
+	look_at_sessions(daemon);
 }
 
 /* ---- news ---- */
@@ -136,7 +146,7 @@ const struct leases_events loop_leases_events = {
 };
 
 const struct sessions_events loop_sessions_events = {
-	.timer_moved = on_sessions_timer,
+	.due = on_session_due,
 };
 
 static void on_scrubbed(evutil_socket_t fd, short what, void *arg)
@@ -243,7 +253,7 @@ static void reload(struct daemon *daemon)
 	level = daemon->config.log_level;
 	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
 	loop_set_limits(daemon);
-	on_sessions_timer(daemon);
+	look_at_sessions(daemon);
 	/* who raises or lowers the level sees this line in either case */
 	log_set_level(level > fresh.log_level ? level : fresh.log_level);
 	log_event(*restart ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",

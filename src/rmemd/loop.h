@@ -39,7 +39,7 @@ struct daemon {
 	struct event *tick;
 	bool tick_looked; /* at the sockets, before what is due happens */
 	struct event *status;
-	uint64_t sessions_next_ms; /* what tick is armed for */
+	uint64_t sessions_next_ms; /* what tick is armed for, at the latest */
 	bool stopping;
 	char status_text[128];
 };

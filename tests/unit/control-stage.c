@@ -80,7 +80,14 @@ static const struct leases_events lease_events = {
 	.timer_moved = on_timer_moved,
 };
 
-static const struct sessions_events session_events = { .timer_moved = on_timer_moved };
+static void on_session_due(void *ctx, uint64_t ms)
+{
+	(void)ctx;
+	ck_assert_uint_ne(ms, 0);
+	stage_timer_moves++;
+}
+
+static const struct sessions_events session_events = { .due = on_session_due };
 
 void control_setup(void)
 {

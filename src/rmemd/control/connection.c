@@ -5,8 +5,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/util.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -384,23 +382,6 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		connection_free(connection, evutil_socket_error_to_string(err));
 }
 
-/* Options of the socket are for the sake of speed and of noticing a dead peer sooner; the
- * heartbeat notices it without them. */
-static void tune_socket(int fd, const struct config *config)
-{
-	const int on = 1, probes = 3;
-	unsigned fence_ms = (unsigned)config->fence_ms;
-	int seconds = (int)(config->fence_ms / 1000) + 1;
-
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &fence_ms,
-			 sizeof(fence_ms));
-}
-
 static int start(struct connection *connection, int fd)
 {
 	struct event_base *base = connection->connections->base;
@@ -443,7 +424,6 @@ int connection_create(struct connections *connections, int fd, const char *name)
 	peer_init(&connection->peer, &connection_ops, control, name);
 	list_init(&connection->link);
 	become_stranger(connection);
-	tune_socket(fd, control->config);
 	err = start(connection, fd);
 	if (err) {
 		connection_free(connection, "no memory");

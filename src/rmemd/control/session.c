@@ -27,7 +27,7 @@ static void log_session(int level, const char *event, const struct session *sess
 
 static void timer_moved(const struct session *session)
 {
-	session->sessions->events->timer_moved(session->sessions->ctx);
+	session->sessions->events->due(session->sessions->ctx, session_due_ms(session));
 }
 
 static void take_peer(struct session *session, struct peer *peer)
@@ -159,7 +159,6 @@ void session_end(struct session *session, const char *why)
 	requests_cancel(session);
 	holder_release(&session->holder);
 	log_session(LOG_INFO, "session-ended", session, why);
-	timer_moved(session);
 }
 
 void session_bye(struct session *session, uint64_t bye_id)

@@ -43,8 +43,8 @@ struct session_status {
 };
 
 struct sessions_events {
-	/* sessions_next_ms() has changed. */
-	void (*timer_moved)(void *ctx);
+	/* sessions_tick() has something to do at this time, perhaps sooner than before. */
+	void (*due)(void *ctx, uint64_t ms);
 };
 
 /* Open the table; borrows all.  The first session gets the id `first_id`.  -ENOMEM */

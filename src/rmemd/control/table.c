@@ -60,8 +60,7 @@ void sessions_close(struct sessions *sessions)
 	free(sessions);
 }
 
-/* When something is due for a session, UINT64_MAX: nothing. */
-static uint64_t due_ms(const struct session *session)
+uint64_t session_due_ms(const struct session *session)
 {
 	const struct config *config = session->sessions->control->config;
 
@@ -80,7 +79,7 @@ void sessions_tick(struct sessions *sessions)
 	list_for_each_safe(node, &sessions->all) {
 		struct session *session = container_of(node, struct session, all);
 
-		if (due_ms(session) > now_ms)
+		if (session_due_ms(session) > now_ms)
 			continue;
 		if (session->state == SESSION_ACTIVE) {
 			session_miss(session);
@@ -96,7 +95,7 @@ uint64_t sessions_next_ms(const struct sessions *sessions)
 	uint64_t next_ms = UINT64_MAX;
 
 	list_for_each(node, &sessions->all) {
-		uint64_t ms = due_ms(container_of(node, struct session, all));
+		uint64_t ms = session_due_ms(container_of(node, struct session, all));
 
 		if (ms < next_ms)
 			next_ms = ms;

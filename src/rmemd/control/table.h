@@ -68,6 +68,9 @@ struct session {
 	uint64_t resumes;
 };
 
+/* When something is due for a session, UINT64_MAX: nothing. */
+uint64_t session_due_ms(const struct session *session);
+
 /* The session with this id that has not ended, or NULL. */
 struct session *sessions_find(const struct sessions *sessions, uint64_t id);
 
