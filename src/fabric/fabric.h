@@ -402,6 +402,9 @@ struct fabric_client_ops {
 	bool needs_region;  /* operations need registered memory */
 	uint32_t max_bytes; /* of one operation */
 
+	/* Whether this host seems to have a device for the fabric: a guess that costs
+	 * nothing.  NULL: it needs none.  [any] */
+	bool (*likely)(void);
 	/* Why this host cannot use the fabric at all (-ENODEV with text), or 0.  [any] */
 	int (*available)(void);
 

@@ -21,6 +21,7 @@
 #include "librmem/reopen.h"
 #include "librmem/session.h"
 #include "librmem/watch.h"
+#include "wire/codec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define BACKOFF_FIRST_MS 20u
@@ -53,6 +54,16 @@ static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret
 	return 0;
 }
 
+/* The fabric that the session's own queue is going to use, as far as can be told. */
+static enum wire_fabric fabric_likely(const struct rmem *session)
+{
+	if (session->uri.fabric == RMEM_FABRIC_RDMA)
+		return WIRE_FABRIC_VERBS;
+	if (session->uri.fabric == RMEM_FABRIC_TCP || !fabric_verbs_client.likely())
+		return WIRE_FABRIC_TCP;
+	return WIRE_FABRIC_VERBS;
+}
+
 static int hello_send(struct rmem *session, control_done *done)
 {
 	struct wire_msg msg;
@@ -73,6 +84,8 @@ static int hello_send(struct rmem *session, control_done *done)
 	if (session->welcomed) {
 		hello->resume = session->welcome.session;
 		memcpy(hello->token, session->welcome.token, sizeof(hello->token));
+	} else {
+		hello->channel = (uint8_t)fabric_likely(session);
 	}
 	return control_hello(session->control, &msg, done, session);
 }
@@ -269,18 +282,14 @@ static int ping_done(void *ctx, int err, const struct wire_msg *reply)
 
 static void ping(struct rmem *session, uint64_t now_ns)
 {
-	struct wire_msg *request;
+	struct wire_msg request;
 
 	session->ping_ns = now_ns + session->welcome.heartbeat_ms * NS_PER_MS;
 	if (session->pings >= PINGS_MAX)
 		return;
-	request = calloc(1, sizeof(*request));
-	if (!request)
-		return;
-	request->type = WIRE_TYPE_ping;
-	if (!control_call(session->control, request, ping_done, session, NULL))
+	wire_msg_init(&request, WIRE_TYPE_ping);
+	if (!control_call(session->control, &request, ping_done, session, NULL))
 		session->pings++;
-	free(request);
 }
 
 static uint64_t fence_ns(const struct rmem *session)

@@ -311,23 +311,11 @@ static void devices_list(struct rmem *session)
 	}
 }
 
-static int serve(struct rmem *session)
-{
-	int err;
-
-	if (session->no_thread)
-		return 0;
-	session->served = true;
-	err = service_add(session);
-	if (err)
-		session->served = false;
-	return err;
-}
-
 static void bye(struct rmem *session)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_bye };
+	struct wire_msg request;
 
+	wire_msg_init(&request, WIRE_TYPE_bye);
 	if (atomic_load(&session->status) != 0)
 		return;
 	if (session->timeout_ms > BYE_MS)
@@ -393,10 +381,10 @@ static int session_open(const char *text, const struct rmem_options *options,
 	err = link_open(session);
 	if (err)
 		goto err_close;
-	/* from here on heartbeats are due */
-	err = serve(session);
+	/* from here on heartbeats are due: this thread sends them, as it takes the answers */
+	err = fabric_choose(session);
 	if (!err)
-		err = fabric_choose(session);
+		err = session_hand_over(session);
 	if (err) {
 		(void)err_prefix(err, "%s", session->server);
 		goto err_close;

@@ -23,8 +23,9 @@
 #define DEPTH_DEFAULT 128u
 #define BOUNCE_DEFAULT (UINT64_C(1) << 20)
 #define BOUNCE_MAX (UINT64_C(1) << 30)
-/* Credits of one channel: enough to keep a wire busy, few enough for every device. */
-#define CHANNEL_DEPTH_MIN 32u
+/* Credits of one channel: enough to keep a wire busy, few enough for every device.  Some make
+ * room for one more than is asked, and of that the next power of two. */
+#define CHANNEL_DEPTH_MIN 31u
 #define CHANNEL_DEPTH_MAX 256u
 
 void queue_news(struct rmem_queue *queue)
@@ -290,6 +291,44 @@ static int grant_take(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
+/* The channel that came with the welcome, which is for the session's first; where that goes
+ * elsewhere it is given back. */
+static bool granted_take(struct rmem *session, struct channel_slot *slot)
+{
+	struct wire_msg request;
+	uint32_t channel;
+	bool taken;
+
+	(void)pthread_mutex_lock(&session->lock);
+	channel = session->welcome.channel;
+	taken = channel != 0 && session->welcome.endpoint == slot->endpoint;
+	session->welcome.channel = 0;
+	if (taken) {
+		slot->number = channel;
+		slot->ended = false;
+	} else if (channel != 0) {
+		request.type = WIRE_TYPE_close_channel;
+		request.id = 0;
+		request.close_channel.channel = channel;
+		session_tell(session, &request);
+	}
+	(void)pthread_mutex_unlock(&session->lock);
+	return taken;
+}
+
+static int channel_grant(struct rmem *session, struct channel_slot *slot)
+{
+	struct wire_msg request;
+
+	if (granted_take(session, slot))
+		return 0;
+	/* the whole of it is much larger than what it has the use of */
+	request.type = WIRE_TYPE_open_channel;
+	request.id = 0;
+	request.open_channel.endpoint = slot->endpoint;
+	return session_call(session, &request, grant_take, slot);
+}
+
 /* Wait until every lease has keys for the endpoint. */
 static int endpoint_wait(struct rmem *session, unsigned endpoint)
 {
@@ -313,7 +352,6 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	struct rmem_queue *queue = ((struct opening *)ctx)->queue;
 	struct channel_slot *slot = ((struct opening *)ctx)->slot;
 	struct rmem *session = queue->session;
-	struct wire_msg request;
 	struct fabric_channel_params params = {
 		.depth = queue->channels.depth,
 		.timeout_ms = timeout_ms,
@@ -323,11 +361,7 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	struct join join = { .session = session };
 	int err;
 
-	/* the whole of it is much larger than what it has the use of */
-	request.type = WIRE_TYPE_open_channel;
-	request.id = 0;
-	request.open_channel.endpoint = slot->endpoint;
-	err = session_call(session, &request, grant_take, slot);
+	err = channel_grant(session, slot);
 	if (err)
 		return err;
 	err = endpoint_wait(session, slot->endpoint);

@@ -17,6 +17,8 @@
 #include "librmem/link.h"
 #include "librmem/renew.h"
 #include "librmem/reopen.h"
+#include "librmem/service.h"
+#include "wire/codec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define WORK_EVENTS 16
@@ -85,14 +87,37 @@ void session_work(struct rmem *session)
 	timer_set(session);
 }
 
-void session_nudge(struct rmem *session)
+static void nudge(struct rmem *session)
 {
-	if (!session->no_thread)
-		return;
 	(void)pthread_mutex_lock(&session->lock);
 	if (session->link != LINK_UP || clock_now_ns() >= link_due(session))
 		session_work(session);
 	(void)pthread_mutex_unlock(&session->lock);
+}
+
+void session_nudge(struct rmem *session)
+{
+	if (session->no_thread)
+		nudge(session);
+}
+
+int session_hand_over(struct rmem *session)
+{
+	int err;
+
+	if (session->no_thread || session->served)
+		return 0;
+	(void)pthread_mutex_lock(&session->lock);
+	timer_set(session);
+	session->served = true;
+	(void)pthread_mutex_unlock(&session->lock);
+	err = service_add(session);
+	if (!err)
+		return 0;
+	(void)pthread_mutex_lock(&session->lock);
+	session->served = false;
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
 }
 
 static unsigned patience_ms(struct rmem *session, uint64_t end_ns)
@@ -109,16 +134,21 @@ static unsigned patience_ms(struct rmem *session, uint64_t end_ns)
 int session_patiently(struct rmem *session, unsigned timeout_ms,
 		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx)
 {
-	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS, now;
 	int err;
 
-	if (!session->no_thread)
+	if (session->served)
 		return attempt(ctx, timeout_ms);
 	do {
-		session_nudge(session);
+		nudge(session);
 		err = attempt(ctx, patience_ms(session, end));
-	} while (err == -ETIMEDOUT && clock_now_ns() < end);
-	return err;
+		now = clock_now_ns();
+	} while (err == -ETIMEDOUT && now < end && session->no_thread);
+	if (err != -ETIMEDOUT || now >= end)
+		return err;
+	/* it takes longer than heartbeats may wait: have the thread send them */
+	err = session_hand_over(session);
+	return err ? err : attempt(ctx, (unsigned)((end - now) / NS_PER_MS) + 1);
 }
 
 static int step_ms(uint64_t left_ns)
@@ -407,10 +437,11 @@ int rmem_process(rmem *session)
 
 int rmem_ping(rmem *session, uint64_t *ret_ns)
 {
-	struct wire_msg request = { .type = WIRE_TYPE_ping };
+	struct wire_msg request;
 	uint64_t start = clock_now_ns();
 	int err;
 
+	wire_msg_init(&request, WIRE_TYPE_ping);
 	if (!session)
 		return err_set(-EINVAL, "rmem_ping: the session is NULL");
 	err = session_call(session, &request, NULL, NULL);

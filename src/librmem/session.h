@@ -150,9 +150,14 @@ void session_work(struct rmem *session);
  * that the program ever does.  [any], without the lock. */
 void session_nudge(struct rmem *session);
 
+/* Have the service thread drive it, unless the program does.  What is done before, to open
+ * it, costs no changes of threads.  Without the lock; nobody else has the session yet. */
+int session_hand_over(struct rmem *session);
+
 /* Do what may block for timeout_ms.  Where nobody else drives the session, that is tried
  * for as long as the next heartbeat may wait, again and again, and heartbeats are sent
- * meanwhile.  Without the lock.
+ * meanwhile; or, if it takes that long, the service thread is put in charge.  Without the
+ * lock.
  *   attempt  gives -ETIMEDOUT when its time is over */
 int session_patiently(struct rmem *session, unsigned timeout_ms,
 		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx);

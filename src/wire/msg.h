@@ -111,7 +111,8 @@ enum wire_reason {
 	STR(tenant, WIRE_LABEL_MAX)                                                  \
 	STR(client, WIRE_LABEL_MAX)                                                  \
 	U64(resume) /* session to resume, 0: a new one */                            \
-	RAW(token, WIRE_TOKEN_BYTES) /* of that session */
+	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                           \
+	U8(channel) /* the fabric of a first data connection; 0: none */
 
 #define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
 	U16(version)                                                                 \
@@ -125,7 +126,9 @@ enum wire_reason {
 	U32(channels_max)                                                            \
 	U64(lease_bytes_max)                                                         \
 	STR(server, WIRE_LABEL_MAX)                                                  \
-	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)
+	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                                \
+	U32(channel) /* granted to a new session that asked for it; 0: none */       \
+	U8(endpoint) /* through this one */
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
 /* Where the endpoint is by now; family 0: as the welcome says. */

@@ -75,6 +75,14 @@ static void attack_hello(void)
 	msg.hello.resume = 1;
 	expect_error(fd, ESTALE);
 	(void)close(fd);
+	/* a channel of no fabric there is: welcome, but without one */
+	fd = dial(control_port);
+	hello_make();
+	msg.hello.channel = 255;
+	must(ask(fd) && answer.type == WIRE_TYPE_welcome &&
+		     answer.welcome.channel == 0,
+	     "a channel of fabric 255");
+	session_bye(fd);
 	attack_end();
 }
 

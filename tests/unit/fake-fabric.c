@@ -242,6 +242,11 @@ static int dawdle(unsigned timeout_ms)
 	return 0;
 }
 
+static bool fake_likely(void)
+{
+	return !fake.available_err;
+}
+
 static int fake_available(void)
 {
 	return fake.available_err ? err_set(fake.available_err, "no fake device") : 0;
@@ -666,6 +671,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.name = "rdma",
 	.kind = FABRIC_VERBS,
 	.needs_region = true,
+	.likely = fake_likely,
 	.available = fake_available,
 	.domain_gone = fake_domain_gone,
 	.domain_cut = fake_domain_cut,

@@ -186,8 +186,14 @@ static void do_hello(void)
 		reply.welcome = server.welcome;
 		reply.welcome.resumed = request.hello.resume != 0;
 		server.resumed += request.hello.resume != 0;
+		server.wanted = request.hello.channel;
 		if (!request.hello.resume)
 			memset(answers, 0, sizeof(answers));
+		if (server.grants && request.hello.channel) {
+			server.granted_channel = next_channel++;
+			reply.welcome.channel = server.granted_channel;
+			reply.welcome.endpoint = server.grant_endpoint;
+		}
 		server.rkey++;
 	}
 }
@@ -362,6 +368,10 @@ static void dispatch(void)
 		reply.type = WIRE_TYPE_joined;
 		reply.joined.qpn = request.join_channel.qpn + 1;
 		server.joined_channel = request.join_channel.channel;
+		break;
+	case WIRE_TYPE_close_channel:
+		server.closed_channel = request.close_channel.channel;
+		ok();
 		break;
 	case WIRE_TYPE_allocate:
 		do_allocate();

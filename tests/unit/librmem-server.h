@@ -36,6 +36,9 @@ struct server {
 	_Atomic unsigned repeated; /* those asked again, which were not done again */
 	unsigned home_endpoint;    /* of the last fix_home */
 	uint32_t joined_channel;   /* of the last join_channel */
+	uint32_t granted_channel;  /* with the last welcome */
+	uint32_t closed_channel;   /* of the last close_channel */
+	unsigned wanted;           /* the fabric the last hello wanted a channel of */
 	uint64_t rkey;             /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */
@@ -46,6 +49,8 @@ struct server {
 	bool mute;             /* read, but do not answer */
 	bool forget;           /* know no session */
 	int refuse;            /* the hello, with this errno; 0: welcome */
+	bool grants;           /* a new session gets a channel with the welcome */
+	uint8_t grant_endpoint; /* through this one */
 	unsigned drop_on;  /* close the connection instead of answering this, once */
 	unsigned delay_on; /* answer this only after the next request */
 	unsigned hold_on;  /* answer this only when told to */

@@ -77,6 +77,71 @@ START_TEST(hello__is_refused)
 }
 END_TEST
 
+static struct wire_msg *hello_for(uint8_t fabric)
+{
+	struct wire_msg *msg = hello();
+
+	msg->hello.channel = fabric;
+	return msg;
+}
+
+START_TEST(hello__brings_a_channel)
+{
+	const struct wire_welcome *welcome;
+	uint32_t channel;
+
+	stage_facts[1].kind = FABRIC_VERBS;
+	client_init(&one);
+	welcome = &client_ask(&one, hello_for(WIRE_FABRIC_VERBS), WIRE_TYPE_welcome)
+			   ->welcome;
+	channel = welcome->channel;
+	ck_assert_uint_ne(channel, 0);
+	ck_assert_uint_eq(welcome->endpoint, 1);
+	ck_assert_uint_eq(fake_fabric_sessions(), 1);
+	ck_assert(!client_admitted(&one, 0, channel));
+	ck_assert(client_admitted(&one, 1, channel));
+	ck_assert(!client_admitted(&one, 1, channel));
+	/* it is one of those that the session may have */
+	for (unsigned i = 1; i < 4; i++)
+		ck_assert_uint_gt(client_channel(&one, 0), channel);
+	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
+	/* a session that resumes gets none */
+	client_lose(&one);
+	client_init(&two);
+	welcome = &client_ask(&two, resume(&one), WIRE_TYPE_welcome)->welcome;
+	ck_assert_uint_eq(welcome->channel, 0);
+}
+END_TEST
+
+START_TEST(hello__brings_no_channel)
+{
+	static const uint8_t fabrics[] = { WIRE_FABRIC_AUTO, WIRE_FABRIC_VERBS, 3, 255,
+					   WIRE_FABRIC_TCP };
+
+	/* the last one would be there */
+	if (fabrics[_i] == WIRE_FABRIC_TCP)
+		fake_fabric_fail_session(-ENODEV);
+	client_init(&one);
+	(void)client_ask(&one, hello_for(fabrics[_i]), WIRE_TYPE_welcome);
+	ck_assert_uint_eq(one.answer.welcome.channel, 0);
+	ck_assert_uint_eq(fake_fabric_sessions(), 0);
+	fake_fabric_fail_session(0);
+	(void)client_channel(&one, 0);
+}
+END_TEST
+
+/* Nothing is spent on who may not come in. */
+START_TEST(hello__that_is_refused_brings_no_channel)
+{
+	struct wire_msg *msg = hello_for(WIRE_FABRIC_TCP);
+
+	(void)strcpy(msg->hello.tenant, "defaul");
+	client_init(&one);
+	client_fail(&one, msg, -EACCES);
+	ck_assert_uint_eq(fake_fabric_sessions(), 0);
+}
+END_TEST
+
 START_TEST(sessions__have_a_limit)
 {
 	static struct client clients[9];
@@ -535,6 +600,9 @@ int main(void)
 	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_add_test(tc, hello__is_welcomed);
 	tcase_add_loop_test(tc, hello__is_refused, 0, 6);
+	tcase_add_test(tc, hello__brings_a_channel);
+	tcase_add_loop_test(tc, hello__brings_no_channel, 0, 5);
+	tcase_add_test(tc, hello__that_is_refused_brings_no_channel);
 	tcase_add_test(tc, sessions__have_a_limit);
 	tcase_add_test(tc, silence__fences);
 	tcase_add_test(tc, loss__fences_at_once);

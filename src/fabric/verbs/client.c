@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -28,6 +29,26 @@ static bool device_active(struct ibv_device *device)
 	return active;
 }
 
+static bool device_present;
+
+static void device_look(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	device_present = list && list[0];
+	if (list)
+		ibv_free_device_list(list);
+}
+
+/* Once a process, as looking takes long: who gets a device later is merely a little slower. */
+static bool client_likely(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	(void)pthread_once(&once, device_look);
+	return device_present;
+}
+
 static int client_available(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -53,6 +74,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.kind = FABRIC_VERBS,
 	.needs_region = true,
 	.max_bytes = MESSAGE_BYTES_MAX,
+	.likely = client_likely,
 	.available = client_available,
 	.domain_open = verbs_domain_open,
 	.domain_close = verbs_domain_close,

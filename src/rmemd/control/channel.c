@@ -164,6 +164,27 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	return 0;
 }
 
+uint32_t session_open_first(struct session *session, enum wire_fabric fabric,
+			    unsigned *ret_endpoint)
+{
+	const struct endpoints *endpoints = session->sessions->control->endpoints;
+	uint32_t number = 0;
+
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		enum wire_fabric kind = endpoints->at[i].facts->kind == FABRIC_VERBS
+						? WIRE_FABRIC_VERBS
+						: WIRE_FABRIC_TCP;
+
+		if (kind != fabric)
+			continue;
+		if (session_open_channel(session, i, &number))
+			return 0;
+		*ret_endpoint = i;
+		break;
+	}
+	return number;
+}
+
 /* What has ended by itself was ended by its fabric, if the device let go of it. */
 static int ended_check(const struct session *session, uint32_t number)
 {

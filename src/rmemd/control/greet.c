@@ -29,6 +29,8 @@ static int check_hello(const struct control *control, const struct wire_hello *h
 static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
 {
 	struct sessions *sessions = peer->control->sessions;
+	unsigned endpoint = 0;
+	uint32_t channel;
 	int err;
 
 	err = check_hello(peer->control, hello);
@@ -41,7 +43,9 @@ static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
 	err = session_open(sessions, peer, hello->client);
 	if (err)
 		return err;
-	session_welcome(peer->session, id, false);
+	channel = session_open_first(peer->session, (enum wire_fabric)hello->channel,
+				     &endpoint);
+	session_welcome(peer->session, id, false, channel, endpoint);
 	peer->ops->greeted(peer);
 	return 0;
 }

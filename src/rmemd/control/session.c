@@ -85,7 +85,8 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
 	return 0;
 }
 
-void session_welcome(const struct session *session, uint64_t hello_id, bool resumed)
+void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
+		     uint32_t channel, unsigned endpoint)
 {
 	const struct control *control = session->sessions->control;
 	const struct config *config = control->config;
@@ -126,6 +127,8 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 		(void)snprintf(item->device, sizeof(item->device), "%s", facts->device);
 	}
 	out->welcome.n_endpoints = (uint16_t)control->endpoints->n;
+	out->welcome.channel = channel;
+	out->welcome.endpoint = (uint8_t)endpoint;
 	peer_send(peer, out);
 }
 
@@ -208,7 +211,7 @@ void session_rest(struct session *session)
 		return;
 	}
 	activate(session, peer);
-	session_welcome(session, session->waiting_id, true);
+	session_welcome(session, session->waiting_id, true, 0, 0);
 	peer->greeting = false;
 	peer->ops->greeted(peer);
 	session_deliver(session);

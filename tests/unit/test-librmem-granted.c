@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The channel that comes with the welcome. */
+#include <errno.h>
+#include <string.h>
+
+#include "librmem-client.h"
+
+static const struct {
+	const char *item;
+	unsigned fabric;
+} wishes[] = {
+	{ "", WIRE_FABRIC_VERBS },
+	{ "?fabric=rdma", WIRE_FABRIC_VERBS },
+	{ "?fabric=tcp", WIRE_FABRIC_TCP },
+};
+
+START_TEST(granted__is_the_first_channel)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	rmem_queue *queue = NULL;
+	rmem_lease *lease;
+
+	serve_rdma();
+	server.grants = true;
+	server.grant_endpoint = wishes[_i].fabric == WIRE_FABRIC_VERBS ? 1 : 0;
+	(void)strcat(uri, wishes[_i].item);
+	open_with(0);
+	ck_assert_uint_eq(server.wanted, wishes[_i].fabric);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 0);
+	ck_assert_uint_eq(fake_latest()->hello.channel, server.granted_channel);
+	ck_assert_mem_eq(fake_latest()->hello.token, server.welcome.token, 16);
+	lease = alloc(20000, NULL);
+	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
+	/* others are asked for */
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 1);
+	ck_assert_uint_ne(fake_latest()->hello.channel, server.granted_channel);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_close_channel], 0);
+	rmem_close(client);
+}
+END_TEST
+
+/* A host without a device wants none of RDMA's. */
+START_TEST(granted__is_of_the_likely_fabric)
+{
+	serve_rdma();
+	server.grants = true;
+	fake.available_err = -ENODEV;
+	open_with(0);
+	ck_assert_uint_eq(server.wanted, WIRE_FABRIC_TCP);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_TCP);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 0);
+	rmem_close(client);
+}
+END_TEST
+
+/* Where none was granted the client asks, and hears why. */
+START_TEST(granted__may_be_none)
+{
+	serve_rdma();
+	open_with(0);
+	ck_assert_uint_eq(server.wanted, WIRE_FABRIC_VERBS);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 1);
+	rmem_close(client);
+	server_lock();
+	server.fail_on = WIRE_TYPE_open_channel;
+	server.fail_errno = EDQUOT;
+	server_unlock();
+	(void)strcat(uri, "?fabric=rdma");
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);
+}
+END_TEST
+
+/* Of another fabric, of another device, or of none there is. */
+static const uint8_t elsewhere[] = { 0, 2, 7, 255 };
+
+START_TEST(granted__elsewhere_is_given_back)
+{
+	serve_rdma();
+	server.grants = true;
+	server.grant_endpoint = elsewhere[_i];
+	open_with(0);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 1);
+	server_await(WIRE_TYPE_close_channel, 1);
+	ck_assert_uint_eq(server.closed_channel, server.granted_channel);
+	ck_assert_uint_ne(fake_latest()->hello.channel, server.granted_channel);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(granted__is_given_back_by_who_falls_back)
+{
+	serve_rdma();
+	server.grants = true;
+	server.grant_endpoint = 1;
+	fake.rdma_cq_err = -ENODEV;
+	open_with(0);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_TCP);
+	server_await(WIRE_TYPE_close_channel, 1);
+	ck_assert_uint_eq(server.closed_channel, server.granted_channel);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 1);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(granted__is_given_back_when_it_cannot_be_connected)
+{
+	serve_rdma();
+	server.grants = true;
+	server.grant_endpoint = 1;
+	fake.connect_err = -EACCES;
+	(void)strcat(uri, "?fabric=rdma");
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EACCES);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_close_channel], 1);
+	ck_assert_uint_eq(server.closed_channel, server.granted_channel);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 0);
+}
+END_TEST
+
+/* It went with the server's side of the session. */
+START_TEST(granted__is_asked_for_by_a_session_that_resumes)
+{
+	rmem_lease *lease;
+
+	serve_rdma();
+	server.grants = true;
+	server.grant_endpoint = 1;
+	open_with(0);
+	lease = alloc(20000, NULL);
+	server_hang_up();
+	server_await_count(&server.resumed, 1);
+	ck_assert_uint_eq(server.wanted, 0);
+	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 1);
+	rmem_close(client);
+}
+END_TEST
+
+/* Who opens sends the heartbeats by himself, but not while he waits for a slow channel: then
+ * the service thread does. */
+START_TEST(open__that_is_slow_has_its_heartbeats)
+{
+	server.welcome.heartbeat_ms = 50;
+	server.welcome.fence_ms = 300;
+	server.grants = true;
+	fake.slow_ms = 1000;
+	open_with(0);
+	ck_assert_uint_eq(info().resumes, 0);
+	ck_assert_uint_eq(server.connections, 1);
+	ck_assert_uint_ge(server.seen[WIRE_TYPE_ping], 10);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	rmem_close(client);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("librmem-granted");
+	TCase *tc = tcase_create("granted");
+
+	tcase_add_checked_fixture(tc, client_setup, client_teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, granted__is_the_first_channel, 0, 3);
+	tcase_add_test(tc, granted__is_of_the_likely_fabric);
+	tcase_add_test(tc, granted__may_be_none);
+	tcase_add_loop_test(tc, granted__elsewhere_is_given_back, 0, 4);
+	tcase_add_test(tc, granted__is_given_back_by_who_falls_back);
+	tcase_add_test(tc, granted__is_given_back_when_it_cannot_be_connected);
+	tcase_add_test(tc, granted__is_asked_for_by_a_session_that_resumes);
+	tcase_add_test(tc, open__that_is_slow_has_its_heartbeats);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
