@@ -82,20 +82,18 @@ static int dial_wait(struct verbs_dial *dial, enum rdma_cm_event_type wanted,
 	struct pollfd fd = { .fd = dial->events->fd, .events = POLLIN };
 	int err, ms;
 
-	for (;;) {
+	do {
+		ms = remaining_ms(dial);
+		if (poll(&fd, 1, ms) < 0 && errno != EINTR)
+			return err_errno(-errno, "poll");
 		err = verbs_cm_take(dial->events, ret_event);
 		if (!err)
 			return ret_event->type == wanted ? 0
 							 : dial_error(dial, ret_event);
 		if (err != -EAGAIN)
 			return err;
-		ms = remaining_ms(dial);
-		if (!ms)
-			return err_set(-ETIMEDOUT, "%s did not answer in time (RDMA)",
-				       dial->peer);
-		if (poll(&fd, 1, ms) < 0 && errno != EINTR)
-			return err_errno(-errno, "poll");
-	}
+	} while (ms > 0);
+	return err_set(-ETIMEDOUT, "%s did not answer in time (RDMA)", dial->peer);
 }
 
 static int dial_route(struct verbs_dial *dial, struct sockaddr *source,

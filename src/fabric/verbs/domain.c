@@ -71,6 +71,27 @@ static int connect_check(const struct fabric_domain *domain)
 	return 0;
 }
 
+/* What is known of the device that was looked at last: a program that opens many sessions has
+ * one, and asking it takes as long as making a queue pair. */
+static int facts_recall(struct ibv_context *verbs, struct verbs_facts *ret_facts)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static const struct ibv_context *of;
+	static struct verbs_facts facts;
+	bool iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	int err = 0;
+
+	(void)pthread_mutex_lock(&lock);
+	/* another one may have come to lie where it was */
+	if (of != verbs || facts.iwarp != iwarp ||
+	    strcmp(facts.name, ibv_get_device_name(verbs->device)) != 0)
+		err = verbs_facts_read(verbs, &facts);
+	of = err ? NULL : verbs;
+	*ret_facts = facts;
+	(void)pthread_mutex_unlock(&lock);
+	return err;
+}
+
 /* Find the device that leads to the server, and hold it. */
 static int device_find(struct fabric_domain *domain,
 		       const struct fabric_address *wanted, unsigned timeout_ms)
@@ -122,7 +143,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		err = device_find(domain, &params->source, timeout_ms);
 	if (err)
 		goto err_free;
-	err = verbs_facts_read(domain->verbs, &domain->facts);
+	err = facts_recall(domain->verbs, &domain->facts);
 	if (err)
 		goto err_route;
 	domain->confirm =
