@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many sessions of one program with one server.  They are opened in blocks, and between them
- * as many bare connections are made, so that both meet the same machine.  Each session then
- * attaches one lease and reads from it in turn.  A script can look meanwhile: the program says
- * where it is and waits for a line at each step.
+/* Many sessions of one program with one server, and as many bare connections.  They are made
+ * in blocks that take turns, so that both meet the same machine.  Set-up is all that it takes
+ * from nothing to the first word read.  A script can look meanwhile: the program says where it
+ * is and waits for a line at each step.
  *
  *   sessions URI ADDRESS PORT N      begun -> (line) -> opened -> (line) -> read -> (line)
  *
- * Its last line is the rate of librmem's set-up, the bare one's, and their quotient, by the
- * medians of the blocks. */
+ * Its last line is what one took, in microseconds, by the medians of the blocks. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,15 +19,28 @@
 #include "sessions.h"
 
 #define BLOCK 20u
-#define LEASE_BYTES 8192u
+#define BUFFER_BYTES 4096u
 #define NAME "sessions"
+
+struct one {
+	rmem *session;
+	rmem_lease *lease;
+	rmem_buffer *buffer;
+	struct bare *bare;
+};
 
 static struct {
 	const char *uri, *address;
 	uint16_t port;
 	unsigned n;
-	rmem **sessions;
+	struct one *ones;
 } all;
+
+/* What is done with each, and how long it took, by block. */
+struct stage {
+	void (*run)(struct one *one, uint32_t number);
+	double *seconds;
+};
 
 _Noreturn void give_up(const char *what)
 {
@@ -62,27 +74,121 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static uint32_t pattern(uint32_t i)
-{
-	return (i + 1) * UINT32_C(2654435761);
-}
-
 /* A first session that stays, with a lease for all of them. */
 static rmem *lease_make(void)
 {
 	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
-	uint32_t words[LEASE_BYTES / sizeof(uint32_t)];
+	uint32_t words[BENCH_BYTES / sizeof(uint32_t)];
 	rmem_lease *lease;
 	rmem *session;
 
-	alloc.bytes = LEASE_BYTES;
+	alloc.bytes = BENCH_BYTES;
 	alloc.name = NAME;
 	must(rmem_open(all.uri, NULL, &session), "open");
 	must(rmem_alloc(session, &alloc, &lease), "alloc");
-	for (uint32_t i = 0; i < LEASE_BYTES / sizeof(uint32_t); i++)
-		words[i] = pattern(i);
+	for (uint32_t i = 0; i < BENCH_BYTES / sizeof(uint32_t); i++)
+		words[i] = bench_pattern(i);
 	must(rmem_write(lease, 0, words, sizeof(words)), "write");
 	return session;
+}
+
+/* ---- what is timed ---- */
+
+static void library_open(struct one *one, uint32_t number)
+{
+	(void)number;
+	must(rmem_open(all.uri, NULL, &one->session), "open");
+}
+
+static void library_attach(struct one *one, uint32_t number)
+{
+	struct rmem_buffer_params buffer = RMEM_BUFFER_INIT;
+
+	(void)number;
+	buffer.bytes = BUFFER_BYTES;
+	must(rmem_buffer_create(one->session, &buffer, &one->buffer), "buffer");
+	must(rmem_attach(one->session, NAME, RMEM_READ, &one->lease), "attach");
+}
+
+static uint32_t word_of(uint32_t number)
+{
+	return number % (BENCH_BYTES / sizeof(uint32_t));
+}
+
+static void word_check(uint32_t number, uint32_t word)
+{
+	if (word == bench_pattern(word_of(number)))
+		return;
+	(void)fprintf(stderr, "sessions: number %u reads a wrong word\n", number);
+	exit(1);
+}
+
+static void library_read(struct one *one, uint32_t number)
+{
+	uint32_t *word = rmem_buffer_addr(one->buffer);
+
+	must(rmem_read(one->lease, (uint64_t)word_of(number) * sizeof(*word), word,
+		       sizeof(*word)),
+	     "read");
+	word_check(number, *word);
+}
+
+static void library_close(struct one *one, uint32_t number)
+{
+	(void)number;
+	rmem_close(one->session);
+}
+
+static void bare_stage_connect(struct one *one, uint32_t number)
+{
+	(void)number;
+	one->bare = bare_connect(all.address, all.port);
+}
+
+static void bare_stage_read(struct one *one, uint32_t number)
+{
+	word_check(number,
+		   bare_read(one->bare, (uint64_t)word_of(number) * sizeof(uint32_t)));
+}
+
+static void bare_stage_close(struct one *one, uint32_t number)
+{
+	(void)number;
+	bare_close(one->bare);
+}
+
+enum { OPEN, ATTACH, READ, CLOSE, BARE_CONNECT, BARE_READ, BARE_CLOSE, N_STAGES };
+
+static struct stage stages[N_STAGES] = {
+	[OPEN] = { .run = library_open },
+	[ATTACH] = { .run = library_attach },
+	[READ] = { .run = library_read },
+	[CLOSE] = { .run = library_close },
+	[BARE_CONNECT] = { .run = bare_stage_connect },
+	[BARE_READ] = { .run = bare_stage_read },
+	[BARE_CLOSE] = { .run = bare_stage_close },
+};
+
+static unsigned blocks_count(void)
+{
+	return (all.n + BLOCK - 1) / BLOCK;
+}
+
+static void block_run(struct stage *stage, unsigned block)
+{
+	unsigned from = block * BLOCK, to = from + BLOCK < all.n ? from + BLOCK : all.n;
+	double start = now();
+
+	for (unsigned i = from; i < to; i++)
+		stage->run(&all.ones[i], i);
+	stage->seconds[block] = (now() - start) / (to - from);
+}
+
+static void blocks_run(const unsigned *which, unsigned n)
+{
+	for (unsigned block = 0; block < blocks_count(); block++)
+		for (unsigned i = 0; i < n; i++)
+			block_run(&stages[which[i]], block);
 }
 
 static int shorter(const void *a, const void *b)
@@ -92,81 +198,79 @@ static int shorter(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static double median(double *values, unsigned n)
+/* Of what the stages took together, in each block. */
+static double median_us(const unsigned *which, unsigned n)
 {
-	qsort(values, n, sizeof(*values), shorter);
-	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
+	unsigned blocks = blocks_count();
+	double *sums = calloc(blocks, sizeof(*sums)), median;
 
-/* The seconds that one took by librmem, and by the bare calls: medians of the blocks. */
-static void sessions_open(double *ret_librmem, double *ret_bare)
-{
-	unsigned blocks = (all.n + BLOCK - 1) / BLOCK, block = 0;
-	double *librmem = calloc(blocks, sizeof(*librmem));
-	double *bare = calloc(blocks, sizeof(*bare));
-
-	if (!librmem || !bare)
+	if (!sums)
 		give_up("room for the times");
-	for (unsigned done = 0; done < all.n; block++) {
-		unsigned n = all.n - done < BLOCK ? all.n - done : BLOCK;
-		double start = now(), middle;
-
+	for (unsigned block = 0; block < blocks; block++)
 		for (unsigned i = 0; i < n; i++)
-			must(rmem_open(all.uri, NULL, &all.sessions[done + i]), "open");
-		middle = now();
-		for (unsigned i = 0; i < n; i++)
-			bare_connect(all.address, all.port);
-		librmem[block] = (middle - start) / n;
-		bare[block] = (now() - middle) / n;
-		done += n;
-	}
-	*ret_librmem = median(librmem, blocks);
-	*ret_bare = median(bare, blocks);
-	free(librmem);
-	free(bare);
+			sums[block] += stages[which[i]].seconds[block];
+	qsort(sums, blocks, sizeof(*sums), shorter);
+	median = blocks % 2 ? sums[blocks / 2]
+			    : (sums[blocks / 2 - 1] + sums[blocks / 2]) / 2;
+	free(sums);
+	return median * 1e6;
 }
 
-static void session_read(rmem *session, uint32_t number)
+static void report(void)
 {
-	uint32_t at = number % (LEASE_BYTES / sizeof(uint32_t)), word = 0;
-	rmem_lease *lease;
+	static const unsigned library[] = { OPEN, ATTACH, READ };
+	static const unsigned bare[] = { BARE_CONNECT, BARE_READ };
+	static const unsigned one[N_STAGES] = { 0, 1, 2, 3, 4, 5, 6 };
 
-	must(rmem_attach(session, NAME, RMEM_READ, &lease), "attach");
-	must(rmem_read(lease, (uint64_t)at * sizeof(word), &word, sizeof(word)),
-	     "read");
-	if (word == pattern(at))
-		return;
-	(void)fprintf(stderr, "sessions: session %u reads a wrong word\n", number);
-	exit(1);
+	(void)printf("{\"librmem_us\": {\"setup\": %.1f, \"open\": %.1f, "
+		     "\"attach\": %.1f, \"read\": %.1f, \"close\": %.1f}, ",
+		     median_us(library, 3), median_us(&one[OPEN], 1),
+		     median_us(&one[ATTACH], 1), median_us(&one[READ], 1),
+		     median_us(&one[CLOSE], 1));
+	(void)printf("\"bare_us\": {\"setup\": %.1f, \"open\": %.1f, \"read\": %.1f, "
+		     "\"close\": %.1f}}\n",
+		     median_us(bare, 2), median_us(&one[BARE_CONNECT], 1),
+		     median_us(&one[BARE_READ], 1), median_us(&one[BARE_CLOSE], 1));
+}
+
+static void arguments_take(char **argv)
+{
+	all.uri = argv[1];
+	all.address = argv[2];
+	all.port = (uint16_t)strtoul(argv[3], NULL, 10);
+	all.n = (unsigned)strtoul(argv[4], NULL, 10);
+	if (all.n == 0)
+		give_up("N");
+	all.ones = calloc(all.n, sizeof(*all.ones));
+	for (unsigned i = 0; i < N_STAGES; i++) {
+		stages[i].seconds = calloc(blocks_count(), sizeof(double));
+		if (!all.ones || !stages[i].seconds)
+			give_up("room");
+	}
 }
 
 int main(int argc, char **argv)
 {
-	double librmem, bare;
-	rmem *first;
+	static const unsigned setup[] = { OPEN, ATTACH, READ, BARE_CONNECT, BARE_READ };
+	static const unsigned end[] = { CLOSE, BARE_CLOSE };
+	rmem *stays;
 
 	if (argc != 5) {
 		(void)fprintf(stderr, "usage: sessions URI ADDRESS PORT N\n");
 		return 2;
 	}
-	all.uri = argv[1];
-	all.address = argv[2];
-	all.port = (uint16_t)strtoul(argv[3], NULL, 10);
-	all.n = (unsigned)strtoul(argv[4], NULL, 10);
-	all.sessions = calloc(all.n + 1, sizeof(rmem *));
-	if (!all.sessions || all.n == 0)
-		give_up("N");
+	arguments_take(argv);
 	bare_serve(all.address, all.port);
-	first = lease_make();
+	stays = lease_make();
 	step("begun");
-	sessions_open(&librmem, &bare);
+	blocks_run(setup, 5);
 	step("opened");
+	/* once more, now that all are there */
 	for (uint32_t i = 0; i < all.n; i++)
-		session_read(all.sessions[i], i);
+		library_read(&all.ones[i], i);
 	step("read");
-	for (unsigned i = 0; i < all.n; i++)
-		rmem_close(all.sessions[i]);
-	rmem_close(first);
-	(void)printf("%.1f %.1f %.3f\n", 1 / librmem, 1 / bare, bare / librmem);
+	blocks_run(end, 2);
+	rmem_close(stays);
+	report();
 	return 0;
 }

@@ -1,12 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # 1,000 sessions in one machine of the rig: rmemd's memory, rate of set-up; takes --json,
-# --sessions N, --connect cm|direct
+# --sessions N, --connect cm|direct, --icount
 #
-# Set-up is rmem_open(), and beside it a connection by bare rdma_cm calls with a protection
-# domain, a registration, a completion queue and a queue pair of its own; the two take turns.
-# With --connect direct the library's channels are set up without rdma_cm.  The quotient is that
-# of the medians of blocks of 20; blocks take turns.
+# Set-up is from nothing to the first word read: rmem_open(), a registered buffer, rmem_attach(),
+# rmem_read(); and by bare rdma_cm calls a connection with a protection domain, a registration
+# and a queue pair of its own at both ends, whose server tells where its memory is, and a read.
+# The two take turns in blocks of 20; the ratio is that of the medians of the blocks.  With
+# --connect direct the library's channels are set up without rdma_cm.  With --icount instructions
+# are counted, of kernel and programs together, on one CPU: the figures are the same on a busy
+# host, but are no times.
 # What rmemd allocates is its anonymous memory; the kernel's is that of both ends, and of the
 # bare connections.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
 set -euo pipefail
@@ -15,6 +18,7 @@ set -euo pipefail
 JSON=
 SESSIONS=1000
 CONNECT=cm
+COUNT=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--json) JSON=yes ;;
@@ -26,8 +30,9 @@ while [ $# -gt 0 ]; do
 		CONNECT=${2:?}
 		shift
 		;;
+	--icount) COUNT=--icount ;;
 	*)
-		echo "usage: sessions.sh [--json] [--sessions N] [--connect cm|direct]" >&2
+		echo "usage: sessions.sh [--json] [--sessions N] [--connect cm|direct] [--icount]" >&2
 		exit 2
 		;;
 	esac
@@ -90,31 +95,39 @@ read -rd '' daemon_now kernel_now < <(memory)
 objects=$(rdma_objects)
 rmemctl --socket /tmp/admin.sock status
 echo >&"${PROGRAM[1]}"
-read -r librmem bare quotient <&"${PROGRAM[0]}" || fail "no rates"
+read -r times <&"${PROGRAM[0]}" || fail "no times"
 wait "$PROGRAM_PID" || fail "the program ended with $?"
 server_stop
 rdma_idle "$before"
 kernel_clean
-jq -cn --argjson sessions "$n" --argjson librmem "$librmem" --argjson bare "$bare" \
-	--argjson quotient "$quotient" --arg objects "$objects" \
+jq -cn --argjson sessions "$n" --argjson times "$times" --arg objects "$objects" \
 	--argjson daemon "$(((daemon_now - daemon) * 1024 / n))" \
 	--argjson kernel "$(((kernel_now - kernel) * 1024 / n))" \
-	'{sessions: $sessions, librmem_per_second: $librmem, bare_per_second: $bare,
-	  setup: $quotient, daemon_bytes_per_session: $daemon,
-	  kernel_bytes_per_session: $kernel, objects: $objects}' >&3
+	'def rate(phase): ($times.bare_us[phase] / $times.librmem_us[phase] * 1000 | round / 1000);
+	 {sessions: $sessions, setup: rate("setup"), open: rate("open"), close: rate("close"),
+	  daemon_bytes_per_session: $daemon, kernel_bytes_per_session: $kernel,
+	  objects: $objects} + $times' >&3
 CMD
 
 for leg in $(legs 612:rxe); do
-	"$RIG" run --kernel "${leg%:*}" --device "${leg#*:}" --memory 6144 --timeout 1200 \
+	"$RIG" run $COUNT --kernel "${leg%:*}" --device "${leg#*:}" --memory 6144 --timeout 1200 \
 		"bash $WORK/cmd.sh $WORK $SESSIONS $CONNECT" >"$WORK/row"
 	jq -c --arg leg "$leg" --arg connect "$CONNECT" \
-		'{leg: $leg, connect: $connect} + .' "$WORK/row" >>"$WORK/rows"
+		--arg clock "${COUNT:+instructions}" \
+		'{leg: $leg, connect: $connect,
+		  clock: (if $clock == "" then "time" else $clock end)} + .' \
+		"$WORK/row" >>"$WORK/rows"
 	[ -z "$JSON" ] || continue
-	jq -r '"kernel and device \(.leg), connect = \(.connect), \(.sessions) sessions:
-  set-up per second       librmem \(.librmem_per_second), bare rdma_cm \(.bare_per_second), ratio \(.setup)
-  rmemd, per session      \(.daemon_bytes_per_session) bytes of anonymous memory
-  kernel, per session     \(.kernel_bytes_per_session) bytes, both ends and a bare connection
-  objects of the device   \(.objects)"' < <(tail -n 1 "$WORK/rows")
+	jq -r '"kernel and device \(.leg), connect = \(.connect), \(.sessions) sessions, by \(.clock):
+  microseconds each      librmem   bare rdma_cm
+  set-up                 \(.librmem_us.setup)    \(.bare_us.setup)    ratio \(.setup)
+    open, connect        \(.librmem_us.open)    \(.bare_us.open)
+    buffer, attach       \(.librmem_us.attach)    (part of the above)
+    first read           \(.librmem_us.read)    \(.bare_us.read)
+  close                  \(.librmem_us.close)    \(.bare_us.close)    ratio \(.close)
+  rmemd, per session     \(.daemon_bytes_per_session) bytes of anonymous memory
+  kernel, per session    \(.kernel_bytes_per_session) bytes, both ends and a bare connection
+  objects of the device  \(.objects)"' < <(tail -n 1 "$WORK/rows")
 done
 if [ -n "$JSON" ]; then
 	jq -cs '{rows: ., worst: {setup: (map(.setup) | min),
