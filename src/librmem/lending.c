@@ -223,7 +223,8 @@ int rmem_free(rmem_lease *lease)
 	if (!lease)
 		return err_set(-EINVAL, "rmem_free: the lease is NULL");
 	request.free.lease = lease->id;
-	err = writable_check(lease);
+	/* of one that has ended there is nothing left to protect */
+	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
 	if (!err)
 		err = lease_finish(lease, &request);
 	return err ? lease_error(lease, err, "rmem_free") : 0;
@@ -235,13 +236,12 @@ int rmem_free(rmem_lease *lease)
 static int lease_change(struct rmem_lease *lease, const struct wire_msg *request,
 			control_done *take)
 {
-	int err = writable_check(lease);
+	int err;
 
-	if (!err && atomic_load(&lease->status) != 0)
-		err = err_set(-ESTALE, "the lease has ended");
-	if (!err)
-		err = session_call(lease->session, request, take, lease);
-	return err;
+	if (atomic_load(&lease->status) != 0)
+		return err_set(-ESTALE, "the lease has ended");
+	err = writable_check(lease);
+	return err ? err : session_call(lease->session, request, take, lease);
 }
 
 int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)

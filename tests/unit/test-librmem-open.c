@@ -354,6 +354,7 @@ START_TEST(events__reach_the_lease)
 	open_with(0);
 	lease = alloc(1000, NULL);
 	other = alloc(1000, "other");
+	ck_assert_int_eq(rmem_detach(alloc(1000, "third")), 0);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
 	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
@@ -361,6 +362,12 @@ START_TEST(events__reach_the_lease)
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
 	ck_assert_int_eq(rmem_free(lease), 0);
 	ck_assert_uint_eq(server.seen[WIRE_TYPE_free], 0);
+	/* who may only read gives the handle back in the same way */
+	ck_assert_int_eq(rmem_attach(client, "third", RMEM_READ, &lease), 0);
+	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
+	ck_assert_int_eq(rmem_free(lease), 0);
 	/* of nothing known: ignored */
 	server_event(WIRE_TYPE_revoked, 4711, WIRE_REASON_REVOKED);
 	server_event(WIRE_TYPE_changed, 4711, WIRE_REASON_TRIMMED);
