@@ -120,7 +120,7 @@ static const char *error_name(int err)
 
 static void error_keep(struct rmem_queue *queue, const struct op *op)
 {
-	char vendor[32] = "";
+	char vendor[32] = "", range[96] = "";
 	bool unknown = (opcode_is_atomic(op->todo.opcode) ||
 			op->todo.opcode == RMEM_OP_WRITE_NOTIFY) &&
 		       op->unknown;
@@ -134,12 +134,15 @@ static void error_keep(struct rmem_queue *queue, const struct op *op)
 	if (op->end.vendor)
 		(void)snprintf(vendor, sizeof(vendor), " (vendor error 0x%x)",
 			       op->end.vendor);
-	(void)snprintf(queue->error, sizeof(queue->error),
-		       "%s of %" PRIu64 " bytes at offset %" PRIu64 " of lease %" PRIu64
-		       " at %s: %s%s%s: %s",
-		       op_kinds[op->todo.opcode].text, op->todo.bytes, op->todo.offset,
-		       op->todo.lease->id, queue->session->server, words, vendor,
-		       unknown ? "; whether it was done is unknown" : "",
+	/* a ping is of no range */
+	if (op->todo.opcode != RMEM_OP_PING)
+		(void)snprintf(range, sizeof(range),
+			       " of %" PRIu64 " bytes at offset %" PRIu64
+			       " of lease %" PRIu64,
+			       op->todo.bytes, op->todo.offset, op->todo.lease->id);
+	(void)snprintf(queue->error, sizeof(queue->error), "%s%s at %s: %s%s%s: %s",
+		       op_kinds[op->todo.opcode].text, range, queue->session->server,
+		       words, vendor, unknown ? "; whether it was done is unknown" : "",
 		       error_name(-op->end.status));
 }
 

@@ -276,6 +276,21 @@ START_TEST(notification__not_sent_is_not_sent_later)
 }
 END_TEST
 
+/* A ping is of no range, so none is told. */
+START_TEST(ping__cancelled_says_so)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, (struct rmem_op){ .opcode = RMEM_OP_PING, .cookie = 1 });
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	expect(queue, 1, -ECANCELED);
+	ck_assert_msg(strncmp(rmem_completion_error(queue),
+			      "ping at stage:1: it was cancelled", 33) == 0,
+		      "%s", rmem_completion_error(queue));
+	stage_close();
+}
+END_TEST
+
 /* ---- lost channels, keys, leases ---- */
 
 START_TEST(requests__of_a_dead_channel_go_again)
@@ -512,6 +527,7 @@ int main(void)
 	tcase_add_test(tcp, copy__refused_goes_again_with_other_keys);
 	tcase_add_loop_test(tcp, copy__ends_with_either_lease, 0, 2);
 	tcase_add_test(tcp, cancel__finds_a_copy_by_its_source);
+	tcase_add_test(tcp, ping__cancelled_says_so);
 	tcase_add_test(tcp, request__that_cannot_be_put_ends_with_the_reason);
 	tcase_add_test(tcp, submit__refuses_what_makes_no_sense);
 	tcase_add_loop_test(tcp, operation__at_fault_completes_with_its_error, 0, 10);
