@@ -138,7 +138,7 @@ static int fill_run(struct options *options, int argc, char **argv)
 const struct command fill_command = {
 	.name = "fill",
 	.synopsis = "fill [--offset N] [--length N] NAME PATTERN",
-	.summary = "have the server fill what is stored with 1 to 8 bytes",
+	.summary = "have the server fill what is stored with 1, 2, 4 or 8 bytes",
 	.details = RANGE_DETAILS,
 	.run = fill_run,
 };
