@@ -64,7 +64,7 @@ const struct config_key config_keys[] = {
 	  FIELD(sessions_max), RELOAD, "sessions at a time" },
 	{ "limits", "connections", CONFIG_TYPE_COUNT, 1, 65536, "64",
 	  FIELD(connections_max), RELOAD, "connections not yet authenticated" },
-	{ "limits", "channels", CONFIG_TYPE_COUNT, 1, 4096, "64",
+	{ "limits", "channels", CONFIG_TYPE_COUNT, 1, 4096, "128",
 	  FIELD(channels_max), RELOAD, "data channels per session" },
 	{ "limits", "leases", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
 	  FIELD(leases_max), RELOAD, "leases per tenant" },

@@ -131,6 +131,12 @@ grep -qE '^rmem: .* over (tcp|rdma)( on .*)?, 3 channels' "$dir/stderr" ||
 	fail "-v does not tell fabric and channels: $(cat "$dir/stderr")"
 ok "$(cat "$dir/stderr")"
 
+# a session may have a queue of the most channels beside its own one
+client --channels 64 put wide "$dir/in"
+client --channels 64 get wide "$dir/out"
+same "$dir/in" "$dir/out"
+ok "the most channels"
+
 client rm channels
 client ls | xargs -d '\n' "$RMEM" -s "$uri" rm
 [ -z "$(client ls)" ] || fail "rm left names"
