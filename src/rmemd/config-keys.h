@@ -69,6 +69,8 @@ const char *config_section_find(const char *name);
 int config_section_unknown(const char *name);
 int config_key_unknown(const char *section, const char *name);
 
+/* Whether a pool or a device can have that name: letters, digits, '-', '_' and '.'. */
+bool config_name_good(const char *name);
 /* Parse `value` into the key's field of `object` (a struct config, pool_params
  * or fabric_device_params).
  *   -EINVAL, -ERANGE  with text that does not name file, line or key */

@@ -94,10 +94,30 @@ static int address_check(const char *text)
 		       text[0] == '[' ? "; write it without brackets" : "");
 }
 
+bool config_name_good(const char *name)
+{
+	while (isalnum((unsigned char)*name) || (*name && strchr("-_.", *name)))
+		name++;
+	return *name == '\0';
+}
+
+/* A key that was indented by mistake continues the list in the line before it: it must
+ * not be taken for a name. */
+static int item_check(const char *item)
+{
+	if (config_name_good(item))
+		return 0;
+	return err_set(-EINVAL,
+		       "'%s' has other characters than letters, digits, '-', '_' "
+		       "and '.'",
+		       item);
+}
+
 static int item_append(const struct config_key *key, const char *item, size_t len,
 		       list_items items, unsigned *n)
 {
 	char *dst = items[*n];
+	int err;
 
 	if (len == 0)
 		return err_set(-EINVAL, "an empty item in the list");
@@ -112,14 +132,10 @@ static int item_append(const struct config_key *key, const char *item, size_t le
 	for (unsigned i = 0; i < *n; i++)
 		if (strcmp(items[i], dst) == 0)
 			return err_set(-EINVAL, "'%s' is in the list twice", dst);
-	if (key->type == CONFIG_TYPE_ADDRESSES) {
-		int err = address_check(dst);
-
-		if (err)
-			return err;
-	}
-	(*n)++;
-	return 0;
+	err = key->type == CONFIG_TYPE_ADDRESSES ? address_check(dst) : item_check(dst);
+	if (!err)
+		(*n)++;
+	return err;
 }
 
 /* Items are parted by commas, the last may have one too; blanks around them do not

@@ -58,12 +58,11 @@ static int name_check(const char *what, const char *name, size_t max)
 	if (strlen(name) > max)
 		return err_set(-EINVAL, "%s name '%s' is longer than %zu characters",
 			       what, name, max);
-	for (const char *c = name; *c; c++)
-		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
-			return err_set(-EINVAL,
-				       "%s name '%s' has other characters than "
-				       "letters, digits, '-', '_' and '.'",
-				       what, name);
+	if (!config_name_good(name))
+		return err_set(-EINVAL,
+			       "%s name '%s' has other characters than letters, "
+			       "digits, '-', '_' and '.'",
+			       what, name);
 	return 0;
 }
 

@@ -302,6 +302,13 @@ static const struct {
 	{ "[device a:1]\n",
 	  "1: device name 'a:1' has other characters than letters, digits, '-', '_' "
 	  "and '.'" },
+	{ "[rdma]\ndevices = a, b:1\n",
+	  "2: devices: 'b:1' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
+	/* an indented key is no name of a device */
+	{ "[rdma]\ndevices = a\n mtu=512\n",
+	  "3: devices: 'mtu=512' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
 	{ "[device a]\n[device b]\n[device a]\n",
 	  "3: device 'a' is already in line 1" },
 	{ "[device a]\n[rdma]\ndevices = b, c\n",
