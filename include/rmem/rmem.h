@@ -26,7 +26,9 @@
  *   ENOTSUP     the fabric, device or server cannot do this; the text names it
  *   EOVERFLOW   the queue is full: take completions first
  *   EPROTO      the other side broke the protocol
- *   EFAULT      local memory is not mapped, or not as the operation needs it
+ *   EFAULT      local memory is not mapped, or not as the operation needs it, and the
+ *               kernel or the device says so.  What is copied, on RDMA, is touched by
+ *               the program itself, which then gets a SIGSEGV
  *   EIO         the device failed; the text has its status
  *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening the connection
  *
@@ -101,8 +103,9 @@ struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
 	unsigned flags;      /* RMEM_NO_THREAD */
 	unsigned timeout_ms; /* of set-up and control requests; 0: 10000 */
-	const char *tenant;  /* NULL: "default" */
-	const char *client;  /* how rmemctl shows this session; NULL: program and pid */
+	/* 1 to 64 bytes of UTF-8 without control characters: */
+	const char *tenant; /* NULL: "default" */
+	const char *client; /* how rmemctl shows this session; NULL: program and pid */
 };
 #define RMEM_OPTIONS_INIT { .size = sizeof(struct rmem_options) }
 
@@ -111,7 +114,7 @@ struct rmem_options {
  *            brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per queue.  More
  *            options say how RDMA devices are used, see rmem_open(3): source, mtu,
  *            traffic_class, service_level, ack_timeout, retry_count, rnr_retry_count,
- *            rd_atomic, relaxed_ordering.
+ *            rd_atomic, relaxed_ordering, connect, gid_index, pkey.
  *   options  NULL for the defaults; not kept
  * One service thread per process keeps all sessions alive unless RMEM_NO_THREAD; it
  * starts with the first session, takes no signals and ends with the last.
@@ -302,6 +305,7 @@ struct rmem_notice {
  * none has come in time.  With RMEM_NO_THREAD it does the session's due work, as
  * rmem_process().
  *   timeout_ms  0: do not wait; below 0: wait for ever
+ *   EINVAL      n is 0
  *   ESTALE      the session is lost for good, and all notices were taken  [any] */
 RMEM_API int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 			   int timeout_ms);
@@ -326,7 +330,7 @@ struct rmem_buffer_params {
 /* Register memory of this process, so that operations move bytes without a copy.  `addr`
  * stays the caller's and must outlive the buffer.
  *   ENOMEM   out of memory, or RLIMIT_MEMLOCK too low; the text says which
- *   EFAULT   addr is not mapped, or not writable
+ *   EFAULT   addr is not mapped.  What is mapped for reading only will do for writes
  *   ENOTSUP  the device cannot register dma-bufs  [any] */
 RMEM_API int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 				rmem_buffer **ret_buffer);
@@ -342,7 +346,8 @@ RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
 /* Read from the lease at `offset` into `dst`, and wait.  Any memory will do; what lies in
  * a registered buffer is not copied.  It ends in ETIMEDOUT when nothing has moved for the
  * session's time-out.  Synchronous calls share one channel of the session.
- *   EINVAL (out of the lease), EACCES, ESTALE, ETIMEDOUT, ECONNRESET, EFAULT, EIO
+ *   EINVAL (out of the lease, dst is NULL), EACCES, ESTALE, ETIMEDOUT, ECONNRESET,
+ *   EFAULT, EIO
  *   [any; calls on one session take turns, use queues for concurrency] */
 RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes);
 /* Write to the lease at `offset` from `src`, and wait until it is placed.  Errors as for
@@ -502,7 +507,8 @@ struct rmem_queue_params {
 	{ .size = sizeof(struct rmem_queue_params), .node = RMEM_NODE_ANY }
 
 /* Make a queue with its own channels to the server.  The caller owns it and ends it with
- * rmem_queue_free().  Errors as for rmem_open(), and EDQUOT for the channels.  [any] */
+ * rmem_queue_free().  Errors as for rmem_open(), and EDQUOT: the
+ * server allows the session no more channels.  [any] */
 RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 			       rmem_queue **ret_queue);
 /* End the queue; outstanding operations are flushed, their completions lost, and the
@@ -520,7 +526,8 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
  * What cannot be started for its own fault (out of bounds, no rights, lease ended) is
  * accepted and completes with that error.
  *   EINVAL     opcode or flags of the first operation are unknown, or its lease or buffer
- *              is not of this session, or an atomic lacks its operands, a copy its source
+ *              is not of this session, or an atomic lacks its operands, a copy its
+ *              source, a vectored one its list, or that is too long
  *   ENOTSUP    the first operation is an atomic, and the RDMA device, here or at the
  *              server, has none, or an in-band one, and the server does none there; the
  *              text names it.  A lease whose atomic home is
