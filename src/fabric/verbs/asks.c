@@ -152,9 +152,8 @@ void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc, bool dead
 		return;
 	}
 	asks->lost = answer_take(asks, &asks->answers[which], wc->byte_len);
-	/* it may be to a request that was reported as flushed already; and siw, under
-	 * channels that break, brings some that do not fit */
-	if (asks->lost && (dead || asks->fence))
+	/* it may be to a request that was reported as flushed already */
+	if (asks->lost && dead)
 		asks->lost = -ECONNRESET;
 	if (!asks->lost && receive_post(asks, which))
 		asks->lost = -ECONNRESET;
