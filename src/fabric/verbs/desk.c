@@ -34,15 +34,18 @@ static int receive_post(struct verbs_desk *desk, unsigned which)
 int verbs_desk_open(struct ibv_qp *qp, uint64_t number, struct verbs_gate *gate,
 		    const struct inband_memory *memory, struct verbs_desk **ret_desk)
 {
-	struct verbs_desk *desk = calloc(1, sizeof(*desk));
+	struct verbs_desk *desk =
+		aligned_alloc(_Alignof(struct verbs_desk), sizeof(*desk));
 	int err = 0;
 
 	if (!desk)
 		return err_errno(-ENOMEM, "a channel's receives");
-	desk->qp = qp;
-	desk->number = number;
-	desk->gate = gate;
-	desk->memory = *memory;
+	*desk = (struct verbs_desk){
+		.qp = qp,
+		.number = number,
+		.gate = gate,
+		.memory = *memory,
+	};
 	list_init(&desk->strays);
 	desk->mr = ibv_reg_mr(qp->pd, desk->requests,
 			      sizeof(*desk) - offsetof(struct verbs_desk, requests),
@@ -104,7 +107,7 @@ static void answer_send(struct verbs_desk *desk, const struct inband_answer *ans
 	};
 	struct ibv_send_wr *bad;
 
-	desk->answers[which] = *answer;
+	desk->answers[which].inband = *answer;
 	desk->next_send = (which + 1) % VERBS_CREDITS;
 	desk->n_sends++;
 	if (ibv_post_send(desk->qp, &send, &bad))

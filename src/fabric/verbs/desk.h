@@ -18,6 +18,12 @@
 #include "fabric/verbs/credits.h"
 #include "fabric/verbs/gate.h"
 
+/* siw sends a message this short from the wrong place where it goes on behind the end of a
+ * page: such a one may not. */
+struct verbs_answer {
+	_Alignas(32) struct inband_answer inband;
+};
+
 struct verbs_desk {
 	/* constant */
 	struct ibv_qp *qp;
@@ -38,7 +44,7 @@ struct verbs_desk {
 	} waiting[VERBS_CREDITS];
 	/* the device's, too */
 	struct inband_request requests[VERBS_CREDITS];
-	struct inband_answer answers[VERBS_CREDITS];
+	struct verbs_answer answers[VERBS_CREDITS];
 };
 
 /* Entries of a channel in the device's completion queue, at most. */
