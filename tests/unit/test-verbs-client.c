@@ -40,6 +40,8 @@ START_TEST(domain_open__finds_the_device_or_says_why_not)
 	ck_assert_int_eq(CLIENT->domain_open(&elsewhere, NULL, 10000, &domain),
 			 -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "10.9.0.1:7000"));
+	fake.resolves_late = true;
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 5, &domain), -ETIMEDOUT);
 	fake.never_resolves = true;
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 5, &domain), -ETIMEDOUT);
 	ck_assert_uint_eq(fake_live(), 0);

@@ -287,15 +287,20 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src,
 		return 0;
 	}
 	id_on(id, device);
+	if (fake.resolves_late)
+		(void)usleep((useconds_t)ms * 1000);
 	(void)event_put(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	return 0;
 }
 
 int rdma_resolve_route(struct rdma_cm_id *public, int ms)
 {
-	(void)ms;
 	if (fake_fails("rdma_resolve_route"))
 		return -1;
+	if (ms == 0) {
+		errno = EINVAL;
+		return -1;
+	}
 	(void)event_put((struct id *)public, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return 0;
 }

@@ -37,6 +37,7 @@ struct fake_settings {
 	uint32_t ece_vendor;
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;
+	bool resolves_late;   /* just as its time is over */
 	void (*at_rtr)(void); /* called before a queue pair goes there; NULL: nothing */
 	void (*at_post_recv)(void); /* called before a receive is posted; likewise */
 	/* breaks when a queue is armed next, just before that takes effect */

@@ -27,6 +27,11 @@ static int remaining_ms(const struct verbs_dial *dial)
 						 : (int)(dial->deadline_ms - now);
 }
 
+static int time_over(const struct verbs_dial *dial)
+{
+	return err_set(-ETIMEDOUT, "%s did not answer in time (RDMA)", dial->peer);
+}
+
 /* A failure event's status is an errno, negative from most sources, or a code of its
  * own. */
 static int status_err(int status, int otherwise)
@@ -93,14 +98,14 @@ static int dial_wait(struct verbs_dial *dial, enum rdma_cm_event_type wanted,
 		if (err != -EAGAIN)
 			return err;
 	} while (ms > 0);
-	return err_set(-ETIMEDOUT, "%s did not answer in time (RDMA)", dial->peer);
+	return time_over(dial);
 }
 
 static int dial_route(struct verbs_dial *dial, struct sockaddr *source,
 		      struct sockaddr *destination)
 {
 	struct verbs_cm_event event;
-	int err;
+	int err, ms;
 
 	if (rdma_resolve_addr(dial->id, source, destination, remaining_ms(dial)))
 		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
@@ -109,7 +114,11 @@ static int dial_route(struct verbs_dial *dial, struct sockaddr *source,
 		return err;
 	if (!dial->id->verbs)
 		return err_set(-ENODEV, "no RDMA device leads to %s", dial->peer);
-	if (rdma_resolve_route(dial->id, remaining_ms(dial)))
+	ms = remaining_ms(dial);
+	/* the kernel calls that EINVAL, but it has only taken so long */
+	if (ms == 0)
+		return time_over(dial);
+	if (rdma_resolve_route(dial->id, ms))
 		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
 	return dial_wait(dial, RDMA_CM_EVENT_ROUTE_RESOLVED, &event);
 }
