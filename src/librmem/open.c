@@ -245,11 +245,16 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	struct rmem_queue *queue;
-	int err = domain_set_open(session, ops, session->uri.channels, timeout_ms,
-				  &session->domains);
+	struct domain_set set;
+	int err =
+		domain_set_open(session, ops, session->uri.channels, timeout_ms, &set);
 
 	if (err)
 		return err;
+	/* the service thread may have the session by now */
+	(void)pthread_mutex_lock(&session->lock);
+	session->domains = set;
+	(void)pthread_mutex_unlock(&session->lock);
 	params.depth = SYNC_DEPTH;
 	params.channels = 1;
 	err = queue_new(session, &params, &queue);
@@ -258,15 +263,21 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	err = queue_connect(queue);
 	if (err)
 		goto err_queue;
+	(void)pthread_mutex_lock(&session->lock);
 	session->sync_queue = queue;
 	/* the endpoint may have moved meanwhile */
 	session->sync_tidy = true;
+	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
 
 err_queue:
 	queue_drop(queue);
 err_domains:
-	domain_set_close(&session->domains);
+	(void)pthread_mutex_lock(&session->lock);
+	set = session->domains;
+	session->domains = (struct domain_set){ .ops = NULL };
+	(void)pthread_mutex_unlock(&session->lock);
+	domain_set_close(&set);
 	return err;
 }
 

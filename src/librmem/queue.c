@@ -170,6 +170,7 @@ static int cqs_create(struct rmem_queue *queue)
 
 /* ---- making ---- */
 
+/* Under the lock, as a domain may go. */
 static unsigned slices_of(const struct domain_set *domains, enum fabric_opcode opcode)
 {
 	unsigned least = VEC_SLICES_MAX;
@@ -256,8 +257,10 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 		return err_set(-ENOMEM, "no memory for a queue");
 	queue->session = session;
 	queue->ops = session->domains.ops;
+	(void)pthread_mutex_lock(&session->lock);
 	queue->read_slices = slices_of(&session->domains, FABRIC_READ);
 	queue->write_slices = slices_of(&session->domains, FABRIC_WRITE);
+	(void)pthread_mutex_unlock(&session->lock);
 	queue->next_deadline_ns = UINT64_MAX;
 	list_init(&queue->node);
 	err = inband_nowhere_new(session, &queue->nowhere);

@@ -147,6 +147,16 @@ void fake_apply_late(const void *owner)
 	unlocked();
 }
 
+unsigned fake_opened_port(void)
+{
+	unsigned port;
+
+	locked();
+	port = fake.opened.address.port;
+	unlocked();
+	return port;
+}
+
 void fake_forget_late(const void *owner)
 {
 	locked();

@@ -107,6 +107,8 @@ void fake_complete_all(void);
  * was still under way; and forget them, as their queue pair is dead at the peer. */
 void fake_apply_late(const void *owner);
 void fake_forget_late(const void *owner);
+/* Of the domain that was opened last. */
+unsigned fake_opened_port(void);
 /* Complete what is outstanding on an aborted channel. */
 void fake_flush(struct fabric_channel *channel);
 /* The peer ends the channel. */
