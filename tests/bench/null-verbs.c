@@ -137,7 +137,8 @@ int ibv_query_device(struct ibv_context *of, struct ibv_device_attr *attr)
 }
 
 #undef ibv_query_port
-int ibv_query_port(struct ibv_context *of, uint8_t port, struct _compat_ibv_port_attr *attr)
+int ibv_query_port(struct ibv_context *of, uint8_t port,
+		   struct _compat_ibv_port_attr *attr)
 {
 	struct ibv_port_attr *full = (struct ibv_port_attr *)attr;
 
@@ -170,14 +171,17 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int acces
 	(void)access;
 	if (!mr)
 		return NULL;
-	*mr = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = addr,
-			       .length = bytes, .lkey = 7 };
+	*mr = (struct ibv_mr){ .context = pd->context,
+			       .pd = pd,
+			       .addr = addr,
+			       .length = bytes,
+			       .lkey = 7 };
 	return mr;
 }
 
 /* What the call above becomes when its flags are not constant. */
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
-				unsigned int access)
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
+				uint64_t iova, unsigned int access)
 {
 	(void)iova;
 	return ibv_reg_mr(pd, addr, bytes, (int)access);
@@ -301,7 +305,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	free(channel);
 }
 
-/* An event channel has one id, so the event is the id's; the eventfd says whose. */
+/* An event channel has one id, so the event is the id's; the eventfd says that it is due. */
 static _Thread_local struct null_id *last;
 
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **ret_id,
@@ -331,7 +335,7 @@ static int event_set(struct rdma_cm_id *of, enum rdma_cm_event_type event)
 	id->due = true;
 	id->event = event;
 	last = id;
-	return 0;
+	return eventfd_write(of->channel->fd, 1);
 }
 
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *source,
@@ -354,7 +358,8 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	return event_set(id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
 {
 	(void)pd;
 	id->qp = null_qp_create(attr->send_cq);
@@ -374,7 +379,8 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 				    : RDMA_CM_EVENT_CONNECT_RESPONSE);
 }
 
-int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value,
+		    size_t bytes)
 {
 	(void)id;
 	(void)level;
@@ -418,9 +424,11 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	return 0;
 }
 
-int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **ret_event)
+int rdma_get_cm_event(struct rdma_event_channel *channel,
+		      struct rdma_cm_event **ret_event)
 {
 	struct rdma_cm_event *event;
+	eventfd_t count;
 
 	if (!last || last->id.channel != channel || !last->due) {
 		errno = EAGAIN;
@@ -430,6 +438,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	if (!event)
 		return -1;
 	last->due = false;
+	(void)eventfd_read(channel->fd, &count);
 	event->id = &last->id;
 	event->event = last->event;
 	*ret_event = event;
