@@ -35,10 +35,12 @@
 
 #include <rmem/rmem.h>
 
+#include "base/clock.h"
 #include "base/crc32c.h"
 #include "librmem/lease.h"
 #include "librmem/queue.h"
 #include "librmem/session.h"
+#include "state.h"
 
 #define CELL 4096u
 #define CELLS 96u
@@ -62,13 +64,19 @@ static bool remote[CELLS];
 static uint32_t crcs[CELLS];
 static bool lenient, idle, left;
 static unsigned long done, failed, stale, breaks, turn, due, break_due;
-static uint64_t seed;
+static uint64_t seed, spoken_ms;
 static char verb[32];
 
 static void die(const char *what)
 {
 	(void)fprintf(stderr, "load: %s: %s\n", what, rmem_error());
 	exit(1);
+}
+
+static void spoken(void)
+{
+	spoken_ms = clock_now_ms();
+	(void)alarm(SILENCE_S);
 }
 
 static unsigned next_random(void)
@@ -186,7 +194,7 @@ static void cell_done(const struct rmem_completion *completion)
 		return;
 	}
 	done++;
-	(void)alarm(SILENCE_S);
+	spoken();
 	if (cell == REFUSED)
 		return;
 	if (writing[cell]) {
@@ -360,6 +368,17 @@ static void command_work(void)
 	verb[0] = '\0';
 }
 
+/* By the owner of the queues, who still turns: a little before the alarm. */
+static void silence_check(void)
+{
+	if (clock_now_ms() - spoken_ms < (SILENCE_S - 2) * 1000u)
+		return;
+	(void)fprintf(stderr, "load: nothing succeeds during '%s', %lu failed: %s\n",
+		      verb, failed, rmem_completion_error(queue));
+	state_print(stderr, session);
+	exit(1);
+}
+
 /* False: there is no more. */
 static bool command_read(void)
 {
@@ -383,12 +402,13 @@ int main(int argc, char **argv)
 	/* poll() sees what was not read yet */
 	(void)setvbuf(stdin, NULL, _IONBF, 0);
 	seed = strtoull(argv[2], NULL, 10);
-	(void)alarm(SILENCE_S);
+	spoken();
 	open_all(argv[1], (unsigned)strtoul(argv[3], NULL, 10));
 	while (command_read()) {
 		cells_submit();
 		completions_take(STEP_MS);
 		command_work();
+		silence_check();
 	}
 	if (!idle)
 		check_all();

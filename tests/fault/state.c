@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "state.h"
+
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "librmem/queue.h"
+#include "librmem/session.h"
+
+/* Milliseconds from now; those that are over are negative. */
+static int64_t ahead_ms(uint64_t at_ns)
+{
+	return at_ns == UINT64_MAX
+		       ? INT64_MAX
+		       : ((int64_t)at_ns - (int64_t)clock_now_ns()) / 1000000;
+}
+
+static void session_print(FILE *to, const struct rmem *session)
+{
+	(void)fprintf(to,
+		      "session: link %d, status %d, %u rekeys, %u holds, %u pings, "
+		      "resumed %" PRIu64 " times, alive %" PRId64
+		      " ms, next try %" PRId64 " ms\n",
+		      session->link, atomic_load(&session->status), session->rekeys,
+		      session->holds, session->pings, session->resumes,
+		      ahead_ms(session->alive_ns), ahead_ms(session->retry_ns));
+	for (unsigned i = 0; i < session->domains.n; i++) {
+		const struct domain *domain = &session->domains.domains[i];
+
+		(void)fprintf(to,
+			      "domain %u: state %d, %u users, %u failures, due %" PRId64
+			      " ms\n",
+			      i, domain->state, domain->users, domain->failures,
+			      ahead_ms(domain->due_ns));
+	}
+}
+
+static void queue_print(FILE *to, const struct rmem_queue *queue)
+{
+	(void)fprintf(to, "queue: %u outstanding, %u active, news %d\n",
+		      queue_outstanding(queue), queue->active,
+		      atomic_load(&queue->news));
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		const struct channel_slot *slot = &queue->channels.slots[i];
+
+		(void)fprintf(
+			to,
+			"slot %u: stage %d, number %u,%s%s%s%s burial %d, "
+			"%u in flight, retry %" PRId64 " ms, backoff %u ms\n",
+			i, slot->stage, slot->number, slot->live ? " live" : "",
+			slot->channel ? " channel" : "", slot->fresh ? " fresh" : "",
+			slot->doomed ? " doomed" : "", atomic_load(&slot->burial),
+			slot->in_flight, ahead_ms(slot->retry_ns), slot->backoff_ms);
+	}
+}
+
+void state_print(FILE *to, struct rmem *session)
+{
+	(void)pthread_mutex_lock(&session->lock);
+	session_print(to, session);
+	list_for_each(node, &session->queues)
+		queue_print(to, container_of(node, struct rmem_queue, node));
+	(void)pthread_mutex_unlock(&session->lock);
+}
