@@ -55,7 +55,7 @@
  * serialised inside; [owner] one thread at a time, no lock is taken.
  *
  * After fork() the child must not use what the parent opened: connections and registered
- * memory are the parent's, and the service thread does not exist in the child. */
+ * memory are the parent's, and the service threads do not exist in the child. */
 #ifndef RMEM_H
 #define RMEM_H
 
@@ -116,8 +116,8 @@ struct rmem_options {
  *            traffic_class, service_level, ack_timeout, retry_count, rnr_retry_count,
  *            rd_atomic, relaxed_ordering, connect, gid_index, pkey.
  *   options  NULL for the defaults; not kept
- * One service thread per process keeps all sessions alive unless RMEM_NO_THREAD; it
- * starts with the first session, takes no signals and ends with the last.
+ * Two service threads per process keep all sessions alive unless RMEM_NO_THREAD; they
+ * start with the first session, take no signals and end with the last.
  * A data channel is opened with the session: fabric=auto takes RDMA when that works, else
  * TCP, and rmem_info() says why.
  * The caller owns *ret_session and ends it with rmem_close().
@@ -157,14 +157,14 @@ RMEM_API int rmem_info(rmem *session, struct rmem_info *info);
 
 /* Only with RMEM_NO_THREAD: a descriptor that polls readable when rmem_process() has
  * work.  It also turns readable when a heartbeat is due.  It belongs to the session.
- *   EINVAL  the session has the service thread  [any] */
+ *   EINVAL  the session has the service threads  [any] */
 RMEM_API int rmem_fd(rmem *session);
 
 /* Do the session's due work: heartbeats, events, reconnecting.  It does not wait for the
  * network, but for a data channel that is opened anew: half a heartbeat at most, one per
  * call.  Calls that wait (control calls, rmem_read, rmem_write, rmem_wait) do this work
  * themselves meanwhile.
- *   EINVAL      the session has the service thread
+ *   EINVAL      the session has the service threads
  *   ECONNRESET  the connection is lost; calling on keeps trying to resume
  *   ESTALE      the session is lost for good: its grace time is over  [any] */
 RMEM_API int rmem_process(rmem *session);

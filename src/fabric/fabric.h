@@ -418,7 +418,7 @@ struct fabric_client_ops {
 	 * off where that takes long, as the kernel waits.  All of its channels are aborted
 	 * before, and after domain_cut() neither device nor network reaches local memory any
 	 * more; what is to be freed is freed all the same.  NULL: there are no devices.
-	 * [service thread] */
+	 * [one thread at a time] */
 	bool (*domain_gone)(struct fabric_domain *domain);
 	void (*domain_cut)(struct fabric_domain *domain);
 	/* The local device's name, "" for tcp; borrowed. */

@@ -42,7 +42,6 @@ static void domain_leave(struct rmem *session, unsigned number)
 	if (domain->state != DOMAIN_OPEN)
 		return;
 	domain->state = DOMAIN_LEAVING;
-	domain->failures = 0;
 	domain->due_ns = clock_now_ns() + CUT_MS * NS_PER_MS;
 	session->sync_tidy = true;
 	list_for_each(node, &session->queues) {
@@ -102,7 +101,8 @@ void renew_doubt(struct rmem *session, unsigned number, int err)
 {
 	struct domain *domain = &session->domains.domains[number];
 
-	if (!session->domains.ops->domain_gone || ++domain->failures < DOUBTS_MAX)
+	domain->failures++;
+	if (!session->domains.ops->domain_gone || domain->failures % DOUBTS_MAX)
 		return;
 	/* a server that is slow must not cost channels that work */
 	if (no_way(err) || !domain_used(session, number))
@@ -256,8 +256,9 @@ static void slots_give_up(struct rmem *session, unsigned number)
 	}
 }
 
-static void domain_return(struct rmem *session, unsigned number, unsigned timeout_ms)
+static void domain_return(struct rmem *session, unsigned number)
 {
+	unsigned timeout_ms = reopen_patience_ms(session, clock_now_ns());
 	struct domain *domain = &session->domains.domains[number];
 	struct fabric_endpoint endpoint = domain->endpoint;
 	struct fabric_domain *fabric = NULL;
@@ -271,6 +272,7 @@ static void domain_return(struct rmem *session, unsigned number, unsigned timeou
 	domain->state = DOMAIN_AWAY;
 	domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
 	if (err) {
+		domain->failures++;
 		slots_give_up(session, number);
 		return;
 	}
@@ -286,14 +288,14 @@ static void domain_return(struct rmem *session, unsigned number, unsigned timeou
 	queues_news(session);
 }
 
-void renew_next(struct rmem *session, unsigned timeout_ms)
+void renew_next(struct rmem *session)
 {
 	unsigned number;
 
 	if (session->sync_tidy)
 		sync_tidy(session);
 	else if (domain_next(session, clock_now_ns(), &number))
-		domain_return(session, number, timeout_ms);
+		domain_return(session, number);
 }
 
 bool renew_askable(const struct rmem *session, const struct channel_slot *slot)

@@ -28,9 +28,9 @@ void renew_work(struct rmem *session, uint64_t now_ns);
 uint64_t renew_due(const struct rmem *session);
 /* Whether renew_next() has something to do. */
 bool renew_ready(const struct rmem *session, uint64_t now_ns);
-/* Open one domain anew, which takes timeout_ms at most, or let go of one for the queue of the
+/* Open one domain anew, or let go of one for the queue of the
  * synchronous calls, while nobody uses that.  Lets go of the lock meanwhile. */
-void renew_next(struct rmem *session, unsigned timeout_ms);
+void renew_next(struct rmem *session);
 
 /* The queue of the synchronous calls has no owner any more: what came for it too late to be
  * seen by him is left to who drives the session.  [any], without the lock. */

@@ -17,9 +17,12 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define BACKOFF_FIRST_MS 20u
 #define BACKOFF_MAX_MS 1000u
-/* A connect holds up the heartbeats of every session of the process. */
+/* What a connect may take at first, and how often that is doubled where it was not enough:
+ * a peer that is slow is reached in the end, one that is gone does not hold up others. */
+#define CONNECT_MS 500u
+#define CONNECT_DOUBLINGS 3u
+/* The least that makes sense. */
 #define CONNECT_MIN_MS 50u
-#define CONNECT_MAX_MS 1000u
 
 void reopen_want(struct channel_slot *slot, bool at_once)
 {
@@ -253,24 +256,44 @@ bool reopen_ready(struct rmem *session)
 	return slot_ready(session).slot != NULL || renew_ready(session, clock_now_ns());
 }
 
-unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns)
+/* Nobody sends heartbeats meanwhile: the next one may be late by half the time between two,
+ * or after failures by as much as leaves half the time to the fence. */
+static uint64_t heartbeats_ms(const struct rmem *session, uint64_t now_ns,
+			      unsigned failures)
 {
-	uint64_t ms = session->welcome.heartbeat_ms / 2;
+	uint64_t ms = session->welcome.heartbeat_ms / 2 * (UINT64_C(1) << failures);
 
+	if (ms > session->welcome.fence_ms / 2)
+		ms = session->welcome.fence_ms / 2;
 	if (session->link == LINK_UP && session->ping_ns > now_ns)
 		ms += (session->ping_ns - now_ns) / NS_PER_MS;
-	if (ms < CONNECT_MIN_MS)
-		return CONNECT_MIN_MS;
-	return ms > CONNECT_MAX_MS ? CONNECT_MAX_MS : (unsigned)ms;
+	return ms;
 }
 
-static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned timeout_ms)
+unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns)
+{
+	unsigned failures = 0;
+	uint64_t ms, most_ms;
+
+	for (unsigned i = 0; i < session->domains.n; i++)
+		if (session->domains.domains[i].failures > failures)
+			failures = session->domains.domains[i].failures;
+	if (failures > CONNECT_DOUBLINGS)
+		failures = CONNECT_DOUBLINGS;
+	ms = UINT64_C(1) * CONNECT_MS << failures;
+	most_ms = session->served ? ms : heartbeats_ms(session, now_ns, failures);
+	if (ms > most_ms)
+		ms = most_ms;
+	return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : (unsigned)ms;
+}
+
+static void slot_connect(struct rmem *session, struct slot_ref ref)
 {
 	struct fabric_channel_params params = {
 		.hello = { .session = session->welcome.session,
 			   .channel = ref.slot->number },
 		.depth = ref.queue->channels.depth,
-		.timeout_ms = timeout_ms,
+		.timeout_ms = reopen_patience_ms(session, clock_now_ns()),
 		.owner = ref.slot,
 	};
 	struct join join = { session, ref.slot->number, .alone = true };
@@ -311,14 +334,14 @@ static void slot_connect(struct rmem *session, struct slot_ref ref, unsigned tim
 	queue_news(ref.queue);
 }
 
-void reopen_connect(struct rmem *session, unsigned timeout_ms)
+void reopen_connect(struct rmem *session)
 {
 	struct slot_ref ref = slot_ready(session);
 
-	if (ref.slot)
-		slot_connect(session, ref, timeout_ms);
+	if (session->sync_tidy || !ref.slot)
+		renew_next(session);
 	else
-		renew_next(session, timeout_ms);
+		slot_connect(session, ref);
 }
 
 static void slot_abort(struct rmem_queue *queue, struct channel_slot *slot)

@@ -18,11 +18,11 @@ void reopen_moved(const struct channel_slot *slot, const struct wire_channel *gr
 void reopen_work(struct rmem *session, uint64_t now_ns);
 /* Whether a channel that the server has granted can be connected. */
 bool reopen_ready(struct rmem *session);
-/* How long a connect may hold up the session: until its next heartbeat is late by half the
- * time between two. */
+/* How long a connect may take: longer after one that failed, and where it holds up the
+ * session's heartbeats not longer than they can wait. */
 unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns);
 /* Connect one, if there is one.  Lets go of the lock meanwhile. */
-void reopen_connect(struct rmem *session, unsigned timeout_ms);
+void reopen_connect(struct rmem *session);
 /* A slot wants a channel, at once or after a while that grows each time. */
 void reopen_want(struct channel_slot *slot, bool at_once);
 /* When reopen_work() has something to do next, UINT64_MAX: nothing. */

@@ -2,14 +2,12 @@
 #include "librmem/service.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/thread.h"
@@ -25,9 +23,10 @@ static struct service {
 	unsigned n;
 	struct list connects;    /* sessions with a channel to connect, by turns */
 	struct rmem *connecting; /* without the lock; NULL: none */
+	pthread_cond_t wanted;   /* there are `connects`, or `stop` */
 	pthread_cond_t idle;     /* `connecting` is NULL again */
 	bool stop;
-	pthread_t thread;
+	pthread_t thread, connector;
 	int epfd;
 	int wake_fd;
 } service = {
@@ -35,6 +34,7 @@ static struct service {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.sessions = LIST_INIT(service.sessions),
 	.connects = LIST_INIT(service.connects),
+	.wanted = PTHREAD_COND_INITIALIZER,
 	.idle = PTHREAD_COND_INITIALIZER,
 };
 
@@ -50,8 +50,10 @@ static bool known(const struct rmem *session)
 /* Under the service's lock. */
 static void connect_later(struct rmem *session)
 {
-	if (list_empty(&session->connect_node))
-		list_append(&service.connects, &session->connect_node);
+	if (!list_empty(&session->connect_node))
+		return;
+	list_append(&service.connects, &session->connect_node);
+	(void)pthread_cond_signal(&service.wanted);
 }
 
 static void session_serve(struct rmem *session)
@@ -67,37 +69,17 @@ static void session_serve(struct rmem *session)
 		connect_later(session);
 }
 
-/* As long as every session can do without the thread. */
-static unsigned patience_ms(void)
-{
-	uint64_t now = clock_now_ns();
-	unsigned least = UINT_MAX;
-
-	list_for_each(node, &service.sessions) {
-		struct rmem *session = container_of(node, struct rmem, service_node);
-		unsigned ms;
-
-		(void)pthread_mutex_lock(&session->lock);
-		ms = reopen_patience_ms(session, now);
-		(void)pthread_mutex_unlock(&session->lock);
-		if (ms < least)
-			least = ms;
-	}
-	return least;
-}
-
 /* Connect one channel of the session whose turn it is.  Sessions come and go meanwhile. */
 static void connect_one(void)
 {
 	struct rmem *session = list_first(&service.connects, struct rmem, connect_node);
-	unsigned timeout_ms = patience_ms();
 	bool ready;
 
 	list_remove(&session->connect_node);
 	service.connecting = session;
 	(void)pthread_mutex_unlock(&service.lock);
 	(void)pthread_mutex_lock(&session->lock);
-	reopen_connect(session, timeout_ms);
+	reopen_connect(session);
 	ready = session_tend(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	(void)pthread_mutex_lock(&service.lock);
@@ -107,26 +89,46 @@ static void connect_one(void)
 	(void)pthread_cond_broadcast(&service.idle);
 }
 
+static void *connector_run(void *arg)
+{
+	(void)arg;
+	(void)pthread_mutex_lock(&service.lock);
+	while (!service.stop) {
+		if (list_empty(&service.connects))
+			(void)pthread_cond_wait(&service.wanted, &service.lock);
+		else
+			connect_one();
+	}
+	(void)pthread_mutex_unlock(&service.lock);
+	return NULL;
+}
+
 static void *service_run(void *arg)
 {
 	struct epoll_event events[EVENTS];
-	bool stop = false, more = false;
+	bool stop = false;
 
 	(void)arg;
 	while (!stop) {
-		int n = epoll_wait(service.epfd, events, EVENTS, more ? 0 : -1);
+		int n = epoll_wait(service.epfd, events, EVENTS, -1);
 
 		(void)pthread_mutex_lock(&service.lock);
 		stop = service.stop;
 		for (int i = 0; i < n && !stop; i++)
 			session_serve(events[i].data.ptr);
-		/* heartbeats come first; where all are sent, there is time to wait */
-		if (!stop && n < EVENTS && !list_empty(&service.connects))
-			connect_one();
-		more = !list_empty(&service.connects);
 		(void)pthread_mutex_unlock(&service.lock);
 	}
 	return NULL;
+}
+
+static void thread_end(pthread_t thread)
+{
+	(void)pthread_mutex_lock(&service.lock);
+	service.stop = true;
+	(void)eventfd_write(service.wake_fd, 1);
+	(void)pthread_cond_broadcast(&service.wanted);
+	(void)pthread_mutex_unlock(&service.lock);
+	(void)pthread_join(thread, NULL);
 }
 
 static int service_start(void)
@@ -151,8 +153,13 @@ static int service_start(void)
 	err = thread_start("rmem-service", service_run, NULL, &service.thread);
 	if (err)
 		goto err_wake;
+	err = thread_start("rmem-connect", connector_run, NULL, &service.connector);
+	if (err)
+		goto err_thread;
 	return 0;
 
+err_thread:
+	thread_end(service.thread);
 err_wake:
 	(void)close(service.wake_fd);
 err_epoll:
@@ -162,11 +169,8 @@ err_epoll:
 
 static void service_stop(void)
 {
-	(void)pthread_mutex_lock(&service.lock);
-	service.stop = true;
-	(void)eventfd_write(service.wake_fd, 1);
-	(void)pthread_mutex_unlock(&service.lock);
-	(void)pthread_join(service.thread, NULL);
+	thread_end(service.connector);
+	thread_end(service.thread);
 	(void)close(service.wake_fd);
 	(void)close(service.epfd);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one service thread of the process: it drives the sessions that have not asked to be
- * driven by the program.  It starts with the first of them and ends with the last.  It
- * takes no signals, and does not exist in a child after fork().  Threads: [any]. */
+/* The two service threads of the process, for the sessions that have not asked to be driven
+ * by the program: one drives them, the other connects their channels, by turns, as that takes
+ * longer than heartbeats may wait.  They start with the first session and end with the last,
+ * take no signals, and do not exist in a child after fork().  Threads: [any]. */
 #ifndef LIBRMEM_SERVICE_H
 #define LIBRMEM_SERVICE_H
 
@@ -9,7 +10,7 @@
 
 /* -ENOMEM, -EMFILE, -EAGAIN (no thread) with text. */
 int service_add(struct rmem *session);
-/* On return the thread does not touch the session any more. */
+/* On return the threads do not touch the session any more. */
 void service_remove(struct rmem *session);
 
 #endif

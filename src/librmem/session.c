@@ -80,7 +80,7 @@ void session_work(struct rmem *session)
 {
 	if (!session_tend(session))
 		return;
-	reopen_connect(session, reopen_patience_ms(session, clock_now_ns()));
+	reopen_connect(session);
 	/* heartbeats come first, then the next one */
 	if (reopen_ready(session))
 		session_wake(session);
@@ -334,11 +334,16 @@ static int waiter_wait(struct waiter *waiter)
 	return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
 }
 
-/* A step of who is the driver, but neither opens channels nor waits for others. */
+/* A step of who connects a channel: where he is the driver, too, he neither connects others
+ * nor waits for somebody. */
 static void session_step_alone(struct rmem *session, uint64_t left_ns)
 {
 	struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 
+	if (session->served) {
+		session_step(session, clock_now_ns() + left_ns);
+		return;
+	}
 	timer_set(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	(void)poll(&pollfd, 1, step_ms(left_ns));

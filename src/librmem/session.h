@@ -6,9 +6,10 @@
  * and `until_ns`, and are told by a flag of their own when there is news under the lock.
  *
  * Somebody drives the session: the service thread, or, with RMEM_NO_THREAD and while the
- * session is being opened, whoever waits for an answer.
+ * session is being opened, whoever waits for an answer.  What connects channels may be another
+ * thread, see service.h.
  *
- * Nothing here survives a fork: the child shares the sockets but has no service thread.
+ * Nothing here survives a fork: the child shares the sockets but has no service threads.
  *
  * Lock order: service, session.setup, sync, session.lock. */
 #ifndef LIBRMEM_SESSION_H
@@ -104,8 +105,8 @@ struct rmem {
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 control_done *take, void *ctx);
 
-/* The same for who drives the session himself and has no turn to give to others: it waits
- * timeout_ms at most, and only for as long as the session is not lost.
+/* The same for who connects a channel: it waits timeout_ms at most, and only for as long as
+ * the session is not lost.
  *   -ECONNRESET  it is */
 int session_call_alone(struct rmem *session, const struct wire_msg *request,
 		       control_done *take, void *ctx, unsigned timeout_ms);

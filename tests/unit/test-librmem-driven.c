@@ -89,6 +89,29 @@ START_TEST(no_thread__waits_for_a_channel)
 }
 END_TEST
 
+/* It takes longer than heartbeats are kept waiting at first. */
+START_TEST(no_thread__reaches_a_server_that_is_slow)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
+	struct rmem_completion completion;
+	rmem_queue *queue = NULL;
+
+	server.welcome.heartbeat_ms = 200;
+	server.welcome.fence_ms = 2000;
+	open_with(RMEM_NO_THREAD);
+	op.lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	fake.slow_ms = 700;
+	fake_peer_gone(fake_latest());
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
+	ck_assert_int_eq(completion.status, 0);
+	ck_assert_uint_eq(info().resumes, 0);
+	rmem_close(client);
+}
+END_TEST
+
 /* A program that never has to sleep sends heartbeats all the same. */
 START_TEST(no_thread__waits_without_sleeping)
 {
@@ -124,6 +147,7 @@ int main(void)
 	tcase_add_test(tc, no_thread__the_program_drives);
 	tcase_add_test(tc, no_thread__opens_what_is_slow);
 	tcase_add_test(tc, no_thread__waits_for_a_channel);
+	tcase_add_test(tc, no_thread__reaches_a_server_that_is_slow);
 	tcase_add_test(tc, no_thread__waits_without_sleeping);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

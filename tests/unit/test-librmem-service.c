@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The service thread with many sessions, made by hand; the test is the server of each. */
+/* The service threads with many sessions, made by hand; the test is the server of each. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -201,23 +201,30 @@ static bool tried_twice(void)
 	return true;
 }
 
+static bool connected(struct client *client)
+{
+	bool fresh;
+
+	(void)pthread_mutex_lock(&client->session.lock);
+	fresh = client->queue->channels.slots[0].stage == SLOT_FRESH;
+	(void)pthread_mutex_unlock(&client->session.lock);
+	return fresh;
+}
+
+static bool first_connected(void)
+{
+	return connected(&clients[1]);
+}
+
 static bool all_connected(void)
 {
-	for (unsigned i = 1; i < SESSIONS; i++) {
-		struct channel_slot *slot = &clients[i].queue->channels.slots[0];
-		bool fresh;
-
-		(void)pthread_mutex_lock(&clients[i].session.lock);
-		fresh = slot->stage == SLOT_FRESH;
-		(void)pthread_mutex_unlock(&clients[i].session.lock);
-		if (!fresh)
+	for (unsigned i = 1; i < SESSIONS; i++)
+		if (!connected(&clients[i]))
 			return false;
-	}
 	return true;
 }
 
-/* Sessions that cannot connect, each for half a heartbeat, together take longer than the
- * fence.  None of them is late, nor the one that needs nothing; and each has its turn. */
+/* Sessions that cannot connect together take longer than the fence.  None of them is late, nor the one that needs nothing; and each has its turn. */
 START_TEST(black_hole__costs_nobody_the_session)
 {
 	fake_reset();
@@ -240,6 +247,22 @@ START_TEST(black_hole__costs_nobody_the_session)
 }
 END_TEST
 
+/* It takes longer than a connect may at first. */
+START_TEST(slow_server__is_reached_in_the_end)
+{
+	fake_reset();
+	for (unsigned i = 0; i < SESSIONS; i++)
+		client_open(&clients[i], i);
+	fake.slow_ms = 1300;
+	client_want(&clients[1]);
+	serve(first_connected);
+	ck_assert_uint_eq(fake.tried[1], 3);
+	for (unsigned i = 0; i < SESSIONS; i++)
+		client_close(&clients[i]);
+	ck_assert_int_eq(fake.live, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("librmem-service");
@@ -247,6 +270,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, black_hole__costs_nobody_the_session);
+	tcase_add_test(tc, slow_server__is_reached_in_the_end);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

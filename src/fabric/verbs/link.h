@@ -27,7 +27,7 @@ int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_r
 int verbs_link_post(struct fabric_channel *channel);
 void verbs_link_abort(struct fabric_channel *channel); /* [any] */
 int verbs_link_alive_fd(const struct fabric_channel *channel);
-bool verbs_link_alive(struct fabric_channel *channel); /* [service thread] */
+bool verbs_link_alive(struct fabric_channel *channel); /* [one thread at a time] */
 void verbs_link_free(struct fabric_channel *channel);
 
 /* An entry came out of the completion queue.  Returns 1 when what it completes is in *ret_wc;
