@@ -42,8 +42,8 @@ server_hole()
 	rig-mark "swallows.$1"
 	log_await '^session-fenced:' 20 || fail "a client that is not heard is not fenced"
 	start=$(($(now_ms) - start))
-	# the last sign of life came before the hole
-	[ "$start" -le $((fence_ms + 1000)) ] || fail "fenced after $start ms"
+	# the last sign of life came before the hole; a busy machine is late
+	[ "$start" -le $((fence_ms * 3)) ] || fail "fenced after $start ms"
 	ok "hole $1: fenced after $start ms"
 	rig-await "heal.$1" 300 || fail "the client does not heal hole $1"
 	hole_close
