@@ -125,6 +125,23 @@ test_death()
 		err_has 'the VM died' && err_has 'Kernel panic'
 }
 
+# A boot that fails is tried once more, but not for ever.
+test_stillborn()
+{
+	local bin=$work/bin
+	mkdir -p "$bin"
+	cat >"$bin/qemu-system-x86_64" <<-QEMU
+		#!/bin/sh
+		[ -e "$bin/died" ] || { touch "$bin/died"; exit 0; }
+		exec $(command -v qemu-system-x86_64) "\$@"
+	QEMU
+	chmod +x "$bin/qemu-system-x86_64"
+	PATH=$bin:$PATH rig_run 0 run --kernel "$kernel" --device none 'echo alive' &&
+		has alive && err_has 'once more' || return 1
+	rig_run 125 run --kernel "$kernel" --device none --append rdinit=/none true &&
+		err_has 'once more' && err_has 'the VM died' && err_has 'Kernel panic'
+}
+
 test_pair()
 {
 	rig_run 7 pair --kernel "$kernel" "$guest_functions"'
@@ -224,6 +241,7 @@ check 'one VM: NUMA nodes and huge pages' test_one_numa
 check 'arguments arrive as they are' test_arguments
 check 'time-out' test_timeout
 check 'a dead VM is noticed' test_death
+check 'a VM that dies as it boots has another try' test_stillborn
 check 'pair: rdma_cm and verbs both ways' test_pair
 check 'pair: nobody waits for the dead' test_pair_waits
 check 'systemd is PID 1, all units are well' test_systemd

@@ -244,6 +244,7 @@ vm_exchange()
 vm_qemu()
 {
 	local out err cat_out cat_err qemu hold=$SCRATCH_HOLD
+	rm -f "$SCRATCH/out" "$SCRATCH/err"
 	mkfifo "$SCRATCH/out" "$SCRATCH/err"
 	exec {out}<>"$SCRATCH/out" {err}<>"$SCRATCH/err"
 	cat <"$SCRATCH/out" {out}>&- {err}>&- {hold}>&- &
@@ -278,6 +279,14 @@ vm_wait()
 	[ -n "$reader" ] || return 0
 	kill "$reader" 2>/dev/null || true
 	wait "$reader" || true
+}
+
+# It has died on its way to CMD: a kernel that changes its own code while it boots is at
+# times not what the emulator of another CPU sees.
+vm_stillborn()
+{
+	[ "$VM_STATUS" != 124 ] && [ "$VM_STATUS" != 137 ] &&
+		[ ! -s "$SCRATCH/x/session" ] && [ ! -s "$SCRATCH/x/status" ]
 }
 
 # The exit status of CMD, or why there is none.
@@ -326,5 +335,9 @@ vm_main()
 	vm_exchange "${VM_WORDS[@]}"
 	vm_args
 	vm_qemu
+	if vm_stillborn; then
+		say "the VM died before it came to CMD; once more"
+		vm_qemu
+	fi
 	vm_result
 }
