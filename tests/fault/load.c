@@ -65,6 +65,7 @@ static uint32_t crcs[CELLS];
 static bool lenient, idle, left;
 static unsigned long done, failed, stale, breaks, turn, due, break_due;
 static uint64_t seed, spoken_ms;
+static const struct attachment *refused_with; /* the keys that were spoilt */
 static char verb[32];
 
 static void die(const char *what)
@@ -195,8 +196,13 @@ static void cell_done(const struct rmem_completion *completion)
 	}
 	done++;
 	spoken();
-	if (cell == REFUSED)
-		return;
+	if (cell == REFUSED) {
+		/* it was asked for keys that hold, and went again with them */
+		if (atomic_load(&lease->attachment) != refused_with)
+			return;
+		(void)fprintf(stderr, "load: a key that nobody gave was good\n");
+		exit(1);
+	}
 	if (writing[cell]) {
 		memcpy(model[cell], place, CELL);
 		unknown[cell] = false;
@@ -247,6 +253,7 @@ static void access_spoil(void)
 	struct attachment *att = atomic_load(&lease->attachment);
 	uint64_t kept[WIRE_ENDPOINTS_MAX];
 
+	refused_with = att;
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
 		kept[i] = att->keys[0][i].rkey;
 		att->keys[0][i].rkey ^= 0x5a5a00;
