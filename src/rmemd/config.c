@@ -355,6 +355,44 @@ static int devices_check(struct parse *parse)
 	return 0;
 }
 
+/* With rdma_cm both are those of the address's interface. */
+static bool knobs_for_direct(const struct fabric_knobs *knobs)
+{
+	return knobs->connect != FABRIC_CONNECT_DIRECT &&
+	       (knobs->gid_index != FABRIC_KNOB_AUTO ||
+		knobs->pkey != FABRIC_KNOB_AUTO);
+}
+
+/* Some device is as [rdma] says. */
+static bool knobs_used(const struct config *config)
+{
+	unsigned named = 0;
+
+	for (unsigned i = 0; i < config->n_devices; i++)
+		for (unsigned j = 0; j < config->n_device_params; j++)
+			named += strcmp(config->devices[i],
+					config->device_params[j].name) == 0;
+	return config->n_devices == 0 || named < config->n_devices;
+}
+
+static int direct_check(struct parse *parse)
+{
+	static const char text[] = "gid_index and pkey are for connect = direct; with "
+				   "rdma_cm they are those of the address's interface";
+	const struct config *config = &parse->config;
+
+	for (unsigned i = 0; i < config->n_device_params; i++)
+		if (knobs_for_direct(&config->device_params[i].knobs))
+			return parse_fail(parse, parse->device_lines[i],
+					  err_set(-EINVAL, "device '%s': %s",
+						  config->device_params[i].name, text));
+	if (knobs_for_direct(&config->knobs) && knobs_used(config))
+		return parse_fail(parse,
+				  key_line(parse, "rdma", "gid_index", "rdma", "pkey"),
+				  err_set(-EINVAL, "%s", text));
+	return 0;
+}
+
 /* What a device leaves open is as [rdma] has it, which may stand behind it. */
 static void devices_inherit(struct config *config)
 {
@@ -415,7 +453,7 @@ static int config_check(struct parse *parse)
 			key_line(parse, "limits", "lease_bytes", "limits",
 				 "tenant_bytes"),
 			err_set(-EINVAL, "lease_bytes is more than tenant_bytes"));
-	if (devices_check(parse))
+	if (devices_check(parse) || direct_check(parse))
 		return -EINVAL;
 	return ports_check(parse);
 }
@@ -465,8 +503,8 @@ int config_load(const char *path, struct config *ret_config)
 		parse->err = err_errno(-ENOMEM, "%s", path);
 	if (parse->config.n_pools == 0)
 		pools_default(&parse->config);
-	err = parse->err ? parse->err : config_check(parse);
 	devices_inherit(&parse->config);
+	err = parse->err ? parse->err : config_check(parse);
 	if (!err)
 		memcpy(ret_config, &parse->config, sizeof(*ret_config));
 	(void)fclose(parse->file);

@@ -91,7 +91,7 @@ conf "connect = direct
 gid_index = 0"
 server_start /tmp/rmemd.conf /tmp/admin.sock
 rmemctl --socket /tmp/admin.sock --json devices |
-	jq -e '.devices[0] | .knobs.gid_index == 0 and
+	jq -e '.devices[0] | .port == null and .knobs.gid_index == 0 and
 	       ([.device_port.gids[] | select(.served).index] == [0])' || fail "gid_index = 0"
 rmem put --server "$uri&gid_index=0" thing /tmp/file || fail "put by GID 0"
 server_stop

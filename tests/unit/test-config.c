@@ -157,6 +157,7 @@ START_TEST(load__devices_have_knobs_of_their_own)
 			   "[device mlx5_1]\n"
 			   "connect = cm\n"
 			   "gid_index = auto\n"
+			   "pkey = auto\n"
 			   "address = fd00::1\n"
 			   "mtu = auto\n") == 0,
 		      "%s", err_text());
@@ -186,6 +187,15 @@ START_TEST(load__devices_have_knobs_of_their_own)
 	ck_assert_int_eq(device->knobs.connect, FABRIC_CONNECT_CM);
 	ck_assert_int_eq(device->knobs.gid_index, FABRIC_KNOB_AUTO);
 	ck_assert_int_eq(device->knobs.relaxed_ordering, 1);
+}
+END_TEST
+
+START_TEST(load__knobs_that_no_device_has_need_not_fit)
+{
+	ck_assert_int_eq(load("[rdma]\ndevices = a\ngid_index = 1\n[device a]\n"
+			      "connect = direct\n"),
+			 0);
+	ck_assert_int_eq(config.device_params[0].knobs.gid_index, 1);
 }
 END_TEST
 
@@ -273,8 +283,7 @@ static const struct {
 	{ "[rdma]\nenabled = no\n[tcp]\nenabled = no\n",
 	  "4: neither [rdma] nor [tcp] is enabled: nothing would carry data" },
 	{ "[tcp]\nport = 7460\n", "2: [server] and [tcp] have the same port 7460" },
-	{ "[server]\nport = 7461\n",
-	  "2: [server] and [rdma] have the same port 7461" },
+	{ "[server]\nport = 7461\n", "2: [server] and [rdma] have the same port 7461" },
 	{ "[admin]\nsocket = rmem.sock\n",
 	  "2: socket: 'rmem.sock' is not an absolute path" },
 	{ "[rdma]\nretry_count = 7\n",
@@ -283,10 +292,8 @@ static const struct {
 	{ "[device a]\nrnr_retry_count = 7\n",
 	  "2: rnr_retry_count: 7 stands for trying for ever, and a peer that is dead "
 	  "would never be missed: 6 is the most" },
-	{ "[rdma]\nmtu = 1500\n",
-	  "2: mtu: 1500 is not 256, 512, 1024, 2048 or 4096" },
-	{ "[rdma]\nmtu = inherit\n",
-	  "2: mtu: 'inherit' is neither a number nor auto" },
+	{ "[rdma]\nmtu = 1500\n", "2: mtu: 1500 is not 256, 512, 1024, 2048 or 4096" },
+	{ "[rdma]\nmtu = inherit\n", "2: mtu: 'inherit' is neither a number nor auto" },
 	{ "[rdma]\nrelaxed_ordering = maybe\n",
 	  "2: relaxed_ordering: 'maybe' is neither yes nor no" },
 	{ "[device a]\ndevice_port = 256\n",
@@ -313,6 +320,14 @@ static const struct {
 	  "3: device 'a' is already in line 1" },
 	{ "[device a]\n[rdma]\ndevices = b, c\n",
 	  "1: device 'a' is not in [rdma] devices" },
+	{ "[rdma]\nmtu = 1024\npkey = 0xffff\n",
+	  "3: gid_index and pkey are for connect = direct; with rdma_cm they are those "
+	  "of the address's interface" },
+	{ "[rdma]\ndevices = a, b\nconnect = direct\n[device a]\n[device b]\n"
+	  "connect = cm\ngid_index = 1\n",
+	  "5: device 'b': gid_index and pkey are for connect = direct; with rdma_cm "
+	  "they "
+	  "are those of the address's interface" },
 	{ "[pool]\n", "1: a pool's section is [pool NAME]" },
 	{ "[pool a/b]\n",
 	  "1: pool name 'a/b' has other characters than letters, digits, '-', "
@@ -484,6 +499,7 @@ int main(void)
 	tcase_add_test(tc, load__an_empty_file_is_the_defaults);
 	tcase_add_test(tc, load__reads_every_type);
 	tcase_add_test(tc, load__devices_have_knobs_of_their_own);
+	tcase_add_test(tc, load__knobs_that_no_device_has_need_not_fit);
 	tcase_add_test(tc, load__knobs_are_as_the_fabric_has_them);
 	tcase_add_loop_test(tc, load__says_what_is_wrong_and_where, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));

@@ -142,7 +142,7 @@ static json_t *device_view(const struct daemon *daemon, unsigned i)
 	view_text(&object, "device", endpoint->device[0] ? endpoint->device : NULL);
 	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
 	view_text(&object, "address", address_text(&endpoint->address, address));
-	view_number(&object, "port", endpoint->address.port);
+	view_known(&object, "port", endpoint->address.port);
 	view_node(&object, "node", endpoint->node);
 	view_number(&object, "channels", stats.channels);
 	view_number(&object, "channels_ever", stats.channels_ever);
