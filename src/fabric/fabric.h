@@ -331,6 +331,13 @@ struct fabric_run {
 	uint64_t rkey;
 };
 
+static inline struct fabric_run fabric_run_of(enum fabric_opcode opcode,
+					      struct fabric_region *region,
+					      const struct fabric_key *key)
+{
+	return (struct fabric_run){ opcode, region, key->addr, key->rkey };
+}
+
 /* One of them, small enough to be carried by one channel.  As it may lie inside of a
  * structure of the caller's, it may be named by this type whatever it is there. */
 struct __attribute__((may_alias)) fabric_part {
@@ -487,6 +494,11 @@ struct fabric_client_ops {
 	 * dead: those taken may not end through poll(), where otherwise each does exactly
 	 * once. */
 	int (*post)(struct fabric_channel *channel);
+	/* put() of one operation and post(), on a channel where nothing else is put: 1, or 0
+	 * when there is no room, or -ECONNRESET. */
+	int (*post_one)(struct fabric_channel *channel, enum fabric_opcode opcode,
+			struct fabric_region *region, const struct fabric_key *key,
+			const struct fabric_part *part);
 	/* Take up to n completions, each for one operation or for several that ended alike;
 	 * never blocks.  After one with an error other than -EACCES the channel is dead:
 	 * everything outstanding on it ends in error. */

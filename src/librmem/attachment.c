@@ -45,8 +45,7 @@ static int keys_take(const struct wire_lease *answer, unsigned n_endpoints,
 				       key->segment, key->endpoint);
 		att->keys[key->segment][key->endpoint] = (struct attachment_key){
 			.present = true,
-			.addr = key->addr,
-			.rkey = key->rkey,
+			.at = { .addr = key->addr, .rkey = key->rkey },
 		};
 	}
 	return 0;
@@ -74,7 +73,8 @@ int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
 
 static bool keys_equal(const struct attachment_key *a, const struct attachment_key *b)
 {
-	return a->present == b->present && a->addr == b->addr && a->rkey == b->rkey;
+	return a->present == b->present && a->at.addr == b->at.addr &&
+	       a->at.rkey == b->at.rkey;
 }
 
 bool attachment_equal(const struct attachment *a, const struct attachment *b)

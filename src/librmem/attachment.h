@@ -10,12 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fabric/fabric.h"
 #include "wire/msg.h"
 
 struct attachment_key {
 	bool present;
-	uint64_t addr; /* of the segment's first byte */
-	uint64_t rkey;
+	struct fabric_key at; /* the segment's first byte */
 };
 
 struct attachment {

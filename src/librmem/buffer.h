@@ -29,10 +29,9 @@ struct rmem_buffer {
 static inline bool buffer_holds(const struct rmem_buffer *buffer, const void *addr,
 				uint64_t bytes)
 {
-	uintptr_t at = (uintptr_t)addr, base = (uintptr_t)buffer->addr;
-
-	return at >= base && at - base <= buffer->bytes &&
-	       bytes <= buffer->bytes - (at - base);
+	/* what lies ahead of it wraps, and is too far behind it */
+	return bytes <= buffer->bytes &&
+	       (uintptr_t)addr - (uintptr_t)buffer->addr <= buffer->bytes - bytes;
 }
 /* The buffer of the session that holds the range, or NULL; its use is counted, end it by
  * lowering `outstanding`.  [any] */

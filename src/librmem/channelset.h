@@ -99,15 +99,24 @@ static inline struct channel_slot *channelset_next(struct channelset *set)
 	return slot;
 }
 
-/* To one of `endpoints`, with a credit, and there is a key of the segment for it. */
+/* It has a credit, and there is a key of the segment for it. */
+static inline bool channelset_open(const struct channelset *set,
+				   const struct channel_slot *slot,
+				   const struct attachment *attachment,
+				   unsigned segment)
+{
+	return slot->live && slot->in_flight < set->depth &&
+	       attachment->keys[segment][slot->endpoint].present;
+}
+
+/* The same, and it leads to one of `endpoints`. */
 static inline bool channelset_takes(const struct channelset *set,
 				    const struct channel_slot *slot, unsigned endpoints,
 				    const struct attachment *attachment,
 				    unsigned segment)
 {
-	return (endpoints & (1u << slot->endpoint)) && slot->live &&
-	       slot->in_flight < set->depth &&
-	       attachment->keys[segment][slot->endpoint].present;
+	return (endpoints & (1u << slot->endpoint)) &&
+	       channelset_open(set, slot, attachment, segment);
 }
 
 /* As channelset_pick(), when the next one would not do. */

@@ -102,8 +102,8 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	struct fabric_run run = {
 		.opcode = op_kinds[op->todo.opcode].carried,
 		.region = region_of(queue, piece, slot->domain),
-		.remote_addr = key->addr,
-		.rkey = key->rkey,
+		.remote_addr = key->at.addr,
+		.rkey = key->at.rkey,
 	};
 	struct fabric_part part = {
 		.offset = op->todo.offset + piece->offset -
@@ -398,8 +398,15 @@ static RARE void tend(struct rmem_queue *queue)
 		settle_dead(queue);
 }
 
+bool flow_overdue(const struct rmem_queue *queue)
+{
+	return clock_coarse_ns() >= queue->next_deadline_ns;
+}
+
 void flow_progress(struct rmem_queue *queue, struct taker *taker)
 {
+	const struct rmem_completion *before = taker ? taker->next : NULL;
+
 	queue->now_ns = 0;
 	if (atomic_load_explicit(&queue->news, memory_order_acquire))
 		settle_news(queue);
@@ -407,6 +414,6 @@ void flow_progress(struct rmem_queue *queue, struct taker *taker)
 	/* Who takes completions calls again, or submits, and then the clock is read.  Who spins
 	 * in vain is to see the next one soon: for him a cheap clock will do. */
 	if (!taker || queue->channels.n_dead > 0 || flow_waits(queue) ||
-	    (taker->n == 0 && clock_coarse_ns() >= queue->next_deadline_ns))
+	    (taker->next == before && flow_overdue(queue)))
 		tend(queue);
 }

@@ -23,5 +23,8 @@ void flow_pump(struct rmem_queue *queue, uint64_t now_ns);
  * what is dead, then pump.  When something was taken and nothing waits, what is overdue is
  * left for the next call. */
 void flow_progress(struct rmem_queue *queue, struct taker *taker);
+/* For who finds nothing and comes again at once: whether something is overdue, by a cheap
+ * clock. */
+bool flow_overdue(const struct rmem_queue *queue);
 
 #endif

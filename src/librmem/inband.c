@@ -298,8 +298,8 @@ static bool request_make(const struct piece *piece, const struct channel_slot *s
 	    source->ends[segment] - attachment_start(source, segment) - within <
 		    piece->bytes)
 		return false;
-	request->source.addr = source->keys[segment][slot->endpoint].addr + within;
-	request->source.rkey = source->keys[segment][slot->endpoint].rkey;
+	request->source = source->keys[segment][slot->endpoint].at;
+	request->source.addr += within;
 	return true;
 }
 
@@ -312,8 +312,8 @@ int inband_put(struct rmem_queue *queue, struct piece *piece, struct channel_slo
 		.opcode = op->todo.opcode == RMEM_OP_WRITE_NOTIFY
 				  ? FABRIC_NOTIFY
 				  : op_kinds[op->todo.opcode].carried,
-		.remote_addr = key->addr,
-		.rkey = key->rkey,
+		.remote_addr = key->at.addr,
+		.rkey = key->at.rkey,
 	};
 	const struct fabric_part part = {
 		.offset = op->todo.offset + piece->offset -

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "librmem/buffer.h"
-#include "librmem/lease.h"
 
 const struct op_kind op_kinds[] = {
 	[RMEM_OP_READ] = { "read", FABRIC_READ, RMEM_READ },
@@ -74,22 +72,6 @@ void optable_destroy(struct optable *table)
 	free(table->free);
 	free(table->ops);
 	free(table->pieces);
-}
-
-void op_count(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n)
-{
-	(void)atomic_fetch_add_explicit(&lease->outstanding, n, memory_order_acquire);
-	if (buffer)
-		(void)atomic_fetch_add_explicit(&buffer->outstanding, n,
-						memory_order_relaxed);
-}
-
-void op_uncount(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n)
-{
-	(void)atomic_fetch_sub_explicit(&lease->outstanding, n, memory_order_release);
-	if (buffer)
-		(void)atomic_fetch_sub_explicit(&buffer->outstanding, n,
-						memory_order_release);
 }
 
 static void lane_stall(struct optable *table, struct lane *lane)

@@ -12,7 +12,9 @@
 #include "base/list.h"
 #include "fabric/fabric.h"
 #include "librmem/attachment.h"
+#include "librmem/buffer.h"
 #include "librmem/channelset.h"
+#include "librmem/lease.h"
 
 enum op_state {
 	OP_FREE,
@@ -49,7 +51,7 @@ struct piece {
 	};
 };
 
-/* All 0 for one that is whole and well. */
+/* All 0 in a free operation, and in one that is whole. */
 struct op_end {
 	uint64_t left;   /* bytes not cut yet */
 	int verdict;     /* -ETIMEDOUT or -ECANCELED was passed; 0: none */
@@ -243,8 +245,38 @@ static inline struct op *optable_take(struct optable *table)
 /* Operations of the lease and the buffer (NULL: none) are outstanding, from when on the
  * lease's table stays, and not any more: who sees their counters at 0 sees all that was
  * done before. */
-void op_count(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n);
-void op_uncount(struct rmem_lease *lease, struct rmem_buffer *buffer, unsigned n);
+static inline void op_count(struct rmem_lease *lease, struct rmem_buffer *buffer,
+			    unsigned n)
+{
+	(void)atomic_fetch_add_explicit(&lease->outstanding, n, memory_order_acquire);
+	if (buffer)
+		(void)atomic_fetch_add_explicit(&buffer->outstanding, n,
+						memory_order_relaxed);
+}
+
+static inline void op_uncount(struct rmem_lease *lease, struct rmem_buffer *buffer,
+			      unsigned n)
+{
+	(void)atomic_fetch_sub_explicit(&lease->outstanding, n, memory_order_release);
+	if (buffer)
+		(void)atomic_fetch_sub_explicit(&buffer->outstanding, n,
+						memory_order_release);
+}
+
+/* A free operation becomes this one, and flies as its own piece. */
+static inline void op_launch(struct op *op, const struct rmem_op *todo,
+			     const struct attachment *att, uint64_t deadline_ns)
+{
+	op->todo = *todo;
+	op->deadline_ns = deadline_ns;
+	op->state = OP_FLYING;
+	op->started = true;
+	op->fence = false;
+	op->whole = true;
+	op->pieces = 1;
+	op->in_flight = 1;
+	op->own.att = att;
+}
 
 static inline void optable_give(struct optable *table, struct op *op)
 {

@@ -257,6 +257,9 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 		return err_set(-ENOMEM, "no memory for a queue");
 	queue->session = session;
 	queue->ops = session->domains.ops;
+	queue->share_max = queue->ops->max_bytes < CHANNEL_SHARE_BYTES
+				   ? queue->ops->max_bytes
+				   : CHANNEL_SHARE_BYTES;
 	(void)pthread_mutex_lock(&session->lock);
 	queue->read_slices = slices_of(&session->domains, FABRIC_READ);
 	queue->write_slices = slices_of(&session->domains, FABRIC_WRITE);

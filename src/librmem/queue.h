@@ -15,6 +15,7 @@
 #include "librmem/bounce.h"
 #include "librmem/channelset.h"
 #include "librmem/op.h"
+#include "librmem/session.h"
 
 #define QUEUE_TEXT_BYTES 320
 /* Completions that are taken from a cq at a time. */
@@ -30,6 +31,7 @@ struct rmem_queue {
 	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX];
 	/* local pieces of memory in one request, on every domain */
 	unsigned read_slices, write_slices;
+	uint64_t share_max;         /* bytes of an operation that goes uncut, at most */
 	struct rmem_lease *nowhere; /* what pings are of */
 	int epfd;     /* what rmem_queue_fd() gives: the cqs and the next two */
 	int wake_fd;  /* there is news */
@@ -73,6 +75,19 @@ static inline uint64_t queue_now_ns(struct rmem_queue *queue)
 	if (queue->now_ns == 0)
 		queue->now_ns = clock_now_ns();
 	return queue->now_ns;
+}
+
+/* The end of the time of an operation that starts now, in the call under way.  [owner] */
+static inline uint64_t queue_deadline_ns(struct rmem_queue *queue, unsigned timeout_ms)
+{
+	uint64_t deadline_ns;
+
+	if (timeout_ms == 0)
+		timeout_ms = queue->session->timeout_ms;
+	deadline_ns = queue->now_ns + timeout_ms * UINT64_C(1000000);
+	if (deadline_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = deadline_ns;
+	return deadline_ns;
 }
 
 /* All of an operation passes through the bounce buffer; what of a vectored one does is seen

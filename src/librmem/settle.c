@@ -294,21 +294,25 @@ static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
 	}
 }
 
+void settle_taken(struct rmem_queue *queue, unsigned domain, int n, struct taker *taker)
+{
+	for (int i = 0; i < n; i++)
+		completion_take(queue, &queue->wcs[i], taker);
+	if (n < 0)
+		cq_broken(queue, domain);
+}
+
 void settle_completions(struct rmem_queue *queue, struct taker *taker)
 {
-	struct fabric_wc *wcs = queue->wcs;
 	int n;
 
 	for (unsigned i = 0; i < queue->n_cqs; i++) {
 		if (!queue->cqs[i])
 			continue;
 		do {
-			n = queue->ops->poll(queue->cqs[i], wcs, QUEUE_WCS);
-			for (int k = 0; k < n; k++)
-				completion_take(queue, &wcs[k], taker);
+			n = queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS);
+			settle_taken(queue, i, n, taker);
 		} while (n == QUEUE_WCS);
-		if (n < 0)
-			cq_broken(queue, i);
 	}
 }
 

@@ -22,6 +22,9 @@ void settle_done(struct rmem_queue *queue, struct op *op, int status);
 void settle_kill(struct rmem_queue *queue, struct channel_slot *slot);
 /* Take the fabric's completions, whole operations into the taker (NULL: none) at once. */
 void settle_completions(struct rmem_queue *queue, struct taker *taker);
+/* The same for n completions of a domain that are in queue->wcs; < 0: there will be none. */
+void settle_taken(struct rmem_queue *queue, unsigned domain, int n,
+		  struct taker *taker);
 /* Look at slots and leases that have news. */
 void settle_news(struct rmem_queue *queue);
 /* Free the channels that are dead and have nothing outstanding, ask for others. */

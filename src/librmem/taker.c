@@ -11,20 +11,7 @@
 #include "librmem/session.h"
 #include "librmem/vec.h"
 
-void taker_start(struct taker *taker, struct rmem_queue *queue,
-		 struct rmem_completion *completions, unsigned n)
-{
-	*taker = (struct taker){ .queue = queue, .next = completions, .room = n };
-}
-
 /* ---- counting ---- */
-
-static void run_count(struct taker *taker)
-{
-	if (taker->n_run > 0)
-		op_uncount(taker->lease, taker->buffer, taker->n_run);
-	taker->n_run = 0;
-}
 
 static bool lease_same(const struct taker *taker, const struct op *op)
 {
@@ -33,7 +20,8 @@ static bool lease_same(const struct taker *taker, const struct op *op)
 
 static void lease_switch(struct taker *taker, const struct op *op)
 {
-	run_count(taker);
+	taker_end(taker);
+	taker->n_run = 0;
 	taker->lease = op->todo.lease;
 	taker->buffer = op->todo.buffer;
 }
@@ -41,15 +29,7 @@ static void lease_switch(struct taker *taker, const struct op *op)
 static void took(struct taker *taker, unsigned n)
 {
 	taker->next += n;
-	taker->n += n;
-	taker->room -= n;
 	taker->n_run += n;
-}
-
-unsigned taker_end(struct taker *taker)
-{
-	run_count(taker);
-	return taker->n;
 }
 
 /* ---- whole operations ---- */
@@ -87,8 +67,8 @@ unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n
 	const struct channelset *set = &taker->queue->channels;
 	unsigned to_end = set->depth - slot->first;
 
-	if (n > taker->room)
-		n = taker->room;
+	if (n > taker_room(taker))
+		n = taker_room(taker);
 	if (n > to_end)
 		n = to_end;
 	if (n == 0)
@@ -150,7 +130,7 @@ void taker_done(struct taker *taker)
 {
 	struct rmem_queue *queue = taker->queue;
 
-	while (taker->room > 0 && queue->table.n_done > 0) {
+	while (taker->next < taker->end && queue->table.n_done > 0) {
 		struct op *op = optable_done_take(&queue->table);
 
 		*taker->next = (struct rmem_completion){
@@ -166,6 +146,7 @@ void taker_done(struct taker *taker)
 		took(taker, 1);
 		vec_leave(op);
 		inband_leave(op);
+		op->end = (struct op_end){ 0 };
 		optable_give(&queue->table, op);
 	}
 }

@@ -8,22 +8,29 @@
 
 struct taker {
 	struct rmem_queue *queue;
-	struct rmem_completion *next;
-	unsigned n, room;
+	struct rmem_completion *next, *end;
 	/* a run of completions that is still to be counted */
 	struct rmem_lease *lease;
 	struct rmem_buffer *buffer;
 	unsigned n_run;
 };
 
-void taker_start(struct taker *taker, struct rmem_queue *queue,
-		 struct rmem_completion *completions, unsigned n);
+static inline unsigned taker_room(const struct taker *taker)
+{
+	return (unsigned)(taker->end - taker->next);
+}
+
 /* The first n pieces in the slot are done: take their operations as long as they are whole
  * and there is room.  Returns how many it took. */
 unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n);
 /* Take those that are complete in the table. */
 void taker_done(struct taker *taker);
-/* Count what was taken; returns how many. */
-unsigned taker_end(struct taker *taker);
+
+/* Count what was taken; done by whoever made it, before he looks at it. */
+static inline void taker_end(struct taker *taker)
+{
+	if (taker->n_run > 0)
+		op_uncount(taker->lease, taker->buffer, taker->n_run);
+}
 
 #endif

@@ -22,21 +22,83 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define SPIN_NS UINT64_C(20000)
 
-int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n)
+/* As rmem_poll(), whose call it is. */
+static __attribute__((noinline)) int
+poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned n)
 {
-	struct taker taker;
+	struct taker taker = {
+		.queue = queue,
+		.next = completions,
+		.end = completions + n,
+	};
 
 	if (queue_outstanding(queue) == 0 &&
 	    !atomic_load_explicit(&queue->news, memory_order_acquire))
 		return 0;
-	taker_start(&taker, queue, completions, n);
 	/* first what is complete already, or it could wait for ever */
 	if (queue->table.n_done > 0)
 		taker_done(&taker);
 	flow_progress(queue, &taker);
 	if (queue->table.n_done > 0)
 		taker_done(&taker);
-	return (int)taker_end(&taker);
+	taker_end(&taker);
+	return (int)(taker.next - completions);
+}
+
+/* Take the operation that is outstanding alone, as its completion says; nothing else waits for
+ * it.  False: it is not whole, or failed. */
+static inline bool single_take(struct rmem_queue *queue, const struct fabric_wc *wc,
+			       struct rmem_completion *ret_completion)
+{
+	struct channel_slot *slot = wc->owner;
+	struct op *op = slot->pieces[slot->first]->op;
+
+	if (wc->status != 0 || !op->whole)
+		return false;
+	slot->proven = true;
+	(void)channelset_take(&queue->channels, slot);
+	*ret_completion = (struct rmem_completion){ .cookie = op->todo.cookie,
+						    .bytes = op->todo.bytes };
+	op_uncount(op->todo.lease, op->todo.buffer, 1);
+	queue->active--;
+	optable_give(&queue->table, op);
+	return true;
+}
+
+/* The short way where one operation is outstanding, as with a program that waits for each.
+ * False: there is something else to be done. */
+static inline bool single_poll(struct rmem_queue *queue,
+			       struct rmem_completion *completions, int *ret_got)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		int n;
+
+		if (!queue->cqs[i])
+			continue;
+		n = queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS);
+		if (n == 0)
+			continue;
+		*ret_got = 1;
+		if (n == 1 && single_take(queue, queue->wcs, completions))
+			return true;
+		queue->now_ns = 0;
+		settle_taken(queue, i, n, NULL);
+		return false;
+	}
+	*ret_got = 0;
+	return !flow_waits(queue) && !flow_overdue(queue);
+}
+
+int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n)
+{
+	int got;
+
+	if (queue_outstanding(queue) == 1 && n > 0 && queue->table.n_done == 0 &&
+	    queue->channels.n_dead == 0 &&
+	    !atomic_load_explicit(&queue->news, memory_order_acquire) &&
+	    single_poll(queue, completions, &got))
+		return got;
+	return poll_all(queue, completions, n);
 }
 
 /* ---- waiting ---- */

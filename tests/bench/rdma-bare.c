@@ -116,8 +116,8 @@ static void requests_prepare(struct bare *bare, const struct place *place,
 	*bare = (struct bare){
 		.work = work,
 		.local = (uintptr_t)place->buffer->addr,
-		.remote = key->addr,
-		.rkey = (uint32_t)key->rkey,
+		.remote = key->at.addr,
+		.rkey = (uint32_t)key->at.rkey,
 		.confirm = work->write && verbs->confirm,
 	};
 	for (unsigned i = 0; i < LOOP_DEPTH_MAX; i++) {

@@ -255,12 +255,12 @@ static void access_spoil(void)
 
 	refused_with = att;
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
-		kept[i] = att->keys[0][i].rkey;
-		att->keys[0][i].rkey ^= 0x5a5a00;
+		kept[i] = att->keys[0][i].at.rkey;
+		att->keys[0][i].at.rkey ^= 0x5a5a00;
 	}
 	cell_submit(REFUSED);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		att->keys[0][i].rkey = kept[i];
+		att->keys[0][i].at.rkey = kept[i];
 }
 
 /* The only TCP connection to the server's port. */

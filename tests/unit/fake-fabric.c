@@ -592,6 +592,20 @@ static int fake_post(struct fabric_channel *channel)
 	return (int)n;
 }
 
+static int fake_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
+			 struct fabric_region *region, const struct fabric_key *key,
+			 const struct fabric_part *part)
+{
+	const struct fabric_run run = fabric_run_of(opcode, region, key);
+
+	/* what was put is to be posted first */
+	if (channel->n_put > 0)
+		abort();
+	fake.singles++;
+	(void)fake_put(channel, &run, part, 0, 1);
+	return fake_post(channel);
+}
+
 static int fake_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	locked();
@@ -672,6 +686,7 @@ static int always_available(void)
 	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
 	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
 	.connect = fake_connect, .put = fake_put, .post = fake_post,                 \
+	.post_one = fake_post_one,                                                   \
 	.poll = fake_poll,                                                           \
 	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,         \
 	.channel_free = fake_channel_free

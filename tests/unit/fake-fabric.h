@@ -67,6 +67,7 @@ struct fake {
 	_Atomic int live;                /* objects of all kinds */
 	struct fabric_channel *channels; /* latest first; under the lock */
 	_Atomic unsigned connects, aborts, posts;
+	_Atomic unsigned singles; /* of the posts, post_one() */
 	/* behaviour */
 	atomic_bool automatic;  /* what is posted completes at once */
 	atomic_bool hold_flush; /* aborted channels flush only by fake_flush() */

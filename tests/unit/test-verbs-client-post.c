@@ -57,6 +57,90 @@ START_TEST(post__carries_small_writes_inline_where_it_can)
 }
 END_TEST
 
+/* It lies between batches in the ring, again and again at its end, too. */
+START_TEST(post__of_one_goes_with_batches)
+{
+	struct fake_send sends[FAKE_SENDS];
+	unsigned posts = 0;
+
+	fake.max_inline = 64;
+	setup();
+	for (unsigned round = 0; round < 3 * DEPTH; round++) {
+		struct wr wr = wr_make(round % 2 ? FABRIC_WRITE : FABRIC_READ, 0, 64);
+
+		ck_assert_int_eq(post(FABRIC_READ, 0, 2), 2);
+		wr.cookie = 2;
+		ck_assert_int_eq(wr_post(CLIENT, channel, &wr, 1), 1);
+		ck_assert_int_eq(post(FABRIC_WRITE, 3, 4), 4);
+		posts += 3;
+		ck_assert_uint_eq(fake_posts(), posts);
+		ck_assert_uint_eq(fake_sends(sends), 7);
+		for (unsigned i = 0; i < 7; i++)
+			ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0,
+					 i == 1 || i == 2 || i == 6);
+		ck_assert_int_eq(sends[2].opcode,
+				 round % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ);
+		ck_assert_int_eq((sends[2].flags & IBV_SEND_INLINE) != 0, round % 2);
+		ck_assert_uint_eq(sends[2].bytes, 64);
+		fake_complete(3);
+		expect(0, 3, 0);
+		fake_complete(4);
+		expect(3, 4, 0);
+		expect_nothing();
+	}
+	teardown();
+}
+END_TEST
+
+START_TEST(post__of_one_takes_a_credit)
+{
+	fake.iwarp = _i;
+	setup();
+	for (unsigned i = 0; i < DEPTH; i++)
+		ck_assert_int_eq(post(FABRIC_READ, i, 1), 1);
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 0);
+	ck_assert_uint_eq(fake_posts(), DEPTH);
+	fake_complete(3);
+	expect(0, 3, 0);
+	ck_assert_int_eq(post(FABRIC_READ, DEPTH, 2), 2);
+	ck_assert_int_eq(post(FABRIC_READ, DEPTH + 2, 1), 1);
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 0);
+	fake_complete(DEPTH);
+	expect(3, DEPTH, 0);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+START_TEST(post__of_one_that_is_refused_kills_the_channel)
+{
+	fake.iwarp = _i;
+	setup();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 3), 3);
+	fake_post_limit(0);
+	ck_assert_int_eq(post(FABRIC_WRITE, 3, 1), -ECONNRESET);
+	ck_assert(!CLIENT->alive(channel));
+	ck_assert_int_eq(post(FABRIC_WRITE, 3, 1), -ECONNRESET);
+	/* it is forgotten */
+	expect(0, 3, -ECONNRESET);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+START_TEST(post__of_one_that_fails_may_be_done)
+{
+	fake.iwarp = _i;
+	setup();
+	fake_post_nameless();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), 1);
+	expect(0, 1, -ECONNRESET);
+	expect_nothing();
+	ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), -ECONNRESET);
+	teardown();
+}
+END_TEST
+
 /* ---- several slices ---- */
 
 START_TEST(slices__keep_to_the_device)
@@ -248,6 +332,29 @@ START_TEST(poll__tells_what_failed_and_what_is_in_doubt)
 }
 END_TEST
 
+/* More entries than are read at a time. */
+START_TEST(poll__reads_on)
+{
+	struct fabric_wc wcs[2 * DEPTH];
+
+	setup();
+	for (unsigned i = 0; i < DEPTH; i++)
+		ck_assert_int_eq(post(FABRIC_READ, i, 1), 1);
+	ck_assert_int_eq(CLIENT->poll(cq, wcs, COUNT(wcs)), 0);
+	fake_complete(DEPTH);
+	ck_assert_int_eq(CLIENT->poll(cq, wcs, COUNT(wcs)), DEPTH);
+	for (unsigned i = 0; i < DEPTH; i++)
+		ck_assert_uint_eq(wcs[i].n, 1);
+	ck_assert_int_eq(CLIENT->poll(cq, wcs, COUNT(wcs)), 0);
+	/* one that fails, read alone */
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
+	fake_fail(IBV_WC_REM_ACCESS_ERR);
+	ck_assert_int_eq(CLIENT->poll(cq, wcs, COUNT(wcs)), 1);
+	ck_assert_int_eq(wcs[0].status, -EACCES);
+	teardown();
+}
+END_TEST
+
 START_TEST(abort__completes_everything_once)
 {
 	fake.iwarp = _i;
@@ -307,6 +414,11 @@ int main(void)
 	tcase_add_test(tcase, post__is_one_doorbell_and_few_entries);
 	tcase_add_loop_test(tcase, post__carries_small_writes_inline_where_it_can, 0,
 			    2);
+	tcase_add_test(tcase, post__of_one_goes_with_batches);
+	tcase_add_loop_test(tcase, post__of_one_takes_a_credit, 0, 2);
+	tcase_add_loop_test(tcase, post__of_one_that_is_refused_kills_the_channel, 0,
+			    2);
+	tcase_add_loop_test(tcase, post__of_one_that_fails_may_be_done, 0, 2);
 	tcase_add_loop_test(tcase, slices__keep_to_the_device, 0, 2);
 	tcase_add_test(tcase, slices__are_of_one_request_only);
 	tcase_add_loop_test(tcase, atomics__need_both_devices, 0, 4);
@@ -315,6 +427,7 @@ int main(void)
 	tcase_add_loop_test(tcase, atomics__are_refused_where_there_are_none, 0, 2);
 	tcase_add_loop_test(tcase, poll__tells_what_failed_and_what_is_in_doubt, 0,
 			    COUNT(statuses));
+	tcase_add_test(tcase, poll__reads_on);
 	tcase_add_loop_test(tcase, abort__completes_everything_once, 0, 2);
 	tcase_add_loop_test(tcase, post__that_fails_with_all_taken_leaves_none, 0, 2);
 	tcase_add_loop_test(tcase, post__that_the_device_cuts_short_kills_the_channel,

@@ -15,7 +15,8 @@ struct wr {
 	uint64_t rkey;
 	uint64_t cookie;
 	struct fabric_atomic atomic; /* of FABRIC_CAS and FABRIC_FETCH_ADD */
-	const struct fabric_slice *slices; /* several, in the place of addr; else NULL */
+	const struct fabric_slice
+		*slices; /* several, in the place of addr; else NULL */
 	unsigned n_slices;
 	struct fabric_request request; /* of an in-band one */
 };
@@ -28,7 +29,8 @@ struct wc {
 	const char *text;
 };
 
-/* As the functions of the ops table; a batch is a put for each operation and a post. */
+/* As the functions of the ops table; a batch is a put for each operation and a post, or, of one
+ * read or write, a post_one. */
 int wr_connect(const struct fabric_client_ops *ops, struct fabric_cq *cq,
 	       const struct fabric_channel_params *params,
 	       struct fabric_channel **ret_channel);

@@ -306,6 +306,15 @@ int tcp_channel_post(struct fabric_channel *ch)
 	return (int)taken;
 }
 
+int tcp_channel_post_one(struct fabric_channel *ch, enum fabric_opcode opcode,
+			 struct fabric_region *region, const struct fabric_key *key,
+			 const struct fabric_part *part)
+{
+	const struct fabric_run run = fabric_run_of(opcode, region, key);
+
+	return tcp_channel_put(ch, &run, part, 0, 1) == 1 ? tcp_channel_post(ch) : 0;
+}
+
 /* ---- completions ---- */
 
 static void channel_complete(struct fabric_channel *ch, struct fabric_wc *wc,

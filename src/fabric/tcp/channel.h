@@ -22,6 +22,9 @@ int tcp_channel_put_request(struct fabric_channel *channel,
 			    const struct fabric_part *part,
 			    const struct fabric_request *request);
 int tcp_channel_post(struct fabric_channel *channel);
+int tcp_channel_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
+			 struct fabric_region *region, const struct fabric_key *key,
+			 const struct fabric_part *part);
 void tcp_channel_abort(struct fabric_channel *channel); /* [any] */
 bool tcp_channel_alive(struct fabric_channel *channel); /* [any] */
 void tcp_channel_free(struct fabric_channel *channel);

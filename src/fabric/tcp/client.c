@@ -132,6 +132,7 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.requests_max = UINT_MAX,
 	.put_request = tcp_channel_put_request,
 	.post = tcp_channel_post,
+	.post_one = tcp_channel_post_one,
 	.poll = tcp_cq_poll,
 	.abort = tcp_channel_abort,
 	.alive_fd = client_alive_fd,

@@ -96,6 +96,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.requests_max = VERBS_CREDITS,
 	.put_request = verbs_link_put_request,
 	.post = verbs_link_post,
+	.post_one = verbs_link_post_one,
 	.poll = verbs_cq_poll,
 	.abort = verbs_link_abort,
 	.alive_fd = verbs_link_alive_fd,

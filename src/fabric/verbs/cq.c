@@ -12,7 +12,7 @@
 #include "base/rare.h"
 #include "fabric/verbs/credits.h"
 #include "fabric/verbs/failure.h"
-#include "fabric/verbs/link.h"
+#include "fabric/verbs/link-state.h"
 #include "fabric/verbs/poke.h"
 
 #define ANSWERS_BATCH 8
@@ -202,13 +202,10 @@ int verbs_cq_arm(struct fabric_cq *cq)
 	return err ? err_errno(-abs(err), "ibv_req_notify_cq") : 0;
 }
 
-/* Up to n entries, VERBS_CQ_BATCH at most. */
-static int cq_read(struct fabric_cq *cq, int n)
+static RARE int cq_failed(const struct fabric_cq *cq, int result)
 {
-	n = ibv_poll_cq(cq->cq, n, cq->entries);
-	return n >= 0 ? n
-		      : err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
-				cq->domain->facts.name, n);
+	return err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
+		       cq->domain->facts.name, result);
 }
 
 /* Take all entries; what they complete is left with the channels. */
@@ -217,12 +214,12 @@ static int cq_drain(struct fabric_cq *cq)
 	int n;
 
 	do {
-		n = cq_read(cq, VERBS_CQ_BATCH);
+		n = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 		for (int i = 0; i < n; i++)
 			if (cq->entries[i].wr_id != VERBS_POKE_ID)
-				(void)verbs_link_complete(&cq->entries[i], NULL);
+				verbs_link_keep(&cq->entries[i]);
 	} while (n == VERBS_CQ_BATCH);
-	return n < 0 ? n : 0;
+	return n < 0 ? cq_failed(cq, n) : 0;
 }
 
 /* Take all answers; what they end is left with the channels. */
@@ -271,20 +268,28 @@ static RARE unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsi
 	return got;
 }
 
-/* Take entries, at most as many as completions are wanted: each reports one at once, or
- * leaves it with its channel.  *ret_more: there may be more of them. */
+/* Entries that were read: each reports a completion at once, or leaves it with its channel.
+ * Returns how many it reports. */
+static int entries_report(struct fabric_cq *cq, int n, struct fabric_wc *wcs)
+{
+	int got = 0;
+
+	for (int i = 0; i < n; i++)
+		if (cq->entries[i].wr_id != VERBS_POKE_ID)
+			got += (int)verbs_link_complete(&cq->entries[i], &wcs[got]);
+	return n < 0 ? cq_failed(cq, n) : got;
+}
+
+/* Take entries, at most as many as completions are wanted.  *ret_more: there may be more of
+ * them. */
 static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 		   bool *ret_more)
 {
 	int asked = n < VERBS_CQ_BATCH ? (int)n : VERBS_CQ_BATCH;
-	int taken = cq_read(cq, asked);
-	unsigned got = 0;
+	int taken = ibv_poll_cq(cq->cq, asked, cq->entries);
 
-	for (int i = 0; i < taken; i++)
-		if (cq->entries[i].wr_id != VERBS_POKE_ID)
-			got += verbs_link_complete(&cq->entries[i], &wcs[got]);
 	*ret_more = taken == asked;
-	return taken < 0 ? taken : (int)got;
+	return entries_report(cq, taken, wcs);
 }
 
 /* What does not come through the queue of entries, n at most. */
@@ -298,7 +303,7 @@ static RARE int cq_rest(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 	return err ? err : (int)cq_report(cq, wcs, n);
 }
 
-/* The same as verbs_cq_poll(), when some are there already or entries were left. */
+/* The same as verbs_cq_poll(), when so many are there already; `more`: entries may be left. */
 static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 			unsigned got, bool more)
 {
@@ -325,18 +330,32 @@ static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	return (int)got;
 }
 
+/* The same, when so many entries were read that nobody has looked at. */
+static __attribute__((noinline)) int
+poll_read(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n, int taken)
+{
+	int got = entries_report(cq, taken, wcs);
+
+	return got < 0 ? got
+		       : poll_on(cq, wcs, n, (unsigned)got, taken == VERBS_CQ_BATCH);
+}
+
 int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
-	bool more = true;
-	int got = 0;
+	int taken;
 
-	if (list_empty(&cq->ready)) {
-		got = cq_take(cq, wcs, n, &more);
-		if (got < 0 ||
-		    (!more && list_empty(&cq->ready) && !(cq->n_asked | cq->iwarp)))
-			return got;
-	}
-	return poll_on(cq, wcs, n, (unsigned)got, more);
+	if (n < VERBS_CQ_BATCH || !list_empty(&cq->ready) || (cq->n_asked | cq->iwarp))
+		return poll_on(cq, wcs, n, 0, true);
+	taken = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
+	if (taken == 0)
+		return 0;
+	/* there is seldom another, however many operations one stands for; and only iWARP
+	 * is poked */
+	if (taken != 1)
+		return poll_read(cq, wcs, n, taken);
+	if (verbs_link_complete(&cq->entries[0], wcs) == 1)
+		return 1;
+	return poll_on(cq, wcs, n, 0, false);
 }
 
 void verbs_cq_drain(struct fabric_cq *cq)

@@ -39,33 +39,17 @@ static void link_ready(struct fabric_channel *channel)
 		list_append(&channel->cq->ready, &channel->ready);
 }
 
-/* What the entry says is left with the channel. */
-static RARE unsigned link_keep(struct fabric_channel *channel, unsigned n,
-			       const struct ibv_wc *wc)
-{
-	if (wc->status != IBV_WC_SUCCESS)
-		link_broken(channel);
-	if (n == 0)
-		return 0;
-	verbs_ring_end(&channel->ring, n, wc, status_before(channel, wc));
-	link_ready(channel);
-	return 0;
-}
-
-unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
+RARE void verbs_link_keep(const struct ibv_wc *wc)
 {
 	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
 	unsigned n = verbs_ring_reach(&channel->ring, wc);
 
-	if (wc->status != IBV_WC_SUCCESS || n == 0 || channel->ring.n_slow > 0 ||
-	    !ret_wc)
-		return link_keep(channel, n, wc);
-	n = verbs_ring_pass(&channel->ring, n);
+	if (wc->status != IBV_WC_SUCCESS)
+		link_broken(channel);
 	if (n == 0)
-		return 0;
-	channel->outstanding -= n;
-	*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
-	return 1;
+		return;
+	verbs_ring_end(&channel->ring, n, wc, status_before(channel, wc));
+	link_ready(channel);
 }
 
 static void wc_fail(struct fabric_wc *wc, const struct verbs_run *run)

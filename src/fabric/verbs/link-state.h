@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What link.c, post.c and entry.c know of the client's side of a channel, and nobody else. */
+/* What link.c, post.c and entry.c know of the client's side of a channel, and nobody else but
+ * who reads their entries. */
 #ifndef FABRIC_VERBS_LINK_STATE_H
 #define FABRIC_VERBS_LINK_STATE_H
 
@@ -29,5 +30,29 @@ struct fabric_channel {
 	struct verbs_asks *asks; /* NULL: nothing was asked yet */
 	struct list ready;       /* of the cq, while there is something to report */
 };
+
+/* An entry came out of the completion queue.  Returns 1 when what it completes is in *ret_wc;
+ * 0 when it is left with the channel: it is not well, or something came before that is not
+ * reported, or some of the requests complete nothing. */
+static inline unsigned verbs_link_complete(const struct ibv_wc *wc,
+					   struct fabric_wc *ret_wc)
+{
+	_Static_assert(IBV_WC_SUCCESS == 0, "any other status counts");
+	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
+	struct verbs_ring *ring = &channel->ring;
+	unsigned n;
+
+	if ((unsigned)wc->status | ring->n_slow | ring->n_parts) {
+		verbs_link_keep(wc);
+		return 0;
+	}
+	n = verbs_ring_reach_plain(ring, wc);
+	if (n == 0)
+		return 0;
+	verbs_ring_pass_plain(ring, n);
+	channel->outstanding -= n;
+	*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
+	return 1;
+}
 
 #endif

@@ -25,15 +25,17 @@ int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_r
 			   const struct fabric_part *part,
 			   const struct fabric_request *request);
 int verbs_link_post(struct fabric_channel *channel);
+int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
+			struct fabric_region *region, const struct fabric_key *key,
+			const struct fabric_part *part);
 void verbs_link_abort(struct fabric_channel *channel); /* [any] */
 int verbs_link_alive_fd(const struct fabric_channel *channel);
 bool verbs_link_alive(struct fabric_channel *channel); /* [one thread at a time] */
 void verbs_link_free(struct fabric_channel *channel);
 
-/* An entry came out of the completion queue.  Returns 1 when what it completes is in *ret_wc;
- * 0 when it completes nothing, or ret_wc is NULL or an error came before: then the channel
- * is in cq->ready with it. */
-unsigned verbs_link_complete(const struct ibv_wc *wc, struct fabric_wc *ret_wc);
+/* An entry came out of the completion queue: leave what it completes with its channel, which
+ * is in cq->ready then. */
+void verbs_link_keep(const struct ibv_wc *wc);
 /* An answer to an in-band request, or a receive that was flushed. */
 void verbs_link_answer(const struct ibv_wc *wc);
 /* Report operations that have ended, n at most, and leave cq->ready once that is all;

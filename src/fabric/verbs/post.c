@@ -198,6 +198,32 @@ static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno
 	return taken;
 }
 
+/* The long way, where a batch is more than its requests, or nothing is posted. */
+static RARE int post_slowly(struct fabric_channel *channel, enum fabric_opcode opcode,
+			    struct fabric_region *region, const struct fabric_key *key,
+			    const struct fabric_part *part)
+{
+	const struct fabric_run run = fabric_run_of(opcode, region, key);
+
+	return verbs_link_put(channel, &run, part, 0, 1) == 1 ? verbs_link_post(channel)
+							      : 0;
+}
+
+int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
+			struct fabric_region *region, const struct fabric_key *key,
+			const struct fabric_part *part)
+{
+	const struct fabric_run run = fabric_run_of(opcode, region, key);
+	int result;
+
+	if (channel->confirm || channel->outstanding == channel->depth ||
+	    atomic_load_explicit(&channel->dead, memory_order_relaxed))
+		return post_slowly(channel, opcode, region, key, part);
+	channel->outstanding++;
+	result = verbs_ring_post_one(&channel->ring, channel->qp, &run, part);
+	return result == 1 ? 1 : post_failed(channel, 1, result == 0, -result);
+}
+
 int verbs_link_post(struct fabric_channel *channel)
 {
 	unsigned n_put = channel->n_put, taken;

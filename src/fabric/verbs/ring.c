@@ -51,23 +51,11 @@ static void fill(struct verbs_ring *ring, unsigned at, const struct fabric_run *
 	const char *part_at = (const char *)parts;
 	struct ibv_send_wr *send = &ring->send[at];
 	struct ibv_sge *sge = &ring->sge[at];
-	uint64_t remote_addr = run->remote_addr;
-	uint32_t lkey = run->region->mr->lkey, rkey = (uint32_t)run->rkey;
-	bool write = run->opcode == FABRIC_WRITE;
-	enum ibv_wr_opcode opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-	uint64_t inline_bytes = write ? ring->inline_bytes : 0;
+	const struct verbs_common common = verbs_ring_common(ring, run);
 
-	for (unsigned i = 0; i < n; i++, part_at += stride) {
-		const struct fabric_part *part = (const struct fabric_part *)part_at;
-
-		sge[i].addr = (uintptr_t)part->addr;
-		sge[i].length = (uint32_t)part->bytes;
-		sge[i].lkey = lkey;
-		send[i].opcode = opcode;
-		send[i].send_flags = part->bytes <= inline_bytes ? IBV_SEND_INLINE : 0;
-		send[i].wr.rdma.remote_addr = remote_addr + part->offset;
-		send[i].wr.rdma.rkey = rkey;
-	}
+	for (unsigned i = 0; i < n; i++, part_at += stride)
+		verbs_ring_fill(&send[i], &sge[i], &common,
+				(const struct fabric_part *)part_at, 0);
 	ring->n_posted += n;
 	ring->n_fresh += n;
 }

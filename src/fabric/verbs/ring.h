@@ -6,8 +6,10 @@
 #define FABRIC_VERBS_RING_H
 
 #include <infiniband/verbs.h>
+#include <stdlib.h>
 
 #include "fabric/fabric.h"
+#include "fabric/verbs/domain.h"
 
 enum verbs_role {
 	VERBS_ROLE_CALLERS, /* completes an operation */
@@ -48,6 +50,7 @@ struct verbs_ring {
 	uint32_t inline_bytes; /* writes up to that carry their bytes in the request */
 	struct verbs_run runs[VERBS_RUNS_MAX];
 	unsigned n_runs;
+	struct ibv_send_wr *bad; /* for verbs_ring_post_one() */
 	unsigned n_asked; /* of all, that wait for an answer, or for its report */
 	unsigned n_slow;  /* both together: what ends next must go the long way */
 };
@@ -96,6 +99,66 @@ static inline unsigned verbs_ring_place(const struct verbs_ring *ring, unsigned 
 	return at + n < ring->size ? at + n : at + n - ring->size;
 }
 
+/* What a request is made of that the whole run has in common. */
+struct verbs_common {
+	enum ibv_wr_opcode opcode;
+	uint32_t lkey, rkey;
+	uint64_t remote_addr;
+	uint64_t inline_bytes;
+};
+
+static inline struct verbs_common verbs_ring_common(const struct verbs_ring *ring,
+						    const struct fabric_run *run)
+{
+	bool write = run->opcode == FABRIC_WRITE;
+
+	return (struct verbs_common){
+		.opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+		.lkey = run->region->mr->lkey,
+		.rkey = (uint32_t)run->rkey,
+		.remote_addr = run->remote_addr,
+		.inline_bytes = write ? ring->inline_bytes : 0,
+	};
+}
+
+static inline void verbs_ring_fill(struct ibv_send_wr *send, struct ibv_sge *sge,
+				   const struct verbs_common *run,
+				   const struct fabric_part *part, unsigned flags)
+{
+	sge->addr = (uintptr_t)part->addr;
+	sge->length = (uint32_t)part->bytes;
+	sge->lkey = run->lkey;
+	send->opcode = run->opcode;
+	if (part->bytes <= run->inline_bytes)
+		flags |= IBV_SEND_INLINE;
+	send->send_flags = flags;
+	send->wr.rdma.remote_addr = run->remote_addr + part->offset;
+	send->wr.rdma.rkey = run->rkey;
+}
+
+/* Put one operation there, into a ring that knows no other role and where nothing else is put,
+ * and post it.  Returns 1; 0 when the device failed, but may have taken it; or -errno, as it
+ * refused. */
+static inline int verbs_ring_post_one(struct verbs_ring *ring, struct ibv_qp *qp,
+				      const struct fabric_run *run,
+				      const struct fabric_part *part)
+{
+	const struct verbs_common alone = verbs_ring_common(ring, run);
+	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
+	struct ibv_send_wr *send = &ring->send[at], *behind = send->next;
+	int err;
+
+	verbs_ring_fill(send, &ring->sge[at], &alone, part, IBV_SEND_SIGNALED);
+	send->next = NULL;
+	ring->bad = send;
+	err = ibv_post_send(qp, send, &ring->bad);
+	send->next = behind;
+	if (err && ring->bad)
+		return -abs(err);
+	ring->n_posted++;
+	return !err;
+}
+
 static inline unsigned verbs_ring_distance(const struct verbs_ring *ring, unsigned from,
 					   unsigned to)
 {
@@ -111,13 +174,19 @@ static inline unsigned verbs_ring_parts(const struct verbs_ring *ring, unsigned 
 	return ring->n_parts == 0 ? 0 : verbs_ring_parts_count(ring, skip, n);
 }
 
+/* Take out the first n requests, of which each completes an operation. */
+static inline void verbs_ring_pass_plain(struct verbs_ring *ring, unsigned n)
+{
+	ring->first = verbs_ring_place(ring, ring->first, n);
+	ring->n_posted -= n;
+}
+
 /* Take out the first n requests; returns how many operations they complete. */
 static inline unsigned verbs_ring_pass(struct verbs_ring *ring, unsigned n)
 {
 	unsigned parts = verbs_ring_parts(ring, 0, n);
 
-	ring->first = verbs_ring_place(ring, ring->first, n);
-	ring->n_posted -= n;
+	verbs_ring_pass_plain(ring, n);
 	ring->n_parts -= parts;
 	return n - parts;
 }
@@ -132,6 +201,16 @@ static inline unsigned verbs_ring_reach(const struct verbs_ring *ring,
 	unsigned n = verbs_ring_distance(ring, next, at) + 1;
 
 	return n <= ring->n_posted - ring->n_ended ? n : 0;
+}
+
+/* The same where none has ended that is not reported. */
+static inline unsigned verbs_ring_reach_plain(const struct verbs_ring *ring,
+					      const struct ibv_wc *wc)
+{
+	unsigned at = (unsigned)(verbs_ring_request(wc) - ring->requests);
+	unsigned n = verbs_ring_distance(ring, ring->first, at) + 1;
+
+	return n <= ring->n_posted ? n : 0;
 }
 
 static inline void verbs_ring_run_new(struct verbs_ring *ring, unsigned n,
