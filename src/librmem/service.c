@@ -23,6 +23,7 @@ static struct service {
 	unsigned n;
 	struct list connects;    /* sessions with a channel to connect, by turns */
 	struct rmem *connecting; /* without the lock; NULL: none */
+	struct rmem *leaving;    /* has no more turns; NULL: none */
 	pthread_cond_t wanted;   /* there are `connects`, or `stop` */
 	pthread_cond_t idle;     /* `connecting` is NULL again */
 	bool stop;
@@ -50,7 +51,7 @@ static bool known(const struct rmem *session)
 /* Under the service's lock. */
 static void connect_later(struct rmem *session)
 {
-	if (!list_empty(&session->connect_node))
+	if (!list_empty(&session->connect_node) || session == service.leaving)
 		return;
 	list_append(&service.connects, &session->connect_node);
 	(void)pthread_cond_signal(&service.wanted);
@@ -84,7 +85,7 @@ static void connect_one(void)
 	(void)pthread_mutex_unlock(&session->lock);
 	(void)pthread_mutex_lock(&service.lock);
 	service.connecting = NULL;
-	if (ready && known(session))
+	if (ready)
 		connect_later(session);
 	(void)pthread_cond_broadcast(&service.idle);
 }
@@ -211,12 +212,15 @@ void service_remove(struct rmem *session)
 {
 	(void)pthread_mutex_lock(&service.admin);
 	(void)pthread_mutex_lock(&service.lock);
-	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
-	list_remove(&session->service_node);
+	service.leaving = session;
 	list_remove(&session->connect_node);
-	service.n--;
+	/* who connects may wait for an answer, which the other thread takes */
 	while (service.connecting == session)
 		(void)pthread_cond_wait(&service.idle, &service.lock);
+	service.leaving = NULL;
+	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
+	list_remove(&session->service_node);
+	service.n--;
 	(void)pthread_mutex_unlock(&service.lock);
 	if (service.n == 0)
 		service_stop();

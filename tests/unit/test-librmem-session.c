@@ -604,8 +604,9 @@ START_TEST(channel__that_is_joined_ends_by_the_servers_word)
 	ck_assert_uint_eq(fake.connects, 1);
 	server_event(WIRE_TYPE_channel_ended, first, 0);
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	ck_assert_uint_eq(fake.aborts, 1);
-	/* a new one is joined, by who drives the session */
+	/* the owner may have done so, too */
+	ck_assert_uint_ge(fake.aborts, 1);
+	/* a new one is joined, by who connects */
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
 	ck_assert_uint_eq(fake.connects, 2);
 	ck_assert_uint_eq(server.seen[WIRE_TYPE_join_channel], 2);
