@@ -20,6 +20,10 @@
 #define TEXT_BYTES 256
 /* Linux has no more. */
 #define ERROR_CODE_MAX 4095
+/* No request is longer: the longest has two names. */
+#define REQUEST_MAX 1024
+/* Frames are short, but for those that list something: then the buffer grows. */
+#define IN_FIRST 1024
 
 struct control_call {
 	struct list node;
@@ -46,9 +50,8 @@ struct control {
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
 	struct list calls; /* in the order of their ids */
-	size_t in_bytes;
-	uint8_t in[WIRE_FRAME_MAX];
-	struct wire_msg msg;
+	size_t in_bytes, in_room;
+	uint8_t *in;
 };
 
 /* The reply that answers a request, beside error. */
@@ -78,12 +81,15 @@ static enum wire_type reply_type(enum wire_type request)
 int control_create(int epfd, const struct control_events *events, void *ctx,
 		   struct control **ret_control)
 {
-	struct control *control = malloc(sizeof(*control));
+	struct control *control = calloc(1, sizeof(*control));
 
-	if (!control)
+	if (control)
+		control->in = malloc(IN_FIRST);
+	if (!control || !control->in) {
+		free(control);
 		return err_set(-ENOMEM, "no memory for the control connection");
-	/* not its buffers: most of them are never touched */
-	memset(control, 0, offsetof(struct control, in));
+	}
+	control->in_room = IN_FIRST;
 	control->epfd = epfd;
 	control->fd = -1;
 	control->events = events;
@@ -144,6 +150,7 @@ void control_free(struct control *control)
 	if (!control)
 		return;
 	control_end(control, -ECONNRESET, "the session is closed");
+	free(control->in);
 	free(control);
 }
 
@@ -227,21 +234,18 @@ static int calls_send(struct control *control)
 static int call_create(struct control *control, const struct wire_msg *request,
 		       control_done *done, void *ctx, struct control_call **ret_call)
 {
-	struct control_call *call = malloc(sizeof(*call) + WIRE_FRAME_MAX), *fit;
-	int n;
+	uint8_t frame[REQUEST_MAX];
+	int n = wire_encode(request, frame, sizeof(frame));
+	struct control_call *call;
 
-	if (!call)
-		return err_set(-ENOMEM, "no memory for a request");
-	n = wire_encode(request, call->frame, WIRE_FRAME_MAX);
-	if (n < 0) {
-		free(call);
+	if (n < 0)
 		return err_set(n, "a request %s does not fit the protocol",
 			       wire_type_name(request->type));
-	}
+	call = malloc(sizeof(*call) + (size_t)n);
+	if (!call)
+		return err_set(-ENOMEM, "no memory for a request");
+	memcpy(call->frame, frame, (size_t)n);
 	wire_frame_number(call->frame, control->next_id);
-	fit = realloc(call, sizeof(*call) + (size_t)n);
-	if (fit)
-		call = fit;
 	call->id = control->next_id++;
 	call->type = request->type;
 	call->done = done;
@@ -367,16 +371,32 @@ static int reply_take(struct control *control, const struct wire_msg *reply)
 
 static int frame_take(struct control *control, const uint8_t *frame, size_t bytes)
 {
-	int err = wire_decode(frame, bytes, &control->msg);
+	struct wire_msg msg;
+	int err = wire_decode(frame, bytes, &msg);
 
 	if (err)
 		return err;
-	if (control->msg.type < WIRE_TYPE_error)
+	if (msg.type < WIRE_TYPE_error)
 		return err_set(-EPROTO, "the server sends a request, %s",
-			       wire_type_name(control->msg.type));
-	if (control->msg.type >= WIRE_TYPE_revoked)
-		return control->events->event(control->ctx, &control->msg);
-	return reply_take(control, &control->msg);
+			       wire_type_name(msg.type));
+	if (msg.type >= WIRE_TYPE_revoked)
+		return control->events->event(control->ctx, &msg);
+	return reply_take(control, &msg);
+}
+
+/* Room for a frame of so many bytes. */
+static int in_grow(struct control *control, size_t bytes)
+{
+	uint8_t *in;
+
+	if (bytes <= control->in_room)
+		return 0;
+	in = realloc(control->in, bytes);
+	if (!in)
+		return err_set(-ENOMEM, "no memory for a message of %zu bytes", bytes);
+	control->in = in;
+	control->in_room = bytes;
+	return 0;
 }
 
 static int frames_take(struct control *control)
@@ -400,7 +420,7 @@ static int frames_take(struct control *control)
 	}
 	control->in_bytes -= done;
 	memmove(control->in, control->in + done, control->in_bytes);
-	return 0;
+	return in_grow(control, (size_t)bytes);
 }
 
 int control_io(struct control *control)
@@ -413,7 +433,7 @@ int control_io(struct control *control)
 		return broken_error(control);
 	for (unsigned i = 0; !err && i < READS_MAX; i++) {
 		ssize_t n = recv(control->fd, control->in + control->in_bytes,
-				 sizeof(control->in) - control->in_bytes, MSG_DONTWAIT);
+				 control->in_room - control->in_bytes, MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
