@@ -18,6 +18,7 @@
 #include "librmem/link.h"
 #include "librmem/params.h"
 #include "librmem/queue.h"
+#include "librmem/renew.h"
 #include "librmem/reopen.h"
 #include "librmem/service.h"
 #include "librmem/session.h"
@@ -266,7 +267,7 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	(void)pthread_mutex_lock(&session->lock);
 	session->sync_queue = queue;
 	/* the endpoint may have moved meanwhile */
-	session->sync_tidy = true;
+	renew_settle(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
 

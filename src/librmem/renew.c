@@ -193,8 +193,7 @@ bool renew_ready(const struct rmem *session, uint64_t now_ns)
 				      domain_next(session, now_ns, &number));
 }
 
-/* The queue of the synchronous calls has an owner only while one is made. */
-static void sync_tidy(struct rmem *session)
+void renew_settle(struct rmem *session)
 {
 	session->sync_tidy = false;
 	(void)pthread_mutex_unlock(&session->lock);
@@ -293,7 +292,7 @@ void renew_next(struct rmem *session)
 	unsigned number;
 
 	if (session->sync_tidy)
-		sync_tidy(session);
+		renew_settle(session);
 	else if (domain_next(session, clock_now_ns(), &number))
 		domain_return(session, number);
 }

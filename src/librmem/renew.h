@@ -32,6 +32,9 @@ bool renew_ready(const struct rmem *session, uint64_t now_ns);
  * synchronous calls, while nobody uses that.  Lets go of the lock meanwhile. */
 void renew_next(struct rmem *session);
 
+/* Do what the owner of the queue of the synchronous calls would do, which has one only while
+ * one is made.  Lets go of the lock meanwhile. */
+void renew_settle(struct rmem *session);
 /* The queue of the synchronous calls has no owner any more: what came for it too late to be
  * seen by him is left to who drives the session.  [any], without the lock. */
 void renew_sync(struct rmem *session);

@@ -21,6 +21,7 @@ static struct service {
 	pthread_mutex_t lock;  /* held by the thread while it works */
 	struct list sessions;
 	unsigned n;
+	unsigned n_removed;      /* ever; wraps */
 	struct list connects;    /* sessions with a channel to connect, by turns */
 	struct rmem *connecting; /* without the lock; NULL: none */
 	struct rmem *leaving;    /* has no more turns; NULL: none */
@@ -39,7 +40,6 @@ static struct service {
 	.idle = PTHREAD_COND_INITIALIZER,
 };
 
-/* An event may be older than the session's removal. */
 static bool known(const struct rmem *session)
 {
 	list_for_each(node, &service.sessions)
@@ -57,11 +57,12 @@ static void connect_later(struct rmem *session)
 	(void)pthread_cond_signal(&service.wanted);
 }
 
-static void session_serve(struct rmem *session)
+/* `stale`: sessions were removed meanwhile, and an event may be older than that. */
+static void session_serve(struct rmem *session, bool stale)
 {
 	bool ready;
 
-	if (!known(session))
+	if (stale && !known(session))
 		return;
 	(void)pthread_mutex_lock(&session->lock);
 	ready = session_tend(session);
@@ -107,7 +108,8 @@ static void *connector_run(void *arg)
 static void *service_run(void *arg)
 {
 	struct epoll_event events[EVENTS];
-	bool stop = false;
+	bool stop = false, stale;
+	unsigned n_removed = 0;
 
 	(void)arg;
 	while (!stop) {
@@ -115,8 +117,10 @@ static void *service_run(void *arg)
 
 		(void)pthread_mutex_lock(&service.lock);
 		stop = service.stop;
+		stale = service.n_removed != n_removed;
 		for (int i = 0; i < n && !stop; i++)
-			session_serve(events[i].data.ptr);
+			session_serve(events[i].data.ptr, stale);
+		n_removed = service.n_removed;
 		(void)pthread_mutex_unlock(&service.lock);
 	}
 	return NULL;
@@ -221,6 +225,7 @@ void service_remove(struct rmem *session)
 	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
 	list_remove(&session->service_node);
 	service.n--;
+	service.n_removed++;
 	(void)pthread_mutex_unlock(&service.lock);
 	if (service.n == 0)
 		service_stop();
