@@ -52,6 +52,7 @@ static void farewells_arm(struct verbs_farewells *farewells)
 	when.it_value.tv_nsec = (long)wait_ms * 1000000;
 	/* cannot fail with a descriptor and a time that are good */
 	(void)timerfd_settime(farewells->fd, 0, &when, NULL);
+	farewells->armed = first != NULL;
 }
 
 void verbs_farewell_none(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
@@ -114,7 +115,8 @@ void verbs_farewells_process(struct verbs_farewells *farewells)
 	uint64_t expirations;
 
 	/* most of the time the timer is not what woke the loop */
-	if (read(farewells->fd, &expirations, sizeof(expirations)) < 0)
+	if (!farewells->armed ||
+	    read(farewells->fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	while ((farewell = list_first(&farewells->all, struct farewell, link)) &&
 	       farewell->due_ms <= clock_now_ms())

@@ -8,6 +8,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <stdbool.h>
+
 #include "base/list.h"
 
 /* So many ids may wait; what comes then is destroyed at once. */
@@ -20,7 +22,8 @@ struct verbs_endpoint;
 struct verbs_farewells {
 	struct list all; /* the first is due first */
 	unsigned n;
-	int fd; /* timerfd: polls readable when one is due */
+	int fd;     /* timerfd: polls readable when one is due */
+	bool armed; /* it is set */
 };
 
 /* -EMFILE, -ENFILE, -ENOMEM with text. */

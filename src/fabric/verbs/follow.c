@@ -91,7 +91,8 @@ void verbs_follow_process(struct fabric_server *server)
 	uint64_t expirations;
 
 	route_read(follow);
-	if (read(follow->timer_fd, &expirations, sizeof(expirations)) < 0)
+	if (!follow->due ||
+	    read(follow->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	follow->due = false;
 	if (!verbs_endpoint_follow(server))

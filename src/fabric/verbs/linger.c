@@ -20,6 +20,7 @@ int verbs_linger_init(struct verbs_linger *linger)
 	if (fd < 0)
 		return err_errno(-errno, "timerfd_create");
 	linger->fd = fd;
+	linger->armed = false;
 	list_init(&linger->channels);
 	return 0;
 }
@@ -43,6 +44,7 @@ static void linger_arm(struct verbs_linger *linger)
 	when.it_value.tv_nsec = (long)(wait_ms % 1000) * 1000000;
 	/* cannot fail with a descriptor and a time that are good */
 	(void)timerfd_settime(linger->fd, 0, &when, NULL);
+	linger->armed = first != NULL;
 }
 
 void verbs_linger_add(struct verbs_linger *linger, struct verbs_channel *channel)
@@ -58,7 +60,7 @@ void verbs_linger_process(struct verbs_linger *linger)
 	uint64_t expirations;
 
 	/* most of the time the timer is not what woke the loop */
-	if (read(linger->fd, &expirations, sizeof(expirations)) < 0)
+	if (!linger->armed || read(linger->fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	while ((channel = list_first(&linger->channels, struct verbs_channel,
 				     lingering)) &&

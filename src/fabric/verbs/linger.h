@@ -6,6 +6,8 @@
 #ifndef FABRIC_VERBS_LINGER_H
 #define FABRIC_VERBS_LINGER_H
 
+#include <stdbool.h>
+
 #include "base/list.h"
 
 struct verbs_channel;
@@ -13,6 +15,7 @@ struct verbs_channel;
 struct verbs_linger {
 	struct list channels; /* the first is due first */
 	int fd;               /* timerfd: polls readable when it is */
+	bool armed;           /* it is set */
 };
 
 /* -EMFILE, -ENFILE, -ENOMEM with text. */
