@@ -62,6 +62,7 @@ void verbs_registrar_post(struct verbs_registrar *registrar, struct verbs_job *j
 {
 	(void)pthread_mutex_lock(&registrar->lock);
 	list_append(&registrar->jobs, &job->link);
-	(void)pthread_cond_signal(&registrar->wake);
 	(void)pthread_mutex_unlock(&registrar->lock);
+	/* or the thread would wake to wait for the lock */
+	(void)pthread_cond_signal(&registrar->wake);
 }
