@@ -17,8 +17,9 @@ int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_ma
 	*ring = (struct verbs_ring){
 		.requests = calloc(size, sizeof(*ring->requests)),
 		.send = calloc(size, sizeof(*ring->send)),
-		.sge = calloc(size, sizeof(*ring->sge)),
-		.slices = calloc((size_t)size * slices_max, sizeof(*ring->slices)),
+		/* many will never be touched */
+		.sge = malloc(size * sizeof(*ring->sge)),
+		.slices = malloc((size_t)size * slices_max * sizeof(*ring->slices)),
 		.slices_max = slices_max,
 		.size = size,
 	};
