@@ -209,6 +209,7 @@ START_TEST(answer__to_nothing_ends_the_channel)
 	answer(INBAND_DONE, 0, 0);
 	answer(INBAND_DONE, 1, 0);
 	expect(0, 1, 0);
+	expect_nothing();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), -ECONNRESET);
 	teardown();
 	endpoint.flags = 0;

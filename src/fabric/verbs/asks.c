@@ -23,7 +23,7 @@ static int receive_post(struct verbs_asks *asks, unsigned which)
 		.lkey = asks->mr->lkey,
 	};
 	struct ibv_recv_wr receive = {
-		.wr_id = (uintptr_t)&asks->ids[which],
+		.wr_id = (uintptr_t)&asks->ids[which] | VERBS_ASIDE,
 		.sg_list = &place,
 		.num_sge = 1,
 	};
@@ -141,9 +141,7 @@ static int answer_take(struct verbs_asks *asks, const struct inband_answer *answ
 
 void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc, bool dead)
 {
-	const struct verbs_ask_id *id =
-		(const struct verbs_ask_id *)(uintptr_t)wc->wr_id;
-	unsigned which = (unsigned)(id - asks->ids);
+	unsigned which = (unsigned)(verbs_ask_id_of(wc) - asks->ids);
 
 	if (asks->lost)
 		return;

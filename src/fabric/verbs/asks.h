@@ -64,6 +64,12 @@ void verbs_asks_put(struct verbs_asks *asks, const struct fabric_run *run,
 		    const struct fabric_request *request);
 /* Forget those that are not in the ring any more, as they were not posted. */
 void verbs_asks_trim(struct verbs_asks *asks);
+/* The receive that came back with this entry. */
+static inline const struct verbs_ask_id *verbs_ask_id_of(const struct ibv_wc *wc)
+{
+	return (const struct verbs_ask_id *)(uintptr_t)(wc->wr_id &
+							~(uint64_t)VERBS_ASIDE);
+}
 /* A receive came back.
  *   dead  so is the channel: nobody is to blame for what does not fit */
 void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc, bool dead);

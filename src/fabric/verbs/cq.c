@@ -10,12 +10,10 @@
 
 #include "base/err.h"
 #include "base/rare.h"
-#include "fabric/verbs/credits.h"
+#include "fabric/verbs/asks.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/link-state.h"
 #include "fabric/verbs/poke.h"
-
-#define ANSWERS_BATCH 8
 
 static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
 {
@@ -47,10 +45,11 @@ static int wake_open(struct fabric_cq *cq)
 }
 
 /* Everything posted can complete with an entry of its own when a channel breaks: over
- * iWARP confirming reads and the pokes of channels of depth 1, too. */
+ * iWARP confirming reads and the pokes of channels of depth 1, too; and the receives of
+ * answers, of which no channel has more than operations. */
 static unsigned entries_per_op(const struct fabric_domain *domain)
 {
-	return domain->confirm ? 2 + VERBS_POKES : 1;
+	return (domain->confirm ? 2 + VERBS_POKES : 1) + domain->peer_inband;
 }
 
 static int depth_check(const struct fabric_domain *domain, unsigned depth)
@@ -62,19 +61,6 @@ static int depth_check(const struct fabric_domain *domain, unsigned depth)
 	return err_set(-EINVAL,
 		       "a queue for %u operations: RDMA device %s allows 1 to %u",
 		       depth, domain->facts.name, max);
-}
-
-/* No channel has more receives than operations. */
-static int answers_open(struct fabric_cq *cq, struct ibv_context *verbs)
-{
-	unsigned entries = cq->depth > VERBS_CREDITS ? cq->depth : VERBS_CREDITS;
-
-	cq->answers = ibv_create_cq(verbs, (int)entries, NULL, cq->comp, 0);
-	if (!cq->answers)
-		return err_errno(verbs_failure(),
-				 "RDMA device %s: ibv_create_cq of %u entries",
-				 cq->domain->facts.name, entries);
-	return 0;
 }
 
 int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
@@ -111,11 +97,6 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 				domain->facts.name, entries);
 		goto err_free;
 	}
-	if (domain->peer_inband) {
-		err = answers_open(cq, verbs);
-		if (err)
-			goto err_free;
-	}
 	(void)pthread_mutex_lock(&domain->cqs_lock);
 	list_append(&domain->cqs, &cq->in_domain);
 	(void)pthread_mutex_unlock(&domain->cqs_lock);
@@ -134,8 +115,6 @@ void verbs_cq_free(struct fabric_cq *cq)
 	(void)pthread_mutex_lock(&cq->domain->cqs_lock);
 	list_remove(&cq->in_domain);
 	(void)pthread_mutex_unlock(&cq->domain->cqs_lock);
-	if (cq->answers)
-		(void)ibv_destroy_cq(cq->answers);
 	if (cq->cq)
 		(void)ibv_destroy_cq(cq->cq);
 	/* one whose device was cut off keeps its queue, but not its descriptor */
@@ -197,8 +176,6 @@ int verbs_cq_arm(struct fabric_cq *cq)
 	while (!ibv_get_cq_event(cq->comp, &from, &context))
 		ibv_ack_cq_events(from, 1);
 	err = ibv_req_notify_cq(cq->cq, 0);
-	if (!err && cq->n_asked > 0)
-		err = ibv_req_notify_cq(cq->answers, 0);
 	return err ? err_errno(-abs(err), "ibv_req_notify_cq") : 0;
 }
 
@@ -206,6 +183,21 @@ static RARE int cq_failed(const struct fabric_cq *cq, int result)
 {
 	return err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
 		       cq->domain->facts.name, result);
+}
+
+/* One that completes no request of a ring. */
+static RARE unsigned entry_aside(const struct ibv_wc *entry)
+{
+	if (entry->wr_id != VERBS_POKE_ID)
+		verbs_link_answer(entry);
+	return 0;
+}
+
+/* Report what the entry completes, and return 1; or leave it with its channel. */
+static inline unsigned entry_take(const struct ibv_wc *entry, struct fabric_wc *wc)
+{
+	return entry->wr_id & VERBS_ASIDE ? entry_aside(entry)
+					  : verbs_link_complete(entry, wc);
 }
 
 /* Take all entries; what they complete is left with the channels. */
@@ -216,23 +208,12 @@ static int cq_drain(struct fabric_cq *cq)
 	do {
 		n = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 		for (int i = 0; i < n; i++)
-			if (cq->entries[i].wr_id != VERBS_POKE_ID)
+			if (cq->entries[i].wr_id & VERBS_ASIDE)
+				(void)entry_aside(&cq->entries[i]);
+			else
 				verbs_link_keep(&cq->entries[i]);
 	} while (n == VERBS_CQ_BATCH);
 	return n < 0 ? cq_failed(cq, n) : 0;
-}
-
-/* Take all answers; what they end is left with the channels. */
-static void cq_answers(struct fabric_cq *cq)
-{
-	struct ibv_wc entries[ANSWERS_BATCH];
-	int n;
-
-	do {
-		n = ibv_poll_cq(cq->answers, ANSWERS_BATCH, entries);
-		for (int i = 0; i < n; i++)
-			verbs_link_answer(&entries[i]);
-	} while (n == ANSWERS_BATCH);
 }
 
 /* siw takes requests for a queue pair in ERROR and forgets them.  Once a channel is aborted
@@ -275,8 +256,7 @@ static int entries_report(struct fabric_cq *cq, int n, struct fabric_wc *wcs)
 	int got = 0;
 
 	for (int i = 0; i < n; i++)
-		if (cq->entries[i].wr_id != VERBS_POKE_ID)
-			got += (int)verbs_link_complete(&cq->entries[i], &wcs[got]);
+		got += (int)entry_take(&cq->entries[i], &wcs[got]);
 	return n < 0 ? cq_failed(cq, n) : got;
 }
 
@@ -290,17 +270,6 @@ static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 
 	*ret_more = taken == asked;
 	return entries_report(cq, taken, wcs);
-}
-
-/* What does not come through the queue of entries, n at most. */
-static RARE int cq_rest(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
-{
-	int err;
-
-	if (cq->n_asked > 0)
-		cq_answers(cq);
-	err = cq->iwarp ? cq_settle(cq) : 0;
-	return err ? err : (int)cq_report(cq, wcs, n);
 }
 
 /* The same as verbs_cq_poll(), when so many are there already; `more`: entries may be left. */
@@ -321,11 +290,11 @@ static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	}
 	if (got < n && !list_empty(&cq->ready))
 		got += cq_report(cq, wcs + got, n - got);
-	if (got < n && (cq->n_asked | cq->iwarp)) {
-		result = cq_rest(cq, wcs + got, n - got);
+	if (got < n && cq->iwarp) {
+		result = cq_settle(cq);
 		if (result < 0)
 			return got ? (int)got : result;
-		got += (unsigned)result;
+		got += cq_report(cq, wcs + got, n - got);
 	}
 	return (int)got;
 }
@@ -344,14 +313,13 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	int taken;
 
-	if (n < VERBS_CQ_BATCH || !list_empty(&cq->ready) || (cq->n_asked | cq->iwarp))
+	if (n < VERBS_CQ_BATCH || !list_empty(&cq->ready) || cq->iwarp)
 		return poll_on(cq, wcs, n, 0, true);
 	taken = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 	if (taken == 0)
 		return 0;
-	/* there is seldom another, however many operations one stands for; and only iWARP
-	 * is poked */
-	if (taken != 1)
+	/* there is seldom another, however many operations one stands for */
+	if (taken != 1 || (cq->entries[0].wr_id & VERBS_ASIDE))
 		return poll_read(cq, wcs, n, taken);
 	if (verbs_link_complete(&cq->entries[0], wcs) == 1)
 		return 1;
@@ -361,6 +329,4 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 void verbs_cq_drain(struct fabric_cq *cq)
 {
 	(void)cq_drain(cq);
-	if (cq->answers)
-		cq_answers(cq);
 }

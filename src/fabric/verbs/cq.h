@@ -17,10 +17,8 @@ struct fabric_cq {
 	struct fabric_domain *domain;
 	struct list in_domain;
 	struct ibv_comp_channel *comp;
-	struct ibv_cq *cq;
-	struct ibv_cq *answers; /* to in-band requests; NULL: the server has none */
-	unsigned n_asked;       /* of all channels; without any, it is not looked at */
-	unsigned iwarp;         /* 1: the device is */
+	struct ibv_cq *cq; /* of requests, and of the answers to in-band ones */
+	bool iwarp;        /* the device is */
 	unsigned depth;
 	/* connect() may add a channel while the owner polls or frees another */
 	pthread_mutex_t members_lock;

@@ -70,7 +70,6 @@ static bool ask_report(struct fabric_channel *channel, struct fabric_wc *wc)
 	(void)verbs_ring_take(&channel->ring, 1, &run);
 	verbs_asks_pop(channel->asks);
 	channel->outstanding--;
-	channel->cq->n_asked--;
 	*wc = (struct fabric_wc){ .owner = channel->owner, .n = 1 };
 	/* an answer that came counts, whatever the device says of the request */
 	if (status <= 0)
@@ -119,8 +118,7 @@ unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs
 
 void verbs_link_answer(const struct ibv_wc *wc)
 {
-	const struct verbs_ask_id *id =
-		(const struct verbs_ask_id *)(uintptr_t)wc->wr_id;
+	const struct verbs_ask_id *id = verbs_ask_id_of(wc);
 	struct fabric_channel *channel = id->asks->channel;
 
 	verbs_asks_take(id->asks, wc,

@@ -25,8 +25,7 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = channel->cq->cq,
-		.recv_cq =
-			channel->cq->answers ? channel->cq->answers : channel->cq->cq,
+		.recv_cq = channel->cq->cq,
 		.cap = { .max_send_wr = send_room(channel),
 			 .max_recv_wr = VERBS_CREDITS,
 			 .max_send_sge = channel->ring.slices_max,
@@ -336,7 +335,6 @@ void verbs_link_free(struct fabric_channel *channel)
 	verbs_asks_end(channel->asks);
 	qp_destroy(channel);
 	verbs_cq_drain(channel->cq);
-	channel->cq->n_asked -= channel->ring.n_asked;
 	verbs_asks_free(channel->asks);
 	list_remove(&channel->ready);
 	verbs_cq_leave(channel->cq, &channel->link, channel->depth);

@@ -8,11 +8,13 @@
 
 #include <infiniband/verbs.h>
 
+#include "fabric/verbs/ring.h"
+
 /* So many are sent at most, and take that much room in send and completion queue. */
 #define VERBS_POKES 4u
 
 /* The wr_id of an empty write; what becomes of it is of no interest. */
-#define VERBS_POKE_ID 0
+#define VERBS_POKE_ID VERBS_ASIDE
 
 struct verbs_poke {
 	int timer_fd;

@@ -144,7 +144,6 @@ int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_r
 		return 0;
 	channel->outstanding++;
 	channel->n_put++;
-	channel->cq->n_asked++;
 	verbs_asks_put(channel->asks, run, part, request);
 	return 1;
 }
@@ -152,12 +151,8 @@ int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_r
 /* Some of what was put is not posted. */
 static void asks_trim(struct fabric_channel *channel)
 {
-	unsigned n_asked = channel->ring.n_asked;
-
-	if (n_asked == 0)
-		return;
-	verbs_asks_trim(channel->asks);
-	channel->cq->n_asked -= n_asked - channel->ring.n_asked;
+	if (channel->ring.n_asked > 0)
+		verbs_asks_trim(channel->asks);
 }
 
 static RARE int post_failed(struct fabric_channel *channel, unsigned n_put,

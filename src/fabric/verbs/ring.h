@@ -11,6 +11,9 @@
 #include "fabric/fabric.h"
 #include "fabric/verbs/domain.h"
 
+/* In the wr_id of what is not a request of a ring: those are addresses, and even. */
+#define VERBS_ASIDE 1u
+
 enum verbs_role {
 	VERBS_ROLE_CALLERS, /* completes an operation */
 	VERBS_ROLE_HEAD,    /* first part of an operation that is cut in two */
