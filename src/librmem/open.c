@@ -206,6 +206,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 		return err_set(-ENOMEM, "no memory for a session");
 	session->uri = *uri;
 	session->notice_fd = -1;
+	session->timer_ns = UINT64_MAX;
 	list_init(&session->leases);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);

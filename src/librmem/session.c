@@ -39,6 +39,9 @@ static void timer_set(struct rmem *session)
 
 	if (channels < due)
 		due = channels;
+	if (due == session->timer_ns)
+		return;
+	session->timer_ns = due;
 	if (due != UINT64_MAX) {
 		when.it_value.tv_sec = (time_t)(due / 1000000000u);
 		/* 0 would disarm it */
@@ -156,26 +159,48 @@ static int step_ms(uint64_t left_ns)
 	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;
 }
 
-void session_step(struct rmem *session, uint64_t deadline_ns)
+/* Wait, without the lock, for something to do. */
+static void session_poll(struct rmem *session, uint64_t deadline_ns)
 {
 	struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 	uint64_t now = clock_now_ns();
+
+	(void)pthread_mutex_unlock(&session->lock);
+	if (now < deadline_ns)
+		(void)poll(&pollfd, 1, step_ms(deadline_ns - now));
+	(void)pthread_mutex_lock(&session->lock);
+}
+
+/* In place of the service thread, but for what takes long. */
+static void session_stand_in(struct rmem *session, uint64_t deadline_ns)
+{
+	service_rest(session);
+	session_poll(session, deadline_ns);
+	if (session_tend(session))
+		session_wake(session);
+	service_resume(session);
+}
+
+void session_step(struct rmem *session, uint64_t deadline_ns)
+{
 	struct timespec until = {
 		.tv_sec = (time_t)(deadline_ns / 1000000000u),
 		.tv_nsec = (long)(deadline_ns % 1000000000u),
 	};
 
-	if (session->served || session->driving) {
+	if (session->driving) {
 		(void)pthread_cond_timedwait(&session->changed, &session->lock, &until);
 		return;
 	}
 	session->driving = true;
 	timer_set(session);
-	(void)pthread_mutex_unlock(&session->lock);
-	if (now < deadline_ns)
-		(void)poll(&pollfd, 1, step_ms(deadline_ns - now));
-	(void)pthread_mutex_lock(&session->lock);
-	session_work(session);
+	/* who waits anyway takes the answer in himself, which saves changes of threads */
+	if (session->served) {
+		session_stand_in(session, deadline_ns);
+	} else {
+		session_poll(session, deadline_ns);
+		session_work(session);
+	}
 	session->driving = false;
 	(void)pthread_cond_broadcast(&session->changed);
 }
@@ -336,30 +361,33 @@ static int waiter_wait(struct waiter *waiter)
 
 /* A step of who connects a channel: where he is the driver, too, he neither connects others
  * nor waits for somebody. */
-static void session_step_alone(struct rmem *session, uint64_t left_ns)
+static void session_step_alone(struct rmem *session, uint64_t deadline_ns)
 {
-	struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
+	bool drives = !session->driving;
 
 	if (session->served) {
-		session_step(session, clock_now_ns() + left_ns);
+		session_step(session, deadline_ns);
 		return;
 	}
+	session->driving = true;
 	timer_set(session);
-	(void)pthread_mutex_unlock(&session->lock);
-	(void)poll(&pollfd, 1, step_ms(left_ns));
-	(void)pthread_mutex_lock(&session->lock);
+	session_poll(session, deadline_ns);
 	(void)session_tend(session);
+	if (!drives)
+		return;
+	session->driving = false;
+	(void)pthread_cond_broadcast(&session->changed);
 }
 
 static int waiter_wait_alone(struct waiter *waiter, unsigned timeout_ms)
 {
 	struct rmem *session = waiter->session;
-	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS, now;
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
 	uint64_t resumes = session->resumes;
 
 	while (!waiter->done && session->link == LINK_UP &&
-	       session->resumes == resumes && (now = clock_now_ns()) < end)
-		session_step_alone(session, end - now);
+	       session->resumes == resumes && clock_now_ns() < end)
+		session_step_alone(session, end);
 	if (waiter->done)
 		return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
 	session_abandon(session, waiter->call);

@@ -5,9 +5,9 @@
  * it; nothing blocks under it.  Queues do their operations without it: they read `status`
  * and `until_ns`, and are told by a flag of their own when there is news under the lock.
  *
- * Somebody drives the session: the service thread, or, with RMEM_NO_THREAD and while the
- * session is being opened, whoever waits for an answer.  What connects channels may be another
- * thread, see service.h.
+ * Somebody drives the session: whoever waits for an answer, and while nobody does, the
+ * service thread; with RMEM_NO_THREAD and while the session is being opened nobody else.
+ * What connects channels may be another thread, see service.h.
  *
  * Nothing here survives a fork: the child shares the sockets but has no service threads.
  *
@@ -67,12 +67,13 @@ struct rmem {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* an answer came, a state changed */
 	bool served;            /* by the service thread */
-	bool driving;           /* somebody polls epfd to drive the session */
+	bool driving;           /* somebody who waits polls epfd to drive it */
 	bool closing;           /* the server ended it */
 	struct control *control;
 	enum link_state link;
 	bool welcomed; /* the first welcome came */
 	struct wire_welcome welcome;
+	uint64_t timer_ns; /* what timer_fd is set to; UINT64_MAX: it is not */
 	uint64_t alive_ns; /* sending of the last request that was answered */
 	uint64_t ping_ns;  /* the next heartbeat */
 	uint64_t retry_ns; /* the next attempt, or the end of this one */
@@ -118,7 +119,7 @@ int session_await(struct rmem *session, bool (*until)(const struct rmem *session
 bool session_keyed(const struct rmem *session);
 
 /* Take one step towards something that is waited for, at most until then: sleep while
- * somebody else drives the session, else drive it.  Under the lock, which is let go of
+ * somebody else who waits drives the session, else drive it.  Under the lock, which is let go of
  * meanwhile. */
 void session_step(struct rmem *session, uint64_t deadline_ns);
 
