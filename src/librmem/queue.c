@@ -68,17 +68,32 @@ static int fds_open(struct rmem_queue *queue)
 
 	queue->epfd = epoll_create1(EPOLL_CLOEXEC);
 	queue->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	queue->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (queue->epfd < 0 || queue->wake_fd < 0 || queue->timer_fd < 0) {
+	queue->timer_fd = -1;
+	if (queue->epfd < 0 || queue->wake_fd < 0) {
 		err = err_errno(-errno, "a queue's descriptors");
 		fds_close(queue);
 		return err;
 	}
 	err = fd_watch(queue->epfd, queue->wake_fd);
-	if (!err)
-		err = fd_watch(queue->epfd, queue->timer_fd);
 	if (err)
 		fds_close(queue);
+	return err;
+}
+
+int queue_timer(struct rmem_queue *queue)
+{
+	int err;
+
+	if (queue->timer_fd >= 0)
+		return 0;
+	queue->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (queue->timer_fd < 0)
+		return err_errno(-errno, "a queue's timer");
+	err = fd_watch(queue->epfd, queue->timer_fd);
+	if (!err)
+		return 0;
+	(void)close(queue->timer_fd);
+	queue->timer_fd = -1;
 	return err;
 }
 

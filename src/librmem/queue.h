@@ -33,9 +33,9 @@ struct rmem_queue {
 	unsigned read_slices, write_slices;
 	uint64_t share_max;         /* bytes of an operation that goes uncut, at most */
 	struct rmem_lease *nowhere; /* what pings are of */
-	int epfd;     /* what rmem_queue_fd() gives: the cqs and the next two */
-	int wake_fd;  /* there is news */
-	int timer_fd; /* an operation's time is over; set by rmem_queue_arm() */
+	int epfd;    /* what rmem_queue_fd() gives: the cqs and the next two */
+	int wake_fd; /* there is news */
+	int timer_fd; /* an operation's time is over; set by rmem_queue_arm(), -1 before */
 
 	/* the owner's */
 	struct optable table;
@@ -61,6 +61,8 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	      struct rmem_queue **ret_queue);
 /* Connect all its channels and make it known; blocks. */
 int queue_connect(struct rmem_queue *queue);
+/* See that it has a timer.  -EMFILE ... with text.  [owner] */
+int queue_timer(struct rmem_queue *queue);
 /* How many of its channels are in a domain.  [owner] */
 unsigned queue_share(const struct rmem_queue *queue, unsigned domain);
 /* A completion queue of it in a domain that is held for it.  [owner] */

@@ -193,7 +193,10 @@ int rmem_queue_fd(const rmem_queue *queue)
 int rmem_queue_arm(rmem_queue *queue)
 {
 	struct itimerspec when = { .it_value = { 0, 0 } };
+	int err = queue_timer(queue);
 
+	if (err)
+		return err_prefix(err, "rmem_queue_arm");
 	if (queue_arm(queue))
 		return 1;
 	if (queue_outstanding(queue) > 0 && queue->next_deadline_ns != UINT64_MAX) {
