@@ -399,6 +399,8 @@ struct fabric_channel_params {
 struct fabric_client_params {
 	struct fabric_address source; /* of this host, the port does not count; family 0:
 				       * the one that leads to the server */
+	struct fabric_address near;   /* that one, where the caller knows it; family 0:
+				       * it is to be found */
 	struct fabric_knobs knobs;
 };
 #define FABRIC_CLIENT_PARAMS_INIT { .knobs = FABRIC_KNOBS_INIT }

@@ -167,6 +167,19 @@ int control_adopt(struct control *control, int fd)
 	return 0;
 }
 
+int control_local(const struct control *control, struct sockaddr_storage *ret_local)
+{
+	struct sockaddr_storage local = { 0 };
+	socklen_t bytes = sizeof(local);
+
+	if (control->fd < 0)
+		return -ENOTCONN;
+	if (getsockname(control->fd, (struct sockaddr *)&local, &bytes))
+		return -errno;
+	*ret_local = local;
+	return 0;
+}
+
 /* Ask for writability only while there is something to write. */
 static int interest_set(struct control *control, bool want_out)
 {

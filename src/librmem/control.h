@@ -12,6 +12,7 @@
 #ifndef LIBRMEM_CONTROL_H
 #define LIBRMEM_CONTROL_H
 
+#include <sys/socket.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -39,6 +40,8 @@ int control_create(int epfd, const struct control_events *events, void *ctx,
 /* End it; calls still waiting end in -ECONNRESET.  NULL: nothing. */
 void control_free(struct control *control);
 
+/* This host's address of the connection; -errno, -ENOTCONN: there is none. */
+int control_local(const struct control *control, struct sockaddr_storage *ret_local);
 /* Go on with a connecting or connected socket, which is taken over on success.  Only the
  * hello is sent before control_ready(). */
 int control_adopt(struct control *control, int fd);

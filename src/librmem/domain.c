@@ -9,8 +9,8 @@
 #include "base/err.h"
 #include "librmem/session.h"
 
-/* An endpoint without an address is on the host that the control connection reached. */
-static void address_of_peer(const struct sockaddr *peer, struct fabric_address *address)
+/* All but the port. */
+static void address_of(const struct sockaddr *peer, struct fabric_address *address)
 {
 	if (peer->sa_family == AF_INET) {
 		struct sockaddr_in in;
@@ -39,8 +39,27 @@ static void endpoint_take(const struct wire_endpoint *wire, const struct sockadd
 	memcpy(endpoint->address.bytes, wire->address, sizeof(wire->address));
 	(void)snprintf(endpoint->device, sizeof(endpoint->device), "%.*s",
 		       FABRIC_DEVICE_MAX - 1, wire->device);
+	/* one without an address is on the host that the control connection reached */
 	if (wire->family == 0)
-		address_of_peer(peer, &endpoint->address);
+		address_of(peer, &endpoint->address);
+}
+
+/* Where the endpoint is at the address that the control connection has reached, that tells
+ * the way. */
+static void near_find(struct rmem *session, const struct fabric_endpoint *endpoint,
+		      struct fabric_address *ret_near)
+{
+	struct fabric_address peer = { 0 }, near = { 0 };
+	struct sockaddr_storage local;
+
+	address_of((const struct sockaddr *)&session->peer, &peer);
+	(void)pthread_mutex_lock(&session->lock);
+	if (peer.family == endpoint->address.family &&
+	    !memcmp(peer.bytes, endpoint->address.bytes, sizeof(peer.bytes)) &&
+	    !control_local(session->control, &local))
+		address_of((const struct sockaddr *)&local, &near);
+	(void)pthread_mutex_unlock(&session->lock);
+	*ret_near = near;
 }
 
 struct opening {
@@ -70,7 +89,8 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 
 	for (unsigned i = 0; i < welcome->n_endpoints && set.n < max; i++) {
 		struct domain *domain = &set.domains[set.n];
-		struct opening opening = { ops, &session->uri.devices, domain };
+		struct fabric_client_params params = session->uri.devices;
+		struct opening opening = { ops, &params, domain };
 
 		if (welcome->endpoints[i].fabric != (unsigned)ops->kind)
 			continue;
@@ -79,6 +99,8 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 			      (const struct sockaddr *)&session->peer,
 			      &domain->endpoint);
 		domain->number = (uint8_t)i;
+		if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
+			near_find(session, &domain->endpoint, &params.near);
 		err = session_patiently(session, timeout_ms, domain_try, &opening);
 		if (!err)
 			set.n++;
