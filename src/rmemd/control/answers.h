@@ -22,14 +22,15 @@ struct answer {
 	char *text;          /* of the error; NULL: there was no memory for it */
 };
 
-/* All zero: none yet. */
 struct answers {
-	struct answer ring[ANSWERS_MAX];
-	unsigned oldest;
 	uint64_t
 		dropped_id; /* the highest id of which the answer is not kept any more */
+	unsigned n, oldest;
+	struct answer ring[ANSWERS_MAX]; /* the first n; the rest is never touched */
 };
 
+/* None yet. */
+void answers_init(struct answers *answers);
 /* Keep one with a copy of the error's text, NULL: it has none; the oldest makes room. */
 void answers_keep(struct answers *answers, const struct answer *answer,
 		  const char *text);

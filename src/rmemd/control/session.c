@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,13 +61,16 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
 		return err_set(-EDQUOT,
 			       "the server has %zu sessions, as many as it may",
 			       sessions->by_id.n_nodes);
-	session = calloc(1, sizeof(*session));
+	session = malloc(sizeof(*session));
+	if (session)
+		memset(session, 0, offsetof(struct session, answers));
 	if (!session || map_insert(&sessions->by_id, &session->by_id,
 				   map_hash_u64(sessions->next_id))) {
 		free(session);
 		return err_set(-ENOMEM, "no memory for a session");
 	}
 	session->sessions = sessions;
+	answers_init(&session->answers);
 	holder_init(&session->holder, sessions->next_id++, control->tenant);
 	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);

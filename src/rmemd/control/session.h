@@ -28,9 +28,8 @@ struct session_status {
 	const char *client; /* how it calls itself */
 	const char
 		*peer; /* address:port of its control connection, or of the last one */
-	const char *state; /* "active", "fenced" */
-	const char
-		*fabric; /* "rdma", "tcp", "rdma,tcp"; "" before the first channel */
+	const char *state;  /* "active", "fenced" */
+	const char *fabric; /* "rdma", "tcp", "rdma,tcp"; "" before the first channel */
 	uint64_t age_ms;
 	uint64_t idle_ms;    /* since its last sign of life */
 	unsigned channels;   /* connected */

@@ -19,10 +19,10 @@ struct sessions {
 	void *ctx;
 	uint64_t next_id;
 	struct map by_id;
-	struct list all;   /* in the order of their ids */
-	struct list ended; /* their keys are still dying */
+	struct list all;     /* in the order of their ids */
+	struct list ended;   /* their keys are still dying */
 	struct list noticed; /* those with notifications to be told */
-	bool stopping;     /* what is lost now is not worth a line each */
+	bool stopping;       /* what is lost now is not worth a line each */
 };
 
 enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
@@ -56,7 +56,6 @@ struct session {
 	struct list requests; /* that wait for their answer */
 	unsigned n_requests;
 	uint64_t last_id; /* the highest of a request so far */
-	struct answers answers;
 
 	/* Who waits for the old keys to be dead: a hello while fenced, a bye when ended. */
 	struct peer *waiting_peer;
@@ -66,6 +65,7 @@ struct session {
 	uint64_t heard_ms;
 	uint64_t fenced_ms;
 	uint64_t resumes;
+	struct answers answers; /* last: it is not cleared */
 };
 
 /* When something is due for a session, UINT64_MAX: nothing. */
