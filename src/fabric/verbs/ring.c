@@ -16,7 +16,7 @@ int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_ma
 {
 	*ring = (struct verbs_ring){
 		.requests = calloc(size, sizeof(*ring->requests)),
-		.send = calloc(size, sizeof(*ring->send)),
+		.send = malloc(size * sizeof(*ring->send)),
 		/* many will never be touched */
 		.sge = malloc(size * sizeof(*ring->sge)),
 		.slices = malloc((size_t)size * slices_max * sizeof(*ring->slices)),
@@ -29,10 +29,12 @@ int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_ma
 	}
 	for (unsigned i = 0; i < size; i++) {
 		ring->requests[i].channel = channel;
-		ring->send[i].wr_id = (uintptr_t)&ring->requests[i];
-		ring->send[i].sg_list = &ring->sge[i];
-		ring->send[i].num_sge = 1;
-		ring->send[i].next = &ring->send[i + 1 < size ? i + 1 : 0];
+		ring->send[i] = (struct ibv_send_wr){
+			.wr_id = (uintptr_t)&ring->requests[i],
+			.sg_list = &ring->sge[i],
+			.num_sge = 1,
+			.next = &ring->send[i + 1 < size ? i + 1 : 0],
+		};
 	}
 	return 0;
 }
