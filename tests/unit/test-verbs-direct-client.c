@@ -243,6 +243,58 @@ START_TEST(device__is_shared_and_not_once_it_has_failed)
 }
 END_TEST
 
+static void rejoin_at(unsigned index)
+{
+	ck_assert_msg(!join(), "%s", err_text());
+	ck_assert_uint_eq(fake_driven().ah_attr.grh.sgid_index, index);
+	CLIENT->channel_free(channel);
+}
+
+/* Its ports and GIDs are asked for once, until it tells that they have changed, or something
+ * fails that they may be the cause of. */
+START_TEST(device__is_looked_at_when_it_tells)
+{
+	unsigned index;
+
+	open_all();
+	ck_assert_msg(!join(), "%s", err_text());
+	index = fake_driven().ah_attr.grh.sgid_index;
+	CLIENT->channel_free(channel);
+	fake.gid_shift = 5;
+	rejoin_at(index);
+	fake_async(0, IBV_EVENT_GID_CHANGE, 1);
+	rejoin_at(index + 5);
+	fake.gid_shift = 0;
+	rejoin_at(index + 5);
+	exchange_err = -EACCES;
+	ck_assert_int_eq(join(), -EACCES);
+	exchange_err = 0;
+	rejoin_at(index);
+	CLIENT->region_free(region);
+	CLIENT->cq_free(cq);
+	CLIENT->domain_close(domain);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+END_TEST
+
+/* The caller knows from where IP sends to the server. */
+START_TEST(device__is_where_the_way_begins)
+{
+	params.source.family = 0;
+	ck_assert_int_eq(fabric_address_parse("10.1.0.1", &params.near), 0);
+	ck_assert_int_eq(open_domain(), 0);
+	ck_assert_str_eq(CLIENT->domain_device(domain), "fake0");
+	CLIENT->domain_close(domain);
+	ck_assert_int_eq(fabric_address_parse("10.7.0.1", &params.near), 0);
+	ck_assert_int_eq(open_domain(), -ENODEV);
+	/* what was asked for goes before */
+	ck_assert_int_eq(fabric_address_parse("10.1.0.1", &params.source), 0);
+	ck_assert_int_eq(open_domain(), 0);
+	CLIENT->domain_close(domain);
+	params.near.family = 0;
+}
+END_TEST
+
 /* What the parent mapped of it is not there in the child, which opens it anew. */
 START_TEST(device__of_the_parent_is_not_the_childs)
 {
@@ -302,7 +354,7 @@ START_TEST(sweep__no_failure_leaks)
 		ck_assert_msg(fake_live() == 0, "%u left after %s failed as call %u",
 			      fake_live(), fake_failed_call(), n);
 	} while (fake_failed());
-	ck_assert_uint_gt(n, 12);
+	ck_assert_uint_gt(n, 10);
 	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
@@ -319,6 +371,8 @@ int main(void)
 	tcase_add_loop_test(tcase, connect__believes_no_server, 0, COUNT(hostile));
 	tcase_add_loop_test(tcase, connect__is_as_both_want_it, 0, COUNT(ways));
 	tcase_add_loop_test(tcase, device__is_shared_and_not_once_it_has_failed, 0, 2);
+	tcase_add_test(tcase, device__is_looked_at_when_it_tells);
+	tcase_add_test(tcase, device__is_where_the_way_begins);
 	tcase_add_test(tcase, device__of_the_parent_is_not_the_childs);
 	tcase_add_test(tcase, device__must_lead_there);
 	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 2);

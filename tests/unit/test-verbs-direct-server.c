@@ -130,6 +130,35 @@ START_TEST(join__drives_the_queue_pair_by_hand)
 }
 END_TEST
 
+static void join_at(uint32_t channel, unsigned index)
+{
+	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+
+	theirs.qpn += channel;
+	ck_assert_msg(!join(channel, &theirs), "%s", err_text());
+	ck_assert_uint_eq(fake_driven().ah_attr.grh.sgid_index, index);
+}
+
+/* The port is asked for once, until the device tells that it has changed, or a join fails. */
+START_TEST(port__is_looked_at_when_the_device_tells)
+{
+	const struct fabric_end nowhere = end_at("::");
+
+	open_direct();
+	join_at(1, 2);
+	fake.gid_shift = 3;
+	join_at(2, 2);
+	fake_async(0, IBV_EVENT_GID_CHANGE, 1);
+	SERVER->process(server);
+	join_at(3, 5);
+	fake.gid_shift = 0;
+	join_at(4, 5);
+	ck_assert_int_eq(join(5, &nowhere), -EINVAL);
+	join_at(6, 2);
+	close_all();
+}
+END_TEST
+
 START_TEST(join__begins_at_a_random_packet)
 {
 	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
@@ -577,6 +606,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_checked_fixture(tcase, setup, NULL);
 	tcase_add_test(tcase, join__drives_the_queue_pair_by_hand);
+	tcase_add_test(tcase, port__is_looked_at_when_the_device_tells);
 	tcase_add_test(tcase, join__begins_at_a_random_packet);
 	tcase_add_loop_test(tcase, join__refuses_what_cannot_be, 0, COUNT(hostile));
 	tcase_add_test(tcase, join__believes_who_comes_from_that_address);

@@ -164,7 +164,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	for (size_t i = 0; i < n + fake.more_gids; i++) {
 		size_t at = i < n ? i : 0;
 
-		entries[i].gid_index = i < n ? gids[i].index : (uint32_t)i;
+		entries[i].gid_index =
+			(i < n ? gids[i].index : (uint32_t)i) + fake.gid_shift;
 		entries[i].port_num = gids[at].port;
 		entries[i].gid_type = fake.infiniband ? IBV_GID_TYPE_IB : gids[at].type;
 		ck_assert_int_eq(inet_pton(AF_INET6, gids[at].gid, entries[i].gid.raw),

@@ -22,7 +22,8 @@ struct fake_settings {
 	bool infiniband;
 	enum ibv_atomic_cap atomics;
 	unsigned more_gids;
-	uint16_t pkeys[3]; /* of InfiniBand's ports */
+	unsigned gid_shift; /* added to the index of each GID */
+	uint16_t pkeys[3];  /* of InfiniBand's ports */
 	bool port_down[2];
 	bool away[2]; /* it is not there; then fake_return() */
 	bool moved;   /* fake0 has 10.1.0.9 instead of 10.1.0.1 */

@@ -82,6 +82,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 		return err_errno(-ENOMEM, "an RDMA device");
 	device->server = server;
 	device->verbs = verbs;
+	device->table = verbs_table_of(verbs);
 	device->knobs = *knobs;
 	err = verbs_facts_read(verbs, &device->facts);
 	if (!err)
@@ -115,6 +116,7 @@ void verbs_device_stop(struct verbs_device *device)
 void verbs_device_free(struct verbs_device *device)
 {
 	verbs_slots_destroy(&device->slots);
+	verbs_table_forget(&device->table);
 	if (device->own && device->verbs)
 		(void)ibv_close_device(device->verbs);
 	free(device);
@@ -205,6 +207,7 @@ static void event_handle(struct verbs_device *device,
 {
 	unsigned port = 0;
 
+	verbs_table_forget(&device->table);
 	switch (event->event_type) {
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:

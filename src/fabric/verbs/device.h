@@ -11,11 +11,13 @@
 #include "fabric/verbs/registrar.h"
 #include "fabric/verbs/server.h"
 #include "fabric/verbs/slots.h"
+#include "fabric/verbs/table.h"
 
 struct verbs_device {
 	struct fabric_server *server;
 	struct ibv_context *verbs; /* rdma_cm's, while an id is bound to the device */
 	struct verbs_facts facts;
+	struct verbs_table table; /* as it was since it told something last; [loop] */
 	struct fabric_abilities abilities;
 	struct fabric_knobs knobs;
 	int node;

@@ -94,18 +94,18 @@ static int facts_recall(struct ibv_context *verbs, struct verbs_facts *ret_facts
 
 /* Find the device that leads to the server, and hold it. */
 static int device_find(struct fabric_domain *domain,
-		       const struct fabric_address *wanted, unsigned timeout_ms)
+		       const struct fabric_client_params *params, unsigned timeout_ms)
 {
 	int err;
 
 	if (!domain->direct) {
-		err = route_find(domain, wanted, timeout_ms);
+		err = route_find(domain, &params->source, timeout_ms);
 		if (!err)
 			domain->verbs = domain->route.id->verbs;
 		return err;
 	}
-	return verbs_seek(&domain->address, wanted, &domain->verbs, &domain->port,
-			  &domain->source);
+	return verbs_seek(&domain->address, &params->source, &params->near,
+			  &domain->verbs, &domain->port, &domain->source);
 }
 
 static void device_leave(struct fabric_domain *domain)
@@ -140,7 +140,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 	domain->direct = (endpoint->flags & FABRIC_ENDPOINT_DIRECT) != 0;
 	err = connect_check(domain);
 	if (!err)
-		err = device_find(domain, &params->source, timeout_ms);
+		err = device_find(domain, params, timeout_ms);
 	if (err)
 		goto err_free;
 	err = facts_recall(domain->verbs, &domain->facts);

@@ -526,6 +526,7 @@ bool verbs_endpoint_follow(struct fabric_server *server)
 	if (server->cm_failed)
 		return true;
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		verbs_table_forget(&server->endpoints[i]->device->table);
 		if (server->endpoints[i]->own)
 			continue;
 		endpoint_look(server->endpoints[i]);

@@ -110,11 +110,11 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 	struct verbs_place place;
 	int err = session_check(session, number);
 
-	/* its GID may have another index than when it was looked at last */
+	/* its GID may have another index than when the device told of a change last */
 	if (!err)
-		err = verbs_place_look(endpoint->device->verbs, (uint8_t)endpoint->port,
-				       &endpoint->public.address,
-				       &endpoint->device->knobs, &place);
+		err = verbs_place_recall(
+			&endpoint->device->table, (uint8_t)endpoint->port,
+			&endpoint->public.address, &endpoint->device->knobs, &place);
 	if (!err)
 		err = verbs_end_check(&place, theirs);
 	if (!err)
@@ -138,6 +138,8 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 	return 0;
 
 err_count:
+	/* what it relied on may have changed without a word */
+	verbs_table_forget(&endpoint->device->table);
 	endpoint->stats.refused++;
 	return err;
 }

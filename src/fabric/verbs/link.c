@@ -10,6 +10,7 @@
 #include "fabric/verbs/address.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/place.h"
+#include "fabric/verbs/seek.h"
 #include "fabric/verbs/sigpipe.h"
 
 #define INLINE_BYTES 64
@@ -178,8 +179,8 @@ static int link_join(struct fabric_channel *channel,
 
 	(void)verbs_address_text(&domain->address, channel->dial.peer);
 	/* the address may have moved in the port's table */
-	err = verbs_place_look(domain->verbs, domain->port, &domain->source,
-			       &domain->knobs, &place);
+	err = verbs_seek_look(domain->verbs, domain->port, &domain->source,
+			      &domain->knobs, &place);
 	if (!err)
 		err = qp_create(channel);
 	if (err)
@@ -188,8 +189,10 @@ static int link_join(struct fabric_channel *channel,
 	err = verbs_place_init(&place, channel->qp, 0);
 	if (!err)
 		err = join_connect(channel, &place, params);
-	if (err)
+	if (err) {
+		verbs_seek_doubt(domain->verbs);
 		qp_destroy(channel);
+	}
 	return err;
 }
 

@@ -16,9 +16,6 @@
 #define LID_MULTICAST 0xc000
 #define PKEY_MEMBER 0x8000u
 #define PREFIX_BYTES 8
-/* Asked for at first, as the kernel clears room for all; and at last. */
-#define GIDS_FEW 32
-#define GIDS_ALL 1024
 /* what the one partition of Ethernet has */
 #define PKEY_DEFAULT 0xffff
 #define HOPS 64
@@ -93,41 +90,20 @@ static const struct ibv_gid_entry *gid_find(const struct verbs_place *place,
 	return NULL;
 }
 
-unsigned verbs_gids_read(struct ibv_context *verbs, struct ibv_gid_entry **ret_gids)
-{
-	struct ibv_gid_entry *gids;
-	unsigned room = GIDS_FEW;
-	ssize_t n;
-
-	for (;;) {
-		gids = malloc(room * sizeof(*gids));
-		n = gids ? ibv_query_gid_table(verbs, gids, room, 0) : -ENOMEM;
-		if (n >= 0 || room == GIDS_ALL)
-			break;
-		/* perhaps there are more */
-		free(gids);
-		room = GIDS_ALL;
-	}
-	*ret_gids = gids;
-	return n > 0 ? (unsigned)n : 0;
-}
-
-static int gid_take(struct verbs_place *place, const struct fabric_address *address,
-		    int index)
+static int gid_take(struct verbs_place *place, struct verbs_table *table,
+		    const struct fabric_address *address, int index)
 {
 	static const uint8_t nowhere[16];
-	struct ibv_gid_entry *gids;
-	const struct ibv_gid_entry *gid;
+	const struct ibv_gid_entry *gids, *gid;
 	char text[INET6_ADDRSTRLEN] = "?";
 	uint8_t wanted[16];
-	unsigned n = verbs_gids_read(place->verbs, &gids);
+	unsigned n = verbs_table_gids(table, &gids);
 
 	gid = gid_find(place, gids, n, index, address);
 	if (gid) {
 		place->gid_index = (uint8_t)gid->gid_index;
 		memcpy(place->gid, gid->gid.raw, sizeof(place->gid));
 	}
-	free(gids);
 	if (gid)
 		return 0;
 	if (index != FABRIC_KNOB_AUTO)
@@ -171,35 +147,44 @@ static int pkey_take(struct verbs_place *place, unsigned n, int wanted)
 		       name_of(place), place->port, (unsigned)wanted);
 }
 
-int verbs_place_look(struct ibv_context *verbs, uint8_t port,
-		     const struct fabric_address *address,
-		     const struct fabric_knobs *knobs, struct verbs_place *ret_place)
+int verbs_place_recall(struct verbs_table *table, uint8_t port,
+		       const struct fabric_address *address,
+		       const struct fabric_knobs *knobs, struct verbs_place *ret_place)
 {
-	struct verbs_place place = { .verbs = verbs, .port = port };
-	struct ibv_port_attr attr;
+	struct verbs_place place = { .verbs = table->verbs, .port = port };
+	const struct ibv_port_attr *attr;
 	int err;
 
-	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+	if (table->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return err_set(-ENOTSUP,
 			       "RDMA device %s: iWARP cannot connect without rdma_cm "
 			       "(connect = direct)",
 			       name_of(&place));
-	memset(&attr, 0, sizeof(attr));
-	err = ibv_query_port(verbs, port, &attr);
+	err = verbs_table_port(table, port, &attr);
 	if (err)
-		return err_errno(-abs(err), "RDMA device %s, port %u", name_of(&place),
-				 port);
-	if (attr.state != IBV_PORT_ACTIVE)
+		return err_errno(err, "RDMA device %s, port %u", name_of(&place), port);
+	if (attr->state != IBV_PORT_ACTIVE)
 		return err_set(-ENETDOWN, "RDMA device %s, port %u is not active",
 			       name_of(&place), port);
-	place.infiniband = attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
-	place.lid = place.infiniband ? attr.lid : 0;
-	place.mtu = verbs_mtu_bytes(attr.active_mtu);
-	err = gid_take(&place, address, knobs->gid_index);
+	place.infiniband = attr->link_layer == IBV_LINK_LAYER_INFINIBAND;
+	place.lid = place.infiniband ? attr->lid : 0;
+	place.mtu = verbs_mtu_bytes(attr->active_mtu);
+	err = gid_take(&place, table, address, knobs->gid_index);
 	if (!err)
-		err = pkey_take(&place, attr.pkey_tbl_len, knobs->pkey);
+		err = pkey_take(&place, attr->pkey_tbl_len, knobs->pkey);
 	if (!err)
 		*ret_place = place;
+	return err;
+}
+
+int verbs_place_look(struct ibv_context *verbs, uint8_t port,
+		     const struct fabric_address *address,
+		     const struct fabric_knobs *knobs, struct verbs_place *ret_place)
+{
+	struct verbs_table table = verbs_table_of(verbs);
+	int err = verbs_place_recall(&table, port, address, knobs, ret_place);
+
+	verbs_table_forget(&table);
 	return err;
 }
 

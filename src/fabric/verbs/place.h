@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "fabric/verbs/drive.h"
+#include "fabric/verbs/table.h"
 #include "fabric/verbs/terms.h"
 
 struct verbs_place {
@@ -33,14 +34,14 @@ struct verbs_place {
 int verbs_place_look(struct ibv_context *verbs, uint8_t port,
 		     const struct fabric_address *address,
 		     const struct fabric_knobs *knobs, struct verbs_place *ret_place);
+/* The same, as the table remembers the port and its GIDs. */
+int verbs_place_recall(struct verbs_table *table, uint8_t port,
+		       const struct fabric_address *address,
+		       const struct fabric_knobs *knobs, struct verbs_place *ret_place);
 
 /* A GID as an address, and back; an IPv4 one is mapped into IPv6. */
 void verbs_gid_address(const uint8_t gid[16], struct fabric_address *ret_address);
 void verbs_address_gid(const struct fabric_address *address, uint8_t ret_gid[16]);
-
-/* The valid GIDs of all ports of a device; the caller frees *ret_gids.  0 and NULL: they
- * cannot be had. */
-unsigned verbs_gids_read(struct ibv_context *verbs, struct ibv_gid_entry **ret_gids);
 
 /* Whether a GID of the type is one of RoCE that this place and rdma_cm use, or of
  * InfiniBand. */

@@ -23,6 +23,7 @@
 struct opened {
 	struct list link;
 	struct ibv_context *verbs;
+	struct verbs_table table; /* as it was since the device told something last */
 	pid_t pid; /* who opened it: its memory mappings are not a child's */
 	unsigned users;
 	bool failed;
@@ -48,6 +49,7 @@ static struct opened *device_open(struct ibv_device *device)
 	if (flags < 0 ||
 	    fcntl(opened->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		goto err_close;
+	opened->table = verbs_table_of(opened->verbs);
 	list_append(&all, &opened->link);
 	return opened;
 
@@ -63,6 +65,7 @@ static void device_close(struct opened *opened)
 	if (opened->users)
 		return;
 	list_remove(&opened->link);
+	verbs_table_forget(&opened->table);
 	(void)ibv_close_device(opened->verbs);
 	free(opened);
 }
@@ -75,41 +78,70 @@ static void device_listen(struct opened *opened)
 	errno = 0;
 	while (!ibv_get_async_event(opened->verbs, &event)) {
 		opened->failed |= event.event_type == IBV_EVENT_DEVICE_FATAL;
+		verbs_table_forget(&opened->table);
 		ibv_ack_async_event(&event);
 	}
 	/* the kernel has cut it off */
 	opened->failed |= errno == EIO || errno == ENODEV;
 }
 
-void verbs_seek_end(struct ibv_context *verbs)
+static struct opened *opened_find(const struct ibv_context *verbs)
 {
-	(void)pthread_mutex_lock(&lock);
-	list_for_each_safe(node, &all) {
+	list_for_each(node, &all) {
 		struct opened *opened = container_of(node, struct opened, link);
 
-		if (opened->verbs != verbs)
-			continue;
-		opened->users--;
-		device_close(opened);
+		if (opened->verbs == verbs)
+			return opened;
 	}
+	return NULL;
+}
+
+void verbs_seek_end(struct ibv_context *verbs)
+{
+	struct opened *opened;
+
+	(void)pthread_mutex_lock(&lock);
+	opened = opened_find(verbs);
+	opened->users--;
+	device_close(opened);
 	(void)pthread_mutex_unlock(&lock);
 }
 
 bool verbs_seek_failed(const struct ibv_context *verbs)
 {
-	bool failed = false;
+	struct opened *opened;
+	bool failed;
 
 	(void)pthread_mutex_lock(&lock);
-	list_for_each(node, &all) {
-		struct opened *opened = container_of(node, struct opened, link);
-
-		if (opened->verbs != verbs)
-			continue;
-		device_listen(opened);
-		failed |= opened->failed;
-	}
+	opened = opened_find(verbs);
+	device_listen(opened);
+	failed = opened->failed;
 	(void)pthread_mutex_unlock(&lock);
 	return failed;
+}
+
+int verbs_seek_look(const struct ibv_context *verbs, uint8_t port,
+		    const struct fabric_address *source,
+		    const struct fabric_knobs *knobs, struct verbs_place *ret_place)
+{
+	struct opened *opened;
+	int err;
+
+	(void)pthread_mutex_lock(&lock);
+	opened = opened_find(verbs);
+	device_listen(opened);
+	err = verbs_place_recall(&opened->table, port, source, knobs, ret_place);
+	if (err)
+		verbs_table_forget(&opened->table);
+	(void)pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void verbs_seek_doubt(const struct ibv_context *verbs)
+{
+	(void)pthread_mutex_lock(&lock);
+	verbs_table_forget(&opened_find(verbs)->table);
+	(void)pthread_mutex_unlock(&lock);
 }
 
 /* ---- what is sought ---- */
@@ -159,18 +191,17 @@ static bool source_of(const struct fabric_address *server,
 	return found;
 }
 
-static bool port_usable(struct ibv_context *verbs, uint8_t port, bool *ret_infiniband)
+static bool port_usable(struct verbs_table *table, uint8_t port, bool *ret_infiniband)
 {
-	struct ibv_port_attr attr;
+	const struct ibv_port_attr *attr;
 
-	memset(&attr, 0, sizeof(attr));
-	if (ibv_query_port(verbs, port, &attr) || attr.state != IBV_PORT_ACTIVE)
+	if (verbs_table_port(table, port, &attr) || attr->state != IBV_PORT_ACTIVE)
 		return false;
-	*ret_infiniband = attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
+	*ret_infiniband = attr->link_layer == IBV_LINK_LAYER_INFINIBAND;
 	return true;
 }
 
-static bool gid_leads(struct search *search, struct ibv_context *verbs,
+static bool gid_leads(struct search *search, struct verbs_table *table,
 		      const struct ibv_gid_entry *gid)
 {
 	bool infiniband = false, same;
@@ -179,7 +210,7 @@ static bool gid_leads(struct search *search, struct ibv_context *verbs,
 	       !memcmp(gid->gid.raw, search->source, sizeof(search->source));
 	if (!same && memcmp(gid->gid.raw, search->prefix, sizeof(search->prefix)) != 0)
 		return false;
-	if (!port_usable(verbs, (uint8_t)gid->port_num, &infiniband) ||
+	if (!port_usable(table, (uint8_t)gid->port_num, &infiniband) ||
 	    !verbs_gid_usable(gid->gid_type, infiniband))
 		return false;
 	/* the prefix says something only of InfiniBand's */
@@ -188,7 +219,7 @@ static bool gid_leads(struct search *search, struct ibv_context *verbs,
 
 static bool device_leads(struct search *search, struct opened *opened)
 {
-	struct ibv_gid_entry *gids;
+	const struct ibv_gid_entry *gids;
 	bool found = false;
 	unsigned n;
 
@@ -197,16 +228,18 @@ static bool device_leads(struct search *search, struct opened *opened)
 			       ibv_get_device_name(opened->verbs->device));
 		return false;
 	}
-	n = verbs_gids_read(opened->verbs, &gids);
+	n = verbs_table_gids(&opened->table, &gids);
 	for (unsigned i = 0; i < n && !found; i++) {
-		found = gid_leads(search, opened->verbs, &gids[i]);
+		found = gid_leads(search, &opened->table, &gids[i]);
 		if (!found)
 			continue;
 		search->opened = opened;
 		search->port = (uint8_t)gids[i].port_num;
 		memcpy(search->gid, gids[i].gid.raw, sizeof(search->gid));
 	}
-	free(gids);
+	/* the next one may find what has changed in a way that no device tells */
+	if (!found)
+		verbs_table_forget(&opened->table);
 	return found;
 }
 
@@ -250,8 +283,8 @@ static void search_run(struct search *search)
 }
 
 int verbs_seek(const struct fabric_address *server, const struct fabric_address *source,
-	       struct ibv_context **ret_verbs, uint8_t *ret_port,
-	       struct fabric_address *ret_source)
+	       const struct fabric_address *near, struct ibv_context **ret_verbs,
+	       uint8_t *ret_port, struct fabric_address *ret_source)
 {
 	char text[VERBS_ADDRESS_TEXT];
 	struct fabric_address from = *source;
@@ -259,6 +292,8 @@ int verbs_seek(const struct fabric_address *server, const struct fabric_address 
 	uint8_t gid[16];
 
 	search.strict = from.family != 0;
+	if (!from.family)
+		from = *near;
 	search.has_source = from.family || source_of(server, &from);
 	if (search.has_source)
 		verbs_address_gid(&from, search.source);
