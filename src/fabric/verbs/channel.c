@@ -109,6 +109,8 @@ void verbs_channel_free(struct verbs_channel *channel)
 			verbs_farewell_none(endpoint, channel->id);
 	}
 	verbs_slots_release(&endpoint->device->slots, channel->receive);
+	if (channel->end.qpn)
+		map_remove(&endpoint->ends, &channel->by_end);
 	list_remove(&channel->link);
 	list_remove(&channel->lingering);
 	free(channel);

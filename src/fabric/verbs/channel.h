@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "fabric/verbs/place.h"
 #include "fabric/verbs/session.h"
 
@@ -25,7 +26,8 @@ struct verbs_channel {
 	struct rdma_cm_id
 		*id; /* NULL: it was joined, and has a queue pair of its own */
 	struct ibv_qp *qp;
-	struct fabric_end end; /* the peer's, as it says, where it was joined */
+	struct fabric_end end;  /* the peer's, as it says, where it was joined: */
+	struct map_node by_end; /* then in the endpoint's */
 	bool up;
 	const char *why; /* static: what an event told about its failure, or NULL */
 };

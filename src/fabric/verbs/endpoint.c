@@ -203,6 +203,7 @@ static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs
 	endpoint->port = port;
 	endpoint->direct = device->knobs.connect == FABRIC_CONNECT_DIRECT;
 	list_init(&endpoint->sessions);
+	map_init(&endpoint->ends);
 	endpoint->own = own;
 	endpoint_describe(endpoint, address);
 	if (!own)
@@ -558,5 +559,6 @@ void verbs_endpoint_silence(struct verbs_endpoint *endpoint)
 void verbs_endpoint_free(struct verbs_endpoint *endpoint)
 {
 	verbs_endpoint_silence(endpoint);
+	map_destroy(&endpoint->ends);
 	free(endpoint);
 }

@@ -5,6 +5,7 @@
 #define FABRIC_VERBS_ENDPOINT_H
 
 #include "base/list.h"
+#include "base/map.h"
 #include "fabric/verbs/server.h"
 
 struct verbs_endpoint {
@@ -20,6 +21,7 @@ struct verbs_endpoint {
 	struct fabric_endpoint public;
 	struct fabric_endpoint_stats stats;
 	struct list sessions;
+	struct map ends; /* verbs_channel.by_end, by the peer's queue pair number */
 };
 
 /* Find the endpoints on this host's devices and listen on them.

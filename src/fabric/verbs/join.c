@@ -34,7 +34,7 @@ static bool same_end(const struct verbs_channel *channel,
 {
 	const struct fabric_end *end = &channel->end;
 
-	return !channel->id && end->qpn == theirs->qpn &&
+	return end->qpn == theirs->qpn &&
 	       (!memcmp(end->gid, theirs->gid, sizeof(end->gid)) ||
 		(end->lid != 0 && end->lid == theirs->lid));
 }
@@ -43,17 +43,14 @@ static bool same_end(const struct verbs_channel *channel,
 static struct verbs_channel *end_holder(const struct verbs_endpoint *endpoint,
 					const struct fabric_end *theirs)
 {
-	list_for_each(node, &endpoint->sessions) {
-		const struct fabric_session *session =
-			container_of(node, struct fabric_session, link);
+	struct map_node *node = map_find(&endpoint->ends, map_hash_u64(theirs->qpn));
 
-		list_for_each(item, &session->channels) {
-			struct verbs_channel *channel =
-				container_of(item, struct verbs_channel, link);
+	for (; node; node = map_find_next(node)) {
+		struct verbs_channel *channel =
+			container_of(node, struct verbs_channel, by_end);
 
-			if (same_end(channel, theirs))
-				return channel;
-		}
+		if (same_end(channel, theirs))
+			return channel;
 	}
 	return NULL;
 }
@@ -125,11 +122,14 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 		err = verbs_channel_new(session, number, NULL, &place, &channel);
 	if (err)
 		goto err_count;
-	err = channel_join(channel, &place, theirs, ret_ours);
+	err = map_insert(&endpoint->ends, &channel->by_end, map_hash_u64(theirs->qpn));
 	if (err) {
-		verbs_channel_discard(channel);
-		goto err_count;
+		err = err_errno(err, "a channel");
+		goto err_discard;
 	}
+	err = channel_join(channel, &place, theirs, ret_ours);
+	if (err)
+		goto err_end;
 	channel->end = *theirs;
 	list_append(&session->channels, &channel->link);
 	/* a client that does not do its part has it all the same: it is one of the session's
@@ -137,6 +137,10 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 	verbs_channel_established(channel);
 	return 0;
 
+err_end:
+	map_remove(&endpoint->ends, &channel->by_end);
+err_discard:
+	verbs_channel_discard(channel);
 err_count:
 	/* what it relied on may have changed without a word */
 	verbs_table_forget(&endpoint->device->table);
