@@ -180,15 +180,16 @@ static void fds_close(struct rmem *session)
 
 static int fds_open(struct rmem *session)
 {
-	struct epoll_event event_in = { .events = EPOLLIN };
+	struct epoll_event timer = { .events = EPOLLIN };
+	struct epoll_event wake = { .events = EPOLLIN, .data.u64 = SESSION_WAKE_TAG };
 	int err;
 
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (session->epfd < 0 || session->wake_fd < 0 || session->timer_fd < 0 ||
-	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &event_in) < 0 ||
-	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &event_in) < 0) {
+	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &wake) < 0 ||
+	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &timer) < 0) {
 		err = err_errno(-errno, "the session's descriptors");
 		fds_close(session);
 		return err;

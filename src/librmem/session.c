@@ -51,24 +51,26 @@ static void timer_set(struct rmem *session)
 	(void)timerfd_settime(session->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* Whether a channel's alive_fd is readable. */
+/* Take what woke the driver.  Whether a channel's alive_fd is readable. */
 static bool channels_stirred(struct rmem *session)
 {
 	struct epoll_event events[WORK_EVENTS];
 	int n = epoll_wait(session->epfd, events, WORK_EVENTS, 0);
+	bool stirred = false;
+	eventfd_t count;
 
 	for (int i = 0; i < n; i++)
 		if (events[i].data.u64 == REOPEN_TAG)
-			return true;
-	return false;
+			stirred = true;
+		else if (events[i].data.u64 == SESSION_WAKE_TAG)
+			(void)eventfd_read(session->wake_fd, &count);
+	return stirred;
 }
 
 bool session_tend(struct rmem *session)
 {
 	uint64_t now = clock_now_ns();
-	eventfd_t count;
 
-	(void)eventfd_read(session->wake_fd, &count);
 	if (channels_stirred(session))
 		reopen_alive(session);
 	link_work(session, now);

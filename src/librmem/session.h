@@ -164,6 +164,8 @@ int session_hand_over(struct rmem *session);
 int session_patiently(struct rmem *session, unsigned timeout_ms,
 		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx);
 
+/* The epoll tag of wake_fd. */
+#define SESSION_WAKE_TAG UINT64_C(2)
 /* Make somebody call session_work() soon.  [any] */
 void session_wake(struct rmem *session);
 
