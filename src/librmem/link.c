@@ -57,10 +57,11 @@ static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret
 /* The fabric that the session's own queue is going to use, as far as can be told. */
 static enum wire_fabric fabric_likely(const struct rmem *session)
 {
-	if (session->uri.fabric == RMEM_FABRIC_RDMA)
-		return WIRE_FABRIC_VERBS;
+	/* the first look at the devices loads their libraries: before heartbeats are due,
+	 * as none can be sent meanwhile */
 	if (session->uri.fabric == RMEM_FABRIC_TCP || !fabric_verbs_client.likely())
-		return WIRE_FABRIC_TCP;
+		return session->uri.fabric == RMEM_FABRIC_RDMA ? WIRE_FABRIC_VERBS
+							       : WIRE_FABRIC_TCP;
 	return WIRE_FABRIC_VERBS;
 }
 
