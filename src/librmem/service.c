@@ -251,6 +251,13 @@ static void session_watch(struct rmem *session, uint32_t events)
 	(void)epoll_ctl(service.epfd, EPOLL_CTL_MOD, session->epfd, &event);
 }
 
+void service_connect(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&service.lock);
+	connect_later(session);
+	(void)pthread_mutex_unlock(&service.lock);
+}
+
 void service_rest(struct rmem *session)
 {
 	session_watch(session, 0);

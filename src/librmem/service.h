@@ -17,5 +17,7 @@ void service_remove(struct rmem *session);
  * Under the session's lock. */
 void service_rest(struct rmem *session);
 void service_resume(struct rmem *session);
+/* It has a channel to connect, as its driver has found.  Without the session's lock. */
+void service_connect(struct rmem *session);
 
 #endif

@@ -173,14 +173,20 @@ static void session_poll(struct rmem *session, uint64_t deadline_ns)
 	(void)pthread_mutex_lock(&session->lock);
 }
 
-/* In place of the service thread, but for what takes long. */
+/* In place of the service thread. */
 static void session_stand_in(struct rmem *session, uint64_t deadline_ns)
 {
+	bool ready;
+
 	service_rest(session);
 	session_poll(session, deadline_ns);
-	if (session_tend(session))
-		session_wake(session);
+	ready = session_tend(session);
 	service_resume(session);
+	if (!ready)
+		return;
+	(void)pthread_mutex_unlock(&session->lock);
+	service_connect(session);
+	(void)pthread_mutex_lock(&session->lock);
 }
 
 void session_step(struct rmem *session, uint64_t deadline_ns)

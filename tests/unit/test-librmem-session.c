@@ -419,6 +419,42 @@ START_TEST(channel__whose_peer_is_gone_is_replaced)
 }
 END_TEST
 
+static void *slow_allocation(void *arg)
+{
+	(void)arg;
+	(void)alloc(2000, NULL);
+	return NULL;
+}
+
+/* Who waits for an answer drives the session in place of the service threads. */
+START_TEST(channel__is_replaced_while_an_answer_takes_long)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_completion completion;
+	rmem_queue *queue = NULL;
+	unsigned connects;
+	pthread_t caller;
+
+	open_with(0);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	server_lock();
+	server.hold_on = WIRE_TYPE_allocate;
+	server_unlock();
+	ck_assert_int_eq(pthread_create(&caller, NULL, slow_allocation, NULL), 0);
+	server_await(WIRE_TYPE_allocate, 1);
+	for (unsigned i = 0; i < 5; i++) {
+		connects = fake.connects;
+		fake_peer_gone(fake_latest());
+		AWAIT(rmem_poll(queue, &completion, 1) == 0 &&
+		      fake.connects == connects + 1);
+	}
+	server_release();
+	ck_assert_int_eq(pthread_join(caller, NULL), 0);
+	rmem_queue_free(queue);
+	rmem_close(client);
+}
+END_TEST
+
 START_TEST(queue__that_cannot_have_its_channels)
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
@@ -719,6 +755,7 @@ int main(void)
 	tcase_add_test(tc, session__closed_by_the_server);
 	tcase_add_test(tc, server__that_breaks_the_protocol);
 	tcase_add_test(tc, channel__whose_peer_is_gone_is_replaced);
+	tcase_add_test(tc, channel__is_replaced_while_an_answer_takes_long);
 	tcase_add_test(tc, queue__that_cannot_have_its_channels);
 	tcase_add_test(tc, operations__wait_out_a_resume);
 	tcase_add_test(tc, wait__for_what_never_completes);
