@@ -230,7 +230,7 @@ static int open_tcp(struct fabrics *fabrics, const struct config *config)
 	return 0;
 }
 
-/* A section for a device that is not served is often one whose name is misspelt. */
+/* A section for a device that is not served is often one with something misspelt. */
 static void warn_missing(const struct fabrics *fabrics, const struct config *config)
 {
 	for (unsigned i = 0; i < config->n_device_params; i++) {
@@ -242,7 +242,9 @@ static void warn_missing(const struct fabrics *fabrics, const struct config *con
 		if (!served)
 			log_event(LOG_WARNING, "device-not-served",
 				  &(struct log_ctx){ .device = name },
-				  "[device %s]: no such RDMA device is served", name);
+				  "[device %s]: no such RDMA device is served: see its "
+				  "name, and the device_port and address, if any",
+				  name);
 	}
 }
 
