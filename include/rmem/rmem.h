@@ -556,7 +556,8 @@ RMEM_API unsigned rmem_queue_outstanding(const rmem_queue *queue);
  * rmem_queue_arm().  It belongs to the queue.  [owner] */
 RMEM_API int rmem_queue_fd(const rmem_queue *queue);
 /* Arm the descriptor.  Returns 1 when completions are waiting already (poll first), 0
- * when armed.  [owner] */
+ * when armed.
+ *   EMFILE  no descriptor is left for its timer, which the first call makes  [owner] */
 RMEM_API int rmem_queue_arm(rmem_queue *queue);
 
 /* Flush the queue's operations on `lease` (NULL: all of them): they complete with

@@ -11,7 +11,7 @@ struct rmem;
 struct join {
 	struct rmem *session;
 	uint32_t channel; /* its number */
-	bool alone;       /* nobody drives the session but who connects */
+	bool alone;       /* who connects has so much time, and may be the driver */
 };
 
 /* fabric_channel_params.exchange; ctx is a struct join.  [any], without the lock */

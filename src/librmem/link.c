@@ -57,12 +57,15 @@ static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret
 /* The fabric that the session's own queue is going to use, as far as can be told. */
 static enum wire_fabric fabric_likely(const struct rmem *session)
 {
-	/* the first look at the devices loads their libraries: before heartbeats are due,
-	 * as none can be sent meanwhile */
-	if (session->uri.fabric == RMEM_FABRIC_TCP || !fabric_verbs_client.likely())
-		return session->uri.fabric == RMEM_FABRIC_RDMA ? WIRE_FABRIC_VERBS
-							       : WIRE_FABRIC_TCP;
-	return WIRE_FABRIC_VERBS;
+	bool likely;
+
+	if (session->uri.fabric == RMEM_FABRIC_TCP)
+		return WIRE_FABRIC_TCP;
+	/* also where the answer is known: the first look at the devices loads their
+	 * libraries, and no heartbeat can be sent meanwhile */
+	likely = fabric_verbs_client.likely();
+	return likely || session->uri.fabric == RMEM_FABRIC_RDMA ? WIRE_FABRIC_VERBS
+								 : WIRE_FABRIC_TCP;
 }
 
 static int hello_send(struct rmem *session, control_done *done)

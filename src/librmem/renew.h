@@ -28,8 +28,8 @@ void renew_work(struct rmem *session, uint64_t now_ns);
 uint64_t renew_due(const struct rmem *session);
 /* Whether renew_next() has something to do. */
 bool renew_ready(const struct rmem *session, uint64_t now_ns);
-/* Open one domain anew, or let go of one for the queue of the
- * synchronous calls, while nobody uses that.  Lets go of the lock meanwhile. */
+/* Open one domain anew, or let go of one for the queue of the synchronous calls, while nobody
+ * uses that.  Lets go of the lock meanwhile. */
 void renew_next(struct rmem *session);
 
 /* Do what the owner of the queue of the synchronous calls would do, which has one only while

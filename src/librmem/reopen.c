@@ -273,17 +273,17 @@ static uint64_t heartbeats_ms(const struct rmem *session, uint64_t now_ns,
 unsigned reopen_patience_ms(const struct rmem *session, uint64_t now_ns)
 {
 	unsigned failures = 0;
-	uint64_t ms, most_ms;
+	uint64_t ms, late_ms;
 
 	for (unsigned i = 0; i < session->domains.n; i++)
 		if (session->domains.domains[i].failures > failures)
 			failures = session->domains.domains[i].failures;
 	if (failures > CONNECT_DOUBLINGS)
 		failures = CONNECT_DOUBLINGS;
-	ms = UINT64_C(1) * CONNECT_MS << failures;
-	most_ms = session->served ? ms : heartbeats_ms(session, now_ns, failures);
-	if (ms > most_ms)
-		ms = most_ms;
+	ms = CONNECT_MS << failures;
+	late_ms = heartbeats_ms(session, now_ns, failures);
+	if (!session->served && ms > late_ms)
+		ms = late_ms;
 	return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : (unsigned)ms;
 }
 
