@@ -5,41 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "librmem-case.h"
+#include "librmem-single.h"
 #include "librmem/buffer.h"
 
 #define MANY 64
 
-static struct rmem_lease *single; /* over seg_a */
-static struct rmem_buffer *buffer;
 static struct rmem_op ops[MANY];
 
 static void setup(void)
 {
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
-
 	case_verbs();
-	single = stage_lease(6, RMEM_READ | RMEM_WRITE, 1, segments, seg_bytes, keys);
-	params.addr = local;
-	params.bytes = sizeof(local);
-	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
-}
-
-static void teardown(void)
-{
-	ck_assert_uint_eq(atomic_load(&single->outstanding), 0);
-	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
-	stage_close();
-}
-
-static struct rmem_op op_single(enum rmem_opcode opcode, uint64_t at, uint64_t bytes,
-				uint64_t cookie)
-{
-	struct rmem_op op = op_of(opcode, at, local + at, bytes, cookie);
-
-	op.lease = single;
-	op.buffer = buffer;
-	return op;
+	single_make();
 }
 
 /* n writes of 8 bytes each, side by side; the cookie is the index. */
@@ -87,7 +63,7 @@ START_TEST(burst__is_one_doorbell)
 	expect_all(queue, MANY, 0);
 	ck_assert_uint_eq(atomic_load(&buffer->outstanding), 0);
 	ck_assert_mem_eq(seg_a, local, MANY * 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -111,7 +87,7 @@ START_TEST(burst__goes_on_while_others_are_under_way)
 	}
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 64), 7);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -140,7 +116,7 @@ START_TEST(burst__is_spread_over_the_channels)
 	ck_assert_uint_eq(stage_channel(queue, 2)->n, 1);
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 64), 1);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -165,7 +141,7 @@ START_TEST(burst__may_name_other_leases_in_turn)
 	expect_all(queue, 10, 0);
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_mem_eq((i % 2 ? seg_b : seg_a) + i * 8, local + i * 8, 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -201,7 +177,7 @@ START_TEST(burst__checks_every_operation)
 	}
 	ck_assert_uint_eq(ok, 8);
 	ck_assert_mem_eq(seg_a + 40, local + 40, 32);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -219,7 +195,7 @@ START_TEST(burst__needs_the_right)
 	atomic_store(&single->status, -ESTALE);
 	submit(queue, op_single(RMEM_OP_READ, 0, 8, 1));
 	expect(queue, 1, -ESTALE);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -243,7 +219,7 @@ START_TEST(post__that_takes_part_keeps_the_rest)
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(done[i].status, 0);
 	ck_assert_mem_eq(seg_a, local, MANY * 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -267,7 +243,7 @@ START_TEST(poll__of_few_gives_everyone_a_turn)
 	for (unsigned i = 1; i < 8; i++)
 		ck_assert_uint_ge(turns[i], 10);
 	ck_assert_int_eq(rmem_poll(queue, done, 64), 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -291,7 +267,7 @@ START_TEST(burst__shares_by_bytes_too)
 	ck_assert_uint_eq(bytes[1], CHANNEL_SHARE_BYTES);
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 64), 17);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -304,7 +280,7 @@ START_TEST(post__to_a_dead_channel_goes_to_another)
 	fake_complete_all();
 	expect_all(queue, MANY, 0);
 	ck_assert_mem_eq(seg_a, local, MANY * 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -335,7 +311,7 @@ START_TEST(channel__that_dies_fails_what_is_on_it)
 	writes_submit(queue, MANY);
 	fake_complete_all();
 	expect_all(queue, MANY, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -357,7 +333,7 @@ START_TEST(refused__is_asked_about)
 		fake_complete_all();
 	}
 	expect(queue, 1, _i ? 0 : -EACCES);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -383,7 +359,7 @@ START_TEST(time__runs_for_each)
 	fake_complete(stage_channel(queue, 0), 0);
 	ck_assert_int_eq(rmem_poll(queue, done, 8), 2);
 	fake.hold_flush = false;
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -406,7 +382,7 @@ START_TEST(time__is_over_whatever_else_goes_on)
 	expect(queue, 7, -ETIMEDOUT);
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 8), 1);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -422,7 +398,7 @@ START_TEST(cancel__takes_those_of_the_lease)
 	ck_assert_int_eq(done[0].status, 0);
 	ck_assert_int_eq(done[1].status, -ECANCELED);
 	ck_assert_int_eq(done[2].status, -ECANCELED);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -449,7 +425,7 @@ START_TEST(fence__stands_between_bursts)
 	ck_assert_uint_eq(first->n + stage_channel(queue, 1)->n, 6);
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 8), 6);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -460,7 +436,7 @@ START_TEST(queue__freed_with_a_burst_under_way)
 	writes_submit(queue, 20);
 	ck_assert_int_eq(rmem_buffer_free(buffer), -EBUSY);
 	rmem_queue_free(queue);
-	teardown();
+	single_end();
 }
 END_TEST
 

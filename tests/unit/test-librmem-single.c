@@ -5,47 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "librmem-case.h"
+#include "librmem-single.h"
 #include "librmem/buffer.h"
 
 #define MANY 60         /* as many for each of three channels */
 #define CREDITS_MAX 256 /* of a channel */
 
-static struct rmem_lease *single; /* over seg_a */
-static struct rmem_buffer *buffer;
-
-static void buffer_make(void)
-{
-	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
-
-	single = stage_lease(6, RMEM_READ | RMEM_WRITE, 1, segments, seg_bytes, keys);
-	params.addr = local;
-	params.bytes = sizeof(local);
-	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
-}
-
 static void setup(void)
 {
 	case_verbs();
-	buffer_make();
-}
-
-static void teardown(void)
-{
-	ck_assert_uint_eq(atomic_load(&single->outstanding), 0);
-	ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
-	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
-	stage_close();
-}
-
-static struct rmem_op op_single(enum rmem_opcode opcode, uint64_t at, uint64_t bytes,
-				uint64_t cookie)
-{
-	struct rmem_op op = op_of(opcode, at, local + at, bytes, cookie);
-
-	op.lease = single;
-	op.buffer = buffer;
-	return op;
+	single_make();
 }
 
 /* A write of 8 bytes. */
@@ -95,7 +64,7 @@ START_TEST(single__is_done)
 	fake_complete_all();
 	expect(queue, 2, 0);
 	ck_assert_mem_eq(seg_a + 16, local + 16, 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -120,7 +89,7 @@ START_TEST(singles__take_turns_and_credits)
 		seen[done[i].cookie] = true;
 	}
 	ck_assert_mem_eq(seg_a, local, MANY * 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -164,7 +133,7 @@ START_TEST(singles__count_with_batches)
 	submit_by(queue, write_at(0, 0), true);
 	fake_complete_all();
 	expect(queue, 0, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -205,7 +174,7 @@ START_TEST(single__is_checked)
 	if (places[_i].status)
 		ck_assert_uint_eq(fake.posts, 0);
 	expect_none(queue);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -225,7 +194,7 @@ START_TEST(single__of_a_short_lease_is_checked)
 	op.bytes = 100;
 	submit_by(queue, op, true);
 	expect(queue, 1, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -247,7 +216,7 @@ START_TEST(single__needs_the_right)
 	submit_by(queue, op, false);
 	expect(queue, 1, -ESTALE);
 	ck_assert_uint_eq(atomic_load(&readable->outstanding), 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -269,7 +238,7 @@ START_TEST(single__of_others_is_refused)
 	ck_assert_int_eq(rmem_submit(queue, &op, 1), -EINVAL);
 	ck_assert_uint_eq(fake.posts, 0);
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -289,7 +258,7 @@ START_TEST(single__waits_while_the_session_is_lost)
 	ck_assert_uint_eq(fake.posts, 1);
 	fake_complete_all();
 	expect(queue, 1, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -305,7 +274,7 @@ START_TEST(single__of_many_segments_goes_the_long_way)
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(seg_a + SEG - 4, local, 4);
 	ck_assert_mem_eq(seg_b, local + 4, 4);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -324,7 +293,7 @@ START_TEST(single__without_a_key_goes_the_long_way)
 	expect_none(queue);
 	fake_complete_all();
 	expect(queue, 1, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -358,7 +327,7 @@ START_TEST(fence__holds_up_singles)
 		(void)rmem_poll(queue, done, 8);
 	}
 	ck_assert_mem_eq(seg_a + 24, local + 24, 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -375,7 +344,7 @@ START_TEST(single__to_a_dead_channel_goes_to_another)
 	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(seg_a, local, 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -391,7 +360,7 @@ START_TEST(single__to_the_only_channel_waits_for_another)
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
 	fake_complete_all();
 	expect(queue, 1, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -405,7 +374,7 @@ START_TEST(single__that_fails_says_so)
 	ck_assert_uint_eq(done[0].vendor, 0x99);
 	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "fake status"));
 	expect_none(queue);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -428,7 +397,7 @@ START_TEST(single__after_one_that_failed)
 	fake_complete_all();
 	expect(queue, 2, 0);
 	ck_assert_uint_eq(done[0].vendor, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -447,7 +416,7 @@ START_TEST(single__that_is_lost_goes_again)
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 8), 2);
 	ck_assert_mem_eq(seg_a, local, 16);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -469,7 +438,7 @@ START_TEST(time__of_a_single_is_over)
 	fake_flush(stage_channel(queue, 0));
 	expect(queue, 1, -ETIMEDOUT);
 	fake.hold_flush = false;
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -486,7 +455,7 @@ START_TEST(news__come_to_who_polls_for_a_single)
 	expect_none(queue);
 	fake_complete_all();
 	expect(queue, 1, 0);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -498,7 +467,7 @@ START_TEST(poll__that_breaks_fails_a_single)
 	fake.poll_err = -EIO;
 	expect(queue, 1, -EIO);
 	fake.poll_err = 0;
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -508,7 +477,7 @@ START_TEST(queue__freed_with_a_single_under_way)
 
 	submit_by(queue, write_at(0, 1), true);
 	rmem_queue_free(queue);
-	teardown();
+	single_end();
 }
 END_TEST
 
@@ -519,13 +488,13 @@ START_TEST(single__over_tcp)
 	struct rmem_queue *queue;
 
 	case_tcp();
-	buffer_make();
+	single_make();
 	queue = stage_queue(8, 2);
 	submit_by(queue, write_at(0, 1), true);
 	fake_complete_all();
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(seg_a, local, 8);
-	teardown();
+	single_end();
 }
 END_TEST
 
