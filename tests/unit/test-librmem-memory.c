@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "librmem-case.h"
@@ -224,6 +225,24 @@ START_TEST(arm__says_what_waits_already)
 }
 END_TEST
 
+/* Its timer is made when it is armed first. */
+START_TEST(arm__without_a_descriptor_left)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rlimit limit, none;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_assert_int_eq(rmem_queue_arm(queue), -EMFILE);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "rmem_queue_arm: a queue's timer"));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_int_eq(rmem_queue_arm(queue), 0);
+	stage_close();
+}
+END_TEST
+
 /* ---- at random ---- */
 
 #define CELL 512
@@ -315,6 +334,7 @@ int main(void)
 	tcase_add_test(tcp, wait__gives_what_is_there);
 	tcase_add_test(tcp, wait__sleeps_until_a_completion);
 	tcase_add_test(tcp, arm__says_what_waits_already);
+	tcase_add_test(tcp, arm__without_a_descriptor_left);
 	tcase_add_loop_test(tcp, random__every_byte_is_right, 0, 3);
 	tcase_add_loop_test(verbs, random__every_byte_is_right, 0, 3);
 	suite_add_tcase(suite, tcp);
