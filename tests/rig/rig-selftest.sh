@@ -185,12 +185,12 @@ test_siw()
 		rping_client 10.9.0.1' && has 'link siw0/1 state ACTIVE' 'rping 10.9.0.1'
 }
 
-# killed HOW: a rig that is killed in the middle, or whose caller or reader is, takes its
-# processes and files with it.
+# killed HOW: a rig that is killed in the middle, or whose caller or reader is, or that is ended
+# together with its machine, takes its processes and files with it.
 # shellcheck disable=SC2216 # a reader that reads nothing
 test_killed()
 {
-	local pid n command=("$rig" run --kernel "$kernel" --device none
+	local pid victim n signal=KILL command=("$rig" run --kernel "$kernel" --device none
 		--share "$work/share" 'touch /share/up; sleep 100')
 	rm -f "$work/share/up"
 	case $1 in
@@ -198,15 +198,17 @@ test_killed()
 	# behind it there is something left to do, so that it stays
 	caller) bash -c '"$@"; true' caller "${command[@]}" >"$work/out" 2>"$work/err" & ;;
 	reader) "${command[@]}" 2>"$work/err" | sleep 1000 & ;;
+	group) setsid "${command[@]}" >"$work/out" 2>"$work/err" & ;;
 	esac
-	pid=$!
+	pid=$! victim=$!
+	[ "$1" != group ] || signal=TERM victim=-$pid
 	for ((n = 0; n < 2000; n++)); do
 		[ ! -e "$work/share/up" ] || break
 		sleep 0.1
 	done
 	[ -e "$work/share/up" ] || return 1
-	kill -KILL "$pid"
-	wait "$pid" 2>/dev/null
+	kill -s "$signal" -- "$victim"
+	[ "$signal" = TERM ] || wait "$pid" 2>/dev/null
 	for ((n = 0; n < 100; n++)); do
 		nothing_left && return
 		sleep 0.1
@@ -250,7 +252,7 @@ if "$rig" siw "$kernel" >"$work/out" 2>"$work/err"; then
 else
 	echo "skip  siw: $(tail -n 1 "$work/err")"
 fi
-for who in itself caller reader; do
+for who in itself caller reader group; do
 	check "killed, it leaves nothing: $who" test_killed "$who"
 done
 check 'nothing is left at the end' nothing_left

@@ -71,8 +71,12 @@ scratch_close()
 	for pid in "${SCRATCH_CHILDREN[@]}"; do
 		kill "$pid" 2>/dev/null || true
 	done
+	# Bash would wait for one that it has seen the end of when the signal came, until all
+	# others have ended.
 	for pid in "${SCRATCH_CHILDREN[@]}"; do
-		wait "$pid" 2>/dev/null || true
+		while kill -0 "$pid" 2>/dev/null; do
+			sleep 0.05
+		done
 	done
 	exec {SCRATCH_HOLD}>&-
 	wait "$SCRATCH_REAPER" || true
