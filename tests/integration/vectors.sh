@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
+one_thread_if_watched
 server_start
 timeout 120 "$top_builddir/tests/integration/vectors" "$uri&channels=2" "${RMEM_SEED:-$RANDOM}" ||
 	fail "vectors: status $?"
