@@ -11,6 +11,7 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
+one_thread_if_watched
 rounds=${RMEM_ROUNDS:-2}
 grace=60s
 netdev=dummy0
@@ -101,6 +102,22 @@ fault_port()
 	log_await 'port active' || fail "no news of the port that came back"
 }
 
+# Who has a device open, where each of his threads is, and where the load stands.
+users_print()
+{
+	local process task
+	for process in $(find /proc/[0-9]*/fd -lname '*/uverbs*' 2>/dev/null |
+		cut -d / -f 3 | sort -nu); do
+		echo "process $process: $(tr '\0' ' ' <"/proc/$process/cmdline")"
+		for task in "/proc/$process/task/"*; do
+			echo "thread ${task##*/} $(cat "$task/comm"): $(tr '\n' ' ' <"$task/stack")"
+		done
+	done
+	echo state >&"$load_in"
+	sleep 2
+	cat "$dir/load.err"
+}
+
 # device_away COMMAND: while the device is gone; then it is back, and the endpoint serves
 device_away()
 {
@@ -108,7 +125,10 @@ device_away()
 	name=$(rdma link show | sed -n 's/^link \([a-z0-9]*\)\/.*/\1/p' | head -n 1)
 	type=${name%%[0-9]*}
 	log_mark
-	timeout 30 rdma link delete "$name" || fail "the kernel waits for somebody who has $name"
+	timeout 30 rdma link delete "$name" || {
+		users_print
+		fail "the kernel waits for somebody who has $name"
+	}
 	log_await 'being removed' || fail "no news of the device that was removed"
 	"$@"
 	rdma link add "$name" type "$type" netdev "$netdev"

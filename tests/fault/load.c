@@ -18,6 +18,7 @@
  *   lost      until operations end in ESTALE; nothing is submitted from then on
  *   leave     from now on nothing is submitted or checked, and closing may find nobody
  *   check     let all operations end, and compare the whole lease by another way
+ *   state     tell on standard error where the session stands
  *
  * At the end of the input it checks, closes everything and ends.  A minute without anything is
  * a failure.  It reaches into the library, as nothing else breaks a channel and leaves the
@@ -355,6 +356,8 @@ static void command_begin(const char *line)
 		idle = left = true;
 	else if (is("check"))
 		check_all();
+	else if (is("state"))
+		state_print(stderr, session);
 	else if (!is("run") && !is("lost")) {
 		(void)fprintf(stderr, "load: what is '%s'?\n", line);
 		exit(2);
