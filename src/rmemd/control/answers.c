@@ -4,23 +4,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Most sessions ask for little that lasts. */
+#define ROOM_FIRST 8
+
 void answers_init(struct answers *answers)
 {
-	answers->dropped_id = 0;
-	answers->n = answers->oldest = 0;
+	*answers = (struct answers){ .ring = NULL };
 }
 
-/* Room for one more, in place of the oldest if need be. */
+/* It stays as it is without memory, and while the oldest is not the first. */
+static void ring_grow(struct answers *answers)
+{
+	unsigned room = answers->room ? 2 * answers->room : ROOM_FIRST;
+	struct answer *ring;
+
+	if (answers->n < answers->room || answers->oldest > 0 || room > ANSWERS_MAX)
+		return;
+	ring = realloc(answers->ring, room * sizeof(*ring));
+	if (!ring)
+		return;
+	answers->ring = ring;
+	answers->room = room;
+}
+
+static void id_drop(struct answers *answers, uint64_t id)
+{
+	if (id > answers->dropped_id)
+		answers->dropped_id = id;
+}
+
+/* Room for one more, in place of the oldest if need be; NULL: there is none at all. */
 static struct answer *place_make(struct answers *answers)
 {
-	struct answer *place = &answers->ring[answers->oldest];
+	struct answer *place;
 
-	if (answers->n < ANSWERS_MAX)
+	ring_grow(answers);
+	if (answers->n < answers->room)
 		return &answers->ring[answers->n++];
-	if (place->id > answers->dropped_id)
-		answers->dropped_id = place->id;
+	if (answers->room == 0)
+		return NULL;
+	place = &answers->ring[answers->oldest];
+	id_drop(answers, place->id);
 	free(place->text);
-	answers->oldest = (answers->oldest + 1) % ANSWERS_MAX;
+	answers->oldest = (answers->oldest + 1) % answers->room;
 	return place;
 }
 
@@ -29,6 +55,10 @@ void answers_keep(struct answers *answers, const struct answer *answer,
 {
 	struct answer *place = place_make(answers);
 
+	if (!place) {
+		id_drop(answers, answer->id);
+		return;
+	}
 	*place = *answer;
 	place->text = text ? strdup(text) : NULL;
 }
@@ -45,5 +75,6 @@ void answers_clear(struct answers *answers)
 {
 	for (unsigned i = 0; i < answers->n; i++)
 		free(answers->ring[i].text);
+	free(answers->ring);
 	answers_init(answers);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The answers to a session's latest requests that change something: who asks again, because
- * the answer was lost with its connection, is told the same.  Keeping one cannot fail, and
- * what is kept is bounded.  Threads: [loop]. */
+ * the answer was lost with its connection, is told the same.  What is kept is bounded, and
+ * without memory it is less.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_ANSWERS_H
 #define RMEMD_CONTROL_ANSWERS_H
 
@@ -25,13 +25,14 @@ struct answer {
 struct answers {
 	uint64_t
 		dropped_id; /* the highest id of which the answer is not kept any more */
-	unsigned n, oldest;
-	struct answer ring[ANSWERS_MAX]; /* the first n; the rest is never touched */
+	unsigned n, oldest, room;
+	struct answer *ring; /* of `room`, the first n are kept; NULL: none was yet */
 };
 
 /* None yet. */
 void answers_init(struct answers *answers);
-/* Keep one with a copy of the error's text, NULL: it has none; the oldest makes room. */
+/* Keep one with a copy of the error's text, NULL: it has none; the oldest makes room, or
+ * without any memory the new one is dropped itself. */
 void answers_keep(struct answers *answers, const struct answer *answer,
 		  const char *text);
 /* The answer to this request, or NULL. */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,9 +60,7 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
 		return err_set(-EDQUOT,
 			       "the server has %zu sessions, as many as it may",
 			       sessions->by_id.n_nodes);
-	session = malloc(sizeof(*session));
-	if (session)
-		memset(session, 0, offsetof(struct session, answers));
+	session = calloc(1, sizeof(*session));
 	if (!session || map_insert(&sessions->by_id, &session->by_id,
 				   map_hash_u64(sessions->next_id))) {
 		free(session);

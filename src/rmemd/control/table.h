@@ -65,7 +65,7 @@ struct session {
 	uint64_t heard_ms;
 	uint64_t fenced_ms;
 	uint64_t resumes;
-	struct answers answers; /* last: it is not cleared */
+	struct answers answers;
 };
 
 /* When something is due for a session, UINT64_MAX: nothing. */
