@@ -373,6 +373,26 @@ START_TEST(expose__grants_exactly_the_rights)
 }
 END_TEST
 
+/* Little takes less time than to change threads, and much more than the loop has. */
+START_TEST(expose__registers_little_on_the_loop)
+{
+	struct fabric_exposure *exposure = NULL;
+	struct fabric_session *session;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(SERVER->expose(session, memory, ((size_t)64 << 10) + i,
+						FABRIC_RIGHT_READ, NULL, &exposure),
+				 0);
+		ck_assert_uint_eq(seen.exposeds, i);
+		await(&seen.exposeds, i + 1);
+		ck_assert_int_eq(fake_registered_here(), i == 0);
+	}
+	close_all();
+}
+END_TEST
+
 START_TEST(expose__withdrawn_at_once_is_never_announced)
 {
 	struct fabric_exposure *exposure = NULL;
@@ -634,6 +654,7 @@ int main(void)
 	tcase_add_test(tcase, channel__on_iwarp_ends_with_the_event);
 	tcase_add_test(tcase, channel_close__leaves_nothing_for_who_comes_after);
 	tcase_add_loop_test(tcase, expose__grants_exactly_the_rights, 0, 5);
+	tcase_add_test(tcase, expose__registers_little_on_the_loop);
 	tcase_add_test(tcase, expose__withdrawn_at_once_is_never_announced);
 	tcase_add_test(tcase, expose__that_fails_names_cause_and_remedy);
 	tcase_add_test(tcase, session_close__fences_before_it_returns);

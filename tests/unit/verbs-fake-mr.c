@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Access flags of the last registration. */
+/* Access flags of the last registration, and who made it. */
 static unsigned last_access;
+static pthread_t last_registrar;
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -49,8 +50,9 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 	mr->pd = pd;
 	mr->addr = addr;
 	mr->length = bytes;
-	LOCKED(mr->rkey = mr->lkey = keys++; last_access = access; fake_state.live++;
-	       fake_state.mrs++; ((struct pd *)pd)->children++);
+	LOCKED(mr->rkey = mr->lkey = keys++; last_access = access;
+	       last_registrar = pthread_self(); fake_state.live++; fake_state.mrs++;
+	       ((struct pd *)pd)->children++);
 	return mr;
 }
 
@@ -68,6 +70,14 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	LOCKED(fake_state.live--; fake_state.mrs--; ((struct pd *)mr->pd)->children--);
 	free(mr);
 	return err;
+}
+
+bool fake_registered_here(void)
+{
+	bool here;
+
+	LOCKED(here = pthread_equal(last_registrar, pthread_self()));
+	return here;
 }
 
 unsigned fake_access(void)

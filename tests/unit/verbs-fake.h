@@ -103,6 +103,8 @@ void fake_break(struct rdma_cm_id *id);
 void fake_async_lost(unsigned device, enum ibv_event_type type);
 /* Access flags of the last registration. */
 unsigned fake_access(void);
+/* Whether this thread made it. */
+bool fake_registered_here(void);
 /* The queue pair of the id last connected or accepted. */
 struct rdma_cm_id *fake_last_id(void);
 unsigned fake_disconnects(void);

@@ -14,12 +14,16 @@
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/ranges.h"
 
+/* A registration of so few pages takes less time than to change to the registrar's thread and
+ * back, and no more than that of a channel's own receives. */
+#define PROMPT_BYTES ((size_t)64 << 10)
+
 static struct verbs_device *device_of(const struct fabric_exposure *exposure)
 {
 	return exposure->session->endpoint->device;
 }
 
-/* ---- jobs, on the registrar's thread ---- */
+/* ---- jobs, on the registrar's thread; to register little, on the loop ---- */
 
 /* Why a registration failed and what helps. */
 static int register_error(const struct fabric_exposure *exposure, int err)
@@ -256,6 +260,19 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 	return access;
 }
 
+/* Its end is news in either case, which come in the loop's next turn at the earliest. */
+static void exposure_register(struct fabric_exposure *exposure)
+{
+	if (exposure->bytes > PROMPT_BYTES) {
+		exposure_post(exposure, VERBS_EXPOSURE_REGISTERING, job_register);
+		return;
+	}
+	exposure->state = VERBS_EXPOSURE_REGISTERING;
+	job_register(&exposure->job);
+	mailbox_post(&exposure->session->endpoint->server->mailbox,
+		     &exposure->job.done.link);
+}
+
 static int exposure_check(const struct fabric_session *session, size_t bytes)
 {
 	const struct verbs_facts *facts = &session->endpoint->device->facts;
@@ -299,7 +316,7 @@ int verbs_exposure_create(struct fabric_session *session, void *addr, size_t byt
 	exposure->job.done.deliver = exposure_deliver;
 	list_append(&session->exposures, &exposure->link);
 	session->n_mrs++;
-	exposure_post(exposure, VERBS_EXPOSURE_REGISTERING, job_register);
+	exposure_register(exposure);
 	*ret_exposure = exposure;
 	return 0;
 }
