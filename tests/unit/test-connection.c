@@ -405,6 +405,23 @@ START_TEST(strangers__have_a_limit)
 }
 END_TEST
 
+/* One that is there before the connection costs no turn of the loop. */
+START_TEST(hello__is_answered_as_it_is_accepted)
+{
+	int fds[2], bytes = encode(hello(), 1);
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	ck_assert_int_eq((int)send(fds[1], frame, (size_t)bytes, MSG_NOSIGNAL), bytes);
+	ck_assert_int_eq(connection_create(connections, fds[0], "test"), 0);
+	ck_assert(hear(fds[1]));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
+	/* one that has ended already takes nobody's place */
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	ck_assert_int_eq(close(fds[1]), 0);
+	ck_assert_int_eq(connection_create(connections, fds[0], "test"), 0);
+}
+END_TEST
+
 START_TEST(requests_behind_the_hello__wait_for_it)
 {
 	int a = connect_client(), b, bytes;
@@ -494,6 +511,15 @@ static int dial(const struct listener *listener)
 	return fd;
 }
 
+/* Who has said something is accepted. */
+static int knock(const struct listener *listener)
+{
+	int fd = dial(listener), bytes = encode(hello(), 1);
+
+	ck_assert_int_eq((int)send(fd, frame, (size_t)bytes, MSG_NOSIGNAL), bytes);
+	return fd;
+}
+
 START_TEST(listener__accepts)
 {
 	struct listener *listener = listen_on("127.0.0.1", 0, 0);
@@ -508,6 +534,22 @@ START_TEST(listener__accepts)
 }
 END_TEST
 
+START_TEST(listener__leaves_who_is_silent_to_the_kernel)
+{
+	struct listener *listener = listen_on("127.0.0.1", 0, 0);
+	int silent_fd = dial(listener), fd = knock(listener);
+
+	turn();
+	ck_assert(hear(fd));
+	ck_assert_uint_eq(stage_control.counters.connections, 1);
+	open_session(silent_fd);
+	ck_assert_uint_eq(stage_control.counters.connections, 2);
+	ck_assert_int_eq(close(fd) + close(silent_fd), 0);
+	turn();
+	listener_close(listener);
+}
+END_TEST
+
 /* A crowd at the door does not keep those inside waiting. */
 START_TEST(listener__accepts_so_many_a_turn)
 {
@@ -516,7 +558,7 @@ START_TEST(listener__accepts_so_many_a_turn)
 	int fds[60];
 
 	for (unsigned i = 0; i < 60; i++)
-		fds[i] = dial(listener);
+		fds[i] = knock(listener);
 	for (unsigned i = 0; i < 20; i++) {
 		before = stage_control.counters.connections;
 		ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK),
@@ -557,7 +599,7 @@ START_TEST(listener__survives_a_lack_of_descriptors)
 {
 	struct listener *listener = listen_on("127.0.0.1", 0, 0);
 	struct rlimit limit, none;
-	int fd = dial(listener);
+	int fd = knock(listener);
 
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = limit;
@@ -568,7 +610,8 @@ START_TEST(listener__survives_a_lack_of_descriptors)
 	ck_assert_uint_eq(stage_control.counters.connections, 0);
 	while (!stage_control.counters.connections)
 		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
-	open_session(fd);
+	ck_assert(hear(fd));
+	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
 	ck_assert_int_eq(close(fd), 0);
 	turn();
 	listener_close(listener);
@@ -591,9 +634,11 @@ int main(void)
 	tcase_add_test(tc, answers__do_not_pile_up);
 	tcase_add_test(tc, notifications__do_not_pile_up);
 	tcase_add_test(tc, strangers__have_a_limit);
+	tcase_add_test(tc, hello__is_answered_as_it_is_accepted);
 	tcase_add_test(tc, requests_behind_the_hello__wait_for_it);
 	tcase_add_test(tc, drain__waits_for_the_last_one);
 	tcase_add_test(tc, listener__accepts);
+	tcase_add_test(tc, listener__leaves_who_is_silent_to_the_kernel);
 	tcase_add_test(tc, listener__accepts_so_many_a_turn);
 	tcase_add_test(tc, listener__names_what_is_in_the_way);
 	tcase_add_test(tc, listener__survives_a_lack_of_descriptors);

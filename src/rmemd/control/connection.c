@@ -429,6 +429,8 @@ int connection_create(struct connections *connections, int fd, const char *name)
 		connection_free(connection, "no memory");
 		return err_set(err, "no memory for a connection");
 	}
+	/* as a rule its hello is what had it accepted; this may end it */
+	on_readable(fd, EV_READ, connection);
 	return 0;
 }
 

@@ -22,6 +22,9 @@
 #define PAUSE_MS 100
 /* Accepted in a row before others get their turn. */
 #define ACCEPTS_MAX 16
+/* The kernel keeps who has not said hello for so long, about; the time for the hello counts from
+ * then on. */
+#define SILENT_SECONDS 1
 
 struct listener {
 	struct control *control;
@@ -156,14 +159,17 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 	(void)evconnlistener_enable(listener->events);
 }
 
-/* Accepted sockets inherit these options, which are for the sake of speed and of noticing a
- * dead peer sooner; the heartbeat notices it without them. */
+/* All but the first are for accepted sockets, which inherit them: for the sake of speed and of
+ * noticing a dead peer sooner; the heartbeat notices it without them. */
 static void tune_socket(int fd, const struct config *config)
 {
-	const int on = 1, probes = 3;
+	const int on = 1, probes = 3, silent_seconds = SILENT_SECONDS;
 	unsigned fence_ms = (unsigned)config->fence_ms;
 	int seconds = (int)(config->fence_ms / 1000) + 1;
 
+	/* who connects and says nothing costs a descriptor, and a turn of the loop, only then */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds,
+			 sizeof(silent_seconds));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
