@@ -438,15 +438,17 @@ static int frames_take(struct control *control)
 
 int control_io(struct control *control)
 {
+	bool more = true;
 	int err = 0;
 
 	if (control->fd < 0)
 		return 0;
 	if (control->broken)
 		return broken_error(control);
-	for (unsigned i = 0; !err && i < READS_MAX; i++) {
-		ssize_t n = recv(control->fd, control->in + control->in_bytes,
-				 control->in_room - control->in_bytes, MSG_DONTWAIT);
+	for (unsigned i = 0; !err && more && i < READS_MAX; i++) {
+		size_t room = control->in_room - control->in_bytes;
+		ssize_t n = recv(control->fd, control->in + control->in_bytes, room,
+				 MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -458,6 +460,8 @@ int control_io(struct control *control)
 		}
 		if (n == 0)
 			return err_set(-ECONNRESET, "the server closed the connection");
+		/* what comes behind shows itself */
+		more = (size_t)n == room;
 		control->in_bytes += (size_t)n;
 		err = frames_take(control);
 	}

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +50,11 @@ static void timer_set(struct rmem *session)
 	(void)timerfd_settime(session->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* Take what woke the driver.  Whether a channel's alive_fd is readable. */
-static bool channels_stirred(struct rmem *session)
+/* Wait for what wakes the driver, and take it.  Whether a channel's alive_fd is readable. */
+static bool channels_stirred(struct rmem *session, int timeout_ms)
 {
 	struct epoll_event events[WORK_EVENTS];
-	int n = epoll_wait(session->epfd, events, WORK_EVENTS, 0);
+	int n = epoll_wait(session->epfd, events, WORK_EVENTS, timeout_ms);
 	bool stirred = false;
 	eventfd_t count;
 
@@ -67,11 +66,12 @@ static bool channels_stirred(struct rmem *session)
 	return stirred;
 }
 
-bool session_tend(struct rmem *session)
+/* As session_tend(), when what has woken the driver is taken. */
+static bool tend(struct rmem *session, bool stirred)
 {
 	uint64_t now = clock_now_ns();
 
-	if (channels_stirred(session))
+	if (stirred)
 		reopen_alive(session);
 	link_work(session, now);
 	renew_work(session, now);
@@ -81,15 +81,25 @@ bool session_tend(struct rmem *session)
 	return reopen_ready(session);
 }
 
-void session_work(struct rmem *session)
+bool session_tend(struct rmem *session)
 {
-	if (!session_tend(session))
-		return;
+	return tend(session, channels_stirred(session, 0));
+}
+
+/* Open one data connection anew. */
+static void connect_one(struct rmem *session)
+{
 	reopen_connect(session);
 	/* heartbeats come first, then the next one */
 	if (reopen_ready(session))
 		session_wake(session);
 	timer_set(session);
+}
+
+void session_work(struct rmem *session)
+{
+	if (session_tend(session))
+		connect_one(session);
 }
 
 static void nudge(struct rmem *session)
@@ -161,16 +171,17 @@ static int step_ms(uint64_t left_ns)
 	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;
 }
 
-/* Wait, without the lock, for something to do. */
-static void session_poll(struct rmem *session, uint64_t deadline_ns)
+/* Wait, without the lock, for something to do, and do it.  As session_tend(). */
+static bool session_attend(struct rmem *session, uint64_t deadline_ns)
 {
-	struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 	uint64_t now = clock_now_ns();
+	bool stirred;
 
 	(void)pthread_mutex_unlock(&session->lock);
-	if (now < deadline_ns)
-		(void)poll(&pollfd, 1, step_ms(deadline_ns - now));
+	stirred = channels_stirred(session,
+				   now < deadline_ns ? step_ms(deadline_ns - now) : 0);
 	(void)pthread_mutex_lock(&session->lock);
+	return tend(session, stirred);
 }
 
 /* In place of the service thread. */
@@ -179,8 +190,7 @@ static void session_stand_in(struct rmem *session, uint64_t deadline_ns)
 	bool ready;
 
 	service_rest(session);
-	session_poll(session, deadline_ns);
-	ready = session_tend(session);
+	ready = session_attend(session, deadline_ns);
 	service_resume(session);
 	if (!ready)
 		return;
@@ -203,12 +213,10 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 	session->driving = true;
 	timer_set(session);
 	/* who waits anyway takes the answer in himself, which saves changes of threads */
-	if (session->served) {
+	if (session->served)
 		session_stand_in(session, deadline_ns);
-	} else {
-		session_poll(session, deadline_ns);
-		session_work(session);
-	}
+	else if (session_attend(session, deadline_ns))
+		connect_one(session);
 	session->driving = false;
 	(void)pthread_cond_broadcast(&session->changed);
 }
@@ -379,8 +387,7 @@ static void session_step_alone(struct rmem *session, uint64_t deadline_ns)
 	}
 	session->driving = true;
 	timer_set(session);
-	session_poll(session, deadline_ns);
-	(void)session_tend(session);
+	(void)session_attend(session, deadline_ns);
 	if (!drives)
 		return;
 	session->driving = false;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,6 +46,15 @@ static int ended(void *ctx, int err, const struct wire_msg *reply)
 	if (reply->type == WIRE_TYPE_lease)
 		end->lease = reply->lease.lease;
 	return 0;
+}
+
+/* How often the library looks into its socket. */
+static unsigned looks;
+
+ssize_t recv(int fd, void *buf, size_t bytes, int flags)
+{
+	looks += fd != server;
+	return syscall(SYS_recvfrom, fd, buf, bytes, flags, NULL, NULL);
 }
 
 static void on_answer(void *ctx, uint64_t sent_ns)
@@ -485,6 +495,22 @@ START_TEST(socket__that_is_full)
 }
 END_TEST
 
+/* What is there in one piece is taken in one. */
+START_TEST(answer__costs_one_look)
+{
+	struct end ping;
+
+	greet();
+	call(WIRE_TYPE_ping, &ping);
+	reply(WIRE_TYPE_ok, receive()->id);
+	looks = 0;
+	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_uint_eq(ping.calls, 1);
+	ck_assert_uint_eq(looks, 1);
+	control_end(control, -ESTALE, "end");
+}
+END_TEST
+
 START_TEST(garbage__never_does_harm)
 {
 	unsigned seed = (unsigned)time(NULL) + (unsigned)_i;
@@ -511,7 +537,9 @@ START_TEST(garbage__never_does_harm)
 		ck_assert_int_eq(send(server, buf, n, MSG_NOSIGNAL), (ssize_t)n);
 		(void)close(server);
 		server = -1;
-		ck_assert_int_lt(control_io(control), 0);
+		/* the end may be seen behind what is no frame yet */
+		if (control_io(control) == 0)
+			ck_assert_int_lt(control_io(control), 0);
 		control_end(control, -ESTALE, "next");
 		ck_assert_uint_eq(ping.calls, 1);
 		control_free(control);
@@ -540,6 +568,7 @@ int main(void)
 	tcase_add_test(tc, abandoned__after_a_loss);
 	tcase_add_test(tc, events__are_handed_up);
 	tcase_add_test(tc, socket__that_is_full);
+	tcase_add_test(tc, answer__costs_one_look);
 	tcase_add_loop_test(tc, garbage__never_does_harm, 0, 3);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
