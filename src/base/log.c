@@ -27,63 +27,93 @@ bool log_enabled(int level)
 	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
-static void field_string(FILE *out, const char **mark, const char *name,
+/* What is being put together; what does not fit is cut off. */
+struct line {
+	char *at;
+	size_t left; /* the terminator's included */
+};
+
+static void line_append(struct line *line, const char *text)
+{
+	size_t n = strnlen(text, line->left - 1);
+
+	memcpy(line->at, text, n);
+	line->at += n;
+	line->left -= n;
+	*line->at = '\0';
+}
+
+static void field_string(struct line *line, const char **mark, const char *name,
 			 const char *value)
 {
 	if (!value)
 		return;
-	(void)fprintf(out, "%s%s=%s", *mark, name, value);
+	line_append(line, *mark);
+	line_append(line, name);
+	line_append(line, "=");
+	line_append(line, value);
 	*mark = " ";
 }
 
-static void field_id(FILE *out, const char **mark, const char *name, uint64_t id)
+static void field_id(struct line *line, const char **mark, const char *name,
+		     uint64_t id)
 {
 	char text[24];
 
+	if (!id)
+		return;
 	(void)snprintf(text, sizeof(text), "%" PRIu64, id);
-	field_string(out, mark, name, id ? text : NULL);
+	field_string(line, mark, name, text);
 }
 
 /* In brackets: the text may end in a command that people copy. */
-static void fields_write(FILE *out, const struct log_ctx *ctx)
+static void fields_write(struct line *line, const struct log_ctx *ctx)
 {
 	static const char first[] = " [";
 	const char *mark = first;
 
-	field_id(out, &mark, "session", ctx->session);
-	field_id(out, &mark, "lease", ctx->lease);
-	field_string(out, &mark, "pool", ctx->pool);
-	field_string(out, &mark, "device", ctx->device);
-	field_string(out, &mark, "peer", ctx->peer);
-	field_string(out, &mark, "tenant", ctx->tenant);
+	field_id(line, &mark, "session", ctx->session);
+	field_id(line, &mark, "lease", ctx->lease);
+	field_string(line, &mark, "pool", ctx->pool);
+	field_string(line, &mark, "device", ctx->device);
+	field_string(line, &mark, "peer", ctx->peer);
+	field_string(line, &mark, "tenant", ctx->tenant);
 	if (mark != first)
-		(void)fputc(']', out);
+		line_append(line, "]");
+}
+
+static void line_write(struct line *line, const char *event, const struct log_ctx *ctx,
+		       const char *text)
+{
+	line_append(line, event);
+	line_append(line, ": ");
+	line_append(line, text);
+	if (ctx)
+		fields_write(line, ctx);
 }
 
 void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
 		const char *text)
 {
-	FILE *out = fmemopen(buf, LOG_LINE_BYTES, "w");
+	struct line line = { buf, LOG_LINE_BYTES };
 
-	if (!out) {
-		(void)snprintf(buf, LOG_LINE_BYTES, "%s: %s", event, text);
-		return;
-	}
-	(void)fprintf(out, "%s: %s", event, text);
-	if (ctx)
-		fields_write(out, ctx);
-	(void)fclose(out);
-	buf[LOG_LINE_BYTES - 1] = '\0';
+	line_write(&line, event, ctx, text);
 }
 
 void log_stderr(int level, const char *event, const struct log_ctx *ctx,
 		const char *text)
 {
-	char line[LOG_LINE_BYTES];
+	static const char error[] = "error ";
+	char buf[sizeof(error) + LOG_LINE_BYTES];
+	/* but for the newline */
+	struct line line = { buf, sizeof(buf) - 1 };
 
-	log_format(line, event, ctx, text);
+	if (level <= LOG_ERR)
+		line_append(&line, error);
+	line_write(&line, event, ctx, text);
+	*line.at++ = '\n';
 	/* one write, so that lines of several threads do not mix */
-	(void)fprintf(stderr, "%s%s\n", level <= LOG_ERR ? "error " : "", line);
+	(void)fwrite(buf, (size_t)(line.at - buf), 1, stderr);
 }
 
 void log_event(int level, const char *event, const struct log_ctx *ctx, const char *fmt,

@@ -302,6 +302,26 @@ static void sink_keep(int level, const char *event, const struct log_ctx *ctx,
 		       (unsigned long)ctx->lease, text);
 }
 
+START_TEST(log_format__names_fields_and_cuts_off)
+{
+	const struct log_ctx ctx = { .session = 7, .device = "rxe0", .tenant = "a" };
+	char line[LOG_LINE_BYTES], text[2 * LOG_LINE_BYTES];
+
+	log_format(line, "event", NULL, "text");
+	ck_assert_str_eq(line, "event: text");
+	log_format(line, "event", &(struct log_ctx){ .session = 0 }, "text");
+	ck_assert_str_eq(line, "event: text");
+	log_format(line, "event", &ctx, "text");
+	ck_assert_str_eq(line, "event: text [session=7 device=rxe0 tenant=a]");
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	log_format(line, "event", &ctx, text);
+	ck_assert_uint_eq(strlen(line), LOG_LINE_BYTES - 1);
+	ck_assert_int_eq(strncmp(line, "event: xxx", 10), 0);
+	ck_assert_int_eq(line[LOG_LINE_BYTES - 2], 'x');
+}
+END_TEST
+
 START_TEST(log__drops_what_is_below_its_level)
 {
 	struct log_ctx ctx = { .lease = 9 };
@@ -332,6 +352,7 @@ int main(void)
 	tcase_add_test(tc, secret_equal__sees_every_byte);
 	tcase_add_test(tc, mailbox__gives_some_and_keeps_the_rest);
 	tcase_add_test(tc, mailbox__loses_neither_message_nor_wakeup_nor_order);
+	tcase_add_test(tc, log_format__names_fields_and_cuts_off);
 	tcase_add_test(tc, log__drops_what_is_below_its_level);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
