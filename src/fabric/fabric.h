@@ -469,11 +469,11 @@ struct fabric_client_ops {
 			const struct fabric_part *parts, size_t stride, unsigned n);
 	/* The same for one read or write between a part and several slices, instead of the
 	 * part's addr and the run's region: slices_max() at most.  Returns 1, or 0 when
-	 * there is no room.  NULL where slices_max() is 1. */
-	unsigned (*put_slices)(struct fabric_channel *channel,
-			       const struct fabric_run *run,
-			       const struct fabric_part *part,
-			       const struct fabric_slice *slices, unsigned n);
+	 * there is no room.  NULL where slices_max() is 1.
+	 *   -ENOMEM  for the channel's first one */
+	int (*put_slices)(struct fabric_channel *channel, const struct fabric_run *run,
+			  const struct fabric_part *part,
+			  const struct fabric_slice *slices, unsigned n);
 	/* The same for one atomic, whose old value goes to the FABRIC_ATOMIC_BYTES of the
 	 * part.  Returns 1, or 0 when there is no room.
 	 *   -EINVAL   its place is not a multiple of FABRIC_ATOMIC_BYTES

@@ -23,7 +23,7 @@
 /* No request is longer: the longest has two names. */
 #define REQUEST_MAX 1024
 /* Frames are short, but for those that list something: then the buffer grows. */
-#define IN_FIRST 1024
+#define IN_FIRST 512
 
 struct control_call {
 	struct list node;

@@ -76,7 +76,7 @@ static int slices_put(struct rmem_queue *queue, struct piece *piece,
 	unsigned n = vec_slices(piece->op, piece, slot->domain, slices);
 
 	if (n > 1)
-		return (int)queue->ops->put_slices(slot->channel, run, part, slices, n);
+		return queue->ops->put_slices(slot->channel, run, part, slices, n);
 	run->region = slices[0].region;
 	part->addr = slices[0].addr;
 	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);

@@ -496,10 +496,9 @@ static unsigned fake_slices_max(const struct fabric_domain *domain,
 	return fake.slices_max;
 }
 
-static unsigned fake_put_slices(struct fabric_channel *channel,
-				const struct fabric_run *run,
-				const struct fabric_part *part,
-				const struct fabric_slice *slices, unsigned n)
+static int fake_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_slice *slices, unsigned n)
 {
 	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
 	uint64_t bytes = 0;

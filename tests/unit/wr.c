@@ -134,8 +134,8 @@ int wr_post(const struct fabric_client_ops *ops, struct fabric_channel *channel,
 		else if (run.opcode >= FABRIC_PING)
 			taken = ops->put_request(channel, &run, &part, &wrs[i].request);
 		else if (wrs[i].slices)
-			taken = (int)ops->put_slices(channel, &run, &part,
-						     wrs[i].slices, wrs[i].n_slices);
+			taken = ops->put_slices(channel, &run, &part, wrs[i].slices,
+						wrs[i].n_slices);
 		else
 			taken = (int)ops->put(channel, &run, &part, sizeof(part), 1);
 		if (taken < 0 && i == 0)

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -73,7 +75,9 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 
 	if (err)
 		return err;
-	cq = calloc(1, sizeof(*cq));
+	cq = malloc(sizeof(*cq));
+	if (cq)
+		memset(cq, 0, offsetof(struct fabric_cq, entries));
 	if (!cq)
 		return err_errno(-ENOMEM, "a queue for %u operations", depth);
 	cq->domain = domain;

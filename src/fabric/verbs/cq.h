@@ -28,7 +28,7 @@ struct fabric_cq {
 	/* iWARP: what tells the owner that a channel was aborted, as siw does not flush
 	 * what is posted behind its back; else -1.  fd: comp's and wake_fd's */
 	int wake_fd, fd;
-	struct ibv_wc entries[VERBS_CQ_BATCH]; /* those read last */
+	struct ibv_wc entries[VERBS_CQ_BATCH]; /* those read last; not cleared */
 };
 
 /* The one with this node in domain->cqs. */

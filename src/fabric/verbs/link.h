@@ -14,10 +14,9 @@ int verbs_link_connect(struct fabric_cq *cq, const struct fabric_channel_params 
 		       struct fabric_channel **ret_channel);
 unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run *run,
 			const struct fabric_part *parts, size_t stride, unsigned n);
-unsigned verbs_link_put_slices(struct fabric_channel *channel,
-			       const struct fabric_run *run,
-			       const struct fabric_part *part,
-			       const struct fabric_slice *slices, unsigned n);
+int verbs_link_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
+			  const struct fabric_part *part,
+			  const struct fabric_slice *slices, unsigned n);
 int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
 			  const struct fabric_part *part,
 			  const struct fabric_atomic *atomic);

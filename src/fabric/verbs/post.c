@@ -87,11 +87,14 @@ unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run 
 	return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
 }
 
-unsigned verbs_link_put_slices(struct fabric_channel *channel,
-			       const struct fabric_run *run,
-			       const struct fabric_part *part,
-			       const struct fabric_slice *slices, unsigned n)
+int verbs_link_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
+			  const struct fabric_part *part,
+			  const struct fabric_slice *slices, unsigned n)
 {
+	int err = verbs_ring_slices(&channel->ring);
+
+	if (err)
+		return err;
 	if (channel->outstanding == channel->depth)
 		return 0;
 	channel->outstanding++;

@@ -17,13 +17,11 @@ int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_ma
 	*ring = (struct verbs_ring){
 		.requests = calloc(size, sizeof(*ring->requests)),
 		.send = malloc(size * sizeof(*ring->send)),
-		/* many will never be touched */
 		.sge = malloc(size * sizeof(*ring->sge)),
-		.slices = malloc((size_t)size * slices_max * sizeof(*ring->slices)),
 		.slices_max = slices_max,
 		.size = size,
 	};
-	if (!ring->requests || !ring->send || !ring->sge || !ring->slices) {
+	if (!ring->requests || !ring->send || !ring->sge) {
 		verbs_ring_destroy(ring);
 		return err_errno(-ENOMEM, "%u work requests", size);
 	}
@@ -94,6 +92,17 @@ void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
 	ring->requests[verbs_ring_place(ring, ring->first, ring->n_posted)].role = role;
 	ring->n_parts += role != VERBS_ROLE_CALLERS;
 	(void)verbs_ring_put_all(ring, run, part, 0, 1);
+}
+
+int verbs_ring_slices(struct verbs_ring *ring)
+{
+	if (ring->slices)
+		return 0;
+	ring->slices = calloc((size_t)ring->size * ring->slices_max,
+			      sizeof(*ring->slices));
+	return ring->slices ? 0
+			    : err_errno(-ENOMEM, "the slices of %u work requests",
+					ring->size);
 }
 
 void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run,

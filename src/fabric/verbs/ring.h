@@ -44,7 +44,8 @@ struct verbs_ring {
 	struct verbs_request *requests;
 	struct ibv_send_wr *send;
 	struct ibv_sge *sge;
-	struct ibv_sge *slices; /* slices_max for each, of those that have several */
+	/* slices_max for each, of those that have several; NULL: none had yet */
+	struct ibv_sge *slices;
 	unsigned slices_max;
 	bool sliced; /* some of the fresh ones have */
 	unsigned size, first, n_posted, n_ended;
@@ -70,6 +71,8 @@ void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
  * n. */
 unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
 			    const struct fabric_part *parts, size_t stride, unsigned n);
+/* See that there is room for the slices of operations that have several.  -ENOMEM. */
+int verbs_ring_slices(struct verbs_ring *ring);
 /* Put an operation there that has several slices, slices_max at most. */
 void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run,
 			   const struct fabric_part *part,
