@@ -163,13 +163,15 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
  * noticing a dead peer sooner; the heartbeat notices it without them. */
 static void tune_socket(int fd, const struct config *config)
 {
-	const int on = 1, probes = 3, silent_seconds = SILENT_SECONDS;
+	const int on = 1, off = 0, probes = 3, silent_seconds = SILENT_SECONDS;
 	unsigned fence_ms = (unsigned)config->fence_ms;
 	int seconds = (int)(config->fence_ms / 1000) + 1;
 
 	/* who connects and says nothing costs a descriptor, and a turn of the loop, only then */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds,
 			 sizeof(silent_seconds));
+	/* answers come at once, and acknowledge what they answer */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
