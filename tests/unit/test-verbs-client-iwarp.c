@@ -2,6 +2,7 @@
 /* What a client does for iWARP. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -202,10 +203,123 @@ START_TEST(iwarp__an_error_brings_what_was_posted_behind_it)
 }
 END_TEST
 
-int main(void)
+/* Reads go to the device alone, writes with the read behind them; between batches, and again
+ * and again at the end of the ring. */
+START_TEST(iwarp__of_one_goes_with_batches)
 {
-	Suite *suite = suite_create("verbs-client-iwarp");
-	TCase *tcase = tcase_create("client");
+	struct fake_send sends[FAKE_SENDS];
+	unsigned posts = 0;
+
+	fake.iwarp = true;
+	setup();
+	for (unsigned round = 0; round < 3 * DEPTH; round++) {
+		struct wr cut = wr_make(FABRIC_READ, 4, 20);
+
+		cut.remote_addr = 0x1ff0;
+		ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
+		ck_assert_int_eq(post(FABRIC_WRITE, 1, 1), 1);
+		ck_assert_int_eq(post(FABRIC_READ, 2, 2), 2);
+		ck_assert_int_eq(wr_post(CLIENT, channel, &cut, 1), 1);
+		ck_assert_int_eq(post(FABRIC_READ, 5, 2), 2);
+		posts += 5;
+		ck_assert_uint_eq(fake_posts(), posts);
+		ck_assert_uint_eq(fake_sends(sends), 9);
+		for (unsigned i = 0; i < 9; i++)
+			ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0,
+					 i % 2 == 0);
+		fake_complete(2);
+		expect(0, 1, 0);
+		expect_nothing();
+		fake_complete(1);
+		expect(1, 1, 0);
+		fake_complete(6);
+		expect(2, 5, 0);
+		expect_nothing();
+	}
+	teardown();
+}
+END_TEST
+
+/* What siw took, and then named no request, may be done or not: it ends all the same. */
+START_TEST(iwarp__a_post_that_fails_without_a_name_is_flushed)
+{
+	fake.iwarp = true;
+	setup();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
+	fake_post_nameless();
+	ck_assert_int_eq(post(_i ? FABRIC_WRITE : FABRIC_READ, 1, 1), 1);
+	ck_assert_int_eq(post(FABRIC_READ, 2, 1), -ECONNRESET);
+	expect(0, 2, -ECONNRESET);
+	expect_nothing();
+	teardown();
+}
+END_TEST
+
+static bool sigpipe_ignored;
+
+static bool sigpipe_in(int (*get)(sigset_t *set))
+{
+	sigset_t set;
+
+	ck_assert_int_eq(get(&set), 0);
+	return sigismember(&set, SIGPIPE) == 1;
+}
+
+static int mask_get(sigset_t *set)
+{
+	return pthread_sigmask(SIG_BLOCK, NULL, set);
+}
+
+/* The program need not know that its posts write to a socket; one that ignores what comes of
+ * that does without the system calls that keep it off. */
+START_TEST(iwarp__a_cut_connection_does_not_kill_the_program)
+{
+	fake.iwarp = true;
+	fake.post_raises = true;
+	setup();
+	for (unsigned n = 1; n < 3; n++) {
+		ck_assert_int_eq(post(FABRIC_READ, 0, n), (int)n);
+		ck_assert_int_eq(fake_post_guarded(), !sigpipe_ignored);
+		ck_assert_int_eq(post(FABRIC_WRITE, n, n), (int)n);
+		ck_assert_int_eq(fake_post_guarded(), !sigpipe_ignored);
+		ck_assert(!sigpipe_in(sigpending) && !sigpipe_in(mask_get));
+		fake_complete(2 * n + 1);
+		expect(0, 2 * n, 0);
+	}
+	teardown();
+}
+END_TEST
+
+/* One that the program has held back itself is still there, but none more. */
+START_TEST(iwarp__leaves_the_programs_own_signals)
+{
+	sigset_t set;
+
+	ck_assert_int_eq(sigemptyset(&set) | sigaddset(&set, SIGPIPE), 0);
+	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	fake.iwarp = true;
+	fake.post_raises = true;
+	setup();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
+	ck_assert(!sigpipe_in(sigpending) && sigpipe_in(mask_get));
+	fake_complete(1);
+	expect(0, 1, 0);
+	ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
+	ck_assert(sigpipe_in(sigpending) && sigpipe_in(mask_get));
+	teardown();
+}
+END_TEST
+
+static void sigpipe_ignore(void)
+{
+	ck_assert(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+	sigpipe_ignored = true;
+}
+
+static TCase *tcase_make(const char *name)
+{
+	TCase *tcase = tcase_create(name);
 
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, iwarp__writes_complete_with_the_read_behind_them);
@@ -218,6 +332,21 @@ int main(void)
 	tcase_add_test(tcase, iwarp__what_the_device_forgets_completes_all_the_same);
 	tcase_add_test(tcase, iwarp__pushes_a_new_connection);
 	tcase_add_test(tcase, iwarp__an_error_brings_what_was_posted_behind_it);
-	suite_add_tcase(suite, tcase);
+	tcase_add_test(tcase, iwarp__of_one_goes_with_batches);
+	tcase_add_loop_test(tcase, iwarp__a_post_that_fails_without_a_name_is_flushed,
+			    0, 2);
+	tcase_add_test(tcase, iwarp__a_cut_connection_does_not_kill_the_program);
+	return tcase;
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("verbs-client-iwarp");
+	TCase *guarded = tcase_make("guarded"), *plain = tcase_make("plain");
+
+	tcase_add_test(guarded, iwarp__leaves_the_programs_own_signals);
+	tcase_add_checked_fixture(plain, sigpipe_ignore, NULL);
+	suite_add_tcase(suite, guarded);
+	suite_add_tcase(suite, plain);
 	return unit_main(suite);
 }

@@ -3,12 +3,13 @@
 
 #include <check.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 static unsigned posts;
 static int post_limit = -1;
-static bool post_nameless;
+static bool post_nameless, post_guarded;
 static struct ibv_qp_attr driven;
 static uint32_t ece_vendor;
 
@@ -272,11 +273,27 @@ bool fake_sent(struct rdma_cm_id *id, void *message, uint32_t bytes)
 	return sent;
 }
 
+static void post_signals(void)
+{
+	sigset_t mask;
+
+	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
+	post_guarded = sigismember(&mask, SIGPIPE) == 1;
+	if (fake.post_raises)
+		ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
+}
+
+bool fake_post_guarded(void)
+{
+	return post_guarded;
+}
+
 int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 		   struct ibv_send_wr **bad)
 {
 	struct qp *qp = (struct qp *)public;
 
+	post_signals();
 	ck_assert_msg(!qp->gone, "a request for a queue pair that is gone");
 	(void)pthread_mutex_lock(&fake_lock);
 	posts++;

@@ -56,6 +56,9 @@ struct fake_settings {
 	int cm_error;         /* rdma_get_cm_event */
 	int async_error;      /* ibv_get_async_event */
 	int notify_errors;    /* so many of ibv_req_notify_cq to come */
+	/* each ibv_post_send raises SIGPIPE in the thread that calls it, as siw's does when
+	 * the connection is closed */
+	bool post_raises;
 };
 extern struct fake_settings fake;
 
@@ -133,6 +136,8 @@ void fake_fail(enum ibv_wc_status status);
 void fake_forget(void);
 /* The next post takes n requests and refuses the rest; -1: takes all. */
 void fake_post_limit(int n);
+/* SIGPIPE was kept off the thread that posted last. */
+bool fake_post_guarded(void);
 /* The next post takes all and fails, naming no request, as siw does. */
 void fake_post_nameless(void);
 /* A message for the id's queue pair, which has a receive. */

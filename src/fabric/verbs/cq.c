@@ -163,9 +163,15 @@ int verbs_cq_fd(const struct fabric_cq *cq)
 	return cq->fd >= 0 ? cq->fd : cq->comp->fd;
 }
 
-void verbs_cq_wake(const struct fabric_cq *cq)
+void verbs_cq_aborted(struct fabric_cq *cq)
 {
+	atomic_store_explicit(&cq->aborts, true, memory_order_release);
 	(void)eventfd_write(cq->wake_fd, 1);
+}
+
+static bool cq_aborts(const struct fabric_cq *cq)
+{
+	return cq->iwarp && atomic_load_explicit(&cq->aborts, memory_order_acquire);
 }
 
 int verbs_cq_arm(struct fabric_cq *cq)
@@ -227,11 +233,14 @@ static int cq_settle(struct fabric_cq *cq)
 	int err = 0;
 
 	(void)pthread_mutex_lock(&cq->members_lock);
+	/* until none of them is left; who sees the flag sees what it is of */
+	(void)atomic_exchange(&cq->aborts, false);
 	list_for_each(node, &cq->channels) {
 		struct fabric_channel *channel = verbs_link_of(node);
 
 		if (!verbs_link_aborted(channel))
 			continue;
+		atomic_store_explicit(&cq->aborts, true, memory_order_relaxed);
 		err = cq_drain(cq);
 		if (err)
 			break;
@@ -294,7 +303,7 @@ static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	}
 	if (got < n && !list_empty(&cq->ready))
 		got += cq_report(cq, wcs + got, n - got);
-	if (got < n && cq->iwarp) {
+	if (got < n && cq_aborts(cq)) {
 		result = cq_settle(cq);
 		if (result < 0)
 			return got ? (int)got : result;
@@ -317,7 +326,7 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	int taken;
 
-	if (n < VERBS_CQ_BATCH || !list_empty(&cq->ready) || cq->iwarp)
+	if (n < VERBS_CQ_BATCH || !list_empty(&cq->ready) || cq_aborts(cq))
 		return poll_on(cq, wcs, n, 0, true);
 	taken = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 	if (taken == 0)

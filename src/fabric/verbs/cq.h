@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/list.h"
 #include "fabric/fabric.h"
@@ -25,6 +26,7 @@ struct fabric_cq {
 	unsigned reserved;    /* of depth, by channels; [members_lock] */
 	struct list channels; /* [members_lock] */
 	struct list ready;    /* channels that have something to report */
+	atomic_bool aborts;   /* iWARP: some of its channels are aborted */
 	/* iWARP: what tells the owner that a channel was aborted, as siw does not flush
 	 * what is posted behind its back; else -1.  fd: comp's and wake_fd's */
 	int wake_fd, fd;
@@ -49,8 +51,8 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
 int verbs_cq_join(struct fabric_cq *cq, struct list *link, unsigned depth);
 void verbs_cq_leave(struct fabric_cq *cq, struct list *link, unsigned depth);
 
-/* Have the descriptor turn readable, for an abort on iWARP.  [any] */
-void verbs_cq_wake(const struct fabric_cq *cq);
+/* iWARP: a channel was aborted.  Has the descriptor turn readable.  [any] */
+void verbs_cq_aborted(struct fabric_cq *cq);
 
 /* Take every entry out of the completion queue: a channel's queue pair is destroyed. */
 void verbs_cq_drain(struct fabric_cq *cq);

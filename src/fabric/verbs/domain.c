@@ -13,6 +13,7 @@
 #include "fabric/verbs/cut.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/seek.h"
+#include "fabric/verbs/sigpipe.h"
 
 /* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
  * library must not, and since 5.12 the kernel copies pinned pages for the child by
@@ -148,6 +149,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		goto err_route;
 	domain->confirm =
 		domain->facts.iwarp || (endpoint->flags & FABRIC_ENDPOINT_CONFIRM);
+	domain->guard = domain->facts.iwarp && !verbs_sigpipe_ignored();
 	domain->pd = ibv_alloc_pd(domain->verbs);
 	if (!domain->pd) {
 		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",

@@ -37,7 +37,8 @@ struct fabric_domain {
 	bool peer_atomics; /* the server's device does atomics */
 	bool peer_inband;  /* the server does in-band requests there */
 	char peer_device[FABRIC_DEVICE_MAX];
-	bool confirm;        /* writes are done only once a read behind them is */
+	bool confirm; /* writes are done only once a read behind them is */
+	bool guard;   /* posts may raise SIGPIPE, and the program would die of it */
 	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */
 	uint8_t sink_byte;
 };

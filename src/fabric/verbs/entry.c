@@ -52,6 +52,24 @@ RARE void verbs_link_keep(const struct ibv_wc *wc)
 	link_ready(channel);
 }
 
+unsigned verbs_link_complete_parts(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
+{
+	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
+	struct verbs_ring *ring = &channel->ring;
+	unsigned n;
+
+	if ((unsigned)wc->status | ring->n_slow) {
+		verbs_link_keep(wc);
+		return 0;
+	}
+	n = verbs_ring_pass(ring, verbs_ring_reach_plain(ring, wc));
+	if (n == 0)
+		return 0;
+	channel->outstanding -= n;
+	*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
+	return 1;
+}
+
 static void wc_fail(struct fabric_wc *wc, const struct verbs_run *run)
 {
 	wc->status = verbs_status_err(run->status);

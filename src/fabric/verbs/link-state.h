@@ -20,6 +20,9 @@ struct fabric_channel {
 	bool dial_lent;         /* by the domain */
 	struct verbs_poke poke; /* iWARP */
 	bool confirm;
+	bool guard; /* a post may raise SIGPIPE */
+	/* by opcode: an operation of at most so many bytes may be more than its request */
+	uint64_t joined_bytes[FABRIC_WRITE + 1];
 	atomic_bool dead; /* takes nothing any more */
 	atomic_bool aborted;
 	unsigned depth;
@@ -32,8 +35,8 @@ struct fabric_channel {
 };
 
 /* An entry came out of the completion queue.  Returns 1 when what it completes is in *ret_wc;
- * 0 when it is left with the channel: it is not well, or something came before that is not
- * reported, or some of the requests complete nothing. */
+ * 0 when it completes nothing, or that is left with the channel: it is not well, or something
+ * came before that is not reported. */
 static inline unsigned verbs_link_complete(const struct ibv_wc *wc,
 					   struct fabric_wc *ret_wc)
 {
@@ -42,10 +45,8 @@ static inline unsigned verbs_link_complete(const struct ibv_wc *wc,
 	struct verbs_ring *ring = &channel->ring;
 	unsigned n;
 
-	if ((unsigned)wc->status | ring->n_slow | ring->n_parts) {
-		verbs_link_keep(wc);
-		return 0;
-	}
+	if ((unsigned)wc->status | ring->n_slow | ring->n_parts)
+		return verbs_link_complete_parts(wc, ret_wc);
 	n = verbs_ring_reach_plain(ring, wc);
 	if (n == 0)
 		return 0;

@@ -72,6 +72,8 @@ static int link_create(struct fabric_cq *cq, unsigned depth,
 		return err_errno(-ENOMEM, "a channel");
 	channel->cq = cq;
 	channel->confirm = cq->domain->confirm;
+	channel->guard = cq->domain->guard;
+	verbs_link_plan(channel);
 	channel->poke = VERBS_POKE_NONE;
 	channel->depth = depth;
 	list_init(&channel->ready);
@@ -280,7 +282,7 @@ void verbs_link_abort(struct fabric_channel *channel)
 	if (!channel->cq->domain->facts.iwarp)
 		return;
 	atomic_store(&channel->aborted, true);
-	verbs_cq_wake(channel->cq);
+	verbs_cq_aborted(channel->cq);
 }
 
 int verbs_link_alive_fd(const struct fabric_channel *channel)

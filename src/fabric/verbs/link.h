@@ -24,6 +24,8 @@ int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_r
 			   const struct fabric_part *part,
 			   const struct fabric_request *request);
 int verbs_link_post(struct fabric_channel *channel);
+/* Which operations go to the device as one request: of a channel that is being made. */
+void verbs_link_plan(struct fabric_channel *channel);
 int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
 			struct fabric_region *region, const struct fabric_key *key,
 			const struct fabric_part *part);
@@ -35,6 +37,9 @@ void verbs_link_free(struct fabric_channel *channel);
 /* An entry came out of the completion queue: leave what it completes with its channel, which
  * is in cq->ready then. */
 void verbs_link_keep(const struct ibv_wc *wc);
+/* The same where it may not be well, something may have come before that is not reported, or
+ * some of the requests complete nothing: as verbs_link_complete(). */
+unsigned verbs_link_complete_parts(const struct ibv_wc *wc, struct fabric_wc *ret_wc);
 /* An answer to an in-band request, or a receive that was flushed. */
 void verbs_link_answer(const struct ibv_wc *wc);
 /* Report operations that have ended, n at most, and leave cq->ready once that is all;

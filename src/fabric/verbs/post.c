@@ -20,36 +20,46 @@ static uint64_t read_head(const struct fabric_run *run, const struct fabric_part
 	uint64_t at = run->remote_addr + part->offset;
 	uint64_t on_page = PAGE_BYTES_MIN - at % PAGE_BYTES_MIN;
 
-	if (run->opcode != FABRIC_READ || part->bytes > SIW_SHORT_BYTES ||
-	    part->bytes <= on_page)
-		return 0;
-	return on_page;
+	return part->bytes > SIW_SHORT_BYTES || part->bytes <= on_page ? 0 : on_page;
 }
 
-static void op_put(struct fabric_channel *channel, const struct fabric_run *run,
-		   const struct fabric_part *whole)
+void verbs_link_plan(struct fabric_channel *channel)
+{
+	if (!channel->confirm)
+		return;
+	channel->joined_bytes[FABRIC_WRITE] = UINT64_MAX;
+	channel->joined_bytes[FABRIC_READ] =
+		channel->guard ? UINT64_MAX : SIW_SHORT_BYTES;
+}
+
+/* As two requests, the first of which has so many bytes. */
+static RARE void read_cut(struct verbs_ring *ring, const struct fabric_run *run,
+			  const struct fabric_part *whole, uint64_t head_bytes)
 {
 	struct fabric_part part = *whole;
-	uint64_t head_bytes = read_head(run, whole);
 
-	if (head_bytes) {
-		part.bytes = head_bytes;
-		verbs_ring_put(&channel->ring, run, &part, VERBS_ROLE_HEAD);
-		part.addr = (char *)part.addr + head_bytes;
-		part.offset += head_bytes;
-		part.bytes = whole->bytes - head_bytes;
-	}
-	verbs_ring_put(&channel->ring, run, &part, VERBS_ROLE_CALLERS);
-	if (run->opcode == FABRIC_WRITE) {
-		channel->written = *run;
-		channel->written.remote_addr += whole->offset;
-	}
+	part.bytes = head_bytes;
+	verbs_ring_put(ring, run, &part, VERBS_ROLE_HEAD);
+	part.addr = (char *)part.addr + head_bytes;
+	part.offset += head_bytes;
+	part.bytes = whole->bytes - head_bytes;
+	verbs_ring_put(ring, run, &part, VERBS_ROLE_CALLERS);
+}
+
+/* The last write that is put, of those to be confirmed. */
+static void written_set(struct fabric_channel *channel, const struct fabric_run *run,
+			const struct fabric_part *part)
+{
+	if (run->opcode != FABRIC_WRITE)
+		return;
+	channel->written = *run;
+	channel->written.remote_addr += part->offset;
 }
 
 /* Read back one byte of what the last write goes to: when it is here, the write and all
  * before it on this queue pair are placed; when they were refused, it never comes.  It is
  * the batch's last request, as no other may speak for the writes before it. */
-static RARE void confirm_put(struct fabric_channel *channel)
+static void confirm_put(struct fabric_channel *channel)
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	struct fabric_region sink = { .mr = domain->sink };
@@ -64,15 +74,35 @@ static RARE void confirm_put(struct fabric_channel *channel)
 	channel->written = (struct fabric_run){ 0 };
 }
 
-static RARE unsigned ops_put(struct fabric_channel *channel,
-			     const struct fabric_run *run,
-			     const struct fabric_part *parts, size_t stride, unsigned n)
+static const struct fabric_part *part_at(const struct fabric_part *parts, size_t stride,
+					 unsigned i)
 {
-	const char *part = (const char *)parts;
+	return (const struct fabric_part *)((const char *)parts + i * stride);
+}
 
-	for (unsigned i = 0; i < n; i++, part += stride)
-		op_put(channel, run, (const struct fabric_part *)part);
-	return n;
+/* Put operations, at least one, where some may be more than their request. */
+static __attribute__((noinline)) void ops_put(struct fabric_channel *channel,
+					      const struct fabric_run *run,
+					      const struct fabric_part *parts,
+					      size_t stride, unsigned n)
+{
+	struct verbs_ring *ring = &channel->ring;
+	unsigned done = 0;
+
+	written_set(channel, run, part_at(parts, stride, n - 1));
+	for (unsigned i = 0; run->opcode == FABRIC_READ && i < n; i++) {
+		const struct fabric_part *part = part_at(parts, stride, i);
+		uint64_t head_bytes = read_head(run, part);
+
+		if (!head_bytes)
+			continue;
+		(void)verbs_ring_put_all(ring, run, part_at(parts, stride, done),
+					 stride, i - done);
+		read_cut(ring, run, part, head_bytes);
+		done = i + 1;
+	}
+	(void)verbs_ring_put_all(ring, run, part_at(parts, stride, done), stride,
+				 n - done);
 }
 
 unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run *run,
@@ -82,9 +112,11 @@ unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run 
 		n = channel->depth - channel->outstanding;
 	channel->outstanding += n;
 	channel->n_put += n;
-	if (channel->confirm)
-		return ops_put(channel, run, parts, stride, n);
-	return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
+	if (!channel->confirm)
+		return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
+	if (n > 0)
+		ops_put(channel, run, parts, stride, n);
+	return n;
 }
 
 int verbs_link_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
@@ -100,10 +132,8 @@ int verbs_link_put_slices(struct fabric_channel *channel, const struct fabric_ru
 	channel->outstanding++;
 	channel->n_put++;
 	verbs_ring_put_slices(&channel->ring, run, part, slices, n);
-	if (channel->confirm && run->opcode == FABRIC_WRITE) {
-		channel->written = *run;
-		channel->written.remote_addr += part->offset;
-	}
+	if (channel->confirm)
+		written_set(channel, run, part);
 	return 1;
 }
 
@@ -178,28 +208,23 @@ static RARE int post_dead(struct fabric_channel *channel, unsigned n_put)
 	return err_set(-ECONNRESET, "the channel to %s is dead", channel->dial.peer);
 }
 
-static unsigned post(struct fabric_channel *channel, int *ret_errno)
-{
-	return verbs_ring_post(&channel->ring, channel->qp, ret_errno);
-}
-
-/* siw posts in this thread. */
 static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno)
 {
 	struct verbs_sigpipe sigpipe;
 	unsigned taken;
 
-	confirm_put(channel);
-	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->facts.iwarp);
-	taken = post(channel, ret_errno);
+	verbs_sigpipe_begin(&sigpipe, true);
+	taken = verbs_ring_post(&channel->ring, channel->qp, ret_errno);
 	verbs_sigpipe_end(&sigpipe);
 	return taken;
 }
 
-/* The long way, where a batch is more than its requests, or nothing is posted. */
-static RARE int post_slowly(struct fabric_channel *channel, enum fabric_opcode opcode,
-			    struct fabric_region *region, const struct fabric_key *key,
-			    const struct fabric_part *part)
+/* The long way, where an operation may be more than its request, or nothing is posted. */
+static __attribute__((noinline)) int post_slowly(struct fabric_channel *channel,
+						 enum fabric_opcode opcode,
+						 struct fabric_region *region,
+						 const struct fabric_key *key,
+						 const struct fabric_part *part)
 {
 	const struct fabric_run run = fabric_run_of(opcode, region, key);
 
@@ -207,16 +232,24 @@ static RARE int post_slowly(struct fabric_channel *channel, enum fabric_opcode o
 							      : 0;
 }
 
+/* One request is all that it takes. */
+static inline bool alone(const struct fabric_channel *channel,
+			 enum fabric_opcode opcode, const struct fabric_part *part)
+{
+	return !channel->confirm || part->bytes > channel->joined_bytes[opcode];
+}
+
 int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
 			struct fabric_region *region, const struct fabric_key *key,
 			const struct fabric_part *part)
 {
-	const struct fabric_run run = fabric_run_of(opcode, region, key);
+	struct fabric_run run;
 	int result;
 
-	if (channel->confirm || channel->outstanding == channel->depth ||
+	if (!alone(channel, opcode, part) || channel->outstanding == channel->depth ||
 	    atomic_load_explicit(&channel->dead, memory_order_relaxed))
 		return post_slowly(channel, opcode, region, key, part);
+	run = fabric_run_of(opcode, region, key);
 	channel->outstanding++;
 	result = verbs_ring_post_one(&channel->ring, channel->qp, &run, part);
 	return result == 1 ? 1 : post_failed(channel, 1, result == 0, -result);
@@ -232,7 +265,9 @@ int verbs_link_post(struct fabric_channel *channel)
 		return post_dead(channel, n_put);
 	if (n_put == 0)
 		return 0;
-	/* all of iWARP, too */
-	taken = channel->confirm ? post_guarded(channel, &err) : post(channel, &err);
+	if (channel->confirm)
+		confirm_put(channel);
+	taken = channel->guard ? post_guarded(channel, &err)
+			       : verbs_ring_post(&channel->ring, channel->qp, &err);
 	return err ? post_failed(channel, n_put, taken, err) : (int)taken;
 }

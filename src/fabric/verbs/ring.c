@@ -89,8 +89,11 @@ unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *ru
 void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
 		    const struct fabric_part *part, enum verbs_role role)
 {
-	ring->requests[verbs_ring_place(ring, ring->first, ring->n_posted)].role = role;
-	ring->n_parts += role != VERBS_ROLE_CALLERS;
+	if (role != VERBS_ROLE_CALLERS) {
+		ring->requests[verbs_ring_place(ring, ring->first, ring->n_posted)]
+			.role = role;
+		ring->n_parts++;
+	}
 	(void)verbs_ring_put_all(ring, run, part, 0, 1);
 }
 
@@ -126,7 +129,6 @@ void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run
 	send->send_flags = 0;
 	send->wr.rdma.remote_addr = run->remote_addr + part->offset;
 	send->wr.rdma.rkey = (uint32_t)run->rkey;
-	ring->requests[at].role = VERBS_ROLE_CALLERS;
 	ring->sliced = true;
 	ring->n_posted++;
 	ring->n_fresh++;
@@ -164,7 +166,6 @@ void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run
 	send->wr.atomic.compare_add = swap ? atomic->compare : atomic->operand;
 	send->wr.atomic.swap = atomic->operand;
 	send->wr.atomic.rkey = (uint32_t)run->rkey;
-	ring->requests[at].role = VERBS_ROLE_CALLERS;
 	ring->n_posted++;
 	ring->n_fresh++;
 }
@@ -186,7 +187,6 @@ unsigned verbs_ring_put_send(struct verbs_ring *ring, const void *message,
 	send->send_flags = fence ? IBV_SEND_FENCE : 0;
 	if (bytes <= ring->inline_bytes)
 		send->send_flags |= IBV_SEND_INLINE;
-	ring->requests[at].role = VERBS_ROLE_CALLERS;
 	ring->n_posted++;
 	ring->n_fresh++;
 	return at;
@@ -197,7 +197,7 @@ static RARE void fresh_cut(struct verbs_ring *ring, unsigned n)
 {
 	unsigned drop = ring->n_fresh - n;
 
-	ring->n_parts -= verbs_ring_parts(ring, ring->n_posted - drop, drop);
+	(void)verbs_ring_parts_end(ring, ring->n_posted - drop, drop);
 	ring->n_posted -= drop;
 	ring->n_fresh = n;
 }
@@ -266,5 +266,20 @@ unsigned verbs_ring_parts_count(const struct verbs_ring *ring, unsigned skip,
 	for (unsigned i = skip; i < skip + n; i++)
 		parts += ring->requests[verbs_ring_place(ring, ring->first, i)].role !=
 			 VERBS_ROLE_CALLERS;
+	return parts;
+}
+
+unsigned verbs_ring_parts_end(struct verbs_ring *ring, unsigned skip, unsigned n)
+{
+	unsigned parts = 0;
+
+	for (unsigned i = skip; i < skip + n; i++) {
+		struct verbs_request *request =
+			&ring->requests[verbs_ring_place(ring, ring->first, i)];
+
+		parts += request->role != VERBS_ROLE_CALLERS;
+		request->role = VERBS_ROLE_CALLERS;
+	}
+	ring->n_parts -= parts;
 	return parts;
 }

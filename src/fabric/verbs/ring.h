@@ -23,7 +23,7 @@ enum verbs_role {
 /* What is to be known of a request once it has ended. */
 struct verbs_request {
 	struct fabric_channel *channel; /* constant */
-	enum verbs_role role;
+	enum verbs_role role;           /* the caller's where nothing is posted */
 };
 
 /* How so many requests, one behind the other, have ended. */
@@ -67,8 +67,7 @@ void verbs_ring_destroy(struct verbs_ring *ring);
 /* Put a request behind the others; there is room. */
 void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
 		    const struct fabric_part *part, enum verbs_role role);
-/* Put n operations there, a request each, into a ring that knows no other role.  Returns
- * n. */
+/* Put n operations there, a request each.  Returns n. */
 unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
 			    const struct fabric_part *parts, size_t stride, unsigned n);
 /* See that there is room for the slices of operations that have several.  -ENOMEM. */
@@ -142,8 +141,7 @@ static inline void verbs_ring_fill(struct ibv_send_wr *send, struct ibv_sge *sge
 	send->wr.rdma.rkey = run->rkey;
 }
 
-/* Put one operation there, into a ring that knows no other role and where nothing else is put,
- * and post it.  Returns 1; 0 when the device failed, but may have taken it; or -errno, as it
+/* Put one operation there, where nothing else is put, and post it.  Returns 1; 0 when the device failed, but may have taken it; or -errno, as it
  * refused. */
 static inline int verbs_ring_post_one(struct verbs_ring *ring, struct ibv_qp *qp,
 				      const struct fabric_run *run,
@@ -173,6 +171,8 @@ static inline unsigned verbs_ring_distance(const struct verbs_ring *ring, unsign
 
 unsigned verbs_ring_parts_count(const struct verbs_ring *ring, unsigned skip,
 				unsigned n);
+/* They are about to be taken out; returns how many of them completed no operation. */
+unsigned verbs_ring_parts_end(struct verbs_ring *ring, unsigned skip, unsigned n);
 /* How many of n requests, behind the first `skip`, complete no operation. */
 static inline unsigned verbs_ring_parts(const struct verbs_ring *ring, unsigned skip,
 					unsigned n)
@@ -190,10 +190,9 @@ static inline void verbs_ring_pass_plain(struct verbs_ring *ring, unsigned n)
 /* Take out the first n requests; returns how many operations they complete. */
 static inline unsigned verbs_ring_pass(struct verbs_ring *ring, unsigned n)
 {
-	unsigned parts = verbs_ring_parts(ring, 0, n);
+	unsigned parts = ring->n_parts == 0 ? 0 : verbs_ring_parts_end(ring, 0, n);
 
 	verbs_ring_pass_plain(ring, n);
-	ring->n_parts -= parts;
 	return n - parts;
 }
 

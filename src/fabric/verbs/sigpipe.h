@@ -11,9 +11,12 @@
 
 struct verbs_sigpipe {
 	bool guarded;
-	bool pending; /* before, and so the program's */
-	sigset_t mask;
+	/* before, and so the program's: */
+	bool blocked, pending;
 };
+
+/* The program ignores it now: if it goes on so, nothing need be guarded. */
+bool verbs_sigpipe_ignored(void);
 
 /* Keep SIGPIPE off this thread until the end, if `guard`. */
 void verbs_sigpipe_begin(struct verbs_sigpipe *sigpipe, bool guard);
