@@ -40,6 +40,11 @@ static struct ibv_context context = {
 };
 static struct ibv_device *devices[] = { &device, NULL };
 
+void null_iwarp(void)
+{
+	device.transport_type = IBV_TRANSPORT_IWARP;
+}
+
 /* ---- the data path ---- */
 
 static int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,

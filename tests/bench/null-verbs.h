@@ -16,6 +16,9 @@ struct null_counts {
 };
 extern struct null_counts null_counts;
 
+/* The device is one of iWARP; before anything else. */
+void null_iwarp(void);
+
 /* For the loop of bare calls: a queue pair whose requests complete into `cq`. */
 struct ibv_cq *null_cq_create(int entries);
 struct ibv_qp *null_qp_create(struct ibv_cq *cq);

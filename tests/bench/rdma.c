@@ -7,6 +7,7 @@
  *   rdma URI [--slices N] [--slice-ms MS] [--op read|write] [--bytes N] [--depth N]
  *        [--rest-us US] [--yield] */
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,6 +282,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	place.yields = options.yields;
+	/* as a program must that posts over siw by itself: the kernel raises it in whoever posts
+	 * when the peer has gone.  librmem need not keep it off then */
+	(void)signal(SIGPIPE, SIG_IGN);
 	library_open(&place, options.uri);
 	bare_open(&place);
 	cells_run(&place, &options);
