@@ -2,6 +2,7 @@
 #include "librmem-server.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -174,6 +175,16 @@ static void lease_tell(struct server_lease *lease)
 		};
 }
 
+/* Segments that came over the connection. */
+static unsigned segments(void)
+{
+	struct tcp_info info = { 0 };
+	socklen_t bytes = sizeof(info);
+
+	ck_assert_int_eq(getsockopt(conn, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+	return info.tcpi_segs_in;
+}
+
 static void do_hello(void)
 {
 	if (server.refuse) {
@@ -187,6 +198,7 @@ static void do_hello(void)
 		reply.welcome.resumed = request.hello.resume != 0;
 		server.resumed += request.hello.resume != 0;
 		server.wanted = request.hello.channel;
+		server.segments = segments();
 		if (!request.hello.resume)
 			memset(answers, 0, sizeof(answers));
 		if (server.grants && request.hello.channel) {

@@ -39,6 +39,7 @@ struct server {
 	uint32_t granted_channel;  /* with the last welcome */
 	uint32_t closed_channel;   /* of the last close_channel */
 	unsigned wanted;           /* the fabric the last hello wanted a channel of */
+	unsigned segments; /* that had come over the connection with the last hello */
 	uint64_t rkey;             /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -520,6 +521,31 @@ static int knock(const struct listener *listener)
 	return fd;
 }
 
+/* Segments that the client got. */
+static unsigned segments(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t bytes = sizeof(info);
+
+	ck_assert_int_eq(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
+	return info.tcpi_segs_in;
+}
+
+START_TEST(listener__acknowledges_by_its_answers)
+{
+	struct listener *listener = listen_on("127.0.0.1", 0, 0);
+	int fd = knock(listener);
+
+	turn();
+	ck_assert(hear(fd));
+	/* the connection and the welcome */
+	ck_assert_uint_eq(segments(fd), 2);
+	ck_assert_int_eq(close(fd), 0);
+	turn();
+	listener_close(listener);
+}
+END_TEST
+
 START_TEST(listener__accepts)
 {
 	struct listener *listener = listen_on("127.0.0.1", 0, 0);
@@ -637,6 +663,7 @@ int main(void)
 	tcase_add_test(tc, hello__is_answered_as_it_is_accepted);
 	tcase_add_test(tc, requests_behind_the_hello__wait_for_it);
 	tcase_add_test(tc, drain__waits_for_the_last_one);
+	tcase_add_test(tc, listener__acknowledges_by_its_answers);
 	tcase_add_test(tc, listener__accepts);
 	tcase_add_test(tc, listener__leaves_who_is_silent_to_the_kernel);
 	tcase_add_test(tc, listener__accepts_so_many_a_turn);

@@ -65,6 +65,8 @@ START_TEST(open__says_what_it_got)
 	got = info();
 	(void)snprintf(text, sizeof(text), "127.0.0.1:%d", server.port);
 	ck_assert_str_eq(got.server, text);
+	/* the connection, which the hello completed */
+	ck_assert_uint_eq(server.segments, 2);
 	ck_assert_int_eq(got.fabric, RMEM_FABRIC_TCP);
 	ck_assert_ptr_nonnull(strstr(got.downgrade, "does not serve RDMA"));
 	ck_assert_uint_eq(got.session_id, 9);
