@@ -156,14 +156,13 @@ void control_free(struct control *control)
 
 int control_adopt(struct control *control, int fd)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT };
+	struct epoll_event event = { .events = EPOLLIN };
 
 	socket_close(control);
-	/* connecting shows itself by writability */
+	/* connecting shows itself by writability, where the hello cannot be sent at once */
 	if (epoll_ctl(control->epfd, EPOLL_CTL_ADD, fd, &event) < 0)
 		return err_errno(-errno, "watching the control connection");
 	control->fd = fd;
-	control->want_out = true;
 	return 0;
 }
 

@@ -13,29 +13,37 @@
 
 /* ---- pings ---- */
 
-int inband_nowhere_new(struct rmem *session, struct rmem_lease **ret_lease)
+/* See that the queue has a lease that pings are of: one byte, reached through all
+ * endpoints. */
+static int nowhere_find(struct rmem_queue *queue)
 {
-	struct rmem_lease *lease = calloc(1, sizeof(*lease));
-	struct attachment *att = calloc(1, sizeof(*att) + sizeof(att->keys[0]));
+	struct rmem_lease *lease;
+	struct attachment *att;
 
+	if (queue->nowhere)
+		return 0;
+	lease = calloc(1, sizeof(*lease));
+	att = calloc(1, sizeof(*att) + sizeof(att->keys[0]));
 	if (!lease || !att) {
 		free(lease);
 		free(att);
-		return err_set(-ENOMEM, "no memory for a queue");
+		return err_set(-ENOMEM, "rmem_submit: no memory for pings");
 	}
 	att->bytes = 1;
 	att->n_segments = 1;
 	att->ends[0] = 1;
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		att->keys[0][i].present = true;
-	lease->session = session;
+	lease->session = queue->session;
 	atomic_store(&lease->attachment, att);
-	*ret_lease = lease;
+	queue->nowhere = lease;
 	return 0;
 }
 
 void inband_nowhere_free(struct rmem_lease *lease)
 {
+	if (!lease)
+		return;
 	attachment_free(atomic_load(&lease->attachment));
 	free(lease);
 }
@@ -64,7 +72,7 @@ static int source_check(const struct rmem_queue *queue, const struct rmem_place 
 	return 0;
 }
 
-int inband_able(const struct rmem_queue *queue, const struct rmem_op *todo)
+int inband_able(struct rmem_queue *queue, const struct rmem_op *todo)
 {
 	int err = -ENOTSUP;
 
@@ -75,7 +83,9 @@ int inband_able(const struct rmem_queue *queue, const struct rmem_op *todo)
 					"memory has a buffer");
 	for (unsigned i = 0; i < queue->channels.n && err; i++)
 		err = slot_able(queue, &queue->channels.slots[i]);
-	return err ? err_prefix(err, "rmem_submit") : 0;
+	if (err)
+		return err_prefix(err, "rmem_submit");
+	return todo->opcode == RMEM_OP_PING ? nowhere_find(queue) : 0;
 }
 
 void inband_take(struct rmem_queue *queue, struct op *op, const struct rmem_op *todo)

@@ -8,12 +8,12 @@
 
 #include "librmem/queue.h"
 
-/* The lease that pings are of: one byte, reached through all endpoints.  -ENOMEM. */
-int inband_nowhere_new(struct rmem *session, struct rmem_lease **ret_lease);
+/* Free the lease that pings are of.  NULL: nothing. */
 void inband_nowhere_free(struct rmem_lease *lease);
 
-/* 0, or why an operation must not be submitted: -EINVAL, -ENOTSUP, with text. */
-int inband_able(const struct rmem_queue *queue, const struct rmem_op *todo);
+/* 0, or why an operation must not be submitted, with text: -EINVAL, -ENOTSUP; -ENOMEM for the
+ * queue's first ping. */
+int inband_able(struct rmem_queue *queue, const struct rmem_op *todo);
 /* Take over what was submitted. */
 void inband_take(struct rmem_queue *queue, struct op *op, const struct rmem_op *todo);
 /* The operation is taken, or forgotten: count the source back.  Of one that has none:

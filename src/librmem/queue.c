@@ -281,20 +281,13 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	(void)pthread_mutex_unlock(&session->lock);
 	queue->next_deadline_ns = UINT64_MAX;
 	list_init(&queue->node);
-	err = inband_nowhere_new(session, &queue->nowhere);
-	if (err)
-		goto err_free;
 	err = parts_create(queue, params);
-	if (err)
-		goto err_nowhere;
+	if (err) {
+		free(queue);
+		return err;
+	}
 	*ret_queue = queue;
 	return 0;
-
-err_nowhere:
-	inband_nowhere_free(queue->nowhere);
-err_free:
-	free(queue);
-	return err;
 }
 
 /* ---- connecting ---- */

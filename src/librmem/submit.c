@@ -50,7 +50,7 @@ static RARE int list_check(const struct rmem_queue *queue, const struct rmem_op 
 	return 0;
 }
 
-static int opcode_check(const struct rmem_queue *queue, const struct rmem_op *op)
+static int opcode_check(struct rmem_queue *queue, const struct rmem_op *op)
 {
 	if (opcode_is_atomic(op->opcode))
 		return atomic_check(queue, op);
@@ -73,7 +73,7 @@ static int lease_wrong(const struct rmem_op *op)
 	return err_set(-EINVAL, "rmem_submit: the lease is not of this session");
 }
 
-static int op_check(const struct rmem_queue *queue, const struct rmem_op *op)
+static int op_check(struct rmem_queue *queue, const struct rmem_op *op)
 {
 	int err = opcode_check(queue, op);
 
