@@ -72,17 +72,17 @@ cat >/tmp/rmemd.conf <<-CONF
 	size = 128M
 CONF
 server_start /tmp/rmemd.conf /tmp/admin.sock
+device=$(basename /sys/class/infiniband/*)
 # Where there is one CPU, a thread of the kernel that is woken waits until the program does: else
 # up to 6.1 one that soft-RoCE wakes with each post, for work that the post has done by then, is
 # let in for nothing, by spells of some milliseconds that fall now on one loop, now on the other.
-if [ "$(nproc)" -eq 1 ]; then
+if [ "$(nproc)" -eq 1 ] && [[ $device = rxe* ]]; then
 	mount -t debugfs debugfs /sys/kernel/debug &&
 		echo NO_WAKEUP_PREEMPTION >/sys/kernel/debug/sched/features ||
 		fail "the scheduler's features"
 fi
 # What a device does by itself a thread of the kernel does here: it has a CPU of its own,
 # with the server, and the program the other one.
-device=$(basename /sys/class/infiniband/*)
 pin=()
 if [ "$(nproc)" -gt 1 ]; then
 	echo 2 >/sys/devices/virtual/workqueue/cpumask
@@ -203,10 +203,12 @@ row_print()
 # table KERNEL DEVICE CLOCK SLICES OPTION_OF_RIG...
 table()
 {
-	local kernel=$1 device=$2 clock=$3 slices=${SLICES:-$4} rest_us=0
+	local kernel=$1 device=$2 clock=$3 slices=${SLICES:-$4} rest_us=0 slice_ms=20
 	local line tagged context='' status=0
 	shift 4
 	[ "$clock" != time ] || rest_us=$REST_US
+	# 64 reads take siw 6 ms by this clock: a slice of a few rounds tells of its ends
+	[ "$clock:$device" != instructions:siw ] || slice_ms=100
 
 	if [ -z "$JSON" ]; then
 		echo
@@ -229,7 +231,7 @@ table()
 		fi
 		row_print "$tagged"
 	done < <("$RIG" run --kernel "$kernel" --device "$device" "$@" \
-		"bash $WORK/cmd.sh $WORK --slices $slices --rest-us $rest_us ${OPTIONS[*]}" || echo "$?" >"$WORK/failed")
+		"bash $WORK/cmd.sh $WORK --slices $slices --slice-ms $slice_ms --rest-us $rest_us ${OPTIONS[*]}" || echo "$?" >"$WORK/failed")
 	if [ -s "$WORK/failed" ]; then
 		status=$(cat "$WORK/failed")
 		echo "FAILED on $kernel:$device: $status" >&2
