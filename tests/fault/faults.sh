@@ -113,7 +113,7 @@ users_print()
 			echo "thread ${task##*/} $(cat "$task/comm"): $(tr '\n' ' ' <"$task/stack")"
 		done
 	done
-	echo state >&"$load_in"
+	[ ! -e "/proc/$load_pid" ] || echo state >&"$load_in"
 	sleep 2
 	cat "$dir/load.err"
 }
@@ -125,10 +125,13 @@ device_away()
 	name=$(rdma link show | sed -n 's/^link \([a-z0-9]*\)\/.*/\1/p' | head -n 1)
 	type=${name%%[0-9]*}
 	log_mark
-	timeout 30 rdma link delete "$name" || {
+	# who waits in the kernel cannot be ended
+	rdma link delete "$name" &
+	process_await "$!" 20 || {
 		users_print
 		fail "the kernel waits for somebody who has $name"
 	}
+	[ "$process_status" -eq 0 ] || fail "rdma link delete: status $process_status"
 	log_await 'being removed' || fail "no news of the device that was removed"
 	"$@"
 	rdma link add "$name" type "$type" netdev "$netdev"

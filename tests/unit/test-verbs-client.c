@@ -216,6 +216,19 @@ START_TEST(alive__flushes_once_the_peer_is_gone)
 }
 END_TEST
 
+/* The way of the first channel is the domain's own. */
+START_TEST(domain_gone__is_told_of_a_removal_behind_the_channels_end)
+{
+	setup();
+	fake_event(fake_last_id(), RDMA_CM_EVENT_DISCONNECTED);
+	ck_assert(!CLIENT->alive(channel));
+	ck_assert(!CLIENT->domain_gone(domain));
+	fake_event(fake_last_id(), RDMA_CM_EVENT_DEVICE_REMOVAL);
+	ck_assert(CLIENT->domain_gone(domain));
+	teardown();
+}
+END_TEST
+
 START_TEST(cq_arm__wakes_and_consumes)
 {
 	struct pollfd fd = { .events = POLLIN };
@@ -296,6 +309,8 @@ int main(void)
 	tcase_add_loop_test(tcase, channel_free__takes_its_completions_and_no_others, 0,
 			    2);
 	tcase_add_loop_test(tcase, alive__flushes_once_the_peer_is_gone, 0, 2);
+	tcase_add_test(tcase,
+		       domain_gone__is_told_of_a_removal_behind_the_channels_end);
 	tcase_add_test(tcase, cq_arm__wakes_and_consumes);
 	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 4);
 	suite_add_tcase(suite, tcase);

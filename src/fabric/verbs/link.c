@@ -141,11 +141,18 @@ static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
 	return err;
 }
 
-static void dial_close(struct fabric_channel *channel)
+/* The domain takes the events of its way by itself again, which may tell of the device's
+ * removal long before somebody frees the channel. */
+static void dial_yield(const struct fabric_channel *channel)
 {
 	if (channel->dial_lent)
 		atomic_store(&channel->cq->domain->route_lent, false);
-	else if (!channel->cq->domain->direct)
+}
+
+static void dial_close(struct fabric_channel *channel)
+{
+	dial_yield(channel);
+	if (!channel->dial_lent && !channel->cq->domain->direct)
 		verbs_dial_end(&channel->dial);
 }
 
@@ -325,7 +332,10 @@ bool verbs_link_alive(struct fabric_channel *channel)
 		link_disconnect(channel);
 	}
 	verbs_poke_run(&channel->poke, channel->qp);
-	return !atomic_load_explicit(&channel->dead, memory_order_relaxed);
+	if (!atomic_load_explicit(&channel->dead, memory_order_relaxed))
+		return true;
+	dial_yield(channel);
+	return false;
 }
 
 void verbs_link_free(struct fabric_channel *channel)
