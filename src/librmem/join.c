@@ -13,17 +13,8 @@ static int joined_take(void *ctx, int err, const struct wire_msg *reply)
 
 	if (err)
 		return err;
-	*end = (struct fabric_end){
-		.qpn = reply->joined.qpn,
-		.psn = reply->joined.psn,
-		.lid = reply->joined.lid,
-		.pkey = reply->joined.pkey,
-		.mtu = reply->joined.mtu,
-		.rd_atomic = reply->joined.rd_atomic,
-		.retry_count = reply->joined.retry_count,
-		.rnr_retry_count = reply->joined.rnr_retry_count,
-	};
-	memcpy(end->gid, reply->joined.gid, sizeof(end->gid));
+	*end = (struct fabric_end){ .qpn = 0 };
+	WIRE_END_COPY(end, &reply->joined);
 	return 0;
 }
 
@@ -35,18 +26,8 @@ int join_exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
 
 	request.type = WIRE_TYPE_join_channel;
 	request.id = 0;
-	request.join_channel = (struct wire_join_channel){
-		.channel = join->channel,
-		.qpn = ours->qpn,
-		.psn = ours->psn,
-		.lid = ours->lid,
-		.pkey = ours->pkey,
-		.mtu = ours->mtu,
-		.rd_atomic = ours->rd_atomic,
-		.retry_count = ours->retry_count,
-		.rnr_retry_count = ours->rnr_retry_count,
-	};
-	memcpy(request.join_channel.gid, ours->gid, sizeof(ours->gid));
+	request.join_channel.channel = join->channel;
+	WIRE_END_COPY(&request.join_channel, ours);
 	if (join->alone)
 		return session_call_alone(join->session, &request, joined_take,
 					  ret_theirs, timeout_ms);

@@ -70,7 +70,8 @@ static enum wire_fabric fabric_likely(const struct rmem *session)
 								 : WIRE_FABRIC_TCP;
 }
 
-static int hello_send(struct rmem *session, control_done *done)
+static int hello_send(struct rmem *session, const struct fabric_end *end,
+		      control_done *done)
 {
 	struct wire_msg msg;
 	struct wire_hello *hello = &msg.hello;
@@ -92,23 +93,22 @@ static int hello_send(struct rmem *session, control_done *done)
 		memcpy(hello->token, session->welcome.token, sizeof(hello->token));
 	} else {
 		hello->channel = (uint8_t)fabric_likely(session);
+		if (end)
+			WIRE_END_COPY(hello, end);
 	}
 	return control_hello(session->control, &msg, done, session);
 }
 
-static int attempt(struct rmem *session, const struct sockaddr *addr, socklen_t bytes,
-		   control_done *done)
+static int reach(struct rmem *session, const struct sockaddr *addr, socklen_t bytes)
 {
 	int fd = -1, err = socket_connect(addr, bytes, &fd);
 
 	if (err)
 		return err;
 	err = control_adopt(session->control, fd);
-	if (err) {
+	if (err)
 		(void)close(fd);
-		return err;
-	}
-	return hello_send(session, done);
+	return err;
 }
 
 /* ---- the welcome ---- */
@@ -313,8 +313,9 @@ static void link_retry(struct rmem *session, uint64_t now_ns)
 {
 	session->link = LINK_HELLO;
 	session->retry_ns = now_ns + ATTEMPT_MS * NS_PER_MS;
-	if (attempt(session, (const struct sockaddr *)&session->peer,
-		    session->peer_bytes, welcome_resumed))
+	if (reach(session, (const struct sockaddr *)&session->peer,
+		  session->peer_bytes) ||
+	    hello_send(session, NULL, welcome_resumed))
 		link_down(session);
 }
 
@@ -377,21 +378,20 @@ uint64_t link_due(const struct rmem *session)
 
 /* ---- opening ---- */
 
-/* Wait for the welcome on this address. */
-static int address_try(struct rmem *session, const struct addrinfo *at,
-		       uint64_t deadline)
+int link_greet(struct rmem *session, const struct fabric_end *end)
 {
 	uint64_t start = clock_now_ns();
-	int err = attempt(session, at->ai_addr, at->ai_addrlen, welcome_first);
+	int err = hello_send(session, end, welcome_first);
 
+	session->greeted = true;
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 		uint64_t now = clock_now_ns(), ms;
 
-		if (now >= deadline)
+		if (now >= session->greet_ns)
 			return err_set(-ETIMEDOUT, "no answer within %" PRIu64 " ms",
 				       (now - start) / NS_PER_MS);
-		ms = (deadline - now) / NS_PER_MS + 1;
+		ms = (session->greet_ns - now) / NS_PER_MS + 1;
 		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
 		    errno != EINTR)
 			return err_errno(-errno, "poll");
@@ -472,7 +472,7 @@ static int resolve(const struct rmem *session, struct addrinfo **ret_list)
 	return err;
 }
 
-int link_open(struct rmem *session)
+int link_open(struct rmem *session, int (*greet)(struct rmem *session))
 {
 	uint64_t deadline = clock_now_ns() + session->timeout_ms * NS_PER_MS;
 	struct addrinfo *list;
@@ -482,7 +482,11 @@ int link_open(struct rmem *session)
 		return resolve_error(session, err);
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
 		peer_keep(session, at);
-		err = address_try(session, at, address_deadline(at, deadline));
+		session->greeted = false;
+		session->greet_ns = address_deadline(at, deadline);
+		err = reach(session, at->ai_addr, at->ai_addrlen);
+		if (!err)
+			err = greet(session);
 		/* a server that answered has had its say */
 		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
 			break;

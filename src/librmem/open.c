@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/ahead.h"
 #include "librmem/buffer.h"
 #include "librmem/lease.h"
 #include "librmem/link.h"
@@ -379,6 +380,19 @@ void rmem_close(rmem *session)
 	free(session);
 }
 
+/* Say hello, with the end of a first channel where that can be made ahead. */
+static int session_greet(struct rmem *session)
+{
+	int err;
+
+	if (session->uri.fabric == RMEM_FABRIC_TCP || !ahead_recall(session))
+		return link_greet(session, NULL);
+	err = fabric_try(session, &fabric_verbs_client, session->timeout_ms);
+	if (!err || session->welcomed)
+		return 0;
+	return session->greeted ? err : link_greet(session, NULL);
+}
+
 static int session_open(const char *text, const struct rmem_options *options,
 			struct rmem **ret_session)
 {
@@ -392,11 +406,12 @@ static int session_open(const char *text, const struct rmem_options *options,
 	err = session_new(&uri, options, &session);
 	if (err)
 		return err;
-	err = link_open(session);
+	err = link_open(session, session_greet);
 	if (err)
 		goto err_close;
 	/* from here on heartbeats are due: this thread sends them, as it takes the answers */
-	err = fabric_choose(session);
+	if (!session->sync_queue)
+		err = fabric_choose(session);
 	if (!err)
 		err = session_hand_over(session);
 	if (err) {
@@ -404,6 +419,7 @@ static int session_open(const char *text, const struct rmem_options *options,
 		goto err_close;
 	}
 	devices_list(session);
+	ahead_keep(session);
 	*ret_session = session;
 	return 0;
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "librmem/ahead.h"
 #include "librmem/buffer.h"
 #include "librmem/inband.h"
 #include "librmem/join.h"
@@ -373,9 +374,10 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	};
 	struct fabric_channel *channel;
 	struct join join = { .session = session };
+	bool ahead = !session->welcomed;
 	int err;
 
-	err = channel_grant(session, slot);
+	err = ahead ? 0 : channel_grant(session, slot);
 	if (err)
 		return err;
 	err = endpoint_wait(session, slot->endpoint);
@@ -387,8 +389,8 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
 	(void)pthread_mutex_unlock(&session->lock);
 	join.channel = params.hello.channel;
-	params.exchange = join_exchange;
-	params.exchange_ctx = &join;
+	params.exchange = ahead ? ahead_exchange : join_exchange;
+	params.exchange_ctx = ahead ? (void *)slot : &join;
 	err = queue->ops->connect(queue->cqs[slot->domain], &params, &channel);
 	if (err)
 		goto err_close;

@@ -152,7 +152,8 @@ int session_patiently(struct rmem *session, unsigned timeout_ms,
 	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS, now;
 	int err;
 
-	if (session->served)
+	/* before the welcome no heartbeat is due */
+	if (session->served || !session->welcomed)
 		return attempt(ctx, timeout_ms);
 	do {
 		nudge(session);

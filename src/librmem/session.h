@@ -71,7 +71,9 @@ struct rmem {
 	bool closing;           /* the server ended it */
 	struct control *control;
 	enum link_state link;
-	bool welcomed; /* the first welcome came */
+	bool welcomed;     /* the first welcome came */
+	bool greeted;      /* the hello is sent, on this connection */
+	uint64_t greet_ns; /* opening: the welcome is waited for until then */
 	struct wire_welcome welcome;
 	uint64_t timer_ns; /* what timer_fd is set to; UINT64_MAX: it is not */
 	uint64_t alive_ns; /* sending of the last request that was answered */

@@ -22,6 +22,7 @@
 #define WIRE_MSG_H
 
 #include <stdint.h>
+#include <string.h>
 
 #define WIRE_MAGIC UINT32_C(0x6d656d72) /* "rmem" on the wire */
 #define WIRE_VERSION_MIN 1
@@ -102,6 +103,32 @@ enum wire_reason {
 	U32(lost) /* of this lease, before this one: there was no room for them */
 
 /* Messages: fields. */
+/* One side's end of a data connection: its queue pair, where that is on the fabric, and the
+ * most it takes of what both settle at the lesser. */
+#define WIRE_END(U8, U16, U32, RAW)                                                  \
+	U32(qpn)                                                                     \
+	U32(psn) /* of the first packet it sends */                                  \
+	RAW(gid, 16)                                                                 \
+	U16(lid) /* 0: not on InfiniBand */                                          \
+	U16(pkey)                                                                    \
+	U16(mtu)                                                                     \
+	U8(rd_atomic)                                                                \
+	U8(retry_count)                                                              \
+	U8(rnr_retry_count)
+/* From one that has an end to another. */
+#define WIRE_END_COPY(to, from)                                                      \
+	do {                                                                         \
+		(to)->qpn = (from)->qpn;                                             \
+		(to)->psn = (from)->psn;                                             \
+		memcpy((to)->gid, (from)->gid, 16);                                  \
+		(to)->lid = (from)->lid;                                             \
+		(to)->pkey = (from)->pkey;                                           \
+		(to)->mtu = (from)->mtu;                                             \
+		(to)->rd_atomic = (from)->rd_atomic;                                 \
+		(to)->retry_count = (from)->retry_count;                             \
+		(to)->rnr_retry_count = (from)->rnr_retry_count;                     \
+	} while (0)
+
 #define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
 	U32(magic)                                                                   \
 	U16(version_min)                                                             \
@@ -112,7 +139,9 @@ enum wire_reason {
 	STR(client, WIRE_LABEL_MAX)                                                  \
 	U64(resume) /* session to resume, 0: a new one */                            \
 	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                           \
-	U8(channel) /* the fabric of a first data connection; 0: none */
+	U8(channel) /* the fabric of a first data connection; 0: none */             \
+	/* the client's end of that, to be joined at once; qpn 0: not yet */         \
+	WIRE_END(U8, U16, U32, RAW)
 
 #define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
 	U16(version)                                                                 \
@@ -128,7 +157,9 @@ enum wire_reason {
 	STR(server, WIRE_LABEL_MAX)                                                  \
 	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                                \
 	U32(channel) /* granted to a new session that asked for it; 0: none */       \
-	U8(endpoint) /* through this one */
+	U8(endpoint) /* through this one */                                          \
+	/* the server's end of that, where it is joined; qpn 0: it is not */         \
+	WIRE_END(U8, U16, U32, RAW)
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
 /* Where the endpoint is by now; family 0: as the welcome says. */
@@ -139,18 +170,6 @@ enum wire_reason {
 	U16(port)
 #define WIRE_FIELDS_close_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
 
-/* One side's end of a data connection: its queue pair, where that is on the fabric, and the
- * most it takes of what both settle at the lesser. */
-#define WIRE_END(U8, U16, U32, RAW)                                                  \
-	U32(qpn)                                                                     \
-	U32(psn) /* of the first packet it sends */                                  \
-	RAW(gid, 16)                                                                 \
-	U16(lid) /* 0: not on InfiniBand */                                          \
-	U16(pkey)                                                                    \
-	U16(mtu)                                                                     \
-	U8(rd_atomic)                                                                \
-	U8(retry_count)                                                              \
-	U8(rnr_retry_count)
 #define WIRE_FIELDS_join_channel(U8, U16, U32, U64, I32, STR, RAW, LIST)             \
 	U32(channel)                                                                 \
 	WIRE_END(U8, U16, U32, RAW)

@@ -199,12 +199,15 @@ static void do_hello(void)
 		server.resumed += request.hello.resume != 0;
 		server.wanted = request.hello.channel;
 		server.segments = segments();
+		server.hello_qpn = request.hello.qpn;
 		if (!request.hello.resume)
 			memset(answers, 0, sizeof(answers));
 		if (server.grants && request.hello.channel) {
 			server.granted_channel = next_channel++;
 			reply.welcome.channel = server.granted_channel;
 			reply.welcome.endpoint = server.grant_endpoint;
+			if (server.joins && server.hello_qpn)
+				reply.welcome.qpn = server.hello_qpn + 1;
 		}
 		server.rkey++;
 	}

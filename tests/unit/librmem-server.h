@@ -39,6 +39,7 @@ struct server {
 	uint32_t granted_channel;  /* with the last welcome */
 	uint32_t closed_channel;   /* of the last close_channel */
 	unsigned wanted;           /* the fabric the last hello wanted a channel of */
+	uint32_t hello_qpn;        /* the end that came with the last hello; 0: none */
 	unsigned segments; /* that had come over the connection with the last hello */
 	uint64_t rkey;             /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
@@ -52,6 +53,7 @@ struct server {
 	int refuse;            /* the hello, with this errno; 0: welcome */
 	bool grants;           /* a new session gets a channel with the welcome */
 	uint8_t grant_endpoint; /* through this one */
+	bool joins;             /* and joins it, where the client's end comes along */
 	unsigned drop_on;  /* close the connection instead of answering this, once */
 	unsigned delay_on; /* answer this only after the next request */
 	unsigned hold_on;  /* answer this only when told to */

@@ -137,6 +137,123 @@ START_TEST(granted__is_asked_for_by_a_session_that_resumes)
 }
 END_TEST
 
+/* ---- joined with the hello ---- */
+
+static void serve_joining(void)
+{
+	serve_rdma();
+	server.welcome.endpoints[1].flags = WIRE_ENDPOINT_DIRECT;
+	server.grants = server.joins = true;
+	server.grant_endpoint = 1;
+	open_with(0);
+	/* of the first one nothing is known before */
+	ck_assert_uint_eq(server.hello_qpn, 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_join_channel], 1);
+	rmem_close(client);
+}
+
+static void works(void)
+{
+	rmem_lease *lease = alloc(20000, NULL);
+
+	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_hello], server.connections);
+	rmem_close(client);
+}
+
+START_TEST(ahead__is_the_second_sessions_first_channel)
+{
+	serve_joining();
+	for (unsigned i = 0; i < 2; i++) {
+		open_with(i ? RMEM_NO_THREAD : 0);
+		ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+		ck_assert_uint_ne(server.hello_qpn, 0);
+		ck_assert_uint_eq(fake.joined_qpn, server.hello_qpn + 1);
+		ck_assert_uint_eq(server.seen[WIRE_TYPE_join_channel], 1);
+		ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 0);
+		works();
+	}
+	/* each channel is given back by its number, as the session ends */
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_close_channel], 3);
+	ck_assert_uint_eq(server.closed_channel, server.granted_channel);
+	(void)strcat(uri, "?fabric=tcp");
+	server.grant_endpoint = 0;
+	open_with(0);
+	ck_assert_uint_eq(server.hello_qpn, 0);
+	works();
+}
+END_TEST
+
+static void join_none(void)
+{
+	server.joins = false;
+}
+
+static void move(void)
+{
+	server.welcome.endpoints[1].address[3]++;
+}
+
+static void lose_endpoint(void)
+{
+	server.welcome.n_endpoints = 2;
+}
+
+static void grant_another(void)
+{
+	server.grant_endpoint = 2;
+}
+
+static void (*const changes[])(void) = { join_none, move, lose_endpoint,
+					 grant_another };
+
+START_TEST(ahead__of_a_server_that_has_changed_is_given_back)
+{
+	serve_joining();
+	changes[_i]();
+	open_with(0);
+	ck_assert_uint_ne(server.hello_qpn, 0);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+	/* it got another, the ordinary way */
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel], 1);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_join_channel], 2);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_close_channel], 2);
+	ck_assert_uint_eq(server.closed_channel, server.granted_channel);
+	works();
+}
+END_TEST
+
+/* One that has no channels to be joined any more is not taken for such a one again. */
+START_TEST(ahead__of_a_server_with_rdma_cm_is_forgotten)
+{
+	serve_joining();
+	server.welcome.endpoints[1].flags = 0;
+	for (unsigned i = 0; i < 2; i++) {
+		open_with(0);
+		ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+		ck_assert_int_eq(server.hello_qpn != 0, i == 0);
+		works();
+	}
+}
+END_TEST
+
+START_TEST(ahead__fails_as_any_hello)
+{
+	serve_joining();
+	server.refuse = EDQUOT;
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);
+	ck_assert_uint_eq(server.connections, 2);
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_hello], 2);
+	server.refuse = 0;
+	/* what this host lacks costs no hello */
+	fake.rdma_cq_err = -ENODEV;
+	open_with(0);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_TCP);
+	ck_assert_uint_eq(server.hello_qpn, 0);
+	works();
+}
+END_TEST
+
 /* Who opens sends the heartbeats by himself, but not while he waits for a slow channel: then
  * the service thread does. */
 START_TEST(open__that_is_slow_has_its_heartbeats)
@@ -168,6 +285,11 @@ int main(void)
 	tcase_add_test(tc, granted__is_given_back_by_who_falls_back);
 	tcase_add_test(tc, granted__is_given_back_when_it_cannot_be_connected);
 	tcase_add_test(tc, granted__is_asked_for_by_a_session_that_resumes);
+	tcase_add_test(tc, ahead__is_the_second_sessions_first_channel);
+	tcase_add_loop_test(tc, ahead__of_a_server_that_has_changed_is_given_back, 0,
+			    4);
+	tcase_add_test(tc, ahead__of_a_server_with_rdma_cm_is_forgotten);
+	tcase_add_test(tc, ahead__fails_as_any_hello);
 	tcase_add_test(tc, open__that_is_slow_has_its_heartbeats);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

@@ -500,6 +500,69 @@ START_TEST(channels__are_joined_once)
 }
 END_TEST
 
+static struct wire_msg *hello_with(uint32_t qpn)
+{
+	const struct wire_join_channel end = join(0, qpn)->join_channel;
+	struct wire_msg *msg = hello_for(WIRE_FABRIC_VERBS);
+
+	WIRE_END_COPY(&msg->hello, &end);
+	return msg;
+}
+
+START_TEST(hello__joins_its_channel)
+{
+	const struct wire_welcome *welcome;
+	struct session_status status;
+	uint32_t channel;
+
+	stage_facts[1].kind = FABRIC_VERBS;
+	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	client_init(&one);
+	welcome = &client_ask(&one, hello_with(9), WIRE_TYPE_welcome)->welcome;
+	channel = welcome->channel;
+	ck_assert_uint_ne(channel, 0);
+	ck_assert_uint_eq(welcome->endpoint, 1);
+	ck_assert_uint_eq(welcome->qpn, 10);
+	ck_assert_uint_eq(welcome->psn, 2);
+	ck_assert_uint_eq(welcome->gid[15], 3);
+	ck_assert_uint_eq(welcome->mtu, 512);
+	ck_assert_int_eq(sessions_each(stage_control.sessions, first_status, &status),
+			 1);
+	ck_assert_uint_eq(status.channels, 1);
+	client_fail(&one, join(channel, 9), -EINVAL);
+	/* a session that resumes gets none */
+	client_lose(&one);
+	client_resume(&two, &one);
+	ck_assert_uint_eq(two.answer.welcome.qpn, 0);
+}
+END_TEST
+
+static const struct {
+	unsigned flags;
+	uint32_t qpn;
+} unjoined[] = {
+	{ 0, 9 },                                      /* it is for rdma_cm */
+	{ FABRIC_ENDPOINT_DIRECT, UINT32_C(1) << 24 }, /* the fabric refuses it */
+};
+
+/* The session is there all the same, with room for as many channels as any. */
+START_TEST(hello__that_cannot_join_brings_no_channel)
+{
+	const struct wire_welcome *welcome;
+
+	stage_facts[1].kind = FABRIC_VERBS;
+	stage_facts[1].flags = unjoined[_i].flags;
+	client_init(&one);
+	welcome = &client_ask(&one, hello_with(unjoined[_i].qpn), WIRE_TYPE_welcome)
+			   ->welcome;
+	ck_assert_uint_eq(welcome->channel, 0);
+	ck_assert_uint_eq(welcome->qpn, 0);
+	for (unsigned i = 0; i < 4; i++)
+		(void)client_channel(&one, 0);
+	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
+}
+END_TEST
+
 static const struct {
 	const char *peer, *gid;
 	bool own;
@@ -615,6 +678,8 @@ int main(void)
 	tcase_add_loop_test(tc, loss__with_requests_under_way, 0, 12);
 	tcase_add_test(tc, channels__are_admitted_once);
 	tcase_add_test(tc, channels__have_a_limit);
+	tcase_add_test(tc, hello__joins_its_channel);
+	tcase_add_loop_test(tc, hello__that_cannot_join_brings_no_channel, 0, 2);
 	tcase_add_test(tc, channels__are_joined_once);
 	tcase_add_loop_test(tc, channels__are_joined_as_the_clients_own_by_its_address,
 			    0, sizeof(ends) / sizeof(ends[0]));

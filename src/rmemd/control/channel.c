@@ -164,11 +164,11 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	return 0;
 }
 
-uint32_t session_open_first(struct session *session, enum wire_fabric fabric,
-			    unsigned *ret_endpoint)
+void session_open_first(struct session *session, enum wire_fabric fabric,
+			struct session_first *ret_first)
 {
 	const struct endpoints *endpoints = session->sessions->control->endpoints;
-	uint32_t number = 0;
+	struct session_first first = { .channel = 0 };
 
 	for (unsigned i = 0; i < endpoints->n; i++) {
 		enum wire_fabric kind = endpoints->at[i].facts->kind == FABRIC_VERBS
@@ -177,12 +177,12 @@ uint32_t session_open_first(struct session *session, enum wire_fabric fabric,
 
 		if (kind != fabric)
 			continue;
-		if (session_open_channel(session, i, &number))
-			return 0;
-		*ret_endpoint = i;
+		first.endpoint = (uint8_t)i;
+		if (session_open_channel(session, i, &first.channel))
+			first.channel = 0;
 		break;
 	}
-	return number;
+	*ret_first = first;
 }
 
 /* What has ended by itself was ended by its fabric, if the device let go of it. */

@@ -26,11 +26,27 @@ static int check_hello(const struct control *control, const struct wire_hello *h
 	return 0;
 }
 
+/* What is wrong with the client's end it hears when it asks for another channel. */
+static void first_join(struct session *session, const struct wire_hello *hello,
+		       struct session_first *first)
+{
+	struct fabric_end end = { .qpn = 0 };
+
+	if (!first->channel)
+		return;
+	WIRE_END_COPY(&end, hello);
+	if (!session_join_channel(session, first->channel, &end, &end)) {
+		first->end = end;
+		return;
+	}
+	(void)session_close_channel(session, first->channel);
+	first->channel = 0;
+}
+
 static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
 {
 	struct sessions *sessions = peer->control->sessions;
-	unsigned endpoint = 0;
-	uint32_t channel;
+	struct session_first first;
 	int err;
 
 	err = check_hello(peer->control, hello);
@@ -43,9 +59,10 @@ static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
 	err = session_open(sessions, peer, hello->client);
 	if (err)
 		return err;
-	channel = session_open_first(peer->session, (enum wire_fabric)hello->channel,
-				     &endpoint);
-	session_welcome(peer->session, id, false, channel, endpoint);
+	session_open_first(peer->session, (enum wire_fabric)hello->channel, &first);
+	if (hello->qpn)
+		first_join(peer->session, hello, &first);
+	session_welcome(peer->session, id, false, &first);
 	peer->ops->greeted(peer);
 	return 0;
 }
@@ -110,33 +127,14 @@ int handle_join_channel(struct peer *peer, const struct wire_msg *msg,
 			struct wire_msg *out)
 {
 	const struct wire_join_channel *theirs = &msg->join_channel;
-	struct fabric_end end = {
-		.qpn = theirs->qpn,
-		.psn = theirs->psn,
-		.lid = theirs->lid,
-		.pkey = theirs->pkey,
-		.mtu = theirs->mtu,
-		.rd_atomic = theirs->rd_atomic,
-		.retry_count = theirs->retry_count,
-		.rnr_retry_count = theirs->rnr_retry_count,
-	};
+	struct fabric_end end = { .qpn = 0 };
 	int err;
 
-	memcpy(end.gid, theirs->gid, sizeof(end.gid));
+	WIRE_END_COPY(&end, theirs);
 	err = session_join_channel(peer->session, theirs->channel, &end, &end);
 	if (err)
 		return err;
 	out->type = WIRE_TYPE_joined;
-	out->joined = (struct wire_joined){
-		.qpn = end.qpn,
-		.psn = end.psn,
-		.lid = end.lid,
-		.pkey = end.pkey,
-		.mtu = end.mtu,
-		.rd_atomic = end.rd_atomic,
-		.retry_count = end.retry_count,
-		.rnr_retry_count = end.rnr_retry_count,
-	};
-	memcpy(out->joined.gid, end.gid, sizeof(end.gid));
+	WIRE_END_COPY(&out->joined, &end);
 	return HANDLER_ANSWER;
 }

@@ -87,7 +87,7 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
 }
 
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
-		     uint32_t channel, unsigned endpoint)
+		     const struct session_first *first)
 {
 	const struct control *control = session->sessions->control;
 	const struct config *config = control->config;
@@ -128,8 +128,9 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 		(void)snprintf(item->device, sizeof(item->device), "%s", facts->device);
 	}
 	out->welcome.n_endpoints = (uint16_t)control->endpoints->n;
-	out->welcome.channel = channel;
-	out->welcome.endpoint = (uint8_t)endpoint;
+	out->welcome.channel = first->channel;
+	out->welcome.endpoint = first->endpoint;
+	WIRE_END_COPY(&out->welcome, &first->end);
 	peer_send(peer, out);
 }
 
@@ -193,6 +194,7 @@ static void activate(struct session *session, struct peer *peer)
 
 void session_rest(struct session *session)
 {
+	static const struct session_first none;
 	struct peer *peer = session->waiting_peer;
 
 	if (session->n_closing)
@@ -212,7 +214,7 @@ void session_rest(struct session *session)
 		return;
 	}
 	activate(session, peer);
-	session_welcome(session, session->waiting_id, true, 0, 0);
+	session_welcome(session, session->waiting_id, true, &none);
 	peer->greeting = false;
 	peer->ops->greeted(peer);
 	session_deliver(session);

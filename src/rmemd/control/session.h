@@ -77,10 +77,15 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
  *   -ESTALE  there is no such session with that token */
 int session_resume(struct sessions *sessions, struct peer *peer, uint64_t id,
 		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id);
-/* Send the peer what it needs to know of its session.
- *   channel  it has just been granted, through `endpoint`; 0: none */
+/* A channel that a new session has from the beginning. */
+struct session_first {
+	uint32_t channel; /* 0: none */
+	uint8_t endpoint;
+	struct fabric_end end; /* ours, where it is joined; qpn 0: it is not */
+};
+/* Send the peer what it needs to know of its session. */
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
-		     uint32_t channel, unsigned endpoint);
+		     const struct session_first *first);
 /* Any frame. */
 void session_heard(struct session *session);
 /* End the session; bye_id is answered when all its keys are dead. */
@@ -111,10 +116,10 @@ void session_deliver(struct session *session);
 /* -EINVAL, -EDQUOT, -ENOMEM, or what the fabric says */
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel);
-/* Open a channel through the first endpoint of a fabric.  0: there is none, or it cannot be
- * opened; the client may ask for it and hear why. */
-uint32_t session_open_first(struct session *session, enum wire_fabric fabric,
-			    unsigned *ret_endpoint);
+/* Open a channel through the first endpoint of a fabric.  None: there is none, or it cannot
+ * be opened; the client may ask for it and hear why. */
+void session_open_first(struct session *session, enum wire_fabric fabric,
+			struct session_first *ret_first);
 /* On return nothing that came through the channel is applied any more.
  * -EINVAL, -EIO (the device does not let go of it) */
 int session_close_channel(struct session *session, uint32_t channel);

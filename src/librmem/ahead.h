@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session's first channel made ahead of the hello, which then brings its end to the server,
+ * and the welcome the server's: a round trip less.  What must be known of the server for that
+ * is remembered of the one to which the last such session was opened. */
+#ifndef LIBRMEM_AHEAD_H
+#define LIBRMEM_AHEAD_H
+
+#include "librmem/session.h"
+
+/* Take the server's endpoints for what they were.  False: it is not known.  [any] */
+bool ahead_recall(struct rmem *session);
+/* The session is open: remember its server, if its first channel could have been made ahead.
+ * [any] */
+void ahead_keep(const struct rmem *session);
+
+/* fabric_channel_params.exchange; ctx is the struct channel_slot.  Also what came with a
+ * welcome that is not as it was is the slot's, to be given back.
+ *   -EAGAIN  the server is not as it was, or did not join the channel */
+int ahead_exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
+		   struct fabric_end *ret_theirs);
+
+#endif
