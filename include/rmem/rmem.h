@@ -522,9 +522,10 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* Submit n operations, in order; all that are accepted are posted as one batch.
  * Returns how many were accepted, which is less than n when the queue filled up or an
- * operation came that would give EINVAL or ENOTSUP as the first.
+ * operation came that would give EINVAL, ENOTSUP or ENOMEM as the first.
  * What cannot be started for its own fault (out of bounds, no rights, lease ended) is
- * accepted and completes with that error.
+ * accepted and completes with that error; so is the first vectored or in-band one of a
+ * channel that has no memory for it, with ENOMEM.
  *   EINVAL     opcode or flags of the first operation are unknown, or its lease or buffer
  *              is not of this session, or an atomic lacks its operands, a copy its
  *              source, a vectored one its list, or that is too long
@@ -532,6 +533,7 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
  *              server, has none, or an in-band one, and the server does none there; the
  *              text names it.  A lease whose atomic home is
  *              another one is told by the completion, with the home's name
+ *   ENOMEM     the first operation is the queue's first ping
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
 

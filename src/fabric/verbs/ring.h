@@ -141,8 +141,8 @@ static inline void verbs_ring_fill(struct ibv_send_wr *send, struct ibv_sge *sge
 	send->wr.rdma.rkey = run->rkey;
 }
 
-/* Put one operation there, where nothing else is put, and post it.  Returns 1; 0 when the device failed, but may have taken it; or -errno, as it
- * refused. */
+/* Put one operation there, where nothing else is put, and post it.  Returns 1; 0 when the
+ * device failed, but may have taken it; or -errno, as it refused. */
 static inline int verbs_ring_post_one(struct verbs_ring *ring, struct ibv_qp *qp,
 				      const struct fabric_run *run,
 				      const struct fabric_part *part)
