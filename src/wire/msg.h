@@ -102,7 +102,6 @@ enum wire_reason {
 	U32(value)                                                                   \
 	U32(lost) /* of this lease, before this one: there was no room for them */
 
-/* Messages: fields. */
 /* One side's end of a data connection: its queue pair, where that is on the fabric, and the
  * most it takes of what both settle at the lesser. */
 #define WIRE_END(U8, U16, U32, RAW)                                                  \
@@ -129,6 +128,7 @@ enum wire_reason {
 		(to)->rnr_retry_count = (from)->rnr_retry_count;                     \
 	} while (0)
 
+/* Messages: fields. */
 #define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
 	U32(magic)                                                                   \
 	U16(version_min)                                                             \

@@ -76,10 +76,9 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 	if (err)
 		return err;
 	cq = malloc(sizeof(*cq));
-	if (cq)
-		memset(cq, 0, offsetof(struct fabric_cq, entries));
 	if (!cq)
 		return err_errno(-ENOMEM, "a queue for %u operations", depth);
+	memset(cq, 0, offsetof(struct fabric_cq, entries));
 	cq->domain = domain;
 	cq->iwarp = domain->facts.iwarp;
 	cq->depth = depth;
