@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "unit.h"
 #include "verbs-server-stage.h"
@@ -393,6 +395,46 @@ START_TEST(expose__registers_little_on_the_loop)
 }
 END_TEST
 
+static void dawdle(void)
+{
+	const struct timespec pause = { .tv_nsec = 5000000 };
+
+	(void)nanosleep(&pause, NULL);
+}
+
+static bool registers_here(struct fabric_session *session)
+{
+	struct fabric_exposure *exposure = NULL;
+	unsigned n = seen.exposeds;
+
+	ck_assert_int_eq(SERVER->expose(session, memory, 4096, FABRIC_RIGHT_READ, NULL,
+					&exposure),
+			 0);
+	await(&seen.exposeds, n + 1);
+	return fake_registered_here();
+}
+
+START_TEST(expose__spares_the_loop_a_device_that_is_slow)
+{
+	uint64_t begin_ms = clock_now_ms();
+	struct fabric_session *session;
+
+	ck_assert_int_eq(open_plain(), 0);
+	session = session_new(0);
+	fake.at_reg = dawdle;
+	ck_assert(registers_here(session));
+	ck_assert(!registers_here(session));
+	fake.at_reg = NULL;
+	/* for a while, whatever it takes now */
+	while (!registers_here(session)) {
+		ck_assert_uint_lt(clock_now_ms() - begin_ms, 30000);
+		dawdle();
+	}
+	ck_assert_uint_ge(clock_now_ms() - begin_ms, 1000);
+	close_all();
+}
+END_TEST
+
 START_TEST(expose__withdrawn_at_once_is_never_announced)
 {
 	struct fabric_exposure *exposure = NULL;
@@ -655,6 +697,7 @@ int main(void)
 	tcase_add_test(tcase, channel_close__leaves_nothing_for_who_comes_after);
 	tcase_add_loop_test(tcase, expose__grants_exactly_the_rights, 0, 5);
 	tcase_add_test(tcase, expose__registers_little_on_the_loop);
+	tcase_add_test(tcase, expose__spares_the_loop_a_device_that_is_slow);
 	tcase_add_test(tcase, expose__withdrawn_at_once_is_never_announced);
 	tcase_add_test(tcase, expose__that_fails_names_cause_and_remedy);
 	tcase_add_test(tcase, session_close__fences_before_it_returns);

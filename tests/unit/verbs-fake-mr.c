@@ -39,6 +39,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 	struct ibv_mr *mr;
 
 	(void)iova;
+	if (fake.at_reg)
+		fake.at_reg();
 	if (fake_fails("ibv_reg_mr"))
 		return NULL;
 	if (fake.reg_error && access) {

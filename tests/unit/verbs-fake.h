@@ -41,6 +41,7 @@ struct fake_settings {
 	bool resolves_late;   /* just as its time is over */
 	void (*at_rtr)(void); /* called before a queue pair goes there; NULL: nothing */
 	void (*at_post_recv)(void); /* called before a receive is posted; likewise */
+	void (*at_reg)(void);       /* called before memory is registered; likewise */
 	/* breaks when a queue is armed next, just before that takes effect */
 	struct rdma_cm_id *break_at_arm;
 	int dereg_error; /* of every ibv_dereg_mr */

@@ -24,10 +24,11 @@ struct verbs_device {
 	struct verbs_slots slots;
 	struct verbs_poller poller;
 	struct verbs_registrar registrar;
-	unsigned n_pds; /* of sessions, not yet given back */
-	bool own;       /* `verbs` was opened for it, not by rdma_cm */
-	bool running;   /* the threads are there */
-	bool gone;      /* removed: nothing new may start, and what was is ended */
+	unsigned n_pds;   /* of sessions, not yet given back */
+	bool own;         /* `verbs` was opened for it, not by rdma_cm */
+	bool running;     /* the threads are there */
+	bool gone;        /* removed: nothing new may start, and what was is ended */
+	uint64_t slow_ns; /* registering little took long: until then not on the loop */
 };
 
 /* Of reads and atomics that a peer wants under way: so many as the device is able to, and its

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/units.h"
 #include "fabric/verbs/device.h"
@@ -17,6 +18,10 @@
 /* A registration of so few pages takes less time than to change to the registrar's thread and
  * back, and no more than that of a channel's own receives. */
 #define PROMPT_BYTES ((size_t)64 << 10)
+/* A device that takes longer than this for so few, as one may whose firmware is busy, has them
+ * registered by its registrar for a while. */
+#define PROMPT_NS UINT64_C(1000000)
+#define SLOW_NS UINT64_C(1000000000)
 
 static struct verbs_device *device_of(const struct fabric_exposure *exposure)
 {
@@ -263,12 +268,17 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 /* Its end is news in either case, which come in the loop's next turn at the earliest. */
 static void exposure_register(struct fabric_exposure *exposure)
 {
-	if (exposure->bytes > PROMPT_BYTES) {
+	struct verbs_device *device = device_of(exposure);
+	uint64_t begin_ns = clock_now_ns();
+
+	if (exposure->bytes > PROMPT_BYTES || begin_ns < device->slow_ns) {
 		exposure_post(exposure, VERBS_EXPOSURE_REGISTERING, job_register);
 		return;
 	}
 	exposure->state = VERBS_EXPOSURE_REGISTERING;
 	job_register(&exposure->job);
+	if (clock_now_ns() - begin_ns > PROMPT_NS)
+		device->slow_ns = begin_ns + SLOW_NS;
 	mailbox_post(&exposure->session->endpoint->server->mailbox,
 		     &exposure->job.done.link);
 }
