@@ -189,6 +189,7 @@ static void cell_failed(unsigned cell, int status)
 		/* the text is that of the last one that failed */
 		(void)fprintf(stderr, "load: an operation ended in %s; %s\n",
 			      strerrorname_np(-status), rmem_completion_error(queue));
+		state_print(stderr, session);
 		exit(1);
 	}
 	if (cell < CELLS && writing[cell])
