@@ -32,10 +32,10 @@ struct rmem_queue {
 	/* local pieces of memory in one request, on every domain */
 	unsigned read_slices, write_slices;
 	uint64_t share_max; /* bytes of an operation that goes uncut, at most */
-	struct rmem_lease *
-		nowhere; /* what pings are of; NULL: there was none yet.  The owner's */
-	int epfd;        /* what rmem_queue_fd() gives: the cqs and the next two */
-	int wake_fd;     /* there is news */
+	/* what pings are of; NULL: there was none yet.  The owner's */
+	struct rmem_lease *nowhere;
+	int epfd;    /* what rmem_queue_fd() gives: the cqs and the next two */
+	int wake_fd; /* there is news */
 	int timer_fd; /* an operation's time is over; set by rmem_queue_arm(), -1 before */
 
 	/* the owner's */

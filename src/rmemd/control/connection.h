@@ -24,8 +24,9 @@ int connections_open(struct event_base *base, struct control *control,
 /* Ends them all at once.  NULL: nothing. */
 void connections_close(struct connections *connections);
 
-/* Serve a connected socket, which is the connections' from now on, also on failure.  Of
- * too many without a session the oldest is ended.  -ENOMEM */
+/* Serve a connected socket, which is the connections' from now on, also on failure: take
+ * what it has said already, which may end it.  Of too many without a session the oldest is
+ * ended.  -ENOMEM */
 int connection_create(struct connections *connections, int fd, const char *name);
 /* Close them all in order; drained(ctx) is called from the loop when the last one has
  * ended, CONNECTION_LINGER_MS later at most. */
