@@ -135,6 +135,9 @@ START_TEST(connect__tells_why_it_failed)
 	fake.answer_word = htonl(answers[_i].word);
 	ck_assert_int_eq(connect_one(DEPTH, &channel), answers[_i].err);
 	ck_assert_str_ne(err_text(), "");
+	/* nobody else hears of it, as the way was the domain's */
+	ck_assert_int_eq(CLIENT->domain_gone(domain),
+			 answers[_i].event == RDMA_CM_EVENT_DEVICE_REMOVAL);
 	/* and gives back its share of the queue */
 	fake.answer = RDMA_CM_EVENT_ESTABLISHED;
 	ck_assert_int_eq(connect_one(2 * DEPTH, &channel), 0);

@@ -220,6 +220,9 @@ static int link_dial(struct fabric_channel *channel,
 		goto err_dial;
 	err = verbs_dial_connect(&channel->dial, &params->hello, &domain->knobs, depth,
 				 domain->facts.iwarp);
+	/* the channel has taken the event from the domain, where it had borrowed its way */
+	if (err == -ENODEV)
+		atomic_store(&domain->gone, true);
 	if (err)
 		goto err_qp;
 	if (domain->facts.iwarp)
