@@ -113,6 +113,9 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 	slot->number = reply->channel.channel;
 	slot->stage = SLOT_REKEY;
 	reopen_moved(slot, &reply->channel);
+	/* once: a device that was removed meanwhile gets no keys however often one asks */
+	if (slot->stage == SLOT_REKEY)
+		reopen_endpoint(slot->queue->session, slot->endpoint);
 	return 0;
 }
 
@@ -184,8 +187,6 @@ static void slot_work(struct rmem *session, struct channel_slot *slot, uint64_t 
 	if (slot->stage == SLOT_WANTED && now_ns >= slot->retry_ns &&
 	    renew_askable(session, slot))
 		slot_ask(session, slot);
-	if (slot->stage == SLOT_REKEY)
-		reopen_endpoint(session, slot->endpoint);
 }
 
 void reopen_work(struct rmem *session, uint64_t now_ns)

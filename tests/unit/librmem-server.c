@@ -168,11 +168,12 @@ static void lease_tell(struct server_lease *lease)
 	to->segments[0].bytes = lease->bytes;
 	to->segments[0].node = SERVER_NODE;
 	for (unsigned i = 0; i < server.welcome.n_endpoints; i++)
-		to->keys[to->n_keys++] = (struct wire_key){
-			.endpoint = (uint8_t)i,
-			.addr = (uintptr_t)lease->memory,
-			.rkey = server.rkey,
-		};
+		if (!(server.keyless & 1u << i))
+			to->keys[to->n_keys++] = (struct wire_key){
+				.endpoint = (uint8_t)i,
+				.addr = (uintptr_t)lease->memory,
+				.rkey = server.rkey,
+			};
 }
 
 /* Segments that came over the connection. */

@@ -48,6 +48,7 @@ struct server {
 	struct wire_channel
 		where; /* what open_channel is answered with, but for the number */
 	struct wire_home home; /* what fix_home is answered with */
+	unsigned keyless;      /* endpoints, a bit each, that there are no keys for */
 	bool mute;             /* read, but do not answer */
 	bool forget;           /* know no session */
 	int refuse;            /* the hello, with this errno; 0: welcome */

@@ -210,6 +210,32 @@ START_TEST(endpoint__that_moved_while_nobody_got_there)
 }
 END_TEST
 
+/* Whose device is gone, so that asking again would be of no use. */
+START_TEST(keys__of_an_endpoint_are_asked_for_once_a_channel)
+{
+	unsigned before, asked, granted;
+
+	open_rdma(0, "&channels=1");
+	queue_open(1);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	server_lock();
+	server.keyless = ~0u;
+	server_unlock();
+	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
+	before = server.seen[WIRE_TYPE_attach];
+	server_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	granted = server.seen[WIRE_TYPE_open_channel];
+	fake_peer_gone(fake_latest());
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
+	      server.seen[WIRE_TYPE_open_channel] > granted + 5);
+	asked = server.seen[WIRE_TYPE_attach] - before;
+	granted = server.seen[WIRE_TYPE_open_channel] - granted;
+	ck_assert_uint_ge(asked, 1);
+	ck_assert_uint_le(asked, 2 * granted);
+	rmem_close(client);
+}
+END_TEST
+
 /* Its first channels could only be connected to where the endpoint was. */
 START_TEST(queue__made_just_after_an_endpoint_moved)
 {
@@ -264,6 +290,7 @@ int main(void)
 	tcase_add_test(tcase, queue__made_while_a_device_is_away);
 	tcase_add_test(tcase, endpoint__that_moved_is_followed);
 	tcase_add_test(tcase, endpoint__that_moved_while_nobody_got_there);
+	tcase_add_test(tcase, keys__of_an_endpoint_are_asked_for_once_a_channel);
 	tcase_add_loop_test(tcase, queue__made_just_after_an_endpoint_moved, 0, 2);
 	tcase_add_loop_test(
 		tcase, way__that_cannot_be_taken_any_more_is_looked_for_again, 0, 2);
