@@ -139,9 +139,12 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 		return;
 	if (domain->users == 0 && session->holds == 0) {
 		domain_close(session, number);
-	} else if (now_ns >= domain->due_ns) {
+	} else if (now_ns >= domain->due_ns && ops->domain_gone(domain->fabric)) {
 		ops->domain_cut(domain->fabric);
 		domain->due_ns = UINT64_MAX;
+	} else if (now_ns >= domain->due_ns) {
+		/* nobody waits for one that has merely moved, but it may be removed yet */
+		domain->due_ns = now_ns + CUT_MS * NS_PER_MS;
 	}
 }
 

@@ -157,6 +157,45 @@ START_TEST(queue__whose_owner_does_nothing_holds_up_no_removal)
 }
 END_TEST
 
+/* When the domain that is being left is looked at next; 0: none is. */
+static uint64_t domain_leaving(void)
+{
+	const struct domain *domain = &client->domains.domains[0];
+	uint64_t due_ns;
+
+	pthread_mutex_lock(&client->lock);
+	due_ns = domain->state == DOMAIN_LEAVING ? domain->due_ns : 0;
+	pthread_mutex_unlock(&client->lock);
+	return due_ns;
+}
+
+/* The endpoint had moved before that. */
+START_TEST(queue__whose_owner_does_nothing_holds_up_no_later_removal)
+{
+	uint64_t first_ns;
+
+	open_rdma(0, "&channels=1");
+	queue_open(1);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	server_lock();
+	for (unsigned i = 0; i < server.welcome.n_endpoints; i++) {
+		server.welcome.endpoints[i].family = 4;
+		server.welcome.endpoints[i].port = 77;
+	}
+	server_unlock();
+	server_hang_up();
+	AWAIT((first_ns = domain_leaving()) != 0);
+	AWAIT(domain_leaving() > first_ns);
+	ck_assert_uint_eq(fake.cuts, 0);
+	device_remove("fake0");
+	AWAIT(fake.cuts == 1);
+	device_return();
+	ck_assert_int_eq(queue_write(NULL), 0);
+	ck_assert_uint_eq(fake_opened_port(), 77);
+	rmem_close(client);
+}
+END_TEST
+
 START_TEST(queue__made_while_a_device_is_away)
 {
 	open_rdma(0, "&channels=2");
@@ -287,6 +326,7 @@ int main(void)
 	tcase_add_loop_test(tcase, device__that_is_the_only_one_is_waited_for, 0, 2);
 	tcase_add_test(tcase, device__that_goes_while_the_session_is_closed);
 	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_removal);
+	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_later_removal);
 	tcase_add_test(tcase, queue__made_while_a_device_is_away);
 	tcase_add_test(tcase, endpoint__that_moved_is_followed);
 	tcase_add_test(tcase, endpoint__that_moved_while_nobody_got_there);
