@@ -430,6 +430,10 @@ struct fabric_client_ops {
 	 * [one thread at a time] */
 	bool (*domain_gone)(struct fabric_domain *domain);
 	void (*domain_cut)(struct fabric_domain *domain);
+	/* Whether the process has the device also behind domain_close(), where nobody is told
+	 * of its removal any more: a domain that is left is closed once there is another.
+	 * [any] */
+	bool (*domain_clings)(const struct fabric_domain *domain);
 	/* The local device's name, "" for tcp; borrowed. */
 	const char *(*domain_device)(const struct fabric_domain *domain);
 	/* 0, or -ENOTSUP with a text that names the device, this host's or the server's,

@@ -120,7 +120,9 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 
 void domain_set_close(struct domain_set *set)
 {
-	for (unsigned i = 0; i < set->n; i++)
+	for (unsigned i = 0; i < set->n; i++) {
+		set->ops->domain_close(set->domains[i].left);
 		set->ops->domain_close(set->domains[i].fabric);
+	}
 	*set = (struct domain_set){ .ops = NULL };
 }

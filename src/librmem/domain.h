@@ -25,6 +25,8 @@ struct domain {
 	uint8_t number; /* of the endpoint in the server's list */
 
 	/* under the session's lock */
+	/* the last one, which has the device still and hears of its removal; else NULL */
+	struct fabric_domain *left;
 	struct fabric_endpoint endpoint;
 	enum domain_state state;
 	unsigned users;    /* queues with something in it */

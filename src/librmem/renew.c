@@ -109,6 +109,12 @@ void renew_doubt(struct rmem *session, unsigned number, int err)
 		domain_leave(session, number);
 }
 
+static void left_close(const struct fabric_client_ops *ops, struct domain *domain)
+{
+	ops->domain_close(domain->left);
+	domain->left = NULL;
+}
+
 static void domain_close(struct rmem *session, unsigned number)
 {
 	const struct fabric_client_ops *ops = session->domains.ops;
@@ -122,8 +128,11 @@ static void domain_close(struct rmem *session, unsigned number)
 			ops->region_free(buffer->regions[number]);
 		buffer->regions[number] = NULL;
 	}
-	ops->domain_close(domain->fabric);
+	left_close(ops, domain);
+	domain->left = domain->fabric;
 	domain->fabric = NULL;
+	if (!ops->domain_clings(domain->left) || ops->domain_gone(domain->left))
+		left_close(ops, domain);
 	domain->state = DOMAIN_AWAY;
 	domain->due_ns = 0;
 }
@@ -135,6 +144,8 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 
 	if (domain->state == DOMAIN_OPEN && ops->domain_gone(domain->fabric))
 		domain_leave(session, number);
+	if (domain->left && ops->domain_gone(domain->left))
+		left_close(ops, domain);
 	if (domain->state != DOMAIN_LEAVING)
 		return;
 	if (domain->users == 0 && session->holds == 0) {
@@ -285,6 +296,7 @@ static void domain_return(struct rmem *session, unsigned number)
 		domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
 		return;
 	}
+	left_close(session->domains.ops, domain);
 	domain->state = DOMAIN_OPEN;
 	session->sync_tidy = true;
 	queues_news(session);

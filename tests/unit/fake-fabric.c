@@ -34,6 +34,7 @@ void fake_reset(void)
 	fake.automatic = fake.hold_flush = false;
 	fake.removed[0] = '\0';
 	fake.cuts = fake.closes = 0;
+	fake.clings = false;
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
 	fake.region_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
 	fake.refused_rkey = 0;
@@ -281,6 +282,12 @@ static void fake_domain_cut(struct fabric_domain *domain)
 {
 	(void)domain;
 	fake.cuts++;
+}
+
+static bool fake_domain_clings(const struct fabric_domain *domain)
+{
+	(void)domain;
+	return fake.clings;
 }
 
 static int fake_domain_open(const struct fabric_endpoint *endpoint,
@@ -699,6 +706,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.available = fake_available,
 	.domain_gone = fake_domain_gone,
 	.domain_cut = fake_domain_cut,
+	.domain_clings = fake_domain_clings,
 	FAKE_OPS,
 };
 

@@ -81,6 +81,7 @@ struct fake {
 	/* the server's device to which this host's is being removed, or not there any more */
 	char removed[FABRIC_DEVICE_MAX];
 	_Atomic unsigned cuts, closes;      /* of domains */
+	bool clings;                        /* a device stays behind its domain */
 	struct fabric_endpoint opened;      /* of the domain opened last */
 	unsigned slices_max;                /* of every domain */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */

@@ -212,6 +212,7 @@ END_TEST
 
 START_TEST(endpoint__that_moved_is_followed)
 {
+	fake.clings = _i;
 	open_rdma(0, "&channels=1");
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
 	server_lock();
@@ -246,6 +247,42 @@ START_TEST(endpoint__that_moved_while_nobody_got_there)
 	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake_opened_port() == 77);
 	ck_assert_int_eq(queue_write(NULL), 0);
 	rmem_close(client);
+}
+END_TEST
+
+static bool domain_left(void)
+{
+	bool left;
+
+	pthread_mutex_lock(&client->lock);
+	left = client->domains.domains[0].left;
+	pthread_mutex_unlock(&client->lock);
+	return left;
+}
+
+/* There was no way over it any more, and the kernel waits for whoever has it still. */
+START_TEST(device__that_goes_after_its_way)
+{
+	fake.clings = true;
+	open_rdma(0, "&channels=1");
+	queue_open(1);
+	ck_assert_int_eq(queue_write(NULL), 0);
+	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
+	fake_peer_gone(fake_latest());
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_left());
+	ck_assert_uint_eq(fake.closes, 0);
+	device_remove("fake0");
+	AWAIT(fake.closes == 1);
+	device_return();
+	fake.connect_err = fake.domain_err = 0;
+	ck_assert_int_eq(queue_write(NULL), 0);
+	ck_assert_uint_eq(fake.closes, 1);
+	/* one that is left when the session ends goes with it */
+	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
+	fake_peer_gone(fake_latest());
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_left());
+	rmem_close(client);
+	ck_assert_uint_eq(fake.closes, 2);
 }
 END_TEST
 
@@ -328,8 +365,9 @@ int main(void)
 	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_removal);
 	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_later_removal);
 	tcase_add_test(tcase, queue__made_while_a_device_is_away);
-	tcase_add_test(tcase, endpoint__that_moved_is_followed);
+	tcase_add_loop_test(tcase, endpoint__that_moved_is_followed, 0, 2);
 	tcase_add_test(tcase, endpoint__that_moved_while_nobody_got_there);
+	tcase_add_test(tcase, device__that_goes_after_its_way);
 	tcase_add_test(tcase, keys__of_an_endpoint_are_asked_for_once_a_channel);
 	tcase_add_loop_test(tcase, queue__made_just_after_an_endpoint_moved, 0, 2);
 	tcase_add_loop_test(

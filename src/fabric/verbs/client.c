@@ -80,6 +80,7 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.domain_close = verbs_domain_close,
 	.domain_gone = verbs_domain_gone,
 	.domain_cut = verbs_domain_cut,
+	.domain_clings = verbs_domain_clings,
 	.domain_device = verbs_domain_device,
 	.domain_able = verbs_domain_able,
 	.slices_max = verbs_domain_slices_max,

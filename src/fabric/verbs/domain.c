@@ -213,6 +213,12 @@ void verbs_domain_cut(struct fabric_domain *domain)
 	(void)pthread_mutex_unlock(&domain->cqs_lock);
 }
 
+bool verbs_domain_clings(const struct fabric_domain *domain)
+{
+	/* librdmacm closes no device */
+	return !domain->direct;
+}
+
 const char *verbs_domain_device(const struct fabric_domain *domain)
 {
 	return domain->facts.name;

@@ -54,6 +54,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 void verbs_domain_close(struct fabric_domain *domain);
 bool verbs_domain_gone(struct fabric_domain *domain);
 void verbs_domain_cut(struct fabric_domain *domain);
+bool verbs_domain_clings(const struct fabric_domain *domain);
 const char *verbs_domain_device(const struct fabric_domain *domain);
 int verbs_domain_able(const struct fabric_domain *domain,
 		      enum fabric_capability capability);
