@@ -102,10 +102,12 @@ fault_port()
 	log_await 'port active' || fail "no news of the port that came back"
 }
 
-# Who has a device open, where each of his threads is, and where the load stands.
+# users_print PID: where that process waits, who has a device open, where each of his threads
+# is, and where the load stands
 users_print()
 {
 	local process task
+	echo "process $1: $(tr '\n' ' ' <"/proc/$1/stack")"
 	for process in $(find /proc/[0-9]*/fd -lname '*/uverbs*' 2>/dev/null |
 		cut -d / -f 3 | sort -nu); do
 		echo "process $process: $(tr '\0' ' ' <"/proc/$process/cmdline")"
@@ -128,7 +130,7 @@ device_away()
 	# who waits in the kernel cannot be ended
 	rdma link delete "$name" &
 	process_await "$!" 20 || {
-		users_print
+		users_print "$!"
 		fail "the kernel waits for somebody who has $name"
 	}
 	[ "$process_status" -eq 0 ] || fail "rdma link delete: status $process_status"
@@ -142,6 +144,13 @@ device_away()
 fault_removal()
 {
 	device_away sleep 1
+}
+
+# soft-RoCE's queue pair for connection messages (GSI) is lost for good once one of them finds
+# no route, as one does that is sent between the address's end and the GID's.
+gsi_lost()
+{
+	rdma resource show qp | grep -q 'type GSI state ERR'
 }
 
 # The device gets another address: the listener follows, and clients are told.
@@ -158,6 +167,10 @@ fault_address()
 	rmemctl --json devices | jq -e --arg a "${new%/*}" \
 		'.devices[] | select(.fabric == "rdma") | .address == $a' >/dev/null ||
 		fail "rmemctl tells another address"
+	if gsi_lost; then
+		echo "the kernel lost the GSI queue pair: the device is made anew"
+		device_away true
+	fi
 	load break 4
 }
 
