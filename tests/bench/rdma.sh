@@ -73,25 +73,27 @@ cat >/tmp/rmemd.conf <<-CONF
 CONF
 server_start /tmp/rmemd.conf /tmp/admin.sock
 device=$(basename /sys/class/infiniband/*)
-# Where there is one CPU, a thread of the kernel that is woken waits until the program does: else
-# up to 6.1 one that soft-RoCE wakes with each post, for work that the post has done by then, is
-# let in for nothing, by spells of some milliseconds that fall now on one loop, now on the other.
-if [ "$(nproc)" -eq 1 ] && [[ $device = rxe* ]]; then
-	mount -t debugfs debugfs /sys/kernel/debug &&
-		echo NO_WAKEUP_PREEMPTION >/sys/kernel/debug/sched/features ||
-		fail "the scheduler's features"
-fi
-# What a device does by itself a thread of the kernel does here: it has a CPU of its own,
-# with the server, and the program the other one.
+# What a device does by itself a thread of the kernel does here: it has a CPU of its own, with the
+# server, and the program the other one.  iWARP's and, up to 6.1, soft-RoCE's are on the program's.
 pin=()
+own=
 if [ "$(nproc)" -gt 1 ]; then
 	echo 2 >/sys/devices/virtual/workqueue/cpumask
 	taskset -a -p 2 "$SERVER_PID" >/dev/null
 	pin=(taskset 1)
+	[[ $device = siw* || $(uname -r) = 6.1.* ]] || own=yes
 fi
-# where the device's threads have no CPU of their own the program lets them run when it waits
-yield=()
-[ ${#pin[@]} -gt 0 ] && [[ $device != siw* ]] || yield=(--yield)
+# There one that is woken waits until the program does: else up to 6.1 one that soft-RoCE wakes
+# with each post, for work that the post has done by then, is let in for nothing, by spells of
+# some milliseconds that fall now on one loop, now on the other.
+if [ -z "$own" ] && [[ $device = rxe* ]]; then
+	mount -t debugfs debugfs /sys/kernel/debug &&
+		echo NO_WAKEUP_PREEMPTION >/sys/kernel/debug/sched/features ||
+		fail "the scheduler's features"
+fi
+# and the program lets them run when it waits
+yield=(--yield)
+[ -z "$own" ] || yield=()
 "${pin[@]}" "$BUILD/tests/bench/rdma" "${yield[@]}" "rmem://$RIG_ADDR?fabric=rdma" "$@" >&3 || {
 	cat /tmp/rmemd.log
 	fail "the benchmark"
