@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "fabric/verbs/cm.h"
+#include "fabric/verbs/siw.h"
 #include "unit.h"
 #include "verbs-client-stage.h"
 
@@ -76,6 +77,20 @@ START_TEST(region__on_iwarp_may_be_written_remotely)
 }
 END_TEST
 
+START_TEST(siw__has_its_offset_covered_once)
+{
+	fake.iwarp = true;
+	fake.vendor = VERBS_SIW_VENDOR;
+	fake.max_cqe = 100000;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 10000, &domain),
+				 0);
+		CLIENT->domain_close(domain);
+		ck_assert_uint_eq(fake_live(), 1);
+	}
+}
+END_TEST
+
 START_TEST(cq_create__keeps_to_the_device)
 {
 	setup_cq();
@@ -141,6 +156,27 @@ START_TEST(connect__tells_why_it_failed)
 	/* and gives back its share of the queue */
 	fake.answer = RDMA_CM_EVENT_ESTABLISHED;
 	ck_assert_int_eq(connect_one(2 * DEPTH, &channel), 0);
+	teardown();
+}
+END_TEST
+
+START_TEST(connect__takes_another_port_where_one_is_taken)
+{
+	fake.iwarp = true;
+	setup_cq();
+	fake.ports_taken = 2;
+	/* beginning with the domain's way */
+	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
+	CLIENT->channel_free(channel);
+	fake.ports_taken = 1;
+	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
+	CLIENT->channel_free(channel);
+	fake.ports_taken = 1000;
+	ck_assert_int_eq(connect_one(DEPTH, &channel), -EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(err_text(), "10.1.0.1:7000: each of 16 "));
+	ck_assert_uint_ge(fake.ports_taken, 1000 - 100);
+	fake.ports_taken = 0;
+	ck_assert_int_eq(connect_one(DEPTH, &channel), 0);
 	teardown();
 }
 END_TEST
@@ -304,9 +340,11 @@ int main(void)
 	tcase_add_test(tcase, domain_open__finds_the_device_or_says_why_not);
 	tcase_add_test(tcase, region__of_memory_for_reading_only_is_a_source);
 	tcase_add_loop_test(tcase, region__on_iwarp_may_be_written_remotely, 0, 2);
+	tcase_add_test(tcase, siw__has_its_offset_covered_once);
 	tcase_add_test(tcase, cq_create__keeps_to_the_device);
 	tcase_add_test(tcase, connect__presents_the_hello_and_bounds_retries);
 	tcase_add_loop_test(tcase, connect__tells_why_it_failed, 0, COUNT(answers));
+	tcase_add_test(tcase, connect__takes_another_port_where_one_is_taken);
 	tcase_add_test(tcase, connect__ends_in_time);
 	tcase_add_loop_test(tcase, connect__shares_the_queue, 0, 2);
 	tcase_add_loop_test(tcase, channel_free__takes_its_completions_and_no_others, 0,

@@ -382,6 +382,11 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 
 	if (fake_fails("rdma_connect"))
 		return -1;
+	if (fake.ports_taken > 0) {
+		fake.ports_taken--;
+		errno = EADDRINUSE;
+		return -1;
+	}
 	param_keep(param);
 	fake_state.last = id;
 	if (fake.by_hand)

@@ -96,6 +96,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 		.max_qp_init_rd_atom = 128,
 		.max_mr_size = 1u << 30,
 		.max_qp = 11,
+		.vendor_id = fake.vendor,
 		.max_sge = 12,
 		.max_sge_rd = fake.iwarp ? 1 : 3,
 		.max_cq = 13,

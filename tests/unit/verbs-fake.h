@@ -31,10 +31,12 @@ struct fake_settings {
 	int max_qp_wr;
 	uint32_t max_inline;
 	uint16_t taken_port;            /* binding it gives EADDRINUSE */
+	unsigned ports_taken;           /* so many connects to come give it */
 	bool by_hand;                   /* connects are not answered by themselves */
 	enum rdma_cm_event_type answer; /* to a connect */
 	int answer_status;
 	uint8_t terms[8]; /* private data of a good answer */
+	uint32_t vendor; /* of each device */
 	uint32_t ece_vendor;
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;

@@ -239,6 +239,7 @@ static int qp_make(struct verbs_channel *channel, const struct verbs_place *plac
 	unsigned access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 	int err;
 
+	errno = 0;
 	if (!place)
 		return rdma_create_qp(channel->id, pd, attr)
 			       ? err_errno(verbs_failure(), "rdma_create_qp")

@@ -12,6 +12,7 @@
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/cut.h"
 #include "fabric/verbs/endpoint.h"
+#include "fabric/verbs/siw.h"
 
 #define CHANNELS_MAX 4096
 
@@ -85,6 +86,8 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	device->table = verbs_table_of(verbs);
 	device->knobs = *knobs;
 	err = verbs_facts_read(verbs, &device->facts);
+	if (!err)
+		verbs_siw_cover(verbs, device->facts.vendor);
 	if (!err)
 		err = verbs_abilities_read(verbs, port, &device->abilities);
 	if (err)

@@ -14,6 +14,7 @@
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/seek.h"
 #include "fabric/verbs/sigpipe.h"
+#include "fabric/verbs/siw.h"
 
 /* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
  * library must not, and since 5.12 the kernel copies pinned pages for the child by
@@ -88,6 +89,8 @@ static int facts_recall(struct ibv_context *verbs, struct verbs_facts *ret_facts
 	    strcmp(facts.name, ibv_get_device_name(verbs->device)) != 0)
 		err = verbs_facts_read(verbs, &facts);
 	of = err ? NULL : verbs;
+	if (!err)
+		verbs_siw_cover(verbs, facts.vendor);
 	*ret_facts = facts;
 	(void)pthread_mutex_unlock(&lock);
 	return err;

@@ -37,6 +37,7 @@ int verbs_facts_read(struct ibv_context *verbs, struct verbs_facts *ret_facts)
 		.responder_resources = depth_of(attr.max_qp_rd_atom),
 		.initiator_depth = depth_of(attr.max_qp_init_rd_atom),
 		.max_mr_bytes = attr.max_mr_size,
+		.vendor = attr.vendor_id,
 	};
 	(void)snprintf(ret_facts->name, sizeof(ret_facts->name), "%s", name);
 	return 0;

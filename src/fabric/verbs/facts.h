@@ -22,6 +22,7 @@ struct verbs_facts {
 	uint8_t responder_resources;  /* reads of the peer under way at most */
 	uint8_t initiator_depth;      /* reads of ours under way at most */
 	uint64_t max_mr_bytes;
+	uint32_t vendor;
 };
 
 /* -errno with text. */

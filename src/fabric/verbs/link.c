@@ -15,6 +15,7 @@
 
 #define INLINE_BYTES 64
 #define INITIATOR_DEPTH_MAX 16
+#define PORT_TRIES 16
 
 /* Requests that may be under way at a time. */
 static unsigned send_room(const struct fabric_channel *channel)
@@ -35,6 +36,7 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 		.qp_type = IBV_QPT_RC,
 	};
 
+	errno = 0;
 	if (channel->cq->domain->direct)
 		channel->qp = ibv_create_qp(channel->cq->domain->pd, &attr);
 	else if (!rdma_create_qp(channel->dial.id, channel->cq->domain->pd, &attr))
@@ -121,10 +123,10 @@ static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
 	struct sockaddr_storage source;
 	int err;
 
-	if (!atomic_flag_test_and_set(&domain->route_used)) {
+	channel->dial_lent = !atomic_flag_test_and_set(&domain->route_used);
+	if (channel->dial_lent) {
 		channel->dial = domain->route;
 		channel->dial.deadline_ms = clock_now_ms() + timeout_ms;
-		channel->dial_lent = true;
 		atomic_store(&domain->route_lent, true);
 		return 0;
 	}
@@ -206,12 +208,12 @@ static int link_join(struct fabric_channel *channel,
 }
 
 /* An id on the domain's device, with a queue pair, connected. */
-static int link_dial(struct fabric_channel *channel,
-		     const struct fabric_channel_params *params)
+static int link_try(struct fabric_channel *channel,
+		    const struct fabric_channel_params *params, unsigned timeout_ms)
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	uint8_t depth = depth_of(domain);
-	int err = dial_open(channel, params->timeout_ms);
+	int err = dial_open(channel, timeout_ms);
 
 	if (err)
 		return err;
@@ -235,6 +237,29 @@ err_qp:
 	qp_destroy(channel);
 err_dial:
 	dial_close(channel);
+	return err;
+}
+
+static int link_dial(struct fabric_channel *channel,
+		     const struct fabric_channel_params *params)
+{
+	uint64_t begin_ms = clock_now_ms(), spent_ms = 0;
+	unsigned tries = 0;
+	int err;
+
+	/* iWARP's connections are TCP's: the local port that rdma_cm has chosen among its own
+	 * may be one of the host's, which the device finds out when it connects */
+	do {
+		err = link_try(channel, params,
+			       params->timeout_ms - (unsigned)spent_ms);
+		spent_ms = clock_now_ms() - begin_ms;
+	} while (err == -EADDRINUSE && ++tries < PORT_TRIES &&
+		 spent_ms <= params->timeout_ms);
+	if (err == -EADDRINUSE)
+		return err_set(err,
+			       "connecting to %s: each of %u local ports was taken; "
+			       "widen net.ipv4.ip_local_port_range",
+			       channel->dial.peer, tries);
 	return err;
 }
 
