@@ -88,6 +88,13 @@ START_TEST(siw__has_its_offset_covered_once)
 		CLIENT->domain_close(domain);
 		ck_assert_uint_eq(fake_live(), 1);
 	}
+	/* whose removal does not wait for that */
+	setup();
+	fake_event(fake_last_id(), RDMA_CM_EVENT_DEVICE_REMOVAL);
+	ck_assert(!CLIENT->alive(channel));
+	ck_assert(CLIENT->domain_gone(domain));
+	teardown();
+	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "fabric/verbs/siw.h"
+
 void verbs_cut_fd(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -16,6 +18,13 @@ void verbs_cut_fd(int fd)
 
 void verbs_cut(struct ibv_context *verbs)
 {
+	verbs_siw_uncover(verbs);
 	verbs_cut_fd(verbs->async_fd);
 	verbs_cut_fd(verbs->cmd_fd);
+}
+
+void verbs_close(struct ibv_context *verbs)
+{
+	verbs_siw_uncover(verbs);
+	(void)ibv_close_device(verbs);
 }

@@ -12,5 +12,7 @@
 void verbs_cut_fd(int fd);
 /* The same for those of the device itself. */
 void verbs_cut(struct ibv_context *verbs);
+/* Close a device that was opened for us, not by rdma_cm. */
+void verbs_close(struct ibv_context *verbs);
 
 #endif

@@ -121,7 +121,7 @@ void verbs_device_free(struct verbs_device *device)
 	verbs_slots_destroy(&device->slots);
 	verbs_table_forget(&device->table);
 	if (device->own && device->verbs)
-		(void)ibv_close_device(device->verbs);
+		verbs_close(device->verbs);
 	free(device);
 }
 
@@ -138,7 +138,7 @@ void verbs_device_put(struct verbs_device *device)
 			verbs_endpoint_silence(server->endpoints[i]);
 	device->verbs = NULL;
 	if (device->own)
-		(void)ibv_close_device(verbs);
+		verbs_close(verbs);
 	else
 		verbs_cut(verbs);
 }

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "fabric/verbs/address.h"
 #include "fabric/verbs/channel.h"
+#include "fabric/verbs/cut.h"
 #include "fabric/verbs/device.h"
 #include "fabric/verbs/failure.h"
 #include "fabric/verbs/place.h"
@@ -337,7 +338,7 @@ static int device_try(struct fabric_server *server,
 		return 0;
 	err = port_open(server, said, verbs, &taken);
 	if (!taken)
-		(void)ibv_close_device(verbs);
+		verbs_close(verbs);
 	/* of all that there are some may be for others */
 	return err == -ENODEV && !params->devices ? 0 : err;
 }

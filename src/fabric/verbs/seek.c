@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "fabric/verbs/address.h"
+#include "fabric/verbs/cut.h"
 #include "fabric/verbs/facts.h"
 
 #define PREFIX_BYTES 8
@@ -66,7 +67,7 @@ static void device_close(struct opened *opened)
 		return;
 	list_remove(&opened->link);
 	verbs_table_forget(&opened->table);
-	(void)ibv_close_device(opened->verbs);
+	verbs_close(opened->verbs);
 	free(opened);
 }
 

@@ -2,10 +2,6 @@
 #include "fabric/verbs/siw.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "fabric/fabric.h"
 
 #define DEVICES_MAX 8
 
@@ -13,40 +9,47 @@
 #define COVER_ENTRIES 20000
 
 struct cover {
-	char device[FABRIC_DEVICE_MAX];
-	const struct ibv_context *verbs;
+	const struct ibv_context *verbs; /* NULL: free */
 	struct ibv_cq *cq;
 };
 
-/* The device's cover, or a new place for one; NULL: there is no more room.  A device that
- * has come back has a new context, and lost what was made on the old one. */
-static struct cover *cover_find(const char *device)
-{
-	static struct cover covers[DEVICES_MAX];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cover covers[DEVICES_MAX]; /* [lock] */
 
-	for (unsigned i = 0; i < DEVICES_MAX; i++) {
-		if (!covers[i].device[0])
-			(void)snprintf(covers[i].device, sizeof(covers[i].device), "%s",
-				       device);
-		if (strcmp(covers[i].device, device) == 0)
+/* The cover on that context; NULL: none. */
+static struct cover *cover_find(const struct ibv_context *verbs)
+{
+	for (unsigned i = 0; i < DEVICES_MAX; i++)
+		if (covers[i].verbs == verbs)
 			return &covers[i];
-	}
 	return NULL;
 }
 
 void verbs_siw_cover(struct ibv_context *verbs, uint32_t vendor)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	struct cover *cover;
 
 	if (vendor != VERBS_SIW_VENDOR)
 		return;
 	(void)pthread_mutex_lock(&lock);
-	cover = cover_find(ibv_get_device_name(verbs->device));
-	if (cover && cover->verbs != verbs) {
-		cover->verbs = verbs;
+	cover = cover_find(verbs) ? NULL : cover_find(NULL);
+	if (cover) {
 		/* without it the first 140 pages of queues can be had all the same */
 		cover->cq = ibv_create_cq(verbs, COVER_ENTRIES, NULL, NULL, 0);
+		cover->verbs = cover->cq ? verbs : NULL;
+	}
+	(void)pthread_mutex_unlock(&lock);
+}
+
+void verbs_siw_uncover(const struct ibv_context *verbs)
+{
+	struct cover *cover;
+
+	(void)pthread_mutex_lock(&lock);
+	cover = cover_find(verbs);
+	if (cover) {
+		(void)ibv_destroy_cq(cover->cq);
+		cover->verbs = NULL;
 	}
 	(void)pthread_mutex_unlock(&lock);
 }
