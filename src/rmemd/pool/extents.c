@@ -115,6 +115,12 @@ static struct block *treap_below(struct block *root, uint64_t bytes, uint64_t of
 
 /* ---- blocks ---- */
 
+/* What shapes the treap: from a random start, so that nobody can ask for a slow one. */
+static uint64_t priority_next(struct extents *extents)
+{
+	return map_hash_u64(extents->priorities++);
+}
+
 static struct block *block_new(struct extents *extents, uint64_t offset, uint64_t bytes)
 {
 	struct block *block = calloc(1, sizeof(*block));
@@ -124,7 +130,7 @@ static struct block *block_new(struct extents *extents, uint64_t offset, uint64_
 	block->extents = extents;
 	block->offset = offset;
 	block->bytes = bytes;
-	block->priority = random_u64();
+	block->priority = priority_next(extents);
 	list_init(&block->order);
 	list_init(&block->job.link);
 	return block;
@@ -221,11 +227,15 @@ static struct block *free_neighbour(const struct extents *extents, struct list *
 
 int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
 {
-	struct block *block = block_new(extents, 0, bytes);
+	struct block *block;
 
+	*extents = (struct extents){ .bytes = bytes,
+				     .grain = grain,
+				     .free = bytes,
+				     .priorities = random_u64() };
+	block = block_new(extents, 0, bytes);
 	if (!block)
 		return -ENOMEM;
-	*extents = (struct extents){ .bytes = bytes, .grain = grain, .free = bytes };
 	list_init(&extents->order);
 	map_init(&extents->lent_by_offset);
 	list_append(&extents->order, &block->order);

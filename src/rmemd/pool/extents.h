@@ -37,6 +37,7 @@ struct extents {
 	struct list order;
 	struct map lent_by_offset;
 	struct block *free_by_size;
+	uint64_t priorities; /* the next one is made of it */
 };
 
 /* One free range.  grain: power of two that divides bytes.  -ENOMEM. */
