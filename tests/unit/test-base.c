@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "base/zero.h"
 #include "unit.h"
 
 START_TEST(err_prefix__extends_what_is_there)
@@ -334,6 +335,22 @@ START_TEST(log__drops_what_is_below_its_level)
 }
 END_TEST
 
+START_TEST(zero_stream__zeroes_so_much_and_no_more)
+{
+	enum { BYTES = 16 * ZERO_GRAIN };
+	static _Alignas(ZERO_GRAIN) unsigned char memory[BYTES];
+
+	for (size_t from = 0; from <= BYTES; from += ZERO_GRAIN)
+		for (size_t to = from; to <= BYTES; to += ZERO_GRAIN) {
+			memset(memory, 0xa5, BYTES);
+			zero_stream(memory + from, to - from);
+			for (size_t i = 0; i < BYTES; i++)
+				ck_assert_uint_eq(memory[i],
+						  i >= from && i < to ? 0 : 0xa5);
+		}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base");
@@ -354,6 +371,7 @@ int main(void)
 	tcase_add_test(tc, mailbox__loses_neither_message_nor_wakeup_nor_order);
 	tcase_add_test(tc, log_format__names_fields_and_cuts_off);
 	tcase_add_test(tc, log__drops_what_is_below_its_level);
+	tcase_add_test(tc, zero_stream__zeroes_so_much_and_no_more);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }
