@@ -135,6 +135,13 @@ static int status_show(FILE *out, const json_t *answer)
 		      at(answer, "leases", "named", CELL_NUMBER, a),
 		      at(answer, "leases", "ephemeral", CELL_NUMBER, b),
 		      at(answer, "leases", "bytes", CELL_BYTES, c));
+	(void)fprintf(out,
+		      "granted    %s, expired %s, waited for zeroed memory %s, "
+		      "in all for %s\n",
+		      at(answer, "counters", "leases_granted", CELL_NUMBER, a),
+		      at(answer, "counters", "leases_expired", CELL_NUMBER, b),
+		      at(answer, "counters", "leases_waited", CELL_NUMBER, c),
+		      at(answer, "counters", "leases_waited_ms", CELL_TIME, d));
 	(void)fprintf(
 		out,
 		"requests   %s, %s failed; sessions opened %s, fenced %s, resumed ",

@@ -76,6 +76,8 @@ const struct config_key config_keys[] = {
 	  FIELD(session_keys_max), RELOAD, "keys of one session" },
 	{ "limits", "keys", CONFIG_TYPE_COUNT, 1, 16777216, "262144",
 	  FIELD(keys_max), RELOAD, "keys of all sessions" },
+	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  FIELD(scrub_rate), RELOAD, "bytes zeroed a second on a node at most; 0: no limit" },
 	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  CHOICE(verbs, switch_choices), RESTART, "serve RDMA; auto: where there is a device" },
 	{ "rdma", "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",

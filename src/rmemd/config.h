@@ -41,6 +41,8 @@ struct config {
 	uint64_t tenant_bytes_max;    /* lent to the built-in tenant; 0: all */
 	uint32_t session_keys_max;    /* 65536 */
 	uint32_t keys_max;            /* of all sessions, 262144 */
+	/* [scrubber] */
+	uint64_t scrub_rate;          /* bytes a second and node; 0: as fast as it goes */
 	/* [rdma] */
 	enum config_switch verbs;     /* auto: where there is a device */
 	char devices[CONFIG_LIST_MAX][64];

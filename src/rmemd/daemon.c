@@ -104,6 +104,7 @@ static int open_tables(struct daemon *daemon)
 			 &daemon->pools);
 	if (err)
 		return err;
+	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
 	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
 		struct pool_status status;
 
@@ -309,6 +310,8 @@ void daemon_counters(const struct daemon *daemon, struct daemon_counters *ret_co
 		.sessions_resumed = from->sessions_resumed,
 		.leases_granted = leases_granted_ever(daemon->leases),
 		.leases_expired = leases_expired_ever(daemon->leases),
+		.leases_waited = leases_waited_ever(daemon->leases),
+		.leases_waited_ms = leases_waited_ms(daemon->leases),
 		.channels_refused = from->channels_refused,
 	};
 }

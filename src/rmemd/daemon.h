@@ -25,6 +25,8 @@ struct daemon_counters {
 	uint64_t sessions_resumed;
 	uint64_t leases_granted;
 	uint64_t leases_expired;
+	uint64_t leases_waited; /* for memory that was being zeroed */
+	uint64_t leases_waited_ms;
 	uint64_t channels_refused;
 };
 

@@ -253,6 +253,7 @@ static void reload(struct daemon *daemon)
 	level = daemon->config.log_level;
 	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
 	loop_set_limits(daemon);
+	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
 	look_at_sessions(daemon);
 	/* who raises or lowers the level sees this line in either case */
 	log_set_level(level > fresh.log_level ? level : fresh.log_level);

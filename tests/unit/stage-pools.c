@@ -12,7 +12,7 @@
 enum page { FREE, LENT, DIRTY, GAP };
 
 static enum page pages[FAKE_PAGES];
-static bool can_cut;
+static bool can_cut, hurried;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
 static unsigned count(enum page state)
@@ -28,6 +28,7 @@ void fake_pools_reset(unsigned gap)
 {
 	memset(memory, 0, sizeof(memory));
 	can_cut = true;
+	hurried = false;
 	for (unsigned i = 0; i < FAKE_PAGES; i++)
 		pages[i] = gap && i % gap == gap - 1 ? GAP : FREE;
 }
@@ -112,6 +113,17 @@ void pools_give(struct pools *pools, struct extent extent)
 		ck_assert_int_eq(pages[extent.offset / FAKE_PAGE + i], LENT);
 		pages[extent.offset / FAKE_PAGE + i] = DIRTY;
 	}
+}
+
+void pools_hurry(struct pools *pools, bool hurry)
+{
+	(void)pools;
+	hurried = hurry;
+}
+
+bool fake_pools_hurried(void)
+{
+	return hurried;
 }
 
 void fake_pools_cut(bool possible)

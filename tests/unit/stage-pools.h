@@ -18,5 +18,7 @@ void fake_pools_cut(bool possible);
 /* Pages lent or being scrubbed. */
 unsigned fake_pools_lent(void);
 unsigned fake_pools_dirty(void);
+/* Somebody waits for clean ones. */
+bool fake_pools_hurried(void);
 
 #endif

@@ -16,6 +16,7 @@
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * KIB)
+#define PIB (MIB * MIB * KIB)
 #define EXTENTS_MAX 8
 
 static struct pools *pools;
@@ -118,6 +119,61 @@ START_TEST(give_tail__keeps_whole_pages)
 	pools_give(pools, taken[0]);
 	await_clean();
 	ck_assert_int_eq(take(MIB, 1), 0);
+	pools_close(pools);
+}
+END_TEST
+
+/* Whether more comes back while the rate leaves the scrubber no time. */
+static bool comes_back(void)
+{
+	struct pollfd pollfd = { .fd = pools_fd(pools), .events = POLLIN };
+
+	return poll(&pollfd, 1, 50) > 0;
+}
+
+static void give_quarters(void)
+{
+	struct extent quarters[4];
+
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(take(MIB, 1), 0);
+		quarters[i] = taken[0];
+		memset(extent_addr(&quarters[i]), 0xa5, MIB);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		pools_give(pools, quarters[i]);
+}
+
+START_TEST(scrubber__keeps_to_its_rate_unless_somebody_waits)
+{
+	open_one(4 * MIB);
+	pools_set_scrub_rate(pools, 1);
+	give_quarters();
+	/* the first waits for nothing */
+	while (pools_process(pools) == 0)
+		(void)comes_back();
+	ck_assert(!comes_back());
+	pools_hurry(pools, true);
+	await_clean();
+	ck_assert_int_eq(take(4 * MIB, 1), 0);
+	assert_zero(&taken[0]);
+	pools_give(pools, taken[0]);
+	await_clean();
+	/* what was done in a hurry is not made up for */
+	pools_hurry(pools, false);
+	pools_set_scrub_rate(pools, PIB);
+	give_quarters();
+	await_clean();
+	/* a rate that changes counts at once */
+	pools_set_scrub_rate(pools, 1);
+	give_quarters();
+	ck_assert(!comes_back());
+	pools_set_scrub_rate(pools, 0);
+	await_clean();
+	/* and nobody waits for one who rests */
+	pools_set_scrub_rate(pools, 1);
+	give_quarters();
+	ck_assert(!comes_back());
 	pools_close(pools);
 }
 END_TEST
@@ -456,6 +512,7 @@ int main(void)
 
 	tcase_add_test(tc, give__zeroes_before_the_next_grant);
 	tcase_add_test(tc, give_tail__keeps_whole_pages);
+	tcase_add_test(tc, scrubber__keeps_to_its_rate_unless_somebody_waits);
 	tcase_add_test(tc, take__tells_full_from_not_yet_clean);
 	tcase_add_test(tc, take__makes_several_of_what_is_scattered);
 	tcase_add_test(tc, take__says_why_in_what_the_wire_carries);

@@ -190,6 +190,8 @@ START_TEST(show__sums_up_the_status)
 		     "\"counters\": {\"requests\": 5, \"requests_failed\": 1,"
 		     "\"sessions_opened\": 9, \"sessions_fenced\": 8, "
 		     "\"sessions_resumed\": 6,"
+		     "\"leases_granted\": 21, \"leases_expired\": 20,"
+		     "\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
 		     "\"connections_refused\": 2, \"channels_refused\": 3}}"),
 		0);
 	ck_assert_str_eq(
@@ -201,6 +203,8 @@ START_TEST(show__sums_up_the_status)
 		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"
 		"sessions   1 active, 0 fenced, channels: 2, keys: 12\n"
 		"leases     3 named, 4 ephemeral, together 10 B\n"
+		"granted    21, expired 20, waited for zeroed memory 11, in all for 1min "
+		"1s\n"
 		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
 		"refused    connections 2, channels 3\n");
 	free(shown);

@@ -103,6 +103,8 @@ static json_t *counters_view(const struct daemon *daemon)
 	view_number(&object, "sessions_resumed", counters.sessions_resumed);
 	view_number(&object, "leases_granted", counters.leases_granted);
 	view_number(&object, "leases_expired", counters.leases_expired);
+	view_number(&object, "leases_waited", counters.leases_waited);
+	view_number(&object, "leases_waited_ms", counters.leases_waited_ms);
 	view_number(&object, "channels_refused", counters.channels_refused);
 	return object;
 }

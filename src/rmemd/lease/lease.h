@@ -97,6 +97,10 @@ int leases_each_named(const struct leases *leases, const struct tenant *tenant,
 /* Granted and expired since the table was opened. */
 uint64_t leases_granted_ever(const struct leases *leases);
 uint64_t leases_expired_ever(const struct leases *leases);
+/* Requests that had to wait until memory was clean, and how long all of them together, since
+ * then: those that wait now are not among them. */
+uint64_t leases_waited_ever(const struct leases *leases);
+uint64_t leases_waited_ms(const struct leases *leases);
 
 /* ---- requests ---- */
 

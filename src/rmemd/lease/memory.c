@@ -129,10 +129,17 @@ static int take(struct lease *lease, uint64_t bytes)
 
 struct lease_waiter *lease_stop_waiting(struct lease *lease)
 {
+	struct leases *leases = lease->leases;
 	struct lease_waiter *waiter = lease->memory_waiter;
 
+	if (!waiter)
+		return NULL;
 	lease->memory_waiter = NULL;
 	list_remove(&lease->waiting);
+	leases->waited_ever++;
+	leases->waited_ms +=
+		clock_now_ms() - (lease->give_up_ms - LEASE_MEMORY_WAIT_MS);
+	pools_hurry(leases->pools, !list_empty(&leases->waiting));
 	return waiter;
 }
 
@@ -167,6 +174,7 @@ void lease_await_memory(struct lease *lease, struct attachment *attachment,
 	lease->wanted_bytes = bytes;
 	lease->give_up_ms = clock_now_ms() + LEASE_MEMORY_WAIT_MS;
 	list_append(&leases->waiting, &lease->waiting);
+	pools_hurry(leases->pools, true);
 	leases->events->timer_moved(leases->ctx);
 }
 

@@ -215,3 +215,13 @@ uint64_t leases_expired_ever(const struct leases *leases)
 {
 	return leases->expired_ever;
 }
+
+uint64_t leases_waited_ever(const struct leases *leases)
+{
+	return leases->waited_ever;
+}
+
+uint64_t leases_waited_ms(const struct leases *leases)
+{
+	return leases->waited_ms;
+}

@@ -27,6 +27,7 @@ struct leases {
 	struct expiries expiries;
 	uint64_t doomed_bytes; /* of segments given up, under keys that are dying */
 	uint64_t granted_ever, expired_ever;
+	uint64_t waited_ever, waited_ms; /* requests that waited for clean memory */
 };
 
 enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };

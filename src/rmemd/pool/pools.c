@@ -445,6 +445,18 @@ uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t ke
 	return bytes - whole;
 }
 
+void pools_set_scrub_rate(struct pools *pools, uint64_t rate)
+{
+	for (unsigned i = 0; i < pools->n_scrubbers; i++)
+		scrubber_set_rate(pools->scrubbers[i], rate);
+}
+
+void pools_hurry(struct pools *pools, bool hurry)
+{
+	for (unsigned i = 0; i < pools->n_scrubbers; i++)
+		scrubber_hurry(pools->scrubbers[i], hurry);
+}
+
 int pools_fd(const struct pools *pools)
 {
 	return mailbox_fd(&pools->scrubbed);

@@ -66,6 +66,11 @@ void pools_close(struct pools *pools);
 int pools_fd(const struct pools *pools);
 uint64_t pools_process(struct pools *pools);
 
+/* So many bytes a second and node are zeroed at most, from now on; 0: as many as can be. */
+void pools_set_scrub_rate(struct pools *pools, uint64_t rate);
+/* Whether somebody waits for clean memory: as long as he does, the rate does not count. */
+void pools_hurry(struct pools *pools, bool hurry);
+
 /* Take clean extents that hold `bytes` together, as few as can be; the last is rounded up
  * to a whole base page.  One of a huge page or more begins at a huge page if that can be.
  *   bytes  > 0

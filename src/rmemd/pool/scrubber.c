@@ -8,14 +8,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
+#include "base/zero.h"
 #include "rmemd/pool/host.h"
 
-/* So much is zeroed between two looks at whether to stop. */
-#define SLICE_BYTES (UINT64_C(16) << 20)
+/* So much is zeroed between two looks at whether to stop, or to rest. */
+#define SLICE_BYTES (UINT64_C(1) << 20)
+/* Who rests looks so often whether he still has to. */
+#define REST_NS 10000000
+#define NS_PER_S 1e9
 
 struct scrubber {
 	int node;
@@ -23,8 +28,32 @@ struct scrubber {
 	struct mailbox jobs;
 	struct mailbox *done;
 	struct list stop_message; /* wakes the thread for `stop` */
-	atomic_bool stop;
+	atomic_bool stop, hurry;
+	_Atomic uint64_t rate;
+	/* The last slice: when it began, and its size.  The thread's. */
+	uint64_t slice_ns, slice_bytes;
 };
+
+static bool rests(const struct scrubber *scrubber)
+{
+	uint64_t rate = atomic_load(&scrubber->rate);
+	double past_s = (double)(clock_now_ns() - scrubber->slice_ns) / NS_PER_S;
+
+	return rate > 0 && !atomic_load(&scrubber->hurry) &&
+	       !atomic_load(&scrubber->stop) &&
+	       past_s * (double)rate < (double)scrubber->slice_bytes;
+}
+
+/* Until the rate allows another slice. */
+static void rest(struct scrubber *scrubber, uint64_t slice_bytes)
+{
+	const struct timespec pause = { .tv_nsec = REST_NS };
+
+	while (rests(scrubber))
+		(void)nanosleep(&pause, NULL);
+	scrubber->slice_ns = clock_now_ns();
+	scrubber->slice_bytes = slice_bytes;
+}
 
 static bool job_run(struct scrubber *scrubber, const struct scrub_job *job)
 {
@@ -33,9 +62,12 @@ static bool job_run(struct scrubber *scrubber, const struct scrub_job *job)
 	for (uint64_t offset = 0; offset < job->bytes; offset += SLICE_BYTES) {
 		uint64_t bytes = job->bytes - offset;
 
+		if (bytes > SLICE_BYTES)
+			bytes = SLICE_BYTES;
+		rest(scrubber, bytes);
 		if (atomic_load(&scrubber->stop))
 			return false;
-		memset(addr + offset, 0, bytes < SLICE_BYTES ? bytes : SLICE_BYTES);
+		zero_stream(addr + offset, bytes);
 	}
 	return true;
 }
@@ -117,6 +149,16 @@ void scrubber_stop(struct scrubber *scrubber)
 void scrubber_post(struct scrubber *scrubber, struct scrub_job *job)
 {
 	mailbox_post(&scrubber->jobs, &job->link);
+}
+
+void scrubber_set_rate(struct scrubber *scrubber, uint64_t rate)
+{
+	atomic_store(&scrubber->rate, rate);
+}
+
+void scrubber_hurry(struct scrubber *scrubber, bool hurry)
+{
+	atomic_store(&scrubber->hurry, hurry);
 }
 
 int scrubber_node(const struct scrubber *scrubber)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that zeroes memory on one NUMA node.  It holds no lock while it does. */
+/* A thread that zeroes memory on one NUMA node, no faster than it is told.  It holds no lock
+ * while it does. */
 #ifndef RMEMD_POOL_SCRUBBER_H
 #define RMEMD_POOL_SCRUBBER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/mailbox.h"
 
 struct scrubber;
 
-/* One range to zero.  Whoever posts it keeps it alive until it is back. */
+/* One range to zero, in whole pages.  Whoever posts it keeps it alive until it is back. */
 struct scrub_job {
 	struct list link;
 	void *addr;
@@ -24,6 +26,10 @@ void scrubber_stop(struct scrubber *scrubber);
 
 /* [any] */
 void scrubber_post(struct scrubber *scrubber, struct scrub_job *job);
+/* Bytes a second at most, from now on; 0: as many as it can.  [any] */
+void scrubber_set_rate(struct scrubber *scrubber, uint64_t rate);
+/* Somebody waits for clean memory: until told otherwise the rate does not count.  [any] */
+void scrubber_hurry(struct scrubber *scrubber, bool hurry);
 int scrubber_node(const struct scrubber *scrubber);
 
 #endif
