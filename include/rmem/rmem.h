@@ -103,15 +103,16 @@ struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
 	unsigned flags;      /* RMEM_NO_THREAD */
 	unsigned timeout_ms; /* of set-up and control requests; 0: 10000 */
-	/* 1 to 64 bytes of UTF-8 without control characters: */
-	const char *tenant; /* NULL: "default" */
-	const char *client; /* how rmemctl shows this session; NULL: program and pid */
+	/* how rmemctl shows this session, 1 to 64 bytes of UTF-8 without control
+	 * characters; NULL: program and pid */
+	const char *client;
 };
 #define RMEM_OPTIONS_INIT { .size = sizeof(struct rmem_options) }
 
 /* Open a session.
- *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&...]; an IPv6 address in
- *            brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per queue.  More
+ *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; an IPv6
+ *            address in brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per
+ *            queue; tenant is in whose name memory is borrowed, default "default".  More
  *            options say how RDMA devices are used, see rmem_open(3): source, mtu,
  *            traffic_class, service_level, ack_timeout, retry_count, rnr_retry_count,
  *            rd_atomic, relaxed_ordering, connect, gid_index, pkey.
@@ -122,10 +123,10 @@ struct rmem_options {
  * TCP, and rmem_info() says why.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed
- *   EACCES  the server refuses the tenant
+ *   EACCES  the server has no such tenant, or has it no more
  *   ENODEV  fabric=rdma and this host or the server has no RDMA device
  *   ENOTSUP the server speaks no protocol version in common
- *   EDQUOT  the server has as many sessions as it allows
+ *   EDQUOT  the server or the tenant has as many sessions as it may
  *   or what connecting gave: ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT ...  [any] */
 RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
 		       rmem **ret_session);

@@ -86,7 +86,7 @@ static int hello_send(struct rmem *session, const struct fabric_end *end,
 		(uint8_t)(session->uri.fabric == RMEM_FABRIC_RDMA  ? WIRE_FABRIC_VERBS
 			  : session->uri.fabric == RMEM_FABRIC_TCP ? WIRE_FABRIC_TCP
 								   : WIRE_FABRIC_AUTO);
-	memcpy(hello->tenant, session->tenant, sizeof(session->tenant));
+	memcpy(hello->tenant, session->uri.tenant, sizeof(session->uri.tenant));
 	memcpy(hello->client, session->client, sizeof(session->client));
 	if (session->welcomed) {
 		hello->resume = session->welcome.session;

@@ -133,12 +133,7 @@ static int options_take(struct rmem *session, const struct rmem_options *options
 	session->timeout_ms = all.timeout_ms ? all.timeout_ms : TIMEOUT_DEFAULT_MS;
 	(void)snprintf(client, sizeof(client), "%.40s[%ld]",
 		       program_invocation_short_name, (long)getpid());
-	err = label_take(session->tenant, all.tenant ? all.tenant : "default",
-			 "tenant");
-	if (!err)
-		err = label_take(session->client, all.client ? all.client : client,
-				 "client");
-	return err;
+	return label_take(session->client, all.client ? all.client : client, "client");
 }
 
 static int locks_create(struct rmem *session)

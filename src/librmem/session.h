@@ -47,7 +47,6 @@ struct rmem {
 	struct uri uri;
 	bool no_thread;
 	unsigned timeout_ms;
-	char tenant[WIRE_LABEL_MAX + 1];
 	char client[WIRE_LABEL_MAX + 1];
 	char server[96]; /* address:port */
 	struct sockaddr_storage peer;

@@ -2,6 +2,7 @@
 #include "librmem/uri.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@ static int invalid(const char *text, const char *why)
 {
 	return err_set(-EINVAL,
 		       "\"%.80s\" is not rmem://HOST[:PORT]"
-		       "[?fabric=auto|rdma|tcp&channels=N...]: %s",
+		       "[?fabric=auto|rdma|tcp&channels=N&tenant=NAME...]: %s",
 		       text, why);
 }
 
@@ -127,6 +128,19 @@ static int source_parse(const char *text, const char *at, size_t len, struct uri
 	return invalid(text, "source is not an IPv4 or IPv6 address, or auto");
 }
 
+static int tenant_parse(const char *text, const char *at, size_t len, struct uri *uri)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)at[i]) && !memchr("-_.", at[i], 3))
+			return invalid(text, "a tenant's name is of letters, digits, "
+					     "'-', '_' and '.'");
+	if (len == 0)
+		return invalid(text, "tenant has no name");
+	if (!part_copy(uri->tenant, sizeof(uri->tenant), at, len))
+		return invalid(text, "the tenant's name is too long");
+	return 0;
+}
+
 /* How RDMA devices are used. */
 static int knob_parse(const char *text, const char *key, size_t key_len,
 		      const char *value, size_t value_len, struct uri *uri)
@@ -139,10 +153,11 @@ static int knob_parse(const char *text, const char *key, size_t key_len,
 	if (part_copy(name, sizeof(name), key, key_len))
 		err = fabric_knobs_set(&uri->devices.knobs, name, setting);
 	if (err == -ENOENT)
-		return invalid(text, "the options are fabric, channels, source, mtu, "
-				     "traffic_class, service_level, ack_timeout, "
-				     "retry_count, rnr_retry_count, rd_atomic, "
-				     "relaxed_ordering, connect, gid_index and pkey");
+		return invalid(text,
+			       "the options are fabric, channels, tenant, source, mtu, "
+			       "traffic_class, service_level, ack_timeout, "
+			       "retry_count, rnr_retry_count, rd_atomic, "
+			       "relaxed_ordering, connect, gid_index and pkey");
 	if (!err)
 		return 0;
 	(void)snprintf(why, sizeof(why), "%s: %s", name, err_text());
@@ -162,6 +177,8 @@ static int option_parse(const char *text, const char *at, size_t len, struct uri
 		return fabric_parse(text, value, value_len, uri);
 	if (is(at, key_len, "source"))
 		return source_parse(text, value, value_len, uri);
+	if (is(at, key_len, "tenant"))
+		return tenant_parse(text, value, value_len, uri);
 	if (!is(at, key_len, "channels"))
 		return knob_parse(text, at, key_len, value, value_len, uri);
 	if (number_parse(value, value_len, RMEM_CHANNELS_MAX, &channels))
@@ -174,6 +191,7 @@ int uri_parse(const char *text, struct uri *ret_uri)
 {
 	struct uri uri = { .port = RMEM_DEFAULT_PORT,
 			   .channels = 1,
+			   .tenant = "default",
 			   .devices = FABRIC_CLIENT_PARAMS_INIT };
 	const char *at, *end;
 	size_t len;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&...], where the rest is how RDMA
- * devices are used.  Threads: [any]. */
+/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...], where the rest is how
+ * RDMA devices are used.  Threads: [any]. */
 #ifndef LIBRMEM_URI_H
 #define LIBRMEM_URI_H
 
 #include <rmem/rmem.h>
 
 #include "fabric/fabric.h"
+#include "wire/msg.h"
 
 #define URI_HOST_MAX 255
 
@@ -16,6 +17,7 @@ struct uri {
 	enum rmem_fabric fabric;
 	unsigned channels;
 	struct fabric_client_params devices;
+	char tenant[WIRE_LABEL_MAX + 1];
 };
 
 /* -EINVAL  the text says what is wrong and where */

@@ -182,13 +182,13 @@ START_TEST(open__wants_sound_options)
 	options.flags = 0x80;
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
 	options.flags = 0;
-	options.tenant = long_name;
+	options.client = long_name;
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
-	options.tenant = "";
+	options.client = "";
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
-	options.tenant = "a\nb";
+	options.client = "a\nb";
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
-	options.tenant = NULL;
+	options.client = NULL;
 	options.size = 0;
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
 	ck_assert_int_eq(rmem_open(uri, NULL, NULL), -EINVAL);

@@ -12,21 +12,30 @@ static const struct {
 	struct uri uri;
 } good[] = {
 	{ "rmem://host",
-	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
 	{ "rmem://host/",
-	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
 	{ "rmem://10.0.0.1:1",
-	  { "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT,
+	    "default" } },
 	{ "rmem://host:65535?fabric=tcp",
-	  { "host", 65535, RMEM_FABRIC_TCP, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "host", 65535, RMEM_FABRIC_TCP, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
 	{ "rmem://[::1]",
-	  { "::1", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "::1", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
 	{ "rmem://[fe80::1%eth0]:9",
-	  { "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT,
+	    "default" } },
 	{ "rmem://h?channels=64&fabric=rdma",
-	  { "h", 7460, RMEM_FABRIC_RDMA, 64, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "h", 7460, RMEM_FABRIC_RDMA, 64, FABRIC_CLIENT_PARAMS_INIT, "default" } },
+	{ "rmem://h?tenant=a.B-c_9&channels=2",
+	  { "h", 7460, RMEM_FABRIC_AUTO, 2, FABRIC_CLIENT_PARAMS_INIT, "a.B-c_9" } },
+	{ "rmem://"
+	  "h?tenant=a&tenant=tenant-name-with-as-many-bytes-as-the-protocol-has-place-"
+	  "for-64-",
+	  { "h", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT,
+	    "tenant-name-with-as-many-bytes-as-the-protocol-has-place-for-64-" } },
 	{ "rmem://h/?fabric=rdma&fabric=auto",
-	  { "h", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT } },
+	  { "h", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
 };
 
 START_TEST(uri__that_is_good)
@@ -39,6 +48,7 @@ START_TEST(uri__that_is_good)
 	ck_assert_uint_eq(uri.port, good[_i].uri.port);
 	ck_assert_int_eq(uri.fabric, good[_i].uri.fabric);
 	ck_assert_uint_eq(uri.channels, good[_i].uri.channels);
+	ck_assert_str_eq(uri.tenant, good[_i].uri.tenant);
 }
 END_TEST
 
@@ -86,6 +96,7 @@ START_TEST(uri__says_how_devices_are_used)
 END_TEST
 
 static const char *const bad[] = {
+	"rmem://h?tenant",
 	"",
 	"host",
 	"http://host",
@@ -137,6 +148,12 @@ END_TEST
 static const struct {
 	const char *text, *why;
 } causes[] = {
+	{ "rmem://h?tenant=", "tenant has no name" },
+	{ "rmem://h?tenant=a/b", "a tenant's name is of letters, digits, '-', '_'" },
+	{ "rmem://h?tenant=a%20", "a tenant's name is of letters, digits, '-', '_'" },
+	{ "rmem://h?tenant=tenant-name-with-as-many-bytes-as-the-protocol-has-place-"
+	  "for-64-5",
+	  "the tenant's name is too long" },
 	{ "rmem://::1", "an IPv6 address stands in brackets" },
 	{ "rmem://fe80::1:7460", "an IPv6 address stands in brackets" },
 	{ "rmem://[::1]:7:8", "the port is not 1 to 65535" },
@@ -163,7 +180,7 @@ static const struct {
 	{ "rmem://h?source=localhost", "source is not an IPv4 or IPv6 address" },
 	{ "rmem://h?source=[::1", "source is not an IPv4 or IPv6 address" },
 	{ "rmem://h?source=", "source is not an IPv4 or IPv6 address" },
-	{ "rmem://h?retries=3", "the options are fabric, channels, source" },
+	{ "rmem://h?retries=3", "the options are fabric, channels, tenant, source" },
 	{ "rmem://h?traffic_class=1234567890123456789012345678901234567890",
 	  "the value of an option is too long" },
 	{ "rmem://h?1234567890123456789012345678901234567890=1", "the options are" },
