@@ -19,6 +19,7 @@ size_t config_key_index(const char *section, const char *name)
 bool config_section_is_named(const char *section)
 {
 	return strcmp(section, CONFIG_SECTION_POOL) == 0 ||
+	       strcmp(section, CONFIG_SECTION_TENANT) == 0 ||
 	       strcmp(section, CONFIG_SECTION_DEVICE) == 0;
 }
 

@@ -11,6 +11,7 @@
 #define CHOICE(name, choices) offsetof(struct config, name), 0, choices
 #define POOL(name) offsetof(struct pool_params, name), 0, NULL
 #define POOL_CHOICE(name, choices) offsetof(struct pool_params, name), 0, choices
+#define TENANT(name) offsetof(struct tenant_params, limits.name), 0, NULL
 #define DEVICE(name) offsetof(struct fabric_device_params, name), 0, NULL
 #define RELOAD true
 #define RESTART false
@@ -66,16 +67,24 @@ const struct config_key config_keys[] = {
 	  FIELD(connections_max), RELOAD, "connections not yet authenticated" },
 	{ "limits", "channels", CONFIG_TYPE_COUNT, 1, 4096, "128",
 	  FIELD(channels_max), RELOAD, "data channels per session" },
-	{ "limits", "leases", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
-	  FIELD(leases_max), RELOAD, "leases per tenant" },
-	{ "limits", "lease_bytes", CONFIG_TYPE_BYTES, 0, PIB, "0",
-	  FIELD(lease_bytes_max), RELOAD, "size of one lease; 0: no limit" },
-	{ "limits", "tenant_bytes", CONFIG_TYPE_BYTES, 0, PIB, "0",
-	  FIELD(tenant_bytes_max), RELOAD, "memory lent to a tenant; 0: no limit" },
-	{ "limits", "session_keys", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
-	  FIELD(session_keys_max), RELOAD, "keys of one session" },
-	{ "limits", "keys", CONFIG_TYPE_COUNT, 1, 16777216, "262144",
-	  FIELD(keys_max), RELOAD, "keys of all sessions" },
+	{ CONFIG_SECTION_TENANT, "bytes", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  TENANT(bytes_max), RELOAD, "memory of the pools that it has at a time; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "leases", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
+	  TENANT(leases_max), RELOAD, "leases at a time" },
+	{ CONFIG_SECTION_TENANT, "sessions", CONFIG_TYPE_COUNT, 0, 1000000, "0",
+	  TENANT(sessions_max), RELOAD, "sessions at a time; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "channels", CONFIG_TYPE_COUNT, 0, 16777216, "0",
+	  TENANT(channels_max), RELOAD, "data channels of all its sessions; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "keys", CONFIG_TYPE_COUNT, 1, 16777216, "262144",
+	  TENANT(keys_max), RELOAD, "keys of all its sessions" },
+	{ CONFIG_SECTION_TENANT, "session_keys", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
+	  TENANT(session_keys_max), RELOAD, "keys of one session" },
+	{ CONFIG_SECTION_TENANT, "lease_min", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  TENANT(lease_min), RELOAD, "length of one lease that has memory at least" },
+	{ CONFIG_SECTION_TENANT, "lease_max", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  TENANT(lease_max), RELOAD, "length of one lease at most; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "ttl_max", CONFIG_TYPE_MS, 0, 36500 * DAY_MS, "0",
+	  TENANT(ttl_max_ms), RELOAD, "time to live of a named lease at most; 0: no limit" },
 	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
 	  FIELD(scrub_rate), RELOAD, "bytes zeroed a second on a node at most; 0: no limit" },
 	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",

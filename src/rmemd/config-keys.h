@@ -12,6 +12,8 @@
 /* The section of pools; it is followed by the pool's name and may be there many times.
  */
 #define CONFIG_SECTION_POOL "pool"
+/* The same, of tenants. */
+#define CONFIG_SECTION_TENANT "tenant"
 /* The same, of RDMA devices. */
 #define CONFIG_SECTION_DEVICE "device"
 /* What a knob of a device has when it has the one of [rdma]; the word for it. */
@@ -46,8 +48,8 @@ struct config_key {
 	uint64_t min, max; /* in units of the field, where the type has an order */
 	const char *
 		standard; /* the default, as it would be written; NULL: must be given */
-	size_t offset; /* in struct config; in the section's own structure for pools and
-			* devices */
+	size_t offset;    /* in struct config; in the section's own structure for pools,
+			* tenants and devices */
 	size_t count_offset; /* of a list's length */
 	const struct config_choice *choices;
 	bool reload;      /* a change takes effect on SIGHUP */
@@ -69,10 +71,10 @@ const char *config_section_find(const char *name);
 int config_section_unknown(const char *name);
 int config_key_unknown(const char *section, const char *name);
 
-/* Whether a pool or a device can have that name: letters, digits, '-', '_' and '.'. */
+/* Whether a pool, a tenant or a device can have that name: letters, digits, '-', '_' and '.'. */
 bool config_name_good(const char *name);
-/* Parse `value` into the key's field of `object` (a struct config, pool_params
- * or fabric_device_params).
+/* Parse `value` into the key's field of `object` (a struct config, pool_params,
+ * tenant_params or fabric_device_params).
  *   -EINVAL, -ERANGE  with text that does not name file, line or key */
 int config_value_parse(const struct config_key *key, const char *value, void *object);
 /* Set the field to its default; nothing for keys without one. */

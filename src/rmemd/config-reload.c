@@ -48,6 +48,13 @@ static bool pools_equal(const struct config *a, const struct config *b)
 	return true;
 }
 
+/* What changes here takes effect. */
+static void tenants_take(struct config *running, const struct config *fresh)
+{
+	memcpy(running->tenants, fresh->tenants, sizeof(running->tenants));
+	running->n_tenants = fresh->n_tenants;
+}
+
 static bool devices_equal(const struct config *a, const struct config *b)
 {
 	/* both were zero before they were filled */
@@ -77,6 +84,7 @@ const char *config_reload(struct config *running, const struct config *fresh, ch
 						 "%s[%s] %s", used ? ", " : "",
 						 key->section, key->name);
 	}
+	tenants_take(running, fresh);
 	if (!devices_equal(running, fresh) && used < buf_bytes)
 		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
 					 used ? ", " : "");

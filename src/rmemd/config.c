@@ -24,16 +24,18 @@ struct parse {
 	unsigned err_line;
 	struct config config;
 	/* where we are */
-	const char *section;      /* of config_keys[]; NULL before the first */
-	struct pool_params *pool; /* in a pool's section */
+	const char *section;          /* of config_keys[]; NULL before the first */
+	struct pool_params *pool;     /* in a pool's section */
+	struct tenant_params *tenant; /* in a tenant's */
 	struct fabric_device_params *device; /* in a device's */
 	const struct config_key *last;
 	bool continued;           /* the line begins with a blank */
 	char list[LIST_TEXT_MAX]; /* the value of `last`, over its lines */
-	/* line of each key seen, 0: not seen; of pools and devices: in the section being
-	 * read */
+	/* line of each key seen, 0: not seen; of pools, tenants and devices: in the
+	 * section being read */
 	unsigned lines[CONFIG_KEYS_MAX];
 	unsigned pool_lines[CONFIG_POOLS_MAX];
+	unsigned tenant_lines[CONFIG_TENANTS_MAX];
 	unsigned device_lines[CONFIG_LIST_MAX];
 };
 
@@ -100,6 +102,33 @@ static int pool_begin(struct parse *parse, const char *name)
 	return 0;
 }
 
+static int tenant_begin(struct parse *parse, const char *name)
+{
+	struct config *config = &parse->config;
+	struct tenant_params *tenant;
+	int err;
+
+	if (!*name)
+		return err_set(-EINVAL, "a tenant's section is [tenant NAME]");
+	err = name_check("tenant", name, TENANT_NAME_MAX);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < config->n_tenants; i++)
+		if (strcmp(config->tenants[i].name, name) == 0)
+			return err_set(-EINVAL, "tenant '%s' is already in line %u",
+				       name, parse->tenant_lines[i]);
+	if (config->n_tenants == CONFIG_TENANTS_MAX)
+		return err_set(-EINVAL, "more than %d tenants", CONFIG_TENANTS_MAX);
+	tenant = &config->tenants[config->n_tenants];
+	memset(tenant, 0, sizeof(*tenant));
+	section_default(CONFIG_SECTION_TENANT, tenant);
+	memcpy(tenant->name, name, strlen(name) + 1);
+	parse->tenant_lines[config->n_tenants++] = parse->line;
+	parse->tenant = tenant;
+	lines_forget(parse, CONFIG_SECTION_TENANT);
+	return 0;
+}
+
 static int device_begin(struct parse *parse, const char *name)
 {
 	struct config *config = &parse->config;
@@ -141,11 +170,16 @@ static int section_begin(struct parse *parse, const char *name)
 
 	parse->last = NULL;
 	parse->pool = NULL;
+	parse->tenant = NULL;
 	parse->device = NULL;
 	parse->section = NULL;
 	if (section_is(name, bytes, CONFIG_SECTION_POOL)) {
 		parse->section = CONFIG_SECTION_POOL;
 		return pool_begin(parse, own);
+	}
+	if (section_is(name, bytes, CONFIG_SECTION_TENANT)) {
+		parse->section = CONFIG_SECTION_TENANT;
+		return tenant_begin(parse, own);
 	}
 	if (section_is(name, bytes, CONFIG_SECTION_DEVICE)) {
 		parse->section = CONFIG_SECTION_DEVICE;
@@ -187,6 +221,7 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 {
 	const struct config_key *key;
 	void *object = parse->pool     ? (void *)parse->pool
+		       : parse->tenant ? (void *)parse->tenant
 		       : parse->device ? (void *)parse->device
 				       : (void *)&parse->config;
 	bool is_list;
@@ -336,6 +371,33 @@ static int ports_check(struct parse *parse)
 	return 0;
 }
 
+/* Limits that leave no lease, or one that can never be reached. */
+static const char *limits_fault(const struct tenant_limits *limits)
+{
+	if (limits->lease_max && limits->lease_min > limits->lease_max)
+		return "lease_min is more than lease_max";
+	if (limits->bytes_max && limits->lease_min > limits->bytes_max)
+		return "lease_min is more than bytes";
+	if (limits->bytes_max && limits->lease_max > limits->bytes_max)
+		return "lease_max is more than bytes";
+	return NULL;
+}
+
+static int tenants_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+
+	for (unsigned i = 0; i < config->n_tenants; i++) {
+		const char *fault = limits_fault(&config->tenants[i].limits);
+
+		if (fault)
+			return parse_fail(parse, parse->tenant_lines[i],
+					  err_set(-EINVAL, "tenant '%s': %s",
+						  config->tenants[i].name, fault));
+	}
+	return 0;
+}
+
 static int devices_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
@@ -446,14 +508,7 @@ static int config_check(struct parse *parse)
 			parse, key_line(parse, "tcp", "enabled", "rdma", "enabled"),
 			err_set(-EINVAL, "neither [rdma] nor [tcp] is enabled: nothing "
 					 "would carry data"));
-	if (config->tenant_bytes_max &&
-	    config->lease_bytes_max > config->tenant_bytes_max)
-		return parse_fail(
-			parse,
-			key_line(parse, "limits", "lease_bytes", "limits",
-				 "tenant_bytes"),
-			err_set(-EINVAL, "lease_bytes is more than tenant_bytes"));
-	if (devices_check(parse) || direct_check(parse))
+	if (tenants_check(parse) || devices_check(parse) || direct_check(parse))
 		return -EINVAL;
 	return ports_check(parse);
 }
@@ -467,6 +522,15 @@ static void pools_default(struct config *config)
 	section_default(CONFIG_SECTION_POOL, &config->pools[0]);
 }
 
+/* The tenant there is when none is configured. */
+static void tenants_default(struct config *config)
+{
+	config->n_tenants = 1;
+	memset(&config->tenants[0], 0, sizeof(config->tenants[0]));
+	(void)strcpy(config->tenants[0].name, "default");
+	section_default(CONFIG_SECTION_TENANT, &config->tenants[0]);
+}
+
 void config_default(struct config *config)
 {
 	/* the padding too: two configurations that say the same compare equal */
@@ -475,6 +539,7 @@ void config_default(struct config *config)
 		if (!config_section_is_named(config_keys[i].section))
 			config_value_default(&config_keys[i], config);
 	pools_default(config);
+	tenants_default(config);
 }
 
 int config_load(const char *path, struct config *ret_config)
@@ -492,6 +557,7 @@ int config_load(const char *path, struct config *ret_config)
 	}
 	config_default(&parse->config);
 	parse->config.n_pools = 0;
+	parse->config.n_tenants = 0;
 	line = ini_parse_stream(on_line, parse, on_key, parse);
 	if (!parse->err && ferror(parse->file))
 		parse->err = err_set(-EIO, "%s: cannot be read", path);
@@ -503,6 +569,8 @@ int config_load(const char *path, struct config *ret_config)
 		parse->err = err_errno(-ENOMEM, "%s", path);
 	if (parse->config.n_pools == 0)
 		pools_default(&parse->config);
+	if (parse->config.n_tenants == 0)
+		tenants_default(&parse->config);
 	devices_inherit(&parse->config);
 	err = parse->err ? parse->err : config_check(parse);
 	if (!err)

@@ -10,9 +10,11 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
+#include "rmemd/lease/tenant.h"
 #include "rmemd/pool/pools.h"
 
 #define CONFIG_POOLS_MAX 64
+#define CONFIG_TENANTS_MAX 64
 #define CONFIG_LIST_MAX 16
 #define CONFIG_VALUE_MAX 255
 
@@ -35,12 +37,10 @@ struct config {
 	/* [limits] */
 	uint32_t sessions_max;        /* 1024 */
 	uint32_t connections_max;     /* not yet authenticated, 64 */
-	uint32_t channels_max;        /* per session, 64 */
-	uint32_t leases_max;          /* per tenant, 65536 */
-	uint64_t lease_bytes_max;     /* of one lease; 0: all */
-	uint64_t tenant_bytes_max;    /* lent to the built-in tenant; 0: all */
-	uint32_t session_keys_max;    /* 65536 */
-	uint32_t keys_max;            /* of all sessions, 262144 */
+	uint32_t channels_max;        /* per session, 128 */
+	/* [tenant NAME] */
+	struct tenant_params tenants[CONFIG_TENANTS_MAX];
+	unsigned n_tenants;           /* none configured: one, "default" */
 	/* [scrubber] */
 	uint64_t scrub_rate;          /* bytes a second and node; 0: as fast as it goes */
 	/* [rdma] */

@@ -15,8 +15,6 @@
 #include "rmemd/loop.h"
 #include "rmemd/notify.h"
 
-#define TENANT_NAME "default"
-
 /* Ids are not used again after a restart: they go on from the clock, faster than leases
  * can be granted, and stay below 2^53, which JSON carries exactly. */
 static uint64_t first_id(void)
@@ -129,7 +127,7 @@ static int open_control(struct daemon *daemon)
 	struct control *control = &daemon->control;
 
 	control->config = &daemon->config;
-	control->tenant = &daemon->tenant;
+	control->tenants = &daemon->tenants;
 	if (gethostname(control->server, sizeof(control->server) - 1))
 		control->server[0] = '\0';
 	return connections_open(daemon->base, control, &daemon->connections);
@@ -140,6 +138,10 @@ static int open_all(struct daemon *daemon)
 	struct notify_fds fds;
 	int err;
 
+	err = tenants_set(&daemon->tenants, daemon->config.tenants,
+			  daemon->config.n_tenants);
+	if (err)
+		return err;
 	err = notify_listen_fds(&fds);
 	if (err)
 		return err;
@@ -180,8 +182,7 @@ int daemon_open(const struct config *config, const char *config_path,
 	daemon->config = *config;
 	daemon->started_ms = clock_now_ms();
 	daemon->sessions_next_ms = UINT64_MAX;
-	tenant_init(&daemon->tenant, TENANT_NAME, &(struct tenant_limits){ 0 });
-	loop_set_limits(daemon);
+	tenants_init(&daemon->tenants);
 	if (config_path) {
 		daemon->config_path = strdup(config_path);
 		if (!daemon->config_path) {
@@ -245,7 +246,7 @@ void daemon_close(struct daemon *daemon)
 	fabrics_close(daemon->fabrics);
 	leases_close(daemon->leases);
 	sessions_close(daemon->sessions);
-	tenant_destroy(&daemon->tenant);
+	tenants_destroy(&daemon->tenants);
 	loop_close(daemon);
 	pools_close(daemon->pools);
 	if (daemon->base)
@@ -274,6 +275,11 @@ struct leases *daemon_leases(const struct daemon *daemon)
 struct sessions *daemon_sessions(const struct daemon *daemon)
 {
 	return daemon->sessions;
+}
+
+const struct tenants *daemon_tenants(const struct daemon *daemon)
+{
+	return &daemon->tenants;
 }
 
 uint64_t daemon_uptime_ms(const struct daemon *daemon)

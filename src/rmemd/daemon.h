@@ -13,6 +13,7 @@ struct daemon;
 struct leases;
 struct pools;
 struct sessions;
+struct tenants;
 
 /* Since the start. */
 struct daemon_counters {
@@ -46,6 +47,7 @@ const struct config *daemon_config(const struct daemon *daemon);
 struct pools *daemon_pools(const struct daemon *daemon);
 struct leases *daemon_leases(const struct daemon *daemon);
 struct sessions *daemon_sessions(const struct daemon *daemon);
+const struct tenants *daemon_tenants(const struct daemon *daemon);
 uint64_t daemon_uptime_ms(const struct daemon *daemon);
 /* Where control connections come in, "127.0.0.1:7460". */
 unsigned daemon_n_listeners(const struct daemon *daemon);

@@ -173,11 +173,10 @@ bool loop_describe(struct daemon *daemon)
 		lent += status.lent;
 		bytes += status.bytes;
 	}
-	(void)snprintf(text, sizeof(text),
-		       "%s of %s lent to %u sessions in %" PRIu32 " leases",
+	(void)snprintf(text, sizeof(text), "%s of %s lent to %u sessions in %u leases",
 		       units_format_bytes(lent, lent_text, sizeof(lent_text)),
 		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)),
-		       sessions_count(daemon->sessions), daemon->tenant.n_leases);
+		       sessions_count(daemon->sessions), leases_count(daemon->leases));
 	if (strcmp(text, daemon->status_text) == 0)
 		return false;
 	memcpy(daemon->status_text, text, sizeof(text));
@@ -193,17 +192,6 @@ static void on_status(evutil_socket_t fd, short what, void *arg)
 	throttle_flush();
 	if (!daemon->stopping && loop_describe(daemon))
 		notify_status("%s", daemon->status_text);
-}
-
-void loop_set_limits(struct daemon *daemon)
-{
-	daemon->tenant.limits = (struct tenant_limits){
-		.leases_max = daemon->config.leases_max,
-		.lease_bytes_max = daemon->config.lease_bytes_max,
-		.bytes_max = daemon->config.tenant_bytes_max,
-		.session_keys_max = daemon->config.session_keys_max,
-		.keys_max = daemon->config.keys_max,
-	};
 }
 
 /* ---- signals ---- */
@@ -238,6 +226,18 @@ static void on_stop(evutil_socket_t number, short what, void *arg)
 	stop(daemon);
 }
 
+static int log_leaving(const struct tenant *tenant, void *arg)
+{
+	(void)arg;
+	if (tenant->leaving)
+		log_event(LOG_NOTICE, "tenant-leaving",
+			  &(struct log_ctx){ .tenant = tenant->name },
+			  "it has no section any more, and goes when what it still has "
+			  "has ended: %" PRIu32 " sessions, %" PRIu32 " leases",
+			  tenant->n_sessions, tenant->n_leases);
+	return 0;
+}
+
 static void reload(struct daemon *daemon)
 {
 	static struct config fresh;
@@ -245,14 +245,14 @@ static void reload(struct daemon *daemon)
 	int level;
 
 	config_default(&fresh);
-	if (daemon->config_path && config_load(daemon->config_path, &fresh)) {
+	if ((daemon->config_path && config_load(daemon->config_path, &fresh)) ||
+	    tenants_set(&daemon->tenants, fresh.tenants, fresh.n_tenants)) {
 		log_event(LOG_ERR, "reload-failed", NULL, "%s; nothing was changed",
 			  err_text());
 		return;
 	}
 	level = daemon->config.log_level;
 	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
-	loop_set_limits(daemon);
 	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
 	look_at_sessions(daemon);
 	/* who raises or lowers the level sees this line in either case */
@@ -260,6 +260,7 @@ static void reload(struct daemon *daemon)
 	log_event(*restart ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",
 		  daemon->config_path ? daemon->config_path : "the defaults",
 		  *restart ? "; needs a restart: " : "", restart);
+	(void)tenants_each(&daemon->tenants, log_leaving, NULL);
 	log_set_level(daemon->config.log_level);
 }
 

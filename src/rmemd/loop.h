@@ -25,7 +25,7 @@ struct daemon {
 	uint64_t started_ms;
 	struct event_base *base;
 	struct pools *pools;
-	struct tenant tenant;
+	struct tenants tenants;
 	struct leases *leases;
 	struct sessions *sessions;
 	struct control control;
@@ -51,8 +51,6 @@ extern const struct sessions_events loop_sessions_events;
 /* Watch time, signals and what comes back from the scrubbers.  -ENOMEM */
 int loop_open(struct daemon *daemon);
 void loop_close(struct daemon *daemon);
-/* Take over the limits of the configuration. */
-void loop_set_limits(struct daemon *daemon);
 /* Make daemon->status_text anew; whether it has changed. */
 bool loop_describe(struct daemon *daemon);
 

@@ -12,11 +12,14 @@
 
 struct control stage_control;
 struct config stage_config;
+struct tenants stage_tenants;
+const struct tenant_limits stage_limits = { .leases_max = 1000,
+					    .session_keys_max = 10000,
+					    .keys_max = 10000 };
 unsigned stage_timer_moves;
 struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
 
 static struct endpoints endpoints;
-static struct tenant tenant;
 static struct wire_msg out;
 
 static uint64_t fake_clock(void)
@@ -91,9 +94,8 @@ static const struct sessions_events session_events = { .due = on_session_due };
 
 void control_setup(void)
 {
-	const struct tenant_limits limits = { .leases_max = 1000,
-					      .session_keys_max = 10000,
-					      .keys_max = 10000 };
+	const struct tenant_params params[] = { { "default", stage_limits },
+						{ "other", stage_limits } };
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
@@ -115,11 +117,12 @@ void control_setup(void)
 						     .local = i,
 						     .facts = &stage_facts[i] };
 	}
-	tenant_init(&tenant, "default", &limits);
+	tenants_init(&stage_tenants);
+	ck_assert_int_eq(tenants_set(&stage_tenants, params, 2), 0);
 	memset(&stage_control, 0, sizeof(stage_control));
 	stage_control.config = &stage_config;
 	stage_control.endpoints = &endpoints;
-	stage_control.tenant = &tenant;
+	stage_control.tenants = &stage_tenants;
 	stage_control.memory_bytes = (uint64_t)FAKE_PAGES * FAKE_PAGE;
 	ck_assert_int_eq(leases_open(NULL, &lease_events, &stage_control, 1,
 				     &stage_control.leases),
@@ -138,6 +141,16 @@ static int no_lease(const struct lease_status *status, void *arg)
 	return 0;
 }
 
+static int has_nothing(const struct tenant *tenant, void *arg)
+{
+	(void)arg;
+	ck_assert_uint_eq(tenant->refs, !tenant->leaving);
+	ck_assert_uint_eq(tenant->n_sessions + tenant->n_channels + tenant->n_leases,
+			  0);
+	ck_assert_uint_eq(tenant->n_attachments + tenant->bytes + tenant->n_keys, 0);
+	return 0;
+}
+
 void control_teardown(void)
 {
 	/* first the silent are fenced, then their grace ends */
@@ -151,8 +164,8 @@ void control_teardown(void)
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
-	ck_assert_uint_eq(tenant.n_attachments + tenant.n_leases, 0);
-	tenant_destroy(&tenant);
+	ck_assert_int_eq(tenants_each(&stage_tenants, has_nothing, NULL), 0);
+	tenants_destroy(&stage_tenants);
 	clock_set_source(NULL);
 	log_set_sink(NULL);
 }
@@ -267,20 +280,30 @@ struct wire_msg *message(enum wire_type type)
 
 struct wire_msg *hello(void)
 {
+	return hello_of("default");
+}
+
+struct wire_msg *hello_of(const char *tenant)
+{
 	struct wire_msg *msg = message(WIRE_TYPE_hello);
 
 	msg->hello.magic = WIRE_MAGIC;
 	msg->hello.version_min = WIRE_VERSION_MIN;
 	msg->hello.version_max = WIRE_VERSION_MAX;
-	(void)strcpy(msg->hello.tenant, "default");
+	(void)strcpy(msg->hello.tenant, tenant);
 	(void)strcpy(msg->hello.client, "test");
 	return msg;
 }
 
 void client_open(struct client *client)
 {
+	client_open_as(client, "default");
+}
+
+void client_open_as(struct client *client, const char *tenant)
+{
 	client_init(client);
-	(void)client_ask(client, hello(), WIRE_TYPE_welcome);
+	(void)client_ask(client, hello_of(tenant), WIRE_TYPE_welcome);
 	ck_assert_uint_eq(client->greeted, 1);
 }
 

@@ -32,6 +32,8 @@ struct client {
 };
 
 extern struct control stage_control;
+/* Of "default" and "other". */
+extern struct tenants stage_tenants;
 extern struct config stage_config;
 extern struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
 extern uint64_t stage_now_ms;
@@ -54,10 +56,14 @@ const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
 /* The same, expecting this error. */
 void client_fail(struct client *client, struct wire_msg *msg, int err);
 
-/* A hello that is in order. */
+/* A hello that is in order, of the tenant "default", or of another one. */
 struct wire_msg *hello(void);
+struct wire_msg *hello_of(const char *tenant);
+/* The limits of the tenants of the stage. */
+extern const struct tenant_limits stage_limits;
 /* Connect with one; the client has a session then. */
 void client_open(struct client *client);
+void client_open_as(struct client *client, const char *tenant);
 /* Connect again and resume the session of another connection, and go on behind its ids. */
 void client_resume(struct client *client, const struct client *lost);
 /* An empty message of a type; the same buffer every time. */

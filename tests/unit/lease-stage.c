@@ -89,16 +89,17 @@ void stage_fence(struct holder *holder)
 
 void stage_setup(void)
 {
-	const struct tenant_limits limits = { .leases_max = 100,
-					      .session_keys_max = 10000,
-					      .keys_max = 10000 };
+	const struct tenant_params params = {
+		"default",
+		{ .leases_max = 100, .session_keys_max = 10000, .keys_max = 10000 }
+	};
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
 	stage_revoked = stage_changed = (struct stage_event){ 0 };
 	stage_expired = 0;
 	fake_pools_reset(0);
-	tenant_init(&stage_tenant, "default", &limits);
+	tenant_init(&stage_tenant, &params);
 	ck_assert_int_eq(leases_open(NULL, &events, NULL, 7, &stage_leases), 0);
 	holder_init(&stage_a, 1, &stage_tenant);
 	holder_init(&stage_b, 2, &stage_tenant);
@@ -119,6 +120,10 @@ void stage_teardown(void)
 	fake_fabric_check_empty();
 	leases_close(stage_leases);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
+	holder_destroy(&stage_a);
+	holder_destroy(&stage_b);
+	ck_assert_uint_eq(stage_tenant.refs, 1);
+	ck_assert_uint_eq(stage_tenant.n_sessions, 0);
 	ck_assert_uint_eq(stage_tenant.bytes, 0);
 	ck_assert_uint_eq(stage_tenant.n_leases, 0);
 	ck_assert_uint_eq(stage_tenant.n_attachments, 0);

@@ -66,6 +66,12 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	ck_assert_int_eq(config.log_target, CONFIG_LOG_AUTO);
 	ck_assert_int_eq(config.log_level, LOG_INFO);
 	ck_assert_uint_eq(config.n_pools, 1);
+	ck_assert_uint_eq(config.n_tenants, 1);
+	ck_assert_str_eq(config.tenants[0].name, "default");
+	ck_assert_uint_eq(config.tenants[0].limits.bytes_max, 0);
+	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 65536);
+	ck_assert_uint_eq(config.tenants[0].limits.sessions_max, 0);
+	ck_assert_uint_eq(config.tenants[0].limits.keys_max, 262144);
 	ck_assert_str_eq(config.pools[0].name, "default");
 	ck_assert_uint_eq(config.pools[0].bytes, 1 << 30);
 	ck_assert_int_eq(config.pools[0].node, POOL_NODE_ANY);
@@ -85,7 +91,7 @@ START_TEST(load__reads_every_type)
 			   "heartbeat = 1s\n"
 			   "fence = 1min\n"
 			   "[limits]\n"
-			   "lease_bytes = 4G\n"
+			   "channels = 4\n"
 			   "[rdma]\n"
 			   "enabled = no\n"
 			   "devices = mlx5_0 , mlx5_1\n"
@@ -102,9 +108,18 @@ START_TEST(load__reads_every_type)
 			   "[pool far]\n"
 			   "size = 1T\n"
 			   "[limits]\n"
-			   "leases = 7\n"
-			   "session_keys = 8\n"
-			   "keys = 9") == 0,
+			   "sessions = 7\n"
+			   "[tenant a]\n"
+			   "bytes = 8G\n"
+			   "leases = 1\n"
+			   "sessions = 2\n"
+			   "channels = 3\n"
+			   "keys = 4\n"
+			   "session_keys = 5\n"
+			   "lease_min = 6\n"
+			   "lease_max = 7G\n"
+			   "ttl_max = 8h\n"
+			   "[tenant b]\n") == 0,
 		      "%s", err_text());
 	ck_assert_uint_eq(config.n_listen, 2);
 	ck_assert_str_eq(config.listen[1], "fd00::1");
@@ -112,16 +127,27 @@ START_TEST(load__reads_every_type)
 	ck_assert_uint_eq(config.port, 7000);
 	ck_assert_uint_eq(config.heartbeat_ms, 1000);
 	ck_assert_uint_eq(config.fence_ms, 60000);
-	ck_assert_uint_eq(config.lease_bytes_max, UINT64_C(4) << 30);
+	ck_assert_uint_eq(config.channels_max, 4);
 	ck_assert_int_eq(config.verbs, CONFIG_NO);
 	ck_assert_uint_eq(config.n_devices, 2);
 	ck_assert_str_eq(config.devices[0], "mlx5_0");
 	ck_assert_uint_eq(config.tcp_threads, 8);
 	ck_assert_str_eq(config.admin_socket, "/tmp/x");
 	ck_assert_int_eq(config.log_level, LOG_DEBUG);
-	ck_assert_uint_eq(config.leases_max, 7);
-	ck_assert_uint_eq(config.session_keys_max, 8);
-	ck_assert_uint_eq(config.keys_max, 9);
+	ck_assert_uint_eq(config.sessions_max, 7);
+	ck_assert_uint_eq(config.n_tenants, 2);
+	ck_assert_str_eq(config.tenants[0].name, "a");
+	ck_assert_uint_eq(config.tenants[0].limits.bytes_max, UINT64_C(8) << 30);
+	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 1);
+	ck_assert_uint_eq(config.tenants[0].limits.sessions_max, 2);
+	ck_assert_uint_eq(config.tenants[0].limits.channels_max, 3);
+	ck_assert_uint_eq(config.tenants[0].limits.keys_max, 4);
+	ck_assert_uint_eq(config.tenants[0].limits.session_keys_max, 5);
+	ck_assert_uint_eq(config.tenants[0].limits.lease_min, 6);
+	ck_assert_uint_eq(config.tenants[0].limits.lease_max, UINT64_C(7) << 30);
+	ck_assert_uint_eq(config.tenants[0].limits.ttl_max_ms, 8 * 3600000);
+	ck_assert_str_eq(config.tenants[1].name, "b");
+	ck_assert_uint_eq(config.tenants[1].limits.leases_max, 65536);
 	ck_assert_uint_eq(config.n_pools, 2);
 	ck_assert_str_eq(config.pools[0].name, "near");
 	ck_assert_int_eq(config.pools[0].node, 1);
@@ -278,8 +304,25 @@ static const struct {
 	  "2: fence (2000ms) must be at least twice the heartbeat (1500ms)" },
 	{ "[session]\nheartbeat = 1500ms\nfence = 2900ms\n",
 	  "3: fence (2900ms) must be at least twice the heartbeat (1500ms)" },
-	{ "[limits]\nlease_bytes = 2G\ntenant_bytes = 1G\n",
-	  "2: lease_bytes is more than tenant_bytes" },
+	{ "[tenant a]\n[tenant b]\nlease_max = 2G\nbytes = 1G\n",
+	  "2: tenant 'b': lease_max is more than bytes" },
+	{ "[tenant a]\nlease_min = 2G\nbytes = 1G\n",
+	  "1: tenant 'a': lease_min is more than bytes" },
+	{ "[tenant a]\nlease_min = 2G\nlease_max = 1G\n",
+	  "1: tenant 'a': lease_min is more than lease_max" },
+	{ "[tenant]\n", "1: a tenant's section is [tenant NAME]" },
+	{ "[tenants]\n", "1: unknown section [tenants]; did you mean [tenant NAME]?" },
+	{ "[tenant a]\n[tenant b]\n[tenant a]\n",
+	  "3: tenant 'a' is already in line 1" },
+	{ "[tenant a/b]\n",
+	  "1: tenant name 'a/b' has other characters than letters, digits, '-', "
+	  "'_' and '.'" },
+	{ "[tenant a23456789012345678901234567890123]\n",
+	  "1: tenant name 'a23456789012345678901234567890123' is longer than 32 "
+	  "characters" },
+	{ "[tenant a]\nleases = 0\n", "2: leases: 0 is not from 1 to 16777216" },
+	{ "[limits]\nleases = 1\n",
+	  "2: unknown key 'leases' in [limits]; it belongs in [tenant]" },
 	{ "[rdma]\nenabled = no\n[tcp]\nenabled = no\n",
 	  "4: neither [rdma] nor [tcp] is enabled: nothing would carry data" },
 	{ "[tcp]\nport = 7460\n", "2: [server] and [tcp] have the same port 7460" },
@@ -380,6 +423,21 @@ START_TEST(load__refuses_lines_and_lists_that_are_too_long)
 }
 END_TEST
 
+START_TEST(load__takes_so_many_tenants)
+{
+	char text[4096] = "";
+
+	for (unsigned i = 0; i < CONFIG_TENANTS_MAX; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			       "[tenant t%u]\n", i);
+	ck_assert_int_eq(load(text), 0);
+	ck_assert_uint_eq(config.n_tenants, CONFIG_TENANTS_MAX);
+	(void)strcat(text, "[tenant more]\n");
+	ck_assert_int_eq(load(text), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), ":65: more than 64 tenants"));
+}
+END_TEST
+
 START_TEST(load__names_a_file_that_cannot_be_read)
 {
 	ck_assert_int_eq(config_load("/nonexistent/rmemd.conf", &config), -ENOENT);
@@ -399,10 +457,14 @@ START_TEST(reload__takes_over_what_may_change)
 	fresh = config;
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)), "");
 	fresh.log_level = LOG_DEBUG;
-	fresh.leases_max = 3;
+	fresh.n_tenants = 2;
+	(void)strcpy(fresh.tenants[1].name, "b");
+	fresh.tenants[0].limits.leases_max = 3;
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)), "");
 	ck_assert_int_eq(config.log_level, LOG_DEBUG);
-	ck_assert_uint_eq(config.leases_max, 3);
+	ck_assert_uint_eq(config.n_tenants, 2);
+	ck_assert_str_eq(config.tenants[1].name, "b");
+	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 3);
 	fresh.port = 1;
 	fresh.tcp_threads = 9;
 	fresh.pools[0].bytes = 4096;
@@ -504,6 +566,7 @@ int main(void)
 	tcase_add_loop_test(tc, load__says_what_is_wrong_and_where, 0,
 			    sizeof(wrong) / sizeof(wrong[0]));
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
+	tcase_add_test(tc, load__takes_so_many_tenants);
 	tcase_add_test(tc, load__names_a_file_that_cannot_be_read);
 	tcase_add_test(tc, reload__takes_over_what_may_change);
 	tcase_add_test(tc, example__agrees_with_the_table);

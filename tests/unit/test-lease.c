@@ -152,7 +152,7 @@ END_TEST
 START_TEST(allocate__heeds_the_limits)
 {
 	stage_tenant.limits.leases_max = 2;
-	stage_tenant.limits.lease_bytes_max = 3 * FAKE_PAGE;
+	stage_tenant.limits.lease_max = 3 * FAKE_PAGE;
 	stage_tenant.limits.bytes_max = 4 * FAKE_PAGE;
 	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE + 1, ""), -EDQUOT);
 	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE, ""), 0);
@@ -195,7 +195,7 @@ START_TEST(keys__heed_the_limits)
 	/* one of its two would be one too many: the first goes, too */
 	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
 	ck_assert_ptr_nonnull(strstr(one.text, "session has 3 keys"));
-	ck_assert_ptr_nonnull(strstr(one.text, "[limits] session_keys"));
+	ck_assert_ptr_nonnull(strstr(one.text, "[tenant default] session_keys"));
 	fake_fabric_settle();
 	ck_assert_uint_eq(stage_a.n_keys, 2);
 	ck_assert_uint_eq(stage_tenant.n_leases, 1);
@@ -204,8 +204,9 @@ START_TEST(keys__heed_the_limits)
 	ck_assert_uint_eq(stage_tenant.n_keys, 4);
 	stage_tenant.limits.session_keys_max = 100;
 	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
-	ck_assert_ptr_nonnull(strstr(one.text, "together have 4 keys"));
-	ck_assert_ptr_nonnull(strstr(one.text, "[limits] keys"));
+	ck_assert_ptr_nonnull(
+		strstr(one.text, "tenant default has 4 keys and may have 4"));
+	ck_assert_ptr_nonnull(strstr(one.text, "raise [tenant default] keys"));
 	/* one that is dying still is one */
 	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, ask(&two)), 0);
 	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);

@@ -117,13 +117,13 @@ START_TEST(grow__has_limits)
 {
 	uint64_t id;
 
-	stage_tenant.limits.lease_bytes_max = 10 * FAKE_PAGE;
+	stage_tenant.limits.lease_max = 10 * FAKE_PAGE;
 	stage_tenant.limits.bytes_max = 5 * FAKE_PAGE;
 	ck_assert_int_eq(granted(&one, &stage_a, 100, ""), 0);
 	id = one.lease.lease;
 	ck_assert_int_eq(resized(&two, &stage_a, id, 10 * FAKE_PAGE + 1), -EDQUOT);
 	ck_assert_int_eq(resized(&two, &stage_a, id, 10 * FAKE_PAGE), -EDQUOT);
-	stage_tenant.limits.lease_bytes_max = stage_tenant.limits.bytes_max = 0;
+	stage_tenant.limits.lease_max = stage_tenant.limits.bytes_max = 0;
 	ck_assert_int_eq(resized(&two, &stage_a, id, UINT64_MAX), -ENOSPC);
 	ck_assert_int_eq(rekeyed(&two, &stage_a, id), 0);
 	ck_assert_uint_eq(two.lease.bytes, 100);

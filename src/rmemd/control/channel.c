@@ -38,19 +38,40 @@ static struct channel *find(const struct session *session, uint32_t number)
 	return NULL;
 }
 
-static void forget(struct session *session, struct channel *channel)
+/* Forget one of which something may still be alive at its port: it is counted for the
+ * tenant until that is closed. */
+static void outlive(struct session *session, struct channel *channel)
 {
 	if (channel->state == CHANNEL_UP)
 		session->n_connected--;
 	session->n_channels--;
+	session->ports[channel->endpoint].n_dying++;
 	list_remove(&channel->link);
 	free(channel);
+}
+
+static void uncount(struct session_port *port)
+{
+	port->session->holder.tenant->n_channels -= port->n_dying;
+	port->n_dying = 0;
+}
+
+/* Forget one that is dead, or has never lived. */
+static void forget(struct session *session, struct channel *channel)
+{
+	struct session_port *port = &session->ports[channel->endpoint];
+
+	outlive(session, channel);
+	port->n_dying--;
+	session->holder.tenant->n_channels--;
 }
 
 void session_forget_channels(struct session *session)
 {
 	list_for_each_safe(node, &session->channels)
 		forget(session, container_of(node, struct channel, link));
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		uncount(&session->ports[i]);
 }
 
 static void forget_unused(struct session *session)
@@ -64,6 +85,33 @@ static void forget_unused(struct session *session)
 		    now_ms - channel->granted_ms >= GRANT_UNUSED_MS)
 			forget(session, channel);
 	}
+}
+
+/* Everywhere in the tenant: what nobody uses must not keep others from it. */
+static void forget_unused_of(const struct sessions *sessions,
+			     const struct tenant *tenant)
+{
+	list_for_each(node, &sessions->all) {
+		struct session *session = container_of(node, struct session, all);
+
+		if (session->holder.tenant == tenant)
+			forget_unused(session);
+	}
+}
+
+void session_port_closed(struct session_port *port)
+{
+	if (--port->n_closing == 0)
+		uncount(port);
+}
+
+/* Its channels are forgotten. */
+static void close_port(struct session *session, unsigned endpoint,
+		       const struct holder_port *at)
+{
+	session->n_closing++;
+	session->ports[endpoint].n_closing++;
+	at->ops->session_close(at->session);
 }
 
 int session_open_port(struct session *session, unsigned endpoint)
@@ -89,17 +137,15 @@ void session_close_ports(struct session *session)
 {
 	struct holder_port ports[WIRE_ENDPOINTS_MAX];
 
-	session_forget_channels(session);
+	list_for_each_safe(node, &session->channels)
+		outlive(session, container_of(node, struct channel, link));
 	/* from here on nothing is exposed there */
 	memcpy(ports, session->holder.ports, sizeof(ports));
 	memset(session->holder.ports, 0, sizeof(session->holder.ports));
 	holder_fence(&session->holder);
-	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
-		if (!ports[i].session)
-			continue;
-		session->n_closing++;
-		ports[i].ops->session_close(ports[i].session);
-	}
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		if (ports[i].session)
+			close_port(session, i, &ports[i]);
 }
 
 static void leave_port(struct session *session, unsigned endpoint)
@@ -113,12 +159,11 @@ static void leave_port(struct session *session, unsigned endpoint)
 		struct channel *channel = container_of(node, struct channel, link);
 
 		if (channel->endpoint == endpoint)
-			forget(session, channel);
+			outlive(session, channel);
 	}
 	*at = (struct holder_port){ .ops = NULL };
 	holder_leave(&session->holder, endpoint);
-	session->n_closing++;
-	port.ops->session_close(port.session);
+	close_port(session, endpoint, &port);
 }
 
 void sessions_leave(struct sessions *sessions, unsigned endpoint)
@@ -131,6 +176,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel)
 {
 	const struct control *control = session->sessions->control;
+	struct tenant *tenant = session->holder.tenant;
 	struct channel *channel;
 	int err;
 
@@ -140,8 +186,15 @@ int session_open_channel(struct session *session, unsigned endpoint,
 		forget_unused(session);
 	if (session->n_channels >= control->config->channels_max)
 		return err_set(-EDQUOT,
-			       "the session has %u channels, as many as it may",
-			       session->n_channels);
+			       "the session has %u channels and may have %" PRIu32
+			       ", 1 more was asked for: close some, or raise [limits] "
+			       "channels",
+			       session->n_channels, control->config->channels_max);
+	if (tenant_channels_full(tenant))
+		forget_unused_of(session->sessions, tenant);
+	err = tenant_check_channel(tenant);
+	if (err)
+		return err;
 	if (session->next_channel == UINT32_MAX)
 		return err_set(-EDQUOT, "the session has used up its channel numbers");
 	channel = malloc(sizeof(*channel));
@@ -160,6 +213,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	};
 	list_append(&session->channels, &channel->link);
 	session->n_channels++;
+	tenant->n_channels++;
 	*ret_channel = channel->number;
 	return 0;
 }
@@ -177,6 +231,9 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
 
 		if (kind != fabric)
 			continue;
+		/* the client asks again, and that is what is refused */
+		if (tenant_channels_full(session->holder.tenant))
+			break;
 		first.endpoint = (uint8_t)i;
 		if (session_open_channel(session, i, &first.channel))
 			first.channel = 0;
@@ -213,7 +270,10 @@ int session_close_channel(struct session *session, uint32_t number)
 	port = &session->holder.ports[channel->endpoint];
 	if (channel->state != CHANNEL_GRANTED)
 		err = port->ops->channel_close(port->session, number);
-	forget(session, channel);
+	if (err)
+		outlive(session, channel);
+	else
+		forget(session, channel);
 	return err;
 }
 

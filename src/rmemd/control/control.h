@@ -9,6 +9,7 @@
 #include "rmemd/config.h"
 #include "rmemd/control/endpoint.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/lease/tenants.h"
 #include "wire/msg.h"
 
 struct sessions;
@@ -28,7 +29,7 @@ struct control_counters {
 struct control {
 	const struct config *config; /* may change at a reload */
 	const struct endpoints *endpoints;
-	struct tenant *tenant; /* the built-in one */
+	const struct tenants *tenants;
 	struct leases *leases;
 	struct sessions *sessions;
 	uint64_t memory_bytes;           /* of all pools */

@@ -10,7 +10,7 @@
 #include "rmemd/control/peer.h"
 #include "rmemd/control/session.h"
 
-static int check_hello(const struct control *control, const struct wire_hello *hello)
+static int check_hello(const struct wire_hello *hello)
 {
 	if (hello->magic != WIRE_MAGIC)
 		return err_set(-EPROTO, "a hello without rmem's magic");
@@ -21,9 +21,14 @@ static int check_hello(const struct control *control, const struct wire_hello *h
 			"the client speaks versions %u to %u, this server %d to %d",
 			hello->version_min, hello->version_max, WIRE_VERSION_MIN,
 			WIRE_VERSION_MAX);
-	if (strcmp(hello->tenant, control->tenant->name) != 0)
-		return err_set(-EACCES, "there is no tenant \"%s\"", hello->tenant);
 	return 0;
+}
+
+/* The one place that says which tenant a client is: with auth = none it is the one that it
+ * says it is. */
+static const char *identify(const struct wire_hello *hello)
+{
+	return hello->tenant;
 }
 
 /* What is wrong with the client's end it hears when it asks for another channel. */
@@ -46,17 +51,19 @@ static void first_join(struct session *session, const struct wire_hello *hello,
 static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
 {
 	struct sessions *sessions = peer->control->sessions;
+	const char *tenant = identify(hello);
 	struct session_first first;
 	int err;
 
-	err = check_hello(peer->control, hello);
+	err = check_hello(hello);
 	if (err)
 		return err;
 	peer->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max
 							      : WIRE_VERSION_MAX;
 	if (hello->resume)
-		return session_resume(sessions, peer, hello->resume, hello->token, id);
-	err = session_open(sessions, peer, hello->client);
+		return session_resume(sessions, peer, tenant, hello->resume,
+				      hello->token, id);
+	err = session_open(sessions, peer, tenant, hello->client);
 	if (err)
 		return err;
 	session_open_first(peer->session, (enum wire_fabric)hello->channel, &first);

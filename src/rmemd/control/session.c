@@ -51,10 +51,23 @@ static struct peer *lose_peer(struct session *session)
 	return peer;
 }
 
-int session_open(struct sessions *sessions, struct peer *peer, const char *client)
+int session_open(struct sessions *sessions, struct peer *peer, const char *tenant_name,
+		 const char *client)
 {
 	struct control *control = sessions->control;
+	struct tenant *tenant = tenants_find(control->tenants, tenant_name);
 	struct session *session;
+	int err;
+
+	if (!tenant)
+		return err_set(
+			-EACCES,
+			"there is no tenant \"%s\" on this server: it must be one "
+			"that its configuration has a section for",
+			tenant_name);
+	err = tenant_check_session(tenant);
+	if (err)
+		return err;
 
 	if (sessions->by_id.n_nodes >= control->config->sessions_max)
 		return err_set(-EDQUOT,
@@ -68,7 +81,7 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *clien
 	}
 	session->sessions = sessions;
 	answers_init(&session->answers);
-	holder_init(&session->holder, sessions->next_id++, control->tenant);
+	holder_init(&session->holder, sessions->next_id++, tenant);
 	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
@@ -93,7 +106,8 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	const struct config *config = control->config;
 	struct peer *peer = session->peer;
 	struct wire_msg *out = &peer->control->out;
-	uint64_t max = session->holder.tenant->limits.lease_bytes_max;
+	const struct tenant_limits *limits = &session->holder.tenant->limits;
+	uint64_t max = limits->lease_max;
 
 	memset(&out->welcome, 0, sizeof(out->welcome));
 	out->type = WIRE_TYPE_welcome;
@@ -111,6 +125,8 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	out->welcome.fence_ms = (uint32_t)config->fence_ms;
 	out->welcome.grace_ms = (uint32_t)config->grace_ms;
 	out->welcome.channels_max = config->channels_max;
+	if (limits->channels_max && limits->channels_max < config->channels_max)
+		out->welcome.channels_max = limits->channels_max;
 	out->welcome.lease_bytes_max =
 		max && max < control->memory_bytes ? max : control->memory_bytes;
 	memcpy(out->welcome.server, control->server, sizeof(control->server));
@@ -220,8 +236,9 @@ void session_rest(struct session *session)
 	session_deliver(session);
 }
 
-int session_resume(struct sessions *sessions, struct peer *peer, uint64_t id,
-		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id)
+int session_resume(struct sessions *sessions, struct peer *peer, const char *tenant,
+		   uint64_t id, const uint8_t token[WIRE_TOKEN_BYTES],
+		   uint64_t hello_id)
 {
 	static const uint8_t nobody[WIRE_TOKEN_BYTES];
 	struct session *session = sessions_find(sessions, id);
@@ -234,6 +251,11 @@ int session_resume(struct sessions *sessions, struct peer *peer, uint64_t id,
 			       "session %" PRIu64
 			       " has ended, or the token is not its own",
 			       id);
+	if (strcmp(session->holder.tenant->name, tenant) != 0)
+		return err_set(-EACCES,
+			       "session %" PRIu64
+			       " is of tenant %s, and only that can resume it",
+			       id, session->holder.tenant->name);
 	if (session->state == SESSION_ACTIVE) {
 		old = lose_peer(session);
 		session_fence(session, "the client is back on another connection");
@@ -255,6 +277,7 @@ void session_closed(void *session_cookie)
 	struct session *session = port->session;
 
 	session->n_closing--;
+	session_port_closed(port);
 	if (session->waiting_peer || session->state == SESSION_ENDED)
 		session_rest(session);
 }

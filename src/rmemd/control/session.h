@@ -70,13 +70,18 @@ unsigned sessions_count(const struct sessions *sessions);
 
 /* ---- requests ---- */
 
-/* Open a session for the peer, which has none yet.  -EDQUOT, -ENOMEM */
-int session_open(struct sessions *sessions, struct peer *peer, const char *client);
-/* Give a session to the peer.  On success the welcome that answers hello_id was sent, or
+/* Open a session of a tenant for the peer, which has none yet.
+ *   -EACCES  there is no such tenant, or it is leaving
+ *   -EDQUOT, -ENOMEM */
+int session_open(struct sessions *sessions, struct peer *peer, const char *tenant,
+		 const char *client);
+/* Give a session to the peer, if it is that tenant's.  On success the welcome that answers hello_id was sent, or
  * is sent once the session's old keys are dead; peer->greeting is set meanwhile.
- *   -ESTALE  there is no such session with that token */
-int session_resume(struct sessions *sessions, struct peer *peer, uint64_t id,
-		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id);
+ *   -ESTALE  there is no such session with that token
+ *   -EACCES  it is another tenant's */
+int session_resume(struct sessions *sessions, struct peer *peer, const char *tenant,
+		   uint64_t id, const uint8_t token[WIRE_TOKEN_BYTES],
+		   uint64_t hello_id);
 /* A channel that a new session has from the beginning. */
 struct session_first {
 	uint32_t channel; /* 0: none */

@@ -34,6 +34,7 @@ void session_free(struct session *session)
 	answers_clear(&session->answers);
 	list_remove(&session->all);
 	list_remove(&session->noticed);
+	holder_destroy(&session->holder);
 	free(session);
 }
 

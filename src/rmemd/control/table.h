@@ -30,7 +30,9 @@ enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
 /* The session at one endpoint; the cookie of its fabric_session. */
 struct session_port {
 	struct session *session;
-	bool used; /* it had a channel there */
+	bool used;          /* it had a channel there */
+	unsigned n_closing; /* fabric_sessions that it had there, not closed yet */
+	unsigned n_dying;   /* channels of those, counted for the tenant until then */
 };
 
 struct session {
@@ -97,6 +99,8 @@ void session_miss(struct session *session);
 int session_open_port(struct session *session, unsigned endpoint);
 /* All channels are forgotten and all keys die. */
 void session_close_ports(struct session *session);
+/* One of its fabric_sessions is closed: the channels that it had there are dead. */
+void session_port_closed(struct session_port *port);
 void session_forget_channels(struct session *session);
 
 #endif

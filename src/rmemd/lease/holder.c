@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/holder.h"
 
-#include <errno.h>
-#include <inttypes.h>
-
-#include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant)
@@ -12,6 +8,14 @@ void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant)
 	*holder = (struct holder){ .id = id, .tenant = tenant };
 	list_init(&holder->attachments);
 	list_init(&holder->owned);
+	tenant_ref(tenant);
+	tenant->n_sessions++;
+}
+
+void holder_destroy(struct holder *holder)
+{
+	holder->tenant->n_sessions--;
+	tenant_unref(holder->tenant);
 }
 
 void holder_fence(struct holder *holder)
@@ -64,19 +68,11 @@ void holder_release(struct holder *holder)
 int holder_charge_key(struct holder *holder)
 {
 	struct tenant *tenant = holder->tenant;
+	int err;
 
-	if (holder->n_keys >= tenant->limits.session_keys_max)
-		return err_set(-EDQUOT,
-			       "the session has %" PRIu32
-			       " keys, one per segment and endpoint of what it has "
-			       "attached, as many as it may: [limits] session_keys",
-			       holder->n_keys);
-	if (tenant->n_keys >= tenant->limits.keys_max)
-		return err_set(-EDQUOT,
-			       "all sessions together have %" PRIu32
-			       " keys, one per segment and endpoint of what they have "
-			       "attached, as many as they may: [limits] keys",
-			       tenant->n_keys);
+	err = tenant_check_keys(tenant, holder->n_keys);
+	if (err)
+		return err;
 	holder->n_keys++;
 	tenant->n_keys++;
 	return 0;

@@ -36,7 +36,10 @@ struct holder {
 	struct notices notices; /* of them; open while it watches any */
 };
 
+/* Counted as one of the tenant's sessions until holder_destroy(). */
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant);
+/* It has nothing, and its keys are dead. */
+void holder_destroy(struct holder *holder);
 
 /* Its fabric_sessions, taken from its ports, are about to be closed: all keys die with them.
  * Leases and attachments stay, but for those not granted yet.  Requests are cancelled

@@ -61,6 +61,7 @@ static struct lease *lease_new(struct leases *leases, struct holder *holder,
 		return NULL;
 	lease->leases = leases;
 	lease->tenant = holder->tenant;
+	tenant_ref(lease->tenant);
 	lease->id = leases->next_id;
 	lease->align = params->align;
 	lease->node = params->node;
@@ -74,6 +75,14 @@ static struct lease *lease_new(struct leases *leases, struct holder *holder,
 	list_init(&lease->waiters);
 	list_init(&lease->waiting);
 	return lease;
+}
+
+void lease_delete(struct lease *lease)
+{
+	tenant_unref(lease->tenant);
+	free(lease->segments);
+	free(lease->name);
+	free(lease);
 }
 
 int lease_create(struct leases *leases, struct holder *holder,
@@ -91,16 +100,17 @@ int lease_create(struct leases *leases, struct holder *holder,
 	if (err)
 		return err;
 	lease = lease_new(leases, holder, params);
-	if (!lease ||
-	    map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id))) {
-		free(lease);
+	if (!lease)
+		return err_set(-ENOMEM, "no memory for a lease");
+	if (map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id))) {
+		lease_delete(lease);
 		return err_set(-ENOMEM, "no memory for a lease");
 	}
 	if (*params->name) {
 		err = lease_set_name(lease, params->name);
 		if (err) {
 			map_remove(&leases->by_id, &lease->by_id);
-			free(lease);
+			lease_delete(lease);
 			return err;
 		}
 	} else {

@@ -94,6 +94,8 @@ int leases_each_named(const struct leases *leases, const struct tenant *tenant,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg);
 
+/* How many there are, those too that are not granted yet. */
+unsigned leases_count(const struct leases *leases);
 /* Granted and expired since the table was opened. */
 uint64_t leases_granted_ever(const struct leases *leases);
 uint64_t leases_expired_ever(const struct leases *leases);
@@ -137,18 +139,19 @@ struct lease_params {
 	uint64_t bytes;   /* 0: no memory yet */
 	uint64_t align;   /* 0, or a power of two */
 	int node;         /* POOL_NODE_ANY */
-	uint64_t ttl_ms;  /* named only; 0: for ever */
+	uint64_t ttl_ms;  /* named only; 0: the longest the tenant may have */
 	const char *name; /* "": ephemeral */
 };
 
 /* Each returns 0 when done() was or will be called, else done() is not called. */
 
-/* -EINVAL, -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM.  While the bytes it needs are being
- * scrubbed the request waits. */
+/* -EINVAL, -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving).  While
+ * the bytes it needs are being scrubbed the request waits. */
 int lease_allocate(struct leases *leases, struct holder *holder,
 		   const struct lease_params *params, struct lease_waiter *waiter);
 /* Asked again after a fence, because the answer was lost with the connection, it gives the
- * keys anew.  -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM */
+ * keys anew.  -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM,
+ * -EACCES (the tenant is leaving) */
 int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		 unsigned rights, struct lease_waiter *waiter);
 /* The keys of what the holder has attached, for all its endpoints.  -ESTALE */
@@ -171,7 +174,8 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
 		 uint64_t bytes, struct lease_waiter *waiter);
 
-/* Done at once.  -ESTALE, -EACCES, -EINVAL (ephemeral), -ENOMEM */
+/* ttl_ms 0: the longest the tenant may have.  Done at once.  -ESTALE, -EACCES, -EINVAL
+ * (ephemeral), -EDQUOT, -ENOMEM */
 int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 		uint64_t ttl_ms);
 /* Where atomics on the lease are done, by all sessions: the first who asks decides it, for

@@ -85,6 +85,10 @@ static int take_extents(struct lease *lease, uint64_t bytes)
 		return err_set(-ENOSPC,
 			       "the lease has %d segments, as many as one can have",
 			       WIRE_SEGMENTS_MAX);
+	/* what is taken and given back is zeroed, and that takes time from others */
+	err = tenant_check_bytes(lease->tenant, bytes);
+	if (err)
+		return err;
 	err = pools_take(leases->pools, bytes, lease->align ? lease->align : 1,
 			 lease->node, extents, WIRE_SEGMENTS_MAX - lease->n_segments,
 			 &n);

@@ -11,8 +11,12 @@
 
 #define ALIGN_MAX (UINT64_C(1) << 30)
 
-static int check_params(const struct tenant *tenant, const struct lease_params *params)
+static int check_params(struct tenant *tenant, const struct lease_params *params)
 {
+	int err = tenant_check_open(tenant);
+
+	if (err)
+		return err;
 	if (params->align > ALIGN_MAX || (params->align & (params->align - 1)))
 		return err_set(-EINVAL,
 			       "an alignment of %" PRIu64
@@ -24,20 +28,23 @@ static int check_params(const struct tenant *tenant, const struct lease_params *
 		return err_set(-EINVAL,
 			       "a time to live for a lease without a name, which "
 			       "ends with its session");
-	return tenant_check_length(tenant, params->bytes);
+	return tenant_check_length(tenant, 0, params->bytes);
 }
 
 int lease_allocate(struct leases *leases, struct holder *holder,
 		   const struct lease_params *params, struct lease_waiter *waiter)
 {
+	struct lease_params given = *params;
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
 	int err;
 
 	err = check_params(holder->tenant, params);
+	if (!err && *params->name)
+		err = tenant_give_ttl(holder->tenant, params->ttl_ms, &given.ttl_ms);
 	if (err)
 		return err;
-	err = lease_create(leases, holder, params, &lease);
+	err = lease_create(leases, holder, &given, &lease);
 	if (err)
 		return err;
 	err = attachment_create(lease, holder, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
@@ -109,6 +116,10 @@ int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 	if (err)
 		return err;
 	attachment = leases_find(leases, holder, lease->id);
+	if (!attachment)
+		err = tenant_check_open(holder->tenant);
+	if (err)
+		return err;
 	if (attachment && !attachment->fenced)
 		return err_set(-EBUSY, "this session has %s attached already",
 			       quote_name(name, quoted));
@@ -198,6 +209,26 @@ int lease_remove(const struct tenant *tenant, const char *name,
 	return 0;
 }
 
+/* An ephemeral lease gets a name, and with it a time to live where there is a limit. */
+static int make_named(struct lease *lease, const char *name)
+{
+	uint64_t ttl_ms = 0;
+	int err;
+
+	err = tenant_check_open(lease->tenant);
+	if (!err)
+		err = tenant_give_ttl(lease->tenant, 0, &ttl_ms);
+	if (!err)
+		err = lease_set_ttl(lease, ttl_ms);
+	if (err)
+		return err;
+	err = lease_set_name(lease, name);
+	/* for ever needs no memory */
+	if (err)
+		(void)lease_set_ttl(lease, 0);
+	return err;
+}
+
 int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 		 const char *name, bool replace, struct lease_waiter *waiter)
 {
@@ -221,7 +252,7 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 		return err_set(-EEXIST, "there is a lease named %s already",
 			       quote_name(name, quoted));
 	/* Both have the name for a moment; nobody looks before the other one ends. */
-	err = lease_set_name(lease, name);
+	err = lease->owner ? make_named(lease, name) : lease_set_name(lease, name);
 	if (err)
 		return err;
 	if (victim)
@@ -245,7 +276,10 @@ int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
 	if (lease->resizing)
 		return err_set(-EBUSY, "lease %" PRIu64 " is being resized already",
 			       id);
-	err = tenant_check_length(lease->tenant, bytes);
+	if (bytes > lease->bytes)
+		err = tenant_check_open(lease->tenant);
+	if (!err)
+		err = tenant_check_length(lease->tenant, lease->bytes, bytes);
 	if (err)
 		return err;
 	lease->resizing = true;
@@ -273,6 +307,9 @@ int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 		return err_set(
 			-EINVAL,
 			"lease %" PRIu64 " has no name; it ends with its session", id);
+	err = tenant_give_ttl(holder->tenant, ttl_ms, &ttl_ms);
+	if (err)
+		return err;
 	return lease_set_ttl(attachment->lease, ttl_ms);
 }
 

@@ -27,6 +27,7 @@ int segment_create(struct leases *leases, struct tenant *tenant, struct extent e
 		.dirty = bytes,
 		.refs = 1,
 	};
+	tenant_ref(tenant);
 	*ret_segment = segment;
 	return 0;
 }
@@ -44,6 +45,7 @@ void segment_unref(struct segment *segment)
 		segment->leases->doomed_bytes -= segment->extent.bytes;
 	tenant_uncharge(segment->tenant, segment->extent.bytes);
 	pools_give(segment->leases->pools, segment->extent);
+	tenant_unref(segment->tenant);
 	free(segment);
 }
 

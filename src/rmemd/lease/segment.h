@@ -15,7 +15,7 @@ struct leases;
 
 struct segment {
 	struct leases *leases;
-	struct tenant *tenant; /* charged for the extent */
+	struct tenant *tenant; /* charged for the extent; holds a reference */
 	struct extent extent;
 	uint64_t bytes; /* from its start, that the lease uses */
 	uint64_t dirty; /* from its start, that may not read as zero */

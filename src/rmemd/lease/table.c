@@ -206,6 +206,11 @@ int leases_each_named(const struct leases *leases, const struct tenant *tenant,
 	return 0;
 }
 
+unsigned leases_count(const struct leases *leases)
+{
+	return (unsigned)leases->by_id.n_nodes;
+}
+
 uint64_t leases_granted_ever(const struct leases *leases)
 {
 	return leases->granted_ever;

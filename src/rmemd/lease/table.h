@@ -34,7 +34,7 @@ enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
 
 struct lease {
 	struct leases *leases;
-	struct tenant *tenant;
+	struct tenant *tenant; /* holds a reference */
 	struct holder *owner; /* NULL: named */
 	enum lease_state state;
 	uint64_t id;
@@ -83,6 +83,8 @@ struct lease *leases_find_name(const struct tenant *tenant, const char *name);
 int lease_create(struct leases *leases, struct holder *holder,
 		 const struct lease_params *params, struct lease **ret_lease);
 void lease_fill_status(const struct lease *lease, struct lease_status *ret_status);
+/* Nothing refers to it any more, and it is in no list or map. */
+void lease_delete(struct lease *lease);
 /* Give it a name that is free.  -ENOMEM */
 int lease_set_name(struct lease *lease, const char *name);
 /* Its time to live starts, or starts anew.  -ENOMEM */

@@ -4,15 +4,18 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
-#include "base/units.h"
 
-void tenant_init(struct tenant *tenant, const char *name,
-		 const struct tenant_limits *limits)
+#define BYTES_TEXT 32
+
+void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 {
-	*tenant = (struct tenant){ .limits = *limits };
-	(void)snprintf(tenant->name, sizeof(tenant->name), "%s", name);
+	*tenant = (struct tenant){ .limits = params->limits, .refs = 1 };
+	memcpy(tenant->name, params->name, sizeof(tenant->name));
+	list_init(&tenant->link);
 	map_init(&tenant->names);
 }
 
@@ -21,52 +24,181 @@ void tenant_destroy(struct tenant *tenant)
 	map_destroy(&tenant->names);
 }
 
-int tenant_check_lease(const struct tenant *tenant)
+void tenant_ref(struct tenant *tenant)
 {
-	if (tenant->n_leases < tenant->limits.leases_max)
-		return 0;
-	return err_set(-EDQUOT, "tenant %s holds %" PRIu32 " leases, as many as it may",
-		       tenant->name, tenant->n_leases);
+	tenant->refs++;
 }
 
-int tenant_check_attachment(const struct tenant *tenant)
+void tenant_unref(struct tenant *tenant)
+{
+	if (--tenant->refs)
+		return;
+	list_remove(&tenant->link);
+	tenant_destroy(tenant);
+	free(tenant);
+}
+
+int tenant_check_open(const struct tenant *tenant)
+{
+	if (!tenant->leaving)
+		return 0;
+	return err_set(-EACCES,
+		       "tenant %s is not in the server's configuration any more: it "
+		       "keeps what it has, and gets nothing new",
+		       tenant->name);
+}
+
+/* `what` is a key of the tenant's section, too. */
+static int check_count(struct tenant *tenant, const char *what, uint64_t n,
+		       uint64_t max)
+{
+	if (n < max)
+		return 0;
+	tenant->refused++;
+	return err_set(-EDQUOT,
+		       "tenant %s has %" PRIu64 " %s and may have %" PRIu64
+		       ", 1 more was asked for: end some, or raise [tenant %s] %s",
+		       tenant->name, n, what, max, tenant->name, what);
+}
+
+/* A limit that 0 lifts. */
+static uint64_t or_none(uint32_t max)
+{
+	return max ? max : UINT64_MAX;
+}
+
+int tenant_check_session(struct tenant *tenant)
+{
+	return check_count(tenant, "sessions", tenant->n_sessions,
+			   or_none(tenant->limits.sessions_max));
+}
+
+bool tenant_channels_full(const struct tenant *tenant)
+{
+	return tenant->n_channels >= or_none(tenant->limits.channels_max);
+}
+
+int tenant_check_channel(struct tenant *tenant)
+{
+	return check_count(tenant, "channels", tenant->n_channels,
+			   or_none(tenant->limits.channels_max));
+}
+
+int tenant_check_lease(struct tenant *tenant)
+{
+	return check_count(tenant, "leases", tenant->n_leases,
+			   tenant->limits.leases_max);
+}
+
+int tenant_check_keys(struct tenant *tenant, uint32_t session_keys)
+{
+	if (session_keys < tenant->limits.session_keys_max)
+		return check_count(tenant, "keys", tenant->n_keys,
+				   tenant->limits.keys_max);
+	tenant->refused++;
+	return err_set(-EDQUOT,
+		       "the session has %" PRIu32 " keys and may have %" PRIu32
+		       ", one per segment and endpoint of what it has attached, 1 "
+		       "more was asked for: detach some, or raise [tenant %s] "
+		       "session_keys",
+		       session_keys, tenant->limits.session_keys_max, tenant->name);
+}
+
+int tenant_check_attachment(struct tenant *tenant)
 {
 	uint64_t max =
 		(uint64_t)tenant->limits.leases_max * TENANT_ATTACHMENTS_PER_LEASE;
 
 	if (tenant->n_attachments < max)
 		return 0;
+	tenant->refused++;
 	return err_set(-EDQUOT,
 		       "tenant %s has leases attached %" PRIu64
-		       " times, as often as it may",
-		       tenant->name, tenant->n_attachments);
+		       " times and may %" PRIu64
+		       ", %d for each lease: detach some, or raise [tenant %s] leases",
+		       tenant->name, tenant->n_attachments, max,
+		       TENANT_ATTACHMENTS_PER_LEASE, tenant->name);
 }
 
-int tenant_check_length(const struct tenant *tenant, uint64_t bytes)
+/* In the largest unit that tells it to the byte. */
+static const char *exact(uint64_t bytes, char buf[BYTES_TEXT])
 {
-	uint64_t max = tenant->limits.lease_bytes_max;
-	char asked[32], limit[32];
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	size_t i = 0;
 
-	if (!max || bytes <= max)
+	while (bytes && bytes % 1024 == 0 && i + 1 < sizeof(units) / sizeof(units[0])) {
+		bytes /= 1024;
+		i++;
+	}
+	(void)snprintf(buf, BYTES_TEXT, "%" PRIu64 " %s", bytes, units[i]);
+	return buf;
+}
+
+int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes)
+{
+	const struct tenant_limits *limits = &tenant->limits;
+	char asked[BYTES_TEXT], limit[BYTES_TEXT];
+	bool longer = limits->lease_max && bytes > limits->lease_max && bytes > held;
+
+	if (!longer && (bytes == 0 || bytes == held || bytes >= limits->lease_min))
 		return 0;
-	return err_set(-EDQUOT, "a lease of %s: tenant %s may have %s in one",
-		       units_format_bytes(bytes, asked, sizeof(asked)), tenant->name,
-		       units_format_bytes(max, limit, sizeof(limit)));
+	tenant->refused++;
+	(void)exact(bytes, asked);
+	(void)exact(longer ? limits->lease_max : limits->lease_min, limit);
+	if (longer)
+		return err_set(-EDQUOT,
+			       "a lease of %s is longer than the %s that tenant %s may "
+			       "have in one: use several, or raise [tenant %s] "
+			       "lease_max",
+			       asked, limit, tenant->name, tenant->name);
+	return err_set(-EDQUOT,
+		       "a lease of %s is shorter than the %s that tenant %s must have "
+		       "in one: ask for more, or lower [tenant %s] lease_min",
+		       asked, limit, tenant->name, tenant->name);
+}
+
+int tenant_give_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms)
+{
+	uint64_t max_ms = tenant->limits.ttl_max_ms;
+
+	if (max_ms && asked_ms > max_ms) {
+		tenant->refused++;
+		return err_set(-EDQUOT,
+			       "a time to live of %" PRIu64
+			       "ms is longer than the %" PRIu64
+			       "ms that a lease of tenant %s may have: ask for less "
+			       "and renew, or raise [tenant %s] ttl_max",
+			       asked_ms, max_ms, tenant->name, tenant->name);
+	}
+	*ret_ms = asked_ms ? asked_ms : max_ms;
+	return 0;
+}
+
+int tenant_check_bytes(struct tenant *tenant, uint64_t bytes)
+{
+	uint64_t max = tenant->limits.bytes_max;
+	char used[BYTES_TEXT], asked[BYTES_TEXT], limit[BYTES_TEXT];
+	int err = tenant_check_open(tenant);
+
+	if (err)
+		return err;
+	if (!max || (bytes <= max && tenant->bytes <= max - bytes))
+		return 0;
+	tenant->refused++;
+	return err_set(-EDQUOT,
+		       "tenant %s has %s of memory and may have %s, %s more was asked "
+		       "for: free some, or raise [tenant %s] bytes",
+		       tenant->name, exact(tenant->bytes, used), exact(max, limit),
+		       exact(bytes, asked), tenant->name);
 }
 
 int tenant_charge(struct tenant *tenant, uint64_t bytes)
 {
-	uint64_t max = tenant->limits.bytes_max;
-	char used[32], asked[32], limit[32];
+	int err = tenant_check_bytes(tenant, bytes);
 
-	if (max && (bytes > max || tenant->bytes > max - bytes))
-		return err_set(-EDQUOT, "tenant %s holds %s; %s more exceed its %s",
-			       tenant->name,
-			       units_format_bytes(tenant->bytes, used, sizeof(used)),
-			       units_format_bytes(bytes, asked, sizeof(asked)),
-			       units_format_bytes(max, limit, sizeof(limit)));
-	tenant->bytes += bytes;
-	return 0;
+	if (!err)
+		tenant->bytes += bytes;
+	return err;
 }
 
 void tenant_uncharge(struct tenant *tenant, uint64_t bytes)

@@ -1,46 +1,88 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An identity that memory is lent to, with its limits and what it uses of them.
- * Threads: [loop]. */
+ *
+ * A tenant is counted: the table of tenants has one reference while the configuration
+ * names it, and every session, lease and segment has one, so it outlives them all.
+ *
+ * Threads: [loop].  Functions return 0 or -errno with err_text(); what is refused for a
+ * limit of the tenant is counted in it. */
 #ifndef RMEMD_LEASE_TENANT_H
 #define RMEMD_LEASE_TENANT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/map.h"
-#include "wire/msg.h"
+
+#define TENANT_NAME_MAX 32
 
 /* Sessions of one tenant may attach its leases over and over; this bounds the table. */
 #define TENANT_ATTACHMENTS_PER_LEASE 4
 
 struct tenant_limits {
+	uint64_t bytes_max; /* of the pools, all leases together; 0: no limit */
 	uint32_t leases_max;
-	uint64_t lease_bytes_max; /* of one lease; 0: no limit */
-	uint64_t bytes_max;       /* of the pools, all leases together; 0: no limit */
-	uint32_t session_keys_max;
-	uint32_t keys_max; /* of all its sessions together */
+	uint32_t sessions_max;     /* 0: no limit */
+	uint32_t channels_max;     /* of all its sessions together; 0: no limit */
+	uint32_t keys_max;         /* of all its sessions together */
+	uint32_t session_keys_max; /* of one session */
+	uint64_t lease_min;        /* bytes of one lease that has memory */
+	uint64_t lease_max;        /* bytes of one lease; 0: no limit */
+	uint64_t ttl_max_ms;       /* of a named lease; 0: no limit */
+};
+
+/* As it is configured. */
+struct tenant_params {
+	char name[TENANT_NAME_MAX + 1];
+	struct tenant_limits limits;
 };
 
 struct tenant {
-	char name[WIRE_LABEL_MAX + 1];
+	char name[TENANT_NAME_MAX + 1];
 	struct tenant_limits limits;
+	struct list link; /* in the table of tenants */
+	uint64_t refs;
+	bool leaving; /* nothing is granted any more; it goes with the last reference */
+	uint32_t n_sessions; /* until all their keys are dead */
+	uint32_t n_channels; /* granted, until they are dead */
 	uint32_t n_leases;
 	uint64_t n_attachments;
 	uint64_t bytes;   /* of the pools, until their keys are dead */
 	uint32_t n_keys;  /* until they are dead */
+	uint64_t refused; /* requests, for one of the limits */
 	struct map names; /* struct lease by its name */
 };
 
-void tenant_init(struct tenant *tenant, const char *name,
-		 const struct tenant_limits *limits);
-/* Its leases are gone already. */
+/* With one reference, the caller's. */
+void tenant_init(struct tenant *tenant, const struct tenant_params *params);
+/* Nothing refers to it but the caller. */
 void tenant_destroy(struct tenant *tenant);
+void tenant_ref(struct tenant *tenant);
+/* The last one frees it: only for those that are in a table. */
+void tenant_unref(struct tenant *tenant);
 
-/* -EDQUOT with text when one more would exceed a limit. */
-int tenant_check_lease(const struct tenant *tenant);
-int tenant_check_attachment(const struct tenant *tenant);
-/* A lease's length.  -EDQUOT */
-int tenant_check_length(const struct tenant *tenant, uint64_t bytes);
-/* Count bytes of the pools for the tenant.  -EDQUOT; then nothing is counted. */
+/* Whether anything may be granted.  -EACCES */
+int tenant_check_open(const struct tenant *tenant);
+/* -EDQUOT when one more would exceed a limit. */
+int tenant_check_session(struct tenant *tenant);
+int tenant_check_channel(struct tenant *tenant);
+int tenant_check_lease(struct tenant *tenant);
+int tenant_check_attachment(struct tenant *tenant);
+/* For a session that has so many. */
+int tenant_check_keys(struct tenant *tenant, uint32_t session_keys);
+/* Whether it has as many channels as it may; nothing is counted as refused. */
+bool tenant_channels_full(const struct tenant *tenant);
+/* A lease's length, and the one it has now: no memory is always good, and what is longer
+ * than it may be by now may still become shorter.  -EDQUOT */
+int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes);
+/* The time to live that a named lease gets: who asks for none, 0, gets the longest there
+ * is, which is 0, for ever, without a limit.  -EDQUOT */
+int tenant_give_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms);
+
+/* Whether bytes of the pools could be charged.  -EDQUOT, -EACCES */
+int tenant_check_bytes(struct tenant *tenant, uint64_t bytes);
+/* Count them for the tenant.  The same errors; then nothing is counted. */
 int tenant_charge(struct tenant *tenant, uint64_t bytes);
 void tenant_uncharge(struct tenant *tenant, uint64_t bytes);
 

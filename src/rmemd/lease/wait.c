@@ -180,9 +180,7 @@ void lease_settle(struct lease *lease)
 	if (lease->state != LEASE_ENDED)
 		return;
 	list_remove(&lease->all);
-	free(lease->segments);
-	free(lease->name);
-	free(lease);
+	lease_delete(lease);
 }
 
 bool lease_waiter_cancel(struct lease_waiter *waiter)
