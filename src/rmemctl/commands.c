@@ -70,6 +70,26 @@ static const struct column leases_columns[] = {
 	{ NULL, NULL, CELL_TEXT, NULL },
 };
 
+static const struct column tenants_columns[] = {
+	{ "TENANT", "name", CELL_TEXT, "-" },
+	{ "STATE", "state", CELL_TEXT, "-" },
+	{ "SESSIONS", "sessions", CELL_NUMBER, "-" },
+	{ "(MAX)", "sessions_max", CELL_NUMBER, "none" },
+	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
+	{ "(MAX)", "channels_max", CELL_NUMBER, "none" },
+	{ "LEASES", "leases", CELL_NUMBER, "-" },
+	{ "(MAX)", "leases_max", CELL_NUMBER, "none" },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
+	{ "(MAX)", "bytes_max", CELL_BYTES, "none" },
+	{ "KEYS", "keys", CELL_NUMBER, "-" },
+	{ "(MAX)", "keys_max", CELL_NUMBER, "none" },
+	{ "LEASE-MIN", "lease_min", CELL_BYTES, "none" },
+	{ "LEASE-MAX", "lease_max", CELL_BYTES, "none" },
+	{ "TTL-MAX", "ttl_max_ms", CELL_TIME, "none" },
+	{ "REFUSED", "refused", CELL_NUMBER, "-" },
+	{ NULL, NULL, CELL_TEXT, NULL },
+};
+
 /* The value at path[0].path[1]. ... as text. */
 static const char *at(const json_t *json, const char *outer, const char *key,
 		      enum cell cell, char buf[CELL_CHARS])
@@ -168,6 +188,8 @@ const struct command commands[] = {
 	  NULL },
 	{ "leases", "what is lent, and to whom", "/v1/leases", "leases", leases_columns,
 	  NULL, NULL },
+	{ "tenants", "their limits, and what is used of them", "/v1/tenants", "tenants",
+	  tenants_columns, NULL, NULL },
 	{ NULL, NULL, NULL, NULL, NULL, NULL, NULL },
 };
 

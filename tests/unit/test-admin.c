@@ -16,6 +16,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/daemon.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/lease/tenants.h"
 #include "rmemd/pool/pools.h"
 #include "unit.h"
 
@@ -55,6 +56,14 @@ struct sessions *daemon_sessions(const struct daemon *daemon)
 {
 	(void)daemon;
 	return NULL;
+}
+
+static struct tenants tenants;
+
+const struct tenants *daemon_tenants(const struct daemon *daemon)
+{
+	(void)daemon;
+	return &tenants;
 }
 
 uint64_t daemon_uptime_ms(const struct daemon *daemon)
@@ -495,6 +504,77 @@ static const struct {
 	{ "PUT", "/v1/leases", 405 },
 };
 
+static int set_uses(const struct tenant *tenant, void *arg)
+{
+	struct tenant *t = (struct tenant *)(uintptr_t)tenant;
+
+	(void)arg;
+	t->n_sessions = 1;
+	t->n_channels = 2;
+	t->n_leases = 3;
+	t->bytes = 4;
+	t->n_keys = 5;
+	t->refused = 6;
+	return 0;
+}
+
+START_TEST(tenants__show_quotas_and_uses)
+{
+	static const char *const uses[] = { "sessions",   "channels", "leases",
+					    "lent_bytes", "keys",     "refused" };
+	static const char *const limits[] = { "sessions_max", "channels_max",
+					      "leases_max",   "bytes_max",
+					      "keys_max",     "session_keys_max",
+					      "lease_min",    "lease_max",
+					      "ttl_max_ms" };
+	const struct tenant_params params[] = {
+		{ "a",
+		  { .sessions_max = 11,
+		    .channels_max = 12,
+		    .leases_max = 13,
+		    .bytes_max = 14,
+		    .keys_max = 15,
+		    .session_keys_max = 16,
+		    .lease_min = 17,
+		    .lease_max = 18,
+		    .ttl_max_ms = 19 } },
+		{ "b", { .leases_max = 1 } },
+	};
+	json_t *json, *a, *b;
+
+	tenants_init(&tenants);
+	ck_assert_int_eq(tenants_set(&tenants, params, 2), 0);
+	(void)tenants_each(&tenants, set_uses, NULL);
+	open_admin();
+	json = get("/v1/tenants");
+	ck_assert_int_eq(json_unpack(json, "{s:[o,o!]}", "tenants", &a, &b), 0);
+	ck_assert_str_eq(json_string_value(json_object_get(a, "name")), "a");
+	ck_assert_str_eq(json_string_value(json_object_get(a, "state")), "open");
+	for (int i = 0; i < 6; i++)
+		ck_assert_int_eq(json_integer_value(json_object_get(a, uses[i])),
+				 i + 1);
+	for (int i = 0; i < 9; i++)
+		ck_assert_int_eq(json_integer_value(json_object_get(a, limits[i])),
+				 i + 11);
+	ck_assert_int_eq(json_integer_value(json_object_get(b, "leases_max")), 1);
+	ck_assert(json_is_null(json_object_get(b, "bytes_max")));
+	json_decref(json);
+	/* one that leaves is shown as long as it is there */
+	tenant_ref(tenants_find(&tenants, "b"));
+	ck_assert_int_eq(tenants_set(&tenants, params, 1), 0);
+	json = get("/v1/tenants");
+	ck_assert_int_eq(json_unpack(json, "{s:[o,o!]}", "tenants", &a, &b), 0);
+	ck_assert_str_eq(json_string_value(json_object_get(b, "state")), "leaving");
+	json_decref(json);
+	tenant_unref(container_of(tenants.all.prev, struct tenant, link));
+	json = get("/v1/tenants");
+	ck_assert_int_eq(json_unpack(json, "{s:[o!]}", "tenants", &a), 0);
+	json_decref(json);
+	admin_close(admin);
+	tenants_destroy(&tenants);
+}
+END_TEST
+
 START_TEST(request__is_refused_in_json)
 {
 	json_t *json;
@@ -655,6 +735,7 @@ int main(void)
 	tcase_add_test(tc, sessions__keep_wide_ids_and_foreign_bytes);
 	tcase_add_test(tc, sessions__may_be_many);
 	tcase_add_test(tc, leases__tell_named_from_ephemeral);
+	tcase_add_test(tc, tenants__show_quotas_and_uses);
 	tcase_add_loop_test(tc, request__is_refused_in_json, 0,
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, request__of_garbage_does_no_harm);

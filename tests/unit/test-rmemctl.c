@@ -130,6 +130,26 @@ START_TEST(show__lists_sessions_leases_and_devices)
 }
 END_TEST
 
+START_TEST(show__lists_tenants)
+{
+	ck_assert_int_eq(show("tenants",
+			      "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
+			      "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
+			      "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
+			      "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
+			      "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
+			      "\"ttl_max_ms\": 60000, \"refused\": 10}]}"),
+			 0);
+	ck_assert_str_eq(
+		shown,
+		"TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  (MAX)  LENT  "
+		"(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED\n"
+		"a       leaving         1   none         2      3       4      5   6 B  "
+		"1 KiB     7      8       none        9 B     1min       10\n");
+	free(shown);
+}
+END_TEST
+
 START_TEST(show__tells_what_a_device_can)
 {
 	ck_assert_int_eq(
@@ -391,6 +411,7 @@ int main(void)
 	tcase_add_test(table, time__has_two_units);
 	tcase_add_test(table, show__says_when_there_is_nothing);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
+	tcase_add_test(table, show__lists_tenants);
 	tcase_add_test(table, show__tells_what_a_device_can);
 	tcase_add_test(table, show__sums_up_the_status);
 	tcase_add_test(table, show__does_not_cut_why_a_fabric_is_not_served);

@@ -39,7 +39,7 @@ static const struct resource {
 } resources[] = {
 	{ "/v1/status", view_status },   { "/v1/pools", view_pools },
 	{ "/v1/devices", view_devices }, { "/v1/sessions", view_sessions },
-	{ "/v1/leases", view_leases },
+	{ "/v1/leases", view_leases },   { "/v1/tenants", view_tenants },
 };
 
 static const struct resource *resource_find(const char *path)
@@ -96,7 +96,8 @@ static void on_request(struct evhttp_request *request, void *ctx)
 	if (!resource) {
 		reply_error(request, HTTP_NOTFOUND, "Not Found",
 			    "no such resource; there are /v1/status, /v1/pools, "
-			    "/v1/devices, /v1/sessions and /v1/leases");
+			    "/v1/devices, /v1/sessions, /v1/leases and "
+			    "/v1/tenants");
 	} else if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD) {
 		/* a missing header only makes the answer less complete */
 		(void)evhttp_add_header(evhttp_request_get_output_headers(request),

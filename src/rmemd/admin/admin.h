@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The admin socket: HTTP with JSON on a UNIX socket, read-only.
- *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases
+ *   GET /v1/status /v1/pools /v1/devices /v1/sessions /v1/leases /v1/tenants
  * Answers are made from the daemon's state when asked; nothing is kept.
  * Threads: [loop].  Never blocks it. */
 #ifndef RMEMD_ADMIN_ADMIN_H

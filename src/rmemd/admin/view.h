@@ -17,6 +17,7 @@ json_t *view_pools(struct daemon *daemon);
 json_t *view_devices(struct daemon *daemon);
 json_t *view_sessions(struct daemon *daemon);
 json_t *view_leases(struct daemon *daemon);
+json_t *view_tenants(struct daemon *daemon);
 
 /* What these are made with.  Where memory is short the object is freed and becomes NULL;
  * with NULL nothing is done, so only the end must be looked at. */
