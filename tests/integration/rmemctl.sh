@@ -6,7 +6,7 @@
 need jq curl
 
 server_start
-resources="status pools devices sessions leases"
+resources="status pools devices sessions leases tenants"
 
 # every resource as a table and as JSON, by rmemctl and by curl: the same members
 members='[paths(scalars) | map(strings) | join(".")] | unique'

@@ -1,0 +1,141 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Tenants: apart from each other, held to their quotas, and changed by a reload.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+need jq
+
+# as TENANT ARGUMENT...: a client of that tenant
+as()
+{
+	local tenant=$1
+	shift
+	"${client_exec[@]}" timeout -k 5 "$client_limit" \
+		"$RMEM" -s "$uri&tenant=$tenant" "$@"
+}
+
+# tenant_await NAME FILTER: until what is shown of the tenant satisfies a jq filter
+tenant_await()
+{
+	local end=$((SECONDS + 20))
+	until rmemctl --json tenants |
+		jq -e --arg name "$1" ".tenants[] | select(.name == \$name) | $2" >/dev/null; do
+		[ "$SECONDS" -lt "$end" ] || fail "of $1 not '$2': $(rmemctl tenants)"
+		sleep 0.1
+	done
+}
+
+# reload SCRIPT: change the configuration by a sed script, and have it read
+reload()
+{
+	sed -i "$1" "$dir/rmemd.conf"
+	log_mark
+	kill -HUP "$server_pid"
+	log_await '^reloaded: ' || fail "no reload"
+}
+
+config_extra='
+[tenant red]
+bytes = 4M
+lease_min = 4K
+lease_max = 2M
+leases = 3
+[tenant blue]
+sessions = 1
+channels = 2
+ttl_max = 1h
+'
+grace=1s
+server_start
+
+# ---- who a client is ----
+
+expect_error 1 'there is no tenant "default" on this server' client ls
+expect_error 1 'there is no tenant "green" on this server' as green ls
+expect_error 1 "a tenant's name is of letters" as 'a/b' ls
+
+# ---- apart ----
+
+make_file "$dir/red" 1000000
+make_file "$dir/blue" 50000
+as red put data "$dir/red"
+expect_error 1 'there is no lease named "data"' as blue get data
+expect_error 1 'there is no lease named "data"' as blue rm data
+[ -z "$(as blue ls)" ] || fail "blue sees red's names"
+as blue put data "$dir/blue"
+as red get data >"$dir/out"
+same "$dir/red" "$dir/out"
+as blue get data >"$dir/out"
+same "$dir/blue" "$dir/out"
+ok "one name, two tenants"
+
+# ---- quotas ----
+
+make_file "$dir/long" 2100000
+expect_error 1 'longer than the 2 MiB that tenant red may have in one: .*raise \[tenant red\] lease_max' \
+	as red put more "$dir/long"
+expect_error 1 'shorter than the 4 KiB that tenant red must have' \
+	as red put more <(head -c 100 /dev/zero)
+make_file "$dir/big" 2000000
+as red put more "$dir/big"
+expect_error 1 'tenant red has .* of memory and may have 4 MiB, .*raise \[tenant red\] bytes' \
+	as red put yet-more "$dir/big"
+expect_error 1 'tenant red has .* of memory and may have 4 MiB' as red put data "$dir/big"
+as red put little "$dir/blue"
+expect_error 1 'tenant red has 3 leases and may have 3, 1 more was asked for' \
+	as red put yet-more "$dir/blue"
+tenant_await red '.refused >= 5 and .leases == 3 and .leases_max == 3 and .sessions == 0'
+tenant_await blue '.refused == 0 and .leases == 1 and .ttl_max_ms == 3600000'
+rmemctl tenants | grep -qE '^red +open +0 +none +0 +none +3 +3 ' || fail "$(rmemctl tenants)"
+as blue ls --json | jq -e '.[0].ttl_ms > 3500000 and .[0].ttl_ms <= 3600000' >/dev/null ||
+	fail "a lease got no time to live with its name"
+ok "quotas"
+
+# a session at a time, and its channels
+mkfifo "$dir/fifo"
+as blue put held "$dir/fifo" &
+held_pid=$!
+pids+=("$held_pid")
+exec 7>"$dir/fifo"
+head -c 1000000 /dev/zero >&7
+tenant_await blue '.sessions == 1 and .channels >= 1 and .keys >= 1'
+expect_error 1 'tenant blue has 1 sessions and may have 1' as blue ls
+ok "sessions"
+
+# ---- reload ----
+
+reload "/^\[tenant blue\]/,\$d"
+log_await 'tenant-leaving: .*1 sessions, 2 leases.*tenant=blue' || fail "no line about blue"
+tenant_await blue '.state == "leaving"'
+expect_error 1 'there is no tenant "blue" on this server' as blue ls
+printf '[tenant green]\n' >>"$dir/rmemd.conf"
+reload 's/^bytes = 4M/bytes = 64M/; s/^leases = 3/leases = 4/'
+as green ls
+as red put yet-more "$dir/big"
+tenant_await red '.bytes_max == 67108864 and .leases == 4'
+printf '[tenant blue]\nttl_max = 2s\n' >>"$dir/rmemd.conf"
+reload ''
+head -c 3000000 /dev/zero >&7
+exec 7>&-
+process_await "$held_pid" 30 || fail "put does not end"
+[ "$process_status" -eq 0 ] || fail "what was held is not stored: $process_status"
+as blue get data >"$dir/out"
+same "$dir/blue" "$dir/out"
+ok "reload"
+
+# what goes when its last lease does
+as blue rm data
+reload "/^\[tenant blue\]/,\$d"
+end=$((SECONDS + 20))
+while rmemctl --json tenants | jq -e 'any(.tenants[]; .name == "blue")' >/dev/null; do
+	[ "$SECONDS" -lt "$end" ] || fail "blue stays: $(rmemctl tenants)"
+	sleep 0.1
+done
+ok "gone"
+
+as red rm data more yet-more little
+lent_zero 20
+rmemctl --json tenants |
+	jq -e 'all(.tenants[]; .lent_bytes + .leases + .sessions + .channels + .keys == 0)' \
+		>/dev/null || fail "something is left: $(rmemctl tenants)"
+server_stop
