@@ -34,7 +34,7 @@ static struct list sessions = LIST_INIT(sessions);
 static struct list exposures = LIST_INIT(exposures);
 static uint64_t next_rkey = 1;
 static unsigned call_after, news_after;
-static int call_err, news_err, session_err;
+static int call_err, news_err, session_err, channel_err;
 
 void fake_fabric_close(void)
 {
@@ -44,7 +44,7 @@ void fake_fabric_close(void)
 		free(container_of(node, struct fabric_session, link));
 	list_init(&exposures);
 	list_init(&sessions);
-	call_err = news_err = session_err = 0;
+	call_err = news_err = session_err = channel_err = 0;
 }
 
 void fake_fabric_check_empty(void)
@@ -69,6 +69,11 @@ void fake_fabric_fail_news(unsigned after, int err)
 void fake_fabric_fail_session(int err)
 {
 	session_err = err;
+}
+
+void fake_fabric_keep_channels(int err)
+{
+	channel_err = err;
 }
 
 static int begin(struct fabric_server *server, unsigned endpoint, void *cookie,
@@ -105,7 +110,7 @@ static int channel_close(struct fabric_session *session, uint32_t channel)
 {
 	(void)channel;
 	ck_assert(!session->closing);
-	return 0;
+	return channel_err ? err_set(channel_err, "the fake was told to fail") : 0;
 }
 
 bool fake_fabric_own;

@@ -24,6 +24,8 @@ void fake_fabric_fail_call(unsigned after, int err);
 /* The same for the news of an exposure. */
 void fake_fabric_fail_news(unsigned after, int err);
 void fake_fabric_fail_session(int err);
+/* The device does not let go of channels that are closed; 0: it does. */
+void fake_fabric_keep_channels(int err);
 
 /* Its client notifies through this key.  False: it does not work, or not for writing. */
 bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost);

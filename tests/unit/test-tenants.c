@@ -354,7 +354,7 @@ START_TEST(channels__that_are_half_made_count)
 }
 END_TEST
 
-START_TEST(channels__that_a_device_keeps_count_until_the_port_is_closed)
+START_TEST(channels__of_an_endpoint_that_goes_count_until_it_is_closed)
 {
 	const struct tenant *tenant = tenant_of("default");
 
@@ -365,6 +365,26 @@ START_TEST(channels__that_a_device_keeps_count_until_the_port_is_closed)
 	ck_assert_uint_eq(tenant->n_channels, 1);
 	(void)client_channel(&one, 0);
 	ck_assert_uint_eq(tenant->n_channels, 1);
+	end(&one);
+	ck_assert_uint_eq(tenant->n_channels, 0);
+}
+END_TEST
+
+START_TEST(channels__that_a_device_keeps_count)
+{
+	const struct tenant *tenant = tenant_of("default");
+	struct wire_msg *msg;
+
+	client_open(&one);
+	ck_assert_uint_eq(client_channel(&one, 0), 1);
+	fake_fabric_keep_channels(-EIO);
+	for (unsigned i = 0; i < 2; i++) {
+		msg = message(WIRE_TYPE_close_channel);
+		msg->close_channel.channel = 1;
+		client_fail(&one, msg, -EIO);
+		ck_assert_uint_eq(tenant->n_channels, 1);
+	}
+	fake_fabric_keep_channels(0);
 	end(&one);
 	ck_assert_uint_eq(tenant->n_channels, 0);
 }
@@ -629,8 +649,8 @@ int main(void)
 	tcase_add_test(tc, sessions__are_counted_until_nothing_of_them_is_left);
 	tcase_add_test(tc, channels__are_counted_until_they_are_dead);
 	tcase_add_test(tc, channels__that_are_half_made_count);
-	tcase_add_test(tc,
-		       channels__that_a_device_keeps_count_until_the_port_is_closed);
+	tcase_add_test(tc, channels__of_an_endpoint_that_goes_count_until_it_is_closed);
+	tcase_add_test(tc, channels__that_a_device_keeps_count);
 	tcase_add_test(tc, bytes__cannot_be_got_round);
 	tcase_add_test(tc, leases__are_so_many_and_so_long);
 	tcase_add_test(tc, ttl__is_given_where_none_is_asked_for);
