@@ -191,7 +191,9 @@ struct rmem_alloc_params {
 	uint64_t align;   /* bytes, power of two up to 1 GiB; 0: the pool's page */
 	int node;         /* NUMA node wished for, or RMEM_NODE_ANY */
 	const char *name; /* NULL: ephemeral, ends with the session */
-	uint64_t ttl_ms;  /* named only: lives so long after its last renewal; 0: for ever */
+	/* named only: lives so long after its last renewal; 0: for ever, or as long as the
+	 * tenant's leases may */
+	uint64_t ttl_ms;
 };
 #define RMEM_ALLOC_INIT                                                              \
 	{ .size = sizeof(struct rmem_alloc_params), .node = RMEM_NODE_ANY }
@@ -235,8 +237,9 @@ RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
  *   EINVAL (longer than now), EBUSY (operations outstanding), EACCES  [any] */
 RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
 
-/* Renew a named lease: its time to live starts anew, as `ttl_ms` from now (0: for ever).
- * EACCES: attached for reading only.  [any] */
+/* Renew a named lease: its time to live starts anew, as `ttl_ms` from now (0: for ever,
+ * or as long as the tenant's leases may).
+ *   EACCES (attached for reading only), EDQUOT (longer than they may)  [any] */
 RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
 
 /* Free a named lease without attaching it.  ENOENT: no such name.  [any] */
