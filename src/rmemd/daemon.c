@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "rmemd/loop.h"
 #include "rmemd/notify.h"
+#include "rmemd/progress.h"
 
 /* Ids are not used again after a restart: they go on from the clock, faster than leases
  * can be granted, and stay below 2^53, which JSON carries exactly. */
@@ -80,10 +81,11 @@ static int open_listeners(struct daemon *daemon, const struct notify_fds *fds)
 	return err;
 }
 
-static void on_pool(const struct pool_status *status, const char *note)
+static void on_pool(void *ctx, const struct pool_status *status, const char *note)
 {
 	char bytes[32], page[32];
 
+	(void)ctx;
 	log_event(LOG_INFO, "pool-ready", &(struct log_ctx){ .pool = status->name },
 		  "%s on pages of %s (%s), node %d%s%s",
 		  units_format_bytes(status->bytes, bytes, sizeof(bytes)),
@@ -92,14 +94,31 @@ static void on_pool(const struct pool_status *status, const char *note)
 		  note && *note ? "; " : "", note ? note : "");
 }
 
+static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
+{
+	progress_tell(ctx, done, bytes);
+}
+
+static int open_pools(struct daemon *daemon)
+{
+	struct progress progress = { 0 };
+	const struct pools_events events = {
+		.ctx = &progress,
+		.ready = on_pool,
+		.populating = on_populating,
+	};
+
+	return pools_open(daemon->config.pools, daemon->config.n_pools, &events,
+			  &daemon->pools);
+}
+
 static int open_tables(struct daemon *daemon)
 {
 	struct control *control = &daemon->control;
 	uint64_t id = first_id();
 	int err;
 
-	err = pools_open(daemon->config.pools, daemon->config.n_pools, on_pool,
-			 &daemon->pools);
+	err = open_pools(daemon);
 	if (err)
 		return err;
 	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);

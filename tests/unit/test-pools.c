@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 
 #include "base/err.h"
 #include "rmemd/pool/host.h"
+#include "rmemd/pool/memory.h"
 #include "rmemd/pool/pools.h"
 #include "unit.h"
 #include "wire/msg.h"
@@ -455,17 +458,20 @@ END_TEST
 static struct pool_status opened;
 static char opened_note[512];
 
-static void keep_progress(const struct pool_status *status, const char *note)
+static void keep_ready(void *ctx, const struct pool_status *status, const char *note)
 {
+	(void)ctx;
 	opened = *status;
 	(void)snprintf(opened_note, sizeof(opened_note), "%s", note);
 }
+
+static const struct pools_events keeping = { .ready = keep_ready };
 
 START_TEST(open__auto_says_why_it_took_less)
 {
 	struct pool_params params = { "a", POOL_NODE_ANY, 32 * MIB, POOL_PAGES_AUTO };
 
-	ck_assert_int_eq(pools_open(&params, 1, keep_progress, &pools), 0);
+	ck_assert_int_eq(pools_open(&params, 1, &keeping, &pools), 0);
 	ck_assert_int_eq(opened.pages_asked, POOL_PAGES_AUTO);
 	ck_assert_int_eq(opened.pages_got, POOL_PAGES_BASE);
 	ck_assert_ptr_nonnull(
@@ -483,8 +489,7 @@ START_TEST(open__pins_and_places)
 	char line[256];
 	FILE *file;
 
-	ck_assert_msg(pools_open(&params, 1, keep_progress, &pools) == 0, "%s",
-		      err_text());
+	ck_assert_msg(!pools_open(&params, 1, &keeping, &pools), "%s", err_text());
 	ck_assert_str_eq(opened_note, "");
 	ck_assert_int_eq(opened.node_asked, 0);
 	ck_assert_int_eq(opened.node_got, 0);
@@ -502,6 +507,161 @@ START_TEST(open__pins_and_places)
 	/* a preferred node that has none is only a wish */
 	ck_assert_int_eq(pools_take(pools, MIB, 1, 5, taken, 1, &n_taken), 0);
 	pools_close(pools);
+}
+END_TEST
+
+/* ---- several at a time ---- */
+
+static const struct pool_params several[] = {
+	{ "a", 0, 8 * MIB, POOL_PAGES_BASE },
+	{ "b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE },
+	{ "c", 0, 2 * MIB, POOL_PAGES_BASE },
+};
+#define N_SEVERAL (sizeof(several) / sizeof(several[0]))
+
+struct told {
+	pthread_t thread;
+	unsigned ready, populating;
+	uint64_t done, bytes;
+};
+
+static void tell_ready(void *ctx, const struct pool_status *status, const char *note)
+{
+	struct told *told = ctx;
+
+	(void)note;
+	ck_assert(pthread_equal(told->thread, pthread_self()));
+	ck_assert_uint_eq(status->free, status->bytes);
+	told->ready++;
+}
+
+static void tell_populating(void *ctx, uint64_t done, uint64_t bytes)
+{
+	struct told *told = ctx;
+
+	ck_assert(pthread_equal(told->thread, pthread_self()));
+	if (told->populating++ == 0)
+		ck_assert_uint_eq(done, 0);
+	ck_assert_uint_ge(done, told->done);
+	ck_assert_uint_eq(bytes, 14 * MIB);
+	told->done = done;
+	told->bytes = bytes;
+}
+
+START_TEST(open__tells_how_far_it_is)
+{
+	struct told told = { .thread = pthread_self() };
+	const struct pools_events events = { &told, tell_ready, tell_populating };
+	struct pool_status status;
+
+	ck_assert_int_eq(pools_open(several, N_SEVERAL, &events, &pools), 0);
+	ck_assert_uint_eq(told.ready, N_SEVERAL);
+	/* at the beginning, and with some of those that were ready */
+	ck_assert_uint_ge(told.populating, 2);
+	ck_assert_uint_eq(told.done, told.bytes);
+	/* in the order of the configuration, whichever was ready first */
+	for (unsigned i = 0; i < N_SEVERAL; i++) {
+		pools_status(pools, i, &status);
+		ck_assert_str_eq(status.name, several[i].name);
+		ck_assert_uint_eq(status.bytes, several[i].bytes);
+	}
+	pools_close(pools);
+}
+END_TEST
+
+static unsigned count_lines(const char *path, const char *word)
+{
+	char line[512];
+	unsigned n = 0;
+	FILE *file = fopen(path, "r");
+
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof(line), file))
+		n += strstr(line, word) != NULL;
+	ck_assert_int_eq(fclose(file), 0);
+	return n;
+}
+
+static unsigned count_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* What cannot be had is refused by one of those that are opened first, at the same time and
+ * behind them. */
+static const struct {
+	struct pool_params params;
+	int err;
+	const char *said;
+} failing[] = {
+	{ { "d", 0, PIB / 2, POOL_PAGES_BASE }, -ENOMEM, "pool 'd': 512 TiB wanted, " },
+	{ { "d", 1000, MIB, POOL_PAGES_BASE }, -EINVAL, "pool 'd': no NUMA node 1000" },
+	{ { "d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE },
+	  -ENOMEM,
+	  "pool 'd': 512 TiB wanted, " },
+};
+
+START_TEST(open__undoes_all_when_one_fails)
+{
+	struct pool_params params[N_SEVERAL + 1];
+	unsigned fds = count_fds();
+
+	memcpy(params, several, sizeof(several));
+	params[N_SEVERAL] = failing[_i].params;
+	ck_assert_int_eq(pools_open(params, N_SEVERAL + 1, NULL, &pools),
+			 failing[_i].err);
+	ck_assert_msg(strncmp(err_text(), failing[_i].said, strlen(failing[_i].said)) ==
+			      0,
+		      "%s", err_text());
+	ck_assert_uint_eq(count_fds(), fds);
+	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
+}
+END_TEST
+
+/* Memory that several want at the same time is not promised to each of them. */
+START_TEST(open__divides_the_host_among_those_at_it)
+{
+	struct pool_params params[2] = { { "a", 0, 0, POOL_PAGES_BASE },
+					 { "b", POOL_NODE_ANY, 0, POOL_PAGES_BASE } };
+	_Atomic(uint64_t) room = 3 * MIB;
+	const atomic_bool stop = false;
+	struct memory_work work = { .watch.stop = &stop, .room = &room };
+	struct memory memory, other;
+	char note[16];
+
+	params[0].bytes = params[1].bytes = 2 * MIB;
+	ck_assert_int_eq(memory_open(&params[0], &work, &memory, note, sizeof(note)),
+			 0);
+	ck_assert_uint_eq(room, MIB);
+	ck_assert_uint_eq(work.watch.done, 2 * MIB);
+	ck_assert_int_eq(memory_open(&params[1], &work, &other, note, sizeof(note)),
+			 -ENOMEM);
+	ck_assert_str_eq(err_text(), "2 MiB wanted, 1 MiB available on this host: make "
+				     "the pool smaller");
+	ck_assert_uint_eq(room, MIB);
+	memory_close(&memory);
+}
+END_TEST
+
+START_TEST(open__stops_when_it_is_told_to)
+{
+	_Atomic(uint64_t) room = UINT64_MAX;
+	const atomic_bool stop = true;
+	struct memory_work work = { .watch.stop = &stop, .room = &room };
+	unsigned fds = count_fds();
+	struct memory memory;
+	char note[16];
+
+	ck_assert_int_eq(memory_open(several, &work, &memory, note, sizeof(note)),
+			 -ECANCELED);
+	ck_assert_uint_eq(work.watch.done, 0);
+	ck_assert(room == UINT64_MAX);
+	ck_assert_uint_eq(count_fds(), fds);
+	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
 }
 END_TEST
 
@@ -523,6 +683,11 @@ int main(void)
 	tcase_add_test(tc, open__refuses_a_node_that_is_not_there);
 	tcase_add_test(tc, open__explains_a_low_memlock_limit);
 	tcase_add_test(tc, open__pins_and_places);
+	tcase_add_test(tc, open__tells_how_far_it_is);
+	tcase_add_loop_test(tc, open__undoes_all_when_one_fails, 0,
+			    sizeof(failing) / sizeof(failing[0]));
+	tcase_add_test(tc, open__divides_the_host_among_those_at_it);
+	tcase_add_test(tc, open__stops_when_it_is_told_to);
 	tcase_add_checked_fixture(host, host_make, host_unmake);
 	tcase_add_test(host, host__counts_huge_pages_that_are_not_promised);
 	tcase_add_test(host, host__adds_up_what_a_node_has);

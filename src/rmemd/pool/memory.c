@@ -15,7 +15,6 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
-#include "rmemd/pool/prefault.h"
 
 #define PAGE_1G (UINT64_C(1) << 30)
 #define PAGE_2M (UINT64_C(1) << 21)
@@ -105,21 +104,40 @@ static int thp_check(void)
 }
 
 /* A size mistyped must not make the kernel kill whatever else runs here. */
-static int room_check(const struct memory *memory, int node)
+static int room_short(const struct memory *memory, int node, uint64_t available)
 {
 	char wanted[32], there[32], place[WHERE_BYTES];
-	uint64_t available;
 
-	/* a kernel that does not tell must be believed when populating */
-	if (host_available(node, &available) || memory->bytes <= available)
-		return 0;
 	return err_set(-ENOMEM, "%s wanted, %s available %s: make the pool smaller",
 		       units_format_bytes(memory->bytes, wanted, sizeof(wanted)),
 		       units_format_bytes(available, there, sizeof(there)),
 		       where(node, place));
 }
 
-static int memory_check(const struct memory *memory, int node)
+static int room_check(const struct memory *memory, int node)
+{
+	uint64_t available;
+
+	/* a kernel that does not tell must be believed when populating */
+	if (host_available(node, &available) || memory->bytes <= available)
+		return 0;
+	return room_short(memory, node, available);
+}
+
+/* MPOL_BIND or not, the host must have it too, and for all who are at it now. */
+static int room_claim(const struct memory *memory, _Atomic(uint64_t) *room)
+{
+	uint64_t left = atomic_load(room);
+
+	do {
+		if (memory->bytes > left)
+			return room_short(memory, -1, left);
+	} while (!atomic_compare_exchange_weak(room, &left, left - memory->bytes));
+	return 0;
+}
+
+/* What is claimed of the room is the memory's until it is given up. */
+static int memory_check(const struct memory *memory, int node, _Atomic(uint64_t) *room)
 {
 	int err;
 
@@ -128,8 +146,7 @@ static int memory_check(const struct memory *memory, int node)
 	err = memory->pages == POOL_PAGES_THP ? thp_check() : 0;
 	if (!err)
 		err = room_check(memory, host_has_nodes() ? node : -1);
-	/* MPOL_BIND or not, the host must have it too */
-	return err ? err : room_check(memory, -1);
+	return err ? err : room_claim(memory, room);
 }
 
 /* ---- making it ---- */
@@ -227,15 +244,18 @@ static int memory_lock(const struct memory *memory)
 		limit, units_format_bytes(memory->bytes, wanted, sizeof(wanted)));
 }
 
-static int memory_populate(const struct memory *memory, int node)
+static int memory_populate(const struct memory *memory, int node,
+			   struct prefault_watch *watch)
 {
 	bool hugetlb = pages_hugetlb(memory->pages);
 	int err = prefault(memory->addr, memory->bytes, memory->page_bytes, hugetlb,
-			   node);
+			   node, watch);
 
 	switch (err) {
 	case 0:
 		return 0;
+	case -ECANCELED:
+		return err_set(err, "told to stop");
 	case -EFAULT:
 	case -ENOMEM:
 		if (hugetlb)
@@ -308,7 +328,8 @@ static int thp_settle(struct memory *memory, char *note, size_t note_bytes)
 }
 
 static int memory_try(const struct pool_params *params, enum pool_pages pages,
-		      struct memory *ret_memory, char *note, size_t note_bytes)
+		      struct memory_work *work, struct memory *ret_memory, char *note,
+		      size_t note_bytes)
 {
 	uint64_t page = pages_bytes(pages);
 	struct memory memory = { .fd = -1,
@@ -317,10 +338,11 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 				 .page_bytes = page,
 				 .node = -1 };
 	bool hugetlb = pages_hugetlb(pages);
-	int err = memory_check(&memory, params->node);
+	int err = memory_check(&memory, params->node, work->room);
 
 	if (err)
 		return err;
+	atomic_store(&work->bytes, memory.bytes);
 	err = file_make(&memory, params->name);
 	if (!err)
 		err = file_map(&memory);
@@ -345,7 +367,7 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 	if (!hugetlb)
 		err = memory_lock(&memory);
 	if (!err)
-		err = memory_populate(&memory, params->node);
+		err = memory_populate(&memory, params->node, &work->watch);
 	if (!err && pages == POOL_PAGES_THP)
 		err = thp_settle(&memory, note, note_bytes);
 	if (err)
@@ -356,12 +378,15 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 
 err_close:
 	memory_close(&memory);
+	atomic_store(&work->watch.done, 0);
+	if (!hugetlb)
+		(void)atomic_fetch_add(work->room, memory.bytes);
 	return err;
 }
 
 /* From the largest pages down; the note collects why each was not to be had. */
-static int memory_auto(const struct pool_params *params, struct memory *ret_memory,
-		       char *note, size_t note_bytes)
+static int memory_auto(const struct pool_params *params, struct memory_work *work,
+		       struct memory *ret_memory, char *note, size_t note_bytes)
 {
 	static const enum pool_pages order[] = { POOL_PAGES_1G, POOL_PAGES_2M,
 						 POOL_PAGES_THP, POOL_PAGES_BASE };
@@ -377,7 +402,7 @@ static int memory_auto(const struct pool_params *params, struct memory *ret_memo
 		else if (order[i] != POOL_PAGES_BASE && params->bytes < PAGE_2M)
 			err = err_set(-ENOMEM, "the pool is smaller");
 		else
-			err = memory_try(params, order[i], ret_memory, own,
+			err = memory_try(params, order[i], work, ret_memory, own,
 					 sizeof(own));
 		if (err != -ENOMEM)
 			break;
@@ -390,8 +415,8 @@ static int memory_auto(const struct pool_params *params, struct memory *ret_memo
 	return err;
 }
 
-int memory_open(const struct pool_params *params, struct memory *ret_memory, char *note,
-		size_t note_bytes)
+int memory_open(const struct pool_params *params, struct memory_work *work,
+		struct memory *ret_memory, char *note, size_t note_bytes)
 {
 	char nodes[64];
 	int err;
@@ -401,9 +426,10 @@ int memory_open(const struct pool_params *params, struct memory *ret_memory, cha
 		return err_set(-EINVAL, "no NUMA node %d with memory here (nodes: %s)",
 			       params->node, host_nodes(nodes, sizeof(nodes)));
 	if (params->pages == POOL_PAGES_AUTO)
-		err = memory_auto(params, ret_memory, note, note_bytes);
+		err = memory_auto(params, work, ret_memory, note, note_bytes);
 	else
-		err = memory_try(params, params->pages, ret_memory, note, note_bytes);
+		err = memory_try(params, params->pages, work, ret_memory, note,
+				 note_bytes);
 	return err;
 }
 

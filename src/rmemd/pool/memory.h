@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory of one pool: a memfd, mapped once, bound to its node, populated and pinned.
- * Never in a core dump.  Threads: [loop]; blocks. */
+ * Never in a core dump.  Threads: [any]; blocks. */
 #ifndef RMEMD_POOL_MEMORY_H
 #define RMEMD_POOL_MEMORY_H
 
 #include "rmemd/pool/pools.h"
+#include "rmemd/pool/prefault.h"
 
 struct memory {
 	int fd;
@@ -15,13 +16,21 @@ struct memory {
 	int node; /* where the kernel put the pages; -1: on several, or it does not tell */
 };
 
+/* What several that are opened at the same time have to do with each other. */
+struct memory_work {
+	struct prefault_watch watch;
+	_Atomic(uint64_t) bytes; /* that will be populated; 0: not known yet */
+	_Atomic(uint64_t) *room; /* the host has left beside huge pages; borrowed */
+};
+
 /* The note says why `auto` took less than the best, or how far huge pages reach; "" if
  * there is nothing to say.
  *   -EINVAL  no such node
  *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK; the text says what to do
+ *   -ECANCELED  told to stop
  *   others from the kernel, with text */
-int memory_open(const struct pool_params *params, struct memory *ret_memory, char *note,
-		size_t note_bytes);
+int memory_open(const struct pool_params *params, struct memory_work *work,
+		struct memory *ret_memory, char *note, size_t note_bytes);
 void memory_close(struct memory *memory);
 
 #endif

@@ -13,12 +13,12 @@
 #include "base/units.h"
 #include "rmemd/pool/extents.h"
 #include "rmemd/pool/memory.h"
+#include "rmemd/pool/opening.h"
 #include "rmemd/pool/scrubber.h"
-
-#define NOTE_BYTES 512
 
 struct pool {
 	struct pool_params params;
+	bool opened; /* has memory and extents */
 	struct memory memory;
 	struct extents extents;
 	struct scrubber *scrubber; /* of the node; shared with its other pools */
@@ -63,15 +63,13 @@ static int pool_scrubber(struct pools *pools, struct pool *pool)
 	return err;
 }
 
-static int pool_open(struct pools *pools, const struct pool_params *params,
-		     struct pool *pool, char *note)
+/* Takes the memory over. */
+static int pool_open(struct pools *pools, struct pool *pool,
+		     const struct memory *memory)
 {
-	int err = memory_open(params, &pool->memory, note, NOTE_BYTES);
+	int err = extents_init(&pool->extents, memory->bytes, pools->grain);
 
-	if (err)
-		goto err_name;
-	pool->params = *params;
-	err = extents_init(&pool->extents, pool->memory.bytes, pools->grain);
+	pool->memory = *memory;
 	if (err) {
 		err = err_errno(err, "bookkeeping");
 		goto err_memory;
@@ -79,23 +77,54 @@ static int pool_open(struct pools *pools, const struct pool_params *params,
 	err = pool_scrubber(pools, pool);
 	if (err)
 		goto err_extents;
+	pool->opened = true;
 	return 0;
 
 err_extents:
 	extents_destroy(&pool->extents);
 err_memory:
 	memory_close(&pool->memory);
-err_name:
-	return err_prefix(err, "pool '%s'", params->name);
+	return err_prefix(err, "pool '%s'", pool->params.name);
+}
+
+/* What opening_run() has to know. */
+struct pools_opening {
+	struct pools *pools;
+	const struct pools_events *events;
+};
+
+static int on_opened(void *ctx, size_t i, const struct memory *memory, const char *note)
+{
+	const struct pools_opening *opening = ctx;
+	const struct pools_events *events = opening->events;
+	struct pool_status status;
+	int err = pool_open(opening->pools, &opening->pools->pool[i], memory);
+
+	if (!err && events && events->ready) {
+		pools_status(opening->pools, (unsigned)i, &status);
+		events->ready(events->ctx, &status, note);
+	}
+	return err;
+}
+
+static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
+{
+	const struct pools_opening *opening = ctx;
+	const struct pools_events *events = opening->events;
+
+	if (events && events->populating)
+		events->populating(events->ctx, done, bytes);
 }
 
 int pools_open(const struct pool_params *params, size_t n_params,
-	       void (*progress)(const struct pool_status *status, const char *note),
-	       struct pools **ret_pools)
+	       const struct pools_events *events, struct pools **ret_pools)
 {
+	static const struct opening_events opening_events = {
+		.opened = on_opened,
+		.populating = on_populating,
+	};
 	struct pools *pools = calloc(1, sizeof(*pools));
-	struct pool_status status;
-	char note[NOTE_BYTES];
+	struct pools_opening opening = { .pools = pools, .events = events };
 	int err;
 
 	if (!pools)
@@ -110,16 +139,11 @@ int pools_open(const struct pool_params *params, size_t n_params,
 		err = err_errno(-ENOMEM, "pools");
 		goto err_close;
 	}
-	for (size_t i = 0; i < n_params; i++) {
-		err = pool_open(pools, &params[i], &pools->pool[i], note);
-		if (err)
-			goto err_close;
-		pools->n_pools++;
-		if (progress) {
-			pools_status(pools, (unsigned)i, &status);
-			progress(&status, note);
-		}
-	}
+	for (; pools->n_pools < n_params; pools->n_pools++)
+		pools->pool[pools->n_pools].params = params[pools->n_pools];
+	err = opening_run(params, n_params, &opening_events, &opening);
+	if (err)
+		goto err_close;
 	*ret_pools = pools;
 	return 0;
 
@@ -138,6 +162,8 @@ void pools_close(struct pools *pools)
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
 		scrubber_stop(pools->scrubbers[i]);
 	for (unsigned i = 0; i < pools->n_pools; i++) {
+		if (!pools->pool[i].opened)
+			continue;
 		extents_destroy(&pools->pool[i].extents);
 		memory_close(&pools->pool[i].memory);
 	}

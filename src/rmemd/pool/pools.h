@@ -49,15 +49,24 @@ struct pool_status {
 	uint64_t scrubbed_ever; /* bytes zeroed since start */
 };
 
-/* Map, bind, prefault and pin all pools, start the scrubbers; blocks while it does.
+/* What becomes of pools_open(), on the thread that called it; each may be NULL. */
+struct pools_events {
+	void *ctx;
+	/* A pool is there; the note is a line when `auto` took less than the best. */
+	void (*ready)(void *ctx, const struct pool_status *status, const char *note);
+	/* So much of all pools is populated: at the beginning, about every second, with
+	 * each pool that is there, and so at the end. */
+	void (*populating)(void *ctx, uint64_t done, uint64_t bytes);
+};
+
+/* Map, bind, prefault and pin all pools, those of different nodes at the same time; start
+ * the scrubbers.  Blocks while it does.  When one fails nothing of the others is left.
  *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK: the text names pool, cause
  *            and remedy
  *   -EINVAL  no such node
- * progress (may be NULL) is called after each pool with its status and a line when
- * `auto` took less than the best. */
+ *   events   may be NULL */
 int pools_open(const struct pool_params *params, size_t n_params,
-	       void (*progress)(const struct pool_status *status, const char *note),
-	       struct pools **ret_pools);
+	       const struct pools_events *events, struct pools **ret_pools);
 /* Join the scrubbers, unmap.  NULL: nothing. */
 void pools_close(struct pools *pools);
 

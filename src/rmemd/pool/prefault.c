@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <numa.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@ struct work {
 	uint64_t bytes, slice_bytes;
 	bool hugetlb;
 	int node;
+	struct prefault_watch *watch;
 	_Atomic uint64_t next; /* offset nobody has taken yet */
 	atomic_int err;        /* the first */
 };
@@ -66,21 +66,27 @@ static void *work_run(void *ctx)
 		bytes = work->bytes - offset;
 		if (bytes > work->slice_bytes)
 			bytes = work->slice_bytes;
-		err = slice_populate(work, work->addr + offset, bytes);
+		err = atomic_load(work->watch->stop)
+			      ? -ECANCELED
+			      : slice_populate(work, work->addr + offset, bytes);
 		if (err)
 			(void)atomic_compare_exchange_strong(&work->err, &none, err);
+		else
+			(void)atomic_fetch_add(&work->watch->done, bytes);
 	}
 	return NULL;
 }
 
-int prefault(void *addr, uint64_t bytes, uint64_t page_bytes, bool hugetlb, int node)
+int prefault(void *addr, uint64_t bytes, uint64_t page_bytes, bool hugetlb, int node,
+	     struct prefault_watch *watch)
 {
 	struct work work = { .addr = addr,
 			     .bytes = bytes,
 			     .slice_bytes = page_bytes > SLICE_BYTES ? page_bytes
 								     : SLICE_BYTES,
 			     .hugetlb = hugetlb,
-			     .node = host_has_nodes() ? node : -1 };
+			     .node = host_has_nodes() ? node : -1,
+			     .watch = watch };
 	uint64_t n_slices = (bytes + work.slice_bytes - 1) / work.slice_bytes;
 	pthread_t threads[THREADS_MAX];
 	unsigned wanted = host_cpus(node), n = 0;
