@@ -27,6 +27,8 @@ enum config_type {
 	CONFIG_TYPE_COUNT,     /* uint32_t */
 	CONFIG_TYPE_MS,        /* uint64_t, written with a unit */
 	CONFIG_TYPE_BYTES,     /* uint64_t, written with a unit */
+	CONFIG_TYPE_SIZE,      /* the same, or "auto", stored as 0 */
+	CONFIG_TYPE_PERCENT,   /* unsigned: "50%", or "auto", stored as 0 */
 	CONFIG_TYPE_ADDRESSES, /* list of IP addresses */
 	CONFIG_TYPE_NAMES,     /* list of names, may be empty */
 	CONFIG_TYPE_PATH,      /* absolute; max is the size of the buffer */

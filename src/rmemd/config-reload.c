@@ -17,6 +17,7 @@ static size_t field_bytes(const struct config_key *key)
 		return sizeof(uint32_t);
 	case CONFIG_TYPE_MS:
 	case CONFIG_TYPE_BYTES:
+	case CONFIG_TYPE_SIZE:
 		return sizeof(uint64_t);
 	case CONFIG_TYPE_ADDRESSES:
 	case CONFIG_TYPE_NAMES:
@@ -26,6 +27,7 @@ static size_t field_bytes(const struct config_key *key)
 	case CONFIG_TYPE_ADDRESS:
 		return sizeof(struct fabric_address);
 	case CONFIG_TYPE_CHOICE:
+	case CONFIG_TYPE_PERCENT:
 	case CONFIG_TYPE_NODE:
 	case CONFIG_TYPE_AUTO:
 	case CONFIG_TYPE_KNOB:
@@ -42,7 +44,8 @@ static bool pools_equal(const struct config *a, const struct config *b)
 		const struct pool_params *p = &a->pools[i], *q = &b->pools[i];
 
 		if (strcmp(p->name, q->name) != 0 || p->node != q->node ||
-		    p->bytes != q->bytes || p->pages != q->pages)
+		    p->bytes != q->bytes || p->pages != q->pages ||
+		    p->share != q->share)
 			return false;
 	}
 	return true;

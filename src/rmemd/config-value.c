@@ -169,6 +169,36 @@ static int list_parse(const struct config_key *key, const char *value, char *obj
 	return 0;
 }
 
+static int size_parse(const struct config_key *key, const char *value, uint64_t *ret)
+{
+	if (strcmp(value, "auto") != 0)
+		return scaled_parse(key, value, ret);
+	*ret = POOL_BYTES_AUTO;
+	return 0;
+}
+
+static int percent_parse(const struct config_key *key, const char *value, unsigned *ret)
+{
+	char digits[CONFIG_VALUE_MAX + 1];
+	size_t len = strlen(value);
+	uint64_t number;
+	int err;
+
+	if (strcmp(value, "auto") == 0) {
+		*ret = POOL_SHARE_AUTO;
+		return 0;
+	}
+	if (value[len - 1] != '%' || len > sizeof(digits))
+		return err_set(-EINVAL, "'%s' is neither auto nor per cent, as 50%%",
+			       value);
+	memcpy(digits, value, len - 1);
+	digits[len - 1] = '\0';
+	err = units_parse_u64(digits, key->min, key->max, &number);
+	if (!err)
+		*ret = (unsigned)number;
+	return err;
+}
+
 static int node_parse(const struct config_key *key, const char *value, int *ret)
 {
 	uint64_t number;
@@ -266,6 +296,10 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 	case CONFIG_TYPE_MS:
 	case CONFIG_TYPE_BYTES:
 		return scaled_parse(key, value, field);
+	case CONFIG_TYPE_SIZE:
+		return size_parse(key, value, field);
+	case CONFIG_TYPE_PERCENT:
+		return percent_parse(key, value, field);
 	case CONFIG_TYPE_ADDRESSES:
 	case CONFIG_TYPE_NAMES:
 		return list_parse(key, value, base);

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "rmemd/config-keys.h"
+#include "rmemd/pool/share.h"
 
 #define LIST_TEXT_MAX 2048
 
@@ -478,6 +479,23 @@ static void devices_inherit(struct config *config)
 	}
 }
 
+static int pools_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	size_t i;
+	int err;
+
+	for (i = 0; i < config->n_pools; i++)
+		if (config->pools[i].share != POOL_SHARE_AUTO &&
+		    config->pools[i].bytes != POOL_BYTES_AUTO)
+			return parse_fail(parse, parse->pool_lines[i],
+					  err_set(-EINVAL,
+						  "pool '%s': share is for size = auto",
+						  config->pools[i].name));
+	err = share_check(config->pools, config->n_pools, &i);
+	return err ? parse_fail(parse, parse->pool_lines[i], err) : 0;
+}
+
 /* What only several keys together can get wrong. */
 static int config_check(struct parse *parse)
 {
@@ -508,7 +526,8 @@ static int config_check(struct parse *parse)
 			parse, key_line(parse, "tcp", "enabled", "rdma", "enabled"),
 			err_set(-EINVAL, "neither [rdma] nor [tcp] is enabled: nothing "
 					 "would carry data"));
-	if (tenants_check(parse) || devices_check(parse) || direct_check(parse))
+	if (tenants_check(parse) || devices_check(parse) || direct_check(parse) ||
+	    pools_check(parse))
 		return -EINVAL;
 	return ports_check(parse);
 }

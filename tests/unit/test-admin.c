@@ -209,7 +209,7 @@ static struct admin *admin;
 static void base_make(void)
 {
 	const struct pool_params params = { "a", POOL_NODE_ANY, 1 << 20,
-					    POOL_PAGES_BASE };
+					    POOL_PAGES_BASE, 0 };
 
 	memcpy(directory, "/tmp/rmem-admin-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));

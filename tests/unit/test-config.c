@@ -107,6 +107,9 @@ START_TEST(load__reads_every_type)
 			   "page_size = 2M\n"
 			   "[pool far]\n"
 			   "size = 1T\n"
+			   "[pool rest]\n"
+			   "size = auto\n"
+			   "share = 80%\n"
 			   "[limits]\n"
 			   "sessions = 7\n"
 			   "[tenant a]\n"
@@ -148,13 +151,16 @@ START_TEST(load__reads_every_type)
 	ck_assert_uint_eq(config.tenants[0].limits.ttl_max_ms, 8 * 3600000);
 	ck_assert_str_eq(config.tenants[1].name, "b");
 	ck_assert_uint_eq(config.tenants[1].limits.leases_max, 65536);
-	ck_assert_uint_eq(config.n_pools, 2);
+	ck_assert_uint_eq(config.n_pools, 3);
 	ck_assert_str_eq(config.pools[0].name, "near");
 	ck_assert_int_eq(config.pools[0].node, 1);
 	ck_assert_uint_eq(config.pools[0].bytes, 2 << 20);
 	ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_2M);
 	ck_assert_int_eq(config.pools[1].node, POOL_NODE_ANY);
 	ck_assert_int_eq(config.pools[1].pages, POOL_PAGES_AUTO);
+	ck_assert_uint_eq(config.pools[1].share, POOL_SHARE_AUTO);
+	ck_assert_uint_eq(config.pools[2].bytes, POOL_BYTES_AUTO);
+	ck_assert_uint_eq(config.pools[2].share, 80);
 }
 END_TEST
 
@@ -387,6 +393,16 @@ static const struct {
 	{ "[pool a]\npage_size = 4M\n", "2: page_size: '4M' is not one of auto, 1G, "
 					"2M, thp, base; did you mean '2M'?" },
 	{ "[pool a]\nsize = 1G\nsize = 2G\n", "3: 'size' is already in line 2" },
+	{ "[pool a]\nsize = auto\nshare = 50\n",
+	  "3: share: '50' is neither auto nor per cent, as 50%" },
+	{ "[pool a]\nsize = auto\nshare = x%\n", "3: share: 'x' is not a number" },
+	{ "[pool a]\nsize = auto\nshare = 101%\n",
+	  "3: share: 101 is not from 1 to 100" },
+	{ "[pool a]\nshare = 50%\n", "1: pool 'a': share is for size = auto" },
+	{ "[pool a]\nsize = auto\nshare = 60%\npage_size = thp\n"
+	  "[pool b]\nsize = auto\nshare = 50%\npage_size = base\n",
+	  "5: pool 'b': the shares of the pools of any node come to 110% of its free "
+	  "memory" },
 };
 
 START_TEST(load__says_what_is_wrong_and_where)
@@ -467,7 +483,7 @@ START_TEST(reload__takes_over_what_may_change)
 	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 3);
 	fresh.port = 1;
 	fresh.tcp_threads = 9;
-	fresh.pools[0].bytes = 4096;
+	fresh.pools[0].share = 7;
 	fresh.knobs.mtu = 256;
 	fresh.n_device_params = 1;
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)),

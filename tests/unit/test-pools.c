@@ -268,8 +268,8 @@ END_TEST
 START_TEST(take__spreads_over_pools_and_joins_them)
 {
 	const struct pool_params params[] = {
-		{ "a", POOL_NODE_ANY, MIB, POOL_PAGES_BASE },
-		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE },
+		{ "a", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0 },
+		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0 },
 	};
 	struct pool_status status;
 	struct pool *first;
@@ -311,7 +311,7 @@ END_TEST
 
 static int open_params(uint64_t bytes, int node, enum pool_pages pages)
 {
-	struct pool_params params = { "a", node, bytes, pages };
+	struct pool_params params = { "a", node, bytes, pages, 0 };
 
 	return pools_open(&params, 1, NULL, &pools);
 }
@@ -469,7 +469,8 @@ static const struct pools_events keeping = { .ready = keep_ready };
 
 START_TEST(open__auto_says_why_it_took_less)
 {
-	struct pool_params params = { "a", POOL_NODE_ANY, 32 * MIB, POOL_PAGES_AUTO };
+	struct pool_params params = { "a", POOL_NODE_ANY, 32 * MIB, POOL_PAGES_AUTO,
+				      0 };
 
 	ck_assert_int_eq(pools_open(&params, 1, &keeping, &pools), 0);
 	ck_assert_int_eq(opened.pages_asked, POOL_PAGES_AUTO);
@@ -484,7 +485,7 @@ END_TEST
 
 START_TEST(open__pins_and_places)
 {
-	struct pool_params params = { "a", 0, 8 * MIB, POOL_PAGES_BASE };
+	struct pool_params params = { "a", 0, 8 * MIB, POOL_PAGES_BASE, 0 };
 	unsigned long kib = 0;
 	char line[256];
 	FILE *file;
@@ -510,12 +511,170 @@ START_TEST(open__pins_and_places)
 }
 END_TEST
 
+/* ---- a share of what there is ---- */
+
+#define AUTO(node, pages, share)                         \
+	{                                                \
+		"a", node, POOL_BYTES_AUTO, pages, share \
+	}
+
+static const struct {
+	struct pool_params params[3];
+	/* of 1200 MiB free of the last one's kind */
+	uint64_t mib[3];
+} divisions[] = {
+	/* alone: all huge pages, half of the memory */
+	{ { AUTO(0, POOL_PAGES_2M, 0), AUTO(1, POOL_PAGES_2M, 0),
+	    AUTO(-1, POOL_PAGES_2M, 0) },
+	  { 1200, 1200, 1200 } },
+	{ { AUTO(0, POOL_PAGES_THP, 0), AUTO(1, POOL_PAGES_AUTO, 0),
+	    AUTO(2, POOL_PAGES_BASE, 0) },
+	  { 600, 600, 600 } },
+	/* as it says, the others what is left of that */
+	{ { AUTO(0, POOL_PAGES_BASE, 30), AUTO(0, POOL_PAGES_THP, 0),
+	    AUTO(0, POOL_PAGES_BASE, 0) },
+	  { 360, 120, 120 } },
+	{ { AUTO(0, POOL_PAGES_2M, 0), AUTO(0, POOL_PAGES_AUTO, 40),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  { 360, 480, 360 } },
+	/* other kinds and pools of a fixed size do not count */
+	{ { AUTO(0, POOL_PAGES_1G, 90),
+	    { "b", 0, MIB, POOL_PAGES_2M, 0 },
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  { 0, 0, 1200 } },
+	/* with pages of any kind it looks at the next */
+	{ { AUTO(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_AUTO, 0),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  { 1200, 0, 0 } },
+};
+
+START_TEST(share__is_divided)
+{
+	const struct pool_params *params = divisions[_i].params;
+	enum share_kind kind = share_kind(params[2].pages);
+
+	for (size_t i = 0; i < 3; i++)
+		if (divisions[_i].mib[i])
+			ck_assert_uint_eq(share_bytes(share_of(params, 3, i, kind),
+						      1200 * MIB, 2 * MIB),
+					  divisions[_i].mib[i] * MIB);
+	if (!divisions[_i].mib[2])
+		ck_assert_uint_eq(share_of(params, 3, 2, kind).parts, 0);
+}
+END_TEST
+
+START_TEST(share__is_in_whole_pages)
+{
+	ck_assert_uint_eq(share_bytes((struct share){ 33, 100 }, 10 * MIB, 2 * MIB),
+			  2 * MIB);
+	ck_assert_uint_eq(share_bytes((struct share){ 19, 100 }, 10 * MIB, 2 * MIB), 0);
+	/* no product is too large */
+	ck_assert_uint_eq(share_bytes((struct share){ 100, 100 }, UINT64_MAX, 1),
+			  UINT64_MAX);
+}
+END_TEST
+
+static const struct {
+	struct pool_params params[2];
+	size_t which; /* 2: none */
+	const char *said;
+} together[] = {
+	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(1, POOL_PAGES_2M, 60) }, 2, NULL },
+	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(0, POOL_PAGES_1G, 60) }, 2, NULL },
+	{ { AUTO(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_AUTO, 0) }, 2, NULL },
+	{ { AUTO(0, POOL_PAGES_AUTO, 60), AUTO(0, POOL_PAGES_2M, 60) },
+	  1,
+	  "pool 'a': the shares of the pools of node 0 come to 120% of its free pages "
+	  "of "
+	  "2M" },
+	{ { AUTO(-1, POOL_PAGES_BASE, 0), AUTO(-1, POOL_PAGES_THP, 50) },
+	  0,
+	  "pool 'a': without a share it has what the others of any node, with 50%, "
+	  "leave "
+	  "of 50% of its free memory: nothing" },
+};
+
+START_TEST(share__of_all_is_at_most_all)
+{
+	size_t which = 2;
+
+	ck_assert_int_eq(share_check(together[_i].params, 2, &which),
+			 together[_i].said ? -EINVAL : 0);
+	ck_assert_uint_eq(which, together[_i].which);
+	if (together[_i].said)
+		ck_assert_str_eq(err_text(), together[_i].said);
+}
+END_TEST
+
+static int open_share(int node, enum pool_pages pages, unsigned share)
+{
+	const struct pool_params params = AUTO(node, pages, share);
+
+	return pools_open(&params, 1, &keeping, &pools);
+}
+
+START_TEST(open__takes_its_share)
+{
+	/* half of 2 MiB, and of 4 GiB as many per cent */
+	ck_assert_msg(!open_share(0, POOL_PAGES_BASE, 0), "%s", err_text());
+	ck_assert_uint_eq(opened.bytes, MIB);
+	ck_assert_uint_eq(opened.bytes_asked, POOL_BYTES_AUTO);
+	pools_close(pools);
+	host_file("/proc/meminfo", "MemAvailable: 16384 kB\n");
+	ck_assert_msg(!open_share(POOL_NODE_ANY, POOL_PAGES_BASE, 75), "%s",
+		      err_text());
+	ck_assert_uint_eq(opened.bytes, 12 * MIB);
+	pools_close(pools);
+	/* a node has no more than its host */
+	host_file("/proc/meminfo", "MemAvailable: 1024 kB\n");
+	ck_assert_msg(!open_share(0, POOL_PAGES_BASE, 100), "%s", err_text());
+	ck_assert_uint_eq(opened.bytes, MIB);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(open__divides_what_a_fixed_size_leaves)
+{
+	const struct pool_params params[] = {
+		AUTO(0, POOL_PAGES_BASE, 50),
+		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0 },
+		AUTO(0, POOL_PAGES_AUTO, 50),
+	};
+	struct pool_status status;
+
+	ck_assert_msg(!pools_open(params, 3, &keeping, &pools), "%s", err_text());
+	for (unsigned i = 0; i < 3; i++) {
+		pools_status(pools, i, &status);
+		ck_assert_uint_eq(status.bytes, MIB);
+	}
+	/* the last that was ready, which had no larger pages to take from */
+	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: "));
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(open__explains_a_share_that_is_too_small)
+{
+	ck_assert_int_eq(open_share(0, POOL_PAGES_2M, 10), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': its share is 10% of 7 pages of 2M free on node 0, "
+			 "less than one: echo 13 > /sys/devices/system/node/node0/"
+			 "hugepages/hugepages-2048kB/nr_hugepages");
+	ck_assert_int_eq(open_share(0, POOL_PAGES_1G, 0), -ENOMEM);
+	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G");
+	ck_assert_int_eq(open_share(0, POOL_PAGES_BASE, 20), -ENOMEM);
+	ck_assert_str_eq(err_text(), "pool 'a': its share is 20% of 2 MiB that are "
+				     "available on node 0, less than 1 MiB: give it "
+				     "more, or other pools less");
+}
+END_TEST
+
 /* ---- several at a time ---- */
 
 static const struct pool_params several[] = {
-	{ "a", 0, 8 * MIB, POOL_PAGES_BASE },
-	{ "b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE },
-	{ "c", 0, 2 * MIB, POOL_PAGES_BASE },
+	{ "a", 0, 8 * MIB, POOL_PAGES_BASE, 0 },
+	{ "b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE, 0 },
+	{ "c", 0, 2 * MIB, POOL_PAGES_BASE, 0 },
 };
 #define N_SEVERAL (sizeof(several) / sizeof(several[0]))
 
@@ -598,9 +757,13 @@ static const struct {
 	int err;
 	const char *said;
 } failing[] = {
-	{ { "d", 0, PIB / 2, POOL_PAGES_BASE }, -ENOMEM, "pool 'd': 512 TiB wanted, " },
-	{ { "d", 1000, MIB, POOL_PAGES_BASE }, -EINVAL, "pool 'd': no NUMA node 1000" },
-	{ { "d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE },
+	{ { "d", 0, PIB / 2, POOL_PAGES_BASE, 0 },
+	  -ENOMEM,
+	  "pool 'd': 512 TiB wanted, " },
+	{ { "d", 1000, MIB, POOL_PAGES_BASE, 0 },
+	  -EINVAL,
+	  "pool 'd': no NUMA node 1000" },
+	{ { "d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE, 0 },
 	  -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
 };
@@ -625,8 +788,9 @@ END_TEST
 /* Memory that several want at the same time is not promised to each of them. */
 START_TEST(open__divides_the_host_among_those_at_it)
 {
-	struct pool_params params[2] = { { "a", 0, 0, POOL_PAGES_BASE },
-					 { "b", POOL_NODE_ANY, 0, POOL_PAGES_BASE } };
+	struct pool_params params[2] = { { "a", 0, 0, POOL_PAGES_BASE, 0 },
+					 { "b", POOL_NODE_ANY, 0, POOL_PAGES_BASE,
+					   0 } };
 	_Atomic(uint64_t) room = 3 * MIB;
 	const atomic_bool stop = false;
 	struct memory_work work = { .watch.stop = &stop, .room = &room };
@@ -683,6 +847,14 @@ int main(void)
 	tcase_add_test(tc, open__refuses_a_node_that_is_not_there);
 	tcase_add_test(tc, open__explains_a_low_memlock_limit);
 	tcase_add_test(tc, open__pins_and_places);
+	tcase_add_loop_test(tc, share__is_divided, 0,
+			    sizeof(divisions) / sizeof(divisions[0]));
+	tcase_add_test(tc, share__is_in_whole_pages);
+	tcase_add_loop_test(tc, share__of_all_is_at_most_all, 0,
+			    sizeof(together) / sizeof(together[0]));
+	tcase_add_test(host, open__takes_its_share);
+	tcase_add_test(host, open__divides_what_a_fixed_size_leaves);
+	tcase_add_test(host, open__explains_a_share_that_is_too_small);
 	tcase_add_test(tc, open__tells_how_far_it_is);
 	tcase_add_loop_test(tc, open__undoes_all_when_one_fails, 0,
 			    sizeof(failing) / sizeof(failing[0]));

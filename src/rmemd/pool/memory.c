@@ -149,6 +149,63 @@ static int memory_check(const struct memory *memory, int node, _Atomic(uint64_t)
 	return err ? err : room_claim(memory, room);
 }
 
+/* ---- how much is it? ---- */
+
+/* The share is less than can be lent: how much must be free for it? */
+static int share_short(const struct share *share, uint64_t free, enum pool_pages pages,
+		       int node)
+{
+	uint64_t page = pages_bytes(pages), n = free / page, percent, wanted;
+	const char *name = pool_pages_name(pages);
+	char path[256], place[WHERE_BYTES], there[32];
+	struct host_huge huge;
+
+	if (!share->parts)
+		return err_set(-ENOMEM,
+			       "the shares of other pools leave nothing to it");
+	percent = share->parts * 100 / share->whole;
+	wanted = (share->whole + share->parts - 1) / share->parts;
+	if (!pages_hugetlb(pages))
+		return err_set(-ENOMEM,
+			       "its share is %" PRIu64
+			       "%% of %s that are available %s, less "
+			       "than %s: give it more, or other pools less",
+			       percent, units_format_bytes(free, there, sizeof(there)),
+			       where(node, place),
+			       pages == POOL_PAGES_THP ? "2 MiB" : "1 MiB");
+	if (host_huge_pages(page, node, &huge))
+		return err_set(-ENOMEM, "this CPU or kernel has no pages of %s", name);
+	return err_set(-ENOMEM,
+		       "its share is %" PRIu64 "%% of %" PRIu64
+		       " page%s of %s free %s, less than one: echo %" PRIu64 " > %s",
+		       percent, n, n == 1 ? "" : "s", name, where(node, place),
+		       wanted + huge.total -
+			       (huge.total > huge.free ? huge.free : huge.total),
+		       host_huge_path(page, node, path, sizeof(path)));
+}
+
+static int memory_size(const struct pool_params *params, const struct memory_work *work,
+		       enum pool_pages pages, uint64_t *ret_bytes)
+{
+	uint64_t page = pages_bytes(pages), bytes, now[SHARE_KINDS];
+	enum share_kind kind = share_kind(pages);
+
+	if (params->bytes != POOL_BYTES_AUTO) {
+		*ret_bytes = (params->bytes + page - 1) / page * page;
+		return 0;
+	}
+	bytes = share_bytes(work->share[kind], work->free[kind], page);
+	/* others than pools may have taken some meanwhile */
+	share_free(params->node, now);
+	if (bytes > now[kind])
+		bytes = now[kind] / page * page;
+	if (bytes < page || bytes < POOL_BYTES_MIN)
+		return share_short(&work->share[kind], work->free[kind], pages,
+				   params->node);
+	*ret_bytes = bytes;
+	return 0;
+}
+
 /* ---- making it ---- */
 
 static int file_make(struct memory *memory, const char *name)
@@ -331,15 +388,14 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 		      struct memory_work *work, struct memory *ret_memory, char *note,
 		      size_t note_bytes)
 {
-	uint64_t page = pages_bytes(pages);
-	struct memory memory = { .fd = -1,
-				 .bytes = (params->bytes + page - 1) / page * page,
-				 .pages = pages,
-				 .page_bytes = page,
-				 .node = -1 };
+	struct memory memory = {
+		.fd = -1, .pages = pages, .page_bytes = pages_bytes(pages), .node = -1
+	};
 	bool hugetlb = pages_hugetlb(pages);
-	int err = memory_check(&memory, params->node, work->room);
+	int err = memory_size(params, work, pages, &memory.bytes);
 
+	if (!err)
+		err = memory_check(&memory, params->node, work->room);
 	if (err)
 		return err;
 	atomic_store(&work->bytes, memory.bytes);
@@ -399,7 +455,8 @@ static int memory_auto(const struct pool_params *params, struct memory_work *wor
 		/* a pool that would grow much by rounding asks for smaller pages */
 		if (order[i] == POOL_PAGES_1G && params->bytes % PAGE_1G)
 			err = err_set(-ENOMEM, "the size is no multiple of it");
-		else if (order[i] != POOL_PAGES_BASE && params->bytes < PAGE_2M)
+		else if (order[i] != POOL_PAGES_BASE &&
+			 params->bytes != POOL_BYTES_AUTO && params->bytes < PAGE_2M)
 			err = err_set(-ENOMEM, "the pool is smaller");
 		else
 			err = memory_try(params, order[i], work, ret_memory, own,

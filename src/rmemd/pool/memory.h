@@ -6,6 +6,7 @@
 
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/prefault.h"
+#include "rmemd/pool/share.h"
 
 struct memory {
 	int fd;
@@ -21,6 +22,9 @@ struct memory_work {
 	struct prefault_watch watch;
 	_Atomic(uint64_t) bytes; /* that will be populated; 0: not known yet */
 	_Atomic(uint64_t) *room; /* the host has left beside huge pages; borrowed */
+	/* of POOL_BYTES_AUTO: what it has of what was free before any took its share */
+	struct share share[SHARE_KINDS];
+	uint64_t free[SHARE_KINDS];
 };
 
 /* The note says why `auto` took less than the best, or how far huge pages reach; "" if

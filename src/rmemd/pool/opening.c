@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/mailbox.h"
@@ -15,10 +16,14 @@
 #define TEXT_BYTES 512
 #define TELL_MS 1000
 
+/* One after the other: what is free is divided when pools of a fixed size have theirs. */
+enum stage { STAGE_FIXED, STAGE_FIXED_ANY, STAGE_AUTO, STAGE_AUTO_ANY, STAGES };
+
 /* One pool.  Its node's thread has it until it is in the mailbox. */
 struct opening {
 	struct list link;
 	const struct pool_params *params;
+	enum stage stage;
 	struct memory_work work;
 	struct memory memory;
 	char note[NOTE_BYTES];
@@ -29,6 +34,7 @@ struct opening {
 /* The pools of one node, and the thread that opens them. */
 struct crew {
 	struct openings *openings;
+	enum stage stage;
 	int node;
 	pthread_t thread;
 };
@@ -60,16 +66,24 @@ static void opening_open(struct opening *opening)
 	(void)snprintf(opening->text, sizeof(opening->text), "%s", err_text());
 }
 
+static bool crew_has(const struct crew *crew, const struct opening *opening)
+{
+	return opening->stage == crew->stage && opening->params->node == crew->node;
+}
+
 static void *crew_run(void *ctx)
 {
 	struct crew *crew = ctx;
 	struct openings *openings = crew->openings;
+	uint64_t free[SHARE_KINDS];
 
+	share_free(crew->node, free);
 	for (size_t i = 0; i < openings->n; i++) {
 		struct opening *opening = &openings->each[i];
 
-		if (opening->params->node != crew->node)
+		if (!crew_has(crew, opening))
 			continue;
+		memcpy(opening->work.free, free, sizeof(free));
 		if (atomic_load(&openings->stop))
 			opening->err = -ECANCELED;
 		else
@@ -146,17 +160,17 @@ static size_t crew_pools(const struct crew *crew)
 	size_t n = 0;
 
 	for (size_t i = 0; i < crew->openings->n; i++)
-		n += crew->openings->each[i].params->node == crew->node;
+		n += crew_has(crew, &crew->openings->each[i]);
 	return n;
 }
 
 /* Returns how many pools will come to the mailbox. */
-static size_t crew_start(struct openings *openings, int node)
+static size_t crew_start(struct openings *openings, enum stage stage, int node)
 {
 	struct crew *crew = &openings->crews[openings->n_crews];
 	int err;
 
-	*crew = (struct crew){ .openings = openings, .node = node };
+	*crew = (struct crew){ .openings = openings, .stage = stage, .node = node };
 	/* libnuma reads now what it reads at the first call, and not in two threads */
 	if (host_node_exists(node))
 		(void)host_cpus(node);
@@ -177,8 +191,7 @@ static bool node_has_crew(const struct openings *openings, int node)
 	return false;
 }
 
-/* Those bound to a node, or those that are not. */
-static void openings_stage(struct openings *openings, bool bound)
+static void openings_stage(struct openings *openings, enum stage stage)
 {
 	uint64_t available;
 	size_t n = 0;
@@ -191,12 +204,21 @@ static void openings_stage(struct openings *openings, bool bound)
 	for (size_t i = 0; i < openings->n && !openings->err; i++) {
 		int node = openings->each[i].params->node;
 
-		if ((node != POOL_NODE_ANY) == bound && !node_has_crew(openings, node))
-			n += crew_start(openings, node);
+		if (openings->each[i].stage == stage && !node_has_crew(openings, node))
+			n += crew_start(openings, stage, node);
 	}
 	openings_await(openings, n);
 	for (size_t i = 0; i < openings->n_crews; i++)
 		(void)pthread_join(openings->crews[i].thread, NULL);
+}
+
+static enum stage stage_of(const struct pool_params *params)
+{
+	bool any = params->node == POOL_NODE_ANY;
+
+	if (params->bytes == POOL_BYTES_AUTO)
+		return any ? STAGE_AUTO_ANY : STAGE_AUTO;
+	return any ? STAGE_FIXED_ANY : STAGE_FIXED;
 }
 
 static void openings_begin(struct openings *openings, const struct pool_params *params)
@@ -206,9 +228,13 @@ static void openings_begin(struct openings *openings, const struct pool_params *
 
 		list_init(&opening->link);
 		opening->params = &params[i];
+		opening->stage = stage_of(&params[i]);
 		opening->work.watch.stop = &openings->stop;
 		opening->work.room = &openings->room;
 		atomic_store(&opening->work.bytes, params[i].bytes);
+		for (unsigned kind = 0; kind < SHARE_KINDS; kind++)
+			opening->work.share[kind] =
+				share_of(params, openings->n, i, kind);
 	}
 	openings_tell(openings);
 }
@@ -228,9 +254,8 @@ int opening_run(const struct pool_params *params, size_t n_params,
 		goto out;
 	}
 	openings_begin(&openings, params);
-	openings_stage(&openings, true);
-	if (!openings.err)
-		openings_stage(&openings, false);
+	for (unsigned stage = 0; stage < STAGES && !openings.err; stage++)
+		openings_stage(&openings, stage);
 	err = openings.err;
 	if (err)
 		(void)err_set(err, "%s", openings.text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opening the memory of all pools: of different nodes at the same time, a thread for each;
  * of one node one after the other, each by all of the node's CPUs; those of any node when
- * the others have what they are bound to.
+ * the others have what they are bound to; those of `size = auto` when these all have theirs.
  * Threads: [loop], which is where all events are called; blocks. */
 #ifndef RMEMD_POOL_OPENING_H
 #define RMEMD_POOL_OPENING_H

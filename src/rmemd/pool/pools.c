@@ -541,6 +541,7 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.pages_asked = pool->params.pages,
 		.pages_got = pool->memory.pages,
 		.page_bytes = pool->memory.page_bytes,
+		.bytes_asked = pool->params.bytes,
 		.bytes = pool->extents.bytes,
 		.lent = pool->extents.lent,
 		.scrubbing = pool->extents.dirty,

@@ -19,12 +19,18 @@ enum pool_pages {
 
 #define POOL_NAME_MAX 32
 #define POOL_NODE_ANY (-1)
+#define POOL_BYTES_AUTO 0
+#define POOL_BYTES_MIN (UINT64_C(1) << 20) /* of an automatic size */
+#define POOL_SHARE_AUTO 0
 
 struct pool_params {
 	char name[POOL_NAME_MAX + 1];
 	int node;              /* NUMA node, or POOL_NODE_ANY: not bound */
-	uint64_t bytes;        /* > 0, rounded up to whole pages */
+	uint64_t bytes;        /* rounded up to whole pages; or POOL_BYTES_AUTO */
 	enum pool_pages pages; /* AUTO: the largest that can be had */
+	/* Of POOL_BYTES_AUTO alone: per cent of what is free where it is taken from, or
+	 * POOL_SHARE_AUTO, which share.h tells. */
+	unsigned share;
 };
 
 struct pool;
@@ -45,6 +51,7 @@ struct pool_status {
 	int node_got; /* where the kernel put the pages; -1: on several */
 	enum pool_pages pages_asked, pages_got;
 	uint64_t page_bytes;
+	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
 	uint64_t bytes, lent, scrubbing, free, largest_free;
 	uint64_t scrubbed_ever; /* bytes zeroed since start */
 };
@@ -64,6 +71,7 @@ struct pools_events {
  *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK: the text names pool, cause
  *            and remedy
  *   -EINVAL  no such node
+ *   params   as share_check() has found good
  *   events   may be NULL */
 int pools_open(const struct pool_params *params, size_t n_params,
 	       const struct pools_events *events, struct pools **ret_pools);
