@@ -15,10 +15,12 @@ static const struct column pools_columns[] = {
 	{ "PAGES", "pages", CELL_TEXT, "-" },
 	{ "(ASKED)", "pages_asked", CELL_TEXT, "-" },
 	{ "SIZE", "bytes", CELL_BYTES, "-" },
+	{ "(ASKED)", "bytes_asked", CELL_BYTES, "auto" },
 	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
 	{ "SCRUBBING", "scrubbing_bytes", CELL_BYTES, "-" },
 	{ "FREE", "free_bytes", CELL_BYTES, "-" },
 	{ "LARGEST", "largest_free_bytes", CELL_BYTES, "-" },
+	{ "FRAGMENTED", "fragmentation_percent", CELL_PERCENT, "-" },
 	{ NULL, NULL, CELL_TEXT, NULL },
 };
 

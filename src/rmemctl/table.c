@@ -108,6 +108,8 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 		(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT, number);
 	else if (cell == CELL_BYTES && json_is_integer(value))
 		(void)units_format_bytes((uint64_t)number, buf, CELL_CHARS);
+	else if (cell == CELL_PERCENT && json_is_integer(value))
+		(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "%%", number);
 	else if (cell == CELL_TIME && json_is_integer(value))
 		(void)time_format(number, buf);
 	else

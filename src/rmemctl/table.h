@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_TIME };
+enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_TIME, CELL_PERCENT };
 
 struct column {
 	const char *title; /* NULL ends the columns */

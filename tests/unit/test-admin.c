@@ -336,15 +336,17 @@ START_TEST(pools__show_what_they_got)
 {
 	const char *name, *pages, *asked;
 	json_t *json, *node_asked;
-	int page, bytes;
+	int page, bytes, bytes_asked;
 
 	open_admin();
 	json = get("/v1/pools");
-	ck_assert_int_eq(json_unpack(json, "{s:[{s:s, s:s, s:s, s:i, s:i, s:o}]}",
+	ck_assert_int_eq(json_unpack(json, "{s:[{s:s, s:s, s:s, s:i, s:i, s:i, s:o}]}",
 				     "pools", "name", &name, "pages", &pages,
 				     "pages_asked", &asked, "page_bytes", &page,
-				     "bytes", &bytes, "node_asked", &node_asked),
+				     "bytes", &bytes, "bytes_asked", &bytes_asked,
+				     "node_asked", &node_asked),
 			 0);
+	ck_assert_int_eq(bytes_asked, 1 << 20);
 	ck_assert_str_eq(name, "a");
 	ck_assert_str_eq(pages, "base");
 	ck_assert_str_eq(asked, "base");
@@ -352,6 +354,42 @@ START_TEST(pools__show_what_they_got)
 	ck_assert_int_eq(bytes, 1 << 20);
 	ck_assert(json_is_null(node_asked));
 	json_decref(json);
+	admin_close(admin);
+}
+END_TEST
+
+/* Null when nothing is free. */
+static int fragmented(void)
+{
+	json_t *json = get("/v1/pools"), *value;
+	int percent;
+
+	ck_assert_int_eq(json_unpack(json, "{s:[{s:o}]}", "pools",
+				     "fragmentation_percent", &value),
+			 0);
+	percent = json_is_null(value) ? -1 : (int)json_integer_value(value);
+	json_decref(json);
+	return percent;
+}
+
+START_TEST(pools__show_how_fragmented_they_are)
+{
+	struct extent extents[256];
+	unsigned n;
+
+	open_admin();
+	ck_assert_int_eq(fragmented(), 0);
+	for (unsigned i = 0; i < 256; i++)
+		ck_assert_int_eq(
+			pools_take(pools, 4096, 1, POOL_NODE_ANY, &extents[i], 1, &n),
+			0);
+	ck_assert_int_eq(fragmented(), -1);
+	pools_give(pools, extents[0]);
+	pools_give(pools, extents[2]);
+	pools_give(pools, extents[3]);
+	for (uint64_t clean = 0; clean < UINT64_C(3) * 4096;)
+		clean += pools_process(pools);
+	ck_assert_int_eq(fragmented(), 34);
 	admin_close(admin);
 }
 END_TEST
@@ -730,6 +768,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, base_make, base_unmake);
 	tcase_add_test(tc, status__sums_up);
 	tcase_add_test(tc, pools__show_what_they_got);
+	tcase_add_test(tc, pools__show_how_fragmented_they_are);
 	tcase_add_test(tc, devices__show_address_and_node);
 	tcase_add_test(tc, devices__show_what_they_can);
 	tcase_add_test(tc, sessions__keep_wide_ids_and_foreign_bytes);

@@ -38,21 +38,21 @@ START_TEST(table__aligns)
 	ck_assert_int_eq(show("pools", "{\"pools\": [{\"name\": \"caf\xc3\xa9\", "
 				       "\"node\": 1, \"node_asked\": null,"
 				       "\"pages\": \"2M\", \"pages_asked\": \"auto\", "
-				       "\"bytes\": 1610612736,"
+				       "\"bytes\": 1610612736, \"bytes_asked\": null,"
 				       "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
 				       "\"free_bytes\": 1610612736,"
-				       "\"largest_free_bytes\": 4096}, {\"name\": "
+				       "\"largest_free_bytes\": 4096, "
+				       "\"fragmentation_percent\": 99}, {\"name\": "
 				       "\"longer\", \"node\": null}]}"),
 			 0);
 	ck_assert_str_eq(
 		shown,
-		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  LENT  SCRUBBING  "
-		"   FREE  LARGEST\n"
-		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB   0 B        "
-		"0 B"
-		"  1.5 GiB    4 KiB\n"
-		"longer  several      any  -      -              -     -          -  "
-		"      -        -\n");
+		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  LENT  "
+		"SCRUBBING     FREE  LARGEST  FRAGMENTED\n"
+		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB     auto   0 B  "
+		"      0 B  1.5 GiB    4 KiB         99%\n"
+		"longer  several      any  -      -              -     auto     -  "
+		"        -        -        -           -\n");
 	free(shown);
 }
 END_TEST

@@ -3,21 +3,38 @@
 #include "rmemd/daemon.h"
 #include "rmemd/pool/pools.h"
 
-static json_t *pool_view(const struct pool_status *pool)
+/* How much of what is free is not in the largest piece, in per cent: rounded up, so that 0
+ * means one piece.  Where nothing is free there is nothing to say. */
+static json_t *fragmentation(const struct pool_status *pool)
+{
+	uint64_t rest = pool->free - pool->largest_free;
+
+	/* a pool has far less than the 2^57 bytes that would be too many here */
+	return pool->free ? json_integer((json_int_t)((rest * 100 + pool->free - 1) /
+						      pool->free))
+			  : json_null();
+}
+
+static json_t *pool_view(const struct pool_status *pool, int node)
 {
 	json_t *object = json_object();
 
 	view_text(&object, "name", pool->name);
 	view_node(&object, "node_asked", pool->node_asked);
-	view_node(&object, "node", pool->node_got);
+	view_node(&object, "node", node);
 	view_text(&object, "pages_asked", pool_pages_name(pool->pages_asked));
 	view_text(&object, "pages", pool_pages_name(pool->pages_got));
 	view_number(&object, "page_bytes", pool->page_bytes);
+	view_add(&object, "bytes_asked",
+		 pool->bytes_asked == POOL_BYTES_AUTO
+			 ? json_null()
+			 : json_integer((json_int_t)pool->bytes_asked));
 	view_number(&object, "bytes", pool->bytes);
 	view_number(&object, "lent_bytes", pool->lent);
 	view_number(&object, "scrubbing_bytes", pool->scrubbing);
 	view_number(&object, "free_bytes", pool->free);
 	view_number(&object, "largest_free_bytes", pool->largest_free);
+	view_add(&object, "fragmentation_percent", fragmentation(pool));
 	view_number(&object, "scrubbed_ever_bytes", pool->scrubbed_ever);
 	return object;
 }
@@ -31,7 +48,7 @@ json_t *view_pools(struct daemon *daemon)
 		struct pool_status status;
 
 		pools_status(pools, i, &status);
-		view_append(&array, pool_view(&status));
+		view_append(&array, pool_view(&status, pools_node(pools, i)));
 	}
 	view_add(&object, "pools", array);
 	return object;

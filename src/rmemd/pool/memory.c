@@ -326,8 +326,7 @@ static int memory_populate(const struct memory *memory, int node,
 	}
 }
 
-/* Ask the kernel where pages are: all over the pool, but not all of them. */
-static int memory_node(const struct memory *memory)
+int memory_node(const struct memory *memory)
 {
 	uint64_t n_pages = memory->bytes / memory->page_bytes;
 	unsigned n = n_pages < NODE_SAMPLES ? (unsigned)n_pages : NODE_SAMPLES;

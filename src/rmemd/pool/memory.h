@@ -14,7 +14,7 @@ struct memory {
 	uint64_t bytes;
 	enum pool_pages pages;
 	uint64_t page_bytes;
-	int node; /* where the kernel put the pages; -1: on several, or it does not tell */
+	int node; /* memory_node() when it was opened */
 };
 
 /* What several that are opened at the same time have to do with each other. */
@@ -35,6 +35,9 @@ struct memory_work {
  *   others from the kernel, with text */
 int memory_open(const struct pool_params *params, struct memory_work *work,
 		struct memory *ret_memory, char *note, size_t note_bytes);
+/* Where the kernel says the pages are, asked of a sample all over the pool; -1: on several
+ * nodes, or it does not tell. */
+int memory_node(const struct memory *memory);
 void memory_close(struct memory *memory);
 
 #endif

@@ -550,3 +550,8 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.scrubbed_ever = pool->scrubbed_ever,
 	};
 }
+
+int pools_node(const struct pools *pools, unsigned i)
+{
+	return memory_node(&pools->pool[i].memory);
+}

@@ -48,7 +48,7 @@ struct extent {
 struct pool_status {
 	const char *name;
 	int node_asked;
-	int node_got; /* where the kernel put the pages; -1: on several */
+	int node_got; /* pools_node() when it was opened */
 	enum pool_pages pages_asked, pages_got;
 	uint64_t page_bytes;
 	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
@@ -113,6 +113,9 @@ uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */
 unsigned pools_count(const struct pools *pools);
 void pools_status(const struct pools *pools, unsigned i,
 		  struct pool_status *ret_status);
+/* Ask the kernel once more on which node the pages are, as an administrator may have moved
+ * them; -1: on several, or it does not tell.  Takes some tens of microseconds. */
+int pools_node(const struct pools *pools, unsigned i);
 
 const char *pool_pages_name(enum pool_pages pages); /* "auto" "1G" "2M" "thp" "base" */
 
