@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two NUMA nodes with 2 MiB and 1 GiB pages: every pool lies on the node and the pages it
-# was configured for, as the kernel tells it, and `rmemctl pools` says the same.
+# was configured for, as the kernel tells it, and `rmemctl pools` says the same; what cannot
+# be had is told in one line, and nothing of the rest is kept.
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -37,7 +38,23 @@ cat >/tmp/rmemd.conf <<-CONF
 	node = 0
 	size = 1G
 	page_size = auto
+	[pool rest1]
+	node = 1
+	size = auto
+	page_size = 2M
+	[pool tenth1]
+	node = 1
+	size = auto
+	share = 10%
+	page_size = base
 CONF
+
+# free_2m NODE: its free pages of 2 MiB
+free_2m()
+{
+	cat "/sys/devices/system/node/node$1/hugepages/hugepages-2048kB/free_hugepages"
+}
+before=$(free_2m 0),$(free_2m 1)
 server_start /tmp/rmemd.conf /tmp/admin.sock
 rmemctl --socket /tmp/admin.sock pools
 rmemctl --socket /tmp/admin.sock --json pools >/tmp/pools.json
@@ -61,6 +78,12 @@ expect huge0 0 2048 2M
 expect huge1 1 2048 2M
 expect giant1 1 1048576 1G
 expect auto0 0 1048576 1G
+# all that huge1 has left
+expect rest1 1 2048 2M
+jq -e --argjson bytes $(((${before#*,} - 32) << 21)) \
+	'.pools[] | select(.name == "rest1") | .bytes == $bytes and .bytes_asked == null' \
+	/tmp/pools.json >/dev/null || fail "rest1 has not the rest of $before pages"
+expect tenth1 1 4 base
 
 # leases are lent from the node asked for, and work
 head -c 3000000 /dev/urandom >/tmp/file
@@ -78,6 +101,41 @@ fi
 cat /tmp/short.log
 grep -q 'huge1' /tmp/short.log && grep -q 'node 1' /tmp/short.log ||
 	fail "the message names neither pool nor node"
+[ "$(free_2m 0),$(free_2m 1)" = "$before" ] || fail "pages are not given back"
+
+# one that the kernel promises, as the host has them, and does not have when they are touched
+echo 1 >/proc/sys/vm/nr_overcommit_hugepages
+cat >/tmp/late.conf <<-CONF
+	[server]
+	listen = $RIG_ADDR
+	insecure = yes
+	[admin]
+	socket = /tmp/admin.sock
+	[pool here0]
+	node = 0
+	size = 64M
+	page_size = base
+	[pool late1]
+	node = 1
+	size = $((2 * ${before#*,} + 100))M
+	page_size = 2M
+CONF
+if timeout 60 rmemd --config /tmp/late.conf >/tmp/late.log 2>&1; then
+	fail "rmemd started without pages it was promised"
+fi
+cat /tmp/late.log
+grep -q "pool 'late1': $((${before#*,} + 50)) pages of 2M wanted on node 1" /tmp/late.log ||
+	fail "it does not say that node 1 has too few pages"
+[ "$(free_2m 0),$(free_2m 1)" = "$before" ] || fail "pages are not given back"
+# with pages of any kind it takes others, and says why
+sed -i '/pool late1/,/page_size/s/page_size = 2M/page_size = auto/' /tmp/late.conf
+server_start /tmp/late.conf /tmp/admin.sock
+rmemctl --socket /tmp/admin.sock --json pools |
+	jq -e '.pools[] | select(.name == "late1") | .node == 1 and .pages != "2M"' >/dev/null ||
+	fail "late1 has no other pages"
+[ "$(free_2m 0),$(free_2m 1)" = "$before" ] || fail "pages are kept that are not used"
+server_stop
+echo 0 >/proc/sys/vm/nr_overcommit_hugepages
 kernel_clean
 CMD
 

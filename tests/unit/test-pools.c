@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -309,6 +313,28 @@ END_TEST
 
 /* ---- what cannot be had ---- */
 
+static unsigned count_lines(const char *path, const char *word)
+{
+	char line[512];
+	unsigned n = 0;
+	FILE *file = fopen(path, "r");
+
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof(line), file))
+		n += strstr(line, word) != NULL;
+	ck_assert_int_eq(fclose(file), 0);
+	return n;
+}
+
+static unsigned count_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
 static int open_params(uint64_t bytes, int node, enum pool_pages pages)
 {
 	struct pool_params params = { "a", node, bytes, pages, 0 };
@@ -348,6 +374,7 @@ START_TEST(open__explains_a_low_memlock_limit)
 		err_text(),
 		"pool 'a': RLIMIT_MEMLOCK is 8 KiB, too little to pin 1 MiB: "
 		"LimitMEMLOCK=infinity in the service, or ulimit -l unlimited");
+	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
 	/* a leak checker may look at no process that has lost its rights */
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
@@ -728,26 +755,19 @@ START_TEST(open__tells_how_far_it_is)
 }
 END_TEST
 
-static unsigned count_lines(const char *path, const char *word)
+/* What containers do; for the rest of the process, which is one of its own. */
+static void refuse_call(unsigned number)
 {
-	char line[512];
-	unsigned n = 0;
-	FILE *file = fopen(path, "r");
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
 
-	ck_assert_ptr_nonnull(file);
-	while (fgets(line, sizeof(line), file))
-		n += strstr(line, word) != NULL;
-	ck_assert_int_eq(fclose(file), 0);
-	return n;
-}
-
-static unsigned count_fds(void)
-{
-	unsigned n = 0;
-
-	for (int fd = 0; fd < 256; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
+	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
 /* What cannot be had is refused by one of those that are opened first, at the same time and
@@ -782,6 +802,47 @@ START_TEST(open__undoes_all_when_one_fails)
 		      "%s", err_text());
 	ck_assert_uint_eq(count_fds(), fds);
 	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
+}
+END_TEST
+
+START_TEST(open__explains_that_binding_is_refused)
+{
+	unsigned fds = count_fds();
+
+	if (!host_has_nodes())
+		return;
+	refuse_call(__NR_mbind);
+	ck_assert_int_eq(open_params(MIB, 0, POOL_PAGES_BASE), -EPERM);
+	ck_assert_str_eq(
+		err_text(),
+		"pool 'a': mbind to node 0 is refused to this process: allow it in its "
+		"sandbox or container (CAP_SYS_NICE), or take node = any: Operation "
+		"not permitted");
+	ck_assert_uint_eq(count_fds(), fds);
+	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
+	/* as it says */
+	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_BASE), 0);
+	pools_close(pools);
+}
+END_TEST
+
+/* Nothing is said of the node rather than something wrong. */
+START_TEST(open__does_without_the_kernels_word_on_nodes)
+{
+	if (!host_has_nodes())
+		return;
+	refuse_call(__NR_move_pages);
+	ck_assert_int_eq(open_params(MIB, 0, POOL_PAGES_BASE), 0);
+	ck_assert_int_eq(pools_node(pools, 0), -1);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(node__is_asked_of_the_kernel)
+{
+	ck_assert_int_eq(open_params(MIB, 0, POOL_PAGES_BASE), 0);
+	ck_assert_int_eq(pools_node(pools, 0), 0);
+	pools_close(pools);
 }
 END_TEST
 
@@ -858,6 +919,9 @@ int main(void)
 	tcase_add_test(tc, open__tells_how_far_it_is);
 	tcase_add_loop_test(tc, open__undoes_all_when_one_fails, 0,
 			    sizeof(failing) / sizeof(failing[0]));
+	tcase_add_test(tc, open__explains_that_binding_is_refused);
+	tcase_add_test(tc, open__does_without_the_kernels_word_on_nodes);
+	tcase_add_test(tc, node__is_asked_of_the_kernel);
 	tcase_add_test(tc, open__divides_the_host_among_those_at_it);
 	tcase_add_test(tc, open__stops_when_it_is_told_to);
 	tcase_add_checked_fixture(host, host_make, host_unmake);

@@ -260,6 +260,17 @@ static int file_map(struct memory *memory)
 	return 0;
 }
 
+/* Containers often refuse it, as it is of use to few. */
+static int bind_refused(int err, int node)
+{
+	if (err != -EPERM && err != -ENOSYS)
+		return err_errno(err, "binding to node %d", node);
+	return err_errno(err,
+			 "mbind to node %d is refused to this process: allow it in its "
+			 "sandbox or container (CAP_SYS_NICE), or take node = any",
+			 node);
+}
+
 static int memory_bind(const struct memory *memory, int node)
 {
 	struct bitmask *mask;
@@ -273,7 +284,7 @@ static int memory_bind(const struct memory *memory, int node)
 	numa_bitmask_setbit(mask, (unsigned)node);
 	if (mbind(memory->addr, memory->bytes, MPOL_BIND, mask->maskp, mask->size + 1,
 		  0))
-		err = err_errno(-errno, "binding to node %d", node);
+		err = bind_refused(-errno, node);
 	numa_free_nodemask(mask);
 	return err;
 }
