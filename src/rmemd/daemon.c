@@ -122,6 +122,7 @@ static int open_tables(struct daemon *daemon)
 	if (err)
 		return err;
 	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
+	pools_set_extent_max(daemon->pools, endpoints_segment_max(control->endpoints));
 	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
 		struct pool_status status;
 

@@ -254,6 +254,74 @@ START_TEST(take__says_why_in_what_the_wire_carries)
 }
 END_TEST
 
+START_TEST(take__keeps_to_what_a_device_registers)
+{
+	struct extent pieces[16];
+	unsigned n;
+
+	open_one(MIB);
+	/* 17 pages are 68 KiB; aligned, 64 */
+	pools_set_extent_max(pools, 69 * KIB);
+	ck_assert_int_eq(
+		pools_take(pools, MIB, 64 * KIB, POOL_NODE_ANY, pieces, 15, &n),
+		-ENOSPC);
+	ck_assert_str_eq(err_text(),
+			 "no room for 1 MiB: an RDMA device here registers 64 KiB at "
+			 "once, and a lease takes at most 15 pieces; ask for less");
+	ck_assert_int_eq(
+		pools_take(pools, MIB, 64 * KIB, POOL_NODE_ANY, pieces, 16, &n), 0);
+	ck_assert_uint_eq(n, 16);
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_uint_eq(pieces[i].bytes, 64 * KIB);
+		ck_assert_uint_eq(pieces[i].offset, i * 64 * KIB);
+	}
+	/* each is given back by itself; dirty as they are they would do in 8, not in 7 */
+	for (unsigned i = 0; i < n; i++)
+		pools_give(pools, pieces[i]);
+	ck_assert_int_eq(take(8 * 68 * KIB, 8), -EAGAIN);
+	ck_assert_int_eq(take(7 * 68 * KIB + 1, 7), -ENOSPC);
+	await_clean();
+	ck_assert_int_eq(take(2 * 68 * KIB + 1, 3), 0);
+	ck_assert_uint_eq(n_taken, 3);
+	ck_assert_uint_eq(taken[1].bytes, 68 * KIB);
+	ck_assert_uint_eq(taken[2].bytes, 4 * KIB);
+	/* none is in the way of the others, and there is one piece in the end */
+	for (unsigned i = 0; i < n_taken; i++)
+		pools_give(pools, taken[i]);
+	await_clean();
+	pools_set_extent_max(pools, 0);
+	ck_assert_int_eq(take(MIB, 1), 0);
+	pools_close(pools);
+}
+END_TEST
+
+/* What is scattered and too long as well may come to too many pieces. */
+START_TEST(take__that_comes_to_too_many_pieces_takes_nothing)
+{
+	struct extent pieces[4];
+	struct pool_status status;
+
+	open_one(MIB);
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_int_eq(take(256 * KIB, 1), 0);
+		pieces[i] = taken[0];
+	}
+	pools_give(pools, pieces[0]);
+	pools_give(pools, pieces[2]);
+	await_clean();
+	pools_set_extent_max(pools, 200 * KIB);
+	/* 200 and 56 of each */
+	ck_assert_int_eq(take(512 * KIB, 3), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(err_text(), "512 KiB are free"));
+	pools_status(pools, 0, &status);
+	ck_assert_uint_eq(status.free, 512 * KIB);
+	ck_assert_uint_eq(status.largest_free, 256 * KIB);
+	ck_assert_int_eq(take(512 * KIB, 4), 0);
+	ck_assert_uint_eq(n_taken, 4);
+	pools_close(pools);
+}
+END_TEST
+
 START_TEST(take__rounds_up_and_aligns)
 {
 	open_one(MIB);
@@ -901,6 +969,8 @@ int main(void)
 	tcase_add_test(tc, take__tells_full_from_not_yet_clean);
 	tcase_add_test(tc, take__makes_several_of_what_is_scattered);
 	tcase_add_test(tc, take__says_why_in_what_the_wire_carries);
+	tcase_add_test(tc, take__keeps_to_what_a_device_registers);
+	tcase_add_test(tc, take__that_comes_to_too_many_pieces_takes_nothing);
 	tcase_add_test(tc, take__rounds_up_and_aligns);
 	tcase_add_test(tc, take__spreads_over_pools_and_joins_them);
 	tcase_add_test(tc, close__does_not_wait_for_dirty_memory);

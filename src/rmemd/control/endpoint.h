@@ -20,4 +20,7 @@ struct endpoints {
 	unsigned n;
 };
 
+/* What every device that is there can register at once, in bytes; 0: no limit. */
+uint64_t endpoints_segment_max(const struct endpoints *endpoints);
+
 #endif

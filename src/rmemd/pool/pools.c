@@ -32,6 +32,7 @@ struct pools {
 	unsigned n_scrubbers;
 	struct mailbox scrubbed;
 	uint64_t grain;
+	uint64_t extent_max; /* UINT64_MAX: none */
 };
 
 const char *pool_pages_name(enum pool_pages pages)
@@ -130,6 +131,7 @@ int pools_open(const struct pool_params *params, size_t n_params,
 	if (!pools)
 		return err_errno(-ENOMEM, "pools");
 	pools->grain = (uint64_t)sysconf(_SC_PAGESIZE);
+	pools->extent_max = UINT64_MAX;
 	err = mailbox_init(&pools->scrubbed);
 	if (err)
 		goto err_free;
@@ -183,6 +185,7 @@ struct take {
 	struct block **blocks;
 	unsigned max, n;
 	uint64_t wanted; /* still */
+	uint64_t most;   /* of an extent; a multiple of align */
 };
 
 static bool take_serves(const struct take *take, const struct pool *pool)
@@ -291,10 +294,43 @@ static int take_several(struct take *take)
 	return err ? err : -ENOSPC;
 }
 
+/* Where to cut a block: at a page of its pool if that can be. */
+static uint64_t take_most(const struct take *take, const struct block *block)
+{
+	const struct pool *pool = container_of(block->extents, struct pool, extents);
+	uint64_t page = pool->memory.page_bytes;
+
+	return page > take->align && take->most > page ? take->most / page * page
+						       : take->most;
+}
+
+/* Into pieces that are not too long. */
+static int take_cut(struct take *take)
+{
+	for (unsigned i = 0; i < take->n; i++) {
+		struct block *block = take->blocks[i], *rest;
+		int err;
+
+		if (block->bytes <= take->most)
+			continue;
+		if (take->n == take->max)
+			return -ENOSPC;
+		err = extents_split(block->extents, block, take_most(take, block),
+				    &rest);
+		if (err)
+			return err;
+		memmove(&take->blocks[i + 2], &take->blocks[i + 1],
+			(take->n - i - 1) * sizeof(struct block *));
+		take->blocks[i + 1] = rest;
+		take->n++;
+	}
+	return 0;
+}
+
 /* ---- would it do once all is clean? ---- */
 
 struct runs {
-	uint64_t align;
+	uint64_t align, most;
 	unsigned max, n;
 	uint64_t *bytes; /* the largest runs; a heap with the least on top */
 	uint64_t sum;
@@ -316,14 +352,8 @@ static void heap_sink(uint64_t *heap, unsigned n, unsigned i)
 	}
 }
 
-static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
+static void runs_add_piece(struct runs *runs, uint64_t usable)
 {
-	struct runs *runs = ctx;
-	uint64_t skip = -offset & (runs->align - 1), usable;
-
-	if (skip >= bytes)
-		return;
-	usable = bytes - skip;
 	if (runs->n == runs->max) {
 		if (usable <= runs->bytes[0])
 			return;
@@ -340,26 +370,39 @@ static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 			heap_sink(runs->bytes, runs->n, i);
 }
 
-/* Only asked when a request cannot be served, so it may take its time. */
-static bool pools_would_do(const struct pools *pools, uint64_t bytes, uint64_t align,
-			   unsigned max)
+static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 {
-	struct runs runs = { .align = align, .max = max };
+	struct runs *runs = ctx;
+	uint64_t skip = -offset & (runs->align - 1), piece;
+
+	for (unsigned i = 0; skip < bytes && i < runs->max; i++) {
+		piece = bytes - skip < runs->most ? bytes - skip : runs->most;
+		runs_add_piece(runs, piece);
+		skip += piece;
+	}
+}
+
+/* Only asked when a request cannot be served, so it may take its time. */
+static bool pools_would_do(const struct pools *pools, const struct take *take)
+{
+	struct runs runs = { .align = take->align,
+			     .most = take->most,
+			     .max = take->max };
 	uint64_t dirty = 0, clean = 0;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		dirty += pools->pool[i].extents.dirty;
 		clean += pools->pool[i].extents.free;
 	}
-	if (dirty == 0 || clean + dirty < bytes)
+	if (dirty == 0 || clean + dirty < take->wanted)
 		return false;
-	runs.bytes = calloc(max, sizeof(*runs.bytes));
+	runs.bytes = calloc(take->max, sizeof(*runs.bytes));
 	if (!runs.bytes)
 		return false;
 	for (unsigned i = 0; i < pools->n_pools; i++)
 		extents_each_run(&pools->pool[i].extents, runs_add, &runs);
 	free(runs.bytes);
-	return runs.sum >= bytes;
+	return runs.sum >= take->wanted;
 }
 
 static int pools_full(const struct pools *pools, uint64_t bytes, unsigned max)
@@ -392,6 +435,19 @@ static int pools_full(const struct pools *pools, uint64_t bytes, unsigned max)
 		       max);
 }
 
+/* However much is free. */
+static int pools_too_long(const struct take *take)
+{
+	char wanted[32], most[32];
+
+	return err_set(
+		-ENOSPC,
+		"no room for %s: an RDMA device here registers %s at once, and a lease "
+		"takes at most %u pieces; ask for less",
+		units_format_bytes(take->wanted, wanted, sizeof(wanted)),
+		units_format_bytes(take->most, most, sizeof(most)), take->max);
+}
+
 int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
 {
@@ -403,6 +459,12 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 		return pools_full(pools, bytes, max);
 	take.wanted = (bytes + pools->grain - 1) / pools->grain * pools->grain;
 	take.align = align > pools->grain ? align : pools->grain;
+	take.most = pools->extent_max / take.align * take.align;
+	/* what then is too long for a device it refuses by name */
+	if (!take.most)
+		take.most = take.align;
+	if (max > 0 && (take.wanted - 1) / take.most >= max)
+		return pools_too_long(&take);
 	take.blocks = calloc(max, sizeof(struct block *));
 	if (!take.blocks)
 		return err_errno(-ENOMEM, "lease of %" PRIu64 " bytes", bytes);
@@ -410,6 +472,11 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 	for (unsigned i = 0; i < 4 && err == -ENOSPC && max > 0; i++) {
 		take.node = i < 2 ? node : POOL_NODE_ANY;
 		err = ways[i % 2](&take);
+		if (!err) {
+			err = take_cut(&take);
+			if (err)
+				take_undo(&take);
+		}
 	}
 	if (!err) {
 		for (unsigned i = 0; i < take.n; i++)
@@ -422,7 +489,7 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 		*ret_n = take.n;
 	} else if (err == -ENOMEM) {
 		err = err_errno(err, "lease of %" PRIu64 " bytes", bytes);
-	} else if (pools_would_do(pools, take.wanted, take.align, max)) {
+	} else if (pools_would_do(pools, &take)) {
 		err = err_set(-EAGAIN, "memory given back is still being zeroed");
 	} else {
 		err = pools_full(pools, bytes, max);
@@ -475,6 +542,11 @@ void pools_set_scrub_rate(struct pools *pools, uint64_t rate)
 {
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
 		scrubber_set_rate(pools->scrubbers[i], rate);
+}
+
+void pools_set_extent_max(struct pools *pools, uint64_t bytes)
+{
+	pools->extent_max = bytes ? bytes : UINT64_MAX;
 }
 
 void pools_hurry(struct pools *pools, bool hurry)

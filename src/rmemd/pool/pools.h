@@ -88,6 +88,10 @@ void pools_set_scrub_rate(struct pools *pools, uint64_t rate);
 /* Whether somebody waits for clean memory: as long as he does, the rate does not count. */
 void pools_hurry(struct pools *pools, bool hurry);
 
+/* No extent is longer than this, from now on; 0: as long as it can be.  It is what a device
+ * registers at once. */
+void pools_set_extent_max(struct pools *pools, uint64_t bytes);
+
 /* Take clean extents that hold `bytes` together, as few as can be; the last is rounded up
  * to a whole base page.  One of a huge page or more begins at a huge page if that can be.
  *   bytes  > 0
