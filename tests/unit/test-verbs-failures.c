@@ -4,6 +4,8 @@
  * is not his. */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -144,6 +146,85 @@ START_TEST(registrations__that_stay_are_told_once)
 	SERVER->session_close(session);
 	await(&seen.closeds, 1);
 	close_all();
+}
+END_TEST
+
+/* Three segments that take the devices' registrars, on two devices each. */
+#define N_DEVICES 2
+#define N_SEGMENTS 3
+#define N_PIECES (N_DEVICES * N_SEGMENTS)
+static char segments[N_SEGMENTS][(size_t)256 << 10];
+
+static int piece_expose(struct fabric_session *const sessions[N_DEVICES], unsigned i,
+			struct fabric_exposure **ret_exposure)
+{
+	return SERVER->expose(
+		sessions[i % N_DEVICES], segments[i / N_DEVICES], sizeof(segments[0]),
+		FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL, ret_exposure);
+}
+
+/* Whichever of them it is: that one is told of, with device and size, and the others can be
+ * taken back. */
+START_TEST(registrations__refused_half_way_leave_nothing)
+{
+	struct fabric_exposure *exposures[N_PIECES] = { NULL };
+	struct fabric_session *sessions[N_DEVICES];
+	char said[64];
+
+	(void)snprintf(said, sizeof(said), "RDMA device fake%d: ibv_reg_mr of 256 KiB",
+		       _i % N_DEVICES);
+	ck_assert_int_eq(open_plain(), 0);
+	for (unsigned i = 0; i < N_DEVICES; i++)
+		sessions[i] = session_new(i);
+	for (unsigned i = 0; i < N_PIECES; i++) {
+		fake.reg_error = i == (unsigned)_i ? ENOMEM : 0;
+		ck_assert_int_eq(piece_expose(sessions, i, &exposures[i]), 0);
+		await(&seen.exposeds, i + 1);
+		ck_assert_int_eq(seen.err, -fake.reg_error);
+		if (seen.err)
+			ck_assert_ptr_nonnull(strstr(seen.text, said));
+	}
+	ck_assert_uint_eq(fake_live_mrs(), N_PIECES - 1);
+	for (unsigned i = 0; i < N_PIECES; i++)
+		if (i != (unsigned)_i)
+			SERVER->withdraw(exposures[i]);
+	await(&seen.withdrawns, N_PIECES - 1);
+	ck_assert_uint_eq(fake_live_mrs(), 0);
+	ck_assert_uint_eq(stats().exposed_bytes, 0);
+	fake.reg_error = 0;
+	/* the sessions are none the worse for it */
+	ck_assert_int_eq(piece_expose(sessions, (unsigned)_i, &exposures[0]), 0);
+	await(&seen.exposeds, N_PIECES + 1);
+	ck_assert_int_eq(seen.err, 0);
+	close_all();
+}
+END_TEST
+
+static pthread_barrier_t both;
+
+static void meet(void)
+{
+	(void)pthread_barrier_wait(&both);
+}
+
+/* Neither registers before the other does. */
+START_TEST(registrations__of_devices_are_made_at_the_same_time)
+{
+	struct fabric_exposure *exposures[N_DEVICES];
+	struct fabric_session *sessions[N_DEVICES];
+
+	ck_assert_int_eq(pthread_barrier_init(&both, NULL, N_DEVICES), 0);
+	ck_assert_int_eq(open_plain(), 0);
+	for (unsigned i = 0; i < N_DEVICES; i++)
+		sessions[i] = session_new(i);
+	fake.at_reg = meet;
+	for (unsigned i = 0; i < N_DEVICES; i++)
+		ck_assert_int_eq(piece_expose(sessions, i, &exposures[i]), 0);
+	await(&seen.exposeds, N_DEVICES);
+	ck_assert_int_eq(seen.err, 0);
+	fake.at_reg = NULL;
+	close_all();
+	(void)pthread_barrier_destroy(&both);
 }
 END_TEST
 
@@ -316,6 +397,9 @@ int main(void)
 	tcase_add_test(tcase, queue_pair__that_is_not_made_refuses_the_channel);
 	tcase_add_test(tcase, connection__that_stays_is_told_once_and_forgotten);
 	tcase_add_test(tcase, registrations__that_stay_are_told_once);
+	tcase_add_loop_test(tcase, registrations__refused_half_way_leave_nothing, 0,
+			    N_PIECES);
+	tcase_add_test(tcase, registrations__of_devices_are_made_at_the_same_time);
 	tcase_add_test(tcase, withdraw__is_done_with_the_registration);
 	tcase_add_loop_test(tcase, withdraw__never_ends_while_the_device_may_serve_it,
 			    0, 2);
