@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# How long pools on two nodes take until they are ready; takes --json, --mib N, --rounds N
+#
+# In a machine of the rig with two NUMA nodes, a CPU each: milliseconds per GiB for pools that
+# are opened one after the other, for all together, as rmemd does, and for one thread in a plain
+# loop.  The ratio is that of together to one after the other, A/A one after the other against
+# itself; with two nodes 0.5 is the least there can be, and more where this host has one core
+# to spare for both.
+set -euo pipefail
+
+: "${top_srcdir:?is set by ./dev bench start}" "${top_builddir:?}"
+JSON=
+MIB=768
+ROUNDS=9
+while [ $# -gt 0 ]; do
+	case $1 in
+	--json) JSON=yes ;;
+	--mib)
+		MIB=${2:?}
+		shift
+		;;
+	--rounds)
+		ROUNDS=${2:?}
+		shift
+		;;
+	*)
+		echo "usage: start.sh [--json] [--mib N] [--rounds N]" >&2
+		exit 2
+		;;
+	esac
+	shift
+done
+
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
+make -s -C "$top_builddir" tests/bench/start >&2
+stage
+
+cat >"$WORK/cmd.sh" <<CMD
+. "\$1/guest.sh"
+exec 3>&1 >&2
+guest_install
+for pages in 2M base; do
+	"\$BUILD/tests/bench/start" \$pages $MIB $ROUNDS 0 1 >&3 || fail \$pages
+done
+CMD
+"$RIG" run --numa 2 --cpus 2 --device none --hugepages-2m $((MIB / 2)) \
+	--node-memory $((2 * MIB + 640)),$((2 * MIB + 640)) --timeout 600 \
+	"bash $WORK/cmd.sh $WORK" >"$WORK/rows" || {
+	cat "$WORK/rows"
+	echo "FAILED: $?" >&2
+	exit 1
+}
+
+if [ -n "$JSON" ]; then
+	jq -cs '{rows: ., worst: {ratio: (map(.ratio) | max)}}' "$WORK/rows"
+	exit 0
+fi
+printf '%-5s | %10s %10s %10s | %6s %6s\n' ms/GiB serial together plain ratio A/A
+jq -r '[.pages, .serial_ms, .together_ms, .plain_ms, .ratio, .aa] | map(tostring) | join(" ")' \
+	"$WORK/rows" | while read -r pages serial together plain ratio aa; do
+	LC_ALL=C printf '%-5s | %10.1f %10.1f %10.1f | %6.3f %6.3f\n' \
+		"$pages" "$serial" "$together" "$plain" "$ratio" "$aa"
+done
+jq -rs '"worst: \(map(.ratio) | max) of the time that one after the other takes"' "$WORK/rows"
