@@ -124,7 +124,7 @@ if timeout 60 rmemd --config /tmp/late.conf >/tmp/late.log 2>&1; then
 	fail "rmemd started without pages it was promised"
 fi
 cat /tmp/late.log
-grep -q "pool 'late1': $((${before#*,} + 50)) pages of 2M wanted on node 1" /tmp/late.log ||
+grep -q "pool 'late1': $((${before#*,} + 50)) pages of 2M wanted on node 1, ${before#*,} free" /tmp/late.log ||
 	fail "it does not say that node 1 has too few pages"
 [ "$(free_2m 0),$(free_2m 1)" = "$before" ] || fail "pages are not given back"
 # with pages of any kind it takes others, and says why

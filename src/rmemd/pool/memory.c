@@ -326,8 +326,6 @@ static int memory_populate(const struct memory *memory, int node,
 		return err_set(err, "told to stop");
 	case -EFAULT:
 	case -ENOMEM:
-		if (hugetlb)
-			return huge_short(memory, node);
 		return err_set(-ENOMEM,
 			       "the kernel ran out of memory while populating");
 	case -EOPNOTSUPP:
@@ -412,8 +410,6 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 	err = file_make(&memory, params->name);
 	if (!err)
 		err = file_map(&memory);
-	if (err == -ENOMEM && hugetlb)
-		err = huge_short(&memory, params->node);
 	if (err)
 		goto err_close;
 	err = memory_bind(&memory, params->node);
@@ -447,6 +443,9 @@ err_close:
 	atomic_store(&work->watch.done, 0);
 	if (!hugetlb)
 		(void)atomic_fetch_add(work->room, memory.bytes);
+	else if (err == -ENOMEM)
+		/* how many there are is seen when those it got are free again */
+		err = huge_short(&memory, params->node);
 	return err;
 }
 
