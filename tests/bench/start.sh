@@ -11,7 +11,7 @@ set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench start}" "${top_builddir:?}"
 JSON=
-MIB=768
+MIB=256
 ROUNDS=9
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -46,7 +46,7 @@ for pages in 2M base; do
 done
 CMD
 "$RIG" run --numa 2 --cpus 2 --device none --hugepages-2m $((MIB / 2)) \
-	--node-memory $((2 * MIB + 640)),$((2 * MIB + 640)) --timeout 600 \
+	--node-memory $((2 * MIB + 640)),$((2 * MIB + 640)) --timeout 900 \
 	"bash $WORK/cmd.sh $WORK" >"$WORK/rows" || {
 	cat "$WORK/rows"
 	echo "FAILED: $?" >&2
