@@ -89,6 +89,13 @@ unsigned host_cpus(int node)
 	return n;
 }
 
+void host_look(void)
+{
+	for (int node = 0; host_has_nodes() && node <= numa_max_node(); node++)
+		if (host_node_exists(node))
+			(void)host_cpus(node);
+}
+
 static void huge_directory(uint64_t page_bytes, int node, char *buf, size_t buf_bytes)
 {
 	char at[64] = "/sys/kernel/mm";

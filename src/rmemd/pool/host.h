@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What memory this host has to give, as the kernel tells it in /proc and /sys.
- * Threads: [any]; host_set_root before threads start. */
+ * Threads: [any]; host_set_root and host_look before threads start. */
 #ifndef RMEMD_POOL_HOST_H
 #define RMEMD_POOL_HOST_H
 
@@ -10,6 +10,10 @@
 
 /* Read below `root` instead of "/", for tests; NULL: "/" again.  Borrowed. */
 void host_set_root(const char *root);
+
+/* Which CPUs nodes have libnuma reads when it is first asked, and without a lock: have it do so
+ * before there are threads that ask. */
+void host_look(void);
 
 /* The kernel knows NUMA nodes; without, everything is node 0. */
 bool host_has_nodes(void);

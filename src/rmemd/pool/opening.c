@@ -171,9 +171,6 @@ static size_t crew_start(struct openings *openings, enum stage stage, int node)
 	int err;
 
 	*crew = (struct crew){ .openings = openings, .stage = stage, .node = node };
-	/* libnuma reads now what it reads at the first call, and not in two threads */
-	if (host_node_exists(node))
-		(void)host_cpus(node);
 	err = thread_start("rmemd-pools", crew_run, crew, &crew->thread);
 	if (err) {
 		openings_fail(openings, err, err_text());
@@ -223,6 +220,7 @@ static enum stage stage_of(const struct pool_params *params)
 
 static void openings_begin(struct openings *openings, const struct pool_params *params)
 {
+	host_look();
 	for (size_t i = 0; i < openings->n; i++) {
 		struct opening *opening = &openings->each[i];
 
