@@ -14,9 +14,10 @@ src/fabric: base
 src/fabric/tcp: base fabric
 src/fabric/verbs: base fabric
 src/librmem: base wire fabric rmem/rmem.h
-src/rmemd: base wire fabric rmemd/control rmemd/lease rmemd/pool rmemd/admin
-src/rmemd/control: base wire fabric rmemd/lease rmemd/pool rmemd/config.h
-src/rmemd/lease: base wire fabric rmemd/pool rmemd/config.h
+src/rmemd: base wire fabric rmemd/control rmemd/ledger rmemd/lease rmemd/pool rmemd/admin
+src/rmemd/control: base wire fabric rmemd/ledger rmemd/lease rmemd/pool rmemd/config.h
+src/rmemd/lease: base wire fabric rmemd/ledger rmemd/pool rmemd/config.h
+src/rmemd/ledger: base
 src/rmemd/pool: base rmemd/config.h
 src/rmemd/admin: base fabric rmemd rmemd/control rmemd/lease rmemd/pool
 src/rmem: base rmem/rmem.h
