@@ -208,8 +208,10 @@ static struct admin *admin;
 
 static void base_make(void)
 {
-	const struct pool_params params = { "a", POOL_NODE_ANY, 1 << 20,
-					    POOL_PAGES_BASE, 0 };
+	const struct pool_params params = { .name = "a",
+					    .node = POOL_NODE_ANY,
+					    .bytes = 1 << 20,
+					    .pages = POOL_PAGES_BASE };
 
 	memcpy(directory, "/tmp/rmem-admin-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));

@@ -89,6 +89,41 @@ START_TEST(take__finds_the_only_block_that_fits_once_aligned)
 }
 END_TEST
 
+START_TEST(claim__takes_what_is_asked_for_in_order)
+{
+	struct block *block;
+
+	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
+	ck_assert_int_eq(extents_claim(&extents, 0, 3 * GRAIN, &block), 0);
+	ck_assert_int_eq(extents_claim(&extents, 3 * GRAIN, GRAIN, &block), 0);
+	ck_assert_int_eq(extents_claim(&extents, 10 * GRAIN, 4 * GRAIN, &block), 0);
+	ck_assert_uint_eq(block->offset, 10 * GRAIN);
+	ck_assert_uint_eq(block->bytes, 4 * GRAIN);
+	ck_assert_ptr_eq(extents_find(&extents, 10 * GRAIN), block);
+	/* taken, in front of others, in no grain, of nothing, beyond the end */
+	ck_assert_int_eq(extents_claim(&extents, 13 * GRAIN, GRAIN, &block), -EINVAL);
+	ck_assert_int_eq(extents_claim(&extents, 5 * GRAIN, GRAIN, &block), -EINVAL);
+	ck_assert_int_eq(extents_claim(&extents, 20 * GRAIN + 1, GRAIN, &block),
+			 -EINVAL);
+	ck_assert_int_eq(extents_claim(&extents, 20 * GRAIN, 0, &block), -EINVAL);
+	ck_assert_int_eq(extents_claim(&extents, 62 * GRAIN, 3 * GRAIN, &block),
+			 -EINVAL);
+	ck_assert_int_eq(extents_claim(&extents, 64 * GRAIN, GRAIN, &block), -EINVAL);
+	ck_assert_int_eq(
+		extents_claim(&extents, UINT64_MAX / GRAIN * GRAIN, 2 * GRAIN, &block),
+		-EINVAL);
+	ck_assert_int_eq(extents_claim(&extents, 63 * GRAIN, GRAIN, &block), 0);
+	ck_assert_int_eq(extents_claim(&extents, 63 * GRAIN, GRAIN, &block), -EINVAL);
+	ck_assert_uint_eq(extents.lent, 9 * GRAIN);
+	/* what lies between can be had */
+	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 49 * GRAIN);
+	ck_assert_uint_eq(take(49, 1)->offset, 14 * GRAIN);
+	ck_assert_uint_eq(take(6, 1)->offset, 4 * GRAIN);
+	ck_assert_uint_eq(extents.free, 0);
+	extents_destroy(&extents);
+}
+END_TEST
+
 START_TEST(soil__is_neither_free_nor_lent)
 {
 	struct block *a, *none = NULL;
@@ -358,6 +393,7 @@ int main(void)
 	tcase_add_test(tc, take__prefers_the_smallest_block_that_fits);
 	tcase_add_test(tc, take__aligns_and_keeps_what_is_before_and_behind);
 	tcase_add_test(tc, take__finds_the_only_block_that_fits_once_aligned);
+	tcase_add_test(tc, claim__takes_what_is_asked_for_in_order);
 	tcase_add_test(tc, soil__is_neither_free_nor_lent);
 	tcase_add_test(tc, random__agrees_with_a_naive_model);
 	suite_add_tcase(suite, tc);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -340,8 +341,8 @@ END_TEST
 START_TEST(take__spreads_over_pools_and_joins_them)
 {
 	const struct pool_params params[] = {
-		{ "a", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0 },
-		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0 },
+		{ .name = "a", .node = -1, .bytes = MIB, .pages = POOL_PAGES_BASE },
+		{ .name = "b", .node = -1, .bytes = MIB, .pages = POOL_PAGES_BASE },
 	};
 	struct pool_status status;
 	struct pool *first;
@@ -405,7 +406,9 @@ static unsigned count_fds(void)
 
 static int open_params(uint64_t bytes, int node, enum pool_pages pages)
 {
-	struct pool_params params = { "a", node, bytes, pages, 0 };
+	struct pool_params params = {
+		.name = "a", .node = node, .bytes = bytes, .pages = pages
+	};
 
 	return pools_open(&params, 1, NULL, &pools);
 }
@@ -564,8 +567,10 @@ static const struct pools_events keeping = { .ready = keep_ready };
 
 START_TEST(open__auto_says_why_it_took_less)
 {
-	struct pool_params params = { "a", POOL_NODE_ANY, 32 * MIB, POOL_PAGES_AUTO,
-				      0 };
+	struct pool_params params = { .name = "a",
+				      .node = POOL_NODE_ANY,
+				      .bytes = 32 * MIB,
+				      .pages = POOL_PAGES_AUTO };
 
 	ck_assert_int_eq(pools_open(&params, 1, &keeping, &pools), 0);
 	ck_assert_int_eq(opened.pages_asked, POOL_PAGES_AUTO);
@@ -580,7 +585,9 @@ END_TEST
 
 START_TEST(open__pins_and_places)
 {
-	struct pool_params params = { "a", 0, 8 * MIB, POOL_PAGES_BASE, 0 };
+	struct pool_params params = { .name = "a",
+				      .bytes = 8 * MIB,
+				      .pages = POOL_PAGES_BASE };
 	unsigned long kib = 0;
 	char line[256];
 	FILE *file;
@@ -608,9 +615,9 @@ END_TEST
 
 /* ---- a share of what there is ---- */
 
-#define AUTO(node, pages, share)                         \
-	{                                                \
-		"a", node, POOL_BYTES_AUTO, pages, share \
+#define AUTO(node, pages, share)                                         \
+	{                                                                \
+		"a", node, POOL_BYTES_AUTO, pages, share, 0, 0, false, 0 \
 	}
 
 static const struct {
@@ -634,7 +641,7 @@ static const struct {
 	  { 360, 480, 360 } },
 	/* other kinds and pools of a fixed size do not count */
 	{ { AUTO(0, POOL_PAGES_1G, 90),
-	    { "b", 0, MIB, POOL_PAGES_2M, 0 },
+	    { "b", 0, MIB, POOL_PAGES_2M, 0, 0, 0, false, 0 },
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 0, 0, 1200 } },
 	/* with pages of any kind it looks at the next */
@@ -732,7 +739,7 @@ START_TEST(open__divides_what_a_fixed_size_leaves)
 {
 	const struct pool_params params[] = {
 		AUTO(0, POOL_PAGES_BASE, 50),
-		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0 },
+		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
 		AUTO(0, POOL_PAGES_AUTO, 50),
 	};
 	struct pool_status status;
@@ -767,9 +774,9 @@ END_TEST
 /* ---- several at a time ---- */
 
 static const struct pool_params several[] = {
-	{ "a", 0, 8 * MIB, POOL_PAGES_BASE, 0 },
-	{ "b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE, 0 },
-	{ "c", 0, 2 * MIB, POOL_PAGES_BASE, 0 },
+	{ "a", 0, 8 * MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+	{ "b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+	{ "c", 0, 2 * MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
 };
 #define N_SEVERAL (sizeof(several) / sizeof(several[0]))
 
@@ -845,13 +852,13 @@ static const struct {
 	int err;
 	const char *said;
 } failing[] = {
-	{ { "d", 0, PIB / 2, POOL_PAGES_BASE, 0 },
+	{ { "d", 0, PIB / 2, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
 	  -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
-	{ { "d", 1000, MIB, POOL_PAGES_BASE, 0 },
+	{ { "d", 1000, MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
 	  -EINVAL,
 	  "pool 'd': no NUMA node 1000" },
-	{ { "d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE, 0 },
+	{ { "d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
 	  -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
 };
@@ -917,9 +924,10 @@ END_TEST
 /* Memory that several want at the same time is not promised to each of them. */
 START_TEST(open__divides_the_host_among_those_at_it)
 {
-	struct pool_params params[2] = { { "a", 0, 0, POOL_PAGES_BASE, 0 },
-					 { "b", POOL_NODE_ANY, 0, POOL_PAGES_BASE,
-					   0 } };
+	struct pool_params params[2] = {
+		{ "a", 0, 0, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+		{ .name = "b", .node = POOL_NODE_ANY, .pages = POOL_PAGES_BASE }
+	};
 	_Atomic(uint64_t) room = 3 * MIB;
 	const atomic_bool stop = false;
 	struct memory_work work = { .watch.stop = &stop, .room = &room };
@@ -955,6 +963,125 @@ START_TEST(open__stops_when_it_is_told_to)
 	ck_assert(room == UINT64_MAX);
 	ck_assert_uint_eq(count_fds(), fds);
 	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
+}
+END_TEST
+
+/* ---- after a restart ---- */
+
+static int kept_fd = -1;
+
+/* Pools in the file, in which there is something on such pages, or AUTO: nothing yet. */
+static int open_kept(uint64_t bytes, enum pool_pages asked, enum pool_pages kept)
+{
+	const struct pool_params params = { .name = "a",
+					    .node = POOL_NODE_ANY,
+					    .bytes = bytes,
+					    .pages = asked,
+					    .id = 7,
+					    .file = kept_fd,
+					    .kept = kept != POOL_PAGES_AUTO,
+					    .pages_kept = kept };
+
+	return pools_open(&params, 1, NULL, &pools);
+}
+
+static void kept_make(unsigned flags)
+{
+	kept_fd = memfd_create("kept", MFD_CLOEXEC | flags);
+	ck_assert_int_ge(kept_fd, 0);
+}
+
+static bool all_are(const char *addr, uint64_t bytes, char value)
+{
+	for (uint64_t i = 0; i < bytes; i++)
+		if (addr[i] != value)
+			return false;
+	return true;
+}
+
+START_TEST(claim__finds_what_was_lent_and_nothing_else)
+{
+	struct extent extents[2], mine;
+	unsigned n;
+
+	kept_make(0);
+	ck_assert_msg(open_kept(4 * MIB, POOL_PAGES_BASE, POOL_PAGES_AUTO) == 0, "%s",
+		      err_text());
+	/* a new file: all of it is clean at once */
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(pools_take(pools, MIB, 1, -1, &extents[i], 1, &n), 0);
+		memset(extent_addr(&extents[i]), 'a' + (int)i, MIB);
+		ck_assert_uint_eq(extent_pool_id(&extents[i]), 7);
+	}
+	pools_close(pools);
+	/* another size is asked for, but what is there is there */
+	ck_assert_msg(open_kept(_i ? POOL_BYTES_AUTO : MIB,
+				_i ? POOL_PAGES_AUTO : POOL_PAGES_BASE,
+				POOL_PAGES_BASE) == 0,
+		      "%s", err_text());
+	/* nothing is lent before what was is known */
+	ck_assert_int_ne(pools_take(pools, 4096, 1, -1, &mine, 1, &n), 0);
+	ck_assert_int_eq(pools_claim(pools, 8, extents[1].offset, MIB, &mine), -ENOENT);
+	ck_assert_int_eq(pools_claim(pools, 7, 4 * MIB, MIB, &mine), -EINVAL);
+	ck_assert_int_eq(pools_claim(pools, 7, 1, MIB, &mine), -EINVAL);
+	ck_assert_int_eq(pools_claim(pools, 7, extents[1].offset, MIB - 5, &mine), 0);
+	ck_assert_uint_eq(mine.bytes, MIB);
+	ck_assert_int_eq(pools_claim(pools, 7, extents[1].offset, MIB, &mine), -EINVAL);
+	ck_assert_str_ne(err_text(), "");
+	ck_assert_int_eq(pools_settle(pools), 0);
+	ck_assert_int_eq(pools_claim(pools, 7, 3 * MIB, MIB, &mine), -ENOENT);
+	/* the rest is there once it is clean, and clean it is */
+	while (pools_take(pools, 3 * MIB, 1, -1, extents, 2, &n)) {
+		struct pollfd fd = { .fd = pools_fd(pools), .events = POLLIN };
+
+		ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+		(void)pools_process(pools);
+	}
+	for (unsigned i = 0; i < n; i++)
+		ck_assert(all_are(extent_addr(&extents[i]), extents[i].bytes, 0));
+	mine = (struct extent){ .pool = extents[0].pool, .offset = MIB };
+	ck_assert(all_are(extent_addr(&mine), MIB, 'b'));
+	pools_close(pools);
+	(void)close(kept_fd);
+}
+END_TEST
+
+START_TEST(open__refuses_a_file_with_other_pages)
+{
+	char path[] = "/tmp/rmem-pools-XXXXXX";
+	struct stat st;
+
+	kept_make(0);
+	ck_assert_int_eq(open_kept(4 * MIB, POOL_PAGES_2M, POOL_PAGES_AUTO), -ENOMEM);
+	ck_assert_msg(strstr(err_text(), "in pages of 4 KiB, not of 2 MiB"), "%s",
+		      err_text());
+	/* and it takes nothing */
+	ck_assert_int_eq(fstat(kept_fd, &st), 0);
+	ck_assert_int_eq(st.st_size, 0);
+	ck_assert_int_eq(open_kept(4 * MIB, POOL_PAGES_BASE, POOL_PAGES_BASE), -EINVAL);
+	/* whatever it is in is the largest there can be */
+	ck_assert_msg(open_kept(4 * MIB, POOL_PAGES_AUTO, POOL_PAGES_AUTO) == 0, "%s",
+		      err_text());
+	pools_close(pools);
+	/* what is there on transparent huge pages is there, whatever the kernel gives today */
+	ck_assert_msg(open_kept(4 * MIB, POOL_PAGES_THP, POOL_PAGES_THP) == 0, "%s",
+		      err_text());
+	pools_close(pools);
+	ck_assert_int_eq(ftruncate(kept_fd, 4 * MIB + 5), 0);
+	ck_assert_int_eq(open_kept(4 * MIB, POOL_PAGES_BASE, POOL_PAGES_BASE), -EINVAL);
+	ck_assert_msg(strstr(err_text(), "whole pages"), "%s", err_text());
+	(void)close(kept_fd);
+	kept_fd = mkstemp(path);
+	ck_assert_int_ge(kept_fd, 0);
+	(void)unlink(path);
+	if (open_kept(4 * MIB, POOL_PAGES_BASE, POOL_PAGES_AUTO) == 0) {
+		/* /tmp is in memory here */
+		pools_close(pools);
+	} else {
+		ck_assert_msg(strstr(err_text(), "would be on a disk"), "%s",
+			      err_text());
+	}
+	(void)close(kept_fd);
 }
 END_TEST
 
@@ -994,6 +1121,8 @@ int main(void)
 	tcase_add_test(tc, node__is_asked_of_the_kernel);
 	tcase_add_test(tc, open__divides_the_host_among_those_at_it);
 	tcase_add_test(tc, open__stops_when_it_is_told_to);
+	tcase_add_loop_test(tc, claim__finds_what_was_lent_and_nothing_else, 0, 2);
+	tcase_add_test(tc, open__refuses_a_file_with_other_pages);
 	tcase_add_checked_fixture(host, host_make, host_unmake);
 	tcase_add_test(host, host__counts_huge_pages_that_are_not_promised);
 	tcase_add_test(host, host__adds_up_what_a_node_has);

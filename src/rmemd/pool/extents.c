@@ -165,12 +165,11 @@ static uint64_t block_usable(const struct block *block, uint64_t align)
 	return skip < block->bytes ? block->bytes - skip : 0;
 }
 
-/* Lend `bytes` of a free block from its first aligned offset on; what is left before and
- * behind stays free. */
-static int block_carve(struct extents *extents, struct block *block, uint64_t bytes,
-		       uint64_t align, struct block **ret_block)
+/* Lend `bytes` of a free block behind its first `skip`; what is left before and behind stays
+ * free. */
+static int block_cut(struct extents *extents, struct block *block, uint64_t skip,
+		     uint64_t bytes, struct block **ret_block)
 {
-	uint64_t skip = -block->offset & (align - 1);
 	uint64_t rest = block->bytes - skip - bytes;
 	struct block *before = NULL, *behind = NULL;
 	int err = -ENOMEM;
@@ -212,6 +211,14 @@ err_behind:
 err_before:
 	free(before);
 	return err;
+}
+
+/* From its first aligned offset on. */
+static int block_carve(struct extents *extents, struct block *block, uint64_t bytes,
+		       uint64_t align, struct block **ret_block)
+{
+	return block_cut(extents, block, -block->offset & (align - 1), bytes,
+			 ret_block);
 }
 
 /* The neighbour at `node` if it is free too, else NULL. */
@@ -313,6 +320,18 @@ int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
 		return -ENOSPC;
 	return block_carve(extents, block, usable < bytes ? usable : bytes, align,
 			   ret_block);
+}
+
+int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
+		  struct block **ret_block)
+{
+	struct block *last = free_neighbour(extents, extents->order.prev);
+
+	if (!last || !bytes || (offset | bytes) % extents->grain ||
+	    offset < last->offset || bytes > extents->bytes ||
+	    offset > extents->bytes - bytes)
+		return -EINVAL;
+	return block_cut(extents, last, offset - last->offset, bytes, ret_block);
 }
 
 int extents_split(struct extents *extents, struct block *block, uint64_t bytes,

@@ -53,6 +53,13 @@ int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
 int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
 		      struct block **ret_block);
 
+/* Take a certain range, both multiples of the grain.  To be called before anything else, and
+ * with rising offsets.
+ *   -EINVAL  it is not behind all others, or not inside
+ *   -ENOMEM */
+int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
+		  struct block **ret_block);
+
 /* Cut a lent block: it keeps `bytes` (a multiple of the grain, > 0, fewer than it has), the
  * rest is a lent block of its own.  -ENOMEM. */
 int extents_split(struct extents *extents, struct block *block, uint64_t bytes,

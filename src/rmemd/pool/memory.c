@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <numa.h>
 #include <numaif.h>
@@ -10,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -222,9 +226,98 @@ static int file_make(struct memory *memory, const char *name)
 	if (memory->fd < 0)
 		return err_errno(-errno, "memfd_create with pages of %s",
 				 pool_pages_name(memory->pages));
-	if (ftruncate(memory->fd, (off_t)memory->bytes))
-		return err_errno(-errno, "memfd of %" PRIu64 " bytes", memory->bytes);
 	return 0;
+}
+
+/* Whether the file system that the file is in has the pages asked for. */
+static int file_check(const struct memory *memory)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	char has[32], wanted[32];
+	struct statfs fs;
+	bool hugetlb;
+
+	if (fstatfs(memory->fd, &fs))
+		return err_errno(-errno, "the pool's file");
+	hugetlb = fs.f_type == HUGETLBFS_MAGIC;
+	if (!hugetlb && fs.f_type != TMPFS_MAGIC)
+		return err_set(-EINVAL,
+			       "the pool's file is neither on tmpfs nor on hugetlbfs, "
+			       "so it would be on a disk");
+	if (hugetlb)
+		page = (uint64_t)fs.f_bsize;
+	if (hugetlb == pages_hugetlb(memory->pages) &&
+	    (!hugetlb || page == memory->page_bytes))
+		return 0;
+	return err_set(-ENOMEM, "the pool's file is in pages of %s, not of %s (%s)",
+		       units_format_bytes(page, has, sizeof(has)),
+		       units_format_bytes(memory->page_bytes, wanted, sizeof(wanted)),
+		       pool_pages_name(memory->pages));
+}
+
+/* It cannot be had after all: what was claimed of the host is there for others. */
+static int memory_give_up(struct memory *memory, int node, struct memory_work *work,
+			  int err)
+{
+	/* another kind of pages begins with nothing */
+	if (!memory->kept && ftruncate(memory->fd, 0))
+		err = err_errno(-errno, "emptying the pool's file");
+	memory_close(memory);
+	*memory = (struct memory){ .fd = -1,
+				   .bytes = memory->bytes,
+				   .pages = memory->pages,
+				   .page_bytes = memory->page_bytes,
+				   .kept = memory->kept };
+	atomic_store(&work->watch.done, 0);
+	if (memory->kept)
+		return err;
+	if (!pages_hugetlb(memory->pages))
+		(void)atomic_fetch_add(work->room, memory->bytes);
+	else if (err == -ENOMEM)
+		/* how many there are is seen when those it got are free again */
+		err = huge_short(memory, node);
+	return err;
+}
+
+/* One that is given; what is in it stays. */
+static int file_take(struct memory *memory, int file)
+{
+	struct stat st;
+	int err;
+
+	memory->fd = fcntl(file, F_DUPFD_CLOEXEC, 3);
+	if (memory->fd < 0 || fstat(memory->fd, &st))
+		return err_errno(-errno, "the pool's file");
+	err = file_check(memory);
+	if (err || !memory->kept)
+		return err;
+	memory->bytes = (uint64_t)st.st_size;
+	if (!memory->bytes || memory->bytes % memory->page_bytes)
+		return err_set(-EINVAL, "the pool's file is not in whole pages");
+	return 0;
+}
+
+/* A file of the pool's size. */
+static int file_get(struct memory *memory, const struct pool_params *params,
+		    struct memory_work *work)
+{
+	int err = params->file > 0 ? file_take(memory, params->file) : 0;
+
+	if (err || memory->kept)
+		return err;
+	err = memory_size(params, work, memory->pages, &memory->bytes);
+	if (!err)
+		err = memory_check(memory, params->node, work->room);
+	if (err)
+		return err;
+	atomic_store(&work->bytes, memory->bytes);
+	if (memory->fd < 0)
+		err = file_make(memory, params->name);
+	if (!err && ftruncate(memory->fd, (off_t)memory->bytes))
+		err = err_errno(-errno, "a file of %" PRIu64 " bytes", memory->bytes);
+	if (err)
+		err = memory_give_up(memory, params->node, work, err);
+	return err;
 }
 
 /* Transparent huge pages need the address aligned as well, which mmap() does for hugetlb
@@ -344,8 +437,11 @@ int memory_node(const struct memory *memory)
 
 	if (!host_has_nodes())
 		return 0;
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < n; i++) {
 		pages[i] = memory->addr + n_pages * i / n * memory->page_bytes;
+		/* it tells of those alone that were touched */
+		(void)*(volatile char *)pages[i];
+	}
 	if (move_pages(0, n, pages, NULL, status, 0))
 		return -1;
 	node = status[0];
@@ -396,20 +492,19 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 		      struct memory_work *work, struct memory *ret_memory, char *note,
 		      size_t note_bytes)
 {
-	struct memory memory = {
-		.fd = -1, .pages = pages, .page_bytes = pages_bytes(pages), .node = -1
-	};
+	struct memory memory = { .fd = -1,
+				 .pages = pages,
+				 .page_bytes = pages_bytes(pages),
+				 .kept = params->kept,
+				 .node = -1 };
 	bool hugetlb = pages_hugetlb(pages);
-	int err = memory_size(params, work, pages, &memory.bytes);
+	int err = file_get(&memory, params, work);
 
-	if (!err)
-		err = memory_check(&memory, params->node, work->room);
-	if (err)
+	if (err) {
+		memory_close(&memory);
 		return err;
-	atomic_store(&work->bytes, memory.bytes);
-	err = file_make(&memory, params->name);
-	if (!err)
-		err = file_map(&memory);
+	}
+	err = file_map(&memory);
 	if (err)
 		goto err_close;
 	err = memory_bind(&memory, params->node);
@@ -428,9 +523,10 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 	/* hugetlb pages are never swapped */
 	if (!hugetlb)
 		err = memory_lock(&memory);
-	if (!err)
+	/* what was there has its pages, and whoever waits for it waits no longer than he must */
+	if (!err && !memory.kept)
 		err = memory_populate(&memory, params->node, &work->watch);
-	if (!err && pages == POOL_PAGES_THP)
+	if (!err && !memory.kept && pages == POOL_PAGES_THP)
 		err = thp_settle(&memory, note, note_bytes);
 	if (err)
 		goto err_close;
@@ -439,14 +535,7 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 	return 0;
 
 err_close:
-	memory_close(&memory);
-	atomic_store(&work->watch.done, 0);
-	if (!hugetlb)
-		(void)atomic_fetch_add(work->room, memory.bytes);
-	else if (err == -ENOMEM)
-		/* how many there are is seen when those it got are free again */
-		err = huge_short(&memory, params->node);
-	return err;
+	return memory_give_up(&memory, params->node, work, err);
 }
 
 /* From the largest pages down; the note collects why each was not to be had. */
@@ -491,7 +580,10 @@ int memory_open(const struct pool_params *params, struct memory_work *work,
 	if (params->node >= 0 && !host_node_exists(params->node))
 		return err_set(-EINVAL, "no NUMA node %d with memory here (nodes: %s)",
 			       params->node, host_nodes(nodes, sizeof(nodes)));
-	if (params->pages == POOL_PAGES_AUTO)
+	if (params->kept)
+		err = memory_try(params, params->pages_kept, work, ret_memory, note,
+				 note_bytes);
+	else if (params->pages == POOL_PAGES_AUTO)
 		err = memory_auto(params, work, ret_memory, note, note_bytes);
 	else
 		err = memory_try(params, params->pages, work, ret_memory, note,

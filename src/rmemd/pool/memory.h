@@ -14,7 +14,8 @@ struct memory {
 	uint64_t bytes;
 	enum pool_pages pages;
 	uint64_t page_bytes;
-	int node; /* memory_node() when it was opened */
+	bool kept; /* its file had something in it before */
+	int node;  /* memory_node() when it was opened */
 };
 
 /* What several that are opened at the same time have to do with each other. */

@@ -16,12 +16,16 @@
 #include "rmemd/pool/opening.h"
 #include "rmemd/pool/scrubber.h"
 
+/* What is left after a restart is zeroed in such pieces, so that some is clean soon. */
+#define SETTLE_BYTES (UINT64_C(256) << 20)
+
 struct pool {
 	struct pool_params params;
 	bool opened; /* has memory and extents */
 	struct memory memory;
 	struct extents extents;
 	struct scrubber *scrubber; /* of the node; shared with its other pools */
+	bool unsettled;            /* what is not lent of it may be anything */
 	uint64_t scrubbed_ever;
 };
 
@@ -71,6 +75,7 @@ static int pool_open(struct pools *pools, struct pool *pool,
 	int err = extents_init(&pool->extents, memory->bytes, pools->grain);
 
 	pool->memory = *memory;
+	pool->unsettled = memory->kept;
 	if (err) {
 		err = err_errno(err, "bookkeeping");
 		goto err_memory;
@@ -190,7 +195,8 @@ struct take {
 
 static bool take_serves(const struct take *take, const struct pool *pool)
 {
-	return take->node == POOL_NODE_ANY || pool->memory.node == take->node;
+	return !pool->unsettled &&
+	       (take->node == POOL_NODE_ANY || pool->memory.node == take->node);
 }
 
 static void take_undo(struct take *take)
@@ -538,6 +544,53 @@ uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t ke
 	return bytes - whole;
 }
 
+/* ---- after a restart ---- */
+
+int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
+		struct extent *ret_extent)
+{
+	uint64_t whole = (bytes + pools->grain - 1) / pools->grain * pools->grain;
+	struct block *block;
+	int err = -ENOENT;
+
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		struct pool *pool = &pools->pool[i];
+
+		if (pool->params.id != id || !pool->unsettled)
+			continue;
+		err = extents_claim(&pool->extents, offset, whole, &block);
+		*ret_extent = (struct extent){ pool, offset, whole };
+		break;
+	}
+	return err ? err_errno(err, "%" PRIu64 " bytes at %" PRIu64 " of pool %" PRIu32,
+			       bytes, offset, id)
+		   : 0;
+}
+
+static int pool_settle(const struct pools *pools, struct pool *pool)
+{
+	struct block *block;
+	int err;
+
+	while (!(err = extents_take_most(&pool->extents, SETTLE_BYTES, pools->grain,
+					 &block)))
+		block_give(pool, block);
+	if (err != -ENOSPC)
+		return err_errno(err, "pool '%s'", pool->params.name);
+	pool->unsettled = false;
+	return 0;
+}
+
+int pools_settle(struct pools *pools)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < pools->n_pools && !err; i++)
+		if (pools->pool[i].unsettled)
+			err = pool_settle(pools, &pools->pool[i]);
+	return err;
+}
+
 void pools_set_scrub_rate(struct pools *pools, uint64_t rate)
 {
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
@@ -592,6 +645,11 @@ int extent_node(const struct extent *extent)
 	return extent->pool->memory.node;
 }
 
+uint32_t extent_pool_id(const struct extent *extent)
+{
+	return extent->pool->params.id;
+}
+
 uint64_t extent_page_bytes(const struct extent *extent)
 {
 	return extent->pool->memory.page_bytes;
@@ -600,6 +658,11 @@ uint64_t extent_page_bytes(const struct extent *extent)
 unsigned pools_count(const struct pools *pools)
 {
 	return pools->n_pools;
+}
+
+int pools_file(const struct pools *pools, unsigned i)
+{
+	return pools->pool[i].memory.fd;
 }
 
 void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)

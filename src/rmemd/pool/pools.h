@@ -31,6 +31,12 @@ struct pool_params {
 	/* Of POOL_BYTES_AUTO alone: per cent of what is free where it is taken from, or
 	 * POOL_SHARE_AUTO, which share.h tells. */
 	unsigned share;
+	uint32_t id; /* what extents in it are told by after a restart */
+	int file;    /* where it is to be, a descriptor, borrowed; 0: a memfd of its own */
+	/* The file has it already, on these pages: what is in it stays, and its size counts,
+	 * not `bytes`. */
+	bool kept;
+	enum pool_pages pages_kept;
 };
 
 struct pool;
@@ -75,6 +81,16 @@ struct pools_events {
  *   events   may be NULL */
 int pools_open(const struct pool_params *params, size_t n_params,
 	       const struct pools_events *events, struct pools **ret_pools);
+/* A range that was lent when the process that had the pools ended, rounded up to whole base
+ * pages; all of them must be claimed before pools_settle(), by pool with rising offsets.
+ *   -ENOENT  no such pool
+ *   -EINVAL  no range of it, or of one that is claimed already
+ *   -ENOMEM */
+int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
+		struct extent *ret_extent);
+/* What was not claimed of the files that had something in them is zeroed: nobody knows what
+ * is there.  Before it nothing of them is lent.  -ENOMEM */
+int pools_settle(struct pools *pools);
 /* Join the scrubbers, unmap.  NULL: nothing. */
 void pools_close(struct pools *pools);
 
@@ -111,7 +127,8 @@ void pools_give(struct pools *pools, struct extent extent);
 uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep);
 
 void *extent_addr(const struct extent *extent);
-int extent_node(const struct extent *extent);            /* -1 unknown */
+int extent_node(const struct extent *extent); /* -1 unknown */
+uint32_t extent_pool_id(const struct extent *extent);
 uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */
 
 unsigned pools_count(const struct pools *pools);
@@ -120,6 +137,9 @@ void pools_status(const struct pools *pools, unsigned i,
 /* Ask the kernel once more on which node the pages are, as an administrator may have moved
  * them; -1: on several, or it does not tell.  Takes some tens of microseconds. */
 int pools_node(const struct pools *pools, unsigned i);
+
+/* The file that a pool is in, borrowed; to keep its memory is to keep that. */
+int pools_file(const struct pools *pools, unsigned i);
 
 const char *pool_pages_name(enum pool_pages pages); /* "auto" "1G" "2M" "thp" "base" */
 

@@ -24,13 +24,14 @@ struct work {
 	atomic_int err;        /* the first */
 };
 
-/* One byte of each page; only where a missing page cannot end in SIGBUS. */
-static void touch(volatile char *addr, uint64_t bytes)
+/* One byte of each page, which stays what it is; only where a missing page cannot end in
+ * SIGBUS. */
+static void touch(char *addr, uint64_t bytes)
 {
 	uint64_t step = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	for (uint64_t i = 0; i < bytes; i += step)
-		addr[i] = 0;
+		(void)__atomic_fetch_or(&addr[i], 0, __ATOMIC_RELAXED);
 }
 
 static int slice_populate(const struct work *work, char *addr, uint64_t bytes)
