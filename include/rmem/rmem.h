@@ -39,7 +39,8 @@
  * were under way anew; an atomic or a notification that was under way ends in ECONNRESET,
  * and whether it was done is unknown.  Calls to the server wait for it, at most their
  * time-out.  A call whose answer was lost with the connection is asked again by itself; the
- * server knows what it has done and takes no request twice.
+ * server knows what it has done and takes no request twice.  So it is over a restart of the
+ * server, too, where that keeps what it has lent: rmemd(8).
  * When the server does not know the session any more, everything ends in ESTALE, named
  * leases of this session too: close it, open anew and attach them by name.  A call that
  * ends in ETIMEDOUT or ESTALE may or may not have taken effect; a lease granted too late

@@ -55,6 +55,8 @@ const struct config_key config_keys[] = {
 	  CHOICE(auth, auth_choices), RESTART, "how clients prove who they are" },
 	{ "server", "insecure", CONFIG_TYPE_BOOL, 0, 0, "no",
 	  FIELD(insecure), RESTART, "allow auth = none on other addresses than loopback" },
+	{ "server", "state", CONFIG_TYPE_PATH, 0, sizeof(((struct config *)0)->state), "auto",
+	  FIELD(state), RESTART, "directory that keeps the memory; auto: the service manager does" },
 	{ "session", "heartbeat", CONFIG_TYPE_MS, 10, 60000, "500ms",
 	  FIELD(heartbeat_ms), RESTART, "how often a client gives a sign of life" },
 	{ "session", "fence", CONFIG_TYPE_MS, 20, 10 * 60000, "2s",

@@ -257,7 +257,9 @@ static int knob_parse(const struct config_key *key, const char *value, int *ret)
 
 static int path_parse(const struct config_key *key, const char *value, char *ret)
 {
-	if (value[0] != '/')
+	if (strcmp(value, "auto") == 0 && strcmp(key->standard, value) == 0)
+		value = "";
+	else if (value[0] != '/')
 		return err_set(-EINVAL, "'%s' is not an absolute path", value);
 	if (strlen(value) >= key->max)
 		return err_set(-ERANGE,

@@ -30,6 +30,7 @@ struct config {
 	uint16_t port;         /* control, 7460 */
 	enum config_auth auth; /* none */
 	bool insecure;         /* auth = none on other addresses than loopback */
+	char state[200];       /* where memory outlasts the process; "": with systemd */
 	/* [session] */
 	uint64_t heartbeat_ms; /* 500 */
 	uint64_t fence_ms;     /* 2000; at least twice the heartbeat */

@@ -2,6 +2,7 @@
 #include "rmemd/daemon.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "rmemd/inventory.h"
+#include "rmemd/ledger/ledger.h"
 #include "rmemd/loop.h"
 #include "rmemd/notify.h"
 #include "rmemd/progress.h"
@@ -99,17 +102,84 @@ static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
 	progress_tell(ctx, done, bytes);
 }
 
+static void on_stays(const struct pool_params *params, const char *why)
+{
+	log_event(LOG_WARNING, "pool-stays", &(struct log_ctx){ .pool = params->name },
+		  "%s, and there are leases in it: it stays as it was", why);
+}
+
 static int open_pools(struct daemon *daemon)
 {
+	static struct inventory inventory;
 	struct progress progress = { 0 };
 	const struct pools_events events = {
 		.ctx = &progress,
 		.ready = on_pool,
 		.populating = on_populating,
 	};
+	int err;
 
-	return pools_open(daemon->config.pools, daemon->config.n_pools, &events,
-			  &daemon->pools);
+	err = inventory_take(&inventory, &daemon->config, daemon->ledger, daemon->keep,
+			     on_stays);
+	if (!err)
+		err = pools_open(inventory.pools, inventory.n_pools, &events,
+				 &daemon->pools);
+	if (!err)
+		err = inventory_keep(&inventory, daemon->pools, daemon->ledger,
+				     daemon->keep);
+	return err;
+}
+
+/* ---- what outlasted the last process ---- */
+
+/* One that has no section any more leaves when what it had has ended. */
+static struct tenant *restored_tenant(void *ctx, const char *name)
+{
+	static struct config defaults;
+	struct daemon *daemon = ctx;
+	struct tenant_params params;
+
+	config_default(&defaults);
+	params = defaults.tenants[0];
+	(void)snprintf(params.name, sizeof(params.name), "%s", name);
+	return tenants_hold(&daemon->tenants, &params);
+}
+
+static struct holder *restored_holder(void *ctx, uint64_t session)
+{
+	struct daemon *daemon = ctx;
+
+	return sessions_holder(daemon->sessions, session);
+}
+
+static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+{
+	(void)ctx;
+	log_event(LOG_ERR, "lease-lost", &(struct log_ctx){ .lease = id }, "\"%s\": %s",
+		  name, why);
+}
+
+static int restore(struct daemon *daemon)
+{
+	const struct leases_restore with = { .tenant = restored_tenant,
+					     .holder = restored_holder,
+					     .lost = on_lost,
+					     .ctx = daemon };
+	int err = sessions_restore(daemon->sessions, &with);
+	unsigned n;
+
+	if (!err)
+		err = leases_restore(daemon->leases, &with);
+	if (!err)
+		err = pools_settle(daemon->pools);
+	if (err == -EBADMSG || err == -EINVAL)
+		return err_set(err, "%s; %s", err_text(), keep_remedy(daemon->keep));
+	n = leases_count(daemon->leases);
+	if (!err && sessions_count(daemon->sessions) + n > 0)
+		log_event(LOG_NOTICE, "restored", NULL,
+			  "%u sessions and %u leases of the last process",
+			  sessions_count(daemon->sessions), n);
+	return err;
 }
 
 static int open_tables(struct daemon *daemon)
@@ -129,8 +199,8 @@ static int open_tables(struct daemon *daemon)
 		pools_status(daemon->pools, i, &status);
 		control->memory_bytes += status.bytes;
 	}
-	err = leases_open(daemon->pools, &loop_leases_events, daemon, id,
-			  &daemon->leases);
+	err = leases_open(daemon->pools, daemon->ledger, &loop_leases_events, daemon,
+			  id, &daemon->leases);
 	if (err)
 		return err;
 	control->leases = daemon->leases;
@@ -139,7 +209,20 @@ static int open_tables(struct daemon *daemon)
 	if (err)
 		return err;
 	control->sessions = daemon->sessions;
-	return 0;
+	return restore(daemon);
+}
+
+static int open_kept(struct daemon *daemon, const struct notify_fds *fds)
+{
+	int err = keep_open(daemon->config.state, fds, &daemon->keep);
+
+	if (err)
+		return err;
+	err = ledger_open(keep_ledger(daemon->keep), &daemon->ledger);
+	if (err == -EPROTONOSUPPORT || err == -EBADMSG)
+		return err_set(err, "%s; %s", err_text(), keep_remedy(daemon->keep));
+	daemon->control.ledger = daemon->ledger;
+	return err;
 }
 
 static int open_control(struct daemon *daemon)
@@ -155,7 +238,7 @@ static int open_control(struct daemon *daemon)
 
 static int open_all(struct daemon *daemon)
 {
-	struct notify_fds fds;
+	static struct notify_fds fds;
 	int err;
 
 	err = tenants_set(&daemon->tenants, daemon->config.tenants,
@@ -163,6 +246,9 @@ static int open_all(struct daemon *daemon)
 	if (err)
 		return err;
 	err = notify_listen_fds(&fds);
+	if (err)
+		return err;
+	err = open_kept(daemon, &fds);
 	if (err)
 		return err;
 	daemon->base = event_base_new();
@@ -269,6 +355,8 @@ void daemon_close(struct daemon *daemon)
 	tenants_destroy(&daemon->tenants);
 	loop_close(daemon);
 	pools_close(daemon->pools);
+	ledger_close(daemon->ledger);
+	keep_close(daemon->keep);
 	if (daemon->base)
 		event_base_free(daemon->base);
 	free(daemon->config_path);

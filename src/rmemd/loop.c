@@ -211,7 +211,7 @@ static void stop(struct daemon *daemon)
 	notify_stopping();
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
-	sessions_stop(daemon->sessions);
+	sessions_stop(daemon->sessions, keep_lasts(daemon->keep));
 	connections_drain(daemon->connections, on_drained, daemon);
 }
 
@@ -297,6 +297,8 @@ int loop_open(struct daemon *daemon)
 	    event_add(daemon->pools_event, NULL) || !daemon->status ||
 	    event_add(daemon->status, &status_period))
 		return err_set(-ENOMEM, "no memory for the loop's events");
+	/* what was there before has deadlines */
+	look_at_sessions(daemon);
 	return notify_watchdog_start(daemon->base);
 }
 

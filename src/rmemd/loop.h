@@ -16,6 +16,7 @@
 #include "rmemd/control/session.h"
 #include "rmemd/daemon.h"
 #include "rmemd/fabrics.h"
+#include "rmemd/keep.h"
 
 enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };
 
@@ -24,6 +25,8 @@ struct daemon {
 	char *config_path; /* NULL: there is none */
 	uint64_t started_ms;
 	struct event_base *base;
+	struct keep *keep;
+	struct ledger *ledger;
 	struct pools *pools;
 	struct tenants tenants;
 	struct leases *leases;

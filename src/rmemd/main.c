@@ -104,7 +104,14 @@ static int fail(int status)
 	return status;
 }
 
-static int serve(const struct config *config, const char *path)
+/* After EXIT_CONFIG the service manager does not try again, and gives up what it keeps: not as
+ * long as somebody has something in it. */
+static int config_status(bool kept)
+{
+	return kept ? EXIT_FAILURE : EXIT_CONFIG;
+}
+
+static int serve(const struct config *config, const char *path, bool kept)
 {
 	struct daemon *daemon;
 	int err;
@@ -119,14 +126,14 @@ static int serve(const struct config *config, const char *path)
 	err = daemon_open(config, path, &daemon);
 	/* what this host cannot ever do is asked for by the configuration */
 	if (err)
-		return fail(err == -EINVAL ? EXIT_CONFIG : EXIT_FAILURE);
+		return fail(err == -EINVAL ? config_status(kept) : EXIT_FAILURE);
 	err = daemon_run(daemon);
 	daemon_close(daemon);
 	if (err) {
 		log_event(LOG_ERR, "failed", NULL, "%s", err_text());
 		return EXIT_FAILURE;
 	}
-	log_event(LOG_NOTICE, "stopped", NULL, "all memory is given back");
+	log_event(LOG_NOTICE, "stopped", NULL, "until the next start");
 	return EXIT_SUCCESS;
 }
 
@@ -134,6 +141,7 @@ int main(int argc, char **argv)
 {
 	static struct config config;
 	struct options options = { 0 };
+	bool kept = notify_kept();
 	int status, err;
 
 	status = parse(argc, argv, &options);
@@ -146,10 +154,10 @@ int main(int argc, char **argv)
 	}
 	if (err) {
 		log_set_sink(notify_log_sink(CONFIG_LOG_AUTO));
-		return fail(EXIT_CONFIG);
+		return fail(config_status(kept));
 	}
 	if (!options.check)
-		return serve(&config, options.path);
+		return serve(&config, options.path, kept);
 	(void)printf("%s: good\n", options.path ? options.path : "the defaults");
 	return EXIT_SUCCESS;
 }

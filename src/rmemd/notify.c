@@ -18,6 +18,8 @@
 #include "base/err.h"
 
 #define STATUS_BYTES 256
+/* Before the names of what the service manager keeps. */
+#define KEPT_PREFIX "rmem-"
 #define FIELDS_MAX 10
 #define RECORD_BYTES 4096
 
@@ -25,6 +27,20 @@
 
 static int fd_sort(int fd, const char *name, struct notify_fds *fds)
 {
+	const size_t prefix = strlen(KEPT_PREFIX);
+
+	if (strncmp(name, KEPT_PREFIX, prefix) == 0) {
+		struct notify_kept *kept = &fds->kept[fds->n_kept];
+
+		if (fds->n_kept == NOTIFY_KEPT_MAX ||
+		    strlen(name + prefix) >= sizeof(kept->name))
+			return err_set(-EINVAL,
+				       "the file '%s' that was passed: not ours", name);
+		(void)snprintf(kept->name, sizeof(kept->name), "%s", name + prefix);
+		kept->fd = fd;
+		fds->n_kept++;
+		return 0;
+	}
 	if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0) {
 		if (fds->admin >= 0)
 			return err_set(
@@ -71,6 +87,35 @@ int notify_listen_fds(struct notify_fds *ret_fds)
 	}
 	*ret_fds = fds;
 	return 0;
+}
+
+/* ---- files that are kept ---- */
+
+bool notify_keeps(void)
+{
+	return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+bool notify_kept(void)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+
+	return names && strstr(names, KEPT_PREFIX "ledger");
+}
+
+/* Polling would have a memfd dropped at once, as it is always ready. */
+bool notify_keep(const char *name, int fd)
+{
+	char state[NOTIFY_KEPT_NAME + 64];
+
+	(void)snprintf(state, sizeof(state),
+		       "FDSTORE=1\nFDNAME=" KEPT_PREFIX "%s\nFDPOLL=0", name);
+	return sd_pid_notify_with_fds(0, 0, state, &fd, 1) > 0;
+}
+
+void notify_keep_no_more(const char *name)
+{
+	(void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" KEPT_PREFIX "%s", name);
 }
 
 /* ---- state ---- */

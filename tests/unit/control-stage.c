@@ -3,11 +3,14 @@
 
 #include <check.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "rmemd/control/dispatch.h"
+#include "rmemd/ledger/ledger.h"
 #include "wire/codec.h"
 
 struct control stage_control;
@@ -92,6 +95,16 @@ static void on_session_due(void *ctx, uint64_t ms)
 
 static const struct sessions_events session_events = { .due = on_session_due };
 
+static void tables_open(void)
+{
+	ck_assert_int_eq(leases_open(NULL, stage_control.ledger, &lease_events,
+				     &stage_control, 1, &stage_control.leases),
+			 0);
+	ck_assert_int_eq(sessions_open(&stage_control, &session_events, NULL, 1,
+				       &stage_control.sessions),
+			 0);
+}
+
 void control_setup(void)
 {
 	const struct tenant_params params[] = { { "default", stage_limits },
@@ -124,21 +137,29 @@ void control_setup(void)
 	stage_control.endpoints = &endpoints;
 	stage_control.tenants = &stage_tenants;
 	stage_control.memory_bytes = (uint64_t)FAKE_PAGES * FAKE_PAGE;
-	ck_assert_int_eq(leases_open(NULL, &lease_events, &stage_control, 1,
-				     &stage_control.leases),
-			 0);
-	ck_assert_int_eq(sessions_open(&stage_control, &session_events, NULL, 1,
-				       &stage_control.sessions),
-			 0);
+	stage_control.ledger = fake_ledger();
+	tables_open();
 }
 
-static int no_lease(const struct lease_status *status, void *arg)
+static struct tenant *find_tenant(void *ctx, const char *name)
 {
-	(void)arg;
-	/* named ones stay; nobody is attached to them */
-	ck_assert_str_ne(status->name, "");
-	ck_assert_uint_eq(status->sessions, 0);
-	return 0;
+	struct tenant_params params = { .limits = stage_limits };
+
+	(void)snprintf(params.name, sizeof(params.name), "%s", name);
+	(void)ctx;
+	return tenants_hold(&stage_tenants, &params);
+}
+
+static struct holder *find_holder(void *ctx, uint64_t session)
+{
+	(void)ctx;
+	return sessions_holder(stage_control.sessions, session);
+}
+
+static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+{
+	(void)ctx;
+	ck_abort_msg("lease %" PRIu64 " \"%s\" is lost: %s", id, name, why);
 }
 
 static int has_nothing(const struct tenant *tenant, void *arg)
@@ -148,6 +169,32 @@ static int has_nothing(const struct tenant *tenant, void *arg)
 	ck_assert_uint_eq(tenant->n_sessions + tenant->n_channels + tenant->n_leases,
 			  0);
 	ck_assert_uint_eq(tenant->n_attachments + tenant->bytes + tenant->n_keys, 0);
+	return 0;
+}
+
+void control_restart(void)
+{
+	const struct leases_restore with = { find_tenant, find_holder, on_lost, NULL };
+
+	fake_fabric_close();
+	leases_close(stage_control.leases);
+	sessions_close(stage_control.sessions);
+	/* nothing of it is left in this process */
+	ck_assert_int_eq(tenants_each(&stage_tenants, has_nothing, NULL), 0);
+	fake_pools_crash();
+	stage_control.ledger = fake_ledger_again(stage_control.ledger);
+	tables_open();
+	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
+	ck_assert_int_eq(leases_restore(stage_control.leases, &with), 0);
+	fake_pools_scrub();
+}
+
+static int no_lease(const struct lease_status *status, void *arg)
+{
+	(void)arg;
+	/* named ones stay; nobody is attached to them */
+	ck_assert_str_ne(status->name, "");
+	ck_assert_uint_eq(status->sessions, 0);
 	return 0;
 }
 
@@ -161,9 +208,10 @@ void control_teardown(void)
 	fake_fabric_check_empty();
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
 	(void)leases_each(stage_control.leases, no_lease, NULL);
+	fake_pools_check(stage_control.leases);
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
-	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ledger_close(stage_control.ledger);
 	ck_assert_int_eq(tenants_each(&stage_tenants, has_nothing, NULL), 0);
 	tenants_destroy(&stage_tenants);
 	clock_set_source(NULL);

@@ -43,6 +43,9 @@ extern unsigned stage_timer_moves; /* how often it was told that a timer has mov
 void control_setup(void);
 void control_teardown(void);
 
+/* The daemon dies, and another one takes over; all clients have lost their connections. */
+void control_restart(void);
+
 void client_init(struct client *client);
 /* The connection is lost. */
 void client_lose(struct client *client);

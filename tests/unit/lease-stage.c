@@ -7,7 +7,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "rmemd/ledger/ledger.h"
 
+struct ledger *stage_ledger;
 struct leases *stage_leases;
 struct tenant stage_tenant;
 struct holder stage_a, stage_b;
@@ -100,7 +102,9 @@ void stage_setup(void)
 	stage_expired = 0;
 	fake_pools_reset(0);
 	tenant_init(&stage_tenant, &params);
-	ck_assert_int_eq(leases_open(NULL, &events, NULL, 7, &stage_leases), 0);
+	stage_ledger = fake_ledger();
+	ck_assert_int_eq(
+		leases_open(NULL, stage_ledger, &events, NULL, 7, &stage_leases), 0);
 	holder_init(&stage_a, 1, &stage_tenant);
 	holder_init(&stage_b, 2, &stage_tenant);
 	stage_connect(&stage_a, 0);
@@ -118,8 +122,10 @@ void stage_teardown(void)
 	}
 	fake_fabric_settle();
 	fake_fabric_check_empty();
+	if (stage_leases)
+		fake_pools_check(stage_leases);
 	leases_close(stage_leases);
-	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ledger_close(stage_ledger);
 	holder_destroy(&stage_a);
 	holder_destroy(&stage_b);
 	ck_assert_uint_eq(stage_tenant.refs, 1);

@@ -22,6 +22,7 @@ struct asked {
 	struct wire_lease lease; /* when it was answered by one */
 };
 
+extern struct ledger *stage_ledger;
 extern struct leases *stage_leases;
 extern struct tenant stage_tenant;
 extern struct holder stage_a, stage_b;

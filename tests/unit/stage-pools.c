@@ -4,15 +4,20 @@
 #include <check.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/err.h"
 #include "stage-fabric.h"
+#include "rmemd/lease/lease.h"
+#include "rmemd/ledger/ledger.h"
 #include "rmemd/pool/pools.h"
 
 enum page { FREE, LENT, DIRTY, GAP };
 
 static enum page pages[FAKE_PAGES];
-static bool can_cut, hurried;
+static unsigned n_given;
+static bool can_cut, hurried, away;
+static int ledger_fd = -1;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
 static unsigned count(enum page state)
@@ -41,6 +46,80 @@ void fake_pools_scrub(void)
 		pages[i] = FREE;
 		memset(memory + (size_t)i * FAKE_PAGE, 0, FAKE_PAGE);
 	}
+}
+
+unsigned fake_pools_given(void)
+{
+	return n_given;
+}
+
+void fake_pools_crash(void)
+{
+	n_given = 0;
+	for (unsigned i = 0; i < FAKE_PAGES; i++)
+		if (pages[i] != GAP)
+			pages[i] = DIRTY;
+}
+
+void fake_pools_take_away(bool is_away)
+{
+	away = is_away;
+}
+
+int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
+		struct extent *ret_extent)
+{
+	uint64_t first = offset / FAKE_PAGE;
+	uint64_t n = (bytes + FAKE_PAGE - 1) / FAKE_PAGE;
+
+	(void)pools;
+	if (id != 1 || away)
+		return err_set(-ENOENT, "the fake has one pool");
+	ck_assert_uint_eq(offset % FAKE_PAGE, 0);
+	for (uint64_t i = first; i < first + n; i++)
+		if (i >= FAKE_PAGES || pages[i] != DIRTY)
+			return err_set(-EINVAL, "the fake has it no more");
+	for (uint64_t i = first; i < first + n; i++)
+		pages[i] = LENT;
+	*ret_extent = (struct extent){ .offset = offset, .bytes = n * FAKE_PAGE };
+	return 0;
+}
+
+uint32_t extent_pool_id(const struct extent *extent)
+{
+	(void)extent;
+	return 1;
+}
+
+struct ledger *fake_ledger(void)
+{
+	struct ledger *ledger;
+
+	ledger_fd = memfd_create("fake-ledger", MFD_CLOEXEC);
+	ck_assert_int_ge(ledger_fd, 0);
+	ck_assert_msg(ledger_open(ledger_fd, &ledger) == 0, "%s", err_text());
+	return ledger;
+}
+
+struct ledger *fake_ledger_again(struct ledger *ledger)
+{
+	ledger_close(ledger);
+	ck_assert_msg(ledger_open(ledger_fd, &ledger) == 0, "%s", err_text());
+	return ledger;
+}
+
+static int add_lent(const struct lease_status *status, void *arg)
+{
+	*(uint64_t *)arg += status->lent;
+	return 0;
+}
+
+void fake_pools_check(const struct leases *leases)
+{
+	uint64_t lent = 0;
+
+	(void)leases_each(leases, add_lent, &lent);
+	ck_assert_uint_eq(fake_pools_lent() * FAKE_PAGE, lent);
 }
 
 unsigned fake_pools_lent(void)
@@ -107,6 +186,7 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 void pools_give(struct pools *pools, struct extent extent)
 {
 	(void)pools;
+	n_given++;
 	ck_assert_msg(!fake_fabric_reaches(memory + extent.offset, extent.bytes),
 		      "given back under a living key");
 	for (uint64_t i = 0; i < extent.bytes / FAKE_PAGE; i++) {

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ledger;
+struct leases;
+
 #define FAKE_PAGE 4096
 #define FAKE_PAGES 128
 
@@ -18,6 +21,17 @@ void fake_pools_cut(bool possible);
 /* Pages lent or being scrubbed. */
 unsigned fake_pools_lent(void);
 unsigned fake_pools_dirty(void);
+/* After a crash: nothing is lent any more but what is claimed, and the rest holds anything. */
+void fake_pools_crash(void);
+/* How often memory was given back since the crash. */
+unsigned fake_pools_given(void);
+/* Whether the pool is not there any more. */
+void fake_pools_take_away(bool away);
+/* A new ledger in a file of its own; and one that has found what is in that file. */
+struct ledger *fake_ledger(void);
+struct ledger *fake_ledger_again(struct ledger *ledger);
+/* As many pages are lent as the leases have. */
+void fake_pools_check(const struct leases *leases);
 /* Somebody waits for clean ones. */
 bool fake_pools_hurried(void);
 

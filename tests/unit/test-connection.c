@@ -470,7 +470,7 @@ START_TEST(drain__waits_for_the_last_one)
 
 	drained = false;
 	open_session(a);
-	sessions_stop(stage_control.sessions);
+	sessions_stop(stage_control.sessions, false);
 	connections_drain(connections, on_drained, NULL);
 	turn();
 	ck_assert(hear(a));

@@ -7,9 +7,18 @@
 #include "control-stage.h"
 #include "rmemd/control/request.h"
 #include "rmemd/control/table.h"
+#include "rmemd/ledger/kinds.h"
+#include "rmemd/ledger/ledger.h"
 #include "unit.h"
 
 static struct client one, two, other;
+static bool restarts; /* the daemon, before the client is back */
+
+static void setup_restarting(void)
+{
+	control_setup();
+	restarts = true;
+}
 
 static struct wire_msg *allocate(uint64_t bytes, const char *name)
 {
@@ -81,8 +90,98 @@ static void lose_and_resume(void)
 {
 	client_lose(&one);
 	fake_fabric_settle();
+	if (restarts)
+		control_restart();
 	client_resume(&two, &one);
+	if (restarts)
+		(void)client_channel(&two, 0);
 }
+
+/* ---- after a restart of the daemon ---- */
+
+START_TEST(restart__is_survived_by_sessions)
+{
+	struct wire_msg *msg;
+
+	client_open(&one);
+	(void)client_channel(&one, 0);
+	(void)client_allocate(&one, 100, "");
+	lose_and_resume();
+	ck_assert_uint_eq(two.session, one.session);
+	/* channels of the last process are gone, and its numbers are not used again */
+	msg = message(WIRE_TYPE_close_channel);
+	msg->close_channel.channel = 1;
+	(void)client_ask(&two, msg, WIRE_TYPE_ok);
+	ck_assert_uint_gt(client_channel(&two, 0), 1000);
+	/* a token is still needed */
+	client_lose(&two);
+	control_restart();
+	client_init(&other);
+	msg = hello();
+	msg->hello.resume = one.session;
+	memcpy(msg->hello.token, one.token, WIRE_TOKEN_BYTES);
+	msg->hello.token[3] ^= 1;
+	client_fail(&other, msg, -ESTALE);
+	client_lose(&other);
+	/* who does not come back loses what ended with him, after his time of grace */
+	pass(STAGE_GRACE_MS - 1);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	pass(1);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_uint_eq(ledger_count(stage_control.ledger), 0);
+}
+END_TEST
+
+/* The keys of another session were still dying, so nobody had been answered. */
+START_TEST(restart__remembers_what_has_ended)
+{
+	uint64_t id;
+
+	client_open(&one);
+	(void)client_allocate(&one, 100, "named");
+	client_open(&other);
+	(void)client_channel(&other, 0);
+	(void)client_ask(&other, attach("named"), WIRE_TYPE_lease);
+	id = one.next_id;
+	client_send(&one, by_name(WIRE_TYPE_remove, "named"));
+	ck_assert_uint_eq(one.answers, 2);
+	client_lose(&one);
+	client_lose(&other);
+	control_restart();
+	client_resume(&two, &one);
+	(void)repeat(&two, by_name(WIRE_TYPE_remove, "named"), id, WIRE_TYPE_ok);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+START_TEST(restart__leaves_nothing_of_sessions_that_ended)
+{
+	client_open(&one);
+	(void)client_allocate(&one, 100, "");
+	client_fail(&one, about(WIRE_TYPE_free, 99), -ESTALE);
+	(void)client_ask(&one, message(WIRE_TYPE_bye), WIRE_TYPE_ok);
+	client_lose(&one);
+	ck_assert_uint_eq(ledger_count(stage_control.ledger), 0);
+	control_restart();
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	/* ids go on */
+	client_open(&two);
+}
+END_TEST
+
+/* Neither sessions nor their answers can be anything. */
+START_TEST(restart__refuses_what_is_no_session)
+{
+	const struct ledger_key key = { _i ? LEDGER_ANSWER : LEDGER_SESSION, 5, 6 };
+
+	ck_assert_int_eq(ledger_put(stage_control.ledger, &key, "x", 1), 0);
+	ledger_commit(stage_control.ledger);
+	ck_assert_int_eq(sessions_restore(stage_control.sessions, NULL), -EBADMSG);
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+	ledger_remove(stage_control.ledger, &key);
+}
+END_TEST
 
 static const char *const names[] = { "", "named" };
 
@@ -430,7 +529,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("repeat");
-	TCase *tc = tcase_create("repeat");
+	TCase *tc = tcase_create("repeat"), *restart = tcase_create("restart");
 
 	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_add_loop_test(tc, allocate__whose_answer_is_lost, 0, 2);
@@ -448,5 +547,15 @@ int main(void)
 	tcase_add_loop_test(tc, id__of_another_request, 0, 4);
 	tcase_add_loop_test(tc, id__that_is_zero, 0, 2);
 	suite_add_tcase(suite, tc);
+	tcase_add_checked_fixture(restart, setup_restarting, control_teardown);
+	tcase_add_loop_test(restart, allocate__whose_answer_is_lost, 0, 2);
+	tcase_add_loop_test(restart, allocate__undone_by_the_loss, 0, 2);
+	tcase_add_test(restart, failure__is_told_again);
+	tcase_add_test(restart, answers__are_kept_for_the_latest);
+	tcase_add_test(restart, restart__is_survived_by_sessions);
+	tcase_add_test(restart, restart__remembers_what_has_ended);
+	tcase_add_test(restart, restart__leaves_nothing_of_sessions_that_ended);
+	tcase_add_loop_test(restart, restart__refuses_what_is_no_session, 0, 2);
+	suite_add_tcase(suite, restart);
 	return unit_main(suite);
 }

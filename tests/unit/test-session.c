@@ -646,7 +646,7 @@ START_TEST(stop__tells_everybody)
 	client_open(&one);
 	client_open(&two);
 	client_lose(&two);
-	sessions_stop(stage_control.sessions);
+	sessions_stop(stage_control.sessions, false);
 	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_closing);
 	ck_assert_uint_eq(one.event.closing.reason, WIRE_REASON_SHUTDOWN);
 	ck_assert_uint_eq(one.closed, 1);

@@ -34,7 +34,7 @@ static void id_drop(struct answers *answers, uint64_t id)
 }
 
 /* Room for one more, in place of the oldest if need be; NULL: there is none at all. */
-static struct answer *place_make(struct answers *answers)
+static struct answer *place_make(struct answers *answers, uint64_t *ret_dropped)
 {
 	struct answer *place;
 
@@ -45,22 +45,25 @@ static struct answer *place_make(struct answers *answers)
 		return NULL;
 	place = &answers->ring[answers->oldest];
 	id_drop(answers, place->id);
+	*ret_dropped = place->id;
 	free(place->text);
 	answers->oldest = (answers->oldest + 1) % answers->room;
 	return place;
 }
 
-void answers_keep(struct answers *answers, const struct answer *answer,
-		  const char *text)
+uint64_t answers_keep(struct answers *answers, const struct answer *answer,
+		      const char *text)
 {
-	struct answer *place = place_make(answers);
+	uint64_t dropped = 0;
+	struct answer *place = place_make(answers, &dropped);
 
 	if (!place) {
 		id_drop(answers, answer->id);
-		return;
+		return answer->id;
 	}
 	*place = *answer;
 	place->text = text ? strdup(text) : NULL;
+	return dropped;
 }
 
 const struct answer *answers_find(const struct answers *answers, uint64_t id)

@@ -32,9 +32,10 @@ struct answers {
 /* None yet. */
 void answers_init(struct answers *answers);
 /* Keep one with a copy of the error's text, NULL: it has none; the oldest makes room, or
- * without any memory the new one is dropped itself. */
-void answers_keep(struct answers *answers, const struct answer *answer,
-		  const char *text);
+ * without any memory the new one is dropped itself.  Returns the id of the one dropped, 0:
+ * none was. */
+uint64_t answers_keep(struct answers *answers, const struct answer *answer,
+		      const char *text);
 /* The answer to this request, or NULL. */
 const struct answer *answers_find(const struct answers *answers, uint64_t id);
 /* Keep none. */

@@ -12,6 +12,7 @@
 #include "rmemd/lease/tenants.h"
 #include "wire/msg.h"
 
+struct ledger;
 struct sessions;
 
 struct control_counters {
@@ -30,6 +31,7 @@ struct control {
 	const struct config *config; /* may change at a reload */
 	const struct endpoints *endpoints;
 	const struct tenants *tenants;
+	struct ledger *ledger; /* what outlasts the process */
 	struct leases *leases;
 	struct sessions *sessions;
 	uint64_t memory_bytes;           /* of all pools */

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/session.h"
+#include "rmemd/ledger/ledger.h"
 
 void peer_init(struct peer *peer, const struct peer_ops *ops, struct control *control,
 	       const char *name)
@@ -28,6 +29,8 @@ void peer_idle(struct peer *peer)
 
 void peer_send(struct peer *peer, const struct wire_msg *msg)
 {
+	/* nobody is told what another process would not know */
+	ledger_commit(peer->control->ledger);
 	peer->ops->send(peer, msg);
 }
 

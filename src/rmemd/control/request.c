@@ -7,7 +7,9 @@
 
 #include "base/err.h"
 #include "rmemd/control/peer.h"
+#include "rmemd/control/record.h"
 #include "rmemd/control/table.h"
+#include "rmemd/ledger/ledger.h"
 
 /* What it does outlives its connection, and done twice would be done once too often.
  * Channels and keys end with the connection: those are asked for anew. */
@@ -29,6 +31,12 @@ static bool lasting(const struct wire_msg *msg)
 	}
 }
 
+static bool ending(const struct wire_msg *msg)
+{
+	return msg->type == WIRE_TYPE_free || msg->type == WIRE_TYPE_detach ||
+	       msg->type == WIRE_TYPE_remove;
+}
+
 /* ---- requests that wait ---- */
 
 static void keep(struct session *session, uint64_t id, enum wire_type type,
@@ -41,7 +49,14 @@ static void keep(struct session *session, uint64_t id, enum wire_type type,
 		.err = err,
 	};
 
-	answers_keep(&session->answers, &answer, err ? text : NULL);
+	uint64_t dropped = answers_keep(&session->answers, &answer, err ? text : NULL);
+
+	if (dropped)
+		answer_unrecord(session, dropped);
+	if (dropped != id)
+		answer_record(session, &answer, err ? text : NULL);
+	/* what was done, and that it was, take effect together */
+	ledger_commit(session->sessions->control->ledger);
 }
 
 static void request_done(struct lease_waiter *waiter, int err, const char *text)
@@ -189,6 +204,18 @@ int request_handle(struct peer *peer, const struct wire_msg *msg, struct wire_ms
 		session->last_id = msg->id;
 	if (result != NOT_SEEN)
 		return result;
+	if (lasting(msg)) {
+		/* what cannot be told again is not begun */
+		result = answer_record_reserve(session);
+		if (result)
+			return result;
+	}
+	/* what ends takes effect at once, and its keys die, also with the process: whoever
+	 * asks for it again is told that it is done */
+	if (ending(msg))
+		answer_record(session,
+			      &(struct answer){ .id = msg->id, .type = msg->type },
+			      NULL);
 	result = handle(peer, msg, out);
 	if (result != HANDLER_LATER && lasting(msg))
 		keep(session, msg->id, msg->type, 0, result, err_text());

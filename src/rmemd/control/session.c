@@ -12,8 +12,10 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "rmemd/control/peer.h"
+#include "rmemd/control/record.h"
 #include "rmemd/control/request.h"
 #include "rmemd/control/table.h"
+#include "rmemd/ledger/ledger.h"
 
 static void log_session(int level, const char *event, const struct session *session,
 			const char *text)
@@ -51,6 +53,34 @@ static struct peer *lose_peer(struct session *session)
 	return peer;
 }
 
+struct session *session_new(struct sessions *sessions)
+{
+	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->sessions = sessions;
+	answers_init(&session->answers);
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		session->ports[i].session = session;
+	list_init(&session->channels);
+	list_init(&session->requests);
+	list_init(&session->noticed);
+	list_init(&session->all);
+	return session;
+}
+
+int session_insert(struct session *session)
+{
+	struct sessions *sessions = session->sessions;
+
+	if (map_insert(&sessions->by_id, &session->by_id,
+		       map_hash_u64(session->holder.id)))
+		return err_set(-ENOMEM, "no memory for a session");
+	list_append(&sessions->all, &session->all);
+	return 0;
+}
+
 int session_open(struct sessions *sessions, struct peer *peer, const char *tenant_name,
 		 const char *client)
 {
@@ -68,29 +98,29 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *tenan
 	err = tenant_check_session(tenant);
 	if (err)
 		return err;
-
 	if (sessions->by_id.n_nodes >= control->config->sessions_max)
 		return err_set(-EDQUOT,
 			       "the server has %zu sessions, as many as it may",
 			       sessions->by_id.n_nodes);
-	session = calloc(1, sizeof(*session));
-	if (!session || map_insert(&sessions->by_id, &session->by_id,
-				   map_hash_u64(sessions->next_id))) {
-		free(session);
+	session = session_new(sessions);
+	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
-	}
-	session->sessions = sessions;
-	answers_init(&session->answers);
-	holder_init(&session->holder, sessions->next_id++, tenant);
+	holder_init(&session->holder, sessions->next_id, tenant);
 	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);
-	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		session->ports[i].session = session;
-	list_init(&session->channels);
-	list_init(&session->requests);
-	list_init(&session->noticed);
-	list_append(&sessions->all, &session->all);
 	session->opened_ms = clock_now_ms();
+	(void)snprintf(session->peer_name, sizeof(session->peer_name), "%s",
+		       peer->name);
+	err = session_record(session);
+	if (!err)
+		err = session_insert(session);
+	if (err) {
+		session_unrecord(session);
+		holder_destroy(&session->holder);
+		free(session);
+		return err;
+	}
+	sessions->next_id++;
 	session->state = SESSION_ACTIVE;
 	take_peer(session, peer);
 	control->counters.sessions_opened++;
@@ -174,6 +204,8 @@ void session_end(struct session *session, const char *why)
 	if (session->state == SESSION_ACTIVE)
 		session_close_ports(session);
 	session->state = SESSION_ENDED;
+	session_unrecord(session);
+	ledger_commit(sessions->control->ledger);
 	map_remove(&sessions->by_id, &session->by_id);
 	list_remove(&session->all);
 	list_append(&sessions->ended, &session->all);

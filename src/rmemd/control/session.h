@@ -17,6 +17,7 @@
 
 struct control;
 struct holder;
+struct leases_restore;
 struct peer;
 struct session;
 struct sessions;
@@ -49,15 +50,22 @@ struct sessions_events {
 /* Open the table; borrows all.  The first session gets the id `first_id`.  -ENOMEM */
 int sessions_open(struct control *control, const struct sessions_events *events,
 		  void *ctx, uint64_t first_id, struct sessions **ret_sessions);
-/* Free everything; peers, leases and fabrics are gone.  NULL: nothing. */
+/* Take back the sessions in the ledger, into a table that is empty yet: their clients have the
+ * time of grace to come back.
+ *   -EBADMSG  the ledger's sessions are no sessions
+ *   -ENOMEM */
+int sessions_restore(struct sessions *sessions, const struct leases_restore *with);
+/* Free everything; peers, leases and fabrics are gone.  The ledger keeps it.
+ * NULL: nothing. */
 void sessions_close(struct sessions *sessions);
 
 /* Fence and end what is due. */
 void sessions_tick(struct sessions *sessions);
 /* When sessions_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t sessions_next_ms(const struct sessions *sessions);
-/* Tell every session that the server stops, and close its connection. */
-void sessions_stop(struct sessions *sessions);
+/* Close all connections.  back: their clients may try to come back, as another process will
+ * have their sessions; else they are told that the server stops. */
+void sessions_stop(struct sessions *sessions, bool back);
 
 /* Call each() for every session in the order of their ids, until it returns non-zero, and
  * return that.  The strings are borrowed until each() returns; the table must not change
@@ -97,6 +105,9 @@ void session_heard(struct session *session);
 void session_bye(struct session *session, uint64_t bye_id);
 /* The peer is lost. */
 void sessions_peer_gone(struct sessions *sessions, struct peer *peer, const char *why);
+
+/* That of the session with this id, or NULL. */
+struct holder *sessions_holder(const struct sessions *sessions, uint64_t id);
 
 uint64_t session_id(const struct session *session);
 struct holder *session_holder(struct session *session);

@@ -104,7 +104,7 @@ uint64_t sessions_next_ms(const struct sessions *sessions)
 	return next_ms;
 }
 
-void sessions_stop(struct sessions *sessions)
+void sessions_stop(struct sessions *sessions, bool back)
 {
 	sessions->stopping = true;
 	list_for_each(node, &sessions->all) {
@@ -117,7 +117,8 @@ void sessions_stop(struct sessions *sessions)
 		out->type = WIRE_TYPE_closing;
 		out->id = 0;
 		out->closing.reason = WIRE_REASON_SHUTDOWN;
-		peer_send(peer, out);
+		if (!back)
+			peer_send(peer, out);
 		peer_close(peer);
 	}
 }
@@ -166,6 +167,13 @@ int sessions_each(const struct sessions *sessions,
 			return result;
 	}
 	return 0;
+}
+
+struct holder *sessions_holder(const struct sessions *sessions, uint64_t id)
+{
+	struct session *session = sessions_find(sessions, id);
+
+	return session ? &session->holder : NULL;
 }
 
 unsigned sessions_count(const struct sessions *sessions)

@@ -52,6 +52,7 @@ struct session {
 	unsigned n_channels;
 	unsigned n_connected;
 	uint32_t next_channel;
+	uint32_t restarts; /* of the daemon, that it outlasted */
 
 	struct list noticed; /* in sessions->noticed */
 
@@ -69,6 +70,11 @@ struct session {
 	uint64_t resumes;
 	struct answers answers;
 };
+
+/* A session that is in no table, all zero.  NULL: no memory. */
+struct session *session_new(struct sessions *sessions);
+/* Into the table, under its holder's id.  -ENOMEM */
+int session_insert(struct session *session);
 
 /* When something is due for a session, UINT64_MAX: nothing. */
 uint64_t session_due_ms(const struct session *session);

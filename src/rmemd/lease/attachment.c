@@ -6,20 +6,17 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "rmemd/lease/record.h"
 
 /* Keys that longer ones replaced stay alive for operations that still use them; a
  * program that grows a lease again and again must not pile them up. */
 #define RETIRED_MAX 16
 
-int attachment_create(struct lease *lease, struct holder *holder, unsigned rights,
-		      struct attachment **ret_attachment)
+static int attachment_new(struct lease *lease, struct holder *holder, unsigned rights,
+			  struct attachment **ret_attachment)
 {
 	struct attachment *attachment;
-	int err;
 
-	err = tenant_check_attachment(holder->tenant);
-	if (err)
-		return err;
 	attachment = malloc(sizeof(*attachment));
 	if (!attachment)
 		return err_set(-ENOMEM, "no memory for an attachment");
@@ -40,6 +37,24 @@ int attachment_create(struct lease *lease, struct holder *holder, unsigned right
 	return 0;
 }
 
+int attachment_create(struct lease *lease, struct holder *holder, unsigned rights,
+		      struct attachment **ret_attachment)
+{
+	int err = tenant_check_attachment(holder->tenant);
+
+	return err ? err : attachment_new(lease, holder, rights, ret_attachment);
+}
+
+int attachment_restore(struct lease *lease, struct holder *holder, unsigned rights,
+		       struct attachment **ret_attachment)
+{
+	int err = attachment_new(lease, holder, rights, ret_attachment);
+
+	if (!err)
+		(*ret_attachment)->fenced = true;
+	return err;
+}
+
 bool attachment_ended(const struct attachment *attachment)
 {
 	return list_empty(&attachment->in_lease);
@@ -54,6 +69,7 @@ void attachment_end(struct attachment *attachment)
 	list_for_each_safe(node, &attachment->exposures)
 		exposure_end(container_of(node, struct exposure, link), false);
 	attachment_unwatch(attachment);
+	attachment_unrecord(attachment);
 	list_remove(&attachment->in_lease);
 	list_remove(&attachment->in_holder);
 	lease->n_attachments--;

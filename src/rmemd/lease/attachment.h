@@ -24,6 +24,9 @@ struct attachment {
 /* Belongs to its lease and holder until attachment_end().  -EDQUOT, -ENOMEM */
 int attachment_create(struct lease *lease, struct holder *holder, unsigned rights,
 		      struct attachment **ret_attachment);
+/* One that was there before a restart, whatever the limits are now.  -ENOMEM */
+int attachment_restore(struct lease *lease, struct holder *holder, unsigned rights,
+		       struct attachment **ret_attachment);
 /* Its keys die; requests that wait for them fail with -ESTALE.  The caller calls
  * lease_settle() next. */
 void attachment_end(struct attachment *attachment);

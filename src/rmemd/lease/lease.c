@@ -8,7 +8,9 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/quote.h"
+#include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
+#include "rmemd/ledger/ledger.h"
 
 int lease_set_name(struct lease *lease, const char *name)
 {
@@ -52,21 +54,14 @@ int lease_set_ttl(struct lease *lease, uint64_t ttl_ms)
 	return 0;
 }
 
-static struct lease *lease_new(struct leases *leases, struct holder *holder,
-			       const struct lease_params *params)
+struct lease *lease_blank(struct leases *leases, uint64_t id)
 {
 	struct lease *lease = calloc(1, sizeof(*lease));
 
 	if (!lease)
 		return NULL;
 	lease->leases = leases;
-	lease->tenant = holder->tenant;
-	tenant_ref(lease->tenant);
-	lease->id = leases->next_id;
-	lease->align = params->align;
-	lease->node = params->node;
-	lease->ttl_ms = params->ttl_ms;
-	lease->granted_ms = clock_now_ms();
+	lease->id = id;
 	list_init(&lease->all);
 	list_init(&lease->in_owner);
 	list_init(&lease->attachments);
@@ -74,6 +69,22 @@ static struct lease *lease_new(struct leases *leases, struct holder *holder,
 	list_init(&lease->dying);
 	list_init(&lease->waiters);
 	list_init(&lease->waiting);
+	return lease;
+}
+
+static struct lease *lease_new(struct leases *leases, struct holder *holder,
+			       const struct lease_params *params)
+{
+	struct lease *lease = lease_blank(leases, leases->next_id);
+
+	if (!lease)
+		return NULL;
+	lease->tenant = holder->tenant;
+	tenant_ref(lease->tenant);
+	lease->align = params->align;
+	lease->node = params->node;
+	lease->ttl_ms = params->ttl_ms;
+	lease->granted_ms = clock_now_ms();
 	return lease;
 }
 
@@ -230,6 +241,9 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 		events->ended(lease->leases->ctx, &status, reason);
 	}
 	lease->state = LEASE_ENDED;
+	/* before its memory is touched: from here on it is over, whatever happens */
+	lease_unrecord(lease);
+	ledger_commit(lease->leases->ledger);
 	lease_unlink(lease);
 	if (waiter)
 		waiter->done(waiter, -ESTALE, "the lease has ended meanwhile");
@@ -256,6 +270,7 @@ static void cut_segment(struct lease *lease, struct segment *segment)
 
 void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except)
 {
+	unsigned n_segments = lease->n_segments;
 	uint64_t start = lease->bytes;
 
 	while (lease->n_segments > 0) {
@@ -270,11 +285,18 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except)
 		}
 		segment->bytes = 0;
 		cut_segment(lease, segment);
-		segment_doom(segment);
 		lease->n_segments--;
 	}
 	lease->bytes = bytes;
 	lease->generation++;
+	/* Before its memory is touched.  Who makes a lease shorter has room for this; for one that
+	 * does not grow after all there may be none: rather than that another process took
+	 * it for longer than it is, it would not have it at all. */
+	if (lease_record(lease))
+		lease_unrecord(lease);
+	ledger_commit(lease->leases->ledger);
+	while (n_segments > lease->n_segments)
+		segment_doom(lease->segments[--n_segments]);
 	list_for_each(node, &lease->attachments) {
 		struct holder *holder =
 			container_of(node, struct attachment, in_lease)->holder;

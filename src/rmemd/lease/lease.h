@@ -22,6 +22,7 @@
 struct attachment;
 struct lease;
 struct leases;
+struct ledger;
 struct pools;
 
 /* A lease for people and programs that look on. */
@@ -44,7 +45,7 @@ struct lease_status {
 /* Atomics through different devices, or of a device and of the CPU, are not atomic to each
  * other: those on one lease are all done in one place. */
 struct lease_home {
-	enum fabric_kind kind; /* 0: not decided */
+	enum fabric_kind kind;          /* 0: not decided */
 	char device[FABRIC_DEVICE_MAX]; /* "" for tcp */
 };
 
@@ -67,12 +68,33 @@ struct leases_events {
 	void (*timer_moved)(void *ctx);
 };
 
-/* Open a table that takes memory from `pools`; borrows both and ctx.  The first lease
- * gets the id `first_id`, later ones higher ids.  -ENOMEM */
-int leases_open(struct pools *pools, const struct leases_events *events, void *ctx,
-		uint64_t first_id, struct leases **ret_leases);
-/* Free everything at once, without news; the fabrics are closed already.  NULL:
- * nothing. */
+/* Open a table that takes memory from `pools` and keeps its leases in `ledger`; borrows all
+ * and ctx.  The first lease gets the id `first_id`, later ones higher ids.  -ENOMEM */
+int leases_open(struct pools *pools, struct ledger *ledger,
+		const struct leases_events *events, void *ctx, uint64_t first_id,
+		struct leases **ret_leases);
+
+/* What leases_restore() asks. */
+struct leases_restore {
+	/* A reference, the caller's.  NULL: -ENOMEM, with text. */
+	struct tenant *(*tenant)(void *ctx, const char *name);
+	/* NULL: it has ended. */
+	struct holder *(*holder)(void *ctx, uint64_t session);
+	/* A lease cannot be had back.  name "": ephemeral. */
+	void (*lost)(void *ctx, uint64_t id, const char *name, const char *why);
+	void *ctx;
+};
+
+/* Take back what is in the ledger, into a table that is empty yet; sessions are there
+ * already, and have to ask for their keys.
+ *   -EBADMSG  the ledger's leases are no leases
+ *   -EINVAL   they are not where the pools have memory
+ *   -ENOMEM */
+int leases_restore(struct leases *leases, const struct leases_restore *with);
+/* Whether leases of a ledger are in the pool with this id: 1, 0, or -EBADMSG */
+int leases_use_pool(const struct ledger *ledger, uint32_t id);
+/* Free everything at once, without news; the fabrics are closed already.  The ledger keeps
+ * it.  NULL: nothing. */
 void leases_close(struct leases *leases);
 
 /* Memory came back from the scrubbers: grant what waits for it. */
@@ -183,8 +205,7 @@ int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
  *   -ENOTSUP  it is not decided, and that device has no atomics
  *   -ESTALE, -EACCES */
 int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
-		   const struct fabric_endpoint *endpoint,
-		   struct lease_home *ret_home);
+		   const struct fabric_endpoint *endpoint, struct lease_home *ret_home);
 /* Borrowed strings.  -ENOENT */
 int lease_stat(const struct tenant *tenant, const char *name,
 	       struct lease_status *ret_status);

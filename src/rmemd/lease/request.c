@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/quote.h"
+#include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
 
 #define ALIGN_MAX (UINT64_C(1) << 30)
@@ -251,10 +252,14 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 	if (victim && (!replace || victim->state != LEASE_READY))
 		return err_set(-EEXIST, "there is a lease named %s already",
 			       quote_name(name, quoted));
+	err = lease_record_reserve(lease);
+	if (err)
+		return err;
 	/* Both have the name for a moment; nobody looks before the other one ends. */
 	err = lease->owner ? make_named(lease, name) : lease_set_name(lease, name);
 	if (err)
 		return err;
+	(void)lease_record(lease);
 	if (victim)
 		end_and_wait(victim, NULL, waiter);
 	else
@@ -280,6 +285,8 @@ int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
 		err = tenant_check_open(lease->tenant);
 	if (!err)
 		err = tenant_check_length(lease->tenant, lease->bytes, bytes);
+	if (!err)
+		err = lease_record_reserve(lease);
 	if (err)
 		return err;
 	lease->resizing = true;
@@ -308,9 +315,13 @@ int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 			-EINVAL,
 			"lease %" PRIu64 " has no name; it ends with its session", id);
 	err = tenant_give_ttl(holder->tenant, ttl_ms, &ttl_ms);
-	if (err)
-		return err;
-	return lease_set_ttl(attachment->lease, ttl_ms);
+	if (!err)
+		err = lease_record_reserve(attachment->lease);
+	if (!err)
+		err = lease_set_ttl(attachment->lease, ttl_ms);
+	if (!err)
+		(void)lease_record(attachment->lease);
+	return err;
 }
 
 int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
@@ -329,8 +340,12 @@ int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
 			       endpoint->kind == FABRIC_VERBS ? "RDMA device " : "tcp",
 			       endpoint->device);
 	if (!home->kind) {
+		err = lease_record_reserve(attachment->lease);
+		if (err)
+			return err;
 		home->kind = endpoint->kind;
 		memcpy(home->device, endpoint->device, sizeof(home->device));
+		(void)lease_record(attachment->lease);
 	}
 	*ret_home = *home;
 	return 0;

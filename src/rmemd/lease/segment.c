@@ -44,7 +44,9 @@ void segment_unref(struct segment *segment)
 	if (segment->doomed)
 		segment->leases->doomed_bytes -= segment->extent.bytes;
 	tenant_uncharge(segment->tenant, segment->extent.bytes);
-	pools_give(segment->leases->pools, segment->extent);
+	/* the next process has it then, as it is */
+	if (!segment->leases->closing)
+		pools_give(segment->leases->pools, segment->extent);
 	tenant_unref(segment->tenant);
 	free(segment);
 }

@@ -13,14 +13,16 @@
 /* Others get their turn before more leases end; the rest stays due. */
 #define ENDS_PER_TICK 64
 
-int leases_open(struct pools *pools, const struct leases_events *events, void *ctx,
-		uint64_t first_id, struct leases **ret_leases)
+int leases_open(struct pools *pools, struct ledger *ledger,
+		const struct leases_events *events, void *ctx, uint64_t first_id,
+		struct leases **ret_leases)
 {
 	struct leases *leases = calloc(1, sizeof(*leases));
 
 	if (!leases)
 		return err_set(-ENOMEM, "no memory for the leases");
 	leases->pools = pools;
+	leases->ledger = ledger;
 	leases->events = events;
 	leases->ctx = ctx;
 	leases->next_id = first_id;
@@ -48,6 +50,7 @@ void leases_close(struct leases *leases)
 
 	if (!leases)
 		return;
+	leases->closing = true;
 	while ((lease = list_first(&leases->all, struct lease, all))) {
 		list_for_each(node, &lease->attachments)
 			attachment_fence(
@@ -97,7 +100,7 @@ uint64_t leases_next_ms(const struct leases *leases)
 	return next_ms;
 }
 
-static struct lease *find_id(const struct leases *leases, uint64_t id)
+struct lease *leases_find_id(const struct leases *leases, uint64_t id)
 {
 	struct map_node *node = map_find(&leases->by_id, map_hash_u64(id));
 
@@ -113,7 +116,7 @@ static struct lease *find_id(const struct leases *leases, uint64_t id)
 struct attachment *leases_find(const struct leases *leases, const struct holder *holder,
 			       uint64_t id)
 {
-	struct lease *lease = find_id(leases, id);
+	struct lease *lease = leases_find_id(leases, id);
 
 	if (!lease || lease->state != LEASE_READY)
 		return NULL;
@@ -169,7 +172,7 @@ int leases_each(const struct leases *leases,
 /* Where to go on behind an id: at its lease, if that still exists. */
 static const struct list *start_after(const struct leases *leases, uint64_t after)
 {
-	const struct lease *lease = find_id(leases, after);
+	const struct lease *lease = leases_find_id(leases, after);
 	const struct list *node = lease ? &lease->all : &leases->all;
 
 	do {

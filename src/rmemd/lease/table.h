@@ -17,6 +17,8 @@
 
 struct leases {
 	struct pools *pools;
+	struct ledger *ledger;
+	bool closing; /* what ends now is not over */
 	const struct leases_events *events;
 	void *ctx;
 	uint64_t next_id;
@@ -53,10 +55,10 @@ struct lease {
 	struct list attachments;
 	unsigned n_attachments;
 	struct list watchers; /* struct attachment, those whose holders watch it */
-	struct list dying;   /* exposures being withdrawn */
-	struct list waiters; /* struct lease_waiter */
-	bool resizing;       /* one at a time */
-	bool cut;            /* keys that reach behind the end are still dying */
+	struct list dying;    /* exposures being withdrawn */
+	struct list waiters;  /* struct lease_waiter */
+	bool resizing;        /* one at a time */
+	bool cut;             /* keys that reach behind the end are still dying */
 
 	struct lease_home home;
 
@@ -77,8 +79,12 @@ struct attachment *leases_find(const struct leases *leases, const struct holder 
 /* The same with an error where there is none.  -ESTALE */
 int leases_find_attached(const struct leases *leases, const struct holder *holder,
 			 uint64_t id, struct attachment **ret_attachment);
+/* The lease, in whatever state, or NULL. */
+struct lease *leases_find_id(const struct leases *leases, uint64_t id);
 /* The lease that has this name, granted or not, or NULL. */
 struct lease *leases_find_name(const struct tenant *tenant, const char *name);
+/* A lease that is in no table, all zero.  NULL: no memory. */
+struct lease *lease_blank(struct leases *leases, uint64_t id);
 /* A new lease without memory, not granted yet.  -EEXIST, -EDQUOT, -ENOMEM */
 int lease_create(struct leases *leases, struct holder *holder,
 		 const struct lease_params *params, struct lease **ret_lease);

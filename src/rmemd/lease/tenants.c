@@ -105,6 +105,25 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name)
 	return tenant && !tenant->leaving ? tenant : NULL;
 }
 
+struct tenant *tenants_hold(struct tenants *tenants, const struct tenant_params *params)
+{
+	struct tenant *tenant = find(&tenants->all, params->name);
+
+	if (tenant) {
+		tenant_ref(tenant);
+		return tenant;
+	}
+	tenant = malloc(sizeof(*tenant));
+	if (!tenant) {
+		(void)err_set(-ENOMEM, "no memory for a tenant");
+		return NULL;
+	}
+	tenant_init(tenant, params);
+	tenant->leaving = true;
+	list_append(&tenants->all, &tenant->link);
+	return tenant;
+}
+
 int tenants_each(const struct tenants *tenants,
 		 int (*each)(const struct tenant *tenant, void *arg), void *arg)
 {

@@ -7,7 +7,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
+#include "rmemd/ledger/ledger.h"
 
 #define TEXT_MAX 256
 
@@ -119,10 +121,12 @@ static int grant(struct lease *lease)
 	int err;
 
 	err = lease_set_ttl(lease, lease->ttl_ms);
+	lease->granted_ms = clock_now_ms();
+	if (!err)
+		err = lease_record(lease);
 	if (err)
 		return err;
 	lease->state = LEASE_READY;
-	lease->granted_ms = clock_now_ms();
 	lease->leases->granted_ever++;
 	lease_fill_status(lease, &status);
 	lease->leases->events->granted(lease->leases->ctx, &status);
@@ -136,6 +140,13 @@ static void finish(struct lease_waiter *waiter)
 
 	if (waiter->kind == LEASE_WAIT_GRANT)
 		err = grant(lease);
+	/* another one may be told of what is not answered to who asked for it */
+	if (!err && waiter->attachment && lease->resizing)
+		err = lease_record(lease);
+	if (!err &&
+	    (waiter->kind == LEASE_WAIT_GRANT || waiter->kind == LEASE_WAIT_ATTACH ||
+	     waiter->kind == LEASE_WAIT_REKEY))
+		err = attachment_record(waiter->attachment);
 	if (err) {
 		lease_fail(waiter, err, err_text());
 		return;
@@ -194,7 +205,8 @@ bool lease_waiter_cancel(struct lease_waiter *waiter)
 	if (lease->memory_waiter == waiter)
 		(void)lease_stop_waiting(lease);
 	list_remove(&waiter->link);
-	if (grown) {
+	if (grown && !lease_record(lease)) {
+		ledger_commit(lease->leases->ledger);
 		/* the memory is there already: let the lease be longer */
 		lease->resizing = false;
 		tell_grown(lease, waiter->attachment->holder);

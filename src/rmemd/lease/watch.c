@@ -2,6 +2,7 @@
 /* Notifications: values that sessions send to those who watch a lease. */
 #include "base/notices.h"
 #include "rmemd/lease/attachment.h"
+#include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
 
 int lease_watch(struct leases *leases, struct holder *holder, uint64_t id)
@@ -15,12 +16,14 @@ int lease_watch(struct leases *leases, struct holder *holder, uint64_t id)
 		return err;
 	if (!list_empty(&attachment->watching))
 		return 0;
-	if (holder->n_watches == 0)
+	err = lease_record_reserve(attachment->lease);
+	if (!err && holder->n_watches == 0)
 		err = notices_open(&holder->notices, HOLDER_NOTICES_MAX);
 	if (err)
 		return err;
 	holder->n_watches++;
 	list_append(&attachment->lease->watchers, &attachment->watching);
+	(void)attachment_record(attachment);
 	return 0;
 }
 
@@ -44,7 +47,11 @@ int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id)
 	err = leases_find_attached(leases, holder, id, &attachment);
 	if (err)
 		return err;
+	err = lease_record_reserve(attachment->lease);
+	if (err)
+		return err;
 	attachment_unwatch(attachment);
+	(void)attachment_record(attachment);
 	return 0;
 }
 

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/inventory.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "rmemd/lease/lease.h"
+#include "rmemd/ledger/kinds.h"
+#include "rmemd/ledger/ledger.h"
+#include "rmemd/ledger/value.h"
+
+/* A pool as it was asked for; its name follows, ended by a zero. */
+struct pool_head {
+	uint32_t head_bytes;
+	int32_t node;
+	uint64_t bytes;
+	uint32_t pages;
+	uint32_t share;
+	uint32_t pages_kept; /* that it got */
+	uint32_t unused;
+};
+
+/* Of what has no key of its own. */
+struct ids_head {
+	uint32_t head_bytes;
+	uint32_t next_pool; /* leases may still tell of pools that are gone */
+};
+
+static const struct ledger_key ids_key = { LEDGER_IDS, 0, 0 };
+
+/* ---- what was there ---- */
+
+static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
+		   void *arg)
+{
+	struct inventory *before = arg;
+	struct pool_params *params = &before->pools[before->n_pools];
+	struct value value = { data, bytes };
+	const char *name = NULL;
+	struct pool_head head;
+
+	if (before->n_pools == sizeof(before->pools) / sizeof(before->pools[0]))
+		return err_set(-ENOSPC, "the ledger has more pools than there can be");
+	if (value_take_head(&value, &head, sizeof(head)))
+		name = value_take_text(&value, POOL_NAME_MAX);
+	if (!name || key->a > UINT32_MAX || key->a == 0 ||
+	    head.pages > POOL_PAGES_BASE || head.pages_kept > POOL_PAGES_BASE)
+		return err_set(-EBADMSG, "the ledger's pool %" PRIu64 " is malformed",
+			       key->a);
+	*params =
+		(struct pool_params){ .node = head.node,
+				      .bytes = head.bytes,
+				      .pages = (enum pool_pages)head.pages,
+				      .share = head.share,
+				      .id = (uint32_t)key->a,
+				      .kept = true,
+				      .pages_kept = (enum pool_pages)head.pages_kept };
+	memcpy(params->name, name, strlen(name) + 1);
+	before->n_pools++;
+	return 0;
+}
+
+static bool same(const struct pool_params *a, const struct pool_params *b)
+{
+	return a->node == b->node && a->bytes == b->bytes && a->pages == b->pages &&
+	       a->share == b->share;
+}
+
+static const struct pool_params *find(const struct pool_params *pools, unsigned n,
+				      const char *name)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(pools[i].name, name) == 0)
+			return &pools[i];
+	return NULL;
+}
+
+static void drop(struct ledger *ledger, struct keep *keep, uint32_t id)
+{
+	struct ledger_key key = { LEDGER_POOL, id, 0 };
+
+	ledger_remove(ledger, &key);
+	ledger_commit(ledger);
+	keep_pool_drop(keep, id);
+}
+
+/* Those of before that stay; the others are given up. */
+static int stay_all(struct inventory *inventory, const struct inventory *before,
+		    const struct config *config, struct ledger *ledger,
+		    struct keep *keep,
+		    void (*stays)(const struct pool_params *params, const char *why))
+{
+	for (unsigned i = 0; i < before->n_pools; i++) {
+		const struct pool_params *params = &before->pools[i];
+		const struct pool_params *now =
+			find(config->pools, config->n_pools, params->name);
+		bool as_asked = now && same(now, params);
+		int used = leases_use_pool(ledger, params->id), file;
+		int err = keep_pool_find(keep, params->id, &file);
+
+		if (used < 0 || err)
+			return used < 0 ? used : err;
+		if (!file || (!as_asked && !used)) {
+			drop(ledger, keep, params->id);
+			continue;
+		}
+		inventory->pools[inventory->n_pools] = *params;
+		inventory->pools[inventory->n_pools++].file = file;
+		if (!as_asked)
+			stays(params, now ? "configured otherwise now"
+					  : "not configured any more");
+	}
+	return 0;
+}
+
+/* ---- what is new ---- */
+
+static int on_ids(const struct ledger_key *key, const void *data, size_t bytes,
+		  void *arg)
+{
+	struct value value = { data, bytes };
+	struct ids_head head;
+
+	(void)key;
+	if (!value_take_head(&value, &head, sizeof(head)) || !head.next_pool)
+		return err_set(-EBADMSG, "the ledger's ids are malformed");
+	*(uint32_t *)arg = head.next_pool;
+	return 0;
+}
+
+static int new_all(struct inventory *inventory, const struct config *config,
+		   struct keep *keep)
+{
+	int err = 0;
+
+	for (unsigned i = 0; !err && i < config->n_pools; i++) {
+		struct pool_params *params = &inventory->pools[inventory->n_pools];
+
+		if (find(inventory->pools, inventory->n_pools, config->pools[i].name))
+			continue;
+		if (inventory->n_pools == INVENTORY_POOLS_MAX)
+			return err_set(-ENOSPC,
+				       "%u pools besides those that stay, as there are "
+				       "leases in them: too many",
+				       config->n_pools);
+		*params = config->pools[i];
+		params->id = inventory->next_id++;
+		err = keep_pool_make(keep, params->id, &params->file);
+		inventory->fresh[inventory->n_pools++] = true;
+	}
+	return err;
+}
+
+int inventory_take(struct inventory *inventory, const struct config *config,
+		   struct ledger *ledger, struct keep *keep,
+		   void (*stays)(const struct pool_params *params, const char *why))
+{
+	static struct inventory before;
+	uint32_t ids[INVENTORY_POOLS_MAX];
+	int err;
+
+	before.n_pools = inventory->n_pools = 0;
+	inventory->next_id = 1;
+	memset(inventory->fresh, 0, sizeof(inventory->fresh));
+	err = ledger_each(ledger, LEDGER_POOL, on_pool, &before);
+	if (!err)
+		err = ledger_each(ledger, LEDGER_IDS, on_ids, &inventory->next_id);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < before.n_pools; i++)
+		ids[i] = before.pools[i].id;
+	/* before memory is taken that may still be in them */
+	err = keep_sweep(keep, ids, before.n_pools);
+	if (!err)
+		err = stay_all(inventory, &before, config, ledger, keep, stays);
+	return err ? err : new_all(inventory, config, keep);
+}
+
+static int pool_put(const struct pool_params *params, enum pool_pages got,
+		    struct ledger *ledger)
+{
+	const struct ledger_key key = { LEDGER_POOL, params->id, 0 };
+	const struct pool_head head = { .head_bytes = sizeof(head),
+					.node = params->node,
+					.bytes = params->bytes,
+					.pages = params->pages,
+					.share = params->share,
+					.pages_kept = got };
+	char value[sizeof(head) + POOL_NAME_MAX + 1];
+	char *end = value_add(value, &head, sizeof(head));
+
+	end = value_add_text(end, params->name, POOL_NAME_MAX);
+	return ledger_put(ledger, &key, value, (size_t)(end - value));
+}
+
+int inventory_keep(const struct inventory *inventory, const struct pools *pools,
+		   struct ledger *ledger, struct keep *keep)
+{
+	const struct ids_head ids = { sizeof(ids), inventory->next_id };
+	int err = ledger_put(ledger, &ids_key, &ids, sizeof(ids));
+
+	for (unsigned i = 0; i < inventory->n_pools && !err; i++) {
+		const struct pool_params *params = &inventory->pools[i];
+		struct pool_status status;
+
+		if (!inventory->fresh[i])
+			continue;
+		pools_status(pools, i, &status);
+		/* a file that nobody knows is dropped; one that is known must be there */
+		keep_pool_hold(keep, params->id, pools_file(pools, i));
+		err = pool_put(params, status.pages_got, ledger);
+	}
+	if (!err)
+		ledger_commit(ledger);
+	return err;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which pools there are to be: those of the configuration, and those that the last process had
+ * with leases in them.  A pool with leases in it stays as it was.  Threads: [loop]. */
+#ifndef RMEMD_INVENTORY_H
+#define RMEMD_INVENTORY_H
+
+#include <stdbool.h>
+
+#include "rmemd/config.h"
+#include "rmemd/keep.h"
+
+struct ledger;
+
+#define INVENTORY_POOLS_MAX (2 * CONFIG_POOLS_MAX)
+
+struct inventory {
+	struct pool_params pools[INVENTORY_POOLS_MAX];
+	bool fresh[INVENTORY_POOLS_MAX]; /* it was not there before */
+	unsigned n_pools;
+	uint32_t next_id; /* of a pool */
+};
+
+/* From the configuration and the ledger.  stays() is told of each pool that is not as it is
+ * configured, or not configured at all any more.
+ *   -EBADMSG  the ledger's pools are none
+ *   -ENOSPC   more pools than there can be
+ *   or what making their files gives */
+int inventory_take(struct inventory *inventory, const struct config *config,
+		   struct ledger *ledger, struct keep *keep,
+		   void (*stays)(const struct pool_params *params, const char *why));
+/* The pools are open: those that are new are kept from now on, too. */
+int inventory_keep(const struct inventory *inventory, const struct pools *pools,
+		   struct ledger *ledger, struct keep *keep);
+
+#endif

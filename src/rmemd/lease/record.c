@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/lease/record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/ledger/kinds.h"
+#include "rmemd/ledger/ledger.h"
+#include "rmemd/ledger/value.h"
+
+#define NAMES_BYTES (WIRE_LABEL_MAX + 1 + WIRE_NAME_MAX + 1)
+#define RECORD_BYTES                                                                  \
+	(sizeof(struct lease_head) + WIRE_SEGMENTS_MAX * sizeof(struct segment_row) + \
+	 NAMES_BYTES)
+
+_Static_assert(RECORD_BYTES <= LEDGER_VALUE_MAX, "a lease fits into the ledger");
+
+/* ---- writing ---- */
+
+static struct ledger_key lease_key(uint64_t id)
+{
+	return (struct ledger_key){ LEDGER_LEASE, id, 0 };
+}
+
+static struct ledger_key attachment_key(const struct attachment *attachment)
+{
+	return (struct ledger_key){ LEDGER_ATTACHMENT, attachment->holder->id,
+				    attachment->lease->id };
+}
+
+static size_t lease_encode(const struct lease *lease, char *value)
+{
+	const char *name = lease->name ? lease->name : "";
+	struct lease_head head = {
+		.head_bytes = sizeof(head),
+		.n_segments = lease->n_segments,
+		.bytes = lease->bytes,
+		.align = lease->align,
+		.owner = lease->owner ? lease->owner->id : 0,
+		.granted_ms = lease->granted_ms,
+		.due_ms = lease->expiry.place ? lease->expiry.due_ms : 0,
+		.ttl_ms = lease->ttl_ms,
+		.generation = lease->generation,
+		.node = lease->node,
+		.home_kind = lease->home.kind,
+	};
+	char *end = value;
+
+	memcpy(head.home_device, lease->home.device, sizeof(head.home_device));
+	end = value_add(end, &head, sizeof(head));
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		const struct segment *segment = lease->segments[i];
+		struct segment_row row = {
+			.offset = segment->extent.offset,
+			.bytes = segment->bytes,
+			.dirty = segment->dirty,
+			.pool = extent_pool_id(&segment->extent),
+		};
+
+		end = value_add(end, &row, sizeof(row));
+	}
+	end = value_add_text(end, lease->tenant->name, WIRE_LABEL_MAX);
+	end = value_add_text(end, name, WIRE_NAME_MAX);
+	return (size_t)(end - value);
+}
+
+int lease_record(const struct lease *lease)
+{
+	static char value[RECORD_BYTES];
+	struct ledger_key key = lease_key(lease->id);
+
+	return ledger_put(lease->leases->ledger, &key, value,
+			  lease_encode(lease, value));
+}
+
+int lease_record_reserve(const struct lease *lease)
+{
+	return ledger_reserve(lease->leases->ledger, RECORD_BYTES);
+}
+
+int attachment_record(const struct attachment *attachment)
+{
+	struct ledger_key key = attachment_key(attachment);
+	const struct attachment_head head = {
+		.head_bytes = sizeof(head),
+		.rights = attachment->rights,
+		.watching = !list_empty(&attachment->watching),
+	};
+
+	return ledger_put(attachment->lease->leases->ledger, &key, &head, sizeof(head));
+}
+
+void lease_unrecord(const struct lease *lease)
+{
+	struct ledger_key key = lease_key(lease->id);
+
+	if (!lease->leases->closing)
+		ledger_remove(lease->leases->ledger, &key);
+}
+
+void attachment_unrecord(const struct attachment *attachment)
+{
+	struct ledger_key key = attachment_key(attachment);
+
+	if (!attachment->lease->leases->closing)
+		ledger_remove(attachment->lease->leases->ledger, &key);
+}
+
+/* ---- reading ---- */
+
+/* They must add up to the lease's length. */
+static bool rows_take(struct value *value, struct lease_record *record)
+{
+	size_t n = record->head.n_segments;
+	uint64_t sum = 0;
+
+	if (n > WIRE_SEGMENTS_MAX ||
+	    !value_take(value, record->rows, n * sizeof(record->rows[0])))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct segment_row *row = &record->rows[i];
+
+		if (!row->bytes || row->bytes > record->head.bytes - sum ||
+		    row->dirty < row->bytes)
+			return false;
+		sum += row->bytes;
+	}
+	return sum == record->head.bytes;
+}
+
+static int malformed(const char *what, const struct ledger_key *key)
+{
+	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
+		       key->a);
+}
+
+int lease_record_decode(const struct ledger_key *key, const void *data, size_t bytes,
+			struct lease_record *ret_record)
+{
+	struct value value = { data, bytes };
+
+	ret_record->name = NULL;
+	if (value_take_head(&value, &ret_record->head, sizeof(ret_record->head)) &&
+	    rows_take(&value, ret_record)) {
+		ret_record->tenant = value_take_text(&value, WIRE_LABEL_MAX);
+		if (ret_record->tenant)
+			ret_record->name = value_take_text(&value, WIRE_NAME_MAX);
+	}
+	/* either it has a name, or a session it ends with */
+	if (!ret_record->name || !*ret_record->name == !ret_record->head.owner)
+		return malformed("lease", key);
+	ret_record->head.home_device[sizeof(ret_record->head.home_device) - 1] = '\0';
+	return 0;
+}
+
+int attachment_record_decode(const struct ledger_key *key, const void *data,
+			     size_t bytes, struct attachment_head *ret_head)
+{
+	const unsigned all = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
+	struct value value = { data, bytes };
+
+	if (!value_take_head(&value, ret_head, sizeof(*ret_head)) ||
+	    (ret_head->rights != WIRE_RIGHT_READ && ret_head->rights != all))
+		return malformed("attachment of session", key);
+	return 0;
+}
+
+static int in_pool(const struct ledger_key *key, const void *data, size_t bytes,
+		   void *arg)
+{
+	static struct lease_record record;
+	const uint32_t *id = arg;
+	int err = lease_record_decode(key, data, bytes, &record);
+
+	for (unsigned i = 0; !err && i < record.head.n_segments; i++)
+		if (record.rows[i].pool == *id)
+			return 1;
+	return err;
+}
+
+int leases_use_pool(const struct ledger *ledger, uint32_t id)
+{
+	return ledger_each(ledger, LEDGER_LEASE, in_pool, &id);
+}
