@@ -7,13 +7,14 @@
 run=${RMEM_FAULT_OPERATIONS:-400} # operations from one step to the next
 limit=90                          # seconds for one step
 timeout_ms=30000                  # of an operation
+cells=()                          # load's CELL_BYTES CELLS, if others than it has by itself
 
 trap '' PIPE # who talks to a load that has ended is told by the error
 
 load_start()
 {
 	coproc LOAD { exec "$top_builddir/tests/fault/load" "$uri" \
-		"${RMEM_SOAK_SEED:-$RANDOM}" "$timeout_ms" 2>"$dir/load.err"; }
+		"${RMEM_SOAK_SEED:-$RANDOM}" "$timeout_ms" "${cells[@]}" 2>"$dir/load.err"; }
 	# shellcheck disable=SC2153 # of the coprocess
 	load_pid=$LOAD_PID
 	load_in=${LOAD[1]}

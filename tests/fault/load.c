@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program that reads and writes while everything under it breaks:
  *
- *   load URI SEED TIMEOUT_MS
+ *   load URI SEED TIMEOUT_MS [CELL_BYTES CELLS]
  *
  * Cells of a lease are written and read at random, or filled and summed by the server, with
  * many operations under way over several channels, and every byte read is checked: an older
@@ -16,6 +16,8 @@
  *   lenient   operations may end in ECONNRESET and ETIMEDOUT from now on; NUMBER: so many did
  *   strict    no operation may fail any more
  *   lost      until operations end in ESTALE; nothing is submitted from then on
+ *   fill      write every cell
+ *   gap       NUMBER: the longest time without a success since the last time, milliseconds
  *   leave     from now on nothing is submitted or checked, and closing may find nobody
  *   check     let all operations end, and compare the whole lease by another way
  *   state     tell on standard error where the session stands
@@ -43,12 +45,12 @@
 #include "librmem/session.h"
 #include "state.h"
 
-#define CELL 4096u
+#define CELL_BYTES 4096u
 #define CELLS 96u
 #define CHANNELS 4u
 #define DEPTH 64u
-#define BETWEEN 200u  /* completions from one death to the next */
-#define REFUSED CELLS /* the cookie of an operation that the server is to refuse */
+#define BETWEEN 200u    /* completions from one death to the next */
+#define REFUSED n_cells /* the cookie of an operation that the server is to refuse */
 #define STEP_MS 50
 #define SILENCE_S 60u
 
@@ -57,15 +59,16 @@ static rmem_lease *lease;
 static rmem_buffer *buffer;
 static rmem_queue *queue;
 static unsigned char *local; /* a place for each cell, and one more */
-static unsigned char model[CELLS][CELL];
+static unsigned n_cells = CELLS, cell_bytes = CELL_BYTES;
+static unsigned char *model; /* what must be in each cell */
 /* a cell whose write failed has bytes that nobody knows */
-static bool busy[CELLS + 1], writing[CELLS], unknown[CELLS];
+static bool *busy, *writing, *unknown;
 /* what the server does by itself */
-static bool remote[CELLS];
-static uint32_t crcs[CELLS];
+static bool *remote;
+static uint32_t *crcs;
 static bool lenient, idle, left;
 static unsigned long done, failed, stale, breaks, turn, due, break_due;
-static uint64_t seed, spoken_ms;
+static uint64_t seed, spoken_ms, gap_ms;
 /* the keys that were spoilt, and the channels there were then */
 static const struct attachment *refused_with;
 static uint64_t refused_on;
@@ -77,9 +80,18 @@ static void die(const char *what)
 	exit(1);
 }
 
+static unsigned char *model_of(unsigned cell)
+{
+	return model + (size_t)cell * cell_bytes;
+}
+
 static void spoken(void)
 {
-	spoken_ms = clock_now_ms();
+	uint64_t now_ms = clock_now_ms();
+
+	if (spoken_ms && now_ms - spoken_ms > gap_ms)
+		gap_ms = now_ms - spoken_ms;
+	spoken_ms = now_ms;
 	(void)alarm(SILENCE_S);
 }
 
@@ -97,8 +109,16 @@ static void open_all(const char *uri, unsigned timeout_ms)
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 
 	options.timeout_ms = timeout_ms;
-	alloc.bytes = CELLS * CELL;
-	memory.bytes = (CELLS + 1) * CELL;
+	alloc.bytes = (uint64_t)n_cells * cell_bytes;
+	memory.bytes = ((uint64_t)n_cells + 1) * cell_bytes;
+	model = calloc(n_cells, cell_bytes);
+	busy = calloc(n_cells + 1, sizeof(*busy));
+	writing = calloc(n_cells, sizeof(*writing));
+	unknown = calloc(n_cells, sizeof(*unknown));
+	remote = calloc(n_cells, sizeof(*remote));
+	crcs = calloc(n_cells, sizeof(*crcs));
+	if (!model || !busy || !writing || !unknown || !remote || !crcs)
+		die("no memory");
 	params.channels = CHANNELS;
 	params.depth = DEPTH;
 	if (rmem_open(uri, &options, &session) || rmem_alloc(session, &alloc, &lease) ||
@@ -125,7 +145,7 @@ static uint64_t channels_sum(void)
 /* What a fill puts there, or the sum of what is there. */
 static void remote_make(unsigned cell, struct rmem_op *op)
 {
-	unsigned char *place = local + (size_t)cell * CELL;
+	unsigned char *place = local + (size_t)cell * cell_bytes;
 
 	op->buffer = NULL;
 	op->addr = writing[cell] ? NULL : &crcs[cell];
@@ -133,46 +153,47 @@ static void remote_make(unsigned cell, struct rmem_op *op)
 	if (!writing[cell])
 		return;
 	op->pattern = (uint64_t)next_random() << 32 | next_random();
-	for (unsigned i = 0; i < CELL; i += 8)
+	for (unsigned i = 0; i < cell_bytes; i += 8)
 		memcpy(place + i, &op->pattern, 8);
 }
 
 static bool cell_is_right(unsigned cell)
 {
 	if (remote[cell])
-		return crcs[cell] == crc32c(0, model[cell], CELL);
-	return memcmp(model[cell], local + (size_t)cell * CELL, CELL) == 0;
+		return crcs[cell] == crc32c(0, model_of(cell), cell_bytes);
+	return memcmp(model_of(cell), local + (size_t)cell * cell_bytes, cell_bytes) ==
+	       0;
 }
 
 static void cell_submit(unsigned cell)
 {
-	unsigned char *place = local + (size_t)cell * CELL;
+	unsigned char *place = local + (size_t)cell * cell_bytes;
 	struct rmem_op op = {
 		.opcode = RMEM_OP_READ,
 		.lease = lease,
 		.buffer = buffer,
-		.offset = (uint64_t)(cell % CELLS) * CELL,
+		.offset = (uint64_t)(cell % n_cells) * cell_bytes,
 		.addr = place,
-		.bytes = CELL,
+		.bytes = cell_bytes,
 		.cookie = cell,
 	};
 
 	busy[cell] = true;
-	if (cell < CELLS) {
+	if (cell < n_cells) {
 		writing[cell] = unknown[cell] || next_random() % 2;
 		remote[cell] = next_random() % 4 == 0;
 	}
-	if (cell < CELLS && remote[cell]) {
+	if (cell < n_cells && remote[cell]) {
 		remote_make(cell, &op);
-	} else if (cell < CELLS && writing[cell]) {
+	} else if (cell < n_cells && writing[cell]) {
 		op.opcode = RMEM_OP_WRITE;
-		for (unsigned i = 0; i < CELL; i += 4) {
+		for (unsigned i = 0; i < cell_bytes; i += 4) {
 			unsigned value = next_random();
 
 			memcpy(place + i, &value, sizeof(value));
 		}
 	} else {
-		memset(place, 0xa5, CELL);
+		memset(place, 0xa5, cell_bytes);
 	}
 	if (rmem_submit(queue, &op, 1) != 1)
 		die("submit");
@@ -192,18 +213,18 @@ static void cell_failed(unsigned cell, int status)
 		state_print(stderr, session);
 		exit(1);
 	}
-	if (cell < CELLS && writing[cell])
+	if (cell < n_cells && writing[cell])
 		unknown[cell] = true;
 	if (status == -ESTALE)
 		stale++;
-	else if (cell < CELLS)
+	else if (cell < n_cells)
 		failed++;
 }
 
 static void cell_done(const struct rmem_completion *completion)
 {
 	unsigned cell = (unsigned)completion->cookie;
-	const unsigned char *place = local + (size_t)cell * CELL;
+	const unsigned char *place = local + (size_t)cell * cell_bytes;
 
 	busy[cell] = false;
 	if (completion->status) {
@@ -222,7 +243,7 @@ static void cell_done(const struct rmem_completion *completion)
 		exit(1);
 	}
 	if (writing[cell]) {
-		memcpy(model[cell], place, CELL);
+		memcpy(model_of(cell), place, cell_bytes);
 		unknown[cell] = false;
 	} else if (!cell_is_right(cell)) {
 		(void)fprintf(stderr, "load: cell %u has other bytes\n", cell);
@@ -232,11 +253,11 @@ static void cell_done(const struct rmem_completion *completion)
 
 static void cells_submit(void)
 {
-	unsigned cell = next_random() % CELLS;
+	unsigned cell = next_random() % n_cells;
 
 	while (!idle && rmem_queue_outstanding(queue) < DEPTH - 1 && !busy[cell]) {
 		cell_submit(cell);
-		cell = next_random() % CELLS;
+		cell = next_random() % n_cells;
 	}
 }
 
@@ -307,19 +328,38 @@ static void control_cut(void)
 /* What lies there, by another way. */
 static void check_all(void)
 {
-	static unsigned char bytes[CELL];
+	unsigned char *bytes = local + (size_t)n_cells * cell_bytes;
 
 	while (rmem_queue_outstanding(queue) > 0)
 		completions_take(-1);
-	for (unsigned cell = 0; cell < CELLS; cell++) {
+	for (unsigned cell = 0; cell < n_cells; cell++) {
 		if (unknown[cell])
 			continue;
-		if (rmem_read(lease, (uint64_t)cell * CELL, bytes, CELL))
+		if (rmem_read(lease, (uint64_t)cell * cell_bytes, bytes, cell_bytes))
 			die("read");
-		if (memcmp(bytes, model[cell], CELL) != 0) {
+		if (memcmp(bytes, model_of(cell), cell_bytes) != 0) {
 			(void)fprintf(stderr, "load: cell %u is wrong\n", cell);
 			exit(1);
 		}
+		spoken();
+	}
+}
+
+static void fill_all(void)
+{
+	while (rmem_queue_outstanding(queue) > 0)
+		completions_take(-1);
+	for (unsigned cell = 0; cell < n_cells; cell++) {
+		unsigned char *bytes = model_of(cell);
+
+		for (unsigned i = 0; i < cell_bytes; i += 4) {
+			unsigned value = next_random();
+
+			memcpy(bytes + i, &value, sizeof(value));
+		}
+		if (rmem_write(lease, (uint64_t)cell * cell_bytes, bytes, cell_bytes))
+			die("write");
+		spoken();
 	}
 }
 
@@ -357,9 +397,11 @@ static void command_begin(const char *line)
 		idle = left = true;
 	else if (is("check"))
 		check_all();
+	else if (is("fill"))
+		fill_all();
 	else if (is("state"))
 		state_print(stderr, session);
-	else if (!is("run") && !is("lost")) {
+	else if (!is("run") && !is("lost") && !is("gap")) {
 		(void)fprintf(stderr, "load: what is '%s'?\n", line);
 		exit(2);
 	}
@@ -391,8 +433,11 @@ static void command_work(void)
 	(void)printf("ok %s %lu\n", verb,
 		     is("lost")  ? stale
 		     : is("run") ? done
+		     : is("gap") ? gap_ms
 				 : failed);
 	(void)fflush(stdout);
+	if (is("gap") || is("fill"))
+		gap_ms = 0;
 	verb[0] = '\0';
 }
 
@@ -423,9 +468,14 @@ static bool command_read(void)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4) {
-		(void)fprintf(stderr, "usage: load URI SEED TIMEOUT_MS\n");
+	if (argc != 4 && argc != 6) {
+		(void)fprintf(stderr,
+			      "usage: load URI SEED TIMEOUT_MS [CELL_BYTES CELLS]\n");
 		return 2;
+	}
+	if (argc == 6) {
+		cell_bytes = (unsigned)strtoul(argv[4], NULL, 10);
+		n_cells = (unsigned)strtoul(argv[5], NULL, 10);
 	}
 	/* poll() sees what was not read yet */
 	(void)setvbuf(stdin, NULL, _IONBF, 0);

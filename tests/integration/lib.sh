@@ -33,6 +33,7 @@ tcp_threads=2
 heartbeat=500ms
 fence=10s
 grace=10s
+state=auto         # [server] state
 config_extra=
 
 # A client orders its accesses to a lease, over two streams at times; ThreadSanitizer sees
@@ -146,6 +147,7 @@ server_config()
 		listen = $LISTEN
 		port = $port
 		insecure = $insecure
+		state = $state
 		[session]
 		heartbeat = $heartbeat
 		fence = $fence

@@ -1,0 +1,119 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What outlasts the daemon meets another configuration, another build and another daemon.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh" || exit 1
+need jq
+
+[ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
+state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
+test_cleanup()
+{
+	rm -rf "$state"
+}
+
+# refused TEXT: the daemon does not start with what is there, and says why
+refused()
+{
+	local status=0
+	timeout 30 "$RMEMD" --config "$dir/rmemd.conf" >"$dir/refused" 2>&1 || status=$?
+	case $status in
+	0 | 124) fail "status $status, not refused: $1" ;;
+	esac
+	grep -qF -- "$1" "$dir/refused" || fail "'$1' is not in: $(cat "$dir/refused")"
+}
+
+pool()
+{
+	rmemctl --json pools | jq -r ".pools[] | select(.name == \"$1\") | .$2"
+}
+
+server_start
+make_file "$dir/in" 3000000
+client put kept "$dir/in"
+
+echo "-- another daemon"
+sed "s/^port = $port\$/port = $((port + 9))/; s|^socket = .*|socket = $dir/other.sock|" \
+	"$dir/rmemd.conf" >"$dir/other.conf"
+status=0
+timeout 30 "$RMEMD" --config "$dir/other.conf" >"$dir/refused" 2>&1 || status=$?
+[ "$status" -ne 0 ] || fail "two daemons have one memory"
+grep -qF "another rmemd has it" "$dir/refused" || fail "$(cat "$dir/refused")"
+server_stop
+
+echo "-- another pool"
+sed -i 's/^size = .*/size = 128M/' "$dir/rmemd.conf"
+printf '[pool more]\nsize = 16M\npage_size = base\n' >>"$dir/rmemd.conf"
+server_restart
+grep -q '^pool-stays: configured otherwise now.*pool=small' "$server_log" || fail "no word of it"
+[ "$(pool small bytes)" -eq $((192 << 20)) ] || fail "the pool is another"
+[ "$(pool more bytes)" -eq $((16 << 20)) ] || fail "there is no new one"
+client get kept "$dir/out"
+same "$dir/in" "$dir/out"
+client rm kept
+client put more "$dir/in"
+server_stop
+# nothing is in the one or the other but where it was put
+sed -i '/^\[pool more\]/,$d' "$dir/rmemd.conf"
+server_restart
+client get more "$dir/out"
+same "$dir/in" "$dir/out"
+client rm more
+server_stop
+server_restart
+[ "$(pool small bytes)" -eq $((128 << 20)) ] || fail "the pool is the old one"
+[ -z "$(pool more bytes)" ] || fail "a pool that nobody wants stays"
+[ "$(find "$state" -name 'pool-*' | wc -l)" -eq 1 ] || fail "files are left: $(ls "$state")"
+
+echo "-- a tenant that has no section any more"
+printf '[tenant default]\n[tenant gone]\n' >>"$dir/rmemd.conf"
+kill -HUP "$server_pid"
+log_await '^reloaded' || fail "reload"
+"$RMEM" -s "$uri&tenant=gone" put theirs "$dir/in" || fail "put as another tenant"
+server_stop
+sed -i '/^\[tenant gone\]/d' "$dir/rmemd.conf"
+server_restart
+rmemctl leases | grep -q ' gone .* theirs$' || fail "its lease is lost: $(rmemctl leases)"
+rmemctl tenants | grep -q '^gone .*leaving' || fail "it does not leave: $(rmemctl tenants)"
+! "$RMEM" -s "$uri&tenant=gone" ls 2>/dev/null || fail "it is let in"
+server_stop
+echo '[tenant gone]' >>"$dir/rmemd.conf"
+server_restart
+"$RMEM" -s "$uri&tenant=gone" get theirs "$dir/out" || fail "get as another tenant"
+same "$dir/in" "$dir/out"
+server_stop
+
+echo "-- nobody comes back"
+sed -i 's/^\[tenant default\]/&\nttl_max = 2s/' "$dir/rmemd.conf"
+server_restart
+client put short "$dir/in"
+kill -KILL "$server_pid"
+process_await "$server_pid" 20 || fail "a killed daemon does not end"
+server_restart
+log_await '^lease-expired: "short"' 10 || fail "a lease outlives its time"
+server_stop
+
+echo "-- what is no state"
+cp "$state/ledger" "$dir/ledger"
+printf '\2' | dd of="$state/ledger" bs=1 seek=8 conv=notrunc status=none
+refused "start the newer rmemd again, or give up what is lent; remove the files in [server] state"
+cp "$dir/ledger" "$state/ledger"
+printf 'x' | dd of="$state/ledger" bs=1 seek=4140 conv=notrunc status=none
+refused "the ledger is damaged at byte"
+cp "$dir/ledger" "$state/ledger"
+chmod 755 "$state"
+refused "chmod 700 $state"
+chmod 700 "$state"
+# whatever was refused, nothing is lost by it
+server_restart
+"$RMEM" -s "$uri&tenant=gone" get theirs "$dir/out" || fail "get as another tenant"
+same "$dir/in" "$dir/out"
+server_stop
+sed -i "s|^state = .*|state = $dir/none|" "$dir/rmemd.conf"
+refused "[server] state = $dir/none: "
+mkdir -m 700 "$dir/none"
+if [ "$(stat -f -c %T "$dir/none")" != tmpfs ]; then
+	refused "neither on tmpfs nor on hugetlbfs"
+fi
+sed -i "s|^state = .*|state = here|" "$dir/rmemd.conf"
+refused "'here' is not an absolute path"
