@@ -255,6 +255,26 @@ static int file_check(const struct memory *memory)
 		       pool_pages_name(memory->pages));
 }
 
+/* A file system may have a limit of its own. */
+static int file_room(const struct memory *memory)
+{
+	char wanted[32], there[32];
+	struct statfs fs;
+
+	if (fstatfs(memory->fd, &fs))
+		return err_errno(-errno, "the pool's file");
+	/* in blocks, as one without a limit tells all that can be counted, or none at all */
+	if (fs.f_blocks == 0 || fs.f_bavail >= memory->bytes / (uint64_t)fs.f_bsize)
+		return 0;
+	return err_set(
+		-ENOMEM,
+		"%s wanted, %s free on the file system that its file is on: mount it "
+		"with a larger size, or make the pool smaller",
+		units_format_bytes(memory->bytes, wanted, sizeof(wanted)),
+		units_format_bytes(fs.f_bavail * (uint64_t)fs.f_bsize, there,
+				   sizeof(there)));
+}
+
 /* It cannot be had after all: what was claimed of the host is there for others. */
 static int memory_give_up(struct memory *memory, int node, struct memory_work *work,
 			  int err)
@@ -306,6 +326,8 @@ static int file_get(struct memory *memory, const struct pool_params *params,
 	if (err || memory->kept)
 		return err;
 	err = memory_size(params, work, memory->pages, &memory->bytes);
+	if (!err && params->file > 0)
+		err = file_room(memory);
 	if (!err)
 		err = memory_check(memory, params->node, work->room);
 	if (err)
