@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmemd/ledger/kinds.h"
+#include "rmemd/ledger/ledger.h"
 
 #define LEDGER "ledger"
 #define POOL_PREFIX "pool-"
@@ -146,15 +148,6 @@ static int manager_open(struct keep *keep)
 	return 0;
 }
 
-/* What it has kept of a time before there was a directory. */
-static void manager_release(const struct notify_fds *fds)
-{
-	for (unsigned i = 0; i < fds->n_kept; i++) {
-		(void)close(fds->kept[i].fd);
-		notify_keep_no_more(fds->kept[i].name);
-	}
-}
-
 static void manager_sweep(struct keep *keep, const struct known *known)
 {
 	for (unsigned i = keep->n_files; i-- > 0;) {
@@ -167,6 +160,41 @@ static void manager_sweep(struct keep *keep, const struct known *known)
 		keep->files[i] = keep->files[--keep->n_files];
 		notify_keep_no_more(file.name);
 	}
+}
+
+static int is_lent(const struct ledger_key *key, const void *value, size_t bytes,
+		   void *arg)
+{
+	(void)key;
+	(void)value;
+	(void)bytes;
+	(void)arg;
+	return 1;
+}
+
+/* What it has kept of a time before there was a directory: memory of no use, unless it is
+ * lent. */
+static int manager_release(struct keep *keep)
+{
+	const struct notify_kept *file = file_find(keep, LEDGER);
+	struct ledger *ledger;
+	int lent = 1;
+
+	if (file && ledger_open(file->fd, &ledger) == 0) {
+		lent = ledger_each(ledger, LEDGER_LEASE, is_lent, NULL);
+		ledger_close(ledger);
+	}
+	if (file && lent)
+		return err_set(-EINVAL,
+			       "[server] state = %s: the service manager keeps what was "
+			       "lent before: systemctl stop rmemd gives that up; or "
+			       "take the key out again",
+			       keep->path);
+	while (keep->n_files > 0) {
+		(void)close(keep->files[--keep->n_files].fd);
+		notify_keep_no_more(keep->files[keep->n_files].name);
+	}
+	return 0;
 }
 
 /* ---- both ---- */
@@ -182,14 +210,11 @@ int keep_open(const char *dir, const struct notify_fds *fds, struct keep **ret_k
 		return err_set(-ENOMEM, "no memory for what is kept");
 	}
 	keep->dir = keep->ledger = -1;
-	if (*dir) {
-		manager_release(fds);
-		err = dir_open(keep, dir);
-	} else {
-		for (unsigned i = 0; i < fds->n_kept; i++)
-			(void)file_add(keep, fds->kept[i].name, fds->kept[i].fd);
-		err = manager_open(keep);
-	}
+	for (unsigned i = 0; i < fds->n_kept; i++)
+		(void)file_add(keep, fds->kept[i].name, fds->kept[i].fd);
+	err = *dir ? dir_open(keep, dir) : manager_open(keep);
+	if (!err && *dir)
+		err = manager_release(keep);
 	if (err) {
 		keep_close(keep);
 		return err;

@@ -14,7 +14,8 @@ struct keep;
 /* dir  on tmpfs or hugetlbfs, for this user alone; "": the service manager keeps it, if there
  *      is one that does
  * fds  what was passed at start, taken over
- *   -EINVAL  no such directory, or one that others may look into
+ *   -EINVAL  no such directory, or one that others may look into, or the service manager
+ *            keeps something that is lent
  *   -EBUSY   another rmemd has it
  *   -ENOMEM, or what the kernel says */
 int keep_open(const char *dir, const struct notify_fds *fds, struct keep **ret_keep);
