@@ -12,11 +12,12 @@ test_cleanup()
 	rm -rf "$state"
 }
 
-# refused TEXT: the daemon does not start with what is there, and says why
+# refused TEXT [COMMAND...]: the daemon, run by COMMAND, does not start with what is there, and
+# says why
 refused()
 {
 	local status=0
-	timeout 30 "$RMEMD" --config "$dir/rmemd.conf" >"$dir/refused" 2>&1 || status=$?
+	timeout 30 "${@:2}" "$RMEMD" --config "$dir/rmemd.conf" >"$dir/refused" 2>&1 || status=$?
 	case $status in
 	0 | 124) fail "status $status, not refused: $1" ;;
 	esac
@@ -104,6 +105,12 @@ cp "$dir/ledger" "$state/ledger"
 chmod 755 "$state"
 refused "chmod 700 $state"
 chmod 700 "$state"
+# a pool whose file cannot be had now is not taken for one that is gone
+pool=$(find "$state" -name 'pool-*' -printf '%f\n' -quit)
+mv "$state/$pool" "$state/aside"
+ln -s aside "$state/$pool"
+refused "$state/$pool: Too many levels of symbolic links"
+mv "$state/aside" "$state/$pool"
 # whatever was refused, nothing is lost by it
 server_restart
 "$RMEM" -s "$uri&tenant=gone" get theirs "$dir/out" || fail "get as another tenant"
@@ -114,6 +121,10 @@ refused "[server] state = $dir/none: "
 mkdir -m 700 "$dir/none"
 if [ "$(stat -f -c %T "$dir/none")" != tmpfs ]; then
 	refused "neither on tmpfs nor on hugetlbfs"
+fi
+if unshare -m true 2>/dev/null; then
+	refused "free on the file system that its file is on: mount it" \
+		unshare -m sh -c "mount -t tmpfs -o mode=700,size=64M none '$dir/none' && exec \"\$@\"" sh
 fi
 sed -i "s|^state = .*|state = here|" "$dir/rmemd.conf"
 refused "'here' is not an absolute path"

@@ -6,6 +6,7 @@
 # wait each time is printed.
 #   RMEM_ROUNDS    kills, default 4; of the others a quarter
 #   RMEM_MIB       how much it writes, default 128
+#   RMEM_PAGES     of the pools on the two nodes, default "2M base"
 #   RMEM_FABRICS   default "rdma tcp"
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
 set -u
@@ -15,6 +16,7 @@ set -u
 stage
 rounds=${RMEM_ROUNDS:-4}
 mib=${RMEM_MIB:-128}
+read -r near far <<<"${RMEM_PAGES:-2M base}"
 
 cat >"$WORK/rmemd.conf" <<CONF
 [server]
@@ -25,15 +27,15 @@ enabled = auto
 [pool near]
 size = $((mib * 5 / 8))M
 node = 0
-page_size = base
+page_size = $near
 [pool far]
 size = $((mib * 5 / 8))M
 node = 1
-page_size = base
+page_size = $far
 CONF
 
 cat >"$WORK/cmd.sh" <<CMD
-export rounds=$rounds cells=$((mib * 16)) fabrics="${RMEM_FABRICS:-rdma tcp}" seed=${RMEM_SOAK_SEED:-$RANDOM}
+export rounds=$rounds huge=$((mib * 5 / 16 + 1)) pages="$near $far" cells=$((mib * 16)) fabrics="${RMEM_FABRICS:-rdma tcp}" seed=${RMEM_SOAK_SEED:-$RANDOM}
 CMD
 cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
@@ -41,6 +43,11 @@ cp -a "$WORK/root/." / || fail "cannot install"
 ldconfig
 mkdir -p /etc/rmem /etc/systemd/system/rmemd.socket.d
 cp "$WORK/rmemd.conf" /etc/rmem/
+node=0
+for page in $pages; do
+	[ "$page" != 2M ] || echo "$huge" >/sys/devices/system/node/node$node/hugepages/hugepages-2048kB/nr_hugepages
+	node=$((node + 1))
+done
 printf '[Socket]\nListenStream=10.9.0.1:7460\n' >/etc/systemd/system/rmemd.socket.d/address.conf
 systemd-sysusers
 systemctl daemon-reload
@@ -123,6 +130,32 @@ for fabric in $fabrics; do
 	exec {LOAD[1]}>&-
 	wait "$LOAD_PID" || load_failed
 done
+
+echo "-- from the service manager to a directory"
+head -c 3000000 /dev/urandom >/tmp/in
+export RMEM_SERVER=10.9.0.1
+rmem put kept /tmp/in || fail "put"
+install -d -m 700 -o rmem -g rmem /dev/shm/rmem
+sed 's|^insecure = yes$|&\nstate = /dev/shm/rmem|; s/= 2M$/= base/' "$WORK/rmemd.conf" >/tmp/state.conf
+cp /tmp/state.conf /etc/rmem/rmemd.conf
+! systemctl restart rmemd || fail "what is lent is given up"
+journalctl --sync
+journalctl -u rmemd --no-pager -o cat -p err | grep "manager keeps what was lent before: systemctl stop" || fail "it does not say why"
+cp "$WORK/rmemd.conf" /etc/rmem/
+for ((i = 0; i < 100; i++)); do
+	! systemctl -q is-active rmemd || break
+	sleep 0.2
+done
+rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
+rmem rm kept || fail "rm"
+cp /tmp/state.conf /etc/rmem/rmemd.conf
+# nothing is lent any more
+systemctl restart rmemd || fail "restart"
+[ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
+rmem put kept /tmp/in || fail "put"
+systemctl stop rmemd || fail "stop"
+rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
+
 systemctl stop rmemd.socket rmemd || fail "stop"
 [ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
 kernel_clean
