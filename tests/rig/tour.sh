@@ -180,7 +180,7 @@ state rmemd.socket inactive
 kernel_clean
 CMD
 
-"$RIG" run --systemd --timeout 200 "bash $WORK/cmd.sh $WORK" || {
+"$RIG" run --systemd --timeout 600 "bash $WORK/cmd.sh $WORK" || {
 	echo "FAILED: $?"
 	exit 1
 }
