@@ -163,9 +163,11 @@ static uint64_t draw(uint64_t below)
 			ck_abort_msg("%s is false", #condition); \
 	} while (0)
 
+/* Free, lent, dirty; closed and clean, closed and unclean. */
 static char model[GRAINS];
+static unsigned size, end; /* grains; from `end` on it is closed */
 static struct block *held[LENT_MAX], *dirty[LENT_MAX];
-static unsigned n_held, n_dirty;
+static unsigned n_held, n_dirty, n_unclean;
 
 static void model_set(const struct block *block, char from, char to)
 {
@@ -182,10 +184,10 @@ static unsigned model_best(unsigned n, unsigned align)
 {
 	unsigned best = 0;
 
-	for (unsigned i = 0; i < GRAINS;) {
+	for (unsigned i = 0; i < size;) {
 		unsigned begin = i, aligned;
 
-		while (i < GRAINS && model[i] == 'f')
+		while (i < size && model[i] == 'f')
 			i++;
 		aligned = (begin + align - 1) / align * align;
 		if (aligned + n <= i && i > begin && (best == 0 || i - begin < best))
@@ -199,23 +201,25 @@ static unsigned model_best(unsigned n, unsigned align)
 static void check_runs(void *ctx, uint64_t offset, uint64_t bytes)
 {
 	unsigned *grains = ctx, begin = (unsigned)(offset / GRAIN);
-	unsigned end = begin + (unsigned)(bytes / GRAIN);
+	unsigned behind = begin + (unsigned)(bytes / GRAIN);
 
-	for (unsigned i = begin; i < end; i++)
-		REQUIRE(model[i] != 'l');
+	REQUIRE(behind <= end);
+	for (unsigned i = begin; i < behind; i++)
+		REQUIRE(model[i] == 'f' || model[i] == 'd');
 	/* nothing free or dirty is next to it */
 	REQUIRE(begin == 0 || model[begin - 1] == 'l');
-	REQUIRE(end == GRAINS || model[end] == 'l');
-	*grains += end - begin;
+	REQUIRE(behind == end || model[behind] == 'l');
+	*grains += behind - begin;
 }
 
 /* Blocks tile the range, agree with the model, and no two free ones touch. */
 static void check_all(void)
 {
-	static const char letter[] = {
-		[BLOCK_FREE] = 'f', [BLOCK_LENT] = 'l', [BLOCK_DIRTY] = 'd'
-	};
-	uint64_t at = 0, bytes[3] = { 0 };
+	static const char letter[] = { [BLOCK_FREE] = 'f',
+				       [BLOCK_LENT] = 'l',
+				       [BLOCK_DIRTY] = 'd',
+				       [BLOCK_CLOSED] = 'c' };
+	uint64_t at = 0, bytes[4] = { 0 };
 	unsigned grains = 0, not_lent = 0;
 	bool free_before = false;
 
@@ -227,16 +231,20 @@ static void check_all(void)
 		REQUIRE(!(free_before && block->state == BLOCK_FREE));
 		free_before = block->state == BLOCK_FREE;
 		for (uint64_t i = 0; i < block->bytes / GRAIN; i++)
-			REQUIRE(model[at / GRAIN + i] == letter[block->state]);
+			REQUIRE(model[at / GRAIN + i] ==
+				(block->unclean ? 'u' : letter[block->state]));
 		bytes[block->state] += block->bytes;
 		at += block->bytes;
 	}
-	REQUIRE(at == GRAINS * GRAIN);
+	REQUIRE(at == size * GRAIN && extents.bytes == at);
 	REQUIRE(bytes[BLOCK_FREE] == extents.free);
 	REQUIRE(bytes[BLOCK_LENT] == extents.lent);
 	REQUIRE(bytes[BLOCK_DIRTY] == extents.dirty);
+	REQUIRE(bytes[BLOCK_CLOSED] == extents.closed);
+	REQUIRE(extents_cleared(&extents) ==
+		(bytes[BLOCK_CLOSED] == (size - end) * GRAIN));
 	extents_each_run(&extents, check_runs, &grains);
-	for (unsigned i = 0; i < GRAINS; i++)
+	for (unsigned i = 0; i < end; i++)
 		not_lent += model[i] != 'l';
 	REQUIRE(grains == not_lent);
 }
@@ -258,13 +266,13 @@ static void step_take(void)
 	ck_assert_uint_eq(block->offset % (align * GRAIN), 0);
 	if (align == 1) {
 		/* best fit: the run it came from was the smallest that would do */
-		unsigned begin = (unsigned)(block->offset / GRAIN), end = begin;
+		unsigned begin = (unsigned)(block->offset / GRAIN), behind = begin;
 
 		while (begin > 0 && model[begin - 1] == 'f')
 			begin--;
-		while (end < GRAINS && model[end] == 'f')
-			end++;
-		ck_assert_uint_eq(end - begin, best);
+		while (behind < size && model[behind] == 'f')
+			behind++;
+		ck_assert_uint_eq(behind - begin, best);
 	}
 	model_set(block, 'f', 'l');
 	held[n_held++] = block;
@@ -278,7 +286,7 @@ static void step_take_most(void)
 
 	if (n_held == LENT_MAX)
 		return;
-	for (unsigned n = GRAINS; n > 0 && !most; n--)
+	for (unsigned n = size; n > 0 && !most; n--)
 		most = model_best(n, (unsigned)align) ? n : 0;
 	ck_assert_uint_eq(extents_largest(&extents, align * GRAIN), most * GRAIN);
 	err = extents_take_most(&extents, 40 * GRAIN, align * GRAIN, &block);
@@ -290,20 +298,34 @@ static void step_take_most(void)
 	held[n_held++] = block;
 }
 
+/* A block is free again, as far as it is not closed. */
+static void model_free(const struct block *block, char from)
+{
+	for (uint64_t i = block->offset / GRAIN;
+	     i < (block->offset + block->bytes) / GRAIN; i++) {
+		ck_assert_int_eq(model[i], from);
+		model[i] = i < end ? 'f' : 'c';
+	}
+}
+
 static void step_give(void)
 {
 	unsigned i;
 
-	if (n_held == 0 || n_dirty == LENT_MAX)
+	if (n_held == 0 || n_dirty + n_unclean == LENT_MAX)
 		return;
 	i = (unsigned)draw(n_held);
 	ck_assert_ptr_eq(extents_find(&extents, held[i]->offset), held[i]);
-	if (draw(3)) {
+	if (held[i]->offset >= end * GRAIN && draw(2)) {
+		model_set(held[i], 'l', 'u');
+		n_unclean++;
+		extents_drop(&extents, held[i]);
+	} else if (draw(3)) {
 		model_set(held[i], 'l', 'd');
 		dirty[n_dirty++] = held[i];
 		extents_soil(&extents, held[i]);
 	} else {
-		model_set(held[i], 'l', 'f');
+		model_free(held[i], 'l');
 		extents_free(&extents, held[i]);
 	}
 	held[i] = held[--n_held];
@@ -335,9 +357,75 @@ static void step_clean(void)
 	if (n_dirty == 0)
 		return;
 	i = (unsigned)draw(n_dirty);
-	model_set(dirty[i], 'd', 'f');
+	model_free(dirty[i], 'd');
 	extents_free(&extents, dirty[i]);
 	dirty[i] = dirty[--n_dirty];
+}
+
+static void model_turn(char from, char to)
+{
+	for (unsigned i = end; i < size; i++)
+		if (model[i] == from)
+			model[i] = to;
+}
+
+static void step_close(void)
+{
+	if (end < size || size == 1)
+		return;
+	end = 1 + (unsigned)draw(size - 1);
+	ck_assert_int_eq(extents_close(&extents, end * GRAIN), 0);
+	model_turn('f', 'c');
+}
+
+static void on_soiled(void *ctx, struct block *block)
+{
+	ck_assert_ptr_eq(ctx, &extents);
+	ck_assert_int_eq(block->state, BLOCK_DIRTY);
+	n_unclean--;
+	dirty[n_dirty++] = block;
+}
+
+static void step_reopen(void)
+{
+	if (end == size)
+		return;
+	extents_reopen(&extents, on_soiled, &extents);
+	ck_assert_uint_eq(n_unclean, 0);
+	model_turn('c', 'f');
+	model_turn('u', 'd');
+	end = size;
+}
+
+static void step_cut(void)
+{
+	if (end == size || !extents_cleared(&extents))
+		return;
+	extents_cut(&extents);
+	n_unclean = 0;
+	size = end;
+}
+
+static void step_grow(void)
+{
+	if (end < size || size == GRAINS)
+		return;
+	memset(&model[size], 'f', GRAINS - size);
+	size += 1 + (unsigned)draw(GRAINS - size);
+	end = size;
+	ck_assert_int_eq(extents_grow_reserve(&extents), 0);
+	extents_grow(&extents, size * GRAIN);
+}
+
+/* Sooner or later what is closed is back. */
+static void step_resize(void)
+{
+	static void (*const steps[])(void) = { step_close, step_reopen, step_grow };
+
+	if (end < size && extents_cleared(&extents) && draw(2))
+		step_cut();
+	else
+		steps[draw(3)]();
 }
 
 START_TEST(random__agrees_with_a_naive_model)
@@ -349,6 +437,7 @@ START_TEST(random__agrees_with_a_naive_model)
 	printf("# RMEM_TEST_SEED=%" PRIu64 "\n", seed);
 	(void)fflush(stdout);
 	memset(model, 'f', sizeof(model));
+	size = end = GRAINS;
 	ck_assert_int_eq(extents_init(&extents, GRAINS * GRAIN, GRAIN), 0);
 	for (unsigned i = 0; i < STEPS; i++) {
 		switch (draw(9)) {
@@ -371,7 +460,12 @@ START_TEST(random__agrees_with_a_naive_model)
 			step_clean();
 		}
 		check_all();
+		if (draw(25) == 0) {
+			step_resize();
+			check_all();
+		}
 	}
+	step_reopen();
 	while (n_held > 0)
 		step_give();
 	while (n_dirty > 0) {
@@ -379,7 +473,39 @@ START_TEST(random__agrees_with_a_naive_model)
 		check_all();
 	}
 	/* everything has come together again */
-	ck_assert_uint_eq(extents_largest(&extents, GRAIN), GRAINS * GRAIN);
+	ck_assert_uint_eq(extents_largest(&extents, GRAIN), size * GRAIN);
+	extents_destroy(&extents);
+}
+END_TEST
+
+START_TEST(close__waits_for_what_reaches_over_the_end)
+{
+	struct block *low, *across, *high, *block;
+
+	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
+	low = take(20, 1);
+	across = take(20, 1);
+	high = take(8, 1);
+	ck_assert_int_eq(extents_close(&extents, 32 * GRAIN), 0);
+	/* 16 were free behind it */
+	ck_assert_uint_eq(extents.free, 0);
+	ck_assert_uint_eq(extents.closed, 16 * GRAIN);
+	ck_assert_int_eq(extents_take(&extents, GRAIN, GRAIN, &block), -ENOSPC);
+	extents_drop(&extents, high);
+	extents_soil(&extents, across);
+	ck_assert(!extents_cleared(&extents));
+	extents_free(&extents, across);
+	ck_assert(extents_cleared(&extents));
+	ck_assert_uint_eq(extents.free, 12 * GRAIN);
+	extents_cut(&extents);
+	ck_assert_uint_eq(extents.bytes, 32 * GRAIN);
+	ck_assert_uint_eq(take(12, 1)->offset, 20 * GRAIN);
+	extents_free(&extents, low);
+	/* what is added joins what is free at the end, but nothing was */
+	ck_assert_int_eq(extents_grow_reserve(&extents), 0);
+	extents_grow(&extents, 64 * GRAIN);
+	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 32 * GRAIN);
+	ck_assert_uint_eq(take(32, 1)->offset, 32 * GRAIN);
 	extents_destroy(&extents);
 }
 END_TEST
@@ -395,6 +521,7 @@ int main(void)
 	tcase_add_test(tc, take__finds_the_only_block_that_fits_once_aligned);
 	tcase_add_test(tc, claim__takes_what_is_asked_for_in_order);
 	tcase_add_test(tc, soil__is_neither_free_nor_lent);
+	tcase_add_test(tc, close__waits_for_what_reaches_over_the_end);
 	tcase_add_test(tc, random__agrees_with_a_naive_model);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

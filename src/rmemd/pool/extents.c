@@ -143,6 +143,8 @@ static uint64_t *state_bytes(struct extents *extents, enum block_state state)
 		return &extents->free;
 	case BLOCK_LENT:
 		return &extents->lent;
+	case BLOCK_CLOSED:
+		return &extents->closed;
 	case BLOCK_DIRTY:
 		break;
 	}
@@ -237,6 +239,7 @@ int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
 	struct block *block;
 
 	*extents = (struct extents){ .bytes = bytes,
+				     .end = bytes,
 				     .grain = grain,
 				     .free = bytes,
 				     .priorities = random_u64() };
@@ -256,6 +259,8 @@ void extents_destroy(struct extents *extents)
 		free(container_of(node, struct block, order));
 	list_init(&extents->order);
 	map_destroy(&extents->lent_by_offset);
+	free(extents->spare);
+	extents->spare = NULL;
 }
 
 int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
@@ -374,16 +379,27 @@ void extents_soil(struct extents *extents, struct block *block)
 	block_turn(extents, block, BLOCK_DIRTY);
 }
 
-void extents_free(struct extents *extents, struct block *block)
+/* Cut what reaches over the end: only one block does, and none once that is cut. */
+static void block_cut_end(struct extents *extents, struct block *block)
 {
-	struct block *before, *behind;
+	struct block *tail = extents->spare;
 
-	assert(block->state != BLOCK_FREE);
-	if (block->state == BLOCK_LENT)
-		map_remove(&extents->lent_by_offset, &block->lent);
-	block_turn(extents, block, BLOCK_FREE);
-	before = free_neighbour(extents, block->order.prev);
-	behind = free_neighbour(extents, block->order.next);
+	assert(tail);
+	extents->spare = NULL;
+	tail->offset = extents->end;
+	tail->bytes = block->offset + block->bytes - extents->end;
+	tail->state = block->state;
+	block->bytes -= tail->bytes;
+	list_append(block->order.next, &tail->order);
+	block_turn(extents, tail, BLOCK_CLOSED);
+}
+
+/* A block that has just become free takes its place among the free ones. */
+static void block_join(struct extents *extents, struct block *block)
+{
+	struct block *before = free_neighbour(extents, block->order.prev);
+	struct block *behind = free_neighbour(extents, block->order.next);
+
 	if (before) {
 		treap_remove(&extents->free_by_size, before);
 		block->offset = before->offset;
@@ -398,6 +414,133 @@ void extents_free(struct extents *extents, struct block *block)
 		free(behind);
 	}
 	treap_insert(&extents->free_by_size, block);
+}
+
+void extents_free(struct extents *extents, struct block *block)
+{
+	assert(block->state == BLOCK_LENT || block->state == BLOCK_DIRTY);
+	if (block->state == BLOCK_LENT)
+		map_remove(&extents->lent_by_offset, &block->lent);
+	if (block->offset >= extents->end) {
+		block_turn(extents, block, BLOCK_CLOSED);
+		return;
+	}
+	if (block->offset + block->bytes > extents->end)
+		block_cut_end(extents, block);
+	block_turn(extents, block, BLOCK_FREE);
+	block_join(extents, block);
+}
+
+/* ---- the end ---- */
+
+static struct block *block_last(const struct extents *extents)
+{
+	struct list *last = extents->order.prev;
+
+	return last == &extents->order ? NULL : container_of(last, struct block, order);
+}
+
+static int spare_get(struct extents *extents)
+{
+	if (!extents->spare)
+		extents->spare = block_new(extents, 0, 0);
+	return extents->spare ? 0 : -ENOMEM;
+}
+
+static void spare_drop(struct extents *extents)
+{
+	free(extents->spare);
+	extents->spare = NULL;
+}
+
+int extents_close(struct extents *extents, uint64_t end)
+{
+	int err = spare_get(extents);
+
+	assert(extents->end == extents->bytes && end > 0 && end < extents->bytes);
+	if (err)
+		return err;
+	extents->end = end;
+	list_for_each_safe(node, &extents->order) {
+		struct block *block = container_of(node, struct block, order);
+
+		if (block->state != BLOCK_FREE || block->offset + block->bytes <= end)
+			continue;
+		treap_remove(&extents->free_by_size, block);
+		if (block->offset >= end) {
+			block_turn(extents, block, BLOCK_CLOSED);
+		} else {
+			block_cut_end(extents, block);
+			treap_insert(&extents->free_by_size, block);
+		}
+	}
+	return 0;
+}
+
+void extents_drop(struct extents *extents, struct block *block)
+{
+	assert(block->state == BLOCK_LENT && block->offset >= extents->end);
+	map_remove(&extents->lent_by_offset, &block->lent);
+	block_turn(extents, block, BLOCK_CLOSED);
+	block->unclean = true;
+}
+
+bool extents_cleared(const struct extents *extents)
+{
+	return extents->closed == extents->bytes - extents->end;
+}
+
+void extents_cut(struct extents *extents)
+{
+	struct block *last;
+
+	assert(extents_cleared(extents));
+	while ((last = block_last(extents)) && last->offset >= extents->end) {
+		list_remove(&last->order);
+		free(last);
+	}
+	extents->bytes = extents->end;
+	extents->closed = 0;
+	spare_drop(extents);
+}
+
+void extents_reopen(struct extents *extents,
+		    void (*soiled)(void *ctx, struct block *block), void *ctx)
+{
+	extents->end = extents->bytes;
+	spare_drop(extents);
+	/* in their order: what a block joins stands before it */
+	list_for_each_safe(node, &extents->order) {
+		struct block *block = container_of(node, struct block, order);
+
+		if (block->state != BLOCK_CLOSED)
+			continue;
+		block_turn(extents, block, block->unclean ? BLOCK_DIRTY : BLOCK_FREE);
+		if (block->unclean)
+			soiled(ctx, block);
+		else
+			block_join(extents, block);
+		block->unclean = false;
+	}
+}
+
+int extents_grow_reserve(struct extents *extents)
+{
+	return spare_get(extents);
+}
+
+void extents_grow(struct extents *extents, uint64_t bytes)
+{
+	struct block *block = extents->spare;
+
+	assert(block && extents->end == extents->bytes && bytes > extents->bytes);
+	extents->spare = NULL;
+	block->offset = extents->bytes;
+	block->bytes = bytes - extents->bytes;
+	list_append(&extents->order, &block->order);
+	extents->free += block->bytes;
+	extents->bytes = extents->end = bytes;
+	block_join(extents, block);
 }
 
 uint64_t extents_largest(const struct extents *extents, uint64_t align)
@@ -416,11 +559,15 @@ void extents_each_run(const struct extents *extents,
 
 	list_for_each(node, &extents->order) {
 		const struct block *block = container_of(node, struct block, order);
+		uint64_t left;
 
+		if (block->offset >= extents->end)
+			break;
+		left = extents->end - block->offset;
 		if (block->state != BLOCK_LENT) {
 			if (bytes == 0)
 				offset = block->offset;
-			bytes += block->bytes;
+			bytes += block->bytes < left ? block->bytes : left;
 		} else if (bytes) {
 			run(ctx, offset, bytes);
 			bytes = 0;

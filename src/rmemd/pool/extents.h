@@ -2,7 +2,11 @@
 /* Which bytes of one range are free, lent or being cleaned.  Best fit with coalescing,
  * O(log n): every byte belongs to one block; blocks are linked in the order of their
  * offsets, free ones stand in a treap ordered by size, lent ones in a hash map.
- * Giving back takes no memory, so it cannot fail.  Not thread-safe. */
+ * Giving back takes no memory, so it cannot fail.
+ *
+ * The range can become longer, and it can lose its end: that is closed first, so that
+ * nothing of it is lent any more, and cut off when all that was lent of it is back.
+ * Not thread-safe. */
 #ifndef RMEMD_POOL_EXTENTS_H
 #define RMEMD_POOL_EXTENTS_H
 
@@ -13,7 +17,8 @@
 #include "base/map.h"
 #include "rmemd/pool/scrubber.h"
 
-enum block_state { BLOCK_FREE, BLOCK_LENT, BLOCK_DIRTY };
+/* CLOSED: it lies in the end that is closed, and nobody has it. */
+enum block_state { BLOCK_FREE, BLOCK_LENT, BLOCK_DIRTY, BLOCK_CLOSED };
 
 struct extents;
 
@@ -22,6 +27,7 @@ struct extents;
 struct block {
 	uint64_t offset, bytes;
 	enum block_state state;
+	bool unclean; /* closed without having been cleaned */
 	struct list order; /* neighbours by offset */
 	struct scrub_job job;
 	struct extents *extents;
@@ -32,11 +38,13 @@ struct block {
 
 struct extents {
 	uint64_t bytes; /* of the range */
+	uint64_t end;   /* from here on it is closed; `bytes`: nothing is */
 	uint64_t grain; /* offsets and sizes are multiples of it */
-	uint64_t free, lent, dirty;
+	uint64_t free, lent, dirty, closed;
 	struct list order;
 	struct map lent_by_offset;
 	struct block *free_by_size;
+	struct block *spare; /* for what must not fail; may be NULL */
 	uint64_t priorities; /* the next one is made of it */
 };
 
@@ -76,9 +84,31 @@ void extents_free(struct extents *extents, struct block *block);
 /* What extents_take_most() could take. */
 uint64_t extents_largest(const struct extents *extents, uint64_t align);
 
-/* Call back for every run of neighbouring blocks that are free or dirty, in order. O(n). */
+/* Call back for every run of neighbouring blocks that are free or dirty, in order, as far as
+ * they are not closed.  O(n). */
 void extents_each_run(const struct extents *extents,
 		      void (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx);
+
+/* Close what lies behind `end` (a multiple of the grain, > 0, less than bytes): what is free
+ * there, and what comes back later, is not lent.  Nothing is closed yet.  -ENOMEM */
+int extents_close(struct extents *extents, uint64_t end);
+/* A lent block that lies in what is closed is given back: as it goes with it, nobody needs it
+ * clean. */
+void extents_drop(struct extents *extents, struct block *block);
+/* All that is closed is back. */
+bool extents_cleared(const struct extents *extents);
+/* Without what is closed, which is back. */
+void extents_cut(struct extents *extents);
+/* Nothing is closed any more.  What was not cleaned is dirty now: soiled() is told of each such
+ * block, and cleans it. */
+void extents_reopen(struct extents *extents,
+		    void (*soiled)(void *ctx, struct block *block), void *ctx);
+
+/* Have what extents_grow() needs.  -ENOMEM */
+int extents_grow_reserve(struct extents *extents);
+/* Add clean bytes behind the end, up to `bytes` in all; nothing is closed, and what it needs is
+ * reserved. */
+void extents_grow(struct extents *extents, uint64_t bytes);
 
 #endif
