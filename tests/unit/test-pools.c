@@ -615,9 +615,12 @@ END_TEST
 
 /* ---- a share of what there is ---- */
 
-#define AUTO(node, pages, share)                                         \
-	{                                                                \
-		"a", node, POOL_BYTES_AUTO, pages, share, 0, 0, false, 0 \
+#define FIXED(called, on, size, kind) \
+	{ .name = called, .node = on, .bytes = size, .pages = kind }
+#define AUTO(on, kind, percent)                                    \
+	{                                                          \
+		.name = "a", .node = on, .bytes = POOL_BYTES_AUTO, \
+		.pages = kind, .share = percent                    \
 	}
 
 static const struct {
@@ -641,7 +644,7 @@ static const struct {
 	  { 360, 480, 360 } },
 	/* other kinds and pools of a fixed size do not count */
 	{ { AUTO(0, POOL_PAGES_1G, 90),
-	    { "b", 0, MIB, POOL_PAGES_2M, 0, 0, 0, false, 0 },
+	    FIXED("b", 0, MIB, POOL_PAGES_2M),
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 0, 0, 1200 } },
 	/* with pages of any kind it looks at the next */
@@ -739,7 +742,7 @@ START_TEST(open__divides_what_a_fixed_size_leaves)
 {
 	const struct pool_params params[] = {
 		AUTO(0, POOL_PAGES_BASE, 50),
-		{ "b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+		FIXED("b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE),
 		AUTO(0, POOL_PAGES_AUTO, 50),
 	};
 	struct pool_status status;
@@ -774,9 +777,9 @@ END_TEST
 /* ---- several at a time ---- */
 
 static const struct pool_params several[] = {
-	{ "a", 0, 8 * MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
-	{ "b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
-	{ "c", 0, 2 * MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+	FIXED("a", 0, 8 * MIB, POOL_PAGES_BASE),
+	FIXED("b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE),
+	FIXED("c", 0, 2 * MIB, POOL_PAGES_BASE),
 };
 #define N_SEVERAL (sizeof(several) / sizeof(several[0]))
 
@@ -852,13 +855,13 @@ static const struct {
 	int err;
 	const char *said;
 } failing[] = {
-	{ { "d", 0, PIB / 2, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+	{ FIXED("d", 0, PIB / 2, POOL_PAGES_BASE),
 	  -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
-	{ { "d", 1000, MIB, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+	{ FIXED("d", 1000, MIB, POOL_PAGES_BASE),
 	  -EINVAL,
 	  "pool 'd': no NUMA node 1000" },
-	{ { "d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+	{ FIXED("d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE),
 	  -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
 };
@@ -925,7 +928,7 @@ END_TEST
 START_TEST(open__divides_the_host_among_those_at_it)
 {
 	struct pool_params params[2] = {
-		{ "a", 0, 0, POOL_PAGES_BASE, 0, 0, 0, false, 0 },
+		FIXED("a", 0, 0, POOL_PAGES_BASE),
 		{ .name = "b", .node = POOL_NODE_ANY, .pages = POOL_PAGES_BASE }
 	};
 	_Atomic(uint64_t) room = 3 * MIB;

@@ -300,7 +300,7 @@ static int memory_give_up(struct memory *memory, int node, struct memory_work *w
 }
 
 /* One that is given; what is in it stays. */
-static int file_take(struct memory *memory, int file)
+static int file_take(struct memory *memory, int file, uint64_t bytes_kept)
 {
 	struct stat st;
 	int err;
@@ -312,8 +312,14 @@ static int file_take(struct memory *memory, int file)
 	if (err || !memory->kept)
 		return err;
 	memory->bytes = (uint64_t)st.st_size;
+	if (bytes_kept && bytes_kept < memory->bytes)
+		memory->bytes = bytes_kept;
 	if (!memory->bytes || memory->bytes % memory->page_bytes)
 		return err_set(-EINVAL, "the pool's file is not in whole pages");
+	/* the process ended while it made it longer, or shorter */
+	if (memory->bytes < (uint64_t)st.st_size &&
+	    ftruncate(memory->fd, (off_t)memory->bytes))
+		return err_errno(-errno, "the end of the pool's file");
 	return 0;
 }
 
@@ -321,7 +327,9 @@ static int file_take(struct memory *memory, int file)
 static int file_get(struct memory *memory, const struct pool_params *params,
 		    struct memory_work *work)
 {
-	int err = params->file > 0 ? file_take(memory, params->file) : 0;
+	int err = params->file > 0
+			  ? file_take(memory, params->file, params->bytes_kept)
+			  : 0;
 
 	if (err || memory->kept)
 		return err;
@@ -342,36 +350,80 @@ static int file_get(struct memory *memory, const struct pool_params *params,
 	return err;
 }
 
-/* Transparent huge pages need the address aligned as well, which mmap() does for hugetlb
- * alone: reserve more and map into it. */
-static int file_map(struct memory *memory)
+/* Address space, or MAP_FAILED.  Nothing is behind it, so it costs none of the memory. */
+static void *space_map(void *addr, uint64_t bytes, int flags)
 {
-	uint64_t slack = memory->pages == POOL_PAGES_THP ? PAGE_2M : 0, skip, tail;
-	char *area = MAP_FAILED, *addr;
+	return mmap(addr, bytes, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+}
 
-	if (slack) {
-		area = mmap(NULL, memory->bytes + slack, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (area == MAP_FAILED)
+/* Where there is a limit the rest of the process needs what is left of it. */
+static bool space_limited(void)
+{
+	struct rlimit rlimit;
+
+	return getrlimit(RLIMIT_AS, &rlimit) == 0 && rlimit.rlim_cur != RLIM_INFINITY;
+}
+
+/* At a multiple of the pages' size, which mmap() sees to for hugetlb files alone; as much of
+ * what is wanted as there is. */
+static int space_reserve(struct memory *memory, uint64_t wanted)
+{
+	uint64_t page = memory->page_bytes, least = memory->bytes, skip;
+	uint64_t slack = page > (uint64_t)sysconf(_SC_PAGESIZE) ? page : 0;
+	uint64_t bytes = wanted > least && !space_limited() ? wanted / page * page
+							    : least;
+	char *area;
+
+	if (bytes < least)
+		bytes = least;
+	while ((area = space_map(NULL, bytes + slack, 0)) == MAP_FAILED) {
+		if (bytes == least)
 			return err_errno(-errno, "address space for the pool");
-		skip = -(uint64_t)(uintptr_t)area & (slack - 1);
-		tail = slack - skip;
-		if (skip)
-			(void)munmap(area, skip);
-		area += skip;
-		if (tail)
-			(void)munmap(area + memory->bytes, tail);
+		bytes = bytes / 2 > least ? bytes / 2 / page * page : least;
+		if (bytes < least)
+			bytes = least;
 	}
-	addr = mmap(slack ? area : NULL, memory->bytes, PROT_READ | PROT_WRITE,
-		    MAP_SHARED | (slack ? MAP_FIXED : 0), memory->fd, 0);
-	if (addr == MAP_FAILED) {
-		int err = -errno;
+	skip = slack ? -(uint64_t)(uintptr_t)area & (slack - 1) : 0;
+	if (skip)
+		(void)munmap(area, skip);
+	area += skip;
+	if (slack > skip)
+		(void)munmap(area + bytes, slack - skip);
+	memory->addr = area;
+	memory->reserved = bytes;
+	return 0;
+}
 
-		if (slack)
-			(void)munmap(area, memory->bytes);
-		return err_errno(err, "mapping the pool");
+/* Behind what there is. */
+static int space_extend(struct memory *memory, uint64_t bytes)
+{
+	uint64_t more = bytes - memory->reserved;
+	char *end = memory->addr + memory->reserved, *got;
+	char text[32];
+
+	if (bytes <= memory->reserved)
+		return 0;
+	got = space_map(end, more, MAP_FIXED_NOREPLACE);
+	if (got == end) {
+		memory->reserved = bytes;
+		return 0;
 	}
-	memory->addr = addr;
+	/* a kernel that does not know the flag takes it for a wish */
+	if (got != MAP_FAILED)
+		(void)munmap(got, more);
+	return err_set(-ENOMEM,
+		       "there is address space for %s alone where the pool is, which "
+		       "must not move: restart rmemd",
+		       units_format_bytes(memory->reserved, text, sizeof(text)));
+}
+
+/* The file, from an offset to its end, into the space that there is for it. */
+static int file_map(const struct memory *memory, uint64_t from, uint64_t bytes)
+{
+	if (mmap(memory->addr + from, bytes - from, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED, memory->fd, (off_t)from) == MAP_FAILED)
+		return err_errno(-errno, "mapping the pool");
 	return 0;
 }
 
@@ -476,38 +528,56 @@ int memory_node(const struct memory *memory)
 /* How much of the mapping is in transparent huge pages, from smaps; 0 when unknown. */
 static uint64_t thp_bytes(const struct memory *memory)
 {
+	uint64_t first = (uint64_t)(uintptr_t)memory->addr, begin, end, kib, sum = 0;
 	FILE *file = fopen("/proc/self/smaps", "re");
-	bool inside = false, done = false;
-	uint64_t begin, end, kib = 0;
+	bool inside = false;
 	char line[512];
 
 	if (!file)
 		return 0;
-	while (!done && fgets(line, sizeof(line), file)) {
+	while (fgets(line, sizeof(line), file)) {
+		/* what was added to it may be a mapping of its own, or not */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &begin, &end) == 2)
-			inside = begin == (uint64_t)(uintptr_t)memory->addr;
-		else if (inside)
-			done = sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1;
+			inside = begin >= first && begin < first + memory->reserved;
+		else if (inside &&
+			 sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
+			sum += kib << 10;
 	}
 	(void)fclose(file);
-	return kib << 10;
+	return sum;
 }
 
 /* Explicit pages are as asked; transparent ones are the kernel's choice. */
-static int thp_settle(struct memory *memory, char *note, size_t note_bytes)
+static int thp_settle(uint64_t huge, uint64_t bytes, char *note, size_t note_bytes)
 {
-	uint64_t huge = thp_bytes(memory);
 	char got[32], all[32];
 
 	if (huge == 0)
 		return err_set(-ENOMEM,
 			       "the kernel gave no transparent huge page: memory "
 			       "may be too fragmented");
-	if (huge < memory->bytes)
+	if (huge < bytes)
 		(void)snprintf(note, note_bytes, "%s of %s are in huge pages",
 			       units_format_bytes(huge, got, sizeof(got)),
-			       units_format_bytes(memory->bytes, all, sizeof(all)));
+			       units_format_bytes(bytes, all, sizeof(all)));
 	return 0;
+}
+
+/* What is mapped becomes as it has to be, but for its pages. */
+static int memory_prepare(const struct memory *memory, int node)
+{
+	int err = memory_bind(memory, node);
+
+	if (err)
+		return err;
+	/* a memfd counts as anonymous memory, which core dumps hold */
+	if (madvise(memory->addr, memory->bytes, MADV_DONTDUMP))
+		return err_errno(-errno, "keeping the pool out of core dumps");
+	if (memory->pages == POOL_PAGES_THP &&
+	    madvise(memory->addr, memory->bytes, MADV_HUGEPAGE))
+		return err_errno(-errno, "asking for transparent huge pages");
+	/* hugetlb pages are never swapped */
+	return pages_hugetlb(memory->pages) ? 0 : memory_lock(memory);
 }
 
 static int memory_try(const struct pool_params *params, enum pool_pages pages,
@@ -519,37 +589,22 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 				 .page_bytes = pages_bytes(pages),
 				 .kept = params->kept,
 				 .node = -1 };
-	bool hugetlb = pages_hugetlb(pages);
 	int err = file_get(&memory, params, work);
 
 	if (err) {
 		memory_close(&memory);
 		return err;
 	}
-	err = file_map(&memory);
-	if (err)
-		goto err_close;
-	err = memory_bind(&memory, params->node);
-	if (err)
-		goto err_close;
-	/* a memfd counts as anonymous memory, which core dumps hold */
-	if (madvise(memory.addr, memory.bytes, MADV_DONTDUMP)) {
-		err = err_errno(-errno, "keeping the pool out of core dumps");
-		goto err_close;
-	}
-	if (pages == POOL_PAGES_THP &&
-	    madvise(memory.addr, memory.bytes, MADV_HUGEPAGE)) {
-		err = err_errno(-errno, "asking for transparent huge pages");
-		goto err_close;
-	}
-	/* hugetlb pages are never swapped */
-	if (!hugetlb)
-		err = memory_lock(&memory);
+	err = space_reserve(&memory, work->reserve);
+	if (!err)
+		err = file_map(&memory, 0, memory.bytes);
+	if (!err)
+		err = memory_prepare(&memory, params->node);
 	/* what was there has its pages, and whoever waits for it waits no longer than he must */
 	if (!err && !memory.kept)
 		err = memory_populate(&memory, params->node, &work->watch);
 	if (!err && !memory.kept && pages == POOL_PAGES_THP)
-		err = thp_settle(&memory, note, note_bytes);
+		err = thp_settle(thp_bytes(&memory), memory.bytes, note, note_bytes);
 	if (err)
 		goto err_close;
 	memory.node = memory_node(&memory);
@@ -616,7 +671,101 @@ int memory_open(const struct pool_params *params, struct memory_work *work,
 void memory_close(struct memory *memory)
 {
 	if (memory->addr)
-		(void)munmap(memory->addr, memory->bytes);
+		(void)munmap(memory->addr, memory->reserved);
 	if (memory->fd >= 0)
 		(void)close(memory->fd);
+}
+
+/* ---- its end ---- */
+
+/* The space that was the pool's beyond `bytes` is in others' hands, or in nobody's. */
+static void space_leave(struct memory *memory, uint64_t bytes)
+{
+	memory->bytes = memory->reserved = bytes;
+}
+
+int memory_cut(struct memory *memory, uint64_t bytes)
+{
+	/* the space stays the pool's, so that it can become longer again */
+	if (space_map(memory->addr + bytes, memory->bytes - bytes, MAP_FIXED) ==
+	    MAP_FAILED)
+		space_leave(memory, bytes);
+	memory->bytes = bytes;
+	if (ftruncate(memory->fd, (off_t)bytes))
+		return err_errno(-errno, "the end of the pool's file");
+	return 0;
+}
+
+/* Map what is new of the file.  Huge pages are promised to it the first time it is mapped; where
+ * there are too few, that must not be in the pool's space, which would be lost. */
+static int file_map_more(struct memory *memory, uint64_t bytes)
+{
+	uint64_t before = memory->bytes;
+	void *trial = mmap(NULL, bytes - before, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   memory->fd, (off_t)before);
+	int err;
+
+	if (trial == MAP_FAILED)
+		return err_errno(-errno, "mapping what is new of the pool");
+	(void)munmap(trial, bytes - before);
+	err = file_map(memory, before, bytes);
+	if (err)
+		space_leave(memory, before);
+	else
+		memory->bytes = bytes;
+	return err;
+}
+
+/* What is new of it, mapped already. */
+static int memory_add(const struct memory *memory, const struct memory *more, int node,
+		      struct memory_work *work, char *note, size_t note_bytes)
+{
+	bool thp = memory->pages == POOL_PAGES_THP;
+	int err = memory_prepare(more, node);
+	uint64_t huge = thp && !err ? thp_bytes(memory) : 0;
+
+	if (!err)
+		err = memory_populate(more, node, &work->watch);
+	if (!err && thp)
+		err = thp_settle(thp_bytes(memory) - huge, more->bytes, note,
+				 note_bytes);
+	return err;
+}
+
+int memory_grow(struct memory *memory, uint64_t bytes, int node,
+		struct memory_work *work, char *note, size_t note_bytes)
+{
+	uint64_t before = memory->bytes;
+	struct memory more = *memory;
+	char text[512];
+	int err;
+
+	note[0] = '\0';
+	more.addr += before;
+	more.bytes = bytes - before;
+	atomic_store(&work->bytes, more.bytes);
+	err = memory_check(&more, node, work->room);
+	if (!err)
+		err = space_extend(memory, bytes);
+	if (err)
+		return err;
+	if (ftruncate(memory->fd, (off_t)bytes))
+		return err_errno(-errno, "a file of %" PRIu64 " bytes", bytes);
+	err = file_map_more(memory, bytes);
+	if (!err)
+		err = memory_add(memory, &more, node, work, note, note_bytes);
+	if (!err) {
+		memory->node = memory_node(memory);
+		return 0;
+	}
+	(void)snprintf(text, sizeof(text), "%s", err_text());
+	if (memory->bytes > before)
+		(void)memory_cut(memory, before);
+	else
+		/* what it has too much of goes at the next start */
+		(void)!ftruncate(memory->fd, (off_t)before);
+	/* how many there are is seen when those it got are free again */
+	if (err == -ENOMEM && pages_hugetlb(memory->pages))
+		return huge_short(&more, node);
+	return err_set(err, "%s", text);
 }

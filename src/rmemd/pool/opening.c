@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/mailbox.h"
@@ -15,6 +16,8 @@
 #define NOTE_BYTES 512
 #define TEXT_BYTES 512
 #define TELL_MS 1000
+/* Of 47 bits of addresses the pools reserve so much, that the rest has room. */
+#define SPACE_BYTES (UINT64_C(1) << 46)
 
 /* One after the other: what is free is divided when pools of a fixed size have theirs. */
 enum stage { STAGE_FIXED, STAGE_FIXED_ANY, STAGE_AUTO, STAGE_AUTO_ANY, STAGES };
@@ -218,6 +221,16 @@ static enum stage stage_of(const struct pool_params *params)
 	return any ? STAGE_FIXED_ANY : STAGE_FIXED;
 }
 
+/* No pool becomes larger than the host. */
+static uint64_t space_share(const struct openings *openings)
+{
+	uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+			(uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t each = SPACE_BYTES / openings->n;
+
+	return host < each ? host : each;
+}
+
 static void openings_begin(struct openings *openings, const struct pool_params *params)
 {
 	host_look();
@@ -229,6 +242,7 @@ static void openings_begin(struct openings *openings, const struct pool_params *
 		opening->stage = stage_of(&params[i]);
 		opening->work.watch.stop = &openings->stop;
 		opening->work.room = &openings->room;
+		opening->work.reserve = space_share(openings);
 		atomic_store(&opening->work.bytes, params[i].bytes);
 		for (unsigned kind = 0; kind < SHARE_KINDS; kind++)
 			opening->work.share[kind] =

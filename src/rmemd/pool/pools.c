@@ -14,6 +14,7 @@
 #include "rmemd/pool/extents.h"
 #include "rmemd/pool/memory.h"
 #include "rmemd/pool/opening.h"
+#include "rmemd/pool/resizer.h"
 #include "rmemd/pool/scrubber.h"
 
 /* What is left after a restart is zeroed in such pieces, so that some is clean soon. */
@@ -27,6 +28,11 @@ struct pool {
 	struct scrubber *scrubber; /* of the node; shared with its other pools */
 	bool unsettled;            /* what is not lent of it may be anything */
 	uint64_t scrubbed_ever;
+	enum pool_resizing resizing;
+	struct resize_job job; /* POOL_GROWS, POOL_SHRINKS */
+	bool job_done;         /* pools_resized() tells of it */
+	uint64_t recall_until_ms;
+	enum pool_shrink recall_then;
 };
 
 struct pools {
@@ -34,7 +40,9 @@ struct pools {
 	unsigned n_pools;
 	struct scrubber **scrubbers;
 	unsigned n_scrubbers;
-	struct mailbox scrubbed;
+	struct resizer *resizer; /* NULL: none was needed yet */
+	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
+	struct list cleared;     /* what was recalled of some pool is back */
 	uint64_t grain;
 	uint64_t extent_max; /* UINT64_MAX: none */
 };
@@ -137,6 +145,7 @@ int pools_open(const struct pool_params *params, size_t n_params,
 		return err_errno(-ENOMEM, "pools");
 	pools->grain = (uint64_t)sysconf(_SC_PAGESIZE);
 	pools->extent_max = UINT64_MAX;
+	list_init(&pools->cleared);
 	err = mailbox_init(&pools->scrubbed);
 	if (err)
 		goto err_free;
@@ -166,12 +175,19 @@ void pools_close(struct pools *pools)
 {
 	if (!pools)
 		return;
+	for (unsigned i = 0; i < pools->n_pools; i++)
+		atomic_store(&pools->pool[i].job.stop, true);
+	resizer_stop(pools->resizer);
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
 		scrubber_stop(pools->scrubbers[i]);
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		if (!pools->pool[i].opened)
 			continue;
 		extents_destroy(&pools->pool[i].extents);
+		/* what the thread was at is as it left it */
+		if (pools->pool[i].resizing == POOL_GROWS ||
+		    pools->pool[i].resizing == POOL_SHRINKS)
+			pools->pool[i].memory = pools->pool[i].job.memory;
 		memory_close(&pools->pool[i].memory);
 	}
 	mailbox_destroy(&pools->scrubbed);
@@ -421,7 +437,7 @@ static int pools_full(const struct pools *pools, uint64_t bytes, unsigned max)
 		uint64_t one = extents_largest(extents, pools->grain);
 
 		clean += extents->free;
-		total += pools->pool[i].memory.bytes;
+		total += extents->end;
 		if (one > largest)
 			largest = one;
 	}
@@ -506,12 +522,30 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 
 /* ---- giving back ---- */
 
-static void block_give(struct pool *pool, struct block *block)
+static void block_clean(struct pool *pool, struct block *block)
 {
-	extents_soil(&pool->extents, block);
 	block->job.addr = pool->memory.addr + block->offset;
 	block->job.bytes = block->bytes;
 	scrubber_post(pool->scrubber, &block->job);
+}
+
+/* Whoever waits for what was recalled hears of it by pools_fd(). */
+static void look_cleared(struct pools *pools, const struct pool *pool)
+{
+	if (pool->resizing == POOL_RECALLS && extents_cleared(&pool->extents) &&
+	    list_empty(&pools->cleared))
+		mailbox_post(&pools->scrubbed, &pools->cleared);
+}
+
+static void block_give(struct pools *pools, struct pool *pool, struct block *block)
+{
+	if (block->offset >= pool->extents.end) {
+		extents_drop(&pool->extents, block);
+		look_cleared(pools, pool);
+		return;
+	}
+	extents_soil(&pool->extents, block);
+	block_clean(pool, block);
 }
 
 /* Memory given back twice could be lent twice: never go on then. */
@@ -525,8 +559,7 @@ static struct block *block_of(const struct extent *extent)
 
 void pools_give(struct pools *pools, struct extent extent)
 {
-	(void)pools;
-	block_give(extent.pool, block_of(&extent));
+	block_give(pools, extent.pool, block_of(&extent));
 }
 
 uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep)
@@ -540,7 +573,7 @@ uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t ke
 	    extents_split(&extent->pool->extents, block_of(extent), whole, &rest))
 		return 0;
 	extent->bytes = whole;
-	block_give(extent->pool, rest);
+	block_give(pools, extent->pool, rest);
 	return bytes - whole;
 }
 
@@ -567,14 +600,14 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 		   : 0;
 }
 
-static int pool_settle(const struct pools *pools, struct pool *pool)
+static int pool_settle(struct pools *pools, struct pool *pool)
 {
 	struct block *block;
 	int err;
 
 	while (!(err = extents_take_most(&pool->extents, SETTLE_BYTES, pools->grain,
 					 &block)))
-		block_give(pool, block);
+		block_give(pools, pool, block);
 	if (err != -ENOSPC)
 		return err_errno(err, "pool '%s'", pool->params.name);
 	pool->unsettled = false;
@@ -613,6 +646,31 @@ int pools_fd(const struct pools *pools)
 	return mailbox_fd(&pools->scrubbed);
 }
 
+/* A node that may be a job's rather than a block's. */
+static bool take_job(struct pools *pools, const struct list *node)
+{
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		struct pool *pool = &pools->pool[i];
+
+		if (node != &pool->job.link)
+			continue;
+		pool->memory = pool->job.memory;
+		pool->job_done = true;
+		return true;
+	}
+	return false;
+}
+
+static uint64_t take_block(struct block *block)
+{
+	struct pool *pool = container_of(block->extents, struct pool, extents);
+	uint64_t free = pool->extents.free;
+
+	pool->scrubbed_ever += block->bytes;
+	extents_free(&pool->extents, block);
+	return pool->extents.free - free;
+}
+
 uint64_t pools_process(struct pools *pools)
 {
 	struct list done;
@@ -621,16 +679,153 @@ uint64_t pools_process(struct pools *pools)
 	list_init(&done);
 	mailbox_take(&pools->scrubbed, &done);
 	list_for_each_safe(node, &done) {
-		struct scrub_job *job = container_of(node, struct scrub_job, link);
-		struct block *block = container_of(job, struct block, job);
-		struct pool *pool = container_of(block->extents, struct pool, extents);
-
 		list_remove(node);
-		bytes += block->bytes;
-		pool->scrubbed_ever += block->bytes;
-		extents_free(&pool->extents, block);
+		if (node == &pools->cleared || take_job(pools, node))
+			continue;
+		bytes += take_block(container_of(
+			container_of(node, struct scrub_job, link), struct block, job));
 	}
 	return bytes;
+}
+
+/* ---- resizing ---- */
+
+uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
+{
+	uint64_t page = pools->pool[i].memory.page_bytes;
+
+	return (bytes + page - 1) / page * page;
+}
+
+static int resizer_need(struct pools *pools)
+{
+	return pools->resizer ? 0 : resizer_start(&pools->scrubbed, &pools->resizer);
+}
+
+static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing what,
+		     uint64_t bytes)
+{
+	struct resize_job *job = &pool->job;
+
+	memset(job, 0, sizeof(*job));
+	list_init(&job->link);
+	job->memory = pool->memory;
+	job->node = pool->params.node;
+	job->bytes = bytes;
+	pool->resizing = what;
+	/* nobody looks at what goes */
+	if (bytes < pool->memory.bytes)
+		pool->memory.bytes = bytes;
+	resizer_post(pools->resizer, job);
+}
+
+int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)
+{
+	struct pool *pool = &pools->pool[i];
+	int err = extents_grow_reserve(&pool->extents);
+
+	assert(pool->resizing == POOL_RESTS && bytes > pool->extents.bytes);
+	err = err ? err_errno(err, "bookkeeping") : resizer_need(pools);
+	if (!err)
+		job_post(pools, pool, POOL_GROWS, bytes);
+	return err;
+}
+
+void pools_grow_stop(struct pools *pools, unsigned i)
+{
+	atomic_store(&pools->pool[i].job.stop, true);
+}
+
+int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
+		 enum pool_shrink then)
+{
+	struct pool *pool = &pools->pool[i];
+	int err = resizer_need(pools);
+
+	assert(pool->resizing == POOL_RESTS);
+	if (err)
+		return err;
+	err = extents_close(&pool->extents, bytes);
+	if (err)
+		return err_errno(err, "bookkeeping");
+	pool->resizing = POOL_RECALLS;
+	pool->recall_until_ms = until_ms;
+	pool->recall_then = then;
+	return 0;
+}
+
+static void on_soiled(void *ctx, struct block *block)
+{
+	block_clean(ctx, block);
+}
+
+void pools_recall_end(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	assert(pool->resizing == POOL_RECALLS);
+	pool->resizing = POOL_RESTS;
+	extents_reopen(&pool->extents, on_soiled, pool);
+}
+
+void pools_shrink(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	if (pool->resizing == POOL_RECALLS)
+		extents_cut(&pool->extents);
+	job_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
+}
+
+bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
+{
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		struct pool *pool = &pools->pool[i];
+
+		if (!pool->job_done)
+			continue;
+		pool->job_done = false;
+		*ret_resized = (struct pools_resized){
+			.i = i,
+			.grown = pool->resizing == POOL_GROWS,
+			.err = pool->job.err,
+			.wanted = pool->job.bytes,
+			.bytes = pool->memory.bytes,
+			.text = pool->job.err ? pool->job.text : pool->job.note,
+		};
+		pool->resizing = POOL_RESTS;
+		return true;
+	}
+	return false;
+}
+
+void pools_lend(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	extents_grow(&pool->extents, pool->memory.bytes);
+}
+
+void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes)
+{
+	pools->pool[i].params.bytes = bytes;
+	pools->pool[i].params.share = POOL_SHARE_AUTO;
+}
+
+const struct pool_params *pools_params(const struct pools *pools, unsigned i)
+{
+	return &pools->pool[i].params;
+}
+
+void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
+{
+	const struct pool *pool = extent->pool;
+	uint64_t end = extent->offset + extent->bytes, keep = pool->extents.end;
+
+	*ret_recall = (struct pool_recall){ .until_ms = pool->recall_until_ms,
+					    .then = pool->recall_then };
+	if (pool->resizing == POOL_RECALLS && end > keep)
+		ret_recall->bytes = end - (extent->offset > keep ? extent->offset : keep);
 }
 
 /* ---- facts ---- */
@@ -681,9 +876,18 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.lent = pool->extents.lent,
 		.scrubbing = pool->extents.dirty,
 		.free = pool->extents.free,
+		.closed = pool->extents.closed,
 		.largest_free = extents_largest(&pool->extents, pools->grain),
 		.scrubbed_ever = pool->scrubbed_ever,
+		.resizing = pool->resizing,
+		.bytes_to = pool->resizing == POOL_GROWS ? pool->job.bytes
+							 : pool->extents.end,
 	};
+	if (pool->resizing == POOL_GROWS)
+		ret_status->populated = atomic_load(&pool->job.work.watch.done);
+	if (pool->resizing == POOL_RECALLS)
+		ret_status->recalled = pool->extents.bytes - pool->extents.end -
+				       pool->extents.closed;
 }
 
 int pools_node(const struct pools *pools, unsigned i)

@@ -23,6 +23,12 @@ enum pool_pages {
 #define POOL_BYTES_MIN (UINT64_C(1) << 20) /* of an automatic size */
 #define POOL_SHARE_AUTO 0
 
+/* What becomes of a pool that is to be shorter, when what is in the way is not given back. */
+enum pool_shrink {
+	POOL_SHRINK_REFUSE, /* it stays as long as it is */
+	POOL_SHRINK_REVOKE  /* leases that are in the way end */
+};
+
 struct pool_params {
 	char name[POOL_NAME_MAX + 1];
 	int node;              /* NUMA node, or POOL_NODE_ANY: not bound */
@@ -31,12 +37,15 @@ struct pool_params {
 	/* Of POOL_BYTES_AUTO alone: per cent of what is free where it is taken from, or
 	 * POOL_SHARE_AUTO, which share.h tells. */
 	unsigned share;
+	enum pool_shrink shrink;
+	uint64_t shrink_wait_ms; /* before it comes to that */
 	uint32_t id; /* what extents in it are told by after a restart */
 	int file;    /* where it is to be, a descriptor, borrowed; 0: a memfd of its own */
 	/* The file has it already, on these pages: what is in it stays, and its size counts,
 	 * not `bytes`. */
 	bool kept;
 	enum pool_pages pages_kept;
+	uint64_t bytes_kept; /* so much of it, where that is less; 0: all */
 };
 
 struct pool;
@@ -51,6 +60,20 @@ struct extent {
 	uint64_t bytes;
 };
 
+/* What a pool wants back of an extent, because it becomes shorter. */
+struct pool_recall {
+	uint64_t bytes;    /* 0: nothing */
+	uint64_t until_ms; /* clock_now_ms() */
+	enum pool_shrink then;
+};
+
+enum pool_resizing {
+	POOL_RESTS,
+	POOL_GROWS,   /* memory is being added */
+	POOL_RECALLS, /* its end is not lent any more; what is lent there is waited for */
+	POOL_SHRINKS, /* the kernel gets its end */
+};
+
 struct pool_status {
 	const char *name;
 	int node_asked;
@@ -58,8 +81,13 @@ struct pool_status {
 	enum pool_pages pages_asked, pages_got;
 	uint64_t page_bytes;
 	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
-	uint64_t bytes, lent, scrubbing, free, largest_free;
+	/* bytes: all but what is being added; of what is free, `closed` is not lent any more */
+	uint64_t bytes, lent, scrubbing, free, closed, largest_free;
 	uint64_t scrubbed_ever; /* bytes zeroed since start */
+	enum pool_resizing resizing;
+	uint64_t bytes_to;  /* its size to be; at rest `bytes` */
+	uint64_t populated; /* POOL_GROWS: bytes of those that are added */
+	uint64_t recalled;  /* POOL_RECALLS: bytes that are still in the way */
 };
 
 /* What becomes of pools_open(), on the thread that called it; each may be NULL. */
@@ -91,11 +119,11 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 /* What was not claimed of the files that had something in them is zeroed: nobody knows what
  * is there.  Before it nothing of them is lent.  -ENOMEM */
 int pools_settle(struct pools *pools);
-/* Join the scrubbers, unmap.  NULL: nothing. */
+/* Join the threads, unmap.  NULL: nothing. */
 void pools_close(struct pools *pools);
 
-/* Polls readable when scrubbed extents have come back; process() then takes them in and
- * returns how many bytes became free. */
+/* Polls readable when scrubbed extents have come back, or there is news of a pool that is being
+ * resized; process() then takes them in and returns how many bytes became free. */
 int pools_fd(const struct pools *pools);
 uint64_t pools_process(struct pools *pools);
 
@@ -126,7 +154,44 @@ void pools_give(struct pools *pools, struct extent extent);
  * short, then they come back with the rest. */
 uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep);
 
+/* ---- resizing: what is lent stays where it is ---- */
+
+/* In whole pages of the pool. */
+uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes);
+/* Add memory to a pool that rests, in whole pages of its own; a thread does.  Errors as those of
+ * starting it: -EAGAIN, -EMFILE, -ENOMEM */
+int pools_grow(struct pools *pools, unsigned i, uint64_t bytes);
+/* Give that up; pools_resized() tells. */
+void pools_grow_stop(struct pools *pools, unsigned i);
+/* Lend nothing any more of what lies behind `bytes` in a pool that rests; what is lent there is
+ * wanted back, as extent_recall() tells.  -ENOMEM and others of starting the thread */
+int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
+		 enum pool_shrink then);
+/* Lend it again. */
+void pools_recall_end(struct pools *pools, unsigned i);
+/* Give what was recalled, and is back, to the kernel; a thread does. */
+void pools_shrink(struct pools *pools, unsigned i);
+
+struct pools_resized {
+	unsigned i;
+	bool grown;       /* else cut */
+	int err;          /* then, if it was to grow, it is as it was */
+	uint64_t wanted;  /* that it was to have */
+	uint64_t bytes;   /* that it has, with those not lent yet */
+	const char *text; /* of the error; else a note, or "".  Borrowed until the next call */
+};
+/* What growing, or giving to the kernel, has come to.  What was added is not lent before
+ * pools_lend(), or goes again by pools_shrink().  False: there is none. */
+bool pools_resized(struct pools *pools, struct pools_resized *ret_resized);
+void pools_lend(struct pools *pools, unsigned i);
+
+/* It is now asked for with this size, as in its configuration; not POOL_BYTES_AUTO. */
+void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes);
+const struct pool_params *pools_params(const struct pools *pools, unsigned i);
+
 void *extent_addr(const struct extent *extent);
+/* What is wanted back of it. */
+void extent_recall(const struct extent *extent, struct pool_recall *ret_recall);
 int extent_node(const struct extent *extent); /* -1 unknown */
 uint32_t extent_pool_id(const struct extent *extent);
 uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */
