@@ -278,6 +278,24 @@ RMEM_API int rmem_lease_node(const rmem_lease *lease);
 /* 0 while the lease can be used, else -ESTALE.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
+/* What the server wants back of a lease, as one of its pools is to be smaller and the lease is
+ * in the way.  What is given back by then is enough; the lease is moved by no one: copy what
+ * matters to another (rmem_copy() does it at the server), and free this one, or trim it. */
+struct rmem_wanted {
+	size_t size;      /* in: sizeof(struct rmem_wanted) */
+	uint64_t bytes;   /* of the lease that are in the way; 0: nothing is wanted */
+	uint64_t wait_ms; /* so long the server waits yet */
+	int revoke;       /* 1: then the lease ends for everybody, and its operations in
+			   * ESTALE; 0: then the server gives it up, and nothing changes */
+};
+#define RMEM_WANTED_INIT { .size = sizeof(struct rmem_wanted) }
+
+/* Fill *wanted, as the server said last; it says so also when it wants nothing any more.
+ * A notice tells when that changes, see rmem_notified(), of any lease, watched or not.
+ *   EINVAL  an argument is NULL, or wanted->size is unknown
+ *   ESTALE  the lease has ended  [any] */
+RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
+
 /* ---- notifications ---- */
 
 /* Have the notifications of the lease told to this session: the 32-bit values that sessions
@@ -292,15 +310,16 @@ RMEM_API int rmem_unwatch(rmem_lease *lease);
 
 #define RMEM_LOST_UNKNOWN UINT32_MAX
 
-/* What a session is told of a lease that it watches.  Nothing is lost in silence: when the
- * program or its connection is too slow for what comes, the latest of each lease is kept and
- * those it took the place of are counted.  Who finds `lost` or a status should look at the
- * lease itself. */
+/* What a session is told of a lease that it watches, and of any lease that the server wants
+ * memory of back.  Nothing is lost in silence: when the program or its connection is too slow
+ * for what comes, the latest of each lease is kept and those it took the place of are counted.
+ * Who finds `lost` or a status should look at the lease itself. */
 struct rmem_notice {
 	rmem_lease *lease;
 	int status;     /* 0: a notification.  -ECONNRESET: none, the session was lost and
 			 * has come back.  -ESTALE: none, the lease has ended, or the session;
-			 * it is the last of this lease */
+			 * it is the last of this lease.  -ENOSPC: none, the server wants
+			 * more or less of it back than before: rmem_lease_wanted() */
 	uint32_t value; /* of a notification */
 	uint32_t lost;  /* notifications of this lease before this one that were lost;
 			 * RMEM_LOST_UNKNOWN: so many or more, or nobody knows */

@@ -45,6 +45,9 @@ struct rmem_lease {
 	bool watched;                 /* its notifications are told */
 	struct notice_source notices; /* in session->notices */
 	unsigned asking;              /* `asked` when the one under way was sent */
+	uint64_t wanted_bytes;        /* back by the server; 0: none */
+	uint64_t wanted_until_ns;
+	bool wanted_revoke; /* then it ends */
 };
 
 /* [any] */

@@ -87,6 +87,9 @@ static int event(void *ctx, const struct wire_msg *msg)
 	case WIRE_TYPE_draining:
 		session->draining = true;
 		return 0;
+	case WIRE_TYPE_shrinking:
+		watch_wanted(session, &msg->shrinking);
+		return 0;
 	case WIRE_TYPE_notified:
 		watch_notified(session, &msg->notified);
 		return 0;

@@ -17,6 +17,8 @@
 #define NOTICES_MAX 1024
 /* Taken from the queue at a time. */
 #define TAKE_MAX 64u
+/* No server waits longer for memory. */
+#define WANTED_MS_MAX (UINT64_C(365) * 86400000)
 
 _Static_assert(RMEM_LOST_UNKNOWN == NOTICES_LOST_MAX &&
 		       RMEM_LOST_UNKNOWN == WIRE_LOST_MAX,
@@ -62,11 +64,35 @@ void watch_notified(struct rmem *session, const struct wire_notified *msg)
 	}
 }
 
+/* The program may ask the lease what it is; that it is told of it needs memory, once. */
+static void tell_wanted(struct rmem_lease *lease)
+{
+	struct rmem *session = lease->session;
+
+	if (session->notices.ring || !notices_open(&session->notices, NOTICES_MAX))
+		put(lease, -ENOSPC, 0, 0);
+}
+
+void watch_wanted(struct rmem *session, const struct wire_shrinking *msg)
+{
+	struct rmem_lease *lease = lease_find(session, msg->lease);
+	uint64_t wait_ms = msg->wait_ms < WANTED_MS_MAX ? msg->wait_ms : WANTED_MS_MAX;
+
+	if (!lease || lease_ended(lease))
+		return;
+	lease->wanted_bytes = msg->bytes;
+	lease->wanted_until_ns = clock_now_ns() + wait_ms * NS_PER_MS;
+	lease->wanted_revoke = msg->revoke;
+	tell_wanted(lease);
+}
+
 void watch_resumed(struct rmem *session)
 {
 	list_for_each(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
+		/* the server tells it again if that is still so */
+		lease->wanted_bytes = 0;
 		if (lease->watched)
 			put(lease, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
 	}
@@ -162,6 +188,33 @@ int rmem_unwatch(rmem_lease *lease)
 	(void)pthread_mutex_lock(&lease->session->lock);
 	watch_forget(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);
+	return 0;
+}
+
+int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
+{
+	uint64_t now = clock_now_ns(), left_ns;
+	struct rmem *session;
+
+	if (!lease || !wanted)
+		return err_set(-EINVAL, "rmem_lease_wanted: an argument is NULL");
+	if (wanted->size != sizeof(*wanted))
+		return err_set(-EINVAL, "rmem_lease_wanted: size is %zu, not %zu",
+			       wanted->size, sizeof(*wanted));
+	session = lease->session;
+	if (rmem_lease_status(lease))
+		return lease_error(lease, err_set(-ESTALE, "it has ended"),
+				   "rmem_lease_wanted");
+	session_nudge(session);
+	(void)pthread_mutex_lock(&session->lock);
+	left_ns = lease->wanted_until_ns > now ? lease->wanted_until_ns - now : 0;
+	*wanted = (struct rmem_wanted){
+		.size = sizeof(*wanted),
+		.bytes = lease->wanted_bytes,
+		.wait_ms = lease->wanted_bytes ? left_ns / NS_PER_MS : 0,
+		.revoke = lease->wanted_bytes && lease->wanted_revoke,
+	};
+	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
 }
 

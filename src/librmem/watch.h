@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notifications of leases that the session watches, until the program takes them.  Threads:
- * everything under the session's lock. */
+/* What the program is told of leases, until it takes it: notifications of those that the session
+ * watches, and that the server wants memory back.  Threads: everything under the session's
+ * lock. */
 #ifndef LIBRMEM_WATCH_H
 #define LIBRMEM_WATCH_H
 
@@ -11,6 +12,8 @@ struct rmem_lease;
 
 /* The server tells some. */
 void watch_notified(struct rmem *session, const struct wire_notified *msg);
+/* The server wants memory of a lease back, or not any more. */
+void watch_wanted(struct rmem *session, const struct wire_shrinking *msg);
 /* The connection was lost for a while: what the server sent into it is not known. */
 void watch_resumed(struct rmem *session);
 /* The lease has ended: there will be no more. */

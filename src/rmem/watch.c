@@ -17,6 +17,22 @@ struct watch {
 	bool json;
 };
 
+/* What the server wants back of it; a lease that ends at this moment needs no word. */
+static void wanted_print(const struct rmem_notice *notice, bool json)
+{
+	struct rmem_wanted wanted = RMEM_WANTED_INIT;
+
+	if (rmem_lease_wanted(notice->lease, &wanted))
+		return;
+	if (json)
+		(void)printf("{\"event\":\"wanted\",\"bytes\":%" PRIu64
+			     ",\"wait_ms\":%" PRIu64 ",\"revoke\":%s}\n",
+			     wanted.bytes, wanted.wait_ms,
+			     wanted.revoke ? "true" : "false");
+	else
+		(void)printf("wanted: %" PRIu64 "\n", wanted.bytes);
+}
+
 static void json_print(const struct rmem_notice *notice)
 {
 	char lost[16] = "null";
@@ -25,6 +41,8 @@ static void json_print(const struct rmem_notice *notice)
 		(void)snprintf(lost, sizeof(lost), "%" PRIu32, notice->lost);
 	if (notice->status == -ESTALE)
 		(void)puts("{\"event\":\"ended\"}");
+	else if (notice->status == -ENOSPC)
+		wanted_print(notice, true);
 	else if (notice->status)
 		(void)printf("{\"event\":\"resumed\",\"lost\":%s}\n", lost);
 	else
@@ -41,6 +59,8 @@ static void text_print(const struct rmem_notice *notice)
 		(void)printf("lost: %" PRIu32 "\n", notice->lost);
 	if (notice->status == -ESTALE)
 		(void)puts("ended");
+	else if (notice->status == -ENOSPC)
+		wanted_print(notice, false);
 	else if (!notice->status)
 		(void)printf("%" PRIu32 "\n", notice->value);
 }

@@ -249,6 +249,13 @@ enum wire_reason {
 	U64(lease)                                                                   \
 	U8(reason)
 #define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(deadline_ms)
+/* In the way of a pool that becomes shorter; what is said last of a lease counts.  revoke: after
+ * wait_ms it ends; else the pool stays as it is then. */
+#define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST)                \
+	U64(lease)                                                                   \
+	U64(bytes) /* of it that are wanted back; 0: none, any more */               \
+	U64(wait_ms)                                                                 \
+	U8(revoke)
 #define WIRE_FIELDS_closing(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(reason)
 #define WIRE_FIELDS_notified(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
 	LIST(notices, notice, WIRE_NOTICES_MAX)
@@ -291,7 +298,8 @@ enum wire_reason {
 	M(draining, 0x82, 1, "the server will stop; move what matters")              \
 	M(closing, 0x83, 1, "the server ends the session")                         \
 	M(notified, 0x84, 1, "notifications of leases that are watched")             \
-	M(channel_ended, 0x85, 1, "a data connection over RDMA is no more")
+	M(channel_ended, 0x85, 1, "a data connection over RDMA is no more")          \
+	M(shrinking, 0x86, 1, "the server wants memory of a lease back")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
 /* Structures. */

@@ -51,6 +51,12 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	session_tell_changed(ctx, holder, lease, reason);
 }
 
+static void on_wanted(void *ctx, struct holder *holder, uint64_t lease,
+		      const struct lease_wanted *wanted)
+{
+	session_tell_wanted(ctx, holder, lease, wanted);
+}
+
 static void on_noticed(void *ctx, struct holder *holder)
 {
 	(void)ctx;
@@ -80,6 +86,7 @@ static void on_timer_moved(void *ctx)
 static const struct leases_events lease_events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
+	.wanted = on_wanted,
 	.noticed = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,

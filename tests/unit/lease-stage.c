@@ -14,7 +14,8 @@ struct leases *stage_leases;
 struct tenant stage_tenant;
 struct holder stage_a, stage_b;
 uint64_t stage_now_ms;
-struct stage_event stage_revoked, stage_changed;
+struct stage_event stage_revoked, stage_changed, stage_wanted;
+struct lease_wanted stage_wanted_last;
 unsigned stage_expired;
 
 static uint64_t fake_clock(void)
@@ -42,6 +43,14 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	note(&stage_changed, holder, lease, reason);
 }
 
+static void on_wanted(void *ctx, struct holder *holder, uint64_t lease,
+		      const struct lease_wanted *wanted)
+{
+	(void)ctx;
+	note(&stage_wanted, holder, lease, 0);
+	stage_wanted_last = *wanted;
+}
+
 static void on_granted(void *ctx, const struct lease_status *status)
 {
 	(void)ctx;
@@ -64,6 +73,7 @@ static void on_timer_moved(void *ctx)
 static const struct leases_events events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
+	.wanted = on_wanted,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,
@@ -98,7 +108,7 @@ void stage_setup(void)
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
-	stage_revoked = stage_changed = (struct stage_event){ 0 };
+	stage_revoked = stage_changed = stage_wanted = (struct stage_event){ 0 };
 	stage_expired = 0;
 	fake_pools_reset(0);
 	tenant_init(&stage_tenant, &params);

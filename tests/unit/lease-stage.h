@@ -35,7 +35,8 @@ struct stage_event {
 	uint64_t lease;
 	unsigned reason;
 };
-extern struct stage_event stage_revoked, stage_changed;
+extern struct stage_event stage_revoked, stage_changed, stage_wanted;
+extern struct lease_wanted stage_wanted_last;
 extern unsigned stage_expired;
 
 /* Checked fixtures.  The teardown ends both sessions, delivers what is under way and

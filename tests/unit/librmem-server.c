@@ -112,6 +112,18 @@ void server_event(unsigned type, uint64_t lease, unsigned reason)
 	free(msg);
 }
 
+void server_want(uint64_t lease, uint64_t bytes, uint64_t wait_ms, bool revoke)
+{
+	struct wire_msg *msg = calloc(1, sizeof(*msg));
+
+	msg->type = WIRE_TYPE_shrinking;
+	msg->shrinking = (struct wire_shrinking){ lease, bytes, wait_ms, revoke };
+	server_lock();
+	answer(msg);
+	server_unlock();
+	free(msg);
+}
+
 void server_notify(uint64_t lease, uint32_t value, unsigned n, uint32_t lost)
 {
 	struct wire_msg *msg = calloc(1, sizeof(*msg));

@@ -81,6 +81,8 @@ void server_release(void);
 void server_hang_up(void);
 /* Send n notifications of a lease, with values from `value` on, `lost` before the first. */
 void server_notify(uint64_t lease, uint32_t value, unsigned n, uint32_t lost);
+/* Want so many bytes of a lease back within `wait_ms`. */
+void server_want(uint64_t lease, uint64_t bytes, uint64_t wait_ms, bool revoke);
 /* Send an event. */
 void server_event(unsigned type, uint64_t lease, unsigned reason);
 

@@ -17,6 +17,7 @@ enum page { FREE, LENT, DIRTY, GAP };
 static enum page pages[FAKE_PAGES];
 static unsigned n_given;
 static bool can_cut, hurried, away;
+static struct pool_recall recalled;
 static int ledger_fd = -1;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
@@ -34,6 +35,7 @@ void fake_pools_reset(unsigned gap)
 	memset(memory, 0, sizeof(memory));
 	can_cut = true;
 	hurried = false;
+	recalled.bytes = 0;
 	for (unsigned i = 0; i < FAKE_PAGES; i++)
 		pages[i] = gap && i % gap == gap - 1 ? GAP : FREE;
 }
@@ -193,6 +195,26 @@ void pools_give(struct pools *pools, struct extent extent)
 		ck_assert_int_eq(pages[extent.offset / FAKE_PAGE + i], LENT);
 		pages[extent.offset / FAKE_PAGE + i] = DIRTY;
 	}
+}
+
+void fake_pools_recall(unsigned n, uint64_t until_ms, bool revoke)
+{
+	recalled = (struct pool_recall){
+		.bytes = (uint64_t)n * FAKE_PAGE,
+		.until_ms = until_ms,
+		.then = revoke ? POOL_SHRINK_REVOKE : POOL_SHRINK_REFUSE,
+	};
+}
+
+void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
+{
+	uint64_t end = extent->offset + extent->bytes;
+	uint64_t keep = sizeof(memory) - recalled.bytes;
+
+	*ret_recall = recalled;
+	ret_recall->bytes = end > keep ? end - (extent->offset > keep ? extent->offset
+								      : keep)
+				       : 0;
 }
 
 void pools_hurry(struct pools *pools, bool hurry)

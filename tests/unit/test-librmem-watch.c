@@ -2,6 +2,7 @@
 /* Notifications as programs get them, with a scripted server. */
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 
 #include "librmem-client.h"
 
@@ -354,6 +355,106 @@ START_TEST(watch__survives_the_loss_of_its_answer)
 }
 END_TEST
 
+/* ---- what the server wants back ---- */
+
+static struct rmem_wanted wanted(rmem_lease *lease)
+{
+	struct rmem_wanted wanted = RMEM_WANTED_INIT;
+
+	ck_assert_msg(rmem_lease_wanted(lease, &wanted) == 0, "%s", rmem_error());
+	return wanted;
+}
+
+/* Of any lease, whether it is watched or not, and whatever was watched before. */
+START_TEST(wanted__is_told_of_any_lease)
+{
+	rmem_lease *a, *b;
+	int fd;
+
+	open_with(_i ? RMEM_NO_THREAD : 0);
+	a = alloc(1000, NULL);
+	b = alloc(1000, "b");
+	fd = rmem_notified_fd(client);
+	ck_assert_uint_eq(wanted(a).bytes, 0);
+	ck_assert_uint_eq(wanted(a).wait_ms, 0);
+	server_want(rmem_lease_id(a), 600, 3600000, true);
+	/* a hostile, or a very patient, one */
+	server_want(rmem_lease_id(b), 1000, UINT64_MAX, false);
+	server_want(4711, 1, 1, false);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert(readable(fd, 10000));
+	expect(a, -ENOSPC, 0, 0);
+	expect(b, -ENOSPC, 0, 0);
+	expect_none();
+	ck_assert_uint_eq(wanted(a).bytes, 600);
+	ck_assert_int_eq(wanted(a).revoke, 1);
+	ck_assert_uint_gt(wanted(a).wait_ms, 3500000);
+	ck_assert_uint_le(wanted(a).wait_ms, 3600000);
+	ck_assert_uint_eq(wanted(b).bytes, 1000);
+	ck_assert_int_eq(wanted(b).revoke, 0);
+	ck_assert_uint_gt(wanted(b).wait_ms, 3600000);
+	/* not any more */
+	server_want(rmem_lease_id(a), 0, 0, true);
+	expect(a, -ENOSPC, 0, 0);
+	ck_assert_uint_eq(wanted(a).bytes, 0);
+	ck_assert_int_eq(wanted(a).revoke, 0);
+	/* what is told does not make it watched, and goes with the handle */
+	server_notify(rmem_lease_id(a), 1, 1, 0);
+	expect_none();
+	server_want(rmem_lease_id(b), 1, 1, false);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_free(b), 0);
+	expect_none();
+	ck_assert(!readable(fd, 0));
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(wanted__of_what_has_ended)
+{
+	struct rmem_wanted of = RMEM_WANTED_INIT;
+	rmem_lease *lease;
+
+	open_with(0);
+	lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_lease_wanted(NULL, &of), -EINVAL);
+	ck_assert_int_eq(rmem_lease_wanted(lease, NULL), -EINVAL);
+	of.size = 1;
+	ck_assert_int_eq(rmem_lease_wanted(lease, &of), -EINVAL);
+	ck_assert_msg(strstr(rmem_error(), "size is 1"), "%s", rmem_error());
+	of.size = sizeof(of);
+	server_want(rmem_lease_id(lease), 1000, 1, true);
+	expect(lease, -ENOSPC, 0, 0);
+	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	server_want(rmem_lease_id(lease), 1000, 1, true);
+	expect_none();
+	ck_assert_int_eq(rmem_lease_wanted(lease, &of), -ESTALE);
+	ck_assert_int_eq(rmem_lease_status(lease), -ESTALE);
+	rmem_close(client);
+}
+END_TEST
+
+/* The server says it again to who comes back, where it is still so. */
+START_TEST(wanted__is_forgotten_with_the_connection)
+{
+	rmem_lease *lease;
+
+	open_with(0);
+	lease = alloc(1000, NULL);
+	server_want(rmem_lease_id(lease), 1000, 60000, true);
+	expect(lease, -ENOSPC, 0, 0);
+	server_hang_up();
+	server_await(WIRE_TYPE_hello, 2);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_uint_eq(info().resumes, 1);
+	ck_assert_uint_eq(wanted(lease).bytes, 0);
+	server_want(rmem_lease_id(lease), 500, 60000, true);
+	expect(lease, -ENOSPC, 0, 0);
+	ck_assert_uint_eq(wanted(lease).bytes, 500);
+	rmem_close(client);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("librmem-watch");
@@ -374,6 +475,9 @@ int main(void)
 	tcase_add_test(tc, session__resumed_without_the_lease);
 	tcase_add_loop_test(tc, session__lost_for_good_ends_all, 0, 2);
 	tcase_add_test(tc, watch__survives_the_loss_of_its_answer);
+	tcase_add_loop_test(tc, wanted__is_told_of_any_lease, 0, 2);
+	tcase_add_test(tc, wanted__of_what_has_ended);
+	tcase_add_test(tc, wanted__is_forgotten_with_the_connection);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

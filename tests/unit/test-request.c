@@ -241,6 +241,32 @@ START_TEST(events__reach_the_others)
 }
 END_TEST
 
+/* Who has a lease in the way of a pool that becomes shorter. */
+START_TEST(shrinking__is_told)
+{
+	uint64_t lease;
+
+	client_open(&one);
+	lease = client_allocate(&one, (uint64_t)100 * FAKE_PAGE, "");
+	fake_pools_recall(128 - 40, stage_now_ms + 500, true);
+	leases_recall(stage_control.leases);
+	leases_tick(stage_control.leases);
+	ck_assert_uint_eq(one.events, 1);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_shrinking);
+	ck_assert_uint_eq(one.event.shrinking.lease, lease);
+	ck_assert_uint_eq(one.event.shrinking.bytes, (uint64_t)60 * FAKE_PAGE);
+	ck_assert_uint_eq(one.event.shrinking.wait_ms, 500);
+	ck_assert_uint_eq(one.event.shrinking.revoke, 1);
+	stage_now_ms += 500;
+	leases_recall(stage_control.leases);
+	leases_tick(stage_control.leases);
+	ck_assert_uint_eq(one.events, 2);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_revoked);
+	ck_assert_uint_eq(one.event.revoked.reason, WIRE_REASON_REVOKED);
+	fake_pools_recall(0, 0, false);
+}
+END_TEST
+
 START_TEST(list__goes_page_by_page)
 {
 	struct wire_msg *msg;
@@ -385,6 +411,7 @@ int main(void)
 	tcase_add_test(tc, leases__live_their_life);
 	tcase_add_test(tc, home__is_told_to_all_who_ask);
 	tcase_add_test(tc, events__reach_the_others);
+	tcase_add_test(tc, shrinking__is_told);
 	tcase_add_test(tc, list__goes_page_by_page);
 	tcase_add_test(tc, waiting_requests__have_a_limit);
 	tcase_add_loop_test(tc, noise__gets_one_answer_each, 0, 40);

@@ -402,6 +402,25 @@ void session_tell_changed(struct control *control, struct holder *holder,
 	peer_send(peer, out);
 }
 
+void session_tell_wanted(struct control *control, struct holder *holder, uint64_t lease,
+			 const struct lease_wanted *wanted)
+{
+	struct peer *peer = container_of(holder, struct session, holder)->peer;
+	struct wire_msg *out = &control->out;
+	uint64_t now_ms = clock_now_ms();
+
+	if (!peer)
+		return;
+	out->type = WIRE_TYPE_shrinking;
+	out->id = 0;
+	out->shrinking.lease = lease;
+	out->shrinking.bytes = wanted->bytes;
+	out->shrinking.wait_ms =
+		wanted->until_ms > now_ms ? wanted->until_ms - now_ms : 0;
+	out->shrinking.revoke = wanted->revoke;
+	peer_send(peer, out);
+}
+
 void session_noticed(struct holder *holder)
 {
 	struct session *session = container_of(holder, struct session, holder);

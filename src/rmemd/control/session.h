@@ -17,6 +17,7 @@
 
 struct control;
 struct holder;
+struct lease_wanted;
 struct leases_restore;
 struct peer;
 struct session;
@@ -117,6 +118,9 @@ void session_tell_revoked(struct control *control, struct holder *holder,
 			  uint64_t lease, enum wire_reason reason);
 void session_tell_changed(struct control *control, struct holder *holder,
 			  uint64_t lease, unsigned reason);
+
+void session_tell_wanted(struct control *control, struct holder *holder, uint64_t lease,
+			 const struct lease_wanted *wanted);
 
 /* ---- notifications ---- */
 

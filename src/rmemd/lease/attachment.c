@@ -167,6 +167,8 @@ bool attachment_leave(struct attachment *attachment, unsigned port)
 void attachment_fence(struct attachment *attachment)
 {
 	attachment->fenced = true;
+	/* who comes back is told anew */
+	attachment->wanted = 0;
 	list_for_each_safe(node, &attachment->exposures)
 		exposure_end(container_of(node, struct exposure, link), true);
 }

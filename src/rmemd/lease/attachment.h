@@ -16,6 +16,7 @@ struct attachment {
 	unsigned rights;       /* WIRE_RIGHT_* */
 	unsigned pending;      /* exposures whose key is still to come */
 	bool fenced;           /* and not asked for since */
+	uint64_t wanted;       /* bytes back, as its holder was told */
 	struct list exposures; /* pending and live, the oldest first */
 	struct list watching;  /* in lease->watchers, when its holder watches it */
 	struct notice_source notices; /* those of the lease, in holder->notices */

@@ -49,6 +49,13 @@ struct lease_home {
 	char device[FABRIC_DEVICE_MAX]; /* "" for tcp */
 };
 
+/* What pools that become shorter want back of a lease. */
+struct lease_wanted {
+	uint64_t bytes;    /* 0: nothing, any more */
+	uint64_t until_ms; /* clock_now_ms() */
+	bool revoke;       /* then the lease ends; else the pool stays as it is */
+};
+
 /* What the table tells of its own accord. */
 struct leases_events {
 	/* A lease that the holder had attached has ended. */
@@ -58,6 +65,9 @@ struct leases_events {
 	 * it became longer. */
 	void (*changed)(void *ctx, struct holder *holder, uint64_t lease,
 			unsigned reason);
+	/* More, or less, is wanted back of a lease than the holder was told. */
+	void (*wanted)(void *ctx, struct holder *holder, uint64_t lease,
+		       const struct lease_wanted *wanted);
 	/* There are notices that the holder has not taken: lease_take_notices(). */
 	void (*noticed)(void *ctx, struct holder *holder);
 	/* For the log: a lease is granted; a granted one ends right after. */
@@ -125,6 +135,17 @@ uint64_t leases_expired_ever(const struct leases *leases);
  * then: those that wait now are not among them. */
 uint64_t leases_waited_ever(const struct leases *leases);
 uint64_t leases_waited_ms(const struct leases *leases);
+
+/* What pools want back has changed, or it is time to take it: tell all who have leases attached
+ * that are in the way, and end those leases that are to end by now; over some calls of
+ * leases_tick(). */
+void leases_recall(struct leases *leases);
+/* Call each() for every lease that is in the way of what is wanted back of this pool, with how
+ * many bytes are, as leases_each() does. */
+int leases_each_recalled(const struct leases *leases, uint32_t pool,
+			 int (*each)(const struct lease_status *status, uint64_t bytes,
+				     void *arg),
+			 void *arg);
 
 /* ---- requests ---- */
 

@@ -85,6 +85,8 @@ void leases_tick(struct leases *leases)
 		lease_settle(lease);
 	}
 	leases_give_up(leases, now_ms);
+	if (leases->recall_all)
+		leases_recall_some(leases, now_ms);
 }
 
 uint64_t leases_next_ms(const struct leases *leases)
@@ -97,7 +99,7 @@ uint64_t leases_next_ms(const struct leases *leases)
 	/* every request waits equally long, so the first gives up first */
 	if (waiting && waiting->give_up_ms < next_ms)
 		next_ms = waiting->give_up_ms;
-	return next_ms;
+	return leases->recall_all ? 0 : next_ms;
 }
 
 struct lease *leases_find_id(const struct leases *leases, uint64_t id)
@@ -169,8 +171,7 @@ int leases_each(const struct leases *leases,
 	return 0;
 }
 
-/* Where to go on behind an id: at its lease, if that still exists. */
-static const struct list *start_after(const struct leases *leases, uint64_t after)
+const struct list *leases_behind(const struct leases *leases, uint64_t after)
 {
 	const struct lease *lease = leases_find_id(leases, after);
 	const struct list *node = lease ? &lease->all : &leases->all;
@@ -188,7 +189,7 @@ int leases_each_named(const struct leases *leases, const struct tenant *tenant,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg)
 {
-	const struct list *node = start_after(leases, after);
+	const struct list *node = leases_behind(leases, after);
 	size_t prefix_len = strlen(prefix);
 	struct lease_status status;
 	int result;

@@ -30,6 +30,10 @@ struct leases {
 	uint64_t doomed_bytes; /* of segments given up, under keys that are dying */
 	uint64_t granted_ever, expired_ever;
 	uint64_t waited_ever, waited_ms; /* requests that waited for clean memory */
+	bool recalling;         /* something may be wanted back, or was told to be */
+	bool recall_all;        /* all leases are looked at for that */
+	uint64_t recall_after;  /* behind the one with this id, the next time */
+	bool recall_found;      /* something is wanted back of those before it */
 };
 
 enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
@@ -81,6 +85,9 @@ int leases_find_attached(const struct leases *leases, const struct holder *holde
 			 uint64_t id, struct attachment **ret_attachment);
 /* The lease, in whatever state, or NULL. */
 struct lease *leases_find_id(const struct leases *leases, uint64_t id);
+/* Where to go on behind an id: the node of a lease, or the list's head.  It takes long where
+ * that lease does not exist. */
+const struct list *leases_behind(const struct leases *leases, uint64_t after);
 /* The lease that has this name, granted or not, or NULL. */
 struct lease *leases_find_name(const struct tenant *tenant, const char *name);
 /* A lease that is in no table, all zero.  NULL: no memory. */
@@ -118,6 +125,13 @@ void lease_fail(struct lease_waiter *waiter, int err, const char *text);
  * lease_settle() next. */
 void lease_fail_waiters(struct lease *lease, const struct attachment *attachment,
 			int err, const char *text);
+
+/* ---- recall.c ---- */
+
+/* Tell those who have the lease attached what is wanted back of it, where that has changed. */
+void lease_tell_wanted(struct lease *lease);
+/* A turn of what leases_recall() began. */
+void leases_recall_some(struct leases *leases, uint64_t now_ms);
 
 /* ---- memory.c ---- */
 

@@ -182,16 +182,19 @@ void lease_settle(struct lease *lease)
 {
 	while (settle_one(lease))
 		;
-	if (!list_empty(&lease->dying))
-		return;
-	/* no key reaches behind the segments any more */
-	for (unsigned i = 0; lease->cut && i < lease->n_segments; i++)
-		segment_shed(lease->segments[i]);
-	lease->cut = false;
-	if (lease->state != LEASE_ENDED)
-		return;
-	list_remove(&lease->all);
-	lease_delete(lease);
+	if (list_empty(&lease->dying)) {
+		/* no key reaches behind the segments any more */
+		for (unsigned i = 0; lease->cut && i < lease->n_segments; i++)
+			segment_shed(lease->segments[i]);
+		lease->cut = false;
+		if (lease->state == LEASE_ENDED) {
+			list_remove(&lease->all);
+			lease_delete(lease);
+			return;
+		}
+	}
+	if (lease->leases->recalling && lease->state == LEASE_READY)
+		lease_tell_wanted(lease);
 }
 
 bool lease_waiter_cancel(struct lease_waiter *waiter)

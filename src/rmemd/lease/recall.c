@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What pools that become shorter want back: those who have it are told, and in the end it may
+ * be taken. */
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+
+/* Others get their turn before more leases are looked at, or ended. */
+#define LOOKS_PER_TICK 1024
+#define ENDS_PER_TICK 64
+
+static void extent_add(const struct extent *extent, struct lease_wanted *wanted)
+{
+	struct pool_recall recall;
+
+	extent_recall(extent, &recall);
+	if (!recall.bytes)
+		return;
+	/* what is wanted first counts */
+	if (!wanted->bytes || recall.until_ms < wanted->until_ms)
+		wanted->until_ms = recall.until_ms;
+	wanted->bytes += recall.bytes;
+	wanted->revoke |= recall.then == POOL_SHRINK_REVOKE;
+}
+
+static void lease_look(const struct lease *lease, struct lease_wanted *ret_wanted)
+{
+	*ret_wanted = (struct lease_wanted){ 0 };
+	for (unsigned i = 0; i < lease->n_segments; i++)
+		extent_add(&lease->segments[i]->extent, ret_wanted);
+}
+
+static void tell(struct attachment *attachment, const struct lease_wanted *wanted)
+{
+	const struct leases *leases = attachment->lease->leases;
+
+	attachment->wanted = wanted->bytes;
+	leases->events->wanted(leases->ctx, attachment->holder, attachment->lease->id,
+			       wanted);
+}
+
+/* Whoever has no keys yet is told when he has. */
+static bool hears(const struct attachment *attachment)
+{
+	return !attachment->fenced && !attachment->pending;
+}
+
+void lease_tell_wanted(struct lease *lease)
+{
+	struct lease_wanted wanted;
+
+	if (lease->leases->closing)
+		return;
+	lease_look(lease, &wanted);
+	list_for_each(node, &lease->attachments) {
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_lease);
+
+		if (hears(attachment) && attachment->wanted != wanted.bytes)
+			tell(attachment, &wanted);
+	}
+}
+
+/* When there is another deadline, too. */
+static void tell_all(const struct lease *lease, const struct lease_wanted *wanted)
+{
+	list_for_each(node, &lease->attachments) {
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_lease);
+
+		if (hears(attachment) && (attachment->wanted || wanted->bytes))
+			tell(attachment, wanted);
+	}
+}
+
+void leases_recall(struct leases *leases)
+{
+	leases->recalling = leases->recall_all = true;
+	leases->recall_after = 0;
+	leases->recall_found = false;
+	leases->events->timer_moved(leases->ctx);
+}
+
+/* It ends now, for one of the pools that it is in. */
+static bool is_due(const struct lease *lease, uint64_t now_ms)
+{
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		struct pool_recall recall;
+
+		extent_recall(&lease->segments[i]->extent, &recall);
+		if (recall.bytes && recall.then == POOL_SHRINK_REVOKE &&
+		    recall.until_ms <= now_ms)
+			return true;
+	}
+	return false;
+}
+
+void leases_recall_some(struct leases *leases, uint64_t now_ms)
+{
+	unsigned n_ends = 0;
+
+	for (unsigned i = 0; i < LOOKS_PER_TICK && n_ends < ENDS_PER_TICK; i++) {
+		const struct list *node = leases_behind(leases, leases->recall_after);
+		struct lease_wanted wanted;
+		struct lease *lease;
+
+		if (node == &leases->all) {
+			leases->recall_all = false;
+			leases->recalling = leases->recall_found;
+			return;
+		}
+		lease = container_of((struct list *)(uintptr_t)node, struct lease, all);
+		if (is_due(lease, now_ms)) {
+			lease_end(lease, WIRE_REASON_REVOKED, NULL);
+			lease_settle(lease);
+			n_ends++;
+			continue;
+		}
+		leases->recall_after = lease->id;
+		lease_look(lease, &wanted);
+		leases->recall_found |= wanted.bytes > 0;
+		if (lease->state == LEASE_READY)
+			tell_all(lease, &wanted);
+	}
+}
+
+int leases_each_recalled(const struct leases *leases, uint32_t pool,
+			 int (*each)(const struct lease_status *status, uint64_t bytes,
+				     void *arg),
+			 void *arg)
+{
+	list_for_each(node, &leases->all) {
+		const struct lease *lease = container_of(node, struct lease, all);
+		struct pool_recall recall;
+		struct lease_status status;
+		uint64_t bytes = 0;
+		int result;
+
+		for (unsigned i = 0; i < lease->n_segments; i++) {
+			extent_recall(&lease->segments[i]->extent, &recall);
+			if (extent_pool_id(&lease->segments[i]->extent) == pool)
+				bytes += recall.bytes;
+		}
+		if (!bytes)
+			continue;
+		lease_fill_status(lease, &status);
+		result = each(&status, bytes, arg);
+		if (result)
+			return result;
+	}
+	return 0;
+}
