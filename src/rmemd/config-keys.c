@@ -44,6 +44,12 @@ static const struct config_choice page_choices[] = {
 	{ "base", POOL_PAGES_BASE }, { NULL, 0 }
 };
 
+static const struct config_choice shrink_choices[] = {
+	{ "refuse", POOL_SHRINK_REFUSE },
+	{ "revoke", POOL_SHRINK_REVOKE },
+	{ NULL, 0 }
+};
+
 /* One row per key; the order is that of the example file and the man page. */
 /* clang-format off */
 const struct config_key config_keys[] = {
@@ -157,13 +163,17 @@ const struct config_key config_keys[] = {
 	{ "log", "level", CONFIG_TYPE_CHOICE, 0, 0, "info",
 	  CHOICE(log_level, level_choices), RELOAD, "the least important lines to write" },
 	{ CONFIG_SECTION_POOL, "size", CONFIG_TYPE_SIZE, MIB, PIB, "1G",
-	  POOL(bytes), RESTART, "memory to lend, rounded up to whole pages, or auto" },
+	  POOL(bytes), RELOAD, "memory to lend, rounded up to whole pages, or auto" },
 	{ CONFIG_SECTION_POOL, "share", CONFIG_TYPE_PERCENT, 1, 100, "auto",
 	  POOL(share), RESTART, "of size = auto: how much of what is free, in per cent" },
 	{ CONFIG_SECTION_POOL, "node", CONFIG_TYPE_NODE, 0, 1023, "any",
 	  POOL(node), RESTART, "NUMA node to take it from" },
 	{ CONFIG_SECTION_POOL, "page_size", CONFIG_TYPE_CHOICE, 0, 0, "auto",
 	  POOL_CHOICE(pages, page_choices), RESTART, "auto: the largest pages that can be had" },
+	{ CONFIG_SECTION_POOL, "shrink", CONFIG_TYPE_CHOICE, 0, 0, "refuse",
+	  POOL_CHOICE(shrink, shrink_choices), RELOAD, "what becomes of a lower size while leases are in the way" },
+	{ CONFIG_SECTION_POOL, "shrink_wait", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
+	  POOL(shrink_wait_ms), RELOAD, "how long clients have to give memory back before that" },
 };
 /* clang-format on */
 

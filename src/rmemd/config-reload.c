@@ -36,19 +36,44 @@ static size_t field_bytes(const struct config_key *key)
 	return sizeof(int);
 }
 
-static bool pools_equal(const struct config *a, const struct config *b)
+/* Its size, and how it comes to a lower one.  False: something else has changed. */
+static bool pool_take(struct pool_params *running, const struct pool_params *fresh)
 {
-	if (a->n_pools != b->n_pools)
+	running->shrink = fresh->shrink;
+	running->shrink_wait_ms = fresh->shrink_wait_ms;
+	if (running->node != fresh->node || running->pages != fresh->pages)
 		return false;
-	for (unsigned i = 0; i < a->n_pools; i++) {
-		const struct pool_params *p = &a->pools[i], *q = &b->pools[i];
-
-		if (strcmp(p->name, q->name) != 0 || p->node != q->node ||
-		    p->bytes != q->bytes || p->pages != q->pages ||
-		    p->share != q->share)
-			return false;
-	}
+	/* how much a share is was found when the pools were opened */
+	if (fresh->bytes == POOL_BYTES_AUTO)
+		return running->bytes == POOL_BYTES_AUTO &&
+		       running->share == fresh->share;
+	running->bytes = fresh->bytes;
+	running->share = fresh->share;
 	return true;
+}
+
+static const struct pool_params *pool_find(const struct config *config,
+					   const char *name)
+{
+	for (unsigned i = 0; i < config->n_pools; i++)
+		if (strcmp(config->pools[i].name, name) == 0)
+			return &config->pools[i];
+	return NULL;
+}
+
+/* False: something has changed that does not take effect. */
+static bool pools_take_params(struct config *running, const struct config *fresh)
+{
+	bool all = running->n_pools == fresh->n_pools;
+
+	for (unsigned i = 0; i < running->n_pools; i++) {
+		const struct pool_params *now =
+			pool_find(fresh, running->pools[i].name);
+
+		if (!now || !pool_take(&running->pools[i], now))
+			all = false;
+	}
+	return all;
 }
 
 /* What changes here takes effect. */
@@ -91,7 +116,7 @@ const char *config_reload(struct config *running, const struct config *fresh, ch
 	if (!devices_equal(running, fresh) && used < buf_bytes)
 		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
 					 used ? ", " : "");
-	if (!pools_equal(running, fresh) && used < buf_bytes)
+	if (!pools_take_params(running, fresh) && used < buf_bytes)
 		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
 			       used ? ", " : "");
 	return buf;

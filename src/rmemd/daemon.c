@@ -193,12 +193,7 @@ static int open_tables(struct daemon *daemon)
 		return err;
 	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
 	pools_set_extent_max(daemon->pools, endpoints_segment_max(control->endpoints));
-	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
-		struct pool_status status;
-
-		pools_status(daemon->pools, i, &status);
-		control->memory_bytes += status.bytes;
-	}
+	loop_count_memory(daemon);
 	err = leases_open(daemon->pools, daemon->ledger, &loop_leases_events, daemon,
 			  id, &daemon->leases);
 	if (err)
@@ -209,7 +204,11 @@ static int open_tables(struct daemon *daemon)
 	if (err)
 		return err;
 	control->sessions = daemon->sessions;
-	return restore(daemon);
+	err = restore(daemon);
+	if (err)
+		return err;
+	return resizes_open(daemon->pools, daemon->leases, daemon->ledger,
+			    &daemon->resizes);
 }
 
 static int open_kept(struct daemon *daemon, const struct notify_fds *fds)
@@ -354,6 +353,7 @@ void daemon_close(struct daemon *daemon)
 	sessions_close(daemon->sessions);
 	tenants_destroy(&daemon->tenants);
 	loop_close(daemon);
+	resizes_close(daemon->resizes);
 	pools_close(daemon->pools);
 	ledger_close(daemon->ledger);
 	keep_close(daemon->keep);

@@ -20,6 +20,7 @@ struct pool_head {
 	uint32_t share;
 	uint32_t pages_kept; /* that it got */
 	uint32_t unused;
+	uint64_t bytes_kept; /* of its file, as far as it is the pool's; 0: all */
 };
 
 /* Of what has no key of its own. */
@@ -56,7 +57,8 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 				      .share = head.share,
 				      .id = (uint32_t)key->a,
 				      .kept = true,
-				      .pages_kept = (enum pool_pages)head.pages_kept };
+				      .pages_kept = (enum pool_pages)head.pages_kept,
+				      .bytes_kept = head.bytes_kept };
 	memcpy(params->name, name, strlen(name) + 1);
 	before->n_pools++;
 	return 0;
@@ -66,6 +68,13 @@ static bool same(const struct pool_params *a, const struct pool_params *b)
 {
 	return a->node == b->node && a->bytes == b->bytes && a->pages == b->pages &&
 	       a->share == b->share;
+}
+
+/* It can become what it is configured to be. */
+static bool resizes(const struct pool_params *now, const struct pool_params *before)
+{
+	return now->node == before->node && now->pages == before->pages &&
+	       now->bytes != POOL_BYTES_AUTO;
 }
 
 static const struct pool_params *find(const struct pool_params *pools, unsigned n,
@@ -108,7 +117,7 @@ static int stay_all(struct inventory *inventory, const struct inventory *before,
 		}
 		inventory->pools[inventory->n_pools] = *params;
 		inventory->pools[inventory->n_pools++].file = file;
-		if (!as_asked)
+		if (!as_asked && !(now && resizes(now, params)))
 			stays(params, now ? "configured otherwise now"
 					  : "not configured any more");
 	}
@@ -179,7 +188,7 @@ int inventory_take(struct inventory *inventory, const struct config *config,
 }
 
 static int pool_put(const struct pool_params *params, enum pool_pages got,
-		    struct ledger *ledger)
+		    uint64_t bytes, struct ledger *ledger)
 {
 	const struct ledger_key key = { LEDGER_POOL, params->id, 0 };
 	const struct pool_head head = { .head_bytes = sizeof(head),
@@ -187,7 +196,8 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 					.bytes = params->bytes,
 					.pages = params->pages,
 					.share = params->share,
-					.pages_kept = got };
+					.pages_kept = got,
+					.bytes_kept = bytes };
 	char value[sizeof(head) + POOL_NAME_MAX + 1];
 	char *end = value_add(value, &head, sizeof(head));
 
@@ -210,8 +220,21 @@ int inventory_keep(const struct inventory *inventory, const struct pools *pools,
 		pools_status(pools, i, &status);
 		/* a file that nobody knows is dropped; one that is known must be there */
 		keep_pool_hold(keep, params->id, pools_file(pools, i));
-		err = pool_put(params, status.pages_got, ledger);
+		err = pool_put(params, status.pages_got, status.bytes, ledger);
 	}
+	if (!err)
+		ledger_commit(ledger);
+	return err;
+}
+
+int inventory_resized(const struct pools *pools, unsigned i, uint64_t bytes,
+		      struct ledger *ledger)
+{
+	struct pool_status status;
+	int err;
+
+	pools_status(pools, i, &status);
+	err = pool_put(pools_params(pools, i), status.pages_got, bytes, ledger);
 	if (!err)
 		ledger_commit(ledger);
 	return err;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which pools there are to be: those of the configuration, and those that the last process had
- * with leases in them.  A pool with leases in it stays as it was.  Threads: [loop]. */
+ * with leases in them.  A pool with leases in it stays as it was; if nothing but its size is
+ * another one now, it can be resized then.  Threads: [loop]. */
 #ifndef RMEMD_INVENTORY_H
 #define RMEMD_INVENTORY_H
 
@@ -21,7 +22,7 @@ struct inventory {
 };
 
 /* From the configuration and the ledger.  stays() is told of each pool that is not as it is
- * configured, or not configured at all any more.
+ * configured, but for its size, or not configured at all any more.
  *   -EBADMSG  the ledger's pools are none
  *   -ENOSPC   more pools than there can be
  *   or what making their files gives */
@@ -31,5 +32,9 @@ int inventory_take(struct inventory *inventory, const struct config *config,
 /* The pools are open: those that are new are kept from now on, too. */
 int inventory_keep(const struct inventory *inventory, const struct pools *pools,
 		   struct ledger *ledger, struct keep *keep);
+/* A pool has become longer or shorter, or was asked to be; its file is as it says.  -ENOMEM or
+ * -ENOSPC: the ledger still has what it was before. */
+int inventory_resized(const struct pools *pools, unsigned i, uint64_t bytes,
+		      struct ledger *ledger);
 
 #endif

@@ -30,6 +30,8 @@ static void arm(struct daemon *daemon)
 
 	if (daemon->sessions_next_ms < next_ms)
 		next_ms = daemon->sessions_next_ms;
+	if (resizes_next_ms(daemon->resizes) < next_ms)
+		next_ms = resizes_next_ms(daemon->resizes);
 	if (next_ms == UINT64_MAX) {
 		(void)event_del(daemon->tick);
 		return;
@@ -67,6 +69,28 @@ static void look_at_sessions(struct daemon *daemon)
 	arm(daemon);
 }
 
+void loop_count_memory(struct daemon *daemon)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
+		struct pool_status status;
+
+		pools_status(daemon->pools, i, &status);
+		sum += status.bytes < status.bytes_to ? status.bytes : status.bytes_to;
+	}
+	daemon->control.memory_bytes = sum;
+}
+
+/* Some bytes may have become free already. */
+static void look_at_pools(struct daemon *daemon, bool free)
+{
+	if (resizes_work(daemon->resizes) || free)
+		leases_retry(daemon->leases);
+	loop_count_memory(daemon);
+	arm(daemon);
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	const struct timeval at_once = { 0 };
@@ -82,6 +106,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	daemon->tick_looked = false;
 	sessions_tick(daemon->sessions);
 	leases_tick(daemon->leases);
+	look_at_pools(daemon, false);
 	look_at_sessions(daemon);
 }
 
@@ -101,6 +126,14 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	struct daemon *daemon = ctx;
 
 	session_tell_changed(&daemon->control, holder, lease, reason);
+}
+
+static void on_wanted(void *ctx, struct holder *holder, uint64_t lease,
+		      const struct lease_wanted *wanted)
+{
+	struct daemon *daemon = ctx;
+
+	session_tell_wanted(&daemon->control, holder, lease, wanted);
 }
 
 static void on_noticed(void *ctx, struct holder *holder)
@@ -124,11 +157,14 @@ static void on_granted(void *ctx, const struct lease_status *status)
 static void on_ended(void *ctx, const struct lease_status *status,
 		     enum wire_reason reason)
 {
-	bool expired = reason == WIRE_REASON_EXPIRED;
+	const char *event = reason == WIRE_REASON_EXPIRED   ? "lease-expired"
+			    : reason == WIRE_REASON_REVOKED ? "lease-revoked"
+							    : "lease-freed";
+	bool of_itself =
+		reason == WIRE_REASON_EXPIRED || reason == WIRE_REASON_REVOKED;
 
 	(void)ctx;
-	log_event(expired ? LOG_NOTICE : LOG_DEBUG,
-		  expired ? "lease-expired" : "lease-freed",
+	log_event(of_itself ? LOG_NOTICE : LOG_DEBUG, event,
 		  &(struct log_ctx){ .session = status->owner,
 				     .lease = status->id,
 				     .tenant = status->tenant },
@@ -139,6 +175,7 @@ static void on_ended(void *ctx, const struct lease_status *status,
 const struct leases_events loop_leases_events = {
 	.revoked = on_revoked,
 	.changed = on_changed,
+	.wanted = on_wanted,
 	.noticed = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,
@@ -155,8 +192,7 @@ static void on_scrubbed(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (pools_process(daemon->pools))
-		leases_retry(daemon->leases);
+	look_at_pools(daemon, pools_process(daemon->pools) > 0);
 }
 
 /* ---- status ---- */
@@ -255,6 +291,8 @@ static void reload(struct daemon *daemon)
 	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
 	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
 	look_at_sessions(daemon);
+	resizes_take(daemon->resizes, &daemon->config);
+	look_at_pools(daemon, false);
 	/* who raises or lowers the level sees this line in either case */
 	log_set_level(level > fresh.log_level ? level : fresh.log_level);
 	log_event(*restart ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",
@@ -297,8 +335,10 @@ int loop_open(struct daemon *daemon)
 	    event_add(daemon->pools_event, NULL) || !daemon->status ||
 	    event_add(daemon->status, &status_period))
 		return err_set(-ENOMEM, "no memory for the loop's events");
-	/* what was there before has deadlines */
+	/* what was there before has deadlines, and perhaps another size */
 	look_at_sessions(daemon);
+	resizes_take(daemon->resizes, &daemon->config);
+	look_at_pools(daemon, false);
 	return notify_watchdog_start(daemon->base);
 }
 

@@ -17,6 +17,7 @@
 #include "rmemd/daemon.h"
 #include "rmemd/fabrics.h"
 #include "rmemd/keep.h"
+#include "rmemd/resize.h"
 
 enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };
 
@@ -28,6 +29,7 @@ struct daemon {
 	struct keep *keep;
 	struct ledger *ledger;
 	struct pools *pools;
+	struct resizes *resizes;
 	struct tenants tenants;
 	struct leases *leases;
 	struct sessions *sessions;
@@ -54,6 +56,8 @@ extern const struct sessions_events loop_sessions_events;
 /* Watch time, signals and what comes back from the scrubbers.  -ENOMEM */
 int loop_open(struct daemon *daemon);
 void loop_close(struct daemon *daemon);
+/* How much the pools have to lend. */
+void loop_count_memory(struct daemon *daemon);
 /* Make daemon->status_text anew; whether it has changed. */
 bool loop_describe(struct daemon *daemon);
 

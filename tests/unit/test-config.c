@@ -483,7 +483,7 @@ START_TEST(reload__takes_over_what_may_change)
 	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 3);
 	fresh.port = 1;
 	fresh.tcp_threads = 9;
-	fresh.pools[0].share = 7;
+	fresh.pools[0].node = 7;
 	fresh.knobs.mtu = 256;
 	fresh.n_device_params = 1;
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)),
@@ -491,6 +491,64 @@ START_TEST(reload__takes_over_what_may_change)
 	ck_assert_uint_eq(config.port, 7460);
 	/* cut, not overrun */
 	ck_assert_uint_lt(strlen(config_reload(&config, &fresh, restart, 10)), 10);
+}
+END_TEST
+
+static const char *reload_pools(const char *text)
+{
+	static char restart[256];
+	static struct config before;
+	struct config fresh;
+
+	before = config;
+	ck_assert_msg(load(text) == 0, "%s", err_text());
+	fresh = config;
+	config = before;
+	return config_reload(&config, &fresh, restart, sizeof(restart));
+}
+
+START_TEST(reload__takes_over_what_may_change_of_pools)
+{
+	const struct pool_params *a = &config.pools[0], *b = &config.pools[1];
+
+	ck_assert_int_eq(load("[pool a]\nsize = 1G\n[pool b]\nsize = auto\n"), 0);
+	ck_assert_int_eq(a->shrink, POOL_SHRINK_REFUSE);
+	ck_assert_uint_eq(a->shrink_wait_ms, 60000);
+	/* in whatever order */
+	ck_assert_str_eq(reload_pools("[pool b]\nsize = auto\nshrink_wait = 5s\n"
+				      "[pool a]\nsize = 3G\nshrink = revoke\n"),
+			 "");
+	ck_assert_uint_eq(a->bytes, UINT64_C(3) << 30);
+	ck_assert_int_eq(a->shrink, POOL_SHRINK_REVOKE);
+	ck_assert_uint_eq(b->bytes, POOL_BYTES_AUTO);
+	ck_assert_uint_eq(b->shrink_wait_ms, 5000);
+	/* what is automatic may become fixed, but what is fixed not automatic */
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\n[pool b]\nsize = 2G\n"),
+			 "[pool]");
+	ck_assert_uint_eq(a->bytes, UINT64_C(3) << 30);
+	ck_assert_uint_eq(b->bytes, UINT64_C(2) << 30);
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = 3G\n[pool b]\nsize = 2G\n"),
+			 "");
+	/* one that goes, one that comes, and what else is of them takes a restart, which
+	 * holds up nothing */
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = 4G\n"), "[pool]");
+	ck_assert_uint_eq(a->bytes, UINT64_C(4) << 30);
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool b]\n[pool c]\n"), "[pool]");
+	ck_assert_uint_eq(config.n_pools, 2);
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool c]\n"), "[pool]");
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool b]\npage_size = 2M\n"),
+			 "[pool]");
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool b]\n"), "");
+}
+END_TEST
+
+START_TEST(reload__of_a_share_takes_a_restart)
+{
+	ck_assert_int_eq(load("[pool a]\nsize = auto\nshare = 20%\n"), 0);
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\nshare = 30%\n"),
+			 "[pool]");
+	ck_assert_uint_eq(config.pools[0].share, 20);
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\nshare = 20%\n"), "");
 }
 END_TEST
 
@@ -585,6 +643,8 @@ int main(void)
 	tcase_add_test(tc, load__takes_so_many_tenants);
 	tcase_add_test(tc, load__names_a_file_that_cannot_be_read);
 	tcase_add_test(tc, reload__takes_over_what_may_change);
+	tcase_add_test(tc, reload__takes_over_what_may_change_of_pools);
+	tcase_add_test(tc, reload__of_a_share_takes_a_restart);
 	tcase_add_test(tc, example__agrees_with_the_table);
 	tcase_add_test(tc, nearest__measures);
 	suite_add_tcase(suite, tc);

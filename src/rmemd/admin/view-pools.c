@@ -15,6 +15,33 @@ static json_t *fragmentation(const struct pool_status *pool)
 			  : json_null();
 }
 
+static const char *state(enum pool_resizing resizing)
+{
+	switch (resizing) {
+	case POOL_GROWS:
+		return "growing";
+	case POOL_RECALLS:
+	case POOL_SHRINKS:
+		return "shrinking";
+	case POOL_RESTS:
+		break;
+	}
+	return "ready";
+}
+
+/* Where there is a change under way. */
+static void view_resizing(json_t **object, const struct pool_status *pool)
+{
+	view_text(object, "state", state(pool->resizing));
+	view_add(object, "bytes_to",
+		 pool->resizing == POOL_RESTS
+			 ? json_null()
+			 : json_integer((json_int_t)pool->bytes_to));
+	view_number(object, "populated_bytes", pool->populated);
+	view_number(object, "closed_bytes", pool->closed);
+	view_number(object, "recalled_bytes", pool->recalled);
+}
+
 static json_t *pool_view(const struct pool_status *pool, int node)
 {
 	json_t *object = json_object();
@@ -30,6 +57,7 @@ static json_t *pool_view(const struct pool_status *pool, int node)
 			 ? json_null()
 			 : json_integer((json_int_t)pool->bytes_asked));
 	view_number(&object, "bytes", pool->bytes);
+	view_resizing(&object, pool);
 	view_number(&object, "lent_bytes", pool->lent);
 	view_number(&object, "scrubbing_bytes", pool->scrubbing);
 	view_number(&object, "free_bytes", pool->free);
