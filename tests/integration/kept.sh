@@ -43,7 +43,7 @@ grep -qF "another rmemd has it" "$dir/refused" || fail "$(cat "$dir/refused")"
 server_stop
 
 echo "-- another pool"
-sed -i 's/^size = .*/size = 128M/' "$dir/rmemd.conf"
+sed -i 's/^size = .*/size = 128M\nnode = 0/' "$dir/rmemd.conf"
 printf '[pool more]\nsize = 16M\npage_size = base\n' >>"$dir/rmemd.conf"
 server_restart
 grep -q '^pool-stays: configured otherwise now.*pool=small' "$server_log" || fail "no word of it"

@@ -360,6 +360,44 @@ START_TEST(pools__show_what_they_got)
 }
 END_TEST
 
+START_TEST(pools__show_what_becomes_of_them)
+{
+	struct extent extent;
+	json_t *json, *to;
+	const char *pool_state;
+	int closed, recalled;
+	unsigned n;
+
+	open_admin();
+	json = get("/v1/pools");
+	ck_assert_int_eq(json_unpack(json, "{s:[{s:s, s:o, s:i, s:i}]}", "pools",
+				     "state", &pool_state, "bytes_to", &to,
+				     "closed_bytes", &closed, "recalled_bytes",
+				     &recalled),
+			 0);
+	ck_assert_str_eq(pool_state, "ready");
+	ck_assert(json_is_null(to));
+	ck_assert_int_eq(closed, 0);
+	ck_assert_int_eq(recalled, 0);
+	json_decref(json);
+	ck_assert_int_eq(
+		pools_take(pools, 768 << 10, 1, POOL_NODE_ANY, &extent, 1, &n), 0);
+	ck_assert_int_eq(pools_recall(pools, 0, 512 << 10, 0, POOL_SHRINK_REFUSE), 0);
+	json = get("/v1/pools");
+	ck_assert_int_eq(json_unpack(json, "{s:[{s:s, s:o, s:i, s:i}]}", "pools",
+				     "state", &pool_state, "bytes_to", &to,
+				     "closed_bytes", &closed, "recalled_bytes",
+				     &recalled),
+			 0);
+	ck_assert_str_eq(pool_state, "shrinking");
+	ck_assert_int_eq(json_integer_value(to), 512 << 10);
+	ck_assert_int_eq(closed, 256 << 10);
+	ck_assert_int_eq(recalled, 256 << 10);
+	json_decref(json);
+	admin_close(admin);
+}
+END_TEST
+
 /* Null when nothing is free. */
 static int fragmented(void)
 {
@@ -770,6 +808,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, base_make, base_unmake);
 	tcase_add_test(tc, status__sums_up);
 	tcase_add_test(tc, pools__show_what_they_got);
+	tcase_add_test(tc, pools__show_what_becomes_of_them);
 	tcase_add_test(tc, pools__show_how_fragmented_they_are);
 	tcase_add_test(tc, devices__show_address_and_node);
 	tcase_add_test(tc, devices__show_what_they_can);

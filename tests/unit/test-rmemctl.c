@@ -39,6 +39,9 @@ START_TEST(table__aligns)
 				       "\"node\": 1, \"node_asked\": null,"
 				       "\"pages\": \"2M\", \"pages_asked\": \"auto\", "
 				       "\"bytes\": 1610612736, \"bytes_asked\": null,"
+				       "\"state\": \"shrinking\", "
+				       "\"bytes_to\": 1073741824, "
+				       "\"recalled_bytes\": 4096, "
 				       "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
 				       "\"free_bytes\": 1610612736,"
 				       "\"largest_free_bytes\": 4096, "
@@ -47,11 +50,14 @@ START_TEST(table__aligns)
 			 0);
 	ck_assert_str_eq(
 		shown,
-		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  LENT  "
+		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  "
+		"STATE         TO  RECALLED  LENT  "
 		"SCRUBBING     FREE  LARGEST  FRAGMENTED\n"
-		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB     auto   0 B  "
+		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB     auto  "
+		"shrinking  1 GiB     4 KiB   0 B  "
 		"      0 B  1.5 GiB    4 KiB         99%\n"
-		"longer  several      any  -      -              -     auto     -  "
+		"longer  several      any  -      -              -     auto  "
+		"-              -         -     -  "
 		"        -        -        -           -\n");
 	free(shown);
 }
