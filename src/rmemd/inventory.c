@@ -50,15 +50,14 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 	    head.pages > POOL_PAGES_BASE || head.pages_kept > POOL_PAGES_BASE)
 		return err_set(-EBADMSG, "the ledger's pool %" PRIu64 " is malformed",
 			       key->a);
-	*params =
-		(struct pool_params){ .node = head.node,
-				      .bytes = head.bytes,
-				      .pages = (enum pool_pages)head.pages,
-				      .share = head.share,
-				      .id = (uint32_t)key->a,
-				      .kept = true,
-				      .pages_kept = (enum pool_pages)head.pages_kept,
-				      .bytes_kept = head.bytes_kept };
+	*params = (struct pool_params){ .node = head.node,
+					.bytes = head.bytes,
+					.pages = (enum pool_pages)head.pages,
+					.share = head.share,
+					.id = (uint32_t)key->a,
+					.kept = true,
+					.pages_kept = (enum pool_pages)head.pages_kept,
+					.bytes_kept = head.bytes_kept };
 	memcpy(params->name, name, strlen(name) + 1);
 	before->n_pools++;
 	return 0;

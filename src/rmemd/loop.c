@@ -160,8 +160,7 @@ static void on_ended(void *ctx, const struct lease_status *status,
 	const char *event = reason == WIRE_REASON_EXPIRED   ? "lease-expired"
 			    : reason == WIRE_REASON_REVOKED ? "lease-revoked"
 							    : "lease-freed";
-	bool of_itself =
-		reason == WIRE_REASON_EXPIRED || reason == WIRE_REASON_REVOKED;
+	bool of_itself = reason == WIRE_REASON_EXPIRED || reason == WIRE_REASON_REVOKED;
 
 	(void)ctx;
 	log_event(of_itself ? LOG_NOTICE : LOG_DEBUG, event,

@@ -168,14 +168,13 @@ static void recall(struct resizes *resizes, unsigned i,
 	}
 	leases_recall(resizes->leases);
 	pools_status(resizes->pools, i, &now);
-	log_event(LOG_NOTICE, "pool-shrinking",
-		  &(struct log_ctx){ .pool = status->name },
-		  "from %s to %s; %s of what goes are in use, and after %" PRIu64
-		  " s %s",
-		  bytes_text(status->bytes, &from), bytes_text(resize->target, &to),
-		  bytes_text(now.recalled, &lent), resize->wait_ms / 1000,
-		  resize->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
-						       : "it stays as it is");
+	log_event(
+		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status->name },
+		"from %s to %s; %s of what goes are in use, and after %" PRIu64 " s %s",
+		bytes_text(status->bytes, &from), bytes_text(resize->target, &to),
+		bytes_text(now.recalled, &lent), resize->wait_ms / 1000,
+		resize->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
+						     : "it stays as it is");
 }
 
 static void recall_end(struct resizes *resizes, unsigned i)
@@ -233,6 +232,8 @@ static void shrunk(struct resizes *resizes, const struct pools_resized *resized)
 	pools_status(pools, resized->i, &status);
 	/* when there is no room for it the file tells, which is as long as that or shorter */
 	(void)inventory_resized(pools, resized->i, status.bytes, resizes->ledger);
+	/* nothing is wanted back any more */
+	leases_recall(resizes->leases);
 	log_event(resized->err ? LOG_WARNING : LOG_NOTICE, "pool-shrunk",
 		  &(struct log_ctx){ .pool = name }, "it has %s now%s%s",
 		  bytes_text(status.bytes, &text),

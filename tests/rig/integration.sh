@@ -11,7 +11,7 @@ set -u
 stage
 tests=${RMEM_RIG_TESTS:-integration/atomics integration/examples \
 	integration/inband integration/isolation integration/soak integration/kill \
-	integration/watch fault/channels fault/hostile fault/killstep}
+	integration/resize integration/watch fault/channels fault/hostile fault/killstep}
 
 cat >"$WORK/env" <<ENV
 export top_srcdir=$top_srcdir top_builddir=$top_builddir FABRIC=rdma

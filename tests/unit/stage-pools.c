@@ -212,9 +212,8 @@ void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
 	uint64_t keep = sizeof(memory) - recalled.bytes;
 
 	*ret_recall = recalled;
-	ret_recall->bytes = end > keep ? end - (extent->offset > keep ? extent->offset
-								      : keep)
-				       : 0;
+	ret_recall->bytes =
+		end > keep ? end - (extent->offset > keep ? extent->offset : keep) : 0;
 }
 
 void pools_hurry(struct pools *pools, bool hurry)

@@ -615,12 +615,14 @@ END_TEST
 
 /* ---- a share of what there is ---- */
 
-#define FIXED(called, on, size, kind) \
-	{ .name = called, .node = on, .bytes = size, .pages = kind }
-#define AUTO(on, kind, percent)                                    \
-	{                                                          \
-		.name = "a", .node = on, .bytes = POOL_BYTES_AUTO, \
-		.pages = kind, .share = percent                    \
+#define FIXED(called, on, size, kind)                                    \
+	{                                                                \
+		.name = called, .node = on, .bytes = size, .pages = kind \
+	}
+#define AUTO(on, kind, percent)                                                   \
+	{                                                                         \
+		.name = "a", .node = on, .bytes = POOL_BYTES_AUTO, .pages = kind, \
+		.share = percent                                                  \
 	}
 
 static const struct {
@@ -643,8 +645,7 @@ static const struct {
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 360, 480, 360 } },
 	/* other kinds and pools of a fixed size do not count */
-	{ { AUTO(0, POOL_PAGES_1G, 90),
-	    FIXED("b", 0, MIB, POOL_PAGES_2M),
+	{ { AUTO(0, POOL_PAGES_1G, 90), FIXED("b", 0, MIB, POOL_PAGES_2M),
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 0, 0, 1200 } },
 	/* with pages of any kind it looks at the next */
@@ -855,14 +856,11 @@ static const struct {
 	int err;
 	const char *said;
 } failing[] = {
-	{ FIXED("d", 0, PIB / 2, POOL_PAGES_BASE),
-	  -ENOMEM,
+	{ FIXED("d", 0, PIB / 2, POOL_PAGES_BASE), -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
-	{ FIXED("d", 1000, MIB, POOL_PAGES_BASE),
-	  -EINVAL,
+	{ FIXED("d", 1000, MIB, POOL_PAGES_BASE), -EINVAL,
 	  "pool 'd': no NUMA node 1000" },
-	{ FIXED("d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE),
-	  -ENOMEM,
+	{ FIXED("d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE), -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
 };
 

@@ -327,9 +327,8 @@ static int file_take(struct memory *memory, int file, uint64_t bytes_kept)
 static int file_get(struct memory *memory, const struct pool_params *params,
 		    struct memory_work *work)
 {
-	int err = params->file > 0
-			  ? file_take(memory, params->file, params->bytes_kept)
-			  : 0;
+	int err = params->file > 0 ? file_take(memory, params->file, params->bytes_kept)
+				   : 0;
 
 	if (err || memory->kept)
 		return err;
@@ -371,18 +370,17 @@ static int space_reserve(struct memory *memory, uint64_t wanted)
 {
 	uint64_t page = memory->page_bytes, least = memory->bytes, skip;
 	uint64_t slack = page > (uint64_t)sysconf(_SC_PAGESIZE) ? page : 0;
-	uint64_t bytes = wanted > least && !space_limited() ? wanted / page * page
-							    : least;
+	uint64_t bytes = space_limited() ? least : wanted / page * page;
 	char *area;
 
-	if (bytes < least)
-		bytes = least;
-	while ((area = space_map(NULL, bytes + slack, 0)) == MAP_FAILED) {
-		if (bytes == least)
-			return err_errno(-errno, "address space for the pool");
-		bytes = bytes / 2 > least ? bytes / 2 / page * page : least;
+	for (;; bytes = bytes / 2 / page * page) {
 		if (bytes < least)
 			bytes = least;
+		area = space_map(NULL, bytes + slack, 0);
+		if (area != MAP_FAILED)
+			break;
+		if (bytes == least)
+			return err_errno(-errno, "address space for the pool");
 	}
 	skip = slack ? -(uint64_t)(uintptr_t)area & (slack - 1) : 0;
 	if (skip)
@@ -418,13 +416,34 @@ static int space_extend(struct memory *memory, uint64_t bytes)
 		       units_format_bytes(memory->reserved, text, sizeof(text)));
 }
 
-/* The file, from an offset to its end, into the space that there is for it. */
-static int file_map(const struct memory *memory, uint64_t from, uint64_t bytes)
+/* Huge pages are promised to a file the first time they are mapped, and stay so.  Where there
+ * are too few, that must not be in the pool's space: a mapping that fails there leaves a hole,
+ * which others may have filled at once. */
+static int file_promise(const struct memory *memory, uint64_t from, uint64_t to)
 {
-	if (mmap(memory->addr + from, bytes - from, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_FIXED, memory->fd, (off_t)from) == MAP_FAILED)
+	void *trial = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   memory->fd, (off_t)from);
+
+	if (trial == MAP_FAILED)
 		return err_errno(-errno, "mapping the pool");
+	(void)munmap(trial, to - from);
 	return 0;
+}
+
+/* That part of the file into the space that there is for it. */
+static int file_map(struct memory *memory, uint64_t from, uint64_t to)
+{
+	int err = pages_hugetlb(memory->pages) ? file_promise(memory, from, to) : 0;
+
+	if (err)
+		return err;
+	if (mmap(memory->addr + from, to - from, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED, memory->fd, (off_t)from) == MAP_FAILED) {
+		err = err_errno(-errno, "mapping the pool");
+		/* nobody knows whose it is now */
+		memory->reserved = from;
+	}
+	return err;
 }
 
 /* Containers often refuse it, as it is of use to few. */
@@ -539,8 +558,7 @@ static uint64_t thp_bytes(const struct memory *memory)
 		/* what was added to it may be a mapping of its own, or not */
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &begin, &end) == 2)
 			inside = begin >= first && begin < first + memory->reserved;
-		else if (inside &&
-			 sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
+		else if (inside && sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
 			sum += kib << 10;
 	}
 	(void)fclose(file);
@@ -678,42 +696,16 @@ void memory_close(struct memory *memory)
 
 /* ---- its end ---- */
 
-/* The space that was the pool's beyond `bytes` is in others' hands, or in nobody's. */
-static void space_leave(struct memory *memory, uint64_t bytes)
-{
-	memory->bytes = memory->reserved = bytes;
-}
-
 int memory_cut(struct memory *memory, uint64_t bytes)
 {
 	/* the space stays the pool's, so that it can become longer again */
 	if (space_map(memory->addr + bytes, memory->bytes - bytes, MAP_FIXED) ==
 	    MAP_FAILED)
-		space_leave(memory, bytes);
+		memory->reserved = bytes;
 	memory->bytes = bytes;
 	if (ftruncate(memory->fd, (off_t)bytes))
 		return err_errno(-errno, "the end of the pool's file");
 	return 0;
-}
-
-/* Map what is new of the file.  Huge pages are promised to it the first time it is mapped; where
- * there are too few, that must not be in the pool's space, which would be lost. */
-static int file_map_more(struct memory *memory, uint64_t bytes)
-{
-	uint64_t before = memory->bytes;
-	void *trial = mmap(NULL, bytes - before, PROT_READ | PROT_WRITE, MAP_SHARED,
-			   memory->fd, (off_t)before);
-	int err;
-
-	if (trial == MAP_FAILED)
-		return err_errno(-errno, "mapping what is new of the pool");
-	(void)munmap(trial, bytes - before);
-	err = file_map(memory, before, bytes);
-	if (err)
-		space_leave(memory, before);
-	else
-		memory->bytes = bytes;
-	return err;
 }
 
 /* What is new of it, mapped already. */
@@ -751,7 +743,9 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 		return err;
 	if (ftruncate(memory->fd, (off_t)bytes))
 		return err_errno(-errno, "a file of %" PRIu64 " bytes", bytes);
-	err = file_map_more(memory, bytes);
+	err = file_map(memory, before, bytes);
+	if (!err)
+		memory->bytes = bytes;
 	if (!err)
 		err = memory_add(memory, &more, node, work, note, note_bytes);
 	if (!err) {

@@ -224,8 +224,8 @@ static enum stage stage_of(const struct pool_params *params)
 /* No pool becomes larger than the host. */
 static uint64_t space_share(const struct openings *openings)
 {
-	uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-			(uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t host =
+		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t each = SPACE_BYTES / openings->n;
 
 	return host < each ? host : each;

@@ -825,7 +825,8 @@ void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
 	*ret_recall = (struct pool_recall){ .until_ms = pool->recall_until_ms,
 					    .then = pool->recall_then };
 	if (pool->resizing == POOL_RECALLS && end > keep)
-		ret_recall->bytes = end - (extent->offset > keep ? extent->offset : keep);
+		ret_recall->bytes =
+			end - (extent->offset > keep ? extent->offset : keep);
 }
 
 /* ---- facts ---- */
@@ -886,8 +887,8 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 	if (pool->resizing == POOL_GROWS)
 		ret_status->populated = atomic_load(&pool->job.work.watch.done);
 	if (pool->resizing == POOL_RECALLS)
-		ret_status->recalled = pool->extents.bytes - pool->extents.end -
-				       pool->extents.closed;
+		ret_status->recalled =
+			pool->extents.bytes - pool->extents.end - pool->extents.closed;
 }
 
 int pools_node(const struct pools *pools, unsigned i)

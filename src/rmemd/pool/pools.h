@@ -39,8 +39,8 @@ struct pool_params {
 	unsigned share;
 	enum pool_shrink shrink;
 	uint64_t shrink_wait_ms; /* before it comes to that */
-	uint32_t id; /* what extents in it are told by after a restart */
-	int file;    /* where it is to be, a descriptor, borrowed; 0: a memfd of its own */
+	uint32_t id;             /* what extents in it are told by after a restart */
+	int file; /* where it is to be, a descriptor, borrowed; 0: a memfd of its own */
 	/* The file has it already, on these pages: what is in it stays, and its size counts,
 	 * not `bytes`. */
 	bool kept;
@@ -178,10 +178,11 @@ struct pools_resized {
 	int err;          /* then, if it was to grow, it is as it was */
 	uint64_t wanted;  /* that it was to have */
 	uint64_t bytes;   /* that it has, with those not lent yet */
-	const char *text; /* of the error; else a note, or "".  Borrowed until the next call */
+	const char *text; /* of the error, or a note, or "" */
 };
 /* What growing, or giving to the kernel, has come to.  What was added is not lent before
- * pools_lend(), or goes again by pools_shrink().  False: there is none. */
+ * pools_lend(), or goes again by pools_shrink().  The text is borrowed until the pool is resized
+ * again.  False: there is none. */
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized);
 void pools_lend(struct pools *pools, unsigned i);
 
