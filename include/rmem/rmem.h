@@ -185,22 +185,39 @@ RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
 
 #define RMEM_NODE_ANY (-1)
 
+/* Where on the server memory is to lie.  It is a wish: where there is no room others serve,
+ * and rmem_lease_layout() tells what was given. */
+enum rmem_placement {
+	/* On a NUMA node; any: on the nodes of the RDMA devices that the session uses, then
+	 * elsewhere. */
+	RMEM_PLACE_NODE = 0,
+	RMEM_PLACE_DEVICE = 1, /* on the node of one of the server's RDMA devices */
+	/* In stripes over all nodes that have pools, for the bandwidth of all of them: up to
+	 * 16 of 2 MiB or more, or one for each node where that makes more, or less. */
+	RMEM_PLACE_INTERLEAVE = 2,
+};
+
 /* What to allocate.  Start from RMEM_ALLOC_INIT. */
 struct rmem_alloc_params {
 	size_t size;      /* sizeof(struct rmem_alloc_params) */
 	uint64_t bytes;   /* may be 0: no memory yet, rmem_grow() adds it */
 	uint64_t align;   /* bytes, power of two up to 1 GiB; 0: the pool's page */
-	int node;         /* NUMA node wished for, or RMEM_NODE_ANY */
+	/* of RMEM_PLACE_NODE: NUMA node wished for; else RMEM_NODE_ANY */
+	int node;
 	const char *name; /* NULL: ephemeral, ends with the session */
 	/* named only: lives so long after its last renewal; 0: for ever, or as long as the
 	 * tenant's leases may */
 	uint64_t ttl_ms;
+	enum rmem_placement placement; /* of what rmem_grow() adds, too */
+	/* of RMEM_PLACE_DEVICE: its name at the server; else NULL */
+	const char *device;
 };
 #define RMEM_ALLOC_INIT                                                              \
 	{ .size = sizeof(struct rmem_alloc_params), .node = RMEM_NODE_ANY }
 
 /* Borrow memory.  It reads as zero.  The lease is readable and writable.  The caller owns
  * *ret_lease and ends it with rmem_free() or rmem_detach().
+ *   ENODEV  the server serves no RDMA device of that name
  *   EINVAL, ENOSPC, EDQUOT, EEXIST, ETIMEDOUT, ESTALE  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
@@ -275,6 +292,23 @@ RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
 /* The server's NUMA node on which it begins, as of the last control call on it;
  * RMEM_NODE_ANY: the server does not know, or it has no bytes.  [any] */
 RMEM_API int rmem_lease_node(const rmem_lease *lease);
+/* Where a lease lies at the server, and where it was to lie. */
+struct rmem_layout {
+	size_t size;                   /* in: sizeof(struct rmem_layout) */
+	enum rmem_placement placement; /* that was asked for */
+	/* of that; of RMEM_PLACE_DEVICE that of the device; RMEM_NODE_ANY */
+	int node;
+	unsigned segments;
+	unsigned nodes; /* of the server, with bytes of it */
+	struct {
+		int node; /* rising; RMEM_NODE_ANY: the server does not know */
+		uint64_t bytes;
+	} share[RMEM_SEGMENTS_MAX]; /* so many are filled */
+};
+
+/* Fill *layout, as of the last control call on the lease.
+ *   EINVAL  layout->size is unknown  [any] */
+RMEM_API int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout);
 /* 0 while the lease can be used, else -ESTALE.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 

@@ -21,6 +21,7 @@ static int segments_take(const struct wire_lease *answer, struct attachment *att
 				       bytes);
 		end += bytes;
 		att->ends[i] = end;
+		att->nodes[i] = answer->segments[i].node;
 	}
 	if (end != answer->bytes)
 		return err_set(-EPROTO,
@@ -82,7 +83,7 @@ bool attachment_equal(const struct attachment *a, const struct attachment *b)
 	if (a->bytes != b->bytes || a->n_segments != b->n_segments)
 		return false;
 	for (unsigned i = 0; i < a->n_segments; i++) {
-		if (a->ends[i] != b->ends[i])
+		if (a->ends[i] != b->ends[i] || a->nodes[i] != b->nodes[i])
 			return false;
 		for (unsigned k = 0; k < WIRE_ENDPOINTS_MAX; k++)
 			if (!keys_equal(&a->keys[i][k], &b->keys[i][k]))

@@ -24,6 +24,7 @@ struct attachment {
 	unsigned n_segments;
 	/* lease offset behind each segment, rising; the last is `bytes` */
 	uint64_t ends[WIRE_SEGMENTS_MAX];
+	int nodes[WIRE_SEGMENTS_MAX]; /* of the server, -1 unknown */
 	struct attachment_key keys[][WIRE_ENDPOINTS_MAX];
 };
 

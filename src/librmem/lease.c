@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "librmem/queue.h"
@@ -40,6 +41,8 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 			      answer->n_segments > 0 ? answer->segments[0].node
 						     : RMEM_NODE_ANY,
 			      memory_order_relaxed);
+	lease->placement = (enum rmem_placement)answer->placement;
+	lease->node_asked = answer->node;
 	if (old && attachment_equal(attachment, old)) {
 		attachment_free(attachment);
 		return 0;
@@ -230,6 +233,50 @@ uint64_t rmem_lease_id(const rmem_lease *lease)
 int rmem_lease_node(const rmem_lease *lease)
 {
 	return atomic_load_explicit(&lease->numa_node, memory_order_relaxed);
+}
+
+/* So many bytes more are on that node; the shares are in the order of their nodes. */
+static void layout_add(struct rmem_layout *layout, int node, uint64_t bytes)
+{
+	unsigned i = layout->nodes;
+
+	while (i > 0 && layout->share[i - 1].node > node)
+		i--;
+	if (i > 0 && layout->share[i - 1].node == node) {
+		layout->share[i - 1].bytes += bytes;
+		return;
+	}
+	memmove(&layout->share[i + 1], &layout->share[i],
+		(layout->nodes - i) * sizeof(layout->share[0]));
+	layout->share[i].node = node;
+	layout->share[i].bytes = bytes;
+	layout->nodes++;
+}
+
+int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout)
+{
+	struct rmem_layout now = { .size = sizeof(now) };
+	const struct attachment *att;
+
+	if (!lease || !layout)
+		return err_set(-EINVAL, "rmem_lease_layout: an argument is NULL");
+	if (layout->size != sizeof(*layout))
+		return err_set(-EINVAL,
+			       "rmem_lease_layout: the size of rmem_layout is %zu, not "
+			       "%zu",
+			       layout->size, sizeof(*layout));
+	(void)pthread_mutex_lock(&lease->session->lock);
+	/* it cannot be superseded meanwhile */
+	att = atomic_load_explicit(&lease->attachment, memory_order_relaxed);
+	now.placement = lease->placement;
+	now.node = lease->node_asked;
+	now.segments = att->n_segments;
+	for (unsigned i = 0; i < att->n_segments; i++)
+		layout_add(&now, att->nodes[i],
+			   att->ends[i] - attachment_start(att, i));
+	(void)pthread_mutex_unlock(&lease->session->lock);
+	*layout = now;
+	return 0;
 }
 
 unsigned rmem_lease_rights(const rmem_lease *lease)

@@ -38,6 +38,8 @@ struct rmem_lease {
 	struct home home; /* of atomics */
 
 	/* under the session's lock */
+	enum rmem_placement placement; /* as asked for, with its node */
+	int node_asked;
 	struct list node;
 	struct list rekey_node;       /* waits to be attached anew */
 	struct control_call *rekey;   /* attaching anew; NULL: not now */

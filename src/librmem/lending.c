@@ -95,6 +95,34 @@ static int alloc_check(const struct rmem_alloc_params *params)
 	return 0;
 }
 
+_Static_assert((int)RMEM_PLACE_NODE == (int)WIRE_PLACE_NODE &&
+		       (int)RMEM_PLACE_DEVICE == (int)WIRE_PLACE_DEVICE &&
+		       (int)RMEM_PLACE_INTERLEAVE == (int)WIRE_PLACE_INTERLEAVE,
+	       "placements of the API and of the wire");
+
+static int placement_take(const struct rmem_alloc_params *params,
+			  struct wire_allocate *allocate)
+{
+	bool by_device = params->placement == RMEM_PLACE_DEVICE;
+	size_t len = params->device ? strnlen(params->device, WIRE_LABEL_MAX + 1) : 0;
+
+	if ((unsigned)params->placement > RMEM_PLACE_INTERLEAVE)
+		return err_set(-EINVAL, "placement is %d", (int)params->placement);
+	if (params->placement != RMEM_PLACE_NODE && params->node != RMEM_NODE_ANY)
+		return err_set(-EINVAL, "node is for RMEM_PLACE_NODE");
+	if (by_device != (params->device != NULL))
+		return err_set(-EINVAL, by_device ? "device is NULL"
+						  : "device is for RMEM_PLACE_DEVICE");
+	if (by_device && (len == 0 || len > WIRE_LABEL_MAX ||
+			  !wire_string_clean(params->device, len)))
+		return err_set(-EINVAL, "device is not the name of one");
+	allocate->placement = (uint8_t)params->placement;
+	allocate->node = params->node;
+	if (by_device)
+		memcpy(allocate->device, params->device, len + 1);
+	return 0;
+}
+
 static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 		 struct rmem_lease **ret_lease)
 {
@@ -104,11 +132,12 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 	wire_msg_init(&request, WIRE_TYPE_allocate);
 	if (!err && params->name)
 		err = name_take(params->name, request.allocate.name);
+	if (!err)
+		err = placement_take(params, &request.allocate);
 	if (err)
 		return err;
 	request.allocate.bytes = params->bytes;
 	request.allocate.align = params->align;
-	request.allocate.node = params->node;
 	request.allocate.ttl_ms = params->ttl_ms;
 	return lease_request(session, &request, ret_lease);
 }

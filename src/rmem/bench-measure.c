@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "rmem/bench.h"
 #include "rmem/interrupt.h"
+#include "rmem/place.h"
 #include "rmem/session.h"
 
 #define TAKE 64
@@ -31,7 +32,6 @@ static int run_open(struct run *run, rmem *session)
 	const struct bench_params *params = run->params;
 	struct rmem_buffer_params buffer = RMEM_BUFFER_INIT;
 	struct rmem_queue_params queue = RMEM_QUEUE_INIT;
-	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
 	int err;
 
 	run->ops = calloc(params->batch, sizeof(*run->ops));
@@ -43,10 +43,11 @@ static int run_open(struct run *run, rmem *session)
 		run->free_slots[run->n_free] = run->n_free;
 		run->n_free++;
 	}
-	alloc.bytes = params->region_bytes;
 	buffer.bytes = params->size_bytes * params->depth;
 	queue.depth = params->depth;
-	err = rmem_alloc(session, &alloc, &run->lease);
+	err = rmem_alloc(session, &params->alloc, &run->lease);
+	if (!err)
+		place_tell(params->options, run->lease);
 	if (!err)
 		err = rmem_buffer_create(session, &buffer, &run->buffer);
 	if (!err)
@@ -86,7 +87,7 @@ static int batch_submit(struct run *run)
 			.cookie = slot,
 		};
 		run->offset += params->size_bytes;
-		if (run->offset + params->size_bytes > params->region_bytes)
+		if (run->offset + params->size_bytes > params->alloc.bytes)
 			run->offset = 0;
 	}
 	now = clock_now_ns();

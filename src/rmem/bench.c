@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "rmem/interrupt.h"
 #include "rmem/options.h"
+#include "rmem/place.h"
 #include "rmem/session.h"
 
 #define REGION_BYTES (UINT64_C(64) << 20)
@@ -23,6 +24,7 @@ enum {
 	OPTION_BATCH,
 	OPTION_DURATION,
 	OPTION_REGION,
+	OPTION_PLACE,
 	OPTION_JSON
 };
 
@@ -57,7 +59,7 @@ static int option_take(struct options *options, int opt, char **argv,
 				  &params->size_bytes);
 	case OPTION_REGION:
 		return bytes_take(options, "--region", optarg, UINT64_MAX,
-				  &params->region_bytes);
+				  &params->alloc.bytes);
 	case OPTION_DEPTH:
 		return options_number(options, "--depth", optarg, 1, RMEM_DEPTH_MAX,
 				      &params->depth);
@@ -71,6 +73,8 @@ static int option_take(struct options *options, int opt, char **argv,
 			return options_usage(
 				options, "--duration: %s is out of its range", optarg);
 		return 0;
+	case OPTION_PLACE:
+		return place_parse(options, optarg, &params->alloc);
 	case OPTION_JSON:
 		*json = true;
 		return 0;
@@ -89,6 +93,7 @@ static int bench_parse(struct options *options, int argc, char **argv,
 		{ "batch", required_argument, NULL, OPTION_BATCH },
 		{ "duration", required_argument, NULL, OPTION_DURATION },
 		{ "region", required_argument, NULL, OPTION_REGION },
+		{ "place", required_argument, NULL, OPTION_PLACE },
 		{ "json", no_argument, NULL, OPTION_JSON },
 		OPTIONS_LONG,
 	};
@@ -104,11 +109,11 @@ static int bench_parse(struct options *options, int argc, char **argv,
 	if (params->batch > params->depth)
 		return options_usage(options, "--batch %u is more than --depth %u",
 				     params->batch, params->depth);
-	if (!params->region_bytes)
-		params->region_bytes = params->size_bytes > REGION_BYTES
-					       ? params->size_bytes
-					       : REGION_BYTES;
-	if (params->region_bytes < params->size_bytes)
+	if (!params->alloc.bytes)
+		params->alloc.bytes = params->size_bytes > REGION_BYTES
+					      ? params->size_bytes
+					      : REGION_BYTES;
+	if (params->alloc.bytes < params->size_bytes)
 		return options_usage(options, "--region is smaller than --size");
 	return 0;
 }
@@ -141,7 +146,9 @@ out:
 static int bench_run(struct options *options, int argc, char **argv)
 {
 	struct bench_params params = {
+		.options = options,
 		.opcode = RMEM_OP_READ,
+		.alloc = RMEM_ALLOC_INIT,
 		.size_bytes = 65536,
 		.depth = 16,
 		.batch = 1,
@@ -174,6 +181,7 @@ const struct command bench_command = {
 		   "  --batch N           operations submitted at once (default 1)\n"
 		   "  --duration T        so long, as 500ms or 10s (default 3s)\n"
 		   "  --region BYTES      of memory to go round in (default 64M)\n"
+		   PLACE_DETAILS
 		   "  --json              one object instead of a table\n",
 	.run = bench_run,
 };

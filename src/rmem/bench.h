@@ -10,12 +10,15 @@
 
 #include "rmem/histogram.h"
 
+struct options;
+
 struct bench_params {
+	const struct options *options;
 	enum rmem_opcode opcode;
-	uint64_t size_bytes;   /* of one operation */
-	uint64_t region_bytes; /* of the lease they go round in; at least size_bytes */
-	unsigned depth;        /* operations outstanding */
-	unsigned batch;        /* submitted at once, at most depth */
+	uint64_t size_bytes;            /* of one operation */
+	struct rmem_alloc_params alloc; /* what they go round in; at least size_bytes */
+	unsigned depth;                 /* operations outstanding */
+	unsigned batch;                 /* submitted at once, at most depth */
 	uint64_t duration_ms;
 };
 

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "rmem/interrupt.h"
 #include "rmem/options.h"
+#include "rmem/place.h"
 #include "rmem/progress.h"
 #include "rmem/session.h"
 #include "rmem/transfer.h"
@@ -81,9 +82,8 @@ static int content_write(rmem *session, rmem_lease *lease, int fd, uint64_t expe
 }
 
 static int file_put(struct options *options, const char *name, int fd,
-		    uint64_t expected)
+		    const struct rmem_alloc_params *params)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	rmem_lease *lease;
 	rmem *session;
 	int err = session_open(options, &session);
@@ -94,15 +94,15 @@ static int file_put(struct options *options, const char *name, int fd,
 	err = interrupt_catch();
 	if (err)
 		goto out;
-	params.bytes = expected;
-	err = rmem_alloc(session, &params, &lease);
+	err = rmem_alloc(session, params, &lease);
 	if (err) {
 		err = session_failed(err);
 		goto out;
 	}
-	err = content_write(session, lease, fd, expected, name);
+	err = content_write(session, lease, fd, params->bytes, name);
 	if (err)
 		goto out;
+	place_tell(options, lease);
 	err = rmem_rename(lease, name, RMEM_REPLACE);
 	if (err)
 		err = session_failed(err);
@@ -113,9 +113,9 @@ out:
 
 static int put_run(struct options *options, int argc, char **argv)
 {
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	const char *path;
-	uint64_t expected = 0;
-	int fd = -1, err = options_parse(options, argc, argv);
+	int fd = -1, err = place_options(options, argc, argv, &params);
 
 	if (err)
 		return err;
@@ -128,9 +128,9 @@ static int put_run(struct options *options, int argc, char **argv)
 	err = input_open(path, &fd);
 	if (err)
 		return err;
-	err = input_bytes(fd, path, &expected);
+	err = input_bytes(fd, path, &params.bytes);
 	if (!err)
-		err = file_put(options, argv[optind], fd, expected);
+		err = file_put(options, argv[optind], fd, &params);
 	if (fd != STDIN_FILENO)
 		(void)close(fd);
 	return err;
@@ -138,8 +138,8 @@ static int put_run(struct options *options, int argc, char **argv)
 
 const struct command put_command = {
 	.name = "put",
-	.synopsis = "put NAME [FILE|-]",
+	.synopsis = "put [--place PLACE] NAME [FILE|-]",
 	.summary = "store a file, or the standard input, under a name",
-	.details = "",
+	.details = PLACE_DETAILS,
 	.run = put_run,
 };

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "rmem/options.h"
+#include "rmem/place.h"
 #include "rmem/session.h"
 
 /* A part of what is stored under a name. */
@@ -192,17 +193,18 @@ const struct command crc_command = {
 /* ---- copy ---- */
 
 /* It gets its name, and takes the place of what had it, when it is whole. */
-static int lease_copy(rmem *session, rmem_lease *source, const char *name)
+static int lease_copy(const struct options *options, rmem *session, rmem_lease *source,
+		      const char *name, struct rmem_alloc_params *params)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	rmem_lease *lease;
 	int err;
 
-	params.bytes = rmem_lease_bytes(source);
-	err = rmem_alloc(session, &params, &lease);
+	params->bytes = rmem_lease_bytes(source);
+	err = rmem_alloc(session, params, &lease);
 	if (err)
 		return session_failed(err);
-	err = rmem_copy(lease, 0, source, 0, params.bytes);
+	place_tell(options, lease);
+	err = rmem_copy(lease, 0, source, 0, params->bytes);
 	if (!err)
 		err = rmem_rename(lease, name, RMEM_REPLACE);
 	/* without a name it goes with the session */
@@ -211,9 +213,10 @@ static int lease_copy(rmem *session, rmem_lease *source, const char *name)
 
 static int copy_run(struct options *options, int argc, char **argv)
 {
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	rmem_lease *source;
 	rmem *session;
-	int err = options_parse(options, argc, argv);
+	int err = place_options(options, argc, argv, &params);
 
 	if (err)
 		return err;
@@ -229,15 +232,15 @@ static int copy_run(struct options *options, int argc, char **argv)
 	if (err)
 		err = session_failed(err);
 	else
-		err = lease_copy(session, source, argv[optind + 1]);
+		err = lease_copy(options, session, source, argv[optind + 1], &params);
 	rmem_close(session);
 	return err;
 }
 
 const struct command copy_command = {
 	.name = "copy",
-	.synopsis = "copy SOURCE NAME",
+	.synopsis = "copy [--place PLACE] SOURCE NAME",
 	.summary = "have the server copy what is stored to another name",
-	.details = "",
+	.details = PLACE_DETAILS,
 	.run = copy_run,
 };

@@ -97,6 +97,25 @@ const char *time_format(json_int_t ms, char buf[CELL_CHARS])
 	return buf;
 }
 
+/* "0: 32 MiB, 1: 32 MiB"; what is too long is cut.  "": there are none. */
+static void shares_format(const json_t *shares, char buf[CELL_CHARS])
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < json_array_size(shares) && used < CELL_CHARS; i++) {
+		const json_t *share = json_array_get(shares, i);
+		char node[CELL_CHARS], bytes[CELL_CHARS];
+
+		(void)cell_format(json_object_get(share, "node"), CELL_NUMBER, "?",
+				  node);
+		(void)cell_format(json_object_get(share, "bytes"), CELL_BYTES, "?",
+				  bytes);
+		used += (size_t)snprintf(buf + used, CELL_CHARS - used, "%s%s: %s",
+					 i ? ", " : "", node, bytes);
+	}
+}
+
 const char *cell_format(const json_t *value, enum cell cell, const char *null,
 			char buf[CELL_CHARS])
 {
@@ -112,6 +131,8 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 		(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT "%%", number);
 	else if (cell == CELL_TIME && json_is_integer(value))
 		(void)time_format(number, buf);
+	else if (cell == CELL_SHARES && json_array_size(value) > 0)
+		shares_format(value, buf);
 	else
 		(void)snprintf(buf, CELL_CHARS, "%s", null);
 	return buf;
@@ -124,7 +145,7 @@ static void cell_print(FILE *out, const struct column *column, const char *text,
 	bool last = !column[1].title;
 	size_t pad = width - text_width(text);
 
-	if (column->cell != CELL_TEXT)
+	if (column->cell != CELL_TEXT && column->cell != CELL_SHARES)
 		(void)fprintf(out, "%*s%s", (int)pad, "", text);
 	else
 		(void)fprintf(out, "%s%*s", text, last ? 0 : (int)pad, "");

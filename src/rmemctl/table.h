@@ -8,7 +8,14 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum cell { CELL_TEXT, CELL_NUMBER, CELL_BYTES, CELL_TIME, CELL_PERCENT };
+enum cell {
+	CELL_TEXT,
+	CELL_NUMBER,
+	CELL_BYTES,
+	CELL_TIME,
+	CELL_PERCENT,
+	CELL_SHARES, /* bytes per node: a list of objects */
+};
 
 struct column {
 	const char *title; /* NULL ends the columns */

@@ -56,6 +56,12 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 /* data connections are set up by join_channel, not by rdma_cm; port and, where the device has
  * no IP address, the address are those of its port on the fabric: a GID */
 #define WIRE_ENDPOINT_DIRECT 8u
+/* where memory is to lie */
+enum wire_placement {
+	WIRE_PLACE_NODE = 0,       /* on a node, or any */
+	WIRE_PLACE_DEVICE = 1,     /* on the node of a device */
+	WIRE_PLACE_INTERLEAVE = 2, /* in stripes over all nodes */
+};
 enum wire_reason {
 	WIRE_REASON_FREED = 1,    /* another session freed or replaced it */
 	WIRE_REASON_EXPIRED = 2,  /* its time to live is over */
@@ -182,7 +188,9 @@ enum wire_reason {
 	U64(align)                                                                   \
 	I32(node)                                                                    \
 	U64(ttl_ms)                                                                  \
-	STR(name, WIRE_NAME_MAX)
+	STR(name, WIRE_NAME_MAX)                                                     \
+	U8(placement)                                                                \
+	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */
 
 /* The answer to allocate, attach and resize.  Keys are for the endpoints through which the
  * session has, or had, a channel. */
@@ -194,7 +202,10 @@ enum wire_reason {
 	U64(ttl_ms)                                                                  \
 	STR(name, WIRE_NAME_MAX)                                                     \
 	LIST(segments, segment, WIRE_SEGMENTS_MAX)                                   \
-	LIST(keys, key, WIRE_KEYS_MAX)
+	LIST(keys, key, WIRE_KEYS_MAX)                                               \
+	/* as it was asked for; the segments say what it is */                       \
+	U8(placement)                                                                \
+	I32(node) /* of WIRE_PLACE_DEVICE that of the device; -1: any */
 
 #define WIRE_FIELDS_free(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
 /* By name, or by id what the session has attached already: the keys anew. */

@@ -36,6 +36,29 @@ status_await ".memory.lent_bytes == $(client ls --json | jq '[.[].bytes / 4096 |
 	20 || fail "more is lent than the names hold"
 ok "lent to the page"
 
+# where it is to lie, and where it lies: on one node all stripes are one
+make_file "$dir/in" 3000000
+for place in any node:0 interleave; do
+	client -v put --place "$place" placed "$dir/in" 2>"$dir/told"
+	client get placed "$dir/out"
+	same "$dir/in" "$dir/out"
+	grep -qE "^rmem: asked for (anywhere|on node 0|interleaved), got 2.9 MiB on .*node.*, 1 segment$" \
+		"$dir/told" || fail "$(cat "$dir/told")"
+done
+client copy --place interleave placed copied
+client get copied "$dir/out"
+same "$dir/in" "$dir/out"
+rmemctl --json leases | jq -e '[.leases[] | select(.name == "placed" or .name == "copied") |
+	.placement == "interleave" and .node_asked == null and
+	(.nodes | map(.bytes) | add) == .bytes] == [true, true]' >/dev/null ||
+	fail "$(rmemctl leases)"
+client rm placed copied
+expect_error 1 "no RDMA device 'none0' is served here" client put --place device:none0 n "$dir/in"
+for place in "" here node: node:-1 node:99999; do
+	expect_error 2 'place' client put --place "$place" n "$dir/in"
+done
+ok "placement"
+
 # names: all of them, by prefix, in order, as a table and as JSON
 [ "$(client ls | wc -l)" -eq 13 ] || fail "ls does not list 13 names"
 client ls | sort -c

@@ -163,12 +163,33 @@ static struct server_lease *lease_by_name(const char *name)
 	return NULL;
 }
 
+#define STRIPE 1000
+
+static void segment_tell(struct server_lease *lease, uint64_t start, uint64_t bytes,
+			 int node)
+{
+	struct wire_lease *to = &reply.lease;
+	uint8_t number = (uint8_t)to->n_segments++;
+
+	to->segments[number] = (struct wire_segment){ .bytes = bytes, .node = node };
+	for (unsigned i = 0; i < server.welcome.n_endpoints; i++)
+		if (!(server.keyless & 1u << i))
+			to->keys[to->n_keys++] = (struct wire_key){
+				.segment = number,
+				.endpoint = (uint8_t)i,
+				.addr = (uintptr_t)lease->memory + start,
+				.rkey = server.rkey,
+			};
+}
+
 static void lease_tell(struct server_lease *lease)
 {
 	struct wire_lease *to = &reply.lease;
 
 	lease->attached = true;
 	reply.type = WIRE_TYPE_lease;
+	to->placement = lease->placement;
+	to->node = lease->node;
 	to->lease = lease->id;
 	to->generation = 1;
 	to->rights = (uint8_t)lease->rights;
@@ -176,16 +197,13 @@ static void lease_tell(struct server_lease *lease)
 	(void)strcpy(to->name, lease->name);
 	if (lease->bytes == 0)
 		return;
-	to->n_segments = 1;
-	to->segments[0].bytes = lease->bytes;
-	to->segments[0].node = SERVER_NODE;
-	for (unsigned i = 0; i < server.welcome.n_endpoints; i++)
-		if (!(server.keyless & 1u << i))
-			to->keys[to->n_keys++] = (struct wire_key){
-				.endpoint = (uint8_t)i,
-				.addr = (uintptr_t)lease->memory,
-				.rkey = server.rkey,
-			};
+	if (lease->placement == WIRE_PLACE_INTERLEAVE && lease->bytes > 2 * STRIPE) {
+		segment_tell(lease, 0, STRIPE, SERVER_NODE);
+		segment_tell(lease, STRIPE, STRIPE, SERVER_NODE - 1);
+		segment_tell(lease, 2 * STRIPE, lease->bytes - 2 * STRIPE, SERVER_NODE);
+	} else {
+		segment_tell(lease, 0, lease->bytes, SERVER_NODE);
+	}
 }
 
 /* Segments that came over the connection. */
@@ -242,6 +260,9 @@ static void do_allocate(void)
 	lease->bytes = request.allocate.bytes;
 	lease->rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
 	(void)strcpy(lease->name, request.allocate.name);
+	lease->placement = request.allocate.placement;
+	lease->node = request.allocate.node;
+	(void)strcpy(server.device, request.allocate.device);
 	lease_tell(lease);
 }
 

@@ -20,6 +20,8 @@ struct server_lease {
 	uint64_t bytes;
 	unsigned rights;
 	bool attached;
+	uint8_t placement; /* as asked for; in stripes it lies on the node before, too */
+	int node;
 	char name[WIRE_NAME_MAX + 1];
 	_Alignas(8) unsigned char memory[SERVER_LEASE_BYTES];
 };
@@ -38,6 +40,7 @@ struct server {
 	uint32_t joined_channel;   /* of the last join_channel */
 	uint32_t granted_channel;  /* with the last welcome */
 	uint32_t closed_channel;   /* of the last close_channel */
+	char device[WIRE_LABEL_MAX + 1]; /* of the last allocate */
 	unsigned wanted;           /* the fabric the last hello wanted a channel of */
 	uint32_t hello_qpn;        /* the end that came with the last hello; 0: none */
 	unsigned segments; /* that had come over the connection with the last hello */

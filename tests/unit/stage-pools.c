@@ -18,6 +18,7 @@ static enum page pages[FAKE_PAGES];
 static unsigned n_given;
 static bool can_cut, hurried, away;
 static struct pool_recall recalled;
+static struct fake_wish wish;
 static int ledger_fd = -1;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
@@ -149,17 +150,21 @@ static unsigned longest(unsigned *ret_start)
 	return best;
 }
 
-int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
+int pools_take(struct pools *pools, const struct pool_request *request,
 	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
 {
+	uint64_t bytes = request->bytes;
 	uint64_t wanted = bytes / FAKE_PAGE + (bytes % FAKE_PAGE != 0);
 	enum page before[FAKE_PAGES];
 	unsigned n = 0;
 
 	(void)pools;
-	(void)align;
-	(void)node;
 	ck_assert_uint_gt(bytes, 0);
+	wish.interleave = request->interleave;
+	wish.align = request->align;
+	wish.n_nodes = request->n_nodes;
+	if (request->n_nodes)
+		memcpy(wish.nodes, request->nodes, request->n_nodes * sizeof(int));
 	memcpy(before, pages, sizeof(before));
 	if (wanted > count(FREE))
 		return wanted <= count(FREE) + count(DIRTY)
@@ -222,6 +227,11 @@ void pools_hurry(struct pools *pools, bool hurry)
 	hurried = hurry;
 }
 
+const struct fake_wish *fake_pools_wish(void)
+{
+	return &wish;
+}
+
 bool fake_pools_hurried(void)
 {
 	return hurried;
@@ -254,8 +264,7 @@ void *extent_addr(const struct extent *extent)
 
 int extent_node(const struct extent *extent)
 {
-	(void)extent;
-	return 0;
+	return extent->offset >= (uint64_t)FAKE_NODE_PAGES * FAKE_PAGE;
 }
 
 uint64_t extent_page_bytes(const struct extent *extent)

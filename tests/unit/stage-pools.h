@@ -12,12 +12,23 @@ struct leases;
 
 #define FAKE_PAGE 4096
 #define FAKE_PAGES 128
+#define FAKE_NODE_PAGES 96 /* are on node 0, those behind them on node 1 */
+
+/* How memory was asked for. */
+struct fake_wish {
+	uint64_t align;
+	int nodes[8];
+	unsigned n_nodes;
+	bool interleave;
+};
 
 /* All free again, but for every `gap`th page (0: none), which nobody can have. */
 void fake_pools_reset(unsigned gap);
 void fake_pools_scrub(void);
 /* Whether ends of extents can be given back. */
 void fake_pools_cut(bool possible);
+/* Of the last request. */
+const struct fake_wish *fake_pools_wish(void);
 /* Pages lent or being scrubbed. */
 unsigned fake_pools_lent(void);
 unsigned fake_pools_dirty(void);

@@ -184,7 +184,9 @@ int leases_each(const struct leases *leases,
 				      .tenant = "default",
 				      .bytes = 5000,
 				      .lent = 8192,
-				      .segments = 1,
+				      .segments = 2,
+				      .placement = WIRE_PLACE_INTERLEAVE,
+				      .node = POOL_NODE_ANY,
 				      .ready = true };
 	struct lease_status ephemeral = named;
 	int err;
@@ -194,9 +196,19 @@ int leases_each(const struct leases *leases,
 	ephemeral.name = "";
 	ephemeral.owner = 7;
 	ephemeral.ttl_ms = 9;
+	ephemeral.placement = WIRE_PLACE_DEVICE;
+	ephemeral.node = 3;
 	ephemeral.ready = false;
 	err = each(&named, arg);
 	return err ? err : each(&ephemeral, arg);
+}
+
+unsigned lease_shares(const struct lease_status *status,
+		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX])
+{
+	ret_shares[0] = (struct lease_share){ 0, status->bytes - 1000 };
+	ret_shares[1] = (struct lease_share){ 1, 1000 };
+	return 2;
 }
 
 /* ---- a client ---- */
@@ -414,15 +426,14 @@ static int fragmented(void)
 
 START_TEST(pools__show_how_fragmented_they_are)
 {
+	const struct pool_request request = { .bytes = 4096, .align = 1 };
 	struct extent extents[256];
 	unsigned n;
 
 	open_admin();
 	ck_assert_int_eq(fragmented(), 0);
 	for (unsigned i = 0; i < 256; i++)
-		ck_assert_int_eq(
-			pools_take(pools, 4096, 1, POOL_NODE_ANY, &extents[i], 1, &n),
-			0);
+		ck_assert_int_eq(pools_take(pools, &request, &extents[i], 1, &n), 0);
 	ck_assert_int_eq(fragmented(), -1);
 	pools_give(pools, extents[0]);
 	pools_give(pools, extents[2]);
@@ -563,6 +574,35 @@ START_TEST(leases__tell_named_from_ephemeral)
 	ck_assert_str_eq(owner, "7");
 	ck_assert_int_eq(ttl, 9);
 	ck_assert_str_eq(state, "waiting");
+	json_decref(json);
+	admin_close(admin);
+}
+END_TEST
+
+START_TEST(leases__show_where_they_lie_and_were_to_lie)
+{
+	const char *placements[2];
+	int asked, nodes[2], bytes[2];
+	json_t *json, *any;
+
+	open_admin();
+	json = get("/v1/leases");
+	ck_assert_int_eq(
+		json_unpack(json,
+			    "{s:[{s:s, s:o, s:[{s:i, s:i}, {s:i, s:i}]}, {s:s, s:i}]}",
+			    "leases", "placement", &placements[0], "node_asked", &any,
+			    "nodes", "node", &nodes[0], "bytes", &bytes[0], "node",
+			    &nodes[1], "bytes", &bytes[1], "placement", &placements[1],
+			    "node_asked", &asked),
+		0);
+	ck_assert_str_eq(placements[0], "interleave");
+	ck_assert(json_is_null(any));
+	ck_assert_int_eq(nodes[0], 0);
+	ck_assert_int_eq(bytes[0], 4000);
+	ck_assert_int_eq(nodes[1], 1);
+	ck_assert_int_eq(bytes[1], 1000);
+	ck_assert_str_eq(placements[1], "device");
+	ck_assert_int_eq(asked, 3);
 	json_decref(json);
 	admin_close(admin);
 }
@@ -815,6 +855,7 @@ int main(void)
 	tcase_add_test(tc, sessions__keep_wide_ids_and_foreign_bytes);
 	tcase_add_test(tc, sessions__may_be_many);
 	tcase_add_test(tc, leases__tell_named_from_ephemeral);
+	tcase_add_test(tc, leases__show_where_they_lie_and_were_to_lie);
 	tcase_add_test(tc, tenants__show_quotas_and_uses);
 	tcase_add_loop_test(tc, request__is_refused_in_json, 0,
 			    sizeof(refused) / sizeof(refused[0]));

@@ -291,6 +291,46 @@ START_TEST(leases__live_and_die)
 }
 END_TEST
 
+START_TEST(layout__tells_what_was_asked_and_given)
+{
+	struct rmem_layout layout = { .size = sizeof(layout) };
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *lease;
+
+	open_with(0);
+	params.bytes = 5000;
+	params.placement = RMEM_PLACE_INTERLEAVE;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), 0);
+	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
+	ck_assert_int_eq((int)layout.placement, (int)RMEM_PLACE_INTERLEAVE);
+	ck_assert_int_eq(layout.node, RMEM_NODE_ANY);
+	ck_assert_uint_eq(layout.segments, 3);
+	ck_assert_uint_eq(layout.nodes, 2);
+	ck_assert_int_eq(layout.share[0].node, SERVER_NODE - 1);
+	ck_assert_uint_eq(layout.share[0].bytes, 1000);
+	ck_assert_int_eq(layout.share[1].node, SERVER_NODE);
+	ck_assert_uint_eq(layout.share[1].bytes, 4000);
+	/* as of the last change, and of nothing there is nothing */
+	ck_assert_int_eq(rmem_trim(lease, 0), 0);
+	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
+	ck_assert_uint_eq(layout.segments + layout.nodes, 0);
+	layout.size--;
+	ck_assert_int_eq(rmem_lease_layout(lease, &layout), -EINVAL);
+	ck_assert_int_eq(rmem_lease_layout(lease, NULL), -EINVAL);
+	params.placement = RMEM_PLACE_DEVICE;
+	params.device = "able0";
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), 0);
+	server_lock();
+	ck_assert_str_eq(server.device, "able0");
+	server_unlock();
+	layout.size++;
+	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
+	ck_assert_int_eq((int)layout.placement, (int)RMEM_PLACE_DEVICE);
+	ck_assert_uint_eq(layout.nodes, 1);
+	rmem_close(client);
+}
+END_TEST
+
 START_TEST(alloc__errors)
 {
 	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
@@ -309,6 +349,21 @@ START_TEST(alloc__errors)
 	params.node = -2;
 	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
 	params.node = 0;
+	params.device = "able0";
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.placement = RMEM_PLACE_DEVICE;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.node = RMEM_NODE_ANY;
+	params.device = "";
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.device = "a\tb";
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.device = NULL;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.placement = (enum rmem_placement)3;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "placement is 3"));
+	params.placement = RMEM_PLACE_NODE;
 	params.ttl_ms = 5;
 	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
 	params.name = "a\tb";
@@ -512,6 +567,7 @@ int main(void)
 	tcase_add_test(tc, open__of_a_name_whose_first_address_is_mute);
 	tcase_add_test(tc, open__of_a_closed_port);
 	tcase_add_test(tc, leases__live_and_die);
+	tcase_add_test(tc, layout__tells_what_was_asked_and_given);
 	tcase_add_test(tc, alloc__errors);
 	tcase_add_test(tc, list__goes_through_pages);
 	tcase_add_test(tc, events__reach_the_lease);

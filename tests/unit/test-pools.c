@@ -41,9 +41,21 @@ static void open_one(uint64_t bytes)
 	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
 }
 
+/* Preferably on a node. */
+static int take_into(uint64_t bytes, uint64_t align, int node, struct extent *extents,
+		     unsigned max, unsigned *ret_n)
+{
+	const struct pool_request request = { .bytes = bytes,
+					      .align = align,
+					      .nodes = &node,
+					      .n_nodes = node != POOL_NODE_ANY };
+
+	return pools_take(pools, &request, extents, max, ret_n);
+}
+
 static int take(uint64_t bytes, unsigned max)
 {
-	return pools_take(pools, bytes, 1, POOL_NODE_ANY, taken, max, &n_taken);
+	return take_into(bytes, 1, POOL_NODE_ANY, taken, max, &n_taken);
 }
 
 /* Until everything given back is clean. */
@@ -263,14 +275,12 @@ START_TEST(take__keeps_to_what_a_device_registers)
 	open_one(MIB);
 	/* 17 pages are 68 KiB; aligned, 64 */
 	pools_set_extent_max(pools, 69 * KIB);
-	ck_assert_int_eq(
-		pools_take(pools, MIB, 64 * KIB, POOL_NODE_ANY, pieces, 15, &n),
-		-ENOSPC);
+	ck_assert_int_eq(take_into(MIB, 64 * KIB, POOL_NODE_ANY, pieces, 15, &n),
+			 -ENOSPC);
 	ck_assert_str_eq(err_text(),
 			 "no room for 1 MiB: an RDMA device here registers 64 KiB at "
 			 "once, and a lease takes at most 15 pieces; ask for less");
-	ck_assert_int_eq(
-		pools_take(pools, MIB, 64 * KIB, POOL_NODE_ANY, pieces, 16, &n), 0);
+	ck_assert_int_eq(take_into(MIB, 64 * KIB, POOL_NODE_ANY, pieces, 16, &n), 0);
 	ck_assert_uint_eq(n, 16);
 	for (unsigned i = 0; i < n; i++) {
 		ck_assert_uint_eq(pieces[i].bytes, 64 * KIB);
@@ -328,9 +338,8 @@ START_TEST(take__rounds_up_and_aligns)
 	open_one(MIB);
 	ck_assert_int_eq(take(1, 1), 0);
 	ck_assert_uint_eq(taken[0].bytes, 4096);
-	ck_assert_int_eq(
-		pools_take(pools, 5000, 256 * KIB, POOL_NODE_ANY, taken, 1, &n_taken),
-		0);
+	ck_assert_int_eq(take_into(5000, 256 * KIB, POOL_NODE_ANY, taken, 1, &n_taken),
+			 0);
 	ck_assert_uint_eq(taken[0].bytes, 8192);
 	ck_assert_uint_eq(taken[0].offset % (256 * KIB), 0);
 	ck_assert_uint_eq(extent_page_bytes(&taken[0]), 4096);
@@ -608,7 +617,7 @@ START_TEST(open__pins_and_places)
 	ck_assert_int_eq(take(MIB, 1), 0);
 	ck_assert_int_eq(extent_node(&taken[0]), 0);
 	/* a preferred node that has none is only a wish */
-	ck_assert_int_eq(pools_take(pools, MIB, 1, 5, taken, 1, &n_taken), 0);
+	ck_assert_int_eq(take_into(MIB, 1, 5, taken, 1, &n_taken), 0);
 	pools_close(pools);
 }
 END_TEST
@@ -1010,7 +1019,7 @@ START_TEST(claim__finds_what_was_lent_and_nothing_else)
 		      err_text());
 	/* a new file: all of it is clean at once */
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(pools_take(pools, MIB, 1, -1, &extents[i], 1, &n), 0);
+		ck_assert_int_eq(take_into(MIB, 1, -1, &extents[i], 1, &n), 0);
 		memset(extent_addr(&extents[i]), 'a' + (int)i, MIB);
 		ck_assert_uint_eq(extent_pool_id(&extents[i]), 7);
 	}
@@ -1021,7 +1030,7 @@ START_TEST(claim__finds_what_was_lent_and_nothing_else)
 				POOL_PAGES_BASE) == 0,
 		      "%s", err_text());
 	/* nothing is lent before what was is known */
-	ck_assert_int_ne(pools_take(pools, 4096, 1, -1, &mine, 1, &n), 0);
+	ck_assert_int_ne(take_into(4096, 1, -1, &mine, 1, &n), 0);
 	ck_assert_int_eq(pools_claim(pools, 8, extents[1].offset, MIB, &mine), -ENOENT);
 	ck_assert_int_eq(pools_claim(pools, 7, 4 * MIB, MIB, &mine), -EINVAL);
 	ck_assert_int_eq(pools_claim(pools, 7, 1, MIB, &mine), -EINVAL);
@@ -1032,7 +1041,7 @@ START_TEST(claim__finds_what_was_lent_and_nothing_else)
 	ck_assert_int_eq(pools_settle(pools), 0);
 	ck_assert_int_eq(pools_claim(pools, 7, 3 * MIB, MIB, &mine), -ENOENT);
 	/* the rest is there once it is clean, and clean it is */
-	while (pools_take(pools, 3 * MIB, 1, -1, extents, 2, &n)) {
+	while (take_into(3 * MIB, 1, -1, extents, 2, &n)) {
 		struct pollfd fd = { .fd = pools_fd(pools), .events = POLLIN };
 
 		ck_assert_int_eq(poll(&fd, 1, 10000), 1);

@@ -118,6 +118,21 @@ START_TEST(hostile_values__are_ordinary_errors)
 	msg->allocate.align = 0;
 	msg->allocate.node = INT32_MIN;
 	client_fail(&one, msg, -EINVAL);
+	msg->allocate.node = -1;
+	msg->allocate.bytes = 1;
+	msg->allocate.placement = 3;
+	client_fail(&one, msg, -EINVAL);
+	msg->allocate.placement = 255;
+	client_fail(&one, msg, -EINVAL);
+	msg->allocate.placement = WIRE_PLACE_DEVICE;
+	client_fail(&one, msg, -EINVAL);
+	(void)strcpy(msg->allocate.device, "none0");
+	client_fail(&one, msg, -ENODEV);
+	msg->allocate.placement = WIRE_PLACE_INTERLEAVE;
+	client_fail(&one, msg, -EINVAL);
+	msg->allocate.device[0] = '\0';
+	msg->allocate.node = 0;
+	client_fail(&one, msg, -EINVAL);
 	msg = about(WIRE_TYPE_resize, lease);
 	msg->resize.bytes = UINT64_MAX;
 	client_fail(&one, msg, -ENOSPC);
@@ -180,6 +195,60 @@ START_TEST(leases__live_their_life)
 	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_revoked);
 	ck_assert_uint_eq(one.event.revoked.reason, WIRE_REASON_EXPIRED);
 	client_fail(&one, about(WIRE_TYPE_free, lease), -ESTALE);
+}
+END_TEST
+
+/* What is asked of the pools, and what the answer says of it. */
+START_TEST(placement__is_as_asked_and_told)
+{
+	const struct fake_wish *wish = fake_pools_wish();
+	struct wire_msg *msg;
+
+	client_open(&one);
+	msg = message(WIRE_TYPE_allocate);
+	msg->allocate.bytes = 100;
+	msg->allocate.node = 4;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_uint_eq(wish->n_nodes, 1);
+	ck_assert_int_eq(wish->nodes[0], 4);
+	ck_assert_uint_eq(one.answer.lease.placement, WIRE_PLACE_NODE);
+	ck_assert_int_eq(one.answer.lease.node, 4);
+	ck_assert_int_eq(one.answer.lease.segments[0].node, 0);
+	(void)strcpy(stage_facts[1].device, "able1");
+	stage_facts[1].node = 6;
+	msg->allocate.node = -1;
+	msg->allocate.placement = WIRE_PLACE_DEVICE;
+	(void)strcpy(msg->allocate.device, "able1");
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_uint_eq(wish->n_nodes, 1);
+	ck_assert_int_eq(wish->nodes[0], 6);
+	ck_assert_uint_eq(one.answer.lease.placement, WIRE_PLACE_DEVICE);
+	ck_assert_int_eq(one.answer.lease.node, 6);
+	msg->allocate.device[0] = '\0';
+	msg->allocate.placement = WIRE_PLACE_NODE;
+	/* any: those of the devices to which it has a channel */
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_uint_eq(wish->n_nodes, 0);
+	ck_assert(!wish->interleave);
+	ck_assert_int_eq(one.answer.lease.node, -1);
+	(void)client_channel(&one, 1);
+	msg = message(WIRE_TYPE_allocate);
+	msg->allocate.bytes = 100;
+	msg->allocate.node = -1;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_uint_eq(wish->n_nodes, 1);
+	ck_assert_int_eq(wish->nodes[0], 6);
+	ck_assert_int_eq(one.answer.lease.node, -1);
+	msg->allocate.placement = WIRE_PLACE_INTERLEAVE;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert(wish->interleave);
+	ck_assert_uint_eq(one.answer.lease.placement, WIRE_PLACE_INTERLEAVE);
+	/* what is added, too */
+	msg = about(WIRE_TYPE_resize, one.answer.lease.lease);
+	msg->resize.bytes = 9000;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert(wish->interleave);
+	client_lose(&one);
 }
 END_TEST
 
@@ -409,6 +478,7 @@ int main(void)
 	tcase_add_loop_test(tc, garbage__is_answered_and_cut_off, 0, 4);
 	tcase_add_test(tc, hostile_values__are_ordinary_errors);
 	tcase_add_test(tc, leases__live_their_life);
+	tcase_add_test(tc, placement__is_as_asked_and_told);
 	tcase_add_test(tc, home__is_told_to_all_who_ask);
 	tcase_add_test(tc, events__reach_the_others);
 	tcase_add_test(tc, shrinking__is_told);

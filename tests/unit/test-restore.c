@@ -89,6 +89,8 @@ static int crash(void)
 struct seen {
 	uint64_t id, owner, bytes, ttl_ms;
 	uint32_t generation;
+	enum wire_placement placement;
+	int node;
 	char name[64];
 	char home[FABRIC_DEVICE_MAX];
 	unsigned rights[2]; /* of both sessions; 0: it has not attached it */
@@ -125,6 +127,8 @@ static unsigned look(struct seen *seen)
 		it->bytes = lease->bytes;
 		it->ttl_ms = lease->expiry.place ? lease->expiry.due_ms : 0;
 		it->generation = lease->generation;
+		it->placement = lease->placement;
+		it->node = lease->node;
 		(void)snprintf(it->name, sizeof(it->name), "%s",
 			       lease->name ? lease->name : "");
 		memcpy(it->home, lease->home.device, sizeof(it->home));
@@ -206,6 +210,41 @@ START_TEST(restore__has_all_of_a_lease)
 	stage_now_ms += 1;
 	leases_tick(stage_leases);
 	ck_assert_uint_eq(stage_expired, 1);
+}
+END_TEST
+
+START_TEST(restore__has_interleaved_leases_on_their_nodes)
+{
+	const struct lease_params params = { .bytes = 7 * FAKE_PAGE,
+					     .placement = WIRE_PLACE_INTERLEAVE,
+					     .node = -1,
+					     .name = "striped" };
+	struct lease_share before[WIRE_SEGMENTS_MAX], after[WIRE_SEGMENTS_MAX];
+	struct lease_status status;
+	unsigned n;
+
+	/* single pages, the last of them on the other node */
+	fake_pools_reset(2);
+	ck_assert_int_eq(
+		granted(&two, &stage_b, (FAKE_NODE_PAGES / 2 - 3) * FAKE_PAGE, ""), 0);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	fake_fabric_settle();
+	ck_assert_int_eq(one.err, 0);
+	ck_assert(stage_status(one.lease.lease, &status));
+	n = lease_shares(&status, before);
+	ck_assert_uint_eq(n, 2);
+	ck_assert_int_eq(before[0].node, 0);
+	ck_assert_uint_eq(before[0].bytes, 3 * FAKE_PAGE);
+	ck_assert_uint_eq(before[1].bytes, 4 * FAKE_PAGE);
+	check_crash();
+	ck_assert(stage_status(one.lease.lease, &status));
+	ck_assert_int_eq((int)status.placement, (int)WIRE_PLACE_INTERLEAVE);
+	ck_assert_uint_eq(lease_shares(&status, after), n);
+	ck_assert_int_eq(memcmp(before, after, n * sizeof(before[0])), 0);
+	/* and what is added is again */
+	ck_assert_int_eq(rekeyed(&one, &stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(resized(&one, &stage_a, one.lease.lease, 9 * FAKE_PAGE), 0);
+	ck_assert(fake_pools_wish()->interleave);
 }
 END_TEST
 
@@ -459,6 +498,7 @@ int main(void)
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
 	tcase_add_test(tc, restore__has_all_of_a_lease);
+	tcase_add_test(tc, restore__has_interleaved_leases_on_their_nodes);
 	tcase_add_test(tc, restore__has_nothing_that_was_not_granted);
 	tcase_add_test(tc, restore__has_nothing_that_was_freed);
 	tcase_add_loop_test(tc, restore__knows_how_long_it_was, 0, 2);

@@ -94,6 +94,23 @@ START_TEST(table__cuts_between_characters)
 }
 END_TEST
 
+START_TEST(table__cuts_what_is_on_many_nodes)
+{
+	char buf[CELL_CHARS];
+	json_t *array = json_array();
+
+	ck_assert_str_eq(cell_format(array, CELL_SHARES, "-", buf), "-");
+	for (int i = 0; i < 64; i++)
+		ck_assert_int_eq(
+			json_array_append_new(array, json_pack("{s:i, s:i}", "node", i,
+							       "bytes", 1024)),
+			0);
+	ck_assert_uint_eq(strlen(cell_format(array, CELL_SHARES, "-", buf)),
+			  CELL_CHARS - 1);
+	json_decref(array);
+}
+END_TEST
+
 START_TEST(time__has_two_units)
 {
 	char buf[CELL_CHARS];
@@ -128,6 +145,15 @@ START_TEST(show__lists_sessions_leases_and_devices)
 			 0);
 	ck_assert_ptr_nonnull(strstr(shown, "  4.9 KiB"));
 	ck_assert_ptr_nonnull(strstr(shown, "  none  data\n"));
+	free(shown);
+	ck_assert_int_eq(show("leases",
+			      "{\"leases\": [{\"id\": \"3\", \"placement\": "
+			      "\"interleave\", \"node_asked\": null, \"nodes\": ["
+			      "{\"node\": 0, \"bytes\": 4096}, "
+			      "{\"node\": null, \"bytes\": 512}]}]}"),
+			 0);
+	ck_assert_ptr_nonnull(
+		strstr(shown, "  interleave     any  0: 4 KiB, ?: 512 B  "));
 	free(shown);
 	ck_assert_int_eq(show("devices", "{\"devices\": [{\"device\": \"rxe0\"}]}"), 0);
 	ck_assert_ptr_nonnull(strstr(shown, "\nrxe0    -       -"));
@@ -414,6 +440,7 @@ int main(void)
 	tcase_add_test(table, table__aligns);
 	tcase_add_test(table, table__does_not_steer_the_terminal);
 	tcase_add_test(table, table__cuts_between_characters);
+	tcase_add_test(table, table__cuts_what_is_on_many_nodes);
 	tcase_add_test(table, time__has_two_units);
 	tcase_add_test(table, show__says_when_there_is_nothing);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);

@@ -128,7 +128,11 @@ int session_open_port(struct session *session, unsigned endpoint)
 				    &fabric);
 	if (err)
 		return err;
-	*port = (struct holder_port){ .ops = at->ops, .session = fabric };
+	*port = (struct holder_port){
+		.ops = at->ops,
+		.session = fabric,
+		.node = at->facts->node,
+	};
 	session->ports[endpoint].used = true;
 	return 0;
 }

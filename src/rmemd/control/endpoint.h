@@ -20,6 +20,10 @@ struct endpoints {
 	unsigned n;
 };
 
+/* The node of a device that is served; -1: unknown.  -ENODEV */
+int endpoints_node(const struct endpoints *endpoints, const char *device,
+		   int *ret_node);
+
 /* What every device that is there can register at once, in bytes; 0: no limit. */
 uint64_t endpoints_segment_max(const struct endpoints *endpoints);
 

@@ -14,6 +14,14 @@
 typedef int starter(struct leases *leases, struct holder *holder,
 		    const struct wire_msg *msg, struct lease_waiter *waiter);
 
+static int handed_over(struct request *request, int err)
+{
+	if (!err)
+		return HANDLER_LATER;
+	request_free(request);
+	return err;
+}
+
 static int hand_over(struct peer *peer, const struct wire_msg *msg, starter *start)
 {
 	struct request *request;
@@ -24,30 +32,49 @@ static int hand_over(struct peer *peer, const struct wire_msg *msg, starter *sta
 		return err;
 	err = start(peer->control->leases, session_holder(peer->session), msg,
 		    &request->waiter);
-	if (!err)
-		return HANDLER_LATER;
-	request_free(request);
-	return err;
+	return handed_over(request, err);
 }
 
-static int start_allocate(struct leases *leases, struct holder *holder,
-			  const struct wire_msg *msg, struct lease_waiter *waiter)
+/* The node that is asked for, which may be that of a device. */
+static int node_asked(const struct endpoints *endpoints,
+		      const struct wire_allocate *allocate, int *ret_node)
 {
-	const struct lease_params params = {
-		.bytes = msg->allocate.bytes,
-		.align = msg->allocate.align,
-		.node = msg->allocate.node,
-		.ttl_ms = msg->allocate.ttl_ms,
-		.name = msg->allocate.name,
-	};
+	bool by_device = allocate->placement == WIRE_PLACE_DEVICE;
 
-	return lease_allocate(leases, holder, &params, waiter);
+	if (by_device == !*allocate->device)
+		return err_set(-EINVAL,
+			       "a device goes with placement %d, and with no other",
+			       WIRE_PLACE_DEVICE);
+	if (allocate->placement != WIRE_PLACE_NODE && allocate->node != POOL_NODE_ANY)
+		return err_set(-EINVAL, "a node goes with placement %d alone",
+			       WIRE_PLACE_NODE);
+	if (by_device)
+		return endpoints_node(endpoints, allocate->device, ret_node);
+	*ret_node = allocate->node;
+	return 0;
 }
 
 int handle_allocate(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
+	struct lease_params params = {
+		.bytes = msg->allocate.bytes,
+		.align = msg->allocate.align,
+		.placement = (enum wire_placement)msg->allocate.placement,
+		.ttl_ms = msg->allocate.ttl_ms,
+		.name = msg->allocate.name,
+	};
+	struct request *request;
+	int err;
+
 	(void)out;
-	return hand_over(peer, msg, start_allocate);
+	err = node_asked(peer->control->endpoints, &msg->allocate, &params.node);
+	if (!err)
+		err = request_create(peer, msg, &request);
+	if (err)
+		return err;
+	err = lease_allocate(peer->control->leases, session_holder(peer->session),
+			     &params, &request->waiter);
+	return handed_over(request, err);
 }
 
 static int start_free(struct leases *leases, struct holder *holder,

@@ -92,3 +92,20 @@ uint64_t holder_lent_bytes(const struct holder *holder)
 		bytes += container_of(node, struct attachment, in_holder)->lease->bytes;
 	return bytes;
 }
+
+unsigned holder_nodes(const struct holder *holder, int ret_nodes[WIRE_ENDPOINTS_MAX])
+{
+	unsigned n = 0, k;
+
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
+		const struct holder_port *port = &holder->ports[i];
+
+		if (!port->session || port->node < 0)
+			continue;
+		for (k = 0; k < n && ret_nodes[k] != port->node; k++)
+			;
+		if (k == n)
+			ret_nodes[n++] = port->node;
+	}
+	return n;
+}

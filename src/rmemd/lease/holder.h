@@ -22,6 +22,7 @@ struct tenant;
 struct holder_port {
 	const struct fabric_server_ops *ops;
 	struct fabric_session *session;
+	int node; /* of its device; -1: unknown, or there is none */
 };
 
 struct holder {
@@ -55,6 +56,9 @@ void holder_release(struct holder *holder);
  * -EDQUOT with text; then nothing is counted. */
 int holder_charge_key(struct holder *holder);
 void holder_uncharge_key(struct holder *holder);
+
+/* The nodes of the devices where it has business, each once; returns how many. */
+unsigned holder_nodes(const struct holder *holder, int ret_nodes[WIRE_ENDPOINTS_MAX]);
 
 /* The lengths of what it has attached, bytes. */
 uint64_t holder_lent_bytes(const struct holder *holder);

@@ -82,6 +82,7 @@ static struct lease *lease_new(struct leases *leases, struct holder *holder,
 	lease->tenant = holder->tenant;
 	tenant_ref(lease->tenant);
 	lease->align = params->align;
+	lease->placement = params->placement;
 	lease->node = params->node;
 	lease->ttl_ms = params->ttl_ms;
 	lease->granted_ms = clock_now_ms();
@@ -140,6 +141,7 @@ void lease_fill_status(const struct lease *lease, struct lease_status *ret_statu
 	uint64_t now_ms = clock_now_ms(), due_ms = lease->expiry.due_ms;
 
 	*ret_status = (struct lease_status){
+		.lease = lease,
 		.id = lease->id,
 		.name = lease->name ? lease->name : "",
 		.tenant = lease->tenant->name,
@@ -149,6 +151,8 @@ void lease_fill_status(const struct lease *lease, struct lease_status *ret_statu
 		.sessions = lease->n_attachments,
 		.age_ms = now_ms - lease->granted_ms,
 		.generation = lease->generation,
+		.placement = lease->placement,
+		.node = lease->node,
 		.ready = lease->state == LEASE_READY,
 	};
 	/* due this very millisecond is not for ever */
@@ -160,6 +164,35 @@ void lease_fill_status(const struct lease *lease, struct lease_status *ret_statu
 		if (container_of(node, struct attachment, in_lease)->rights &
 		    WIRE_RIGHT_WRITE)
 			ret_status->writers++;
+}
+
+static struct lease_share *share_of(struct lease_share *shares, unsigned *n, int node)
+{
+	unsigned i = *n;
+
+	while (i > 0 && shares[i - 1].node > node)
+		i--;
+	if (i > 0 && shares[i - 1].node == node)
+		return &shares[i - 1];
+	memmove(&shares[i + 1], &shares[i], (*n - i) * sizeof(shares[0]));
+	(*n)++;
+	shares[i] = (struct lease_share){ .node = node };
+	return &shares[i];
+}
+
+unsigned lease_shares(const struct lease_status *status,
+		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX])
+{
+	const struct lease *lease = status->lease;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		const struct segment *segment = lease->segments[i];
+
+		share_of(ret_shares, &n, extent_node(&segment->extent))->bytes +=
+			segment->bytes;
+	}
+	return n;
 }
 
 static void describe_keys(const struct attachment *attachment, unsigned i,
@@ -210,6 +243,8 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 		describe_keys(attachment, i, ret_msg);
 	}
 	ret_msg->n_segments = (uint16_t)lease->n_segments;
+	ret_msg->placement = (uint8_t)lease->placement;
+	ret_msg->node = lease->node;
 }
 
 static void lease_unlink(struct lease *lease)

@@ -25,8 +25,15 @@ struct leases;
 struct ledger;
 struct pools;
 
+/* So much of a lease lies on one node. */
+struct lease_share {
+	int node; /* -1: unknown */
+	uint64_t bytes;
+};
+
 /* A lease for people and programs that look on. */
 struct lease_status {
+	const struct lease *lease; /* for lease_shares() */
 	uint64_t id;
 	const char *name; /* "": ephemeral */
 	const char *tenant;
@@ -39,6 +46,8 @@ struct lease_status {
 	uint64_t age_ms;
 	uint64_t ttl_ms; /* left; 0: for ever */
 	uint32_t generation;
+	enum wire_placement placement; /* as asked for */
+	int node; /* of that; of WIRE_PLACE_DEVICE that of the device; POOL_NODE_ANY */
 	bool ready; /* false: being granted, waits for memory or keys */
 };
 
@@ -126,6 +135,10 @@ int leases_each_named(const struct leases *leases, const struct tenant *tenant,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg);
 
+/* Where it lies, by rising nodes; returns how many.  `status` is as leases_each() gives it. */
+unsigned lease_shares(const struct lease_status *status,
+		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX]);
+
 /* How many there are, those too that are not granted yet. */
 unsigned leases_count(const struct leases *leases);
 /* Granted and expired since the table was opened. */
@@ -181,7 +194,8 @@ bool lease_waiter_cancel(struct lease_waiter *waiter);
 struct lease_params {
 	uint64_t bytes;   /* 0: no memory yet */
 	uint64_t align;   /* 0, or a power of two */
-	int node;         /* POOL_NODE_ANY */
+	enum wire_placement placement;
+	int node;         /* POOL_NODE_ANY: those of the holder's devices first */
 	uint64_t ttl_ms;  /* named only; 0: the longest the tenant may have */
 	const char *name; /* "": ephemeral */
 };

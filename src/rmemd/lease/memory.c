@@ -74,10 +74,19 @@ static bool will_fit(const struct leases *leases, uint64_t bytes)
 	return room >= bytes;
 }
 
-static int take_extents(struct lease *lease, uint64_t bytes)
+static int take_extents(struct lease *lease, const struct holder *holder,
+			uint64_t bytes)
 {
 	struct leases *leases = lease->leases;
 	struct extent extents[WIRE_SEGMENTS_MAX];
+	int nodes[WIRE_ENDPOINTS_MAX] = { lease->node };
+	struct pool_request request = {
+		.bytes = bytes,
+		.align = lease->align ? lease->align : 1,
+		.nodes = nodes,
+		.n_nodes = 1,
+		.interleave = lease->placement == WIRE_PLACE_INTERLEAVE,
+	};
 	unsigned n;
 	int err;
 
@@ -89,9 +98,10 @@ static int take_extents(struct lease *lease, uint64_t bytes)
 	err = tenant_check_bytes(lease->tenant, bytes);
 	if (err)
 		return err;
-	err = pools_take(leases->pools, bytes, lease->align ? lease->align : 1,
-			 lease->node, extents, WIRE_SEGMENTS_MAX - lease->n_segments,
-			 &n);
+	if (lease->node == POOL_NODE_ANY)
+		request.n_nodes = holder_nodes(holder, nodes);
+	err = pools_take(leases->pools, &request, extents,
+			 WIRE_SEGMENTS_MAX - lease->n_segments, &n);
 	if (err == -ENOSPC && will_fit(leases, bytes))
 		return -EAGAIN;
 	if (err)
@@ -104,9 +114,9 @@ static int take_extents(struct lease *lease, uint64_t bytes)
 	return append_all(lease, extents, n, bytes);
 }
 
-/* Make the lease `bytes` long: first what the last extent has left, then new extents.
- */
-static int take(struct lease *lease, uint64_t bytes)
+/* Make the lease `bytes` long for the holder: first what the last extent has left, then new
+ * extents. */
+static int take(struct lease *lease, const struct holder *holder, uint64_t bytes)
 {
 	struct segment *last = NULL;
 	uint64_t more = bytes - lease->bytes, slack = 0;
@@ -120,7 +130,7 @@ static int take(struct lease *lease, uint64_t bytes)
 	if (slack > more)
 		slack = more;
 	if (more > slack) {
-		err = take_extents(lease, more - slack);
+		err = take_extents(lease, holder, more - slack);
 		if (err)
 			return err;
 	}
@@ -169,7 +179,7 @@ void lease_await_memory(struct lease *lease, struct attachment *attachment,
 	waiter->old_bytes = lease->bytes;
 	list_init(&waiter->link);
 	/* what fits now need not wait for what does not */
-	err = take(lease, bytes);
+	err = take(lease, attachment->holder, bytes);
 	if (err != -EAGAIN) {
 		go_on(lease, waiter, err);
 		return;
@@ -188,7 +198,8 @@ static struct lease *next_served(struct leases *leases, int *ret_err)
 	list_for_each(node, &leases->waiting) {
 		struct lease *lease = container_of(node, struct lease, waiting);
 
-		*ret_err = take(lease, lease->wanted_bytes);
+		*ret_err = take(lease, lease->memory_waiter->attachment->holder,
+				lease->wanted_bytes);
 		if (*ret_err != -EAGAIN)
 			return lease;
 	}

@@ -45,6 +45,7 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.ttl_ms = lease->ttl_ms,
 		.generation = lease->generation,
 		.node = lease->node,
+		.placement = (uint32_t)lease->placement,
 		.home_kind = lease->home.kind,
 	};
 	char *end = value;

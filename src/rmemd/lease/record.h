@@ -43,7 +43,7 @@ struct lease_head {
 	uint32_t generation;
 	int32_t node;
 	uint32_t home_kind;
-	uint32_t unused;
+	uint32_t placement;
 	char home_device[FABRIC_DEVICE_MAX];
 };
 

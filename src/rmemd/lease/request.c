@@ -25,6 +25,8 @@ static int check_params(struct tenant *tenant, const struct lease_params *params
 			       params->align);
 	if (params->node < POOL_NODE_ANY)
 		return err_set(-EINVAL, "there is no node %d", params->node);
+	if (params->placement > WIRE_PLACE_INTERLEAVE)
+		return err_set(-EINVAL, "there is no placement %u", params->placement);
 	if (params->ttl_ms && !*params->name)
 		return err_set(-EINVAL,
 			       "a time to live for a lease without a name, which "

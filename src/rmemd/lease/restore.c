@@ -74,6 +74,10 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 
 	lease->bytes = head->bytes;
 	lease->align = head->align;
+	/* one of a later version is for what is added to the lease, not for what it has */
+	lease->placement = head->placement <= WIRE_PLACE_INTERLEAVE
+				   ? (enum wire_placement)head->placement
+				   : WIRE_PLACE_NODE;
 	lease->node = head->node;
 	lease->granted_ms = head->granted_ms;
 	lease->ttl_ms = head->ttl_ms;

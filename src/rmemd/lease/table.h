@@ -54,6 +54,7 @@ struct lease {
 	struct segment **segments;
 	unsigned n_segments;
 	uint64_t align; /* as asked for, for segments added later too */
+	enum wire_placement placement;
 	int node;
 
 	struct list attachments;

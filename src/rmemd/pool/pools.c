@@ -16,6 +16,7 @@
 #include "rmemd/pool/opening.h"
 #include "rmemd/pool/resizer.h"
 #include "rmemd/pool/scrubber.h"
+#include "rmemd/pool/stripes.h"
 
 /* What is left after a restart is zeroed in such pieces, so that some is clean soon. */
 #define SETTLE_BYTES (UINT64_C(256) << 20)
@@ -202,17 +203,27 @@ void pools_close(struct pools *pools)
 struct take {
 	struct pools *pools;
 	uint64_t align;
-	int node; /* only pools on it, or POOL_NODE_ANY */
+	const int *nodes; /* only pools on these */
+	unsigned n_nodes; /* 0: on any */
 	struct block **blocks;
 	unsigned max, n;
 	uint64_t wanted; /* still */
 	uint64_t most;   /* of an extent; a multiple of align */
 };
 
+static bool nodes_have(const int *nodes, unsigned n, int node)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (nodes[i] == node)
+			return true;
+	return false;
+}
+
 static bool take_serves(const struct take *take, const struct pool *pool)
 {
 	return !pool->unsettled &&
-	       (take->node == POOL_NODE_ANY || pool->memory.node == take->node);
+	       (take->n_nodes == 0 ||
+		nodes_have(take->nodes, take->n_nodes, pool->memory.node));
 }
 
 static void take_undo(struct take *take)
@@ -314,6 +325,61 @@ static int take_several(struct take *take)
 		return 0;
 	take_undo(take);
 	return err ? err : -ENOSPC;
+}
+
+/* The nodes that have clean memory for it. */
+static unsigned take_nodes(const struct take *take, int *nodes)
+{
+	const struct pools *pools = take->pools;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		const struct pool *pool = &pools->pool[i];
+
+		if (take_serves(take, pool) && pool->extents.free > 0 &&
+		    !nodes_have(nodes, n, pool->memory.node))
+			nodes[n++] = pool->memory.node;
+	}
+	return n;
+}
+
+/* In stripes, each on the node whose turn it is, or where there is room. */
+static int take_stripes(struct take *take, int *nodes)
+{
+	uint64_t wanted = take->wanted;
+	unsigned n_nodes = take_nodes(take, nodes);
+	struct stripes stripes;
+	int err = 0;
+
+	stripes_plan(wanted, take->align, n_nodes, take->max, &stripes);
+	if (stripes.n < 2)
+		return -ENOSPC;
+	for (unsigned i = 0; i < stripes.n && !err; i++) {
+		take->wanted = stripes_bytes(&stripes, i);
+		take->nodes = &nodes[i % n_nodes];
+		take->n_nodes = 1;
+		err = take_single(take);
+		take->n_nodes = 0;
+		if (err == -ENOSPC)
+			err = take_single(take);
+	}
+	if (!err)
+		return 0;
+	take_undo(take);
+	take->wanted = wanted;
+	return err;
+}
+
+static int take_interleaved(struct take *take)
+{
+	int *nodes = calloc(take->pools->n_pools, sizeof(int));
+	int err;
+
+	if (!nodes)
+		return -ENOMEM;
+	err = take_stripes(take, nodes);
+	free(nodes);
+	return err;
 }
 
 /* Where to cut a block: at a page of its pool if that can be. */
@@ -470,10 +536,39 @@ static int pools_too_long(const struct take *take)
 		units_format_bytes(take->most, most, sizeof(most)), take->max);
 }
 
-int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
-	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
+static int take_one_way(struct take *take, int (*way)(struct take *take))
+{
+	int err = way(take);
+
+	if (!err) {
+		err = take_cut(take);
+		if (err)
+			take_undo(take);
+	}
+	return err;
+}
+
+/* In stripes, if it is to be; on the nodes that are preferred in one piece, in several; then
+ * wherever. */
+static int take_any_way(struct take *take, const struct pool_request *request)
 {
 	static int (*const ways[])(struct take * take) = { take_single, take_several };
+	int err = -ENOSPC;
+
+	if (request->interleave)
+		err = take_one_way(take, take_interleaved);
+	take->nodes = request->nodes;
+	for (unsigned i = request->n_nodes ? 0 : 2; i < 4 && err == -ENOSPC; i++) {
+		take->n_nodes = i < 2 ? request->n_nodes : 0;
+		err = take_one_way(take, ways[i % 2]);
+	}
+	return err;
+}
+
+int pools_take(struct pools *pools, const struct pool_request *request,
+	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
+{
+	uint64_t bytes = request->bytes, align = request->align;
 	struct take take = { .pools = pools, .max = max };
 	int err = -ENOSPC;
 
@@ -490,16 +585,8 @@ int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
 	take.blocks = calloc(max, sizeof(struct block *));
 	if (!take.blocks)
 		return err_errno(-ENOMEM, "lease of %" PRIu64 " bytes", bytes);
-	/* on the node asked for in one piece, in several; then wherever */
-	for (unsigned i = 0; i < 4 && err == -ENOSPC && max > 0; i++) {
-		take.node = i < 2 ? node : POOL_NODE_ANY;
-		err = ways[i % 2](&take);
-		if (!err) {
-			err = take_cut(&take);
-			if (err)
-				take_undo(&take);
-		}
-	}
+	if (max > 0)
+		err = take_any_way(&take, request);
 	if (!err) {
 		for (unsigned i = 0; i < take.n; i++)
 			ret_extents[i] = (struct extent){

@@ -136,15 +136,25 @@ void pools_hurry(struct pools *pools, bool hurry);
  * registers at once. */
 void pools_set_extent_max(struct pools *pools, uint64_t bytes);
 
-/* Take clean extents that hold `bytes` together, as few as can be; the last is rounded up
- * to a whole base page.  One of a huge page or more begins at a huge page if that can be.
- *   bytes  > 0
- *   align  power of two; each extent's offset is a multiple of it
- *   node   preferred node or POOL_NODE_ANY: other nodes serve when it is full
+/* What is asked for. */
+struct pool_request {
+	uint64_t bytes; /* > 0 */
+	uint64_t align; /* power of two; each extent's offset is a multiple of it */
+	/* Preferred: others serve when these are full.  None: all are alike. */
+	const int *nodes;
+	unsigned n_nodes;
+	/* In stripes over all nodes, as stripes.h says; where a node is full others have its
+	 * part, and where there is no room for stripes at all it is as without this. */
+	bool interleave;
+};
+
+/* Take clean extents that hold what is asked for together, as few as can be, or in stripes;
+ * the last is rounded up to a whole base page.  One of a huge page or more begins at a huge
+ * page if that can be.
  *   -ENOSPC  they cannot hold it (in `max` extents); the text says what is free
  *   -EAGAIN  they could, once the bytes being scrubbed are clean
  *   -ENOMEM  for the bookkeeping */
-int pools_take(struct pools *pools, uint64_t bytes, uint64_t align, int node,
+int pools_take(struct pools *pools, const struct pool_request *request,
 	       struct extent *ret_extents, unsigned max, unsigned *ret_n);
 /* Give an extent back, exactly as it was taken: it is zeroed, then free again. */
 void pools_give(struct pools *pools, struct extent extent);
