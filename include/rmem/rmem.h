@@ -224,6 +224,7 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 
 /* Attach a named lease of the tenant.
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
+ *   ENOTSUP  part of it is lent through RDMA devices to which this host has no way
  *   EINVAL, ENOENT, EDQUOT, EBUSY (this session has it attached), ETIMEDOUT, ESTALE  [any] */
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
@@ -452,7 +453,8 @@ RMEM_API int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 		       uint64_t pattern);
 #define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b) * UINT64_C(0x0101010101010101))
 /* Copy a range of `source` to `lease`, which may be the same, and wait; the server does it.
- *   EINVAL  the ranges overlap  [any] */
+ *   EINVAL   the ranges overlap
+ *   ENOTSUP  no RDMA device of the server reaches both  [any] */
 RMEM_API int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 		       uint64_t source_offset, uint64_t bytes);
 /* The CRC-32C (as in iSCSI: of "123456789" it is 0xe3069283) of a range, from the server.
@@ -554,7 +556,9 @@ struct rmem_completion {
 struct rmem_queue_params {
 	size_t size;       /* sizeof(struct rmem_queue_params) */
 	unsigned depth;    /* operations outstanding, 1 to RMEM_DEPTH_MAX; 0: 128 */
-	unsigned channels; /* 1 to RMEM_CHANNELS_MAX; 0: as the URI says */
+	/* 1 to RMEM_CHANNELS_MAX; 0: as the URI says.  There is one more to each device of
+	 * the server through which alone some memory is lent, if none of these goes there */
+	unsigned channels;
 	/* for unregistered memory on RDMA, made at its first use; 0: 1 MiB */
 	uint64_t bounce_bytes;
 	/* of the server: channels go first to its devices on that NUMA node, see

@@ -7,8 +7,10 @@
 
 #include "base/err.h"
 
-static int segments_take(const struct wire_lease *answer, struct attachment *att)
+static int segments_take(const struct wire_lease *answer, unsigned n_endpoints,
+			 struct attachment *att)
 {
+	unsigned all = (1u << n_endpoints) - 1;
 	uint64_t end = 0;
 
 	for (unsigned i = 0; i < answer->n_segments; i++) {
@@ -22,6 +24,10 @@ static int segments_take(const struct wire_lease *answer, struct attachment *att
 		end += bytes;
 		att->ends[i] = end;
 		att->nodes[i] = answer->segments[i].node;
+		att->endpoints[i] = answer->segments[i].endpoints;
+		if (!att->endpoints[i])
+			att->endpoints[i] = ~0u;
+		att->bound |= (att->endpoints[i] & all) != all;
 	}
 	if (end != answer->bytes)
 		return err_set(-EPROTO,
@@ -61,7 +67,7 @@ int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
 	att = calloc(1, sizeof(*att) + answer->n_segments * sizeof(att->keys[0]));
 	if (!att)
 		return err_set(-ENOMEM, "no memory for the keys of a lease");
-	err = segments_take(answer, att);
+	err = segments_take(answer, n_endpoints, att);
 	if (!err)
 		err = keys_take(answer, n_endpoints, att);
 	if (err) {
@@ -83,7 +89,8 @@ bool attachment_equal(const struct attachment *a, const struct attachment *b)
 	if (a->bytes != b->bytes || a->n_segments != b->n_segments)
 		return false;
 	for (unsigned i = 0; i < a->n_segments; i++) {
-		if (a->ends[i] != b->ends[i] || a->nodes[i] != b->nodes[i])
+		if (a->ends[i] != b->ends[i] || a->nodes[i] != b->nodes[i] ||
+		    a->endpoints[i] != b->endpoints[i])
 			return false;
 		for (unsigned k = 0; k < WIRE_ENDPOINTS_MAX; k++)
 			if (!keys_equal(&a->keys[i][k], &b->keys[i][k]))

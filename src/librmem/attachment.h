@@ -25,6 +25,9 @@ struct attachment {
 	/* lease offset behind each segment, rising; the last is `bytes` */
 	uint64_t ends[WIRE_SEGMENTS_MAX];
 	int nodes[WIRE_SEGMENTS_MAX]; /* of the server, -1 unknown */
+	/* that each segment is lent through, a bit each: others never have a key */
+	unsigned endpoints[WIRE_SEGMENTS_MAX];
+	bool bound; /* not all of it is lent through all endpoints */
 	struct attachment_key keys[][WIRE_ENDPOINTS_MAX];
 };
 

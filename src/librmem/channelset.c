@@ -25,21 +25,39 @@ static void domains_order(const struct domain_set *domains, int node,
 			order[n++] = i;
 }
 
+/* Of n channels that go round; those of domains that none goes to, but one has to, come last.
+ * Returns how many there are then. */
+static unsigned domains_deal(const struct domain_set *domains, int node, unsigned n,
+			     unsigned *deal)
+{
+	unsigned order[WIRE_ENDPOINTS_MAX], total = n;
+
+	domains_order(domains, node, order);
+	for (unsigned i = 0; i < n; i++)
+		deal[i] = order[i % domains->n];
+	for (unsigned i = n; i < domains->n; i++)
+		if (domain_sole(&domains->domains[order[i]]))
+			deal[total++] = order[i];
+	return total;
+}
+
 int channelset_create(const struct domain_set *domains, int node, unsigned n,
 		      unsigned depth, struct channelset *ret_set)
 {
-	unsigned order[WIRE_ENDPOINTS_MAX];
-	struct channel_slot *slots = calloc(n, sizeof(*slots));
-	struct piece **pieces = calloc((size_t)n * depth, sizeof(*pieces));
+	unsigned deal[RMEM_CHANNELS_MAX + WIRE_ENDPOINTS_MAX];
+	struct channel_slot *slots;
+	struct piece **pieces;
 
+	n = domains_deal(domains, node, n, deal);
+	slots = calloc(n, sizeof(*slots));
+	pieces = calloc((size_t)n * depth, sizeof(*pieces));
 	if (!slots || !pieces) {
 		free(slots);
 		free(pieces);
 		return err_set(-ENOMEM, "no memory for %u channels", n);
 	}
-	domains_order(domains, node, order);
 	for (unsigned i = 0; i < n; i++) {
-		slots[i].domain = order[i % domains->n];
+		slots[i].domain = deal[i];
 		slots[i].endpoint = domains->domains[slots[i].domain].number;
 		slots[i].pieces = &pieces[(size_t)i * depth];
 		slots[i].stage = SLOT_USED;
@@ -62,12 +80,27 @@ void channelset_destroy(struct channelset *set)
 	set->slots = NULL;
 }
 
+unsigned channelset_endpoints(const struct channelset *set)
+{
+	unsigned endpoints = 0;
+
+	for (unsigned i = 0; i < set->n; i++)
+		endpoints |= 1u << set->slots[i].endpoint;
+	return endpoints;
+}
+
 /* Whether a channel that takes the segment may come to have a credit. */
 static enum pick none_takes(const struct channelset *set, unsigned endpoints,
 			    const struct attachment *attachment, unsigned segment)
 {
 	enum pick result = PICK_WAIT;
 
+	/* it is still asked where they are done */
+	if (!endpoints)
+		return PICK_WAIT;
+	endpoints &= attachment->endpoints[segment];
+	if (!(endpoints & channelset_endpoints(set)))
+		return PICK_NEVER;
 	for (unsigned i = 0; i < set->n; i++) {
 		const struct channel_slot *slot = &set->slots[i];
 

@@ -82,13 +82,13 @@ struct channelset {
 };
 
 /* n empty slots, spread over the domains, from those on the server's `node` on (-1: from the
- * first).  -ENOMEM. */
+ * first), and one more for each sole domain that has none then.  -ENOMEM. */
 int channelset_create(const struct domain_set *domains, int node, unsigned n,
 		      unsigned depth, struct channelset *ret_set);
 /* The slots are empty. */
 void channelset_destroy(struct channelset *set);
 
-enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY };
+enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY, PICK_NEVER };
 #define ENDPOINTS_ALL (~0u)
 
 static inline struct channel_slot *channelset_next(struct channelset *set)
@@ -125,7 +125,8 @@ enum pick channelset_search(struct channelset *set, unsigned endpoints,
 			    struct channel_slot **ret_slot);
 /* The next channel to one of `endpoints`, a bit each by their numbers, that has a credit and
  * for whose endpoint there is a key of the segment.  PICK_NO_KEY: waiting does not help,
- * there are channels but no key.  [owner] */
+ * there are channels but no key; PICK_NEVER: nor are there channels to an endpoint that it is
+ * lent through.  [owner] */
 static inline enum pick channelset_pick(struct channelset *set, unsigned endpoints,
 					const struct attachment *attachment,
 					unsigned segment,
@@ -138,6 +139,9 @@ static inline enum pick channelset_pick(struct channelset *set, unsigned endpoin
 	*ret_slot = slot;
 	return PICK_OK;
 }
+
+/* Where its channels lead, or are going to, a bit each. */
+unsigned channelset_endpoints(const struct channelset *set);
 
 /* Put a piece behind the others in the slot; it has a credit. */
 static inline void channelset_put(const struct channelset *set,

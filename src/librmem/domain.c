@@ -62,6 +62,9 @@ static void near_find(struct rmem *session, const struct fabric_endpoint *endpoi
 	*ret_near = near;
 }
 
+/* A way to an endpoint beyond those that were asked for that takes longer is no way. */
+#define SOLE_MS 2000u
+
 struct opening {
 	const struct fabric_client_ops *ops;
 	const struct fabric_client_params *params;
@@ -87,12 +90,14 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	bool served = false;
 	char why[SESSION_TEXT_BYTES];
 
-	for (unsigned i = 0; i < welcome->n_endpoints && set.n < max; i++) {
+	for (unsigned i = 0; i < welcome->n_endpoints; i++) {
 		struct domain *domain = &set.domains[set.n];
 		struct fabric_client_params params = session->uri.devices;
 		struct opening opening = { ops, &params, domain };
+		bool beyond = set.n >= max;
 
-		if (welcome->endpoints[i].fabric != (unsigned)ops->kind)
+		if (welcome->endpoints[i].fabric != (unsigned)ops->kind ||
+		    (beyond && !(welcome->endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
 			continue;
 		served = true;
 		endpoint_take(&welcome->endpoints[i],
@@ -101,7 +106,9 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		domain->number = (uint8_t)i;
 		if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
 			near_find(session, &domain->endpoint, &params.near);
-		err = session_patiently(session, timeout_ms, domain_try, &opening);
+		err = session_patiently(
+			session, beyond && timeout_ms > SOLE_MS ? SOLE_MS : timeout_ms,
+			domain_try, &opening);
 		if (!err)
 			set.n++;
 	}
@@ -116,6 +123,20 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	if (ops->available())
 		return err_prefix(-ENODEV, "this host");
 	return err_set(err, "%s", why);
+}
+
+unsigned domain_set_reach(const struct domain_set *set)
+{
+	unsigned reach = 0;
+
+	for (unsigned i = 0; i < set->n; i++)
+		reach |= 1u << set->domains[i].number;
+	return reach;
+}
+
+bool domain_sole(const struct domain *domain)
+{
+	return (domain->endpoint.flags & WIRE_ENDPOINT_SOLE) != 0;
 }
 
 void domain_set_close(struct domain_set *set)

@@ -40,12 +40,18 @@ struct domain_set {
 	struct domain domains[WIRE_ENDPOINTS_MAX];
 };
 
-/* Open domains on the endpoints of a session's server of a fabric, `max` at most, each
- * within timeout_ms; those that cannot be reached are left out as long as one can.
+/* Open domains on the endpoints of a session's server of a fabric, `max` at most and those
+ * with memory of their own, each within timeout_ms; those that cannot be reached are left out
+ * as long as one can.
  *   -ENODEV  the server has no such endpoint, or this host no such device
  *   or what the fabric gave for the last one  [any] */
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set);
+/* The endpoints they are of, a bit each. */
+unsigned domain_set_reach(const struct domain_set *set);
+/* Memory is lent through its endpoint that is not through all others: whoever wants to reach
+ * all there is has a channel in it. */
+bool domain_sole(const struct domain *domain);
 /* Nothing of the set may be in use.  A set that is not open: nothing. */
 void domain_set_close(struct domain_set *set);
 

@@ -150,6 +150,20 @@ static enum pick op_pick(struct rmem_queue *queue, const struct op *op, uint64_t
 	return channelset_pick(&queue->channels, endpoints, att, segment, ret_slot);
 }
 
+/* No channel of the queue leads to where it is lent. */
+static void op_strand(struct rmem_queue *queue, struct op *op)
+{
+	settle_error(
+		queue, op, -ENOTSUP,
+		op->todo.opcode == RMEM_OP_COPY
+			? "no RDMA device that this queue has a channel to reaches "
+			  "both leases"
+			: "its memory is lent through other RDMA devices than this "
+			  "queue has channels to",
+		0);
+	settle(queue, op);
+}
+
 /* Post again what came back.  False: it has to wait. */
 static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 {
@@ -177,6 +191,10 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 		       &slot);
 	if (pick == PICK_WAIT)
 		return false;
+	if (pick == PICK_NEVER) {
+		op_strand(queue, op);
+		return true;
+	}
 	list_remove(&piece->node);
 	if (pick == PICK_NO_KEY)
 		limbo_doubt(queue, piece);
@@ -278,6 +296,17 @@ static bool op_yield(struct rmem_queue *queue, struct op *op)
 	return first;
 }
 
+/* What is left of it may wait for other channels than what began at `before`. */
+static void op_move(struct rmem_queue *queue, struct op *op, uint64_t before)
+{
+	bool request = opcode_is_remote(op->todo.opcode);
+	unsigned lane =
+		op_lane(&queue->table, op, op->todo.bytes - op->end.left, request);
+
+	if (lane != op_lane(&queue->table, op, before, request))
+		op_wait(&queue->table, op, lane);
+}
+
 /* Cut one piece and post it.  False: the operation has to wait. */
 static bool op_advance(struct rmem_queue *queue, struct op *op)
 {
@@ -300,12 +329,18 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 		       opcode_is_remote(op->todo.opcode), att, segment, &slot);
 	if (pick == PICK_WAIT)
 		return false;
+	if (pick == PICK_NEVER) {
+		op_strand(queue, op);
+		return true;
+	}
 	piece = piece_cut(queue, op, att->ends[segment] - at);
 	if (!piece)
 		return op_yield(queue, op);
 	if (op->end.left == 0) {
 		list_remove(&op->node);
 		op->state = OP_FLYING;
+	} else if (att->bound) {
+		op_move(queue, op, at - op->todo.offset);
 	}
 	if (pick == PICK_NO_KEY)
 		limbo_doubt(queue, piece);

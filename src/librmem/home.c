@@ -49,19 +49,21 @@ static unsigned endpoints_able(const struct rmem_queue *queue, unsigned among)
 	return endpoints;
 }
 
-/* Have the server asked, unless it is already. */
-static void home_want(struct rmem_queue *queue, struct rmem_lease *lease)
+/* Have the server asked, unless it is already.  False: the queue leads to none of these. */
+static bool home_want(struct rmem_queue *queue, struct rmem_lease *lease,
+		      unsigned among)
 {
-	unsigned endpoints = endpoints_able(queue, ~0u), nobody = 0;
+	unsigned endpoints = endpoints_able(queue, among), nobody = 0;
 
 	if (endpoints == 0)
-		return;
+		return false;
 	if (atomic_compare_exchange_strong(&lease->home.wanted, &nobody,
 					   (unsigned)__builtin_ctz(endpoints) + 1))
 		session_wake(lease->session);
+	return true;
 }
 
-int home_find(struct rmem_queue *queue, struct rmem_lease *lease,
+int home_find(struct rmem_queue *queue, struct rmem_lease *lease, unsigned among,
 	      unsigned *ret_endpoints, const char **ret_why)
 {
 	struct home *home = &lease->home;
@@ -69,8 +71,9 @@ int home_find(struct rmem_queue *queue, struct rmem_lease *lease,
 	unsigned endpoints;
 
 	if (state == HOME_UNKNOWN) {
-		home_want(queue, lease);
-		return -EAGAIN;
+		*ret_why = "its memory is not lent through a device with atomics that "
+			   "this queue has a channel to";
+		return home_want(queue, lease, among) ? -EAGAIN : -ENOTSUP;
 	}
 	/* those that wait for these news go first */
 	if (atomic_load_explicit(&queue->news, memory_order_acquire))
@@ -78,7 +81,13 @@ int home_find(struct rmem_queue *queue, struct rmem_lease *lease,
 	*ret_why = home->text;
 	if (state == HOME_REFUSED)
 		return home->err;
-	endpoints = endpoints_able(queue, home->endpoints);
+	if (home->endpoints && !(home->endpoints & among)) {
+		*ret_why =
+			"this part of the lease is not lent through the device that is "
+			"its atomic home";
+		return -ENOTSUP;
+	}
+	endpoints = endpoints_able(queue, home->endpoints & among);
 	if (endpoints == 0)
 		return -ENOTSUP;
 	*ret_endpoints = endpoints;

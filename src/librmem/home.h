@@ -30,12 +30,12 @@ struct home {
 	struct control_call *call; /* asking; NULL: not now */
 };
 
-/* The endpoints that a queue's atomics on the lease go through, a bit each.  [owner of the
- * queue]
+/* The endpoints that a queue's atomics on a part of the lease go through, a bit each;
+ * `among` are those that the part is lent through.  [owner of the queue]
  *   -EAGAIN   the server is being asked: there will be news
- *   -ENOTSUP  this queue has no channel there
+ *   -ENOTSUP  this queue has no channel there, or the part is not lent there
  *   or what the server said; *ret_why then has the words, which live as long as the lease */
-int home_find(struct rmem_queue *queue, struct rmem_lease *lease,
+int home_find(struct rmem_queue *queue, struct rmem_lease *lease, unsigned among,
 	      unsigned *ret_endpoints, const char **ret_why);
 /* Ask for it, where a queue wants to know.  Under the lock. */
 void home_work(struct rmem_lease *lease);

@@ -252,14 +252,17 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 		      const struct attachment *att, unsigned segment,
 		      struct channel_slot **ret_slot)
 {
+	unsigned endpoints = op->endpoints & op_reach(op, offset);
 	struct channelset *set = &queue->channels;
 	bool keyed = false, any = false;
 
+	if (!(endpoints & queue->endpoints))
+		return PICK_NEVER;
 	for (unsigned i = 0; i < set->n; i++) {
 		struct channel_slot *slot = &set->slots[set->next];
 
 		set->next = set->next + 1 < set->n ? set->next + 1 : 0;
-		if (!slot->live || !(op->endpoints & (1u << slot->endpoint)))
+		if (!slot->live || !(endpoints & (1u << slot->endpoint)))
 			continue;
 		any = true;
 		if (!slot_has_keys(slot, op, offset, att, segment))

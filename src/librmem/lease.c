@@ -85,6 +85,7 @@ static int rekey_send(struct rmem_lease *lease)
 	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
 	request.attach.lease = lease->id;
 	request.attach.rights = (uint8_t)lease->rights;
+	request.attach.reach = (uint8_t)domain_set_reach(&lease->session->domains);
 	return control_call(lease->session->control, &request, rekey_done, lease,
 			    &lease->rekey);
 }

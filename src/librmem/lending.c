@@ -138,6 +138,7 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 		return err;
 	request.allocate.bytes = params->bytes;
 	request.allocate.align = params->align;
+	request.allocate.reach = (uint8_t)domain_set_reach(&session->domains);
 	request.allocate.ttl_ms = params->ttl_ms;
 	return lease_request(session, &request, ret_lease);
 }
@@ -173,6 +174,7 @@ static int attach(struct rmem *session, const char *name, unsigned rights,
 	if (err)
 		return err;
 	request.attach.rights = (uint8_t)rights;
+	request.attach.reach = (uint8_t)domain_set_reach(&session->domains);
 	return lease_request(session, &request, ret_lease);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "librmem/lease.h"
 
 const struct op_kind op_kinds[] = {
 	[RMEM_OP_READ] = { "read", FABRIC_READ, RMEM_READ },
@@ -80,15 +81,50 @@ static void lane_stall(struct optable *table, struct lane *lane)
 		list_append(&table->stalled, &lane->node);
 }
 
+/* What is there in a lease is lent through these. */
+static unsigned place_reach(const struct rmem_lease *lease, uint64_t at)
+{
+	const struct attachment *att =
+		atomic_load_explicit(&lease->attachment, memory_order_acquire);
+
+	/* behind the end there is nothing to wait for */
+	if (!att->bound || at >= att->bytes)
+		return ~0u;
+	return att->endpoints[attachment_segment(att, at)];
+}
+
+unsigned op_reach(const struct op *op, uint64_t offset)
+{
+	unsigned reach = place_reach(op->todo.lease, op->todo.offset + offset);
+
+	if (op->todo.opcode == RMEM_OP_COPY)
+		reach &= place_reach(op->inband.source.lease,
+				     op->inband.source.offset + offset);
+	return reach;
+}
+
+unsigned op_lane(const struct optable *table, const struct op *op, uint64_t offset,
+		 bool request)
+{
+	unsigned bound = op_reach(op, offset) & table->endpoints;
+
+	/* through none: it ends as soon as it is looked at */
+	if (bound == table->endpoints || bound == 0)
+		return request ? LANE_REQUEST : LANE_PLAIN;
+	return (request ? LANE_BOUND_REQUEST : LANE_BOUND) +
+	       (unsigned)__builtin_ctz(bound);
+}
+
 /* The lane of what is on no channel, and is cut already. */
 static struct lane *piece_lane(struct optable *table, const struct piece *piece)
 {
-	unsigned number = LANE_PLAIN;
+	const struct op *op = piece->op;
+	unsigned number;
 
-	if (piece_is_request(piece))
-		number = LANE_REQUEST;
-	else if (opcode_is_atomic(piece->op->todo.opcode))
-		number = LANE_ATOMIC + (unsigned)__builtin_ctz(piece->op->endpoints);
+	if (!piece_is_request(piece) && opcode_is_atomic(op->todo.opcode))
+		number = LANE_ATOMIC + (unsigned)__builtin_ctz(op->endpoints);
+	else
+		number = op_lane(table, op, piece->offset, piece_is_request(piece));
 	lane_stall(table, &table->lanes[number]);
 	return &table->lanes[number];
 }

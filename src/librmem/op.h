@@ -152,7 +152,11 @@ enum {
 	LANE_REQUEST, /* for a channel that takes another request */
 	LANE_HOME,    /* to be told where the atomics of a lease are done: for news */
 	LANE_ATOMIC,  /* for a channel to there: a lane for each endpoint */
-	LANES = LANE_ATOMIC + WIRE_ENDPOINTS_MAX,
+	/* As the first and the third, of what not all channels can take, as its memory is not
+	 * lent through all endpoints: a lane for each, the first that it is lent through. */
+	LANE_BOUND = LANE_ATOMIC + WIRE_ENDPOINTS_MAX,
+	LANE_BOUND_REQUEST = LANE_BOUND + WIRE_ENDPOINTS_MAX,
+	LANES = LANE_BOUND_REQUEST + WIRE_ENDPOINTS_MAX,
 };
 
 struct optable {
@@ -164,6 +168,7 @@ struct optable {
 	struct op **done; /* a ring of n_ops, not taken by the caller yet */
 	unsigned first_done, n_done;
 	struct list pending; /* ops, not started, as they were submitted */
+	unsigned endpoints;  /* that the channels lead to, a bit each */
 	struct list stalled; /* lanes, the one whose turn it is first */
 	struct lane lanes[LANES];
 	struct list free_pieces, doubt, lost; /* pieces; free: shared ones */
@@ -192,6 +197,12 @@ static inline bool piece_waits(const struct piece *piece)
 	return piece->state > PIECE_FLYING;
 }
 
+/* The endpoints that what lies `offset` into it is lent through, a bit each; of a copy, both
+ * ends of it. */
+unsigned op_reach(const struct op *op, uint64_t offset);
+/* The lane where it waits, or a request of it, for a channel that takes that. */
+unsigned op_lane(const struct optable *table, const struct op *op, uint64_t offset,
+		 bool request);
 /* Let a piece that is on no channel be posted once more: behind the others of its lane, or
  * ahead of them. */
 void piece_again(struct optable *table, struct piece *piece);

@@ -173,7 +173,8 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 static int atomic_lane(struct rmem_queue *queue, struct op *op, unsigned *ret_lane)
 {
 	const char *why;
-	int err = home_find(queue, op->todo.lease, &op->endpoints, &why);
+	int err =
+		home_find(queue, op->todo.lease, op_reach(op, 0), &op->endpoints, &why);
 
 	if (err == -EAGAIN) {
 		*ret_lane = LANE_HOME;
@@ -191,11 +192,12 @@ static int atomic_lane(struct rmem_queue *queue, struct op *op, unsigned *ret_la
 /* It was started. */
 static void op_enter(struct rmem_queue *queue, struct op *op)
 {
-	unsigned lane = LANE_PLAIN;
+	unsigned lane;
 
-	if (opcode_is_remote(op->todo.opcode))
-		lane = LANE_REQUEST;
-	else if (opcode_is_atomic(op->todo.opcode) && atomic_lane(queue, op, &lane))
+	if (!opcode_is_atomic(op->todo.opcode))
+		lane = op_lane(&queue->table, op, op->todo.bytes - op->end.left,
+			       opcode_is_remote(op->todo.opcode));
+	else if (atomic_lane(queue, op, &lane))
 		return;
 	op_wait(&queue->table, op, lane);
 }

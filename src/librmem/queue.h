@@ -32,6 +32,7 @@ struct rmem_queue {
 	/* local pieces of memory in one request, on every domain */
 	unsigned read_slices, write_slices;
 	uint64_t share_max; /* bytes of an operation that goes uncut, at most */
+	unsigned endpoints; /* that its channels lead to, a bit each */
 	/* what pings are of; NULL: there was none yet.  The owner's */
 	struct rmem_lease *nowhere;
 	int epfd;    /* what rmem_queue_fd() gives: the cqs and the next two */

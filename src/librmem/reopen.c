@@ -72,9 +72,11 @@ static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
 		const struct attachment *att =
 			atomic_load_explicit(&lease->attachment, memory_order_acquire);
 
-		if (atomic_load(&lease->status) == 0 && att->n_segments > 0 &&
-		    !att->keys[0][endpoint].present)
-			return false;
+		for (unsigned i = 0;
+		     atomic_load(&lease->status) == 0 && i < att->n_segments; i++)
+			if ((att->endpoints[i] & (1u << endpoint)) &&
+			    !att->keys[i][endpoint].present)
+				return false;
 	}
 	return true;
 }

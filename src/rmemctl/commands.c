@@ -24,6 +24,7 @@ static const struct column pools_columns[] = {
 	{ "FREE", "free_bytes", CELL_BYTES, "-" },
 	{ "LARGEST", "largest_free_bytes", CELL_BYTES, "-" },
 	{ "FRAGMENTED", "fragmentation_percent", CELL_PERCENT, "-" },
+	{ "DEVICES", "devices", CELL_LIST, "all" },
 	{ NULL, NULL, CELL_TEXT, NULL },
 };
 

@@ -116,6 +116,21 @@ static void shares_format(const json_t *shares, char buf[CELL_CHARS])
 	}
 }
 
+/* "a, b"; what is too long is cut. */
+static void list_format(const json_t *list, char buf[CELL_CHARS])
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < json_array_size(list) && used < CELL_CHARS; i++) {
+		char item[CELL_CHARS];
+
+		(void)cell_format(json_array_get(list, i), CELL_TEXT, "?", item);
+		used += (size_t)snprintf(buf + used, CELL_CHARS - used, "%s%s",
+					 i ? ", " : "", item);
+	}
+}
+
 const char *cell_format(const json_t *value, enum cell cell, const char *null,
 			char buf[CELL_CHARS])
 {
@@ -133,6 +148,8 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 		(void)time_format(number, buf);
 	else if (cell == CELL_SHARES && json_array_size(value) > 0)
 		shares_format(value, buf);
+	else if (cell == CELL_LIST && json_array_size(value) > 0)
+		list_format(value, buf);
 	else
 		(void)snprintf(buf, CELL_CHARS, "%s", null);
 	return buf;
@@ -145,7 +162,8 @@ static void cell_print(FILE *out, const struct column *column, const char *text,
 	bool last = !column[1].title;
 	size_t pad = width - text_width(text);
 
-	if (column->cell != CELL_TEXT && column->cell != CELL_SHARES)
+	if (column->cell != CELL_TEXT && column->cell != CELL_SHARES &&
+	    column->cell != CELL_LIST)
 		(void)fprintf(out, "%*s%s", (int)pad, "", text);
 	else
 		(void)fprintf(out, "%s%*s", text, last ? 0 : (int)pad, "");

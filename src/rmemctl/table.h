@@ -15,6 +15,7 @@ enum cell {
 	CELL_TIME,
 	CELL_PERCENT,
 	CELL_SHARES, /* bytes per node: a list of objects */
+	CELL_LIST,   /* of texts; of none `null` is shown */
 };
 
 struct column {

@@ -11,6 +11,8 @@
 #define CHOICE(name, choices) offsetof(struct config, name), 0, choices
 #define POOL(name) offsetof(struct pool_params, name), 0, NULL
 #define POOL_CHOICE(name, choices) offsetof(struct pool_params, name), 0, choices
+#define POOL_LIST(name) \
+	offsetof(struct pool_params, name), offsetof(struct pool_params, n_##name), NULL
 #define TENANT(name) offsetof(struct tenant_params, limits.name), 0, NULL
 #define DEVICE(name) offsetof(struct fabric_device_params, name), 0, NULL
 #define RELOAD true
@@ -174,6 +176,8 @@ const struct config_key config_keys[] = {
 	  POOL_CHOICE(shrink, shrink_choices), RELOAD, "what becomes of a lower size while leases are in the way" },
 	{ CONFIG_SECTION_POOL, "shrink_wait", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
 	  POOL(shrink_wait_ms), RELOAD, "how long clients have to give memory back before that" },
+	{ CONFIG_SECTION_POOL, "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
+	  POOL_LIST(devices), RESTART, "RDMA devices it is lent through; none named: all" },
 };
 /* clang-format on */
 

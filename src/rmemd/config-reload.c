@@ -41,7 +41,9 @@ static bool pool_take(struct pool_params *running, const struct pool_params *fre
 {
 	running->shrink = fresh->shrink;
 	running->shrink_wait_ms = fresh->shrink_wait_ms;
-	if (running->node != fresh->node || running->pages != fresh->pages)
+	if (running->node != fresh->node || running->pages != fresh->pages ||
+	    running->n_devices != fresh->n_devices ||
+	    memcmp(running->devices, fresh->devices, sizeof(fresh->devices)) != 0)
 		return false;
 	/* how much a share is was found when the pools were opened */
 	if (fresh->bytes == POOL_BYTES_AUTO)

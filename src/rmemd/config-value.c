@@ -19,6 +19,8 @@ typedef char list_items[CONFIG_LIST_MAX][ITEM_BYTES];
 
 _Static_assert(sizeof(((struct config *)0)->devices) == sizeof(list_items),
 	       "lists have one shape");
+_Static_assert(sizeof(((struct pool_params *)0)->devices) == sizeof(list_items),
+	       "lists have one shape");
 
 static int bool_parse(const char *value, bool *ret)
 {

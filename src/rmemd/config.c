@@ -399,21 +399,36 @@ static int tenants_check(struct parse *parse)
 	return 0;
 }
 
+static int device_check(const struct config *config, const char *name)
+{
+	for (unsigned i = 0; i < config->n_devices; i++)
+		if (strcmp(config->devices[i], name) == 0)
+			return 0;
+	return config->n_devices
+		       ? err_set(-EINVAL, "device '%s' is not in [rdma] devices", name)
+		       : 0;
+}
+
 static int devices_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
+	int err;
 
 	for (unsigned i = 0; i < config->n_device_params; i++) {
-		const char *name = config->device_params[i].name;
-		bool served = config->n_devices == 0;
+		err = device_check(config, config->device_params[i].name);
+		if (err)
+			return parse_fail(parse, parse->device_lines[i], err);
+	}
+	for (unsigned i = 0; i < config->n_pools; i++) {
+		const struct pool_params *pool = &config->pools[i];
 
-		for (unsigned j = 0; j < config->n_devices; j++)
-			served |= strcmp(config->devices[j], name) == 0;
-		if (!served)
-			return parse_fail(
-				parse, parse->device_lines[i],
-				err_set(-EINVAL, "device '%s' is not in [rdma] devices",
-					name));
+		for (unsigned j = 0; j < pool->n_devices; j++) {
+			err = device_check(config, pool->devices[j]);
+			if (err)
+				return parse_fail(
+					parse, parse->pool_lines[i],
+					err_prefix(err, "pool '%s'", pool->name));
+		}
 	}
 	return 0;
 }

@@ -182,6 +182,34 @@ static int restore(struct daemon *daemon)
 	return err;
 }
 
+/* Which is often a name misspelt. */
+static void warn_missing(const struct daemon *daemon, const struct pool_params *pool)
+{
+	const char *name = endpoints_missing(daemon->control.endpoints, pool);
+
+	if (name)
+		log_event(LOG_WARNING, "device-not-served",
+			  &(struct log_ctx){ .pool = pool->name, .device = name },
+			  "[pool %s] devices: no RDMA device %s is served now; when it "
+			  "is there, restart rmemd",
+			  pool->name, name);
+}
+
+static void set_endpoints(struct daemon *daemon)
+{
+	const struct endpoints *endpoints = daemon->control.endpoints;
+
+	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
+		const struct pool_params *pool = pools_params(daemon->pools, i);
+		unsigned through = endpoints_of_pool(endpoints, pool);
+
+		warn_missing(daemon, pool);
+		pools_set_endpoints(daemon->pools, i, through);
+		if (through != endpoints_all(endpoints))
+			daemon->control.sole |= through;
+	}
+}
+
 static int open_tables(struct daemon *daemon)
 {
 	struct control *control = &daemon->control;
@@ -192,6 +220,7 @@ static int open_tables(struct daemon *daemon)
 	if (err)
 		return err;
 	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
+	set_endpoints(daemon);
 	pools_set_extent_max(daemon->pools, endpoints_segment_max(control->endpoints));
 	loop_count_memory(daemon);
 	err = leases_open(daemon->pools, daemon->ledger, &loop_leases_events, daemon,

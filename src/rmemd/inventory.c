@@ -104,6 +104,7 @@ static int stay_all(struct inventory *inventory, const struct inventory *before,
 		const struct pool_params *params = &before->pools[i];
 		const struct pool_params *now =
 			find(config->pools, config->n_pools, params->name);
+		struct pool_params *take;
 		bool as_asked = now && same(now, params);
 		int used = leases_use_pool(ledger, params->id), file;
 		int err = keep_pool_find(keep, params->id, &file);
@@ -114,8 +115,14 @@ static int stay_all(struct inventory *inventory, const struct inventory *before,
 			drop(ledger, keep, params->id);
 			continue;
 		}
-		inventory->pools[inventory->n_pools] = *params;
-		inventory->pools[inventory->n_pools++].file = file;
+		take = &inventory->pools[inventory->n_pools++];
+		*take = *params;
+		take->file = file;
+		/* these its memory does not depend on */
+		if (now) {
+			memcpy(take->devices, now->devices, sizeof(take->devices));
+			take->n_devices = now->n_devices;
+		}
 		if (!as_asked && !(now && resizes(now, params)))
 			stays(params, now ? "configured otherwise now"
 					  : "not configured any more");

@@ -56,6 +56,9 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 /* data connections are set up by join_channel, not by rdma_cm; port and, where the device has
  * no IP address, the address are those of its port on the fabric: a GID */
 #define WIRE_ENDPOINT_DIRECT 8u
+/* there is memory that is lent through this endpoint and not through all RDMA devices: who
+ * wants to reach all of it has a channel here */
+#define WIRE_ENDPOINT_SOLE 16u
 /* where memory is to lie */
 enum wire_placement {
 	WIRE_PLACE_NODE = 0,       /* on a node, or any */
@@ -84,7 +87,8 @@ enum wire_reason {
 #define WIRE_FIELDS_segment(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
 	U64(bytes) /* that the lease uses of it */                                   \
 	I32(node)                                                                    \
-	U64(page_bytes)
+	U64(page_bytes)                                                              \
+	U8(endpoints) /* it is lent through, a bit each; 0: all */
 
 /* One segment made reachable through one endpoint. */
 #define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST)                      \
@@ -190,7 +194,9 @@ enum wire_reason {
 	U64(ttl_ms)                                                                  \
 	STR(name, WIRE_NAME_MAX)                                                     \
 	U8(placement)                                                                \
-	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */
+	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */           \
+	/* endpoints that the session uses or is going to, a bit each; 0: as its channels */ \
+	U8(reach)
 
 /* The answer to allocate, attach and resize.  Keys are for the endpoints through which the
  * session has, or had, a channel. */
@@ -212,7 +218,8 @@ enum wire_reason {
 #define WIRE_FIELDS_attach(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
 	U64(lease)                                                                   \
 	U8(rights)                                                                   \
-	STR(name, WIRE_NAME_MAX)
+	STR(name, WIRE_NAME_MAX)                                                     \
+	U8(reach) /* as in allocate */
 #define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
 #define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
 	U64(lease)                                                                   \

@@ -171,9 +171,12 @@ static void segment_tell(struct server_lease *lease, uint64_t start, uint64_t by
 	struct wire_lease *to = &reply.lease;
 	uint8_t number = (uint8_t)to->n_segments++;
 
-	to->segments[number] = (struct wire_segment){ .bytes = bytes, .node = node };
+	to->segments[number] = (struct wire_segment){ .bytes = bytes,
+						      .node = node,
+						      .endpoints = server.through };
 	for (unsigned i = 0; i < server.welcome.n_endpoints; i++)
-		if (!(server.keyless & 1u << i))
+		if (!(server.keyless & 1u << i) &&
+		    (!server.through || (server.through & 1u << i)))
 			to->keys[to->n_keys++] = (struct wire_key){
 				.segment = number,
 				.endpoint = (uint8_t)i,
@@ -263,6 +266,7 @@ static void do_allocate(void)
 	lease->placement = request.allocate.placement;
 	lease->node = request.allocate.node;
 	(void)strcpy(server.device, request.allocate.device);
+	server.reach = request.allocate.reach;
 	lease_tell(lease);
 }
 
@@ -277,6 +281,7 @@ static void do_attach(void)
 	} else if (!request.attach.lease && lease->attached) {
 		error(EBUSY, "attached already");
 	} else {
+		server.reach = request.attach.reach;
 		lease->rights = request.attach.rights;
 		lease_tell(lease);
 	}

@@ -41,6 +41,7 @@ struct server {
 	uint32_t granted_channel;  /* with the last welcome */
 	uint32_t closed_channel;   /* of the last close_channel */
 	char device[WIRE_LABEL_MAX + 1]; /* of the last allocate */
+	unsigned reach;                  /* of that, or of the last attach */
 	unsigned wanted;           /* the fabric the last hello wanted a channel of */
 	uint32_t hello_qpn;        /* the end that came with the last hello; 0: none */
 	unsigned segments; /* that had come over the connection with the last hello */
@@ -52,6 +53,7 @@ struct server {
 		where; /* what open_channel is answered with, but for the number */
 	struct wire_home home; /* what fix_home is answered with */
 	unsigned keyless;      /* endpoints, a bit each, that there are no keys for */
+	uint8_t through;       /* those that memory is lent through; 0: all */
 	bool mute;             /* read, but do not answer */
 	bool forget;           /* know no session */
 	int refuse;            /* the hello, with this errno; 0: welcome */

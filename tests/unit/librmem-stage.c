@@ -105,13 +105,15 @@ static struct attachment *table(unsigned n, unsigned char *const *segments,
 	for (unsigned i = 0; i < n; i++) {
 		answer->segments[i].bytes = bytes[i];
 		answer->bytes += bytes[i];
+		answer->segments[i].endpoints = (uint8_t)stage.through[i];
 		for (unsigned k = 0; k < STAGE_ENDPOINTS && keys[i]; k++)
-			answer->keys[answer->n_keys++] = (struct wire_key){
-				.segment = (uint8_t)i,
-				.endpoint = (uint8_t)k,
-				.addr = (uintptr_t)segments[i],
-				.rkey = keys[i],
-			};
+			if (!stage.through[i] || (stage.through[i] & (1u << k)))
+				answer->keys[answer->n_keys++] = (struct wire_key){
+					.segment = (uint8_t)i,
+					.endpoint = (uint8_t)k,
+					.addr = (uintptr_t)segments[i],
+					.rkey = keys[i],
+				};
 	}
 	ck_assert_int_eq(attachment_create(answer, STAGE_ENDPOINTS, &attachment), 0);
 	free(answer);
@@ -175,7 +177,7 @@ struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 	params.channels = channels;
 	params.bounce_bytes = 64 << 10;
 	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
-	for (unsigned i = 0; i < channels; i++) {
+	for (unsigned i = 0; i < queue->channels.n; i++) {
 		queue->channels.slots[i].channel =
 			connect_slot(queue, &queue->channels.slots[i]);
 		queue->channels.slots[i].live = true;

@@ -15,6 +15,8 @@
 struct stage {
 	struct rmem session;
 	uint64_t now_ns; /* the clock */
+	/* what the segments of leases made from now on are lent through, a bit each; 0: all */
+	unsigned through[2];
 };
 extern struct stage stage;
 

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -19,6 +20,7 @@ static unsigned n_given;
 static bool can_cut, hurried, away;
 static struct pool_recall recalled;
 static struct fake_wish wish;
+static unsigned broken; /* no piece goes on across the beginning of this page */
 static int ledger_fd = -1;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
@@ -35,6 +37,8 @@ void fake_pools_reset(unsigned gap)
 {
 	memset(memory, 0, sizeof(memory));
 	can_cut = true;
+	broken = 0;
+	fake_pools_lend_through(UINT_MAX, UINT_MAX);
 	hurried = false;
 	recalled.bytes = 0;
 	for (unsigned i = 0; i < FAKE_PAGES; i++)
@@ -141,6 +145,8 @@ static unsigned longest(unsigned *ret_start)
 	unsigned best = 0, run = 0;
 
 	for (unsigned i = 0; i < FAKE_PAGES; i++) {
+		if (i == broken)
+			run = 0;
 		run = pages[i] == FREE ? run + 1 : 0;
 		if (run > best) {
 			best = run;
@@ -163,6 +169,7 @@ int pools_take(struct pools *pools, const struct pool_request *request,
 	wish.interleave = request->interleave;
 	wish.align = request->align;
 	wish.n_nodes = request->n_nodes;
+	wish.endpoints = request->endpoints;
 	if (request->n_nodes)
 		memcpy(wish.nodes, request->nodes, request->n_nodes * sizeof(int));
 	memcpy(before, pages, sizeof(before));
@@ -227,6 +234,11 @@ void pools_hurry(struct pools *pools, bool hurry)
 	hurried = hurry;
 }
 
+void fake_pools_break(unsigned page)
+{
+	broken = page;
+}
+
 const struct fake_wish *fake_pools_wish(void)
 {
 	return &wish;
@@ -265,6 +277,25 @@ void *extent_addr(const struct extent *extent)
 int extent_node(const struct extent *extent)
 {
 	return extent->offset >= (uint64_t)FAKE_NODE_PAGES * FAKE_PAGE;
+}
+
+/* Of the pages on each node. */
+static unsigned lent_through[2];
+
+unsigned extent_endpoints(const struct extent *extent)
+{
+	return lent_through[extent_node(extent)];
+}
+
+const char *extent_pool(const struct extent *extent)
+{
+	return extent_node(extent) ? "far" : "near";
+}
+
+void fake_pools_lend_through(unsigned near, unsigned far)
+{
+	lent_through[0] = near;
+	lent_through[1] = far;
 }
 
 uint64_t extent_page_bytes(const struct extent *extent)

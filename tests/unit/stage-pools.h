@@ -20,6 +20,7 @@ struct fake_wish {
 	int nodes[8];
 	unsigned n_nodes;
 	bool interleave;
+	unsigned endpoints;
 };
 
 /* All free again, but for every `gap`th page (0: none), which nobody can have. */
@@ -27,6 +28,10 @@ void fake_pools_reset(unsigned gap);
 void fake_pools_scrub(void);
 /* Whether ends of extents can be given back. */
 void fake_pools_cut(bool possible);
+/* No piece is to reach across the beginning of this page. */
+void fake_pools_break(unsigned page);
+/* Through which endpoints the memory of each node is lent, a bit each. */
+void fake_pools_lend_through(unsigned near, unsigned far);
 /* Of the last request. */
 const struct fake_wish *fake_pools_wish(void);
 /* Pages lent or being scrubbed. */

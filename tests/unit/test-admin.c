@@ -223,7 +223,9 @@ static void base_make(void)
 	const struct pool_params params = { .name = "a",
 					    .node = POOL_NODE_ANY,
 					    .bytes = 1 << 20,
-					    .pages = POOL_PAGES_BASE };
+					    .pages = POOL_PAGES_BASE,
+					    .devices = { "a0", "b1" },
+					    .n_devices = 2 };
 
 	memcpy(directory, "/tmp/rmem-admin-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));
@@ -405,6 +407,21 @@ START_TEST(pools__show_what_becomes_of_them)
 	ck_assert_int_eq(json_integer_value(to), 512 << 10);
 	ck_assert_int_eq(closed, 256 << 10);
 	ck_assert_int_eq(recalled, 256 << 10);
+	json_decref(json);
+	admin_close(admin);
+}
+END_TEST
+
+START_TEST(pools__show_their_devices)
+{
+	json_t *json, *devices;
+
+	open_admin();
+	json = get("/v1/pools");
+	ck_assert_int_eq(json_unpack(json, "{s:[{s:o}]}", "pools", "devices", &devices),
+			 0);
+	ck_assert_uint_eq(json_array_size(devices), 2);
+	ck_assert_str_eq(json_string_value(json_array_get(devices, 1)), "b1");
 	json_decref(json);
 	admin_close(admin);
 }
@@ -850,6 +867,7 @@ int main(void)
 	tcase_add_test(tc, pools__show_what_they_got);
 	tcase_add_test(tc, pools__show_what_becomes_of_them);
 	tcase_add_test(tc, pools__show_how_fragmented_they_are);
+	tcase_add_test(tc, pools__show_their_devices);
 	tcase_add_test(tc, devices__show_address_and_node);
 	tcase_add_test(tc, devices__show_what_they_can);
 	tcase_add_test(tc, sessions__keep_wide_ids_and_foreign_bytes);

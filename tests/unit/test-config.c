@@ -164,6 +164,24 @@ START_TEST(load__reads_every_type)
 }
 END_TEST
 
+START_TEST(load__pools_have_devices)
+{
+	ck_assert_msg(
+		load("[pool a]\nsize = 1M\n[pool b]\ndevices = mlx5_1, mlx5_0\n") == 0,
+		"%s", err_text());
+	ck_assert_uint_eq(config.pools[0].n_devices, 0);
+	ck_assert_uint_eq(config.pools[1].n_devices, 2);
+	ck_assert_str_eq(config.pools[1].devices[0], "mlx5_1");
+	ck_assert_str_eq(config.pools[1].devices[1], "mlx5_0");
+	ck_assert_int_eq(load("[rdma]\ndevices = a\n[pool p]\ndevices = a, b\n"),
+			 -EINVAL);
+	ck_assert_msg(
+		strstr(err_text(), "pool 'p': device 'b' is not in [rdma] devices"),
+		"%s", err_text());
+	ck_assert_int_eq(load("[rdma]\ndevices = a, b\n[pool p]\ndevices = b\n"), 0);
+}
+END_TEST
+
 START_TEST(load__devices_have_knobs_of_their_own)
 {
 	const struct fabric_device_params *device;
@@ -634,6 +652,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, path_make, path_unmake);
 	tcase_add_test(tc, load__an_empty_file_is_the_defaults);
 	tcase_add_test(tc, load__reads_every_type);
+	tcase_add_test(tc, load__pools_have_devices);
 	tcase_add_test(tc, load__devices_have_knobs_of_their_own);
 	tcase_add_test(tc, load__knobs_that_no_device_has_need_not_fit);
 	tcase_add_test(tc, load__knobs_are_as_the_fabric_has_them);

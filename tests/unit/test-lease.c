@@ -2,6 +2,7 @@
 /* Leases are granted, attached, renamed, fenced and ended, with keys that come and die in
  * any order. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -552,6 +553,47 @@ START_TEST(attach__may_be_repeated_after_a_fence)
 }
 END_TEST
 
+/* Memory of the far node through port 5 alone. */
+START_TEST(keys__are_for_what_the_memory_is_lent_through)
+{
+	fake_pools_lend_through(UINT_MAX, 1u << 5);
+	stage_connect(&stage_a, 5);
+	/* all but the last page of both nodes */
+	ck_assert_int_eq(granted(&two, &stage_b, (FAKE_NODE_PAGES - 1) * FAKE_PAGE, ""),
+			 0);
+	fake_pools_break(FAKE_NODE_PAGES);
+	ck_assert_int_eq(granted(&two, &stage_b,
+				 (FAKE_PAGES - FAKE_NODE_PAGES - 1) * FAKE_PAGE, ""),
+			 0);
+	ck_assert_int_eq(granted(&one, &stage_a, 2 * FAKE_PAGE, "n"), 0);
+	ck_assert_uint_eq(one.lease.n_segments, 2);
+	ck_assert_uint_eq(one.lease.n_keys, 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert(one.lease.keys[i].endpoint == 5 ||
+			  one.lease.segments[one.lease.keys[i].segment].node == 0);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(one.lease.segments[i].endpoints,
+				  one.lease.segments[i].node ? 1u << 5 : UINT8_MAX);
+	/* its channels, or what it says, decide what it may have */
+	ck_assert_uint_eq(fake_pools_wish()->endpoints, 1u << 5 | 1);
+	stage_a.reach = 1u << 4;
+	stage_a.nodes[0] = 3;
+	stage_a.n_nodes = 1;
+	ck_assert_int_eq(granted(&two, &stage_a, FAKE_PAGE, ""), -ENOSPC);
+	ck_assert_uint_eq(fake_pools_wish()->endpoints, 1u << 4);
+	ck_assert_uint_eq(fake_pools_wish()->n_nodes, 1);
+	ck_assert_int_eq(fake_pools_wish()->nodes[0], 3);
+	/* one that reaches not all of it has nothing of it */
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOTSUP);
+	ck_assert_str_eq(two.text,
+			 "\"n\" lies in pool far, which is lent through other RDMA "
+			 "devices than this session uses: use them, or TCP");
+	stage_connect(&stage_b, 5);
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_uint_eq(two.lease.n_keys, 3);
+}
+END_TEST
+
 START_TEST(rekey__adds_the_new_port)
 {
 	ck_assert_int_eq(granted(&one, &stage_a, 100, ""), 0);
@@ -754,6 +796,7 @@ int main(void)
 	tcase_add_test(tc, time_to_live__may_be_for_ever);
 	tcase_add_test(tc, fence__kills_keys_and_keeps_leases);
 	tcase_add_test(tc, attach__may_be_repeated_after_a_fence);
+	tcase_add_test(tc, keys__are_for_what_the_memory_is_lent_through);
 	tcase_add_test(tc, rekey__adds_the_new_port);
 	tcase_add_loop_test(tc, cancel__leaves_nothing_behind, 0, 3);
 	tcase_add_test(tc, cancel__of_a_wait_for_memory);

@@ -438,6 +438,163 @@ START_TEST(thousands__wait_and_go)
 }
 END_TEST
 
+/* ---- memory that is lent through some endpoints only ---- */
+
+static unsigned posted_in(const struct rmem_queue *queue, unsigned slot)
+{
+	return stage_channel(queue, slot)->n;
+}
+
+/* A lease over seg_a and seg_b, lent through these endpoints. */
+static struct rmem_lease *bound_lease(uint64_t id, unsigned through_a,
+				      unsigned through_b)
+{
+	struct rmem_lease *bound;
+
+	stage.through[0] = through_a;
+	stage.through[1] = through_b;
+	bound = stage_lease(id, RMEM_READ | RMEM_WRITE, 2, segments, seg_bytes, keys);
+	stage.through[0] = stage.through[1] = 0;
+	return bound;
+}
+
+/* A channel that is full, or away, holds up those alone that need that one. */
+START_TEST(bound__hold_up_no_other)
+{
+	struct rmem_lease *near = bound_lease(8, 1, 1), *far = bound_lease(9, 2, 2);
+	struct rmem_queue *queue = stage_queue(512, 2);
+	unsigned depth = queue->channels.depth;
+
+	for (unsigned i = 0; i < depth + 5; i++)
+		submit(queue, write_of(near, i));
+	ck_assert_uint_eq(posted_in(queue, 0), depth);
+	ck_assert_uint_eq(posted_in(queue, 1), 0);
+	submit(queue, write_of(far, 1000));
+	submit(queue, write_of(lease, 1001));
+	ck_assert_uint_eq(posted_in(queue, 1), 2);
+	run_out(queue, depth + 7);
+	stage_close();
+}
+END_TEST
+
+START_TEST(bound__requests_hold_up_no_other)
+{
+	struct rmem_lease *near = bound_lease(8, 1, 1), *far = bound_lease(9, 2, 2);
+	struct rmem_queue *queue = stage_queue(64, 2);
+	struct rmem_op op = op_of(RMEM_OP_FILL, 0, NULL, 8, 1);
+
+	op.lease = near;
+	for (unsigned i = 0; i < FAKE_REQUESTS + 2; i++)
+		submit(queue, op);
+	op.lease = far;
+	submit(queue, op);
+	submit(queue, write_of(near, 2));
+	ck_assert_uint_eq(posted_in(queue, 0), FAKE_REQUESTS + 1);
+	ck_assert_uint_eq(posted_in(queue, 1), 1);
+	run_out(queue, FAKE_REQUESTS + 4);
+	stage_close();
+}
+END_TEST
+
+/* One operation over parts that are lent through one endpoint each. */
+START_TEST(bound__parts_go_their_ways)
+{
+	struct rmem_lease *striped = bound_lease(8, 1, 2);
+	struct rmem_queue *queue = stage_queue(64, 4);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, 100, local, 2 * SEG - 200, 1);
+
+	op.lease = striped;
+	submit(queue, op);
+	ck_assert_uint_gt(posted_in(queue, 0), 0);
+	ck_assert_uint_gt(posted_in(queue, 1), 0);
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned k = 0; k < posted_in(queue, i); k++)
+			ck_assert_uint_eq(stage_channel(queue, i)->posted[k].rkey,
+					  keys[queue->channels.slots[i].endpoint]);
+	run_out(queue, 1);
+	ck_assert_mem_eq(seg_a + 100, local, SEG - 100);
+	ck_assert_mem_eq(seg_b, local + SEG - 100, SEG - 100);
+	/* a channel to the far one dies: the pieces on it wait for one that leads there */
+	op.opcode = RMEM_OP_READ;
+	submit(queue, op);
+	for (unsigned i = 0; i < 4; i++)
+		if (queue->channels.slots[i].endpoint == 1)
+			fake_complete(stage_channel(queue, i), -ECONNRESET);
+	expect_none(queue);
+	expect_none(queue);
+	ck_assert_uint_eq(stage_reconnect(queue), 2);
+	fake_complete_all();
+	expect_none(queue);
+	run_out(queue, 1);
+	stage_close();
+}
+END_TEST
+
+/* A queue of one channel has one more to where some memory is lent alone. */
+START_TEST(bound__are_reached_by_a_queue_of_one)
+{
+	struct rmem_lease *near = bound_lease(8, 1, 1), *far = bound_lease(9, 2, 2);
+	struct rmem_queue *queue = stage_queue(64, 1);
+
+	ck_assert_uint_eq(queue->channels.n, 1);
+	submit(queue, write_of(near, 1));
+	submit(queue, write_of(far, 2));
+	expect(queue, 2, -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue),
+				     "lent through other RDMA devices"));
+	run_out(queue, 1);
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
+		stage.session.domains.domains[i].endpoint.flags |= WIRE_ENDPOINT_SOLE;
+	queue = stage_queue(64, 1);
+	ck_assert_uint_eq(queue->channels.n, 2);
+	submit(queue, write_of(near, 1));
+	submit(queue, write_of(far, 2));
+	run_out(queue, 2);
+	/* what goes round has them already */
+	queue = stage_queue(64, 3);
+	ck_assert_uint_eq(queue->channels.n, 3);
+	stage_close();
+}
+END_TEST
+
+/* No endpoint reaches both ends, nor all that atomics are done in. */
+START_TEST(bound__what_needs_one_endpoint_for_all_is_refused)
+{
+	struct rmem_lease *near = bound_lease(8, 1, 1), *far = bound_lease(9, 2, 2);
+	struct rmem_lease *striped = bound_lease(10, 2, 1);
+	struct rmem_queue *queue = stage_queue(64, 2);
+	const struct rmem_place source = { .lease = far };
+	struct rmem_op op = op_of(RMEM_OP_COPY, 0, NULL, 8, 1);
+
+	op.lease = near;
+	op.source = &source;
+	submit(queue, op);
+	expect(queue, 1, -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "reaches both"));
+	/* within one there is a way */
+	op.lease = far;
+	op.offset = 8;
+	submit(queue, op);
+	run_out(queue, 1);
+	/* the home of the one whose first part is asked for is there */
+	op = add_of(2);
+	op.lease = striped;
+	submit(queue, op);
+	ck_assert_uint_eq(atomic_load(&striped->home.wanted), 1 + 1);
+	striped->home.endpoints = 2;
+	atomic_store(&striped->home.state, HOME_KNOWN);
+	queue_news(queue);
+	expect_none(queue);
+	op.offset = SEG;
+	op.cookie = 3;
+	submit(queue, op);
+	expect(queue, 3, -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "atomic home"));
+	run_out(queue, 1);
+	stage_close();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("librmem-lanes");
@@ -464,6 +621,11 @@ int main(void)
 	tcase_add_loop_test(tcp, waiting__is_not_passed_over_for_ever, 0, 9);
 	tcase_add_test(tcp, notifications__leave_turns_to_requests);
 	tcase_add_test(tcp, thousands__wait_and_go);
+	tcase_add_test(tcp, bound__hold_up_no_other);
+	tcase_add_test(tcp, bound__requests_hold_up_no_other);
+	tcase_add_test(tcp, bound__parts_go_their_ways);
+	tcase_add_test(tcp, bound__are_reached_by_a_queue_of_one);
+	tcase_add_test(tcp, bound__what_needs_one_endpoint_for_all_is_refused);
 	suite_add_tcase(suite, tcp);
 	suite_add_tcase(suite, verbs);
 	return unit_main(suite);

@@ -105,6 +105,38 @@ START_TEST(open__prefers_rdma)
 }
 END_TEST
 
+/* One channel is asked for, but some memory is lent through the other device alone. */
+START_TEST(open__has_channels_to_where_memory_is)
+{
+	rmem_lease *lease;
+
+	serve_rdma();
+	open_with(0);
+	ck_assert_str_eq(info().device, "fake0");
+	lease = alloc(1000, NULL);
+	/* that of TCP is the first */
+	ck_assert_uint_eq(server.reach, 2);
+	rmem_close(client);
+	for (unsigned i = 1; i < 3; i++)
+		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
+	for (unsigned through = 2; through <= 4; through *= 2) {
+		server_lock();
+		server.through = (uint8_t)through;
+		server_unlock();
+		open_with(0);
+		ck_assert_str_eq(info().device, "fake0,fake1");
+		ck_assert_uint_eq(info().channels, 1);
+		lease = alloc(1000, NULL);
+		ck_assert_uint_eq(server.reach, 6);
+		ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
+		ck_assert_int_eq(rmem_read(lease, 5, buf, 100), 0);
+		/* it asks once for what it cannot have a key for */
+		ck_assert_uint_le(server.seen[WIRE_TYPE_attach], 2);
+		rmem_close(client);
+	}
+}
+END_TEST
+
 START_TEST(open__uses_devices_as_the_uri_says)
 {
 	serve_rdma();
@@ -559,6 +591,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, open__says_what_it_got);
 	tcase_add_test(tc, open__prefers_rdma);
+	tcase_add_test(tc, open__has_channels_to_where_memory_is);
 	tcase_add_test(tc, open__uses_devices_as_the_uri_says);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
 	tcase_add_test(tc, open__is_refused);

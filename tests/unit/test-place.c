@@ -262,6 +262,54 @@ START_TEST(take__prefers_several_nodes)
 }
 END_TEST
 
+/* ---- pools for some endpoints ---- */
+
+static int take_through(uint64_t bytes, unsigned endpoints, bool stripes)
+{
+	const struct pool_request request = { .bytes = bytes,
+					      .align = 1,
+					      .endpoints = endpoints,
+					      .interleave = stripes };
+
+	return pools_take(pools, &request, taken, 8, &n_taken);
+}
+
+START_TEST(take__is_of_pools_that_are_reached)
+{
+	static const int nodes[] = { 0, 1, 0 };
+	static const uint64_t bytes[] = { 100 * PAGE, 200 * PAGE, 40 * PAGE };
+
+	open_on(3, nodes, bytes);
+	for (unsigned i = 0; i < 3; i++)
+		pools_set_endpoints(pools, i, 1u << i);
+	ck_assert_int_eq(take_through(50 * PAGE, 1, false), 0);
+	ck_assert_uint_eq(extent_endpoints(&taken[0]), 1);
+	ck_assert_str_eq(extent_pool(&taken[0]), "a");
+	/* what others have does not help, nor that they have it soon */
+	ck_assert_int_eq(take_through(60 * PAGE, 1, false), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(err_text(), "200 KiB are free"));
+	ck_assert_int_eq(take_through(200 * PAGE, 2, false), 0);
+	pools_give(pools, taken[0]);
+	ck_assert_int_eq(take_through(60 * PAGE, 1, false), -ENOSPC);
+	/* in pieces of two of them */
+	ck_assert_int_eq(take_through(60 * PAGE, 5, false), 0);
+	ck_assert_uint_eq(n_taken, 2);
+	ck_assert_int_eq(take_through(PAGE, 8, false), -ENOSPC);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no pool is lent through"));
+	ck_assert_int_eq(take_through(PAGE, 0, false), 0);
+	pools_close(pools);
+	/* stripes, too */
+	open_on(3, nodes, bytes);
+	for (unsigned i = 0; i < 3; i++)
+		pools_set_endpoints(pools, i, 1u << i);
+	ck_assert_int_eq(take_through(80 * PAGE, 5, true), 0);
+	ck_assert_uint_eq(bytes_on(1), 0);
+	ck_assert_int_eq(take_through(80 * PAGE, 6, true), 0);
+	ck_assert_uint_eq(bytes_on(1), 40 * PAGE);
+	pools_close(pools);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("place");
@@ -278,6 +326,7 @@ int main(void)
 		tcase_add_test(tc, take__falls_back_where_stripes_do_not_fit);
 		tcase_add_test(tc, take__needs_two_nodes_for_stripes);
 		tcase_add_test(tc, take__prefers_several_nodes);
+		tcase_add_test(tc, take__is_of_pools_that_are_reached);
 	}
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

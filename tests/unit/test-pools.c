@@ -26,6 +26,11 @@
 #define MIB (KIB * KIB)
 #define PIB (MIB * MIB * KIB)
 #define EXTENTS_MAX 8
+#define POOL(of_name, of_node, of_bytes, of_pages)                       \
+	{                                                                \
+		.name = of_name, .node = (of_node), .bytes = (of_bytes), \
+		.pages = (of_pages),                                     \
+	}
 
 static struct pools *pools;
 static struct extent taken[EXTENTS_MAX];
@@ -624,14 +629,10 @@ END_TEST
 
 /* ---- a share of what there is ---- */
 
-#define FIXED(called, on, size, kind)                                    \
-	{                                                                \
-		.name = called, .node = on, .bytes = size, .pages = kind \
-	}
-#define AUTO(on, kind, percent)                                                   \
-	{                                                                         \
-		.name = "a", .node = on, .bytes = POOL_BYTES_AUTO, .pages = kind, \
-		.share = percent                                                  \
+#define AUTO(of_node, of_pages, of_share)                                 \
+	{                                                                 \
+		.name = "a", .node = (of_node), .bytes = POOL_BYTES_AUTO, \
+		.pages = (of_pages), .share = (of_share),                 \
 	}
 
 static const struct {
@@ -654,7 +655,7 @@ static const struct {
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 360, 480, 360 } },
 	/* other kinds and pools of a fixed size do not count */
-	{ { AUTO(0, POOL_PAGES_1G, 90), FIXED("b", 0, MIB, POOL_PAGES_2M),
+	{ { AUTO(0, POOL_PAGES_1G, 90), POOL("b", 0, MIB, POOL_PAGES_2M),
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 0, 0, 1200 } },
 	/* with pages of any kind it looks at the next */
@@ -752,7 +753,7 @@ START_TEST(open__divides_what_a_fixed_size_leaves)
 {
 	const struct pool_params params[] = {
 		AUTO(0, POOL_PAGES_BASE, 50),
-		FIXED("b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE),
+		POOL("b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE),
 		AUTO(0, POOL_PAGES_AUTO, 50),
 	};
 	struct pool_status status;
@@ -787,9 +788,9 @@ END_TEST
 /* ---- several at a time ---- */
 
 static const struct pool_params several[] = {
-	FIXED("a", 0, 8 * MIB, POOL_PAGES_BASE),
-	FIXED("b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE),
-	FIXED("c", 0, 2 * MIB, POOL_PAGES_BASE),
+	POOL("a", 0, 8 * MIB, POOL_PAGES_BASE),
+	POOL("b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE),
+	POOL("c", 0, 2 * MIB, POOL_PAGES_BASE),
 };
 #define N_SEVERAL (sizeof(several) / sizeof(several[0]))
 
@@ -865,11 +866,11 @@ static const struct {
 	int err;
 	const char *said;
 } failing[] = {
-	{ FIXED("d", 0, PIB / 2, POOL_PAGES_BASE), -ENOMEM,
+	{ POOL("d", 0, PIB / 2, POOL_PAGES_BASE), -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
-	{ FIXED("d", 1000, MIB, POOL_PAGES_BASE), -EINVAL,
+	{ POOL("d", 1000, MIB, POOL_PAGES_BASE), -EINVAL,
 	  "pool 'd': no NUMA node 1000" },
-	{ FIXED("d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE), -ENOMEM,
+	{ POOL("d", POOL_NODE_ANY, PIB / 2, POOL_PAGES_BASE), -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
 };
 
@@ -935,7 +936,7 @@ END_TEST
 START_TEST(open__divides_the_host_among_those_at_it)
 {
 	struct pool_params params[2] = {
-		FIXED("a", 0, 0, POOL_PAGES_BASE),
+		{ .name = "a", .pages = POOL_PAGES_BASE },
 		{ .name = "b", .node = POOL_NODE_ANY, .pages = POOL_PAGES_BASE }
 	};
 	_Atomic(uint64_t) room = 3 * MIB;

@@ -239,8 +239,18 @@ START_TEST(placement__is_as_asked_and_told)
 	ck_assert_uint_eq(wish->n_nodes, 1);
 	ck_assert_int_eq(wish->nodes[0], 6);
 	ck_assert_int_eq(one.answer.lease.node, -1);
+	/* those to which it says that it is going to have one, and no others */
+	stage_facts[0].node = 2;
+	msg->allocate.reach = 0xf1;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_uint_eq(wish->endpoints, 1);
+	ck_assert_uint_eq(wish->n_nodes, 1);
+	ck_assert_int_eq(wish->nodes[0], 2);
+	msg->allocate.reach = 3;
 	msg->allocate.placement = WIRE_PLACE_INTERLEAVE;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	ck_assert_uint_eq(wish->endpoints, 3);
+	ck_assert_uint_eq(wish->n_nodes, 2);
 	ck_assert(wish->interleave);
 	ck_assert_uint_eq(one.answer.lease.placement, WIRE_PLACE_INTERLEAVE);
 	/* what is added, too */

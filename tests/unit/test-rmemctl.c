@@ -45,20 +45,21 @@ START_TEST(table__aligns)
 				       "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
 				       "\"free_bytes\": 1610612736,"
 				       "\"largest_free_bytes\": 4096, "
-				       "\"fragmentation_percent\": 99}, {\"name\": "
+				       "\"fragmentation_percent\": 99, "
+				       "\"devices\": [\"a0\", \"b1\"]}, {\"name\": "
 				       "\"longer\", \"node\": null}]}"),
 			 0);
 	ck_assert_str_eq(
 		shown,
 		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  "
 		"STATE         TO  RECALLED  LENT  "
-		"SCRUBBING     FREE  LARGEST  FRAGMENTED\n"
+		"SCRUBBING     FREE  LARGEST  FRAGMENTED  DEVICES\n"
 		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB     auto  "
 		"shrinking  1 GiB     4 KiB   0 B  "
-		"      0 B  1.5 GiB    4 KiB         99%\n"
+		"      0 B  1.5 GiB    4 KiB         99%  a0, b1\n"
 		"longer  several      any  -      -              -     auto  "
 		"-              -         -     -  "
-		"        -        -        -           -\n");
+		"        -        -        -           -  all\n");
 	free(shown);
 }
 END_TEST
@@ -91,6 +92,23 @@ START_TEST(table__cuts_between_characters)
 	ck_assert_uint_eq(strlen(cell_format(json, CELL_TEXT, "-", buf)),
 			  CELL_CHARS - 2);
 	json_decref(json);
+}
+END_TEST
+
+START_TEST(table__joins_lists)
+{
+	char buf[CELL_CHARS];
+	json_t *array = json_array();
+
+	ck_assert_str_eq(cell_format(array, CELL_LIST, "all", buf), "all");
+	for (int i = 0; i < 16; i++)
+		ck_assert_int_eq(json_array_append_new(array, json_string("mlx5_1")),
+				 0);
+	ck_assert_int_eq(strncmp(cell_format(array, CELL_LIST, "all", buf),
+				 "mlx5_1, mlx5_1, ", 16),
+			 0);
+	ck_assert_uint_eq(strlen(buf), CELL_CHARS - 1);
+	json_decref(array);
 }
 END_TEST
 
@@ -440,6 +458,7 @@ int main(void)
 	tcase_add_test(table, table__aligns);
 	tcase_add_test(table, table__does_not_steer_the_terminal);
 	tcase_add_test(table, table__cuts_between_characters);
+	tcase_add_test(table, table__joins_lists);
 	tcase_add_test(table, table__cuts_what_is_on_many_nodes);
 	tcase_add_test(table, time__has_two_units);
 	tcase_add_test(table, show__says_when_there_is_nothing);

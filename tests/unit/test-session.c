@@ -43,6 +43,19 @@ START_TEST(hello__is_welcomed)
 }
 END_TEST
 
+/* Where memory is lent that not all others reach; TCP reaches all. */
+START_TEST(welcome__says_where_channels_are_needed)
+{
+	(void)strcpy(stage_facts[1].device, "able1");
+	stage_control.sole = 3;
+	client_open(&one);
+	ck_assert_uint_eq(one.answer.welcome.endpoints[0].flags & WIRE_ENDPOINT_SOLE,
+			  0);
+	ck_assert_uint_ne(one.answer.welcome.endpoints[1].flags & WIRE_ENDPOINT_SOLE,
+			  0);
+}
+END_TEST
+
 START_TEST(hello__is_refused)
 {
 	static const int errors[] = { -EPROTO, -ENOTSUP, -ENOTSUP,
@@ -662,6 +675,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_add_test(tc, hello__is_welcomed);
+	tcase_add_test(tc, welcome__says_where_channels_are_needed);
 	tcase_add_loop_test(tc, hello__is_refused, 0, 6);
 	tcase_add_test(tc, hello__brings_a_channel);
 	tcase_add_loop_test(tc, hello__brings_no_channel, 0, 5);

@@ -42,7 +42,18 @@ static void view_resizing(json_t **object, const struct pool_status *pool)
 	view_number(object, "recalled_bytes", pool->recalled);
 }
 
-static json_t *pool_view(const struct pool_status *pool, int node)
+/* Those it was to be lent through; none: all. */
+static json_t *devices_view(const struct pool_params *params)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < params->n_devices; i++)
+		view_append(&array, json_string(params->devices[i]));
+	return array;
+}
+
+static json_t *pool_view(const struct pool_status *pool,
+			 const struct pool_params *params, int node)
 {
 	json_t *object = json_object();
 
@@ -63,6 +74,7 @@ static json_t *pool_view(const struct pool_status *pool, int node)
 	view_number(&object, "free_bytes", pool->free);
 	view_number(&object, "largest_free_bytes", pool->largest_free);
 	view_add(&object, "fragmentation_percent", fragmentation(pool));
+	view_add(&object, "devices", devices_view(params));
 	view_number(&object, "scrubbed_ever_bytes", pool->scrubbed_ever);
 	return object;
 }
@@ -76,7 +88,8 @@ json_t *view_pools(struct daemon *daemon)
 		struct pool_status status;
 
 		pools_status(pools, i, &status);
-		view_append(&array, pool_view(&status, pools_node(pools, i)));
+		view_append(&array, pool_view(&status, pools_params(pools, i),
+					      pools_node(pools, i)));
 	}
 	view_add(&object, "pools", array);
 	return object;

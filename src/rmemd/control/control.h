@@ -34,7 +34,9 @@ struct control {
 	struct ledger *ledger; /* what outlasts the process */
 	struct leases *leases;
 	struct sessions *sessions;
-	uint64_t memory_bytes;           /* of all pools */
+	uint64_t memory_bytes; /* of all pools */
+	/* Endpoints that some pool is lent through, and not through all, a bit each. */
+	unsigned sole;
 	char server[WIRE_LABEL_MAX + 1]; /* how the welcome names this host */
 	struct control_counters counters;
 	/* Too large for the stack; in use while one frame is handled, or one answer sent. */

@@ -6,6 +6,50 @@
 
 #include "base/err.h"
 
+static bool pool_names(const struct pool_params *pool, const char *device)
+{
+	for (unsigned i = 0; i < pool->n_devices; i++)
+		if (strcmp(pool->devices[i], device) == 0)
+			return true;
+	return false;
+}
+
+unsigned endpoints_of_pool(const struct endpoints *endpoints,
+			   const struct pool_params *pool)
+{
+	unsigned bits = 0;
+
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		const char *device = endpoints->at[i].facts->device;
+
+		if (!*device || !pool->n_devices || pool_names(pool, device))
+			bits |= 1u << i;
+	}
+	return bits;
+}
+
+static bool device_served(const struct endpoints *endpoints, const char *device)
+{
+	for (unsigned i = 0; i < endpoints->n; i++)
+		if (strcmp(endpoints->at[i].facts->device, device) == 0)
+			return true;
+	return false;
+}
+
+const char *endpoints_missing(const struct endpoints *endpoints,
+			      const struct pool_params *pool)
+{
+	for (unsigned i = 0; i < pool->n_devices; i++)
+		if (!device_served(endpoints, pool->devices[i]))
+			return pool->devices[i];
+	return NULL;
+}
+
+unsigned endpoints_all(const struct endpoints *endpoints)
+{
+	return (1u << endpoints->n) - 1;
+}
+
 int endpoints_node(const struct endpoints *endpoints, const char *device, int *ret_node)
 {
 	for (unsigned i = 0; i < endpoints->n; i++) {

@@ -6,6 +6,7 @@
 #define RMEMD_CONTROL_ENDPOINT_H
 
 #include "fabric/fabric.h"
+#include "rmemd/pool/pools.h"
 #include "wire/msg.h"
 
 struct endpoint {
@@ -19,6 +20,16 @@ struct endpoints {
 	struct endpoint at[WIRE_ENDPOINTS_MAX];
 	unsigned n;
 };
+
+/* Through which a pool is lent, a bit each: those of its devices, and those that are of none
+ * (TCP). */
+unsigned endpoints_of_pool(const struct endpoints *endpoints,
+			   const struct pool_params *pool);
+/* One of the pool's devices that none of them is of, or NULL. */
+const char *endpoints_missing(const struct endpoints *endpoints,
+			      const struct pool_params *pool);
+/* All of them, a bit each. */
+unsigned endpoints_all(const struct endpoints *endpoints);
 
 /* The node of a device that is served; -1: unknown.  -ENODEV */
 int endpoints_node(const struct endpoints *endpoints, const char *device,

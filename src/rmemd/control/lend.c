@@ -35,6 +35,27 @@ static int hand_over(struct peer *peer, const struct wire_msg *msg, starter *sta
 	return handed_over(request, err);
 }
 
+/* Where the session says that it has channels, or is going to. */
+static void take_reach(const struct peer *peer, unsigned reach)
+{
+	const struct endpoints *endpoints = peer->control->endpoints;
+	struct holder *holder = session_holder(peer->session);
+
+	holder->reach = reach & endpoints_all(endpoints);
+	holder->n_nodes = 0;
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		int node = endpoints->at[i].facts->node;
+		unsigned k = 0;
+
+		if (node < 0 || !(reach & (1u << i)))
+			continue;
+		while (k < holder->n_nodes && holder->nodes[k] != node)
+			k++;
+		if (k == holder->n_nodes)
+			holder->nodes[holder->n_nodes++] = node;
+	}
+}
+
 /* The node that is asked for, which may be that of a device. */
 static int node_asked(const struct endpoints *endpoints,
 		      const struct wire_allocate *allocate, int *ret_node)
@@ -67,6 +88,7 @@ int handle_allocate(struct peer *peer, const struct wire_msg *msg, struct wire_m
 	int err;
 
 	(void)out;
+	take_reach(peer, msg->allocate.reach);
 	err = node_asked(peer->control->endpoints, &msg->allocate, &params.node);
 	if (!err)
 		err = request_create(peer, msg, &request);
@@ -104,6 +126,7 @@ int handle_attach(struct peer *peer, const struct wire_msg *msg, struct wire_msg
 	(void)out;
 	if (!msg->attach.lease == !*msg->attach.name)
 		return err_set(-EINVAL, "attach needs either a name or a lease's id");
+	take_reach(peer, msg->attach.reach);
 	return hand_over(peer, msg, start_attach);
 }
 

@@ -171,6 +171,8 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 		item->port = facts->address.port;
 		item->node = facts->node;
 		item->flags = facts->flags;
+		if (*facts->device && (control->sole & (1u << i)))
+			item->flags |= WIRE_ENDPOINT_SOLE;
 		(void)snprintf(item->device, sizeof(item->device), "%s", facts->device);
 	}
 	out->welcome.n_endpoints = (uint16_t)control->endpoints->n;

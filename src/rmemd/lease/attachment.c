@@ -104,6 +104,7 @@ int attachment_complete(struct attachment *attachment)
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		for (unsigned port = 0; port < WIRE_ENDPOINTS_MAX; port++) {
 			if (!attachment->holder->ports[port].session ||
+			    !segment_lent_through(lease->segments[i], 1u << port) ||
 			    exposed(attachment, lease->segments[i], port))
 				continue;
 			err = exposure_create(attachment, lease->segments[i], port);

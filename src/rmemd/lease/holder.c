@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/lease/holder.h"
 
+#include <string.h>
+
 #include "rmemd/lease/attachment.h"
 
 void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant)
@@ -93,10 +95,24 @@ uint64_t holder_lent_bytes(const struct holder *holder)
 	return bytes;
 }
 
+unsigned holder_endpoints(const struct holder *holder)
+{
+	unsigned endpoints = holder->reach;
+
+	for (unsigned i = 0; !holder->reach && i < WIRE_ENDPOINTS_MAX; i++)
+		if (holder->ports[i].session)
+			endpoints |= 1u << i;
+	return endpoints;
+}
+
 unsigned holder_nodes(const struct holder *holder, int ret_nodes[WIRE_ENDPOINTS_MAX])
 {
 	unsigned n = 0, k;
 
+	if (holder->reach) {
+		memcpy(ret_nodes, holder->nodes, sizeof(holder->nodes));
+		return holder->n_nodes;
+	}
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
 		const struct holder_port *port = &holder->ports[i];
 

@@ -29,6 +29,11 @@ struct holder {
 	uint64_t id; /* the session's */
 	struct tenant *tenant;
 	struct holder_port ports[WIRE_ENDPOINTS_MAX];
+	/* Endpoints that it says it uses or is going to, a bit each, with the nodes of their
+	 * devices, each once; 0: as its ports. */
+	unsigned reach;
+	int nodes[WIRE_ENDPOINTS_MAX];
+	unsigned n_nodes;
 	struct list attachments;
 	struct list owned; /* ephemeral leases */
 	unsigned n_attachments;
@@ -57,7 +62,9 @@ void holder_release(struct holder *holder);
 int holder_charge_key(struct holder *holder);
 void holder_uncharge_key(struct holder *holder);
 
-/* The nodes of the devices where it has business, each once; returns how many. */
+/* Endpoints that it uses, or is going to, a bit each; 0: it has said nothing. */
+unsigned holder_endpoints(const struct holder *holder);
+/* The nodes of their devices, each once; returns how many. */
 unsigned holder_nodes(const struct holder *holder, int ret_nodes[WIRE_ENDPOINTS_MAX]);
 
 /* The lengths of what it has attached, bytes. */

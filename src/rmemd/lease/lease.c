@@ -239,6 +239,8 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 			.bytes = segment->bytes,
 			.node = extent_node(&segment->extent),
 			.page_bytes = extent_page_bytes(&segment->extent),
+			/* UINT8_MAX where nobody has limited it */
+			.endpoints = (uint8_t)extent_endpoints(&segment->extent),
 		};
 		describe_keys(attachment, i, ret_msg);
 	}

@@ -208,7 +208,7 @@ int lease_allocate(struct leases *leases, struct holder *holder,
 		   const struct lease_params *params, struct lease_waiter *waiter);
 /* Asked again after a fence, because the answer was lost with the connection, it gives the
  * keys anew.  -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM,
- * -EACCES (the tenant is leaving) */
+ * -EACCES (the tenant is leaving), -ENOTSUP (the holder reaches not all of it) */
 int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		 unsigned rights, struct lease_waiter *waiter);
 /* The keys of what the holder has attached, for all its endpoints.  -ESTALE */

@@ -85,6 +85,7 @@ static int take_extents(struct lease *lease, const struct holder *holder,
 		.align = lease->align ? lease->align : 1,
 		.nodes = nodes,
 		.n_nodes = 1,
+		.endpoints = holder_endpoints(holder),
 		.interleave = lease->placement == WIRE_PLACE_INTERLEAVE,
 	};
 	unsigned n;

@@ -104,6 +104,23 @@ static int find_writable(const struct leases *leases, const struct holder *holde
 	return 0;
 }
 
+/* A session that has said nothing yet, and has no channel, may come to have the right ones. */
+static int check_reach(const struct lease *lease, const struct holder *holder)
+{
+	unsigned endpoints = holder_endpoints(holder);
+	char quoted[QUOTE_BYTES];
+
+	for (unsigned i = 0; endpoints && i < lease->n_segments; i++)
+		if (!segment_lent_through(lease->segments[i], endpoints))
+			return err_set(
+				-ENOTSUP,
+				"%s lies in pool %s, which is lent through other RDMA "
+				"devices than this session uses: use them, or TCP",
+				quote_name(lease->name, quoted),
+				extent_pool(&lease->segments[i]->extent));
+	return 0;
+}
+
 int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		 unsigned rights, struct lease_waiter *waiter)
 {
@@ -134,7 +151,9 @@ int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		lease_settle(lease);
 		return 0;
 	}
-	err = attachment_create(lease, holder, rights, &attachment);
+	err = check_reach(lease, holder);
+	if (!err)
+		err = attachment_create(lease, holder, rights, &attachment);
 	if (err)
 		return err;
 	lease_wait(lease, attachment, LEASE_WAIT_ATTACH, waiter);

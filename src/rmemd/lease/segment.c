@@ -58,6 +58,11 @@ void segment_doom(struct segment *segment)
 	segment_unref(segment);
 }
 
+bool segment_lent_through(const struct segment *segment, unsigned endpoints)
+{
+	return extent_endpoints(&segment->extent) & endpoints;
+}
+
 uint64_t segment_slack(const struct segment *segment)
 {
 	if (segment->dirty > segment->bytes &&

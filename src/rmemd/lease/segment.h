@@ -34,6 +34,9 @@ void segment_doom(struct segment *segment);
 void segment_ref(struct segment *segment);
 void segment_unref(struct segment *segment);
 
+/* Whether its pool is lent through one of these endpoints, a bit each. */
+bool segment_lent_through(const struct segment *segment, unsigned endpoints);
+
 /* How many bytes behind its end can be used without scrubbing them elsewhere. */
 uint64_t segment_slack(const struct segment *segment);
 /* Use `bytes` more, at most segment_slack(); they read as zero. */

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 struct pool {
 	struct pool_params params;
 	bool opened; /* has memory and extents */
+	unsigned endpoints; /* it is lent through */
 	struct memory memory;
 	struct extents extents;
 	struct scrubber *scrubber; /* of the node; shared with its other pools */
@@ -156,8 +158,10 @@ int pools_open(const struct pool_params *params, size_t n_params,
 		err = err_errno(-ENOMEM, "pools");
 		goto err_close;
 	}
-	for (; pools->n_pools < n_params; pools->n_pools++)
+	for (; pools->n_pools < n_params; pools->n_pools++) {
 		pools->pool[pools->n_pools].params = params[pools->n_pools];
+		pools->pool[pools->n_pools].endpoints = UINT_MAX;
+	}
 	err = opening_run(params, n_params, &opening_events, &opening);
 	if (err)
 		goto err_close;
@@ -203,7 +207,8 @@ void pools_close(struct pools *pools)
 struct take {
 	struct pools *pools;
 	uint64_t align;
-	const int *nodes; /* only pools on these */
+	unsigned endpoints; /* only pools that are lent through some of these */
+	const int *nodes;   /* only pools on these */
 	unsigned n_nodes; /* 0: on any */
 	struct block **blocks;
 	unsigned max, n;
@@ -219,9 +224,14 @@ static bool nodes_have(const int *nodes, unsigned n, int node)
 	return false;
 }
 
+static bool pool_reached(const struct pool *pool, unsigned endpoints)
+{
+	return !endpoints || (pool->endpoints & endpoints);
+}
+
 static bool take_serves(const struct take *take, const struct pool *pool)
 {
-	return !pool->unsettled &&
+	return !pool->unsettled && pool_reached(pool, take->endpoints) &&
 	       (take->n_nodes == 0 ||
 		nodes_have(take->nodes, take->n_nodes, pool->memory.node));
 }
@@ -479,6 +489,8 @@ static bool pools_would_do(const struct pools *pools, const struct take *take)
 	uint64_t dirty = 0, clean = 0;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
+		if (!pool_reached(&pools->pool[i], take->endpoints))
+			continue;
 		dirty += pools->pool[i].extents.dirty;
 		clean += pools->pool[i].extents.free;
 	}
@@ -488,25 +500,35 @@ static bool pools_would_do(const struct pools *pools, const struct take *take)
 	if (!runs.bytes)
 		return false;
 	for (unsigned i = 0; i < pools->n_pools; i++)
-		extents_each_run(&pools->pool[i].extents, runs_add, &runs);
+		if (pool_reached(&pools->pool[i], take->endpoints))
+			extents_each_run(&pools->pool[i].extents, runs_add, &runs);
 	free(runs.bytes);
 	return runs.sum >= take->wanted;
 }
 
-static int pools_full(const struct pools *pools, uint64_t bytes, unsigned max)
+static int pools_full(const struct pools *pools, const struct pool_request *request,
+		      unsigned max)
 {
 	char wanted[32], clean_text[32], largest_text[32], total_text[32];
-	uint64_t clean = 0, largest = 0, total = 0;
+	uint64_t bytes = request->bytes, clean = 0, largest = 0, total = 0;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct extents *extents = &pools->pool[i].extents;
-		uint64_t one = extents_largest(extents, pools->grain);
+		uint64_t one;
 
+		if (!pool_reached(&pools->pool[i], request->endpoints))
+			continue;
+		one = extents_largest(extents, pools->grain);
 		clean += extents->free;
 		total += extents->end;
 		if (one > largest)
 			largest = one;
 	}
+	if (total == 0)
+		return err_set(
+			-ENOSPC,
+			"no pool is lent through an RDMA device that this session "
+			"uses ([pool NAME] devices): use others, or TCP");
 	if (bytes > total)
 		return err_set(
 			-ENOSPC,
@@ -569,11 +591,13 @@ int pools_take(struct pools *pools, const struct pool_request *request,
 	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
 {
 	uint64_t bytes = request->bytes, align = request->align;
-	struct take take = { .pools = pools, .max = max };
+	struct take take = { .pools = pools,
+			     .max = max,
+			     .endpoints = request->endpoints };
 	int err = -ENOSPC;
 
 	if (bytes > UINT64_MAX - pools->grain)
-		return pools_full(pools, bytes, max);
+		return pools_full(pools, request, max);
 	take.wanted = (bytes + pools->grain - 1) / pools->grain * pools->grain;
 	take.align = align > pools->grain ? align : pools->grain;
 	take.most = pools->extent_max / take.align * take.align;
@@ -601,7 +625,7 @@ int pools_take(struct pools *pools, const struct pool_request *request,
 	} else if (pools_would_do(pools, &take)) {
 		err = err_set(-EAGAIN, "memory given back is still being zeroed");
 	} else {
-		err = pools_full(pools, bytes, max);
+		err = pools_full(pools, request, max);
 	}
 	free(take.blocks);
 	return err;
@@ -936,6 +960,21 @@ uint32_t extent_pool_id(const struct extent *extent)
 uint64_t extent_page_bytes(const struct extent *extent)
 {
 	return extent->pool->memory.page_bytes;
+}
+
+unsigned extent_endpoints(const struct extent *extent)
+{
+	return extent->pool->endpoints;
+}
+
+const char *extent_pool(const struct extent *extent)
+{
+	return extent->pool->params.name;
+}
+
+void pools_set_endpoints(struct pools *pools, unsigned i, unsigned endpoints)
+{
+	pools->pool[i].endpoints = endpoints;
 }
 
 unsigned pools_count(const struct pools *pools)

@@ -22,6 +22,8 @@ enum pool_pages {
 #define POOL_BYTES_AUTO 0
 #define POOL_BYTES_MIN (UINT64_C(1) << 20) /* of an automatic size */
 #define POOL_SHARE_AUTO 0
+#define POOL_DEVICES_MAX 16
+#define POOL_DEVICE_MAX 63
 
 /* What becomes of a pool that is to be shorter, when what is in the way is not given back. */
 enum pool_shrink {
@@ -46,6 +48,10 @@ struct pool_params {
 	bool kept;
 	enum pool_pages pages_kept;
 	uint64_t bytes_kept; /* so much of it, where that is less; 0: all */
+	/* RDMA devices it is lent through, none: all.  For the caller, who makes of them what
+	 * pools_set_endpoints() takes. */
+	char devices[POOL_DEVICES_MAX][POOL_DEVICE_MAX + 1];
+	unsigned n_devices;
 };
 
 struct pool;
@@ -136,6 +142,9 @@ void pools_hurry(struct pools *pools, bool hurry);
  * registers at once. */
 void pools_set_extent_max(struct pools *pools, uint64_t bytes);
 
+/* Through which endpoints pools[i] is lent, a bit each, from now on; before, all. */
+void pools_set_endpoints(struct pools *pools, unsigned i, unsigned endpoints);
+
 /* What is asked for. */
 struct pool_request {
 	uint64_t bytes; /* > 0 */
@@ -143,6 +152,8 @@ struct pool_request {
 	/* Preferred: others serve when these are full.  None: all are alike. */
 	const int *nodes;
 	unsigned n_nodes;
+	/* Only of pools that are lent through one of these at least; 0: of any. */
+	unsigned endpoints;
 	/* In stripes over all nodes, as stripes.h says; where a node is full others have its
 	 * part, and where there is no room for stripes at all it is as without this. */
 	bool interleave;
@@ -198,6 +209,7 @@ void pools_lend(struct pools *pools, unsigned i);
 
 /* It is now asked for with this size, as in its configuration; not POOL_BYTES_AUTO. */
 void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes);
+/* As it was opened, but for that. */
 const struct pool_params *pools_params(const struct pools *pools, unsigned i);
 
 void *extent_addr(const struct extent *extent);
@@ -206,6 +218,8 @@ void extent_recall(const struct extent *extent, struct pool_recall *ret_recall);
 int extent_node(const struct extent *extent); /* -1 unknown */
 uint32_t extent_pool_id(const struct extent *extent);
 uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */
+unsigned extent_endpoints(const struct extent *extent);  /* of its pool */
+const char *extent_pool(const struct extent *extent);    /* its name */
 
 unsigned pools_count(const struct pools *pools);
 void pools_status(const struct pools *pools, unsigned i,
