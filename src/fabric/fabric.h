@@ -298,6 +298,15 @@ struct fabric_server_ops {
 	/* Make it unreachable; ends in withdrawn(), also when exposed() is still to come
 	 * (that is then not called). */
 	void (*withdraw)(struct fabric_exposure *exposure);
+	/* The same where nothing is to be waited for.  NULL, both: there always is.
+	 * expose_now: it is reachable on return, and exposed() is not called. */
+	int (*expose_now)(struct fabric_session *session, void *addr, size_t bytes,
+			  unsigned rights, void *cookie,
+			  struct fabric_exposure **ret_exposure,
+			  struct fabric_key *ret_key);
+	/* True: it is as after withdrawn(), which is not called.  False: as withdraw().
+	 * Not from notified(). */
+	bool (*withdraw_now)(struct fabric_exposure *exposure);
 };
 
 /* ---- client ---- */

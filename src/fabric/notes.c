@@ -59,6 +59,16 @@ void fabric_notes_take(struct fabric_notes *notes, struct fabric_notes_taken *re
 	(void)pthread_mutex_unlock(&notes->lock);
 }
 
+bool fabric_notes_told(struct fabric_notes *notes)
+{
+	bool told;
+
+	(void)pthread_mutex_lock(&notes->lock);
+	told = notes->told;
+	(void)pthread_mutex_unlock(&notes->lock);
+	return told;
+}
+
 void fabric_notes_report(const struct fabric_notes_taken *taken,
 			 const struct fabric_server_events *events, void *ctx,
 			 void *session_cookie, void *exposure_cookie)

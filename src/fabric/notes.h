@@ -38,6 +38,8 @@ bool fabric_notes_add(struct fabric_notes *notes, uint32_t value);
 /* Take all; from now on the loop has to be told again. */
 void fabric_notes_take(struct fabric_notes *notes,
 		       struct fabric_notes_taken *ret_taken);
+/* Whether the loop has been told and has not taken them yet. */
+bool fabric_notes_told(struct fabric_notes *notes);
 /* Report them.  [loop] */
 void fabric_notes_report(const struct fabric_notes_taken *taken,
 			 const struct fabric_server_events *events, void *ctx,

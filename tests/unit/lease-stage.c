@@ -14,6 +14,7 @@ struct leases *stage_leases;
 struct tenant stage_tenant;
 struct holder stage_a, stage_b;
 uint64_t stage_now_ms;
+static const struct fabric_server_ops *ops;
 struct stage_event stage_revoked, stage_changed, stage_wanted;
 struct lease_wanted stage_wanted_last;
 unsigned stage_expired;
@@ -81,10 +82,9 @@ static const struct leases_events events = {
 
 void stage_connect(struct holder *holder, unsigned port)
 {
-	holder->ports[port].ops = &fake_fabric;
-	ck_assert_int_eq(fake_fabric.session_open(NULL, port, NULL,
-						  &holder->ports[port].session),
-			 0);
+	holder->ports[port].ops = ops;
+	ck_assert_int_eq(
+		ops->session_open(NULL, port, NULL, &holder->ports[port].session), 0);
 }
 
 void stage_fence(struct holder *holder)
@@ -96,16 +96,17 @@ void stage_fence(struct holder *holder)
 	holder_fence(holder);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		if (ports[i].session)
-			fake_fabric.session_close(ports[i].session);
+			ops->session_close(ports[i].session);
 }
 
-void stage_setup(void)
+static void setup(const struct fabric_server_ops *at)
 {
 	const struct tenant_params params = {
 		"default",
 		{ .leases_max = 100, .session_keys_max = 10000, .keys_max = 10000 }
 	};
 
+	ops = at;
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
 	stage_revoked = stage_changed = stage_wanted = (struct stage_event){ 0 };
@@ -119,6 +120,16 @@ void stage_setup(void)
 	holder_init(&stage_b, 2, &stage_tenant);
 	stage_connect(&stage_a, 0);
 	stage_connect(&stage_b, 0);
+}
+
+void stage_setup(void)
+{
+	setup(&fake_fabric);
+}
+
+void stage_setup_now(void)
+{
+	setup(&fake_fabric_now);
 }
 
 void stage_teardown(void)

@@ -42,6 +42,8 @@ extern unsigned stage_expired;
 /* Checked fixtures.  The teardown ends both sessions, delivers what is under way and
  * checks that all memory came back and no key is left. */
 void stage_setup(void);
+/* With a fabric that needs no news. */
+void stage_setup_now(void);
 void stage_teardown(void);
 
 /* Give the holder a port at the fake fabric, or another one. */

@@ -33,7 +33,7 @@ struct fabric_exposure {
 static struct list sessions = LIST_INIT(sessions);
 static struct list exposures = LIST_INIT(exposures);
 static uint64_t next_rkey = 1;
-static unsigned call_after, news_after;
+static unsigned call_after, news_after, use_turn, withdrawals;
 static int call_err, news_err, session_err, channel_err;
 
 void fake_fabric_close(void)
@@ -45,6 +45,7 @@ void fake_fabric_close(void)
 	list_init(&exposures);
 	list_init(&sessions);
 	call_err = news_err = session_err = channel_err = 0;
+	use_turn = 0;
 }
 
 void fake_fabric_check_empty(void)
@@ -69,6 +70,11 @@ void fake_fabric_fail_news(unsigned after, int err)
 void fake_fabric_fail_session(int err)
 {
 	session_err = err;
+}
+
+void fake_fabric_use(unsigned turn)
+{
+	use_turn = turn;
 }
 
 void fake_fabric_keep_channels(int err)
@@ -178,6 +184,51 @@ const struct fabric_server_ops fake_fabric = {
 	.channel_join = channel_join,
 	.expose = expose,
 	.withdraw = withdraw,
+};
+
+static int expose_now(struct fabric_session *session, void *addr, size_t bytes,
+		      unsigned rights, void *cookie,
+		      struct fabric_exposure **ret_exposure, struct fabric_key *ret_key)
+{
+	struct fabric_exposure *exposure;
+	int err = expose(session, addr, bytes, rights, cookie, &exposure);
+
+	if (err)
+		return err;
+	err = exposure->err;
+	if (err) {
+		list_remove(&exposure->link);
+		free(exposure);
+		return err_set(err, "the fake was told to fail later");
+	}
+	exposure->state = LIVE;
+	*ret_key = (struct fabric_key){ .addr = (uint64_t)(uintptr_t)addr,
+					.rkey = exposure->rkey };
+	*ret_exposure = exposure;
+	return 0;
+}
+
+static bool withdraw_now(struct fabric_exposure *exposure)
+{
+	withdraw(exposure);
+	if (use_turn && ++withdrawals % use_turn == 0)
+		return false;
+	list_remove(&exposure->link);
+	free(exposure);
+	return true;
+}
+
+const struct fabric_server_ops fake_fabric_now = {
+	.name = "fake",
+	.kind = FABRIC_TCP,
+	.session_open = begin,
+	.session_close = end,
+	.channel_close = channel_close,
+	.channel_join = channel_join,
+	.expose = expose,
+	.withdraw = withdraw,
+	.expose_now = expose_now,
+	.withdraw_now = withdraw_now,
 };
 
 bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)

@@ -11,6 +11,8 @@
 #include "fabric/fabric.h"
 
 extern const struct fabric_server_ops fake_fabric;
+/* The same, which needs no news where it can do without. */
+extern const struct fabric_server_ops fake_fabric_now;
 /* What was known of the client's end that was joined last. */
 extern bool fake_fabric_own;
 
@@ -26,6 +28,10 @@ void fake_fabric_fail_news(unsigned after, int err);
 void fake_fabric_fail_session(int err);
 /* The device does not let go of channels that are closed; 0: it does. */
 void fake_fabric_keep_channels(int err);
+
+/* Each `turn`th key, or none (0), is in use when fake_fabric_now is to withdraw it: it has news
+ * then. */
+void fake_fabric_use(unsigned turn);
 
 /* Its client notifies through this key.  False: it does not work, or not for writing. */
 bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost);

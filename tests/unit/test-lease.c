@@ -764,31 +764,78 @@ START_TEST(home__is_not_for_those_who_only_read)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("lease");
-	TCase *tc = tcase_create("lease");
+/* ---- a fabric that needs no news ---- */
 
-	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
-	tcase_add_test(tc, allocate__answers_with_the_key);
+START_TEST(now__is_answered_before_the_request_returns)
+{
+	const struct lease_params params = { .bytes = 5000, .node = -1, .name = "n" };
+	uint64_t id, rkey;
+
+	fake_pools_reset(3);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.err, 0);
+	id = one.lease.lease;
+	rkey = one.lease.keys[0].rkey;
+	ck_assert(fake_fabric_key_works(rkey, one.lease.segments[0].bytes));
+	ck_assert_int_eq(lease_attach(stage_leases, &stage_b, "n", STAGE_RW, ask(&two)),
+			 0);
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_uint_eq(two.lease.n_keys, one.lease.n_keys);
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.err, 0);
+	ck_assert(!fake_fabric_key_works(rkey, 1));
+	ck_assert_uint_eq(fake_fabric_alive(), 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	ck_assert_uint_eq(stage_revoked.n, 1);
+}
+END_TEST
+
+START_TEST(now__waits_for_a_key_in_use)
+{
+	uint64_t id;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	id = one.lease.lease;
+	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
+	fake_fabric_use(2);
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
+	ck_assert_uint_eq(one.answers, 0);
+	ck_assert_uint_eq(fake_fabric_alive(), 1);
+	ck_assert_uint_eq(fake_pools_lent(), 1);
+	ck_assert(fake_fabric_step(0));
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+}
+END_TEST
+
+START_TEST(now__fails_before_the_request_returns)
+{
+	const struct lease_params params = { .bytes = 5 * FAKE_PAGE,
+					     .node = -1,
+					     .name = "" };
+
+	fake_pools_reset(3);
+	fake_fabric_fail_call((unsigned)_i, -ENOMEM);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.err, -ENOMEM);
+	ck_assert_str_eq(one.text, "the fake was told to fail");
+	ck_assert_uint_eq(fake_fabric_alive(), 0);
+	ck_assert_uint_eq(leases_count(stage_leases), 0);
+}
+END_TEST
+
+/* What holds of any fabric. */
+static void add_all(TCase *tc)
+{
 	tcase_add_test(tc, allocate__gives_a_key_for_every_port_and_segment);
 	tcase_add_test(tc, allocate__of_nothing_has_no_keys);
 	tcase_add_loop_test(tc, allocate__is_undone_when_a_key_cannot_be_made, 0, 6);
-	tcase_add_loop_test(tc, allocate__refuses_what_makes_no_sense, 0, 4);
-	tcase_add_test(tc, allocate__keeps_names_apart);
-	tcase_add_test(tc, texts__fit_the_wire_whatever_the_name);
-	tcase_add_test(tc, allocate__heeds_the_limits);
-	tcase_add_test(tc, attach__heeds_the_limit);
-	tcase_add_test(tc, keys__heed_the_limits);
-	tcase_add_test(tc, memory__is_waited_for_while_it_is_scrubbed);
-	tcase_add_test(tc, memory__is_waited_for_while_its_keys_die);
-	tcase_add_test(tc, memory__is_not_waited_for_for_ever);
 	tcase_add_test(tc, attach__gives_keys_of_its_own);
 	tcase_add_loop_test(tc, attach__is_undone_when_a_key_cannot_be_made, 0, 2);
 	tcase_add_test(tc, read_only__may_change_nothing);
-	tcase_add_loop_test(tc, strangers__find_nothing_by_id, 0, 2);
-	tcase_add_loop_test(tc, free__waits_until_all_keys_are_dead, 0, 2);
-	tcase_add_loop_test(tc, detach__ends_an_ephemeral_lease_alone, 0, 2);
 	tcase_add_test(tc, remove__ends_what_others_use);
 	tcase_add_test(tc, rename__replaces_when_asked);
 	tcase_add_test(tc, time_to_live__ends_named_leases);
@@ -798,13 +845,41 @@ int main(void)
 	tcase_add_test(tc, attach__may_be_repeated_after_a_fence);
 	tcase_add_test(tc, keys__are_for_what_the_memory_is_lent_through);
 	tcase_add_test(tc, rekey__adds_the_new_port);
+	tcase_add_loop_test(tc, home__is_where_the_first_one_asks, 0, 2);
+	tcase_add_test(tc, home__is_not_for_those_who_only_read);
+}
+
+int main(void)
+{
+	Suite *suite = suite_create("lease");
+	TCase *tc = tcase_create("lease"), *now = tcase_create("now");
+
+	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
+	add_all(tc);
+	tcase_add_test(tc, allocate__answers_with_the_key);
+	tcase_add_loop_test(tc, allocate__refuses_what_makes_no_sense, 0, 4);
+	tcase_add_test(tc, allocate__keeps_names_apart);
+	tcase_add_test(tc, texts__fit_the_wire_whatever_the_name);
+	tcase_add_test(tc, allocate__heeds_the_limits);
+	tcase_add_test(tc, attach__heeds_the_limit);
+	tcase_add_test(tc, memory__is_waited_for_while_it_is_scrubbed);
+	tcase_add_test(tc, memory__is_waited_for_while_its_keys_die);
+	tcase_add_test(tc, memory__is_not_waited_for_for_ever);
+	tcase_add_test(tc, keys__heed_the_limits);
+	tcase_add_loop_test(tc, detach__ends_an_ephemeral_lease_alone, 0, 2);
+	tcase_add_loop_test(tc, strangers__find_nothing_by_id, 0, 2);
+	tcase_add_loop_test(tc, free__waits_until_all_keys_are_dead, 0, 2);
 	tcase_add_loop_test(tc, cancel__leaves_nothing_behind, 0, 3);
 	tcase_add_test(tc, cancel__of_a_wait_for_memory);
 	tcase_add_test(tc, late_news__of_a_key_that_dies);
 	tcase_add_test(tc, requests__fail_when_the_lease_ends_under_them);
-	tcase_add_loop_test(tc, home__is_where_the_first_one_asks, 0, 2);
-	tcase_add_test(tc, home__is_not_for_those_who_only_read);
 	tcase_add_test(tc, close__drops_what_is_under_way);
 	suite_add_tcase(suite, tc);
+	tcase_add_checked_fixture(now, stage_setup_now, stage_teardown);
+	add_all(now);
+	tcase_add_test(now, now__is_answered_before_the_request_returns);
+	tcase_add_test(now, now__waits_for_a_key_in_use);
+	tcase_add_loop_test(now, now__fails_before_the_request_returns, 0, 3);
+	suite_add_tcase(suite, now);
 	return unit_main(suite);
 }

@@ -423,6 +423,8 @@ START_TEST(history__leaves_nothing)
 	srand((unsigned)_i);
 	memset(asked, 0, sizeof(asked));
 	fake_pools_reset(_i % 2 ? 5 : 0);
+	/* counts where the fabric needs no news */
+	fake_fabric_use((unsigned)_i % 3);
 	for (unsigned i = 0; i < 600; i++) {
 		struct asked *at = slot();
 
@@ -452,7 +454,7 @@ END_TEST
 int main(void)
 {
 	Suite *suite = suite_create("resize");
-	TCase *tc = tcase_create("resize");
+	TCase *tc = tcase_create("resize"), *now = tcase_create("now");
 
 	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
 	tcase_add_test(tc, grow__uses_the_slack_first);
@@ -471,5 +473,14 @@ int main(void)
 	tcase_add_loop_test(tc, attach__during_a_trim_gets_the_shorter_lease, 0, 6);
 	tcase_add_loop_test(tc, history__leaves_nothing, 0, 60);
 	suite_add_tcase(suite, tc);
+	tcase_add_checked_fixture(now, stage_setup_now, stage_teardown);
+	tcase_add_test(now, grow__uses_the_slack_first);
+	tcase_add_test(now, grow__does_not_pile_up_old_keys);
+	tcase_add_test(now, grow__tells_the_others);
+	tcase_add_test(now, grow__from_nothing_and_trim_to_nothing);
+	tcase_add_loop_test(now, grow__is_undone_when_a_key_cannot_be_made, 0, 4);
+	tcase_add_test(now, trim__then_grow_reads_as_zero);
+	tcase_add_loop_test(now, history__leaves_nothing, 0, 60);
+	suite_add_tcase(suite, now);
 	return unit_main(suite);
 }

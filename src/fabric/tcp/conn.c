@@ -180,7 +180,7 @@ static bool is_word(const char *place, uint32_t bytes)
 	return bytes == sizeof(uint64_t) && (uintptr_t)place % sizeof(uint64_t) == 0;
 }
 
-static void conn_begin_read(struct tcp_conn *conn, const struct map *table)
+static void conn_begin_read(struct tcp_conn *conn, struct tcp_table *table)
 {
 	const struct stream_request *request = &conn->request;
 	uint32_t bytes = le32toh(request->bytes);
@@ -206,7 +206,7 @@ static void conn_begin_read(struct tcp_conn *conn, const struct map *table)
 	}
 }
 
-static void conn_begin_write(struct tcp_conn *conn, const struct map *table)
+static void conn_begin_write(struct tcp_conn *conn, struct tcp_table *table)
 {
 	const struct stream_request *request = &conn->request;
 
@@ -231,7 +231,7 @@ static void conn_begin_write(struct tcp_conn *conn, const struct map *table)
 	}
 }
 
-static void conn_begin_atomic(struct tcp_conn *conn, const struct map *table,
+static void conn_begin_atomic(struct tcp_conn *conn, struct tcp_table *table,
 			      enum stream_op op)
 {
 	const struct stream_request *request = &conn->request;
@@ -278,7 +278,7 @@ static enum step conn_begin_inband(struct tcp_conn *conn)
 	return STEP_MOVED;
 }
 
-static enum step conn_begin(struct tcp_conn *conn, const struct map *table)
+static enum step conn_begin(struct tcp_conn *conn, struct tcp_table *table)
 {
 	uint32_t op = le32toh(conn->request.op), bytes = le32toh(conn->request.bytes);
 
@@ -345,7 +345,7 @@ static void conn_do_atomic(struct tcp_conn *conn)
 /* What an in-band request of the stream can reach. */
 struct reach {
 	const struct tcp_conn *conn;
-	const struct map *table;
+	struct tcp_table *table;
 };
 
 static char *reach_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
@@ -367,7 +367,7 @@ static bool reach_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value
 }
 
 /* It is done at once, so no exposure is in use when the thread turns to its orders. */
-static void conn_do_inband(struct tcp_conn *conn, const struct map *table)
+static void conn_do_inband(struct tcp_conn *conn, struct tcp_table *table)
 {
 	struct reach reach = { .conn = conn, .table = table };
 	const struct inband_memory memory = {
@@ -385,7 +385,7 @@ static void conn_do_inband(struct tcp_conn *conn, const struct map *table)
 }
 
 /* What came with a request is complete, whatever became of it. */
-static void conn_end_payload(struct tcp_conn *conn, const struct map *table)
+static void conn_end_payload(struct tcp_conn *conn, struct tcp_table *table)
 {
 	if (conn->phase == TCP_PHASE_PAYLOAD && conn->word_place)
 		__atomic_store_n((uint64_t *)(void *)conn->word_place, conn->word,
@@ -436,7 +436,7 @@ static ssize_t conn_recv(struct tcp_conn *conn)
 		    sizeof(conn->request) - conn->have, MSG_DONTWAIT);
 }
 
-static void conn_received(struct tcp_conn *conn, const struct map *table, size_t n)
+static void conn_received(struct tcp_conn *conn, struct tcp_table *table, size_t n)
 {
 	size_t part = n < conn->left ? n : conn->left;
 
@@ -472,7 +472,7 @@ static enum step conn_end_of_stream(struct tcp_conn *conn)
 	return conn_over(conn, "");
 }
 
-static enum step conn_receive(struct tcp_conn *conn, const struct map *table,
+static enum step conn_receive(struct tcp_conn *conn, struct tcp_table *table,
 			      size_t *budget)
 {
 	ssize_t n = conn_recv(conn);
@@ -499,7 +499,7 @@ static bool conn_has_room(const struct tcp_conn *conn)
 	return conn->n_replies + 2 <= TCP_REPLIES;
 }
 
-static enum step conn_slice(struct tcp_conn *conn, const struct map *table)
+static enum step conn_slice(struct tcp_conn *conn, struct tcp_table *table)
 {
 	size_t in = SLICE_BYTES, out = SLICE_BYTES;
 	bool blocked = false;
@@ -525,7 +525,7 @@ static enum step conn_slice(struct tcp_conn *conn, const struct map *table)
 	return blocked ? STEP_BLOCKED : conn_flush(conn, &out);
 }
 
-bool tcp_conn_run(struct tcp_conn *conn, const struct map *table)
+bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
 {
 	bool alive;
 
@@ -541,7 +541,14 @@ uint32_t tcp_conn_interest(const struct tcp_conn *conn)
 	       (conn->n_replies > 0 ? (uint32_t)EPOLLOUT : 0);
 }
 
-bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+/* An answer that is sent in part cannot be taken back. */
+static bool conn_sends(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+{
+	return conn->n_replies > 0 && conn->sent > 0 &&
+	       conn_reply(conn, 0)->exposure == exposure;
+}
+
+static void conn_refuse(struct tcp_conn *conn, const struct fabric_exposure *exposure)
 {
 	if (conn->target == exposure) {
 		conn->target = NULL;
@@ -553,15 +560,37 @@ bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposu
 
 		if (reply->exposure != exposure)
 			continue;
-		if (i == 0 && conn->sent > 0) {
-			(void)conn_over(conn, "memory withdrawn while it was read");
-			return false;
-		}
 		reply->header.status = htole32(STREAM_REFUSED);
 		reply->header.bytes = 0;
 		reply->payload = NULL;
 		reply->exposure = NULL;
 		reply->bytes = 0;
 	}
-	return true;
+}
+
+bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+{
+	bool stays;
+
+	(void)pthread_mutex_lock(&conn->lock);
+	stays = !conn_sends(conn, exposure);
+	if (stays)
+		conn_refuse(conn, exposure);
+	else
+		(void)conn_over(conn, "memory withdrawn while it was read");
+	(void)pthread_mutex_unlock(&conn->lock);
+	return stays;
+}
+
+bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+{
+	bool done;
+
+	if (pthread_mutex_trylock(&conn->lock))
+		return false;
+	done = !conn_sends(conn, exposure);
+	if (done)
+		conn_refuse(conn, exposure);
+	(void)pthread_mutex_unlock(&conn->lock);
+	return done;
 }

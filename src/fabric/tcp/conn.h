@@ -83,11 +83,14 @@ void tcp_conn_free(struct tcp_conn *conn);
 void tcp_conn_kill(struct tcp_conn *conn);
 
 /* Do a slice of work.  False when the stream is over, with conn->why.  [data thread] */
-bool tcp_conn_run(struct tcp_conn *conn, const struct map *table);
+bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 /* The epoll events it waits for.  [data thread] */
 uint32_t tcp_conn_interest(const struct tcp_conn *conn);
 /* Stop touching an exposure, which is no longer in the table.  False when that takes the
  * end of the stream.  [data thread] */
 bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure);
+/* The same from outside.  False: nothing was done, as its thread works on it, or has to end
+ * it.  [loop] */
+bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure);
 
 #endif

@@ -10,14 +10,31 @@
 #define ADDR_MASK UINT64_C(0x00007ffffffff000)
 #define PAGE_MASK UINT64_C(0xfff)
 
+/* A number nobody can guess.  To ask the kernel for each takes longer than all else about a
+ * small lease, so they come by the dozen, and each is forgotten when it is given. */
+static uint64_t number_draw(void)
+{
+	static uint64_t numbers[32];
+	static unsigned left;
+	uint64_t number;
+
+	if (left == 0) {
+		left = sizeof(numbers) / sizeof(numbers[0]);
+		random_bytes(numbers, sizeof(numbers));
+	}
+	number = numbers[--left];
+	numbers[left] = 0;
+	return number;
+}
+
 /* Addresses of the range as the client sees it are drawn at random: where the daemon has
  * its memory is none of the client's business, and one who leaves the address out of the
  * calculation is refused here as it is with RDMA.  Alignment stays as it is. */
 static struct fabric_key key_new(const void *addr)
 {
 	return (struct fabric_key){
-		.addr = (random_u64() & ADDR_MASK) | ((uintptr_t)addr & PAGE_MASK),
-		.rkey = random_u64(),
+		.addr = (number_draw() & ADDR_MASK) | ((uintptr_t)addr & PAGE_MASK),
+		.rkey = number_draw(),
 	};
 }
 
@@ -56,7 +73,38 @@ void tcp_exposure_free(struct fabric_exposure *exposure)
 	free(exposure);
 }
 
-static void seat_done(struct tcp_seat *seat, struct mailbox *news)
+void tcp_table_init(struct tcp_table *table)
+{
+	/* a default mutex cannot fail to initialise */
+	(void)pthread_mutex_init(&table->lock, NULL);
+	map_init(&table->seats);
+}
+
+void tcp_table_destroy(struct tcp_table *table)
+{
+	map_destroy(&table->seats);
+	(void)pthread_mutex_destroy(&table->lock);
+}
+
+int tcp_table_add(struct tcp_table *table, struct tcp_seat *seat)
+{
+	uint64_t rkey = seat->exposure->key.rkey;
+	int err;
+
+	(void)pthread_mutex_lock(&table->lock);
+	err = map_insert(&table->seats, &seat->node, map_hash_u64(rkey));
+	(void)pthread_mutex_unlock(&table->lock);
+	return err ? err_set(err, "no memory for a data thread's table") : 0;
+}
+
+void tcp_table_remove(struct tcp_table *table, struct tcp_seat *seat)
+{
+	(void)pthread_mutex_lock(&table->lock);
+	map_remove(&table->seats, &seat->node);
+	(void)pthread_mutex_unlock(&table->lock);
+}
+
+void tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news)
 {
 	struct fabric_exposure *e = seat->exposure;
 
@@ -64,39 +112,24 @@ static void seat_done(struct tcp_seat *seat, struct mailbox *news)
 		mailbox_post(news, &e->news.link);
 }
 
-void tcp_seat_take(struct tcp_seat *seat, struct map *table, struct mailbox *news)
-{
-	struct fabric_exposure *e = seat->exposure;
-	int err = map_insert(table, &seat->node, map_hash_u64(e->key.rkey));
-
-	if (err)
-		atomic_store(&e->err, err);
-	else
-		seat->seated = true;
-	seat_done(seat, news);
-}
-
-void tcp_seat_leave(struct tcp_seat *seat, struct map *table, struct mailbox *news)
-{
-	if (seat->seated)
-		map_remove(table, &seat->node);
-	seat->seated = false;
-	seat_done(seat, news);
-}
-
+/* What is found stays until the stream that asked is at rest, or has forgotten it. */
 static struct fabric_exposure *
-table_find(const struct map *table, const struct fabric_session *session, uint64_t rkey)
+table_find(struct tcp_table *table, const struct fabric_session *session, uint64_t rkey)
 {
-	struct map_node *node = map_find(table, map_hash_u64(rkey));
+	struct fabric_exposure *found = NULL;
+	struct map_node *node;
 
-	for (; node; node = map_find_next(node)) {
+	(void)pthread_mutex_lock(&table->lock);
+	node = map_find(&table->seats, map_hash_u64(rkey));
+	for (; node && !found; node = map_find_next(node)) {
 		struct fabric_exposure *e =
 			container_of(node, struct tcp_seat, node)->exposure;
 
 		if (e->key.rkey == rkey && e->session == session)
-			return e;
+			found = e;
 	}
-	return NULL;
+	(void)pthread_mutex_unlock(&table->lock);
+	return found;
 }
 
 static bool range_allowed(const struct fabric_exposure *e, uint64_t addr,
@@ -109,7 +142,7 @@ static bool range_allowed(const struct fabric_exposure *e, uint64_t addr,
 	       bytes <= e->bytes - offset;
 }
 
-char *tcp_exposure_resolve(const struct map *table,
+char *tcp_exposure_resolve(struct tcp_table *table,
 			   const struct fabric_session *session, uint64_t rkey,
 			   uint64_t addr, uint32_t bytes, unsigned rights,
 			   const struct fabric_exposure **ret_exposure)
@@ -122,7 +155,7 @@ char *tcp_exposure_resolve(const struct map *table,
 	return e->base + (addr - e->key.addr);
 }
 
-bool tcp_exposure_notify(const struct map *table, const struct fabric_session *session,
+bool tcp_exposure_notify(struct tcp_table *table, const struct fabric_session *session,
 			 uint64_t rkey, uint64_t addr, uint32_t value)
 {
 	struct fabric_exposure *e = table_find(table, session, rkey);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One range of memory made reachable for one session.  The loop makes it and tells every
- * data thread by an order; each thread keeps its own table of what it may touch, and the
- * last one to carry the order out sends the news back.
- * Threads: what each function says; the members under "both" are constant while any
- * thread knows the exposure. */
+/* One range of memory made reachable for one session.  Each data thread has a table of what
+ * it may touch, into which the loop puts it, and out of which it takes it again: from then on
+ * nobody finds it.  A stream that has found it before may still be at it; the loop sees to
+ * those that rest, and where one is being worked on it tells every thread by an order, and the
+ * last one to carry it out sends the news back.
+ * Threads: what each function says; the members under "both" are constant while it is in a
+ * table, or a stream may be at it. */
 #ifndef FABRIC_TCP_EXPOSURE_H
 #define FABRIC_TCP_EXPOSURE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/list.h"
@@ -18,8 +21,7 @@
 enum tcp_order_kind {
 	TCP_ORDER_STOP,
 	TCP_ORDER_CONN,     /* serve a new connection */
-	TCP_ORDER_EXPOSE,   /* put an exposure into the table */
-	TCP_ORDER_WITHDRAW, /* take it out, and stop every access to it */
+	TCP_ORDER_WITHDRAW, /* stop every access to an exposure that is in no table */
 };
 
 /* What the loop tells a data thread. */
@@ -30,7 +32,8 @@ struct tcp_order {
 
 enum tcp_news_kind {
 	TCP_NEWS_CONN,     /* a connection is over; its thread has forgotten it */
-	TCP_NEWS_EXPOSURE, /* every thread has carried out the order */
+	TCP_NEWS_EXPOSURE, /* every thread has carried out the order; or from the loop to
+			    * itself: there is nothing to wait for */
 	TCP_NEWS_NOTES,    /* an exposure has notifications */
 	TCP_NEWS_SESSION,  /* from the loop to itself: nothing is left of a session */
 };
@@ -41,17 +44,22 @@ struct tcp_news {
 	enum tcp_news_kind kind;
 };
 
-/* An exposure's place in one thread's table.  [that thread] */
+/* What a data thread may touch; it looks, the loop changes it. */
+struct tcp_table {
+	pthread_mutex_t lock;
+	struct map seats;
+};
+
+/* An exposure's place in one thread's table. */
 struct tcp_seat {
 	struct tcp_order order;
 	struct map_node node;
 	struct fabric_exposure *exposure;
 	struct list *streams; /* its session's in that thread: who may be at it */
-	bool seated;
 };
 
 enum tcp_exposure_state {
-	TCP_EXPOSING,
+	TCP_EXPOSING, /* the news are under way */
 	TCP_EXPOSED,
 	TCP_WITHDRAWING,
 };
@@ -74,31 +82,35 @@ struct fabric_exposure {
 	/* handed over with the news */
 	struct tcp_news news;
 	atomic_uint pending; /* threads that have not carried out the order */
-	atomic_int err;      /* -ENOMEM from a thread */
 	unsigned n_seats;
 	struct tcp_seat seats[]; /* one per thread */
 };
 
-/* Make one with a random key and address; no thread knows it yet.  -ENOMEM.  [loop] */
+/* Make one with a random key and address; it is in no table yet.  -ENOMEM.  [loop] */
 int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
 		     unsigned rights, void *cookie, unsigned n_threads,
 		     struct fabric_exposure **ret_exposure);
 void tcp_exposure_free(struct fabric_exposure *exposure);
 
-/* Carry out an order with one thread's table, and send the news if it was the last to do
- * so.  [data thread] */
-void tcp_seat_take(struct tcp_seat *seat, struct map *table, struct mailbox *news);
-void tcp_seat_leave(struct tcp_seat *seat, struct map *table, struct mailbox *news);
+void tcp_table_init(struct tcp_table *table);
+void tcp_table_destroy(struct tcp_table *table);
+/* Put an exposure into a thread's table, and take it out again.  -ENOMEM.  [loop] */
+int tcp_table_add(struct tcp_table *table, struct tcp_seat *seat);
+void tcp_table_remove(struct tcp_table *table, struct tcp_seat *seat);
+
+/* An order is carried out: send the news if the thread was the last to do so.
+ * [data thread] */
+void tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news);
 
 /* The memory of [addr, addr + bytes) of a key, or NULL when the session has no such key,
  * the range is not inside, or one of the rights (FABRIC_RIGHT_*) was not given.
  * [data thread] */
-char *tcp_exposure_resolve(const struct map *table,
+char *tcp_exposure_resolve(struct tcp_table *table,
 			   const struct fabric_session *session, uint64_t rkey,
 			   uint64_t addr, uint32_t bytes, unsigned rights,
 			   const struct fabric_exposure **ret_exposure);
 /* A client notifies of a place that it may write to; false: it may not.  [data thread] */
-bool tcp_exposure_notify(const struct map *table, const struct fabric_session *session,
+bool tcp_exposure_notify(struct tcp_table *table, const struct fabric_session *session,
 			 uint64_t rkey, uint64_t addr, uint32_t value);
 
 #endif

@@ -248,4 +248,6 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.channel_close = tcp_session_channel_close,
 	.expose = tcp_session_expose,
 	.withdraw = tcp_session_withdraw,
+	.expose_now = tcp_session_expose_now,
+	.withdraw_now = tcp_session_withdraw_now,
 };

@@ -151,20 +151,40 @@ static void conn_news(struct tcp_conn *conn)
 
 /* ---- exposures ---- */
 
-static void exposure_order(struct fabric_exposure *exposure, enum tcp_order_kind kind)
+static void exposure_leave(struct fabric_exposure *exposure, unsigned n)
 {
 	struct tcp_office *office = exposure->session->office;
 
-	atomic_store(&exposure->pending, exposure->n_seats);
-	for (unsigned i = 0; i < exposure->n_seats; i++) {
-		exposure->seats[i].order.kind = kind;
-		tcp_thread_order(office->threads[i], &exposure->seats[i].order);
+	while (n > 0) {
+		n--;
+		tcp_table_remove(tcp_thread_table(office->threads[n]),
+				 &exposure->seats[n]);
 	}
 }
 
-int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
-		       unsigned rights, void *cookie,
-		       struct fabric_exposure **ret_exposure)
+static int exposure_enter(struct fabric_exposure *exposure)
+{
+	struct fabric_session *session = exposure->session;
+	struct tcp_office *office = session->office;
+
+	for (unsigned i = 0; i < exposure->n_seats; i++) {
+		int err;
+
+		exposure->seats[i].streams = &session->streams[i];
+		err = tcp_table_add(tcp_thread_table(office->threads[i]),
+				    &exposure->seats[i]);
+		if (!err)
+			continue;
+		exposure_leave(exposure, i);
+		return err;
+	}
+	return 0;
+}
+
+int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t bytes,
+			   unsigned rights, void *cookie,
+			   struct fabric_exposure **ret_exposure,
+			   struct fabric_key *ret_key)
 {
 	struct tcp_office *office = session->office;
 	struct fabric_exposure *exposure;
@@ -180,61 +200,124 @@ int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
 	if (err)
 		return err;
 	exposure->box = &office->news;
-	for (unsigned i = 0; i < office->n_threads; i++)
-		exposure->seats[i].streams = &session->streams[i];
+	err = exposure_enter(exposure);
+	if (err) {
+		tcp_exposure_free(exposure);
+		return err;
+	}
+	exposure->state = TCP_EXPOSED;
 	list_append(&session->exposures, &exposure->link);
 	office->stats.exposures++;
 	office->stats.exposed_bytes += bytes;
-	exposure_order(exposure, TCP_ORDER_EXPOSE);
+	*ret_key = exposure->key;
 	*ret_exposure = exposure;
 	return 0;
 }
 
-static void exposure_begin_withdraw(struct fabric_exposure *exposure)
+int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
+		       unsigned rights, void *cookie,
+		       struct fabric_exposure **ret_exposure)
 {
+	struct fabric_key key;
+	int err = tcp_session_expose_now(session, addr, bytes, rights, cookie,
+					 ret_exposure, &key);
+
+	if (err)
+		return err;
+	(*ret_exposure)->state = TCP_EXPOSING;
+	mailbox_post(&session->office->news, &(*ret_exposure)->news.link);
+	return 0;
+}
+
+/* No stream is at it, nor will be.  False: perhaps one is. */
+static bool exposure_deserted(struct fabric_exposure *exposure)
+{
+	bool deserted = true;
+
+	list_for_each(node, &exposure->session->conns) {
+		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_session);
+
+		/* those that were killed touch nothing any more */
+		if (!conn->ended && !tcp_conn_try_forget(conn, exposure))
+			deserted = false;
+	}
+	return deserted;
+}
+
+/* Nobody finds it any more.  True: nor is there anything to wait for; else news will come. */
+static bool exposure_stop(struct fabric_exposure *exposure)
+{
+	struct tcp_office *office = exposure->session->office;
+
 	exposure->state = TCP_WITHDRAWING;
-	exposure_order(exposure, TCP_ORDER_WITHDRAW);
+	exposure_leave(exposure, exposure->n_seats);
+	if (exposure_deserted(exposure))
+		return true;
+	atomic_store(&exposure->pending, exposure->n_seats);
+	for (unsigned i = 0; i < exposure->n_seats; i++) {
+		exposure->seats[i].order.kind = TCP_ORDER_WITHDRAW;
+		tcp_thread_order(office->threads[i], &exposure->seats[i].order);
+	}
+	return false;
+}
+
+/* With news in any case. */
+static void exposure_stop_later(struct fabric_exposure *exposure)
+{
+	if (exposure_stop(exposure))
+		mailbox_post(&exposure->session->office->news, &exposure->news.link);
 }
 
 void tcp_session_withdraw(struct fabric_exposure *exposure)
 {
 	exposure->withdraw_wanted = true;
-	/* an order is under way otherwise; its news will see what is wanted */
+	/* other news are under way otherwise; they will see what is wanted */
 	if (exposure->state == TCP_EXPOSED)
-		exposure_begin_withdraw(exposure);
+		exposure_stop_later(exposure);
 }
 
-/* All threads know it, or some could not take it. */
+bool tcp_session_withdraw_now(struct fabric_exposure *exposure)
+{
+	if (exposure->state != TCP_EXPOSED) {
+		tcp_session_withdraw(exposure);
+		return false;
+	}
+	exposure->withdraw_wanted = true;
+	if (!exposure_stop(exposure))
+		return false;
+	/* notifications are delivered first */
+	if (fabric_notes_told(&exposure->notes)) {
+		mailbox_post(&exposure->session->office->news, &exposure->news.link);
+		return false;
+	}
+	exposure_remove(exposure);
+	return true;
+}
+
 static void exposure_exposed(struct fabric_exposure *exposure)
 {
 	struct tcp_office *office = exposure->session->office;
 
-	if (exposure->withdraw_wanted || atomic_load(&exposure->err)) {
-		exposure_begin_withdraw(exposure);
-		return;
-	}
 	exposure->state = TCP_EXPOSED;
-	office->events->exposed(office->ctx, exposure->cookie, 0, "", &exposure->key);
+	if (exposure->withdraw_wanted)
+		exposure_stop_later(exposure);
+	else
+		office->events->exposed(office->ctx, exposure->cookie, 0, "",
+					&exposure->key);
 }
 
-/* No thread knows it any more. */
+/* No stream is at it any more. */
 static void exposure_withdrawn(struct fabric_exposure *exposure)
 {
 	struct fabric_session *session = exposure->session;
 	struct tcp_office *office = session->office;
-	bool wanted = exposure->withdraw_wanted;
 	void *cookie = exposure->cookie;
-	int err = atomic_load(&exposure->err);
 
 	exposure_remove(exposure);
 	/* last look at the session: the callee may close it, and its end is news of its own */
 	if (session->closing)
 		session_check_closed(session);
-	if (wanted)
-		office->events->withdrawn(office->ctx, cookie);
-	else
-		office->events->exposed(office->ctx, cookie, err,
-					"no memory for a data thread's table", NULL);
+	office->events->withdrawn(office->ctx, cookie);
 }
 
 static void exposure_news(struct fabric_exposure *exposure)

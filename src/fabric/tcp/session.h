@@ -36,6 +36,11 @@ int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
 		       unsigned rights, void *cookie,
 		       struct fabric_exposure **ret_exposure);
 void tcp_session_withdraw(struct fabric_exposure *exposure);
+int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t bytes,
+			   unsigned rights, void *cookie,
+			   struct fabric_exposure **ret_exposure,
+			   struct fabric_key *ret_key);
+bool tcp_session_withdraw_now(struct fabric_exposure *exposure);
 
 /* Act on a message from the office's mailbox. */
 void tcp_session_news(struct tcp_news *news);

@@ -25,8 +25,7 @@ struct tcp_thread {
 	struct mailbox *news;
 	int epoll_fd;
 	unsigned number;
-	/* the thread */
-	struct map table; /* tcp_seat */
+	struct tcp_table table;
 };
 
 /* Forget a connection whose stream is over and tell the loop. */
@@ -81,7 +80,7 @@ static void thread_withdraw(struct tcp_thread *thread, struct tcp_seat *seat)
 		if (!tcp_conn_forget(conn, seat->exposure))
 			thread_bury(thread, conn);
 	}
-	tcp_seat_leave(seat, &thread->table, thread->news);
+	tcp_seat_leave(seat, thread->news);
 }
 
 /* Carry out some orders; what is left wakes the thread again.  False: stop. */
@@ -100,10 +99,6 @@ static bool thread_obey(struct tcp_thread *thread)
 		case TCP_ORDER_CONN:
 			thread_adopt(thread,
 				     container_of(order, struct tcp_conn, order));
-			break;
-		case TCP_ORDER_EXPOSE:
-			tcp_seat_take(container_of(order, struct tcp_seat, order),
-				      &thread->table, thread->news);
 			break;
 		case TCP_ORDER_WITHDRAW:
 			thread_withdraw(thread,
@@ -165,7 +160,7 @@ int tcp_thread_start(unsigned number, struct mailbox *news,
 	thread->news = news;
 	thread->number = number;
 	thread->stop.kind = TCP_ORDER_STOP;
-	map_init(&thread->table);
+	tcp_table_init(&thread->table);
 	err = mailbox_init(&thread->orders);
 	if (err)
 		goto err_free;
@@ -190,6 +185,7 @@ err_epoll:
 err_mailbox:
 	mailbox_destroy(&thread->orders);
 err_free:
+	tcp_table_destroy(&thread->table);
 	free(thread);
 	return err;
 }
@@ -202,11 +198,16 @@ void tcp_thread_stop(struct tcp_thread *thread)
 	(void)pthread_join(thread->thread, NULL);
 	(void)close(thread->epoll_fd);
 	mailbox_destroy(&thread->orders);
-	map_destroy(&thread->table);
+	tcp_table_destroy(&thread->table);
 	free(thread);
 }
 
 void tcp_thread_order(struct tcp_thread *thread, struct tcp_order *order)
 {
 	mailbox_post(&thread->orders, &order->link);
+}
+
+struct tcp_table *tcp_thread_table(struct tcp_thread *thread)
+{
+	return &thread->table;
 }

@@ -22,4 +22,7 @@ void tcp_thread_stop(struct tcp_thread *thread);
  * news: TCP_NEWS_CONN when a connection is over, or TCP_NEWS_EXPOSURE. */
 void tcp_thread_order(struct tcp_thread *thread, struct tcp_order *order);
 
+/* What the thread may touch. */
+struct tcp_table *tcp_thread_table(struct tcp_thread *thread);
+
 #endif

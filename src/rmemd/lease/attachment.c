@@ -99,7 +99,7 @@ static bool exposed(const struct attachment *attachment, const struct segment *s
 int attachment_complete(struct attachment *attachment)
 {
 	struct lease *lease = attachment->lease;
-	int begun = 0, err;
+	int err;
 
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		for (unsigned port = 0; port < WIRE_ENDPOINTS_MAX; port++) {
@@ -110,10 +110,11 @@ int attachment_complete(struct attachment *attachment)
 			err = exposure_create(attachment, lease->segments[i], port);
 			if (err)
 				return err;
-			begun++;
 		}
 	}
-	return begun;
+	if (!attachment->pending)
+		attachment_retire(attachment);
+	return (int)attachment->pending;
 }
 
 void attachment_cut(struct attachment *attachment, const struct segment *segment)

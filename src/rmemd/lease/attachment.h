@@ -35,8 +35,8 @@ void attachment_end(struct attachment *attachment);
 /* Whether attachment_end() is at work. */
 bool attachment_ended(const struct attachment *attachment);
 
-/* Begin the exposures that are missing.  Returns how many, or -errno; those begun
- * before the error stay. */
+/* Begin the exposures that are missing.  Returns how many of them have their key still to
+ * come, or -errno; those begun before the error stay. */
 int attachment_complete(struct attachment *attachment);
 /* Keys that reach behind a segment's end die, and all keys of a segment of no bytes. */
 void attachment_cut(struct attachment *attachment, const struct segment *segment);

@@ -18,6 +18,24 @@ static unsigned fabric_rights(unsigned rights)
 	return result;
 }
 
+/* The key comes with the news, or is there at once. */
+static int expose(struct exposure *exposure, struct fabric_session *session,
+		  unsigned rights)
+{
+	const struct fabric_server_ops *ops = exposure->ops;
+	void *addr = extent_addr(&exposure->segment->extent);
+	int err;
+
+	if (!ops->expose_now)
+		return ops->expose(session, addr, exposure->bytes, rights, exposure,
+				   &exposure->fabric);
+	err = ops->expose_now(session, addr, exposure->bytes, rights, exposure,
+			      &exposure->fabric, &exposure->key);
+	if (!err)
+		exposure->state = EXPOSURE_LIVE;
+	return err;
+}
+
 int exposure_create(struct attachment *attachment, struct segment *segment,
 		    unsigned port)
 {
@@ -42,9 +60,7 @@ int exposure_create(struct attachment *attachment, struct segment *segment,
 		.port = port,
 		.bytes = segment->bytes,
 	};
-	err = at->ops->expose(at->session, extent_addr(&segment->extent),
-			      segment->bytes, fabric_rights(attachment->rights),
-			      exposure, &exposure->fabric);
+	err = expose(exposure, at->session, fabric_rights(attachment->rights));
 	if (err) {
 		holder_uncharge_key(attachment->holder);
 		free(exposure);
@@ -52,7 +68,7 @@ int exposure_create(struct attachment *attachment, struct segment *segment,
 	}
 	segment_ref(segment);
 	list_append(&attachment->exposures, &exposure->link);
-	attachment->pending++;
+	attachment->pending += exposure->state == EXPOSURE_PENDING;
 	return 0;
 }
 
@@ -66,8 +82,12 @@ void exposure_end(struct exposure *exposure, bool fenced)
 	exposure->attachment = NULL;
 	list_remove(&exposure->link);
 	list_append(&lease->dying, &exposure->link);
-	if (!fenced)
+	if (fenced)
+		return;
+	if (!exposure->ops->withdraw_now)
 		exposure->ops->withdraw(exposure->fabric);
+	else if (exposure->ops->withdraw_now(exposure->fabric))
+		exposure_free(exposure);
 }
 
 void exposure_free(struct exposure *exposure)

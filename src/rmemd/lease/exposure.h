@@ -31,11 +31,12 @@ struct exposure {
 	struct fabric_key key;
 };
 
-/* Begin to expose; the news come to lease_exposed().  Belongs to the attachment, and is
- * counted for the holder until it is freed.  -EDQUOT, -ENOMEM, or what the fabric says */
+/* Begin to expose; the news come to lease_exposed(), unless it is live at once.  Belongs to
+ * the attachment, and is counted for the holder until it is freed.  -EDQUOT, -ENOMEM, or what the fabric says */
 int exposure_create(struct attachment *attachment, struct segment *segment,
 		    unsigned port);
-/* The key dies; the news come to lease_withdrawn().  fenced: the fabric_session is
+/* The key dies; the news come to lease_withdrawn(), unless it is dead and the exposure gone
+ * at once.  fenced: the fabric_session is
  * about to be closed, which withdraws by itself. */
 void exposure_end(struct exposure *exposure, bool fenced);
 /* Forget it; no news will come. */

@@ -39,6 +39,10 @@ int lease_set_ttl(struct lease *lease, uint64_t ttl_ms)
 	uint64_t now_ms = clock_now_ms();
 	int err;
 
+	if (ttl_ms == 0 && !lease->expiry.place) {
+		lease->ttl_ms = 0;
+		return 0;
+	}
 	if (ttl_ms == 0) {
 		expiries_clear(&leases->expiries, &lease->expiry);
 	} else {
