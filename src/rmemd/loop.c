@@ -17,6 +17,9 @@
 
 /* How often the line for the service manager, and what the log left out, are looked at. */
 #define STATUS_S 5
+/* Memory given back waits so long for more of it: it is not scrubbed before the answer is on its
+ * way, and many small leases wake a scrubber once. */
+#define GIVEN_US 1000
 
 static const int signal_numbers[N_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
 
@@ -194,6 +197,24 @@ static void on_scrubbed(evutil_socket_t fd, short what, void *arg)
 	look_at_pools(daemon, pools_process(daemon->pools) > 0);
 }
 
+static void on_given(void *ctx)
+{
+	const struct timeval soon = { .tv_usec = GIVEN_US };
+	struct daemon *daemon = ctx;
+
+	if (event_add(daemon->given, &soon))
+		pools_scrub(daemon->pools);
+}
+
+static void on_given_due(evutil_socket_t fd, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)fd;
+	(void)what;
+	pools_scrub(daemon->pools);
+}
+
 /* ---- status ---- */
 
 bool loop_describe(struct daemon *daemon)
@@ -327,13 +348,15 @@ int loop_open(struct daemon *daemon)
 			return err_set(-ENOMEM, "no memory for the signals");
 	}
 	daemon->tick = evtimer_new(daemon->base, on_tick, daemon);
+	daemon->given = evtimer_new(daemon->base, on_given_due, daemon);
 	daemon->pools_event = event_new(daemon->base, pools_fd(daemon->pools),
 					EV_READ | EV_PERSIST, on_scrubbed, daemon);
 	daemon->status = event_new(daemon->base, -1, EV_PERSIST, on_status, daemon);
-	if (!daemon->tick || !daemon->pools_event ||
+	if (!daemon->tick || !daemon->given || !daemon->pools_event ||
 	    event_add(daemon->pools_event, NULL) || !daemon->status ||
 	    event_add(daemon->status, &status_period))
 		return err_set(-ENOMEM, "no memory for the loop's events");
+	pools_on_given(daemon->pools, on_given, daemon);
 	/* what was there before has deadlines, and perhaps another size */
 	look_at_sessions(daemon);
 	resizes_take(daemon->resizes, &daemon->config);
@@ -351,6 +374,9 @@ void loop_close(struct daemon *daemon)
 {
 	throttle_flush();
 	notify_watchdog_stop();
+	if (daemon->given)
+		pools_on_given(daemon->pools, NULL, NULL);
+	event_drop(daemon->given);
 	event_drop(daemon->pools_event);
 	event_drop(daemon->status);
 	event_drop(daemon->tick);

@@ -42,6 +42,7 @@ struct daemon {
 	struct event *pools_event;
 	struct event *signals[N_SIGNALS];
 	struct event *tick;
+	struct event *given; /* memory to the scrubbers */
 	bool tick_looked; /* at the sockets, before what is due happens */
 	struct event *status;
 	uint64_t sessions_next_ms; /* what tick is armed for, at the latest */

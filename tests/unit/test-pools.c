@@ -203,6 +203,44 @@ START_TEST(scrubber__keeps_to_its_rate_unless_somebody_waits)
 }
 END_TEST
 
+static void on_given(void *ctx)
+{
+	(*(unsigned *)ctx)++;
+}
+
+START_TEST(give__waits_until_it_is_told)
+{
+	unsigned given = 0;
+
+	open_one(4 * MIB);
+	pools_on_given(pools, on_given, &given);
+	give_quarters();
+	ck_assert_uint_eq(given, 1);
+	ck_assert(!comes_back());
+	pools_scrub(pools);
+	await_clean();
+	/* there is something again */
+	give_quarters();
+	ck_assert_uint_eq(given, 2);
+	ck_assert(!comes_back());
+	/* somebody waits for it */
+	pools_hurry(pools, true);
+	await_clean();
+	pools_hurry(pools, false);
+	give_quarters();
+	ck_assert_uint_eq(given, 3);
+	pools_on_given(pools, NULL, NULL);
+	await_clean();
+	give_quarters();
+	await_clean();
+	ck_assert_uint_eq(given, 3);
+	pools_on_given(pools, on_given, &given);
+	give_quarters();
+	/* nor does the end wait for it */
+	pools_close(pools);
+}
+END_TEST
+
 START_TEST(take__tells_full_from_not_yet_clean)
 {
 	struct extent half;
@@ -1104,6 +1142,7 @@ int main(void)
 	tcase_add_test(tc, give__zeroes_before_the_next_grant);
 	tcase_add_test(tc, give_tail__keeps_whole_pages);
 	tcase_add_test(tc, scrubber__keeps_to_its_rate_unless_somebody_waits);
+	tcase_add_test(tc, give__waits_until_it_is_told);
 	tcase_add_test(tc, take__tells_full_from_not_yet_clean);
 	tcase_add_test(tc, take__makes_several_of_what_is_scattered);
 	tcase_add_test(tc, take__says_why_in_what_the_wire_carries);

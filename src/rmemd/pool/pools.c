@@ -46,6 +46,9 @@ struct pools {
 	struct resizer *resizer; /* NULL: none was needed yet */
 	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
 	struct list cleared;     /* what was recalled of some pool is back */
+	struct list given; /* jobs that no scrubber has yet */
+	void (*on_given)(void *ctx);
+	void *given_ctx;
 	uint64_t grain;
 	uint64_t extent_max; /* UINT64_MAX: none */
 };
@@ -149,6 +152,7 @@ int pools_open(const struct pool_params *params, size_t n_params,
 	pools->grain = (uint64_t)sysconf(_SC_PAGESIZE);
 	pools->extent_max = UINT64_MAX;
 	list_init(&pools->cleared);
+	list_init(&pools->given);
 	err = mailbox_init(&pools->scrubbed);
 	if (err)
 		goto err_free;
@@ -633,11 +637,38 @@ int pools_take(struct pools *pools, const struct pool_request *request,
 
 /* ---- giving back ---- */
 
-static void block_clean(struct pool *pool, struct block *block)
+static void block_clean(struct pools *pools, struct block *block)
 {
+	const struct pool *pool = container_of(block->extents, struct pool, extents);
+	bool first = list_empty(&pools->given);
+
 	block->job.addr = pool->memory.addr + block->offset;
 	block->job.bytes = block->bytes;
-	scrubber_post(pool->scrubber, &block->job);
+	list_append(&pools->given, &block->job.link);
+	if (!pools->on_given)
+		pools_scrub(pools);
+	else if (first)
+		pools->on_given(pools->given_ctx);
+}
+
+void pools_on_given(struct pools *pools, void (*given)(void *ctx), void *ctx)
+{
+	pools->on_given = given;
+	pools->given_ctx = ctx;
+	pools_scrub(pools);
+}
+
+void pools_scrub(struct pools *pools)
+{
+	list_for_each_safe(node, &pools->given) {
+		struct scrub_job *job = container_of(node, struct scrub_job, link);
+		struct block *block = container_of(job, struct block, job);
+
+		list_remove(node);
+		scrubber_post(
+			container_of(block->extents, struct pool, extents)->scrubber,
+			job);
+	}
 }
 
 /* Whoever waits for what was recalled hears of it by pools_fd(). */
@@ -656,7 +687,7 @@ static void block_give(struct pools *pools, struct pool *pool, struct block *blo
 		return;
 	}
 	extents_soil(&pool->extents, block);
-	block_clean(pool, block);
+	block_clean(pools, block);
 }
 
 /* Memory given back twice could be lent twice: never go on then. */
@@ -748,6 +779,8 @@ void pools_set_extent_max(struct pools *pools, uint64_t bytes)
 
 void pools_hurry(struct pools *pools, bool hurry)
 {
+	if (hurry)
+		pools_scrub(pools);
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
 		scrubber_hurry(pools->scrubbers[i], hurry);
 }
@@ -876,7 +909,7 @@ void pools_recall_end(struct pools *pools, unsigned i)
 
 	assert(pool->resizing == POOL_RECALLS);
 	pool->resizing = POOL_RESTS;
-	extents_reopen(&pool->extents, on_soiled, pool);
+	extents_reopen(&pool->extents, on_soiled, pools);
 }
 
 void pools_shrink(struct pools *pools, unsigned i)

@@ -133,9 +133,16 @@ void pools_close(struct pools *pools);
 int pools_fd(const struct pools *pools);
 uint64_t pools_process(struct pools *pools);
 
+/* Memory given back goes to the scrubbers at once, or from now on when pools_scrub() is
+ * called: to wake them takes longer than all else about a small lease.  given() is called when
+ * there is something again; NULL: at once, as at first. */
+void pools_on_given(struct pools *pools, void (*given)(void *ctx), void *ctx);
+void pools_scrub(struct pools *pools);
+
 /* So many bytes a second and node are zeroed at most, from now on; 0: as many as can be. */
 void pools_set_scrub_rate(struct pools *pools, uint64_t rate);
-/* Whether somebody waits for clean memory: as long as he does, the rate does not count. */
+/* Whether somebody waits for clean memory: as long as he does, the rate does not count.  What
+ * was given back goes to the scrubbers. */
 void pools_hurry(struct pools *pools, bool hurry);
 
 /* No extent is longer than this, from now on; 0: as long as it can be.  It is what a device
