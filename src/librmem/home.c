@@ -58,8 +58,10 @@ static bool home_want(struct rmem_queue *queue, struct rmem_lease *lease,
 	if (endpoints == 0)
 		return false;
 	if (atomic_compare_exchange_strong(&lease->home.wanted, &nobody,
-					   (unsigned)__builtin_ctz(endpoints) + 1))
+					   (unsigned)__builtin_ctz(endpoints) + 1)) {
+		leases_want(lease->session);
 		session_wake(lease->session);
+	}
 	return true;
 }
 
@@ -146,7 +148,8 @@ void home_work(struct rmem_lease *lease)
 
 	if (wanted == 0 || home->call || atomic_load(&home->state) != HOME_UNKNOWN)
 		return;
-	/* where it cannot be asked for, it is at the next occasion */
+	/* where it cannot be asked for, it is at the next occasion: look again */
+	leases_want(lease->session);
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return;

@@ -12,7 +12,12 @@
 #include "librmem/watch.h"
 #include "wire/codec.h"
 
-/* Free the tables that nobody can read any more. */
+void leases_want(struct rmem *session)
+{
+	atomic_store_explicit(&session->leases_due, true, memory_order_release);
+}
+
+/* Free the tables that nobody can read any more; others are looked at again. */
 static void superseded_free(struct rmem_lease *lease)
 {
 	struct attachment *attachment =
@@ -20,9 +25,13 @@ static void superseded_free(struct rmem_lease *lease)
 
 	/* Who counts an operation behind this one sees the latest table, as both change
 	 * the counter; who has counted it down has done with the older ones. */
-	if (!attachment->older ||
-	    atomic_fetch_add_explicit(&lease->outstanding, 0, memory_order_acq_rel) > 0)
+	if (!attachment->older)
 		return;
+	if (atomic_fetch_add_explicit(&lease->outstanding, 0, memory_order_acq_rel) >
+	    0) {
+		leases_want(lease->session);
+		return;
+	}
 	attachment_free(attachment->older);
 	attachment->older = NULL;
 }
@@ -63,13 +72,32 @@ void lease_end(struct rmem_lease *lease)
 
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
 {
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+	struct map_node *node = map_find(&session->leases_by_id, map_hash_u64(id));
+
+	for (; node; node = map_find_next(node)) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, by_id);
 
 		if (lease->id == id)
 			return lease;
 	}
 	return NULL;
+}
+
+int lease_enter(struct rmem_lease *lease)
+{
+	struct rmem *session = lease->session;
+
+	if (map_insert(&session->leases_by_id, &lease->by_id, map_hash_u64(lease->id)))
+		return err_set(-ENOMEM, "no memory for a lease's handle");
+	list_append(&session->leases, &lease->node);
+	return 0;
+}
+
+/* Not a lease of the session any more. */
+static void lease_leave(struct rmem_lease *lease)
+{
+	map_remove(&lease->session->leases_by_id, &lease->by_id);
+	list_remove(&lease->node);
 }
 
 /* ---- attaching anew ---- */
@@ -106,6 +134,7 @@ static void rekeys_send(struct rmem *session)
 		session->rekeys--;
 		/* where it could not be asked for, it is at the next occasion */
 		(void)atomic_fetch_add(&lease->asked, 1);
+		leases_want(session);
 	}
 }
 
@@ -123,6 +152,7 @@ static void rekey_finish(struct rmem_lease *lease)
 	else
 		atomic_store_explicit(&lease->verified, lease->asking,
 				      memory_order_release);
+	leases_want(session);
 	rekeys_send(session);
 	queues_news(session);
 	(void)pthread_cond_broadcast(&session->changed);
@@ -182,6 +212,10 @@ static void rekey_forget(struct rmem_lease *lease)
 
 void leases_work(struct rmem *session)
 {
+	/* what is asked for from here on is found, or looked for again */
+	if (!atomic_exchange_explicit(&session->leases_due, false,
+				      memory_order_acq_rel))
+		return;
 	list_for_each(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
@@ -198,6 +232,7 @@ unsigned lease_verify(struct rmem_lease *lease)
 	unsigned count =
 		atomic_fetch_add_explicit(&lease->asked, 1, memory_order_release) + 1;
 
+	leases_want(lease->session);
 	session_wake(lease->session);
 	return count;
 }
@@ -214,7 +249,7 @@ void lease_drop(struct rmem_lease *lease)
 	rekey_forget(lease);
 	home_forget(lease);
 	watch_forget(lease);
-	list_remove(&lease->node);
+	lease_leave(lease);
 	attachment_free(atomic_load(&lease->attachment));
 	free(lease);
 }

@@ -10,6 +10,7 @@
 #include <rmem/rmem.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "base/notices.h"
 #include "librmem/attachment.h"
 #include "librmem/control.h"
@@ -41,6 +42,7 @@ struct rmem_lease {
 	enum rmem_placement placement; /* as asked for, with its node */
 	int node_asked;
 	struct list node;
+	struct map_node by_id;
 	struct list rekey_node;       /* waits to be attached anew */
 	struct control_call *rekey;   /* attaching anew; NULL: not now */
 	bool rekey_again;             /* the one under way may come too early */
@@ -61,11 +63,15 @@ static inline bool lease_ended(const struct rmem_lease *lease)
 /* Publish what the server answered; the old table stays for those who may read it.  Under
  * the lock.  -EPROTO, -ENOMEM. */
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
+/* Put it among the session's, where events find it.  Under the lock.  -ENOMEM */
+int lease_enter(struct rmem_lease *lease);
 /* Ask the server for the keys anew; tells the queues when they are there.  Under the
  * lock. */
 void lease_rekey(struct rmem_lease *lease);
-/* Start what queues have asked for: keys anew, atomic homes.  Under the lock. */
+/* Start what queues have asked for: keys anew, atomic homes.  Under the lock.  Who asks says
+ * leases_want() first, so that it takes no time where nobody has. */
 void leases_work(struct rmem *session);
+void leases_want(struct rmem *session);
 /* The lease with that id in this session, or NULL.  Under the lock. */
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
 /* It has ended: its operations fail.  Under the lock. */

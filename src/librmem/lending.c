@@ -44,8 +44,10 @@ static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
 	err = lease_publish(lease, &reply->lease);
 	if (err)
 		return err;
-	list_append(&lease->session->leases, &lease->node);
-	return 0;
+	err = lease_enter(lease);
+	if (err)
+		attachment_free(atomic_load(&lease->attachment));
+	return err;
 }
 
 /* Send the request that brings a new lease. */

@@ -208,6 +208,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	session->notice_fd = -1;
 	session->timer_ns = UINT64_MAX;
 	list_init(&session->leases);
+	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
 	list_init(&session->opening);
@@ -342,6 +343,7 @@ static void belongings_free(struct rmem *session)
 	(void)pthread_mutex_lock(&session->lock);
 	list_for_each_safe(node, &session->leases)
 		lease_drop(container_of(node, struct rmem_lease, node));
+	map_destroy(&session->leases_by_id);
 	notices_close(&session->notices);
 	(void)pthread_mutex_unlock(&session->lock);
 	list_for_each_safe(node, &session->buffers)

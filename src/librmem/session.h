@@ -24,6 +24,7 @@
 #include <rmem/rmem.h>
 
 #include "base/list.h"
+#include "base/map.h"
 #include "base/notices.h"
 #include "librmem/control.h"
 #include "librmem/domain.h"
@@ -90,6 +91,8 @@ struct rmem {
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
 	struct list leases, queues, buffers;
+	struct map leases_by_id;
+	atomic_bool leases_due; /* leases_work() has something to do; [any] */
 	struct list opening;    /* queues whose first channels are being connected */
 	struct notices notices; /* open once a lease was watched */
 	int notice_fd; /* readable while there are any; -1: nobody has asked for it */

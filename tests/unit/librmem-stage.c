@@ -45,6 +45,7 @@ void stage_open(const struct fabric_client_ops *ops)
 	(void)pthread_mutex_init(&session->sync_lock, NULL);
 	(void)pthread_cond_init(&session->changed, NULL);
 	list_init(&session->leases);
+	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
 	list_init(&session->buffers);
@@ -83,6 +84,7 @@ void stage_close(void)
 		ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
 		lease_drop(lease);
 	}
+	map_destroy(&session->leases_by_id);
 	domain_set_close(&session->domains);
 	control_free(session->control);
 	(void)close(session->wake_fd);
@@ -133,7 +135,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	notice_source_init(&lease->notices);
 	atomic_store(&lease->attachment, table(n, segments, bytes, keys));
 	atomic_store(&lease->bytes, atomic_load(&lease->attachment)->bytes);
-	list_append(&stage.session.leases, &lease->node);
+	ck_assert_int_eq(lease_enter(lease), 0);
 	return lease;
 }
 

@@ -75,6 +75,7 @@ static void client_open(struct client *client, uint64_t id)
 	(void)pthread_mutex_init(&session->lock, NULL);
 	(void)pthread_cond_init(&session->changed, NULL);
 	list_init(&session->leases);
+	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
 	list_init(&session->service_node);
