@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* grant URI SEED ROUNDS STEPS BYTES...: how long grants and frees take, by size, and pings on
+ * the control connection, in nanoseconds.
+ *
+ * In a round STEPS leases of each size are granted, or as many as ROUND_BYTES hold, and as many
+ * pings are sent as leases are granted, all in an order drawn at random, since how long one takes
+ * depends on what came before it, and on what else this machine does then; and likewise all are
+ * freed.  Before each round it says "next" and goes on with a line from standard input, so that
+ * whoever started it can see to it that all memory is clean.  Then a line "done", and for each
+ * kind a line "KIND BYTES N P50 P99"; of pings there are four: "ping" and "again", half of those
+ * between grants each, and "ping-free" and "again-free", of those between frees. */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rmem/rmem.h>
+
+#define SIZES_MAX 16
+#define ROUND_BYTES (UINT64_C(6) << 30)
+/* Pings that do not count: both ends come from sleep. */
+#define WARM_UP 50
+
+/* What took how long. */
+struct times {
+	uint64_t *ns;
+	size_t n, room;
+};
+
+struct size {
+	uint64_t bytes;
+	unsigned per_round;
+	struct times grant, free;
+};
+
+/* To be done: a ping, where there is no size. */
+struct task {
+	struct size *size;
+	rmem_lease *lease;
+};
+
+struct run {
+	rmem *session;
+	unsigned steps;
+	struct times pings[2][2]; /* while there are grants, while there are frees */
+	unsigned n_pings;
+	struct size sizes[SIZES_MAX];
+	unsigned n_sizes;
+	struct task *tasks;
+	unsigned n_tasks;
+};
+
+static void die(const char *what)
+{
+	(void)fprintf(stderr, "grant: %s\n", what);
+	exit(1);
+}
+
+static void check(int err)
+{
+	if (err)
+		die(rmem_error());
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void times_add(struct times *times, uint64_t ns)
+{
+	if (times->n == times->room) {
+		times->room = times->room ? 2 * times->room : 1024;
+		times->ns = realloc(times->ns, times->room * sizeof(*times->ns));
+		if (!times->ns)
+			die("no memory");
+	}
+	times->ns[times->n++] = ns;
+}
+
+static int less(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void times_tell(struct times *times, const char *kind, uint64_t bytes)
+{
+	if (times->n == 0)
+		die("nothing was measured");
+	qsort(times->ns, times->n, sizeof(*times->ns), less);
+	(void)printf("%s %" PRIu64 " %zu %" PRIu64 " %" PRIu64 "\n", kind, bytes,
+		     times->n, times->ns[times->n / 2], times->ns[times->n * 99 / 100]);
+	free(times->ns);
+}
+
+/* Until all is clean that was freed. */
+static void next(void)
+{
+	char line[16];
+
+	(void)printf("next\n");
+	(void)fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		die("nobody says when to go on");
+}
+
+static void task_do(struct run *run, struct task *task, bool grant)
+{
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct size *size = task->size;
+	uint64_t begin = now_ns();
+	struct times *times;
+
+	if (!size) {
+		check(rmem_ping(run->session, NULL));
+		times = &run->pings[!grant][run->n_pings++ % 2];
+	} else if (grant) {
+		params.bytes = size->bytes;
+		check(rmem_alloc(run->session, &params, &task->lease));
+		times = &size->grant;
+	} else {
+		check(rmem_free(task->lease));
+		times = &size->free;
+	}
+	times_add(times, now_ns() - begin);
+}
+
+/* Fisher and Yates' */
+static void shuffle(struct run *run)
+{
+	for (unsigned i = run->n_tasks; i > 1; i--) {
+		unsigned k = (unsigned)((double)random() / ((double)RAND_MAX + 1) * i);
+		struct task task = run->tasks[k];
+
+		run->tasks[k] = run->tasks[i - 1];
+		run->tasks[i - 1] = task;
+	}
+}
+
+static void go_round(struct run *run)
+{
+	next();
+	for (unsigned i = 0; i < WARM_UP; i++)
+		check(rmem_ping(run->session, NULL));
+	for (int grant = 1; grant >= 0; grant--) {
+		shuffle(run);
+		for (unsigned i = 0; i < run->n_tasks; i++)
+			task_do(run, &run->tasks[i], grant);
+	}
+}
+
+static void size_add(struct run *run, const char *text)
+{
+	struct size *size = &run->sizes[run->n_sizes++];
+	uint64_t fit;
+
+	size->bytes = strtoull(text, NULL, 10);
+	if (size->bytes == 0 || size->bytes > ROUND_BYTES)
+		die("a size that is none");
+	fit = ROUND_BYTES / size->bytes;
+	size->per_round = fit < run->steps ? (unsigned)fit : run->steps;
+	run->n_tasks += 2 * size->per_round;
+}
+
+static void tasks_make(struct run *run)
+{
+	unsigned n = 0;
+
+	/* what is left over are pings */
+	run->tasks = calloc(run->n_tasks, sizeof(*run->tasks));
+	if (!run->tasks)
+		die("no memory");
+	for (unsigned i = 0; i < run->n_sizes; i++)
+		for (unsigned k = 0; k < run->sizes[i].per_round; k++)
+			run->tasks[n++].size = &run->sizes[i];
+}
+
+static void run_tell(struct run *run)
+{
+	times_tell(&run->pings[0][0], "ping", 0);
+	times_tell(&run->pings[0][1], "again", 0);
+	times_tell(&run->pings[1][0], "ping-free", 0);
+	times_tell(&run->pings[1][1], "again-free", 0);
+	for (unsigned i = 0; i < run->n_sizes; i++) {
+		times_tell(&run->sizes[i].grant, "alloc", run->sizes[i].bytes);
+		times_tell(&run->sizes[i].free, "free", run->sizes[i].bytes);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct run run;
+	unsigned long rounds;
+
+	if (argc < 6 || argc - 5 > SIZES_MAX)
+		die("usage: grant URI SEED ROUNDS STEPS BYTES...");
+	srandom((unsigned)strtoul(argv[2], NULL, 10));
+	rounds = strtoul(argv[3], NULL, 10);
+	run.steps = (unsigned)strtoul(argv[4], NULL, 10);
+	for (int i = 5; i < argc; i++)
+		size_add(&run, argv[i]);
+	tasks_make(&run);
+	check(rmem_open(argv[1], NULL, &run.session));
+	for (unsigned long i = 0; i < rounds; i++)
+		go_round(&run);
+	(void)printf("done\n");
+	run_tell(&run);
+	rmem_close(run.session);
+	free(run.tasks);
+	return 0;
+}
