@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* grant URI SEED ROUNDS STEPS BYTES...: how long grants and frees take, by size, and pings on
+/* grant URI SEED ROUNDS STEPS ROUND_BYTES BYTES...: how long grants and frees take, by size, and pings on
  * the control connection, in nanoseconds.
  *
  * In a round STEPS leases of each size are granted, or as many as ROUND_BYTES hold, and as many
  * pings are sent as leases are granted, all in an order drawn at random, since how long one takes
  * depends on what came before it, and on what else this machine does then; and likewise all are
  * freed.  Before each round it says "next" and goes on with a line from standard input, so that
- * whoever started it can see to it that all memory is clean.  Then a line "done", and for each
- * kind a line "KIND BYTES N P50 P99"; of pings there are four: "ping" and "again", half of those
+ * whoever started it can see to it that all memory is clean.  Over RDMA as much local memory as
+ * each lease has is registered and given back beside each grant, as the server does with its own:
+ * "register" and "deregister".  Then a line "done", and for each kind a line
+ * "KIND BYTES N P50 P99"; of pings there are four: "ping" and "again", half of those
  * between grants each, and "ping-free" and "again-free", of those between frees. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <rmem/rmem.h>
 
 #define SIZES_MAX 16
-#define ROUND_BYTES (UINT64_C(6) << 30)
 /* Pings that do not count: both ends come from sleep. */
 #define WARM_UP 50
 
@@ -32,7 +34,7 @@ struct times {
 struct size {
 	uint64_t bytes;
 	unsigned per_round;
-	struct times grant, free;
+	struct times grant, free, reg, dereg;
 };
 
 /* To be done: a ping, where there is no size. */
@@ -44,6 +46,8 @@ struct task {
 struct run {
 	rmem *session;
 	unsigned steps;
+	uint64_t round_bytes;
+	void *memory; /* as long as the longest size; NULL: nothing is registered */
 	struct times pings[2][2]; /* while there are grants, while there are frees */
 	unsigned n_pings;
 	struct size sizes[SIZES_MAX];
@@ -111,6 +115,21 @@ static void next(void)
 		die("nobody says when to go on");
 }
 
+static void register_one(struct run *run, struct size *size)
+{
+	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	uint64_t begin = now_ns();
+	rmem_buffer *buffer;
+
+	params.addr = run->memory;
+	params.bytes = size->bytes;
+	check(rmem_buffer_create(run->session, &params, &buffer));
+	times_add(&size->reg, now_ns() - begin);
+	begin = now_ns();
+	check(rmem_buffer_free(buffer));
+	times_add(&size->dereg, now_ns() - begin);
+}
+
 static void task_do(struct run *run, struct task *task, bool grant)
 {
 	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
@@ -130,6 +149,8 @@ static void task_do(struct run *run, struct task *task, bool grant)
 		times = &size->free;
 	}
 	times_add(times, now_ns() - begin);
+	if (size && grant && run->memory)
+		register_one(run, size);
 }
 
 /* Fisher and Yates' */
@@ -162,9 +183,9 @@ static void size_add(struct run *run, const char *text)
 	uint64_t fit;
 
 	size->bytes = strtoull(text, NULL, 10);
-	if (size->bytes == 0 || size->bytes > ROUND_BYTES)
+	if (size->bytes == 0 || size->bytes > run->round_bytes)
 		die("a size that is none");
-	fit = ROUND_BYTES / size->bytes;
+	fit = run->round_bytes / size->bytes;
 	size->per_round = fit < run->steps ? (unsigned)fit : run->steps;
 	run->n_tasks += 2 * size->per_round;
 }
@@ -191,7 +212,29 @@ static void run_tell(struct run *run)
 	for (unsigned i = 0; i < run->n_sizes; i++) {
 		times_tell(&run->sizes[i].grant, "alloc", run->sizes[i].bytes);
 		times_tell(&run->sizes[i].free, "free", run->sizes[i].bytes);
+		if (!run->memory)
+			continue;
+		times_tell(&run->sizes[i].reg, "register", run->sizes[i].bytes);
+		times_tell(&run->sizes[i].dereg, "deregister", run->sizes[i].bytes);
 	}
+}
+
+/* On pages that are there, as the server's are. */
+static void memory_make(struct run *run)
+{
+	struct rmem_info info = { .size = sizeof(info) };
+	uint64_t bytes = 0;
+
+	check(rmem_info(run->session, &info));
+	if (info.fabric != RMEM_FABRIC_RDMA)
+		return;
+	for (unsigned i = 0; i < run->n_sizes; i++)
+		if (run->sizes[i].bytes > bytes)
+			bytes = run->sizes[i].bytes;
+	run->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (run->memory == MAP_FAILED)
+		die("no memory to register");
 }
 
 int main(int argc, char **argv)
@@ -199,15 +242,17 @@ int main(int argc, char **argv)
 	static struct run run;
 	unsigned long rounds;
 
-	if (argc < 6 || argc - 5 > SIZES_MAX)
-		die("usage: grant URI SEED ROUNDS STEPS BYTES...");
+	if (argc < 7 || argc - 6 > SIZES_MAX)
+		die("usage: grant URI SEED ROUNDS STEPS ROUND_BYTES BYTES...");
 	srandom((unsigned)strtoul(argv[2], NULL, 10));
 	rounds = strtoul(argv[3], NULL, 10);
 	run.steps = (unsigned)strtoul(argv[4], NULL, 10);
-	for (int i = 5; i < argc; i++)
+	run.round_bytes = strtoull(argv[5], NULL, 10);
+	for (int i = 6; i < argc; i++)
 		size_add(&run, argv[i]);
 	tasks_make(&run);
 	check(rmem_open(argv[1], NULL, &run.session));
+	memory_make(&run);
 	for (unsigned long i = 0; i < rounds; i++)
 		go_round(&run);
 	(void)printf("done\n");

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# How long grants and frees take, by size, against a ping; takes --json, --rounds N, --steps N,
-# --seed N
+# How long grants and frees take, by size, against a ping; takes --json, --rdma, --rounds N,
+# --steps N, --seed N
 #
 # Over TCP on loopback of this machine, by the calls of librmem: rmem_alloc() and rmem_free(), and
 # as many rmem_ping(), which is a round trip on the same control connection, all in an order drawn
@@ -9,10 +9,14 @@
 # medians: of the slowest size's grants to the fastest's, and of each kind to the pings between
 # them; A/A is that of one half of those pings to the other.  Over TCP nothing is registered.
 # Takes 9 GiB of memory.
+# With --rdma over soft-RoCE in a machine of the rig, up to 256 MiB, where the device registers
+# each lease: beside each grant as much local memory is registered and given back by the same
+# library, and what that takes is shown apart, and taken off the grant in the ratio of sizes.
 set -euo pipefail
 
-: "${top_builddir:?is set by ./dev bench grant}"
+: "${top_srcdir:?is set by ./dev bench grant}" "${top_builddir:?}"
 JSON=
+RDMA=
 SEED=$RANDOM
 ROUNDS=40
 STEPS=30
@@ -20,6 +24,7 @@ SIZES=(4096 65536 $((2 << 20)) $((1 << 30)))
 while [ $# -gt 0 ]; do
 	case $1 in
 	--json) JSON=yes ;;
+	--rdma) RDMA=yes ;;
 	--rounds)
 		ROUNDS=${2:?}
 		shift
@@ -33,52 +38,52 @@ while [ $# -gt 0 ]; do
 		shift
 		;;
 	*)
-		echo "usage: grant.sh [--json] [--rounds N] [--steps N] [--seed N]" >&2
+		echo "usage: grant.sh [--json] [--rdma] [--rounds N] [--steps N] [--seed N]" >&2
 		exit 2
 		;;
 	esac
 	shift
 done
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
 make -s -C "$top_builddir" tests/bench/grant >&2
-WORK=$(mktemp -d)
-SERVER=
-finish()
-{
-	[ -z "$SERVER" ] || kill "$SERVER" 2>/dev/null || true
-	rm -rf "$WORK"
-}
-trap finish EXIT
-cat >"$WORK/rmemd.conf" <<-CONF
+stage
+
+# measure BIN RMEMD RMEMCTL ADDRESS FABRIC DIR MIB ARGUMENTS...: the rows
+cat >"$WORK/measure" <<'MEASURE'
+set -euo pipefail
+program=$1 rmemd=$2 rmemctl=$3 address=$4 fabric=$5 dir=$6 mib=$7
+shift 7
+cat >"$dir/grant.conf" <<-CONF
 	[server]
-	listen = 127.0.0.1
+	listen = $address
 	port = 17470
+	insecure = yes
 	[tcp]
 	port = 17471
 	[rdma]
-	enabled = no
+	enabled = $([ "$fabric" = rdma ] && echo yes || echo no)
 	[admin]
-	socket = $WORK/admin.sock
+	socket = $dir/grant.sock
 	[pool main]
-	size = 8G
+	size = ${mib}M
 CONF
-"$top_builddir/src/rmemd/rmemd" --config "$WORK/rmemd.conf" >"$WORK/log" 2>&1 &
-SERVER=$!
+"$rmemd" --config "$dir/grant.conf" >"$dir/grant.log" 2>&1 &
+server=$!
+trap 'kill $server 2>/dev/null || true' EXIT
 ctl()
 {
-	"$top_builddir/src/rmemctl/rmemctl" --socket "$WORK/admin.sock" --json "$@"
+	"$rmemctl" --socket "$dir/grant.sock" --json "$@"
 }
-until ctl status >/dev/null 2>&1; do
-	kill -0 "$SERVER" 2>/dev/null || {
-		cat "$WORK/log" >&2
-		exit 1
-	}
+for ((i = 0; i < 600; i++)); do
+	! ctl status >/dev/null 2>&1 || break
+	kill -0 "$server" 2>/dev/null || exit 1
 	sleep 0.1
 done
-PAGES=$(ctl pools | jq -r '.pools[0].pages')
-
-coproc PROGRAM { exec "$top_builddir/tests/bench/grant" rmem://127.0.0.1:17470?fabric=tcp "$SEED" "$ROUNDS" "$STEPS" "${SIZES[@]}"; }
+ctl pools | jq -r '"pages \(.pools[0].pages)"'
+coproc PROGRAM { exec "$program" "rmem://$address:17470?fabric=$fabric" "$@"; }
 # bash forgets it once it has ended
-program=$PROGRAM_PID
+pid=$PROGRAM_PID
 exec 3<&"${PROGRAM[0]}" 4>&"${PROGRAM[1]}"
 while read -r line <&3 && [ "$line" = next ]; do
 	until [ "$(ctl pools | jq '.pools[0].scrubbing_bytes')" = 0 ]; do
@@ -87,37 +92,65 @@ while read -r line <&3 && [ "$line" = next ]; do
 	echo >&4
 done
 [ "$line" = "done" ]
-cat <&3 >"$WORK/rows"
-wait "$program"
-kill "$SERVER"
-wait "$SERVER"
-SERVER=
+cat <&3
+wait "$pid"
+kill "$server"
+wait "$server"
+trap - EXIT
+MEASURE
 
-jq -Rcs --arg pages "$PAGES" --argjson rounds "$ROUNDS" --argjson seed "$SEED" '
+if [ -n "$RDMA" ]; then
+	SIZES=(4096 65536 $((2 << 20)) $((256 << 20)))
+	cat >"$WORK/cmd.sh" <<-CMD
+		. "\$1/guest.sh"
+		exec 3>&1 >&2
+		guest_install
+		mkdir /tmp/grant
+		bash "\$1/measure" "\$BUILD/tests/bench/grant" rmemd rmemctl "\$RIG_ADDR" rdma /tmp/grant 1024 \
+			$SEED $ROUNDS $STEPS $((768 << 20)) ${SIZES[@]} >&3 ||
+			{ tail -n 20 /tmp/grant/grant.log; fail grant; }
+	CMD
+	"$RIG" run --memory 3072 --timeout 900 "bash $WORK/cmd.sh $WORK" >"$WORK/rows"
+else
+	mkdir "$WORK/tcp"
+	bash "$WORK/measure" "$top_builddir/tests/bench/grant" "$top_builddir/src/rmemd/rmemd" \
+		"$top_builddir/src/rmemctl/rmemctl" 127.0.0.1 tcp "$WORK/tcp" 8192 \
+		"$SEED" "$ROUNDS" "$STEPS" $((6 << 30)) "${SIZES[@]}" >"$WORK/rows" || {
+		cat "$WORK/tcp/grant.log" >&2
+		exit 1
+	}
+fi
+
+jq -Rcs --arg fabric "${RDMA:+rdma}" --argjson rounds "$ROUNDS" --argjson seed "$SEED" '
 def us: . / 10 | round / 100;
 def ratio(a; b): a / b * 1000 | round / 1000;
-split("\n") | map(select(. != "") | split(" ") | [.[0], (.[1:][] | tonumber)]
+split("\n") | map(select(. != "") | split(" ")) | (.[0][1]) as $pages | .[1:]
+| map([.[0], (.[1:][] | tonumber)]
 	| {what: .[0], bytes: .[1], n: .[2], p50_us: (.[3] | us), p99_us: (.[4] | us)})
-| (map({(.what): .p50_us}) | add) as $p50
-| map(if (.what | startswith("again")) then . + {ratio: ratio(.p50_us; $p50[.what | sub("again"; "ping")])}
-	elif .what == "alloc" then . + {ratio: ratio(.p50_us; ($p50.ping + $p50.again) / 2)}
-	elif .what == "free" then . + {ratio: ratio(.p50_us; ($p50["ping-free"] + $p50["again-free"]) / 2)}
-	else . + {ratio: 1} end)
-| map(select(.what == "alloc")) as $allocs | map(select(.what == "free")) as $frees
-| {pages: $pages, rounds: $rounds, seed: $seed, rows: .,
-   aa: (map(select(.what | startswith("again")).ratio)),
-   worst: {size: ratio($allocs | map(.p50_us) | max; $allocs | map(.p50_us) | min),
-	   ping: ($allocs + $frees | map(.ratio) | max)}}' \
+| (map({("\(.what) \(.bytes)"): .p50_us}) | add) as $p50
+| (($p50["ping 0"] + $p50["again 0"]) / 2) as $ping
+| (($p50["ping-free 0"] + $p50["again-free 0"]) / 2) as $ping_free
+| map(. + {ratio: (
+	if .what == "again" then ratio(.p50_us; $p50["ping 0"])
+	elif .what == "again-free" then ratio(.p50_us; $p50["ping-free 0"])
+	elif .what == "alloc" then ratio(.p50_us - ($p50["register \(.bytes)"] // 0); $ping)
+	elif .what == "free" then ratio(.p50_us - ($p50["deregister \(.bytes)"] // 0); $ping_free)
+	else null end)})
+| map(select(.what == "alloc").ratio) as $grants
+| {fabric: (if $fabric == "" then "tcp" else $fabric end), pages: $pages, rounds: $rounds,
+   seed: $seed, rows: ., aa: map(select(.what | startswith("again")).ratio),
+   worst: {size: ratio($grants | max; $grants | min),
+	   ping: (map(select(.what == "alloc" or .what == "free").ratio) | max)}}' \
 	"$WORK/rows" >"$WORK/result"
 if [ -n "$JSON" ]; then
 	cat "$WORK/result"
 	exit 0
 fi
 printf '%-10s %11s %6s %9s %9s %7s\n' "" bytes n "p50 us" "p99 us" ratio
-jq -r '.rows[] | [.what, .bytes, .n, .p50_us, .p99_us, .ratio] | map(tostring) | join(" ")' \
+jq -r '.rows[] | [.what, .bytes, .n, .p50_us, .p99_us, (.ratio // "-")] | map(tostring) | join(" ")' \
 	"$WORK/result" | while read -r what bytes n p50 p99 ratio; do
-	LC_ALL=C printf '%-10s %11s %6s %9.2f %9.2f %7.3f\n' \
+	LC_ALL=C printf '%-10s %11s %6s %9.2f %9.2f %7s\n' \
 		"$what" "$bytes" "$n" "$p50" "$p99" "$ratio"
 done
-jq -r '"A/A of the pings \(.aa | join(", ")), pages \(.pages), seed \(.seed)",
+jq -r '"\(.fabric), A/A of the pings \(.aa | join(", ")), pages \(.pages), seed \(.seed)",
 	"worst: size \(.worst.size) ping \(.worst.ping)"' "$WORK/result"
