@@ -92,18 +92,36 @@ static void session_forget(unsigned client)
 	it->asking.type = (enum wire_type)0;
 }
 
+/* Somebody else may change it at the same time. */
+static bool lease_is_asked_about(unsigned lease)
+{
+	for (unsigned i = 0; i < ZEROS_CLIENTS; i++)
+		if (world->clients[i].asking.type &&
+		    world->clients[i].asking.lease == lease)
+			return true;
+	return false;
+}
+
 /* What nobody has asked to end is there, and as long as it was; whose session has lost its
  * connection it is as long as that lives. */
 static void leases_look(void)
 {
 	for (unsigned i = 0; i < ZEROS_LEASES; i++) {
-		const struct zeros_lease *lease = &world->leases[i];
+		struct zeros_lease *lease = &world->leases[i];
 		uint64_t bytes;
+		bool found;
 
-		if (!lease->id || lease->doubtful || !lease->named ||
-		    (lease->due_ms && lease->due_ms <= now_ms()))
+		if (!lease->id || lease_is_asked_about(i))
 			continue;
-		if (!zeros_lease_find(lease->id, &bytes))
+		found = zeros_lease_find(lease->id, &bytes);
+		if (lease->doubtful || !lease->named ||
+		    (lease->due_ms && lease->due_ms <= now_ms())) {
+			/* its place is another's */
+			if (!found)
+				lease_forget(lease);
+			continue;
+		}
+		if (!found)
 			zeros_fail("lease %llu is gone, and nobody has asked for it",
 				   (unsigned long long)lease->id);
 		if (bytes != lease->bytes)
@@ -134,6 +152,7 @@ static void on_granted(unsigned client, const struct wire_lease *answer)
 		.tenant = it->tenant,
 		.owner = client,
 		.named = asking->name < ZEROS_NAMES,
+		.name = asking->name,
 		.bytes = answer->bytes,
 		/* counted from the grant on, which may have been before a restart */
 		.due_ms = asking->ttl_ms ? asking->since_ms + asking->ttl_ms : 0,
@@ -171,6 +190,7 @@ static void on_done(unsigned client, const struct wire_msg *msg)
 		on_resized(asking, &msg->lease);
 		break;
 	case WIRE_TYPE_free:
+	case WIRE_TYPE_remove:
 		world->frees++;
 		lease_forget(lease);
 		break;
@@ -343,6 +363,10 @@ static struct wire_msg *asking_message(const struct asking *asking)
 	case WIRE_TYPE_detach:
 		msg->detach.lease = id;
 		break;
+	case WIRE_TYPE_remove:
+		(void)strcpy(msg->remove.name,
+			     names[world->leases[asking->lease].name]);
+		break;
 	default:
 		msg->free.lease = id;
 		break;
@@ -399,16 +423,6 @@ static uint64_t random_ttl_ms(void)
 	return zeros_random(2) ? 0 : zeros_random(20 * 60000) + 1;
 }
 
-/* Somebody else may change it at the same time. */
-static bool lease_is_asked_about(unsigned lease)
-{
-	for (unsigned i = 0; i < ZEROS_CLIENTS; i++)
-		if (world->clients[i].asking.type &&
-		    world->clients[i].asking.lease == lease)
-			return true;
-	return false;
-}
-
 static bool asking_draw(unsigned client, struct asking *asking)
 {
 	static const enum wire_type types[] = {
@@ -417,6 +431,7 @@ static bool asking_draw(unsigned client, struct asking *asking)
 		WIRE_TYPE_free,     WIRE_TYPE_detach,   WIRE_TYPE_attach,
 		WIRE_TYPE_renew,
 	};
+	const struct zeros_lease *lease;
 
 	*asking = (struct asking){
 		.type = types[zeros_random(sizeof(types) / sizeof(types[0]))],
@@ -440,7 +455,14 @@ static bool asking_draw(unsigned client, struct asking *asking)
 		return asking->lease < ZEROS_LEASES;
 	}
 	asking->lease = lease_pick(client);
-	return asking->lease < ZEROS_LEASES && !lease_is_asked_about(asking->lease);
+	if (asking->lease == ZEROS_LEASES || lease_is_asked_about(asking->lease))
+		return false;
+	lease = &world->leases[asking->lease];
+	/* whoever has it attached or not, where the name is no other lease's by now */
+	if (lease->named && !lease->doubtful && !lease->due_ms &&
+	    asking->type == WIRE_TYPE_free && zeros_random(2))
+		asking->type = WIRE_TYPE_remove;
+	return true;
 }
 
 static void client_ask(unsigned client)

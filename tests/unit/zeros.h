@@ -42,7 +42,7 @@ struct zeros_client {
 /* As its tenant knows it. */
 struct zeros_lease {
 	uint64_t id; /* 0: none */
-	unsigned tenant, owner;
+	unsigned tenant, owner, name;
 	bool named, doubtful; /* doubtful: somebody has asked for its end, or change */
 	uint64_t bytes, filled; /* so much of it is its pattern */
 	uint64_t due_ms;        /* 0: it has no time to live */
