@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Two NUMA nodes with 2 MiB and 1 GiB pages: every pool lies on the node and the pages it
 # was configured for, as the kernel tells it, and `rmemctl pools` says the same; what cannot
-# be had is told in one line, and nothing of the rest is kept.
+# be had is told in one line, and nothing of the rest is kept.  Then a node without memory.
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -187,5 +187,72 @@ CMD
 "$RIG" run --numa 2 --node-memory 3072,3072 --hugepages-2m 200 --hugepages-1g 1 --timeout 150 \
 	"bash $WORK/cmd.sh $WORK" || {
 	echo "FAILED: $?"
+	exit 1
+}
+
+cat >"$WORK/bare.sh" <<'CMD'
+. "$1/guest.sh"
+guest_install
+[ "$(cat /sys/devices/system/node/has_memory)" = 0 ] && [ -d /sys/devices/system/node/node1 ] ||
+	fail "the machine has no node without memory"
+cat >/tmp/rmemd.conf <<-CONF
+	[server]
+	listen = $RIG_ADDR
+	insecure = yes
+	[admin]
+	socket = /tmp/admin.sock
+	[pool here]
+	node = 0
+	size = 64M
+	page_size = 2M
+	[pool bare]
+	node = 1
+	size = 64M
+	page_size = auto
+CONF
+free=/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
+before=$(cat $free)
+
+# refused NODE: it does not start, says in one line why and leaves nothing
+refused()
+{
+	local status=0
+	timeout 60 rmemd --config /tmp/rmemd.conf >/tmp/bare.log 2>&1 || status=$?
+	cat /tmp/bare.log
+	[ "$status" -eq 78 ] || fail "rmemd ended with $status"
+	[ "$(grep -c "pool 'bare'" /tmp/bare.log)" = 1 ] || fail "the pool is not named in one line"
+	grep -q "pool 'bare': no NUMA node $1 with memory here (nodes: 0)" /tmp/bare.log ||
+		fail "it does not say that node $1 has no memory"
+	[ "$(cat $free)" = "$before" ] || fail "pages are not given back"
+	[ ! -e /tmp/admin.sock ] || fail "its socket is left"
+}
+refused 1
+# a share of nothing, and pages of any kind
+sed -i '/pool bare/,/page_size/s/^size = 64M/size = auto/' /tmp/rmemd.conf
+refused 1
+# nor is there one that does not exist at all
+sed -i '/pool bare/,/page_size/s/node = 1/node = 5/' /tmp/rmemd.conf
+refused 5
+# on any node it has what the others have, and a device works whose node has none
+sed -i -e '/pool bare/,/page_size/s/node = 5/node = any/' \
+	-e '/pool bare/,/page_size/s/^size = auto/size = 64M/' /tmp/rmemd.conf
+server_start /tmp/rmemd.conf /tmp/admin.sock
+rmemctl --socket /tmp/admin.sock pools
+rmemctl --socket /tmp/admin.sock --json pools |
+	jq -e '[.pools[] | .node == 0] | all' >/dev/null || fail "a pool is not on node 0"
+head -c 80000000 /dev/urandom >/tmp/file
+for cpu in 0 1; do
+	taskset -c $cpu rmem --server "rmem://$RIG_ADDR?fabric=rdma" put file /tmp/file || fail put
+	taskset -c $cpu rmem --server "rmem://$RIG_ADDR?fabric=rdma" get file - | cmp - /tmp/file ||
+		fail get
+	rmem --server "rmem://$RIG_ADDR" rm file || fail rm
+done
+server_stop
+kernel_clean
+CMD
+
+"$RIG" run --numa 2 --node-memory 2048,0 --append "hugepagesz=2M hugepages=0:64" --timeout 150 \
+	"bash $WORK/bare.sh $WORK" || {
+	echo "FAILED with a node without memory: $?"
 	exit 1
 }

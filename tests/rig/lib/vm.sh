@@ -42,8 +42,8 @@ vm_option()
 	devices) VM_DEVICES=$2 ;;
 	numa) VM_NUMA=$2 ;;
 	node-memory)
-		[[ $2 =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] ||
-			usage_error "--node-memory: '$2' is not MB[,MB...]"
+		[[ $2 =~ ^[1-9][0-9]*(,(0|[1-9][0-9]*))*$ ]] ||
+			usage_error "--node-memory: '$2' is not MB[,MB...]; node 0 needs some"
 		VM_NODE_MEMORY=$2
 		;;
 	distance) VM_DISTANCE=$2 ;;
@@ -139,8 +139,12 @@ vm_args_memory()
 		for ((m = 0; m < VM_CPUS; m++)); do
 			[ $((m % nodes)) -ne "$n" ] || cpus+=,cpus=$m
 		done
-		VM_ARGS+=(-object "memory-backend-ram,id=m$n,size=${sizes[n]}M"
-			-numa "node,nodeid=$n$cpus,memdev=m$n")
+		if [ "${sizes[n]}" -gt 0 ]; then
+			VM_ARGS+=(-object "memory-backend-ram,id=m$n,size=${sizes[n]}M"
+				-numa "node,nodeid=$n$cpus,memdev=m$n")
+		else
+			VM_ARGS+=(-numa "node,nodeid=$n$cpus")
+		fi
 		for ((m = 0; m < n; m++)); do
 			VM_ARGS+=(-numa "dist,src=$m,dst=$n,val=$VM_DISTANCE")
 		done
