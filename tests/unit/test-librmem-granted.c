@@ -184,6 +184,32 @@ START_TEST(ahead__is_the_second_sessions_first_channel)
 }
 END_TEST
 
+/* Beyond the first channel there is one to where some memory is lent alone, and this one is
+ * opened as ever.  That it is so since the last session is no less good. */
+START_TEST(ahead__has_channels_to_where_memory_is)
+{
+	serve_joining();
+	server.through = 1u << 2;
+	for (unsigned i = 0; i < 3; i++) {
+		unsigned opened = server.seen[WIRE_TYPE_open_channel];
+
+		server.welcome.endpoints[2].flags =
+			WIRE_ENDPOINT_DIRECT | WIRE_ENDPOINT_SOLE;
+		open_with(i == 1 ? RMEM_NO_THREAD : 0);
+		ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+		ck_assert_uint_ne(server.hello_qpn, 0);
+		ck_assert_str_eq(info().device, "fake0,fake1");
+		/* the first has to learn that things have changed */
+		ck_assert_uint_eq(server.seen[WIRE_TYPE_open_channel] - opened,
+				  i ? 1 : 2);
+		works();
+	}
+	/* all are given back: those that were joined, and those that came with a hello */
+	ck_assert_uint_eq(server.seen[WIRE_TYPE_close_channel],
+			  server.seen[WIRE_TYPE_join_channel] + 3);
+}
+END_TEST
+
 static void join_none(void)
 {
 	server.joins = false;
@@ -286,6 +312,7 @@ int main(void)
 	tcase_add_test(tc, granted__is_given_back_when_it_cannot_be_connected);
 	tcase_add_test(tc, granted__is_asked_for_by_a_session_that_resumes);
 	tcase_add_test(tc, ahead__is_the_second_sessions_first_channel);
+	tcase_add_test(tc, ahead__has_channels_to_where_memory_is);
 	tcase_add_loop_test(tc, ahead__of_a_server_that_has_changed_is_given_back, 0,
 			    4);
 	tcase_add_test(tc, ahead__of_a_server_with_rdma_cm_is_forgotten);
