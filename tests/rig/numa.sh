@@ -184,7 +184,7 @@ echo 0 >/proc/sys/vm/nr_overcommit_hugepages
 kernel_clean
 CMD
 
-"$RIG" run --numa 2 --node-memory 3072,3072 --hugepages-2m 200 --hugepages-1g 1 --timeout 150 \
+"$RIG" run --numa 2 --node-memory 3072,3072 --hugepages-2m 200 --hugepages-1g 1 --timeout 240 \
 	"bash $WORK/cmd.sh $WORK" || {
 	echo "FAILED: $?"
 	exit 1
