@@ -376,6 +376,7 @@ END_TEST
 
 START_TEST(pools__show_what_becomes_of_them)
 {
+	const struct pool_request request = { .bytes = 768 << 10, .align = 1 };
 	struct extent extent;
 	json_t *json, *to;
 	const char *pool_state;
@@ -394,8 +395,7 @@ START_TEST(pools__show_what_becomes_of_them)
 	ck_assert_int_eq(closed, 0);
 	ck_assert_int_eq(recalled, 0);
 	json_decref(json);
-	ck_assert_int_eq(pools_take(pools, 768 << 10, 1, POOL_NODE_ANY, &extent, 1, &n),
-			 0);
+	ck_assert_int_eq(pools_take(pools, &request, &extent, 1, &n), 0);
 	ck_assert_int_eq(pools_recall(pools, 0, 512 << 10, 0, POOL_SHRINK_REFUSE), 0);
 	json = get("/v1/pools");
 	ck_assert_int_eq(json_unpack(json, "{s:[{s:s, s:o, s:i, s:i}]}", "pools",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pools become longer and shorter, in real memory. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,20 +91,22 @@ static void shrink(void)
 
 static struct extent take(uint64_t bytes)
 {
+	const struct pool_request request = { .bytes = bytes, .align = 1 };
 	struct extent extent;
 	unsigned n;
 
-	ck_assert_msg(pools_take(pools, bytes, 1, POOL_NODE_ANY, &extent, 1, &n) == 0,
-		      "%s", err_text());
+	ck_assert_msg(pools_take(pools, &request, &extent, 1, &n) == 0, "%s",
+		      err_text());
 	return extent;
 }
 
 static int take_error(uint64_t bytes)
 {
+	const struct pool_request request = { .bytes = bytes, .align = 1 };
 	struct extent extents[8];
 	unsigned n;
 
-	return pools_take(pools, bytes, 1, POOL_NODE_ANY, extents, 8, &n);
+	return pools_take(pools, &request, extents, 8, &n);
 }
 
 static bool all_are(const struct extent *extent, char value)
@@ -377,6 +380,42 @@ START_TEST(shrink__then_grow_reads_as_zero)
 }
 END_TEST
 
+/* A file that the kernel does not let become shorter keeps what was written there. */
+START_TEST(shrink__that_fails_lends_nothing_of_it_again)
+{
+	struct pool_params params = { .name = "a",
+				      .node = POOL_NODE_ANY,
+				      .bytes = 4 * MIB,
+				      .pages = POOL_PAGES_BASE };
+	struct extent extent;
+
+	params.file = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ck_assert_int_ge(params.file, 0);
+	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
+	extent = take(4 * MIB);
+	fill(&extent, 'x');
+	pools_give_tail(pools, &extent, MIB);
+	while (look(), status.scrubbing)
+		await_news();
+	memset((char *)extent_addr(&extent) + MIB, 'x', 3 * MIB);
+	ck_assert_int_eq(fcntl(params.file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	recall(MIB);
+	pools_shrink(pools, 0);
+	ck_assert_int_eq(await_resized(), -EPERM);
+	ck_assert_uint_eq(status.bytes, MIB);
+	/* its mapping is cut when it has no pages any more, which holds up nobody */
+	ck_assert_int_eq(((volatile char *)extent_addr(&extent))[2 * MIB], 'x');
+	ck_assert_int_eq(pools_grow(pools, 0, 8 * MIB), 0);
+	ck_assert_int_eq(await_resized(), -EPERM);
+	ck_assert_msg(strstr(text, "the end of the pool's file"), "%s", text);
+	ck_assert_uint_eq(status.bytes, MIB);
+	ck_assert_uint_eq(file_bytes(), 4 * MIB);
+	ck_assert(all_are(&extent, 'x'));
+	pools_close(pools);
+	(void)close(params.file);
+}
+END_TEST
+
 /* Whatever the process was at when it ended, the ledger's word counts: what is behind that
  * nobody was lent. */
 START_TEST(open__cuts_a_file_that_is_longer_than_it_should_be)
@@ -454,6 +493,7 @@ int main(void)
 	tcase_add_test(tc, recall__lends_nothing_of_the_end);
 	tcase_add_test(tc, recall_end__cleans_what_came_back_unclean);
 	tcase_add_test(tc, shrink__then_grow_reads_as_zero);
+	tcase_add_test(tc, shrink__that_fails_lends_nothing_of_it_again);
 	tcase_add_loop_test(tc, open__cuts_a_file_that_is_longer_than_it_should_be, 0,
 			    4);
 	suite_add_tcase(suite, tc);

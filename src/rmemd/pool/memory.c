@@ -698,13 +698,16 @@ void memory_close(struct memory *memory)
 
 int memory_cut(struct memory *memory, uint64_t bytes)
 {
-	/* the space stays the pool's, so that it can become longer again */
-	if (space_map(memory->addr + bytes, memory->bytes - bytes, MAP_FIXED) ==
-	    MAP_FAILED)
-		memory->reserved = bytes;
+	uint64_t before = memory->bytes;
+
 	memory->bytes = bytes;
+	/* first, as this lets others map and fault meanwhile: a mapping that takes the place of
+	 * pages holds up the whole process until the last of them is gone */
 	if (ftruncate(memory->fd, (off_t)bytes))
 		return err_errno(-errno, "the end of the pool's file");
+	/* the space stays the pool's, so that it can become longer again */
+	if (space_map(memory->addr + bytes, before - bytes, MAP_FIXED) == MAP_FAILED)
+		memory->reserved = bytes;
 	return 0;
 }
 
@@ -741,6 +744,9 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 		err = space_extend(memory, bytes);
 	if (err)
 		return err;
+	/* what a cut could not give back is not clean */
+	if (ftruncate(memory->fd, (off_t)before))
+		return err_errno(-errno, "the end of the pool's file");
 	if (ftruncate(memory->fd, (off_t)bytes))
 		return err_errno(-errno, "a file of %" PRIu64 " bytes", bytes);
 	err = file_map(memory, before, bytes);
