@@ -47,6 +47,7 @@ int channelset_create(const struct domain_set *domains, int node, unsigned n,
 	unsigned deal[RMEM_CHANNELS_MAX + WIRE_ENDPOINTS_MAX];
 	struct channel_slot *slots;
 	struct piece **pieces;
+	unsigned asked = n;
 
 	n = domains_deal(domains, node, n, deal);
 	slots = calloc(n, sizeof(*slots));
@@ -60,6 +61,7 @@ int channelset_create(const struct domain_set *domains, int node, unsigned n,
 		slots[i].domain = deal[i];
 		slots[i].endpoint = domains->domains[slots[i].domain].number;
 		slots[i].pieces = &pieces[(size_t)i * depth];
+		slots[i].extra = i >= asked;
 		slots[i].stage = SLOT_USED;
 	}
 	*ret_set = (struct channelset){

@@ -45,6 +45,7 @@ struct channel_slot {
 	/* constant */
 	unsigned domain;
 	uint8_t endpoint; /* its number at the server */
+	bool extra;       /* beyond the number that was asked for */
 	struct rmem_queue *queue;
 
 	/* the owner's; `channel` is changed under the session's lock, too */

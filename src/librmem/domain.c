@@ -62,9 +62,6 @@ static void near_find(struct rmem *session, const struct fabric_endpoint *endpoi
 	*ret_near = near;
 }
 
-/* A way to an endpoint beyond those that were asked for that takes longer is no way. */
-#define SOLE_MS 2000u
-
 struct opening {
 	const struct fabric_client_ops *ops;
 	const struct fabric_client_params *params;
@@ -106,9 +103,11 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		domain->number = (uint8_t)i;
 		if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
 			near_find(session, &domain->endpoint, &params.near);
-		err = session_patiently(
-			session, beyond && timeout_ms > SOLE_MS ? SOLE_MS : timeout_ms,
-			domain_try, &opening);
+		err = session_patiently(session,
+					beyond && timeout_ms > DOMAIN_SOLE_MS
+						? DOMAIN_SOLE_MS
+						: timeout_ms,
+					domain_try, &opening);
 		if (!err)
 			set.n++;
 	}

@@ -40,6 +40,9 @@ struct domain_set {
 	struct domain domains[WIRE_ENDPOINTS_MAX];
 };
 
+/* A way to an endpoint beyond those that were asked for that takes longer is no way. */
+#define DOMAIN_SOLE_MS 2000u
+
 /* Open domains on the endpoints of a session's server of a fabric, `max` at most and those
  * with memory of their own, each within timeout_ms; those that cannot be reached are left out
  * as long as one can.

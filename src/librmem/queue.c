@@ -424,6 +424,20 @@ static bool slot_waits(struct channel_slot *slot)
 	return waits;
 }
 
+/* One that nobody asked for comes later, when it cannot be had now: other memory is there. */
+static bool slot_can_wait(struct channel_slot *slot)
+{
+	struct rmem *session = slot->queue->session;
+
+	if (!slot->extra)
+		/* whoever opens a session wants to know */
+		return session->sync_queue && slot_waits(slot);
+	(void)pthread_mutex_lock(&session->lock);
+	reopen_want(slot, false);
+	(void)pthread_mutex_unlock(&session->lock);
+	return true;
+}
+
 /* All slots have their channel, or wait for it.  What the server says of them meanwhile is
  * kept. */
 static int slots_open(struct rmem_queue *queue)
@@ -432,14 +446,15 @@ static int slots_open(struct rmem_queue *queue)
 
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		struct opening opening = { queue, &queue->channels.slots[i] };
+		unsigned timeout_ms = session->timeout_ms;
 		int err;
 
 		if (slot_waits(opening.slot))
 			continue;
-		err = session_patiently(session, session->timeout_ms, slot_open,
-					&opening);
-		/* whoever opens a session wants to know */
-		if (err && (!session->sync_queue || !slot_waits(opening.slot)))
+		if (opening.slot->extra && timeout_ms > DOMAIN_SOLE_MS)
+			timeout_ms = DOMAIN_SOLE_MS;
+		err = session_patiently(session, timeout_ms, slot_open, &opening);
+		if (err && !slot_can_wait(opening.slot))
 			return err_prefix(err, "channel %u of %u", i + 1,
 					  queue->channels.n);
 	}

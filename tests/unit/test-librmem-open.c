@@ -137,6 +137,32 @@ START_TEST(open__has_channels_to_where_memory_is)
 }
 END_TEST
 
+/* One that nobody asked for cannot be had: what the others reach is there, and it comes later. */
+START_TEST(open__does_without_a_channel_beyond_those_asked_for)
+{
+	static const int errnos[] = { EDQUOT, ENODEV };
+	rmem_lease *lease;
+
+	serve_rdma();
+	for (unsigned i = 1; i < 3; i++)
+		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
+	server.fail_on = WIRE_TYPE_open_channel;
+	server.fail_errno = errnos[_i];
+	server.fail_skip = 1;
+	server.through = 2;
+	open_with(0);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+	lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
+	server_lock();
+	server.through = 4;
+	server_unlock();
+	lease = alloc(1000, NULL);
+	ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
+	rmem_close(client);
+}
+END_TEST
+
 START_TEST(open__uses_devices_as_the_uri_says)
 {
 	serve_rdma();
@@ -592,6 +618,8 @@ int main(void)
 	tcase_add_test(tc, open__says_what_it_got);
 	tcase_add_test(tc, open__prefers_rdma);
 	tcase_add_test(tc, open__has_channels_to_where_memory_is);
+	tcase_add_loop_test(tc, open__does_without_a_channel_beyond_those_asked_for, 0,
+			    2);
 	tcase_add_test(tc, open__uses_devices_as_the_uri_says);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
 	tcase_add_test(tc, open__is_refused);
