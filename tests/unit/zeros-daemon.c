@@ -262,13 +262,10 @@ static struct holder *find_holder(void *ctx, uint64_t session)
 	return sessions_holder(zeros_control.sessions, session);
 }
 
-/* A pool with leases in it stays, and so do they.  The process may have died as it ended a
- * session: then what is left of its leases ends. */
+/* A pool with leases in it stays, and so do they. */
 static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
 {
 	(void)ctx;
-	if (!*name && strcmp(why, "its session has ended") == 0)
-		return;
 	zeros_fail("lease %llu \"%s\" is lost: %s", (unsigned long long)id, name, why);
 }
 

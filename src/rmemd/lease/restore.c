@@ -95,8 +95,9 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 		lease->owner = with->holder(with->ctx, head->owner);
 	if ((head->n_segments && !lease->segments) || (*record->name && !lease->name))
 		return err_set(-ENOMEM, "no memory for a lease that was there");
+	/* the last process stopped as it was ending a session: it is on its way out */
 	if (!lease->name && !lease->owner)
-		lose(restore, lease, "its session has ended");
+		lease->state = LEASE_ENDED;
 	return 0;
 }
 
