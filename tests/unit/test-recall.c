@@ -115,6 +115,29 @@ START_TEST(recall__is_told_again_to_who_comes_back)
 }
 END_TEST
 
+/* New keys take their time, and what was told has changed. */
+START_TEST(recall__is_told_while_keys_are_pending)
+{
+	const uint64_t bytes = 100 * FAKE_PAGE;
+	uint64_t id;
+
+	ck_assert_int_eq(granted(&one, &stage_a, bytes - 10, ""), 0);
+	id = one.lease.lease;
+	recall(128 - 40, false);
+	assert_told(1, &stage_a, id, 60 * FAKE_PAGE);
+	ck_assert_int_eq(lease_resize(stage_leases, &stage_a, id, bytes, ask(&two)), 0);
+	ck_assert_uint_eq(two.answers, 0);
+	fake_pools_recall(_i ? 0 : 128 - 40, stage_now_ms + 500, true);
+	leases_recall(stage_leases);
+	while (leases_next_ms(stage_leases) == 0)
+		leases_tick(stage_leases);
+	fake_fabric_settle();
+	ck_assert_int_eq(two.err, 0);
+	assert_told(2, &stage_a, id, _i ? 0 : 60 * FAKE_PAGE);
+	ck_assert(_i || stage_wanted_last.revoke);
+}
+END_TEST
+
 START_TEST(recall__revokes_what_is_due_and_nothing_else)
 {
 	struct lease_status status;
@@ -220,6 +243,7 @@ int main(void)
 	tcase_add_test(tc, recall__tells_those_who_are_in_the_way);
 	tcase_add_test(tc, recall__follows_what_is_given_back);
 	tcase_add_test(tc, recall__is_told_again_to_who_comes_back);
+	tcase_add_loop_test(tc, recall__is_told_while_keys_are_pending, 0, 2);
 	tcase_add_test(tc, recall__revokes_what_is_due_and_nothing_else);
 	tcase_add_loop_test(tc, recall__meets_a_lease_that_is_being_granted, 0, 2);
 	tcase_add_test(tc, recall__revokes_many_over_several_turns);

@@ -38,10 +38,11 @@ static void tell(struct attachment *attachment, const struct lease_wanted *wante
 			       wanted);
 }
 
-/* Whoever has no keys yet is told when he has. */
+/* Whoever has no keys yet is told when he has.  One who was told before knows the lease, and
+ * must hear of a change even while new keys take long: nobody else looks again. */
 static bool hears(const struct attachment *attachment)
 {
-	return !attachment->fenced && !attachment->pending;
+	return !attachment->fenced && (!attachment->pending || attachment->wanted);
 }
 
 void lease_tell_wanted(struct lease *lease)
