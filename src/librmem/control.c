@@ -381,11 +381,22 @@ static int reply_take(struct control *control, const struct wire_msg *reply)
 	return err;
 }
 
+/* A server that is newer may tell of more. */
+static bool event_unknown(const uint8_t *frame)
+{
+	unsigned type = wire_frame_type(frame);
+
+	return type >= WIRE_TYPE_revoked && !wire_type_name(type);
+}
+
 static int frame_take(struct control *control, const uint8_t *frame, size_t bytes)
 {
 	struct wire_msg msg;
-	int err = wire_decode(frame, bytes, &msg);
+	int err;
 
+	if (event_unknown(frame))
+		return 0;
+	err = wire_decode(frame, bytes, &msg);
 	if (err)
 		return err;
 	if (msg.type < WIRE_TYPE_error)

@@ -311,6 +311,14 @@ static int body_decode(struct in in, struct wire_msg *msg)
 	return 0;
 }
 
+unsigned wire_frame_type(const uint8_t *buf)
+{
+	struct in in = { buf, WIRE_HEADER_BYTES, NULL, NULL };
+
+	(void)get_int(&in, "length", 4);
+	return (unsigned)get_int(&in, "type", 2);
+}
+
 int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg)
 {
 	struct in in = { buf, bytes, NULL, NULL };

@@ -26,6 +26,9 @@ void wire_frame_number(uint8_t *frame, uint64_t id);
  *   -EPROTO    no frame can have this length (text says which) */
 int wire_frame_bytes(const uint8_t *buf, size_t bytes);
 
+/* The type of a whole frame as its header says it, be it one that is known or not. */
+unsigned wire_frame_type(const uint8_t *buf);
+
 /* An empty message: the fields of this type are 0, and nothing else is touched, as the whole
  * of it is many times larger than most are. */
 void wire_msg_init(struct wire_msg *msg, enum wire_type type);

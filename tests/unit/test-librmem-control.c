@@ -470,6 +470,33 @@ START_TEST(events__are_handed_up)
 }
 END_TEST
 
+/* Of a server that is newer.  Anything else that is unknown ends the connection. */
+START_TEST(events__that_are_unknown_are_ignored)
+{
+	static const uint16_t types[] = { 0x87, 0xff, 0x100, 0xffff };
+	uint8_t frame[WIRE_HEADER_BYTES + 3] = { sizeof(frame) };
+	struct end ping;
+
+	greet();
+	call(WIRE_TYPE_ping, &ping);
+	for (unsigned i = 0; i < 4; i++) {
+		frame[4] = (uint8_t)types[i];
+		frame[5] = (uint8_t)(types[i] >> 8);
+		ck_assert_int_eq(send(server, frame, sizeof(frame), 0), sizeof(frame));
+	}
+	reply(WIRE_TYPE_revoked, 0);
+	reply(WIRE_TYPE_ok, receive()->id);
+	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_uint_eq(n_events, 1);
+	ck_assert_uint_eq(event_lease, 33);
+	ck_assert_int_eq(ping.type, WIRE_TYPE_ok);
+	frame[4] = 0x7f;
+	frame[5] = 0;
+	ck_assert_int_eq(send(server, frame, sizeof(frame), 0), sizeof(frame));
+	ck_assert_int_eq(control_io(control), -EPROTO);
+}
+END_TEST
+
 START_TEST(socket__that_is_full)
 {
 	struct end *ends = calloc(4000, sizeof(*ends));
@@ -567,6 +594,7 @@ int main(void)
 	tcase_add_test(tc, abandoned__reply_goes_elsewhere);
 	tcase_add_test(tc, abandoned__after_a_loss);
 	tcase_add_test(tc, events__are_handed_up);
+	tcase_add_test(tc, events__that_are_unknown_are_ignored);
 	tcase_add_test(tc, socket__that_is_full);
 	tcase_add_test(tc, answer__costs_one_look);
 	tcase_add_loop_test(tc, garbage__never_does_harm, 0, 3);
