@@ -131,12 +131,10 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	session_tell_changed(&daemon->control, holder, lease, reason);
 }
 
-static void on_wanted(void *ctx, struct holder *holder, uint64_t lease,
-		      const struct lease_wanted *wanted)
+static void on_wanted(void *ctx, struct holder *holder)
 {
-	struct daemon *daemon = ctx;
-
-	session_tell_wanted(&daemon->control, holder, lease, wanted);
+	(void)ctx;
+	session_wanted(holder);
 }
 
 static void on_noticed(void *ctx, struct holder *holder)

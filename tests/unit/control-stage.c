@@ -51,10 +51,10 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	session_tell_changed(ctx, holder, lease, reason);
 }
 
-static void on_wanted(void *ctx, struct holder *holder, uint64_t lease,
-		      const struct lease_wanted *wanted)
+static void on_wanted(void *ctx, struct holder *holder)
 {
-	session_tell_wanted(ctx, holder, lease, wanted);
+	(void)ctx;
+	session_wanted(holder);
 }
 
 static void on_noticed(void *ctx, struct holder *holder)

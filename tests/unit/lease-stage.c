@@ -16,7 +16,8 @@ struct holder stage_a, stage_b;
 uint64_t stage_now_ms;
 static const struct fabric_server_ops *ops;
 struct stage_event stage_revoked, stage_changed, stage_wanted;
-struct lease_wanted stage_wanted_last;
+struct wire_shrinking stage_wanted_last;
+bool stage_busy;
 unsigned stage_expired;
 
 static uint64_t fake_clock(void)
@@ -44,12 +45,17 @@ static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
 	note(&stage_changed, holder, lease, reason);
 }
 
-static void on_wanted(void *ctx, struct holder *holder, uint64_t lease,
-		      const struct lease_wanted *wanted)
+static void on_wanted(void *ctx, struct holder *holder)
 {
 	(void)ctx;
-	note(&stage_wanted, holder, lease, 0);
-	stage_wanted_last = *wanted;
+	while (!stage_busy && lease_take_wanted(holder, &stage_wanted_last))
+		note(&stage_wanted, holder, stage_wanted_last.lease, 0);
+}
+
+void stage_take(struct holder *holder)
+{
+	stage_busy = false;
+	on_wanted(NULL, holder);
 }
 
 static void on_granted(void *ctx, const struct lease_status *status)
@@ -111,6 +117,7 @@ static void setup(const struct fabric_server_ops *at)
 	clock_set_source(fake_clock);
 	stage_revoked = stage_changed = stage_wanted = (struct stage_event){ 0 };
 	stage_expired = 0;
+	stage_busy = false;
 	fake_pools_reset(0);
 	tenant_init(&stage_tenant, &params);
 	stage_ledger = fake_ledger();

@@ -36,8 +36,11 @@ struct stage_event {
 	unsigned reason;
 };
 extern struct stage_event stage_revoked, stage_changed, stage_wanted;
-extern struct lease_wanted stage_wanted_last;
+extern struct wire_shrinking stage_wanted_last;
 extern unsigned stage_expired;
+/* Holders take nothing of what is wanted back of them, until stage_take(). */
+extern bool stage_busy;
+void stage_take(struct holder *holder);
 
 /* Checked fixtures.  The teardown ends both sessions, delivers what is under way and
  * checks that all memory came back and no key is left. */

@@ -46,7 +46,7 @@ START_TEST(recall__tells_those_who_are_in_the_way)
 	/* it is in the last of 128 pages by half: from 60 to 80 */
 	recall(128 - 70, false);
 	assert_told(1, &stage_a, high, 10 * FAKE_PAGE);
-	ck_assert_uint_eq(stage_wanted_last.until_ms, stage_now_ms + 500);
+	ck_assert_uint_eq(stage_wanted_last.wait_ms, 500);
 	ck_assert(!stage_wanted_last.revoke);
 	/* another one who gets it hears of it, too, when he has his keys */
 	ck_assert_int_eq(attached(&two, &stage_b, "high", WIRE_RIGHT_READ), 0);
@@ -135,6 +135,50 @@ START_TEST(recall__is_told_while_keys_are_pending)
 	ck_assert_int_eq(two.err, 0);
 	assert_told(2, &stage_a, id, _i ? 0 : 60 * FAKE_PAGE);
 	ck_assert(_i || stage_wanted_last.revoke);
+}
+END_TEST
+
+/* It is told of once, as it is then. */
+START_TEST(recall__waits_for_who_takes_nothing)
+{
+	uint64_t id, other;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 100 * FAKE_PAGE, "n"), 0);
+	id = one.lease.lease;
+	ck_assert_int_eq(granted(&one, &stage_a, 10 * FAKE_PAGE, ""), 0);
+	other = one.lease.lease;
+	stage_busy = true;
+	recall(128 - 40, false);
+	recall(128 - 50, true);
+	ck_assert_uint_eq(stage_wanted.n, 0);
+	/* what ends, or is not wanted any more, is not told of */
+	ck_assert_int_eq(freed(&stage_a, other), 0);
+	stage_now_ms += 100;
+	stage_take(&stage_a);
+	assert_told(1, &stage_a, id, 50 * FAKE_PAGE);
+	ck_assert_uint_eq(stage_wanted_last.wait_ms, 400);
+	ck_assert_uint_eq(stage_wanted_last.revoke, 1);
+	stage_take(&stage_a);
+	ck_assert_uint_eq(stage_wanted.n, 1);
+	/* that it is over is told when nothing else is wanted back */
+	stage_busy = true;
+	recall(0, false);
+	stage_take(&stage_a);
+	assert_told(2, &stage_a, id, 0);
+	stage_busy = true;
+	recall(128 - 40, false);
+	recall(0, false);
+	stage_take(&stage_a);
+	ck_assert_uint_eq(stage_wanted.n, 2);
+	/* who comes back hears of it with his keys, and once */
+	stage_busy = true;
+	recall(128 - 40, false);
+	stage_fence(&stage_a);
+	stage_take(&stage_a);
+	ck_assert_uint_eq(stage_wanted.n, 2);
+	stage_connect(&stage_a, 0);
+	ck_assert_int_eq(rekeyed(&one, &stage_a, id), 0);
+	assert_told(3, &stage_a, id, 60 * FAKE_PAGE);
 }
 END_TEST
 
@@ -244,6 +288,7 @@ int main(void)
 	tcase_add_test(tc, recall__follows_what_is_given_back);
 	tcase_add_test(tc, recall__is_told_again_to_who_comes_back);
 	tcase_add_loop_test(tc, recall__is_told_while_keys_are_pending, 0, 2);
+	tcase_add_test(tc, recall__waits_for_who_takes_nothing);
 	tcase_add_test(tc, recall__revokes_what_is_due_and_nothing_else);
 	tcase_add_loop_test(tc, recall__meets_a_lease_that_is_being_granted, 0, 2);
 	tcase_add_test(tc, recall__revokes_many_over_several_turns);

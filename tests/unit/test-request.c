@@ -346,6 +346,31 @@ START_TEST(shrinking__is_told)
 }
 END_TEST
 
+/* Its connection takes no more: that is no reason to end it. */
+START_TEST(shrinking__waits_for_a_busy_connection)
+{
+	uint64_t leases[2];
+
+	client_open(&one);
+	for (unsigned i = 0; i < 2; i++)
+		leases[i] = client_allocate(&one, (uint64_t)50 * FAKE_PAGE, "");
+	one.busy = true;
+	for (unsigned i = 0; i < 3; i++) {
+		fake_pools_recall(128 - i, stage_now_ms + 500, false);
+		leases_recall(stage_control.leases);
+		leases_tick(stage_control.leases);
+	}
+	ck_assert_uint_eq(one.events, 0);
+	one.busy = false;
+	peer_idle(&one.peer);
+	ck_assert_uint_eq(one.events, 2);
+	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_shrinking);
+	ck_assert_uint_eq(one.event.shrinking.lease, leases[1]);
+	ck_assert_uint_eq(one.event.shrinking.bytes, (uint64_t)50 * FAKE_PAGE);
+	fake_pools_recall(0, 0, false);
+}
+END_TEST
+
 START_TEST(list__goes_page_by_page)
 {
 	struct wire_msg *msg;
@@ -492,6 +517,7 @@ int main(void)
 	tcase_add_test(tc, home__is_told_to_all_who_ask);
 	tcase_add_test(tc, events__reach_the_others);
 	tcase_add_test(tc, shrinking__is_told);
+	tcase_add_test(tc, shrinking__waits_for_a_busy_connection);
 	tcase_add_test(tc, list__goes_page_by_page);
 	tcase_add_test(tc, waiting_requests__have_a_limit);
 	tcase_add_loop_test(tc, noise__gets_one_answer_each, 0, 40);

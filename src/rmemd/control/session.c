@@ -404,23 +404,9 @@ void session_tell_changed(struct control *control, struct holder *holder,
 	peer_send(peer, out);
 }
 
-void session_tell_wanted(struct control *control, struct holder *holder, uint64_t lease,
-			 const struct lease_wanted *wanted)
+void session_wanted(struct holder *holder)
 {
-	struct peer *peer = container_of(holder, struct session, holder)->peer;
-	struct wire_msg *out = &control->out;
-	uint64_t now_ms = clock_now_ms();
-
-	if (!peer)
-		return;
-	out->type = WIRE_TYPE_shrinking;
-	out->id = 0;
-	out->shrinking.lease = lease;
-	out->shrinking.bytes = wanted->bytes;
-	out->shrinking.wait_ms =
-		wanted->until_ms > now_ms ? wanted->until_ms - now_ms : 0;
-	out->shrinking.revoke = wanted->revoke;
-	peer_send(peer, out);
+	session_deliver(container_of(holder, struct session, holder));
 }
 
 void session_noticed(struct holder *holder)
@@ -434,17 +420,27 @@ void session_noticed(struct holder *holder)
 		session_deliver(session);
 }
 
+/* The next of what the holder is to be told.  False: there is nothing. */
+static bool take_news(struct holder *holder, struct wire_msg *out)
+{
+	if (lease_take_notices(holder, &out->notified))
+		out->type = WIRE_TYPE_notified;
+	else if (lease_take_wanted(holder, &out->shrinking))
+		out->type = WIRE_TYPE_shrinking;
+	else
+		return false;
+	out->id = 0;
+	return true;
+}
+
 void session_deliver(struct session *session)
 {
 	struct wire_msg *out = &session->sessions->control->out;
 	struct peer *peer = session->peer;
 
 	while (peer && !peer->closed && !peer->ops->busy(peer) &&
-	       lease_take_notices(&session->holder, &out->notified)) {
-		out->type = WIRE_TYPE_notified;
-		out->id = 0;
+	       take_news(&session->holder, out))
 		peer_send(peer, out);
-	}
 }
 
 void sessions_deliver(struct sessions *sessions)

@@ -17,7 +17,6 @@
 
 struct control;
 struct holder;
-struct lease_wanted;
 struct leases_restore;
 struct peer;
 struct session;
@@ -119,14 +118,13 @@ void session_tell_revoked(struct control *control, struct holder *holder,
 void session_tell_changed(struct control *control, struct holder *holder,
 			  uint64_t lease, unsigned reason);
 
-void session_tell_wanted(struct control *control, struct holder *holder, uint64_t lease,
-			 const struct lease_wanted *wanted);
-
-/* ---- notifications ---- */
+/* ---- notifications, and what is wanted back ---- */
 
 /* There are some that the holder is to be told; sessions_deliver() does, when those that
  * come with them are there, too. */
 void session_noticed(struct holder *holder);
+/* Pools want more, or less, back than the holder was told. */
+void session_wanted(struct holder *holder);
 /* Tell what waits, as far as connections take it at once; the rest when they take more. */
 void sessions_deliver(struct sessions *sessions);
 void session_deliver(struct session *session);

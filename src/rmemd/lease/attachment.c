@@ -27,6 +27,7 @@ static int attachment_new(struct lease *lease, struct holder *holder, unsigned r
 	};
 	list_init(&attachment->exposures);
 	list_init(&attachment->watching);
+	list_init(&attachment->to_tell);
 	notice_source_init(&attachment->notices);
 	list_append(&lease->attachments, &attachment->in_lease);
 	list_append(&holder->attachments, &attachment->in_holder);
@@ -70,6 +71,7 @@ void attachment_end(struct attachment *attachment)
 		exposure_end(container_of(node, struct exposure, link), false);
 	attachment_unwatch(attachment);
 	attachment_unrecord(attachment);
+	list_remove(&attachment->to_tell);
 	list_remove(&attachment->in_lease);
 	list_remove(&attachment->in_holder);
 	lease->n_attachments--;
@@ -171,6 +173,7 @@ void attachment_fence(struct attachment *attachment)
 	attachment->fenced = true;
 	/* who comes back is told anew */
 	attachment->wanted = 0;
+	list_remove(&attachment->to_tell);
 	list_for_each_safe(node, &attachment->exposures)
 		exposure_end(container_of(node, struct exposure, link), true);
 }

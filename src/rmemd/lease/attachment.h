@@ -17,6 +17,7 @@ struct attachment {
 	unsigned pending;      /* exposures whose key is still to come */
 	bool fenced;           /* and not asked for since */
 	uint64_t wanted;       /* bytes back, as its holder was told */
+	struct list to_tell;   /* in holder->to_tell, when that has changed */
 	struct list exposures; /* pending and live, the oldest first */
 	struct list watching;  /* in lease->watchers, when its holder watches it */
 	struct notice_source notices; /* those of the lease, in holder->notices */

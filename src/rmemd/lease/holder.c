@@ -10,6 +10,7 @@ void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant)
 	*holder = (struct holder){ .id = id, .tenant = tenant };
 	list_init(&holder->attachments);
 	list_init(&holder->owned);
+	list_init(&holder->to_tell);
 	tenant_ref(tenant);
 	tenant->n_sessions++;
 }

@@ -35,7 +35,8 @@ struct holder {
 	int nodes[WIRE_ENDPOINTS_MAX];
 	unsigned n_nodes;
 	struct list attachments;
-	struct list owned; /* ephemeral leases */
+	struct list owned;   /* ephemeral leases */
+	struct list to_tell; /* attachments: of what is wanted back of their leases */
 	unsigned n_attachments;
 	uint32_t n_keys;        /* until they are dead */
 	unsigned n_watches;     /* attachments whose leases it watches */

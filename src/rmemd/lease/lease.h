@@ -58,13 +58,6 @@ struct lease_home {
 	char device[FABRIC_DEVICE_MAX]; /* "" for tcp */
 };
 
-/* What pools that become shorter want back of a lease. */
-struct lease_wanted {
-	uint64_t bytes;    /* 0: nothing, any more */
-	uint64_t until_ms; /* clock_now_ms() */
-	bool revoke;       /* then the lease ends; else the pool stays as it is */
-};
-
 /* What the table tells of its own accord. */
 struct leases_events {
 	/* A lease that the holder had attached has ended. */
@@ -74,9 +67,9 @@ struct leases_events {
 	 * it became longer. */
 	void (*changed)(void *ctx, struct holder *holder, uint64_t lease,
 			unsigned reason);
-	/* More, or less, is wanted back of a lease than the holder was told. */
-	void (*wanted)(void *ctx, struct holder *holder, uint64_t lease,
-		       const struct lease_wanted *wanted);
+	/* More, or less, is wanted back of leases than the holder was told:
+	 * lease_take_wanted(). */
+	void (*wanted)(void *ctx, struct holder *holder);
 	/* There are notices that the holder has not taken: lease_take_notices(). */
 	void (*noticed)(void *ctx, struct holder *holder);
 	/* For the log: a lease is granted; a granted one ends right after. */
@@ -159,6 +152,10 @@ int leases_each_recalled(const struct leases *leases, uint32_t pool,
 			 int (*each)(const struct lease_status *status, uint64_t bytes,
 				     void *arg),
 			 void *arg);
+
+/* Take one of what the holder is to be told that pools want back, as it is now; what changes
+ * before it is taken is told once.  False: there is nothing. */
+bool lease_take_wanted(struct holder *holder, struct wire_shrinking *ret_msg);
 
 /* ---- requests ---- */
 

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What pools that become shorter want back: those who have it are told, and in the end it may
  * be taken. */
+#include "base/clock.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/table.h"
 
-/* Others get their turn before more leases are looked at, or ended. */
+/* Others get their turn before more leases, and those who have them attached, are looked at, or
+ * ended. */
 #define LOOKS_PER_TICK 1024
 #define ENDS_PER_TICK 64
+
+/* What is wanted back of a lease. */
+struct lease_wanted {
+	uint64_t bytes; /* 0: nothing, any more */
+	uint64_t until_ms;
+	bool revoke; /* then the lease ends; else the pool stays as it is */
+};
 
 static void extent_add(const struct extent *extent, struct lease_wanted *wanted)
 {
@@ -29,13 +38,47 @@ static void lease_look(const struct lease *lease, struct lease_wanted *ret_wante
 		extent_add(&lease->segments[i]->extent, ret_wanted);
 }
 
-static void tell(struct attachment *attachment, const struct lease_wanted *wanted)
+/* At once, or when the holder takes it. */
+static void tell(struct attachment *attachment)
 {
 	const struct leases *leases = attachment->lease->leases;
+	struct holder *holder = attachment->holder;
 
-	attachment->wanted = wanted->bytes;
-	leases->events->wanted(leases->ctx, attachment->holder, attachment->lease->id,
-			       wanted);
+	if (list_empty(&attachment->to_tell))
+		list_append(&holder->to_tell, &attachment->to_tell);
+	leases->events->wanted(leases->ctx, holder);
+}
+
+static void describe(const struct lease *lease, const struct lease_wanted *wanted,
+		     struct wire_shrinking *ret_msg)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	*ret_msg = (struct wire_shrinking){
+		.lease = lease->id,
+		.bytes = wanted->bytes,
+		.wait_ms = wanted->until_ms > now_ms ? wanted->until_ms - now_ms : 0,
+		.revoke = wanted->revoke,
+	};
+}
+
+bool lease_take_wanted(struct holder *holder, struct wire_shrinking *ret_msg)
+{
+	struct attachment *attachment;
+	struct lease_wanted wanted;
+
+	while ((attachment =
+			list_first(&holder->to_tell, struct attachment, to_tell))) {
+		list_remove(&attachment->to_tell);
+		lease_look(attachment->lease, &wanted);
+		/* it is over before the holder heard of it */
+		if (!wanted.bytes && !attachment->wanted)
+			continue;
+		attachment->wanted = wanted.bytes;
+		describe(attachment->lease, &wanted, ret_msg);
+		return true;
+	}
+	return false;
 }
 
 /* Whoever has no keys yet is told when he has.  One who was told before knows the lease, and
@@ -57,7 +100,7 @@ void lease_tell_wanted(struct lease *lease)
 			container_of(node, struct attachment, in_lease);
 
 		if (hears(attachment) && attachment->wanted != wanted.bytes)
-			tell(attachment, &wanted);
+			tell(attachment);
 	}
 }
 
@@ -69,7 +112,7 @@ static void tell_all(const struct lease *lease, const struct lease_wanted *wante
 			container_of(node, struct attachment, in_lease);
 
 		if (hears(attachment) && (attachment->wanted || wanted->bytes))
-			tell(attachment, wanted);
+			tell(attachment);
 	}
 }
 
@@ -97,9 +140,9 @@ static bool is_due(const struct lease *lease, uint64_t now_ms)
 
 void leases_recall_some(struct leases *leases, uint64_t now_ms)
 {
-	unsigned n_ends = 0;
+	unsigned n_looks = 0, n_ends = 0;
 
-	for (unsigned i = 0; i < LOOKS_PER_TICK && n_ends < ENDS_PER_TICK; i++) {
+	while (n_looks < LOOKS_PER_TICK && n_ends < ENDS_PER_TICK) {
 		const struct list *node = leases_behind(leases, leases->recall_after);
 		struct lease_wanted wanted;
 		struct lease *lease;
@@ -110,6 +153,7 @@ void leases_recall_some(struct leases *leases, uint64_t now_ms)
 			return;
 		}
 		lease = container_of((struct list *)(uintptr_t)node, struct lease, all);
+		n_looks += 1 + lease->n_attachments;
 		if (is_due(lease, now_ms)) {
 			lease_end(lease, WIRE_REASON_REVOKED, NULL);
 			lease_settle(lease);
