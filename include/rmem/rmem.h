@@ -339,7 +339,8 @@ RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
  * handle, and when the session was lost and has come back.  Watching again does nothing.
  *   ESTALE, ENOMEM, ETIMEDOUT  [any] */
 RMEM_API int rmem_watch(rmem_lease *lease);
-/* No more of them; those not taken yet are dropped.  What is not watched: nothing.
+/* No more of them; those not taken yet are dropped, but not what the server wants back.  What
+ * is not watched: nothing.
  *   ETIMEDOUT  [any] */
 RMEM_API int rmem_unwatch(rmem_lease *lease);
 
@@ -356,7 +357,7 @@ struct rmem_notice {
 			 * it is the last of this lease.  -ENOSPC: none, the server wants
 			 * more or less of it back than before: rmem_lease_wanted() */
 	uint32_t value; /* of a notification */
-	uint32_t lost;  /* notifications of this lease before this one that were lost;
+	uint32_t lost;  /* notices of this lease before this one that were lost;
 			 * RMEM_LOST_UNKNOWN: so many or more, or nobody knows */
 };
 

@@ -63,7 +63,7 @@ void notices_put(struct notices *notices, const struct notice *notice)
 	if (list_empty(&source->late))
 		list_append(&notices->late, &source->late);
 	else
-		lost = lost_add(lost, lost_add(last->lost, last->status == 0));
+		lost = lost_add(lost, lost_add(last->lost, 1));
 	source->last = *notice;
 	source->last.lost = lost;
 }

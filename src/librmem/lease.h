@@ -52,6 +52,7 @@ struct rmem_lease {
 	uint64_t wanted_bytes;        /* back by the server; 0: none */
 	uint64_t wanted_until_ns;
 	bool wanted_revoke; /* then it ends */
+	bool wanted_news;   /* the program has taken no notice of it since it changed */
 };
 
 /* [any] */

@@ -69,6 +69,7 @@ static void tell_wanted(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
+	lease->wanted_news = true;
 	if (session->notices.ring || !notices_open(&session->notices, NOTICES_MAX))
 		put(lease, -ENOSPC, 0, 0);
 }
@@ -91,10 +92,13 @@ void watch_resumed(struct rmem *session)
 	list_for_each(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
-		/* the server tells it again if that is still so */
-		lease->wanted_bytes = 0;
 		if (lease->watched)
 			put(lease, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
+		if (!lease->wanted_bytes || lease_ended(lease))
+			continue;
+		/* the server tells it again if that is still so, and else nothing */
+		lease->wanted_bytes = 0;
+		tell_wanted(lease);
 	}
 }
 
@@ -187,6 +191,9 @@ int rmem_unwatch(rmem_lease *lease)
 		return lease_error(lease, err, "rmem_unwatch");
 	(void)pthread_mutex_lock(&lease->session->lock);
 	watch_forget(lease);
+	/* that is told of any lease */
+	if (lease->wanted_news && !lease_ended(lease))
+		tell_wanted(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);
 	return 0;
 }
@@ -224,14 +231,19 @@ static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned
 	unsigned got =
 		notices_take(&session->notices, taken, n < TAKE_MAX ? n : TAKE_MAX);
 
-	for (unsigned i = 0; i < got; i++)
+	for (unsigned i = 0; i < got; i++) {
+		struct rmem_lease *lease =
+			container_of(taken[i].source, struct rmem_lease, notices);
+
 		notices[i] = (struct rmem_notice){
-			.lease = container_of(taken[i].source, struct rmem_lease,
-					      notices),
+			.lease = lease,
 			.status = taken[i].status,
 			.value = taken[i].value,
 			.lost = taken[i].lost,
 		};
+		if (taken[i].status == -ENOSPC)
+			lease->wanted_news = false;
+	}
 	settle(session);
 	return got;
 }

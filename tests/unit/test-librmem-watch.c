@@ -447,10 +447,65 @@ START_TEST(wanted__is_forgotten_with_the_connection)
 	server_await(WIRE_TYPE_hello, 2);
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
 	ck_assert_uint_eq(info().resumes, 1);
+	expect(lease, -ENOSPC, 0, 0);
+	expect_none();
 	ck_assert_uint_eq(wanted(lease).bytes, 0);
 	server_want(rmem_lease_id(lease), 500, 60000, true);
 	expect(lease, -ENOSPC, 0, 0);
 	ck_assert_uint_eq(wanted(lease).bytes, 500);
+	rmem_close(client);
+}
+END_TEST
+
+/* There is no room: a notification that takes its place counts it. */
+START_TEST(wanted__is_not_lost_in_silence)
+{
+	rmem_lease *a, *b;
+	unsigned n = 0;
+	int k;
+
+	open_with(0);
+	a = watched(NULL);
+	b = watched(NULL);
+	server_notify(rmem_lease_id(a), 0, 2000, 0);
+	server_want(rmem_lease_id(b), 600, 60000, true);
+	server_notify(rmem_lease_id(b), 7, 1, 0);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	while ((k = rmem_notified(client, got + n, 4096 - n, 0)) > 0)
+		n += (unsigned)k;
+	ck_assert_ptr_eq(got[n - 1].lease, b);
+	ck_assert_int_eq(got[n - 1].status, 0);
+	ck_assert_uint_eq(got[n - 1].value, 7);
+	ck_assert_uint_eq(got[n - 1].lost, 1);
+	rmem_close(client);
+}
+END_TEST
+
+START_TEST(wanted__outlives_the_watching)
+{
+	rmem_lease *lease;
+	int fd;
+
+	open_with(0);
+	fd = rmem_notified_fd(client);
+	lease = watched(NULL);
+	server_notify(rmem_lease_id(lease), 1, 1, 0);
+	server_want(rmem_lease_id(lease), 600, 60000, true);
+	server_notify(rmem_lease_id(lease), 2, 1, 0);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_unwatch(lease), 0);
+	ck_assert(readable(fd, 10000));
+	expect(lease, -ENOSPC, 0, 0);
+	expect_none();
+	/* once, and not of what has ended */
+	ck_assert_int_eq(rmem_unwatch(lease), 0);
+	expect_none();
+	server_want(rmem_lease_id(lease), 0, 0, false);
+	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	ck_assert_int_eq(rmem_unwatch(lease), 0);
+	expect_none();
+	ck_assert(!readable(fd, 0));
 	rmem_close(client);
 }
 END_TEST
@@ -478,6 +533,8 @@ int main(void)
 	tcase_add_loop_test(tc, wanted__is_told_of_any_lease, 0, 2);
 	tcase_add_test(tc, wanted__of_what_has_ended);
 	tcase_add_test(tc, wanted__is_forgotten_with_the_connection);
+	tcase_add_test(tc, wanted__is_not_lost_in_silence);
+	tcase_add_test(tc, wanted__outlives_the_watching);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

@@ -124,11 +124,11 @@ START_TEST(notices__count_no_further_than_they_can)
 {
 	for (uint32_t i = 0; i < ROOM; i++)
 		put(&b, i);
-	/* one without a value is no loss when another takes its place */
+	/* one without a value is a loss, too, when another takes its place */
 	notices_put(&notices, &(struct notice){ .source = &a, .status = -ECONNRESET });
 	put(&a, 1);
 	put(&a, 2);
-	ck_assert_uint_eq(a.last.lost, 1);
+	ck_assert_uint_eq(a.last.lost, 2);
 	notices_put(&notices, &(struct notice){ .source = &a,
 						.status = -ECONNRESET,
 						.lost = NOTICES_LOST_MAX });
