@@ -192,7 +192,10 @@ static void on_scrubbed(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	look_at_pools(daemon, pools_process(daemon->pools) > 0);
+	/* what became clean may be lent, or goes with the end of its pool: then nobody
+	 * need wait for it */
+	(void)pools_process(daemon->pools);
+	look_at_pools(daemon, true);
 }
 
 static void on_given(void *ctx)

@@ -321,5 +321,6 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.lent = (uint64_t)count(LENT) * FAKE_PAGE,
 		.scrubbing = (uint64_t)count(DIRTY) * FAKE_PAGE,
 		.free = (uint64_t)count(FREE) * FAKE_PAGE,
+		.resizing = recalled.bytes ? POOL_RECALLS : POOL_RESTS,
 	};
 }

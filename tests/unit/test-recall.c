@@ -256,6 +256,45 @@ START_TEST(recall__revokes_many_over_several_turns)
 }
 END_TEST
 
+/* Memory under dying keys comes back soon, but not what a pool wants back. */
+START_TEST(recall__leaves_nothing_to_wait_for)
+{
+	const struct lease_params params = { .bytes = 10 * FAKE_PAGE,
+					     .node = -1,
+					     .name = "" };
+	/* of the last 68 pages the pool wants nothing, a part that leaves enough, all */
+	const unsigned wants[] = { 0, 58, 59, 68 };
+	const bool waits = wants[_i / 2] <= 58;
+	struct asked dying;
+
+	ck_assert_int_eq(granted(&one, &stage_a, 60 * FAKE_PAGE, ""), 0);
+	ck_assert_int_eq(granted(&one, &stage_a, 68 * FAKE_PAGE, ""), 0);
+	ck_assert_int_eq(
+		lease_free(stage_leases, &stage_a, one.lease.lease, ask(&dying)), 0);
+	/* asked before it is wanted back, or after */
+	if (_i % 2)
+		fake_pools_recall(wants[_i / 2], stage_now_ms + 500, false);
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&two)), 0);
+	ck_assert_uint_eq(two.answers, _i % 2 && !waits);
+	fake_pools_recall(wants[_i / 2], stage_now_ms + 500, false);
+	leases_recall(stage_leases);
+	while (leases_next_ms(stage_leases) == 0)
+		leases_tick(stage_leases);
+	ck_assert_uint_eq(dying.answers, 0);
+	ck_assert_uint_eq(two.answers, !waits);
+	if (!waits) {
+		ck_assert_int_eq(two.err, -ENOSPC);
+		ck_assert_str_eq(two.text, "the fake is full");
+	}
+	fake_fabric_settle();
+	fake_pools_scrub();
+	leases_retry(stage_leases);
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_int_eq(two.err, waits ? 0 : -ENOSPC);
+}
+END_TEST
+
 static int add(const struct lease_status *status, uint64_t bytes, void *arg)
 {
 	ck_assert_uint_gt(bytes, 0);
@@ -292,6 +331,7 @@ int main(void)
 	tcase_add_test(tc, recall__revokes_what_is_due_and_nothing_else);
 	tcase_add_loop_test(tc, recall__meets_a_lease_that_is_being_granted, 0, 2);
 	tcase_add_test(tc, recall__revokes_many_over_several_turns);
+	tcase_add_loop_test(tc, recall__leaves_nothing_to_wait_for, 0, 8);
 	tcase_add_test(tc, each_recalled__counts_what_is_in_the_way);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

@@ -59,18 +59,39 @@ static int append_all(struct lease *lease, const struct extent *extents, unsigne
 	return err;
 }
 
+/* So much of what is under dying keys is not lent again: pools that become shorter want it. */
+static uint64_t doomed_recalled(const struct leases *leases)
+{
+	uint64_t bytes = 0;
+
+	list_for_each(node, &leases->doomed) {
+		const struct segment *segment =
+			container_of(node, struct segment, doomed);
+		struct pool_recall recall;
+
+		extent_recall(&segment->extent, &recall);
+		bytes += recall.bytes;
+	}
+	return bytes;
+}
+
 /* What is still under a dying key is scrubbed soon. */
 static bool will_fit(const struct leases *leases, uint64_t bytes)
 {
 	uint64_t room = leases->doomed_bytes;
 	struct pool_status status;
+	bool recalls = false;
 
 	if (!room)
 		return false;
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
 		pools_status(leases->pools, i, &status);
 		room += status.free + status.scrubbing;
+		recalls |= status.resizing == POOL_RECALLS;
 	}
+	/* there may be many to look at */
+	if (recalls && room >= bytes)
+		room -= doomed_recalled(leases);
 	return room >= bytes;
 }
 

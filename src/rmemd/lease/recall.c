@@ -150,6 +150,8 @@ void leases_recall_some(struct leases *leases, uint64_t now_ms)
 		if (node == &leases->all) {
 			leases->recall_all = false;
 			leases->recalling = leases->recall_found;
+			/* what others wait for may not come back, or now it does */
+			leases_retry(leases);
 			return;
 		}
 		lease = container_of((struct list *)(uintptr_t)node, struct lease, all);

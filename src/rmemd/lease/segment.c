@@ -27,6 +27,7 @@ int segment_create(struct leases *leases, struct tenant *tenant, struct extent e
 		.dirty = bytes,
 		.refs = 1,
 	};
+	list_init(&segment->doomed);
 	tenant_ref(tenant);
 	*ret_segment = segment;
 	return 0;
@@ -41,8 +42,10 @@ void segment_unref(struct segment *segment)
 {
 	if (--segment->refs)
 		return;
-	if (segment->doomed)
+	if (!list_empty(&segment->doomed)) {
 		segment->leases->doomed_bytes -= segment->extent.bytes;
+		list_remove(&segment->doomed);
+	}
 	tenant_uncharge(segment->tenant, segment->extent.bytes);
 	/* the next process has it then, as it is */
 	if (!segment->leases->closing)
@@ -53,7 +56,7 @@ void segment_unref(struct segment *segment)
 
 void segment_doom(struct segment *segment)
 {
-	segment->doomed = true;
+	list_append(&segment->leases->doomed, &segment->doomed);
 	segment->leases->doomed_bytes += segment->extent.bytes;
 	segment_unref(segment);
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "rmemd/lease/tenant.h"
 #include "rmemd/pool/pools.h"
 
@@ -17,10 +18,10 @@ struct segment {
 	struct leases *leases;
 	struct tenant *tenant; /* charged for the extent; holds a reference */
 	struct extent extent;
-	uint64_t bytes; /* from its start, that the lease uses */
-	uint64_t dirty; /* from its start, that may not read as zero */
-	unsigned refs;  /* keys, and one of the lease */
-	bool doomed;    /* the lease has given it up */
+	uint64_t bytes;     /* from its start, that the lease uses */
+	uint64_t dirty;     /* from its start, that may not read as zero */
+	unsigned refs;      /* keys, and one of the lease */
+	struct list doomed; /* in leases->doomed, when the lease has given it up */
 };
 
 /* Wrap an extent the tenant is charged for already.  The lease's reference is the

@@ -30,6 +30,7 @@ int leases_open(struct pools *pools, struct ledger *ledger,
 	list_init(&leases->all);
 	list_init(&leases->ended);
 	list_init(&leases->waiting);
+	list_init(&leases->doomed);
 	expiries_init(&leases->expiries);
 	*ret_leases = leases;
 	return 0;

@@ -27,13 +27,14 @@ struct leases {
 	struct list ended;   /* their keys are still dying */
 	struct list waiting; /* for memory, the longest first */
 	struct expiries expiries;
-	uint64_t doomed_bytes; /* of segments given up, under keys that are dying */
+	struct list doomed;    /* segments given up, under keys that are dying */
+	uint64_t doomed_bytes; /* of them */
 	uint64_t granted_ever, expired_ever;
 	uint64_t waited_ever, waited_ms; /* requests that waited for clean memory */
-	bool recalling;         /* something may be wanted back, or was told to be */
-	bool recall_all;        /* all leases are looked at for that */
-	uint64_t recall_after;  /* behind the one with this id, the next time */
-	bool recall_found;      /* something is wanted back of those before it */
+	bool recalling;        /* something may be wanted back, or was told to be */
+	bool recall_all;       /* all leases are looked at for that */
+	uint64_t recall_after; /* behind the one with this id, the next time */
+	bool recall_found;     /* something is wanted back of those before it */
 };
 
 enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
@@ -41,7 +42,7 @@ enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
 struct lease {
 	struct leases *leases;
 	struct tenant *tenant; /* holds a reference */
-	struct holder *owner; /* NULL: named */
+	struct holder *owner;  /* NULL: named */
 	enum lease_state state;
 	uint64_t id;
 	uint64_t bytes;
