@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -215,6 +217,46 @@ START_TEST(grow__undoes_what_it_began)
 	pools_close(pools);
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
+/* A file on a file system that has 8 MiB, which only this process sees; skipped where that is
+ * not allowed. */
+static int file_limited(void)
+{
+	int fd;
+
+	if (unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return -1;
+	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	if (mount("tmpfs", "/tmp", "tmpfs", 0, "size=8M"))
+		return -1;
+	fd = open("/tmp/pool", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+START_TEST(grow__knows_the_file_system)
+{
+	struct pool_params params = { .name = "a",
+				      .node = POOL_NODE_ANY,
+				      .bytes = 2 * MIB,
+				      .pages = POOL_PAGES_BASE };
+
+	params.file = file_limited();
+	if (params.file < 0)
+		return;
+	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
+	ck_assert_int_eq(pools_grow(pools, 0, 9 * MIB), 0);
+	ck_assert_int_eq(await_resized(), -ENOMEM);
+	ck_assert_str_eq(text, "7 MiB wanted, 6 MiB free on the file system that its "
+			       "file is on: mount it with a larger size, or make the "
+			       "pool smaller");
+	ck_assert_uint_eq(file_bytes(), 2 * MIB);
+	grow(8 * MIB);
+	(void)take(8 * MIB);
+	pools_close(pools);
+	(void)close(params.file);
 }
 END_TEST
 
@@ -486,6 +528,7 @@ int main(void)
 	tcase_add_test(tc, grow__leaves_what_is_lent_where_it_is);
 	tcase_add_test(tc, grow__that_fails_changes_nothing);
 	tcase_add_test(tc, grow__undoes_what_it_began);
+	tcase_add_test(tc, grow__knows_the_file_system);
 	tcase_add_test(tc, grow__can_be_stopped);
 	tcase_add_test(tc, grow__where_addresses_are_limited);
 	tcase_add_test(tc, grow__two_at_a_time);

@@ -739,7 +739,9 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 	more.addr += before;
 	more.bytes = bytes - before;
 	atomic_store(&work->bytes, more.bytes);
-	err = memory_check(&more, node, work->room);
+	err = file_room(&more);
+	if (!err)
+		err = memory_check(&more, node, work->room);
 	if (!err)
 		err = space_extend(memory, bytes);
 	if (err)
