@@ -21,6 +21,7 @@ struct pool_head {
 	uint32_t pages_kept; /* that it got */
 	uint32_t unused;
 	uint64_t bytes_kept; /* of its file, as far as it is the pool's; 0: all */
+	uint64_t bytes_grown; /* what it is being made; 0: it does not grow */
 };
 
 /* Of what has no key of its own. */
@@ -57,7 +58,8 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 					.id = (uint32_t)key->a,
 					.kept = true,
 					.pages_kept = (enum pool_pages)head.pages_kept,
-					.bytes_kept = head.bytes_kept };
+					.bytes_kept = head.bytes_kept,
+					.bytes_grown = head.bytes_grown };
 	memcpy(params->name, name, strlen(name) + 1);
 	before->n_pools++;
 	return 0;
@@ -194,7 +196,7 @@ int inventory_take(struct inventory *inventory, const struct config *config,
 }
 
 static int pool_put(const struct pool_params *params, enum pool_pages got,
-		    uint64_t bytes, struct ledger *ledger)
+		    uint64_t bytes, uint64_t bytes_grown, struct ledger *ledger)
 {
 	const struct ledger_key key = { LEDGER_POOL, params->id, 0 };
 	const struct pool_head head = { .head_bytes = sizeof(head),
@@ -203,7 +205,8 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 					.pages = params->pages,
 					.share = params->share,
 					.pages_kept = got,
-					.bytes_kept = bytes };
+					.bytes_kept = bytes,
+					.bytes_grown = bytes_grown };
 	char value[sizeof(head) + POOL_NAME_MAX + 1];
 	char *end = value_add(value, &head, sizeof(head));
 
@@ -226,22 +229,38 @@ int inventory_keep(const struct inventory *inventory, const struct pools *pools,
 		pools_status(pools, i, &status);
 		/* a file that nobody knows is dropped; one that is known must be there */
 		keep_pool_hold(keep, params->id, pools_file(pools, i));
-		err = pool_put(params, status.pages_got, status.bytes, ledger);
+		err = pool_put(params, status.pages_got, status.bytes, 0, ledger);
 	}
 	if (!err)
 		ledger_commit(ledger);
 	return err;
 }
 
-int inventory_resized(const struct pools *pools, unsigned i, uint64_t bytes,
-		      struct ledger *ledger)
+static int pool_put_sizes(const struct pools *pools, unsigned i, uint64_t bytes,
+			  uint64_t bytes_grown, struct ledger *ledger)
 {
 	struct pool_status status;
 	int err;
 
 	pools_status(pools, i, &status);
-	err = pool_put(pools_params(pools, i), status.pages_got, bytes, ledger);
+	err = pool_put(pools_params(pools, i), status.pages_got, bytes, bytes_grown,
+		       ledger);
 	if (!err)
 		ledger_commit(ledger);
 	return err;
+}
+
+int inventory_grows(const struct pools *pools, unsigned i, uint64_t bytes,
+		    struct ledger *ledger)
+{
+	struct pool_status status;
+
+	pools_status(pools, i, &status);
+	return pool_put_sizes(pools, i, status.bytes, bytes, ledger);
+}
+
+int inventory_resized(const struct pools *pools, unsigned i, uint64_t bytes,
+		      struct ledger *ledger)
+{
+	return pool_put_sizes(pools, i, bytes, 0, ledger);
 }

@@ -32,6 +32,11 @@ int inventory_take(struct inventory *inventory, const struct config *config,
 /* The pools are open: those that are new are kept from now on, too. */
 int inventory_keep(const struct inventory *inventory, const struct pools *pools,
 		   struct ledger *ledger, struct keep *keep);
+/* A pool is about to become so long: until inventory_resized() another process finds it as long
+ * as it is now, however long its file is, with this in `bytes_grown`.  -ENOMEM or -ENOSPC: it
+ * must not grow, as the ledger may not say how long it is. */
+int inventory_grows(const struct pools *pools, unsigned i, uint64_t bytes,
+		    struct ledger *ledger);
 /* A pool has become longer or shorter, or was asked to be; its file is as it says.  -ENOMEM or
  * -ENOSPC: the ledger still has what it was before. */
 int inventory_resized(const struct pools *pools, unsigned i, uint64_t bytes,

@@ -23,6 +23,7 @@ struct resize {
 	enum pool_shrink shrink;
 	uint64_t wait_ms;
 	uint64_t until_ms; /* of what is recalled; UINT64_MAX: nothing is due */
+	uint64_t deadly; /* to become so long another process did not outlive; 0: none */
 };
 
 struct resizes {
@@ -75,8 +76,9 @@ static int holding_add(const struct lease_status *status, uint64_t bytes, void *
 	return 0;
 }
 
-static const char *holdings_text(const struct resizes *resizes, unsigned i, char *buf,
-				 size_t buf_bytes)
+/* False: what is in the way is nobody's any more. */
+static bool holdings_text(const struct resizes *resizes, unsigned i, char *buf,
+			  size_t buf_bytes)
 {
 	struct holdings all = { .n = 0 };
 	struct text text;
@@ -95,7 +97,7 @@ static const char *holdings_text(const struct resizes *resizes, unsigned i, char
 					 bytes_text(all.most[k].bytes, &text));
 	if (all.n > NAMED_MAX && used < buf_bytes)
 		(void)snprintf(buf + used, buf_bytes - used, ", ...");
-	return buf;
+	return all.n > 0;
 }
 
 /* ---- growing ---- */
@@ -113,6 +115,15 @@ static void give_up(struct resizes *resizes, unsigned i, const char *event,
 		  "it stays at %s: %s", bytes_text(status.bytes, &text), why);
 }
 
+/* Another process may begin it, too; without room to say so it waits to be told again. */
+static void growth_over(struct resizes *resizes, unsigned i)
+{
+	struct pool_status status;
+
+	pools_status(resizes->pools, i, &status);
+	(void)inventory_resized(resizes->pools, i, status.bytes, resizes->ledger);
+}
+
 static void grow(struct resizes *resizes, unsigned i, const struct pool_status *status)
 {
 	uint64_t target = resizes->each[i].target;
@@ -121,8 +132,14 @@ static void grow(struct resizes *resizes, unsigned i, const struct pool_status *
 	log_event(LOG_NOTICE, "pool-growing", &(struct log_ctx){ .pool = status->name },
 		  "from %s to %s", bytes_text(status->bytes, &from),
 		  bytes_text(target, &to));
-	if (pools_grow(resizes->pools, i, target))
+	if (inventory_grows(resizes->pools, i, target, resizes->ledger)) {
 		give_up(resizes, i, "pool-not-grown", err_text());
+		return;
+	}
+	if (pools_grow(resizes->pools, i, target)) {
+		give_up(resizes, i, "pool-not-grown", err_text());
+		growth_over(resizes, i);
+	}
 }
 
 static void grown(struct resizes *resizes, const struct pools_resized *resized)
@@ -131,11 +148,12 @@ static void grown(struct resizes *resizes, const struct pools_resized *resized)
 	const char *name = pools_params(pools, resized->i)->name;
 	struct text text;
 
-	/* what it is to be meanwhile is another thing */
-	if (resized->err && resizes->each[resized->i].target < resized->wanted)
-		return;
 	if (resized->err) {
-		give_up(resizes, resized->i, "pool-not-grown", resized->text);
+		/* when it was stopped, or is to be less meanwhile, step() goes on */
+		if (resized->err != -ECANCELED &&
+		    resizes->each[resized->i].target >= resized->wanted)
+			give_up(resizes, resized->i, "pool-not-grown", resized->text);
+		growth_over(resizes, resized->i);
 		return;
 	}
 	/* what is lent there must be found by another process */
@@ -157,15 +175,15 @@ static void recall(struct resizes *resizes, unsigned i,
 		   const struct pool_status *status)
 {
 	struct resize *resize = &resizes->each[i];
+	uint64_t until_ms = clock_now_ms() + resize->wait_ms;
 	struct text from, to, lent;
 	struct pool_status now;
 
-	resize->until_ms = clock_now_ms() + resize->wait_ms;
-	if (pools_recall(resizes->pools, i, resize->target, resize->until_ms,
-			 resize->shrink)) {
+	if (pools_recall(resizes->pools, i, resize->target, until_ms, resize->shrink)) {
 		give_up(resizes, i, "pool-not-shrunk", err_text());
 		return;
 	}
+	resize->until_ms = until_ms;
 	leases_recall(resizes->leases);
 	pools_status(resizes->pools, i, &now);
 	log_event(
@@ -190,8 +208,10 @@ static void recall_due(struct resizes *resizes, unsigned i)
 	struct resize *resize = &resizes->each[i];
 	char who[512], why[600];
 
-	(void)holdings_text(resizes, i, who, sizeof(who));
 	resize->until_ms = UINT64_MAX;
+	/* what is only being zeroed, or has keys that die, comes back by itself */
+	if (!holdings_text(resizes, i, who, sizeof(who)))
+		return;
 	if (resize->shrink == POOL_SHRINK_REVOKE) {
 		log_event(LOG_NOTICE, "pool-revokes",
 			  &(struct log_ctx){
@@ -306,6 +326,25 @@ uint64_t resizes_next_ms(const struct resizes *resizes)
 
 /* ---- what they are to be ---- */
 
+/* What ended a process is not begun again by each that takes its place, but when whoever looks
+ * after it says so. */
+static bool is_deadly(struct resizes *resizes, unsigned i)
+{
+	struct resize *resize = &resizes->each[i];
+	uint64_t deadly = resize->deadly;
+	struct text to;
+	char why[160];
+
+	resize->deadly = 0;
+	if (!deadly || resize->target < deadly)
+		return false;
+	(void)snprintf(why, sizeof(why),
+		       "the last process ended while it made it %s; reload to try again",
+		       bytes_text(deadly, &to));
+	give_up(resizes, i, "pool-not-grown", why);
+	return true;
+}
+
 static void take_one(struct resizes *resizes, unsigned i,
 		     const struct pool_params *params)
 {
@@ -322,6 +361,8 @@ static void take_one(struct resizes *resizes, unsigned i,
 	pools_status(resizes->pools, i, &status);
 	if (status.resizing == POOL_RECALLS && new_terms)
 		recall_end(resizes, i);
+	if (is_deadly(resizes, i))
+		return;
 	/* another process is not to take it for one that was configured otherwise; without room
 	 * for that it finds that there is nothing to do */
 	if (status.resizing == POOL_RESTS && new_size && resize->target == status.bytes)
@@ -365,6 +406,7 @@ int resizes_open(struct pools *pools, struct leases *leases, struct ledger *ledg
 		pools_status(pools, i, &status);
 		resizes->each[i].target = status.bytes;
 		resizes->each[i].until_ms = UINT64_MAX;
+		resizes->each[i].deadly = pools_params(pools, i)->bytes_grown;
 	}
 	*ret_resizes = resizes;
 	return 0;
@@ -372,8 +414,16 @@ int resizes_open(struct pools *pools, struct leases *leases, struct ledger *ledg
 
 void resizes_close(struct resizes *resizes)
 {
+	struct pool_status status;
+
 	if (!resizes)
 		return;
+	/* what is growing is stopped now, and goes on in the next process */
+	for (unsigned i = 0; i < resizes->n; i++) {
+		pools_status(resizes->pools, i, &status);
+		if (status.resizing == POOL_GROWS)
+			growth_over(resizes, i);
+	}
 	free(resizes->each);
 	free(resizes);
 }

@@ -22,7 +22,7 @@ struct resizes;
 /* Borrows all.  -ENOMEM */
 int resizes_open(struct pools *pools, struct leases *leases, struct ledger *ledger,
 		 struct resizes **ret_resizes);
-/* The pools stay as they are.  NULL: nothing. */
+/* The pools stay as they are; what grows must be stopped then (pools_close()).  NULL: nothing. */
 void resizes_close(struct resizes *resizes);
 
 /* What the pools are to be from now on, in place of what was under way.  Those that are not

@@ -225,7 +225,11 @@ for i in {1..20}; do
 		half=$((half + 1))
 		grep -q '^pool-ready: 64 MiB ' "$server_log" ||
 			fail "it is taken for all there: $(grep '^pool-ready' "$server_log")"
+		grep -q '^pool-not-grown: it stays at 64 MiB: the last process ended while it made it' \
+			"$server_log" || fail "it grows again by itself"
 	fi
+	# it may have come to an end but for the last word of it
+	! grep -q '^pool-not-grown: .*reload to try again' "$server_log" || reload "${size}M"
 	settled "$size"
 	[ "$half" -gt 0 ] || [ "$size" -ge 2048 ] || size=$((size * 2))
 	client get kept "$dir/out"

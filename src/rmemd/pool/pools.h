@@ -48,6 +48,8 @@ struct pool_params {
 	bool kept;
 	enum pool_pages pages_kept;
 	uint64_t bytes_kept; /* so much of it, where that is less; 0: all */
+	/* For the caller: the process that had it ended while it made it so long; 0: it did not. */
+	uint64_t bytes_grown;
 	/* RDMA devices it is lent through, none: all.  For the caller, who makes of them what
 	 * pools_set_endpoints() takes. */
 	char devices[POOL_DEVICES_MAX][POOL_DEVICE_MAX + 1];
