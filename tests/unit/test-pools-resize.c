@@ -365,6 +365,53 @@ START_TEST(recall__lends_nothing_of_the_end)
 }
 END_TEST
 
+/* The word of the first is under way, with a block that was cleaned behind it, when the second
+ * is free. */
+START_TEST(recall__of_two_pools)
+{
+	const struct pool_params params[] = {
+		{ .name = "a", .node = -1, .bytes = 4 * MIB, .pages = POOL_PAGES_BASE },
+		{ .name = "b", .node = -1, .bytes = 4 * MIB, .pages = POOL_PAGES_BASE }
+	};
+	struct extent low, high[2];
+
+	ck_assert_msg(pools_open(params, 2, NULL, &pools) == 0, "%s", err_text());
+	/* the pool that has more free is next */
+	low = take(2 * MIB);
+	(void)take(2 * MIB);
+	for (unsigned i = 0; i < 2; i++)
+		high[i] = take(2 * MIB);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_int_eq(pools_recall(pools, i, 2 * MIB, 77,
+					      POOL_SHRINK_REFUSE),
+				 0);
+	pools_give(pools, high[0]);
+	pools_give(pools, low);
+	(void)usleep(50000);
+	pools_give(pools, high[1]);
+	await_news();
+	for (unsigned i = 0; i < 2; i++) {
+		pools_status(pools, i, &status);
+		ck_assert_uint_eq(status.recalled, 0);
+		pools_shrink(pools, i);
+	}
+	/* and the next word comes, too */
+	for (unsigned i = 0; i < 2;) {
+		if (pools_resized(pools, &resized))
+			i++;
+		else
+			await_news();
+	}
+	grow(4 * MIB);
+	high[0] = take(2 * MIB);
+	recall(2 * MIB);
+	pools_give(pools, high[0]);
+	await_news();
+	shrink();
+	pools_close(pools);
+}
+END_TEST
+
 START_TEST(recall_end__cleans_what_came_back_unclean)
 {
 	struct extent extent;
@@ -534,6 +581,7 @@ int main(void)
 	tcase_add_test(tc, grow__two_at_a_time);
 	tcase_add_test(tc, close__stops_what_is_growing);
 	tcase_add_test(tc, recall__lends_nothing_of_the_end);
+	tcase_add_test(tc, recall__of_two_pools);
 	tcase_add_test(tc, recall_end__cleans_what_came_back_unclean);
 	tcase_add_test(tc, shrink__then_grow_reads_as_zero);
 	tcase_add_test(tc, shrink__that_fails_lends_nothing_of_it_again);

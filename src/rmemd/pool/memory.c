@@ -708,6 +708,8 @@ int memory_cut(struct memory *memory, uint64_t bytes)
 	/* the space stays the pool's, so that it can become longer again */
 	if (space_map(memory->addr + bytes, before - bytes, MAP_FIXED) == MAP_FAILED)
 		memory->reserved = bytes;
+	/* the rest may be on one node alone */
+	memory->node = memory_node(memory);
 	return 0;
 }
 

@@ -17,7 +17,7 @@ struct memory {
 	enum pool_pages pages;
 	uint64_t page_bytes;
 	bool kept; /* its file had something in it before */
-	int node;  /* memory_node() when it was opened */
+	int node;  /* memory_node() when it was opened or last resized */
 };
 
 /* What several that are opened at the same time have to do with each other. */

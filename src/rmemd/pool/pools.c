@@ -46,6 +46,7 @@ struct pools {
 	struct resizer *resizer; /* NULL: none was needed yet */
 	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
 	struct list cleared;     /* what was recalled of some pool is back */
+	bool cleared_posted;     /* it has not come back from the mailbox yet */
 	struct list given; /* jobs that no scrubber has yet */
 	void (*on_given)(void *ctx);
 	void *given_ctx;
@@ -674,9 +675,11 @@ void pools_scrub(struct pools *pools)
 /* Whoever waits for what was recalled hears of it by pools_fd(). */
 static void look_cleared(struct pools *pools, const struct pool *pool)
 {
-	if (pool->resizing == POOL_RECALLS && extents_cleared(&pool->extents) &&
-	    list_empty(&pools->cleared))
-		mailbox_post(&pools->scrubbed, &pools->cleared);
+	if (pool->resizing != POOL_RECALLS || !extents_cleared(&pool->extents) ||
+	    pools->cleared_posted)
+		return;
+	pools->cleared_posted = true;
+	mailbox_post(&pools->scrubbed, &pools->cleared);
 }
 
 static void block_give(struct pools *pools, struct pool *pool, struct block *block)
@@ -824,7 +827,11 @@ uint64_t pools_process(struct pools *pools)
 	mailbox_take(&pools->scrubbed, &done);
 	list_for_each_safe(node, &done) {
 		list_remove(node);
-		if (node == &pools->cleared || take_job(pools, node))
+		if (node == &pools->cleared) {
+			pools->cleared_posted = false;
+			continue;
+		}
+		if (take_job(pools, node))
 			continue;
 		bytes += take_block(container_of(
 			container_of(node, struct scrub_job, link), struct block, job));

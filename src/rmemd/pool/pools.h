@@ -85,7 +85,7 @@ enum pool_resizing {
 struct pool_status {
 	const char *name;
 	int node_asked;
-	int node_got; /* pools_node() when it was opened */
+	int node_got; /* pools_node() when it was opened or last resized */
 	enum pool_pages pages_asked, pages_got;
 	uint64_t page_bytes;
 	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
