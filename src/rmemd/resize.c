@@ -23,6 +23,7 @@ struct resize {
 	enum pool_shrink shrink;
 	uint64_t wait_ms;
 	uint64_t until_ms; /* of what is recalled; UINT64_MAX: nothing is due */
+	uint64_t left;   /* size configured for another node or pages; 0: none */
 	uint64_t deadly; /* to become so long another process did not outlive; 0: none */
 };
 
@@ -370,6 +371,26 @@ static void take_one(struct resizes *resizes, unsigned i,
 					resizes->ledger);
 }
 
+/* It is configured as another one.  That it is not made so was said when it was opened, but not
+ * that a size of later has no effect either. */
+static void leave_one(struct resizes *resizes, unsigned i,
+		      const struct pool_params *params)
+{
+	struct resize *resize = &resizes->each[i];
+	bool new_size = resize->left && resize->left != params->bytes;
+	struct pool_status status;
+	struct text text;
+
+	resize->left = params->bytes;
+	if (!new_size)
+		return;
+	pools_status(resizes->pools, i, &status);
+	log_event(LOG_WARNING, "pool-stays", &(struct log_ctx){ .pool = status.name },
+		  "it stays at %s, too, as its node or page_size is configured "
+		  "otherwise",
+		  bytes_text(status.bytes, &text));
+}
+
 void resizes_take(struct resizes *resizes, const struct config *config)
 {
 	for (unsigned i = 0; i < resizes->n; i++) {
@@ -378,9 +399,11 @@ void resizes_take(struct resizes *resizes, const struct config *config)
 		for (unsigned k = 0; k < config->n_pools; k++) {
 			const struct pool_params *params = &config->pools[k];
 
-			if (strcmp(params->name, is->name) == 0 &&
-			    params->node == is->node && params->pages == is->pages &&
-			    params->bytes != POOL_BYTES_AUTO)
+			if (strcmp(params->name, is->name) != 0)
+				continue;
+			if (params->node != is->node || params->pages != is->pages)
+				leave_one(resizes, i, params);
+			else if (params->bytes != POOL_BYTES_AUTO)
 				take_one(resizes, i, params);
 		}
 	}

@@ -444,6 +444,21 @@ START_TEST(shrink__that_cannot_begin_is_given_up)
 }
 END_TEST
 
+START_TEST(take__says_what_it_does_not_resize)
+{
+	config.pools[0].node = 1;
+	reload(64 * MIB);
+	/* that was said when it was opened */
+	ck_assert_str_eq(logged[0], "");
+	reload(64 * MIB);
+	ck_assert_str_eq(logged[0], "");
+	reload(128 * MIB);
+	assert_logged("pool-stays: it stays at 64 MiB, too, as its node or page_size is "
+		      "configured otherwise");
+	assert_rests(64 * MIB);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("resizes");
@@ -460,6 +475,7 @@ int main(void)
 	tcase_add_loop_test(tc, shrink__waits_for_what_is_nobodys, 0, 2);
 	tcase_add_test(tc, shrink__revokes);
 	tcase_add_test(tc, shrink__that_cannot_begin_is_given_up);
+	tcase_add_test(tc, take__says_what_it_does_not_resize);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }
