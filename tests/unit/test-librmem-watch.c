@@ -446,7 +446,7 @@ START_TEST(wanted__is_forgotten_with_the_connection)
 	server_hang_up();
 	server_await(WIRE_TYPE_hello, 2);
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	ck_assert_uint_eq(info().resumes, 1);
+	AWAIT(info().resumes == 1);
 	expect(lease, -ENOSPC, 0, 0);
 	expect_none();
 	ck_assert_uint_eq(wanted(lease).bytes, 0);
