@@ -20,7 +20,7 @@ struct pool_head {
 	uint32_t share;
 	uint32_t pages_kept; /* that it got */
 	uint32_t unused;
-	uint64_t bytes_kept; /* of its file, as far as it is the pool's; 0: all */
+	uint64_t bytes_kept;  /* of its file, as far as it is the pool's; 0: all */
 	uint64_t bytes_grown; /* what it is being made; 0: it does not grow */
 };
 
@@ -199,14 +199,17 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 		    uint64_t bytes, uint64_t bytes_grown, struct ledger *ledger)
 {
 	const struct ledger_key key = { LEDGER_POOL, params->id, 0 };
-	const struct pool_head head = { .head_bytes = sizeof(head),
-					.node = params->node,
-					.bytes = params->bytes,
-					.pages = params->pages,
-					.share = params->share,
-					.pages_kept = got,
-					.bytes_kept = bytes,
-					.bytes_grown = bytes_grown };
+	const struct pool_head head = {
+		.head_bytes = sizeof(head),
+		.node = params->node,
+		/* without what it did not get it is not as asked */
+		.bytes = bytes < params->bytes ? bytes : params->bytes,
+		.pages = params->pages,
+		.share = params->share,
+		.pages_kept = got,
+		.bytes_kept = bytes,
+		.bytes_grown = bytes_grown
+	};
 	char value[sizeof(head) + POOL_NAME_MAX + 1];
 	char *end = value_add(value, &head, sizeof(head));
 

@@ -23,8 +23,8 @@ struct resize {
 	enum pool_shrink shrink;
 	uint64_t wait_ms;
 	uint64_t until_ms; /* of what is recalled; UINT64_MAX: nothing is due */
-	uint64_t left;   /* size configured for another node or pages; 0: none */
-	uint64_t deadly; /* to become so long another process did not outlive; 0: none */
+	uint64_t left;     /* size configured for another node or pages; 0: none */
+	uint64_t deadly;   /* another process ended as it became so long; 0: none */
 };
 
 struct resizes {
@@ -339,9 +339,10 @@ static bool is_deadly(struct resizes *resizes, unsigned i)
 	resize->deadly = 0;
 	if (!deadly || resize->target < deadly)
 		return false;
-	(void)snprintf(why, sizeof(why),
-		       "the last process ended while it made it %s; reload to try again",
-		       bytes_text(deadly, &to));
+	(void)snprintf(
+		why, sizeof(why),
+		"the last process ended while it made it %s; reload to try again",
+		bytes_text(deadly, &to));
 	give_up(resizes, i, "pool-not-grown", why);
 	return true;
 }

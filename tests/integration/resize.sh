@@ -254,7 +254,12 @@ resized pool-grown 96
 client get kept "$dir/out"
 same "$dir/in" "$dir/out"
 client rm kept
+reload 900T
+resized pool-not-grown 96
 server_stop
+# without leases it is made as it is configured, or not at all
+! timeout 60 "$RMEMD" --config "$dir/rmemd.conf" 2>"$dir/refused" || fail "it starts"
+grep -q 'make the pool smaller' "$dir/refused" || fail "$(cat "$dir/refused")"
 configure 48M refuse 1h
 server_restart
 [ "$(pool bytes)" -eq $((48 << 20)) ] || fail "it has $(pool bytes)"

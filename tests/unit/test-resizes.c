@@ -355,8 +355,9 @@ START_TEST(grow__that_ended_a_process_waits_for_a_reload)
 	begin();
 	reload(sizes[_i]);
 	ck_assert_uint_eq(fake.n_grown, 0);
-	assert_logged("pool-not-grown: it stays at 64 MiB: the last process ended while "
-		      "it made it 128 MiB; reload to try again");
+	assert_logged(
+		"pool-not-grown: it stays at 64 MiB: the last process ended while "
+		"it made it 128 MiB; reload to try again");
 	assert_rests(64 * MIB);
 	reload(sizes[_i]);
 	ck_assert_uint_eq(fake.n_grown, 1);
@@ -397,9 +398,10 @@ START_TEST(shrink__refused_for_what_is_leased)
 	ck_assert_int_eq(fake.status.resizing, POOL_RECALLS);
 	now_ms++;
 	(void)resizes_work(resizes);
-	assert_logged("pool-not-shrunk: it stays at 64 MiB: in the way are still 1 MiB of "
-		      "1 lease: 9 of tenant red has 1 MiB; have them freed and reload, "
-		      "or say shrink = revoke");
+	assert_logged(
+		"pool-not-shrunk: it stays at 64 MiB: in the way are still 1 MiB of "
+		"1 lease: 9 of tenant red has 1 MiB; have them freed and reload, "
+		"or say shrink = revoke");
 	assert_rests(64 * MIB);
 }
 END_TEST
@@ -428,8 +430,9 @@ START_TEST(shrink__revokes)
 	reload(32 * MIB);
 	now_ms += WAIT_MS;
 	(void)resizes_work(resizes);
-	assert_logged("pool-revokes: in the way are still 1 MiB of 1 lease: 9 of tenant "
-		      "red has 1 MiB");
+	assert_logged(
+		"pool-revokes: in the way are still 1 MiB of 1 lease: 9 of tenant "
+		"red has 1 MiB");
 	ck_assert_int_eq(fake.status.resizing, POOL_RECALLS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
 }
@@ -453,8 +456,9 @@ START_TEST(take__says_what_it_does_not_resize)
 	reload(64 * MIB);
 	ck_assert_str_eq(logged[0], "");
 	reload(128 * MIB);
-	assert_logged("pool-stays: it stays at 64 MiB, too, as its node or page_size is "
-		      "configured otherwise");
+	assert_logged(
+		"pool-stays: it stays at 64 MiB, too, as its node or page_size is "
+		"configured otherwise");
 	assert_rests(64 * MIB);
 }
 END_TEST

@@ -24,7 +24,7 @@
 
 struct pool {
 	struct pool_params params;
-	bool opened; /* has memory and extents */
+	bool opened;        /* has memory and extents */
 	unsigned endpoints; /* it is lent through */
 	struct memory memory;
 	struct extents extents;
@@ -47,7 +47,7 @@ struct pools {
 	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
 	struct list cleared;     /* what was recalled of some pool is back */
 	bool cleared_posted;     /* it has not come back from the mailbox yet */
-	struct list given; /* jobs that no scrubber has yet */
+	struct list given;       /* jobs that no scrubber has yet */
 	void (*on_given)(void *ctx);
 	void *given_ctx;
 	uint64_t grain;
@@ -214,7 +214,7 @@ struct take {
 	uint64_t align;
 	unsigned endpoints; /* only pools that are lent through some of these */
 	const int *nodes;   /* only pools on these */
-	unsigned n_nodes; /* 0: on any */
+	unsigned n_nodes;   /* 0: on any */
 	struct block **blocks;
 	unsigned max, n;
 	uint64_t wanted; /* still */
