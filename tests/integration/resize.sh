@@ -72,8 +72,8 @@ program()
 	heard 1 ready
 }
 
-# heard N LINE: the program has said so N times
-heard()
+# hears N LINE: the program says so, at least N times in all
+hears()
 {
 	local end=$((SECONDS + 60))
 	until [ "$(grep -cE "^$2\$" "$dir/heard")" -ge "$1" ]; do
@@ -81,6 +81,12 @@ heard()
 		kill -0 "$program_pid" 2>/dev/null || fail "the program: $(tail -n 5 "$dir/heard")"
 		sleep 0.05
 	done
+}
+
+# heard N LINE: it has said so N times
+heard()
+{
+	hears "$@"
 	[ "$(grep -cE "^$2\$" "$dir/heard")" -eq "$1" ] || fail "heard '$2' more than $1 times"
 }
 
@@ -195,8 +201,9 @@ reload 64M
 heard 71 'wanted 4194304 0'
 killed
 server_restart
-# the next one begins anew, and says so to who comes back
-heard 87 'wanted 4194304 0'
+# the next one begins anew, and says so to who comes back; that the last one's word is void is a
+# notice, too, and may find the new one
+hears 87 'wanted 4194304 0'
 [ "$(pool state)" = shrinking ] || fail "it is $(pool state)"
 [ "$(pool bytes)" -eq $((176 << 20)) ] || fail "it has $(pool bytes)"
 good 32
