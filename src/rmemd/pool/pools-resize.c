@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pools become longer and shorter while they are lent. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "rmemd/pool/table.h"
+
+uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
+{
+	uint64_t page = pools->pool[i].memory.page_bytes;
+
+	return (bytes + page - 1) / page * page;
+}
+
+static int resizer_need(struct pools *pools)
+{
+	return pools->resizer ? 0 : resizer_start(&pools->scrubbed, &pools->resizer);
+}
+
+static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing what,
+		     uint64_t bytes)
+{
+	struct resize_job *job = &pool->job;
+
+	memset(job, 0, sizeof(*job));
+	list_init(&job->link);
+	job->memory = pool->memory;
+	job->node = pool->params.node;
+	job->bytes = bytes;
+	pool->resizing = what;
+	/* nobody looks at what goes */
+	if (bytes < pool->memory.bytes)
+		pool->memory.bytes = bytes;
+	resizer_post(pools->resizer, job);
+}
+
+int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)
+{
+	struct pool *pool = &pools->pool[i];
+	int err = extents_grow_reserve(&pool->extents);
+
+	assert(pool->resizing == POOL_RESTS && bytes > pool->extents.bytes);
+	err = err ? err_errno(err, "bookkeeping") : resizer_need(pools);
+	if (!err)
+		job_post(pools, pool, POOL_GROWS, bytes);
+	return err;
+}
+
+void pools_grow_stop(struct pools *pools, unsigned i)
+{
+	atomic_store(&pools->pool[i].job.stop, true);
+}
+
+int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
+		 enum pool_shrink then)
+{
+	struct pool *pool = &pools->pool[i];
+	int err = resizer_need(pools);
+
+	assert(pool->resizing == POOL_RESTS);
+	if (err)
+		return err;
+	err = extents_close(&pool->extents, bytes);
+	if (err)
+		return err_errno(err, "bookkeeping");
+	pool->resizing = POOL_RECALLS;
+	pool->recall_until_ms = until_ms;
+	pool->recall_then = then;
+	return 0;
+}
+
+static void on_soiled(void *ctx, struct block *block)
+{
+	block_clean(ctx, block);
+}
+
+void pools_recall_end(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	assert(pool->resizing == POOL_RECALLS);
+	pool->resizing = POOL_RESTS;
+	extents_reopen(&pool->extents, on_soiled, pools);
+}
+
+void pools_shrink(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	if (pool->resizing == POOL_RECALLS)
+		extents_cut(&pool->extents);
+	job_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
+}
+
+bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
+{
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		struct pool *pool = &pools->pool[i];
+
+		if (!pool->job_done)
+			continue;
+		pool->job_done = false;
+		*ret_resized = (struct pools_resized){
+			.i = i,
+			.grown = pool->resizing == POOL_GROWS,
+			.err = pool->job.err,
+			.wanted = pool->job.bytes,
+			.bytes = pool->memory.bytes,
+			.text = pool->job.err ? pool->job.text : pool->job.note,
+		};
+		pool->resizing = POOL_RESTS;
+		return true;
+	}
+	return false;
+}
+
+void pools_lend(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	extents_grow(&pool->extents, pool->memory.bytes);
+}
+
+void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes)
+{
+	pools->pool[i].params.bytes = bytes;
+	pools->pool[i].params.share = POOL_SHARE_AUTO;
+}
+
+void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
+{
+	const struct pool *pool = extent->pool;
+	uint64_t end = extent->offset + extent->bytes, keep = pool->extents.end;
+
+	*ret_recall = (struct pool_recall){ .until_ms = pool->recall_until_ms,
+					    .then = pool->recall_then };
+	if (pool->resizing == POOL_RECALLS && end > keep)
+		ret_recall->bytes =
+			end - (extent->offset > keep ? extent->offset : keep);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of pools and what is in it; for pool/ alone.  Threads: [loop]. */
+#ifndef RMEMD_POOL_TABLE_H
+#define RMEMD_POOL_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "rmemd/pool/extents.h"
+#include "rmemd/pool/memory.h"
+#include "rmemd/pool/pools.h"
+#include "rmemd/pool/resizer.h"
+#include "rmemd/pool/scrubber.h"
+
+struct pool {
+	struct pool_params params;
+	bool opened;        /* has memory and extents */
+	unsigned endpoints; /* it is lent through */
+	struct memory memory;
+	struct extents extents;
+	struct scrubber *scrubber; /* of the node; shared with its other pools */
+	bool unsettled;            /* what is not lent of it may be anything */
+	uint64_t scrubbed_ever;
+	enum pool_resizing resizing;
+	struct resize_job job; /* POOL_GROWS, POOL_SHRINKS */
+	bool job_done;         /* pools_resized() tells of it */
+	uint64_t recall_until_ms;
+	enum pool_shrink recall_then;
+};
+
+struct pools {
+	struct pool *pool;
+	unsigned n_pools;
+	struct scrubber **scrubbers;
+	unsigned n_scrubbers;
+	struct resizer *resizer; /* NULL: none was needed yet */
+	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
+	struct list cleared;     /* what was recalled of some pool is back */
+	bool cleared_posted;     /* it has not come back from the mailbox yet */
+	struct list given;       /* jobs that no scrubber has yet */
+	void (*on_given)(void *ctx);
+	void *given_ctx;
+	uint64_t grain;
+	uint64_t extent_max; /* UINT64_MAX: none */
+};
+
+/* A dirty block is zeroed, then free. */
+void block_clean(struct pools *pools, struct block *block);
+
+#endif
