@@ -111,8 +111,10 @@ mv "$state/$pool" "$state/aside"
 ln -s aside "$state/$pool"
 refused "$state/$pool: Too many levels of symbolic links"
 mv "$state/aside" "$state/$pool"
-# whatever was refused, nothing is lost by it
+# whatever was refused, nothing is lost by it, nor by an upgrade from an older build
+printf '\0' | dd of="$state/ledger" bs=1 seek=8 conv=notrunc status=none
 server_restart
+[ "$(od -An -tu4 -j8 -N4 "$state/ledger")" -eq 1 ] || fail "an older build would take it now"
 "$RMEM" -s "$uri&tenant=gone" get theirs "$dir/out" || fail "get as another tenant"
 same "$dir/in" "$dir/out"
 server_stop

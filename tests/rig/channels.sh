@@ -27,12 +27,6 @@ CONF
 server_start /tmp/rmemd.conf /tmp/admin.sock
 rmemctl --socket /tmp/admin.sock devices
 
-# packets DEVICE: that it has sent, as client and as server
-packets()
-{
-	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
-}
-
 # load OP SIZE CHANNELS
 load()
 {

@@ -25,11 +25,6 @@ wire_count()
 {
 	tc -s filter show dev eth0 egress | awk '/Sent/ { n += $4 } END { print n + 0 }'
 }
-
-sent_packets()
-{
-	cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts
-}
 WIRE
 
 cat >"$WORK/server.sh" <<'SERVER'
@@ -126,9 +121,9 @@ head -c $((512 << 10)) /dev/urandom >/tmp/file
 packets_of()
 {
 	local from to uri="rmem://10.8.0.1?fabric=rdma$1"
-	from=$(sent_packets)
+	from=$(packets rxe0)
 	rmem --server "$uri" put file /tmp/file || fail "put with $1"
-	to=$(sent_packets)
+	to=$(packets rxe0)
 	rmem --server "$uri" get file - | cmp - /tmp/file || fail "get with $1"
 	rmem --server "$uri" rm file || fail "rm with $1"
 	echo "client: $((to - from)) packets with '$1'"

@@ -44,12 +44,6 @@ rmemctl --socket /tmp/admin.sock pools
 rmemctl --socket /tmp/admin.sock --json pools |
 	jq -e '[.pools[].devices] == [["rxe0"], ["rxe1", "none7"]]' >/dev/null || fail "devices of the pools"
 
-# packets DEVICE: that it has sent, as client and as server
-packets()
-{
-	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
-}
-
 # through DEVICE OTHER CMD...: nothing but the channels' set-up goes through the other
 through()
 {
