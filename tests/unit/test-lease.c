@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases are granted, attached, renamed, fenced and ended, with keys that come and die in
- * any order. */
+/* Leases are granted, attached, renamed and ended. */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -181,125 +178,6 @@ START_TEST(attach__heeds_the_limit)
 }
 END_TEST
 
-/* Each key costs a registration and memory: a session has so many, all have so many, and
- * what is dying counts until it is dead. */
-START_TEST(keys__heed_the_limits)
-{
-	uint64_t id;
-
-	stage_tenant.limits.session_keys_max = 3;
-	stage_tenant.limits.keys_max = 4;
-	stage_connect(&stage_a, 1);
-	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
-	id = one.lease.lease;
-	ck_assert_uint_eq(stage_a.n_keys, 2);
-	/* one of its two would be one too many: the first goes, too */
-	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
-	ck_assert_ptr_nonnull(strstr(one.text, "session has 3 keys"));
-	ck_assert_ptr_nonnull(strstr(one.text, "[tenant default] session_keys"));
-	fake_fabric_settle();
-	ck_assert_uint_eq(stage_a.n_keys, 2);
-	ck_assert_uint_eq(stage_tenant.n_leases, 1);
-	stage_connect(&stage_b, 1);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_uint_eq(stage_tenant.n_keys, 4);
-	stage_tenant.limits.session_keys_max = 100;
-	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
-	ck_assert_ptr_nonnull(
-		strstr(one.text, "tenant default has 4 keys and may have 4"));
-	ck_assert_ptr_nonnull(strstr(one.text, "raise [tenant default] keys"));
-	/* one that is dying still is one */
-	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, ask(&two)), 0);
-	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), -EDQUOT);
-	fake_fabric_settle();
-	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
-	ck_assert_uint_eq(stage_a.n_keys, 4);
-	/* a key that a fabric does not make is none */
-	stage_tenant.limits.keys_max = 100;
-	fake_fabric_fail_call(1, -ENOMEM);
-	ck_assert_int_ne(granted(&two, &stage_b, 1, ""), 0);
-	fake_fabric_settle();
-	ck_assert_uint_eq(stage_b.n_keys, 0);
-}
-END_TEST
-
-START_TEST(memory__is_waited_for_while_it_is_scrubbed)
-{
-	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
-					  .node = -1,
-					  .name = "" };
-	const struct lease_params few = { .bytes = 1, .node = -1, .name = "" };
-
-	ck_assert_int_eq(granted(&one, &stage_a, all.bytes, ""), 0);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &all, ask(&one)), 0);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &few, ask(&two)), 0);
-	fake_fabric_settle();
-	leases_retry(stage_leases);
-	ck_assert_uint_eq(one.answers + two.answers, 0);
-	ck_assert_uint_eq(leases_next_ms(stage_leases), stage_now_ms + 10000);
-	ck_assert(fake_pools_hurried());
-	ck_assert_uint_eq(leases_waited_ever(stage_leases), 0);
-	stage_now_ms += 30;
-	fake_pools_scrub();
-	leases_retry(stage_leases);
-	fake_fabric_settle();
-	ck_assert(!fake_pools_hurried());
-	ck_assert_uint_eq(leases_waited_ever(stage_leases), 2);
-	ck_assert_uint_eq(leases_waited_ms(stage_leases), 60);
-	/* the first in line is served, and leaves nothing for the second */
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.err, 0);
-	ck_assert_uint_eq(two.answers, 1);
-	ck_assert_int_eq(two.err, -ENOSPC);
-}
-END_TEST
-
-START_TEST(memory__is_waited_for_while_its_keys_die)
-{
-	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
-					  .node = -1,
-					  .name = "" };
-	uint64_t id;
-
-	ck_assert_int_eq(granted(&one, &stage_a, all.bytes, ""), 0);
-	id = one.lease.lease;
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &all, ask(&two)), 0);
-	ck_assert_uint_eq(two.answers, 0);
-	fake_fabric_settle();
-	fake_pools_scrub();
-	leases_retry(stage_leases);
-	fake_fabric_settle();
-	ck_assert_uint_eq(two.answers, 1);
-	ck_assert_int_eq(two.err, 0);
-}
-END_TEST
-
-START_TEST(memory__is_not_waited_for_for_ever)
-{
-	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
-					  .node = -1,
-					  .name = "n" };
-
-	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &all, ask(&one)), 0);
-	/* it cannot be attached, and its name is taken */
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOENT);
-	ck_assert_int_eq(granted(&two, &stage_b, 1, "n"), -EEXIST);
-	stage_now_ms += 9999;
-	leases_tick(stage_leases);
-	ck_assert_uint_eq(one.answers, 0);
-	stage_now_ms++;
-	leases_tick(stage_leases);
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.err, -ENOSPC);
-	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOENT);
-}
-END_TEST
-
 START_TEST(attach__gives_keys_of_its_own)
 {
 	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
@@ -364,29 +242,6 @@ START_TEST(strangers__find_nothing_by_id)
 	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, ask(&two)), -ESTALE);
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -ESTALE);
 	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
-}
-END_TEST
-
-START_TEST(free__waits_until_all_keys_are_dead)
-{
-	uint64_t id;
-
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	id = one.lease.lease;
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
-	ck_assert_uint_eq(stage_revoked.n, 1);
-	ck_assert_ptr_eq(stage_revoked.holder, &stage_b);
-	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_FREED);
-	ck_assert_uint_eq(fake_pools_lent(), 1);
-	ck_assert(fake_fabric_step((unsigned)_i));
-	ck_assert_uint_eq(one.answers, 0);
-	ck_assert_uint_eq(fake_pools_lent(), 1);
-	ck_assert(fake_fabric_step(0));
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.err, 0);
-	ck_assert_uint_eq(fake_pools_lent(), 0);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOENT);
 }
 END_TEST
 
@@ -523,182 +378,6 @@ START_TEST(time_to_live__may_be_for_ever)
 }
 END_TEST
 
-START_TEST(fence__kills_keys_and_keeps_leases)
-{
-	ck_assert_int_eq(granted(&one, &stage_a, 100, ""), 0);
-	stage_fence(&stage_a);
-	fake_fabric_settle();
-	ck_assert_uint_eq(fake_fabric_alive(), 0);
-	ck_assert_uint_eq(fake_pools_lent(), 1);
-	stage_connect(&stage_a, 0);
-	ck_assert_int_eq(rekeyed(&two, &stage_a, one.lease.lease), 0);
-	ck_assert_uint_eq(two.lease.n_keys, 1);
-	ck_assert_uint_ne(two.lease.keys[0].rkey, one.lease.keys[0].rkey);
-}
-END_TEST
-
-START_TEST(attach__may_be_repeated_after_a_fence)
-{
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	stage_fence(&stage_b);
-	fake_fabric_settle();
-	stage_connect(&stage_b, 0);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
-	ck_assert_uint_eq(two.lease.rights, WIRE_RIGHT_READ);
-	ck_assert_uint_eq(two.lease.n_keys, 1);
-	ck_assert_uint_eq(stage_b.n_attachments, 1);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -EBUSY);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
-}
-END_TEST
-
-/* Memory of the far node through port 5 alone. */
-START_TEST(keys__are_for_what_the_memory_is_lent_through)
-{
-	fake_pools_lend_through(UINT_MAX, 1u << 5);
-	stage_connect(&stage_a, 5);
-	/* all but the last page of both nodes */
-	ck_assert_int_eq(granted(&two, &stage_b, (FAKE_NODE_PAGES - 1) * FAKE_PAGE, ""),
-			 0);
-	fake_pools_break(FAKE_NODE_PAGES);
-	ck_assert_int_eq(granted(&two, &stage_b,
-				 (FAKE_PAGES - FAKE_NODE_PAGES - 1) * FAKE_PAGE, ""),
-			 0);
-	ck_assert_int_eq(granted(&one, &stage_a, 2 * FAKE_PAGE, "n"), 0);
-	ck_assert_uint_eq(one.lease.n_segments, 2);
-	ck_assert_uint_eq(one.lease.n_keys, 3);
-	for (unsigned i = 0; i < 3; i++)
-		ck_assert(one.lease.keys[i].endpoint == 5 ||
-			  one.lease.segments[one.lease.keys[i].segment].node == 0);
-	for (unsigned i = 0; i < 2; i++)
-		ck_assert_uint_eq(one.lease.segments[i].endpoints,
-				  one.lease.segments[i].node ? 1u << 5 : UINT8_MAX);
-	/* its channels, or what it says, decide what it may have */
-	ck_assert_uint_eq(fake_pools_wish()->endpoints, 1u << 5 | 1);
-	stage_a.reach = 1u << 4;
-	stage_a.nodes[0] = 3;
-	stage_a.n_nodes = 1;
-	ck_assert_int_eq(granted(&two, &stage_a, FAKE_PAGE, ""), -ENOSPC);
-	ck_assert_uint_eq(fake_pools_wish()->endpoints, 1u << 4);
-	ck_assert_uint_eq(fake_pools_wish()->n_nodes, 1);
-	ck_assert_int_eq(fake_pools_wish()->nodes[0], 3);
-	/* one that reaches not all of it has nothing of it */
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOTSUP);
-	ck_assert_str_eq(two.text,
-			 "\"n\" lies in pool far, which is lent through other RDMA "
-			 "devices than this session uses: use them, or TCP");
-	stage_connect(&stage_b, 5);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_uint_eq(two.lease.n_keys, 3);
-}
-END_TEST
-
-START_TEST(rekey__adds_the_new_port)
-{
-	ck_assert_int_eq(granted(&one, &stage_a, 100, ""), 0);
-	stage_connect(&stage_a, 1);
-	fake_fabric_fail_news(0, -ENOMEM);
-	ck_assert_int_eq(rekeyed(&two, &stage_a, one.lease.lease), -ENOMEM);
-	ck_assert(fake_fabric_key_works(one.lease.keys[0].rkey, 100));
-	ck_assert_int_eq(rekeyed(&two, &stage_a, one.lease.lease), 0);
-	ck_assert_uint_eq(two.lease.n_keys, 2);
-	ck_assert_uint_eq(two.lease.keys[0].rkey, one.lease.keys[0].rkey);
-}
-END_TEST
-
-/* The request's session dies, `_i` pieces of news after it was made. */
-START_TEST(cancel__leaves_nothing_behind)
-{
-	const struct lease_params params = { .bytes = 5 * FAKE_PAGE,
-					     .node = -1,
-					     .name = "n" };
-
-	fake_pools_reset(3);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
-	for (int i = 0; i < _i; i++)
-		ck_assert(fake_fabric_step(0));
-	(void)lease_waiter_cancel(&one.waiter);
-	ck_assert_int_eq(granted(&two, &stage_b, 1, "n"), 0);
-	ck_assert_uint_eq(one.answers, 0);
-	ck_assert_uint_eq(fake_pools_lent(), 1);
-	ck_assert_int_eq(lease_attach(stage_leases, &stage_a, "n", STAGE_RW, ask(&one)),
-			 0);
-	(void)lease_waiter_cancel(&one.waiter);
-	fake_fabric_settle();
-	ck_assert_uint_eq(stage_a.n_attachments, 0);
-	ck_assert_int_eq(attached(&one, &stage_a, "n", STAGE_RW), 0);
-	ck_assert_int_eq(freed(&stage_b, two.lease.lease), 0);
-}
-END_TEST
-
-START_TEST(cancel__of_a_wait_for_memory)
-{
-	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
-					  .node = -1,
-					  .name = "n" };
-
-	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &all, ask(&one)), 0);
-	(void)lease_waiter_cancel(&one.waiter);
-	fake_pools_scrub();
-	leases_retry(stage_leases);
-	fake_fabric_settle();
-	ck_assert_uint_eq(one.answers, 0);
-	ck_assert_uint_eq(fake_pools_lent(), 0);
-	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
-}
-END_TEST
-
-START_TEST(late_news__of_a_key_that_dies)
-{
-	const struct lease_params params = { .bytes = 1, .node = -1, .name = "n" };
-
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
-	(void)lease_waiter_cancel(&one.waiter);
-	/* the fabric withdraws what it has not even exposed */
-	ck_assert_uint_eq(fake_pools_lent(), 1);
-	fake_fabric_settle();
-	ck_assert_uint_eq(fake_pools_lent(), 0);
-}
-END_TEST
-
-START_TEST(requests__fail_when_the_lease_ends_under_them)
-{
-	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
-	ck_assert_int_eq(lease_attach(stage_leases, &stage_b, "n", STAGE_RW, ask(&two)),
-			 0);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
-	ck_assert_uint_eq(two.answers, 1);
-	ck_assert_int_eq(two.err, -ESTALE);
-}
-END_TEST
-
-START_TEST(close__drops_what_is_under_way)
-{
-	const struct lease_params params = { .bytes = 1, .node = -1, .name = "" };
-	unsigned lent;
-
-	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &params, ask(&two)), 0);
-	(void)lease_waiter_cancel(&two.waiter);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&two)), 0);
-	fake_fabric_close();
-	lent = fake_pools_lent();
-	leases_close(stage_leases);
-	/* the next process has it all, as it is */
-	ck_assert_uint_gt(lent, 0);
-	ck_assert_uint_eq(fake_pools_lent(), lent);
-	ck_assert_uint_eq(fake_pools_dirty(), 0);
-	ck_assert_uint_eq(stage_a.n_attachments + stage_b.n_attachments, 0);
-	ck_assert_uint_eq(stage_revoked.n, 0);
-	stage_leases = NULL;
-	stage_a.ports[0].session = stage_b.ports[0].session = NULL;
-}
-END_TEST
-
 /* ---- atomic home ---- */
 
 static const struct fabric_endpoint tcp_place = { .kind = FABRIC_TCP,
@@ -764,69 +443,6 @@ START_TEST(home__is_not_for_those_who_only_read)
 }
 END_TEST
 
-/* ---- a fabric that needs no news ---- */
-
-START_TEST(now__is_answered_before_the_request_returns)
-{
-	const struct lease_params params = { .bytes = 5000, .node = -1, .name = "n" };
-	uint64_t id, rkey;
-
-	fake_pools_reset(3);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.err, 0);
-	id = one.lease.lease;
-	rkey = one.lease.keys[0].rkey;
-	ck_assert(fake_fabric_key_works(rkey, one.lease.segments[0].bytes));
-	ck_assert_int_eq(lease_attach(stage_leases, &stage_b, "n", STAGE_RW, ask(&two)),
-			 0);
-	ck_assert_uint_eq(two.answers, 1);
-	ck_assert_uint_eq(two.lease.n_keys, one.lease.n_keys);
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.err, 0);
-	ck_assert(!fake_fabric_key_works(rkey, 1));
-	ck_assert_uint_eq(fake_fabric_alive(), 0);
-	ck_assert_uint_eq(fake_pools_lent(), 0);
-	ck_assert_uint_eq(stage_revoked.n, 1);
-}
-END_TEST
-
-START_TEST(now__waits_for_a_key_in_use)
-{
-	uint64_t id;
-
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	id = one.lease.lease;
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	fake_fabric_use(2);
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
-	ck_assert_uint_eq(one.answers, 0);
-	ck_assert_uint_eq(fake_fabric_alive(), 1);
-	ck_assert_uint_eq(fake_pools_lent(), 1);
-	ck_assert(fake_fabric_step(0));
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_uint_eq(fake_pools_lent(), 0);
-}
-END_TEST
-
-START_TEST(now__fails_before_the_request_returns)
-{
-	const struct lease_params params = { .bytes = 5 * FAKE_PAGE,
-					     .node = -1,
-					     .name = "" };
-
-	fake_pools_reset(3);
-	fake_fabric_fail_call((unsigned)_i, -ENOMEM);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.err, -ENOMEM);
-	ck_assert_str_eq(one.text, "the fake was told to fail");
-	ck_assert_uint_eq(fake_fabric_alive(), 0);
-	ck_assert_uint_eq(leases_count(stage_leases), 0);
-}
-END_TEST
-
 /* What holds of any fabric. */
 static void add_all(TCase *tc)
 {
@@ -841,10 +457,6 @@ static void add_all(TCase *tc)
 	tcase_add_test(tc, time_to_live__ends_named_leases);
 	tcase_add_test(tc, time_to_live__of_many_ends_in_several_turns);
 	tcase_add_test(tc, time_to_live__may_be_for_ever);
-	tcase_add_test(tc, fence__kills_keys_and_keeps_leases);
-	tcase_add_test(tc, attach__may_be_repeated_after_a_fence);
-	tcase_add_test(tc, keys__are_for_what_the_memory_is_lent_through);
-	tcase_add_test(tc, rekey__adds_the_new_port);
 	tcase_add_loop_test(tc, home__is_where_the_first_one_asks, 0, 2);
 	tcase_add_test(tc, home__is_not_for_those_who_only_read);
 }
@@ -862,24 +474,11 @@ int main(void)
 	tcase_add_test(tc, texts__fit_the_wire_whatever_the_name);
 	tcase_add_test(tc, allocate__heeds_the_limits);
 	tcase_add_test(tc, attach__heeds_the_limit);
-	tcase_add_test(tc, memory__is_waited_for_while_it_is_scrubbed);
-	tcase_add_test(tc, memory__is_waited_for_while_its_keys_die);
-	tcase_add_test(tc, memory__is_not_waited_for_for_ever);
-	tcase_add_test(tc, keys__heed_the_limits);
 	tcase_add_loop_test(tc, detach__ends_an_ephemeral_lease_alone, 0, 2);
 	tcase_add_loop_test(tc, strangers__find_nothing_by_id, 0, 2);
-	tcase_add_loop_test(tc, free__waits_until_all_keys_are_dead, 0, 2);
-	tcase_add_loop_test(tc, cancel__leaves_nothing_behind, 0, 3);
-	tcase_add_test(tc, cancel__of_a_wait_for_memory);
-	tcase_add_test(tc, late_news__of_a_key_that_dies);
-	tcase_add_test(tc, requests__fail_when_the_lease_ends_under_them);
-	tcase_add_test(tc, close__drops_what_is_under_way);
 	suite_add_tcase(suite, tc);
 	tcase_add_checked_fixture(now, stage_setup_now, stage_teardown);
 	add_all(now);
-	tcase_add_test(now, now__is_answered_before_the_request_returns);
-	tcase_add_test(now, now__waits_for_a_key_in_use);
-	tcase_add_loop_test(now, now__fails_before_the_request_returns, 0, 3);
 	suite_add_tcase(suite, now);
 	return unit_main(suite);
 }
