@@ -93,6 +93,18 @@ void zeros_look(void);
 bool zeros_lease_find(uint64_t id, uint64_t *ret_bytes);
 bool zeros_lease_zero(uint64_t id, uint64_t from);
 
+/* ---- its clients ---- */
+
+/* One of them does something. */
+void zeros_client_do(unsigned client);
+/* All say that they are alive, but for those that are silent. */
+void zeros_heartbeats(void);
+/* Those that were fenced have lost their connections. */
+void zeros_hang_up(void);
+/* What nobody has asked to end is there, and as long as it was; whose session has lost its
+ * connection it is as long as that lives. */
+void zeros_leases_look(void);
+
 /* ---- its fabrics: the first takes time for keys, the second does not always ---- */
 
 extern const struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS];
