@@ -362,12 +362,19 @@ void client_open_as(struct client *client, const char *tenant)
 	ck_assert_uint_eq(client->greeted, 1);
 }
 
-void client_resume(struct client *client, const struct client *lost)
+struct wire_msg *hello_again(const struct client *lost)
 {
 	struct wire_msg *msg = hello();
 
 	msg->hello.resume = lost->session;
 	memcpy(msg->hello.token, lost->token, WIRE_TOKEN_BYTES);
+	return msg;
+}
+
+void client_resume(struct client *client, const struct client *lost)
+{
+	struct wire_msg *msg = hello_again(lost);
+
 	client_init(client);
 	client->next_id = lost->next_id;
 	(void)client_ask(client, msg, WIRE_TYPE_welcome);

@@ -62,6 +62,8 @@ void client_fail(struct client *client, struct wire_msg *msg, int err);
 /* A hello that is in order, of the tenant "default", or of another one. */
 struct wire_msg *hello(void);
 struct wire_msg *hello_of(const char *tenant);
+/* One that resumes the session of another connection. */
+struct wire_msg *hello_again(const struct client *lost);
 /* The limits of the tenants of the stage. */
 extern const struct tenant_limits stage_limits;
 /* Connect with one; the client has a session then. */
