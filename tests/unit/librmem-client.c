@@ -47,6 +47,14 @@ rmem_lease *alloc(uint64_t bytes, const char *name)
 	return lease;
 }
 
+void *queue_make(void *arg)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+
+	ck_assert_msg(rmem_queue_create(client, &params, arg) == 0, "%s", rmem_error());
+	return NULL;
+}
+
 void breathe(void)
 {
 	struct timespec ms = { .tv_nsec = 1000000 };

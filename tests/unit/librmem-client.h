@@ -21,6 +21,8 @@ void client_teardown(void);
 /* These fail the test when they do not succeed. */
 void open_with(unsigned flags);
 rmem_lease *alloc(uint64_t bytes, const char *name);
+/* A thread that makes a queue; arg: where it is put. */
+void *queue_make(void *arg);
 struct rmem_info info(void);
 /* Let the server have two RDMA endpoints beside its first. */
 void serve_rdma(void);
