@@ -9,25 +9,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/crc32c.h"
 #include "base/err.h"
+#include "fake-fabric-wire.h"
 
 struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-static void locked(void)
-{
-	(void)pthread_mutex_lock(&fake.lock);
-}
-
-static void unlocked(void)
-{
-	(void)pthread_mutex_unlock(&fake.lock);
-}
 
 void fake_reset(void)
 {
 	fake_forget_late(NULL);
-	locked();
+	fake_lock();
 	fake.live = 0;
 	fake.channels = NULL;
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
@@ -47,196 +37,27 @@ void fake_reset(void)
 	fake.slow_ms = 0;
 	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
 		fake.tried[i] = 0;
-	unlocked();
+	fake_unlock();
 }
 
 struct fabric_channel *fake_latest(void)
 {
 	struct fabric_channel *channel;
 
-	locked();
+	fake_lock();
 	channel = fake.channels;
-	unlocked();
+	fake_unlock();
 	return channel;
-}
-
-static void perform_slices(const struct fake_wr *wr)
-{
-	unsigned char *remote = (unsigned char *)(uintptr_t)wr->remote_addr;
-
-	for (unsigned i = 0; i < wr->n_slices; i++) {
-		const struct fabric_slice *slice = &wr->slices[i];
-
-		if (wr->opcode == FABRIC_READ)
-			memcpy(slice->addr, remote, slice->bytes);
-		else
-			memcpy(remote, slice->addr, slice->bytes);
-		remote += slice->bytes;
-	}
-}
-
-static void perform_request(const struct fake_wr *wr)
-{
-	unsigned char *remote = (unsigned char *)(uintptr_t)wr->remote_addr;
-	uint64_t pattern = wr->request.pattern;
-
-	if (wr->opcode == FABRIC_COPY)
-		memcpy(remote, (const void *)(uintptr_t)wr->request.source.addr,
-		       wr->bytes);
-	if (wr->opcode == FABRIC_CRC)
-		*(uint32_t *)wr->addr = crc32c(0, remote, wr->bytes);
-	if (wr->opcode == FABRIC_NOTIFY) {
-		fake.notified = wr->request.value;
-		fake.notifications++;
-	}
-	for (uint32_t i = 0; wr->opcode == FABRIC_FILL && i < wr->bytes; i++)
-		remote[i] = ((unsigned char *)&pattern)[i % 8];
-}
-
-static void perform(const struct fake_wr *wr)
-{
-	void *remote = (void *)(uintptr_t)wr->remote_addr;
-
-	if (wr->opcode >= FABRIC_PING) {
-		perform_request(wr);
-		return;
-	}
-
-	if (wr->n_slices > 0) {
-		perform_slices(wr);
-		return;
-	}
-	if (wr->opcode != FABRIC_WRITE)
-		memcpy(wr->addr, remote, wr->bytes);
-	if (wr->opcode == FABRIC_CAS && *(uint64_t *)remote == wr->atomic.compare)
-		*(uint64_t *)remote = wr->atomic.operand;
-	if (wr->opcode == FABRIC_FETCH_ADD)
-		*(uint64_t *)remote += wr->atomic.operand;
-	if (wr->opcode == FABRIC_WRITE)
-		memcpy(remote, wr->addr, wr->bytes);
-}
-
-/* A write that was flushed may still arrive. */
-struct fake_late {
-	struct fake_late *next;
-	const void *owner;
-	unsigned char *remote;
-	uint32_t bytes;
-	unsigned char data[];
-};
-
-static void late_add(const struct fabric_channel *channel, const struct fake_wr *wr)
-{
-	struct fake_late *late = malloc(sizeof(*late) + wr->bytes);
-
-	late->next = fake.late;
-	late->owner = channel->owner;
-	late->remote = (unsigned char *)(uintptr_t)wr->remote_addr;
-	late->bytes = wr->bytes;
-	memcpy(late->data, wr->addr, wr->bytes);
-	fake.late = late;
-}
-
-void fake_apply_late(const void *owner)
-{
-	locked();
-	for (const struct fake_late *late = fake.late; late; late = late->next)
-		if (late->owner == owner) {
-			memcpy(late->remote, late->data, late->bytes);
-			break;
-		}
-	unlocked();
 }
 
 unsigned fake_opened_port(void)
 {
 	unsigned port;
 
-	locked();
+	fake_lock();
 	port = fake.opened.address.port;
-	unlocked();
+	fake_unlock();
 	return port;
-}
-
-void fake_forget_late(const void *owner)
-{
-	locked();
-	for (struct fake_late **at = &fake.late; *at;) {
-		struct fake_late *late = *at;
-
-		if (owner && late->owner != owner) {
-			at = &late->next;
-			continue;
-		}
-		*at = late->next;
-		free(late);
-	}
-	unlocked();
-}
-
-/* The oldest one. */
-static void complete(struct fabric_channel *channel, int status)
-{
-	struct fabric_cq *cq = channel->cq;
-
-	if (channel->n == 0 || cq->n >= cq->max)
-		abort();
-	if (status == 0)
-		perform(&channel->posted[0]);
-	else if (status == -ECONNRESET && channel->posted[0].opcode == FABRIC_WRITE)
-		late_add(channel, &channel->posted[0]);
-	if (cq->n > 0 && cq->wcs[cq->n - 1].owner == channel->owner &&
-	    cq->wcs[cq->n - 1].status == status)
-		cq->wcs[cq->n - 1].n++;
-	else
-		cq->wcs[cq->n++] = (struct fabric_wc){
-			.owner = channel->owner,
-			.n = 1,
-			.status = status,
-			.vendor = status ? 0x99 : 0,
-			.text = status ? "fake status" : NULL,
-		};
-	channel->n--;
-	memmove(&channel->posted[0], &channel->posted[1],
-		(channel->n + channel->n_put) * sizeof(channel->posted[0]));
-	(void)eventfd_write(cq->fd, 1);
-}
-
-static void flush(struct fabric_channel *channel)
-{
-	while (channel->n > 0)
-		complete(channel, -ECONNRESET);
-}
-
-void fake_complete(struct fabric_channel *channel, int status)
-{
-	locked();
-	complete(channel, status);
-	unlocked();
-}
-
-void fake_complete_all(void)
-{
-	locked();
-	for (struct fabric_channel *ch = fake.channels; ch; ch = ch->next)
-		while (ch->n > 0)
-			complete(ch, 0);
-	unlocked();
-}
-
-void fake_flush(struct fabric_channel *channel)
-{
-	locked();
-	flush(channel);
-	unlocked();
-}
-
-void fake_peer_gone(struct fabric_channel *channel)
-{
-	locked();
-	channel->peer_gone = true;
-	(void)eventfd_write(channel->alive_fd, 1);
-	unlocked();
 }
 
 /* Take the time that the network takes. */
@@ -267,9 +88,9 @@ static bool fake_removed(const struct fabric_endpoint *endpoint)
 {
 	bool removed;
 
-	locked();
+	fake_lock();
 	removed = fake.removed[0] && !strcmp(fake.removed, endpoint->device);
-	unlocked();
+	fake_unlock();
 	return removed;
 }
 
@@ -309,19 +130,19 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 		return err_set(-ENODEV, "no fake device");
 	domain = calloc(1, sizeof(*domain));
 	domain->endpoint = *endpoint;
-	locked();
+	fake_lock();
 	fake.opened = *endpoint;
 	fake.live++;
-	unlocked();
+	fake_unlock();
 	*ret_domain = domain;
 	return 0;
 }
 
 static void gone(void *object)
 {
-	locked();
+	fake_lock();
 	fake.live--;
-	unlocked();
+	fake_unlock();
 	free(object);
 }
 
@@ -367,9 +188,9 @@ static int fake_region_create(struct fabric_domain *domain, void *addr, size_t b
 	domain->objects++;
 	region->addr = addr;
 	region->bytes = bytes;
-	locked();
+	fake_lock();
 	fake.live++;
-	unlocked();
+	fake_unlock();
 	*ret_region = region;
 	return 0;
 }
@@ -396,9 +217,9 @@ static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
 	cq->max = depth;
 	cq->direct = domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT;
 	cq->wcs = calloc(depth, sizeof(*cq->wcs));
-	locked();
+	fake_lock();
 	fake.live++;
-	unlocked();
+	fake_unlock();
 	*ret_cq = cq;
 	return 0;
 }
@@ -459,12 +280,12 @@ static int fake_connect(struct fabric_cq *cq,
 	channel->owner = params->owner;
 	channel->depth = params->depth;
 	channel->alive_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	locked();
+	fake_lock();
 	fake.live++;
 	fake.connects++;
 	channel->next = fake.channels;
 	fake.channels = channel;
-	unlocked();
+	fake_unlock();
 	*ret_channel = channel;
 	return 0;
 }
@@ -474,7 +295,7 @@ static unsigned fake_put(struct fabric_channel *channel, const struct fabric_run
 {
 	const char *at = (const char *)parts;
 
-	locked();
+	fake_lock();
 	for (unsigned i = 0; i < n; i++, at += stride) {
 		const struct fabric_part *part = (const struct fabric_part *)at;
 
@@ -491,7 +312,7 @@ static unsigned fake_put(struct fabric_channel *channel, const struct fabric_run
 			.rkey = run->rkey,
 		};
 	}
-	unlocked();
+	fake_unlock();
 	return n;
 }
 
@@ -548,7 +369,7 @@ static int fake_put_request(struct fabric_channel *channel,
 
 	if (fake.request_err)
 		return err_set(fake.request_err, "a fake request that cannot be put");
-	locked();
+	fake_lock();
 	for (unsigned i = 0; i < channel->n + channel->n_put; i++)
 		requests += channel->posted[i].opcode >= FABRIC_PING;
 	if (requests >= FAKE_REQUESTS ||
@@ -563,7 +384,7 @@ static int fake_put_request(struct fabric_channel *channel,
 		.rkey = run->rkey,
 		.request = *request,
 	};
-	unlocked();
+	fake_unlock();
 	return 1;
 }
 
@@ -571,11 +392,11 @@ static int fake_post(struct fabric_channel *channel)
 {
 	unsigned n = channel->n_put;
 
-	locked();
+	fake_lock();
 	fake.posts++;
 	channel->n_put = 0;
 	if (channel->aborted) {
-		unlocked();
+		fake_unlock();
 		return err_set(-ECONNRESET, "the fake channel is dead");
 	}
 	if (fake.post_max && n > fake.post_max) {
@@ -584,17 +405,17 @@ static int fake_post(struct fabric_channel *channel)
 		fake.post_max = 0;
 		channel->aborted = true;
 		for (unsigned i = 0; i < n; i++)
-			perform(&channel->posted[channel->n + i]);
-		unlocked();
+			wire_perform(&channel->posted[channel->n + i]);
+		fake_unlock();
 		return (int)n;
 	}
 	channel->n += n;
 	while (fake.automatic && channel->n > 0)
-		complete(channel, fake.refused_rkey && channel->posted[0].rkey ==
-							       fake.refused_rkey
-					  ? -EACCES
-					  : 0);
-	unlocked();
+		wire_complete(channel, fake.refused_rkey && channel->posted[0].rkey ==
+								    fake.refused_rkey
+					       ? -EACCES
+					       : 0);
+	fake_unlock();
 	return (int)n;
 }
 
@@ -614,9 +435,9 @@ static int fake_post_one(struct fabric_channel *channel, enum fabric_opcode opco
 
 static int fake_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
-	locked();
+	fake_lock();
 	if (fake.poll_err) {
-		unlocked();
+		fake_unlock();
 		return err_set(fake.poll_err, "the fake cq is broken");
 	}
 	if (n > cq->n)
@@ -624,18 +445,18 @@ static int fake_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 	memcpy(wcs, cq->wcs, n * sizeof(*wcs));
 	cq->n -= n;
 	memmove(cq->wcs, cq->wcs + n, cq->n * sizeof(*wcs));
-	unlocked();
+	fake_unlock();
 	return (int)n;
 }
 
 static void fake_abort(struct fabric_channel *channel)
 {
-	locked();
+	fake_lock();
 	fake.aborts++;
 	channel->aborted = true;
 	if (!fake.hold_flush)
-		flush(channel);
-	unlocked();
+		wire_flush(channel);
+	fake_unlock();
 }
 
 static int fake_alive_fd(const struct fabric_channel *channel)
@@ -647,9 +468,9 @@ static bool fake_alive(struct fabric_channel *channel)
 {
 	bool alive;
 
-	locked();
+	fake_lock();
 	alive = !channel->peer_gone;
-	unlocked();
+	fake_unlock();
 	if (!alive)
 		fake_abort(channel);
 	return alive;
@@ -660,7 +481,7 @@ static void fake_channel_free(struct fabric_channel *channel)
 	struct fabric_cq *cq = channel->cq;
 	unsigned kept = 0;
 
-	locked();
+	fake_lock();
 	for (struct fabric_channel **at = &fake.channels; *at; at = &(*at)->next)
 		if (*at == channel) {
 			*at = channel->next;
@@ -671,7 +492,7 @@ static void fake_channel_free(struct fabric_channel *channel)
 		if (cq->wcs[i].owner != channel->owner)
 			cq->wcs[kept++] = cq->wcs[i];
 	cq->n = kept;
-	unlocked();
+	fake_unlock();
 	(void)close(channel->alive_fd);
 	gone(channel);
 }
