@@ -1,34 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control connections over real sockets: frames in pieces, limits, last words. */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/err.h"
-#include "control-stage.h"
-#include "rmemd/control/connection.h"
-#include "rmemd/control/listener.h"
+#include "connection-stage.h"
 #include "unit.h"
 #include "wire/codec.h"
 
-static struct event_base *base;
-static struct connections *connections;
-static uint8_t frame[WIRE_FRAME_MAX];
-static struct wire_msg got;
 static bool drained;
 
 /* System calls that libevent makes on its own account stand in for the C library's. */
@@ -58,29 +45,6 @@ int epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
 	return (int)syscall(SYS_epoll_ctl, epoll_fd, op, fd, event);
 }
 
-static void setup(void)
-{
-	control_setup();
-	stage_config.connections_max = 2;
-	base = event_base_new();
-	ck_assert_ptr_nonnull(base);
-	ck_assert_int_eq(connections_open(base, &stage_control, &connections), 0);
-}
-
-static void teardown(void)
-{
-	connections_close(connections);
-	event_base_free(base);
-	control_teardown();
-}
-
-/* Let the loop do what can be done without waiting. */
-static void turn(void)
-{
-	for (unsigned i = 0; i < 10; i++)
-		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
-}
-
 /* A connection; the client's end. */
 static int connect_client(void)
 {
@@ -90,16 +54,6 @@ static int connect_client(void)
 	ck_assert_int_eq(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
 	ck_assert_int_eq(connection_create(connections, fds[0], "test"), 0);
 	return fds[1];
-}
-
-static int encode(struct wire_msg *msg, uint64_t id)
-{
-	int bytes;
-
-	msg->id = id;
-	bytes = wire_encode(msg, frame, sizeof(frame));
-	ck_assert_int_gt(bytes, 0);
-	return bytes;
 }
 
 /* So many in a row; returns their length. */
@@ -112,49 +66,11 @@ static int pings(int n)
 	return n * bytes;
 }
 
-static void say(int fd, const void *bytes, int n)
-{
-	ck_assert_int_eq((int)send(fd, bytes, (size_t)n, MSG_NOSIGNAL), n);
-	turn();
-}
-
-/* Take one answer that is there; false: the end of the connection. */
-static bool hear(int fd)
-{
-	static uint8_t answer[WIRE_FRAME_MAX];
-	int bytes;
-
-	switch (recv(fd, answer, WIRE_HEADER_BYTES, MSG_DONTWAIT)) {
-	case 0:
-		return false;
-	case WIRE_HEADER_BYTES:
-		break;
-	default:
-		ck_abort_msg("no answer");
-	}
-	bytes = wire_frame_bytes(answer, WIRE_HEADER_BYTES);
-	ck_assert_int_ge(bytes, WIRE_HEADER_BYTES);
-	if (bytes > WIRE_HEADER_BYTES)
-		ck_assert_int_eq((int)recv(fd, answer + WIRE_HEADER_BYTES,
-					   (size_t)bytes - WIRE_HEADER_BYTES,
-					   MSG_DONTWAIT),
-				 bytes - WIRE_HEADER_BYTES);
-	ck_assert_int_eq(wire_decode(answer, (size_t)bytes, &got), 0);
-	return true;
-}
-
 static bool silent(int fd)
 {
 	struct pollfd at = { .fd = fd, .events = POLLIN };
 
 	return poll(&at, 1, 0) == 0;
-}
-
-static void open_session(int fd)
-{
-	say(fd, frame, encode(hello(), 1));
-	ck_assert(hear(fd));
-	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
 }
 
 START_TEST(frames__may_come_in_pieces)
@@ -485,172 +401,13 @@ START_TEST(drain__waits_for_the_last_one)
 }
 END_TEST
 
-/* ---- listening ---- */
-
-static struct listener *listen_on(const char *text, uint16_t port, int expected)
-{
-	struct listener *listener = NULL;
-	struct fabric_address address;
-
-	ck_assert_int_eq(listener_parse(text, port, &address), 0);
-	ck_assert_int_eq(
-		listener_open(base, &stage_control, connections, &address, &listener),
-		expected);
-	return listener;
-}
-
-static int dial(const struct listener *listener)
-{
-	struct sockaddr_in to = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	unsigned port;
-
-	ck_assert_int_eq(sscanf(listener_name(listener), "127.0.0.1:%u", &port), 1);
-	to.sin_port = htons((uint16_t)port);
-	ck_assert_int_eq(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
-/* Who has said something is accepted. */
-static int knock(const struct listener *listener)
-{
-	int fd = dial(listener), bytes = encode(hello(), 1);
-
-	ck_assert_int_eq((int)send(fd, frame, (size_t)bytes, MSG_NOSIGNAL), bytes);
-	return fd;
-}
-
-/* Segments that the client got. */
-static unsigned segments(int fd)
-{
-	struct tcp_info info = { 0 };
-	socklen_t bytes = sizeof(info);
-
-	ck_assert_int_eq(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes), 0);
-	return info.tcpi_segs_in;
-}
-
-START_TEST(listener__acknowledges_by_its_answers)
-{
-	struct listener *listener = listen_on("127.0.0.1", 0, 0);
-	int fd = knock(listener);
-
-	turn();
-	ck_assert(hear(fd));
-	/* the connection and the welcome */
-	ck_assert_uint_eq(segments(fd), 2);
-	ck_assert_int_eq(close(fd), 0);
-	turn();
-	listener_close(listener);
-}
-END_TEST
-
-START_TEST(listener__accepts)
-{
-	struct listener *listener = listen_on("127.0.0.1", 0, 0);
-	int fd = dial(listener);
-
-	turn();
-	open_session(fd);
-	ck_assert_uint_eq(stage_control.counters.connections, 1);
-	ck_assert_int_eq(close(fd), 0);
-	turn();
-	listener_close(listener);
-}
-END_TEST
-
-START_TEST(listener__leaves_who_is_silent_to_the_kernel)
-{
-	struct listener *listener = listen_on("127.0.0.1", 0, 0);
-	int silent_fd = dial(listener), fd = knock(listener);
-
-	turn();
-	ck_assert(hear(fd));
-	ck_assert_uint_eq(stage_control.counters.connections, 1);
-	open_session(silent_fd);
-	ck_assert_uint_eq(stage_control.counters.connections, 2);
-	ck_assert_int_eq(close(fd) + close(silent_fd), 0);
-	turn();
-	listener_close(listener);
-}
-END_TEST
-
-/* A crowd at the door does not keep those inside waiting. */
-START_TEST(listener__accepts_so_many_a_turn)
-{
-	struct listener *listener = listen_on("127.0.0.1", 0, 0);
-	uint64_t before;
-	int fds[60];
-
-	for (unsigned i = 0; i < 60; i++)
-		fds[i] = knock(listener);
-	for (unsigned i = 0; i < 20; i++) {
-		before = stage_control.counters.connections;
-		ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK),
-				 0);
-		ck_assert_uint_le(stage_control.counters.connections, before + 16);
-	}
-	ck_assert_uint_eq(stage_control.counters.connections, 60);
-	for (unsigned i = 0; i < 60; i++)
-		ck_assert_int_eq(close(fds[i]), 0);
-	turn();
-	listener_close(listener);
-}
-END_TEST
-
-START_TEST(listener__names_what_is_in_the_way)
-{
-	struct listener *listener = listen_on("127.0.0.1", 0, 0);
-	struct fabric_address address;
-	unsigned port;
-
-	ck_assert_int_eq(sscanf(listener_name(listener), "127.0.0.1:%u", &port), 1);
-	ck_assert_ptr_null(listen_on("127.0.0.1", (uint16_t)port, -EADDRINUSE));
-	ck_assert_ptr_nonnull(strstr(err_text(), listener_name(listener)));
-	ck_assert_ptr_nonnull(strstr(err_text(), "[server] port"));
-	ck_assert_ptr_null(listen_on("192.0.2.1", 0, -EADDRNOTAVAIL));
-	ck_assert_int_eq(listener_parse("localhost", 1, &address), -EINVAL);
-	ck_assert_int_eq(listener_parse("::1", 1, &address), 0);
-	ck_assert(listener_skips(&address, -EADDRNOTAVAIL));
-	ck_assert(!listener_skips(&address, -EADDRINUSE));
-	ck_assert_int_eq(listener_parse("127.0.0.1", 1, &address), 0);
-	ck_assert(!listener_skips(&address, -EADDRNOTAVAIL));
-	listener_close(listener);
-}
-END_TEST
-
-/* Without descriptors it rests instead of spinning, and goes on later. */
-START_TEST(listener__survives_a_lack_of_descriptors)
-{
-	struct listener *listener = listen_on("127.0.0.1", 0, 0);
-	struct rlimit limit, none;
-	int fd = knock(listener);
-
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = limit;
-	none.rlim_cur = 3;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-	turn();
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_uint_eq(stage_control.counters.connections, 0);
-	while (!stage_control.counters.connections)
-		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
-	ck_assert(hear(fd));
-	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
-	ck_assert_int_eq(close(fd), 0);
-	turn();
-	listener_close(listener);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *suite = suite_create("connection");
 	TCase *tc = tcase_create("connection");
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_checked_fixture(tc, connections_setup, connections_teardown);
 	tcase_add_test(tc, frames__may_come_in_pieces);
 	tcase_add_test(tc, heartbeat__costs_no_more_calls_than_it_must);
 	tcase_add_test(tc, many_requests__leave_others_their_turn);
@@ -663,12 +420,6 @@ int main(void)
 	tcase_add_test(tc, hello__is_answered_as_it_is_accepted);
 	tcase_add_test(tc, requests_behind_the_hello__wait_for_it);
 	tcase_add_test(tc, drain__waits_for_the_last_one);
-	tcase_add_test(tc, listener__acknowledges_by_its_answers);
-	tcase_add_test(tc, listener__accepts);
-	tcase_add_test(tc, listener__leaves_who_is_silent_to_the_kernel);
-	tcase_add_test(tc, listener__accepts_so_many_a_turn);
-	tcase_add_test(tc, listener__names_what_is_in_the_way);
-	tcase_add_test(tc, listener__survives_a_lack_of_descriptors);
 	/* tens of thousands of requests, slow under a sanitizer */
 	tcase_set_timeout(tc, 60);
 	suite_add_tcase(suite, tc);
