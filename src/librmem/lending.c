@@ -310,40 +310,43 @@ static int resized(void *ctx, int err, const struct wire_msg *reply)
 	return lease_publish(lease, &reply->lease);
 }
 
-int rmem_grow(rmem_lease *lease, uint64_t bytes)
+static int resize(struct rmem_lease *lease, uint64_t bytes)
 {
 	struct wire_msg request;
-	int err;
 
 	wire_msg_init(&request, WIRE_TYPE_resize);
-	if (!lease)
-		return err_set(-EINVAL, "rmem_grow: the lease is NULL");
 	request.resize.lease = lease->id;
 	request.resize.bytes = bytes;
+	request.resize.reach = (uint8_t)domain_set_reach(&lease->session->domains);
+	return lease_change(lease, &request, resized);
+}
+
+int rmem_grow(rmem_lease *lease, uint64_t bytes)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_grow: the lease is NULL");
 	if (bytes < rmem_lease_bytes(lease))
 		err = err_set(-EINVAL, "%" PRIu64 " bytes is shorter than it is",
 			      bytes);
 	else
-		err = lease_change(lease, &request, resized);
+		err = resize(lease, bytes);
 	return err ? lease_error(lease, err, "rmem_grow") : 0;
 }
 
 int rmem_trim(rmem_lease *lease, uint64_t bytes)
 {
-	struct wire_msg request;
 	int err;
 
-	wire_msg_init(&request, WIRE_TYPE_resize);
 	if (!lease)
 		return err_set(-EINVAL, "rmem_trim: the lease is NULL");
-	request.resize.lease = lease->id;
-	request.resize.bytes = bytes;
 	if (bytes > rmem_lease_bytes(lease))
 		err = err_set(-EINVAL, "%" PRIu64 " bytes is longer than it is", bytes);
 	else
 		err = idle_check(lease);
 	if (!err)
-		err = lease_change(lease, &request, resized);
+		err = resize(lease, bytes);
 	return err ? lease_error(lease, err, "rmem_trim") : 0;
 }
 

@@ -230,7 +230,8 @@ enum wire_reason {
 	STR(name, WIRE_NAME_MAX)
 #define WIRE_FIELDS_resize(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
 	U64(lease)                                                                   \
-	U64(bytes)
+	U64(bytes)                                                                   \
+	U8(reach) /* as in allocate */
 #define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST) STR(name, WIRE_NAME_MAX)
 #define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST) STR(name, WIRE_NAME_MAX)
 #define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST)                     \

@@ -339,6 +339,7 @@ static void do_lease(struct server_lease *lease)
 		break;
 	case WIRE_TYPE_resize:
 		lease->bytes = request.resize.bytes;
+		server.reach = request.resize.reach;
 		lease_tell(lease);
 		break;
 	case WIRE_TYPE_stat:

@@ -41,7 +41,7 @@ struct server {
 	uint32_t granted_channel;  /* with the last welcome */
 	uint32_t closed_channel;   /* of the last close_channel */
 	char device[WIRE_LABEL_MAX + 1]; /* of the last allocate */
-	unsigned reach;                  /* of that, or of the last attach */
+	unsigned reach;                  /* of that, or of the last attach or resize */
 	unsigned wanted;           /* the fabric the last hello wanted a channel of */
 	uint32_t hello_qpn;        /* the end that came with the last hello; 0: none */
 	unsigned segments; /* that had come over the connection with the last hello */

@@ -116,6 +116,15 @@ START_TEST(open__has_channels_to_where_memory_is)
 	lease = alloc(1000, NULL);
 	/* that of TCP is the first */
 	ck_assert_uint_eq(server.reach, 2);
+	for (uint64_t bytes = 2000; bytes > 0; bytes -= 1000) {
+		server_lock();
+		server.reach = 0;
+		server_unlock();
+		ck_assert_int_eq(bytes > 1000 ? rmem_grow(lease, bytes)
+					      : rmem_trim(lease, bytes),
+				 0);
+		ck_assert_uint_eq(server.reach, 2);
+	}
 	rmem_close(client);
 	for (unsigned i = 1; i < 3; i++)
 		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;

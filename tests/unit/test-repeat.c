@@ -132,6 +132,31 @@ START_TEST(restart__is_survived_by_sessions)
 }
 END_TEST
 
+/* It is asked for again before there is any channel, and nobody else knows any more through
+ * which endpoints the session reaches memory. */
+START_TEST(restart__places_what_was_asked_for_before)
+{
+	struct wire_msg *msg;
+	uint64_t lease, id;
+
+	client_open(&one);
+	msg = allocate(100, "");
+	msg->allocate.reach = 2;
+	lease = client_ask(&one, msg, WIRE_TYPE_lease)->lease.lease;
+	ck_assert_uint_eq(fake_pools_wish()->endpoints, 2);
+	id = one.next_id++;
+	client_lose(&one);
+	fake_fabric_settle();
+	control_restart();
+	client_resume(&two, &one);
+	msg = resized(lease, 2 * FAKE_PAGE);
+	msg->resize.reach = 2;
+	(void)repeat(&two, msg, id, WIRE_TYPE_lease);
+	ck_assert_uint_eq(fake_pools_wish()->endpoints, 2);
+	client_lose(&two);
+}
+END_TEST
+
 /* The keys of another session were still dying, so nobody had been answered. */
 START_TEST(restart__remembers_what_has_ended)
 {
@@ -553,6 +578,7 @@ int main(void)
 	tcase_add_test(restart, failure__is_told_again);
 	tcase_add_test(restart, answers__are_kept_for_the_latest);
 	tcase_add_test(restart, restart__is_survived_by_sessions);
+	tcase_add_test(restart, restart__places_what_was_asked_for_before);
 	tcase_add_test(restart, restart__remembers_what_has_ended);
 	tcase_add_test(restart, restart__leaves_nothing_of_sessions_that_ended);
 	tcase_add_loop_test(restart, restart__refuses_what_is_no_session, 0, 2);

@@ -256,8 +256,12 @@ START_TEST(placement__is_as_asked_and_told)
 	/* what is added, too */
 	msg = about(WIRE_TYPE_resize, one.answer.lease.lease);
 	msg->resize.bytes = 9000;
+	msg->resize.reach = 2;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
 	ck_assert(wish->interleave);
+	ck_assert_uint_eq(wish->endpoints, 2);
+	ck_assert_uint_eq(wish->n_nodes, 1);
+	ck_assert_int_eq(wish->nodes[0], 6);
 	client_lose(&one);
 }
 END_TEST

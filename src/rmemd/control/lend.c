@@ -180,6 +180,7 @@ static int start_resize(struct leases *leases, struct holder *holder,
 int handle_resize(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
 {
 	(void)out;
+	take_reach(peer, msg->resize.reach);
 	return hand_over(peer, msg, start_resize);
 }
 
