@@ -24,13 +24,18 @@ static unsigned broken; /* no piece goes on across the beginning of this page */
 static int ledger_fd = -1;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
-static unsigned count(enum page state)
+static unsigned count_from(enum page state, unsigned first, unsigned end)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < FAKE_PAGES; i++)
+	for (unsigned i = first; i < end; i++)
 		n += pages[i] == state;
 	return n;
+}
+
+static unsigned count(enum page state)
+{
+	return count_from(state, 0, FAKE_PAGES);
 }
 
 void fake_pools_reset(unsigned gap)
@@ -282,6 +287,17 @@ int extent_node(const struct extent *extent)
 /* Of the pages on each node. */
 static unsigned lent_through[2];
 
+/* Bytes of them. */
+static uint64_t doomed[2];
+
+void extent_doom(const struct extent *extent, bool is_doomed)
+{
+	if (is_doomed)
+		doomed[extent_node(extent)] += extent->bytes;
+	else
+		doomed[extent_node(extent)] -= extent->bytes;
+}
+
 unsigned extent_endpoints(const struct extent *extent)
 {
 	return lent_through[extent_node(extent)];
@@ -304,23 +320,27 @@ uint64_t extent_page_bytes(const struct extent *extent)
 	return FAKE_PAGE;
 }
 
+/* One of each node. */
 unsigned pools_count(const struct pools *pools)
 {
 	(void)pools;
-	return 1;
+	return 2;
 }
 
 void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
 {
+	unsigned first = i ? FAKE_NODE_PAGES : 0, end = i ? FAKE_PAGES : FAKE_NODE_PAGES;
+
 	(void)pools;
-	(void)i;
 	*ret_status = (struct pool_status){
-		.name = "fake",
+		.name = i ? "far" : "near",
 		.page_bytes = FAKE_PAGE,
-		.bytes = sizeof(memory),
-		.lent = (uint64_t)count(LENT) * FAKE_PAGE,
-		.scrubbing = (uint64_t)count(DIRTY) * FAKE_PAGE,
-		.free = (uint64_t)count(FREE) * FAKE_PAGE,
+		.bytes = (uint64_t)(end - first) * FAKE_PAGE,
+		.lent = (uint64_t)count_from(LENT, first, end) * FAKE_PAGE,
+		.scrubbing = (uint64_t)count_from(DIRTY, first, end) * FAKE_PAGE,
+		.free = (uint64_t)count_from(FREE, first, end) * FAKE_PAGE,
+		.doomed = doomed[i],
+		.endpoints = lent_through[i],
 		.resizing = recalled.bytes ? POOL_RECALLS : POOL_RESTS,
 	};
 }

@@ -60,6 +60,40 @@ START_TEST(memory__is_waited_for_while_its_keys_die)
 }
 END_TEST
 
+/* All is lent, and keys die of what is lent through one port alone. */
+START_TEST(memory__is_waited_for_within_reach)
+{
+	/* 0: as its channels, there to the first port */
+	static const unsigned reach[] = { 0, 1, 2, 3 };
+	const bool waits = reach[_i] & 2;
+	const struct lease_params few = { .bytes = 1, .node = -1, .name = "" };
+	uint64_t far;
+
+	fake_pools_lend_through(1, 2);
+	fake_pools_break(FAKE_NODE_PAGES);
+	stage_connect(&stage_a, 1);
+	ck_assert_int_eq(granted(&one, &stage_a, FAKE_NODE_PAGES * FAKE_PAGE, ""), 0);
+	ck_assert_int_eq(
+		granted(&one, &stage_a,
+			(uint64_t)(FAKE_PAGES - FAKE_NODE_PAGES) * FAKE_PAGE, ""),
+		0);
+	far = one.lease.lease;
+	ck_assert_int_eq(one.lease.segments[0].node, 1);
+	ck_assert_int_eq(lease_free(stage_leases, &stage_a, far, ask(&one)), 0);
+	stage_b.reach = reach[_i];
+	ck_assert_int_eq(lease_allocate(stage_leases, &stage_b, &few, ask(&two)), 0);
+	ck_assert_uint_eq(two.answers, !waits);
+	if (!waits)
+		ck_assert_int_eq(two.err, -ENOSPC);
+	fake_fabric_settle();
+	fake_pools_scrub();
+	leases_retry(stage_leases);
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_int_eq(two.err, waits ? 0 : -ENOSPC);
+}
+END_TEST
+
 START_TEST(memory__is_not_waited_for_for_ever)
 {
 	const struct lease_params all = { .bytes = FAKE_PAGES * FAKE_PAGE,
@@ -184,6 +218,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
 	tcase_add_test(tc, memory__is_waited_for_while_it_is_scrubbed);
 	tcase_add_test(tc, memory__is_waited_for_while_its_keys_die);
+	tcase_add_loop_test(tc, memory__is_waited_for_within_reach, 0, 4);
 	tcase_add_test(tc, memory__is_not_waited_for_for_ever);
 	tcase_add_loop_test(tc, cancel__leaves_nothing_behind, 0, 3);
 	tcase_add_test(tc, cancel__of_a_wait_for_memory);

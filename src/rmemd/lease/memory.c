@@ -59,8 +59,9 @@ static int append_all(struct lease *lease, const struct extent *extents, unsigne
 	return err;
 }
 
-/* So much of what is under dying keys is not lent again: pools that become shorter want it. */
-static uint64_t doomed_recalled(const struct leases *leases)
+/* So much of what is under dying keys, in pools that are reached, is not lent again: those that
+ * become shorter want it. */
+static uint64_t doomed_recalled(const struct leases *leases, unsigned endpoints)
 {
 	uint64_t bytes = 0;
 
@@ -69,6 +70,8 @@ static uint64_t doomed_recalled(const struct leases *leases)
 			container_of(node, struct segment, doomed);
 		struct pool_recall recall;
 
+		if (endpoints && !segment_lent_through(segment, endpoints))
+			continue;
 		extent_recall(&segment->extent, &recall);
 		bytes += recall.bytes;
 	}
@@ -76,23 +79,26 @@ static uint64_t doomed_recalled(const struct leases *leases)
 }
 
 /* What is still under a dying key is scrubbed soon. */
-static bool will_fit(const struct leases *leases, uint64_t bytes)
+static bool will_fit(const struct leases *leases, const struct pool_request *request)
 {
-	uint64_t room = leases->doomed_bytes;
+	uint64_t room = 0, doomed = 0;
 	struct pool_status status;
 	bool recalls = false;
 
-	if (!room)
-		return false;
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
 		pools_status(leases->pools, i, &status);
-		room += status.free + status.scrubbing;
+		if (request->endpoints && !(status.endpoints & request->endpoints))
+			continue;
+		room += status.free + status.scrubbing + status.doomed;
+		doomed += status.doomed;
 		recalls |= status.resizing == POOL_RECALLS;
 	}
+	if (!doomed || room < request->bytes)
+		return false;
 	/* there may be many to look at */
-	if (recalls && room >= bytes)
-		room -= doomed_recalled(leases);
-	return room >= bytes;
+	if (recalls)
+		room -= doomed_recalled(leases, request->endpoints);
+	return room >= request->bytes;
 }
 
 static int take_extents(struct lease *lease, const struct holder *holder,
@@ -124,7 +130,7 @@ static int take_extents(struct lease *lease, const struct holder *holder,
 		request.n_nodes = holder_nodes(holder, nodes);
 	err = pools_take(leases->pools, &request, extents,
 			 WIRE_SEGMENTS_MAX - lease->n_segments, &n);
-	if (err == -ENOSPC && will_fit(leases, bytes))
+	if (err == -ENOSPC && will_fit(leases, &request))
 		return -EAGAIN;
 	if (err)
 		return err;

@@ -43,7 +43,7 @@ void segment_unref(struct segment *segment)
 	if (--segment->refs)
 		return;
 	if (!list_empty(&segment->doomed)) {
-		segment->leases->doomed_bytes -= segment->extent.bytes;
+		extent_doom(&segment->extent, false);
 		list_remove(&segment->doomed);
 	}
 	tenant_uncharge(segment->tenant, segment->extent.bytes);
@@ -57,7 +57,7 @@ void segment_unref(struct segment *segment)
 void segment_doom(struct segment *segment)
 {
 	list_append(&segment->leases->doomed, &segment->doomed);
-	segment->leases->doomed_bytes += segment->extent.bytes;
+	extent_doom(&segment->extent, true);
 	segment_unref(segment);
 }
 

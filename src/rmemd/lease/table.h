@@ -27,8 +27,7 @@ struct leases {
 	struct list ended;   /* their keys are still dying */
 	struct list waiting; /* for memory, the longest first */
 	struct expiries expiries;
-	struct list doomed;    /* segments given up, under keys that are dying */
-	uint64_t doomed_bytes; /* of them */
+	struct list doomed; /* segments given up, under keys that are dying */
 	uint64_t granted_ever, expired_ever;
 	uint64_t waited_ever, waited_ms; /* requests that waited for clean memory */
 	bool recalling;        /* something may be wanted back, or was told to be */

@@ -376,6 +376,14 @@ const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 	return &pools->pool[i].params;
 }
 
+void extent_doom(const struct extent *extent, bool doomed)
+{
+	if (doomed)
+		extent->pool->doomed += extent->bytes;
+	else
+		extent->pool->doomed -= extent->bytes;
+}
+
 void *extent_addr(const struct extent *extent)
 {
 	return extent->pool->memory.addr + extent->offset;
@@ -439,7 +447,9 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.free = pool->extents.free,
 		.closed = pool->extents.closed,
 		.largest_free = extents_largest(&pool->extents, pools->grain),
+		.doomed = pool->doomed,
 		.scrubbed_ever = pool->scrubbed_ever,
+		.endpoints = pool->endpoints,
 		.resizing = pool->resizing,
 		.bytes_to = pool->resizing == POOL_GROWS ? pool->job.bytes
 							 : pool->extents.end,

@@ -91,7 +91,9 @@ struct pool_status {
 	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
 	/* bytes: all but what is being added; of what is free, `closed` is not lent any more */
 	uint64_t bytes, lent, scrubbing, free, closed, largest_free;
+	uint64_t doomed;        /* of what is lent, as extent_doom() tells */
 	uint64_t scrubbed_ever; /* bytes zeroed since start */
+	unsigned endpoints;     /* it is lent through, a bit each */
 	enum pool_resizing resizing;
 	uint64_t bytes_to;  /* its size to be; at rest `bytes` */
 	uint64_t populated; /* POOL_GROWS: bytes of those that are added */
@@ -220,6 +222,10 @@ void pools_lend(struct pools *pools, unsigned i);
 void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes);
 /* As it was opened, but for that. */
 const struct pool_params *pools_params(const struct pools *pools, unsigned i);
+
+/* Whoever has the extent has no use for it any more and gives it back soon; or, before he does,
+ * not so any more. */
+void extent_doom(const struct extent *extent, bool doomed);
 
 void *extent_addr(const struct extent *extent);
 /* What is wanted back of it. */
