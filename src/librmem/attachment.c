@@ -25,8 +25,6 @@ static int segments_take(const struct wire_lease *answer, unsigned n_endpoints,
 		att->ends[i] = end;
 		att->nodes[i] = answer->segments[i].node;
 		att->endpoints[i] = answer->segments[i].endpoints;
-		if (!att->endpoints[i])
-			att->endpoints[i] = ~0u;
 		att->bound |= (att->endpoints[i] & all) != all;
 	}
 	if (end != answer->bytes)

@@ -88,7 +88,7 @@ enum wire_reason {
 	U64(bytes) /* that the lease uses of it */                                   \
 	I32(node)                                                                    \
 	U64(page_bytes)                                                              \
-	U8(endpoints) /* it is lent through, a bit each; 0: all */
+	U8(endpoints) /* it is lent through, a bit each; 0: none, now */
 
 /* One segment made reachable through one endpoint. */
 #define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST)                      \

@@ -175,8 +175,7 @@ static void segment_tell(struct server_lease *lease, uint64_t start, uint64_t by
 						      .node = node,
 						      .endpoints = server.through };
 	for (unsigned i = 0; i < server.welcome.n_endpoints; i++)
-		if (!(server.keyless & 1u << i) &&
-		    (!server.through || (server.through & 1u << i)))
+		if (!(server.keyless & 1u << i) && (server.through & 1u << i))
 			to->keys[to->n_keys++] = (struct wire_key){
 				.segment = number,
 				.endpoint = (uint8_t)i,
@@ -573,6 +572,7 @@ void server_start(void)
 	next_lease = 1;
 	next_channel = 1;
 	server.rkey = 100;
+	server.through = UINT8_MAX;
 	server.welcome = (struct wire_welcome){
 		.version = 1,
 		.session = 9,

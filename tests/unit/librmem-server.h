@@ -53,7 +53,7 @@ struct server {
 		where; /* what open_channel is answered with, but for the number */
 	struct wire_home home; /* what fix_home is answered with */
 	unsigned keyless;      /* endpoints, a bit each, that there are no keys for */
-	uint8_t through;       /* those that memory is lent through; 0: all */
+	uint8_t through;       /* those that memory is lent through, a bit each */
 	bool mute;             /* read, but do not answer */
 	bool forget;           /* know no session */
 	int refuse;            /* the hello, with this errno; 0: welcome */

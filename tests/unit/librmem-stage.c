@@ -39,6 +39,7 @@ void stage_open(const struct fabric_client_ops *ops)
 
 	fake_reset();
 	memset(&stage, 0, sizeof(stage));
+	stage.through[0] = stage.through[1] = UINT8_MAX;
 	stage.now_ns = 1000000000;
 	clock_set_source(stage_now);
 	(void)pthread_mutex_init(&session->lock, NULL);
@@ -109,7 +110,7 @@ static struct attachment *table(unsigned n, unsigned char *const *segments,
 		answer->bytes += bytes[i];
 		answer->segments[i].endpoints = (uint8_t)stage.through[i];
 		for (unsigned k = 0; k < STAGE_ENDPOINTS && keys[i]; k++)
-			if (!stage.through[i] || (stage.through[i] & (1u << k)))
+			if (stage.through[i] & (1u << k))
 				answer->keys[answer->n_keys++] = (struct wire_key){
 					.segment = (uint8_t)i,
 					.endpoint = (uint8_t)k,

@@ -15,7 +15,7 @@
 struct stage {
 	struct rmem session;
 	uint64_t now_ns; /* the clock */
-	/* what the segments of leases made from now on are lent through, a bit each; 0: all */
+	/* what the segments of leases made from now on are lent through, a bit each */
 	unsigned through[2];
 };
 extern struct stage stage;

@@ -142,6 +142,12 @@ START_TEST(keys__are_for_what_the_memory_is_lent_through)
 	stage_connect(&stage_b, 5);
 	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
 	ck_assert_uint_eq(two.lease.n_keys, 3);
+	/* as when its devices are not served after a restart */
+	fake_pools_lend_through(UINT_MAX, 0);
+	ck_assert_int_eq(rekeyed(&two, &stage_b, two.lease.lease), 0);
+	for (unsigned i = 0; i < 2; i++)
+		ck_assert_uint_eq(two.lease.segments[i].endpoints,
+				  two.lease.segments[i].node ? 0 : UINT8_MAX);
 }
 END_TEST
 

@@ -454,7 +454,7 @@ static struct rmem_lease *bound_lease(uint64_t id, unsigned through_a,
 	stage.through[0] = through_a;
 	stage.through[1] = through_b;
 	bound = stage_lease(id, RMEM_READ | RMEM_WRITE, 2, segments, seg_bytes, keys);
-	stage.through[0] = stage.through[1] = 0;
+	stage.through[0] = stage.through[1] = UINT8_MAX;
 	return bound;
 }
 
@@ -557,6 +557,27 @@ START_TEST(bound__are_reached_by_a_queue_of_one)
 }
 END_TEST
 
+/* Of one part the devices are not served at all. */
+START_TEST(bound__to_none_are_refused)
+{
+	struct rmem_lease *half = bound_lease(8, 1, 0);
+	struct rmem_queue *queue = stage_queue(64, 2);
+	struct rmem_op op = op_of(RMEM_OP_WRITE, SEG + 8, local, 8, 1);
+
+	op.lease = half;
+	submit(queue, op);
+	expect(queue, 1, -ENOTSUP);
+	op = add_of(2);
+	op.lease = half;
+	op.offset = SEG;
+	submit(queue, op);
+	expect(queue, 2, -ENOTSUP);
+	submit(queue, write_of(half, 3));
+	run_out(queue, 1);
+	stage_close();
+}
+END_TEST
+
 /* No endpoint reaches both ends, nor all that atomics are done in. */
 START_TEST(bound__what_needs_one_endpoint_for_all_is_refused)
 {
@@ -625,6 +646,7 @@ int main(void)
 	tcase_add_test(tcp, bound__requests_hold_up_no_other);
 	tcase_add_test(tcp, bound__parts_go_their_ways);
 	tcase_add_test(tcp, bound__are_reached_by_a_queue_of_one);
+	tcase_add_test(tcp, bound__to_none_are_refused);
 	tcase_add_test(tcp, bound__what_needs_one_endpoint_for_all_is_refused);
 	suite_add_tcase(suite, tcp);
 	suite_add_tcase(suite, verbs);

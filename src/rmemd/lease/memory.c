@@ -2,6 +2,7 @@
 /* Memory for grants and growth: taken from the pools, or waited for while it is being
  * scrubbed or its old keys are dying. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -70,7 +71,7 @@ static uint64_t doomed_recalled(const struct leases *leases, unsigned endpoints)
 			container_of(node, struct segment, doomed);
 		struct pool_recall recall;
 
-		if (endpoints && !segment_lent_through(segment, endpoints))
+		if (!segment_lent_through(segment, endpoints))
 			continue;
 		extent_recall(&segment->extent, &recall);
 		bytes += recall.bytes;
@@ -81,13 +82,14 @@ static uint64_t doomed_recalled(const struct leases *leases, unsigned endpoints)
 /* What is still under a dying key is scrubbed soon. */
 static bool will_fit(const struct leases *leases, const struct pool_request *request)
 {
+	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
 	uint64_t room = 0, doomed = 0;
 	struct pool_status status;
 	bool recalls = false;
 
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
 		pools_status(leases->pools, i, &status);
-		if (request->endpoints && !(status.endpoints & request->endpoints))
+		if (!(status.endpoints & endpoints))
 			continue;
 		room += status.free + status.scrubbing + status.doomed;
 		doomed += status.doomed;
@@ -97,7 +99,7 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 		return false;
 	/* there may be many to look at */
 	if (recalls)
-		room -= doomed_recalled(leases, request->endpoints);
+		room -= doomed_recalled(leases, endpoints);
 	return room >= request->bytes;
 }
 

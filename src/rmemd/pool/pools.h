@@ -163,7 +163,7 @@ struct pool_request {
 	/* Preferred: others serve when these are full.  None: all are alike. */
 	const int *nodes;
 	unsigned n_nodes;
-	/* Only of pools that are lent through one of these at least; 0: of any. */
+	/* Only of pools that are lent through one of these at least; 0: through any. */
 	unsigned endpoints;
 	/* In stripes over all nodes, as stripes.h says; where a node is full others have its
 	 * part, and where there is no room for stripes at all it is as without this. */

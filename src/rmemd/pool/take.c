@@ -2,6 +2,7 @@
 /* Which extents of which pools a request gets. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,9 +32,10 @@ static bool nodes_have(const int *nodes, unsigned n, int node)
 	return false;
 }
 
+/* One that is lent through none reaches nobody. */
 static bool pool_reached(const struct pool *pool, unsigned endpoints)
 {
-	return !endpoints || (pool->endpoints & endpoints);
+	return pool->endpoints & (endpoints ? endpoints : UINT_MAX);
 }
 
 static bool take_serves(const struct take *take, const struct pool *pool)
