@@ -11,7 +11,8 @@
 #include "rmemd/ledger/ledger.h"
 #include "rmemd/ledger/value.h"
 
-/* A pool as it was asked for; its name follows, ended by a zero. */
+/* A pool as it was asked for; its name follows, then those of its devices, each ended by a
+ * zero. */
 struct pool_head {
 	uint32_t head_bytes;
 	int32_t node;
@@ -22,6 +23,7 @@ struct pool_head {
 	uint32_t unused;
 	uint64_t bytes_kept;  /* of its file, as far as it is the pool's; 0: all */
 	uint64_t bytes_grown; /* what it is being made; 0: it does not grow */
+	uint64_t n_devices;
 };
 
 /* Of what has no key of its own. */
@@ -33,6 +35,25 @@ struct ids_head {
 static const struct ledger_key ids_key = { LEDGER_IDS, 0, 0 };
 
 /* ---- what was there ---- */
+
+static int malformed(const struct ledger_key *key)
+{
+	return err_set(-EBADMSG, "the ledger's pool %" PRIu64 " is malformed", key->a);
+}
+
+static bool devices_take(struct value *value, uint64_t n, struct pool_params *params)
+{
+	if (n > POOL_DEVICES_MAX)
+		return false;
+	for (; params->n_devices < n; params->n_devices++) {
+		const char *device = value_take_text(value, POOL_DEVICE_MAX);
+
+		if (!device)
+			return false;
+		memcpy(params->devices[params->n_devices], device, strlen(device) + 1);
+	}
+	return true;
+}
 
 static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 		   void *arg)
@@ -49,8 +70,7 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 		name = value_take_text(&value, POOL_NAME_MAX);
 	if (!name || key->a > UINT32_MAX || key->a == 0 ||
 	    head.pages > POOL_PAGES_BASE || head.pages_kept > POOL_PAGES_BASE)
-		return err_set(-EBADMSG, "the ledger's pool %" PRIu64 " is malformed",
-			       key->a);
+		return malformed(key);
 	*params = (struct pool_params){ .node = head.node,
 					.bytes = head.bytes,
 					.pages = (enum pool_pages)head.pages,
@@ -61,6 +81,8 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 					.bytes_kept = head.bytes_kept,
 					.bytes_grown = head.bytes_grown };
 	memcpy(params->name, name, strlen(name) + 1);
+	if (!devices_take(&value, head.n_devices, params))
+		return malformed(key);
 	before->n_pools++;
 	return 0;
 }
@@ -76,6 +98,16 @@ static bool resizes(const struct pool_params *now, const struct pool_params *bef
 {
 	return now->node == before->node && now->pages == before->pages &&
 	       now->bytes != POOL_BYTES_AUTO;
+}
+
+static bool same_devices(const struct pool_params *a, const struct pool_params *b)
+{
+	if (a->n_devices != b->n_devices)
+		return false;
+	for (unsigned i = 0; i < a->n_devices; i++)
+		if (strcmp(a->devices[i], b->devices[i]) != 0)
+			return false;
+	return true;
 }
 
 static const struct pool_params *find(const struct pool_params *pools, unsigned n,
@@ -121,9 +153,10 @@ static int stay_all(struct inventory *inventory, const struct inventory *before,
 		*take = *params;
 		take->file = file;
 		/* these its memory does not depend on */
-		if (now) {
+		if (now && !same_devices(now, params)) {
 			memcpy(take->devices, now->devices, sizeof(take->devices));
 			take->n_devices = now->n_devices;
+			inventory->changed[inventory->n_pools - 1] = true;
 		}
 		if (!as_asked && !(now && resizes(now, params)))
 			stays(params, now ? "configured otherwise now"
@@ -181,6 +214,7 @@ int inventory_take(struct inventory *inventory, const struct config *config,
 	before.n_pools = inventory->n_pools = 0;
 	inventory->next_id = 1;
 	memset(inventory->fresh, 0, sizeof(inventory->fresh));
+	memset(inventory->changed, 0, sizeof(inventory->changed));
 	err = ledger_each(ledger, LEDGER_POOL, on_pool, &before);
 	if (!err)
 		err = ledger_each(ledger, LEDGER_IDS, on_ids, &inventory->next_id);
@@ -208,12 +242,16 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 		.share = params->share,
 		.pages_kept = got,
 		.bytes_kept = bytes,
-		.bytes_grown = bytes_grown
+		.bytes_grown = bytes_grown,
+		.n_devices = params->n_devices,
 	};
-	char value[sizeof(head) + POOL_NAME_MAX + 1];
+	char value[sizeof(head) + POOL_NAME_MAX + 1 +
+		   POOL_DEVICES_MAX * (POOL_DEVICE_MAX + 1)];
 	char *end = value_add(value, &head, sizeof(head));
 
 	end = value_add_text(end, params->name, POOL_NAME_MAX);
+	for (unsigned i = 0; i < params->n_devices; i++)
+		end = value_add_text(end, params->devices[i], POOL_DEVICE_MAX);
 	return ledger_put(ledger, &key, value, (size_t)(end - value));
 }
 
@@ -227,12 +265,14 @@ int inventory_keep(const struct inventory *inventory, const struct pools *pools,
 		const struct pool_params *params = &inventory->pools[i];
 		struct pool_status status;
 
-		if (!inventory->fresh[i])
+		if (!inventory->fresh[i] && !inventory->changed[i])
 			continue;
 		pools_status(pools, i, &status);
 		/* a file that nobody knows is dropped; one that is known must be there */
-		keep_pool_hold(keep, params->id, pools_file(pools, i));
-		err = pool_put(params, status.pages_got, status.bytes, 0, ledger);
+		if (inventory->fresh[i])
+			keep_pool_hold(keep, params->id, pools_file(pools, i));
+		err = pool_put(params, status.pages_got, status.bytes,
+			       params->bytes_grown, ledger);
 	}
 	if (!err)
 		ledger_commit(ledger);

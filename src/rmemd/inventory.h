@@ -16,7 +16,8 @@ struct ledger;
 
 struct inventory {
 	struct pool_params pools[INVENTORY_POOLS_MAX];
-	bool fresh[INVENTORY_POOLS_MAX]; /* it was not there before */
+	bool fresh[INVENTORY_POOLS_MAX];   /* it was not there before */
+	bool changed[INVENTORY_POOLS_MAX]; /* it was, and had other devices */
 	unsigned n_pools;
 	uint32_t next_id; /* of a pool */
 };
@@ -29,7 +30,7 @@ struct inventory {
 int inventory_take(struct inventory *inventory, const struct config *config,
 		   struct ledger *ledger, struct keep *keep,
 		   void (*stays)(const struct pool_params *params, const char *why));
-/* The pools are open: those that are new are kept from now on, too. */
+/* The pools are open: those that are new are kept from now on, too, and devices that changed. */
 int inventory_keep(const struct inventory *inventory, const struct pools *pools,
 		   struct ledger *ledger, struct keep *keep);
 /* A pool is about to become so long: until inventory_resized() another process finds it as long
