@@ -115,26 +115,10 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* ---- news ---- */
 
-static void on_revoked(void *ctx, struct holder *holder, uint64_t lease,
-		       enum wire_reason reason)
-{
-	struct daemon *daemon = ctx;
-
-	session_tell_revoked(&daemon->control, holder, lease, reason);
-}
-
-static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
-		       unsigned reason)
-{
-	struct daemon *daemon = ctx;
-
-	session_tell_changed(&daemon->control, holder, lease, reason);
-}
-
-static void on_wanted(void *ctx, struct holder *holder)
+static void on_news(void *ctx, struct holder *holder)
 {
 	(void)ctx;
-	session_wanted(holder);
+	session_news(holder);
 }
 
 static void on_noticed(void *ctx, struct holder *holder)
@@ -173,9 +157,7 @@ static void on_ended(void *ctx, const struct lease_status *status,
 }
 
 const struct leases_events loop_leases_events = {
-	.revoked = on_revoked,
-	.changed = on_changed,
-	.wanted = on_wanted,
+	.news = on_news,
 	.noticed = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,

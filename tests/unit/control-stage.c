@@ -39,22 +39,10 @@ static void drop_line(int level, const char *event, const struct log_ctx *ctx,
 	ck_assert_ptr_null(strchr(text, '\n'));
 }
 
-static void on_revoked(void *ctx, struct holder *holder, uint64_t lease,
-		       enum wire_reason reason)
-{
-	session_tell_revoked(ctx, holder, lease, reason);
-}
-
-static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
-		       unsigned reason)
-{
-	session_tell_changed(ctx, holder, lease, reason);
-}
-
-static void on_wanted(void *ctx, struct holder *holder)
+static void on_news(void *ctx, struct holder *holder)
 {
 	(void)ctx;
-	session_wanted(holder);
+	session_news(holder);
 }
 
 static void on_noticed(void *ctx, struct holder *holder)
@@ -84,9 +72,7 @@ static void on_timer_moved(void *ctx)
 }
 
 static const struct leases_events lease_events = {
-	.revoked = on_revoked,
-	.changed = on_changed,
-	.wanted = on_wanted,
+	.news = on_news,
 	.noticed = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,

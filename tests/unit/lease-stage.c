@@ -31,31 +31,30 @@ static void note(struct stage_event *event, struct holder *holder, uint64_t leas
 	*event = (struct stage_event){ event->n + 1, holder, lease, reason };
 }
 
-static void on_revoked(void *ctx, struct holder *holder, uint64_t lease,
-		       enum wire_reason reason)
+static void on_news(void *ctx, struct holder *holder)
 {
-	(void)ctx;
-	note(&stage_revoked, holder, lease, (unsigned)reason);
-}
+	static struct wire_msg msg;
 
-static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
-		       unsigned reason)
-{
 	(void)ctx;
-	note(&stage_changed, holder, lease, reason);
-}
-
-static void on_wanted(void *ctx, struct holder *holder)
-{
-	(void)ctx;
-	while (!stage_busy && lease_take_wanted(holder, &stage_wanted_last))
-		note(&stage_wanted, holder, stage_wanted_last.lease, 0);
+	while (!stage_busy && lease_take_news(holder, &msg)) {
+		if (msg.type == WIRE_TYPE_revoked) {
+			note(&stage_revoked, holder, msg.revoked.lease,
+			     msg.revoked.reason);
+		} else if (msg.type == WIRE_TYPE_changed) {
+			note(&stage_changed, holder, msg.changed.lease,
+			     msg.changed.reason);
+		} else {
+			ck_assert_int_eq((int)msg.type, (int)WIRE_TYPE_shrinking);
+			stage_wanted_last = msg.shrinking;
+			note(&stage_wanted, holder, msg.shrinking.lease, 0);
+		}
+	}
 }
 
 void stage_take(struct holder *holder)
 {
 	stage_busy = false;
-	on_wanted(NULL, holder);
+	on_news(NULL, holder);
 }
 
 static void on_granted(void *ctx, const struct lease_status *status)
@@ -78,9 +77,7 @@ static void on_timer_moved(void *ctx)
 }
 
 static const struct leases_events events = {
-	.revoked = on_revoked,
-	.changed = on_changed,
-	.wanted = on_wanted,
+	.news = on_news,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,

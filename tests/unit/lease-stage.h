@@ -38,7 +38,7 @@ struct stage_event {
 extern struct stage_event stage_revoked, stage_changed, stage_wanted;
 extern struct wire_shrinking stage_wanted_last;
 extern unsigned stage_expired;
-/* Holders take nothing of what is wanted back of them, until stage_take(). */
+/* Holders take no news, until stage_take(). */
 extern bool stage_busy;
 void stage_take(struct holder *holder);
 

@@ -375,6 +375,113 @@ START_TEST(shrinking__waits_for_a_busy_connection)
 }
 END_TEST
 
+/* So are ends and changes, of which there may be any number. */
+START_TEST(news__wait_for_a_busy_connection)
+{
+	static struct client back;
+	struct wire_msg *msg;
+	uint64_t leases[2];
+
+	client_open(&one);
+	client_open(&two);
+	for (unsigned i = 0; i < 2; i++) {
+		const char *name = i ? "b" : "a";
+
+		leases[i] = client_allocate(&one, 9000, name);
+		msg = message(WIRE_TYPE_attach);
+		(void)strcpy(msg->attach.name, name);
+		msg->attach.rights = 3;
+		(void)client_ask(&two, msg, WIRE_TYPE_lease);
+	}
+	two.busy = true;
+	/* that it was shorter in between counts */
+	for (unsigned i = 0; i < 3; i++) {
+		msg = about(WIRE_TYPE_resize, leases[0]);
+		msg->resize.bytes = i == 1 ? 100 : 9000 + i;
+		(void)client_ask(&one, msg, WIRE_TYPE_lease);
+		fake_pools_scrub();
+	}
+	msg = about(WIRE_TYPE_resize, leases[1]);
+	msg->resize.bytes = 100;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	(void)client_ask(&one, about(WIRE_TYPE_free, leases[1]), WIRE_TYPE_ok);
+	ck_assert_uint_eq(two.events, 0);
+	two.busy = false;
+	peer_idle(&two.peer);
+	/* of what has ended only that */
+	ck_assert_uint_eq(two.events, 2);
+	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_revoked);
+	ck_assert_uint_eq(two.event.revoked.lease, leases[1]);
+	ck_assert_uint_eq(two.event.revoked.reason, WIRE_REASON_FREED);
+	two.busy = true;
+	msg = about(WIRE_TYPE_resize, leases[0]);
+	for (unsigned i = 0; i < 2; i++) {
+		msg->resize.bytes = i ? 9000 : 100;
+		(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	}
+	two.busy = false;
+	peer_idle(&two.peer);
+	ck_assert_uint_eq(two.events, 3);
+	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_changed);
+	ck_assert_uint_eq(two.event.changed.reason, WIRE_REASON_TRIMMED);
+	/* who is not there is not told, and not when he comes back either */
+	two.busy = true;
+	msg->resize.bytes = 50;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	client_lose(&two);
+	msg->resize.bytes = 20;
+	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	(void)client_ask(&one, about(WIRE_TYPE_free, leases[0]), WIRE_TYPE_ok);
+	client_resume(&back, &two);
+	peer_idle(&back.peer);
+	ck_assert_uint_eq(back.events, 0);
+}
+END_TEST
+
+/* Others get their turn before one is told of all. */
+START_TEST(news__come_in_turns)
+{
+	const unsigned n_leases = 600;
+	unsigned moves, before, turns = 0;
+
+	client_open(&one);
+	for (unsigned i = 0; i < n_leases; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "%u", i);
+		(void)client_allocate(&one, 0, name);
+	}
+	one.busy = true;
+	client_open(&two);
+	for (unsigned i = 0; i < n_leases; i++) {
+		struct wire_msg *msg = message(WIRE_TYPE_remove);
+
+		(void)snprintf(msg->remove.name, sizeof(msg->remove.name), "%u", i);
+		(void)client_ask(&two, msg, WIRE_TYPE_ok);
+	}
+	ck_assert_uint_eq(one.events, 0);
+	one.busy = false;
+	moves = stage_timer_moves;
+	peer_idle(&one.peer);
+	while (one.events < n_leases) {
+		ck_assert_uint_gt(stage_timer_moves, moves);
+		ck_assert_uint_eq(sessions_next_ms(stage_control.sessions),
+				  stage_now_ms);
+		moves = stage_timer_moves;
+		before = one.events;
+		/* what comes along in its turn does not lengthen that */
+		session_news(sessions_holder(stage_control.sessions, one.session));
+		ck_assert_uint_eq(one.events, before);
+		sessions_tick(stage_control.sessions);
+		ck_assert_uint_gt(one.events, before);
+		ck_assert_uint_le(one.events - before, 256);
+		turns++;
+	}
+	ck_assert_uint_eq(turns, 2);
+	ck_assert_uint_gt(sessions_next_ms(stage_control.sessions), stage_now_ms);
+}
+END_TEST
+
 START_TEST(list__goes_page_by_page)
 {
 	struct wire_msg *msg;
@@ -522,6 +629,8 @@ int main(void)
 	tcase_add_test(tc, events__reach_the_others);
 	tcase_add_test(tc, shrinking__is_told);
 	tcase_add_test(tc, shrinking__waits_for_a_busy_connection);
+	tcase_add_test(tc, news__wait_for_a_busy_connection);
+	tcase_add_test(tc, news__come_in_turns);
 	tcase_add_test(tc, list__goes_page_by_page);
 	tcase_add_test(tc, waiting_requests__have_a_limit);
 	tcase_add_loop_test(tc, noise__gets_one_answer_each, 0, 40);

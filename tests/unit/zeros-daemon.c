@@ -192,16 +192,10 @@ static void drop_line(int level, const char *event, const struct log_ctx *ctx,
 	(void)text;
 }
 
-static void on_revoked(void *ctx, struct holder *holder, uint64_t lease,
-		       enum wire_reason reason)
+static void on_news(void *ctx, struct holder *holder)
 {
-	session_tell_revoked(ctx, holder, lease, reason);
-}
-
-static void on_changed(void *ctx, struct holder *holder, uint64_t lease,
-		       unsigned reason)
-{
-	session_tell_changed(ctx, holder, lease, reason);
+	(void)ctx;
+	session_news(holder);
 }
 
 static void on_noticed(void *ctx, struct holder *holder)
@@ -333,8 +327,7 @@ static void pools_begin(void)
 static void tables_begin(void)
 {
 	static const struct leases_events lease_events = {
-		.revoked = on_revoked,
-		.changed = on_changed,
+		.news = on_news,
 		.noticed = on_noticed,
 		.granted = on_granted,
 		.ended = on_ended,

@@ -17,6 +17,9 @@
 #include "rmemd/control/table.h"
 #include "rmemd/ledger/ledger.h"
 
+/* What one session is told before others get their turn. */
+#define SENDS_PER_TURN 256
+
 static void log_session(int level, const char *event, const struct session *session,
 			const char *text)
 {
@@ -66,6 +69,7 @@ struct session *session_new(struct sessions *sessions)
 	list_init(&session->channels);
 	list_init(&session->requests);
 	list_init(&session->noticed);
+	list_init(&session->behind);
 	list_init(&session->all);
 	return session;
 }
@@ -374,39 +378,15 @@ struct holder *session_holder(struct session *session)
 	return &session->holder;
 }
 
-void session_tell_revoked(struct control *control, struct holder *holder,
-			  uint64_t lease, enum wire_reason reason)
+void session_news(struct holder *holder)
 {
-	struct peer *peer = container_of(holder, struct session, holder)->peer;
-	struct wire_msg *out = &control->out;
+	struct session *session = container_of(holder, struct session, holder);
 
-	if (!peer)
-		return;
-	out->type = WIRE_TYPE_revoked;
-	out->id = 0;
-	out->revoked.lease = lease;
-	out->revoked.reason = (uint8_t)reason;
-	peer_send(peer, out);
-}
-
-void session_tell_changed(struct control *control, struct holder *holder,
-			  uint64_t lease, unsigned reason)
-{
-	struct peer *peer = container_of(holder, struct session, holder)->peer;
-	struct wire_msg *out = &control->out;
-
-	if (!peer)
-		return;
-	out->type = WIRE_TYPE_changed;
-	out->id = 0;
-	out->changed.lease = lease;
-	out->changed.reason = (uint8_t)reason;
-	peer_send(peer, out);
-}
-
-void session_wanted(struct holder *holder)
-{
-	session_deliver(container_of(holder, struct session, holder));
+	/* who comes back asks for each lease, and hears of it then */
+	if (!session->peer)
+		holder_forget_news(holder);
+	else if (list_empty(&session->behind))
+		session_deliver(session);
 }
 
 void session_noticed(struct holder *holder)
@@ -420,27 +400,36 @@ void session_noticed(struct holder *holder)
 		session_deliver(session);
 }
 
-/* The next of what the holder is to be told.  False: there is nothing. */
+/* The next of what the holder is to be told.  False: there is nothing.  News of leases, of which
+ * there are few, do not wait for notifications, which may come all the time. */
 static bool take_news(struct holder *holder, struct wire_msg *out)
 {
-	if (lease_take_notices(holder, &out->notified))
+	if (!lease_take_news(holder, out)) {
+		if (!lease_take_notices(holder, &out->notified))
+			return false;
 		out->type = WIRE_TYPE_notified;
-	else if (lease_take_wanted(holder, &out->shrinking))
-		out->type = WIRE_TYPE_shrinking;
-	else
-		return false;
+	}
 	out->id = 0;
 	return true;
 }
 
 void session_deliver(struct session *session)
 {
-	struct wire_msg *out = &session->sessions->control->out;
+	struct sessions *sessions = session->sessions;
+	struct wire_msg *out = &sessions->control->out;
 	struct peer *peer = session->peer;
 
-	while (peer && !peer->closed && !peer->ops->busy(peer) &&
-	       take_news(&session->holder, out))
+	for (unsigned n = 0; peer && !peer->closed && !peer->ops->busy(peer); n++) {
+		if (n == SENDS_PER_TURN) {
+			if (list_empty(&session->behind))
+				list_append(&sessions->behind, &session->behind);
+			sessions->events->due(sessions->ctx, clock_now_ms());
+			return;
+		}
+		if (!take_news(&session->holder, out))
+			return;
 		peer_send(peer, out);
+	}
 }
 
 void sessions_deliver(struct sessions *sessions)

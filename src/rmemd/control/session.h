@@ -59,7 +59,7 @@ int sessions_restore(struct sessions *sessions, const struct leases_restore *wit
  * NULL: nothing. */
 void sessions_close(struct sessions *sessions);
 
-/* Fence and end what is due. */
+/* Fence and end what is due, and tell more to those that were told all that one turn allows. */
 void sessions_tick(struct sessions *sessions);
 /* When sessions_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t sessions_next_ms(const struct sessions *sessions);
@@ -112,20 +112,15 @@ struct holder *sessions_holder(const struct sessions *sessions, uint64_t id);
 uint64_t session_id(const struct session *session);
 struct holder *session_holder(struct session *session);
 
-/* Tell the session that holds a lease; nothing while it is fenced. */
-void session_tell_revoked(struct control *control, struct holder *holder,
-			  uint64_t lease, enum wire_reason reason);
-void session_tell_changed(struct control *control, struct holder *holder,
-			  uint64_t lease, unsigned reason);
-
-/* ---- notifications, and what is wanted back ---- */
+/* ---- notifications, and news of leases ---- */
 
 /* There are some that the holder is to be told; sessions_deliver() does, when those that
  * come with them are there, too. */
 void session_noticed(struct holder *holder);
-/* Pools want more, or less, back than the holder was told. */
-void session_wanted(struct holder *holder);
-/* Tell what waits, as far as connections take it at once; the rest when they take more. */
+/* Its leases have ended or changed, or are wanted back; told is nothing while it is fenced. */
+void session_news(struct holder *holder);
+/* Tell what waits, as far as connections take it at once, the rest when they take more; and no
+ * more than others can wait for, the rest at sessions_tick(). */
 void sessions_deliver(struct sessions *sessions);
 void session_deliver(struct session *session);
 

@@ -24,6 +24,7 @@ int sessions_open(struct control *control, const struct sessions_events *events,
 	list_init(&sessions->all);
 	list_init(&sessions->ended);
 	list_init(&sessions->noticed);
+	list_init(&sessions->behind);
 	*ret_sessions = sessions;
 	return 0;
 }
@@ -34,6 +35,7 @@ void session_free(struct session *session)
 	answers_clear(&session->answers);
 	list_remove(&session->all);
 	list_remove(&session->noticed);
+	list_remove(&session->behind);
 	holder_destroy(&session->holder);
 	free(session);
 }
@@ -73,10 +75,25 @@ uint64_t session_due_ms(const struct session *session)
 	return session->fenced_ms + config->grace_ms;
 }
 
+/* Those that then have still more wait for the next time. */
+static void deliver_behind(struct sessions *sessions)
+{
+	struct session *session;
+	struct list turn;
+
+	list_init(&turn);
+	list_splice(&turn, &sessions->behind);
+	while ((session = list_first(&turn, struct session, behind))) {
+		list_remove(&session->behind);
+		session_deliver(session);
+	}
+}
+
 void sessions_tick(struct sessions *sessions)
 {
 	uint64_t now_ms = clock_now_ms();
 
+	deliver_behind(sessions);
 	list_for_each_safe(node, &sessions->all) {
 		struct session *session = container_of(node, struct session, all);
 
@@ -93,7 +110,7 @@ void sessions_tick(struct sessions *sessions)
 
 uint64_t sessions_next_ms(const struct sessions *sessions)
 {
-	uint64_t next_ms = UINT64_MAX;
+	uint64_t next_ms = list_empty(&sessions->behind) ? UINT64_MAX : clock_now_ms();
 
 	list_for_each(node, &sessions->all) {
 		uint64_t ms = session_due_ms(container_of(node, struct session, all));

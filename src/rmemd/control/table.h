@@ -22,6 +22,7 @@ struct sessions {
 	struct list all;     /* in the order of their ids */
 	struct list ended;   /* their keys are still dying */
 	struct list noticed; /* those with notifications to be told */
+	struct list behind;  /* those that are to be told more in the next turn */
 	bool stopping;       /* what is lost now is not worth a line each */
 };
 
@@ -55,6 +56,7 @@ struct session {
 	uint32_t restarts; /* of the daemon, that it outlasted */
 
 	struct list noticed; /* in sessions->noticed */
+	struct list behind;  /* in sessions->behind */
 
 	struct list requests; /* that wait for their answer */
 	unsigned n_requests;

@@ -61,7 +61,8 @@ bool attachment_ended(const struct attachment *attachment)
 	return list_empty(&attachment->in_lease);
 }
 
-void attachment_end(struct attachment *attachment)
+/* It is nobody's any more. */
+static void attachment_part(struct attachment *attachment)
 {
 	struct holder *holder = attachment->holder;
 	struct lease *lease = attachment->lease;
@@ -81,7 +82,24 @@ void attachment_end(struct attachment *attachment)
 		lease_wait(lease, attachment, waiter->kind, lease_stop_waiting(lease));
 	lease_fail_waiters(lease, attachment, -ESTALE,
 			   "the lease was given up meanwhile");
+}
+
+void attachment_end(struct attachment *attachment)
+{
+	attachment_part(attachment);
 	free(attachment);
+}
+
+void attachment_revoke(struct attachment *attachment, enum wire_reason reason)
+{
+	const struct lease *lease = attachment->lease;
+
+	attachment_part(attachment);
+	attachment->lease = NULL;
+	attachment->ended = lease->id;
+	attachment->why = (unsigned)reason;
+	attachment->news = 0;
+	attachment_tell(attachment, lease->leases, NEWS_ENDED);
 }
 
 static bool exposed(const struct attachment *attachment, const struct segment *segment,
@@ -173,7 +191,6 @@ void attachment_fence(struct attachment *attachment)
 	attachment->fenced = true;
 	/* who comes back is told anew */
 	attachment->wanted = 0;
-	list_remove(&attachment->to_tell);
 	list_for_each_safe(node, &attachment->exposures)
 		exposure_end(container_of(node, struct exposure, link), true);
 }

@@ -9,6 +9,11 @@
 #include "rmemd/lease/exposure.h"
 #include "rmemd/lease/table.h"
 
+/* In the order in which they are told. */
+#define NEWS_CHANGED 1u
+#define NEWS_WANTED 2u
+#define NEWS_ENDED 4u
+
 struct attachment {
 	struct lease *lease;
 	struct holder *holder;
@@ -17,7 +22,10 @@ struct attachment {
 	unsigned pending;      /* exposures whose key is still to come */
 	bool fenced;           /* and not asked for since */
 	uint64_t wanted;       /* bytes back, as its holder was told */
-	struct list to_tell;   /* in holder->to_tell, when that has changed */
+	unsigned news;         /* NEWS_*, that its holder is to be told */
+	unsigned why;          /* it changed or ended, enum wire_reason; 0: longer */
+	uint64_t ended;        /* it is nothing but news of this lease, which has ended */
+	struct list to_tell;   /* in holder->to_tell, while there are news */
 	struct list exposures; /* pending and live, the oldest first */
 	struct list watching;  /* in lease->watchers, when its holder watches it */
 	struct notice_source notices; /* those of the lease, in holder->notices */
@@ -32,6 +40,8 @@ int attachment_restore(struct lease *lease, struct holder *holder, unsigned righ
 /* Its keys die; requests that wait for them fail with -ESTALE.  The caller calls
  * lease_settle() next. */
 void attachment_end(struct attachment *attachment);
+/* The same, and its holder is told: its lease ends. */
+void attachment_revoke(struct attachment *attachment, enum wire_reason reason);
 
 /* Whether attachment_end() is at work. */
 bool attachment_ended(const struct attachment *attachment);
@@ -48,6 +58,20 @@ void attachment_retire(struct attachment *attachment);
 void attachment_fence(struct attachment *attachment);
 /* The same for its keys at one port.  True: there were any. */
 bool attachment_leave(struct attachment *attachment, unsigned port);
+
+/* ---- news.c ---- */
+
+/* Its holder is to be told NEWS_*. */
+void attachment_tell(struct attachment *attachment, const struct leases *leases,
+		     unsigned news);
+/* NEWS_CHANGED; reason 0: it became longer. */
+void attachment_tell_changed(struct attachment *attachment, unsigned reason);
+
+/* ---- recall.c ---- */
+
+/* NEWS_WANTED, as it is now.  False: it is over before its holder heard of it. */
+bool attachment_take_wanted(struct attachment *attachment,
+			    struct wire_shrinking *ret_msg);
 
 /* ---- watch.c ---- */
 

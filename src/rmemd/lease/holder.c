@@ -17,12 +17,14 @@ void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant)
 
 void holder_destroy(struct holder *holder)
 {
+	holder_forget_news(holder);
 	holder->tenant->n_sessions--;
 	tenant_unref(holder->tenant);
 }
 
 void holder_fence(struct holder *holder)
 {
+	holder_forget_news(holder);
 	list_for_each_safe(node, &holder->attachments) {
 		struct attachment *attachment =
 			container_of(node, struct attachment, in_holder);
@@ -45,8 +47,7 @@ void holder_leave(struct holder *holder, unsigned port)
 		if (!attachment_leave(attachment, port))
 			continue;
 		if (lease->state == LEASE_READY)
-			lease->leases->events->changed(lease->leases->ctx, holder,
-						       lease->id, 0);
+			attachment_tell_changed(attachment, 0);
 		lease_settle(lease);
 	}
 }

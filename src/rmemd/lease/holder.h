@@ -36,7 +36,7 @@ struct holder {
 	unsigned n_nodes;
 	struct list attachments;
 	struct list owned;   /* ephemeral leases */
-	struct list to_tell; /* attachments: of what is wanted back of their leases */
+	struct list to_tell; /* attachments with news of their leases */
 	unsigned n_attachments;
 	uint32_t n_keys;        /* until they are dead */
 	unsigned n_watches;     /* attachments whose leases it watches */
@@ -55,6 +55,8 @@ void holder_fence(struct holder *holder);
 /* Its fabric_session at one port, taken from there, is about to be closed: the keys for it die,
  * and the holder is told that its leases changed. */
 void holder_leave(struct holder *holder, unsigned port);
+/* It is not told what it has not taken. */
+void holder_forget_news(struct holder *holder);
 /* Give everything up: attachments end, ephemeral leases too. */
 void holder_release(struct holder *holder);
 

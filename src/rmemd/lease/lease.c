@@ -290,12 +290,12 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 		waiter->done(waiter, -ESTALE, "the lease has ended meanwhile");
 	while ((attachment =
 			list_first(&lease->attachments, struct attachment, in_lease))) {
-		struct holder *holder = attachment->holder;
-
-		attachment_end(attachment);
 		/* at a shutdown the whole session is told instead */
-		if (granted && holder != except && reason != WIRE_REASON_SHUTDOWN)
-			events->revoked(lease->leases->ctx, holder, lease->id, reason);
+		if (granted && attachment->holder != except &&
+		    reason != WIRE_REASON_SHUTDOWN)
+			attachment_revoke(attachment, reason);
+		else
+			attachment_end(attachment);
 	}
 	for (unsigned i = 0; i < lease->n_segments; i++)
 		segment_doom(lease->segments[i]);
@@ -339,11 +339,10 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except)
 	while (n_segments > lease->n_segments)
 		segment_doom(lease->segments[--n_segments]);
 	list_for_each(node, &lease->attachments) {
-		struct holder *holder =
-			container_of(node, struct attachment, in_lease)->holder;
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_lease);
 
-		if (holder != except)
-			lease->leases->events->changed(lease->leases->ctx, holder,
-						       lease->id, WIRE_REASON_TRIMMED);
+		if (attachment->holder != except)
+			attachment_tell_changed(attachment, WIRE_REASON_TRIMMED);
 	}
 }

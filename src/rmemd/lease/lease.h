@@ -60,16 +60,9 @@ struct lease_home {
 
 /* What the table tells of its own accord. */
 struct leases_events {
-	/* A lease that the holder had attached has ended. */
-	void (*revoked)(void *ctx, struct holder *holder, uint64_t lease,
-			enum wire_reason reason);
-	/* Its segments changed; the holder attaches it again by id.  reason is 0 when
-	 * it became longer. */
-	void (*changed)(void *ctx, struct holder *holder, uint64_t lease,
-			unsigned reason);
-	/* More, or less, is wanted back of leases than the holder was told:
-	 * lease_take_wanted(). */
-	void (*wanted)(void *ctx, struct holder *holder);
+	/* Leases that the holder has attached have ended or changed, or more or less of them is
+	 * wanted back than it was told: lease_take_news(). */
+	void (*news)(void *ctx, struct holder *holder);
 	/* There are notices that the holder has not taken: lease_take_notices(). */
 	void (*noticed)(void *ctx, struct holder *holder);
 	/* For the log: a lease is granted; a granted one ends right after. */
@@ -153,9 +146,9 @@ int leases_each_recalled(const struct leases *leases, uint32_t pool,
 				     void *arg),
 			 void *arg);
 
-/* Take one of what the holder is to be told that pools want back, as it is now; what changes
- * before it is taken is told once.  False: there is nothing. */
-bool lease_take_wanted(struct holder *holder, struct wire_shrinking *ret_msg);
+/* Take one of what the holder is to be told: `revoked`, `changed` or `shrinking`, as it is now;
+ * what happens several times before it is taken is told once.  False: there is nothing. */
+bool lease_take_news(struct holder *holder, struct wire_msg *ret_msg);
 
 /* ---- requests ---- */
 

@@ -38,17 +38,6 @@ static void lease_look(const struct lease *lease, struct lease_wanted *ret_wante
 		extent_add(&lease->segments[i]->extent, ret_wanted);
 }
 
-/* At once, or when the holder takes it. */
-static void tell(struct attachment *attachment)
-{
-	const struct leases *leases = attachment->lease->leases;
-	struct holder *holder = attachment->holder;
-
-	if (list_empty(&attachment->to_tell))
-		list_append(&holder->to_tell, &attachment->to_tell);
-	leases->events->wanted(leases->ctx, holder);
-}
-
 static void describe(const struct lease *lease, const struct lease_wanted *wanted,
 		     struct wire_shrinking *ret_msg)
 {
@@ -62,23 +51,17 @@ static void describe(const struct lease *lease, const struct lease_wanted *wante
 	};
 }
 
-bool lease_take_wanted(struct holder *holder, struct wire_shrinking *ret_msg)
+bool attachment_take_wanted(struct attachment *attachment,
+			    struct wire_shrinking *ret_msg)
 {
-	struct attachment *attachment;
 	struct lease_wanted wanted;
 
-	while ((attachment =
-			list_first(&holder->to_tell, struct attachment, to_tell))) {
-		list_remove(&attachment->to_tell);
-		lease_look(attachment->lease, &wanted);
-		/* it is over before the holder heard of it */
-		if (!wanted.bytes && !attachment->wanted)
-			continue;
-		attachment->wanted = wanted.bytes;
-		describe(attachment->lease, &wanted, ret_msg);
-		return true;
-	}
-	return false;
+	lease_look(attachment->lease, &wanted);
+	if (!wanted.bytes && !attachment->wanted)
+		return false;
+	attachment->wanted = wanted.bytes;
+	describe(attachment->lease, &wanted, ret_msg);
+	return true;
 }
 
 /* Whoever has no keys yet is told when he has.  One who was told before knows the lease, and
@@ -100,7 +83,7 @@ void lease_tell_wanted(struct lease *lease)
 			container_of(node, struct attachment, in_lease);
 
 		if (hears(attachment) && attachment->wanted != wanted.bytes)
-			tell(attachment);
+			attachment_tell(attachment, lease->leases, NEWS_WANTED);
 	}
 }
 
@@ -112,7 +95,7 @@ static void tell_all(const struct lease *lease, const struct lease_wanted *wante
 			container_of(node, struct attachment, in_lease);
 
 		if (hears(attachment) && (attachment->wanted || wanted->bytes))
-			tell(attachment);
+			attachment_tell(attachment, lease->leases, NEWS_WANTED);
 	}
 }
 

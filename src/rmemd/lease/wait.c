@@ -106,12 +106,11 @@ static int at_rest(const struct lease_waiter *waiter)
 static void tell_grown(struct lease *lease, const struct holder *except)
 {
 	list_for_each(node, &lease->attachments) {
-		struct holder *holder =
-			container_of(node, struct attachment, in_lease)->holder;
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_lease);
 
-		if (holder != except)
-			lease->leases->events->changed(lease->leases->ctx, holder,
-						       lease->id, 0);
+		if (attachment->holder != except)
+			attachment_tell_changed(attachment, 0);
 	}
 }
 

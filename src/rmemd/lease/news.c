@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What holders are told of their leases without having asked: kept at the attachment until the
+ * holder takes it, so that it is once for each lease and as things are then. */
+#include <stdlib.h>
+
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+
+/* At once, or when the holder takes it. */
+void attachment_tell(struct attachment *attachment, const struct leases *leases,
+		     unsigned news)
+{
+	struct holder *holder = attachment->holder;
+
+	attachment->news |= news;
+	if (list_empty(&attachment->to_tell))
+		list_append(&holder->to_tell, &attachment->to_tell);
+	leases->events->news(leases->ctx, holder);
+}
+
+void attachment_tell_changed(struct attachment *attachment, unsigned reason)
+{
+	/* one that was cut is that also when it became longer since */
+	if (reason || !(attachment->news & NEWS_CHANGED))
+		attachment->why = reason;
+	attachment_tell(attachment, attachment->lease->leases, NEWS_CHANGED);
+}
+
+static bool take_changed(const struct attachment *attachment, struct wire_msg *ret_msg)
+{
+	ret_msg->type = WIRE_TYPE_changed;
+	ret_msg->changed.lease = attachment->lease->id;
+	ret_msg->changed.reason = (uint8_t)attachment->why;
+	return true;
+}
+
+static bool take_ended(struct attachment *attachment, struct wire_msg *ret_msg)
+{
+	ret_msg->type = WIRE_TYPE_revoked;
+	ret_msg->revoked.lease = attachment->ended;
+	ret_msg->revoked.reason = (uint8_t)attachment->why;
+	free(attachment);
+	return true;
+}
+
+/* The first of what is to be told of one.  False: it is over before the holder heard of it. */
+static bool take_one(struct attachment *attachment, struct wire_msg *ret_msg)
+{
+	unsigned first = attachment->news & -attachment->news;
+
+	attachment->news &= ~first;
+	if (!attachment->news)
+		list_remove(&attachment->to_tell);
+	if (first == NEWS_ENDED)
+		return take_ended(attachment, ret_msg);
+	if (first == NEWS_CHANGED)
+		return take_changed(attachment, ret_msg);
+	ret_msg->type = WIRE_TYPE_shrinking;
+	return attachment_take_wanted(attachment, &ret_msg->shrinking);
+}
+
+bool lease_take_news(struct holder *holder, struct wire_msg *ret_msg)
+{
+	struct attachment *attachment;
+
+	while ((attachment = list_first(&holder->to_tell, struct attachment, to_tell)))
+		if (take_one(attachment, ret_msg))
+			return true;
+	return false;
+}
+
+void holder_forget_news(struct holder *holder)
+{
+	struct attachment *attachment;
+
+	while ((attachment =
+			list_first(&holder->to_tell, struct attachment, to_tell))) {
+		list_remove(&attachment->to_tell);
+		attachment->news = 0;
+		if (attachment->ended)
+			free(attachment);
+	}
+}
