@@ -224,6 +224,47 @@ START_TEST(share__of_all_is_at_most_all)
 }
 END_TEST
 
+#define KEPT(of_node, of_pages, of_share)                                 \
+	{                                                                 \
+		.name = "k", .node = (of_node), .bytes = POOL_BYTES_AUTO, \
+		.pages = (of_pages), .share = (of_share), .kept = true,   \
+	}
+
+static const struct {
+	struct pool_params params[3]; /* the first ones are kept */
+	size_t n_kept;
+	uint64_t mib[3]; /* of 1200 MiB free without what those have */
+} left_over[] = {
+	{ { KEPT(0, POOL_PAGES_2M, 0), AUTO(0, POOL_PAGES_2M, 0),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  1,
+	  { 0, 600, 600 } },
+	{ { KEPT(0, POOL_PAGES_AUTO, 0), KEPT(0, POOL_PAGES_BASE, 40),
+	    AUTO(0, POOL_PAGES_BASE, 0) },
+	  2,
+	  { 0, 0, 600 } },
+	/* all that there was: it leaves what has become free since */
+	{ { KEPT(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_2M, 30),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  1,
+	  { 0, 360, 840 } },
+};
+
+START_TEST(share__is_of_what_kept_pools_leave)
+{
+	const struct pool_params *params = left_over[_i].params;
+	enum share_kind kind = share_kind(params[2].pages);
+
+	for (size_t i = left_over[_i].n_kept; i < 3; i++)
+		ck_assert_uint_eq(
+			share_bytes(share_of(params, 3, i, kind), 1200 * MIB, 2 * MIB),
+			left_over[_i].mib[i] * MIB);
+	/* nobody asks how much is theirs, and it is no division by nothing */
+	for (size_t i = 0; i < left_over[_i].n_kept; i++)
+		ck_assert_uint_gt(share_of(params, 3, i, kind).whole, 0);
+}
+END_TEST
+
 static int open_share(int node, enum pool_pages pages, unsigned share)
 {
 	const struct pool_params params = AUTO(node, pages, share);
@@ -297,6 +338,8 @@ int main(void)
 	tcase_add_test(share, share__is_in_whole_pages);
 	tcase_add_loop_test(share, share__of_all_is_at_most_all, 0,
 			    sizeof(together) / sizeof(together[0]));
+	tcase_add_loop_test(share, share__is_of_what_kept_pools_leave, 0,
+			    sizeof(left_over) / sizeof(left_over[0]));
 	suite_add_tcase(suite, share);
 	tcase_add_checked_fixture(host, host_make, host_unmake);
 	tcase_add_test(host, host__counts_huge_pages_that_are_not_promised);

@@ -37,10 +37,11 @@ enum share_kind share_kind(enum pool_pages pages)
 	return SHARE_MEMORY;
 }
 
-/* Whether it may come to take some of that kind. */
+/* Whether it may come to take some of that kind.  What was kept has its memory already, of which
+ * nothing is counted as free. */
 static bool may_take(const struct pool_params *pool, enum share_kind kind)
 {
-	return pool->bytes == POOL_BYTES_AUTO &&
+	return pool->bytes == POOL_BYTES_AUTO && !pool->kept &&
 	       (pool->pages == POOL_PAGES_AUTO || share_kind(pool->pages) == kind);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How much pools of `size = auto` get.  Those of one node, as those of any node, divide what
- * is free there when the pools of a fixed size have theirs.  What they have in per cent is
+ * is free there when the pools of a fixed size, and those that were kept, have theirs.  What they have in per cent is
  * theirs; the others get equal parts of what is left: of huge pages, which were put aside to
  * be used, all; of other memory half, which leaves the system what it needs.
  * Threads: [any]. */
