@@ -200,10 +200,28 @@ static void on_given_due(evutil_socket_t fd, short what, void *arg)
 
 /* ---- status ---- */
 
+/* How far pools that grow are, for the log, too; nothing when none does. */
+static void describe_growth(struct daemon *daemon, char *buf, size_t buf_bytes)
+{
+	char done_text[32], bytes_text[32];
+	uint64_t done, bytes;
+
+	if (!resizes_growing(daemon->resizes, &done, &bytes)) {
+		daemon->progress = (struct progress){ 0 };
+		buf[0] = '\0';
+		return;
+	}
+	progress_log(&daemon->progress, done, bytes);
+	(void)snprintf(buf, buf_bytes, "; populating pools: %s of %s",
+		       units_format_bytes(done, done_text, sizeof(done_text)),
+		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)));
+}
+
 bool loop_describe(struct daemon *daemon)
 {
 	char lent_text[32], bytes_text[32], text[sizeof(daemon->status_text)];
 	uint64_t lent = 0, bytes = 0;
+	size_t used;
 
 	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
 		struct pool_status status;
@@ -212,10 +230,14 @@ bool loop_describe(struct daemon *daemon)
 		lent += status.lent;
 		bytes += status.bytes;
 	}
-	(void)snprintf(text, sizeof(text), "%s of %s lent to %u sessions in %u leases",
-		       units_format_bytes(lent, lent_text, sizeof(lent_text)),
-		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)),
-		       sessions_count(daemon->sessions), leases_count(daemon->leases));
+	used = (size_t)snprintf(text, sizeof(text),
+				"%s of %s lent to %u sessions in %u leases",
+				units_format_bytes(lent, lent_text, sizeof(lent_text)),
+				units_format_bytes(bytes, bytes_text,
+						   sizeof(bytes_text)),
+				sessions_count(daemon->sessions),
+				leases_count(daemon->leases));
+	describe_growth(daemon, text + used, sizeof(text) - used);
 	if (strcmp(text, daemon->status_text) == 0)
 		return false;
 	memcpy(daemon->status_text, text, sizeof(text));
@@ -315,6 +337,7 @@ static void on_reload(evutil_socket_t number, short what, void *arg)
 		return;
 	notify_reloading();
 	reload(daemon);
+	(void)loop_describe(daemon);
 	notify_ready("%s", daemon->status_text);
 }
 

@@ -17,6 +17,7 @@
 #include "rmemd/daemon.h"
 #include "rmemd/fabrics.h"
 #include "rmemd/keep.h"
+#include "rmemd/progress.h"
 #include "rmemd/resize.h"
 
 enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };
@@ -46,8 +47,9 @@ struct daemon {
 	bool tick_looked; /* at the sockets, before what is due happens */
 	struct event *status;
 	uint64_t sessions_next_ms; /* what tick is armed for, at the latest */
+	struct progress progress; /* of pools that grow */
 	bool stopping;
-	char status_text[128];
+	char status_text[192];
 };
 
 /* What the leases and sessions tell of their own accord; ctx is the daemon. */

@@ -18,5 +18,7 @@ struct progress {
 };
 
 void progress_tell(struct progress *progress, uint64_t done, uint64_t bytes);
+/* The line alone. */
+void progress_log(struct progress *progress, uint64_t done, uint64_t bytes);
 
 #endif

@@ -33,7 +33,8 @@ struct resizes {
 	struct ledger *ledger;
 	struct resize *each;
 	unsigned n;
-	bool more; /* was added, to be lent */
+	bool more;      /* was added, to be lent */
+	uint64_t grown; /* bytes by pools that are ready while others still grow */
 };
 
 struct text {
@@ -103,6 +104,28 @@ static bool holdings_text(const struct resizes *resizes, unsigned i, char *buf,
 
 /* ---- growing ---- */
 
+bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
+		     uint64_t *ret_bytes)
+{
+	struct pool_status status;
+	uint64_t done = 0, bytes = 0;
+	bool any = false;
+
+	for (unsigned i = 0; i < resizes->n; i++) {
+		pools_status(resizes->pools, i, &status);
+		if (status.resizing != POOL_GROWS)
+			continue;
+		any = true;
+		done += status.populated;
+		bytes += status.bytes_to - status.bytes;
+	}
+	if (any) {
+		*ret_done = resizes->grown + done;
+		*ret_bytes = resizes->grown + bytes;
+	}
+	return any;
+}
+
 /* It stays as it is until it is told again. */
 static void give_up(struct resizes *resizes, unsigned i, const char *event,
 		    const char *why)
@@ -127,7 +150,7 @@ static void growth_over(struct resizes *resizes, unsigned i)
 
 static void grow(struct resizes *resizes, unsigned i, const struct pool_status *status)
 {
-	uint64_t target = resizes->each[i].target;
+	uint64_t target = resizes->each[i].target, done, bytes;
 	struct text from, to;
 
 	log_event(LOG_NOTICE, "pool-growing", &(struct log_ctx){ .pool = status->name },
@@ -137,6 +160,8 @@ static void grow(struct resizes *resizes, unsigned i, const struct pool_status *
 		give_up(resizes, i, "pool-not-grown", err_text());
 		return;
 	}
+	if (!resizes_growing(resizes, &done, &bytes))
+		resizes->grown = 0;
 	if (pools_grow(resizes->pools, i, target)) {
 		give_up(resizes, i, "pool-not-grown", err_text());
 		growth_over(resizes, i);
@@ -147,6 +172,7 @@ static void grown(struct resizes *resizes, const struct pools_resized *resized)
 {
 	struct pools *pools = resizes->pools;
 	const char *name = pools_params(pools, resized->i)->name;
+	struct pool_status status;
 	struct text text;
 
 	if (resized->err) {
@@ -163,6 +189,8 @@ static void grown(struct resizes *resizes, const struct pools_resized *resized)
 		pools_shrink(pools, resized->i);
 		return;
 	}
+	pools_status(pools, resized->i, &status);
+	resizes->grown += resized->bytes - status.bytes;
 	pools_lend(pools, resized->i);
 	resizes->more = true;
 	log_event(LOG_NOTICE, "pool-grown", &(struct log_ctx){ .pool = name },

@@ -30,6 +30,9 @@ void resizes_close(struct resizes *resizes);
 void resizes_take(struct resizes *resizes, const struct config *config);
 /* After pools_process(), and when it is due.  True: there is more to lend. */
 bool resizes_work(struct resizes *resizes);
+/* How much of what pools grow by is there, of all those that grew together.  False: none grows. */
+bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
+		     uint64_t *ret_bytes);
 /* When it is due (clock_now_ms), UINT64_MAX: never.  NULL: never. */
 uint64_t resizes_next_ms(const struct resizes *resizes);
 

@@ -94,6 +94,12 @@ START_TEST(status__has_every_step)
 	progress_tell(&progress, 37 * GIB, 128 * GIB);
 	ck_assert_int_gt((int)recv(fd, text, sizeof(text) - 1, 0), 0);
 	ck_assert_str_eq(text, "STATUS=populating pools: 37 GiB of 128 GiB");
+	/* but where the caller has more to say there */
+	now_ns += 30 * SECOND;
+	progress_log(&progress, 40 * GIB, 128 * GIB);
+	ck_assert_uint_eq(n_lines, 1);
+	ck_assert_str_eq(line, "pools-populating: 40 GiB of 128 GiB after 30 s");
+	ck_assert_int_lt((int)recv(fd, text, sizeof(text) - 1, 0), 0);
 	ck_assert_int_eq(unlink(address.sun_path), 0);
 	ck_assert_int_eq(rmdir(directory), 0);
 	ck_assert_int_eq(close(fd), 0);

@@ -22,7 +22,11 @@ static uint64_t now_ms;
 
 /* ---- fakes ---- */
 
-/* One pool. */
+/* One pool, and where there are two what becomes of the other one. */
+static unsigned n_pools;
+static struct pool_status other;
+static const struct pool_params other_params = { .name = "other" };
+
 static struct fake {
 	struct pool_params params;
 	struct pool_status status;
@@ -59,21 +63,19 @@ static uint64_t clock_of_test(void)
 unsigned pools_count(const struct pools *pools)
 {
 	(void)pools;
-	return 1;
+	return n_pools;
 }
 
 void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
 {
 	(void)pools;
-	ck_assert_uint_eq(i, 0);
-	*ret_status = fake.status;
+	*ret_status = i ? other : fake.status;
 }
 
 const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 {
 	(void)pools;
-	ck_assert_uint_eq(i, 0);
-	return &fake.params;
+	return i ? &other_params : &fake.params;
 }
 
 uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
@@ -231,6 +233,7 @@ static void setup(void)
 	memset(&kept, 0, sizeof(kept));
 	memset(logged, 0, sizeof(logged));
 	memset(&config, 0, sizeof(config));
+	n_pools = 1;
 	now_ms = 5000;
 	clock_set_source(clock_of_test);
 	log_set_sink(log_keep);
@@ -438,6 +441,52 @@ START_TEST(shrink__revokes)
 }
 END_TEST
 
+static void assert_growing(uint64_t done, uint64_t bytes)
+{
+	uint64_t is_done = 0, is_bytes = 0;
+
+	ck_assert_int_eq(resizes_growing(resizes, &is_done, &is_bytes), bytes > 0);
+	ck_assert_uint_eq(is_done, done);
+	ck_assert_uint_eq(is_bytes, bytes);
+}
+
+/* Of two of which one is ready before the other. */
+START_TEST(grow__tells_how_far_it_is)
+{
+	const struct pool_status rests = { .bytes = 100 * MIB, .bytes_to = 100 * MIB };
+
+	resizes_close(resizes);
+	n_pools = 2;
+	other = rests;
+	begin();
+	assert_growing(0, 0);
+	reload(128 * MIB);
+	assert_growing(0, 64 * MIB);
+	fake.status.populated = 10 * MIB;
+	other = (struct pool_status){ .bytes = 70 * MIB,
+				      .bytes_to = 100 * MIB,
+				      .populated = 5 * MIB,
+				      .resizing = POOL_GROWS };
+	assert_growing(15 * MIB, 94 * MIB);
+	end(0, 128 * MIB);
+	assert_growing(69 * MIB, 94 * MIB);
+	/* one that is told to go on meanwhile comes along */
+	fake.status.populated = 0;
+	reload(148 * MIB);
+	assert_growing(69 * MIB, 114 * MIB);
+	/* what failed is not there */
+	end(-ENOMEM, 128 * MIB);
+	assert_growing(69 * MIB, 94 * MIB);
+	other = rests;
+	assert_growing(0, 0);
+	/* the next time it begins from nothing */
+	reload(158 * MIB);
+	assert_growing(0, 30 * MIB);
+	end(0, 158 * MIB);
+	assert_growing(0, 0);
+}
+END_TEST
+
 START_TEST(shrink__that_cannot_begin_is_given_up)
 {
 	fake.recall_err = -EMFILE;
@@ -474,6 +523,7 @@ int main(void)
 	tcase_add_loop_test(tc, grow__that_fails_is_given_up, 0, 2);
 	tcase_add_test(tc, grow__stopped_and_told_to_go_on);
 	tcase_add_loop_test(tc, grow__that_ended_a_process_waits_for_a_reload, 0, 2);
+	tcase_add_test(tc, grow__tells_how_far_it_is);
 	tcase_add_test(tc, shrink__when_its_end_is_free);
 	tcase_add_test(tc, shrink__refused_for_what_is_leased);
 	tcase_add_loop_test(tc, shrink__waits_for_what_is_nobodys, 0, 2);
