@@ -14,7 +14,7 @@
 /* The client's connection to this process. */
 struct link {
 	struct peer peer;
-	bool up, welcome, dead, silent;
+	bool up, welcome, dead, silent, busy;
 	bool asked; /* through it, what is not answered yet */
 };
 
@@ -257,8 +257,10 @@ static void op_greeted(struct peer *peer)
 
 static bool op_busy(const struct peer *peer)
 {
-	(void)peer;
-	return false;
+	const unsigned client =
+		(unsigned)(link_of((struct peer *)(uintptr_t)peer) - links);
+
+	return links[client].busy;
 }
 
 static const struct peer_ops ops = {
@@ -539,6 +541,10 @@ void zeros_client_do(unsigned client)
 			client_connect(client);
 		return;
 	}
+	/* its connection takes no news, or what has waited for that */
+	links[client].busy = zeros_random(4) == 0;
+	if (!links[client].busy)
+		peer_idle(&links[client].peer);
 	if (!can_ask(client))
 		return;
 	/* first what is not answered yet, on a new connection */
