@@ -177,25 +177,21 @@ static RARE void single_failed(struct rmem_queue *queue, struct channel_slot *sl
 		settle_kill(queue, slot);
 }
 
-/* Post it on the channel whose turn it is.  False: that takes nothing now, or is dead. */
-static inline bool single_post(struct rmem_queue *queue, const struct rmem_op *todo,
-			       const struct rmem_buffer *buffer,
-			       const struct attachment *att)
+/* Post it on a channel that takes it.  False: that one is dead. */
+static inline bool single_put(struct rmem_queue *queue, const struct rmem_op *todo,
+			      const struct rmem_buffer *buffer,
+			      const struct attachment *att, struct channel_slot *slot,
+			      const struct fabric_key *key)
 {
 	_Static_assert((int)RMEM_OP_READ == FABRIC_READ &&
 			       (int)RMEM_OP_WRITE == FABRIC_WRITE,
 		       "each is named as what the fabric does");
-	struct channelset *set = &queue->channels;
-	struct channel_slot *slot = &set->slots[set->next];
 	struct op *op;
 	int result;
 
-	if (!channelset_open(set, slot, att, 0))
-		return false;
-	(void)channelset_next(set);
-	result = queue->ops->post_one(slot->channel, (enum fabric_opcode)todo->opcode,
-				      buffer->regions[slot->domain],
-				      &att->keys[0][slot->endpoint].at, op_part(todo));
+	result =
+		queue->ops->post_one(slot->channel, (enum fabric_opcode)todo->opcode,
+				     buffer->regions[slot->domain], key, op_part(todo));
 	if (result != 1) {
 		single_failed(queue, slot, result);
 		return false;
@@ -203,8 +199,38 @@ static inline bool single_post(struct rmem_queue *queue, const struct rmem_op *t
 	op = optable_take(&queue->table);
 	op_launch(op, todo, att, queue_deadline_ns(queue, todo->timeout_ms));
 	queue->active++;
-	channelset_put(set, slot, &op->own);
+	channelset_put(&queue->channels, slot, &op->own);
 	return true;
+}
+
+/* The one whose turn it is takes nothing now, or leads to where the lease is not lent through:
+ * post it on the next that takes it. */
+static RARE bool single_seek(struct rmem_queue *queue, const struct rmem_op *todo,
+			     const struct rmem_buffer *buffer,
+			     const struct attachment *att)
+{
+	struct channel_slot *slot;
+
+	return channelset_pick(&queue->channels, ENDPOINTS_ALL, att, 0, &slot) ==
+		       PICK_OK &&
+	       single_put(queue, todo, buffer, att, slot,
+			  &att->keys[0][slot->endpoint].at);
+}
+
+/* Post it on the channel whose turn it is, or another one.  False: none takes it now, or it is
+ * dead. */
+static inline bool single_post(struct rmem_queue *queue, const struct rmem_op *todo,
+			       const struct rmem_buffer *buffer,
+			       const struct attachment *att)
+{
+	struct channelset *set = &queue->channels;
+	struct channel_slot *slot = &set->slots[set->next];
+	const struct fabric_key *key = &att->keys[0][slot->endpoint].at;
+
+	if (!channelset_open(set, slot, att, 0))
+		return single_seek(queue, todo, buffer, att);
+	(void)channelset_next(set);
+	return single_put(queue, todo, buffer, att, slot, key);
 }
 
 /* The short way of an operation that is submitted alone, as a program does that waits for each:

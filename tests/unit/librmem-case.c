@@ -10,9 +10,9 @@ const uint64_t keys[2] = { 11, 12 };
 struct rmem_lease *lease;
 struct rmem_completion done[64];
 
-static void case_on(const struct fabric_client_ops *ops)
+static void case_on(const struct fabric_client_ops *ops, unsigned endpoints)
 {
-	stage_open(ops);
+	stage_open(ops, endpoints);
 	memset(seg_a, 0, sizeof(seg_a));
 	memset(seg_b, 0, sizeof(seg_b));
 	for (unsigned i = 0; i < sizeof(local); i++)
@@ -23,12 +23,17 @@ static void case_on(const struct fabric_client_ops *ops)
 
 void case_tcp(void)
 {
-	case_on(&fabric_tcp_client);
+	case_on(&fabric_tcp_client, STAGE_ENDPOINTS);
 }
 
 void case_verbs(void)
 {
-	case_on(&fabric_verbs_client);
+	case_on(&fabric_verbs_client, STAGE_ENDPOINTS);
+}
+
+void case_three(void)
+{
+	case_on(&fabric_tcp_client, 3);
 }
 
 struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, void *addr,

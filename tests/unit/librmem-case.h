@@ -20,6 +20,8 @@ extern struct rmem_completion done[64];
 /* Fixtures: over a fabric that takes any memory, and over one that does not. */
 void case_tcp(void);
 void case_verbs(void);
+/* Like the first, of a server with three endpoints. */
+void case_three(void);
 
 struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, void *addr,
 		     uint64_t bytes, uint64_t cookie);

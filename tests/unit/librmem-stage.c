@@ -32,7 +32,7 @@ static int event(void *ctx, const struct wire_msg *msg)
 
 static const struct control_events events = { answered, event };
 
-void stage_open(const struct fabric_client_ops *ops)
+void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 {
 	struct rmem *session = &stage.session;
 	struct wire_welcome *welcome = &session->welcome;
@@ -52,7 +52,7 @@ void stage_open(const struct fabric_client_ops *ops)
 	list_init(&session->buffers);
 	(void)strcpy(session->server, "stage:1");
 	session->peer.ss_family = AF_INET;
-	session->uri.channels = STAGE_ENDPOINTS;
+	session->uri.channels = endpoints;
 	session->timeout_ms = STAGE_TIMEOUT_MS;
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -62,14 +62,13 @@ void stage_open(const struct fabric_client_ops *ops)
 	atomic_store(&session->until_ns, UINT64_MAX);
 	welcome->heartbeat_ms = 500;
 	welcome->fence_ms = 2000;
-	welcome->n_endpoints = STAGE_ENDPOINTS;
-	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++)
+	welcome->n_endpoints = (uint16_t)endpoints;
+	for (unsigned i = 0; i < endpoints; i++)
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
 	ck_assert_int_eq(
 		control_create(session->epfd, &events, session, &session->control), 0);
 	ck_assert_int_eq(
-		domain_set_open(session, ops, STAGE_ENDPOINTS, 100, &session->domains),
-		0);
+		domain_set_open(session, ops, endpoints, 100, &session->domains), 0);
 }
 
 void stage_close(void)
@@ -101,6 +100,7 @@ void stage_close(void)
 static struct attachment *table(unsigned n, unsigned char *const *segments,
 				const uint64_t *bytes, const uint64_t *keys)
 {
+	const unsigned endpoints = stage.session.welcome.n_endpoints;
 	struct wire_lease *answer = calloc(1, sizeof(*answer));
 	struct attachment *attachment = NULL;
 
@@ -109,7 +109,7 @@ static struct attachment *table(unsigned n, unsigned char *const *segments,
 		answer->segments[i].bytes = bytes[i];
 		answer->bytes += bytes[i];
 		answer->segments[i].endpoints = (uint8_t)stage.through[i];
-		for (unsigned k = 0; k < STAGE_ENDPOINTS && keys[i]; k++)
+		for (unsigned k = 0; k < endpoints && keys[i]; k++)
 			if (stage.through[i] & (1u << k))
 				answer->keys[answer->n_keys++] = (struct wire_key){
 					.segment = (uint8_t)i,
@@ -118,7 +118,7 @@ static struct attachment *table(unsigned n, unsigned char *const *segments,
 					.rkey = keys[i],
 				};
 	}
-	ck_assert_int_eq(attachment_create(answer, STAGE_ENDPOINTS, &attachment), 0);
+	ck_assert_int_eq(attachment_create(answer, endpoints, &attachment), 0);
 	free(answer);
 	return attachment;
 }

@@ -9,7 +9,7 @@
 #include "librmem/queue.h"
 #include "librmem/session.h"
 
-#define STAGE_ENDPOINTS 2
+#define STAGE_ENDPOINTS 2 /* for most */
 #define STAGE_TIMEOUT_MS 1000
 
 struct stage {
@@ -20,7 +20,8 @@ struct stage {
 };
 extern struct stage stage;
 
-void stage_open(const struct fabric_client_ops *ops);
+/* With a server of so many endpoints, all of which the session uses. */
+void stage_open(const struct fabric_client_ops *ops, unsigned endpoints);
 /* Checks that nothing of the fabric is left. */
 void stage_close(void);
 

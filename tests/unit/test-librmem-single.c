@@ -278,6 +278,31 @@ START_TEST(single__of_many_segments_goes_the_long_way)
 }
 END_TEST
 
+/* The turn of the others passes by. */
+START_TEST(single__of_one_endpoint_goes_the_short_way)
+{
+	struct rmem_queue *queue = stage_queue(CREDITS_MAX + 1, 2);
+	unsigned depth = queue->channels.depth;
+	const uint64_t key[] = { 11 };
+
+	stage.through[0] = 1u << _i;
+	stage_rekey(single, 1, segments, seg_bytes, key);
+	expect_none(queue);
+	for (unsigned i = 0; i < depth; i++)
+		submit_by(queue, write_at(i * 8, i), true);
+	ck_assert_uint_eq(stage_channel(queue, (unsigned)_i)->n, depth);
+	/* and when that is full, they wait */
+	submit_by(queue, write_at(depth * 8, depth), false);
+	ck_assert_uint_eq(stage_channel(queue, (unsigned)(1 - _i))->n, 0);
+	for (unsigned n = 0; n <= depth;) {
+		fake_complete_all();
+		n += (unsigned)rmem_poll(queue, done, 64);
+	}
+	ck_assert_mem_eq(seg_a, local, (depth + 1) * 8);
+	single_end();
+}
+END_TEST
+
 START_TEST(single__without_a_key_goes_the_long_way)
 {
 	static const uint64_t none[] = { 0 };
@@ -514,6 +539,7 @@ int main(void)
 	tcase_add_loop_test(tcase, single__of_others_is_refused, 0, 5);
 	tcase_add_loop_test(tcase, single__waits_while_the_session_is_lost, 0, 2);
 	tcase_add_test(tcase, single__of_many_segments_goes_the_long_way);
+	tcase_add_loop_test(tcase, single__of_one_endpoint_goes_the_short_way, 0, 2);
 	tcase_add_test(tcase, single__without_a_key_goes_the_long_way);
 	tcase_add_test(tcase, fence__holds_up_singles);
 	tcase_add_test(tcase, single__to_a_dead_channel_goes_to_another);
