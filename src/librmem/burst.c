@@ -12,7 +12,7 @@ void burst_start(struct burst *burst, struct rmem_queue *queue)
 	burst->queue = queue;
 	burst->slot = NULL;
 	burst->open = !queue->carry_fence && list_empty(&queue->table.pending) &&
-		      list_empty(&queue->table.lanes[LANE_PLAIN].node) &&
+		      list_empty(&queue->table.plain->node) &&
 		      session_usable(queue->session, queue->now_ns) == 0;
 }
 

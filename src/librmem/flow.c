@@ -24,6 +24,7 @@ static struct piece *piece_unpost(struct rmem_queue *queue, struct channel_slot 
 	op_unfold(piece->op);
 	piece->op->in_flight--;
 	slot->requests -= piece_is_request(piece);
+	queue_unbounce(queue, piece);
 	piece_again_first(&queue->table, piece);
 	return piece;
 }
@@ -164,6 +165,37 @@ static void op_strand(struct rmem_queue *queue, struct op *op)
 	settle(queue, op);
 }
 
+/* A chunk of the bounce buffer, if it needs one, with what it writes.  False: there is none. */
+static bool chunk_take(struct rmem_queue *queue, struct piece *piece)
+{
+	struct op *op = piece->op;
+
+	if (!piece->bounces)
+		return true;
+	piece->chunk = bounce_take(&queue->bounce);
+	if (!piece->chunk)
+		return false;
+	if (op->todo.opcode == RMEM_OP_WRITEV)
+		vec_gather(op, piece);
+	else if (opcode_writes(op->todo.opcode))
+		memcpy(piece->chunk, (unsigned char *)op->todo.addr + piece->offset,
+		       piece->bytes);
+	return true;
+}
+
+/* There is no chunk for it: let those go by that need none.  False: it did, or must not. */
+static bool piece_yield(struct rmem_queue *queue, struct piece *piece)
+{
+	struct optable *table = &queue->table;
+	const struct lane *plain = op_lane(table, piece->op, piece->offset, LANE_PLAIN);
+	bool first = piece == list_first(&plain->again, struct piece, node);
+
+	if (first)
+		piece_wait(table, piece,
+			   op_lane(table, piece->op, piece->offset, LANE_SCARCE));
+	return first;
+}
+
 /* Post again what came back.  False: it has to wait. */
 static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 {
@@ -195,6 +227,8 @@ static bool piece_repost(struct rmem_queue *queue, struct piece *piece)
 		op_strand(queue, op);
 		return true;
 	}
+	if (pick == PICK_OK && !chunk_take(queue, piece))
+		return piece_yield(queue, piece);
 	list_remove(&piece->node);
 	if (pick == PICK_NO_KEY)
 		limbo_doubt(queue, piece);
@@ -241,30 +275,22 @@ static struct piece *piece_cut(struct rmem_queue *queue, struct op *op, uint64_t
 {
 	struct piece *piece = piece_find(queue, op);
 	uint64_t offset = op->todo.bytes - op->end.left, bytes;
-	unsigned char *chunk = NULL;
-	bool bounced;
+	bool bounces;
 
 	if (!piece)
 		return NULL;
-	bytes = cut_bytes(queue, op, max, &bounced);
-	if (bounced) {
-		chunk = bounce_take(&queue->bounce);
-		if (!chunk)
-			return NULL;
-	}
+	bytes = cut_bytes(queue, op, max, &bounces);
+	if (bounces && queue->bounce.n_free == 0)
+		return NULL;
 	list_remove(&piece->node);
 	*piece = (struct piece){
 		.op = op,
 		.offset = offset,
 		.bytes = (uint32_t)bytes,
-		.chunk = chunk,
+		.bounces = bounces,
 	};
 	list_init(&piece->node);
-	if (chunk && (op->todo.opcode == RMEM_OP_WRITE ||
-		      op->todo.opcode == RMEM_OP_WRITE_NOTIFY))
-		memcpy(chunk, (unsigned char *)op->todo.addr + offset, bytes);
-	else if (chunk && op->todo.opcode == RMEM_OP_WRITEV)
-		vec_gather(op, piece);
+	(void)chunk_take(queue, piece);
 	op->end.left -= bytes;
 	op->pieces++;
 	return piece;
@@ -289,21 +315,24 @@ static const char *op_stale(const struct op *op, const struct attachment *att)
 static bool op_yield(struct rmem_queue *queue, struct op *op)
 {
 	struct optable *table = &queue->table;
-	bool first = op == list_first(&table->lanes[LANE_PLAIN].ops, struct op, node);
+	uint64_t offset = op->todo.bytes - op->end.left;
+	const struct lane *plain = op_lane(table, op, offset, LANE_PLAIN);
+	bool first = op == list_first(&plain->ops, struct op, node);
 
 	if (first)
-		op_wait(table, op, LANE_SCARCE);
+		op_wait(table, op, op_lane(table, op, offset, LANE_SCARCE));
 	return first;
 }
 
 /* What is left of it may wait for other channels than what began at `before`. */
 static void op_move(struct rmem_queue *queue, struct op *op, uint64_t before)
 {
-	bool request = opcode_is_remote(op->todo.opcode);
-	unsigned lane =
-		op_lane(&queue->table, op, op->todo.bytes - op->end.left, request);
+	enum lane_kind kind =
+		opcode_is_remote(op->todo.opcode) ? LANE_REQUEST : LANE_PLAIN;
+	struct lane *lane =
+		op_lane(&queue->table, op, op->todo.bytes - op->end.left, kind);
 
-	if (lane != op_lane(&queue->table, op, before, request))
+	if (lane != op_lane(&queue->table, op, before, kind))
 		op_wait(&queue->table, op, lane);
 }
 
@@ -339,7 +368,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	if (op->end.left == 0) {
 		list_remove(&op->node);
 		op->state = OP_FLYING;
-	} else if (att->bound) {
+	} else if (att->bound || op->todo.opcode == RMEM_OP_COPY) {
 		op_move(queue, op, at - op->todo.offset);
 	}
 	if (pick == PICK_NO_KEY)

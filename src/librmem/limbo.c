@@ -13,6 +13,7 @@
 
 void limbo_doubt(struct rmem_queue *queue, struct piece *piece)
 {
+	queue_unbounce(queue, piece);
 	piece->state = PIECE_DOUBT;
 	piece->verify = lease_verify(piece->op->todo.lease);
 	if (piece->op->todo.opcode == RMEM_OP_COPY)
@@ -23,6 +24,7 @@ void limbo_doubt(struct rmem_queue *queue, struct piece *piece)
 void limbo_lose(struct rmem_queue *queue, struct channel_slot *slot,
 		struct piece *piece)
 {
+	queue_unbounce(queue, piece);
 	piece->state = PIECE_LOST;
 	piece->slot = slot;
 	piece->losses++;

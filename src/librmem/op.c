@@ -27,7 +27,7 @@ static void lists_start(struct optable *table)
 {
 	list_init(&table->pending);
 	list_init(&table->stalled);
-	for (unsigned i = 0; i < LANES; i++) {
+	for (unsigned i = 0; i < LANE_KINDS * table->n_sets; i++) {
 		list_init(&table->lanes[i].node);
 		list_init(&table->lanes[i].again);
 		list_init(&table->lanes[i].ops);
@@ -47,10 +47,14 @@ static void lists_start(struct optable *table)
 		list_append(&table->free_pieces, &table->pieces[i].node);
 }
 
-int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table)
+int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
+		   struct optable *ret_table)
 {
 	struct optable *table = ret_table;
+	unsigned n_sets = 1;
 
+	while (n_sets <= endpoints)
+		n_sets *= 2;
 	*table = (struct optable){
 		.n_ops = n_ops,
 		.n_shared = n_shared,
@@ -58,17 +62,23 @@ int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table)
 		.pieces = calloc(n_shared, sizeof(*table->pieces)),
 		.free = calloc(n_ops, sizeof(struct op *)),
 		.done = calloc(n_ops, sizeof(struct op *)),
+		.endpoints = endpoints,
+		.n_sets = n_sets,
+		.lanes = calloc((size_t)LANE_KINDS * n_sets, sizeof(*table->lanes)),
 	};
-	if (!table->ops || !table->pieces || !table->free || !table->done) {
+	if (!table->ops || !table->pieces || !table->free || !table->done ||
+	    !table->lanes) {
 		optable_destroy(table);
 		return err_set(-ENOMEM, "no memory for %u operations", n_ops);
 	}
+	table->plain = optable_lane(table, LANE_PLAIN, endpoints);
 	lists_start(table);
 	return 0;
 }
 
 void optable_destroy(struct optable *table)
 {
+	free(table->lanes);
 	free(table->done);
 	free(table->free);
 	free(table->ops);
@@ -103,30 +113,25 @@ unsigned op_reach(const struct op *op, uint64_t offset)
 	return reach;
 }
 
-unsigned op_lane(const struct optable *table, const struct op *op, uint64_t offset,
-		 bool request)
+struct lane *op_lane(const struct optable *table, const struct op *op, uint64_t offset,
+		     enum lane_kind kind)
 {
-	unsigned bound = op_reach(op, offset) & table->endpoints;
-
-	/* through none: it ends as soon as it is looked at */
-	if (bound == table->endpoints || bound == 0)
-		return request ? LANE_REQUEST : LANE_PLAIN;
-	return (request ? LANE_BOUND_REQUEST : LANE_BOUND) +
-	       (unsigned)__builtin_ctz(bound);
+	return optable_lane(table, kind, op_reach(op, offset) & table->endpoints);
 }
 
 /* The lane of what is on no channel, and is cut already. */
 static struct lane *piece_lane(struct optable *table, const struct piece *piece)
 {
 	const struct op *op = piece->op;
-	unsigned number;
+	struct lane *lane;
 
-	if (!piece_is_request(piece) && opcode_is_atomic(op->todo.opcode))
-		number = LANE_ATOMIC + (unsigned)__builtin_ctz(op->endpoints);
+	if (opcode_is_atomic(op->todo.opcode))
+		lane = optable_lane(table, LANE_ATOMIC, op->endpoints);
 	else
-		number = op_lane(table, op, piece->offset, piece_is_request(piece));
-	lane_stall(table, &table->lanes[number]);
-	return &table->lanes[number];
+		lane = op_lane(table, op, piece->offset,
+			       piece_is_request(piece) ? LANE_REQUEST : LANE_PLAIN);
+	lane_stall(table, lane);
+	return lane;
 }
 
 void piece_again(struct optable *table, struct piece *piece)
@@ -141,9 +146,16 @@ void piece_again_first(struct optable *table, struct piece *piece)
 	list_prepend(&piece_lane(table, piece)->again, &piece->node);
 }
 
-void op_wait(struct optable *table, struct op *op, unsigned lane)
+void op_wait(struct optable *table, struct op *op, struct lane *lane)
 {
 	list_remove(&op->node);
-	list_append(&table->lanes[lane].ops, &op->node);
-	lane_stall(table, &table->lanes[lane]);
+	list_append(&lane->ops, &op->node);
+	lane_stall(table, lane);
+}
+
+void piece_wait(struct optable *table, struct piece *piece, struct lane *lane)
+{
+	list_remove(&piece->node);
+	list_append(&lane->again, &piece->node);
+	lane_stall(table, lane);
 }

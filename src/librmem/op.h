@@ -43,7 +43,8 @@ struct piece {
 	uint32_t bytes;
 	uint64_t offset;      /* into the operation, bytes */
 	unsigned char *chunk; /* of the bounce buffer; NULL: none */
-	unsigned refusals, losses;
+	bool bounces;         /* has one while it is on a channel */
+	uint8_t refusals, losses;
 	unsigned verify; /* what lease_verify() gave when it came into doubt */
 	union {
 		unsigned verify_source; /* of a copy: likewise */
@@ -146,17 +147,16 @@ struct lane {
 	bool turn;         /* the operations went last */
 };
 
-enum {
-	LANE_PLAIN,   /* for a credit of any channel */
+/* Of each kind there is a lane for every set of endpoints: what goes through one of two must
+ * not wait for the other, nor what goes through either for one. */
+enum lane_kind {
+	LANE_PLAIN,   /* for a credit */
 	LANE_SCARCE,  /* came from there for want of a piece, or a bounce chunk */
 	LANE_REQUEST, /* for a channel that takes another request */
-	LANE_HOME,    /* to be told where the atomics of a lease are done: for news */
-	LANE_ATOMIC,  /* for a channel to there: a lane for each endpoint */
-	/* As the first and the third, of what not all channels can take, as its memory is not
-	 * lent through all endpoints: a lane for each, the first that it is lent through. */
-	LANE_BOUND = LANE_ATOMIC + WIRE_ENDPOINTS_MAX,
-	LANE_BOUND_REQUEST = LANE_BOUND + WIRE_ENDPOINTS_MAX,
-	LANES = LANE_BOUND_REQUEST + WIRE_ENDPOINTS_MAX,
+	/* for a credit, where the atomics of the lease are done; with the empty set: to be
+	 * told where that is, for news */
+	LANE_ATOMIC,
+	LANE_KINDS,
 };
 
 struct optable {
@@ -170,12 +170,16 @@ struct optable {
 	struct list pending; /* ops, not started, as they were submitted */
 	unsigned endpoints;  /* that the channels lead to, a bit each */
 	struct list stalled; /* lanes, the one whose turn it is first */
-	struct lane lanes[LANES];
+	unsigned n_sets;     /* of endpoints, by their bits */
+	struct lane *lanes;  /* LANE_KINDS times n_sets */
+	struct lane *plain;  /* of them, that of what any channel takes */
 	struct list free_pieces, doubt, lost; /* pieces; free: shared ones */
 };
 
-/* With n_shared pieces for operations that are cut.  -ENOMEM. */
-int optable_create(unsigned n_ops, unsigned n_shared, struct optable *ret_table);
+/* With n_shared pieces for operations that are cut, and channels that lead to these
+ * `endpoints`, a bit each.  -ENOMEM. */
+int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
+		   struct optable *ret_table);
 void optable_destroy(struct optable *table);
 
 /* The piece is a request. */
@@ -200,15 +204,24 @@ static inline bool piece_waits(const struct piece *piece)
 /* The endpoints that what lies `offset` into it is lent through, a bit each; of a copy, both
  * ends of it. */
 unsigned op_reach(const struct op *op, uint64_t offset);
-/* The lane where it waits, or a request of it, for a channel that takes that. */
-unsigned op_lane(const struct optable *table, const struct op *op, uint64_t offset,
-		 bool request);
+/* The lane of a kind for what goes through one of these endpoints, all of them the table's. */
+static inline struct lane *optable_lane(const struct optable *table,
+					enum lane_kind kind, unsigned endpoints)
+{
+	return &table->lanes[kind * table->n_sets + endpoints];
+}
+
+/* The lane of a kind where what lies `offset` into it waits, unless it is an atomic. */
+struct lane *op_lane(const struct optable *table, const struct op *op, uint64_t offset,
+		     enum lane_kind kind);
 /* Let a piece that is on no channel be posted once more: behind the others of its lane, or
  * ahead of them. */
 void piece_again(struct optable *table, struct piece *piece);
 void piece_again_first(struct optable *table, struct piece *piece);
 /* Let an operation wait in a lane, behind the others. */
-void op_wait(struct optable *table, struct op *op, unsigned lane);
+void op_wait(struct optable *table, struct op *op, struct lane *lane);
+/* The same for a piece. */
+void piece_wait(struct optable *table, struct piece *piece, struct lane *lane);
 
 static inline bool lane_empty(const struct lane *lane)
 {
@@ -221,6 +234,7 @@ static inline void piece_reset(struct piece *piece)
 	piece->bytes = 0;
 	piece->offset = 0;
 	piece->chunk = NULL;
+	piece->bounces = false;
 	piece->refusals = 0;
 	piece->losses = 0;
 }

@@ -170,33 +170,30 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 /* ---- lanes ---- */
 
 /* The lane of an atomic.  Not 0: it ended here. */
-static int atomic_lane(struct rmem_queue *queue, struct op *op, unsigned *ret_lane)
+static int atomic_lane(struct rmem_queue *queue, struct op *op, struct lane **ret_lane)
 {
 	const char *why;
 	int err =
 		home_find(queue, op->todo.lease, op_reach(op, 0), &op->endpoints, &why);
 
-	if (err == -EAGAIN) {
-		*ret_lane = LANE_HOME;
-		return 0;
-	}
-	if (err) {
+	if (err && err != -EAGAIN) {
 		settle_error(queue, op, err, why, 0);
 		settle(queue, op);
 		return err;
 	}
-	*ret_lane = LANE_ATOMIC + (unsigned)__builtin_ctz(op->endpoints);
+	*ret_lane = optable_lane(&queue->table, LANE_ATOMIC, err ? 0 : op->endpoints);
 	return 0;
 }
 
 /* It was started. */
 static void op_enter(struct rmem_queue *queue, struct op *op)
 {
-	unsigned lane;
+	struct lane *lane;
 
 	if (!opcode_is_atomic(op->todo.opcode))
 		lane = op_lane(&queue->table, op, op->todo.bytes - op->end.left,
-			       opcode_is_remote(op->todo.opcode));
+			       opcode_is_remote(op->todo.opcode) ? LANE_REQUEST
+								 : LANE_PLAIN);
 	else if (atomic_lane(queue, op, &lane))
 		return;
 	op_wait(&queue->table, op, lane);
@@ -216,7 +213,7 @@ void pending_start(struct rmem_queue *queue)
 
 void pending_homes(struct rmem_queue *queue)
 {
-	struct list *waiting = &queue->table.lanes[LANE_HOME].ops;
+	struct list *waiting = &optable_lane(&queue->table, LANE_ATOMIC, 0)->ops;
 
 	/* ahead of all others */
 	list_splice(waiting, &queue->table.pending);

@@ -244,10 +244,10 @@ static int parts_create(struct rmem_queue *queue,
 	queue->endpoints = channelset_endpoints(&queue->channels);
 	for (unsigned i = 0; i < n; i++)
 		queue->channels.slots[i].queue = queue;
-	err = optable_create(depth, n * channel_depth(depth), &queue->table);
+	err = optable_create(depth, n * channel_depth(depth), queue->endpoints,
+			     &queue->table);
 	if (err)
 		goto err_channels;
-	queue->table.endpoints = queue->endpoints;
 	bounce_init(&session->domains, (size_t)bounce, &queue->bounce);
 	err = cqs_create(queue);
 	if (err)

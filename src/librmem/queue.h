@@ -103,6 +103,14 @@ static inline bool queue_bounces(const struct rmem_queue *queue, const struct op
 	       !opcode_is_remote(op->todo.opcode);
 }
 
+/* A piece leaves the chunk that it has, if any, to others.  [owner] */
+static inline void queue_unbounce(struct rmem_queue *queue, struct piece *piece)
+{
+	if (piece->chunk)
+		bounce_give(&queue->bounce, piece->chunk);
+	piece->chunk = NULL;
+}
+
 /* How many operations were submitted and are not taken.  [owner] */
 static inline unsigned queue_outstanding(const struct rmem_queue *queue)
 {

@@ -55,8 +55,7 @@ void settle_done(struct rmem_queue *queue, struct op *op, int status)
 
 static void piece_free(struct rmem_queue *queue, struct piece *piece)
 {
-	if (piece->chunk)
-		bounce_give(&queue->bounce, piece->chunk);
+	queue_unbounce(queue, piece);
 	piece->op->pieces--;
 	piece_reset(piece);
 	if (piece != &piece->op->own)

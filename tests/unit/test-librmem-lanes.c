@@ -37,6 +37,12 @@ static void lanes_verbs(void)
 	leases_new();
 }
 
+static void lanes_three(void)
+{
+	case_three();
+	leases_new();
+}
+
 static void home_at(unsigned endpoints)
 {
 	words->home.endpoints = endpoints;
@@ -496,6 +502,106 @@ START_TEST(bound__requests_hold_up_no_other)
 }
 END_TEST
 
+/* What goes through two endpoints does not wait for what goes through one of them. */
+START_TEST(bound__share_an_endpoint_and_hold_up_no_other)
+{
+	static const enum rmem_opcode opcodes[] = { RMEM_OP_WRITE, RMEM_OP_FILL,
+						    RMEM_OP_FETCH_ADD };
+	struct rmem_lease *near = bound_lease(8, 1, 1), *both = bound_lease(9, 3, 3);
+	struct rmem_op op = op_of(opcodes[_i], 0, &old, 8, 1);
+	struct rmem_queue *queue = stage_queue(512, 3);
+	unsigned room =
+		opcodes[_i] == RMEM_OP_FILL ? FAKE_REQUESTS : queue->channels.depth;
+
+	if (opcodes[_i] == RMEM_OP_FILL)
+		op.addr = NULL;
+	op.atomic = &one;
+	near->home.endpoints = both->home.endpoints = 3;
+	atomic_store(&near->home.state, HOME_KNOWN);
+	atomic_store(&both->home.state, HOME_KNOWN);
+	op.lease = near;
+	for (unsigned i = 0; i < room + 5; i++)
+		submit(queue, op);
+	ck_assert_uint_eq(posted_in(queue, 0), room);
+	op.lease = both;
+	submit(queue, op);
+	ck_assert_uint_eq(posted_in(queue, 1), 1);
+	ck_assert_uint_eq(posted_in(queue, 2), 0);
+	run_out(queue, room + 6);
+	stage_close();
+}
+END_TEST
+
+/* Their device is away, but the chunks they have passed through are there for the others. */
+START_TEST(bound__that_are_lost_hold_no_chunks)
+{
+	struct rmem_lease *near = bound_lease(8, 1, 1), *far = bound_lease(9, 2, 2);
+	struct rmem_queue *queue = stage_queue(64, 2);
+	struct rmem_op op = op_of(_i ? RMEM_OP_READ : RMEM_OP_WRITE, 0, local, 8, 1);
+	static unsigned char got[32][8];
+	unsigned chunks = queue->bounce.n_free;
+
+	ck_assert_uint_lt(chunks, 32);
+	for (unsigned i = 0; i < SEG; i++)
+		seg_a[i] = _i ? (unsigned char)(i * 3) : 0;
+	op.lease = near;
+	for (unsigned i = 0; i < chunks; i++) {
+		op.offset = i * 8ull;
+		op.addr = _i ? got[i] : local + i * 8ull;
+		submit(queue, op);
+	}
+	ck_assert_uint_eq(posted_in(queue, 0), chunks);
+	for (unsigned i = 0; i < chunks; i++)
+		fake_complete(stage_channel(queue, 0), -ECONNRESET);
+	expect_none(queue);
+	for (unsigned i = 0; i < chunks; i++)
+		submit(queue, write_of(far, 1000));
+	ck_assert_uint_eq(posted_in(queue, 1), chunks);
+	/* also once the others could be posted again */
+	stage_bury(queue, 0, BURIAL_DONE);
+	expect_none(queue);
+	for (unsigned i = 0; i < chunks; i++) {
+		fake_complete(stage_channel(queue, 1), 0);
+		ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
+		ck_assert_uint_eq(done[0].cookie, 1000);
+		submit(queue, write_of(far, 1000));
+	}
+	ck_assert_uint_eq(posted_in(queue, 1), chunks);
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	fake_complete_all();
+	run_out(queue, 2 * chunks);
+	if (_i)
+		ck_assert_mem_eq(got[1], seg_a + 8, (chunks - 1) * 8ull);
+	else
+		ck_assert_mem_eq(seg_a + 8, local + 8, (chunks - 1) * 8ull);
+	stage_close();
+}
+END_TEST
+
+/* Nor does a copy whose source goes on elsewhere. */
+START_TEST(bound__source_moves_on_to_another_lane)
+{
+	struct rmem_lease *near = bound_lease(8, 1, 1), *far = bound_lease(9, 2, 2);
+	const struct rmem_place source = { bound_lease(10, 1, 2), SEG - 8 };
+	struct rmem_queue *queue = stage_queue(64, 2);
+	struct rmem_op copy = op_of(RMEM_OP_COPY, 0, NULL, 16, 1);
+	struct rmem_op fill = op_of(RMEM_OP_FILL, 0, NULL, 8, 2);
+
+	fill.lease = far;
+	for (unsigned i = 0; i < FAKE_REQUESTS; i++)
+		submit(queue, fill);
+	copy.lease = words;
+	copy.source = &source;
+	submit(queue, copy);
+	ck_assert_uint_eq(posted_in(queue, 0), 1);
+	fill.lease = near;
+	submit(queue, fill);
+	ck_assert_uint_eq(posted_in(queue, 0), 2);
+	run_out(queue, FAKE_REQUESTS + 2);
+	stage_close();
+}
+END_TEST
+
 /* One operation over parts that are lent through one endpoint each. */
 START_TEST(bound__parts_go_their_ways)
 {
@@ -620,11 +726,13 @@ int main(void)
 {
 	Suite *suite = suite_create("librmem-lanes");
 	TCase *tcp = tcase_create("tcp"), *verbs = tcase_create("verbs");
+	TCase *three = tcase_create("three");
 
 	tcase_set_timeout(tcp, 60);
 	tcase_set_timeout(verbs, 60);
 	tcase_add_checked_fixture(tcp, lanes_tcp, NULL);
 	tcase_add_checked_fixture(verbs, lanes_verbs, NULL);
+	tcase_add_checked_fixture(three, lanes_three, NULL);
 	tcase_add_loop_test(tcp, requests__hold_up_no_write, 0, 2);
 	tcase_add_loop_test(verbs, requests__hold_up_no_write, 0, 2);
 	tcase_add_loop_test(tcp, atomics__without_a_home_hold_up_no_other, 0, 2);
@@ -644,11 +752,15 @@ int main(void)
 	tcase_add_test(tcp, thousands__wait_and_go);
 	tcase_add_test(tcp, bound__hold_up_no_other);
 	tcase_add_test(tcp, bound__requests_hold_up_no_other);
+	tcase_add_loop_test(three, bound__share_an_endpoint_and_hold_up_no_other, 0, 3);
+	tcase_add_loop_test(verbs, bound__that_are_lost_hold_no_chunks, 0, 2);
+	tcase_add_test(tcp, bound__source_moves_on_to_another_lane);
 	tcase_add_test(tcp, bound__parts_go_their_ways);
 	tcase_add_test(tcp, bound__are_reached_by_a_queue_of_one);
 	tcase_add_test(tcp, bound__to_none_are_refused);
 	tcase_add_test(tcp, bound__what_needs_one_endpoint_for_all_is_refused);
 	suite_add_tcase(suite, tcp);
 	suite_add_tcase(suite, verbs);
+	suite_add_tcase(suite, three);
 	return unit_main(suite);
 }
