@@ -122,6 +122,8 @@ struct rmem_options {
  * start with the first session, take no signals and end with the last.
  * A data channel is opened with the session: fabric=auto takes RDMA when that works, else
  * TCP, and rmem_info() says why.
+ * A server that was reached and is lost before the session is open, as its daemon is restarted,
+ * is waited for, within timeout_ms; one that was not reached is not.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed
  *   EACCES  the server has no such tenant, or has it no more
@@ -570,8 +572,9 @@ struct rmem_queue_params {
 	{ .size = sizeof(struct rmem_queue_params), .node = RMEM_NODE_ANY }
 
 /* Make a queue with its own channels to the server.  The caller owns it and ends it with
- * rmem_queue_free().  Errors as for rmem_open(), and EDQUOT: the
- * server allows the session no more channels.  [any] */
+ * rmem_queue_free().  A server that is lost meanwhile is waited for as long as the session's
+ * timeout_ms.  Errors as for rmem_open(), and EDQUOT: the server allows the session no more
+ * channels.  [any] */
 RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 			       rmem_queue **ret_queue);
 /* End the queue; outstanding operations are flushed, their completions lost, and the

@@ -71,6 +71,7 @@ struct channel_slot {
 	struct control_call *call;
 	uint64_t retry_ns;
 	unsigned backoff_ms;
+	unsigned resumes; /* of the session, when its first channel was asked for */
 };
 
 struct channelset {

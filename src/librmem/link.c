@@ -487,6 +487,7 @@ int link_open(struct rmem *session, int (*greet)(struct rmem *session))
 		err = reach(session, at->ai_addr, at->ai_addrlen);
 		if (!err)
 			err = greet(session);
+		session->dropped |= err == -ECONNRESET || err == -EPIPE;
 		/* a server that answered has had its say */
 		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
 			break;

@@ -3,6 +3,7 @@
 #include <rmem/rmem.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,11 @@
 #include "wire/codec.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
+#define NS_PER_MS UINT64_C(1000000)
 #define BYE_MS 1000u
+/* From one try to open a session to the next. */
+#define BACKOFF_FIRST_MS 20u
+#define BACKOFF_MAX_MS 500u
 /* A way to the RDMA device that takes longer is no way, when there is another. */
 #define AUTO_MS 2000u
 #define SYNC_DEPTH 4u
@@ -393,17 +398,53 @@ static int session_greet(struct rmem *session)
 	return session->greeted ? err : link_greet(session, NULL);
 }
 
-static int session_open(const char *text, const struct rmem_options *options,
-			struct rmem **ret_session)
-{
-	char why[SESSION_TEXT_BYTES];
-	struct rmem *session = NULL;
+/* An opening, which may take more than one session. */
+struct opening {
 	struct uri uri;
-	int err = uri_parse(text, &uri);
+	const struct rmem_options *options;
+	uint64_t end_ns;     /* no other is begun from then on; 0: none was yet */
+	bool lost;           /* the last one has lost its server */
+	unsigned backoff_ms; /* before the last one; 0: it was the first */
+};
+
+/* Each has the time that is left; *ret_timeout_ms is what it is to have later. */
+static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
+			 struct rmem **ret_session)
+{
+	uint64_t now = clock_now_ns();
+	struct rmem *session = NULL;
+	int err = session_new(&opening->uri, opening->options, &session);
 
 	if (err)
 		return err;
-	err = session_new(&uri, options, &session);
+	*ret_timeout_ms = session->timeout_ms;
+	if (opening->end_ns == 0)
+		opening->end_ns = now + session->timeout_ms * NS_PER_MS;
+	else if (now < opening->end_ns)
+		session->timeout_ms = (unsigned)((opening->end_ns - now) / NS_PER_MS);
+	*ret_session = session;
+	return 0;
+}
+
+/* There was a server, but it does not know the session any more, or never heard of it: perhaps
+ * there is another one soon. */
+static bool server_lost(struct rmem *session)
+{
+	bool lost;
+
+	(void)pthread_mutex_lock(&session->lock);
+	lost = session->welcomed ? session->link == LINK_LOST : session->dropped;
+	(void)pthread_mutex_unlock(&session->lock);
+	return lost;
+}
+
+static int opening_try(struct opening *opening, struct rmem **ret_session)
+{
+	char why[SESSION_TEXT_BYTES];
+	struct rmem *session = NULL;
+	unsigned timeout_ms;
+	int err = opening_begin(opening, &timeout_ms, &session);
+
 	if (err)
 		return err;
 	err = link_open(session, session_greet);
@@ -412,6 +453,7 @@ static int session_open(const char *text, const struct rmem_options *options,
 	/* from here on heartbeats are due: this thread sends them, as it takes the answers */
 	if (!session->sync_queue)
 		err = fabric_choose(session);
+	session->timeout_ms = timeout_ms;
 	if (!err)
 		err = session_hand_over(session);
 	if (err) {
@@ -426,8 +468,45 @@ static int session_open(const char *text, const struct rmem_options *options,
 err_close:
 	/* closing makes calls of its own */
 	(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1, err_text());
+	opening->lost = server_lost(session);
 	rmem_close(session);
 	return err_set(err, "%s", why);
+}
+
+/* Whether another try may find a server that the last one has lost, after a while.  One that
+ * nobody has found is not waited for. */
+static bool opening_waits(struct opening *opening, int err)
+{
+	uint64_t now = clock_now_ns(), left_ms;
+
+	if (!opening->lost && (opening->backoff_ms == 0 || err != -ECONNREFUSED))
+		return false;
+	if (now >= opening->end_ns)
+		return false;
+	opening->backoff_ms =
+		opening->backoff_ms ? opening->backoff_ms * 2 : BACKOFF_FIRST_MS;
+	if (opening->backoff_ms > BACKOFF_MAX_MS)
+		opening->backoff_ms = BACKOFF_MAX_MS;
+	left_ms = (opening->end_ns - now) / NS_PER_MS + 1;
+	(void)poll(
+		NULL, 0,
+		(int)(left_ms < opening->backoff_ms ? left_ms : opening->backoff_ms));
+	return clock_now_ns() < opening->end_ns;
+}
+
+static int session_open(const char *text, const struct rmem_options *options,
+			struct rmem **ret_session)
+{
+	struct opening opening = { .options = options };
+	int err = uri_parse(text, &opening.uri);
+
+	if (err)
+		return err;
+	do {
+		opening.lost = false;
+		err = opening_try(&opening, ret_session);
+	} while (err && opening_waits(&opening, err));
+	return err;
 }
 
 int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_session)

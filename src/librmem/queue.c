@@ -2,6 +2,7 @@
 #include "librmem/queue.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -21,6 +22,7 @@
 #include "librmem/session.h"
 #include "librmem/vec.h"
 
+#define NS_PER_MS UINT64_C(1000000)
 #define DEPTH_DEFAULT 128u
 #define BOUNCE_DEFAULT (UINT64_C(1) << 20)
 #define BOUNCE_MAX (UINT64_C(1) << 30)
@@ -380,6 +382,9 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	bool ahead = !session->welcomed;
 	int err;
 
+	(void)pthread_mutex_lock(&session->lock);
+	slot->resumes = (unsigned)session->resumes;
+	(void)pthread_mutex_unlock(&session->lock);
 	err = ahead ? 0 : channel_grant(session, slot);
 	if (err)
 		return err;
@@ -438,23 +443,45 @@ static bool slot_can_wait(struct channel_slot *slot)
 	return true;
 }
 
+/* Its first channel; once more where the server was lost meanwhile and is back. */
+static int slot_first(struct channel_slot *slot)
+{
+	struct rmem *session = slot->queue->session;
+	struct opening opening = { slot->queue, slot };
+	unsigned timeout_ms = session->timeout_ms;
+	char why[SESSION_TEXT_BYTES];
+	uint64_t now = clock_now_ns(), deadline;
+	int err;
+
+	if (slot->extra && timeout_ms > DOMAIN_SOLE_MS)
+		timeout_ms = DOMAIN_SOLE_MS;
+	deadline = now + timeout_ms * NS_PER_MS;
+	do {
+		timeout_ms =
+			now < deadline ? (unsigned)((deadline - now) / NS_PER_MS) : 0;
+		err = session_patiently(session, timeout_ms, slot_open, &opening);
+		/* one that nobody asked for has its next try later in any case */
+		if (!err || slot->extra || !session->welcomed)
+			return err;
+		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
+			       err_text());
+		now = clock_now_ns();
+	} while (session_returned(session, slot->resumes, deadline));
+	return err_set(err, "%s", why);
+}
+
 /* All slots have their channel, or wait for it.  What the server says of them meanwhile is
  * kept. */
 static int slots_open(struct rmem_queue *queue)
 {
-	struct rmem *session = queue->session;
-
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct opening opening = { queue, &queue->channels.slots[i] };
-		unsigned timeout_ms = session->timeout_ms;
+		struct channel_slot *slot = &queue->channels.slots[i];
 		int err;
 
-		if (slot_waits(opening.slot))
+		if (slot_waits(slot))
 			continue;
-		if (opening.slot->extra && timeout_ms > DOMAIN_SOLE_MS)
-			timeout_ms = DOMAIN_SOLE_MS;
-		err = session_patiently(session, timeout_ms, slot_open, &opening);
-		if (err && !slot_can_wait(opening.slot))
+		err = slot_first(slot);
+		if (err && !slot_can_wait(slot))
 			return err_prefix(err, "channel %u of %u", i + 1,
 					  queue->channels.n);
 	}
@@ -464,11 +491,9 @@ static int slots_open(struct rmem_queue *queue)
 int queue_connect(struct rmem_queue *queue)
 {
 	struct rmem *session = queue->session;
-	uint64_t resumes;
 	int err;
 
 	(void)pthread_mutex_lock(&session->lock);
-	resumes = session->resumes;
 	list_append(&session->opening, &queue->node);
 	(void)pthread_mutex_unlock(&session->lock);
 	err = slots_open(queue);
@@ -484,8 +509,8 @@ int queue_connect(struct rmem_queue *queue)
 		if (!slot->channel)
 			continue;
 		slot->doomed = session->link != LINK_UP ||
-			       session->resumes != resumes || slot->ended ||
-			       !renew_usable(session, slot);
+			       (unsigned)session->resumes != slot->resumes ||
+			       slot->ended || !renew_usable(session, slot);
 		if (!slot->doomed)
 			reopen_watch(session, slot, slot->channel);
 	}

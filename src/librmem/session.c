@@ -453,6 +453,27 @@ int session_call(struct rmem *session, const struct wire_msg *request,
 	return err;
 }
 
+bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)
+{
+	uint64_t now = clock_now_ns();
+	struct wire_msg request;
+	bool returned;
+
+	if (now >= deadline_ns)
+		return false;
+	/* that it is gone need not have come over this connection yet */
+	wire_msg_init(&request, WIRE_TYPE_ping);
+	(void)session_call_alone(session, &request, NULL, NULL,
+				 (unsigned)((deadline_ns - now) / NS_PER_MS) + 1);
+	(void)pthread_mutex_lock(&session->lock);
+	while (session->link != LINK_UP && session->link != LINK_LOST &&
+	       clock_now_ns() < deadline_ns)
+		session_step_alone(session, deadline_ns);
+	returned = session->link == LINK_UP && (unsigned)session->resumes != resumes;
+	(void)pthread_mutex_unlock(&session->lock);
+	return returned;
+}
+
 /* ---- public ---- */
 
 int rmem_fd(rmem *session)

@@ -71,8 +71,9 @@ struct rmem {
 	bool closing;           /* the server ended it */
 	struct control *control;
 	enum link_state link;
-	bool welcomed;     /* the first welcome came */
-	bool greeted;      /* the hello is sent, on this connection */
+	bool welcomed; /* the first welcome came */
+	bool greeted;  /* the hello is sent, on this connection */
+	bool dropped;  /* opening: a server ended the connection, and said nothing */
 	uint64_t greet_ns; /* opening: the welcome is waited for until then */
 	struct wire_welcome welcome;
 	uint64_t timer_ns; /* what timer_fd is set to; UINT64_MAX: it is not */
@@ -101,6 +102,11 @@ struct rmem {
 	struct list service_node;
 	struct list connect_node; /* waits for its turn to connect */
 };
+
+/* Something has failed that was begun when the session had resumed `resumes` times.  True: the
+ * server was lost meanwhile, perhaps that is why, and it is back by that time: what it has
+ * forgotten may be asked for anew.  [any], without the lock. */
+bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns);
 
 /* Make a request and wait for its answer, at most the session's time-out; `take` (may be
  * NULL) is called with the reply under the lock and its result returned.  [any], without

@@ -30,6 +30,7 @@ void fake_reset(void)
 	fake.refused_rkey = 0;
 	fake.request_err = 0;
 	fake.at_able = NULL;
+	fake.at_connect = NULL;
 	fake.slices_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
 	(void)strcpy(fake.no_inband, "none");
@@ -271,6 +272,11 @@ static int fake_connect(struct fabric_cq *cq,
 		return err;
 	if (fake.connect_err)
 		return err_set(fake.connect_err, "no fake channel");
+	if (fake.at_connect) {
+		err = fake.at_connect();
+		if (err)
+			return err_set(err, "the fake peer refused the channel");
+	}
 	err = cq->direct ? fake_exchange(params) : 0;
 	if (err)
 		return err;

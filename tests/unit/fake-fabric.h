@@ -87,8 +87,10 @@ struct fake {
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
 	char no_inband[FABRIC_DEVICE_MAX];  /* likewise */
 	void (*at_able)(void); /* is called when somebody asks for atomics; or NULL */
-	int request_err;       /* of every put_request() */
-	uint32_t notified;     /* the last notification's value */
+	int (*at_connect)(
+		void);     /* is called by every connect, and may fail it; or NULL */
+	int request_err;   /* of every put_request() */
+	uint32_t notified; /* the last notification's value */
 	unsigned notifications;
 	struct fabric_client_params params; /* of the domain opened last */
 	_Atomic uint32_t joined_qpn; /* what a server said last, where that is asked */

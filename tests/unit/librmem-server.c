@@ -557,18 +557,28 @@ static void *server_run(void *arg)
 	}
 }
 
-void server_start(void)
+/* At that port; 0: any. */
+static void server_serve(int port)
 {
 	struct sockaddr_in in4 = { .sin_family = AF_INET };
 	socklen_t bytes = sizeof(in4);
+	int on = 1;
 
 	in4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	in4.sin_port = htons((uint16_t)port);
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(
+		setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
 	ck_assert_int_eq(bind(listener, (struct sockaddr *)&in4, sizeof(in4)), 0);
 	ck_assert_int_eq(listen(listener, 8), 0);
 	ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&in4, &bytes), 0);
 	server.port = ntohs(in4.sin_port);
 	stop_fd = eventfd(0, EFD_CLOEXEC);
+	ck_assert_int_eq(pthread_create(&thread, NULL, server_run, NULL), 0);
+}
+
+void server_start(void)
+{
 	next_lease = 1;
 	next_channel = 1;
 	server.rkey = 100;
@@ -583,7 +593,12 @@ void server_start(void)
 		.n_endpoints = 1,
 	};
 	server.welcome.endpoints[0].fabric = WIRE_FABRIC_TCP;
-	ck_assert_int_eq(pthread_create(&thread, NULL, server_run, NULL), 0);
+	server_serve(0);
+}
+
+void server_restart(void)
+{
+	server_serve(server.port);
 }
 
 void server_stop(void)

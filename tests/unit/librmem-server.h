@@ -72,6 +72,9 @@ extern struct server server;
 
 void server_start(void);
 void server_stop(void);
+/* Another one takes the place of one that was stopped, at the same port; it knows the session,
+ * unless it is told to forget. */
+void server_restart(void);
 
 /* Change something with the server's thread out of the way. */
 void server_lock(void);
