@@ -226,7 +226,8 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 
 /* Attach a named lease of the tenant.
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
- *   ENOTSUP  part of it is lent through RDMA devices to which this host has no way
+ *   ENOTSUP  part of it is lent through RDMA devices to which this host has no way, or
+ *            can have no channel now
  *   EINVAL, ENOENT, EDQUOT, EBUSY (this session has it attached), ETIMEDOUT, ESTALE  [any] */
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);

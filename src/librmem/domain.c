@@ -124,15 +124,6 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	return err_set(err, "%s", why);
 }
 
-unsigned domain_set_reach(const struct domain_set *set)
-{
-	unsigned reach = 0;
-
-	for (unsigned i = 0; i < set->n; i++)
-		reach |= 1u << set->domains[i].number;
-	return reach;
-}
-
 bool domain_sole(const struct domain *domain)
 {
 	return (domain->endpoint.flags & WIRE_ENDPOINT_SOLE) != 0;

@@ -31,6 +31,7 @@ struct domain {
 	enum domain_state state;
 	unsigned users;    /* queues with something in it */
 	unsigned failures; /* to connect in it, since the last that succeeded */
+	unsigned misses; /* channels that could not be had since, for whatever reason */
 	uint64_t due_ns;
 };
 
@@ -50,8 +51,6 @@ struct domain_set {
  *   or what the fabric gave for the last one  [any] */
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set);
-/* The endpoints they are of, a bit each. */
-unsigned domain_set_reach(const struct domain_set *set);
 /* Memory is lent through its endpoint that is not through all others: whoever wants to reach
  * all there is has a channel in it. */
 bool domain_sole(const struct domain *domain);

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "librmem/queue.h"
+#include "librmem/renew.h"
 #include "librmem/session.h"
 #include "librmem/watch.h"
 #include "wire/codec.h"
@@ -113,7 +114,7 @@ static int rekey_send(struct rmem_lease *lease)
 	lease->asking = atomic_load_explicit(&lease->asked, memory_order_acquire);
 	request.attach.lease = lease->id;
 	request.attach.rights = (uint8_t)lease->rights;
-	request.attach.reach = (uint8_t)domain_set_reach(&lease->session->domains);
+	request.attach.reach = renew_reach(lease->session);
 	return control_call(lease->session->control, &request, rekey_done, lease,
 			    &lease->rekey);
 }

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "librmem/lease.h"
 #include "librmem/params.h"
+#include "librmem/renew.h"
 #include "librmem/session.h"
 #include "wire/codec.h"
 
@@ -125,6 +126,16 @@ static int placement_take(const struct rmem_alloc_params *params,
 	return 0;
 }
 
+static uint8_t reach_now(struct rmem *session)
+{
+	uint8_t reach;
+
+	(void)pthread_mutex_lock(&session->lock);
+	reach = renew_reach(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	return reach;
+}
+
 static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 		 struct rmem_lease **ret_lease)
 {
@@ -140,7 +151,7 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 		return err;
 	request.allocate.bytes = params->bytes;
 	request.allocate.align = params->align;
-	request.allocate.reach = (uint8_t)domain_set_reach(&session->domains);
+	request.allocate.reach = reach_now(session);
 	request.allocate.ttl_ms = params->ttl_ms;
 	return lease_request(session, &request, ret_lease);
 }
@@ -176,7 +187,7 @@ static int attach(struct rmem *session, const char *name, unsigned rights,
 	if (err)
 		return err;
 	request.attach.rights = (uint8_t)rights;
-	request.attach.reach = (uint8_t)domain_set_reach(&session->domains);
+	request.attach.reach = reach_now(session);
 	return lease_request(session, &request, ret_lease);
 }
 
@@ -317,7 +328,7 @@ static int resize(struct rmem_lease *lease, uint64_t bytes)
 	wire_msg_init(&request, WIRE_TYPE_resize);
 	request.resize.lease = lease->id;
 	request.resize.bytes = bytes;
-	request.resize.reach = (uint8_t)domain_set_reach(&lease->session->domains);
+	request.resize.reach = reach_now(lease->session);
 	return lease_change(lease, &request, resized);
 }
 

@@ -405,6 +405,7 @@ static int slot_open(void *ctx, unsigned timeout_ms)
 	(void)pthread_mutex_lock(&session->lock);
 	slot->channel = channel;
 	slot->live = true;
+	renew_found(session, slot->domain);
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
 
@@ -438,6 +439,7 @@ static bool slot_can_wait(struct channel_slot *slot)
 		/* whoever opens a session wants to know */
 		return session->sync_queue && slot_waits(slot);
 	(void)pthread_mutex_lock(&session->lock);
+	renew_missed(session, slot->domain, true);
 	reopen_want(slot, false);
 	(void)pthread_mutex_unlock(&session->lock);
 	return true;

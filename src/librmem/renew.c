@@ -19,6 +19,8 @@
 #define RETRY_MS 500u
 /* So many channels in a row that could not be connected cast doubt on the way. */
 #define DOUBTS_MAX 3u
+/* So many that could not be had, and the endpoint is not reached. */
+#define MISSES_MAX 3u
 #define SYNC_STEPS 4u
 
 /* ---- leaving ---- */
@@ -88,6 +90,36 @@ static bool domain_used(const struct rmem *session, unsigned number)
 		}
 	}
 	return false;
+}
+
+void renew_missed(struct rmem *session, unsigned number, bool in_time)
+{
+	struct domain *domain = &session->domains.domains[number];
+
+	if (in_time)
+		domain->misses = MISSES_MAX;
+	else if (domain->misses < MISSES_MAX)
+		domain->misses++;
+}
+
+void renew_found(struct rmem *session, unsigned number)
+{
+	session->domains.domains[number].failures = 0;
+	session->domains.domains[number].misses = 0;
+}
+
+uint8_t renew_reach(const struct rmem *session)
+{
+	unsigned all = 0, reach = 0;
+
+	for (unsigned i = 0; i < session->domains.n; i++) {
+		const struct domain *domain = &session->domains.domains[i];
+
+		all |= 1u << domain->number;
+		if (domain->misses < MISSES_MAX || domain_used(session, i))
+			reach |= 1u << domain->number;
+	}
+	return (uint8_t)(reach ? reach : all);
 }
 
 /* Nobody was asked: this host does not get there. */
@@ -286,6 +318,7 @@ static void domain_return(struct rmem *session, unsigned number)
 	domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
 	if (err) {
 		domain->failures++;
+		renew_missed(session, number, false);
 		slots_give_up(session, number);
 		return;
 	}

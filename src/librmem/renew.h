@@ -21,6 +21,15 @@ void renew_moved(struct rmem *session, unsigned endpoint,
 		 const struct fabric_address *address);
 /* A channel could not be connected, for this reason: perhaps the way is no more. */
 void renew_doubt(struct rmem *session, unsigned domain, int err);
+/* A channel in the domain cannot be had now, be it that the server grants none; `in_time`: it
+ * was tried for as long as one is waited for. */
+void renew_missed(struct rmem *session, unsigned domain, bool in_time);
+/* A channel is connected. */
+void renew_found(struct rmem *session, unsigned domain);
+/* What the server is to be told: the endpoints that are reached, a bit each, without those to
+ * which no channel can be had, as far as there are others.  Memory behind these would be of
+ * no use. */
+uint8_t renew_reach(const struct rmem *session);
 
 /* Look for domains that are to be left, and close those that everybody has let go of. */
 void renew_work(struct rmem *session, uint64_t now_ns);

@@ -109,6 +109,7 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 
 	slot->call = NULL;
 	if (err) {
+		renew_missed(slot->queue->session, slot->domain, false);
 		reopen_want(slot, false);
 		return 0;
 	}
@@ -318,11 +319,12 @@ static void slot_connect(struct rmem *session, struct slot_ref ref)
 	(void)pthread_cond_broadcast(&session->changed);
 	if (err) {
 		reopen_give_up(session, ref.slot);
+		renew_missed(session, ref.slot->domain, false);
 		renew_doubt(session, ref.slot->domain, err);
 		queue_news(ref.queue);
 		return;
 	}
-	session->domains.domains[ref.slot->domain].failures = 0;
+	renew_found(session, ref.slot->domain);
 	/* only the owner may free it, so one that came too late is handed over, too */
 	ref.slot->fresh = channel;
 	ref.slot->stage = SLOT_FRESH;

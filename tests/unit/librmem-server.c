@@ -414,6 +414,10 @@ static void dispatch(void)
 		do_hello();
 		break;
 	case WIRE_TYPE_open_channel:
+		if (server.deny & 1u << request.open_channel.endpoint) {
+			error(EDQUOT, "no more channels there");
+			break;
+		}
 		reply.type = WIRE_TYPE_channel;
 		reply.channel = server.where;
 		reply.channel.channel = next_channel++;

@@ -54,6 +54,7 @@ struct server {
 	struct wire_home home; /* what fix_home is answered with */
 	unsigned keyless;      /* endpoints, a bit each, that there are no keys for */
 	uint8_t through;       /* those that memory is lent through, a bit each */
+	unsigned deny;         /* those that no channel is opened to */
 	bool mute;             /* read, but do not answer */
 	bool forget;           /* know no session */
 	int refuse;            /* the hello, with this errno; 0: welcome */

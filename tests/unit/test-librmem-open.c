@@ -172,6 +172,84 @@ START_TEST(open__does_without_a_channel_beyond_those_asked_for)
 }
 END_TEST
 
+static void deny(unsigned endpoints)
+{
+	server_lock();
+	server.deny = endpoints;
+	server_unlock();
+}
+
+/* What the server is told now with a request. */
+static unsigned reach_told(void)
+{
+	unsigned reach;
+
+	ck_assert_int_eq(rmem_free(alloc(1000, NULL)), 0);
+	server_lock();
+	reach = server.reach;
+	server_unlock();
+	return reach;
+}
+
+/* The server is not to lend memory there. */
+START_TEST(reach__is_without_a_device_that_no_channel_can_be_had_to)
+{
+	rmem_lease *lease;
+
+	serve_rdma();
+	for (unsigned i = 1; i < 3; i++)
+		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
+	server.deny = _i ? 0 : 4;
+	open_with(0);
+	lease = alloc(1000, "known");
+	if (_i) {
+		ck_assert_uint_eq(server.reach, 6);
+		deny(4);
+		fake_peer_gone(fake_latest());
+		/* one that could not be had once or twice may be back by now */
+		AWAIT(rmem_write(lease, 0, buf, 10) == 0 && reach_told() == 2);
+	}
+	ck_assert_uint_eq(reach_told(), 2);
+	server_lock();
+	server.reach = 0;
+	server_unlock();
+	ck_assert_int_eq(rmem_grow(lease, 2000), 0);
+	ck_assert_uint_eq(server.reach, 2);
+	ck_assert_int_eq(rmem_detach(lease), 0);
+	ck_assert_int_eq(rmem_attach(client, "known", RMEM_READ | RMEM_WRITE, &lease),
+			 0);
+	ck_assert_uint_eq(server.reach, 2);
+	/* it is tried again and again */
+	deny(0);
+	AWAIT(reach_told() == 6);
+	rmem_close(client);
+}
+END_TEST
+
+/* Where none can be had, nothing better is known. */
+START_TEST(reach__of_nothing_is_all)
+{
+	rmem_lease *lease;
+	unsigned asked;
+
+	serve_rdma();
+	for (unsigned i = 1; i < 3; i++)
+		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
+	server.deny = 4;
+	open_with(0);
+	lease = alloc(1000, NULL);
+	ck_assert_uint_eq(reach_told(), 2);
+	deny(6);
+	asked = server.seen[WIRE_TYPE_open_channel];
+	fake_peer_gone(fake_latest());
+	AWAIT(rmem_read(lease, 0, buf, 0) == 0 && reach_told() == 6);
+	ck_assert_uint_gt(server.seen[WIRE_TYPE_open_channel], asked);
+	deny(0);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
+	rmem_close(client);
+}
+END_TEST
+
 START_TEST(open__uses_devices_as_the_uri_says)
 {
 	serve_rdma();
@@ -629,6 +707,9 @@ int main(void)
 	tcase_add_test(tc, open__has_channels_to_where_memory_is);
 	tcase_add_loop_test(tc, open__does_without_a_channel_beyond_those_asked_for, 0,
 			    2);
+	tcase_add_loop_test(
+		tc, reach__is_without_a_device_that_no_channel_can_be_had_to, 0, 2);
+	tcase_add_test(tc, reach__of_nothing_is_all);
 	tcase_add_test(tc, open__uses_devices_as_the_uri_says);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
 	tcase_add_test(tc, open__is_refused);
