@@ -10,7 +10,7 @@
 /* Take the server's endpoints for what they were.  False: it is not known.  [any] */
 bool ahead_recall(struct rmem *session);
 /* The session is open: remember its server, if its first channel could have been made ahead.
- * [any] */
+ * Under the session's lock. */
 void ahead_keep(const struct rmem *session);
 
 /* fabric_channel_params.exchange; ctx is the struct channel_slot.  Also what came with a

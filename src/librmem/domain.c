@@ -79,7 +79,7 @@ static int domain_try(void *ctx, unsigned timeout_ms)
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set)
 {
-	const struct wire_welcome *welcome = &session->welcome;
+	struct wire_welcome welcome;
 	struct domain_set set = { .ops = ops };
 	int err = err_set(-ENODEV, "the server does not serve %s",
 			  ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
@@ -87,17 +87,21 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	bool served = false;
 	char why[SESSION_TEXT_BYTES];
 
-	for (unsigned i = 0; i < welcome->n_endpoints; i++) {
+	/* who drives the session may get another one meanwhile */
+	(void)pthread_mutex_lock(&session->lock);
+	welcome = session->welcome;
+	(void)pthread_mutex_unlock(&session->lock);
+	for (unsigned i = 0; i < welcome.n_endpoints; i++) {
 		struct domain *domain = &set.domains[set.n];
 		struct fabric_client_params params = session->uri.devices;
 		struct opening opening = { ops, &params, domain };
 		bool beyond = set.n >= max;
 
-		if (welcome->endpoints[i].fabric != (unsigned)ops->kind ||
-		    (beyond && !(welcome->endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
+		if (welcome.endpoints[i].fabric != (unsigned)ops->kind ||
+		    (beyond && !(welcome.endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
 			continue;
 		served = true;
-		endpoint_take(&welcome->endpoints[i],
+		endpoint_take(&welcome.endpoints[i],
 			      (const struct sockaddr *)&session->peer,
 			      &domain->endpoint);
 		domain->number = (uint8_t)i;

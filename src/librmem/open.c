@@ -310,17 +310,22 @@ static int fabric_choose(struct rmem *session)
 
 /* ---- opening and closing ---- */
 
+/* Under the lock. */
 static void devices_list(struct rmem *session)
 {
 	char *at = session->device;
 
 	*at = '\0';
 	for (unsigned i = 0; i < session->domains.n; i++) {
-		const char *name = session->domains.ops->domain_device(
-			session->domains.domains[i].fabric);
+		const struct fabric_domain *fabric = session->domains.domains[i].fabric;
 		size_t room = sizeof(session->device) - (size_t)(at - session->device);
+		const char *name;
 		int n;
 
+		/* it may have gone already */
+		if (!fabric)
+			continue;
+		name = session->domains.ops->domain_device(fabric);
 		if (name[0] == '\0' || strstr(session->device, name))
 			continue;
 		n = snprintf(at, room, "%s%.*s", at > session->device ? "," : "",
@@ -460,8 +465,10 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 		(void)err_prefix(err, "%s", session->server);
 		goto err_close;
 	}
+	(void)pthread_mutex_lock(&session->lock);
 	devices_list(session);
 	ahead_keep(session);
+	(void)pthread_mutex_unlock(&session->lock);
 	*ret_session = session;
 	return 0;
 

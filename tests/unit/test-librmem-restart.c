@@ -149,6 +149,32 @@ START_TEST(hello__outlives_its_server)
 }
 END_TEST
 
+static void *hang_up_at_ping(void *arg)
+{
+	/* the service thread has it, and the devices are slow to open */
+	server_await(WIRE_TYPE_ping, 3);
+	server_hang_up();
+	return arg;
+}
+
+/* Another welcome comes while there are devices to open still. */
+START_TEST(open__gets_another_welcome)
+{
+	serve_rdma();
+	(void)strcat(uri, "?channels=2");
+	server.welcome.heartbeat_ms = 50;
+	server.welcome.fence_ms = 2000;
+	fake.slow_ms = 600;
+	ck_assert_int_eq(pthread_create(&next, NULL, hang_up_at_ping, NULL), 0);
+	open_with(0);
+	ck_assert_int_eq(pthread_join(next, NULL), 0);
+	ck_assert_uint_eq(info().resumes, 1);
+	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+	works();
+	rmem_close(client);
+}
+END_TEST
+
 /* One that is there, and refuses, means it. */
 START_TEST(refused__by_a_server_that_stays)
 {
@@ -214,6 +240,7 @@ int main(void)
 	tcase_add_loop_test(tc, open__outlives_its_server, 0, n);
 	tcase_add_loop_test(tc, queue__outlives_its_server, 0, n);
 	tcase_add_loop_test(tc, hello__outlives_its_server, 0, 2);
+	tcase_add_test(tc, open__gets_another_welcome);
 	tcase_add_test(tc, refused__by_a_server_that_stays);
 	tcase_add_loop_test(tc, open__ends_in_time, 0, 2);
 	tcase_add_test(tc, open__keeps_the_time_out);
