@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Two NUMA nodes with 2 MiB and 1 GiB pages: every pool lies on the node and the pages it
 # was configured for, as the kernel tells it, and `rmemctl pools` says the same; what cannot
-# be had is told in one line, and nothing of the rest is kept.  Then a node without memory.
+# be had is told in one line, and nothing of the rest is kept.  Pools on transparent huge pages
+# become larger and smaller, as memfds and in files.  Then a node without memory.
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -137,6 +138,98 @@ sed -i '/pool huge0/,/page_size/s/^size = 600M/size = 128M/
 kill -HUP "$SERVER_PID"
 resized pool-grown huge0 128
 server_stop
+
+# transparent huge pages, of which the kernel gives a memfd none unless it is told to
+shmem_enabled=/sys/kernel/mm/transparent_hugepage/shmem_enabled
+grep -q '\[never\]' $shmem_enabled || fail "$shmem_enabled: $(cat $shmem_enabled)"
+mkdir /tmp/state
+mount -t tmpfs -o size=300M,mode=700 none /tmp/state || fail mount
+cat >/tmp/thp.conf <<-CONF
+	[server]
+	listen = $RIG_ADDR
+	insecure = yes
+	state = auto
+	[admin]
+	socket = /tmp/admin.sock
+	[pool thp1]
+	node = 1
+	size = 64M
+	page_size = thp
+CONF
+
+# no_thp REMEDY: it does not start, and says how it would
+no_thp()
+{
+	if timeout 60 rmemd --config /tmp/thp.conf >/tmp/no-thp.log 2>&1; then
+		fail "rmemd started without transparent huge pages"
+	fi
+	cat /tmp/no-thp.log
+	grep -q "pool 'thp1': .*$1" /tmp/no-thp.log || fail "it does not say $1"
+}
+
+# thp_is MIB: so large is the pool, in huge pages all of it, and these on its node
+thp_is()
+{
+	local kib
+	kib=$(awk '/ShmemHugePages/ { print $4 }' /sys/devices/system/node/node1/meminfo)
+	[ "$kib" = $(($1 << 10)) ] || fail "node 1 has $kib KiB of $1 MiB in huge pages"
+	rmemctl --socket /tmp/admin.sock --json pools |
+		jq -e --argjson bytes $(($1 << 20)) \
+			'.pools[0] | .bytes == $bytes and .node == 1 and .pages == "thp"' >/dev/null ||
+		fail "rmemctl says otherwise of thp1"
+}
+
+# thp_mapped FILE MIB: and so much of it has the daemon mapped in huge pages
+thp_mapped()
+{
+	local kib
+	kib=$(awk -v file="$1" '/^[0-9a-f]+-/ { on = index($0, file) }
+		on && /^ShmemPmdMapped:/ { n += $2 } END { print n + 0 }' "/proc/$SERVER_PID/smaps")
+	[ "$kib" = $(($2 << 10)) ] || fail "$kib KiB of $2 MiB are mapped in huge pages"
+}
+
+# thp_resizes FILE: up and down, with something in it
+thp_resizes()
+{
+	server_start /tmp/thp.conf /tmp/admin.sock
+	thp_is 64
+	thp_mapped "$1" 64
+	rmem put file /tmp/file || fail put
+	sed -i 's/^size = .*/size = 15M/' /tmp/thp.conf
+	kill -HUP "$SERVER_PID"
+	resized pool-shrunk thp1 16
+	thp_is 16
+	thp_mapped "$1" 16
+	sed -i 's/^size = .*/size = 96M/' /tmp/thp.conf
+	kill -HUP "$SERVER_PID"
+	resized pool-grown thp1 96
+	thp_is 96
+	thp_mapped "$1" 96
+	rmem get file - | cmp - /tmp/file || fail get
+}
+no_thp 'no transparent huge pages (never): echo advise > /sys'
+echo advise >$shmem_enabled || fail "$shmem_enabled"
+thp_resizes memfd:rmem-pool-thp1
+echo never >$shmem_enabled
+sed -i 's/^size = .*/size = 128M/' /tmp/thp.conf
+kill -HUP "$SERVER_PID"
+resized pool-not-grown thp1 96
+thp_is 96
+rmem rm file || fail rm
+server_stop
+# in a file the mount decides
+sed -i 's|^state = .*|state = /tmp/state|; s/^size = .*/size = 64M/' /tmp/thp.conf
+no_thp 'mount -o remount,huge=advise'
+mount -o remount,huge=advise /tmp/state || fail remount
+thp_resizes /tmp/state/pool-
+kill -KILL "$SERVER_PID"
+wait "$SERVER_PID"
+server_start /tmp/thp.conf /tmp/admin.sock
+thp_is 96
+rmem get file - | cmp - /tmp/file || fail "after a kill"
+rmem rm file || fail rm
+server_stop
+umount /tmp/state || fail umount
 
 # a node that is short of huge pages: one line, with cause and remedy
 sed -i '/pool huge1/,/page_size/s/size = 64M/size = 900M/' /tmp/rmemd.conf

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/err.h"
 #include "pools-case.h"
@@ -86,6 +87,29 @@ START_TEST(host__adds_up_what_a_node_has)
 	ck_assert_int_eq(host_available(0, &bytes), 0);
 	ck_assert_uint_eq(bytes, 2 * MIB);
 	ck_assert_int_eq(host_available(3, &bytes), -ENOENT);
+}
+END_TEST
+
+START_TEST(host__knows_which_mounts_give_huge_pages)
+{
+	char path[HOST_MOUNT_BYTES];
+	bool allowed = true;
+
+	ck_assert_int_eq(host_mount_thp(makedev(0, 30), &allowed, path), -ENOENT);
+	host_file("/proc/self/mountinfo",
+		  "21 1 0:20 / / rw - ext4 /dev/huge=advise rw\n"
+		  "36 21 0:30 / /small rw,nosuid shared:1 - tmpfs tmpfs rw,size=8k\n"
+		  "37 21 0:31 / /large rw - tmpfs none rw,size=8k,huge=advise\n"
+		  "38 21 0:32 / /never rw - tmpfs none rw,huge=never\n");
+	ck_assert_int_eq(host_mount_thp(makedev(0, 30), &allowed, path), 0);
+	ck_assert(!allowed);
+	ck_assert_str_eq(path, "/small");
+	ck_assert_int_eq(host_mount_thp(makedev(0, 31), &allowed, path), 0);
+	ck_assert(allowed);
+	ck_assert_str_eq(path, "/large");
+	ck_assert_int_eq(host_mount_thp(makedev(0, 32), &allowed, path), 0);
+	ck_assert(!allowed);
+	ck_assert_int_eq(host_mount_thp(makedev(1, 31), &allowed, path), -ENOENT);
 }
 END_TEST
 
@@ -344,6 +368,7 @@ int main(void)
 	tcase_add_checked_fixture(host, host_make, host_unmake);
 	tcase_add_test(host, host__counts_huge_pages_that_are_not_promised);
 	tcase_add_test(host, host__adds_up_what_a_node_has);
+	tcase_add_test(host, host__knows_which_mounts_give_huge_pages);
 	tcase_add_test(host, open__explains_missing_huge_pages);
 	tcase_add_test(host, open__auto_says_why_it_took_less);
 	tcase_add_test(host, open__takes_its_share);

@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <numa.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -212,4 +214,30 @@ int host_shmem_thp(bool *ret_allowed, char *word, size_t word_bytes)
 		if (strcmp(word, allowing[i]) == 0)
 			*ret_allowed = true;
 	return 0;
+}
+
+int host_mount_thp(dev_t device, bool *ret_allowed, char path[HOST_MOUNT_BYTES])
+{
+	FILE *file = host_open("/proc/self/mountinfo");
+	const char *options;
+	size_t line_bytes = 0;
+	bool found = false;
+	char *line = NULL;
+	unsigned a, b;
+
+	if (!file)
+		return -ENOENT;
+	/* "36 35 0:29 / /mnt rw,nosuid shared:1 - tmpfs none rw,size=307200k,huge=advise" */
+	while (!found && getline(&line, &line_bytes, file) > 0) {
+		options = strstr(line, " - ");
+		found = options &&
+			sscanf(line, "%*u %*u %u:%u %*s %255s", &a, &b, path) == 3 &&
+			makedev(a, b) == device;
+		if (found)
+			*ret_allowed = strstr(options, ",huge=") &&
+				       !strstr(options, ",huge=never");
+	}
+	(void)fclose(file);
+	free(line);
+	return found ? 0 : -ENOENT;
 }

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#define HOST_MOUNT_BYTES 256
 
 /* Read below `root` instead of "/", for tests; NULL: "/" again.  Borrowed. */
 void host_set_root(const char *root);
@@ -42,5 +45,8 @@ int host_available(int node, uint64_t *ret_bytes);
 /* Shared memory may get transparent huge pages when asked for by madvise; else `word` is
  * what the kernel is set to.  -ENOENT without transparent huge pages. */
 int host_shmem_thp(bool *ret_allowed, char *word, size_t word_bytes);
+/* The same of files on that tmpfs, which its mount decides; `path` is where it is mounted.
+ * -ENOENT when the kernel does not tell. */
+int host_mount_thp(dev_t device, bool *ret_allowed, char path[HOST_MOUNT_BYTES]);
 
 #endif

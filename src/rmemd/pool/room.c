@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "base/err.h"
@@ -56,14 +58,35 @@ static int huge_check(const struct memory *memory, int node)
 	return 0;
 }
 
-static int thp_check(void)
+static int thp_check_mount(dev_t device)
+{
+	char path[HOST_MOUNT_BYTES];
+	bool allowed;
+
+	/* a kernel that does not tell is asked by populating */
+	if (host_mount_thp(device, &allowed, path) || allowed)
+		return 0;
+	return err_set(
+		-ENOMEM,
+		"the tmpfs at %s gives its files no transparent huge pages: mount "
+		"-o remount,huge=advise %s",
+		path, path);
+}
+
+static int thp_check(const struct memory *memory)
 {
 	char word[32] = "";
 	bool allowed = false;
+	struct stat st;
 
 	if (host_shmem_thp(&allowed, word, sizeof(word)))
 		return err_set(-ENOMEM, "this kernel has no transparent huge pages for "
 					"shared memory");
+	/* of files in a directory the mount decides, unless it is overruled; a memfd is in none */
+	if (memory->fd >= 0 && strcmp(word, "deny") != 0 &&
+	    strcmp(word, "force") != 0 && fstat(memory->fd, &st) == 0 &&
+	    st.st_nlink > 0)
+		return thp_check_mount(st.st_dev);
 	if (!allowed)
 		return err_set(
 			-ENOMEM,
@@ -113,7 +136,7 @@ int memory_check(const struct memory *memory, int node, _Atomic(uint64_t) *room)
 
 	if (pages_hugetlb(memory->pages))
 		return huge_check(memory, node);
-	err = memory->pages == POOL_PAGES_THP ? thp_check() : 0;
+	err = memory->pages == POOL_PAGES_THP ? thp_check(memory) : 0;
 	if (!err)
 		err = room_check(memory, host_has_nodes() ? node : -1);
 	return err ? err : room_claim(memory, room);
