@@ -129,7 +129,8 @@ struct rmem_options {
  *   EACCES  the server has no such tenant, or has it no more
  *   ENODEV  fabric=rdma and this host or the server has no RDMA device
  *   ENOTSUP the server speaks no protocol version in common
- *   EDQUOT  the server or the tenant has as many sessions as it may
+ *   EDQUOT  the server or the tenant has as many sessions as it may, or the tenant as many
+ *           channels: a session has one of its own
  *   or what connecting gave: ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT ...  [any] */
 RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
 		       rmem **ret_session);
@@ -574,8 +575,8 @@ struct rmem_queue_params {
 
 /* Make a queue with its own channels to the server.  The caller owns it and ends it with
  * rmem_queue_free().  A server that is lost meanwhile is waited for as long as the session's
- * timeout_ms.  Errors as for rmem_open(), and EDQUOT: the server allows the session no more
- * channels.  [any] */
+ * timeout_ms.  Errors as for rmem_open(), and EDQUOT: the server allows the session or the
+ * tenant not so many channels, and the queue has none of them.  [any] */
 RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 			       rmem_queue **ret_queue);
 /* End the queue; outstanding operations are flushed, their completions lost, and the

@@ -40,6 +40,8 @@ bytes = 4M
 lease_min = 4K
 lease_max = 2M
 leases = 3
+[tenant narrow]
+channels = 3
 [tenant blue]
 sessions = 1
 channels = 2
@@ -102,6 +104,24 @@ tenant_await blue '.sessions == 1 and .channels >= 1 and .keys >= 1'
 expect_error 1 'tenant blue has 1 sessions and may have 1' as blue ls
 ok "sessions"
 
+# one for the session itself, and those of its queue
+as 'narrow&channels=2' put data "$dir/blue"
+expect_error 1 'channel 3 of 3: tenant narrow has 3 channels and may have 3, 1 more was asked for: .*raise \[tenant narrow\] channels' \
+	as 'narrow&channels=3' put more "$dir/blue"
+# it has none of them any more, and nothing is stored
+tenant_await narrow '.refused == 1 and .leases == 1 and .sessions + .channels + .keys == 0'
+mkfifo "$dir/narrow-fifo"
+as narrow put held "$dir/narrow-fifo" &
+narrow_pid=$!
+pids+=("$narrow_pid")
+exec 8>"$dir/narrow-fifo"
+head -c 1000000 /dev/zero >&8
+tenant_await narrow '.sessions == 1 and .channels == 2'
+# who needs no more than the one that is left has it
+as narrow ls
+expect_error 1 'tenant narrow has 3 channels and may have 3' as narrow get data
+ok "channels"
+
 # ---- reload ----
 
 reload "/^\[tenant blue\]/,\$d"
@@ -114,7 +134,26 @@ as green ls
 as red put yet-more "$dir/big"
 tenant_await red '.bytes_max == 67108864 and .leases == 4'
 printf '[tenant blue]\nttl_max = 2s\n' >>"$dir/rmemd.conf"
-reload ''
+reload 's/^lease_min = 4K/lease_min = 64K/; s/^lease_max = 2M/lease_max = 1M/; s/^leases = 4/leases = 5/'
+expect_error 1 'longer than the 1 MiB that tenant red' as red put short "$dir/big"
+expect_error 1 'shorter than the 64 KiB that tenant red' as red put short "$dir/blue"
+as red put short "$dir/red"
+as red get more >"$dir/out"
+same "$dir/big" "$dir/out"
+# beside the session that it has
+as blue ls
+reload 's/^channels = 3/channels = 4/'
+as narrow get data >"$dir/out"
+same "$dir/blue" "$dir/out"
+reload 's/^channels = 4/channels = 1/'
+expect_error 1 'tenant narrow has 2 channels and may have 1' as narrow ls
+# what it has it keeps
+head -c 3000000 /dev/zero >&8
+exec 8>&-
+process_await "$narrow_pid" 30 || fail "put does not end"
+[ "$process_status" -eq 0 ] || fail "what was held is not stored: $process_status"
+reload 's/^channels = 1/channels = 2/'
+as narrow rm data held
 head -c 3000000 /dev/zero >&7
 exec 7>&-
 process_await "$held_pid" 30 || fail "put does not end"
@@ -133,7 +172,7 @@ while rmemctl --json tenants | jq -e 'any(.tenants[]; .name == "blue")' >/dev/nu
 done
 ok "gone"
 
-as red rm data more yet-more little
+as red rm data more yet-more little short
 lent_zero 20
 rmemctl --json tenants |
 	jq -e 'all(.tenants[]; .lent_bytes + .leases + .sessions + .channels + .keys == 0)' \

@@ -11,7 +11,7 @@ set -u
 stage
 tests=${RMEM_RIG_TESTS:-integration/atomics integration/examples \
 	integration/inband integration/isolation integration/soak integration/kill \
-	integration/resize integration/watch fault/channels fault/hostile fault/killstep}
+	integration/resize integration/tenants integration/watch fault/channels fault/hostile fault/killstep}
 
 cat >"$WORK/env" <<ENV
 export top_srcdir=$top_srcdir top_builddir=$top_builddir FABRIC=rdma
@@ -28,11 +28,12 @@ export LISTEN=$RIG_ADDR
 before=$(rdma_objects)
 for test; do
 	echo "-- $test"
-	status=0
+	status=0 start=$SECONDS
 	bash "$top_srcdir/tests/$test.sh" || status=$?
 	[ "$status" -eq 0 ] || [ "$status" -eq 77 ] || fail "$test: status $status"
 	rdma_idle "$before"
 	kernel_clean
+	echo "-- after $((SECONDS - start)) s"
 done
 CMD
 
