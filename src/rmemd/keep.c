@@ -131,6 +131,14 @@ static int dir_sweep(struct keep *keep, const struct known *known)
 
 /* ---- with the service manager ---- */
 
+/* It closes its descriptor when it comes to that, and what is behind it may be wanted at once. */
+static void manager_drop(int fd, const char *name)
+{
+	(void)!ftruncate(fd, 0);
+	(void)close(fd);
+	notify_keep_no_more(name);
+}
+
 static int manager_open(struct keep *keep)
 {
 	const struct notify_kept *file = file_find(keep, LEDGER);
@@ -156,9 +164,8 @@ static void manager_sweep(struct keep *keep, const struct known *known)
 		if (strncmp(file.name, POOL_PREFIX, strlen(POOL_PREFIX)) != 0 ||
 		    is_known(known, file.name))
 			continue;
-		(void)close(file.fd);
+		manager_drop(file.fd, file.name);
 		keep->files[i] = keep->files[--keep->n_files];
-		notify_keep_no_more(file.name);
 	}
 }
 
@@ -185,14 +192,15 @@ static int manager_release(struct keep *keep)
 		ledger_close(ledger);
 	}
 	if (file && lent)
-		return err_set(-EINVAL,
-			       "[server] state = %s: the service manager keeps what was "
-			       "lent before: systemctl stop rmemd gives that up; or "
-			       "take the key out again",
-			       keep->path);
+		return err_set(
+			-EINVAL,
+			"[server] state = %s: the service manager keeps what was "
+			"lent before: systemctl stop rmemd gives that up; or "
+			"take the key out again",
+			keep->path);
 	while (keep->n_files > 0) {
-		(void)close(keep->files[--keep->n_files].fd);
-		notify_keep_no_more(keep->files[keep->n_files].name);
+		file = &keep->files[--keep->n_files];
+		manager_drop(file->fd, file->name);
 	}
 	return 0;
 }
@@ -316,12 +324,12 @@ void keep_pool_drop(struct keep *keep, uint32_t id)
 	char name[NOTIFY_KEPT_NAME];
 	struct notify_kept *file = file_find(keep, pool_name(id, name));
 
-	if (file) {
+	if (file && *keep->path)
 		(void)close(file->fd);
+	else if (file)
+		manager_drop(file->fd, name);
+	if (file)
 		*file = keep->files[--keep->n_files];
-	}
 	if (*keep->path)
 		(void)unlinkat(keep->dir, name, 0);
-	else if (keep->manager)
-		notify_keep_no_more(name);
 }
