@@ -3,7 +3,9 @@
 # A restart loses nothing, under systemd: a program writes a pattern over memory of two NUMA
 # nodes, and goes on reading and writing with every byte checked, while the service is killed
 # at random moments, restarted, and stopped until the watchdog ends it.  How long it had to
-# wait each time is printed.
+# wait each time is printed.  Then a directory takes the service manager's place, on
+# hugetlbfs and on tmpfs.  No huge page is taken twice meanwhile, and in the end the kernel
+# has them all.
 #   RMEM_ROUNDS    kills, default 4; of the others a quarter
 #   RMEM_MIB       how much it writes, default 128
 #   RMEM_PAGES     of the pools on the two nodes, default "2M base"
@@ -35,7 +37,7 @@ page_size = $far
 CONF
 
 cat >"$WORK/cmd.sh" <<CMD
-export rounds=$rounds huge=$((mib * 5 / 16 + 1)) pages="$near $far" cells=$((mib * 16)) fabrics="${RMEM_FABRICS:-rdma tcp}" seed=${RMEM_SOAK_SEED:-$RANDOM}
+export rounds=$rounds pool=$((mib * 5 / 16)) pages="$near $far" cells=$((mib * 16)) fabrics="${RMEM_FABRICS:-rdma tcp}" seed=${RMEM_SOAK_SEED:-$RANDOM}
 CMD
 cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
@@ -43,15 +45,35 @@ cp -a "$WORK/root/." / || fail "cannot install"
 ldconfig
 mkdir -p /etc/rmem /etc/systemd/system/rmemd.socket.d
 cp "$WORK/rmemd.conf" /etc/rmem/
+# huge PAGES NODE: give the node as many as there are in one pool, and a few for a ledger
+huge()
+{
+	[ "$1" != 2M ] || echo $((pool + 3)) >"/sys/devices/system/node/node$2/hugepages/hugepages-2048kB/nr_hugepages"
+}
 node=0
 for page in $pages; do
-	[ "$page" != 2M ] || echo "$huge" >/sys/devices/system/node/node$node/hugepages/hugepages-2048kB/nr_hugepages
+	huge "$page" "$node"
 	node=$((node + 1))
 done
 printf '[Socket]\nListenStream=10.9.0.1:7460\n' >/etc/systemd/system/rmemd.socket.d/address.conf
 systemd-sysusers
 systemctl daemon-reload
+free=/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
+all=$(cat $free)
 systemctl start rmemd || { journalctl -u rmemd --no-pager -n 20; fail "start"; }
+rest=$(cat $free)
+
+# pages_free N WHEN: so many pages of 2 MiB are free; the service manager may take a moment
+pages_free()
+{
+	local i
+	for ((i = 0; i < 50; i++)); do
+		[ "$(cat $free)" != "$1" ] || return 0
+		sleep 0.1
+	done
+	rmemctl pools
+	fail "$2: $(cat $free) of $all huge pages are free, not $1"
+}
 
 show()
 {
@@ -76,6 +98,7 @@ outage()
 {
 	load run 300
 	load gap
+	pages_free "$rest" "$1"
 	echo "ok: $1: $answer ms without an answer"
 	gaps="$gaps $answer"
 }
@@ -131,12 +154,38 @@ for fabric in $fabrics; do
 	wait "$LOAD_PID" || load_failed
 done
 
-echo "-- from the service manager to a directory"
+echo "-- stopped: the service manager keeps nothing"
+systemctl stop rmemd.socket rmemd || fail "stop"
+[ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
+pages_free "$all" stop
+systemctl start rmemd || fail "start"
+
+# directory DIR PAGE_SIZE: what state.conf makes of the configuration
+directory()
+{
+	install -d -m 700 -o rmem -g rmem "$1"
+	sed "s|^insecure = yes$|&\nstate = $1|; s/^page_size = .*/page_size = $2/" \
+		"$WORK/rmemd.conf" >/tmp/state.conf
+}
+
+# stored: what was put is there, and its pools have the pages they had
+stored()
+{
+	rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
+	pages_free "$rest" "$1"
+}
+
+echo "-- from the service manager to a directory on hugetlbfs"
 head -c 3000000 /dev/urandom >/tmp/in
 export RMEM_SERVER=10.9.0.1
 rmem put kept /tmp/in || fail "put"
-install -d -m 700 -o rmem -g rmem /dev/shm/rmem
-sed 's|^insecure = yes$|&\nstate = /dev/shm/rmem|; s/= 2M$/= base/' "$WORK/rmemd.conf" >/tmp/state.conf
+mountpoint -q /dev/hugepages || { mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages; } ||
+	fail "mount"
+for node in 0 1; do
+	huge 2M $node
+done
+all=$((2 * (pool + 3)))
+directory /dev/hugepages/rmem 2M
 cp /tmp/state.conf /etc/rmem/rmemd.conf
 ! systemctl restart rmemd || fail "what is lent is given up"
 journalctl --sync
@@ -147,17 +196,37 @@ for ((i = 0; i < 100; i++)); do
 	sleep 0.2
 done
 rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
-rmem rm kept || fail "rm"
+rmem rm kept || fail rm
 cp /tmp/state.conf /etc/rmem/rmemd.conf
-# nothing is lent any more
-systemctl restart rmemd || fail "restart"
+# nothing is lent any more: what the service manager has goes before it is wanted again
+systemctl restart rmemd || { journalctl -u rmemd --no-pager -n 20; fail "restart"; }
 [ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
+rmemctl --json pools | jq -e '[.pools[].pages == "2M"] | all' >/dev/null || fail "$(rmemctl pools)"
+rest=$(cat $free)
+# two pools, and the ledger
+[ "$rest" -lt $((all - 2 * pool)) ] || fail "$rest of $all pages are free"
 rmem put kept /tmp/in || fail "put"
 systemctl stop rmemd || fail "stop"
-rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
+pages_free "$rest" "stop with a directory"
+stored start
+kill -KILL "$(show MainPID)" || fail "no rmemd"
+stored kill
+rmem rm kept || fail rm
+
+echo "-- to one on tmpfs"
+directory /dev/shm/rmem base
+cp /tmp/state.conf /etc/rmem/rmemd.conf
+systemctl restart rmemd || fail "restart"
+pages_free "$rest" "another directory"
+rm -r /dev/hugepages/rmem
+pages_free "$all" "no directory"
+rest=$all
+rmem put kept /tmp/in || fail "put"
+systemctl stop rmemd || fail "stop"
+stored start
 
 systemctl stop rmemd.socket rmemd || fail "stop"
-[ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
+[ "$(show NFileDescriptorStore)" = 0 ] || fail "something is kept"
 kernel_clean
 CMD
 
