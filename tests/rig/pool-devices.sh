@@ -3,7 +3,7 @@
 # Two soft-RoCE devices, and a pool for each: what is lent of a pool goes through its device
 # alone, by the packets that the devices count, and is reached by a session of one channel;
 # over TCP all is there.  A session that has no way to a device gets memory of the other's
-# pool, and is told why when there is none.
+# pool, and is told why when there is none.  A device that comes later lends after a restart.
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
 set -u
 : "${top_srcdir:?}"
@@ -15,9 +15,11 @@ cat >"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
 guest_install
 before=$(rdma_objects)
+ip link add dummy2 type dummy && ip link set dummy2 mtu 9000 up && ip addr add 10.11.0.1/24 dev dummy2 ||
+	fail "no third network"
 cat >/tmp/rmemd.conf <<-CONF
 	[server]
-	listen = 10.9.0.1, 10.10.0.1
+	listen = 10.9.0.1, 10.10.0.1, 10.11.0.1
 	insecure = yes
 	state = /tmp/state
 	[session]
@@ -90,13 +92,23 @@ for channels in 1 4; do
 	rmem rm copied both || fail rm
 done
 
-# a pool that outlasts its process is lent as the configuration says by then
+# a pool that outlasts its process is lent as the configuration says by then, and a device that
+# came too late for the last one lends it
+rdma link add none7 type rxe netdev dummy2 || fail "no third device"
+through rxe1 none7 rmem get --force two /tmp/back
 server_stop
 server_start /tmp/rmemd.conf /tmp/admin.sock
 rmemctl --socket /tmp/admin.sock --json pools |
 	jq -e '[.pools[].devices] | sort == [["rxe0"], ["rxe1", "none7"]]' >/dev/null || fail "devices after a restart"
 through rxe1 rxe0 rmem get --force two /tmp/back
 cmp /tmp/file /tmp/back || fail "two after a restart"
+! grep 'none7 is served now' /tmp/rmemd.log || fail "none7 is not served"
+a=$(packets none7)
+rmem get two - | cmp - /tmp/file || fail "two over two devices"
+a=$(($(packets none7) - a))
+echo "from two devices: none7 $a packets"
+[ "$a" -gt 1000 ] || fail "none7 does not lend it"
+rdma link delete none7 || fail "none7 stays"
 
 # who gets to rxe0 alone has its memory there, wherever it wishes it
 ip link set dummy1 down
