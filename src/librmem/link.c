@@ -228,6 +228,7 @@ static void link_up(struct rmem *session)
 	session->link = LINK_UP;
 	session->resumes++;
 	session->backoff_ms = 0;
+	renew_resumed(session);
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
 	queues_news(session);

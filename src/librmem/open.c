@@ -289,11 +289,31 @@ err_domains:
 	return err;
 }
 
-static int fabric_choose(struct rmem *session)
+/* Until then, and long enough to be told what is wrong. */
+static unsigned left_ms(uint64_t end_ns)
 {
-	unsigned timeout_ms = session->timeout_ms;
+	uint64_t now = clock_now_ns();
+
+	return now + NS_PER_MS < end_ns ? (unsigned)((end_ns - now) / NS_PER_MS) : 1;
+}
+
+static bool link_is(struct rmem *session, enum link_state state)
+{
+	bool is;
+
+	(void)pthread_mutex_lock(&session->lock);
+	is = session->link == state;
+	(void)pthread_mutex_unlock(&session->lock);
+	return is;
+}
+
+/* All of it takes no longer than until end_ns. */
+static int fabric_choose(struct rmem *session, uint64_t end_ns)
+{
+	unsigned timeout_ms;
 	int err;
 
+	session->timeout_ms = timeout_ms = left_ms(end_ns);
 	if (session->uri.fabric == RMEM_FABRIC_TCP)
 		return fabric_try(session, &fabric_tcp_client, timeout_ms);
 	if (session->uri.fabric == RMEM_FABRIC_AUTO && timeout_ms > AUTO_MS)
@@ -303,6 +323,10 @@ static int fabric_choose(struct rmem *session)
 		return 0;
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)
 		return err_prefix(err, "RDMA cannot be used");
+	/* that the server is away says nothing of RDMA */
+	if (!link_is(session, LINK_UP))
+		return err;
+	session->timeout_ms = left_ms(end_ns);
 	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
 		       SESSION_TEXT_BYTES - 1, err_text());
 	return fabric_try(session, &fabric_tcp_client, session->timeout_ms);
@@ -425,8 +449,8 @@ static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
 	*ret_timeout_ms = session->timeout_ms;
 	if (opening->end_ns == 0)
 		opening->end_ns = now + session->timeout_ms * NS_PER_MS;
-	else if (now < opening->end_ns)
-		session->timeout_ms = (unsigned)((opening->end_ns - now) / NS_PER_MS);
+	else
+		session->timeout_ms = left_ms(opening->end_ns);
 	*ret_session = session;
 	return 0;
 }
@@ -457,7 +481,7 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 		goto err_close;
 	/* from here on heartbeats are due: this thread sends them, as it takes the answers */
 	if (!session->sync_queue)
-		err = fabric_choose(session);
+		err = fabric_choose(session, opening->end_ns);
 	session->timeout_ms = timeout_ms;
 	if (!err)
 		err = session_hand_over(session);
@@ -498,7 +522,8 @@ static bool opening_waits(struct opening *opening, int err)
 	(void)poll(
 		NULL, 0,
 		(int)(left_ms < opening->backoff_ms ? left_ms : opening->backoff_ms));
-	return clock_now_ns() < opening->end_ns;
+	/* a shorter one would find nobody */
+	return clock_now_ns() + BACKOFF_FIRST_MS * NS_PER_MS <= opening->end_ns;
 }
 
 static int session_open(const char *text, const struct rmem_options *options,

@@ -431,15 +431,17 @@ static bool slot_waits(struct channel_slot *slot)
 }
 
 /* One that nobody asked for comes later, when it cannot be had now: other memory is there. */
-static bool slot_can_wait(struct channel_slot *slot)
+static bool slot_can_wait(struct channel_slot *slot, int err)
 {
+	/* as when the server is about to be lost, which is not known yet */
+	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
 	struct rmem *session = slot->queue->session;
 
 	if (!slot->extra)
 		/* whoever opens a session wants to know */
 		return session->sync_queue && slot_waits(slot);
 	(void)pthread_mutex_lock(&session->lock);
-	renew_missed(session, slot->domain, true);
+	renew_missed(session, slot->domain, !cut);
 	reopen_want(slot, false);
 	(void)pthread_mutex_unlock(&session->lock);
 	return true;
@@ -452,13 +454,14 @@ static int slot_first(struct channel_slot *slot)
 	struct opening opening = { slot->queue, slot };
 	unsigned timeout_ms = session->timeout_ms;
 	char why[SESSION_TEXT_BYTES];
-	uint64_t now = clock_now_ns(), deadline;
+	uint64_t now, deadline;
 	int err;
 
 	if (slot->extra && timeout_ms > DOMAIN_SOLE_MS)
 		timeout_ms = DOMAIN_SOLE_MS;
-	deadline = now + timeout_ms * NS_PER_MS;
+	deadline = clock_now_ns() + timeout_ms * NS_PER_MS;
 	do {
+		now = clock_now_ns();
 		timeout_ms =
 			now < deadline ? (unsigned)((deadline - now) / NS_PER_MS) : 0;
 		err = session_patiently(session, timeout_ms, slot_open, &opening);
@@ -467,7 +470,6 @@ static int slot_first(struct channel_slot *slot)
 			return err;
 		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
 			       err_text());
-		now = clock_now_ns();
 	} while (session_returned(session, slot->resumes, deadline));
 	return err_set(err, "%s", why);
 }
@@ -483,7 +485,7 @@ static int slots_open(struct rmem_queue *queue)
 		if (slot_waits(slot))
 			continue;
 		err = slot_first(slot);
-		if (err && !slot_can_wait(slot))
+		if (err && !slot_can_wait(slot, err))
 			return err_prefix(err, "channel %u of %u", i + 1,
 					  queue->channels.n);
 	}

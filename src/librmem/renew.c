@@ -19,8 +19,6 @@
 #define RETRY_MS 500u
 /* So many channels in a row that could not be connected cast doubt on the way. */
 #define DOUBTS_MAX 3u
-/* So many that could not be had, and the endpoint is not reached. */
-#define MISSES_MAX 3u
 #define SYNC_STEPS 4u
 
 /* ---- leaving ---- */
@@ -95,31 +93,42 @@ static bool domain_used(const struct rmem *session, unsigned number)
 void renew_missed(struct rmem *session, unsigned number, bool in_time)
 {
 	struct domain *domain = &session->domains.domains[number];
+	uint64_t gone_ns = clock_now_ns() + (in_time ? 0 : DOMAIN_SOLE_MS * NS_PER_MS);
 
-	if (in_time)
-		domain->misses = MISSES_MAX;
-	else if (domain->misses < MISSES_MAX)
-		domain->misses++;
+	/* it says nothing of the way there that the server is away, or refuses one more */
+	if (session->link != LINK_UP || domain_used(session, number))
+		return;
+	if (domain->gone_ns == 0 || gone_ns < domain->gone_ns)
+		domain->gone_ns = gone_ns;
+}
+
+void renew_resumed(struct rmem *session)
+{
+	for (unsigned i = 0; i < session->domains.n; i++)
+		session->domains.domains[i].gone_ns = 0;
 }
 
 void renew_found(struct rmem *session, unsigned number)
 {
 	session->domains.domains[number].failures = 0;
-	session->domains.domains[number].misses = 0;
+	session->domains.domains[number].gone_ns = 0;
 }
 
 uint8_t renew_reach(const struct rmem *session)
 {
 	unsigned all = 0, reach = 0;
+	uint64_t now_ns = clock_now_ns();
 
 	for (unsigned i = 0; i < session->domains.n; i++) {
 		const struct domain *domain = &session->domains.domains[i];
 
 		all |= 1u << domain->number;
-		if (domain->misses < MISSES_MAX || domain_used(session, i))
+		if (domain->gone_ns == 0 || now_ns < domain->gone_ns ||
+		    domain_used(session, i))
 			reach |= 1u << domain->number;
 	}
-	return (uint8_t)(reach ? reach : all);
+	/* what is asked while the server is away is answered when it is back */
+	return (uint8_t)(reach && session->link == LINK_UP ? reach : all);
 }
 
 /* Nobody was asked: this host does not get there. */

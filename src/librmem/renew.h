@@ -22,8 +22,10 @@ void renew_moved(struct rmem *session, unsigned endpoint,
 /* A channel could not be connected, for this reason: perhaps the way is no more. */
 void renew_doubt(struct rmem *session, unsigned domain, int err);
 /* A channel in the domain cannot be had now, be it that the server grants none; `in_time`: it
- * was tried for as long as one is waited for. */
+ * was tried for as long as one is waited for, or refused for good. */
 void renew_missed(struct rmem *session, unsigned domain, bool in_time);
+/* Another process may serve now: nothing is known of what it grants. */
+void renew_resumed(struct rmem *session);
 /* A channel is connected. */
 void renew_found(struct rmem *session, unsigned domain);
 /* What the server is to be told: the endpoints that are reached, a bit each, without those to

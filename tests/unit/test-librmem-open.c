@@ -226,6 +226,28 @@ START_TEST(reach__is_without_a_device_that_no_channel_can_be_had_to)
 }
 END_TEST
 
+/* That one queue gets no channel says nothing of a device to which another has one. */
+START_TEST(reach__does_not_depend_on_one_more_channel)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct fabric_channel *channel;
+	rmem_queue *queue;
+
+	serve_rdma();
+	for (unsigned i = 1; i < 3; i++)
+		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
+	open_with(0);
+	channel = fake_latest();
+	deny(4);
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	ck_assert_uint_eq(reach_told(), 6);
+	fake_peer_gone(channel);
+	ck_assert_uint_eq(reach_told(), 6);
+	AWAIT(reach_told() == 2);
+	rmem_close(client);
+}
+END_TEST
+
 /* Where none can be had, nothing better is known. */
 START_TEST(reach__of_nothing_is_all)
 {
@@ -709,6 +731,7 @@ int main(void)
 			    2);
 	tcase_add_loop_test(
 		tc, reach__is_without_a_device_that_no_channel_can_be_had_to, 0, 2);
+	tcase_add_test(tc, reach__does_not_depend_on_one_more_channel);
 	tcase_add_test(tc, reach__of_nothing_is_all);
 	tcase_add_test(tc, open__uses_devices_as_the_uri_says);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);

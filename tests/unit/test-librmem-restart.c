@@ -33,10 +33,11 @@ static int hung_up_later(void)
 }
 
 static pthread_t next;
+static int away_ms = 300;
 
 static void *restart(void *arg)
 {
-	(void)poll(NULL, 0, 300);
+	(void)poll(NULL, 0, away_ms);
 	server_restart();
 	return arg;
 }
@@ -175,6 +176,54 @@ START_TEST(open__gets_another_welcome)
 }
 END_TEST
 
+/* The second of two connects is cut, and there is no channel for a while. */
+static int second_cut(void)
+{
+	if (kills == 0 || --kills > 0)
+		return 0;
+	server_hang_up();
+	server_lock();
+	server.deny = 4;
+	server_unlock();
+	return -ECONNRESET;
+}
+
+/* A device says nothing of itself while its server is lost. */
+START_TEST(reach__outlives_its_server)
+{
+	serve_rdma();
+	for (unsigned i = 1; i < 3; i++)
+		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
+	kills = 2;
+	fake.at_connect = second_cut;
+	open_with(0);
+	ck_assert_uint_eq(kills, 0);
+	(void)alloc(1000, NULL);
+	ck_assert_uint_eq(info().resumes, 1);
+	ck_assert_uint_eq(server.reach, 6);
+	rmem_close(client);
+}
+END_TEST
+
+/* Nor does it say that there is no RDMA. */
+START_TEST(open__takes_no_other_fabric_for_a_lost_server)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	uint64_t start = clock_now_ms();
+
+	serve_rdma();
+	kills = 1;
+	fake.at_connect = stopped;
+	/* it is back before that has passed twice */
+	away_ms = 500;
+	options.timeout_ms = 400;
+	ck_assert_int_lt(rmem_open(uri, &options, &client), 0);
+	ck_assert_uint_lt(clock_now_ms() - start, 2000);
+	ck_assert_uint_eq(kills, 0);
+	ck_assert_int_eq(pthread_join(next, NULL), 0);
+}
+END_TEST
+
 /* One that is there, and refuses, means it. */
 START_TEST(refused__by_a_server_that_stays)
 {
@@ -241,6 +290,8 @@ int main(void)
 	tcase_add_loop_test(tc, queue__outlives_its_server, 0, n);
 	tcase_add_loop_test(tc, hello__outlives_its_server, 0, 2);
 	tcase_add_test(tc, open__gets_another_welcome);
+	tcase_add_test(tc, reach__outlives_its_server);
+	tcase_add_test(tc, open__takes_no_other_fabric_for_a_lost_server);
 	tcase_add_test(tc, refused__by_a_server_that_stays);
 	tcase_add_loop_test(tc, open__ends_in_time, 0, 2);
 	tcase_add_test(tc, open__keeps_the_time_out);
