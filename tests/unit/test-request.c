@@ -438,6 +438,34 @@ START_TEST(news__wait_for_a_busy_connection)
 }
 END_TEST
 
+/* What one does not read takes no more memory than his tenant's attachments may. */
+START_TEST(news__count_as_attachments_until_they_are_taken)
+{
+	struct tenant *tenant = tenants_find(&stage_tenants, "default");
+	const unsigned limit = tenant->limits.leases_max;
+	struct wire_msg *msg;
+
+	tenant->limits.leases_max = 1;
+	client_open(&one);
+	one.busy = true;
+	for (unsigned i = 0; i < TENANT_ATTACHMENTS_PER_LEASE; i++) {
+		(void)client_allocate(&one, 0, "x");
+		msg = message(WIRE_TYPE_remove);
+		(void)strcpy(msg->remove.name, "x");
+		(void)client_ask(&one, msg, WIRE_TYPE_ok);
+	}
+	msg = message(WIRE_TYPE_allocate);
+	(void)strcpy(msg->allocate.name, "x");
+	client_fail(&one, msg, -EDQUOT);
+	ck_assert_uint_eq(one.events, 0);
+	one.busy = false;
+	peer_idle(&one.peer);
+	ck_assert_uint_eq(one.events, TENANT_ATTACHMENTS_PER_LEASE);
+	(void)client_allocate(&one, 0, "x");
+	tenant->limits.leases_max = limit;
+}
+END_TEST
+
 /* Others get their turn before one is told of all. */
 START_TEST(news__come_in_turns)
 {
@@ -630,6 +658,7 @@ int main(void)
 	tcase_add_test(tc, shrinking__is_told);
 	tcase_add_test(tc, shrinking__waits_for_a_busy_connection);
 	tcase_add_test(tc, news__wait_for_a_busy_connection);
+	tcase_add_test(tc, news__count_as_attachments_until_they_are_taken);
 	tcase_add_test(tc, news__come_in_turns);
 	tcase_add_test(tc, list__goes_page_by_page);
 	tcase_add_test(tc, waiting_requests__have_a_limit);

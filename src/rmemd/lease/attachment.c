@@ -61,6 +61,12 @@ bool attachment_ended(const struct attachment *attachment)
 	return list_empty(&attachment->in_lease);
 }
 
+void attachment_free(struct attachment *attachment)
+{
+	attachment->holder->tenant->n_attachments--;
+	free(attachment);
+}
+
 /* It is nobody's any more. */
 static void attachment_part(struct attachment *attachment)
 {
@@ -77,7 +83,6 @@ static void attachment_part(struct attachment *attachment)
 	list_remove(&attachment->in_holder);
 	lease->n_attachments--;
 	holder->n_attachments--;
-	holder->tenant->n_attachments--;
 	if (waiter && waiter->attachment == attachment)
 		lease_wait(lease, attachment, waiter->kind, lease_stop_waiting(lease));
 	lease_fail_waiters(lease, attachment, -ESTALE,
@@ -87,7 +92,7 @@ static void attachment_part(struct attachment *attachment)
 void attachment_end(struct attachment *attachment)
 {
 	attachment_part(attachment);
-	free(attachment);
+	attachment_free(attachment);
 }
 
 void attachment_revoke(struct attachment *attachment, enum wire_reason reason)

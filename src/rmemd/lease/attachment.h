@@ -43,6 +43,10 @@ void attachment_end(struct attachment *attachment);
 /* The same, and its holder is told: its lease ends. */
 void attachment_revoke(struct attachment *attachment, enum wire_reason reason);
 
+/* One of an ended lease, which until then counts as one of its tenant's: who takes no news has
+ * no more of it than that may have. */
+void attachment_free(struct attachment *attachment);
+
 /* Whether attachment_end() is at work. */
 bool attachment_ended(const struct attachment *attachment);
 

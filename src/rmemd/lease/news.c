@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What holders are told of their leases without having asked: kept at the attachment until the
  * holder takes it, so that it is once for each lease and as things are then. */
-#include <stdlib.h>
-
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/table.h"
 
@@ -39,7 +37,7 @@ static bool take_ended(struct attachment *attachment, struct wire_msg *ret_msg)
 	ret_msg->type = WIRE_TYPE_revoked;
 	ret_msg->revoked.lease = attachment->ended;
 	ret_msg->revoked.reason = (uint8_t)attachment->why;
-	free(attachment);
+	attachment_free(attachment);
 	return true;
 }
 
@@ -78,6 +76,6 @@ void holder_forget_news(struct holder *holder)
 		list_remove(&attachment->to_tell);
 		attachment->news = 0;
 		if (attachment->ended)
-			free(attachment);
+			attachment_free(attachment);
 	}
 }
