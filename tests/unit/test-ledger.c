@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -278,6 +279,36 @@ START_TEST(open__takes_what_an_older_build_wrote)
 }
 END_TEST
 
+/* In a file system that is as good as full, which a limit of the process is like. */
+START_TEST(compact__does_with_little_room)
+{
+	const unsigned n_keys = 20, n_kept = 4;
+	struct rlimit limit;
+	uint64_t before;
+
+	for (unsigned i = 0; i < n_keys; i++)
+		ck_assert_int_eq(put(model, i, (unsigned char)i, 10000), 0);
+	ledger_commit(ledger);
+	before = ledger_file_bytes(ledger);
+	ck_assert_ptr_ne(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = before;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (unsigned i = n_kept; i < n_keys; i++)
+		drop(model, i);
+	ledger_commit(ledger);
+	ck_assert_uint_lt(ledger_file_bytes(ledger), before);
+	for (unsigned i = 0; i < 500; i++) {
+		ck_assert_msg(put(model, i % n_kept, (unsigned char)i, 10000) == 0,
+			      "%s", err_text());
+		ledger_commit(ledger);
+		ck_assert(holds(ledger, model));
+	}
+	reopen();
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
 START_TEST(open__refuses_what_is_no_ledger)
 {
 	char data[200000];
@@ -522,6 +553,7 @@ int main(void)
 	tcase_add_test(tc, random__agrees_with_a_naive_model);
 	tcase_add_loop_test(tc, remove__works_where_nothing_more_has_room, 0, 4);
 	tcase_add_test(tc, open__refuses_what_a_newer_build_wrote);
+	tcase_add_test(tc, compact__does_with_little_room);
 	tcase_add_test(tc, open__takes_what_an_older_build_wrote);
 	tcase_add_test(tc, open__refuses_what_is_no_ledger);
 	tcase_add_test(tc, open__notices_any_damage);

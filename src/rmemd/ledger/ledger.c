@@ -278,16 +278,29 @@ static int area_grow(struct ledger *ledger, uint64_t needed)
 	return 0;
 }
 
+/* For twice what is there, or, where there is little room, to the next compaction. */
+static int compact_place(struct ledger *ledger, uint64_t *ret_bytes,
+			 uint64_t *ret_offset)
+{
+	uint64_t removals = (ledger->entries.n_nodes + 1) * sizeof(struct record);
+	uint64_t least = 2 * ledger->fresh + STALE_BYTES_MAX + LEDGER_VALUE_MAX;
+
+	*ret_bytes = round_up(AREA_FIRST_BYTES, ledger->unit);
+	while (*ret_bytes < 4 * ledger->fresh)
+		*ret_bytes *= 2;
+	if (area_place(ledger, *ret_bytes, ret_offset) == 0)
+		return 0;
+	*ret_bytes = round_up(least + removals, ledger->unit);
+	return area_place(ledger, *ret_bytes, ret_offset);
+}
+
 /* Without what is out of date; nothing is staged. */
 static void area_compact(struct ledger *ledger)
 {
-	uint64_t bytes = AREA_FIRST_BYTES, end = 0, at = 0, offset;
+	uint64_t bytes, end = 0, at = 0, offset;
 
-	bytes = round_up(bytes, ledger->unit);
-	while (bytes < 4 * ledger->fresh)
-		bytes *= 2;
 	/* without memory it stays as it is */
-	if (area_place(ledger, bytes, &offset))
+	if (compact_place(ledger, &bytes, &offset))
 		return;
 	while (at < ledger->tail) {
 		const struct record *record = record_at(ledger, at);
