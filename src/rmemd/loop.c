@@ -211,6 +211,9 @@ static void describe_growth(struct daemon *daemon, char *buf, size_t buf_bytes)
 		buf[0] = '\0';
 		return;
 	}
+	/* another growth */
+	if (done < daemon->progress.told_bytes)
+		daemon->progress = (struct progress){ 0 };
 	progress_log(&daemon->progress, done, bytes);
 	(void)snprintf(buf, buf_bytes, "; populating pools: %s of %s",
 		       units_format_bytes(done, done_text, sizeof(done_text)),
