@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Two NUMA nodes with 2 MiB and 1 GiB pages: every pool lies on the node and the pages it
 # was configured for, as the kernel tells it, and `rmemctl pools` says the same; what cannot
-# be had is told in one line, and nothing of the rest is kept.  Pools on transparent huge pages
-# become larger and smaller, as memfds and in files.  Then a node without memory.
+# be had is told in one line, and nothing of the rest is kept, nor of a lease that cannot be
+# registered whole.  Pools on transparent huge pages become larger and smaller, as memfds and
+# in files.  Then a node without memory.
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -138,6 +139,59 @@ sed -i '/pool huge0/,/page_size/s/^size = 600M/size = 128M/
 kill -HUP "$SERVER_PID"
 resized pool-grown huge0 128
 server_stop
+
+# the kernel refuses to register the second piece of a lease, as a process that may not pin all
+# that it likes has pinned its first: nothing is granted, nothing stays pinned
+cat >/tmp/pinned.conf <<-CONF
+	[server]
+	listen = $RIG_ADDR
+	insecure = yes
+	[admin]
+	socket = /tmp/admin.sock
+	[pool huge0]
+	node = 0
+	size = 64M
+	page_size = 2M
+	[pool huge1]
+	node = 1
+	size = 64M
+	page_size = 2M
+CONF
+rmemd()
+{
+	ulimit -l $((100 << 10))
+	exec setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$(type -P rmemd)" "$@"
+}
+server_start /tmp/pinned.conf /tmp/admin.sock
+unset -f rmemd
+pinned()
+{
+	awk '/^VmPin:/ { print $2 }' "/proc/$SERVER_PID/status"
+}
+idle=$(pinned)
+truncate -s 120M /tmp/large
+for ((i = 0; i < 3; i++)); do
+	if rmem put large /tmp/large 2>/tmp/err; then
+		fail "more is registered than may be pinned"
+	fi
+	cat /tmp/err
+	grep -qE 'ibv_reg_mr of (64|56) MiB: RLIMIT_MEMLOCK is 100 MiB, raise it' /tmp/err ||
+		fail "it does not say what is refused"
+	for ((tries = 0; tries < 100; tries++)); do
+		[ "$(pinned)" != "$idle" ] || break
+		sleep 0.1
+	done
+	[ "$(pinned)" = "$idle" ] || fail "$(pinned) KiB are pinned, were $idle"
+done
+head -c 80M /dev/urandom >/tmp/large
+rmem put large /tmp/large || fail "what may be pinned"
+[ "$(pinned)" -lt $((100 << 10)) ] || fail "$(pinned) KiB are pinned"
+rmem get large - | cmp - /tmp/large || fail get
+rmem rm large || fail rm
+rmemctl --socket /tmp/admin.sock --json pools |
+	jq -e '[.pools[].lent_bytes] | add == 0' >/dev/null || fail "something is lent still"
+server_stop
+rm /tmp/large
 
 # transparent huge pages, of which the kernel gives a memfd none unless it is told to
 shmem_enabled=/sys/kernel/mm/transparent_hugepage/shmem_enabled
