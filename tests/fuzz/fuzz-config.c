@@ -14,8 +14,8 @@ static const char *const seeds[] = {
 	"[server]\nlisten = 127.0.0.1 ::1\nport = 7460\n",
 	"[session]\nheartbeat = 500ms\nfence = 2s\ngrace = 1min\n",
 	"[pool a]\nnode = 0\nsize = 1G\npage_size = auto\n[pool b]\nsize = 4K\n",
-	"[limits]\nsessions = 5\nchannels = 9\n; comment\n[tenant a]\nlease_max = "
-	"1T\nttl_max = 1h\n[log]\nlevel = debug\n",
+	"[limits]\nsessions = 5\nchannels = 9\n; comment\n[log]\nlevel = debug\n",
+	"[tenant a]\nlease_max = 1T\nttl_max = 1h\n",
 };
 
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
