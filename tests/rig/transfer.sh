@@ -1,11 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two machines: rmemd in one, `rmem put` and `rmem get` in the other, over RDMA.  The bytes
-# are equal, the server's CPU takes no part (its time, and a transfer while all its threads
-# are stopped), and nothing is left behind.  Heartbeats are few and their limits wide: what is
-# measured is the path of the data.  The first pair moves 256 MiB to and from a service of
-# systemd, and the server's time counts there; the others move 64 MiB.
-#   RMEM_RIG_LEGS  on which kernel:device pairs
+# Two machines: rmemd under systemd in one, `rmem put` and `rmem get` in the other, 256 MiB
+# over RDMA.  The bytes are equal, the server's CPU takes no part (its time, and a transfer
+# while all its threads are stopped), and nothing is left behind.  Heartbeats are few and
+# their limits wide: what is measured is the path of the data.
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -14,18 +12,12 @@ stage
 mkdir "$WORK/share"
 
 # A real file: what this machine's libraries are, as an archive.
-tar -C / -cf - usr/lib 2>/dev/null | head -c $((256 << 20)) >"$WORK/all"
-[ "$(stat -c %s "$WORK/all")" -eq $((256 << 20)) ] || {
+tar -C / -cf - usr/lib 2>/dev/null | head -c $((256 << 20)) >"$WORK/share/file"
+[ "$(stat -c %s "$WORK/share/file")" -eq $((256 << 20)) ] || {
 	echo "no 256 MiB in /usr/lib"
 	exit 1
 }
-
-# file_make MIB: so much of it
-file_make()
-{
-	head -c "$(($1 << 20))" "$WORK/all" >"$WORK/share/file"
-	sha256sum <"$WORK/share/file" | cut -d' ' -f1 >"$WORK/share/sum"
-}
+sha256sum <"$WORK/share/file" | cut -d' ' -f1 >"$WORK/share/sum"
 
 cat >"$WORK/server.sh" <<'SERVER'
 . "$1/guest.sh"
@@ -40,33 +32,25 @@ cat >/etc/rmem/rmemd.conf <<-CONF
 	[rdma]
 	enabled = yes
 	[pool main]
-	size = $2M
+	size = 400M
 CONF
+mkdir -p /etc/systemd/system/rmemd.socket.d
+printf '[Socket]\nListenStream=10.8.0.1:7460\n' >/etc/systemd/system/rmemd.socket.d/address.conf
+systemctl daemon-reload
 before=$(rdma_objects)
-if [ -d /run/systemd/system ]; then
-	systemd=yes
-	mkdir -p /etc/systemd/system/rmemd.socket.d
-	printf '[Socket]\nListenStream=10.8.0.1:7460\n' >/etc/systemd/system/rmemd.socket.d/address.conf
-	systemctl daemon-reload
-	service_start
-	systemctl status --no-pager -l rmemd.service | grep -E 'Status:' || fail "no STATUS= line"
-else
-	systemd=
-	mkdir -p /run/rmemd
-	server_start /etc/rmem/rmemd.conf /run/rmemd/admin.sock
-fi
+service_start
+systemctl status --no-pager -l rmemd.service | grep -E 'Status:' || fail "no STATUS= line"
 rmemctl devices
 rig-mark up
 
-# While a file goes to and fro: 1 % of the wall time at most.  Of a short time opening the
-# sessions takes more; what the service does not do while it is stopped tells enough there.
+# While a file goes to and fro: 1 % of the wall time at most.
 rig-await begin
 ticks=$(cpu_ticks "$SERVER_PID") started=$(cut -d' ' -f1 /proc/uptime)
 rig-await end
 awk -v t="$(($(cpu_ticks "$SERVER_PID") - ticks))" -v a="$started" \
 	-v b="$(cut -d' ' -f1 /proc/uptime)" 'BEGIN {
 	printf "rmemd used %d ms of CPU in %.1f s: %.2f %%\n", t * 10, b - a, t / (b - a)
-	exit t / (b - a) > 1 }' || [ -z "$systemd" ] || {
+	exit t / (b - a) > 1 }' || {
 	for task in "/proc/$SERVER_PID/task/"*; do
 		echo "$(cat "$task/comm"): $(awk '{ print $14, $15 }' "$task/stat") ticks"
 	done
@@ -76,7 +60,7 @@ awk -v t="$(($(cpu_ticks "$SERVER_PID") - ticks))" -v a="$started" \
 
 # While every thread of it is stopped; systemd must not take that for a hang.
 rig-await attached
-[ -z "$systemd" ] || systemctl service-watchdogs no
+systemctl service-watchdogs no
 kill -STOP "$SERVER_PID"
 stopped=$(date +%s%N)
 for task in "/proc/$SERVER_PID/task/"*; do
@@ -90,7 +74,7 @@ done
 while [ $(($(date +%s%N) - stopped)) -lt 1000000000 ]; do sleep 0.05; done
 echo "rmemd was stopped for $((($(date +%s%N) - stopped) / 1000000)) ms"
 kill -CONT "$SERVER_PID"
-[ -z "$systemd" ] || systemctl service-watchdogs yes
+systemctl service-watchdogs yes
 rig-mark running
 rig-await done
 for ((i = 0; i < 100; i++)); do
@@ -100,15 +84,11 @@ for ((i = 0; i < 100; i++)); do
 done
 jq -e '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' /tmp/status >/dev/null ||
 	{ cat /tmp/status; fail "memory is still lent"; }
-if [ -n "$systemd" ]; then
-	systemctl stop rmemd.socket rmemd.service || fail "stop"
-	[ "$(systemctl show -p Result --value rmemd.service)" = success ] || fail "not a clean stop"
-	journalctl -u rmemd --no-pager -o short-monotonic | tail -n 20
-else
-	server_stop
-fi
+systemctl stop rmemd.socket rmemd.service || fail "stop"
+[ "$(systemctl show -p Result --value rmemd.service)" = success ] || fail "not a clean stop"
 rdma_idle "$before"
 kernel_clean
+journalctl -u rmemd --no-pager -o short-monotonic | tail -n 20
 SERVER
 
 cat >"$WORK/client.sh" <<'CLIENT'
@@ -122,7 +102,7 @@ rmem -v put lib.tar /share/file || fail "put"
 sum=$(rmem get lib.tar - | sha256sum | cut -d' ' -f1)
 rig-mark end
 [ "$sum" = "$(cat /share/sum)" ] || fail "SHA-256 differs: $sum"
-echo "$(stat -c %s /share/file) bytes over RDMA and back: SHA-256 $sum"
+echo "256 MiB over RDMA and back: SHA-256 $sum"
 rmem ls
 rmem rm lib.tar || fail "rm"
 
@@ -142,16 +122,12 @@ kernel_clean
 rig-mark done
 CLIENT
 
-systemd=--a-systemd mib=256
 for leg in $(legs 612:rxe 61:rxe 612:siw); do
 	echo "== kernel ${leg%:*}, ${leg#*:}"
-	file_make $mib
-	# shellcheck disable=SC2086 # none is no option
 	"$RIG" pair --kernel "${leg%:*}" --device "${leg#*:}" --share "$WORK/share" \
-		$systemd --memory 1536 --timeout 400 \
-		"bash $WORK/server.sh $WORK $((mib * 3 / 2))" "bash $WORK/client.sh $WORK" || {
+		--a-systemd --memory 1536 --timeout 400 \
+		"bash $WORK/server.sh $WORK" "bash $WORK/client.sh $WORK" || {
 		echo "FAILED on $leg: $?"
 		exit 1
 	}
-	systemd='' mib=64
 done
