@@ -207,14 +207,10 @@ static void describe_growth(struct daemon *daemon, char *buf, size_t buf_bytes)
 	uint64_t done, bytes;
 
 	if (!resizes_growing(daemon->resizes, &done, &bytes)) {
-		daemon->progress = (struct progress){ 0 };
 		buf[0] = '\0';
 		return;
 	}
-	/* another growth */
-	if (done < daemon->progress.told_bytes)
-		daemon->progress = (struct progress){ 0 };
-	progress_log(&daemon->progress, done, bytes);
+	resizes_log_growth(daemon->resizes, done, bytes);
 	(void)snprintf(buf, buf_bytes, "; populating pools: %s of %s",
 		       units_format_bytes(done, done_text, sizeof(done_text)),
 		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)));

@@ -17,7 +17,6 @@
 #include "rmemd/daemon.h"
 #include "rmemd/fabrics.h"
 #include "rmemd/keep.h"
-#include "rmemd/progress.h"
 #include "rmemd/resize.h"
 
 enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };
@@ -47,7 +46,6 @@ struct daemon {
 	bool tick_looked; /* at the sockets, before what is due happens */
 	struct event *status;
 	uint64_t sessions_next_ms; /* what tick is armed for, at the latest */
-	struct progress progress; /* of pools that grow */
 	bool stopping;
 	char status_text[192];
 };

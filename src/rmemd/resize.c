@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "rmemd/inventory.h"
 #include "rmemd/lease/lease.h"
+#include "rmemd/progress.h"
 
 /* So many leases that are in the way a line of the log names. */
 #define NAMED_MAX 4
@@ -33,8 +34,10 @@ struct resizes {
 	struct ledger *ledger;
 	struct resize *each;
 	unsigned n;
-	bool more;      /* was added, to be lent */
-	uint64_t grown; /* bytes by pools that are ready while others still grow */
+	bool more; /* was added, to be lent */
+	/* of one growth, or several of which each began before the last was over */
+	uint64_t grown; /* bytes by pools that are ready */
+	struct progress progress;
 };
 
 struct text {
@@ -126,6 +129,11 @@ bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
 	return any;
 }
 
+void resizes_log_growth(struct resizes *resizes, uint64_t done, uint64_t bytes)
+{
+	progress_log(&resizes->progress, done, bytes);
+}
+
 /* It stays as it is until it is told again. */
 static void give_up(struct resizes *resizes, unsigned i, const char *event,
 		    const char *why)
@@ -160,8 +168,10 @@ static void grow(struct resizes *resizes, unsigned i, const struct pool_status *
 		give_up(resizes, i, "pool-not-grown", err_text());
 		return;
 	}
-	if (!resizes_growing(resizes, &done, &bytes))
+	if (!resizes_growing(resizes, &done, &bytes)) {
 		resizes->grown = 0;
+		resizes->progress = (struct progress){ 0 };
+	}
 	if (pools_grow(resizes->pools, i, target)) {
 		give_up(resizes, i, "pool-not-grown", err_text());
 		growth_over(resizes, i);

@@ -33,6 +33,8 @@ bool resizes_work(struct resizes *resizes);
 /* How much of what pools grow by is there, of all those that grew together.  False: none grows. */
 bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
 		     uint64_t *ret_bytes);
+/* And a line of the log of it now and then. */
+void resizes_log_growth(struct resizes *resizes, uint64_t done, uint64_t bytes);
 /* When it is due (clock_now_ms), UINT64_MAX: never.  NULL: never. */
 uint64_t resizes_next_ms(const struct resizes *resizes);
 
