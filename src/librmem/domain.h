@@ -31,8 +31,7 @@ struct domain {
 	enum domain_state state;
 	unsigned users;    /* queues with something in it */
 	unsigned failures; /* to connect in it, since the last that succeeded */
-	uint64_t
-		gone_ns; /* counts as not reached from then on; 0: a channel could be had */
+	uint64_t gone_ns;  /* not reached from then on; 0: a channel could be had */
 	uint64_t due_ns;
 };
 

@@ -508,20 +508,16 @@ err_close:
  * nobody has found is not waited for. */
 static bool opening_waits(struct opening *opening, int err)
 {
-	uint64_t now = clock_now_ns(), left_ms;
+	unsigned left = left_ms(opening->end_ns);
 
 	if (!opening->lost && (opening->backoff_ms == 0 || err != -ECONNREFUSED))
-		return false;
-	if (now >= opening->end_ns)
 		return false;
 	opening->backoff_ms =
 		opening->backoff_ms ? opening->backoff_ms * 2 : BACKOFF_FIRST_MS;
 	if (opening->backoff_ms > BACKOFF_MAX_MS)
 		opening->backoff_ms = BACKOFF_MAX_MS;
-	left_ms = (opening->end_ns - now) / NS_PER_MS + 1;
-	(void)poll(
-		NULL, 0,
-		(int)(left_ms < opening->backoff_ms ? left_ms : opening->backoff_ms));
+	(void)poll(NULL, 0,
+		   (int)(left < opening->backoff_ms ? left : opening->backoff_ms));
 	/* a shorter one would find nobody */
 	return clock_now_ns() + BACKOFF_FIRST_MS * NS_PER_MS <= opening->end_ns;
 }

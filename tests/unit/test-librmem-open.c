@@ -206,7 +206,7 @@ START_TEST(reach__is_without_a_device_that_no_channel_can_be_had_to)
 		ck_assert_uint_eq(server.reach, 6);
 		deny(4);
 		fake_peer_gone(fake_latest());
-		/* one that could not be had once or twice may be back by now */
+		/* one that could not be had for a moment may be back by now */
 		AWAIT(rmem_write(lease, 0, buf, 10) == 0 && reach_told() == 2);
 	}
 	ck_assert_uint_eq(reach_told(), 2);
