@@ -294,7 +294,8 @@ static unsigned left_ms(uint64_t end_ns)
 {
 	uint64_t now = clock_now_ns();
 
-	return now + NS_PER_MS < end_ns ? (unsigned)((end_ns - now) / NS_PER_MS) : 1;
+	return now < end_ns ? (unsigned)((end_ns - now + NS_PER_MS - 1) / NS_PER_MS)
+			    : 1;
 }
 
 static bool link_is(struct rmem *session, enum link_state state)
@@ -509,6 +510,7 @@ err_close:
 static bool opening_waits(struct opening *opening, int err)
 {
 	unsigned left = left_ms(opening->end_ns);
+	bool again;
 
 	if (!opening->lost && (opening->backoff_ms == 0 || err != -ECONNREFUSED))
 		return false;
@@ -516,10 +518,13 @@ static bool opening_waits(struct opening *opening, int err)
 		opening->backoff_ms ? opening->backoff_ms * 2 : BACKOFF_FIRST_MS;
 	if (opening->backoff_ms > BACKOFF_MAX_MS)
 		opening->backoff_ms = BACKOFF_MAX_MS;
+	/* the last one begins while there is time for it: a shorter one would find nobody */
+	again = left > BACKOFF_FIRST_MS;
+	if (again)
+		left -= BACKOFF_FIRST_MS;
 	(void)poll(NULL, 0,
 		   (int)(left < opening->backoff_ms ? left : opening->backoff_ms));
-	/* a shorter one would find nobody */
-	return clock_now_ns() + BACKOFF_FIRST_MS * NS_PER_MS <= opening->end_ns;
+	return again;
 }
 
 static int session_open(const char *text, const struct rmem_options *options,
