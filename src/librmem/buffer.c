@@ -11,6 +11,7 @@
 #include "librmem/params.h"
 #include "librmem/renew.h"
 #include "librmem/session.h"
+#include "librmem/use.h"
 
 #define PAGES_AT_ONCE 4096
 
@@ -199,7 +200,7 @@ int rmem_buffer_free(rmem_buffer *buffer)
 	session = buffer->session;
 	renew_hold(session);
 	(void)pthread_mutex_lock(&session->lock);
-	outstanding = atomic_load_explicit(&buffer->outstanding, memory_order_acquire);
+	outstanding = buffer_uses(buffer);
 	if (outstanding == 0)
 		list_remove(&buffer->node);
 	(void)pthread_mutex_unlock(&session->lock);

@@ -21,7 +21,7 @@ struct rmem_buffer {
 	struct fabric_region
 		*regions[WIRE_ENDPOINTS_MAX]; /* by domain; NULL: not needed */
 
-	_Atomic unsigned outstanding; /* operations submitted, not yet taken */
+	_Atomic unsigned outstanding; /* what no queue counts (use.h) */
 	struct list node;             /* under the session's lock */
 };
 

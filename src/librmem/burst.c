@@ -146,11 +146,12 @@ static void ops_launch(const struct burst *burst, const struct rmem_op *ops, uns
 	struct op **free = &queue->table.free[queue->table.n_free];
 	const struct attachment *att = burst->att;
 	uint64_t deadline_ns = burst->deadline_ns;
+	struct use *use = burst->use;
 
 	for (unsigned i = 0; i < n; i++) {
 		struct op *op = *--free;
 
-		op_launch(op, &ops[i], att, deadline_ns);
+		op_launch(op, &ops[i], use, att, deadline_ns);
 		pieces[i] = &op->own;
 	}
 	queue->table.n_free -= n;
@@ -185,7 +186,7 @@ unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsigned n)
 	if (!burst->open)
 		return 0;
 	/* before the lease is looked at: who frees it must see that it is in use */
-	op_count(ops->lease, ops->buffer, n);
+	burst->use = use_begin(&burst->queue->uses, ops->lease, ops->buffer, n);
 	burst->open = run_start(burst, ops);
 	while (burst->open && total < n) {
 		if (!burst->slot && !slot_enter(burst, ops[total].bytes))
@@ -199,7 +200,7 @@ unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsigned n)
 			break;
 	}
 	if (total < n)
-		op_uncount(ops->lease, ops->buffer, n - total);
+		use_end(burst->use, ops->lease, ops->buffer, n - total);
 	burst->open = total > 0;
 	return total;
 }

@@ -12,6 +12,7 @@ struct burst {
 	bool open; /* nothing has to wait */
 	/* of the run under way */
 	const struct rmem_op *first;
+	struct use *use;
 	const struct attachment *att;
 	uint64_t deadline_ns;
 	uintptr_t local_base;

@@ -96,7 +96,7 @@ void inband_take(struct rmem_queue *queue, struct op *op, const struct rmem_op *
 		break;
 	case RMEM_OP_COPY:
 		op->inband.source = *todo->source;
-		op_count(op->inband.source.lease, NULL, 1);
+		use_begin_shared(op->inband.source.lease, NULL, 1);
 		break;
 	case RMEM_OP_PING:
 		op->todo.lease = queue->nowhere;
@@ -117,7 +117,7 @@ void inband_take(struct rmem_queue *queue, struct op *op, const struct rmem_op *
 void inband_leave(const struct op *op)
 {
 	if (op->todo.opcode == RMEM_OP_COPY)
-		op_uncount(op->inband.source.lease, NULL, 1);
+		use_end_shared(op->inband.source.lease, NULL, 1);
 }
 
 /* ---- starting ---- */

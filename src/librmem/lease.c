@@ -10,6 +10,7 @@
 #include "librmem/queue.h"
 #include "librmem/renew.h"
 #include "librmem/session.h"
+#include "librmem/use.h"
 #include "librmem/watch.h"
 #include "wire/codec.h"
 
@@ -24,12 +25,9 @@ static void superseded_free(struct rmem_lease *lease)
 	struct attachment *attachment =
 		atomic_load_explicit(&lease->attachment, memory_order_relaxed);
 
-	/* Who counts an operation behind this one sees the latest table, as both change
-	 * the counter; who has counted it down has done with the older ones. */
 	if (!attachment->older)
 		return;
-	if (atomic_fetch_add_explicit(&lease->outstanding, 0, memory_order_acq_rel) >
-	    0) {
+	if (lease_read(lease)) {
 		leases_want(lease->session);
 		return;
 	}

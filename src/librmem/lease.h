@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A lease as this session holds it.  Queues read status, rights and attachment without a
- * lock and count their operations; all else happens under the session's lock. */
+ * lock, as use.h tells; all else happens under the session's lock. */
 #ifndef LIBRMEM_LEASE_H
 #define LIBRMEM_LEASE_H
 
@@ -30,13 +30,15 @@ struct rmem_lease {
 	_Atomic int status; /* 0 or -ESTALE */
 	_Atomic uint64_t bytes;
 	_Atomic int numa_node; /* of its first byte; RMEM_NODE_ANY: not known */
-	/* read only with an operation counted in `outstanding` */
+	/* read only with a use of the lease (use.h) */
 	_Atomic(struct attachment *) attachment;
-	_Atomic unsigned outstanding; /* operations submitted, not yet taken */
-	_Atomic unsigned asked;       /* counts how often queues met a refusal */
-	_Atomic unsigned verified;    /* how many of those the server was asked after */
+	_Atomic unsigned asked;    /* counts how often queues met a refusal */
+	_Atomic unsigned verified; /* how many of those the server was asked after */
 
 	struct home home; /* of atomics */
+
+	/* uses that no queue counts (use.h); away from what all queues read.  [any] */
+	_Atomic unsigned outstanding;
 
 	/* under the session's lock */
 	enum rmem_placement placement; /* as asked for, with its node */

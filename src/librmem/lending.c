@@ -12,6 +12,7 @@
 #include "librmem/params.h"
 #include "librmem/renew.h"
 #include "librmem/session.h"
+#include "librmem/use.h"
 #include "wire/codec.h"
 
 /* ---- getting a lease ---- */
@@ -207,8 +208,11 @@ int rmem_attach(rmem *session, const char *name, unsigned rights,
 
 static int idle_check(const struct rmem_lease *lease)
 {
-	unsigned n = atomic_load_explicit(&lease->outstanding, memory_order_acquire);
+	unsigned n;
 
+	(void)pthread_mutex_lock(&lease->session->lock);
+	n = lease_uses(lease);
+	(void)pthread_mutex_unlock(&lease->session->lock);
 	if (n > 0)
 		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
 	return 0;

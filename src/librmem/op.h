@@ -15,6 +15,7 @@
 #include "librmem/buffer.h"
 #include "librmem/channelset.h"
 #include "librmem/lease.h"
+#include "librmem/use.h"
 
 enum op_state {
 	OP_FREE,
@@ -83,6 +84,7 @@ struct op {
 	struct piece own; /* its first, or only one */
 	struct list node; /* while pending: as such, or in a lane */
 	struct rmem_op todo;
+	struct use *use; /* of its lease and buffer; NULL: these count it */
 	uint64_t deadline_ns;
 	uint64_t piece_max; /* bytes; so that all channels carry it */
 	uint8_t state;      /* enum op_state */
@@ -267,32 +269,12 @@ static inline struct op *optable_take(struct optable *table)
 	return table->free[--table->n_free];
 }
 
-/* Operations of the lease and the buffer (NULL: none) are outstanding, from when on the
- * lease's table stays, and not any more: who sees their counters at 0 sees all that was
- * done before. */
-static inline void op_count(struct rmem_lease *lease, struct rmem_buffer *buffer,
-			    unsigned n)
-{
-	(void)atomic_fetch_add_explicit(&lease->outstanding, n, memory_order_acquire);
-	if (buffer)
-		(void)atomic_fetch_add_explicit(&buffer->outstanding, n,
-						memory_order_relaxed);
-}
-
-static inline void op_uncount(struct rmem_lease *lease, struct rmem_buffer *buffer,
-			      unsigned n)
-{
-	(void)atomic_fetch_sub_explicit(&lease->outstanding, n, memory_order_release);
-	if (buffer)
-		(void)atomic_fetch_sub_explicit(&buffer->outstanding, n,
-						memory_order_release);
-}
-
 /* A free operation becomes this one, and flies as its own piece. */
-static inline void op_launch(struct op *op, const struct rmem_op *todo,
+static inline void op_launch(struct op *op, const struct rmem_op *todo, struct use *use,
 			     const struct attachment *att, uint64_t deadline_ns)
 {
 	op->todo = *todo;
+	op->use = use;
 	op->deadline_ns = deadline_ns;
 	op->state = OP_FLYING;
 	op->started = true;

@@ -216,6 +216,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
+	list_init(&session->uses);
 	list_init(&session->opening);
 	list_init(&session->buffers);
 	list_init(&session->service_node);

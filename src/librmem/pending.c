@@ -41,7 +41,7 @@ void pending_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t 
 	/* operands need not last longer than the call */
 	op->todo.atomic = NULL;
 	list_init(&op->own.node);
-	op_count(op->todo.lease, op->todo.buffer, 1);
+	op->use = use_begin(&queue->uses, op->todo.lease, op->todo.buffer, 1);
 	queue->carry_fence = false;
 	list_append(&queue->table.pending, &op->node);
 	if (op->deadline_ns < queue->next_deadline_ns)

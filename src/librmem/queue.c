@@ -287,11 +287,15 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	(void)pthread_mutex_unlock(&session->lock);
 	queue->next_deadline_ns = UINT64_MAX;
 	list_init(&queue->node);
+	uses_init(&queue->uses);
 	err = parts_create(queue, params);
 	if (err) {
 		free(queue);
 		return err;
 	}
+	(void)pthread_mutex_lock(&session->lock);
+	list_append(&session->uses, &queue->uses.node);
+	(void)pthread_mutex_unlock(&session->lock);
 	*ret_queue = queue;
 	return 0;
 }
@@ -566,8 +570,11 @@ static void ops_forget(struct rmem_queue *queue)
 			continue;
 		vec_leave(op);
 		inband_leave(op);
-		op_uncount(op->todo.lease, op->todo.buffer, 1);
+		use_end(op->use, op->todo.lease, op->todo.buffer, 1);
 	}
+	(void)pthread_mutex_lock(&queue->session->lock);
+	list_remove(&queue->uses.node);
+	(void)pthread_mutex_unlock(&queue->session->lock);
 }
 
 void queue_drop(struct rmem_queue *queue)

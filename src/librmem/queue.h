@@ -16,6 +16,7 @@
 #include "librmem/channelset.h"
 #include "librmem/op.h"
 #include "librmem/session.h"
+#include "librmem/use.h"
 
 #define QUEUE_TEXT_BYTES 320
 /* Completions that are taken from a cq at a time. */
@@ -55,6 +56,9 @@ struct rmem_queue {
 	/* under the session's lock */
 	struct list node;
 	unsigned in_service; /* drivers that connect for it now */
+
+	/* the owner's, but for what use.h tells */
+	struct uses uses;
 };
 
 /* A queue without channels, not known to the session yet.  -ENOMEM, -EMFILE or what the

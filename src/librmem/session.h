@@ -92,6 +92,7 @@ struct rmem {
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
 	struct list leases, queues, buffers;
+	struct list uses; /* of all queues, those that are being connected, too */
 	struct map leases_by_id;
 	atomic_bool leases_due; /* leases_work() has something to do; [any] */
 	struct list opening;    /* queues whose first channels are being connected */

@@ -179,7 +179,7 @@ static RARE void single_failed(struct rmem_queue *queue, struct channel_slot *sl
 
 /* Post it on a channel that takes it.  False: that one is dead. */
 static inline bool single_put(struct rmem_queue *queue, const struct rmem_op *todo,
-			      const struct rmem_buffer *buffer,
+			      struct use *use, const struct rmem_buffer *buffer,
 			      const struct attachment *att, struct channel_slot *slot,
 			      const struct fabric_key *key)
 {
@@ -197,7 +197,7 @@ static inline bool single_put(struct rmem_queue *queue, const struct rmem_op *to
 		return false;
 	}
 	op = optable_take(&queue->table);
-	op_launch(op, todo, att, queue_deadline_ns(queue, todo->timeout_ms));
+	op_launch(op, todo, use, att, queue_deadline_ns(queue, todo->timeout_ms));
 	queue->active++;
 	channelset_put(&queue->channels, slot, &op->own);
 	return true;
@@ -206,21 +206,21 @@ static inline bool single_put(struct rmem_queue *queue, const struct rmem_op *to
 /* The one whose turn it is takes nothing now, or leads to where the lease is not lent through:
  * post it on the next that takes it. */
 static RARE bool single_seek(struct rmem_queue *queue, const struct rmem_op *todo,
-			     const struct rmem_buffer *buffer,
+			     struct use *use, const struct rmem_buffer *buffer,
 			     const struct attachment *att)
 {
 	struct channel_slot *slot;
 
 	return channelset_pick(&queue->channels, ENDPOINTS_ALL, att, 0, &slot) ==
 		       PICK_OK &&
-	       single_put(queue, todo, buffer, att, slot,
+	       single_put(queue, todo, use, buffer, att, slot,
 			  &att->keys[0][slot->endpoint].at);
 }
 
 /* Post it on the channel whose turn it is, or another one.  False: none takes it now, or it is
  * dead. */
 static inline bool single_post(struct rmem_queue *queue, const struct rmem_op *todo,
-			       const struct rmem_buffer *buffer,
+			       struct use *use, const struct rmem_buffer *buffer,
 			       const struct attachment *att)
 {
 	struct channelset *set = &queue->channels;
@@ -228,9 +228,9 @@ static inline bool single_post(struct rmem_queue *queue, const struct rmem_op *t
 	const struct fabric_key *key = &att->keys[0][slot->endpoint].at;
 
 	if (!channelset_open(set, slot, att, 0))
-		return single_seek(queue, todo, buffer, att);
+		return single_seek(queue, todo, use, buffer, att);
 	(void)channelset_next(set);
-	return single_put(queue, todo, buffer, att, slot, key);
+	return single_put(queue, todo, use, buffer, att, slot, key);
 }
 
 /* The short way of an operation that is submitted alone, as a program does that waits for each:
@@ -241,16 +241,17 @@ static inline bool single_go(struct rmem_queue *queue, const struct rmem_op *op)
 	struct rmem_lease *lease = op->lease;
 	struct rmem_buffer *buffer = op->buffer;
 	const struct attachment *att;
+	struct use *use;
 
 	if (!single_plain(queue, op, lease, buffer))
 		return false;
 	/* before the lease is looked at: who frees it must see that it is in use */
-	op_count(lease, buffer, 1);
+	use = use_begin(&queue->uses, lease, buffer, 1);
 	att = atomic_load_explicit(&lease->attachment, memory_order_acquire);
 	if (single_fits(queue, op, lease, buffer, att) &&
-	    single_post(queue, op, buffer, att))
+	    single_post(queue, op, use, buffer, att))
 		return true;
-	op_uncount(lease, buffer, 1);
+	use_end(use, lease, buffer, 1);
 	return false;
 }
 

@@ -13,15 +13,17 @@
 
 /* ---- counting ---- */
 
-static bool lease_same(const struct taker *taker, const struct op *op)
+static bool use_same(const struct taker *taker, const struct op *op)
 {
-	return taker->lease == op->todo.lease && taker->buffer == op->todo.buffer;
+	return taker->use == op->use && taker->lease == op->todo.lease &&
+	       taker->buffer == op->todo.buffer;
 }
 
-static void lease_switch(struct taker *taker, const struct op *op)
+static void use_switch(struct taker *taker, const struct op *op)
 {
 	taker_end(taker);
 	taker->n_run = 0;
+	taker->use = op->use;
 	taker->lease = op->todo.lease;
 	taker->buffer = op->todo.buffer;
 }
@@ -39,8 +41,7 @@ static unsigned wholes_take(struct taker *taker, struct piece *const *pieces,
 			    unsigned n)
 {
 	struct optable *table = &taker->queue->table;
-	const struct rmem_lease *lease = taker->lease;
-	const struct rmem_buffer *buffer = taker->buffer;
+	const struct use *use = taker->use;
 	struct rmem_completion *next = taker->next;
 	struct op **free = &table->free[table->n_free];
 	struct piece *const *at = pieces, *const *end = pieces + n;
@@ -48,7 +49,7 @@ static unsigned wholes_take(struct taker *taker, struct piece *const *pieces,
 	do {
 		struct op *op = (*at)->op;
 
-		if (!op->whole || op->todo.lease != lease || op->todo.buffer != buffer)
+		if (!op->whole || op->use != use)
 			break;
 		*next++ = (struct rmem_completion){ .cookie = op->todo.cookie,
 						    .bytes = op->todo.bytes };
@@ -73,8 +74,11 @@ unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n
 		n = to_end;
 	if (n == 0)
 		return 0;
-	if (!lease_same(taker, slot->pieces[slot->first]->op))
-		lease_switch(taker, slot->pieces[slot->first]->op);
+	if (!use_same(taker, slot->pieces[slot->first]->op))
+		use_switch(taker, slot->pieces[slot->first]->op);
+	/* those without may be of any lease */
+	if (!taker->use)
+		n = 1;
 	n = wholes_take(taker, &slot->pieces[slot->first], n);
 	slot->first = n < to_end ? slot->first + n : 0;
 	slot->in_flight -= n;
@@ -141,8 +145,8 @@ void taker_done(struct taker *taker)
 		};
 		if (op->end.status)
 			error_keep(queue, op);
-		if (!lease_same(taker, op))
-			lease_switch(taker, op);
+		if (!use_same(taker, op))
+			use_switch(taker, op);
 		took(taker, 1);
 		vec_leave(op);
 		inband_leave(op);

@@ -10,6 +10,7 @@ struct taker {
 	struct rmem_queue *queue;
 	struct rmem_completion *next, *end;
 	/* a run of completions that is still to be counted */
+	struct use *use;
 	struct rmem_lease *lease;
 	struct rmem_buffer *buffer;
 	unsigned n_run;
@@ -30,7 +31,7 @@ void taker_done(struct taker *taker);
 static inline void taker_end(struct taker *taker)
 {
 	if (taker->n_run > 0)
-		op_uncount(taker->lease, taker->buffer, taker->n_run);
+		use_end(taker->use, taker->lease, taker->buffer, taker->n_run);
 }
 
 #endif

@@ -59,7 +59,7 @@ static inline bool single_take(struct rmem_queue *queue, const struct fabric_wc 
 	(void)channelset_take(&queue->channels, slot);
 	*ret_completion = (struct rmem_completion){ .cookie = op->todo.cookie,
 						    .bytes = op->todo.bytes };
-	op_uncount(op->todo.lease, op->todo.buffer, 1);
+	use_end(op->use, op->todo.lease, op->todo.buffer, 1);
 	queue->active--;
 	optable_give(&queue->table, op);
 	return true;

@@ -49,6 +49,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
+	list_init(&session->uses);
 	list_init(&session->buffers);
 	(void)strcpy(session->server, "stage:1");
 	session->peer.ss_family = AF_INET;
@@ -81,7 +82,7 @@ void stage_close(void)
 	list_for_each_safe(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
-		ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
+		ck_assert_uint_eq(lease_uses(lease), 0);
 		lease_drop(lease);
 	}
 	map_destroy(&session->leases_by_id);

@@ -98,8 +98,8 @@ START_TEST(copy__cuts_at_the_segments_of_both)
 	for (uint64_t i = 0; i < 25000; i++)
 		ck_assert_uint_eq(lease_byte(3 + i), other_byte(100 + i));
 	ck_assert_uint_eq(lease_byte(2) + lease_byte(25003), 0);
-	ck_assert_uint_eq(atomic_load(&other->outstanding), 0);
-	ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
+	ck_assert_uint_eq(lease_uses(other), 0);
+	ck_assert_uint_eq(lease_uses(lease), 0);
 	stage_close();
 }
 END_TEST
@@ -357,7 +357,7 @@ START_TEST(copy__ends_with_either_lease)
 	expect(queue, 1, -ESTALE);
 	submit(queue, op);
 	expect(queue, 1, -ESTALE);
-	ck_assert_uint_eq(atomic_load(&other->outstanding), 0);
+	ck_assert_uint_eq(lease_uses(other), 0);
 	stage_close();
 }
 END_TEST

@@ -358,7 +358,7 @@ START_TEST(cancel__of_what_waits)
 		ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
 		ck_assert_int_eq(done[0].status, -ECANCELED);
 	}
-	ck_assert_uint_eq(atomic_load(&words->outstanding), 0);
+	ck_assert_uint_eq(lease_uses(words), 0);
 	ck_assert_uint_eq(fake.aborts, 0);
 	run_out(queue, 1);
 	stage_close();

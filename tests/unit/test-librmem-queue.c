@@ -227,7 +227,7 @@ START_TEST(lease__is_busy_until_completions_are_taken)
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "rmem_free of lease 5 at stage:1: 1 "));
 	expect(queue, 2, 0);
-	ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
+	ck_assert_uint_eq(lease_uses(lease), 0);
 	stage_close();
 }
 END_TEST

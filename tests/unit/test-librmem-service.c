@@ -78,6 +78,7 @@ static void client_open(struct client *client, uint64_t id)
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
+	list_init(&session->uses);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
 	session->uri.channels = 1;

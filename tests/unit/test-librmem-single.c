@@ -40,8 +40,8 @@ START_TEST(single__is_done)
 
 	submit_by(queue, write_at(16, 1), true);
 	ck_assert_uint_eq(fake.posts, 1);
-	ck_assert_uint_eq(atomic_load(&single->outstanding), 1);
-	ck_assert_uint_eq(atomic_load(&buffer->outstanding), 1);
+	ck_assert_uint_eq(lease_uses(single), 1);
+	ck_assert_uint_eq(buffer_uses(buffer), 1);
 	ck_assert_int_eq(rmem_buffer_free(buffer), -EBUSY);
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 1);
 	expect_none(queue);
@@ -55,8 +55,8 @@ START_TEST(single__is_done)
 	ck_assert_int_eq(done[0].status, 0);
 	ck_assert_uint_eq(done[0].vendor, 0);
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 0);
-	ck_assert_uint_eq(atomic_load(&single->outstanding), 0);
-	ck_assert_uint_eq(atomic_load(&buffer->outstanding), 0);
+	ck_assert_uint_eq(lease_uses(single), 0);
+	ck_assert_uint_eq(buffer_uses(buffer), 0);
 	ck_assert_mem_eq(seg_a + 16, local + 16, 8);
 	expect_none(queue);
 	memset(local + 16, 0, 8);
@@ -215,7 +215,7 @@ START_TEST(single__needs_the_right)
 	atomic_store(&readable->status, -ESTALE);
 	submit_by(queue, op, false);
 	expect(queue, 1, -ESTALE);
-	ck_assert_uint_eq(atomic_load(&readable->outstanding), 0);
+	ck_assert_uint_eq(lease_uses(readable), 0);
 	single_end();
 }
 END_TEST

@@ -128,7 +128,7 @@ START_TEST(queue_free__with_operations_outstanding)
 		submit(queue, op_of(RMEM_OP_WRITE, i, local, 9000, i));
 	fake_complete(stage_channel(queue, 0), 0);
 	rmem_queue_free(queue);
-	ck_assert_uint_eq(atomic_load(&lease->outstanding), 0);
+	ck_assert_uint_eq(lease_uses(lease), 0);
 	stage_close();
 }
 END_TEST
