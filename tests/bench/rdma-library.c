@@ -7,6 +7,7 @@
 
 static rmem_queue *queue;
 static struct rmem_op ops[LOOP_DEPTH_MAX];
+static unsigned char *memory; /* the buffer's */
 
 void library_open(struct place *place, const char *uri)
 {
@@ -22,6 +23,7 @@ void library_open(struct place *place, const char *uri)
 	    rmem_buffer_create(place->session, &local, &place->buffer) ||
 	    rmem_queue_create(place->session, &params, &queue))
 		give_up(rmem_error());
+	memory = rmem_buffer_addr(place->buffer);
 }
 
 void library_close(struct place *place)
@@ -31,11 +33,8 @@ void library_close(struct place *place)
 }
 
 /* Submit n, from the place behind the last; returns the place behind those. */
-static unsigned submit(const struct place *place, const struct work *work, unsigned at,
-		       unsigned n)
+static unsigned submit(const struct work *work, unsigned at, unsigned n)
 {
-	unsigned char *memory = rmem_buffer_addr(place->buffer);
-
 	for (unsigned i = 0; i < n; i++) {
 		ops[i].offset = (uint64_t)at * work->bytes;
 		ops[i].addr = memory + ops[i].offset;
@@ -84,7 +83,7 @@ void library_run(struct place *place, const struct work *work, struct slice *ret
 		if (room > 0) {
 			uint64_t now_ns = stopwatch_rest(&watch);
 
-			at = submit(place, work, at, room);
+			at = submit(work, at, room);
 			stopwatch_posted(&watch, room, now_ns);
 		}
 		n = take(place);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librmem against a loop of bare verbs calls, in alternating slices: bare, librmem, bare,
  * librmem ...  Each slice of librmem is compared with the mean of the bare ones on both sides of
- * it, and every second bare one with the next (A/A), which is the noise.  Medians; one line of
- * JSON per cell.
+ * it, and every second bare one with the next (A/A), which is the noise.  Medians; a line of
+ * JSON.
  *
- *   rdma URI [--slices N] [--slice-ms MS] [--op read|write] [--bytes N] [--depth N]
- *        [--rest-us US] [--yield] */
+ *   rdma URI --op read|write --bytes N --depth N [--slices N] [--slice-ms MS] [--rest-us US]
+ *        [--yield] */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,20 +19,16 @@
 #define SLICE_MS_DEFAULT 20u
 #define WARM_UP 4u
 #define PROBES 4u
-/* How often a cell is measured whose bare loop does not agree with itself. */
-#define ATTEMPTS 3u
-#define AA_MIN 0.98
-#define AA_MAX 1.02
 #define OPERATIONS_MIN 8u
 #define OPERATIONS_MAX 1000000.0
 
 struct options {
 	const char *uri;
 	unsigned slices, slice_ms;
-	const char *op;        /* NULL: both */
-	unsigned bytes, depth; /* 0: all */
-	unsigned rest_us;      /* at depth 1 */
-	bool yields;           /* as place.yields */
+	const char *op;
+	unsigned bytes, depth;
+	unsigned rest_us; /* at depth 1 */
+	bool yields;      /* as place.yields */
 };
 
 /* Medians of one quantity. */
@@ -44,7 +40,6 @@ struct figure {
 
 struct cell {
 	struct work work;
-	unsigned attempts;
 	struct figure bandwidth, latency;
 };
 
@@ -153,16 +148,6 @@ static void cell_measure(struct place *place, struct cell *cell, unsigned slices
 	free(values);
 }
 
-static bool figure_valid(const struct figure *figure)
-{
-	return figure->aa >= AA_MIN && figure->aa <= AA_MAX;
-}
-
-static bool cell_valid(const struct cell *cell)
-{
-	return figure_valid(&cell->bandwidth) && figure_valid(&cell->latency);
-}
-
 static void figure_print(const char *name, const struct figure *figure)
 {
 	(void)printf(
@@ -170,52 +155,30 @@ static void figure_print(const char *name, const struct figure *figure)
 		name, figure->bare, figure->librmem, figure->ratio, figure->aa);
 }
 
-static void cell_run(struct place *place, const struct options *options,
-		     struct cell *cell)
+static void cell_run(struct place *place, const struct options *options)
 {
-	const struct work *work = &cell->work;
+	struct cell cell = {
+		.work = { .write = !strcmp(options->op, "write"),
+			  .bytes = options->bytes,
+			  .depth = options->depth,
+			  .rest_us = options->depth == 1 ? options->rest_us : 0 },
+	};
+	const struct work *work = &cell.work;
 
-	work_size(place, &cell->work, options->slice_ms);
-	do {
-		cell->attempts++;
-		cell_measure(place, cell, options->slices);
-	} while (!cell_valid(cell) && cell->attempts < ATTEMPTS);
+	work_size(place, &cell.work, options->slice_ms);
+	cell_measure(place, &cell, options->slices);
 	(void)printf("{\"op\":\"%s\",\"bytes\":%u,\"depth\":%u,\"slices\":%u,"
-		     "\"operations\":%u,\"attempts\":%u,",
+		     "\"operations\":%u,",
 		     work->write ? "write" : "read", work->bytes, work->depth,
-		     options->slices, work->n, cell->attempts);
-	figure_print("bandwidth", &cell->bandwidth);
+		     options->slices, work->n);
+	figure_print("bandwidth", &cell.bandwidth);
 	(void)printf(",");
-	figure_print("latency", &cell->latency);
-	(void)printf(",\"valid\":%s}\n", cell_valid(cell) ? "true" : "false");
+	figure_print("latency", &cell.latency);
+	(void)printf("}\n");
 	(void)fflush(stdout);
 }
 
-/* ---- all of them ---- */
-
-static void cells_run(struct place *place, const struct options *options)
-{
-	static const uint32_t sizes[] = { 64, 4096, 65536, LOOP_BYTES_MAX };
-	static const unsigned depths[] = { 1, LOOP_DEPTH_MAX };
-
-	for (unsigned i = 0; i < 2 * 4 * 2; i++) {
-		struct cell cell = {
-			.work = { .write = i / 2 % 2,
-				  .bytes = sizes[i / 4],
-				  .depth = depths[i % 2],
-				  .rest_us =
-					  depths[i % 2] == 1 ? options->rest_us : 0 },
-		};
-		const struct work *work = &cell.work;
-
-		if ((options->op &&
-		     strcmp(options->op, work->write ? "write" : "read")) ||
-		    (options->bytes && options->bytes != work->bytes) ||
-		    (options->depth && options->depth != work->depth))
-			continue;
-		cell_run(place, options, &cell);
-	}
-}
+/* ---- arguments ---- */
 
 static bool number_take(const char *text, unsigned min, unsigned max,
 			unsigned *ret_number)
@@ -264,7 +227,9 @@ static bool options_take(int argc, char **argv, struct options *options)
 		else
 			ok = false;
 	}
-	if (!ok || optind + 1 != argc)
+	if (!ok || optind + 1 != argc || !options->op || !options->bytes ||
+	    !options->depth ||
+	    (strcmp(options->op, "read") != 0 && strcmp(options->op, "write") != 0))
 		return false;
 	options->uri = argv[optind];
 	return true;
@@ -276,9 +241,10 @@ int main(int argc, char **argv)
 	struct options options;
 
 	if (!options_take(argc, argv, &options)) {
-		(void)fprintf(stderr, "usage: rdma URI [--slices N] [--slice-ms MS] "
-				      "[--op read|write] [--bytes N] [--depth N] "
-				      "[--rest-us US] [--yield]\n");
+		(void)fprintf(
+			stderr,
+			"usage: rdma URI --op read|write --bytes N --depth N "
+			"[--slices N] [--slice-ms MS] [--rest-us US] [--yield]\n");
 		return 2;
 	}
 	place.yields = options.yields;
@@ -287,7 +253,7 @@ int main(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	library_open(&place, options.uri);
 	bare_open(&place);
-	cells_run(&place, &options);
+	cell_run(&place, &options);
 	bare_close(&place);
 	library_close(&place);
 	return 0;

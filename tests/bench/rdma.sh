@@ -1,13 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# librmem against bare verbs calls in the rig, bandwidth and latency; takes --json, --slices N
+# librmem against bare verbs calls in the rig, bandwidth and latency; takes --json, --slices N, --processes N
 #
 # Both work in one process, in alternating slices, on the same device, server, lease and
 # buffer.  A/A is the bare loop against itself; a cell where that leaves 0.98 to 1.02 is
-# measured again, and is marked as invalid when it stays so.  The first table of a machine
-# counts time, the second instructions of kernel, library and program together: one CPU,
-# icount, where fewer slices tell as much.  `<` marks what misses 0.97 of the bandwidth or 1.05
-# of the latency.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which
+# measured again, and does not count when it stays so.  The first table of a machine
+# counts time, over several processes for each cell: where a process has its memory costs one
+# of the loops some per cent, for as long as it lives, which A/A does not show.  The ratios are
+# medians of those of the processes, with the lowest and the highest beside the bandwidth's.
+# The second table counts instructions of kernel, library and program together: one CPU,
+# icount, where one process and fewer slices tell as much.  `<` marks what misses 0.97 of the
+# bandwidth or 1.05 of the latency.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which
 # kernels and devices.
 #
 # At depth 1, by time, both rest for 30 us before each post, which no figure counts: what a
@@ -19,8 +22,12 @@ set -euo pipefail
 : "${top_srcdir:?is set by ./dev bench rdma}" "${top_builddir:?}"
 JSON=
 SLICES=
+PROCESSES=12
 REST_US=30
 CLOCK=
+OP=
+BYTES=
+DEPTH=
 OPTIONS=()
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -29,34 +36,58 @@ while [ $# -gt 0 ]; do
 		SLICES=${2:?}
 		shift
 		;;
+	--processes)
+		PROCESSES=${2:?}
+		shift
+		;;
 	--clock)
 		CLOCK=${2:?}
+		shift
+		;;
+	--op)
+		OP=${2:?}
+		shift
+		;;
+	--bytes)
+		BYTES=${2:?}
+		shift
+		;;
+	--depth)
+		DEPTH=${2:?}
 		shift
 		;;
 	--rest-us)
 		REST_US=${2:?}
 		shift
 		;;
-	--op | --bytes | --depth | --slice-ms)
+	--slice-ms)
 		OPTIONS+=("$1" "${2:?}")
 		shift
 		;;
 	*)
-		echo "usage: rdma.sh [--json] [--clock time|instructions] [--slices N] [--slice-ms MS] [--rest-us US] [--op read|write] [--bytes N] [--depth N]" >&2
+		echo "usage: rdma.sh [--json] [--clock time|instructions] [--slices N] [--processes N] [--slice-ms MS] [--rest-us US] [--op read|write] [--bytes N] [--depth N]" >&2
 		exit 2
 		;;
 	esac
 	shift
 done
 
+[ "$PROCESSES" -gt 0 ] || {
+	echo "rdma: --processes $PROCESSES: at least 1" >&2
+	exit 2
+}
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
 make -s -C "$top_builddir" tests/bench/rdma >&2
 stage
 
+# WORK CELLS PROCESSES OPTION...: a row for each cell
 cat >"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
-shift
+cells=$2
+processes=$3
+shift 3
+set -o pipefail
 exec 3>&1 >&2
 guest_install
 cat >/tmp/rmemd.conf <<-CONF
@@ -94,10 +125,38 @@ fi
 # and the program lets them run when it waits
 yield=(--yield)
 [ -z "$own" ] || yield=()
-"${pin[@]}" "$BUILD/tests/bench/rdma" "${yield[@]}" "rmem://$RIG_ADDR?fabric=rdma" "$@" >&3 || {
-	cat /tmp/rmemd.log
-	fail "the benchmark"
+
+# cell OP BYTES DEPTH OPTION...: the row of its processes' medians
+cell()
+{
+	local op=$1 bytes=$2 depth=$3 i
+	shift 3
+	for ((i = 0; i < processes; i++)); do
+		"${pin[@]}" "$BUILD/tests/bench/rdma" "${yield[@]}" --op "$op" --bytes "$bytes" \
+			--depth "$depth" "$@" "rmem://$RIG_ADDR?fabric=rdma" || return
+	done | jq -cs 'def median: sort
+			| (.[(length - 1) / 2 | floor] + .[length / 2 | floor]) / 2;
+		def figure($name): map(.[$name])
+			| {bare: (map(.bare) | median), librmem: (map(.librmem) | median),
+			   ratio: (map(.ratio) | median), aa: (map(.aa) | median),
+			   low: (map(.ratio) | min), high: (map(.ratio) | max)};
+		def agrees: .aa >= 0.98 and .aa <= 1.02;
+		.[0] + {processes: length, slices: (map(.slices) | add),
+			bandwidth: figure("bandwidth"), latency: figure("latency")}
+		| . + {valid: ((.bandwidth | agrees) and (.latency | agrees))}'
 }
+
+for cell in $cells; do
+	IFS=: read -r op bytes depth <<<"$cell"
+	for attempt in 1 2 3; do
+		row=$(cell "$op" "$bytes" "$depth" "$@") || {
+			cat /tmp/rmemd.log
+			fail "the benchmark"
+		}
+		[ "$(jq .valid <<<"$row")" = false ] || break
+	done
+	jq -c --argjson attempts "$attempt" '. + {attempts: $attempts}' <<<"$row" >&3
+done
 server_stop
 [ "$(nproc)" -gt 1 ] || exit 0
 
@@ -162,6 +221,17 @@ done <<-END
 END
 CMD
 
+# ---- cells ----
+
+cells=
+for bytes in ${BYTES:-64 4096 65536 1048576}; do
+	for op in ${OP:-read write}; do
+		for depth in ${DEPTH:-1 64}; do
+			cells+="$op:$bytes:$depth "
+		done
+	done
+done
+
 # ---- output ----
 
 # What the rows told by $1, a condition of jq, have as their worst; no valid row: nothing.
@@ -188,15 +258,17 @@ row_print()
 	jq -r 'if .op then
 		["row", .op, .bytes, .depth, .bandwidth.bare, .bandwidth.librmem,
 		 .bandwidth.ratio, .bandwidth.aa, .latency.bare, .latency.librmem,
-		 .latency.ratio, .latency.aa, .valid]
+		 .latency.ratio, .latency.aa, .valid, .bandwidth.low, .bandwidth.high,
+		 .processes]
 	else
 		["context", .tool, .bytes, .megabytes, .microseconds]
 	end | map(tostring) | join(" ")' <<<"$1" | LC_ALL=C awk '
 	function mark(bad) { return bad ? "<" : " " }
 	$1 == "row" {
-		printf "%-5s %7d %5d | %9.2f %9.2f %6.3f%s %6.3f | %10.1f %10.1f %6.3f%s %6.3f%s\n",
+		spread = $16 > 1 ? sprintf("  %.3f to %.3f", $14, $15) : ""
+		printf "%-5s %7d %5d | %9.2f %9.2f %6.3f%s %6.3f | %10.1f %10.1f %6.3f%s %6.3f%s%s\n",
 			$2, $3, $4, $5, $6, $7, mark($7 < 0.97), $8,
-			$9, $10, $11, mark($11 > 1.05), $12,
+			$9, $10, $11, mark($11 > 1.05), $12, spread,
 			$13 == "true" ? "" : " invalid"
 	}
 	$1 == "context" { printf "%-12s %8d | %9s MB/s | %10s us\n", $2, $3, $4, $5 }'
@@ -206,15 +278,18 @@ row_print()
 table()
 {
 	local kernel=$1 device=$2 clock=$3 slices=${SLICES:-$4} rest_us=0 slice_ms=20
-	local line tagged context='' status=0
+	local line tagged context='' status=0 processes=1
 	shift 4
 	[ "$clock" != time ] || rest_us=$REST_US
 	# 64 operations take 2 to 6 ms by this clock: a slice of a few rounds tells of its ends
 	[ "$clock" != instructions ] || slice_ms=100
+	[ "$clock" != time ] || processes=$PROCESSES
+	slices=$(((slices + processes - 1) / processes))
+	[ "$slices" -gt 1 ] || slices=2
 
 	if [ -z "$JSON" ]; then
 		echo
-		echo "== kernel $kernel, $device, by $clock: $slices slices of each, medians"
+		echo "== kernel $kernel, $device, by $clock: $processes x $slices slices of each, medians"
 		printf '%-5s %7s %5s | %9s %9s %6s  %6s | %10s %10s %6s  %6s\n' '' '' '' \
 			'MB/s bare' librmem ratio A/A 'us bare' librmem ratio A/A
 	fi
@@ -233,7 +308,7 @@ table()
 		fi
 		row_print "$tagged"
 	done < <("$RIG" run --kernel "$kernel" --device "$device" "$@" \
-		"bash $WORK/cmd.sh $WORK --slices $slices --slice-ms $slice_ms --rest-us $rest_us ${OPTIONS[*]}" || echo "$?" >"$WORK/failed")
+		"bash $WORK/cmd.sh $WORK '$cells' $processes --slices $slices --slice-ms $slice_ms --rest-us $rest_us ${OPTIONS[*]}" || echo "$?" >"$WORK/failed")
 	if [ -s "$WORK/failed" ]; then
 		status=$(cat "$WORK/failed")
 		echo "FAILED on $kernel:$device: $status" >&2
