@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sessions.h"
 
-#include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -39,15 +38,6 @@ static struct {
 	struct rdma_event_channel *events;
 	struct ibv_comp_channel *completions;
 } client;
-
-static struct sockaddr_in address_of(const char *text, uint16_t port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
-
-	if (inet_pton(AF_INET, text, &address.sin_addr) != 1)
-		give_up("the address");
-	return address;
-}
 
 static void end_make(struct bare *end, struct ibv_cq *cq, void *memory, size_t bytes,
 		     unsigned access, uint32_t depth)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many sessions of one program with one server, and as many bare connections.  They are made
- * in blocks that take turns, so that both meet the same machine.  Set-up is all that it takes
- * from nothing to the first word read.  A script can look meanwhile: the program says where it
- * is and waits for a line at each step.
+/* Many sessions of one program with one server, as many bare connections, and as many control
+ * connections that nothing is done over.  They are made in blocks that take turns, so that all
+ * meet the same machine.  Set-up is all that it takes from nothing to the first word read.  A
+ * script can look meanwhile: the program says where it is and waits for a line at each step.
  *
  *   sessions URI ADDRESS PORT N      begun -> (line) -> opened -> (line) -> read -> (line)
  *
  * Its last line is what one took, in microseconds, by the medians of the blocks. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rmem/rmem.h>
 
@@ -21,12 +23,16 @@
 #define BLOCK 20u
 #define BUFFER_BYTES 4096u
 #define NAME "sessions"
+/* As long as a hello, and as a request. */
+#define HELLO_BYTES 200u
+#define REQUEST_BYTES 100u
 
 struct one {
 	rmem *session;
 	rmem_lease *lease;
 	rmem_buffer *buffer;
 	struct bare *bare;
+	int control;
 };
 
 static struct {
@@ -46,6 +52,15 @@ _Noreturn void give_up(const char *what)
 {
 	(void)fprintf(stderr, "sessions: %s: %s\n", what, strerror(errno));
 	exit(1);
+}
+
+struct sockaddr_in address_of(const char *text, uint16_t port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	if (inet_pton(AF_INET, text, &address.sin_addr) != 1)
+		give_up("the address");
+	return address;
 }
 
 static void must(int result, const char *what)
@@ -157,7 +172,32 @@ static void bare_stage_close(struct one *one, uint32_t number)
 	bare_close(one->bare);
 }
 
-enum { OPEN, ATTACH, READ, CLOSE, BARE_CONNECT, BARE_READ, BARE_CLOSE, N_STAGES };
+static void control_stage_open(struct one *one, uint32_t number)
+{
+	(void)number;
+	one->control = control_open(all.address, (uint16_t)(all.port + 1));
+	control_ask(one->control, HELLO_BYTES);
+	control_ask(one->control, REQUEST_BYTES);
+}
+
+static void control_stage_close(struct one *one, uint32_t number)
+{
+	(void)number;
+	(void)close(one->control);
+}
+
+enum {
+	OPEN,
+	ATTACH,
+	READ,
+	CLOSE,
+	BARE_CONNECT,
+	BARE_READ,
+	BARE_CLOSE,
+	CONTROL_OPEN,
+	CONTROL_CLOSE,
+	N_STAGES
+};
 
 static struct stage stages[N_STAGES] = {
 	[OPEN] = { .run = library_open },
@@ -167,6 +207,8 @@ static struct stage stages[N_STAGES] = {
 	[BARE_CONNECT] = { .run = bare_stage_connect },
 	[BARE_READ] = { .run = bare_stage_read },
 	[BARE_CLOSE] = { .run = bare_stage_close },
+	[CONTROL_OPEN] = { .run = control_stage_open },
+	[CONTROL_CLOSE] = { .run = control_stage_close },
 };
 
 static unsigned blocks_count(void)
@@ -220,7 +262,7 @@ static void report(void)
 {
 	static const unsigned library[] = { OPEN, ATTACH, READ };
 	static const unsigned bare[] = { BARE_CONNECT, BARE_READ };
-	static const unsigned one[N_STAGES] = { 0, 1, 2, 3, 4, 5, 6 };
+	static const unsigned one[N_STAGES] = { 0, 1, 2, 3, 4, 5, 6, 7, 8 };
 
 	(void)printf("{\"librmem_us\": {\"setup\": %.1f, \"open\": %.1f, "
 		     "\"attach\": %.1f, \"read\": %.1f, \"close\": %.1f}, ",
@@ -228,9 +270,12 @@ static void report(void)
 		     median_us(&one[ATTACH], 1), median_us(&one[READ], 1),
 		     median_us(&one[CLOSE], 1));
 	(void)printf("\"bare_us\": {\"setup\": %.1f, \"open\": %.1f, \"read\": %.1f, "
-		     "\"close\": %.1f}}\n",
+		     "\"close\": %.1f}, ",
 		     median_us(bare, 2), median_us(&one[BARE_CONNECT], 1),
 		     median_us(&one[BARE_READ], 1), median_us(&one[BARE_CLOSE], 1));
+	(void)printf("\"control_us\": {\"setup\": %.1f, \"close\": %.1f}}\n",
+		     median_us(&one[CONTROL_OPEN], 1),
+		     median_us(&one[CONTROL_CLOSE], 1));
 }
 
 static void arguments_take(char **argv)
@@ -251,8 +296,9 @@ static void arguments_take(char **argv)
 
 int main(int argc, char **argv)
 {
-	static const unsigned setup[] = { OPEN, ATTACH, READ, BARE_CONNECT, BARE_READ };
-	static const unsigned end[] = { CLOSE, BARE_CLOSE };
+	static const unsigned setup[] = { OPEN,         ATTACH,    READ,
+					  BARE_CONNECT, BARE_READ, CONTROL_OPEN };
+	static const unsigned end[] = { CLOSE, BARE_CLOSE, CONTROL_CLOSE };
 	rmem *stays;
 
 	if (argc != 5) {
@@ -261,15 +307,16 @@ int main(int argc, char **argv)
 	}
 	arguments_take(argv);
 	bare_serve(all.address, all.port);
+	control_serve(all.address, (uint16_t)(all.port + 1));
 	stays = lease_make();
 	step("begun");
-	blocks_run(setup, 5);
+	blocks_run(setup, 6);
 	step("opened");
 	/* once more, now that all are there */
 	for (uint32_t i = 0; i < all.n; i++)
 		library_read(&all.ones[i], i);
 	step("read");
-	blocks_run(end, 2);
+	blocks_run(end, 3);
 	rmem_close(stays);
 	report();
 	return 0;

@@ -6,12 +6,15 @@
 # Set-up is from nothing to the first word read: rmem_open(), a registered buffer, rmem_attach(),
 # rmem_read(); and by bare rdma_cm calls a connection with a protection domain, a registration
 # and a queue pair of its own at both ends, whose server tells where its memory is, and a read.
-# The two take turns in blocks of 20; the ratio is that of the medians of the blocks.  With
+# The two take turns in blocks of 20; the ratio is that of the medians of the blocks.  A third one
+# takes turns with them: a TCP connection with two round trips, to a server that sends back what
+# comes, which is the least that a control connection takes.  With rdma_cm a session has to have
+# both: where instructions are counted no library has a higher ratio than the one beside it.  With
 # --connect direct the library's channels are set up without rdma_cm.  With --icount instructions
 # are counted, of kernel and programs together, on one CPU: the figures are the same on a busy
 # host, but are no times.
 # What rmemd allocates is its anonymous memory; the kernel's is that of both ends, and of the
-# bare connections.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
+# other two's.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench sessions}" "${top_builddir:?}"
@@ -104,7 +107,9 @@ jq -cn --argjson sessions "$n" --argjson times "$times" --arg objects "$objects"
 	--argjson daemon "$(((daemon_now - daemon) * 1024 / n))" \
 	--argjson kernel "$(((kernel_now - kernel) * 1024 / n))" \
 	'def rate(phase): ($times.bare_us[phase] / $times.librmem_us[phase] * 1000 | round / 1000);
+	 ($times.bare_us.setup / ($times.bare_us.setup + $times.control_us.setup)) as $both |
 	 {sessions: $sessions, setup: rate("setup"), open: rate("open"), close: rate("close"),
+	  both: ($both * 1000 | round / 1000),
 	  daemon_bytes_per_session: $daemon, kernel_bytes_per_session: $kernel,
 	  objects: $objects} + $times' >&3
 CMD
@@ -125,8 +130,9 @@ for leg in $(legs 612:rxe); do
     buffer, attach       \(.librmem_us.attach)    (part of the above)
     first read           \(.librmem_us.read)    \(.bare_us.read)
   close                  \(.librmem_us.close)    \(.bare_us.close)    ratio \(.close)
+  control connection     \(.control_us.setup)    (alone; bare rdma_cm and this: ratio \(.both))
   rmemd, per session     \(.daemon_bytes_per_session) bytes of anonymous memory
-  kernel, per session    \(.kernel_bytes_per_session) bytes, both ends and a bare connection
+  kernel, per session    \(.kernel_bytes_per_session) bytes, both ends, a bare and a control connection
   objects of the device  \(.objects)"' < <(tail -n 1 "$WORK/rows")
 done
 if [ -n "$JSON" ]; then
