@@ -17,6 +17,7 @@
 
 #include "../unit/librmem-server.h"
 #include "../unit/unit.h"
+#include "null-session.h"
 #include "null-verbs.h"
 
 #define CHANNELS_MAX 64
@@ -53,23 +54,13 @@ static void library_open(const struct work *work)
 	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
 	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-	char uri[96];
 	int err;
 
-	server_start();
-	server.welcome.heartbeat_ms = 2000;
-	server.welcome.fence_ms = 600000;
-	server.welcome.n_endpoints = 2;
-	server.welcome.endpoints[1].fabric = WIRE_FABRIC_VERBS;
-	(void)strcpy(server.welcome.endpoints[1].device, NULL_DEVICE);
-	(void)snprintf(uri, sizeof(uri), "rmem://127.0.0.1:%d?fabric=rdma",
-		       server.port);
+	session = null_session_open();
 	alloc.bytes = local.bytes = SERVER_LEASE_BYTES;
 	params.channels = work->channels;
 	params.depth = work->batch;
-	err = rmem_open(uri, NULL, &session);
-	if (!err)
-		err = rmem_alloc(session, &alloc, &lease);
+	err = rmem_alloc(session, &alloc, &lease);
 	if (!err)
 		err = rmem_buffer_create(session, &local, &buffer);
 	if (!err)
@@ -92,8 +83,7 @@ static void library_open(const struct work *work)
 static void library_close(void)
 {
 	rmem_queue_free(queue);
-	rmem_close(session);
-	server_stop();
+	null_session_close(session);
 }
 
 static uint64_t library_batch(const struct work *work, uint64_t offset, bool *ok)

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-struct null_counts null_counts;
+_Thread_local struct null_counts null_counts;
 
 /* A completion queue with room for what the device has done: a ring. */
 struct null_cq {

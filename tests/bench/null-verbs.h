@@ -10,11 +10,12 @@
 
 #define NULL_DEVICE "null0"
 
-/* Requests that were posted, and those of them that asked for an entry, since the start. */
+/* Requests that this thread posted, and those of them that asked for an entry, since its
+ * start. */
 struct null_counts {
 	uint64_t requests, signaled, doorbells;
 };
-extern struct null_counts null_counts;
+extern _Thread_local struct null_counts null_counts;
 
 /* The device is one of iWARP; before anything else. */
 void null_iwarp(void);
