@@ -231,6 +231,26 @@ START_TEST(channel_close__ends_one_channel_without_news)
 }
 END_TEST
 
+/* The server may not have heard yet that the channel is there. */
+START_TEST(channel_close__is_noticed_however_soon)
+{
+	struct party *party = party_new();
+	struct channel_close_call call = { .party = party };
+
+	for (unsigned i = 0; i < 20; i++) {
+		struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
+
+		call.channel = party->next_channel;
+		stage_call(call_channel_close, &call);
+		/* without rdma_cm nobody tells */
+		if (!stage_setting.direct)
+			await_death(party, channel);
+		channel_free(channel);
+	}
+	party_free(party);
+}
+END_TEST
+
 void channel_cases(TCase *tcase)
 {
 	tcase_add_test(tcase, connect__needs_session_and_token);
@@ -239,4 +259,5 @@ void channel_cases(TCase *tcase)
 	tcase_add_test(tcase, server_close__is_noticed_on_an_idle_channel);
 	tcase_add_test(tcase, server_close__during_traffic_ends_every_operation);
 	tcase_add_test(tcase, channel_close__ends_one_channel_without_news);
+	tcase_add_test(tcase, channel_close__is_noticed_however_soon);
 }

@@ -243,6 +243,12 @@ END_TEST
 
 START_TEST(alive__flushes_once_the_peer_is_gone)
 {
+	static const enum rdma_cm_event_type events[] = {
+		RDMA_CM_EVENT_DISCONNECTED,
+		RDMA_CM_EVENT_DEVICE_REMOVAL,
+		/* the server ended it before it heard that it was established */
+		RDMA_CM_EVENT_REJECTED,
+	};
 	struct pollfd fd = { .events = POLLIN };
 
 	setup();
@@ -250,8 +256,7 @@ START_TEST(alive__flushes_once_the_peer_is_gone)
 	ck_assert_int_eq(poll(&fd, 1, 0), 0);
 	ck_assert(CLIENT->alive(channel));
 	ck_assert_int_eq(post(FABRIC_READ, 0, 2), 2);
-	fake_event(fake_last_id(),
-		   _i ? RDMA_CM_EVENT_DISCONNECTED : RDMA_CM_EVENT_DEVICE_REMOVAL);
+	fake_event(fake_last_id(), events[_i]);
 	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
 	ck_assert(!CLIENT->alive(channel));
 	ck_assert_uint_eq(fake_disconnects(), 1);
@@ -356,7 +361,7 @@ int main(void)
 	tcase_add_loop_test(tcase, connect__shares_the_queue, 0, 2);
 	tcase_add_loop_test(tcase, channel_free__takes_its_completions_and_no_others, 0,
 			    2);
-	tcase_add_loop_test(tcase, alive__flushes_once_the_peer_is_gone, 0, 2);
+	tcase_add_loop_test(tcase, alive__flushes_once_the_peer_is_gone, 0, 3);
 	tcase_add_test(tcase,
 		       domain_gone__is_told_of_a_removal_behind_the_channels_end);
 	tcase_add_test(tcase, cq_arm__wakes_and_consumes);

@@ -339,6 +339,14 @@ static void link_disconnect(struct fabric_channel *channel)
 	verbs_sigpipe_end(&sigpipe);
 }
 
+/* The connection is over.  A server that has not heard yet that it was established rejects it
+ * to end it. */
+static bool event_ends(enum rdma_cm_event_type type)
+{
+	return type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_REJECTED ||
+	       type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+}
+
 bool verbs_link_alive(struct fabric_channel *channel)
 {
 	struct verbs_cm_event event;
@@ -350,9 +358,7 @@ bool verbs_link_alive(struct fabric_channel *channel)
 	while (!(err = verbs_cm_take(channel->dial.events, &event))) {
 		if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 			atomic_store(&channel->cq->domain->gone, true);
-		if (event.type == RDMA_CM_EVENT_DISCONNECTED ||
-		    event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-			ended = true;
+		ended |= event_ends(event.type);
 	}
 	if (ended || err != -EAGAIN) {
 		/* what is under way would else wait for the transport's time-out */
