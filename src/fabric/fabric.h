@@ -388,7 +388,7 @@ struct fabric_wc {
 	/* 0; -EACCES refused by the server; -ECONNRESET flushed or the peer is gone;
 	 * -ETIMEDOUT the transport gave up retrying; -EFAULT local memory; -EIO else */
 	int status;
-	uint32_t vendor;
+	uint32_t vendor;  /* when that is not 0 */
 	const char *text; /* static: the completion status in words; NULL when 0 */
 };
 

@@ -325,7 +325,8 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	int taken;
 
-	if (n < VERBS_CQ_BATCH || !list_empty(&cq->ready) || cq_aborts(cq))
+	/* the library asks for as many as that, always */
+	if (n != VERBS_CQ_BATCH || !list_empty(&cq->ready) || cq_aborts(cq))
 		return poll_on(cq, wcs, n, 0, true);
 	taken = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 	if (taken == 0)

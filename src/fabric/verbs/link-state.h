@@ -52,7 +52,10 @@ static inline unsigned verbs_link_complete(const struct ibv_wc *wc,
 		return 0;
 	verbs_ring_pass_plain(ring, n);
 	channel->outstanding -= n;
-	*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
+	ret_wc->owner = channel->owner;
+	ret_wc->n = n;
+	ret_wc->status = 0;
+	ret_wc->text = NULL;
 	return 1;
 }
 

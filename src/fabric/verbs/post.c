@@ -243,15 +243,14 @@ int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcod
 			struct fabric_region *region, const struct fabric_key *key,
 			const struct fabric_part *part)
 {
-	struct fabric_run run;
 	int result;
 
 	if (!alone(channel, opcode, part) || channel->outstanding == channel->depth ||
 	    atomic_load_explicit(&channel->dead, memory_order_relaxed))
 		return post_slowly(channel, opcode, region, key, part);
-	run = fabric_run_of(opcode, region, key);
 	channel->outstanding++;
-	result = verbs_ring_post_one(&channel->ring, channel->qp, &run, part);
+	result = verbs_ring_post_one(&channel->ring, channel->qp, opcode,
+				     region->mr->lkey, key, part);
 	return result == 1 ? 1 : post_failed(channel, 1, result == 0, -result);
 }
 

@@ -14,24 +14,30 @@
 int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_max,
 		      struct fabric_channel *channel)
 {
+	unsigned places = 1;
+
+	while (places < size)
+		places *= 2;
 	*ring = (struct verbs_ring){
-		.requests = calloc(size, sizeof(*ring->requests)),
-		.send = malloc(size * sizeof(*ring->send)),
-		.sge = malloc(size * sizeof(*ring->sge)),
+		.requests = calloc(places, sizeof(*ring->requests)),
+		.send = malloc(places * sizeof(*ring->send)),
+		.sge = malloc(places * sizeof(*ring->sge)),
 		.slices_max = slices_max,
 		.size = size,
+		.mask = places - 1,
 	};
 	if (!ring->requests || !ring->send || !ring->sge) {
 		verbs_ring_destroy(ring);
 		return err_errno(-ENOMEM, "%u work requests", size);
 	}
-	for (unsigned i = 0; i < size; i++) {
+	ring->alone = (struct ibv_send_wr){ .sg_list = &ring->alone_sge, .num_sge = 1 };
+	for (unsigned i = 0; i < places; i++) {
 		ring->requests[i].channel = channel;
 		ring->send[i] = (struct ibv_send_wr){
 			.wr_id = (uintptr_t)&ring->requests[i],
 			.sg_list = &ring->sge[i],
 			.num_sge = 1,
-			.next = &ring->send[i + 1 < size ? i + 1 : 0],
+			.next = &ring->send[(i + 1) & ring->mask],
 		};
 	}
 	return 0;
@@ -67,7 +73,7 @@ static RARE unsigned fill_wrapped(struct verbs_ring *ring, unsigned at,
 				  const struct fabric_part *parts, size_t stride,
 				  unsigned n)
 {
-	unsigned to_end = ring->size - at;
+	unsigned to_end = ring->mask + 1 - at;
 	const char *rest = (const char *)parts + to_end * stride;
 
 	fill(ring, at, run, parts, stride, to_end);
@@ -80,7 +86,7 @@ unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *ru
 {
 	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
 
-	if (n > ring->size - at)
+	if (n > ring->mask + 1 - at)
 		return fill_wrapped(ring, at, run, parts, stride, n);
 	fill(ring, at, run, parts, stride, n);
 	return n;
@@ -101,7 +107,7 @@ int verbs_ring_slices(struct verbs_ring *ring)
 {
 	if (ring->slices)
 		return 0;
-	ring->slices = calloc((size_t)ring->size * ring->slices_max,
+	ring->slices = calloc((ring->mask + (size_t)1) * ring->slices_max,
 			      sizeof(*ring->slices));
 	return ring->slices ? 0
 			    : err_errno(-ENOMEM, "the slices of %u work requests",

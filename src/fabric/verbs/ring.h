@@ -38,23 +38,26 @@ struct verbs_run {
 #define VERBS_RUNS_MAX 4
 
 struct verbs_ring {
-	/* Of `size`: n_posted from `first` on are not reported, and the first n_ended of
-	 * them have ended, as `runs` tell.  What never changes of a request is in `send`
-	 * from the start. */
+	/* Of `size` or more, a power of two: n_posted from `first` on are not reported, and
+	 * the first n_ended of them have ended, as `runs` tell.  What never changes of a
+	 * request is in `send` from the start. */
 	struct verbs_request *requests;
 	struct ibv_send_wr *send;
 	struct ibv_sge *sge;
 	/* slices_max for each, of those that have several; NULL: none had yet */
 	struct ibv_sge *slices;
 	unsigned slices_max;
-	bool sliced; /* some of the fresh ones have */
-	unsigned size, first, n_posted, n_ended;
+	bool sliced;         /* some of the fresh ones have */
+	unsigned size, mask; /* of those that are used, and of places */
+	unsigned first, n_posted, n_ended;
 	unsigned n_fresh;      /* the last ones, that are put but not posted */
 	unsigned n_parts;      /* of all, that complete no operation */
 	uint32_t inline_bytes; /* writes up to that carry their bytes in the request */
 	struct verbs_run runs[VERBS_RUNS_MAX];
 	unsigned n_runs;
-	struct ibv_send_wr *bad; /* for verbs_ring_post_one() */
+	/* for verbs_ring_post_one(): it is posted in the place of one of `send` */
+	struct ibv_send_wr alone, *bad;
+	struct ibv_sge alone_sge;
 	unsigned n_asked; /* of all, that wait for an answer, or for its report */
 	unsigned n_slow;  /* both together: what ends next must go the long way */
 };
@@ -101,7 +104,7 @@ static inline const struct verbs_request *verbs_ring_request(const struct ibv_wc
 static inline unsigned verbs_ring_place(const struct verbs_ring *ring, unsigned at,
 					unsigned n)
 {
-	return at + n < ring->size ? at + n : at + n - ring->size;
+	return (at + n) & ring->mask;
 }
 
 /* What a request is made of that the whole run has in common. */
@@ -144,19 +147,30 @@ static inline void verbs_ring_fill(struct ibv_send_wr *send, struct ibv_sge *sge
 /* Put one operation there, where nothing else is put, and post it.  Returns 1; 0 when the
  * device failed, but may have taken it; or -errno, as it refused. */
 static inline int verbs_ring_post_one(struct verbs_ring *ring, struct ibv_qp *qp,
-				      const struct fabric_run *run,
+				      enum fabric_opcode opcode, uint32_t lkey,
+				      const struct fabric_key *key,
 				      const struct fabric_part *part)
 {
-	const struct verbs_common alone = verbs_ring_common(ring, run);
 	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
-	struct ibv_send_wr *send = &ring->send[at], *behind = send->next;
+	struct ibv_send_wr *send = &ring->alone;
+	uint64_t bytes = part->bytes;
 	int err;
 
-	verbs_ring_fill(send, &ring->sge[at], &alone, part, IBV_SEND_SIGNALED);
-	send->next = NULL;
+	send->wr_id = (uintptr_t)&ring->requests[at];
+	send->opcode = IBV_WR_RDMA_READ;
+	send->send_flags = IBV_SEND_SIGNALED;
+	if (opcode == FABRIC_WRITE) {
+		send->opcode = IBV_WR_RDMA_WRITE;
+		if (bytes <= ring->inline_bytes)
+			send->send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+	}
+	send->wr.rdma.remote_addr = key->addr + part->offset;
+	send->wr.rdma.rkey = (uint32_t)key->rkey;
+	ring->alone_sge.addr = (uintptr_t)part->addr;
+	ring->alone_sge.length = (uint32_t)bytes;
+	ring->alone_sge.lkey = lkey;
 	ring->bad = send;
 	err = ibv_post_send(qp, send, &ring->bad);
-	send->next = behind;
 	if (err && ring->bad)
 		return -abs(err);
 	ring->n_posted++;
@@ -166,7 +180,7 @@ static inline int verbs_ring_post_one(struct verbs_ring *ring, struct ibv_qp *qp
 static inline unsigned verbs_ring_distance(const struct verbs_ring *ring, unsigned from,
 					   unsigned to)
 {
-	return to >= from ? to - from : to + ring->size - from;
+	return (to - from) & ring->mask;
 }
 
 unsigned verbs_ring_parts_count(const struct verbs_ring *ring, unsigned skip,
@@ -213,9 +227,9 @@ static inline unsigned verbs_ring_reach_plain(const struct verbs_ring *ring,
 					      const struct ibv_wc *wc)
 {
 	unsigned at = (unsigned)(verbs_ring_request(wc) - ring->requests);
-	unsigned n = verbs_ring_distance(ring, ring->first, at) + 1;
+	unsigned before = verbs_ring_distance(ring, ring->first, at);
 
-	return n <= ring->n_posted ? n : 0;
+	return before < ring->n_posted ? before + 1 : 0;
 }
 
 static inline void verbs_ring_run_new(struct verbs_ring *ring, unsigned n,
