@@ -47,11 +47,13 @@ int channelset_create(const struct domain_set *domains, int node, unsigned n,
 	unsigned deal[RMEM_CHANNELS_MAX + WIRE_ENDPOINTS_MAX];
 	struct channel_slot *slots;
 	struct piece **pieces;
-	unsigned asked = n;
+	unsigned asked = n, places = 1;
 
+	while (places < depth)
+		places *= 2;
 	n = domains_deal(domains, node, n, deal);
 	slots = calloc(n, sizeof(*slots));
-	pieces = calloc((size_t)n * depth, sizeof(*pieces));
+	pieces = calloc((size_t)n * places, sizeof(*pieces));
 	if (!slots || !pieces) {
 		free(slots);
 		free(pieces);
@@ -60,15 +62,18 @@ int channelset_create(const struct domain_set *domains, int node, unsigned n,
 	for (unsigned i = 0; i < n; i++) {
 		slots[i].domain = deal[i];
 		slots[i].endpoint = domains->domains[slots[i].domain].number;
-		slots[i].pieces = &pieces[(size_t)i * depth];
+		slots[i].pieces = &pieces[(size_t)i * places];
 		slots[i].extra = i >= asked;
 		slots[i].stage = SLOT_USED;
+		slots[i].follower = &slots[i + 1 < n ? i + 1 : 0];
 	}
 	*ret_set = (struct channelset){
 		.ops = domains->ops,
 		.n = n,
 		.depth = depth,
+		.mask = places - 1,
 		.slots = slots,
+		.next = slots,
 	};
 	return 0;
 }

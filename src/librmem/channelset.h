@@ -47,13 +47,14 @@ struct channel_slot {
 	uint8_t endpoint; /* its number at the server */
 	bool extra;       /* beyond the number that was asked for */
 	struct rmem_queue *queue;
+	struct channel_slot *follower; /* round robin */
 
 	/* the owner's; `channel` is changed under the session's lock, too */
 	struct fabric_channel *channel;
 	bool live;         /* may be posted to */
 	bool proven;       /* something has completed on it */
 	uint64_t flush_ns; /* not live: what is on it is given up then */
-	/* what is on it, a ring of `depth`; the last n_put are not posted yet */
+	/* what is on it, a ring; the last n_put are not posted yet */
 	struct piece **pieces;
 	unsigned first, in_flight, n_put;
 	unsigned requests; /* of them, in-band */
@@ -78,9 +79,10 @@ struct channelset {
 	const struct fabric_client_ops *ops;
 	unsigned n;
 	unsigned depth;  /* credits of each */
-	unsigned next;   /* round robin */
+	unsigned mask;   /* of the places for its pieces, a power of two */
 	unsigned n_dead; /* slots that have a channel which is not live */
 	struct channel_slot *slots;
+	struct channel_slot *next; /* round robin */
 };
 
 /* n empty slots, spread over the domains, from those on the server's `node` on (-1: from the
@@ -95,30 +97,27 @@ enum pick { PICK_OK, PICK_WAIT, PICK_NO_KEY, PICK_NEVER };
 
 static inline struct channel_slot *channelset_next(struct channelset *set)
 {
-	struct channel_slot *slot = &set->slots[set->next];
+	struct channel_slot *slot = set->next;
 
-	set->next = set->next + 1 < set->n ? set->next + 1 : 0;
+	set->next = slot->follower;
 	return slot;
 }
 
-/* It has a credit, and there is a key of the segment for it. */
+/* It has a credit. */
 static inline bool channelset_open(const struct channelset *set,
-				   const struct channel_slot *slot,
-				   const struct attachment *attachment,
-				   unsigned segment)
+				   const struct channel_slot *slot)
 {
-	return slot->live && slot->in_flight < set->depth &&
-	       attachment->keys[segment][slot->endpoint].present;
+	return slot->live && slot->in_flight < set->depth;
 }
 
-/* The same, and it leads to one of `endpoints`. */
+/* The same, it leads to one of `endpoints`, and there is a key of the segment for it. */
 static inline bool channelset_takes(const struct channelset *set,
 				    const struct channel_slot *slot, unsigned endpoints,
 				    const struct attachment *attachment,
 				    unsigned segment)
 {
-	return (endpoints & (1u << slot->endpoint)) &&
-	       channelset_open(set, slot, attachment, segment);
+	return (endpoints & (1u << slot->endpoint)) && channelset_open(set, slot) &&
+	       attachment->keys[segment][slot->endpoint].present;
 }
 
 /* As channelset_pick(), when the next one would not do. */
@@ -149,9 +148,7 @@ unsigned channelset_endpoints(const struct channelset *set);
 static inline void channelset_put(const struct channelset *set,
 				  struct channel_slot *slot, struct piece *piece)
 {
-	unsigned at = slot->first + slot->in_flight++;
-
-	slot->pieces[at < set->depth ? at : at - set->depth] = piece;
+	slot->pieces[(slot->first + slot->in_flight++) & set->mask] = piece;
 }
 
 /* Where the next of at most *n pieces go; *n becomes how many may lie there side by side. */
@@ -159,15 +156,12 @@ static inline struct piece **channelset_end(const struct channelset *set,
 					    const struct channel_slot *slot,
 					    unsigned *n)
 {
-	unsigned at = slot->first + slot->in_flight,
-		 room = set->depth - slot->in_flight;
+	unsigned at = (slot->first + slot->in_flight) & set->mask;
 
-	if (at >= set->depth)
-		at -= set->depth;
-	if (room > set->depth - at)
-		room = set->depth - at;
-	if (*n > room)
-		*n = room;
+	if (*n > set->depth - slot->in_flight)
+		*n = set->depth - slot->in_flight;
+	if (*n > set->mask + 1 - at)
+		*n = set->mask + 1 - at;
 	return &slot->pieces[at];
 }
 
@@ -175,10 +169,9 @@ static inline struct piece **channelset_end(const struct channelset *set,
 static inline struct piece *channelset_take(const struct channelset *set,
 					    struct channel_slot *slot)
 {
-	struct piece *piece = slot->pieces[slot->first++];
+	struct piece *piece = slot->pieces[slot->first];
 
-	if (slot->first == set->depth)
-		slot->first = 0;
+	slot->first = (slot->first + 1) & set->mask;
 	slot->in_flight--;
 	return piece;
 }
@@ -187,9 +180,7 @@ static inline struct piece *channelset_take(const struct channelset *set,
 static inline struct piece *channelset_take_last(const struct channelset *set,
 						 struct channel_slot *slot)
 {
-	unsigned at = slot->first + --slot->in_flight;
-
-	return slot->pieces[at < set->depth ? at : at - set->depth];
+	return slot->pieces[(slot->first + --slot->in_flight) & set->mask];
 }
 
 /* Nothing more goes through this channel; what is on it comes back in error, or not at all

@@ -259,9 +259,8 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 	if (!(endpoints & queue->endpoints))
 		return PICK_NEVER;
 	for (unsigned i = 0; i < set->n; i++) {
-		struct channel_slot *slot = &set->slots[set->next];
+		struct channel_slot *slot = channelset_next(set);
 
-		set->next = set->next + 1 < set->n ? set->next + 1 : 0;
 		if (!slot->live || !(endpoints & (1u << slot->endpoint)))
 			continue;
 		any = true;

@@ -13,20 +13,17 @@
 
 /* Shares of a large operation are cut at multiples of a page. */
 #define STRIPE_ALIGN UINT64_C(4096)
-#define NS_PER_MS UINT64_C(1000000)
 
 void pending_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
 {
 	struct op *op = optable_take(&queue->table);
-	unsigned timeout_ms =
-		todo->timeout_ms ? todo->timeout_ms : queue->session->timeout_ms;
 
 	*op = (struct op){
 		.own = { .op = op },
 		.todo = *todo,
 		.state = OP_PENDING,
 		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
-		.deadline_ns = now_ns + timeout_ms * NS_PER_MS,
+		.deadline_ns = now_ns + queue_timeout_ns(queue, todo->timeout_ms),
 		.end = { .left = todo->bytes },
 	};
 	if (opcode_is_atomic(todo->opcode))

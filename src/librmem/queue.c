@@ -278,6 +278,7 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 		return err_set(-ENOMEM, "no memory for a queue");
 	queue->session = session;
 	queue->ops = session->domains.ops;
+	queue->timeout_ns = session->timeout_ms * NS_PER_MS;
 	queue->share_max = queue->ops->max_bytes < CHANNEL_SHARE_BYTES
 				   ? queue->ops->max_bytes
 				   : CHANNEL_SHARE_BYTES;

@@ -32,8 +32,9 @@ struct rmem_queue {
 	struct fabric_cq *cqs[WIRE_ENDPOINTS_MAX];
 	/* local pieces of memory in one request, on every domain */
 	unsigned read_slices, write_slices;
-	uint64_t share_max; /* bytes of an operation that goes uncut, at most */
-	unsigned endpoints; /* that its channels lead to, a bit each */
+	uint64_t share_max;  /* bytes of an operation that goes uncut, at most */
+	uint64_t timeout_ns; /* of operations that name none */
+	unsigned endpoints;  /* that its channels lead to, a bit each */
 	/* what pings are of; NULL: there was none yet.  The owner's */
 	struct rmem_lease *nowhere;
 	int epfd;    /* what rmem_queue_fd() gives: the cqs and the next two */
@@ -85,14 +86,18 @@ static inline uint64_t queue_now_ns(struct rmem_queue *queue)
 	return queue->now_ns;
 }
 
+/* The time of an operation that asks for so much, 0: for none.  [any] */
+static inline uint64_t queue_timeout_ns(const struct rmem_queue *queue,
+					unsigned timeout_ms)
+{
+	return timeout_ms ? timeout_ms * UINT64_C(1000000) : queue->timeout_ns;
+}
+
 /* The end of the time of an operation that starts now, in the call under way.  [owner] */
 static inline uint64_t queue_deadline_ns(struct rmem_queue *queue, unsigned timeout_ms)
 {
-	uint64_t deadline_ns;
+	uint64_t deadline_ns = queue->now_ns + queue_timeout_ns(queue, timeout_ms);
 
-	if (timeout_ms == 0)
-		timeout_ms = queue->session->timeout_ms;
-	deadline_ns = queue->now_ns + timeout_ms * UINT64_C(1000000);
 	if (deadline_ns < queue->next_deadline_ns)
 		queue->next_deadline_ns = deadline_ns;
 	return deadline_ns;

@@ -146,6 +146,13 @@ static unsigned patience_ms(struct rmem *session, uint64_t end_ns)
 	return left < ms * NS_PER_MS ? (unsigned)(left / NS_PER_MS) + 1 : ms;
 }
 
+int session_refusal(const struct rmem *session)
+{
+	int status = atomic_load_explicit(&session->status, memory_order_acquire);
+
+	return status ? status : -ECONNRESET;
+}
+
 int session_patiently(struct rmem *session, unsigned timeout_ms,
 		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx)
 {

@@ -26,6 +26,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/notices.h"
+#include "base/rare.h"
 #include "librmem/control.h"
 #include "librmem/domain.h"
 #include "librmem/uri.h"
@@ -61,8 +62,9 @@ struct rmem {
 	pthread_mutex_t sync_lock;
 
 	/* what queues read without the lock */
-	_Atomic int status;        /* 0, -ECONNRESET: lost, may resume, -ESTALE: gone */
-	_Atomic uint64_t until_ns; /* nothing is posted from then on */
+	/* 0, -ECONNRESET: lost, may resume, -ESTALE: gone; then `until_ns` is 0, too */
+	_Atomic int status;
+	_Atomic uint64_t until_ns; /* nothing is posted from then on; 0: at all */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* an answer came, a state changed */
@@ -141,15 +143,14 @@ void session_abandon(struct rmem *session, struct control_call *call);
 /* Send a request whose answer nobody waits for.  Under the lock. */
 void session_tell(struct rmem *session, const struct wire_msg *request);
 
+/* As session_usable(), where that is not 0.  [any] */
+RARE int session_refusal(const struct rmem *session);
 /* 0, or why nothing may be posted now: -ECONNRESET, -ESTALE.  [any] */
 static inline int session_usable(const struct rmem *session, uint64_t now_ns)
 {
-	int status = atomic_load_explicit(&session->status, memory_order_acquire);
-
-	if (status == 0 &&
-	    now_ns >= atomic_load_explicit(&session->until_ns, memory_order_acquire))
-		status = -ECONNRESET;
-	return status;
+	return now_ns < atomic_load_explicit(&session->until_ns, memory_order_acquire)
+		       ? 0
+		       : session_refusal(session);
 }
 
 /* Do all due work without waiting for the network.  True: a data connection can be opened

@@ -380,10 +380,8 @@ static bool slot_carries(const struct rmem_queue *queue,
 			 const struct channel_slot *slot, const struct op *op)
 {
 	for (unsigned i = 0; i < slot->in_flight; i++) {
-		unsigned at = slot->first + i;
+		unsigned at = (slot->first + i) & queue->channels.mask;
 
-		if (at >= queue->channels.depth)
-			at -= queue->channels.depth;
 		if (slot->pieces[at]->op == op)
 			return true;
 	}

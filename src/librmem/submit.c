@@ -224,13 +224,13 @@ static inline bool single_post(struct rmem_queue *queue, const struct rmem_op *t
 			       const struct attachment *att)
 {
 	struct channelset *set = &queue->channels;
-	struct channel_slot *slot = &set->slots[set->next];
-	const struct fabric_key *key = &att->keys[0][slot->endpoint].at;
+	struct channel_slot *slot = set->next;
+	const struct attachment_key *key = &att->keys[0][slot->endpoint];
 
-	if (!channelset_open(set, slot, att, 0))
+	if (!channelset_open(set, slot) || !key->present)
 		return single_seek(queue, todo, use, buffer, att);
 	(void)channelset_next(set);
-	return single_put(queue, todo, use, buffer, att, slot, key);
+	return single_put(queue, todo, use, buffer, att, slot, &key->at);
 }
 
 /* The short way of an operation that is submitted alone, as a program does that waits for each:

@@ -66,7 +66,7 @@ static unsigned wholes_take(struct taker *taker, struct piece *const *pieces,
 unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n)
 {
 	const struct channelset *set = &taker->queue->channels;
-	unsigned to_end = set->depth - slot->first;
+	unsigned to_end = set->mask + 1 - slot->first;
 
 	if (n > taker_room(taker))
 		n = taker_room(taker);
@@ -80,7 +80,7 @@ unsigned taker_wholes(struct taker *taker, struct channel_slot *slot, unsigned n
 	if (!taker->use)
 		n = 1;
 	n = wholes_take(taker, &slot->pieces[slot->first], n);
-	slot->first = n < to_end ? slot->first + n : 0;
+	slot->first = (slot->first + n) & set->mask;
 	slot->in_flight -= n;
 	return n;
 }

@@ -57,8 +57,10 @@ static inline bool single_take(struct rmem_queue *queue, const struct fabric_wc 
 		return false;
 	slot->proven = true;
 	(void)channelset_take(&queue->channels, slot);
-	*ret_completion = (struct rmem_completion){ .cookie = op->todo.cookie,
-						    .bytes = op->todo.bytes };
+	ret_completion->cookie = op->todo.cookie;
+	ret_completion->status = 0;
+	ret_completion->vendor = 0;
+	ret_completion->bytes = op->todo.bytes;
 	use_end(op->use, op->todo.lease, op->todo.buffer, 1);
 	queue->active--;
 	optable_give(&queue->table, op);

@@ -235,3 +235,9 @@ void stage_advance_ms(uint64_t ms)
 {
 	stage.now_ns += ms * 1000000;
 }
+
+void stage_status(int status)
+{
+	atomic_store(&stage.session.status, status);
+	atomic_store(&stage.session.until_ns, status ? 0 : UINT64_MAX);
+}

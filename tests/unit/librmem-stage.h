@@ -43,5 +43,8 @@ unsigned stage_reconnect(struct rmem_queue *queue);
 /* The channel in a slot. */
 struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned slot);
 void stage_advance_ms(uint64_t ms);
+/* The session is in order (0), or its connection is lost or over, and the lease clock with
+ * it. */
+void stage_status(int status);
 
 #endif

@@ -201,9 +201,10 @@ END_TEST
 
 START_TEST(post__that_takes_part_keeps_the_rest)
 {
-	struct rmem_queue *queue = stage_queue(MANY, 2);
+	struct rmem_queue *queue;
 
 	stage.session.timeout_ms = 10 * CHANNEL_FLUSH_MS;
+	queue = stage_queue(MANY, 2);
 	fake.post_max = 3;
 	writes_submit(queue, MANY);
 	/* all but those three go through the other channel */

@@ -196,12 +196,13 @@ END_TEST
 
 START_TEST(channel_that_takes_part__is_replaced)
 {
-	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_queue *queue;
 	struct rmem_op ops[5];
 
+	stage.session.timeout_ms = 10 * CHANNEL_FLUSH_MS;
+	queue = stage_queue(8, 1);
 	for (unsigned i = 0; i < 5; i++)
 		ops[i] = op_of(RMEM_OP_WRITE, i, local + i, 1, i);
-	stage.session.timeout_ms = 10 * CHANNEL_FLUSH_MS;
 	fake.post_max = 3;
 	ck_assert_int_eq(rmem_submit(queue, ops, 5), 5);
 	stage_advance_ms(CHANNEL_FLUSH_MS - 1);

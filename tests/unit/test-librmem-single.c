@@ -249,11 +249,10 @@ START_TEST(single__waits_while_the_session_is_lost)
 	if (_i)
 		atomic_store(&stage.session.until_ns, stage.now_ns);
 	else
-		atomic_store(&stage.session.status, -ECONNRESET);
+		stage_status(-ECONNRESET);
 	submit_by(queue, write_at(0, 1), false);
 	ck_assert_uint_eq(fake.posts, 0);
-	atomic_store(&stage.session.until_ns, UINT64_MAX);
-	atomic_store(&stage.session.status, 0);
+	stage_status(0);
 	expect_none(queue);
 	ck_assert_uint_eq(fake.posts, 1);
 	fake_complete_all();

@@ -143,12 +143,11 @@ START_TEST(session__that_is_down_keeps_operations_until_it_is_back)
 	atomic_store(&stage.session.until_ns, stage.now_ns);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	expect_none(queue);
-	atomic_store(&stage.session.until_ns, UINT64_MAX);
-	atomic_store(&stage.session.status, -ECONNRESET);
+	stage_status(-ECONNRESET);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
 	expect_none(queue);
 	ck_assert_uint_eq(fake.posts, 0);
-	atomic_store(&stage.session.status, 0);
+	stage_status(0);
 	expect_none(queue);
 	ck_assert_uint_eq(fake.posts, 1);
 	fake_complete_all();
@@ -162,10 +161,10 @@ START_TEST(session__that_has_ended_takes_no_operations)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 
-	atomic_store(&stage.session.status, -ECONNRESET);
+	stage_status(-ECONNRESET);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	expect_none(queue);
-	atomic_store(&stage.session.status, -ESTALE);
+	stage_status(-ESTALE);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
 	expect(queue, 2, -ESTALE);
 	expect(queue, 1, -ESTALE);
@@ -181,7 +180,7 @@ START_TEST(session__that_is_down_too_long_ends_what_waits)
 	struct rmem_op op = op_of(RMEM_OP_WRITE, 0, local, 1, 1);
 
 	op.timeout_ms = 1;
-	atomic_store(&stage.session.status, -ECONNRESET);
+	stage_status(-ECONNRESET);
 	submit(queue, op);
 	expect_none(queue);
 	stage_advance_ms(1);
@@ -200,10 +199,10 @@ START_TEST(session__that_goes_down_keeps_what_waits)
 	fenced.flags = RMEM_OP_FENCE;
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	submit(queue, fenced);
-	atomic_store(&stage.session.status, -ECONNRESET);
+	stage_status(-ECONNRESET);
 	fake_flush(stage_channel(queue, 0));
 	expect_none(queue);
-	atomic_store(&stage.session.status, -ESTALE);
+	stage_status(-ESTALE);
 	expect(queue, 2, -ESTALE);
 	expect(queue, 1, -ESTALE);
 	stage_close();
