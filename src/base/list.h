@@ -15,10 +15,13 @@ struct __attribute__((__may_alias__)) list {
 };
 
 /* The structure of `type` whose `member` is at `ptr`. */
-#define container_of(ptr, type, member)                                              \
-	((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-#define LIST_INIT(name) { &(name), &(name) }
+#define LIST_INIT(name)          \
+	{                        \
+		&(name), &(name) \
+	}
 
 static inline void list_init(struct list *node)
 {
@@ -62,15 +65,15 @@ static inline void list_splice(struct list *head, struct list *from)
 	list_init(from);
 }
 
-#define list_first(head, type, member)                                               \
+#define list_first(head, type, member) \
 	(list_empty(head) ? NULL : container_of((head)->next, type, member))
 
-#define list_for_each(node, head)                                                    \
+#define list_for_each(node, head) \
 	for (struct list *node = (head)->next; node != (head); node = node->next)
 
 /* `node` may be removed and freed in the body. */
-#define list_for_each_safe(node, head)                                               \
-	for (struct list *node = (head)->next, *node##_next = node->next; node != (head); \
-	     node = node##_next, node##_next = node->next)
+#define list_for_each_safe(node, head)                                    \
+	for (struct list *node = (head)->next, *node##_next = node->next; \
+	     node != (head); node = node##_next, node##_next = node->next)
 
 #endif

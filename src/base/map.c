@@ -130,7 +130,8 @@ uint64_t map_hash_string(const char *key)
 		uint64_t fresh = random_u64() | 1, none = 0;
 
 		/* the first thread to get here decides for all */
-		hash = atomic_compare_exchange_strong(&seed, &none, fresh) ? fresh : none;
+		hash = atomic_compare_exchange_strong(&seed, &none, fresh) ? fresh
+									   : none;
 	}
 	for (; *key; key++)
 		hash = map_hash_u64(hash ^ (unsigned char)*key);

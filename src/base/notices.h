@@ -31,7 +31,8 @@ struct notice_source {
 struct notices {
 	struct notice *ring;
 	unsigned room, first, n;
-	struct list late; /* sources whose latest had no room; only when the ring is full */
+	struct list
+		late; /* sources whose latest had no room; only when the ring is full */
 };
 
 void notice_source_init(struct notice_source *source);

@@ -120,7 +120,8 @@ const char *units_format_bytes(uint64_t bytes, char *buf, size_t buf_bytes)
 		i++;
 	}
 	/* whole values without a fraction, others with one digit */
-	(void)snprintf(buf, buf_bytes, value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s",
-		       value, names[i]);
+	(void)snprintf(buf, buf_bytes,
+		       value == (double)(uint64_t)value ? "%.0f %s" : "%.1f %s", value,
+		       names[i]);
 	return buf;
 }

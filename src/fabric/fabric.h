@@ -46,8 +46,8 @@ struct fabric_address {
 struct fabric_endpoint {
 	enum fabric_kind kind;
 	struct fabric_address address;
-	int node;       /* NUMA node of the device, -1 unknown */
-	uint32_t flags; /* FABRIC_ENDPOINT_* */
+	int node;                       /* NUMA node of the device, -1 unknown */
+	uint32_t flags;                 /* FABRIC_ENDPOINT_* */
 	char device[FABRIC_DEVICE_MAX]; /* "rxe0"; "" for tcp */
 };
 
@@ -60,9 +60,11 @@ struct fabric_hello {
 
 #define FABRIC_HELLO_BYTES 36
 /* Encode for the wire, with magic, length and version.  [any] */
-void fabric_hello_encode(const struct fabric_hello *hello, uint8_t buf[FABRIC_HELLO_BYTES]);
+void fabric_hello_encode(const struct fabric_hello *hello,
+			 uint8_t buf[FABRIC_HELLO_BYTES]);
 /* Bytes behind the hello are padding and ignored.  -EPROTO.  [any] */
-int fabric_hello_decode(const uint8_t *buf, size_t bytes, struct fabric_hello *ret_hello);
+int fabric_hello_decode(const uint8_t *buf, size_t bytes,
+			struct fabric_hello *ret_hello);
 
 /* Where an exposed range is found by its session. */
 struct fabric_key {
@@ -73,25 +75,27 @@ struct fabric_key {
 /* How an RDMA device is to be used.  What both sides have a say in is settled for each
  * channel, at the lesser value.  */
 struct fabric_knobs {
-	int mtu;             /* of a channel's path, bytes at most */
-	int traffic_class;   /* of its packets, 0 to 255: DSCP times 4 */
-	int service_level;   /* 0 to 15 */
-	int ack_timeout;     /* 1 to 31: 4.096 us times two to the power of this */
-	int retry_count;     /* of requests that get no answer; 0 to 6 */
-	int rnr_retry_count; /* of sends the peer is not ready for; 0 to 6 */
-	int rd_atomic;       /* reads and atomics of a channel under way at most */
+	int mtu;              /* of a channel's path, bytes at most */
+	int traffic_class;    /* of its packets, 0 to 255: DSCP times 4 */
+	int service_level;    /* 0 to 15 */
+	int ack_timeout;      /* 1 to 31: 4.096 us times two to the power of this */
+	int retry_count;      /* of requests that get no answer; 0 to 6 */
+	int rnr_retry_count;  /* of sends the peer is not ready for; 0 to 6 */
+	int rd_atomic;        /* reads and atomics of a channel under way at most */
 	int relaxed_ordering; /* 0, 1: what a registration's PCI writes may do */
-	int connect;   /* enum fabric_connect; auto: a server's rdma_cm, a client's server */
+	int connect; /* enum fabric_connect; auto: a server's rdma_cm, a client's server */
 	int gid_index; /* in the port's table, 0 to 255; FABRIC_CONNECT_DIRECT alone */
-	int pkey;      /* in the port's table, 1 to 0xffff; FABRIC_CONNECT_DIRECT alone */
+	int pkey; /* in the port's table, 1 to 0xffff; FABRIC_CONNECT_DIRECT alone */
 };
 #define FABRIC_KNOB_AUTO (-1) /* what the device, the system or rdma_cm says */
-#define FABRIC_KNOBS_INIT                                                             \
-	{ .mtu = FABRIC_KNOB_AUTO, .traffic_class = FABRIC_KNOB_AUTO,                 \
-	  .service_level = FABRIC_KNOB_AUTO, .ack_timeout = FABRIC_KNOB_AUTO,         \
-	  .retry_count = 6, .rnr_retry_count = 6, .rd_atomic = FABRIC_KNOB_AUTO,      \
-	  .connect = FABRIC_KNOB_AUTO, .gid_index = FABRIC_KNOB_AUTO,                 \
-	  .pkey = FABRIC_KNOB_AUTO }
+#define FABRIC_KNOBS_INIT                                                              \
+	{                                                                              \
+		.mtu = FABRIC_KNOB_AUTO, .traffic_class = FABRIC_KNOB_AUTO,            \
+		.service_level = FABRIC_KNOB_AUTO, .ack_timeout = FABRIC_KNOB_AUTO,    \
+		.retry_count = 6, .rnr_retry_count = 6, .rd_atomic = FABRIC_KNOB_AUTO, \
+		.connect = FABRIC_KNOB_AUTO, .gid_index = FABRIC_KNOB_AUTO,            \
+		.pkey = FABRIC_KNOB_AUTO                                               \
+	}
 
 /* How the channels of an RDMA device are set up: by rdma_cm, or with what both sides tell
  * each other over the control connection, for fabrics without IP.  */
@@ -168,8 +172,8 @@ struct fabric_server_events {
 
 /* How one RDMA device is to be used. */
 struct fabric_device_params {
-	char name[FABRIC_DEVICE_MAX]; /* "": all that have none of their own */
-	int port;                     /* of the device; FABRIC_KNOB_AUTO: any */
+	char name[FABRIC_DEVICE_MAX];  /* "": all that have none of their own */
+	int port;                      /* of the device; FABRIC_KNOB_AUTO: any */
 	struct fabric_address address; /* the only one to serve; family 0: the best */
 	struct fabric_knobs knobs;
 };
@@ -184,15 +188,19 @@ struct fabric_server_params {
 	const char *const *devices;
 	const struct fabric_device_params *device_params; /* verbs; may be none */
 	unsigned n_device_params;
-	unsigned threads;      /* tcp: data threads, >= 1 */
-	unsigned backlog;      /* connections waiting to be admitted, at most */
+	unsigned threads; /* tcp: data threads, >= 1 */
+	unsigned backlog; /* connections waiting to be admitted, at most */
 };
 
 enum fabric_transport { FABRIC_ROCE = 1, FABRIC_IWARP, FABRIC_INFINIBAND };
 
 /* Among what atomic operations are atomic: nothing, as there are none; those of the same
  * device; all, the CPU's too. */
-enum fabric_atomics { FABRIC_ATOMICS_NONE, FABRIC_ATOMICS_DEVICE, FABRIC_ATOMICS_GLOBAL };
+enum fabric_atomics {
+	FABRIC_ATOMICS_NONE,
+	FABRIC_ATOMICS_DEVICE,
+	FABRIC_ATOMICS_GLOBAL
+};
 
 /* What an RDMA device can do.  What cannot be found out is 0 or false. */
 struct fabric_abilities {
@@ -222,17 +230,17 @@ struct fabric_gid {
 /* A port of an RDMA device, as it stands now. */
 struct fabric_port {
 	unsigned number;
-	const char *state; /* static: "active"; NULL: not known */
+	const char *state;            /* static: "active"; NULL: not known */
 	unsigned active_mtu, max_mtu; /* bytes; 0: not known */
 	struct fabric_gid gids[FABRIC_GIDS_MAX];
-	unsigned n_gids;    /* in gids[] */
-	unsigned gids_more; /* there was no room for */
+	unsigned n_gids;           /* in gids[] */
+	unsigned gids_more;        /* there was no room for */
 	struct fabric_knobs knobs; /* in effect: an MTU that is known is never `auto` */
 };
 
 /* Counters and facts of one endpoint for the status. */
 struct fabric_endpoint_stats {
-	uint64_t channels;      /* connected now */
+	uint64_t channels; /* connected now */
 	uint64_t channels_ever;
 	uint64_t refused;       /* channels not admitted */
 	uint64_t errors;        /* channels that ended in an error */
@@ -272,8 +280,8 @@ struct fabric_server_ops {
 		      struct fabric_port *ret_port);
 
 	/* Begin to serve a session at an endpoint (verbs: its protection domain). */
-	int (*session_open)(struct fabric_server *server, unsigned endpoint, void *cookie,
-			    struct fabric_session **ret_session);
+	int (*session_open)(struct fabric_server *server, unsigned endpoint,
+			    void *cookie, struct fabric_session **ret_session);
 	/* End it: its channels go to ERROR before this returns (tcp: as soon as their
 	 * thread sees it), then every exposure is withdrawn, then session_closed. */
 	void (*session_close)(struct fabric_session *session);
@@ -294,7 +302,8 @@ struct fabric_server_ops {
 	/* Make [addr, addr + bytes) reachable; ends in exposed().  The memory must stay
 	 * mapped until withdrawn().  On failure nothing will be called. */
 	int (*expose)(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie, struct fabric_exposure **ret_exposure);
+		      unsigned rights, void *cookie,
+		      struct fabric_exposure **ret_exposure);
 	/* Make it unreachable; ends in withdrawn(), also when exposed() is still to come
 	 * (that is then not called). */
 	void (*withdraw)(struct fabric_exposure *exposure);
@@ -373,9 +382,10 @@ struct fabric_atomic {
 /* What an in-band request works with, besides its range. */
 struct fabric_request {
 	struct fabric_key source; /* FABRIC_COPY: where it begins, and the key to it */
-	uint64_t pattern; /* FABRIC_FILL: 8 bytes as they lie in memory, the first of them at
+	uint64_t
+		pattern; /* FABRIC_FILL: 8 bytes as they lie in memory, the first of them at
 			   * the range's first byte, and so on */
-	uint32_t value;   /* FABRIC_NOTIFY */
+	uint32_t value; /* FABRIC_NOTIFY */
 };
 
 /* The longest range of one. */
@@ -406,13 +416,17 @@ struct fabric_channel_params {
 
 /* How a client is to use its devices; verbs only. */
 struct fabric_client_params {
-	struct fabric_address source; /* of this host, the port does not count; family 0:
+	struct fabric_address
+		source;             /* of this host, the port does not count; family 0:
 				       * the one that leads to the server */
-	struct fabric_address near;   /* that one, where the caller knows it; family 0:
+	struct fabric_address near; /* that one, where the caller knows it; family 0:
 				       * it is to be found */
 	struct fabric_knobs knobs;
 };
-#define FABRIC_CLIENT_PARAMS_INIT { .knobs = FABRIC_KNOBS_INIT }
+#define FABRIC_CLIENT_PARAMS_INIT          \
+	{                                  \
+		.knobs = FABRIC_KNOBS_INIT \
+	}
 
 struct fabric_client_ops {
 	const char *name;

@@ -21,7 +21,8 @@ struct hello_wire {
 
 _Static_assert(sizeof(struct hello_wire) == FABRIC_HELLO_BYTES, "hello on the wire");
 
-void fabric_hello_encode(const struct fabric_hello *hello, uint8_t buf[FABRIC_HELLO_BYTES])
+void fabric_hello_encode(const struct fabric_hello *hello,
+			 uint8_t buf[FABRIC_HELLO_BYTES])
 {
 	struct hello_wire wire = {
 		.magic = htole32(HELLO_MAGIC),
@@ -35,20 +36,24 @@ void fabric_hello_encode(const struct fabric_hello *hello, uint8_t buf[FABRIC_HE
 	memcpy(buf, &wire, sizeof(wire));
 }
 
-int fabric_hello_decode(const uint8_t *buf, size_t bytes, struct fabric_hello *ret_hello)
+int fabric_hello_decode(const uint8_t *buf, size_t bytes,
+			struct fabric_hello *ret_hello)
 {
 	struct hello_wire wire;
 
 	if (bytes < sizeof(wire))
-		return err_set(-EPROTO, "a channel's hello of %zu bytes is too short", bytes);
+		return err_set(-EPROTO, "a channel's hello of %zu bytes is too short",
+			       bytes);
 	memcpy(&wire, buf, sizeof(wire));
 	if (le32toh(wire.magic) != HELLO_MAGIC)
 		return err_set(-EPROTO, "a channel's hello without rmem's magic");
 	if (le16toh(wire.version) != HELLO_VERSION ||
 	    le16toh(wire.bytes) != FABRIC_HELLO_BYTES)
-		return err_set(-EPROTO, "a channel's hello of version %u, %u bytes; this is "
-					"version %u", le16toh(wire.version),
-			       le16toh(wire.bytes), HELLO_VERSION);
+		return err_set(-EPROTO,
+			       "a channel's hello of version %u, %u bytes; this is "
+			       "version %u",
+			       le16toh(wire.version), le16toh(wire.bytes),
+			       HELLO_VERSION);
 	ret_hello->session = le64toh(wire.session);
 	ret_hello->channel = le32toh(wire.channel);
 	memcpy(ret_hello->token, wire.token, FABRIC_TOKEN_BYTES);

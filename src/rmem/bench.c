@@ -180,8 +180,8 @@ const struct command bench_command = {
 		   "  --depth N           operations outstanding (default 16)\n"
 		   "  --batch N           operations submitted at once (default 1)\n"
 		   "  --duration T        so long, as 500ms or 10s (default 3s)\n"
-		   "  --region BYTES      of memory to go round in (default 64M)\n"
-		   PLACE_DETAILS
+		   "  --region BYTES      of memory to go round in (default "
+		   "64M)\n" PLACE_DETAILS
 		   "  --json              one object instead of a table\n",
 	.run = bench_run,
 };

@@ -46,11 +46,9 @@ static const struct config_choice page_choices[] = {
 	{ "base", POOL_PAGES_BASE }, { NULL, 0 }
 };
 
-static const struct config_choice shrink_choices[] = {
-	{ "refuse", POOL_SHRINK_REFUSE },
-	{ "revoke", POOL_SHRINK_REVOKE },
-	{ NULL, 0 }
-};
+static const struct config_choice shrink_choices[] = { { "refuse", POOL_SHRINK_REFUSE },
+						       { "revoke", POOL_SHRINK_REVOKE },
+						       { NULL, 0 } };
 
 /* One row per key; the order is that of the example file and the man page. */
 /* clang-format off */

@@ -24,7 +24,8 @@ enum config_log_target { CONFIG_LOG_AUTO, CONFIG_LOG_STDERR, CONFIG_LOG_JOURNAL 
 
 struct config {
 	/* [server] */
-	char listen[CONFIG_LIST_MAX][64]; /* IP addresses, port appended; default 127.0.0.1
+	char listen[CONFIG_LIST_MAX]
+		   [64]; /* IP addresses, port appended; default 127.0.0.1
 					     and ::1 */
 	unsigned n_listen;
 	uint16_t port;         /* control, 7460 */
@@ -36,35 +37,35 @@ struct config {
 	uint64_t fence_ms;     /* 2000; at least twice the heartbeat */
 	uint64_t grace_ms;     /* 60000 */
 	/* [limits] */
-	uint32_t sessions_max;        /* 1024 */
-	uint32_t connections_max;     /* not yet authenticated, 64 */
-	uint32_t channels_max;        /* per session, 128 */
+	uint32_t sessions_max;    /* 1024 */
+	uint32_t connections_max; /* not yet authenticated, 64 */
+	uint32_t channels_max;    /* per session, 128 */
 	/* [tenant NAME] */
 	struct tenant_params tenants[CONFIG_TENANTS_MAX];
-	unsigned n_tenants;           /* none configured: one, "default" */
+	unsigned n_tenants; /* none configured: one, "default" */
 	/* [scrubber] */
-	uint64_t scrub_rate;          /* bytes a second and node; 0: as fast as it goes */
+	uint64_t scrub_rate; /* bytes a second and node; 0: as fast as it goes */
 	/* [rdma] */
-	enum config_switch verbs;     /* auto: where there is a device */
+	enum config_switch verbs; /* auto: where there is a device */
 	char devices[CONFIG_LIST_MAX][64];
-	unsigned n_devices;           /* 0: all */
-	uint16_t verbs_port;          /* 7461 */
-	struct fabric_knobs knobs;    /* of devices that have none of their own */
+	unsigned n_devices;        /* 0: all */
+	uint16_t verbs_port;       /* 7461 */
+	struct fabric_knobs knobs; /* of devices that have none of their own */
 	/* [device NAME] */
 	struct fabric_device_params device_params[CONFIG_LIST_MAX];
 	unsigned n_device_params;
 	/* [tcp] */
-	bool tcp;                     /* yes */
-	uint16_t tcp_port;            /* 7462 */
-	uint32_t tcp_threads;         /* 2 */
+	bool tcp;             /* yes */
+	uint16_t tcp_port;    /* 7462 */
+	uint32_t tcp_threads; /* 2 */
 	/* [admin] */
-	char admin_socket[108];       /* RUNSTATEDIR/rmemd/admin.sock */
+	char admin_socket[108]; /* RUNSTATEDIR/rmemd/admin.sock */
 	/* [log] */
 	enum config_log_target log_target;
-	int log_level;                /* LOG_INFO */
+	int log_level; /* LOG_INFO */
 	/* [pool NAME] */
 	struct pool_params pools[CONFIG_POOLS_MAX];
-	unsigned n_pools;             /* none configured: one, "default", 1G, auto */
+	unsigned n_pools; /* none configured: one, "default", 1G, auto */
 };
 
 /* Fill with the defaults. */

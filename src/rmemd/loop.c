@@ -229,13 +229,11 @@ bool loop_describe(struct daemon *daemon)
 		lent += status.lent;
 		bytes += status.bytes;
 	}
-	used = (size_t)snprintf(text, sizeof(text),
-				"%s of %s lent to %u sessions in %u leases",
-				units_format_bytes(lent, lent_text, sizeof(lent_text)),
-				units_format_bytes(bytes, bytes_text,
-						   sizeof(bytes_text)),
-				sessions_count(daemon->sessions),
-				leases_count(daemon->leases));
+	used = (size_t)snprintf(
+		text, sizeof(text), "%s of %s lent to %u sessions in %u leases",
+		units_format_bytes(lent, lent_text, sizeof(lent_text)),
+		units_format_bytes(bytes, bytes_text, sizeof(bytes_text)),
+		sessions_count(daemon->sessions), leases_count(daemon->leases));
 	describe_growth(daemon, text + used, sizeof(text) - used);
 	if (strcmp(text, daemon->status_text) == 0)
 		return false;

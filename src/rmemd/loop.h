@@ -43,7 +43,7 @@ struct daemon {
 	struct event *signals[N_SIGNALS];
 	struct event *tick;
 	struct event *given; /* memory to the scrubbers */
-	bool tick_looked; /* at the sockets, before what is due happens */
+	bool tick_looked;    /* at the sockets, before what is due happens */
 	struct event *status;
 	uint64_t sessions_next_ms; /* what tick is armed for, at the latest */
 	bool stopping;

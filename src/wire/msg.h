@@ -75,180 +75,182 @@ enum wire_reason {
 };
 
 /* Items of lists: name, fields. */
-#define WIRE_FIELDS_endpoint(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
-	U8(fabric)                                                                   \
-	U8(family) /* 4 or 6 */                                                      \
-	RAW(address, 16)                                                             \
-	U16(port)                                                                    \
-	I32(node) /* NUMA node, -1 unknown */                                        \
-	U32(flags)                                                                   \
+#define WIRE_FIELDS_endpoint(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U8(fabric)                                                   \
+	U8(family) /* 4 or 6 */                                      \
+	RAW(address, 16)                                             \
+	U16(port)                                                    \
+	I32(node) /* NUMA node, -1 unknown */                        \
+	U32(flags)                                                   \
 	STR(device, WIRE_LABEL_MAX)
 
-#define WIRE_FIELDS_segment(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
-	U64(bytes) /* that the lease uses of it */                                   \
-	I32(node)                                                                    \
-	U64(page_bytes)                                                              \
+#define WIRE_FIELDS_segment(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(bytes) /* that the lease uses of it */                  \
+	I32(node)                                                   \
+	U64(page_bytes)                                             \
 	U8(endpoints) /* it is lent through, a bit each; 0: none, now */
 
 /* One segment made reachable through one endpoint. */
-#define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST)                      \
-	U8(segment)                                                                  \
-	U8(endpoint)                                                                 \
-	U64(addr)                                                                    \
+#define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U8(segment)                                             \
+	U8(endpoint)                                            \
+	U64(addr)                                               \
 	U64(rkey)
 
-#define WIRE_FIELDS_entry(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
-	U64(lease)                                                                   \
-	U64(bytes)                                                                   \
-	U64(age_ms)                                                                  \
-	U64(ttl_ms) /* left; 0: for ever */                                          \
-	U32(sessions)                                                                \
-	U32(segments)                                                                \
+#define WIRE_FIELDS_entry(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                \
+	U64(bytes)                                                \
+	U64(age_ms)                                               \
+	U64(ttl_ms) /* left; 0: for ever */                       \
+	U32(sessions)                                             \
+	U32(segments)                                             \
 	STR(name, WIRE_NAME_MAX)
 
 /* A notification of a lease that the session watches. */
-#define WIRE_FIELDS_notice(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
-	U64(lease)                                                                   \
-	U32(value)                                                                   \
+#define WIRE_FIELDS_notice(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                 \
+	U32(value)                                                 \
 	U32(lost) /* of this lease, before this one: there was no room for them */
 
 /* One side's end of a data connection: its queue pair, where that is on the fabric, and the
  * most it takes of what both settle at the lesser. */
-#define WIRE_END(U8, U16, U32, RAW)                                                  \
-	U32(qpn)                                                                     \
-	U32(psn) /* of the first packet it sends */                                  \
-	RAW(gid, 16)                                                                 \
-	U16(lid) /* 0: not on InfiniBand */                                          \
-	U16(pkey)                                                                    \
-	U16(mtu)                                                                     \
-	U8(rd_atomic)                                                                \
-	U8(retry_count)                                                              \
+#define WIRE_END(U8, U16, U32, RAW)                 \
+	U32(qpn)                                    \
+	U32(psn) /* of the first packet it sends */ \
+	RAW(gid, 16)                                \
+	U16(lid) /* 0: not on InfiniBand */         \
+	U16(pkey)                                   \
+	U16(mtu)                                    \
+	U8(rd_atomic)                               \
+	U8(retry_count)                             \
 	U8(rnr_retry_count)
 /* From one that has an end to another. */
-#define WIRE_END_COPY(to, from)                                                      \
-	do {                                                                         \
-		(to)->qpn = (from)->qpn;                                             \
-		(to)->psn = (from)->psn;                                             \
-		memcpy((to)->gid, (from)->gid, 16);                                  \
-		(to)->lid = (from)->lid;                                             \
-		(to)->pkey = (from)->pkey;                                           \
-		(to)->mtu = (from)->mtu;                                             \
-		(to)->rd_atomic = (from)->rd_atomic;                                 \
-		(to)->retry_count = (from)->retry_count;                             \
-		(to)->rnr_retry_count = (from)->rnr_retry_count;                     \
+#define WIRE_END_COPY(to, from)                                  \
+	do {                                                     \
+		(to)->qpn = (from)->qpn;                         \
+		(to)->psn = (from)->psn;                         \
+		memcpy((to)->gid, (from)->gid, 16);              \
+		(to)->lid = (from)->lid;                         \
+		(to)->pkey = (from)->pkey;                       \
+		(to)->mtu = (from)->mtu;                         \
+		(to)->rd_atomic = (from)->rd_atomic;             \
+		(to)->retry_count = (from)->retry_count;         \
+		(to)->rnr_retry_count = (from)->rnr_retry_count; \
 	} while (0)
 
 /* Messages: fields. */
-#define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
-	U32(magic)                                                                   \
-	U16(version_min)                                                             \
-	U16(version_max)                                                             \
-	U32(capabilities) /* none yet: 0 */                                          \
-	U8(fabric)                                                                   \
-	STR(tenant, WIRE_LABEL_MAX)                                                  \
-	STR(client, WIRE_LABEL_MAX)                                                  \
-	U64(resume) /* session to resume, 0: a new one */                            \
-	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                           \
-	U8(channel) /* the fabric of a first data connection; 0: none */             \
-	/* the client's end of that, to be joined at once; qpn 0: not yet */         \
+#define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)            \
+	U32(magic)                                                           \
+	U16(version_min)                                                     \
+	U16(version_max)                                                     \
+	U32(capabilities) /* none yet: 0 */                                  \
+	U8(fabric)                                                           \
+	STR(tenant, WIRE_LABEL_MAX)                                          \
+	STR(client, WIRE_LABEL_MAX)                                          \
+	U64(resume)                  /* session to resume, 0: a new one */   \
+	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                   \
+	U8(channel) /* the fabric of a first data connection; 0: none */     \
+	/* the client's end of that, to be joined at once; qpn 0: not yet */ \
 	WIRE_END(U8, U16, U32, RAW)
 
-#define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
-	U16(version)                                                                 \
-	U32(capabilities)                                                            \
-	U64(session)                                                                 \
-	RAW(token, WIRE_TOKEN_BYTES) /* the session's secret, for channels too */    \
-	U8(resumed)                                                                  \
-	U32(heartbeat_ms)                                                            \
-	U32(fence_ms)                                                                \
-	U32(grace_ms)                                                                \
-	U32(channels_max)                                                            \
-	U64(lease_bytes_max)                                                         \
-	STR(server, WIRE_LABEL_MAX)                                                  \
-	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                                \
-	U32(channel) /* granted to a new session that asked for it; 0: none */       \
-	U8(endpoint) /* through this one */                                          \
-	/* the server's end of that, where it is joined; qpn 0: it is not */         \
+#define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)               \
+	U16(version)                                                              \
+	U32(capabilities)                                                         \
+	U64(session)                                                              \
+	RAW(token, WIRE_TOKEN_BYTES) /* the session's secret, for channels too */ \
+	U8(resumed)                                                               \
+	U32(heartbeat_ms)                                                         \
+	U32(fence_ms)                                                             \
+	U32(grace_ms)                                                             \
+	U32(channels_max)                                                         \
+	U64(lease_bytes_max)                                                      \
+	STR(server, WIRE_LABEL_MAX)                                               \
+	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                             \
+	U32(channel) /* granted to a new session that asked for it; 0: none */    \
+	U8(endpoint) /* through this one */                                       \
+	/* the server's end of that, where it is joined; qpn 0: it is not */      \
 	WIRE_END(U8, U16, U32, RAW)
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
 /* Where the endpoint is by now; family 0: as the welcome says. */
-#define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
-	U32(channel)                                                                 \
-	U8(family)                                                                   \
-	RAW(address, 16)                                                             \
+#define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U32(channel)                                                \
+	U8(family)                                                  \
+	RAW(address, 16)                                            \
 	U16(port)
 #define WIRE_FIELDS_close_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
 
-#define WIRE_FIELDS_join_channel(U8, U16, U32, U64, I32, STR, RAW, LIST)             \
-	U32(channel)                                                                 \
+#define WIRE_FIELDS_join_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U32(channel)                                                     \
 	WIRE_END(U8, U16, U32, RAW)
-#define WIRE_FIELDS_joined(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
+#define WIRE_FIELDS_joined(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	WIRE_END(U8, U16, U32, RAW)
 #define WIRE_FIELDS_channel_ended(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
 
-#define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
-	U64(bytes)                                                                   \
-	U64(align)                                                                   \
-	I32(node)                                                                    \
-	U64(ttl_ms)                                                                  \
-	STR(name, WIRE_NAME_MAX)                                                     \
-	U8(placement)                                                                \
-	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */           \
+#define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST)                         \
+	U64(bytes)                                                                           \
+	U64(align)                                                                           \
+	I32(node)                                                                            \
+	U64(ttl_ms)                                                                          \
+	STR(name, WIRE_NAME_MAX)                                                             \
+	U8(placement)                                                                        \
+	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */                   \
 	/* endpoints that the session uses or is going to, a bit each; 0: as its channels */ \
 	U8(reach)
 
 /* The answer to allocate, attach and resize.  Keys are for the endpoints through which the
  * session has, or had, a channel. */
-#define WIRE_FIELDS_lease(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
-	U64(lease)                                                                   \
-	U32(generation) /* rises when segments or keys change */                     \
-	U8(rights)                                                                   \
-	U64(bytes)                                                                   \
-	U64(ttl_ms)                                                                  \
-	STR(name, WIRE_NAME_MAX)                                                     \
-	LIST(segments, segment, WIRE_SEGMENTS_MAX)                                   \
-	LIST(keys, key, WIRE_KEYS_MAX)                                               \
-	/* as it was asked for; the segments say what it is */                       \
-	U8(placement)                                                                \
+#define WIRE_FIELDS_lease(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                \
+	U32(generation) /* rises when segments or keys change */  \
+	U8(rights)                                                \
+	U64(bytes)                                                \
+	U64(ttl_ms)                                               \
+	STR(name, WIRE_NAME_MAX)                                  \
+	LIST(segments, segment, WIRE_SEGMENTS_MAX)                \
+	LIST(keys, key, WIRE_KEYS_MAX)                            \
+	/* as it was asked for; the segments say what it is */    \
+	U8(placement)                                             \
 	I32(node) /* of WIRE_PLACE_DEVICE that of the device; -1: any */
 
 #define WIRE_FIELDS_free(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
 /* By name, or by id what the session has attached already: the keys anew. */
-#define WIRE_FIELDS_attach(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
-	U64(lease)                                                                   \
-	U8(rights)                                                                   \
-	STR(name, WIRE_NAME_MAX)                                                     \
+#define WIRE_FIELDS_attach(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                 \
+	U8(rights)                                                 \
+	STR(name, WIRE_NAME_MAX)                                   \
 	U8(reach) /* as in allocate */
 #define WIRE_FIELDS_detach(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
-#define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
-	U64(lease)                                                                   \
+#define WIRE_FIELDS_renew(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                \
 	U64(ttl_ms)
-#define WIRE_FIELDS_rename(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
-	U64(lease)                                                                   \
-	U32(flags)                                                                   \
+#define WIRE_FIELDS_rename(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                 \
+	U32(flags)                                                 \
 	STR(name, WIRE_NAME_MAX)
-#define WIRE_FIELDS_resize(U8, U16, U32, U64, I32, STR, RAW, LIST)                   \
-	U64(lease)                                                                   \
-	U64(bytes)                                                                   \
+#define WIRE_FIELDS_resize(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                 \
+	U64(bytes)                                                 \
 	U8(reach) /* as in allocate */
-#define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST) STR(name, WIRE_NAME_MAX)
-#define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST) STR(name, WIRE_NAME_MAX)
-#define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST)                     \
-	U64(after) /* a lease id: go on behind it */                                 \
+#define WIRE_FIELDS_remove(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	STR(name, WIRE_NAME_MAX)
+#define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	STR(name, WIRE_NAME_MAX)
+#define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(after) /* a lease id: go on behind it */             \
 	STR(prefix, WIRE_NAME_MAX)
 /* The answer to stat (one entry) and list; more: ask again after the last entry. */
-#define WIRE_FIELDS_entries(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
-	U8(more)                                                                     \
+#define WIRE_FIELDS_entries(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U8(more)                                                    \
 	LIST(entries, entry, WIRE_ENTRIES_MAX)
 /* Through this endpoint the session is about to do atomics on the lease. */
-#define WIRE_FIELDS_fix_home(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
-	U64(lease)                                                                   \
+#define WIRE_FIELDS_fix_home(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                   \
 	U8(endpoint)
 /* The answer: the one place where atomics of this lease are done, for as long as it lives;
  * an endpoint of another fabric or device gives other sessions' atomics no protection. */
-#define WIRE_FIELDS_home(U8, U16, U32, U64, I32, STR, RAW, LIST)                     \
-	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */                        \
+#define WIRE_FIELDS_home(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */    \
 	STR(device, WIRE_LABEL_MAX)
 /* Have the lease's notifications told from now on, or no more. */
 #define WIRE_FIELDS_watch(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
@@ -256,27 +258,27 @@ enum wire_reason {
 #define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST)
 #define WIRE_FIELDS_bye(U8, U16, U32, U64, I32, STR, RAW, LIST)
 
-#define WIRE_FIELDS_error(U8, U16, U32, U64, I32, STR, RAW, LIST)                    \
-	U32(code) /* errno as in Linux's asm-generic/errno.h, positive */            \
+#define WIRE_FIELDS_error(U8, U16, U32, U64, I32, STR, RAW, LIST)         \
+	U32(code) /* errno as in Linux's asm-generic/errno.h, positive */ \
 	STR(text, WIRE_NAME_MAX)
 #define WIRE_FIELDS_ok(U8, U16, U32, U64, I32, STR, RAW, LIST)
 
-#define WIRE_FIELDS_revoked(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
-	U64(lease)                                                                   \
+#define WIRE_FIELDS_revoked(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                  \
 	U8(reason)
-#define WIRE_FIELDS_changed(U8, U16, U32, U64, I32, STR, RAW, LIST)                  \
-	U64(lease)                                                                   \
+#define WIRE_FIELDS_changed(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                  \
 	U8(reason)
 #define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(deadline_ms)
 /* In the way of a pool that becomes shorter; what is said last of a lease counts.  revoke: after
  * wait_ms it ends; else the pool stays as it is then. */
-#define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST)                \
-	U64(lease)                                                                   \
-	U64(bytes) /* of it that are wanted back; 0: none, any more */               \
-	U64(wait_ms)                                                                 \
+#define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST)  \
+	U64(lease)                                                     \
+	U64(bytes) /* of it that are wanted back; 0: none, any more */ \
+	U64(wait_ms)                                                   \
 	U8(revoke)
 #define WIRE_FIELDS_closing(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(reason)
-#define WIRE_FIELDS_notified(U8, U16, U32, U64, I32, STR, RAW, LIST)                 \
+#define WIRE_FIELDS_notified(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	LIST(notices, notice, WIRE_NOTICES_MAX)
 
 #define WIRE_ITEMS(I) I(endpoint) I(segment) I(key) I(entry) I(notice)
@@ -302,22 +304,22 @@ enum wire_reason {
 	M(watch, 0x11, 1, "have a lease's notifications told")                       \
 	M(unwatch, 0x12, 1, "have them told no more")                                \
 	M(join_channel, 0x13, 1, "connect a data connection's queue pairs")
-#define WIRE_REPLIES(M)                                                              \
-	M(error, 0x40, 1, "the request failed")                                      \
-	M(ok, 0x41, 1, "the request is done")                                        \
-	M(welcome, 0x42, 1, "answers hello")                                         \
-	M(channel, 0x43, 1, "answers open_channel")                                  \
-	M(lease, 0x44, 1, "answers allocate, attach and resize")                     \
-	M(entries, 0x45, 1, "answers stat and list")                                 \
-	M(home, 0x46, 1, "answers fix_home")                                         \
+#define WIRE_REPLIES(M)                                          \
+	M(error, 0x40, 1, "the request failed")                  \
+	M(ok, 0x41, 1, "the request is done")                    \
+	M(welcome, 0x42, 1, "answers hello")                     \
+	M(channel, 0x43, 1, "answers open_channel")              \
+	M(lease, 0x44, 1, "answers allocate, attach and resize") \
+	M(entries, 0x45, 1, "answers stat and list")             \
+	M(home, 0x46, 1, "answers fix_home")                     \
 	M(joined, 0x47, 1, "answers join_channel")
-#define WIRE_EVENTS(M)                                                               \
-	M(revoked, 0x80, 1, "a lease has ended")                                     \
-	M(changed, 0x81, 1, "a lease's segments changed: attach it again by id")     \
-	M(draining, 0x82, 1, "the server will stop; move what matters")              \
-	M(closing, 0x83, 1, "the server ends the session")                         \
-	M(notified, 0x84, 1, "notifications of leases that are watched")             \
-	M(channel_ended, 0x85, 1, "a data connection over RDMA is no more")          \
+#define WIRE_EVENTS(M)                                                           \
+	M(revoked, 0x80, 1, "a lease has ended")                                 \
+	M(changed, 0x81, 1, "a lease's segments changed: attach it again by id") \
+	M(draining, 0x82, 1, "the server will stop; move what matters")          \
+	M(closing, 0x83, 1, "the server ends the session")                       \
+	M(notified, 0x84, 1, "notifications of leases that are watched")         \
+	M(channel_ended, 0x85, 1, "a data connection over RDMA is no more")      \
 	M(shrinking, 0x86, 1, "the server wants memory of a lease back")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
@@ -329,13 +331,13 @@ enum wire_reason {
 #define WIRE_C_I32(name) int32_t name;
 #define WIRE_C_STR(name, max) char name[(max) + 1];
 #define WIRE_C_RAW(name, n) uint8_t name[n];
-#define WIRE_C_LIST(name, item, max)                                                 \
-	uint16_t n_##name;                                                           \
+#define WIRE_C_LIST(name, item, max) \
+	uint16_t n_##name;           \
 	struct wire_##item name[max];
-#define WIRE_STRUCT(type)                                                            \
-	struct wire_##type {                                                         \
-		WIRE_FIELDS_##type(WIRE_C_U8, WIRE_C_U16, WIRE_C_U32, WIRE_C_U64,    \
-				   WIRE_C_I32, WIRE_C_STR, WIRE_C_RAW, WIRE_C_LIST)  \
+#define WIRE_STRUCT(type)                                                           \
+	struct wire_##type {                                                        \
+		WIRE_FIELDS_##type(WIRE_C_U8, WIRE_C_U16, WIRE_C_U32, WIRE_C_U64,   \
+				   WIRE_C_I32, WIRE_C_STR, WIRE_C_RAW, WIRE_C_LIST) \
 	};
 #define WIRE_MESSAGE_STRUCT(name, number, since, text) WIRE_STRUCT(name)
 

@@ -43,8 +43,10 @@ int dial(const char *port)
 	must(getaddrinfo(address, port, &hints, &ai) == 0, "getaddrinfo");
 	fd = socket(ai->ai_family, SOCK_STREAM, 0);
 	must(fd >= 0, "socket");
-	must(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0, "SO_RCVTIMEO");
-	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0, "SO_SNDTIMEO");
+	must(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) == 0,
+	     "SO_RCVTIMEO");
+	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0,
+	     "SO_SNDTIMEO");
 	must(connect(fd, ai->ai_addr, ai->ai_addrlen) == 0, "connect");
 	freeaddrinfo(ai);
 	return fd;
@@ -71,7 +73,8 @@ static bool pull(int fd, uint8_t *dst, size_t n)
 		ssize_t got = recv(fd, dst, n, 0);
 
 		if (got < 0)
-			must(errno == ECONNRESET || errno == EPIPE, "no answer in time");
+			must(errno == ECONNRESET || errno == EPIPE,
+			     "no answer in time");
 		if (got <= 0)
 			return false;
 		dst += got;
@@ -89,7 +92,8 @@ bool answer_get(int fd)
 			return false;
 		bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
 		must(bytes > 0, "the daemon sent a frame that cannot be");
-		if (!pull(fd, frame + WIRE_HEADER_BYTES, (size_t)bytes - WIRE_HEADER_BYTES))
+		if (!pull(fd, frame + WIRE_HEADER_BYTES,
+			  (size_t)bytes - WIRE_HEADER_BYTES))
 			return false;
 		must(wire_decode(frame, (size_t)bytes, &answer) == 0,
 		     "the daemon sent a frame that does not decode");
@@ -136,7 +140,8 @@ int session_open(void)
 	int fd = dial(control_port);
 
 	hello_make();
-	must(ask(fd) && answer.type == WIRE_TYPE_welcome, "an honest hello is not welcome");
+	must(ask(fd) && answer.type == WIRE_TYPE_welcome,
+	     "an honest hello is not welcome");
 	return fd;
 }
 
@@ -155,7 +160,8 @@ void honest(void)
 	message(WIRE_TYPE_allocate);
 	msg.allocate.bytes = 4096;
 	msg.allocate.node = -1;
-	must(ask(fd) && answer.type == WIRE_TYPE_lease, "an honest allocate is refused");
+	must(ask(fd) && answer.type == WIRE_TYPE_lease,
+	     "an honest allocate is refused");
 	lease = answer.lease.lease;
 	message(WIRE_TYPE_free);
 	msg.free.lease = lease;
@@ -186,14 +192,16 @@ void expect_error_at(int line, int fd, uint32_t code)
 {
 	char what[64];
 
-	(void)snprintf(what, sizeof(what), "%s at line %d", wire_type_name(msg.type), line);
+	(void)snprintf(what, sizeof(what), "%s at line %d", wire_type_name(msg.type),
+		       line);
 	err_clear();
 	if (!ask(fd))
 		fail(strcat(what, " is answered by a close"));
 	if (answer.type != WIRE_TYPE_error)
 		fail(strcat(what, " is answered by no error"));
 	must(answer.id == msg.id, "an answer to another request");
-	must(answer.error.code != 0 && answer.error.text[0], "an error that says nothing");
+	must(answer.error.code != 0 && answer.error.text[0],
+	     "an error that says nothing");
 	if (code && answer.error.code != code) {
 		(void)fprintf(stderr, "hostile: %s: code %u (%s), not %u\n", what,
 			      answer.error.code, answer.error.text, code);

@@ -34,8 +34,9 @@ static void attack_truncated(void)
 
 static void attack_lengths(void)
 {
-	static const uint32_t lengths[] = { 0, 1, 15, WIRE_FRAME_MAX + 1, 0x7fffffff,
-					    0xffffffff };
+	static const uint32_t lengths[] = { 0,          1,
+					    15,         WIRE_FRAME_MAX + 1,
+					    0x7fffffff, 0xffffffff };
 
 	attack_begin("lengths that no frame has");
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -79,8 +80,7 @@ static void attack_hello(void)
 	fd = dial(control_port);
 	hello_make();
 	msg.hello.channel = 255;
-	must(ask(fd) && answer.type == WIRE_TYPE_welcome &&
-		     answer.welcome.channel == 0,
+	must(ask(fd) && answer.type == WIRE_TYPE_welcome && answer.welcome.channel == 0,
 	     "a channel of fabric 255");
 	session_bye(fd);
 	attack_end();
@@ -144,8 +144,9 @@ static void attack_values(void)
 	expect_error(fd, 0);
 	msg.allocate = (struct wire_allocate){ .bytes = 4096, .align = 3, .node = -1 };
 	expect_error(fd, EINVAL);
-	msg.allocate =
-		(struct wire_allocate){ .bytes = 4096, .align = UINT64_C(1) << 63, .node = -1 };
+	msg.allocate = (struct wire_allocate){ .bytes = 4096,
+					       .align = UINT64_C(1) << 63,
+					       .node = -1 };
 	expect_error(fd, EINVAL);
 	msg.allocate = (struct wire_allocate){ .bytes = 4096, .node = INT32_MIN };
 	expect_error(fd, EINVAL);
@@ -218,7 +219,8 @@ static void attack_lease_values(void)
 	message(WIRE_TYPE_rename);
 	msg.rename = (struct wire_rename){ .lease = lease, .name = "" };
 	expect_error(fd, EINVAL);
-	msg.rename = (struct wire_rename){ .lease = lease, .name = "x", .flags = 0xfff0 };
+	msg.rename =
+		(struct wire_rename){ .lease = lease, .name = "x", .flags = 0xfff0 };
 	expect_error(fd, EINVAL);
 	other = session_open();
 	message(WIRE_TYPE_free);
@@ -251,7 +253,8 @@ static void attack_watch(void)
 	int fd = session_open(), other = session_open();
 	uint64_t leases[LEASES], strange[] = { 0, 1, UINT64_MAX, 0 };
 
-	attack_begin("watching the leases of others, nothing, and everything without end");
+	attack_begin(
+		"watching the leases of others, nothing, and everything without end");
 	strange[3] = allocate(other);
 	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
 		watch_make(true, strange[i]);
@@ -277,7 +280,8 @@ static void attack_watch(void)
 
 static void attack_random(unsigned rounds, bool welcome)
 {
-	attack_begin(welcome ? "random frames in a session" : "random bytes instead of a hello");
+	attack_begin(welcome ? "random frames in a session"
+			     : "random bytes instead of a hello");
 	for (unsigned round = 0; round < rounds; round++) {
 		int fd = welcome ? session_open() : dial(control_port);
 		size_t bytes = WIRE_HEADER_BYTES + (size_t)rand() % 300;
@@ -310,8 +314,10 @@ static void attack_deaf(void)
 	size_t bytes;
 
 	attack_begin("a client that never reads its answers");
-	must(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)) == 0, "SO_RCVBUF");
-	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0, "SO_SNDTIMEO");
+	must(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)) == 0,
+	     "SO_RCVBUF");
+	must(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) == 0,
+	     "SO_SNDTIMEO");
 	for (unsigned i = 0; i < 200000; i++) {
 		message(WIRE_TYPE_list);
 		bytes = encode();
@@ -359,7 +365,8 @@ int main(int argc, char **argv)
 	unsigned seed;
 
 	if (argc != 5) {
-		(void)fprintf(stderr, "usage: hostile ADDRESS CONTROL_PORT DATA_PORT SEED\n");
+		(void)fprintf(stderr,
+			      "usage: hostile ADDRESS CONTROL_PORT DATA_PORT SEED\n");
 		return 2;
 	}
 	address = argv[1];

@@ -24,10 +24,11 @@ static const struct {
 	long number;
 	const char *name;
 } steps[] = {
-	{ SYS_connect, "connect" },   { SYS_sendto, "sendto" },   { SYS_sendmsg, "sendmsg" },
-	{ SYS_recvfrom, "recvfrom" }, { SYS_recvmsg, "recvmsg" }, { SYS_write, "write" },
-	{ SYS_writev, "writev" },     { SYS_ioctl, "ioctl" },     { SYS_close, "close" },
-	{ SYS_shutdown, "shutdown" },
+	{ SYS_connect, "connect" }, { SYS_sendto, "sendto" },
+	{ SYS_sendmsg, "sendmsg" }, { SYS_recvfrom, "recvfrom" },
+	{ SYS_recvmsg, "recvmsg" }, { SYS_write, "write" },
+	{ SYS_writev, "writev" },   { SYS_ioctl, "ioctl" },
+	{ SYS_close, "close" },     { SYS_shutdown, "shutdown" },
 };
 
 static const char *step_name(long number)

@@ -85,7 +85,8 @@ START_TEST(atomics__are_there_or_refused_by_name)
 		ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS), 0);
 		ck_assert_int_eq(op_run(scene.party, scene.channel, wr), 0);
 	} else {
-		ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS), -ENOTSUP);
+		ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS),
+				 -ENOTSUP);
 		ck_assert_msg(strstr(err_text(), CLIENT->domain_device(domain)) &&
 				      strstr(err_text(), "has no atomics"),
 			      "%s", err_text());

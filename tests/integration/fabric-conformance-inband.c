@@ -550,7 +550,8 @@ void inband_cases(TCase *tcase)
 	tcase_add_test(tcase, requests__take_effect_in_the_order_of_their_channel);
 	tcase_add_test(tcase, requests__come_back_each_however_many_there_are);
 	tcase_add_test(tcase, notify__comes_after_the_write_before_it);
-	tcase_add_test(tcase, notify__of_a_flood_keeps_the_latest_and_counts_the_others);
+	tcase_add_test(tcase,
+		       notify__of_a_flood_keeps_the_latest_and_counts_the_others);
 	tcase_add_loop_test(tcase, requests__reach_only_what_they_may, 0, 4);
 	tcase_add_test(tcase, requests__stay_within_bounds);
 	tcase_add_test(tcase, requests__with_another_sessions_key_are_refused);

@@ -8,9 +8,8 @@
 #include "base/err.h"
 #include "base/random.h"
 
-struct wr op_make(enum fabric_opcode opcode, const struct local *local,
-			 size_t from, const struct lent *lent, int64_t offset,
-			 uint32_t bytes)
+struct wr op_make(enum fabric_opcode opcode, const struct local *local, size_t from,
+		  const struct lent *lent, int64_t offset, uint32_t bytes)
 {
 	return (struct wr){
 		.opcode = opcode,
@@ -85,8 +84,8 @@ int op_run(struct party *party, struct fabric_channel *channel, struct wr wr)
 	return wc.status;
 }
 
-struct fabric_channel *
-op_run_refused(struct party *party, struct fabric_channel *channel, struct wr wr)
+struct fabric_channel *op_run_refused(struct party *party,
+				      struct fabric_channel *channel, struct wr wr)
 {
 	int status = op_run(party, channel, wr);
 

@@ -59,7 +59,7 @@ struct lent {
 	int err;
 	unsigned notes; /* notifications */
 	uint64_t lost;
-	uint32_t note;  /* the last one's value, */
+	uint32_t note;              /* the last one's value, */
 	char note_first, note_last; /* and the memory's bytes at that time */
 };
 
@@ -114,9 +114,8 @@ struct local *local_new(struct party *party, size_t bytes);
 void local_free(struct local *local);
 
 /* An operation between local + from and lent + offset; offset may leave the range. */
-struct wr op_make(enum fabric_opcode opcode, const struct local *local,
-			 size_t from, const struct lent *lent, int64_t offset,
-			 uint32_t bytes);
+struct wr op_make(enum fabric_opcode opcode, const struct local *local, size_t from,
+		  const struct lent *lent, int64_t offset, uint32_t bytes);
 /* Post all, however often that takes; none may be lost. */
 void op_post(struct fabric_channel *channel, const struct wr *wrs, unsigned n);
 /* The next completion, sleeping on the descriptors until it comes: as a program does that
@@ -127,8 +126,7 @@ int op_run(struct party *party, struct fabric_channel *channel, struct wr wr);
 /* Run one that must be refused, and make the channel anew if that has cost it.  With
  * memory that must not change.  Returns the channel to go on with. */
 struct fabric_channel *op_run_refused(struct party *party,
-				      struct fabric_channel *channel,
-				      struct wr wr);
+				      struct fabric_channel *channel, struct wr wr);
 
 /* Random bytes that depend on the seed alone. */
 uint64_t stage_random(uint64_t *seed);

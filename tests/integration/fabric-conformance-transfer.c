@@ -98,7 +98,8 @@ START_TEST(post__pipelines_as_many_as_the_depth)
 		/* one by one, then as one batch: all must be taken at once */
 		if (pass == 0)
 			for (unsigned i = 0; i < STAGE_DEPTH; i++)
-				ck_assert_int_eq(wr_post(CLIENT, channel, &wrs[i], 1), 1);
+				ck_assert_int_eq(wr_post(CLIENT, channel, &wrs[i], 1),
+						 1);
 		else
 			ck_assert_int_eq(wr_post(CLIENT, channel, wrs, STAGE_DEPTH),
 					 STAGE_DEPTH);
@@ -199,8 +200,8 @@ START_TEST(cq_arm__loses_no_wake_up)
 	struct pollfd pfd = { .fd = CLIENT->cq_fd(party->cq), .events = POLLIN };
 
 	for (unsigned i = 0; i < N; i++) {
-		struct wr wr = op_make(i % 2 ? FABRIC_READ : FABRIC_WRITE, local,
-					      0, lent, 0, 1 + i % 64);
+		struct wr wr = op_make(i % 2 ? FABRIC_READ : FABRIC_WRITE, local, 0,
+				       lent, 0, 1 + i % 64);
 		struct wc wc;
 
 		/* armed before the post, so that only the descriptor can tell */
@@ -240,9 +241,10 @@ static void slices_roundtrip(struct party *party, struct fabric_channel *channel
 	char *far = lent->addr + 3;
 
 	for (unsigned i = 0; i < n; i++) {
-		slices[i] = (struct fabric_slice){ .addr = local->addr + 1000 * (size_t)i,
-						   .bytes = 1 + 100 * i,
-						   .region = wr.region };
+		slices[i] =
+			(struct fabric_slice){ .addr = local->addr + 1000 * (size_t)i,
+					       .bytes = 1 + 100 * i,
+					       .region = wr.region };
 		wr.bytes += (uint32_t)slices[i].bytes;
 	}
 	wr.slices = slices;
@@ -263,7 +265,8 @@ START_TEST(slices__are_one_range_at_the_server)
 	struct lent *lent = lent_new(party, 1 << 17, RW);
 	struct local *local = local_new(party, 1 << 17);
 
-	for (enum fabric_opcode opcode = FABRIC_READ; opcode <= FABRIC_WRITE; opcode++) {
+	for (enum fabric_opcode opcode = FABRIC_READ; opcode <= FABRIC_WRITE;
+	     opcode++) {
 		unsigned max = CLIENT->slices_max(party->domain, opcode);
 
 		ck_assert_uint_ge(max, 1);

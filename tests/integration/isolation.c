@@ -89,7 +89,8 @@ static void bounds(rmem_lease *lease)
 	expect(rmem_write(lease, BYTES - 1, buf, 2), -EINVAL, "write over the end");
 	expect(rmem_read(lease, 0, buf, BYTES + 1), -EINVAL, "read over the end");
 	expect(rmem_read(lease, UINT64_MAX, buf, 2), -EINVAL, "read that wraps around");
-	expect(rmem_read(lease, 1, buf, UINT64_MAX), -EINVAL, "length that wraps around");
+	expect(rmem_read(lease, 1, buf, UINT64_MAX), -EINVAL,
+	       "length that wraps around");
 	must(rmem_read(lease, BYTES, buf, 0), "nothing at the end");
 	kept("no access out of bounds, not by one byte");
 }

@@ -50,7 +50,8 @@ static void transfer(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer,
 				.lease = lease,
 				.offset = posted,
 				.addr = (uint8_t *)rmem_buffer_addr(buffer) + posted,
-				.bytes = bytes - posted < CHUNK ? bytes - posted : CHUNK,
+				.bytes =
+					bytes - posted < CHUNK ? bytes - posted : CHUNK,
 				.buffer = buffer,
 			};
 

@@ -42,23 +42,23 @@ struct server {
 	uint32_t closed_channel;   /* of the last close_channel */
 	char device[WIRE_LABEL_MAX + 1]; /* of the last allocate */
 	unsigned reach;                  /* of that, or of the last attach or resize */
-	unsigned wanted;           /* the fabric the last hello wanted a channel of */
-	uint32_t hello_qpn;        /* the end that came with the last hello; 0: none */
-	unsigned segments; /* that had come over the connection with the last hello */
-	uint64_t rkey;             /* of the keys given now; rises with each resume */
+	unsigned wanted;    /* the fabric the last hello wanted a channel of */
+	uint32_t hello_qpn; /* the end that came with the last hello; 0: none */
+	unsigned segments;  /* that had come over the connection with the last hello */
+	uint64_t rkey;      /* of the keys given now; rises with each resume */
 	struct server_lease leases[SERVER_LEASES];
 	/* what it is to do */
 	struct wire_welcome welcome;
 	struct wire_channel
 		where; /* what open_channel is answered with, but for the number */
-	struct wire_home home; /* what fix_home is answered with */
-	unsigned keyless;      /* endpoints, a bit each, that there are no keys for */
-	uint8_t through;       /* those that memory is lent through, a bit each */
-	unsigned deny;         /* those that no channel is opened to */
-	bool mute;             /* read, but do not answer */
-	bool forget;           /* know no session */
-	int refuse;            /* the hello, with this errno; 0: welcome */
-	bool grants;           /* a new session gets a channel with the welcome */
+	struct wire_home home;  /* what fix_home is answered with */
+	unsigned keyless;       /* endpoints, a bit each, that there are no keys for */
+	uint8_t through;        /* those that memory is lent through, a bit each */
+	unsigned deny;          /* those that no channel is opened to */
+	bool mute;              /* read, but do not answer */
+	bool forget;            /* know no session */
+	int refuse;             /* the hello, with this errno; 0: welcome */
+	bool grants;            /* a new session gets a channel with the welcome */
 	uint8_t grant_endpoint; /* through this one */
 	bool joins;             /* and joins it, where the client's end comes along */
 	unsigned drop_on;  /* close the connection instead of answering this, once */

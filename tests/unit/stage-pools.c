@@ -329,7 +329,8 @@ unsigned pools_count(const struct pools *pools)
 
 void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
 {
-	unsigned first = i ? FAKE_NODE_PAGES : 0, end = i ? FAKE_PAGES : FAKE_NODE_PAGES;
+	unsigned first = i ? FAKE_NODE_PAGES : 0,
+		 end = i ? FAKE_PAGES : FAKE_NODE_PAGES;
 
 	(void)pools;
 	*ret_status = (struct pool_status){

@@ -159,7 +159,8 @@ START_TEST(connect__names_who_does_not_listen)
 
 	(void)close(ends.listener);
 	ends.listener = -1;
-	ck_assert_int_eq(wr_connect(ops, ends.cq, &params, &ends.channel), -ECONNREFUSED);
+	ck_assert_int_eq(wr_connect(ops, ends.cq, &params, &ends.channel),
+			 -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
 	params.depth = 0;
 	ck_assert_int_eq(wr_connect(ops, ends.cq, &params, &ends.channel), -EINVAL);
@@ -188,11 +189,11 @@ static void ends_join(void)
 static void client_post(enum fabric_opcode opcode, unsigned cookie, uint32_t bytes)
 {
 	struct wr wr = { .opcode = opcode,
-				.bytes = bytes,
-				.addr = ends.memory + (size_t)(cookie % DEPTH) * BIG,
-				.remote_addr = 1000 + cookie,
-				.rkey = 77,
-				.cookie = cookie };
+			 .bytes = bytes,
+			 .addr = ends.memory + (size_t)(cookie % DEPTH) * BIG,
+			 .remote_addr = 1000 + cookie,
+			 .rkey = 77,
+			 .cookie = cookie };
 
 	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
 }
@@ -258,9 +259,7 @@ static void expect_nothing(void)
 
 static void expect_dead(void)
 {
-	struct wr wr = { .opcode = FABRIC_READ,
-				.bytes = 1,
-				.addr = ends.memory };
+	struct wr wr = { .opcode = FABRIC_READ, .bytes = 1, .addr = ends.memory };
 	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
 
 	expect_nothing();
@@ -330,9 +329,8 @@ START_TEST(atomics__send_their_numbers_and_take_the_old_value)
 	ends_join();
 	for (unsigned i = 0; i < DEPTH; i++)
 		client_post_atomic(i % 2 ? FABRIC_CAS : FABRIC_FETCH_ADD, i);
-	ck_assert_int_eq(wr_post(ops, ends.channel,
-				 &(struct wr){ .opcode = FABRIC_CAS }, 1),
-			 0);
+	ck_assert_int_eq(
+		wr_post(ops, ends.channel, &(struct wr){ .opcode = FABRIC_CAS }, 1), 0);
 	for (unsigned i = 0; i < DEPTH; i++)
 		peer_atomic(i % 2 ? STREAM_CAS : STREAM_FETCH_ADD, i, 70 + i);
 	for (unsigned i = 0; i < DEPTH; i++)
@@ -544,10 +542,10 @@ START_TEST(memory__that_is_not_there_is_an_error_of_the_operation)
 {
 	char *gone = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct wr wr = { .opcode = _i ? FABRIC_READ : FABRIC_WRITE,
-				.bytes = 100,
-				.addr = gone,
-				.rkey = 77,
-				.cookie = 0 };
+			 .bytes = 100,
+			 .addr = gone,
+			 .rkey = 77,
+			 .cookie = 0 };
 
 	ends_join();
 	ck_assert_ptr_ne(gone, MAP_FAILED);
@@ -570,10 +568,10 @@ START_TEST(memory__that_is_not_there_is_blamed_on_the_right_operation)
 	ck_assert_ptr_ne(gone, MAP_FAILED);
 	for (unsigned i = 0; i < 3; i++)
 		wrs[i] = (struct wr){ .opcode = FABRIC_WRITE,
-					     .bytes = 100,
-					     .addr = i == 1 ? gone : ends.memory,
-					     .rkey = 77,
-					     .cookie = i };
+				      .bytes = 100,
+				      .addr = i == 1 ? gone : ends.memory,
+				      .rkey = 77,
+				      .cookie = i };
 	ends_join();
 	ck_assert_int_eq(wr_post(ops, ends.channel, wrs, 3), 3);
 	expect(0, -ECONNRESET);

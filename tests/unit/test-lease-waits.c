@@ -73,10 +73,10 @@ START_TEST(memory__is_waited_for_within_reach)
 	fake_pools_break(FAKE_NODE_PAGES);
 	stage_connect(&stage_a, 1);
 	ck_assert_int_eq(granted(&one, &stage_a, FAKE_NODE_PAGES * FAKE_PAGE, ""), 0);
-	ck_assert_int_eq(
-		granted(&one, &stage_a,
-			(uint64_t)(FAKE_PAGES - FAKE_NODE_PAGES) * FAKE_PAGE, ""),
-		0);
+	ck_assert_int_eq(granted(&one, &stage_a,
+				 (uint64_t)(FAKE_PAGES - FAKE_NODE_PAGES) * FAKE_PAGE,
+				 ""),
+			 0);
 	far = one.lease.lease;
 	ck_assert_int_eq(one.lease.segments[0].node, 1);
 	ck_assert_int_eq(lease_free(stage_leases, &stage_a, far, ask(&one)), 0);

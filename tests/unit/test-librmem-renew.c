@@ -363,7 +363,8 @@ int main(void)
 	tcase_add_loop_test(tcase, device__that_is_the_only_one_is_waited_for, 0, 2);
 	tcase_add_test(tcase, device__that_goes_while_the_session_is_closed);
 	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_removal);
-	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_later_removal);
+	tcase_add_test(tcase,
+		       queue__whose_owner_does_nothing_holds_up_no_later_removal);
 	tcase_add_test(tcase, queue__made_while_a_device_is_away);
 	tcase_add_loop_test(tcase, endpoint__that_moved_is_followed, 0, 2);
 	tcase_add_test(tcase, endpoint__that_moved_while_nobody_got_there);

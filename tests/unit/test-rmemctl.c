@@ -182,20 +182,22 @@ END_TEST
 
 START_TEST(show__lists_tenants)
 {
-	ck_assert_int_eq(show("tenants",
-			      "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
-			      "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
-			      "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
-			      "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
-			      "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
-			      "\"ttl_max_ms\": 60000, \"refused\": 10}]}"),
-			 0);
+	ck_assert_int_eq(
+		show("tenants",
+		     "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
+		     "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
+		     "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
+		     "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
+		     "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
+		     "\"ttl_max_ms\": 60000, \"refused\": 10}]}"),
+		0);
 	ck_assert_str_eq(
-		shown,
-		"TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  (MAX)  LENT  "
-		"(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED\n"
-		"a       leaving         1   none         2      3       4      5   6 B  "
-		"1 KiB     7      8       none        9 B     1min       10\n");
+		shown, "TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
+		       "(MAX)  LENT  "
+		       "(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED\n"
+		       "a       leaving         1   none         2      3       4      "
+		       "5   6 B  "
+		       "1 KiB     7      8       none        9 B     1min       10\n");
 	free(shown);
 }
 END_TEST
@@ -273,7 +275,8 @@ START_TEST(show__sums_up_the_status)
 		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"
 		"sessions   1 active, 0 fenced, channels: 2, keys: 12\n"
 		"leases     3 named, 4 ephemeral, together 10 B\n"
-		"granted    21, expired 20, waited for zeroed memory 11, in all for 1min "
+		"granted    21, expired 20, waited for zeroed memory 11, in all for "
+		"1min "
 		"1s\n"
 		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
 		"refused    connections 2, channels 3\n");

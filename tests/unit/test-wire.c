@@ -19,9 +19,12 @@ static void fill(struct wire_msg *msg, enum wire_type type)
 	msg->id = 0x1122334455667788u;
 	switch (type) {
 	case WIRE_TYPE_hello:
-		msg->hello = (struct wire_hello){ .magic = WIRE_MAGIC, .version_max = 7,
-						  .fabric = 2, .tenant = "t",
-						  .client = "c", .resume = 3 };
+		msg->hello = (struct wire_hello){ .magic = WIRE_MAGIC,
+						  .version_max = 7,
+						  .fabric = 2,
+						  .tenant = "t",
+						  .client = "c",
+						  .resume = 3 };
 		memset(msg->hello.token, 0xa5, WIRE_TOKEN_BYTES);
 		break;
 	case WIRE_TYPE_lease:
@@ -35,7 +38,8 @@ static void fill(struct wire_msg *msg, enum wire_type type)
 		break;
 	case WIRE_TYPE_entries:
 		msg->entries.n_entries = WIRE_ENTRIES_MAX;
-		memset(msg->entries.entries[WIRE_ENTRIES_MAX - 1].name, 'e', WIRE_NAME_MAX);
+		memset(msg->entries.entries[WIRE_ENTRIES_MAX - 1].name, 'e',
+		       WIRE_NAME_MAX);
 		break;
 	case WIRE_TYPE_notified:
 		msg->notified.n_notices = WIRE_NOTICES_MAX;
@@ -129,7 +133,9 @@ START_TEST(decode__names_message_and_field)
 	(void)snprintf(in.remove.name, sizeof(in.remove.name), "a\nb");
 	bytes = wire_encode(&in, frame, sizeof(frame));
 	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
-	ck_assert_str_eq(err_text(), "message remove: name has a control character or is not UTF-8");
+	ck_assert_str_eq(
+		err_text(),
+		"message remove: name has a control character or is not UTF-8");
 }
 END_TEST
 
@@ -140,8 +146,12 @@ static const struct {
 	{ "plain", 0 },
 	{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x98", 0 },
 	{ "\xc2\xa0", 0 },
-	{ "\xc2\x9b" "31m", -EPROTO },
-	{ "\x9b" "31m", -EPROTO },
+	{ "\xc2\x9b"
+	  "31m",
+	  -EPROTO },
+	{ "\x9b"
+	  "31m",
+	  -EPROTO },
 	{ "\x1b[31m", -EPROTO },
 	{ "\x7f", -EPROTO },
 	{ "cut\xe2\x82", -EPROTO },
@@ -202,9 +212,10 @@ START_TEST(decode__survives_random_bytes)
 		frame[4] = (uint8_t)types[rand() % N_TYPES];
 		frame[5] = frame[6] = frame[7] = 0;
 		if (wire_decode(frame, bytes, &out) == 0)
-			ck_assert_msg(wire_encode(&out, frame, sizeof(frame)) == (int)bytes,
-				      "seed %u round %d: decoded, but not the same again",
-				      seed, round);
+			ck_assert_msg(
+				wire_encode(&out, frame, sizeof(frame)) == (int)bytes,
+				"seed %u round %d: decoded, but not the same again",
+				seed, round);
 	}
 }
 END_TEST
@@ -215,7 +226,8 @@ int main(void)
 	TCase *tc = tcase_create("codec");
 
 	tcase_add_loop_test(tc, codec__gives_back_what_it_took, 0, N_TYPES);
-	tcase_add_loop_test(tc, codec__refuses_every_truncation_and_trailing_byte, 0, N_TYPES);
+	tcase_add_loop_test(tc, codec__refuses_every_truncation_and_trailing_byte, 0,
+			    N_TYPES);
 	tcase_add_test(tc, decode__writes_no_more_than_there_is);
 	tcase_add_loop_test(tc, encode__fails_when_there_is_no_room, 0, N_TYPES);
 	tcase_add_test(tc, encode__refuses_lists_and_strings_over_their_limits);

@@ -36,7 +36,7 @@ struct fake_settings {
 	enum rdma_cm_event_type answer; /* to a connect */
 	int answer_status;
 	uint8_t terms[8]; /* private data of a good answer */
-	uint32_t vendor; /* of each device */
+	uint32_t vendor;  /* of each device */
 	uint32_t ece_vendor;
 	uint32_t answer_word; /* private data of the answer, network order; 0: none */
 	bool never_resolves;

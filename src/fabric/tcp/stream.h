@@ -56,7 +56,7 @@ struct stream_request {
 
 struct stream_response {
 	uint32_t status; /* STREAM_DONE or STREAM_REFUSED */
-	uint32_t bytes;  /* that follow: of a read that is done as asked, of an atomic 8,
+	uint32_t bytes; /* that follow: of a read that is done as asked, of an atomic 8,
 			  * else 0 */
 	uint64_t cookie; /* of the request */
 };

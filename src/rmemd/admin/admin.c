@@ -145,8 +145,7 @@ static int http_open(struct event_base *base, struct admin *admin, int fd)
 	evhttp_set_max_headers_size(admin->http, HEADERS_BYTES);
 	evhttp_set_max_body_size(admin->http, BODY_BYTES);
 	evhttp_set_timeout(admin->http, TIMEOUT_S);
-	listener = evconnlistener_new(
-		base, NULL, NULL, LEV_OPT_CLOSE_ON_EXEC, 0, fd);
+	listener = evconnlistener_new(base, NULL, NULL, LEV_OPT_CLOSE_ON_EXEC, 0, fd);
 	if (!listener)
 		return err_errno(-ENOMEM, "admin socket");
 	/* the callback that it lacks is set here */

@@ -18,14 +18,14 @@ struct attachment {
 	struct lease *lease;
 	struct holder *holder;
 	struct list in_lease, in_holder;
-	unsigned rights;       /* WIRE_RIGHT_* */
-	unsigned pending;      /* exposures whose key is still to come */
-	bool fenced;           /* and not asked for since */
-	uint64_t wanted;       /* bytes back, as its holder was told */
-	unsigned news;         /* NEWS_*, that its holder is to be told */
-	unsigned why;          /* it changed or ended, enum wire_reason; 0: longer */
-	uint64_t ended;        /* it is nothing but news of this lease, which has ended */
-	struct list to_tell;   /* in holder->to_tell, while there are news */
+	unsigned rights;     /* WIRE_RIGHT_* */
+	unsigned pending;    /* exposures whose key is still to come */
+	bool fenced;         /* and not asked for since */
+	uint64_t wanted;     /* bytes back, as its holder was told */
+	unsigned news;       /* NEWS_*, that its holder is to be told */
+	unsigned why;        /* it changed or ended, enum wire_reason; 0: longer */
+	uint64_t ended;      /* it is nothing but news of this lease, which has ended */
+	struct list to_tell; /* in holder->to_tell, while there are news */
 	struct list exposures; /* pending and live, the oldest first */
 	struct list watching;  /* in lease->watchers, when its holder watches it */
 	struct notice_source notices; /* those of the lease, in holder->notices */

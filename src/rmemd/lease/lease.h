@@ -182,8 +182,8 @@ struct lease_waiter {
 bool lease_waiter_cancel(struct lease_waiter *waiter);
 
 struct lease_params {
-	uint64_t bytes;   /* 0: no memory yet */
-	uint64_t align;   /* 0, or a power of two */
+	uint64_t bytes; /* 0: no memory yet */
+	uint64_t align; /* 0, or a power of two */
 	enum wire_placement placement;
 	int node;         /* POOL_NODE_ANY: those of the holder's devices first */
 	uint64_t ttl_ms;  /* named only; 0: the longest the tenant may have */

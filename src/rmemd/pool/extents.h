@@ -27,7 +27,7 @@ struct extents;
 struct block {
 	uint64_t offset, bytes;
 	enum block_state state;
-	bool unclean; /* closed without having been cleaned */
+	bool unclean;      /* closed without having been cleaned */
 	struct list order; /* neighbours by offset */
 	struct scrub_job job;
 	struct extents *extents;

@@ -33,8 +33,8 @@ void stripes_plan(uint64_t bytes, uint64_t align_bytes, unsigned n_nodes, unsign
 
 uint64_t stripes_bytes(const struct stripes *stripes, unsigned i)
 {
-	uint64_t before = i * stripes->units +
-			  (i < stripes->longer ? i : stripes->longer);
+	uint64_t before =
+		i * stripes->units + (i < stripes->longer ? i : stripes->longer);
 	uint64_t units = stripes->units + (i < stripes->longer);
 
 	return i + 1 < stripes->n ? units * stripes->unit_bytes

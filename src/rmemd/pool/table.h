@@ -21,7 +21,7 @@ struct pool {
 	struct extents extents;
 	struct scrubber *scrubber; /* of the node; shared with its other pools */
 	bool unsettled;            /* what is not lent of it may be anything */
-	uint64_t doomed; /* bytes of extent_doom() */
+	uint64_t doomed;           /* bytes of extent_doom() */
 	uint64_t scrubbed_ever;
 	enum pool_resizing resizing;
 	struct resize_job job; /* POOL_GROWS, POOL_SHRINKS */
