@@ -18,7 +18,7 @@
 
 #include "fabric-conformance-cases.h"
 #include "fabric-conformance-stage.h"
-#include "unit.h"
+#include "unit/unit.h"
 
 static Suite *conformance_suite(void)
 {

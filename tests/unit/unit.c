@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "unit.h"
+#include "unit/unit.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mailbox.h"
+#include "base/map.h"
+#include "base/random.h"
+#include "base/units.h"
+#include "base/zero.h"
+#include "unit/unit.h"
+
+START_TEST(err_prefix__extends_what_is_there)
+{
+	ck_assert_int_eq(err_errno(-ENOENT, "open %s", "/x"), -ENOENT);
+	ck_assert_int_eq(err_prefix(-ENOENT, "pool %d", 3), -ENOENT);
+	ck_assert_str_eq(err_text(), "pool 3: open /x: No such file or directory");
+	err_clear();
+	ck_assert_str_eq(err_text(), "");
+}
+END_TEST
+
+START_TEST(err_set__takes_its_own_text_and_cuts_what_is_too_long)
+{
+	char longer[2000];
+
+	memset(longer, 'a', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	(void)err_set(-EINVAL, "%s", longer);
+	(void)err_prefix(-EINVAL, "head");
+	(void)err_set(-EINVAL, "%s", err_text());
+	ck_assert_uint_eq(strlen(err_text()), 511);
+	ck_assert_int_eq(strncmp(err_text(), "head: aaa", 9), 0);
+}
+END_TEST
+
+struct item {
+	struct map_node node;
+	struct list link;
+	uint64_t key;
+};
+
+static struct item *item_find(const struct map *map, uint64_t key)
+{
+	struct map_node *node = map_find(map, map_hash_u64(key));
+
+	while (node && container_of(node, struct item, node)->key != key)
+		node = map_find_next(node);
+	return node ? container_of(node, struct item, node) : NULL;
+}
+
+START_TEST(map__keeps_what_was_inserted_and_not_removed)
+{
+	enum { N = 1000 };
+	struct item *items = calloc(N, sizeof(*items));
+	struct map map;
+	size_t seen = 0;
+
+	map_init(&map);
+	ck_assert_ptr_null(item_find(&map, 7));
+	for (size_t i = 0; i < N; i++) {
+		items[i].key = i * 3;
+		ck_assert_int_eq(
+			map_insert(&map, &items[i].node, map_hash_u64(items[i].key)),
+			0);
+	}
+	for (size_t i = 0; i < N; i += 2)
+		map_remove(&map, &items[i].node);
+	for (size_t i = 0; i < N; i++)
+		ck_assert_ptr_eq(item_find(&map, i * 3), i % 2 ? &items[i] : NULL);
+	for (struct map_node *n = map_next(&map, NULL); n; n = map_next(&map, n))
+		seen++;
+	ck_assert_uint_eq(seen, N / 2);
+	map_destroy(&map);
+	free(items);
+}
+END_TEST
+
+START_TEST(map__finds_all_nodes_of_one_hash)
+{
+	struct item items[3] = { { .key = 1 }, { .key = 2 }, { .key = 3 } };
+	struct map map;
+	unsigned seen = 0;
+
+	map_init(&map);
+	for (size_t i = 0; i < 3; i++)
+		ck_assert_int_eq(map_insert(&map, &items[i].node, 42), 0);
+	for (struct map_node *n = map_find(&map, 42); n; n = map_find_next(n))
+		seen |= 1u << container_of(n, struct item, node)->key;
+	ck_assert_uint_eq(seen, 0xe);
+	map_destroy(&map);
+}
+END_TEST
+
+START_TEST(list__splices_in_order)
+{
+	struct list a, b;
+	struct item items[4] = {
+		{ .key = 0 }, { .key = 1 }, { .key = 2 }, { .key = 3 }
+	};
+	uint64_t expected = 0;
+
+	list_init(&a);
+	list_init(&b);
+	for (size_t i = 0; i < 4; i++)
+		list_append(i < 2 ? &a : &b, &items[i].link);
+	list_splice(&a, &b);
+	ck_assert(list_empty(&b));
+	list_for_each_safe(node, &a) {
+		ck_assert_uint_eq(container_of(node, struct item, link)->key, expected);
+		expected++;
+		list_remove(node);
+	}
+	ck_assert_uint_eq(expected, 4);
+	ck_assert(list_empty(&a));
+}
+END_TEST
+
+static const struct {
+	const char *text;
+	int err;
+	uint64_t value;
+} sizes[] = {
+	{ "0", 0, 0 },
+	{ "4096", 0, 4096 },
+	{ "64K", 0, 65536 },
+	{ "2 MiB", 0, 2 << 20 },
+	{ "1G", 0, 1 << 30 },
+	{ "16777215T", 0, UINT64_C(16777215) << 40 },
+	{ "16777216T", -ERANGE, 0 },
+	{ "99999999999999999999", -ERANGE, 0 },
+	{ "", -EINVAL, 0 },
+	{ "-1", -EINVAL, 0 },
+	{ " 1", -EINVAL, 0 },
+	{ "1X", -EINVAL, 0 },
+	{ "1MB", -EINVAL, 0 },
+};
+
+START_TEST(units__parse_bytes)
+{
+	uint64_t value = 77;
+
+	ck_assert_int_eq(units_parse_bytes(sizes[_i].text, &value), sizes[_i].err);
+	ck_assert_uint_eq(value, sizes[_i].err ? 77 : sizes[_i].value);
+}
+END_TEST
+
+START_TEST(units__parse_ms_wants_a_unit)
+{
+	uint64_t value = 0;
+
+	ck_assert_int_eq(units_parse_ms("250ms", &value), 0);
+	ck_assert_uint_eq(value, 250);
+	ck_assert_int_eq(units_parse_ms("2h", &value), 0);
+	ck_assert_uint_eq(value, 7200000);
+	ck_assert_int_eq(units_parse_ms("0", &value), 0);
+	ck_assert_uint_eq(value, 0);
+	ck_assert_int_eq(units_parse_ms("5", &value), -EINVAL);
+}
+END_TEST
+
+START_TEST(units__parse_u64_holds_the_range)
+{
+	uint64_t value = 5;
+
+	ck_assert_int_eq(units_parse_u64("10", 1, 10, &value), 0);
+	ck_assert_uint_eq(value, 10);
+	ck_assert_int_eq(units_parse_u64("11", 1, 10, &value), -ERANGE);
+	ck_assert_int_eq(units_parse_u64("0", 1, 10, &value), -ERANGE);
+	ck_assert_int_eq(units_parse_u64("3x", 1, 10, &value), -EINVAL);
+	ck_assert_uint_eq(value, 10);
+}
+END_TEST
+
+START_TEST(units__format_bytes)
+{
+	char buf[32];
+
+	ck_assert_str_eq(units_format_bytes(0, buf, sizeof(buf)), "0 B");
+	ck_assert_str_eq(units_format_bytes(1536, buf, sizeof(buf)), "1.5 KiB");
+	ck_assert_str_eq(units_format_bytes(UINT64_C(3) << 30, buf, sizeof(buf)),
+			 "3 GiB");
+}
+END_TEST
+
+START_TEST(secret_equal__sees_every_byte)
+{
+	uint8_t a[16], b[16];
+
+	random_bytes(a, sizeof(a));
+	memcpy(b, a, sizeof(a));
+	ck_assert(secret_equal(a, b, sizeof(a)));
+	for (size_t i = 0; i < sizeof(a); i++) {
+		b[i] ^= 0x80;
+		ck_assert(!secret_equal(a, b, sizeof(a)));
+		b[i] ^= 0x80;
+	}
+}
+END_TEST
+
+enum { SENDERS = 4, MESSAGES = 2000 };
+
+struct sender {
+	pthread_t thread;
+	struct mailbox *box;
+	struct item items[MESSAGES];
+};
+
+static void *sender_run(void *arg)
+{
+	struct sender *sender = arg;
+
+	for (size_t i = 0; i < MESSAGES; i++) {
+		sender->items[i].key = i;
+		mailbox_post(sender->box, &sender->items[i].link);
+	}
+	return NULL;
+}
+
+/* A message that came without a wake-up would leave the receiver in poll() for ever. */
+START_TEST(mailbox__gives_some_and_keeps_the_rest)
+{
+	struct list messages[5], got;
+	struct mailbox box;
+	struct pollfd pfd = { .events = POLLIN };
+
+	ck_assert_int_eq(mailbox_init(&box), 0);
+	pfd.fd = mailbox_fd(&box);
+	list_init(&got);
+	mailbox_take_some(&box, &got, 3);
+	ck_assert(list_empty(&got));
+	for (unsigned i = 0; i < 5; i++)
+		mailbox_post(&box, &messages[i]);
+	mailbox_take_some(&box, &got, 3);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 1);
+	ck_assert_ptr_eq(got.prev, &messages[2]);
+	mailbox_take_some(&box, &got, 3);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	for (unsigned i = 0; i < 5; i++) {
+		ck_assert_ptr_eq(got.next, &messages[i]);
+		list_remove(&messages[i]);
+	}
+	ck_assert(list_empty(&got));
+	/* and it wakes again */
+	mailbox_post(&box, &messages[0]);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 1);
+	mailbox_take_some(&box, &got, 1);
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	mailbox_destroy(&box);
+}
+END_TEST
+
+START_TEST(mailbox__loses_neither_message_nor_wakeup_nor_order)
+{
+	struct sender *senders = calloc(SENDERS, sizeof(*senders));
+	struct mailbox box;
+	size_t seen = 0;
+
+	ck_assert_int_eq(mailbox_init(&box), 0);
+	for (size_t i = 0; i < SENDERS; i++) {
+		senders[i].box = &box;
+		ck_assert_int_eq(pthread_create(&senders[i].thread, NULL, sender_run,
+						&senders[i]),
+				 0);
+	}
+	uint64_t next[SENDERS] = { 0 };
+	while (seen < SENDERS * MESSAGES) {
+		struct pollfd pfd = { .fd = mailbox_fd(&box), .events = POLLIN };
+		struct list got;
+
+		list_init(&got);
+		ck_assert_int_eq(poll(&pfd, 1, 10000), 1);
+		mailbox_take(&box, &got);
+		list_for_each_safe(node, &got) {
+			struct item *item = container_of(node, struct item, link);
+			size_t from = (size_t)((char *)item - (char *)senders) /
+				      sizeof(*senders);
+
+			ck_assert_uint_eq(item->key, next[from]);
+			next[from]++;
+			seen++;
+		}
+	}
+	for (size_t i = 0; i < SENDERS; i++)
+		ck_assert_int_eq(pthread_join(senders[i].thread, NULL), 0);
+	mailbox_destroy(&box);
+	free(senders);
+}
+END_TEST
+
+static char logged[256];
+
+static void sink_keep(int level, const char *event, const struct log_ctx *ctx,
+		      const char *text)
+{
+	(void)snprintf(logged, sizeof(logged), "%d %s %lu %s", level, event,
+		       (unsigned long)ctx->lease, text);
+}
+
+START_TEST(log_format__names_fields_and_cuts_off)
+{
+	const struct log_ctx ctx = { .session = 7, .device = "rxe0", .tenant = "a" };
+	char line[LOG_LINE_BYTES], text[2 * LOG_LINE_BYTES];
+
+	log_format(line, "event", NULL, "text");
+	ck_assert_str_eq(line, "event: text");
+	log_format(line, "event", &(struct log_ctx){ .session = 0 }, "text");
+	ck_assert_str_eq(line, "event: text");
+	log_format(line, "event", &ctx, "text");
+	ck_assert_str_eq(line, "event: text [session=7 device=rxe0 tenant=a]");
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	log_format(line, "event", &ctx, text);
+	ck_assert_uint_eq(strlen(line), LOG_LINE_BYTES - 1);
+	ck_assert_int_eq(strncmp(line, "event: xxx", 10), 0);
+	ck_assert_int_eq(line[LOG_LINE_BYTES - 2], 'x');
+}
+END_TEST
+
+START_TEST(log__drops_what_is_below_its_level)
+{
+	struct log_ctx ctx = { .lease = 9 };
+
+	log_set_sink(sink_keep);
+	log_event(LOG_DEBUG, "noise", &ctx, "%d", 1);
+	ck_assert_str_eq(logged, "");
+	log_event(LOG_NOTICE, "lease-freed", &ctx, "%s", "by its owner");
+	ck_assert_str_eq(logged, "5 lease-freed 9 by its owner");
+}
+END_TEST
+
+START_TEST(zero_stream__zeroes_so_much_and_no_more)
+{
+	enum { BYTES = 16 * ZERO_GRAIN };
+	static _Alignas(ZERO_GRAIN) unsigned char memory[BYTES];
+
+	for (size_t from = 0; from <= BYTES; from += ZERO_GRAIN)
+		for (size_t to = from; to <= BYTES; to += ZERO_GRAIN) {
+			memset(memory, 0xa5, BYTES);
+			zero_stream(memory + from, to - from);
+			for (size_t i = 0; i < BYTES; i++)
+				ck_assert_uint_eq(memory[i],
+						  i >= from && i < to ? 0 : 0xa5);
+		}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("base");
+	TCase *tc = tcase_create("base");
+
+	tcase_add_test(tc, err_prefix__extends_what_is_there);
+	tcase_add_test(tc, err_set__takes_its_own_text_and_cuts_what_is_too_long);
+	tcase_add_test(tc, map__keeps_what_was_inserted_and_not_removed);
+	tcase_add_test(tc, map__finds_all_nodes_of_one_hash);
+	tcase_add_test(tc, list__splices_in_order);
+	tcase_add_loop_test(tc, units__parse_bytes, 0,
+			    sizeof(sizes) / sizeof(sizes[0]));
+	tcase_add_test(tc, units__parse_ms_wants_a_unit);
+	tcase_add_test(tc, units__parse_u64_holds_the_range);
+	tcase_add_test(tc, units__format_bytes);
+	tcase_add_test(tc, secret_equal__sees_every_byte);
+	tcase_add_test(tc, mailbox__gives_some_and_keeps_the_rest);
+	tcase_add_test(tc, mailbox__loses_neither_message_nor_wakeup_nor_order);
+	tcase_add_test(tc, log_format__names_fields_and_cuts_off);
+	tcase_add_test(tc, log__drops_what_is_below_its_level);
+	tcase_add_test(tc, zero_stream__zeroes_so_much_and_no_more);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}

@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tcp fabric's client against a server that answers what it likes. */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "fabric/fabric.h"
+#include "fabric/tcp/stream.h"
+#include "unit/unit.h"
+#include "unit/fabric/wr.h"
+
+#define DEPTH 4
+#define WAIT_MS 20000
+#define BIG STREAM_BYTES_MAX
+
+static const struct fabric_client_ops *ops = &fabric_tcp_client;
+
+static const struct fabric_hello hello = { .session = 1, .channel = 2, .token = { 3 } };
+
+/* The two ends: the client's objects, and the raw server's sockets. */
+static struct {
+	int listener, peer; /* peer: -1 when not connected */
+	uint32_t verdict;   /* what the raw server says */
+	unsigned verdict_bytes;
+	struct fabric_domain *domain;
+	struct fabric_cq *cq;
+	struct fabric_channel *channel;
+	char *memory;
+} ends;
+
+/* Take one connection, read its hello and give the verdict. */
+static void *peer_admit(void *arg)
+{
+	struct stream_verdict verdict = { .status = htole32(ends.verdict) };
+	uint8_t buf[FABRIC_HELLO_BYTES];
+	struct fabric_hello got;
+	int on = 1;
+
+	(void)arg;
+	ends.peer = accept(ends.listener, NULL, NULL);
+	ck_assert_int_ge(ends.peer, 0);
+	ck_assert_int_eq(
+		setsockopt(ends.peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
+	ck_assert_int_eq(recv(ends.peer, buf, sizeof(buf), MSG_WAITALL), sizeof(buf));
+	ck_assert_int_eq(fabric_hello_decode(buf, sizeof(buf), &got), 0);
+	ck_assert_uint_eq(got.session, hello.session);
+	ck_assert_uint_eq(got.channel, hello.channel);
+	ck_assert_int_eq(send(ends.peer, &verdict, ends.verdict_bytes, MSG_NOSIGNAL),
+			 ends.verdict_bytes);
+	if (ends.verdict || ends.verdict_bytes == 1)
+		(void)shutdown(ends.peer, SHUT_RDWR);
+	return NULL;
+}
+
+static int client_connect(unsigned timeout_ms)
+{
+	struct fabric_channel_params params = { .hello = hello,
+						.depth = DEPTH,
+						.timeout_ms = timeout_ms };
+	pthread_t thread;
+	int err;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, peer_admit, NULL), 0);
+	err = wr_connect(ops, ends.cq, &params, &ends.channel);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	return err;
+}
+
+static void ends_open(void)
+{
+	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP,
+					    .node = -1,
+					    .flags = FABRIC_ENDPOINT_ATOMICS };
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(in);
+
+	ends.peer = -1;
+	ends.verdict = STREAM_DONE;
+	ends.verdict_bytes = sizeof(struct stream_verdict);
+	ends.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_ge(ends.listener, 0);
+	ck_assert_int_eq(bind(ends.listener, (struct sockaddr *)&in, sizeof(in)), 0);
+	ck_assert_int_eq(listen(ends.listener, 1), 0);
+	ck_assert_int_eq(getsockname(ends.listener, (struct sockaddr *)&in, &len), 0);
+	endpoint.address.family = 4;
+	memcpy(endpoint.address.bytes, &in.sin_addr, 4);
+	endpoint.address.port = ntohs(in.sin_port);
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &ends.domain), 0);
+	ck_assert_str_eq(ops->domain_device(ends.domain), "");
+	ck_assert_int_eq(ops->cq_create(ends.domain, DEPTH, &ends.cq), 0);
+	ends.memory = calloc(DEPTH, BIG);
+	ck_assert_ptr_nonnull(ends.memory);
+}
+
+static void ends_close(void)
+{
+	ops->channel_free(ends.channel);
+	ops->cq_free(ends.cq);
+	ops->domain_close(ends.domain);
+	if (ends.peer >= 0)
+		(void)close(ends.peer);
+	(void)close(ends.listener);
+	free(ends.memory);
+}
+
+/* ---- admission ---- */
+
+static const struct {
+	uint32_t verdict;
+	unsigned bytes;
+	int err;
+} verdicts[] = {
+	{ STREAM_REFUSED, 8, -EACCES },  { STREAM_BUSY, 8, -ENOMEM },
+	{ STREAM_BROKEN, 8, -EPROTO },   { 0xffffffff, 8, -EPROTO },
+	{ STREAM_DONE, 1, -ECONNRESET },
+};
+
+START_TEST(connect__reports_the_verdict)
+{
+	ends.verdict = verdicts[_i].verdict;
+	ends.verdict_bytes = verdicts[_i].bytes;
+	ck_assert_int_eq(client_connect(WAIT_MS), verdicts[_i].err);
+	ck_assert_ptr_null(ends.channel);
+	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
+}
+END_TEST
+
+START_TEST(connect__does_not_wait_for_ever)
+{
+	uint64_t start = clock_now_ms();
+
+	ends.verdict_bytes = 0;
+	ck_assert_int_eq(client_connect(300), -ETIMEDOUT);
+	ck_assert_ptr_null(ends.channel);
+	ck_assert_uint_ge(clock_now_ms() - start, 290);
+	ck_assert_uint_lt(clock_now_ms() - start, 5000);
+}
+END_TEST
+
+START_TEST(connect__names_who_does_not_listen)
+{
+	struct fabric_channel_params params = { .hello = hello,
+						.depth = DEPTH,
+						.timeout_ms = WAIT_MS };
+
+	(void)close(ends.listener);
+	ends.listener = -1;
+	ck_assert_int_eq(wr_connect(ops, ends.cq, &params, &ends.channel),
+			 -ECONNREFUSED);
+	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
+	params.depth = 0;
+	ck_assert_int_eq(wr_connect(ops, ends.cq, &params, &ends.channel), -EINVAL);
+}
+END_TEST
+
+START_TEST(domain_open__needs_an_address)
+{
+	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP };
+	struct fabric_domain *domain = NULL;
+
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &domain), -EINVAL);
+	ck_assert_ptr_null(domain);
+}
+END_TEST
+
+/* ---- operations ---- */
+
+static void ends_join(void)
+{
+	ck_assert_int_eq(client_connect(WAIT_MS), 0);
+	ck_assert_ptr_nonnull(ends.channel);
+}
+
+/* Post operation `cookie` on its own part of the memory. */
+static void client_post(enum fabric_opcode opcode, unsigned cookie, uint32_t bytes)
+{
+	struct wr wr = { .opcode = opcode,
+			 .bytes = bytes,
+			 .addr = ends.memory + (size_t)(cookie % DEPTH) * BIG,
+			 .remote_addr = 1000 + cookie,
+			 .rkey = 77,
+			 .cookie = cookie };
+
+	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
+}
+
+static struct wc client_await(void)
+{
+	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
+	struct wc wc;
+
+	while (wr_poll(ops, ends.cq, &wc, 1) == 0) {
+		ck_assert_int_eq(ops->cq_arm(ends.cq), 0);
+		ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	}
+	ck_assert_ptr_eq(wc.channel, ends.channel);
+	return wc;
+}
+
+/* The next request, with its payload dropped. */
+static struct stream_request peer_request(void)
+{
+	struct stream_request r;
+	char sink[4096];
+
+	ck_assert_int_eq(recv(ends.peer, &r, sizeof(r), MSG_WAITALL), sizeof(r));
+	ck_assert_uint_eq(le64toh(r.rkey), 77);
+	if (le32toh(r.op) == STREAM_WRITE) {
+		ck_assert_uint_le(le32toh(r.bytes), sizeof(sink));
+		ck_assert_int_eq(recv(ends.peer, sink, le32toh(r.bytes), MSG_WAITALL),
+				 le32toh(r.bytes));
+	}
+	return r;
+}
+
+static void peer_send(const void *data, size_t bytes)
+{
+	ck_assert_int_eq(send(ends.peer, data, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
+}
+
+static void peer_answer(uint32_t status, uint32_t bytes, uint64_t wire_cookie)
+{
+	struct stream_response r = { .status = htole32(status),
+				     .bytes = htole32(bytes),
+				     .cookie = wire_cookie };
+
+	peer_send(&r, sizeof(r));
+}
+
+static void expect(unsigned cookie, int status)
+{
+	struct wc wc = client_await();
+
+	ck_assert_uint_eq(wc.cookie, cookie);
+	ck_assert_int_eq(wc.status, status);
+	ck_assert(status == 0 || wc.text[0] != '\0');
+}
+
+static void expect_nothing(void)
+{
+	struct wc wc;
+
+	ck_assert_int_eq(wr_poll(ops, ends.cq, &wc, 1), 0);
+}
+
+static void expect_dead(void)
+{
+	struct wr wr = { .opcode = FABRIC_READ, .bytes = 1, .addr = ends.memory };
+	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
+
+	expect_nothing();
+	ck_assert(!ops->alive(ends.channel));
+	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), -ECONNRESET);
+	/* the descriptor is quiet: a program that sleeps on it does not spin */
+	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+}
+
+START_TEST(atomics__need_a_server_that_has_them)
+{
+	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP,
+					    .address = { .family = 4 } };
+	struct wr wr = { .opcode = FABRIC_CAS, .bytes = 8, .addr = ends.memory };
+	struct fabric_domain *old = NULL;
+
+	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &old), 0);
+	ck_assert_int_eq(ops->domain_able(old, FABRIC_CAN_ATOMICS), -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(err_text(), "has no atomics over tcp"));
+	ops->domain_close(old);
+	ck_assert_int_eq(ops->domain_able(ends.domain, FABRIC_CAN_ATOMICS), 0);
+	ck_assert_int_eq(ops->domain_able(ends.domain, (enum fabric_capability)99),
+			 -ENOTSUP);
+	ends_join();
+	wr.remote_addr = 1004;
+	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), "not a multiple of 8"));
+}
+END_TEST
+
+static void client_post_atomic(enum fabric_opcode opcode, unsigned cookie)
+{
+	const struct wr wr = { .opcode = opcode,
+			       .bytes = 8,
+			       .addr = ends.memory + 8 * (size_t)cookie,
+			       .remote_addr = 1000 + 8 * (uint64_t)cookie,
+			       .rkey = 77,
+			       .cookie = cookie,
+			       .atomic = { .compare = 0x1122334455667788u,
+					   .operand = cookie } };
+
+	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
+}
+
+/* A request with its numbers, which is answered. */
+static void peer_atomic(uint32_t op, unsigned cookie, uint64_t old)
+{
+	struct stream_request r = peer_request();
+	struct stream_atomic atomic;
+	uint64_t word = htole64(old);
+
+	ck_assert_uint_eq(le32toh(r.op), op);
+	ck_assert_uint_eq(le32toh(r.bytes), sizeof(atomic));
+	ck_assert_uint_eq(le64toh(r.addr), 1000 + 8 * (uint64_t)cookie);
+	ck_assert_int_eq(recv(ends.peer, &atomic, sizeof(atomic), MSG_WAITALL),
+			 sizeof(atomic));
+	ck_assert_uint_eq(le64toh(atomic.compare), 0x1122334455667788u);
+	ck_assert_uint_eq(le64toh(atomic.operand), cookie);
+	peer_answer(STREAM_DONE, 8, r.cookie);
+	peer_send(&word, sizeof(word));
+}
+
+START_TEST(atomics__send_their_numbers_and_take_the_old_value)
+{
+	uint64_t got[4];
+
+	ends_join();
+	for (unsigned i = 0; i < DEPTH; i++)
+		client_post_atomic(i % 2 ? FABRIC_CAS : FABRIC_FETCH_ADD, i);
+	ck_assert_int_eq(
+		wr_post(ops, ends.channel, &(struct wr){ .opcode = FABRIC_CAS }, 1), 0);
+	for (unsigned i = 0; i < DEPTH; i++)
+		peer_atomic(i % 2 ? STREAM_CAS : STREAM_FETCH_ADD, i, 70 + i);
+	for (unsigned i = 0; i < DEPTH; i++)
+		expect(i, 0);
+	memcpy(got, ends.memory, sizeof(got));
+	for (unsigned i = 0; i < DEPTH; i++)
+		ck_assert_uint_eq(got[i], 70 + i);
+	/* an answer without the value makes no sense */
+	client_post_atomic(FABRIC_CAS, 4);
+	peer_answer(STREAM_DONE, 0, peer_request().cookie);
+	expect(4, -EPROTO);
+}
+END_TEST
+
+START_TEST(refusal__is_one_operations_affair)
+{
+	ends_join();
+	client_post(FABRIC_READ, 0, 100);
+	client_post(FABRIC_WRITE, 1, 100);
+	client_post(FABRIC_READ, 2, 100);
+	peer_answer(STREAM_REFUSED, 0, peer_request().cookie);
+	peer_answer(STREAM_REFUSED, 0, peer_request().cookie);
+	peer_answer(STREAM_DONE, 100, peer_request().cookie);
+	memset(ends.memory + 3 * BIG, 0x66, 100);
+	peer_send(ends.memory + 3 * BIG, 100);
+	expect(0, -EACCES);
+	expect(1, -EACCES);
+	expect(2, 0);
+	ck_assert_int_eq(ends.memory[0], 0);
+	ck_assert_mem_eq(ends.memory + 2 * BIG, ends.memory + 3 * BIG, 100);
+	ck_assert(ops->alive(ends.channel));
+}
+END_TEST
+
+/* What makes no sense as the answer to a read of 100 bytes; cookie: of the request, less
+ * this. */
+static const struct {
+	uint32_t status, bytes;
+	uint64_t cookie_off;
+} nonsense[] = {
+	{ STREAM_DONE, 100, 1 },        { STREAM_DONE, 99, 0 },
+	{ STREAM_DONE, 101, 0 },        { STREAM_DONE, 0, 0 },
+	{ STREAM_REFUSED, 1, 0 },       { STREAM_REFUSED, 100, 0 },
+	{ STREAM_BROKEN, 0, 0 },        { UINT32_MAX, 0, 0 },
+	{ STREAM_DONE, UINT32_MAX, 0 }, { STREAM_DONE, 100, UINT64_C(1) << 63 },
+};
+
+START_TEST(response__without_sense_ends_the_channel)
+{
+	struct stream_request r;
+
+	ends_join();
+	client_post(FABRIC_READ, 0, 100);
+	client_post(FABRIC_WRITE, 1, 100);
+	client_post(FABRIC_READ, 2, 100);
+	r = peer_request();
+	peer_answer(nonsense[_i].status, nonsense[_i].bytes,
+		    htole64(le64toh(r.cookie) - nonsense[_i].cookie_off));
+	expect(0, -EPROTO);
+	expect(1, -ECONNRESET);
+	expect(2, -ECONNRESET);
+	ck_assert_int_eq(ends.memory[0], 0);
+	expect_dead();
+}
+END_TEST
+
+START_TEST(response__out_of_order_ends_the_channel)
+{
+	ends_join();
+	client_post(FABRIC_WRITE, 0, 100);
+	client_post(FABRIC_WRITE, 1, 100);
+	(void)peer_request();
+	peer_answer(STREAM_DONE, 0, peer_request().cookie);
+	expect(0, -EPROTO);
+	expect(1, -ECONNRESET);
+	expect_dead();
+}
+END_TEST
+
+START_TEST(response__that_nobody_asked_for_ends_the_channel)
+{
+	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
+
+	ends_join();
+	peer_send("x", 1);
+	ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	expect_dead();
+}
+END_TEST
+
+START_TEST(end__of_the_stream_ends_every_operation_once)
+{
+	char answer[sizeof(struct stream_response) + 100] = { 0 };
+	struct stream_response r = { .bytes = htole32(100) };
+
+	/* cut in the header, between the two, in the payload, and before anything */
+	static const size_t cuts[] = { 0, 1, 15, 16, 17, 115 };
+
+	ends_join();
+	for (unsigned i = 0; i < DEPTH; i++)
+		client_post(FABRIC_READ, i, 100);
+	r.cookie = peer_request().cookie;
+	memcpy(answer, &r, sizeof(r));
+	if (cuts[_i])
+		peer_send(answer, cuts[_i]);
+	(void)close(ends.peer);
+	ends.peer = -1;
+	for (unsigned i = 0; i < DEPTH; i++)
+		expect(i, -ECONNRESET);
+	expect_dead();
+}
+END_TEST
+
+START_TEST(end__of_the_stream_does_not_hide_what_came_before)
+{
+	ends_join();
+	client_post(FABRIC_WRITE, 0, 100);
+	client_post(FABRIC_WRITE, 1, 100);
+	peer_answer(STREAM_DONE, 0, peer_request().cookie);
+	(void)peer_request();
+	(void)shutdown(ends.peer, SHUT_WR);
+	expect(0, 0);
+	expect(1, -ECONNRESET);
+	expect_dead();
+}
+END_TEST
+
+START_TEST(alive__sees_the_end_on_an_idle_channel)
+{
+	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
+
+	ends_join();
+	ck_assert(ops->alive(ends.channel));
+	ck_assert_int_eq(ops->alive_fd(ends.channel), -1);
+	(void)shutdown(ends.peer, SHUT_WR);
+	ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	ck_assert(!ops->alive(ends.channel));
+	expect_dead();
+}
+END_TEST
+
+START_TEST(post__carries_on_by_itself_when_the_peer_reads_again)
+{
+	struct pollfd pfds[2] = { { .fd = ops->cq_fd(ends.cq), .events = POLLIN },
+				  { .events = POLLIN } };
+	size_t all = DEPTH * (BIG + sizeof(struct stream_request)), got = 0;
+	char *sink = malloc(BIG);
+
+	ck_assert_ptr_nonnull(sink);
+	ends_join();
+	pfds[1].fd = ends.peer;
+	for (unsigned i = 0; i < DEPTH; i++)
+		client_post(FABRIC_WRITE, i, BIG);
+	/* the peer answers nothing, so only the room in its socket can wake us */
+	while (got < all) {
+		ck_assert_int_ge(poll(pfds, 2, WAIT_MS), 1);
+		if (pfds[1].revents) {
+			ssize_t n = recv(ends.peer, sink, BIG, 0);
+
+			ck_assert_int_gt(n, 0);
+			got += (size_t)n;
+		}
+		if (pfds[0].revents)
+			expect_nothing();
+	}
+	ck_assert_int_eq(poll(pfds, 2, 0), 0);
+	free(sink);
+}
+END_TEST
+
+START_TEST(abort__keeps_what_was_not_sent_from_being_sent)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	ends_join();
+	/* more than the sockets hold, to a peer that does not read */
+	for (unsigned i = 0; i < DEPTH; i++) {
+		memset(ends.memory + (size_t)i * BIG, 0x21, BIG);
+		client_post(FABRIC_WRITE, i, BIG);
+	}
+	expect_nothing();
+	ops->abort(ends.channel);
+	for (unsigned i = 0; i < DEPTH; i++)
+		expect(i, -ECONNRESET);
+	expect_dead();
+	/* a reset, not an end: what was still on its way is gone */
+	while ((n = recv(ends.peer, ends.memory, BIG, 0)) > 0)
+		got += (size_t)n;
+	ck_assert(n < 0 && errno == ECONNRESET);
+	ck_assert_uint_lt(got, DEPTH * (BIG + sizeof(struct stream_request)));
+}
+END_TEST
+
+START_TEST(channel_free__with_operations_outstanding_is_a_reset)
+{
+	char byte;
+
+	ends_join();
+	client_post(FABRIC_READ, 0, 100);
+	(void)peer_request();
+	ops->channel_free(ends.channel);
+	ends.channel = NULL;
+	ck_assert(recv(ends.peer, &byte, 1, 0) < 0 && errno == ECONNRESET);
+}
+END_TEST
+
+START_TEST(memory__that_is_not_there_is_an_error_of_the_operation)
+{
+	char *gone = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct wr wr = { .opcode = _i ? FABRIC_READ : FABRIC_WRITE,
+			 .bytes = 100,
+			 .addr = gone,
+			 .rkey = 77,
+			 .cookie = 0 };
+
+	ends_join();
+	ck_assert_ptr_ne(gone, MAP_FAILED);
+	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
+	if (_i) {
+		peer_answer(STREAM_DONE, 100, peer_request().cookie);
+		peer_send(ends.memory, 100);
+	}
+	expect(0, -EFAULT);
+	expect_dead();
+	(void)munmap(gone, 8192);
+}
+END_TEST
+
+START_TEST(memory__that_is_not_there_is_blamed_on_the_right_operation)
+{
+	char *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct wr wrs[3];
+
+	ck_assert_ptr_ne(gone, MAP_FAILED);
+	for (unsigned i = 0; i < 3; i++)
+		wrs[i] = (struct wr){ .opcode = FABRIC_WRITE,
+				      .bytes = 100,
+				      .addr = i == 1 ? gone : ends.memory,
+				      .rkey = 77,
+				      .cookie = i };
+	ends_join();
+	ck_assert_int_eq(wr_post(ops, ends.channel, wrs, 3), 3);
+	expect(0, -ECONNRESET);
+	expect(1, -EFAULT);
+	expect(2, -ECONNRESET);
+	expect_dead();
+	(void)munmap(gone, 4096);
+}
+END_TEST
+
+/* Responses cut into pieces of any size, to polls for any number of completions. */
+START_TEST(responses__may_come_in_any_pieces)
+{
+	enum { ROUNDS = 300, LARGEST = 700 };
+	uint64_t seed = random_u64() | 1;
+	char stream[DEPTH * (sizeof(struct stream_response) + LARGEST)];
+
+	fprintf(stderr, "# seed %#llx\n", (unsigned long long)seed);
+	ends_join();
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		size_t bytes = 0, sent = 0;
+		unsigned done = 0;
+		uint32_t sizes[DEPTH];
+
+		memset(ends.memory, 0, LARGEST + 1);
+		for (unsigned i = 0; i < DEPTH; i++) {
+			struct stream_response r = { 0 };
+			struct stream_request q;
+			bool read;
+
+			seed = seed * UINT64_C(6364136223846793005) +
+			       1442695040888963407u;
+			read = (seed >> 40) % 2;
+			sizes[i] = 1 + (uint32_t)(seed >> 44) % LARGEST;
+			client_post(read ? FABRIC_READ : FABRIC_WRITE, i, sizes[i]);
+			q = peer_request();
+			r.cookie = q.cookie;
+			r.bytes = read ? q.bytes : 0;
+			memcpy(stream + bytes, &r, sizeof(r));
+			bytes += sizeof(r);
+			memset(stream + bytes, (int)(round + i), read ? sizes[i] : 0);
+			bytes += read ? sizes[i] : 0;
+			if (!read)
+				sizes[i] = 0;
+		}
+		while (sent < bytes || done < DEPTH) {
+			struct wc wcs[DEPTH];
+			unsigned want = 1 + (unsigned)(seed >> 50) % DEPTH;
+			int got;
+
+			seed = seed * UINT64_C(6364136223846793005) +
+			       1442695040888963407u;
+			if (sent < bytes) {
+				size_t part = 1 + (seed >> 48) % 400;
+
+				if (part > bytes - sent)
+					part = bytes - sent;
+				peer_send(stream + sent, part);
+				sent += part;
+			}
+			got = wr_poll(ops, ends.cq, wcs, want);
+			ck_assert_int_ge(got, 0);
+			for (int k = 0; k < got; k++, done++) {
+				const char *at = ends.memory + (size_t)done * BIG;
+
+				ck_assert_uint_eq(wcs[k].cookie, done);
+				ck_assert_int_eq(wcs[k].status, 0);
+				for (uint32_t b = 0; b < sizes[done]; b++)
+					ck_assert_int_eq(at[b], (char)(round + done));
+			}
+		}
+		ck_assert_uint_eq(done, DEPTH);
+	}
+	expect_nothing();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("fabric-tcp-client");
+	TCase *tcase = tcase_create("client");
+
+	tcase_add_checked_fixture(tcase, ends_open, ends_close);
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, connect__reports_the_verdict, 0,
+			    sizeof(verdicts) / sizeof(verdicts[0]));
+	tcase_add_test(tcase, connect__does_not_wait_for_ever);
+	tcase_add_test(tcase, connect__names_who_does_not_listen);
+	tcase_add_test(tcase, domain_open__needs_an_address);
+	tcase_add_test(tcase, atomics__need_a_server_that_has_them);
+	tcase_add_test(tcase, atomics__send_their_numbers_and_take_the_old_value);
+	tcase_add_test(tcase, refusal__is_one_operations_affair);
+	tcase_add_loop_test(tcase, response__without_sense_ends_the_channel, 0,
+			    sizeof(nonsense) / sizeof(nonsense[0]));
+	tcase_add_test(tcase, response__out_of_order_ends_the_channel);
+	tcase_add_test(tcase, response__that_nobody_asked_for_ends_the_channel);
+	tcase_add_loop_test(tcase, end__of_the_stream_ends_every_operation_once, 0, 6);
+	tcase_add_test(tcase, end__of_the_stream_does_not_hide_what_came_before);
+	tcase_add_test(tcase, alive__sees_the_end_on_an_idle_channel);
+	tcase_add_test(tcase, post__carries_on_by_itself_when_the_peer_reads_again);
+	tcase_add_test(tcase, abort__keeps_what_was_not_sent_from_being_sent);
+	tcase_add_test(tcase, channel_free__with_operations_outstanding_is_a_reset);
+	tcase_add_loop_test(
+		tcase, memory__that_is_not_there_is_an_error_of_the_operation, 0, 2);
+	tcase_add_test(tcase,
+		       memory__that_is_not_there_is_blamed_on_the_right_operation);
+	tcase_add_test(tcase, responses__may_come_in_any_pieces);
+	suite_add_tcase(suite, tcase);
+	return unit_main(suite);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ends of exposures, channels and sessions under clients that stall, on the tcp
+ * fabric's server; its turns between streams; and whatever chance comes up with.
+ * RMEM_SEED=N repeats a fuzzed run. */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "unit/fabric/tcp/fabric-tcp-host.h"
+#include "unit/unit.h"
+
+/* ---- withdrawal under a stalled client ---- */
+
+/* Look through another stream of the same thread, which has then seen to the first. */
+static char look(int eye, uint64_t offset)
+{
+	char byte;
+
+	raw_request(eye, STREAM_READ, offset, 1, 99);
+	raw_expect(eye, STREAM_DONE, 1, 99);
+	raw_recv(eye, &byte, 1);
+	return byte;
+}
+
+/* Until a byte has arrived in the memory. */
+static void await_byte(int eye, uint64_t offset, char value)
+{
+	uint64_t start = clock_now_ms();
+
+	while (look(eye, offset) != value)
+		ck_assert_uint_lt(clock_now_ms() - start, WAIT_MS);
+}
+
+/* Until what waits for a client that does not read has become no more for a while. */
+static void await_stuck(int eye, int fd)
+{
+	int waiting = 0, before = -1;
+
+	for (unsigned same = 0; same < 10; same = waiting == before ? same + 1 : 0) {
+		before = waiting;
+		(void)look(eye, 0);
+		ck_assert_int_eq(ioctl(fd, FIONREAD, &waiting), 0);
+	}
+}
+
+START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
+{
+	enum { BIG = 400000, HALF = BIG / 2 };
+	char *bytes = malloc(BIG);
+	int fd = raw_join(), eye = raw_join();
+	struct fabric_exposure *first = host.exposure;
+	struct fabric_key old_key = host.key;
+
+	ck_assert_ptr_nonnull(bytes);
+	memset(bytes, 0x44, BIG);
+	raw_request(fd, STREAM_WRITE, 0, BIG, 1);
+	raw_send(fd, bytes, HALF);
+	await_byte(eye, HALF - 1, 0x44);
+	ops->withdraw(first);
+	/* the client does nothing, and cannot hold it up */
+	host_await(&host.withdrawn, 1);
+	memset(host.memory, 0x55, MIDDLE);
+	raw_send(fd, bytes + HALF, BIG - HALF);
+	raw_expect(fd, STREAM_REFUSED, 0, 1);
+	ck_assert(area_is(host.memory, MIDDLE, 0x55));
+	/* the stream goes on: with what is exposed now, under a new key */
+	ck_assert_int_eq(ops->expose(host.session, host.memory, MIDDLE, RW, NULL,
+				     &host.exposure),
+			 0);
+	host_await(&host.exposed, 2);
+	ck_assert_uint_ne(host.key.rkey, old_key.rkey);
+	raw_request(fd, STREAM_WRITE, 0, 8, 2);
+	raw_send(fd, bytes, 8);
+	raw_expect(fd, STREAM_DONE, 0, 2);
+	ck_assert_uint_eq(host.downs, 0);
+	raw_close(fd, false);
+	raw_close(eye, false);
+	free(bytes);
+}
+END_TEST
+
+START_TEST(withdraw__refuses_a_word_that_is_not_whole)
+{
+	int fd = raw_join();
+
+	raw_request(fd, STREAM_WRITE, 0, 8, 1);
+	raw_send(fd, "\x44\x44\x44\x44", 4);
+	ops->withdraw(host.exposure);
+	host_await(&host.withdrawn, 1);
+	raw_send(fd, "\x44\x44\x44\x44", 4);
+	raw_expect(fd, STREAM_REFUSED, 0, 1);
+	ck_assert(area_is(host.memory, MIDDLE, 0x33));
+	raw_close(fd, false);
+}
+END_TEST
+
+/* The response that is being sent cannot be taken back: then the stream ends.  Those that
+ * were not begun are refused. */
+START_TEST(withdraw__takes_back_answers_that_wait)
+{
+	enum { READS = 64, BYTES = STREAM_BYTES_MAX - 5 };
+	int fd = raw_join(), eye = raw_join();
+	char *got = malloc(BYTES);
+	struct stream_response r;
+	unsigned done = 0, refused = 0;
+
+	ck_assert_ptr_nonnull(got);
+	for (unsigned i = 0; i < READS; i++)
+		raw_request(fd, STREAM_READ, 0, BYTES, i);
+	/* more than the sockets hold is still to come */
+	await_stuck(eye, fd);
+	ops->withdraw(host.exposure);
+	host_await(&host.withdrawn, 1);
+	ck_assert_uint_eq(host_stats().exposures, 0);
+	memset(host.memory, 0x55, MIDDLE);
+	while (done + refused < READS &&
+	       recv(fd, &r, sizeof(r), MSG_WAITALL) == sizeof(r)) {
+		ssize_t n;
+
+		ck_assert_uint_eq(le64toh(r.cookie), done + refused);
+		if (le32toh(r.status) == STREAM_REFUSED) {
+			refused++;
+			continue;
+		}
+		ck_assert_uint_eq(refused, 0);
+		ck_assert_uint_eq(le32toh(r.bytes), BYTES);
+		n = recv(fd, got, BYTES, MSG_WAITALL);
+		/* nothing of what the memory holds now */
+		if (n > 0)
+			ck_assert_ptr_null(memchr(got, 0x55, (size_t)n));
+		if (n < BYTES)
+			break;
+		done++;
+	}
+	ck_assert_uint_lt(done, READS);
+	if (done + refused < READS) {
+		host_await(&host.downs, 1);
+		ck_assert_str_eq(host.why, "memory withdrawn while it was read");
+	}
+	raw_close(fd, false);
+	raw_close(eye, false);
+	free(got);
+}
+END_TEST
+
+START_TEST(session_close__does_not_wait_for_stalled_clients)
+{
+	int writer = raw_join(), reader = raw_join(), idle = raw_join();
+	char bytes[1000] = { 0 };
+
+	/* in different places: two streams may be served by two threads */
+	raw_request(writer, STREAM_WRITE, MIDDLE / 2, STREAM_BYTES_MAX, 1);
+	raw_send(writer, bytes, sizeof(bytes));
+	for (unsigned i = 0; i < 64; i++)
+		raw_request(reader, STREAM_READ, 0, STREAM_BYTES_MAX, i);
+	ops->session_close(host.session);
+	host_await(&host.closed, 1);
+	ck_assert_uint_eq(host.withdrawn, 1);
+	ck_assert_uint_eq(host.downs, 0);
+	ck_assert_uint_eq(host_stats().channels, 0);
+	raw_expect_end(writer);
+	raw_expect_end(idle);
+	raw_close(writer, false);
+	raw_close(reader, false);
+	raw_close(idle, false);
+}
+END_TEST
+
+/* Writes on their way into the memory, as many as the sockets take. */
+static void raw_stuff(int fd, char *bytes, uint32_t each)
+{
+	for (uint64_t i = 0;; i++) {
+		struct stream_request r = request(STREAM_WRITE, 0, each, i);
+		ssize_t n;
+
+		memcpy(bytes, &r, sizeof(r));
+		n = send(fd, bytes, sizeof(r) + each, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < (ssize_t)(sizeof(r) + each) || i == 15)
+			return;
+	}
+}
+
+START_TEST(channel_close__lets_nothing_more_into_the_memory)
+{
+	enum { EACH = 262144 };
+	char *bytes = malloc(sizeof(struct stream_request) + EACH);
+
+	ck_assert_ptr_nonnull(bytes);
+	memset(bytes, 0x44, sizeof(struct stream_request) + EACH);
+	for (unsigned round = 0; round < 20; round++) {
+		int fd = raw_join();
+		struct pollfd pfd = { .fd = ops->fd(host.server), .events = POLLIN };
+
+		raw_stuff(fd, bytes, EACH);
+		ops->channel_close(host.session, 5);
+		/* at once, not when the thread has seen it */
+		memset(host.memory, 0x55, EACH);
+		while (host_stats().channels > 0) {
+			ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+			ops->process(host.server);
+		}
+		ck_assert(area_is(host.memory, EACH, 0x55));
+		raw_close(fd, true);
+	}
+	ck_assert_uint_eq(host.downs, 0);
+	free(bytes);
+}
+END_TEST
+
+START_TEST(close__ends_what_is_left)
+{
+	int writer = raw_join(), silent = raw_connect();
+
+	raw_request(writer, STREAM_WRITE, 0, STREAM_BYTES_MAX, 1);
+	ops->process(host.server);
+	/* host_close() is the test: every descriptor, thread and byte is given back */
+	(void)silent;
+}
+END_TEST
+
+/* ---- turns ---- */
+
+START_TEST(streams__of_a_thread_take_turns)
+{
+	enum { GREEDY = 8, READS = 400 };
+	int greedy[GREEDY], modest;
+	struct timeval none = { .tv_usec = 1 };
+
+	for (unsigned g = 0; g < GREEDY; g++) {
+		greedy[g] = raw_join();
+		for (unsigned i = 0; i < READS; i++)
+			raw_request(greedy[g], STREAM_READ, 0, STREAM_BYTES_MAX, i);
+		ck_assert_int_eq(setsockopt(greedy[g], SOL_SOCKET, SO_RCVTIMEO, &none,
+					    sizeof(none)),
+				 0);
+	}
+	modest = raw_join();
+	for (unsigned i = 0; i < 200; i++) {
+		char sink[4096];
+
+		/* there is always room for more in the sockets of the greedy */
+		for (unsigned g = 0; g < GREEDY; g++)
+			(void)!recv(greedy[g], sink, sizeof(sink), 0);
+		raw_request(modest, STREAM_READ, 0, 8, i);
+		raw_expect(modest, STREAM_DONE, 8, i);
+		raw_recv(modest, sink, 8);
+	}
+	for (unsigned g = 0; g < GREEDY; g++)
+		raw_close(greedy[g], true);
+	raw_close(modest, false);
+}
+END_TEST
+
+/* ---- anything at all ---- */
+
+static uint64_t fuzz_seed;
+
+static uint64_t fuzz(void)
+{
+	fuzz_seed ^= fuzz_seed << 13;
+	fuzz_seed ^= fuzz_seed >> 7;
+	fuzz_seed ^= fuzz_seed << 17;
+	return fuzz_seed;
+}
+
+/* Mostly sound requests with a field or two that are not, then plain noise. */
+static size_t fuzz_request(uint8_t *buf)
+{
+	static const uint64_t edges[] = { 0,      1,          7,         MIDDLE - 1,
+					  MIDDLE, MIDDLE + 1, UINT64_MAX };
+	struct stream_request r = request(1 + fuzz() % 2, fuzz() % (2 * MIDDLE),
+					  (uint32_t)(fuzz() % 2000), fuzz());
+	uint32_t bytes;
+
+	switch (fuzz() % 16) {
+	case 0:
+		r.rkey ^= UINT64_C(1) << fuzz() % 64;
+		break;
+	case 1:
+		r.addr = htole64(host.key.addr + edges[fuzz() % 7]);
+		break;
+	case 2:
+		r.addr = fuzz();
+		break;
+	case 3:
+		r.bytes = htole32((uint32_t)fuzz() % (STREAM_BYTES_MAX + 2));
+		break;
+	case 4:
+		((uint8_t *)&r)[fuzz() % sizeof(r)] ^= (uint8_t)(1 << fuzz() % 8);
+		break;
+	default:
+		break;
+	}
+	memcpy(buf, &r, sizeof(r));
+	bytes = le32toh(r.op) == STREAM_WRITE ? le32toh(r.bytes) : 0;
+	if (bytes > STREAM_BYTES_MAX)
+		bytes = 0;
+	if (fuzz() % 64 == 0)
+		bytes = (uint32_t)(fuzz() % (bytes + 1));
+	memset(buf + sizeof(r), 0x77, bytes);
+	return sizeof(r) + bytes;
+}
+
+/* Send and drop what comes back, until the server has had enough or we have. */
+static void fuzz_stream(uint8_t *buf)
+{
+	int fd = raw_join();
+	char sink[65536];
+	unsigned n = (unsigned)(fuzz() % 200);
+
+	for (unsigned i = 0; i < n; i++) {
+		size_t bytes = fuzz_request(buf), sent = 0;
+
+		while (sent < bytes) {
+			ssize_t part = send(fd, buf + sent, bytes - sent,
+					    MSG_NOSIGNAL | MSG_DONTWAIT);
+
+			if (part > 0)
+				sent += (size_t)part;
+			else if (errno != EAGAIN)
+				goto out;
+			part = recv(fd, sink, sizeof(sink), MSG_DONTWAIT);
+			if (part == 0 || (part < 0 && errno != EAGAIN))
+				goto out;
+		}
+	}
+out:
+	raw_close(fd, fuzz() % 2);
+	/* one after the other: they write to the same memory */
+	host_await(&host.downs, host.ups);
+}
+
+START_TEST(server__survives_anything)
+{
+	const char *given = getenv("RMEM_SEED");
+	uint8_t *buf = malloc(2 * STREAM_BYTES_MAX);
+	unsigned downs;
+
+	ck_assert_ptr_nonnull(buf);
+	fuzz_seed = given ? strtoull(given, NULL, 0) : random_u64() | 1;
+	fprintf(stderr, "# RMEM_SEED=%#llx\n", (unsigned long long)fuzz_seed);
+	for (unsigned i = 0; i < 300; i++) {
+		fuzz_stream(buf);
+		if (i % 50 == 49) {
+			ops->withdraw(host.exposure);
+			host_await(&host.withdrawn, host.exposed);
+			ck_assert_int_eq(ops->expose(host.session, host.memory, MIDDLE,
+						     RW, NULL, &host.exposure),
+					 0);
+			host_await(&host.exposed, host.withdrawn + 1);
+		}
+	}
+	downs = host.downs;
+	ck_assert_uint_eq(host_stats().channels, 0);
+	host_is_well();
+	ck_assert_uint_eq(host.downs, downs + 1);
+	free(buf);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("fabric-tcp-ends");
+	TCase *tcase = tcase_create("ends");
+
+	tcase_add_checked_fixture(tcase, host_open, host_close);
+	tcase_set_timeout(tcase, 120);
+	tcase_add_test(tcase, withdraw__refuses_a_word_that_is_not_whole);
+	tcase_add_test(tcase, session_close__does_not_wait_for_stalled_clients);
+	tcase_add_test(tcase, channel_close__lets_nothing_more_into_the_memory);
+	tcase_add_test(tcase, close__ends_what_is_left);
+	tcase_add_test(tcase, server__survives_anything);
+	suite_add_tcase(suite, tcase);
+	tcase = tcase_create("one-thread");
+	tcase_add_checked_fixture(tcase, host_open_one, host_close);
+	tcase_set_timeout(tcase, 120);
+	tcase_add_test(tcase, withdraw__turns_a_write_in_progress_into_a_refused_one);
+	tcase_add_test(tcase, withdraw__takes_back_answers_that_wait);
+	tcase_add_test(tcase, streams__of_a_thread_take_turns);
+	suite_add_tcase(suite, tcase);
+	return unit_main(suite);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A client's in-band requests over the faked libraries: what goes out, and what it makes of
+ * answers, of none, and of those that make no sense. */
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "fabric/inband.h"
+#include "fabric/verbs/credits.h"
+#include "unit/unit.h"
+#include "unit/fabric/verbs/verbs-client-stage.h"
+
+static uint32_t crcs[16];
+
+static void setup_inband(void)
+{
+	endpoint.flags = FABRIC_ENDPOINT_INBAND;
+	setup();
+}
+
+static struct wr ask(enum fabric_opcode opcode, uint64_t cookie)
+{
+	return (struct wr){
+		.opcode = opcode,
+		.bytes = opcode == FABRIC_PING || opcode == FABRIC_NOTIFY ? 0 : 100,
+		.remote_addr = 0x1000,
+		.rkey = 9,
+		.cookie = cookie,
+		.addr = &crcs[cookie % 16],
+		.request = { .source = { 0x2000, 10 }, .pattern = 7, .value = 42 },
+	};
+}
+
+static int ask_post(enum fabric_opcode opcode, uint64_t cookie)
+{
+	const struct wr wr = ask(opcode, cookie);
+
+	return wr_post(CLIENT, channel, &wr, 1);
+}
+
+/* The server answers its request number `cookie`. */
+static void answer_as(uint32_t status, uint64_t cookie, uint64_t result, uint32_t bytes)
+{
+	const struct inband_answer answer = {
+		.status = htole32(status),
+		.cookie = htole64(cookie),
+		.result = htole64(result),
+	};
+
+	fake_receive(fake_last_id(), &answer, bytes);
+}
+
+static void answer(uint32_t status, uint64_t cookie, uint64_t result)
+{
+	answer_as(status, cookie, result, sizeof(struct inband_answer));
+}
+
+START_TEST(requests__are_messages_with_all_that_they_name)
+{
+	struct fake_send sends[FAKE_SENDS];
+	struct inband_request request;
+
+	fake.iwarp = _i;
+	setup_inband();
+	ck_assert_int_eq(ask_post(FABRIC_COPY, 0), 1);
+	ck_assert_uint_eq(fake_sends(sends), 1);
+	ck_assert_int_eq(sends[0].opcode, IBV_WR_SEND);
+	ck_assert(sends[0].flags & IBV_SEND_SIGNALED);
+	/* where its entry would overtake that of a read before it */
+	ck_assert_int_eq((sends[0].flags & IBV_SEND_FENCE) != 0, _i);
+	ck_assert_uint_eq(sends[0].bytes, sizeof(request));
+	memcpy(&request, sends[0].addr, sizeof(request));
+	ck_assert_uint_eq(le32toh(request.op), INBAND_COPY);
+	ck_assert_uint_eq(le32toh(request.bytes), 100);
+	ck_assert_uint_eq(le64toh(request.addr), 0x1000);
+	ck_assert_uint_eq(le64toh(request.rkey), 9);
+	ck_assert_uint_eq(le64toh(request.operands.source_addr), 0x2000);
+	ck_assert_uint_eq(le64toh(request.operands.source_rkey), 10);
+	/* that it is on its way is no answer */
+	fake_complete(1);
+	expect_nothing();
+	answer(INBAND_DONE, 0, 0);
+	expect(0, 1, 0);
+	expect_nothing();
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+/* Whichever comes first, the answer or the entry of the request. */
+START_TEST(operations__end_in_their_order)
+{
+	setup_inband();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 3), 3);
+	ck_assert_int_eq(ask_post(FABRIC_CRC, 3), 1);
+	ck_assert_int_eq(post(FABRIC_READ, 4, 3), 3);
+	ck_assert_int_eq(ask_post(FABRIC_CRC, 7), 1);
+	ck_assert_int_eq(post(FABRIC_WRITE, 8, 2), 2);
+	if (_i) {
+		answer(INBAND_DONE, 0, 0x11111111);
+		expect_nothing();
+	}
+	fake_complete(10);
+	if (!_i) {
+		expect(0, 3, 0);
+		expect_nothing();
+		answer(INBAND_DONE, 0, 0x11111111);
+		expect(3, 4, 0);
+	} else {
+		expect(0, 7, 0);
+	}
+	expect_nothing();
+	ck_assert_uint_eq(crcs[3], 0x11111111);
+	answer(INBAND_DONE, 1, 0x22222222);
+	expect(7, 3, 0);
+	ck_assert_uint_eq(crcs[7], 0x22222222);
+	/* and the short way is open again */
+	ck_assert_int_eq(post(FABRIC_READ, 10, 5), 5);
+	fake_complete(5);
+	expect(10, 5, 0);
+	expect_nothing();
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+START_TEST(refusal__costs_nothing_else)
+{
+	setup_inband();
+	for (unsigned i = 0; i < 40; i += 2) {
+		ck_assert_int_eq(ask_post(FABRIC_FILL, i), 1);
+		ck_assert_int_eq(post(FABRIC_READ, i + 1, 1), 1);
+		fake_complete(2);
+		answer(i % 4 ? INBAND_REFUSED : INBAND_DONE, i / 2, 0);
+		expect(i, 1, i % 4 ? -EACCES : 0);
+		expect(i + 1, 1, 0);
+	}
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+START_TEST(requests__keep_to_their_credits)
+{
+	struct wr wrs[VERBS_CREDITS + 2];
+
+	setup_inband();
+	ck_assert_uint_eq(CLIENT->requests_max, VERBS_CREDITS);
+	for (unsigned i = 0; i < VERBS_CREDITS + 2; i++)
+		wrs[i] = ask(FABRIC_PING, i);
+	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, VERBS_CREDITS + 2),
+			 VERBS_CREDITS);
+	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 0);
+	fake_complete(VERBS_CREDITS);
+	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 0);
+	ck_assert_uint_eq(fake_receives(fake_last_id()), VERBS_CREDITS);
+	answer(INBAND_DONE, 0, 0);
+	expect(0, 1, 0);
+	/* as many receives as there may be answers */
+	ck_assert_uint_eq(fake_receives(fake_last_id()), VERBS_CREDITS);
+	ck_assert_int_eq(ask_post(FABRIC_PING, VERBS_CREDITS), 1);
+	fake_complete(1);
+	for (unsigned i = 1; i <= VERBS_CREDITS; i++)
+		answer(INBAND_DONE, i, 0);
+	expect(1, VERBS_CREDITS, 0);
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+#define WRONG 6
+
+START_TEST(answer__that_makes_no_sense_ends_the_channel)
+{
+	static const struct {
+		uint32_t status, bytes;
+		uint64_t cookie;
+	} wrong[WRONG] = {
+		{ INBAND_DONE, 24, 1 }, { INBAND_DONE, 23, 0 },
+		{ INBAND_DONE, 0, 0 },  { 1, 24, 0 },
+		{ UINT32_MAX, 24, 0 },  { INBAND_DONE, 24, UINT64_MAX },
+	};
+
+	fake.iwarp = _i >= WRONG;
+	setup_inband();
+	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 1);
+	ck_assert_int_eq(post(FABRIC_READ, 1, 1), 1);
+	fake_complete(1);
+	answer_as(wrong[_i % WRONG].status, wrong[_i % WRONG].cookie, 0,
+		  wrong[_i % WRONG].bytes);
+	expect(0, 1, -EPROTO);
+	expect(1, 1, -ECONNRESET);
+	expect_nothing();
+	ck_assert_int_eq(ask_post(FABRIC_PING, 0), -ECONNRESET);
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), -ECONNRESET);
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+/* One more answer than was asked for. */
+START_TEST(answer__to_nothing_ends_the_channel)
+{
+	setup_inband();
+	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 1);
+	fake_complete(1);
+	answer(INBAND_DONE, 0, 0);
+	answer(INBAND_DONE, 1, 0);
+	expect(0, 1, 0);
+	expect_nothing();
+	ck_assert_int_eq(post(FABRIC_READ, 0, 1), -ECONNRESET);
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+/* What the server has taken, and never answers. */
+START_TEST(requests__on_a_dead_channel_are_flushed)
+{
+	setup_inband();
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(ask_post(FABRIC_PING, i), 1);
+	fake_complete(2);
+	answer(INBAND_DONE, 0, 0);
+	if (_i == 0)
+		fake_break(fake_last_id());
+	else
+		CLIENT->abort(channel);
+	expect(0, 1, 0);
+	expect(1, 2, -ECONNRESET);
+	expect_nothing();
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+/* What came for it, right or wrong, is of no interest any more; the others have theirs. */
+START_TEST(channel__is_freed_with_answers_not_taken)
+{
+	struct fabric_channel *freed = NULL;
+	struct rdma_cm_id *id;
+	const struct wr wr = ask(FABRIC_CRC, 5);
+
+	setup_inband();
+	ck_assert_int_eq(ask_post(FABRIC_CRC, 0), 1);
+	fake_complete(1);
+	answer(INBAND_DONE, 0, 0x33333333);
+	id = fake_last_id();
+	ck_assert_int_eq(connect_one(DEPTH, &freed), 0);
+	ck_assert_ptr_ne(fake_last_id(), id);
+	ck_assert_int_eq(wr_post(CLIENT, freed, &wr, 1), 1);
+	crcs[5] = 7;
+	answer(INBAND_DONE, (unsigned)_i, 0x44444444);
+	CLIENT->channel_free(freed);
+	ck_assert_uint_eq(crcs[5], 7);
+	expect(0, 1, 0);
+	ck_assert_uint_eq(crcs[0], 0x33333333);
+	expect_nothing();
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+START_TEST(request__that_is_not_posted_is_forgotten)
+{
+	struct wr wrs[3] = { ask(FABRIC_PING, 0), ask(FABRIC_PING, 1),
+			     ask(FABRIC_PING, 2) };
+
+	setup_inband();
+	fake_post_limit(1);
+	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, 3), 1);
+	ck_assert_int_eq(ask_post(FABRIC_PING, 5), -ECONNRESET);
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+START_TEST(descriptor__wakes_for_answers)
+{
+	struct pollfd fd = { .events = POLLIN };
+
+	setup_inband();
+	fd.fd = CLIENT->cq_fd(cq);
+	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 1);
+	fake_complete(1);
+	expect_nothing();
+	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	answer(INBAND_DONE, 0, 0);
+	ck_assert_int_eq(poll(&fd, 1, 0), 1);
+	expect(0, 1, 0);
+	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
+	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	teardown();
+	endpoint.flags = 0;
+}
+END_TEST
+
+START_TEST(server__without_them_is_named)
+{
+	setup();
+	ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_INBAND), -ENOTSUP);
+	ck_assert_ptr_nonnull(strstr(err_text(), "theirs0"));
+	ck_assert_int_eq(ask_post(FABRIC_PING, 0), -ENOTSUP);
+	ck_assert_uint_eq(fake_posts(), 0);
+	teardown();
+}
+END_TEST
+
+/* Every call that can fail, at the first request. */
+START_TEST(sweep__no_failure_leaks)
+{
+	for (unsigned n = 1; n < 40; n++) {
+		int result;
+
+		setup_inband();
+		fake_fail_at(n);
+		result = ask_post(FABRIC_PING, 0);
+		if (!fake_failed()) {
+			ck_assert_int_eq(result, 1);
+			ck_assert_uint_gt(n, VERBS_CREDITS);
+			fake_fail_at(0);
+			teardown();
+			break;
+		}
+		fake_fail_at(0);
+		/* before anything went out */
+		ck_assert_int_lt(result, 0);
+		ck_assert_uint_eq(fake_posts(), 0);
+		teardown();
+	}
+	endpoint.flags = 0;
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("verbs-client-inband");
+	TCase *tcase = tcase_create("inband");
+
+	tcase_set_timeout(tcase, 60);
+	tcase_add_loop_test(tcase, requests__are_messages_with_all_that_they_name, 0,
+			    2);
+	tcase_add_loop_test(tcase, operations__end_in_their_order, 0, 2);
+	tcase_add_test(tcase, refusal__costs_nothing_else);
+	tcase_add_test(tcase, requests__keep_to_their_credits);
+	tcase_add_loop_test(tcase, answer__that_makes_no_sense_ends_the_channel, 0,
+			    2 * WRONG);
+	tcase_add_test(tcase, answer__to_nothing_ends_the_channel);
+	tcase_add_loop_test(tcase, requests__on_a_dead_channel_are_flushed, 0, 2);
+	tcase_add_loop_test(tcase, channel__is_freed_with_answers_not_taken, 0, 2);
+	tcase_add_test(tcase, request__that_is_not_posted_is_forgotten);
+	tcase_add_test(tcase, descriptor__wakes_for_answers);
+	tcase_add_test(tcase, server__without_them_is_named);
+	tcase_add_test(tcase, sweep__no_failure_leaks);
+	suite_add_tcase(suite, tcase);
+	return unit_main(suite);
+}

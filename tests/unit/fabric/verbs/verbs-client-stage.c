@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/fabric/verbs/verbs-client-stage.h"
+
+#include <check.h>
+
+#include "base/err.h"
+
+struct fabric_endpoint endpoint = {
+	.kind = FABRIC_VERBS,
+	.address = { .family = 4, .bytes = { 10, 1, 0, 1 }, .port = 7000 },
+	.device = "theirs0",
+};
+struct fabric_domain *domain;
+struct fabric_region *region;
+struct fabric_cq *cq;
+struct fabric_channel *channel;
+char memory[4096];
+
+int connect_one(unsigned depth, struct fabric_channel **ret_channel)
+{
+	const struct fabric_channel_params params = {
+		.hello = { .session = 7, .channel = 3, .token = { 1, 2, 3 } },
+		.depth = depth,
+		.timeout_ms = 10000,
+	};
+
+	return wr_connect(CLIENT, cq, &params, ret_channel);
+}
+
+void setup_cq(void)
+{
+	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 10000, &domain), 0);
+	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
+			 0);
+	ck_assert_int_eq(CLIENT->cq_create(domain, 2 * DEPTH, &cq), 0);
+}
+
+void setup(void)
+{
+	int err;
+
+	setup_cq();
+	err = connect_one(DEPTH, &channel);
+	ck_assert_msg(!err, "connect: %s", err_text());
+}
+
+void teardown_cq(void)
+{
+	CLIENT->cq_free(cq);
+	CLIENT->region_free(region);
+	CLIENT->domain_close(domain);
+	ck_assert_uint_eq(fake_live(), 0);
+}
+
+void teardown(void)
+{
+	CLIENT->channel_free(channel);
+	teardown_cq();
+}
+
+struct wr wr_make(enum fabric_opcode opcode, uint64_t cookie, uint32_t bytes)
+{
+	return (struct wr){
+		.opcode = opcode,
+		.bytes = bytes,
+		.addr = memory,
+		.region = region,
+		.remote_addr = 0x1000 + cookie,
+		.rkey = 9,
+		.cookie = cookie,
+	};
+}
+
+/* Post n operations with cookies from `first` on as one batch. */
+int post(enum fabric_opcode opcode, unsigned first, unsigned n)
+{
+	struct wr wrs[2 * DEPTH];
+
+	for (unsigned i = 0; i < n; i++)
+		wrs[i] = wr_make(opcode, first + i, 100);
+	return wr_post(CLIENT, channel, wrs, n);
+}
+
+/* Exactly these cookies come, in order, with this status. */
+void expect(unsigned first, unsigned n, int status)
+{
+	struct wc wc;
+
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(wr_poll(CLIENT, cq, &wc, 1), 1);
+		ck_assert_uint_eq(wc.cookie, first + i);
+		ck_assert_msg(wc.status == status, "%u: %d instead of %d", first + i,
+			      wc.status, status);
+		ck_assert(!wc.text == !status);
+		ck_assert_ptr_eq(wc.channel, channel);
+	}
+}
+
+void expect_nothing(void)
+{
+	struct wc wc;
+
+	ck_assert_int_eq(wr_poll(CLIENT, cq, &wc, 1), 0);
+}

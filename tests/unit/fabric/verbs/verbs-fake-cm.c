@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/fabric/verbs/verbs-fake-state.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct event {
+	struct rdma_cm_event public;
+	struct channel *channel;
+	uint8_t private_data[56];
+	struct event *next;
+};
+
+struct channel {
+	struct rdma_event_channel public;
+	struct event *first, **last;
+	unsigned ids;
+};
+
+static struct id *listeners[FAKE_DEVICES];
+static struct rdma_conn_param last_param;
+static uint8_t last_private[56];
+static int last_tos = -1;
+static struct sockaddr_storage last_source;
+static unsigned disconnects, disconnects_first;
+static bool accepted_gone;
+
+/* The dead's addresses, to say what became of a request whose id is gone. */
+static struct {
+	const struct rdma_cm_id *id;
+	enum fake_fate fate;
+} graves[64];
+static unsigned n_graves;
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct channel *channel;
+
+	if (fake.no_devices) {
+		errno = ENODEV;
+		return NULL;
+	}
+	if (fake_fails("rdma_create_event_channel"))
+		return NULL;
+	channel = calloc(1, sizeof(*channel));
+	ck_assert_ptr_nonnull(channel);
+	channel->last = &channel->first;
+	channel->public.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	fake_live_add(1);
+	return &channel->public;
+}
+
+static struct event *event_pop(struct channel *channel)
+{
+	struct event *event = channel->first;
+
+	if (event) {
+		channel->first = event->next;
+		if (!channel->first)
+			channel->last = &channel->first;
+	}
+	return event;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *public)
+{
+	struct channel *channel = (struct channel *)public;
+	struct event *event;
+
+	ck_assert_uint_eq(channel->ids, 0);
+	while ((event = event_pop(channel)))
+		free(event);
+	(void)close(public->fd);
+	free(channel);
+	fake_live_add(-1);
+}
+
+static struct event *event_put(struct id *id, enum rdma_cm_event_type type, int status)
+{
+	struct event *event = calloc(1, sizeof(*event));
+
+	ck_assert_ptr_nonnull(event);
+	event->public.id = &id->public;
+	event->public.event = type;
+	event->public.status = status;
+	event->channel = id->channel;
+	*id->channel->last = event;
+	id->channel->last = &event->next;
+	(void)eventfd_write(id->channel->public.fd, 1);
+	return event;
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **ret)
+{
+	struct event *event;
+	eventfd_t count;
+
+	if (fake.cm_error) {
+		errno = fake.cm_error;
+		return -1;
+	}
+	if (eventfd_read(public->fd, &count))
+		return -1;
+	event = event_pop((struct channel *)public);
+	if (!event) {
+		errno = EAGAIN;
+		return -1;
+	}
+	((struct id *)event->public.id)->unacked++;
+	*ret = &event->public;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *public)
+{
+	((struct id *)public->id)->unacked--;
+	free(public);
+	return 0;
+}
+
+static struct id *id_new(struct channel *channel, void *context)
+{
+	struct id *id = calloc(1, sizeof(*id));
+
+	ck_assert_ptr_nonnull(id);
+	id->public.channel = &channel->public;
+	id->public.context = context;
+	id->public.route.addr.src_addr.sa_family = AF_INET;
+	id->channel = channel;
+	id->device = -1;
+	channel->ids++;
+	fake_live_add(1);
+	return id;
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **ret,
+		   void *context, enum rdma_port_space ps)
+{
+	ck_assert_int_eq(ps, RDMA_PS_TCP);
+	if (fake_fails("rdma_create_id"))
+		return -1;
+	*ret = &id_new((struct channel *)channel, context)->public;
+	return 0;
+}
+
+/* The kernel drops what an id had still to tell. */
+static void events_drop(const struct id *id)
+{
+	struct channel *channel = id->channel;
+
+	for (struct event **at = &channel->first; *at;) {
+		struct event *event = *at;
+
+		if (event->public.id != &id->public) {
+			at = &event->next;
+			continue;
+		}
+		*at = event->next;
+		free(event);
+	}
+	channel->last = &channel->first;
+	while (*channel->last)
+		channel->last = &(*channel->last)->next;
+}
+
+int rdma_destroy_id(struct rdma_cm_id *public)
+{
+	struct id *id = (struct id *)public;
+
+	ck_assert_ptr_null(public->qp);
+	ck_assert_uint_eq(id->unacked, 0);
+	if (id->fate == FAKE_ACCEPTED && !accepted_gone) {
+		accepted_gone = true;
+		disconnects_first = disconnects;
+	}
+	if (fake.destroy_id_error) {
+		graves[n_graves % 64].id = public;
+		graves[n_graves++ % 64].fate = id->fate;
+		id->channel->ids--;
+		fake_live_add(-1);
+		errno = fake.destroy_id_error;
+		return -1;
+	}
+	events_drop(id);
+	for (int i = 0; i < FAKE_DEVICES; i++)
+		if (listeners[i] == id)
+			listeners[i] = NULL;
+	if (fake_state.last == id)
+		fake_state.last = NULL;
+	graves[n_graves % 64].id = public;
+	graves[n_graves++ % 64].fate = id->fate;
+	id->channel->ids--;
+	free(id);
+	fake_live_add(-1);
+	return 0;
+}
+
+static int device_at(const struct sockaddr *addr)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+	struct sockaddr_in6 in6;
+	struct sockaddr_in in;
+
+	memcpy(&in, addr, sizeof(in));
+	if (addr->sa_family == AF_INET6) {
+		memcpy(&in6, addr, sizeof(in6));
+		(void)inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof(text));
+	} else {
+		(void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
+	}
+	if (!strcmp(text, fake.moved ? "10.1.0.9" : "10.1.0.1") ||
+	    !strcmp(text, "fd00::1"))
+		return fake.away[0] ? -1 : 0;
+	return strcmp(text, "10.2.0.1") || fake.away[1] ? -1 : 1;
+}
+
+static void id_on(struct id *id, int device)
+{
+	id->device = device;
+	id->public.verbs = fake_context(device);
+	id->public.port_num = 1;
+}
+
+int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
+{
+	struct id *id = (struct id *)public;
+	int device = device_at(addr);
+	struct sockaddr_in in;
+
+	memcpy(&in, addr, sizeof(in));
+	if (device < 0) {
+		errno = ENODEV;
+		return -1;
+	}
+	if (in.sin_port && ntohs(in.sin_port) == fake.taken_port) {
+		errno = EADDRINUSE;
+		return -1;
+	}
+	if (fake_fails("rdma_bind_addr"))
+		return -1;
+	id->port = in.sin_port ? in.sin_port : htons(40000);
+	id_on(id, device);
+	return 0;
+}
+
+__be16 rdma_get_src_port(struct rdma_cm_id *public)
+{
+	return ((struct id *)public)->port;
+}
+
+int rdma_listen(struct rdma_cm_id *public, int backlog)
+{
+	struct id *id = (struct id *)public;
+
+	ck_assert_int_gt(backlog, 0);
+	if (fake_fails("rdma_listen"))
+		return -1;
+	id->listens = true;
+	listeners[id->device] = id;
+	return 0;
+}
+
+int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src,
+		      struct sockaddr *dst, int ms)
+{
+	struct id *id = (struct id *)public;
+	int device = device_at(dst);
+
+	memset(&last_source, 0, sizeof(last_source));
+	if (src && src->sa_family == AF_INET6)
+		memcpy(&last_source, src, sizeof(struct sockaddr_in6));
+	else if (src)
+		memcpy(&last_source, src, sizeof(struct sockaddr_in));
+	ck_assert_int_gt(ms, 0);
+	if (fake_fails("rdma_resolve_addr"))
+		return -1;
+	if (fake.never_resolves)
+		return 0;
+	if (device < 0) {
+		(void)event_put(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+		return 0;
+	}
+	id_on(id, device);
+	if (fake.resolves_late)
+		(void)usleep((useconds_t)ms * 1000);
+	(void)event_put(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	return 0;
+}
+
+int rdma_resolve_route(struct rdma_cm_id *public, int ms)
+{
+	if (fake_fails("rdma_resolve_route"))
+		return -1;
+	if (ms == 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	(void)event_put((struct id *)public, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return 0;
+}
+
+/* What it points to does not last. */
+static void param_keep(const struct rdma_conn_param *param)
+{
+	last_param = *param;
+	ck_assert_uint_le(param->private_data_len, sizeof(last_private));
+	if (param->private_data_len)
+		memcpy(last_private, param->private_data, param->private_data_len);
+	last_param.private_data = last_private;
+}
+
+int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value,
+		    size_t bytes)
+{
+	uint8_t tos;
+
+	(void)id;
+	ck_assert_int_eq(level, RDMA_OPTION_ID);
+	ck_assert_int_eq(name, RDMA_OPTION_ID_TOS);
+	ck_assert_uint_eq(bytes, sizeof(tos));
+	if (fake_fails("rdma_set_option"))
+		return -1;
+	memcpy(&tos, value, sizeof(tos));
+	last_tos = tos;
+	return 0;
+}
+
+struct sockaddr_storage fake_source(void)
+{
+	return last_source;
+}
+
+int fake_tos(void)
+{
+	return last_tos;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	(void)id;
+	if (fake_fails("rdma_init_qp_attr"))
+		return -1;
+	*mask = IBV_QP_STATE;
+	if (attr->qp_state == IBV_QPS_RTR) {
+		attr->path_mtu = IBV_MTU_2048;
+		attr->max_dest_rd_atomic = 99;
+		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_MAX_DEST_RD_ATOMIC;
+	} else if (attr->qp_state == IBV_QPS_RTS) {
+		attr->timeout = 18;
+		attr->retry_cnt = 7;
+		attr->rnr_retry = 7;
+		attr->max_rd_atomic = 99;
+		*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			 IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+	return 0;
+}
+
+int rdma_establish(struct rdma_cm_id *id)
+{
+	ck_assert_ptr_null(id->qp);
+	return fake_fails("rdma_establish") ? -1 : 0;
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	ck_assert_ptr_null(id->qp);
+	ece->vendor_id = fake.ece_vendor;
+	return 0;
+}
+
+int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
+{
+	struct id *id = (struct id *)public;
+	struct event *event;
+
+	if (fake_fails("rdma_connect"))
+		return -1;
+	if (fake.ports_taken > 0) {
+		fake.ports_taken--;
+		errno = EADDRINUSE;
+		return -1;
+	}
+	param_keep(param);
+	fake_state.last = id;
+	if (fake.by_hand)
+		return 0;
+	event = event_put(id, fake.answer, fake.answer_status);
+	/* the one who keeps the queue pair drives it */
+	if (fake.answer == RDMA_CM_EVENT_ESTABLISHED && !public->qp) {
+		event->public.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
+		memcpy(event->private_data, fake.terms, sizeof(fake.terms));
+		event->public.param.conn.private_data = event->private_data;
+		event->public.param.conn.private_data_len = sizeof(event->private_data);
+	}
+	if (fake.answer_word) {
+		memcpy(event->private_data, &fake.answer_word,
+		       sizeof(fake.answer_word));
+		event->public.param.conn.private_data = event->private_data;
+		event->public.param.conn.private_data_len = sizeof(event->private_data);
+	}
+	return 0;
+}
+
+int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
+{
+	struct id *id = (struct id *)public;
+
+	ck_assert(public->qp || param->qp_num);
+	if (fake_fails("rdma_accept"))
+		return -1;
+	param_keep(param);
+	fake_state.last = id;
+	id->fate = FAKE_ACCEPTED;
+	return 0;
+}
+
+int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
+{
+	uint32_t word;
+
+	ck_assert_uint_eq(bytes, sizeof(word));
+	memcpy(&word, data, sizeof(word));
+	ck_assert_uint_ne(word, 0);
+	((struct id *)public)->fate = FAKE_REJECTED;
+	return 0;
+}
+
+int rdma_disconnect(struct rdma_cm_id *public)
+{
+	(void)public;
+	disconnects++;
+	return 0;
+}
+
+unsigned fake_disconnects(void)
+{
+	return disconnects;
+}
+
+unsigned fake_disconnects_first(void)
+{
+	return disconnects_first;
+}
+
+struct rdma_conn_param fake_param(void)
+{
+	return last_param;
+}
+
+struct rdma_cm_id *fake_last_id(void)
+{
+	return fake_state.last ? &fake_state.last->public : NULL;
+}
+
+struct rdma_cm_id *fake_request(unsigned device, const void *private_data,
+				uint8_t bytes)
+{
+	struct id *listener = listeners[device], *id;
+	struct event *event;
+
+	ck_assert_ptr_nonnull(listener);
+	id = id_new(listener->channel, listener->public.context);
+	id_on(id, (int)device);
+	for (unsigned i = 0; i < 64; i++)
+		if (graves[i].id == &id->public)
+			graves[i].id = NULL;
+	event = event_put(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	event->public.listen_id = &listener->public;
+	memcpy(event->private_data, private_data, bytes);
+	event->public.param.conn.private_data = event->private_data;
+	event->public.param.conn.private_data_len = sizeof(event->private_data);
+	event->public.param.conn.responder_resources = 16;
+	event->public.param.conn.initiator_depth = 0;
+	return &id->public;
+}
+
+void fake_event(struct rdma_cm_id *public, enum rdma_cm_event_type type)
+{
+	struct id *id = public ? (struct id *)public : listeners[0];
+
+	(void)event_put(id, type, 0);
+}
+
+enum fake_fate fake_fate(const struct rdma_cm_id *id)
+{
+	for (unsigned i = 0; i < 64; i++)
+		if (graves[i].id == id)
+			return graves[i].fate;
+	return ((const struct id *)id)->fate;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/fabric/verbs/verbs-fake-state.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* Access flags of the last registration, and who made it. */
+static unsigned last_access;
+static pthread_t last_registrar;
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	struct pd *pd;
+
+	if (fake_fails("ibv_alloc_pd"))
+		return NULL;
+	pd = calloc(1, sizeof(*pd));
+	ck_assert_ptr_nonnull(pd);
+	pd->public.context = context;
+	fake_live_add(1);
+	return &pd->public;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *public)
+{
+	struct pd *pd = (struct pd *)public;
+
+	ck_assert_uint_eq(pd->children, 0);
+	free(pd);
+	fake_live_add(-1);
+	return fake.dealloc_error;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
+				uint64_t iova, unsigned int access)
+{
+	static uint32_t keys = 100;
+	struct ibv_mr *mr;
+
+	(void)iova;
+	if (fake.at_reg)
+		fake.at_reg();
+	if (fake_fails("ibv_reg_mr"))
+		return NULL;
+	if (fake.reg_error && access) {
+		errno = fake.reg_error;
+		return NULL;
+	}
+	mr = calloc(1, sizeof(*mr));
+	ck_assert_ptr_nonnull(mr);
+	mr->pd = pd;
+	mr->addr = addr;
+	mr->length = bytes;
+	LOCKED(mr->rkey = mr->lkey = keys++; last_access = access;
+	       last_registrar = pthread_self(); fake_state.live++; fake_state.mrs++;
+	       ((struct pd *)pd)->children++);
+	return mr;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, bytes, (uintptr_t)addr, (unsigned)access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	int err = fake.dereg_error;
+
+	/* one that cannot be undone holds its domain for ever; the test lets it go */
+	LOCKED(fake_state.live--; fake_state.mrs--; ((struct pd *)mr->pd)->children--);
+	free(mr);
+	return err;
+}
+
+bool fake_registered_here(void)
+{
+	bool here;
+
+	LOCKED(here = pthread_equal(last_registrar, pthread_self()));
+	return here;
+}
+
+unsigned fake_access(void)
+{
+	unsigned access;
+
+	LOCKED(access = last_access);
+	return access;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/fabric/verbs/verbs-fake-state.h"
+
+#include <errno.h>
+
+struct fake_settings fake = {
+	.max_cqe = 1000,
+	.max_qp_wr = 128,
+	.max_inline = 64,
+	.pkeys = { 0xffff, 0x8002, 0x0003 },
+	.answer = RDMA_CM_EVENT_ESTABLISHED,
+};
+
+struct fake_state fake_state;
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+
+bool fake_fails(const char *call)
+{
+	bool hit;
+
+	LOCKED(hit = ++fake_state.calls == fake_state.fail_at;
+	       if (hit) fake_state.failed = call);
+	if (hit)
+		errno = fake.no_errno ? 0 : ENOMEM;
+	return hit;
+}
+
+void fake_live_add(int n)
+{
+	LOCKED(fake_state.live += (unsigned)n);
+}
+
+void fake_fail_at(unsigned n)
+{
+	LOCKED(fake_state.calls = 0; fake_state.fail_at = n; fake_state.failed = NULL);
+}
+
+bool fake_failed(void)
+{
+	return fake_state.failed != NULL;
+}
+
+const char *fake_failed_call(void)
+{
+	return fake_state.failed;
+}
+
+unsigned fake_live(void)
+{
+	unsigned n;
+
+	LOCKED(n = fake_state.live);
+	return n;
+}
+
+unsigned fake_live_qps(void)
+{
+	return fake_state.qps;
+}
+
+unsigned fake_live_mrs(void)
+{
+	unsigned n;
+
+	LOCKED(n = fake_state.mrs);
+	return n;
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/librmem/fake-fabric.h"
+
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "unit/librmem/fake-fabric-wire.h"
+
+struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void fake_reset(void)
+{
+	fake_forget_late(NULL);
+	fake_lock();
+	fake.live = 0;
+	fake.channels = NULL;
+	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
+	fake.automatic = fake.hold_flush = false;
+	fake.removed[0] = '\0';
+	fake.cuts = fake.closes = 0;
+	fake.clings = false;
+	fake.available_err = fake.domain_err = fake.connect_err = 0;
+	fake.region_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
+	fake.refused_rkey = 0;
+	fake.request_err = 0;
+	fake.at_able = NULL;
+	fake.at_connect = NULL;
+	fake.slices_max = 1;
+	(void)strcpy(fake.no_atomics, "none");
+	(void)strcpy(fake.no_inband, "none");
+	fake.notified = fake.notifications = 0;
+	fake.slow_ms = 0;
+	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
+		fake.tried[i] = 0;
+	fake_unlock();
+}
+
+struct fabric_channel *fake_latest(void)
+{
+	struct fabric_channel *channel;
+
+	fake_lock();
+	channel = fake.channels;
+	fake_unlock();
+	return channel;
+}
+
+unsigned fake_opened_port(void)
+{
+	unsigned port;
+
+	fake_lock();
+	port = fake.opened.address.port;
+	fake_unlock();
+	return port;
+}
+
+/* Take the time that the network takes. */
+static int dawdle(unsigned timeout_ms)
+{
+	unsigned ms = fake.slow_ms;
+
+	if (ms > timeout_ms) {
+		(void)poll(NULL, 0, (int)timeout_ms);
+		return err_set(-ETIMEDOUT, "the fake network is slow");
+	}
+	if (ms > 0)
+		(void)poll(NULL, 0, (int)ms);
+	return 0;
+}
+
+static bool fake_likely(void)
+{
+	return !fake.available_err;
+}
+
+static int fake_available(void)
+{
+	return fake.available_err ? err_set(fake.available_err, "no fake device") : 0;
+}
+
+static bool fake_removed(const struct fabric_endpoint *endpoint)
+{
+	bool removed;
+
+	fake_lock();
+	removed = fake.removed[0] && !strcmp(fake.removed, endpoint->device);
+	fake_unlock();
+	return removed;
+}
+
+static bool fake_domain_gone(struct fabric_domain *domain)
+{
+	return fake_removed(&domain->endpoint);
+}
+
+static void fake_domain_cut(struct fabric_domain *domain)
+{
+	(void)domain;
+	fake.cuts++;
+}
+
+static bool fake_domain_clings(const struct fabric_domain *domain)
+{
+	(void)domain;
+	return fake.clings;
+}
+
+static int fake_domain_open(const struct fabric_endpoint *endpoint,
+			    const struct fabric_client_params *params,
+			    unsigned timeout_ms, struct fabric_domain **ret_domain)
+{
+	struct fabric_domain *domain;
+	int err = dawdle(timeout_ms);
+
+	fake.params = *params;
+
+	if (err)
+		return err;
+	if (fake.available_err && endpoint->kind == FABRIC_VERBS)
+		return err_set(-ETIMEDOUT, "no way to the fake device");
+	if (fake.domain_err)
+		return err_set(fake.domain_err, "no fake domain");
+	if (fake_removed(endpoint))
+		return err_set(-ENODEV, "no fake device");
+	domain = calloc(1, sizeof(*domain));
+	domain->endpoint = *endpoint;
+	fake_lock();
+	fake.opened = *endpoint;
+	fake.live++;
+	fake_unlock();
+	*ret_domain = domain;
+	return 0;
+}
+
+static void gone(void *object)
+{
+	fake_lock();
+	fake.live--;
+	fake_unlock();
+	free(object);
+}
+
+static void fake_domain_close(struct fabric_domain *domain)
+{
+	if (!domain)
+		return;
+	ck_assert_uint_eq(domain->objects, 0);
+	fake.closes++;
+	gone(domain);
+}
+
+static const char *fake_device(const struct fabric_domain *domain)
+{
+	return domain->endpoint.device;
+}
+
+static int fake_able(const struct fabric_domain *domain,
+		     enum fabric_capability capability)
+{
+	if (capability == FABRIC_CAN_ATOMICS && fake.at_able)
+		fake.at_able();
+	if (capability == FABRIC_CAN_INBAND &&
+	    !strcmp(domain->endpoint.device, fake.no_inband))
+		return err_set(-ENOTSUP, "fake device %s has no in-band requests",
+			       domain->endpoint.device);
+	if (capability == FABRIC_CAN_ATOMICS &&
+	    !strcmp(domain->endpoint.device, fake.no_atomics))
+		return err_set(-ENOTSUP, "fake device %s has no atomics",
+			       domain->endpoint.device);
+	return 0;
+}
+
+static int fake_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
+			      struct fabric_region **ret_region)
+{
+	struct fabric_region *region;
+
+	if (fake.region_err)
+		return err_set(fake.region_err, "no fake region");
+	region = calloc(1, sizeof(*region));
+	region->domain = domain;
+	domain->objects++;
+	region->addr = addr;
+	region->bytes = bytes;
+	fake_lock();
+	fake.live++;
+	fake_unlock();
+	*ret_region = region;
+	return 0;
+}
+
+static void fake_region_free(struct fabric_region *region)
+{
+	region->domain->objects--;
+	gone(region);
+}
+
+static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
+			  struct fabric_cq **ret_cq)
+{
+	struct fabric_cq *cq;
+
+	if (fake.cq_err)
+		return err_set(fake.cq_err, "no fake cq");
+	if (fake.rdma_cq_err && domain->endpoint.kind == FABRIC_VERBS)
+		return err_set(fake.rdma_cq_err, "no fake cq");
+	cq = calloc(1, sizeof(*cq));
+	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	cq->domain = domain;
+	domain->objects++;
+	cq->max = depth;
+	cq->direct = domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT;
+	cq->wcs = calloc(depth, sizeof(*cq->wcs));
+	fake_lock();
+	fake.live++;
+	fake_unlock();
+	*ret_cq = cq;
+	return 0;
+}
+
+static void fake_cq_free(struct fabric_cq *cq)
+{
+	cq->domain->objects--;
+	(void)close(cq->fd);
+	free(cq->wcs);
+	gone(cq);
+}
+
+static int fake_cq_fd(const struct fabric_cq *cq)
+{
+	return cq->fd;
+}
+
+static int fake_cq_arm(struct fabric_cq *cq)
+{
+	eventfd_t count;
+
+	(void)eventfd_read(cq->fd, &count);
+	return 0;
+}
+
+/* The two ends tell each other. */
+static int fake_exchange(const struct fabric_channel_params *params)
+{
+	struct fabric_end ours = { .qpn = params->hello.channel + 1000, .lid = 5 };
+	struct fabric_end theirs;
+	int err = params->exchange(params->exchange_ctx, &ours, params->timeout_ms,
+				   &theirs);
+
+	if (!err)
+		fake.joined_qpn = theirs.qpn;
+	return err;
+}
+
+static int fake_connect(struct fabric_cq *cq,
+			const struct fabric_channel_params *params,
+			struct fabric_channel **ret_channel)
+{
+	struct fabric_channel *channel;
+	int err;
+
+	fake.tried[params->hello.session % FAKE_SESSIONS]++;
+	err = dawdle(params->timeout_ms);
+	if (err)
+		return err;
+	if (fake.connect_err)
+		return err_set(fake.connect_err, "no fake channel");
+	if (fake.at_connect) {
+		err = fake.at_connect();
+		if (err)
+			return err_set(err, "the fake peer refused the channel");
+	}
+	err = cq->direct ? fake_exchange(params) : 0;
+	if (err)
+		return err;
+	channel = calloc(1, sizeof(*channel));
+	channel->cq = cq;
+	channel->hello = params->hello;
+	channel->owner = params->owner;
+	channel->depth = params->depth;
+	channel->alive_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	fake_lock();
+	fake.live++;
+	fake.connects++;
+	channel->next = fake.channels;
+	fake.channels = channel;
+	fake_unlock();
+	*ret_channel = channel;
+	return 0;
+}
+
+static unsigned fake_put(struct fabric_channel *channel, const struct fabric_run *run,
+			 const struct fabric_part *parts, size_t stride, unsigned n)
+{
+	const char *at = (const char *)parts;
+
+	fake_lock();
+	for (unsigned i = 0; i < n; i++, at += stride) {
+		const struct fabric_part *part = (const struct fabric_part *)at;
+
+		/* more than its credits is a mistake of the caller */
+		if (channel->n + channel->n_put >= channel->depth || part->bytes == 0 ||
+		    part->bytes > FAKE_MAX_BYTES)
+			abort();
+		channel->posted[channel->n + channel->n_put++] = (struct fake_wr){
+			.opcode = run->opcode,
+			.bytes = (uint32_t)part->bytes,
+			.addr = part->addr,
+			.region = run->region,
+			.remote_addr = run->remote_addr + part->offset,
+			.rkey = run->rkey,
+		};
+	}
+	fake_unlock();
+	return n;
+}
+
+static unsigned fake_slices_max(const struct fabric_domain *domain,
+				enum fabric_opcode opcode)
+{
+	(void)domain;
+	(void)opcode;
+	return fake.slices_max;
+}
+
+static int fake_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_slice *slices, unsigned n)
+{
+	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (slices[i].bytes == 0)
+			abort();
+		bytes += slices[i].bytes;
+	}
+	if (n < 2 || n > fake.slices_max || bytes != part->bytes)
+		abort();
+	if (fake_put(channel, run, part, sizeof(*part), 1) != 1)
+		return 0;
+	memcpy(wr->slices, slices, n * sizeof(*slices));
+	wr->n_slices = n;
+	return 1;
+}
+
+static int fake_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
+			   const struct fabric_part *part,
+			   const struct fabric_atomic *atomic)
+{
+	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
+
+	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+		return err_set(-EINVAL, "a fake misaligned atomic");
+	if (part->bytes != FABRIC_ATOMIC_BYTES ||
+	    fake_put(channel, run, part, sizeof(*part), 1) != 1)
+		abort();
+	wr->atomic = *atomic;
+	return 1;
+}
+
+static int fake_put_request(struct fabric_channel *channel,
+			    const struct fabric_run *run,
+			    const struct fabric_part *part,
+			    const struct fabric_request *request)
+{
+	unsigned requests = 0;
+
+	if (fake.request_err)
+		return err_set(fake.request_err, "a fake request that cannot be put");
+	fake_lock();
+	for (unsigned i = 0; i < channel->n + channel->n_put; i++)
+		requests += channel->posted[i].opcode >= FABRIC_PING;
+	if (requests >= FAKE_REQUESTS ||
+	    channel->n + channel->n_put >= channel->depth ||
+	    part->bytes > FABRIC_REQUEST_BYTES_MAX)
+		abort();
+	channel->posted[channel->n + channel->n_put++] = (struct fake_wr){
+		.opcode = run->opcode,
+		.bytes = (uint32_t)part->bytes,
+		.addr = part->addr,
+		.remote_addr = run->remote_addr + part->offset,
+		.rkey = run->rkey,
+		.request = *request,
+	};
+	fake_unlock();
+	return 1;
+}
+
+static int fake_post(struct fabric_channel *channel)
+{
+	unsigned n = channel->n_put;
+
+	fake_lock();
+	fake.posts++;
+	channel->n_put = 0;
+	if (channel->aborted) {
+		fake_unlock();
+		return err_set(-ECONNRESET, "the fake channel is dead");
+	}
+	if (fake.post_max && n > fake.post_max) {
+		/* it takes some, does them, breaks, and never tells */
+		n = fake.post_max;
+		fake.post_max = 0;
+		channel->aborted = true;
+		for (unsigned i = 0; i < n; i++)
+			wire_perform(&channel->posted[channel->n + i]);
+		fake_unlock();
+		return (int)n;
+	}
+	channel->n += n;
+	while (fake.automatic && channel->n > 0)
+		wire_complete(channel, fake.refused_rkey && channel->posted[0].rkey ==
+								    fake.refused_rkey
+					       ? -EACCES
+					       : 0);
+	fake_unlock();
+	return (int)n;
+}
+
+static int fake_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
+			 struct fabric_region *region, const struct fabric_key *key,
+			 const struct fabric_part *part)
+{
+	const struct fabric_run run = fabric_run_of(opcode, region, key);
+
+	/* what was put is to be posted first */
+	if (channel->n_put > 0)
+		abort();
+	fake.singles++;
+	(void)fake_put(channel, &run, part, 0, 1);
+	return fake_post(channel);
+}
+
+static int fake_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+{
+	fake_lock();
+	if (fake.poll_err) {
+		fake_unlock();
+		return err_set(fake.poll_err, "the fake cq is broken");
+	}
+	if (n > cq->n)
+		n = cq->n;
+	memcpy(wcs, cq->wcs, n * sizeof(*wcs));
+	cq->n -= n;
+	memmove(cq->wcs, cq->wcs + n, cq->n * sizeof(*wcs));
+	fake_unlock();
+	return (int)n;
+}
+
+static void fake_abort(struct fabric_channel *channel)
+{
+	fake_lock();
+	fake.aborts++;
+	channel->aborted = true;
+	if (!fake.hold_flush)
+		wire_flush(channel);
+	fake_unlock();
+}
+
+static int fake_alive_fd(const struct fabric_channel *channel)
+{
+	return channel->alive_fd;
+}
+
+static bool fake_alive(struct fabric_channel *channel)
+{
+	bool alive;
+
+	fake_lock();
+	alive = !channel->peer_gone;
+	fake_unlock();
+	if (!alive)
+		fake_abort(channel);
+	return alive;
+}
+
+static void fake_channel_free(struct fabric_channel *channel)
+{
+	struct fabric_cq *cq = channel->cq;
+	unsigned kept = 0;
+
+	fake_lock();
+	for (struct fabric_channel **at = &fake.channels; *at; at = &(*at)->next)
+		if (*at == channel) {
+			*at = channel->next;
+			break;
+		}
+	/* its completions are lost */
+	for (unsigned i = 0; i < cq->n; i++)
+		if (cq->wcs[i].owner != channel->owner)
+			cq->wcs[kept++] = cq->wcs[i];
+	cq->n = kept;
+	fake_unlock();
+	(void)close(channel->alive_fd);
+	gone(channel);
+}
+
+static int always_available(void)
+{
+	return 0;
+}
+
+/* clang-format off */
+#define FAKE_OPS                                                                     \
+	.max_bytes = FAKE_MAX_BYTES,                                                 \
+	.domain_open = fake_domain_open, .domain_close = fake_domain_close,          \
+	.domain_device = fake_device, .region_create = fake_region_create,           \
+	.domain_able = fake_able, .put_atomic = fake_put_atomic,                     \
+	.put_request = fake_put_request, .requests_max = FAKE_REQUESTS,              \
+	.slices_max = fake_slices_max, .put_slices = fake_put_slices,                \
+	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
+	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
+	.connect = fake_connect, .put = fake_put, .post = fake_post,                 \
+	.post_one = fake_post_one,                                                   \
+	.poll = fake_poll,                                                           \
+	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,         \
+	.channel_free = fake_channel_free
+/* clang-format on */
+
+const struct fabric_client_ops fabric_verbs_client = {
+	.name = "rdma",
+	.kind = FABRIC_VERBS,
+	.needs_region = true,
+	.likely = fake_likely,
+	.available = fake_available,
+	.domain_gone = fake_domain_gone,
+	.domain_cut = fake_domain_cut,
+	.domain_clings = fake_domain_clings,
+	FAKE_OPS,
+};
+
+const struct fabric_client_ops fabric_tcp_client = {
+	.name = "tcp",
+	.kind = FABRIC_TCP,
+	.needs_region = false,
+	.available = always_available,
+	FAKE_OPS,
+};

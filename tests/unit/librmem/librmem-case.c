@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/librmem/librmem-case.h"
+
+#include <string.h>
+
+unsigned char seg_a[SEG], seg_b[SEG], local[2 * SEG];
+unsigned char *const segments[2] = { seg_a, seg_b };
+const uint64_t seg_bytes[2] = { SEG, SEG };
+const uint64_t keys[2] = { 11, 12 };
+struct rmem_lease *lease;
+struct rmem_completion done[64];
+
+static void case_on(const struct fabric_client_ops *ops, unsigned endpoints)
+{
+	stage_open(ops, endpoints);
+	memset(seg_a, 0, sizeof(seg_a));
+	memset(seg_b, 0, sizeof(seg_b));
+	for (unsigned i = 0; i < sizeof(local); i++)
+		local[i] = (unsigned char)(i * 7 + i / 256);
+	memset(done, 0, sizeof(done));
+	lease = stage_lease(5, RMEM_READ | RMEM_WRITE, 2, segments, seg_bytes, keys);
+}
+
+void case_tcp(void)
+{
+	case_on(&fabric_tcp_client, STAGE_ENDPOINTS);
+}
+
+void case_verbs(void)
+{
+	case_on(&fabric_verbs_client, STAGE_ENDPOINTS);
+}
+
+void case_three(void)
+{
+	case_on(&fabric_tcp_client, 3);
+}
+
+struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, void *addr,
+		     uint64_t bytes, uint64_t cookie)
+{
+	return (struct rmem_op){
+		.opcode = (uint16_t)opcode,
+		.lease = lease,
+		.offset = offset,
+		.addr = addr,
+		.bytes = bytes,
+		.cookie = cookie,
+	};
+}
+
+void submit(struct rmem_queue *queue, struct rmem_op op)
+{
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+}
+
+void expect(struct rmem_queue *queue, uint64_t cookie, int status)
+{
+	ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
+	ck_assert_uint_eq(done[0].cookie, cookie);
+	ck_assert_msg(done[0].status == status, "status %d, not %d: %s", done[0].status,
+		      status, rmem_completion_error(queue));
+}
+
+void expect_none(struct rmem_queue *queue)
+{
+	ck_assert_int_eq(rmem_poll(queue, done, 1), 0);
+}

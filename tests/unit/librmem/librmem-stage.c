@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/librmem/librmem-stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "unit/unit.h"
+
+struct stage stage;
+
+static uint64_t stage_now(void)
+{
+	return stage.now_ns;
+}
+
+static void answered(void *ctx, uint64_t sent_ns)
+{
+	(void)ctx;
+	(void)sent_ns;
+}
+
+static int event(void *ctx, const struct wire_msg *msg)
+{
+	(void)ctx;
+	(void)msg;
+	return 0;
+}
+
+static const struct control_events events = { answered, event };
+
+void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
+{
+	struct rmem *session = &stage.session;
+	struct wire_welcome *welcome = &session->welcome;
+
+	fake_reset();
+	memset(&stage, 0, sizeof(stage));
+	stage.through[0] = stage.through[1] = UINT8_MAX;
+	stage.now_ns = 1000000000;
+	clock_set_source(stage_now);
+	(void)pthread_mutex_init(&session->lock, NULL);
+	(void)pthread_mutex_init(&session->sync_lock, NULL);
+	(void)pthread_cond_init(&session->changed, NULL);
+	list_init(&session->leases);
+	map_init(&session->leases_by_id);
+	list_init(&session->rekeys_ahead);
+	list_init(&session->queues);
+	list_init(&session->uses);
+	list_init(&session->buffers);
+	(void)strcpy(session->server, "stage:1");
+	session->peer.ss_family = AF_INET;
+	session->uri.channels = endpoints;
+	session->timeout_ms = STAGE_TIMEOUT_MS;
+	session->epfd = epoll_create1(EPOLL_CLOEXEC);
+	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	session->timer_fd = -1;
+	session->notice_fd = -1;
+	session->link = LINK_UP;
+	atomic_store(&session->until_ns, UINT64_MAX);
+	welcome->heartbeat_ms = 500;
+	welcome->fence_ms = 2000;
+	welcome->n_endpoints = (uint16_t)endpoints;
+	for (unsigned i = 0; i < endpoints; i++)
+		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
+	ck_assert_int_eq(
+		control_create(session->epfd, &events, session, &session->control), 0);
+	ck_assert_int_eq(
+		domain_set_open(session, ops, endpoints, 100, &session->domains), 0);
+}
+
+void stage_close(void)
+{
+	struct rmem *session = &stage.session;
+	struct rmem_queue *queue;
+
+	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
+		queue_drop(queue);
+	list_for_each_safe(node, &session->leases) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+
+		ck_assert_uint_eq(lease_uses(lease), 0);
+		lease_drop(lease);
+	}
+	map_destroy(&session->leases_by_id);
+	domain_set_close(&session->domains);
+	control_free(session->control);
+	(void)close(session->wake_fd);
+	(void)close(session->epfd);
+	(void)pthread_mutex_destroy(&session->lock);
+	(void)pthread_mutex_destroy(&session->sync_lock);
+	(void)pthread_cond_destroy(&session->changed);
+	clock_set_source(NULL);
+	fake_forget_late(NULL);
+	ck_assert_int_eq(fake.live, 0);
+}
+
+static struct attachment *table(unsigned n, unsigned char *const *segments,
+				const uint64_t *bytes, const uint64_t *keys)
+{
+	const unsigned endpoints = stage.session.welcome.n_endpoints;
+	struct wire_lease *answer = calloc(1, sizeof(*answer));
+	struct attachment *attachment = NULL;
+
+	answer->n_segments = (uint16_t)n;
+	for (unsigned i = 0; i < n; i++) {
+		answer->segments[i].bytes = bytes[i];
+		answer->bytes += bytes[i];
+		answer->segments[i].endpoints = (uint8_t)stage.through[i];
+		for (unsigned k = 0; k < endpoints && keys[i]; k++)
+			if (stage.through[i] & (1u << k))
+				answer->keys[answer->n_keys++] = (struct wire_key){
+					.segment = (uint8_t)i,
+					.endpoint = (uint8_t)k,
+					.addr = (uintptr_t)segments[i],
+					.rkey = keys[i],
+				};
+	}
+	ck_assert_int_eq(attachment_create(answer, endpoints, &attachment), 0);
+	free(answer);
+	return attachment;
+}
+
+struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
+			       unsigned char *const *segments, const uint64_t *bytes,
+			       const uint64_t *keys)
+{
+	struct rmem_lease *lease = calloc(1, sizeof(*lease));
+
+	lease->session = &stage.session;
+	lease->id = id;
+	lease->rights = rights;
+	list_init(&lease->rekey_node);
+	notice_source_init(&lease->notices);
+	atomic_store(&lease->attachment, table(n, segments, bytes, keys));
+	atomic_store(&lease->bytes, atomic_load(&lease->attachment)->bytes);
+	ck_assert_int_eq(lease_enter(lease), 0);
+	return lease;
+}
+
+void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *segments,
+		 const uint64_t *bytes, const uint64_t *keys)
+{
+	struct attachment *attachment = table(n, segments, bytes, keys);
+
+	(void)pthread_mutex_lock(&stage.session.lock);
+	/* as lease_publish() */
+	if (attachment_equal(attachment, atomic_load(&lease->attachment))) {
+		attachment_free(attachment);
+	} else {
+		attachment->older = atomic_load(&lease->attachment);
+		atomic_store(&lease->attachment, attachment);
+		atomic_store(&lease->bytes, attachment->bytes);
+	}
+	atomic_store(&lease->verified, atomic_load(&lease->asked));
+	queues_news(&stage.session);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+}
+
+static struct fabric_channel *connect_slot(struct rmem_queue *queue,
+					   struct channel_slot *slot)
+{
+	struct fabric_channel_params params = { .depth = queue->channels.depth,
+						.owner = slot };
+	struct fabric_channel *channel = NULL;
+
+	ck_assert_int_eq(
+		queue->ops->connect(queue->cqs[slot->domain], &params, &channel), 0);
+	return channel;
+}
+
+struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue *queue = NULL;
+
+	params.depth = depth;
+	params.channels = channels;
+	params.bounce_bytes = 64 << 10;
+	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		queue->channels.slots[i].channel =
+			connect_slot(queue, &queue->channels.slots[i]);
+		queue->channels.slots[i].live = true;
+	}
+	list_append(&stage.session.queues, &queue->node);
+	return queue;
+}
+
+static void bury(struct rmem_queue *queue, struct channel_slot *slot,
+		 enum burial burial)
+{
+	fake_forget_late(slot);
+	atomic_store(&slot->burial, burial);
+	queue_news(queue);
+}
+
+void stage_bury(struct rmem_queue *queue, unsigned slot, enum burial burial)
+{
+	(void)pthread_mutex_lock(&stage.session.lock);
+	bury(queue, &queue->channels.slots[slot], burial);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+}
+
+unsigned stage_reconnect(struct rmem_queue *queue)
+{
+	unsigned n = 0;
+
+	(void)pthread_mutex_lock(&stage.session.lock);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel_slot *slot = &queue->channels.slots[i];
+
+		if (slot->stage != SLOT_WANTED)
+			continue;
+		if (atomic_load(&slot->burial) == BURIAL_DUE)
+			bury(queue, slot, BURIAL_DONE);
+		slot->fresh = connect_slot(queue, slot);
+		slot->stage = SLOT_FRESH;
+		queue_news(queue);
+		n++;
+	}
+	(void)pthread_mutex_unlock(&stage.session.lock);
+	return n;
+}
+
+struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned slot)
+{
+	return queue->channels.slots[slot].channel;
+}
+
+void stage_advance_ms(uint64_t ms)
+{
+	stage.now_ns += ms * 1000000;
+}
+
+void stage_status(int status)
+{
+	atomic_store(&stage.session.status, status);
+	atomic_store(&stage.session.until_ns, status ? 0 : UINT64_MAX);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Vectored operations of queues over a scripted fabric: how the lists are cut, which pieces
+ * are copied, and what is refused. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/librmem/librmem-case.h"
+#include "librmem/buffer.h"
+
+#define N 12
+
+static unsigned char theirs[2 * SEG]; /* what should be in the segments */
+static struct rmem_buffer buffer;     /* over all of `local` */
+
+static void vec_tcp(void)
+{
+	case_tcp();
+	memset(theirs, 0, sizeof(theirs));
+}
+
+static void vec_verbs(void)
+{
+	case_verbs();
+	memset(theirs, 0, sizeof(theirs));
+}
+
+/* A buffer without registrations of its own: the fake fabric takes any address. */
+static void buffer_over_local(void)
+{
+	buffer = (struct rmem_buffer){ .session = &stage.session,
+				       .addr = local,
+				       .bytes = sizeof(local) };
+}
+
+static struct rmem_op list_of(enum rmem_opcode opcode, uint64_t offset,
+			      const struct rmem_vec *vec, unsigned n, uint64_t cookie)
+{
+	struct rmem_op op = op_of(opcode, offset, NULL, 0, cookie);
+
+	op.n_vec = n;
+	op.vec = vec;
+	return op;
+}
+
+/* Pieces of all lengths, with gaps in the memory, some of none. */
+static uint64_t list_fill(struct rmem_vec vec[N], int registered)
+{
+	static const uint64_t lengths[N] = { 1,   0,    4000, 9000, 2, 3,
+					     500, 8192, 0,    7,    1, 100 };
+	uint64_t at = 5, total = 0;
+
+	for (unsigned i = 0; i < N; i++) {
+		vec[i] = (struct rmem_vec){
+			.addr = lengths[i] ? local + at : NULL,
+			.bytes = lengths[i],
+			/* 2: every other one */
+			.buffer = registered == 1 || (registered == 2 && i % 4 < 2)
+					  ? &buffer
+					  : NULL,
+		};
+		if (!lengths[i])
+			vec[i].buffer = NULL;
+		at += lengths[i] + 3;
+		total += lengths[i];
+	}
+	return total;
+}
+
+static void drain(struct rmem_queue *queue, uint64_t cookie)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		fake_complete_all();
+		if (rmem_poll(queue, done, 1) == 1)
+			break;
+	}
+	ck_assert_uint_eq(done[0].cookie, cookie);
+	ck_assert_msg(done[0].status == 0, "%s", rmem_completion_error(queue));
+}
+
+/* Across two segments; registered, not, or mixed; with 1, 3 and 8 slices a request. */
+static void check_round_trip(int registered, unsigned slices_max)
+{
+	struct rmem_vec vec[N];
+	struct rmem_queue *queue;
+	uint64_t total, at = SEG - 10000;
+	unsigned char back[2 * SEG];
+
+	fake.slices_max = slices_max;
+	queue = stage_queue(8, 2);
+	buffer_over_local();
+	total = list_fill(vec, registered);
+	submit(queue, list_of(RMEM_OP_WRITEV, at, vec, N, 1));
+	drain(queue, 1);
+	ck_assert_uint_eq(done[0].bytes, total);
+	for (unsigned i = 0; i < N; i++) {
+		if (vec[i].bytes)
+			memcpy(theirs + at, vec[i].addr, vec[i].bytes);
+		at += vec[i].bytes;
+	}
+	ck_assert_mem_eq(seg_a, theirs, SEG);
+	ck_assert_mem_eq(seg_b, theirs + SEG, SEG);
+
+	memcpy(back, local, sizeof(back));
+	for (unsigned i = 0; i < N; i++)
+		if (vec[i].bytes)
+			memset(vec[i].addr, 0xee, vec[i].bytes);
+	submit(queue, list_of(RMEM_OP_READV, SEG - 10000, vec, N, 2));
+	drain(queue, 2);
+	/* the gaps, too */
+	ck_assert_mem_eq(local, back, sizeof(local));
+	ck_assert_uint_eq(atomic_load(&buffer.outstanding), 0);
+	stage_close();
+}
+
+START_TEST(lists__arrive_whatever_they_are_made_of)
+{
+	static const unsigned maxes[] = { 1, 3, 8 };
+
+	check_round_trip(_i / 3, maxes[_i % 3]);
+}
+END_TEST
+
+START_TEST(slices__share_requests_up_to_the_devices_limit)
+{
+	struct rmem_vec vec[7];
+	struct rmem_queue *queue;
+	const struct fabric_channel *channel;
+
+	fake.slices_max = 3;
+	queue = stage_queue(8, 1);
+	channel = stage_channel(queue, 0);
+	buffer_over_local();
+	for (unsigned i = 0; i < 7; i++)
+		vec[i] = (struct rmem_vec){ local + 10 * i, 4, &buffer };
+	submit(queue, list_of(RMEM_OP_WRITEV, 0, vec, 7, 1));
+	/* 3 + 3 + 1 */
+	ck_assert_uint_eq(channel->n, 3);
+	ck_assert_uint_eq(channel->posted[0].n_slices, 3);
+	ck_assert_uint_eq(channel->posted[1].n_slices, 3);
+	ck_assert_uint_eq(channel->posted[2].n_slices, 0);
+	ck_assert_ptr_eq(channel->posted[2].addr, local + 60);
+	ck_assert_uint_eq(fake.posts, 1);
+	/* in use until they are taken */
+	ck_assert_uint_eq(atomic_load(&buffer.outstanding), 7);
+	fake_complete_all();
+	ck_assert_uint_eq(atomic_load(&buffer.outstanding), 7);
+	expect(queue, 1, 0);
+	ck_assert_uint_eq(atomic_load(&buffer.outstanding), 0);
+	/* given up with the queue */
+	submit(queue, list_of(RMEM_OP_READV, 0, vec, 7, 2));
+	ck_assert_uint_eq(atomic_load(&buffer.outstanding), 7);
+	rmem_queue_free(queue);
+	ck_assert_uint_eq(atomic_load(&buffer.outstanding), 0);
+	stage_close();
+}
+END_TEST
+
+/* What was put on a channel that dies goes to another with the same memory. */
+START_TEST(pieces__lost_with_their_channel_go_again)
+{
+	struct rmem_vec vec[4];
+	struct rmem_queue *queue;
+
+	fake.slices_max = 2;
+	queue = stage_queue(8, 2);
+	buffer_over_local();
+	for (unsigned i = 0; i < 4; i++)
+		vec[i] = (struct rmem_vec){ local + 100 * i, 50, &buffer };
+	submit(queue, list_of(RMEM_OP_WRITEV, 0, vec, 4, 1));
+	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
+	ck_assert_uint_eq(stage_channel(queue, 1)->n, 1);
+	/* the second half first: the search in the list has to go back */
+	fake_complete(stage_channel(queue, 1), 0);
+	fake_complete(stage_channel(queue, 0), -EACCES);
+	expect_none(queue);
+	stage_rekey(lease, 2, segments, seg_bytes, (const uint64_t[]){ 21, 22 });
+	expect_none(queue);
+	fake_complete_all();
+	expect(queue, 1, 0);
+	for (unsigned i = 0; i < 4; i++)
+		ck_assert_mem_eq(seg_a + 50 * i, local + 100 * i, 50);
+	stage_close();
+}
+END_TEST
+
+START_TEST(list__of_nothing_is_done_at_once)
+{
+	const struct rmem_vec nothing[2] = { { NULL, 0, NULL }, { NULL, 0, NULL } };
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, list_of(RMEM_OP_READV, 0, NULL, 0, 1));
+	expect(queue, 1, 0);
+	submit(queue, list_of(RMEM_OP_WRITEV, 2 * SEG, nothing, 2, 2));
+	expect(queue, 2, 0);
+	ck_assert_uint_eq(done[0].bytes, 0);
+	ck_assert_uint_eq(fake.posts, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(list__at_fault_completes_with_its_error)
+{
+	struct rmem_vec vec[2] = { { local, 10, NULL }, { local + 20, 10, NULL } };
+	struct rmem_queue *queue = stage_queue(8, 1);
+	uint64_t offset = 0;
+
+	buffer_over_local();
+	if (_i == 0)
+		offset = 2 * SEG - 19;
+	else if (_i == 1)
+		vec[1].addr = NULL;
+	else if (_i == 2)
+		vec[1] = (struct rmem_vec){ local + sizeof(local) - 5, 10, &buffer };
+	else
+		vec[1].bytes = UINT64_MAX - 5; /* together more than there are */
+	submit(queue, list_of(RMEM_OP_WRITEV, offset, vec, 2, 1));
+	expect(queue, 1, -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "vectored write"));
+	ck_assert_uint_eq(fake.posts, 0);
+	ck_assert_uint_eq(atomic_load(&buffer.outstanding), 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(list__needs_the_right_of_its_direction)
+{
+	const struct rmem_vec vec = { local, 10, NULL };
+	struct rmem_queue *queue = stage_queue(8, 1);
+	unsigned rights = _i ? RMEM_READ : RMEM_WRITE;
+
+	lease = stage_lease(6, rights, 2, segments, seg_bytes, keys);
+	submit(queue, list_of(_i ? RMEM_OP_WRITEV : RMEM_OP_READV, 0, &vec, 1, 1));
+	expect(queue, 1, -EACCES);
+	submit(queue, list_of(_i ? RMEM_OP_READV : RMEM_OP_WRITEV, 0, &vec, 1, 2));
+	fake_complete_all();
+	expect(queue, 2, 0);
+	stage_close();
+}
+END_TEST
+
+START_TEST(submit__refuses_lists_that_make_no_sense)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_buffer foreign = { .session = NULL };
+	const struct rmem_vec vec = { local, 10, &foreign };
+	struct rmem_op op = list_of(RMEM_OP_READV, 0, &vec, 1, 1);
+
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "not of this session"));
+	op.vec = NULL;
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), -EINVAL);
+	op.vec = &vec;
+	op.n_vec = RMEM_VEC_MAX + 1;
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "n_vec"));
+	op.n_vec = 1;
+	buffer_over_local();
+	op.buffer = &buffer;
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), -EINVAL);
+	stage_close();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("librmem-vec");
+	TCase *tcp = tcase_create("tcp"), *verbs = tcase_create("verbs");
+
+	tcase_set_timeout(tcp, 60);
+	tcase_set_timeout(verbs, 60);
+	tcase_add_checked_fixture(tcp, vec_tcp, NULL);
+	tcase_add_checked_fixture(verbs, vec_verbs, NULL);
+	tcase_add_loop_test(tcp, lists__arrive_whatever_they_are_made_of, 0, 9);
+	tcase_add_loop_test(verbs, lists__arrive_whatever_they_are_made_of, 0, 9);
+	tcase_add_test(verbs, slices__share_requests_up_to_the_devices_limit);
+	tcase_add_test(verbs, pieces__lost_with_their_channel_go_again);
+	tcase_add_test(tcp, list__of_nothing_is_done_at_once);
+	tcase_add_loop_test(tcp, list__at_fault_completes_with_its_error, 0, 4);
+	tcase_add_loop_test(tcp, list__needs_the_right_of_its_direction, 0, 2);
+	tcase_add_test(tcp, submit__refuses_lists_that_make_no_sense);
+	suite_add_tcase(suite, tcp);
+	suite_add_tcase(suite, verbs);
+	return unit_main(suite);
+}

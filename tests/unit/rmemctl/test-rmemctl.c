@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmemctl/client.h"
+#include "rmemctl/commands.h"
+#include "rmemctl/table.h"
+#include "unit/unit.h"
+
+/* ---- tables ---- */
+
+static char *shown;
+static size_t shown_bytes;
+
+static int show(const char *name, const char *body)
+{
+	const struct command *command = NULL;
+	FILE *out = open_memstream(&shown, &shown_bytes);
+	int err;
+
+	ck_assert_ptr_nonnull(out);
+	ck_assert_int_eq(command_find(name, &command), 0);
+	err = command_show(command, body, out);
+	ck_assert_int_eq(fclose(out), 0);
+	return err;
+}
+
+START_TEST(table__aligns)
+{
+	ck_assert_int_eq(show("pools", "{\"pools\": [{\"name\": \"caf\xc3\xa9\", "
+				       "\"node\": 1, \"node_asked\": null,"
+				       "\"pages\": \"2M\", \"pages_asked\": \"auto\", "
+				       "\"bytes\": 1610612736, \"bytes_asked\": null,"
+				       "\"state\": \"shrinking\", "
+				       "\"bytes_to\": 1073741824, "
+				       "\"recalled_bytes\": 4096, "
+				       "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
+				       "\"free_bytes\": 1610612736,"
+				       "\"largest_free_bytes\": 4096, "
+				       "\"fragmentation_percent\": 99, "
+				       "\"devices\": [\"a0\", \"b1\"]}, {\"name\": "
+				       "\"longer\", \"node\": null}]}"),
+			 0);
+	ck_assert_str_eq(
+		shown,
+		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  "
+		"STATE         TO  RECALLED  LENT  "
+		"SCRUBBING     FREE  LARGEST  FRAGMENTED  DEVICES\n"
+		"caf\xc3\xa9          1      any  2M     auto     1.5 GiB     auto  "
+		"shrinking  1 GiB     4 KiB   0 B  "
+		"      0 B  1.5 GiB    4 KiB         99%  a0, b1\n"
+		"longer  several      any  -      -              -     auto  "
+		"-              -         -     -  "
+		"        -        -        -           -  all\n");
+	free(shown);
+}
+END_TEST
+
+START_TEST(table__does_not_steer_the_terminal)
+{
+	char buf[CELL_CHARS];
+	json_t *json = json_string("a\x1b[31mb\n\xc2\x9b"
+				   "c\x7f\xc3\xa9");
+
+	ck_assert_str_eq(cell_format(json, CELL_TEXT, "-", buf), "a?[31mb??c?\xc3\xa9");
+	json_decref(json);
+}
+END_TEST
+
+START_TEST(table__cuts_between_characters)
+{
+	char buf[CELL_CHARS], text[2 * CELL_CHARS + 2] = "x";
+	json_t *json;
+
+	for (unsigned i = 0; i < CELL_CHARS; i++)
+		memcpy(text + 1 + 2 * i, "\xc3\xa9", 3);
+	json = json_string(text);
+	ck_assert_ptr_nonnull(json);
+	ck_assert_uint_eq(strlen(cell_format(json, CELL_TEXT, "-", buf)),
+			  CELL_CHARS - 1);
+	json_decref(json);
+	json = json_string(text + 1);
+	/* one more byte would be half a character */
+	ck_assert_uint_eq(strlen(cell_format(json, CELL_TEXT, "-", buf)),
+			  CELL_CHARS - 2);
+	json_decref(json);
+}
+END_TEST
+
+START_TEST(table__joins_lists)
+{
+	char buf[CELL_CHARS];
+	json_t *array = json_array();
+
+	ck_assert_str_eq(cell_format(array, CELL_LIST, "all", buf), "all");
+	for (int i = 0; i < 16; i++)
+		ck_assert_int_eq(json_array_append_new(array, json_string("mlx5_1")),
+				 0);
+	ck_assert_int_eq(strncmp(cell_format(array, CELL_LIST, "all", buf),
+				 "mlx5_1, mlx5_1, ", 16),
+			 0);
+	ck_assert_uint_eq(strlen(buf), CELL_CHARS - 1);
+	json_decref(array);
+}
+END_TEST
+
+START_TEST(table__cuts_what_is_on_many_nodes)
+{
+	char buf[CELL_CHARS];
+	json_t *array = json_array();
+
+	ck_assert_str_eq(cell_format(array, CELL_SHARES, "-", buf), "-");
+	for (int i = 0; i < 64; i++)
+		ck_assert_int_eq(
+			json_array_append_new(array, json_pack("{s:i, s:i}", "node", i,
+							       "bytes", 1024)),
+			0);
+	ck_assert_uint_eq(strlen(cell_format(array, CELL_SHARES, "-", buf)),
+			  CELL_CHARS - 1);
+	json_decref(array);
+}
+END_TEST
+
+START_TEST(time__has_two_units)
+{
+	char buf[CELL_CHARS];
+
+	ck_assert_str_eq(time_format(0, buf), "0ms");
+	ck_assert_str_eq(time_format(999, buf), "999ms");
+	ck_assert_str_eq(time_format(61500, buf), "1min 1s");
+	ck_assert_str_eq(time_format(3600000, buf), "1h");
+	ck_assert_str_eq(time_format(90061000, buf), "1d 1h");
+}
+END_TEST
+
+START_TEST(show__says_when_there_is_nothing)
+{
+	ck_assert_int_eq(show("sessions", "{\"sessions\": []}"), 0);
+	ck_assert_str_eq(shown, "no sessions\n");
+	free(shown);
+}
+END_TEST
+
+START_TEST(show__lists_sessions_leases_and_devices)
+{
+	ck_assert_int_eq(show("sessions",
+			      "{\"sessions\": [{\"id\": \"18446744073709551615\","
+			      "\"state\": \"fenced\", \"idle_ms\": 2500}]}"),
+			 0);
+	ck_assert_ptr_nonnull(strstr(shown, "\n18446744073709551615  fenced  -"));
+	ck_assert_ptr_nonnull(strstr(shown, "  2s  "));
+	free(shown);
+	ck_assert_int_eq(show("leases", "{\"leases\": [{\"id\": \"3\", \"bytes\": 5000,"
+					"\"ttl_ms\": null, \"name\": \"data\"}]}"),
+			 0);
+	ck_assert_ptr_nonnull(strstr(shown, "  4.9 KiB"));
+	ck_assert_ptr_nonnull(strstr(shown, "  none  data\n"));
+	free(shown);
+	ck_assert_int_eq(show("leases",
+			      "{\"leases\": [{\"id\": \"3\", \"placement\": "
+			      "\"interleave\", \"node_asked\": null, \"nodes\": ["
+			      "{\"node\": 0, \"bytes\": 4096}, "
+			      "{\"node\": null, \"bytes\": 512}]}]}"),
+			 0);
+	ck_assert_ptr_nonnull(
+		strstr(shown, "  interleave     any  0: 4 KiB, ?: 512 B  "));
+	free(shown);
+	ck_assert_int_eq(show("devices", "{\"devices\": [{\"device\": \"rxe0\"}]}"), 0);
+	ck_assert_ptr_nonnull(strstr(shown, "\nrxe0    -       -"));
+	ck_assert_ptr_nonnull(strstr(shown, "unknown"));
+	free(shown);
+}
+END_TEST
+
+START_TEST(show__lists_tenants)
+{
+	ck_assert_int_eq(
+		show("tenants",
+		     "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
+		     "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
+		     "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
+		     "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
+		     "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
+		     "\"ttl_max_ms\": 60000, \"refused\": 10}]}"),
+		0);
+	ck_assert_str_eq(
+		shown, "TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
+		       "(MAX)  LENT  "
+		       "(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED\n"
+		       "a       leaving         1   none         2      3       4      "
+		       "5   6 B  "
+		       "1 KiB     7      8       none        9 B     1min       10\n");
+	free(shown);
+}
+END_TEST
+
+START_TEST(show__tells_what_a_device_can)
+{
+	ck_assert_int_eq(
+		show("devices",
+		     "{\"devices\": [{\"device\": null, \"can\": null}, "
+		     "{\"device\": \"mlx5_0\", \"can\": null}, "
+		     "{\"device\": \"rxe0\", \"node\": 1, \"can\": {"
+		     "\"transport\": \"RoCE\", \"atomics\": \"HCA\", "
+		     "\"write_immediate\": true, \"relaxed_ordering\": true, "
+		     "\"on_demand_paging\": false, \"inline_bytes\": 476, "
+		     "\"max_qp\": 1, \"max_qp_wr\": 2, \"max_sge\": 3, \"max_cq\": 4, "
+		     "\"max_cqe\": 5, \"max_mr\": 6, \"max_mr_bytes\": 4096, "
+		     "\"responder_resources\": 7, \"initiator_depth\": 8}, "
+		     "\"device_port\": {\"number\": 1, \"state\": \"active\", "
+		     "\"active_mtu\": 1024, \"max_mtu\": null, \"gids_more\": 2, "
+		     "\"gids\": [{\"index\": 1, \"gid\": \"::1\", \"type\": "
+		     "\"RoCE v2\", \"served\": true}, {\"index\": 2}]}, "
+		     "\"knobs\": {\"mtu\": 1024, \"traffic_class\": null, "
+		     "\"ack_timeout\": 14, \"retry_count\": 6, "
+		     "\"rnr_retry_count\": 5, \"rd_atomic\": 16, "
+		     "\"relaxed_ordering\": true, \"connect\": \"direct\", "
+		     "\"gid_index\": 1, \"pkey\": 32770}}]}"),
+		0);
+	ck_assert_str_eq(
+		strstr(shown, "\n\n"),
+		"\n\nmlx5_0: was removed\n"
+		"\nrxe0: RoCE, port 1 active, MTU 1024 of unknown, NUMA node 1\n"
+		"  atomics HCA, write with immediate, inline 476 B, relaxed ordering "
+		"accepted, no on-demand paging\n"
+		"  at most 1 QPs of 2 requests and 3 SGEs, 4 CQs of 5, 6 MRs of 4 "
+		"KiB\n"
+		"  rd_atomic: of peers 7, its own 8\n"
+		"  in effect: MTU 1024, traffic class auto, service level auto, ACK "
+		"timeout 14, retries 6, RNR retries 5, rd_atomic 16, relaxed ordering "
+		"on\n"
+		"  connect direct, GID index 1, P_Key 0x8002\n"
+		"  GID 1  ::1  RoCE v2  served\n"
+		"  GID 2  unknown  unknown\n"
+		"  GIDs not shown: 2\n");
+	free(shown);
+}
+END_TEST
+
+START_TEST(show__sums_up_the_status)
+{
+	ck_assert_int_eq(
+		show("status",
+		     "{\"version\": \"1.2\", \"pid\": 7, \"uptime_ms\": 65000, "
+		     "\"control\": [\"192.0.2.10:7460\", \"[::1]:7460\"],"
+		     "\"fabrics\": {\"rdma\": {\"serving\": false, \"why\": \"no "
+		     "device\"},"
+		     "\"tcp\": {\"serving\": true}}, \"memory\": {\"pools\": 1, "
+		     "\"bytes\": 1024,"
+		     "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, \"free_bytes\": 1024},"
+		     "\"sessions\": {\"active\": 1, \"fenced\": 0, \"channels\": 2, "
+		     "\"keys\": 12},"
+		     "\"leases\": {\"named\": 3, \"ephemeral\": 4, \"bytes\": 10},"
+		     "\"counters\": {\"requests\": 5, \"requests_failed\": 1,"
+		     "\"sessions_opened\": 9, \"sessions_fenced\": 8, "
+		     "\"sessions_resumed\": 6,"
+		     "\"leases_granted\": 21, \"leases_expired\": 20,"
+		     "\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
+		     "\"connections_refused\": 2, \"channels_refused\": 3}}"),
+		0);
+	ck_assert_str_eq(
+		shown,
+		"rmemd      1.2, pid 7, up 1min 5s\n"
+		"control    192.0.2.10:7460, [::1]:7460\n"
+		"rdma       not serving: no device\n"
+		"tcp        serving\n"
+		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"
+		"sessions   1 active, 0 fenced, channels: 2, keys: 12\n"
+		"leases     3 named, 4 ephemeral, together 10 B\n"
+		"granted    21, expired 20, waited for zeroed memory 11, in all for "
+		"1min "
+		"1s\n"
+		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
+		"refused    connections 2, channels 3\n");
+	free(shown);
+}
+END_TEST
+
+START_TEST(show__does_not_cut_why_a_fabric_is_not_served)
+{
+	char why[256], text[400];
+
+	memset(why, 'w', sizeof(why) - 2);
+	memcpy(why + sizeof(why) - 2, "!", 2);
+	(void)snprintf(text, sizeof(text),
+		       "{\"fabrics\": {\"rdma\": {\"why\": \"\\n%s\"}}}", why);
+	ck_assert_int_eq(show("status", text), 0);
+	ck_assert_ptr_nonnull(strstr(shown, "\nrdma       not serving: ?www"));
+	ck_assert_ptr_nonnull(strstr(shown, why));
+	free(shown);
+}
+END_TEST
+
+static const char *const not_answers[] = { "", "hello", "[1]", "{\"pools\": 5}", "{}" };
+
+START_TEST(show__refuses_what_is_no_answer)
+{
+	ck_assert_int_eq(show("pools", not_answers[_i]), -EPROTO);
+	ck_assert_str_eq(shown, "");
+	free(shown);
+}
+END_TEST
+
+START_TEST(command__unknown_offers_the_nearest)
+{
+	const struct command *command = NULL;
+
+	ck_assert_int_eq(command_find("sesions", &command), -EINVAL);
+	ck_assert_str_eq(err_text(),
+			 "unknown command 'sesions'; did you mean 'sessions'?");
+	ck_assert_int_eq(command_find("frobnicate", &command), -EINVAL);
+	ck_assert_str_eq(err_text(), "unknown command 'frobnicate'");
+	ck_assert_ptr_null(command);
+}
+END_TEST
+
+/* ---- the client, against a server that gives one answer ---- */
+
+static char directory[sizeof("/tmp/rmem-ctl-XXXXXX")];
+static char path[64];
+static int listener;
+static const char *answer;
+static char asked[1024];
+
+static void socket_make(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	memcpy(directory, "/tmp/rmem-ctl-XXXXXX", sizeof(directory));
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	(void)snprintf(path, sizeof(path), "%s/s", directory);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)),
+			 0);
+	ck_assert_int_eq(listen(listener, 4), 0);
+}
+
+static void socket_unmake(void)
+{
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
+}
+
+static void *answer_once(void *ctx)
+{
+	int fd = accept(listener, NULL, NULL);
+	ssize_t got = recv(fd, asked, sizeof(asked) - 1, 0);
+
+	(void)ctx;
+	if (got > 0)
+		asked[got] = '\0';
+	(void)send(fd, answer, strlen(answer), MSG_NOSIGNAL);
+	(void)close(fd);
+	return NULL;
+}
+
+static int get(const char *text, char **ret_body)
+{
+	pthread_t thread;
+	int err;
+
+	answer = text;
+	ck_assert_int_eq(pthread_create(&thread, NULL, answer_once, NULL), 0);
+	err = client_get(path, "/v1/pools", ret_body);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	return err;
+}
+
+START_TEST(client__gets_the_body)
+{
+	char *body = NULL;
+
+	/* must not lead elsewhere */
+	ck_assert_int_eq(setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
+	ck_assert_msg(get("HTTP/1.0 200 OK\r\n\r\n{\"x\": 1}\n", &body) == 0, "%s",
+		      err_text());
+	ck_assert_str_eq(body, "{\"x\": 1}\n");
+	ck_assert_int_eq(strncmp(asked, "GET /v1/pools HTTP/1.1\r\n", 24), 0);
+	free(body);
+}
+END_TEST
+
+static const struct {
+	const char *answer;
+	int err;
+	const char *said;
+} bad[] = {
+	{ "HTTP/1.0 404 Not Found\r\n\r\n{\"error\": \"no such thing\"}", -EPROTO,
+	  "rmemd answers 404: no such thing" },
+	{ "HTTP/1.0 500 Oops\r\n\r\n<html>", -EPROTO, "rmemd answers 500" },
+	{ "HTTP/1.0 200 OK\r\n\r\n", -EPROTO, "gives an empty answer" },
+	{ "HTTP/1.0 200 OK\r\nContent-Length: 10\r\n\r\nshort", -EIO, "" },
+	{ "what?\r\n\r\n", -EIO, "" },
+	{ "", -EIO, "without an answer: its log tells why" },
+};
+
+START_TEST(client__refuses_bad_answers)
+{
+	char *body = NULL;
+
+	ck_assert_int_eq(get(bad[_i].answer, &body), bad[_i].err);
+	ck_assert_ptr_nonnull(strstr(err_text(), bad[_i].said));
+	ck_assert_ptr_null(body);
+}
+END_TEST
+
+START_TEST(client__says_what_to_do_without_a_daemon)
+{
+	char said[256], *body = NULL;
+
+	(void)snprintf(
+		said, sizeof(said),
+		"no rmemd serves %s: start it (systemctl start rmemd), or name its "
+		"socket with --socket",
+		path);
+	/* the daemon has died */
+	ck_assert_int_eq(close(listener), 0);
+	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -ECONNREFUSED);
+	ck_assert_str_eq(err_text(), said);
+	ck_assert_int_eq(client_get("/nonexistent/s", "/v1/pools", &body),
+			 -ECONNREFUSED);
+	ck_assert_ptr_nonnull(strstr(err_text(), "no rmemd serves /nonexistent/s: "));
+}
+END_TEST
+
+START_TEST(client__names_the_group_that_may)
+{
+	char *body = NULL;
+
+	ck_assert_int_eq(chmod(path, 0600), 0);
+	ck_assert_int_eq(chmod(directory, 0711), 0);
+	if (geteuid() != 0) {
+		/* its owner may again */
+		ck_assert_int_eq(chmod(path, 0), 0);
+	} else {
+		ck_assert_int_eq(seteuid(65534), 0);
+	}
+	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -EACCES);
+	ck_assert_ptr_nonnull(strstr(err_text(),
+				     "permission denied: only root and members "
+				     "of the group "));
+	if (getuid() == 0)
+		ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("rmemctl");
+	TCase *table = tcase_create("table"), *client = tcase_create("client");
+
+	tcase_add_test(table, table__aligns);
+	tcase_add_test(table, table__does_not_steer_the_terminal);
+	tcase_add_test(table, table__cuts_between_characters);
+	tcase_add_test(table, table__joins_lists);
+	tcase_add_test(table, table__cuts_what_is_on_many_nodes);
+	tcase_add_test(table, time__has_two_units);
+	tcase_add_test(table, show__says_when_there_is_nothing);
+	tcase_add_test(table, show__lists_sessions_leases_and_devices);
+	tcase_add_test(table, show__lists_tenants);
+	tcase_add_test(table, show__tells_what_a_device_can);
+	tcase_add_test(table, show__sums_up_the_status);
+	tcase_add_test(table, show__does_not_cut_why_a_fabric_is_not_served);
+	tcase_add_loop_test(table, show__refuses_what_is_no_answer, 0,
+			    sizeof(not_answers) / sizeof(not_answers[0]));
+	tcase_add_test(table, command__unknown_offers_the_nearest);
+	tcase_add_checked_fixture(client, socket_make, socket_unmake);
+	tcase_add_test(client, client__gets_the_body);
+	tcase_add_loop_test(client, client__refuses_bad_answers, 0,
+			    sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(client, client__says_what_to_do_without_a_daemon);
+	tcase_add_test(client, client__names_the_group_that_may);
+	suite_add_tcase(suite, table);
+	suite_add_tcase(suite, client);
+	return unit_main(suite);
+}

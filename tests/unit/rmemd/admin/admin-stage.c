@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/rmemd/admin/admin-stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmemd/control/session.h"
+#include "rmemd/daemon.h"
+#include "rmemd/lease/lease.h"
+
+/* ---- a daemon that is nothing but what it shows ---- */
+
+struct pools *pools;
+struct tenants tenants;
+unsigned n_sessions = 2;
+static struct config config;
+static const struct fabric_endpoint endpoints[] = {
+	{ .kind = FABRIC_TCP,
+	  .address = { .family = 4, .bytes = { 127, 0, 0, 1 }, .port = 7462 },
+	  .node = -1 },
+	{ .kind = FABRIC_VERBS,
+	  .address = { .family = 6, .bytes = { [15] = 1 }, .port = 7461 },
+	  .node = 1,
+	  .device = "rxe0" },
+};
+
+const struct config *daemon_config(const struct daemon *daemon)
+{
+	(void)daemon;
+	return &config;
+}
+
+struct pools *daemon_pools(const struct daemon *daemon)
+{
+	(void)daemon;
+	return pools;
+}
+
+struct leases *daemon_leases(const struct daemon *daemon)
+{
+	(void)daemon;
+	return NULL;
+}
+
+struct sessions *daemon_sessions(const struct daemon *daemon)
+{
+	(void)daemon;
+	return NULL;
+}
+
+const struct tenants *daemon_tenants(const struct daemon *daemon)
+{
+	(void)daemon;
+	return &tenants;
+}
+
+uint64_t daemon_uptime_ms(const struct daemon *daemon)
+{
+	(void)daemon;
+	return 1234;
+}
+
+unsigned daemon_n_listeners(const struct daemon *daemon)
+{
+	(void)daemon;
+	return 2;
+}
+
+const char *daemon_listener(const struct daemon *daemon, unsigned i)
+{
+	(void)daemon;
+	return i ? "[::1]:7460" : "127.0.0.1:7460";
+}
+
+const char *daemon_verbs_missing(const struct daemon *daemon)
+{
+	(void)daemon;
+	return "no device";
+}
+
+void daemon_counters(const struct daemon *daemon, struct daemon_counters *ret_counters)
+{
+	(void)daemon;
+	*ret_counters = (struct daemon_counters){ .requests = 42 };
+}
+
+unsigned daemon_n_endpoints(const struct daemon *daemon)
+{
+	(void)daemon;
+	return sizeof(endpoints) / sizeof(endpoints[0]);
+}
+
+const struct fabric_endpoint *daemon_endpoint(const struct daemon *daemon, unsigned i)
+{
+	(void)daemon;
+	return &endpoints[i];
+}
+
+void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
+			   struct fabric_endpoint_stats *ret_stats)
+{
+	(void)daemon;
+	*ret_stats =
+		(struct fabric_endpoint_stats){ .channels = i, .exposed_bytes = 4096 };
+}
+
+static const struct fabric_abilities abilities = {
+	.transport = FABRIC_IWARP,
+	.atomics = FABRIC_ATOMICS_DEVICE,
+	.relaxed_ordering = true,
+	.inline_bytes = 64,
+	.max_mr_bytes = UINT64_MAX,
+	.initiator_depth = 128,
+};
+
+int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
+			   const struct fabric_abilities **ret_abilities,
+			   struct fabric_port *ret_port)
+{
+	(void)daemon;
+	if (i == 0)
+		return -ENOTSUP;
+	*ret_abilities = &abilities;
+	*ret_port = (struct fabric_port){
+		.number = 1,
+		.state = "active",
+		.active_mtu = 1024,
+		.gids = { { .index = 3,
+			    .bytes = { [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 7 },
+			    .type = "RoCE v2",
+			    .served = true } },
+		.n_gids = 1,
+		.knobs = FABRIC_KNOBS_INIT,
+	};
+	ret_port->knobs.traffic_class = 104;
+	ret_port->knobs.connect = FABRIC_CONNECT_DIRECT;
+	ret_port->knobs.gid_index = 3;
+	return 0;
+}
+
+int sessions_each(const struct sessions *sessions,
+		  int (*each)(const struct session_status *status, void *arg),
+		  void *arg)
+{
+	struct session_status status = { .id = UINT64_C(0xfffffffffffffff0),
+					 .tenant = "default",
+					 .client = "caf\xe9 \x1b[31m\"",
+					 .peer = "[::1]:9",
+					 .state = "active",
+					 .fabric = "tcp",
+					 .channels = 2,
+					 .keys = 5,
+					 .lent_bytes = 4096 };
+	int err = 0;
+
+	(void)sessions;
+	for (unsigned i = 0; i < n_sessions && !err; i++) {
+		err = each(&status, arg);
+		status.id++;
+		status.state = "fenced";
+	}
+	return err;
+}
+
+int leases_each(const struct leases *leases,
+		int (*each)(const struct lease_status *status, void *arg), void *arg)
+{
+	struct lease_status named = { .id = 1,
+				      .name = "data",
+				      .tenant = "default",
+				      .bytes = 5000,
+				      .lent = 8192,
+				      .segments = 2,
+				      .placement = WIRE_PLACE_INTERLEAVE,
+				      .node = POOL_NODE_ANY,
+				      .ready = true };
+	struct lease_status ephemeral = named;
+	int err;
+
+	(void)leases;
+	ephemeral.id = 2;
+	ephemeral.name = "";
+	ephemeral.owner = 7;
+	ephemeral.ttl_ms = 9;
+	ephemeral.placement = WIRE_PLACE_DEVICE;
+	ephemeral.node = 3;
+	ephemeral.ready = false;
+	err = each(&named, arg);
+	return err ? err : each(&ephemeral, arg);
+}
+
+unsigned lease_shares(const struct lease_status *status,
+		      struct lease_share ret_shares[WIRE_SEGMENTS_MAX])
+{
+	ret_shares[0] = (struct lease_share){ 0, status->bytes - 1000 };
+	ret_shares[1] = (struct lease_share){ 1, 1000 };
+	return 2;
+}
+
+/* ---- a client ---- */
+
+char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
+char path[64];
+struct event_base *base;
+struct admin *admin;
+
+void base_make(void)
+{
+	const struct pool_params params = { .name = "a",
+					    .node = POOL_NODE_ANY,
+					    .bytes = 1 << 20,
+					    .pages = POOL_PAGES_BASE,
+					    .devices = { "a0", "b1" },
+					    .n_devices = 2 };
+
+	memcpy(directory, "/tmp/rmem-admin-XXXXXX", sizeof(directory));
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	(void)snprintf(path, sizeof(path), "%s/run/rmemd/admin.sock", directory);
+	config_default(&config);
+	base = event_base_new();
+	ck_assert_ptr_nonnull(base);
+	ck_assert_int_eq(pools_open(&params, 1, NULL, &pools), 0);
+}
+
+void base_unmake(void)
+{
+	char command[64];
+
+	pools_close(pools);
+	event_base_free(base);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", directory);
+	ck_assert_int_eq(system(command), 0);
+}
+
+void open_admin(void)
+{
+	ck_assert_msg(admin_open(base, NULL, path, -1, &admin) == 0, "%s", err_text());
+}
+
+int dial(void)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+		(void)close(fd);
+		return -errno;
+	}
+	return fd;
+}
+
+int ask(const char *method, const char *resource, char *ret_answer, size_t bytes)
+{
+	char request[256];
+	size_t used = 0;
+	int fd = dial(), status = 0;
+
+	ck_assert_int_ge(fd, 0);
+	(void)snprintf(request, sizeof(request),
+		       "%s %s HTTP/1.0\r\nContent-Length: 0\r\n\r\n", method, resource);
+	ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	for (;;) {
+		ssize_t got = read(fd, ret_answer + used, bytes - 1 - used);
+
+		if (got == 0)
+			break;
+		if (got > 0)
+			used += (size_t)got;
+		else
+			ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+	}
+	ck_assert_int_eq(close(fd), 0);
+	ret_answer[used] = '\0';
+	ck_assert_int_eq(sscanf(ret_answer, "HTTP/1.%*d %d", &status), 1);
+	return status;
+}
+
+char answer[1 << 20];
+
+json_t *body(void)
+{
+	const char *text = strstr(answer, "\r\n\r\n");
+	json_error_t error;
+	json_t *json;
+
+	ck_assert_ptr_nonnull(text);
+	json = json_loads(text + 4, 0, &error);
+	ck_assert_msg(json != NULL, "%s: %s", error.text, text);
+	return json;
+}
+
+json_t *get(const char *resource)
+{
+	ck_assert_int_eq(ask("GET", resource, answer, sizeof(answer)), 200);
+	ck_assert_ptr_nonnull(strstr(answer, "Content-Type: application/json\r\n"));
+	return body();
+}

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/nearest.h"
+#include "rmemd/config-keys.h"
+#include "rmemd/config.h"
+#include "unit/unit.h"
+
+static char path[64];
+static struct config config;
+
+static void path_make(void)
+{
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "/tmp/rmem-config-XXXXXX");
+	fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(close(fd), 0);
+}
+
+static void path_unmake(void)
+{
+	ck_assert_int_eq(unlink(path), 0);
+}
+
+static int load(const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+	return config_load(path, &config);
+}
+
+START_TEST(load__an_empty_file_is_the_defaults)
+{
+	struct config standard;
+
+	config_default(&standard);
+	ck_assert_int_eq(load(""), 0);
+	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);
+	ck_assert_uint_eq(config.n_listen, 2);
+	ck_assert_str_eq(config.listen[0], "127.0.0.1");
+	ck_assert_str_eq(config.listen[1], "::1");
+	ck_assert_uint_eq(config.port, 7460);
+	ck_assert(!config.insecure);
+	ck_assert_uint_eq(config.heartbeat_ms, 500);
+	ck_assert_uint_eq(config.fence_ms, 2000);
+	ck_assert_uint_eq(config.grace_ms, 60000);
+	ck_assert_uint_eq(config.sessions_max, 1024);
+	ck_assert_int_eq(config.verbs, CONFIG_AUTO);
+	ck_assert_uint_eq(config.n_devices, 0);
+	ck_assert_uint_eq(config.verbs_port, 7461);
+	ck_assert(config.tcp);
+	ck_assert_uint_eq(config.tcp_port, 7462);
+	ck_assert_uint_eq(config.tcp_threads, 2);
+	ck_assert_str_eq(config.admin_socket, RUNSTATEDIR "/rmemd/admin.sock");
+	ck_assert_int_eq(config.log_target, CONFIG_LOG_AUTO);
+	ck_assert_int_eq(config.log_level, LOG_INFO);
+	ck_assert_uint_eq(config.n_pools, 1);
+	ck_assert_uint_eq(config.n_tenants, 1);
+	ck_assert_str_eq(config.tenants[0].name, "default");
+	ck_assert_uint_eq(config.tenants[0].limits.bytes_max, 0);
+	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 65536);
+	ck_assert_uint_eq(config.tenants[0].limits.sessions_max, 0);
+	ck_assert_uint_eq(config.tenants[0].limits.keys_max, 262144);
+	ck_assert_str_eq(config.pools[0].name, "default");
+	ck_assert_uint_eq(config.pools[0].bytes, 1 << 30);
+	ck_assert_int_eq(config.pools[0].node, POOL_NODE_ANY);
+	ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_AUTO);
+}
+END_TEST
+
+START_TEST(load__reads_every_type)
+{
+	ck_assert_msg(load("\xef\xbb\xbf[server]\n"
+			   "listen = 10.0.0.1,\n"
+			   "         fd00::1 ; both\n"
+			   "insecure = yes\n"
+			   "port=7000\n"
+			   "# a comment\n"
+			   "[session]\n"
+			   "heartbeat = 1s\n"
+			   "fence = 1min\n"
+			   "[limits]\n"
+			   "channels = 4\n"
+			   "[rdma]\n"
+			   "enabled = no\n"
+			   "devices = mlx5_0 , mlx5_1\n"
+			   "[tcp]\n"
+			   "threads = 8\n"
+			   "[admin]\n"
+			   "socket = /tmp/x\n"
+			   "[log]\n"
+			   "level = debug\n"
+			   "[pool near]\n"
+			   "node = 1\n"
+			   "size = 2M\n"
+			   "page_size = 2M\n"
+			   "[pool far]\n"
+			   "size = 1T\n"
+			   "[pool rest]\n"
+			   "size = auto\n"
+			   "share = 80%\n"
+			   "[limits]\n"
+			   "sessions = 7\n"
+			   "[tenant a]\n"
+			   "bytes = 8G\n"
+			   "leases = 1\n"
+			   "sessions = 2\n"
+			   "channels = 3\n"
+			   "keys = 4\n"
+			   "session_keys = 5\n"
+			   "lease_min = 6\n"
+			   "lease_max = 7G\n"
+			   "ttl_max = 8h\n"
+			   "[tenant b]\n") == 0,
+		      "%s", err_text());
+	ck_assert_uint_eq(config.n_listen, 2);
+	ck_assert_str_eq(config.listen[1], "fd00::1");
+	ck_assert(config.insecure);
+	ck_assert_uint_eq(config.port, 7000);
+	ck_assert_uint_eq(config.heartbeat_ms, 1000);
+	ck_assert_uint_eq(config.fence_ms, 60000);
+	ck_assert_uint_eq(config.channels_max, 4);
+	ck_assert_int_eq(config.verbs, CONFIG_NO);
+	ck_assert_uint_eq(config.n_devices, 2);
+	ck_assert_str_eq(config.devices[0], "mlx5_0");
+	ck_assert_uint_eq(config.tcp_threads, 8);
+	ck_assert_str_eq(config.admin_socket, "/tmp/x");
+	ck_assert_int_eq(config.log_level, LOG_DEBUG);
+	ck_assert_uint_eq(config.sessions_max, 7);
+	ck_assert_uint_eq(config.n_tenants, 2);
+	ck_assert_str_eq(config.tenants[0].name, "a");
+	ck_assert_uint_eq(config.tenants[0].limits.bytes_max, UINT64_C(8) << 30);
+	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 1);
+	ck_assert_uint_eq(config.tenants[0].limits.sessions_max, 2);
+	ck_assert_uint_eq(config.tenants[0].limits.channels_max, 3);
+	ck_assert_uint_eq(config.tenants[0].limits.keys_max, 4);
+	ck_assert_uint_eq(config.tenants[0].limits.session_keys_max, 5);
+	ck_assert_uint_eq(config.tenants[0].limits.lease_min, 6);
+	ck_assert_uint_eq(config.tenants[0].limits.lease_max, UINT64_C(7) << 30);
+	ck_assert_uint_eq(config.tenants[0].limits.ttl_max_ms, 8 * 3600000);
+	ck_assert_str_eq(config.tenants[1].name, "b");
+	ck_assert_uint_eq(config.tenants[1].limits.leases_max, 65536);
+	ck_assert_uint_eq(config.n_pools, 3);
+	ck_assert_str_eq(config.pools[0].name, "near");
+	ck_assert_int_eq(config.pools[0].node, 1);
+	ck_assert_uint_eq(config.pools[0].bytes, 2 << 20);
+	ck_assert_int_eq(config.pools[0].pages, POOL_PAGES_2M);
+	ck_assert_int_eq(config.pools[1].node, POOL_NODE_ANY);
+	ck_assert_int_eq(config.pools[1].pages, POOL_PAGES_AUTO);
+	ck_assert_uint_eq(config.pools[1].share, POOL_SHARE_AUTO);
+	ck_assert_uint_eq(config.pools[2].bytes, POOL_BYTES_AUTO);
+	ck_assert_uint_eq(config.pools[2].share, 80);
+}
+END_TEST
+
+START_TEST(load__pools_have_devices)
+{
+	ck_assert_msg(
+		load("[pool a]\nsize = 1M\n[pool b]\ndevices = mlx5_1, mlx5_0\n") == 0,
+		"%s", err_text());
+	ck_assert_uint_eq(config.pools[0].n_devices, 0);
+	ck_assert_uint_eq(config.pools[1].n_devices, 2);
+	ck_assert_str_eq(config.pools[1].devices[0], "mlx5_1");
+	ck_assert_str_eq(config.pools[1].devices[1], "mlx5_0");
+	ck_assert_int_eq(load("[rdma]\ndevices = a\n[pool p]\ndevices = a, b\n"),
+			 -EINVAL);
+	ck_assert_msg(
+		strstr(err_text(), "pool 'p': device 'b' is not in [rdma] devices"),
+		"%s", err_text());
+	ck_assert_int_eq(load("[rdma]\ndevices = a, b\n[pool p]\ndevices = b\n"), 0);
+}
+END_TEST
+
+START_TEST(load__devices_have_knobs_of_their_own)
+{
+	const struct fabric_device_params *device;
+
+	ck_assert_msg(load("[device mlx5_0]\n"
+			   "device_port = 2\n"
+			   "address = 10.0.0.1\n"
+			   "mtu = 1024\n"
+			   "retry_count = inherit\n"
+			   "relaxed_ordering = no\n"
+			   "[rdma]\n"
+			   "mtu = 2048\n"
+			   "traffic_class = 104\n"
+			   "service_level = 3\n"
+			   "ack_timeout = 14\n"
+			   "retry_count = 4\n"
+			   "rnr_retry_count = 0\n"
+			   "rd_atomic = 16\n"
+			   "relaxed_ordering = yes\n"
+			   "connect = direct\n"
+			   "gid_index = 3\n"
+			   "pkey = 0x7fff\n"
+			   "[device mlx5_1]\n"
+			   "connect = cm\n"
+			   "gid_index = auto\n"
+			   "pkey = auto\n"
+			   "address = fd00::1\n"
+			   "mtu = auto\n") == 0,
+		      "%s", err_text());
+	ck_assert_int_eq(config.knobs.mtu, 2048);
+	ck_assert_int_eq(config.knobs.relaxed_ordering, 1);
+	ck_assert_uint_eq(config.n_device_params, 2);
+	device = &config.device_params[0];
+	ck_assert_str_eq(device->name, "mlx5_0");
+	ck_assert_int_eq(device->port, 2);
+	ck_assert_uint_eq(device->address.family, 4);
+	ck_assert_mem_eq(device->address.bytes, "\x0a\0\0\x01", 4);
+	ck_assert_int_eq(device->knobs.mtu, 1024);
+	ck_assert_int_eq(device->knobs.traffic_class, 104);
+	ck_assert_int_eq(device->knobs.service_level, 3);
+	ck_assert_int_eq(device->knobs.ack_timeout, 14);
+	ck_assert_int_eq(device->knobs.retry_count, 4);
+	ck_assert_int_eq(device->knobs.rnr_retry_count, 0);
+	ck_assert_int_eq(device->knobs.rd_atomic, 16);
+	ck_assert_int_eq(device->knobs.relaxed_ordering, 0);
+	ck_assert_int_eq(device->knobs.connect, FABRIC_CONNECT_DIRECT);
+	ck_assert_int_eq(device->knobs.gid_index, 3);
+	ck_assert_int_eq(device->knobs.pkey, 0x7fff);
+	device = &config.device_params[1];
+	ck_assert_int_eq(device->port, FABRIC_KNOB_AUTO);
+	ck_assert_uint_eq(device->address.family, 6);
+	ck_assert_int_eq(device->knobs.mtu, FABRIC_KNOB_AUTO);
+	ck_assert_int_eq(device->knobs.connect, FABRIC_CONNECT_CM);
+	ck_assert_int_eq(device->knobs.gid_index, FABRIC_KNOB_AUTO);
+	ck_assert_int_eq(device->knobs.relaxed_ordering, 1);
+}
+END_TEST
+
+START_TEST(load__knobs_that_no_device_has_need_not_fit)
+{
+	ck_assert_int_eq(load("[rdma]\ndevices = a\ngid_index = 1\n[device a]\n"
+			      "connect = direct\n"),
+			 0);
+	ck_assert_int_eq(config.device_params[0].knobs.gid_index, 1);
+}
+END_TEST
+
+START_TEST(load__knobs_are_as_the_fabric_has_them)
+{
+	const struct fabric_knobs standard = FABRIC_KNOBS_INIT;
+
+	ck_assert_int_eq(load("[device rxe0]\n"), 0);
+	ck_assert_mem_eq(&config.knobs, &standard, sizeof(standard));
+	ck_assert_mem_eq(&config.device_params[0].knobs, &standard, sizeof(standard));
+	ck_assert_uint_eq(config.device_params[0].address.family, 0);
+	/* a GID, as rmemctl devices shows it */
+	ck_assert_int_eq(load("[device rxe0]\naddress = ::ffff:10.0.0.1\n"), 0);
+	ck_assert_uint_eq(config.device_params[0].address.family, 4);
+	ck_assert_mem_eq(config.device_params[0].address.bytes,
+			 "\x0a\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0", 16);
+}
+END_TEST
+
+/* What is wrong, and what is said behind "FILE:". */
+static const struct {
+	const char *text, *said;
+} wrong[] = {
+	{ "[server]\nprot = 1\n",
+	  "2: unknown key 'prot' in [server]; did you mean 'port'?" },
+	{ "[server]\nheartbeat = 1s\n",
+	  "2: unknown key 'heartbeat' in [server]; it belongs in [session]" },
+	{ "[server]\nxyzzy = 1\n", "2: unknown key 'xyzzy' in [server]" },
+	{ "\n\n[sever]\n", "3: unknown section [sever]; did you mean [server]?" },
+	{ "[pol a]\n", "1: unknown section [pol a]" },
+	{ "[pools]\n", "1: unknown section [pools]; did you mean [pool NAME]?" },
+	{ "[something else]\n", "1: unknown section [something else]" },
+	{ "port = 1\n", "1: key 'port' stands before the first [section]" },
+	{ "[server\nport = 1\n", "1: ']' is missing" },
+	{ "[server]\nport\n", "2: neither [section] nor key = value" },
+	{ "[server]\nport = 1\nport = 2\n", "3: 'port' is already in line 2" },
+	{ "[server]\nport = 1\n[log]\n[server]\nport = 2\n",
+	  "5: 'port' is already in line 2" },
+	{ "[server]\nport = 1\n port = 2\n", "3: the line begins with a blank, so it "
+					     "continues 'port' of line 2: remove the "
+					     "blank" },
+	{ "[server]\n [tcp]\nport = 7463\n",
+	  "2: a section's line begins with a blank: remove the blank" },
+	{ "[server]\nport =\n", "2: port: no value" },
+	{ "[server]\nport = 0\n", "2: port: 0 is not from 1 to 65535" },
+	{ "[server]\nport = 65536\n", "2: port: 65536 is not from 1 to 65535" },
+	{ "[server]\nport = http\n", "2: port: 'http' is not a number" },
+	{ "[server]\nlisten = localhost\n",
+	  "2: listen: 'localhost' is not an IPv4 or IPv6 address" },
+	{ "[server]\nlisten = [::1]\n",
+	  "2: listen: '[::1]' is not an IPv4 or IPv6 address; "
+	  "write it without brackets" },
+	{ "[server]\nlisten = ::1,,::2\n", "2: listen: an empty item in the list" },
+	{ "[server]\nlisten = ::1, ::1\n", "2: listen: '::1' is in the list twice" },
+	{ "[server]\nlisten = 0.0.0.0\n",
+	  "2: listen: 0.0.0.0 is not loopback and auth = none asks nobody who he is: "
+	  "add "
+	  "insecure = yes if every host that reaches it is trusted" },
+	{ "[server]\ninsecure = maybe\n",
+	  "2: insecure: 'maybe' is neither yes nor no" },
+	{ "[server]\ninsecure = yes # trusted\n",
+	  "2: insecure: 'yes # trusted' is neither yes nor no; a comment needs a line "
+	  "of "
+	  "its own" },
+	{ "[server]\nlisten = 127.0.0.1,\n\t::1\t# both\n",
+	  "3: listen: '::1\t# both' is not an IPv4 or IPv6 address; a comment needs a "
+	  "line of its own" },
+	{ "[server]\nauth = tls\n", "2: auth: 'tls' is not one of none" },
+	{ "[log]\nlevel = warn\n",
+	  "2: level: 'warn' is not one of error, warning, notice, "
+	  "info, debug" },
+	{ "[log]\nlevel = debgu\n", "2: level: 'debgu' is not one of error, warning, "
+				    "notice, info, debug; did you mean "
+				    "'debug'?" },
+	{ "[session]\nheartbeat = 500\n",
+	  "2: heartbeat: '500' has no unit known here: use ms, s, min, h or d" },
+	{ "[session]\nheartbeat = 1h\n",
+	  "2: heartbeat: 1h is not from 10ms to 60000ms" },
+	{ "[session]\nheartbeat = 1500ms\n",
+	  "2: fence (2000ms) must be at least twice the heartbeat (1500ms)" },
+	{ "[session]\nheartbeat = 1500ms\nfence = 2900ms\n",
+	  "3: fence (2900ms) must be at least twice the heartbeat (1500ms)" },
+	{ "[tenant a]\n[tenant b]\nlease_max = 2G\nbytes = 1G\n",
+	  "2: tenant 'b': lease_max is more than bytes" },
+	{ "[tenant a]\nlease_min = 2G\nbytes = 1G\n",
+	  "1: tenant 'a': lease_min is more than bytes" },
+	{ "[tenant a]\nlease_min = 2G\nlease_max = 1G\n",
+	  "1: tenant 'a': lease_min is more than lease_max" },
+	{ "[tenant]\n", "1: a tenant's section is [tenant NAME]" },
+	{ "[tenants]\n", "1: unknown section [tenants]; did you mean [tenant NAME]?" },
+	{ "[tenant a]\n[tenant b]\n[tenant a]\n",
+	  "3: tenant 'a' is already in line 1" },
+	{ "[tenant a/b]\n",
+	  "1: tenant name 'a/b' has other characters than letters, digits, '-', "
+	  "'_' and '.'" },
+	{ "[tenant a23456789012345678901234567890123]\n",
+	  "1: tenant name 'a23456789012345678901234567890123' is longer than 32 "
+	  "characters" },
+	{ "[tenant a]\nleases = 0\n", "2: leases: 0 is not from 1 to 16777216" },
+	{ "[limits]\nleases = 1\n",
+	  "2: unknown key 'leases' in [limits]; it belongs in [tenant]" },
+	{ "[rdma]\nenabled = no\n[tcp]\nenabled = no\n",
+	  "4: neither [rdma] nor [tcp] is enabled: nothing would carry data" },
+	{ "[tcp]\nport = 7460\n", "2: [server] and [tcp] have the same port 7460" },
+	{ "[server]\nport = 7461\n", "2: [server] and [rdma] have the same port 7461" },
+	{ "[admin]\nsocket = rmem.sock\n",
+	  "2: socket: 'rmem.sock' is not an absolute path" },
+	{ "[rdma]\nretry_count = 7\n",
+	  "2: retry_count: 7 stands for trying for ever, and a peer that is dead would "
+	  "never be missed: 6 is the most" },
+	{ "[device a]\nrnr_retry_count = 7\n",
+	  "2: rnr_retry_count: 7 stands for trying for ever, and a peer that is dead "
+	  "would never be missed: 6 is the most" },
+	{ "[rdma]\nmtu = 1500\n", "2: mtu: 1500 is not 256, 512, 1024, 2048 or 4096" },
+	{ "[rdma]\nmtu = inherit\n", "2: mtu: 'inherit' is neither a number nor auto" },
+	{ "[rdma]\nrelaxed_ordering = maybe\n",
+	  "2: relaxed_ordering: 'maybe' is neither yes nor no" },
+	{ "[device a]\ndevice_port = 256\n",
+	  "2: device_port: 256 is not from 1 to 255" },
+	{ "[device a]\ndevice_port = any\n",
+	  "2: device_port: 'any' is neither a number nor auto" },
+	{ "[device a]\naddress = rxe0\n",
+	  "2: address: 'rxe0' is not an IPv4 or IPv6 address" },
+	{ "[device a]\nport = 1\n",
+	  "2: unknown key 'port' in [device]; it belongs in [server]" },
+	{ "[device]\n", "1: a device's section is [device NAME]" },
+	{ "[devices]\n", "1: unknown section [devices]; did you mean [device NAME]?" },
+	{ "[device a:1]\n",
+	  "1: device name 'a:1' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
+	{ "[rdma]\ndevices = a, b:1\n",
+	  "2: devices: 'b:1' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
+	/* an indented key is no name of a device */
+	{ "[rdma]\ndevices = a\n mtu=512\n",
+	  "3: devices: 'mtu=512' has other characters than letters, digits, '-', '_' "
+	  "and '.'" },
+	{ "[device a]\n[device b]\n[device a]\n",
+	  "3: device 'a' is already in line 1" },
+	{ "[device a]\n[rdma]\ndevices = b, c\n",
+	  "1: device 'a' is not in [rdma] devices" },
+	{ "[rdma]\nmtu = 1024\npkey = 0xffff\n",
+	  "3: gid_index and pkey are for connect = direct; with rdma_cm they are those "
+	  "of the address's interface" },
+	{ "[rdma]\ndevices = a, b\nconnect = direct\n[device a]\n[device b]\n"
+	  "connect = cm\ngid_index = 1\n",
+	  "5: device 'b': gid_index and pkey are for connect = direct; with rdma_cm "
+	  "they "
+	  "are those of the address's interface" },
+	{ "[pool]\n", "1: a pool's section is [pool NAME]" },
+	{ "[pool a/b]\n",
+	  "1: pool name 'a/b' has other characters than letters, digits, '-', "
+	  "'_' and '.'" },
+	{ "[pool a23456789012345678901234567890123]\n",
+	  "1: pool name 'a23456789012345678901234567890123' is longer than 32 "
+	  "characters" },
+	{ "[pool a]\n[pool b]\n[pool a]\n", "3: pool 'a' is already in line 1" },
+	{ "[pool a]\nsize = 1\n", "2: size: 1 is not from 1 MiB to 1024 TiB" },
+	{ "[pool a]\nsize = 1X\n",
+	  "2: size: '1X' has no unit known here: use K, M, G or T (powers of 1024)" },
+	{ "[pool a]\nnode = two\n", "2: node: 'two' is neither a NUMA node nor any" },
+	{ "[pool a]\nnode = 4096\n", "2: node: 4096 is not from 0 to 1023" },
+	{ "[pool a]\npage_size = 4M\n", "2: page_size: '4M' is not one of auto, 1G, "
+					"2M, thp, base; did you mean '2M'?" },
+	{ "[pool a]\nsize = 1G\nsize = 2G\n", "3: 'size' is already in line 2" },
+	{ "[pool a]\nsize = auto\nshare = 50\n",
+	  "3: share: '50' is neither auto nor per cent, as 50%" },
+	{ "[pool a]\nsize = auto\nshare = x%\n", "3: share: 'x' is not a number" },
+	{ "[pool a]\nsize = auto\nshare = 101%\n",
+	  "3: share: 101 is not from 1 to 100" },
+	{ "[pool a]\nshare = 50%\n", "1: pool 'a': share is for size = auto" },
+	{ "[pool a]\nsize = auto\nshare = 60%\npage_size = thp\n"
+	  "[pool b]\nsize = auto\nshare = 50%\npage_size = base\n",
+	  "5: pool 'b': the shares of the pools of any node come to 110% of its free "
+	  "memory" },
+};
+
+START_TEST(load__says_what_is_wrong_and_where)
+{
+	char said[512];
+	uint16_t before = config.port = 4711;
+
+	ck_assert_int_lt(load(wrong[_i].text), 0);
+	(void)snprintf(said, sizeof(said), "%s:%s", path, wrong[_i].said);
+	ck_assert_str_eq(err_text(), said);
+	ck_assert_uint_eq(config.port, before);
+}
+END_TEST
+
+START_TEST(load__refuses_lines_and_lists_that_are_too_long)
+{
+	char text[4096] = "[admin]\nsocket = /";
+	size_t used = strlen(text);
+
+	memset(text + used, 'x', 120);
+	ck_assert_int_eq(load(text), -ERANGE);
+	ck_assert_ptr_nonnull(
+		strstr(err_text(), ":2: socket: the path is longer than 107"));
+	memset(text + used, 'x', 1000);
+	ck_assert_int_eq(load(text), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), ":2: the line is too long"));
+
+	(void)snprintf(text, sizeof(text), "[rdma]\ndevices = d0");
+	for (unsigned i = 1; i <= CONFIG_LIST_MAX; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			       ",\n d%u", i);
+	ck_assert_int_eq(load(text), -ERANGE);
+	ck_assert_ptr_nonnull(strstr(err_text(), ":18: devices: more than 16 items"));
+}
+END_TEST
+
+START_TEST(load__takes_so_many_tenants)
+{
+	char text[4096] = "";
+
+	for (unsigned i = 0; i < CONFIG_TENANTS_MAX; i++)
+		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			       "[tenant t%u]\n", i);
+	ck_assert_int_eq(load(text), 0);
+	ck_assert_uint_eq(config.n_tenants, CONFIG_TENANTS_MAX);
+	(void)strcat(text, "[tenant more]\n");
+	ck_assert_int_eq(load(text), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err_text(), ":65: more than 64 tenants"));
+}
+END_TEST
+
+START_TEST(load__names_a_file_that_cannot_be_read)
+{
+	ck_assert_int_eq(config_load("/nonexistent/rmemd.conf", &config), -ENOENT);
+	ck_assert_str_eq(err_text(),
+			 "/nonexistent/rmemd.conf: No such file or directory");
+	ck_assert_int_eq(config_load("/tmp", &config), -EIO);
+}
+END_TEST
+
+START_TEST(reload__takes_over_what_may_change)
+{
+	struct config fresh;
+	char restart[256];
+
+	config_default(&config);
+	ck_assert_int_eq(load(""), 0);
+	fresh = config;
+	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)), "");
+	fresh.log_level = LOG_DEBUG;
+	fresh.n_tenants = 2;
+	(void)strcpy(fresh.tenants[1].name, "b");
+	fresh.tenants[0].limits.leases_max = 3;
+	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)), "");
+	ck_assert_int_eq(config.log_level, LOG_DEBUG);
+	ck_assert_uint_eq(config.n_tenants, 2);
+	ck_assert_str_eq(config.tenants[1].name, "b");
+	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 3);
+	fresh.port = 1;
+	fresh.tcp_threads = 9;
+	fresh.pools[0].node = 7;
+	fresh.knobs.mtu = 256;
+	fresh.n_device_params = 1;
+	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)),
+			 "[server] port, [rdma] mtu, [tcp] threads, [device], [pool]");
+	ck_assert_uint_eq(config.port, 7460);
+	/* cut, not overrun */
+	ck_assert_uint_lt(strlen(config_reload(&config, &fresh, restart, 10)), 10);
+}
+END_TEST
+
+static const char *reload_pools(const char *text)
+{
+	static char restart[256];
+	static struct config before;
+	struct config fresh;
+
+	before = config;
+	ck_assert_msg(load(text) == 0, "%s", err_text());
+	fresh = config;
+	config = before;
+	return config_reload(&config, &fresh, restart, sizeof(restart));
+}
+
+START_TEST(reload__takes_over_what_may_change_of_pools)
+{
+	const struct pool_params *a = &config.pools[0], *b = &config.pools[1];
+
+	ck_assert_int_eq(load("[pool a]\nsize = 1G\n[pool b]\nsize = auto\n"), 0);
+	ck_assert_int_eq(a->shrink, POOL_SHRINK_REFUSE);
+	ck_assert_uint_eq(a->shrink_wait_ms, 60000);
+	/* in whatever order */
+	ck_assert_str_eq(reload_pools("[pool b]\nsize = auto\nshrink_wait = 5s\n"
+				      "[pool a]\nsize = 3G\nshrink = revoke\n"),
+			 "");
+	ck_assert_uint_eq(a->bytes, UINT64_C(3) << 30);
+	ck_assert_int_eq(a->shrink, POOL_SHRINK_REVOKE);
+	ck_assert_uint_eq(b->bytes, POOL_BYTES_AUTO);
+	ck_assert_uint_eq(b->shrink_wait_ms, 5000);
+	/* what is automatic may become fixed, but what is fixed not automatic */
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\n[pool b]\nsize = 2G\n"),
+			 "[pool]");
+	ck_assert_uint_eq(a->bytes, UINT64_C(3) << 30);
+	ck_assert_uint_eq(b->bytes, UINT64_C(2) << 30);
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = 3G\n[pool b]\nsize = 2G\n"),
+			 "");
+	/* one that goes, one that comes, and what else is of them takes a restart, which
+	 * holds up nothing */
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = 4G\n"), "[pool]");
+	ck_assert_uint_eq(a->bytes, UINT64_C(4) << 30);
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool b]\n[pool c]\n"), "[pool]");
+	ck_assert_uint_eq(config.n_pools, 2);
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool c]\n"), "[pool]");
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool b]\npage_size = 2M\n"),
+			 "[pool]");
+	ck_assert_str_eq(reload_pools("[pool a]\n[pool b]\n"), "");
+}
+END_TEST
+
+START_TEST(reload__of_a_share_takes_a_restart)
+{
+	ck_assert_int_eq(load("[pool a]\nsize = auto\nshare = 20%\n"), 0);
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\nshare = 30%\n"),
+			 "[pool]");
+	ck_assert_uint_eq(config.pools[0].share, 20);
+	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\nshare = 20%\n"), "");
+}
+END_TEST
+
+/* Every key stands in the example file, commented, at its default; without the '#' the file
+ * loads and changes nothing. */
+START_TEST(example__agrees_with_the_table)
+{
+	const char *top = getenv("top_builddir");
+	char example[512], line[256], section[64] = "";
+	static char text[65536];
+	bool seen[CONFIG_KEYS_MAX] = { false };
+	struct config standard;
+	size_t used = 0;
+	FILE *file;
+
+	(void)snprintf(example, sizeof(example), "%s/etc/rmemd.conf", top ? top : ".");
+	file = fopen(example, "r");
+	ck_assert_msg(file != NULL, "%s: %s", example, strerror(errno));
+	while (fgets(line, sizeof(line), file)) {
+		char name[64], value[128] = "";
+		/* "# text" is for people, "#key = value" a key */
+		bool is_key =
+			line[0] == '#' &&
+			sscanf(line, "#%63[a-z_] = %127[^\n]", name, value) >= 1 &&
+			strchr(line, '=');
+
+		(void)sscanf(line, "%*[#][%63[a-z]", section);
+		(void)sscanf(line, "[%63[a-z]", section);
+		for (size_t i = 0; is_key && i < config_n_keys; i++) {
+			const struct config_key *key = &config_keys[i];
+
+			if (strcmp(key->section, section) || strcmp(key->name, name))
+				continue;
+			ck_assert_msg(!seen[i], "[%s] %s is there twice", section,
+				      name);
+			ck_assert_str_eq(value, key->standard);
+			seen[i] = true;
+		}
+		used += (size_t)snprintf(
+			text + used, sizeof(text) - used, "%s",
+			is_key || strncmp(line, "#[", 2) == 0 ? line + 1 : line);
+	}
+	ck_assert_int_eq(fclose(file), 0);
+	for (size_t i = 0; i < config_n_keys; i++)
+		ck_assert_msg(seen[i], "[%s] %s is missing", config_keys[i].section,
+			      config_keys[i].name);
+	ck_assert_msg(load(text) == 0, "%s", err_text());
+	config_default(&standard);
+	/* a section for a device that is used as all others are */
+	ck_assert_uint_eq(config.n_device_params, 1);
+	ck_assert_mem_eq(&config.device_params[0].knobs, &config.knobs,
+			 sizeof(config.knobs));
+	memset(config.device_params, 0, sizeof(config.device_params));
+	config.n_device_params = 0;
+	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);
+	ck_assert_int_eq(config_load(example, &config), 0);
+}
+END_TEST
+
+START_TEST(nearest__measures)
+{
+	struct nearest nearest;
+
+	ck_assert_uint_eq(nearest_distance("", "abc"), 3);
+	ck_assert_uint_eq(nearest_distance("kitten", "sitting"), 3);
+	ck_assert_uint_eq(nearest_distance("Port", "port"), 0);
+	nearest_init(&nearest, "abcd");
+	ck_assert_ptr_null(nearest_get(&nearest));
+	nearest_offer(&nearest, "wxyz");
+	ck_assert_ptr_null(nearest_get(&nearest));
+	nearest_offer(&nearest, "abxy");
+	nearest_offer(&nearest, "abcx");
+	nearest_offer(&nearest, "zbcy");
+	ck_assert_str_eq(nearest_get(&nearest), "abcx");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("config");
+	TCase *tc = tcase_create("config");
+
+	tcase_add_checked_fixture(tc, path_make, path_unmake);
+	tcase_add_test(tc, load__an_empty_file_is_the_defaults);
+	tcase_add_test(tc, load__reads_every_type);
+	tcase_add_test(tc, load__pools_have_devices);
+	tcase_add_test(tc, load__devices_have_knobs_of_their_own);
+	tcase_add_test(tc, load__knobs_that_no_device_has_need_not_fit);
+	tcase_add_test(tc, load__knobs_are_as_the_fabric_has_them);
+	tcase_add_loop_test(tc, load__says_what_is_wrong_and_where, 0,
+			    sizeof(wrong) / sizeof(wrong[0]));
+	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
+	tcase_add_test(tc, load__takes_so_many_tenants);
+	tcase_add_test(tc, load__names_a_file_that_cannot_be_read);
+	tcase_add_test(tc, reload__takes_over_what_may_change);
+	tcase_add_test(tc, reload__takes_over_what_may_change_of_pools);
+	tcase_add_test(tc, reload__of_a_share_takes_a_restart);
+	tcase_add_test(tc, example__agrees_with_the_table);
+	tcase_add_test(tc, nearest__measures);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/rmemd/control-stage.h"
+
+#include <check.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "rmemd/control/dispatch.h"
+#include "rmemd/ledger/ledger.h"
+#include "wire/codec.h"
+
+struct control stage_control;
+struct config stage_config;
+struct tenants stage_tenants;
+const struct tenant_limits stage_limits = { .leases_max = 1000,
+					    .session_keys_max = 10000,
+					    .keys_max = 10000 };
+unsigned stage_timer_moves;
+struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
+
+static struct endpoints endpoints;
+static struct wire_msg out;
+
+static uint64_t fake_clock(void)
+{
+	return stage_now_ms * 1000000;
+}
+
+static void drop_line(int level, const char *event, const struct log_ctx *ctx,
+		      const char *text)
+{
+	(void)level;
+	(void)ctx;
+	ck_assert_str_ne(event, "");
+	ck_assert_ptr_null(strchr(text, '\n'));
+}
+
+static void on_news(void *ctx, struct holder *holder)
+{
+	(void)ctx;
+	session_news(holder);
+}
+
+static void on_noticed(void *ctx, struct holder *holder)
+{
+	(void)ctx;
+	session_noticed(holder);
+}
+
+static void on_granted(void *ctx, const struct lease_status *status)
+{
+	(void)ctx;
+	ck_assert(status->ready);
+}
+
+static void on_ended(void *ctx, const struct lease_status *status,
+		     enum wire_reason reason)
+{
+	(void)ctx;
+	(void)reason;
+	ck_assert(status->ready);
+}
+
+static void on_timer_moved(void *ctx)
+{
+	(void)ctx;
+	stage_timer_moves++;
+}
+
+static const struct leases_events lease_events = {
+	.news = on_news,
+	.noticed = on_noticed,
+	.granted = on_granted,
+	.ended = on_ended,
+	.timer_moved = on_timer_moved,
+};
+
+static void on_session_due(void *ctx, uint64_t ms)
+{
+	(void)ctx;
+	ck_assert_uint_ne(ms, 0);
+	stage_timer_moves++;
+}
+
+static const struct sessions_events session_events = { .due = on_session_due };
+
+static void tables_open(void)
+{
+	ck_assert_int_eq(leases_open(NULL, stage_control.ledger, &lease_events,
+				     &stage_control, 1, &stage_control.leases),
+			 0);
+	ck_assert_int_eq(sessions_open(&stage_control, &session_events, NULL, 1,
+				       &stage_control.sessions),
+			 0);
+}
+
+void control_setup(void)
+{
+	const struct tenant_params params[] = { { "default", stage_limits },
+						{ "other", stage_limits } };
+
+	stage_now_ms = 1000;
+	clock_set_source(fake_clock);
+	log_set_sink(drop_line);
+	fake_pools_reset(0);
+	stage_config = (struct config){
+		.heartbeat_ms = 500,
+		.fence_ms = STAGE_FENCE_MS,
+		.grace_ms = STAGE_GRACE_MS,
+		.sessions_max = 8,
+		.channels_max = 4,
+	};
+	endpoints.n = STAGE_ENDPOINTS;
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
+		stage_facts[i] = (struct fabric_endpoint){ .kind = FABRIC_TCP,
+							   .address = { .family = 4 },
+							   .node = -1 };
+		endpoints.at[i] = (struct endpoint){ .ops = &fake_fabric,
+						     .local = i,
+						     .facts = &stage_facts[i] };
+	}
+	tenants_init(&stage_tenants);
+	ck_assert_int_eq(tenants_set(&stage_tenants, params, 2), 0);
+	memset(&stage_control, 0, sizeof(stage_control));
+	stage_control.config = &stage_config;
+	stage_control.endpoints = &endpoints;
+	stage_control.tenants = &stage_tenants;
+	stage_control.memory_bytes = (uint64_t)FAKE_PAGES * FAKE_PAGE;
+	stage_control.ledger = fake_ledger();
+	tables_open();
+}
+
+static struct tenant *find_tenant(void *ctx, const char *name)
+{
+	struct tenant_params params = { .limits = stage_limits };
+
+	(void)snprintf(params.name, sizeof(params.name), "%s", name);
+	(void)ctx;
+	return tenants_hold(&stage_tenants, &params);
+}
+
+static struct holder *find_holder(void *ctx, uint64_t session)
+{
+	(void)ctx;
+	return sessions_holder(stage_control.sessions, session);
+}
+
+static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+{
+	(void)ctx;
+	ck_abort_msg("lease %" PRIu64 " \"%s\" is lost: %s", id, name, why);
+}
+
+static int has_nothing(const struct tenant *tenant, void *arg)
+{
+	(void)arg;
+	ck_assert_uint_eq(tenant->refs, !tenant->leaving);
+	ck_assert_uint_eq(tenant->n_sessions + tenant->n_channels + tenant->n_leases,
+			  0);
+	ck_assert_uint_eq(tenant->n_attachments + tenant->bytes + tenant->n_keys, 0);
+	return 0;
+}
+
+void control_restart(void)
+{
+	const struct leases_restore with = { find_tenant, find_holder, on_lost, NULL };
+
+	fake_fabric_close();
+	leases_close(stage_control.leases);
+	sessions_close(stage_control.sessions);
+	/* nothing of it is left in this process */
+	ck_assert_int_eq(tenants_each(&stage_tenants, has_nothing, NULL), 0);
+	fake_pools_crash();
+	stage_control.ledger = fake_ledger_again(stage_control.ledger);
+	tables_open();
+	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
+	ck_assert_int_eq(leases_restore(stage_control.leases, &with), 0);
+	fake_pools_scrub();
+}
+
+static int no_lease(const struct lease_status *status, void *arg)
+{
+	(void)arg;
+	/* named ones stay; nobody is attached to them */
+	ck_assert_str_ne(status->name, "");
+	ck_assert_uint_eq(status->sessions, 0);
+	return 0;
+}
+
+void control_teardown(void)
+{
+	/* first the silent are fenced, then their grace ends */
+	pass(STAGE_FENCE_MS);
+	fake_fabric_settle();
+	pass(STAGE_GRACE_MS);
+	fake_fabric_settle();
+	fake_fabric_check_empty();
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+	(void)leases_each(stage_control.leases, no_lease, NULL);
+	fake_pools_check(stage_control.leases);
+	leases_close(stage_control.leases);
+	sessions_close(stage_control.sessions);
+	ledger_close(stage_control.ledger);
+	ck_assert_int_eq(tenants_each(&stage_tenants, has_nothing, NULL), 0);
+	tenants_destroy(&stage_tenants);
+	clock_set_source(NULL);
+	log_set_sink(NULL);
+}
+
+static void op_send(struct peer *peer, const struct wire_msg *msg)
+{
+	struct client *client = container_of(peer, struct client, peer);
+	static uint8_t frame[WIRE_FRAME_MAX];
+
+	ck_assert_msg(!client->closed, "something is said after the last word");
+	ck_assert_int_gt(wire_encode(msg, frame, sizeof(frame)), 0);
+	if (msg->id == 0) {
+		client->events++;
+		client->event = *msg;
+		return;
+	}
+	ck_assert(msg->id < client->next_id || msg->id == client->last_id);
+	/* a text that fills the field was cut */
+	if (msg->type == WIRE_TYPE_error)
+		ck_assert_uint_lt(strlen(msg->error.text), WIRE_NAME_MAX);
+	client->answers++;
+	client->answer = *msg;
+	if (msg->type == WIRE_TYPE_welcome) {
+		client->session = msg->welcome.session;
+		memcpy(client->token, msg->welcome.token, sizeof(client->token));
+	}
+}
+
+static void op_close(struct peer *peer)
+{
+	container_of(peer, struct client, peer)->closed++;
+}
+
+static void op_greeted(struct peer *peer)
+{
+	container_of(peer, struct client, peer)->greeted++;
+}
+
+static bool op_busy(const struct peer *peer)
+{
+	return container_of((struct peer *)(uintptr_t)peer, struct client, peer)->busy;
+}
+
+static const struct peer_ops client_ops = {
+	.send = op_send,
+	.close = op_close,
+	.greeted = op_greeted,
+	.busy = op_busy,
+};
+
+void client_init(struct client *client)
+{
+	memset(client, 0, sizeof(*client));
+	client->next_id = 1;
+	peer_init(&client->peer, &client_ops, &stage_control, "192.0.2.1:1");
+}
+
+void client_lose(struct client *client)
+{
+	peer_gone(&client->peer, "the test lost it");
+	client->closed = 1;
+}
+
+void client_send(struct client *client, struct wire_msg *msg)
+{
+	client_send_as(client, msg, client->next_id++);
+}
+
+void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id)
+{
+	static uint8_t frame[WIRE_FRAME_MAX];
+	int bytes;
+
+	ck_assert(!client->peer.closed);
+	ck_assert(!client->peer.greeting);
+	msg->id = id;
+	client->last_id = id;
+	bytes = wire_encode(msg, frame, sizeof(frame));
+	ck_assert_int_gt(bytes, 0);
+	dispatch_frame(&client->peer, frame, (size_t)bytes);
+}
+
+const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
+				  enum wire_type expected)
+{
+	unsigned before = client->answers;
+
+	client_send(client, msg);
+	fake_fabric_settle();
+	ck_assert_uint_eq(client->answers, before + 1);
+	ck_assert_uint_eq(client->answer.id, client->next_id - 1);
+	if (client->answer.type == WIRE_TYPE_error && expected != WIRE_TYPE_error)
+		ck_abort_msg("%s", client->answer.error.text);
+	ck_assert_int_eq((int)client->answer.type, (int)expected);
+	return &client->answer;
+}
+
+void client_fail(struct client *client, struct wire_msg *msg, int err)
+{
+	const struct wire_msg *answer = client_ask(client, msg, WIRE_TYPE_error);
+
+	ck_assert_int_eq(-(int)answer->error.code, err);
+	ck_assert_str_ne(answer->error.text, "");
+}
+
+struct wire_msg *message(enum wire_type type)
+{
+	memset(&out, 0, sizeof(out));
+	out.type = type;
+	return &out;
+}
+
+struct wire_msg *hello(void)
+{
+	return hello_of("default");
+}
+
+struct wire_msg *hello_of(const char *tenant)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_hello);
+
+	msg->hello.magic = WIRE_MAGIC;
+	msg->hello.version_min = WIRE_VERSION_MIN;
+	msg->hello.version_max = WIRE_VERSION_MAX;
+	(void)strcpy(msg->hello.tenant, tenant);
+	(void)strcpy(msg->hello.client, "test");
+	return msg;
+}
+
+void client_open(struct client *client)
+{
+	client_open_as(client, "default");
+}
+
+void client_open_as(struct client *client, const char *tenant)
+{
+	client_init(client);
+	(void)client_ask(client, hello_of(tenant), WIRE_TYPE_welcome);
+	ck_assert_uint_eq(client->greeted, 1);
+}
+
+struct wire_msg *hello_again(const struct client *lost)
+{
+	struct wire_msg *msg = hello();
+
+	msg->hello.resume = lost->session;
+	memcpy(msg->hello.token, lost->token, WIRE_TOKEN_BYTES);
+	return msg;
+}
+
+void client_resume(struct client *client, const struct client *lost)
+{
+	struct wire_msg *msg = hello_again(lost);
+
+	client_init(client);
+	client->next_id = lost->next_id;
+	(void)client_ask(client, msg, WIRE_TYPE_welcome);
+	ck_assert_uint_eq(client->answer.welcome.resumed, 1);
+}
+
+bool client_admitted(const struct client *client, unsigned endpoint, uint32_t channel)
+{
+	struct fabric_hello asks = { .session = client->session, .channel = channel };
+
+	memcpy(asks.token, client->token, sizeof(asks.token));
+	return sessions_admit(stage_control.sessions, endpoint, &asks);
+}
+
+uint32_t client_channel(struct client *client, uint8_t endpoint)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_open_channel);
+	uint32_t channel;
+
+	msg->open_channel.endpoint = endpoint;
+	channel = client_ask(client, msg, WIRE_TYPE_channel)->channel.channel;
+	ck_assert(client_admitted(client, endpoint, channel));
+	return channel;
+}
+
+uint64_t client_allocate(struct client *client, uint64_t bytes, const char *name)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_allocate);
+
+	msg->allocate.bytes = bytes;
+	msg->allocate.node = -1;
+	(void)strcpy(msg->allocate.name, name);
+	return client_ask(client, msg, WIRE_TYPE_lease)->lease.lease;
+}
+
+void pass(uint64_t ms)
+{
+	stage_now_ms += ms;
+	sessions_tick(stage_control.sessions);
+	leases_tick(stage_control.leases);
+}
+
+struct tally {
+	const char *state;
+	unsigned n;
+};
+
+static int count(const struct session_status *status, void *arg)
+{
+	struct tally *tally = arg;
+
+	tally->n += strcmp(status->state, tally->state) == 0;
+	return 0;
+}
+
+unsigned sessions_in(const char *state)
+{
+	struct tally tally = { .state = state };
+
+	(void)sessions_each(stage_control.sessions, count, &tally);
+	return tally.n;
+}

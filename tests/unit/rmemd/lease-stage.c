@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/rmemd/lease-stage.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "rmemd/ledger/ledger.h"
+
+struct ledger *stage_ledger;
+struct leases *stage_leases;
+struct tenant stage_tenant;
+struct holder stage_a, stage_b;
+uint64_t stage_now_ms;
+static const struct fabric_server_ops *ops;
+struct stage_event stage_revoked, stage_changed, stage_wanted;
+struct wire_shrinking stage_wanted_last;
+bool stage_busy;
+unsigned stage_expired;
+
+static uint64_t fake_clock(void)
+{
+	return stage_now_ms * 1000000;
+}
+
+static void note(struct stage_event *event, struct holder *holder, uint64_t lease,
+		 unsigned reason)
+{
+	*event = (struct stage_event){ event->n + 1, holder, lease, reason };
+}
+
+static void on_news(void *ctx, struct holder *holder)
+{
+	static struct wire_msg msg;
+
+	(void)ctx;
+	while (!stage_busy && lease_take_news(holder, &msg)) {
+		if (msg.type == WIRE_TYPE_revoked) {
+			note(&stage_revoked, holder, msg.revoked.lease,
+			     msg.revoked.reason);
+		} else if (msg.type == WIRE_TYPE_changed) {
+			note(&stage_changed, holder, msg.changed.lease,
+			     msg.changed.reason);
+		} else {
+			ck_assert_int_eq((int)msg.type, (int)WIRE_TYPE_shrinking);
+			stage_wanted_last = msg.shrinking;
+			note(&stage_wanted, holder, msg.shrinking.lease, 0);
+		}
+	}
+}
+
+void stage_take(struct holder *holder)
+{
+	stage_busy = false;
+	on_news(NULL, holder);
+}
+
+static void on_granted(void *ctx, const struct lease_status *status)
+{
+	(void)ctx;
+	ck_assert(status->ready);
+}
+
+static void on_ended(void *ctx, const struct lease_status *status,
+		     enum wire_reason reason)
+{
+	(void)ctx;
+	ck_assert(status->ready);
+	stage_expired += reason == WIRE_REASON_EXPIRED;
+}
+
+static void on_timer_moved(void *ctx)
+{
+	(void)ctx;
+}
+
+static const struct leases_events events = {
+	.news = on_news,
+	.granted = on_granted,
+	.ended = on_ended,
+	.timer_moved = on_timer_moved,
+};
+
+void stage_connect(struct holder *holder, unsigned port)
+{
+	holder->ports[port].ops = ops;
+	ck_assert_int_eq(
+		ops->session_open(NULL, port, NULL, &holder->ports[port].session), 0);
+}
+
+void stage_fence(struct holder *holder)
+{
+	struct holder_port ports[WIRE_ENDPOINTS_MAX];
+
+	memcpy(ports, holder->ports, sizeof(ports));
+	memset(holder->ports, 0, sizeof(holder->ports));
+	holder_fence(holder);
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		if (ports[i].session)
+			ops->session_close(ports[i].session);
+}
+
+static void setup(const struct fabric_server_ops *at)
+{
+	const struct tenant_params params = {
+		"default",
+		{ .leases_max = 100, .session_keys_max = 10000, .keys_max = 10000 }
+	};
+
+	ops = at;
+	stage_now_ms = 1000;
+	clock_set_source(fake_clock);
+	stage_revoked = stage_changed = stage_wanted = (struct stage_event){ 0 };
+	stage_expired = 0;
+	stage_busy = false;
+	fake_pools_reset(0);
+	tenant_init(&stage_tenant, &params);
+	stage_ledger = fake_ledger();
+	ck_assert_int_eq(
+		leases_open(NULL, stage_ledger, &events, NULL, 7, &stage_leases), 0);
+	holder_init(&stage_a, 1, &stage_tenant);
+	holder_init(&stage_b, 2, &stage_tenant);
+	stage_connect(&stage_a, 0);
+	stage_connect(&stage_b, 0);
+}
+
+void stage_setup(void)
+{
+	setup(&fake_fabric);
+}
+
+void stage_setup_now(void)
+{
+	setup(&fake_fabric_now);
+}
+
+void stage_teardown(void)
+{
+	struct holder *holders[] = { &stage_a, &stage_b };
+
+	for (unsigned i = 0; i < 2; i++) {
+		stage_fence(holders[i]);
+		holder_release(holders[i]);
+		ck_assert_uint_eq(holders[i]->n_attachments, 0);
+	}
+	fake_fabric_settle();
+	fake_fabric_check_empty();
+	if (stage_leases)
+		fake_pools_check(stage_leases);
+	leases_close(stage_leases);
+	ledger_close(stage_ledger);
+	holder_destroy(&stage_a);
+	holder_destroy(&stage_b);
+	ck_assert_uint_eq(stage_tenant.refs, 1);
+	ck_assert_uint_eq(stage_tenant.n_sessions, 0);
+	ck_assert_uint_eq(stage_tenant.bytes, 0);
+	ck_assert_uint_eq(stage_tenant.n_leases, 0);
+	ck_assert_uint_eq(stage_tenant.n_attachments, 0);
+	ck_assert_uint_eq(stage_tenant.n_keys, 0);
+	tenant_destroy(&stage_tenant);
+	clock_set_source(NULL);
+}
+
+static void on_done(struct lease_waiter *waiter, int err, const char *text)
+{
+	struct asked *asked = container_of(waiter, struct asked, waiter);
+
+	asked->answers++;
+	asked->err = err;
+	(void)snprintf(asked->text, sizeof(asked->text), "%s", text);
+	if (!err && waiter->attachment)
+		lease_describe(waiter->attachment, &asked->lease);
+}
+
+struct lease_waiter *ask(struct asked *asked)
+{
+	memset(asked, 0, sizeof(*asked));
+	asked->waiter.done = on_done;
+	return &asked->waiter;
+}
+
+static int result(struct asked *asked, int err)
+{
+	if (err) {
+		ck_assert_uint_eq(asked->answers, 0);
+		(void)snprintf(asked->text, sizeof(asked->text), "%s", err_text());
+		return err;
+	}
+	fake_fabric_settle();
+	ck_assert_uint_eq(asked->answers, 1);
+	return asked->err;
+}
+
+int granted(struct asked *asked, struct holder *holder, uint64_t bytes,
+	    const char *name)
+{
+	const struct lease_params params = { .bytes = bytes, .node = -1, .name = name };
+
+	return result(asked, lease_allocate(stage_leases, holder, &params, ask(asked)));
+}
+
+int attached(struct asked *asked, struct holder *holder, const char *name,
+	     unsigned rights)
+{
+	return result(asked,
+		      lease_attach(stage_leases, holder, name, rights, ask(asked)));
+}
+
+int rekeyed(struct asked *asked, struct holder *holder, uint64_t id)
+{
+	return result(asked, lease_rekey(stage_leases, holder, id, ask(asked)));
+}
+
+int resized(struct asked *asked, struct holder *holder, uint64_t id, uint64_t bytes)
+{
+	return result(asked, lease_resize(stage_leases, holder, id, bytes, ask(asked)));
+}
+
+int freed(struct holder *holder, uint64_t id)
+{
+	struct asked asked;
+
+	return result(&asked, lease_free(stage_leases, holder, id, ask(&asked)));
+}
+
+int renamed(struct holder *holder, uint64_t id, const char *name, bool replace)
+{
+	struct asked asked;
+
+	return result(&asked, lease_rename(stage_leases, holder, id, name, replace,
+					   ask(&asked)));
+}
+
+struct search {
+	uint64_t id;
+	struct lease_status *status;
+};
+
+static int find(const struct lease_status *status, void *arg)
+{
+	const struct search *search = arg;
+
+	if (status->id != search->id)
+		return 0;
+	*search->status = *status;
+	return 1;
+}
+
+bool stage_status(uint64_t id, struct lease_status *ret_status)
+{
+	struct search search = { id, ret_status };
+
+	return leases_each(stage_leases, find, &search) == 1;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is counted for a tenant never drifts: clients of several tenants do everything at
+ * random, keys come and die in any order, tenants leave and come back, and after every step
+ * all is counted anew from what there is. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/rmemd/control-stage.h"
+#include "rmemd/control/table.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+#include "unit/unit.h"
+
+#define CLIENTS 5
+#define STEPS 1500
+#define SEEDS 25
+#define SEGMENTS_MAX 4096
+
+static const char *const tenant_names[] = { "default", "other", "third" };
+#define TENANTS 3
+
+static struct client clients[CLIENTS];
+static bool opened[CLIENTS]; /* it has, or had, a session */
+static struct tenant_params params[TENANTS];
+
+/* ---- counting ---- */
+
+static struct tenant count; /* of the one being looked at */
+static const struct segment *seen[SEGMENTS_MAX];
+static unsigned n_seen;
+
+static void count_segment(const struct segment *segment)
+{
+	for (unsigned i = 0; i < n_seen; i++)
+		if (seen[i] == segment)
+			return;
+	ck_assert_uint_lt(n_seen, SEGMENTS_MAX);
+	seen[n_seen++] = segment;
+	count.bytes += segment->extent.bytes;
+	count.refs++;
+}
+
+static void count_keys(const struct list *exposures)
+{
+	list_for_each(node, exposures) {
+		count.n_keys++;
+		count_segment(container_of(node, struct exposure, link)->segment);
+	}
+}
+
+static void count_leases(const struct tenant *tenant, const struct list *leases)
+{
+	list_for_each(node, leases) {
+		const struct lease *lease = container_of(node, struct lease, all);
+
+		if (lease->tenant != tenant)
+			continue;
+		count.refs++;
+		count.n_leases += lease->state != LEASE_ENDED;
+		for (unsigned i = 0; i < lease->n_segments; i++)
+			count_segment(lease->segments[i]);
+		count_keys(&lease->dying);
+		list_for_each(at, &lease->attachments) {
+			count.n_attachments++;
+			count_keys(&container_of(at, struct attachment, in_lease)
+					    ->exposures);
+		}
+	}
+}
+
+static void count_sessions(const struct tenant *tenant, const struct list *sessions)
+{
+	list_for_each(node, sessions) {
+		const struct session *session = container_of(node, struct session, all);
+		unsigned closing = 0;
+
+		if (session->holder.tenant != tenant)
+			continue;
+		count.refs++;
+		count.n_sessions++;
+		list_for_each(at, &session->channels)
+			count.n_channels++;
+		for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
+			const struct session_port *port = &session->ports[i];
+
+			closing += port->n_closing;
+			count.n_channels += port->n_dying;
+			/* nothing dies where nothing is being closed */
+			ck_assert(port->n_closing || !port->n_dying);
+		}
+		ck_assert_uint_eq(closing, session->n_closing);
+	}
+}
+
+static int check_tenant(const struct tenant *tenant, void *arg)
+{
+	const struct tenant_limits *limits = &tenant->limits;
+
+	(void)arg;
+	n_seen = 0;
+	count = (struct tenant){ .refs = !tenant->leaving };
+	count_leases(tenant, &stage_control.leases->all);
+	count_leases(tenant, &stage_control.leases->ended);
+	count_sessions(tenant, &stage_control.sessions->all);
+	count_sessions(tenant, &stage_control.sessions->ended);
+	ck_assert_uint_eq(tenant->n_sessions, count.n_sessions);
+	ck_assert_uint_eq(tenant->n_channels, count.n_channels);
+	ck_assert_uint_eq(tenant->n_leases, count.n_leases);
+	ck_assert_uint_eq(tenant->n_attachments, count.n_attachments);
+	ck_assert_uint_eq(tenant->bytes, count.bytes);
+	ck_assert_uint_eq(tenant->n_keys, count.n_keys);
+	ck_assert_uint_eq(tenant->refs, count.refs);
+	/* the limits do not change in this test */
+	ck_assert_uint_le(tenant->n_sessions, limits->sessions_max);
+	ck_assert_uint_le(tenant->n_channels, limits->channels_max);
+	ck_assert_uint_le(tenant->n_leases, limits->leases_max);
+	ck_assert_uint_le(tenant->bytes, limits->bytes_max);
+	ck_assert_uint_le(tenant->n_keys, limits->keys_max);
+	return 0;
+}
+
+static int sum_refused(const struct tenant *tenant, void *arg)
+{
+	*(uint64_t *)arg += tenant->refused;
+	return 0;
+}
+
+/* ---- doing ---- */
+
+static uint64_t some_lease(void)
+{
+	return 1 + (uint64_t)rand() % stage_control.leases->next_id;
+}
+
+static void put_name(char *name)
+{
+	static const char *const names[] = { "a", "b", "c" };
+
+	(void)strcpy(name, names[rand() % 3]);
+}
+
+static struct wire_msg *random_request(struct client *client)
+{
+	static const enum wire_type types[] = {
+		WIRE_TYPE_allocate,      WIRE_TYPE_allocate, WIRE_TYPE_free,
+		WIRE_TYPE_attach,        WIRE_TYPE_attach,   WIRE_TYPE_detach,
+		WIRE_TYPE_renew,         WIRE_TYPE_rename,   WIRE_TYPE_resize,
+		WIRE_TYPE_remove,        WIRE_TYPE_ping,     WIRE_TYPE_open_channel,
+		WIRE_TYPE_close_channel, WIRE_TYPE_resize,   WIRE_TYPE_open_channel,
+	};
+	struct wire_msg *msg = message(types[(size_t)rand() % 15]);
+
+	(void)client;
+	switch (msg->type) {
+	case WIRE_TYPE_allocate:
+		msg->allocate.bytes = (uint64_t)rand() % (5 * FAKE_PAGE);
+		msg->allocate.node = -1;
+		if (rand() % 2)
+			put_name(msg->allocate.name);
+		break;
+	case WIRE_TYPE_attach:
+		if (rand() % 2) {
+			msg->attach.lease = some_lease();
+			break;
+		}
+		msg->attach.rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
+		put_name(msg->attach.name);
+		break;
+	case WIRE_TYPE_rename:
+		msg->rename.lease = some_lease();
+		msg->rename.flags = WIRE_RENAME_REPLACE;
+		put_name(msg->rename.name);
+		break;
+	case WIRE_TYPE_resize:
+		msg->resize.lease = some_lease();
+		msg->resize.bytes = (uint64_t)rand() % (6 * FAKE_PAGE);
+		break;
+	case WIRE_TYPE_renew:
+		msg->renew.lease = some_lease();
+		msg->renew.ttl_ms = (uint64_t)rand() % 5000;
+		break;
+	case WIRE_TYPE_remove:
+		put_name(msg->remove.name);
+		break;
+	case WIRE_TYPE_open_channel:
+		msg->open_channel.endpoint = (uint8_t)(rand() % STAGE_ENDPOINTS);
+		break;
+	case WIRE_TYPE_close_channel:
+		msg->close_channel.channel = 1 + (uint32_t)rand() % 8;
+		break;
+	default:
+		msg->free.lease = some_lease();
+		break;
+	}
+	return msg;
+}
+
+static bool connected(const struct client *client)
+{
+	return client->peer.session && !client->peer.closed && !client->peer.greeting;
+}
+
+/* A new session, or the old one again. */
+static void say_hello(unsigned i, bool again)
+{
+	const struct client before = clients[i];
+	struct wire_msg *msg = hello_of(tenant_names[i % TENANTS]);
+
+	msg->hello.channel = (uint8_t)(rand() % 2);
+	client_init(&clients[i]);
+	if (again) {
+		msg->hello.resume = before.session;
+		memcpy(msg->hello.token, before.token, WIRE_TOKEN_BYTES);
+		/* what it has is still its own when the answer comes later */
+		clients[i].session = before.session;
+		memcpy(clients[i].token, before.token, WIRE_TOKEN_BYTES);
+		clients[i].next_id = before.next_id;
+	}
+	opened[i] = true;
+	client_send(&clients[i], msg);
+}
+
+static void lose(unsigned i)
+{
+	if (opened[i] && clients[i].closed == 0)
+		client_lose(&clients[i]);
+}
+
+static void channel_news(const struct client *client)
+{
+	uint32_t channel = 1 + (uint32_t)rand() % 8;
+
+	if (!client_admitted(client, (unsigned)rand() % STAGE_ENDPOINTS, channel))
+		return;
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
+		session_channel_up(&client->peer.session->ports[i], channel);
+		if (rand() % 2)
+			session_channel_down(&client->peer.session->ports[i], channel,
+					     "by chance");
+	}
+}
+
+/* A tenant leaves, or all are there. */
+static void reconfigure(void)
+{
+	struct tenant_params some[TENANTS];
+	unsigned n = 0, missing = (unsigned)rand() % (2 * TENANTS);
+
+	for (unsigned i = 0; i < TENANTS; i++)
+		if (i != missing)
+			some[n++] = params[i];
+	ck_assert_int_eq(tenants_set(&stage_tenants, some, n), 0);
+}
+
+static void random_step(void)
+{
+	unsigned i = (unsigned)rand() % CLIENTS;
+	struct client *client = &clients[i];
+
+	switch (rand() % 32) {
+	case 0:
+		lose(i);
+		break;
+	case 1:
+		if (connected(client))
+			client_send(client, message(WIRE_TYPE_bye));
+		break;
+	case 2:
+		pass((uint64_t)rand() % 700);
+		break;
+	case 3:
+		pass(rand() % 16 ? 10 : STAGE_GRACE_MS);
+		break;
+	case 4:
+		reconfigure();
+		break;
+	case 5:
+		fake_pools_scrub();
+		leases_retry(stage_control.leases);
+		break;
+	case 6:
+		sessions_leave(stage_control.sessions, (unsigned)rand() % 2);
+		break;
+	case 7:
+		if (rand() % 4 == 0)
+			fake_fabric_fail_news(0, -ENOMEM);
+		break;
+	default:
+		if (!opened[i] || client->closed)
+			say_hello(i, opened[i] && client->session && rand() % 2);
+		else if (!connected(client))
+			break;
+		else if (rand() % 4 == 0)
+			channel_news(client);
+		else
+			client_send(client, random_request(client));
+		break;
+	}
+	for (unsigned k = (unsigned)rand() % 4; k > 0; k--)
+		(void)fake_fabric_step((unsigned)rand());
+}
+
+static void setup(void)
+{
+	const struct tenant_limits limits = { .bytes_max = 12 * FAKE_PAGE,
+					      .leases_max = 5,
+					      .sessions_max = 2,
+					      .channels_max = 5,
+					      .keys_max = 12,
+					      .session_keys_max = 8,
+					      .lease_min = 100,
+					      .lease_max = 5 * FAKE_PAGE,
+					      .ttl_max_ms = 4000 };
+
+	control_setup();
+	for (unsigned i = 0; i < TENANTS; i++) {
+		params[i].limits = limits;
+		(void)strcpy(params[i].name, tenant_names[i]);
+	}
+	memset(opened, 0, sizeof(opened));
+	ck_assert_int_eq(tenants_set(&stage_tenants, params, TENANTS), 0);
+}
+
+START_TEST(counts__never_drift)
+{
+	uint64_t refused = 0;
+
+	srand((unsigned)_i);
+	for (unsigned step = 0; step < STEPS; step++) {
+		random_step();
+		(void)tenants_each(&stage_tenants, check_tenant, NULL);
+	}
+	(void)tenants_each(&stage_tenants, sum_refused, &refused);
+	ck_assert_uint_gt(refused, 0);
+	ck_assert_uint_gt(stage_control.counters.sessions_opened, 5);
+	ck_assert_uint_gt(leases_granted_ever(stage_control.leases), 10);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		lose(i);
+	fake_fabric_settle();
+	/* every lease has a time to live, every session one of grace: nothing is left, as
+	 * the teardown sees, too */
+	pass(STAGE_GRACE_MS);
+	fake_fabric_settle();
+	(void)tenants_each(&stage_tenants, check_tenant, NULL);
+	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
+	ck_assert_uint_eq(leases_count(stage_control.leases), 0);
+	ck_assert_int_eq(tenants_set(&stage_tenants, params, 0), 0);
+	ck_assert(list_empty(&stage_tenants.all));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("tenants-counts");
+	TCase *tc = tcase_create("counts");
+
+	tcase_add_checked_fixture(tc, setup, control_teardown);
+	tcase_set_timeout(tc, 60);
+	tcase_add_loop_test(tc, counts__never_drift, 0, SEEDS);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}

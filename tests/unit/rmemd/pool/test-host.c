@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a host has to give, and what pools get of it.  The host is made of files. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/err.h"
+#include "unit/rmemd/pool/pools-case.h"
+#include "rmemd/pool/host.h"
+#include "rmemd/pool/share.h"
+
+static char root[sizeof("/tmp/rmem-test-XXXXXX")];
+
+static void host_file(const char *path, const char *text)
+{
+	char full[512];
+	FILE *file;
+
+	(void)snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *slash = strchr(full + sizeof(root), '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		ck_assert(mkdir(full, 0700) == 0 || errno == EEXIST);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static void host_make(void)
+{
+	memcpy(root, "/tmp/rmem-test-XXXXXX", sizeof(root));
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	host_set_root(root);
+	host_file("/proc/meminfo", "MemTotal: 8 kB\nMemAvailable:   4194304 kB\n");
+	host_file("/sys/devices/system/node/node0/meminfo",
+		  "Node 0 MemFree:        1024 kB\nNode 0 Active(file): 1024 kB\n");
+	host_file("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+		  "always within_size advise [never] deny force\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "10\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "7\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "4\n");
+	host_file("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages",
+		  "0\n");
+	host_file("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
+		  "nr_hugepages",
+		  "10\n");
+	host_file("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/"
+		  "free_hugepages",
+		  "7\n");
+}
+
+static void host_unmake(void)
+{
+	char command[64];
+
+	host_set_root(NULL);
+	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
+	ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(host__counts_huge_pages_that_are_not_promised)
+{
+	struct host_huge huge;
+
+	ck_assert_int_eq(host_huge_pages(2 * MIB, -1, &huge), 0);
+	ck_assert_uint_eq(huge.total, 10);
+	ck_assert_uint_eq(huge.free, 3);
+	ck_assert(!huge.overcommit);
+	ck_assert_int_eq(host_huge_pages(2 * MIB, 0, &huge), 0);
+	ck_assert_uint_eq(huge.free, 7);
+	ck_assert_int_eq(host_huge_pages(1024 * MIB, -1, &huge), -ENOENT);
+}
+END_TEST
+
+START_TEST(host__adds_up_what_a_node_has)
+{
+	uint64_t bytes = 0;
+
+	ck_assert_int_eq(host_available(-1, &bytes), 0);
+	ck_assert_uint_eq(bytes, 4096 * MIB);
+	ck_assert_int_eq(host_available(0, &bytes), 0);
+	ck_assert_uint_eq(bytes, 2 * MIB);
+	ck_assert_int_eq(host_available(3, &bytes), -ENOENT);
+}
+END_TEST
+
+START_TEST(host__knows_which_mounts_give_huge_pages)
+{
+	char path[HOST_MOUNT_BYTES];
+	bool allowed = true;
+
+	ck_assert_int_eq(host_mount_thp(makedev(0, 30), &allowed, path), -ENOENT);
+	host_file("/proc/self/mountinfo",
+		  "21 1 0:20 / / rw - ext4 /dev/huge=advise rw\n"
+		  "36 21 0:30 / /small rw,nosuid shared:1 - tmpfs tmpfs rw,size=8k\n"
+		  "37 21 0:31 / /large rw - tmpfs none rw,size=8k,huge=advise\n"
+		  "38 21 0:32 / /never rw - tmpfs none rw,huge=never\n");
+	ck_assert_int_eq(host_mount_thp(makedev(0, 30), &allowed, path), 0);
+	ck_assert(!allowed);
+	ck_assert_str_eq(path, "/small");
+	ck_assert_int_eq(host_mount_thp(makedev(0, 31), &allowed, path), 0);
+	ck_assert(allowed);
+	ck_assert_str_eq(path, "/large");
+	ck_assert_int_eq(host_mount_thp(makedev(0, 32), &allowed, path), 0);
+	ck_assert(!allowed);
+	ck_assert_int_eq(host_mount_thp(makedev(1, 31), &allowed, path), -ENOENT);
+}
+END_TEST
+
+START_TEST(open__explains_missing_huge_pages)
+{
+	ck_assert_int_eq(open_params(40 * MIB, POOL_NODE_ANY, POOL_PAGES_2M), -ENOMEM);
+	ck_assert_str_eq(
+		err_text(),
+		"pool 'a': 20 pages of 2M wanted on this host, 3 free there: "
+		"echo 27 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+	ck_assert_int_eq(open_params(40 * MIB, 0, POOL_PAGES_2M), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': 20 pages of 2M wanted on node 0, 7 free there: "
+			 "echo 23 > /sys/devices/system/node/node0/hugepages/"
+			 "hugepages-2048kB/nr_hugepages");
+	ck_assert_int_eq(open_params(1024 * MIB, 0, POOL_PAGES_1G), -ENOMEM);
+	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G");
+	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_THP), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': the kernel gives shared memory no transparent huge "
+			 "pages (never): echo advise > "
+			 "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+}
+END_TEST
+
+START_TEST(open__auto_says_why_it_took_less)
+{
+	struct pool_params params = { .name = "a",
+				      .node = POOL_NODE_ANY,
+				      .bytes = 32 * MIB,
+				      .pages = POOL_PAGES_AUTO };
+
+	ck_assert_int_eq(pools_open(&params, 1, &keeping, &pools), 0);
+	ck_assert_int_eq(opened.pages_asked, POOL_PAGES_AUTO);
+	ck_assert_int_eq(opened.pages_got, POOL_PAGES_BASE);
+	ck_assert_ptr_nonnull(
+		strstr(opened_note, "not 1G: the size is no multiple of it"));
+	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: 16 pages of 2M wanted"));
+	ck_assert_ptr_nonnull(strstr(opened_note, "not thp: "));
+	pools_close(pools);
+}
+END_TEST
+
+/* ---- a share of what there is ---- */
+
+#define AUTO(of_node, of_pages, of_share)                                 \
+	{                                                                 \
+		.name = "a", .node = (of_node), .bytes = POOL_BYTES_AUTO, \
+		.pages = (of_pages), .share = (of_share),                 \
+	}
+
+static const struct {
+	struct pool_params params[3];
+	/* of 1200 MiB free of the last one's kind */
+	uint64_t mib[3];
+} divisions[] = {
+	/* alone: all huge pages, half of the memory */
+	{ { AUTO(0, POOL_PAGES_2M, 0), AUTO(1, POOL_PAGES_2M, 0),
+	    AUTO(-1, POOL_PAGES_2M, 0) },
+	  { 1200, 1200, 1200 } },
+	{ { AUTO(0, POOL_PAGES_THP, 0), AUTO(1, POOL_PAGES_AUTO, 0),
+	    AUTO(2, POOL_PAGES_BASE, 0) },
+	  { 600, 600, 600 } },
+	/* as it says, the others what is left of that */
+	{ { AUTO(0, POOL_PAGES_BASE, 30), AUTO(0, POOL_PAGES_THP, 0),
+	    AUTO(0, POOL_PAGES_BASE, 0) },
+	  { 360, 120, 120 } },
+	{ { AUTO(0, POOL_PAGES_2M, 0), AUTO(0, POOL_PAGES_AUTO, 40),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  { 360, 480, 360 } },
+	/* other kinds and pools of a fixed size do not count */
+	{ { AUTO(0, POOL_PAGES_1G, 90), POOL("b", 0, MIB, POOL_PAGES_2M),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  { 0, 0, 1200 } },
+	/* with pages of any kind it looks at the next */
+	{ { AUTO(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_AUTO, 0),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  { 1200, 0, 0 } },
+};
+
+START_TEST(share__is_divided)
+{
+	const struct pool_params *params = divisions[_i].params;
+	enum share_kind kind = share_kind(params[2].pages);
+
+	for (size_t i = 0; i < 3; i++)
+		if (divisions[_i].mib[i])
+			ck_assert_uint_eq(share_bytes(share_of(params, 3, i, kind),
+						      1200 * MIB, 2 * MIB),
+					  divisions[_i].mib[i] * MIB);
+	if (!divisions[_i].mib[2])
+		ck_assert_uint_eq(share_of(params, 3, 2, kind).parts, 0);
+}
+END_TEST
+
+START_TEST(share__is_in_whole_pages)
+{
+	ck_assert_uint_eq(share_bytes((struct share){ 33, 100 }, 10 * MIB, 2 * MIB),
+			  2 * MIB);
+	ck_assert_uint_eq(share_bytes((struct share){ 19, 100 }, 10 * MIB, 2 * MIB), 0);
+	/* no product is too large */
+	ck_assert_uint_eq(share_bytes((struct share){ 100, 100 }, UINT64_MAX, 1),
+			  UINT64_MAX);
+}
+END_TEST
+
+static const struct {
+	struct pool_params params[2];
+	size_t which; /* 2: none */
+	const char *said;
+} together[] = {
+	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(1, POOL_PAGES_2M, 60) }, 2, NULL },
+	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(0, POOL_PAGES_1G, 60) }, 2, NULL },
+	{ { AUTO(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_AUTO, 0) }, 2, NULL },
+	{ { AUTO(0, POOL_PAGES_AUTO, 60), AUTO(0, POOL_PAGES_2M, 60) },
+	  1,
+	  "pool 'a': the shares of the pools of node 0 come to 120% of its free pages "
+	  "of "
+	  "2M" },
+	{ { AUTO(-1, POOL_PAGES_BASE, 0), AUTO(-1, POOL_PAGES_THP, 50) },
+	  0,
+	  "pool 'a': without a share it has what the others of any node, with 50%, "
+	  "leave "
+	  "of 50% of its free memory: nothing" },
+};
+
+START_TEST(share__of_all_is_at_most_all)
+{
+	size_t which = 2;
+
+	ck_assert_int_eq(share_check(together[_i].params, 2, &which),
+			 together[_i].said ? -EINVAL : 0);
+	ck_assert_uint_eq(which, together[_i].which);
+	if (together[_i].said)
+		ck_assert_str_eq(err_text(), together[_i].said);
+}
+END_TEST
+
+#define KEPT(of_node, of_pages, of_share)                                 \
+	{                                                                 \
+		.name = "k", .node = (of_node), .bytes = POOL_BYTES_AUTO, \
+		.pages = (of_pages), .share = (of_share), .kept = true,   \
+	}
+
+static const struct {
+	struct pool_params params[3]; /* the first ones are kept */
+	size_t n_kept;
+	uint64_t mib[3]; /* of 1200 MiB free without what those have */
+} left_over[] = {
+	{ { KEPT(0, POOL_PAGES_2M, 0), AUTO(0, POOL_PAGES_2M, 0),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  1,
+	  { 0, 600, 600 } },
+	{ { KEPT(0, POOL_PAGES_AUTO, 0), KEPT(0, POOL_PAGES_BASE, 40),
+	    AUTO(0, POOL_PAGES_BASE, 0) },
+	  2,
+	  { 0, 0, 600 } },
+	/* all that there was: it leaves what has become free since */
+	{ { KEPT(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_2M, 30),
+	    AUTO(0, POOL_PAGES_2M, 0) },
+	  1,
+	  { 0, 360, 840 } },
+};
+
+START_TEST(share__is_of_what_kept_pools_leave)
+{
+	const struct pool_params *params = left_over[_i].params;
+	enum share_kind kind = share_kind(params[2].pages);
+
+	for (size_t i = left_over[_i].n_kept; i < 3; i++)
+		ck_assert_uint_eq(
+			share_bytes(share_of(params, 3, i, kind), 1200 * MIB, 2 * MIB),
+			left_over[_i].mib[i] * MIB);
+	/* nobody asks how much is theirs, and it is no division by nothing */
+	for (size_t i = 0; i < left_over[_i].n_kept; i++)
+		ck_assert_uint_gt(share_of(params, 3, i, kind).whole, 0);
+}
+END_TEST
+
+static int open_share(int node, enum pool_pages pages, unsigned share)
+{
+	const struct pool_params params = AUTO(node, pages, share);
+
+	return pools_open(&params, 1, &keeping, &pools);
+}
+
+START_TEST(open__takes_its_share)
+{
+	/* half of 2 MiB, and of 4 GiB as many per cent */
+	ck_assert_msg(!open_share(0, POOL_PAGES_BASE, 0), "%s", err_text());
+	ck_assert_uint_eq(opened.bytes, MIB);
+	ck_assert_uint_eq(opened.bytes_asked, POOL_BYTES_AUTO);
+	pools_close(pools);
+	host_file("/proc/meminfo", "MemAvailable: 16384 kB\n");
+	ck_assert_msg(!open_share(POOL_NODE_ANY, POOL_PAGES_BASE, 75), "%s",
+		      err_text());
+	ck_assert_uint_eq(opened.bytes, 12 * MIB);
+	pools_close(pools);
+	/* a node has no more than its host */
+	host_file("/proc/meminfo", "MemAvailable: 1024 kB\n");
+	ck_assert_msg(!open_share(0, POOL_PAGES_BASE, 100), "%s", err_text());
+	ck_assert_uint_eq(opened.bytes, MIB);
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(open__divides_what_a_fixed_size_leaves)
+{
+	const struct pool_params params[] = {
+		AUTO(0, POOL_PAGES_BASE, 50),
+		POOL("b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE),
+		AUTO(0, POOL_PAGES_AUTO, 50),
+	};
+	struct pool_status status;
+
+	ck_assert_msg(!pools_open(params, 3, &keeping, &pools), "%s", err_text());
+	for (unsigned i = 0; i < 3; i++) {
+		pools_status(pools, i, &status);
+		ck_assert_uint_eq(status.bytes, MIB);
+	}
+	/* the last that was ready, which had no larger pages to take from */
+	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: "));
+	pools_close(pools);
+}
+END_TEST
+
+START_TEST(open__explains_a_share_that_is_too_small)
+{
+	ck_assert_int_eq(open_share(0, POOL_PAGES_2M, 10), -ENOMEM);
+	ck_assert_str_eq(err_text(),
+			 "pool 'a': its share is 10% of 7 pages of 2M free on node 0, "
+			 "less than one: echo 13 > /sys/devices/system/node/node0/"
+			 "hugepages/hugepages-2048kB/nr_hugepages");
+	ck_assert_int_eq(open_share(0, POOL_PAGES_1G, 0), -ENOMEM);
+	ck_assert_str_eq(err_text(), "pool 'a': this CPU or kernel has no pages of 1G");
+	ck_assert_int_eq(open_share(0, POOL_PAGES_BASE, 20), -ENOMEM);
+	ck_assert_str_eq(err_text(), "pool 'a': its share is 20% of 2 MiB that are "
+				     "available on node 0, less than 1 MiB: give it "
+				     "more, or other pools less");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("host");
+	TCase *share = tcase_create("share"), *host = tcase_create("host");
+
+	tcase_add_loop_test(share, share__is_divided, 0,
+			    sizeof(divisions) / sizeof(divisions[0]));
+	tcase_add_test(share, share__is_in_whole_pages);
+	tcase_add_loop_test(share, share__of_all_is_at_most_all, 0,
+			    sizeof(together) / sizeof(together[0]));
+	tcase_add_loop_test(share, share__is_of_what_kept_pools_leave, 0,
+			    sizeof(left_over) / sizeof(left_over[0]));
+	suite_add_tcase(suite, share);
+	tcase_add_checked_fixture(host, host_make, host_unmake);
+	tcase_add_test(host, host__counts_huge_pages_that_are_not_promised);
+	tcase_add_test(host, host__adds_up_what_a_node_has);
+	tcase_add_test(host, host__knows_which_mounts_give_huge_pages);
+	tcase_add_test(host, open__explains_missing_huge_pages);
+	tcase_add_test(host, open__auto_says_why_it_took_less);
+	tcase_add_test(host, open__takes_its_share);
+	tcase_add_test(host, open__divides_what_a_fixed_size_leaves);
+	tcase_add_test(host, open__explains_a_share_that_is_too_small);
+	suite_add_tcase(suite, host);
+	return unit_main(suite);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "unit/rmemd/stage-pools.h"
+
+#include <check.h>
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/err.h"
+#include "unit/rmemd/stage-fabric.h"
+#include "rmemd/lease/lease.h"
+#include "rmemd/ledger/ledger.h"
+#include "rmemd/pool/pools.h"
+
+enum page { FREE, LENT, DIRTY, GAP };
+
+static enum page pages[FAKE_PAGES];
+static unsigned n_given;
+static bool can_cut, hurried, away;
+static struct pool_recall recalled;
+static struct fake_wish wish;
+static unsigned broken; /* no piece goes on across the beginning of this page */
+static int ledger_fd = -1;
+static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
+
+static unsigned count_from(enum page state, unsigned first, unsigned end)
+{
+	unsigned n = 0;
+
+	for (unsigned i = first; i < end; i++)
+		n += pages[i] == state;
+	return n;
+}
+
+static unsigned count(enum page state)
+{
+	return count_from(state, 0, FAKE_PAGES);
+}
+
+void fake_pools_reset(unsigned gap)
+{
+	memset(memory, 0, sizeof(memory));
+	can_cut = true;
+	broken = 0;
+	fake_pools_lend_through(UINT_MAX, UINT_MAX);
+	hurried = false;
+	recalled.bytes = 0;
+	for (unsigned i = 0; i < FAKE_PAGES; i++)
+		pages[i] = gap && i % gap == gap - 1 ? GAP : FREE;
+}
+
+void fake_pools_scrub(void)
+{
+	for (unsigned i = 0; i < FAKE_PAGES; i++) {
+		if (pages[i] != DIRTY)
+			continue;
+		pages[i] = FREE;
+		memset(memory + (size_t)i * FAKE_PAGE, 0, FAKE_PAGE);
+	}
+}
+
+unsigned fake_pools_given(void)
+{
+	return n_given;
+}
+
+void fake_pools_crash(void)
+{
+	n_given = 0;
+	for (unsigned i = 0; i < FAKE_PAGES; i++)
+		if (pages[i] != GAP)
+			pages[i] = DIRTY;
+}
+
+void fake_pools_take_away(bool is_away)
+{
+	away = is_away;
+}
+
+int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
+		struct extent *ret_extent)
+{
+	uint64_t first = offset / FAKE_PAGE;
+	uint64_t n = (bytes + FAKE_PAGE - 1) / FAKE_PAGE;
+
+	(void)pools;
+	if (id != 1 || away)
+		return err_set(-ENOENT, "the fake has one pool");
+	ck_assert_uint_eq(offset % FAKE_PAGE, 0);
+	for (uint64_t i = first; i < first + n; i++)
+		if (i >= FAKE_PAGES || pages[i] != DIRTY)
+			return err_set(-EINVAL, "the fake has it no more");
+	for (uint64_t i = first; i < first + n; i++)
+		pages[i] = LENT;
+	*ret_extent = (struct extent){ .offset = offset, .bytes = n * FAKE_PAGE };
+	return 0;
+}
+
+uint32_t extent_pool_id(const struct extent *extent)
+{
+	(void)extent;
+	return 1;
+}
+
+struct ledger *fake_ledger(void)
+{
+	struct ledger *ledger;
+
+	ledger_fd = memfd_create("fake-ledger", MFD_CLOEXEC);
+	ck_assert_int_ge(ledger_fd, 0);
+	ck_assert_msg(ledger_open(ledger_fd, &ledger) == 0, "%s", err_text());
+	return ledger;
+}
+
+struct ledger *fake_ledger_again(struct ledger *ledger)
+{
+	ledger_close(ledger);
+	ck_assert_msg(ledger_open(ledger_fd, &ledger) == 0, "%s", err_text());
+	return ledger;
+}
+
+static int add_lent(const struct lease_status *status, void *arg)
+{
+	*(uint64_t *)arg += status->lent;
+	return 0;
+}
+
+void fake_pools_check(const struct leases *leases)
+{
+	uint64_t lent = 0;
+
+	(void)leases_each(leases, add_lent, &lent);
+	ck_assert_uint_eq(fake_pools_lent() * FAKE_PAGE, lent);
+}
+
+unsigned fake_pools_lent(void)
+{
+	return count(LENT);
+}
+
+unsigned fake_pools_dirty(void)
+{
+	return count(DIRTY);
+}
+
+/* The longest run of free pages, the first of them; its length in pages. */
+static unsigned longest(unsigned *ret_start)
+{
+	unsigned best = 0, run = 0;
+
+	for (unsigned i = 0; i < FAKE_PAGES; i++) {
+		if (i == broken)
+			run = 0;
+		run = pages[i] == FREE ? run + 1 : 0;
+		if (run > best) {
+			best = run;
+			*ret_start = i + 1 - run;
+		}
+	}
+	return best;
+}
+
+int pools_take(struct pools *pools, const struct pool_request *request,
+	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
+{
+	uint64_t bytes = request->bytes;
+	uint64_t wanted = bytes / FAKE_PAGE + (bytes % FAKE_PAGE != 0);
+	enum page before[FAKE_PAGES];
+	unsigned n = 0;
+
+	(void)pools;
+	ck_assert_uint_gt(bytes, 0);
+	wish.interleave = request->interleave;
+	wish.align = request->align;
+	wish.n_nodes = request->n_nodes;
+	wish.endpoints = request->endpoints;
+	if (request->n_nodes)
+		memcpy(wish.nodes, request->nodes, request->n_nodes * sizeof(int));
+	memcpy(before, pages, sizeof(before));
+	if (wanted > count(FREE))
+		return wanted <= count(FREE) + count(DIRTY)
+			       ? -EAGAIN
+			       : err_set(-ENOSPC, "the fake is full");
+	while (wanted && n < max) {
+		unsigned start = 0, run = longest(&start);
+
+		if (run > wanted)
+			run = (unsigned)wanted;
+		for (unsigned i = 0; i < run; i++)
+			pages[start + i] = LENT;
+		ret_extents[n++] =
+			(struct extent){ .offset = (uint64_t)start * FAKE_PAGE,
+					 .bytes = (uint64_t)run * FAKE_PAGE };
+		wanted -= run;
+	}
+	if (wanted) {
+		memcpy(pages, before, sizeof(before));
+		return err_set(-ENOSPC, "the fake is in pieces");
+	}
+	*ret_n = n;
+	return 0;
+}
+
+void pools_give(struct pools *pools, struct extent extent)
+{
+	(void)pools;
+	n_given++;
+	ck_assert_msg(!fake_fabric_reaches(memory + extent.offset, extent.bytes),
+		      "given back under a living key");
+	for (uint64_t i = 0; i < extent.bytes / FAKE_PAGE; i++) {
+		ck_assert_int_eq(pages[extent.offset / FAKE_PAGE + i], LENT);
+		pages[extent.offset / FAKE_PAGE + i] = DIRTY;
+	}
+}
+
+void fake_pools_recall(unsigned n, uint64_t until_ms, bool revoke)
+{
+	recalled = (struct pool_recall){
+		.bytes = (uint64_t)n * FAKE_PAGE,
+		.until_ms = until_ms,
+		.then = revoke ? POOL_SHRINK_REVOKE : POOL_SHRINK_REFUSE,
+	};
+}
+
+void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
+{
+	uint64_t end = extent->offset + extent->bytes;
+	uint64_t keep = sizeof(memory) - recalled.bytes;
+
+	*ret_recall = recalled;
+	ret_recall->bytes =
+		end > keep ? end - (extent->offset > keep ? extent->offset : keep) : 0;
+}
+
+void pools_hurry(struct pools *pools, bool hurry)
+{
+	(void)pools;
+	hurried = hurry;
+}
+
+void fake_pools_break(unsigned page)
+{
+	broken = page;
+}
+
+const struct fake_wish *fake_pools_wish(void)
+{
+	return &wish;
+}
+
+bool fake_pools_hurried(void)
+{
+	return hurried;
+}
+
+void fake_pools_cut(bool possible)
+{
+	can_cut = possible;
+}
+
+uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep)
+{
+	uint64_t whole = (keep + FAKE_PAGE - 1) / FAKE_PAGE * FAKE_PAGE;
+	struct extent rest = *extent;
+
+	ck_assert_uint_gt(keep, 0);
+	if (!can_cut || whole >= extent->bytes)
+		return 0;
+	rest.offset += whole;
+	rest.bytes -= whole;
+	extent->bytes = whole;
+	pools_give(pools, rest);
+	return rest.bytes;
+}
+
+void *extent_addr(const struct extent *extent)
+{
+	return memory + extent->offset;
+}
+
+int extent_node(const struct extent *extent)
+{
+	return extent->offset >= (uint64_t)FAKE_NODE_PAGES * FAKE_PAGE;
+}
+
+/* Of the pages on each node. */
+static unsigned lent_through[2];
+
+/* Bytes of them. */
+static uint64_t doomed[2];
+
+void extent_doom(const struct extent *extent, bool is_doomed)
+{
+	if (is_doomed)
+		doomed[extent_node(extent)] += extent->bytes;
+	else
+		doomed[extent_node(extent)] -= extent->bytes;
+}
+
+unsigned extent_endpoints(const struct extent *extent)
+{
+	return lent_through[extent_node(extent)];
+}
+
+const char *extent_pool(const struct extent *extent)
+{
+	return extent_node(extent) ? "far" : "near";
+}
+
+void fake_pools_lend_through(unsigned near, unsigned far)
+{
+	lent_through[0] = near;
+	lent_through[1] = far;
+}
+
+uint64_t extent_page_bytes(const struct extent *extent)
+{
+	(void)extent;
+	return FAKE_PAGE;
+}
+
+/* One of each node. */
+unsigned pools_count(const struct pools *pools)
+{
+	(void)pools;
+	return 2;
+}
+
+void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
+{
+	unsigned first = i ? FAKE_NODE_PAGES : 0,
+		 end = i ? FAKE_PAGES : FAKE_NODE_PAGES;
+
+	(void)pools;
+	*ret_status = (struct pool_status){
+		.name = i ? "far" : "near",
+		.page_bytes = FAKE_PAGE,
+		.bytes = (uint64_t)(end - first) * FAKE_PAGE,
+		.lent = (uint64_t)count_from(LENT, first, end) * FAKE_PAGE,
+		.scrubbing = (uint64_t)count_from(DIRTY, first, end) * FAKE_PAGE,
+		.free = (uint64_t)count_from(FREE, first, end) * FAKE_PAGE,
+		.doomed = doomed[i],
+		.endpoints = lent_through[i],
+		.resizing = recalled.bytes ? POOL_RECALLS : POOL_RESTS,
+	};
+}

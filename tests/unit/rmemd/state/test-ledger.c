@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/memfd.h>
+
+#include "base/err.h"
+#include "base/random.h"
+#include "rmemd/ledger/ledger.h"
+#include "unit/unit.h"
+
+#define KEYS 600
+#define KIND(key) ((key) % 3 + 1)
+
+static struct ledger *ledger;
+static int fd = -1;
+
+/* ---- a naive model: the seed and length of each key's value ---- */
+
+struct value {
+	bool there;
+	unsigned char seed;
+	unsigned bytes;
+};
+
+static struct value model[KEYS];
+
+static struct ledger_key key_of(unsigned key)
+{
+	/* kinds tell keys apart that are otherwise the same */
+	return (struct ledger_key){ KIND(key), key / 3, UINT64_MAX - key / 3 };
+}
+
+static void fill(unsigned char *dst, const struct value *value)
+{
+	for (unsigned i = 0; i < value->bytes; i++)
+		dst[i] = (unsigned char)(value->seed + i);
+}
+
+static int put(struct value *values, unsigned key, unsigned char seed, unsigned bytes)
+{
+	static unsigned char data[LEDGER_VALUE_MAX];
+	struct value value = { true, seed, bytes };
+	struct ledger_key at = key_of(key);
+	int err;
+
+	fill(data, &value);
+	err = ledger_put(ledger, &at, data, bytes);
+	if (!err)
+		values[key] = value;
+	return err;
+}
+
+static void drop(struct value *values, unsigned key)
+{
+	struct ledger_key at = key_of(key);
+
+	ledger_remove(ledger, &at);
+	values[key].there = false;
+}
+
+struct seen {
+	const struct value *values;
+	unsigned n;
+};
+
+static int compare(const struct ledger_key *key, const void *data, size_t bytes,
+		   void *arg)
+{
+	static unsigned char wanted[LEDGER_VALUE_MAX];
+	struct seen *seen = arg;
+	uint64_t i = key->a * 3 + key->kind - 1;
+
+	if (i >= KEYS || key->b != UINT64_MAX - key->a || !seen->values[i].there ||
+	    seen->values[i].bytes != bytes)
+		return 1;
+	fill(wanted, &seen->values[i]);
+	seen->n++;
+	return memcmp(wanted, data, bytes) != 0;
+}
+
+/* Whether a ledger holds these values and nothing else. */
+static bool holds(const struct ledger *it, const struct value *values)
+{
+	struct seen seen = { .values = values };
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < KEYS; i++)
+		n += values[i].there;
+	for (uint32_t kind = 1; kind <= 3; kind++)
+		if (ledger_each(it, kind, compare, &seen))
+			return false;
+	return seen.n == n && ledger_count(it) == n;
+}
+
+static int memfd(void)
+{
+	int it = memfd_create("test-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ck_assert_int_ge(it, 0);
+	return it;
+}
+
+static void setup(void)
+{
+	fd = memfd();
+	ck_assert_int_eq(ledger_open(fd, &ledger), 0);
+}
+
+static void reopen(void)
+{
+	ledger_close(ledger);
+	ledger = NULL;
+	ck_assert_msg(ledger_open(fd, &ledger) == 0, "%s", err_text());
+}
+
+static void teardown(void)
+{
+	ledger_close(ledger);
+	(void)close(fd);
+}
+
+/* ---- what it keeps ---- */
+
+START_TEST(commit__keeps_what_was_staged_before_it)
+{
+	ck_assert(holds(ledger, model));
+	ck_assert_int_eq(put(model, 0, 1, 100), 0);
+	ck_assert_int_eq(put(model, 1, 2, 0), 0);
+	ck_assert_int_eq(put(model, 3, 3, LEDGER_VALUE_MAX), 0);
+	ledger_commit(ledger);
+	reopen();
+	ck_assert(holds(ledger, model));
+	ck_assert_int_eq(put(model, 0, 9, 7), 0);
+	drop(model, 1);
+	/* nothing there: nothing to do */
+	drop(model, 2);
+	ledger_commit(ledger);
+	reopen();
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
+START_TEST(close__forgets_what_is_staged)
+{
+	struct value staged[KEYS] = { { 0 } };
+
+	ck_assert_int_eq(put(model, 0, 1, 100), 0);
+	ledger_commit(ledger);
+	memcpy(staged, model, sizeof(staged));
+	ck_assert_int_eq(put(staged, 0, 2, 50), 0);
+	ck_assert_int_eq(put(staged, 1, 3, 50), 0);
+	/* large enough for the area to move with it */
+	ck_assert_int_eq(put(staged, 2, 4, 60000), 0);
+	ck_assert_int_eq(put(staged, 3, 5, 60000), 0);
+	ck_assert(holds(ledger, staged));
+	reopen();
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
+START_TEST(put__refuses_what_is_too_large)
+{
+	static const unsigned char data[LEDGER_VALUE_MAX + 1];
+	struct ledger_key key = key_of(0);
+
+	ck_assert_int_eq(ledger_put(ledger, &key, data, sizeof(data)), -EINVAL);
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
+START_TEST(random__agrees_with_a_naive_model)
+{
+	struct value committed[KEYS] = { { 0 } };
+	uint64_t seed = random_u64();
+	uint64_t largest = 0;
+
+	printf("# seed %" PRIu64 "\n", seed);
+	srandom((unsigned)seed);
+	for (unsigned step = 0; step < 60000; step++) {
+		unsigned key = (unsigned)random() % KEYS;
+
+		switch (random() % 8) {
+		case 0:
+		case 1:
+		case 2:
+			drop(model, key);
+			break;
+		case 3:
+			ledger_commit(ledger);
+			memcpy(committed, model, sizeof(model));
+			break;
+		default:
+			ck_assert_int_eq(put(model, key, (unsigned char)random(),
+					     (unsigned)random() % 300),
+					 0);
+		}
+		if (ledger_file_bytes(ledger) > largest)
+			largest = ledger_file_bytes(ledger);
+		if (step % 500 == 0)
+			ck_assert(holds(ledger, model));
+		if (step % 5000 == 0) {
+			reopen();
+			memcpy(model, committed, sizeof(model));
+			ck_assert(holds(ledger, model));
+		}
+	}
+	/* it does not grow with what is out of date */
+	ck_assert_uint_lt(largest, 2 << 20);
+}
+END_TEST
+
+START_TEST(remove__works_where_nothing_more_has_room)
+{
+	unsigned n = 0;
+
+	/* the file cannot grow any more */
+	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+	while (!put(model, n, 1, 200 + 100 * (unsigned)_i))
+		n++;
+	ck_assert_uint_gt(n, 50);
+	ck_assert_uint_lt(n, KEYS);
+	ck_assert_str_ne(err_text(), "");
+	ledger_commit(ledger);
+	reopen();
+	ck_assert(holds(ledger, model));
+	for (unsigned i = 0; i < n; i++) {
+		drop(model, i);
+		ledger_commit(ledger);
+		ck_assert(holds(ledger, model));
+	}
+	reopen();
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
+/* ---- what it refuses ---- */
+
+static void refused(int err, const char *text)
+{
+	ledger_close(ledger);
+	ledger = NULL;
+	ck_assert_int_eq(ledger_open(fd, &ledger), err);
+	ck_assert_msg(strstr(err_text(), text), "%s", err_text());
+}
+
+START_TEST(open__refuses_what_a_newer_build_wrote)
+{
+	uint32_t version = LEDGER_VERSION + 1;
+
+	ck_assert_int_eq(pwrite(fd, &version, sizeof(version), 8), sizeof(version));
+	refused(-EPROTONOSUPPORT, "start the newer rmemd again");
+}
+END_TEST
+
+START_TEST(open__takes_what_an_older_build_wrote)
+{
+	uint32_t version = 0;
+
+	ck_assert_int_eq(put(model, 0, 1, 100), 0);
+	ledger_commit(ledger);
+	ck_assert_int_eq(pwrite(fd, &version, sizeof(version), 8), sizeof(version));
+	reopen();
+	ck_assert(holds(ledger, model));
+	ck_assert_int_eq(pread(fd, &version, sizeof(version), 8), sizeof(version));
+	ck_assert_uint_eq(version, LEDGER_VERSION);
+}
+END_TEST
+
+/* In a file system that is as good as full, which a limit of the process is like. */
+START_TEST(compact__does_with_little_room)
+{
+	const unsigned n_keys = 20, n_kept = 4;
+	struct rlimit limit;
+	uint64_t before;
+
+	for (unsigned i = 0; i < n_keys; i++)
+		ck_assert_int_eq(put(model, i, (unsigned char)i, 10000), 0);
+	ledger_commit(ledger);
+	before = ledger_file_bytes(ledger);
+	ck_assert_ptr_ne(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = before;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (unsigned i = n_kept; i < n_keys; i++)
+		drop(model, i);
+	ledger_commit(ledger);
+	ck_assert_uint_lt(ledger_file_bytes(ledger), before);
+	for (unsigned i = 0; i < 500; i++) {
+		ck_assert_msg(put(model, i % n_kept, (unsigned char)i, 10000) == 0,
+			      "%s", err_text());
+		ledger_commit(ledger);
+		ck_assert(holds(ledger, model));
+	}
+	reopen();
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
+START_TEST(open__refuses_what_is_no_ledger)
+{
+	char data[200000];
+
+	memset(data, 'x', sizeof(data));
+	ck_assert_int_eq(pwrite(fd, data, sizeof(data), 0), sizeof(data));
+	refused(-EBADMSG, "no ledger");
+}
+END_TEST
+
+/* A file of records, each byte of which is turned around in its turn. */
+START_TEST(open__notices_any_damage)
+{
+	const size_t bytes = 3 * (32 + 40);
+	const off_t start = sysconf(_SC_PAGESIZE);
+
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(put(model, i, (unsigned char)i, 40), 0);
+	ledger_commit(ledger);
+	for (size_t i = 0; i < bytes; i++) {
+		off_t at = start + (off_t)i;
+		unsigned char byte;
+
+		ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
+		byte ^= 0xff;
+		ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+		refused(-EBADMSG, "damaged");
+		byte ^= 0xff;
+		ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+	}
+	reopen();
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
+START_TEST(open__survives_any_header)
+{
+	unsigned char saved[72], torn[72];
+
+	for (unsigned i = 0; i < 40; i++)
+		ck_assert_int_eq(put(model, i, (unsigned char)i, 40), 0);
+	ledger_commit(ledger);
+	ck_assert_int_eq(pread(fd, saved, sizeof(saved), 0), sizeof(saved));
+	ledger_close(ledger);
+	ledger = NULL;
+	for (unsigned i = 0; i < 100000; i++) {
+		memcpy(torn, saved, sizeof(torn));
+		/* not the magic, which tells whether there is one at all */
+		torn[8 + (unsigned)random() % 64] = (unsigned char)random();
+		torn[8 + (unsigned)random() % 64] = (unsigned char)random();
+		ck_assert_int_eq(pwrite(fd, torn, sizeof(torn), 0), sizeof(torn));
+		if (!ledger_open(fd, &ledger))
+			ledger_close(ledger);
+		ledger = NULL;
+	}
+	ck_assert_int_eq(pwrite(fd, saved, sizeof(saved), 0), sizeof(saved));
+	reopen();
+	ck_assert(holds(ledger, model));
+}
+END_TEST
+
+START_TEST(open__refuses_a_file_that_was_cut)
+{
+	char byte = 0;
+
+	ck_assert_int_eq(put(model, 0, 1, 1000), 0);
+	ledger_commit(ledger);
+	ck_assert_int_eq(ftruncate(fd, 2 * sysconf(_SC_PAGESIZE)), 0);
+	refused(-EBADMSG, "header is damaged");
+	ck_assert_int_eq(ftruncate(fd, 100), 0);
+	refused(-EBADMSG, "no ledger");
+	/* begun and never finished: there is nothing in it */
+	ck_assert_int_eq(pwrite(fd, &byte, 1, 99999), 1);
+	for (off_t i = 0; i < 100; i++)
+		ck_assert_int_eq(pwrite(fd, &byte, 1, i), 1);
+	reopen();
+	ck_assert_uint_eq(ledger_count(ledger), 0);
+}
+END_TEST
+
+/* ---- a crash between any two instructions ---- */
+
+/* ThreadSanitizer makes a hundred instructions of each access, and there is one thread here. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#ifndef __SANITIZE_THREAD__
+
+#define GROUPS 24
+
+/* What the process that will be looked at tells. */
+static struct progress {
+	volatile unsigned begun, done; /* groups of changes */
+} * progress;
+
+/* A group of changes: values come, change and go; large ones make the area move and leave
+ * things out of date, so that it is compacted, too. */
+static void group_run(unsigned group, struct value *values)
+{
+	unsigned char seed = (unsigned char)(group * 7);
+
+	if (put(values, group % 5, seed, 40 + group) ||
+	    put(values, 10 + group % 3, seed, group % 6 ? 1500 : 9000) ||
+	    put(values, 20 + group % 7, seed, 0))
+		abort();
+	if (group % 2)
+		drop(values, (group + 1) % 5);
+	if (group % 8 == 7)
+		drop(values, 10 + group % 3);
+	ledger_commit(ledger);
+}
+
+static void writer_run(void)
+{
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+		_exit(77);
+	(void)raise(SIGSTOP);
+	if (ledger_open(fd, &ledger))
+		_exit(1);
+	for (unsigned i = 0; i < GROUPS; i++) {
+		progress->begun = i + 1;
+		group_run(i, model);
+		progress->done = i + 1;
+	}
+	_exit(0);
+}
+
+/* What the file was when it was looked at last. */
+static struct {
+	unsigned char *bytes;
+	size_t size;
+} last;
+
+/* True: the file is another than the last time. */
+static bool file_changed(void)
+{
+	static unsigned char *map;
+	static size_t mapped;
+	struct stat st;
+	size_t size;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	size = (size_t)st.st_size;
+	if (size > mapped) {
+		map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+		ck_assert_ptr_ne(map, MAP_FAILED);
+		mapped = size;
+	}
+	if (size == last.size && (!size || memcmp(map, last.bytes, size) == 0))
+		return false;
+	if (size) {
+		last.bytes = realloc(last.bytes, size);
+		ck_assert_ptr_nonnull(last.bytes);
+		memcpy(last.bytes, map, size);
+	}
+	last.size = size;
+	return true;
+}
+
+/* What the next process would find, if that one died here. */
+static void look(struct value states[GROUPS + 1][KEYS], unsigned *found)
+{
+	struct ledger *next = NULL;
+	int copy = memfd();
+	bool before, after;
+
+	if (last.size)
+		ck_assert_int_eq(write(copy, last.bytes, last.size),
+				 (ssize_t)last.size);
+	ck_assert_msg(ledger_open(copy, &next) == 0, "in group %u: %s", progress->begun,
+		      err_text());
+	before = holds(next, states[progress->done]);
+	after = holds(next, states[progress->begun]);
+	ck_assert_msg(before || after, "group %u is half done", progress->begun);
+	/* what was there once does not go away again */
+	ck_assert_msg(after || *found < progress->begun, "group %u is undone",
+		      progress->begun);
+	if (after)
+		*found = progress->begun;
+	ledger_close(next);
+	(void)close(copy);
+}
+
+START_TEST(crash__between_any_two_instructions_loses_nothing)
+{
+	static struct value states[GROUPS + 1][KEYS];
+	unsigned steps = 0, looks = 0, found = 0;
+	int status;
+	pid_t pid;
+
+	for (unsigned i = 0; i < GROUPS; i++) {
+		memcpy(states[i + 1], states[i], sizeof(states[i]));
+		group_run(i, states[i + 1]);
+	}
+	ck_assert(holds(ledger, states[GROUPS]));
+	ledger_close(ledger);
+	(void)close(fd);
+	ledger = NULL;
+	fd = memfd();
+	progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(progress, MAP_FAILED);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		writer_run();
+	for (;;) {
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		if (WIFEXITED(status) || WIFSIGNALED(status))
+			break;
+		if (file_changed()) {
+			look(states, &found);
+			looks++;
+		}
+		ck_assert_int_eq(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+		steps++;
+	}
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x",
+		      status);
+	printf("# %u instructions, %u stores\n", steps, looks);
+	ck_assert_uint_eq(found, GROUPS);
+	ck_assert_uint_gt(looks, 1000);
+	ck_assert_int_eq(ledger_open(fd, &ledger), 0);
+	ck_assert(holds(ledger, states[GROUPS]));
+}
+END_TEST
+
+#endif
+
+int main(void)
+{
+	Suite *suite = suite_create("ledger");
+	TCase *tc = tcase_create("ledger");
+
+	tcase_set_timeout(tc, 300);
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, commit__keeps_what_was_staged_before_it);
+	tcase_add_test(tc, close__forgets_what_is_staged);
+	tcase_add_test(tc, put__refuses_what_is_too_large);
+	tcase_add_test(tc, random__agrees_with_a_naive_model);
+	tcase_add_loop_test(tc, remove__works_where_nothing_more_has_room, 0, 4);
+	tcase_add_test(tc, open__refuses_what_a_newer_build_wrote);
+	tcase_add_test(tc, compact__does_with_little_room);
+	tcase_add_test(tc, open__takes_what_an_older_build_wrote);
+	tcase_add_test(tc, open__refuses_what_is_no_ledger);
+	tcase_add_test(tc, open__notices_any_damage);
+	tcase_add_test(tc, open__survives_any_header);
+	tcase_add_test(tc, open__refuses_a_file_that_was_cut);
+#ifndef __SANITIZE_THREAD__
+	tcase_add_test(tc, crash__between_any_two_instructions_loses_nothing);
+#endif
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}

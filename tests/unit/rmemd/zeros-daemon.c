@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon without its sockets: files in a directory, ledger, pools, scrubbers, leases,
+ * sessions are the real ones.  The linker puts functions here before some of theirs
+ * (-Wl,--wrap), so that the process can die between any two of what they do. */
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/control/peer.h"
+#include "rmemd/control/session.h"
+#include "rmemd/inventory.h"
+#include "rmemd/keep.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+#include "rmemd/ledger/ledger.h"
+#include "unit/rmemd/zeros.h"
+
+#define PAGE UINT64_C(4096)
+
+struct world *world;
+struct control zeros_control;
+
+static struct config config;
+static struct tenants tenants;
+static struct endpoints endpoints;
+static struct fabric_endpoint facts[ZEROS_ENDPOINTS];
+static struct keep *keep;
+static struct ledger *ledger;
+static struct pools *pools;
+static bool given;
+
+_Noreturn void zeros_fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fprintf(stderr, " (step %llu, %llu crashes)\n",
+		      (unsigned long long)world->steps,
+		      (unsigned long long)world->crashes);
+	_exit(2);
+}
+
+/* splitmix64 (Steele, Lea, Flood 2014) */
+uint64_t zeros_random(uint64_t below)
+{
+	uint64_t value = world->random += UINT64_C(0x9e3779b97f4a7c15);
+
+	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (value ^ value >> 31) % below;
+}
+
+unsigned char zeros_pattern(uint64_t lease, uint64_t offset)
+{
+	uint32_t value = (uint32_t)offset * UINT32_C(2654435761) ^
+			 (uint32_t)lease * UINT32_C(2246822519);
+
+	return (unsigned char)((value ^ value >> 13) >> 7 | 1);
+}
+
+/* ---- dying ---- */
+
+void zeros_point(void)
+{
+	if (atomic_fetch_sub(&world->fuse, 1) == 0)
+		(void)raise(SIGKILL);
+}
+
+int __real_ledger_put(struct ledger *at, const struct ledger_key *key,
+		      const void *value, size_t bytes);
+int __wrap_ledger_put(struct ledger *at, const struct ledger_key *key,
+		      const void *value, size_t bytes);
+void __real_ledger_remove(struct ledger *at, const struct ledger_key *key);
+void __wrap_ledger_remove(struct ledger *at, const struct ledger_key *key);
+void __real_ledger_commit(struct ledger *at);
+void __wrap_ledger_commit(struct ledger *at);
+uint32_t __real_crc32c(uint32_t crc, const void *data, size_t bytes);
+uint32_t __wrap_crc32c(uint32_t crc, const void *data, size_t bytes);
+int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __real_ftruncate(int fd, off_t bytes);
+int __wrap_ftruncate(int fd, off_t bytes);
+void __real_pools_give(struct pools *at, struct extent extent);
+void __wrap_pools_give(struct pools *at, struct extent extent);
+void __real_zero_stream(void *addr, size_t bytes);
+void __wrap_zero_stream(void *addr, size_t bytes);
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
+
+int __wrap_ledger_put(struct ledger *at, const struct ledger_key *key,
+		      const void *value, size_t bytes)
+{
+	int err;
+
+	zeros_point();
+	err = __real_ledger_put(at, key, value, bytes);
+	zeros_point();
+	return err;
+}
+
+void __wrap_ledger_remove(struct ledger *at, const struct ledger_key *key)
+{
+	__real_ledger_remove(at, key);
+	zeros_point();
+}
+
+void __wrap_ledger_commit(struct ledger *at)
+{
+	zeros_point();
+	__real_ledger_commit(at);
+	zeros_point();
+}
+
+/* In the middle of a record. */
+uint32_t __wrap_crc32c(uint32_t crc, const void *data, size_t bytes)
+{
+	zeros_point();
+	return __real_crc32c(crc, data, bytes);
+}
+
+/* In the middle of a move of the ledger, and of the making of pools. */
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
+{
+	int err;
+
+	zeros_point();
+	err = __real_fallocate(fd, mode, offset, bytes);
+	zeros_point();
+	return err;
+}
+
+int __wrap_ftruncate(int fd, off_t bytes)
+{
+	int err;
+
+	zeros_point();
+	err = __real_ftruncate(fd, bytes);
+	zeros_point();
+	return err;
+}
+
+void __wrap_pools_give(struct pools *at, struct extent extent)
+{
+	zeros_point();
+	__real_pools_give(at, extent);
+	zeros_point();
+}
+
+/* In the middle of a slice. */
+void __wrap_zero_stream(void *addr, size_t bytes)
+{
+	size_t half = bytes / 2 / 64 * 64;
+
+	__real_zero_stream(addr, half);
+	zeros_point();
+	__real_zero_stream((char *)addr + half, bytes - half);
+	zeros_point();
+}
+
+/* A scrubber that rests does by the clock of this world, where hours are short. */
+int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+	(void)wanted;
+	(void)left;
+	(void)usleep(20);
+	return 0;
+}
+
+/* ---- what the daemon is told by its parts ---- */
+
+static uint64_t clock_of_world(void)
+{
+	return atomic_load(&world->now_ms) * 1000000;
+}
+
+static void drop_line(int level, const char *event, const struct log_ctx *ctx,
+		      const char *text)
+{
+	(void)level;
+	(void)ctx;
+	(void)event;
+	(void)text;
+}
+
+static void on_news(void *ctx, struct holder *holder)
+{
+	(void)ctx;
+	session_news(holder);
+}
+
+static void on_noticed(void *ctx, struct holder *holder)
+{
+	(void)ctx;
+	session_noticed(holder);
+}
+
+static void on_granted(void *ctx, const struct lease_status *status)
+{
+	(void)ctx;
+	(void)status;
+}
+
+static void on_ended(void *ctx, const struct lease_status *status,
+		     enum wire_reason reason)
+{
+	(void)ctx;
+	(void)status;
+	world->expired += reason == WIRE_REASON_EXPIRED;
+}
+
+static void on_timer_moved(void *ctx)
+{
+	(void)ctx;
+}
+
+static void on_due(void *ctx, uint64_t ms)
+{
+	(void)ctx;
+	(void)ms;
+}
+
+static void on_given(void *ctx)
+{
+	*(bool *)ctx = true;
+}
+
+static void on_stays(const struct pool_params *params, const char *why)
+{
+	(void)params;
+	(void)why;
+	world->reconfigured++;
+}
+
+static struct tenant *find_tenant(void *ctx, const char *name)
+{
+	struct tenant_params params = config.tenants[0];
+
+	(void)ctx;
+	(void)snprintf(params.name, sizeof(params.name), "%s", name);
+	return tenants_hold(&tenants, &params);
+}
+
+static struct holder *find_holder(void *ctx, uint64_t session)
+{
+	(void)ctx;
+	return sessions_holder(zeros_control.sessions, session);
+}
+
+/* A pool with leases in it stays, and so do they. */
+static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+{
+	(void)ctx;
+	zeros_fail("lease %llu \"%s\" is lost: %s", (unsigned long long)id, name, why);
+}
+
+/* ---- starting ---- */
+
+static void pool_add(const char *name, uint64_t pages)
+{
+	struct pool_params *params = &config.pools[config.n_pools++];
+
+	*params = (struct pool_params){ .node = POOL_NODE_ANY,
+					.bytes = pages * PAGE,
+					.pages = POOL_PAGES_BASE };
+	(void)snprintf(params->name, sizeof(params->name), "%s", name);
+}
+
+static void configure(void)
+{
+	static const uint64_t rates[] = { 0, UINT64_C(64) << 10, UINT64_C(1) << 20 };
+	static const char *const names[ZEROS_TENANTS] = { "red", "green", "blue" };
+
+	config_default(&config);
+	(void)snprintf(config.state, sizeof(config.state), "%s", world->state);
+	config.fence_ms = ZEROS_FENCE_MS;
+	config.grace_ms = ZEROS_GRACE_MS;
+	config.scrub_rate = rates[zeros_random(3)];
+	config.n_pools = 0;
+	pool_add("one", world->pools % 3 == 2 ? 128 : 96);
+	if (world->pools % 2 == 0)
+		pool_add("two", 64);
+	if (world->pools % 4 == 3)
+		pool_add("three", 80);
+	config.n_tenants = ZEROS_TENANTS;
+	for (unsigned i = 0; i < ZEROS_TENANTS; i++) {
+		config.tenants[i] = config.tenants[0];
+		(void)snprintf(config.tenants[i].name, sizeof(config.tenants[i].name),
+			       "%s", names[i]);
+		config.tenants[i].limits.bytes_max = 120 * PAGE;
+	}
+}
+
+static void check(int err, const char *what)
+{
+	if (err)
+		zeros_fail("%s: %s", what, err_text());
+}
+
+static void pools_begin(void)
+{
+	static struct inventory inventory;
+
+	check(inventory_take(&inventory, &config, ledger, keep, on_stays),
+	      "which pools there are");
+	check(pools_open(inventory.pools, inventory.n_pools, NULL, &pools), "pools");
+	check(inventory_keep(&inventory, pools, ledger, keep), "keeping pools");
+	pools_set_scrub_rate(pools, config.scrub_rate);
+	pools_set_extent_max(pools, 24 * PAGE);
+	for (unsigned i = 0; i < pools_count(pools); i++) {
+		struct pool_status status;
+
+		pools_status(pools, i, &status);
+		zeros_control.memory_bytes += status.bytes;
+	}
+}
+
+static void tables_begin(void)
+{
+	static const struct leases_events lease_events = {
+		.news = on_news,
+		.noticed = on_noticed,
+		.granted = on_granted,
+		.ended = on_ended,
+		.timer_moved = on_timer_moved,
+	};
+	static const struct sessions_events session_events = { .due = on_due };
+	const struct leases_restore with = { find_tenant, find_holder, on_lost, NULL };
+	/* no id is used twice */
+	uint64_t id = atomic_load(&world->now_ms) << 10;
+
+	check(leases_open(pools, ledger, &lease_events, &zeros_control, id,
+			  &zeros_control.leases),
+	      "leases");
+	check(sessions_open(&zeros_control, &session_events, NULL, id,
+			    &zeros_control.sessions),
+	      "sessions");
+	check(sessions_restore(zeros_control.sessions, &with), "restoring sessions");
+	check(leases_restore(zeros_control.leases, &with), "restoring leases");
+	check(pools_settle(pools), "settling");
+	pools_on_given(pools, on_given, &given);
+}
+
+void zeros_start(void)
+{
+	static struct notify_fds none = { .admin = -1 };
+
+	clock_set_source(clock_of_world);
+	log_set_sink(drop_line);
+	configure();
+	tenants_init(&tenants);
+	check(tenants_set(&tenants, config.tenants, config.n_tenants), "tenants");
+	endpoints.n = ZEROS_ENDPOINTS;
+	for (unsigned i = 0; i < ZEROS_ENDPOINTS; i++) {
+		facts[i] = (struct fabric_endpoint){ .kind = zeros_fabrics[i].kind,
+						     .address = { .family = 4 },
+						     .node = -1 };
+		endpoints.at[i] = (struct endpoint){ .ops = &zeros_fabrics[i],
+						     .local = i,
+						     .facts = &facts[i] };
+	}
+	zeros_control.config = &config;
+	zeros_control.endpoints = &endpoints;
+	zeros_control.tenants = &tenants;
+	check(keep_open(config.state, &none, &keep), "the directory");
+	check(ledger_open(keep_ledger(keep), &ledger), "the ledger");
+	zeros_control.ledger = ledger;
+	pools_begin();
+	tables_begin();
+}
+
+void zeros_stop(void)
+{
+	/* as the fabrics are closed, no key is alive any more */
+	leases_close(zeros_control.leases);
+	sessions_close(zeros_control.sessions);
+	tenants_destroy(&tenants);
+	pools_close(pools);
+	ledger_close(ledger);
+	keep_close(keep);
+}
+
+/* ---- working ---- */
+
+void zeros_tick(void)
+{
+	sessions_tick(zeros_control.sessions);
+	leases_tick(zeros_control.leases);
+}
+
+void zeros_scrubbed(unsigned patience_ms)
+{
+	struct pollfd pollfd = { .fd = pools_fd(pools), .events = POLLIN };
+
+	if (poll(&pollfd, 1, (int)patience_ms) > 0 && pools_process(pools))
+		leases_retry(zeros_control.leases);
+}
+
+void zeros_given(void)
+{
+	if (given)
+		pools_scrub(pools);
+	given = false;
+}
+
+/* ---- looking ---- */
+
+/* What its tenant knows, or NULL. */
+static const struct zeros_lease *known(uint64_t id)
+{
+	for (unsigned i = 0; i < ZEROS_LEASES; i++)
+		if (world->leases[i].id == id)
+			return &world->leases[i];
+	return NULL;
+}
+
+static void segment_look(const struct lease *lease, const struct segment *segment,
+			 uint64_t offset, uint64_t filled)
+{
+	const unsigned char *at = extent_addr(&segment->extent);
+
+	for (uint64_t i = 0; i < segment->bytes; i++) {
+		unsigned char wanted = zeros_pattern(lease->id, offset + i);
+
+		if (at[i] == wanted || (at[i] == 0 && offset + i >= filled))
+			continue;
+		zeros_fail("lease %llu has %#x at %llu, and not %#x%s",
+			   (unsigned long long)lease->id, at[i],
+			   (unsigned long long)(offset + i), wanted,
+			   offset + i < filled ? "" : " or zero");
+	}
+	world->looked += segment->bytes;
+}
+
+void zeros_look(void)
+{
+	list_for_each(node, &zeros_control.leases->all) {
+		const struct lease *lease = container_of(node, struct lease, all);
+		const struct zeros_lease *as = known(lease->id);
+		uint64_t offset = 0;
+
+		for (unsigned i = 0; i < lease->n_segments; i++) {
+			segment_look(lease, lease->segments[i], offset,
+				     as ? as->filled : 0);
+			offset += lease->segments[i]->bytes;
+		}
+		if (offset != lease->bytes)
+			zeros_fail("lease %llu has %llu bytes, and not %llu",
+				   (unsigned long long)lease->id,
+				   (unsigned long long)offset,
+				   (unsigned long long)lease->bytes);
+	}
+}
+
+bool zeros_lease_find(uint64_t id, uint64_t *ret_bytes)
+{
+	const struct lease *lease = leases_find_id(zeros_control.leases, id);
+
+	if (!lease || lease->state != LEASE_READY)
+		return false;
+	*ret_bytes = lease->bytes;
+	return true;
+}
+
+bool zeros_lease_zero(uint64_t id, uint64_t from)
+{
+	const struct lease *lease = leases_find_id(zeros_control.leases, id);
+	uint64_t offset = 0;
+
+	for (unsigned i = 0; lease && i < lease->n_segments; i++) {
+		const struct segment *segment = lease->segments[i];
+		const char *at = extent_addr(&segment->extent);
+
+		for (uint64_t k = 0; k < segment->bytes; k++)
+			if (offset + k >= from && at[k])
+				return false;
+		offset += segment->bytes;
+	}
+	return lease;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fabrics that write into the pools' memory: through any key, until the daemon has been told
+ * that it is dead.  What is written is what the lease is to have there. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "rmemd/control/session.h"
+#include "rmemd/lease/attachment.h"
+#include "rmemd/lease/table.h"
+#include "unit/rmemd/zeros.h"
+
+enum state { PENDING, LIVE, DYING };
+
+struct fabric_session {
+	struct list link;
+	void *cookie;
+	bool closing;
+};
+
+struct fabric_exposure {
+	struct list link;
+	struct fabric_session *session;
+	void *cookie;
+	char *addr;
+	size_t bytes;
+	unsigned rights;
+	enum state state;
+	bool told;
+	uint64_t rkey;
+	uint64_t lease, offset; /* whose it is, and where in it */
+};
+
+static struct list sessions = LIST_INIT(sessions);
+static struct list exposures = LIST_INIT(exposures);
+static uint64_t next_rkey = 1;
+
+static void *room(size_t bytes)
+{
+	void *memory = calloc(1, bytes);
+
+	if (!memory)
+		zeros_fail("no memory");
+	return memory;
+}
+
+static int begin(struct fabric_server *server, unsigned endpoint, void *cookie,
+		 struct fabric_session **ret_session)
+{
+	struct fabric_session *session = room(sizeof(*session));
+
+	(void)server;
+	(void)endpoint;
+	session->cookie = cookie;
+	list_append(&sessions, &session->link);
+	*ret_session = session;
+	return 0;
+}
+
+static void end(struct fabric_session *session)
+{
+	session->closing = true;
+	list_for_each(node, &exposures) {
+		struct fabric_exposure *at =
+			container_of(node, struct fabric_exposure, link);
+
+		if (at->session == session)
+			at->state = DYING;
+	}
+}
+
+static int channel_close(struct fabric_session *session, uint32_t channel)
+{
+	(void)session;
+	(void)channel;
+	return 0;
+}
+
+/* Where in its lease a segment begins. */
+static uint64_t segment_offset(const struct lease *lease, const struct segment *segment)
+{
+	uint64_t offset = 0;
+
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		if (lease->segments[i] == segment)
+			return offset;
+		offset += lease->segments[i]->bytes;
+	}
+	zeros_fail("a segment that is not its lease's is exposed");
+}
+
+static int expose(struct fabric_session *session, void *addr, size_t bytes,
+		  unsigned rights, void *cookie, struct fabric_exposure **ret_exposure)
+{
+	const struct exposure *of = cookie;
+	struct fabric_exposure *exposure;
+
+	if (zeros_random(200) == 0)
+		return err_set(-ENOMEM, "the fabric was told to fail");
+	exposure = room(sizeof(*exposure));
+	*exposure = (struct fabric_exposure){
+		.session = session,
+		.cookie = cookie,
+		.addr = addr,
+		.bytes = bytes,
+		.rights = rights,
+		.rkey = next_rkey++,
+		.lease = of->lease->id,
+		.offset = segment_offset(of->lease, of->segment),
+	};
+	list_append(&exposures, &exposure->link);
+	*ret_exposure = exposure;
+	return 0;
+}
+
+static void withdraw(struct fabric_exposure *exposure)
+{
+	exposure->state = DYING;
+}
+
+static struct fabric_key key_of(const struct fabric_exposure *exposure)
+{
+	return (struct fabric_key){ .addr = (uintptr_t)exposure->addr,
+				    .rkey = exposure->rkey };
+}
+
+static int expose_now(struct fabric_session *session, void *addr, size_t bytes,
+		      unsigned rights, void *cookie,
+		      struct fabric_exposure **ret_exposure, struct fabric_key *ret_key)
+{
+	int err = expose(session, addr, bytes, rights, cookie, ret_exposure);
+
+	if (err)
+		return err;
+	(*ret_exposure)->state = LIVE;
+	*ret_key = key_of(*ret_exposure);
+	return 0;
+}
+
+static bool withdraw_now(struct fabric_exposure *exposure)
+{
+	exposure->state = DYING;
+	if (zeros_random(3) == 0)
+		return false;
+	list_remove(&exposure->link);
+	free(exposure);
+	return true;
+}
+
+const struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS] = {
+	{
+		.name = "slow",
+		.kind = FABRIC_VERBS,
+		.session_open = begin,
+		.session_close = end,
+		.channel_close = channel_close,
+		.expose = expose,
+		.withdraw = withdraw,
+	},
+	{
+		.name = "quick",
+		.kind = FABRIC_TCP,
+		.session_open = begin,
+		.session_close = end,
+		.channel_close = channel_close,
+		.expose = expose,
+		.withdraw = withdraw,
+		.expose_now = expose_now,
+		.withdraw_now = withdraw_now,
+	},
+};
+
+/* ---- news ---- */
+
+static void deliver(struct fabric_exposure *exposure)
+{
+	const struct fabric_key key = key_of(exposure);
+	void *cookie = exposure->cookie;
+
+	if (exposure->state == PENDING && zeros_random(100) > 0) {
+		exposure->state = LIVE;
+		lease_exposed(cookie, 0, "", &key);
+		return;
+	}
+	list_remove(&exposure->link);
+	if (exposure->state == DYING)
+		lease_withdrawn(cookie);
+	else
+		lease_exposed(cookie, -EIO, "the fabric was told to fail later", NULL);
+	free(exposure);
+}
+
+/* One that something is to be said of, at random. */
+static struct fabric_exposure *exposure_pick(void)
+{
+	struct fabric_exposure *picked = NULL;
+	uint64_t n = 0;
+
+	list_for_each(node, &exposures) {
+		struct fabric_exposure *at =
+			container_of(node, struct fabric_exposure, link);
+
+		if (at->state != LIVE && zeros_random(++n) == 0)
+			picked = at;
+	}
+	return picked;
+}
+
+static bool session_is_empty(const struct fabric_session *session)
+{
+	list_for_each(node, &exposures)
+		if (container_of(node, struct fabric_exposure, link)->session ==
+		    session)
+			return false;
+	return true;
+}
+
+bool zeros_fabric_step(void)
+{
+	struct fabric_exposure *exposure = exposure_pick();
+
+	if (exposure) {
+		deliver(exposure);
+		return true;
+	}
+	list_for_each(node, &sessions) {
+		struct fabric_session *session =
+			container_of(node, struct fabric_session, link);
+		void *cookie = session->cookie;
+
+		if (!session->closing || !session_is_empty(session))
+			continue;
+		list_remove(&session->link);
+		free(session);
+		session_closed(cookie);
+		return true;
+	}
+	return false;
+}
+
+/* ---- writing ---- */
+
+/* Another session may have the longer lease, and write to it, before who asked for it is
+ * answered; not through a key that is to reach less. */
+static void excuse(const struct fabric_exposure *exposure, uint64_t end)
+{
+	for (unsigned i = 0; i < ZEROS_CLIENTS && exposure->state == LIVE; i++) {
+		struct asking *asking = &world->clients[i].asking;
+
+		if (asking->type == WIRE_TYPE_resize &&
+		    world->leases[asking->lease].id == exposure->lease &&
+		    asking->old_bytes < end)
+			asking->old_bytes = UINT64_MAX;
+	}
+}
+
+static void write_range(const struct fabric_exposure *exposure, uint64_t from,
+			uint64_t bytes)
+{
+	for (uint64_t i = from; i < from + bytes; i++)
+		exposure->addr[i] =
+			(char)zeros_pattern(exposure->lease, exposure->offset + i);
+	excuse(exposure, exposure->offset + from + bytes);
+}
+
+void zeros_fabric_told(uint64_t rkey)
+{
+	list_for_each(node, &exposures) {
+		struct fabric_exposure *at =
+			container_of(node, struct fabric_exposure, link);
+
+		at->told |= at->rkey == rkey;
+	}
+}
+
+void zeros_fabric_write(void)
+{
+	struct fabric_exposure *picked = NULL;
+	uint64_t n = 0, from;
+
+	list_for_each(node, &exposures) {
+		struct fabric_exposure *at =
+			container_of(node, struct fabric_exposure, link);
+
+		if ((at->rights & FABRIC_RIGHT_WRITE) && at->told &&
+		    zeros_random(++n) == 0)
+			picked = at;
+	}
+	if (!picked)
+		return;
+	world->late += picked->state == DYING;
+	from = zeros_random(picked->bytes);
+	write_range(picked, from, zeros_random(picked->bytes - from) + 1);
+}
+
+/* One that reaches this place of the lease, and beyond. */
+static struct fabric_exposure *exposure_at(uint64_t lease, uint64_t offset)
+{
+	list_for_each(node, &exposures) {
+		struct fabric_exposure *at =
+			container_of(node, struct fabric_exposure, link);
+
+		if (at->lease == lease && at->state == LIVE && at->told &&
+		    (at->rights & FABRIC_RIGHT_WRITE) && at->offset <= offset &&
+		    offset < at->offset + at->bytes)
+			return at;
+	}
+	return NULL;
+}
+
+uint64_t zeros_fabric_fill(uint64_t lease)
+{
+	const struct fabric_exposure *exposure;
+	uint64_t offset = 0;
+
+	while ((exposure = exposure_at(lease, offset))) {
+		write_range(exposure, 0, exposure->bytes);
+		offset = exposure->offset + exposure->bytes;
+	}
+	return offset;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "wire/codec.h"
+#include "unit/unit.h"
+
+static uint8_t frame[WIRE_FRAME_MAX];
+static struct wire_msg in, out;
+
+/* A message of each type with distinct values, lists at their limits. */
+static void fill(struct wire_msg *msg, enum wire_type type)
+{
+	memset(msg, 0, sizeof(*msg));
+	msg->type = type;
+	msg->id = 0x1122334455667788u;
+	switch (type) {
+	case WIRE_TYPE_hello:
+		msg->hello = (struct wire_hello){ .magic = WIRE_MAGIC,
+						  .version_max = 7,
+						  .fabric = 2,
+						  .tenant = "t",
+						  .client = "c",
+						  .resume = 3 };
+		memset(msg->hello.token, 0xa5, WIRE_TOKEN_BYTES);
+		break;
+	case WIRE_TYPE_lease:
+		msg->lease.lease = 5;
+		msg->lease.bytes = UINT64_MAX;
+		memset(msg->lease.name, 'n', WIRE_NAME_MAX);
+		msg->lease.n_segments = WIRE_SEGMENTS_MAX;
+		msg->lease.segments[WIRE_SEGMENTS_MAX - 1].node = -1;
+		msg->lease.n_keys = WIRE_KEYS_MAX;
+		msg->lease.keys[WIRE_KEYS_MAX - 1].rkey = 0xfedcba9876543210u;
+		break;
+	case WIRE_TYPE_entries:
+		msg->entries.n_entries = WIRE_ENTRIES_MAX;
+		memset(msg->entries.entries[WIRE_ENTRIES_MAX - 1].name, 'e',
+		       WIRE_NAME_MAX);
+		break;
+	case WIRE_TYPE_notified:
+		msg->notified.n_notices = WIRE_NOTICES_MAX;
+		msg->notified.notices[WIRE_NOTICES_MAX - 1] = (struct wire_notice){
+			.lease = 9, .value = 0xfedcba98u, .lost = 0x76543210u
+		};
+		break;
+	default:
+		break;
+	}
+}
+
+#define TYPE_OF(name, number, since, text) WIRE_TYPE_##name,
+static const enum wire_type types[] = { WIRE_MESSAGES(TYPE_OF) };
+#define N_TYPES (int)(sizeof(types) / sizeof(types[0]))
+
+START_TEST(codec__gives_back_what_it_took)
+{
+	int bytes;
+
+	fill(&in, types[_i]);
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	ck_assert_int_ge(bytes, WIRE_HEADER_BYTES);
+	ck_assert_int_eq(wire_frame_bytes(frame, 4), bytes);
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), 0);
+	ck_assert_mem_eq(&in, &out, sizeof(in));
+}
+END_TEST
+
+START_TEST(codec__refuses_every_truncation_and_trailing_byte)
+{
+	int bytes;
+
+	fill(&in, types[_i]);
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	for (int cut = 0; cut < bytes; cut += cut < 400 ? 1 : 97) {
+		if (cut >= 4)
+			memcpy(frame, &(uint32_t){ (uint32_t)cut }, 4);
+		ck_assert_int_eq(wire_decode(frame, (size_t)cut, &out), -EPROTO);
+	}
+	frame[bytes] = 0;
+	memcpy(frame, &(uint32_t){ (uint32_t)bytes + 1 }, 4);
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes + 1, &out), -EPROTO);
+}
+END_TEST
+
+/* A message costs what its frame is long, not what the longest one could be. */
+START_TEST(decode__writes_no_more_than_there_is)
+{
+	int bytes;
+
+	memset(&in, 0, sizeof(in));
+	in.type = WIRE_TYPE_lease;
+	in.lease.n_keys = 1;
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	memset(&out, 0x5a, sizeof(out));
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), 0);
+	ck_assert_uint_eq(out.lease.keys[0].rkey, 0);
+	for (size_t i = 1; i < WIRE_KEYS_MAX; i++)
+		ck_assert_uint_eq(((uint8_t *)&out.lease.keys[i])[0], 0x5a);
+}
+END_TEST
+
+START_TEST(encode__fails_when_there_is_no_room)
+{
+	int bytes;
+
+	fill(&in, types[_i]);
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	for (int room = 0; room < bytes; room += room < 400 ? 1 : 97)
+		ck_assert_int_eq(wire_encode(&in, frame, (size_t)room), -EMSGSIZE);
+}
+END_TEST
+
+START_TEST(encode__refuses_lists_and_strings_over_their_limits)
+{
+	fill(&in, WIRE_TYPE_lease);
+	in.lease.n_keys = WIRE_KEYS_MAX + 1;
+	ck_assert_int_eq(wire_encode(&in, frame, sizeof(frame)), -EINVAL);
+	fill(&in, WIRE_TYPE_remove);
+	memset(in.remove.name, 'x', sizeof(in.remove.name));
+	ck_assert_int_eq(wire_encode(&in, frame, sizeof(frame)), -EINVAL);
+}
+END_TEST
+
+START_TEST(decode__names_message_and_field)
+{
+	int bytes;
+
+	fill(&in, WIRE_TYPE_remove);
+	(void)snprintf(in.remove.name, sizeof(in.remove.name), "a\nb");
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
+	ck_assert_str_eq(
+		err_text(),
+		"message remove: name has a control character or is not UTF-8");
+}
+END_TEST
+
+static const struct {
+	const char *name;
+	int err;
+} names[] = {
+	{ "plain", 0 },
+	{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x98", 0 },
+	{ "\xc2\xa0", 0 },
+	{ "\xc2\x9b"
+	  "31m",
+	  -EPROTO },
+	{ "\x9b"
+	  "31m",
+	  -EPROTO },
+	{ "\x1b[31m", -EPROTO },
+	{ "\x7f", -EPROTO },
+	{ "cut\xe2\x82", -EPROTO },
+	{ "\xc0\xaf", -EPROTO },
+	{ "\xff", -EPROTO },
+};
+
+START_TEST(decode__takes_only_printable_utf8)
+{
+	int bytes;
+
+	fill(&in, WIRE_TYPE_remove);
+	(void)snprintf(in.remove.name, sizeof(in.remove.name), "%s", names[_i].name);
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), names[_i].err);
+}
+END_TEST
+
+START_TEST(decode__refuses_unknown_types_and_reserved_bits)
+{
+	int bytes;
+
+	fill(&in, WIRE_TYPE_ping);
+	bytes = wire_encode(&in, frame, sizeof(frame));
+	frame[4] = 0x3f;
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
+	frame[4] = WIRE_TYPE_ping;
+	frame[6] = 1;
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
+}
+END_TEST
+
+START_TEST(frame_bytes__bounds_the_length)
+{
+	uint8_t head[4] = { 15, 0, 0, 0 };
+
+	ck_assert_int_eq(wire_frame_bytes(head, 3), 0);
+	ck_assert_int_eq(wire_frame_bytes(head, 4), -EPROTO);
+	head[0] = 16;
+	ck_assert_int_eq(wire_frame_bytes(head, 4), 16);
+	memcpy(head, &(uint32_t){ WIRE_FRAME_MAX + 1 }, 4);
+	ck_assert_int_eq(wire_frame_bytes(head, 4), -EPROTO);
+}
+END_TEST
+
+/* The seed is printed, so that a failure can be run again. */
+START_TEST(decode__survives_random_bytes)
+{
+	unsigned seed = 20261120u + (unsigned)_i;
+
+	srand(seed);
+	for (int round = 0; round < 2000; round++) {
+		size_t bytes = WIRE_HEADER_BYTES + (size_t)rand() % 600;
+
+		for (size_t i = 0; i < bytes; i++)
+			frame[i] = (uint8_t)rand();
+		memcpy(frame, &(uint32_t){ (uint32_t)bytes }, 4);
+		frame[4] = (uint8_t)types[rand() % N_TYPES];
+		frame[5] = frame[6] = frame[7] = 0;
+		if (wire_decode(frame, bytes, &out) == 0)
+			ck_assert_msg(
+				wire_encode(&out, frame, sizeof(frame)) == (int)bytes,
+				"seed %u round %d: decoded, but not the same again",
+				seed, round);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("wire");
+	TCase *tc = tcase_create("codec");
+
+	tcase_add_loop_test(tc, codec__gives_back_what_it_took, 0, N_TYPES);
+	tcase_add_loop_test(tc, codec__refuses_every_truncation_and_trailing_byte, 0,
+			    N_TYPES);
+	tcase_add_test(tc, decode__writes_no_more_than_there_is);
+	tcase_add_loop_test(tc, encode__fails_when_there_is_no_room, 0, N_TYPES);
+	tcase_add_test(tc, encode__refuses_lists_and_strings_over_their_limits);
+	tcase_add_test(tc, decode__names_message_and_field);
+	tcase_add_loop_test(tc, decode__takes_only_printable_utf8, 0,
+			    sizeof(names) / sizeof(names[0]));
+	tcase_add_test(tc, decode__refuses_unknown_types_and_reserved_bits);
+	tcase_add_test(tc, frame_bytes__bounds_the_length);
+	tcase_add_loop_test(tc, decode__survives_random_bytes, 0, 4);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
