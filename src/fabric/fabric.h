@@ -74,7 +74,7 @@ struct fabric_key {
 
 /* How an RDMA device is to be used.  What both sides have a say in is settled for each
  * channel, at the lesser value.  */
-struct fabric_knobs {
+struct fabric_rdma_options {
 	int mtu;              /* of a channel's path, bytes at most */
 	int traffic_class;    /* of its packets, 0 to 255: DSCP times 4 */
 	int service_level;    /* 0 to 15 */
@@ -87,14 +87,15 @@ struct fabric_knobs {
 	int gid_index; /* in the port's table, 0 to 255; FABRIC_CONNECT_DIRECT alone */
 	int pkey; /* in the port's table, 1 to 0xffff; FABRIC_CONNECT_DIRECT alone */
 };
-#define FABRIC_KNOB_AUTO (-1) /* what the device, the system or rdma_cm says */
-#define FABRIC_KNOBS_INIT                                                              \
-	{                                                                              \
-		.mtu = FABRIC_KNOB_AUTO, .traffic_class = FABRIC_KNOB_AUTO,            \
-		.service_level = FABRIC_KNOB_AUTO, .ack_timeout = FABRIC_KNOB_AUTO,    \
-		.retry_count = 6, .rnr_retry_count = 6, .rd_atomic = FABRIC_KNOB_AUTO, \
-		.connect = FABRIC_KNOB_AUTO, .gid_index = FABRIC_KNOB_AUTO,            \
-		.pkey = FABRIC_KNOB_AUTO                                               \
+#define FABRIC_OPTION_AUTO (-1) /* what the device, the system or rdma_cm says */
+#define FABRIC_RDMA_OPTIONS_INIT                                                \
+	{                                                                       \
+		.mtu = FABRIC_OPTION_AUTO, .traffic_class = FABRIC_OPTION_AUTO, \
+		.service_level = FABRIC_OPTION_AUTO,                            \
+		.ack_timeout = FABRIC_OPTION_AUTO, .retry_count = 6,            \
+		.rnr_retry_count = 6, .rd_atomic = FABRIC_OPTION_AUTO,          \
+		.connect = FABRIC_OPTION_AUTO, .gid_index = FABRIC_OPTION_AUTO, \
+		.pkey = FABRIC_OPTION_AUTO                                      \
 	}
 
 /* How the channels of an RDMA device are set up: by rdma_cm, or with what both sides tell
@@ -102,7 +103,7 @@ struct fabric_knobs {
 enum fabric_connect { FABRIC_CONNECT_CM = 1, FABRIC_CONNECT_DIRECT = 2 };
 
 /* One side's end of a channel that is set up directly. */
-struct fabric_end {
+struct fabric_qp_info {
 	uint32_t qpn; /* of the queue pair, 24 bits */
 	uint32_t psn; /* of the first packet it sends, 24 bits, random */
 	uint8_t gid[16];
@@ -120,18 +121,19 @@ struct fabric_end {
 /* Parse an IPv4 or IPv6 address, or a GID that is one; no port.  -EINVAL: neither.  [any] */
 int fabric_address_parse(const char *text, struct fabric_address *ret_address);
 
-/* Parse the value of the knob that has this name, its member's.
+/* Parse the value of the option that has this name, its member's.
  *   -EINVAL, -ERANGE  with text that names the value
- *   -ENOENT           no knob has this name  [any] */
-int fabric_knob_parse(const char *name, const char *value, int *ret_value);
+ *   -ENOENT           no option has this name  [any] */
+int fabric_rdma_option_parse(const char *name, const char *value, int *ret_value);
 /* The same, into the member.  [any] */
-int fabric_knobs_set(struct fabric_knobs *knobs, const char *name, const char *value);
+int fabric_rdma_options_set(struct fabric_rdma_options *rdma_options, const char *name,
+			    const char *value);
 
 /* ---- server ---- */
 
-struct fabric_server;   /* one fabric, all its endpoints */
-struct fabric_session;  /* server's side of one session on one endpoint */
-struct fabric_exposure; /* one range made reachable for one fabric_session */
+struct fabric_server;  /* one fabric, all its endpoints */
+struct fabric_session; /* server's side of one session on one endpoint */
+struct fabric_mr;      /* one range made reachable for one fabric_session */
 
 /* News for the daemon; called from process() on the loop thread. */
 struct fabric_server_events {
@@ -146,36 +148,36 @@ struct fabric_server_events {
 	void (*channel_down)(void *ctx, void *session_cookie, uint32_t channel,
 			     const char *why);
 	/* expose() is done: the key, or err (with text) and the exposure is gone. */
-	void (*exposed)(void *ctx, void *exposure_cookie, int err, const char *text,
-			const struct fabric_key *key);
+	void (*mr_registered)(void *ctx, void *mr_cookie, int err, const char *text,
+			      const struct fabric_key *key);
 	/* withdraw() is done: the key is dead, no access is under way or will be.  Also
 	 * called, before session_closed, for what session_close() withdrew. */
-	void (*withdrawn)(void *ctx, void *exposure_cookie);
+	void (*mr_deregistered)(void *ctx, void *mr_cookie);
 	/* session_close() is done; the fabric_session is gone. */
 	void (*session_closed)(void *ctx, void *session_cookie);
 	/* An endpoint's device is removed: nothing of its sessions is left, and they are to be
 	 * closed; others may be opened once it is back.  May be NULL. */
-	void (*endpoint_gone)(void *ctx, unsigned endpoint);
+	void (*device_removed)(void *ctx, unsigned endpoint);
 	/* An endpoint's device failed or came back; for the log. */
-	void (*endpoint_news)(void *ctx, unsigned endpoint, const char *text);
+	void (*endpoint_event)(void *ctx, unsigned endpoint, const char *text);
 	/* A client notifies: what it had completed before, and what it wrote before through
 	 * the same channel, is placed.  The exposure is of that session, with
 	 * FABRIC_RIGHT_WRITE.  May be called until withdrawn(), even after withdraw().  Of
-	 * one exposure FABRIC_NOTES_MAX wait at most to be delivered, the latest always
+	 * one exposure FABRIC_NOTIFICATIONS_MAX wait at most to be delivered, the latest always
 	 * among them; `lost` counts those for which there was no room, before this one,
 	 * UINT32_MAX: so many or more.  May be NULL: nobody is interested. */
-	void (*notified)(void *ctx, void *session_cookie, void *exposure_cookie,
+	void (*notified)(void *ctx, void *session_cookie, void *mr_cookie,
 			 uint32_t value, uint32_t lost);
 };
 
-#define FABRIC_NOTES_MAX 128
+#define FABRIC_NOTIFICATIONS_MAX 128
 
 /* How one RDMA device is to be used. */
 struct fabric_device_params {
 	char name[FABRIC_DEVICE_MAX];  /* "": all that have none of their own */
-	int port;                      /* of the device; FABRIC_KNOB_AUTO: any */
+	int port;                      /* of the device; FABRIC_OPTION_AUTO: any */
 	struct fabric_address address; /* the only one to serve; family 0: the best */
-	struct fabric_knobs knobs;
+	struct fabric_rdma_options rdma_options;
 };
 
 /* How a server is to be set up; borrowed during open(). */
@@ -203,7 +205,7 @@ enum fabric_atomics {
 };
 
 /* What an RDMA device can do.  What cannot be found out is 0 or false. */
-struct fabric_abilities {
+struct fabric_device_attr {
 	enum fabric_transport transport;
 	enum fabric_atomics atomics;
 	bool write_immediate;
@@ -228,14 +230,15 @@ struct fabric_gid {
 };
 
 /* A port of an RDMA device, as it stands now. */
-struct fabric_port {
+struct fabric_port_attr {
 	unsigned number;
 	const char *state;            /* static: "active"; NULL: not known */
 	unsigned active_mtu, max_mtu; /* bytes; 0: not known */
 	struct fabric_gid gids[FABRIC_GIDS_MAX];
-	unsigned n_gids;           /* in gids[] */
-	unsigned gids_more;        /* there was no room for */
-	struct fabric_knobs knobs; /* in effect: an MTU that is known is never `auto` */
+	unsigned n_gids;    /* in gids[] */
+	unsigned gids_more; /* there was no room for */
+	struct fabric_rdma_options
+		rdma_options; /* in effect: an MTU that is known is never `auto` */
 };
 
 /* Counters and facts of one endpoint for the status. */
@@ -276,8 +279,8 @@ struct fabric_server_ops {
 	/* What the endpoint's device can do, and a look at its port.  NULL: there are no
 	 * devices.  -ENODEV: it was removed.  Borrowed until close(). */
 	int (*device)(const struct fabric_server *server, unsigned endpoint,
-		      const struct fabric_abilities **ret_abilities,
-		      struct fabric_port *ret_port);
+		      const struct fabric_device_attr **ret_attr,
+		      struct fabric_port_attr *ret_port);
 
 	/* Begin to serve a session at an endpoint (verbs: its protection domain). */
 	int (*session_open)(struct fabric_server *server, unsigned endpoint,
@@ -295,35 +298,33 @@ struct fabric_server_ops {
 	 *   -EINVAL, -EACCES  that end cannot be reached from here, the text says why
 	 *   -EBUSY            it is another channel's, unless only this client's GID is its
 	 *                     own: then that channel goes down */
-	int (*channel_join)(struct fabric_session *session, uint32_t channel,
-			    const struct fabric_end *theirs,
-			    struct fabric_end *ret_ours);
+	int (*channel_connect)(struct fabric_session *session, uint32_t channel,
+			       const struct fabric_qp_info *theirs,
+			       struct fabric_qp_info *ret_ours);
 
 	/* Make [addr, addr + bytes) reachable; ends in exposed().  The memory must stay
 	 * mapped until withdrawn().  On failure nothing will be called. */
-	int (*expose)(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie,
-		      struct fabric_exposure **ret_exposure);
+	int (*reg_mr)(struct fabric_session *session, void *addr, size_t bytes,
+		      unsigned rights, void *cookie, struct fabric_mr **ret_mr);
 	/* Make it unreachable; ends in withdrawn(), also when exposed() is still to come
 	 * (that is then not called). */
-	void (*withdraw)(struct fabric_exposure *exposure);
+	void (*dereg_mr)(struct fabric_mr *exposure);
 	/* The same where nothing is to be waited for.  NULL, both: there always is.
-	 * expose_now: it is reachable on return, and exposed() is not called. */
-	int (*expose_now)(struct fabric_session *session, void *addr, size_t bytes,
-			  unsigned rights, void *cookie,
-			  struct fabric_exposure **ret_exposure,
+	 * reg_mr_now: it is reachable on return, and exposed() is not called. */
+	int (*reg_mr_now)(struct fabric_session *session, void *addr, size_t bytes,
+			  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			  struct fabric_key *ret_key);
 	/* True: it is as after withdrawn(), which is not called.  False: as withdraw().
 	 * Not from notified(). */
-	bool (*withdraw_now)(struct fabric_exposure *exposure);
+	bool (*dereg_mr_now)(struct fabric_mr *exposure);
 };
 
 /* ---- client ---- */
 
-struct fabric_domain;  /* client's side of one session on one endpoint */
-struct fabric_region;  /* local memory registered in a domain */
-struct fabric_cq;      /* completions of one queue in one domain; [owner] */
-struct fabric_channel; /* one connection; [owner] unless said otherwise */
+struct fabric_domain;   /* client's side of one session on one endpoint */
+struct fabric_local_mr; /* local memory registered in a domain */
+struct fabric_cq;       /* completions of one queue in one domain; [owner] */
+struct fabric_channel;  /* one connection; [owner] unless said otherwise */
 
 enum fabric_opcode {
 	FABRIC_READ = 1,
@@ -342,33 +343,33 @@ enum fabric_opcode {
 enum fabric_capability { FABRIC_CAN_ATOMICS = 1, FABRIC_CAN_INBAND = 2 };
 
 /* What operations have in common: a range that is exposed, a region for local memory. */
-struct fabric_run {
+struct fabric_batch {
 	enum fabric_opcode opcode;
-	struct fabric_region *region; /* NULL where !needs_region */
+	struct fabric_local_mr *region; /* NULL where !needs_local_mr */
 	uint64_t remote_addr;
 	uint64_t rkey;
 };
 
-static inline struct fabric_run fabric_run_of(enum fabric_opcode opcode,
-					      struct fabric_region *region,
-					      const struct fabric_key *key)
+static inline struct fabric_batch fabric_batch_of(enum fabric_opcode opcode,
+						  struct fabric_local_mr *region,
+						  const struct fabric_key *key)
 {
-	return (struct fabric_run){ opcode, region, key->addr, key->rkey };
+	return (struct fabric_batch){ opcode, region, key->addr, key->rkey };
 }
 
 /* One of them, small enough to be carried by one channel.  As it may lie inside of a
  * structure of the caller's, it may be named by this type whatever it is there. */
-struct __attribute__((may_alias)) fabric_part {
+struct __attribute__((may_alias)) fabric_op {
 	uint64_t offset; /* from the run's remote_addr */
 	void *addr;
 	uint64_t bytes; /* > 0, at most max_bytes */
 };
 
 /* A piece of local memory of an operation that has several. */
-struct fabric_slice {
+struct fabric_sge {
 	void *addr;
-	uint64_t bytes;               /* > 0 */
-	struct fabric_region *region; /* NULL where !needs_region */
+	uint64_t bytes;                 /* > 0 */
+	struct fabric_local_mr *region; /* NULL where !needs_local_mr */
 };
 
 /* What an atomic works with, besides the 8 bytes at its place. */
@@ -380,7 +381,7 @@ struct fabric_atomic {
 #define FABRIC_ATOMIC_BYTES 8
 
 /* What an in-band request works with, besides its range. */
-struct fabric_request {
+struct fabric_inband_request {
 	struct fabric_key source; /* FABRIC_COPY: where it begins, and the key to it */
 	uint64_t
 		pattern; /* FABRIC_FILL: 8 bytes as they lie in memory, the first of them at
@@ -389,7 +390,7 @@ struct fabric_request {
 };
 
 /* The longest range of one. */
-#define FABRIC_REQUEST_BYTES_MAX (UINT32_C(256) << 10)
+#define FABRIC_INBAND_BYTES_MAX (UINT32_C(256) << 10)
 
 /* How operations ended.  Those of a channel end in the order in which they were posted. */
 struct fabric_wc {
@@ -409,8 +410,8 @@ struct fabric_channel_params {
 	void *owner; /* comes with its completions */
 	/* FABRIC_ENDPOINT_DIRECT: tell the server of this end, and learn of its own; blocks
 	 * at most timeout_ms. */
-	int (*exchange)(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
-			struct fabric_end *ret_theirs);
+	int (*exchange)(void *ctx, const struct fabric_qp_info *ours,
+			unsigned timeout_ms, struct fabric_qp_info *ret_theirs);
 	void *exchange_ctx;
 };
 
@@ -421,22 +422,22 @@ struct fabric_client_params {
 				       * the one that leads to the server */
 	struct fabric_address near; /* that one, where the caller knows it; family 0:
 				       * it is to be found */
-	struct fabric_knobs knobs;
+	struct fabric_rdma_options rdma_options;
 };
-#define FABRIC_CLIENT_PARAMS_INIT          \
-	{                                  \
-		.knobs = FABRIC_KNOBS_INIT \
+#define FABRIC_CLIENT_PARAMS_INIT                        \
+	{                                                \
+		.rdma_options = FABRIC_RDMA_OPTIONS_INIT \
 	}
 
 struct fabric_client_ops {
 	const char *name;
 	enum fabric_kind kind;
-	bool needs_region;  /* operations need registered memory */
-	uint32_t max_bytes; /* of one operation */
+	bool needs_local_mr; /* operations need registered memory */
+	uint32_t max_bytes;  /* of one operation */
 
 	/* Whether this host seems to have a device for the fabric: a guess that costs
 	 * nothing.  NULL: it needs none.  [any] */
-	bool (*likely)(void);
+	bool (*device_present)(void);
 	/* Why this host cannot use the fabric at all (-ENODEV with text), or 0.  [any] */
 	int (*available)(void);
 
@@ -448,31 +449,31 @@ struct fabric_client_ops {
 	void (*domain_close)(struct fabric_domain *domain);
 	/* Whether its device is being removed: it is to be closed, and what is left of it cut
 	 * off where that takes long, as the kernel waits.  All of its channels are aborted
-	 * before, and after domain_cut() neither device nor network reaches local memory any
+	 * before, and after domain_disassociate() neither device nor network reaches local memory any
 	 * more; what is to be freed is freed all the same.  NULL: there are no devices.
 	 * [one thread at a time] */
-	bool (*domain_gone)(struct fabric_domain *domain);
-	void (*domain_cut)(struct fabric_domain *domain);
+	bool (*domain_removed)(struct fabric_domain *domain);
+	void (*domain_disassociate)(struct fabric_domain *domain);
 	/* Whether the process has the device also behind domain_close(), where nobody is told
 	 * of its removal any more: a domain that is left is closed once there is another.
 	 * [any] */
-	bool (*domain_clings)(const struct fabric_domain *domain);
+	bool (*domain_holds_device)(const struct fabric_domain *domain);
 	/* The local device's name, "" for tcp; borrowed. */
 	const char *(*domain_device)(const struct fabric_domain *domain);
 	/* 0, or -ENOTSUP with a text that names the device, this host's or the server's,
 	 * and what it lacks.  [any] */
-	int (*domain_able)(const struct fabric_domain *domain,
-			   enum fabric_capability capability);
+	int (*domain_supports)(const struct fabric_domain *domain,
+			       enum fabric_capability capability);
 
 	/* Pieces of local memory that one operation may have, >= 1.  [any] */
-	unsigned (*slices_max)(const struct fabric_domain *domain,
-			       enum fabric_opcode opcode);
+	unsigned (*sge_max)(const struct fabric_domain *domain,
+			    enum fabric_opcode opcode);
 
 	/* Register [addr, addr + bytes) for local access; stays the caller's.
 	 * -ENOMEM, -EFAULT.  [any] */
-	int (*region_create)(struct fabric_domain *domain, void *addr, size_t bytes,
-			     struct fabric_region **ret_region);
-	void (*region_free)(struct fabric_region *region);
+	int (*reg_mr)(struct fabric_domain *domain, void *addr, size_t bytes,
+		      struct fabric_local_mr **ret_region);
+	void (*dereg_mr)(struct fabric_local_mr *region);
 
 	/* Room for `depth` completions of all its channels together. */
 	int (*cq_create)(struct fabric_domain *domain, unsigned depth,
@@ -492,32 +493,36 @@ struct fabric_client_ops {
 	/* Take up to n operations, each `stride` bytes behind the one before, for the next
 	 * post(); returns how many there was room for.  Nothing but more of the same is
 	 * done to the channel, or polled, until then. */
-	unsigned (*put)(struct fabric_channel *channel, const struct fabric_run *run,
-			const struct fabric_part *parts, size_t stride, unsigned n);
+	unsigned (*prepare)(struct fabric_channel *channel,
+			    const struct fabric_batch *run,
+			    const struct fabric_op *parts, size_t stride, unsigned n);
 	/* The same for one read or write between a part and several slices, instead of the
-	 * part's addr and the run's region: slices_max() at most.  Returns 1, or 0 when
-	 * there is no room.  NULL where slices_max() is 1.
+	 * part's addr and the run's region: sge_max() at most.  Returns 1, or 0 when
+	 * there is no room.  NULL where sge_max() is 1.
 	 *   -ENOMEM  for the channel's first one */
-	int (*put_slices)(struct fabric_channel *channel, const struct fabric_run *run,
-			  const struct fabric_part *part,
-			  const struct fabric_slice *slices, unsigned n);
+	int (*prepare_sges)(struct fabric_channel *channel,
+			    const struct fabric_batch *run,
+			    const struct fabric_op *part,
+			    const struct fabric_sge *slices, unsigned n);
 	/* The same for one atomic, whose old value goes to the FABRIC_ATOMIC_BYTES of the
 	 * part.  Returns 1, or 0 when there is no room.
 	 *   -EINVAL   its place is not a multiple of FABRIC_ATOMIC_BYTES
-	 *   -ENOTSUP  as domain_able() */
-	int (*put_atomic)(struct fabric_channel *channel, const struct fabric_run *run,
-			  const struct fabric_part *part,
-			  const struct fabric_atomic *atomic);
+	 *   -ENOTSUP  as domain_supports() */
+	int (*prepare_atomic)(struct fabric_channel *channel,
+			      const struct fabric_batch *run,
+			      const struct fabric_op *part,
+			      const struct fabric_atomic *atomic);
 	/* In-band requests that a channel has outstanding at most; its depth may be less. */
-	unsigned requests_max;
-	/* The same for one in-band request, of the part's range, FABRIC_REQUEST_BYTES_MAX at
+	unsigned inband_max;
+	/* The same for one in-band request, of the part's range, FABRIC_INBAND_BYTES_MAX at
 	 * most, or 0 for those that have none.  A FABRIC_CRC's result goes to the part's
 	 * addr, a uint32_t of the caller's that needs no region; the others have no addr.
 	 * Returns 1, or 0 when there is no room.
-	 *   -ENOTSUP  as domain_able() */
-	int (*put_request)(struct fabric_channel *channel, const struct fabric_run *run,
-			   const struct fabric_part *part,
-			   const struct fabric_request *request);
+	 *   -ENOTSUP  as domain_supports() */
+	int (*prepare_inband)(struct fabric_channel *channel,
+			      const struct fabric_batch *run,
+			      const struct fabric_op *part,
+			      const struct fabric_inband_request *request);
 	/* Post all that was put, as one batch; returns how many operations were taken, or
 	 * -ECONNRESET.  When that is not all, the others are forgotten and the channel is
 	 * dead: those taken may not end through poll(), where otherwise each does exactly
@@ -526,8 +531,8 @@ struct fabric_client_ops {
 	/* put() of one operation and post(), on a channel where nothing else is put: 1, or 0
 	 * when there is no room, or -ECONNRESET. */
 	int (*post_one)(struct fabric_channel *channel, enum fabric_opcode opcode,
-			struct fabric_region *region, const struct fabric_key *key,
-			const struct fabric_part *part);
+			struct fabric_local_mr *region, const struct fabric_key *key,
+			const struct fabric_op *part);
 	/* Take up to n completions, each for one operation or for several that ended alike;
 	 * never blocks.  After one with an error other than -EACCES the channel is dead:
 	 * everything outstanding on it ends in error. */

@@ -9,7 +9,7 @@
 /* ---- client ---- */
 
 struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
-					  const struct fabric_request *request)
+					  const struct fabric_inband_request *request)
 {
 	struct inband_request made = { .bytes = htole32(bytes) };
 
@@ -49,7 +49,7 @@ const char *inband_request_check(const struct inband_request *request)
 		return "an unknown in-band request";
 	if (ranged && bytes == 0)
 		return "an in-band request of 0 bytes";
-	if (bytes > (ranged ? FABRIC_REQUEST_BYTES_MAX : 0))
+	if (bytes > (ranged ? FABRIC_INBAND_BYTES_MAX : 0))
 		return "an in-band request of too many bytes";
 	return NULL;
 }

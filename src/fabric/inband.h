@@ -81,6 +81,6 @@ enum inband_status inband_serve(const struct inband_request *request,
 
 /* What goes to the server; the caller adds key and cookie.  [any] */
 struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
-					  const struct fabric_request *request);
+					  const struct fabric_inband_request *request);
 
 #endif

@@ -86,8 +86,8 @@ static bool endpoints_same(const struct wire_welcome *a, const struct wire_welco
 	return true;
 }
 
-int ahead_exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
-		   struct fabric_end *ret_theirs)
+int ahead_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
+		   struct fabric_qp_info *ret_theirs)
 {
 	struct channel_slot *slot = ctx;
 	struct rmem *session = slot->queue->session;
@@ -104,7 +104,7 @@ int ahead_exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms
 	if (!slot->number || !welcome->qpn || welcome->endpoint != slot->endpoint ||
 	    !endpoints_same(welcome, &before))
 		return err_set(-EAGAIN, "the server is not as it was");
-	*ret_theirs = (struct fabric_end){ .qpn = 0 };
+	*ret_theirs = (struct fabric_qp_info){ .qpn = 0 };
 	WIRE_END_COPY(ret_theirs, welcome);
 	return 0;
 }

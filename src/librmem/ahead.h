@@ -16,7 +16,7 @@ void ahead_keep(const struct rmem *session);
 /* fabric_channel_params.exchange; ctx is the struct channel_slot.  Also what came with a
  * welcome that is not as it was is the slot's, to be given back.
  *   -EAGAIN  the server is not as it was, or did not join the channel */
-int ahead_exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
-		   struct fabric_end *ret_theirs);
+int ahead_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
+		   struct fabric_qp_info *ret_theirs);
 
 #endif

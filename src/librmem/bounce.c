@@ -12,23 +12,23 @@ static void regions_free(struct bounce *bounce)
 {
 	for (unsigned i = 0; i < bounce->domains->n; i++)
 		if (bounce->regions[i]) {
-			bounce->domains->ops->region_free(bounce->regions[i]);
+			bounce->domains->ops->dereg_mr(bounce->regions[i]);
 			bounce->regions[i] = NULL;
 		}
 }
 
-static int region_create(struct bounce *bounce, unsigned domain)
+static int reg_mr(struct bounce *bounce, unsigned domain)
 {
 	const struct domain_set *set = bounce->domains;
 
-	return set->ops->region_create(set->domains[domain].fabric, bounce->memory,
-				       bounce->bytes, &bounce->regions[domain]);
+	return set->ops->reg_mr(set->domains[domain].fabric, bounce->memory,
+				bounce->bytes, &bounce->regions[domain]);
 }
 
 static int regions_create(struct bounce *bounce)
 {
 	for (unsigned i = 0; i < bounce->domains->n; i++) {
-		int err = bounce->held & 1u << i ? region_create(bounce, i) : 0;
+		int err = bounce->held & 1u << i ? reg_mr(bounce, i) : 0;
 
 		if (err) {
 			regions_free(bounce);
@@ -104,13 +104,13 @@ void bounce_leave(struct bounce *bounce, unsigned domain)
 {
 	bounce->held &= ~(1u << domain);
 	if (bounce->regions[domain])
-		bounce->domains->ops->region_free(bounce->regions[domain]);
+		bounce->domains->ops->dereg_mr(bounce->regions[domain]);
 	bounce->regions[domain] = NULL;
 }
 
 int bounce_return(struct bounce *bounce, unsigned domain)
 {
-	int err = bounce->memory ? region_create(bounce, domain) : 0;
+	int err = bounce->memory ? reg_mr(bounce, domain) : 0;
 
 	if (!err)
 		bounce->held |= 1u << domain;

@@ -16,7 +16,7 @@ struct bounce {
 	unsigned n_free;
 	unsigned char **free; /* the chunks not in use, n_free of them */
 	unsigned held;        /* domains, a bit each, that the queue has hold of */
-	struct fabric_region *regions[WIRE_ENDPOINTS_MAX]; /* by domain */
+	struct fabric_local_mr *regions[WIRE_ENDPOINTS_MAX]; /* by domain */
 };
 
 /* Lay it out; there is no memory yet. */

@@ -41,7 +41,7 @@ static void regions_free(struct rmem_buffer *buffer)
 
 	for (unsigned i = 0; i < set->n; i++)
 		if (buffer->regions[i])
-			set->ops->region_free(buffer->regions[i]);
+			set->ops->dereg_mr(buffer->regions[i]);
 }
 
 static int regions_create(struct rmem_buffer *buffer)
@@ -51,7 +51,7 @@ static int regions_create(struct rmem_buffer *buffer)
 	for (unsigned i = 0; i < set->n; i++) {
 		/* one that is closed makes up for it when it is opened again */
 		int err = set->domains[i].fabric
-				  ? set->ops->region_create(
+				  ? set->ops->reg_mr(
 					    set->domains[i].fabric, buffer->addr,
 					    (size_t)buffer->bytes, &buffer->regions[i])
 				  : 0;
@@ -91,7 +91,7 @@ static int memory_take(struct rmem_buffer *buffer,
 
 	if (params->addr) {
 		buffer->addr = params->addr;
-		return buffer->session->domains.ops->needs_region
+		return buffer->session->domains.ops->needs_local_mr
 			       ? 0
 			       : range_check(buffer->addr, buffer->bytes);
 	}
@@ -139,7 +139,7 @@ static int buffer_make(struct rmem *session, const struct rmem_buffer_params *pa
 	err = memory_take(buffer, params);
 	if (err)
 		goto err_free;
-	if (session->domains.ops->needs_region) {
+	if (session->domains.ops->needs_local_mr) {
 		err = regions_create(buffer);
 		if (err)
 			goto err_memory;

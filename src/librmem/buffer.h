@@ -18,7 +18,7 @@ struct rmem_buffer {
 	unsigned char *addr;
 	uint64_t bytes;
 	bool owned; /* addr is mapped by the library */
-	struct fabric_region
+	struct fabric_local_mr
 		*regions[WIRE_ENDPOINTS_MAX]; /* by domain; NULL: not needed */
 
 	_Atomic unsigned outstanding; /* what no queue counts (use.h) */

@@ -102,7 +102,7 @@ static bool run_start(struct burst *burst, const struct rmem_op *first)
 		burst_end(burst);
 	return first->opcode <= RMEM_OP_WRITE && first->flags == 0 &&
 	       burst->att->n_segments == 1 && (lease->rights & right) &&
-	       (first->buffer || !burst->queue->ops->needs_region) &&
+	       (first->buffer || !burst->queue->ops->needs_local_mr) &&
 	       !lease_ended(lease);
 }
 
@@ -169,7 +169,8 @@ static unsigned slot_fill(struct burst *burst, const struct rmem_op *ops, unsign
 		n = burst->room;
 	pieces = channelset_end(&queue->channels, slot, &n);
 	n = ops_check(burst, ops, n);
-	n = queue->ops->put(slot->channel, &burst->run, op_part(ops), sizeof(*ops), n);
+	n = queue->ops->prepare(slot->channel, &burst->run, op_part(ops), sizeof(*ops),
+				n);
 	ops_launch(burst, ops, n, pieces);
 	slot->in_flight += n;
 	slot->n_put += n;

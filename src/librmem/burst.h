@@ -22,7 +22,7 @@ struct burst {
 	struct channel_slot *slot;
 	unsigned room;        /* operations that it takes still, */
 	uint64_t share_bytes; /* each of so many bytes at most */
-	struct fabric_run run;
+	struct fabric_batch run;
 };
 
 /* Begin, in a call of rmem_submit(). */

@@ -51,8 +51,8 @@ void flow_post(struct rmem_queue *queue, struct channel_slot *slot)
 		post_cut(queue, slot, result > 0 ? (unsigned)result : 0, n);
 }
 
-static struct fabric_region *region_of(const struct rmem_queue *queue,
-				       const struct piece *piece, unsigned domain)
+static struct fabric_local_mr *region_of(const struct rmem_queue *queue,
+					 const struct piece *piece, unsigned domain)
 {
 	if (piece->chunk)
 		return queue->bounce.regions[domain];
@@ -61,26 +61,27 @@ static struct fabric_region *region_of(const struct rmem_queue *queue,
 
 /* 1: it was put; 0: there is no room; or why it never can be. */
 static int part_put(struct rmem_queue *queue, struct op *op, struct channel_slot *slot,
-		    const struct fabric_run *run, const struct fabric_part *part)
+		    const struct fabric_batch *run, const struct fabric_op *part)
 {
 	if (opcode_is_atomic(op->todo.opcode))
-		return queue->ops->put_atomic(slot->channel, run, part, &op->atomic);
-	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);
+		return queue->ops->prepare_atomic(slot->channel, run, part,
+						  &op->atomic);
+	return (int)queue->ops->prepare(slot->channel, run, part, sizeof(*part), 1);
 }
 
 /* The same for a piece of a list. */
 static int slices_put(struct rmem_queue *queue, struct piece *piece,
-		      struct channel_slot *slot, struct fabric_run *run,
-		      struct fabric_part *part)
+		      struct channel_slot *slot, struct fabric_batch *run,
+		      struct fabric_op *part)
 {
-	struct fabric_slice slices[VEC_SLICES_MAX];
+	struct fabric_sge slices[VEC_SLICES_MAX];
 	unsigned n = vec_slices(piece->op, piece, slot->domain, slices);
 
 	if (n > 1)
-		return queue->ops->put_slices(slot->channel, run, part, slices, n);
+		return queue->ops->prepare_sges(slot->channel, run, part, slices, n);
 	run->region = slices[0].region;
 	part->addr = slices[0].addr;
-	return (int)queue->ops->put(slot->channel, run, part, sizeof(*part), 1);
+	return (int)queue->ops->prepare(slot->channel, run, part, sizeof(*part), 1);
 }
 
 /* NULL: the error says it. */
@@ -100,13 +101,13 @@ static void piece_put(struct rmem_queue *queue, struct piece *piece,
 	struct op *op = piece->op;
 	const struct attachment_key *key = &att->keys[segment][slot->endpoint];
 	bool listed = opcode_is_vectored(op->todo.opcode) && !piece->chunk;
-	struct fabric_run run = {
+	struct fabric_batch run = {
 		.opcode = op_kinds[op->todo.opcode].carried,
 		.region = region_of(queue, piece, slot->domain),
 		.remote_addr = key->at.addr,
 		.rkey = key->at.rkey,
 	};
-	struct fabric_part part = {
+	struct fabric_op part = {
 		.offset = op->todo.offset + piece->offset -
 			  attachment_start(att, segment),
 		.addr = piece->chunk,
@@ -264,7 +265,7 @@ static uint64_t cut_bytes(struct rmem_queue *queue, struct op *op, uint64_t max,
 		max = vec_span(op, offset, max,
 			       opcode_writes(op->todo.opcode) ? queue->write_slices
 							      : queue->read_slices,
-			       queue->ops->needs_region, ret_bounces);
+			       queue->ops->needs_local_mr, ret_bounces);
 	if (*ret_bounces && max > queue->bounce.chunk_bytes)
 		max = queue->bounce.chunk_bytes;
 	return max;

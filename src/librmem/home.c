@@ -21,7 +21,7 @@ static int slot_able(const struct rmem_queue *queue, const struct channel_slot *
 	/* one that is away is not asked, but waited for */
 	if (!queue->cqs[slot->domain])
 		return 0;
-	return queue->ops->domain_able(domains->domains[slot->domain].fabric,
+	return queue->ops->domain_supports(domains->domains[slot->domain].fabric,
 				       FABRIC_CAN_ATOMICS);
 }
 

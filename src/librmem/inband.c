@@ -57,8 +57,8 @@ static int slot_able(const struct rmem_queue *queue, const struct channel_slot *
 	/* one that is away is not asked, but waited for */
 	if (!queue->cqs[slot->domain])
 		return 0;
-	return queue->ops->domain_able(domains->domains[slot->domain].fabric,
-				       FABRIC_CAN_INBAND);
+	return queue->ops->domain_supports(domains->domains[slot->domain].fabric,
+					   FABRIC_CAN_INBAND);
 }
 
 static int source_check(const struct rmem_queue *queue, const struct rmem_place *source)
@@ -193,8 +193,8 @@ void inband_start(const struct rmem_queue *queue, struct op *op)
 			op->endpoints |= 1u << slot->endpoint;
 	}
 	if (opcode_is_remote(op->todo.opcode) &&
-	    op->piece_max > FABRIC_REQUEST_BYTES_MAX)
-		op->piece_max = FABRIC_REQUEST_BYTES_MAX;
+	    op->piece_max > FABRIC_INBAND_BYTES_MAX)
+		op->piece_max = FABRIC_INBAND_BYTES_MAX;
 	/* that of no bytes, to which those of the pieces are added */
 	if (op->todo.opcode == RMEM_OP_CRC)
 		memcpy(op->todo.addr, &none, sizeof(none));
@@ -268,7 +268,7 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 			continue;
 		keyed = true;
 		if (slot->in_flight < set->depth &&
-		    slot->requests < queue->ops->requests_max) {
+		    slot->requests < queue->ops->inband_max) {
 			*ret_slot = slot;
 			return PICK_OK;
 		}
@@ -291,14 +291,14 @@ static uint64_t pattern_at(uint64_t pattern, uint64_t offset)
 
 /* False: its source was made shorter. */
 static bool request_make(const struct piece *piece, const struct channel_slot *slot,
-			 struct fabric_request *request)
+			 struct fabric_inband_request *request)
 {
 	const struct op *op = piece->op;
 	const struct attachment *source;
 	uint64_t within;
 	unsigned segment;
 
-	*request = (struct fabric_request){ .value = 0 };
+	*request = (struct fabric_inband_request){ .value = 0 };
 	if (op->todo.opcode == RMEM_OP_FILL)
 		request->pattern = pattern_at(op->inband.pattern, piece->offset);
 	if (op->todo.opcode == RMEM_OP_WRITE_NOTIFY)
@@ -320,25 +320,25 @@ int inband_put(struct rmem_queue *queue, struct piece *piece, struct channel_slo
 {
 	const struct op *op = piece->op;
 	const struct attachment_key *key = &att->keys[segment][slot->endpoint];
-	const struct fabric_run run = {
+	const struct fabric_batch run = {
 		.opcode = op->todo.opcode == RMEM_OP_WRITE_NOTIFY
 				  ? FABRIC_NOTIFY
 				  : op_kinds[op->todo.opcode].carried,
 		.remote_addr = key->at.addr,
 		.rkey = key->at.rkey,
 	};
-	const struct fabric_part part = {
+	const struct fabric_op part = {
 		.offset = op->todo.offset + piece->offset -
 			  attachment_start(att, segment),
 		.addr = &piece->answer,
 		.bytes = piece->bytes,
 	};
-	struct fabric_request request;
+	struct fabric_inband_request request;
 	int taken;
 
 	if (!request_make(piece, slot, &request))
 		return -ESTALE;
-	taken = queue->ops->put_request(slot->channel, &run, &part, &request);
+	taken = queue->ops->prepare_inband(slot->channel, &run, &part, &request);
 	if (taken == 1)
 		slot->requests++;
 	return taken;

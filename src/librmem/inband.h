@@ -31,7 +31,7 @@ uint64_t inband_span(const struct op *op, uint64_t offset);
 enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
 		      const struct attachment *att, unsigned segment,
 		      struct channel_slot **ret_slot);
-/* Put the piece's request; as the ops table's put_request(). */
+/* Put the piece's request; as the ops table's prepare_inband(). */
 int inband_put(struct rmem_queue *queue, struct piece *piece, struct channel_slot *slot,
 	       const struct attachment *att, unsigned segment);
 /* The piece is done: keep what came of it. */

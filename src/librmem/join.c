@@ -9,17 +9,17 @@
 
 static int joined_take(void *ctx, int err, const struct wire_msg *reply)
 {
-	struct fabric_end *end = ctx;
+	struct fabric_qp_info *end = ctx;
 
 	if (err)
 		return err;
-	*end = (struct fabric_end){ .qpn = 0 };
+	*end = (struct fabric_qp_info){ .qpn = 0 };
 	WIRE_END_COPY(end, &reply->joined);
 	return 0;
 }
 
-int join_exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
-		  struct fabric_end *ret_theirs)
+int join_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
+		  struct fabric_qp_info *ret_theirs)
 {
 	const struct join *join = ctx;
 	struct wire_msg request;

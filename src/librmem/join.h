@@ -15,7 +15,7 @@ struct join {
 };
 
 /* fabric_channel_params.exchange; ctx is a struct join.  [any], without the lock */
-int join_exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
-		  struct fabric_end *ret_theirs);
+int join_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
+		  struct fabric_qp_info *ret_theirs);
 
 #endif

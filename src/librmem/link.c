@@ -65,12 +65,12 @@ static enum wire_fabric fabric_likely(const struct rmem *session)
 		return WIRE_FABRIC_TCP;
 	/* also where the answer is known: the first look at the devices loads their
 	 * libraries, and no heartbeat can be sent meanwhile */
-	likely = fabric_verbs_client.likely();
+	likely = fabric_verbs_client.device_present();
 	return likely || session->uri.fabric == RMEM_FABRIC_RDMA ? WIRE_FABRIC_VERBS
 								 : WIRE_FABRIC_TCP;
 }
 
-static int hello_send(struct rmem *session, const struct fabric_end *end,
+static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
 		      control_done *done)
 {
 	struct wire_msg msg;
@@ -379,7 +379,7 @@ uint64_t link_due(const struct rmem *session)
 
 /* ---- opening ---- */
 
-int link_greet(struct rmem *session, const struct fabric_end *end)
+int link_greet(struct rmem *session, const struct fabric_qp_info *end)
 {
 	uint64_t start = clock_now_ns();
 	int err = hello_send(session, end, welcome_first);

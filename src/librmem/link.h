@@ -12,14 +12,14 @@
 
 #include <rmem/rmem.h>
 
-struct fabric_end;
+struct fabric_qp_info;
 
 /* Resolve and connect, and have `greet` call link_greet(); blocks.  The session is nobody
  * else's yet. */
 int link_open(struct rmem *session, int (*greet)(struct rmem *session));
 /* Say hello, with this end of a first data connection, which may be NULL, and wait for the
  * welcome.  Once on each connection. */
-int link_greet(struct rmem *session, const struct fabric_end *end);
+int link_greet(struct rmem *session, const struct fabric_qp_info *end);
 /* Receive, answer and send what is due.  Under the lock. */
 void link_work(struct rmem *session, uint64_t now_ns);
 /* When link_work() has something to do next.  Under the lock. */

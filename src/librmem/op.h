@@ -252,16 +252,16 @@ static inline void op_unfold(struct op *op)
 }
 
 /* The part of an operation that stands for all of it: it lies there as such. */
-static inline const struct fabric_part *op_part(const struct rmem_op *todo)
+static inline const struct fabric_op *op_part(const struct rmem_op *todo)
 {
 	_Static_assert(offsetof(struct rmem_op, addr) -
 					       offsetof(struct rmem_op, offset) ==
-				       offsetof(struct fabric_part, addr) &&
+				       offsetof(struct fabric_op, addr) &&
 			       offsetof(struct rmem_op, bytes) -
 					       offsetof(struct rmem_op, offset) ==
-				       offsetof(struct fabric_part, bytes),
+				       offsetof(struct fabric_op, bytes),
 		       "an operation has the fabric's part inside");
-	return (const struct fabric_part *)(const void *)&todo->offset;
+	return (const struct fabric_op *)(const void *)&todo->offset;
 }
 
 static inline struct op *optable_take(struct optable *table)

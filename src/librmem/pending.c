@@ -123,7 +123,7 @@ static int bounce_ready(struct rmem_queue *queue, const struct op *op,
 {
 	int err;
 
-	if (queue->bounce.memory || !queue->ops->needs_region ||
+	if (queue->bounce.memory || !queue->ops->needs_local_mr ||
 	    !(queue_bounces(queue, op) || vec_unregistered(op)))
 		return 0;
 	err = bounce_create(&queue->bounce);

@@ -196,7 +196,7 @@ static unsigned slices_of(const struct domain_set *domains, enum fabric_opcode o
 	for (unsigned i = 0; i < domains->n; i++) {
 		const struct fabric_domain *fabric = domains->domains[i].fabric;
 		/* one that is away might have the least there is */
-		unsigned n = fabric ? domains->ops->slices_max(fabric, opcode) : 1;
+		unsigned n = fabric ? domains->ops->sge_max(fabric, opcode) : 1;
 
 		if (n < least)
 			least = n;

@@ -107,7 +107,7 @@ static inline uint64_t queue_deadline_ns(struct rmem_queue *queue, unsigned time
  * as it is cut.  [owner] */
 static inline bool queue_bounces(const struct rmem_queue *queue, const struct op *op)
 {
-	return queue->ops->needs_region && !op->todo.buffer &&
+	return queue->ops->needs_local_mr && !op->todo.buffer &&
 	       !opcode_is_vectored(op->todo.opcode) &&
 	       !opcode_is_remote(op->todo.opcode);
 }

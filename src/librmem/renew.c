@@ -57,7 +57,7 @@ static void domain_leave(struct rmem *session, unsigned number)
 void renew_moved(struct rmem *session, unsigned endpoint,
 		 const struct fabric_address *address)
 {
-	if (!session->domains.ops || !session->domains.ops->domain_gone)
+	if (!session->domains.ops || !session->domains.ops->domain_removed)
 		return;
 	for (unsigned i = 0; i < session->domains.n; i++) {
 		struct domain *domain = &session->domains.domains[i];
@@ -143,7 +143,7 @@ void renew_doubt(struct rmem *session, unsigned number, int err)
 	struct domain *domain = &session->domains.domains[number];
 
 	domain->failures++;
-	if (!session->domains.ops->domain_gone || domain->failures % DOUBTS_MAX)
+	if (!session->domains.ops->domain_removed || domain->failures % DOUBTS_MAX)
 		return;
 	/* a server that is slow must not cost channels that work */
 	if (no_way(err) || !domain_used(session, number))
@@ -166,13 +166,14 @@ static void domain_close(struct rmem *session, unsigned number)
 			container_of(node, struct rmem_buffer, node);
 
 		if (buffer->regions[number])
-			ops->region_free(buffer->regions[number]);
+			ops->dereg_mr(buffer->regions[number]);
 		buffer->regions[number] = NULL;
 	}
 	left_close(ops, domain);
 	domain->left = domain->fabric;
 	domain->fabric = NULL;
-	if (!ops->domain_clings(domain->left) || ops->domain_gone(domain->left))
+	if (!ops->domain_holds_device(domain->left) ||
+	    ops->domain_removed(domain->left))
 		left_close(ops, domain);
 	domain->state = DOMAIN_AWAY;
 	domain->due_ns = 0;
@@ -183,16 +184,16 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 	const struct fabric_client_ops *ops = session->domains.ops;
 	struct domain *domain = &session->domains.domains[number];
 
-	if (domain->state == DOMAIN_OPEN && ops->domain_gone(domain->fabric))
+	if (domain->state == DOMAIN_OPEN && ops->domain_removed(domain->fabric))
 		domain_leave(session, number);
-	if (domain->left && ops->domain_gone(domain->left))
+	if (domain->left && ops->domain_removed(domain->left))
 		left_close(ops, domain);
 	if (domain->state != DOMAIN_LEAVING)
 		return;
 	if (domain->users == 0 && session->holds == 0) {
 		domain_close(session, number);
-	} else if (now_ns >= domain->due_ns && ops->domain_gone(domain->fabric)) {
-		ops->domain_cut(domain->fabric);
+	} else if (now_ns >= domain->due_ns && ops->domain_removed(domain->fabric)) {
+		ops->domain_disassociate(domain->fabric);
 		domain->due_ns = UINT64_MAX;
 	} else if (now_ns >= domain->due_ns) {
 		/* nobody waits for one that has merely moved, but it may be removed yet */
@@ -202,7 +203,7 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 
 void renew_work(struct rmem *session, uint64_t now_ns)
 {
-	if (!session->domains.ops || !session->domains.ops->domain_gone)
+	if (!session->domains.ops || !session->domains.ops->domain_removed)
 		return;
 	for (unsigned i = 0; i < session->domains.n; i++)
 		domain_work(session, i, now_ns);
@@ -281,16 +282,16 @@ static int buffers_register(struct rmem *session, unsigned number)
 	const struct domain_set *set = &session->domains;
 	int err = 0;
 
-	if (!set->ops->needs_region)
+	if (!set->ops->needs_local_mr)
 		return 0;
 	list_for_each(node, &session->buffers) {
 		struct rmem_buffer *buffer =
 			container_of(node, struct rmem_buffer, node);
 
 		if (!err)
-			err = set->ops->region_create(
-				set->domains[number].fabric, buffer->addr,
-				(size_t)buffer->bytes, &buffer->regions[number]);
+			err = set->ops->reg_mr(set->domains[number].fabric,
+					       buffer->addr, (size_t)buffer->bytes,
+					       &buffer->regions[number]);
 	}
 	return err;
 }

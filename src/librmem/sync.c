@@ -58,7 +58,7 @@ static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t 
 
 	session_nudge(session);
 	/* registered memory only matters where the fabric wants it */
-	if (session->domains.ops->needs_region && bytes > 0)
+	if (session->domains.ops->needs_local_mr && bytes > 0)
 		op.buffer = buffer_find(session, addr, bytes);
 	err = op_turn(session, &op);
 	if (op.buffer)

@@ -151,7 +151,8 @@ static int knob_parse(const char *text, const char *key, size_t key_len,
 	if (!part_copy(setting, sizeof(setting), value, value_len))
 		return invalid(text, "the value of an option is too long");
 	if (part_copy(name, sizeof(name), key, key_len))
-		err = fabric_knobs_set(&uri->devices.knobs, name, setting);
+		err = fabric_rdma_options_set(&uri->devices.rdma_options, name,
+					      setting);
 	if (err == -ENOENT)
 		return invalid(text,
 			       "the options are fabric, channels, tenant, source, mtu, "

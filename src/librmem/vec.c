@@ -82,20 +82,20 @@ static unsigned vec_find(struct op *op, uint64_t offset, uint64_t *ret_within)
 	return vec->at;
 }
 
-uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned slices_max,
-		  bool needs_region, bool *ret_bounces)
+uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned sge_max,
+		  bool needs_local_mr, bool *ret_bounces)
 {
 	uint64_t within, bytes = 0;
 	unsigned first = vec_find(op, offset, &within), slices = 0;
-	bool bounces = needs_region && !op->vec.list[first].buffer;
+	bool bounces = needs_local_mr && !op->vec.list[first].buffer;
 
 	for (unsigned i = first; i < op->vec.n && bytes < max; i++) {
 		const struct rmem_vec *at = &op->vec.list[i];
 
 		if (at->bytes == 0)
 			continue;
-		if ((needs_region && !at->buffer) != bounces ||
-		    (!bounces && slices == slices_max))
+		if ((needs_local_mr && !at->buffer) != bounces ||
+		    (!bounces && slices == sge_max))
 			break;
 		bytes += at->bytes - within;
 		within = 0;
@@ -106,13 +106,13 @@ uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned slices_
 }
 
 /* The next part of the list from `offset` on, `left` bytes at most. */
-static struct fabric_slice part_at(struct op *op, uint64_t offset, uint64_t left,
-				   const struct rmem_vec **ret_entry)
+static struct fabric_sge part_at(struct op *op, uint64_t offset, uint64_t left,
+				 const struct rmem_vec **ret_entry)
 {
 	uint64_t within;
 	const struct rmem_vec *at = &op->vec.list[vec_find(op, offset, &within)];
-	struct fabric_slice slice = { .addr = (unsigned char *)at->addr + within,
-				      .bytes = at->bytes - within };
+	struct fabric_sge slice = { .addr = (unsigned char *)at->addr + within,
+				    .bytes = at->bytes - within };
 
 	if (slice.bytes > left)
 		slice.bytes = left;
@@ -121,7 +121,7 @@ static struct fabric_slice part_at(struct op *op, uint64_t offset, uint64_t left
 }
 
 unsigned vec_slices(struct op *op, const struct piece *piece, unsigned domain,
-		    struct fabric_slice slices[VEC_SLICES_MAX])
+		    struct fabric_sge slices[VEC_SLICES_MAX])
 {
 	uint64_t offset = piece->offset, end = offset + piece->bytes;
 	const struct rmem_vec *at;
@@ -141,7 +141,7 @@ static void vec_copy(struct op *op, const struct piece *piece, bool gather)
 	const struct rmem_vec *at;
 
 	while (done < piece->bytes) {
-		const struct fabric_slice slice =
+		const struct fabric_sge slice =
 			part_at(op, piece->offset + done, piece->bytes - done, &at);
 
 		if (gather)

@@ -23,12 +23,12 @@ bool vec_unregistered(const struct op *op);
 
 /* How many bytes from offset on go into one piece, `max` at most: either they pass through
  * the bounce buffer, or they are of so many slices at most.
- *   needs_region  what is not registered has to bounce */
-uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned slices_max,
-		  bool needs_region, bool *ret_bounces);
+ *   needs_local_mr  what is not registered has to bounce */
+uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned sge_max,
+		  bool needs_local_mr, bool *ret_bounces);
 /* The slices of a piece that does not bounce; returns how many. */
 unsigned vec_slices(struct op *op, const struct piece *piece, unsigned domain,
-		    struct fabric_slice slices[VEC_SLICES_MAX]);
+		    struct fabric_sge slices[VEC_SLICES_MAX]);
 /* Copy a piece between the list and its chunk of the bounce buffer. */
 void vec_gather(struct op *op, const struct piece *piece);
 void vec_scatter(struct op *op, const struct piece *piece);

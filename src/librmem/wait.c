@@ -122,7 +122,7 @@ static bool queue_spin(struct rmem_queue *queue)
 {
 	uint64_t until;
 
-	if (!queue->ops->needs_region)
+	if (!queue->ops->needs_local_mr)
 		return false;
 	until = clock_now_ns() + SPIN_NS;
 	do {

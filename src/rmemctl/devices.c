@@ -47,7 +47,7 @@ static void abilities_print(FILE *out, const json_t *can)
 	(void)fputc('\n', out);
 }
 
-static void knobs_print(FILE *out, const json_t *knobs)
+static void knobs_print(FILE *out, const json_t *rdma_options)
 {
 	static const struct {
 		const char *before, *key;
@@ -61,16 +61,17 @@ static void knobs_print(FILE *out, const json_t *knobs)
 		{ ", rd_atomic ", "rd_atomic" },
 	};
 
-	const json_t *index = json_object_get(knobs, "gid_index"),
-		     *pkey = json_object_get(knobs, "pkey");
+	const json_t *index = json_object_get(rdma_options, "gid_index"),
+		     *pkey = json_object_get(rdma_options, "pkey");
 
 	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		put_or(out, shown[i].before, knobs, shown[i].key, CELL_NUMBER, "auto");
+		put_or(out, shown[i].before, rdma_options, shown[i].key, CELL_NUMBER,
+		       "auto");
 	(void)fprintf(out, ", relaxed ordering %s",
-		      flag(knobs, "relaxed_ordering") ? "on" : "off");
-	put(out, "\n  connect ", knobs, "connect", CELL_TEXT);
+		      flag(rdma_options, "relaxed_ordering") ? "on" : "off");
+	put(out, "\n  connect ", rdma_options, "connect", CELL_TEXT);
 	if (json_is_integer(index))
-		put(out, ", GID index ", knobs, "gid_index", CELL_NUMBER);
+		put(out, ", GID index ", rdma_options, "gid_index", CELL_NUMBER);
 	if (json_is_integer(pkey))
 		(void)fprintf(out, ", P_Key 0x%04llx",
 			      (long long)json_integer_value(pkey));

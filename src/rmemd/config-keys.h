@@ -16,7 +16,7 @@
 #define CONFIG_SECTION_TENANT "tenant"
 /* The same, of RDMA devices. */
 #define CONFIG_SECTION_DEVICE "device"
-/* What a knob of a device has when it has the one of [rdma]; the word for it. */
+/* What a option of a device has when it has the one of [rdma]; the word for it. */
 #define CONFIG_INHERIT INT_MIN
 #define CONFIG_INHERIT_WORD "inherit"
 
@@ -35,7 +35,7 @@ enum config_type {
 	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
 	CONFIG_TYPE_AUTO,      /* int: "auto", stored as -1, or a number */
 	CONFIG_TYPE_ADDRESS, /* struct fabric_address: "auto", family 0, or an address */
-	CONFIG_TYPE_KNOB,    /* int: a member of struct fabric_knobs of the same name */
+	CONFIG_TYPE_KNOB, /* int: a member of struct fabric_rdma_options of the same name */
 };
 
 struct config_choice {

@@ -226,7 +226,7 @@ static int auto_parse(const struct config_key *key, const char *value, int *ret)
 	int err;
 
 	if (strcmp(value, "auto") == 0) {
-		*ret = FABRIC_KNOB_AUTO;
+		*ret = FABRIC_OPTION_AUTO;
 		return 0;
 	}
 	err = units_parse_u64(value, key->min, key->max, &number);
@@ -254,7 +254,7 @@ static int knob_parse(const struct config_key *key, const char *value, int *ret)
 		*ret = CONFIG_INHERIT;
 		return 0;
 	}
-	return fabric_knob_parse(key->name, value, ret);
+	return fabric_rdma_option_parse(key->name, value, ret);
 }
 
 static int path_parse(const struct config_key *key, const char *value, char *ret)

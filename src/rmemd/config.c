@@ -434,11 +434,11 @@ static int devices_check(struct parse *parse)
 }
 
 /* With rdma_cm both are those of the address's interface. */
-static bool knobs_for_direct(const struct fabric_knobs *knobs)
+static bool knobs_for_direct(const struct fabric_rdma_options *rdma_options)
 {
-	return knobs->connect != FABRIC_CONNECT_DIRECT &&
-	       (knobs->gid_index != FABRIC_KNOB_AUTO ||
-		knobs->pkey != FABRIC_KNOB_AUTO);
+	return rdma_options->connect != FABRIC_CONNECT_DIRECT &&
+	       (rdma_options->gid_index != FABRIC_OPTION_AUTO ||
+		rdma_options->pkey != FABRIC_OPTION_AUTO);
 }
 
 /* Some device is as [rdma] says. */
@@ -460,11 +460,11 @@ static int direct_check(struct parse *parse)
 	const struct config *config = &parse->config;
 
 	for (unsigned i = 0; i < config->n_device_params; i++)
-		if (knobs_for_direct(&config->device_params[i].knobs))
+		if (knobs_for_direct(&config->device_params[i].rdma_options))
 			return parse_fail(parse, parse->device_lines[i],
 					  err_set(-EINVAL, "device '%s': %s",
 						  config->device_params[i].name, text));
-	if (knobs_for_direct(&config->knobs) && knobs_used(config))
+	if (knobs_for_direct(&config->rdma_options) && knobs_used(config))
 		return parse_fail(parse,
 				  key_line(parse, "rdma", "gid_index", "rdma", "pkey"),
 				  err_set(-EINVAL, "%s", text));

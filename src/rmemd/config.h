@@ -48,9 +48,10 @@ struct config {
 	/* [rdma] */
 	enum config_switch verbs; /* auto: where there is a device */
 	char devices[CONFIG_LIST_MAX][64];
-	unsigned n_devices;        /* 0: all */
-	uint16_t verbs_port;       /* 7461 */
-	struct fabric_knobs knobs; /* of devices that have none of their own */
+	unsigned n_devices;  /* 0: all */
+	uint16_t verbs_port; /* 7461 */
+	struct fabric_rdma_options
+		rdma_options; /* of devices that have none of their own */
 	/* [device NAME] */
 	struct fabric_device_params device_params[CONFIG_LIST_MAX];
 	unsigned n_device_params;

@@ -478,12 +478,12 @@ void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
 }
 
 int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
-			   const struct fabric_abilities **ret_abilities,
-			   struct fabric_port *ret_port)
+			   const struct fabric_device_attr **ret_attr,
+			   struct fabric_port_attr *ret_port)
 {
 	const struct endpoint *at = &daemon->control.endpoints->at[i];
 
 	if (!at->ops->device)
 		return -ENOTSUP;
-	return at->ops->device(at->server, at->local, ret_abilities, ret_port);
+	return at->ops->device(at->server, at->local, ret_attr, ret_port);
 }

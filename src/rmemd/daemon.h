@@ -63,7 +63,7 @@ void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
 			   struct fabric_endpoint_stats *ret_stats);
 /* The device behind the endpoint.  -ENOTSUP: there is none; -ENODEV: it was removed. */
 int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
-			   const struct fabric_abilities **ret_abilities,
-			   struct fabric_port *ret_port);
+			   const struct fabric_device_attr **ret_attr,
+			   struct fabric_port_attr *ret_port);
 
 #endif

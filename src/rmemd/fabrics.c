@@ -58,17 +58,17 @@ static void on_channel_down(void *ctx, void *session_cookie, uint32_t channel,
 	session_channel_down(session_cookie, channel, why);
 }
 
-static void on_exposed(void *ctx, void *exposure_cookie, int err, const char *text,
+static void on_exposed(void *ctx, void *mr_cookie, int err, const char *text,
 		       const struct fabric_key *key)
 {
 	(void)ctx;
-	lease_exposed(exposure_cookie, err, text, key);
+	lease_exposed(mr_cookie, err, text, key);
 }
 
-static void on_withdrawn(void *ctx, void *exposure_cookie)
+static void on_withdrawn(void *ctx, void *mr_cookie)
 {
 	(void)ctx;
-	lease_withdrawn(exposure_cookie);
+	lease_withdrawn(mr_cookie);
 }
 
 static void on_session_closed(void *ctx, void *session_cookie)
@@ -97,23 +97,23 @@ static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 		  served->ops->name, text);
 }
 
-static void on_notified(void *ctx, void *session_cookie, void *exposure_cookie,
+static void on_notified(void *ctx, void *session_cookie, void *mr_cookie,
 			uint32_t value, uint32_t lost)
 {
 	(void)ctx;
 	(void)session_cookie;
-	lease_notified(exposure_cookie, value, lost);
+	lease_notified(mr_cookie, value, lost);
 }
 
 static const struct fabric_server_events server_events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
 	.channel_down = on_channel_down,
-	.exposed = on_exposed,
-	.withdrawn = on_withdrawn,
+	.mr_registered = on_exposed,
+	.mr_deregistered = on_withdrawn,
 	.session_closed = on_session_closed,
-	.endpoint_gone = on_endpoint_gone,
-	.endpoint_news = on_endpoint_news,
+	.device_removed = on_endpoint_gone,
+	.endpoint_event = on_endpoint_news,
 	.notified = on_notified,
 };
 
@@ -275,8 +275,8 @@ static int open_verbs(struct fabrics *fabrics, const struct config *config)
 	/* those that have a section of their own, and all others */
 	memcpy(devices_own, config->device_params, sizeof(config->device_params));
 	devices_own[config->n_device_params] =
-		(struct fabric_device_params){ .port = FABRIC_KNOB_AUTO,
-					       .knobs = config->knobs };
+		(struct fabric_device_params){ .port = FABRIC_OPTION_AUTO,
+					       .rdma_options = config->rdma_options };
 	err = serve(fabrics, &fabric_verbs_server, &params);
 	if (!err) {
 		warn_missing(fabrics, config);

@@ -15,8 +15,8 @@
 
 #include <rmem/rmem.h>
 
-#include "../unit/librmem-server.h"
-#include "../unit/unit.h"
+#include "unit/librmem/librmem-server.h"
+#include "unit/unit.h"
 #include "null-session.h"
 #include "null-verbs.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/librmem-server.h"
+#include "unit/librmem/librmem-server.h"
 #include "null-verbs.h"
 
 rmem *null_session_open(void)

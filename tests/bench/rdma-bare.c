@@ -72,14 +72,14 @@ void bare_open(struct place *place)
 	memcpy(hello.token, session->welcome.token, sizeof(hello.token));
 	verbs_dial_source(&verbs->route, &source);
 	if (verbs_dial_resolve(&dial, &verbs->address, (struct sockaddr *)&source,
-			       verbs->knobs.traffic_class, TIMEOUT_MS))
+			       verbs->rdma_options.traffic_class, TIMEOUT_MS))
 		give_up("no RDMA route");
 	cq = ibv_create_cq(dial.id->verbs, (int)LOOP_DEPTH_MAX * 2, NULL, NULL, 0);
 	if (!cq)
 		give_up("ibv_create_cq");
 	if (qp_create(verbs, INLINE_BYTES) && qp_create(verbs, 0))
 		give_up("rdma_create_qp");
-	if (verbs_dial_connect(&dial, &hello, &verbs->knobs, INITIATOR_DEPTH,
+	if (verbs_dial_connect(&dial, &hello, &verbs->rdma_options, INITIATOR_DEPTH,
 			       verbs->facts.iwarp))
 		give_up("rdma_connect");
 }

@@ -14,8 +14,8 @@
 
 #include <rmem/rmem.h>
 
-#include "../unit/librmem-server.h"
-#include "../unit/unit.h"
+#include "unit/librmem/librmem-server.h"
+#include "unit/unit.h"
 #include "null-session.h"
 
 #define THREADS_MAX 32u

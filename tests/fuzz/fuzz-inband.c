@@ -29,7 +29,7 @@ static char *find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 
 	(void)ctx;
 	(void)addr;
-	if (bytes == 0 || bytes > FABRIC_REQUEST_BYTES_MAX || n_ranges == RANGES_MAX)
+	if (bytes == 0 || bytes > FABRIC_INBAND_BYTES_MAX || n_ranges == RANGES_MAX)
 		abort();
 	/* some keys are unknown */
 	if (rkey % 4 == 0)
@@ -72,7 +72,7 @@ static void range_check(struct range *range, uint32_t bytes, uint64_t addr)
 
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which)
 {
-	const struct fabric_request operands = {
+	const struct fabric_inband_request operands = {
 		.source = { which, 1 },
 		.pattern = 0x0123456789abcdef,
 		.value = which,

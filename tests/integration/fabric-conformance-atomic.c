@@ -82,10 +82,11 @@ START_TEST(atomics__are_there_or_refused_by_name)
 	struct wr wr = fetch_add(scene.local, scene.lent, 0, 1);
 
 	if (stage_has_atomics()) {
-		ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS), 0);
+		ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_ATOMICS),
+				 0);
 		ck_assert_int_eq(op_run(scene.party, scene.channel, wr), 0);
 	} else {
-		ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS),
+		ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_ATOMICS),
 				 -ENOTSUP);
 		ck_assert_msg(strstr(err_text(), CLIENT->domain_device(domain)) &&
 				      strstr(err_text(), "has no atomics"),

@@ -109,11 +109,11 @@ START_TEST(inband__is_there_or_refused_by_name)
 	struct wr wr = ping();
 
 	if (stage_has_inband()) {
-		ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_INBAND), 0);
+		ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_INBAND), 0);
 		for (unsigned i = 0; i < 100; i++)
 			ck_assert_int_eq(run(&scene, wr), 0);
 	} else {
-		ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_INBAND),
+		ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_INBAND),
 				 -ENOTSUP);
 		ck_assert_msg(strstr(err_text(), "in-band requests"), "%s", err_text());
 		ck_assert_int_eq(wr_post(CLIENT, scene.channel, &wr, 1), -ENOTSUP);
@@ -128,7 +128,7 @@ START_TEST(fill__puts_the_pattern_there_and_nowhere_else)
 {
 	static const uint32_t sizes[] = { 1, 2, 7, 8, 9, 15, 16, 100, 4095, 262144 };
 	const unsigned char raw[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-	struct scene scene = scene_open(FABRIC_REQUEST_BYTES_MAX + 16, RW, RW);
+	struct scene scene = scene_open(FABRIC_INBAND_BYTES_MAX + 16, RW, RW);
 	uint64_t pattern;
 	char *expected;
 
@@ -161,7 +161,7 @@ START_TEST(copy__moves_what_the_source_has)
 		{ 0, 0, 262144 }, { 1, 0, 1 },     { 0, 1, 8 },   { 8, 16, 8 },
 		{ 3, 5, 4099 },   { 3, 3, 10001 }, { 64, 0, 64 },
 	};
-	struct scene scene = scene_open(FABRIC_REQUEST_BYTES_MAX, FABRIC_RIGHT_WRITE,
+	struct scene scene = scene_open(FABRIC_INBAND_BYTES_MAX, FABRIC_RIGHT_WRITE,
 					FABRIC_RIGHT_READ);
 	char *source = lent_snapshot(scene.other), *expected;
 
@@ -188,7 +188,7 @@ START_TEST(crc__is_that_of_the_bytes)
 {
 	static const uint32_t sizes[] = { 1, 7, 8, 4096, 12288, 262143 };
 	struct scene scene =
-		scene_open(FABRIC_REQUEST_BYTES_MAX + 8, FABRIC_RIGHT_READ, RW);
+		scene_open(FABRIC_INBAND_BYTES_MAX + 8, FABRIC_RIGHT_READ, RW);
 	char *before = lent_snapshot(scene.lent);
 
 	for (unsigned i = 0; stage_has_inband() && i < 6; i++) {
@@ -255,7 +255,7 @@ START_TEST(requests__come_back_each_however_many_there_are)
 		int taken = 0;
 
 		wr.cookie = posted;
-		if (posted < MANY && posted - done < CLIENT->requests_max &&
+		if (posted < MANY && posted - done < CLIENT->inband_max &&
 		    posted - done < STAGE_DEPTH)
 			taken = wr_post(CLIENT, scene.channel, &wr, 1);
 		ck_assert_int_ge(taken, 0);
@@ -319,18 +319,19 @@ static void call_flood(void *arg)
 
 START_TEST(notify__of_a_flood_keeps_the_latest_and_counts_the_others)
 {
-	struct flood flood = { scene_open(PAGE, RW, RW), FABRIC_NOTES_MAX + 100 };
+	struct flood flood = { scene_open(PAGE, RW, RW),
+			       FABRIC_NOTIFICATIONS_MAX + 100 };
 	struct lent *lent = flood.scene.lent;
 
 	if (stage_has_inband()) {
 		stage_call(call_flood, &flood);
-		lent_await_notes(lent, FABRIC_NOTES_MAX + 100);
-		ck_assert_uint_eq(lent->notes, FABRIC_NOTES_MAX);
+		lent_await_notes(lent, FABRIC_NOTIFICATIONS_MAX + 100);
+		ck_assert_uint_eq(lent->notes, FABRIC_NOTIFICATIONS_MAX);
 		ck_assert_uint_eq(lent->note, flood.n - 1);
 		ck_assert_uint_eq(lent->lost, 100);
 		/* and then there is room again */
 		ck_assert_int_eq(run(&flood.scene, notify(lent, 0, 7)), 0);
-		lent_await_notes(lent, FABRIC_NOTES_MAX + 101);
+		lent_await_notes(lent, FABRIC_NOTIFICATIONS_MAX + 101);
 		ck_assert_uint_eq(lent->note, 7);
 	}
 	scene_close(&flood.scene);
@@ -453,7 +454,7 @@ END_TEST
 /* Fills, as many as may be outstanding, until `stop` is true of what is done. */
 static unsigned fills_keep_up(struct scene *scene, unsigned outstanding)
 {
-	struct wr wr = fill(scene->lent, 0, FABRIC_REQUEST_BYTES_MAX, 0);
+	struct wr wr = fill(scene->lent, 0, FABRIC_INBAND_BYTES_MAX, 0);
 
 	while (outstanding < 4) {
 		int taken = wr_post(CLIENT, scene->channel, &wr, 1);
@@ -467,7 +468,7 @@ static unsigned fills_keep_up(struct scene *scene, unsigned outstanding)
 
 START_TEST(withdrawn__nothing_works_on_the_range)
 {
-	struct scene scene = scene_open(FABRIC_REQUEST_BYTES_MAX, RW, RW);
+	struct scene scene = scene_open(FABRIC_INBAND_BYTES_MAX, RW, RW);
 	unsigned outstanding = 0, refused = 0;
 	char *before;
 
@@ -514,7 +515,7 @@ static void call_close(void *arg)
 
 START_TEST(channel_close__leaves_nothing_that_is_applied_later)
 {
-	struct scene scene = scene_open(FABRIC_REQUEST_BYTES_MAX, RW, RW);
+	struct scene scene = scene_open(FABRIC_INBAND_BYTES_MAX, RW, RW);
 	struct closing closing = { .scene = &scene };
 	unsigned outstanding = 0;
 	char *after;

@@ -19,7 +19,7 @@ static void call_expose(void *arg)
 {
 	struct expose_call *call = arg;
 	struct lent *lent = call->lent;
-	int err = SERVER->expose(lent->party->session, lent->addr, lent->bytes,
+	int err = SERVER->reg_mr(lent->party->session, lent->addr, lent->bytes,
 				 call->rights, lent, &lent->exposure);
 
 	ck_assert_msg(err == 0, "expose: %d: %s", err, err_text());
@@ -28,10 +28,10 @@ static void call_expose(void *arg)
 static void call_withdraw(void *arg)
 {
 	struct lent *lent = arg;
-	struct fabric_exposure *exposure = lent->exposure;
+	struct fabric_mr *exposure = lent->exposure;
 
 	lent->exposure = NULL;
-	SERVER->withdraw(exposure);
+	SERVER->dereg_mr(exposure);
 }
 
 static bool lent_is_exposed(void *arg)
@@ -148,14 +148,14 @@ struct local *local_new(struct party *party, size_t bytes)
 	local->addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(local->addr, MAP_FAILED);
-	err = CLIENT->region_create(party->domain, local->addr, bytes, &local->region);
+	err = CLIENT->reg_mr(party->domain, local->addr, bytes, &local->region);
 	ck_assert_msg(err == 0, "region_create: %d: %s", err, err_text());
 	return local;
 }
 
 void local_free(struct local *local)
 {
-	CLIENT->region_free(local->region);
+	CLIENT->dereg_mr(local->region);
 	(void)munmap(local->addr, local->bytes);
 	free(local);
 }

@@ -15,7 +15,7 @@ struct wr op_make(enum fabric_opcode opcode, const struct local *local, size_t f
 		.opcode = opcode,
 		.bytes = bytes,
 		.addr = local->addr + from,
-		.region = CLIENT->needs_region ? local->region : NULL,
+		.region = CLIENT->needs_local_mr ? local->region : NULL,
 		.remote_addr = lent->key.addr + (uint64_t)offset,
 		.rkey = lent->key.rkey,
 	};

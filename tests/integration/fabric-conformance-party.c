@@ -133,8 +133,8 @@ struct fabric_hello party_hello(struct party *party)
 
 struct joining {
 	const struct fabric_hello *hello;
-	const struct fabric_end *theirs;
-	struct fabric_end *ours;
+	const struct fabric_qp_info *theirs;
+	struct fabric_qp_info *ours;
 	int err;
 };
 
@@ -150,13 +150,14 @@ static void call_join(void *arg)
 	if (party)
 		session = party->session;
 	(void)pthread_mutex_unlock(&stage.lock);
-	joining->err = session ? SERVER->channel_join(session, joining->hello->channel,
-						      joining->theirs, joining->ours)
-			       : -EACCES;
+	joining->err =
+		session ? SERVER->channel_connect(session, joining->hello->channel,
+						  joining->theirs, joining->ours)
+			: -EACCES;
 }
 
-static int exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
-		    struct fabric_end *ret_theirs)
+static int exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
+		    struct fabric_qp_info *ret_theirs)
 {
 	struct joining joining = { ctx, ours, ret_theirs, 0 };
 

@@ -140,10 +140,10 @@ static const struct fabric_server_events stage_events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
 	.channel_down = on_channel_down,
-	.exposed = on_exposed,
-	.withdrawn = on_withdrawn,
+	.mr_registered = on_exposed,
+	.mr_deregistered = on_withdrawn,
 	.session_closed = on_session_closed,
-	.endpoint_news = on_endpoint_news,
+	.endpoint_event = on_endpoint_news,
 	.notified = on_notified,
 };
 
@@ -220,8 +220,9 @@ static bool address_is(const struct fabric_address *a, const struct fabric_addre
 
 static void call_open(void *arg)
 {
-	struct fabric_device_params direct = { .port = FABRIC_KNOB_AUTO,
-					       .knobs = FABRIC_KNOBS_INIT };
+	struct fabric_device_params direct = { .port = FABRIC_OPTION_AUTO,
+					       .rdma_options =
+						       FABRIC_RDMA_OPTIONS_INIT };
 	struct fabric_server_params params = { .listen = stage_setting.address,
 					       .device_params = &direct,
 					       .n_device_params = stage_setting.direct,
@@ -229,7 +230,7 @@ static void call_open(void *arg)
 					       .backlog = 16 };
 	int err;
 
-	direct.knobs.connect = FABRIC_CONNECT_DIRECT;
+	direct.rdma_options.connect = FABRIC_CONNECT_DIRECT;
 	err = SERVER->open(&params, &stage_events, NULL, &stage.server);
 
 	(void)arg;

@@ -7,7 +7,7 @@
 #ifndef TESTS_FABRIC_CONFORMANCE_STAGE_H
 #define TESTS_FABRIC_CONFORMANCE_STAGE_H
 
-#include "../unit/wr.h"
+#include "unit/fabric/wr.h"
 #include "fabric/fabric.h"
 
 #define RW (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)
@@ -52,7 +52,7 @@ struct lent {
 	size_t map_bytes;
 	char *addr; /* in map, with as much room before and behind it */
 	size_t bytes;
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct fabric_key key;
 	/* what the server reported */
 	bool exposed, withdrawn;
@@ -67,7 +67,7 @@ struct lent {
 struct local {
 	char *addr;
 	size_t bytes;
-	struct fabric_region *region;
+	struct fabric_local_mr *region;
 };
 
 /* Start the server / end it without any ceremony.  The fixture of every case. */

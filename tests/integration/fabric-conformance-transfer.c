@@ -236,15 +236,14 @@ static void slices_roundtrip(struct party *party, struct fabric_channel *channel
 			     const struct lent *lent, const struct local *local,
 			     enum fabric_opcode opcode, unsigned n)
 {
-	struct fabric_slice slices[64];
+	struct fabric_sge slices[64];
 	struct wr wr = op_make(opcode, local, 0, lent, 3, 0);
 	char *far = lent->addr + 3;
 
 	for (unsigned i = 0; i < n; i++) {
-		slices[i] =
-			(struct fabric_slice){ .addr = local->addr + 1000 * (size_t)i,
-					       .bytes = 1 + 100 * i,
-					       .region = wr.region };
+		slices[i] = (struct fabric_sge){ .addr = local->addr + 1000 * (size_t)i,
+						 .bytes = 1 + 100 * i,
+						 .region = wr.region };
 		wr.bytes += (uint32_t)slices[i].bytes;
 	}
 	wr.slices = slices;
@@ -267,7 +266,7 @@ START_TEST(slices__are_one_range_at_the_server)
 
 	for (enum fabric_opcode opcode = FABRIC_READ; opcode <= FABRIC_WRITE;
 	     opcode++) {
-		unsigned max = CLIENT->slices_max(party->domain, opcode);
+		unsigned max = CLIENT->sge_max(party->domain, opcode);
 
 		ck_assert_uint_ge(max, 1);
 		ck_assert_uint_le(max, 64);

@@ -49,10 +49,10 @@ static void call_expose_and_withdraw(void *arg)
 {
 	struct lent *lent = arg;
 
-	ck_assert_int_eq(SERVER->expose(lent->party->session, lent->addr, lent->bytes,
+	ck_assert_int_eq(SERVER->reg_mr(lent->party->session, lent->addr, lent->bytes,
 					RW, lent, &lent->exposure),
 			 0);
-	SERVER->withdraw(lent->exposure);
+	SERVER->dereg_mr(lent->exposure);
 }
 
 START_TEST(withdraw__may_come_before_exposed)

@@ -203,8 +203,8 @@ static enum stream_op stream_op_of(enum fabric_opcode opcode)
 }
 
 /* `bytes`: what the request says; a write brings them, a read is answered with them. */
-static void op_set(struct op *op, const struct fabric_run *run,
-		   const struct fabric_part *part, uint32_t bytes, uint64_t seq)
+static void op_set(struct op *op, const struct fabric_batch *run,
+		   const struct fabric_op *part, uint32_t bytes, uint64_t seq)
 {
 	bool write = run->opcode == FABRIC_WRITE;
 
@@ -227,8 +227,8 @@ static bool op_is_atomic(const struct op *op)
 	return op->opcode == FABRIC_CAS || op->opcode == FABRIC_FETCH_ADD;
 }
 
-unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_run *run,
-			 const struct fabric_part *parts, size_t stride, unsigned n)
+unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_batch *run,
+			 const struct fabric_op *parts, size_t stride, unsigned n)
 {
 	unsigned room = ch->depth - (unsigned)(ch->put - ch->head);
 	const char *part = (const char *)parts;
@@ -236,17 +236,17 @@ unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_run *run
 	if (n > room)
 		n = room;
 	for (unsigned i = 0; i < n; i++, part += stride, ch->put++)
-		op_set(channel_op(ch, ch->put), run, (const struct fabric_part *)part,
-		       (uint32_t)((const struct fabric_part *)part)->bytes, ch->put);
+		op_set(channel_op(ch, ch->put), run, (const struct fabric_op *)part,
+		       (uint32_t)((const struct fabric_op *)part)->bytes, ch->put);
 	return n;
 }
 
-int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_run *run,
-			   const struct fabric_part *part,
+int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_batch *run,
+			   const struct fabric_op *part,
 			   const struct fabric_atomic *atomic)
 {
 	struct op *op = channel_op(ch, ch->put);
-	int err = fabric_tcp_client.domain_able(ch->cq->domain, FABRIC_CAN_ATOMICS);
+	int err = fabric_tcp_client.domain_supports(ch->cq->domain, FABRIC_CAN_ATOMICS);
 
 	if (err)
 		return err;
@@ -265,13 +265,13 @@ int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_run *r
 	return 1;
 }
 
-int tcp_channel_put_request(struct fabric_channel *ch, const struct fabric_run *run,
-			    const struct fabric_part *part,
-			    const struct fabric_request *request)
+int tcp_channel_put_request(struct fabric_channel *ch, const struct fabric_batch *run,
+			    const struct fabric_op *part,
+			    const struct fabric_inband_request *request)
 {
 	struct op *op = channel_op(ch, ch->put);
 	struct inband_request made;
-	int err = fabric_tcp_client.domain_able(ch->cq->domain, FABRIC_CAN_INBAND);
+	int err = fabric_tcp_client.domain_supports(ch->cq->domain, FABRIC_CAN_INBAND);
 
 	if (err)
 		return err;
@@ -307,10 +307,10 @@ int tcp_channel_post(struct fabric_channel *ch)
 }
 
 int tcp_channel_post_one(struct fabric_channel *ch, enum fabric_opcode opcode,
-			 struct fabric_region *region, const struct fabric_key *key,
-			 const struct fabric_part *part)
+			 struct fabric_local_mr *region, const struct fabric_key *key,
+			 const struct fabric_op *part)
 {
-	const struct fabric_run run = fabric_run_of(opcode, region, key);
+	const struct fabric_batch run = fabric_batch_of(opcode, region, key);
 
 	return tcp_channel_put(ch, &run, part, 0, 1) == 1 ? tcp_channel_post(ch) : 0;
 }

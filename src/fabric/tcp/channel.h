@@ -12,19 +12,19 @@
 int tcp_channel_connect(struct fabric_cq *cq,
 			const struct fabric_channel_params *params,
 			struct fabric_channel **ret_channel); /* [any] */
-unsigned tcp_channel_put(struct fabric_channel *channel, const struct fabric_run *run,
-			 const struct fabric_part *parts, size_t stride, unsigned n);
-int tcp_channel_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
-			   const struct fabric_part *part,
+unsigned tcp_channel_put(struct fabric_channel *channel, const struct fabric_batch *run,
+			 const struct fabric_op *parts, size_t stride, unsigned n);
+int tcp_channel_put_atomic(struct fabric_channel *channel,
+			   const struct fabric_batch *run, const struct fabric_op *part,
 			   const struct fabric_atomic *atomic);
 int tcp_channel_put_request(struct fabric_channel *channel,
-			    const struct fabric_run *run,
-			    const struct fabric_part *part,
-			    const struct fabric_request *request);
+			    const struct fabric_batch *run,
+			    const struct fabric_op *part,
+			    const struct fabric_inband_request *request);
 int tcp_channel_post(struct fabric_channel *channel);
 int tcp_channel_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
-			 struct fabric_region *region, const struct fabric_key *key,
-			 const struct fabric_part *part);
+			 struct fabric_local_mr *region, const struct fabric_key *key,
+			 const struct fabric_op *part);
 void tcp_channel_abort(struct fabric_channel *channel); /* [any] */
 bool tcp_channel_alive(struct fabric_channel *channel); /* [any] */
 void tcp_channel_free(struct fabric_channel *channel);

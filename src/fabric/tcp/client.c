@@ -16,7 +16,7 @@ struct fabric_domain {
 	bool atomics, inband; /* the server does them */
 };
 
-struct fabric_region {
+struct fabric_local_mr {
 	void *addr;
 	size_t bytes;
 };
@@ -84,9 +84,9 @@ static unsigned client_slices_max(const struct fabric_domain *domain,
 }
 
 static int client_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-				struct fabric_region **ret_region)
+				struct fabric_local_mr **ret_region)
 {
-	struct fabric_region *region = calloc(1, sizeof(*region));
+	struct fabric_local_mr *region = calloc(1, sizeof(*region));
 
 	(void)domain;
 	if (!region)
@@ -97,7 +97,7 @@ static int client_region_create(struct fabric_domain *domain, void *addr, size_t
 	return 0;
 }
 
-static void client_region_free(struct fabric_region *region)
+static void client_region_free(struct fabric_local_mr *region)
 {
 	free(region);
 }
@@ -112,25 +112,25 @@ static int client_alive_fd(const struct fabric_channel *channel)
 const struct fabric_client_ops fabric_tcp_client = {
 	.name = "tcp",
 	.kind = FABRIC_TCP,
-	.needs_region = false,
+	.needs_local_mr = false,
 	.max_bytes = STREAM_BYTES_MAX,
 	.available = client_available,
 	.domain_open = client_domain_open,
 	.domain_close = client_domain_close,
 	.domain_device = client_domain_device,
-	.domain_able = client_domain_able,
-	.slices_max = client_slices_max,
-	.region_create = client_region_create,
-	.region_free = client_region_free,
+	.domain_supports = client_domain_able,
+	.sge_max = client_slices_max,
+	.reg_mr = client_region_create,
+	.dereg_mr = client_region_free,
 	.cq_create = tcp_cq_create,
 	.cq_free = tcp_cq_free,
 	.cq_fd = tcp_cq_fd,
 	.cq_arm = tcp_cq_arm,
 	.connect = tcp_channel_connect,
-	.put = tcp_channel_put,
-	.put_atomic = tcp_channel_put_atomic,
-	.requests_max = UINT_MAX,
-	.put_request = tcp_channel_put_request,
+	.prepare = tcp_channel_put,
+	.prepare_atomic = tcp_channel_put_atomic,
+	.inband_max = UINT_MAX,
+	.prepare_inband = tcp_channel_put_request,
 	.post = tcp_channel_post,
 	.post_one = tcp_channel_post_one,
 	.poll = tcp_cq_poll,

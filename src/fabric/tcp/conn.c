@@ -184,7 +184,7 @@ static void conn_begin_read(struct tcp_conn *conn, struct tcp_table *table)
 {
 	const struct stream_request *request = &conn->request;
 	uint32_t bytes = le32toh(request->bytes);
-	const struct fabric_exposure *exposure;
+	const struct fabric_mr *exposure;
 	char *place = tcp_exposure_resolve(table, conn->session, le64toh(request->rkey),
 					   le64toh(request->addr), bytes,
 					   FABRIC_RIGHT_READ, &exposure);
@@ -352,7 +352,7 @@ static char *reach_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 			unsigned rights)
 {
 	const struct reach *reach = ctx;
-	const struct fabric_exposure *exposure;
+	const struct fabric_mr *exposure;
 
 	return tcp_exposure_resolve(reach->table, reach->conn->session, rkey, addr,
 				    bytes, rights, &exposure);
@@ -542,13 +542,13 @@ uint32_t tcp_conn_interest(const struct tcp_conn *conn)
 }
 
 /* An answer that is sent in part cannot be taken back. */
-static bool conn_sends(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+static bool conn_sends(struct tcp_conn *conn, const struct fabric_mr *exposure)
 {
 	return conn->n_replies > 0 && conn->sent > 0 &&
 	       conn_reply(conn, 0)->exposure == exposure;
 }
 
-static void conn_refuse(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+static void conn_refuse(struct tcp_conn *conn, const struct fabric_mr *exposure)
 {
 	if (conn->target == exposure) {
 		conn->target = NULL;
@@ -568,7 +568,7 @@ static void conn_refuse(struct tcp_conn *conn, const struct fabric_exposure *exp
 	}
 }
 
-bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *exposure)
 {
 	bool stays;
 
@@ -582,7 +582,7 @@ bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposu
 	return stays;
 }
 
-bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure)
+bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *exposure)
 {
 	bool done;
 

@@ -18,8 +18,8 @@
 struct tcp_reply {
 	struct stream_response header;
 	char *payload; /* header.bytes of it; in the exposure, or &word */
-	const struct fabric_exposure *exposure; /* NULL: touches none */
-	uint32_t bytes;                         /* header.bytes in host order */
+	const struct fabric_mr *exposure; /* NULL: touches none */
+	uint32_t bytes;                   /* header.bytes in host order */
 	uint64_t
 		word; /* an aligned 8-byte read, an atomic's old value, or the result of
 			* an in-band request */
@@ -66,7 +66,7 @@ struct tcp_conn {
 	struct inband_request inband; /* likewise */
 	uint32_t
 		served; /* bytes that in-band requests worked on, not accounted for yet */
-	const struct fabric_exposure *target; /* that place is in */
+	const struct fabric_mr *target; /* that place is in */
 	struct tcp_reply replies[TCP_REPLIES];
 	unsigned first, n_replies; /* ring */
 	size_t sent;               /* of the first reply, its header included */
@@ -88,9 +88,9 @@ bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 uint32_t tcp_conn_interest(const struct tcp_conn *conn);
 /* Stop touching an exposure, which is no longer in the table.  False when that takes the
  * end of the stream.  [data thread] */
-bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure);
+bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *exposure);
 /* The same from outside.  False: nothing was done, as its thread works on it, or has to end
  * it.  [loop] */
-bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_exposure *exposure);
+bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *exposure);
 
 #endif

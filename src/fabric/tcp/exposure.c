@@ -40,10 +40,9 @@ static struct fabric_key key_new(const void *addr)
 
 int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
 		     unsigned rights, void *cookie, unsigned n_threads,
-		     struct fabric_exposure **ret_exposure)
+		     struct fabric_mr **ret_mr)
 {
-	struct fabric_exposure *e =
-		calloc(1, sizeof(*e) + n_threads * sizeof(e->seats[0]));
+	struct fabric_mr *e = calloc(1, sizeof(*e) + n_threads * sizeof(e->seats[0]));
 
 	if (!e)
 		return err_errno(-ENOMEM, "exposing %zu bytes", bytes);
@@ -57,19 +56,19 @@ int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
 	e->rights = rights;
 	e->news.kind = TCP_NEWS_EXPOSURE;
 	e->notes_news.kind = TCP_NEWS_NOTES;
-	fabric_notes_init(&e->notes);
+	fabric_notifications_init(&e->notes);
 	e->n_seats = n_threads;
 	for (unsigned i = 0; i < n_threads; i++)
 		e->seats[i].exposure = e;
-	*ret_exposure = e;
+	*ret_mr = e;
 	return 0;
 }
 
-void tcp_exposure_free(struct fabric_exposure *exposure)
+void tcp_exposure_free(struct fabric_mr *exposure)
 {
 	if (!exposure)
 		return;
-	fabric_notes_destroy(&exposure->notes);
+	fabric_notifications_destroy(&exposure->notes);
 	free(exposure);
 }
 
@@ -106,23 +105,23 @@ void tcp_table_remove(struct tcp_table *table, struct tcp_seat *seat)
 
 void tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news)
 {
-	struct fabric_exposure *e = seat->exposure;
+	struct fabric_mr *e = seat->exposure;
 
 	if (atomic_fetch_sub(&e->pending, 1) == 1)
 		mailbox_post(news, &e->news.link);
 }
 
 /* What is found stays until the stream that asked is at rest, or has forgotten it. */
-static struct fabric_exposure *
-table_find(struct tcp_table *table, const struct fabric_session *session, uint64_t rkey)
+static struct fabric_mr *table_find(struct tcp_table *table,
+				    const struct fabric_session *session, uint64_t rkey)
 {
-	struct fabric_exposure *found = NULL;
+	struct fabric_mr *found = NULL;
 	struct map_node *node;
 
 	(void)pthread_mutex_lock(&table->lock);
 	node = map_find(&table->seats, map_hash_u64(rkey));
 	for (; node && !found; node = map_find_next(node)) {
-		struct fabric_exposure *e =
+		struct fabric_mr *e =
 			container_of(node, struct tcp_seat, node)->exposure;
 
 		if (e->key.rkey == rkey && e->session == session)
@@ -132,8 +131,8 @@ table_find(struct tcp_table *table, const struct fabric_session *session, uint64
 	return found;
 }
 
-static bool range_allowed(const struct fabric_exposure *e, uint64_t addr,
-			  uint32_t bytes, unsigned rights)
+static bool range_allowed(const struct fabric_mr *e, uint64_t addr, uint32_t bytes,
+			  unsigned rights)
 {
 	/* an address below the range wraps to an offset far beyond it */
 	uint64_t offset = addr - e->key.addr;
@@ -145,24 +144,24 @@ static bool range_allowed(const struct fabric_exposure *e, uint64_t addr,
 char *tcp_exposure_resolve(struct tcp_table *table,
 			   const struct fabric_session *session, uint64_t rkey,
 			   uint64_t addr, uint32_t bytes, unsigned rights,
-			   const struct fabric_exposure **ret_exposure)
+			   const struct fabric_mr **ret_mr)
 {
-	const struct fabric_exposure *e = table_find(table, session, rkey);
+	const struct fabric_mr *e = table_find(table, session, rkey);
 
 	if (!e || !range_allowed(e, addr, bytes, rights))
 		return NULL;
-	*ret_exposure = e;
+	*ret_mr = e;
 	return e->base + (addr - e->key.addr);
 }
 
 bool tcp_exposure_notify(struct tcp_table *table, const struct fabric_session *session,
 			 uint64_t rkey, uint64_t addr, uint32_t value)
 {
-	struct fabric_exposure *e = table_find(table, session, rkey);
+	struct fabric_mr *e = table_find(table, session, rkey);
 
 	if (!e || !range_allowed(e, addr, 0, FABRIC_RIGHT_WRITE))
 		return false;
-	if (fabric_notes_add(&e->notes, value))
+	if (fabric_notifications_add(&e->notes, value))
 		mailbox_post(e->box, &e->notes_news.link);
 	return true;
 }

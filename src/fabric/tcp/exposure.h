@@ -16,7 +16,7 @@
 #include "base/map.h"
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
-#include "fabric/notes.h"
+#include "fabric/notifications.h"
 
 enum tcp_order_kind {
 	TCP_ORDER_STOP,
@@ -54,7 +54,7 @@ struct tcp_table {
 struct tcp_seat {
 	struct tcp_order order;
 	struct map_node node;
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct list *streams; /* its session's in that thread: who may be at it */
 };
 
@@ -64,7 +64,7 @@ enum tcp_exposure_state {
 	TCP_WITHDRAWING,
 };
 
-struct fabric_exposure {
+struct fabric_mr {
 	/* loop */
 	struct list link; /* session->exposures */
 	void *cookie;
@@ -77,7 +77,7 @@ struct fabric_exposure {
 	size_t bytes;
 	unsigned rights;
 	struct mailbox *box; /* the loop's, for notifications */
-	struct fabric_notes notes;
+	struct fabric_notifications notes;
 	struct tcp_news notes_news; /* under way while notes.told */
 	/* handed over with the news */
 	struct tcp_news news;
@@ -89,8 +89,8 @@ struct fabric_exposure {
 /* Make one with a random key and address; it is in no table yet.  -ENOMEM.  [loop] */
 int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
 		     unsigned rights, void *cookie, unsigned n_threads,
-		     struct fabric_exposure **ret_exposure);
-void tcp_exposure_free(struct fabric_exposure *exposure);
+		     struct fabric_mr **ret_mr);
+void tcp_exposure_free(struct fabric_mr *exposure);
 
 void tcp_table_init(struct tcp_table *table);
 void tcp_table_destroy(struct tcp_table *table);
@@ -108,7 +108,7 @@ void tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news);
 char *tcp_exposure_resolve(struct tcp_table *table,
 			   const struct fabric_session *session, uint64_t rkey,
 			   uint64_t addr, uint32_t bytes, unsigned rights,
-			   const struct fabric_exposure **ret_exposure);
+			   const struct fabric_mr **ret_mr);
 /* A client notifies of a place that it may write to; false: it may not.  [data thread] */
 bool tcp_exposure_notify(struct tcp_table *table, const struct fabric_session *session,
 			 uint64_t rkey, uint64_t addr, uint32_t value);

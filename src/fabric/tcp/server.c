@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "fabric/notes.h"
+#include "fabric/notifications.h"
 #include "fabric/tcp/lobby.h"
 #include "fabric/tcp/session.h"
 
@@ -50,7 +50,7 @@ static void server_trouble(void *ctx, const char *text)
 {
 	struct fabric_server *server = ctx;
 
-	server->office.events->endpoint_news(server->office.ctx, 0, text);
+	server->office.events->endpoint_event(server->office.ctx, 0, text);
 }
 
 static const struct tcp_lobby_events lobby_events = {
@@ -63,7 +63,7 @@ static const struct tcp_lobby_events lobby_events = {
 static void server_mail(struct tcp_source *source)
 {
 	struct fabric_server *server = container_of(source, struct fabric_server, mail);
-	uint64_t until_ns = clock_now_ns() + FABRIC_NOTES_TURN_NS;
+	uint64_t until_ns = clock_now_ns() + FABRIC_NOTIFICATIONS_TURN_NS;
 	struct tcp_news *news;
 	struct list messages;
 
@@ -246,8 +246,8 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.session_open = server_session_open,
 	.session_close = tcp_session_close,
 	.channel_close = tcp_session_channel_close,
-	.expose = tcp_session_expose,
-	.withdraw = tcp_session_withdraw,
-	.expose_now = tcp_session_expose_now,
-	.withdraw_now = tcp_session_withdraw_now,
+	.reg_mr = tcp_session_expose,
+	.dereg_mr = tcp_session_withdraw,
+	.reg_mr_now = tcp_session_expose_now,
+	.dereg_mr_now = tcp_session_withdraw_now,
 };

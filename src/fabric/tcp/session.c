@@ -47,7 +47,7 @@ static void conn_remove(struct tcp_conn *conn)
 	tcp_conn_free(conn);
 }
 
-static void exposure_remove(struct fabric_exposure *exposure)
+static void exposure_remove(struct fabric_mr *exposure)
 {
 	struct tcp_office *office = exposure->session->office;
 
@@ -62,7 +62,7 @@ static void session_free(struct fabric_session *session)
 	list_for_each_safe(node, &session->conns)
 		conn_remove(container_of(node, struct tcp_conn, in_session));
 	list_for_each_safe(node, &session->exposures)
-		exposure_remove(container_of(node, struct fabric_exposure, link));
+		exposure_remove(container_of(node, struct fabric_mr, link));
 	list_remove(&session->link);
 	free(session);
 }
@@ -151,7 +151,7 @@ static void conn_news(struct tcp_conn *conn)
 
 /* ---- exposures ---- */
 
-static void exposure_leave(struct fabric_exposure *exposure, unsigned n)
+static void exposure_leave(struct fabric_mr *exposure, unsigned n)
 {
 	struct tcp_office *office = exposure->session->office;
 
@@ -162,7 +162,7 @@ static void exposure_leave(struct fabric_exposure *exposure, unsigned n)
 	}
 }
 
-static int exposure_enter(struct fabric_exposure *exposure)
+static int exposure_enter(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 	struct tcp_office *office = session->office;
@@ -182,12 +182,11 @@ static int exposure_enter(struct fabric_exposure *exposure)
 }
 
 int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t bytes,
-			   unsigned rights, void *cookie,
-			   struct fabric_exposure **ret_exposure,
+			   unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			   struct fabric_key *ret_key)
 {
 	struct tcp_office *office = session->office;
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	int err;
 
 	if (session->closing)
@@ -210,27 +209,26 @@ int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t by
 	office->stats.exposures++;
 	office->stats.exposed_bytes += bytes;
 	*ret_key = exposure->key;
-	*ret_exposure = exposure;
+	*ret_mr = exposure;
 	return 0;
 }
 
 int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
-		       unsigned rights, void *cookie,
-		       struct fabric_exposure **ret_exposure)
+		       unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
 	struct fabric_key key;
-	int err = tcp_session_expose_now(session, addr, bytes, rights, cookie,
-					 ret_exposure, &key);
+	int err = tcp_session_expose_now(session, addr, bytes, rights, cookie, ret_mr,
+					 &key);
 
 	if (err)
 		return err;
-	(*ret_exposure)->state = TCP_EXPOSING;
-	mailbox_post(&session->office->news, &(*ret_exposure)->news.link);
+	(*ret_mr)->state = TCP_EXPOSING;
+	mailbox_post(&session->office->news, &(*ret_mr)->news.link);
 	return 0;
 }
 
 /* No stream is at it, nor will be.  False: perhaps one is. */
-static bool exposure_deserted(struct fabric_exposure *exposure)
+static bool exposure_deserted(struct fabric_mr *exposure)
 {
 	bool deserted = true;
 
@@ -245,7 +243,7 @@ static bool exposure_deserted(struct fabric_exposure *exposure)
 }
 
 /* Nobody finds it any more.  True: nor is there anything to wait for; else news will come. */
-static bool exposure_stop(struct fabric_exposure *exposure)
+static bool exposure_stop(struct fabric_mr *exposure)
 {
 	struct tcp_office *office = exposure->session->office;
 
@@ -262,13 +260,13 @@ static bool exposure_stop(struct fabric_exposure *exposure)
 }
 
 /* With news in any case. */
-static void exposure_stop_later(struct fabric_exposure *exposure)
+static void exposure_stop_later(struct fabric_mr *exposure)
 {
 	if (exposure_stop(exposure))
 		mailbox_post(&exposure->session->office->news, &exposure->news.link);
 }
 
-void tcp_session_withdraw(struct fabric_exposure *exposure)
+void tcp_session_withdraw(struct fabric_mr *exposure)
 {
 	exposure->withdraw_wanted = true;
 	/* other news are under way otherwise; they will see what is wanted */
@@ -276,7 +274,7 @@ void tcp_session_withdraw(struct fabric_exposure *exposure)
 		exposure_stop_later(exposure);
 }
 
-bool tcp_session_withdraw_now(struct fabric_exposure *exposure)
+bool tcp_session_withdraw_now(struct fabric_mr *exposure)
 {
 	if (exposure->state != TCP_EXPOSED) {
 		tcp_session_withdraw(exposure);
@@ -286,7 +284,7 @@ bool tcp_session_withdraw_now(struct fabric_exposure *exposure)
 	if (!exposure_stop(exposure))
 		return false;
 	/* notifications are delivered first */
-	if (fabric_notes_told(&exposure->notes)) {
+	if (fabric_notifications_told(&exposure->notes)) {
 		mailbox_post(&exposure->session->office->news, &exposure->news.link);
 		return false;
 	}
@@ -294,7 +292,7 @@ bool tcp_session_withdraw_now(struct fabric_exposure *exposure)
 	return true;
 }
 
-static void exposure_exposed(struct fabric_exposure *exposure)
+static void exposure_exposed(struct fabric_mr *exposure)
 {
 	struct tcp_office *office = exposure->session->office;
 
@@ -302,12 +300,12 @@ static void exposure_exposed(struct fabric_exposure *exposure)
 	if (exposure->withdraw_wanted)
 		exposure_stop_later(exposure);
 	else
-		office->events->exposed(office->ctx, exposure->cookie, 0, "",
-					&exposure->key);
+		office->events->mr_registered(office->ctx, exposure->cookie, 0, "",
+					      &exposure->key);
 }
 
 /* No stream is at it any more. */
-static void exposure_withdrawn(struct fabric_exposure *exposure)
+static void exposure_withdrawn(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 	struct tcp_office *office = session->office;
@@ -317,10 +315,10 @@ static void exposure_withdrawn(struct fabric_exposure *exposure)
 	/* last look at the session: the callee may close it, and its end is news of its own */
 	if (session->closing)
 		session_check_closed(session);
-	office->events->withdrawn(office->ctx, cookie);
+	office->events->mr_deregistered(office->ctx, cookie);
 }
 
-static void exposure_news(struct fabric_exposure *exposure)
+static void exposure_news(struct fabric_mr *exposure)
 {
 	if (exposure->state == TCP_EXPOSING)
 		exposure_exposed(exposure);
@@ -329,15 +327,15 @@ static void exposure_news(struct fabric_exposure *exposure)
 }
 
 /* The last of them come before the news that no thread knows it any more. */
-static void exposure_notes(struct fabric_exposure *exposure)
+static void exposure_notes(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 	struct tcp_office *office = session->office;
-	struct fabric_notes_taken taken;
+	struct fabric_notifications_taken taken;
 
-	fabric_notes_take(&exposure->notes, &taken);
-	fabric_notes_report(&taken, office->events, office->ctx, session->cookie,
-			    exposure->cookie);
+	fabric_notifications_take(&exposure->notes, &taken);
+	fabric_notifications_report(&taken, office->events, office->ctx,
+				    session->cookie, exposure->cookie);
 }
 
 /* ---- end ---- */
@@ -350,7 +348,7 @@ void tcp_session_close(struct fabric_session *session)
 	list_for_each(node, &session->conns)
 		conn_end(container_of(node, struct tcp_conn, in_session));
 	list_for_each(node, &session->exposures)
-		tcp_session_withdraw(container_of(node, struct fabric_exposure, link));
+		tcp_session_withdraw(container_of(node, struct fabric_mr, link));
 	session_check_closed(session);
 }
 
@@ -370,10 +368,10 @@ void tcp_session_news(struct tcp_news *news)
 		conn_news(container_of(news, struct tcp_conn, news));
 		break;
 	case TCP_NEWS_EXPOSURE:
-		exposure_news(container_of(news, struct fabric_exposure, news));
+		exposure_news(container_of(news, struct fabric_mr, news));
 		break;
 	case TCP_NEWS_NOTES:
-		exposure_notes(container_of(news, struct fabric_exposure, notes_news));
+		exposure_notes(container_of(news, struct fabric_mr, notes_news));
 		break;
 	case TCP_NEWS_SESSION:
 		session_news(container_of(news, struct fabric_session, closed));

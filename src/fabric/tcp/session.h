@@ -33,14 +33,12 @@ int tcp_session_channel_close(struct fabric_session *session, uint32_t channel);
 void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel);
 
 int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
-		       unsigned rights, void *cookie,
-		       struct fabric_exposure **ret_exposure);
-void tcp_session_withdraw(struct fabric_exposure *exposure);
+		       unsigned rights, void *cookie, struct fabric_mr **ret_mr);
+void tcp_session_withdraw(struct fabric_mr *exposure);
 int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t bytes,
-			   unsigned rights, void *cookie,
-			   struct fabric_exposure **ret_exposure,
+			   unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			   struct fabric_key *ret_key);
-bool tcp_session_withdraw_now(struct fabric_exposure *exposure);
+bool tcp_session_withdraw_now(struct fabric_mr *exposure);
 
 /* Act on a message from the office's mailbox. */
 void tcp_session_news(struct tcp_news *news);

@@ -91,7 +91,8 @@ static bool relaxed_ordering_try(struct ibv_pd *pd)
 	return true;
 }
 
-static void abilities_try(struct ibv_context *verbs, struct fabric_abilities *abilities)
+static void abilities_try(struct ibv_context *verbs,
+			  struct fabric_device_attr *abilities)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(verbs);
 
@@ -103,7 +104,7 @@ static void abilities_try(struct ibv_context *verbs, struct fabric_abilities *ab
 }
 
 int verbs_abilities_read(struct ibv_context *verbs, uint8_t port,
-			 struct fabric_abilities *ret_abilities)
+			 struct fabric_device_attr *ret_attr)
 {
 	struct ibv_device_attr_ex extended = { .comp_mask = 0 };
 	const struct ibv_device_attr *attr = &extended.orig_attr;
@@ -113,7 +114,7 @@ int verbs_abilities_read(struct ibv_context *verbs, uint8_t port,
 	if (err)
 		return err_errno(-abs(err), "RDMA device %s: ibv_query_device_ex",
 				 ibv_get_device_name(verbs->device));
-	*ret_abilities = (struct fabric_abilities){
+	*ret_attr = (struct fabric_device_attr){
 		.transport = transport,
 		/* as the protocol has neither */
 		.atomics = transport == FABRIC_IWARP ? FABRIC_ATOMICS_NONE
@@ -130,7 +131,7 @@ int verbs_abilities_read(struct ibv_context *verbs, uint8_t port,
 		.responder_resources = count(attr->max_qp_rd_atom),
 		.initiator_depth = count(attr->max_qp_init_rd_atom),
 	};
-	abilities_try(verbs, ret_abilities);
+	abilities_try(verbs, ret_attr);
 	return 0;
 }
 
@@ -182,7 +183,7 @@ static bool gid_served(const struct ibv_gid_entry *gid,
 }
 
 static void gids_look(struct ibv_context *verbs, const struct fabric_address *address,
-		      struct fabric_port *port)
+		      struct fabric_port_attr *port)
 {
 	struct ibv_gid_entry *gids = calloc(GIDS_ASKED, sizeof(*gids));
 	ssize_t n = gids ? ibv_query_gid_table(verbs, gids, GIDS_ASKED, 0) : 0;
@@ -210,7 +211,8 @@ static void gids_look(struct ibv_context *verbs, const struct fabric_address *ad
 }
 
 void verbs_port_look(struct ibv_context *verbs, uint8_t number,
-		     const struct fabric_address *address, struct fabric_port *ret_port)
+		     const struct fabric_address *address,
+		     struct fabric_port_attr *ret_port)
 {
 	struct ibv_port_attr attr;
 

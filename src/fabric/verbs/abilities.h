@@ -11,11 +11,11 @@
 /* The port decides between RoCE and InfiniBand.  -errno with text; what merely cannot be
  * tried is left at 0. */
 int verbs_abilities_read(struct ibv_context *verbs, uint8_t port,
-			 struct fabric_abilities *ret_abilities);
+			 struct fabric_device_attr *ret_attr);
 
 /* `address` is the endpoint's: on RoCE its GID is the one that is served. */
 void verbs_port_look(struct ibv_context *verbs, uint8_t port,
 		     const struct fabric_address *address,
-		     struct fabric_port *ret_port);
+		     struct fabric_port_attr *ret_port);
 
 #endif

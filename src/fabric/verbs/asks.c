@@ -85,9 +85,9 @@ void verbs_asks_free(struct verbs_asks *asks)
 	free(asks);
 }
 
-void verbs_asks_put(struct verbs_asks *asks, const struct fabric_run *run,
-		    const struct fabric_part *part,
-		    const struct fabric_request *request)
+void verbs_asks_put(struct verbs_asks *asks, const struct fabric_batch *run,
+		    const struct fabric_op *part,
+		    const struct fabric_inband_request *request)
 {
 	unsigned which = (asks->first + asks->ring->n_asked) % VERBS_CREDITS;
 	struct inband_request *made = &asks->requests[which];

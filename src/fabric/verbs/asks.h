@@ -59,9 +59,9 @@ static inline bool verbs_asks_full(const struct verbs_asks *asks)
 }
 
 /* Put a request into the ring; there is room. */
-void verbs_asks_put(struct verbs_asks *asks, const struct fabric_run *run,
-		    const struct fabric_part *part,
-		    const struct fabric_request *request);
+void verbs_asks_put(struct verbs_asks *asks, const struct fabric_batch *run,
+		    const struct fabric_op *part,
+		    const struct fabric_inband_request *request);
 /* Forget those that are not in the ring any more, as they were not posted. */
 void verbs_asks_trim(struct verbs_asks *asks);
 /* The receive that came back with this entry. */

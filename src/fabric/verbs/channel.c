@@ -315,7 +315,8 @@ static int accept_driven(struct verbs_channel *channel,
 	struct ibv_qp *qp = id->qp;
 	int err;
 
-	err = verbs_drive(id, qp, &endpoint_of(channel)->device->knobs, depths, &terms);
+	err = verbs_drive(id, qp, &endpoint_of(channel)->device->rdma_options, depths,
+			  &terms);
 	if (err)
 		return err;
 	verbs_terms_encode(&terms, private_data);

@@ -26,8 +26,8 @@ struct verbs_channel {
 	struct rdma_cm_id
 		*id; /* NULL: it was joined, and has a queue pair of its own */
 	struct ibv_qp *qp;
-	struct fabric_end end;  /* the peer's, as it says, where it was joined: */
-	struct map_node by_end; /* then in the endpoint's */
+	struct fabric_qp_info end; /* the peer's, as it says, where it was joined: */
+	struct map_node by_end;    /* then in the endpoint's */
 	bool up;
 	const char *why; /* static: what an event told about its failure, or NULL */
 };

@@ -43,7 +43,7 @@ int verbs_cm_traffic_class(struct rdma_cm_id *id, int traffic_class)
 {
 	uint8_t tos = (uint8_t)traffic_class;
 
-	if (traffic_class == FABRIC_KNOB_AUTO)
+	if (traffic_class == FABRIC_OPTION_AUTO)
 		return 0;
 	if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
 		return err_errno(verbs_failure(), "rdma_set_option: the traffic class");

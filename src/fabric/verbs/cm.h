@@ -39,7 +39,7 @@ int verbs_cm_create(struct rdma_event_channel **ret_channel);
  * events know it any more. */
 int verbs_cm_destroy_qp(struct rdma_cm_id *id);
 
-/* Packets of the id's connection are to have this traffic class; FABRIC_KNOB_AUTO: as the
+/* Packets of the id's connection are to have this traffic class; FABRIC_OPTION_AUTO: as the
  * system has it.  Before the id has a route, or listens.  -errno with text. */
 int verbs_cm_traffic_class(struct rdma_cm_id *id, int traffic_class);
 

@@ -60,14 +60,14 @@ err_slots:
 uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
 			   uint8_t able)
 {
-	int most = device->knobs.rd_atomic;
+	int most = device->rdma_options.rd_atomic;
 	uint8_t depth = wanted < able ? wanted : able;
 
-	return most != FABRIC_KNOB_AUTO && most < depth ? (uint8_t)most : depth;
+	return most != FABRIC_OPTION_AUTO && most < depth ? (uint8_t)most : depth;
 }
 
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
-		     uint8_t port, const struct fabric_knobs *knobs,
+		     uint8_t port, const struct fabric_rdma_options *rdma_options,
 		     struct verbs_device **ret_device)
 {
 	struct verbs_device *device;
@@ -84,7 +84,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	device->server = server;
 	device->verbs = verbs;
 	device->table = verbs_table_of(verbs);
-	device->knobs = *knobs;
+	device->rdma_options = *rdma_options;
 	err = verbs_facts_read(verbs, &device->facts);
 	if (!err)
 		verbs_siw_cover(verbs, device->facts.vendor);

@@ -18,8 +18,8 @@ struct verbs_device {
 	struct ibv_context *verbs; /* rdma_cm's, while an id is bound to the device */
 	struct verbs_facts facts;
 	struct verbs_table table; /* as it was since it told something last; [loop] */
-	struct fabric_abilities abilities;
-	struct fabric_knobs knobs;
+	struct fabric_device_attr abilities;
+	struct fabric_rdma_options rdma_options;
 	int node;
 	struct verbs_slots slots;
 	struct verbs_poller poller;
@@ -32,14 +32,14 @@ struct verbs_device {
 };
 
 /* Of reads and atomics that a peer wants under way: so many as the device is able to, and its
- * knob allows. */
+ * option allows. */
 uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
 			   uint8_t able);
 
 /* Add the device behind `verbs` to the server, once; on failure it is not added.  `port` is
  * any of its ports. */
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
-		     uint8_t port, const struct fabric_knobs *knobs,
+		     uint8_t port, const struct fabric_rdma_options *rdma_options,
 		     struct verbs_device **ret_device);
 /* For server close, after sessions and channels: end the threads. */
 void verbs_device_stop(struct verbs_device *device);

@@ -186,7 +186,7 @@ static void ece_take(struct rdma_cm_id *id, struct ibv_qp *qp)
 
 /* The server has accepted: both sides know the other's terms now. */
 static int dial_establish(struct verbs_dial *dial, struct ibv_qp *qp,
-			  const struct fabric_knobs *knobs,
+			  const struct fabric_rdma_options *rdma_options,
 			  const struct verbs_cm_event *event)
 {
 	struct verbs_terms terms =
@@ -196,14 +196,14 @@ static int dial_establish(struct verbs_dial *dial, struct ibv_qp *qp,
 	int err;
 
 	ece_take(dial->id, qp);
-	err = verbs_drive(dial->id, qp, knobs, &depths, &terms);
+	err = verbs_drive(dial->id, qp, rdma_options, &depths, &terms);
 	if (!err && rdma_establish(dial->id))
 		err = err_errno(verbs_failure(), "rdma_establish with %s", dial->peer);
 	return err;
 }
 
 static int dial_driven(struct verbs_dial *dial, struct rdma_conn_param *param,
-		       const struct fabric_knobs *knobs)
+		       const struct fabric_rdma_options *rdma_options)
 {
 	struct ibv_qp *qp = dial->id->qp;
 	struct verbs_cm_event event;
@@ -216,17 +216,17 @@ static int dial_driven(struct verbs_dial *dial, struct rdma_conn_param *param,
 	if (!err)
 		err = dial_wait(dial, RDMA_CM_EVENT_CONNECT_RESPONSE, &event);
 	if (!err)
-		err = dial_establish(dial, qp, knobs, &event);
+		err = dial_establish(dial, qp, rdma_options, &event);
 	dial->id->qp = qp;
 	return err;
 }
 
 int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello,
-		       const struct fabric_knobs *knobs, uint8_t initiator_depth,
-		       bool iwarp)
+		       const struct fabric_rdma_options *rdma_options,
+		       uint8_t initiator_depth, bool iwarp)
 {
 	uint8_t private_data[FABRIC_HELLO_BYTES + VERBS_TERMS_BYTES];
-	const struct verbs_terms terms = verbs_terms_of(knobs);
+	const struct verbs_terms terms = verbs_terms_of(rdma_options);
 	struct rdma_conn_param param = {
 		.private_data = private_data,
 		.private_data_len = sizeof(private_data),
@@ -241,7 +241,7 @@ int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello
 	fabric_hello_encode(hello, private_data);
 	verbs_terms_encode(&terms, private_data + FABRIC_HELLO_BYTES);
 	if (!iwarp)
-		return dial_driven(dial, &param, knobs);
+		return dial_driven(dial, &param, rdma_options);
 	if (rdma_connect(dial->id, &param))
 		return err_errno(verbs_failure(), "rdma_connect to %s", dial->peer);
 	return dial_wait(dial, RDMA_CM_EVENT_ESTABLISHED, &event);

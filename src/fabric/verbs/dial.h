@@ -29,14 +29,14 @@ int verbs_dial_resolve(struct verbs_dial *dial, const struct fabric_address *add
 void verbs_dial_source(const struct verbs_dial *dial,
 		       struct sockaddr_storage *ret_source);
 
-/* Connect the queue pair that the id has by now, under these knobs; iWARP leaves most of it
+/* Connect the queue pair that the id has by now, under these rdma_options; iWARP leaves most of it
  * to the kernel.
  *   -EACCES        the server refused the channel
  *   -ECONNREFUSED  nobody listens there
  *   -ETIMEDOUT ... */
 int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello,
-		       const struct fabric_knobs *knobs, uint8_t initiator_depth,
-		       bool iwarp);
+		       const struct fabric_rdma_options *rdma_options,
+		       uint8_t initiator_depth, bool iwarp);
 
 /* Give back id and event channel, after the queue pair. */
 void verbs_dial_end(struct verbs_dial *dial);

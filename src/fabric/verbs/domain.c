@@ -41,7 +41,7 @@ static int route_find(struct fabric_domain *domain, const struct fabric_address 
 		verbs_address_to_sockaddr(&from, &source);
 	return verbs_dial_resolve(&domain->route, &domain->address,
 				  from.family ? (struct sockaddr *)&source : NULL,
-				  domain->knobs.traffic_class, timeout_ms);
+				  domain->rdma_options.traffic_class, timeout_ms);
 }
 
 static const char *connect_name(bool direct)
@@ -52,18 +52,18 @@ static const char *connect_name(bool direct)
 /* The server says how its channels are set up; this host may want no other way. */
 static int connect_check(const struct fabric_domain *domain)
 {
-	const struct fabric_knobs *knobs = &domain->knobs;
-	bool wants = knobs->connect == FABRIC_CONNECT_DIRECT;
+	const struct fabric_rdma_options *rdma_options = &domain->rdma_options;
+	bool wants = rdma_options->connect == FABRIC_CONNECT_DIRECT;
 
-	if (knobs->connect != FABRIC_KNOB_AUTO && wants != domain->direct)
+	if (rdma_options->connect != FABRIC_OPTION_AUTO && wants != domain->direct)
 		return err_set(
 			-ENOTSUP,
 			"channels of the server's RDMA device %s are set up with "
 			"connect = %s, not %s",
 			domain->peer_device, connect_name(domain->direct),
 			connect_name(wants));
-	if (!domain->direct &&
-	    (knobs->gid_index != FABRIC_KNOB_AUTO || knobs->pkey != FABRIC_KNOB_AUTO))
+	if (!domain->direct && (rdma_options->gid_index != FABRIC_OPTION_AUTO ||
+				rdma_options->pkey != FABRIC_OPTION_AUTO))
 		return err_set(
 			-EINVAL,
 			"gid_index and pkey are for connect = direct; with "
@@ -140,7 +140,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 	domain->peer_inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
 	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));
-	domain->knobs = params->knobs;
+	domain->rdma_options = params->rdma_options;
 	domain->direct = (endpoint->flags & FABRIC_ENDPOINT_DIRECT) != 0;
 	err = connect_check(domain);
 	if (!err)
@@ -281,9 +281,9 @@ static int region_error(const struct fabric_domain *domain, size_t bytes, int er
 }
 
 int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-			struct fabric_region **ret_region)
+			struct fabric_local_mr **ret_region)
 {
-	struct fabric_region *region = calloc(1, sizeof(*region));
+	struct fabric_local_mr *region = calloc(1, sizeof(*region));
 	unsigned access = IBV_ACCESS_LOCAL_WRITE;
 	int err;
 
@@ -292,7 +292,7 @@ int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 	/* what a read on iWARP brings is written by the peer's messages */
 	if (domain->facts.iwarp)
 		access |= IBV_ACCESS_REMOTE_WRITE;
-	if (domain->knobs.relaxed_ordering)
+	if (domain->rdma_options.relaxed_ordering)
 		access |= IBV_ACCESS_RELAXED_ORDERING;
 	region->mr = ibv_reg_mr(domain->pd, addr, bytes, access);
 	/* memory mapped for reading only can still be the source of writes */
@@ -307,7 +307,7 @@ int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 	return 0;
 }
 
-void verbs_region_free(struct fabric_region *region)
+void verbs_region_free(struct fabric_local_mr *region)
 {
 	if (!region)
 		return;

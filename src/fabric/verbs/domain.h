@@ -31,7 +31,7 @@ struct fabric_domain {
 	pthread_mutex_t cqs_lock;
 	struct list cqs; /* [cqs_lock] */
 	struct fabric_address address;
-	struct fabric_knobs knobs;
+	struct fabric_rdma_options rdma_options;
 	struct verbs_facts facts;
 	struct ibv_pd *pd;
 	bool peer_atomics; /* the server's device does atomics */
@@ -43,11 +43,11 @@ struct fabric_domain {
 	uint8_t sink_byte;
 };
 
-struct fabric_region {
+struct fabric_local_mr {
 	struct ibv_mr *mr;
 };
 
-/* fabric_client_ops.domain_open ... region_free. */
+/* fabric_client_ops.domain_open ... dereg_mr. */
 int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		      const struct fabric_client_params *params, unsigned timeout_ms,
 		      struct fabric_domain **ret_domain);
@@ -61,7 +61,7 @@ int verbs_domain_able(const struct fabric_domain *domain,
 unsigned verbs_domain_slices_max(const struct fabric_domain *domain,
 				 enum fabric_opcode opcode);
 int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-			struct fabric_region **ret_region);
-void verbs_region_free(struct fabric_region *region);
+			struct fabric_local_mr **ret_region);
+void verbs_region_free(struct fabric_local_mr *region);
 
 #endif

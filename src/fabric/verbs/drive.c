@@ -55,7 +55,7 @@ static int drive_init(struct rdma_cm_id *id, struct ibv_qp *qp)
 }
 
 static int drive_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
-		     const struct fabric_knobs *knobs,
+		     const struct fabric_rdma_options *rdma_options,
 		     const struct verbs_depths *depths, struct verbs_terms *terms)
 {
 	struct ibv_qp_attr attr;
@@ -67,17 +67,17 @@ static int drive_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
 	if (attr.path_mtu > most)
 		attr.path_mtu = most;
 	terms->mtu = (uint16_t)verbs_mtu_bytes(attr.path_mtu);
-	if (knobs->traffic_class != FABRIC_KNOB_AUTO)
-		attr.ah_attr.grh.traffic_class = (uint8_t)knobs->traffic_class;
-	if (knobs->service_level != FABRIC_KNOB_AUTO)
-		attr.ah_attr.sl = (uint8_t)knobs->service_level;
+	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
+		attr.ah_attr.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
+	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
+		attr.ah_attr.sl = (uint8_t)rdma_options->service_level;
 	if (depths->responder >= 0)
 		attr.max_dest_rd_atomic = (uint8_t)depths->responder;
 	return step_end(id, qp, &attr, mask, "RTR");
 }
 
 static int drive_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
-		     const struct fabric_knobs *knobs,
+		     const struct fabric_rdma_options *rdma_options,
 		     const struct verbs_depths *depths, const struct verbs_terms *terms)
 {
 	struct ibv_qp_attr attr;
@@ -87,25 +87,25 @@ static int drive_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
 		return err;
 	attr.retry_cnt = terms->retry_count;
 	attr.rnr_retry = terms->rnr_retry_count;
-	if (knobs->ack_timeout != FABRIC_KNOB_AUTO)
-		attr.timeout = (uint8_t)knobs->ack_timeout;
+	if (rdma_options->ack_timeout != FABRIC_OPTION_AUTO)
+		attr.timeout = (uint8_t)rdma_options->ack_timeout;
 	if (depths->initiator >= 0)
 		attr.max_rd_atomic = (uint8_t)depths->initiator;
 	return step_end(id, qp, &attr, mask, "RTS");
 }
 
 int verbs_drive(struct rdma_cm_id *id, struct ibv_qp *qp,
-		const struct fabric_knobs *knobs, const struct verbs_depths *depths,
-		struct verbs_terms *terms)
+		const struct fabric_rdma_options *rdma_options,
+		const struct verbs_depths *depths, struct verbs_terms *terms)
 {
-	const struct verbs_terms ours = verbs_terms_of(knobs);
+	const struct verbs_terms ours = verbs_terms_of(rdma_options);
 	struct verbs_terms settled = verbs_terms_settle(&ours, terms);
 	int err = drive_init(id, qp);
 
 	if (!err)
-		err = drive_rtr(id, qp, knobs, depths, &settled);
+		err = drive_rtr(id, qp, rdma_options, depths, &settled);
 	if (!err)
-		err = drive_rts(id, qp, knobs, depths, &settled);
+		err = drive_rts(id, qp, rdma_options, depths, &settled);
 	if (!err)
 		*terms = settled;
 	return err;

@@ -22,7 +22,7 @@ unsigned verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: no such MTU */
 /* rdma_cm knows the peer by now.  *terms is what the peer takes, and becomes what is in
  * effect.  -errno with text that names the device and the step. */
 int verbs_drive(struct rdma_cm_id *id, struct ibv_qp *qp,
-		const struct fabric_knobs *knobs, const struct verbs_depths *depths,
-		struct verbs_terms *terms);
+		const struct fabric_rdma_options *rdma_options,
+		const struct verbs_depths *depths, struct verbs_terms *terms);
 
 #endif

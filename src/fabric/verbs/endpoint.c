@@ -29,7 +29,7 @@ void verbs_endpoint_news(struct verbs_endpoint *endpoint, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	server->events->endpoint_news(server->ctx, endpoint->number, text);
+	server->events->endpoint_event(server->ctx, endpoint->number, text);
 }
 
 static void listener_event(struct verbs_cm_target *target,
@@ -119,8 +119,9 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 		return 0;
 	/* RoCE takes it from the queue pair, iWARP from the listener */
 	if (!err)
-		err = verbs_cm_traffic_class(endpoint->listener,
-					     endpoint->device->knobs.traffic_class);
+		err = verbs_cm_traffic_class(
+			endpoint->listener,
+			endpoint->device->rdma_options.traffic_class);
 	if (!err && rdma_listen(endpoint->listener, (int)server->backlog))
 		err = err_errno(verbs_failure(), "rdma_listen");
 	if (err == -EADDRINUSE)
@@ -160,13 +161,14 @@ static void endpoint_describe(struct verbs_endpoint *endpoint,
  * rdma_cm takes both from the address's interface. */
 static int direct_check(struct ibv_context *verbs, uint8_t port,
 			const struct fabric_address *address,
-			const struct fabric_knobs *knobs)
+			const struct fabric_rdma_options *rdma_options)
 {
 	struct verbs_place place;
 
-	if (knobs->connect == FABRIC_CONNECT_DIRECT)
-		return verbs_place_look(verbs, port, address, knobs, &place);
-	if (knobs->gid_index == FABRIC_KNOB_AUTO && knobs->pkey == FABRIC_KNOB_AUTO)
+	if (rdma_options->connect == FABRIC_CONNECT_DIRECT)
+		return verbs_place_look(verbs, port, address, rdma_options, &place);
+	if (rdma_options->gid_index == FABRIC_OPTION_AUTO &&
+	    rdma_options->pkey == FABRIC_OPTION_AUTO)
 		return 0;
 	return err_set(-EINVAL,
 		       "RDMA device %s: gid_index and pkey are for connect = direct; "
@@ -178,7 +180,7 @@ static int direct_check(struct ibv_context *verbs, uint8_t port,
  * *address is its GID. */
 static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs,
 			 uint8_t port, bool own, const struct fabric_address *address,
-			 const struct fabric_knobs *knobs)
+			 const struct fabric_rdma_options *rdma_options)
 {
 	struct verbs_endpoint *endpoint;
 	struct verbs_device *device;
@@ -188,9 +190,9 @@ static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs
 		return err_set(-E2BIG,
 			       "more than %d RDMA ports: name the devices to serve",
 			       VERBS_ENDPOINTS_MAX);
-	err = direct_check(verbs, port, address, knobs);
+	err = direct_check(verbs, port, address, rdma_options);
 	if (!err)
-		err = verbs_device_add(server, verbs, port, knobs, &device);
+		err = verbs_device_add(server, verbs, port, rdma_options, &device);
 	if (err)
 		return err;
 	device->own = own;
@@ -202,7 +204,7 @@ static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs
 	endpoint->number = server->n_endpoints;
 	endpoint->device = device;
 	endpoint->port = port;
-	endpoint->direct = device->knobs.connect == FABRIC_CONNECT_DIRECT;
+	endpoint->direct = device->rdma_options.connect == FABRIC_CONNECT_DIRECT;
 	list_init(&endpoint->sessions);
 	map_init(&endpoint->ends);
 	endpoint->own = own;
@@ -251,7 +253,7 @@ static bool place_wanted(const struct fabric_device_params *device,
 {
 	if (!device)
 		return true;
-	if (device->port != FABRIC_KNOB_AUTO && device->port != probe->port_num)
+	if (device->port != FABRIC_OPTION_AUTO && device->port != probe->port_num)
 		return false;
 	return !device->address.family ||
 	       (device->address.family == address->family &&
@@ -264,7 +266,7 @@ static int address_try(struct fabric_server *server,
 		       const struct fabric_server_params *params,
 		       const struct fabric_address *address)
 {
-	const struct fabric_knobs standard = FABRIC_KNOBS_INIT;
+	const struct fabric_rdma_options standard = FABRIC_RDMA_OPTIONS_INIT;
 	const struct fabric_device_params *device;
 	struct rdma_cm_id *probe = NULL;
 	const char *name;
@@ -281,7 +283,8 @@ static int address_try(struct fabric_server *server,
 	    !endpoint_known(server, probe) &&
 	    verbs_port_active(probe->verbs, probe->port_num))
 		err = endpoint_open(server, probe->verbs, probe->port_num, false,
-				    address, device ? &device->knobs : &standard);
+				    address,
+				    device ? &device->rdma_options : &standard);
 	(void)rdma_destroy_id(probe);
 	return err;
 }
@@ -301,17 +304,18 @@ static int port_open(struct fabric_server *server,
 
 	ports = ibv_query_device(verbs, &attr) ? 0 : attr.phys_port_cnt;
 	for (unsigned port = 1; port <= ports; port++) {
-		if (params->port != FABRIC_KNOB_AUTO && (unsigned)params->port != port)
+		if (params->port != FABRIC_OPTION_AUTO &&
+		    (unsigned)params->port != port)
 			continue;
 		if (params->address.family)
 			address = params->address;
-		none = verbs_place_look(verbs, (uint8_t)port, &address, &params->knobs,
-					&place);
+		none = verbs_place_look(verbs, (uint8_t)port, &address,
+					&params->rdma_options, &place);
 		if (none)
 			continue;
 		verbs_gid_address(place.gid, &address);
 		err = endpoint_open(server, verbs, (uint8_t)port, true, &address,
-				    &params->knobs);
+				    &params->rdma_options);
 		*ret_taken = server->n_devices > before;
 		return err;
 	}
@@ -330,7 +334,7 @@ static int device_try(struct fabric_server *server,
 	bool taken = false;
 	int err;
 
-	if (!said || said->knobs.connect != FABRIC_CONNECT_DIRECT ||
+	if (!said || said->rdma_options.connect != FABRIC_CONNECT_DIRECT ||
 	    !device_wanted(params, name) || endpoint_find(server, name))
 		return 0;
 	verbs = ibv_open_device(device);
@@ -450,11 +454,11 @@ static int endpoint_return(struct verbs_endpoint *endpoint,
 			   const struct fabric_device_params *params,
 			   const struct fabric_address *address)
 {
-	const struct fabric_knobs standard = FABRIC_KNOBS_INIT;
+	const struct fabric_rdma_options standard = FABRIC_RDMA_OPTIONS_INIT;
 	struct verbs_device *device;
 	char text[VERBS_ADDRESS_TEXT];
 	int err = verbs_device_add(endpoint->server, probe->verbs, probe->port_num,
-				   params ? &params->knobs : &standard, &device);
+				   params ? &params->rdma_options : &standard, &device);
 
 	if (err)
 		return err;
@@ -545,9 +549,9 @@ void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
 	list_for_each_safe(node, &endpoint->sessions)
 		verbs_session_abandon(container_of(node, struct fabric_session, link),
 				      why);
-	if (endpoint->server->events->endpoint_gone)
-		endpoint->server->events->endpoint_gone(endpoint->server->ctx,
-							endpoint->number);
+	if (endpoint->server->events->device_removed)
+		endpoint->server->events->device_removed(endpoint->server->ctx,
+							 endpoint->number);
 }
 
 void verbs_endpoint_silence(struct verbs_endpoint *endpoint)

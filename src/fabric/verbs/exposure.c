@@ -23,7 +23,7 @@
 #define PROMPT_NS UINT64_C(1000000)
 #define SLOW_NS UINT64_C(1000000000)
 
-static struct verbs_device *device_of(const struct fabric_exposure *exposure)
+static struct verbs_device *device_of(const struct fabric_mr *exposure)
 {
 	return exposure->session->endpoint->device;
 }
@@ -31,7 +31,7 @@ static struct verbs_device *device_of(const struct fabric_exposure *exposure)
 /* ---- jobs, on the registrar's thread; to register little, on the loop ---- */
 
 /* Why a registration failed and what helps. */
-static int register_error(const struct fabric_exposure *exposure, int err)
+static int register_error(const struct fabric_mr *exposure, int err)
 {
 	const char *name = device_of(exposure)->facts.name;
 	char size[32], limit_text[32];
@@ -57,8 +57,7 @@ static int register_error(const struct fabric_exposure *exposure, int err)
 
 static void job_register(struct verbs_job *job)
 {
-	struct fabric_exposure *exposure =
-		container_of(job, struct fabric_exposure, job);
+	struct fabric_mr *exposure = container_of(job, struct fabric_mr, job);
 
 	exposure->err = 0;
 	exposure->mr = ibv_reg_mr(exposure->pd, exposure->addr, exposure->bytes,
@@ -71,16 +70,14 @@ static void job_register(struct verbs_job *job)
 
 static void job_release(struct verbs_job *job)
 {
-	struct fabric_exposure *exposure =
-		container_of(job, struct fabric_exposure, job);
+	struct fabric_mr *exposure = container_of(job, struct fabric_mr, job);
 
 	exposure->err = ibv_dereg_mr(exposure->mr);
 }
 
 /* ---- the rest, on the loop ---- */
 
-static void exposure_post(struct fabric_exposure *exposure,
-			  enum verbs_exposure_state state,
+static void exposure_post(struct fabric_mr *exposure, enum verbs_exposure_state state,
 			  void (*run)(struct verbs_job *job))
 {
 	exposure->state = state;
@@ -88,10 +85,10 @@ static void exposure_post(struct fabric_exposure *exposure,
 	verbs_registrar_post(&device_of(exposure)->registrar, &exposure->job);
 }
 
-static void exposure_free(struct fabric_exposure *exposure)
+static void exposure_free(struct fabric_mr *exposure)
 {
 	list_remove(&exposure->link);
-	fabric_notes_destroy(&exposure->notes);
+	fabric_notifications_destroy(&exposure->notes);
 	free(exposure);
 }
 
@@ -99,18 +96,17 @@ static void exposure_free(struct fabric_exposure *exposure)
  * session's ranges before its registration was undone. */
 static void exposure_notes(struct verbs_message *message)
 {
-	struct fabric_exposure *exposure =
-		container_of(message, struct fabric_exposure, noted);
+	struct fabric_mr *exposure = container_of(message, struct fabric_mr, noted);
 	struct fabric_session *session = exposure->session;
 	struct fabric_server *server = session->endpoint->server;
-	struct fabric_notes_taken taken;
+	struct fabric_notifications_taken taken;
 
-	fabric_notes_take(&exposure->notes, &taken);
-	fabric_notes_report(&taken, server->events, server->ctx, session->cookie,
-			    exposure->cookie);
+	fabric_notifications_take(&exposure->notes, &taken);
+	fabric_notifications_report(&taken, server->events, server->ctx,
+				    session->cookie, exposure->cookie);
 }
 
-static void exposure_end(struct fabric_exposure *exposure)
+static void exposure_end(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 	struct fabric_server *server = session->endpoint->server;
@@ -119,11 +115,11 @@ static void exposure_end(struct fabric_exposure *exposure)
 
 	exposure_free(exposure);
 	if (!silent)
-		server->events->withdrawn(server->ctx, cookie);
+		server->events->mr_deregistered(server->ctx, cookie);
 	verbs_session_settle(session);
 }
 
-static void exposure_announce(struct fabric_exposure *exposure)
+static void exposure_announce(struct fabric_mr *exposure)
 {
 	struct fabric_server *server = exposure->session->endpoint->server;
 	const struct fabric_key key = {
@@ -134,10 +130,10 @@ static void exposure_announce(struct fabric_exposure *exposure)
 	exposure->state = VERBS_EXPOSURE_LIVE;
 	exposure->session->endpoint->stats.exposures++;
 	exposure->session->endpoint->stats.exposed_bytes += exposure->bytes;
-	server->events->exposed(server->ctx, exposure->cookie, 0, "", &key);
+	server->events->mr_registered(server->ctx, exposure->cookie, 0, "", &key);
 }
 
-static void exposure_release(struct fabric_exposure *exposure)
+static void exposure_release(struct fabric_mr *exposure)
 {
 	verbs_ranges_remove(exposure);
 	if (exposure->state == VERBS_EXPOSURE_LIVE) {
@@ -148,7 +144,7 @@ static void exposure_release(struct fabric_exposure *exposure)
 }
 
 /* The owner forgets the exposure with this news, so what is left of it goes unseen. */
-static void exposure_refuse(struct fabric_exposure *exposure, int err, const char *text)
+static void exposure_refuse(struct fabric_mr *exposure, int err, const char *text)
 {
 	struct fabric_session *session = exposure->session;
 	struct fabric_server *server = session->endpoint->server;
@@ -163,11 +159,11 @@ static void exposure_refuse(struct fabric_exposure *exposure, int err, const cha
 		session->n_mrs--;
 		exposure_free(exposure);
 	}
-	server->events->exposed(server->ctx, cookie, err, copy, NULL);
+	server->events->mr_registered(server->ctx, cookie, err, copy, NULL);
 	verbs_session_settle(session);
 }
 
-static void registered(struct fabric_exposure *exposure)
+static void registered(struct fabric_mr *exposure)
 {
 	if (exposure->withdrawn && exposure->mr) {
 		exposure_release(exposure);
@@ -188,7 +184,7 @@ static void registered(struct fabric_exposure *exposure)
 /* The device still honours a key that must be dead.  Without a queue pair in its
  * protection domain nobody can use it, now or later, so the promise holds at the price
  * of the session on this device. */
-static void release_failed(struct fabric_exposure *exposure)
+static void release_failed(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 
@@ -202,7 +198,7 @@ static void release_failed(struct fabric_exposure *exposure)
 	verbs_session_cut(session, "a registration could not be undone");
 }
 
-static void released(struct fabric_exposure *exposure)
+static void released(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 
@@ -233,8 +229,7 @@ static void released(struct fabric_exposure *exposure)
 static void exposure_deliver(struct verbs_message *message)
 {
 	struct verbs_job *job = container_of(message, struct verbs_job, done);
-	struct fabric_exposure *exposure =
-		container_of(job, struct fabric_exposure, job);
+	struct fabric_mr *exposure = container_of(job, struct fabric_mr, job);
 
 	if (exposure->state == VERBS_EXPOSURE_REGISTERING)
 		registered(exposure);
@@ -260,13 +255,13 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 	if (rights == (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE) &&
 	    session->endpoint->device->facts.atomics)
 		access |= IBV_ACCESS_REMOTE_ATOMIC;
-	if (session->endpoint->device->knobs.relaxed_ordering)
+	if (session->endpoint->device->rdma_options.relaxed_ordering)
 		access |= IBV_ACCESS_RELAXED_ORDERING;
 	return access;
 }
 
 /* Its end is news in either case, which come in the loop's next turn at the earliest. */
-static void exposure_register(struct fabric_exposure *exposure)
+static void exposure_register(struct fabric_mr *exposure)
 {
 	struct verbs_device *device = device_of(exposure);
 	uint64_t begin_ns = clock_now_ns();
@@ -303,10 +298,9 @@ static int exposure_check(const struct fabric_session *session, size_t bytes)
 }
 
 int verbs_exposure_create(struct fabric_session *session, void *addr, size_t bytes,
-			  unsigned rights, void *cookie,
-			  struct fabric_exposure **ret_exposure)
+			  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	int err = exposure_check(session, bytes);
 
 	if (err)
@@ -321,24 +315,24 @@ int verbs_exposure_create(struct fabric_session *session, void *addr, size_t byt
 	exposure->rights = rights;
 	exposure->access = access_of(session, rights);
 	exposure->noted.deliver = exposure_notes;
-	fabric_notes_init(&exposure->notes);
+	fabric_notifications_init(&exposure->notes);
 	exposure->pd = session->pd;
 	exposure->job.done.deliver = exposure_deliver;
 	list_append(&session->exposures, &exposure->link);
 	session->n_mrs++;
 	exposure_register(exposure);
-	*ret_exposure = exposure;
+	*ret_mr = exposure;
 	return 0;
 }
 
-static void exposure_over(struct fabric_exposure *exposure)
+static void exposure_over(struct fabric_mr *exposure)
 {
 	exposure->state = VERBS_EXPOSURE_OVER;
 	mailbox_post(&exposure->session->endpoint->server->mailbox,
 		     &exposure->job.done.link);
 }
 
-void verbs_exposure_withdraw(struct fabric_exposure *exposure)
+void verbs_exposure_withdraw(struct fabric_mr *exposure)
 {
 	if (exposure->withdrawn)
 		return;
@@ -349,7 +343,7 @@ void verbs_exposure_withdraw(struct fabric_exposure *exposure)
 		exposure_over(exposure);
 }
 
-void verbs_exposure_abandon(struct fabric_exposure *exposure)
+void verbs_exposure_abandon(struct fabric_mr *exposure)
 {
 	if (exposure->state == VERBS_EXPOSURE_LIVE)
 		exposure_release(exposure);
@@ -359,7 +353,7 @@ void verbs_exposure_abandon(struct fabric_exposure *exposure)
 		exposure->state = VERBS_EXPOSURE_DEAD;
 }
 
-void verbs_exposure_free(struct fabric_exposure *exposure)
+void verbs_exposure_free(struct fabric_mr *exposure)
 {
 	/* a registration that came through after the server began to close */
 	if (exposure->state == VERBS_EXPOSURE_REGISTERING && exposure->mr)

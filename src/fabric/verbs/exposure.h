@@ -6,7 +6,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "fabric/notes.h"
+#include "fabric/notifications.h"
 #include "fabric/verbs/registrar.h"
 #include "fabric/verbs/session.h"
 
@@ -19,7 +19,7 @@ enum verbs_exposure_state {
 	VERBS_EXPOSURE_STUCK,     /* the device may still serve it, for ever */
 };
 
-struct fabric_exposure {
+struct fabric_mr {
 	struct fabric_session *session;
 	struct list link; /* of the session */
 	void *cookie;
@@ -31,7 +31,7 @@ struct fabric_exposure {
 	unsigned rights, access;
 	bool ranged; /* among the session's ranges */
 	struct map_node range;
-	struct fabric_notes notes;
+	struct fabric_notifications notes;
 	struct verbs_message noted; /* under way while notes.told */
 	/* the job's, while one is under way */
 	struct verbs_job job;
@@ -43,14 +43,13 @@ struct fabric_exposure {
 
 /* fabric_server_ops.expose, withdraw. */
 int verbs_exposure_create(struct fabric_session *session, void *addr, size_t bytes,
-			  unsigned rights, void *cookie,
-			  struct fabric_exposure **ret_exposure);
-void verbs_exposure_withdraw(struct fabric_exposure *exposure);
+			  unsigned rights, void *cookie, struct fabric_mr **ret_mr);
+void verbs_exposure_withdraw(struct fabric_mr *exposure);
 
 /* Give back the MR without news: the device is being removed, or the server closes. */
-void verbs_exposure_abandon(struct fabric_exposure *exposure);
+void verbs_exposure_abandon(struct fabric_mr *exposure);
 
 /* For server close, once the registrars are joined. */
-void verbs_exposure_free(struct fabric_exposure *exposure);
+void verbs_exposure_free(struct fabric_mr *exposure);
 
 #endif

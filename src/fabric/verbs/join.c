@@ -30,9 +30,9 @@ static int session_check(const struct fabric_session *session, uint32_t number)
 }
 
 static bool same_end(const struct verbs_channel *channel,
-		     const struct fabric_end *theirs)
+		     const struct fabric_qp_info *theirs)
 {
-	const struct fabric_end *end = &channel->end;
+	const struct fabric_qp_info *end = &channel->end;
 
 	return end->qpn == theirs->qpn &&
 	       (!memcmp(end->gid, theirs->gid, sizeof(end->gid)) ||
@@ -41,7 +41,7 @@ static bool same_end(const struct verbs_channel *channel,
 
 /* The channel that has this end already, or NULL. */
 static struct verbs_channel *end_holder(const struct verbs_endpoint *endpoint,
-					const struct fabric_end *theirs)
+					const struct fabric_qp_info *theirs)
 {
 	struct map_node *node = map_find(&endpoint->ends, map_hash_u64(theirs->qpn));
 
@@ -60,7 +60,7 @@ static struct verbs_channel *end_holder(const struct verbs_endpoint *endpoint,
  * his reads given to others, as if to theirs.  Nor may a guess keep the queue pair's owner
  * out, who is believed where his GID is known to be his own. */
 static int end_claim(const struct verbs_endpoint *endpoint,
-		     const struct fabric_end *theirs)
+		     const struct fabric_qp_info *theirs)
 {
 	struct verbs_channel *holder = end_holder(endpoint, theirs);
 
@@ -76,8 +76,10 @@ static int end_claim(const struct verbs_endpoint *endpoint,
 	return 0;
 }
 
-static int channel_join(struct verbs_channel *channel, const struct verbs_place *place,
-			const struct fabric_end *theirs, struct fabric_end *ret_ours)
+static int channel_connect(struct verbs_channel *channel,
+			   const struct verbs_place *place,
+			   const struct fabric_qp_info *theirs,
+			   struct fabric_qp_info *ret_ours)
 {
 	const struct verbs_device *device = channel->session->endpoint->device;
 	const struct verbs_depths depths = {
@@ -86,11 +88,11 @@ static int channel_join(struct verbs_channel *channel, const struct verbs_place 
 		/* a client serves no reads */
 		.initiator = 0,
 	};
-	struct fabric_end ours = verbs_place_end(place, channel->qp, &device->knobs,
-						 (uint8_t)depths.responder);
+	struct fabric_qp_info ours = verbs_place_end(
+		place, channel->qp, &device->rdma_options, (uint8_t)depths.responder);
 	uint64_t begin_ms = clock_now_ms();
-	int err = verbs_place_join(place, channel->qp, &device->knobs, &depths, theirs,
-				   &ours);
+	int err = verbs_place_join(place, channel->qp, &device->rdma_options, &depths,
+				   theirs, &ours);
 
 	verbs_mutes_note(&device->server->mutes, theirs->gid,
 			 clock_now_ms() - begin_ms);
@@ -100,7 +102,7 @@ static int channel_join(struct verbs_channel *channel, const struct verbs_place 
 }
 
 int verbs_join(struct fabric_session *session, uint32_t number,
-	       const struct fabric_end *theirs, struct fabric_end *ret_ours)
+	       const struct fabric_qp_info *theirs, struct fabric_qp_info *ret_ours)
 {
 	struct verbs_endpoint *endpoint = session->endpoint;
 	struct verbs_channel *channel;
@@ -109,9 +111,10 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 
 	/* its GID may have another index than when the device told of a change last */
 	if (!err)
-		err = verbs_place_recall(
-			&endpoint->device->table, (uint8_t)endpoint->port,
-			&endpoint->public.address, &endpoint->device->knobs, &place);
+		err = verbs_place_recall(&endpoint->device->table,
+					 (uint8_t)endpoint->port,
+					 &endpoint->public.address,
+					 &endpoint->device->rdma_options, &place);
 	if (!err)
 		err = verbs_end_check(&place, theirs);
 	if (!err)
@@ -127,7 +130,7 @@ int verbs_join(struct fabric_session *session, uint32_t number,
 		err = err_errno(err, "a channel");
 		goto err_discard;
 	}
-	err = channel_join(channel, &place, theirs, ret_ours);
+	err = channel_connect(channel, &place, theirs, ret_ours);
 	if (err)
 		goto err_end;
 	channel->end = *theirs;

@@ -26,9 +26,10 @@ struct fabric_channel {
 	atomic_bool dead; /* takes nothing any more */
 	atomic_bool aborted;
 	unsigned depth;
-	unsigned outstanding;      /* taken, and not yet polled by the owner */
-	unsigned n_put;            /* of them, not posted yet */
-	struct fabric_run written; /* where the last write went that is not confirmed */
+	unsigned outstanding; /* taken, and not yet polled by the owner */
+	unsigned n_put;       /* of them, not posted yet */
+	struct fabric_batch
+		written; /* where the last write went that is not confirmed */
 	struct verbs_ring ring;
 	struct verbs_asks *asks; /* NULL: nothing was asked yet */
 	struct list ready;       /* of the cq, while there is something to report */

@@ -30,7 +30,7 @@ static int qp_try(struct fabric_channel *channel, uint32_t inline_bytes)
 		.recv_cq = channel->cq->cq,
 		.cap = { .max_send_wr = send_room(channel),
 			 .max_recv_wr = VERBS_CREDITS,
-			 .max_send_sge = channel->ring.slices_max,
+			 .max_send_sge = channel->ring.sge_max,
 			 .max_recv_sge = 1,
 			 .max_inline_data = inline_bytes },
 		.qp_type = IBV_QPT_RC,
@@ -100,9 +100,9 @@ static void link_release(struct fabric_channel *channel)
 /* Reads under way to ask for. */
 static uint8_t depth_of(const struct fabric_domain *domain)
 {
-	int most = domain->knobs.rd_atomic == FABRIC_KNOB_AUTO
+	int most = domain->rdma_options.rd_atomic == FABRIC_OPTION_AUTO
 			   ? INITIATOR_DEPTH_MAX
-			   : domain->knobs.rd_atomic;
+			   : domain->rdma_options.rd_atomic;
 
 	return domain->facts.initiator_depth < most ? domain->facts.initiator_depth
 						    : (uint8_t)most;
@@ -134,7 +134,7 @@ static int dial_open(struct fabric_channel *channel, unsigned timeout_ms)
 	verbs_dial_source(&domain->route, &source);
 	err = verbs_dial_resolve(&channel->dial, &domain->address,
 				 (struct sockaddr *)&source,
-				 domain->knobs.traffic_class, timeout_ms);
+				 domain->rdma_options.traffic_class, timeout_ms);
 	if (err || channel->dial.id->verbs == domain->route.id->verbs)
 		return err;
 	err = err_set(-EHOSTUNREACH, "RDMA device %s leads to %s no more",
@@ -165,10 +165,10 @@ static int join_connect(struct fabric_channel *channel, const struct verbs_place
 {
 	const struct fabric_domain *domain = channel->cq->domain;
 	uint8_t depth = depth_of(domain);
-	struct fabric_end ours =
-		verbs_place_end(place, channel->qp, &domain->knobs, depth);
+	struct fabric_qp_info ours =
+		verbs_place_end(place, channel->qp, &domain->rdma_options, depth);
 	struct verbs_depths depths = { 0 };
-	struct fabric_end theirs;
+	struct fabric_qp_info theirs;
 	int err = params->exchange(params->exchange_ctx, &ours, params->timeout_ms,
 				   &theirs);
 
@@ -177,8 +177,8 @@ static int join_connect(struct fabric_channel *channel, const struct verbs_place
 	if (err)
 		return err;
 	depths.initiator = theirs.rd_atomic < depth ? theirs.rd_atomic : depth;
-	return verbs_place_join(place, channel->qp, &domain->knobs, &depths, &theirs,
-				&ours);
+	return verbs_place_join(place, channel->qp, &domain->rdma_options, &depths,
+				&theirs, &ours);
 }
 
 static int link_join(struct fabric_channel *channel,
@@ -191,7 +191,7 @@ static int link_join(struct fabric_channel *channel,
 	(void)verbs_address_text(&domain->address, channel->dial.peer);
 	/* the address may have moved in the port's table */
 	err = verbs_seek_look(domain->verbs, domain->port, &domain->source,
-			      &domain->knobs, &place);
+			      &domain->rdma_options, &place);
 	if (!err)
 		err = qp_create(channel);
 	if (err)
@@ -220,8 +220,8 @@ static int link_try(struct fabric_channel *channel,
 	err = qp_create(channel);
 	if (err)
 		goto err_dial;
-	err = verbs_dial_connect(&channel->dial, &params->hello, &domain->knobs, depth,
-				 domain->facts.iwarp);
+	err = verbs_dial_connect(&channel->dial, &params->hello, &domain->rdma_options,
+				 depth, domain->facts.iwarp);
 	/* the channel has taken the event from the domain, where it had borrowed its way */
 	if (err == -ENODEV)
 		atomic_store(&domain->gone, true);

@@ -12,23 +12,23 @@
 /* fabric_client_ops.connect ... channel_free. */
 int verbs_link_connect(struct fabric_cq *cq, const struct fabric_channel_params *params,
 		       struct fabric_channel **ret_channel);
-unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run *run,
-			const struct fabric_part *parts, size_t stride, unsigned n);
-int verbs_link_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
-			  const struct fabric_part *part,
-			  const struct fabric_slice *slices, unsigned n);
-int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
-			  const struct fabric_part *part,
+unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_batch *run,
+			const struct fabric_op *parts, size_t stride, unsigned n);
+int verbs_link_put_slices(struct fabric_channel *channel,
+			  const struct fabric_batch *run, const struct fabric_op *part,
+			  const struct fabric_sge *slices, unsigned n);
+int verbs_link_put_atomic(struct fabric_channel *channel,
+			  const struct fabric_batch *run, const struct fabric_op *part,
 			  const struct fabric_atomic *atomic);
-int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_run *run,
-			   const struct fabric_part *part,
-			   const struct fabric_request *request);
+int verbs_link_put_request(struct fabric_channel *channel,
+			   const struct fabric_batch *run, const struct fabric_op *part,
+			   const struct fabric_inband_request *request);
 int verbs_link_post(struct fabric_channel *channel);
 /* Which operations go to the device as one request: of a channel that is being made. */
 void verbs_link_plan(struct fabric_channel *channel);
 int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
-			struct fabric_region *region, const struct fabric_key *key,
-			const struct fabric_part *part);
+			struct fabric_local_mr *region, const struct fabric_key *key,
+			const struct fabric_op *part);
 void verbs_link_abort(struct fabric_channel *channel); /* [any] */
 int verbs_link_alive_fd(const struct fabric_channel *channel);
 bool verbs_link_alive(struct fabric_channel *channel); /* [one thread at a time] */

@@ -66,7 +66,7 @@ static bool gid_wanted(const struct verbs_place *place, const struct ibv_gid_ent
 	if (gid->port_num != place->port ||
 	    !verbs_gid_usable(gid->gid_type, place->infiniband))
 		return false;
-	if (index != FABRIC_KNOB_AUTO)
+	if (index != FABRIC_OPTION_AUTO)
 		return gid->gid_index == (uint32_t)index;
 	return !memcmp(gid->gid.raw, wanted, 16);
 }
@@ -83,7 +83,7 @@ static const struct ibv_gid_entry *gid_find(const struct verbs_place *place,
 		if (gid_wanted(place, &gids[i], index, wanted))
 			return &gids[i];
 	/* the fabric finds the way by LIDs; the first is the port's own for good */
-	for (unsigned i = 0; place->infiniband && index == FABRIC_KNOB_AUTO && i < n;
+	for (unsigned i = 0; place->infiniband && index == FABRIC_OPTION_AUTO && i < n;
 	     i++)
 		if (gid_wanted(place, &gids[i], 0, wanted))
 			return &gids[i];
@@ -106,7 +106,7 @@ static int gid_take(struct verbs_place *place, struct verbs_table *table,
 	}
 	if (gid)
 		return 0;
-	if (index != FABRIC_KNOB_AUTO)
+	if (index != FABRIC_OPTION_AUTO)
 		return err_set(-EADDRNOTAVAIL,
 			       "RDMA device %s, port %u: there is no GID %d of %s",
 			       name_of(place), place->port, index,
@@ -127,20 +127,20 @@ static int pkey_take(struct verbs_place *place, unsigned n, int wanted)
 	__be16 pkey;
 
 	if (!place->infiniband &&
-	    (wanted == FABRIC_KNOB_AUTO || wanted == PKEY_DEFAULT)) {
+	    (wanted == FABRIC_OPTION_AUTO || wanted == PKEY_DEFAULT)) {
 		place->pkey = PKEY_DEFAULT;
 		return 0;
 	}
 	for (unsigned i = 0; i < n; i++) {
 		if (ibv_query_pkey(place->verbs, place->port, (int)i, &pkey))
 			break;
-		if (wanted != FABRIC_KNOB_AUTO && ntohs(pkey) != wanted)
+		if (wanted != FABRIC_OPTION_AUTO && ntohs(pkey) != wanted)
 			continue;
 		place->pkey_index = (uint16_t)i;
 		place->pkey = ntohs(pkey);
 		return 0;
 	}
-	if (wanted == FABRIC_KNOB_AUTO)
+	if (wanted == FABRIC_OPTION_AUTO)
 		return err_set(-EINVAL, "RDMA device %s, port %u is in no partition",
 			       name_of(place), place->port);
 	return err_set(-EINVAL, "RDMA device %s, port %u has no P_Key 0x%04x",
@@ -149,7 +149,8 @@ static int pkey_take(struct verbs_place *place, unsigned n, int wanted)
 
 int verbs_place_recall(struct verbs_table *table, uint8_t port,
 		       const struct fabric_address *address,
-		       const struct fabric_knobs *knobs, struct verbs_place *ret_place)
+		       const struct fabric_rdma_options *rdma_options,
+		       struct verbs_place *ret_place)
 {
 	struct verbs_place place = { .verbs = table->verbs, .port = port };
 	const struct ibv_port_attr *attr;
@@ -169,9 +170,9 @@ int verbs_place_recall(struct verbs_table *table, uint8_t port,
 	place.infiniband = attr->link_layer == IBV_LINK_LAYER_INFINIBAND;
 	place.lid = place.infiniband ? attr->lid : 0;
 	place.mtu = verbs_mtu_bytes(attr->active_mtu);
-	err = gid_take(&place, table, address, knobs->gid_index);
+	err = gid_take(&place, table, address, rdma_options->gid_index);
 	if (!err)
-		err = pkey_take(&place, attr->pkey_tbl_len, knobs->pkey);
+		err = pkey_take(&place, attr->pkey_tbl_len, rdma_options->pkey);
 	if (!err)
 		*ret_place = place;
 	return err;
@@ -179,10 +180,11 @@ int verbs_place_recall(struct verbs_table *table, uint8_t port,
 
 int verbs_place_look(struct ibv_context *verbs, uint8_t port,
 		     const struct fabric_address *address,
-		     const struct fabric_knobs *knobs, struct verbs_place *ret_place)
+		     const struct fabric_rdma_options *rdma_options,
+		     struct verbs_place *ret_place)
 {
 	struct verbs_table table = verbs_table_of(verbs);
-	int err = verbs_place_recall(&table, port, address, knobs, ret_place);
+	int err = verbs_place_recall(&table, port, address, rdma_options, ret_place);
 
 	verbs_table_forget(&table);
 	return err;
@@ -190,12 +192,13 @@ int verbs_place_look(struct ibv_context *verbs, uint8_t port,
 
 /* ---- ends ---- */
 
-struct fabric_end verbs_place_end(const struct verbs_place *place,
-				  const struct ibv_qp *qp,
-				  const struct fabric_knobs *knobs, uint8_t rd_atomic)
+struct fabric_qp_info verbs_place_end(const struct verbs_place *place,
+				      const struct ibv_qp *qp,
+				      const struct fabric_rdma_options *rdma_options,
+				      uint8_t rd_atomic)
 {
-	const struct verbs_terms terms = verbs_terms_of(knobs);
-	struct fabric_end end = {
+	const struct verbs_terms terms = verbs_terms_of(rdma_options);
+	struct fabric_qp_info end = {
 		.qpn = qp->qp_num,
 		.lid = place->lid,
 		.pkey = place->pkey,
@@ -238,7 +241,7 @@ static int end_refused(const char *what, unsigned value)
 }
 
 static int fabric_check(const struct verbs_place *place,
-			const struct fabric_end *theirs)
+			const struct fabric_qp_info *theirs)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 
@@ -264,7 +267,8 @@ static int fabric_check(const struct verbs_place *place,
 	return 0;
 }
 
-int verbs_end_check(const struct verbs_place *place, const struct fabric_end *theirs)
+int verbs_end_check(const struct verbs_place *place,
+		    const struct fabric_qp_info *theirs)
 {
 	if (theirs->qpn < QPN_MIN || theirs->qpn > BITS_24)
 		return end_refused("queue pair number", theirs->qpn);
@@ -306,8 +310,8 @@ int verbs_place_init(const struct verbs_place *place, struct ibv_qp *qp,
 
 /* The way to the other end: by LID on InfiniBand, within a subnet; else by GID. */
 static struct ibv_ah_attr way_to(const struct verbs_place *place,
-				 const struct fabric_knobs *knobs,
-				 const struct fabric_end *theirs)
+				 const struct fabric_rdma_options *rdma_options,
+				 const struct fabric_qp_info *theirs)
 {
 	struct ibv_ah_attr way = {
 		.dlid = theirs->lid,
@@ -315,10 +319,10 @@ static struct ibv_ah_attr way_to(const struct verbs_place *place,
 		.grh = { .sgid_index = place->gid_index, .hop_limit = HOPS },
 	};
 
-	if (knobs->service_level != FABRIC_KNOB_AUTO)
-		way.sl = (uint8_t)knobs->service_level;
-	if (knobs->traffic_class != FABRIC_KNOB_AUTO)
-		way.grh.traffic_class = (uint8_t)knobs->traffic_class;
+	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
+		way.sl = (uint8_t)rdma_options->service_level;
+	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
+		way.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
 	memcpy(way.grh.dgid.raw, theirs->gid, sizeof(theirs->gid));
 	way.is_global = !place->infiniband ||
 			memcmp(theirs->gid, place->gid, PREFIX_BYTES) != 0;
@@ -326,8 +330,10 @@ static struct ibv_ah_attr way_to(const struct verbs_place *place,
 }
 
 static int join_rtr(const struct verbs_place *place, struct ibv_qp *qp,
-		    const struct fabric_knobs *knobs, const struct verbs_depths *depths,
-		    const struct fabric_end *theirs, const struct fabric_end *ours)
+		    const struct fabric_rdma_options *rdma_options,
+		    const struct verbs_depths *depths,
+		    const struct fabric_qp_info *theirs,
+		    const struct fabric_qp_info *ours)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -336,7 +342,7 @@ static int join_rtr(const struct verbs_place *place, struct ibv_qp *qp,
 		.rq_psn = theirs->psn,
 		.max_dest_rd_atomic = (uint8_t)depths->responder,
 		.min_rnr_timer = RNR_TIMER,
-		.ah_attr = way_to(place, knobs, theirs),
+		.ah_attr = way_to(place, rdma_options, theirs),
 	};
 
 	char text[INET6_ADDRSTRLEN] = "?";
@@ -356,15 +362,16 @@ static int join_rtr(const struct verbs_place *place, struct ibv_qp *qp,
 }
 
 static int join_rts(const struct verbs_place *place, struct ibv_qp *qp,
-		    const struct fabric_knobs *knobs, const struct verbs_depths *depths,
-		    const struct fabric_end *ours)
+		    const struct fabric_rdma_options *rdma_options,
+		    const struct verbs_depths *depths,
+		    const struct fabric_qp_info *ours)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = ours->psn,
-		.timeout = knobs->ack_timeout == FABRIC_KNOB_AUTO
+		.timeout = rdma_options->ack_timeout == FABRIC_OPTION_AUTO
 				   ? ACK_TIMEOUT
-				   : (uint8_t)knobs->ack_timeout,
+				   : (uint8_t)rdma_options->ack_timeout,
 		.retry_cnt = ours->retry_count,
 		.rnr_retry = ours->rnr_retry_count,
 		.max_rd_atomic = (uint8_t)depths->initiator,
@@ -377,24 +384,24 @@ static int join_rts(const struct verbs_place *place, struct ibv_qp *qp,
 }
 
 int verbs_place_join(const struct verbs_place *place, struct ibv_qp *qp,
-		     const struct fabric_knobs *knobs,
-		     const struct verbs_depths *depths, const struct fabric_end *theirs,
-		     struct fabric_end *ours)
+		     const struct fabric_rdma_options *rdma_options,
+		     const struct verbs_depths *depths,
+		     const struct fabric_qp_info *theirs, struct fabric_qp_info *ours)
 {
 	const struct verbs_terms a = { ours->mtu, ours->retry_count,
 				       ours->rnr_retry_count };
 	const struct verbs_terms b = { theirs->mtu, theirs->retry_count,
 				       theirs->rnr_retry_count };
 	struct verbs_terms settled = verbs_terms_settle(&a, &b);
-	struct fabric_end end = *ours;
+	struct fabric_qp_info end = *ours;
 	int err;
 
 	end.mtu = settled.mtu;
 	end.retry_count = settled.retry_count;
 	end.rnr_retry_count = settled.rnr_retry_count;
-	err = join_rtr(place, qp, knobs, depths, theirs, &end);
+	err = join_rtr(place, qp, rdma_options, depths, theirs, &end);
 	if (!err)
-		err = join_rts(place, qp, knobs, depths, &end);
+		err = join_rts(place, qp, rdma_options, depths, &end);
 	if (!err)
 		*ours = end;
 	return err;

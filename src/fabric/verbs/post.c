@@ -15,7 +15,7 @@
 
 /* The part of a short read that lies on its first page, if it goes beyond: siw, at the
  * peer, would take the rest from the wrong place. */
-static uint64_t read_head(const struct fabric_run *run, const struct fabric_part *part)
+static uint64_t read_head(const struct fabric_batch *run, const struct fabric_op *part)
 {
 	uint64_t at = run->remote_addr + part->offset;
 	uint64_t on_page = PAGE_BYTES_MIN - at % PAGE_BYTES_MIN;
@@ -33,10 +33,10 @@ void verbs_link_plan(struct fabric_channel *channel)
 }
 
 /* As two requests, the first of which has so many bytes. */
-static RARE void read_cut(struct verbs_ring *ring, const struct fabric_run *run,
-			  const struct fabric_part *whole, uint64_t head_bytes)
+static RARE void read_cut(struct verbs_ring *ring, const struct fabric_batch *run,
+			  const struct fabric_op *whole, uint64_t head_bytes)
 {
-	struct fabric_part part = *whole;
+	struct fabric_op part = *whole;
 
 	part.bytes = head_bytes;
 	verbs_ring_put(ring, run, &part, VERBS_ROLE_HEAD);
@@ -47,8 +47,8 @@ static RARE void read_cut(struct verbs_ring *ring, const struct fabric_run *run,
 }
 
 /* The last write that is put, of those to be confirmed. */
-static void written_set(struct fabric_channel *channel, const struct fabric_run *run,
-			const struct fabric_part *part)
+static void written_set(struct fabric_channel *channel, const struct fabric_batch *run,
+			const struct fabric_op *part)
 {
 	if (run->opcode != FABRIC_WRITE)
 		return;
@@ -62,28 +62,28 @@ static void written_set(struct fabric_channel *channel, const struct fabric_run 
 static void confirm_put(struct fabric_channel *channel)
 {
 	struct fabric_domain *domain = channel->cq->domain;
-	struct fabric_region sink = { .mr = domain->sink };
-	const struct fabric_part part = { .addr = &domain->sink_byte, .bytes = 1 };
-	struct fabric_run run = channel->written;
+	struct fabric_local_mr sink = { .mr = domain->sink };
+	const struct fabric_op part = { .addr = &domain->sink_byte, .bytes = 1 };
+	struct fabric_batch run = channel->written;
 
 	if (run.opcode != FABRIC_WRITE)
 		return;
 	run.opcode = FABRIC_READ;
 	run.region = &sink;
 	verbs_ring_put(&channel->ring, &run, &part, VERBS_ROLE_CONFIRM);
-	channel->written = (struct fabric_run){ 0 };
+	channel->written = (struct fabric_batch){ 0 };
 }
 
-static const struct fabric_part *part_at(const struct fabric_part *parts, size_t stride,
-					 unsigned i)
+static const struct fabric_op *part_at(const struct fabric_op *parts, size_t stride,
+				       unsigned i)
 {
-	return (const struct fabric_part *)((const char *)parts + i * stride);
+	return (const struct fabric_op *)((const char *)parts + i * stride);
 }
 
 /* Put operations, at least one, where some may be more than their request. */
 static __attribute__((noinline)) void ops_put(struct fabric_channel *channel,
-					      const struct fabric_run *run,
-					      const struct fabric_part *parts,
+					      const struct fabric_batch *run,
+					      const struct fabric_op *parts,
 					      size_t stride, unsigned n)
 {
 	struct verbs_ring *ring = &channel->ring;
@@ -91,7 +91,7 @@ static __attribute__((noinline)) void ops_put(struct fabric_channel *channel,
 
 	written_set(channel, run, part_at(parts, stride, n - 1));
 	for (unsigned i = 0; run->opcode == FABRIC_READ && i < n; i++) {
-		const struct fabric_part *part = part_at(parts, stride, i);
+		const struct fabric_op *part = part_at(parts, stride, i);
 		uint64_t head_bytes = read_head(run, part);
 
 		if (!head_bytes)
@@ -105,8 +105,8 @@ static __attribute__((noinline)) void ops_put(struct fabric_channel *channel,
 				 n - done);
 }
 
-unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run *run,
-			const struct fabric_part *parts, size_t stride, unsigned n)
+unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_batch *run,
+			const struct fabric_op *parts, size_t stride, unsigned n)
 {
 	if (n > channel->depth - channel->outstanding)
 		n = channel->depth - channel->outstanding;
@@ -119,9 +119,9 @@ unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_run 
 	return n;
 }
 
-int verbs_link_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
-			  const struct fabric_part *part,
-			  const struct fabric_slice *slices, unsigned n)
+int verbs_link_put_slices(struct fabric_channel *channel,
+			  const struct fabric_batch *run, const struct fabric_op *part,
+			  const struct fabric_sge *slices, unsigned n)
 {
 	int err = verbs_ring_slices(&channel->ring);
 
@@ -137,8 +137,8 @@ int verbs_link_put_slices(struct fabric_channel *channel, const struct fabric_ru
 	return 1;
 }
 
-int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
-			  const struct fabric_part *part,
+int verbs_link_put_atomic(struct fabric_channel *channel,
+			  const struct fabric_batch *run, const struct fabric_op *part,
 			  const struct fabric_atomic *atomic)
 {
 	int err = verbs_domain_able(channel->cq->domain, FABRIC_CAN_ATOMICS);
@@ -158,9 +158,9 @@ int verbs_link_put_atomic(struct fabric_channel *channel, const struct fabric_ru
 	return 1;
 }
 
-int verbs_link_put_request(struct fabric_channel *channel, const struct fabric_run *run,
-			   const struct fabric_part *part,
-			   const struct fabric_request *request)
+int verbs_link_put_request(struct fabric_channel *channel,
+			   const struct fabric_batch *run, const struct fabric_op *part,
+			   const struct fabric_inband_request *request)
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	int err = verbs_domain_able(domain, FABRIC_CAN_INBAND);
@@ -222,11 +222,11 @@ static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno
 /* The long way, where an operation may be more than its request, or nothing is posted. */
 static __attribute__((noinline)) int post_slowly(struct fabric_channel *channel,
 						 enum fabric_opcode opcode,
-						 struct fabric_region *region,
+						 struct fabric_local_mr *region,
 						 const struct fabric_key *key,
-						 const struct fabric_part *part)
+						 const struct fabric_op *part)
 {
-	const struct fabric_run run = fabric_run_of(opcode, region, key);
+	const struct fabric_batch run = fabric_batch_of(opcode, region, key);
 
 	return verbs_link_put(channel, &run, part, 0, 1) == 1 ? verbs_link_post(channel)
 							      : 0;
@@ -234,14 +234,14 @@ static __attribute__((noinline)) int post_slowly(struct fabric_channel *channel,
 
 /* One request is all that it takes. */
 static inline bool alone(const struct fabric_channel *channel,
-			 enum fabric_opcode opcode, const struct fabric_part *part)
+			 enum fabric_opcode opcode, const struct fabric_op *part)
 {
 	return !channel->confirm || part->bytes > channel->joined_bytes[opcode];
 }
 
 int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
-			struct fabric_region *region, const struct fabric_key *key,
-			const struct fabric_part *part)
+			struct fabric_local_mr *region, const struct fabric_key *key,
+			const struct fabric_op *part)
 {
 	int result;
 

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 
-int verbs_ranges_add(struct fabric_exposure *exposure)
+int verbs_ranges_add(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 	int err;
@@ -20,7 +20,7 @@ int verbs_ranges_add(struct fabric_exposure *exposure)
 	return 0;
 }
 
-void verbs_ranges_remove(struct fabric_exposure *exposure)
+void verbs_ranges_remove(struct fabric_mr *exposure)
 {
 	struct fabric_session *session = exposure->session;
 
@@ -33,15 +33,14 @@ void verbs_ranges_remove(struct fabric_exposure *exposure)
 }
 
 /* The exposure of the key, if it has the rights and holds the range. */
-static struct fabric_exposure *range_find(const struct fabric_session *session,
-					  uint64_t rkey, uint64_t addr, uint32_t bytes,
-					  unsigned rights)
+static struct fabric_mr *range_find(const struct fabric_session *session, uint64_t rkey,
+				    uint64_t addr, uint32_t bytes, unsigned rights)
 {
 	struct map_node *node = map_find(&session->ranges, map_hash_u64(rkey));
 
 	for (; node; node = map_find_next(node)) {
-		struct fabric_exposure *exposure =
-			container_of(node, struct fabric_exposure, range);
+		struct fabric_mr *exposure =
+			container_of(node, struct fabric_mr, range);
 		/* an address below the range wraps to an offset far beyond it */
 		uint64_t offset = addr - (uintptr_t)exposure->addr;
 
@@ -56,8 +55,7 @@ static struct fabric_exposure *range_find(const struct fabric_session *session,
 static char *memory_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 			 unsigned rights)
 {
-	const struct fabric_exposure *exposure =
-		range_find(ctx, rkey, addr, bytes, rights);
+	const struct fabric_mr *exposure = range_find(ctx, rkey, addr, bytes, rights);
 
 	return exposure ? (char *)exposure->addr + (addr - (uintptr_t)exposure->addr)
 			: NULL;
@@ -66,12 +64,12 @@ static char *memory_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes
 static bool memory_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
 {
 	struct fabric_session *session = ctx;
-	struct fabric_exposure *exposure =
+	struct fabric_mr *exposure =
 		range_find(session, rkey, addr, 0, FABRIC_RIGHT_WRITE);
 
 	if (!exposure)
 		return false;
-	if (fabric_notes_add(&exposure->notes, value))
+	if (fabric_notifications_add(&exposure->notes, value))
 		mailbox_post(&session->endpoint->server->mailbox,
 			     &exposure->noted.link);
 	return true;

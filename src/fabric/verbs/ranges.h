@@ -8,10 +8,10 @@
 #include "fabric/verbs/exposure.h"
 
 /* -ENOMEM with text.  [loop] */
-int verbs_ranges_add(struct fabric_exposure *exposure);
+int verbs_ranges_add(struct fabric_mr *exposure);
 /* On return no request is at it, and none will be.  It waits for the request that the poller
  * may be in the middle of.  One that was not added: nothing.  [loop] */
-void verbs_ranges_remove(struct fabric_exposure *exposure);
+void verbs_ranges_remove(struct fabric_mr *exposure);
 
 /* How requests of the session find memory.  [loop]; what it gives: [poller], inside the
  * gate */

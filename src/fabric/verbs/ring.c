@@ -11,7 +11,7 @@
 /* Every so manieth request of a batch, and its last, asks for an entry. */
 #define SIGNAL_EVERY 32
 
-int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_max,
+int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned sge_max,
 		      struct fabric_channel *channel)
 {
 	unsigned places = 1;
@@ -22,7 +22,7 @@ int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_ma
 		.requests = calloc(places, sizeof(*ring->requests)),
 		.send = malloc(places * sizeof(*ring->send)),
 		.sge = malloc(places * sizeof(*ring->sge)),
-		.slices_max = slices_max,
+		.sge_max = sge_max,
 		.size = size,
 		.mask = places - 1,
 	};
@@ -52,8 +52,8 @@ void verbs_ring_destroy(struct verbs_ring *ring)
 }
 
 /* The next n requests, which lie side by side from place `at` on. */
-static void fill(struct verbs_ring *ring, unsigned at, const struct fabric_run *run,
-		 const struct fabric_part *parts, size_t stride, unsigned n)
+static void fill(struct verbs_ring *ring, unsigned at, const struct fabric_batch *run,
+		 const struct fabric_op *parts, size_t stride, unsigned n)
 {
 	const char *part_at = (const char *)parts;
 	struct ibv_send_wr *send = &ring->send[at];
@@ -62,27 +62,27 @@ static void fill(struct verbs_ring *ring, unsigned at, const struct fabric_run *
 
 	for (unsigned i = 0; i < n; i++, part_at += stride)
 		verbs_ring_fill(&send[i], &sge[i], &common,
-				(const struct fabric_part *)part_at, 0);
+				(const struct fabric_op *)part_at, 0);
 	ring->n_posted += n;
 	ring->n_fresh += n;
 }
 
 /* The same where they do not lie side by side. */
 static RARE unsigned fill_wrapped(struct verbs_ring *ring, unsigned at,
-				  const struct fabric_run *run,
-				  const struct fabric_part *parts, size_t stride,
+				  const struct fabric_batch *run,
+				  const struct fabric_op *parts, size_t stride,
 				  unsigned n)
 {
 	unsigned to_end = ring->mask + 1 - at;
 	const char *rest = (const char *)parts + to_end * stride;
 
 	fill(ring, at, run, parts, stride, to_end);
-	fill(ring, 0, run, (const struct fabric_part *)rest, stride, n - to_end);
+	fill(ring, 0, run, (const struct fabric_op *)rest, stride, n - to_end);
 	return n;
 }
 
-unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
-			    const struct fabric_part *parts, size_t stride, unsigned n)
+unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_batch *run,
+			    const struct fabric_op *parts, size_t stride, unsigned n)
 {
 	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
 
@@ -92,8 +92,8 @@ unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *ru
 	return n;
 }
 
-void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
-		    const struct fabric_part *part, enum verbs_role role)
+void verbs_ring_put(struct verbs_ring *ring, const struct fabric_batch *run,
+		    const struct fabric_op *part, enum verbs_role role)
 {
 	if (role != VERBS_ROLE_CALLERS) {
 		ring->requests[verbs_ring_place(ring, ring->first, ring->n_posted)]
@@ -107,19 +107,19 @@ int verbs_ring_slices(struct verbs_ring *ring)
 {
 	if (ring->slices)
 		return 0;
-	ring->slices = calloc((ring->mask + (size_t)1) * ring->slices_max,
-			      sizeof(*ring->slices));
+	ring->slices =
+		calloc((ring->mask + (size_t)1) * ring->sge_max, sizeof(*ring->slices));
 	return ring->slices ? 0
 			    : err_errno(-ENOMEM, "the slices of %u work requests",
 					ring->size);
 }
 
-void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run,
-			   const struct fabric_part *part,
-			   const struct fabric_slice *slices, unsigned n)
+void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_batch *run,
+			   const struct fabric_op *part,
+			   const struct fabric_sge *slices, unsigned n)
 {
 	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
-	struct ibv_sge *sge = &ring->slices[(size_t)at * ring->slices_max];
+	struct ibv_sge *sge = &ring->slices[(size_t)at * ring->sge_max];
 	struct ibv_send_wr *send = &ring->send[at];
 
 	for (unsigned i = 0; i < n; i++)
@@ -153,8 +153,8 @@ static RARE void slices_end(struct verbs_ring *ring, unsigned start, unsigned n)
 	ring->sliced = false;
 }
 
-void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
-			   const struct fabric_part *part,
+void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_batch *run,
+			   const struct fabric_op *part,
 			   const struct fabric_atomic *atomic)
 {
 	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);

@@ -44,9 +44,9 @@ struct verbs_ring {
 	struct verbs_request *requests;
 	struct ibv_send_wr *send;
 	struct ibv_sge *sge;
-	/* slices_max for each, of those that have several; NULL: none had yet */
+	/* sge_max for each, of those that have several; NULL: none had yet */
 	struct ibv_sge *slices;
-	unsigned slices_max;
+	unsigned sge_max;
 	bool sliced;         /* some of the fresh ones have */
 	unsigned size, mask; /* of those that are used, and of places */
 	unsigned first, n_posted, n_ended;
@@ -63,25 +63,25 @@ struct verbs_ring {
 };
 
 /* -ENOMEM. */
-int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned slices_max,
+int verbs_ring_create(struct verbs_ring *ring, unsigned size, unsigned sge_max,
 		      struct fabric_channel *channel);
 void verbs_ring_destroy(struct verbs_ring *ring);
 
 /* Put a request behind the others; there is room. */
-void verbs_ring_put(struct verbs_ring *ring, const struct fabric_run *run,
-		    const struct fabric_part *part, enum verbs_role role);
+void verbs_ring_put(struct verbs_ring *ring, const struct fabric_batch *run,
+		    const struct fabric_op *part, enum verbs_role role);
 /* Put n operations there, a request each.  Returns n. */
-unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_run *run,
-			    const struct fabric_part *parts, size_t stride, unsigned n);
+unsigned verbs_ring_put_all(struct verbs_ring *ring, const struct fabric_batch *run,
+			    const struct fabric_op *parts, size_t stride, unsigned n);
 /* See that there is room for the slices of operations that have several.  -ENOMEM. */
 int verbs_ring_slices(struct verbs_ring *ring);
-/* Put an operation there that has several slices, slices_max at most. */
-void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_run *run,
-			   const struct fabric_part *part,
-			   const struct fabric_slice *slices, unsigned n);
+/* Put an operation there that has several slices, sge_max at most. */
+void verbs_ring_put_slices(struct verbs_ring *ring, const struct fabric_batch *run,
+			   const struct fabric_op *part,
+			   const struct fabric_sge *slices, unsigned n);
 /* Put an atomic there. */
-void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_run *run,
-			   const struct fabric_part *part,
+void verbs_ring_put_atomic(struct verbs_ring *ring, const struct fabric_batch *run,
+			   const struct fabric_op *part,
 			   const struct fabric_atomic *atomic);
 /* Put an operation there that is a message; returns its place.
  *   fence  it waits for the reads before it */
@@ -116,7 +116,7 @@ struct verbs_common {
 };
 
 static inline struct verbs_common verbs_ring_common(const struct verbs_ring *ring,
-						    const struct fabric_run *run)
+						    const struct fabric_batch *run)
 {
 	bool write = run->opcode == FABRIC_WRITE;
 
@@ -131,7 +131,7 @@ static inline struct verbs_common verbs_ring_common(const struct verbs_ring *rin
 
 static inline void verbs_ring_fill(struct ibv_send_wr *send, struct ibv_sge *sge,
 				   const struct verbs_common *run,
-				   const struct fabric_part *part, unsigned flags)
+				   const struct fabric_op *part, unsigned flags)
 {
 	sge->addr = (uintptr_t)part->addr;
 	sge->length = (uint32_t)part->bytes;
@@ -149,7 +149,7 @@ static inline void verbs_ring_fill(struct ibv_send_wr *send, struct ibv_sge *sge
 static inline int verbs_ring_post_one(struct verbs_ring *ring, struct ibv_qp *qp,
 				      enum fabric_opcode opcode, uint32_t lkey,
 				      const struct fabric_key *key,
-				      const struct fabric_part *part)
+				      const struct fabric_op *part)
 {
 	unsigned at = verbs_ring_place(ring, ring->first, ring->n_posted);
 	struct ibv_send_wr *send = &ring->alone;

@@ -123,7 +123,8 @@ bool verbs_seek_failed(const struct ibv_context *verbs)
 
 int verbs_seek_look(const struct ibv_context *verbs, uint8_t port,
 		    const struct fabric_address *source,
-		    const struct fabric_knobs *knobs, struct verbs_place *ret_place)
+		    const struct fabric_rdma_options *rdma_options,
+		    struct verbs_place *ret_place)
 {
 	struct opened *opened;
 	int err;
@@ -131,7 +132,7 @@ int verbs_seek_look(const struct ibv_context *verbs, uint8_t port,
 	(void)pthread_mutex_lock(&lock);
 	opened = opened_find(verbs);
 	device_listen(opened);
-	err = verbs_place_recall(&opened->table, port, source, knobs, ret_place);
+	err = verbs_place_recall(&opened->table, port, source, rdma_options, ret_place);
 	if (err)
 		verbs_table_forget(&opened->table);
 	(void)pthread_mutex_unlock(&lock);

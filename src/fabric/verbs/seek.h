@@ -22,7 +22,8 @@ void verbs_seek_end(struct ibv_context *verbs);
  * it fails, it is to be looked at anew. */
 int verbs_seek_look(const struct ibv_context *verbs, uint8_t port,
 		    const struct fabric_address *source,
-		    const struct fabric_knobs *knobs, struct verbs_place *ret_place);
+		    const struct fabric_rdma_options *rdma_options,
+		    struct verbs_place *ret_place);
 void verbs_seek_doubt(const struct ibv_context *verbs);
 /* Whether the device has told by now that it has failed, or is being removed. */
 bool verbs_seek_failed(const struct ibv_context *verbs);

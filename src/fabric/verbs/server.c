@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "fabric/notes.h"
+#include "fabric/notifications.h"
 #include "fabric/verbs/abilities.h"
 #include "fabric/verbs/channel.h"
 #include "fabric/verbs/device.h"
@@ -243,7 +243,7 @@ static void cm_process(struct fabric_server *server)
 /* What is left keeps the descriptor readable. */
 static void mailbox_process(struct fabric_server *server)
 {
-	uint64_t until_ns = clock_now_ns() + FABRIC_NOTES_TURN_NS;
+	uint64_t until_ns = clock_now_ns() + FABRIC_NOTIFICATIONS_TURN_NS;
 	struct verbs_message *message;
 	struct list messages;
 
@@ -288,43 +288,48 @@ static void server_stats(const struct fabric_server *server, unsigned endpoint,
 	*ret_stats = server->endpoints[endpoint]->stats;
 }
 
-static int bounded(int knob, unsigned most)
+static int bounded(int option, unsigned most)
 {
-	return knob == FABRIC_KNOB_AUTO || (unsigned)knob > most ? (int)most : knob;
+	return option == FABRIC_OPTION_AUTO || (unsigned)option > most ? (int)most
+								       : option;
 }
 
-/* What comes of the knobs on the device as it is. */
-static void knobs_effective(const struct verbs_device *device, struct fabric_port *port)
+/* What comes of the rdma_options on the device as it is. */
+static void knobs_effective(const struct verbs_device *device,
+			    struct fabric_port_attr *port)
 {
-	struct fabric_knobs *knobs = &port->knobs;
+	struct fabric_rdma_options *rdma_options = &port->rdma_options;
 
-	if (knobs->connect == FABRIC_KNOB_AUTO)
-		knobs->connect = FABRIC_CONNECT_CM;
-	knobs->rd_atomic = bounded(knobs->rd_atomic, device->facts.responder_resources);
+	if (rdma_options->connect == FABRIC_OPTION_AUTO)
+		rdma_options->connect = FABRIC_CONNECT_CM;
+	rdma_options->rd_atomic =
+		bounded(rdma_options->rd_atomic, device->facts.responder_resources);
 	if (port->active_mtu)
-		knobs->mtu = bounded(knobs->mtu, port->active_mtu);
+		rdma_options->mtu = bounded(rdma_options->mtu, port->active_mtu);
 	if (!device->facts.iwarp)
 		return;
 	/* those of TCP, which are the kernel's business */
-	knobs->mtu = knobs->service_level = knobs->ack_timeout = FABRIC_KNOB_AUTO;
-	knobs->retry_count = knobs->rnr_retry_count = FABRIC_KNOB_AUTO;
+	rdma_options->mtu = rdma_options->service_level = rdma_options->ack_timeout =
+		FABRIC_OPTION_AUTO;
+	rdma_options->retry_count = rdma_options->rnr_retry_count = FABRIC_OPTION_AUTO;
 }
 
 /* The one that peers of channels without rdma_cm are told. */
-static void gid_mark(const struct verbs_endpoint *endpoint, struct fabric_port *port)
+static void gid_mark(const struct verbs_endpoint *endpoint,
+		     struct fabric_port_attr *port)
 {
 	struct verbs_place place;
 	bool known = !verbs_place_look(endpoint->device->verbs, (uint8_t)endpoint->port,
 				       &endpoint->public.address,
-				       &endpoint->device->knobs, &place);
+				       &endpoint->device->rdma_options, &place);
 
 	for (unsigned i = 0; i < port->n_gids; i++)
 		port->gids[i].served = known && port->gids[i].index == place.gid_index;
 }
 
 static int server_device(const struct fabric_server *server, unsigned number,
-			 const struct fabric_abilities **ret_abilities,
-			 struct fabric_port *ret_port)
+			 const struct fabric_device_attr **ret_attr,
+			 struct fabric_port_attr *ret_port)
 {
 	const struct verbs_endpoint *endpoint = server->endpoints[number];
 	const struct verbs_device *device = endpoint->device;
@@ -334,11 +339,11 @@ static int server_device(const struct fabric_server *server, unsigned number,
 			       device->facts.name);
 	verbs_port_look(device->verbs, (uint8_t)endpoint->port,
 			&endpoint->public.address, ret_port);
-	ret_port->knobs = device->knobs;
+	ret_port->rdma_options = device->rdma_options;
 	knobs_effective(device, ret_port);
 	if (endpoint->direct)
 		gid_mark(endpoint, ret_port);
-	*ret_abilities = &device->abilities;
+	*ret_attr = &device->abilities;
 	return 0;
 }
 
@@ -362,7 +367,7 @@ const struct fabric_server_ops fabric_verbs_server = {
 	.session_open = server_session_open,
 	.session_close = verbs_session_close,
 	.channel_close = verbs_session_channel_close,
-	.channel_join = verbs_join,
-	.expose = verbs_exposure_create,
-	.withdraw = verbs_exposure_withdraw,
+	.channel_connect = verbs_join,
+	.reg_mr = verbs_exposure_create,
+	.dereg_mr = verbs_exposure_withdraw,
 };

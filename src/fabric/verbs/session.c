@@ -112,8 +112,7 @@ void verbs_session_close(struct fabric_session *session)
 	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
 		verbs_channel_free(channel);
 	list_for_each_safe(node, &session->exposures)
-		verbs_exposure_withdraw(
-			container_of(node, struct fabric_exposure, link));
+		verbs_exposure_withdraw(container_of(node, struct fabric_mr, link));
 	verbs_session_settle(session);
 }
 
@@ -145,8 +144,7 @@ void verbs_session_abandon(struct fabric_session *session, const char *why)
 	if (!session->closing)
 		verbs_session_cut(session, why);
 	list_for_each(node, &session->exposures)
-		verbs_exposure_abandon(
-			container_of(node, struct fabric_exposure, link));
+		verbs_exposure_abandon(container_of(node, struct fabric_mr, link));
 	verbs_session_settle(session);
 }
 
@@ -167,19 +165,19 @@ void verbs_session_kill_all(struct verbs_endpoint *endpoint)
 			verbs_channel_free(channel);
 		list_for_each(item, &session->exposures)
 			verbs_exposure_abandon(
-				container_of(item, struct fabric_exposure, link));
+				container_of(item, struct fabric_mr, link));
 	}
 }
 
 void verbs_session_free_all(struct verbs_endpoint *endpoint)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct fabric_session *session;
 
 	while ((session =
 			list_first(&endpoint->sessions, struct fabric_session, link))) {
-		while ((exposure = list_first(&session->exposures,
-					      struct fabric_exposure, link)))
+		while ((exposure = list_first(&session->exposures, struct fabric_mr,
+					      link)))
 			verbs_exposure_free(exposure);
 		if (session->pd)
 			(void)ibv_dealloc_pd(session->pd);

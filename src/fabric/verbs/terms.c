@@ -19,13 +19,14 @@ _Static_assert(sizeof(struct terms_wire) == VERBS_TERMS_BYTES, "terms on the wir
 _Static_assert(FABRIC_HELLO_BYTES + VERBS_TERMS_BYTES <= VERBS_PRIVATE_BYTES,
 	       "hello and terms fit into private data");
 
-struct verbs_terms verbs_terms_of(const struct fabric_knobs *knobs)
+struct verbs_terms verbs_terms_of(const struct fabric_rdma_options *rdma_options)
 {
 	return (struct verbs_terms){
-		.mtu = knobs->mtu == FABRIC_KNOB_AUTO ? UINT16_MAX
-						      : (uint16_t)knobs->mtu,
-		.retry_count = (uint8_t)knobs->retry_count,
-		.rnr_retry_count = (uint8_t)knobs->rnr_retry_count,
+		.mtu = rdma_options->mtu == FABRIC_OPTION_AUTO
+			       ? UINT16_MAX
+			       : (uint16_t)rdma_options->mtu,
+		.retry_count = (uint8_t)rdma_options->retry_count,
+		.rnr_retry_count = (uint8_t)rdma_options->rnr_retry_count,
 	};
 }
 

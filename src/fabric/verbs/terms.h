@@ -17,7 +17,7 @@ struct verbs_terms {
 
 #define VERBS_TERMS_BYTES 8
 
-struct verbs_terms verbs_terms_of(const struct fabric_knobs *knobs);
+struct verbs_terms verbs_terms_of(const struct fabric_rdma_options *rdma_options);
 /* The lesser of both, member by member. */
 struct verbs_terms verbs_terms_settle(const struct verbs_terms *a,
 				      const struct verbs_terms *b);

@@ -42,7 +42,7 @@ static const char *atomics_name(enum fabric_atomics atomics)
 	return "global";
 }
 
-static json_t *abilities_view(const struct fabric_abilities *abilities)
+static json_t *abilities_view(const struct fabric_device_attr *abilities)
 {
 	json_t *object = json_object();
 
@@ -88,7 +88,7 @@ static void view_known(json_t **object, const char *key, unsigned number)
 		view_add(object, key, json_null());
 }
 
-static json_t *port_view(const struct fabric_port *port)
+static json_t *port_view(const struct fabric_port_attr *port)
 {
 	json_t *object = json_object(), *gids = json_array();
 
@@ -106,34 +106,34 @@ static json_t *port_view(const struct fabric_port *port)
 static void view_knob(json_t **object, const char *key, int value)
 {
 	view_add(object, key,
-		 value == FABRIC_KNOB_AUTO ? json_null() : json_integer(value));
+		 value == FABRIC_OPTION_AUTO ? json_null() : json_integer(value));
 }
 
-static json_t *knobs_view(const struct fabric_knobs *knobs)
+static json_t *knobs_view(const struct fabric_rdma_options *rdma_options)
 {
 	json_t *object = json_object();
 
-	view_knob(&object, "mtu", knobs->mtu);
-	view_knob(&object, "traffic_class", knobs->traffic_class);
-	view_knob(&object, "service_level", knobs->service_level);
-	view_knob(&object, "ack_timeout", knobs->ack_timeout);
-	view_knob(&object, "retry_count", knobs->retry_count);
-	view_knob(&object, "rnr_retry_count", knobs->rnr_retry_count);
-	view_knob(&object, "rd_atomic", knobs->rd_atomic);
-	view_flag(&object, "relaxed_ordering", knobs->relaxed_ordering);
+	view_knob(&object, "mtu", rdma_options->mtu);
+	view_knob(&object, "traffic_class", rdma_options->traffic_class);
+	view_knob(&object, "service_level", rdma_options->service_level);
+	view_knob(&object, "ack_timeout", rdma_options->ack_timeout);
+	view_knob(&object, "retry_count", rdma_options->retry_count);
+	view_knob(&object, "rnr_retry_count", rdma_options->rnr_retry_count);
+	view_knob(&object, "rd_atomic", rdma_options->rd_atomic);
+	view_flag(&object, "relaxed_ordering", rdma_options->relaxed_ordering);
 	view_text(&object, "connect",
-		  knobs->connect == FABRIC_CONNECT_DIRECT ? "direct" : "cm");
-	view_knob(&object, "gid_index", knobs->gid_index);
-	view_knob(&object, "pkey", knobs->pkey);
+		  rdma_options->connect == FABRIC_CONNECT_DIRECT ? "direct" : "cm");
+	view_knob(&object, "gid_index", rdma_options->gid_index);
+	view_knob(&object, "pkey", rdma_options->pkey);
 	return object;
 }
 
 static json_t *device_view(const struct daemon *daemon, unsigned i)
 {
 	const struct fabric_endpoint *endpoint = daemon_endpoint(daemon, i);
-	const struct fabric_abilities *abilities = NULL;
+	const struct fabric_device_attr *abilities = NULL;
 	struct fabric_endpoint_stats stats = { 0 };
-	struct fabric_port port;
+	struct fabric_port_attr port;
 	bool there = !daemon_endpoint_device(daemon, i, &abilities, &port);
 	json_t *object = json_object();
 	char address[INET6_ADDRSTRLEN];
@@ -152,7 +152,8 @@ static json_t *device_view(const struct daemon *daemon, unsigned i)
 	view_number(&object, "exposed_bytes", stats.exposed_bytes);
 	view_add(&object, "can", there ? abilities_view(abilities) : json_null());
 	view_add(&object, "device_port", there ? port_view(&port) : json_null());
-	view_add(&object, "knobs", there ? knobs_view(&port.knobs) : json_null());
+	view_add(&object, "knobs",
+		 there ? knobs_view(&port.rdma_options) : json_null());
 	return object;
 }
 

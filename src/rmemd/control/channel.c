@@ -298,11 +298,12 @@ static bool gid_is_own(const struct session *session, const uint8_t gid[16])
 }
 
 int session_join_channel(struct session *session, uint32_t number,
-			 const struct fabric_end *theirs, struct fabric_end *ret_ours)
+			 const struct fabric_qp_info *theirs,
+			 struct fabric_qp_info *ret_ours)
 {
 	const struct endpoints *endpoints = session->sessions->control->endpoints;
 	struct channel *channel = find(session, number);
-	struct fabric_end end = *theirs;
+	struct fabric_qp_info end = *theirs;
 	const struct endpoint *at;
 	int err;
 
@@ -315,8 +316,8 @@ int session_join_channel(struct session *session, uint32_t number,
 			       channel->endpoint);
 	channel->state = CHANNEL_ADMITTED;
 	end.own = gid_is_own(session, end.gid);
-	err = at->ops->channel_join(session->holder.ports[channel->endpoint].session,
-				    number, &end, ret_ours);
+	err = at->ops->channel_connect(session->holder.ports[channel->endpoint].session,
+				       number, &end, ret_ours);
 	if (!err)
 		return 0;
 	session->sessions->control->counters.channels_refused++;

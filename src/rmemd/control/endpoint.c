@@ -69,8 +69,8 @@ uint64_t endpoints_segment_max(const struct endpoints *endpoints)
 
 	for (unsigned i = 0; i < endpoints->n; i++) {
 		const struct endpoint *at = &endpoints->at[i];
-		const struct fabric_abilities *abilities;
-		struct fabric_port port;
+		const struct fabric_device_attr *abilities;
+		struct fabric_port_attr port;
 
 		if (!at->ops->device ||
 		    at->ops->device(at->server, at->local, &abilities, &port))

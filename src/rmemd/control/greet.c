@@ -35,7 +35,7 @@ static const char *identify(const struct wire_hello *hello)
 static void first_join(struct session *session, const struct wire_hello *hello,
 		       struct session_first *first)
 {
-	struct fabric_end end = { .qpn = 0 };
+	struct fabric_qp_info end = { .qpn = 0 };
 
 	if (!first->channel)
 		return;
@@ -134,7 +134,7 @@ int handle_join_channel(struct peer *peer, const struct wire_msg *msg,
 			struct wire_msg *out)
 {
 	const struct wire_join_channel *theirs = &msg->join_channel;
-	struct fabric_end end = { .qpn = 0 };
+	struct fabric_qp_info end = { .qpn = 0 };
 	int err;
 
 	WIRE_END_COPY(&end, theirs);

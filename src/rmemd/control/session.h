@@ -94,7 +94,7 @@ int session_resume(struct sessions *sessions, struct peer *peer, const char *ten
 struct session_first {
 	uint32_t channel; /* 0: none */
 	uint8_t endpoint;
-	struct fabric_end end; /* ours, where it is joined; qpn 0: it is not */
+	struct fabric_qp_info end; /* ours, where it is joined; qpn 0: it is not */
 };
 /* Send the peer what it needs to know of its session. */
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
@@ -140,7 +140,8 @@ int session_close_channel(struct session *session, uint32_t channel);
 /* Connect a channel that was granted for an endpoint without rdma_cm.
  * -EINVAL, -ENOTSUP, or what the fabric says: then the channel is no more */
 int session_join_channel(struct session *session, uint32_t channel,
-			 const struct fabric_end *theirs, struct fabric_end *ret_ours);
+			 const struct fabric_qp_info *theirs,
+			 struct fabric_qp_info *ret_ours);
 
 /* ---- news of the fabrics; the cookies are those of fabric session_open() ---- */
 

@@ -26,10 +26,10 @@ static int expose(struct exposure *exposure, struct fabric_session *session,
 	void *addr = extent_addr(&exposure->segment->extent);
 	int err;
 
-	if (!ops->expose_now)
-		return ops->expose(session, addr, exposure->bytes, rights, exposure,
+	if (!ops->reg_mr_now)
+		return ops->reg_mr(session, addr, exposure->bytes, rights, exposure,
 				   &exposure->fabric);
-	err = ops->expose_now(session, addr, exposure->bytes, rights, exposure,
+	err = ops->reg_mr_now(session, addr, exposure->bytes, rights, exposure,
 			      &exposure->fabric, &exposure->key);
 	if (!err)
 		exposure->state = EXPOSURE_LIVE;
@@ -84,9 +84,9 @@ void exposure_end(struct exposure *exposure, bool fenced)
 	list_append(&lease->dying, &exposure->link);
 	if (fenced)
 		return;
-	if (!exposure->ops->withdraw_now)
-		exposure->ops->withdraw(exposure->fabric);
-	else if (exposure->ops->withdraw_now(exposure->fabric))
+	if (!exposure->ops->dereg_mr_now)
+		exposure->ops->dereg_mr(exposure->fabric);
+	else if (exposure->ops->dereg_mr_now(exposure->fabric))
 		exposure_free(exposure);
 }
 
@@ -100,10 +100,10 @@ void exposure_free(struct exposure *exposure)
 	free(exposure);
 }
 
-void lease_exposed(void *exposure_cookie, int err, const char *text,
+void lease_exposed(void *mr_cookie, int err, const char *text,
 		   const struct fabric_key *key)
 {
-	struct exposure *exposure = exposure_cookie;
+	struct exposure *exposure = mr_cookie;
 	struct attachment *attachment = exposure->attachment;
 	struct lease *lease = exposure->lease;
 
@@ -127,9 +127,9 @@ void lease_exposed(void *exposure_cookie, int err, const char *text,
 	lease_settle(lease);
 }
 
-void lease_withdrawn(void *exposure_cookie)
+void lease_withdrawn(void *mr_cookie)
 {
-	struct exposure *exposure = exposure_cookie;
+	struct exposure *exposure = mr_cookie;
 	struct lease *lease = exposure->lease;
 
 	exposure_free(exposure);

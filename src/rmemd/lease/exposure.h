@@ -23,7 +23,7 @@ struct exposure {
 	struct holder *holder;
 	struct segment *segment; /* holds a reference */
 	const struct fabric_server_ops *ops;
-	struct fabric_exposure *fabric;
+	struct fabric_mr *fabric;
 	struct list link; /* in attachment->exposures or lease->dying */
 	enum exposure_state state;
 	unsigned port;

@@ -250,11 +250,11 @@ bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg);
 /* ---- news of the fabrics ---- */
 
 /* fabric_server_events.exposed and .withdrawn; the cookie is the exposure's. */
-void lease_exposed(void *exposure_cookie, int err, const char *text,
+void lease_exposed(void *mr_cookie, int err, const char *text,
 		   const struct fabric_key *key);
-void lease_withdrawn(void *exposure_cookie);
+void lease_withdrawn(void *mr_cookie);
 /* fabric_server_events.notified: all who watch the lease are to be told, the notifier too.
  * Only who may write to a lease can notify, as the fabric sees to. */
-void lease_notified(void *exposure_cookie, uint32_t value, uint32_t lost);
+void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost);
 
 #endif

@@ -55,9 +55,9 @@ int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id)
 	return 0;
 }
 
-void lease_notified(void *exposure_cookie, uint32_t value, uint32_t lost)
+void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost)
 {
-	const struct exposure *exposure = exposure_cookie;
+	const struct exposure *exposure = mr_cookie;
 	struct lease *lease = exposure->lease;
 	const struct leases *leases = lease->leases;
 

@@ -498,7 +498,7 @@ static int take_over(struct ledger *ledger)
 		return err_errno(-errno, "the ledger");
 	if (st.st_size < 0 || (uint64_t)st.st_size > FILE_BYTES_MAX)
 		return err_set(-EBADMSG, "the ledger has no size it could have");
-	/* not st_blksize, which on tmpfs is what the kernel's knobs make it today */
+	/* not st_blksize, which on tmpfs is what the kernel's rdma_options make it today */
 	ledger->unit =
 		fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : (uint64_t)page;
 	if (st.st_size == 0)

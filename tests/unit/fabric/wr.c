@@ -103,7 +103,7 @@ static int post_one(const struct fabric_client_ops *ops, struct order *order,
 		    const struct wr *wr)
 {
 	const struct fabric_key key = { .addr = wr->remote_addr, .rkey = wr->rkey };
-	const struct fabric_part part = { .addr = wr->addr, .bytes = wr->bytes };
+	const struct fabric_op part = { .addr = wr->addr, .bytes = wr->bytes };
 	int taken = ops->post_one(order->channel, wr->opcode, wr->region, &key, &part);
 
 	if (taken == 1)
@@ -122,22 +122,25 @@ int wr_post(const struct fabric_client_ops *ops, struct fabric_channel *channel,
 	    (wrs->opcode == FABRIC_READ || wrs->opcode == FABRIC_WRITE))
 		return post_one(ops, order, wrs);
 	for (unsigned i = 0; i < n; i++) {
-		const struct fabric_run run = { .opcode = wrs[i].opcode,
-						.region = wrs[i].region,
-						.remote_addr = wrs[i].remote_addr,
-						.rkey = wrs[i].rkey };
-		const struct fabric_part part = { .addr = wrs[i].addr,
-						  .bytes = wrs[i].bytes };
+		const struct fabric_batch run = { .opcode = wrs[i].opcode,
+						  .region = wrs[i].region,
+						  .remote_addr = wrs[i].remote_addr,
+						  .rkey = wrs[i].rkey };
+		const struct fabric_op part = { .addr = wrs[i].addr,
+						.bytes = wrs[i].bytes };
 
 		if (run.opcode == FABRIC_CAS || run.opcode == FABRIC_FETCH_ADD)
-			taken = ops->put_atomic(channel, &run, &part, &wrs[i].atomic);
+			taken = ops->prepare_atomic(channel, &run, &part,
+						    &wrs[i].atomic);
 		else if (run.opcode >= FABRIC_PING)
-			taken = ops->put_request(channel, &run, &part, &wrs[i].request);
+			taken = ops->prepare_inband(channel, &run, &part,
+						    &wrs[i].request);
 		else if (wrs[i].slices)
-			taken = ops->put_slices(channel, &run, &part, wrs[i].slices,
-						wrs[i].n_slices);
+			taken = ops->prepare_sges(channel, &run, &part, wrs[i].slices,
+						  wrs[i].n_slices);
 		else
-			taken = (int)ops->put(channel, &run, &part, sizeof(part), 1);
+			taken = (int)ops->prepare(channel, &run, &part, sizeof(part),
+						  1);
 		if (taken < 0 && i == 0)
 			return taken;
 		if (taken <= 0)

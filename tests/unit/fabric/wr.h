@@ -10,15 +10,14 @@ struct wr {
 	enum fabric_opcode opcode;
 	uint32_t bytes;
 	void *addr;
-	struct fabric_region *region;
+	struct fabric_local_mr *region;
 	uint64_t remote_addr;
 	uint64_t rkey;
 	uint64_t cookie;
-	struct fabric_atomic atomic; /* of FABRIC_CAS and FABRIC_FETCH_ADD */
-	const struct fabric_slice
-		*slices; /* several, in the place of addr; else NULL */
+	struct fabric_atomic atomic;     /* of FABRIC_CAS and FABRIC_FETCH_ADD */
+	const struct fabric_sge *slices; /* several, in the place of addr; else NULL */
 	unsigned n_slices;
-	struct fabric_request request; /* of an in-band one */
+	struct fabric_inband_request request; /* of an in-band one */
 };
 
 struct wc {

@@ -23,7 +23,7 @@ static void perform_slices(const struct fake_wr *wr)
 	unsigned char *remote = (unsigned char *)(uintptr_t)wr->remote_addr;
 
 	for (unsigned i = 0; i < wr->n_slices; i++) {
-		const struct fabric_slice *slice = &wr->slices[i];
+		const struct fabric_sge *slice = &wr->slices[i];
 
 		if (wr->opcode == FABRIC_READ)
 			memcpy(slice->addr, remote, slice->bytes);

@@ -31,7 +31,7 @@ void fake_reset(void)
 	fake.request_err = 0;
 	fake.at_able = NULL;
 	fake.at_connect = NULL;
-	fake.slices_max = 1;
+	fake.sge_max = 1;
 	(void)strcpy(fake.no_atomics, "none");
 	(void)strcpy(fake.no_inband, "none");
 	fake.notified = fake.notifications = 0;
@@ -178,9 +178,9 @@ static int fake_able(const struct fabric_domain *domain,
 }
 
 static int fake_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-			      struct fabric_region **ret_region)
+			      struct fabric_local_mr **ret_region)
 {
-	struct fabric_region *region;
+	struct fabric_local_mr *region;
 
 	if (fake.region_err)
 		return err_set(fake.region_err, "no fake region");
@@ -196,7 +196,7 @@ static int fake_region_create(struct fabric_domain *domain, void *addr, size_t b
 	return 0;
 }
 
-static void fake_region_free(struct fabric_region *region)
+static void fake_region_free(struct fabric_local_mr *region)
 {
 	region->domain->objects--;
 	gone(region);
@@ -249,8 +249,8 @@ static int fake_cq_arm(struct fabric_cq *cq)
 /* The two ends tell each other. */
 static int fake_exchange(const struct fabric_channel_params *params)
 {
-	struct fabric_end ours = { .qpn = params->hello.channel + 1000, .lid = 5 };
-	struct fabric_end theirs;
+	struct fabric_qp_info ours = { .qpn = params->hello.channel + 1000, .lid = 5 };
+	struct fabric_qp_info theirs;
 	int err = params->exchange(params->exchange_ctx, &ours, params->timeout_ms,
 				   &theirs);
 
@@ -296,14 +296,14 @@ static int fake_connect(struct fabric_cq *cq,
 	return 0;
 }
 
-static unsigned fake_put(struct fabric_channel *channel, const struct fabric_run *run,
-			 const struct fabric_part *parts, size_t stride, unsigned n)
+static unsigned fake_put(struct fabric_channel *channel, const struct fabric_batch *run,
+			 const struct fabric_op *parts, size_t stride, unsigned n)
 {
 	const char *at = (const char *)parts;
 
 	fake_lock();
 	for (unsigned i = 0; i < n; i++, at += stride) {
-		const struct fabric_part *part = (const struct fabric_part *)at;
+		const struct fabric_op *part = (const struct fabric_op *)at;
 
 		/* more than its credits is a mistake of the caller */
 		if (channel->n + channel->n_put >= channel->depth || part->bytes == 0 ||
@@ -327,12 +327,12 @@ static unsigned fake_slices_max(const struct fabric_domain *domain,
 {
 	(void)domain;
 	(void)opcode;
-	return fake.slices_max;
+	return fake.sge_max;
 }
 
-static int fake_put_slices(struct fabric_channel *channel, const struct fabric_run *run,
-			   const struct fabric_part *part,
-			   const struct fabric_slice *slices, unsigned n)
+static int fake_put_slices(struct fabric_channel *channel,
+			   const struct fabric_batch *run, const struct fabric_op *part,
+			   const struct fabric_sge *slices, unsigned n)
 {
 	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
 	uint64_t bytes = 0;
@@ -342,7 +342,7 @@ static int fake_put_slices(struct fabric_channel *channel, const struct fabric_r
 			abort();
 		bytes += slices[i].bytes;
 	}
-	if (n < 2 || n > fake.slices_max || bytes != part->bytes)
+	if (n < 2 || n > fake.sge_max || bytes != part->bytes)
 		abort();
 	if (fake_put(channel, run, part, sizeof(*part), 1) != 1)
 		return 0;
@@ -351,8 +351,8 @@ static int fake_put_slices(struct fabric_channel *channel, const struct fabric_r
 	return 1;
 }
 
-static int fake_put_atomic(struct fabric_channel *channel, const struct fabric_run *run,
-			   const struct fabric_part *part,
+static int fake_put_atomic(struct fabric_channel *channel,
+			   const struct fabric_batch *run, const struct fabric_op *part,
 			   const struct fabric_atomic *atomic)
 {
 	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
@@ -367,9 +367,9 @@ static int fake_put_atomic(struct fabric_channel *channel, const struct fabric_r
 }
 
 static int fake_put_request(struct fabric_channel *channel,
-			    const struct fabric_run *run,
-			    const struct fabric_part *part,
-			    const struct fabric_request *request)
+			    const struct fabric_batch *run,
+			    const struct fabric_op *part,
+			    const struct fabric_inband_request *request)
 {
 	unsigned requests = 0;
 
@@ -380,7 +380,7 @@ static int fake_put_request(struct fabric_channel *channel,
 		requests += channel->posted[i].opcode >= FABRIC_PING;
 	if (requests >= FAKE_REQUESTS ||
 	    channel->n + channel->n_put >= channel->depth ||
-	    part->bytes > FABRIC_REQUEST_BYTES_MAX)
+	    part->bytes > FABRIC_INBAND_BYTES_MAX)
 		abort();
 	channel->posted[channel->n + channel->n_put++] = (struct fake_wr){
 		.opcode = run->opcode,
@@ -426,10 +426,10 @@ static int fake_post(struct fabric_channel *channel)
 }
 
 static int fake_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
-			 struct fabric_region *region, const struct fabric_key *key,
-			 const struct fabric_part *part)
+			 struct fabric_local_mr *region, const struct fabric_key *key,
+			 const struct fabric_op *part)
 {
-	const struct fabric_run run = fabric_run_of(opcode, region, key);
+	const struct fabric_batch run = fabric_batch_of(opcode, region, key);
 
 	/* what was put is to be posted first */
 	if (channel->n_put > 0)
@@ -512,13 +512,13 @@ static int always_available(void)
 #define FAKE_OPS                                                                     \
 	.max_bytes = FAKE_MAX_BYTES,                                                 \
 	.domain_open = fake_domain_open, .domain_close = fake_domain_close,          \
-	.domain_device = fake_device, .region_create = fake_region_create,           \
-	.domain_able = fake_able, .put_atomic = fake_put_atomic,                     \
-	.put_request = fake_put_request, .requests_max = FAKE_REQUESTS,              \
-	.slices_max = fake_slices_max, .put_slices = fake_put_slices,                \
-	.region_free = fake_region_free, .cq_create = fake_cq_create,                \
+	.domain_device = fake_device, .reg_mr = fake_region_create,           \
+	.domain_supports = fake_able, .prepare_atomic = fake_put_atomic,                     \
+	.prepare_inband = fake_put_request, .inband_max = FAKE_REQUESTS,              \
+	.sge_max = fake_slices_max, .prepare_sges = fake_put_slices,                \
+	.dereg_mr = fake_region_free, .cq_create = fake_cq_create,                \
 	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
-	.connect = fake_connect, .put = fake_put, .post = fake_post,                 \
+	.connect = fake_connect, .prepare = fake_put, .post = fake_post,                 \
 	.post_one = fake_post_one,                                                   \
 	.poll = fake_poll,                                                           \
 	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,         \
@@ -528,19 +528,19 @@ static int always_available(void)
 const struct fabric_client_ops fabric_verbs_client = {
 	.name = "rdma",
 	.kind = FABRIC_VERBS,
-	.needs_region = true,
-	.likely = fake_likely,
+	.needs_local_mr = true,
+	.device_present = fake_likely,
 	.available = fake_available,
-	.domain_gone = fake_domain_gone,
-	.domain_cut = fake_domain_cut,
-	.domain_clings = fake_domain_clings,
+	.domain_removed = fake_domain_gone,
+	.domain_disassociate = fake_domain_cut,
+	.domain_holds_device = fake_domain_clings,
 	FAKE_OPS,
 };
 
 const struct fabric_client_ops fabric_tcp_client = {
 	.name = "tcp",
 	.kind = FABRIC_TCP,
-	.needs_region = false,
+	.needs_local_mr = false,
 	.available = always_available,
 	FAKE_OPS,
 };

@@ -22,7 +22,7 @@ struct fabric_domain {
 	_Atomic unsigned objects; /* in it */
 };
 
-struct fabric_region {
+struct fabric_local_mr {
 	struct fabric_domain *domain;
 	unsigned char *addr;
 	size_t bytes;
@@ -41,11 +41,11 @@ struct fake_wr {
 	enum fabric_opcode opcode;
 	uint32_t bytes;
 	void *addr;
-	const struct fabric_region *region;
+	const struct fabric_local_mr *region;
 	uint64_t remote_addr, rkey;
 	struct fabric_atomic atomic;
-	struct fabric_request request;
-	struct fabric_slice slices[8]; /* several: addr is NULL */
+	struct fabric_inband_request request;
+	struct fabric_sge slices[8]; /* several: addr is NULL */
 	unsigned n_slices;
 };
 
@@ -83,13 +83,13 @@ struct fake {
 	_Atomic unsigned cuts, closes;      /* of domains */
 	bool clings;                        /* a device stays behind its domain */
 	struct fabric_endpoint opened;      /* of the domain opened last */
-	unsigned slices_max;                /* of every domain */
+	unsigned sge_max;                   /* of every domain */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
 	char no_inband[FABRIC_DEVICE_MAX];  /* likewise */
 	void (*at_able)(void); /* is called when somebody asks for atomics; or NULL */
 	int (*at_connect)(
 		void);     /* is called by every connect, and may fail it; or NULL */
-	int request_err;   /* of every put_request() */
+	int request_err;   /* of every prepare_inband() */
 	uint32_t notified; /* the last notification's value */
 	unsigned notifications;
 	struct fabric_client_params params; /* of the domain opened last */

@@ -21,7 +21,7 @@ START_TEST(bounce__copies_unregistered_memory)
 	/* the source is copied when it is posted; what does not fit yet is not */
 	for (struct fabric_channel *ch = fake.channels; ch; ch = ch->next)
 		for (unsigned i = 0; i < ch->n; i++) {
-			const struct fabric_region *region = ch->posted[i].region;
+			const struct fabric_local_mr *region = ch->posted[i].region;
 			unsigned char *addr = ch->posted[i].addr;
 
 			ck_assert_ptr_nonnull(region);

@@ -278,8 +278,8 @@ START_TEST(open__uses_devices_as_the_uri_says)
 	(void)strcat(uri, "?mtu=512&source=10.0.0.7");
 	open_with(0);
 	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
-	ck_assert_int_eq(fake.params.knobs.mtu, 512);
-	ck_assert_int_eq(fake.params.knobs.retry_count, 6);
+	ck_assert_int_eq(fake.params.rdma_options.mtu, 512);
+	ck_assert_int_eq(fake.params.rdma_options.retry_count, 6);
 	ck_assert_uint_eq(fake.params.source.family, 4);
 	rmem_close(client);
 }

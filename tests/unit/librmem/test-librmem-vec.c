@@ -79,14 +79,14 @@ static void drain(struct rmem_queue *queue, uint64_t cookie)
 }
 
 /* Across two segments; registered, not, or mixed; with 1, 3 and 8 slices a request. */
-static void check_round_trip(int registered, unsigned slices_max)
+static void check_round_trip(int registered, unsigned sge_max)
 {
 	struct rmem_vec vec[N];
 	struct rmem_queue *queue;
 	uint64_t total, at = SEG - 10000;
 	unsigned char back[2 * SEG];
 
-	fake.slices_max = slices_max;
+	fake.sge_max = sge_max;
 	queue = stage_queue(8, 2);
 	buffer_over_local();
 	total = list_fill(vec, registered);
@@ -127,7 +127,7 @@ START_TEST(slices__share_requests_up_to_the_devices_limit)
 	struct rmem_queue *queue;
 	const struct fabric_channel *channel;
 
-	fake.slices_max = 3;
+	fake.sge_max = 3;
 	queue = stage_queue(8, 1);
 	channel = stage_channel(queue, 0);
 	buffer_over_local();
@@ -162,7 +162,7 @@ START_TEST(pieces__lost_with_their_channel_go_again)
 	struct rmem_vec vec[4];
 	struct rmem_queue *queue;
 
-	fake.slices_max = 2;
+	fake.sge_max = 2;
 	queue = stage_queue(8, 2);
 	buffer_over_local();
 	for (unsigned i = 0; i < 4; i++)

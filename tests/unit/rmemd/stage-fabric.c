@@ -18,7 +18,7 @@ struct fabric_session {
 	bool closing;
 };
 
-struct fabric_exposure {
+struct fabric_mr {
 	struct list link;
 	struct fabric_session *session;
 	void *cookie;
@@ -39,7 +39,7 @@ static int call_err, news_err, session_err, channel_err;
 void fake_fabric_close(void)
 {
 	list_for_each_safe(node, &exposures)
-		free(container_of(node, struct fabric_exposure, link));
+		free(container_of(node, struct fabric_mr, link));
 	list_for_each_safe(node, &sessions)
 		free(container_of(node, struct fabric_session, link));
 	list_init(&exposures);
@@ -104,8 +104,7 @@ static void end(struct fabric_session *session)
 	ck_assert(!session->closing);
 	session->closing = true;
 	list_for_each(node, &exposures) {
-		struct fabric_exposure *exposure =
-			container_of(node, struct fabric_exposure, link);
+		struct fabric_mr *exposure = container_of(node, struct fabric_mr, link);
 
 		if (exposure->session == session)
 			exposure->state = DYING;
@@ -122,10 +121,11 @@ static int channel_close(struct fabric_session *session, uint32_t channel)
 bool fake_fabric_own;
 
 /* As if it were the client's own; 24 bits are the least that there are. */
-static int channel_join(struct fabric_session *session, uint32_t channel,
-			const struct fabric_end *theirs, struct fabric_end *ret_ours)
+static int channel_connect(struct fabric_session *session, uint32_t channel,
+			   const struct fabric_qp_info *theirs,
+			   struct fabric_qp_info *ret_ours)
 {
-	struct fabric_end ours = *theirs;
+	struct fabric_qp_info ours = *theirs;
 
 	ck_assert(!session->closing);
 	if (theirs->qpn > 0xffffff)
@@ -139,9 +139,9 @@ static int channel_join(struct fabric_session *session, uint32_t channel,
 }
 
 static int expose(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_exposure **ret_exposure)
+		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 
 	ck_assert(!session->closing);
 	ck_assert_uint_gt(bytes, 0);
@@ -154,22 +154,22 @@ static int expose(struct fabric_session *session, void *addr, size_t bytes,
 	}
 	exposure = calloc(1, sizeof(*exposure));
 	ck_assert_ptr_nonnull(exposure);
-	*exposure = (struct fabric_exposure){ .session = session,
-					      .cookie = cookie,
-					      .addr = addr,
-					      .bytes = bytes,
-					      .rights = rights,
-					      .rkey = next_rkey++ };
+	*exposure = (struct fabric_mr){ .session = session,
+					.cookie = cookie,
+					.addr = addr,
+					.bytes = bytes,
+					.rights = rights,
+					.rkey = next_rkey++ };
 	list_append(&exposures, &exposure->link);
 	if (news_err && news_after-- == 0) {
 		exposure->err = news_err;
 		news_err = 0;
 	}
-	*ret_exposure = exposure;
+	*ret_mr = exposure;
 	return 0;
 }
 
-static void withdraw(struct fabric_exposure *exposure)
+static void withdraw(struct fabric_mr *exposure)
 {
 	ck_assert(exposure->state != DYING);
 	exposure->state = DYING;
@@ -181,16 +181,16 @@ const struct fabric_server_ops fake_fabric = {
 	.session_open = begin,
 	.session_close = end,
 	.channel_close = channel_close,
-	.channel_join = channel_join,
-	.expose = expose,
-	.withdraw = withdraw,
+	.channel_connect = channel_connect,
+	.reg_mr = expose,
+	.dereg_mr = withdraw,
 };
 
-static int expose_now(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie,
-		      struct fabric_exposure **ret_exposure, struct fabric_key *ret_key)
+static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
+		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		      struct fabric_key *ret_key)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	int err = expose(session, addr, bytes, rights, cookie, &exposure);
 
 	if (err)
@@ -204,11 +204,11 @@ static int expose_now(struct fabric_session *session, void *addr, size_t bytes,
 	exposure->state = LIVE;
 	*ret_key = (struct fabric_key){ .addr = (uint64_t)(uintptr_t)addr,
 					.rkey = exposure->rkey };
-	*ret_exposure = exposure;
+	*ret_mr = exposure;
 	return 0;
 }
 
-static bool withdraw_now(struct fabric_exposure *exposure)
+static bool dereg_mr_now(struct fabric_mr *exposure)
 {
 	withdraw(exposure);
 	if (use_turn && ++withdrawals % use_turn == 0)
@@ -224,18 +224,17 @@ const struct fabric_server_ops fake_fabric_now = {
 	.session_open = begin,
 	.session_close = end,
 	.channel_close = channel_close,
-	.channel_join = channel_join,
-	.expose = expose,
-	.withdraw = withdraw,
-	.expose_now = expose_now,
-	.withdraw_now = withdraw_now,
+	.channel_connect = channel_connect,
+	.reg_mr = expose,
+	.dereg_mr = withdraw,
+	.reg_mr_now = reg_mr_now,
+	.dereg_mr_now = dereg_mr_now,
 };
 
 bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)
 {
 	list_for_each(node, &exposures) {
-		const struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->rkey != rkey || !(at->rights & FABRIC_RIGHT_WRITE))
 			continue;
@@ -249,13 +248,12 @@ bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)
 static bool has_exposures(const struct fabric_session *session)
 {
 	list_for_each(node, &exposures)
-		if (container_of(node, struct fabric_exposure, link)->session ==
-		    session)
+		if (container_of(node, struct fabric_mr, link)->session == session)
 			return true;
 	return false;
 }
 
-static void deliver(struct fabric_exposure *exposure)
+static void deliver(struct fabric_mr *exposure)
 {
 	const struct fabric_key key = { .addr = (uint64_t)(uintptr_t)exposure->addr,
 					.rkey = exposure->rkey };
@@ -279,12 +277,12 @@ static void deliver(struct fabric_exposure *exposure)
 
 bool fake_fabric_step(unsigned pick)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	struct fabric_session *session = NULL;
 	unsigned n = 0;
 
 	list_for_each(node, &exposures)
-		n += container_of(node, struct fabric_exposure, link)->state != LIVE;
+		n += container_of(node, struct fabric_mr, link)->state != LIVE;
 	list_for_each(node, &sessions) {
 		struct fabric_session *at =
 			container_of(node, struct fabric_session, link);
@@ -295,8 +293,7 @@ bool fake_fabric_step(unsigned pick)
 		return false;
 	pick %= n;
 	list_for_each(node, &exposures) {
-		struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->state != LIVE && pick-- == 0) {
 			exposure = at;
@@ -356,8 +353,7 @@ bool fake_fabric_reaches(const void *addr, size_t bytes)
 	const char *start = addr;
 
 	list_for_each(node, &exposures) {
-		const struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->addr < start + bytes && start < at->addr + at->bytes)
 			return true;
@@ -368,8 +364,7 @@ bool fake_fabric_reaches(const void *addr, size_t bytes)
 bool fake_fabric_key_works(uint64_t rkey, uint64_t bytes)
 {
 	list_for_each(node, &exposures) {
-		const struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->rkey == rkey)
 			return at->state == LIVE && at->bytes >= bytes;

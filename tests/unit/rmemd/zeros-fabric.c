@@ -19,7 +19,7 @@ struct fabric_session {
 	bool closing;
 };
 
-struct fabric_exposure {
+struct fabric_mr {
 	struct list link;
 	struct fabric_session *session;
 	void *cookie;
@@ -62,8 +62,7 @@ static void end(struct fabric_session *session)
 {
 	session->closing = true;
 	list_for_each(node, &exposures) {
-		struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->session == session)
 			at->state = DYING;
@@ -91,15 +90,15 @@ static uint64_t segment_offset(const struct lease *lease, const struct segment *
 }
 
 static int expose(struct fabric_session *session, void *addr, size_t bytes,
-		  unsigned rights, void *cookie, struct fabric_exposure **ret_exposure)
+		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
 	const struct exposure *of = cookie;
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 
 	if (zeros_random(200) == 0)
 		return err_set(-ENOMEM, "the fabric was told to fail");
 	exposure = room(sizeof(*exposure));
-	*exposure = (struct fabric_exposure){
+	*exposure = (struct fabric_mr){
 		.session = session,
 		.cookie = cookie,
 		.addr = addr,
@@ -110,35 +109,35 @@ static int expose(struct fabric_session *session, void *addr, size_t bytes,
 		.offset = segment_offset(of->lease, of->segment),
 	};
 	list_append(&exposures, &exposure->link);
-	*ret_exposure = exposure;
+	*ret_mr = exposure;
 	return 0;
 }
 
-static void withdraw(struct fabric_exposure *exposure)
+static void withdraw(struct fabric_mr *exposure)
 {
 	exposure->state = DYING;
 }
 
-static struct fabric_key key_of(const struct fabric_exposure *exposure)
+static struct fabric_key key_of(const struct fabric_mr *exposure)
 {
 	return (struct fabric_key){ .addr = (uintptr_t)exposure->addr,
 				    .rkey = exposure->rkey };
 }
 
-static int expose_now(struct fabric_session *session, void *addr, size_t bytes,
-		      unsigned rights, void *cookie,
-		      struct fabric_exposure **ret_exposure, struct fabric_key *ret_key)
+static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
+		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+		      struct fabric_key *ret_key)
 {
-	int err = expose(session, addr, bytes, rights, cookie, ret_exposure);
+	int err = expose(session, addr, bytes, rights, cookie, ret_mr);
 
 	if (err)
 		return err;
-	(*ret_exposure)->state = LIVE;
-	*ret_key = key_of(*ret_exposure);
+	(*ret_mr)->state = LIVE;
+	*ret_key = key_of(*ret_mr);
 	return 0;
 }
 
-static bool withdraw_now(struct fabric_exposure *exposure)
+static bool dereg_mr_now(struct fabric_mr *exposure)
 {
 	exposure->state = DYING;
 	if (zeros_random(3) == 0)
@@ -155,8 +154,8 @@ const struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS] = {
 		.session_open = begin,
 		.session_close = end,
 		.channel_close = channel_close,
-		.expose = expose,
-		.withdraw = withdraw,
+		.reg_mr = expose,
+		.dereg_mr = withdraw,
 	},
 	{
 		.name = "quick",
@@ -164,16 +163,16 @@ const struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS] = {
 		.session_open = begin,
 		.session_close = end,
 		.channel_close = channel_close,
-		.expose = expose,
-		.withdraw = withdraw,
-		.expose_now = expose_now,
-		.withdraw_now = withdraw_now,
+		.reg_mr = expose,
+		.dereg_mr = withdraw,
+		.reg_mr_now = reg_mr_now,
+		.dereg_mr_now = dereg_mr_now,
 	},
 };
 
 /* ---- news ---- */
 
-static void deliver(struct fabric_exposure *exposure)
+static void deliver(struct fabric_mr *exposure)
 {
 	const struct fabric_key key = key_of(exposure);
 	void *cookie = exposure->cookie;
@@ -192,14 +191,13 @@ static void deliver(struct fabric_exposure *exposure)
 }
 
 /* One that something is to be said of, at random. */
-static struct fabric_exposure *exposure_pick(void)
+static struct fabric_mr *exposure_pick(void)
 {
-	struct fabric_exposure *picked = NULL;
+	struct fabric_mr *picked = NULL;
 	uint64_t n = 0;
 
 	list_for_each(node, &exposures) {
-		struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->state != LIVE && zeros_random(++n) == 0)
 			picked = at;
@@ -210,15 +208,14 @@ static struct fabric_exposure *exposure_pick(void)
 static bool session_is_empty(const struct fabric_session *session)
 {
 	list_for_each(node, &exposures)
-		if (container_of(node, struct fabric_exposure, link)->session ==
-		    session)
+		if (container_of(node, struct fabric_mr, link)->session == session)
 			return false;
 	return true;
 }
 
 bool zeros_fabric_step(void)
 {
-	struct fabric_exposure *exposure = exposure_pick();
+	struct fabric_mr *exposure = exposure_pick();
 
 	if (exposure) {
 		deliver(exposure);
@@ -243,7 +240,7 @@ bool zeros_fabric_step(void)
 
 /* Another session may have the longer lease, and write to it, before who asked for it is
  * answered; not through a key that is to reach less. */
-static void excuse(const struct fabric_exposure *exposure, uint64_t end)
+static void excuse(const struct fabric_mr *exposure, uint64_t end)
 {
 	for (unsigned i = 0; i < ZEROS_CLIENTS && exposure->state == LIVE; i++) {
 		struct asking *asking = &world->clients[i].asking;
@@ -255,8 +252,7 @@ static void excuse(const struct fabric_exposure *exposure, uint64_t end)
 	}
 }
 
-static void write_range(const struct fabric_exposure *exposure, uint64_t from,
-			uint64_t bytes)
+static void write_range(const struct fabric_mr *exposure, uint64_t from, uint64_t bytes)
 {
 	for (uint64_t i = from; i < from + bytes; i++)
 		exposure->addr[i] =
@@ -267,8 +263,7 @@ static void write_range(const struct fabric_exposure *exposure, uint64_t from,
 void zeros_fabric_told(uint64_t rkey)
 {
 	list_for_each(node, &exposures) {
-		struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		at->told |= at->rkey == rkey;
 	}
@@ -276,12 +271,11 @@ void zeros_fabric_told(uint64_t rkey)
 
 void zeros_fabric_write(void)
 {
-	struct fabric_exposure *picked = NULL;
+	struct fabric_mr *picked = NULL;
 	uint64_t n = 0, from;
 
 	list_for_each(node, &exposures) {
-		struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if ((at->rights & FABRIC_RIGHT_WRITE) && at->told &&
 		    zeros_random(++n) == 0)
@@ -295,11 +289,10 @@ void zeros_fabric_write(void)
 }
 
 /* One that reaches this place of the lease, and beyond. */
-static struct fabric_exposure *exposure_at(uint64_t lease, uint64_t offset)
+static struct fabric_mr *exposure_at(uint64_t lease, uint64_t offset)
 {
 	list_for_each(node, &exposures) {
-		struct fabric_exposure *at =
-			container_of(node, struct fabric_exposure, link);
+		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->lease == lease && at->state == LIVE && at->told &&
 		    (at->rights & FABRIC_RIGHT_WRITE) && at->offset <= offset &&
@@ -311,7 +304,7 @@ static struct fabric_exposure *exposure_at(uint64_t lease, uint64_t offset)
 
 uint64_t zeros_fabric_fill(uint64_t lease)
 {
-	const struct fabric_exposure *exposure;
+	const struct fabric_mr *exposure;
 	uint64_t offset = 0;
 
 	while ((exposure = exposure_at(lease, offset))) {

@@ -101,10 +101,10 @@ const struct fabric_server_events host_events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
 	.channel_down = on_channel_down,
-	.exposed = on_exposed,
-	.withdrawn = on_withdrawn,
+	.mr_registered = on_exposed,
+	.mr_deregistered = on_withdrawn,
 	.session_closed = on_session_closed,
-	.endpoint_news = on_endpoint_news,
+	.endpoint_event = on_endpoint_news,
 	.notified = on_notified,
 };
 
@@ -134,7 +134,7 @@ static void host_open_with(unsigned threads)
 	ck_assert_ptr_ne(host.area, MAP_FAILED);
 	memset(host.area, 0x33, AREA);
 	host.memory = host.area + AREA / 4;
-	ck_assert_int_eq(ops->expose(host.session, host.memory, MIDDLE, RW, NULL,
+	ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL,
 				     &host.exposure),
 			 0);
 	host_await(&host.exposed, 1);

@@ -26,7 +26,7 @@ struct host {
 	unsigned note_ms; /* what taking a notification takes */
 	char why[FABRIC_TEXT_MAX];
 	struct fabric_key key;
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	char *area, *memory; /* memory: the middle of area */
 };
 extern struct host host;

@@ -277,11 +277,11 @@ START_TEST(atomics__need_a_server_that_has_them)
 	struct fabric_domain *old = NULL;
 
 	ck_assert_int_eq(ops->domain_open(&endpoint, NULL, WAIT_MS, &old), 0);
-	ck_assert_int_eq(ops->domain_able(old, FABRIC_CAN_ATOMICS), -ENOTSUP);
+	ck_assert_int_eq(ops->domain_supports(old, FABRIC_CAN_ATOMICS), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "has no atomics over tcp"));
 	ops->domain_close(old);
-	ck_assert_int_eq(ops->domain_able(ends.domain, FABRIC_CAN_ATOMICS), 0);
-	ck_assert_int_eq(ops->domain_able(ends.domain, (enum fabric_capability)99),
+	ck_assert_int_eq(ops->domain_supports(ends.domain, FABRIC_CAN_ATOMICS), 0);
+	ck_assert_int_eq(ops->domain_supports(ends.domain, (enum fabric_capability)99),
 			 -ENOTSUP);
 	ends_join();
 	wr.remote_addr = 1004;

@@ -56,7 +56,7 @@ START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
 	enum { BIG = 400000, HALF = BIG / 2 };
 	char *bytes = malloc(BIG);
 	int fd = raw_join(), eye = raw_join();
-	struct fabric_exposure *first = host.exposure;
+	struct fabric_mr *first = host.exposure;
 	struct fabric_key old_key = host.key;
 
 	ck_assert_ptr_nonnull(bytes);
@@ -64,7 +64,7 @@ START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
 	raw_request(fd, STREAM_WRITE, 0, BIG, 1);
 	raw_send(fd, bytes, HALF);
 	await_byte(eye, HALF - 1, 0x44);
-	ops->withdraw(first);
+	ops->dereg_mr(first);
 	/* the client does nothing, and cannot hold it up */
 	host_await(&host.withdrawn, 1);
 	memset(host.memory, 0x55, MIDDLE);
@@ -72,7 +72,7 @@ START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
 	raw_expect(fd, STREAM_REFUSED, 0, 1);
 	ck_assert(area_is(host.memory, MIDDLE, 0x55));
 	/* the stream goes on: with what is exposed now, under a new key */
-	ck_assert_int_eq(ops->expose(host.session, host.memory, MIDDLE, RW, NULL,
+	ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL,
 				     &host.exposure),
 			 0);
 	host_await(&host.exposed, 2);
@@ -93,7 +93,7 @@ START_TEST(withdraw__refuses_a_word_that_is_not_whole)
 
 	raw_request(fd, STREAM_WRITE, 0, 8, 1);
 	raw_send(fd, "\x44\x44\x44\x44", 4);
-	ops->withdraw(host.exposure);
+	ops->dereg_mr(host.exposure);
 	host_await(&host.withdrawn, 1);
 	raw_send(fd, "\x44\x44\x44\x44", 4);
 	raw_expect(fd, STREAM_REFUSED, 0, 1);
@@ -117,7 +117,7 @@ START_TEST(withdraw__takes_back_answers_that_wait)
 		raw_request(fd, STREAM_READ, 0, BYTES, i);
 	/* more than the sockets hold is still to come */
 	await_stuck(eye, fd);
-	ops->withdraw(host.exposure);
+	ops->dereg_mr(host.exposure);
 	host_await(&host.withdrawn, 1);
 	ck_assert_uint_eq(host_stats().exposures, 0);
 	memset(host.memory, 0x55, MIDDLE);
@@ -350,9 +350,9 @@ START_TEST(server__survives_anything)
 	for (unsigned i = 0; i < 300; i++) {
 		fuzz_stream(buf);
 		if (i % 50 == 49) {
-			ops->withdraw(host.exposure);
+			ops->dereg_mr(host.exposure);
 			host_await(&host.withdrawn, host.exposed);
-			ck_assert_int_eq(ops->expose(host.session, host.memory, MIDDLE,
+			ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE,
 						     RW, NULL, &host.exposure),
 					 0);
 			host_await(&host.exposed, host.withdrawn + 1);

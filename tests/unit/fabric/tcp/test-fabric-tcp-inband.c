@@ -43,8 +43,8 @@ START_TEST(request__that_breaks_the_rules_ends_the_stream)
 		{ INBAND_FILL, 0 },
 		{ INBAND_COPY, 0 },
 		{ INBAND_CRC, 0 },
-		{ INBAND_FILL, FABRIC_REQUEST_BYTES_MAX + 1 },
-		{ INBAND_COPY, FABRIC_REQUEST_BYTES_MAX + 1 },
+		{ INBAND_FILL, FABRIC_INBAND_BYTES_MAX + 1 },
+		{ INBAND_COPY, FABRIC_INBAND_BYTES_MAX + 1 },
 		{ INBAND_CRC, UINT32_MAX },
 		{ INBAND_NOTIFY + 1, 8 },
 	};
@@ -72,7 +72,7 @@ START_TEST(request__with_lengths_that_wrap_is_refused)
 		{ MIDDLE, 1 },
 		{ MIDDLE - 1, 2 },
 		{ UINT64_MAX - 7, 16 },
-		{ MIDDLE - FABRIC_REQUEST_BYTES_MAX + 1, FABRIC_REQUEST_BYTES_MAX },
+		{ MIDDLE - FABRIC_INBAND_BYTES_MAX + 1, FABRIC_INBAND_BYTES_MAX },
 	};
 	int fd = raw_join();
 	struct inband_request request;
@@ -138,7 +138,7 @@ END_TEST
 START_TEST(notifications__leave_turns_to_others)
 {
 	struct pollfd server = { .fd = ops->fd(host.server), .events = POLLIN };
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct fabric_key keys[3];
 	struct inband_request request;
 	int fd = raw_join();
@@ -146,7 +146,7 @@ START_TEST(notifications__leave_turns_to_others)
 	host_await(&host.ups, 1);
 	for (unsigned i = 0; i < 3; i++) {
 		if (i > 0)
-			ck_assert_int_eq(ops->expose(host.session, host.memory, MIDDLE,
+			ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE,
 						     RW, NULL, &exposure),
 					 0);
 		host_await(&host.exposed, i + 1);

@@ -388,7 +388,7 @@ START_TEST(atomic__whose_memory_goes_is_refused)
 	raw_send(fd, &atomic, 5);
 	raw_expect(fd, STREAM_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
-	ops->withdraw(host.exposure);
+	ops->dereg_mr(host.exposure);
 	host_await(&host.withdrawn, 1);
 	raw_send(fd, (const char *)&atomic + 5, sizeof(atomic) - 5);
 	raw_expect(fd, STREAM_REFUSED, 0, 2);

@@ -22,29 +22,25 @@ static atomic_uint forgets, tries, leaves, leaves_at_run;
 static atomic_bool busy, holding, armed;
 static sem_t held, go;
 
-bool __real_tcp_conn_forget(struct tcp_conn *conn,
-			    const struct fabric_exposure *exposure);
-bool __wrap_tcp_conn_forget(struct tcp_conn *conn,
-			    const struct fabric_exposure *exposure);
+bool __real_tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *exposure);
+bool __wrap_tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *exposure);
 bool __real_tcp_conn_try_forget(struct tcp_conn *conn,
-				const struct fabric_exposure *exposure);
+				const struct fabric_mr *exposure);
 bool __wrap_tcp_conn_try_forget(struct tcp_conn *conn,
-				const struct fabric_exposure *exposure);
+				const struct fabric_mr *exposure);
 bool __real_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 bool __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 void __real_tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news);
 void __wrap_tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news);
 
-bool __wrap_tcp_conn_forget(struct tcp_conn *conn,
-			    const struct fabric_exposure *exposure)
+bool __wrap_tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *exposure)
 {
 	(void)atomic_fetch_add(&forgets, 1);
 	return __real_tcp_conn_forget(conn, exposure);
 }
 
 /* As if its thread were at work on it. */
-bool __wrap_tcp_conn_try_forget(struct tcp_conn *conn,
-				const struct fabric_exposure *exposure)
+bool __wrap_tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *exposure)
 {
 	(void)atomic_fetch_add(&tries, 1);
 	return !atomic_load(&busy) && __real_tcp_conn_try_forget(conn, exposure);
@@ -71,7 +67,7 @@ void __wrap_tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news)
 /* ---- a session of its own ---- */
 
 static struct fabric_session *other;
-static struct fabric_exposure *exposures[MANY];
+static struct fabric_mr *exposures[MANY];
 
 static void expose_many(unsigned n)
 {
@@ -79,7 +75,7 @@ static void expose_many(unsigned n)
 
 	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &other), 0);
 	for (unsigned i = 0; i < n; i++)
-		ck_assert_int_eq(ops->expose(other, host.memory, 1, FABRIC_RIGHT_READ,
+		ck_assert_int_eq(ops->reg_mr(other, host.memory, 1, FABRIC_RIGHT_READ,
 					     NULL, &exposures[i]),
 				 0);
 	host_await(&host.exposed, exposed + n);
@@ -94,11 +90,11 @@ START_TEST(withdraw__looks_at_no_stream_of_other_sessions)
 		fds[i] = raw_join();
 	expose_many(KEYS);
 	for (unsigned i = 0; i < KEYS; i++)
-		ops->withdraw(exposures[i]);
+		ops->dereg_mr(exposures[i]);
 	host_await(&host.withdrawn, KEYS);
 	ck_assert_uint_eq(atomic_load(&tries), 0);
 	atomic_store(&busy, _i == 1);
-	ops->withdraw(host.exposure);
+	ops->dereg_mr(host.exposure);
 	host_await(&host.withdrawn, KEYS + 1);
 	ck_assert_uint_eq(atomic_load(&tries), STREAMS);
 	ck_assert_uint_eq(atomic_load(&forgets), _i == 1 ? STREAMS : 0);
@@ -124,10 +120,10 @@ START_TEST(withdraw__of_many_keys_leaves_streams_their_turn)
 	atomic_store(&busy, true);
 	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
 	atomic_store(&holding, true);
-	ops->withdraw(exposures[0]);
+	ops->dereg_mr(exposures[0]);
 	ck_assert_int_eq(sem_wait(&held), 0);
 	for (unsigned i = 1; i < MANY; i++)
-		ops->withdraw(exposures[i]);
+		ops->dereg_mr(exposures[i]);
 	ck_assert_int_eq(sem_post(&go), 0);
 	/* it is at the first of all the others now */
 	ck_assert_int_eq(sem_wait(&held), 0);
@@ -152,12 +148,12 @@ END_TEST
 
 START_TEST(withdraw_now__takes_no_time_where_no_stream_is_at_it)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct fabric_key key;
 	char byte;
 	int fd = raw_join();
 
-	ck_assert_int_eq(ops->expose_now(host.session, host.memory, MIDDLE, RW, NULL,
+	ck_assert_int_eq(ops->reg_mr_now(host.session, host.memory, MIDDLE, RW, NULL,
 					 &exposure, &key),
 			 0);
 	ck_assert_uint_eq(host.exposed, 1);
@@ -166,9 +162,9 @@ START_TEST(withdraw_now__takes_no_time_where_no_stream_is_at_it)
 	raw_expect(fd, STREAM_DONE, 1, 7);
 	raw_recv(fd, &byte, 1);
 	/* the thread may still be on its way back from it */
-	while (!ops->withdraw_now(exposure)) {
+	while (!ops->dereg_mr_now(exposure)) {
 		host_await(&host.withdrawn, host.withdrawn + 1);
-		ck_assert_int_eq(ops->expose_now(host.session, host.memory, MIDDLE, RW,
+		ck_assert_int_eq(ops->reg_mr_now(host.session, host.memory, MIDDLE, RW,
 						 NULL, &exposure, &host.key),
 				 0);
 	}
@@ -191,7 +187,7 @@ START_TEST(withdraw_now__cuts_what_is_under_way_off)
 	raw_send(fd, bytes, 10);
 	raw_expect(fd, STREAM_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
-	if (!ops->withdraw_now(host.exposure))
+	if (!ops->dereg_mr_now(host.exposure))
 		host_await(&host.withdrawn, 1);
 	/* what had come by then may have been placed */
 	memset(host.memory, 0x33, sizeof(bytes));
@@ -208,7 +204,7 @@ START_TEST(withdraw_now__of_a_stream_at_work_has_news)
 	int fd = raw_join();
 
 	atomic_store(&busy, true);
-	ck_assert(!ops->withdraw_now(host.exposure));
+	ck_assert(!ops->dereg_mr_now(host.exposure));
 	raw_request(fd, STREAM_READ, 0, 1, 1);
 	raw_expect(fd, STREAM_REFUSED, 0, 1);
 	host_await(&host.withdrawn, 1);
@@ -228,7 +224,7 @@ START_TEST(withdraw_now__leaves_notifications_their_turn)
 	raw_send(fd, &operands, sizeof(operands));
 	raw_expect(fd, STREAM_DONE, 8, 1);
 	raw_recv(fd, &(uint64_t){ 0 }, 8);
-	ck_assert(!ops->withdraw_now(host.exposure));
+	ck_assert(!ops->dereg_mr_now(host.exposure));
 	ck_assert_uint_eq(host.notified, 0);
 	host_await(&host.withdrawn, 1);
 	ck_assert_uint_eq(host.notified, 1);
@@ -239,14 +235,14 @@ END_TEST
 
 START_TEST(expose_now__that_fails_leaves_nothing)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	struct fabric_key key;
 
-	ck_assert_int_eq(ops->expose_now(host.session, host.memory, 0, RW, NULL,
+	ck_assert_int_eq(ops->reg_mr_now(host.session, host.memory, 0, RW, NULL,
 					 &exposure, &key),
 			 -EINVAL);
 	ops->session_close(host.session);
-	ck_assert_int_eq(ops->expose_now(host.session, host.memory, 1, RW, NULL,
+	ck_assert_int_eq(ops->reg_mr_now(host.session, host.memory, 1, RW, NULL,
 					 &exposure, &key),
 			 -ESHUTDOWN);
 	ck_assert_ptr_null(exposure);

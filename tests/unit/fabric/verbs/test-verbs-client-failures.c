@@ -16,7 +16,7 @@
 #define WAIT_MS 10000
 
 static struct fabric_domain *domain;
-static struct fabric_region *region;
+static struct fabric_local_mr *region;
 static struct fabric_cq *cq;
 static struct fabric_channel *channel;
 static char memory[4096];
@@ -40,8 +40,7 @@ static void setup(void)
 	};
 
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, WAIT_MS, &domain), 0);
-	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
-			 0);
+	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, sizeof(memory), &region), 0);
 	ck_assert_int_eq(CLIENT->cq_create(domain, DEPTH, &cq), 0);
 }
 
@@ -49,7 +48,7 @@ static void teardown(void)
 {
 	CLIENT->channel_free(channel);
 	CLIENT->cq_free(cq);
-	CLIENT->region_free(region);
+	CLIENT->dereg_mr(region);
 	CLIENT->domain_close(domain);
 	ck_assert_uint_eq(fake_live(), 0);
 }

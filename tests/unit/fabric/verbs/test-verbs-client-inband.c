@@ -147,7 +147,7 @@ START_TEST(requests__keep_to_their_credits)
 	struct wr wrs[VERBS_CREDITS + 2];
 
 	setup_inband();
-	ck_assert_uint_eq(CLIENT->requests_max, VERBS_CREDITS);
+	ck_assert_uint_eq(CLIENT->inband_max, VERBS_CREDITS);
 	for (unsigned i = 0; i < VERBS_CREDITS + 2; i++)
 		wrs[i] = ask(FABRIC_PING, i);
 	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, VERBS_CREDITS + 2),
@@ -301,7 +301,7 @@ END_TEST
 START_TEST(server__without_them_is_named)
 {
 	setup();
-	ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_INBAND), -ENOTSUP);
+	ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_INBAND), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "theirs0"));
 	ck_assert_int_eq(ask_post(FABRIC_PING, 0), -ENOTSUP);
 	ck_assert_uint_eq(fake_posts(), 0);

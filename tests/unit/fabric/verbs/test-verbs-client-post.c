@@ -147,18 +147,18 @@ START_TEST(slices__keep_to_the_device)
 {
 	fake.iwarp = _i;
 	setup_cq();
-	ck_assert_uint_eq(CLIENT->slices_max(domain, FABRIC_WRITE), 8);
-	ck_assert_uint_eq(CLIENT->slices_max(domain, FABRIC_READ), _i ? 1 : 3);
+	ck_assert_uint_eq(CLIENT->sge_max(domain, FABRIC_WRITE), 8);
+	ck_assert_uint_eq(CLIENT->sge_max(domain, FABRIC_READ), _i ? 1 : 3);
 	teardown_cq();
 }
 END_TEST
 
 START_TEST(slices__are_of_one_request_only)
 {
-	const struct fabric_slice slices[3] = { { memory, 10, NULL },
-						{ memory + 50, 20, NULL },
-						{ memory + 100, 30, NULL } };
-	struct fabric_slice with_region[3];
+	const struct fabric_sge slices[3] = { { memory, 10, NULL },
+					      { memory + 50, 20, NULL },
+					      { memory + 100, 30, NULL } };
+	struct fabric_sge with_region[3];
 	struct fake_send sends[FAKE_SENDS];
 	struct wr wrs[3];
 
@@ -201,13 +201,13 @@ START_TEST(atomics__need_both_devices)
 	fake.atomics = _i == 1 ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
 	fake.iwarp = _i == 2;
 	ck_assert_int_eq(CLIENT->domain_open(&able, NULL, 10000, &domain), 0);
-	ck_assert_int_eq(CLIENT->domain_able(domain, FABRIC_CAN_ATOMICS),
+	ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_ATOMICS),
 			 _i == 3 ? 0 : -ENOTSUP);
 	if (_i < 3)
 		ck_assert_msg(strstr(err_text(), _i == 0 ? "theirs0" : "fake0") &&
 				      strstr(err_text(), "atomic_cap"),
 			      "%s", err_text());
-	ck_assert_int_eq(CLIENT->domain_able(domain, (enum fabric_capability)99),
+	ck_assert_int_eq(CLIENT->domain_supports(domain, (enum fabric_capability)99),
 			 -ENOTSUP);
 	CLIENT->domain_close(domain);
 	ck_assert_uint_eq(fake_live(), 0);

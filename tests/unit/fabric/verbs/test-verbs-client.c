@@ -53,12 +53,11 @@ START_TEST(region__of_memory_for_reading_only_is_a_source)
 {
 	fake.reg_error = EFAULT;
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 10000, &domain), 0);
-	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
-			 0);
+	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, sizeof(memory), &region), 0);
 	ck_assert_uint_eq(fake_access(), 0);
-	CLIENT->region_free(region);
+	CLIENT->dereg_mr(region);
 	fake.reg_error = ENOMEM;
-	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
+	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, sizeof(memory), &region),
 			 -ENOMEM);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
 	CLIENT->domain_close(domain);
@@ -92,7 +91,7 @@ START_TEST(siw__has_its_offset_covered_once)
 	setup();
 	fake_event(fake_last_id(), RDMA_CM_EVENT_DEVICE_REMOVAL);
 	ck_assert(!CLIENT->alive(channel));
-	ck_assert(CLIENT->domain_gone(domain));
+	ck_assert(CLIENT->domain_removed(domain));
 	teardown();
 	ck_assert_uint_eq(fake_live(), 0);
 }
@@ -158,7 +157,7 @@ START_TEST(connect__tells_why_it_failed)
 	ck_assert_int_eq(connect_one(DEPTH, &channel), answers[_i].err);
 	ck_assert_str_ne(err_text(), "");
 	/* nobody else hears of it, as the way was the domain's */
-	ck_assert_int_eq(CLIENT->domain_gone(domain),
+	ck_assert_int_eq(CLIENT->domain_removed(domain),
 			 answers[_i].event == RDMA_CM_EVENT_DEVICE_REMOVAL);
 	/* and gives back its share of the queue */
 	fake.answer = RDMA_CM_EVENT_ESTABLISHED;
@@ -273,9 +272,9 @@ START_TEST(domain_gone__is_told_of_a_removal_behind_the_channels_end)
 	setup();
 	fake_event(fake_last_id(), RDMA_CM_EVENT_DISCONNECTED);
 	ck_assert(!CLIENT->alive(channel));
-	ck_assert(!CLIENT->domain_gone(domain));
+	ck_assert(!CLIENT->domain_removed(domain));
 	fake_event(fake_last_id(), RDMA_CM_EVENT_DEVICE_REMOVAL);
-	ck_assert(CLIENT->domain_gone(domain));
+	ck_assert(CLIENT->domain_removed(domain));
 	teardown();
 }
 END_TEST
@@ -309,7 +308,7 @@ static void life(void)
 		ck_assert_str_ne(err_text(), "");
 		return;
 	}
-	if (CLIENT->region_create(domain, memory, sizeof(memory), &region))
+	if (CLIENT->reg_mr(domain, memory, sizeof(memory), &region))
 		goto domain;
 	if (CLIENT->cq_create(domain, DEPTH, &cq))
 		goto region;
@@ -321,7 +320,7 @@ static void life(void)
 cq:
 	CLIENT->cq_free(cq);
 region:
-	CLIENT->region_free(region);
+	CLIENT->dereg_mr(region);
 domain:
 	CLIENT->domain_close(domain);
 }

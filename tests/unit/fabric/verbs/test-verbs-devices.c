@@ -6,8 +6,8 @@
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-server-stage.h"
 
-static const struct fabric_abilities *can;
-static struct fabric_port port;
+static const struct fabric_device_attr *can;
+static struct fabric_port_attr port;
 
 static void look(void)
 {

@@ -14,12 +14,12 @@
 static struct fabric_client_params params = FABRIC_CLIENT_PARAMS_INIT;
 
 /* What the server says, and what it was told. */
-static struct fabric_end said, told;
+static struct fabric_qp_info said, told;
 static unsigned exchanges;
 static int exchange_err;
 
-static int exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_ms,
-		    struct fabric_end *ret_theirs)
+static int exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
+		    struct fabric_qp_info *ret_theirs)
 {
 	ck_assert_ptr_eq(ctx, &said);
 	ck_assert_uint_gt(timeout_ms, 0);
@@ -33,7 +33,7 @@ static int exchange(void *ctx, const struct fabric_end *ours, unsigned timeout_m
 
 static void say(const char *gid)
 {
-	said = (struct fabric_end){
+	said = (struct fabric_qp_info){
 		.qpn = 0xabcdef,
 		.psn = 0x123456,
 		.lid = fake.infiniband ? 9 : 0,
@@ -76,8 +76,7 @@ static void open_all(void)
 	int err = open_domain();
 
 	ck_assert_msg(!err, "domain_open: %s", err_text());
-	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
-			 0);
+	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, sizeof(memory), &region), 0);
 	ck_assert_int_eq(CLIENT->cq_create(domain, 2 * DEPTH, &cq), 0);
 }
 
@@ -145,7 +144,7 @@ START_TEST(connect__goes_by_lid_on_infiniband)
 	said.pkey = 0x8002;
 	ck_assert_int_eq(join(), -EACCES);
 	teardown_cq();
-	params.knobs.pkey = 0x8002;
+	params.rdma_options.pkey = 0x8002;
 	open_all();
 	ck_assert_int_eq(join(), 0);
 	ck_assert_uint_eq(fake_driven().pkey_index, 1);
@@ -192,20 +191,20 @@ static const struct {
 	int gid_index, err;
 	const char *text;
 } ways[] = {
-	{ FABRIC_CONNECT_CM, FABRIC_ENDPOINT_DIRECT, FABRIC_KNOB_AUTO, -ENOTSUP,
+	{ FABRIC_CONNECT_CM, FABRIC_ENDPOINT_DIRECT, FABRIC_OPTION_AUTO, -ENOTSUP,
 	  "theirs0 are set up with connect = direct, not cm" },
-	{ FABRIC_CONNECT_DIRECT, 0, FABRIC_KNOB_AUTO, -ENOTSUP,
+	{ FABRIC_CONNECT_DIRECT, 0, FABRIC_OPTION_AUTO, -ENOTSUP,
 	  "theirs0 are set up with connect = cm, not direct" },
-	{ FABRIC_KNOB_AUTO, 0, 2, -EINVAL,
+	{ FABRIC_OPTION_AUTO, 0, 2, -EINVAL,
 	  "gid_index and pkey are for connect = direct" },
 	{ FABRIC_CONNECT_DIRECT, FABRIC_ENDPOINT_DIRECT, 2, 0, NULL },
-	{ FABRIC_CONNECT_CM, 0, FABRIC_KNOB_AUTO, 0, NULL },
+	{ FABRIC_CONNECT_CM, 0, FABRIC_OPTION_AUTO, 0, NULL },
 };
 
 START_TEST(connect__is_as_both_want_it)
 {
-	params.knobs.connect = ways[_i].connect;
-	params.knobs.gid_index = ways[_i].gid_index;
+	params.rdma_options.connect = ways[_i].connect;
+	params.rdma_options.gid_index = ways[_i].gid_index;
 	endpoint.flags = ways[_i].flags;
 	ck_assert_int_eq(open_domain(), ways[_i].err);
 	if (ways[_i].text)
@@ -227,12 +226,12 @@ START_TEST(device__is_shared_and_not_once_it_has_failed)
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, &params, 1000, &second), 0);
 	/* its protection domain */
 	ck_assert_uint_eq(fake_live(), live + 1);
-	ck_assert(!CLIENT->domain_gone(domain));
+	ck_assert(!CLIENT->domain_removed(domain));
 	fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
 	/* it says so once, and all who share it are to know */
 	if (_i) {
-		ck_assert(CLIENT->domain_gone(second));
-		ck_assert(CLIENT->domain_gone(domain));
+		ck_assert(CLIENT->domain_removed(second));
+		ck_assert(CLIENT->domain_removed(domain));
 	}
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, &params, 1000, &third), 0);
 	ck_assert_uint_eq(fake_live(), live + 3);
@@ -270,7 +269,7 @@ START_TEST(device__is_looked_at_when_it_tells)
 	ck_assert_int_eq(join(), -EACCES);
 	exchange_err = 0;
 	rejoin_at(index);
-	CLIENT->region_free(region);
+	CLIENT->dereg_mr(region);
 	CLIENT->cq_free(cq);
 	CLIENT->domain_close(domain);
 	ck_assert_uint_eq(fake_live(), 0);

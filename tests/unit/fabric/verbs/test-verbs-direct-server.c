@@ -13,10 +13,12 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static struct fabric_device_params devices[] = {
-	{ .name = "", .port = FABRIC_KNOB_AUTO, .knobs = FABRIC_KNOBS_INIT },
+	{ .name = "",
+	  .port = FABRIC_OPTION_AUTO,
+	  .rdma_options = FABRIC_RDMA_OPTIONS_INIT },
 };
 static struct fabric_session *session;
-static struct fabric_end ours;
+static struct fabric_qp_info ours;
 
 static const char *const names[] = { "fake0", NULL };
 /* Where no RDMA device is. */
@@ -44,7 +46,7 @@ static int try_open_elsewhere(void)
 
 static void setup(void)
 {
-	devices[0].knobs.connect = FABRIC_CONNECT_DIRECT;
+	devices[0].rdma_options.connect = FABRIC_CONNECT_DIRECT;
 }
 
 static void open_direct(void)
@@ -56,9 +58,9 @@ static void open_direct(void)
 }
 
 /* A client's end as ours would say it. */
-static struct fabric_end end_at(const char *gid)
+static struct fabric_qp_info end_at(const char *gid)
 {
-	struct fabric_end end = {
+	struct fabric_qp_info end = {
 		.qpn = 0x123456,
 		.psn = 0xfedcba,
 		.lid = fake.infiniband ? 9 : 0,
@@ -73,14 +75,14 @@ static struct fabric_end end_at(const char *gid)
 	return end;
 }
 
-static int join(uint32_t channel, const struct fabric_end *theirs)
+static int join(uint32_t channel, const struct fabric_qp_info *theirs)
 {
-	return SERVER->channel_join(session, channel, theirs, &ours);
+	return SERVER->channel_connect(session, channel, theirs, &ours);
 }
 
 START_TEST(join__drives_the_queue_pair_by_hand)
 {
-	const struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	const struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
 	const struct fabric_endpoint *endpoint;
 	struct ibv_qp_attr driven;
 
@@ -132,7 +134,7 @@ END_TEST
 
 static void join_at(uint32_t channel, unsigned index)
 {
-	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
 
 	theirs.qpn += channel;
 	ck_assert_msg(!join(channel, &theirs), "%s", err_text());
@@ -142,7 +144,7 @@ static void join_at(uint32_t channel, unsigned index)
 /* The port is asked for once, until the device tells that it has changed, or a join fails. */
 START_TEST(port__is_looked_at_when_the_device_tells)
 {
-	const struct fabric_end nowhere = end_at("::");
+	const struct fabric_qp_info nowhere = end_at("::");
 
 	open_direct();
 	join_at(1, 2);
@@ -161,7 +163,7 @@ END_TEST
 
 START_TEST(join__begins_at_a_random_packet)
 {
-	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
 	uint32_t seen_bits = 0, common = 0xffffff;
 
 	open_direct();
@@ -209,7 +211,7 @@ static const struct {
 
 START_TEST(join__refuses_what_cannot_be)
 {
-	struct fabric_end theirs = end_at(hostile[_i].gid);
+	struct fabric_qp_info theirs = end_at(hostile[_i].gid);
 
 	theirs.qpn = hostile[_i].qpn;
 	theirs.psn = hostile[_i].psn;
@@ -230,7 +232,7 @@ END_TEST
 START_TEST(join__takes_an_end_once)
 {
 	struct fabric_session *first;
-	struct fabric_end theirs;
+	struct fabric_qp_info theirs;
 
 	fake.infiniband = _i > 0;
 	theirs = end_at(fake.infiniband ? "fe80::9" : "::ffff:10.1.0.9");
@@ -259,7 +261,7 @@ END_TEST
 /* Who only guesses a queue pair's number does not keep its owner out. */
 START_TEST(join__believes_who_comes_from_that_address)
 {
-	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
 
 	open_direct();
 	ck_assert_int_eq(join(1, &theirs), 0);
@@ -309,8 +311,8 @@ static void rtr_counted(void)
  * nobody has must not have it stand still. */
 START_TEST(join__waits_for_few_that_do_not_answer)
 {
-	struct fabric_end theirs = end_at("::ffff:10.1.0.99");
-	const struct fabric_end other = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.99");
+	const struct fabric_qp_info other = end_at("::ffff:10.1.0.9");
 
 	clock_set_source(now);
 	open_direct();
@@ -341,7 +343,7 @@ END_TEST
 /* Ever other ones have a quarter of the time at most. */
 START_TEST(join__waits_for_ever_other_ones_now_and_then)
 {
-	struct fabric_end theirs = end_at("::ffff:10.1.0.99");
+	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.99");
 	uint64_t end_ns = now_ns + UINT64_C(60000000000);
 	uint32_t n = 0, waits = 0;
 
@@ -362,7 +364,7 @@ END_TEST
 
 START_TEST(infiniband__goes_by_lid_within_a_subnet)
 {
-	struct fabric_end theirs;
+	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
 	theirs = end_at("fe80::9");
@@ -390,14 +392,14 @@ START_TEST(infiniband__goes_by_lid_within_a_subnet)
 END_TEST
 
 static const struct {
-	int knob;
+	int option;
 	uint16_t theirs;
 	int open, join;
 	uint16_t index;
 } pkeys[] = {
-	{ FABRIC_KNOB_AUTO, 0xffff, 0, 0, 0 },
-	{ FABRIC_KNOB_AUTO, 0x7fff, 0, 0, 0 },
-	{ FABRIC_KNOB_AUTO, 0x8002, 0, -EACCES, 0 },
+	{ FABRIC_OPTION_AUTO, 0xffff, 0, 0, 0 },
+	{ FABRIC_OPTION_AUTO, 0x7fff, 0, 0, 0 },
+	{ FABRIC_OPTION_AUTO, 0x8002, 0, -EACCES, 0 },
 	{ 0x8002, 0x8002, 0, 0, 1 },
 	{ 0x8002, 0x0002, 0, 0, 1 },
 	{ 0x8002, 0xffff, 0, -EACCES, 0 },
@@ -409,12 +411,12 @@ static const struct {
 
 START_TEST(pkey__is_looked_up_and_must_agree)
 {
-	struct fabric_end theirs;
+	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
 	theirs = end_at("fe80::9");
 	theirs.pkey = pkeys[_i].theirs;
-	devices[0].knobs.pkey = pkeys[_i].knob;
+	devices[0].rdma_options.pkey = pkeys[_i].option;
 	ck_assert_int_eq(try_open(), pkeys[_i].open);
 	if (pkeys[_i].open) {
 		ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
@@ -434,22 +436,22 @@ END_TEST
 
 START_TEST(gid_index__is_as_said)
 {
-	struct fabric_end theirs = end_at("fd00::9");
-	const struct fabric_abilities *abilities;
-	struct fabric_port port;
+	struct fabric_qp_info theirs = end_at("fd00::9");
+	const struct fabric_device_attr *abilities;
+	struct fabric_port_attr port;
 
 	fake.more_gids = 100;
-	devices[0].knobs.gid_index = 3;
+	devices[0].rdma_options.gid_index = 3;
 	open_direct();
 	ck_assert_msg(!join(1, &theirs), "%s", err_text());
 	ck_assert_uint_eq(fake_driven().ah_attr.grh.sgid_index, 3);
 	ck_assert_int_eq(SERVER->device(server, 0, &abilities, &port), 0);
-	ck_assert_int_eq(port.knobs.connect, FABRIC_CONNECT_DIRECT);
+	ck_assert_int_eq(port.rdma_options.connect, FABRIC_CONNECT_DIRECT);
 	for (unsigned i = 0; i < port.n_gids; i++)
 		ck_assert(port.gids[i].served == (port.gids[i].index == 3));
 	close_all();
 	/* RoCE's first version */
-	devices[0].knobs.gid_index = 1;
+	devices[0].rdma_options.gid_index = 1;
 	ck_assert_int_eq(try_open(), -EADDRNOTAVAIL);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0, port 1: there is no GID 1"));
 	ck_assert_uint_eq(fake_live(), 0);
@@ -458,20 +460,20 @@ END_TEST
 
 START_TEST(cm__takes_neither_joins_nor_their_keys)
 {
-	const struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	const struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
 
-	devices[0].knobs.connect = FABRIC_KNOB_AUTO;
+	devices[0].rdma_options.connect = FABRIC_OPTION_AUTO;
 	open_direct();
 	ck_assert_uint_eq(SERVER->endpoint(server, 0)->flags & FABRIC_ENDPOINT_DIRECT,
 			  0);
 	ck_assert_int_eq(join(1, &theirs), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
 	close_all();
-	devices[0].knobs.gid_index = 2;
+	devices[0].rdma_options.gid_index = 2;
 	ck_assert_int_eq(try_open(), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err_text(), "connect = direct"));
-	devices[0].knobs.gid_index = FABRIC_KNOB_AUTO;
-	devices[0].knobs.pkey = 0xffff;
+	devices[0].rdma_options.gid_index = FABRIC_OPTION_AUTO;
+	devices[0].rdma_options.pkey = 0xffff;
 	ck_assert_int_eq(try_open(), -EINVAL);
 	ck_assert_uint_eq(fake_live(), 0);
 }
@@ -490,7 +492,7 @@ END_TEST
 START_TEST(port__needs_no_address)
 {
 	const struct fabric_endpoint *endpoint;
-	struct fabric_end theirs;
+	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
 	theirs = end_at("fe80::9");
@@ -505,9 +507,9 @@ START_TEST(port__needs_no_address)
 	ck_assert_msg(!join(1, &theirs), "%s", err_text());
 	close_all();
 	/* but by rdma_cm it does, and on Ethernet */
-	devices[0].knobs.connect = FABRIC_CONNECT_CM;
+	devices[0].rdma_options.connect = FABRIC_CONNECT_CM;
 	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
-	devices[0].knobs.connect = FABRIC_CONNECT_DIRECT;
+	devices[0].rdma_options.connect = FABRIC_CONNECT_DIRECT;
 	fake.infiniband = false;
 	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "gid_index"));
@@ -517,7 +519,7 @@ START_TEST(port__needs_no_address)
 	ck_assert_ptr_nonnull(strstr(err_text(), "connect = direct: RDMA device fake0, "
 						 "port 1 is not active"));
 	fake.port_down[0] = false;
-	devices[0].knobs.pkey = 0x8123;
+	devices[0].rdma_options.pkey = 0x8123;
 	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "has no P_Key 0x8123"));
 	ck_assert_uint_eq(fake_live(), 0);
@@ -526,7 +528,7 @@ END_TEST
 
 START_TEST(device__without_an_address_is_given_back_when_it_is_removed)
 {
-	struct fabric_end theirs;
+	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
 	theirs = end_at("fe80::9");
@@ -544,7 +546,7 @@ END_TEST
 
 START_TEST(channel__that_breaks_is_told_of)
 {
-	const struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	const struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
 
 	open_direct();
 	ck_assert_int_eq(join(8, &theirs), 0);
@@ -560,7 +562,7 @@ END_TEST
 
 START_TEST(session__ends_with_its_channels)
 {
-	struct fabric_end theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
 
 	open_direct();
 	ck_assert_int_eq(join(1, &theirs), 0);
@@ -577,7 +579,7 @@ END_TEST
 
 START_TEST(sweep__no_failure_leaks)
 {
-	struct fabric_end theirs;
+	struct fabric_qp_info theirs;
 	unsigned n = 0;
 
 	fake.infiniband = _i > 0;

@@ -37,7 +37,7 @@ static const struct {
 
 START_TEST(expose__grants_exactly_the_rights)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 
 	fake.iwarp = accesses[_i].iwarp;
 	fake.atomics = accesses[_i].atomic_cap;
@@ -46,7 +46,7 @@ START_TEST(expose__grants_exactly_the_rights)
 		SERVER->endpoint(server, 0)->flags,
 		FABRIC_ENDPOINT_INBAND | (fake.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
 			(fake.atomics && !fake.iwarp ? FABRIC_ENDPOINT_ATOMICS : 0));
-	ck_assert_int_eq(SERVER->expose(session_new(0), memory, 100,
+	ck_assert_int_eq(SERVER->reg_mr(session_new(0), memory, 100,
 					accesses[_i].rights, NULL, &exposure),
 			 0);
 	await(&seen.exposeds, 1);
@@ -55,7 +55,7 @@ START_TEST(expose__grants_exactly_the_rights)
 	ck_assert_uint_ne(seen.key.rkey, 0);
 	ck_assert_uint_eq(stats().exposures, 1);
 	ck_assert_uint_eq(stats().exposed_bytes, 100);
-	SERVER->withdraw(exposure);
+	SERVER->dereg_mr(exposure);
 	await(&seen.withdrawns, 1);
 	ck_assert_uint_eq(fake_live_mrs(), 0);
 	ck_assert_uint_eq(stats().exposures, 0);
@@ -67,13 +67,13 @@ END_TEST
 /* Little takes less time than to change threads, and much more than the loop has. */
 START_TEST(expose__registers_little_on_the_loop)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	struct fabric_session *session;
 
 	ck_assert_int_eq(open_plain(), 0);
 	session = session_new(0);
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(SERVER->expose(session, memory, ((size_t)64 << 10) + i,
+		ck_assert_int_eq(SERVER->reg_mr(session, memory, ((size_t)64 << 10) + i,
 						FABRIC_RIGHT_READ, NULL, &exposure),
 				 0);
 		ck_assert_uint_eq(seen.exposeds, i);
@@ -93,10 +93,10 @@ static void dawdle(void)
 
 static bool registers_here(struct fabric_session *session)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	unsigned n = seen.exposeds;
 
-	ck_assert_int_eq(SERVER->expose(session, memory, 4096, FABRIC_RIGHT_READ, NULL,
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 4096, FABRIC_RIGHT_READ, NULL,
 					&exposure),
 			 0);
 	await(&seen.exposeds, n + 1);
@@ -126,13 +126,13 @@ END_TEST
 
 START_TEST(expose__withdrawn_at_once_is_never_announced)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 
 	ck_assert_int_eq(open_plain(), 0);
-	ck_assert_int_eq(SERVER->expose(session_new(0), memory, sizeof(memory),
+	ck_assert_int_eq(SERVER->reg_mr(session_new(0), memory, sizeof(memory),
 					FABRIC_RIGHT_READ, NULL, &exposure),
 			 0);
-	SERVER->withdraw(exposure);
+	SERVER->dereg_mr(exposure);
 	await(&seen.withdrawns, 1);
 	ck_assert_uint_eq(seen.exposeds, 0);
 	ck_assert_uint_eq(fake_live_mrs(), 0);
@@ -142,19 +142,19 @@ END_TEST
 
 START_TEST(expose__that_fails_names_cause_and_remedy)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	struct fabric_session *session;
 
 	ck_assert_int_eq(open_plain(), 0);
 	session = session_new(0);
 	ck_assert_int_eq(
-		SERVER->expose(session, memory, 0, FABRIC_RIGHT_READ, NULL, &exposure),
+		SERVER->reg_mr(session, memory, 0, FABRIC_RIGHT_READ, NULL, &exposure),
 		-EINVAL);
-	ck_assert_int_eq(SERVER->expose(session, memory, (size_t)2 << 30,
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, (size_t)2 << 30,
 					FABRIC_RIGHT_READ, NULL, &exposure),
 			 -EINVAL);
 	fake.reg_error = ENOMEM;
-	ck_assert_int_eq(SERVER->expose(session, memory, sizeof(memory),
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, sizeof(memory),
 					FABRIC_RIGHT_READ, NULL, &exposure),
 			 0);
 	await(&seen.exposeds, 1);
@@ -195,7 +195,7 @@ END_TEST
 
 START_TEST(withdraw__that_the_device_refuses_cuts_the_session_off)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct fabric_session *session;
 
 	ck_assert_int_eq(open_plain(), 0);
@@ -203,7 +203,7 @@ START_TEST(withdraw__that_the_device_refuses_cuts_the_session_off)
 	(void)channel_new(session, 1);
 	exposure = exposure_new(session);
 	fake.dereg_error = EBUSY;
-	SERVER->withdraw(exposure);
+	SERVER->dereg_mr(exposure);
 	await(&seen.withdrawns, 1);
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(seen.downs, 1);
@@ -220,17 +220,17 @@ END_TEST
 START_TEST(close__ends_whatever_there_is)
 {
 	struct fabric_session *session;
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 
 	ck_assert_int_eq(open_plain(), 0);
 	session = session_new(0);
 	(void)channel_new(session, 1);
 	(void)exposure_new(session);
 	(void)request(1, 2);
-	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &exposure), 0);
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &exposure), 0);
 	(void)session_new(1);
 	session = session_new(0);
-	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &exposure), 0);
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &exposure), 0);
 	SERVER->session_close(session);
 	close_all();
 	ck_assert_uint_eq(seen.closeds + seen.downs + seen.withdrawns, 0);

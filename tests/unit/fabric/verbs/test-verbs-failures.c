@@ -125,7 +125,7 @@ END_TEST
 
 START_TEST(registrations__that_stay_are_told_once)
 {
-	struct fabric_exposure *first, *second;
+	struct fabric_mr *first, *second;
 	struct fabric_session *session;
 
 	ck_assert_int_eq(open_plain(), 0);
@@ -134,14 +134,14 @@ START_TEST(registrations__that_stay_are_told_once)
 	first = exposure_new(session);
 	second = exposure_new(session);
 	fake.dereg_error = EBUSY;
-	SERVER->withdraw(first);
-	SERVER->withdraw(second);
+	SERVER->dereg_mr(first);
+	SERVER->dereg_mr(second);
 	await(&seen.withdrawns, 2);
 	ck_assert_uint_eq(seen.news, 1);
 	ck_assert_ptr_nonnull(strstr(seen.news_text, "ibv_dereg_mr gives 16"));
 	ck_assert_uint_eq(seen.downs, 1);
 	/* nobody could reach what is exposed from now on */
-	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &first), -EIO);
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &first), -EIO);
 	ck_assert_ptr_nonnull(strstr(err_text(), "cut off"));
 	SERVER->session_close(session);
 	await(&seen.closeds, 1);
@@ -156,18 +156,18 @@ END_TEST
 static char segments[N_SEGMENTS][(size_t)256 << 10];
 
 static int piece_expose(struct fabric_session *const sessions[N_DEVICES], unsigned i,
-			struct fabric_exposure **ret_exposure)
+			struct fabric_mr **ret_mr)
 {
-	return SERVER->expose(
-		sessions[i % N_DEVICES], segments[i / N_DEVICES], sizeof(segments[0]),
-		FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL, ret_exposure);
+	return SERVER->reg_mr(sessions[i % N_DEVICES], segments[i / N_DEVICES],
+			      sizeof(segments[0]),
+			      FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL, ret_mr);
 }
 
 /* Whichever of them it is: that one is told of, with device and size, and the others can be
  * taken back. */
 START_TEST(registrations__refused_half_way_leave_nothing)
 {
-	struct fabric_exposure *exposures[N_PIECES] = { NULL };
+	struct fabric_mr *exposures[N_PIECES] = { NULL };
 	struct fabric_session *sessions[N_DEVICES];
 	char said[64];
 
@@ -187,7 +187,7 @@ START_TEST(registrations__refused_half_way_leave_nothing)
 	ck_assert_uint_eq(fake_live_mrs(), N_PIECES - 1);
 	for (unsigned i = 0; i < N_PIECES; i++)
 		if (i != (unsigned)_i)
-			SERVER->withdraw(exposures[i]);
+			SERVER->dereg_mr(exposures[i]);
 	await(&seen.withdrawns, N_PIECES - 1);
 	ck_assert_uint_eq(fake_live_mrs(), 0);
 	ck_assert_uint_eq(stats().exposed_bytes, 0);
@@ -210,7 +210,7 @@ static void meet(void)
 /* Neither registers before the other does. */
 START_TEST(registrations__of_devices_are_made_at_the_same_time)
 {
-	struct fabric_exposure *exposures[N_DEVICES];
+	struct fabric_mr *exposures[N_DEVICES];
 	struct fabric_session *sessions[N_DEVICES];
 
 	ck_assert_int_eq(pthread_barrier_init(&both, NULL, N_DEVICES), 0);
@@ -229,12 +229,12 @@ START_TEST(registrations__of_devices_are_made_at_the_same_time)
 END_TEST
 
 /* A session with a queue pair that serves its peer on, and an exposure. */
-static struct fabric_session *session_unfenced(struct fabric_exposure **ret_exposure)
+static struct fabric_session *session_unfenced(struct fabric_mr **ret_mr)
 {
 	struct fabric_session *session = session_new(0);
 
 	(void)channel_new(session, 1);
-	*ret_exposure = exposure_new(session);
+	*ret_mr = exposure_new(session);
 	fake.modify_error = EIO;
 	fake.destroy_qp_error = EIO;
 	SERVER->channel_close(session, 1);
@@ -247,12 +247,12 @@ static struct fabric_session *session_unfenced(struct fabric_exposure **ret_expo
 
 START_TEST(withdraw__is_done_with_the_registration)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct fabric_session *session;
 
 	ck_assert_int_eq(open_plain(), 0);
 	session = session_unfenced(&exposure);
-	SERVER->withdraw(exposure);
+	SERVER->dereg_mr(exposure);
 	await(&seen.withdrawns, 1);
 	SERVER->session_close(session);
 	await(&seen.closeds, 1);
@@ -264,7 +264,7 @@ END_TEST
 START_TEST(withdraw__never_ends_while_the_device_may_serve_it)
 {
 	struct fabric_session *session, *other;
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 
 	ck_assert_int_eq(open_plain(), 0);
 	other = session_new(0);
@@ -273,7 +273,7 @@ START_TEST(withdraw__never_ends_while_the_device_may_serve_it)
 	if (_i)
 		SERVER->session_close(session);
 	else
-		SERVER->withdraw(exposure);
+		SERVER->dereg_mr(exposure);
 	/* the registration failed, and the memory is withheld */
 	await(&seen.news, 3);
 	ck_assert_ptr_nonnull(strstr(seen.news_text, "4096 bytes"));

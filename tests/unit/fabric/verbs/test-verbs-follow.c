@@ -28,8 +28,8 @@ static void device_remove(void)
 START_TEST(device__that_is_back_serves_again)
 {
 	struct fabric_session *before, *after;
-	const struct fabric_abilities *can;
-	struct fabric_port port;
+	const struct fabric_device_attr *can;
+	struct fabric_port_attr port;
 
 	ck_assert_int_eq(open_plain(), 0);
 	before = session_new(0);
@@ -58,7 +58,7 @@ END_TEST
 
 START_TEST(session__of_a_device_that_was_removed_exposes_nothing)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	struct fabric_session *session;
 
 	ck_assert_int_eq(open_plain(), 0);
@@ -66,7 +66,7 @@ START_TEST(session__of_a_device_that_was_removed_exposes_nothing)
 	device_remove();
 	fake_return(0);
 	await_news("again");
-	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &exposure),
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &exposure),
 			 -ENODEV);
 	close_all();
 }

@@ -115,11 +115,11 @@ START_TEST(notification__reaches_the_daemon)
 	ck_assert_uint_eq(seen.note, 0x76543210);
 	ck_assert_uint_eq(seen.lost, 0);
 	/* what was not taken when the exposure goes comes before its end */
-	for (unsigned i = 0; i < FABRIC_NOTES_MAX + 10; i++)
+	for (unsigned i = 0; i < FABRIC_NOTIFICATIONS_MAX + 10; i++)
 		expect_status(id, request, INBAND_DONE);
 	SERVER->session_close(session);
 	await(&seen.closeds, 1);
-	ck_assert_uint_eq(seen.notifieds, 1 + FABRIC_NOTES_MAX);
+	ck_assert_uint_eq(seen.notifieds, 1 + FABRIC_NOTIFICATIONS_MAX);
 	ck_assert_uint_eq(seen.lost, 10);
 	close_all();
 }
@@ -156,7 +156,7 @@ END_TEST
 
 START_TEST(requests__reach_what_is_the_sessions_alone)
 {
-	struct fabric_exposure *exposure;
+	struct fabric_mr *exposure;
 	struct fabric_session *session, *other;
 	struct rdma_cm_id *id, *thief;
 
@@ -177,7 +177,7 @@ START_TEST(requests__reach_what_is_the_sessions_alone)
 			expect_status(id, inband(op, 4089, 8, 1), INBAND_REFUSED);
 	}
 	/* from when withdraw() returns */
-	SERVER->withdraw(exposure);
+	SERVER->dereg_mr(exposure);
 	for (uint32_t op = INBAND_FILL; op <= INBAND_NOTIFY; op++)
 		expect_status(id, inband(op, 0, op == INBAND_NOTIFY ? 0 : 8, 1),
 			      INBAND_REFUSED);
@@ -191,7 +191,7 @@ END_TEST
 
 START_TEST(rights__are_those_that_were_given)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	struct fabric_session *session;
 	struct rdma_cm_id *id;
 	bool read = (unsigned)_i & FABRIC_RIGHT_READ;
@@ -202,7 +202,7 @@ START_TEST(rights__are_those_that_were_given)
 	ck_assert_int_eq(open_plain(), 0);
 	session = session_new(0);
 	id = channel_new(session, 1);
-	ck_assert_int_eq(SERVER->expose(session, memory, sizeof(memory), (unsigned)_i,
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, sizeof(memory), (unsigned)_i,
 					NULL, &exposure),
 			 0);
 	await(&seen.exposeds, 1);
@@ -225,7 +225,7 @@ START_TEST(request__that_breaks_the_rules_ends_the_channel)
 		{ INBAND_PING, 1, 56, "too many bytes" },
 		{ INBAND_NOTIFY, 1, 56, "too many bytes" },
 		{ INBAND_FILL, 0, 56, "0 bytes" },
-		{ INBAND_COPY, FABRIC_REQUEST_BYTES_MAX + 1, 56, "too many bytes" },
+		{ INBAND_COPY, FABRIC_INBAND_BYTES_MAX + 1, 56, "too many bytes" },
 		{ INBAND_CRC, UINT32_MAX, 56, "too many bytes" },
 		{ 4, 8, 56, "unknown" },
 		{ 0, 8, 56, "unknown" },

@@ -44,9 +44,9 @@ START_TEST(terms__stand_behind_the_hello)
 	struct rdma_conn_param param;
 	struct verbs_terms said;
 
-	params.knobs.mtu = 512;
-	params.knobs.retry_count = 4;
-	params.knobs.rnr_retry_count = 2;
+	params.rdma_options.mtu = 512;
+	params.rdma_options.retry_count = 4;
+	params.rdma_options.rnr_retry_count = 2;
 	ck_assert_int_eq(connect_with(&any), 0);
 	param = fake_param();
 	ck_assert_uint_eq(param.private_data_len,
@@ -77,7 +77,7 @@ START_TEST(answer__settles_the_channel)
 	ck_assert_uint_eq(fake_driven().max_rd_atomic, 99);
 	disconnect();
 	/* never more than asked for, never for ever */
-	params.knobs.mtu = 256;
+	params.rdma_options.mtu = 256;
 	ck_assert_int_eq(connect_with(&(struct verbs_terms){ 4096, 7, 255 }), 0);
 	ck_assert_int_eq(fake_driven().path_mtu, IBV_MTU_256);
 	ck_assert_uint_eq(fake_driven().retry_cnt, 6);
@@ -100,9 +100,9 @@ START_TEST(packets__are_marked_as_told)
 	ck_assert_int_eq(fake_tos(), -1);
 	ck_assert_uint_eq(fake_driven().timeout, 18);
 	disconnect();
-	params.knobs.traffic_class = 104;
-	params.knobs.service_level = 5;
-	params.knobs.ack_timeout = 14;
+	params.rdma_options.traffic_class = 104;
+	params.rdma_options.service_level = 5;
+	params.rdma_options.ack_timeout = 14;
 	ck_assert_int_eq(connect_with(&any), 0);
 	ck_assert_int_eq(fake_tos(), 104);
 	ck_assert_uint_eq(fake_driven().ah_attr.grh.traffic_class, 104);
@@ -113,13 +113,13 @@ START_TEST(packets__are_marked_as_told)
 END_TEST
 
 static const struct {
-	int knob;
+	int option;
 	unsigned asked;
-} depths[] = { { FABRIC_KNOB_AUTO, 16 }, { 4, 4 }, { 64, 64 }, { 255, 128 } };
+} depths[] = { { FABRIC_OPTION_AUTO, 16 }, { 4, 4 }, { 64, 64 }, { 255, 128 } };
 
 START_TEST(rd_atomic__is_asked_for_within_the_device)
 {
-	params.knobs.rd_atomic = depths[_i].knob;
+	params.rdma_options.rd_atomic = depths[_i].option;
 	ck_assert_int_eq(connect_with(&any), 0);
 	ck_assert_uint_eq(fake_param().initiator_depth, depths[_i].asked);
 	disconnect();
@@ -128,17 +128,16 @@ END_TEST
 
 START_TEST(regions__are_relaxed_only_when_told)
 {
-	struct fabric_region *region;
+	struct fabric_local_mr *region;
 	char memory[64];
 
 	for (int relaxed = 0; relaxed < 2; relaxed++) {
-		params.knobs.relaxed_ordering = relaxed;
+		params.rdma_options.relaxed_ordering = relaxed;
 		ck_assert_int_eq(connect_with(&any), 0);
 		ck_assert_int_eq(
-			CLIENT->region_create(domain, memory, sizeof(memory), &region),
-			0);
+			CLIENT->reg_mr(domain, memory, sizeof(memory), &region), 0);
 		ck_assert(!(fake_access() & IBV_ACCESS_RELAXED_ORDERING) == !relaxed);
-		CLIENT->region_free(region);
+		CLIENT->dereg_mr(region);
 		disconnect();
 	}
 }
@@ -179,7 +178,7 @@ END_TEST
 START_TEST(iwarp__leaves_the_queue_pair_to_the_kernel)
 {
 	fake.iwarp = true;
-	params.knobs.mtu = 256;
+	params.rdma_options.mtu = 256;
 	ck_assert_int_eq(connect_with(&any), 0);
 	ck_assert_int_eq(fake_last_id()->qp->state, IBV_QPS_INIT);
 	disconnect();

@@ -9,8 +9,12 @@
 #include "unit/fabric/verbs/verbs-server-stage.h"
 
 static struct fabric_device_params devices[] = {
-	{ .name = "fake0", .port = FABRIC_KNOB_AUTO, .knobs = FABRIC_KNOBS_INIT },
-	{ .name = "", .port = FABRIC_KNOB_AUTO, .knobs = FABRIC_KNOBS_INIT },
+	{ .name = "fake0",
+	  .port = FABRIC_OPTION_AUTO,
+	  .rdma_options = FABRIC_RDMA_OPTIONS_INIT },
+	{ .name = "",
+	  .port = FABRIC_OPTION_AUTO,
+	  .rdma_options = FABRIC_RDMA_OPTIONS_INIT },
 };
 
 static void open_knobs(void)
@@ -49,22 +53,22 @@ static const struct {
 	enum ibv_mtu mtu;
 } mtus[] = {
 	/* the path's is 2048 */
-	{ FABRIC_KNOB_AUTO, UINT16_MAX, 2048, IBV_MTU_2048 },
+	{ FABRIC_OPTION_AUTO, UINT16_MAX, 2048, IBV_MTU_2048 },
 	{ 4096, 4096, 2048, IBV_MTU_2048 },
 	{ 1024, UINT16_MAX, 1024, IBV_MTU_1024 },
-	{ FABRIC_KNOB_AUTO, 512, 512, IBV_MTU_512 },
+	{ FABRIC_OPTION_AUTO, 512, 512, IBV_MTU_512 },
 	{ 1024, 256, 256, IBV_MTU_256 },
 	{ 256, 1024, 256, IBV_MTU_256 },
 	/* what no peer of ours says */
-	{ FABRIC_KNOB_AUTO, 1500, 1024, IBV_MTU_1024 },
-	{ FABRIC_KNOB_AUTO, 0, 256, IBV_MTU_256 },
+	{ FABRIC_OPTION_AUTO, 1500, 1024, IBV_MTU_1024 },
+	{ FABRIC_OPTION_AUTO, 0, 256, IBV_MTU_256 },
 };
 
 START_TEST(mtu__is_the_least_of_both_and_the_path)
 {
 	const struct verbs_terms theirs = { mtus[_i].theirs, 6, 6 };
 
-	devices[0].knobs.mtu = mtus[_i].ours;
+	devices[0].rdma_options.mtu = mtus[_i].ours;
 	open_knobs();
 	ck_assert_uint_eq(settle(&theirs).mtu, mtus[_i].settled);
 	ck_assert_int_eq(fake_driven().path_mtu, mtus[_i].mtu);
@@ -87,7 +91,7 @@ START_TEST(retries__are_the_least_of_both)
 {
 	struct verbs_terms theirs = { UINT16_MAX, retries[_i].theirs, 6 }, settled;
 
-	devices[0].knobs.retry_count = retries[_i].ours;
+	devices[0].rdma_options.retry_count = retries[_i].ours;
 	open_knobs();
 	settled = settle(&theirs);
 	ck_assert_uint_eq(settled.retry_count, retries[_i].settled);
@@ -95,8 +99,8 @@ START_TEST(retries__are_the_least_of_both)
 	ck_assert_uint_eq(fake_driven().retry_cnt, retries[_i].settled);
 	close_all();
 	theirs = (struct verbs_terms){ UINT16_MAX, 6, retries[_i].theirs };
-	devices[0].knobs.retry_count = 6;
-	devices[0].knobs.rnr_retry_count = retries[_i].ours;
+	devices[0].rdma_options.retry_count = 6;
+	devices[0].rdma_options.rnr_retry_count = retries[_i].ours;
 	open_knobs();
 	settled = settle(&theirs);
 	ck_assert_uint_eq(settled.rnr_retry_count, retries[_i].settled);
@@ -117,9 +121,9 @@ START_TEST(packets__are_marked_as_told)
 	ck_assert_uint_eq(fake_driven().ah_attr.sl, 0);
 	ck_assert_uint_eq(fake_driven().timeout, 18); /* rdma_cm's */
 	close_all();
-	devices[0].knobs.traffic_class = 104;
-	devices[0].knobs.service_level = 3;
-	devices[0].knobs.ack_timeout = 12;
+	devices[0].rdma_options.traffic_class = 104;
+	devices[0].rdma_options.service_level = 3;
+	devices[0].rdma_options.ack_timeout = 12;
 	open_knobs();
 	(void)settle(&theirs);
 	ck_assert_int_eq(fake_tos(), 104);
@@ -141,7 +145,7 @@ START_TEST(rd_atomic__is_the_least_of_knob_device_and_peer)
 	ck_assert_uint_eq(fake_driven().max_dest_rd_atomic, 8);
 	ck_assert_uint_eq(fake_driven().max_rd_atomic, 0);
 	close_all();
-	devices[0].knobs.rd_atomic = 2;
+	devices[0].rdma_options.rd_atomic = 2;
 	open_knobs();
 	(void)settle(&theirs);
 	ck_assert_uint_eq(fake_param().responder_resources, 2);
@@ -159,7 +163,7 @@ START_TEST(registrations__are_relaxed_only_when_told)
 	(void)exposure_new(session);
 	ck_assert(!(fake_access() & IBV_ACCESS_RELAXED_ORDERING));
 	close_all();
-	devices[0].knobs.relaxed_ordering = 1;
+	devices[0].rdma_options.relaxed_ordering = 1;
 	open_knobs();
 	session = session_new(0);
 	(void)exposure_new(session);
@@ -204,30 +208,30 @@ END_TEST
 
 START_TEST(knobs__in_effect_are_shown)
 {
-	const struct fabric_abilities *can;
-	struct fabric_port port;
+	const struct fabric_device_attr *can;
+	struct fabric_port_attr port;
 
-	devices[0].knobs.mtu = 4096;
-	devices[0].knobs.rd_atomic = 3;
-	devices[1].knobs.mtu = 512;
-	devices[1].knobs.traffic_class = 8;
+	devices[0].rdma_options.mtu = 4096;
+	devices[0].rdma_options.rd_atomic = 3;
+	devices[1].rdma_options.mtu = 512;
+	devices[1].rdma_options.traffic_class = 8;
 	open_knobs();
 	ck_assert_int_eq(SERVER->device(server, 0, &can, &port), 0);
-	ck_assert_int_eq(port.knobs.mtu, 1024); /* the port's */
-	ck_assert_int_eq(port.knobs.rd_atomic, 3);
-	ck_assert_int_eq(port.knobs.traffic_class, FABRIC_KNOB_AUTO);
-	ck_assert_int_eq(port.knobs.retry_count, 6);
+	ck_assert_int_eq(port.rdma_options.mtu, 1024); /* the port's */
+	ck_assert_int_eq(port.rdma_options.rd_atomic, 3);
+	ck_assert_int_eq(port.rdma_options.traffic_class, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(port.rdma_options.retry_count, 6);
 	ck_assert_int_eq(SERVER->device(server, 1, &can, &port), 0);
-	ck_assert_int_eq(port.knobs.mtu, 512);
-	ck_assert_int_eq(port.knobs.rd_atomic, 8); /* the device's */
-	ck_assert_int_eq(port.knobs.traffic_class, 8);
+	ck_assert_int_eq(port.rdma_options.mtu, 512);
+	ck_assert_int_eq(port.rdma_options.rd_atomic, 8); /* the device's */
+	ck_assert_int_eq(port.rdma_options.traffic_class, 8);
 	close_all();
 	fake.iwarp = true;
 	open_knobs();
 	ck_assert_int_eq(SERVER->device(server, 1, &can, &port), 0);
-	ck_assert_int_eq(port.knobs.mtu, FABRIC_KNOB_AUTO);
-	ck_assert_int_eq(port.knobs.retry_count, FABRIC_KNOB_AUTO);
-	ck_assert_int_eq(port.knobs.traffic_class, 8);
+	ck_assert_int_eq(port.rdma_options.mtu, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(port.rdma_options.retry_count, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(port.rdma_options.traffic_class, 8);
 	close_all();
 }
 END_TEST
@@ -237,7 +241,7 @@ START_TEST(iwarp__leaves_the_queue_pair_to_the_kernel)
 	struct rdma_cm_id *id;
 
 	fake.iwarp = true;
-	devices[0].knobs.mtu = 256;
+	devices[0].rdma_options.mtu = 256;
 	open_knobs();
 	id = channel_new(session_new(0), 1);
 	ck_assert_int_eq(id->qp->state, IBV_QPS_INIT);

@@ -334,7 +334,7 @@ enum removal { BY_LISTENER, BY_CHANNEL, BY_DEVICE };
 
 START_TEST(removal__gives_everything_of_the_device_back)
 {
-	struct fabric_exposure *exposure, *second = NULL;
+	struct fabric_mr *exposure, *second = NULL;
 	struct fabric_session *session, *other;
 	struct rdma_cm_id *id;
 
@@ -343,7 +343,7 @@ START_TEST(removal__gives_everything_of_the_device_back)
 	session = session_new(0);
 	id = channel_new(session, 1);
 	exposure = exposure_new(session);
-	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &second), 0);
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &second), 0);
 	if (_i == BY_DEVICE)
 		fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
 	else
@@ -361,10 +361,10 @@ START_TEST(removal__gives_everything_of_the_device_back)
 	ck_assert_uint_eq(seen.withdrawns, 0);
 
 	/* its owner is served to the end */
-	ck_assert_int_eq(SERVER->expose(session, memory, 10, 0, NULL, &second),
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &second),
 			 -ENODEV);
 	ck_assert_int_eq(SERVER->session_open(server, 0, NULL, &session), -ENODEV);
-	SERVER->withdraw(exposure);
+	SERVER->dereg_mr(exposure);
 	await(&seen.withdrawns, 1);
 	SERVER->session_close(session);
 	await(&seen.closeds, 1);
@@ -382,13 +382,13 @@ END_TEST
 
 static void life(void)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	struct fabric_session *session = NULL;
 	struct fabric_hello hello = { .session = 1, .channel = 1 };
 	uint8_t buf[FABRIC_HELLO_BYTES];
-	const struct fabric_abilities *can;
+	const struct fabric_device_attr *can;
 	struct rdma_cm_id *id;
-	struct fabric_port port;
+	struct fabric_port_attr port;
 	unsigned device;
 
 	memset(&seen, 0, sizeof(seen));
@@ -412,10 +412,10 @@ static void life(void)
 		ck_assert_uint_eq(seen.ups, 1);
 	}
 	ck_assert_uint_eq(seen.downs, 1);
-	if (!SERVER->expose(session, memory, 10, 0, NULL, &exposure)) {
+	if (!SERVER->reg_mr(session, memory, 10, 0, NULL, &exposure)) {
 		await(&seen.exposeds, 1);
 		if (!seen.err)
-			SERVER->withdraw(exposure);
+			SERVER->dereg_mr(exposure);
 		if (!seen.err)
 			await(&seen.withdrawns, 1);
 	}

@@ -11,7 +11,7 @@ struct fabric_endpoint endpoint = {
 	.device = "theirs0",
 };
 struct fabric_domain *domain;
-struct fabric_region *region;
+struct fabric_local_mr *region;
 struct fabric_cq *cq;
 struct fabric_channel *channel;
 char memory[4096];
@@ -30,8 +30,7 @@ int connect_one(unsigned depth, struct fabric_channel **ret_channel)
 void setup_cq(void)
 {
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, NULL, 10000, &domain), 0);
-	ck_assert_int_eq(CLIENT->region_create(domain, memory, sizeof(memory), &region),
-			 0);
+	ck_assert_int_eq(CLIENT->reg_mr(domain, memory, sizeof(memory), &region), 0);
 	ck_assert_int_eq(CLIENT->cq_create(domain, 2 * DEPTH, &cq), 0);
 }
 
@@ -47,7 +46,7 @@ void setup(void)
 void teardown_cq(void)
 {
 	CLIENT->cq_free(cq);
-	CLIENT->region_free(region);
+	CLIENT->dereg_mr(region);
 	CLIENT->domain_close(domain);
 	ck_assert_uint_eq(fake_live(), 0);
 }

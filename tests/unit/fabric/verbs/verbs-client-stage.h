@@ -14,8 +14,8 @@
 
 extern struct fabric_endpoint endpoint;
 extern struct fabric_domain *domain;
-extern struct fabric_region *region; /* all of `memory` */
-extern struct fabric_cq *cq;         /* for 2 * DEPTH operations */
+extern struct fabric_local_mr *region; /* all of `memory` */
+extern struct fabric_cq *cq;           /* for 2 * DEPTH operations */
 extern struct fabric_channel *channel;
 extern char memory[4096];
 

@@ -100,11 +100,11 @@ static const struct fabric_server_events events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
 	.channel_down = on_channel_down,
-	.exposed = on_exposed,
-	.withdrawn = on_withdrawn,
+	.mr_registered = on_exposed,
+	.mr_deregistered = on_withdrawn,
 	.session_closed = on_session_closed,
-	.endpoint_gone = on_endpoint_gone,
-	.endpoint_news = on_endpoint_news,
+	.device_removed = on_endpoint_gone,
+	.endpoint_event = on_endpoint_news,
 	.notified = on_notified,
 };
 
@@ -175,12 +175,12 @@ struct rdma_cm_id *channel_new(struct fabric_session *session, uint32_t channel)
 	return id;
 }
 
-struct fabric_exposure *exposure_new(struct fabric_session *session)
+struct fabric_mr *exposure_new(struct fabric_session *session)
 {
-	struct fabric_exposure *exposure = NULL;
+	struct fabric_mr *exposure = NULL;
 	unsigned exposeds = seen.exposeds;
 
-	ck_assert_int_eq(SERVER->expose(session, memory, sizeof(memory),
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, sizeof(memory),
 					FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL,
 					&exposure),
 			 0);

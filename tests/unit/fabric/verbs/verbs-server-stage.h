@@ -42,7 +42,7 @@ struct rdma_cm_id *request(uint64_t session, uint32_t channel);
 /* A channel that is up. */
 struct rdma_cm_id *channel_new(struct fabric_session *session, uint32_t channel);
 /* All of `memory`, live. */
-struct fabric_exposure *exposure_new(struct fabric_session *session);
+struct fabric_mr *exposure_new(struct fabric_session *session);
 /* Of endpoint 0. */
 struct fabric_endpoint_stats stats(void);
 

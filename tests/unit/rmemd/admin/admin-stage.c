@@ -111,7 +111,7 @@ void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
 		(struct fabric_endpoint_stats){ .channels = i, .exposed_bytes = 4096 };
 }
 
-static const struct fabric_abilities abilities = {
+static const struct fabric_device_attr abilities = {
 	.transport = FABRIC_IWARP,
 	.atomics = FABRIC_ATOMICS_DEVICE,
 	.relaxed_ordering = true,
@@ -121,14 +121,14 @@ static const struct fabric_abilities abilities = {
 };
 
 int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
-			   const struct fabric_abilities **ret_abilities,
-			   struct fabric_port *ret_port)
+			   const struct fabric_device_attr **ret_attr,
+			   struct fabric_port_attr *ret_port)
 {
 	(void)daemon;
 	if (i == 0)
 		return -ENOTSUP;
-	*ret_abilities = &abilities;
-	*ret_port = (struct fabric_port){
+	*ret_attr = &abilities;
+	*ret_port = (struct fabric_port_attr){
 		.number = 1,
 		.state = "active",
 		.active_mtu = 1024,
@@ -137,11 +137,11 @@ int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
 			    .type = "RoCE v2",
 			    .served = true } },
 		.n_gids = 1,
-		.knobs = FABRIC_KNOBS_INIT,
+		.rdma_options = FABRIC_RDMA_OPTIONS_INIT,
 	};
-	ret_port->knobs.traffic_class = 104;
-	ret_port->knobs.connect = FABRIC_CONNECT_DIRECT;
-	ret_port->knobs.gid_index = 3;
+	ret_port->rdma_options.traffic_class = 104;
+	ret_port->rdma_options.connect = FABRIC_CONNECT_DIRECT;
+	ret_port->rdma_options.gid_index = 3;
 	return 0;
 }
 

@@ -211,32 +211,32 @@ START_TEST(load__devices_have_knobs_of_their_own)
 			   "address = fd00::1\n"
 			   "mtu = auto\n") == 0,
 		      "%s", err_text());
-	ck_assert_int_eq(config.knobs.mtu, 2048);
-	ck_assert_int_eq(config.knobs.relaxed_ordering, 1);
+	ck_assert_int_eq(config.rdma_options.mtu, 2048);
+	ck_assert_int_eq(config.rdma_options.relaxed_ordering, 1);
 	ck_assert_uint_eq(config.n_device_params, 2);
 	device = &config.device_params[0];
 	ck_assert_str_eq(device->name, "mlx5_0");
 	ck_assert_int_eq(device->port, 2);
 	ck_assert_uint_eq(device->address.family, 4);
 	ck_assert_mem_eq(device->address.bytes, "\x0a\0\0\x01", 4);
-	ck_assert_int_eq(device->knobs.mtu, 1024);
-	ck_assert_int_eq(device->knobs.traffic_class, 104);
-	ck_assert_int_eq(device->knobs.service_level, 3);
-	ck_assert_int_eq(device->knobs.ack_timeout, 14);
-	ck_assert_int_eq(device->knobs.retry_count, 4);
-	ck_assert_int_eq(device->knobs.rnr_retry_count, 0);
-	ck_assert_int_eq(device->knobs.rd_atomic, 16);
-	ck_assert_int_eq(device->knobs.relaxed_ordering, 0);
-	ck_assert_int_eq(device->knobs.connect, FABRIC_CONNECT_DIRECT);
-	ck_assert_int_eq(device->knobs.gid_index, 3);
-	ck_assert_int_eq(device->knobs.pkey, 0x7fff);
+	ck_assert_int_eq(device->rdma_options.mtu, 1024);
+	ck_assert_int_eq(device->rdma_options.traffic_class, 104);
+	ck_assert_int_eq(device->rdma_options.service_level, 3);
+	ck_assert_int_eq(device->rdma_options.ack_timeout, 14);
+	ck_assert_int_eq(device->rdma_options.retry_count, 4);
+	ck_assert_int_eq(device->rdma_options.rnr_retry_count, 0);
+	ck_assert_int_eq(device->rdma_options.rd_atomic, 16);
+	ck_assert_int_eq(device->rdma_options.relaxed_ordering, 0);
+	ck_assert_int_eq(device->rdma_options.connect, FABRIC_CONNECT_DIRECT);
+	ck_assert_int_eq(device->rdma_options.gid_index, 3);
+	ck_assert_int_eq(device->rdma_options.pkey, 0x7fff);
 	device = &config.device_params[1];
-	ck_assert_int_eq(device->port, FABRIC_KNOB_AUTO);
+	ck_assert_int_eq(device->port, FABRIC_OPTION_AUTO);
 	ck_assert_uint_eq(device->address.family, 6);
-	ck_assert_int_eq(device->knobs.mtu, FABRIC_KNOB_AUTO);
-	ck_assert_int_eq(device->knobs.connect, FABRIC_CONNECT_CM);
-	ck_assert_int_eq(device->knobs.gid_index, FABRIC_KNOB_AUTO);
-	ck_assert_int_eq(device->knobs.relaxed_ordering, 1);
+	ck_assert_int_eq(device->rdma_options.mtu, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(device->rdma_options.connect, FABRIC_CONNECT_CM);
+	ck_assert_int_eq(device->rdma_options.gid_index, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(device->rdma_options.relaxed_ordering, 1);
 }
 END_TEST
 
@@ -245,17 +245,18 @@ START_TEST(load__knobs_that_no_device_has_need_not_fit)
 	ck_assert_int_eq(load("[rdma]\ndevices = a\ngid_index = 1\n[device a]\n"
 			      "connect = direct\n"),
 			 0);
-	ck_assert_int_eq(config.device_params[0].knobs.gid_index, 1);
+	ck_assert_int_eq(config.device_params[0].rdma_options.gid_index, 1);
 }
 END_TEST
 
 START_TEST(load__knobs_are_as_the_fabric_has_them)
 {
-	const struct fabric_knobs standard = FABRIC_KNOBS_INIT;
+	const struct fabric_rdma_options standard = FABRIC_RDMA_OPTIONS_INIT;
 
 	ck_assert_int_eq(load("[device rxe0]\n"), 0);
-	ck_assert_mem_eq(&config.knobs, &standard, sizeof(standard));
-	ck_assert_mem_eq(&config.device_params[0].knobs, &standard, sizeof(standard));
+	ck_assert_mem_eq(&config.rdma_options, &standard, sizeof(standard));
+	ck_assert_mem_eq(&config.device_params[0].rdma_options, &standard,
+			 sizeof(standard));
 	ck_assert_uint_eq(config.device_params[0].address.family, 0);
 	/* a GID, as rmemctl devices shows it */
 	ck_assert_int_eq(load("[device rxe0]\naddress = ::ffff:10.0.0.1\n"), 0);
@@ -502,7 +503,7 @@ START_TEST(reload__takes_over_what_may_change)
 	fresh.port = 1;
 	fresh.tcp_threads = 9;
 	fresh.pools[0].node = 7;
-	fresh.knobs.mtu = 256;
+	fresh.rdma_options.mtu = 256;
 	fresh.n_device_params = 1;
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)),
 			 "[server] port, [rdma] mtu, [tcp] threads, [device], [pool]");
@@ -617,8 +618,8 @@ START_TEST(example__agrees_with_the_table)
 	config_default(&standard);
 	/* a section for a device that is used as all others are */
 	ck_assert_uint_eq(config.n_device_params, 1);
-	ck_assert_mem_eq(&config.device_params[0].knobs, &config.knobs,
-			 sizeof(config.knobs));
+	ck_assert_mem_eq(&config.device_params[0].rdma_options, &config.rdma_options,
+			 sizeof(config.rdma_options));
 	memset(config.device_params, 0, sizeof(config.device_params));
 	config.n_device_params = 0;
 	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);

@@ -11,17 +11,17 @@
 static uint64_t devices[4];
 
 static int device(const struct fabric_server *server, unsigned endpoint,
-		  const struct fabric_abilities **ret_abilities,
-		  struct fabric_port *ret_port)
+		  const struct fabric_device_attr **ret_attr,
+		  struct fabric_port_attr *ret_port)
 {
-	static struct fabric_abilities abilities[4];
+	static struct fabric_device_attr abilities[4];
 
 	(void)server;
 	if (devices[endpoint] == AWAY)
 		return -ENODEV;
 	abilities[endpoint].max_mr_bytes = devices[endpoint];
-	*ret_abilities = &abilities[endpoint];
-	*ret_port = (struct fabric_port){ 0 };
+	*ret_attr = &abilities[endpoint];
+	*ret_port = (struct fabric_port_attr){ 0 };
 	return 0;
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fabric/notes.h"
+#include "fabric/notifications.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void fabric_notes_init(struct fabric_notes *notes)
+void fabric_notifications_init(struct fabric_notifications *notes)
 {
-	*notes = (struct fabric_notes){ .n = 0 };
+	*notes = (struct fabric_notifications){ .n = 0 };
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&notes->lock, NULL);
 }
 
-void fabric_notes_destroy(struct fabric_notes *notes)
+void fabric_notifications_destroy(struct fabric_notifications *notes)
 {
 	if (notes->values != &notes->only)
 		free(notes->values);
@@ -19,9 +19,9 @@ void fabric_notes_destroy(struct fabric_notes *notes)
 }
 
 /* Most exposures never have any. */
-static void room_make(struct fabric_notes *notes)
+static void room_make(struct fabric_notifications *notes)
 {
-	notes->room = FABRIC_NOTES_MAX;
+	notes->room = FABRIC_NOTIFICATIONS_MAX;
 	notes->values = calloc(notes->room, sizeof(notes->values[0]));
 	if (notes->values)
 		return;
@@ -29,7 +29,7 @@ static void room_make(struct fabric_notes *notes)
 	notes->values = &notes->only;
 }
 
-bool fabric_notes_add(struct fabric_notes *notes, uint32_t value)
+bool fabric_notifications_add(struct fabric_notifications *notes, uint32_t value)
 {
 	bool tell;
 
@@ -47,7 +47,8 @@ bool fabric_notes_add(struct fabric_notes *notes, uint32_t value)
 	return tell;
 }
 
-void fabric_notes_take(struct fabric_notes *notes, struct fabric_notes_taken *ret_taken)
+void fabric_notifications_take(struct fabric_notifications *notes,
+			       struct fabric_notifications_taken *ret_taken)
 {
 	(void)pthread_mutex_lock(&notes->lock);
 	ret_taken->n = notes->n;
@@ -59,7 +60,7 @@ void fabric_notes_take(struct fabric_notes *notes, struct fabric_notes_taken *re
 	(void)pthread_mutex_unlock(&notes->lock);
 }
 
-bool fabric_notes_told(struct fabric_notes *notes)
+bool fabric_notifications_told(struct fabric_notifications *notes)
 {
 	bool told;
 
@@ -69,11 +70,11 @@ bool fabric_notes_told(struct fabric_notes *notes)
 	return told;
 }
 
-void fabric_notes_report(const struct fabric_notes_taken *taken,
-			 const struct fabric_server_events *events, void *ctx,
-			 void *session_cookie, void *exposure_cookie)
+void fabric_notifications_report(const struct fabric_notifications_taken *taken,
+				 const struct fabric_server_events *events, void *ctx,
+				 void *session_cookie, void *mr_cookie)
 {
 	for (unsigned i = 0; i < taken->n && events->notified; i++)
-		events->notified(ctx, session_cookie, exposure_cookie, taken->values[i],
+		events->notified(ctx, session_cookie, mr_cookie, taken->values[i],
 				 i + 1 == taken->n ? taken->lost : 0);
 }

@@ -13,33 +13,37 @@
 #define HEX_DIGITS "0123456789abcdefABCDEF"
 #define PKEY_BITS 0x7fffu
 
-static const struct knob {
+static const struct option {
 	const char *name;
 	size_t offset;
 	int min, max;
 	bool has_auto;
-} knobs[] = {
-	{ "mtu", offsetof(struct fabric_knobs, mtu), 256, 4096, true },
-	{ "traffic_class", offsetof(struct fabric_knobs, traffic_class), 0, 255, true },
-	{ "service_level", offsetof(struct fabric_knobs, service_level), 0, 15, true },
-	{ "ack_timeout", offsetof(struct fabric_knobs, ack_timeout), 1, 31, true },
-	{ "retry_count", offsetof(struct fabric_knobs, retry_count), 0, 6, false },
-	{ "rnr_retry_count", offsetof(struct fabric_knobs, rnr_retry_count), 0, 6,
+} rdma_options[] = {
+	{ "mtu", offsetof(struct fabric_rdma_options, mtu), 256, 4096, true },
+	{ "traffic_class", offsetof(struct fabric_rdma_options, traffic_class), 0, 255,
+	  true },
+	{ "service_level", offsetof(struct fabric_rdma_options, service_level), 0, 15,
+	  true },
+	{ "ack_timeout", offsetof(struct fabric_rdma_options, ack_timeout), 1, 31,
+	  true },
+	{ "retry_count", offsetof(struct fabric_rdma_options, retry_count), 0, 6,
 	  false },
-	{ "rd_atomic", offsetof(struct fabric_knobs, rd_atomic), 1, 255, true },
-	{ "relaxed_ordering", offsetof(struct fabric_knobs, relaxed_ordering), 0, 1,
-	  false },
-	{ "connect", offsetof(struct fabric_knobs, connect), FABRIC_CONNECT_CM,
+	{ "rnr_retry_count", offsetof(struct fabric_rdma_options, rnr_retry_count), 0,
+	  6, false },
+	{ "rd_atomic", offsetof(struct fabric_rdma_options, rd_atomic), 1, 255, true },
+	{ "relaxed_ordering", offsetof(struct fabric_rdma_options, relaxed_ordering), 0,
+	  1, false },
+	{ "connect", offsetof(struct fabric_rdma_options, connect), FABRIC_CONNECT_CM,
 	  FABRIC_CONNECT_DIRECT, true },
-	{ "gid_index", offsetof(struct fabric_knobs, gid_index), 0, 255, true },
-	{ "pkey", offsetof(struct fabric_knobs, pkey), 1, 0xffff, true },
+	{ "gid_index", offsetof(struct fabric_rdma_options, gid_index), 0, 255, true },
+	{ "pkey", offsetof(struct fabric_rdma_options, pkey), 1, 0xffff, true },
 };
 
-static const struct knob *knob_find(const char *name)
+static const struct option *knob_find(const char *name)
 {
-	for (size_t i = 0; i < sizeof(knobs) / sizeof(knobs[0]); i++)
-		if (!strcmp(knobs[i].name, name))
-			return &knobs[i];
+	for (size_t i = 0; i < sizeof(rdma_options) / sizeof(rdma_options[0]); i++)
+		if (!strcmp(rdma_options[i].name, name))
+			return &rdma_options[i];
 	return NULL;
 }
 
@@ -84,64 +88,66 @@ static int pkey_parse(const char *value, int *ret_value)
 	return 0;
 }
 
-static int number_check(const struct knob *knob, int number)
+static int number_check(const struct option *option, int number)
 {
-	if (knob->offset == offsetof(struct fabric_knobs, mtu) &&
+	if (option->offset == offsetof(struct fabric_rdma_options, mtu) &&
 	    (number & (number - 1)))
 		return err_set(-EINVAL, "%d is not 256, 512, 1024, 2048 or 4096",
 			       number);
 	return 0;
 }
 
-static int knob_parse(const struct knob *knob, const char *value, int *ret_value)
+static int knob_parse(const struct option *option, const char *value, int *ret_value)
 {
 	uint64_t number;
 	int err;
 
-	if (knob->has_auto && !strcmp(value, "auto")) {
-		*ret_value = FABRIC_KNOB_AUTO;
+	if (option->has_auto && !strcmp(value, "auto")) {
+		*ret_value = FABRIC_OPTION_AUTO;
 		return 0;
 	}
-	if (knob->offset == offsetof(struct fabric_knobs, relaxed_ordering))
+	if (option->offset == offsetof(struct fabric_rdma_options, relaxed_ordering))
 		return switch_parse(value, ret_value);
-	if (knob->offset == offsetof(struct fabric_knobs, connect))
+	if (option->offset == offsetof(struct fabric_rdma_options, connect))
 		return connect_parse(value, ret_value);
-	if (knob->offset == offsetof(struct fabric_knobs, pkey))
+	if (option->offset == offsetof(struct fabric_rdma_options, pkey))
 		return pkey_parse(value, ret_value);
 	err = units_parse_u64(value, 0, INT32_MAX, &number);
 	if (err)
-		return knob->has_auto
+		return option->has_auto
 			       ? err_set(err, "'%s' is neither a number nor auto",
 					 value)
 			       : err;
-	if (!knob->has_auto && number == RETRIES_FOR_EVER)
+	if (!option->has_auto && number == RETRIES_FOR_EVER)
 		return err_set(-ERANGE,
 			       "7 stands for trying for ever, and a peer that is dead "
 			       "would never be missed: 6 is the most");
-	err = units_parse_u64(value, (uint64_t)knob->min, (uint64_t)knob->max, &number);
+	err = units_parse_u64(value, (uint64_t)option->min, (uint64_t)option->max,
+			      &number);
 	if (!err)
-		err = number_check(knob, (int)number);
+		err = number_check(option, (int)number);
 	if (!err)
 		*ret_value = (int)number;
 	return err;
 }
 
-int fabric_knob_parse(const char *name, const char *value, int *ret_value)
+int fabric_rdma_option_parse(const char *name, const char *value, int *ret_value)
 {
-	const struct knob *knob = knob_find(name);
+	const struct option *option = knob_find(name);
 
-	if (!knob)
+	if (!option)
 		return err_set(-ENOENT, "there is no '%s'", name);
-	return knob_parse(knob, value, ret_value);
+	return knob_parse(option, value, ret_value);
 }
 
-int fabric_knobs_set(struct fabric_knobs *set, const char *name, const char *value)
+int fabric_rdma_options_set(struct fabric_rdma_options *set, const char *name,
+			    const char *value)
 {
-	const struct knob *knob = knob_find(name);
+	const struct option *option = knob_find(name);
 
-	if (!knob)
+	if (!option)
 		return err_set(-ENOENT, "there is no '%s'", name);
-	return knob_parse(knob, value, (int *)(void *)((char *)set + knob->offset));
+	return knob_parse(option, value, (int *)(void *)((char *)set + option->offset));
 }
 
 int fabric_address_parse(const char *text, struct fabric_address *ret_address)
