@@ -14,17 +14,17 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/ahead.h"
-#include "librmem/buffer.h"
-#include "librmem/lease.h"
-#include "librmem/link.h"
+#include "librmem/channel/early_hello.h"
+#include "librmem/lease/buffer.h"
+#include "librmem/lease/lease.h"
+#include "librmem/session/session_state.h"
 #include "librmem/params.h"
-#include "librmem/queue.h"
-#include "librmem/renew.h"
-#include "librmem/reopen.h"
-#include "librmem/service.h"
-#include "librmem/session.h"
-#include "librmem/watch.h"
+#include "librmem/queue/queue.h"
+#include "librmem/channel/device_recovery.h"
+#include "librmem/channel/connect.h"
+#include "librmem/session/service.h"
+#include "librmem/session/session.h"
+#include "librmem/lease/watch.h"
 #include "wire/codec.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
@@ -46,7 +46,7 @@ static void answered(void *ctx, uint64_t sent_ns)
 	if (sent_ns <= session->alive_ns)
 		return;
 	session->alive_ns = sent_ns;
-	if (session->link == LINK_UP)
+	if (session->state == SESSION_UP)
 		atomic_store_explicit(&session->until_ns,
 				      sent_ns + session->welcome.fence_ms *
 							UINT64_C(1000000),
@@ -87,7 +87,7 @@ static int event(void *ctx, const struct wire_msg *msg)
 			lease_rekey(lease);
 		return 0;
 	case WIRE_TYPE_channel_ended:
-		reopen_ended(session, msg->channel_ended.channel);
+		channels_ended(session, msg->channel_ended.channel);
 		return 0;
 	case WIRE_TYPE_draining:
 		session->draining = true;
@@ -103,7 +103,7 @@ static int event(void *ctx, const struct wire_msg *msg)
 	}
 }
 
-static const struct control_events control_events = {
+static const struct connection_events connection_events = {
 	.answered = answered,
 	.event = event,
 };
@@ -216,7 +216,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
-	list_init(&session->uses);
+	list_init(&session->inflights);
 	list_init(&session->opening);
 	list_init(&session->buffers);
 	list_init(&session->service_node);
@@ -230,8 +230,8 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	err = fds_open(session);
 	if (err)
 		goto err_locks;
-	err = control_create(session->epfd, &control_events, session,
-			     &session->control);
+	err = connection_create(session->epfd, &connection_events, session,
+				&session->connection);
 	if (err)
 		goto err_fds;
 	*ret_session = session;
@@ -275,7 +275,7 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	(void)pthread_mutex_lock(&session->lock);
 	session->sync_queue = queue;
 	/* the endpoint may have moved meanwhile */
-	renew_settle(session);
+	recovery_run_sync(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
 
@@ -299,12 +299,12 @@ static unsigned left_ms(uint64_t end_ns)
 			    : 1;
 }
 
-static bool link_is(struct rmem *session, enum link_state state)
+static bool session_is(struct rmem *session, enum session_state state)
 {
 	bool is;
 
 	(void)pthread_mutex_lock(&session->lock);
-	is = session->link == state;
+	is = session->state == state;
 	(void)pthread_mutex_unlock(&session->lock);
 	return is;
 }
@@ -326,7 +326,7 @@ static int fabric_choose(struct rmem *session, uint64_t end_ns)
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)
 		return err_prefix(err, "RDMA cannot be used");
 	/* that the server is away says nothing of RDMA */
-	if (!link_is(session, LINK_UP))
+	if (!session_is(session, SESSION_UP))
 		return err;
 	session->timeout_ms = left_ms(end_ns);
 	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
@@ -410,7 +410,7 @@ void rmem_close(rmem *session)
 		bye(session);
 	belongings_free(session);
 	domain_set_close(&session->domains);
-	control_free(session->control);
+	connection_free(session->connection);
 	fds_close(session);
 	locks_destroy(session);
 	free(session);
@@ -421,12 +421,12 @@ static int session_greet(struct rmem *session)
 {
 	int err;
 
-	if (session->uri.fabric == RMEM_FABRIC_TCP || !ahead_recall(session))
-		return link_greet(session, NULL);
+	if (session->uri.fabric == RMEM_FABRIC_TCP || !early_recall(session))
+		return session_hello(session, NULL);
 	err = fabric_try(session, &fabric_verbs_client, session->timeout_ms);
 	if (!err || session->welcomed)
 		return 0;
-	return session->greeted ? err : link_greet(session, NULL);
+	return session->greeted ? err : session_hello(session, NULL);
 }
 
 /* An opening, which may take more than one session. */
@@ -464,7 +464,7 @@ static bool server_lost(struct rmem *session)
 	bool lost;
 
 	(void)pthread_mutex_lock(&session->lock);
-	lost = session->welcomed ? session->link == LINK_LOST : session->dropped;
+	lost = session->welcomed ? session->state == SESSION_LOST : session->dropped;
 	(void)pthread_mutex_unlock(&session->lock);
 	return lost;
 }
@@ -478,7 +478,7 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 
 	if (err)
 		return err;
-	err = link_open(session, session_greet);
+	err = session_connect(session, session_greet);
 	if (err)
 		goto err_close;
 	/* from here on heartbeats are due: this thread sends them, as it takes the answers */
@@ -493,7 +493,7 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 	}
 	(void)pthread_mutex_lock(&session->lock);
 	devices_list(session);
-	ahead_keep(session);
+	early_keep(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	*ret_session = session;
 	return 0;

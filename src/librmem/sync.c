@@ -8,11 +8,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/buffer.h"
-#include "librmem/lease.h"
-#include "librmem/queue.h"
-#include "librmem/renew.h"
-#include "librmem/session.h"
+#include "librmem/lease/buffer.h"
+#include "librmem/lease/lease.h"
+#include "librmem/queue/queue.h"
+#include "librmem/channel/device_recovery.h"
+#include "librmem/session/session.h"
 
 static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 {
@@ -38,7 +38,7 @@ static int op_turn(struct rmem *session, const struct rmem_op *op)
 	(void)pthread_mutex_lock(&session->sync_lock);
 	err = op_run(session->sync_queue, op);
 	(void)pthread_mutex_unlock(&session->sync_lock);
-	renew_sync(session);
+	recovery_sync(session);
 	return err;
 }
 

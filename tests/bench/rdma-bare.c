@@ -13,9 +13,9 @@
 
 #include "fabric/verbs/dial.h"
 #include "fabric/verbs/domain.h"
-#include "librmem/buffer.h"
-#include "librmem/lease.h"
-#include "librmem/session.h"
+#include "librmem/lease/buffer.h"
+#include "librmem/lease/lease.h"
+#include "librmem/session/session.h"
 
 #define SIGNAL_EVERY 32u
 #define INLINE_BYTES 64u

@@ -40,9 +40,9 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "librmem/lease.h"
-#include "librmem/queue.h"
-#include "librmem/session.h"
+#include "librmem/lease/lease.h"
+#include "librmem/queue/queue.h"
+#include "librmem/session/session.h"
 #include "state.h"
 
 #define CELL_BYTES 4096u
@@ -135,7 +135,7 @@ static uint64_t channels_sum(void)
 
 	(void)pthread_mutex_lock(&session->lock);
 	for (unsigned i = 0; i < CHANNELS; i++)
-		sum += queue->channels.slots[i].number;
+		sum += queue->channels.all[i].number;
 	(void)pthread_mutex_unlock(&session->lock);
 	return sum;
 }
@@ -276,11 +276,11 @@ static void completions_take(int timeout_ms)
 static void channel_break(void)
 {
 	for (unsigned i = 0; i < CHANNELS; i++) {
-		struct channel_slot *slot = &queue->channels.slots[turn++ % CHANNELS];
+		struct channel *channel = &queue->channels.all[turn++ % CHANNELS];
 
-		if (!slot->live)
+		if (!channel->live)
 			continue;
-		queue->ops->abort(slot->channel);
+		queue->ops->abort(channel->fabric);
 		breaks--;
 		return;
 	}

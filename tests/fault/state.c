@@ -4,8 +4,8 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
-#include "librmem/queue.h"
-#include "librmem/session.h"
+#include "librmem/queue/queue.h"
+#include "librmem/session/session.h"
 
 /* Milliseconds from now; those that are over are negative. */
 static int64_t ahead_ms(uint64_t at_ns)
@@ -21,7 +21,7 @@ static void session_print(FILE *to, const struct rmem *session)
 		      "session: link %d, status %d, %u rekeys, %u holds, %u pings, "
 		      "resumed %" PRIu64 " times, alive %" PRId64
 		      " ms, next try %" PRId64 " ms\n",
-		      session->link, atomic_load(&session->status), session->rekeys,
+		      session->state, atomic_load(&session->status), session->rekeys,
 		      session->holds, session->pings, session->resumes,
 		      ahead_ms(session->alive_ns), ahead_ms(session->retry_ns));
 	for (unsigned i = 0; i < session->domains.n; i++) {
@@ -39,18 +39,20 @@ static void queue_print(FILE *to, const struct rmem_queue *queue)
 {
 	(void)fprintf(to, "queue: %u outstanding, %u active, news %d\n",
 		      queue_outstanding(queue), queue->active,
-		      atomic_load(&queue->news));
+		      atomic_load(&queue->woken));
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct channel_slot *slot = &queue->channels.slots[i];
+		const struct channel *channel = &queue->channels.all[i];
 
-		(void)fprintf(
-			to,
-			"slot %u: stage %d, number %u,%s%s%s%s burial %d, "
-			"%u in flight, retry %" PRId64 " ms, backoff %u ms\n",
-			i, slot->stage, slot->number, slot->live ? " live" : "",
-			slot->channel ? " channel" : "", slot->fresh ? " fresh" : "",
-			slot->doomed ? " doomed" : "", atomic_load(&slot->burial),
-			slot->in_flight, ahead_ms(slot->retry_ns), slot->backoff_ms);
+		(void)fprintf(to,
+			      "channel %u: stage %d, number %u,%s%s%s%s peer_end %d, "
+			      "%u in flight, retry %" PRId64 " ms, backoff %u ms\n",
+			      i, channel->stage, channel->number,
+			      channel->live ? " live" : "",
+			      channel->fabric ? " channel" : "",
+			      channel->fresh ? " fresh" : "",
+			      channel->doomed ? " doomed" : "",
+			      atomic_load(&channel->peer_end), channel->in_flight,
+			      ahead_ms(channel->retry_ns), channel->backoff_ms);
 	}
 }
 

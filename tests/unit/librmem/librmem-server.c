@@ -447,9 +447,9 @@ static void dispatch(void)
 		do_lease(lease_by_name(request.remove.name));
 		break;
 	case WIRE_TYPE_fix_home:
-		server.home_endpoint = request.fix_home.endpoint;
+		server.atomic_device_endpoint = request.fix_home.endpoint;
 		reply.type = WIRE_TYPE_home;
-		reply.home = server.home;
+		reply.home = server.atomic_device;
 		break;
 	case WIRE_TYPE_free:
 	case WIRE_TYPE_detach:

@@ -36,10 +36,10 @@ struct server {
 	_Atomic unsigned connections, resumed;
 	_Atomic unsigned done;     /* requests that change something */
 	_Atomic unsigned repeated; /* those asked again, which were not done again */
-	unsigned home_endpoint;    /* of the last fix_home */
-	uint32_t joined_channel;   /* of the last join_channel */
-	uint32_t granted_channel;  /* with the last welcome */
-	uint32_t closed_channel;   /* of the last close_channel */
+	unsigned atomic_device_endpoint; /* of the last fix_home */
+	uint32_t joined_channel;         /* of the last join_channel */
+	uint32_t granted_channel;        /* with the last welcome */
+	uint32_t closed_channel;         /* of the last close_channel */
 	char device[WIRE_LABEL_MAX + 1]; /* of the last allocate */
 	unsigned reach;                  /* of that, or of the last attach or resize */
 	unsigned wanted;    /* the fabric the last hello wanted a channel of */
@@ -51,7 +51,7 @@ struct server {
 	struct wire_welcome welcome;
 	struct wire_channel
 		where; /* what open_channel is answered with, but for the number */
-	struct wire_home home;  /* what fix_home is answered with */
+	struct wire_home atomic_device; /* what fix_home is answered with */
 	unsigned keyless;       /* endpoints, a bit each, that there are no keys for */
 	uint8_t through;        /* those that memory is lent through, a bit each */
 	unsigned deny;          /* those that no channel is opened to */

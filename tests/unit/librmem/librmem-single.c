@@ -16,8 +16,8 @@ void single_make(void)
 
 void single_end(void)
 {
-	ck_assert_uint_eq(lease_uses(single), 0);
-	ck_assert_uint_eq(lease_uses(lease), 0);
+	ck_assert_uint_eq(lease_inflight(single), 0);
+	ck_assert_uint_eq(lease_inflight(lease), 0);
 	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
 	stage_close();
 }

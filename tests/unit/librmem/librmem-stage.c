@@ -30,7 +30,7 @@ static int event(void *ctx, const struct wire_msg *msg)
 	return 0;
 }
 
-static const struct control_events events = { answered, event };
+static const struct connection_events events = { answered, event };
 
 void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 {
@@ -49,7 +49,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
-	list_init(&session->uses);
+	list_init(&session->inflights);
 	list_init(&session->buffers);
 	(void)strcpy(session->server, "stage:1");
 	session->peer.ss_family = AF_INET;
@@ -59,15 +59,16 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->timer_fd = -1;
 	session->notice_fd = -1;
-	session->link = LINK_UP;
+	session->state = SESSION_UP;
 	atomic_store(&session->until_ns, UINT64_MAX);
 	welcome->heartbeat_ms = 500;
 	welcome->fence_ms = 2000;
 	welcome->n_endpoints = (uint16_t)endpoints;
 	for (unsigned i = 0; i < endpoints; i++)
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
-	ck_assert_int_eq(
-		control_create(session->epfd, &events, session, &session->control), 0);
+	ck_assert_int_eq(connection_create(session->epfd, &events, session,
+					   &session->connection),
+			 0);
 	ck_assert_int_eq(
 		domain_set_open(session, ops, endpoints, 100, &session->domains), 0);
 }
@@ -82,12 +83,12 @@ void stage_close(void)
 	list_for_each_safe(node, &session->leases) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
 
-		ck_assert_uint_eq(lease_uses(lease), 0);
+		ck_assert_uint_eq(lease_inflight(lease), 0);
 		lease_drop(lease);
 	}
 	map_destroy(&session->leases_by_id);
 	domain_set_close(&session->domains);
-	control_free(session->control);
+	connection_free(session->connection);
 	(void)close(session->wake_fd);
 	(void)close(session->epfd);
 	(void)pthread_mutex_destroy(&session->lock);
@@ -156,20 +157,20 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 		atomic_store(&lease->bytes, attachment->bytes);
 	}
 	atomic_store(&lease->verified, atomic_load(&lease->asked));
-	queues_news(&stage.session);
+	queues_wake(&stage.session);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }
 
-static struct fabric_channel *connect_slot(struct rmem_queue *queue,
-					   struct channel_slot *slot)
+static struct fabric_channel *connect_channel(struct rmem_queue *queue,
+					      struct channel *channel)
 {
 	struct fabric_channel_params params = { .depth = queue->channels.depth,
-						.owner = slot };
-	struct fabric_channel *channel = NULL;
+						.owner = channel };
+	struct fabric_channel *fabric = NULL;
 
 	ck_assert_int_eq(
-		queue->ops->connect(queue->cqs[slot->domain], &params, &channel), 0);
-	return channel;
+		queue->ops->connect(queue->cqs[channel->domain], &params, &fabric), 0);
+	return fabric;
 }
 
 struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
@@ -182,26 +183,25 @@ struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 	params.bounce_bytes = 64 << 10;
 	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		queue->channels.slots[i].channel =
-			connect_slot(queue, &queue->channels.slots[i]);
-		queue->channels.slots[i].live = true;
+		queue->channels.all[i].fabric =
+			connect_channel(queue, &queue->channels.all[i]);
+		queue->channels.all[i].live = true;
 	}
 	list_append(&stage.session.queues, &queue->node);
 	return queue;
 }
 
-static void bury(struct rmem_queue *queue, struct channel_slot *slot,
-		 enum burial burial)
+static void bury(struct rmem_queue *queue, struct channel *channel, enum peer_end end)
 {
-	fake_forget_late(slot);
-	atomic_store(&slot->burial, burial);
-	queue_news(queue);
+	fake_forget_late(channel);
+	atomic_store(&channel->peer_end, end);
+	queue_wake(queue);
 }
 
-void stage_bury(struct rmem_queue *queue, unsigned slot, enum burial burial)
+void stage_bury(struct rmem_queue *queue, unsigned channel, enum peer_end end)
 {
 	(void)pthread_mutex_lock(&stage.session.lock);
-	bury(queue, &queue->channels.slots[slot], burial);
+	bury(queue, &queue->channels.all[channel], end);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }
 
@@ -211,24 +211,24 @@ unsigned stage_reconnect(struct rmem_queue *queue)
 
 	(void)pthread_mutex_lock(&stage.session.lock);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel_slot *slot = &queue->channels.slots[i];
+		struct channel *channel = &queue->channels.all[i];
 
-		if (slot->stage != SLOT_WANTED)
+		if (channel->stage != CHANNEL_WANTED)
 			continue;
-		if (atomic_load(&slot->burial) == BURIAL_DUE)
-			bury(queue, slot, BURIAL_DONE);
-		slot->fresh = connect_slot(queue, slot);
-		slot->stage = SLOT_FRESH;
-		queue_news(queue);
+		if (atomic_load(&channel->peer_end) == PEER_END_OPEN)
+			bury(queue, channel, PEER_END_CLOSED);
+		channel->fresh = connect_channel(queue, channel);
+		channel->stage = CHANNEL_FRESH;
+		queue_wake(queue);
 		n++;
 	}
 	(void)pthread_mutex_unlock(&stage.session.lock);
 	return n;
 }
 
-struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned slot)
+struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned channel)
 {
-	return queue->channels.slots[slot].channel;
+	return queue->channels.all[channel].fabric;
 }
 
 void stage_advance_ms(uint64_t ms)

@@ -5,9 +5,9 @@
 #define TESTS_UNIT_LIBRMEM_STAGE_H
 
 #include "unit/librmem/fake-fabric.h"
-#include "librmem/lease.h"
-#include "librmem/queue.h"
-#include "librmem/session.h"
+#include "librmem/lease/lease.h"
+#include "librmem/queue/queue.h"
+#include "librmem/session/session.h"
 
 #define STAGE_ENDPOINTS 2 /* for most */
 #define STAGE_TIMEOUT_MS 1000
@@ -25,7 +25,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints);
 /* Checks that nothing of the fabric is left. */
 void stage_close(void);
 
-/* A lease over pieces of this process's memory; keys[i] is segment i's key everywhere. */
+/* A lease over fragments of this process's memory; keys[i] is segment i's key everywhere. */
 struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 			       unsigned char *const *segments, const uint64_t *bytes,
 			       const uint64_t *keys);
@@ -35,13 +35,13 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 
 /* A queue whose channels are connected. */
 struct rmem_queue *stage_queue(unsigned depth, unsigned channels);
-/* The server has said what became of its end of the channel that a slot had last. */
-void stage_bury(struct rmem_queue *queue, unsigned slot, enum burial burial);
-/* Connect the slots that want a channel, after burying their last ones; returns how many. */
+/* The server has said what became of its end of the channel that a channel had last. */
+void stage_bury(struct rmem_queue *queue, unsigned channel, enum peer_end end);
+/* Connect the channels that want a channel, after burying their last ones; returns how many. */
 unsigned stage_reconnect(struct rmem_queue *queue);
 
-/* The channel in a slot. */
-struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned slot);
+/* The channel in a channel. */
+struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned channel);
 void stage_advance_ms(uint64_t ms);
 /* The session is in order (0), or its connection is lost or over, and the lease clock with
  * it. */

@@ -11,11 +11,12 @@ static struct rmem_lease *pair;
 static uint64_t old;
 
 /* What the server has answered: atomics go through these endpoints. */
-static void home_at(struct rmem_lease *of, unsigned endpoints, const char *text)
+static void atomic_device_at(struct rmem_lease *of, unsigned endpoints,
+			     const char *text)
 {
-	of->home.endpoints = endpoints;
-	(void)strcpy(of->home.text, text);
-	atomic_store(&of->home.state, HOME_KNOWN);
+	of->atomic_device.endpoints = endpoints;
+	(void)strcpy(of->atomic_device.text, text);
+	atomic_store(&of->atomic_device.state, HOME_KNOWN);
 }
 
 static struct rmem_lease *pair_new(unsigned rights, uint64_t first_bytes)
@@ -32,7 +33,7 @@ static void pair_tcp(void)
 	memset(words, 0, sizeof(words));
 	old = 77;
 	pair = pair_new(RMEM_READ | RMEM_WRITE, 64);
-	home_at(pair, 3, "not here");
+	atomic_device_at(pair, 3, "not here");
 }
 
 static void pair_verbs(void)
@@ -41,7 +42,7 @@ static void pair_verbs(void)
 	memset(words, 0, sizeof(words));
 	old = 77;
 	pair = pair_new(RMEM_READ | RMEM_WRITE, 64);
-	home_at(pair, 3, "not here");
+	atomic_device_at(pair, 3, "not here");
 }
 
 static struct rmem_op atomic_of(enum rmem_opcode opcode, uint64_t offset,
@@ -128,7 +129,7 @@ START_TEST(atomic__at_fault_completes_with_its_error)
 
 	if (bad[_i].offset == 16)
 		pair = pair_new(RMEM_READ | RMEM_WRITE, 20);
-	home_at(pair, 3, "");
+	atomic_device_at(pair, 3, "");
 	for (unsigned opcode = RMEM_OP_CAS; opcode <= RMEM_OP_FETCH_ADD; opcode++) {
 		struct rmem_op op =
 			atomic_of((enum rmem_opcode)opcode, bad[_i].offset, &one, 1);
@@ -155,7 +156,7 @@ START_TEST(atomic__not_aligned_at_the_server_completes_with_its_error)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	pair = pair_new(RMEM_READ | RMEM_WRITE, 20);
-	home_at(pair, 3, "");
+	atomic_device_at(pair, 3, "");
 	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 24, &one, 1));
 	expect(queue, 1, -EINVAL);
 	ck_assert_ptr_nonnull(
@@ -174,7 +175,7 @@ START_TEST(atomic__needs_both_rights)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	pair = pair_new(_i ? RMEM_READ : RMEM_WRITE, 64);
-	home_at(pair, 3, "");
+	atomic_device_at(pair, 3, "");
 	submit(queue, atomic_of(RMEM_OP_CAS, 0, &one, 1));
 	expect(queue, 1, -EACCES);
 	stage_close();
@@ -208,7 +209,7 @@ START_TEST(atomics__go_to_their_home_alone)
 	struct rmem_queue *queue = stage_queue(16, 2);
 	const struct rmem_atomic one = { .operand = 1 };
 
-	pair->home.endpoints = 1u << _i;
+	pair->atomic_device.endpoints = 1u << _i;
 	for (unsigned i = 0; i < 6; i++)
 		submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, i));
 	ck_assert_uint_eq(stage_channel(queue, (unsigned)_i)->n, 6);
@@ -225,7 +226,7 @@ START_TEST(atomic__whose_home_is_elsewhere_is_told_where)
 	struct rmem_queue *queue = stage_queue(8, 1); /* to endpoint 0 */
 	const struct rmem_atomic one = { .operand = 1 };
 
-	home_at(pair, 1u << 1, "the home is fake9");
+	atomic_device_at(pair, 1u << 1, "the home is fake9");
 	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1));
 	expect(queue, 1, -ENOTSUP);
 	ck_assert_ptr_nonnull(
@@ -241,19 +242,19 @@ START_TEST(atomic__waits_until_its_home_is_known)
 	const struct rmem_atomic one = { .operand = 1 };
 	struct rmem_op short_one = atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 2);
 
-	atomic_store(&pair->home.state, HOME_UNKNOWN);
+	atomic_store(&pair->atomic_device.state, HOME_UNKNOWN);
 	short_one.timeout_ms = 10;
 	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1));
 	submit(queue, short_one);
 	ck_assert_uint_eq(fake.posts, 0);
 	/* endpoint 0, and asked for once */
-	ck_assert_uint_eq(atomic_load(&pair->home.wanted), 1);
+	ck_assert_uint_eq(atomic_load(&pair->atomic_device.wanted), 1);
 	/* its time is over before it was posted: it was certainly not done */
 	stage_advance_ms(20);
 	expect(queue, 2, -ETIMEDOUT);
 	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
-	home_at(pair, 3, "");
-	queue_news(queue);
+	atomic_device_at(pair, 3, "");
+	queue_wake(queue);
 	expect_none(queue);
 	fake_complete_all();
 	expect(queue, 1, 0);
@@ -267,9 +268,9 @@ START_TEST(atomic__that_the_server_refuses_a_home)
 	struct rmem_queue *queue = stage_queue(8, 2);
 	const struct rmem_atomic one = { .operand = 1 };
 
-	home_at(pair, 0, "no device of its has any");
-	pair->home.err = -ENOTSUP;
-	atomic_store(&pair->home.state, HOME_REFUSED);
+	atomic_device_at(pair, 0, "no device of its has any");
+	pair->atomic_device.err = -ENOTSUP;
+	atomic_store(&pair->atomic_device.state, HOME_REFUSED);
 	submit(queue, atomic_of(RMEM_OP_CAS, 0, &one, 1));
 	expect(queue, 1, -ENOTSUP);
 	ck_assert_ptr_nonnull(
@@ -322,7 +323,7 @@ START_TEST(atomic__not_done_goes_again)
 	struct rmem_queue *queue = stage_queue(8, 2);
 	const struct rmem_atomic one = { .operand = 1 };
 
-	pair->home.endpoints = 1;
+	pair->atomic_device.endpoints = 1;
 	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1));
 	fake_complete(stage_channel(queue, 0), -EACCES);
 	expect_none(queue);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "unit/librmem/librmem-single.h"
-#include "librmem/buffer.h"
+#include "librmem/lease/buffer.h"
 
 #define MANY 64
 
@@ -55,13 +55,13 @@ START_TEST(burst__is_one_doorbell)
 
 	writes_submit(queue, MANY);
 	ck_assert_uint_eq(fake.posts, 1);
-	ck_assert_uint_eq(lease_uses(single), MANY);
-	ck_assert_uint_eq(buffer_uses(buffer), MANY);
+	ck_assert_uint_eq(lease_inflight(single), MANY);
+	ck_assert_uint_eq(buffer_inflight(buffer), MANY);
 	ck_assert_int_eq(rmem_submit(queue, ops, 1), -EOVERFLOW);
 	expect_none(queue);
 	fake_complete_all();
 	expect_all(queue, MANY, 0);
-	ck_assert_uint_eq(buffer_uses(buffer), 0);
+	ck_assert_uint_eq(buffer_inflight(buffer), 0);
 	ck_assert_mem_eq(seg_a, local, MANY * 8);
 	single_end();
 }

@@ -28,7 +28,7 @@ START_TEST(dead_channel__costs_the_operation_at_fault_only)
 	ck_assert_ptr_null(stage_channel(queue, 0));
 	submit(queue, op_of(RMEM_OP_WRITE, 3, local, 1, 4));
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
-	stage_bury(queue, 0, BURIAL_DONE);
+	stage_bury(queue, 0, PEER_END_CLOSED);
 	expect_none(queue);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 3);
 	fake_complete_all();
@@ -53,7 +53,7 @@ START_TEST(lost__whose_channel_nobody_can_bury)
 	submit(queue, op_of(RMEM_OP_WRITE, SEG - 1, local, 2, 1));
 	fake_complete(stage_channel(queue, 0), -ECONNRESET);
 	expect_none(queue);
-	stage_bury(queue, 0, BURIAL_FAILED);
+	stage_bury(queue, 0, PEER_END_UNKNOWN);
 	/* the other half is still on the wire */
 	expect_none(queue);
 	fake_complete_all();
@@ -80,7 +80,7 @@ START_TEST(lost__ends_in_time_cancelled_or_with_its_lease)
 		expect(queue, 2, -ECANCELED);
 	} else {
 		lease_end(lease);
-		stage_bury(queue, 0, BURIAL_DONE);
+		stage_bury(queue, 0, PEER_END_CLOSED);
 		expect(queue, 2, -ESTALE);
 	}
 	stage_close();
@@ -140,8 +140,8 @@ START_TEST(channels__begin_on_the_node_asked_for)
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned domain = (cases[_i].first + i) % STAGE_ENDPOINTS;
 
-		ck_assert_uint_eq(queue->channels.slots[i].domain, domain);
-		ck_assert_uint_eq(queue->channels.slots[i].endpoint, domain);
+		ck_assert_uint_eq(queue->channels.all[i].domain, domain);
+		ck_assert_uint_eq(queue->channels.all[i].endpoint, domain);
 	}
 	queue_drop(queue);
 	params.node = -2;
@@ -180,16 +180,16 @@ START_TEST(doomed_channel__is_not_posted_to)
 	struct rmem_queue *queue = stage_queue(8, 2);
 
 	(void)pthread_mutex_lock(&stage.session.lock);
-	queue->channels.slots[0].doomed = true;
-	queue_news(queue);
+	queue->channels.all[0].doomed = true;
+	queue_wake(queue);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 2));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 0);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 2);
 	expect_none(queue);
-	ck_assert_int_eq(queue->channels.slots[0].stage, SLOT_WANTED);
-	ck_assert(!queue->channels.slots[0].doomed);
+	ck_assert_int_eq(queue->channels.all[0].stage, CHANNEL_WANTED);
+	ck_assert(!queue->channels.all[0].doomed);
 	stage_close();
 }
 END_TEST
@@ -271,8 +271,8 @@ START_TEST(dead_channel__without_completions_is_given_up)
 	expect(queue, 1, -ETIMEDOUT);
 	/* without the channel nothing can touch the memory any more */
 	ck_assert_ptr_null(stage_channel(queue, 0));
-	/* the slot comes back, with all its credits, and what was lost goes again */
-	ck_assert_uint_eq(queue->channels.slots[0].in_flight, 0);
+	/* the channel comes back, with all its credits, and what was lost goes again */
+	ck_assert_uint_eq(queue->channels.all[0].in_flight, 0);
 	ck_assert_uint_eq(queue->channels.n_dead, 0);
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);
@@ -296,7 +296,7 @@ START_TEST(dead_channel__given_up_with_an_ended_lease_is_stale)
 	patient.timeout_ms = 10000;
 	submit(queue, patient);
 	(void)pthread_mutex_lock(&stage.session.lock);
-	queue->channels.slots[0].doomed = true;
+	queue->channels.all[0].doomed = true;
 	lease_end(lease);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 	expect_none(queue);

@@ -13,11 +13,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/control.h"
+#include "librmem/session/connection.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
 
-static struct control *control;
+static struct connection *connection;
 static int epfd, server = -1;
 static uint64_t now_ns, answered_ns;
 static unsigned n_events;
@@ -73,7 +73,7 @@ static int on_event(void *ctx, const struct wire_msg *msg)
 	return 0;
 }
 
-static const struct control_events events = { on_answer, on_event };
+static const struct connection_events events = { on_answer, on_event };
 
 static uint64_t test_now(void)
 {
@@ -90,7 +90,7 @@ static void reconnect(void)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
 				    0, pair),
 			 0);
-	ck_assert_int_eq(control_adopt(control, pair[0]), 0);
+	ck_assert_int_eq(connection_adopt(connection, pair[0]), 0);
 	server = pair[1];
 }
 
@@ -101,13 +101,13 @@ static void setup(void)
 	n_events = 0;
 	clock_set_source(test_now);
 	epfd = epoll_create1(EPOLL_CLOEXEC);
-	ck_assert_int_eq(control_create(epfd, &events, NULL, &control), 0);
+	ck_assert_int_eq(connection_create(epfd, &events, NULL, &connection), 0);
 	reconnect();
 }
 
 static void teardown(void)
 {
-	control_free(control);
+	connection_free(connection);
 	(void)close(server);
 	(void)close(epfd);
 	server = -1;
@@ -168,7 +168,7 @@ static void call(enum wire_type type, struct end *end)
 
 	memset(end, 0, sizeof(*end));
 	msg->type = type;
-	ck_assert_int_eq(control_call(control, msg, ended, end, NULL), 0);
+	ck_assert_int_eq(connection_call(connection, msg, ended, end, NULL), 0);
 	free(msg);
 }
 
@@ -179,12 +179,12 @@ static void greet(void)
 	struct end end = { 0 };
 
 	hello->type = WIRE_TYPE_hello;
-	ck_assert_int_eq(control_hello(control, hello, ended, &end), 0);
+	ck_assert_int_eq(connection_hello(connection, hello, ended, &end), 0);
 	hello->id = receive()->id;
 	reply(WIRE_TYPE_welcome, hello->id);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(end.type, WIRE_TYPE_welcome);
-	control_ready(control);
+	connection_ready(connection);
 	free(hello);
 }
 
@@ -197,13 +197,13 @@ START_TEST(hello__goes_first)
 	call(WIRE_TYPE_ping, &ping);
 	ck_assert_int_eq(receive()->type, 0);
 	msg->type = WIRE_TYPE_hello;
-	ck_assert_int_eq(control_hello(control, msg, ended, &hello), 0);
+	ck_assert_int_eq(connection_hello(connection, msg, ended, &hello), 0);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_hello);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(receive()->type, 0);
-	control_ready(control);
+	connection_ready(connection);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_ping);
-	control_end(control, -ESTALE, "end");
+	connection_end(connection, -ESTALE, "end");
 	ck_assert_int_eq(hello.err, -ESTALE);
 	ck_assert_int_eq(ping.err, -ESTALE);
 	free(msg);
@@ -228,7 +228,7 @@ START_TEST(replies__in_any_order)
 	ck_assert_uint_lt(id_b, id_c);
 	reply(WIRE_TYPE_error, id_c);
 	reply(WIRE_TYPE_lease, id_a);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(c.err, -EDQUOT);
 	ck_assert_str_eq(c.text, "too much");
 	ck_assert_uint_eq(a.lease, 77);
@@ -236,7 +236,7 @@ START_TEST(replies__in_any_order)
 	/* the lease clock runs from the sending */
 	ck_assert_uint_eq(answered_ns, 5000);
 	reply(WIRE_TYPE_ok, id_b);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(b.type, WIRE_TYPE_ok);
 }
 END_TEST
@@ -256,7 +256,7 @@ START_TEST(frames__in_single_bytes)
 	for (int i = 0; i < n; i++) {
 		ck_assert_uint_eq(ping.calls, 0);
 		ck_assert_int_eq(send(server, buf + i, 1, 0), 1);
-		ck_assert_int_eq(control_io(control), 0);
+		ck_assert_int_eq(connection_io(connection), 0);
 	}
 	ck_assert_uint_eq(ping.calls, 1);
 	free(msg);
@@ -282,20 +282,20 @@ START_TEST(reply__that_is_wrong)
 	call(WIRE_TYPE_ping, &ping);
 	id = receive()->id;
 	reply(wrong[_i].type, wrong[_i].right_id ? id : id + 1);
-	ck_assert_int_eq(control_io(control), -EPROTO);
+	ck_assert_int_eq(connection_io(connection), -EPROTO);
 	ck_assert_uint_eq(ping.calls, 0);
 	/* it waits for another connection */
-	control_drop(control);
+	connection_drop(connection);
 	ck_assert_uint_eq(ping.calls, 0);
 	reconnect();
 	greet();
 	ck_assert_uint_eq(receive()->id, id);
 	reply(WIRE_TYPE_ok, id);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_uint_eq(ping.calls, 1);
 	/* twice is once too often */
 	reply(WIRE_TYPE_ok, id);
-	ck_assert_int_eq(control_io(control), -EPROTO);
+	ck_assert_int_eq(connection_io(connection), -EPROTO);
 }
 END_TEST
 
@@ -305,9 +305,9 @@ START_TEST(reply__before_the_request_is_sent)
 
 	call(WIRE_TYPE_ping, &ping);
 	reply(WIRE_TYPE_ok, 1);
-	ck_assert_int_eq(control_io(control), -EPROTO);
+	ck_assert_int_eq(connection_io(connection), -EPROTO);
 	ck_assert_uint_eq(ping.calls, 0);
-	control_end(control, -ESTALE, "end");
+	connection_end(connection, -ESTALE, "end");
 }
 END_TEST
 
@@ -330,9 +330,9 @@ START_TEST(error_code__that_is_none)
 	n = wire_encode(msg, buf, sizeof(buf));
 	memcpy(buf + WIRE_HEADER_BYTES, error_codes[_i], 4);
 	ck_assert_int_eq(send(server, buf, (size_t)n, 0), n);
-	ck_assert_int_eq(control_io(control), -EPROTO);
+	ck_assert_int_eq(connection_io(connection), -EPROTO);
 	ck_assert_uint_eq(ping.calls, 0);
-	control_end(control, -ESTALE, "end");
+	connection_end(connection, -ESTALE, "end");
 	free(msg);
 }
 END_TEST
@@ -351,8 +351,8 @@ START_TEST(connection__that_ends)
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_bye);
 	(void)close(server);
 	server = -1;
-	ck_assert_int_eq(control_io(control), -ECONNRESET);
-	control_drop(control);
+	ck_assert_int_eq(connection_io(connection), -ECONNRESET);
+	connection_drop(connection);
 	ck_assert_uint_eq(allocate.calls, 0);
 	ck_assert_uint_eq(ping.calls, 0);
 	ck_assert_int_eq(bye.err, -ECONNRESET);
@@ -365,17 +365,17 @@ START_TEST(connection__that_ends)
 		ck_assert_uint_eq(receive()->id, id + 1);
 		ck_assert_int_eq(receive()->type, WIRE_TYPE_free);
 		ck_assert_int_eq(receive()->type, 0);
-		control_drop(control);
+		connection_drop(connection);
 	}
 	ck_assert_uint_eq(allocate.calls, 0);
 	ck_assert_uint_eq(unsent.calls, 0);
 	reconnect();
 	greet();
 	reply(WIRE_TYPE_lease, receive()->id);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_uint_eq(allocate.calls, 1);
 	ck_assert_uint_eq(allocate.lease, 77);
-	control_end(control, -ESTALE, "it is over");
+	connection_end(connection, -ESTALE, "it is over");
 	ck_assert_int_eq(ping.err, -ESTALE);
 	ck_assert_str_eq(ping.text, "it is over");
 	ck_assert_int_eq(unsent.err, -ESTALE);
@@ -386,27 +386,27 @@ END_TEST
 START_TEST(abandoned__after_a_loss)
 {
 	struct wire_msg *msg = calloc(1, sizeof(*msg));
-	struct control_call *allocate, *channel;
+	struct connection_call *allocate, *channel;
 	struct end first = { 0 }, second = { 0 };
 
 	greet();
 	msg->type = WIRE_TYPE_allocate;
-	ck_assert_int_eq(control_call(control, msg, ended, &first, &allocate), 0);
+	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &allocate), 0);
 	msg->type = WIRE_TYPE_open_channel;
-	ck_assert_int_eq(control_call(control, msg, ended, &first, &channel), 0);
+	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &channel), 0);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_allocate);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_open_channel);
-	control_drop(control);
+	connection_drop(connection);
 	/* it may have been granted */
-	control_abandon(allocate, ended, &second);
+	connection_abandon(allocate, ended, &second);
 	/* this is gone with its connection */
-	control_abandon(channel, ended, &second);
+	connection_abandon(channel, ended, &second);
 	reconnect();
 	greet();
 	msg->id = receive()->id;
 	ck_assert_int_eq(receive()->type, 0);
 	reply(WIRE_TYPE_lease, msg->id);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_uint_eq(first.calls, 0);
 	ck_assert_uint_eq(second.calls, 1);
 	ck_assert_uint_eq(second.lease, 77);
@@ -420,9 +420,9 @@ START_TEST(end__refuses_new_calls)
 	struct end end = { 0 };
 
 	greet();
-	control_end(control, -ESTALE, "it is over");
+	connection_end(connection, -ESTALE, "it is over");
 	msg->type = WIRE_TYPE_ping;
-	ck_assert_int_eq(control_call(control, msg, ended, &end, NULL), -ESTALE);
+	ck_assert_int_eq(connection_call(connection, msg, ended, &end, NULL), -ESTALE);
 	ck_assert_str_eq(err_text(), "it is over");
 	ck_assert_uint_eq(end.calls, 0);
 	free(msg);
@@ -433,21 +433,21 @@ START_TEST(abandoned__reply_goes_elsewhere)
 {
 	struct wire_msg *msg = calloc(1, sizeof(*msg));
 	struct end first = { 0 }, second = { 0 };
-	struct control_call *handle;
+	struct connection_call *handle;
 
 	greet();
 	msg->type = WIRE_TYPE_allocate;
-	ck_assert_int_eq(control_call(control, msg, ended, &first, &handle), 0);
-	ck_assert_int_eq(control_call_type(handle), WIRE_TYPE_allocate);
-	control_abandon(handle, ended, &second);
+	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &handle), 0);
+	ck_assert_int_eq(connection_call_type(handle), WIRE_TYPE_allocate);
+	connection_abandon(handle, ended, &second);
 	reply(WIRE_TYPE_lease, receive()->id);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_uint_eq(first.calls, 0);
 	ck_assert_uint_eq(second.lease, 77);
 	/* what was not sent yet never is */
-	control_drop(control);
-	ck_assert_int_eq(control_call(control, msg, ended, &first, &handle), 0);
-	control_abandon(handle, ended, &second);
+	connection_drop(connection);
+	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &handle), 0);
+	connection_abandon(handle, ended, &second);
 	reconnect();
 	greet();
 	ck_assert_int_eq(receive()->type, 0);
@@ -462,11 +462,11 @@ START_TEST(events__are_handed_up)
 	greet();
 	reply(WIRE_TYPE_revoked, 0);
 	reply(WIRE_TYPE_revoked, 0);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_uint_eq(n_events, 2);
 	ck_assert_uint_eq(event_lease, 33);
 	reply(WIRE_TYPE_closing, 0);
-	ck_assert_int_eq(control_io(control), -ESTALE);
+	ck_assert_int_eq(connection_io(connection), -ESTALE);
 }
 END_TEST
 
@@ -486,14 +486,14 @@ START_TEST(events__that_are_unknown_are_ignored)
 	}
 	reply(WIRE_TYPE_revoked, 0);
 	reply(WIRE_TYPE_ok, receive()->id);
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_uint_eq(n_events, 1);
 	ck_assert_uint_eq(event_lease, 33);
 	ck_assert_int_eq(ping.type, WIRE_TYPE_ok);
 	frame[4] = 0x7f;
 	frame[5] = 0;
 	ck_assert_int_eq(send(server, frame, sizeof(frame), 0), sizeof(frame));
-	ck_assert_int_eq(control_io(control), -EPROTO);
+	ck_assert_int_eq(connection_io(connection), -EPROTO);
 }
 END_TEST
 
@@ -514,7 +514,7 @@ START_TEST(socket__that_is_full)
 			reply(WIRE_TYPE_ok, msg->id);
 			answered++;
 		}
-		ck_assert_int_eq(control_io(control), 0);
+		ck_assert_int_eq(connection_io(connection), 0);
 	}
 	for (unsigned i = 0; i < 4000; i++)
 		ck_assert_uint_eq(ends[i].calls, 1);
@@ -522,7 +522,7 @@ START_TEST(socket__that_is_full)
 }
 END_TEST
 
-/* What is there in one piece is taken in one. */
+/* What is there in one fragment is taken in one. */
 START_TEST(answer__costs_one_look)
 {
 	struct end ping;
@@ -531,10 +531,10 @@ START_TEST(answer__costs_one_look)
 	call(WIRE_TYPE_ping, &ping);
 	reply(WIRE_TYPE_ok, receive()->id);
 	looks = 0;
-	ck_assert_int_eq(control_io(control), 0);
+	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_uint_eq(ping.calls, 1);
 	ck_assert_uint_eq(looks, 1);
-	control_end(control, -ESTALE, "end");
+	connection_end(connection, -ESTALE, "end");
 }
 END_TEST
 
@@ -565,12 +565,13 @@ START_TEST(garbage__never_does_harm)
 		(void)close(server);
 		server = -1;
 		/* the end may be seen behind what is no frame yet */
-		if (control_io(control) == 0)
-			ck_assert_int_lt(control_io(control), 0);
-		control_end(control, -ESTALE, "next");
+		if (connection_io(connection) == 0)
+			ck_assert_int_lt(connection_io(connection), 0);
+		connection_end(connection, -ESTALE, "next");
 		ck_assert_uint_eq(ping.calls, 1);
-		control_free(control);
-		ck_assert_int_eq(control_create(epfd, &events, NULL, &control), 0);
+		connection_free(connection);
+		ck_assert_int_eq(connection_create(epfd, &events, NULL, &connection),
+				 0);
 		reconnect();
 	}
 }

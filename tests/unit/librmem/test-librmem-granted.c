@@ -161,7 +161,7 @@ static void works(void)
 	rmem_close(client);
 }
 
-START_TEST(ahead__is_the_second_sessions_first_channel)
+START_TEST(early__is_the_second_sessions_first_channel)
 {
 	serve_joining();
 	for (unsigned i = 0; i < 2; i++) {
@@ -186,7 +186,7 @@ END_TEST
 
 /* Beyond the first channel there is one to where some memory is lent alone, and this one is
  * opened as ever.  That it is so since the last session is no less good. */
-START_TEST(ahead__has_channels_to_where_memory_is)
+START_TEST(early__has_channels_to_where_memory_is)
 {
 	serve_joining();
 	server.through = 1u << 2;
@@ -233,7 +233,7 @@ static void grant_another(void)
 static void (*const changes[])(void) = { join_none, move, lose_endpoint,
 					 grant_another };
 
-START_TEST(ahead__of_a_server_that_has_changed_is_given_back)
+START_TEST(early__of_a_server_that_has_changed_is_given_back)
 {
 	serve_joining();
 	changes[_i]();
@@ -250,7 +250,7 @@ START_TEST(ahead__of_a_server_that_has_changed_is_given_back)
 END_TEST
 
 /* One that has no channels to be joined any more is not taken for such a one again. */
-START_TEST(ahead__of_a_server_with_rdma_cm_is_forgotten)
+START_TEST(early__of_a_server_with_rdma_cm_is_forgotten)
 {
 	serve_joining();
 	server.welcome.endpoints[1].flags = 0;
@@ -263,7 +263,7 @@ START_TEST(ahead__of_a_server_with_rdma_cm_is_forgotten)
 }
 END_TEST
 
-START_TEST(ahead__fails_as_any_hello)
+START_TEST(early__fails_as_any_hello)
 {
 	serve_joining();
 	server.refuse = EDQUOT;
@@ -311,12 +311,12 @@ int main(void)
 	tcase_add_test(tc, granted__is_given_back_by_who_falls_back);
 	tcase_add_test(tc, granted__is_given_back_when_it_cannot_be_connected);
 	tcase_add_test(tc, granted__is_asked_for_by_a_session_that_resumes);
-	tcase_add_test(tc, ahead__is_the_second_sessions_first_channel);
-	tcase_add_test(tc, ahead__has_channels_to_where_memory_is);
-	tcase_add_loop_test(tc, ahead__of_a_server_that_has_changed_is_given_back, 0,
+	tcase_add_test(tc, early__is_the_second_sessions_first_channel);
+	tcase_add_test(tc, early__has_channels_to_where_memory_is);
+	tcase_add_loop_test(tc, early__of_a_server_that_has_changed_is_given_back, 0,
 			    4);
-	tcase_add_test(tc, ahead__of_a_server_with_rdma_cm_is_forgotten);
-	tcase_add_test(tc, ahead__fails_as_any_hello);
+	tcase_add_test(tc, early__of_a_server_with_rdma_cm_is_forgotten);
+	tcase_add_test(tc, early__fails_as_any_hello);
 	tcase_add_test(tc, open__that_is_slow_has_its_heartbeats);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);

@@ -6,20 +6,21 @@
 
 #include "unit/librmem/librmem-client.h"
 
-static void home_is(unsigned fabric, const char *device)
+static void atomic_device_is(unsigned fabric, const char *device)
 {
 	server_lock();
-	server.home.fabric = (uint8_t)fabric;
-	(void)snprintf(server.home.device, sizeof(server.home.device), "%s", device);
+	server.atomic_device.fabric = (uint8_t)fabric;
+	(void)snprintf(server.atomic_device.device, sizeof(server.atomic_device.device),
+		       "%s", device);
 	server_unlock();
 }
 
-START_TEST(home__is_asked_for_once_per_lease)
+START_TEST(atomic_device__is_asked_for_once_per_lease)
 {
 	rmem_lease *lease, *other;
 	uint64_t old = 99;
 
-	home_is(WIRE_FABRIC_TCP, "");
+	atomic_device_is(WIRE_FABRIC_TCP, "");
 	open_with(_i ? RMEM_NO_THREAD : 0);
 	lease = alloc(1000, NULL);
 	other = alloc(1000, NULL);
@@ -40,12 +41,12 @@ START_TEST(home__is_asked_for_once_per_lease)
 }
 END_TEST
 
-START_TEST(home__elsewhere_is_named)
+START_TEST(atomic_device__elsewhere_is_named)
 {
 	rmem_lease *lease;
 	uint64_t old = 99;
 
-	home_is(WIRE_FABRIC_VERBS, "mlx5_9");
+	atomic_device_is(WIRE_FABRIC_VERBS, "mlx5_9");
 	open_with(0);
 	lease = alloc(1000, NULL);
 	ck_assert_int_eq(rmem_fetch_add(lease, 8, 5, &old), -ENOTSUP);
@@ -58,25 +59,25 @@ START_TEST(home__elsewhere_is_named)
 END_TEST
 
 /* The synchronous channel goes to the first device. */
-START_TEST(home__on_one_of_two_devices)
+START_TEST(atomic_device__on_one_of_two_devices)
 {
 	rmem_lease *lease;
 
 	serve_rdma();
-	home_is(WIRE_FABRIC_VERBS, _i ? "fake1" : "fake0");
+	atomic_device_is(WIRE_FABRIC_VERBS, _i ? "fake1" : "fake0");
 	(void)strcat(uri, "?fabric=rdma");
 	open_with(0);
 	lease = alloc(1000, NULL);
 	ck_assert_int_eq(rmem_fetch_add(lease, 8, 5, NULL), _i ? -ENOTSUP : 0);
 	if (_i)
 		ck_assert_msg(strstr(rmem_error(), "fake1"), "%s", rmem_error());
-	ck_assert_uint_eq(server.home_endpoint, 1);
+	ck_assert_uint_eq(server.atomic_device_endpoint, 1);
 	rmem_close(client);
 }
 END_TEST
 
 /* Only a device that has atomics is proposed. */
-START_TEST(home__is_asked_for_an_able_device)
+START_TEST(atomic_device__is_asked_for_an_able_device)
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	const struct rmem_atomic one = { .operand = 1 };
@@ -87,7 +88,7 @@ START_TEST(home__is_asked_for_an_able_device)
 
 	serve_rdma();
 	(void)strcpy(fake.no_atomics, "fake0");
-	home_is(WIRE_FABRIC_VERBS, "fake1");
+	atomic_device_is(WIRE_FABRIC_VERBS, "fake1");
 	(void)strcat(uri, "?fabric=rdma&channels=2");
 	open_with(0);
 	params.channels = 2;
@@ -97,7 +98,7 @@ START_TEST(home__is_asked_for_an_able_device)
 	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
 	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, 10000), 1);
 	ck_assert_msg(completion.status == 0, "%s", rmem_completion_error(queue));
-	ck_assert_uint_eq(server.home_endpoint, 2);
+	ck_assert_uint_eq(server.atomic_device_endpoint, 2);
 	/* where there is none, nobody is asked */
 	ck_assert_int_eq(rmem_fetch_add(op.lease, 0, 1, &old), -ENOTSUP);
 	ck_assert_msg(strstr(rmem_error(), "fake0 has no atomics"), "%s", rmem_error());
@@ -105,7 +106,7 @@ START_TEST(home__is_asked_for_an_able_device)
 }
 END_TEST
 
-START_TEST(home__refused_by_the_server)
+START_TEST(atomic_device__refused_by_the_server)
 {
 	rmem_lease *lease;
 
@@ -122,11 +123,11 @@ START_TEST(home__refused_by_the_server)
 END_TEST
 
 /* The question goes out again when the session has resumed. */
-START_TEST(home__whose_answer_was_lost)
+START_TEST(atomic_device__whose_answer_was_lost)
 {
 	rmem_lease *lease;
 
-	home_is(WIRE_FABRIC_TCP, "");
+	atomic_device_is(WIRE_FABRIC_TCP, "");
 	open_with(0);
 	lease = alloc(1000, NULL);
 	server_lock();
@@ -140,7 +141,7 @@ START_TEST(home__whose_answer_was_lost)
 END_TEST
 
 /* A lease, and a session, may end while the server is asked. */
-START_TEST(home__asked_for_in_vain)
+START_TEST(atomic_device__asked_for_in_vain)
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	const struct rmem_atomic one = { .operand = 1 };
@@ -149,7 +150,7 @@ START_TEST(home__asked_for_in_vain)
 	rmem_queue *queue;
 	uint64_t old;
 
-	home_is(WIRE_FABRIC_TCP, "");
+	atomic_device_is(WIRE_FABRIC_TCP, "");
 	open_with(0);
 	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
 	op.lease = alloc(1000, NULL);
@@ -178,13 +179,13 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, client_setup, client_teardown);
 	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, home__is_asked_for_once_per_lease, 0, 2);
-	tcase_add_test(tc, home__elsewhere_is_named);
-	tcase_add_loop_test(tc, home__on_one_of_two_devices, 0, 2);
-	tcase_add_test(tc, home__is_asked_for_an_able_device);
-	tcase_add_test(tc, home__refused_by_the_server);
-	tcase_add_test(tc, home__whose_answer_was_lost);
-	tcase_add_loop_test(tc, home__asked_for_in_vain, 0, 2);
+	tcase_add_loop_test(tc, atomic_device__is_asked_for_once_per_lease, 0, 2);
+	tcase_add_test(tc, atomic_device__elsewhere_is_named);
+	tcase_add_loop_test(tc, atomic_device__on_one_of_two_devices, 0, 2);
+	tcase_add_test(tc, atomic_device__is_asked_for_an_able_device);
+	tcase_add_test(tc, atomic_device__refused_by_the_server);
+	tcase_add_test(tc, atomic_device__whose_answer_was_lost);
+	tcase_add_loop_test(tc, atomic_device__asked_for_in_vain, 0, 2);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

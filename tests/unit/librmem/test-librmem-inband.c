@@ -82,7 +82,7 @@ START_TEST(fill__goes_on_over_segments)
 }
 END_TEST
 
-/* Three pieces: each side is cut where the other one is, too. */
+/* Three fragments: each side is cut where the other one is, too. */
 START_TEST(copy__cuts_at_the_segments_of_both)
 {
 	const struct rmem_place source = { other, 100 };
@@ -98,8 +98,8 @@ START_TEST(copy__cuts_at_the_segments_of_both)
 	for (uint64_t i = 0; i < 25000; i++)
 		ck_assert_uint_eq(lease_byte(3 + i), other_byte(100 + i));
 	ck_assert_uint_eq(lease_byte(2) + lease_byte(25003), 0);
-	ck_assert_uint_eq(lease_uses(other), 0);
-	ck_assert_uint_eq(lease_uses(lease), 0);
+	ck_assert_uint_eq(lease_inflight(other), 0);
+	ck_assert_uint_eq(lease_inflight(lease), 0);
 	stage_close();
 }
 END_TEST
@@ -357,7 +357,7 @@ START_TEST(copy__ends_with_either_lease)
 	expect(queue, 1, -ESTALE);
 	submit(queue, op);
 	expect(queue, 1, -ESTALE);
-	ck_assert_uint_eq(lease_uses(other), 0);
+	ck_assert_uint_eq(lease_inflight(other), 0);
 	stage_close();
 }
 END_TEST

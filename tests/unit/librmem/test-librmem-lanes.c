@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "unit/librmem/librmem-case.h"
-#include "librmem/buffer.h"
+#include "librmem/lease/buffer.h"
 
 #define MANY 4096
 
@@ -43,10 +43,10 @@ static void lanes_three(void)
 	leases_new();
 }
 
-static void home_at(unsigned endpoints)
+static void atomic_device_at(unsigned endpoints)
 {
-	words->home.endpoints = endpoints;
-	atomic_store(&words->home.state, HOME_KNOWN);
+	words->atomic_device.endpoints = endpoints;
+	atomic_store(&words->atomic_device.state, HOME_KNOWN);
 }
 
 static struct rmem_op add_of(uint64_t cookie)
@@ -121,8 +121,8 @@ START_TEST(atomics__without_a_home_hold_up_no_other)
 	struct rmem_queue *queue = stage_queue(64, 2);
 	struct rmem_op op = add_of(2);
 
-	known->home.endpoints = 3;
-	atomic_store(&known->home.state, HOME_KNOWN);
+	known->atomic_device.endpoints = 3;
+	atomic_store(&known->atomic_device.state, HOME_KNOWN);
 	op.lease = known;
 	submit(queue, add_of(1));
 	submit(queue, op);
@@ -130,8 +130,8 @@ START_TEST(atomics__without_a_home_hold_up_no_other)
 	ck_assert_uint_eq(posted(queue), 2);
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 64), 2);
-	home_at(3);
-	queue_news(queue);
+	atomic_device_at(3);
+	queue_wake(queue);
 	expect_none(queue);
 	ck_assert_uint_eq(posted(queue), 1);
 	run_out(queue, 1);
@@ -144,12 +144,12 @@ static struct rmem_queue *told;
 static unsigned looks;
 
 /* The server answers in the middle of a call, once the first of three has been looked at. */
-static void home_told(void)
+static void atomic_device_told(void)
 {
 	if (++looks != 4)
 		return;
-	queue_news(told);
-	home_at(1);
+	queue_wake(told);
+	atomic_device_at(1);
 }
 
 START_TEST(atomics__go_in_their_order_when_a_home_is_told)
@@ -162,7 +162,7 @@ START_TEST(atomics__go_in_their_order_when_a_home_is_told)
 		ops[i] = add_of(i);
 		ops[i].addr = &olds[i];
 	}
-	fake.at_able = home_told;
+	fake.at_able = atomic_device_told;
 	ck_assert_int_eq(rmem_submit(queue, ops, 3), 3);
 	ck_assert_uint_ge(looks, 4);
 	expect_none(queue);
@@ -180,7 +180,7 @@ START_TEST(atomics__of_a_full_home_hold_up_no_other)
 	unsigned depth = queue->channels.depth;
 
 	queue->channels.depth = 8;
-	home_at(1);
+	atomic_device_at(1);
 	for (unsigned i = 0; i < 10; i++)
 		submit(queue, add_of(i));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 8);
@@ -215,8 +215,8 @@ START_TEST(chunks__that_are_in_use_hold_up_no_registered_memory)
 }
 END_TEST
 
-/* A large one has all pieces there are, and waits to hear of its keys. */
-START_TEST(pieces__that_are_in_use_hold_up_nothing_that_needs_one)
+/* A large one has all fragments there are, and waits to hear of its keys. */
+START_TEST(fragments__that_are_in_use_hold_up_nothing_that_needs_one)
 {
 	static unsigned char far[64 * FAKE_MAX_BYTES], near[sizeof(far)];
 	static unsigned char *const at[1] = { far };
@@ -232,7 +232,7 @@ START_TEST(pieces__that_are_in_use_hold_up_nothing_that_needs_one)
 		fake_complete(stage_channel(queue, 0), -EACCES);
 		expect_none(queue);
 	}
-	ck_assert(list_empty(&queue->table.free_pieces));
+	ck_assert(list_empty(&queue->table.free_fragments));
 	submit(queue, write_of(single, 2));
 	ck_assert_uint_eq(posted(queue), 1);
 	fake_complete_all();
@@ -256,7 +256,7 @@ START_TEST(requests__that_came_back_hold_up_no_write)
 	for (unsigned i = 0; i <= FAKE_REQUESTS; i++)
 		fake_complete(stage_channel(queue, 0), -ECONNRESET);
 	expect_none(queue);
-	stage_bury(queue, 0, BURIAL_DONE);
+	stage_bury(queue, 0, PEER_END_CLOSED);
 	expect_none(queue);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, FAKE_REQUESTS + 2);
 	run_out(queue, 2 * FAKE_REQUESTS + 2);
@@ -284,8 +284,8 @@ START_TEST(fence__waits_for_all_that_waits)
 	fake_complete_all();
 	ck_assert_int_eq(rmem_poll(queue, done, 64), 1);
 	ck_assert_uint_eq(posted(queue), 0);
-	home_at(1);
-	queue_news(queue);
+	atomic_device_at(1);
+	queue_wake(queue);
 	expect_none(queue);
 	ck_assert_uint_eq(posted(queue), 1);
 	fake_complete_all();
@@ -358,7 +358,7 @@ START_TEST(cancel__of_what_waits)
 		ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
 		ck_assert_int_eq(done[0].status, -ECANCELED);
 	}
-	ck_assert_uint_eq(lease_uses(words), 0);
+	ck_assert_uint_eq(lease_inflight(words), 0);
 	ck_assert_uint_eq(fake.aborts, 0);
 	run_out(queue, 1);
 	stage_close();
@@ -379,7 +379,7 @@ START_TEST(waiting__is_not_passed_over_for_ever)
 	struct rmem_op op;
 
 	queue->channels.depth = 8;
-	home_at(1);
+	atomic_device_at(1);
 	for (unsigned i = 0; i < 40; i++) {
 		op = many == RMEM_OP_FETCH_ADD ? add_of(i)
 					       : op_of(many, 0, local, 8, i);
@@ -430,7 +430,7 @@ START_TEST(thousands__wait_and_go)
 {
 	struct rmem_queue *queue = stage_queue(MANY, 2);
 
-	home_at(1);
+	atomic_device_at(1);
 	for (unsigned i = 0; i < MANY; i++) {
 		if (i % 3 == 0)
 			submit(queue, op_of(RMEM_OP_FILL, 8, NULL, 8, i));
@@ -446,9 +446,9 @@ END_TEST
 
 /* ---- memory that is lent through some endpoints only ---- */
 
-static unsigned posted_in(const struct rmem_queue *queue, unsigned slot)
+static unsigned posted_in(const struct rmem_queue *queue, unsigned channel)
 {
-	return stage_channel(queue, slot)->n;
+	return stage_channel(queue, channel)->n;
 }
 
 /* A lease over seg_a and seg_b, lent through these endpoints. */
@@ -516,9 +516,9 @@ START_TEST(bound__share_an_endpoint_and_hold_up_no_other)
 	if (opcodes[_i] == RMEM_OP_FILL)
 		op.addr = NULL;
 	op.atomic = &one;
-	near->home.endpoints = both->home.endpoints = 3;
-	atomic_store(&near->home.state, HOME_KNOWN);
-	atomic_store(&both->home.state, HOME_KNOWN);
+	near->atomic_device.endpoints = both->atomic_device.endpoints = 3;
+	atomic_store(&near->atomic_device.state, HOME_KNOWN);
+	atomic_store(&both->atomic_device.state, HOME_KNOWN);
 	op.lease = near;
 	for (unsigned i = 0; i < room + 5; i++)
 		submit(queue, op);
@@ -558,7 +558,7 @@ START_TEST(bound__that_are_lost_hold_no_chunks)
 		submit(queue, write_of(far, 1000));
 	ck_assert_uint_eq(posted_in(queue, 1), chunks);
 	/* also once the others could be posted again */
-	stage_bury(queue, 0, BURIAL_DONE);
+	stage_bury(queue, 0, PEER_END_CLOSED);
 	expect_none(queue);
 	for (unsigned i = 0; i < chunks; i++) {
 		fake_complete(stage_channel(queue, 1), 0);
@@ -579,7 +579,7 @@ START_TEST(bound__that_are_lost_hold_no_chunks)
 END_TEST
 
 /* Nor does a copy whose source goes on elsewhere. */
-START_TEST(bound__source_moves_on_to_another_lane)
+START_TEST(bound__source_moves_on_to_another_wait_list)
 {
 	struct rmem_lease *near = bound_lease(8, 1, 1), *far = bound_lease(9, 2, 2);
 	const struct rmem_place source = { bound_lease(10, 1, 2), SEG - 8 };
@@ -616,15 +616,15 @@ START_TEST(bound__parts_go_their_ways)
 	for (unsigned i = 0; i < 4; i++)
 		for (unsigned k = 0; k < posted_in(queue, i); k++)
 			ck_assert_uint_eq(stage_channel(queue, i)->posted[k].rkey,
-					  keys[queue->channels.slots[i].endpoint]);
+					  keys[queue->channels.all[i].endpoint]);
 	run_out(queue, 1);
 	ck_assert_mem_eq(seg_a + 100, local, SEG - 100);
 	ck_assert_mem_eq(seg_b, local + SEG - 100, SEG - 100);
-	/* a channel to the far one dies: the pieces on it wait for one that leads there */
+	/* a channel to the far one dies: the fragments on it wait for one that leads there */
 	op.opcode = RMEM_OP_READ;
 	submit(queue, op);
 	for (unsigned i = 0; i < 4; i++)
-		if (queue->channels.slots[i].endpoint == 1)
+		if (queue->channels.all[i].endpoint == 1)
 			fake_complete(stage_channel(queue, i), -ECONNRESET);
 	expect_none(queue);
 	expect_none(queue);
@@ -703,14 +703,14 @@ START_TEST(bound__what_needs_one_endpoint_for_all_is_refused)
 	op.offset = 8;
 	submit(queue, op);
 	run_out(queue, 1);
-	/* the home of the one whose first part is asked for is there */
+	/* the atomic_device of the one whose first part is asked for is there */
 	op = add_of(2);
 	op.lease = striped;
 	submit(queue, op);
-	ck_assert_uint_eq(atomic_load(&striped->home.wanted), 1 + 1);
-	striped->home.endpoints = 2;
-	atomic_store(&striped->home.state, HOME_KNOWN);
-	queue_news(queue);
+	ck_assert_uint_eq(atomic_load(&striped->atomic_device.wanted), 1 + 1);
+	striped->atomic_device.endpoints = 2;
+	atomic_store(&striped->atomic_device.state, HOME_KNOWN);
+	queue_wake(queue);
 	expect_none(queue);
 	op.offset = SEG;
 	op.cookie = 3;
@@ -741,7 +741,7 @@ int main(void)
 	tcase_add_loop_test(tcp, atomics__of_a_full_home_hold_up_no_other, 0, 2);
 	tcase_add_loop_test(verbs, chunks__that_are_in_use_hold_up_no_registered_memory,
 			    0, 2);
-	tcase_add_test(tcp, pieces__that_are_in_use_hold_up_nothing_that_needs_one);
+	tcase_add_test(tcp, fragments__that_are_in_use_hold_up_nothing_that_needs_one);
 	tcase_add_test(tcp, requests__that_came_back_hold_up_no_write);
 	tcase_add_loop_test(tcp, fence__waits_for_all_that_waits, 0, 2);
 	tcase_add_loop_test(tcp, fence__goes_when_what_it_waits_for_ends, 0, 3);
@@ -754,7 +754,7 @@ int main(void)
 	tcase_add_test(tcp, bound__requests_hold_up_no_other);
 	tcase_add_loop_test(three, bound__share_an_endpoint_and_hold_up_no_other, 0, 3);
 	tcase_add_loop_test(verbs, bound__that_are_lost_hold_no_chunks, 0, 2);
-	tcase_add_test(tcp, bound__source_moves_on_to_another_lane);
+	tcase_add_test(tcp, bound__source_moves_on_to_another_wait_list);
 	tcase_add_test(tcp, bound__parts_go_their_ways);
 	tcase_add_test(tcp, bound__are_reached_by_a_queue_of_one);
 	tcase_add_test(tcp, bound__to_none_are_refused);

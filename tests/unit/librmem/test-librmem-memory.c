@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "unit/librmem/librmem-case.h"
-#include "librmem/buffer.h"
+#include "librmem/lease/buffer.h"
 
 /* ---- memory ---- */
 
@@ -117,7 +117,7 @@ START_TEST(buffer__is_used_without_a_copy)
 	op.buffer = buffer;
 	submit(queue, op);
 	ck_assert_ptr_eq(stage_channel(queue, 0)->posted[0].addr, local + 100);
-	ck_assert_ptr_eq(stage_channel(queue, 0)->posted[0].region, buffer->regions[0]);
+	ck_assert_ptr_eq(stage_channel(queue, 0)->posted[0].region, buffer->mrs[0]);
 	ck_assert_int_eq(rmem_buffer_free(buffer), -EBUSY);
 	fake_complete_all();
 	expect(queue, 1, 0);
@@ -289,7 +289,7 @@ START_TEST(random__every_byte_is_right)
 			if (ch->n > 0 && rand() % 3 == 0)
 				fake_complete(ch, rand() % 200 == 0 ? -EIO : 0);
 		/* packets of dead channels arrive late, until those are buried */
-		fake_apply_late(&queue->channels.slots[rand() % 3]);
+		fake_apply_late(&queue->channels.all[rand() % 3]);
 		if (rand() % (_i == 2 ? 64 : 16) == 0)
 			(void)stage_reconnect(queue);
 		n = rmem_poll(queue, done, 4);

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "unit/librmem/librmem-client.h"
-#include "librmem/lease.h"
-#include "librmem/session.h"
+#include "librmem/lease/lease.h"
+#include "librmem/session/session.h"
 
 /* ---- names: what this program resolves ---- */
 

@@ -34,7 +34,7 @@ START_TEST(write_and_read__across_segments_in_any_order)
 }
 END_TEST
 
-START_TEST(pieces__stay_within_segments_and_the_fabrics_limit)
+START_TEST(fragments__stay_within_segments_and_the_fabrics_limit)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 	const struct fabric_channel *channel = stage_channel(queue, 0);
@@ -53,7 +53,7 @@ START_TEST(pieces__stay_within_segments_and_the_fabrics_limit)
 		total += wr->bytes;
 	}
 	ck_assert_uint_eq(total, 2 * SEG);
-	/* the operation completes with its last piece, not before */
+	/* the operation completes with its last fragment, not before */
 	for (unsigned i = 0; i < 5; i++) {
 		fake_complete(stage_channel(queue, 0), 0);
 		expect_none(queue);
@@ -227,7 +227,7 @@ START_TEST(lease__is_busy_until_completions_are_taken)
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "rmem_free of lease 5 at stage:1: 1 "));
 	expect(queue, 2, 0);
-	ck_assert_uint_eq(lease_uses(lease), 0);
+	ck_assert_uint_eq(lease_inflight(lease), 0);
 	stage_close();
 }
 END_TEST
@@ -304,7 +304,7 @@ int main(void)
 	tcase_add_checked_fixture(verbs, case_verbs, NULL);
 	tcase_add_test(tcp, write_and_read__across_segments_in_any_order);
 	tcase_add_test(verbs, write_and_read__across_segments_in_any_order);
-	tcase_add_test(tcp, pieces__stay_within_segments_and_the_fabrics_limit);
+	tcase_add_test(tcp, fragments__stay_within_segments_and_the_fabrics_limit);
 	tcase_add_test(tcp, channels__take_turns_and_have_credits);
 	tcase_add_test(tcp, large_operation__is_spread_over_all_channels);
 	tcase_add_test(tcp, batch__is_posted_at_once);

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 
 #include "unit/librmem/librmem-client.h"
-#include "librmem/queue.h"
+#include "librmem/queue/queue.h"
 
 static rmem_lease *lease;
 static rmem_queue *queue;

@@ -12,10 +12,10 @@
 
 #include "base/clock.h"
 #include "unit/librmem/fake-fabric.h"
-#include "librmem/queue.h"
-#include "librmem/reopen.h"
-#include "librmem/service.h"
-#include "librmem/session.h"
+#include "librmem/queue/queue.h"
+#include "librmem/channel/connect.h"
+#include "librmem/session/service.h"
+#include "librmem/session/session.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
 
@@ -51,7 +51,7 @@ static int event(void *ctx, const struct wire_msg *msg)
 	return 0;
 }
 
-static const struct control_events events = { answered, event };
+static const struct connection_events events = { answered, event };
 
 static void descriptors_open(struct rmem *session)
 {
@@ -78,12 +78,12 @@ static void client_open(struct client *client, uint64_t id)
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
-	list_init(&session->uses);
+	list_init(&session->inflights);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
 	session->uri.channels = 1;
 	session->served = true;
-	session->link = LINK_UP;
+	session->state = SESSION_UP;
 	session->welcome.session = id;
 	session->welcome.heartbeat_ms = HEARTBEAT_MS;
 	session->welcome.fence_ms = FENCE_MS;
@@ -92,11 +92,12 @@ static void client_open(struct client *client, uint64_t id)
 	session->peer.ss_family = AF_INET;
 	session->alive_ns = clock_now_ns();
 	descriptors_open(session);
-	ck_assert_int_eq(
-		control_create(session->epfd, &events, session, &session->control), 0);
+	ck_assert_int_eq(connection_create(session->epfd, &events, session,
+					   &session->connection),
+			 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	ck_assert_int_eq(control_adopt(session->control, fds[0]), 0);
-	control_ready(session->control);
+	ck_assert_int_eq(connection_adopt(session->connection, fds[0]), 0);
+	connection_ready(session->connection);
 	client->fd = fds[1];
 	client->have = 0;
 	client->ping_ms = clock_now_ms();
@@ -112,7 +113,7 @@ static void client_open(struct client *client, uint64_t id)
 static void client_want(struct client *client)
 {
 	(void)pthread_mutex_lock(&client->session.lock);
-	reopen_want(&client->queue->channels.slots[0], true);
+	channel_want(&client->queue->channels.all[0], true);
 	(void)pthread_mutex_unlock(&client->session.lock);
 	session_wake(&client->session);
 }
@@ -124,7 +125,7 @@ static void client_close(struct client *client)
 	service_remove(session);
 	queue_drop(client->queue);
 	domain_set_close(&session->domains);
-	control_free(session->control);
+	connection_free(session->connection);
 	(void)close(client->fd);
 	(void)close(session->timer_fd);
 	(void)close(session->wake_fd);
@@ -208,7 +209,7 @@ static bool connected(struct client *client)
 	bool fresh;
 
 	(void)pthread_mutex_lock(&client->session.lock);
-	fresh = client->queue->channels.slots[0].stage == SLOT_FRESH;
+	fresh = client->queue->channels.all[0].stage == CHANNEL_FRESH;
 	(void)pthread_mutex_unlock(&client->session.lock);
 	return fresh;
 }

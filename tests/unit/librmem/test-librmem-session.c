@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "unit/librmem/librmem-client.h"
-#include "librmem/lease.h"
-#include "librmem/session.h"
+#include "librmem/lease/lease.h"
+#include "librmem/session/session.h"
 
 /* ---- losing the connection ---- */
 
@@ -419,7 +419,7 @@ END_TEST
 static atomic_bool enough;
 static atomic_uint rounds;
 
-static void *use(void *arg)
+static void *inflight(void *arg)
 {
 	rmem_lease *lease = arg;
 	unsigned char mine[64];
@@ -447,7 +447,8 @@ START_TEST(threads__share_a_session)
 	open_with(_i ? RMEM_NO_THREAD : 0);
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(
-			pthread_create(&threads[i], NULL, use, alloc(100, NULL)), 0);
+			pthread_create(&threads[i], NULL, inflight, alloc(100, NULL)),
+			0);
 	for (unsigned i = 0; i < 5; i++) {
 		unsigned before = rounds;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "unit/librmem/librmem-single.h"
-#include "librmem/buffer.h"
+#include "librmem/lease/buffer.h"
 
 #define MANY 60         /* as many for each of three channels */
 #define CREDITS_MAX 256 /* of a channel */
@@ -40,8 +40,8 @@ START_TEST(single__is_done)
 
 	submit_by(queue, write_at(16, 1), true);
 	ck_assert_uint_eq(fake.posts, 1);
-	ck_assert_uint_eq(lease_uses(single), 1);
-	ck_assert_uint_eq(buffer_uses(buffer), 1);
+	ck_assert_uint_eq(lease_inflight(single), 1);
+	ck_assert_uint_eq(buffer_inflight(buffer), 1);
 	ck_assert_int_eq(rmem_buffer_free(buffer), -EBUSY);
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 1);
 	expect_none(queue);
@@ -55,8 +55,8 @@ START_TEST(single__is_done)
 	ck_assert_int_eq(done[0].status, 0);
 	ck_assert_uint_eq(done[0].vendor, 0);
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 0);
-	ck_assert_uint_eq(lease_uses(single), 0);
-	ck_assert_uint_eq(buffer_uses(buffer), 0);
+	ck_assert_uint_eq(lease_inflight(single), 0);
+	ck_assert_uint_eq(buffer_inflight(buffer), 0);
 	ck_assert_mem_eq(seg_a + 16, local + 16, 8);
 	expect_none(queue);
 	memset(local + 16, 0, 8);
@@ -215,7 +215,7 @@ START_TEST(single__needs_the_right)
 	atomic_store(&readable->status, -ESTALE);
 	submit_by(queue, op, false);
 	expect(queue, 1, -ESTALE);
-	ck_assert_uint_eq(lease_uses(readable), 0);
+	ck_assert_uint_eq(lease_inflight(readable), 0);
 	single_end();
 }
 END_TEST
@@ -269,7 +269,7 @@ START_TEST(single__of_many_segments_goes_the_long_way)
 	op.buffer = buffer;
 	submit_by(queue, op, false);
 	fake_complete_all();
-	/* two pieces of one operation that is outstanding alone */
+	/* two fragments of one operation that is outstanding alone */
 	expect(queue, 1, 0);
 	ck_assert_mem_eq(seg_a + SEG - 4, local, 4);
 	ck_assert_mem_eq(seg_b, local + 4, 4);
@@ -313,7 +313,7 @@ START_TEST(single__without_a_key_goes_the_long_way)
 	ck_assert_uint_eq(fake.posts, 0);
 	stage_rekey(single, 1, segments, seg_bytes, key);
 	atomic_store(&single->verified, atomic_load(&single->asked));
-	atomic_store(&queue->news, true);
+	atomic_store(&queue->woken, true);
 	expect_none(queue);
 	fake_complete_all();
 	expect(queue, 1, 0);
@@ -363,7 +363,7 @@ START_TEST(single__to_a_dead_channel_goes_to_another)
 
 	stage_channel(queue, 0)->aborted = true;
 	submit(queue, write_at(0, 1));
-	ck_assert(!queue->channels.slots[0].live);
+	ck_assert(!queue->channels.all[0].live);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 1);
 	fake_complete_all();
 	expect(queue, 1, 0);
@@ -471,10 +471,10 @@ START_TEST(news__come_to_who_polls_for_a_single)
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	submit_by(queue, write_at(0, 1), true);
-	queue->channels.slots[0].doomed = true;
-	atomic_store(&queue->news, true);
+	queue->channels.all[0].doomed = true;
+	atomic_store(&queue->woken, true);
 	expect_none(queue);
-	ck_assert(!queue->channels.slots[0].live);
+	ck_assert(!queue->channels.all[0].live);
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);
 	fake_complete_all();

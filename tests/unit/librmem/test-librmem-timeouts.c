@@ -31,7 +31,7 @@ START_TEST(timeout__on_the_wire_is_told_after_the_flush)
 	fake_complete_all();
 	expect(queue, 2, 0);
 	/* what shared its channel goes another way */
-	stage_bury(queue, 0, BURIAL_DONE);
+	stage_bury(queue, 0, PEER_END_CLOSED);
 	expect_none(queue);
 	fake_complete_all();
 	expect(queue, 3, 0);
@@ -44,7 +44,7 @@ START_TEST(timeout__of_the_session_runs_from_the_last_progress)
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 2 * SEG, 1);
 
-	/* six pieces, each just in time */
+	/* six fragments, each just in time */
 	submit(queue, op);
 	for (unsigned i = 0; i < 5; i++) {
 		stage_advance_ms(STAGE_TIMEOUT_MS - 1);
@@ -128,7 +128,7 @@ START_TEST(queue_free__with_operations_outstanding)
 		submit(queue, op_of(RMEM_OP_WRITE, i, local, 9000, i));
 	fake_complete(stage_channel(queue, 0), 0);
 	rmem_queue_free(queue);
-	ck_assert_uint_eq(lease_uses(lease), 0);
+	ck_assert_uint_eq(lease_inflight(lease), 0);
 	stage_close();
 }
 END_TEST

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "librmem/attachment.h"
+#include "librmem/lease/attachment.h"
 #include "librmem/params.h"
-#include "librmem/uri.h"
+#include "librmem/session/uri.h"
 #include "unit/unit.h"
 
 static const struct {

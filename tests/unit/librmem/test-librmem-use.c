@@ -78,16 +78,16 @@ START_TEST(pairs__that_find_no_room_count_too)
 	ck_assert_uint_gt(atomic_load(&single->outstanding), 0);
 	ck_assert_uint_lt(atomic_load(&single->outstanding) +
 				  atomic_load(&lease->outstanding),
-			  BUFFERS - USES_MAX / 2);
-	ck_assert_uint_eq(lease_uses(lease), (BUFFERS + 2) / 3);
-	ck_assert_uint_eq(lease_uses(lease) + lease_uses(single), BUFFERS);
+			  BUFFERS - INFLIGHT_MAX / 2);
+	ck_assert_uint_eq(lease_inflight(lease), (BUFFERS + 2) / 3);
+	ck_assert_uint_eq(lease_inflight(lease) + lease_inflight(single), BUFFERS);
 	for (unsigned i = 0; i < BUFFERS; i++) {
-		ck_assert_uint_eq(buffer_uses(buffers[i]), 1);
+		ck_assert_uint_eq(buffer_inflight(buffers[i]), 1);
 		ck_assert_int_eq(rmem_buffer_free(buffers[i]), -EBUSY);
 	}
 	complete(queue, BUFFERS);
 	for (unsigned i = 0; i < BUFFERS; i++) {
-		ck_assert_uint_eq(buffer_uses(buffers[i]), 0);
+		ck_assert_uint_eq(buffer_inflight(buffers[i]), 0);
 		ck_assert_int_eq(rmem_buffer_free(buffers[i]), 0);
 	}
 	single_end();
@@ -105,11 +105,11 @@ START_TEST(pairs__come_and_go)
 		struct rmem_lease *on = round % 2 ? single : lease;
 
 		submit(queue, op_on(on, buffers[at], at * PIECE));
-		ck_assert_uint_eq(lease_uses(on), 1);
-		ck_assert_uint_eq(buffer_uses(buffers[at]), 1);
+		ck_assert_uint_eq(lease_inflight(on), 1);
+		ck_assert_uint_eq(buffer_inflight(buffers[at]), 1);
 		complete(queue, 1);
-		ck_assert_uint_eq(lease_uses(on), 0);
-		ck_assert_uint_eq(buffer_uses(buffers[at]), 0);
+		ck_assert_uint_eq(lease_inflight(on), 0);
+		ck_assert_uint_eq(buffer_inflight(buffers[at]), 0);
 	}
 	ck_assert_uint_eq(atomic_load(&single->outstanding), 0);
 	for (unsigned i = 0; i < BUFFERS; i++)
@@ -126,16 +126,16 @@ START_TEST(queues__add_up)
 		submit(a, op_on(single, buffer, i * 8));
 	submit(b, op_on(single, buffer, 64));
 	submit(b, op_on(lease, buffer, 72));
-	ck_assert_uint_eq(lease_uses(single), 4);
-	ck_assert_uint_eq(lease_uses(lease), 1);
-	ck_assert_uint_eq(buffer_uses(buffer), 5);
+	ck_assert_uint_eq(lease_inflight(single), 4);
+	ck_assert_uint_eq(lease_inflight(lease), 1);
+	ck_assert_uint_eq(buffer_inflight(buffer), 5);
 	complete(a, 3);
-	ck_assert_uint_eq(lease_uses(single), 1);
-	ck_assert_uint_eq(buffer_uses(buffer), 2);
+	ck_assert_uint_eq(lease_inflight(single), 1);
+	ck_assert_uint_eq(buffer_inflight(buffer), 2);
 	/* what a queue takes with it counts no more */
 	rmem_queue_free(b);
-	ck_assert_uint_eq(lease_uses(single), 0);
-	ck_assert_uint_eq(buffer_uses(buffer), 0);
+	ck_assert_uint_eq(lease_inflight(single), 0);
+	ck_assert_uint_eq(buffer_inflight(buffer), 0);
 	single_end();
 }
 END_TEST
@@ -187,15 +187,15 @@ START_TEST(table__stays_while_it_is_used)
 	/* somebody does, by the queue's table; or by none */
 	submit(queue, op_on(_i ? lease : single, buffer, 0));
 	if (_i)
-		use_begin_shared(single, NULL, 1);
-	ck_assert_uint_eq(lease_uses(single), 1);
+		inflight_begin_shared(single, NULL, 1);
+	ck_assert_uint_eq(lease_inflight(single), 1);
 	ck_assert_int_eq(change(2), 0);
 	ck_assert(has_older());
 	tidy();
 	ck_assert(has_older());
 	complete(queue, 1);
 	if (_i)
-		use_end_shared(single, NULL, 1);
+		inflight_end_shared(single, NULL, 1);
 	tidy();
 	ck_assert(!has_older());
 	single_end();

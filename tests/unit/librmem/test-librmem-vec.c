@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Vectored operations of queues over a scripted fabric: how the lists are cut, which pieces
+/* Vectored operations of queues over a scripted fabric: how the lists are cut, which fragments
  * are copied, and what is refused. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "unit/librmem/librmem-case.h"
-#include "librmem/buffer.h"
+#include "librmem/lease/buffer.h"
 
 #define N 12
 
@@ -157,7 +157,7 @@ START_TEST(slices__share_requests_up_to_the_devices_limit)
 END_TEST
 
 /* What was put on a channel that dies goes to another with the same memory. */
-START_TEST(pieces__lost_with_their_channel_go_again)
+START_TEST(fragments__lost_with_their_channel_go_again)
 {
 	struct rmem_vec vec[4];
 	struct rmem_queue *queue;
@@ -274,7 +274,7 @@ int main(void)
 	tcase_add_loop_test(tcp, lists__arrive_whatever_they_are_made_of, 0, 9);
 	tcase_add_loop_test(verbs, lists__arrive_whatever_they_are_made_of, 0, 9);
 	tcase_add_test(verbs, slices__share_requests_up_to_the_devices_limit);
-	tcase_add_test(verbs, pieces__lost_with_their_channel_go_again);
+	tcase_add_test(verbs, fragments__lost_with_their_channel_go_again);
 	tcase_add_test(tcp, list__of_nothing_is_done_at_once);
 	tcase_add_loop_test(tcp, list__at_fault_completes_with_its_error, 0, 4);
 	tcase_add_loop_test(tcp, list__needs_the_right_of_its_direction, 0, 2);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Domains whose device was removed, or whose way to the server is no more: the queues let go
+ * of them, what is registered there goes, and they are opened anew when that works.  Every
+ * queue's owner takes part: its completion queue is its own.  A device that is being removed
+ * does not wait for owners who do nothing, it is cut off.
+ *
+ * Under the session's lock, by whoever drives the session, but for the owners' part. */
+#ifndef LIBRMEM_CHANNEL_DEVICE_RECOVERY_H
+#define LIBRMEM_CHANNEL_DEVICE_RECOVERY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rmem/rmem.h>
+
+#include "fabric/fabric.h"
+#include "librmem/channel/channel_set.h"
+
+/* The server tells where the endpoint is now; what leads elsewhere is left. */
+void recovery_moved(struct rmem *session, unsigned endpoint,
+		    const struct fabric_address *address);
+/* A channel could not be connected, for this reason: perhaps the way is no more. */
+void recovery_doubt(struct rmem *session, unsigned domain, int err);
+/* A channel in the domain cannot be had now, be it that the server grants none; `in_time`: it
+ * was tried for as long as one is waited for, or refused for good. */
+void recovery_missed(struct rmem *session, unsigned domain, bool in_time);
+/* Another process may serve now: nothing is known of what it grants. */
+void recovery_resumed(struct rmem *session);
+/* A channel is connected. */
+void recovery_found(struct rmem *session, unsigned domain);
+/* What the server is to be told: the endpoints that are reached, a bit each, without those to
+ * which no channel can be had, as far as there are others.  Memory behind these would be of
+ * no use. */
+uint8_t recovery_reach(const struct rmem *session);
+
+/* Look for domains that are to be left, and close those that everybody has let go of. */
+void recovery_work(struct rmem *session, uint64_t now_ns);
+/* When recovery_work() or recovery_next() is next due; UINT64_MAX: by what happens. */
+uint64_t recovery_due(const struct rmem *session);
+/* Whether recovery_next() has something to do. */
+bool recovery_ready(const struct rmem *session, uint64_t now_ns);
+/* Open one domain anew, or let go of one for the queue of the synchronous calls, while nobody
+ * uses that.  Lets go of the lock meanwhile. */
+void recovery_next(struct rmem *session);
+
+/* Do what the owner of the queue of the synchronous calls would do, which has one only while
+ * one is made.  Lets go of the lock meanwhile. */
+void recovery_run_sync(struct rmem *session);
+/* The queue of the synchronous calls has no owner any more: what came for it too late to be
+ * seen by him is left to who drives the session.  [any], without the lock. */
+void recovery_sync(struct rmem *session);
+
+/* Whether the server may be asked for a channel; its answer tells where the endpoint is, also
+ * while the domain is away. */
+bool recovery_askable(const struct rmem *session, const struct channel *channel);
+/* Whether a channel of the channel can be connected now. */
+bool recovery_usable(const struct rmem *session, const struct channel *channel);
+
+/* While local memory is registered or given back by the program no domain comes or goes. */
+void recovery_hold(struct rmem *session);
+void recovery_release(struct rmem *session);
+
+/* The owner's part: let go of domains that are to be left, take hold of those that are
+ * back.  [owner], without the lock. */
+void recovery_tidy(struct rmem_queue *queue);
+
+#endif

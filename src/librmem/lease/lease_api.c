@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls on leases: allocate, attach, detach, free, rename, grow, trim, renew. */
+#include <rmem/rmem.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "librmem/lease/lease.h"
+#include "librmem/params.h"
+#include "librmem/channel/device_recovery.h"
+#include "librmem/session/session.h"
+#include "librmem/lease/inflight.h"
+#include "wire/codec.h"
+
+/* ---- getting a lease ---- */
+
+static int lease_new(struct rmem *session, struct rmem_lease **ret_lease)
+{
+	struct rmem_lease *lease = calloc(1, sizeof(*lease));
+
+	if (!lease)
+		return err_set(-ENOMEM, "no memory for a lease's handle");
+	lease->session = session;
+	list_init(&lease->node);
+	list_init(&lease->rekey_node);
+	notice_source_init(&lease->notices);
+	*ret_lease = lease;
+	return 0;
+}
+
+/* The server has granted: from here on events find the lease. */
+static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem_lease *lease = ctx;
+
+	if (err)
+		return err;
+	lease->id = reply->lease.lease;
+	lease->rights = reply->lease.rights & (RMEM_READ | RMEM_WRITE);
+	if (lease_find(lease->session, lease->id))
+		return err_set(-EPROTO, "the server grants lease %" PRIu64 " twice",
+			       lease->id);
+	err = lease_publish(lease, &reply->lease);
+	if (err)
+		return err;
+	err = lease_enter(lease);
+	if (err)
+		attachment_free(atomic_load(&lease->attachment));
+	return err;
+}
+
+/* Send the request that brings a new lease. */
+static int lease_request(struct rmem *session, const struct wire_msg *request,
+			 struct rmem_lease **ret_lease)
+{
+	struct rmem_lease *lease = NULL;
+	int err = lease_new(session, &lease);
+
+	if (err)
+		return err;
+	err = session_call(session, request, lease_granted, lease);
+	if (err) {
+		free(lease);
+		return err;
+	}
+	*ret_lease = lease;
+	return 0;
+}
+
+static int name_take(const char *name, char dst[WIRE_NAME_MAX + 1])
+{
+	size_t len = name ? strnlen(name, WIRE_NAME_MAX + 1) : 0;
+
+	if (len == 0)
+		return err_set(-EINVAL, "the name is empty");
+	if (len > WIRE_NAME_MAX)
+		return err_set(-EINVAL, "the name has more than %d bytes",
+			       RMEM_NAME_MAX);
+	if (!wire_string_clean(name, len))
+		return err_set(-EINVAL,
+			       "the name has control characters or is not UTF-8");
+	memcpy(dst, name, len + 1);
+	return 0;
+}
+
+static int alloc_check(const struct rmem_alloc_params *params)
+{
+	if (params->align & (params->align - 1) || params->align > UINT64_C(1) << 30)
+		return err_set(-EINVAL,
+			       "align is %" PRIu64 ", not a power of two up to 1 GiB",
+			       params->align);
+	if (params->node < RMEM_NODE_ANY)
+		return err_set(-EINVAL, "node is %d", params->node);
+	if (params->ttl_ms && !params->name)
+		return err_set(-EINVAL, "ttl_ms is for named leases");
+	return 0;
+}
+
+_Static_assert((int)RMEM_PLACE_NODE == (int)WIRE_PLACE_NODE &&
+		       (int)RMEM_PLACE_DEVICE == (int)WIRE_PLACE_DEVICE &&
+		       (int)RMEM_PLACE_INTERLEAVE == (int)WIRE_PLACE_INTERLEAVE,
+	       "placements of the API and of the wire");
+
+static int placement_take(const struct rmem_alloc_params *params,
+			  struct wire_allocate *allocate)
+{
+	bool by_device = params->placement == RMEM_PLACE_DEVICE;
+	size_t len = params->device ? strnlen(params->device, WIRE_LABEL_MAX + 1) : 0;
+
+	if ((unsigned)params->placement > RMEM_PLACE_INTERLEAVE)
+		return err_set(-EINVAL, "placement is %d", (int)params->placement);
+	if (params->placement != RMEM_PLACE_NODE && params->node != RMEM_NODE_ANY)
+		return err_set(-EINVAL, "node is for RMEM_PLACE_NODE");
+	if (by_device != (params->device != NULL))
+		return err_set(-EINVAL, by_device ? "device is NULL"
+						  : "device is for RMEM_PLACE_DEVICE");
+	if (by_device && (len == 0 || len > WIRE_LABEL_MAX ||
+			  !wire_string_clean(params->device, len)))
+		return err_set(-EINVAL, "device is not the name of one");
+	allocate->placement = (uint8_t)params->placement;
+	allocate->node = params->node;
+	if (by_device)
+		memcpy(allocate->device, params->device, len + 1);
+	return 0;
+}
+
+static uint8_t reach_now(struct rmem *session)
+{
+	uint8_t reach;
+
+	(void)pthread_mutex_lock(&session->lock);
+	reach = recovery_reach(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	return reach;
+}
+
+static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
+		 struct rmem_lease **ret_lease)
+{
+	struct wire_msg request;
+	int err = alloc_check(params);
+
+	wire_msg_init(&request, WIRE_TYPE_allocate);
+	if (!err && params->name)
+		err = name_take(params->name, request.allocate.name);
+	if (!err)
+		err = placement_take(params, &request.allocate);
+	if (err)
+		return err;
+	request.allocate.bytes = params->bytes;
+	request.allocate.align = params->align;
+	request.allocate.reach = reach_now(session);
+	request.allocate.ttl_ms = params->ttl_ms;
+	return lease_request(session, &request, ret_lease);
+}
+
+int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
+	       rmem_lease **ret_lease)
+{
+	struct rmem_alloc_params all = RMEM_ALLOC_INIT;
+	int err;
+
+	if (!session || !params || !ret_lease)
+		return err_set(-EINVAL, "rmem_alloc: an argument is NULL");
+	err = params_take(&all, sizeof(all), params, params->size, sizeof(all),
+			  "rmem_alloc_params");
+	if (!err)
+		err = alloc(session, &all, ret_lease);
+	return err ? err_prefix(err, "rmem_alloc of %" PRIu64 " bytes at %s",
+				params->bytes, session->server)
+		   : 0;
+}
+
+static int attach(struct rmem *session, const char *name, unsigned rights,
+		  struct rmem_lease **ret_lease)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_attach);
+	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
+		return err_set(-EINVAL, "rights is neither RMEM_READ nor RMEM_READ | "
+					"RMEM_WRITE");
+	err = name_take(name, request.attach.name);
+	if (err)
+		return err;
+	request.attach.rights = (uint8_t)rights;
+	request.attach.reach = reach_now(session);
+	return lease_request(session, &request, ret_lease);
+}
+
+int rmem_attach(rmem *session, const char *name, unsigned rights,
+		rmem_lease **ret_lease)
+{
+	int err;
+
+	if (!session || !name || !ret_lease)
+		return err_set(-EINVAL, "rmem_attach: an argument is NULL");
+	err = attach(session, name, rights, ret_lease);
+	return err ? err_prefix(err, "rmem_attach \"%s\" at %s", name, session->server)
+		   : 0;
+}
+
+/* ---- ending it ---- */
+
+static int idle_check(const struct rmem_lease *lease)
+{
+	unsigned n;
+
+	(void)pthread_mutex_lock(&lease->session->lock);
+	n = lease_inflight(lease);
+	(void)pthread_mutex_unlock(&lease->session->lock);
+	if (n > 0)
+		return err_set(-EBUSY, "%u operations on the lease are outstanding", n);
+	return 0;
+}
+
+/* Send the request that ends the handle; what has ended already is no error. */
+static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request)
+{
+	struct rmem *session = lease->session;
+	int err = idle_check(lease);
+
+	if (err)
+		return err;
+	if (atomic_load(&lease->status) == 0)
+		err = session_call(session, request, NULL, NULL);
+	if (err && err != -ESTALE && err != -ENOENT)
+		return err;
+	(void)pthread_mutex_lock(&session->lock);
+	lease_drop(lease);
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+}
+
+static int lease_error(const struct rmem_lease *lease, int err, const char *call)
+{
+	return err_prefix(err, "%s of lease %" PRIu64 " at %s", call, lease->id,
+			  lease->session->server);
+}
+
+int rmem_detach(rmem_lease *lease)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_detach);
+	if (!lease)
+		return err_set(-EINVAL, "rmem_detach: the lease is NULL");
+	request.detach.lease = lease->id;
+	err = lease_finish(lease, &request);
+	return err ? lease_error(lease, err, "rmem_detach") : 0;
+}
+
+static int writable_check(const struct rmem_lease *lease)
+{
+	if (lease->rights & RMEM_WRITE)
+		return 0;
+	return err_set(-EACCES, "it is attached for reading only");
+}
+
+int rmem_free(rmem_lease *lease)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_free);
+	if (!lease)
+		return err_set(-EINVAL, "rmem_free: the lease is NULL");
+	request.free.lease = lease->id;
+	/* of one that has ended there is nothing left to protect */
+	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
+	if (!err)
+		err = lease_finish(lease, &request);
+	return err ? lease_error(lease, err, "rmem_free") : 0;
+}
+
+/* ---- changing it ---- */
+
+/* A change of a lease that can be written; one that has ended cannot be changed. */
+static int lease_change(struct rmem_lease *lease, const struct wire_msg *request,
+			connection_done *take)
+{
+	int err;
+
+	if (atomic_load(&lease->status) != 0)
+		return err_set(-ESTALE, "the lease has ended");
+	err = writable_check(lease);
+	return err ? err : session_call(lease->session, request, take, lease);
+}
+
+int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_rename);
+	if (!lease)
+		return err_set(-EINVAL, "rmem_rename: the lease is NULL");
+	if (flags & ~RMEM_REPLACE)
+		return err_set(-EINVAL, "rmem_rename: flags 0x%x are unknown", flags);
+	err = name_take(name, request.rename.name);
+	if (!err) {
+		request.rename.lease = lease->id;
+		request.rename.flags = flags & RMEM_REPLACE ? WIRE_RENAME_REPLACE : 0;
+		err = lease_change(lease, &request, NULL);
+	}
+	return err ? lease_error(lease, err, "rmem_rename") : 0;
+}
+
+static int resized(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem_lease *lease = ctx;
+
+	if (err)
+		return err;
+	if (reply->lease.lease != lease->id)
+		return err_set(-EPROTO,
+			       "the server resized lease %" PRIu64
+			       " when asked for %" PRIu64,
+			       reply->lease.lease, lease->id);
+	return lease_publish(lease, &reply->lease);
+}
+
+static int resize(struct rmem_lease *lease, uint64_t bytes)
+{
+	struct wire_msg request;
+
+	wire_msg_init(&request, WIRE_TYPE_resize);
+	request.resize.lease = lease->id;
+	request.resize.bytes = bytes;
+	request.resize.reach = reach_now(lease->session);
+	return lease_change(lease, &request, resized);
+}
+
+int rmem_grow(rmem_lease *lease, uint64_t bytes)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_grow: the lease is NULL");
+	if (bytes < rmem_lease_bytes(lease))
+		err = err_set(-EINVAL, "%" PRIu64 " bytes is shorter than it is",
+			      bytes);
+	else
+		err = resize(lease, bytes);
+	return err ? lease_error(lease, err, "rmem_grow") : 0;
+}
+
+int rmem_trim(rmem_lease *lease, uint64_t bytes)
+{
+	int err;
+
+	if (!lease)
+		return err_set(-EINVAL, "rmem_trim: the lease is NULL");
+	if (bytes > rmem_lease_bytes(lease))
+		err = err_set(-EINVAL, "%" PRIu64 " bytes is longer than it is", bytes);
+	else
+		err = idle_check(lease);
+	if (!err)
+		err = resize(lease, bytes);
+	return err ? lease_error(lease, err, "rmem_trim") : 0;
+}
+
+int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_renew);
+	if (!lease)
+		return err_set(-EINVAL, "rmem_renew: the lease is NULL");
+	request.renew.lease = lease->id;
+	request.renew.ttl_ms = ttl_ms;
+	err = lease_change(lease, &request, NULL);
+	return err ? lease_error(lease, err, "rmem_renew") : 0;
+}

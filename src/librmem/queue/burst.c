@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue/burst.h"
+
+#include "librmem/lease/buffer.h"
+#include "librmem/queue/schedule.h"
+#include "librmem/lease/lease.h"
+#include "librmem/session/session.h"
+
+void burst_start(struct burst *burst, struct rmem_queue *queue)
+{
+	/* the rest is set for each run */
+	burst->queue = queue;
+	burst->channel = NULL;
+	burst->open = !queue->carry_fence && list_empty(&queue->table.pending) &&
+		      list_empty(&queue->table.plain->node) &&
+		      session_usable(queue->session, queue->now_ns) == 0;
+}
+
+/* ---- channels ---- */
+
+void burst_end(struct burst *burst)
+{
+	if (!burst->channel)
+		return;
+	schedule_post(burst->queue, burst->channel);
+	burst->channel = NULL;
+}
+
+/* The keys of the run's lease and buffer there.  False: the lease has none. */
+static bool channel_keys(struct burst *burst)
+{
+	const struct channel *channel = burst->channel;
+	const struct attachment_key *key = &burst->att->keys[0][channel->endpoint];
+	const struct rmem_buffer *buffer = burst->first->buffer;
+
+	burst->run.remote_addr = key->at.addr;
+	burst->run.rkey = key->at.rkey;
+	burst->run.region = buffer ? buffer->mrs[channel->domain] : NULL;
+	return key->present;
+}
+
+/* How many operations go to the channel before it is another one's turn, when none is larger
+ * than this one, or than a small one. */
+static void channel_share(struct burst *burst, uint64_t bytes)
+{
+	const uint64_t small = CHANNEL_SHARE_BYTES / CHANNEL_SHARE;
+
+	if (burst->queue->channels.n == 1) {
+		burst->share_bytes = UINT64_MAX;
+		burst->room = burst->queue->channels.depth;
+		return;
+	}
+	burst->share_bytes = bytes > small ? bytes : small;
+	burst->room = (unsigned)(CHANNEL_SHARE_BYTES / burst->share_bytes);
+}
+
+/* Take the next channel, for an operation of so many bytes, and others.  False: all are
+ * full, or the lease has no keys for them. */
+static bool channel_enter(struct burst *burst, uint64_t bytes)
+{
+	struct rmem_queue *queue = burst->queue;
+
+	if (bytes > burst->max_bytes ||
+	    channel_set_pick(&queue->channels, ENDPOINTS_ALL, burst->att, 0,
+			     &burst->channel) != PICK_OK)
+		return false;
+	channel_share(burst, bytes);
+	return channel_keys(burst);
+}
+
+/* ---- operations ---- */
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What no operation of the run may exceed. */
+static void run_limits(struct burst *burst)
+{
+	const struct rmem_buffer *buffer = burst->first->buffer;
+
+	/* unregistered memory is anywhere but at NULL */
+	burst->local_base = buffer ? (uintptr_t)buffer->addr : 1;
+	burst->local_bytes = buffer ? buffer->bytes : UINTPTR_MAX;
+	burst->max_bytes = lesser(burst->queue->share_max,
+				  lesser(burst->att->bytes, burst->local_bytes));
+}
+
+/* False: these operations are not for a burst. */
+static bool run_start(struct burst *burst, const struct rmem_op *first)
+{
+	const struct rmem_lease *lease = first->lease;
+	unsigned right = first->opcode == RMEM_OP_READ ? RMEM_READ : RMEM_WRITE;
+
+	burst->first = first;
+	burst->run.opcode = first->opcode == RMEM_OP_READ ? FABRIC_READ : FABRIC_WRITE;
+	burst->att = atomic_load_explicit(&lease->attachment, memory_order_acquire);
+	run_limits(burst);
+	burst->deadline_ns = queue_deadline_ns(burst->queue, first->timeout_ms);
+	if (burst->channel && !channel_keys(burst))
+		burst_end(burst);
+	return first->opcode <= RMEM_OP_WRITE && first->flags == 0 &&
+	       burst->att->n_segments == 1 && (lease->rights & right) &&
+	       (first->buffer || !burst->queue->ops->needs_local_mr) &&
+	       !lease_ended(lease);
+}
+
+static bool ops_agree(const struct rmem_op *a, const struct rmem_op *b)
+{
+	return a->lease == b->lease && a->buffer == b->buffer &&
+	       a->opcode == b->opcode && a->flags == b->flags &&
+	       a->timeout_ms == b->timeout_ms;
+}
+
+/* How many of n operations go with the first of the run: they agree with it, lie in its
+ * lease and its buffer, and need no cutting.  Not inlined: it wants all registers for
+ * itself. */
+static __attribute__((noinline)) unsigned
+ops_check(const struct burst *burst, const struct rmem_op *ops, unsigned n)
+{
+	const struct rmem_op first = *burst->first;
+	uint64_t lease_bytes = burst->att->bytes;
+	uint64_t max = lesser(burst->max_bytes, burst->share_bytes);
+	/* where the buffer is the smaller one this wraps, and so does the sum below */
+	uint64_t more = burst->local_bytes - lease_bytes;
+	uintptr_t local_base = burst->local_base;
+	const struct rmem_op *op = ops, *end = ops + n;
+
+	for (; op < end; op++) {
+		/* max is not more than either length */
+		uint64_t last = lease_bytes - op->bytes;
+
+		if (!ops_agree(op, &first) || op->bytes - 1 >= max ||
+		    op->offset > last || (uintptr_t)op->addr - local_base > last + more)
+			break;
+	}
+	return (unsigned)(op - ops);
+}
+
+/* Take so many free operations, which become these, and list their own fragments. */
+static void ops_launch(const struct burst *burst, const struct rmem_op *ops, unsigned n,
+		       struct fragment **fragments)
+{
+	struct rmem_queue *queue = burst->queue;
+	struct op **free = &queue->table.free[queue->table.n_free];
+	const struct attachment *att = burst->att;
+	uint64_t deadline_ns = burst->deadline_ns;
+	struct inflight *inflight = burst->inflight;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct op *op = *--free;
+
+		op_launch(op, &ops[i], inflight, att, deadline_ns);
+		fragments[i] = &op->own;
+	}
+	queue->table.n_free -= n;
+	queue->active += n;
+}
+
+/* Put operations of the run into the channel, n at most; returns how many. */
+static unsigned channel_fill(struct burst *burst, const struct rmem_op *ops, unsigned n)
+{
+	struct rmem_queue *queue = burst->queue;
+	struct channel *channel = burst->channel;
+	struct fragment **fragments;
+
+	if (n > burst->room)
+		n = burst->room;
+	fragments = channel_set_end(&queue->channels, channel, &n);
+	n = ops_check(burst, ops, n);
+	n = queue->ops->prepare(channel->fabric, &burst->run, op_part(ops),
+				sizeof(*ops), n);
+	ops_launch(burst, ops, n, fragments);
+	channel->in_flight += n;
+	channel->n_put += n;
+	burst->room -= n;
+	if (burst->room == 0 || channel->in_flight == queue->channels.depth)
+		burst_end(burst);
+	return n;
+}
+
+unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsigned n)
+{
+	unsigned total = 0, got;
+
+	if (!burst->open)
+		return 0;
+	/* before the lease is looked at: who frees it must see that it is in use */
+	burst->inflight =
+		inflight_begin(&burst->queue->inflights, ops->lease, ops->buffer, n);
+	burst->open = run_start(burst, ops);
+	while (burst->open && total < n) {
+		if (!burst->channel && !channel_enter(burst, ops[total].bytes))
+			break;
+		got = channel_fill(burst, ops + total, n - total);
+		total += got;
+		/* one that is too large for this share begins another */
+		if (got == 0 && ops[total].bytes > burst->share_bytes)
+			burst_end(burst);
+		else if (got == 0)
+			break;
+	}
+	if (total < n)
+		inflight_end(burst->inflight, ops->lease, ops->buffer, n - total);
+	burst->open = total > 0;
+	return total;
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue/complete.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "base/rare.h"
+#include "librmem/queue/inband.h"
+#include "librmem/lease/lease.h"
+#include "librmem/queue/retry.h"
+#include "librmem/queue/pending.h"
+#include "librmem/channel/device_recovery.h"
+#include "librmem/channel/connect.h"
+#include "librmem/session/session.h"
+#include "librmem/queue/vec.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+/* How often one may lose its channel: perhaps it is the cause. */
+#define LOSSES_MAX 8
+
+/* ---- operations ---- */
+
+/* Those behind an operation that never started, and so is in no list, keep waiting as it
+ * did. */
+static void fence_pass(struct rmem_queue *queue, struct op *op)
+{
+	if (!op->fence || op->started)
+		return;
+	if (op->node.next == &queue->table.pending)
+		queue->carry_fence = true;
+	else
+		container_of(op->node.next, struct op, node)->fence = true;
+}
+
+/* Nothing more of it will be cut. */
+static void op_ground(struct rmem_queue *queue, struct op *op)
+{
+	if (op->state != OP_PENDING)
+		return;
+	fence_pass(queue, op);
+	list_remove(&op->node);
+	op->state = OP_POSTED;
+}
+
+void complete_done(struct rmem_queue *queue, struct op *op, int status)
+{
+	op_ground(queue, op);
+	if (op->started)
+		queue->active--;
+	op->end.status = status;
+	optable_done_put(&queue->table, op);
+}
+
+static void fragment_free(struct rmem_queue *queue, struct fragment *fragment)
+{
+	queue_unbounce(queue, fragment);
+	fragment->op->fragments--;
+	fragment_reset(fragment);
+	if (fragment != &fragment->op->own)
+		list_append(&queue->table.free_fragments, &fragment->node);
+}
+
+static void fragment_drop(struct rmem_queue *queue, struct fragment *fragment)
+{
+	list_remove(&fragment->node);
+	fragment_free(queue, fragment);
+}
+
+/* All of its fragments that are on no channel. */
+static void fragments_drop(struct rmem_queue *queue, struct op *op)
+{
+	struct optable *table = &queue->table;
+
+	if (fragment_waits(&op->own))
+		fragment_drop(queue, &op->own);
+	for (unsigned i = 0; i < table->n_shared && op->fragments > op->in_flight; i++)
+		if (table->fragments[i].op == op &&
+		    fragment_waits(&table->fragments[i]))
+			fragment_drop(queue, &table->fragments[i]);
+}
+
+void complete_check(struct rmem_queue *queue, struct op *op)
+{
+	bool failed = op->end.status != 0 || op->end.verdict != 0;
+	/* the result counts even when a verdict came before it */
+	bool complete = op->started && op->end.status == 0 && op->fragments == 0 &&
+			op->end.left == 0;
+
+	if (op->state == OP_DONE)
+		return;
+	if (failed && op->fragments > op->in_flight)
+		fragments_drop(queue, op);
+	if (op->in_flight > 0)
+		return;
+	if (complete && !inband_waits(op))
+		complete_done(queue, op, 0);
+	else if (complete && !failed)
+		inband_message(queue, op);
+	else if (failed)
+		complete_done(queue, op,
+			      op->end.verdict ? op->end.verdict : op->end.status);
+}
+
+void complete_nothing(struct rmem_queue *queue, struct op *op)
+{
+	op_ground(queue, op);
+	complete_check(queue, op);
+}
+
+void complete_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
+		    uint32_t vendor)
+{
+	if (op->end.status == 0) {
+		op->end.status = err;
+		op->end.why = why;
+		op->end.vendor = vendor;
+	}
+	op_ground(queue, op);
+}
+
+/* ---- completions ---- */
+
+static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
+{
+	struct op *op = fragment->op;
+
+	/* a large operation may take its time, as long as it moves */
+	if (op->todo.timeout_ms == 0)
+		op->deadline_ns =
+			queue_now_ns(queue) + queue->session->timeout_ms * NS_PER_MS;
+	if (fragment->chunk && op->todo.opcode == RMEM_OP_READV)
+		vec_scatter(op, fragment);
+	else if (fragment->chunk && !opcode_writes(op->todo.opcode))
+		memcpy((unsigned char *)op->todo.addr + fragment->offset,
+		       fragment->chunk, fragment->bytes);
+	if (fragment_is_request(fragment))
+		inband_done(fragment);
+	fragment_free(queue, fragment);
+}
+
+void complete_kill(struct rmem_queue *queue, struct channel *channel)
+{
+	if (!channel->live)
+		return;
+	atomic_store_explicit(&channel->peer_end, PEER_END_OPEN, memory_order_relaxed);
+	channel_set_kill(&queue->channels, channel, queue_now_ns(queue));
+	if (channel->flush_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = channel->flush_ns;
+}
+
+/* Whether it is worth posting again: the channel was at fault, not the fragment, as far as one
+ * can tell.  Some must not be done twice. */
+static bool fragment_survives(const struct fragment *fragment, int status)
+{
+	return (status == -ECONNRESET || status == -ETIMEDOUT) &&
+	       fragment->losses < LOSSES_MAX && fragment->op->end.status == 0 &&
+	       fragment->op->end.verdict == 0 && !fragment_is_once(fragment);
+}
+
+static void fragment_failed(struct rmem_queue *queue, struct channel *channel,
+			    struct fragment *fragment, const struct fabric_wc *wc)
+{
+	struct op *op = fragment->op;
+
+	/* a refusal need not cost the channel: the next post tells whether it did */
+	if (wc->status != -EACCES) {
+		complete_kill(queue, channel);
+		op->unknown = fragment_is_once(fragment);
+	}
+	if (inband_stale(op)) {
+		complete_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
+	} else if (wc->status == -EACCES && op->end.status == 0 &&
+		   op->end.verdict == 0) {
+		/* rights and bounds were checked here, so the keys have changed, or the
+		 * lease has ended and the news of it is still on its way */
+		retry_refused(queue, fragment);
+		return;
+	} else if (fragment_survives(fragment, wc->status)) {
+		retry_lost(queue, channel, fragment);
+		return;
+	} else {
+		complete_error(queue, op, wc->status, wc->text, wc->vendor);
+	}
+	fragment_free(queue, fragment);
+}
+
+/* The first fragment on the channel has ended.  Not inlined: whole operations, which are most,
+ * don't come here. */
+static __attribute__((noinline)) void fragment_land(struct rmem_queue *queue,
+						    struct channel *channel,
+						    const struct fabric_wc *wc)
+{
+	struct fragment *fragment = channel_set_take(&queue->channels, channel);
+	struct op *op = fragment->op;
+
+	op_unfold(op);
+	op->in_flight--;
+	channel->requests -= fragment_is_request(fragment);
+	if (wc->status == 0)
+		fragment_done(queue, fragment);
+	else
+		fragment_failed(queue, channel, fragment, wc);
+	complete_check(queue, op);
+}
+
+static void fragments_done(struct rmem_queue *queue, struct channel *channel,
+			   unsigned n, struct reaper *reaper)
+{
+	static const struct fabric_wc done;
+
+	channel->proven = true;
+	while (n > 0) {
+		unsigned taken = reaper ? reap_wholes(reaper, channel, n) : 0;
+
+		n -= taken;
+		if (taken > 0)
+			continue;
+		fragment_land(queue, channel, &done);
+		n--;
+	}
+}
+
+static RARE void fragments_failed(struct rmem_queue *queue, struct channel *channel,
+				  const struct fabric_wc *wc)
+{
+	for (unsigned i = 0; i < wc->n; i++)
+		fragment_land(queue, channel, wc);
+}
+
+static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc,
+			    struct reaper *reaper)
+{
+	struct channel *channel = wc->owner;
+
+	if (wc->status == 0)
+		fragments_done(queue, channel, wc->n, reaper);
+	else
+		fragments_failed(queue, channel, wc);
+}
+
+/* ---- dead channels ---- */
+
+static void channel_clear(struct rmem_queue *queue, struct channel *channel)
+{
+	struct rmem *session = queue->session;
+	struct fabric_channel *fabric = channel->fabric;
+
+	(void)pthread_mutex_lock(&session->lock);
+	if (channel->watched)
+		(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
+				queue->ops->alive_fd(fabric), NULL);
+	channel->watched = false;
+	channel->doomed = false;
+	channel->fabric = NULL;
+	/* one that never carried anything may not do so next time either */
+	if (channel->proven)
+		channel->backoff_ms = 0;
+	channel_want(channel, channel->proven);
+	channel->proven = false;
+	/* then there may be more to let go of */
+	if (!recovery_usable(session, channel))
+		queue_wake(queue);
+	(void)pthread_mutex_unlock(&session->lock);
+	/* the driver cannot reach it any more */
+	queue->ops->channel_free(fabric);
+	queue->channels.n_dead--;
+}
+
+/* Free a channel with all that is on it, which ends in an error: once it is freed the
+ * device does not touch local memory any more, and nothing of it can come. */
+static void channel_lose(struct rmem_queue *queue, struct channel *channel, int err,
+			 const char *why)
+{
+	const struct fabric_wc wc = { .status = err, .text = why };
+
+	complete_kill(queue, channel);
+	channel_clear(queue, channel);
+	while (channel->in_flight > 0)
+		fragment_land(queue, channel, &wc);
+	session_wake(queue->session);
+}
+
+/* The device's completions cannot be had any more. */
+static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
+{
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		if (channel->domain != domain || !channel->fabric)
+			continue;
+		channel_lose(queue, channel, -EIO,
+			     "the device's completion queue is broken");
+	}
+}
+
+void complete_taken(struct rmem_queue *queue, unsigned domain, int n,
+		    struct reaper *reaper)
+{
+	for (int i = 0; i < n; i++)
+		completion_take(queue, &queue->wcs[i], reaper);
+	if (n < 0)
+		cq_broken(queue, domain);
+}
+
+void complete_completions(struct rmem_queue *queue, struct reaper *reaper)
+{
+	int n;
+
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		if (!queue->cqs[i])
+			continue;
+		do {
+			n = queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS);
+			complete_taken(queue, i, n, reaper);
+		} while (n == QUEUE_WCS);
+	}
+}
+
+/* ---- news ---- */
+
+static void channel_look(struct rmem_queue *queue, struct channel *channel)
+{
+	if (channel->fresh && !channel->fabric) {
+		channel->fabric = channel->fresh;
+		channel->fresh = NULL;
+		channel->stage = CHANNEL_USED;
+		channel->live = true;
+	}
+	if (channel->doomed)
+		complete_kill(queue, channel);
+}
+
+void complete_news(struct rmem_queue *queue)
+{
+	eventfd_t count;
+
+	(void)pthread_mutex_lock(&queue->session->lock);
+	/* flag and descriptor change together, or one would stay without the other */
+	(void)eventfd_read(queue->wake_fd, &count);
+	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		channel_look(queue, &queue->channels.all[i]);
+	(void)pthread_mutex_unlock(&queue->session->lock);
+	recovery_tidy(queue);
+	retry_resolve(queue);
+	pending_homes(queue);
+}
+
+void complete_dead(struct rmem_queue *queue)
+{
+	bool cleared = false;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		if (channel->live || !channel->fabric || channel->in_flight > 0)
+			continue;
+		channel_clear(queue, channel);
+		cleared = true;
+	}
+	if (cleared)
+		session_wake(queue->session);
+}
+
+/* ---- ends before the time ---- */
+
+void complete_waiting(struct rmem_queue *queue, int err, const char *why)
+{
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if (op->state == OP_PENDING ||
+		    (op->state == OP_POSTED && op->fragments > op->in_flight)) {
+			complete_error(queue, op, err, why, 0);
+			complete_check(queue, op);
+		}
+	}
+}
+
+static bool channel_carries(const struct rmem_queue *queue,
+			    const struct channel *channel, const struct op *op)
+{
+	for (unsigned i = 0; i < channel->in_flight; i++) {
+		unsigned at = (channel->first + i) & queue->channels.mask;
+
+		if (channel->fragments[at]->op == op)
+			return true;
+	}
+	return false;
+}
+
+void complete_verdict(struct rmem_queue *queue, struct op *op, int verdict)
+{
+	if (op->end.verdict == 0)
+		op->end.verdict = verdict;
+	op_unfold(op);
+	op_ground(queue, op);
+	/* it may still be under way on the wire, and its memory in use */
+	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
+		if (queue->channels.all[i].live &&
+		    channel_carries(queue, &queue->channels.all[i], op))
+			complete_kill(queue, &queue->channels.all[i]);
+	complete_check(queue, op);
+}
+
+/* A device that is gone gives nothing back. */
+static uint64_t flushes_end(struct rmem_queue *queue, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		if (channel->live || channel->in_flight == 0)
+			continue;
+		if (channel->flush_ns <= now_ns)
+			channel_lose(queue, channel, -ECONNRESET,
+				     "the device gave no completions");
+		else if (channel->flush_ns < next)
+			next = channel->flush_ns;
+	}
+	return next;
+}
+
+void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX, flush;
+
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if ((op->state != OP_PENDING && op->state != OP_POSTED) ||
+		    op->end.verdict)
+			continue;
+		if (op->deadline_ns <= now_ns)
+			complete_verdict(queue, op, -ETIMEDOUT);
+		else if (op->deadline_ns < next)
+			next = op->deadline_ns;
+	}
+	/* a verdict may have cost a channel just now */
+	flush = flushes_end(queue, now_ns);
+	queue->next_deadline_ns = flush < next ? flush : next;
+}

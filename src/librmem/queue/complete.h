@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How operations end: completions, refusals, errors, verdicts.
+ * Threads: [owner of the queue]. */
+#ifndef LIBRMEM_QUEUE_COMPLETE_H
+#define LIBRMEM_QUEUE_COMPLETE_H
+
+#include "librmem/queue/queue.h"
+#include "librmem/queue/reap.h"
+
+/* The first error of an operation; nothing more of it is cut. */
+void complete_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
+		    uint32_t vendor);
+/* Complete it if nothing of it is on a channel and there is nothing left to do, or no
+ * sense in doing it. */
+void complete_check(struct rmem_queue *queue, struct op *op);
+/* It was started and there is nothing to be cut. */
+void complete_nothing(struct rmem_queue *queue, struct op *op);
+/* It is complete without a fragment. */
+void complete_done(struct rmem_queue *queue, struct op *op, int status);
+
+/* Nothing more goes through the channel in this channel. */
+void complete_kill(struct rmem_queue *queue, struct channel *channel);
+/* Take the fabric's completions, whole operations into the reaper (NULL: none) at once. */
+void complete_completions(struct rmem_queue *queue, struct reaper *reaper);
+/* The same for n completions of a domain that are in queue->wcs; < 0: there will be none. */
+void complete_taken(struct rmem_queue *queue, unsigned domain, int n,
+		    struct reaper *reaper);
+/* Look at channels and leases that have news. */
+void complete_news(struct rmem_queue *queue);
+/* Free the channels that are dead and have nothing outstanding, ask for others. */
+void complete_dead(struct rmem_queue *queue);
+/* All that is not on a channel ends in `err`. */
+void complete_waiting(struct rmem_queue *queue, int err, const char *why);
+/* An operation is over, before its time or because of it. */
+void complete_verdict(struct rmem_queue *queue, struct op *op, int verdict);
+/* Pass verdicts on what is overdue, and give up what dead channels do not give back. */
+void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue/inband.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32c.h"
+#include "base/err.h"
+#include "librmem/lease/lease.h"
+#include "librmem/session/session.h"
+
+/* ---- pings ---- */
+
+/* See that the queue has a lease that pings are of: one byte, reached through all
+ * endpoints. */
+static int nowhere_find(struct rmem_queue *queue)
+{
+	struct rmem_lease *lease;
+	struct attachment *att;
+
+	if (queue->nowhere)
+		return 0;
+	lease = calloc(1, sizeof(*lease));
+	att = calloc(1, sizeof(*att) + sizeof(att->keys[0]));
+	if (!lease || !att) {
+		free(lease);
+		free(att);
+		return err_set(-ENOMEM, "rmem_submit: no memory for pings");
+	}
+	att->bytes = 1;
+	att->n_segments = 1;
+	att->ends[0] = 1;
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		att->keys[0][i].present = true;
+	lease->session = queue->session;
+	atomic_store(&lease->attachment, att);
+	queue->nowhere = lease;
+	return 0;
+}
+
+void inband_nowhere_free(struct rmem_lease *lease)
+{
+	if (!lease)
+		return;
+	attachment_free(atomic_load(&lease->attachment));
+	free(lease);
+}
+
+/* ---- submitting ---- */
+
+static int channel_able(const struct rmem_queue *queue, const struct channel *channel)
+{
+	const struct domain_set *domains = &queue->session->domains;
+
+	/* one that is away is not asked, but waited for */
+	if (!queue->cqs[channel->domain])
+		return 0;
+	return queue->ops->domain_supports(domains->domains[channel->domain].fabric,
+					   FABRIC_CAN_INBAND);
+}
+
+static int source_check(const struct rmem_queue *queue, const struct rmem_place *source)
+{
+	if (!source)
+		return err_set(-EINVAL, "rmem_submit: a copy without its source");
+	if (!source->lease || source->lease->session != queue->session)
+		return err_set(
+			-EINVAL,
+			"rmem_submit: the source's lease is not of this session");
+	return 0;
+}
+
+int inband_able(struct rmem_queue *queue, const struct rmem_op *todo)
+{
+	int err = -ENOTSUP;
+
+	if (todo->opcode == RMEM_OP_COPY && source_check(queue, todo->source))
+		return -EINVAL;
+	if (opcode_is_remote(todo->opcode) && todo->buffer)
+		return err_set(-EINVAL, "rmem_submit: an operation without local "
+					"memory has a buffer");
+	for (unsigned i = 0; i < queue->channels.n && err; i++)
+		err = channel_able(queue, &queue->channels.all[i]);
+	if (err)
+		return err_prefix(err, "rmem_submit");
+	return todo->opcode == RMEM_OP_PING ? nowhere_find(queue) : 0;
+}
+
+void inband_take(struct rmem_queue *queue, struct op *op, const struct rmem_op *todo)
+{
+	switch (todo->opcode) {
+	case RMEM_OP_FILL:
+		op->inband.pattern = todo->pattern;
+		break;
+	case RMEM_OP_COPY:
+		op->inband.source = *todo->source;
+		inflight_begin_shared(op->inband.source.lease, NULL, 1);
+		break;
+	case RMEM_OP_PING:
+		op->todo.lease = queue->nowhere;
+		op->todo.offset = 0;
+		op->todo.bytes = 0;
+		op->end.left = 0;
+		op->inband.message = true;
+		break;
+	case RMEM_OP_WRITE_NOTIFY:
+		op->inband.value = todo->value;
+		op->inband.message = true;
+		break;
+	default:
+		break;
+	}
+}
+
+void inband_leave(const struct op *op)
+{
+	if (op->todo.opcode == RMEM_OP_COPY)
+		inflight_end_shared(op->inband.source.lease, NULL, 1);
+}
+
+/* ---- starting ---- */
+
+static const struct attachment *source_table(const struct op *op)
+{
+	return atomic_load_explicit(&op->inband.source.lease->attachment,
+				    memory_order_acquire);
+}
+
+static bool ranges_overlap(const struct op *op)
+{
+	const struct rmem_place *source = &op->inband.source;
+	uint64_t bytes = op->todo.bytes;
+
+	return source->lease == op->todo.lease &&
+	       source->offset < op->todo.offset + bytes &&
+	       op->todo.offset < source->offset + bytes;
+}
+
+static int copy_check(const struct op *op, const char **ret_why)
+{
+	const struct rmem_place *source = &op->inband.source;
+	uint64_t bytes = source_table(op)->bytes;
+
+	if (lease_ended(source->lease)) {
+		*ret_why = "the source's lease has ended";
+		return -ESTALE;
+	}
+	if (source->offset > bytes || op->todo.bytes > bytes - source->offset) {
+		*ret_why = "it goes beyond the source's lease";
+		return -EINVAL;
+	}
+	if (!(source->lease->rights & RMEM_READ)) {
+		*ret_why = "the source's lease may not be read";
+		return -EACCES;
+	}
+	/* its fragments are done in any order, and perhaps twice */
+	if (ranges_overlap(op)) {
+		*ret_why = "it overlaps its source";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int inband_check(const struct op *op, const char **ret_why)
+{
+	const struct attachment *att =
+		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+
+	if (op->todo.opcode == RMEM_OP_COPY)
+		return copy_check(op, ret_why);
+	if (op->todo.opcode == RMEM_OP_CRC && !op->todo.addr) {
+		*ret_why = "there is no place for its result";
+		return -EINVAL;
+	}
+	if (op->todo.opcode == RMEM_OP_WRITE_NOTIFY && att->bytes == 0) {
+		*ret_why = "a lease of no bytes has nothing to notify of";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+void inband_start(const struct rmem_queue *queue, struct op *op)
+{
+	const uint32_t none = 0;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		const struct channel *channel = &queue->channels.all[i];
+
+		if (!(op->endpoints & (1u << channel->endpoint)) &&
+		    channel_able(queue, channel) == 0)
+			op->endpoints |= 1u << channel->endpoint;
+	}
+	if (opcode_is_remote(op->todo.opcode) &&
+	    op->fragment_max > FABRIC_INBAND_BYTES_MAX)
+		op->fragment_max = FABRIC_INBAND_BYTES_MAX;
+	/* that of no bytes, to which those of the fragments are added */
+	if (op->todo.opcode == RMEM_OP_CRC)
+		memcpy(op->todo.addr, &none, sizeof(none));
+}
+
+/* ---- fragments ---- */
+
+/* Where the source lies of what is `offset` into the operation.  False: nowhere, it was made
+ * shorter. */
+static bool source_find(const struct op *op, const struct attachment *att,
+			uint64_t offset, unsigned *ret_segment, uint64_t *ret_within)
+{
+	uint64_t at = op->inband.source.offset + offset;
+
+	if (at >= att->bytes)
+		return false;
+	*ret_segment = attachment_segment(att, at);
+	*ret_within = at - attachment_start(att, *ret_segment);
+	return true;
+}
+
+uint64_t inband_span(const struct op *op, uint64_t offset)
+{
+	const struct attachment *att;
+	uint64_t within;
+	unsigned segment;
+
+	if (op->todo.opcode != RMEM_OP_COPY)
+		return UINT64_MAX;
+	att = source_table(op);
+	if (!source_find(op, att, offset, &segment, &within))
+		return 0;
+	return att->ends[segment] - (op->inband.source.offset + offset);
+}
+
+/* The keys that a request needs are there. */
+static bool channel_has_keys(const struct channel *channel, const struct op *op,
+			     uint64_t offset, const struct attachment *att,
+			     unsigned segment)
+{
+	const struct attachment *source;
+	unsigned source_segment;
+	uint64_t within;
+
+	if (!att->keys[segment][channel->endpoint].present)
+		return false;
+	if (op->todo.opcode != RMEM_OP_COPY)
+		return true;
+	source = source_table(op);
+	return source_find(op, source, offset, &source_segment, &within) &&
+	       source->keys[source_segment][channel->endpoint].present;
+}
+
+enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
+		      const struct attachment *att, unsigned segment,
+		      struct channel **ret_channel)
+{
+	unsigned endpoints = op->endpoints & op_reach(op, offset);
+	struct channel_set *set = &queue->channels;
+	bool keyed = false, any = false;
+
+	if (!(endpoints & queue->endpoints))
+		return PICK_NEVER;
+	for (unsigned i = 0; i < set->n; i++) {
+		struct channel *channel = channel_set_next(set);
+
+		if (!channel->live || !(endpoints & (1u << channel->endpoint)))
+			continue;
+		any = true;
+		if (!channel_has_keys(channel, op, offset, att, segment))
+			continue;
+		keyed = true;
+		if (channel->in_flight < set->depth &&
+		    channel->requests < queue->ops->inband_max) {
+			*ret_channel = channel;
+			return PICK_OK;
+		}
+	}
+	return any && !keyed ? PICK_NO_KEY : PICK_WAIT;
+}
+
+/* As the pattern goes on where the fragment begins. */
+static uint64_t pattern_at(uint64_t pattern, uint64_t offset)
+{
+	unsigned char raw[8], turned[8];
+	uint64_t result;
+
+	memcpy(raw, &pattern, sizeof(raw));
+	for (unsigned i = 0; i < sizeof(raw); i++)
+		turned[i] = raw[(offset + i) % sizeof(raw)];
+	memcpy(&result, turned, sizeof(result));
+	return result;
+}
+
+/* False: its source was made shorter. */
+static bool request_make(const struct fragment *fragment, const struct channel *channel,
+			 struct fabric_inband_request *request)
+{
+	const struct op *op = fragment->op;
+	const struct attachment *source;
+	uint64_t within;
+	unsigned segment;
+
+	*request = (struct fabric_inband_request){ .value = 0 };
+	if (op->todo.opcode == RMEM_OP_FILL)
+		request->pattern = pattern_at(op->inband.pattern, fragment->offset);
+	if (op->todo.opcode == RMEM_OP_WRITE_NOTIFY)
+		request->value = op->inband.value;
+	if (op->todo.opcode != RMEM_OP_COPY)
+		return true;
+	source = source_table(op);
+	if (!source_find(op, source, fragment->offset, &segment, &within) ||
+	    source->ends[segment] - attachment_start(source, segment) - within <
+		    fragment->bytes)
+		return false;
+	request->source = source->keys[segment][channel->endpoint].at;
+	request->source.addr += within;
+	return true;
+}
+
+int inband_put(struct rmem_queue *queue, struct fragment *fragment,
+	       struct channel *channel, const struct attachment *att, unsigned segment)
+{
+	const struct op *op = fragment->op;
+	const struct attachment_key *key = &att->keys[segment][channel->endpoint];
+	const struct fabric_batch run = {
+		.opcode = op->todo.opcode == RMEM_OP_WRITE_NOTIFY
+				  ? FABRIC_NOTIFY
+				  : op_kinds[op->todo.opcode].carried,
+		.remote_addr = key->at.addr,
+		.rkey = key->at.rkey,
+	};
+	const struct fabric_op part = {
+		.offset = op->todo.offset + fragment->offset -
+			  attachment_start(att, segment),
+		.addr = &fragment->answer,
+		.bytes = fragment->bytes,
+	};
+	struct fabric_inband_request request;
+	int taken;
+
+	if (!request_make(fragment, channel, &request))
+		return -ESTALE;
+	taken = queue->ops->prepare_inband(channel->fabric, &run, &part, &request);
+	if (taken == 1)
+		channel->requests++;
+	return taken;
+}
+
+void inband_done(struct fragment *fragment)
+{
+	struct op *op = fragment->op;
+	uint64_t behind = op->todo.bytes - fragment->offset - fragment->bytes;
+	uint32_t sum;
+
+	if (op->todo.opcode != RMEM_OP_CRC)
+		return;
+	/* the whole's is the sum of what the fragments' become with zeros behind them */
+	memcpy(&sum, op->todo.addr, sizeof(sum));
+	sum ^= crc32c_join(fragment->answer, 0, behind);
+	memcpy(op->todo.addr, &sum, sizeof(sum));
+}
+
+void inband_message(struct rmem_queue *queue, struct op *op)
+{
+	struct fragment *fragment = &op->own;
+	const struct attachment *att =
+		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+
+	op->inband.message = false;
+	*fragment = (struct fragment){ .op = op };
+	/* an empty one may stand behind the last byte */
+	if (op->todo.offset == att->bytes)
+		op->todo.offset--;
+	op->fragments++;
+	fragment_again(&queue->table, fragment);
+}
+
+bool inband_stale(const struct op *op)
+{
+	return lease_ended(op->todo.lease) || (op->todo.opcode == RMEM_OP_COPY &&
+					       lease_ended(op->inband.source.lease));
+}

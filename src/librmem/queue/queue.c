@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue/queue.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "librmem/channel/early_hello.h"
+#include "librmem/lease/buffer.h"
+#include "librmem/queue/inband.h"
+#include "librmem/channel/qp_exchange.h"
+#include "librmem/lease/lease.h"
+#include "librmem/params.h"
+#include "librmem/channel/device_recovery.h"
+#include "librmem/channel/connect.h"
+#include "librmem/session/session.h"
+#include "librmem/queue/vec.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define DEPTH_DEFAULT 128u
+#define BOUNCE_DEFAULT (UINT64_C(1) << 20)
+#define BOUNCE_MAX (UINT64_C(1) << 30)
+/* Credits of one channel: enough to keep a wire busy, few enough for every device.  Some make
+ * room for one more than is asked, and of that the next power of two. */
+#define CHANNEL_DEPTH_MIN 31u
+#define CHANNEL_DEPTH_MAX 256u
+
+void queue_wake(struct rmem_queue *queue)
+{
+	atomic_store_explicit(&queue->woken, true, memory_order_release);
+	/* an eventfd that is full wakes just as well */
+	(void)eventfd_write(queue->wake_fd, 1);
+}
+
+void queues_wake(struct rmem *session)
+{
+	list_for_each(node, &session->queues)
+		queue_wake(container_of(node, struct rmem_queue, node));
+}
+
+/* ---- descriptors ---- */
+
+static int fd_watch(int epfd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return err_errno(-errno, "a queue's epoll_ctl");
+	return 0;
+}
+
+static void fds_close(struct rmem_queue *queue)
+{
+	if (queue->timer_fd >= 0)
+		(void)close(queue->timer_fd);
+	if (queue->wake_fd >= 0)
+		(void)close(queue->wake_fd);
+	if (queue->epfd >= 0)
+		(void)close(queue->epfd);
+}
+
+static int fds_open(struct rmem_queue *queue)
+{
+	int err;
+
+	queue->epfd = epoll_create1(EPOLL_CLOEXEC);
+	queue->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	queue->timer_fd = -1;
+	if (queue->epfd < 0 || queue->wake_fd < 0) {
+		err = err_errno(-errno, "a queue's descriptors");
+		fds_close(queue);
+		return err;
+	}
+	err = fd_watch(queue->epfd, queue->wake_fd);
+	if (err)
+		fds_close(queue);
+	return err;
+}
+
+int queue_timer(struct rmem_queue *queue)
+{
+	int err;
+
+	if (queue->timer_fd >= 0)
+		return 0;
+	queue->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (queue->timer_fd < 0)
+		return err_errno(-errno, "a queue's timer");
+	err = fd_watch(queue->epfd, queue->timer_fd);
+	if (!err)
+		return 0;
+	(void)close(queue->timer_fd);
+	queue->timer_fd = -1;
+	return err;
+}
+
+static void domain_let_go(struct rmem_queue *queue, unsigned domain)
+{
+	struct rmem *session = queue->session;
+
+	(void)pthread_mutex_lock(&session->lock);
+	queue->cqs[domain] = NULL;
+	session->domains.domains[domain].users--;
+	(void)pthread_mutex_unlock(&session->lock);
+}
+
+static void cqs_free(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		if (!queue->cqs[i])
+			continue;
+		queue->ops->cq_free(queue->cqs[i]);
+		domain_let_go(queue, i);
+	}
+}
+
+unsigned queue_share(const struct rmem_queue *queue, unsigned domain)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		n += queue->channels.all[i].domain == domain;
+	return n;
+}
+
+/* With room for all channels of the domain. */
+int queue_cq_create(struct rmem_queue *queue, unsigned domain,
+		    struct fabric_cq **ret_cq)
+{
+	const struct domain_set *domains = &queue->session->domains;
+	unsigned depth = queue_share(queue, domain) * queue->channels.depth;
+	struct fabric_cq *cq = NULL;
+	int err = queue->ops->cq_create(domains->domains[domain].fabric, depth, &cq);
+
+	if (err)
+		return err;
+	err = fd_watch(queue->epfd, queue->ops->cq_fd(cq));
+	if (err) {
+		queue->ops->cq_free(cq);
+		return err;
+	}
+	*ret_cq = cq;
+	return 0;
+}
+
+/* False: it is not open now. */
+static bool domain_take(struct rmem_queue *queue, unsigned number)
+{
+	struct rmem *session = queue->session;
+	struct domain *domain = &session->domains.domains[number];
+	bool open;
+
+	(void)pthread_mutex_lock(&session->lock);
+	open = domain->state == DOMAIN_OPEN;
+	if (open)
+		domain->users++;
+	(void)pthread_mutex_unlock(&session->lock);
+	return open;
+}
+
+/* A cq per domain that has a channel; those of domains that are away come later. */
+static int cqs_create(struct rmem_queue *queue)
+{
+	const struct domain_set *domains = &queue->session->domains;
+
+	for (unsigned i = 0; i < domains->n; i++) {
+		int err = 0;
+
+		queue->n_cqs++;
+		if (queue_share(queue, i) == 0 || !domain_take(queue, i))
+			continue;
+		queue->bounce.held |= 1u << i;
+		err = queue_cq_create(queue, i, &queue->cqs[i]);
+		if (err) {
+			domain_let_go(queue, i);
+			cqs_free(queue);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* ---- making ---- */
+
+/* Under the lock, as a domain may go. */
+static unsigned slices_of(const struct domain_set *domains, enum fabric_opcode opcode)
+{
+	unsigned least = VEC_SLICES_MAX;
+
+	for (unsigned i = 0; i < domains->n; i++) {
+		const struct fabric_domain *fabric = domains->domains[i].fabric;
+		/* one that is away might have the least there is */
+		unsigned n = fabric ? domains->ops->sge_max(fabric, opcode) : 1;
+
+		if (n < least)
+			least = n;
+	}
+	return least;
+}
+
+static int params_check(const struct rmem_queue_params *params)
+{
+	if (params->depth > RMEM_DEPTH_MAX)
+		return err_set(-EINVAL, "depth is %u, more than %d", params->depth,
+			       RMEM_DEPTH_MAX);
+	if (params->channels > RMEM_CHANNELS_MAX)
+		return err_set(-EINVAL, "channels is %u, more than %d",
+			       params->channels, RMEM_CHANNELS_MAX);
+	if (params->node < RMEM_NODE_ANY)
+		return err_set(-EINVAL, "node is %d", params->node);
+	if (params->bounce_bytes > BOUNCE_MAX)
+		return err_set(-EINVAL, "bounce_bytes is more than 1 GiB");
+	return 0;
+}
+
+static unsigned channel_depth(unsigned depth)
+{
+	if (depth < CHANNEL_DEPTH_MIN)
+		return CHANNEL_DEPTH_MIN;
+	return depth > CHANNEL_DEPTH_MAX ? CHANNEL_DEPTH_MAX : depth;
+}
+
+static int parts_create(struct rmem_queue *queue,
+			const struct rmem_queue_params *params)
+{
+	struct rmem *session = queue->session;
+	unsigned depth = params->depth ? params->depth : DEPTH_DEFAULT;
+	unsigned n = params->channels ? params->channels : session->uri.channels;
+	uint64_t bounce = params->bounce_bytes ? params->bounce_bytes : BOUNCE_DEFAULT;
+	int err;
+
+	err = fds_open(queue);
+	if (err)
+		return err;
+	err = channel_set_create(&session->domains, params->node, n,
+				 channel_depth(depth), &queue->channels);
+	if (err)
+		goto err_fds;
+	n = queue->channels.n;
+	queue->endpoints = channel_set_endpoints(&queue->channels);
+	for (unsigned i = 0; i < n; i++)
+		queue->channels.all[i].queue = queue;
+	err = optable_create(depth, n * channel_depth(depth), queue->endpoints,
+			     &queue->table);
+	if (err)
+		goto err_channels;
+	bounce_init(&session->domains, (size_t)bounce, &queue->bounce);
+	err = cqs_create(queue);
+	if (err)
+		goto err_table;
+	return 0;
+
+err_table:
+	optable_destroy(&queue->table);
+err_channels:
+	channel_set_destroy(&queue->channels);
+err_fds:
+	fds_close(queue);
+	return err;
+}
+
+int queue_new(struct rmem *session, const struct rmem_queue_params *params,
+	      struct rmem_queue **ret_queue)
+{
+	struct rmem_queue *queue;
+	int err = params_check(params);
+
+	if (err)
+		return err;
+	queue = calloc(1, sizeof(*queue));
+	if (!queue)
+		return err_set(-ENOMEM, "no memory for a queue");
+	queue->session = session;
+	queue->ops = session->domains.ops;
+	queue->timeout_ns = session->timeout_ms * NS_PER_MS;
+	queue->share_max = queue->ops->max_bytes < CHANNEL_SHARE_BYTES
+				   ? queue->ops->max_bytes
+				   : CHANNEL_SHARE_BYTES;
+	(void)pthread_mutex_lock(&session->lock);
+	queue->read_slices = slices_of(&session->domains, FABRIC_READ);
+	queue->write_slices = slices_of(&session->domains, FABRIC_WRITE);
+	(void)pthread_mutex_unlock(&session->lock);
+	queue->next_deadline_ns = UINT64_MAX;
+	list_init(&queue->node);
+	inflights_init(&queue->inflights);
+	err = parts_create(queue, params);
+	if (err) {
+		free(queue);
+		return err;
+	}
+	(void)pthread_mutex_lock(&session->lock);
+	list_append(&session->inflights, &queue->inflights.node);
+	(void)pthread_mutex_unlock(&session->lock);
+	*ret_queue = queue;
+	return 0;
+}
+
+/* ---- connecting ---- */
+
+/* The channel is granted.  Under the lock. */
+static int grant_take(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct channel *channel = ctx;
+
+	if (err)
+		return err;
+	channel->number = reply->channel.channel;
+	channel->ended = false;
+	endpoint_moved(channel, &reply->channel);
+	return 0;
+}
+
+/* The channel that came with the welcome, which is for the session's first; where that goes
+ * elsewhere it is given back. */
+static bool granted_take(struct rmem *session, struct channel *channel)
+{
+	struct wire_msg request;
+	uint32_t number;
+	bool taken;
+
+	(void)pthread_mutex_lock(&session->lock);
+	number = session->welcome.channel;
+	taken = number != 0 && session->welcome.endpoint == channel->endpoint;
+	session->welcome.channel = 0;
+	if (taken) {
+		channel->number = number;
+		channel->ended = false;
+	} else if (number != 0) {
+		request.type = WIRE_TYPE_close_channel;
+		request.id = 0;
+		request.close_channel.channel = number;
+		session_tell(session, &request);
+	}
+	(void)pthread_mutex_unlock(&session->lock);
+	return taken;
+}
+
+static int channel_grant(struct rmem *session, struct channel *channel)
+{
+	struct wire_msg request;
+
+	if (granted_take(session, channel))
+		return 0;
+	/* the whole of it is much larger than what it has the use of */
+	request.type = WIRE_TYPE_open_channel;
+	request.id = 0;
+	request.open_channel.endpoint = channel->endpoint;
+	return session_call(session, &request, grant_take, channel);
+}
+
+/* Wait until every lease has keys for the endpoint. */
+static int endpoint_wait(struct rmem *session, unsigned endpoint)
+{
+	int err = 0;
+
+	(void)pthread_mutex_lock(&session->lock);
+	endpoint_opened(session, endpoint);
+	if (session->rekeys > 0)
+		err = session_await(session, session_keyed);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+struct opening {
+	struct rmem_queue *queue;
+	struct channel *channel;
+};
+
+static int channel_open(void *ctx, unsigned timeout_ms)
+{
+	struct rmem_queue *queue = ((struct opening *)ctx)->queue;
+	struct channel *channel = ((struct opening *)ctx)->channel;
+	struct rmem *session = queue->session;
+	struct fabric_channel_params params = {
+		.depth = queue->channels.depth,
+		.timeout_ms = timeout_ms,
+		.owner = channel,
+	};
+	struct fabric_channel *fabric;
+	struct qp_exchange join = { .session = session };
+	bool ahead = !session->welcomed;
+	int err;
+
+	(void)pthread_mutex_lock(&session->lock);
+	channel->resumes = (unsigned)session->resumes;
+	(void)pthread_mutex_unlock(&session->lock);
+	err = ahead ? 0 : channel_grant(session, channel);
+	if (err)
+		return err;
+	err = endpoint_wait(session, channel->endpoint);
+	if (err)
+		goto err_close;
+	(void)pthread_mutex_lock(&session->lock);
+	params.hello.channel = channel->number;
+	params.hello.session = session->welcome.session;
+	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
+	(void)pthread_mutex_unlock(&session->lock);
+	join.channel = params.hello.channel;
+	params.exchange = ahead ? early_exchange : qp_exchange;
+	params.exchange_ctx = ahead ? (void *)channel : &join;
+	err = queue->ops->connect(queue->cqs[channel->domain], &params, &fabric);
+	if (err)
+		goto err_close;
+	(void)pthread_mutex_lock(&session->lock);
+	channel->fabric = fabric;
+	channel->live = true;
+	recovery_found(session, channel->domain);
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+
+err_close:
+	(void)pthread_mutex_lock(&session->lock);
+	channel_give_back(session, channel);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+/* The way there is no more: then the channel gets its channel once there is another one. */
+static bool channel_waits(struct channel *channel)
+{
+	struct rmem *session = channel->queue->session;
+	bool waits;
+
+	(void)pthread_mutex_lock(&session->lock);
+	waits = !recovery_usable(session, channel);
+	if (waits)
+		channel_want(channel, true);
+	(void)pthread_mutex_unlock(&session->lock);
+	return waits;
+}
+
+/* One that nobody asked for comes later, when it cannot be had now: other memory is there. */
+static bool channel_can_wait(struct channel *channel, int err)
+{
+	/* as when the server is about to be lost, which is not known yet */
+	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
+	struct rmem *session = channel->queue->session;
+
+	if (!channel->extra)
+		/* whoever opens a session wants to know */
+		return session->sync_queue && channel_waits(channel);
+	(void)pthread_mutex_lock(&session->lock);
+	recovery_missed(session, channel->domain, !cut);
+	channel_want(channel, false);
+	(void)pthread_mutex_unlock(&session->lock);
+	return true;
+}
+
+/* Its first channel; once more where the server was lost meanwhile and is back. */
+static int channel_first(struct channel *channel)
+{
+	struct rmem *session = channel->queue->session;
+	struct opening opening = { channel->queue, channel };
+	unsigned timeout_ms = session->timeout_ms;
+	char why[SESSION_TEXT_BYTES];
+	uint64_t now, deadline;
+	int err;
+
+	if (channel->extra && timeout_ms > DOMAIN_SOLE_MS)
+		timeout_ms = DOMAIN_SOLE_MS;
+	deadline = clock_now_ns() + timeout_ms * NS_PER_MS;
+	do {
+		now = clock_now_ns();
+		timeout_ms =
+			now < deadline ? (unsigned)((deadline - now) / NS_PER_MS) : 0;
+		err = session_patiently(session, timeout_ms, channel_open, &opening);
+		/* one that nobody asked for has its next try later in any case */
+		if (!err || channel->extra || !session->welcomed)
+			return err;
+		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
+			       err_text());
+	} while (session_returned(session, channel->resumes, deadline));
+	return err_set(err, "%s", why);
+}
+
+/* All channels have their channel, or wait for it.  What the server says of them meanwhile is
+ * kept. */
+static int channels_open(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+		int err;
+
+		if (channel_waits(channel))
+			continue;
+		err = channel_first(channel);
+		if (err && !channel_can_wait(channel, err))
+			return err_prefix(err, "channel %u of %u", i + 1,
+					  queue->channels.n);
+	}
+	return 0;
+}
+
+int queue_connect(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+	int err;
+
+	(void)pthread_mutex_lock(&session->lock);
+	list_append(&session->opening, &queue->node);
+	(void)pthread_mutex_unlock(&session->lock);
+	err = channels_open(queue);
+	if (err)
+		return err;
+	(void)pthread_mutex_lock(&session->lock);
+	list_remove(&queue->node);
+	list_append(&session->queues, &queue->node);
+	/* what was opened before the session was lost and came back is dead */
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		if (!channel->fabric)
+			continue;
+		channel->doomed = session->state != SESSION_UP ||
+				  (unsigned)session->resumes != channel->resumes ||
+				  channel->ended || !recovery_usable(session, channel);
+		if (!channel->doomed)
+			channel_watch(session, channel, channel->fabric);
+	}
+	queue_wake(queue);
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+}
+
+/* ---- ending ---- */
+
+/* Take it out of the driver's reach, and give the channels' numbers back. */
+static void channels_leave(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+	struct wire_msg *request = calloc(1, sizeof(*request));
+
+	(void)pthread_mutex_lock(&session->lock);
+	list_remove(&queue->node);
+	while (queue->in_service > 0)
+		(void)pthread_cond_wait(&session->changed, &session->lock);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		if (channel->call)
+			session_abandon(session, channel->call);
+		if (channel->watched)
+			(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
+					queue->ops->alive_fd(channel->fresh
+								     ? channel->fresh
+								     : channel->fabric),
+					NULL);
+		if (channel->number != 0 && request) {
+			request->type = WIRE_TYPE_close_channel;
+			request->close_channel.channel = channel->number;
+			session_tell(session, request);
+		}
+	}
+	(void)pthread_mutex_unlock(&session->lock);
+	free(request);
+}
+
+/* The operations not taken yet are forgotten. */
+static void ops_forget(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		const struct op *op = &queue->table.ops[i];
+
+		if (op->state == OP_FREE)
+			continue;
+		vec_leave(op);
+		inband_leave(op);
+		inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
+	}
+	(void)pthread_mutex_lock(&queue->session->lock);
+	list_remove(&queue->inflights.node);
+	(void)pthread_mutex_unlock(&queue->session->lock);
+}
+
+void queue_drop(struct rmem_queue *queue)
+{
+	if (!queue)
+		return;
+	channels_leave(queue);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		if (channel->fabric)
+			queue->ops->channel_free(channel->fabric);
+		if (channel->fresh)
+			queue->ops->channel_free(channel->fresh);
+	}
+	ops_forget(queue);
+	cqs_free(queue);
+	bounce_destroy(&queue->bounce);
+	optable_destroy(&queue->table);
+	channel_set_destroy(&queue->channels);
+	fds_close(queue);
+	inband_nowhere_free(queue->nowhere);
+	free(queue);
+}
+
+int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
+		      rmem_queue **ret_queue)
+{
+	struct rmem_queue_params all = RMEM_QUEUE_INIT;
+	struct rmem_queue *queue = NULL;
+	int err = 0;
+
+	if (!session || !ret_queue)
+		return err_set(-EINVAL, "rmem_queue_create: an argument is NULL");
+	if (params)
+		err = params_take(&all, sizeof(all), params, params->size, sizeof(all),
+				  "rmem_queue_params");
+	if (!err)
+		err = queue_new(session, &all, &queue);
+	if (!err)
+		err = queue_connect(queue);
+	if (err) {
+		queue_drop(queue);
+		return err_prefix(err, "rmem_queue_create at %s", session->server);
+	}
+	*ret_queue = queue;
+	return 0;
+}
+
+void rmem_queue_free(rmem_queue *queue)
+{
+	queue_drop(queue);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How operations that were started flow into the channels: cut into fragments, and posted.  They
+ * do so in wait_lists (op.h), and what has to wait in one of them holds up no other.
+ * Threads: [owner of the queue]. */
+#ifndef LIBRMEM_QUEUE_SCHEDULE_H
+#define LIBRMEM_QUEUE_SCHEDULE_H
+
+#include "librmem/queue/queue.h"
+#include "librmem/queue/reap.h"
+
+/* Post what was put into a channel; what its channel does not take goes to another one. */
+void schedule_post(struct rmem_queue *queue, struct channel *channel);
+/* Whether there is something that schedule_pump() may be able to post. */
+static inline bool schedule_waits(const struct rmem_queue *queue)
+{
+	return !list_empty(&queue->table.pending) ||
+	       !list_empty(&queue->table.stalled) || !list_empty(&queue->table.doubt) ||
+	       !list_empty(&queue->table.lost);
+}
+/* Post what can be posted. */
+void schedule_pump(struct rmem_queue *queue, uint64_t now_ns);
+/* Take news and completions, these into the reaper (NULL: none), end what is overdue, free
+ * what is dead, then pump.  When something was taken and nothing waits, what is overdue is
+ * left for the next call. */
+void schedule_progress(struct rmem_queue *queue, struct reaper *reaper);
+/* For who finds nothing and comes again at once: whether something is overdue, by a cheap
+ * clock. */
+bool schedule_overdue(const struct rmem_queue *queue);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue/vec.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "librmem/lease/buffer.h"
+
+void vec_take(struct op *op, const struct rmem_op *todo)
+{
+	uint64_t bytes = 0;
+
+	op->vec.list = todo->vec;
+	op->vec.n = (unsigned)todo->n_vec;
+	for (unsigned i = 0; i < op->vec.n; i++) {
+		const struct rmem_vec *at = &op->vec.list[i];
+
+		/* what wraps is beyond every lease */
+		bytes = at->bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + at->bytes;
+		if (at->buffer)
+			(void)atomic_fetch_add_explicit(&at->buffer->outstanding, 1,
+							memory_order_relaxed);
+	}
+	op->todo.bytes = bytes;
+	op->todo.addr = NULL;
+	op->todo.buffer = NULL;
+	op->end.left = bytes;
+}
+
+void vec_leave(const struct op *op)
+{
+	if (!opcode_is_vectored(op->todo.opcode))
+		return;
+	for (unsigned i = 0; i < op->vec.n; i++)
+		if (op->vec.list[i].buffer)
+			(void)atomic_fetch_sub_explicit(
+				&op->vec.list[i].buffer->outstanding, 1,
+				memory_order_release);
+}
+
+int vec_check(const struct op *op, const char **ret_why)
+{
+	for (unsigned i = 0; i < op->vec.n; i++) {
+		const struct rmem_vec *at = &op->vec.list[i];
+
+		if (at->bytes > 0 && !at->addr) {
+			*ret_why = "a piece of its local memory is NULL";
+			return -EINVAL;
+		}
+		if (at->buffer && !buffer_holds(at->buffer, at->addr, at->bytes)) {
+			*ret_why = "a piece of its local memory lies outside of its "
+				   "buffer";
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
+bool vec_unregistered(const struct op *op)
+{
+	if (!opcode_is_vectored(op->todo.opcode))
+		return false;
+	for (unsigned i = 0; i < op->vec.n; i++)
+		if (op->vec.list[i].bytes > 0 && !op->vec.list[i].buffer)
+			return true;
+	return false;
+}
+
+/* The entry that holds the offset, which is below the end; *ret_within: where in it.  The
+ * search goes on where the last one ended. */
+static unsigned vec_find(struct op *op, uint64_t offset, uint64_t *ret_within)
+{
+	struct op_vec *vec = &op->vec;
+
+	if (offset < vec->start) {
+		vec->at = 0;
+		vec->start = 0;
+	}
+	while (offset - vec->start >= vec->list[vec->at].bytes)
+		vec->start += vec->list[vec->at++].bytes;
+	*ret_within = offset - vec->start;
+	return vec->at;
+}
+
+uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned sge_max,
+		  bool needs_local_mr, bool *ret_bounces)
+{
+	uint64_t within, bytes = 0;
+	unsigned first = vec_find(op, offset, &within), slices = 0;
+	bool bounces = needs_local_mr && !op->vec.list[first].buffer;
+
+	for (unsigned i = first; i < op->vec.n && bytes < max; i++) {
+		const struct rmem_vec *at = &op->vec.list[i];
+
+		if (at->bytes == 0)
+			continue;
+		if ((needs_local_mr && !at->buffer) != bounces ||
+		    (!bounces && slices == sge_max))
+			break;
+		bytes += at->bytes - within;
+		within = 0;
+		slices++;
+	}
+	*ret_bounces = bounces;
+	return bytes < max ? bytes : max;
+}
+
+/* The next part of the list from `offset` on, `left` bytes at most. */
+static struct fabric_sge part_at(struct op *op, uint64_t offset, uint64_t left,
+				 const struct rmem_vec **ret_entry)
+{
+	uint64_t within;
+	const struct rmem_vec *at = &op->vec.list[vec_find(op, offset, &within)];
+	struct fabric_sge slice = { .addr = (unsigned char *)at->addr + within,
+				    .bytes = at->bytes - within };
+
+	if (slice.bytes > left)
+		slice.bytes = left;
+	*ret_entry = at;
+	return slice;
+}
+
+unsigned vec_slices(struct op *op, const struct fragment *fragment, unsigned domain,
+		    struct fabric_sge slices[VEC_SLICES_MAX])
+{
+	uint64_t offset = fragment->offset, end = offset + fragment->bytes;
+	const struct rmem_vec *at;
+	unsigned n = 0;
+
+	while (offset < end && n < VEC_SLICES_MAX) {
+		slices[n] = part_at(op, offset, end - offset, &at);
+		slices[n].region = at->buffer ? at->buffer->mrs[domain] : NULL;
+		offset += slices[n++].bytes;
+	}
+	return n;
+}
+
+static void vec_copy(struct op *op, const struct fragment *fragment, bool gather)
+{
+	uint64_t done = 0;
+	const struct rmem_vec *at;
+
+	while (done < fragment->bytes) {
+		const struct fabric_sge slice = part_at(op, fragment->offset + done,
+							fragment->bytes - done, &at);
+
+		if (gather)
+			memcpy(fragment->chunk + done, slice.addr, slice.bytes);
+		else
+			memcpy(slice.addr, fragment->chunk + done, slice.bytes);
+		done += slice.bytes;
+	}
+}
+
+void vec_gather(struct op *op, const struct fragment *fragment)
+{
+	vec_copy(op, fragment, true);
+}
+
+void vec_scatter(struct op *op, const struct fragment *fragment)
+{
+	vec_copy(op, fragment, false);
+}

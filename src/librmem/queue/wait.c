@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls that take completions of a queue, or wait for them.  [owner of the queue] */
+#include <rmem/rmem.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/timerfd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/queue/schedule.h"
+#include "librmem/queue/inband.h"
+#include "librmem/lease/lease.h"
+#include "librmem/queue/queue.h"
+#include "librmem/session/session.h"
+#include "librmem/queue/complete.h"
+#include "librmem/queue/reap.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define SPIN_NS UINT64_C(20000)
+
+/* As rmem_poll(), whose call it is. */
+static __attribute__((noinline)) int
+poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned n)
+{
+	struct reaper reaper = {
+		.queue = queue,
+		.next = completions,
+		.end = completions + n,
+	};
+
+	if (queue_outstanding(queue) == 0 &&
+	    !atomic_load_explicit(&queue->woken, memory_order_acquire))
+		return 0;
+	/* first what is complete already, or it could wait for ever */
+	if (queue->table.n_done > 0)
+		reap_done(&reaper);
+	schedule_progress(queue, &reaper);
+	if (queue->table.n_done > 0)
+		reap_done(&reaper);
+	reap_end(&reaper);
+	return (int)(reaper.next - completions);
+}
+
+/* Take the operation that is outstanding alone, as its completion says; nothing else waits for
+ * it.  False: it is not whole, or failed. */
+static inline bool single_take(struct rmem_queue *queue, const struct fabric_wc *wc,
+			       struct rmem_completion *ret_completion)
+{
+	struct channel *channel = wc->owner;
+	struct op *op = channel->fragments[channel->first]->op;
+
+	if (wc->status != 0 || !op->whole)
+		return false;
+	channel->proven = true;
+	(void)channel_set_take(&queue->channels, channel);
+	ret_completion->cookie = op->todo.cookie;
+	ret_completion->status = 0;
+	ret_completion->vendor = 0;
+	ret_completion->bytes = op->todo.bytes;
+	inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
+	queue->active--;
+	optable_give(&queue->table, op);
+	return true;
+}
+
+/* The short way where one operation is outstanding, as with a program that waits for each.
+ * False: there is something else to be done. */
+static inline bool single_poll(struct rmem_queue *queue,
+			       struct rmem_completion *completions, int *ret_got)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		int n;
+
+		if (!queue->cqs[i])
+			continue;
+		n = queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS);
+		if (n == 0)
+			continue;
+		*ret_got = 1;
+		if (n == 1 && single_take(queue, queue->wcs, completions))
+			return true;
+		queue->now_ns = 0;
+		complete_taken(queue, i, n, NULL);
+		return false;
+	}
+	*ret_got = 0;
+	return !schedule_waits(queue) && !schedule_overdue(queue);
+}
+
+int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n)
+{
+	int got;
+
+	if (queue_outstanding(queue) == 1 && n > 0 && queue->table.n_done == 0 &&
+	    queue->channels.n_dead == 0 &&
+	    !atomic_load_explicit(&queue->woken, memory_order_acquire) &&
+	    single_poll(queue, completions, &got))
+		return got;
+	return poll_all(queue, completions, n);
+}
+
+/* ---- waiting ---- */
+
+/* Arm the cqs; then look once more for what came in between.  True: there is something,
+ * don't sleep. */
+static bool queue_arm(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++)
+		if (queue->cqs[i] && queue->ops->cq_arm(queue->cqs[i]))
+			return true;
+	schedule_progress(queue, NULL);
+	return queue->table.n_done > 0;
+}
+
+/* A device completes small operations sooner than a sleeper wakes.  True: something is
+ * there. */
+static bool queue_spin(struct rmem_queue *queue)
+{
+	uint64_t until;
+
+	if (!queue->ops->needs_local_mr)
+		return false;
+	until = clock_now_ns() + SPIN_NS;
+	do {
+		schedule_progress(queue, NULL);
+		if (queue->table.n_done > 0)
+			return true;
+	} while (queue_now_ns(queue) < until);
+	return false;
+}
+
+/* Sleep until something may have happened.  Without the service thread nobody else keeps
+ * the session alive meanwhile. */
+static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
+{
+	struct rmem *session = queue->session;
+	uint64_t now = clock_now_ns(), ns;
+	struct pollfd fds[2] = { { .fd = queue->epfd, .events = POLLIN },
+				 { .fd = session->epfd, .events = POLLIN } };
+	struct timespec timeout;
+
+	if (queue->next_deadline_ns < until_ns)
+		until_ns = queue->next_deadline_ns;
+	if (until_ns <= now)
+		return;
+	ns = until_ns - now;
+	timeout.tv_sec = (time_t)(ns / 1000000000u);
+	timeout.tv_nsec = (long)(ns % 1000000000u);
+	if (until_ns != UINT64_MAX || session->no_thread) {
+		if (ppoll(fds, session->no_thread ? 2 : 1,
+			  until_ns == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
+			return;
+	} else if (poll(fds, 1, -1) <= 0) {
+		return;
+	}
+	if (fds[1].revents) {
+		(void)pthread_mutex_lock(&session->lock);
+		session_work(session);
+		(void)pthread_mutex_unlock(&session->lock);
+	}
+}
+
+int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
+	      unsigned min, int timeout_ms)
+{
+	uint64_t until = UINT64_MAX;
+	unsigned got = 0;
+
+	/* completions may always be at hand, and then nothing below sleeps */
+	session_nudge(queue->session);
+	if (min > n)
+		min = n;
+	if (min > queue_outstanding(queue))
+		min = queue_outstanding(queue);
+	if (timeout_ms >= 0)
+		until = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
+	for (;;) {
+		got += (unsigned)rmem_poll(queue, completions + got, n - got);
+		if (got >= min || (timeout_ms >= 0 && clock_now_ns() >= until))
+			return (int)got;
+		if (!queue_spin(queue) && !queue_arm(queue))
+			queue_sleep(queue, until);
+	}
+}
+
+int rmem_queue_fd(const rmem_queue *queue)
+{
+	return queue->epfd;
+}
+
+int rmem_queue_arm(rmem_queue *queue)
+{
+	struct itimerspec when = { .it_value = { 0, 0 } };
+	int err = queue_timer(queue);
+
+	if (err)
+		return err_prefix(err, "rmem_queue_arm");
+	if (queue_arm(queue))
+		return 1;
+	if (queue_outstanding(queue) > 0 && queue->next_deadline_ns != UINT64_MAX) {
+		when.it_value.tv_sec = (time_t)(queue->next_deadline_ns / 1000000000u);
+		when.it_value.tv_nsec = (long)(queue->next_deadline_ns % 1000000000u);
+	}
+	if (timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) < 0)
+		return err_errno(-errno, "rmem_queue_arm: timerfd_settime");
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
+{
+	unsigned n = 0;
+
+	/* what has completed on the wire keeps its result */
+	queue->now_ns = clock_now_ns();
+	complete_completions(queue, NULL);
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if ((op->state != OP_PENDING && op->state != OP_POSTED) ||
+		    (lease && op->todo.lease != lease && !inband_source_is(op, lease)))
+			continue;
+		n++;
+		complete_verdict(queue, op, -ECANCELED);
+	}
+	schedule_progress(queue, NULL);
+	return (int)n;
+}
+
+const char *rmem_completion_error(const rmem_queue *queue)
+{
+	return queue->error;
+}
+
+unsigned rmem_queue_outstanding(const rmem_queue *queue)
+{
+	return queue_outstanding(queue);
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/session/connection.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "wire/codec.h"
+
+/* How much is taken from the socket before others, and heartbeats, get their turn. */
+#define READS_MAX 4
+#define TEXT_BYTES 256
+/* Linux has no more. */
+#define ERROR_CODE_MAX 4095
+/* No request is longer: the longest has two names. */
+#define REQUEST_MAX 1024
+/* Frames are short, but for those that list something: then the buffer grows. */
+#define IN_FIRST 512
+
+struct connection_call {
+	struct list node;
+	uint64_t id;
+	uint64_t sent_ns; /* when its first byte went out */
+	enum wire_type type;
+	connection_done *done;
+	void *ctx;
+	bool asked;  /* it went out whole, perhaps on an earlier connection */
+	size_t sent; /* of `bytes`, on this connection */
+	size_t bytes;
+	uint8_t frame[];
+};
+
+struct connection {
+	int epfd;
+	int fd; /* -1: none */
+	const struct connection_events *events;
+	void *ctx;
+	bool ready;    /* the hello is answered */
+	bool want_out; /* the socket's buffer is full */
+	int broken;    /* sending failed: connection_io() tells */
+	int ended;     /* what new calls get, 0: they are taken */
+	char ended_text[TEXT_BYTES];
+	uint64_t next_id;
+	struct list calls; /* in the order of their ids */
+	size_t in_bytes, in_room;
+	uint8_t *in;
+};
+
+/* The reply that answers a request, beside error. */
+static enum wire_type reply_type(enum wire_type request)
+{
+	switch (request) {
+	case WIRE_TYPE_hello:
+		return WIRE_TYPE_welcome;
+	case WIRE_TYPE_open_channel:
+		return WIRE_TYPE_channel;
+	case WIRE_TYPE_allocate:
+	case WIRE_TYPE_attach:
+	case WIRE_TYPE_resize:
+		return WIRE_TYPE_lease;
+	case WIRE_TYPE_stat:
+	case WIRE_TYPE_list:
+		return WIRE_TYPE_entries;
+	case WIRE_TYPE_join_channel:
+		return WIRE_TYPE_joined;
+	case WIRE_TYPE_fix_home:
+		return WIRE_TYPE_home;
+	default:
+		return WIRE_TYPE_ok;
+	}
+}
+
+int connection_create(int epfd, const struct connection_events *events, void *ctx,
+		      struct connection **ret_control)
+{
+	struct connection *connection = calloc(1, sizeof(*connection));
+
+	if (connection)
+		connection->in = malloc(IN_FIRST);
+	if (!connection || !connection->in) {
+		free(connection);
+		return err_set(-ENOMEM, "no memory for the control connection");
+	}
+	connection->in_room = IN_FIRST;
+	connection->epfd = epfd;
+	connection->fd = -1;
+	connection->events = events;
+	connection->ctx = ctx;
+	connection->next_id = 1;
+	list_init(&connection->calls);
+	*ret_control = connection;
+	return 0;
+}
+
+static void socket_close(struct connection *connection)
+{
+	if (connection->fd < 0)
+		return;
+	/* closing takes it out of the epoll set: it is never duplicated */
+	(void)close(connection->fd);
+	connection->fd = -1;
+	connection->ready = false;
+	connection->want_out = false;
+	connection->broken = 0;
+	connection->in_bytes = 0;
+}
+
+/* Take the calls for which `which` holds out of the list, then end them: a callback may
+ * put new ones in. */
+static void calls_fail(struct connection *connection, int err, const char *text,
+		       bool (*which)(const struct connection_call *call))
+{
+	struct list failed = LIST_INIT(failed);
+
+	list_for_each_safe(node, &connection->calls) {
+		if (which && !which(container_of(node, struct connection_call, node)))
+			continue;
+		list_remove(node);
+		list_append(&failed, node);
+	}
+	list_for_each_safe(node, &failed) {
+		struct connection_call *call =
+			container_of(node, struct connection_call, node);
+
+		list_remove(node);
+		(void)err_set(err, "%s", text);
+		(void)call->done(call->ctx, err, NULL);
+		free(call);
+	}
+}
+
+void connection_end(struct connection *connection, int err, const char *text)
+{
+	socket_close(connection);
+	connection->ended = err;
+	(void)snprintf(connection->ended_text, sizeof(connection->ended_text), "%s",
+		       text);
+	calls_fail(connection, err, connection->ended_text, NULL);
+}
+
+void connection_free(struct connection *connection)
+{
+	if (!connection)
+		return;
+	connection_end(connection, -ECONNRESET, "the session is closed");
+	free(connection->in);
+	free(connection);
+}
+
+int connection_adopt(struct connection *connection, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	socket_close(connection);
+	/* connecting shows itself by writability, where the hello cannot be sent at once */
+	if (epoll_ctl(connection->epfd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return err_errno(-errno, "watching the control connection");
+	connection->fd = fd;
+	return 0;
+}
+
+int connection_local(const struct connection *connection,
+		     struct sockaddr_storage *ret_local)
+{
+	struct sockaddr_storage local = { 0 };
+	socklen_t bytes = sizeof(local);
+
+	if (connection->fd < 0)
+		return -ENOTCONN;
+	if (getsockname(connection->fd, (struct sockaddr *)&local, &bytes))
+		return -errno;
+	*ret_local = local;
+	return 0;
+}
+
+/* Ask for writability only while there is something to write. */
+static int interest_set(struct connection *connection, bool want_out)
+{
+	struct epoll_event event = { .events = EPOLLIN | (want_out ? EPOLLOUT : 0u) };
+
+	if (want_out == connection->want_out)
+		return 0;
+	if (epoll_ctl(connection->epfd, EPOLL_CTL_MOD, connection->fd, &event) < 0)
+		return err_errno(-errno, "watching the control connection");
+	connection->want_out = want_out;
+	return 0;
+}
+
+/* A socket tells its error once: to whoever asks first. */
+static int broken_error(const struct connection *connection)
+{
+	return err_errno(connection->broken, connection->ready
+						     ? "the control connection broke"
+						     : "connecting");
+}
+
+/* 0: all sent, 1: the socket is full, or -errno. */
+static int call_send(struct connection *connection, struct connection_call *call)
+{
+	if (call->sent == 0)
+		call->sent_ns = clock_now_ns();
+	while (call->sent < call->bytes) {
+		ssize_t n = send(connection->fd, call->frame + call->sent,
+				 call->bytes - call->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+			return 1;
+		if (n < 0) {
+			connection->broken = -errno;
+			return broken_error(connection);
+		}
+		call->sent += (size_t)n;
+	}
+	call->asked = true;
+	return 0;
+}
+
+static int calls_send(struct connection *connection)
+{
+	int err = 0;
+
+	list_for_each(node, &connection->calls) {
+		struct connection_call *call =
+			container_of(node, struct connection_call, node);
+
+		if (call->sent == call->bytes ||
+		    (!connection->ready && call->type != WIRE_TYPE_hello))
+			continue;
+		err = call_send(connection, call);
+		if (err)
+			break;
+	}
+	if (err < 0)
+		return err;
+	return interest_set(connection, err == 1);
+}
+
+static int call_create(struct connection *connection, const struct wire_msg *request,
+		       connection_done *done, void *ctx,
+		       struct connection_call **ret_call)
+{
+	uint8_t frame[REQUEST_MAX];
+	int n = wire_encode(request, frame, sizeof(frame));
+	struct connection_call *call;
+
+	if (n < 0)
+		return err_set(n, "a request %s does not fit the protocol",
+			       wire_type_name(request->type));
+	call = malloc(sizeof(*call) + (size_t)n);
+	if (!call)
+		return err_set(-ENOMEM, "no memory for a request");
+	memcpy(call->frame, frame, (size_t)n);
+	wire_frame_number(call->frame, connection->next_id);
+	call->id = connection->next_id++;
+	call->type = request->type;
+	call->done = done;
+	call->ctx = ctx;
+	call->asked = false;
+	call->sent = 0;
+	call->sent_ns = 0;
+	call->bytes = (size_t)n;
+	list_append(&connection->calls, &call->node);
+	*ret_call = call;
+	return 0;
+}
+
+int connection_hello(struct connection *connection, const struct wire_msg *hello,
+		     connection_done *done, void *ctx)
+{
+	struct connection_call *call;
+	int err = call_create(connection, hello, done, ctx, &call);
+
+	if (err)
+		return err;
+	/* connection_io() tells what went wrong */
+	(void)calls_send(connection);
+	return 0;
+}
+
+void connection_ready(struct connection *connection)
+{
+	connection->ready = true;
+	(void)calls_send(connection);
+}
+
+int connection_call(struct connection *connection, const struct wire_msg *request,
+		    connection_done *done, void *ctx, struct connection_call **ret_call)
+{
+	struct connection_call *call;
+	int err;
+
+	if (connection->ended)
+		return err_set(connection->ended, "%s", connection->ended_text);
+	err = call_create(connection, request, done, ctx, &call);
+	if (err)
+		return err;
+	if (ret_call)
+		*ret_call = call;
+	if (connection->ready)
+		(void)calls_send(connection);
+	return 0;
+}
+
+enum wire_type connection_call_type(const struct connection_call *call)
+{
+	return call->type;
+}
+
+/* The server may have done it.  A frame that did not go out whole has no effect; a channel
+ * ends with its connection. */
+static bool in_doubt(const struct connection_call *call)
+{
+	return call->asked && call->type != WIRE_TYPE_open_channel;
+}
+
+void connection_abandon(struct connection_call *call, connection_done *done, void *ctx)
+{
+	if (call->sent == 0 && !in_doubt(call)) {
+		list_remove(&call->node);
+		free(call);
+		return;
+	}
+	call->done = done;
+	call->ctx = ctx;
+}
+
+static struct connection_call *call_find(struct connection *connection, uint64_t id)
+{
+	list_for_each(node, &connection->calls) {
+		struct connection_call *call =
+			container_of(node, struct connection_call, node);
+
+		if (call->id == id && call->sent == call->bytes)
+			return call;
+	}
+	return NULL;
+}
+
+/* The error a server answers with. */
+static int error_take(const struct wire_error *error)
+{
+	if (error->text[0] == '\0')
+		return err_errno(-(int)error->code, "the server refuses");
+	return err_set(-(int)error->code, "%s", error->text);
+}
+
+static bool code_sound(uint32_t code)
+{
+	return code > 0 && code <= ERROR_CODE_MAX;
+}
+
+static int reply_take(struct connection *connection, const struct wire_msg *reply)
+{
+	struct connection_call *call = call_find(connection, reply->id);
+	int err = 0;
+
+	if (!call)
+		return err_set(-EPROTO,
+			       "the server answers request %" PRIu64
+			       ", which was not asked",
+			       reply->id);
+	if (reply->type != WIRE_TYPE_error && reply->type != reply_type(call->type))
+		return err_set(-EPROTO, "the server answers %s with %s",
+			       wire_type_name(call->type), wire_type_name(reply->type));
+	if (reply->type == WIRE_TYPE_error && !code_sound(reply->error.code))
+		return err_set(-EPROTO, "the server answers with error code %u",
+			       reply->error.code);
+	list_remove(&call->node);
+	connection->events->answered(connection->ctx, call->sent_ns);
+	if (reply->type == WIRE_TYPE_error)
+		err = error_take(&reply->error);
+	err = call->done(call->ctx, err, err ? NULL : reply);
+	free(call);
+	return err;
+}
+
+/* A server that is newer may tell of more. */
+static bool event_unknown(const uint8_t *frame)
+{
+	unsigned type = wire_frame_type(frame);
+
+	return type >= WIRE_TYPE_revoked && !wire_type_name(type);
+}
+
+static int frame_take(struct connection *connection, const uint8_t *frame, size_t bytes)
+{
+	struct wire_msg msg;
+	int err;
+
+	if (event_unknown(frame))
+		return 0;
+	err = wire_decode(frame, bytes, &msg);
+	if (err)
+		return err;
+	if (msg.type < WIRE_TYPE_error)
+		return err_set(-EPROTO, "the server sends a request, %s",
+			       wire_type_name(msg.type));
+	if (msg.type >= WIRE_TYPE_revoked)
+		return connection->events->event(connection->ctx, &msg);
+	return reply_take(connection, &msg);
+}
+
+/* Room for a frame of so many bytes. */
+static int in_grow(struct connection *connection, size_t bytes)
+{
+	uint8_t *in;
+
+	if (bytes <= connection->in_room)
+		return 0;
+	in = realloc(connection->in, bytes);
+	if (!in)
+		return err_set(-ENOMEM, "no memory for a message of %zu bytes", bytes);
+	connection->in = in;
+	connection->in_room = bytes;
+	return 0;
+}
+
+static int frames_take(struct connection *connection)
+{
+	size_t done = 0;
+	int bytes, err;
+
+	for (;;) {
+		const uint8_t *frame = connection->in + done;
+		size_t left = connection->in_bytes - done;
+
+		bytes = wire_frame_bytes(frame, left);
+		if (bytes < 0)
+			return bytes;
+		if (bytes == 0 || (size_t)bytes > left)
+			break;
+		err = frame_take(connection, frame, (size_t)bytes);
+		if (err)
+			return err;
+		done += (size_t)bytes;
+	}
+	connection->in_bytes -= done;
+	memmove(connection->in, connection->in + done, connection->in_bytes);
+	return in_grow(connection, (size_t)bytes);
+}
+
+int connection_io(struct connection *connection)
+{
+	bool more = true;
+	int err = 0;
+
+	if (connection->fd < 0)
+		return 0;
+	if (connection->broken)
+		return broken_error(connection);
+	for (unsigned i = 0; !err && more && i < READS_MAX; i++) {
+		size_t room = connection->in_room - connection->in_bytes;
+		ssize_t n = recv(connection->fd, connection->in + connection->in_bytes,
+				 room, MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
+			break;
+		if (n < 0) {
+			connection->broken = -errno;
+			return broken_error(connection);
+		}
+		if (n == 0)
+			return err_set(-ECONNRESET, "the server closed the connection");
+		/* what comes behind shows itself */
+		more = (size_t)n == room;
+		connection->in_bytes += (size_t)n;
+		err = frames_take(connection);
+	}
+	return err ? err : calls_send(connection);
+}
+
+static bool ends_with_connection(const struct connection_call *call)
+{
+	return call->type == WIRE_TYPE_hello || call->type == WIRE_TYPE_bye;
+}
+
+void connection_drop(struct connection *connection)
+{
+	socket_close(connection);
+	list_for_each(node, &connection->calls)
+		container_of(node, struct connection_call, node)->sent = 0;
+	calls_fail(connection, -ECONNRESET,
+		   "the connection was lost before the server answered",
+		   ends_with_connection);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/session/service.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "librmem/channel/connect.h"
+#include "librmem/session/session.h"
+
+#define EVENTS 16
+
+static struct service {
+	pthread_mutex_t admin; /* one adds or removes at a time; taken first */
+	pthread_mutex_t lock;  /* held by the thread while it works */
+	struct list sessions;
+	unsigned n;
+	unsigned n_removed;      /* ever; wraps */
+	struct list connects;    /* sessions with a channel to connect, by turns */
+	struct rmem *connecting; /* without the lock; NULL: none */
+	struct rmem *leaving;    /* has no more turns; NULL: none */
+	pthread_cond_t wanted;   /* there are `connects`, or `stop` */
+	pthread_cond_t idle;     /* `connecting` is NULL again */
+	bool stop;
+	pthread_t thread, connector;
+	int epfd;
+	int wake_fd;
+} service = {
+	.admin = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.sessions = LIST_INIT(service.sessions),
+	.connects = LIST_INIT(service.connects),
+	.wanted = PTHREAD_COND_INITIALIZER,
+	.idle = PTHREAD_COND_INITIALIZER,
+};
+
+static bool known(const struct rmem *session)
+{
+	list_for_each(node, &service.sessions)
+		if (container_of(node, struct rmem, service_node) == session)
+			return true;
+	return false;
+}
+
+/* Under the service's lock. */
+static void connect_later(struct rmem *session)
+{
+	if (!list_empty(&session->connect_node) || session == service.leaving)
+		return;
+	list_append(&service.connects, &session->connect_node);
+	(void)pthread_cond_signal(&service.wanted);
+}
+
+/* Under the session's lock.  Whoever drives it meanwhile must see what became of it, which
+ * its descriptors do not show any more. */
+static bool session_do(struct rmem *session)
+{
+	bool ready = session_tend(session);
+
+	if (session->driving)
+		session_wake(session);
+	return ready;
+}
+
+/* `stale`: sessions were removed meanwhile, and an event may be older than that. */
+static void session_serve(struct rmem *session, bool stale)
+{
+	bool ready;
+
+	if (stale && !known(session))
+		return;
+	(void)pthread_mutex_lock(&session->lock);
+	ready = session_do(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	if (ready)
+		connect_later(session);
+}
+
+/* Connect one channel of the session whose turn it is.  Sessions come and go meanwhile. */
+static void connect_one(void)
+{
+	struct rmem *session = list_first(&service.connects, struct rmem, connect_node);
+	bool ready;
+
+	list_remove(&session->connect_node);
+	service.connecting = session;
+	(void)pthread_mutex_unlock(&service.lock);
+	(void)pthread_mutex_lock(&session->lock);
+	channels_connect_one(session);
+	ready = session_do(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	(void)pthread_mutex_lock(&service.lock);
+	service.connecting = NULL;
+	if (ready)
+		connect_later(session);
+	(void)pthread_cond_broadcast(&service.idle);
+}
+
+static void *connector_run(void *arg)
+{
+	(void)arg;
+	(void)pthread_mutex_lock(&service.lock);
+	while (!service.stop) {
+		if (list_empty(&service.connects))
+			(void)pthread_cond_wait(&service.wanted, &service.lock);
+		else
+			connect_one();
+	}
+	(void)pthread_mutex_unlock(&service.lock);
+	return NULL;
+}
+
+static void *service_run(void *arg)
+{
+	struct epoll_event events[EVENTS];
+	bool stop = false, stale;
+	unsigned n_removed = 0;
+
+	(void)arg;
+	while (!stop) {
+		int n = epoll_wait(service.epfd, events, EVENTS, -1);
+
+		(void)pthread_mutex_lock(&service.lock);
+		stop = service.stop;
+		stale = service.n_removed != n_removed;
+		for (int i = 0; i < n && !stop; i++)
+			session_serve(events[i].data.ptr, stale);
+		n_removed = service.n_removed;
+		(void)pthread_mutex_unlock(&service.lock);
+	}
+	return NULL;
+}
+
+static void thread_end(pthread_t thread)
+{
+	(void)pthread_mutex_lock(&service.lock);
+	service.stop = true;
+	(void)eventfd_write(service.wake_fd, 1);
+	(void)pthread_cond_broadcast(&service.wanted);
+	(void)pthread_mutex_unlock(&service.lock);
+	(void)pthread_join(thread, NULL);
+}
+
+static int service_start(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int err;
+
+	service.stop = false;
+	service.epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (service.epfd < 0)
+		return err_errno(-errno, "the service thread's epoll set");
+	service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (service.wake_fd < 0) {
+		err = err_errno(-errno, "the service thread's eventfd");
+		goto err_epoll;
+	}
+	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.wake_fd, &event) < 0) {
+		err = err_errno(-errno, "the service thread's eventfd");
+		goto err_wake;
+	}
+	/* signals are the program's */
+	err = thread_start("rmem-service", service_run, NULL, &service.thread);
+	if (err)
+		goto err_wake;
+	err = thread_start("rmem-connect", connector_run, NULL, &service.connector);
+	if (err)
+		goto err_thread;
+	return 0;
+
+err_thread:
+	thread_end(service.thread);
+err_wake:
+	(void)close(service.wake_fd);
+err_epoll:
+	(void)close(service.epfd);
+	return err;
+}
+
+static void service_stop(void)
+{
+	thread_end(service.connector);
+	thread_end(service.thread);
+	(void)close(service.wake_fd);
+	(void)close(service.epfd);
+}
+
+static int session_add(struct rmem *session)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = session };
+	int err = 0;
+
+	(void)pthread_mutex_lock(&service.lock);
+	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, session->epfd, &event) < 0) {
+		err = err_errno(-errno, "the service thread's epoll set");
+	} else {
+		list_append(&service.sessions, &session->service_node);
+		service.n++;
+	}
+	(void)pthread_mutex_unlock(&service.lock);
+	return err;
+}
+
+int service_add(struct rmem *session)
+{
+	int err = 0;
+
+	(void)pthread_mutex_lock(&service.admin);
+	if (service.n == 0)
+		err = service_start();
+	if (!err) {
+		err = session_add(session);
+		if (err && service.n == 0)
+			service_stop();
+	}
+	(void)pthread_mutex_unlock(&service.admin);
+	return err;
+}
+
+void service_remove(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&service.admin);
+	(void)pthread_mutex_lock(&service.lock);
+	service.leaving = session;
+	list_remove(&session->connect_node);
+	/* who connects may wait for an answer, which the other thread takes */
+	while (service.connecting == session)
+		(void)pthread_cond_wait(&service.idle, &service.lock);
+	service.leaving = NULL;
+	(void)epoll_ctl(service.epfd, EPOLL_CTL_DEL, session->epfd, NULL);
+	list_remove(&session->service_node);
+	service.n--;
+	service.n_removed++;
+	(void)pthread_mutex_unlock(&service.lock);
+	if (service.n == 0)
+		service_stop();
+	(void)pthread_mutex_unlock(&service.admin);
+}
+
+static void session_watch(struct rmem *session, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = session };
+
+	/* it is in the set: nothing can fail */
+	(void)epoll_ctl(service.epfd, EPOLL_CTL_MOD, session->epfd, &event);
+}
+
+void service_connect(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&service.lock);
+	connect_later(session);
+	(void)pthread_mutex_unlock(&service.lock);
+}
+
+void service_rest(struct rmem *session)
+{
+	session_watch(session, 0);
+}
+
+void service_resume(struct rmem *session)
+{
+	session_watch(session, EPOLLIN);
+}

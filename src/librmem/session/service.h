@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The two service threads of the process, for the sessions that have not asked to be driven
+ * by the program: one drives them, the other connects their channels, by turns, as that takes
+ * longer than heartbeats may wait.  They start with the first session and end with the last,
+ * take no signals, and do not exist in a child after fork().  Threads: [any]. */
+#ifndef LIBRMEM_SESSION_SERVICE_H
+#define LIBRMEM_SESSION_SERVICE_H
+
+#include <rmem/rmem.h>
+
+/* -ENOMEM, -EMFILE, -EAGAIN (no thread) with text. */
+int service_add(struct rmem *session);
+/* On return the threads do not touch the session any more. */
+void service_remove(struct rmem *session);
+
+/* Somebody else drives the session, until it is given back: the thread is not woken for it.
+ * Under the session's lock. */
+void service_rest(struct rmem *session);
+void service_resume(struct rmem *session);
+/* It has a channel to connect, as its driver has found.  Without the session's lock. */
+void service_connect(struct rmem *session);
+
+#endif

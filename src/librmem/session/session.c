@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/session/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/lease/lease.h"
+#include "librmem/session/session_state.h"
+#include "librmem/channel/device_recovery.h"
+#include "librmem/channel/connect.h"
+#include "librmem/session/service.h"
+#include "wire/codec.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define WORK_EVENTS 16
+/* Who drives a session may miss that another thread took its answer in: look so often. */
+#define STEP_MS 20
+
+/* ---- driving ---- */
+
+void session_wake(struct rmem *session)
+{
+	(void)eventfd_write(session->wake_fd, 1);
+}
+
+static void timer_set(struct rmem *session)
+{
+	uint64_t due = session_state_due(session), channels = channels_due(session);
+	struct itimerspec when = { .it_value = { 0, 0 } };
+
+	if (channels < due)
+		due = channels;
+	if (due == session->timer_ns)
+		return;
+	session->timer_ns = due;
+	if (due != UINT64_MAX) {
+		when.it_value.tv_sec = (time_t)(due / 1000000000u);
+		/* 0 would disarm it */
+		when.it_value.tv_nsec = (long)(due % 1000000000u) | 1;
+	}
+	/* it fails only for arguments out of range */
+	(void)timerfd_settime(session->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* Wait for what wakes the driver, and take it.  Whether a channel's alive_fd is readable. */
+static bool channels_stirred(struct rmem *session, int timeout_ms)
+{
+	struct epoll_event events[WORK_EVENTS];
+	int n = epoll_wait(session->epfd, events, WORK_EVENTS, timeout_ms);
+	bool stirred = false;
+	eventfd_t count;
+
+	for (int i = 0; i < n; i++)
+		if (events[i].data.u64 == CHANNEL_TAG)
+			stirred = true;
+		else if (events[i].data.u64 == SESSION_WAKE_TAG)
+			(void)eventfd_read(session->wake_fd, &count);
+	return stirred;
+}
+
+/* As session_tend(), when what has woken the driver is taken. */
+static bool tend(struct rmem *session, bool stirred)
+{
+	uint64_t now = clock_now_ns();
+
+	if (stirred)
+		channels_alive(session);
+	session_state_work(session, now);
+	recovery_work(session, now);
+	leases_work(session);
+	channels_work(session, now);
+	timer_set(session);
+	return channels_ready(session);
+}
+
+bool session_tend(struct rmem *session)
+{
+	return tend(session, channels_stirred(session, 0));
+}
+
+/* Open one data connection anew. */
+static void connect_one(struct rmem *session)
+{
+	channels_connect_one(session);
+	/* heartbeats come first, then the next one */
+	if (channels_ready(session))
+		session_wake(session);
+	timer_set(session);
+}
+
+void session_work(struct rmem *session)
+{
+	if (session_tend(session))
+		connect_one(session);
+}
+
+static void nudge(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&session->lock);
+	if (session->state != SESSION_UP ||
+	    clock_now_ns() >= session_state_due(session))
+		session_work(session);
+	(void)pthread_mutex_unlock(&session->lock);
+}
+
+void session_nudge(struct rmem *session)
+{
+	if (session->no_thread)
+		nudge(session);
+}
+
+int session_hand_over(struct rmem *session)
+{
+	int err;
+
+	if (session->no_thread || session->served)
+		return 0;
+	(void)pthread_mutex_lock(&session->lock);
+	timer_set(session);
+	session->served = true;
+	(void)pthread_mutex_unlock(&session->lock);
+	err = service_add(session);
+	if (!err)
+		return 0;
+	(void)pthread_mutex_lock(&session->lock);
+	session->served = false;
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+static unsigned patience_ms(struct rmem *session, uint64_t end_ns)
+{
+	uint64_t now = clock_now_ns(), left = now < end_ns ? end_ns - now : 0;
+	unsigned ms;
+
+	(void)pthread_mutex_lock(&session->lock);
+	ms = connect_patience_ms(session, now);
+	(void)pthread_mutex_unlock(&session->lock);
+	return left < ms * NS_PER_MS ? (unsigned)(left / NS_PER_MS) + 1 : ms;
+}
+
+int session_refusal(const struct rmem *session)
+{
+	int status = atomic_load_explicit(&session->status, memory_order_acquire);
+
+	return status ? status : -ECONNRESET;
+}
+
+int session_patiently(struct rmem *session, unsigned timeout_ms,
+		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx)
+{
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS, now;
+	int err;
+
+	/* before the welcome no heartbeat is due */
+	if (session->served || !session->welcomed)
+		return attempt(ctx, timeout_ms);
+	do {
+		nudge(session);
+		err = attempt(ctx, patience_ms(session, end));
+		now = clock_now_ns();
+	} while (err == -ETIMEDOUT && now < end && session->no_thread);
+	if (err != -ETIMEDOUT || now >= end)
+		return err;
+	/* it takes longer than heartbeats may wait: have the thread send them */
+	err = session_hand_over(session);
+	return err ? err : attempt(ctx, (unsigned)((end - now) / NS_PER_MS) + 1);
+}
+
+static int step_ms(uint64_t left_ns)
+{
+	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;
+}
+
+/* Wait, without the lock, for something to do, and do it.  As session_tend(). */
+static bool session_attend(struct rmem *session, uint64_t deadline_ns)
+{
+	uint64_t now = clock_now_ns();
+	bool stirred;
+
+	(void)pthread_mutex_unlock(&session->lock);
+	stirred = channels_stirred(session,
+				   now < deadline_ns ? step_ms(deadline_ns - now) : 0);
+	(void)pthread_mutex_lock(&session->lock);
+	return tend(session, stirred);
+}
+
+/* In place of the service thread. */
+static void session_stand_in(struct rmem *session, uint64_t deadline_ns)
+{
+	bool ready;
+
+	service_rest(session);
+	ready = session_attend(session, deadline_ns);
+	service_resume(session);
+	if (!ready)
+		return;
+	(void)pthread_mutex_unlock(&session->lock);
+	service_connect(session);
+	(void)pthread_mutex_lock(&session->lock);
+}
+
+void session_step(struct rmem *session, uint64_t deadline_ns)
+{
+	struct timespec until = {
+		.tv_sec = (time_t)(deadline_ns / 1000000000u),
+		.tv_nsec = (long)(deadline_ns % 1000000000u),
+	};
+
+	if (session->driving) {
+		(void)pthread_cond_timedwait(&session->changed, &session->lock, &until);
+		return;
+	}
+	session->driving = true;
+	timer_set(session);
+	/* who waits anyway takes the answer in himself, which saves changes of threads */
+	if (session->served)
+		session_stand_in(session, deadline_ns);
+	else if (session_attend(session, deadline_ns))
+		connect_one(session);
+	session->driving = false;
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+static uint64_t deadline(const struct rmem *session)
+{
+	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
+}
+
+bool session_keyed(const struct rmem *session)
+{
+	return session->rekeys == 0;
+}
+
+int session_await(struct rmem *session, bool (*until)(const struct rmem *session))
+{
+	uint64_t end = deadline(session);
+
+	while (!until(session)) {
+		if (session->state == SESSION_LOST)
+			return err_set(-ESTALE, "the session is lost");
+		if (clock_now_ns() >= end)
+			return err_set(-ETIMEDOUT, "no answer within %u ms",
+				       session->timeout_ms);
+		session_step(session, end);
+	}
+	return 0;
+}
+
+/* ---- calls ---- */
+
+/* Somebody who waits for a reply. */
+struct waiter {
+	struct rmem *session;
+	enum wire_type type;
+	connection_done *take;
+	void *ctx;
+	struct connection_call *call;
+	bool done;
+	int err;
+	char text[SESSION_TEXT_BYTES];
+};
+
+/* What a reply brought that nobody wants is given back. */
+static void reply_return(struct rmem *session, enum wire_type type,
+			 const struct wire_msg *reply)
+{
+	struct wire_msg *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		return;
+	if (type == WIRE_TYPE_allocate) {
+		request->type = WIRE_TYPE_free;
+		request->free.lease = reply->lease.lease;
+		session_tell(session, request);
+	} else if (type == WIRE_TYPE_attach &&
+		   !lease_find(session, reply->lease.lease)) {
+		request->type = WIRE_TYPE_detach;
+		request->detach.lease = reply->lease.lease;
+		session_tell(session, request);
+	} else if (type == WIRE_TYPE_open_channel) {
+		request->type = WIRE_TYPE_close_channel;
+		request->close_channel.channel = reply->channel.channel;
+		session_tell(session, request);
+	}
+	free(request);
+}
+
+static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct waiter *waiter = ctx;
+	bool answered = !err;
+
+	if (!err && waiter->take) {
+		err = waiter->take(waiter->ctx, 0, reply);
+		if (err && err != -EPROTO)
+			reply_return(waiter->session, waiter->type, reply);
+	}
+	waiter->done = true;
+	waiter->err = err;
+	if (err)
+		(void)snprintf(waiter->text, sizeof(waiter->text), "%.*s",
+			       SESSION_TEXT_BYTES - 1, err_text());
+	(void)pthread_cond_broadcast(&waiter->session->changed);
+	return answered && err == -EPROTO ? err : 0;
+}
+
+/* Calls nobody waits for end here. */
+static int ignored(void *ctx, int err, const struct wire_msg *reply)
+{
+	(void)ctx;
+	(void)err;
+	(void)reply;
+	return 0;
+}
+
+static int orphan_allocate(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		reply_return(ctx, WIRE_TYPE_allocate, reply);
+	return 0;
+}
+
+static int orphan_attach(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		reply_return(ctx, WIRE_TYPE_attach, reply);
+	return 0;
+}
+
+static int orphan_channel(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (!err)
+		reply_return(ctx, WIRE_TYPE_open_channel, reply);
+	return 0;
+}
+
+void session_abandon(struct rmem *session, struct connection_call *call)
+{
+	switch (connection_call_type(call)) {
+	case WIRE_TYPE_allocate:
+		connection_abandon(call, orphan_allocate, session);
+		break;
+	case WIRE_TYPE_attach:
+		connection_abandon(call, orphan_attach, session);
+		break;
+	case WIRE_TYPE_open_channel:
+		connection_abandon(call, orphan_channel, session);
+		break;
+	default:
+		connection_abandon(call, ignored, session);
+		break;
+	}
+}
+
+void session_tell(struct rmem *session, const struct wire_msg *request)
+{
+	/* what cannot be told ends with the session */
+	(void)connection_call(session->connection, request, ignored, session, NULL);
+}
+
+static int waiter_wait(struct waiter *waiter)
+{
+	struct rmem *session = waiter->session;
+	uint64_t end = deadline(session);
+
+	while (!waiter->done) {
+		if (clock_now_ns() >= end) {
+			session_abandon(session, waiter->call);
+			return err_set(-ETIMEDOUT, "no answer to %s within %u ms",
+				       wire_type_name(waiter->type),
+				       session->timeout_ms);
+		}
+		session_step(session, end);
+	}
+	return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
+}
+
+/* A step of who connects a channel: where he is the driver, too, he neither connects others
+ * nor waits for somebody. */
+static void session_step_alone(struct rmem *session, uint64_t deadline_ns)
+{
+	bool drives = !session->driving;
+
+	if (session->served) {
+		session_step(session, deadline_ns);
+		return;
+	}
+	session->driving = true;
+	timer_set(session);
+	(void)session_attend(session, deadline_ns);
+	if (!drives)
+		return;
+	session->driving = false;
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+static int waiter_wait_alone(struct waiter *waiter, unsigned timeout_ms)
+{
+	struct rmem *session = waiter->session;
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
+	uint64_t resumes = session->resumes;
+
+	while (!waiter->done && session->state == SESSION_UP &&
+	       session->resumes == resumes && clock_now_ns() < end)
+		session_step_alone(session, end);
+	if (waiter->done)
+		return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
+	session_abandon(session, waiter->call);
+	if (session->state != SESSION_UP || session->resumes != resumes)
+		return err_set(-ECONNRESET, "the session was lost meanwhile");
+	return err_set(-ETIMEDOUT, "no answer to %s within %u ms",
+		       wire_type_name(waiter->type), timeout_ms);
+}
+
+int session_call_alone(struct rmem *session, const struct wire_msg *request,
+		       connection_done *take, void *ctx, unsigned timeout_ms)
+{
+	struct waiter waiter = {
+		.session = session,
+		.type = request->type,
+		.take = take,
+		.ctx = ctx,
+	};
+	int err;
+
+	(void)pthread_mutex_lock(&session->lock);
+	err = connection_call(session->connection, request, waiter_done, &waiter,
+			      &waiter.call);
+	if (!err)
+		err = waiter_wait_alone(&waiter, timeout_ms);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+int session_call(struct rmem *session, const struct wire_msg *request,
+		 connection_done *take, void *ctx)
+{
+	struct waiter waiter = {
+		.session = session,
+		.type = request->type,
+		.take = take,
+		.ctx = ctx,
+	};
+	int err;
+
+	(void)pthread_mutex_lock(&session->lock);
+	err = connection_call(session->connection, request, waiter_done, &waiter,
+			      &waiter.call);
+	if (!err)
+		err = waiter_wait(&waiter);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)
+{
+	uint64_t now = clock_now_ns();
+	struct wire_msg request;
+	bool returned;
+
+	if (now >= deadline_ns)
+		return false;
+	/* that it is gone need not have come over this connection yet */
+	wire_msg_init(&request, WIRE_TYPE_ping);
+	(void)session_call_alone(session, &request, NULL, NULL,
+				 (unsigned)((deadline_ns - now) / NS_PER_MS) + 1);
+	(void)pthread_mutex_lock(&session->lock);
+	while (session->state != SESSION_UP && session->state != SESSION_LOST &&
+	       clock_now_ns() < deadline_ns)
+		session_step_alone(session, deadline_ns);
+	returned =
+		session->state == SESSION_UP && (unsigned)session->resumes != resumes;
+	(void)pthread_mutex_unlock(&session->lock);
+	return returned;
+}
+
+/* ---- public ---- */
+
+int rmem_fd(rmem *session)
+{
+	if (!session || !session->no_thread)
+		return err_set(-EINVAL, "rmem_fd: the session is not open with "
+					"RMEM_NO_THREAD");
+	return session->epfd;
+}
+
+int rmem_process(rmem *session)
+{
+	int err = 0;
+
+	if (!session || !session->no_thread)
+		return err_set(-EINVAL, "rmem_process: the session is not open with "
+					"RMEM_NO_THREAD");
+	(void)pthread_mutex_lock(&session->lock);
+	session_work(session);
+	if (session->state == SESSION_LOST)
+		err = err_set(-ESTALE, "rmem_process: the session with %s is lost",
+			      session->server);
+	else if (session->state != SESSION_UP)
+		err = err_set(-ECONNRESET,
+			      "rmem_process: the connection to %s is lost, "
+			      "trying to resume",
+			      session->server);
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+int rmem_ping(rmem *session, uint64_t *ret_ns)
+{
+	struct wire_msg request;
+	uint64_t start = clock_now_ns();
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_ping);
+	if (!session)
+		return err_set(-EINVAL, "rmem_ping: the session is NULL");
+	err = session_call(session, &request, NULL, NULL);
+	if (err)
+		return err_prefix(err, "rmem_ping of %s", session->server);
+	if (ret_ns)
+		*ret_ns = clock_now_ns() - start;
+	return 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A session with one server: what all parts of the library share about it.
+ *
+ * One lock guards the session, its control connection and the lists of what belongs to
+ * it; nothing blocks under it.  Queues do their operations without it: they read `status`
+ * and `until_ns`, and are told by a flag of their own when there is news under the lock.
+ *
+ * Somebody drives the session: whoever waits for an answer, and while nobody does, the
+ * service thread; with RMEM_NO_THREAD and while the session is being opened nobody else.
+ * What connects channels may be another thread, see service.h.
+ *
+ * Nothing here survives a fork: the child shares the sockets but has no service threads.
+ *
+ * Lock order: service, session.setup, sync, session.lock. */
+#ifndef LIBRMEM_SESSION_SESSION_H
+#define LIBRMEM_SESSION_SESSION_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include <rmem/rmem.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/notices.h"
+#include "base/rare.h"
+#include "librmem/session/connection.h"
+#include "librmem/channel/domain.h"
+#include "librmem/session/uri.h"
+#include "wire/msg.h"
+
+#define SESSION_TEXT_BYTES 256
+
+struct rmem_queue;
+
+enum session_state {
+	SESSION_HELLO, /* connecting, or waiting for the welcome */
+	SESSION_REKEY, /* resumed; the leases get their keys anew */
+	SESSION_UP,
+	SESSION_WAIT, /* lost; the next attempt is due at retry_ns */
+	SESSION_LOST, /* for good */
+};
+
+struct rmem {
+	/* constant once open */
+	struct uri uri;
+	bool no_thread;
+	unsigned timeout_ms;
+	char client[WIRE_LABEL_MAX + 1];
+	char server[96]; /* address:port */
+	struct sockaddr_storage peer;
+	socklen_t peer_bytes;
+	char downgrade[SESSION_TEXT_BYTES]; /* "": none */
+	struct domain_set domains;
+	int epfd;                      /* readable when session_work() has work */
+	int timer_fd;                  /* in it: when something is due */
+	int wake_fd;                   /* in it: a queue wants something */
+	struct rmem_queue *sync_queue; /* used under sync_lock */
+	pthread_mutex_t sync_lock;
+
+	/* what queues read without the lock */
+	/* 0, -ECONNRESET: lost, may resume, -ESTALE: gone; then `until_ns` is 0, too */
+	_Atomic int status;
+	_Atomic uint64_t until_ns; /* nothing is posted from then on; 0: at all */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* an answer came, a state changed */
+	bool served;            /* by the service thread */
+	bool driving;           /* somebody who waits polls epfd to drive it */
+	bool closing;           /* the server ended it */
+	struct connection *connection;
+	enum session_state state;
+	bool welcomed; /* the first welcome came */
+	bool greeted;  /* the hello is sent, on this connection */
+	bool dropped;  /* opening: a server ended the connection, and said nothing */
+	uint64_t greet_ns; /* opening: the welcome is waited for until then */
+	struct wire_welcome welcome;
+	uint64_t timer_ns; /* what timer_fd is set to; UINT64_MAX: it is not */
+	uint64_t alive_ns; /* sending of the last request that was answered */
+	uint64_t ping_ns;  /* the next heartbeat */
+	uint64_t retry_ns; /* the next attempt, or the end of this one */
+	unsigned backoff_ms;
+	unsigned pings;           /* not answered yet */
+	unsigned rekeys;          /* leases that are to be attached anew */
+	unsigned rekeys_sent;     /* of them, those the server has been asked for */
+	struct list rekeys_ahead; /* the others; rmem_lease.rekey_node */
+	unsigned holds;  /* calls that register local memory, or give it back */
+	bool sync_tidy;  /* see that sync_queue takes part in what domains do */
+	unsigned opened; /* endpoints with a channel in this incarnation, a bit each */
+	uint64_t resumes;
+	bool draining;
+	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
+	struct list leases, queues, buffers;
+	struct list inflights; /* of all queues, those that are being connected, too */
+	struct map leases_by_id;
+	atomic_bool leases_due; /* leases_work() has something to do; [any] */
+	struct list opening;    /* queues whose first channels are being connected */
+	struct notices notices; /* open once a lease was watched */
+	int notice_fd; /* readable while there are any; -1: nobody has asked for it */
+
+	/* the service's */
+	struct list service_node;
+	struct list connect_node; /* waits for its turn to connect */
+};
+
+/* Something has failed that was begun when the session had resumed `resumes` times.  True: the
+ * server was lost meanwhile, perhaps that is why, and it is back by that time: what it has
+ * forgotten may be asked for anew.  [any], without the lock. */
+bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns);
+
+/* Make a request and wait for its answer, at most the session's time-out; `take` (may be
+ * NULL) is called with the reply under the lock and its result returned.  [any], without
+ * the lock.
+ *   -ETIMEDOUT (it may take effect), -ESTALE, -ENOMEM, or the server's error; a bye
+ *   alone: -ECONNRESET */
+int session_call(struct rmem *session, const struct wire_msg *request,
+		 connection_done *take, void *ctx);
+
+/* The same for who connects a channel: it waits timeout_ms at most, and only for as long as
+ * the session is not lost.
+ *   -ECONNRESET  it is */
+int session_call_alone(struct rmem *session, const struct wire_msg *request,
+		       connection_done *take, void *ctx, unsigned timeout_ms);
+
+/* Wait until `until` holds, driving the session where nobody else does; under the lock.
+ *   -ETIMEDOUT after the session's time-out, -ESTALE when the session ends */
+int session_await(struct rmem *session, bool (*until)(const struct rmem *session));
+/* No lease waits for its keys. */
+bool session_keyed(const struct rmem *session);
+
+/* Take one step towards something that is waited for, at most until then: sleep while
+ * somebody else who waits drives the session, else drive it.  Under the lock, which is let go of
+ * meanwhile. */
+void session_step(struct rmem *session, uint64_t deadline_ns);
+
+/* Forget a call that may still be answered; what the answer brings is given back.  Under
+ * the lock. */
+void session_abandon(struct rmem *session, struct connection_call *call);
+
+/* Send a request whose answer nobody waits for.  Under the lock. */
+void session_tell(struct rmem *session, const struct wire_msg *request);
+
+/* As session_usable(), where that is not 0.  [any] */
+RARE int session_refusal(const struct rmem *session);
+/* 0, or why nothing may be posted now: -ECONNRESET, -ESTALE.  [any] */
+static inline int session_usable(const struct rmem *session, uint64_t now_ns)
+{
+	return now_ns < atomic_load_explicit(&session->until_ns, memory_order_acquire)
+		       ? 0
+		       : session_refusal(session);
+}
+
+/* Do all due work without waiting for the network.  True: a data connection can be opened
+ * anew, by channels_connect_one().  Under the lock. */
+bool session_tend(struct rmem *session);
+/* The same, and open one data connection anew where one can be, which takes no longer than
+ * the next heartbeat may wait.  Under the lock, which is let go of meanwhile. */
+void session_work(struct rmem *session);
+
+/* Without the service thread: do what is overdue, as calls that do not wait might be all
+ * that the program ever does.  [any], without the lock. */
+void session_nudge(struct rmem *session);
+
+/* Have the service thread drive it, unless the program does.  What is done before, to open
+ * it, costs no changes of threads.  Without the lock; nobody else has the session yet. */
+int session_hand_over(struct rmem *session);
+
+/* Do what may block for timeout_ms.  Where nobody else drives the session, that is tried
+ * for as long as the next heartbeat may wait, again and again, and heartbeats are sent
+ * meanwhile; or, if it takes that long, the service thread is put in charge.  Without the
+ * lock.
+ *   attempt  gives -ETIMEDOUT when its time is over */
+int session_patiently(struct rmem *session, unsigned timeout_ms,
+		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx);
+
+/* The epoll tag of wake_fd. */
+#define SESSION_WAKE_TAG UINT64_C(2)
+/* Make somebody call session_work() soon.  [any] */
+void session_wake(struct rmem *session);
+
+#endif

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/session/session_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "librmem/lease/lease.h"
+#include "librmem/queue/queue.h"
+#include "librmem/channel/device_recovery.h"
+#include "librmem/channel/connect.h"
+#include "librmem/session/session.h"
+#include "librmem/lease/watch.h"
+#include "wire/codec.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define BACKOFF_FIRST_MS 20u
+#define BACKOFF_MAX_MS 1000u
+/* One attempt to come back may take so long. */
+#define ATTEMPT_MS 2000u
+/* Of several addresses, each has an equal share of the time that is left, but not less. */
+#define ADDRESS_MIN_MS 250u
+/* Heartbeats sent without an answer, at most: the server needs them more than answers. */
+#define PINGS_MAX 16u
+
+/* ---- the socket ---- */
+
+/* Begin to connect; shows itself by writability. */
+static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret_fd)
+{
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, off = 0, err;
+
+	if (fd < 0)
+		return err_errno(-errno, "a socket");
+	/* only speed depends on these: what is said goes out at once, and with it the
+	 * acknowledgement of what was said before, from the connection's first packets on */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
+	if (connect(fd, addr, bytes) < 0 && errno != EINPROGRESS) {
+		err = err_errno(-errno, "connecting");
+		(void)close(fd);
+		return err;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/* The fabric that the session's own queue is going to use, as far as can be told. */
+static enum wire_fabric fabric_likely(const struct rmem *session)
+{
+	bool likely;
+
+	if (session->uri.fabric == RMEM_FABRIC_TCP)
+		return WIRE_FABRIC_TCP;
+	/* also where the answer is known: the first look at the devices loads their
+	 * libraries, and no heartbeat can be sent meanwhile */
+	likely = fabric_verbs_client.device_present();
+	return likely || session->uri.fabric == RMEM_FABRIC_RDMA ? WIRE_FABRIC_VERBS
+								 : WIRE_FABRIC_TCP;
+}
+
+static int hello_send(struct rmem *session, const struct fabric_qp_info *end,
+		      connection_done *done)
+{
+	struct wire_msg msg;
+	struct wire_hello *hello = &msg.hello;
+
+	msg.type = WIRE_TYPE_hello;
+	msg.id = 0;
+	memset(hello, 0, sizeof(*hello));
+	hello->magic = WIRE_MAGIC;
+	hello->version_min = WIRE_VERSION_MIN;
+	hello->version_max = WIRE_VERSION_MAX;
+	hello->fabric =
+		(uint8_t)(session->uri.fabric == RMEM_FABRIC_RDMA  ? WIRE_FABRIC_VERBS
+			  : session->uri.fabric == RMEM_FABRIC_TCP ? WIRE_FABRIC_TCP
+								   : WIRE_FABRIC_AUTO);
+	memcpy(hello->tenant, session->uri.tenant, sizeof(session->uri.tenant));
+	memcpy(hello->client, session->client, sizeof(session->client));
+	if (session->welcomed) {
+		hello->resume = session->welcome.session;
+		memcpy(hello->token, session->welcome.token, sizeof(hello->token));
+	} else {
+		hello->channel = (uint8_t)fabric_likely(session);
+		if (end)
+			WIRE_END_COPY(hello, end);
+	}
+	return connection_hello(session->connection, &msg, done, session);
+}
+
+static int reach(struct rmem *session, const struct sockaddr *addr, socklen_t bytes)
+{
+	int fd = -1, err = socket_connect(addr, bytes, &fd);
+
+	if (err)
+		return err;
+	err = connection_adopt(session->connection, fd);
+	if (err)
+		(void)close(fd);
+	return err;
+}
+
+/* ---- the welcome ---- */
+
+static int welcome_check(const struct wire_welcome *welcome)
+{
+	if (welcome->version < WIRE_VERSION_MIN || welcome->version > WIRE_VERSION_MAX)
+		return err_set(-ENOTSUP,
+			       "the server speaks version %u of the protocol, "
+			       "this library %d",
+			       welcome->version, WIRE_VERSION_MAX);
+	if (welcome->session == 0 || welcome->heartbeat_ms == 0 ||
+	    welcome->fence_ms <= welcome->heartbeat_ms)
+		return err_set(-EPROTO,
+			       "the server's welcome has a heartbeat of %u ms and "
+			       "a fence of %u ms",
+			       welcome->heartbeat_ms, welcome->fence_ms);
+	return 0;
+}
+
+static void clock_set(struct rmem *session)
+{
+	atomic_store_explicit(&session->until_ns,
+			      session->alive_ns + session->welcome.fence_ms * NS_PER_MS,
+			      memory_order_release);
+}
+
+static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+
+	if (!err)
+		err = welcome_check(&reply->welcome);
+	if (err)
+		return err;
+	session->welcome = reply->welcome;
+	session->welcomed = true;
+	session->state = SESSION_UP;
+	session->ping_ns =
+		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
+	clock_set(session);
+	connection_ready(session->connection);
+	return 0;
+}
+
+/* They may have moved, but each is what it was. */
+static bool endpoints_equal(const struct wire_welcome *a, const struct wire_welcome *b)
+{
+	if (a->n_endpoints != b->n_endpoints)
+		return false;
+	for (unsigned i = 0; i < a->n_endpoints; i++)
+		if (a->endpoints[i].fabric != b->endpoints[i].fabric ||
+		    strcmp(a->endpoints[i].device, b->endpoints[i].device) != 0)
+			return false;
+	return true;
+}
+
+static void endpoints_follow(struct rmem *session)
+{
+	for (unsigned i = 0; i < session->welcome.n_endpoints; i++) {
+		const struct wire_endpoint *wire = &session->welcome.endpoints[i];
+		struct fabric_address address = { .family = wire->family,
+						  .port = wire->port };
+
+		memcpy(address.bytes, wire->address, sizeof(address.bytes));
+		recovery_moved(session, i, &address);
+	}
+}
+
+/* What the server cannot do now it may do a little later. */
+static bool passing(int err)
+{
+	return err == -EAGAIN || err == -EBUSY || err == -EDQUOT || err == -ENOMEM ||
+	       err == -ENOSPC;
+}
+
+static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+
+	/* the attempt was given up */
+	if (session->state != SESSION_HELLO)
+		return 0;
+	if (err) {
+		session->closing = !passing(err);
+		return err;
+	}
+	err = welcome_check(&reply->welcome);
+	if (!err && (!reply->welcome.resumed ||
+		     reply->welcome.session != session->welcome.session))
+		err = err_set(-ESTALE, "the server does not know the session any more");
+	if (!err && !endpoints_equal(&reply->welcome, &session->welcome))
+		err = err_set(-ESTALE, "the server came back with other endpoints");
+	if (err) {
+		session->closing = true;
+		return err;
+	}
+	session->welcome = reply->welcome;
+	endpoints_follow(session);
+	session->state = SESSION_REKEY;
+	session->ping_ns =
+		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
+	connection_ready(session->connection);
+	watch_resumed(session);
+	list_for_each(node, &session->leases) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+
+		if (atomic_load(&lease->status) == 0)
+			lease_rekey(lease);
+	}
+	return 0;
+}
+
+/* Every lease has its keys, or has ended: go on. */
+static void session_up(struct rmem *session)
+{
+	session->state = SESSION_UP;
+	session->resumes++;
+	session->backoff_ms = 0;
+	recovery_resumed(session);
+	clock_set(session);
+	atomic_store_explicit(&session->status, 0, memory_order_release);
+	queues_wake(session);
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+/* ---- losing it ---- */
+
+void session_lose(struct rmem *session, const char *why)
+{
+	session->state = SESSION_LOST;
+	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
+	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
+	connection_end(session->connection, -ESTALE, why);
+	watch_lost(session);
+	channels_abort(session);
+	queues_wake(session);
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+static void session_down(struct rmem *session)
+{
+	char text[SESSION_TEXT_BYTES];
+
+	if (session->closing) {
+		(void)snprintf(text, sizeof(text), "the session is lost: %.200s",
+			       err_text());
+		session_lose(session, text);
+		return;
+	}
+	session->state = SESSION_WAIT;
+	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
+	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
+	session->backoff_ms =
+		session->backoff_ms ? session->backoff_ms * 2 : BACKOFF_FIRST_MS;
+	if (session->backoff_ms > BACKOFF_MAX_MS)
+		session->backoff_ms = BACKOFF_MAX_MS;
+	session->retry_ns = clock_now_ns() + session->backoff_ms * NS_PER_MS;
+	session->pings = 0;
+	channels_abort(session);
+	connection_drop(session->connection);
+	queues_wake(session);
+	(void)pthread_cond_broadcast(&session->changed);
+}
+
+/* ---- work that is due ---- */
+
+static int ping_done(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+
+	(void)err;
+	(void)reply;
+	if (session->pings > 0)
+		session->pings--;
+	return 0;
+}
+
+static void ping(struct rmem *session, uint64_t now_ns)
+{
+	struct wire_msg request;
+
+	session->ping_ns = now_ns + session->welcome.heartbeat_ms * NS_PER_MS;
+	if (session->pings >= PINGS_MAX)
+		return;
+	wire_msg_init(&request, WIRE_TYPE_ping);
+	if (!connection_call(session->connection, &request, ping_done, session, NULL))
+		session->pings++;
+}
+
+static uint64_t fence_ns(const struct rmem *session)
+{
+	return session->alive_ns + session->welcome.fence_ms * NS_PER_MS;
+}
+
+/* The server has certainly given the session up. */
+static uint64_t end_ns(const struct rmem *session)
+{
+	return fence_ns(session) + session->welcome.grace_ms * NS_PER_MS;
+}
+
+static void session_retry(struct rmem *session, uint64_t now_ns)
+{
+	session->state = SESSION_HELLO;
+	session->retry_ns = now_ns + ATTEMPT_MS * NS_PER_MS;
+	if (reach(session, (const struct sockaddr *)&session->peer,
+		  session->peer_bytes) ||
+	    hello_send(session, NULL, welcome_resumed))
+		session_down(session);
+}
+
+static void timers_work(struct rmem *session, uint64_t now_ns)
+{
+	switch (session->state) {
+	case SESSION_UP:
+	case SESSION_REKEY:
+		if (now_ns >= fence_ns(session)) {
+			(void)err_set(-ETIMEDOUT, "no sign of life from the server");
+			session_down(session);
+		} else if (now_ns >= session->ping_ns) {
+			ping(session, now_ns);
+		}
+		break;
+	case SESSION_HELLO:
+		if (now_ns >= session->retry_ns)
+			session_down(session);
+		break;
+	case SESSION_WAIT:
+		if (now_ns >= end_ns(session))
+			session_lose(session,
+				     "the session is lost: its server was away for "
+				     "longer than its grace time");
+		else if (now_ns >= session->retry_ns)
+			session_retry(session, now_ns);
+		break;
+	case SESSION_LOST:
+		break;
+	}
+}
+
+void session_state_work(struct rmem *session, uint64_t now_ns)
+{
+	if (session->state == SESSION_LOST)
+		return;
+	if (session->state != SESSION_WAIT && connection_io(session->connection))
+		session_down(session);
+	if (session->state == SESSION_REKEY && session->rekeys == 0)
+		session_up(session);
+	timers_work(session, now_ns);
+}
+
+uint64_t session_state_due(const struct rmem *session)
+{
+	switch (session->state) {
+	case SESSION_UP:
+	case SESSION_REKEY:
+		return session->ping_ns < fence_ns(session) ? session->ping_ns
+							    : fence_ns(session);
+	case SESSION_HELLO:
+		return session->retry_ns;
+	case SESSION_WAIT:
+		return session->retry_ns < end_ns(session) ? session->retry_ns
+							   : end_ns(session);
+	default:
+		return UINT64_MAX;
+	}
+}
+
+/* ---- opening ---- */
+
+int session_hello(struct rmem *session, const struct fabric_qp_info *end)
+{
+	uint64_t start = clock_now_ns();
+	int err = hello_send(session, end, welcome_first);
+
+	session->greeted = true;
+	while (!err && !session->welcomed) {
+		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
+		uint64_t now = clock_now_ns(), ms;
+
+		if (now >= session->greet_ns)
+			return err_set(-ETIMEDOUT, "no answer within %" PRIu64 " ms",
+				       (now - start) / NS_PER_MS);
+		ms = (session->greet_ns - now) / NS_PER_MS + 1;
+		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
+		    errno != EINTR)
+			return err_errno(-errno, "poll");
+		err = connection_io(session->connection);
+	}
+	return err;
+}
+
+/* When to give up `at` for those after it: one that swallows everything must not take
+ * their time. */
+static uint64_t address_deadline(const struct addrinfo *at, uint64_t deadline)
+{
+	uint64_t now = clock_now_ns(), share_ns, n = 0;
+
+	for (; at; at = at->ai_next)
+		n++;
+	if (now >= deadline)
+		return deadline;
+	share_ns = (deadline - now) / n;
+	if (share_ns < ADDRESS_MIN_MS * NS_PER_MS)
+		share_ns = ADDRESS_MIN_MS * NS_PER_MS;
+	return share_ns < deadline - now ? now + share_ns : deadline;
+}
+
+/* Forget what was asked of this address, but not what was wrong with it. */
+static void address_drop(struct rmem *session, int err)
+{
+	char text[SESSION_TEXT_BYTES];
+
+	(void)snprintf(text, sizeof(text), "%s", err_text());
+	connection_drop(session->connection);
+	(void)err_set(err, "%s", text);
+}
+
+static void peer_keep(struct rmem *session, const struct addrinfo *at)
+{
+	char host[INET6_ADDRSTRLEN + 16], port[8];
+
+	memcpy(&session->peer, at->ai_addr, at->ai_addrlen);
+	session->peer_bytes = at->ai_addrlen;
+	if (getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof(host), port,
+			sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		(void)snprintf(session->server, sizeof(session->server), "%.60s:%u",
+			       session->uri.host, session->uri.port);
+	else
+		(void)snprintf(session->server, sizeof(session->server),
+			       at->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+			       port);
+}
+
+static int resolve_error(const struct rmem *session, int code)
+{
+	int err = code == EAI_SYSTEM   ? -errno
+		  : code == EAI_MEMORY ? -ENOMEM
+				       : -EHOSTUNREACH;
+
+	return err_set(err, "resolving %s: %s", session->uri.host, gai_strerror(code));
+}
+
+/* Of the host in the URI; a code of getaddrinfo(). */
+static int resolve(const struct rmem *session, struct addrinfo **ret_list)
+{
+	/* an address as such needs no look at this host's interfaces */
+	static const int flags[] = { AI_NUMERICHOST, AI_ADDRCONFIG,
+				     /* one of loopback where there is nothing else */
+				     0 };
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	int err = EAI_NONAME;
+	char port[8];
+
+	(void)snprintf(port, sizeof(port), "%u", session->uri.port);
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) &&
+			   (err == EAI_NONAME || err == EAI_ADDRFAMILY);
+	     i++) {
+		hints.ai_flags = flags[i];
+		err = getaddrinfo(session->uri.host, port, &hints, ret_list);
+	}
+	return err;
+}
+
+int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
+{
+	uint64_t deadline = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+	struct addrinfo *list;
+	int err = resolve(session, &list);
+
+	if (err)
+		return resolve_error(session, err);
+	for (const struct addrinfo *at = list; at; at = at->ai_next) {
+		peer_keep(session, at);
+		session->greeted = false;
+		session->greet_ns = address_deadline(at, deadline);
+		err = reach(session, at->ai_addr, at->ai_addrlen);
+		if (!err)
+			err = greet(session);
+		session->dropped |= err == -ECONNRESET || err == -EPIPE;
+		/* a server that answered has had its say */
+		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
+			break;
+		address_drop(session, err);
+	}
+	freeaddrinfo(list);
+	return err ? err_prefix(err, "%s", session->server) : 0;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...], where the rest is how
+ * RDMA devices are used.  Threads: [any]. */
+#ifndef LIBRMEM_SESSION_URI_H
+#define LIBRMEM_SESSION_URI_H
+
+#include <rmem/rmem.h>
+
+#include "fabric/fabric.h"
+#include "wire/msg.h"
+
+#define URI_HOST_MAX 255
+
+struct uri {
+	char host[URI_HOST_MAX + 1]; /* without the brackets of an IPv6 address */
+	uint16_t port;
+	enum rmem_fabric fabric;
+	unsigned channels;
+	struct fabric_client_params devices;
+	char tenant[WIRE_LABEL_MAX + 1];
+};
+
+/* -EINVAL  the text says what is wrong and where */
+int uri_parse(const char *text, struct uri *ret_uri);
+
+#endif
