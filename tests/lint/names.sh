@@ -149,8 +149,9 @@ int main(void)
 {
 	for (size_t i = 0; i < config_n_keys; i++) {
 		const struct config_key *key = &config_keys[i];
-		printf("%s.%s %s\n", key->section, key->name,
-		       key->standard[0] ? key->standard : "none");
+		printf("%s.%s %s; %s\n", key->section, key->name,
+		       key->standard[0] ? key->standard : "none",
+		       key->reload ? "yes" : "no");
 	}
 	return 0;
 }
@@ -158,20 +159,24 @@ C
 "${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -DRUNSTATEDIR='"/run"' -Isrc -o "$tmp/keys" \
 	"$tmp/keys.c" src/rmemd/config-keys.c
 "$tmp/keys" >"$tmp/config-keys.c"
+# The page states of each key, in this order: type, default, whether it changes on reload.
 awk '
 	/^\.Ss/ { section = $2 }
 	/^\.Sh/ { section = "" }
-	section && /^\.It Cm/ { key = $3 }
-	section && key && waits && /^\.Li/ {
-		sub(/^\.Li /, ""); sub(/ [.;]$/, "")
-		print section "." key, $0
-		key = ""
+	key && value && /^changes on reload: / {
+		sub(/[,.]$/, "", $4)
+		print section "." key, value ";", $4
 	}
-	{ waits = /[Dd]efault$/ }
+	{ value = "" }
+	key && ends && /^\.Li/ { value = $0; gsub(/^\.Li | ;$/, "", value) }
+	begins && !/^Type:/ { key = "" }
+	{ ends = /; default$/ || $0 == "default"; begins = 0 }
+	section && /^\.It Cm/ { key = $3; begins = 1 }
 ' man/rmemd.conf.5 >"$tmp/rmemd.conf.5"
 compare config-keys.c rmemd.conf.5
 
-# Every key stands in the example file as a comment, at its default.
+# Every key is in the example file as a comment, with its default.
+sed 's/; [a-z]*$//' "$tmp/config-keys.c" >"$tmp/defaults"
 awk '
 	/^#?\[/ { gsub(/[][#]/, ""); section = $1 }
 	/^#[a-z_]+ *=/ {
@@ -180,7 +185,7 @@ awk '
 		print section "." key, value == "" ? "none" : value
 	}
 ' etc/rmemd.conf.in | sed 's,@runstatedir@,/run,' >"$tmp/rmemd.conf"
-compare config-keys.c rmemd.conf
+compare defaults rmemd.conf
 
 # ---- commands and options ----
 
