@@ -1,62 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* librmem: borrow the memory of other hosts, read and write it with one-sided RDMA.
  *
- * A program opens a session with a memory server, takes or attaches leases, and moves
+ * A program opens a session with a memory server, allocates or attaches leases, and moves
  * bytes with synchronous calls or through queues.  Operations name (lease, offset);
- * addresses, keys, segments and channels stay inside the library.  Where no RDMA device
- * is at hand the same calls run over TCP; rmem_info() tells which one it is and why.
+ * addresses, rkeys, segments and channels stay inside the library.  Without an RDMA device
+ * the same calls run over TCP; rmem_info() tells which fabric is in use and why.
  *
- * Results.  Every call returns 0 or a count, or a negative errno value; rmem_error()
- * then gives one line for the calling thread: which call, lease, server, device and
- * completion status.  What the numbers mean everywhere in this library:
+ * Results.  Calls return 0, a count, a descriptor or a value; those that can fail return a
+ * negative errno value instead.  rmem_error() then has one line for the calling thread:
+ * call, lease, server, device, completion status.  Output arguments are unchanged on
+ * failure.  The numbers mean everywhere in this library:
  *
- *   EINVAL      an argument is out of its range; the text names it
- *   ENOMEM      this host lacks memory, or RLIMIT_MEMLOCK is too low to register it
+ *   EINVAL      an argument is NULL or out of its range; the text names it
+ *   ENOMEM      this host or the server lacks memory, or RLIMIT_MEMLOCK is too low to
+ *               register it
  *   EACCES      authentication failed, or the lease does not permit the operation
- *   ENOENT      no lease of that name
+ *   ENOENT      no lease has that name
  *   EEXIST      the name is taken
  *   ENOSPC      the server's pools cannot hold the request
  *   EDQUOT      a limit of the tenant or session would be exceeded
- *   ESTALE      the lease has ended: freed, revoked, expired, or its session was lost
+ *   ESTALE      the lease has ended (freed, revoked, expired), or the session is lost for
+ *               good
  *   EBUSY       operations are outstanding, or the object is in use
- *   ETIMEDOUT   no answer in time; a write may or may not have been applied
- *   ECONNRESET  the channel or the connection died; a write may or may not have been
- *               applied
+ *   ETIMEDOUT   no answer in time; a write or request may or may not have taken effect
+ *   ECONNRESET  the channel or connection was lost; a write may or may not have taken effect
  *   ECANCELED   rmem_cancel() or the end of the queue ended the operation
  *   ENOTSUP     the fabric, device or server cannot do this; the text names it
  *   EOVERFLOW   the queue is full: take completions first
- *   EPROTO      the other side broke the protocol
- *   EFAULT      local memory is not mapped, or not as the operation needs it, and the
- *               kernel or the device says so.  What is copied, on RDMA, is touched by
- *               the program itself, which then gets a SIGSEGV
- *   EIO         the device failed; the text has its status
- *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening the connection
+ *   EPROTO      the server broke the protocol
+ *   EFAULT      local memory is not mapped, or not with the access that the operation
+ *               needs, and kernel or device report it.  Unregistered memory on RDMA is
+ *               copied by the calling thread, which then gets a SIGSEGV instead
+ *   EIO         the device failed; the text has the completion status
+ *   ECONNREFUSED, EHOSTUNREACH, ENODEV, ...   from opening a connection
  *
- * Losing the server.  A session that has no sign of life from its server for fence_ms, or
- * loses its connection, stops, and comes back by itself within grace_ms with the leases it
- * had; rmem_info() counts that in `resumes`.  Operations under way and operations submitted
- * meanwhile wait for it, at most their time-out, and are then posted, reads and writes that
- * were under way anew; an atomic or a notification that was under way ends in ECONNRESET,
- * and whether it was done is unknown.  Calls to the server wait for it, at most their
- * time-out.  A call whose answer was lost with the connection is asked again by itself; the
- * server knows what it has done and takes no request twice.  So it is over a restart of the
- * server, too, where that keeps what it has lent: rmemd(8).
- * When the server does not know the session any more, everything ends in ESTALE, named
- * leases of this session too: close it, open anew and attach them by name.  A call that
- * ends in ETIMEDOUT or ESTALE may or may not have taken effect; a lease granted too late
+ * Server calls, marked so below, are a request to the server and a wait for its reply.
+ * Besides the errors listed with each they fail with ENOMEM, EPROTO, ETIMEDOUT (no reply
+ * within the session's timeout_ms) and ESTALE (the session is lost for good).
+ *
+ * Losing the server.  A session is lost when its connection breaks, or when it has heard
+ * nothing from the server for fence_ms.  It then does this by itself:
+ *   - It stops using its rkeys, and resumes within grace_ms with the leases it had.
+ *     rmem_info() counts that in `resumes`.
+ *   - Operations outstanding or submitted meanwhile wait, at most for their time-out.
+ *     Then reads and writes are posted, those that were outstanding once more.  An
+ *     outstanding atomic or notification ends in ECONNRESET; whether it was done is
+ *     unknown.
+ *   - Server calls wait, at most for their time-out.  A request whose reply was lost is
+ *     sent again; the server does no request twice.
+ * The same holds for a restart of a server that keeps its leases, see rmemd(8).  If the
+ * server does not know the session any more, everything ends in ESTALE, named leases of
+ * this session included: close it, open another and attach them by name.  A call that ends
+ * in ETIMEDOUT or ESTALE may or may not have taken effect; a lease that is granted too late
  * is given back.
  *
- * A data channel that dies is replaced, and the others carry on.  Reads and writes that
- * were on it are posted again, once the server has confirmed that nothing of the old
- * channel can arrive any more, or a late packet could overwrite newer bytes; only one that
- * was itself at fault ends in an error, and one that loses its channel again and again in
- * ECONNRESET.  With no channel left operations wait for one, at most their time-out.
+ * Losing a channel.  A channel that fails is replaced; the others carry on.
+ *   - Its reads and writes are posted again once the server has confirmed that nothing of
+ *     the old channel can arrive any more: a late packet could overwrite newer bytes.
+ *   - An operation that was itself at fault ends in its error; one that loses its channel
+ *     again and again ends in ECONNRESET.
+ *   - If no channel is left, operations wait for one, at most for their time-out.
  *
- * Threads.  Tags in brackets: [any] any thread at any time, calls on one object are
- * serialised inside; [owner] one thread at a time, no lock is taken.
+ * Threads.  [any]: any thread at any time; calls on one object are serialised inside.
+ * [owner]: one thread at a time; no lock is taken.
  *
  * After fork() the child must not use what the parent opened: connections and registered
- * memory are the parent's, and the service threads do not exist in the child. */
+ * memory belong to the parent, and the service threads do not exist in the child. */
 #ifndef RMEM_H
 #define RMEM_H
 
@@ -73,20 +82,20 @@ extern "C" {
 
 typedef struct rmem rmem;               /* a session with one server */
 typedef struct rmem_lease rmem_lease;   /* memory lent to this session */
-typedef struct rmem_queue rmem_queue;   /* where one thread submits and completes */
+typedef struct rmem_queue rmem_queue;   /* one thread's operations and completions */
 typedef struct rmem_buffer rmem_buffer; /* local memory registered with the devices */
 
-#define RMEM_NAME_MAX 255     /* longest lease name, bytes without the terminator */
-#define RMEM_SEGMENTS_MAX 64  /* most segments of one lease */
-#define RMEM_CHANNELS_MAX 64  /* most channels of one queue */
-#define RMEM_DEPTH_MAX 4096   /* most operations outstanding in one queue */
+#define RMEM_NAME_MAX 255    /* bytes of a lease's name, without the terminator */
+#define RMEM_SEGMENTS_MAX 64 /* segments of one lease */
+#define RMEM_CHANNELS_MAX 64 /* channels of one queue */
+#define RMEM_DEPTH_MAX 4096  /* operations outstanding in one queue */
 #define RMEM_DEFAULT_PORT 7460
 
-/* The error text of the last failed call in this thread; "" before the first.
- * Valid until the next call of this library in the thread.  [any] */
+/* The error text of the last call that failed in this thread; "" before the first.
+ * Valid until the thread's next call of this library.  [any] */
 RMEM_API const char *rmem_error(void);
 
-/* The version of the library that runs, "MAJOR.MINOR.PATCH".  [any] */
+/* The version of the running library, "MAJOR.MINOR.PATCH"; static.  [any] */
 RMEM_API const char *rmem_version(void);
 
 /* ---- sessions ---- */
@@ -99,306 +108,353 @@ enum rmem_fabric {
 
 #define RMEM_NO_THREAD 1u /* the program drives the session: rmem_fd, rmem_process */
 
-/* Options beyond the URI.  Start from RMEM_OPTIONS_INIT; fields only ever get added. */
+/* Options beyond the URI.  Start from RMEM_OPTIONS_INIT; members are only ever added. */
 struct rmem_options {
 	size_t size;         /* sizeof(struct rmem_options) */
 	unsigned flags;      /* RMEM_NO_THREAD */
-	unsigned timeout_ms; /* of set-up and control requests; 0: 10000 */
-	/* how rmemctl shows this session, 1 to 64 bytes of UTF-8 without control
-	 * characters; NULL: program and pid */
+	unsigned timeout_ms; /* set-up, server calls, operations; 0: 10000 */
+	/* how rmemctl shows this session: 1 to 64 bytes of UTF-8 without control
+	 * characters; NULL: program name and process id */
 	const char *client;
 };
-#define RMEM_OPTIONS_INIT { .size = sizeof(struct rmem_options) }
+#define RMEM_OPTIONS_INIT                           \
+	{                                           \
+		.size = sizeof(struct rmem_options) \
+	}
 
 /* Open a session.
  *   uri      rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; an IPv6
- *            address in brackets.  channels (1 to RMEM_CHANNELS_MAX, default 1) is per
- *            queue; tenant is in whose name memory is borrowed, default "default".  More
- *            options say how RDMA devices are used, see rmem_open(3): source, mtu,
- *            traffic_class, service_level, ack_timeout, retry_count, rnr_retry_count,
- *            rd_atomic, relaxed_ordering, connect, gid_index, pkey.
- *   options  NULL for the defaults; not kept
- * Two service threads per process keep all sessions alive unless RMEM_NO_THREAD; they
- * start with the first session, take no signals and end with the last.
- * A data channel is opened with the session: fabric=auto takes RDMA when that works, else
- * TCP, and rmem_info() says why.
- * A server that was reached and is lost before the session is open, as its daemon is restarted,
- * is waited for, within timeout_ms; one that was not reached is not.
+ *            address is in brackets.  channels: per queue, 1 to RMEM_CHANNELS_MAX, default
+ *            1.  tenant: the identity that borrows, default "default".  Options for the
+ *            use of RDMA devices, see rmem_open(3): source, mtu, traffic_class,
+ *            service_level, ack_timeout, retry_count, rnr_retry_count, rd_atomic,
+ *            relaxed_ordering, connect, gid_index, pkey.
+ *   options  NULL: the defaults; not kept
+ * Two service threads per process keep all sessions alive unless RMEM_NO_THREAD.  They
+ * start with the first session, end with the last, and take no signals.
+ * The call opens a first channel: fabric=auto takes RDMA if that works, else TCP, and
+ * rmem_info() tells why.
+ * If the server was reached and is lost during the call, as when its daemon restarts, the
+ * call waits for it within timeout_ms; it does not wait for a server never reached.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed
- *   EACCES  the server has no such tenant, or has it no more
+ *   EACCES  the server has no such tenant, or the tenant is leaving
  *   ENODEV  fabric=rdma and this host or the server has no RDMA device
- *   ENOTSUP the server speaks no protocol version in common
- *   EDQUOT  the server or the tenant has as many sessions as it may, or the tenant as many
- *           channels: a session has one of its own
- *   or what connecting gave: ECONNREFUSED, EHOSTUNREACH, ETIMEDOUT ...  [any] */
+ *   ENOTSUP the server has no protocol version in common with this library
+ *   EDQUOT  the server or tenant has as many sessions as allowed, or the tenant as many
+ *           channels: each session has one for synchronous calls
+ *   EHOSTUNREACH also if HOST cannot be resolved
+ *   ENOMEM, EMFILE, EPROTO, ECONNREFUSED, ECONNRESET, ETIMEDOUT, ... from connecting  [any] */
 RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
 		       rmem **ret_session);
 
-/* End the session: ephemeral leases are freed at once, named ones are detached.  Leases,
- * queues and buffers of the session that still exist are freed with it: their handles must
- * not be used any more, not even to free them.  NULL: nothing.  [any, but nothing else may
- * use the session any more] */
+/* End the session: its ephemeral leases are freed at once, named ones are detached.  The
+ * handles of its leases, queues and buffers are freed with it and must not be used any more,
+ * not even to free them.  NULL: nothing.  [any, but no other call may use the session] */
 RMEM_API void rmem_close(rmem *session);
 
-/* What a session got. Strings live as long as the session. */
+/* What a session got.  Strings live as long as the session. */
 struct rmem_info {
 	size_t size;             /* in: sizeof(struct rmem_info) */
 	enum rmem_fabric fabric; /* RMEM_FABRIC_TCP or RMEM_FABRIC_RDMA */
-	const char *downgrade;   /* why "auto" fell to TCP; NULL when it did not */
+	const char *downgrade;   /* why fabric=auto took TCP; NULL: it did not */
 	const char *server;      /* address:port of the control connection */
 	const char *device;      /* local RDMA devices, comma separated; "" on TCP */
 	uint64_t session_id;
-	unsigned channels;       /* per queue */
-	unsigned heartbeat_ms;   /* how often a sign of life is sent */
-	unsigned fence_ms;       /* without one for so long the server fences */
-	unsigned grace_ms;       /* a fenced session keeps its leases for so long */
-	uint64_t resumes;        /* how often the session was lost and came back */
-	int draining;            /* 1: the server has said that it will stop */
+	unsigned channels; /* per queue, from the URI */
+	/* from [session] of the server's rmemd.conf: */
+	unsigned heartbeat_ms; /* interval between heartbeats */
+	unsigned fence_ms;     /* the server fences a session after this without one */
+	unsigned grace_ms; /* a fenced session keeps its ephemeral leases for this */
+	uint64_t resumes;  /* how often the session was lost and resumed */
+	int draining;      /* 1: the server has announced that it stops */
 };
 
-/* Fill *info.  EINVAL: info->size is unknown.  [any] */
+/* Fill *info.  EINVAL: info->size is not sizeof(struct rmem_info).  [any] */
 RMEM_API int rmem_info(rmem *session, struct rmem_info *info);
 
-/* Only with RMEM_NO_THREAD: a descriptor that polls readable when rmem_process() has
- * work.  It also turns readable when a heartbeat is due.  It belongs to the session.
- *   EINVAL  the session has the service threads  [any] */
+/* Only with RMEM_NO_THREAD: a descriptor that polls readable when rmem_process() has work,
+ * a heartbeat included.  The session owns it: neither read nor close it.
+ *   EINVAL  the session was opened without RMEM_NO_THREAD  [any] */
 RMEM_API int rmem_fd(rmem *session);
 
-/* Do the session's due work: heartbeats, events, reconnecting.  It does not wait for the
- * network, but for a data channel that is opened anew: half a heartbeat at most, one per
- * call.  Calls that wait (control calls, rmem_read, rmem_write, rmem_wait) do this work
- * themselves meanwhile.
- *   EINVAL      the session has the service threads
- *   ECONNRESET  the connection is lost; calling on keeps trying to resume
+/* Only with RMEM_NO_THREAD: do the session's due work: heartbeats, events, reconnecting.
+ * It blocks only to replace a channel: one per call, half a heartbeat at most.  Calls that
+ * wait (server calls, synchronous operations, rmem_wait) do this work themselves.
+ *   EINVAL      the session was opened without RMEM_NO_THREAD
+ *   ECONNRESET  the connection is lost; keep calling, the session tries to resume
  *   ESTALE      the session is lost for good: its grace time is over  [any] */
 RMEM_API int rmem_process(rmem *session);
 
-/* A round trip on the control connection; while the session is lost it waits for it to
- * come back.
- *   ret_ns  nanoseconds it took; may be NULL
- *   ETIMEDOUT, ESTALE  [any] */
+/* Server call: a round trip on the control connection.
+ *   ret_ns  its duration in nanoseconds; may be NULL  [any] */
 RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
 
 /* ---- leases ---- */
 
-#define RMEM_READ 1u  /* the lease may be read */
-#define RMEM_WRITE 2u /* the lease may be written */
-#define RMEM_REPLACE 4u /* take the name from a lease that has it; that one is freed */
+#define RMEM_READ 1u    /* the lease may be read */
+#define RMEM_WRITE 2u   /* the lease may be written */
+#define RMEM_REPLACE 4u /* free the lease that has the name, and take the name */
 
 #define RMEM_NODE_ANY (-1)
 
-/* Where on the server memory is to lie.  It is a wish: where there is no room others serve,
- * and rmem_lease_layout() tells what was given. */
+/* Where on the server to place memory.  It is a preference: where there is no room other
+ * nodes are used, and rmem_lease_layout() tells the result. */
 enum rmem_placement {
-	/* On a NUMA node; any: on the nodes of the RDMA devices that the session uses, then
-	 * elsewhere. */
+	/* On a NUMA node; RMEM_NODE_ANY: on the nodes of the RDMA devices that the session
+	 * uses, then elsewhere. */
 	RMEM_PLACE_NODE = 0,
 	RMEM_PLACE_DEVICE = 1, /* on the node of one of the server's RDMA devices */
-	/* In stripes over all nodes that have pools, for the bandwidth of all of them: up to
-	 * 16 of 2 MiB or more, or one for each node where that makes more, or less. */
+	/* In stripes over all nodes that have pools, for their combined bandwidth: up to 16
+	 * stripes of at least 2 MiB; one per node if there are more nodes, or if the memory
+	 * is too short for that. */
 	RMEM_PLACE_INTERLEAVE = 2,
 };
 
 /* What to allocate.  Start from RMEM_ALLOC_INIT. */
 struct rmem_alloc_params {
-	size_t size;      /* sizeof(struct rmem_alloc_params) */
-	uint64_t bytes;   /* may be 0: no memory yet, rmem_grow() adds it */
-	uint64_t align;   /* bytes, power of two up to 1 GiB; 0: the pool's page */
-	/* of RMEM_PLACE_NODE: NUMA node wished for; else RMEM_NODE_ANY */
-	int node;
+	size_t size;    /* sizeof(struct rmem_alloc_params) */
+	uint64_t bytes; /* exact length; 0: no memory yet, rmem_grow() adds it */
+	uint64_t align; /* bytes, a power of two up to 1 GiB; 0: the pool's page size */
+	int node;       /* RMEM_PLACE_NODE: preferred NUMA node; else RMEM_NODE_ANY */
 	const char *name; /* NULL: ephemeral, ends with the session */
-	/* named only: lives so long after its last renewal; 0: for ever, or as long as the
-	 * tenant's leases may */
+	/* named leases only: time to live after the last renewal; 0: for ever, or the
+	 * tenant's ttl_max */
 	uint64_t ttl_ms;
-	enum rmem_placement placement; /* of what rmem_grow() adds, too */
-	/* of RMEM_PLACE_DEVICE: its name at the server; else NULL */
-	const char *device;
+	enum rmem_placement placement; /* also of what rmem_grow() adds */
+	const char *device; /* RMEM_PLACE_DEVICE: its name at the server; else NULL */
 };
-#define RMEM_ALLOC_INIT                                                              \
-	{ .size = sizeof(struct rmem_alloc_params), .node = RMEM_NODE_ANY }
+#define RMEM_ALLOC_INIT                                                         \
+	{                                                                       \
+		.size = sizeof(struct rmem_alloc_params), .node = RMEM_NODE_ANY \
+	}
 
-/* Borrow memory.  It reads as zero.  The lease is readable and writable.  The caller owns
- * *ret_lease and ends it with rmem_free() or rmem_detach().
+/* Server call: borrow memory.  It reads as zero and can be read and written.  The caller
+ * owns *ret_lease and ends it with rmem_free() or rmem_detach().
+ *   EINVAL  a member of *params is out of its range
  *   ENODEV  the server serves no RDMA device of that name
- *   EINVAL, ENOSPC, EDQUOT, EEXIST, ETIMEDOUT, ESTALE  [any] */
+ *   EEXIST  the name is taken
+ *   ENOSPC  the pools that this host reaches cannot hold it
+ *   EDQUOT  a limit of the tenant or session would be exceeded
+ *   EACCES  the tenant is leaving  [any] */
 RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 			rmem_lease **ret_lease);
 
-/* Attach a named lease of the tenant.
+/* Server call: attach a named lease of the tenant.  The caller owns *ret_lease and ends it
+ * with rmem_free() or rmem_detach().
  *   rights  RMEM_READ, or RMEM_READ | RMEM_WRITE
- *   ENOTSUP  part of it is lent through RDMA devices to which this host has no way, or
- *            can have no channel now
- *   EINVAL, ENOENT, EDQUOT, EBUSY (this session has it attached), ETIMEDOUT, ESTALE  [any] */
+ *   EINVAL  rights or name is out of its range
+ *   ENOENT  no lease has that name
+ *   EBUSY   this session has attached it already
+ *   ENOTSUP part of it is lent only through RDMA devices that this host does not reach, or
+ *           to which the session can have no channel now
+ *   EDQUOT  a limit of the tenant or session would be exceeded
+ *   EACCES  the tenant is leaving  [any] */
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
 
-/* Give the lease up in this session.  A named lease lives on; an ephemeral one is freed.
- * The handle is gone on success.  EBUSY: operations are outstanding.  [any] */
+/* Server call: give the lease up in this session.  A named lease lives on; an ephemeral one
+ * is freed.  The handle is gone on success; a lease that had ended already is a success.
+ *   EBUSY  operations of this session are outstanding: wait, or rmem_cancel()  [any] */
 RMEM_API int rmem_detach(rmem_lease *lease);
 
-/* End the lease for everybody: its keys die, its bytes are zeroed and lent again.
- * Operations of other sessions on it end in ESTALE.  The handle is gone on success, and
- * when the lease had ended already (0 is returned then).
- *   EBUSY   operations of this program are outstanding: wait, or rmem_cancel()
+/* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent
+ * again.  Operations of other sessions on it end in ESTALE.  The handle is gone on success;
+ * a lease that had ended already is a success.
+ *   EBUSY   operations of this session are outstanding: wait, or rmem_cancel()
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_free(rmem_lease *lease);
 
-/* Name the lease, or change its name.  An ephemeral lease becomes a named one.
- *   flags  0, or RMEM_REPLACE
+/* Server call: name the lease, or change its name.  An ephemeral lease becomes a named one.
+ *   name    1 to RMEM_NAME_MAX bytes of UTF-8 without control characters
+ *   flags   0, or RMEM_REPLACE
+ *   EINVAL  name or flags is out of its range
  *   EEXIST  the name is taken and RMEM_REPLACE is not given
- *   EACCES  the lease is attached for reading only  [any] */
+ *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
 RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
 
-/* Make the lease longer: `bytes` is its new length.  The bytes added read as zero; those
- * it had keep their offsets and contents.  Operations may go on meanwhile.
- *   EINVAL (shorter than now), ENOSPC (space, or RMEM_SEGMENTS_MAX), EDQUOT, EACCES  [any] */
+/* Server call: make the lease longer.  Added bytes read as zero; the others keep their
+ * offsets and contents.  Operations can go on meanwhile.
+ *   bytes   the new length
+ *   EINVAL  bytes is less than the present length
+ *   ENOSPC  the pools cannot hold it, or not in RMEM_SEGMENTS_MAX segments
+ *   EDQUOT  a limit of the tenant or session would be exceeded
+ *   EBUSY   another session resizes the lease
+ *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
 RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
 
-/* Make the lease shorter: `bytes` is its new length, 0 too.  What lies beyond is freed,
- * as far as the server's pages allow; it cannot be reached any more in any case.
- *   EINVAL (longer than now), EBUSY (operations outstanding), EACCES  [any] */
+/* Server call: make the lease shorter.  The rest cannot be reached any more; its whole pages
+ * at the server are freed.
+ *   bytes   the new length, may be 0
+ *   EINVAL  bytes is more than the present length
+ *   EBUSY   operations of this session are outstanding, or another session resizes the
+ *           lease
+ *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
 
-/* Renew a named lease: its time to live starts anew, as `ttl_ms` from now (0: for ever,
- * or as long as the tenant's leases may).
- *   EACCES (attached for reading only), EDQUOT (longer than they may)  [any] */
+/* Server call: start the time to live of a named lease again.
+ *   ttl_ms  milliseconds from the receipt of the request; 0: for ever, or the tenant's
+ *           ttl_max
+ *   EINVAL  the lease has no name
+ *   EDQUOT  ttl_ms is more than the tenant's ttl_max
+ *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
 
-/* Free a named lease without attaching it.  ENOENT: no such name.  [any] */
+/* Server call: end a named lease of the tenant as rmem_free() does, without attaching it.
+ *   EINVAL  name is longer than RMEM_NAME_MAX
+ *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
 
-/* A lease as the server tells it. */
+/* A lease as the server describes it. */
 struct rmem_stat {
-	uint64_t id;       /* never used twice by one server */
-	uint64_t bytes;    /* its exact length */
-	uint64_t age_ms;   /* since it was granted */
-	uint64_t ttl_ms;   /* what is left of its life; 0: for ever */
-	uint32_t sessions; /* that have it attached */
-	uint32_t segments;
+	uint64_t id;                  /* a server never uses one twice */
+	uint64_t bytes;               /* exact length */
+	uint64_t age_ms;              /* since it was granted */
+	uint64_t ttl_ms;              /* remaining time to live; 0: for ever */
+	uint32_t sessions;            /* number that have it attached */
+	uint32_t segments;            /* number of them */
 	char name[RMEM_NAME_MAX + 1]; /* "": ephemeral */
 };
 
-/* One named lease of the tenant.  ENOENT: no such name.  [any] */
+/* Server call: describe one named lease of the tenant.
+ *   EINVAL  name is longer than RMEM_NAME_MAX
+ *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat);
 
-/* Call `each` for every named lease of the tenant whose name starts with `prefix`
- * (NULL: all), in the order of their ids, until it returns non-zero.  `each` must not
- * call into the session.  Returns what `each` returned last, or 0.  [any] */
+/* Server calls: call `each` for the named leases of the tenant in the order of their ids,
+ * until it returns non-zero.  Returns what `each` returned last, or 0.
+ *   prefix  of the names, up to RMEM_NAME_MAX bytes; NULL: all
+ *   each    must not call into the session; *stat is valid during the call
+ *   EINVAL  prefix is too long  [any] */
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
 
-/* The lease's length in bytes; as of the last control call on it.  [any] */
+/* The following six ask nobody: they return what the last server call on the lease, or the
+ * last event of the server, has told. */
+
+/* Its length in bytes.  [any] */
 RMEM_API uint64_t rmem_lease_bytes(const rmem_lease *lease);
-/* Its id.  [any] */
+/* Its id, which the server never uses twice.  [any] */
 RMEM_API uint64_t rmem_lease_id(const rmem_lease *lease);
 /* RMEM_READ or RMEM_READ | RMEM_WRITE.  [any] */
 RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
-/* The server's NUMA node on which it begins, as of the last control call on it;
- * RMEM_NODE_ANY: the server does not know, or it has no bytes.  [any] */
+/* The server's NUMA node on which it begins; RMEM_NODE_ANY: unknown, or it has no bytes.
+ * [any] */
 RMEM_API int rmem_lease_node(const rmem_lease *lease);
-/* Where a lease lies at the server, and where it was to lie. */
+/* Where a lease is at the server, and where it was asked to be. */
 struct rmem_layout {
 	size_t size;                   /* in: sizeof(struct rmem_layout) */
-	enum rmem_placement placement; /* that was asked for */
-	/* of that; of RMEM_PLACE_DEVICE that of the device; RMEM_NODE_ANY */
+	enum rmem_placement placement; /* asked for */
+	/* asked for; with RMEM_PLACE_DEVICE that of the device; RMEM_NODE_ANY: any */
 	int node;
-	unsigned segments;
-	unsigned nodes; /* of the server, with bytes of it */
+	unsigned segments; /* number of them */
+	unsigned nodes;    /* number of entries in share[] */
 	struct {
-		int node; /* rising; RMEM_NODE_ANY: the server does not know */
+		int node; /* in rising order; RMEM_NODE_ANY: unknown */
 		uint64_t bytes;
-	} share[RMEM_SEGMENTS_MAX]; /* so many are filled */
+	} share[RMEM_SEGMENTS_MAX];
 };
 
-/* Fill *layout, as of the last control call on the lease.
- *   EINVAL  layout->size is unknown  [any] */
+/* Fill *layout.
+ *   EINVAL  layout->size is not sizeof(struct rmem_layout)  [any] */
 RMEM_API int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout);
-/* 0 while the lease can be used, else -ESTALE.  [any] */
+/* 0 while the lease can be used; -ESTALE once it has ended.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
-/* What the server wants back of a lease, as one of its pools is to be smaller and the lease is
- * in the way.  What is given back by then is enough; the lease is moved by no one: copy what
- * matters to another (rmem_copy() does it at the server), and free this one, or trim it. */
+/* What the server wants back of a lease, because one of its pools is to shrink and the lease
+ * is in the way.  Nobody else moves the lease: copy what matters to another one (rmem_copy()
+ * does it at the server), and free or trim this one. */
 struct rmem_wanted {
 	size_t size;      /* in: sizeof(struct rmem_wanted) */
 	uint64_t bytes;   /* of the lease that are in the way; 0: nothing is wanted */
-	uint64_t wait_ms; /* so long the server waits yet */
-	int revoke;       /* 1: then the lease ends for everybody, and its operations in
-			   * ESTALE; 0: then the server gives it up, and nothing changes */
+	uint64_t wait_ms; /* how long the server still waits */
+	/* afterwards 1: the lease ends for all sessions, operations end in ESTALE; 0: the
+	 * lease stays, and the pool keeps its size */
+	int revoke;
 };
-#define RMEM_WANTED_INIT { .size = sizeof(struct rmem_wanted) }
+#define RMEM_WANTED_INIT                           \
+	{                                          \
+		.size = sizeof(struct rmem_wanted) \
+	}
 
-/* Fill *wanted, as the server said last; it says so also when it wants nothing any more.
- * A notice tells when that changes, see rmem_notified(), of any lease, watched or not.
- *   EINVAL  an argument is NULL, or wanted->size is unknown
+/* Fill *wanted with what the server has said last.  A notice tells when that changes, also
+ * of a lease that is not watched, see rmem_notified().
+ *   EINVAL  wanted->size is not sizeof(struct rmem_wanted)
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
 
 /* ---- notifications ---- */
 
-/* Have the notifications of the lease told to this session: the 32-bit values that sessions
- * which may write to it send, this one too.  What was written before one was sent is there
- * to be read when it comes.  It holds until rmem_unwatch() or the end of the lease or its
- * handle, and when the session was lost and has come back.  Watching again does nothing.
- *   ESTALE, ENOMEM, ETIMEDOUT  [any] */
+/* Server call: deliver the notifications of the lease to this session: 32-bit values that
+ * sessions with the right to write send, this one included.  Bytes written before a
+ * notification was sent can be read when it arrives.  It lasts until rmem_unwatch() or the
+ * end of the lease or its handle, also over a resumption of the session.  Watching twice
+ * does nothing.
+ *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_watch(rmem_lease *lease);
-/* No more of them; those not taken yet are dropped, but not what the server wants back.  What
- * is not watched: nothing.
- *   ETIMEDOUT  [any] */
+/* Server call: stop that.  Notices of the lease that were not taken yet are dropped, except
+ * what the server wants back.  A lease that is not watched, or has ended, is a success.
+ * [any] */
 RMEM_API int rmem_unwatch(rmem_lease *lease);
 
 #define RMEM_LOST_UNKNOWN UINT32_MAX
 
-/* What a session is told of a lease that it watches, and of any lease that the server wants
- * memory of back.  Nothing is lost in silence: when the program or its connection is too slow
- * for what comes, the latest of each lease is kept and those it took the place of are counted.
- * Who finds `lost` or a status should look at the lease itself. */
+/* What a session is told of a lease that it watches, or of which the server wants memory
+ * back.  When the program or its connection is too slow, the latest notice of each lease is
+ * kept, and those it replaces are counted.  A program that finds `lost` or a status should
+ * look at the lease itself. */
 struct rmem_notice {
-	rmem_lease *lease;
-	int status;     /* 0: a notification.  -ECONNRESET: none, the session was lost and
-			 * has come back.  -ESTALE: none, the lease has ended, or the session;
-			 * it is the last of this lease.  -ENOSPC: none, the server wants
-			 * more or less of it back than before: rmem_lease_wanted() */
+	rmem_lease *lease; /* the program's handle */
+	/* 0            a notification
+	 * -ECONNRESET  the session was lost and has resumed
+	 * -ESTALE      the lease has ended, or the session for good; the lease's last notice
+	 * -ENOSPC      the server wants more or less of it back: rmem_lease_wanted() */
+	int status;
 	uint32_t value; /* of a notification */
-	uint32_t lost;  /* notices of this lease before this one that were lost;
-			 * RMEM_LOST_UNKNOWN: so many or more, or nobody knows */
+	uint32_t lost;  /* number of lost notices of this lease before this one;
+			 * RMEM_LOST_UNKNOWN: unknown, or as many or more */
 };
 
-/* Take up to n notices, the oldest first; wait for the first one.  Returns how many; 0 when
- * none has come in time.  With RMEM_NO_THREAD it does the session's due work, as
- * rmem_process().
- *   timeout_ms  0: do not wait; below 0: wait for ever
+/* Take notices, the oldest first; wait for the first one.  Returns their number, 0 after the
+ * time-out.  With RMEM_NO_THREAD it does the work of rmem_process().
+ *   n           room in notices[]
+ *   timeout_ms  0: do not wait; negative: no limit
  *   EINVAL      n is 0
  *   ESTALE      the session is lost for good, and all notices were taken  [any] */
 RMEM_API int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 			   int timeout_ms);
-/* A descriptor that polls readable while there are notices to take; not to be read.  It
- * belongs to the session.  With RMEM_NO_THREAD nothing comes unless the program also waits
- * for rmem_fd().  EMFILE.  [any] */
+/* A descriptor that polls readable while there are notices to take.  The session owns it:
+ * neither read nor close it.  With RMEM_NO_THREAD the program also waits for rmem_fd(), as
+ * notices arrive in rmem_process().
+ *   EMFILE  the process has too many descriptors  [any] */
 RMEM_API int rmem_notified_fd(rmem *session);
 
 /* ---- registered local memory ---- */
 
 /* What to register.  Start from RMEM_BUFFER_INIT. */
 struct rmem_buffer_params {
-	size_t size;      /* sizeof(struct rmem_buffer_params) */
-	void *addr;       /* NULL: allocate, page aligned and zeroed */
-	uint64_t bytes;   /* > 0 */
-	int dmabuf_fd;    /* -1; a dma-buf to register instead of addr */
-	uint64_t dmabuf_offset;
+	size_t size;            /* sizeof(struct rmem_buffer_params) */
+	void *addr;             /* NULL: allocate, page aligned and zeroed */
+	uint64_t bytes;         /* > 0 */
+	int dmabuf_fd;          /* a dma-buf to register instead of addr; -1: none */
+	uint64_t dmabuf_offset; /* bytes */
 };
-#define RMEM_BUFFER_INIT                                                             \
-	{ .size = sizeof(struct rmem_buffer_params), .dmabuf_fd = -1 }
+#define RMEM_BUFFER_INIT                                                   \
+	{                                                                  \
+		.size = sizeof(struct rmem_buffer_params), .dmabuf_fd = -1 \
+	}
 
-/* Register memory of this process, so that operations move bytes without a copy.  `addr`
- * stays the caller's and must outlive the buffer.
- *   ENOMEM   out of memory, or RLIMIT_MEMLOCK too low; the text says which
- *   EFAULT   addr is not mapped.  What is mapped for reading only will do for writes
- *   ENOTSUP  the device cannot register dma-bufs  [any] */
+/* Register memory of this process with the devices, so that operations move bytes without a
+ * copy.  The caller owns *ret_buffer and ends it with rmem_buffer_free(), and must keep
+ * `addr` mapped until then.
+ *   EINVAL   bytes is 0 or too large
+ *   ENOMEM   no memory, or RLIMIT_MEMLOCK is too low; the text says which
+ *   EFAULT   addr is not mapped.  Read-only memory can be the source of writes
+ *   ENOTSUP  dmabuf_fd is not -1: no fabric registers dma-bufs yet  [any] */
 RMEM_API int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 				rmem_buffer **ret_buffer);
-/* EBUSY: operations on it are outstanding.  NULL: 0.  [any] */
+/* End the registration, and free what the library allocated.  NULL: 0.
+ *   EBUSY  operations on it are outstanding  [any] */
 RMEM_API int rmem_buffer_free(rmem_buffer *buffer);
 /* Its first byte.  [any] */
 RMEM_API void *rmem_buffer_addr(const rmem_buffer *buffer);
@@ -407,70 +463,87 @@ RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
 
 /* ---- synchronous operations ---- */
 
-/* Read from the lease at `offset` into `dst`, and wait.  Any memory will do; what lies in
- * a registered buffer is not copied.  It ends in ETIMEDOUT when nothing has moved for the
- * session's time-out.  Synchronous calls share one channel of the session.
- *   EINVAL (out of the lease, dst is NULL), EACCES, ESTALE, ETIMEDOUT, ECONNRESET,
- *   EFAULT, EIO
- *   [any; calls on one session take turns, use queues for concurrency] */
+/* Read bytes of the lease, and wait.  Memory in a registered buffer is not copied.
+ *   offset  into the lease, bytes
+ *   dst     any local memory
+ *   bytes   may be 0
+ *   EINVAL  the range is not within the lease, or dst is NULL
+ *   EACCES  the lease does not permit it
+ *   ESTALE  the lease has ended
+ *   ETIMEDOUT   nothing has moved for the session's timeout_ms
+ *   ECONNRESET  the channel was lost again and again
+ *   ENOTSUP  the session's channel does not reach this part of the lease
+ *   ENOMEM, EFAULT, EIO
+ * [any; synchronous operations of one session take turns on one channel, use queues for
+ * concurrency] */
 RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes);
-/* Write to the lease at `offset` from `src`, and wait until it is placed.  Errors as for
- * rmem_read().  [any] */
+/* Write bytes to the lease, and wait until they are placed in the server's memory.
+ * Arguments and errors as for rmem_read().  [any] */
 RMEM_API int rmem_write(rmem_lease *lease, uint64_t offset, const void *src,
 			uint64_t bytes);
 
 /* A piece of local memory. */
 struct rmem_vec {
-	void *addr;          /* not written to by writes */
+	void *addr;          /* only read by writes */
 	uint64_t bytes;      /* may be 0 */
-	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
+	rmem_buffer *buffer; /* holds addr; NULL: unregistered, copied on RDMA */
 };
-#define RMEM_VEC_MAX 1024 /* most pieces of one operation */
+#define RMEM_VEC_MAX 1024 /* pieces of one operation */
 
-/* Read the range of the lease that begins at `offset` into n pieces of local memory, one
- * behind the other, and wait; it is as long as they are together.  Pieces in registered
- * buffers are not copied when they say so.  Errors as for rmem_read(), and
- *   EINVAL  more than RMEM_VEC_MAX pieces  [any] */
+/* Read a range of the lease into pieces of local memory, one after the other, and wait.  The
+ * range is as long as the pieces together.  Pieces that name their buffer are not copied.
+ *   vec, n  the pieces, up to RMEM_VEC_MAX; read during the call
+ *   EINVAL  also: n is too large, or a piece is not within its buffer
+ * Other errors as for rmem_read().  [any] */
 RMEM_API int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 			unsigned n);
-/* The same the other way.  [any] */
+/* Write pieces of local memory to a range of the lease.  Otherwise as rmem_readv().  [any] */
 RMEM_API int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 			 unsigned n);
 
-/* Compare and swap: put `desired` at `offset`, a multiple of 8, if `expected` is there, and
- * wait.  *ret_old (may be NULL) is what was there, so it is done if that is `expected`.  See
- * RMEM_OP_CAS for what it is atomic to.
- *   EINVAL (out of the lease, not aligned), EACCES, ESTALE, EIO
- *   ENOTSUP                device or server have no atomics, or the lease's atomic home is
- *                          another one; the text names it
- *   ETIMEDOUT, ECONNRESET  it may or may not have been done  [any] */
+/* Compare and swap: if the 64-bit number at `offset` is `expected`, replace it by `desired`;
+ * and wait.  See RMEM_OP_CAS for what it is atomic to.
+ *   offset   bytes, a multiple of 8
+ *   ret_old  the number found: the swap was done if it is `expected`; may be NULL
+ *   EINVAL   the number is not within one segment of the lease, or not aligned
+ *   EACCES   the lease is not attached for reading and writing
+ *   ENOTSUP  device or server have no atomics, or the lease's atomic home is another one;
+ *            the text names it
+ *   ETIMEDOUT, ECONNRESET  it may or may not have been done
+ *   ESTALE, EIO  [any] */
 RMEM_API int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expected,
 			       uint64_t desired, uint64_t *ret_old);
-/* Add to the number at `offset`, modulo 2^64; all else as in rmem_compare_swap().  [any] */
+/* Add to the 64-bit number at `offset`, modulo 2^64.  Otherwise as rmem_compare_swap().
+ * [any] */
 RMEM_API int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add,
 			    uint64_t *ret_old);
 
-/* Fill a range with 8 bytes, as they lie in memory, again and again, and wait; the server
- * does it.  RMEM_FILL_BYTE(b) is the pattern of one byte.  Errors of this and the following
- * three as for rmem_read(), and
- *   ENOTSUP  the server has no in-band operations there; the text says where  [any] */
+/* Have the server fill a range with a repeated pattern, and wait.
+ *   pattern  8 bytes in memory order; RMEM_FILL_BYTE(b) repeats one byte
+ *   ENOTSUP  the server has no in-band operations there; the text says where
+ * Other errors of this and the next three as for rmem_read().  [any] */
 RMEM_API int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 		       uint64_t pattern);
-#define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b) * UINT64_C(0x0101010101010101))
-/* Copy a range of `source` to `lease`, which may be the same, and wait; the server does it.
- *   EINVAL   the ranges overlap
- *   ENOTSUP  no RDMA device of the server reaches both  [any] */
+#define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b)*UINT64_C(0x0101010101010101))
+/* Have the server copy a range of `source` to `lease`, and wait.  Both are leases of one
+ * session, and may be one lease.
+ *   EINVAL   also: the ranges overlap
+ *   ENOTSUP  also: no RDMA device of the server reaches both  [any] */
 RMEM_API int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 		       uint64_t source_offset, uint64_t bytes);
-/* The CRC-32C (as in iSCSI: of "123456789" it is 0xe3069283) of a range, from the server.
- * What other sessions write meanwhile may be in it or not.  [any] */
+/* Have the server compute the CRC-32C of a range (as in iSCSI, RFC 3720; 0xe3069283 for
+ * "123456789"), and wait.  Concurrent writes may or may not be included.  [any] */
 RMEM_API int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 			 uint32_t *ret_crc);
-/* A round trip on a data channel, to the thread that does in-band operations.
- *   ret_ns  nanoseconds it took; may be NULL  [any] */
+/* A round trip on a channel, to the server's thread for in-band operations.
+ *   ret_ns  its duration in nanoseconds; may be NULL  [any] */
 RMEM_API int rmem_ping_data(rmem *session, uint64_t *ret_ns);
-/* Write as rmem_write() does, then notify the sessions that watch the lease, with `value`.
- *   ETIMEDOUT, ECONNRESET  they may or may not have been notified  [any] */
+/* Write as rmem_write() does, then notify the sessions that watch the lease with `value`.
+ * It waits until the server has both.  bytes may be 0: only notify.
+ *   EINVAL   also: the lease has no bytes
+ *   ENOTSUP  the server has no in-band operations there; the text says where
+ *   ETIMEDOUT, ECONNRESET  also: they may or may not have been notified
+ * Other errors as for rmem_write().  [any] */
 RMEM_API int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
 			       uint64_t bytes, uint32_t value);
 
@@ -479,30 +552,31 @@ RMEM_API int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *s
 enum rmem_opcode {
 	RMEM_OP_READ = 1,
 	RMEM_OP_WRITE = 2,
-	/* Atomics, on the 64-bit number that stands at a multiple of 8, in the server's byte
-	 * order: they are atomic to all other atomics on the lease, of any session, and need
-	 * a lease that may be read and written.  All of them are done in the lease's atomic
-	 * home, an RDMA device of the server or its TCP service: the first one decides which,
-	 * for the life of the lease.  Plain writes are not atomic to them.  One that was cut
-	 * off by the death of its channel is never done again: it ends in an error, and
-	 * rmem_completion_error() says that whether it was done is unknown. */
-	RMEM_OP_CAS = 3,       /* put a number there if a certain one is there */
-	RMEM_OP_FETCH_ADD = 4, /* add to the number there */
-	/* Between one range of the lease and a list of pieces of local memory, which are
-	 * filled, or emptied, one behind the other. */
+	/* Atomics on the 64-bit number at an offset that is a multiple of 8, in the server's
+	 * byte order.  They need the rights to read and write.
+	 *   - They are atomic to all other atomics on the lease, of any session, not to
+	 *     writes.
+	 *   - All of them are done in the lease's atomic home: an RDMA device of the server,
+	 *     or its TCP service.  The first one decides which, for the life of the lease.
+	 *   - One that loses its channel is never done again: it ends in an error, and
+	 *     rmem_completion_error() says that its outcome is unknown. */
+	RMEM_OP_CAS = 3,       /* replace the number if it is the expected one */
+	RMEM_OP_FETCH_ADD = 4, /* add to the number */
+	/* Vectored: between one range of the lease and a list of pieces of local memory, in
+	 * their order. */
 	RMEM_OP_READV = 5,
 	RMEM_OP_WRITEV = 6,
-	/* In-band operations: the server does them, near its memory, and only the request
-	 * goes over the wire.  They have no local memory. */
-	RMEM_OP_FILL = 7, /* the range, with `pattern` again and again */
-	RMEM_OP_COPY = 8, /* the range, from one as long at `source`, of any lease of the
-			   * session; the two must not overlap */
-	RMEM_OP_CRC = 9,  /* the CRC-32C of the range, a uint32_t, goes to `addr` */
-	RMEM_OP_PING = 10, /* a round trip on a data channel; of no lease and no range */
-	/* A write, and once it is placed, a notification with `value` to the sessions that
-	 * watch the lease; of no bytes, the notification alone.  It completes when the
-	 * server has both.  Where the channel died under the notification it ends in an
-	 * error, and rmem_completion_error() says that whether it was done is unknown. */
+	/* In-band operations: the server does them, near its memory; only the request goes
+	 * over the wire.  They have no local memory, except for the result of a CRC. */
+	RMEM_OP_FILL = 7, /* fill the range with a repeated `pattern` */
+	/* copy to the range from `source`, in any lease of the session, without overlap */
+	RMEM_OP_COPY = 8,
+	RMEM_OP_CRC = 9,   /* store the CRC-32C of the range, a uint32_t, at `addr` */
+	RMEM_OP_PING = 10, /* a round trip on a channel; no lease, no range */
+	/* A write, and once it is placed a notification with `value` to the sessions that
+	 * watch the lease; with 0 bytes the notification alone.  It completes when the
+	 * server has both.  A notification that loses its channel is never sent again: it
+	 * ends in an error, and rmem_completion_error() says that its outcome is unknown. */
 	RMEM_OP_WRITE_NOTIFY = 11,
 };
 
@@ -512,40 +586,41 @@ struct rmem_place {
 	uint64_t offset; /* bytes */
 };
 
-/* What an atomic works with. */
+/* The operands of an atomic. */
 struct rmem_atomic {
-	uint64_t compare; /* RMEM_OP_CAS: only if this is there */
-	uint64_t operand; /* RMEM_OP_CAS: what is put there; RMEM_OP_FETCH_ADD: added */
+	uint64_t compare; /* RMEM_OP_CAS: the expected number */
+	uint64_t operand; /* RMEM_OP_CAS: the new number; FETCH_ADD: the summand */
 };
 
 #define RMEM_OP_FENCE 1u /* start only after all operations before it have completed */
 
-/* One operation.  `addr` must stay untouched (for writes: unchanged) until it completes. */
+/* One operation.  Until it completes the program must not touch the memory at `addr`; it may
+ * read the source of a write. */
 struct rmem_op {
-	uint16_t opcode;     /* enum rmem_opcode */
-	uint16_t flags;      /* RMEM_OP_FENCE */
-	uint32_t timeout_ms; /* for all of it; 0: the session's, anew with every part of it
-			      * that is done.  An operation still on the wire then takes
-			      * its channel down with it, so that its memory is the
-			      * caller's again when ETIMEDOUT is told */
+	uint16_t opcode; /* enum rmem_opcode */
+	uint16_t flags;  /* RMEM_OP_FENCE */
+	/* of the whole operation; 0: the session's, started again with each part that is
+	 * done.  If the operation is on the wire then, its channel is closed, so that the
+	 * memory is the caller's again when ETIMEDOUT is reported */
+	uint32_t timeout_ms;
 	rmem_lease *lease;
-	rmem_buffer *buffer; /* that addr lies in; NULL: unregistered, is copied on RDMA */
+	rmem_buffer *buffer; /* holds addr; NULL: unregistered, copied on RDMA */
 	uint64_t offset;     /* into the lease, bytes */
-	void *addr;          /* local memory; not written to by RMEM_OP_WRITE; an atomic
-			      * puts the number there that it found, a CRC its result */
+	/* local memory; an atomic stores the number found here, a CRC its result */
+	void *addr;
 	union {
-		uint64_t bytes; /* of an atomic: 8 */
-		uint64_t n_vec; /* of a vectored one: entries of vec, RMEM_VEC_MAX at most */
+		uint64_t bytes; /* length; 8 for an atomic */
+		uint64_t n_vec; /* vectored: entries of vec, up to RMEM_VEC_MAX */
 	};
-	uint64_t cookie; /* the caller's, comes back in the completion */
+	uint64_t cookie; /* the caller's, returned in the completion */
 	union {
-		const struct rmem_atomic *atomic; /* of an atomic; read by rmem_submit() */
-		const struct rmem_place *source;  /* of a copy; read by rmem_submit() */
-		uint64_t pattern; /* of a fill: 8 bytes as they lie in memory, the first
-				   * of them goes to the range's first byte */
-		uint32_t value;   /* of a write with notification */
-		/* of a vectored one, in the place of addr and buffer; it must stay
-		 * untouched until the completion has been taken */
+		const struct rmem_atomic *atomic; /* read by rmem_submit() */
+		const struct rmem_place *source;  /* copy: read by rmem_submit() */
+		/* fill: 8 bytes in memory order, from the range's start on */
+		uint64_t pattern;
+		uint32_t value; /* write with notification */
+		/* vectored: in place of addr and buffer; must stay unchanged until the
+		 * completion has been taken */
 		const struct rmem_vec *vec;
 	};
 };
@@ -553,87 +628,94 @@ struct rmem_op {
 struct rmem_completion {
 	uint64_t cookie;
 	int status;      /* 0 or -errno; rmem_completion_error() has the text */
-	uint32_t vendor; /* vendor error of the device, 0 if none */
-	uint64_t bytes;  /* of the operation; moved when status is 0 */
+	uint32_t vendor; /* vendor error of the device; 0: none */
+	uint64_t bytes;  /* length of the operation; all moved if status is 0 */
 };
 
-/* What a queue is to be like.  Start from RMEM_QUEUE_INIT. */
+/* Parameters of a queue.  Start from RMEM_QUEUE_INIT. */
 struct rmem_queue_params {
-	size_t size;       /* sizeof(struct rmem_queue_params) */
-	unsigned depth;    /* operations outstanding, 1 to RMEM_DEPTH_MAX; 0: 128 */
-	/* 1 to RMEM_CHANNELS_MAX; 0: as the URI says.  There is one more to each device of
-	 * the server through which alone some memory is lent, if none of these goes there */
+	size_t size;    /* sizeof(struct rmem_queue_params) */
+	unsigned depth; /* operations outstanding, 1 to RMEM_DEPTH_MAX; 0: 128 */
+	/* 1 to RMEM_CHANNELS_MAX; 0: as in the URI.  If the server lends some memory only
+	 * through certain devices, each of these to which no channel goes gets one more */
 	unsigned channels;
-	/* for unregistered memory on RDMA, made at its first use; 0: 1 MiB */
+	/* registered when the first operation on unregistered memory is submitted on RDMA;
+	 * up to 1 GiB; 0: 1 MiB */
 	uint64_t bounce_bytes;
 	/* of the server: channels go first to its devices on that NUMA node, see
-	 * rmem_lease_node(); RMEM_NODE_ANY: to all alike */
+	 * rmem_lease_node(); RMEM_NODE_ANY: to all devices in turn */
 	int node;
 };
-#define RMEM_QUEUE_INIT                                                              \
-	{ .size = sizeof(struct rmem_queue_params), .node = RMEM_NODE_ANY }
+#define RMEM_QUEUE_INIT                                                         \
+	{                                                                       \
+		.size = sizeof(struct rmem_queue_params), .node = RMEM_NODE_ANY \
+	}
 
-/* Make a queue with its own channels to the server.  The caller owns it and ends it with
- * rmem_queue_free().  A server that is lost meanwhile is waited for as long as the session's
- * timeout_ms.  Errors as for rmem_open(), and EDQUOT: the server allows the session or the
- * tenant not so many channels, and the queue has none of them.  [any] */
+/* Make a queue with its own channels to the server.  The caller owns *ret_queue and ends it
+ * with rmem_queue_free().  If the server is lost during the call, the call waits for it, at
+ * most the session's timeout_ms.
+ *   params  NULL: the defaults; not kept
+ *   EINVAL  a member of *params is out of its range
+ *   EDQUOT  the session or tenant may not have as many channels; the queue has none then
+ * Other errors as for rmem_open().  [any] */
 RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 			       rmem_queue **ret_queue);
-/* End the queue; outstanding operations are flushed, their completions lost, and the
- * memory they named is the caller's again on return.  NULL: nothing.  [owner] */
+/* End the queue.  Outstanding operations are flushed without completions; their memory is
+ * the caller's again on return.  NULL: nothing.  [owner] */
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
-/* There is no flush: a write, vectored too, completes only once it is placed in the server's
- * memory, where every later read by any session sees it.  So what a flush would wait for is
- * that the completions of all writes before it have come, or, in the queue itself, an
- * operation with RMEM_OP_FENCE. */
+/* There is no flush call: a write, vectored too, completes only once it is placed in the
+ * server's memory, where every later read by any session sees it.  To order after writes,
+ * wait for their completions, or submit an operation with RMEM_OP_FENCE to their queue. */
 
-/* Submit n operations, in order; all that are accepted are posted as one batch.
- * Returns how many were accepted, which is less than n when the queue filled up or an
- * operation came that would give EINVAL, ENOTSUP or ENOMEM as the first.
- * What cannot be started for its own fault (out of bounds, no rights, lease ended) is
- * accepted and completes with that error; so is the first vectored or in-band one of a
- * channel that has no memory for it, with ENOMEM.
- *   EINVAL     opcode or flags of the first operation are unknown, or its lease or buffer
- *              is not of this session, or an atomic lacks its operands, a copy its
- *              source, a vectored one its list, or that is too long
- *   ENOTSUP    the first operation is an atomic, and the RDMA device, here or at the
- *              server, has none, or an in-band one, and the server does none there; the
- *              text names it.  A lease whose atomic home is
- *              another one is told by the completion, with the home's name
+/* Submit operations, in order, as one batch.  Returns the number accepted.  That is less
+ * than n if the queue is full, or if an operation follows that would give EINVAL, ENOTSUP or
+ * ENOMEM as the first one.
+ * An operation that cannot be started for its own fault (out of bounds, no rights, lease
+ * ended) is accepted and completes with that error; so is the first vectored or in-band one
+ * of a channel without memory for it, with ENOMEM.
+ *   ops, n  not kept, except for rmem_op.vec
+ *   EINVAL     the first operation's opcode or flags are unknown; its lease or buffer is
+ *              not of this session; an atomic has no operands, a copy no source, a vectored
+ *              one no list or one that is too long; or a buffer is given where none applies
+ *   ENOTSUP    the first operation is an atomic, and the RDMA device here or at the server
+ *              has none; or an in-band one, and the server has none on any channel of the
+ *              queue; the text names it.  A lease whose atomic home is another one gives
+ *              this in the completion
  *   ENOMEM     the first operation is the queue's first ping
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
 
-/* Take up to n completions without waiting.  Returns how many.  [owner] */
+/* Take up to n completions without waiting.  Returns their number.  [owner] */
 RMEM_API int rmem_poll(rmem_queue *queue, struct rmem_completion *completions,
 		       unsigned n);
 
-/* Take completions; wait until there are at least `min` (at most n, or all that is
- * outstanding if that is less) or timeout_ms has passed (-1: none).  Returns how many,
- * 0 after the time-out.  [owner] */
-RMEM_API int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n,
-		       unsigned min, int timeout_ms);
+/* Take up to n completions; wait for at least `min`.  Returns their number, which is less
+ * than min after the time-out.
+ *   min         at most n and the number outstanding count
+ *   timeout_ms  negative: no limit  [owner] */
+RMEM_API int rmem_wait(rmem_queue *queue, struct rmem_completion *completions,
+		       unsigned n, unsigned min, int timeout_ms);
 
-/* The text of the last completion with an error that rmem_poll() or rmem_wait() gave
- * from this queue; "" if none.  Valid until the next call on the queue.  [owner] */
+/* The text of the last completion with an error that rmem_poll() or rmem_wait() has
+ * returned; "" if none.  Valid until the next call on the queue.  [owner] */
 RMEM_API const char *rmem_completion_error(const rmem_queue *queue);
 
-/* How many operations are outstanding.  [owner] */
+/* The number of operations outstanding.  [owner] */
 RMEM_API unsigned rmem_queue_outstanding(const rmem_queue *queue);
 
 /* A descriptor that polls readable when rmem_poll() may have completions, once armed by
- * rmem_queue_arm().  It belongs to the queue.  [owner] */
+ * rmem_queue_arm().  The queue owns it: neither read nor close it.  [owner] */
 RMEM_API int rmem_queue_fd(const rmem_queue *queue);
-/* Arm the descriptor.  Returns 1 when completions are waiting already (poll first), 0
- * when armed.
- *   EMFILE  no descriptor is left for its timer, which the first call makes  [owner] */
+/* Arm the descriptor.  Returns 0 when armed, 1 if there are completions already: poll first.
+ *   EMFILE  no descriptor is left for the timer that the first call makes  [owner] */
 RMEM_API int rmem_queue_arm(rmem_queue *queue);
 
-/* Flush the queue's operations on `lease` (NULL: all of them): they complete with
- * ECANCELED, or with their result when that came first.  Whether a cancelled write was
- * applied is unknown.  What shares a channel with them is posted again on another.  The
- * completions are still to be taken.  Returns how many were cancelled.  [owner] */
+/* Flush the queue's operations on a lease, copies from it included.  They complete with
+ * ECANCELED, or with their result if that came first; take the completions as usual.
+ * Whether a cancelled write took effect is unknown.  Other operations on the same channels
+ * are posted again on another.  Returns the number cancelled.
+ *   lease  NULL: all operations  [owner] */
 RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);
 
 #ifdef __cplusplus
