@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The units are what systemd takes, and the sandbox is not looser than it was.
+# systemd accepts the units, and the sandbox is not looser than before.
 set -euo pipefail
 units=${top_builddir:-.}/systemd
 worst=20 # exposure in tenths, of 100: lower is tighter
@@ -9,13 +9,13 @@ command -v systemd-analyze >/dev/null || { echo "no systemd-analyze here"; exit 
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-# the program need not be installed
+# rmemd need not be installed
 sed 's|^ExecStart=.*|ExecStart=/bin/true|' "$units/rmemd.service" >"$tmp/rmemd.service"
 cp "$units/rmemd.socket" "$tmp"
 
 systemd-analyze verify --man=no "$tmp/rmemd.service" "$tmp/rmemd.socket" >"$tmp/out" 2>&1 ||
 	{ cat "$tmp/out"; echo "systemd-analyze verify failed"; exit 1; }
-# of units of this host it may complain as it likes
+# complaints about this host's own units do not count
 if grep -E 'rmemd\.(service|socket)' "$tmp/out"; then
 	echo "systemd-analyze verify has complaints"
 	exit 1
