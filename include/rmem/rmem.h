@@ -329,7 +329,7 @@ RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_st
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
 
-/* The following six ask nobody: they return what the last server call on the lease, or the
+/* The following six send nothing: they return what the last server call on the lease, or the
  * last event of the server, has told. */
 
 /* Its length in bytes.  [any] */
@@ -362,8 +362,8 @@ RMEM_API int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout);
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
 /* What the server wants back of a lease, because one of its pools is to shrink and the lease
- * is in the way.  Nobody else moves the lease: copy what matters to another one (rmem_copy()
- * does it at the server), and free or trim this one. */
+ * is in the way.  The server does not move the lease: copy what matters to another one
+ * (rmem_copy() does it at the server), and free or trim this one. */
 struct rmem_wanted {
 	size_t size;      /* in: sizeof(struct rmem_wanted) */
 	uint64_t bytes;   /* of the lease that are in the way; 0: nothing is wanted */
@@ -392,9 +392,9 @@ RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
  * does nothing.
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_watch(rmem_lease *lease);
-/* Server call: stop that.  Notices of the lease that were not taken yet are dropped, except
- * what the server wants back.  A lease that is not watched, or has ended, is a success.
- * [any] */
+/* Server call: stop watching.  Notices of the lease that were not taken yet are dropped,
+ * except what the server wants back.  A lease that is not watched, or has ended, is a
+ * success.  [any] */
 RMEM_API int rmem_unwatch(rmem_lease *lease);
 
 #define RMEM_LOST_UNKNOWN UINT32_MAX
