@@ -279,16 +279,17 @@ struct adder {
 	pthread_t thread;
 };
 
-enum { ADDS = 2000, ADDS_DEPTH = 16 };
+enum { ADDS_DEPTH = 16 };
 
 static void *adder_run(void *arg)
 {
 	struct adder *adder = arg;
 	struct scene *scene = &adder->scene;
+	const unsigned adds = stage_rounds(2000);
 	unsigned posted = 0, done = 0;
 
-	while (done < ADDS) {
-		while (posted < ADDS && posted - done < ADDS_DEPTH) {
+	while (done < adds) {
+		while (posted < adds && posted - done < ADDS_DEPTH) {
 			struct wr wr = fetch_add(scene->local, adder->lent, 0, 1);
 
 			wr.addr = scene->local->addr + 8 * (posted % ADDS_DEPTH);
@@ -322,7 +323,7 @@ START_TEST(fetch_adds__of_two_channels_are_all_counted)
 					 0);
 		for (unsigned i = 0; i < 2; i++)
 			ck_assert_int_eq(pthread_join(adders[i].thread, NULL), 0);
-		ck_assert_uint_eq(word_at(base.lent->addr), 2 * ADDS);
+		ck_assert_uint_eq(word_at(base.lent->addr), 2 * stage_rounds(2000));
 		for (unsigned i = 0; i < 2; i++) {
 			local_free(adders[i].scene.local);
 			channel_free(adders[i].scene.channel);

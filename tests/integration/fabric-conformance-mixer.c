@@ -92,7 +92,8 @@ static void *mixer_main(void *arg)
 
 START_TEST(traffic__of_three_sessions_with_four_channels_is_exact)
 {
-	enum { SESSIONS = 3, OPS = 4000 };
+	enum { SESSIONS = 3 };
+	const unsigned ops = stage_rounds(4000);
 	struct mixer *mixers = calloc(SESSIONS, sizeof(*mixers));
 	uint64_t seed = stage_seed();
 	unsigned long long bytes = 0;
@@ -102,7 +103,7 @@ START_TEST(traffic__of_three_sessions_with_four_channels_is_exact)
 		struct mixer *m = &mixers[s];
 
 		m->seed = stage_random(&seed);
-		m->ops = OPS;
+		m->ops = ops;
 		m->party = party_new();
 		for (unsigned c = 0; c < CHANNELS; c++)
 			m->channels[c] = party_connect(m->party, STAGE_DEPTH);
@@ -123,7 +124,7 @@ START_TEST(traffic__of_three_sessions_with_four_channels_is_exact)
 		ck_assert(memcmp(m->model, m->lent->addr, CHANNELS * AREA) == 0);
 		bytes += m->bytes;
 	}
-	fprintf(stderr, "# %u operations, %llu bytes\n", SESSIONS * OPS, bytes);
+	fprintf(stderr, "# %u operations, %llu bytes\n", SESSIONS * ops, bytes);
 	for (unsigned s = 0; s < SESSIONS; s++) {
 		struct mixer *m = &mixers[s];
 

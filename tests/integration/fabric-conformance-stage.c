@@ -335,6 +335,20 @@ void stage_fill(void *dst, size_t bytes, uint64_t seed)
 	}
 }
 
+bool stage_all(const char *addr, size_t bytes, char value)
+{
+	return bytes == 0 ||
+	       (addr[0] == value && memcmp(addr, addr + 1, bytes - 1) == 0);
+}
+
+unsigned stage_rounds(unsigned n)
+{
+	const char *percent = getenv("RMEM_PERCENT");
+	unsigned long rounds = percent ? n * strtoul(percent, NULL, 10) / 100 : n;
+
+	return rounds > 0 ? (unsigned)rounds : 1;
+}
+
 uint64_t stage_seed(void)
 {
 	const char *given = getenv("RMEM_SEED");

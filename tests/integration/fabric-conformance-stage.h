@@ -133,5 +133,10 @@ uint64_t stage_random(uint64_t *seed);
 void stage_fill(void *dst, size_t bytes, uint64_t seed);
 /* The seed of this run: RMEM_SEED, or a new one, printed. */
 uint64_t stage_seed(void);
+/* Whether all bytes have this value.  One assertion for each byte costs a system call for
+ * each. */
+bool stage_all(const char *addr, size_t bytes, char value);
+/* How often a case repeats what it repeats @n times by default: RMEM_PERCENT of it. */
+unsigned stage_rounds(unsigned n);
 
 #endif

@@ -192,14 +192,14 @@ END_TEST
 
 START_TEST(cq_arm__loses_no_wake_up)
 {
-	enum { N = 10000 };
+	const unsigned rounds = stage_rounds(10000);
 	struct party *party = party_new();
 	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
 	struct lent *lent = lent_new(party, 4096, RW);
 	struct local *local = local_new(party, 4096);
 	struct pollfd pfd = { .fd = CLIENT->cq_fd(party->cq), .events = POLLIN };
 
-	for (unsigned i = 0; i < N; i++) {
+	for (unsigned i = 0; i < rounds; i++) {
 		struct wr wr = op_make(i % 2 ? FABRIC_READ : FABRIC_WRITE, local, 0,
 				       lent, 0, 1 + i % 64);
 		struct wc wc;

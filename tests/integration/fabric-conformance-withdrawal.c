@@ -28,8 +28,7 @@ START_TEST(withdraw__ends_the_key)
 	memset(local->addr, 0, local->bytes);
 	channel = op_run_refused(party, channel,
 				 op_make(FABRIC_READ, local, 0, lent, 0, 4096));
-	for (size_t i = 0; i < local->bytes; i++)
-		ck_assert_int_eq(local->addr[i], 0);
+	ck_assert(stage_all(local->addr, local->bytes, 0));
 	channel = op_run_refused(party, channel,
 				 op_make(FABRIC_WRITE, local, 0, lent, 0, 4096));
 	ck_assert(lent_unchanged(lent, before));

@@ -9,7 +9,8 @@
  * All cases run on each address in turn; one of an RDMA device for verbs, soft-RoCE or
  * iWARP (127.0.0.1 will not do there).
  *
- * RMEM_SEED=N repeats a run of the random traffic. */
+ * RMEM_SEED=N repeats a run of the random traffic; RMEM_PERCENT=N runs N % of the repetitions
+ * of the longest cases. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <stdio.h>
