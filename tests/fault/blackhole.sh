@@ -1,9 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One side of tests/rig/blackhole.sh: blackhole.sh server | client.  Whoever marks
-# hole.N has both machines drop what arrives, until heal.N.  Nobody is told: a device
-# whose own host refuses a packet knows at once, and soft-RoCE of 6.12 never gets over
-# it when that was one of rdma_cm's.
+# One side of two machines whose cable loses every packet: blackhole.sh server | client.
+# Operations survive when it heals in time, otherwise they end by their time-out; the server
+# fences in time; a client that leaves meanwhile is not delayed; nothing is left behind.
+# From the mark hole.N to heal.N both machines drop packets that arrive.  They do not drop those
+# that leave: a device learns at once that its own host refuses a packet, and soft-RoCE of 6.12
+# does not recover when that was a packet of rdma_cm.
+#   RMEM_ROUNDS  of each hole, default 1
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 # shellcheck source=tests/fault/lib.sh
@@ -33,7 +36,7 @@ now_ms()
 	echo $(($(date +%s%N) / 1000000))
 }
 
-# The server's part of a hole: it fences in time.
+# The server in a hole: it fences the client in time.
 server_hole()
 {
 	local start
@@ -42,9 +45,9 @@ server_hole()
 	hole_open
 	start=$(now_ms)
 	rig-mark "swallows.$1"
-	log_await '^session-fenced:' 20 || fail "a client that is not heard is not fenced"
+	log_await '^session-fenced:' 20 || fail "a silent client is not fenced"
 	start=$(($(now_ms) - start))
-	# the last sign of life came before the hole; a busy machine is late
+	# counted from the last message of the client, before the hole; a busy machine is late
 	[ "$start" -le $((fence_ms * 3)) ] || fail "fenced after $start ms"
 	ok "hole $1: fenced after $start ms"
 	rig-await "heal.$1" 300 || fail "the client does not heal hole $1"
@@ -52,7 +55,7 @@ server_hole()
 	rig-mark "healed.$1"
 }
 
-# client_hole N SECONDS: it lasts so long
+# client_hole N SECONDS: a hole of this duration
 client_hole()
 {
 	rig-mark "hole.$1"
@@ -68,7 +71,7 @@ client_heal()
 	rig-await "healed.$1" || fail "the server does not heal hole $1"
 }
 
-# In time: no operation notices.
+# The cable heals in time: no operation fails.
 client_short()
 {
 	timeout_ms=60000
@@ -80,7 +83,7 @@ client_short()
 	load_end
 }
 
-# Too long for operations, which are told, but not for the session.
+# Too long for operations, which end by their time-out, but not for the session.
 client_long()
 {
 	timeout_ms=3000
@@ -91,12 +94,12 @@ client_long()
 	[ "$answer" -gt 0 ] || fail "no operation has ended within the hole"
 	client_heal "$1"
 	load run "$run"
-	# what began in the hole has had its time
+	# operations that began in the hole have ended by their time-out
 	timeout_ms=60000
 	load_leave
 }
 
-# Nobody is there when the program ends.
+# The server is not reachable when the program ends.
 client_leave()
 {
 	local start
@@ -123,7 +126,7 @@ if [ "$side" = server ]; then
 		server_hole "$n"
 	done
 	rig-await finished 300 || fail "the client does not end"
-	# a session of a client that left in a hole has to run out its grace
+	# the session of a client that left in a hole lives until its grace time is over
 	kill -TERM "$server_pid"
 	process_await "$server_pid" 30 || fail "rmemd did not stop within 30 s of SIGTERM"
 	[ "$process_status" -eq 0 ] || fail "rmemd ended with status $process_status"

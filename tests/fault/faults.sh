@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Everything that can break under a program that reads and writes, round after round: no
-# operation is lost that need not be, no byte is wrong, nothing hangs, and the daemon and the
-# kernel have as much open as before.
-#   FAULTS       which ones; without RDMA of one's own: refused flushed control server
-#   RMEM_ROUNDS  of each, default 2
+# Every fault under a program that reads and writes: only operations that cannot be saved fail, no
+# byte is wrong, nothing hangs, and after the second round the daemon and the kernel have as
+# many objects open as after the first.
+#   FAULTS       which faults, default those that need no RDMA device: refused flushed control server
+#   RMEM_ROUNDS  of each fault, default 2
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 # shellcheck source=tests/fault/lib.sh
@@ -23,14 +23,14 @@ fds_open()
 	find "/proc/$server_pid/fd" -mindepth 1 -maxdepth 1 | wc -l
 }
 
-# What the kernel has of RDMA, without the numbers that devices get anew.
+# The kernel's RDMA objects, without the numbers of devices, which change.
 rdma_open()
 {
 	[ "$FABRIC" = tcp ] || rdma resource show | sed 's/^[0-9]*: //' | sort
 }
 
-# As much as before.  Once the first channel of a client's domain has ended, what connected that
-# one stays with the domain: an id more of rdma_cm, once.
+# As much is open as before.  When the first channel of a client's domain has ended, its rdma_cm
+# identifier stays with the domain: one more, once.
 open_same()
 {
 	local now ids='s/ cm_id [0-9]*//'
@@ -46,7 +46,7 @@ ids_of()
 
 open_await()
 {
-	local end=$((SECONDS + 20))
+	local end=$((SECONDS + 20 * patience))
 	while [ "$SECONDS" -lt "$end" ]; do
 		! open_same || return 0
 		sleep 0.2
@@ -55,7 +55,7 @@ open_await()
 	fail "open before: $fds/$objects, now $(fds_open)/$(rdma_open)"
 }
 
-# ---- the faults: each a round ----
+# ---- the faults: one round of each ----
 
 fault_refused()
 {
@@ -67,7 +67,7 @@ fault_flushed()
 	load break 4
 }
 
-# The client comes back before its time is over: nobody notices.
+# The client resumes its session in time: no operation fails.
 fault_control()
 {
 	log_mark
@@ -75,7 +75,7 @@ fault_control()
 	log_await '^session-resumed:' || fail "the session is not resumed"
 }
 
-# What was lent is lost with it; the client is told.
+# What was lent is lost with the daemon; the client gets ESTALE.
 fault_server()
 {
 	load_tell lost
@@ -87,23 +87,23 @@ fault_server()
 	load_start
 }
 
-# The port goes down and comes back.  What was sent meanwhile may be lost; soft-RoCE must not
-# send connection messages over a device that is down, or its queue pair for them (GSI) stays
-# in ERROR until the link is deleted: so it loses its carrier only.
+# The port goes down and up.  Packets sent meanwhile may be lost.  Soft-RoCE loses its carrier only:
+# when it sends a message of rdma_cm over a device that is down, its GSI queue pair stays in ERR
+# until the link is deleted.
 fault_port()
 {
 	local down=(carrier off) up=(carrier on)
 	[ -e /sys/class/infiniband/rxe0 ] || down=(down) up=(up)
 	log_mark
 	ip link set "$netdev" "${down[@]}"
-	log_await 'port error' || fail "no news of the port that went down"
+	log_await 'port error' || fail "no event for the port that went down"
 	load run "$run"
 	ip link set "$netdev" "${up[@]}"
-	log_await 'port active' || fail "no news of the port that came back"
+	log_await 'port active' || fail "no event for the port that came back"
 }
 
-# users_print PID: where that process waits, who has a device open, where each of his threads
-# is, and where the load stands
+# users_print PID: where this process waits, which processes have a device open and where each
+# of their threads waits, and the state of the load
 users_print()
 {
 	local process task
@@ -120,40 +120,41 @@ users_print()
 	cat "$dir/load.err"
 }
 
-# device_away COMMAND: while the device is gone; then it is back, and the endpoint serves
+# device_away COMMAND: run it while the device is removed; then the device is added again and is
+# served
 device_away()
 {
 	local name type
 	name=$(rdma link show | sed -n 's/^link \([a-z0-9]*\)\/.*/\1/p' | head -n 1)
 	type=${name%%[0-9]*}
 	log_mark
-	# who waits in the kernel cannot be ended
+	# in the background: a process that waits in the kernel cannot be killed
 	rdma link delete "$name" &
 	process_await "$!" 20 || {
 		users_print "$!"
-		fail "the kernel waits for somebody who has $name"
+		fail "the kernel waits for a process that has $name open"
 	}
 	[ "$process_status" -eq 0 ] || fail "rdma link delete: status $process_status"
-	log_await 'being removed' || fail "no news of the device that was removed"
+	log_await 'being removed' || fail "no event for the device that was removed"
 	"$@"
 	rdma link add "$name" type "$type" netdev "$netdev"
 	log_await 'serves again' || fail "$name is back, and is not served"
 }
 
-# Those over RDMA have both ends on it: they let go, and wait for it.
+# Both ends of the sessions are on the device: they close it, and wait until it is back.
 fault_removal()
 {
 	device_away sleep 1
 }
 
-# soft-RoCE's queue pair for connection messages (GSI) is lost for good once one of them finds
-# no route, as one does that is sent between the address's end and the GID's.
+# The GSI queue pair of soft-RoCE stays in ERR once a message of rdma_cm finds no route; one sent
+# after the address was deleted and before its GID was finds none.
 gsi_lost()
 {
 	rdma resource show qp | grep -q 'type GSI state ERR'
 }
 
-# The device gets another address: the listener follows, and clients are told.
+# The device gets another address: the listener follows, and clients learn it.
 fault_address()
 {
 	local old new
@@ -168,13 +169,13 @@ fault_address()
 		'.devices[] | select(.fabric == "rdma") | .address == $a' >/dev/null ||
 		fail "rmemctl tells another address"
 	if gsi_lost; then
-		echo "the kernel lost the GSI queue pair: the device is made anew"
+		echo "the GSI queue pair is in ERR: the device is removed and added again"
 		device_away true
 	fi
 	load break 4
 }
 
-# Sessions over TCP do not care.  One that begins later finds the device.
+# Sessions over TCP go on.  One over RDMA that begins later finds the device.
 fault_device()
 {
 	rdma_use before
@@ -199,7 +200,7 @@ for fault in "${faults[@]}"; do
 	uri=$uri_given
 	[ "$fault" != device ] || uri=${uri%fabric=*}fabric=tcp
 	if [ "$fault" = address ]; then
-		# the control connection does not move
+		# the control connection keeps its address
 		server_stop
 		LISTEN=0.0.0.0
 		server_start
@@ -211,7 +212,7 @@ for fault in "${faults[@]}"; do
 		"fault_$fault"
 		load run "$run"
 		load check
-		# the first may leave as much as every reconnect does
+		# the first round may leave what every reconnect leaves
 		if [ "$round" -eq 1 ]; then
 			fds=$(fds_open) objects=$(rdma_open)
 		else

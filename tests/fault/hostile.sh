@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Malformed frames of every kind; after each the daemon serves the next client, and at the
-# end nothing is left.
+# Malformed frames of every kind: after each of them the daemon serves the next client, and at
+# the end nothing is left behind.
+RMEM_SEED=${RMEM_SEED:-20261120}
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 need jq
@@ -10,7 +11,7 @@ grace=100ms
 server_start
 data_port=$((port + 2))
 [ "$FABRIC" != rdma ] || data_port=0
-timeout 300 "$top_builddir/tests/fault/hostile" "$LISTEN" "$port" "$data_port" \
-	"${RMEM_HOSTILE_SEED:-20261120}" || fail "hostile: status $?"
+timeout $((300 * patience)) "$(built tests/fault/hostile)" "$LISTEN" "$port" "$data_port" \
+	"$RMEM_SEED" || fail "hostile: status $?"
 status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "not back to nothing"
 server_stop

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The daemon dies at random moments, or is told to end, under a program that reads and writes:
-# another one takes over the memory, and the program goes on without a failure or a wrong
+# The daemon is killed at random moments, or is stopped, under a program that reads and writes:
+# the next daemon takes over the memory, and the program goes on without a failure or a wrong
 # byte.
-#   RMEM_ROUNDS  deaths, default 10; every third is an orderly stop
+#   RMEM_ROUNDS  number of deaths, default 10; every third is an orderly stop
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 # shellcheck source=tests/fault/lib.sh
@@ -23,6 +23,7 @@ server_start
 make_file "$dir/in" 1000000
 client put kept "$dir/in"
 load_start
+RANDOM=$RMEM_SEED
 for ((round = 1; round <= ${RMEM_ROUNDS:-10}; round++)); do
 	sleep "0.$((RANDOM % 500 + 100))"
 	if ((round % 3 == 0)); then

@@ -8,7 +8,7 @@ need jq
 server_start
 others=()
 [ "$FABRIC" = tcp ] || others=("rmem://$LISTEN:$port?fabric=tcp")
-timeout 120 "$top_builddir/tests/integration/atomics" "$uri" "${others[@]}" ||
+timeout $((120 * patience)) "$(built tests/integration/atomics)" "$uri" "${others[@]}" ||
 	fail "atomics: status $?"
 lent_zero 20
 server_stop

@@ -8,13 +8,13 @@ need jq
 server_start
 for name in hello async named notify eventloop; do
 	for channels in 1 3; do
-		output=$("${client_exec[@]}" timeout -k 5 60 "$EXAMPLES/$name" \
+		output=$("${client_exec[@]}" timeout -k 5 $((60 * patience)) "$(built "src/examples/$name")" \
 			"$uri&channels=$channels") || fail "$name ended with status $?"
 		[ "$output" = "$name: OK" ] || fail "$name printed: $output"
 	done
 	ok "$name"
-	expect_error 2 "^usage: $name URI" "$EXAMPLES/$name"
-	expect_error 1 "^$name: ." "$EXAMPLES/$name" "rmem://$LISTEN:1"
+	expect_error 2 "^usage: $name URI" "$(built "src/examples/$name")"
+	expect_error 1 "^$name: ." "$(built "src/examples/$name")" "rmem://$LISTEN:1"
 done
 lent_zero 20
 server_stop

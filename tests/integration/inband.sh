@@ -6,7 +6,7 @@
 need jq
 
 server_start
-timeout 120 "$top_builddir/tests/integration/inband" "$uri&channels=2" "${RMEM_SEED:-$RANDOM}" ||
+timeout $((120 * patience)) "$(built tests/integration/inband)" "$uri&channels=2" "$RMEM_SEED" ||
 	fail "inband: status $?"
 lent_zero 20
 ok "library"

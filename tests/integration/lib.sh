@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What the integration tests share: a directory of their own, a daemon with a small pool, its
-# end, and what must be true by then.  Sourced; a test then says what it wants:
+# Functions of the integration tests: a private directory, a daemon with a small pool, its end,
+# and what must be true by then.  A test sources this file:
 #
 #   . "$(dirname "$0")/lib.sh"
 #   server_start
@@ -12,7 +12,8 @@
 #   FABRIC   tcp (default), rdma or auto: what clients ask for
 #   LISTEN   address the daemon serves on, 127.0.0.1
 #   CONNECT  how it sets up RDMA channels: cm (default) or direct
-#   RMEMD, RMEM, RMEMCTL, EXAMPLES   the programs, and the folder of the examples
+#   RMEMD, RMEM, RMEMCTL   the programs
+#   RMEM_SEED  of what the test draws at random; printed
 #   KEEP     not empty: the directory stays
 # shellcheck disable=SC2034 # variables are for the tests that source this
 set -euo pipefail
@@ -22,10 +23,21 @@ top_builddir=${top_builddir:-$top_srcdir/build}
 FABRIC=${FABRIC:-tcp}
 LISTEN=${LISTEN:-127.0.0.1}
 CONNECT=${CONNECT:-cm}
-RMEMD=${RMEMD:-$top_builddir/src/rmemd/rmemd}
-RMEM=${RMEM:-$top_builddir/src/rmem/rmem}
-RMEMCTL=${RMEMCTL:-$top_builddir/src/rmemctl/rmemctl}
-EXAMPLES=${EXAMPLES:-$top_builddir/src/examples}
+
+# built PATH: the program itself where libtool made a script at PATH that finds the library of
+# the build; the script takes ten times as long
+built()
+{
+	local real=$top_builddir/${1%/*}/.libs/${1##*/}
+	if [ -x "$real" ]; then echo "$real"; else echo "$top_builddir/$1"; fi
+}
+RMEMD=${RMEMD:-$(built src/rmemd/rmemd)}
+RMEM=${RMEM:-$(built src/rmem/rmem)}
+RMEMCTL=${RMEMCTL:-$(built src/rmemctl/rmemctl)}
+export LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+export RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))}
+echo "RMEM_SEED=$RMEM_SEED"
 
 # What a test may set before server_start.
 pool_size=192M
@@ -55,6 +67,9 @@ client_exec=()   # prefix of the clients' commands
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/rmem-test.XXXXXX")
 client_limit=60  # seconds
+
+# Limits of waits are multiples of what they are on a machine of its own: RMEM_PATIENCE.
+patience=${RMEM_PATIENCE:-1}
 
 # A sanitizer's report is a file, whatever the test does with the program's stderr.
 for name in ASAN UBSAN TSAN LSAN; do
@@ -181,7 +196,7 @@ log_mark()
 # they are written; the reader ends with the daemon.
 log_await()
 {
-	local pattern=$1 limit=${2:-20} line tail_pid found=no fd
+	local pattern=$1 limit=$((${2:-20} * patience)) line tail_pid found=no fd
 	exec {fd}< <(exec tail -n "+$log_from" -s 0.1 -f --pid="$server_pid" "$server_log" 2>/dev/null)
 	tail_pid=$!
 	while IFS= read -r -t "$limit" -u "$fd" line; do
@@ -219,7 +234,7 @@ server_restart()
 # process_await PID SECONDS: until it has ended; its status is process_status.
 process_await()
 {
-	local pid=$1 limit=$2 i
+	local pid=$1 limit=$(($2 * patience)) i
 	if ! timeout "$limit" tail -s 0.05 -f --pid="$pid" /dev/null; then
 		return 1
 	fi
@@ -255,12 +270,12 @@ background()
 
 client()
 {
-	"${client_exec[@]}" timeout -k 5 "$client_limit" "$RMEM" -s "$uri" "$@"
+	"${client_exec[@]}" timeout -k 5 $((client_limit * patience)) "$RMEM" -s "$uri" "$@"
 }
 
 rmemctl()
 {
-	timeout -k 5 20 "$RMEMCTL" --socket "$dir/admin.sock" "$@"
+	timeout -k 5 $((20 * patience)) "$RMEMCTL" --socket "$dir/admin.sock" "$@"
 }
 
 # One number of the daemon's status, by its path.
@@ -273,7 +288,7 @@ status_get()
 # for numbers, so it is asked for them.
 status_await()
 {
-	local end=$((SECONDS + $2))
+	local end=$((SECONDS + $2 * patience))
 	until rmemctl --json status | jq -e "$1" >/dev/null; do
 		[ "$SECONDS" -lt "$end" ] || {
 			rmemctl status

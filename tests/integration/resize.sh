@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A pool becomes larger and smaller on reload, while programs use it: what they have stays as it
-# is, they are asked for what is in the way, and it is refused or revoked in the end.  A daemon
-# that is killed meanwhile loses nothing.
+# A reload resizes a pool while programs use it: their leases keep their bytes, the programs are
+# asked for leases that are in the way, and at the end the resizing is refused or leases are
+# revoked.  A daemon that is killed meanwhile loses nothing.
+#   RMEM_RESIZE_KILLS  number of kills while the pool grows, default 3
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
@@ -51,7 +52,7 @@ resized()
 # settled SIZE-IN-MIB: it is so, sooner or later
 settled()
 {
-	local end=$((SECONDS + 60))
+	local end=$((SECONDS + 60 * patience))
 	until [ "$(pool bytes)" -eq $(($1 << 20)) ] && [ "$(pool state)" = ready ]; do
 		[ "$SECONDS" -lt "$end" ] || fail "it does not become $1 MiB: $(rmemctl pools)"
 		sleep 0.05
@@ -65,7 +66,7 @@ program()
 	rm -f "$dir/to"
 	mkfifo "$dir/to"
 	: >"$dir/heard"
-	"$top_builddir/tests/integration/resize" "$uri" "$@" <"$dir/to" >"$dir/heard" 2>&1 &
+	"$(built tests/integration/resize)" "$uri" "$@" <"$dir/to" >"$dir/heard" 2>&1 &
 	program_pid=$!
 	pids+=("$program_pid")
 	exec {to}>"$dir/to"
@@ -75,7 +76,7 @@ program()
 # hears N LINE: the program says so, at least N times in all
 hears()
 {
-	local end=$((SECONDS + 60))
+	local end=$((SECONDS + 60 * patience))
 	until [ "$(grep -cE "^$2\$" "$dir/heard")" -ge "$1" ]; do
 		[ "$SECONDS" -lt "$end" ] || fail "not heard $1 times '$2': $(tail -n 5 "$dir/heard")"
 		kill -0 "$program_pid" 2>/dev/null || fail "the program: $(tail -n 5 "$dir/heard")"
@@ -247,7 +248,7 @@ for i in {1..20}; do
 	# a file that is longer than the pool is said to be is cut
 	server_restart
 	settled 64
-	[ "$half" -lt 3 ] || break
+	[ "$half" -lt "${RMEM_RESIZE_KILLS:-3}" ] || break
 done
 [ "$half" -gt 0 ] || fail "never killed while it grows"
 client get kept "$dir/out"

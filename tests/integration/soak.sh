@@ -2,22 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Two clients, 64 leases each, reads and writes of random sizes, every byte checked.
 #   RMEM_SOAK_SECONDS  how long, default 10
-#   RMEM_SOAK_SEED     to run one again; printed
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
 seconds=${RMEM_SOAK_SECONDS:-10}
-seed=${RMEM_SOAK_SEED:-$((RANDOM * 32768 + RANDOM))}
 pool_size=256M
-soak=$top_builddir/tests/integration/soak
+soak=$(built tests/integration/soak)
 
 one_thread_if_watched
-echo "seed $seed, $seconds s"
 server_start
 soaks=()
 for client in 0 1; do
-	timeout $((seconds * 3 + 120)) "$soak" "$uri&channels=2" "$seconds" $((seed + client)) &
+	timeout $((seconds * 3 + 120)) "$soak" "$uri&channels=2" "$seconds" $((RMEM_SEED + client)) &
 	soaks+=($!)
 	pids+=($!)
 done

@@ -10,14 +10,14 @@ as()
 {
 	local tenant=$1
 	shift
-	"${client_exec[@]}" timeout -k 5 "$client_limit" \
+	"${client_exec[@]}" timeout -k 5 $((client_limit * patience)) \
 		"$RMEM" -s "$uri&tenant=$tenant" "$@"
 }
 
 # tenant_await NAME FILTER: until what is shown of the tenant satisfies a jq filter
 tenant_await()
 {
-	local end=$((SECONDS + 20))
+	local end=$((SECONDS + 20 * patience))
 	until rmemctl --json tenants |
 		jq -e --arg name "$1" ".tenants[] | select(.name == \$name) | $2" >/dev/null; do
 		[ "$SECONDS" -lt "$end" ] || fail "of $1 not '$2': $(rmemctl tenants)"
@@ -165,7 +165,7 @@ ok "reload"
 # what goes when its last lease does
 as blue rm data
 reload "/^\[tenant blue\]/,\$d"
-end=$((SECONDS + 20))
+end=$((SECONDS + 20 * patience))
 while rmemctl --json tenants | jq -e 'any(.tenants[]; .name == "blue")' >/dev/null; do
 	[ "$SECONDS" -lt "$end" ] || fail "blue stays: $(rmemctl tenants)"
 	sleep 0.1

@@ -7,7 +7,7 @@ need jq
 
 one_thread_if_watched
 server_start
-timeout 120 "$top_builddir/tests/integration/vectors" "$uri&channels=2" "${RMEM_SEED:-$RANDOM}" ||
+timeout $((120 * patience)) "$(built tests/integration/vectors)" "$uri&channels=2" "$RMEM_SEED" ||
 	fail "vectors: status $?"
 lent_zero 20
 server_stop
