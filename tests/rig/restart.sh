@@ -1,23 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A restart loses nothing, under systemd: a program writes a pattern over memory of two NUMA
-# nodes, and goes on reading and writing with every byte checked, while the service is killed
-# at random moments, restarted, and stopped until the watchdog ends it.  How long it had to
-# wait each time is printed.  Then a directory takes the service manager's place, on
-# hugetlbfs and on tmpfs.  No huge page is taken twice meanwhile, and in the end the kernel
-# has them all.
-#   RMEM_ROUNDS    kills, default 4; of the others a quarter
-#   RMEM_MIB       how much it writes, default 128
-#   RMEM_PAGES     of the pools on the two nodes, default "2M base"
+# A restart under systemd loses nothing.  A program fills memory of two NUMA nodes with a pattern
+# and reads and writes, every byte checked, while the service is killed at random moments, is
+# restarted, and is stopped until the watchdog ends it; each outage is printed.  Then the memory
+# is kept by a directory on hugetlbfs and on tmpfs instead of the service manager.  No huge page
+# is taken twice, and at the end all of them are free.
+#   RMEM_ROUNDS    number of kills, default 2; of restarts and watchdogs a quarter of it
+#   RMEM_MIB       size of the memory in MiB, default 64
+#   RMEM_PAGES     pages of the pools on the two nodes, default "2M base"
 #   RMEM_FABRICS   default "rdma tcp"
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
+# cores: 1  seconds: 180
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
 stage
-rounds=${RMEM_ROUNDS:-4}
-mib=${RMEM_MIB:-128}
+rounds=${RMEM_ROUNDS:-2}
+mib=${RMEM_MIB:-64}
 read -r near far <<<"${RMEM_PAGES:-2M base}"
 
 cat >"$WORK/rmemd.conf" <<CONF
@@ -37,15 +37,16 @@ page_size = $far
 CONF
 
 cat >"$WORK/cmd.sh" <<CMD
-export rounds=$rounds pool=$((mib * 5 / 16)) pages="$near $far" cells=$((mib * 16)) fabrics="${RMEM_FABRICS:-rdma tcp}" seed=${RMEM_SOAK_SEED:-$RANDOM}
+export rounds=$rounds pool=$((mib * 5 / 16)) pages="$near $far" cells=$((mib * 16)) fabrics="${RMEM_FABRICS:-rdma tcp}"
 CMD
 cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
+RANDOM=$RMEM_SEED
 cp -a "$WORK/root/." / || fail "cannot install"
 ldconfig
 mkdir -p /etc/rmem /etc/systemd/system/rmemd.socket.d
 cp "$WORK/rmemd.conf" /etc/rmem/
-# huge PAGES NODE: give the node as many as there are in one pool, and a few for a ledger
+# huge PAGES NODE: give the node the huge pages of one pool, and a few for the ledger
 huge()
 {
 	[ "$1" != 2M ] || echo $((pool + 3)) >"/sys/devices/system/node/node$2/hugepages/hugepages-2048kB/nr_hugepages"
@@ -63,7 +64,7 @@ all=$(cat $free)
 systemctl start rmemd || { journalctl -u rmemd --no-pager -n 20; fail "start"; }
 rest=$(cat $free)
 
-# pages_free N WHEN: so many pages of 2 MiB are free; the service manager may take a moment
+# pages_free N WHEN: wait until N pages of 2 MiB are free; the service manager frees some later
 pages_free()
 {
 	local i
@@ -83,7 +84,7 @@ show()
 load()
 {
 	echo "$*" >&"${LOAD[1]}" || load_failed
-	read -r -t 200 -u "${LOAD[0]}" ok word answer && [ "$ok $word" = "ok $1" ] || load_failed
+	read -r -t 600 -u "${LOAD[0]}" ok word answer && [ "$ok $word" = "ok $1" ] || load_failed
 }
 
 load_failed()
@@ -93,7 +94,7 @@ load_failed()
 	fail "load"
 }
 
-# outage NAME: since the last time
+# outage NAME: wait for operations, and print the longest time without one since the last call
 outage()
 {
 	load run 300
@@ -103,7 +104,7 @@ outage()
 	gaps="$gaps $answer"
 }
 
-# how often the service had to be started anew, and that nobody lost anything by it
+# the log of this process says that it restored the session
 restored()
 {
 	journalctl --sync
@@ -135,7 +136,7 @@ watchdog_one()
 
 for fabric in $fabrics; do
 	echo "-- over $fabric"
-	coproc LOAD { exec "$BUILD/tests/fault/load" "rmem://10.9.0.1?fabric=$fabric" "$seed" 60000 65536 "$cells" 2>/tmp/load.err; }
+	coproc LOAD { exec "$BUILD/tests/fault/load" "rmem://10.9.0.1?fabric=$fabric" "$RMEM_SEED" 60000 65536 "$cells" 2>/tmp/load.err; }
 	load fill
 	rmemctl pools
 	for what in kill restart watchdog; do
@@ -160,7 +161,7 @@ systemctl stop rmemd.socket rmemd || fail "stop"
 pages_free "$all" stop
 systemctl start rmemd || fail "start"
 
-# directory DIR PAGE_SIZE: what state.conf makes of the configuration
+# directory DIR PAGE_SIZE: /tmp/state.conf keeps the memory in DIR
 directory()
 {
 	install -d -m 700 -o rmem -g rmem "$1"
@@ -168,7 +169,7 @@ directory()
 		"$WORK/rmemd.conf" >/tmp/state.conf
 }
 
-# stored: what was put is there, and its pools have the pages they had
+# stored WHEN: what was put is there, and its pools have the same pages
 stored()
 {
 	rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
@@ -198,7 +199,7 @@ done
 rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
 rmem rm kept || fail rm
 cp /tmp/state.conf /etc/rmem/rmemd.conf
-# nothing is lent any more: what the service manager has goes before it is wanted again
+# nothing is lent any more: the service manager gives the memory back before the start
 systemctl restart rmemd || { journalctl -u rmemd --no-pager -n 20; fail "restart"; }
 [ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
 rmemctl --json pools | jq -e '[.pools[].pages == "2M"] | all' >/dev/null || fail "$(rmemctl pools)"
@@ -231,10 +232,6 @@ kernel_clean
 CMD
 
 for leg in $(legs 612:rxe); do
-	echo "== kernel ${leg%:*}, ${leg#*:}"
-	"$RIG" run --systemd --kernel "${leg%:*}" --device "${leg#*:}" --numa 2 \
-		--node-memory "$((1024 + 2 * mib)),$((1024 + 2 * mib))" --timeout 1500 "bash $WORK/cmd.sh $WORK" || {
-		echo "FAILED on $leg: $?"
-		exit 1
-	}
+	machine "$leg" run --systemd --numa 2 --node-memory "$((1024 + 2 * mib)),$((1024 + 2 * mib))" \
+		--timeout "${RMEM_RIG_SECONDS:-1500}" "bash $WORK/cmd.sh $WORK"
 done

@@ -1,10 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# For the test programs of the rig: a private directory that both host and guests see, and
-# what was built, installed into it.  Sourced with `top_srcdir` and `top_builddir` set;
-# gives $WORK, $RIG and stage().
+# Sourced by the tests of the rig, with `top_srcdir` and `top_builddir` set.  Gives $WORK, a
+# private directory that host and guests see, with the built programs in $WORK/root, and
+# functions that run the parts of a test in a machine.
 : "${top_srcdir:?}" "${top_builddir:?}"
-# shellcheck disable=SC2034 # for the tests
 RIG=$top_srcdir/tests/rig/rig
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/rmem-rigtest.XXXXXX")
 trap 'rm -rf "$WORK"' EXIT
@@ -12,23 +11,81 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 chmod 755 "$WORK"
 
-# Install what was built into $WORK/root, for `guest_install` to lay over the guest's /.
+# Install what was built into $WORK/root, for `guest_install` to copy over the guest's /, and hand
+# the variables RMEM_* on to the guest.  `./dev check` installs once for all tests, into
+# $RMEM_RIG_ROOT.  RMEM_SEED is drawn unless it is given.
 stage()
 {
-	make -C "$top_builddir" install DESTDIR="$WORK/root" >"$WORK/install.log" 2>&1 || {
-		cat "$WORK/install.log"
-		echo "make install failed"
-		exit 1
-	}
-	cat >"$WORK/guest.sh" <<-GUEST
-	WORK=$WORK
-	BUILD=$top_builddir
-	. $top_srcdir/tests/rig/guest/functions
-	GUEST
+	local name
+	if [ -n "${RMEM_RIG_ROOT:-}" ]; then
+		ln -s "$RMEM_RIG_ROOT" "$WORK/root"
+	else
+		# one at a time: libtool links programs anew in the build tree
+		flock "$top_builddir" make -C "$top_builddir" install DESTDIR="$WORK/root" \
+			>"$WORK/install.log" 2>&1 || {
+			cat "$WORK/install.log"
+			echo "make install failed"
+			exit 1
+		}
+	fi
+	export RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))} RMEM_PATIENCE=${RMEM_PATIENCE:-4}
+	echo "RMEM_SEED=$RMEM_SEED"
+	{
+		echo "WORK=$WORK BUILD=$top_builddir"
+		echo "export FABRIC=rdma LISTEN=\$RIG_ADDR RMEM=/usr/bin/rmem"
+		for name in top_srcdir top_builddir $(compgen -e RMEM_); do
+			printf 'export %s=%q\n' "$name" "${!name}"
+		done
+		echo ". $top_srcdir/tests/rig/guest/functions"
+	} >"$WORK/guest.sh"
 }
 
-# The kernels and devices to run on: "612:rxe 61:rxe 612:siw", or what RMEM_RIG_LEGS says.
+# The kernels and devices to run on: those given, unless RMEM_RIG_LEGS names others.
 legs()
 {
 	echo "${RMEM_RIG_LEGS:-$*}"
+}
+
+# parts PART...: those to run, of which RMEM_RIG_PARTS may name fewer
+parts()
+{
+	local part
+	for part; do
+		[[ " ${RMEM_RIG_PARTS:-$*} " != *" $part "* ]] || echo "$part"
+	done
+}
+
+# machine LEG run|pair ARGUMENT...: `rig run` or `rig pair` with this kernel and device; the
+# test ends when that fails
+machine()
+{
+	local leg=$1 command=$2
+	shift 2
+	echo "== kernel ${leg%:*}, ${leg#*:}"
+	"$RIG" "$command" --kernel "${leg%:*}" --device "${leg#*:}" "$@" || {
+		echo "FAILED on $leg: $?"
+		exit 1
+	}
+}
+
+# parts_run LEG run|pair OPTION... -- PART...: machines that run these parts; of a pair the first
+# one runs PART-server of each, the second one PART-client
+parts_run()
+{
+	local leg=$1 command=$2 options=() parts run
+	shift 2
+	while [ "$1" != -- ]; do
+		options+=("$1")
+		shift
+	done
+	shift
+	mapfile -t parts < <(parts "$@")
+	[ ${#parts[@]} -gt 0 ] || return 0
+	run="bash $top_srcdir/tests/rig/guest/parts $WORK"
+	if [ "$command" = run ]; then
+		machine "$leg" run "${options[@]}" "$run ${parts[*]}"
+	else
+		machine "$leg" pair "${options[@]}" "$run ${parts[*]/%/-server}" \
+			"$run ${parts[*]/%/-client}"
+	fi
 }

@@ -1,0 +1,4 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+: "${top_srcdir:?}"
+bash "$top_srcdir/tests/fault/blackhole.sh" client || fail "blackhole, client: status $?"

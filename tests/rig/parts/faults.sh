@@ -1,0 +1,8 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+# tests/fault/faults.sh with every fault that needs RDMA devices of its own.
+#   RMEM_ROUNDS  of each fault, default 2
+#   RMEM_FAULTS  which faults, default all
+: "${top_srcdir:?}"
+export FAULTS="${RMEM_FAULTS:-refused flushed control server port device removal address}"
+bash "$top_srcdir/tests/fault/faults.sh" || fail "faults: status $?"

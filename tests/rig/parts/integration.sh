@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The integration and fault tests over RDMA; after each the kernel's RDMA stack is idle again.
+#   RMEM_RIG_TESTS  which ones, as paths below tests/ without .sh; default: on soft-RoCE all that
+#                   use the fabric, on iWARP those that behave differently there
+: "${top_srcdir:?}"
+rxe_tests="integration/atomics integration/examples integration/inband integration/isolation
+	integration/soak integration/kill integration/resize integration/tenants integration/watch
+	fault/channels fault/hostile fault/killstep"
+siw_tests="integration/atomics integration/inband integration/isolation integration/vectors
+	integration/soak integration/watch fault/channels"
+tests=$siw_tests
+[ ! -e /sys/class/infiniband/rxe0 ] || tests=$rxe_tests
+for test in ${RMEM_RIG_TESTS:-$tests}; do
+	echo "-- $test"
+	status=0 started=$SECONDS
+	bash "$top_srcdir/tests/$test.sh" || status=$?
+	[ "$status" -eq 0 ] || [ "$status" -eq 77 ] || fail "$test: status $status"
+	rdma_idle "${before:?}"
+	kernel_clean
+	echo "-- $test took $((SECONDS - started)) s"
+done

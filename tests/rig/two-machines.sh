@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Two machines with a cable: rmemd in the first, its clients in the second.
+#   RMEM_RIG_PARTS  which of: transfer blackhole knobs
+#   RMEM_RIG_LEGS   on which kernel:device pairs
+#   RMEM_MIB        size of the file of transfer, default 256
+#   RMEM_ROUNDS     of each black hole, default 1
+# cores: 2  seconds: 250
+set -u
+: "${top_srcdir:?}"
+# shellcheck source=tests/rig/lib/stage.sh
+. "$top_srcdir/tests/rig/lib/stage.sh"
+export RMEM_MIB=${RMEM_MIB:-256} RMEM_ROUNDS=${RMEM_ROUNDS:-1}
+stage
+mkdir "$WORK/share"
+
+# real data: an archive of this machine's libraries
+tar -C / -cf - usr/lib 2>/dev/null | head -c $((RMEM_MIB << 20)) >"$WORK/share/file"
+[ "$(stat -c %s "$WORK/share/file")" -eq $((RMEM_MIB << 20)) ] || {
+	echo "/usr/lib has less than $RMEM_MIB MiB"
+	exit 1
+}
+sha256sum <"$WORK/share/file" | cut -d' ' -f1 >"$WORK/share/sum"
+
+for leg in $(legs 612:rxe 61:rxe 612:siw); do
+	case $leg in
+	*:siw) parts=(transfer) ;;
+	61:*) parts=(transfer knobs) ;;
+	*) parts=(transfer blackhole knobs) ;;
+	esac
+	parts_run "$leg" pair --share "$WORK/share" --a-systemd --memory 1536 \
+		--timeout "${RMEM_RIG_SECONDS:-1200}" -- "${parts[@]}"
+done
