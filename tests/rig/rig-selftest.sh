@@ -212,7 +212,7 @@ test_killed()
 	[ -e "$work/share/up" ] || return 1
 	kill -s "$signal" -- "$victim"
 	[ "$signal" = TERM ] || wait "$pid" 2>/dev/null
-	for ((n = 0; n < 100; n++)); do
+	for ((n = 0; n < 600; n++)); do
 		nothing_left && return
 		sleep 0.1
 	done
