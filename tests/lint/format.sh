@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Every C file is formatted as the tree's .clang-format says.  With --write the files are
+# formatted instead; this is what ./dev format does.
+set -euo pipefail
+cd "${top_srcdir:-$(dirname "$0")/../..}"
+
+command -v clang-format >/dev/null || { echo "no clang-format here"; exit 77; }
+
+mapfile -t files < <(find src include tests -name '*.[ch]' | sort)
+[ ${#files[@]} -gt 20 ] || { echo "format: found only ${#files[@]} files"; exit 1; }
+if [ "${1-}" = --write ]; then
+	clang-format -i "${files[@]}"
+	echo "${#files[@]} files"
+	exit
+fi
+
+status=0
+printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" clang-format --dry-run --Werror || status=1
+echo "format: ${#files[@]} files; ./dev format formats them"
+exit "$status"
