@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -351,6 +353,22 @@ START_TEST(zero_stream__zeroes_so_much_and_no_more)
 }
 END_TEST
 
+START_TEST(backoff__doubles_up_to_its_maximum_and_starts_again)
+{
+	static const unsigned expected[] = { 20, 40, 80, 160, 320, 500, 500 };
+	struct backoff backoff = BACKOFF_INIT(500), huge = BACKOFF_INIT(UINT_MAX);
+
+	for (unsigned i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		ck_assert_uint_eq(backoff_next(&backoff), expected[i]);
+	backoff_reset(&backoff);
+	ck_assert_uint_eq(backoff_next(&backoff), 20);
+	/* doubling does not wrap */
+	for (unsigned i = 0; i < 40; i++)
+		(void)backoff_next(&huge);
+	ck_assert_uint_eq(backoff_next(&huge), UINT_MAX);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base");
@@ -372,6 +390,7 @@ int main(void)
 	tcase_add_test(tc, log_format__names_fields_and_cuts_off);
 	tcase_add_test(tc, log__drops_what_is_below_its_level);
 	tcase_add_test(tc, zero_stream__zeroes_so_much_and_no_more);
+	tcase_add_test(tc, backoff__doubles_up_to_its_maximum_and_starts_again);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

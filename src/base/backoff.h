@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How long to wait before the next attempt: 20 ms, then twice as long each time, up to a
+ * maximum.  Not thread-safe. */
+#ifndef BASE_BACKOFF_H
+#define BASE_BACKOFF_H
+
+#define BACKOFF_FIRST_MS 20u
+
+struct backoff {
+	unsigned max_ms; /* at least BACKOFF_FIRST_MS */
+	unsigned ms;     /* the last wait; 0: there was none */
+};
+
+#define BACKOFF_INIT(max)       \
+	{                       \
+		.max_ms = (max) \
+	}
+
+/* An attempt failed: the time to wait before the next one, in milliseconds. */
+unsigned backoff_next(struct backoff *backoff);
+
+/* An attempt succeeded: start again with the shortest wait. */
+void backoff_reset(struct backoff *backoff);
+
+#endif
