@@ -246,7 +246,7 @@ int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_batch 
 			   const struct fabric_atomic *atomic)
 {
 	struct op *op = channel_op(ch, ch->put);
-	int err = fabric_tcp_client.domain_supports(ch->cq->domain, FABRIC_CAN_ATOMICS);
+	int err = tcp_domain_supports(ch->cq->domain, FABRIC_CAN_ATOMICS);
 
 	if (err)
 		return err;
@@ -271,7 +271,7 @@ int tcp_channel_put_request(struct fabric_channel *ch, const struct fabric_batch
 {
 	struct op *op = channel_op(ch, ch->put);
 	struct inband_request made;
-	int err = fabric_tcp_client.domain_supports(ch->cq->domain, FABRIC_CAN_INBAND);
+	int err = tcp_domain_supports(ch->cq->domain, FABRIC_CAN_INBAND);
 
 	if (err)
 		return err;
