@@ -2,11 +2,12 @@
 /* What instructions.sh counts: operations through librmem, or the same work requests posted
  * by bare calls, over a device that does nothing.  Only measured() is counted.
  *
- * Over iWARP, where a write that completes may not be placed yet, a chain of writes ends with a
+ * Operations go through a queue (rmem), or by the synchronous calls, from memory of the program
+ * (plain) or from a buffer of the library (registered).  Over iWARP, where a write that completes may not be placed yet, a chain of writes ends with a
  * read of one byte, by bare calls as through librmem.  The program ignores SIGPIPE, or librmem
  * would keep it off each post.
  *
- *   instructions rmem|bare read|write BYTES CHANNELS BATCH OPERATIONS [iwarp] */
+ *   instructions rmem|plain|registered|bare read|write BYTES CHANNELS BATCH OPERATIONS [iwarp] */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 #define PUSHES_MAX UINT64_C(4)
 
 struct work {
-	bool bare, write, iwarp;
+	bool bare, plain, registered, write, iwarp;
 	uint32_t bytes;
 	unsigned channels, batch;
 	unsigned long operations;
@@ -48,6 +49,7 @@ static rmem_buffer *buffer;
 static struct rmem_op ops[BATCH_MAX];
 static struct rmem_completion completions[BATCH_MAX];
 static char *memory; /* the buffer's */
+static char plain_memory[SERVER_LEASE_BYTES];
 
 static void library_open(const struct work *work)
 {
@@ -108,6 +110,22 @@ static uint64_t library_batch(const struct work *work, uint64_t offset, bool *ok
 		got += (unsigned)n;
 	}
 	return offset;
+}
+
+/* Synchronous calls, each of which posts one operation and waits for it. */
+static bool library_calls(const struct work *work, unsigned long n)
+{
+	char *base = work->plain ? plain_memory : memory;
+	uint64_t offset = 0;
+	int err = 0;
+
+	for (unsigned long i = 0; i < n && !err; i++) {
+		err = work->write
+			      ? rmem_write(lease, offset, base + offset, work->bytes)
+			      : rmem_read(lease, offset, base + offset, work->bytes);
+		offset = offset_next(work, offset);
+	}
+	return !err;
 }
 
 /* ---- by bare calls ---- */
@@ -233,6 +251,8 @@ bool measured(const struct work *work, unsigned long batches);
 
 __attribute__((noinline)) bool measured(const struct work *work, unsigned long batches)
 {
+	if (work->plain || work->registered)
+		return library_calls(work, batches);
 	return work->bare && confirms(work) ? bare_run_confirmed(work, batches)
 					    : run(work, batches);
 }
@@ -243,6 +263,8 @@ static bool work_take(int argc, char **argv, struct work *work)
 		return false;
 	*work = (struct work){
 		.bare = !strcmp(argv[1], "bare"),
+		.plain = !strcmp(argv[1], "plain"),
+		.registered = !strcmp(argv[1], "registered"),
 		.write = !strcmp(argv[2], "write"),
 		.iwarp = argc == 8,
 		.bytes = (uint32_t)strtoul(argv[3], NULL, 10),
@@ -253,6 +275,7 @@ static bool work_take(int argc, char **argv, struct work *work)
 	return work->bytes > 0 && work->bytes <= SERVER_LEASE_BYTES &&
 	       work->channels > 0 && work->channels <= CHANNELS_MAX &&
 	       work->batch > 0 && work->batch <= BATCH_MAX &&
+	       (work->batch == 1 || !(work->plain || work->registered)) &&
 	       work->operations >= work->batch;
 }
 
@@ -274,7 +297,8 @@ START_TEST(work_run)
 		bare_open(&work);
 	else
 		library_open(&work);
-	ck_assert(run(&work, WARM_UP));
+	ck_assert(work.plain || work.registered ? library_calls(&work, WARM_UP)
+						: run(&work, WARM_UP));
 	before = null_counts;
 	ck_assert(measured(&work, batches));
 	/* every operation reached the device, whatever was counted; librmem pushes each new
@@ -301,8 +325,9 @@ int main(int argc, char **argv)
 	int failed;
 
 	if (!work_take(argc, argv, &work)) {
-		(void)fprintf(stderr, "usage: instructions rmem|bare read|write BYTES "
-				      "CHANNELS BATCH OPERATIONS [iwarp]\n");
+		(void)fprintf(stderr, "usage: instructions rmem|plain|registered|bare "
+				      "read|write BYTES CHANNELS BATCH OPERATIONS "
+				      "[iwarp]\n");
 		return 2;
 	}
 	tcase_add_test(tcase, work_run);

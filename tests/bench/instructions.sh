@@ -3,9 +3,10 @@
 # instructions per operation of librmem above bare verbs calls, counted, not timed; takes --json
 #
 # The same operations go through librmem and through a loop of bare calls, over a device that
-# does nothing, under callgrind: post and completion together, mean over all operations.  The
-# last line has the most that librmem adds in batches of 32; over iWARP, which comes apart, it
-# has more to do, such as the read that confirms writes.
+# does nothing, under callgrind: post and completion together, mean over all operations.  Calls
+# are those of a queue, or rmem_read() and rmem_write() from plain or from registered memory.  The
+# last line has the most that librmem adds in batches of 32 of a queue; over iWARP, which comes
+# apart, it has more to do, such as the read that confirms writes.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench instructions}"
@@ -45,23 +46,24 @@ count()
 		END { exit !found }' "$WORK/out"
 }
 
-# row OP BYTES CHANNELS BATCH DEVICE
+# row CALL OP BYTES CHANNELS BATCH DEVICE; CALL: queue, plain or registered
 row()
 {
-	local bare library above
+	local call=$1 bare library above
+	shift
 
 	bare=$(count bare "$@")
-	library=$(count rmem "$@")
+	library=$(count "${call/queue/rmem}" "$@")
 	above=$(awk -v a="$library" -v b="$bare" 'BEGIN { printf "%.1f", a - b }')
 	if [ "$4" -eq 32 ] && [ "$5" = roce ]; then
 		echo "$above" >>"$WORK/batched"
 	fi
 	if [ -n "$JSON" ]; then
-		printf '%s{"op":"%s","bytes":%d,"channels":%d,"batch":%d,"device":"%s","bare":%s,"librmem":%s,"above":%s}' \
-			"$SEPARATOR" "$@" "$bare" "$library" "$above"
+		printf '%s{"call":"%s","op":"%s","bytes":%d,"channels":%d,"batch":%d,"device":"%s","bare":%s,"librmem":%s,"above":%s}' \
+			"$SEPARATOR" "$call" "$@" "$bare" "$library" "$above"
 		SEPARATOR=,
 	else
-		printf '%-6s %6d %9d %6d %-6s %9s %9s %9s\n' "$@" "$bare" "$library" "$above"
+		printf '%-10s %-6s %6d %9d %6d %-6s %9s %9s %9s\n' "$call" "$@" "$bare" "$library" "$above"
 	fi
 }
 
@@ -69,21 +71,28 @@ SEPARATOR=
 if [ -n "$JSON" ]; then
 	printf '{"operations":%d,"rows":[' "$OPERATIONS"
 else
-	printf '%-6s %6s %9s %6s %-6s %9s %9s %9s\n' \
-		op bytes channels batch device bare librmem above
+	printf '%-10s %-6s %6s %9s %6s %-6s %9s %9s %9s\n' \
+		call op bytes channels batch device bare librmem above
 fi
 for op in read write; do
 	for bytes in 64 4096; do
 		for channels in 1 8; do
 			for batch in 1 32; do
-				row "$op" "$bytes" "$channels" "$batch" roce
+				row queue "$op" "$bytes" "$channels" "$batch" roce
 			done
 		done
 	done
 done
 for op in read write; do
 	for batch in 1 32; do
-		row "$op" 64 1 "$batch" iwarp
+		row queue "$op" 64 1 "$batch" iwarp
+	done
+done
+for call in plain registered; do
+	for op in read write; do
+		for bytes in 64 4096; do
+			row "$call" "$op" "$bytes" 1 1 roce
+		done
 	done
 done
 worst=$(sort -g "$WORK/batched" | tail -n 1)

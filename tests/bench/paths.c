@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program that asks for memory when it is told to: opens a session and allocates a lease for
+ * each line it reads, and answers each line.  No thread sends heartbeats meanwhile.
+ *
+ *   paths URI */
+#include <stdio.h>
+
+#include <rmem/rmem.h>
+
+int main(int argc, char **argv)
+{
+	struct rmem_options options = RMEM_OPTIONS_INIT;
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem *session = NULL;
+	rmem_lease *lease;
+	char line[16];
+	int err;
+
+	options.flags = RMEM_NO_THREAD;
+	/* the daemon runs under valgrind */
+	options.timeout_ms = 60000;
+	params.bytes = 65536;
+	err = argc == 2 ? rmem_open(argv[1], &options, &session) : -1;
+	while (!err && fgets(line, sizeof(line), stdin)) {
+		err = rmem_alloc(session, &params, &lease);
+		(void)printf("%s\n", err ? rmem_error() : "allocated");
+		(void)fflush(stdout);
+	}
+	rmem_close(session);
+	return err ? 1 : 0;
+}
