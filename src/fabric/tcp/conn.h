@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #include "fabric/inband.h"
-#include "fabric/tcp/exposure.h"
+#include "fabric/tcp/mr.h"
 #include "fabric/tcp/stream.h"
 
 #define TCP_REPLIES 32u /* begun and not yet sent; a power of two */

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "fabric/notifications.h"
-#include "fabric/tcp/lobby.h"
+#include "fabric/tcp/accept.h"
 #include "fabric/tcp/session.h"
 
 #define EVENTS_MAX 32 /* handled by one call of process() */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "fabric/tcp/lobby.h"
+#include "fabric/tcp/accept.h"
 
 struct fabric_session {
 	struct tcp_office *office;

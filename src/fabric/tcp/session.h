@@ -6,7 +6,7 @@
 #define FABRIC_TCP_SESSION_H
 
 #include "fabric/tcp/conn.h"
-#include "fabric/tcp/exposure.h"
+#include "fabric/tcp/mr.h"
 #include "fabric/tcp/thread.h"
 
 /* What all sessions of a server share; owned by the server. */

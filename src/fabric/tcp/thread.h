@@ -6,7 +6,7 @@
 #define FABRIC_TCP_THREAD_H
 
 #include "base/mailbox.h"
-#include "fabric/tcp/exposure.h"
+#include "fabric/tcp/mr.h"
 
 struct tcp_thread;
 

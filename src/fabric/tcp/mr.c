@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fabric/tcp/exposure.h"
+#include "fabric/tcp/mr.h"
 
 #include <errno.h>
 #include <stdlib.h>

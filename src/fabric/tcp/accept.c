@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fabric/tcp/lobby.h"
+#include "fabric/tcp/accept.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
