@@ -126,7 +126,7 @@ if [ -f src/fabric/tcp/stream.h ]; then
 {
 	fields src/fabric/hello.c hello_wire
 	fields src/fabric/verbs/terms.c terms_wire
-	fields src/fabric/tcp/stream.h stream_verdict
+	fields src/fabric/tcp/stream.h stream_status
 	fields src/fabric/tcp/stream.h stream_request
 	fields src/fabric/tcp/stream.h stream_response
 	fields src/fabric/inband.h inband_request

@@ -22,18 +22,18 @@
 #define ACCEPTS_MAX 16   /* per wake-up: the loop has other things to do */
 #define LISTEN_QUEUE 128 /* completed by the kernel, not yet accepted */
 
-struct guest {
+struct incoming {
 	struct tcp_source source;
-	struct tcp_lobby *lobby;
-	struct list link; /* lobby->waiting or lobby->seats_free */
-	int fd;           /* -1: the seat is free */
+	struct tcp_acceptor *acceptor;
+	struct list link; /* acceptor->waiting or acceptor->free_slots */
+	int fd;           /* -1: the slot is free */
 	uint64_t deadline_ms;
 	size_t have;
 	uint8_t hello[FABRIC_HELLO_BYTES];
 };
 
-struct tcp_lobby {
-	const struct tcp_lobby_events *events;
+struct tcp_acceptor {
+	const struct tcp_acceptor_events *events;
 	void *ctx;
 	int epoll_fd;
 	struct tcp_source listening;
@@ -44,9 +44,9 @@ struct tcp_lobby {
 	struct tcp_source timing;
 	int timer_fd;
 	struct list waiting; /* oldest first: deadlines rise */
-	struct list seats_free;
-	unsigned n_seats;
-	struct guest seats[];
+	struct list free_slots;
+	unsigned n_slots;
+	struct incoming slots[];
 };
 
 int tcp_source_watch(int epoll_fd, int fd, struct tcp_source *source)
@@ -58,121 +58,121 @@ int tcp_source_watch(int epoll_fd, int fd, struct tcp_source *source)
 	return 0;
 }
 
-int tcp_lobby_verdict(int fd, uint32_t status)
+int tcp_send_status(int fd, uint32_t status)
 {
-	struct stream_verdict verdict = { .status = htole32(status) };
-	ssize_t n = send(fd, &verdict, sizeof(verdict), MSG_NOSIGNAL | MSG_DONTWAIT);
+	struct stream_status message = { .status = htole32(status) };
+	ssize_t n = send(fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (n < 0)
-		return err_errno(-errno, "sending a verdict");
+		return err_errno(-errno, "sending a status");
 	/* the first bytes on a new socket: they fit or it is broken */
-	return n == sizeof(verdict) ? 0 : err_set(-EPIPE, "a verdict was cut short");
+	return n == sizeof(message) ? 0 : err_set(-EPIPE, "a status was cut short");
 }
 
 /* Have the timer go off at the next deadline. */
-static void lobby_set_timer(struct tcp_lobby *lobby)
+static void acceptor_set_timer(struct tcp_acceptor *acceptor)
 {
-	struct guest *oldest = list_first(&lobby->waiting, struct guest, link);
+	struct incoming *oldest = list_first(&acceptor->waiting, struct incoming, link);
 	uint64_t now = clock_now_ms(), next = UINT64_MAX, left;
 	struct itimerspec when = { 0 };
 
 	if (oldest)
 		next = oldest->deadline_ms;
-	if (lobby->paused && lobby->pause_end_ms < next)
-		next = lobby->pause_end_ms;
+	if (acceptor->paused && acceptor->pause_end_ms < next)
+		next = acceptor->pause_end_ms;
 	if (next != UINT64_MAX) {
 		left = next > now ? next - now : 1;
 		when.it_value.tv_sec = (time_t)(left / 1000);
 		when.it_value.tv_nsec = (long)(left % 1000) * 1000000L;
 	}
 	/* a valid time on a timerfd: cannot fail */
-	(void)timerfd_settime(lobby->timer_fd, 0, &when, NULL);
+	(void)timerfd_settime(acceptor->timer_fd, 0, &when, NULL);
 }
 
-/* Free the seat; returns the socket, which is the caller's now. */
-static int guest_leave(struct guest *guest)
+/* Free the slot; returns the socket, which is the caller's now. */
+static int incoming_release(struct incoming *incoming)
 {
-	struct tcp_lobby *lobby = guest->lobby;
-	int fd = guest->fd;
+	struct tcp_acceptor *acceptor = incoming->acceptor;
+	int fd = incoming->fd;
 
-	(void)epoll_ctl(lobby->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
-	guest->fd = -1;
-	list_remove(&guest->link);
-	list_append(&lobby->seats_free, &guest->link);
+	(void)epoll_ctl(acceptor->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+	incoming->fd = -1;
+	list_remove(&incoming->link);
+	list_append(&acceptor->free_slots, &incoming->link);
 	return fd;
 }
 
-static void guest_turn_away(struct guest *guest)
+static void incoming_reject(struct incoming *incoming)
 {
-	struct tcp_lobby *lobby = guest->lobby;
+	struct tcp_acceptor *acceptor = incoming->acceptor;
 
-	(void)close(guest_leave(guest));
-	lobby->events->turned_away(lobby->ctx);
+	(void)close(incoming_release(incoming));
+	acceptor->events->rejected(acceptor->ctx);
 }
 
-static void guest_ready(struct tcp_source *source)
+static void incoming_ready(struct tcp_source *source)
 {
-	struct guest *guest = container_of(source, struct guest, source);
-	struct tcp_lobby *lobby = guest->lobby;
+	struct incoming *incoming = container_of(source, struct incoming, source);
+	struct tcp_acceptor *acceptor = incoming->acceptor;
 	struct fabric_hello hello;
 	ssize_t n;
 
-	/* the seat may have been freed since epoll reported it */
-	if (guest->fd < 0)
+	/* the slot may have been freed since epoll reported it */
+	if (incoming->fd < 0)
 		return;
-	n = recv(guest->fd, guest->hello + guest->have,
-		 sizeof(guest->hello) - guest->have, MSG_DONTWAIT);
+	n = recv(incoming->fd, incoming->hello + incoming->have,
+		 sizeof(incoming->hello) - incoming->have, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		guest_turn_away(guest);
+		incoming_reject(incoming);
 		return;
 	}
-	guest->have += (size_t)n;
-	if (guest->have < sizeof(guest->hello))
+	incoming->have += (size_t)n;
+	if (incoming->have < sizeof(incoming->hello))
 		return;
-	if (fabric_hello_decode(guest->hello, guest->have, &hello) != 0) {
-		(void)tcp_lobby_verdict(guest->fd, STREAM_BROKEN);
-		guest_turn_away(guest);
+	if (fabric_hello_decode(incoming->hello, incoming->have, &hello) != 0) {
+		(void)tcp_send_status(incoming->fd, STREAM_BROKEN);
+		incoming_reject(incoming);
 		return;
 	}
-	lobby->events->hello(lobby->ctx, guest_leave(guest), &hello);
+	acceptor->events->hello(acceptor->ctx, incoming_release(incoming), &hello);
 }
 
-static void lobby_seat(struct tcp_lobby *lobby, int fd)
+static void acceptor_add(struct tcp_acceptor *acceptor, int fd)
 {
-	struct guest *guest;
+	struct incoming *incoming;
 
-	if (list_empty(&lobby->seats_free))
-		guest_turn_away(list_first(&lobby->waiting, struct guest, link));
-	guest = list_first(&lobby->seats_free, struct guest, link);
-	if (tcp_source_watch(lobby->epoll_fd, fd, &guest->source) != 0) {
+	if (list_empty(&acceptor->free_slots))
+		incoming_reject(list_first(&acceptor->waiting, struct incoming, link));
+	incoming = list_first(&acceptor->free_slots, struct incoming, link);
+	if (tcp_source_watch(acceptor->epoll_fd, fd, &incoming->source) != 0) {
 		(void)close(fd);
-		lobby->events->turned_away(lobby->ctx);
+		acceptor->events->rejected(acceptor->ctx);
 		return;
 	}
-	guest->fd = fd;
-	guest->have = 0;
-	guest->deadline_ms = clock_now_ms() + HELLO_MS;
-	list_remove(&guest->link);
-	list_append(&lobby->waiting, &guest->link);
+	incoming->fd = fd;
+	incoming->have = 0;
+	incoming->deadline_ms = clock_now_ms() + HELLO_MS;
+	list_remove(&incoming->link);
+	list_append(&acceptor->waiting, &incoming->link);
 	/* most hellos are there already */
-	guest_ready(&guest->source);
+	incoming_ready(&incoming->source);
 }
 
 /* Stop or start to look at the listener. */
-static void lobby_pause(struct tcp_lobby *lobby, bool pause)
+static void acceptor_pause(struct tcp_acceptor *acceptor, bool pause)
 {
 	struct epoll_event event = { .events = pause ? 0 : EPOLLIN,
-				     .data.ptr = &lobby->listening };
+				     .data.ptr = &acceptor->listening };
 
-	lobby->paused = pause;
-	lobby->pause_end_ms = clock_now_ms() + PAUSE_MS;
+	acceptor->paused = pause;
+	acceptor->pause_end_ms = clock_now_ms() + PAUSE_MS;
 	/* changing what is registered takes no memory: cannot fail */
-	(void)epoll_ctl(lobby->epoll_fd, EPOLL_CTL_MOD, lobby->listen_fd, &event);
+	(void)epoll_ctl(acceptor->epoll_fd, EPOLL_CTL_MOD, acceptor->listen_fd, &event);
 }
 
-static bool accept_is_over(struct tcp_lobby *lobby, int err)
+static bool accept_is_over(struct tcp_acceptor *acceptor, int err)
 {
 	switch (err) {
 	case EAGAIN:
@@ -181,9 +181,9 @@ static bool accept_is_over(struct tcp_lobby *lobby, int err)
 	case ENFILE:
 	case ENOBUFS:
 	case ENOMEM:
-		lobby_pause(lobby, true);
+		acceptor_pause(acceptor, true);
 		(void)err_errno(-err, "data streams cannot be accepted for now");
-		lobby->events->trouble(lobby->ctx, err_text());
+		acceptor->events->trouble(acceptor->ctx, err_text());
 		return true;
 	default:
 		/* an error of the one connection, passed on by accept */
@@ -191,35 +191,38 @@ static bool accept_is_over(struct tcp_lobby *lobby, int err)
 	}
 }
 
-static void lobby_listening(struct tcp_source *source)
+static void acceptor_listening(struct tcp_source *source)
 {
-	struct tcp_lobby *lobby = container_of(source, struct tcp_lobby, listening);
+	struct tcp_acceptor *acceptor =
+		container_of(source, struct tcp_acceptor, listening);
 
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(lobby->listen_fd, NULL, NULL,
+		int fd = accept4(acceptor->listen_fd, NULL, NULL,
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0)
-			lobby_seat(lobby, fd);
-		else if (accept_is_over(lobby, errno))
+			acceptor_add(acceptor, fd);
+		else if (accept_is_over(acceptor, errno))
 			break;
 	}
-	lobby_set_timer(lobby);
+	acceptor_set_timer(acceptor);
 }
 
-static void lobby_timing(struct tcp_source *source)
+static void acceptor_timing(struct tcp_source *source)
 {
-	struct tcp_lobby *lobby = container_of(source, struct tcp_lobby, timing);
+	struct tcp_acceptor *acceptor =
+		container_of(source, struct tcp_acceptor, timing);
 	uint64_t now = clock_now_ms(), expirations;
-	struct guest *oldest;
+	struct incoming *oldest;
 
-	(void)!read(lobby->timer_fd, &expirations, sizeof(expirations));
-	while ((oldest = list_first(&lobby->waiting, struct guest, link)) != NULL &&
+	(void)!read(acceptor->timer_fd, &expirations, sizeof(expirations));
+	while ((oldest = list_first(&acceptor->waiting, struct incoming, link)) !=
+		       NULL &&
 	       oldest->deadline_ms <= now)
-		guest_turn_away(oldest);
-	if (lobby->paused && lobby->pause_end_ms <= now)
-		lobby_pause(lobby, false);
-	lobby_set_timer(lobby);
+		incoming_reject(oldest);
+	if (acceptor->paused && acceptor->pause_end_ms <= now)
+		acceptor_pause(acceptor, false);
+	acceptor_set_timer(acceptor);
 }
 
 static int listen_on(const struct fabric_address *address)
@@ -268,7 +271,8 @@ static int socket_port(int fd, uint16_t *ret_port)
 	return 0;
 }
 
-static int lobby_listen(struct tcp_lobby *lobby, const struct fabric_address *address)
+static int acceptor_listen(struct tcp_acceptor *acceptor,
+			   const struct fabric_address *address)
 {
 	char text[TCP_ADDRESS_TEXT];
 	int fd =
@@ -278,68 +282,70 @@ static int lobby_listen(struct tcp_lobby *lobby, const struct fabric_address *ad
 	if (fd < 0)
 		return err_errno(fd, "cannot listen for data streams on %s",
 				 tcp_socket_text(address, text));
-	lobby->listen_fd = fd;
-	err = socket_port(fd, &lobby->port);
+	acceptor->listen_fd = fd;
+	err = socket_port(fd, &acceptor->port);
 	if (err)
 		return err;
-	lobby->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (lobby->timer_fd < 0)
+	acceptor->timer_fd =
+		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (acceptor->timer_fd < 0)
 		return err_errno(-errno, "timerfd_create");
-	err = tcp_source_watch(lobby->epoll_fd, fd, &lobby->listening);
+	err = tcp_source_watch(acceptor->epoll_fd, fd, &acceptor->listening);
 	if (err)
 		return err;
-	return tcp_source_watch(lobby->epoll_fd, lobby->timer_fd, &lobby->timing);
+	return tcp_source_watch(acceptor->epoll_fd, acceptor->timer_fd,
+				&acceptor->timing);
 }
 
-int tcp_lobby_open(const struct fabric_address *address, unsigned seats, int epoll_fd,
-		   const struct tcp_lobby_events *events, void *ctx,
-		   struct tcp_lobby **ret_lobby)
+int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
+		      int epoll_fd, const struct tcp_acceptor_events *events, void *ctx,
+		      struct tcp_acceptor **ret_lobby)
 {
-	struct tcp_lobby *lobby =
-		calloc(1, sizeof(*lobby) + seats * sizeof(lobby->seats[0]));
+	struct tcp_acceptor *acceptor =
+		calloc(1, sizeof(*acceptor) + slots * sizeof(acceptor->slots[0]));
 	int err;
 
-	if (!lobby)
-		return err_errno(-ENOMEM, "room for %u new data streams", seats);
-	lobby->events = events;
-	lobby->ctx = ctx;
-	lobby->epoll_fd = epoll_fd;
-	lobby->listening.ready = lobby_listening;
-	lobby->timing.ready = lobby_timing;
-	lobby->listen_fd = lobby->timer_fd = -1;
-	list_init(&lobby->waiting);
-	list_init(&lobby->seats_free);
-	lobby->n_seats = seats;
-	for (unsigned i = 0; i < seats; i++) {
-		lobby->seats[i] = (struct guest){ .source.ready = guest_ready,
-						  .lobby = lobby,
-						  .fd = -1 };
-		list_append(&lobby->seats_free, &lobby->seats[i].link);
+	if (!acceptor)
+		return err_errno(-ENOMEM, "room for %u new data streams", slots);
+	acceptor->events = events;
+	acceptor->ctx = ctx;
+	acceptor->epoll_fd = epoll_fd;
+	acceptor->listening.ready = acceptor_listening;
+	acceptor->timing.ready = acceptor_timing;
+	acceptor->listen_fd = acceptor->timer_fd = -1;
+	list_init(&acceptor->waiting);
+	list_init(&acceptor->free_slots);
+	acceptor->n_slots = slots;
+	for (unsigned i = 0; i < slots; i++) {
+		acceptor->slots[i] = (struct incoming){ .source.ready = incoming_ready,
+							.acceptor = acceptor,
+							.fd = -1 };
+		list_append(&acceptor->free_slots, &acceptor->slots[i].link);
 	}
-	err = lobby_listen(lobby, address);
+	err = acceptor_listen(acceptor, address);
 	if (err) {
-		tcp_lobby_close(lobby);
+		tcp_acceptor_close(acceptor);
 		return err;
 	}
-	*ret_lobby = lobby;
+	*ret_lobby = acceptor;
 	return 0;
 }
 
-void tcp_lobby_close(struct tcp_lobby *lobby)
+void tcp_acceptor_close(struct tcp_acceptor *acceptor)
 {
-	if (!lobby)
+	if (!acceptor)
 		return;
-	for (unsigned i = 0; i < lobby->n_seats; i++)
-		if (lobby->seats[i].fd >= 0)
-			(void)close(lobby->seats[i].fd);
-	if (lobby->timer_fd >= 0)
-		(void)close(lobby->timer_fd);
-	if (lobby->listen_fd >= 0)
-		(void)close(lobby->listen_fd);
-	free(lobby);
+	for (unsigned i = 0; i < acceptor->n_slots; i++)
+		if (acceptor->slots[i].fd >= 0)
+			(void)close(acceptor->slots[i].fd);
+	if (acceptor->timer_fd >= 0)
+		(void)close(acceptor->timer_fd);
+	if (acceptor->listen_fd >= 0)
+		(void)close(acceptor->listen_fd);
+	free(acceptor);
 }
 
-uint16_t tcp_lobby_port(const struct tcp_lobby *lobby)
+uint16_t tcp_acceptor_port(const struct tcp_acceptor *acceptor)
 {
-	return lobby->port;
+	return acceptor->port;
 }

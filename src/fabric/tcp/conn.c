@@ -41,8 +41,8 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 	conn->channel = channel;
 	conn->session = session;
 	conn->fd = fd;
-	conn->order.kind = TCP_ORDER_CONN;
-	conn->news.kind = TCP_NEWS_CONN;
+	conn->command.kind = TCP_COMMAND_CONN;
+	conn->event.kind = TCP_EVENT_CONN;
 	(void)pthread_mutex_init(&conn->lock, NULL);
 	*ret_conn = conn;
 	return 0;
@@ -91,7 +91,7 @@ static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 	reply->header =
 		(struct stream_response){ .status = htole32(status), .cookie = cookie };
 	reply->payload = NULL;
-	reply->exposure = NULL;
+	reply->mr = NULL;
 	reply->bytes = 0;
 	return reply;
 }
@@ -184,10 +184,10 @@ static void conn_begin_read(struct tcp_conn *conn, struct tcp_table *table)
 {
 	const struct stream_request *request = &conn->request;
 	uint32_t bytes = le32toh(request->bytes);
-	const struct fabric_mr *exposure;
-	char *place = tcp_exposure_resolve(table, conn->session, le64toh(request->rkey),
-					   le64toh(request->addr), bytes,
-					   FABRIC_RIGHT_READ, &exposure);
+	const struct fabric_mr *mr;
+	char *place =
+		tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
+			       le64toh(request->addr), bytes, FABRIC_RIGHT_READ, &mr);
 	struct tcp_reply *reply = conn_answer(conn, request->cookie,
 					      place ? STREAM_DONE : STREAM_REFUSED);
 
@@ -202,7 +202,7 @@ static void conn_begin_read(struct tcp_conn *conn, struct tcp_table *table)
 		reply->payload = (char *)&reply->word;
 	} else {
 		reply->payload = place;
-		reply->exposure = exposure;
+		reply->mr = mr;
 	}
 }
 
@@ -213,9 +213,9 @@ static void conn_begin_write(struct tcp_conn *conn, struct tcp_table *table)
 	conn->cookie = request->cookie;
 	conn->left = le32toh(request->bytes);
 	conn->word_place = NULL;
-	conn->place = tcp_exposure_resolve(table, conn->session, le64toh(request->rkey),
-					   le64toh(request->addr), conn->left,
-					   FABRIC_RIGHT_WRITE, &conn->target);
+	conn->place = tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
+				     le64toh(request->addr), conn->left,
+				     FABRIC_RIGHT_WRITE, &conn->target);
 	conn->have = 0;
 	if (!conn->place) {
 		conn->target = NULL;
@@ -235,10 +235,10 @@ static void conn_begin_atomic(struct tcp_conn *conn, struct tcp_table *table,
 			      enum stream_op op)
 {
 	const struct stream_request *request = &conn->request;
-	char *place = tcp_exposure_resolve(table, conn->session, le64toh(request->rkey),
-					   le64toh(request->addr), sizeof(uint64_t),
-					   FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE,
-					   &conn->target);
+	char *place =
+		tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
+			       le64toh(request->addr), sizeof(uint64_t),
+			       FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, &conn->target);
 
 	conn->cookie = request->cookie;
 	conn->left = sizeof(conn->atomic);
@@ -352,21 +352,20 @@ static char *reach_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 			unsigned rights)
 {
 	const struct reach *reach = ctx;
-	const struct fabric_mr *exposure;
+	const struct fabric_mr *mr;
 
-	return tcp_exposure_resolve(reach->table, reach->conn->session, rkey, addr,
-				    bytes, rights, &exposure);
+	return tcp_mr_resolve(reach->table, reach->conn->session, rkey, addr, bytes,
+			      rights, &mr);
 }
 
 static bool reach_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
 {
 	const struct reach *reach = ctx;
 
-	return tcp_exposure_notify(reach->table, reach->conn->session, rkey, addr,
-				   value);
+	return tcp_mr_notify(reach->table, reach->conn->session, rkey, addr, value);
 }
 
-/* It is done at once, so no exposure is in use when the thread turns to its orders. */
+/* It is done at once, so no mr is in use when the thread turns to its commands. */
 static void conn_do_inband(struct tcp_conn *conn, struct tcp_table *table)
 {
 	struct reach reach = { .conn = conn, .table = table };
@@ -542,15 +541,14 @@ uint32_t tcp_conn_interest(const struct tcp_conn *conn)
 }
 
 /* An answer that is sent in part cannot be taken back. */
-static bool conn_sends(struct tcp_conn *conn, const struct fabric_mr *exposure)
+static bool conn_sends(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
-	return conn->n_replies > 0 && conn->sent > 0 &&
-	       conn_reply(conn, 0)->exposure == exposure;
+	return conn->n_replies > 0 && conn->sent > 0 && conn_reply(conn, 0)->mr == mr;
 }
 
-static void conn_refuse(struct tcp_conn *conn, const struct fabric_mr *exposure)
+static void conn_refuse(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
-	if (conn->target == exposure) {
+	if (conn->target == mr) {
 		conn->target = NULL;
 		conn->status = STREAM_REFUSED;
 		conn->phase = TCP_PHASE_DRAIN;
@@ -558,39 +556,39 @@ static void conn_refuse(struct tcp_conn *conn, const struct fabric_mr *exposure)
 	for (unsigned i = 0; i < conn->n_replies; i++) {
 		struct tcp_reply *reply = conn_reply(conn, i);
 
-		if (reply->exposure != exposure)
+		if (reply->mr != mr)
 			continue;
 		reply->header.status = htole32(STREAM_REFUSED);
 		reply->header.bytes = 0;
 		reply->payload = NULL;
-		reply->exposure = NULL;
+		reply->mr = NULL;
 		reply->bytes = 0;
 	}
 }
 
-bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *exposure)
+bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
 	bool stays;
 
 	(void)pthread_mutex_lock(&conn->lock);
-	stays = !conn_sends(conn, exposure);
+	stays = !conn_sends(conn, mr);
 	if (stays)
-		conn_refuse(conn, exposure);
+		conn_refuse(conn, mr);
 	else
 		(void)conn_over(conn, "memory withdrawn while it was read");
 	(void)pthread_mutex_unlock(&conn->lock);
 	return stays;
 }
 
-bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *exposure)
+bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
 	bool done;
 
 	if (pthread_mutex_trylock(&conn->lock))
 		return false;
-	done = !conn_sends(conn, exposure);
+	done = !conn_sends(conn, mr);
 	if (done)
-		conn_refuse(conn, exposure);
+		conn_refuse(conn, mr);
 	(void)pthread_mutex_unlock(&conn->lock);
 	return done;
 }

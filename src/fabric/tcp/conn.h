@@ -17,9 +17,9 @@
 /* A response that waits to be sent. */
 struct tcp_reply {
 	struct stream_response header;
-	char *payload; /* header.bytes of it; in the exposure, or &word */
-	const struct fabric_mr *exposure; /* NULL: touches none */
-	uint32_t bytes;                   /* header.bytes in host order */
+	char *payload;              /* header.bytes of it; in the mr, or &word */
+	const struct fabric_mr *mr; /* NULL: touches none */
+	uint32_t bytes;             /* header.bytes in host order */
 	uint64_t
 		word; /* an aligned 8-byte read, an atomic's old value, or the result of
 			* an in-band request */
@@ -43,8 +43,8 @@ struct tcp_conn {
 	int fd; /* closed by the loop, so that it can shut it down at any time */
 	struct list *streams; /* its session's in its thread; that thread's to change */
 	/* handed over with the order and the news */
-	struct tcp_order order;
-	struct tcp_news news;
+	struct tcp_command command;
+	struct tcp_event event;
 	char why[FABRIC_TEXT_MAX];
 	/* held by the thread while it works on the stream */
 	pthread_mutex_t lock;
@@ -86,11 +86,11 @@ void tcp_conn_kill(struct tcp_conn *conn);
 bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 /* The epoll events it waits for.  [data thread] */
 uint32_t tcp_conn_interest(const struct tcp_conn *conn);
-/* Stop touching an exposure, which is no longer in the table.  False when that takes the
+/* Stop touching an mr, which is no longer in the table.  False when that takes the
  * end of the stream.  [data thread] */
-bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *exposure);
+bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *mr);
 /* The same from outside.  False: nothing was done, as its thread works on it, or has to end
  * it.  [loop] */
-bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *exposure);
+bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *mr);
 
 #endif

@@ -65,18 +65,18 @@ static int socket_hello(int fd, const struct fabric_hello *hello)
 	return n == sizeof(buf) ? 0 : -EPIPE;
 }
 
-static int socket_verdict(int fd, uint64_t deadline_ms)
+static int socket_status(int fd, uint64_t deadline_ms)
 {
-	struct stream_verdict verdict;
+	struct stream_status status;
 	size_t have = 0;
 
-	while (have < sizeof(verdict)) {
+	while (have < sizeof(status)) {
 		int err = socket_wait(fd, POLLIN, deadline_ms);
 		ssize_t n;
 
 		if (err)
 			return err;
-		n = recv(fd, (char *)&verdict + have, sizeof(verdict) - have, 0);
+		n = recv(fd, (char *)&status + have, sizeof(status) - have, 0);
 		if (n == 0)
 			return -ECONNRESET;
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -84,7 +84,7 @@ static int socket_verdict(int fd, uint64_t deadline_ms)
 		if (n > 0)
 			have += (size_t)n;
 	}
-	switch (le32toh(verdict.status)) {
+	switch (le32toh(status.status)) {
 	case STREAM_DONE:
 		return 0;
 	case STREAM_REFUSED:
@@ -121,7 +121,7 @@ int tcp_connect(const struct fabric_address *address, const struct fabric_hello 
 	}
 	if (!err) {
 		step = "waiting for the admission of a data stream by";
-		err = socket_verdict(fd, deadline_ms);
+		err = socket_status(fd, deadline_ms);
 	}
 	if (err) {
 		(void)close(fd);

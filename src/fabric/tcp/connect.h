@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Set a stream up from the client's side: connection, hello, verdict.
+/* Set a stream up from the client's side: connection, hello, status.
  * Threads: [any]. */
 #ifndef FABRIC_TCP_CONNECT_H
 #define FABRIC_TCP_CONNECT_H

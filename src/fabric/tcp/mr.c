@@ -38,77 +38,77 @@ static struct fabric_key key_new(const void *addr)
 	};
 }
 
-int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
-		     unsigned rights, void *cookie, unsigned n_threads,
-		     struct fabric_mr **ret_mr)
+int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
+	       unsigned rights, void *cookie, unsigned n_threads,
+	       struct fabric_mr **ret_mr)
 {
-	struct fabric_mr *e = calloc(1, sizeof(*e) + n_threads * sizeof(e->seats[0]));
+	struct fabric_mr *e = calloc(1, sizeof(*e) + n_threads * sizeof(e->entries[0]));
 
 	if (!e)
 		return err_errno(-ENOMEM, "exposing %zu bytes", bytes);
 	list_init(&e->link);
 	e->cookie = cookie;
-	e->state = TCP_EXPOSING;
+	e->state = TCP_MR_REGISTERING;
 	e->session = session;
 	e->key = key_new(addr);
 	e->base = addr;
 	e->bytes = bytes;
 	e->rights = rights;
-	e->news.kind = TCP_NEWS_EXPOSURE;
-	e->notes_news.kind = TCP_NEWS_NOTES;
-	fabric_notifications_init(&e->notes);
-	e->n_seats = n_threads;
+	e->event.kind = TCP_EVENT_MR;
+	e->notifications_event.kind = TCP_EVENT_NOTIFICATIONS;
+	fabric_notifications_init(&e->notifications);
+	e->n_entries = n_threads;
 	for (unsigned i = 0; i < n_threads; i++)
-		e->seats[i].exposure = e;
+		e->entries[i].mr = e;
 	*ret_mr = e;
 	return 0;
 }
 
-void tcp_exposure_free(struct fabric_mr *exposure)
+void tcp_mr_free(struct fabric_mr *mr)
 {
-	if (!exposure)
+	if (!mr)
 		return;
-	fabric_notifications_destroy(&exposure->notes);
-	free(exposure);
+	fabric_notifications_destroy(&mr->notifications);
+	free(mr);
 }
 
 void tcp_table_init(struct tcp_table *table)
 {
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&table->lock, NULL);
-	map_init(&table->seats);
+	map_init(&table->entries);
 }
 
 void tcp_table_destroy(struct tcp_table *table)
 {
-	map_destroy(&table->seats);
+	map_destroy(&table->entries);
 	(void)pthread_mutex_destroy(&table->lock);
 }
 
-int tcp_table_add(struct tcp_table *table, struct tcp_seat *seat)
+int tcp_table_add(struct tcp_table *table, struct tcp_key_entry *entry)
 {
-	uint64_t rkey = seat->exposure->key.rkey;
+	uint64_t rkey = entry->mr->key.rkey;
 	int err;
 
 	(void)pthread_mutex_lock(&table->lock);
-	err = map_insert(&table->seats, &seat->node, map_hash_u64(rkey));
+	err = map_insert(&table->entries, &entry->node, map_hash_u64(rkey));
 	(void)pthread_mutex_unlock(&table->lock);
 	return err ? err_set(err, "no memory for a data thread's table") : 0;
 }
 
-void tcp_table_remove(struct tcp_table *table, struct tcp_seat *seat)
+void tcp_table_remove(struct tcp_table *table, struct tcp_key_entry *entry)
 {
 	(void)pthread_mutex_lock(&table->lock);
-	map_remove(&table->seats, &seat->node);
+	map_remove(&table->entries, &entry->node);
 	(void)pthread_mutex_unlock(&table->lock);
 }
 
-void tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news)
+void tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop)
 {
-	struct fabric_mr *e = seat->exposure;
+	struct fabric_mr *e = entry->mr;
 
 	if (atomic_fetch_sub(&e->pending, 1) == 1)
-		mailbox_post(news, &e->news.link);
+		mailbox_post(loop, &e->event.link);
 }
 
 /* What is found stays until the stream that asked is at rest, or has forgotten it. */
@@ -119,10 +119,10 @@ static struct fabric_mr *table_find(struct tcp_table *table,
 	struct map_node *node;
 
 	(void)pthread_mutex_lock(&table->lock);
-	node = map_find(&table->seats, map_hash_u64(rkey));
+	node = map_find(&table->entries, map_hash_u64(rkey));
 	for (; node && !found; node = map_find_next(node)) {
 		struct fabric_mr *e =
-			container_of(node, struct tcp_seat, node)->exposure;
+			container_of(node, struct tcp_key_entry, node)->mr;
 
 		if (e->key.rkey == rkey && e->session == session)
 			found = e;
@@ -141,10 +141,9 @@ static bool range_allowed(const struct fabric_mr *e, uint64_t addr, uint32_t byt
 	       bytes <= e->bytes - offset;
 }
 
-char *tcp_exposure_resolve(struct tcp_table *table,
-			   const struct fabric_session *session, uint64_t rkey,
-			   uint64_t addr, uint32_t bytes, unsigned rights,
-			   const struct fabric_mr **ret_mr)
+char *tcp_mr_resolve(struct tcp_table *table, const struct fabric_session *session,
+		     uint64_t rkey, uint64_t addr, uint32_t bytes, unsigned rights,
+		     const struct fabric_mr **ret_mr)
 {
 	const struct fabric_mr *e = table_find(table, session, rkey);
 
@@ -154,14 +153,14 @@ char *tcp_exposure_resolve(struct tcp_table *table,
 	return e->base + (addr - e->key.addr);
 }
 
-bool tcp_exposure_notify(struct tcp_table *table, const struct fabric_session *session,
-			 uint64_t rkey, uint64_t addr, uint32_t value)
+bool tcp_mr_notify(struct tcp_table *table, const struct fabric_session *session,
+		   uint64_t rkey, uint64_t addr, uint32_t value)
 {
 	struct fabric_mr *e = table_find(table, session, rkey);
 
 	if (!e || !range_allowed(e, addr, 0, FABRIC_RIGHT_WRITE))
 		return false;
-	if (fabric_notifications_add(&e->notes, value))
-		mailbox_post(e->box, &e->notes_news.link);
+	if (fabric_notifications_add(&e->notifications, value))
+		mailbox_post(e->box, &e->notifications_event.link);
 	return true;
 }

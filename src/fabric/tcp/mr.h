@@ -18,58 +18,58 @@
 #include "fabric/fabric.h"
 #include "fabric/notifications.h"
 
-enum tcp_order_kind {
-	TCP_ORDER_STOP,
-	TCP_ORDER_CONN,     /* serve a new connection */
-	TCP_ORDER_WITHDRAW, /* stop every access to an exposure that is in no table */
+enum tcp_command_kind {
+	TCP_COMMAND_STOP,
+	TCP_COMMAND_CONN,     /* serve a new connection */
+	TCP_COMMAND_DEREG_MR, /* stop every access to an mr that is in no table */
 };
 
 /* What the loop tells a data thread. */
-struct tcp_order {
+struct tcp_command {
 	struct list link;
-	enum tcp_order_kind kind;
+	enum tcp_command_kind kind;
 };
 
-enum tcp_news_kind {
-	TCP_NEWS_CONN,     /* a connection is over; its thread has forgotten it */
-	TCP_NEWS_EXPOSURE, /* every thread has carried out the order; or from the loop to
+enum tcp_event_kind {
+	TCP_EVENT_CONN, /* a connection is over; its thread has forgotten it */
+	TCP_EVENT_MR,   /* every thread has carried out the order; or from the loop to
 			    * itself: there is nothing to wait for */
-	TCP_NEWS_NOTES,    /* an exposure has notifications */
-	TCP_NEWS_SESSION,  /* from the loop to itself: nothing is left of a session */
+	TCP_EVENT_NOTIFICATIONS, /* an mr has notifications */
+	TCP_EVENT_SESSION, /* from the loop to itself: nothing is left of a session */
 };
 
 /* What the loop is told. */
-struct tcp_news {
+struct tcp_event {
 	struct list link;
-	enum tcp_news_kind kind;
+	enum tcp_event_kind kind;
 };
 
 /* What a data thread may touch; it looks, the loop changes it. */
 struct tcp_table {
 	pthread_mutex_t lock;
-	struct map seats;
+	struct map entries;
 };
 
-/* An exposure's place in one thread's table. */
-struct tcp_seat {
-	struct tcp_order order;
+/* An mr's place in one thread's table. */
+struct tcp_key_entry {
+	struct tcp_command command;
 	struct map_node node;
-	struct fabric_mr *exposure;
+	struct fabric_mr *mr;
 	struct list *streams; /* its session's in that thread: who may be at it */
 };
 
-enum tcp_exposure_state {
-	TCP_EXPOSING, /* the news are under way */
-	TCP_EXPOSED,
-	TCP_WITHDRAWING,
+enum tcp_mr_state {
+	TCP_MR_REGISTERING, /* the news are under way */
+	TCP_MR_REGISTERED,
+	TCP_MR_DEREGISTERING,
 };
 
 struct fabric_mr {
 	/* loop */
-	struct list link; /* session->exposures */
+	struct list link; /* session->mrs */
 	void *cookie;
-	enum tcp_exposure_state state;
-	bool withdraw_wanted; /* withdraw() was called, or its session ends */
+	enum tcp_mr_state state;
+	bool dereg_wanted; /* withdraw() was called, or its session ends */
 	/* both */
 	struct fabric_session *session;
 	struct fabric_key key;
@@ -77,40 +77,39 @@ struct fabric_mr {
 	size_t bytes;
 	unsigned rights;
 	struct mailbox *box; /* the loop's, for notifications */
-	struct fabric_notifications notes;
-	struct tcp_news notes_news; /* under way while notes.told */
+	struct fabric_notifications notifications;
+	struct tcp_event notifications_event; /* under way while notifications.told */
 	/* handed over with the news */
-	struct tcp_news news;
+	struct tcp_event event;
 	atomic_uint pending; /* threads that have not carried out the order */
-	unsigned n_seats;
-	struct tcp_seat seats[]; /* one per thread */
+	unsigned n_entries;
+	struct tcp_key_entry entries[]; /* one per thread */
 };
 
 /* Make one with a random key and address; it is in no table yet.  -ENOMEM.  [loop] */
-int tcp_exposure_new(struct fabric_session *session, void *addr, size_t bytes,
-		     unsigned rights, void *cookie, unsigned n_threads,
-		     struct fabric_mr **ret_mr);
-void tcp_exposure_free(struct fabric_mr *exposure);
+int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
+	       unsigned rights, void *cookie, unsigned n_threads,
+	       struct fabric_mr **ret_mr);
+void tcp_mr_free(struct fabric_mr *mr);
 
 void tcp_table_init(struct tcp_table *table);
 void tcp_table_destroy(struct tcp_table *table);
-/* Put an exposure into a thread's table, and take it out again.  -ENOMEM.  [loop] */
-int tcp_table_add(struct tcp_table *table, struct tcp_seat *seat);
-void tcp_table_remove(struct tcp_table *table, struct tcp_seat *seat);
+/* Put an mr into a thread's table, and take it out again.  -ENOMEM.  [loop] */
+int tcp_table_add(struct tcp_table *table, struct tcp_key_entry *entry);
+void tcp_table_remove(struct tcp_table *table, struct tcp_key_entry *entry);
 
 /* An order is carried out: send the news if the thread was the last to do so.
  * [data thread] */
-void tcp_seat_leave(struct tcp_seat *seat, struct mailbox *news);
+void tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
 
 /* The memory of [addr, addr + bytes) of a key, or NULL when the session has no such key,
  * the range is not inside, or one of the rights (FABRIC_RIGHT_*) was not given.
  * [data thread] */
-char *tcp_exposure_resolve(struct tcp_table *table,
-			   const struct fabric_session *session, uint64_t rkey,
-			   uint64_t addr, uint32_t bytes, unsigned rights,
-			   const struct fabric_mr **ret_mr);
+char *tcp_mr_resolve(struct tcp_table *table, const struct fabric_session *session,
+		     uint64_t rkey, uint64_t addr, uint32_t bytes, unsigned rights,
+		     const struct fabric_mr **ret_mr);
 /* A client notifies of a place that it may write to; false: it may not.  [data thread] */
-bool tcp_exposure_notify(struct tcp_table *table, const struct fabric_session *session,
-			 uint64_t rkey, uint64_t addr, uint32_t value);
+bool tcp_mr_notify(struct tcp_table *table, const struct fabric_session *session,
+		   uint64_t rkey, uint64_t addr, uint32_t value);
 
 #endif

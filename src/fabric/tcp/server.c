@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server's ops table: the loop's side of the fabric.  Its descriptor is an epoll set of
- * the lobby's sockets and the mailbox into which the data threads put their news. */
+ * the acceptor's sockets and the mailbox into which the data threads put their news. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -12,50 +12,50 @@
 #include "fabric/tcp/accept.h"
 #include "fabric/tcp/session.h"
 
-#define EVENTS_MAX 32 /* handled by one call of process() */
-#define NEWS_MAX 256  /* by one event */
+#define EVENTS_MAX 32    /* handled by one call of process() */
+#define MESSAGES_MAX 256 /* by one event */
 
 struct fabric_server {
-	struct tcp_office office;
+	struct tcp_shared shared;
 	struct fabric_endpoint endpoint;
 	int epoll_fd;
 	struct tcp_source mail;
-	struct tcp_lobby *lobby;
+	struct tcp_acceptor *acceptor;
 	struct tcp_thread *threads[];
 };
 
 static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
 {
 	struct fabric_server *server = ctx;
-	struct tcp_office *office = &server->office;
-	struct fabric_session *session = office->events->admit(office->ctx, 0, hello);
+	struct tcp_shared *shared = &server->shared;
+	struct fabric_session *session = shared->events->admit(shared->ctx, 0, hello);
 
 	if (session) {
 		tcp_session_join(session, fd, hello->channel);
 		return;
 	}
-	(void)tcp_lobby_verdict(fd, STREAM_REFUSED);
+	(void)tcp_send_status(fd, STREAM_REFUSED);
 	(void)close(fd);
-	office->stats.refused++;
+	shared->stats.refused++;
 }
 
-static void server_turned_away(void *ctx)
+static void server_rejected(void *ctx)
 {
 	struct fabric_server *server = ctx;
 
-	server->office.stats.refused++;
+	server->shared.stats.refused++;
 }
 
 static void server_trouble(void *ctx, const char *text)
 {
 	struct fabric_server *server = ctx;
 
-	server->office.events->endpoint_event(server->office.ctx, 0, text);
+	server->shared.events->endpoint_event(server->shared.ctx, 0, text);
 }
 
-static const struct tcp_lobby_events lobby_events = {
+static const struct tcp_acceptor_events acceptor_events = {
 	.hello = server_hello,
-	.turned_away = server_turned_away,
+	.rejected = server_rejected,
 	.trouble = server_trouble,
 };
 
@@ -64,17 +64,17 @@ static void server_mail(struct tcp_source *source)
 {
 	struct fabric_server *server = container_of(source, struct fabric_server, mail);
 	uint64_t until_ns = clock_now_ns() + FABRIC_NOTIFICATIONS_TURN_NS;
-	struct tcp_news *news;
+	struct tcp_event *event;
 	struct list messages;
 
 	list_init(&messages);
-	for (unsigned i = 0; i < NEWS_MAX && clock_now_ns() < until_ns; i++) {
-		mailbox_take_some(&server->office.news, &messages, 1);
-		news = list_first(&messages, struct tcp_news, link);
-		if (!news)
+	for (unsigned i = 0; i < MESSAGES_MAX && clock_now_ns() < until_ns; i++) {
+		mailbox_take_some(&server->shared.mailbox, &messages, 1);
+		event = list_first(&messages, struct tcp_event, link);
+		if (!event)
 			return;
-		list_remove(&news->link);
-		tcp_session_news(news);
+		list_remove(&event->link);
+		tcp_session_handle_event(event);
 	}
 }
 
@@ -92,22 +92,22 @@ static void server_close(struct fabric_server *server)
 {
 	if (!server)
 		return;
-	for (unsigned i = 0; i < server->office.n_threads; i++)
+	for (unsigned i = 0; i < server->shared.n_threads; i++)
 		tcp_thread_stop(server->threads[i]);
-	tcp_lobby_close(server->lobby);
-	tcp_session_free_all(&server->office);
+	tcp_acceptor_close(server->acceptor);
+	tcp_session_free_all(&server->shared);
 	(void)close(server->epoll_fd);
-	mailbox_destroy(&server->office.news);
+	mailbox_destroy(&server->shared.mailbox);
 	free(server);
 }
 
 static int server_start_threads(struct fabric_server *server, unsigned n)
 {
-	struct tcp_office *office = &server->office;
+	struct tcp_shared *shared = &server->shared;
 
-	for (; office->n_threads < n; office->n_threads++) {
-		int err = tcp_thread_start(office->n_threads, &office->news,
-					   &server->threads[office->n_threads]);
+	for (; shared->n_threads < n; shared->n_threads++) {
+		int err = tcp_thread_start(shared->n_threads, &shared->mailbox,
+					   &server->threads[shared->n_threads]);
 
 		if (err)
 			return err;
@@ -126,12 +126,12 @@ static int server_new(unsigned threads, const struct fabric_server_events *event
 
 	if (!server)
 		return err_errno(-ENOMEM, "the tcp fabric");
-	server->office.events = events;
-	server->office.ctx = ctx;
-	server->office.threads = server->threads;
-	list_init(&server->office.sessions);
+	server->shared.events = events;
+	server->shared.ctx = ctx;
+	server->shared.threads = server->threads;
+	list_init(&server->shared.sessions);
 	server->mail.ready = server_mail;
-	err = mailbox_init(&server->office.news);
+	err = mailbox_init(&server->shared.mailbox);
 	if (err)
 		goto err_free;
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -143,7 +143,7 @@ static int server_new(unsigned threads, const struct fabric_server_events *event
 	return 0;
 
 err_mailbox:
-	mailbox_destroy(&server->office.news);
+	mailbox_destroy(&server->shared.mailbox);
 err_free:
 	free(server);
 	return err;
@@ -161,12 +161,12 @@ static int server_open(const struct fabric_server_params *params,
 	err = server_new(params->threads, events, ctx, &server);
 	if (err)
 		return err;
-	err = tcp_source_watch(server->epoll_fd, mailbox_fd(&server->office.news),
+	err = tcp_source_watch(server->epoll_fd, mailbox_fd(&server->shared.mailbox),
 			       &server->mail);
 	if (err)
 		goto err_close;
-	err = tcp_lobby_open(&params->listen, params->backlog, server->epoll_fd,
-			     &lobby_events, server, &server->lobby);
+	err = tcp_acceptor_open(&params->listen, params->backlog, server->epoll_fd,
+				&acceptor_events, server, &server->acceptor);
 	if (err)
 		goto err_close;
 	err = server_start_threads(server, params->threads);
@@ -177,7 +177,7 @@ static int server_open(const struct fabric_server_params *params,
 							      FABRIC_ENDPOINT_INBAND,
 						     .address = params->listen,
 						     .node = -1 };
-	server->endpoint.address.port = tcp_lobby_port(server->lobby);
+	server->endpoint.address.port = tcp_acceptor_port(server->acceptor);
 	/* a wildcard is no address to connect to */
 	if (address_is_any(&params->listen))
 		server->endpoint.address.family = 0;
@@ -223,14 +223,14 @@ static void server_stats(const struct fabric_server *server, unsigned endpoint,
 			 struct fabric_endpoint_stats *ret_stats)
 {
 	(void)endpoint;
-	*ret_stats = server->office.stats;
+	*ret_stats = server->shared.stats;
 }
 
 static int server_session_open(struct fabric_server *server, unsigned endpoint,
 			       void *cookie, struct fabric_session **ret_session)
 {
 	(void)endpoint;
-	return tcp_session_open(&server->office, cookie, ret_session);
+	return tcp_session_open(&server->shared, cookie, ret_session);
 }
 
 const struct fabric_server_ops fabric_tcp_server = {
@@ -246,8 +246,8 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.session_open = server_session_open,
 	.session_close = tcp_session_close,
 	.channel_close = tcp_session_channel_close,
-	.reg_mr = tcp_session_expose,
-	.dereg_mr = tcp_session_withdraw,
-	.reg_mr_now = tcp_session_expose_now,
-	.dereg_mr_now = tcp_session_withdraw_now,
+	.reg_mr = tcp_session_reg_mr,
+	.dereg_mr = tcp_session_dereg_mr,
+	.reg_mr_now = tcp_session_reg_mr_now,
+	.dereg_mr_now = tcp_session_dereg_mr_now,
 };

@@ -9,67 +9,67 @@
 #include "fabric/tcp/accept.h"
 
 struct fabric_session {
-	struct tcp_office *office;
-	struct list link; /* office->sessions */
+	struct tcp_shared *shared;
+	struct list link; /* shared->sessions */
 	void *cookie;
 	bool closing;
-	struct tcp_news closed;
+	struct tcp_event closed;
 	struct list conns;
-	struct list exposures;
-	/* one list per data thread, which alone looks at it while it has streams or seats */
+	struct list mrs;
+	/* one list per data thread, which alone looks at it while it has streams or entries */
 	struct list streams[];
 };
 
-int tcp_session_open(struct tcp_office *office, void *cookie,
+int tcp_session_open(struct tcp_shared *shared, void *cookie,
 		     struct fabric_session **ret_session)
 {
 	struct fabric_session *session = calloc(
-		1, sizeof(*session) + office->n_threads * sizeof(session->streams[0]));
+		1, sizeof(*session) + shared->n_threads * sizeof(session->streams[0]));
 
 	if (!session)
 		return err_errno(-ENOMEM, "a session");
-	session->office = office;
+	session->shared = shared;
 	session->cookie = cookie;
-	session->closed.kind = TCP_NEWS_SESSION;
+	session->closed.kind = TCP_EVENT_SESSION;
 	list_init(&session->conns);
-	list_init(&session->exposures);
-	for (unsigned i = 0; i < office->n_threads; i++)
+	list_init(&session->mrs);
+	for (unsigned i = 0; i < shared->n_threads; i++)
 		list_init(&session->streams[i]);
-	list_append(&office->sessions, &session->link);
+	list_append(&shared->sessions, &session->link);
 	*ret_session = session;
 	return 0;
 }
 
 static void conn_remove(struct tcp_conn *conn)
 {
-	conn->session->office->stats.channels--;
+	conn->session->shared->stats.channels--;
 	list_remove(&conn->in_session);
 	tcp_conn_free(conn);
 }
 
-static void exposure_remove(struct fabric_mr *exposure)
+static void mr_remove(struct fabric_mr *mr)
 {
-	struct tcp_office *office = exposure->session->office;
+	struct tcp_shared *shared = mr->session->shared;
 
-	office->stats.exposures--;
-	office->stats.exposed_bytes -= exposure->bytes;
-	list_remove(&exposure->link);
-	tcp_exposure_free(exposure);
+	shared->stats.exposures--;
+	shared->stats.exposed_bytes -= mr->bytes;
+	list_remove(&mr->link);
+	tcp_mr_free(mr);
 }
 
 static void session_free(struct fabric_session *session)
 {
 	list_for_each_safe(node, &session->conns)
 		conn_remove(container_of(node, struct tcp_conn, in_session));
-	list_for_each_safe(node, &session->exposures)
-		exposure_remove(container_of(node, struct fabric_mr, link));
+	list_for_each_safe(node, &session->mrs)
+		mr_remove(container_of(node, struct fabric_mr, link));
 	list_remove(&session->link);
 	free(session);
 }
 
-void tcp_session_free_all(struct tcp_office *office)
+void tcp_session_free_all(struct tcp_shared *shared)
 {
-	list_for_each_safe(node, &office->sessions)
+	list_for_each_safe(node, &shared->sessions)
 		session_free(container_of(node, struct fabric_session, link));
 }
 
@@ -77,8 +77,8 @@ void tcp_session_free_all(struct tcp_office *office)
 static void session_check_closed(struct fabric_session *session)
 {
 	if (session->closing && list_empty(&session->conns) &&
-	    list_empty(&session->exposures))
-		mailbox_post(&session->office->news, &session->closed.link);
+	    list_empty(&session->mrs))
+		mailbox_post(&session->shared->mailbox, &session->closed.link);
 }
 
 /* ---- streams ---- */
@@ -93,32 +93,32 @@ static void conn_end(struct tcp_conn *conn)
 
 void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel)
 {
-	struct tcp_office *office = session->office;
+	struct tcp_shared *shared = session->shared;
 	struct tcp_conn *conn;
 
 	if (session->closing) {
-		(void)tcp_lobby_verdict(fd, STREAM_REFUSED);
+		(void)tcp_send_status(fd, STREAM_REFUSED);
 		goto err_refused;
 	}
 	if (tcp_conn_new(fd, session, channel, &conn) != 0) {
-		(void)tcp_lobby_verdict(fd, STREAM_BUSY);
-		office->events->channel_down(office->ctx, session->cookie, channel,
+		(void)tcp_send_status(fd, STREAM_BUSY);
+		shared->events->channel_down(shared->ctx, session->cookie, channel,
 					     "no memory for the stream");
 		goto err_refused;
 	}
 	/* a peer that is gone already is found by the thread */
-	(void)tcp_lobby_verdict(fd, STREAM_DONE);
+	(void)tcp_send_status(fd, STREAM_DONE);
 	list_append(&session->conns, &conn->in_session);
-	office->stats.channels++;
-	office->stats.channels_ever++;
-	office->next_thread = (office->next_thread + 1) % office->n_threads;
-	conn->streams = &session->streams[office->next_thread];
-	tcp_thread_order(office->threads[office->next_thread], &conn->order);
-	office->events->channel_up(office->ctx, session->cookie, channel);
+	shared->stats.channels++;
+	shared->stats.channels_ever++;
+	shared->next_thread = (shared->next_thread + 1) % shared->n_threads;
+	conn->streams = &session->streams[shared->next_thread];
+	tcp_thread_command(shared->threads[shared->next_thread], &conn->command);
+	shared->events->channel_up(shared->ctx, session->cookie, channel);
 	return;
 
 err_refused:
-	office->stats.refused++;
+	shared->stats.refused++;
 	(void)close(fd);
 }
 
@@ -133,60 +133,59 @@ int tcp_session_channel_close(struct fabric_session *session, uint32_t channel)
 	return 0;
 }
 
-static void conn_news(struct tcp_conn *conn)
+static void conn_over_event(struct tcp_conn *conn)
 {
 	struct fabric_session *session = conn->session;
-	struct tcp_office *office = session->office;
+	struct tcp_shared *shared = session->shared;
 
 	if (!conn->ended) {
 		if (conn->why[0])
-			office->stats.errors++;
+			shared->stats.errors++;
 		/* the callee may close the session: then this connection still holds it */
-		office->events->channel_down(office->ctx, session->cookie,
+		shared->events->channel_down(shared->ctx, session->cookie,
 					     conn->channel, conn->why);
 	}
 	conn_remove(conn);
 	session_check_closed(session);
 }
 
-/* ---- exposures ---- */
+/* ---- mrs ---- */
 
-static void exposure_leave(struct fabric_mr *exposure, unsigned n)
+static void mr_remove_keys(struct fabric_mr *mr, unsigned n)
 {
-	struct tcp_office *office = exposure->session->office;
+	struct tcp_shared *shared = mr->session->shared;
 
 	while (n > 0) {
 		n--;
-		tcp_table_remove(tcp_thread_table(office->threads[n]),
-				 &exposure->seats[n]);
+		tcp_table_remove(tcp_thread_table(shared->threads[n]), &mr->entries[n]);
 	}
 }
 
-static int exposure_enter(struct fabric_mr *exposure)
+static int mr_add_keys(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
-	struct tcp_office *office = session->office;
+	struct fabric_session *session = mr->session;
+	struct tcp_shared *shared = session->shared;
 
-	for (unsigned i = 0; i < exposure->n_seats; i++) {
+	for (unsigned i = 0; i < mr->n_entries; i++) {
 		int err;
 
-		exposure->seats[i].streams = &session->streams[i];
-		err = tcp_table_add(tcp_thread_table(office->threads[i]),
-				    &exposure->seats[i]);
+		mr->entries[i].streams = &session->streams[i];
+		err = tcp_table_add(tcp_thread_table(shared->threads[i]),
+				    &mr->entries[i]);
 		if (!err)
 			continue;
-		exposure_leave(exposure, i);
+		mr_remove_keys(mr, i);
 		return err;
 	}
 	return 0;
 }
 
-int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t bytes,
+int tcp_session_reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 			   unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			   struct fabric_key *ret_key)
 {
-	struct tcp_office *office = session->office;
-	struct fabric_mr *exposure;
+	struct tcp_shared *shared = session->shared;
+	struct fabric_mr *mr;
 	int err;
 
 	if (session->closing)
@@ -194,148 +193,146 @@ int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t by
 	if (bytes == 0 || (rights & ~(FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)) != 0)
 		return err_set(-EINVAL, "exposing %zu bytes with rights %#x", bytes,
 			       rights);
-	err = tcp_exposure_new(session, addr, bytes, rights, cookie, office->n_threads,
-			       &exposure);
+	err = tcp_mr_new(session, addr, bytes, rights, cookie, shared->n_threads, &mr);
 	if (err)
 		return err;
-	exposure->box = &office->news;
-	err = exposure_enter(exposure);
+	mr->box = &shared->mailbox;
+	err = mr_add_keys(mr);
 	if (err) {
-		tcp_exposure_free(exposure);
+		tcp_mr_free(mr);
 		return err;
 	}
-	exposure->state = TCP_EXPOSED;
-	list_append(&session->exposures, &exposure->link);
-	office->stats.exposures++;
-	office->stats.exposed_bytes += bytes;
-	*ret_key = exposure->key;
-	*ret_mr = exposure;
+	mr->state = TCP_MR_REGISTERED;
+	list_append(&session->mrs, &mr->link);
+	shared->stats.exposures++;
+	shared->stats.exposed_bytes += bytes;
+	*ret_key = mr->key;
+	*ret_mr = mr;
 	return 0;
 }
 
-int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
+int tcp_session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 		       unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
 	struct fabric_key key;
-	int err = tcp_session_expose_now(session, addr, bytes, rights, cookie, ret_mr,
+	int err = tcp_session_reg_mr_now(session, addr, bytes, rights, cookie, ret_mr,
 					 &key);
 
 	if (err)
 		return err;
-	(*ret_mr)->state = TCP_EXPOSING;
-	mailbox_post(&session->office->news, &(*ret_mr)->news.link);
+	(*ret_mr)->state = TCP_MR_REGISTERING;
+	mailbox_post(&session->shared->mailbox, &(*ret_mr)->event.link);
 	return 0;
 }
 
 /* No stream is at it, nor will be.  False: perhaps one is. */
-static bool exposure_deserted(struct fabric_mr *exposure)
+static bool mr_is_unused(struct fabric_mr *mr)
 {
 	bool deserted = true;
 
-	list_for_each(node, &exposure->session->conns) {
+	list_for_each(node, &mr->session->conns) {
 		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_session);
 
 		/* those that were killed touch nothing any more */
-		if (!conn->ended && !tcp_conn_try_forget(conn, exposure))
+		if (!conn->ended && !tcp_conn_try_forget(conn, mr))
 			deserted = false;
 	}
 	return deserted;
 }
 
 /* Nobody finds it any more.  True: nor is there anything to wait for; else news will come. */
-static bool exposure_stop(struct fabric_mr *exposure)
+static bool mr_stop(struct fabric_mr *mr)
 {
-	struct tcp_office *office = exposure->session->office;
+	struct tcp_shared *shared = mr->session->shared;
 
-	exposure->state = TCP_WITHDRAWING;
-	exposure_leave(exposure, exposure->n_seats);
-	if (exposure_deserted(exposure))
+	mr->state = TCP_MR_DEREGISTERING;
+	mr_remove_keys(mr, mr->n_entries);
+	if (mr_is_unused(mr))
 		return true;
-	atomic_store(&exposure->pending, exposure->n_seats);
-	for (unsigned i = 0; i < exposure->n_seats; i++) {
-		exposure->seats[i].order.kind = TCP_ORDER_WITHDRAW;
-		tcp_thread_order(office->threads[i], &exposure->seats[i].order);
+	atomic_store(&mr->pending, mr->n_entries);
+	for (unsigned i = 0; i < mr->n_entries; i++) {
+		mr->entries[i].command.kind = TCP_COMMAND_DEREG_MR;
+		tcp_thread_command(shared->threads[i], &mr->entries[i].command);
 	}
 	return false;
 }
 
 /* With news in any case. */
-static void exposure_stop_later(struct fabric_mr *exposure)
+static void mr_stop_with_event(struct fabric_mr *mr)
 {
-	if (exposure_stop(exposure))
-		mailbox_post(&exposure->session->office->news, &exposure->news.link);
+	if (mr_stop(mr))
+		mailbox_post(&mr->session->shared->mailbox, &mr->event.link);
 }
 
-void tcp_session_withdraw(struct fabric_mr *exposure)
+void tcp_session_dereg_mr(struct fabric_mr *mr)
 {
-	exposure->withdraw_wanted = true;
+	mr->dereg_wanted = true;
 	/* other news are under way otherwise; they will see what is wanted */
-	if (exposure->state == TCP_EXPOSED)
-		exposure_stop_later(exposure);
+	if (mr->state == TCP_MR_REGISTERED)
+		mr_stop_with_event(mr);
 }
 
-bool tcp_session_withdraw_now(struct fabric_mr *exposure)
+bool tcp_session_dereg_mr_now(struct fabric_mr *mr)
 {
-	if (exposure->state != TCP_EXPOSED) {
-		tcp_session_withdraw(exposure);
+	if (mr->state != TCP_MR_REGISTERED) {
+		tcp_session_dereg_mr(mr);
 		return false;
 	}
-	exposure->withdraw_wanted = true;
-	if (!exposure_stop(exposure))
+	mr->dereg_wanted = true;
+	if (!mr_stop(mr))
 		return false;
 	/* notifications are delivered first */
-	if (fabric_notifications_told(&exposure->notes)) {
-		mailbox_post(&exposure->session->office->news, &exposure->news.link);
+	if (fabric_notifications_told(&mr->notifications)) {
+		mailbox_post(&mr->session->shared->mailbox, &mr->event.link);
 		return false;
 	}
-	exposure_remove(exposure);
+	mr_remove(mr);
 	return true;
 }
 
-static void exposure_exposed(struct fabric_mr *exposure)
+static void mr_registered(struct fabric_mr *mr)
 {
-	struct tcp_office *office = exposure->session->office;
+	struct tcp_shared *shared = mr->session->shared;
 
-	exposure->state = TCP_EXPOSED;
-	if (exposure->withdraw_wanted)
-		exposure_stop_later(exposure);
+	mr->state = TCP_MR_REGISTERED;
+	if (mr->dereg_wanted)
+		mr_stop_with_event(mr);
 	else
-		office->events->mr_registered(office->ctx, exposure->cookie, 0, "",
-					      &exposure->key);
+		shared->events->mr_registered(shared->ctx, mr->cookie, 0, "", &mr->key);
 }
 
 /* No stream is at it any more. */
-static void exposure_withdrawn(struct fabric_mr *exposure)
+static void mr_deregistered(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
-	struct tcp_office *office = session->office;
-	void *cookie = exposure->cookie;
+	struct fabric_session *session = mr->session;
+	struct tcp_shared *shared = session->shared;
+	void *cookie = mr->cookie;
 
-	exposure_remove(exposure);
+	mr_remove(mr);
 	/* last look at the session: the callee may close it, and its end is news of its own */
 	if (session->closing)
 		session_check_closed(session);
-	office->events->mr_deregistered(office->ctx, cookie);
+	shared->events->mr_deregistered(shared->ctx, cookie);
 }
 
-static void exposure_news(struct fabric_mr *exposure)
+static void mr_event(struct fabric_mr *mr)
 {
-	if (exposure->state == TCP_EXPOSING)
-		exposure_exposed(exposure);
+	if (mr->state == TCP_MR_REGISTERING)
+		mr_registered(mr);
 	else
-		exposure_withdrawn(exposure);
+		mr_deregistered(mr);
 }
 
 /* The last of them come before the news that no thread knows it any more. */
-static void exposure_notes(struct fabric_mr *exposure)
+static void mr_notifications(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
-	struct tcp_office *office = session->office;
+	struct fabric_session *session = mr->session;
+	struct tcp_shared *shared = session->shared;
 	struct fabric_notifications_taken taken;
 
-	fabric_notifications_take(&exposure->notes, &taken);
-	fabric_notifications_report(&taken, office->events, office->ctx,
-				    session->cookie, exposure->cookie);
+	fabric_notifications_take(&mr->notifications, &taken);
+	fabric_notifications_report(&taken, shared->events, shared->ctx,
+				    session->cookie, mr->cookie);
 }
 
 /* ---- end ---- */
@@ -347,34 +344,35 @@ void tcp_session_close(struct fabric_session *session)
 	session->closing = true;
 	list_for_each(node, &session->conns)
 		conn_end(container_of(node, struct tcp_conn, in_session));
-	list_for_each(node, &session->exposures)
-		tcp_session_withdraw(container_of(node, struct fabric_mr, link));
+	list_for_each(node, &session->mrs)
+		tcp_session_dereg_mr(container_of(node, struct fabric_mr, link));
 	session_check_closed(session);
 }
 
-static void session_news(struct fabric_session *session)
+static void session_closed(struct fabric_session *session)
 {
-	struct tcp_office *office = session->office;
+	struct tcp_shared *shared = session->shared;
 	void *cookie = session->cookie;
 
 	session_free(session);
-	office->events->session_closed(office->ctx, cookie);
+	shared->events->session_closed(shared->ctx, cookie);
 }
 
-void tcp_session_news(struct tcp_news *news)
+void tcp_session_handle_event(struct tcp_event *event)
 {
-	switch (news->kind) {
-	case TCP_NEWS_CONN:
-		conn_news(container_of(news, struct tcp_conn, news));
+	switch (event->kind) {
+	case TCP_EVENT_CONN:
+		conn_over_event(container_of(event, struct tcp_conn, event));
 		break;
-	case TCP_NEWS_EXPOSURE:
-		exposure_news(container_of(news, struct fabric_mr, news));
+	case TCP_EVENT_MR:
+		mr_event(container_of(event, struct fabric_mr, event));
 		break;
-	case TCP_NEWS_NOTES:
-		exposure_notes(container_of(news, struct fabric_mr, notes_news));
+	case TCP_EVENT_NOTIFICATIONS:
+		mr_notifications(
+			container_of(event, struct fabric_mr, notifications_event));
 		break;
-	case TCP_NEWS_SESSION:
-		session_news(container_of(news, struct fabric_session, closed));
+	case TCP_EVENT_SESSION:
+		session_closed(container_of(event, struct fabric_session, closed));
 		break;
 	}
 }

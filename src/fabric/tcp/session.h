@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's records of a session: its streams and its exposures, and the order in which
+/* The server's records of a session: its streams and its mrs, and the order in which
  * they end.
  * Threads: [loop]. */
 #ifndef FABRIC_TCP_SESSION_H
@@ -10,37 +10,37 @@
 #include "fabric/tcp/thread.h"
 
 /* What all sessions of a server share; owned by the server. */
-struct tcp_office {
+struct tcp_shared {
 	const struct fabric_server_events *events;
 	void *ctx;
 	struct fabric_endpoint_stats stats;
-	struct mailbox news;
+	struct mailbox mailbox;
 	struct list sessions;
 	unsigned next_thread; /* serves the next stream */
 	unsigned n_threads;
 	struct tcp_thread **threads;
 };
 
-int tcp_session_open(struct tcp_office *office, void *cookie,
+int tcp_session_open(struct tcp_shared *shared, void *cookie,
 		     struct fabric_session **ret_session);
 /* Free all sessions with all they have, without news; the threads are gone. */
-void tcp_session_free_all(struct tcp_office *office);
+void tcp_session_free_all(struct tcp_shared *shared);
 void tcp_session_close(struct fabric_session *session);
 int tcp_session_channel_close(struct fabric_session *session, uint32_t channel);
 
-/* A stream was admitted: send the verdict and give it to a thread.  The socket is the
+/* A stream was admitted: send the status and give it to a thread.  The socket is the
  * session's from now on.  The session may be gone on return: channel_up was called. */
 void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel);
 
-int tcp_session_expose(struct fabric_session *session, void *addr, size_t bytes,
+int tcp_session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 		       unsigned rights, void *cookie, struct fabric_mr **ret_mr);
-void tcp_session_withdraw(struct fabric_mr *exposure);
-int tcp_session_expose_now(struct fabric_session *session, void *addr, size_t bytes,
+void tcp_session_dereg_mr(struct fabric_mr *mr);
+int tcp_session_reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 			   unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			   struct fabric_key *ret_key);
-bool tcp_session_withdraw_now(struct fabric_mr *exposure);
+bool tcp_session_dereg_mr_now(struct fabric_mr *mr);
 
-/* Act on a message from the office's mailbox. */
-void tcp_session_news(struct tcp_news *news);
+/* Act on a message from the shared's mailbox. */
+void tcp_session_handle_event(struct tcp_event *event);
 
 #endif

@@ -4,13 +4,13 @@
  *
  *   client                                server
  *   hello (FABRIC_HELLO_BYTES)    ->
- *                                 <-      stream_verdict
+ *                                 <-      stream_status
  *   stream_request [payload]      ->
  *   stream_request [payload]      ->
  *                                 <-      stream_response [payload]
  *   ...
  *
- * The client sends nothing behind the hello until the verdict has come.  A verdict other
+ * The client sends nothing behind the hello until the status has come.  A status other
  * than 0 is the last thing on the stream.  From then on the client sends requests without
  * waiting for responses, as many as it likes; the server answers each one once, in the
  * order of the requests, but may begin several before it answers the first.
@@ -28,8 +28,8 @@
 /* Statuses are errno numbers as Linux has them on x86 and Arm. */
 #define STREAM_DONE 0
 #define STREAM_REFUSED 13 /* EACCES: not admitted; key, bounds or rights are wrong */
-#define STREAM_BUSY 12    /* ENOMEM; in a verdict: the server has no resources now */
-#define STREAM_BROKEN 71  /* EPROTO; in a verdict: the hello could not be understood */
+#define STREAM_BUSY 12    /* ENOMEM; in a status: the server has no resources now */
+#define STREAM_BROKEN 71  /* EPROTO; in a status: the hello could not be understood */
 
 /* In-band requests are told in fabric/inband.h. */
 enum stream_op {
@@ -41,7 +41,7 @@ enum stream_op {
 };
 
 /* The server's answer to the hello. */
-struct stream_verdict {
+struct stream_status {
 	uint32_t status; /* STREAM_*; STREAM_DONE: admitted */
 	uint32_t zero;   /* 0; not looked at */
 };
@@ -67,7 +67,7 @@ struct stream_atomic {
 	uint64_t operand; /* STREAM_CAS: the new one; STREAM_FETCH_ADD: what is added */
 };
 
-_Static_assert(sizeof(struct stream_verdict) == 8, "verdict on the wire");
+_Static_assert(sizeof(struct stream_status) == 8, "status on the wire");
 _Static_assert(sizeof(struct stream_request) == 32, "request on the wire");
 _Static_assert(sizeof(struct stream_response) == 16, "response on the wire");
 _Static_assert(sizeof(struct stream_atomic) == 16, "atomic on the wire");

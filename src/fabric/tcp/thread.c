@@ -13,36 +13,36 @@
 #include "base/err.h"
 #include "fabric/tcp/conn.h"
 
-#define EVENTS_MAX 16 /* streams served between two looks at the orders */
-#define ORDERS_MAX 64 /* carried out before streams are served again */
+#define EVENTS_MAX 16   /* streams served between two looks at the commands */
+#define COMMANDS_MAX 64 /* carried out before streams are served again */
 
 struct tcp_thread {
 	/* loop */
 	pthread_t thread;
-	struct tcp_order stop;
+	struct tcp_command stop;
 	/* both */
-	struct mailbox orders;
-	struct mailbox *news;
+	struct mailbox commands;
+	struct mailbox *loop;
 	int epoll_fd;
 	unsigned number;
 	struct tcp_table table;
 };
 
 /* Forget a connection whose stream is over and tell the loop. */
-static void thread_bury(struct tcp_thread *thread, struct tcp_conn *conn)
+static void thread_remove(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	list_remove(&conn->in_streams);
 	(void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
 	/* the peer need not wait until the loop closes the socket */
 	(void)shutdown(conn->fd, SHUT_RDWR);
-	mailbox_post(thread->news, &conn->news.link);
+	mailbox_post(thread->loop, &conn->event.link);
 }
 
-static void thread_bury_errno(struct tcp_thread *thread, struct tcp_conn *conn)
+static void thread_remove_errno(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	(void)snprintf(conn->why, sizeof(conn->why), "epoll_ctl: %s",
 		       strerrordesc_np(errno));
-	thread_bury(thread, conn);
+	thread_remove(thread, conn);
 }
 
 static void thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
@@ -50,7 +50,7 @@ static void thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
 	struct epoll_event event = { .data.ptr = conn };
 
 	if (!tcp_conn_run(conn, &thread->table)) {
-		thread_bury(thread, conn);
+		thread_remove(thread, conn);
 		return;
 	}
 	event.events = tcp_conn_interest(conn);
@@ -58,10 +58,10 @@ static void thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
 		return;
 	conn->interest = event.events;
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event) != 0)
-		thread_bury_errno(thread, conn);
+		thread_remove_errno(thread, conn);
 }
 
-static void thread_adopt(struct tcp_thread *thread, struct tcp_conn *conn)
+static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	struct epoll_event event = { .events = tcp_conn_interest(conn),
 				     .data.ptr = conn };
@@ -69,40 +69,42 @@ static void thread_adopt(struct tcp_thread *thread, struct tcp_conn *conn)
 	conn->interest = event.events;
 	list_append(conn->streams, &conn->in_streams);
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, conn->fd, &event) != 0)
-		thread_bury_errno(thread, conn);
+		thread_remove_errno(thread, conn);
 }
 
-static void thread_withdraw(struct tcp_thread *thread, struct tcp_seat *seat)
+static void thread_dereg_mr(struct tcp_thread *thread, struct tcp_key_entry *entry)
 {
-	list_for_each_safe(node, seat->streams) {
+	list_for_each_safe(node, entry->streams) {
 		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_streams);
 
-		if (!tcp_conn_forget(conn, seat->exposure))
-			thread_bury(thread, conn);
+		if (!tcp_conn_forget(conn, entry->mr))
+			thread_remove(thread, conn);
 	}
-	tcp_seat_leave(seat, thread->news);
+	tcp_key_entry_done(entry, thread->loop);
 }
 
-/* Carry out some orders; what is left wakes the thread again.  False: stop. */
-static bool thread_obey(struct tcp_thread *thread)
+/* Carry out some commands; what is left wakes the thread again.  False: stop. */
+static bool thread_run_commands(struct tcp_thread *thread)
 {
-	struct list orders;
+	struct list commands;
 
-	list_init(&orders);
-	mailbox_take_some(&thread->orders, &orders, ORDERS_MAX);
-	list_for_each_safe(node, &orders) {
-		struct tcp_order *order = container_of(node, struct tcp_order, link);
+	list_init(&commands);
+	mailbox_take_some(&thread->commands, &commands, COMMANDS_MAX);
+	list_for_each_safe(node, &commands) {
+		struct tcp_command *command =
+			container_of(node, struct tcp_command, link);
 
-		switch (order->kind) {
-		case TCP_ORDER_STOP:
+		switch (command->kind) {
+		case TCP_COMMAND_STOP:
 			return false;
-		case TCP_ORDER_CONN:
-			thread_adopt(thread,
-				     container_of(order, struct tcp_conn, order));
+		case TCP_COMMAND_CONN:
+			thread_add(thread,
+				   container_of(command, struct tcp_conn, command));
 			break;
-		case TCP_ORDER_WITHDRAW:
-			thread_withdraw(thread,
-					container_of(order, struct tcp_seat, order));
+		case TCP_COMMAND_DEREG_MR:
+			thread_dereg_mr(
+				thread,
+				container_of(command, struct tcp_key_entry, command));
 			break;
 		}
 	}
@@ -120,17 +122,17 @@ static void *thread_main(void *arg)
 	(void)pthread_setname_np(pthread_self(), name);
 	while (running) {
 		int n = epoll_wait(thread->epoll_fd, events, EVENTS_MAX, -1);
-		bool orders = false;
+		bool commands = false;
 
-		/* orders come last: they may end connections that are still in events */
+		/* commands come last: they may end connections that are still in events */
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.ptr)
 				thread_serve(thread, events[i].data.ptr);
 			else
-				orders = true;
+				commands = true;
 		}
-		if (orders)
-			running = thread_obey(thread);
+		if (commands)
+			running = thread_run_commands(thread);
 	}
 	return NULL;
 }
@@ -148,7 +150,7 @@ static int thread_spawn(struct tcp_thread *thread)
 	return err ? err_errno(-err, "starting a data thread") : 0;
 }
 
-int tcp_thread_start(unsigned number, struct mailbox *news,
+int tcp_thread_start(unsigned number, struct mailbox *loop,
 		     struct tcp_thread **ret_thread)
 {
 	struct tcp_thread *thread = calloc(1, sizeof(*thread));
@@ -157,11 +159,11 @@ int tcp_thread_start(unsigned number, struct mailbox *news,
 
 	if (!thread)
 		return err_errno(-ENOMEM, "a data thread");
-	thread->news = news;
+	thread->loop = loop;
 	thread->number = number;
-	thread->stop.kind = TCP_ORDER_STOP;
+	thread->stop.kind = TCP_COMMAND_STOP;
 	tcp_table_init(&thread->table);
-	err = mailbox_init(&thread->orders);
+	err = mailbox_init(&thread->commands);
 	if (err)
 		goto err_free;
 	thread->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -169,7 +171,7 @@ int tcp_thread_start(unsigned number, struct mailbox *news,
 		err = err_errno(-errno, "epoll_create1");
 		goto err_mailbox;
 	}
-	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, mailbox_fd(&thread->orders),
+	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, mailbox_fd(&thread->commands),
 		      &event) != 0) {
 		err = err_errno(-errno, "epoll_ctl");
 		goto err_epoll;
@@ -183,7 +185,7 @@ int tcp_thread_start(unsigned number, struct mailbox *news,
 err_epoll:
 	(void)close(thread->epoll_fd);
 err_mailbox:
-	mailbox_destroy(&thread->orders);
+	mailbox_destroy(&thread->commands);
 err_free:
 	tcp_table_destroy(&thread->table);
 	free(thread);
@@ -194,17 +196,17 @@ void tcp_thread_stop(struct tcp_thread *thread)
 {
 	if (!thread)
 		return;
-	mailbox_post(&thread->orders, &thread->stop.link);
+	mailbox_post(&thread->commands, &thread->stop.link);
 	(void)pthread_join(thread->thread, NULL);
 	(void)close(thread->epoll_fd);
-	mailbox_destroy(&thread->orders);
+	mailbox_destroy(&thread->commands);
 	tcp_table_destroy(&thread->table);
 	free(thread);
 }
 
-void tcp_thread_order(struct tcp_thread *thread, struct tcp_order *order)
+void tcp_thread_command(struct tcp_thread *thread, struct tcp_command *command)
 {
-	mailbox_post(&thread->orders, &order->link);
+	mailbox_post(&thread->commands, &command->link);
 }
 
 struct tcp_table *tcp_thread_table(struct tcp_thread *thread)

@@ -134,9 +134,8 @@ static void host_open_with(unsigned threads)
 	ck_assert_ptr_ne(host.area, MAP_FAILED);
 	memset(host.area, 0x33, AREA);
 	host.memory = host.area + AREA / 4;
-	ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL,
-				     &host.exposure),
-			 0);
+	ck_assert_int_eq(
+		ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL, &host.mr), 0);
 	host_await(&host.exposed, 1);
 }
 
@@ -249,9 +248,9 @@ void raw_hello(uint8_t buf[FABRIC_HELLO_BYTES])
 	fabric_hello_encode(&hello, buf);
 }
 
-uint32_t raw_verdict(int fd)
+uint32_t raw_status(int fd)
 {
-	struct stream_verdict verdict;
+	struct stream_status status;
 	struct pollfd pfds[2] = { { .fd = fd, .events = POLLIN },
 				  { .fd = ops->fd(host.server), .events = POLLIN } };
 
@@ -261,9 +260,9 @@ uint32_t raw_verdict(int fd)
 			break;
 		ops->process(host.server);
 	}
-	raw_recv(fd, &verdict, sizeof(verdict));
-	ck_assert_uint_eq(verdict.zero, 0);
-	return le32toh(verdict.status);
+	raw_recv(fd, &status, sizeof(status));
+	ck_assert_uint_eq(status.zero, 0);
+	return le32toh(status.status);
 }
 
 int raw_join(void)
@@ -274,7 +273,7 @@ int raw_join(void)
 
 	raw_hello(buf);
 	raw_send(fd, buf, sizeof(buf));
-	ck_assert_uint_eq(raw_verdict(fd), STREAM_DONE);
+	ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
 	ck_assert_uint_eq(host.ups, ups + 1);
 	return fd;
 }

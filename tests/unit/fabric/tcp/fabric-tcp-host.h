@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A tcp fabric's server with one session and one exposure, and raw clients that say what
+/* A tcp fabric's server with one session and one mr, and raw clients that say what
  * they like, when they like, for the tests that mean it no good.  Everything that goes
  * wrong here fails the running case.
  * Threads: the case's own, which is the server's loop. */
@@ -26,7 +26,7 @@ struct host {
 	unsigned note_ms; /* what taking a notification takes */
 	char why[FABRIC_TEXT_MAX];
 	struct fabric_key key;
-	struct fabric_mr *exposure;
+	struct fabric_mr *mr;
 	char *area, *memory; /* memory: the middle of area */
 };
 extern struct host host;
@@ -56,11 +56,11 @@ void raw_expect_end(int fd);
 void raw_close(int fd, bool reset);
 /* The right hello, for channel 5. */
 void raw_hello(uint8_t buf[FABRIC_HELLO_BYTES]);
-/* Wait for the verdict and return it. */
-uint32_t raw_verdict(int fd);
+/* Wait for the status and return it. */
+uint32_t raw_status(int fd);
 /* Connect and be admitted. */
 int raw_join(void);
-/* A request for the exposure's memory. */
+/* A request for the mr's memory. */
 struct stream_request request(uint32_t op, uint64_t offset, uint32_t bytes,
 			      uint64_t cookie);
 void raw_request(int fd, uint32_t op, uint64_t offset, uint32_t bytes, uint64_t cookie);

@@ -33,18 +33,18 @@ static const struct fabric_hello hello = { .session = 1, .channel = 2, .token = 
 /* The two ends: the client's objects, and the raw server's sockets. */
 static struct {
 	int listener, peer; /* peer: -1 when not connected */
-	uint32_t verdict;   /* what the raw server says */
-	unsigned verdict_bytes;
+	uint32_t status;    /* what the raw server says */
+	unsigned status_bytes;
 	struct fabric_domain *domain;
 	struct fabric_cq *cq;
 	struct fabric_channel *channel;
 	char *memory;
 } ends;
 
-/* Take one connection, read its hello and give the verdict. */
+/* Take one connection, read its hello and give the status. */
 static void *peer_admit(void *arg)
 {
-	struct stream_verdict verdict = { .status = htole32(ends.verdict) };
+	struct stream_status status = { .status = htole32(ends.status) };
 	uint8_t buf[FABRIC_HELLO_BYTES];
 	struct fabric_hello got;
 	int on = 1;
@@ -58,9 +58,9 @@ static void *peer_admit(void *arg)
 	ck_assert_int_eq(fabric_hello_decode(buf, sizeof(buf), &got), 0);
 	ck_assert_uint_eq(got.session, hello.session);
 	ck_assert_uint_eq(got.channel, hello.channel);
-	ck_assert_int_eq(send(ends.peer, &verdict, ends.verdict_bytes, MSG_NOSIGNAL),
-			 ends.verdict_bytes);
-	if (ends.verdict || ends.verdict_bytes == 1)
+	ck_assert_int_eq(send(ends.peer, &status, ends.status_bytes, MSG_NOSIGNAL),
+			 ends.status_bytes);
+	if (ends.status || ends.status_bytes == 1)
 		(void)shutdown(ends.peer, SHUT_RDWR);
 	return NULL;
 }
@@ -89,8 +89,8 @@ static void ends_open(void)
 	socklen_t len = sizeof(in);
 
 	ends.peer = -1;
-	ends.verdict = STREAM_DONE;
-	ends.verdict_bytes = sizeof(struct stream_verdict);
+	ends.status = STREAM_DONE;
+	ends.status_bytes = sizeof(struct stream_status);
 	ends.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_ge(ends.listener, 0);
 	ck_assert_int_eq(bind(ends.listener, (struct sockaddr *)&in, sizeof(in)), 0);
@@ -120,20 +120,20 @@ static void ends_close(void)
 /* ---- admission ---- */
 
 static const struct {
-	uint32_t verdict;
+	uint32_t status;
 	unsigned bytes;
 	int err;
-} verdicts[] = {
+} statuses[] = {
 	{ STREAM_REFUSED, 8, -EACCES },  { STREAM_BUSY, 8, -ENOMEM },
 	{ STREAM_BROKEN, 8, -EPROTO },   { 0xffffffff, 8, -EPROTO },
 	{ STREAM_DONE, 1, -ECONNRESET },
 };
 
-START_TEST(connect__reports_the_verdict)
+START_TEST(connect__reports_the_status)
 {
-	ends.verdict = verdicts[_i].verdict;
-	ends.verdict_bytes = verdicts[_i].bytes;
-	ck_assert_int_eq(client_connect(WAIT_MS), verdicts[_i].err);
+	ends.status = statuses[_i].status;
+	ends.status_bytes = statuses[_i].bytes;
+	ck_assert_int_eq(client_connect(WAIT_MS), statuses[_i].err);
 	ck_assert_ptr_null(ends.channel);
 	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
 }
@@ -143,7 +143,7 @@ START_TEST(connect__does_not_wait_for_ever)
 {
 	uint64_t start = clock_now_ms();
 
-	ends.verdict_bytes = 0;
+	ends.status_bytes = 0;
 	ck_assert_int_eq(client_connect(300), -ETIMEDOUT);
 	ck_assert_ptr_null(ends.channel);
 	ck_assert_uint_ge(clock_now_ms() - start, 290);
@@ -656,8 +656,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, ends_open, ends_close);
 	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, connect__reports_the_verdict, 0,
-			    sizeof(verdicts) / sizeof(verdicts[0]));
+	tcase_add_loop_test(tcase, connect__reports_the_status, 0,
+			    sizeof(statuses) / sizeof(statuses[0]));
 	tcase_add_test(tcase, connect__does_not_wait_for_ever);
 	tcase_add_test(tcase, connect__names_who_does_not_listen);
 	tcase_add_test(tcase, domain_open__needs_an_address);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ends of exposures, channels and sessions under clients that stall, on the tcp
+/* The ends of mrs, channels and sessions under clients that stall, on the tcp
  * fabric's server; its turns between streams; and whatever chance comes up with.
  * RMEM_SEED=N repeats a fuzzed run. */
 #include <endian.h>
@@ -51,12 +51,12 @@ static void await_stuck(int eye, int fd)
 	}
 }
 
-START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
+START_TEST(dereg_mr__turns_a_write_in_progress_into_a_refused_one)
 {
 	enum { BIG = 400000, HALF = BIG / 2 };
 	char *bytes = malloc(BIG);
 	int fd = raw_join(), eye = raw_join();
-	struct fabric_mr *first = host.exposure;
+	struct fabric_mr *first = host.mr;
 	struct fabric_key old_key = host.key;
 
 	ck_assert_ptr_nonnull(bytes);
@@ -72,9 +72,8 @@ START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
 	raw_expect(fd, STREAM_REFUSED, 0, 1);
 	ck_assert(area_is(host.memory, MIDDLE, 0x55));
 	/* the stream goes on: with what is exposed now, under a new key */
-	ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL,
-				     &host.exposure),
-			 0);
+	ck_assert_int_eq(
+		ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL, &host.mr), 0);
 	host_await(&host.exposed, 2);
 	ck_assert_uint_ne(host.key.rkey, old_key.rkey);
 	raw_request(fd, STREAM_WRITE, 0, 8, 2);
@@ -87,13 +86,13 @@ START_TEST(withdraw__turns_a_write_in_progress_into_a_refused_one)
 }
 END_TEST
 
-START_TEST(withdraw__refuses_a_word_that_is_not_whole)
+START_TEST(dereg_mr__refuses_a_word_that_is_not_whole)
 {
 	int fd = raw_join();
 
 	raw_request(fd, STREAM_WRITE, 0, 8, 1);
 	raw_send(fd, "\x44\x44\x44\x44", 4);
-	ops->dereg_mr(host.exposure);
+	ops->dereg_mr(host.mr);
 	host_await(&host.withdrawn, 1);
 	raw_send(fd, "\x44\x44\x44\x44", 4);
 	raw_expect(fd, STREAM_REFUSED, 0, 1);
@@ -104,7 +103,7 @@ END_TEST
 
 /* The response that is being sent cannot be taken back: then the stream ends.  Those that
  * were not begun are refused. */
-START_TEST(withdraw__takes_back_answers_that_wait)
+START_TEST(dereg_mr__takes_back_answers_that_wait)
 {
 	enum { READS = 64, BYTES = STREAM_BYTES_MAX - 5 };
 	int fd = raw_join(), eye = raw_join();
@@ -117,7 +116,7 @@ START_TEST(withdraw__takes_back_answers_that_wait)
 		raw_request(fd, STREAM_READ, 0, BYTES, i);
 	/* more than the sockets hold is still to come */
 	await_stuck(eye, fd);
-	ops->dereg_mr(host.exposure);
+	ops->dereg_mr(host.mr);
 	host_await(&host.withdrawn, 1);
 	ck_assert_uint_eq(host_stats().exposures, 0);
 	memset(host.memory, 0x55, MIDDLE);
@@ -350,10 +349,10 @@ START_TEST(server__survives_anything)
 	for (unsigned i = 0; i < 300; i++) {
 		fuzz_stream(buf);
 		if (i % 50 == 49) {
-			ops->dereg_mr(host.exposure);
+			ops->dereg_mr(host.mr);
 			host_await(&host.withdrawn, host.exposed);
 			ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE,
-						     RW, NULL, &host.exposure),
+						     RW, NULL, &host.mr),
 					 0);
 			host_await(&host.exposed, host.withdrawn + 1);
 		}
@@ -373,7 +372,7 @@ int main(void)
 
 	tcase_add_checked_fixture(tcase, host_open, host_close);
 	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, withdraw__refuses_a_word_that_is_not_whole);
+	tcase_add_test(tcase, dereg_mr__refuses_a_word_that_is_not_whole);
 	tcase_add_test(tcase, session_close__does_not_wait_for_stalled_clients);
 	tcase_add_test(tcase, channel_close__lets_nothing_more_into_the_memory);
 	tcase_add_test(tcase, close__ends_what_is_left);
@@ -382,8 +381,8 @@ int main(void)
 	tcase = tcase_create("one-thread");
 	tcase_add_checked_fixture(tcase, host_open_one, host_close);
 	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, withdraw__turns_a_write_in_progress_into_a_refused_one);
-	tcase_add_test(tcase, withdraw__takes_back_answers_that_wait);
+	tcase_add_test(tcase, dereg_mr__turns_a_write_in_progress_into_a_refused_one);
+	tcase_add_test(tcase, dereg_mr__takes_back_answers_that_wait);
 	tcase_add_test(tcase, streams__of_a_thread_take_turns);
 	suite_add_tcase(suite, tcase);
 	return unit_main(suite);

@@ -134,11 +134,11 @@ START_TEST(copy__of_ranges_that_overlap_stays_inside)
 }
 END_TEST
 
-/* However many exposures have some, and however long each takes, others get their turn. */
+/* However many mrs have some, and however long each takes, others get their turn. */
 START_TEST(notifications__leave_turns_to_others)
 {
 	struct pollfd server = { .fd = ops->fd(host.server), .events = POLLIN };
-	struct fabric_mr *exposure;
+	struct fabric_mr *mr;
 	struct fabric_key keys[3];
 	struct inband_request request;
 	int fd = raw_join();
@@ -147,7 +147,7 @@ START_TEST(notifications__leave_turns_to_others)
 	for (unsigned i = 0; i < 3; i++) {
 		if (i > 0)
 			ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE,
-						     RW, NULL, &exposure),
+						     RW, NULL, &mr),
 					 0);
 		host_await(&host.exposed, i + 1);
 		keys[i] = host.key;

@@ -68,7 +68,7 @@ START_TEST(open__without_address_serves_both_families)
 }
 END_TEST
 
-START_TEST(hello__wrong_is_refused_with_a_verdict)
+START_TEST(hello__wrong_is_refused_with_a_status)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];
 	int fd;
@@ -81,7 +81,7 @@ START_TEST(hello__wrong_is_refused_with_a_verdict)
 		raw_hello(buf);
 		buf[i] ^= 0x40;
 		raw_send(fd, buf, sizeof(buf));
-		ck_assert_uint_eq(raw_verdict(fd),
+		ck_assert_uint_eq(raw_status(fd),
 				  i < 8 ? STREAM_BROKEN : STREAM_REFUSED);
 		raw_expect_end(fd);
 		raw_close(fd, false);
@@ -102,7 +102,7 @@ START_TEST(hello__in_single_bytes_is_understood)
 		raw_send(fd, buf + i, 1);
 		ops->process(host.server);
 	}
-	ck_assert_uint_eq(raw_verdict(fd), STREAM_DONE);
+	ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
 	raw_close(fd, false);
 	host_await(&host.downs, 1);
 }
@@ -388,7 +388,7 @@ START_TEST(atomic__whose_memory_goes_is_refused)
 	raw_send(fd, &atomic, 5);
 	raw_expect(fd, STREAM_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
-	ops->dereg_mr(host.exposure);
+	ops->dereg_mr(host.mr);
 	host_await(&host.withdrawn, 1);
 	raw_send(fd, (const char *)&atomic + 5, sizeof(atomic) - 5);
 	raw_expect(fd, STREAM_REFUSED, 0, 2);
@@ -422,7 +422,7 @@ START_TEST(client__may_vanish_at_every_byte)
 			continue;
 		}
 		raw_send(fd, script, FABRIC_HELLO_BYTES);
-		ck_assert_uint_eq(raw_verdict(fd), STREAM_DONE);
+		ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
 		joined++;
 		if (step > FABRIC_HELLO_BYTES)
 			raw_send(fd, script + FABRIC_HELLO_BYTES,
@@ -468,7 +468,7 @@ int main(void)
 	tcase_set_timeout(tcase, 120);
 	tcase_add_test(tcase, open__names_the_address_that_is_taken);
 	tcase_add_test(tcase, open__without_address_serves_both_families);
-	tcase_add_test(tcase, hello__wrong_is_refused_with_a_verdict);
+	tcase_add_test(tcase, hello__wrong_is_refused_with_a_status);
 	tcase_add_test(tcase, hello__in_single_bytes_is_understood);
 	tcase_add_test(tcase, hello__that_does_not_come_ends_the_connection);
 	tcase_add_test(tcase, hello__that_does_not_come_shuts_nobody_out);
