@@ -17,9 +17,9 @@
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
 
-#define HELLO_MS 5000    /* a connection's time to present itself */
-#define PAUSE_MS 200     /* no accept after it failed for want of resources */
-#define ACCEPTS_MAX 16   /* per wake-up: the loop has other things to do */
+#define HELLO_MS 5000    /* for the hello */
+#define PAUSE_MS 200     /* without accept() after it found no resources */
+#define ACCEPTS_MAX 16   /* per event, so that others get their turn */
 #define LISTEN_QUEUE 128 /* completed by the kernel, not yet accepted */
 
 struct incoming {
@@ -65,11 +65,11 @@ int tcp_send_status(int fd, uint32_t status)
 
 	if (n < 0)
 		return err_errno(-errno, "sending a status");
-	/* the first bytes on a new socket: they fit or it is broken */
+	/* the first bytes on a socket fit its buffer */
 	return n == sizeof(message) ? 0 : err_set(-EPIPE, "a status was cut short");
 }
 
-/* Have the timer go off at the next deadline. */
+/* Set the timer to the next deadline. */
 static void acceptor_set_timer(struct tcp_acceptor *acceptor)
 {
 	struct incoming *oldest = list_first(&acceptor->waiting, struct incoming, link);
@@ -89,7 +89,7 @@ static void acceptor_set_timer(struct tcp_acceptor *acceptor)
 	(void)timerfd_settime(acceptor->timer_fd, 0, &when, NULL);
 }
 
-/* Free the slot; returns the socket, which is the caller's now. */
+/* Free the slot; returns the socket, which the caller owns. */
 static int incoming_release(struct incoming *incoming)
 {
 	struct tcp_acceptor *acceptor = incoming->acceptor;
@@ -156,11 +156,11 @@ static void acceptor_add(struct tcp_acceptor *acceptor, int fd)
 	incoming->deadline_ms = clock_now_ms() + HELLO_MS;
 	list_remove(&incoming->link);
 	list_append(&acceptor->waiting, &incoming->link);
-	/* most hellos are there already */
+	/* the hello often arrives with the connection */
 	incoming_ready(&incoming->source);
 }
 
-/* Stop or start to look at the listener. */
+/* Stop or resume accepting. */
 static void acceptor_pause(struct tcp_acceptor *acceptor, bool pause)
 {
 	struct epoll_event event = { .events = pause ? 0 : EPOLLIN,
@@ -186,7 +186,7 @@ static bool accept_is_over(struct tcp_acceptor *acceptor, int err)
 		acceptor->events->trouble(acceptor->ctx, err_text());
 		return true;
 	default:
-		/* an error of the one connection, passed on by accept */
+		/* an error of that connection */
 		return false;
 	}
 }
@@ -246,7 +246,7 @@ static int listen_on(const struct fabric_address *address)
 	return fd;
 }
 
-/* The wildcard of both families, or of IPv4 where there is no IPv6. */
+/* Listen on the wildcard of both families, or of IPv4 without IPv6. */
 static int listen_everywhere(uint16_t port)
 {
 	struct fabric_address any = { .family = 6, .port = port };
@@ -266,7 +266,7 @@ static int socket_port(int fd, uint16_t *ret_port)
 
 	if (getsockname(fd, (struct sockaddr *)&addr, &len) != 0)
 		return err_errno(-errno, "getsockname");
-	/* the port is at the same place in both families */
+	/* sin_port and sin6_port have one offset */
 	*ret_port = ntohs(((const struct sockaddr_in *)(const void *)&addr)->sin_port);
 	return 0;
 }

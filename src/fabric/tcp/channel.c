@@ -21,7 +21,7 @@
 #include "fabric/tcp/domain.h"
 #include "fabric/tcp/stream.h"
 
-#define PIECES_MAX 64                    /* of one sendmsg */
+#define PIECES_MAX 64                    /* of one sendmsg() */
 #define HEADERS_MAX 32u                  /* of responses received at once */
 #define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
 
@@ -80,8 +80,8 @@ static bool channel_is_dead(const struct fabric_channel *ch)
 	return atomic_load_explicit(&ch->dead, memory_order_relaxed);
 }
 
-/* Nothing moves any more.  Operation `culprit` ends with status and text, all others, or
- * all when it is not outstanding, as flushed. */
+/* Stop the stream.  Operation `culprit`, if it is outstanding, ends with status and text; all
+ * others are flushed. */
 static void channel_die(struct fabric_channel *ch, uint64_t culprit, int status,
 			const char *text)
 {
@@ -97,7 +97,7 @@ static void channel_die(struct fabric_channel *ch, uint64_t culprit, int status,
 		list_append(&ch->cq->ready, &ch->ready);
 }
 
-/* The stream failed by itself. */
+/* The stream failed. */
 static void channel_die_errno(struct fabric_channel *ch, int err)
 {
 	if (err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH) {
@@ -124,7 +124,7 @@ static void channel_want(struct fabric_channel *ch)
 
 /* ---- sending ---- */
 
-/* List what is to be sent, in so many pieces at most; returns their number. */
+/* Fill iov with unsent parts, up to max; returns their number. */
 static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_MAX],
 			     size_t max)
 {
@@ -179,7 +179,7 @@ static int channel_send(struct fabric_channel *ch)
 		else if (errno == EAGAIN)
 			return 0;
 		else if (errno == EFAULT && max > 2)
-			/* one by one, to find the operation whose memory it is */
+			/* one operation at a time, to find the one at fault */
 			max = 2;
 		else if (errno != EINTR)
 			return errno;
@@ -202,7 +202,7 @@ static enum stream_op stream_op_of(enum fabric_opcode opcode)
 	return STREAM_WRITE;
 }
 
-/* `bytes`: what the request says; a write brings them, a read is answered with them. */
+/* `bytes`: of the request; a write sends them, a read receives them. */
 static void op_set(struct op *op, const struct fabric_batch *run,
 		   const struct fabric_op *part, uint32_t bytes, uint64_t seq)
 {
@@ -298,8 +298,8 @@ int tcp_channel_post(struct fabric_channel *ch)
 		return err_set(-ECONNRESET, "the stream has ended");
 	}
 	ch->tail = ch->put;
-	/* a failure is left to poll(): the operations are taken, and a socket that failed
-	 * keeps the descriptor readable until then */
+	/* poll() reports a failure: the operations are posted, and a failed socket keeps
+	 * the descriptor readable */
 	if (!ch->send_err)
 		ch->send_err = channel_send(ch);
 	channel_want(ch);
@@ -368,7 +368,7 @@ static bool channel_has_header(const struct fabric_channel *ch)
 	return ch->have >= (ch->parsed + 1) * sizeof(ch->headers[0]);
 }
 
-/* Deal with the responses received, up to one whose payload is still to come. */
+/* Handle received responses, up to one whose payload is incomplete. */
 static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
 			      unsigned n)
 {
@@ -399,8 +399,8 @@ static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
 
 /* ---- receiving ---- */
 
-/* How many headers may be received at once, if `seq` is the next to be answered: nothing
- * but the last one's payload can come in between. */
+/* Number of headers that can be received at once, if `seq` is the next to be answered: only
+ * the last one may have a payload. */
 static unsigned channel_expected(struct fabric_channel *ch, uint64_t seq)
 {
 	unsigned n = 0;
@@ -414,14 +414,14 @@ static unsigned channel_expected(struct fabric_channel *ch, uint64_t seq)
 	return n;
 }
 
-/* Payload goes straight into the caller's memory, the responses behind it into headers. */
+/* Receive payload into the caller's memory, and the responses behind it into headers. */
 static ssize_t channel_recv(struct fabric_channel *ch)
 {
 	struct iovec iov[2];
 	struct msghdr msg = { .msg_iov = iov };
 	unsigned expected;
 
-	/* all whole headers have been dealt with: only a part of one can be left */
+	/* all complete headers were handled: only a part of one can be left */
 	if (ch->parsed > 0) {
 		ch->have -= ch->parsed * sizeof(ch->headers[0]);
 		memmove(ch->headers, &ch->headers[ch->parsed], ch->have);
@@ -432,7 +432,7 @@ static ssize_t channel_recv(struct fabric_channel *ch)
 		iov[msg.msg_iovlen++].iov_len = ch->left;
 		expected = channel_expected(ch, ch->head + 1);
 	} else {
-		/* none expected: one nevertheless, or the end */
+		/* none is expected: detect a stray one, or the end */
 		expected = channel_expected(ch, ch->head);
 		if (expected == 0)
 			expected = 1;
@@ -445,7 +445,7 @@ static ssize_t channel_recv(struct fabric_channel *ch)
 	return recvmsg(ch->fd, &msg, MSG_DONTWAIT);
 }
 
-/* The response's payload is whole. */
+/* The payload of the response is complete. */
 static void op_place(const struct op *op)
 {
 	uint64_t old;
@@ -523,7 +523,7 @@ unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 	}
 	if (!ch->send_err)
 		ch->send_err = channel_send(ch);
-	/* what the server answered before the stream broke counts */
+	/* responses received before the stream broke count */
 	got = channel_receive(ch, wcs, n);
 	if (ch->send_err && got < n && !channel_is_dead(ch)) {
 		if (ch->send_err == EFAULT)
@@ -605,10 +605,10 @@ err_free:
 	return err;
 }
 
-/* Taking the connection apart at once drops what the kernel has not sent yet; an ordinary
- * shutdown would still deliver it.  The descriptor stays until channel_free(); connect(2)
- * is called without its wrapper, as ThreadSanitizer takes that for the descriptor's
- * creation and then complains of the owner who uses it meanwhile. */
+/* Dissolving the connection drops what the kernel has not sent yet; shutdown() would still
+ * deliver it.  The descriptor stays open until channel_free().  connect(2) is called without
+ * its wrapper: ThreadSanitizer takes the wrapper for the creation of the descriptor and reports
+ * the owner's use of it as a race. */
 void tcp_channel_abort(struct fabric_channel *ch)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's end of a stream: a ring of operations in the order they were posted, which
- * is the order in which they are sent and answered.
+/* The client's end of a stream: a ring of operations, which are sent and answered in the order
+ * they were posted.
  * Threads: [owner] of the queue, unless said otherwise. */
 #ifndef FABRIC_TCP_CHANNEL_H
 #define FABRIC_TCP_CHANNEL_H
@@ -29,10 +29,10 @@ void tcp_channel_abort(struct fabric_channel *channel); /* [any] */
 bool tcp_channel_alive(struct fabric_channel *channel); /* [any] */
 void tcp_channel_free(struct fabric_channel *channel);
 
-/* Send and receive what the socket allows; returns the completions written to wcs. */
+/* Send and receive without waiting; returns the completions written to wcs. */
 unsigned tcp_channel_progress(struct fabric_channel *channel, struct fabric_wc *wcs,
 			      unsigned n);
-/* Report what needs no socket, and leave the cq's list of such channels once that is all. */
+/* Report completions that need no socket; the channel leaves cq->ready after the last one. */
 unsigned tcp_channel_report(struct fabric_channel *channel, struct fabric_wc *wcs,
 			    unsigned n);
 struct fabric_channel *tcp_channel_of_ready(struct list *node);

@@ -14,12 +14,12 @@
 #include "base/err.h"
 #include "fabric/tcp/socket.h"
 
-/* Streams of a thread take turns: one does so much at a time. */
+/* The work of one stream before the next one gets its turn. */
 #define SLICE_BYTES (UINT32_C(1) << 20)
 #define SLICE_REQUESTS 128
-/* One system call moves so much, so that a withdrawal or a kill need not wait long. */
+/* Most that one system call moves: deregistration waits for its end. */
 #define CHUNK_BYTES (UINT32_C(256) << 10)
-/* Enough waiting bytes to be worth sending before more requests are looked at. */
+/* When this much waits to be sent, it is sent before more requests are received. */
 #define FLUSH_BYTES (UINT32_C(128) << 10)
 #define DRAIN_BYTES 16384
 
@@ -82,7 +82,7 @@ static struct tcp_reply *conn_reply(struct tcp_conn *conn, unsigned i)
 	return &conn->replies[(conn->first + i) % TCP_REPLIES];
 }
 
-/* Queue a response without payload; there is room, as nothing is received without. */
+/* Queue a response without payload.  conn_has_room() held before the request was received. */
 static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 				     uint32_t status)
 {
@@ -98,7 +98,7 @@ static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 
 /* ---- sending ---- */
 
-/* List what is to be sent of the replies; returns the number of pieces. */
+/* Fill iov with unsent parts of the replies; returns the number of parts. */
 static size_t conn_gather(struct tcp_conn *conn, struct iovec iov[2 * TCP_REPLIES])
 {
 	size_t n = 0, bytes = 0, skip = conn->sent;
@@ -196,7 +196,7 @@ static void conn_begin_read(struct tcp_conn *conn, struct tcp_table *table)
 	reply->bytes = bytes;
 	reply->header.bytes = htole32(bytes);
 	if (is_word(place, bytes)) {
-		/* the kernel may cut what it copies anywhere; a word must stay whole */
+		/* the kernel may copy in parts; a word must not tear */
 		reply->word =
 			__atomic_load_n((uint64_t *)(void *)place, __ATOMIC_ACQUIRE);
 		reply->payload = (char *)&reply->word;
@@ -310,19 +310,19 @@ static enum step conn_begin(struct tcp_conn *conn, struct tcp_table *table)
 	}
 }
 
-/* Returns what was there. */
+/* Returns the old value. */
 static uint64_t word_change(uint64_t *word, enum stream_op op, uint64_t compare,
 			    uint64_t operand)
 {
 	if (op == STREAM_FETCH_ADD)
 		return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-	/* a failure leaves the value in `compare`, which is it already otherwise */
+	/* on failure the old value is stored in `compare`, else it is equal to it */
 	(void)__atomic_compare_exchange_n(word, &compare, operand, false,
 					  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return compare;
 }
 
-/* It is answered with 8 bytes. */
+/* Answer with 8 bytes. */
 static void conn_answer_word(struct tcp_conn *conn, uint64_t cookie, uint64_t word)
 {
 	struct tcp_reply *reply = conn_answer(conn, cookie, STREAM_DONE);
@@ -342,7 +342,7 @@ static void conn_do_atomic(struct tcp_conn *conn)
 	conn_answer_word(conn, conn->cookie, old);
 }
 
-/* What an in-band request of the stream can reach. */
+/* The memory that in-band requests of the stream may access. */
 struct reach {
 	const struct tcp_conn *conn;
 	struct tcp_table *table;
@@ -365,7 +365,7 @@ static bool reach_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value
 	return tcp_mr_notify(reach->table, reach->conn->session, rkey, addr, value);
 }
 
-/* It is done at once, so no mr is in use when the thread turns to its commands. */
+/* Executed at once, so that no region is in use when the thread carries out commands. */
 static void conn_do_inband(struct tcp_conn *conn, struct tcp_table *table)
 {
 	struct reach reach = { .conn = conn, .table = table };
@@ -383,7 +383,7 @@ static void conn_do_inband(struct tcp_conn *conn, struct tcp_table *table)
 		(void)conn_answer(conn, conn->inband.cookie, STREAM_REFUSED);
 }
 
-/* What came with a request is complete, whatever became of it. */
+/* The payload of a request has been received or dropped. */
 static void conn_end_payload(struct tcp_conn *conn, struct tcp_table *table)
 {
 	if (conn->phase == TCP_PHASE_PAYLOAD && conn->word_place)
@@ -399,7 +399,7 @@ static void conn_end_payload(struct tcp_conn *conn, struct tcp_table *table)
 	conn->phase = TCP_PHASE_REQUEST;
 }
 
-/* Into its place, and what follows it into the next request: one call per request. */
+/* Receive the payload, and behind it the next request: one system call per request. */
 static ssize_t conn_recv_payload(struct tcp_conn *conn)
 {
 	struct iovec iov[2] = {
@@ -492,7 +492,7 @@ static enum step conn_receive(struct tcp_conn *conn, struct tcp_table *table,
 	return STEP_MOVED;
 }
 
-/* Room for the answer to one request, and for the one that arrives behind its payload. */
+/* Room for two answers: one request may be received behind the payload of another. */
 static bool conn_has_room(const struct tcp_conn *conn)
 {
 	return conn->n_replies + 2 <= TCP_REPLIES;
@@ -540,7 +540,7 @@ uint32_t tcp_conn_interest(const struct tcp_conn *conn)
 	       (conn->n_replies > 0 ? (uint32_t)EPOLLOUT : 0);
 }
 
-/* An answer that is sent in part cannot be taken back. */
+/* A response that was sent in part cannot be changed. */
 static bool conn_sends(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
 	return conn->n_replies > 0 && conn->sent > 0 && conn_reply(conn, 0)->mr == mr;
@@ -575,7 +575,7 @@ bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *mr)
 	if (stays)
 		conn_refuse(conn, mr);
 	else
-		(void)conn_over(conn, "memory withdrawn while it was read");
+		(void)conn_over(conn, "memory deregistered while it was read");
 	(void)pthread_mutex_unlock(&conn->lock);
 	return stays;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's end of one admitted stream: requests in, responses out, bytes straight
- * from and into exposed memory.  It lives as a record of the loop from admission until
- * the loop has read the news of its end; in between one data thread runs it.
- * Threads: what each function says. */
+/* The server's end of one admitted stream: it receives requests, sends responses, and copies
+ * bytes directly from and to registered memory.  The loop creates it, one data thread runs it,
+ * and the loop frees it after the event of its end.
+ * Threads: stated at each function. */
 #ifndef FABRIC_TCP_CONN_H
 #define FABRIC_TCP_CONN_H
 
@@ -17,8 +17,8 @@
 /* A response that waits to be sent. */
 struct tcp_reply {
 	struct stream_response header;
-	char *payload;              /* header.bytes of it; in the mr, or &word */
-	const struct fabric_mr *mr; /* NULL: touches none */
+	char *payload;              /* header.bytes long; in the region, or &word */
+	const struct fabric_mr *mr; /* NULL: payload is in no region */
 	uint32_t bytes;             /* header.bytes in host order */
 	uint64_t
 		word; /* an aligned 8-byte read, an atomic's old value, or the result of
@@ -37,18 +37,18 @@ struct tcp_conn {
 	/* loop */
 	struct list in_session;
 	uint32_t channel;
-	bool ended; /* by the server: no news of it */
+	bool ended; /* by the server: channel_down() is not called */
 	/* both: constant */
 	struct fabric_session *session;
-	int fd; /* closed by the loop, so that it can shut it down at any time */
-	struct list *streams; /* its session's in its thread; that thread's to change */
-	/* handed over with the order and the news */
+	int fd; /* closed by the loop, which may shut it down at any time */
+	struct list *streams; /* of the session in the thread, which changes it */
+	/* handed over with the command and the event */
 	struct tcp_command command;
 	struct tcp_event event;
 	char why[FABRIC_TEXT_MAX];
 	/* held by the thread while it works on the stream */
 	pthread_mutex_t lock;
-	bool killed; /* under lock: touch nothing any more */
+	bool killed; /* under lock: no memory may be touched */
 	/* data thread */
 	struct list in_streams;
 	uint32_t interest; /* EPOLL* asked for */
@@ -72,25 +72,25 @@ struct tcp_conn {
 	size_t sent;               /* of the first reply, its header included */
 };
 
-/* Owns fd from then on.  -ENOMEM, or -errno when the socket cannot be set up; the fd is
- * then still the caller's.  [loop] */
+/* Takes fd.  -ENOMEM, or -errno when the socket cannot be set up; the caller then keeps fd.
+ * [loop] */
 int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 		 struct tcp_conn **ret_conn);
-/* Closes the socket.  [loop], after its thread has forgotten it */
+/* Closes the socket.  [loop], after the event of its end */
 void tcp_conn_free(struct tcp_conn *conn);
-/* Nothing is read or written for it once this returns; its thread will end it.  Waits for
- * the slice of work its thread may be in the middle of.  [loop] */
+/* On return no memory is read or written for the stream; its thread ends it later.  Waits for
+ * a slice of work in progress.  [loop] */
 void tcp_conn_kill(struct tcp_conn *conn);
 
-/* Do a slice of work.  False when the stream is over, with conn->why.  [data thread] */
+/* Do a slice of work.  False: the stream has ended, with conn->why.  [data thread] */
 bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
-/* The epoll events it waits for.  [data thread] */
+/* The epoll events to wait for.  [data thread] */
 uint32_t tcp_conn_interest(const struct tcp_conn *conn);
-/* Stop touching an mr, which is no longer in the table.  False when that takes the
- * end of the stream.  [data thread] */
+/* Stop using a region that is no longer in the table.  False: the stream has to end.
+ * [data thread] */
 bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *mr);
-/* The same from outside.  False: nothing was done, as its thread works on it, or has to end
- * it.  [loop] */
+/* As above, from the loop.  False: nothing was done, as the thread works on the stream or has
+ * to end it.  [loop] */
 bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *mr);
 
 #endif

@@ -38,7 +38,7 @@ static int socket_connect(int fd, const struct fabric_address *address,
 	socklen_t len = tcp_socket_address(address, &addr);
 	int err;
 
-	/* interrupted or not, it carries on by itself */
+	/* an interrupted connect() goes on in the kernel */
 	if (connect(fd, (struct sockaddr *)&addr, len) == 0)
 		return 0;
 	if (errno != EINPROGRESS && errno != EINTR)
@@ -52,7 +52,7 @@ static int socket_connect(int fd, const struct fabric_address *address,
 	return -err;
 }
 
-/* The hello is the first thing on the socket: it fits whole. */
+/* The first bytes on a socket fit its buffer. */
 static int socket_hello(int fd, const struct fabric_hello *hello)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];

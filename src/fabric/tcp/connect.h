@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Set a stream up from the client's side: connection, hello, status.
+/* Open a stream as the client: connection, hello, status.
  * Threads: [any]. */
 #ifndef FABRIC_TCP_CONNECT_H
 #define FABRIC_TCP_CONNECT_H
 
 #include "fabric/fabric.h"
 
-/* Returns a tuned non-blocking socket that was admitted.  Blocks for timeout_ms at most.
+/* Returns a tuned non-blocking socket that was admitted.  Blocks up to timeout_ms.
  *   -EACCES      refused by the server
  *   -EPROTO      the other side does not speak the protocol
  *   -ETIMEDOUT, -ECONNREFUSED, -ECONNRESET ... with text that names the address */

@@ -46,15 +46,15 @@ int tcp_cq_fd(const struct fabric_cq *cq)
 	return cq->epoll_fd;
 }
 
-/* The set is level-triggered: it is readable while a socket has something for poll(), and
- * poll() leaves nothing to report without one once it returns fewer than asked for. */
+/* The set is level-triggered: it is readable while a socket has data for poll().  When poll()
+ * returns fewer completions than asked for, no channel is left in the ready list. */
 int tcp_cq_arm(struct fabric_cq *cq)
 {
 	(void)cq;
 	return 0;
 }
 
-/* Channels that can report without looking at their sockets. */
+/* Report completions that need no socket. */
 static unsigned cq_drain_ready(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	unsigned got = 0;

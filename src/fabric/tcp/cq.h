@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The completions of one queue: an epoll set over the sockets of its channels, and a list
- * of the channels that have something to report without one.
+/* A completion queue: an epoll set of the sockets of its channels, and a list of the channels
+ * whose completions need no socket.
  * Threads: [owner] of the queue, unless said otherwise. */
 #ifndef FABRIC_TCP_CQ_H
 #define FABRIC_TCP_CQ_H

@@ -10,8 +10,8 @@
 #define ADDR_MASK UINT64_C(0x00007ffffffff000)
 #define PAGE_MASK UINT64_C(0xfff)
 
-/* A number nobody can guess.  To ask the kernel for each takes longer than all else about a
- * small lease, so they come by the dozen, and each is forgotten when it is given. */
+/* An unpredictable number.  A system call for each number would take longer than the rest of
+ * a small allocation, so the kernel is asked for many at once.  A number in use is erased here. */
 static uint64_t number_draw(void)
 {
 	static uint64_t numbers[32];
@@ -27,9 +27,8 @@ static uint64_t number_draw(void)
 	return number;
 }
 
-/* Addresses of the range as the client sees it are drawn at random: where the daemon has
- * its memory is none of the client's business, and one who leaves the address out of the
- * calculation is refused here as it is with RDMA.  Alignment stays as it is. */
+/* The client is given a random address: it must not learn the daemon's addresses, and a client
+ * that ignores the address is refused, as with RDMA.  The offset in the page is kept. */
 static struct fabric_key key_new(const void *addr)
 {
 	return (struct fabric_key){
@@ -45,7 +44,7 @@ int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
 	struct fabric_mr *e = calloc(1, sizeof(*e) + n_threads * sizeof(e->entries[0]));
 
 	if (!e)
-		return err_errno(-ENOMEM, "exposing %zu bytes", bytes);
+		return err_errno(-ENOMEM, "registering %zu bytes", bytes);
 	list_init(&e->link);
 	e->cookie = cookie;
 	e->state = TCP_MR_REGISTERING;
@@ -111,7 +110,7 @@ void tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop)
 		mailbox_post(loop, &e->event.link);
 }
 
-/* What is found stays until the stream that asked is at rest, or has forgotten it. */
+/* The region stays valid until the stream has forgotten it. */
 static struct fabric_mr *table_find(struct tcp_table *table,
 				    const struct fabric_session *session, uint64_t rkey)
 {
@@ -134,7 +133,7 @@ static struct fabric_mr *table_find(struct tcp_table *table,
 static bool range_allowed(const struct fabric_mr *e, uint64_t addr, uint32_t bytes,
 			  unsigned rights)
 {
-	/* an address below the range wraps to an offset far beyond it */
+	/* an address below the range wraps to a large offset */
 	uint64_t offset = addr - e->key.addr;
 
 	return (e->rights & rights) == rights && offset <= e->bytes &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's ops table: the loop's side of the fabric.  Its descriptor is an epoll set of
- * the acceptor's sockets and the mailbox into which the data threads put their news. */
+/* The server's table of functions, all called by the loop.  Its descriptor is an epoll set of
+ * the acceptor's sockets and the mailbox for events of the data threads. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -59,7 +59,7 @@ static const struct tcp_acceptor_events acceptor_events = {
 	.trouble = server_trouble,
 };
 
-/* What is left keeps the descriptor readable. */
+/* Events that are left keep the descriptor readable. */
 static void server_mail(struct tcp_source *source)
 {
 	struct fabric_server *server = container_of(source, struct fabric_server, mail);
@@ -115,8 +115,7 @@ static int server_start_threads(struct fabric_server *server, unsigned n)
 	return 0;
 }
 
-/* What the server consists of before it listens: freed by hand on failure, by
- * server_close() from then on. */
+/* Create a server that does not listen yet; server_close() frees it. */
 static int server_new(unsigned threads, const struct fabric_server_events *events,
 		      void *ctx, struct fabric_server **ret_server)
 {
@@ -178,7 +177,7 @@ static int server_open(const struct fabric_server_params *params,
 						     .address = params->listen,
 						     .node = -1 };
 	server->endpoint.address.port = tcp_acceptor_port(server->acceptor);
-	/* a wildcard is no address to connect to */
+	/* clients cannot connect to a wildcard */
 	if (address_is_any(&params->listen))
 		server->endpoint.address.family = 0;
 	*ret_server = server;

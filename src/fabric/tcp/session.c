@@ -73,7 +73,7 @@ void tcp_session_free_all(struct tcp_shared *shared)
 		session_free(container_of(node, struct fabric_session, link));
 }
 
-/* Once nothing is left of a session that is to be closed, say so from process(). */
+/* A session that is being closed ends when it has no streams and regions. */
 static void session_check_closed(struct fabric_session *session)
 {
 	if (session->closing && list_empty(&session->conns) &&
@@ -106,7 +106,7 @@ void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel)
 					     "no memory for the stream");
 		goto err_refused;
 	}
-	/* a peer that is gone already is found by the thread */
+	/* if the peer is gone, the thread finds out */
 	(void)tcp_send_status(fd, STREAM_DONE);
 	list_append(&session->conns, &conn->in_session);
 	shared->stats.channels++;
@@ -141,7 +141,7 @@ static void conn_over_event(struct tcp_conn *conn)
 	if (!conn->ended) {
 		if (conn->why[0])
 			shared->stats.errors++;
-		/* the callee may close the session: then this connection still holds it */
+		/* the callee may close the session; this connection keeps it alive */
 		shared->events->channel_down(shared->ctx, session->cookie,
 					     conn->channel, conn->why);
 	}
@@ -149,7 +149,7 @@ static void conn_over_event(struct tcp_conn *conn)
 	session_check_closed(session);
 }
 
-/* ---- mrs ---- */
+/* ---- memory regions ---- */
 
 static void mr_remove_keys(struct fabric_mr *mr, unsigned n)
 {
@@ -191,7 +191,7 @@ int tcp_session_reg_mr_now(struct fabric_session *session, void *addr, size_t by
 	if (session->closing)
 		return err_set(-ESHUTDOWN, "the session is being closed");
 	if (bytes == 0 || (rights & ~(FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)) != 0)
-		return err_set(-EINVAL, "exposing %zu bytes with rights %#x", bytes,
+		return err_set(-EINVAL, "registering %zu bytes with rights %#x", bytes,
 			       rights);
 	err = tcp_mr_new(session, addr, bytes, rights, cookie, shared->n_threads, &mr);
 	if (err)
@@ -225,7 +225,7 @@ int tcp_session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 	return 0;
 }
 
-/* No stream is at it, nor will be.  False: perhaps one is. */
+/* False: a stream may use the region. */
 static bool mr_is_unused(struct fabric_mr *mr)
 {
 	bool deserted = true;
@@ -233,14 +233,14 @@ static bool mr_is_unused(struct fabric_mr *mr)
 	list_for_each(node, &mr->session->conns) {
 		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_session);
 
-		/* those that were killed touch nothing any more */
+		/* a stream that was killed touches no memory */
 		if (!conn->ended && !tcp_conn_try_forget(conn, mr))
 			deserted = false;
 	}
 	return deserted;
 }
 
-/* Nobody finds it any more.  True: nor is there anything to wait for; else news will come. */
+/* Remove the keys.  True: no stream uses the region; false: an event will come. */
 static bool mr_stop(struct fabric_mr *mr)
 {
 	struct tcp_shared *shared = mr->session->shared;
@@ -257,7 +257,7 @@ static bool mr_stop(struct fabric_mr *mr)
 	return false;
 }
 
-/* With news in any case. */
+/* As above, with an event in both cases. */
 static void mr_stop_with_event(struct fabric_mr *mr)
 {
 	if (mr_stop(mr))
@@ -267,7 +267,7 @@ static void mr_stop_with_event(struct fabric_mr *mr)
 void tcp_session_dereg_mr(struct fabric_mr *mr)
 {
 	mr->dereg_wanted = true;
-	/* other news are under way otherwise; they will see what is wanted */
+	/* otherwise an event is under way, whose handler looks at dereg_wanted */
 	if (mr->state == TCP_MR_REGISTERED)
 		mr_stop_with_event(mr);
 }
@@ -281,7 +281,7 @@ bool tcp_session_dereg_mr_now(struct fabric_mr *mr)
 	mr->dereg_wanted = true;
 	if (!mr_stop(mr))
 		return false;
-	/* notifications are delivered first */
+	/* pending notifications are delivered first */
 	if (fabric_notifications_told(&mr->notifications)) {
 		mailbox_post(&mr->session->shared->mailbox, &mr->event.link);
 		return false;
@@ -301,7 +301,7 @@ static void mr_registered(struct fabric_mr *mr)
 		shared->events->mr_registered(shared->ctx, mr->cookie, 0, "", &mr->key);
 }
 
-/* No stream is at it any more. */
+/* No stream uses the region. */
 static void mr_deregistered(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;
@@ -309,7 +309,7 @@ static void mr_deregistered(struct fabric_mr *mr)
 	void *cookie = mr->cookie;
 
 	mr_remove(mr);
-	/* last look at the session: the callee may close it, and its end is news of its own */
+	/* the callee may close the session, so this is the last use of it */
 	if (session->closing)
 		session_check_closed(session);
 	shared->events->mr_deregistered(shared->ctx, cookie);
@@ -323,7 +323,7 @@ static void mr_event(struct fabric_mr *mr)
 		mr_deregistered(mr);
 }
 
-/* The last of them come before the news that no thread knows it any more. */
+/* The last notifications come before the event that ends the region. */
 static void mr_notifications(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;

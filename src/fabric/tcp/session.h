@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's records of a session: its streams and its mrs, and the order in which
+/* The server's side of a session: its streams and its memory regions, and the order in which
  * they end.
  * Threads: [loop]. */
 #ifndef FABRIC_TCP_SESSION_H
@@ -23,13 +23,13 @@ struct tcp_shared {
 
 int tcp_session_open(struct tcp_shared *shared, void *cookie,
 		     struct fabric_session **ret_session);
-/* Free all sessions with all they have, without news; the threads are gone. */
+/* Free all sessions with their streams and regions, without events; no thread is left. */
 void tcp_session_free_all(struct tcp_shared *shared);
 void tcp_session_close(struct fabric_session *session);
 int tcp_session_channel_close(struct fabric_session *session, uint32_t channel);
 
-/* A stream was admitted: send the status and give it to a thread.  The socket is the
- * session's from now on.  The session may be gone on return: channel_up was called. */
+/* A stream was admitted: send the status and hand it to a thread.  The session owns the socket.
+ * The session may have been closed on return, by channel_up(). */
 void tcp_session_join(struct fabric_session *session, int fd, uint32_t channel);
 
 int tcp_session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
@@ -40,7 +40,7 @@ int tcp_session_reg_mr_now(struct fabric_session *session, void *addr, size_t by
 			   struct fabric_key *ret_key);
 bool tcp_session_dereg_mr_now(struct fabric_mr *mr);
 
-/* Act on a message from the shared's mailbox. */
+/* Handle an event from the mailbox. */
 void tcp_session_handle_event(struct tcp_event *event);
 
 #endif

@@ -13,7 +13,7 @@
 #define IDLE_S 10             /* silence before the first probe */
 #define PROBE_S 3             /* between probes */
 #define PROBES 5              /* without an answer, then the peer is gone */
-#define USER_TIMEOUT_MS 20000 /* data not acknowledged, or not taken, for so long */
+#define USER_TIMEOUT_MS 20000 /* data not acknowledged, or not received by the peer */
 
 socklen_t tcp_socket_address(const struct fabric_address *address,
 			     struct sockaddr_storage *ret_addr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both ends of a stream need of the sockets API.  Threads: [any]. */
+/* Addresses and options of sockets, for both ends of a stream.  Threads: [any]. */
 #ifndef FABRIC_TCP_SOCKET_H
 #define FABRIC_TCP_SOCKET_H
 
@@ -7,7 +7,7 @@
 
 #include "fabric/fabric.h"
 
-/* Longest "[address]:port" with its end. */
+/* Longest "[address]:port" with its terminator. */
 #define TCP_ADDRESS_TEXT 64
 
 /* Family 4 or 6; returns the length of the socket address. */
@@ -18,8 +18,8 @@ socklen_t tcp_socket_address(const struct fabric_address *address,
 const char *tcp_socket_text(const struct fabric_address *address,
 			    char buf[TCP_ADDRESS_TEXT]);
 
-/* Set a data stream up: no delay for small requests, and an end, within half a minute,
- * to a peer that is gone or no longer takes what it is sent.  -errno with text. */
+/* Set the options of a data stream: small requests are sent at once, and a peer that is gone or
+ * does not receive ends the stream within half a minute.  -errno with text. */
 int tcp_socket_tune(int fd);
 
 #endif

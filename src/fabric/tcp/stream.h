@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What goes over a data stream of the tcp fabric, byte by byte.  All integers are
+/* The protocol of a data stream of the tcp fabric.  All integers are
  * little-endian; nothing is padded; structures follow each other without gaps.
  *
  *   client                                server
@@ -11,12 +11,12 @@
  *   ...
  *
  * The client sends nothing behind the hello until the status has come.  A status other
- * than 0 is the last thing on the stream.  From then on the client sends requests without
- * waiting for responses, as many as it likes; the server answers each one once, in the
- * order of the requests, but may begin several before it answers the first.
+ * than 0 ends the stream.  After status 0 the client sends requests without waiting for
+ * responses, in any number; the server answers each request once and in order, but may begin
+ * several before it answers the first.
  *
- * A request that names no memory that its session may use so is answered STREAM_REFUSED
- * and the stream lives; what breaks these rules ends the stream, without an answer. */
+ * A request for memory that its session may not access is answered with STREAM_REFUSED, and
+ * the stream goes on; a violation of the protocol ends the stream without an answer. */
 #ifndef FABRIC_TCP_STREAM_H
 #define FABRIC_TCP_STREAM_H
 
@@ -25,13 +25,13 @@
 /* A request moves 1 to this many bytes. */
 #define STREAM_BYTES_MAX (UINT32_C(1) << 20)
 
-/* Statuses are errno numbers as Linux has them on x86 and Arm. */
+/* Status values are errno numbers of Linux on x86 and Arm. */
 #define STREAM_DONE 0
-#define STREAM_REFUSED 13 /* EACCES: not admitted; key, bounds or rights are wrong */
+#define STREAM_REFUSED 13 /* EACCES: not admitted; or wrong rkey, bounds or rights */
 #define STREAM_BUSY 12    /* ENOMEM; in a status: the server has no resources now */
 #define STREAM_BROKEN 71  /* EPROTO; in a status: the hello could not be understood */
 
-/* In-band requests are told in fabric/inband.h. */
+/* In-band requests: fabric/inband.h. */
 enum stream_op {
 	STREAM_READ = 1,  /* the response carries the bytes */
 	STREAM_WRITE = 2, /* the request carries the bytes */
@@ -49,9 +49,9 @@ struct stream_status {
 struct stream_request {
 	uint32_t op;     /* enum stream_op */
 	uint32_t bytes;  /* to move; but for STREAM_READ: that follow this structure */
-	uint64_t rkey;   /* of the exposed range */
-	uint64_t addr;   /* where, in the addresses that belong to the key */
-	uint64_t cookie; /* repeated in the response; the client's own choice */
+	uint64_t rkey;   /* of the memory region */
+	uint64_t addr;   /* in the range of the rkey */
+	uint64_t cookie; /* repeated in the response */
 };
 
 struct stream_response {
@@ -63,8 +63,8 @@ struct stream_response {
 
 /* At addr, which is a multiple of 8, stands a 64-bit number in the server's byte order. */
 struct stream_atomic {
-	uint64_t compare; /* STREAM_CAS: nothing is changed unless it is this one */
-	uint64_t operand; /* STREAM_CAS: the new one; STREAM_FETCH_ADD: what is added */
+	uint64_t compare; /* STREAM_CAS: the value that is replaced */
+	uint64_t operand; /* STREAM_CAS: the new value; STREAM_FETCH_ADD: the addend */
 };
 
 _Static_assert(sizeof(struct stream_status) == 8, "status on the wire");

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "fabric/tcp/conn.h"
 
-#define EVENTS_MAX 16   /* streams served between two looks at the commands */
+#define EVENTS_MAX 16   /* streams served before commands are checked */
 #define COMMANDS_MAX 64 /* carried out before streams are served again */
 
 struct tcp_thread {
@@ -28,12 +28,12 @@ struct tcp_thread {
 	struct tcp_table table;
 };
 
-/* Forget a connection whose stream is over and tell the loop. */
+/* The stream has ended: forget it and send the event. */
 static void thread_remove(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	list_remove(&conn->in_streams);
 	(void)epoll_ctl(thread->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-	/* the peer need not wait until the loop closes the socket */
+	/* tell the peer now; the loop closes the socket later */
 	(void)shutdown(conn->fd, SHUT_RDWR);
 	mailbox_post(thread->loop, &conn->event.link);
 }
@@ -83,7 +83,7 @@ static void thread_dereg_mr(struct tcp_thread *thread, struct tcp_key_entry *ent
 	tcp_key_entry_done(entry, thread->loop);
 }
 
-/* Carry out some commands; what is left wakes the thread again.  False: stop. */
+/* Carry out some commands; those left wake the thread again.  False: stop. */
 static bool thread_run_commands(struct tcp_thread *thread)
 {
 	struct list commands;
@@ -124,7 +124,7 @@ static void *thread_main(void *arg)
 		int n = epoll_wait(thread->epoll_fd, events, EVENTS_MAX, -1);
 		bool commands = false;
 
-		/* commands come last: they may end connections that are still in events */
+		/* commands come last: they may end streams that are still in events */
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.ptr)
 				thread_serve(thread, events[i].data.ptr);
@@ -137,7 +137,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Signals are the main thread's. */
+/* Signals are handled by the main thread. */
 static int thread_spawn(struct tcp_thread *thread)
 {
 	sigset_t all, before;
