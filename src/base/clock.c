@@ -23,7 +23,6 @@ uint64_t clock_coarse_ns(void)
 
 	if (clock_source)
 		return clock_source();
-	/* it cannot fail on Linux either */
 	(void)clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }

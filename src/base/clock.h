@@ -8,10 +8,10 @@
 
 uint64_t clock_now_ns(void);
 uint64_t clock_now_ms(void);
-/* The same time, late by a tick of the kernel at most (10 ms), for a fraction of the cost. */
+/* As clock_now_ns(), up to 10 ms late (a tick of the kernel), at a fraction of the cost. */
 uint64_t clock_coarse_ns(void);
 
-/* Take the time (nanoseconds) from `source` from now on; NULL: the system's again. */
+/* Use `source` (nanoseconds) as the clock; NULL: the clock of the system. */
 void clock_set_source(uint64_t (*source)(void));
 
 #endif

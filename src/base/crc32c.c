@@ -15,7 +15,7 @@
 #define X_TO_0 UINT32_C(0x80000000)
 #define X_TO_8 UINT32_C(0x00800000)
 
-/* Three lanes side by side hide how long the instruction takes: each of so many bytes. */
+/* Three independent lanes hide the latency of the instruction.  Bytes of each: */
 #define LANE_BYTES ((size_t)4096)
 
 static uint32_t times_x(uint32_t a)
@@ -34,7 +34,7 @@ static uint32_t product(uint32_t a, uint32_t b)
 	return sum;
 }
 
-/* x to the power of 8 * bytes: what `bytes` zero bytes behind a range multiply it with. */
+/* x to the power of 8 * bytes: appending `bytes` zero bytes multiplies by it. */
 static uint32_t zeros(uint64_t bytes)
 {
 	uint32_t result = X_TO_0;
@@ -102,7 +102,7 @@ uint32_t crc32c_portable(uint32_t crc, const void *data, size_t bytes)
 	return ~state;
 }
 
-/* ---- with it ---- */
+/* ---- with the instruction ---- */
 
 #if defined(__x86_64__) || (defined(__aarch64__) && defined(__linux__))
 #if defined(__x86_64__)
@@ -155,7 +155,7 @@ static inline uint64_t load_word(const unsigned char *at)
 	return word;
 }
 
-/* Three lanes, joined: the state behind them. */
+/* Process three lanes and join them; returns the new state. */
 static WITH_INSTRUCTION uint32_t lanes(uint32_t state, const unsigned char *at,
 				       uint32_t lane_zeros)
 {

@@ -11,7 +11,7 @@ static _Thread_local char text[TEXT_BYTES];
 
 static void text_set(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 
-/* The arguments may point into `text` itself, so the line is made aside. */
+/* The arguments may point into `text`, so a copy is written first. */
 static void text_set(const char *fmt, va_list ap)
 {
 	char line[TEXT_BYTES];
@@ -20,7 +20,7 @@ static void text_set(const char *fmt, va_list ap)
 	memcpy(text, line, sizeof(text));
 }
 
-/* Cut at the end of the buffer, without snprintf's warning that it may happen. */
+/* Truncates at the end of the buffer, which snprintf() would warn of. */
 static void text_append(char *dst, const char *src)
 {
 	size_t len = strlen(dst), more = strnlen(src, TEXT_BYTES - 1 - len);

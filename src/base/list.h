@@ -7,9 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* GCC 12 takes a head reached as a member of its structure for another object than the
- * same head reached through its neighbours, and goes on with what it has read of it before
- * they were changed.  Accesses that may alias anything it does not move. */
+/* GCC 12 assumes that a head accessed as a member of its structure does not alias the head
+ * accessed through its neighbours, and keeps stale values of it.  may_alias prevents that. */
 struct __attribute__((__may_alias__)) list {
 	struct list *next, *prev;
 };

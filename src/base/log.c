@@ -27,10 +27,10 @@ bool log_enabled(int level)
 	return level <= atomic_load_explicit(&max_level, memory_order_relaxed);
 }
 
-/* What is being put together; what does not fit is cut off. */
+/* A line under construction; what does not fit is cut off. */
 struct line {
 	char *at;
-	size_t left; /* the terminator's included */
+	size_t left; /* including the terminator */
 };
 
 static void line_append(struct line *line, const char *text)
@@ -66,7 +66,7 @@ static void field_id(struct line *line, const char **mark, const char *name,
 	field_string(line, mark, name, text);
 }
 
-/* In brackets: the text may end in a command that people copy. */
+/* In brackets, because the text may end in a command that people copy. */
 static void fields_write(struct line *line, const struct log_ctx *ctx)
 {
 	static const char first[] = " [";
@@ -105,7 +105,7 @@ void log_stderr(int level, const char *event, const struct log_ctx *ctx,
 {
 	static const char error[] = "error ";
 	char buf[sizeof(error) + LOG_LINE_BYTES];
-	/* but for the newline */
+	/* one byte is left for the newline */
 	struct line line = { buf, sizeof(buf) - 1 };
 
 	if (level <= LOG_ERR)

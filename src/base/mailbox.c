@@ -34,8 +34,8 @@ void mailbox_post(struct mailbox *box, struct list *message)
 	(void)pthread_mutex_lock(&box->lock);
 	was_empty = list_empty(&box->messages);
 	list_append(&box->messages, message);
-	/* under the lock, or the receiver could clear the wake-up of a later message; the
-	 * counter cannot overflow, as it is 0 or 1 */
+	/* under the lock, else the receiver could clear the wake-up of a later message; the
+	 * counter is 0 or 1 and cannot overflow */
 	if (was_empty)
 		(void)eventfd_write(box->fd, 1);
 	(void)pthread_mutex_unlock(&box->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages from any thread to one: an intrusive queue and a descriptor that wakes the
- * receiver's loop.  Messages are owned by whoever holds them. */
+/* Messages from any thread to one thread: an intrusive queue, and a descriptor that wakes the
+ * receiver's loop.  The mailbox owns a message until it is taken. */
 #ifndef BASE_MAILBOX_H
 #define BASE_MAILBOX_H
 
@@ -16,14 +16,14 @@ struct mailbox {
 
 /* -EMFILE, -ENFILE, -ENOMEM with text. */
 int mailbox_init(struct mailbox *box);
-/* Messages still inside are the caller's to take first. */
+/* Messages that were not taken are the caller's. */
 void mailbox_destroy(struct mailbox *box);
 
-/* Put a message in and wake the receiver.  [any] */
+/* Send a message and wake the receiver.  [any] */
 void mailbox_post(struct mailbox *box, struct list *message);
 /* Move all messages to the end of `to` and rearm the descriptor.  [receiver] */
 void mailbox_take(struct mailbox *box, struct list *to);
-/* The same for the first n at most; the descriptor stays readable while others wait. */
+/* Move up to n messages; the descriptor stays readable while others wait. */
 void mailbox_take_some(struct mailbox *box, struct list *to, unsigned n);
 /* Polls readable while messages wait.  [any] */
 int mailbox_fd(const struct mailbox *box);

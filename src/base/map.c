@@ -50,7 +50,7 @@ int map_insert(struct map *map, struct map_node *node, uint64_t hash)
 	if (map->n_nodes >= map->n_buckets) {
 		size_t wanted = map->n_buckets ? map->n_buckets * 2 : BUCKETS_MIN;
 
-		/* a full map still works, only slower; an empty one cannot */
+		/* a full map still works, more slowly; one without buckets does not */
 		if (map_resize(map, wanted) && map->n_buckets == 0)
 			return -ENOMEM;
 	}
@@ -129,7 +129,7 @@ uint64_t map_hash_string(const char *key)
 	if (hash == 0) {
 		uint64_t fresh = random_u64() | 1, none = 0;
 
-		/* the first thread to get here decides for all */
+		/* the first thread decides for all */
 		hash = atomic_compare_exchange_strong(&seed, &none, fresh) ? fresh
 									   : none;
 	}

@@ -20,7 +20,7 @@ struct map {
 
 /* An empty map; takes no memory until the first insert. */
 void map_init(struct map *map);
-/* Free the buckets.  The nodes are the caller's. */
+/* Free the buckets.  The caller owns the nodes. */
 void map_destroy(struct map *map);
 
 /* Insert a node under a hash; several nodes may share one.  -ENOMEM. */
@@ -32,7 +32,7 @@ void map_remove(struct map *map, struct map_node *node);
 struct map_node *map_find(const struct map *map, uint64_t hash);
 struct map_node *map_find_next(const struct map_node *node);
 
-/* Walk everything in no order: NULL gives the first, NULL comes after the last.  The map
+/* Iterate in no order: NULL gives the first node, and is returned after the last one.  The map
  * must not change meanwhile. */
 struct map_node *map_next(const struct map *map, const struct map_node *node);
 

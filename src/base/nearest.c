@@ -20,7 +20,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 	return least < c ? least : c;
 }
 
-/* Levenshtein's, one row of the matrix at a time. */
+/* The Levenshtein distance, one row of the matrix at a time. */
 size_t nearest_distance(const char *a, const char *b)
 {
 	size_t a_len = strnlen(a, LENGTH_MAX), b_len = strnlen(b, LENGTH_MAX);
@@ -59,7 +59,7 @@ void nearest_offer(struct nearest *nearest, const char *candidate)
 
 const char *nearest_get(const struct nearest *nearest)
 {
-	/* two slips in a short word, more in a longer one */
+	/* two typing errors in a short word, more in a longer one */
 	size_t limit = strlen(nearest->word) / 2;
 
 	return nearest->distance <= (limit < 3 ? limit : 3) ? nearest->best : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What somebody who mistyped a name may have meant.  Threads: [any]. */
+/* The known name that is nearest to a mistyped one.  Threads: [any]. */
 #ifndef BASE_NEAREST_H
 #define BASE_NEAREST_H
 
@@ -14,11 +14,11 @@ struct nearest {
 /* Look for `word`; it and the candidates are borrowed. */
 void nearest_init(struct nearest *nearest, const char *word);
 void nearest_offer(struct nearest *nearest, const char *candidate);
-/* The nearest candidate if it is near enough to be meant, else NULL. */
+/* The nearest candidate if it is close enough to suggest it, else NULL. */
 const char *nearest_get(const struct nearest *nearest);
 
-/* How many characters must be inserted, removed or replaced to make one of the other,
- * without regard to case.  Only the first 63 of each count. */
+/* Number of characters to insert, remove or replace to turn one word into the other, ignoring
+ * case.  Only the first 63 characters of each count. */
 size_t nearest_distance(const char *a, const char *b);
 
 #endif

@@ -13,12 +13,11 @@ void notice_source_init(struct notice_source *source)
 
 int notices_open(struct notices *notices, unsigned room)
 {
-	struct notice *ring = calloc(room, sizeof(*ring));
-
-	if (!ring)
-		return err_set(-ENOMEM, "no memory for notifications");
-	*notices = (struct notices){ .ring = ring, .room = room };
+	*notices = (struct notices){ .ring = calloc(room, sizeof(*notices->ring)) };
 	list_init(&notices->late);
+	if (!notices->ring)
+		return err_set(-ENOMEM, "no memory for notifications");
+	notices->room = room;
 	return 0;
 }
 
@@ -26,6 +25,7 @@ void notices_close(struct notices *notices)
 {
 	free(notices->ring);
 	*notices = (struct notices){ 0 };
+	list_init(&notices->late);
 }
 
 static uint32_t lost_add(uint32_t a, uint32_t b)
@@ -38,16 +38,26 @@ static void push(struct notices *notices, const struct notice *notice)
 	notices->ring[(notices->first + notices->n++) % notices->room] = *notice;
 }
 
-/* Those that were late have room now. */
+/* Take the last notice of a source that has one outside the ring. */
+static bool take_late(struct notices *notices, struct notice *ret_notice)
+{
+	struct notice_source *source =
+		list_first(&notices->late, struct notice_source, late);
+
+	if (!source)
+		return false;
+	list_remove(&source->late);
+	*ret_notice = source->last;
+	return true;
+}
+
+/* The ring has room again. */
 static void catch_up(struct notices *notices)
 {
-	struct notice_source *source;
+	struct notice notice;
 
-	while (!notices_full(notices) &&
-	       (source = list_first(&notices->late, struct notice_source, late))) {
-		list_remove(&source->late);
-		push(notices, &source->last);
-	}
+	while (!notices_full(notices) && take_late(notices, &notice))
+		push(notices, &notice);
 }
 
 void notices_put(struct notices *notices, const struct notice *notice)
@@ -78,6 +88,9 @@ unsigned notices_take(struct notices *notices, struct notice *ret_notices, unsig
 		notices->n--;
 		catch_up(notices);
 	}
+	while (taken < n && notices->room == 0 &&
+	       take_late(notices, &ret_notices[taken]))
+		taken++;
 	return taken;
 }
 

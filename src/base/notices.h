@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A bounded queue of short notices from any number of sources.  As long as there is room
- * all are kept in their order.  When there is none, the latest of each source is, with the
- * count of those that were lost before it: nobody who looks misses that something came, and
- * what is kept is bounded by the room and the number of sources.  Not thread-safe. */
+/* A bounded queue of notices from any number of sources.  While there is room, all notices are
+ * kept in order.  When the queue is full, the last notice of each source is kept, with the number
+ * of notices lost before it: a source is never forgotten, and memory is bounded by the room and
+ * the number of sources.  Not thread-safe. */
 #ifndef BASE_NOTICES_H
 #define BASE_NOTICES_H
 
@@ -17,36 +17,39 @@ struct notice_source;
 
 struct notice {
 	struct notice_source *source;
-	int status; /* 0: it brings a value; else the user's own */
+	int status; /* 0: `value` is valid; others are defined by the user */
 	uint32_t value;
-	uint32_t lost; /* of its source, before it; NOTICES_LOST_MAX: so many or more */
+	uint32_t
+		lost; /* of its source, before it; NOTICES_LOST_MAX: at least as many */
 };
 
-/* Embedded in what the notices are of. */
+/* Embedded in the object that the notices are about. */
 struct notice_source {
 	struct list late;   /* in notices->late */
-	struct notice last; /* while it is */
+	struct notice last; /* while in that list */
 };
 
 struct notices {
 	struct notice *ring;
 	unsigned room, first, n;
 	struct list
-		late; /* sources whose latest had no room; only when the ring is full */
+		late; /* sources whose last notice is outside the ring, which is full */
 };
 
 void notice_source_init(struct notice_source *source);
 
-/* Room for so many.  -ENOMEM */
+/* Create a queue with room for `room` notices.  -ENOMEM: there is no room, and the queue keeps
+ * the last notice of each source. */
 int notices_open(struct notices *notices, unsigned room);
-/* No source has anything in it.  All zero, or closed already: nothing. */
+/* Free the queue, which no source has a notice in.  A queue of zeros, or one that is closed
+ * already, is left alone. */
 void notices_close(struct notices *notices);
 
 /* Never fails. */
 void notices_put(struct notices *notices, const struct notice *notice);
-/* Take up to n, the oldest first; returns how many. */
+/* Take up to n notices, the oldest first; returns their number. */
 unsigned notices_take(struct notices *notices, struct notice *ret_notices, unsigned n);
-/* Forget what this source has in it. */
+/* Remove the notices of this source. */
 void notices_drop(struct notices *notices, struct notice_source *source);
 
 static inline bool notices_empty(const struct notices *notices)
@@ -54,7 +57,7 @@ static inline bool notices_empty(const struct notices *notices)
 	return notices->n == 0;
 }
 
-/* More of them may be lost. */
+/* The next notice may cause a loss. */
 static inline bool notices_full(const struct notices *notices)
 {
 	return notices->n == notices->room;

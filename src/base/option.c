@@ -16,7 +16,7 @@ int option_error(int result, const char *letters, char *const *argv)
 		return err_set(-EINVAL, "%s needs a value", arg);
 	if (optopt == 0)
 		return err_set(-EINVAL, "unknown option %s", arg);
-	/* a known option can only have a value where none belongs */
+	/* the option is known, so it was given a value that it does not take */
 	if (optopt > UCHAR_MAX || strchr(letters, optopt))
 		return err_set(-EINVAL, "%s: the option takes no value", arg);
 	return err_set(-EINVAL, "unknown option -%c", optopt);

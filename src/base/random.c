@@ -10,7 +10,7 @@ void random_bytes(void *dst, size_t bytes)
 	while (bytes > 0) {
 		ssize_t n = getrandom(p, bytes, 0);
 
-		/* only EINTR can come here, and it takes nothing */
+		/* only EINTR is possible, with nothing read */
 		if (n <= 0)
 			continue;
 		p += n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RARE marks a function that is off the path of most operations: it is kept out of those that
- * call it, which then save and restore fewer registers each time. */
+/* RARE marks a function that most operations do not call: it is not inlined, so that its callers
+ * save and restore fewer registers. */
 #ifndef BASE_RARE_H
 #define BASE_RARE_H
 

@@ -43,7 +43,7 @@ static int number_parse(const char *text, uint64_t *ret_value, const char **ret_
 	char *end;
 	unsigned long long value;
 
-	/* strtoull takes signs and leading space, people do not mean them */
+	/* strtoull() accepts signs and leading spaces; refuse them */
 	if (!isdigit((unsigned char)text[0]))
 		return err_set(-EINVAL, "'%s' is not a number", text);
 	errno = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes and durations as people write them.  Threads: [any]. */
+/* Sizes and durations as text.  Threads: [any]. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H
 

@@ -15,7 +15,7 @@ void zero_stream(void *addr, size_t bytes)
 		_mm_stream_si128(to + i + 2, zero);
 		_mm_stream_si128(to + i + 3, zero);
 	}
-	/* such stores are in no order with others but for this */
+	/* non-temporal stores are not ordered without it */
 	_mm_sfence();
 }
 
@@ -24,7 +24,7 @@ void zero_stream(void *addr, size_t bytes)
 
 void zero_stream(void *addr, size_t bytes)
 {
-	/* libc zeroes whole cache lines where the processor can */
+	/* libc zeroes whole cache lines if the processor can */
 	memset(addr, 0, bytes);
 }
 

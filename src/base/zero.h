@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Zeroing of much memory that nobody reads soon.  Threads: [any]. */
+/* Zeroing of large memory that is not read soon.  Threads: [any]. */
 #ifndef BASE_ZERO_H
 #define BASE_ZERO_H
 
@@ -7,8 +7,8 @@
 
 #define ZERO_GRAIN 64
 
-/* Past the caches, so that what is in them stays there; whoever hears of it afterwards sees
- * zeros.  Address and size are multiples of ZERO_GRAIN. */
+/* Zero without filling the caches.  The stores are ordered before later ones of the thread.
+ * Address and size are multiples of ZERO_GRAIN. */
 void zero_stream(void *addr, size_t bytes);
 
 #endif

@@ -12,7 +12,7 @@
 
 struct hello_wire {
 	uint32_t magic;
-	uint16_t bytes; /* rdma_cm pads, so the hello says how long it is */
+	uint16_t bytes; /* length of the hello, which rdma_cm pads */
 	uint16_t version;
 	uint64_t session;
 	uint32_t channel;

@@ -16,7 +16,7 @@ struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t by
 	switch (opcode) {
 	case FABRIC_FILL:
 		made.op = htole32(INBAND_FILL);
-		/* bytes as they lie in memory have no order to be changed */
+		/* the pattern is a sequence of bytes, without byte order */
 		made.operands.operand = request->pattern;
 		break;
 	case FABRIC_COPY:
@@ -56,14 +56,14 @@ const char *inband_request_check(const struct inband_request *request)
 
 typedef uint64_t __attribute__((may_alias)) word_t;
 
-/* The rest of a range that begins so many bytes into the pattern. */
+/* A range that begins in the middle of the pattern. */
 static void bytes_fill(char *at, size_t bytes, const char pattern[8], size_t phase)
 {
 	for (size_t i = 0; i < bytes; i++)
 		at[i] = pattern[(phase + i) % 8];
 }
 
-/* Aligned words are stored as such, so that none is ever seen in part. */
+/* Aligned words are stored whole, so that readers see no partial word. */
 static void range_fill(char *at, size_t bytes, uint64_t pattern)
 {
 	size_t head = (0 - (uintptr_t)at) % sizeof(uint64_t), n_words;
@@ -90,7 +90,7 @@ static void range_copy(char *to, const char *from, size_t bytes)
 	word_t *words_to = (word_t *)(void *)to;
 	const word_t *words_from = (const word_t *)(const void *)from;
 
-	/* a peer may name ranges that overlap; what comes of it is its own affair */
+	/* a peer may name overlapping ranges; the result is then undefined for it */
 	if (((uintptr_t)to | (uintptr_t)from | bytes) % sizeof(uint64_t) ||
 	    (to < from + bytes && from < to + bytes)) {
 		memmove(to, from, bytes);

@@ -1,72 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/notifications.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-void fabric_notifications_init(struct fabric_notifications *notes)
+void fabric_notifications_init(struct fabric_notifications *notifications)
 {
-	*notes = (struct fabric_notifications){ .n = 0 };
+	*notifications = (struct fabric_notifications){ .told = false };
 	/* a default mutex cannot fail to initialise */
-	(void)pthread_mutex_init(&notes->lock, NULL);
+	(void)pthread_mutex_init(&notifications->lock, NULL);
+	list_init(&notifications->queue.late);
+	notice_source_init(&notifications->source);
 }
 
-void fabric_notifications_destroy(struct fabric_notifications *notes)
+void fabric_notifications_destroy(struct fabric_notifications *notifications)
 {
-	if (notes->values != &notes->only)
-		free(notes->values);
-	(void)pthread_mutex_destroy(&notes->lock);
+	notices_close(&notifications->queue);
+	(void)pthread_mutex_destroy(&notifications->lock);
 }
 
-/* Most exposures never have any. */
-static void room_make(struct fabric_notifications *notes)
+bool fabric_notifications_add(struct fabric_notifications *notifications,
+			      uint32_t value)
 {
-	notes->room = FABRIC_NOTIFICATIONS_MAX;
-	notes->values = calloc(notes->room, sizeof(notes->values[0]));
-	if (notes->values)
-		return;
-	notes->room = 1;
-	notes->values = &notes->only;
-}
-
-bool fabric_notifications_add(struct fabric_notifications *notes, uint32_t value)
-{
+	const struct notice notice = { .source = &notifications->source,
+				       .value = value };
 	bool tell;
 
-	(void)pthread_mutex_lock(&notes->lock);
-	if (!notes->values)
-		room_make(notes);
-	if (notes->n < notes->room)
-		notes->n++;
-	else if (notes->lost < UINT32_MAX)
-		notes->lost++;
-	notes->values[notes->n - 1] = value;
-	tell = !notes->told;
-	notes->told = true;
-	(void)pthread_mutex_unlock(&notes->lock);
+	(void)pthread_mutex_lock(&notifications->lock);
+	/* most memory regions never have any; without memory the last one is kept */
+	if (!notifications->queue.ring && list_empty(&notifications->source.late))
+		(void)notices_open(&notifications->queue, FABRIC_NOTIFICATIONS_MAX - 1);
+	notices_put(&notifications->queue, &notice);
+	tell = !notifications->told;
+	notifications->told = true;
+	(void)pthread_mutex_unlock(&notifications->lock);
 	return tell;
 }
 
-void fabric_notifications_take(struct fabric_notifications *notes,
+void fabric_notifications_take(struct fabric_notifications *notifications,
 			       struct fabric_notifications_taken *ret_taken)
 {
-	(void)pthread_mutex_lock(&notes->lock);
-	ret_taken->n = notes->n;
-	ret_taken->lost = notes->lost;
-	memcpy(ret_taken->values, notes->values, notes->n * sizeof(notes->values[0]));
-	notes->n = 0;
-	notes->lost = 0;
-	notes->told = false;
-	(void)pthread_mutex_unlock(&notes->lock);
+	(void)pthread_mutex_lock(&notifications->lock);
+	ret_taken->n = notices_take(&notifications->queue, ret_taken->notices,
+				    FABRIC_NOTIFICATIONS_MAX);
+	notifications->told = false;
+	(void)pthread_mutex_unlock(&notifications->lock);
 }
 
-bool fabric_notifications_told(struct fabric_notifications *notes)
+bool fabric_notifications_told(struct fabric_notifications *notifications)
 {
 	bool told;
 
-	(void)pthread_mutex_lock(&notes->lock);
-	told = notes->told;
-	(void)pthread_mutex_unlock(&notes->lock);
+	(void)pthread_mutex_lock(&notifications->lock);
+	told = notifications->told;
+	(void)pthread_mutex_unlock(&notifications->lock);
 	return told;
 }
 
@@ -75,6 +59,6 @@ void fabric_notifications_report(const struct fabric_notifications_taken *taken,
 				 void *session_cookie, void *mr_cookie)
 {
 	for (unsigned i = 0; i < taken->n && events->notified; i++)
-		events->notified(ctx, session_cookie, mr_cookie, taken->values[i],
-				 i + 1 == taken->n ? taken->lost : 0);
+		events->notified(ctx, session_cookie, mr_cookie,
+				 taken->notices[i].value, taken->notices[i].lost);
 }

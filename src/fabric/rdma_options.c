@@ -78,7 +78,7 @@ static int pkey_parse(const char *value, int *ret_value)
 			       value);
 	errno = 0;
 	number = strtoul(value, &end, 16);
-	/* without the bit of full members none is left */
+	/* nothing is left without the bit of full members */
 	if (*end || errno || number > UINT16_MAX || !(number & PKEY_BITS))
 		return err_set(-ERANGE,
 			       "'%s' is not a P_Key: 0x1 to 0x7fff, or these and "
@@ -168,7 +168,7 @@ int fabric_address_parse(const char *text, struct fabric_address *ret_address)
 		memmove(bytes, bytes + sizeof(mapped), 4);
 		memset(bytes + 4, 0, sizeof(bytes) - 4);
 	}
-	/* structures that hold it are compared as bytes */
+	/* structures with this member are compared as bytes */
 	memset(ret_address, 0, sizeof(*ret_address));
 	ret_address->family = family;
 	memcpy(ret_address->bytes, bytes, sizeof(bytes));

@@ -8,14 +8,14 @@
 
 #include "base/err.h"
 
-/* Where the encoder writes; once something did not fit, nothing more is written. */
+/* Output of the encoder; after an error nothing more is written. */
 struct out {
 	uint8_t *at;
 	size_t room;
 	int err;
 };
 
-/* Where the decoder reads; the first field at fault stays named. */
+/* Input of the decoder; the first wrong field is named. */
 struct in {
 	const uint8_t *at;
 	size_t left;
@@ -97,7 +97,7 @@ static void get_raw(struct in *in, const char *field, void *dst, size_t bytes)
 	in->left -= bytes;
 }
 
-/* How many bytes the UTF-8 sequence that begins with `first` has; 0: none does. */
+/* Length of the UTF-8 sequence that begins with `first`; 0: none does. */
 static size_t utf8_bytes(uint8_t first)
 {
 	if (first < 0x80)
@@ -109,8 +109,8 @@ static size_t utf8_bytes(uint8_t first)
 	return first >= 0xf0 && first < 0xf5 ? 4 : 0;
 }
 
-/* Control characters, C0 and C1, would let a peer forge log lines and terminal output, and
- * what is not UTF-8 hides a line from those who read the journal. */
+/* Control characters (C0 and C1) would let a peer forge log lines and terminal output, and
+ * journalctl does not show lines that are not UTF-8. */
 bool wire_string_clean(const char *text, size_t len)
 {
 	const uint8_t *src = (const uint8_t *)text;
@@ -222,7 +222,7 @@ WIRE_MESSAGES(GET_MESSAGE)
 	case WIRE_TYPE_##name:               \
 		get_##name(&in, &msg->name); \
 		break;
-/* How much of a structure a message of its type has the use of. */
+/* Size of the part of struct wire_msg that a message of the type uses. */
 #define SIZE_CASE(name, number, since, text) \
 	case WIRE_TYPE_##name:               \
 		return offsetof(struct wire_msg, name) + sizeof(struct wire_##name);

@@ -9,7 +9,7 @@
 
 #include "wire/msg.h"
 
-/* Whether a string may stand in a message: valid UTF-8 without control characters (C0, DEL
+/* Whether a message may contain the string: valid UTF-8 without control characters (C0, DEL
  * and C1). */
 bool wire_string_clean(const char *text, size_t bytes);
 
@@ -18,7 +18,7 @@ bool wire_string_clean(const char *text, size_t bytes);
  *   -EINVAL    a list or string is longer than its limit, or the type is unknown */
 int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes);
 
-/* Give an encoded frame this id. */
+/* Set the id of an encoded frame. */
 void wire_frame_number(uint8_t *frame, uint64_t id);
 
 /* Look at the first bytes of a stream: the length of the frame that starts there, 0 when
@@ -26,16 +26,15 @@ void wire_frame_number(uint8_t *frame, uint64_t id);
  *   -EPROTO    no frame can have this length (text says which) */
 int wire_frame_bytes(const uint8_t *buf, size_t bytes);
 
-/* The type of a whole frame as its header says it, be it one that is known or not. */
+/* The type in the header of a complete frame, known or not. */
 unsigned wire_frame_type(const uint8_t *buf);
 
-/* An empty message: the fields of this type are 0, and nothing else is touched, as the whole
- * of it is many times larger than most are. */
+/* Set the type and zero its fields.  The rest of the structure, which is many times larger than
+ * most messages, is not touched. */
 void wire_msg_init(struct wire_msg *msg, enum wire_type type);
 
-/* Decode exactly one frame of `bytes` bytes, into a structure that is the caller's to use again:
- * only what the frame has is written, not the items of lists that are shorter than the longest
- * one, and a failure leaves it half written.
+/* Decode exactly one frame of `bytes` bytes.  Only fields and list items that the frame has are
+ * written; after a failure the contents are undefined.
  *   -EPROTO    truncated, trailing bytes, unknown type, a limit exceeded, a control
  *              character in a string; the text names message and field */
 int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg);

@@ -171,6 +171,20 @@ START_TEST(notices__lose_nothing_uncounted)
 }
 END_TEST
 
+START_TEST(put__without_room_keeps_the_last_of_each_source)
+{
+	notices_close(&notices);
+	for (uint32_t i = 1; i <= 3; i++)
+		put(&a, i);
+	put(&b, 7);
+	expect(&a, 3, 2);
+	put(&a, 4);
+	expect(&b, 7, 0);
+	expect(&a, 4, 0);
+	expect_none();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("notices");
@@ -183,6 +197,7 @@ int main(void)
 	tcase_add_test(tc, notices__drop_one_source);
 	tcase_add_test(tc, notices__count_no_further_than_they_can);
 	tcase_add_test(tc, notices__lose_nothing_uncounted);
+	tcase_add_test(tc, put__without_room_keeps_the_last_of_each_source);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }
