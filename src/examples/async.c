@@ -39,7 +39,7 @@ static void batch_fill(struct rmem_op *ops, enum rmem_opcode opcode, rmem_lease 
 }
 
 /* Take completions until none is outstanding; each has a status of its own. */
-static int completions_take(rmem_queue *queue)
+static int completions_wait(rmem_queue *queue)
 {
 	struct rmem_completion done[16];
 
@@ -80,10 +80,10 @@ static int blocks_move(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer
 			return fail();
 		submitted += (unsigned)n;
 		/* fewer are taken only when the queue is full */
-		if (submitted < 2 * BLOCKS && completions_take(queue))
+		if (submitted < 2 * BLOCKS && completions_wait(queue))
 			return -1;
 	}
-	if (completions_take(queue))
+	if (completions_wait(queue))
 		return -1;
 	if (memcmp(base, base + BLOCKS * BLOCK_BYTES, BLOCKS * BLOCK_BYTES) != 0) {
 		(void)fprintf(stderr, "async: what was read is not what was written\n");

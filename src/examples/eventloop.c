@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of another host in a program that has an event loop of its own: no thread of the
- * library, two descriptors to poll.  The session's says when heartbeats and events are due,
- * the queue's when operations have completed.
+/* A program with its own event loop: no thread of the library, two descriptors to poll.  The one
+ * of the session is readable when heartbeats or events are due, the one of the queue when
+ * operations have completed.
  *
  *   eventloop rmem://HOST[:PORT] */
 #include <errno.h>
@@ -29,7 +29,7 @@ static int fail(void)
 	return -1;
 }
 
-/* The buffer's first block is written, its second one read into. */
+/* The first block of the buffer is written, the second one is read into. */
 static int step_submit(struct app *app)
 {
 	unsigned char *base = rmem_buffer_addr(app->buffer);
@@ -71,7 +71,7 @@ static int step_finish(struct app *app, const struct rmem_completion *done)
 	return app->round < ROUNDS ? step_submit(app) : 0;
 }
 
-/* Take completions until none is there and the descriptor is armed for the next. */
+/* Poll completions until there are none and the descriptor is armed. */
 static int queue_serve(struct app *app)
 {
 	struct rmem_completion done;
@@ -106,7 +106,7 @@ static int loop_run(struct app *app)
 			perror("eventloop: poll");
 			return -1;
 		}
-		/* a lost connection is not the end: calling on resumes the session */
+		/* a lost connection is no error: further calls resume the session */
 		if (pfds[0].revents && rmem_process(app->session) == -ESTALE)
 			return fail();
 		if (pfds[1].revents && queue_serve(app))

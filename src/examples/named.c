@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two sessions share memory by its name: one makes it and writes, the other attaches it
- * for reading only.  They could as well be two programs on two hosts.
+/* Two sessions share memory by name: one allocates it and writes, the other one attaches it read
+ * only.  The sessions could belong to two programs on two hosts.
  *
  *   named rmem://HOST[:PORT] */
 #include <errno.h>
@@ -26,13 +26,13 @@ static int lease_write(rmem *session, const char *name)
 
 	params.bytes = sizeof(text);
 	params.name = name;
-	/* a named lease outlives its session; should nobody remove it, it ends in a minute */
+	/* a named lease outlives its session; unless removed, it ends after a minute */
 	params.ttl_ms = 60000;
 	if (rmem_alloc(session, &params, &lease))
 		return fail();
 	if (rmem_write(lease, 0, text, sizeof(text)))
 		return fail();
-	/* detached it lives on, under its name */
+	/* the lease stays, under its name */
 	if (rmem_detach(lease))
 		return fail();
 	return 0;
@@ -55,7 +55,7 @@ static int lease_read(rmem *session, const char *name)
 		(void)fprintf(stderr, "named: read '%s'\n", back);
 		return -1;
 	}
-	/* attached for reading only: a write is refused, and says so */
+	/* attached read only: a write is refused */
 	if (rmem_write(lease, 0, text, sizeof(text)) != -EACCES) {
 		(void)fprintf(stderr, "named: a write through a read-only lease\n");
 		return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One session writes messages into shared memory and notifies, another waits for them.  How
- * many there are stands in front of them, so who misses a notification misses no message.
- * They could as well be two programs on two hosts.
+/* One session writes messages into shared memory and notifies; another one waits for them.  The
+ * number of messages is stored before them, so a lost notification loses no message.  The sessions
+ * could belong to two programs on two hosts.
  *
  *   notify rmem://HOST[:PORT] */
 #include <errno.h>
@@ -17,7 +17,7 @@
 #define MESSAGE_BYTES 64
 #define WAIT_MS 30000
 
-/* Behind 8 bytes for their number. */
+/* The first 8 bytes hold the number of messages. */
 static uint64_t message_offset(uint32_t number)
 {
 	return 8 + (uint64_t)number * MESSAGE_BYTES;
@@ -43,7 +43,7 @@ static int messages_write(rmem_lease *lease)
 		message_make(text, count - 1);
 		if (rmem_write(lease, message_offset(count - 1), text, sizeof(text)))
 			return fail();
-		/* who is notified finds the number, and the message, in their places */
+		/* the number and the message are in place before the notification arrives */
 		if (rmem_write_notify(lease, 0, &count, sizeof(count), count))
 			return fail();
 	}
@@ -74,10 +74,11 @@ static int messages_read(rmem *session, rmem_lease *lease)
 		if (n < 0)
 			return fail();
 		if (n == 0 || notice.status == -ESTALE) {
-			(void)fprintf(stderr, "notify: no more than %u came\n", seen);
+			(void)fprintf(stderr, "notify: only %u messages arrived\n",
+				      seen);
 			return -1;
 		}
-		/* any other notice is a reason to look, also one that tells of a loss */
+		/* look after any other notice, also one that reports a loss */
 		if (rmem_read(lease, 0, &count, sizeof(count)))
 			return fail();
 		for (; seen < count; seen++)

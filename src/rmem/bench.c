@@ -28,8 +28,8 @@ enum {
 	OPTION_JSON
 };
 
-static int bytes_take(struct options *options, const char *name, const char *text,
-		      uint64_t max, uint64_t *ret_bytes)
+static int bytes_option(struct options *options, const char *name, const char *text,
+			uint64_t max, uint64_t *ret_bytes)
 {
 	uint64_t bytes;
 
@@ -41,8 +41,8 @@ static int bytes_take(struct options *options, const char *name, const char *tex
 	return 0;
 }
 
-static int option_take(struct options *options, int opt, char **argv,
-		       struct bench_params *params, bool *json)
+static int bench_option(struct options *options, int opt, char **argv,
+			struct bench_params *params, bool *json)
 {
 	switch (opt) {
 	case OPTION_OP:
@@ -55,11 +55,11 @@ static int option_take(struct options *options, int opt, char **argv,
 					     optarg);
 		return 0;
 	case OPTION_SIZE:
-		return bytes_take(options, "--size", optarg, SIZE_MAX_BYTES,
-				  &params->size_bytes);
+		return bytes_option(options, "--size", optarg, SIZE_MAX_BYTES,
+				    &params->size_bytes);
 	case OPTION_REGION:
-		return bytes_take(options, "--region", optarg, UINT64_MAX,
-				  &params->alloc.bytes);
+		return bytes_option(options, "--region", optarg, UINT64_MAX,
+				    &params->alloc.bytes);
 	case OPTION_DEPTH:
 		return options_number(options, "--depth", optarg, 1, RMEM_DEPTH_MAX,
 				      &params->depth);
@@ -79,7 +79,7 @@ static int option_take(struct options *options, int opt, char **argv,
 		*json = true;
 		return 0;
 	default:
-		return options_take(options, opt, argv);
+		return options_handle(options, opt, argv);
 	}
 }
 
@@ -100,7 +100,7 @@ static int bench_parse(struct options *options, int argc, char **argv,
 	int opt, err;
 
 	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
-		err = option_take(options, opt, argv, params, json);
+		err = bench_option(options, opt, argv, params, json);
 		if (err)
 			return err;
 	}
@@ -163,7 +163,7 @@ static int bench_run(struct options *options, int argc, char **argv)
 	err = session_open(options, &session);
 	if (err)
 		return err;
-	/* a signal ends the measuring; what there is by then is printed */
+	/* after a signal the results so far are printed */
 	err = interrupt_catch();
 	if (!err)
 		err = session_bench(session, &params, json);
@@ -179,8 +179,8 @@ const struct command bench_command = {
 		   "  --size BYTES        of one operation, as 4K (default 64K)\n"
 		   "  --depth N           operations outstanding (default 16)\n"
 		   "  --batch N           operations submitted at once (default 1)\n"
-		   "  --duration T        so long, as 500ms or 10s (default 3s)\n"
-		   "  --region BYTES      of memory to go round in (default "
+		   "  --duration T        how long, as 500ms or 10s (default 3s)\n"
+		   "  --region BYTES      of memory to use in turn (default "
 		   "64M)\n" PLACE_DETAILS
 		   "  --json              one object instead of a table\n",
 	.run = bench_run,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One queue kept full of operations of one size for a while, and what that gave.
- * Threads: none but main. */
+/* Keeps one queue full of operations of one size for some time, and reports the results.
+ * Threads: [main]. */
 #ifndef RMEM_BENCH_H
 #define RMEM_BENCH_H
 
@@ -16,9 +16,9 @@ struct bench_params {
 	const struct options *options;
 	enum rmem_opcode opcode;
 	uint64_t size_bytes;            /* of one operation */
-	struct rmem_alloc_params alloc; /* what they go round in; at least size_bytes */
+	struct rmem_alloc_params alloc; /* memory to use in turn; at least size_bytes */
 	unsigned depth;                 /* operations outstanding */
-	unsigned batch;                 /* submitted at once, at most depth */
+	unsigned batch;                 /* submitted by one call, up to depth */
 	uint64_t duration_ms;
 };
 
@@ -29,12 +29,12 @@ struct bench_result {
 	uint64_t errors;
 	uint64_t elapsed_ns;
 	char first_error[BENCH_TEXT_BYTES]; /* "": none */
-	struct histogram latency_ns; /* from submitting to having the completion */
+	struct histogram latency_ns;        /* from submission to completion */
 };
 
 /* Run until the time is over, a signal comes or an operation fails; operations that
- * fail are counted, not an error of this call.  *result is filled from zero. -errno
- * with err_text() when it cannot be run. */
+ * fail are counted, and are no error of this call.  The caller zeroes *result.  -errno with
+ * err_text() when it cannot be run. */
 int bench_measure(rmem *session, const struct bench_params *params,
 		  struct bench_result *result);
 

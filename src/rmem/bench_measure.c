@@ -11,7 +11,7 @@
 #include "rmem/place.h"
 #include "rmem/session.h"
 
-#define TAKE 64
+#define COMPLETIONS 64
 #define WAIT_MS 200
 
 struct run {
@@ -21,7 +21,7 @@ struct run {
 	rmem_buffer *buffer;
 	rmem_queue *queue;
 	struct rmem_op *ops;  /* one batch */
-	uint64_t *started_ns; /* of each slot's operation */
+	uint64_t *started_ns; /* of the operation in each slot */
 	unsigned *free_slots; /* a stack */
 	unsigned n_free;
 	uint64_t offset;
@@ -47,7 +47,7 @@ static int run_open(struct run *run, rmem *session)
 	queue.depth = params->depth;
 	err = rmem_alloc(session, &params->alloc, &run->lease);
 	if (!err)
-		place_tell(params->options, run->lease);
+		place_show(params->options, run->lease);
 	if (!err)
 		err = rmem_buffer_create(session, &buffer, &run->buffer);
 	if (!err)
@@ -66,7 +66,7 @@ static void run_close(struct run *run)
 	free(run->free_slots);
 }
 
-/* Submit one batch; there is room for it. */
+/* Submit one batch.  The queue has room for it. */
 static int batch_submit(struct run *run)
 {
 	const struct bench_params *params = run->params;
@@ -99,20 +99,20 @@ static int batch_submit(struct run *run)
 	return 0;
 }
 
-static int completions_take(struct run *run)
+static int completions_handle(struct run *run)
 {
-	struct rmem_completion taken[TAKE];
+	struct rmem_completion completions[COMPLETIONS];
 	struct bench_result *result = run->result;
-	int n = rmem_wait(run->queue, taken, TAKE, 1, WAIT_MS);
+	int n = rmem_wait(run->queue, completions, COMPLETIONS, 1, WAIT_MS);
 	uint64_t now = clock_now_ns();
 
 	if (n < 0)
 		return session_failed(n);
 	for (int i = 0; i < n; i++) {
-		unsigned slot = (unsigned)taken[i].cookie;
+		unsigned slot = (unsigned)completions[i].cookie;
 
 		run->free_slots[run->n_free++] = slot;
-		if (taken[i].status == 0) {
+		if (completions[i].status == 0) {
 			result->operations++;
 			histogram_add(&result->latency_ns, now - run->started_ns[slot]);
 		} else if (result->errors++ == 0) {
@@ -135,12 +135,12 @@ static int run_measure(struct run *run)
 			if (err)
 				return err;
 		}
-		err = completions_take(run);
+		err = completions_handle(run);
 		if (err)
 			return err;
 	}
 	while (rmem_queue_outstanding(run->queue)) {
-		err = completions_take(run);
+		err = completions_handle(run);
 		if (err)
 			return err;
 	}

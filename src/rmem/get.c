@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A regular file is written under a temporary name beside it and renamed, so that it is
- * there whole or not at all; a pipe or a device is written as it is. */
+/* rmem get.  A regular file is written under a temporary name in its folder and then renamed, so
+ * that it is complete or not there; a pipe or a device is written directly. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,11 +22,10 @@
 
 #define SAMPLE_BYTES 4096
 
-/* Where the bytes go. */
 struct output {
 	int fd;
-	char path[PATH_MAX];      /* to be there in the end; "": written directly */
-	char temporary[PATH_MAX]; /* until then */
+	char path[PATH_MAX];      /* of the complete file; "": written directly */
+	char temporary[PATH_MAX]; /* while it is written */
 };
 
 static int temporary_open(struct output *out, mode_t mode)
@@ -69,7 +68,7 @@ static int output_open(const char *path, struct output *out)
 		out->fd = open(path, O_WRONLY | O_CLOEXEC);
 		return out->fd < 0 ? err_errno(-errno, "%s", path) : 0;
 	}
-	/* a symbolic link stays one, and the file keeps its permissions */
+	/* keep a symbolic link, and the permissions of the file */
 	if (!realpath(path, out->path))
 		return err_errno(-errno, "%s", path);
 	err = temporary_open(out, 0600);
@@ -83,7 +82,7 @@ static int output_open(const char *path, struct output *out)
 	return err;
 }
 
-/* Finish with the outcome so far; a file that did not become whole is removed. */
+/* Finish; `err` is the outcome so far.  An incomplete file is removed. */
 static int output_close(struct output *out, int err)
 {
 	if (out->fd == STDOUT_FILENO)
@@ -99,7 +98,7 @@ static int output_close(struct output *out, int err)
 	return err;
 }
 
-/* Whether a terminal should better not see this. */
+/* Whether the data must not go to a terminal. */
 static bool is_binary(const unsigned char *data, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -165,7 +164,7 @@ static int file_get(rmem *session, const char *name, const char *path, bool forc
 	err = output_open(path, &out);
 	if (err)
 		return err;
-	/* what is written directly needs no cleaning up: a signal ends it as always */
+	/* only a temporary file has to be removed after a signal */
 	if (out.temporary[0])
 		err = interrupt_catch();
 	if (!err)
@@ -189,7 +188,7 @@ static int get_run(struct options *options, int argc, char **argv)
 			force = true;
 			continue;
 		}
-		err = options_take(options, opt, argv);
+		err = options_handle(options, opt, argv);
 		if (err)
 			return err;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Latencies in buckets of equal relative width: 64 to each power of two, so a
- * percentile is at most 1.6 % above the value it stands for.  Any 64-bit value fits;
+/* Latencies in buckets of equal relative width: 64 per power of two, so a
+ * percentile is up to 1.6 % above the exact value.  Any 64-bit value fits;
  * adding one costs a few instructions.  Threads: one at a time. */
 #ifndef RMEM_HISTOGRAM_H
 #define RMEM_HISTOGRAM_H
@@ -11,7 +11,7 @@
 #define HISTOGRAM_SUB (1u << HISTOGRAM_SUB_BITS)
 #define HISTOGRAM_BUCKETS ((64 - HISTOGRAM_SUB_BITS + 1) * HISTOGRAM_SUB)
 
-/* Start it zeroed. */
+/* Zero it first. */
 struct histogram {
 	uint64_t count;
 	uint64_t min, max; /* exact; 0 while count is 0 */

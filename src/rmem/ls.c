@@ -44,7 +44,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(left->name, right->name);
 }
 
-/* "12s", "5min", "3h", "2d": what tells most in one number. */
+/* "12s", "5min", "3h", "2d": one number, in the largest unit. */
 static const char *duration_format(uint64_t ms, char *buf, size_t buf_bytes)
 {
 	uint64_t s = ms / 1000;
@@ -78,8 +78,7 @@ static void table_print(const struct listing *listing)
 	}
 }
 
-/* JSON holds Unicode, a name any bytes: where it is not UTF-8, "?" stands for each byte
- * that is not ASCII. */
+/* In a name that is not UTF-8, "?" replaces each byte that is not ASCII. */
 static json_t *name_json(const char *name)
 {
 	char ascii[RMEM_NAME_MAX + 1];
@@ -171,7 +170,7 @@ static int ls_run(struct options *options, int argc, char **argv)
 		} else if (opt == OPTION_JSON) {
 			json = true;
 		} else {
-			err = options_take(options, opt, argv);
+			err = options_handle(options, opt, argv);
 			if (err)
 				return err;
 		}
@@ -184,7 +183,7 @@ static int ls_run(struct options *options, int argc, char **argv)
 const struct command ls_command = {
 	.name = "ls",
 	.synopsis = "ls [-l] [--json] [PREFIX]",
-	.summary = "list what is stored, all of it or what starts with PREFIX",
+	.summary = "list stored names, or those that start with PREFIX",
 	.details = "  -l, --long          a table with length, age, time to live, "
 		   "sessions\n"
 		   "  --json              an array of objects\n",

@@ -12,7 +12,7 @@
 
 #define DEFAULT_SERVER "rmem://localhost"
 #define EXIT_USAGE 2
-#define HELP_COLUMN 30 /* of the commands' summaries; what is wider has its own line */
+#define HELP_COLUMN 30 /* of the summaries; a wider synopsis has a line of its own */
 
 static const struct command *const commands[] = {
 	&put_command,   &get_command,   &ls_command,     &rm_command,
@@ -24,10 +24,10 @@ static const struct command *const commands[] = {
 static const char options_text[] =
 	"  -s, --server URI    the server, rmem://HOST[:PORT] or HOST[:PORT]\n"
 	"                      (default $RMEM_SERVER, else " DEFAULT_SERVER ")\n"
-	"  --fabric FABRIC     auto, rdma or tcp, in place of the URI's\n"
-	"  --channels N        data connections, in place of the URI's\n"
-	"  -v, --verbose       say on stderr which fabric is used, and why\n"
-	"  -h, --help          this text; behind a command, that command's\n"
+	"  --fabric FABRIC     auto, rdma or tcp, instead of the URI's\n"
+	"  --channels N        data connections, instead of the URI's\n"
+	"  -v, --verbose       print on stderr which fabric is used, and why\n"
+	"  -h, --help          this text, or that of the command before it\n"
 	"  -V, --version       the version\n";
 
 static void help_print(const struct command *command)
@@ -60,14 +60,14 @@ static const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* The options before the command; optind is left at the command. */
+/* Parse the options before the command; optind is then that of the command. */
 static int globals_parse(struct options *options, int argc, char **argv)
 {
 	static const struct option table[] = { OPTIONS_LONG };
 	int opt, err;
 
 	while ((opt = getopt_long(argc, argv, "+:" OPTIONS_SHORT, table, NULL)) != -1) {
-		err = options_take(options, opt, argv);
+		err = options_handle(options, opt, argv);
 		if (err)
 			return err;
 	}
@@ -76,7 +76,7 @@ static int globals_parse(struct options *options, int argc, char **argv)
 	return 0;
 }
 
-/* Print how it ended; the exit status. */
+/* Print an error, help or version; returns the exit status. */
 static int finish(const struct options *options, const struct command *command, int err)
 {
 	if (err == OPTIONS_STOP) {
@@ -93,7 +93,7 @@ static int finish(const struct options *options, const struct command *command, 
 			(void)fprintf(stderr, "rmem: see rmem %s%s--help\n",
 				      command ? command->name : "", command ? " " : "");
 	}
-	/* a full disk shows only here */
+	/* a full disk is found only here */
 	if (fclose(stdout) && !err) {
 		(void)fprintf(stderr, "rmem: writing the output: %s\n",
 			      strerror(errno));
@@ -124,6 +124,6 @@ int main(int argc, char **argv)
 	}
 	argc -= optind;
 	argv += optind;
-	optind = 0; /* getopt starts anew, the command's name in the program's place */
+	optind = 0; /* restart getopt, with the command in place of the program */
 	return finish(&options, command, command->run(&options, argc, argv));
 }

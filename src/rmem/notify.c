@@ -41,7 +41,7 @@ static int notify_run(struct options *options, int argc, char **argv)
 const struct command notify_command = {
 	.name = "notify",
 	.synopsis = "notify NAME VALUE",
-	.summary = "tell a number to those who watch what is stored under NAME",
+	.summary = "send a number to the sessions that watch NAME",
 	.details = "",
 	.run = notify_run,
 };

@@ -37,7 +37,7 @@ int options_number(struct options *options, const char *name, const char *text,
 	return 0;
 }
 
-static int fabric_take(struct options *options, const char *text)
+static int fabric_option(struct options *options, const char *text)
 {
 	if (strcmp(text, "auto") != 0 && strcmp(text, "rdma") != 0 &&
 	    strcmp(text, "tcp") != 0)
@@ -47,14 +47,14 @@ static int fabric_take(struct options *options, const char *text)
 	return 0;
 }
 
-int options_take(struct options *options, int opt, char **argv)
+int options_handle(struct options *options, int opt, char **argv)
 {
 	switch (opt) {
 	case 's':
 		options->server = optarg;
 		return 0;
 	case OPTIONS_FABRIC:
-		return fabric_take(options, optarg);
+		return fabric_option(options, optarg);
 	case OPTIONS_CHANNELS:
 		return options_number(options, "--channels", optarg, 1,
 				      RMEM_CHANNELS_MAX, &options->channels);
@@ -79,14 +79,14 @@ int options_parse(struct options *options, int argc, char **argv)
 	int opt, err;
 
 	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
-		err = options_take(options, opt, argv);
+		err = options_handle(options, opt, argv);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* Append to a text that stays terminated; false when it does not fit. */
+/* Append to a terminated text; false: it does not fit. */
 static bool text_add(char *buf, size_t buf_bytes, const char *text, size_t text_bytes)
 {
 	size_t used = strlen(buf);
@@ -98,7 +98,7 @@ static bool text_add(char *buf, size_t buf_bytes, const char *text, size_t text_
 	return true;
 }
 
-/* The last item of a key counts, so that all others are still checked. */
+/* The last item of a key counts, and the library still checks the others. */
 static bool query_add(const char *item, char *buf, size_t buf_bytes)
 {
 	return text_add(buf, buf_bytes, strchr(buf, '?') ? "&" : "?", 1) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all commands take: the server and how to reach it.  The shared options may stand
- * before the command or behind it.  Threads: none but main. */
+/* The options of all commands: the server, and how to connect.  They may come before or after the
+ * command.  Threads: [main]. */
 #ifndef RMEM_OPTIONS_H
 #define RMEM_OPTIONS_H
 
@@ -15,14 +15,14 @@ struct options {
 	const char *fabric; /* "auto", "rdma", "tcp"; NULL: as the URI says */
 	unsigned channels;  /* 0: as the URI says */
 	bool verbose;
-	bool bad_usage; /* the failure lies in how the command was called */
-	bool reported;  /* what failed is told already */
+	bool bad_usage; /* the command line is wrong */
+	bool reported;  /* the error was printed already */
 	bool help;      /* --help was given */
 	bool version;   /* --version was given */
 };
 
-/* A command's run() returns 0, -errno with err_text(), or OPTIONS_STOP when --help or
- * --version ends it.  argv[0] is the command's name. */
+/* run() returns 0, -errno with err_text(), or OPTIONS_STOP after --help or --version.  argv[0] is
+ * the name of the command. */
 #define OPTIONS_STOP 1
 
 struct command {
@@ -37,8 +37,7 @@ extern const struct command put_command, get_command, ls_command, rm_command,
 	copy_command, fill_command, crc_command, ping_command, bench_command,
 	watch_command, notify_command;
 
-/* For the option tables of commands; own long options without a letter count from
- * OPTIONS_OWN. */
+/* For the option tables of commands; their own options without a letter start at OPTIONS_OWN. */
 #define OPTIONS_SHORT "s:vhV"
 enum { OPTIONS_FABRIC = 256, OPTIONS_CHANNELS, OPTIONS_OWN };
 #define OPTIONS_LONG                                                       \
@@ -52,11 +51,11 @@ enum { OPTIONS_FABRIC = 256, OPTIONS_CHANNELS, OPTIONS_OWN };
 		NULL, 0, NULL, 0                                           \
 	}
 
-/* Take what getopt_long() gave and the command does not know.
+/* Handle an option that is not one of the command.
  * 0, OPTIONS_STOP, or -EINVAL with bad_usage set. */
-int options_take(struct options *options, int opt, char **argv);
+int options_handle(struct options *options, int opt, char **argv);
 
-/* For commands that take no options of their own: take all there are. */
+/* Parse all options of a command that has none of its own. */
 int options_parse(struct options *options, int argc, char **argv);
 
 /* Set the error text and bad_usage; returns -EINVAL. */
@@ -67,7 +66,7 @@ int options_usage(struct options *options, const char *fmt, ...)
 int options_number(struct options *options, const char *name, const char *text,
 		   unsigned min, unsigned max, unsigned *ret_value);
 
-/* The URI to open: the server with fabric and channels put in place of its own.
+/* The URI to open: that of the server, with fabric and channels replaced.
  * -EINVAL as options_usage(), when it does not fit. */
 int options_uri(struct options *options, char *buf, size_t buf_bytes);
 

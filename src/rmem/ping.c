@@ -14,7 +14,7 @@
 struct ping {
 	unsigned count; /* 0: until a signal comes */
 	int interval_ms;
-	bool data; /* a data channel, in the place of the control connection */
+	bool data; /* on a data channel, instead of the control connection */
 };
 
 static void summary_print(const char *server, uint64_t sent,
@@ -28,7 +28,7 @@ static void summary_print(const char *server, uint64_t sent,
 			     (double)times->max / 1e6);
 }
 
-/* Wait for the next turn; true when a signal came instead. */
+/* Wait for the interval; true: a signal came. */
 static bool interval_pass(int interval_ms)
 {
 	struct pollfd pfd = { .fd = interrupt_fd(), .events = POLLIN };
@@ -103,7 +103,7 @@ static int ping_parse(struct options *options, int argc, char **argv, struct pin
 			}
 			break;
 		default:
-			err = options_take(options, opt, argv);
+			err = options_handle(options, opt, argv);
 		}
 		if (err)
 			return err;
@@ -124,7 +124,7 @@ static int ping_run(struct options *options, int argc, char **argv)
 	err = session_open(options, &session);
 	if (err)
 		return err;
-	/* a signal ends the pinging; the summary is still wanted */
+	/* the summary is printed after a signal too */
 	err = interrupt_catch();
 	if (!err)
 		err = session_ping(session, &ping);
@@ -138,7 +138,7 @@ const struct command ping_command = {
 	.summary = "measure round trips on the control connection, or a data channel",
 	.details =
 		"  -c, --count N       stop after N round trips\n"
-		"  -i, --interval T    so long between them, as 200ms or 2s "
+		"  -i, --interval T    time between them, as 200ms or 2s "
 		"(default 1s)\n"
 		"  --data              on a data channel, answered by the thread that\n"
 		"                      serves it\n",

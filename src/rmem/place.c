@@ -11,7 +11,7 @@
 
 enum { OPTION_PLACE = OPTIONS_OWN };
 
-/* What is behind the word, or NULL. */
+/* The text behind the prefix, or NULL. */
 static const char *behind(const char *text, const char *word)
 {
 	size_t len = strlen(word);
@@ -58,14 +58,15 @@ int place_options(struct options *options, int argc, char **argv,
 
 	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
 		err = opt == OPTION_PLACE ? place_parse(options, optarg, params)
-					  : options_take(options, opt, argv);
+					  : options_handle(options, opt, argv);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-static const char *asked(const struct rmem_layout *layout, char *buf, size_t buf_bytes)
+static const char *placement_text(const struct rmem_layout *layout, char *buf,
+				  size_t buf_bytes)
 {
 	if (layout->placement == RMEM_PLACE_INTERLEAVE)
 		return "interleaved";
@@ -75,15 +76,15 @@ static const char *asked(const struct rmem_layout *layout, char *buf, size_t buf
 	return buf;
 }
 
-void place_tell(const struct options *options, rmem_lease *lease)
+void place_show(const struct options *options, rmem_lease *lease)
 {
 	struct rmem_layout layout = { .size = sizeof(layout) };
-	char wish[32], bytes[32];
+	char node[32], bytes[32];
 
 	if (!options->verbose || rmem_lease_layout(lease, &layout))
 		return;
 	(void)fprintf(stderr, "rmem: asked for %s, got",
-		      asked(&layout, wish, sizeof(wish)));
+		      placement_text(&layout, node, sizeof(node)));
 	for (unsigned i = 0; i < layout.nodes; i++) {
 		(void)fprintf(stderr, "%s %s on ", i ? "," : "",
 			      units_format_bytes(layout.share[i].bytes, bytes,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where memory is to lie at the server, for the commands that borrow some: --place.
- * Threads: none but main. */
+/* The option --place of commands that allocate memory.  Threads: [main]. */
 #ifndef RMEM_PLACE_H
 #define RMEM_PLACE_H
 
@@ -8,17 +7,17 @@
 
 #include "rmem/options.h"
 
-/* Set node, placement and device, which points into the text.  -EINVAL as options_usage(). */
+/* Set node, placement and device; device points into the text.  -EINVAL as options_usage(). */
 int place_parse(struct options *options, const char *text,
 		struct rmem_alloc_params *params);
-/* For commands that take no other option of their own: take all there are. */
+/* Parse all options of a command whose only own option is --place. */
 int place_options(struct options *options, int argc, char **argv,
 		  struct rmem_alloc_params *params);
-/* Say on standard error where the lease lies, if that is wanted. */
-void place_tell(const struct options *options, rmem_lease *lease);
+/* With --verbose, print the layout of the lease to stderr. */
+void place_show(const struct options *options, rmem_lease *lease);
 
-#define PLACE_DETAILS                                                   \
-	"  --place PLACE       on node:N, on that of device:NAME, or\n" \
-	"                      interleave: in stripes over all (default any)\n"
+#define PLACE_DETAILS                                                              \
+	"  --place PLACE       node:N, device:NAME for the node of a device, or\n" \
+	"                      interleave for stripes over all (default any)\n"
 
 #endif

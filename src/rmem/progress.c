@@ -107,7 +107,7 @@ void progress_update(struct progress *p, uint64_t done_bytes)
 	p->drawn_ns = now;
 	columns = terminal_columns();
 	progress_format(p, done_bytes, now, columns, line, sizeof(line));
-	/* a line that wraps could not be taken back */
+	/* a line that wraps cannot be erased */
 	(void)fprintf(stderr, "\r\033[K%.*s", (int)columns - 1, line);
 	(void)fflush(stderr);
 }

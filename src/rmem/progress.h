@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A line on stderr that tells how far a transfer is: only on a terminal, and only when
- * it takes longer than a second.  Threads: none but main. */
+/* A line on stderr with the progress of a transfer: only on a terminal, and only if it takes
+ * longer than a second.  Threads: [main]. */
 #ifndef RMEM_PROGRESS_H
 #define RMEM_PROGRESS_H
 
@@ -12,20 +12,20 @@ struct progress {
 	const char *title;
 	uint64_t total_bytes; /* 0: unknown */
 	uint64_t start_ns;
-	uint64_t drawn_ns; /* 0: nothing stands on the terminal */
+	uint64_t drawn_ns; /* 0: no line is shown */
 	bool enabled;
 };
 
 /* Start counting.  `title` must outlive the progress. */
 void progress_start(struct progress *p, const char *title, uint64_t total_bytes);
 
-/* So many bytes are done. */
+/* Set the number of bytes done. */
 void progress_update(struct progress *p, uint64_t done_bytes);
 
-/* Take the line away. */
+/* Remove the line. */
 void progress_end(struct progress *p);
 
-/* The line for a terminal of `columns`: made apart from the terminal, to be tested. */
+/* Format the line for a terminal of `columns`. */
 void progress_format(const struct progress *p, uint64_t done_bytes, uint64_t now_ns,
 		     unsigned columns, char *buf, size_t buf_bytes);
 

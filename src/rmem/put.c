@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes go into a lease without a name, which nobody else can see and which ends
- * with this session however that ends; only when all are placed it takes the name, and
- * the place of a lease that had it.  So a reader finds the old content or the new one.
- */
+/* rmem put.  The bytes are written to a lease without a name, which other sessions cannot see and
+ * which ends with this session.  When it is complete it is renamed, and replaces a lease of that
+ * name, so that a reader finds either the old content or the new one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -34,8 +33,7 @@ static int input_open(const char *path, int *ret_fd)
 	return 0;
 }
 
-/* What is left of a file from where it stands; 0 where that is not known, as of a pipe.
- */
+/* Bytes of a file from its current offset on; 0 when unknown, as of a pipe. */
 static int input_bytes(int fd, const char *path, uint64_t *ret_bytes)
 {
 	struct stat st;
@@ -90,7 +88,7 @@ static int file_put(struct options *options, const char *name, int fd,
 
 	if (err)
 		return err;
-	/* from here on there is something to take back */
+	/* a signal must end the session, and with it the lease */
 	err = interrupt_catch();
 	if (err)
 		goto out;
@@ -102,7 +100,7 @@ static int file_put(struct options *options, const char *name, int fd,
 	err = content_write(session, lease, fd, params->bytes, name);
 	if (err)
 		goto out;
-	place_tell(options, lease);
+	place_show(options, lease);
 	err = rmem_rename(lease, name, RMEM_REPLACE);
 	if (err)
 		err = session_failed(err);

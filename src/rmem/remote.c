@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server does by itself with what is stored: fill, copy, crc.  No bytes go over the
- * wire. */
+/* rmem fill, copy and crc: the server works on its memory, and no data is transferred. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #include "rmem/place.h"
 #include "rmem/session.h"
 
-/* A part of what is stored under a name. */
+/* A part of a lease. */
 struct range {
 	uint64_t offset;
 	uint64_t bytes; /* UINT64_MAX: to the end */
@@ -21,8 +20,8 @@ struct range {
 
 enum { OPTION_OFFSET = OPTIONS_OWN, OPTION_LENGTH };
 
-static int bytes_take(struct options *options, const char *name, const char *text,
-		      uint64_t *ret_bytes)
+static int bytes_option(struct options *options, const char *name, const char *text,
+			uint64_t *ret_bytes)
 {
 	if (units_parse_bytes(text, ret_bytes))
 		return options_usage(options, "%s: %s", name, err_text());
@@ -42,18 +41,18 @@ static int range_parse(struct options *options, int argc, char **argv,
 	*range = (struct range){ .bytes = UINT64_MAX };
 	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
 		if (opt == OPTION_OFFSET)
-			err = bytes_take(options, "--offset", optarg, &range->offset);
+			err = bytes_option(options, "--offset", optarg, &range->offset);
 		else if (opt == OPTION_LENGTH)
-			err = bytes_take(options, "--length", optarg, &range->bytes);
+			err = bytes_option(options, "--length", optarg, &range->bytes);
 		else
-			err = options_take(options, opt, argv);
+			err = options_handle(options, opt, argv);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* The range as it lies in the lease; what goes beyond its end is for the library to tell. */
+/* Bytes of the range in the lease; the library refuses a range beyond its end. */
 static uint64_t range_bytes(const struct range *range, const rmem_lease *lease)
 {
 	uint64_t bytes = rmem_lease_bytes(lease);
@@ -73,7 +72,7 @@ static int digit_of(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* 1, 2, 4 or 8 bytes, in the order in which they stand there, again and again. */
+/* Repeat the pattern of 1, 2, 4 or 8 bytes to 8 bytes. */
 static int pattern_parse(struct options *options, const char *text,
 			 uint64_t *ret_pattern)
 {
@@ -132,9 +131,9 @@ static int fill_run(struct options *options, int argc, char **argv)
 	return err;
 }
 
-#define RANGE_DETAILS                                     \
-	"  --offset BYTES      begin there (default 0)\n" \
-	"  --length BYTES      of so many (default: to the end)\n"
+#define RANGE_DETAILS                                    \
+	"  --offset BYTES      first byte (default 0)\n" \
+	"  --length BYTES      number of bytes (default: to the end)\n"
 
 const struct command fill_command = {
 	.name = "fill",
@@ -158,7 +157,7 @@ static int name_crc(rmem *session, const char *name, const struct range *range)
 	if (err)
 		return session_failed(err);
 	(void)printf("%08" PRIx32 "  %s\n", crc, name);
-	/* it cannot be in use */
+	/* cannot fail: no operation is outstanding */
 	(void)rmem_detach(lease);
 	return 0;
 }
@@ -192,7 +191,7 @@ const struct command crc_command = {
 
 /* ---- copy ---- */
 
-/* It gets its name, and takes the place of what had it, when it is whole. */
+/* The copy gets its name when it is complete, and then replaces a lease of that name. */
 static int lease_copy(const struct options *options, rmem *session, rmem_lease *source,
 		      const char *name, struct rmem_alloc_params *params)
 {
@@ -203,11 +202,11 @@ static int lease_copy(const struct options *options, rmem *session, rmem_lease *
 	err = rmem_alloc(session, params, &lease);
 	if (err)
 		return session_failed(err);
-	place_tell(options, lease);
+	place_show(options, lease);
 	err = rmem_copy(lease, 0, source, 0, params->bytes);
 	if (!err)
 		err = rmem_rename(lease, name, RMEM_REPLACE);
-	/* without a name it goes with the session */
+	/* without a name it ends with the session */
 	return err ? session_failed(err) : 0;
 }
 

@@ -6,7 +6,7 @@
 #include "rmem/options.h"
 #include "rmem/session.h"
 
-/* One name that is missing does not spare the others; each failure has its own line. */
+/* All names are tried; each failure is printed on a line of its own. */
 static int names_remove(struct options *options, rmem *session, char **names, int n)
 {
 	int failed = 0;

@@ -14,7 +14,7 @@ int session_failed(int err)
 {
 	const char *text = rmem_error();
 
-	/* the table in rmem.h is the last resort of a call that set no text */
+	/* a call that set no text is described by its errno */
 	return text[0] ? err_set(err, "%s", text) : err_errno(err, "librmem");
 }
 

@@ -19,16 +19,16 @@
 #define SLOTS_MAX 64u
 #define SLOTS_MIN 2u
 #define GROW_MIN_BYTES (UINT64_C(16) << 20)
-/* how long a signal or the progress line may have to wait */
+/* longest wait of a signal or the progress line */
 #define WAIT_MS 200
-/* how long a put may go on waiting for a pipe when its server is gone */
+/* interval at which a put that waits for a pipe checks its lease */
 #define IDLE_MS 1000
-/* how long a session may take to come back, and how often that is tried */
+/* longest time to resume the session, and the pause between attempts */
 #define RESUME_NS UINT64_C(30000000000)
 #define RESUME_PAUSE_MS 20
 
-/* A chunk's place: free, in flight, done (when reading: to be written to the file yet), or
- * to be done again because the session lost its server. */
+/* Of a chunk: free, in flight, done (a read is not written to the file yet), or lost with the
+ * connection, to be submitted again. */
 enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_DONE, SLOT_LOST };
 
 struct slot {
@@ -41,17 +41,18 @@ struct transfer {
 	struct progress *progress;
 	rmem_buffer *buffer;
 	rmem_queue *queue;
-	rmem_lease *lease; /* of this transfer, as is the opcode */
+	rmem_lease *lease; /* of this transfer, with the opcode */
 	enum rmem_opcode opcode;
 	unsigned n_slots, n_lost;
-	uint64_t lost_ns;       /* since when nothing has succeeded; 0: all is well */
-	int err;                /* of the first operation that failed */
-	uint64_t done_bytes;    /* placed at the other side */
-	uint64_t refused_bytes; /* lengths the server refused; 0: none */
+	uint64_t
+		lost_ns; /* time of the first failure since the last success; 0: none */
+	int err;         /* of the first operation that failed */
+	uint64_t done_bytes;    /* completed */
+	uint64_t refused_bytes; /* length that the server refused; 0: none */
 	struct slot slots[SLOTS_MAX];
 };
 
-/* RLIMIT_MEMLOCK may allow less than what is best: ask for half until it does. */
+/* RLIMIT_MEMLOCK may not allow the preferred size: halve it until it does. */
 static int buffer_create(struct transfer *t)
 {
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
@@ -123,7 +124,7 @@ static int interrupted(void)
 	return interrupt_pending() ? err_set(-EINTR, "interrupted") : 0;
 }
 
-static void completion_take(struct transfer *t, const struct rmem_completion *c)
+static void completion_handle(struct transfer *t, const struct rmem_completion *c)
 {
 	struct slot *slot = &t->slots[c->cookie];
 
@@ -155,14 +156,14 @@ static int slot_submit(struct transfer *t, unsigned i)
 
 	if (n < 0)
 		return session_failed(n);
-	if (n == 0) /* the queue is as deep as there are slots */
-		return err_set(-EOVERFLOW, "rmem_submit: the queue took nothing");
+	if (n == 0) /* the queue is as deep as the number of slots */
+		return err_set(-EOVERFLOW, "rmem_submit: the queue accepted nothing");
 	slot->state = SLOT_BUSY;
 	return 0;
 }
 
-/* The session may come back to its server: wait until that answers, and do again what was
- * lost.  Twice does no harm: what is written has no name yet, so nobody reads it. */
+/* Wait until the session is resumed, and submit the lost operations again.  A write may be done
+ * twice: the lease has no name yet, so nobody reads it. */
 static int transfer_resume(struct transfer *t)
 {
 	struct pollfd pfd = { .fd = interrupt_fd(), .events = POLLIN };
@@ -176,7 +177,7 @@ static int transfer_resume(struct transfer *t)
 	err = rmem_ping(t->session, NULL);
 	if (err)
 		return session_failed(err);
-	/* the server answers a little before the lease can be used again */
+	/* the server answers before the lease can be used again */
 	(void)poll(&pfd, 1, RESUME_PAUSE_MS);
 	for (unsigned i = 0; i < t->n_slots; i++) {
 		if (t->slots[i].state != SLOT_LOST)
@@ -189,8 +190,8 @@ static int transfer_resume(struct transfer *t)
 	return 0;
 }
 
-/* Take the completions that are there; wait up to timeout_ms for the first.  They are
- * taken singly, because only the last one's error text is kept by the queue. */
+/* Handle completions; wait up to timeout_ms for the first one.  They are polled one by one,
+ * because the queue keeps the error text of the last one only. */
 static int reap(struct transfer *t, int timeout_ms)
 {
 	struct rmem_completion c;
@@ -203,7 +204,7 @@ static int reap(struct transfer *t, int timeout_ms)
 			return session_failed(n);
 		if (n == 0)
 			break;
-		completion_take(t, &c);
+		completion_handle(t, &c);
 		if (t->err)
 			return t->err;
 		timeout_ms = 0;
@@ -215,9 +216,8 @@ static int reap(struct transfer *t, int timeout_ms)
 	return err;
 }
 
-/* Wait until `fd` can be read or written without blocking.  The queue is served
- * meanwhile: a program at the other end of a pipe may take its time, operations may
- * not. */
+/* Wait until `fd` can be read or written without blocking, and handle completions meanwhile: the
+ * program at the other end of a pipe may be slow. */
 static int await_fd(struct transfer *t, int fd, short events)
 {
 	int err;
@@ -252,8 +252,8 @@ static int await_fd(struct transfer *t, int fd, short events)
 		if (pfds[0].revents)
 			return 0;
 		if (t->opcode == RMEM_OP_WRITE && rmem_lease_status(t->lease))
-			return err_set(-ESTALE, "the session with the server is lost, "
-						"and with it what was written");
+			return err_set(-ESTALE, "the session is lost, and with it the "
+						"data written");
 	}
 }
 
@@ -274,7 +274,7 @@ static bool blocks(int fd)
 	return fstat(fd, &st) || !S_ISREG(st.st_mode);
 }
 
-/* Fill a slot as far as the input goes. */
+/* Read up to a whole chunk of input. */
 static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
 		      uint64_t *ret_bytes)
 {
@@ -301,9 +301,9 @@ static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
 	return 0;
 }
 
-/* Make the lease at least `need` long, exactly so at the end of the input: else twice as
- * long as it is, so that a long pipe asks seldom; when the server has not that much, ever
- * closer to what is needed now. */
+/* Grow the lease to at least `need` bytes: to exactly that at the end of the input, else to twice
+ * its length, so that long input needs few requests.  When the server refuses, ask for less, down
+ * to `need`. */
 static int lease_extend(struct transfer *t, uint64_t need, bool at_end)
 {
 	uint64_t want = 2 * rmem_lease_bytes(t->lease);
@@ -314,7 +314,7 @@ static int lease_extend(struct transfer *t, uint64_t need, bool at_end)
 	if (want < need || at_end)
 		want = need;
 	for (;;) {
-		/* what was refused is not asked for again, but what must be */
+		/* a length that was refused is asked for again only if it is needed */
 		if (t->refused_bytes && want >= t->refused_bytes)
 			want = t->refused_bytes > need
 				       ? need + (t->refused_bytes - need) / 4
@@ -376,7 +376,7 @@ int transfer_put(struct transfer *t, rmem_lease *lease, int fd, uint64_t *ret_by
 static int output_write(struct transfer *t, int fd, bool may_block, const char *src,
 			uint64_t bytes)
 {
-	/* a pipe that polls writable takes so much without blocking */
+	/* a pipe that polls writable accepts PIPE_BUF bytes without blocking */
 	size_t unit = may_block ? PIPE_BUF : CHUNK_BYTES;
 	ssize_t n;
 	int err;

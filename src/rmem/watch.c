@@ -17,7 +17,7 @@ struct watch {
 	bool json;
 };
 
-/* What the server wants back of it; a lease that ends at this moment needs no word. */
+/* The memory that the server wants back; nothing if the lease has ended meanwhile. */
 static void wanted_print(const struct rmem_notice *notice, bool json)
 {
 	struct rmem_wanted wanted = RMEM_WANTED_INIT;
@@ -65,7 +65,7 @@ static void text_print(const struct rmem_notice *notice)
 		(void)printf("%" PRIu32 "\n", notice->value);
 }
 
-/* Print some; true when that was all. */
+/* Print notices; true: after the last one to print. */
 static bool notices_print(struct watch *watch, const struct rmem_notice *notices, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -118,7 +118,7 @@ static int name_watch(struct options *options, struct watch *watch)
 		err = rmem_watch(lease);
 	if (err)
 		err = session_failed(err);
-	/* a signal ends the watching in order */
+	/* a signal ends the command without an error */
 	if (!err)
 		err = interrupt_catch();
 	if (!err)
@@ -147,7 +147,7 @@ static int watch_run(struct options *options, int argc, char **argv)
 		else if (opt == OPTION_JSON)
 			watch.json = true;
 		else
-			err = options_take(options, opt, argv);
+			err = options_handle(options, opt, argv);
 		if (err)
 			return err;
 	}

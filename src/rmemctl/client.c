@@ -18,7 +18,7 @@
 #define URL_BYTES 128
 #define CONNECT_MS 2000L
 #define ANSWER_MS 30000L
-/* Some hundred thousand leases; more is not a daemon. */
+/* Enough for some hundred thousand leases. */
 #define BODY_MAX ((size_t)256 << 20)
 
 struct body {
@@ -27,7 +27,7 @@ struct body {
 	int err;
 };
 
-static size_t body_take(const char *data, size_t size, size_t n, void *ctx)
+static size_t body_append(const char *data, size_t size, size_t n, void *ctx)
 {
 	struct body *body = ctx;
 	size_t more = size * n;
@@ -49,7 +49,7 @@ static size_t body_take(const char *data, size_t size, size_t n, void *ctx)
 	return more;
 }
 
-/* Why a connection cannot be made; libcurl does not tell for UNIX sockets. */
+/* Why connecting fails: libcurl does not report it for UNIX sockets. */
 static int socket_try(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -67,7 +67,7 @@ static int socket_try(const char *path)
 	return err;
 }
 
-/* The group that may connect; NULL when that cannot be seen. */
+/* The group that may connect; NULL: unknown. */
 static const char *socket_group(const char *path)
 {
 	struct group *group;
@@ -104,7 +104,7 @@ static int connect_error(const char *path)
 	}
 }
 
-/* The daemon's own words if it is JSON. */
+/* With the error text of the daemon if the body has one. */
 static int status_error(long status, const char *body)
 {
 	json_t *json = body ? json_loads(body, 0, NULL) : NULL;
@@ -121,14 +121,14 @@ static CURLcode request_perform(CURL *curl, const char *socket_path, const char 
 {
 	CURLcode code;
 
-	/* nothing in the environment may lead the request elsewhere */
+	/* ignore proxies of the environment */
 	if ((code = curl_easy_setopt(curl, CURLOPT_NOPROXY, "*")) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket_path)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_URL, url)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, ANSWER_MS)) ||
-	    (code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, body_take)) ||
+	    (code = curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, body_append)) ||
 	    (code = curl_easy_setopt(curl, CURLOPT_WRITEDATA, body)))
 		return code;
 	return curl_easy_perform(curl);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks the daemon over its admin socket.  Threads: none but main. */
+/* Requests to the admin socket of the daemon.  Threads: [main]. */
 #ifndef RMEMCTL_CLIENT_H
 #define RMEMCTL_CLIENT_H
 
@@ -7,9 +7,9 @@
 
 /* The body of GET `resource`; a string that the caller frees.
  *   -ECONNREFUSED  no daemon serves the socket
- *   -EACCES        this user may not
- *   -EPROTO        it answered something else than 200
- *   -ETIMEDOUT, -EMSGSIZE, -ENOMEM, -EIO ... ; all with cause and remedy in the text */
+ *   -EACCES        this user may not connect
+ *   -EPROTO        the HTTP status is not 200
+ *   -ETIMEDOUT, -EMSGSIZE, -ENOMEM, -EIO ... ; the text has cause and remedy */
 int client_get(const char *socket_path, const char *resource, char **ret_body);
 
 #endif

@@ -99,7 +99,7 @@ static const struct column tenants_columns[] = {
 	{ NULL, NULL, CELL_TEXT, NULL },
 };
 
-/* The value at path[0].path[1]. ... as text. */
+/* The value of json[outer][key], or of json[key], as text. */
 static const char *at(const json_t *json, const char *outer, const char *key,
 		      enum cell cell, char buf[CELL_CHARS])
 {
@@ -123,7 +123,7 @@ static void fabric_show(FILE *out, const json_t *answer, const char *name)
 	(void)fputc('\n', out);
 }
 
-/* Where control connections come in. */
+/* The addresses for control connections. */
 static void control_show(FILE *out, const json_t *answer)
 {
 	const json_t *names = json_object_get(answer, "control");

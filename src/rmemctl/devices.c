@@ -14,7 +14,7 @@ static void put_or(FILE *out, const char *before, const json_t *object, const ch
 		      cell_format(json_object_get(object, key), cell, null, buf));
 }
 
-/* Print object[key] behind `before`; what is not there is unknown. */
+/* Print `before` and object[key]; a missing value is "unknown". */
 static void put(FILE *out, const char *before, const json_t *object, const char *key,
 		enum cell cell)
 {
@@ -26,7 +26,7 @@ static bool flag(const json_t *object, const char *key)
 	return json_is_true(json_object_get(object, key));
 }
 
-static void abilities_print(FILE *out, const json_t *can)
+static void attributes_print(FILE *out, const json_t *can)
 {
 	put(out, "  atomics ", can, "atomics", CELL_TEXT);
 	(void)fprintf(out, ", %swrite with immediate",
@@ -47,7 +47,7 @@ static void abilities_print(FILE *out, const json_t *can)
 	(void)fputc('\n', out);
 }
 
-static void knobs_print(FILE *out, const json_t *rdma_options)
+static void rdma_options_print(FILE *out, const json_t *rdma_options)
 {
 	static const struct {
 		const char *before, *key;
@@ -114,8 +114,8 @@ static void device_print(FILE *out, const json_t *device)
 	put(out, " of ", port, "max_mtu", CELL_NUMBER);
 	put(out, ", NUMA node ", device, "node", CELL_NUMBER);
 	(void)fputc('\n', out);
-	abilities_print(out, can);
-	knobs_print(out, json_object_get(device, "knobs"));
+	attributes_print(out, can);
+	rdma_options_print(out, json_object_get(device, "knobs"));
 	gids_print(out, port);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmemctl: look at the daemon of this host over its admin socket. */
+/* rmemctl: show the state of the daemon of this host, over its admin socket. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -29,14 +29,14 @@ static const struct option long_options[] = {
 static void help_print(void)
 {
 	printf("usage: rmemctl [-s PATH] [--json] COMMAND\n\n"
-	       "Look at the rmemd of this host.\n\n"
+	       "Show the state of the rmemd of this host.\n\n"
 	       "commands:\n");
 	for (const struct command *command = commands; command->name; command++)
 		printf("  %-10s %s\n", command->name, command->summary);
 	printf("\noptions:\n"
 	       "  -s, --socket PATH  the admin socket, by default\n"
 	       "                     " SOCKET_PATH "\n"
-	       "      --json         print the daemon's answer as it is\n"
+	       "      --json         print the answer of the daemon unchanged\n"
 	       "  -h, --help         print this\n"
 	       "  -V, --version      print the version\n");
 }

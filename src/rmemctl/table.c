@@ -14,7 +14,7 @@
 #define COLUMNS_MAX 16
 #define GAP 2
 
-/* Characters on the screen: bytes of UTF-8 that do not continue one. */
+/* Characters on the screen: bytes of UTF-8 that begin a character. */
 static size_t text_width(const char *text)
 {
 	size_t width = 0;
@@ -24,8 +24,8 @@ static size_t text_width(const char *text)
 	return width;
 }
 
-/* Control characters, those of two bytes too, become '?'; what is too long is cut between
- * characters.  Returns the bytes of text that were copied. */
+/* Copy, with '?' for control characters (also those of two bytes); a text that is too long is cut
+ * between characters.  Returns the number of bytes of text that were copied. */
 static size_t text_copy(const char *text, char buf[CELL_CHARS])
 {
 	size_t used = 0, i = 0;
@@ -97,7 +97,7 @@ const char *time_format(json_int_t ms, char buf[CELL_CHARS])
 	return buf;
 }
 
-/* "0: 32 MiB, 1: 32 MiB"; what is too long is cut.  "": there are none. */
+/* "0: 32 MiB, 1: 32 MiB", truncated if too long; "": no shares. */
 static void shares_format(const json_t *shares, char buf[CELL_CHARS])
 {
 	size_t used = 0;
@@ -116,7 +116,7 @@ static void shares_format(const json_t *shares, char buf[CELL_CHARS])
 	}
 }
 
-/* "a, b"; what is too long is cut. */
+/* "a, b", truncated if too long. */
 static void list_format(const json_t *list, char buf[CELL_CHARS])
 {
 	size_t used = 0;
@@ -155,7 +155,7 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 	return buf;
 }
 
-/* Words to the left, numbers to the right; nothing behind the last word. */
+/* Text is aligned left, numbers right; no blanks follow the last column. */
 static void cell_print(FILE *out, const struct column *column, const char *text,
 		       size_t width)
 {

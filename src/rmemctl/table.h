@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* JSON for people: aligned tables of lists of objects.  What comes from clients cannot
- * steer the terminal.  Threads: none but main. */
+/* Prints lists of JSON objects as aligned tables.  Text of clients cannot control the terminal.
+ * Threads: [main]. */
 #ifndef RMEMCTL_TABLE_H
 #define RMEMCTL_TABLE_H
 
@@ -15,19 +15,19 @@ enum cell {
 	CELL_TIME,
 	CELL_PERCENT,
 	CELL_SHARES, /* bytes per node: a list of objects */
-	CELL_LIST,   /* of texts; of none `null` is shown */
+	CELL_LIST,   /* of texts; an empty list is shown as `null` */
 };
 
 struct column {
 	const char *title; /* NULL ends the columns */
 	const char *key;
 	enum cell cell;
-	const char *null; /* for null */
+	const char *null; /* shown for a missing value */
 };
 
 #define CELL_CHARS 96
 
-/* One value into buf; returns buf.  Missing and odd values become `null`. */
+/* One value into buf; returns buf.  A missing value, or one of another type, becomes `null`. */
 const char *cell_format(const json_t *value, enum cell cell, const char *null,
 			char buf[CELL_CHARS]);
 
@@ -37,8 +37,7 @@ void text_print(FILE *out, const char *text);
 /* "3d 4h", "250ms": the two largest units. */
 const char *time_format(json_int_t ms, char buf[CELL_CHARS]);
 
-/* Print a title line and one for every object of the array.  -ENOMEM.  Errors of `out`
- * are the caller's to look for. */
+/* Print a title line and a line per object.  -ENOMEM.  The caller checks ferror(out). */
 int table_print(FILE *out, const struct column *columns, const json_t *array);
 
 #endif
