@@ -14,7 +14,7 @@ JSON=
 case ${1-} in
 --json) JSON=yes ;;
 '') ;;
---list) ;; # the functions too
+--list) ;; # print the functions too
 *)
 	echo "usage: paths.sh [--json | --list]" >&2
 	exit 2
@@ -139,11 +139,11 @@ daemon()
 	daemon_start
 	coproc PROGRAM { exec "$BUILD/tests/bench/paths" "rmem://127.0.0.1:17480?fabric=tcp"; }
 	for ((i = 0; i < 6; i++)); do
-		callgrind_control --zero "$server" >/dev/null
+		callgrind_control --zero "$server" >/dev/null 2>&1
 		echo >&"${PROGRAM[1]}"
 		read -r answer <&"${PROGRAM[0]}"
 		[ "$answer" = allocated ] || { echo "paths: $answer" >&2; exit 1; }
-		callgrind_control --dump "$server" >/dev/null
+		callgrind_control --dump "$server" >/dev/null 2>&1
 		functions "$WORK/daemon.$((i + 1))-01" >"$WORK/list.$i"
 		n=$(wc -l <"$WORK/list.$i")
 		# the first one sets up what later ones use
