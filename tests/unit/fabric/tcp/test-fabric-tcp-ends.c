@@ -142,7 +142,7 @@ START_TEST(dereg_mr__takes_back_answers_that_wait)
 	ck_assert_uint_lt(done, READS);
 	if (done + refused < READS) {
 		host_await(&host.downs, 1);
-		ck_assert_str_eq(host.why, "memory withdrawn while it was read");
+		ck_assert_str_eq(host.why, "memory deregistered while it was read");
 	}
 	raw_close(fd, false);
 	raw_close(eye, false);
