@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What moves bytes: one ops table for servers and one for clients, implemented by verbs/
- * (RDMA) and tcp/.  Nothing above this header knows which one it talks to.
+/* The data path: one ops table for servers and one for clients, implemented by verbs/ (RDMA)
+ * and tcp/.  Code above this header does not know which one it uses.
  *
- * Server side: a fabric_server listens on endpoints.  The daemon opens a fabric_session
- * per (session, endpoint) it serves; channels present themselves with a hello and are
- * admitted by token.  Memory becomes reachable for one session by an exposure: an exact
- * range with exact rights, whose key works in that session alone.  All calls and all news
- * are on the loop thread; what takes time runs on the fabric's own threads, which hand the
- * news over through the server's descriptor.
+ * Server side: a fabric_server listens on endpoints.  The daemon opens a fabric_session for
+ * each (session, endpoint) that it serves.  A channel sends a hello and is admitted by the
+ * token in it.  A memory region (mr) makes an exact range reachable with exact rights; its
+ * rkey works in one session only.  All calls and all events are on the loop thread.  Slow
+ * work runs on the fabric's own threads, which report through the server's descriptor.
  *
- * Client side: a domain per (session, endpoint) holds what is registered; a cq belongs to
- * one queue; a channel carries operations of one queue to the server.
+ * Client side: a domain per (session, endpoint) holds the local memory regions; a cq belongs
+ * to one queue; a channel carries operations of one queue to the server.
  *
- * Functions return 0 or -errno with err_text(), ret_* untouched on failure. */
+ * Functions return 0 or -errno with err_text(); on failure ret_* is untouched. */
 #ifndef FABRIC_FABRIC_H
 #define FABRIC_FABRIC_H
 
@@ -36,13 +35,13 @@ struct fabric_address {
 	uint16_t port;     /* host order */
 };
 
-/* Endpoint flags: as WIRE_ENDPOINT_* in wire/msg.h. */
+/* Endpoint flags; same values as WIRE_ENDPOINT_* in wire/msg.h. */
 #define FABRIC_ENDPOINT_CONFIRM 1u
 #define FABRIC_ENDPOINT_ATOMICS 2u
 #define FABRIC_ENDPOINT_INBAND 4u
 #define FABRIC_ENDPOINT_DIRECT 8u
 
-/* A place where a server can be reached. */
+/* An address at which a server can be reached. */
 struct fabric_endpoint {
 	enum fabric_kind kind;
 	struct fabric_address address;
@@ -51,7 +50,7 @@ struct fabric_endpoint {
 	char device[FABRIC_DEVICE_MAX]; /* "rxe0"; "" for tcp */
 };
 
-/* What a channel presents to be admitted; fits rdma_cm's 56 bytes of private data. */
+/* Sent by a channel to be admitted; fits into the 56 bytes of rdma_cm's private data. */
 struct fabric_hello {
 	uint64_t session;
 	uint32_t channel;
@@ -59,35 +58,36 @@ struct fabric_hello {
 };
 
 #define FABRIC_HELLO_BYTES 36
-/* Encode for the wire, with magic, length and version.  [any] */
+/* Encode with magic, length and version.  [any] */
 void fabric_hello_encode(const struct fabric_hello *hello,
 			 uint8_t buf[FABRIC_HELLO_BYTES]);
-/* Bytes behind the hello are padding and ignored.  -EPROTO.  [any] */
+/* Decode; bytes after the hello are padding.  -EPROTO.  [any] */
 int fabric_hello_decode(const uint8_t *buf, size_t bytes,
 			struct fabric_hello *ret_hello);
 
-/* Where an exposed range is found by its session. */
+/* How the session reaches a memory region of the server. */
 struct fabric_key {
 	uint64_t addr;
 	uint64_t rkey;
 };
 
-/* How an RDMA device is to be used.  What both sides have a say in is settled for each
- * channel, at the lesser value.  */
+/* How to use an RDMA device.  Where client and server both set a limit, the channel uses the
+ * lower one. */
 struct fabric_rdma_options {
-	int mtu;              /* of a channel's path, bytes at most */
-	int traffic_class;    /* of its packets, 0 to 255: DSCP times 4 */
+	int mtu;              /* path MTU limit, bytes */
+	int traffic_class;    /* of the packets, 0 to 255: DSCP times 4 */
 	int service_level;    /* 0 to 15 */
 	int ack_timeout;      /* 1 to 31: 4.096 us times two to the power of this */
-	int retry_count;      /* of requests that get no answer; 0 to 6 */
-	int rnr_retry_count;  /* of sends the peer is not ready for; 0 to 6 */
-	int rd_atomic;        /* reads and atomics of a channel under way at most */
-	int relaxed_ordering; /* 0, 1: what a registration's PCI writes may do */
-	int connect; /* enum fabric_connect; auto: a server's rdma_cm, a client's server */
-	int gid_index; /* in the port's table, 0 to 255; FABRIC_CONNECT_DIRECT alone */
-	int pkey; /* in the port's table, 1 to 0xffff; FABRIC_CONNECT_DIRECT alone */
+	int retry_count;      /* of requests without an ACK; 0 to 6 */
+	int rnr_retry_count;  /* after receiver-not-ready; 0 to 6 */
+	int rd_atomic;        /* limit of outstanding reads and atomics per channel */
+	int relaxed_ordering; /* 0, 1: PCI relaxed ordering of registered memory */
+	/* enum fabric_connect; auto: rdma_cm on a server, the server's choice on a client */
+	int connect;
+	int gid_index; /* in the port's GID table, 0 to 255; FABRIC_CONNECT_DIRECT only */
+	int pkey;      /* P_Key, 1 to 0xffff; FABRIC_CONNECT_DIRECT only */
 };
-#define FABRIC_OPTION_AUTO (-1) /* what the device, the system or rdma_cm says */
+#define FABRIC_OPTION_AUTO (-1) /* chosen by the device, the system or rdma_cm */
 #define FABRIC_RDMA_OPTIONS_INIT                                                \
 	{                                                                       \
 		.mtu = FABRIC_OPTION_AUTO, .traffic_class = FABRIC_OPTION_AUTO, \
@@ -98,34 +98,34 @@ struct fabric_rdma_options {
 		.pkey = FABRIC_OPTION_AUTO                                      \
 	}
 
-/* How the channels of an RDMA device are set up: by rdma_cm, or with what both sides tell
- * each other over the control connection, for fabrics without IP.  */
+/* How the channels of an RDMA device are connected: by rdma_cm, or directly, with queue pair
+ * attributes that are exchanged over the control connection (for fabrics without IP). */
 enum fabric_connect { FABRIC_CONNECT_CM = 1, FABRIC_CONNECT_DIRECT = 2 };
 
-/* One side's end of a channel that is set up directly. */
+/* The queue pair of one side of a channel that is connected directly. */
 struct fabric_qp_info {
-	uint32_t qpn; /* of the queue pair, 24 bits */
-	uint32_t psn; /* of the first packet it sends, 24 bits, random */
+	uint32_t qpn; /* 24 bits */
+	uint32_t psn; /* of its first packet, 24 bits, random */
 	uint8_t gid[16];
 	uint16_t lid; /* 0: not on InfiniBand */
 	uint16_t pkey;
-	uint16_t mtu; /* bytes; what it takes at most */
-	/* reads and atomics under way: the client's wish, and what the server serves */
+	uint16_t mtu; /* its limit, bytes */
+	/* outstanding reads and atomics: requested by the client, granted by the server */
 	uint8_t rd_atomic;
 	uint8_t retry_count, rnr_retry_count;
-	/* the client's, as the server knows of its control connection: that comes from the
-	 * address which the GID is.  Not on the wire */
+	/* set by the server: the client's control connection comes from the address that is
+	 * in the GID; not on the wire */
 	bool own;
 };
 
 /* Parse an IPv4 or IPv6 address, or a GID that is one; no port.  -EINVAL: neither.  [any] */
 int fabric_address_parse(const char *text, struct fabric_address *ret_address);
 
-/* Parse the value of the option that has this name, its member's.
+/* Parse the value of an option; its name is the member's name.
  *   -EINVAL, -ERANGE  with text that names the value
  *   -ENOENT           no option has this name  [any] */
 int fabric_rdma_option_parse(const char *name, const char *value, int *ret_value);
-/* The same, into the member.  [any] */
+/* Parse into the member.  [any] */
 int fabric_rdma_options_set(struct fabric_rdma_options *rdma_options, const char *name,
 			    const char *value);
 
@@ -133,90 +133,90 @@ int fabric_rdma_options_set(struct fabric_rdma_options *rdma_options, const char
 
 struct fabric_server;  /* one fabric, all its endpoints */
 struct fabric_session; /* server's side of one session on one endpoint */
-struct fabric_mr;      /* one range made reachable for one fabric_session */
+struct fabric_mr;      /* a range that one fabric_session can reach */
 
-/* News for the daemon; called from process() on the loop thread. */
+/* Events for the daemon; called from process() on the loop thread. */
 struct fabric_server_events {
-	/* A channel presents itself at endpoint number `endpoint` of this server.  Return
-	 * the session it belongs to, or NULL to refuse it.  The callee compares the token
-	 * in constant time and checks that the channel number was granted. */
+	/* A channel wants to connect to endpoint number `endpoint`.  Return its session, or
+	 * NULL to refuse it.  The callee compares the token in constant time and checks that
+	 * the channel number was granted. */
 	struct fabric_session *(*admit)(void *ctx, unsigned endpoint,
 					const struct fabric_hello *hello);
-	/* A channel admitted is connected / is gone.  `why` is one line, "" when the
-	 * client closed it in order.  Not called for channels ended by session_close. */
+	/* An admitted channel is connected / has ended.  `why` is one line, "" when the
+	 * client closed the channel.  Not called for channels ended by session_close(). */
 	void (*channel_up)(void *ctx, void *session_cookie, uint32_t channel);
 	void (*channel_down)(void *ctx, void *session_cookie, uint32_t channel,
 			     const char *why);
-	/* expose() is done: the key, or err (with text) and the exposure is gone. */
+	/* reg_mr() is done: the key; or err with text, and the mr does not exist. */
 	void (*mr_registered)(void *ctx, void *mr_cookie, int err, const char *text,
 			      const struct fabric_key *key);
-	/* withdraw() is done: the key is dead, no access is under way or will be.  Also
-	 * called, before session_closed, for what session_close() withdrew. */
+	/* dereg_mr() is done: the key is dead, no access is in progress or will be.  Also
+	 * called, before session_closed(), for each mr that session_close() deregistered. */
 	void (*mr_deregistered)(void *ctx, void *mr_cookie);
 	/* session_close() is done; the fabric_session is gone. */
 	void (*session_closed)(void *ctx, void *session_cookie);
-	/* An endpoint's device is removed: nothing of its sessions is left, and they are to be
-	 * closed; others may be opened once it is back.  May be NULL. */
+	/* The device of an endpoint was removed.  Its sessions have no resources any more:
+	 * close them; open new ones after the device is back.  May be NULL. */
 	void (*device_removed)(void *ctx, unsigned endpoint);
-	/* An endpoint's device failed or came back; for the log. */
+	/* The device of an endpoint failed or came back; for the log. */
 	void (*endpoint_event)(void *ctx, unsigned endpoint, const char *text);
-	/* A client notifies: what it had completed before, and what it wrote before through
-	 * the same channel, is placed.  The exposure is of that session, with
-	 * FABRIC_RIGHT_WRITE.  May be called until withdrawn(), even after withdraw().  Of
-	 * one exposure FABRIC_NOTIFICATIONS_MAX wait at most to be delivered, the latest always
-	 * among them; `lost` counts those for which there was no room, before this one,
-	 * UINT32_MAX: so many or more.  May be NULL: nobody is interested. */
+	/* A client sent a notification.  All its operations that completed before, and all
+	 * writes before it on that channel, are in memory.  The mr belongs to that session
+	 * and has FABRIC_RIGHT_WRITE.  May be called until mr_deregistered(), even after
+	 * dereg_mr().  An mr keeps up to FABRIC_NOTIFICATIONS_MAX undelivered notifications,
+	 * always with the latest one.  `lost`: number dropped directly before this one,
+	 * UINT32_MAX: that many or more.  May be NULL. */
 	void (*notified)(void *ctx, void *session_cookie, void *mr_cookie,
 			 uint32_t value, uint32_t lost);
 };
 
 #define FABRIC_NOTIFICATIONS_MAX 128
 
-/* How one RDMA device is to be used. */
+/* How the server uses one RDMA device. */
 struct fabric_device_params {
-	char name[FABRIC_DEVICE_MAX];  /* "": all that have none of their own */
+	char name[FABRIC_DEVICE_MAX];  /* "": each device without an entry */
 	int port;                      /* of the device; FABRIC_OPTION_AUTO: any */
-	struct fabric_address address; /* the only one to serve; family 0: the best */
+	struct fabric_address address; /* the only one to serve; family 0: choose */
 	struct fabric_rdma_options rdma_options;
 };
 
-/* How a server is to be set up; borrowed during open(). */
+/* Parameters of a server; borrowed during open(). */
 struct fabric_server_params {
 	struct fabric_address listen; /* family 0: every address of this host */
-	/* verbs: more addresses; the port is that of listen */
+	/* verbs: more addresses, with the port of `listen` */
 	const struct fabric_address *also;
 	unsigned n_also;
-	/* verbs: only these devices, NULL-terminated; NULL: all that are active */
+	/* verbs: the devices to serve, NULL-terminated; NULL: all that are active */
 	const char *const *devices;
-	const struct fabric_device_params *device_params; /* verbs; may be none */
+	const struct fabric_device_params *device_params; /* verbs */
 	unsigned n_device_params;
 	unsigned threads; /* tcp: data threads, >= 1 */
-	unsigned backlog; /* connections waiting to be admitted, at most */
+	unsigned backlog; /* limit of connections that wait to be admitted */
 };
 
 enum fabric_transport { FABRIC_ROCE = 1, FABRIC_IWARP, FABRIC_INFINIBAND };
 
-/* Among what atomic operations are atomic: nothing, as there are none; those of the same
- * device; all, the CPU's too. */
+/* What an atomic operation is atomic with: atomics are not supported; operations of the same
+ * device; all accesses, also those of the CPU. */
 enum fabric_atomics {
 	FABRIC_ATOMICS_NONE,
 	FABRIC_ATOMICS_DEVICE,
 	FABRIC_ATOMICS_GLOBAL
 };
 
-/* What an RDMA device can do.  What cannot be found out is 0 or false. */
+/* Attributes of an RDMA device; 0 or false where unknown. */
 struct fabric_device_attr {
 	enum fabric_transport transport;
 	enum fabric_atomics atomics;
 	bool write_immediate;
-	bool relaxed_ordering; /* registrations that ask for it are taken */
+	bool relaxed_ordering; /* registrations may ask for it */
 	bool on_demand_paging;
-	uint32_t inline_bytes; /* of a request, at most */
+	uint32_t inline_bytes; /* limit of inline data of a work request */
 	unsigned max_qp, max_qp_wr, max_sge;
 	unsigned max_cq, max_cqe;
 	unsigned max_mr;
 	uint64_t max_mr_bytes;
-	/* reads and atomics of a queue pair under way: the peer's, and its own */
+	/* limits of outstanding reads and atomics of a queue pair: the peer's, its own */
 	unsigned responder_resources, initiator_depth;
 };
 
@@ -226,33 +226,33 @@ struct fabric_gid {
 	unsigned index;
 	uint8_t bytes[16];
 	const char *type; /* static: "RoCE v2" */
-	bool served;      /* the endpoint's address */
+	bool served;      /* clients use it */
 };
 
-/* A port of an RDMA device, as it stands now. */
+/* The current state of a port of an RDMA device. */
 struct fabric_port_attr {
 	unsigned number;
-	const char *state;            /* static: "active"; NULL: not known */
-	unsigned active_mtu, max_mtu; /* bytes; 0: not known */
+	const char *state;            /* static: "active"; NULL: unknown */
+	unsigned active_mtu, max_mtu; /* bytes; 0: unknown */
 	struct fabric_gid gids[FABRIC_GIDS_MAX];
 	unsigned n_gids;    /* in gids[] */
-	unsigned gids_more; /* there was no room for */
-	struct fabric_rdma_options
-		rdma_options; /* in effect: an MTU that is known is never `auto` */
+	unsigned gids_more; /* number that did not fit into gids[] */
+	/* in effect: a known MTU is never `auto` */
+	struct fabric_rdma_options rdma_options;
 };
 
-/* Counters and facts of one endpoint for the status. */
+/* Counters of one endpoint for the status. */
 struct fabric_endpoint_stats {
 	uint64_t channels; /* connected now */
 	uint64_t channels_ever;
 	uint64_t refused;       /* channels not admitted */
 	uint64_t errors;        /* channels that ended in an error */
-	uint64_t exposures;     /* registrations now */
-	uint64_t exposed_bytes; /* now */
+	uint64_t exposures;     /* memory regions now */
+	uint64_t exposed_bytes; /* in them */
 };
 
 struct fabric_server_ops {
-	const char *name; /* for people: "rdma", "tcp" */
+	const char *name; /* for messages: "rdma", "tcp" */
 	enum fabric_kind kind;
 
 	/* Open devices, listen, start threads.  Borrows events and ctx until close().
@@ -262,12 +262,12 @@ struct fabric_server_ops {
 	int (*open)(const struct fabric_server_params *params,
 		    const struct fabric_server_events *events, void *ctx,
 		    struct fabric_server **ret_server);
-	/* End everything that is left, without news; joins the threads. */
+	/* End all sessions without events; join the threads. */
 	void (*close)(struct fabric_server *server);
 
 	/* Polls readable when process() has work.  Constant while open. */
 	int (*fd)(const struct fabric_server *server);
-	/* Deliver what is due; never blocks. */
+	/* Deliver events; never blocks. */
 	void (*process)(struct fabric_server *server);
 
 	unsigned (*n_endpoints)(const struct fabric_server *server);
@@ -276,47 +276,47 @@ struct fabric_server_ops {
 						  unsigned endpoint);
 	void (*stats)(const struct fabric_server *server, unsigned endpoint,
 		      struct fabric_endpoint_stats *ret_stats);
-	/* What the endpoint's device can do, and a look at its port.  NULL: there are no
-	 * devices.  -ENODEV: it was removed.  Borrowed until close(). */
+	/* The attributes of the endpoint's device and port; *ret_attr is borrowed until
+	 * close().  NULL: the fabric has no devices.  -ENODEV: it was removed. */
 	int (*device)(const struct fabric_server *server, unsigned endpoint,
 		      const struct fabric_device_attr **ret_attr,
 		      struct fabric_port_attr *ret_port);
 
-	/* Begin to serve a session at an endpoint (verbs: its protection domain). */
+	/* Serve a session at an endpoint (verbs: allocate its protection domain). */
 	int (*session_open)(struct fabric_server *server, unsigned endpoint,
 			    void *cookie, struct fabric_session **ret_session);
-	/* End it: its channels go to ERROR before this returns (tcp: as soon as their
-	 * thread sees it), then every exposure is withdrawn, then session_closed. */
+	/* End it: its channels are in ERROR when this returns (tcp: as soon as their thread
+	 * sees it), then each mr is deregistered, then session_closed() is called. */
 	void (*session_close)(struct fabric_session *session);
-	/* End one channel of it, as the client asked; no news.  On return nothing of it is
-	 * applied any more.  Unknown numbers: nothing.
-	 *   -EIO  the device does not let go of it, or of an earlier one */
+	/* End one channel at the client's request; no event.  On return no operation of it is
+	 * applied any more.  An unknown number is ignored.
+	 *   -EIO  its queue pair, or an earlier one, could not be stopped */
 	int (*channel_close)(struct fabric_session *session, uint32_t channel);
-	/* Connect a channel, which the session was granted, with the client's end; gives this
-	 * one's.  Without admit(); channel_up() is called before it returns.  NULL: no
-	 * endpoint is FABRIC_ENDPOINT_DIRECT.
-	 *   -EINVAL, -EACCES  that end cannot be reached from here, the text says why
-	 *   -EBUSY            it is another channel's, unless only this client's GID is its
-	 *                     own: then that channel goes down */
+	/* Connect a channel that the session was granted with the client's queue pair; returns
+	 * this side's.  admit() is not called; channel_up() is called before this returns.
+	 * NULL: no endpoint is FABRIC_ENDPOINT_DIRECT.
+	 *   -EINVAL, -EACCES  `theirs` cannot be reached; the text says why
+	 *   -EBUSY            another channel has this queue pair.  But if theirs->own is
+	 *                     set, and not for that channel, that channel is ended */
 	int (*channel_connect)(struct fabric_session *session, uint32_t channel,
 			       const struct fabric_qp_info *theirs,
 			       struct fabric_qp_info *ret_ours);
 
-	/* Make [addr, addr + bytes) reachable; ends in exposed().  The memory must stay
-	 * mapped until withdrawn().  On failure nothing will be called. */
+	/* Make [addr, addr + bytes) reachable; mr_registered() follows.  The memory must stay
+	 * mapped until mr_deregistered().  On failure no event follows. */
 	int (*reg_mr)(struct fabric_session *session, void *addr, size_t bytes,
 		      unsigned rights, void *cookie, struct fabric_mr **ret_mr);
-	/* Make it unreachable; ends in withdrawn(), also when exposed() is still to come
-	 * (that is then not called). */
-	void (*dereg_mr)(struct fabric_mr *exposure);
-	/* The same where nothing is to be waited for.  NULL, both: there always is.
-	 * reg_mr_now: it is reachable on return, and exposed() is not called. */
+	/* Make it unreachable; mr_deregistered() follows.  An mr_registered() that was still
+	 * to come is not called. */
+	void (*dereg_mr)(struct fabric_mr *mr);
+	/* Both without an event; both NULL where a fabric cannot.
+	 * reg_mr_now: the mr is reachable on return; mr_registered() is not called. */
 	int (*reg_mr_now)(struct fabric_session *session, void *addr, size_t bytes,
 			  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			  struct fabric_key *ret_key);
-	/* True: it is as after withdrawn(), which is not called.  False: as withdraw().
-	 * Not from notified(). */
-	bool (*dereg_mr_now)(struct fabric_mr *exposure);
+	/* True: done, mr_deregistered() is not called.  False: same as dereg_mr().  Must not
+	 * be called from notified(). */
+	bool (*dereg_mr_now)(struct fabric_mr *mr);
 };
 
 /* ---- client ---- */
@@ -331,21 +331,21 @@ enum fabric_opcode {
 	FABRIC_WRITE = 2,
 	FABRIC_CAS = 3,
 	FABRIC_FETCH_ADD = 4,
-	/* In-band requests: the server does them, near its memory. */
-	FABRIC_PING = 5,   /* nothing; of no range */
-	FABRIC_FILL = 6,   /* the range, with a pattern */
-	FABRIC_COPY = 7,   /* the range, from another one of the session */
-	FABRIC_CRC = 8,    /* of the range, see base/crc32c.h */
-	FABRIC_NOTIFY = 9, /* the daemon; a place in the range, no bytes */
+	/* In-band requests: the server executes them. */
+	FABRIC_PING = 5,   /* no range */
+	FABRIC_FILL = 6,   /* fill the range with a pattern */
+	FABRIC_COPY = 7,   /* copy to the range from another range of the session */
+	FABRIC_CRC = 8,    /* CRC of the range, see base/crc32c.h */
+	FABRIC_NOTIFY = 9, /* notify the daemon about an offset in the range */
 };
 
-/* What not every domain can do. */
+/* Optional capabilities of a domain. */
 enum fabric_capability { FABRIC_CAN_ATOMICS = 1, FABRIC_CAN_INBAND = 2 };
 
-/* What operations have in common: a range that is exposed, a region for local memory. */
+/* What the operations of a batch have in common: the remote range and the local mr. */
 struct fabric_batch {
 	enum fabric_opcode opcode;
-	struct fabric_local_mr *region; /* NULL where !needs_local_mr */
+	struct fabric_local_mr *region; /* NULL if !needs_local_mr */
 	uint64_t remote_addr;
 	uint64_t rkey;
 };
@@ -357,71 +357,68 @@ static inline struct fabric_batch fabric_batch_of(enum fabric_opcode opcode,
 	return (struct fabric_batch){ opcode, region, key->addr, key->rkey };
 }
 
-/* One of them, small enough to be carried by one channel.  As it may lie inside of a
- * structure of the caller's, it may be named by this type whatever it is there. */
+/* One operation of a batch.  may_alias: callers may pass a member sequence of a structure of
+ * their own. */
 struct __attribute__((may_alias)) fabric_op {
-	uint64_t offset; /* from the run's remote_addr */
-	void *addr;
-	uint64_t bytes; /* > 0, at most max_bytes */
+	uint64_t offset; /* from the batch's remote_addr */
+	void *addr;      /* local */
+	uint64_t bytes;  /* > 0, at most max_bytes */
 };
 
-/* A piece of local memory of an operation that has several. */
+/* A scatter/gather element: one of several local ranges of an operation. */
 struct fabric_sge {
 	void *addr;
 	uint64_t bytes;                 /* > 0 */
-	struct fabric_local_mr *region; /* NULL where !needs_local_mr */
+	struct fabric_local_mr *region; /* NULL if !needs_local_mr */
 };
 
-/* What an atomic works with, besides the 8 bytes at its place. */
+/* Operands of an atomic. */
 struct fabric_atomic {
-	uint64_t compare; /* FABRIC_CAS: only if these are there */
-	uint64_t operand; /* FABRIC_CAS: what is put there; FABRIC_FETCH_ADD: added */
+	uint64_t compare; /* FABRIC_CAS: the expected value */
+	uint64_t operand; /* FABRIC_CAS: the new value; FABRIC_FETCH_ADD: the addend */
 };
 
 #define FABRIC_ATOMIC_BYTES 8
 
-/* What an in-band request works with, besides its range. */
+/* Operands of an in-band request. */
 struct fabric_inband_request {
-	struct fabric_key source; /* FABRIC_COPY: where it begins, and the key to it */
-	uint64_t
-		pattern; /* FABRIC_FILL: 8 bytes as they lie in memory, the first of them at
-			   * the range's first byte, and so on */
-	uint32_t value; /* FABRIC_NOTIFY */
+	struct fabric_key source; /* FABRIC_COPY: first byte and rkey of the source */
+	uint64_t pattern; /* FABRIC_FILL: 8 bytes, repeated from the range's start */
+	uint32_t value;   /* FABRIC_NOTIFY */
 };
 
-/* The longest range of one. */
+/* Limit of an in-band request's range. */
 #define FABRIC_INBAND_BYTES_MAX (UINT32_C(256) << 10)
 
-/* How operations ended.  Those of a channel end in the order in which they were posted. */
+/* A completion.  The operations of a channel complete in the order they were posted. */
 struct fabric_wc {
 	void *owner; /* of the channel */
-	unsigned n;  /* so many of its operations, the oldest */
-	/* 0; -EACCES refused by the server; -ECONNRESET flushed or the peer is gone;
-	 * -ETIMEDOUT the transport gave up retrying; -EFAULT local memory; -EIO else */
+	unsigned n;  /* number of operations it completes, the oldest ones */
+	/* 0; -EACCES refused by the server; -ECONNRESET flushed, or the peer is gone;
+	 * -ETIMEDOUT transport retries exceeded; -EFAULT local memory; -EIO other errors */
 	int status;
-	uint32_t vendor;  /* when that is not 0 */
+	uint32_t vendor;  /* vendor error when status is not 0 */
 	const char *text; /* static: the completion status in words; NULL when 0 */
 };
 
 struct fabric_channel_params {
 	struct fabric_hello hello;
-	unsigned depth; /* operations outstanding at most */
+	unsigned depth; /* limit of outstanding operations */
 	unsigned timeout_ms;
-	void *owner; /* comes with its completions */
-	/* FABRIC_ENDPOINT_DIRECT: tell the server of this end, and learn of its own; blocks
-	 * at most timeout_ms. */
+	void *owner; /* returned in its completions */
+	/* FABRIC_ENDPOINT_DIRECT: send this queue pair's attributes to the server and receive
+	 * the server's; blocks at most timeout_ms. */
 	int (*exchange)(void *ctx, const struct fabric_qp_info *ours,
 			unsigned timeout_ms, struct fabric_qp_info *ret_theirs);
 	void *exchange_ctx;
 };
 
-/* How a client is to use its devices; verbs only. */
+/* How a client uses its devices; verbs only. */
 struct fabric_client_params {
-	struct fabric_address
-		source;             /* of this host, the port does not count; family 0:
-				       * the one that leads to the server */
-	struct fabric_address near; /* that one, where the caller knows it; family 0:
-				       * it is to be found */
+	/* local address to use, its port is ignored; family 0: any that reaches the server */
+	struct fabric_address source;
+	/* local address from which IP reaches the server; family 0: unknown */
+	struct fabric_address near;
 	struct fabric_rdma_options rdma_options;
 };
 #define FABRIC_CLIENT_PARAMS_INIT                        \
@@ -433,119 +430,116 @@ struct fabric_client_ops {
 	const char *name;
 	enum fabric_kind kind;
 	bool needs_local_mr; /* operations need registered memory */
-	uint32_t max_bytes;  /* of one operation */
+	uint32_t max_bytes;  /* limit of one operation */
 
-	/* Whether this host seems to have a device for the fabric: a guess that costs
-	 * nothing.  NULL: it needs none.  [any] */
+	/* Whether this host has a device for the fabric; cheap, may be outdated.  NULL: the
+	 * fabric needs no device.  [any] */
 	bool (*device_present)(void);
-	/* Why this host cannot use the fabric at all (-ENODEV with text), or 0.  [any] */
+	/* 0, or -ENODEV with a text why this host cannot use the fabric.  [any] */
 	int (*available)(void);
 
-	/* Find the device that reaches the endpoint and prepare it; blocks.  params may be
+	/* Find the device that reaches the endpoint and open a domain on it; blocks.  params
 	 * NULL: FABRIC_CLIENT_PARAMS_INIT.  [any] */
 	int (*domain_open)(const struct fabric_endpoint *endpoint,
 			   const struct fabric_client_params *params,
 			   unsigned timeout_ms, struct fabric_domain **ret_domain);
 	void (*domain_close)(struct fabric_domain *domain);
-	/* Whether its device is being removed: it is to be closed, and what is left of it cut
-	 * off where that takes long, as the kernel waits.  All of its channels are aborted
-	 * before, and after domain_disassociate() neither device nor network reaches local memory any
-	 * more; what is to be freed is freed all the same.  NULL: there are no devices.
+	/* Whether its device is being removed; the kernel waits until this process closes it.
+	 * Close the domain.  Where that takes long, abort all its channels and call
+	 * domain_disassociate(): after it neither device nor network reaches local memory.
+	 * All objects must still be freed.  NULL: the fabric has no devices.
 	 * [one thread at a time] */
 	bool (*domain_removed)(struct fabric_domain *domain);
 	void (*domain_disassociate)(struct fabric_domain *domain);
-	/* Whether the process has the device also behind domain_close(), where nobody is told
-	 * of its removal any more: a domain that is left is closed once there is another.
-	 * [any] */
+	/* Whether the process keeps the device open after domain_close(), when it cannot learn
+	 * of the device's removal any more.  The caller then closes an unused domain only
+	 * after it has opened another one.  [any] */
 	bool (*domain_holds_device)(const struct fabric_domain *domain);
-	/* The local device's name, "" for tcp; borrowed. */
+	/* Name of the local device, "" for tcp; borrowed. */
 	const char *(*domain_device)(const struct fabric_domain *domain);
-	/* 0, or -ENOTSUP with a text that names the device, this host's or the server's,
-	 * and what it lacks.  [any] */
+	/* 0, or -ENOTSUP with a text that names the local or remote device and what it
+	 * lacks.  [any] */
 	int (*domain_supports)(const struct fabric_domain *domain,
 			       enum fabric_capability capability);
 
-	/* Pieces of local memory that one operation may have, >= 1.  [any] */
+	/* Limit of scatter/gather elements per operation, >= 1.  [any] */
 	unsigned (*sge_max)(const struct fabric_domain *domain,
 			    enum fabric_opcode opcode);
 
-	/* Register [addr, addr + bytes) for local access; stays the caller's.
-	 * -ENOMEM, -EFAULT.  [any] */
+	/* Register [addr, addr + bytes) for local access.  -ENOMEM, -EFAULT.  [any] */
 	int (*reg_mr)(struct fabric_domain *domain, void *addr, size_t bytes,
 		      struct fabric_local_mr **ret_region);
 	void (*dereg_mr)(struct fabric_local_mr *region);
 
-	/* Room for `depth` completions of all its channels together. */
+	/* `depth`: sum of the depths of all its channels. */
 	int (*cq_create)(struct fabric_domain *domain, unsigned depth,
 			 struct fabric_cq **ret_cq);
-	/* After its channels. */
+	/* Free its channels first. */
 	void (*cq_free)(struct fabric_cq *cq);
-	/* Readable, once armed, when poll() may have something. */
+	/* Readable, after cq_arm(), when poll() may return completions. */
 	int (*cq_fd)(const struct fabric_cq *cq);
-	/* Ask for the descriptor to turn readable at the next completion; poll once more
-	 * after it, for what came in between.  Consumes what made it readable. */
+	/* Make the descriptor readable at the next completion, and not readable now.  Poll
+	 * once more afterwards for completions that came in between. */
 	int (*cq_arm)(struct fabric_cq *cq);
 
-	/* Connect; blocks at most timeout_ms.  [any]; the channel then belongs to the
-	 * queue of cq.  -EACCES refused by the server, -ETIMEDOUT, -ECONNREFUSED ... */
+	/* Connect; blocks at most timeout_ms.  -EACCES refused by the server, -ETIMEDOUT,
+	 * -ECONNREFUSED ...  [any]; the channel then belongs to the owner of cq. */
 	int (*connect)(struct fabric_cq *cq, const struct fabric_channel_params *params,
 		       struct fabric_channel **ret_channel);
-	/* Take up to n operations, each `stride` bytes behind the one before, for the next
-	 * post(); returns how many there was room for.  Nothing but more of the same is
-	 * done to the channel, or polled, until then. */
+	/* Prepare up to n operations, each `stride` bytes after the previous one, for the next
+	 * post(); returns the number prepared, less than n when the channel is full.  Between
+	 * prepare and post() only more prepare calls are allowed on the channel, and no
+	 * poll(). */
 	unsigned (*prepare)(struct fabric_channel *channel,
-			    const struct fabric_batch *run,
-			    const struct fabric_op *parts, size_t stride, unsigned n);
-	/* The same for one read or write between a part and several slices, instead of the
-	 * part's addr and the run's region: sge_max() at most.  Returns 1, or 0 when
-	 * there is no room.  NULL where sge_max() is 1.
-	 *   -ENOMEM  for the channel's first one */
+			    const struct fabric_batch *batch,
+			    const struct fabric_op *ops, size_t stride, unsigned n);
+	/* Prepare one read or write with up to sge_max() scatter/gather elements instead of
+	 * the op's addr and the batch's region.  Returns 1, or 0 when the channel is full.
+	 * NULL if sge_max() is 1.
+	 *   -ENOMEM  first such operation of a channel */
 	int (*prepare_sges)(struct fabric_channel *channel,
-			    const struct fabric_batch *run,
-			    const struct fabric_op *part,
-			    const struct fabric_sge *slices, unsigned n);
-	/* The same for one atomic, whose old value goes to the FABRIC_ATOMIC_BYTES of the
-	 * part.  Returns 1, or 0 when there is no room.
-	 *   -EINVAL   its place is not a multiple of FABRIC_ATOMIC_BYTES
-	 *   -ENOTSUP  as domain_supports() */
+			    const struct fabric_batch *batch,
+			    const struct fabric_op *op, const struct fabric_sge *sges,
+			    unsigned n);
+	/* Prepare one atomic; the old value goes to the op's addr.  Returns 1, or 0 when the
+	 * channel is full.
+	 *   -EINVAL   the address is not a multiple of FABRIC_ATOMIC_BYTES
+	 *   -ENOTSUP  see domain_supports() */
 	int (*prepare_atomic)(struct fabric_channel *channel,
-			      const struct fabric_batch *run,
-			      const struct fabric_op *part,
+			      const struct fabric_batch *batch,
+			      const struct fabric_op *op,
 			      const struct fabric_atomic *atomic);
-	/* In-band requests that a channel has outstanding at most; its depth may be less. */
+	/* Limit of outstanding in-band requests per channel; its depth may be lower. */
 	unsigned inband_max;
-	/* The same for one in-band request, of the part's range, FABRIC_INBAND_BYTES_MAX at
-	 * most, or 0 for those that have none.  A FABRIC_CRC's result goes to the part's
-	 * addr, a uint32_t of the caller's that needs no region; the others have no addr.
-	 * Returns 1, or 0 when there is no room.
-	 *   -ENOTSUP  as domain_supports() */
+	/* Prepare one in-band request for up to FABRIC_INBAND_BYTES_MAX bytes; 0 for those
+	 * without a range.  The result of FABRIC_CRC goes to the op's addr, a uint32_t that
+	 * needs no mr; other requests have no addr.  Returns 1, or 0 when the channel is
+	 * full.
+	 *   -ENOTSUP  see domain_supports() */
 	int (*prepare_inband)(struct fabric_channel *channel,
-			      const struct fabric_batch *run,
-			      const struct fabric_op *part,
+			      const struct fabric_batch *batch,
+			      const struct fabric_op *op,
 			      const struct fabric_inband_request *request);
-	/* Post all that was put, as one batch; returns how many operations were taken, or
-	 * -ECONNRESET.  When that is not all, the others are forgotten and the channel is
-	 * dead: those taken may not end through poll(), where otherwise each does exactly
-	 * once. */
+	/* Post all prepared operations; returns the number posted, or -ECONNRESET.  If some
+	 * were not posted, they are dropped and the channel is dead: those posted may not
+	 * complete.  Otherwise each operation completes exactly once through poll(). */
 	int (*post)(struct fabric_channel *channel);
-	/* put() of one operation and post(), on a channel where nothing else is put: 1, or 0
-	 * when there is no room, or -ECONNRESET. */
+	/* prepare() one operation and post() it, on a channel with no prepared operations:
+	 * 1, or 0 when the channel is full, or -ECONNRESET. */
 	int (*post_one)(struct fabric_channel *channel, enum fabric_opcode opcode,
 			struct fabric_local_mr *region, const struct fabric_key *key,
-			const struct fabric_op *part);
-	/* Take up to n completions, each for one operation or for several that ended alike;
-	 * never blocks.  After one with an error other than -EACCES the channel is dead:
-	 * everything outstanding on it ends in error. */
+			const struct fabric_op *op);
+	/* Take up to n completions; never blocks.  After one with an error other than
+	 * -EACCES the channel is dead and all outstanding operations complete in error. */
 	int (*poll)(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
-	/* Everything outstanding completes in error soon; nothing is applied any more by
-	 * this host's device.  [any] while the channel exists. */
+	/* All outstanding operations complete in error soon; the local device applies none of
+	 * them any more.  [any] while the channel exists. */
 	void (*abort)(struct fabric_channel *channel);
-	/* Polls readable when the peer has ended the channel; -1 when poll() shows it by
-	 * itself.  alive() then tells, and aborts a channel whose peer is gone.  [service
-	 * thread] */
+	/* Readable when the peer has ended the channel: call alive().  -1: poll() reports
+	 * it.  alive() aborts a channel whose peer is gone.  [service thread] */
 	int (*alive_fd)(const struct fabric_channel *channel);
 	bool (*alive)(struct fabric_channel *channel);
-	/* Disconnect and free; completions not yet polled are lost. */
+	/* Disconnect and free; unpolled completions are lost. */
 	void (*channel_free)(struct fabric_channel *channel);
 };
 
