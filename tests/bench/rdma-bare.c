@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/verbs/dial.h"
-#include "fabric/verbs/domain.h"
+#include "fabric/verbs/client/cm_id.h"
+#include "fabric/verbs/client/domain.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"

@@ -13,7 +13,9 @@ src/base
 src/wire: base
 src/fabric: base
 src/fabric/tcp: base fabric
-src/fabric/verbs: base fabric
+src/fabric/verbs/common: base fabric
+src/fabric/verbs/client: base fabric fabric/verbs/common
+src/fabric/verbs/server: base fabric fabric/verbs/common
 src/librmem: base wire fabric rmem/rmem.h
 src/rmemd: base wire fabric rmemd/control rmemd/ledger rmemd/lease rmemd/pool rmemd/admin
 src/rmemd/control: base wire fabric rmemd/ledger rmemd/lease rmemd/pool rmemd/config.h

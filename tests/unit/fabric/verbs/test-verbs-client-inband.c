@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "fabric/inband.h"
-#include "fabric/verbs/credits.h"
+#include "fabric/verbs/common/credits.h"
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-client-stage.h"
 

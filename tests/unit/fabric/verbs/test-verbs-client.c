@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "fabric/verbs/cm.h"
-#include "fabric/verbs/siw.h"
+#include "fabric/verbs/common/cm.h"
+#include "fabric/verbs/common/iwarp.h"
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-client-stage.h"
 

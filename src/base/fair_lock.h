@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who works on a session's memory in its name: the loop, which changes what may be worked on,
+ * and the poller, which does in-band requests, one at a time.  A lock on which nobody who
+ * waits is overtaken again and again: the poller takes it once for each request.
+ * Threads: [any]. */
+#ifndef BASE_FAIR_LOCK_H
+#define BASE_FAIR_LOCK_H
+
+#include <pthread.h>
+
+/* Taken in this order. */
+struct verbs_gate {
+	pthread_mutex_t turn; /* to wait for the other */
+	pthread_mutex_t inside;
+};
+
+static inline void verbs_gate_init(struct verbs_gate *gate)
+{
+	/* default mutexes cannot fail to initialise */
+	(void)pthread_mutex_init(&gate->turn, NULL);
+	(void)pthread_mutex_init(&gate->inside, NULL);
+}
+
+static inline void verbs_gate_destroy(struct verbs_gate *gate)
+{
+	(void)pthread_mutex_destroy(&gate->inside);
+	(void)pthread_mutex_destroy(&gate->turn);
+}
+
+static inline void verbs_gate_enter(struct verbs_gate *gate)
+{
+	(void)pthread_mutex_lock(&gate->turn);
+	(void)pthread_mutex_lock(&gate->inside);
+	(void)pthread_mutex_unlock(&gate->turn);
+}
+
+static inline void verbs_gate_leave(struct verbs_gate *gate)
+{
+	(void)pthread_mutex_unlock(&gate->inside);
+}
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/client/domain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "fabric/verbs/common/address.h"
+#include "fabric/verbs/client/cq.h"
+#include "fabric/verbs/common/disassociate.h"
+#include "fabric/verbs/common/status.h"
+#include "fabric/verbs/client/route.h"
+#include "fabric/verbs/common/sigpipe.h"
+#include "fabric/verbs/common/iwarp.h"
+
+/* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
+ * library must not, and since 5.12 the kernel copies pinned pages for the child by
+ * itself. */
+
+static int sink_open(struct fabric_domain *domain)
+{
+	if (!domain->confirm)
+		return 0;
+	domain->sink = ibv_reg_mr(domain->pd, &domain->sink_byte, 1,
+				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return domain->sink ? 0 : err_errno(verbs_failure(), "ibv_reg_mr of one byte");
+}
+
+/* Find the way, from the address of this host that was asked for. */
+static int route_find(struct fabric_domain *domain, const struct fabric_address *wanted,
+		      unsigned timeout_ms)
+{
+	struct fabric_address from = *wanted;
+	struct sockaddr_storage source;
+
+	from.port = 0;
+	if (from.family)
+		verbs_address_to_sockaddr(&from, &source);
+	return verbs_dial_resolve(&domain->route, &domain->address,
+				  from.family ? (struct sockaddr *)&source : NULL,
+				  domain->rdma_options.traffic_class, timeout_ms);
+}
+
+static const char *connect_name(bool direct)
+{
+	return direct ? "direct" : "cm";
+}
+
+/* The server says how its channels are set up; this host may want no other way. */
+static int connect_check(const struct fabric_domain *domain)
+{
+	const struct fabric_rdma_options *rdma_options = &domain->rdma_options;
+	bool wants = rdma_options->connect == FABRIC_CONNECT_DIRECT;
+
+	if (rdma_options->connect != FABRIC_OPTION_AUTO && wants != domain->direct)
+		return err_set(
+			-ENOTSUP,
+			"channels of the server's RDMA device %s are set up with "
+			"connect = %s, not %s",
+			domain->peer_device, connect_name(domain->direct),
+			connect_name(wants));
+	if (!domain->direct && (rdma_options->gid_index != FABRIC_OPTION_AUTO ||
+				rdma_options->pkey != FABRIC_OPTION_AUTO))
+		return err_set(
+			-EINVAL,
+			"gid_index and pkey are for connect = direct; with "
+			"rdma_cm they are those of the interface that leads to the "
+			"server's RDMA device %s",
+			domain->peer_device);
+	return 0;
+}
+
+/* What is known of the device that was looked at last: a program that opens many sessions has
+ * one, and asking it takes as long as making a queue pair. */
+static int facts_recall(struct ibv_context *verbs, struct verbs_facts *ret_facts)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static const struct ibv_context *of;
+	static struct verbs_facts facts;
+	bool iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	int err = 0;
+
+	(void)pthread_mutex_lock(&lock);
+	/* another one may have come to lie where it was */
+	if (of != verbs || facts.iwarp != iwarp ||
+	    strcmp(facts.name, ibv_get_device_name(verbs->device)) != 0)
+		err = verbs_facts_read(verbs, &facts);
+	of = err ? NULL : verbs;
+	if (!err)
+		verbs_siw_cover(verbs, facts.vendor);
+	*ret_facts = facts;
+	(void)pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* Find the device that leads to the server, and hold it. */
+static int device_find(struct fabric_domain *domain,
+		       const struct fabric_client_params *params, unsigned timeout_ms)
+{
+	int err;
+
+	if (!domain->direct) {
+		err = route_find(domain, &params->source, timeout_ms);
+		if (!err)
+			domain->verbs = domain->route.id->verbs;
+		return err;
+	}
+	return verbs_seek(&domain->address, &params->source, &params->near,
+			  &domain->verbs, &domain->port, &domain->source);
+}
+
+static void device_leave(struct fabric_domain *domain)
+{
+	if (domain->direct)
+		verbs_seek_end(domain->verbs);
+	else
+		verbs_dial_end(&domain->route);
+}
+
+int verbs_domain_open(const struct fabric_endpoint *endpoint,
+		      const struct fabric_client_params *params, unsigned timeout_ms,
+		      struct fabric_domain **ret_domain)
+{
+	const struct fabric_client_params standard = FABRIC_CLIENT_PARAMS_INIT;
+	struct fabric_domain *domain = calloc(1, sizeof(*domain));
+	int err;
+
+	if (!domain)
+		return err_errno(-ENOMEM, "an RDMA domain");
+	if (!params)
+		params = &standard;
+	atomic_flag_clear(&domain->route_used);
+	list_init(&domain->cqs);
+	/* a default mutex cannot fail to initialise */
+	(void)pthread_mutex_init(&domain->cqs_lock, NULL);
+	domain->address = endpoint->address;
+	domain->peer_atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
+	domain->peer_inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
+	memcpy(domain->peer_device, endpoint->device, sizeof(domain->peer_device));
+	domain->rdma_options = params->rdma_options;
+	domain->direct = (endpoint->flags & FABRIC_ENDPOINT_DIRECT) != 0;
+	err = connect_check(domain);
+	if (!err)
+		err = device_find(domain, params, timeout_ms);
+	if (err)
+		goto err_free;
+	err = facts_recall(domain->verbs, &domain->facts);
+	if (err)
+		goto err_route;
+	domain->confirm =
+		domain->facts.iwarp || (endpoint->flags & FABRIC_ENDPOINT_CONFIRM);
+	domain->guard = domain->facts.iwarp && !verbs_sigpipe_ignored();
+	domain->pd = ibv_alloc_pd(domain->verbs);
+	if (!domain->pd) {
+		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",
+				domain->facts.name);
+		goto err_route;
+	}
+	err = sink_open(domain);
+	if (err) {
+		(void)err_prefix(err, "RDMA device %s", domain->facts.name);
+		goto err_pd;
+	}
+	*ret_domain = domain;
+	return 0;
+
+err_pd:
+	(void)ibv_dealloc_pd(domain->pd);
+err_route:
+	device_leave(domain);
+err_free:
+	free(domain);
+	return err;
+}
+
+void verbs_domain_close(struct fabric_domain *domain)
+{
+	if (!domain)
+		return;
+	if (domain->sink)
+		(void)ibv_dereg_mr(domain->sink);
+	(void)ibv_dealloc_pd(domain->pd);
+	if (atomic_load(&domain->gone) && !domain->direct)
+		verbs_cut(domain->verbs);
+	device_leave(domain);
+	(void)pthread_mutex_destroy(&domain->cqs_lock);
+	free(domain);
+}
+
+bool verbs_domain_gone(struct fabric_domain *domain)
+{
+	struct verbs_cm_event event;
+
+	/* without rdma_cm the device itself tells, once, whoever shares it */
+	if (domain->direct && verbs_seek_failed(domain->verbs))
+		atomic_store(&domain->gone, true);
+	else if (!domain->direct && !atomic_load(&domain->route_lent))
+		while (!verbs_cm_take(domain->route.events, &event))
+			if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+				atomic_store(&domain->gone, true);
+	return atomic_load(&domain->gone);
+}
+
+void verbs_domain_cut(struct fabric_domain *domain)
+{
+	/* what has merely moved nobody waits for */
+	if (!atomic_load(&domain->gone))
+		return;
+	verbs_cut(domain->verbs);
+	(void)pthread_mutex_lock(&domain->cqs_lock);
+	list_for_each(node, &domain->cqs)
+		verbs_cut_fd(verbs_cq_of(node)->comp->fd);
+	(void)pthread_mutex_unlock(&domain->cqs_lock);
+}
+
+bool verbs_domain_clings(const struct fabric_domain *domain)
+{
+	/* librdmacm closes no device */
+	return !domain->direct;
+}
+
+const char *verbs_domain_device(const struct fabric_domain *domain)
+{
+	return domain->facts.name;
+}
+
+int verbs_domain_able(const struct fabric_domain *domain,
+		      enum fabric_capability capability)
+{
+	const struct verbs_facts *facts = &domain->facts;
+
+	if (capability == FABRIC_CAN_INBAND && domain->peer_inband)
+		return 0;
+	if (capability != FABRIC_CAN_ATOMICS)
+		return err_set(-ENOTSUP,
+			       "the server's RDMA device %s serves no in-band requests",
+			       domain->peer_device);
+	if (!facts->atomics)
+		return err_set(-ENOTSUP,
+			       "RDMA device %s has no atomics (atomic_cap is NONE%s)",
+			       facts->name, facts->iwarp ? ", as over all iWARP" : "");
+	if (!domain->peer_atomics)
+		return err_set(-ENOTSUP,
+			       "the server's RDMA device %s has no atomics "
+			       "(atomic_cap is NONE)",
+			       domain->peer_device);
+	return 0;
+}
+
+unsigned verbs_domain_slices_max(const struct fabric_domain *domain,
+				 enum fabric_opcode opcode)
+{
+	unsigned max = domain->facts.max_sge;
+
+	if (opcode == FABRIC_READ && domain->facts.max_sge_rd < max)
+		max = domain->facts.max_sge_rd;
+	if (max > VERBS_SLICES_MAX)
+		max = VERBS_SLICES_MAX;
+	return max > 0 ? max : 1;
+}
+
+static int region_error(const struct fabric_domain *domain, size_t bytes, int err)
+{
+	char size[32], limit_text[32];
+	struct rlimit limit;
+
+	(void)units_format_bytes(bytes, size, sizeof(size));
+	if (err != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return err_errno(err, "RDMA device %s: ibv_reg_mr of %s",
+				 domain->facts.name, size);
+	(void)units_format_bytes(limit.rlim_cur, limit_text, sizeof(limit_text));
+	return err_set(
+		err,
+		"RDMA device %s: ibv_reg_mr of %s: out of memory; RLIMIT_MEMLOCK "
+		"is %s (ulimit -l)",
+		domain->facts.name, size, limit_text);
+}
+
+int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
+			struct fabric_local_mr **ret_region)
+{
+	struct fabric_local_mr *region = calloc(1, sizeof(*region));
+	unsigned access = IBV_ACCESS_LOCAL_WRITE;
+	int err;
+
+	if (!region)
+		return err_errno(-ENOMEM, "a region");
+	/* what a read on iWARP brings is written by the peer's messages */
+	if (domain->facts.iwarp)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	if (domain->rdma_options.relaxed_ordering)
+		access |= IBV_ACCESS_RELAXED_ORDERING;
+	region->mr = ibv_reg_mr(domain->pd, addr, bytes, access);
+	/* memory mapped for reading only can still be the source of writes */
+	if (!region->mr && (errno == EFAULT || errno == EACCES))
+		region->mr = ibv_reg_mr(domain->pd, addr, bytes, 0);
+	if (!region->mr) {
+		err = region_error(domain, bytes, verbs_failure());
+		free(region);
+		return err;
+	}
+	*ret_region = region;
+	return 0;
+}
+
+void verbs_region_free(struct fabric_local_mr *region)
+{
+	if (!region)
+		return;
+	(void)ibv_dereg_mr(region->mr);
+	free(region);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client's side of a session on one endpoint: the device that leads there, a
+ * protection domain on it, and local memory registered in that.  Threads: [any]. */
+#ifndef FABRIC_VERBS_CLIENT_DOMAIN_H
+#define FABRIC_VERBS_CLIENT_DOMAIN_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "fabric/fabric.h"
+#include "fabric/verbs/client/cm_id.h"
+#include "fabric/verbs/common/device_attr.h"
+
+/* A queue pair's requests have room for so many, where the device has. */
+#define VERBS_SLICES_MAX 8
+
+struct fabric_domain {
+	struct ibv_context *verbs;
+	/* holds the device, also once a channel had the use of it; not where channels are
+	 * set up directly */
+	struct verbs_dial route;
+	atomic_flag route_used;
+	bool direct;
+	uint8_t port;                 /* direct: of the device, */
+	struct fabric_address source; /* and the address there */
+	atomic_bool route_lent;       /* a channel has it, and takes its events */
+	atomic_bool gone;             /* the device is being removed */
+	/* completion queues in it, for the cut */
+	pthread_mutex_t cqs_lock;
+	struct list cqs; /* [cqs_lock] */
+	struct fabric_address address;
+	struct fabric_rdma_options rdma_options;
+	struct verbs_facts facts;
+	struct ibv_pd *pd;
+	bool peer_atomics; /* the server's device does atomics */
+	bool peer_inband;  /* the server does in-band requests there */
+	char peer_device[FABRIC_DEVICE_MAX];
+	bool confirm; /* writes are done only once a read behind them is */
+	bool guard;   /* posts may raise SIGPIPE, and the program would die of it */
+	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */
+	uint8_t sink_byte;
+};
+
+struct fabric_local_mr {
+	struct ibv_mr *mr;
+};
+
+/* fabric_client_ops.domain_open ... dereg_mr. */
+int verbs_domain_open(const struct fabric_endpoint *endpoint,
+		      const struct fabric_client_params *params, unsigned timeout_ms,
+		      struct fabric_domain **ret_domain);
+void verbs_domain_close(struct fabric_domain *domain);
+bool verbs_domain_gone(struct fabric_domain *domain);
+void verbs_domain_cut(struct fabric_domain *domain);
+bool verbs_domain_clings(const struct fabric_domain *domain);
+const char *verbs_domain_device(const struct fabric_domain *domain);
+int verbs_domain_able(const struct fabric_domain *domain,
+		      enum fabric_capability capability);
+unsigned verbs_domain_slices_max(const struct fabric_domain *domain,
+				 enum fabric_opcode opcode);
+int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
+			struct fabric_local_mr **ret_region);
+void verbs_region_free(struct fabric_local_mr *region);
+
+#endif

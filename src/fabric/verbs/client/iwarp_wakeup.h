@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A push for channels over iWARP.  siw, accepting, can miss what the client sends before
+ * its side is ready, and leaves it in the socket until more comes; the server, which must
+ * not speak first, cannot help.  So for a while after connecting the client sends an empty
+ * write now and then.  Threads: [any], one at a time. */
+#ifndef FABRIC_VERBS_CLIENT_IWARP_WAKEUP_H
+#define FABRIC_VERBS_CLIENT_IWARP_WAKEUP_H
+
+#include <infiniband/verbs.h>
+
+#include "fabric/verbs/client/send_queue.h"
+
+/* So many are sent at most, and take that much room in send and completion queue. */
+#define VERBS_POKES 4u
+
+/* The wr_id of an empty write; what becomes of it is of no interest. */
+#define VERBS_POKE_ID VERBS_ASIDE
+
+struct verbs_poke {
+	int timer_fd;
+	int fd; /* readable when a write is due, or `other` is readable; -1: no poke */
+	unsigned sent;
+};
+#define VERBS_POKE_NONE ((struct verbs_poke){ .timer_fd = -1, .fd = -1 })
+
+/* -errno with text. */
+int verbs_poke_start(struct verbs_poke *poke, int other);
+/* Send it, if it is due. */
+void verbs_poke_run(struct verbs_poke *poke, struct ibv_qp *qp);
+void verbs_poke_end(struct verbs_poke *poke);
+
+#endif

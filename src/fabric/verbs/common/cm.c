@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/common/cm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "fabric/verbs/common/status.h"
+
+int verbs_cm_create(struct rdma_event_channel **ret_channel)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	int flags, err;
+
+	if (!channel)
+		return err_errno(verbs_failure(), "rdma_create_event_channel");
+	flags = fcntl(channel->fd, F_GETFL);
+	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		err = -errno;
+		rdma_destroy_event_channel(channel);
+		return err_errno(err, "rdma_cm's descriptor");
+	}
+	*ret_channel = channel;
+	return 0;
+}
+
+int verbs_cm_destroy_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp *qp = id->qp;
+
+	if (!qp)
+		return 0;
+	id->qp = NULL;
+	qp->qp_context = NULL;
+	/* rdma_destroy_qp() would not tell; what else it does is for completion queues that
+	 * rdma_cm made, and these are ours */
+	return -abs(ibv_destroy_qp(qp));
+}
+
+int verbs_cm_traffic_class(struct rdma_cm_id *id, int traffic_class)
+{
+	uint8_t tos = (uint8_t)traffic_class;
+
+	if (traffic_class == FABRIC_OPTION_AUTO)
+		return 0;
+	if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
+		return err_errno(verbs_failure(), "rdma_set_option: the traffic class");
+	return 0;
+}
+
+static void private_copy(const struct rdma_cm_event *event, struct verbs_cm_event *to)
+{
+	const struct rdma_conn_param *conn = &event->param.conn;
+
+	/* the union holds a connection's parameters for these alone */
+	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST &&
+	    event->event != RDMA_CM_EVENT_CONNECT_RESPONSE &&
+	    event->event != RDMA_CM_EVENT_REJECTED)
+		return;
+	to->responder_resources = conn->responder_resources;
+	to->initiator_depth = conn->initiator_depth;
+	if (!conn->private_data)
+		return;
+	to->private_bytes = conn->private_data_len;
+	if (to->private_bytes > sizeof(to->private_data))
+		to->private_bytes = sizeof(to->private_data);
+	memcpy(to->private_data, conn->private_data, to->private_bytes);
+}
+
+int verbs_cm_take(struct rdma_event_channel *channel, struct verbs_cm_event *ret_event)
+{
+	struct rdma_cm_event *event;
+
+	if (rdma_get_cm_event(channel, &event)) {
+		if (errno == EAGAIN || errno == EINTR)
+			return -EAGAIN;
+		return err_errno(verbs_failure(), "rdma_get_cm_event");
+	}
+	*ret_event = (struct verbs_cm_event){
+		.type = event->event,
+		.status = event->status,
+		.id = event->id,
+		.listener = event->listen_id,
+	};
+	private_copy(event, ret_event);
+	(void)rdma_ack_cm_event(event);
+	return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Letting go of a device that is being removed.  rdma_cm keeps the device's descriptors for the
+ * life of the process, and a kernel driver that cannot cut them off waits for them in the
+ * removal.  Threads: [any]. */
+#ifndef FABRIC_VERBS_COMMON_DISASSOCIATE_H
+#define FABRIC_VERBS_COMMON_DISASSOCIATE_H
+
+#include <infiniband/verbs.h>
+
+/* Put something harmless in the place of a descriptor, so that its number stays taken; what the
+ * kernel had behind it is gone. */
+void verbs_cut_fd(int fd);
+/* The same for those of the device itself. */
+void verbs_cut(struct ibv_context *verbs);
+/* Close a device that was opened for us, not by rdma_cm. */
+void verbs_close(struct ibv_context *verbs);
+
+#endif

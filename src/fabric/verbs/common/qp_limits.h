@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the two sides of a channel settle: each says the most it takes, and both use the
+ * lesser.  The client's stands behind its hello in rdma_cm's private data, the server's in
+ * those of the answer.  iWARP settles nothing.  Threads: [any]. */
+#ifndef FABRIC_VERBS_COMMON_QP_LIMITS_H
+#define FABRIC_VERBS_COMMON_QP_LIMITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fabric/fabric.h"
+
+struct verbs_terms {
+	uint16_t mtu; /* bytes; UINT16_MAX: whatever the path takes */
+	uint8_t retry_count, rnr_retry_count;
+};
+
+#define VERBS_TERMS_BYTES 8
+
+struct verbs_terms verbs_terms_of(const struct fabric_rdma_options *rdma_options);
+/* The lesser of both, member by member. */
+struct verbs_terms verbs_terms_settle(const struct verbs_terms *a,
+				      const struct verbs_terms *b);
+
+void verbs_terms_encode(const struct verbs_terms *terms,
+			uint8_t buf[VERBS_TERMS_BYTES]);
+/* Of a peer that says nothing: no limits but those of the protocol. */
+struct verbs_terms verbs_terms_decode(const uint8_t *buf, size_t bytes);
+
+#endif

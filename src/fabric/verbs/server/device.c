@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/server/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "fabric/verbs/server/device_query.h"
+#include "fabric/verbs/server/channel.h"
+#include "fabric/verbs/common/disassociate.h"
+#include "fabric/verbs/server/endpoint.h"
+#include "fabric/verbs/common/iwarp.h"
+
+#define CHANNELS_MAX 4096
+
+static int device_start(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+	unsigned channels =
+		VERBS_POLLER_CQS * verbs_poller_per_cq(device->facts.max_cqe);
+	int flags, err;
+
+	if (channels > CHANNELS_MAX)
+		channels = CHANNELS_MAX;
+	err = verbs_slots_init(&device->slots, channels, &server->mailbox,
+			       verbs_channel_flushed);
+	if (err)
+		return err;
+	flags = fcntl(device->verbs->async_fd, F_GETFL);
+	if (flags < 0 ||
+	    fcntl(device->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		err = err_errno(-errno, "the device's event descriptor");
+		goto err_slots;
+	}
+	err = verbs_poller_start(&device->poller, device->verbs, device->facts.max_cqe,
+				 device->node, &device->slots);
+	if (err)
+		goto err_slots;
+	err = verbs_registrar_start(&device->registrar, &server->mailbox);
+	if (err)
+		goto err_poller;
+	err = verbs_server_watch(server, device->verbs->async_fd);
+	if (err)
+		goto err_registrar;
+	device->running = true;
+	return 0;
+
+err_registrar:
+	verbs_registrar_stop(&device->registrar);
+err_poller:
+	verbs_poller_stop(&device->poller);
+err_slots:
+	verbs_slots_destroy(&device->slots);
+	return err;
+}
+
+uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
+			   uint8_t able)
+{
+	int most = device->rdma_options.rd_atomic;
+	uint8_t depth = wanted < able ? wanted : able;
+
+	return most != FABRIC_OPTION_AUTO && most < depth ? (uint8_t)most : depth;
+}
+
+int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
+		     uint8_t port, const struct fabric_rdma_options *rdma_options,
+		     struct verbs_device **ret_device)
+{
+	struct verbs_device *device;
+	int err;
+
+	for (unsigned i = 0; i < server->n_devices; i++)
+		if (server->devices[i]->verbs == verbs) {
+			*ret_device = server->devices[i];
+			return 0;
+		}
+	device = calloc(1, sizeof(*device));
+	if (!device)
+		return err_errno(-ENOMEM, "an RDMA device");
+	device->server = server;
+	device->verbs = verbs;
+	device->table = verbs_table_of(verbs);
+	device->rdma_options = *rdma_options;
+	err = verbs_facts_read(verbs, &device->facts);
+	if (!err)
+		verbs_siw_cover(verbs, device->facts.vendor);
+	if (!err)
+		err = verbs_abilities_read(verbs, port, &device->abilities);
+	if (err)
+		goto err_free;
+	device->node = verbs_facts_node("/sys", device->facts.name);
+	err = device_start(device);
+	if (err) {
+		(void)err_prefix(err, "RDMA device %s", device->facts.name);
+		goto err_free;
+	}
+	server->devices[server->n_devices++] = device;
+	*ret_device = device;
+	return 0;
+
+err_free:
+	free(device);
+	return err;
+}
+
+void verbs_device_stop(struct verbs_device *device)
+{
+	if (!device->running)
+		return;
+	device->running = false;
+	verbs_registrar_stop(&device->registrar);
+	verbs_poller_stop(&device->poller);
+}
+
+void verbs_device_free(struct verbs_device *device)
+{
+	verbs_slots_destroy(&device->slots);
+	verbs_table_forget(&device->table);
+	if (device->own && device->verbs)
+		verbs_close(device->verbs);
+	free(device);
+}
+
+void verbs_device_put(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+	struct ibv_context *verbs = device->verbs;
+
+	if (!device->gone || device->n_pds || !device->running)
+		return;
+	verbs_device_stop(device);
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			verbs_endpoint_silence(server->endpoints[i]);
+	device->verbs = NULL;
+	if (device->own)
+		verbs_close(verbs);
+	else
+		verbs_cut(verbs);
+}
+
+static bool device_used(const struct verbs_device *device)
+{
+	const struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			return true;
+	return false;
+}
+
+bool verbs_device_retire(struct fabric_server *server)
+{
+	bool all = true;
+
+	for (unsigned i = server->n_devices; i-- > 0;) {
+		struct verbs_device *device = server->devices[i];
+
+		if (device->verbs || device_used(device))
+			continue;
+		/* a message of its own may still be under way */
+		if (!verbs_slots_idle(&device->slots)) {
+			all = false;
+			continue;
+		}
+		verbs_device_free(device);
+		server->devices[i] = server->devices[--server->n_devices];
+	}
+	return all;
+}
+
+/* News of all endpoints of the device, or those on one port of it. */
+static void device_news(struct verbs_device *device, unsigned port, const char *text)
+{
+	struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		struct verbs_endpoint *endpoint = server->endpoints[i];
+
+		if (endpoint->device == device && (!port || endpoint->port == port))
+			verbs_endpoint_news(endpoint, "RDMA device %s: port %u: %s",
+					    device->facts.name, endpoint->port, text);
+	}
+}
+
+void verbs_device_remove(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+
+	if (device->gone)
+		return;
+	device->gone = true;
+	device_news(device, 0, "the device is being removed");
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			verbs_endpoint_abandon(server->endpoints[i],
+					       "the RDMA device is being removed");
+	/* the kernel waits for those, too */
+	verbs_farewells_end(&server->farewells, device->verbs);
+	verbs_device_put(device);
+	verbs_follow_soon(&server->follow);
+}
+
+static void event_handle(struct verbs_device *device,
+			 const struct ibv_async_event *event)
+{
+	unsigned port = 0;
+
+	verbs_table_forget(&device->table);
+	switch (event->event_type) {
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+		port = (unsigned)event->element.port_num;
+		break;
+	default:
+		break;
+	}
+	device_news(device, port, ibv_event_type_str(event->event_type));
+	/* orderly news of a removal comes from rdma_cm; after this one nothing works */
+	if (event->event_type == IBV_EVENT_DEVICE_FATAL)
+		verbs_device_remove(device);
+}
+
+static bool event_of_qp(const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The kernel has cut the device off, or will not tell when it does. */
+static void events_failed(struct verbs_device *device, int error)
+{
+	char text[FABRIC_TEXT_MAX];
+
+	if (device->gone || error == EAGAIN || error == EINTR)
+		return;
+	(void)err_errno(-error, "ibv_get_async_event");
+	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
+	device_news(device, 0, text);
+	verbs_device_remove(device);
+}
+
+void verbs_device_events(struct verbs_device *device)
+{
+	struct ibv_async_event event;
+	void *channel;
+
+	/* a removal ends in the midst of it */
+	while (device->running) {
+		if (ibv_get_async_event(device->verbs, &event)) {
+			events_failed(device, errno);
+			return;
+		}
+		channel = event_of_qp(&event) ? event.element.qp->qp_context : NULL;
+		/* before anything is done: destroying a queue pair waits for this */
+		ibv_ack_async_event(&event);
+		if (channel)
+			verbs_channel_event(channel, event.event_type);
+		else if (!event_of_qp(&event))
+			event_handle(device, &event);
+	}
+}

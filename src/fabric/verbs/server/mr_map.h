@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory that a session's in-band requests may reach: its live exposures, by key.
+ * Inside the session's gate; who is not, enters it here. */
+#ifndef FABRIC_VERBS_SERVER_MR_MAP_H
+#define FABRIC_VERBS_SERVER_MR_MAP_H
+
+#include "fabric/inband.h"
+#include "fabric/verbs/server/mr.h"
+
+/* -ENOMEM with text.  [loop] */
+int verbs_ranges_add(struct fabric_mr *exposure);
+/* On return no request is at it, and none will be.  It waits for the request that the poller
+ * may be in the middle of.  One that was not added: nothing.  [loop] */
+void verbs_ranges_remove(struct fabric_mr *exposure);
+
+/* How requests of the session find memory.  [loop]; what it gives: [poller], inside the
+ * gate */
+struct inband_memory verbs_ranges_memory(struct fabric_session *session);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/server/poller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <numa.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/thread.h"
+#include "fabric/verbs/common/status.h"
+
+#define POLL_BATCH 32
+/* Where the queues cannot be armed they are looked at so often. */
+#define UNARMED_MS 100
+/* After a request it looks for the next one for so long before it goes to sleep. */
+#define SPIN_NS UINT64_C(50000)
+
+/* ---- the thread ---- */
+
+/* Until something may have arrived; false: the thread is to end. */
+static bool poller_sleep(struct verbs_poller *poller, bool armed)
+{
+	struct pollfd fds[] = {
+		{ .fd = poller->stop_fd, .events = POLLIN },
+		{ .fd = poller->comp->fd, .events = POLLIN },
+	};
+	struct ibv_cq *cq;
+	void *context;
+
+	if (poll(fds, 2, armed ? -1 : UNARMED_MS) <= 0)
+		return true;
+	if (fds[0].revents)
+		return false;
+	/* the device is being removed: nothing will arrive any more */
+	if (!(fds[1].revents & POLLIN)) {
+		(void)poll(fds, 1, -1);
+		return false;
+	}
+	while (!ibv_get_cq_event(poller->comp, &cq, &context))
+		ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+static void wc_handle(struct verbs_poller *poller, const struct ibv_wc *wc)
+{
+	uint64_t number = verbs_desk_number(wc->wr_id);
+	struct verbs_desk *desk;
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		verbs_slots_flush(poller->slots, number);
+		return;
+	}
+	desk = verbs_slots_enter(poller->slots, number);
+	if (!desk)
+		return;
+	verbs_desk_serve(desk, wc);
+	verbs_gate_leave(desk->gate);
+}
+
+/* A batch of every queue; returns how many there were, and how many of them no error. */
+static unsigned poller_drain(struct verbs_poller *poller, unsigned *ret_good)
+{
+	unsigned n_cqs = atomic_load_explicit(&poller->n_cqs, memory_order_acquire);
+	struct ibv_wc wcs[POLL_BATCH];
+	unsigned total = 0;
+
+	*ret_good = 0;
+	for (unsigned i = 0; i < n_cqs; i++) {
+		int n = ibv_poll_cq(poller->cqs[i], POLL_BATCH, wcs);
+
+		for (int k = 0; k < n; k++) {
+			*ret_good += wcs[k].status == IBV_WC_SUCCESS;
+			wc_handle(poller, &wcs[k]);
+		}
+		total += n > 0 ? (unsigned)n : 0;
+	}
+	return total;
+}
+
+static bool poller_arm(struct verbs_poller *poller)
+{
+	unsigned n_cqs = atomic_load_explicit(&poller->n_cqs, memory_order_acquire);
+	bool armed = true;
+
+	for (unsigned i = 0; i < n_cqs; i++)
+		armed = !ibv_req_notify_cq(poller->cqs[i], 0) && armed;
+	return armed;
+}
+
+static void *poller_run(void *arg)
+{
+	struct verbs_poller *poller = arg;
+	uint64_t spin_until_ns = 0;
+	bool armed = false;
+	unsigned good;
+
+	/* close to the device; where that is not allowed the thread is merely farther */
+	if (poller->node >= 0 && numa_available() >= 0 &&
+	    poller->node <= numa_max_node())
+		(void)numa_run_on_node(poller->node);
+	for (;;) {
+		if (poller_drain(poller, &good) > 0) {
+			if (good > 0)
+				spin_until_ns = clock_now_ns() + SPIN_NS;
+			continue;
+		}
+		if (spin_until_ns) {
+			/* whoever else wants the processor has it */
+			(void)sched_yield();
+			if (clock_now_ns() < spin_until_ns)
+				continue;
+			spin_until_ns = 0;
+		}
+		if (!armed) {
+			/* then poll once more, for what came before it took effect */
+			armed = poller_arm(poller);
+			if (armed)
+				continue;
+		}
+		if (!poller_sleep(poller, armed))
+			return NULL;
+		armed = false;
+	}
+}
+
+/* ---- the loop ---- */
+
+unsigned verbs_poller_per_cq(unsigned max_cqe)
+{
+	/* as many again of channels just ended */
+	unsigned n = max_cqe / (2 * VERBS_DESK_ENTRIES);
+
+	if (n > VERBS_POLLER_CHANNELS)
+		return VERBS_POLLER_CHANNELS;
+	return n > 0 ? n : 1;
+}
+
+static int cq_add(struct verbs_poller *poller)
+{
+	unsigned n = atomic_load_explicit(&poller->n_cqs, memory_order_relaxed);
+	unsigned depth = poller->per_cq * 2 * VERBS_DESK_ENTRIES;
+	struct ibv_cq *cq =
+		ibv_create_cq(poller->verbs, (int)depth, NULL, poller->comp, 0);
+
+	if (!cq)
+		return err_errno(verbs_failure(), "ibv_create_cq of %u entries", depth);
+	/* the thread may be asleep, and arms it only when it goes to sleep again */
+	if (n > 0 && ibv_req_notify_cq(cq, 0)) {
+		(void)ibv_destroy_cq(cq);
+		return err_errno(-EIO, "ibv_req_notify_cq");
+	}
+	poller->cqs[n] = cq;
+	atomic_store_explicit(&poller->n_cqs, n + 1, memory_order_release);
+	return 0;
+}
+
+int verbs_poller_cq(struct verbs_poller *poller, unsigned index, struct ibv_cq **ret_cq)
+{
+	unsigned at = index / poller->per_cq;
+	int err = 0;
+
+	if (at >= VERBS_POLLER_CQS)
+		return err_set(-ENOSPC, "no more than %u channels on a device",
+			       VERBS_POLLER_CQS * poller->per_cq);
+	while (!err && at >= atomic_load_explicit(&poller->n_cqs, memory_order_relaxed))
+		err = cq_add(poller);
+	if (err)
+		return err;
+	*ret_cq = poller->cqs[at];
+	return 0;
+}
+
+static int poller_open(struct verbs_poller *poller)
+{
+	int flags;
+
+	poller->comp = ibv_create_comp_channel(poller->verbs);
+	if (!poller->comp)
+		return err_errno(verbs_failure(), "ibv_create_comp_channel");
+	flags = fcntl(poller->comp->fd, F_GETFL);
+	if (flags < 0 || fcntl(poller->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return err_errno(-errno, "the completion channel's descriptor");
+	poller->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (poller->stop_fd < 0)
+		return err_errno(-errno, "eventfd");
+	return cq_add(poller);
+}
+
+static void poller_close(struct verbs_poller *poller)
+{
+	unsigned n_cqs = atomic_load_explicit(&poller->n_cqs, memory_order_relaxed);
+
+	if (poller->stop_fd >= 0)
+		(void)close(poller->stop_fd);
+	for (unsigned i = 0; i < n_cqs; i++)
+		(void)ibv_destroy_cq(poller->cqs[i]);
+	if (poller->comp)
+		(void)ibv_destroy_comp_channel(poller->comp);
+}
+
+int verbs_poller_start(struct verbs_poller *poller, struct ibv_context *verbs,
+		       unsigned max_cqe, int node, struct verbs_slots *slots)
+{
+	int err;
+
+	*poller = (struct verbs_poller){
+		.slots = slots,
+		.node = node,
+		.verbs = verbs,
+		.per_cq = verbs_poller_per_cq(max_cqe),
+		.stop_fd = -1,
+	};
+	err = poller_open(poller);
+	if (!err)
+		err = thread_start("rmem-poll", poller_run, poller, &poller->thread);
+	if (err)
+		poller_close(poller);
+	return err;
+}
+
+void verbs_poller_stop(struct verbs_poller *poller)
+{
+	(void)eventfd_write(poller->stop_fd, 1);
+	(void)pthread_join(poller->thread, NULL);
+	poller_close(poller);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/server/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "fabric/notifications.h"
+#include "fabric/verbs/server/device_query.h"
+#include "fabric/verbs/server/channel.h"
+#include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/endpoint.h"
+#include "fabric/verbs/server/mr.h"
+#include "fabric/verbs/server/channel_connect.h"
+#include "fabric/verbs/server/message.h"
+#include "fabric/verbs/server/params.h"
+#include "fabric/verbs/common/port.h"
+#include "fabric/verbs/server/session.h"
+
+/* ibv_fork_init() is not called: the pools are shared mappings, which fork does not
+ * copy, and since 5.12 the kernel copies pinned private pages for the child by itself.
+ */
+
+#define LIST_TEXT 256
+/* rdma_cm events taken in one turn. */
+#define CM_EVENTS_MAX 64
+/* What peers have to answer when the server closes. */
+#define PART_MS 100
+
+int verbs_server_watch(struct fabric_server *server, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return err_errno(-errno, "epoll_ctl");
+	return 0;
+}
+
+static int cm_open(struct fabric_server *server)
+{
+	char text[LIST_TEXT];
+	int err = verbs_cm_create(&server->cm);
+
+	/* without any device, rdma_cm's own module is usually not there either */
+	if (err == -ENODEV || err == -ENOENT || err == -ENOSYS)
+		return err_set(-ENODEV,
+			       "no RDMA device to serve (devices: %s; rdma_cm needs "
+			       "the kernel module rdma_ucm)",
+			       verbs_facts_list(text, sizeof(text)));
+	return err;
+}
+
+/* Peers that have answered; whoever still wants to connect comes too late. */
+static void parted(struct fabric_server *server)
+{
+	struct verbs_cm_target *target;
+	struct verbs_cm_event event;
+
+	while (!verbs_cm_take(server->cm, &event)) {
+		target = event.id->context;
+		if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+			(void)rdma_destroy_id(event.id);
+		else if (event.type == RDMA_CM_EVENT_DISCONNECTED && target)
+			target->event(target, &event);
+	}
+}
+
+/* Give the peers of all channels, which were ended, a moment to answer. */
+static void server_part(struct fabric_server *server)
+{
+	struct pollfd cm = { .events = POLLIN };
+	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + PART_MS;
+
+	for (; server->farewells.n > 0 && !server->cm_failed && now_ms < end_ms;
+	     now_ms = clock_now_ms()) {
+		cm.fd = server->cm->fd;
+		(void)poll(&cm, 1, (int)(end_ms - now_ms));
+		parted(server);
+	}
+	verbs_farewells_end(&server->farewells, NULL);
+}
+
+static void server_empty(struct fabric_server *server)
+{
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		verbs_session_kill_all(server->endpoints[i]);
+	server_part(server);
+	/* joins the registrars: what they still had to do is done */
+	for (unsigned i = 0; i < server->n_devices; i++)
+		verbs_device_stop(server->devices[i]);
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		verbs_session_free_all(server->endpoints[i]);
+		verbs_endpoint_free(server->endpoints[i]);
+	}
+	for (unsigned i = 0; i < server->n_devices; i++)
+		verbs_device_free(server->devices[i]);
+}
+
+static void server_close(struct fabric_server *server)
+{
+	if (!server)
+		return;
+	server_empty(server);
+	if (server->cm)
+		rdma_destroy_event_channel(server->cm);
+	verbs_places_free(server->places);
+	verbs_follow_destroy(&server->follow);
+	verbs_farewells_destroy(&server->farewells);
+	verbs_linger_destroy(&server->linger);
+	mailbox_destroy(&server->mailbox);
+	(void)close(server->epoll_fd);
+	free(server);
+}
+
+static int server_create(struct fabric_server **ret_server)
+{
+	struct fabric_server *server = calloc(1, sizeof(*server));
+	int err;
+
+	if (!server)
+		return err_errno(-ENOMEM, "the RDMA server");
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (server->epoll_fd < 0) {
+		err = err_errno(-errno, "epoll_create1");
+		goto err_free;
+	}
+	err = mailbox_init(&server->mailbox);
+	if (err)
+		goto err_epoll;
+	err = verbs_linger_init(&server->linger);
+	if (err)
+		goto err_mailbox;
+	err = verbs_farewells_init(&server->farewells);
+	if (err)
+		goto err_linger;
+	err = verbs_follow_init(&server->follow);
+	if (err)
+		goto err_farewells;
+	*ret_server = server;
+	return 0;
+
+err_farewells:
+	verbs_farewells_destroy(&server->farewells);
+err_linger:
+	verbs_linger_destroy(&server->linger);
+err_mailbox:
+	mailbox_destroy(&server->mailbox);
+err_epoll:
+	(void)close(server->epoll_fd);
+err_free:
+	free(server);
+	return err;
+}
+
+static int server_open(const struct fabric_server_params *params,
+		       const struct fabric_server_events *events, void *ctx,
+		       struct fabric_server **ret_server)
+{
+	struct fabric_server *server = NULL;
+	int err = server_create(&server);
+
+	if (err)
+		return err;
+	server->events = events;
+	server->ctx = ctx;
+	server->backlog = params->backlog;
+	err = cm_open(server);
+	if (!err)
+		err = verbs_server_watch(server, server->cm->fd);
+	if (!err)
+		err = verbs_server_watch(server, mailbox_fd(&server->mailbox));
+	if (!err)
+		err = verbs_server_watch(server, server->linger.fd);
+	if (!err)
+		err = verbs_server_watch(server, server->farewells.fd);
+	if (!err)
+		err = verbs_server_watch(server, server->follow.timer_fd);
+	if (!err)
+		err = verbs_server_watch(server, server->follow.route_fd);
+	if (!err)
+		err = verbs_places_copy(params, &server->places);
+	if (!err)
+		err = verbs_endpoint_open_all(server, server->places);
+	if (err) {
+		server_close(server);
+		return err;
+	}
+	*ret_server = server;
+	return 0;
+}
+
+static int server_fd(const struct fabric_server *server)
+{
+	return server->epoll_fd;
+}
+
+/* Nobody can connect any more, so let it be seen; what is connected carries on, and its
+ * end is found by the flushed receives. */
+static void cm_failed(struct fabric_server *server)
+{
+	char text[FABRIC_TEXT_MAX];
+
+	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
+	/* it would wake the loop without end */
+	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->cm->fd, NULL);
+	server->cm_failed = true;
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		verbs_endpoint_silence(server->endpoints[i]);
+		verbs_endpoint_news(server->endpoints[i],
+				    "RDMA device %s accepts no channels any more: %s",
+				    server->endpoints[i]->public.device, text);
+	}
+}
+
+static void cm_process(struct fabric_server *server)
+{
+	struct verbs_cm_event event;
+	struct verbs_cm_target *target;
+	int err;
+
+	/* whoever connects without end must not keep the loop from the rest */
+	for (unsigned i = 0; i < CM_EVENTS_MAX && !server->cm_failed; i++) {
+		err = verbs_cm_take(server->cm, &event);
+		/* without memory now, the event is still there the next time */
+		if (err == -EAGAIN || err == -ENOMEM)
+			return;
+		if (err) {
+			cm_failed(server);
+			return;
+		}
+		/* a new id has its listener's context until it is admitted */
+		target = event.listener ? event.listener->context : event.id->context;
+		if (target)
+			target->event(target, &event);
+	}
+}
+
+/* What is left keeps the descriptor readable. */
+static void mailbox_process(struct fabric_server *server)
+{
+	uint64_t until_ns = clock_now_ns() + FABRIC_NOTIFICATIONS_TURN_NS;
+	struct verbs_message *message;
+	struct list messages;
+
+	list_init(&messages);
+	do {
+		mailbox_take_some(&server->mailbox, &messages, 1);
+		message = list_first(&messages, struct verbs_message, link);
+		if (!message)
+			return;
+		list_remove(&message->link);
+		message->deliver(message);
+	} while (clock_now_ns() < until_ns);
+}
+
+static void server_process(struct fabric_server *server)
+{
+	/* in this order: a device's event tells why a channel ends, rdma_cm whether the peer
+	 * wanted it, and the flushed receive in the mailbox only that it did */
+	for (unsigned i = 0; i < server->n_devices; i++)
+		verbs_device_events(server->devices[i]);
+	cm_process(server);
+	mailbox_process(server);
+	verbs_linger_process(&server->linger);
+	verbs_farewells_process(&server->farewells);
+	verbs_follow_process(server);
+}
+
+static unsigned server_n_endpoints(const struct fabric_server *server)
+{
+	return server->n_endpoints;
+}
+
+static const struct fabric_endpoint *server_endpoint(const struct fabric_server *server,
+						     unsigned endpoint)
+{
+	return &server->endpoints[endpoint]->public;
+}
+
+static void server_stats(const struct fabric_server *server, unsigned endpoint,
+			 struct fabric_endpoint_stats *ret_stats)
+{
+	*ret_stats = server->endpoints[endpoint]->stats;
+}
+
+static int bounded(int option, unsigned most)
+{
+	return option == FABRIC_OPTION_AUTO || (unsigned)option > most ? (int)most
+								       : option;
+}
+
+/* What comes of the rdma_options on the device as it is. */
+static void knobs_effective(const struct verbs_device *device,
+			    struct fabric_port_attr *port)
+{
+	struct fabric_rdma_options *rdma_options = &port->rdma_options;
+
+	if (rdma_options->connect == FABRIC_OPTION_AUTO)
+		rdma_options->connect = FABRIC_CONNECT_CM;
+	rdma_options->rd_atomic =
+		bounded(rdma_options->rd_atomic, device->facts.responder_resources);
+	if (port->active_mtu)
+		rdma_options->mtu = bounded(rdma_options->mtu, port->active_mtu);
+	if (!device->facts.iwarp)
+		return;
+	/* those of TCP, which are the kernel's business */
+	rdma_options->mtu = rdma_options->service_level = rdma_options->ack_timeout =
+		FABRIC_OPTION_AUTO;
+	rdma_options->retry_count = rdma_options->rnr_retry_count = FABRIC_OPTION_AUTO;
+}
+
+/* The one that peers of channels without rdma_cm are told. */
+static void gid_mark(const struct verbs_endpoint *endpoint,
+		     struct fabric_port_attr *port)
+{
+	struct verbs_place place;
+	bool known = !verbs_place_look(endpoint->device->verbs, (uint8_t)endpoint->port,
+				       &endpoint->public.address,
+				       &endpoint->device->rdma_options, &place);
+
+	for (unsigned i = 0; i < port->n_gids; i++)
+		port->gids[i].served = known && port->gids[i].index == place.gid_index;
+}
+
+static int server_device(const struct fabric_server *server, unsigned number,
+			 const struct fabric_device_attr **ret_attr,
+			 struct fabric_port_attr *ret_port)
+{
+	const struct verbs_endpoint *endpoint = server->endpoints[number];
+	const struct verbs_device *device = endpoint->device;
+
+	if (device->gone || !device->verbs)
+		return err_set(-ENODEV, "RDMA device %s was removed",
+			       device->facts.name);
+	verbs_port_look(device->verbs, (uint8_t)endpoint->port,
+			&endpoint->public.address, ret_port);
+	ret_port->rdma_options = device->rdma_options;
+	knobs_effective(device, ret_port);
+	if (endpoint->direct)
+		gid_mark(endpoint, ret_port);
+	*ret_attr = &device->abilities;
+	return 0;
+}
+
+static int server_session_open(struct fabric_server *server, unsigned endpoint,
+			       void *cookie, struct fabric_session **ret_session)
+{
+	return verbs_session_open(server->endpoints[endpoint], cookie, ret_session);
+}
+
+const struct fabric_server_ops fabric_verbs_server = {
+	.name = "rdma",
+	.kind = FABRIC_VERBS,
+	.open = server_open,
+	.close = server_close,
+	.fd = server_fd,
+	.process = server_process,
+	.n_endpoints = server_n_endpoints,
+	.endpoint = server_endpoint,
+	.stats = server_stats,
+	.device = server_device,
+	.session_open = server_session_open,
+	.session_close = verbs_session_close,
+	.channel_close = verbs_session_channel_close,
+	.channel_connect = verbs_join,
+	.reg_mr = verbs_exposure_create,
+	.dereg_mr = verbs_exposure_withdraw,
+};

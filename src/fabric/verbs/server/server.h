@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The server's half: endpoint -> device, session -> channel, exposure.  Everything here
+ * is [loop]; a device's poller and registrar reach it through the mailbox alone. */
+#ifndef FABRIC_VERBS_SERVER_SERVER_H
+#define FABRIC_VERBS_SERVER_SERVER_H
+
+#include "base/mailbox.h"
+#include "fabric/fabric.h"
+#include "fabric/verbs/common/cm.h"
+#include "fabric/verbs/server/disconnect.h"
+#include "fabric/verbs/server/hotplug.h"
+#include "fabric/verbs/server/linger.h"
+#include "fabric/verbs/server/gid_backoff.h"
+
+#define VERBS_ENDPOINTS_MAX 64
+
+struct verbs_endpoint;
+struct verbs_device;
+
+/* Context of every rdma_cm_id of the server: who its events are for. */
+struct verbs_cm_target {
+	void (*event)(struct verbs_cm_target *target,
+		      const struct verbs_cm_event *event);
+};
+
+struct fabric_server {
+	const struct fabric_server_events *events; /* borrowed */
+	void *ctx;
+	struct rdma_event_channel *cm;
+	bool cm_failed; /* its events cannot be read */
+	struct mailbox mailbox;
+	struct verbs_linger linger;
+	struct verbs_farewells farewells;
+	struct verbs_follow follow;
+	struct verbs_mutes mutes;
+	struct fabric_server_params *places; /* where it may listen, and how */
+	int epoll_fd; /* over cm, the devices' events, the mailbox, linger, farewells, follow */
+	unsigned backlog;
+	unsigned pending; /* channels admitted, not yet connected */
+	struct verbs_device *devices[VERBS_ENDPOINTS_MAX];
+	unsigned n_devices;
+	struct verbs_endpoint *endpoints[VERBS_ENDPOINTS_MAX];
+	unsigned n_endpoints;
+};
+
+/* Have the server's descriptor poll readable when `fd` does.  -errno with text. */
+int verbs_server_watch(struct fabric_server *server, int fd);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/server/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "fabric/verbs/server/channel.h"
+#include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/mr.h"
+#include "fabric/verbs/common/status.h"
+
+static struct fabric_server *server_of(const struct fabric_session *session)
+{
+	return session->endpoint->server;
+}
+
+static void pd_free(struct fabric_session *session)
+{
+	struct verbs_device *device = session->endpoint->device;
+	int err;
+
+	if (!session->pd)
+		return;
+	err = ibv_dealloc_pd(session->pd);
+	session->pd = NULL;
+	device->n_pds--;
+	if (err)
+		verbs_endpoint_news(
+			session->endpoint,
+			"RDMA device %s: ibv_dealloc_pd gives %d: a protection "
+			"domain is lost",
+			device->facts.name, err);
+}
+
+static void session_free(struct fabric_session *session)
+{
+	list_remove(&session->link);
+	map_destroy(&session->ranges);
+	verbs_gate_destroy(&session->gate);
+	free(session);
+}
+
+static void session_over(struct verbs_message *message)
+{
+	struct fabric_session *session =
+		container_of(message, struct fabric_session, over);
+	struct fabric_server *server = server_of(session);
+	void *cookie = session->cookie;
+
+	session_free(session);
+	server->events->session_closed(server->ctx, cookie);
+}
+
+int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
+		       struct fabric_session **ret_session)
+{
+	struct verbs_device *device = endpoint->device;
+	struct fabric_session *session;
+	int err;
+
+	if (device->gone)
+		return err_set(-ENODEV, "RDMA device %s was removed",
+			       device->facts.name);
+	session = calloc(1, sizeof(*session));
+	if (!session)
+		return err_errno(-ENOMEM, "an RDMA session");
+	session->pd = ibv_alloc_pd(device->verbs);
+	if (!session->pd) {
+		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",
+				device->facts.name);
+		free(session);
+		return err;
+	}
+	device->n_pds++;
+	session->endpoint = endpoint;
+	session->cookie = cookie;
+	session->over.deliver = session_over;
+	list_init(&session->channels);
+	list_init(&session->exposures);
+	verbs_gate_init(&session->gate);
+	map_init(&session->ranges);
+	list_append(&endpoint->sessions, &session->link);
+	*ret_session = session;
+	return 0;
+}
+
+void verbs_session_settle(struct fabric_session *session)
+{
+	struct verbs_device *device = session->endpoint->device;
+
+	if (session->pd && !session->n_mrs && list_empty(&session->channels) &&
+	    (session->closing || device->gone)) {
+		pd_free(session);
+		verbs_device_put(device);
+	}
+	if (!session->closing || session->ended || !list_empty(&session->exposures))
+		return;
+	session->ended = true;
+	mailbox_post(&server_of(session)->mailbox, &session->over.link);
+}
+
+void verbs_session_close(struct fabric_session *session)
+{
+	struct verbs_channel *channel;
+
+	session->closing = true;
+	/* all of them in ERROR before the first one's end takes its time */
+	list_for_each(node, &session->channels)
+		(void)verbs_channel_fence(
+			container_of(node, struct verbs_channel, link));
+	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
+		verbs_channel_free(channel);
+	list_for_each_safe(node, &session->exposures)
+		verbs_exposure_withdraw(container_of(node, struct fabric_mr, link));
+	verbs_session_settle(session);
+}
+
+int verbs_session_channel_close(struct fabric_session *session, uint32_t channel)
+{
+	struct verbs_channel *found = verbs_channel_find(session, channel);
+
+	if (found)
+		verbs_channel_free(found);
+	if (session->unfenced)
+		return err_set(-EIO, "RDMA device %s does not let go of a queue pair",
+			       session->endpoint->device->facts.name);
+	return 0;
+}
+
+void verbs_session_cut(struct fabric_session *session, const char *why)
+{
+	struct verbs_channel *channel;
+
+	list_for_each(node, &session->channels)
+		(void)verbs_channel_fence(
+			container_of(node, struct verbs_channel, link));
+	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
+		verbs_channel_fail(channel, why);
+}
+
+void verbs_session_abandon(struct fabric_session *session, const char *why)
+{
+	if (!session->closing)
+		verbs_session_cut(session, why);
+	list_for_each(node, &session->exposures)
+		verbs_exposure_abandon(container_of(node, struct fabric_mr, link));
+	verbs_session_settle(session);
+}
+
+void verbs_session_kill_all(struct verbs_endpoint *endpoint)
+{
+	struct verbs_channel *channel;
+
+	list_for_each(node, &endpoint->sessions) {
+		struct fabric_session *session =
+			container_of(node, struct fabric_session, link);
+
+		/* all of them in ERROR before the first one's end takes its time */
+		list_for_each(item, &session->channels)
+			(void)verbs_channel_fence(
+				container_of(item, struct verbs_channel, link));
+		while ((channel = list_first(&session->channels, struct verbs_channel,
+					     link)))
+			verbs_channel_free(channel);
+		list_for_each(item, &session->exposures)
+			verbs_exposure_abandon(
+				container_of(item, struct fabric_mr, link));
+	}
+}
+
+void verbs_session_free_all(struct verbs_endpoint *endpoint)
+{
+	struct fabric_mr *exposure;
+	struct fabric_session *session;
+
+	while ((session =
+			list_first(&endpoint->sessions, struct fabric_session, link))) {
+		while ((exposure = list_first(&session->exposures, struct fabric_mr,
+					      link)))
+			verbs_exposure_free(exposure);
+		if (session->pd)
+			(void)ibv_dealloc_pd(session->pd);
+		session_free(session);
+	}
+}
