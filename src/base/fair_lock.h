@@ -9,32 +9,32 @@
 #include <pthread.h>
 
 /* Taken in this order. */
-struct verbs_gate {
+struct fair_lock {
 	pthread_mutex_t turn; /* to wait for the other */
 	pthread_mutex_t inside;
 };
 
-static inline void verbs_gate_init(struct verbs_gate *gate)
+static inline void fair_lock_init(struct fair_lock *gate)
 {
 	/* default mutexes cannot fail to initialise */
 	(void)pthread_mutex_init(&gate->turn, NULL);
 	(void)pthread_mutex_init(&gate->inside, NULL);
 }
 
-static inline void verbs_gate_destroy(struct verbs_gate *gate)
+static inline void fair_lock_destroy(struct fair_lock *gate)
 {
 	(void)pthread_mutex_destroy(&gate->inside);
 	(void)pthread_mutex_destroy(&gate->turn);
 }
 
-static inline void verbs_gate_enter(struct verbs_gate *gate)
+static inline void fair_lock_acquire(struct fair_lock *gate)
 {
 	(void)pthread_mutex_lock(&gate->turn);
 	(void)pthread_mutex_lock(&gate->inside);
 	(void)pthread_mutex_unlock(&gate->turn);
 }
 
-static inline void verbs_gate_leave(struct verbs_gate *gate)
+static inline void fair_lock_release(struct fair_lock *gate)
 {
 	(void)pthread_mutex_unlock(&gate->inside);
 }

@@ -23,7 +23,7 @@
 #define INITIATOR_DEPTH 16
 #define TAKE_MAX 32
 
-static struct verbs_dial dial;
+static struct verbs_cm_id cm_id;
 static struct ibv_cq *cq;
 static uint32_t inline_bytes;
 static struct ibv_send_wr wrs[LOOP_DEPTH_MAX + 1]; /* and the read behind a chain */
@@ -51,7 +51,7 @@ static int qp_create(const struct fabric_domain *domain, uint32_t with_inline)
 		.qp_type = IBV_QPT_RC,
 	};
 
-	if (rdma_create_qp(dial.id, domain->pd, &attr))
+	if (rdma_create_qp(cm_id.id, domain->pd, &attr))
 		return -errno;
 	inline_bytes = with_inline;
 	return 0;
@@ -70,27 +70,27 @@ void bare_open(struct place *place)
 	if (session_call(session, &request, number_take, &hello.channel))
 		give_up("no channel from the server");
 	memcpy(hello.token, session->welcome.token, sizeof(hello.token));
-	verbs_dial_source(&verbs->route, &source);
-	if (verbs_dial_resolve(&dial, &verbs->address, (struct sockaddr *)&source,
-			       verbs->rdma_options.traffic_class, TIMEOUT_MS))
+	verbs_cm_id_source(&verbs->cm_id, &source);
+	if (verbs_cm_id_resolve(&cm_id, &verbs->address, (struct sockaddr *)&source,
+				verbs->rdma_options.traffic_class, TIMEOUT_MS))
 		give_up("no RDMA route");
-	cq = ibv_create_cq(dial.id->verbs, (int)LOOP_DEPTH_MAX * 2, NULL, NULL, 0);
+	cq = ibv_create_cq(cm_id.id->verbs, (int)LOOP_DEPTH_MAX * 2, NULL, NULL, 0);
 	if (!cq)
 		give_up("ibv_create_cq");
 	if (qp_create(verbs, INLINE_BYTES) && qp_create(verbs, 0))
 		give_up("rdma_create_qp");
-	if (verbs_dial_connect(&dial, &hello, &verbs->rdma_options, INITIATOR_DEPTH,
-			       verbs->facts.iwarp))
+	if (verbs_cm_id_connect(&cm_id, &hello, &verbs->rdma_options, INITIATOR_DEPTH,
+				verbs->attr.iwarp))
 		give_up("rdma_connect");
 }
 
 void bare_close(struct place *place)
 {
 	(void)place;
-	(void)rdma_disconnect(dial.id);
-	rdma_destroy_qp(dial.id);
+	(void)rdma_disconnect(cm_id.id);
+	rdma_destroy_qp(cm_id.id);
 	(void)ibv_destroy_cq(cq);
-	verbs_dial_end(&dial);
+	verbs_cm_id_destroy(&cm_id);
 }
 
 /* ---- the loop ---- */
@@ -179,7 +179,7 @@ static unsigned chain_post(const struct bare *bare, unsigned at, unsigned n)
 		last->next = NULL;
 		last->send_flags |= IBV_SEND_SIGNALED;
 	}
-	if (ibv_post_send(dial.id->qp, first, &bad))
+	if (ibv_post_send(cm_id.id->qp, first, &bad))
 		give_up("ibv_post_send");
 	return at;
 }

@@ -125,7 +125,7 @@ fields()
 if [ -f src/fabric/tcp/stream.h ]; then
 {
 	fields src/fabric/hello.c hello_wire
-	fields src/fabric/verbs/common/qp_limits.c terms_wire
+	fields src/fabric/verbs/common/qp_limits.c limits_wire
 	fields src/fabric/tcp/stream.h stream_status
 	fields src/fabric/tcp/stream.h stream_request
 	fields src/fabric/tcp/stream.h stream_response

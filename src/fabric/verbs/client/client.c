@@ -24,7 +24,7 @@ static bool device_active(struct ibv_device *device)
 		return false;
 	if (!ibv_query_device(verbs, &attr))
 		for (unsigned port = 1; port <= attr.phys_port_cnt && !active; port++)
-			active = verbs_port_active(verbs, (uint8_t)port);
+			active = verbs_port_is_active(verbs, (uint8_t)port);
 	(void)ibv_close_device(verbs);
 	return active;
 }
@@ -66,7 +66,7 @@ static int client_available(void)
 	return err_set(-ENODEV,
 		       "no RDMA device of this host has an active port that may be "
 		       "used (devices: %s)",
-		       verbs_facts_list(text, sizeof(text)));
+		       verbs_device_list_text(text, sizeof(text)));
 }
 
 const struct fabric_client_ops fabric_verbs_client = {
@@ -78,29 +78,29 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.available = client_available,
 	.domain_open = verbs_domain_open,
 	.domain_close = verbs_domain_close,
-	.domain_removed = verbs_domain_gone,
-	.domain_disassociate = verbs_domain_cut,
-	.domain_holds_device = verbs_domain_clings,
+	.domain_removed = verbs_domain_removed,
+	.domain_disassociate = verbs_domain_disassociate,
+	.domain_holds_device = verbs_domain_holds_device,
 	.domain_device = verbs_domain_device,
-	.domain_supports = verbs_domain_able,
-	.sge_max = verbs_domain_slices_max,
-	.reg_mr = verbs_region_create,
-	.dereg_mr = verbs_region_free,
+	.domain_supports = verbs_domain_supports,
+	.sge_max = verbs_domain_sge_max,
+	.reg_mr = verbs_local_mr_reg,
+	.dereg_mr = verbs_local_mr_dereg,
 	.cq_create = verbs_cq_create,
 	.cq_free = verbs_cq_free,
 	.cq_fd = verbs_cq_fd,
 	.cq_arm = verbs_cq_arm,
-	.connect = verbs_link_connect,
-	.prepare = verbs_link_put,
-	.prepare_sges = verbs_link_put_slices,
-	.prepare_atomic = verbs_link_put_atomic,
+	.connect = verbs_connection_open,
+	.prepare = verbs_connection_prepare,
+	.prepare_sges = verbs_connection_prepare_sges,
+	.prepare_atomic = verbs_connection_prepare_atomic,
 	.inband_max = VERBS_CREDITS,
-	.prepare_inband = verbs_link_put_request,
-	.post = verbs_link_post,
-	.post_one = verbs_link_post_one,
+	.prepare_inband = verbs_connection_prepare_inband,
+	.post = verbs_connection_post,
+	.post_one = verbs_connection_post_one,
 	.poll = verbs_cq_poll,
-	.abort = verbs_link_abort,
-	.alive_fd = verbs_link_alive_fd,
-	.alive = verbs_link_alive,
-	.channel_free = verbs_link_free,
+	.abort = verbs_connection_abort,
+	.alive_fd = verbs_connection_alive_fd,
+	.alive = verbs_connection_alive,
+	.channel_free = verbs_connection_free,
 };

@@ -17,19 +17,19 @@
 #define REJECT_INVALID_SERVICE 8
 #define REJECT_BY_CONSUMER 28
 
-static int remaining_ms(const struct verbs_dial *dial)
+static int remaining_ms(const struct verbs_cm_id *cm_id)
 {
 	uint64_t now = clock_now_ms();
 
-	if (now >= dial->deadline_ms)
+	if (now >= cm_id->deadline_ms)
 		return 0;
-	return dial->deadline_ms - now > INT_MAX ? INT_MAX
-						 : (int)(dial->deadline_ms - now);
+	return cm_id->deadline_ms - now > INT_MAX ? INT_MAX
+						  : (int)(cm_id->deadline_ms - now);
 }
 
-static int time_over(const struct verbs_dial *dial)
+static int time_over(const struct verbs_cm_id *cm_id)
 {
-	return err_set(-ETIMEDOUT, "%s did not answer in time (RDMA)", dial->peer);
+	return err_set(-ETIMEDOUT, "%s did not answer in time (RDMA)", cm_id->peer);
 }
 
 /* A failure event's status is an errno, negative from most sources, or a code of its
@@ -39,112 +39,114 @@ static int status_err(int status, int otherwise)
 	return status < 0 && status > -4096 ? status : otherwise;
 }
 
-static int dial_rejected(const struct verbs_dial *dial,
-			 const struct verbs_cm_event *event)
+static int cm_id_rejected(const struct verbs_cm_id *cm_id,
+			  const struct verbs_cm_event *event)
 {
 	uint32_t word = 0;
 
 	if (event->private_bytes >= sizeof(word))
 		memcpy(&word, event->private_data, sizeof(word));
 	if (word == htonl(VERBS_REFUSED))
-		return err_set(-EACCES, "%s refused the channel", dial->peer);
+		return err_set(-EACCES, "%s refused the channel", cm_id->peer);
 	if (event->status == REJECT_INVALID_SERVICE || event->status == -ECONNREFUSED ||
 	    event->status == -ECONNRESET)
 		return err_set(-ECONNREFUSED, "nobody listens at %s (RDMA)",
-			       dial->peer);
+			       cm_id->peer);
 	if (event->status == REJECT_BY_CONSUMER)
 		return err_set(-EACCES, "what listens at %s refused the channel",
-			       dial->peer);
+			       cm_id->peer);
 	return err_set(-ECONNREFUSED, "%s rejected the channel: rdma_cm status %d",
-		       dial->peer, event->status);
+		       cm_id->peer, event->status);
 }
 
 /* What an event means that is not the one waited for. */
-static int dial_error(const struct verbs_dial *dial, const struct verbs_cm_event *event)
+static int cm_id_error(const struct verbs_cm_id *cm_id,
+		       const struct verbs_cm_event *event)
 {
 	switch (event->type) {
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
 		return err_errno(status_err(event->status, -EHOSTUNREACH),
-				 "no RDMA route to %s", dial->peer);
+				 "no RDMA route to %s", cm_id->peer);
 	case RDMA_CM_EVENT_REJECTED:
-		return dial_rejected(dial, event);
+		return cm_id_rejected(cm_id, event);
 	case RDMA_CM_EVENT_UNREACHABLE:
 		return err_errno(status_err(event->status, -ETIMEDOUT),
-				 "%s does not answer (RDMA)", dial->peer);
+				 "%s does not answer (RDMA)", cm_id->peer);
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return err_set(-ENODEV, "the RDMA device was removed");
 	default:
 		return err_errno(status_err(event->status, -ECONNRESET),
-				 "connecting to %s: %s", dial->peer,
+				 "connecting to %s: %s", cm_id->peer,
 				 rdma_event_str(event->type));
 	}
 }
 
-static int dial_wait(struct verbs_dial *dial, enum rdma_cm_event_type wanted,
-		     struct verbs_cm_event *ret_event)
+static int cm_id_wait(struct verbs_cm_id *cm_id, enum rdma_cm_event_type wanted,
+		      struct verbs_cm_event *ret_event)
 {
-	struct pollfd fd = { .fd = dial->events->fd, .events = POLLIN };
+	struct pollfd fd = { .fd = cm_id->events->fd, .events = POLLIN };
 	int err, ms;
 
 	do {
-		ms = remaining_ms(dial);
+		ms = remaining_ms(cm_id);
 		if (poll(&fd, 1, ms) < 0 && errno != EINTR)
 			return err_errno(-errno, "poll");
-		err = verbs_cm_take(dial->events, ret_event);
+		err = verbs_cm_get_event(cm_id->events, ret_event);
 		if (!err)
-			return ret_event->type == wanted ? 0
-							 : dial_error(dial, ret_event);
+			return ret_event->type == wanted
+				       ? 0
+				       : cm_id_error(cm_id, ret_event);
 		if (err != -EAGAIN)
 			return err;
 	} while (ms > 0);
-	return time_over(dial);
+	return time_over(cm_id);
 }
 
-static int dial_route(struct verbs_dial *dial, struct sockaddr *source,
-		      struct sockaddr *destination)
+static int cm_id_route(struct verbs_cm_id *cm_id, struct sockaddr *source,
+		       struct sockaddr *destination)
 {
 	struct verbs_cm_event event;
 	int err, ms;
 
-	if (rdma_resolve_addr(dial->id, source, destination, remaining_ms(dial)))
-		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
-	err = dial_wait(dial, RDMA_CM_EVENT_ADDR_RESOLVED, &event);
+	if (rdma_resolve_addr(cm_id->id, source, destination, remaining_ms(cm_id)))
+		return err_errno(verbs_errno(), "no RDMA route to %s", cm_id->peer);
+	err = cm_id_wait(cm_id, RDMA_CM_EVENT_ADDR_RESOLVED, &event);
 	if (err)
 		return err;
-	if (!dial->id->verbs)
-		return err_set(-ENODEV, "no RDMA device leads to %s", dial->peer);
-	ms = remaining_ms(dial);
+	if (!cm_id->id->verbs)
+		return err_set(-ENODEV, "no RDMA device leads to %s", cm_id->peer);
+	ms = remaining_ms(cm_id);
 	/* the kernel calls that EINVAL, but it has only taken so long */
 	if (ms == 0)
-		return time_over(dial);
-	if (rdma_resolve_route(dial->id, ms))
-		return err_errno(verbs_failure(), "no RDMA route to %s", dial->peer);
-	return dial_wait(dial, RDMA_CM_EVENT_ROUTE_RESOLVED, &event);
+		return time_over(cm_id);
+	if (rdma_resolve_route(cm_id->id, ms))
+		return err_errno(verbs_errno(), "no RDMA route to %s", cm_id->peer);
+	return cm_id_wait(cm_id, RDMA_CM_EVENT_ROUTE_RESOLVED, &event);
 }
 
-int verbs_dial_resolve(struct verbs_dial *dial, const struct fabric_address *address,
-		       struct sockaddr *source, int traffic_class, unsigned timeout_ms)
+int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *address,
+			struct sockaddr *source, int traffic_class, unsigned timeout_ms)
 {
 	struct sockaddr_storage destination;
-	struct verbs_dial made = { .deadline_ms = clock_now_ms() + timeout_ms };
+	struct verbs_cm_id made = { .deadline_ms = clock_now_ms() + timeout_ms };
 	int err;
 
 	verbs_address_to_sockaddr(address, &destination);
 	(void)verbs_address_text(address, made.peer);
-	err = verbs_cm_create(&made.events);
+	err = verbs_cm_create_channel(&made.events);
 	if (err)
 		return err;
 	if (rdma_create_id(made.events, &made.id, NULL, RDMA_PS_TCP)) {
-		err = err_errno(verbs_failure(), "rdma_create_id");
+		err = err_errno(verbs_errno(), "rdma_create_id");
 		goto err_events;
 	}
-	err = verbs_cm_traffic_class(made.id, traffic_class);
+	err = verbs_cm_set_traffic_class(made.id, traffic_class);
 	if (!err)
-		err = dial_route(&made, source, (struct sockaddr *)&destination);
+		err = cm_id_route(&made, source, (struct sockaddr *)&destination);
 	if (err)
 		goto err_id;
-	*dial = made;
+	*cm_id = made;
 	return 0;
 
 err_id:
@@ -154,10 +156,10 @@ err_events:
 	return err;
 }
 
-void verbs_dial_source(const struct verbs_dial *dial,
-		       struct sockaddr_storage *ret_source)
+void verbs_cm_id_source(const struct verbs_cm_id *cm_id,
+			struct sockaddr_storage *ret_source)
 {
-	const struct sockaddr *local = rdma_get_local_addr(dial->id);
+	const struct sockaddr *local = rdma_get_local_addr(cm_id->id);
 	struct sockaddr_in6 in6;
 	struct sockaddr_in in;
 
@@ -185,48 +187,48 @@ static void ece_take(struct rdma_cm_id *id, struct ibv_qp *qp)
 }
 
 /* The server has accepted: both sides know the other's terms now. */
-static int dial_establish(struct verbs_dial *dial, struct ibv_qp *qp,
-			  const struct fabric_rdma_options *rdma_options,
-			  const struct verbs_cm_event *event)
+static int cm_id_establish(struct verbs_cm_id *cm_id, struct ibv_qp *qp,
+			   const struct fabric_rdma_options *rdma_options,
+			   const struct verbs_cm_event *event)
 {
-	struct verbs_terms terms =
-		verbs_terms_decode(event->private_data, event->private_bytes);
+	struct verbs_qp_limits terms =
+		verbs_qp_limits_decode(event->private_data, event->private_bytes);
 	/* the depths are those of the answer, which rdma_cm knows */
-	const struct verbs_depths depths = { -1, -1 };
+	const struct verbs_rd_atomic depths = { -1, -1 };
 	int err;
 
-	ece_take(dial->id, qp);
-	err = verbs_drive(dial->id, qp, rdma_options, &depths, &terms);
-	if (!err && rdma_establish(dial->id))
-		err = err_errno(verbs_failure(), "rdma_establish with %s", dial->peer);
+	ece_take(cm_id->id, qp);
+	err = verbs_qp_connect_cm(cm_id->id, qp, rdma_options, &depths, &terms);
+	if (!err && rdma_establish(cm_id->id))
+		err = err_errno(verbs_errno(), "rdma_establish with %s", cm_id->peer);
 	return err;
 }
 
-static int dial_driven(struct verbs_dial *dial, struct rdma_conn_param *param,
-		       const struct fabric_rdma_options *rdma_options)
+static int cm_id_connect_qp(struct verbs_cm_id *cm_id, struct rdma_conn_param *param,
+			    const struct fabric_rdma_options *rdma_options)
 {
-	struct ibv_qp *qp = dial->id->qp;
+	struct ibv_qp *qp = cm_id->id->qp;
 	struct verbs_cm_event event;
 	int err = 0;
 
 	param->qp_num = qp->qp_num;
-	dial->id->qp = NULL;
-	if (rdma_connect(dial->id, param))
-		err = err_errno(verbs_failure(), "rdma_connect to %s", dial->peer);
+	cm_id->id->qp = NULL;
+	if (rdma_connect(cm_id->id, param))
+		err = err_errno(verbs_errno(), "rdma_connect to %s", cm_id->peer);
 	if (!err)
-		err = dial_wait(dial, RDMA_CM_EVENT_CONNECT_RESPONSE, &event);
+		err = cm_id_wait(cm_id, RDMA_CM_EVENT_CONNECT_RESPONSE, &event);
 	if (!err)
-		err = dial_establish(dial, qp, rdma_options, &event);
-	dial->id->qp = qp;
+		err = cm_id_establish(cm_id, qp, rdma_options, &event);
+	cm_id->id->qp = qp;
 	return err;
 }
 
-int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello,
-		       const struct fabric_rdma_options *rdma_options,
-		       uint8_t initiator_depth, bool iwarp)
+int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *hello,
+			const struct fabric_rdma_options *rdma_options,
+			uint8_t initiator_depth, bool iwarp)
 {
-	uint8_t private_data[FABRIC_HELLO_BYTES + VERBS_TERMS_BYTES];
-	const struct verbs_terms terms = verbs_terms_of(rdma_options);
+	uint8_t private_data[FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES];
+	const struct verbs_qp_limits terms = verbs_qp_limits_of(rdma_options);
 	struct rdma_conn_param param = {
 		.private_data = private_data,
 		.private_data_len = sizeof(private_data),
@@ -239,16 +241,16 @@ int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello
 	struct verbs_cm_event event;
 
 	fabric_hello_encode(hello, private_data);
-	verbs_terms_encode(&terms, private_data + FABRIC_HELLO_BYTES);
+	verbs_qp_limits_encode(&terms, private_data + FABRIC_HELLO_BYTES);
 	if (!iwarp)
-		return dial_driven(dial, &param, rdma_options);
-	if (rdma_connect(dial->id, &param))
-		return err_errno(verbs_failure(), "rdma_connect to %s", dial->peer);
-	return dial_wait(dial, RDMA_CM_EVENT_ESTABLISHED, &event);
+		return cm_id_connect_qp(cm_id, &param, rdma_options);
+	if (rdma_connect(cm_id->id, &param))
+		return err_errno(verbs_errno(), "rdma_connect to %s", cm_id->peer);
+	return cm_id_wait(cm_id, RDMA_CM_EVENT_ESTABLISHED, &event);
 }
 
-void verbs_dial_end(struct verbs_dial *dial)
+void verbs_cm_id_destroy(struct verbs_cm_id *cm_id)
 {
-	(void)rdma_destroy_id(dial->id);
-	rdma_destroy_event_channel(dial->events);
+	(void)rdma_destroy_id(cm_id->id);
+	rdma_destroy_event_channel(cm_id->events);
 }

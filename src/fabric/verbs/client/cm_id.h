@@ -11,7 +11,7 @@
 #include "fabric/fabric.h"
 #include "fabric/verbs/common/cm.h"
 
-struct verbs_dial {
+struct verbs_cm_id {
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *id;
 	uint64_t deadline_ms;
@@ -22,23 +22,24 @@ struct verbs_dial {
  * packets of this traffic class.
  *   -ENODEV        no RDMA device leads there
  *   -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT ... */
-int verbs_dial_resolve(struct verbs_dial *dial, const struct fabric_address *address,
-		       struct sockaddr *source, int traffic_class, unsigned timeout_ms);
+int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *address,
+			struct sockaddr *source, int traffic_class,
+			unsigned timeout_ms);
 
 /* The address of this host that a dial took, with no port. */
-void verbs_dial_source(const struct verbs_dial *dial,
-		       struct sockaddr_storage *ret_source);
+void verbs_cm_id_source(const struct verbs_cm_id *cm_id,
+			struct sockaddr_storage *ret_source);
 
 /* Connect the queue pair that the id has by now, under these rdma_options; iWARP leaves most of it
  * to the kernel.
  *   -EACCES        the server refused the channel
  *   -ECONNREFUSED  nobody listens there
  *   -ETIMEDOUT ... */
-int verbs_dial_connect(struct verbs_dial *dial, const struct fabric_hello *hello,
-		       const struct fabric_rdma_options *rdma_options,
-		       uint8_t initiator_depth, bool iwarp);
+int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *hello,
+			const struct fabric_rdma_options *rdma_options,
+			uint8_t initiator_depth, bool iwarp);
 
 /* Give back id and event channel, after the queue pair. */
-void verbs_dial_end(struct verbs_dial *dial);
+void verbs_cm_id_destroy(struct verbs_cm_id *cm_id);
 
 #endif

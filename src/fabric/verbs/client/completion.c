@@ -18,51 +18,51 @@ static enum ibv_wc_status status_before(const struct fabric_channel *channel,
 	if (!channel->confirm)
 		return wc->status == IBV_WC_WR_FLUSH_ERR ? IBV_WC_WR_FLUSH_ERR
 							 : IBV_WC_SUCCESS;
-	return verbs_ring_request(wc)->role == VERBS_ROLE_CONFIRM ? wc->status
-								  : IBV_WC_WR_FLUSH_ERR;
+	return verbs_sq_wr(wc)->kind == VERBS_WR_CONFIRM ? wc->status
+							 : IBV_WC_WR_FLUSH_ERR;
 }
 
 /* The device has put the queue pair into ERROR. */
-static void link_broken(struct fabric_channel *channel)
+static void connection_broken(struct fabric_channel *channel)
 {
 	bool was_dead =
 		atomic_exchange_explicit(&channel->dead, true, memory_order_relaxed);
 
 	/* what was posted since then is lost, see cq_settle() */
-	if (channel->cq->domain->facts.iwarp && !was_dead)
-		verbs_link_abort(channel);
+	if (channel->cq->domain->attr.iwarp && !was_dead)
+		verbs_connection_abort(channel);
 }
 
-static void link_ready(struct fabric_channel *channel)
+static void connection_ready(struct fabric_channel *channel)
 {
 	if (list_empty(&channel->ready))
 		list_append(&channel->cq->ready, &channel->ready);
 }
 
-RARE void verbs_link_keep(const struct ibv_wc *wc)
+RARE void verbs_completion_keep(const struct ibv_wc *wc)
 {
-	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
-	unsigned n = verbs_ring_reach(&channel->ring, wc);
+	struct fabric_channel *channel = verbs_sq_wr(wc)->channel;
+	unsigned n = verbs_sq_covered(&channel->sq, wc);
 
 	if (wc->status != IBV_WC_SUCCESS)
-		link_broken(channel);
+		connection_broken(channel);
 	if (n == 0)
 		return;
-	verbs_ring_end(&channel->ring, n, wc, status_before(channel, wc));
-	link_ready(channel);
+	verbs_sq_complete(&channel->sq, n, wc, status_before(channel, wc));
+	connection_ready(channel);
 }
 
-unsigned verbs_link_complete_parts(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
+unsigned verbs_completion_internal(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
 {
-	struct fabric_channel *channel = verbs_ring_request(wc)->channel;
-	struct verbs_ring *ring = &channel->ring;
+	struct fabric_channel *channel = verbs_sq_wr(wc)->channel;
+	struct verbs_sq *sq = &channel->sq;
 	unsigned n;
 
-	if ((unsigned)wc->status | ring->n_slow) {
-		verbs_link_keep(wc);
+	if ((unsigned)wc->status | sq->n_slow) {
+		verbs_completion_keep(wc);
 		return 0;
 	}
-	n = verbs_ring_pass(ring, verbs_ring_reach_plain(ring, wc));
+	n = verbs_sq_retire(sq, verbs_sq_covered_plain(sq, wc));
 	if (n == 0)
 		return 0;
 	channel->outstanding -= n;
@@ -70,30 +70,30 @@ unsigned verbs_link_complete_parts(const struct ibv_wc *wc, struct fabric_wc *re
 	return 1;
 }
 
-static void wc_fail(struct fabric_wc *wc, const struct verbs_run *run)
+static void wc_fail(struct fabric_wc *wc, const struct verbs_outcome *outcome)
 {
-	wc->status = verbs_status_err(run->status);
-	wc->vendor = run->vendor;
-	wc->text = ibv_wc_status_str(run->status);
+	wc->status = verbs_wc_errno(outcome->status);
+	wc->vendor = outcome->vendor;
+	wc->text = ibv_wc_status_str(outcome->status);
 }
 
 /* Report the first request, an in-band one.  False: there is no answer yet. */
-static bool ask_report(struct fabric_channel *channel, struct fabric_wc *wc)
+static bool inband_report(struct fabric_channel *channel, struct fabric_wc *wc)
 {
-	int status = verbs_asks_first(channel->asks);
-	struct verbs_run run = channel->ring.runs[0];
+	int status = verbs_inband_first_status(channel->inband);
+	struct verbs_outcome outcome = channel->sq.outcomes[0];
 
-	if (run.status == IBV_WC_SUCCESS && status > 0)
+	if (outcome.status == IBV_WC_SUCCESS && status > 0)
 		return false;
-	(void)verbs_ring_take(&channel->ring, 1, &run);
-	verbs_asks_pop(channel->asks);
+	(void)verbs_sq_take(&channel->sq, 1, &outcome);
+	verbs_inband_pop(channel->inband);
 	channel->outstanding--;
 	*wc = (struct fabric_wc){ .owner = channel->owner, .n = 1 };
 	/* an answer that came counts, whatever the device says of the request */
 	if (status <= 0)
 		wc->status = status;
 	else
-		wc_fail(wc, &run);
+		wc_fail(wc, &outcome);
 	if (status < 0)
 		wc->text = status == -EACCES   ? "refused by the server"
 			   : status == -EPROTO ? "the server's answer makes no sense"
@@ -101,59 +101,60 @@ static bool ask_report(struct fabric_channel *channel, struct fabric_wc *wc)
 	return true;
 }
 
-unsigned verbs_link_report(struct fabric_channel *channel, struct fabric_wc *wcs,
-			   unsigned n)
+unsigned verbs_completion_report(struct fabric_channel *channel, struct fabric_wc *wcs,
+				 unsigned n)
 {
 	unsigned got = 0, ahead = UINT_MAX, operations;
 
-	while (channel->ring.n_runs > 0 && got < n) {
-		struct verbs_run run;
+	while (channel->sq.n_outcomes > 0 && got < n) {
+		struct verbs_outcome outcome;
 
-		if (channel->ring.n_asked > 0)
-			ahead = verbs_asks_ahead(channel->asks);
+		if (channel->sq.n_inband > 0)
+			ahead = verbs_inband_before_first(channel->inband);
 		if (ahead == 0) {
-			if (!ask_report(channel, &wcs[got]))
+			if (!inband_report(channel, &wcs[got]))
 				break;
 			ahead = UINT_MAX;
 			got++;
 			continue;
 		}
-		operations = verbs_ring_take(&channel->ring, ahead, &run);
+		operations = verbs_sq_take(&channel->sq, ahead, &outcome);
 		if (operations == 0)
 			continue;
 		channel->outstanding -= operations;
 		wcs[got] =
 			(struct fabric_wc){ .owner = channel->owner, .n = operations };
-		if (run.status != IBV_WC_SUCCESS)
-			wc_fail(&wcs[got], &run);
+		if (outcome.status != IBV_WC_SUCCESS)
+			wc_fail(&wcs[got], &outcome);
 		got++;
 	}
 	/* what waits for an answer is ready again when that comes */
-	if (channel->ring.n_runs == 0 || got < n)
+	if (channel->sq.n_outcomes == 0 || got < n)
 		list_remove(&channel->ready);
 	return got;
 }
 
-void verbs_link_answer(const struct ibv_wc *wc)
+void verbs_completion_inband(const struct ibv_wc *wc)
 {
-	const struct verbs_ask_id *id = verbs_ask_id_of(wc);
-	struct fabric_channel *channel = id->asks->channel;
+	const struct verbs_inband_id *id = verbs_inband_id_of(wc);
+	struct fabric_channel *channel = id->inband->channel;
 
-	verbs_asks_take(id->asks, wc,
-			atomic_load_explicit(&channel->dead, memory_order_relaxed));
+	verbs_inband_receive(
+		id->inband, wc,
+		atomic_load_explicit(&channel->dead, memory_order_relaxed));
 	if (wc->status != IBV_WC_SUCCESS)
-		link_broken(channel);
-	else if (id->asks->lost &&
+		connection_broken(channel);
+	else if (id->inband->lost &&
 		 !atomic_load_explicit(&channel->dead, memory_order_relaxed))
-		verbs_link_abort(channel);
-	if (channel->ring.n_ended > 0)
-		link_ready(channel);
+		verbs_connection_abort(channel);
+	if (channel->sq.n_completed > 0)
+		connection_ready(channel);
 }
 
-void verbs_link_lose(struct fabric_channel *channel)
+void verbs_connection_flush(struct fabric_channel *channel)
 {
-	verbs_ring_flush(&channel->ring);
-	verbs_asks_end(channel->asks);
-	if (channel->ring.n_ended > 0)
-		link_ready(channel);
+	verbs_sq_flush(&channel->sq);
+	verbs_inband_stop(channel->inband);
+	if (channel->sq.n_completed > 0)
+		connection_ready(channel);
 }

@@ -23,7 +23,7 @@ static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
 
 	cq->comp = ibv_create_comp_channel(verbs);
 	if (!cq->comp)
-		return err_errno(verbs_failure(), "ibv_create_comp_channel");
+		return err_errno(verbs_errno(), "ibv_create_comp_channel");
 	flags = fcntl(cq->comp->fd, F_GETFL);
 	if (flags < 0 || fcntl(cq->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return err_errno(-errno, "the completion channel's descriptor");
@@ -34,7 +34,7 @@ static int wake_open(struct fabric_cq *cq)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	if (!cq->domain->facts.iwarp)
+	if (!cq->domain->attr.iwarp)
 		return 0;
 	cq->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (cq->wake_fd < 0)
@@ -51,18 +51,18 @@ static int wake_open(struct fabric_cq *cq)
  * answers, of which no channel has more than operations. */
 static unsigned entries_per_op(const struct fabric_domain *domain)
 {
-	return (domain->confirm ? 2 + VERBS_POKES : 1) + domain->peer_inband;
+	return (domain->confirm ? 2 + VERBS_WAKEUPS_MAX : 1) + domain->peer_inband;
 }
 
 static int depth_check(const struct fabric_domain *domain, unsigned depth)
 {
-	unsigned max = domain->facts.max_cqe / entries_per_op(domain);
+	unsigned max = domain->attr.max_cqe / entries_per_op(domain);
 
 	if (depth && depth <= max)
 		return 0;
 	return err_set(-EINVAL,
 		       "a queue for %u operations: RDMA device %s allows 1 to %u",
-		       depth, domain->facts.name, max);
+		       depth, domain->attr.name, max);
 }
 
 int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
@@ -80,7 +80,7 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 		return err_errno(-ENOMEM, "a queue for %u operations", depth);
 	memset(cq, 0, offsetof(struct fabric_cq, entries));
 	cq->domain = domain;
-	cq->iwarp = domain->facts.iwarp;
+	cq->iwarp = domain->attr.iwarp;
 	cq->depth = depth;
 	cq->wake_fd = cq->fd = -1;
 	list_init(&cq->in_domain);
@@ -95,9 +95,9 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 		goto err_free;
 	cq->cq = ibv_create_cq(verbs, (int)entries, NULL, cq->comp, 0);
 	if (!cq->cq) {
-		err = err_errno(verbs_failure(),
+		err = err_errno(verbs_errno(),
 				"RDMA device %s: ibv_create_cq of %u entries",
-				domain->facts.name, entries);
+				domain->attr.name, entries);
 		goto err_free;
 	}
 	(void)pthread_mutex_lock(&domain->cqs_lock);
@@ -191,22 +191,22 @@ int verbs_cq_arm(struct fabric_cq *cq)
 static RARE int cq_failed(const struct fabric_cq *cq, int result)
 {
 	return err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
-		       cq->domain->facts.name, result);
+		       cq->domain->attr.name, result);
 }
 
 /* One that completes no request of a ring. */
 static RARE unsigned entry_aside(const struct ibv_wc *entry)
 {
-	if (entry->wr_id != VERBS_POKE_ID)
-		verbs_link_answer(entry);
+	if (entry->wr_id != VERBS_WAKEUP_WR_ID)
+		verbs_completion_inband(entry);
 	return 0;
 }
 
 /* Report what the entry completes, and return 1; or leave it with its channel. */
 static inline unsigned entry_take(const struct ibv_wc *entry, struct fabric_wc *wc)
 {
-	return entry->wr_id & VERBS_ASIDE ? entry_aside(entry)
-					  : verbs_link_complete(entry, wc);
+	return entry->wr_id & VERBS_WR_ID_OTHER ? entry_aside(entry)
+						: verbs_completion_take(entry, wc);
 }
 
 /* Take all entries; what they complete is left with the channels. */
@@ -217,10 +217,10 @@ static int cq_drain(struct fabric_cq *cq)
 	do {
 		n = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 		for (int i = 0; i < n; i++)
-			if (cq->entries[i].wr_id & VERBS_ASIDE)
+			if (cq->entries[i].wr_id & VERBS_WR_ID_OTHER)
 				(void)entry_aside(&cq->entries[i]);
 			else
-				verbs_link_keep(&cq->entries[i]);
+				verbs_completion_keep(&cq->entries[i]);
 	} while (n == VERBS_CQ_BATCH);
 	return n < 0 ? cq_failed(cq, n) : 0;
 }
@@ -235,15 +235,15 @@ static int cq_settle(struct fabric_cq *cq)
 	/* until none of them is left; who sees the flag sees what it is of */
 	(void)atomic_exchange(&cq->aborts, false);
 	list_for_each(node, &cq->channels) {
-		struct fabric_channel *channel = verbs_link_of(node);
+		struct fabric_channel *channel = verbs_connection_of(node);
 
-		if (!verbs_link_aborted(channel))
+		if (!verbs_connection_aborted(channel))
 			continue;
 		atomic_store_explicit(&cq->aborts, true, memory_order_relaxed);
 		err = cq_drain(cq);
 		if (err)
 			break;
-		verbs_link_lose(channel);
+		verbs_connection_flush(channel);
 	}
 	(void)pthread_mutex_unlock(&cq->members_lock);
 	return err;
@@ -256,7 +256,8 @@ static RARE unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsi
 	list_for_each_safe(node, &cq->ready) {
 		if (got == n)
 			break;
-		got += verbs_link_report(verbs_link_of_ready(node), wcs + got, n - got);
+		got += verbs_completion_report(verbs_connection_of_ready(node),
+					       wcs + got, n - got);
 	}
 	return got;
 }
@@ -332,9 +333,9 @@ int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 	if (taken == 0)
 		return 0;
 	/* there is seldom another, however many operations one stands for */
-	if (taken != 1 || (cq->entries[0].wr_id & VERBS_ASIDE))
+	if (taken != 1 || (cq->entries[0].wr_id & VERBS_WR_ID_OTHER))
 		return poll_read(cq, wcs, n, taken);
-	if (verbs_link_complete(&cq->entries[0], wcs) == 1)
+	if (verbs_completion_take(&cq->entries[0], wcs) == 1)
 		return 1;
 	return poll_on(cq, wcs, n, 0, false);
 }

@@ -26,11 +26,11 @@ static int sink_open(struct fabric_domain *domain)
 		return 0;
 	domain->sink = ibv_reg_mr(domain->pd, &domain->sink_byte, 1,
 				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return domain->sink ? 0 : err_errno(verbs_failure(), "ibv_reg_mr of one byte");
+	return domain->sink ? 0 : err_errno(verbs_errno(), "ibv_reg_mr of one byte");
 }
 
 /* Find the way, from the address of this host that was asked for. */
-static int route_find(struct fabric_domain *domain, const struct fabric_address *wanted,
+static int cm_id_find(struct fabric_domain *domain, const struct fabric_address *wanted,
 		      unsigned timeout_ms)
 {
 	struct fabric_address from = *wanted;
@@ -39,9 +39,9 @@ static int route_find(struct fabric_domain *domain, const struct fabric_address 
 	from.port = 0;
 	if (from.family)
 		verbs_address_to_sockaddr(&from, &source);
-	return verbs_dial_resolve(&domain->route, &domain->address,
-				  from.family ? (struct sockaddr *)&source : NULL,
-				  domain->rdma_options.traffic_class, timeout_ms);
+	return verbs_cm_id_resolve(&domain->cm_id, &domain->address,
+				   from.family ? (struct sockaddr *)&source : NULL,
+				   domain->rdma_options.traffic_class, timeout_ms);
 }
 
 static const char *connect_name(bool direct)
@@ -75,23 +75,23 @@ static int connect_check(const struct fabric_domain *domain)
 
 /* What is known of the device that was looked at last: a program that opens many sessions has
  * one, and asking it takes as long as making a queue pair. */
-static int facts_recall(struct ibv_context *verbs, struct verbs_facts *ret_facts)
+static int attr_recall(struct ibv_context *verbs, struct verbs_device_attr *ret_attr)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static const struct ibv_context *of;
-	static struct verbs_facts facts;
+	static struct verbs_device_attr attr;
 	bool iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 	int err = 0;
 
 	(void)pthread_mutex_lock(&lock);
 	/* another one may have come to lie where it was */
-	if (of != verbs || facts.iwarp != iwarp ||
-	    strcmp(facts.name, ibv_get_device_name(verbs->device)) != 0)
-		err = verbs_facts_read(verbs, &facts);
+	if (of != verbs || attr.iwarp != iwarp ||
+	    strcmp(attr.name, ibv_get_device_name(verbs->device)) != 0)
+		err = verbs_device_attr_query(verbs, &attr);
 	of = err ? NULL : verbs;
 	if (!err)
-		verbs_siw_cover(verbs, facts.vendor);
-	*ret_facts = facts;
+		verbs_siw_reserve(verbs, attr.vendor);
+	*ret_attr = attr;
 	(void)pthread_mutex_unlock(&lock);
 	return err;
 }
@@ -103,21 +103,21 @@ static int device_find(struct fabric_domain *domain,
 	int err;
 
 	if (!domain->direct) {
-		err = route_find(domain, &params->source, timeout_ms);
+		err = cm_id_find(domain, &params->source, timeout_ms);
 		if (!err)
-			domain->verbs = domain->route.id->verbs;
+			domain->verbs = domain->cm_id.id->verbs;
 		return err;
 	}
-	return verbs_seek(&domain->address, &params->source, &params->near,
-			  &domain->verbs, &domain->port, &domain->source);
+	return verbs_route_find(&domain->address, &params->source, &params->near,
+				&domain->verbs, &domain->port, &domain->source);
 }
 
 static void device_leave(struct fabric_domain *domain)
 {
 	if (domain->direct)
-		verbs_seek_end(domain->verbs);
+		verbs_route_release(domain->verbs);
 	else
-		verbs_dial_end(&domain->route);
+		verbs_cm_id_destroy(&domain->cm_id);
 }
 
 int verbs_domain_open(const struct fabric_endpoint *endpoint,
@@ -132,7 +132,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		return err_errno(-ENOMEM, "an RDMA domain");
 	if (!params)
 		params = &standard;
-	atomic_flag_clear(&domain->route_used);
+	atomic_flag_clear(&domain->cm_id_used);
 	list_init(&domain->cqs);
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&domain->cqs_lock, NULL);
@@ -147,21 +147,21 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		err = device_find(domain, params, timeout_ms);
 	if (err)
 		goto err_free;
-	err = facts_recall(domain->verbs, &domain->facts);
+	err = attr_recall(domain->verbs, &domain->attr);
 	if (err)
 		goto err_route;
 	domain->confirm =
-		domain->facts.iwarp || (endpoint->flags & FABRIC_ENDPOINT_CONFIRM);
-	domain->guard = domain->facts.iwarp && !verbs_sigpipe_ignored();
+		domain->attr.iwarp || (endpoint->flags & FABRIC_ENDPOINT_CONFIRM);
+	domain->guard = domain->attr.iwarp && !verbs_sigpipe_ignored();
 	domain->pd = ibv_alloc_pd(domain->verbs);
 	if (!domain->pd) {
-		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",
-				domain->facts.name);
+		err = err_errno(verbs_errno(), "RDMA device %s: ibv_alloc_pd",
+				domain->attr.name);
 		goto err_route;
 	}
 	err = sink_open(domain);
 	if (err) {
-		(void)err_prefix(err, "RDMA device %s", domain->facts.name);
+		(void)err_prefix(err, "RDMA device %s", domain->attr.name);
 		goto err_pd;
 	}
 	*ret_domain = domain;
@@ -183,40 +183,40 @@ void verbs_domain_close(struct fabric_domain *domain)
 	if (domain->sink)
 		(void)ibv_dereg_mr(domain->sink);
 	(void)ibv_dealloc_pd(domain->pd);
-	if (atomic_load(&domain->gone) && !domain->direct)
-		verbs_cut(domain->verbs);
+	if (atomic_load(&domain->removed) && !domain->direct)
+		verbs_disassociate(domain->verbs);
 	device_leave(domain);
 	(void)pthread_mutex_destroy(&domain->cqs_lock);
 	free(domain);
 }
 
-bool verbs_domain_gone(struct fabric_domain *domain)
+bool verbs_domain_removed(struct fabric_domain *domain)
 {
 	struct verbs_cm_event event;
 
 	/* without rdma_cm the device itself tells, once, whoever shares it */
-	if (domain->direct && verbs_seek_failed(domain->verbs))
-		atomic_store(&domain->gone, true);
-	else if (!domain->direct && !atomic_load(&domain->route_lent))
-		while (!verbs_cm_take(domain->route.events, &event))
+	if (domain->direct && verbs_route_device_failed(domain->verbs))
+		atomic_store(&domain->removed, true);
+	else if (!domain->direct && !atomic_load(&domain->cm_id_lent))
+		while (!verbs_cm_get_event(domain->cm_id.events, &event))
 			if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-				atomic_store(&domain->gone, true);
-	return atomic_load(&domain->gone);
+				atomic_store(&domain->removed, true);
+	return atomic_load(&domain->removed);
 }
 
-void verbs_domain_cut(struct fabric_domain *domain)
+void verbs_domain_disassociate(struct fabric_domain *domain)
 {
 	/* what has merely moved nobody waits for */
-	if (!atomic_load(&domain->gone))
+	if (!atomic_load(&domain->removed))
 		return;
-	verbs_cut(domain->verbs);
+	verbs_disassociate(domain->verbs);
 	(void)pthread_mutex_lock(&domain->cqs_lock);
 	list_for_each(node, &domain->cqs)
-		verbs_cut_fd(verbs_cq_of(node)->comp->fd);
+		verbs_disassociate_fd(verbs_cq_of(node)->comp->fd);
 	(void)pthread_mutex_unlock(&domain->cqs_lock);
 }
 
-bool verbs_domain_clings(const struct fabric_domain *domain)
+bool verbs_domain_holds_device(const struct fabric_domain *domain)
 {
 	/* librdmacm closes no device */
 	return !domain->direct;
@@ -224,13 +224,13 @@ bool verbs_domain_clings(const struct fabric_domain *domain)
 
 const char *verbs_domain_device(const struct fabric_domain *domain)
 {
-	return domain->facts.name;
+	return domain->attr.name;
 }
 
-int verbs_domain_able(const struct fabric_domain *domain,
-		      enum fabric_capability capability)
+int verbs_domain_supports(const struct fabric_domain *domain,
+			  enum fabric_capability capability)
 {
-	const struct verbs_facts *facts = &domain->facts;
+	const struct verbs_device_attr *attr = &domain->attr;
 
 	if (capability == FABRIC_CAN_INBAND && domain->peer_inband)
 		return 0;
@@ -238,10 +238,10 @@ int verbs_domain_able(const struct fabric_domain *domain,
 		return err_set(-ENOTSUP,
 			       "the server's RDMA device %s serves no in-band requests",
 			       domain->peer_device);
-	if (!facts->atomics)
+	if (!attr->atomics)
 		return err_set(-ENOTSUP,
 			       "RDMA device %s has no atomics (atomic_cap is NONE%s)",
-			       facts->name, facts->iwarp ? ", as over all iWARP" : "");
+			       attr->name, attr->iwarp ? ", as over all iWARP" : "");
 	if (!domain->peer_atomics)
 		return err_set(-ENOTSUP,
 			       "the server's RDMA device %s has no atomics "
@@ -250,19 +250,19 @@ int verbs_domain_able(const struct fabric_domain *domain,
 	return 0;
 }
 
-unsigned verbs_domain_slices_max(const struct fabric_domain *domain,
-				 enum fabric_opcode opcode)
+unsigned verbs_domain_sge_max(const struct fabric_domain *domain,
+			      enum fabric_opcode opcode)
 {
-	unsigned max = domain->facts.max_sge;
+	unsigned max = domain->attr.max_sge;
 
-	if (opcode == FABRIC_READ && domain->facts.max_sge_rd < max)
-		max = domain->facts.max_sge_rd;
-	if (max > VERBS_SLICES_MAX)
-		max = VERBS_SLICES_MAX;
+	if (opcode == FABRIC_READ && domain->attr.max_sge_rd < max)
+		max = domain->attr.max_sge_rd;
+	if (max > VERBS_SGES_MAX)
+		max = VERBS_SGES_MAX;
 	return max > 0 ? max : 1;
 }
 
-static int region_error(const struct fabric_domain *domain, size_t bytes, int err)
+static int reg_mr_error(const struct fabric_domain *domain, size_t bytes, int err)
 {
 	char size[32], limit_text[32];
 	struct rlimit limit;
@@ -271,17 +271,17 @@ static int region_error(const struct fabric_domain *domain, size_t bytes, int er
 	if (err != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY)
 		return err_errno(err, "RDMA device %s: ibv_reg_mr of %s",
-				 domain->facts.name, size);
+				 domain->attr.name, size);
 	(void)units_format_bytes(limit.rlim_cur, limit_text, sizeof(limit_text));
 	return err_set(
 		err,
 		"RDMA device %s: ibv_reg_mr of %s: out of memory; RLIMIT_MEMLOCK "
 		"is %s (ulimit -l)",
-		domain->facts.name, size, limit_text);
+		domain->attr.name, size, limit_text);
 }
 
-int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-			struct fabric_local_mr **ret_region)
+int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
+		       struct fabric_local_mr **ret_region)
 {
 	struct fabric_local_mr *region = calloc(1, sizeof(*region));
 	unsigned access = IBV_ACCESS_LOCAL_WRITE;
@@ -290,7 +290,7 @@ int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 	if (!region)
 		return err_errno(-ENOMEM, "a region");
 	/* what a read on iWARP brings is written by the peer's messages */
-	if (domain->facts.iwarp)
+	if (domain->attr.iwarp)
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	if (domain->rdma_options.relaxed_ordering)
 		access |= IBV_ACCESS_RELAXED_ORDERING;
@@ -299,7 +299,7 @@ int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 	if (!region->mr && (errno == EFAULT || errno == EACCES))
 		region->mr = ibv_reg_mr(domain->pd, addr, bytes, 0);
 	if (!region->mr) {
-		err = region_error(domain, bytes, verbs_failure());
+		err = reg_mr_error(domain, bytes, verbs_errno());
 		free(region);
 		return err;
 	}
@@ -307,7 +307,7 @@ int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
 	return 0;
 }
 
-void verbs_region_free(struct fabric_local_mr *region)
+void verbs_local_mr_dereg(struct fabric_local_mr *region)
 {
 	if (!region)
 		return;

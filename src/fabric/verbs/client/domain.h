@@ -14,25 +14,25 @@
 #include "fabric/verbs/common/device_attr.h"
 
 /* A queue pair's requests have room for so many, where the device has. */
-#define VERBS_SLICES_MAX 8
+#define VERBS_SGES_MAX 8
 
 struct fabric_domain {
 	struct ibv_context *verbs;
 	/* holds the device, also once a channel had the use of it; not where channels are
 	 * set up directly */
-	struct verbs_dial route;
-	atomic_flag route_used;
+	struct verbs_cm_id cm_id;
+	atomic_flag cm_id_used;
 	bool direct;
 	uint8_t port;                 /* direct: of the device, */
 	struct fabric_address source; /* and the address there */
-	atomic_bool route_lent;       /* a channel has it, and takes its events */
-	atomic_bool gone;             /* the device is being removed */
+	atomic_bool cm_id_lent;       /* a channel has it, and takes its events */
+	atomic_bool removed;          /* the device is being removed */
 	/* completion queues in it, for the cut */
 	pthread_mutex_t cqs_lock;
 	struct list cqs; /* [cqs_lock] */
 	struct fabric_address address;
 	struct fabric_rdma_options rdma_options;
-	struct verbs_facts facts;
+	struct verbs_device_attr attr;
 	struct ibv_pd *pd;
 	bool peer_atomics; /* the server's device does atomics */
 	bool peer_inband;  /* the server does in-band requests there */
@@ -52,16 +52,16 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		      const struct fabric_client_params *params, unsigned timeout_ms,
 		      struct fabric_domain **ret_domain);
 void verbs_domain_close(struct fabric_domain *domain);
-bool verbs_domain_gone(struct fabric_domain *domain);
-void verbs_domain_cut(struct fabric_domain *domain);
-bool verbs_domain_clings(const struct fabric_domain *domain);
+bool verbs_domain_removed(struct fabric_domain *domain);
+void verbs_domain_disassociate(struct fabric_domain *domain);
+bool verbs_domain_holds_device(const struct fabric_domain *domain);
 const char *verbs_domain_device(const struct fabric_domain *domain);
-int verbs_domain_able(const struct fabric_domain *domain,
-		      enum fabric_capability capability);
-unsigned verbs_domain_slices_max(const struct fabric_domain *domain,
-				 enum fabric_opcode opcode);
-int verbs_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-			struct fabric_local_mr **ret_region);
-void verbs_region_free(struct fabric_local_mr *region);
+int verbs_domain_supports(const struct fabric_domain *domain,
+			  enum fabric_capability capability);
+unsigned verbs_domain_sge_max(const struct fabric_domain *domain,
+			      enum fabric_opcode opcode);
+int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
+		       struct fabric_local_mr **ret_region);
+void verbs_local_mr_dereg(struct fabric_local_mr *region);
 
 #endif

@@ -10,174 +10,176 @@
 #include "base/err.h"
 #include "fabric/verbs/common/status.h"
 
-static struct verbs_ask *ask_at(struct verbs_asks *asks, unsigned i)
+static struct verbs_inband_op *op_at(struct verbs_inband *inband, unsigned i)
 {
-	return &asks->asked[(asks->first + i) % VERBS_CREDITS];
+	return &inband->asked[(inband->first + i) % VERBS_CREDITS];
 }
 
-static int receive_post(struct verbs_asks *asks, unsigned which)
+static int receive_post(struct verbs_inband *inband, unsigned which)
 {
 	struct ibv_sge place = {
-		.addr = (uintptr_t)&asks->answers[which],
-		.length = sizeof(asks->answers[which]),
-		.lkey = asks->mr->lkey,
+		.addr = (uintptr_t)&inband->answers[which],
+		.length = sizeof(inband->answers[which]),
+		.lkey = inband->mr->lkey,
 	};
 	struct ibv_recv_wr receive = {
-		.wr_id = (uintptr_t)&asks->ids[which] | VERBS_ASIDE,
+		.wr_id = (uintptr_t)&inband->ids[which] | VERBS_WR_ID_OTHER,
 		.sg_list = &place,
 		.num_sge = 1,
 	};
 	struct ibv_recv_wr *bad;
 
-	return -abs(ibv_post_recv(asks->qp, &receive, &bad));
+	return -abs(ibv_post_recv(inband->qp, &receive, &bad));
 }
 
 /* Where that fails no answers will come, but the memory has to stay for those receives that
  * are posted. */
-static void receives_post(struct verbs_asks *asks)
+static void receives_post(struct verbs_inband *inband)
 {
-	for (unsigned i = 0; i < asks->credits && !asks->lost; i++) {
-		asks->ids[i].asks = asks;
-		if (receive_post(asks, i))
-			asks->lost = -ECONNRESET;
+	for (unsigned i = 0; i < inband->credits && !inband->lost; i++) {
+		inband->ids[i].inband = inband;
+		if (receive_post(inband, i))
+			inband->lost = -ECONNRESET;
 	}
 }
 
-int verbs_asks_open(struct fabric_channel *channel, struct verbs_ring *ring,
-		    struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth, bool fence,
-		    struct verbs_asks **ret_asks)
+int verbs_inband_open(struct fabric_channel *channel, struct verbs_sq *sq,
+		      struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth, bool fence,
+		      struct verbs_inband **ret_asks)
 {
-	struct verbs_asks *asks = calloc(1, sizeof(*asks));
+	struct verbs_inband *inband = calloc(1, sizeof(*inband));
 	int err;
 
-	if (!asks)
+	if (!inband)
 		return err_errno(-ENOMEM, "a channel's in-band requests");
-	asks->channel = channel;
-	asks->ring = ring;
-	asks->qp = qp;
-	asks->fence = fence;
-	asks->credits = depth < VERBS_CREDITS ? depth : VERBS_CREDITS;
-	asks->mr = ibv_reg_mr(pd, asks->requests,
-			      sizeof(*asks) - offsetof(struct verbs_asks, requests),
-			      IBV_ACCESS_LOCAL_WRITE);
-	if (!asks->mr) {
-		err = err_errno(verbs_failure(),
+	inband->channel = channel;
+	inband->sq = sq;
+	inband->qp = qp;
+	inband->fence = fence;
+	inband->credits = depth < VERBS_CREDITS ? depth : VERBS_CREDITS;
+	inband->mr =
+		ibv_reg_mr(pd, inband->requests,
+			   sizeof(*inband) - offsetof(struct verbs_inband, requests),
+			   IBV_ACCESS_LOCAL_WRITE);
+	if (!inband->mr) {
+		err = err_errno(verbs_errno(),
 				"ibv_reg_mr of a channel's in-band requests");
-		free(asks);
+		free(inband);
 		return err;
 	}
-	receives_post(asks);
-	*ret_asks = asks;
+	receives_post(inband);
+	*ret_asks = inband;
 	return 0;
 }
 
-void verbs_asks_end(struct verbs_asks *asks)
+void verbs_inband_stop(struct verbs_inband *inband)
 {
-	if (asks && !asks->lost)
-		asks->lost = -ECONNRESET;
+	if (inband && !inband->lost)
+		inband->lost = -ECONNRESET;
 }
 
-void verbs_asks_free(struct verbs_asks *asks)
+void verbs_inband_free(struct verbs_inband *inband)
 {
-	if (!asks)
+	if (!inband)
 		return;
-	(void)ibv_dereg_mr(asks->mr);
-	free(asks);
+	(void)ibv_dereg_mr(inband->mr);
+	free(inband);
 }
 
-void verbs_asks_put(struct verbs_asks *asks, const struct fabric_batch *run,
-		    const struct fabric_op *part,
-		    const struct fabric_inband_request *request)
+void verbs_inband_add(struct verbs_inband *inband, const struct fabric_batch *batch,
+		      const struct fabric_op *op,
+		      const struct fabric_inband_request *request)
 {
-	unsigned which = (asks->first + asks->ring->n_asked) % VERBS_CREDITS;
-	struct inband_request *made = &asks->requests[which];
+	unsigned which = (inband->first + inband->sq->n_inband) % VERBS_CREDITS;
+	struct inband_request *made = &inband->requests[which];
 
-	*made = inband_request_make(run->opcode, (uint32_t)part->bytes, request);
-	made->rkey = htole64(run->rkey);
-	made->addr = htole64(run->remote_addr + part->offset);
-	made->cookie = htole64(asks->cookie++);
-	asks->asked[which] = (struct verbs_ask){
-		.place = verbs_ring_put_send(asks->ring, made, sizeof(*made),
-					     asks->mr->lkey, asks->fence),
-		.crc = run->opcode == FABRIC_CRC ? part->addr : NULL,
+	*made = inband_request_make(batch->opcode, (uint32_t)op->bytes, request);
+	made->rkey = htole64(batch->rkey);
+	made->addr = htole64(batch->remote_addr + op->offset);
+	made->cookie = htole64(inband->cookie++);
+	inband->asked[which] = (struct verbs_inband_op){
+		.place = verbs_sq_add_send(inband->sq, made, sizeof(*made),
+					   inband->mr->lkey, inband->fence),
+		.crc = batch->opcode == FABRIC_CRC ? op->addr : NULL,
 	};
-	asks->ring->n_asked++;
-	asks->ring->n_slow++;
+	inband->sq->n_inband++;
+	inband->sq->n_slow++;
 }
 
-void verbs_asks_trim(struct verbs_asks *asks)
+void verbs_inband_trim(struct verbs_inband *inband)
 {
-	struct verbs_ring *ring = asks->ring;
+	struct verbs_sq *sq = inband->sq;
 
-	while (ring->n_asked > 0 &&
-	       verbs_ring_distance(ring, ring->first,
-				   ask_at(asks, ring->n_asked - 1)->place) >=
-		       ring->n_posted) {
-		ring->n_asked--;
-		ring->n_slow--;
-		asks->cookie--;
+	while (sq->n_inband > 0 &&
+	       verbs_sq_distance(sq, sq->first,
+				 op_at(inband, sq->n_inband - 1)->place) >=
+		       sq->n_posted) {
+		sq->n_inband--;
+		sq->n_slow--;
+		inband->cookie--;
 	}
 }
 
 /* 0, or why the answer makes no sense. */
-static int answer_take(struct verbs_asks *asks, const struct inband_answer *answer,
+static int answer_take(struct verbs_inband *inband, const struct inband_answer *answer,
 		       uint32_t bytes)
 {
-	unsigned n = asks->ring->n_asked;
-	uint64_t expected = asks->cookie - (n - asks->n_answered);
-	struct verbs_ask *ask = ask_at(asks, asks->n_answered);
+	unsigned n = inband->sq->n_inband;
+	uint64_t expected = inband->cookie - (n - inband->n_answered);
+	struct verbs_inband_op *op = op_at(inband, inband->n_answered);
 	uint32_t status = le32toh(answer->status);
 
-	if (asks->n_answered == n || bytes != sizeof(*answer) ||
+	if (inband->n_answered == n || bytes != sizeof(*answer) ||
 	    le64toh(answer->cookie) != expected ||
 	    (status != INBAND_DONE && status != INBAND_REFUSED))
 		return -EPROTO;
-	ask->status = status == INBAND_DONE ? 0 : -EACCES;
-	if (ask->crc && !ask->status)
-		*ask->crc = (uint32_t)le64toh(answer->result);
-	asks->n_answered++;
+	op->status = status == INBAND_DONE ? 0 : -EACCES;
+	if (op->crc && !op->status)
+		*op->crc = (uint32_t)le64toh(answer->result);
+	inband->n_answered++;
 	return 0;
 }
 
-void verbs_asks_take(struct verbs_asks *asks, const struct ibv_wc *wc, bool dead)
+void verbs_inband_receive(struct verbs_inband *inband, const struct ibv_wc *wc,
+			  bool dead)
 {
-	unsigned which = (unsigned)(verbs_ask_id_of(wc) - asks->ids);
+	unsigned which = (unsigned)(verbs_inband_id_of(wc) - inband->ids);
 
-	if (asks->lost)
+	if (inband->lost)
 		return;
 	if (wc->status != IBV_WC_SUCCESS) {
-		asks->lost = -ECONNRESET;
+		inband->lost = -ECONNRESET;
 		return;
 	}
-	asks->lost = answer_take(asks, &asks->answers[which], wc->byte_len);
+	inband->lost = answer_take(inband, &inband->answers[which], wc->byte_len);
 	/* it may be to a request that was reported as flushed already */
-	if (asks->lost && dead)
-		asks->lost = -ECONNRESET;
-	if (!asks->lost && receive_post(asks, which))
-		asks->lost = -ECONNRESET;
+	if (inband->lost && dead)
+		inband->lost = -ECONNRESET;
+	if (!inband->lost && receive_post(inband, which))
+		inband->lost = -ECONNRESET;
 }
 
-unsigned verbs_asks_ahead(const struct verbs_asks *asks)
+unsigned verbs_inband_before_first(const struct verbs_inband *inband)
 {
-	const struct verbs_ring *ring = asks->ring;
+	const struct verbs_sq *sq = inband->sq;
 
-	if (ring->n_asked == 0)
+	if (sq->n_inband == 0)
 		return UINT_MAX;
-	return verbs_ring_distance(ring, ring->first, asks->asked[asks->first].place);
+	return verbs_sq_distance(sq, sq->first, inband->asked[inband->first].place);
 }
 
-int verbs_asks_first(const struct verbs_asks *asks)
+int verbs_inband_first_status(const struct verbs_inband *inband)
 {
-	if (asks->n_answered > 0)
-		return asks->asked[asks->first].status;
-	return asks->lost ? asks->lost : 1;
+	if (inband->n_answered > 0)
+		return inband->asked[inband->first].status;
+	return inband->lost ? inband->lost : 1;
 }
 
-void verbs_asks_pop(struct verbs_asks *asks)
+void verbs_inband_pop(struct verbs_inband *inband)
 {
-	asks->first = (asks->first + 1) % VERBS_CREDITS;
-	asks->ring->n_asked--;
-	asks->ring->n_slow--;
-	if (asks->n_answered > 0)
-		asks->n_answered--;
+	inband->first = (inband->first + 1) % VERBS_CREDITS;
+	inband->sq->n_inband--;
+	inband->sq->n_slow--;
+	if (inband->n_answered > 0)
+		inband->n_answered--;
 }

@@ -13,49 +13,49 @@
 /* The first after 10 ms, each later one after four times as long. */
 #define FIRST_NS 10000000L
 
-static int timer_set(const struct verbs_poke *poke)
+static int timer_set(const struct verbs_wakeup *wakeup)
 {
-	const long ns = FIRST_NS << (2 * poke->sent);
+	const long ns = FIRST_NS << (2 * wakeup->sent);
 	const struct itimerspec when = {
 		.it_value = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 },
 	};
 
-	if (timerfd_settime(poke->timer_fd, 0, &when, NULL))
+	if (timerfd_settime(wakeup->timer_fd, 0, &when, NULL))
 		return err_errno(-errno, "timerfd_settime");
 	return 0;
 }
 
-static int poke_open(struct verbs_poke *poke, int other)
+static int wakeup_open(struct verbs_wakeup *wakeup, int other)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	poke->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (poke->timer_fd < 0)
+	wakeup->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (wakeup->timer_fd < 0)
 		return err_errno(-errno, "timerfd_create");
-	poke->fd = epoll_create1(EPOLL_CLOEXEC);
-	if (poke->fd < 0 ||
-	    epoll_ctl(poke->fd, EPOLL_CTL_ADD, poke->timer_fd, &event) ||
-	    epoll_ctl(poke->fd, EPOLL_CTL_ADD, other, &event))
+	wakeup->fd = epoll_create1(EPOLL_CLOEXEC);
+	if (wakeup->fd < 0 ||
+	    epoll_ctl(wakeup->fd, EPOLL_CTL_ADD, wakeup->timer_fd, &event) ||
+	    epoll_ctl(wakeup->fd, EPOLL_CTL_ADD, other, &event))
 		return err_errno(-errno, "epoll");
-	return timer_set(poke);
+	return timer_set(wakeup);
 }
 
-int verbs_poke_start(struct verbs_poke *poke, int other)
+int verbs_wakeup_start(struct verbs_wakeup *wakeup, int other)
 {
 	int err;
 
-	*poke = VERBS_POKE_NONE;
-	err = poke_open(poke, other);
+	*wakeup = VERBS_WAKEUP_NONE;
+	err = wakeup_open(wakeup, other);
 	if (err)
-		verbs_poke_end(poke);
+		verbs_wakeup_stop(wakeup);
 	return err;
 }
 
-void verbs_poke_run(struct verbs_poke *poke, struct ibv_qp *qp)
+void verbs_wakeup_send(struct verbs_wakeup *wakeup, struct ibv_qp *qp)
 {
 	struct ibv_sge nothing = { 0 };
 	struct ibv_send_wr write = {
-		.wr_id = VERBS_POKE_ID,
+		.wr_id = VERBS_WAKEUP_WR_ID,
 		.sg_list = &nothing,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
@@ -66,22 +66,22 @@ void verbs_poke_run(struct verbs_poke *poke, struct ibv_qp *qp)
 	struct ibv_send_wr *bad;
 	uint64_t expired;
 
-	if (poke->timer_fd < 0 ||
-	    read(poke->timer_fd, &expired, sizeof(expired)) != sizeof(expired))
+	if (wakeup->timer_fd < 0 ||
+	    read(wakeup->timer_fd, &expired, sizeof(expired)) != sizeof(expired))
 		return;
 	verbs_sigpipe_begin(&sigpipe, true);
 	/* where it can't be posted the channel is broken, and shows that by itself */
 	(void)ibv_post_send(qp, &write, &bad);
 	verbs_sigpipe_end(&sigpipe);
-	if (++poke->sent < VERBS_POKES)
-		(void)timer_set(poke);
+	if (++wakeup->sent < VERBS_WAKEUPS_MAX)
+		(void)timer_set(wakeup);
 }
 
-void verbs_poke_end(struct verbs_poke *poke)
+void verbs_wakeup_stop(struct verbs_wakeup *wakeup)
 {
-	if (poke->fd >= 0)
-		(void)close(poke->fd);
-	if (poke->timer_fd >= 0)
-		(void)close(poke->timer_fd);
-	*poke = VERBS_POKE_NONE;
+	if (wakeup->fd >= 0)
+		(void)close(wakeup->fd);
+	if (wakeup->timer_fd >= 0)
+		(void)close(wakeup->timer_fd);
+	*wakeup = VERBS_WAKEUP_NONE;
 }

@@ -11,22 +11,22 @@
 #include "fabric/verbs/client/send_queue.h"
 
 /* So many are sent at most, and take that much room in send and completion queue. */
-#define VERBS_POKES 4u
+#define VERBS_WAKEUPS_MAX 4u
 
 /* The wr_id of an empty write; what becomes of it is of no interest. */
-#define VERBS_POKE_ID VERBS_ASIDE
+#define VERBS_WAKEUP_WR_ID VERBS_WR_ID_OTHER
 
-struct verbs_poke {
+struct verbs_wakeup {
 	int timer_fd;
 	int fd; /* readable when a write is due, or `other` is readable; -1: no poke */
 	unsigned sent;
 };
-#define VERBS_POKE_NONE ((struct verbs_poke){ .timer_fd = -1, .fd = -1 })
+#define VERBS_WAKEUP_NONE ((struct verbs_wakeup){ .timer_fd = -1, .fd = -1 })
 
 /* -errno with text. */
-int verbs_poke_start(struct verbs_poke *poke, int other);
+int verbs_wakeup_start(struct verbs_wakeup *wakeup, int other);
 /* Send it, if it is due. */
-void verbs_poke_run(struct verbs_poke *poke, struct ibv_qp *qp);
-void verbs_poke_end(struct verbs_poke *poke);
+void verbs_wakeup_send(struct verbs_wakeup *wakeup, struct ibv_qp *qp);
+void verbs_wakeup_stop(struct verbs_wakeup *wakeup);
 
 #endif

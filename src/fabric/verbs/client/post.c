@@ -15,45 +15,45 @@
 
 /* The part of a short read that lies on its first page, if it goes beyond: siw, at the
  * peer, would take the rest from the wrong place. */
-static uint64_t read_head(const struct fabric_batch *run, const struct fabric_op *part)
+static uint64_t read_head(const struct fabric_batch *batch, const struct fabric_op *op)
 {
-	uint64_t at = run->remote_addr + part->offset;
+	uint64_t at = batch->remote_addr + op->offset;
 	uint64_t on_page = PAGE_BYTES_MIN - at % PAGE_BYTES_MIN;
 
-	return part->bytes > SIW_SHORT_BYTES || part->bytes <= on_page ? 0 : on_page;
+	return op->bytes > SIW_SHORT_BYTES || op->bytes <= on_page ? 0 : on_page;
 }
 
-void verbs_link_plan(struct fabric_channel *channel)
+void verbs_connection_plan(struct fabric_channel *channel)
 {
 	if (!channel->confirm)
 		return;
-	channel->joined_bytes[FABRIC_WRITE] = UINT64_MAX;
-	channel->joined_bytes[FABRIC_READ] =
+	channel->confirm_bytes[FABRIC_WRITE] = UINT64_MAX;
+	channel->confirm_bytes[FABRIC_READ] =
 		channel->guard ? UINT64_MAX : SIW_SHORT_BYTES;
 }
 
 /* As two requests, the first of which has so many bytes. */
-static RARE void read_cut(struct verbs_ring *ring, const struct fabric_batch *run,
+static RARE void read_cut(struct verbs_sq *sq, const struct fabric_batch *batch,
 			  const struct fabric_op *whole, uint64_t head_bytes)
 {
-	struct fabric_op part = *whole;
+	struct fabric_op op = *whole;
 
-	part.bytes = head_bytes;
-	verbs_ring_put(ring, run, &part, VERBS_ROLE_HEAD);
-	part.addr = (char *)part.addr + head_bytes;
-	part.offset += head_bytes;
-	part.bytes = whole->bytes - head_bytes;
-	verbs_ring_put(ring, run, &part, VERBS_ROLE_CALLERS);
+	op.bytes = head_bytes;
+	verbs_sq_add(sq, batch, &op, VERBS_WR_HEAD);
+	op.addr = (char *)op.addr + head_bytes;
+	op.offset += head_bytes;
+	op.bytes = whole->bytes - head_bytes;
+	verbs_sq_add(sq, batch, &op, VERBS_WR_OPERATION);
 }
 
 /* The last write that is put, of those to be confirmed. */
-static void written_set(struct fabric_channel *channel, const struct fabric_batch *run,
-			const struct fabric_op *part)
+static void written_set(struct fabric_channel *channel,
+			const struct fabric_batch *batch, const struct fabric_op *op)
 {
-	if (run->opcode != FABRIC_WRITE)
+	if (batch->opcode != FABRIC_WRITE)
 		return;
-	channel->written = *run;
-	channel->written.remote_addr += part->offset;
+	channel->written = *batch;
+	channel->written.remote_addr += op->offset;
 }
 
 /* Read back one byte of what the last write goes to: when it is here, the write and all
@@ -63,67 +63,69 @@ static void confirm_put(struct fabric_channel *channel)
 {
 	struct fabric_domain *domain = channel->cq->domain;
 	struct fabric_local_mr sink = { .mr = domain->sink };
-	const struct fabric_op part = { .addr = &domain->sink_byte, .bytes = 1 };
-	struct fabric_batch run = channel->written;
+	const struct fabric_op op = { .addr = &domain->sink_byte, .bytes = 1 };
+	struct fabric_batch batch = channel->written;
 
-	if (run.opcode != FABRIC_WRITE)
+	if (batch.opcode != FABRIC_WRITE)
 		return;
-	run.opcode = FABRIC_READ;
-	run.region = &sink;
-	verbs_ring_put(&channel->ring, &run, &part, VERBS_ROLE_CONFIRM);
+	batch.opcode = FABRIC_READ;
+	batch.region = &sink;
+	verbs_sq_add(&channel->sq, &batch, &op, VERBS_WR_CONFIRM);
 	channel->written = (struct fabric_batch){ 0 };
 }
 
-static const struct fabric_op *part_at(const struct fabric_op *parts, size_t stride,
-				       unsigned i)
+static const struct fabric_op *op_at(const struct fabric_op *ops, size_t stride,
+				     unsigned i)
 {
-	return (const struct fabric_op *)((const char *)parts + i * stride);
+	return (const struct fabric_op *)((const char *)ops + i * stride);
 }
 
 /* Put operations, at least one, where some may be more than their request. */
 static __attribute__((noinline)) void ops_put(struct fabric_channel *channel,
-					      const struct fabric_batch *run,
-					      const struct fabric_op *parts,
+					      const struct fabric_batch *batch,
+					      const struct fabric_op *ops,
 					      size_t stride, unsigned n)
 {
-	struct verbs_ring *ring = &channel->ring;
+	struct verbs_sq *sq = &channel->sq;
 	unsigned done = 0;
 
-	written_set(channel, run, part_at(parts, stride, n - 1));
-	for (unsigned i = 0; run->opcode == FABRIC_READ && i < n; i++) {
-		const struct fabric_op *part = part_at(parts, stride, i);
-		uint64_t head_bytes = read_head(run, part);
+	written_set(channel, batch, op_at(ops, stride, n - 1));
+	for (unsigned i = 0; batch->opcode == FABRIC_READ && i < n; i++) {
+		const struct fabric_op *op = op_at(ops, stride, i);
+		uint64_t head_bytes = read_head(batch, op);
 
 		if (!head_bytes)
 			continue;
-		(void)verbs_ring_put_all(ring, run, part_at(parts, stride, done),
-					 stride, i - done);
-		read_cut(ring, run, part, head_bytes);
+		(void)verbs_sq_add_all(sq, batch, op_at(ops, stride, done), stride,
+				       i - done);
+		read_cut(sq, batch, op, head_bytes);
 		done = i + 1;
 	}
-	(void)verbs_ring_put_all(ring, run, part_at(parts, stride, done), stride,
-				 n - done);
+	(void)verbs_sq_add_all(sq, batch, op_at(ops, stride, done), stride, n - done);
 }
 
-unsigned verbs_link_put(struct fabric_channel *channel, const struct fabric_batch *run,
-			const struct fabric_op *parts, size_t stride, unsigned n)
+unsigned verbs_connection_prepare(struct fabric_channel *channel,
+				  const struct fabric_batch *batch,
+				  const struct fabric_op *ops, size_t stride,
+				  unsigned n)
 {
 	if (n > channel->depth - channel->outstanding)
 		n = channel->depth - channel->outstanding;
 	channel->outstanding += n;
 	channel->n_put += n;
 	if (!channel->confirm)
-		return verbs_ring_put_all(&channel->ring, run, parts, stride, n);
+		return verbs_sq_add_all(&channel->sq, batch, ops, stride, n);
 	if (n > 0)
-		ops_put(channel, run, parts, stride, n);
+		ops_put(channel, batch, ops, stride, n);
 	return n;
 }
 
-int verbs_link_put_slices(struct fabric_channel *channel,
-			  const struct fabric_batch *run, const struct fabric_op *part,
-			  const struct fabric_sge *slices, unsigned n)
+int verbs_connection_prepare_sges(struct fabric_channel *channel,
+				  const struct fabric_batch *batch,
+				  const struct fabric_op *op,
+				  const struct fabric_sge *sges, unsigned n)
 {
-	int err = verbs_ring_slices(&channel->ring);
+	int err = verbs_sq_alloc_sges(&channel->sq);
 
 	if (err)
 		return err;
@@ -131,81 +133,84 @@ int verbs_link_put_slices(struct fabric_channel *channel,
 		return 0;
 	channel->outstanding++;
 	channel->n_put++;
-	verbs_ring_put_slices(&channel->ring, run, part, slices, n);
+	verbs_sq_add_sges(&channel->sq, batch, op, sges, n);
 	if (channel->confirm)
-		written_set(channel, run, part);
+		written_set(channel, batch, op);
 	return 1;
 }
 
-int verbs_link_put_atomic(struct fabric_channel *channel,
-			  const struct fabric_batch *run, const struct fabric_op *part,
-			  const struct fabric_atomic *atomic)
+int verbs_connection_prepare_atomic(struct fabric_channel *channel,
+				    const struct fabric_batch *batch,
+				    const struct fabric_op *op,
+				    const struct fabric_atomic *atomic)
 {
-	int err = verbs_domain_able(channel->cq->domain, FABRIC_CAN_ATOMICS);
+	int err = verbs_domain_supports(channel->cq->domain, FABRIC_CAN_ATOMICS);
 
 	if (err)
 		return err;
 	/* a device would refuse it only when it is posted, with all that is beside it */
-	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+	if ((batch->remote_addr + op->offset) % FABRIC_ATOMIC_BYTES)
 		return err_set(-EINVAL,
 			       "an atomic at %#" PRIx64 ", not a multiple of %d",
-			       run->remote_addr + part->offset, FABRIC_ATOMIC_BYTES);
+			       batch->remote_addr + op->offset, FABRIC_ATOMIC_BYTES);
 	if (channel->outstanding == channel->depth)
 		return 0;
 	channel->outstanding++;
 	channel->n_put++;
-	verbs_ring_put_atomic(&channel->ring, run, part, atomic);
+	verbs_sq_add_atomic(&channel->sq, batch, op, atomic);
 	return 1;
 }
 
-int verbs_link_put_request(struct fabric_channel *channel,
-			   const struct fabric_batch *run, const struct fabric_op *part,
-			   const struct fabric_inband_request *request)
+int verbs_connection_prepare_inband(struct fabric_channel *channel,
+				    const struct fabric_batch *batch,
+				    const struct fabric_op *op,
+				    const struct fabric_inband_request *request)
 {
 	struct fabric_domain *domain = channel->cq->domain;
-	int err = verbs_domain_able(domain, FABRIC_CAN_INBAND);
+	int err = verbs_domain_supports(domain, FABRIC_CAN_INBAND);
 
-	if (!err && !channel->asks)
-		err = verbs_asks_open(channel, &channel->ring, domain->pd, channel->qp,
-				      channel->depth, channel->confirm, &channel->asks);
+	if (!err && !channel->inband)
+		err = verbs_inband_open(channel, &channel->sq, domain->pd, channel->qp,
+					channel->depth, channel->confirm,
+					&channel->inband);
 	if (err)
 		return err;
-	if (channel->asks->lost)
-		verbs_link_abort(channel);
-	if (channel->outstanding == channel->depth || channel->asks->lost ||
-	    verbs_asks_full(channel->asks))
+	if (channel->inband->lost)
+		verbs_connection_abort(channel);
+	if (channel->outstanding == channel->depth || channel->inband->lost ||
+	    verbs_inband_full(channel->inband))
 		return 0;
 	channel->outstanding++;
 	channel->n_put++;
-	verbs_asks_put(channel->asks, run, part, request);
+	verbs_inband_add(channel->inband, batch, op, request);
 	return 1;
 }
 
 /* Some of what was put is not posted. */
-static void asks_trim(struct fabric_channel *channel)
+static void inband_trim(struct fabric_channel *channel)
 {
-	if (channel->ring.n_asked > 0)
-		verbs_asks_trim(channel->asks);
+	if (channel->sq.n_inband > 0)
+		verbs_inband_trim(channel->inband);
 }
 
 static RARE int post_failed(struct fabric_channel *channel, unsigned n_put,
 			    unsigned taken, int err)
 {
 	channel->outstanding -= n_put - taken;
-	asks_trim(channel);
-	verbs_link_abort(channel);
+	inband_trim(channel);
+	verbs_connection_abort(channel);
 	if (taken > 0)
 		return (int)taken;
 	return err_errno(-ECONNRESET, "the channel to %s: ibv_post_send gives %d",
-			 channel->dial.peer, err);
+			 channel->cm_id.peer, err);
 }
 
 static RARE int post_dead(struct fabric_channel *channel, unsigned n_put)
 {
 	channel->outstanding -= n_put;
-	verbs_ring_drop(&channel->ring);
-	asks_trim(channel);
-	return err_set(-ECONNRESET, "the channel to %s is dead", channel->dial.peer);
+	verbs_sq_drop(&channel->sq);
+	inband_trim(channel);
+	return err_set(-ECONNRESET, "the channel to %s is dead", channel->cm_id.peer);
 }
 
 static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno)
@@ -214,7 +219,7 @@ static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno
 	unsigned taken;
 
 	verbs_sigpipe_begin(&sigpipe, true);
-	taken = verbs_ring_post(&channel->ring, channel->qp, ret_errno);
+	taken = verbs_sq_post(&channel->sq, channel->qp, ret_errno);
 	verbs_sigpipe_end(&sigpipe);
 	return taken;
 }
@@ -224,37 +229,38 @@ static __attribute__((noinline)) int post_slowly(struct fabric_channel *channel,
 						 enum fabric_opcode opcode,
 						 struct fabric_local_mr *region,
 						 const struct fabric_key *key,
-						 const struct fabric_op *part)
+						 const struct fabric_op *op)
 {
-	const struct fabric_batch run = fabric_batch_of(opcode, region, key);
+	const struct fabric_batch batch = fabric_batch_of(opcode, region, key);
 
-	return verbs_link_put(channel, &run, part, 0, 1) == 1 ? verbs_link_post(channel)
-							      : 0;
+	return verbs_connection_prepare(channel, &batch, op, 0, 1) == 1
+		       ? verbs_connection_post(channel)
+		       : 0;
 }
 
 /* One request is all that it takes. */
-static inline bool alone(const struct fabric_channel *channel,
-			 enum fabric_opcode opcode, const struct fabric_op *part)
+static inline bool is_one_wr(const struct fabric_channel *channel,
+			     enum fabric_opcode opcode, const struct fabric_op *op)
 {
-	return !channel->confirm || part->bytes > channel->joined_bytes[opcode];
+	return !channel->confirm || op->bytes > channel->confirm_bytes[opcode];
 }
 
-int verbs_link_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
-			struct fabric_local_mr *region, const struct fabric_key *key,
-			const struct fabric_op *part)
+int verbs_connection_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
+			      struct fabric_local_mr *region,
+			      const struct fabric_key *key, const struct fabric_op *op)
 {
 	int result;
 
-	if (!alone(channel, opcode, part) || channel->outstanding == channel->depth ||
+	if (!is_one_wr(channel, opcode, op) || channel->outstanding == channel->depth ||
 	    atomic_load_explicit(&channel->dead, memory_order_relaxed))
-		return post_slowly(channel, opcode, region, key, part);
+		return post_slowly(channel, opcode, region, key, op);
 	channel->outstanding++;
-	result = verbs_ring_post_one(&channel->ring, channel->qp, opcode,
-				     region->mr->lkey, key, part);
+	result = verbs_sq_post_one(&channel->sq, channel->qp, opcode, region->mr->lkey,
+				   key, op);
 	return result == 1 ? 1 : post_failed(channel, 1, result == 0, -result);
 }
 
-int verbs_link_post(struct fabric_channel *channel)
+int verbs_connection_post(struct fabric_channel *channel)
 {
 	unsigned n_put = channel->n_put, taken;
 	int err;
@@ -267,6 +273,6 @@ int verbs_link_post(struct fabric_channel *channel)
 	if (channel->confirm)
 		confirm_put(channel);
 	taken = channel->guard ? post_guarded(channel, &err)
-			       : verbs_ring_post(&channel->ring, channel->qp, &err);
+			       : verbs_sq_post(&channel->sq, channel->qp, &err);
 	return err ? post_failed(channel, n_put, taken, err) : (int)taken;
 }

@@ -21,11 +21,12 @@
 #define PORT 9
 
 /* A device that is open. */
-struct opened {
+struct open_device {
 	struct list link;
 	struct ibv_context *verbs;
-	struct verbs_table table; /* as it was since the device told something last */
-	pid_t pid; /* who opened it: its memory mappings are not a child's */
+	struct verbs_port_cache
+		port_cache; /* as it was since the device told something last */
+	pid_t pid;          /* who opened it: its memory mappings are not a child's */
 	unsigned users;
 	bool failed;
 };
@@ -35,9 +36,9 @@ static struct list all = LIST_INIT(all);
 
 /* ---- open devices ---- */
 
-static struct opened *device_open(struct ibv_device *device)
+static struct open_device *device_open(struct ibv_device *device)
 {
-	struct opened *opened = calloc(1, sizeof(*opened));
+	struct open_device *opened = calloc(1, sizeof(*opened));
 	int flags;
 
 	if (!opened)
@@ -50,7 +51,7 @@ static struct opened *device_open(struct ibv_device *device)
 	if (flags < 0 ||
 	    fcntl(opened->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		goto err_close;
-	opened->table = verbs_table_of(opened->verbs);
+	opened->port_cache = verbs_port_cache_of(opened->verbs);
 	list_append(&all, &opened->link);
 	return opened;
 
@@ -61,35 +62,36 @@ err_free:
 	return NULL;
 }
 
-static void device_close(struct opened *opened)
+static void device_close(struct open_device *opened)
 {
 	if (opened->users)
 		return;
 	list_remove(&opened->link);
-	verbs_table_forget(&opened->table);
-	verbs_close(opened->verbs);
+	verbs_port_cache_clear(&opened->port_cache);
+	verbs_device_close(opened->verbs);
 	free(opened);
 }
 
 /* What became of it since it was looked at last. */
-static void device_listen(struct opened *opened)
+static void device_listen(struct open_device *opened)
 {
 	struct ibv_async_event event;
 
 	errno = 0;
 	while (!ibv_get_async_event(opened->verbs, &event)) {
 		opened->failed |= event.event_type == IBV_EVENT_DEVICE_FATAL;
-		verbs_table_forget(&opened->table);
+		verbs_port_cache_clear(&opened->port_cache);
 		ibv_ack_async_event(&event);
 	}
 	/* the kernel has cut it off */
 	opened->failed |= errno == EIO || errno == ENODEV;
 }
 
-static struct opened *opened_find(const struct ibv_context *verbs)
+static struct open_device *open_device_find(const struct ibv_context *verbs)
 {
 	list_for_each(node, &all) {
-		struct opened *opened = container_of(node, struct opened, link);
+		struct open_device *opened =
+			container_of(node, struct open_device, link);
 
 		if (opened->verbs == verbs)
 			return opened;
@@ -97,52 +99,53 @@ static struct opened *opened_find(const struct ibv_context *verbs)
 	return NULL;
 }
 
-void verbs_seek_end(struct ibv_context *verbs)
+void verbs_route_release(struct ibv_context *verbs)
 {
-	struct opened *opened;
+	struct open_device *opened;
 
 	(void)pthread_mutex_lock(&lock);
-	opened = opened_find(verbs);
+	opened = open_device_find(verbs);
 	opened->users--;
 	device_close(opened);
 	(void)pthread_mutex_unlock(&lock);
 }
 
-bool verbs_seek_failed(const struct ibv_context *verbs)
+bool verbs_route_device_failed(const struct ibv_context *verbs)
 {
-	struct opened *opened;
+	struct open_device *opened;
 	bool failed;
 
 	(void)pthread_mutex_lock(&lock);
-	opened = opened_find(verbs);
+	opened = open_device_find(verbs);
 	device_listen(opened);
 	failed = opened->failed;
 	(void)pthread_mutex_unlock(&lock);
 	return failed;
 }
 
-int verbs_seek_look(const struct ibv_context *verbs, uint8_t port,
-		    const struct fabric_address *source,
-		    const struct fabric_rdma_options *rdma_options,
-		    struct verbs_place *ret_place)
+int verbs_route_port(const struct ibv_context *verbs, uint8_t port,
+		     const struct fabric_address *source,
+		     const struct fabric_rdma_options *rdma_options,
+		     struct verbs_port *ret_local)
 {
-	struct opened *opened;
+	struct open_device *opened;
 	int err;
 
 	(void)pthread_mutex_lock(&lock);
-	opened = opened_find(verbs);
+	opened = open_device_find(verbs);
 	device_listen(opened);
-	err = verbs_place_recall(&opened->table, port, source, rdma_options, ret_place);
+	err = verbs_port_lookup(&opened->port_cache, port, source, rdma_options,
+				ret_local);
 	if (err)
-		verbs_table_forget(&opened->table);
+		verbs_port_cache_clear(&opened->port_cache);
 	(void)pthread_mutex_unlock(&lock);
 	return err;
 }
 
-void verbs_seek_doubt(const struct ibv_context *verbs)
+void verbs_route_invalidate(const struct ibv_context *verbs)
 {
 	(void)pthread_mutex_lock(&lock);
-	verbs_table_forget(&opened_find(verbs)->table);
+	verbs_port_cache_clear(&open_device_find(verbs)->port_cache);
 	(void)pthread_mutex_unlock(&lock);
 }
 
@@ -154,7 +157,7 @@ struct search {
 	uint8_t prefix[PREFIX_BYTES];  /* of the server's subnet */
 	char iwarp[FABRIC_DEVICE_MAX]; /* a device that cannot; "": there is none */
 	/* what was found */
-	struct opened *opened;
+	struct open_device *opened;
 	uint8_t port;
 	uint8_t gid[16];
 };
@@ -193,17 +196,19 @@ static bool source_of(const struct fabric_address *server,
 	return found;
 }
 
-static bool port_usable(struct verbs_table *table, uint8_t port, bool *ret_infiniband)
+static bool port_usable(struct verbs_port_cache *port_cache, uint8_t port,
+			bool *ret_infiniband)
 {
 	const struct ibv_port_attr *attr;
 
-	if (verbs_table_port(table, port, &attr) || attr->state != IBV_PORT_ACTIVE)
+	if (verbs_port_cache_attr(port_cache, port, &attr) ||
+	    attr->state != IBV_PORT_ACTIVE)
 		return false;
 	*ret_infiniband = attr->link_layer == IBV_LINK_LAYER_INFINIBAND;
 	return true;
 }
 
-static bool gid_leads(struct search *search, struct verbs_table *table,
+static bool gid_leads(struct search *search, struct verbs_port_cache *port_cache,
 		      const struct ibv_gid_entry *gid)
 {
 	bool infiniband = false, same;
@@ -212,14 +217,14 @@ static bool gid_leads(struct search *search, struct verbs_table *table,
 	       !memcmp(gid->gid.raw, search->source, sizeof(search->source));
 	if (!same && memcmp(gid->gid.raw, search->prefix, sizeof(search->prefix)) != 0)
 		return false;
-	if (!port_usable(table, (uint8_t)gid->port_num, &infiniband) ||
+	if (!port_usable(port_cache, (uint8_t)gid->port_num, &infiniband) ||
 	    !verbs_gid_usable(gid->gid_type, infiniband))
 		return false;
 	/* the prefix says something only of InfiniBand's */
 	return same || (infiniband && !search->strict);
 }
 
-static bool device_leads(struct search *search, struct opened *opened)
+static bool device_leads(struct search *search, struct open_device *opened)
 {
 	const struct ibv_gid_entry *gids;
 	bool found = false;
@@ -230,9 +235,9 @@ static bool device_leads(struct search *search, struct opened *opened)
 			       ibv_get_device_name(opened->verbs->device));
 		return false;
 	}
-	n = verbs_table_gids(&opened->table, &gids);
+	n = verbs_port_cache_gids(&opened->port_cache, &gids);
 	for (unsigned i = 0; i < n && !found; i++) {
-		found = gid_leads(search, &opened->table, &gids[i]);
+		found = gid_leads(search, &opened->port_cache, &gids[i]);
 		if (!found)
 			continue;
 		search->opened = opened;
@@ -241,11 +246,11 @@ static bool device_leads(struct search *search, struct opened *opened)
 	}
 	/* the next one may find what has changed in a way that no device tells */
 	if (!found)
-		verbs_table_forget(&opened->table);
+		verbs_port_cache_clear(&opened->port_cache);
 	return found;
 }
 
-static bool is_usable(const struct opened *opened)
+static bool is_usable(const struct open_device *opened)
 {
 	return !opened->failed && opened->pid == getpid();
 }
@@ -253,7 +258,8 @@ static bool is_usable(const struct opened *opened)
 static bool is_open(const struct ibv_device *device)
 {
 	list_for_each(node, &all) {
-		const struct opened *opened = container_of(node, struct opened, link);
+		const struct open_device *opened =
+			container_of(node, struct open_device, link);
 
 		if (opened->verbs->device == device && is_usable(opened))
 			return true;
@@ -266,7 +272,8 @@ static void search_run(struct search *search)
 	struct ibv_device **list;
 
 	list_for_each(node, &all) {
-		struct opened *opened = container_of(node, struct opened, link);
+		struct open_device *opened =
+			container_of(node, struct open_device, link);
 
 		if (is_usable(opened))
 			device_listen(opened);
@@ -275,7 +282,8 @@ static void search_run(struct search *search)
 	}
 	list = ibv_get_device_list(NULL);
 	for (int i = 0; list && list[i] && !search->opened; i++) {
-		struct opened *opened = is_open(list[i]) ? NULL : device_open(list[i]);
+		struct open_device *opened =
+			is_open(list[i]) ? NULL : device_open(list[i]);
 
 		if (opened && !device_leads(search, opened))
 			device_close(opened);
@@ -284,9 +292,10 @@ static void search_run(struct search *search)
 		ibv_free_device_list(list);
 }
 
-int verbs_seek(const struct fabric_address *server, const struct fabric_address *source,
-	       const struct fabric_address *near, struct ibv_context **ret_verbs,
-	       uint8_t *ret_port, struct fabric_address *ret_source)
+int verbs_route_find(const struct fabric_address *server,
+		     const struct fabric_address *source,
+		     const struct fabric_address *near, struct ibv_context **ret_verbs,
+		     uint8_t *ret_port, struct fabric_address *ret_source)
 {
 	char text[VERBS_ADDRESS_TEXT];
 	struct fabric_address from = *source;
@@ -298,8 +307,8 @@ int verbs_seek(const struct fabric_address *server, const struct fabric_address 
 		from = *near;
 	search.has_source = from.family || source_of(server, &from);
 	if (search.has_source)
-		verbs_address_gid(&from, search.source);
-	verbs_address_gid(server, gid);
+		verbs_address_to_gid(&from, search.source);
+	verbs_address_to_gid(server, gid);
 	memcpy(search.prefix, gid, sizeof(search.prefix));
 	(void)pthread_mutex_lock(&lock);
 	search_run(&search);
@@ -316,6 +325,6 @@ int verbs_seek(const struct fabric_address *server, const struct fabric_address 
 			       verbs_address_text(server, text));
 	*ret_verbs = search.opened->verbs;
 	*ret_port = search.port;
-	verbs_gid_address(search.gid, ret_source);
+	verbs_gid_to_address(search.gid, ret_source);
 	return 0;
 }

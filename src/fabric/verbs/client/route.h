@@ -10,22 +10,23 @@
 
 /* `source`: the address of this host that is asked for, family 0: any that leads there.
  * `near`: the one from which IP sends there, family 0: it is not known.
- * *ret_source is the one found, for verbs_seek_look().  Give the device back with
- * verbs_seek_end().
+ * *ret_source is the one found, for verbs_route_port().  Give the device back with
+ * verbs_route_release().
  *   -ENODEV   no RDMA device leads there
  *   -ENOTSUP  there is none but iWARP's */
-int verbs_seek(const struct fabric_address *server, const struct fabric_address *source,
-	       const struct fabric_address *near, struct ibv_context **ret_verbs,
-	       uint8_t *ret_port, struct fabric_address *ret_source);
-void verbs_seek_end(struct ibv_context *verbs);
-/* The place there, as the device has told of it last: verbs_place_recall().  Where what relies on
+int verbs_route_find(const struct fabric_address *server,
+		     const struct fabric_address *source,
+		     const struct fabric_address *near, struct ibv_context **ret_verbs,
+		     uint8_t *ret_port, struct fabric_address *ret_source);
+void verbs_route_release(struct ibv_context *verbs);
+/* The place there, as the device has told of it last: verbs_port_lookup().  Where what relies on
  * it fails, it is to be looked at anew. */
-int verbs_seek_look(const struct ibv_context *verbs, uint8_t port,
-		    const struct fabric_address *source,
-		    const struct fabric_rdma_options *rdma_options,
-		    struct verbs_place *ret_place);
-void verbs_seek_doubt(const struct ibv_context *verbs);
+int verbs_route_port(const struct ibv_context *verbs, uint8_t port,
+		     const struct fabric_address *source,
+		     const struct fabric_rdma_options *rdma_options,
+		     struct verbs_port *ret_local);
+void verbs_route_invalidate(const struct ibv_context *verbs);
 /* Whether the device has told by now that it has failed, or is being removed. */
-bool verbs_seek_failed(const struct ibv_context *verbs);
+bool verbs_route_device_failed(const struct ibv_context *verbs);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-int verbs_status_err(enum ibv_wc_status status)
+int verbs_wc_errno(enum ibv_wc_status status)
 {
 	switch (status) {
 	case IBV_WC_SUCCESS:

@@ -6,6 +6,6 @@
 #include <infiniband/verbs.h>
 
 /* As fabric_wc.status. */
-int verbs_status_err(enum ibv_wc_status status);
+int verbs_wc_errno(enum ibv_wc_status status);
 
 #endif

@@ -9,13 +9,13 @@
 #include "base/err.h"
 #include "fabric/verbs/common/status.h"
 
-int verbs_cm_create(struct rdma_event_channel **ret_channel)
+int verbs_cm_create_channel(struct rdma_event_channel **ret_channel)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	int flags, err;
 
 	if (!channel)
-		return err_errno(verbs_failure(), "rdma_create_event_channel");
+		return err_errno(verbs_errno(), "rdma_create_event_channel");
 	flags = fcntl(channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
 		err = -errno;
@@ -39,14 +39,14 @@ int verbs_cm_destroy_qp(struct rdma_cm_id *id)
 	return -abs(ibv_destroy_qp(qp));
 }
 
-int verbs_cm_traffic_class(struct rdma_cm_id *id, int traffic_class)
+int verbs_cm_set_traffic_class(struct rdma_cm_id *id, int traffic_class)
 {
 	uint8_t tos = (uint8_t)traffic_class;
 
 	if (traffic_class == FABRIC_OPTION_AUTO)
 		return 0;
 	if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos)))
-		return err_errno(verbs_failure(), "rdma_set_option: the traffic class");
+		return err_errno(verbs_errno(), "rdma_set_option: the traffic class");
 	return 0;
 }
 
@@ -69,14 +69,15 @@ static void private_copy(const struct rdma_cm_event *event, struct verbs_cm_even
 	memcpy(to->private_data, conn->private_data, to->private_bytes);
 }
 
-int verbs_cm_take(struct rdma_event_channel *channel, struct verbs_cm_event *ret_event)
+int verbs_cm_get_event(struct rdma_event_channel *channel,
+		       struct verbs_cm_event *ret_event)
 {
 	struct rdma_cm_event *event;
 
 	if (rdma_get_cm_event(channel, &event)) {
 		if (errno == EAGAIN || errno == EINTR)
 			return -EAGAIN;
-		return err_errno(verbs_failure(), "rdma_get_cm_event");
+		return err_errno(verbs_errno(), "rdma_get_cm_event");
 	}
 	*ret_event = (struct verbs_cm_event){
 		.type = event->event,

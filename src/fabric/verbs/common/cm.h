@@ -33,7 +33,7 @@ struct verbs_cm_event {
 };
 
 /* A channel that does not block.  -errno with text. */
-int verbs_cm_create(struct rdma_event_channel **ret_channel);
+int verbs_cm_create_channel(struct rdma_event_channel **ret_channel);
 
 /* Destroy the id's queue pair, if it has one.  -errno: the device keeps it; neither id nor
  * events know it any more. */
@@ -41,9 +41,10 @@ int verbs_cm_destroy_qp(struct rdma_cm_id *id);
 
 /* Packets of the id's connection are to have this traffic class; FABRIC_OPTION_AUTO: as the
  * system has it.  Before the id has a route, or listens.  -errno with text. */
-int verbs_cm_traffic_class(struct rdma_cm_id *id, int traffic_class);
+int verbs_cm_set_traffic_class(struct rdma_cm_id *id, int traffic_class);
 
 /* The next event; -EAGAIN when there is none, else -errno with text. */
-int verbs_cm_take(struct rdma_event_channel *channel, struct verbs_cm_event *ret_event);
+int verbs_cm_get_event(struct rdma_event_channel *channel,
+		       struct verbs_cm_event *ret_event);
 
 #endif

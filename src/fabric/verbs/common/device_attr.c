@@ -17,7 +17,8 @@ static uint8_t depth_of(int value)
 	return value > UINT8_MAX ? UINT8_MAX : (uint8_t)value;
 }
 
-int verbs_facts_read(struct ibv_context *verbs, struct verbs_facts *ret_facts)
+int verbs_device_attr_query(struct ibv_context *verbs,
+			    struct verbs_device_attr *ret_attr)
 {
 	const char *name = ibv_get_device_name(verbs->device);
 	bool iwarp = verbs->device->transport_type == IBV_TRANSPORT_IWARP;
@@ -26,7 +27,7 @@ int verbs_facts_read(struct ibv_context *verbs, struct verbs_facts *ret_facts)
 
 	if (err)
 		return err_errno(-err, "RDMA device %s: ibv_query_device", name);
-	*ret_facts = (struct verbs_facts){
+	*ret_attr = (struct verbs_device_attr){
 		.iwarp = iwarp,
 		/* none over iWARP, whatever a device says */
 		.atomics = attr.atomic_cap != IBV_ATOMIC_NONE && !iwarp,
@@ -39,11 +40,11 @@ int verbs_facts_read(struct ibv_context *verbs, struct verbs_facts *ret_facts)
 		.max_mr_bytes = attr.max_mr_size,
 		.vendor = attr.vendor_id,
 	};
-	(void)snprintf(ret_facts->name, sizeof(ret_facts->name), "%s", name);
+	(void)snprintf(ret_attr->name, sizeof(ret_attr->name), "%s", name);
 	return 0;
 }
 
-bool verbs_port_active(struct ibv_context *verbs, uint8_t port)
+bool verbs_port_is_active(struct ibv_context *verbs, uint8_t port)
 {
 	struct ibv_port_attr attr;
 
@@ -86,7 +87,7 @@ static bool node_parse(const char *text, int *ret_node)
 	return true;
 }
 
-int verbs_facts_node(const char *sysfs, const char *device)
+int verbs_device_node(const char *sysfs, const char *device)
 {
 	char text[128], netdev[128];
 	int node;
@@ -114,7 +115,7 @@ int verbs_facts_node(const char *sysfs, const char *device)
 	return -1;
 }
 
-const char *verbs_facts_list(char *buf, size_t bytes)
+const char *verbs_device_list_text(char *buf, size_t bytes)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	size_t used = 0;

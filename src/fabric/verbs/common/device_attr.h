@@ -9,7 +9,7 @@
 
 #include "fabric/fabric.h"
 
-struct verbs_facts {
+struct verbs_device_attr {
 	char name[FABRIC_DEVICE_MAX];
 	/* iWARP: a refused write completes as done, and the sink of a read is written
 	 * to by the peer's messages, so that it needs the right to be written remotely
@@ -26,15 +26,16 @@ struct verbs_facts {
 };
 
 /* -errno with text. */
-int verbs_facts_read(struct ibv_context *verbs, struct verbs_facts *ret_facts);
+int verbs_device_attr_query(struct ibv_context *verbs,
+			    struct verbs_device_attr *ret_attr);
 
-bool verbs_port_active(struct ibv_context *verbs, uint8_t port);
+bool verbs_port_is_active(struct ibv_context *verbs, uint8_t port);
 
 /* The NUMA node of a device as sysfs (mounted at `sysfs`) tells: the device's own, else
  * its network interface's, else that of the bus behind it; -1: unknown. */
-int verbs_facts_node(const char *sysfs, const char *device);
+int verbs_device_node(const char *sysfs, const char *device);
 
 /* "rxe0, siw0": this host's RDMA devices into buf; "none".  Returns buf. */
-const char *verbs_facts_list(char *buf, size_t bytes);
+const char *verbs_device_list_text(char *buf, size_t bytes);
 
 #endif

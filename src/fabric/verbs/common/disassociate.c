@@ -6,7 +6,7 @@
 
 #include "fabric/verbs/common/iwarp.h"
 
-void verbs_cut_fd(int fd)
+void verbs_disassociate_fd(int fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -16,15 +16,15 @@ void verbs_cut_fd(int fd)
 	(void)close(null);
 }
 
-void verbs_cut(struct ibv_context *verbs)
+void verbs_disassociate(struct ibv_context *verbs)
 {
-	verbs_siw_uncover(verbs);
-	verbs_cut_fd(verbs->async_fd);
-	verbs_cut_fd(verbs->cmd_fd);
+	verbs_siw_unreserve(verbs);
+	verbs_disassociate_fd(verbs->async_fd);
+	verbs_disassociate_fd(verbs->cmd_fd);
 }
 
-void verbs_close(struct ibv_context *verbs)
+void verbs_device_close(struct ibv_context *verbs)
 {
-	verbs_siw_uncover(verbs);
+	verbs_siw_unreserve(verbs);
 	(void)ibv_close_device(verbs);
 }

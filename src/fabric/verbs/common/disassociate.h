@@ -9,10 +9,10 @@
 
 /* Put something harmless in the place of a descriptor, so that its number stays taken; what the
  * kernel had behind it is gone. */
-void verbs_cut_fd(int fd);
+void verbs_disassociate_fd(int fd);
 /* The same for those of the device itself. */
-void verbs_cut(struct ibv_context *verbs);
+void verbs_disassociate(struct ibv_context *verbs);
 /* Close a device that was opened for us, not by rdma_cm. */
-void verbs_close(struct ibv_context *verbs);
+void verbs_device_close(struct ibv_context *verbs);
 
 #endif

@@ -14,10 +14,10 @@
  * any other, for none, so that the queue pair or completion queue that gets it cannot be
  * made, nor any after it, as the offset stays the next one free.  A completion queue that
  * lies across it, as long as the context is open, keeps it from all others. */
-void verbs_siw_cover(struct ibv_context *verbs, uint32_t vendor);
+void verbs_siw_reserve(struct ibv_context *verbs, uint32_t vendor);
 
 /* To be called before a context is closed or cut off, whosever it is: what is mapped keeps
  * it open for the kernel, which then waits for ever when the device is removed. */
-void verbs_siw_uncover(const struct ibv_context *verbs);
+void verbs_siw_unreserve(const struct ibv_context *verbs);
 
 #endif

@@ -12,7 +12,7 @@
 #include "fabric/verbs/common/port_cache.h"
 #include "fabric/verbs/common/qp_limits.h"
 
-struct verbs_place {
+struct verbs_port {
 	struct ibv_context *verbs;
 	uint8_t port;
 	bool infiniband;
@@ -31,43 +31,42 @@ struct verbs_place {
  *   -ENETDOWN       the port is not active
  *   -EADDRNOTAVAIL  it has no such GID
  *   -EINVAL         no such P_Key */
-int verbs_place_look(struct ibv_context *verbs, uint8_t port,
+int verbs_port_query(struct ibv_context *verbs, uint8_t port,
 		     const struct fabric_address *address,
 		     const struct fabric_rdma_options *rdma_options,
-		     struct verbs_place *ret_place);
+		     struct verbs_port *ret_local);
 /* The same, as the table remembers the port and its GIDs. */
-int verbs_place_recall(struct verbs_table *table, uint8_t port,
-		       const struct fabric_address *address,
-		       const struct fabric_rdma_options *rdma_options,
-		       struct verbs_place *ret_place);
+int verbs_port_lookup(struct verbs_port_cache *port_cache, uint8_t port,
+		      const struct fabric_address *address,
+		      const struct fabric_rdma_options *rdma_options,
+		      struct verbs_port *ret_local);
 
 /* A GID as an address, and back; an IPv4 one is mapped into IPv6. */
-void verbs_gid_address(const uint8_t gid[16], struct fabric_address *ret_address);
-void verbs_address_gid(const struct fabric_address *address, uint8_t ret_gid[16]);
+void verbs_gid_to_address(const uint8_t gid[16], struct fabric_address *ret_address);
+void verbs_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[16]);
 
 /* Whether a GID of the type is one of RoCE that this place and rdma_cm use, or of
  * InfiniBand. */
 bool verbs_gid_usable(uint32_t type, bool infiniband);
 
 /* This side's end: queue pair, place, a fresh PSN, and the most that the rdma_options take. */
-struct fabric_qp_info verbs_place_end(const struct verbs_place *place,
-				      const struct ibv_qp *qp,
-				      const struct fabric_rdma_options *rdma_options,
-				      uint8_t rd_atomic);
+struct fabric_qp_info verbs_qp_info_make(const struct verbs_port *local,
+					 const struct ibv_qp *qp,
+					 const struct fabric_rdma_options *rdma_options,
+					 uint8_t rd_atomic);
 
 /* Whether what a peer says of its end can be: -EINVAL with the value that cannot, -EACCES
  * another partition. */
-int verbs_end_check(const struct verbs_place *place,
-		    const struct fabric_qp_info *theirs);
+int verbs_qp_info_check(const struct verbs_port *local,
+			const struct fabric_qp_info *theirs);
 
 /* From RESET to INIT, with these rights for the peer. */
-int verbs_place_init(const struct verbs_place *place, struct ibv_qp *qp,
-		     unsigned access);
+int verbs_qp_init(const struct verbs_port *local, struct ibv_qp *qp, unsigned access);
 /* From INIT to RTS.  `theirs` was checked; *ours becomes what is in effect.  -errno with text
  * that names the device and the step. */
-int verbs_place_join(const struct verbs_place *place, struct ibv_qp *qp,
+int verbs_qp_connect(const struct verbs_port *local, struct ibv_qp *qp,
 		     const struct fabric_rdma_options *rdma_options,
-		     const struct verbs_depths *depths,
+		     const struct verbs_rd_atomic *depths,
 		     const struct fabric_qp_info *theirs, struct fabric_qp_info *ours);
 
 #endif

@@ -9,32 +9,32 @@
 #define GIDS_FEW 32
 #define GIDS_ALL 1024
 
-void verbs_table_forget(struct verbs_table *table)
+void verbs_port_cache_clear(struct verbs_port_cache *port_cache)
 {
-	free(table->gids);
-	table->gids = NULL;
-	table->n_gids = 0;
-	table->port = 0;
+	free(port_cache->gids);
+	port_cache->gids = NULL;
+	port_cache->n_gids = 0;
+	port_cache->port = 0;
 }
 
-int verbs_table_port(struct verbs_table *table, uint8_t port,
-		     const struct ibv_port_attr **ret_attr)
+int verbs_port_cache_attr(struct verbs_port_cache *port_cache, uint8_t port,
+			  const struct ibv_port_attr **ret_attr)
 {
 	int err;
 
-	if (table->port != port) {
-		table->port = 0;
-		memset(&table->attr, 0, sizeof(table->attr));
-		err = ibv_query_port(table->verbs, port, &table->attr);
+	if (port_cache->port != port) {
+		port_cache->port = 0;
+		memset(&port_cache->attr, 0, sizeof(port_cache->attr));
+		err = ibv_query_port(port_cache->verbs, port, &port_cache->attr);
 		if (err)
 			return -abs(err);
-		table->port = port;
+		port_cache->port = port;
 	}
-	*ret_attr = &table->attr;
+	*ret_attr = &port_cache->attr;
 	return 0;
 }
 
-static void gids_read(struct verbs_table *table)
+static void gids_read(struct verbs_port_cache *port_cache)
 {
 	struct ibv_gid_entry *gids;
 	unsigned room = GIDS_FEW;
@@ -42,7 +42,8 @@ static void gids_read(struct verbs_table *table)
 
 	for (;;) {
 		gids = malloc(room * sizeof(*gids));
-		n = gids ? ibv_query_gid_table(table->verbs, gids, room, 0) : -ENOMEM;
+		n = gids ? ibv_query_gid_table(port_cache->verbs, gids, room, 0)
+			 : -ENOMEM;
 		if (n >= 0 || room == GIDS_ALL)
 			break;
 		/* perhaps there are more */
@@ -54,15 +55,15 @@ static void gids_read(struct verbs_table *table)
 		free(gids);
 		return;
 	}
-	table->gids = gids;
-	table->n_gids = (unsigned)n;
+	port_cache->gids = gids;
+	port_cache->n_gids = (unsigned)n;
 }
 
-unsigned verbs_table_gids(struct verbs_table *table,
-			  const struct ibv_gid_entry **ret_gids)
+unsigned verbs_port_cache_gids(struct verbs_port_cache *port_cache,
+			       const struct ibv_gid_entry **ret_gids)
 {
-	if (!table->gids)
-		gids_read(table);
-	*ret_gids = table->gids;
-	return table->n_gids;
+	if (!port_cache->gids)
+		gids_read(port_cache);
+	*ret_gids = port_cache->gids;
+	return port_cache->n_gids;
 }

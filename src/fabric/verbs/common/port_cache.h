@@ -7,7 +7,7 @@
 
 #include <infiniband/verbs.h>
 
-struct verbs_table {
+struct verbs_port_cache {
 	struct ibv_context *verbs;
 	struct ibv_gid_entry *gids; /* of all ports; NULL: not asked for */
 	unsigned n_gids;
@@ -16,18 +16,18 @@ struct verbs_table {
 };
 
 /* A table that knows nothing yet; it takes no memory before it is asked. */
-static inline struct verbs_table verbs_table_of(struct ibv_context *verbs)
+static inline struct verbs_port_cache verbs_port_cache_of(struct ibv_context *verbs)
 {
-	return (struct verbs_table){ .verbs = verbs };
+	return (struct verbs_port_cache){ .verbs = verbs };
 }
 
 /* Forget everything; frees its memory. */
-void verbs_table_forget(struct verbs_table *table);
+void verbs_port_cache_clear(struct verbs_port_cache *port_cache);
 /* The port; *ret_attr is the table's.  -errno. */
-int verbs_table_port(struct verbs_table *table, uint8_t port,
-		     const struct ibv_port_attr **ret_attr);
+int verbs_port_cache_attr(struct verbs_port_cache *port_cache, uint8_t port,
+			  const struct ibv_port_attr **ret_attr);
 /* The valid GIDs of all ports, which are the table's, and how many; 0: they cannot be had. */
-unsigned verbs_table_gids(struct verbs_table *table,
-			  const struct ibv_gid_entry **ret_gids);
+unsigned verbs_port_cache_gids(struct verbs_port_cache *port_cache,
+			       const struct ibv_gid_entry **ret_gids);
 
 #endif

@@ -33,7 +33,7 @@ static int step_begin(struct rdma_cm_id *id, enum ibv_qp_state state, const char
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
 	return rdma_init_qp_attr(id, attr, ret_mask)
-		       ? step_failed(id, verbs_failure(), step)
+		       ? step_failed(id, verbs_errno(), step)
 		       : 0;
 }
 
@@ -46,7 +46,7 @@ static int step_end(struct rdma_cm_id *id, struct ibv_qp *qp, struct ibv_qp_attr
 }
 
 /* Once more: what INIT takes from rdma_cm is known only since there is a peer. */
-static int drive_init(struct rdma_cm_id *id, struct ibv_qp *qp)
+static int cm_init(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr;
 	int mask, err = step_begin(id, IBV_QPS_INIT, "INIT", &attr, &mask);
@@ -54,19 +54,19 @@ static int drive_init(struct rdma_cm_id *id, struct ibv_qp *qp)
 	return err ? err : step_end(id, qp, &attr, mask, "INIT");
 }
 
-static int drive_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
-		     const struct fabric_rdma_options *rdma_options,
-		     const struct verbs_depths *depths, struct verbs_terms *terms)
+static int cm_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
+		  const struct fabric_rdma_options *rdma_options,
+		  const struct verbs_rd_atomic *depths, struct verbs_qp_limits *limits)
 {
 	struct ibv_qp_attr attr;
-	enum ibv_mtu most = verbs_mtu_of(terms->mtu);
+	enum ibv_mtu most = verbs_mtu_of(limits->mtu);
 	int mask, err = step_begin(id, IBV_QPS_RTR, "RTR", &attr, &mask);
 
 	if (err)
 		return err;
 	if (attr.path_mtu > most)
 		attr.path_mtu = most;
-	terms->mtu = (uint16_t)verbs_mtu_bytes(attr.path_mtu);
+	limits->mtu = (uint16_t)verbs_mtu_bytes(attr.path_mtu);
 	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
 		attr.ah_attr.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
 	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
@@ -76,17 +76,18 @@ static int drive_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
 	return step_end(id, qp, &attr, mask, "RTR");
 }
 
-static int drive_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
-		     const struct fabric_rdma_options *rdma_options,
-		     const struct verbs_depths *depths, const struct verbs_terms *terms)
+static int cm_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
+		  const struct fabric_rdma_options *rdma_options,
+		  const struct verbs_rd_atomic *depths,
+		  const struct verbs_qp_limits *limits)
 {
 	struct ibv_qp_attr attr;
 	int mask, err = step_begin(id, IBV_QPS_RTS, "RTS", &attr, &mask);
 
 	if (err)
 		return err;
-	attr.retry_cnt = terms->retry_count;
-	attr.rnr_retry = terms->rnr_retry_count;
+	attr.retry_cnt = limits->retry_count;
+	attr.rnr_retry = limits->rnr_retry_count;
 	if (rdma_options->ack_timeout != FABRIC_OPTION_AUTO)
 		attr.timeout = (uint8_t)rdma_options->ack_timeout;
 	if (depths->initiator >= 0)
@@ -94,19 +95,20 @@ static int drive_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
 	return step_end(id, qp, &attr, mask, "RTS");
 }
 
-int verbs_drive(struct rdma_cm_id *id, struct ibv_qp *qp,
-		const struct fabric_rdma_options *rdma_options,
-		const struct verbs_depths *depths, struct verbs_terms *terms)
+int verbs_qp_connect_cm(struct rdma_cm_id *id, struct ibv_qp *qp,
+			const struct fabric_rdma_options *rdma_options,
+			const struct verbs_rd_atomic *depths,
+			struct verbs_qp_limits *limits)
 {
-	const struct verbs_terms ours = verbs_terms_of(rdma_options);
-	struct verbs_terms settled = verbs_terms_settle(&ours, terms);
-	int err = drive_init(id, qp);
+	const struct verbs_qp_limits ours = verbs_qp_limits_of(rdma_options);
+	struct verbs_qp_limits settled = verbs_qp_limits_min(&ours, limits);
+	int err = cm_init(id, qp);
 
 	if (!err)
-		err = drive_rtr(id, qp, rdma_options, depths, &settled);
+		err = cm_rtr(id, qp, rdma_options, depths, &settled);
 	if (!err)
-		err = drive_rts(id, qp, rdma_options, depths, &settled);
+		err = cm_rts(id, qp, rdma_options, depths, &settled);
 	if (!err)
-		*terms = settled;
+		*limits = settled;
 	return err;
 }

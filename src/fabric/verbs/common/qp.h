@@ -11,7 +11,7 @@
 #include "fabric/verbs/common/qp_limits.h"
 
 /* Reads and atomics under way on a channel; -1: as rdma_cm knows by now. */
-struct verbs_depths {
+struct verbs_rd_atomic {
 	int responder, initiator;
 };
 
@@ -21,8 +21,9 @@ unsigned verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: no such MTU */
 
 /* rdma_cm knows the peer by now.  *terms is what the peer takes, and becomes what is in
  * effect.  -errno with text that names the device and the step. */
-int verbs_drive(struct rdma_cm_id *id, struct ibv_qp *qp,
-		const struct fabric_rdma_options *rdma_options,
-		const struct verbs_depths *depths, struct verbs_terms *terms);
+int verbs_qp_connect_cm(struct rdma_cm_id *id, struct ibv_qp *qp,
+			const struct fabric_rdma_options *rdma_options,
+			const struct verbs_rd_atomic *depths,
+			struct verbs_qp_limits *limits);
 
 #endif

@@ -6,22 +6,24 @@
 
 #include "fabric/verbs/common/cm.h"
 
-#define TERMS_MAGIC UINT32_C(0x746d6d72) /* "rmmt" on the wire */
+#define LIMITS_MAGIC UINT32_C(0x746d6d72) /* "rmmt" on the wire */
 
-struct terms_wire {
+struct limits_wire {
 	uint32_t magic;
 	uint16_t mtu;
 	uint8_t retries;
 	uint8_t rnr;
 } __attribute__((packed));
 
-_Static_assert(sizeof(struct terms_wire) == VERBS_TERMS_BYTES, "terms on the wire");
-_Static_assert(FABRIC_HELLO_BYTES + VERBS_TERMS_BYTES <= VERBS_PRIVATE_BYTES,
+_Static_assert(sizeof(struct limits_wire) == VERBS_QP_LIMITS_BYTES,
+	       "terms on the wire");
+_Static_assert(FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES <= VERBS_PRIVATE_BYTES,
 	       "hello and terms fit into private data");
 
-struct verbs_terms verbs_terms_of(const struct fabric_rdma_options *rdma_options)
+struct verbs_qp_limits
+verbs_qp_limits_of(const struct fabric_rdma_options *rdma_options)
 {
-	return (struct verbs_terms){
+	return (struct verbs_qp_limits){
 		.mtu = rdma_options->mtu == FABRIC_OPTION_AUTO
 			       ? UINT16_MAX
 			       : (uint16_t)rdma_options->mtu,
@@ -35,40 +37,42 @@ static uint8_t lesser(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-struct verbs_terms verbs_terms_settle(const struct verbs_terms *a,
-				      const struct verbs_terms *b)
+struct verbs_qp_limits verbs_qp_limits_min(const struct verbs_qp_limits *a,
+					   const struct verbs_qp_limits *b)
 {
-	return (struct verbs_terms){
+	return (struct verbs_qp_limits){
 		.mtu = a->mtu < b->mtu ? a->mtu : b->mtu,
 		.retry_count = lesser(a->retry_count, b->retry_count),
 		.rnr_retry_count = lesser(a->rnr_retry_count, b->rnr_retry_count),
 	};
 }
 
-void verbs_terms_encode(const struct verbs_terms *terms, uint8_t buf[VERBS_TERMS_BYTES])
+void verbs_qp_limits_encode(const struct verbs_qp_limits *limits,
+			    uint8_t buf[VERBS_QP_LIMITS_BYTES])
 {
-	const struct terms_wire wire = {
-		.magic = htole32(TERMS_MAGIC),
-		.mtu = htole16(terms->mtu),
-		.retries = terms->retry_count,
-		.rnr = terms->rnr_retry_count,
+	const struct limits_wire wire = {
+		.magic = htole32(LIMITS_MAGIC),
+		.mtu = htole16(limits->mtu),
+		.retries = limits->retry_count,
+		.rnr = limits->rnr_retry_count,
 	};
 
 	memcpy(buf, &wire, sizeof(wire));
 }
 
-struct verbs_terms verbs_terms_decode(const uint8_t *buf, size_t bytes)
+struct verbs_qp_limits verbs_qp_limits_decode(const uint8_t *buf, size_t bytes)
 {
-	const struct verbs_terms none = { UINT16_MAX, VERBS_RETRIES, VERBS_RETRIES };
-	struct verbs_terms terms;
-	struct terms_wire wire;
+	const struct verbs_qp_limits none = { UINT16_MAX, VERBS_RETRIES,
+					      VERBS_RETRIES };
+	struct verbs_qp_limits limits;
+	struct limits_wire wire;
 
 	if (bytes < sizeof(wire))
 		return none;
 	memcpy(&wire, buf, sizeof(wire));
-	if (le32toh(wire.magic) != TERMS_MAGIC)
+	if (le32toh(wire.magic) != LIMITS_MAGIC)
 		return none;
-	terms = (struct verbs_terms){ le16toh(wire.mtu), wire.retries, wire.rnr };
+	limits = (struct verbs_qp_limits){ le16toh(wire.mtu), wire.retries, wire.rnr };
 	/* a peer may ask for less, not for ever */
-	return verbs_terms_settle(&terms, &none);
+	return verbs_qp_limits_min(&limits, &none);
 }

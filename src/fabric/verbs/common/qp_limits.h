@@ -10,21 +10,22 @@
 
 #include "fabric/fabric.h"
 
-struct verbs_terms {
+struct verbs_qp_limits {
 	uint16_t mtu; /* bytes; UINT16_MAX: whatever the path takes */
 	uint8_t retry_count, rnr_retry_count;
 };
 
-#define VERBS_TERMS_BYTES 8
+#define VERBS_QP_LIMITS_BYTES 8
 
-struct verbs_terms verbs_terms_of(const struct fabric_rdma_options *rdma_options);
+struct verbs_qp_limits
+verbs_qp_limits_of(const struct fabric_rdma_options *rdma_options);
 /* The lesser of both, member by member. */
-struct verbs_terms verbs_terms_settle(const struct verbs_terms *a,
-				      const struct verbs_terms *b);
+struct verbs_qp_limits verbs_qp_limits_min(const struct verbs_qp_limits *a,
+					   const struct verbs_qp_limits *b);
 
-void verbs_terms_encode(const struct verbs_terms *terms,
-			uint8_t buf[VERBS_TERMS_BYTES]);
+void verbs_qp_limits_encode(const struct verbs_qp_limits *limits,
+			    uint8_t buf[VERBS_QP_LIMITS_BYTES]);
 /* Of a peer that says nothing: no limits but those of the protocol. */
-struct verbs_terms verbs_terms_decode(const uint8_t *buf, size_t bytes);
+struct verbs_qp_limits verbs_qp_limits_decode(const uint8_t *buf, size_t bytes);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* -errno; some drivers fail without setting it, and no failure may pass for success: then
  * -EIO.  [any] */
-static inline int verbs_failure(void)
+static inline int verbs_errno(void)
 {
 	return errno > 0 ? -errno : -EIO;
 }

@@ -36,7 +36,7 @@ int verbs_channel_fence(struct verbs_channel *channel)
 
 	if (!qp_of(channel))
 		return 0;
-	verbs_sigpipe_begin(&sigpipe, endpoint_of(channel)->device->facts.iwarp);
+	verbs_sigpipe_begin(&sigpipe, endpoint_of(channel)->device->attr.iwarp);
 	err = ibv_modify_qp(qp_of(channel), &attr, IBV_QP_STATE);
 	verbs_sigpipe_end(&sigpipe);
 	return -abs(err);
@@ -58,23 +58,24 @@ static int own_qp_destroy(struct verbs_channel *channel)
 static void qp_destroy(struct verbs_channel *channel, bool fenced)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	struct verbs_desk *desk = channel->desk;
+	struct verbs_inband_server *inband = channel->inband;
 	int err;
 
 	/* the poller posts to it no more, and does nothing in its name */
-	verbs_slots_desk(&endpoint->device->slots, channel->receive, NULL);
-	channel->desk = NULL;
+	verbs_channel_ids_set_inband(&endpoint->device->ids, channel->wr_number, NULL);
+	channel->inband = NULL;
 	err = channel->id ? verbs_cm_destroy_qp(channel->id) : own_qp_destroy(channel);
-	verbs_desk_free(desk);
+	verbs_inband_server_free(inband);
 	if (!err)
 		return;
 	if (!fenced)
 		channel->session->unfenced = true;
-	verbs_endpoint_news(endpoint,
-			    "RDMA device %s: ibv_destroy_qp gives %d: a queue pair is "
-			    "lost%s",
-			    endpoint->device->facts.name, -err,
-			    fenced ? "" : " that still serves its peer");
+	verbs_endpoint_report(
+		endpoint,
+		"RDMA device %s: ibv_destroy_qp gives %d: a queue pair is "
+		"lost%s",
+		endpoint->device->attr.name, -err,
+		fenced ? "" : " that still serves its peer");
 }
 
 /* An iWARP connection ends with its stream, which the peer sees. */
@@ -85,7 +86,7 @@ static void iwarp_end(struct verbs_channel *channel, bool fenced)
 	verbs_sigpipe_begin(&sigpipe, true);
 	(void)rdma_disconnect(channel->id);
 	qp_destroy(channel, fenced);
-	verbs_farewell_none(endpoint_of(channel), channel->id);
+	verbs_disconnect_destroy_id(endpoint_of(channel), channel->id);
 	verbs_sigpipe_end(&sigpipe);
 }
 
@@ -99,18 +100,18 @@ void verbs_channel_free(struct verbs_channel *channel)
 	else if (channel->id)
 		endpoint->server->pending--;
 	fenced = !verbs_channel_fence(channel);
-	if (channel->id && endpoint->device->facts.iwarp) {
+	if (channel->id && endpoint->device->attr.iwarp) {
 		iwarp_end(channel, fenced);
 	} else {
 		qp_destroy(channel, fenced);
 		if (channel->id && channel->up)
-			verbs_farewell(endpoint, channel->id);
+			verbs_disconnect(endpoint, channel->id);
 		else if (channel->id)
-			verbs_farewell_none(endpoint, channel->id);
+			verbs_disconnect_destroy_id(endpoint, channel->id);
 	}
-	verbs_slots_release(&endpoint->device->slots, channel->receive);
-	if (channel->end.qpn)
-		map_remove(&endpoint->ends, &channel->by_end);
+	verbs_channel_ids_free(&endpoint->device->ids, channel->wr_number);
+	if (channel->remote.qpn)
+		map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
 	list_remove(&channel->link);
 	list_remove(&channel->lingering);
 	free(channel);
@@ -132,11 +133,11 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 /* What the poller found wrong with the peer's requests. */
 static void why_ask(struct verbs_channel *channel)
 {
-	if (channel->why || !channel->desk)
+	if (channel->why || !channel->inband)
 		return;
-	verbs_gate_enter(&channel->session->gate);
-	channel->why = channel->desk->wrong;
-	verbs_gate_leave(&channel->session->gate);
+	fair_lock_acquire(&channel->session->lock);
+	channel->why = channel->inband->violation;
+	fair_lock_release(&channel->session->lock);
 }
 
 void verbs_channel_flushed(void *arg)
@@ -149,7 +150,7 @@ void verbs_channel_flushed(void *arg)
 		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
 		return;
 	}
-	if (!endpoint_of(channel)->device->facts.iwarp) {
+	if (!endpoint_of(channel)->device->attr.iwarp) {
 		if (!channel->why)
 			channel->why = FLUSHED_TEXT;
 		verbs_linger_add(&endpoint_of(channel)->server->linger, channel);
@@ -232,7 +233,7 @@ struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 }
 
 /* For a channel that is joined: `place` is where it begins; NULL: its id knows. */
-static int qp_make(struct verbs_channel *channel, const struct verbs_place *place,
+static int qp_make(struct verbs_channel *channel, const struct verbs_port *local,
 		   struct ibv_qp_init_attr *attr)
 {
 	struct ibv_pd *pd = channel->session->pd;
@@ -240,22 +241,22 @@ static int qp_make(struct verbs_channel *channel, const struct verbs_place *plac
 	int err;
 
 	errno = 0;
-	if (!place)
+	if (!local)
 		return rdma_create_qp(channel->id, pd, attr)
-			       ? err_errno(verbs_failure(), "rdma_create_qp")
+			       ? err_errno(verbs_errno(), "rdma_create_qp")
 			       : 0;
 	channel->qp = ibv_create_qp(pd, attr);
 	if (!channel->qp)
-		return err_errno(verbs_failure(), "ibv_create_qp");
-	if (endpoint_of(channel)->device->facts.atomics)
+		return err_errno(verbs_errno(), "ibv_create_qp");
+	if (endpoint_of(channel)->device->attr.atomics)
 		access |= IBV_ACCESS_REMOTE_ATOMIC;
-	err = verbs_place_init(place, channel->qp, access);
+	err = verbs_qp_init(local, channel->qp, access);
 	if (err)
 		qp_destroy(channel, true);
 	return err;
 }
 
-static int qp_create(struct verbs_channel *channel, const struct verbs_place *place)
+static int qp_create(struct verbs_channel *channel, const struct verbs_port *local)
 {
 	struct verbs_device *device = endpoint_of(channel)->device;
 	struct ibv_qp_init_attr attr = {
@@ -266,20 +267,23 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_place *pl
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 	};
-	const struct inband_memory memory = verbs_ranges_memory(channel->session);
-	int err = verbs_poller_cq(&device->poller, verbs_slots_index(channel->receive),
+	const struct inband_memory memory = verbs_mr_map_memory(channel->session);
+	int err = verbs_poller_cq(&device->poller,
+				  verbs_channel_ids_index(channel->wr_number),
 				  &attr.recv_cq);
 
 	if (err)
 		return err;
 	attr.send_cq = attr.recv_cq;
-	err = qp_make(channel, place, &attr);
+	err = qp_make(channel, local, &attr);
 	if (err)
 		return err;
-	err = verbs_desk_open(qp_of(channel), channel->receive, &channel->session->gate,
-			      &memory, &channel->desk);
+	err = verbs_inband_server_open(qp_of(channel), channel->wr_number,
+				       &channel->session->lock, &memory,
+				       &channel->inband);
 	if (!err) {
-		verbs_slots_desk(&device->slots, channel->receive, channel->desk);
+		verbs_channel_ids_set_inband(&device->ids, channel->wr_number,
+					     channel->inband);
 		return 0;
 	}
 	/* in INIT it serves nobody yet */
@@ -288,45 +292,45 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_place *pl
 }
 
 /* Reads and atomics the peer may have under way, and ours. */
-static struct verbs_depths depths_of(const struct verbs_device *device,
-				     const struct verbs_cm_event *event)
+static struct verbs_rd_atomic rd_atomic_of(const struct verbs_device *device,
+					   const struct verbs_cm_event *event)
 {
-	const struct verbs_facts *facts = &device->facts;
+	const struct verbs_device_attr *attr = &device->attr;
 
-	return (struct verbs_depths){
+	return (struct verbs_rd_atomic){
 		.responder = verbs_device_depth(device, event->responder_resources,
-						facts->responder_resources),
+						attr->responder_resources),
 		.initiator = verbs_device_depth(device, event->initiator_depth,
-						facts->initiator_depth),
+						attr->initiator_depth),
 	};
 }
 
 /* Drive the queue pair here, and tell the peer what is settled. */
 static int accept_driven(struct verbs_channel *channel,
 			 const struct verbs_cm_event *event,
-			 const struct verbs_depths *depths,
+			 const struct verbs_rd_atomic *depths,
 			 struct rdma_conn_param *param)
 {
-	struct verbs_terms terms =
-		verbs_terms_decode(event->private_data + FABRIC_HELLO_BYTES,
-				   event->private_bytes - FABRIC_HELLO_BYTES);
+	struct verbs_qp_limits terms =
+		verbs_qp_limits_decode(event->private_data + FABRIC_HELLO_BYTES,
+				       event->private_bytes - FABRIC_HELLO_BYTES);
 	struct rdma_cm_id *id = channel->id;
-	uint8_t private_data[VERBS_TERMS_BYTES];
+	uint8_t private_data[VERBS_QP_LIMITS_BYTES];
 	struct ibv_qp *qp = id->qp;
 	int err;
 
-	err = verbs_drive(id, qp, &endpoint_of(channel)->device->rdma_options, depths,
-			  &terms);
+	err = verbs_qp_connect_cm(id, qp, &endpoint_of(channel)->device->rdma_options,
+				  depths, &terms);
 	if (err)
 		return err;
-	verbs_terms_encode(&terms, private_data);
+	verbs_qp_limits_encode(&terms, private_data);
 	param->private_data = private_data;
 	param->private_data_len = sizeof(private_data);
 	param->rnr_retry_count = terms.rnr_retry_count;
 	param->qp_num = qp->qp_num;
 	id->qp = NULL;
 	if (rdma_accept(id, param))
-		err = err_errno(verbs_failure(), "rdma_accept");
+		err = err_errno(verbs_errno(), "rdma_accept");
 	id->qp = qp;
 	return err;
 }
@@ -335,7 +339,7 @@ static int channel_accept(struct verbs_channel *channel,
 			  const struct verbs_cm_event *event)
 {
 	const struct verbs_device *device = endpoint_of(channel)->device;
-	const struct verbs_depths depths = depths_of(device, event);
+	const struct verbs_rd_atomic depths = rd_atomic_of(device, event);
 	struct rdma_conn_param param = {
 		.responder_resources = (uint8_t)depths.responder,
 		.initiator_depth = (uint8_t)depths.initiator,
@@ -346,25 +350,25 @@ static int channel_accept(struct verbs_channel *channel,
 	};
 	int err;
 
-	if (device->facts.iwarp && rdma_accept(channel->id, &param))
-		return err_errno(verbs_failure(), "rdma_accept");
-	if (device->facts.iwarp)
+	if (device->attr.iwarp && rdma_accept(channel->id, &param))
+		return err_errno(verbs_errno(), "rdma_accept");
+	if (device->attr.iwarp)
 		return 0;
 	err = accept_driven(channel, event, &depths, &param);
 	if (err)
 		return err;
 	/* rdma_cm allows atomics wherever it allows reads */
-	if (device->facts.atomics)
+	if (device->attr.atomics)
 		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
 	err = ibv_modify_qp(channel->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
 }
 
 int verbs_channel_new(struct fabric_session *session, uint32_t number,
-		      struct rdma_cm_id *id, const struct verbs_place *place,
+		      struct rdma_cm_id *id, const struct verbs_port *local,
 		      struct verbs_channel **ret_channel)
 {
-	struct verbs_slots *slots = &session->endpoint->device->slots;
+	struct verbs_channel_ids *ids = &session->endpoint->device->ids;
 	struct verbs_channel *channel = calloc(1, sizeof(*channel));
 	int err;
 
@@ -376,17 +380,17 @@ int verbs_channel_new(struct fabric_session *session, uint32_t number,
 	channel->id = id;
 	list_init(&channel->link);
 	list_init(&channel->lingering);
-	err = verbs_slots_take(slots, channel, &channel->receive);
+	err = verbs_channel_ids_alloc(ids, channel, &channel->wr_number);
 	if (err)
 		goto err_free;
-	err = qp_create(channel, place);
+	err = qp_create(channel, local);
 	if (err)
 		goto err_slot;
 	*ret_channel = channel;
 	return 0;
 
 err_slot:
-	verbs_slots_release(slots, channel->receive);
+	verbs_channel_ids_free(ids, channel->wr_number);
 err_free:
 	free(channel);
 	return err;
@@ -395,7 +399,7 @@ err_free:
 void verbs_channel_discard(struct verbs_channel *channel)
 {
 	qp_destroy(channel, !verbs_channel_fence(channel));
-	verbs_slots_release(&endpoint_of(channel)->device->slots, channel->receive);
+	verbs_channel_ids_free(&endpoint_of(channel)->device->ids, channel->wr_number);
 	free(channel);
 }
 
@@ -426,7 +430,7 @@ static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
 	struct fabric_server *server = endpoint->server;
 	struct fabric_session *session;
 
-	if (endpoint->device->gone || server->pending >= server->backlog)
+	if (endpoint->device->removed || server->pending >= server->backlog)
 		return NULL;
 	session = server->events->admit(server->ctx, endpoint->number, hello);
 	if (!session || session->endpoint != endpoint || session->closing ||
@@ -443,7 +447,7 @@ static bool request_accept(struct fabric_session *session,
 	char why[FABRIC_TEXT_MAX];
 	int err;
 
-	if (session->sealed)
+	if (session->cut_off)
 		err = err_set(-EIO, "the session had to be cut off on this device");
 	else
 		err = channel_create(session, event, number);

@@ -17,17 +17,18 @@
 struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
-	struct list link;        /* of the session */
-	struct list lingering;   /* of the server's verbs_linger */
-	uint64_t due_ms;         /* to fail, when it lingers */
-	uint32_t number;         /* the peer's */
-	uint64_t receive;        /* number of its receives, from the device's slots */
-	struct verbs_desk *desk; /* of its queue pair; NULL once that is destroyed */
+	struct list link;      /* of the session */
+	struct list lingering; /* of the server's verbs_linger */
+	uint64_t due_ms;       /* to fail, when it lingers */
+	uint32_t number;       /* the peer's */
+	uint64_t wr_number;    /* number of its receives, from the device's slots */
+	struct verbs_inband_server
+		*inband; /* of its queue pair; NULL once that is destroyed */
 	struct rdma_cm_id
 		*id; /* NULL: it was joined, and has a queue pair of its own */
 	struct ibv_qp *qp;
-	struct fabric_qp_info end; /* the peer's, as it says, where it was joined: */
-	struct map_node by_end;    /* then in the endpoint's */
+	struct fabric_qp_info remote; /* the peer's, as it says, where it was joined: */
+	struct map_node by_remote_qpn; /* then in the endpoint's */
 	bool up;
 	const char *why; /* static: what an event told about its failure, or NULL */
 };
@@ -39,7 +40,7 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 /* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one
  * that begins at `place`. */
 int verbs_channel_new(struct fabric_session *session, uint32_t number,
-		      struct rdma_cm_id *id, const struct verbs_place *place,
+		      struct rdma_cm_id *id, const struct verbs_port *local,
 		      struct verbs_channel **ret_channel);
 /* Undo that; the id stays. */
 void verbs_channel_discard(struct verbs_channel *channel);
@@ -57,7 +58,7 @@ void verbs_channel_free(struct verbs_channel *channel);
 /* The same, with news; "": the peer closed it in order. */
 void verbs_channel_fail(struct verbs_channel *channel, const char *why);
 
-/* Its receive came back; for verbs_slots. */
+/* Its receive came back; for verbs_channel_ids. */
 void verbs_channel_flushed(void *channel);
 /* Its queue pair had an asynchronous event. */
 void verbs_channel_event(void *channel, enum ibv_event_type type);

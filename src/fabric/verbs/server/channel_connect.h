@@ -8,7 +8,8 @@
 #include "fabric/fabric.h"
 
 /* fabric_server_ops.channel_connect. */
-int verbs_join(struct fabric_session *session, uint32_t number,
-	       const struct fabric_qp_info *theirs, struct fabric_qp_info *ret_ours);
+int verbs_channel_connect(struct fabric_session *session, uint32_t number,
+			  const struct fabric_qp_info *theirs,
+			  struct fabric_qp_info *ret_ours);
 
 #endif

@@ -8,7 +8,8 @@
 
 static void slot_deliver(struct verbs_message *message)
 {
-	struct verbs_slot *slot = container_of(message, struct verbs_slot, message);
+	struct verbs_channel_id *slot =
+		container_of(message, struct verbs_channel_id, message);
 
 	/* first: what comes after it needs a message of its own */
 	atomic_store(&slot->posted, false);
@@ -16,114 +17,118 @@ static void slot_deliver(struct verbs_message *message)
 	if (!slot->channel || slot->told || atomic_load(&slot->flushed) != slot->use)
 		return;
 	slot->told = true;
-	slot->slots->flushed(slot->channel);
+	slot->ids->flushed(slot->channel);
 }
 
-int verbs_slots_init(struct verbs_slots *slots, unsigned n, struct mailbox *mailbox,
-		     void (*flushed)(void *channel))
+int verbs_channel_ids_init(struct verbs_channel_ids *ids, unsigned n,
+			   struct mailbox *mailbox, void (*flushed)(void *channel))
 {
-	*slots = (struct verbs_slots){ .n = n, .mailbox = mailbox, .flushed = flushed };
-	slots->slot = calloc(n, sizeof(*slots->slot));
-	if (!slots->slot)
+	*ids = (struct verbs_channel_ids){ .n = n,
+					   .mailbox = mailbox,
+					   .flushed = flushed };
+	ids->slot = calloc(n, sizeof(*ids->slot));
+	if (!ids->slot)
 		return err_errno(-ENOMEM, "room for %u channels", n);
 	/* a default mutex cannot fail to initialise */
-	(void)pthread_mutex_init(&slots->desks_lock, NULL);
+	(void)pthread_mutex_init(&ids->inband_lock, NULL);
 	for (unsigned i = n; i-- > 0;) {
-		slots->slot[i].slots = slots;
-		slots->slot[i].message.deliver = slot_deliver;
-		slots->slot[i].next_free = slots->free;
-		slots->free = &slots->slot[i];
+		ids->slot[i].ids = ids;
+		ids->slot[i].message.deliver = slot_deliver;
+		ids->slot[i].next_free = ids->free;
+		ids->free = &ids->slot[i];
 	}
 	return 0;
 }
 
-void verbs_slots_destroy(struct verbs_slots *slots)
+void verbs_channel_ids_destroy(struct verbs_channel_ids *ids)
 {
-	if (!slots->slot)
+	if (!ids->slot)
 		return;
-	(void)pthread_mutex_destroy(&slots->desks_lock);
-	free(slots->slot);
-	slots->slot = NULL;
+	(void)pthread_mutex_destroy(&ids->inband_lock);
+	free(ids->slot);
+	ids->slot = NULL;
 }
 
-bool verbs_slots_idle(struct verbs_slots *slots)
+bool verbs_channel_ids_idle(struct verbs_channel_ids *ids)
 {
-	for (unsigned i = 0; i < slots->n; i++)
-		if (atomic_load(&slots->slot[i].posted))
+	for (unsigned i = 0; i < ids->n; i++)
+		if (atomic_load(&ids->slot[i].posted))
 			return false;
 	return true;
 }
 
-int verbs_slots_take(struct verbs_slots *slots, void *channel, uint64_t *ret_number)
+int verbs_channel_ids_alloc(struct verbs_channel_ids *ids, void *channel,
+			    uint64_t *ret_number)
 {
-	struct verbs_slot *slot = slots->free;
+	struct verbs_channel_id *slot = ids->free;
 
 	if (!slot)
 		return err_set(-ENOSPC, "all %u channels of the device are in use",
-			       slots->n);
-	slots->free = slot->next_free;
-	slots->used++;
-	(void)pthread_mutex_lock(&slots->desks_lock);
+			       ids->n);
+	ids->free = slot->next_free;
+	ids->used++;
+	(void)pthread_mutex_lock(&ids->inband_lock);
 	slot->use++;
-	(void)pthread_mutex_unlock(&slots->desks_lock);
+	(void)pthread_mutex_unlock(&ids->inband_lock);
 	slot->channel = channel;
 	slot->told = false;
-	*ret_number = (uint64_t)slot->use << 32 | (uint64_t)(slot - slots->slot);
+	*ret_number = (uint64_t)slot->use << 32 | (uint64_t)(slot - ids->slot);
 	return 0;
 }
 
-void verbs_slots_release(struct verbs_slots *slots, uint64_t number)
+void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number)
 {
-	struct verbs_slot *slot = &slots->slot[number & UINT32_MAX];
+	struct verbs_channel_id *slot = &ids->slot[number & UINT32_MAX];
 
 	slot->channel = NULL;
-	slot->next_free = slots->free;
-	slots->free = slot;
-	slots->used--;
+	slot->next_free = ids->free;
+	ids->free = slot;
+	ids->used--;
 }
 
-void verbs_slots_desk(struct verbs_slots *slots, uint64_t number,
-		      struct verbs_desk *desk)
+void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
+				  struct verbs_inband_server *inband)
 {
-	struct verbs_slot *slot = &slots->slot[number & UINT32_MAX];
-	struct verbs_desk *before;
+	struct verbs_channel_id *slot = &ids->slot[number & UINT32_MAX];
+	struct verbs_inband_server *before;
 
-	(void)pthread_mutex_lock(&slots->desks_lock);
-	before = slot->desk;
-	slot->desk = desk;
-	(void)pthread_mutex_unlock(&slots->desks_lock);
+	(void)pthread_mutex_lock(&ids->inband_lock);
+	before = slot->inband;
+	slot->inband = inband;
+	(void)pthread_mutex_unlock(&ids->inband_lock);
 	if (!before)
 		return;
-	verbs_gate_enter(before->gate);
-	verbs_gate_leave(before->gate);
+	fair_lock_acquire(before->lock);
+	fair_lock_release(before->lock);
 }
 
-struct verbs_desk *verbs_slots_enter(struct verbs_slots *slots, uint64_t number)
+struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_ids *ids,
+							  uint64_t number)
 {
-	struct verbs_desk *desk = NULL;
-	struct verbs_slot *slot;
+	struct verbs_inband_server *inband = NULL;
+	struct verbs_channel_id *slot;
 
-	if ((number & UINT32_MAX) >= slots->n)
+	if ((number & UINT32_MAX) >= ids->n)
 		return NULL;
-	slot = &slots->slot[number & UINT32_MAX];
-	(void)pthread_mutex_lock(&slots->desks_lock);
+	slot = &ids->slot[number & UINT32_MAX];
+	(void)pthread_mutex_lock(&ids->inband_lock);
 	if (slot->use == number >> 32)
-		desk = slot->desk;
+		inband = slot->inband;
 	/* before the lock is let go of, or the desk could be gone */
-	if (desk)
-		verbs_gate_enter(desk->gate);
-	(void)pthread_mutex_unlock(&slots->desks_lock);
-	return desk;
+	if (inband)
+		fair_lock_acquire(inband->lock);
+	(void)pthread_mutex_unlock(&ids->inband_lock);
+	return inband;
 }
 
-void verbs_slots_flush(struct verbs_slots *slots, uint64_t number)
+void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number)
 {
-	struct verbs_slot *slot;
+	struct verbs_channel_id *slot;
 
-	if ((number & UINT32_MAX) >= slots->n)
+	if ((number & UINT32_MAX) >= ids->n)
 		return;
-	slot = &slots->slot[number & UINT32_MAX];
+	slot = &ids->slot[number & UINT32_MAX];
 	atomic_store(&slot->flushed, (unsigned)(number >> 32));
 	if (!atomic_exchange(&slot->posted, true))
-		mailbox_post(slots->mailbox, &slot->message.link);
+		mailbox_post(ids->mailbox, &slot->message.link);
 }

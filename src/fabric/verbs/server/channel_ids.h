@@ -15,55 +15,57 @@
 #include "fabric/verbs/server/inband.h"
 #include "fabric/verbs/server/message.h"
 
-struct verbs_slot {
+struct verbs_channel_id {
 	struct verbs_message message;
-	struct verbs_slots *slots;
+	struct verbs_channel_ids *ids;
 	atomic_bool posted;  /* the message is under way */
 	atomic_uint flushed; /* the use whose receive came back last */
 	unsigned use;
-	void *channel;           /* NULL: free */
-	bool told;               /* its channel knows that its queue pair is in ERROR */
-	struct verbs_desk *desk; /* under desks_lock, with `use` */
-	struct verbs_slot *next_free;
+	void *channel; /* NULL: free */
+	bool told;     /* its channel knows that its queue pair is in ERROR */
+	struct verbs_inband_server *inband; /* under desks_lock, with `use` */
+	struct verbs_channel_id *next_free;
 };
 
-struct verbs_slots {
-	struct verbs_slot *slot;
-	pthread_mutex_t desks_lock; /* before any gate */
+struct verbs_channel_ids {
+	struct verbs_channel_id *slot;
+	pthread_mutex_t inband_lock; /* before any gate */
 	unsigned n, used;
-	struct verbs_slot *free;
+	struct verbs_channel_id *free;
 	struct mailbox *mailbox;
 	/* [loop] The receive of a channel came back: its queue pair is in ERROR. */
 	void (*flushed)(void *channel);
 };
 
 /* Borrows the mailbox.  -ENOMEM with text. */
-int verbs_slots_init(struct verbs_slots *slots, unsigned n, struct mailbox *mailbox,
-		     void (*flushed)(void *channel));
+int verbs_channel_ids_init(struct verbs_channel_ids *ids, unsigned n,
+			   struct mailbox *mailbox, void (*flushed)(void *channel));
 /* No message of a slot may be under way. */
-void verbs_slots_destroy(struct verbs_slots *slots);
+void verbs_channel_ids_destroy(struct verbs_channel_ids *ids);
 /* No message of theirs is in the mailbox; the poller has ended. */
-bool verbs_slots_idle(struct verbs_slots *slots);
+bool verbs_channel_ids_idle(struct verbs_channel_ids *ids);
 
 /* A number for a channel; -ENOSPC with text. */
-int verbs_slots_take(struct verbs_slots *slots, void *channel, uint64_t *ret_number);
-void verbs_slots_release(struct verbs_slots *slots, uint64_t number);
+int verbs_channel_ids_alloc(struct verbs_channel_ids *ids, void *channel,
+			    uint64_t *ret_number);
+void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number);
 
 /* Let the poller find the channel's desk (NULL: none).  When there was one before, the
  * poller is not at it any more on return.  It waits for the request that the poller may be
  * in the middle of. */
-void verbs_slots_desk(struct verbs_slots *slots, uint64_t number,
-		      struct verbs_desk *desk);
+void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
+				  struct verbs_inband_server *inband);
 /* The desk, with its gate entered, or NULL.  [poller] */
-struct verbs_desk *verbs_slots_enter(struct verbs_slots *slots, uint64_t number);
+struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_ids *ids,
+							  uint64_t number);
 
 /* Its place among the others, below their number.  [any] */
-static inline unsigned verbs_slots_index(uint64_t number)
+static inline unsigned verbs_channel_ids_index(uint64_t number)
 {
 	return (unsigned)(number & UINT32_MAX);
 }
 
 /* A receive with this number came back.  [poller] */
-void verbs_slots_flush(struct verbs_slots *slots, uint64_t number);
+void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number);
 
 #endif

@@ -20,13 +20,13 @@ static int device_start(struct verbs_device *device)
 {
 	struct fabric_server *server = device->server;
 	unsigned channels =
-		VERBS_POLLER_CQS * verbs_poller_per_cq(device->facts.max_cqe);
+		VERBS_POLLER_CQS * verbs_poller_per_cq(device->attr.max_cqe);
 	int flags, err;
 
 	if (channels > CHANNELS_MAX)
 		channels = CHANNELS_MAX;
-	err = verbs_slots_init(&device->slots, channels, &server->mailbox,
-			       verbs_channel_flushed);
+	err = verbs_channel_ids_init(&device->ids, channels, &server->mailbox,
+				     verbs_channel_flushed);
 	if (err)
 		return err;
 	flags = fcntl(device->verbs->async_fd, F_GETFL);
@@ -35,25 +35,25 @@ static int device_start(struct verbs_device *device)
 		err = err_errno(-errno, "the device's event descriptor");
 		goto err_slots;
 	}
-	err = verbs_poller_start(&device->poller, device->verbs, device->facts.max_cqe,
-				 device->node, &device->slots);
+	err = verbs_poller_start(&device->poller, device->verbs, device->attr.max_cqe,
+				 device->node, &device->ids);
 	if (err)
 		goto err_slots;
-	err = verbs_registrar_start(&device->registrar, &server->mailbox);
+	err = verbs_mr_worker_start(&device->mr_worker, &server->mailbox);
 	if (err)
 		goto err_poller;
 	err = verbs_server_watch(server, device->verbs->async_fd);
 	if (err)
-		goto err_registrar;
+		goto err_mr_worker;
 	device->running = true;
 	return 0;
 
-err_registrar:
-	verbs_registrar_stop(&device->registrar);
+err_mr_worker:
+	verbs_mr_worker_stop(&device->mr_worker);
 err_poller:
 	verbs_poller_stop(&device->poller);
 err_slots:
-	verbs_slots_destroy(&device->slots);
+	verbs_channel_ids_destroy(&device->ids);
 	return err;
 }
 
@@ -83,19 +83,19 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 		return err_errno(-ENOMEM, "an RDMA device");
 	device->server = server;
 	device->verbs = verbs;
-	device->table = verbs_table_of(verbs);
+	device->port_cache = verbs_port_cache_of(verbs);
 	device->rdma_options = *rdma_options;
-	err = verbs_facts_read(verbs, &device->facts);
+	err = verbs_device_attr_query(verbs, &device->attr);
 	if (!err)
-		verbs_siw_cover(verbs, device->facts.vendor);
+		verbs_siw_reserve(verbs, device->attr.vendor);
 	if (!err)
-		err = verbs_abilities_read(verbs, port, &device->abilities);
+		err = verbs_device_query(verbs, port, &device->fabric_attr);
 	if (err)
 		goto err_free;
-	device->node = verbs_facts_node("/sys", device->facts.name);
+	device->node = verbs_device_node("/sys", device->attr.name);
 	err = device_start(device);
 	if (err) {
-		(void)err_prefix(err, "RDMA device %s", device->facts.name);
+		(void)err_prefix(err, "RDMA device %s", device->attr.name);
 		goto err_free;
 	}
 	server->devices[server->n_devices++] = device;
@@ -112,16 +112,16 @@ void verbs_device_stop(struct verbs_device *device)
 	if (!device->running)
 		return;
 	device->running = false;
-	verbs_registrar_stop(&device->registrar);
+	verbs_mr_worker_stop(&device->mr_worker);
 	verbs_poller_stop(&device->poller);
 }
 
 void verbs_device_free(struct verbs_device *device)
 {
-	verbs_slots_destroy(&device->slots);
-	verbs_table_forget(&device->table);
+	verbs_channel_ids_destroy(&device->ids);
+	verbs_port_cache_clear(&device->port_cache);
 	if (device->own && device->verbs)
-		verbs_close(device->verbs);
+		verbs_device_close(device->verbs);
 	free(device);
 }
 
@@ -130,17 +130,17 @@ void verbs_device_put(struct verbs_device *device)
 	struct fabric_server *server = device->server;
 	struct ibv_context *verbs = device->verbs;
 
-	if (!device->gone || device->n_pds || !device->running)
+	if (!device->removed || device->n_pds || !device->running)
 		return;
 	verbs_device_stop(device);
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		if (server->endpoints[i]->device == device)
-			verbs_endpoint_silence(server->endpoints[i]);
+			verbs_endpoint_unlisten(server->endpoints[i]);
 	device->verbs = NULL;
 	if (device->own)
-		verbs_close(verbs);
+		verbs_device_close(verbs);
 	else
-		verbs_cut(verbs);
+		verbs_disassociate(verbs);
 }
 
 static bool device_used(const struct verbs_device *device)
@@ -163,7 +163,7 @@ bool verbs_device_retire(struct fabric_server *server)
 		if (device->verbs || device_used(device))
 			continue;
 		/* a message of its own may still be under way */
-		if (!verbs_slots_idle(&device->slots)) {
+		if (!verbs_channel_ids_idle(&device->ids)) {
 			all = false;
 			continue;
 		}
@@ -174,7 +174,7 @@ bool verbs_device_retire(struct fabric_server *server)
 }
 
 /* News of all endpoints of the device, or those on one port of it. */
-static void device_news(struct verbs_device *device, unsigned port, const char *text)
+static void device_report(struct verbs_device *device, unsigned port, const char *text)
 {
 	struct fabric_server *server = device->server;
 
@@ -182,8 +182,8 @@ static void device_news(struct verbs_device *device, unsigned port, const char *
 		struct verbs_endpoint *endpoint = server->endpoints[i];
 
 		if (endpoint->device == device && (!port || endpoint->port == port))
-			verbs_endpoint_news(endpoint, "RDMA device %s: port %u: %s",
-					    device->facts.name, endpoint->port, text);
+			verbs_endpoint_report(endpoint, "RDMA device %s: port %u: %s",
+					      device->attr.name, endpoint->port, text);
 	}
 }
 
@@ -191,18 +191,18 @@ void verbs_device_remove(struct verbs_device *device)
 {
 	struct fabric_server *server = device->server;
 
-	if (device->gone)
+	if (device->removed)
 		return;
-	device->gone = true;
-	device_news(device, 0, "the device is being removed");
+	device->removed = true;
+	device_report(device, 0, "the device is being removed");
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		if (server->endpoints[i]->device == device)
 			verbs_endpoint_abandon(server->endpoints[i],
 					       "the RDMA device is being removed");
 	/* the kernel waits for those, too */
-	verbs_farewells_end(&server->farewells, device->verbs);
+	verbs_disconnects_finish(&server->disconnects, device->verbs);
 	verbs_device_put(device);
-	verbs_follow_soon(&server->follow);
+	verbs_hotplug_schedule(&server->hotplug);
 }
 
 static void event_handle(struct verbs_device *device,
@@ -210,7 +210,7 @@ static void event_handle(struct verbs_device *device,
 {
 	unsigned port = 0;
 
-	verbs_table_forget(&device->table);
+	verbs_port_cache_clear(&device->port_cache);
 	switch (event->event_type) {
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
@@ -224,7 +224,7 @@ static void event_handle(struct verbs_device *device,
 	default:
 		break;
 	}
-	device_news(device, port, ibv_event_type_str(event->event_type));
+	device_report(device, port, ibv_event_type_str(event->event_type));
 	/* orderly news of a removal comes from rdma_cm; after this one nothing works */
 	if (event->event_type == IBV_EVENT_DEVICE_FATAL)
 		verbs_device_remove(device);
@@ -252,11 +252,11 @@ static void events_failed(struct verbs_device *device, int error)
 {
 	char text[FABRIC_TEXT_MAX];
 
-	if (device->gone || error == EAGAIN || error == EINTR)
+	if (device->removed || error == EAGAIN || error == EINTR)
 		return;
 	(void)err_errno(-error, "ibv_get_async_event");
 	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
-	device_news(device, 0, text);
+	device_report(device, 0, text);
 	verbs_device_remove(device);
 }
 

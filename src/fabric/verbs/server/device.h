@@ -16,18 +16,19 @@
 struct verbs_device {
 	struct fabric_server *server;
 	struct ibv_context *verbs; /* rdma_cm's, while an id is bound to the device */
-	struct verbs_facts facts;
-	struct verbs_table table; /* as it was since it told something last; [loop] */
-	struct fabric_device_attr abilities;
+	struct verbs_device_attr attr;
+	struct verbs_port_cache
+		port_cache; /* as it was since it told something last; [loop] */
+	struct fabric_device_attr fabric_attr;
 	struct fabric_rdma_options rdma_options;
 	int node;
-	struct verbs_slots slots;
+	struct verbs_channel_ids ids;
 	struct verbs_poller poller;
-	struct verbs_registrar registrar;
+	struct verbs_mr_worker mr_worker;
 	unsigned n_pds;   /* of sessions, not yet given back */
 	bool own;         /* `verbs` was opened for it, not by rdma_cm */
 	bool running;     /* the threads are there */
-	bool gone;        /* removed: nothing new may start, and what was is ended */
+	bool removed;     /* removed: nothing new may start, and what was is ended */
 	uint64_t slow_ns; /* registering little took long: until then not on the loop */
 };
 

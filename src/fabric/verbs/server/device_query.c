@@ -91,20 +91,20 @@ static bool relaxed_ordering_try(struct ibv_pd *pd)
 	return true;
 }
 
-static void abilities_try(struct ibv_context *verbs,
-			  struct fabric_device_attr *abilities)
+static void features_try(struct ibv_context *verbs,
+			 struct fabric_device_attr *fabric_attr)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(verbs);
 
 	if (!pd)
 		return;
-	abilities->inline_bytes = inline_bytes_of(verbs, pd);
-	abilities->relaxed_ordering = relaxed_ordering_try(pd);
+	fabric_attr->inline_bytes = inline_bytes_of(verbs, pd);
+	fabric_attr->relaxed_ordering = relaxed_ordering_try(pd);
 	(void)ibv_dealloc_pd(pd);
 }
 
-int verbs_abilities_read(struct ibv_context *verbs, uint8_t port,
-			 struct fabric_device_attr *ret_attr)
+int verbs_device_query(struct ibv_context *verbs, uint8_t port,
+		       struct fabric_device_attr *ret_attr)
 {
 	struct ibv_device_attr_ex extended = { .comp_mask = 0 };
 	const struct ibv_device_attr *attr = &extended.orig_attr;
@@ -131,7 +131,7 @@ int verbs_abilities_read(struct ibv_context *verbs, uint8_t port,
 		.responder_resources = count(attr->max_qp_rd_atom),
 		.initiator_depth = count(attr->max_qp_init_rd_atom),
 	};
-	abilities_try(verbs, ret_attr);
+	features_try(verbs, ret_attr);
 	return 0;
 }
 
@@ -210,9 +210,9 @@ static void gids_look(struct ibv_context *verbs, const struct fabric_address *ad
 	free(gids);
 }
 
-void verbs_port_look(struct ibv_context *verbs, uint8_t number,
-		     const struct fabric_address *address,
-		     struct fabric_port_attr *ret_port)
+void verbs_device_query_port(struct ibv_context *verbs, uint8_t number,
+			     const struct fabric_address *address,
+			     struct fabric_port_attr *ret_port)
 {
 	struct ibv_port_attr attr;
 

@@ -10,12 +10,12 @@
 
 /* The port decides between RoCE and InfiniBand.  -errno with text; what merely cannot be
  * tried is left at 0. */
-int verbs_abilities_read(struct ibv_context *verbs, uint8_t port,
-			 struct fabric_device_attr *ret_attr);
+int verbs_device_query(struct ibv_context *verbs, uint8_t port,
+		       struct fabric_device_attr *ret_attr);
 
 /* `address` is the endpoint's: on RoCE its GID is the one that is served. */
-void verbs_port_look(struct ibv_context *verbs, uint8_t port,
-		     const struct fabric_address *address,
-		     struct fabric_port_attr *ret_port);
+void verbs_device_query_port(struct ibv_context *verbs, uint8_t port,
+			     const struct fabric_address *address,
+			     struct fabric_port_attr *ret_port);
 
 #endif

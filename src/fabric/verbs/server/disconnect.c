@@ -13,9 +13,9 @@
 #include "fabric/verbs/common/status.h"
 
 /* What a peer has to answer. */
-#define FAREWELL_MS 100u
+#define DISCONNECT_MS 100u
 
-struct farewell {
+struct disconnect {
 	struct verbs_cm_target target;
 	struct list link;
 	struct verbs_endpoint *endpoint;
@@ -23,27 +23,27 @@ struct farewell {
 	uint64_t due_ms;
 };
 
-int verbs_farewells_init(struct verbs_farewells *farewells)
+int verbs_disconnects_init(struct verbs_disconnects *disconnects)
 {
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 
 	if (fd < 0)
 		return err_errno(-errno, "timerfd_create");
-	*farewells = (struct verbs_farewells){ .fd = fd };
-	list_init(&farewells->all);
+	*disconnects = (struct verbs_disconnects){ .fd = fd };
+	list_init(&disconnects->all);
 	return 0;
 }
 
-void verbs_farewells_destroy(struct verbs_farewells *farewells)
+void verbs_disconnects_destroy(struct verbs_disconnects *disconnects)
 {
-	(void)close(farewells->fd);
+	(void)close(disconnects->fd);
 }
 
 /* Wake when the first is due; without any, not again. */
-static void farewells_arm(struct verbs_farewells *farewells)
+static void disconnects_arm(struct verbs_disconnects *disconnects)
 {
-	const struct farewell *first =
-		list_first(&farewells->all, struct farewell, link);
+	const struct disconnect *first =
+		list_first(&disconnects->all, struct disconnect, link);
 	uint64_t now_ms = clock_now_ms(), wait_ms = 0;
 	struct itimerspec when = { 0 };
 
@@ -51,86 +51,88 @@ static void farewells_arm(struct verbs_farewells *farewells)
 		wait_ms = first->due_ms > now_ms ? first->due_ms - now_ms : 1;
 	when.it_value.tv_nsec = (long)wait_ms * 1000000;
 	/* cannot fail with a descriptor and a time that are good */
-	(void)timerfd_settime(farewells->fd, 0, &when, NULL);
-	farewells->armed = first != NULL;
+	(void)timerfd_settime(disconnects->fd, 0, &when, NULL);
+	disconnects->armed = first != NULL;
 }
 
-void verbs_farewell_none(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
+void verbs_disconnect_destroy_id(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
 {
 	/* events of one that stays are nobody's */
 	id->context = NULL;
 	if (rdma_destroy_id(id))
-		verbs_endpoint_news(endpoint,
-				    "RDMA device %s: rdma_destroy_id gives %d: a "
-				    "connection is lost",
-				    endpoint->public.device, -verbs_failure());
+		verbs_endpoint_report(endpoint,
+				      "RDMA device %s: rdma_destroy_id gives %d: a "
+				      "connection is lost",
+				      endpoint->public.device, -verbs_errno());
 }
 
-static void farewell_end(struct farewell *farewell)
+static void disconnect_end(struct disconnect *disconnect)
 {
-	struct verbs_farewells *farewells = &farewell->endpoint->server->farewells;
+	struct verbs_disconnects *disconnects =
+		&disconnect->endpoint->server->disconnects;
 
-	list_remove(&farewell->link);
-	farewells->n--;
-	verbs_farewell_none(farewell->endpoint, farewell->id);
-	free(farewell);
+	list_remove(&disconnect->link);
+	disconnects->n--;
+	verbs_disconnect_destroy_id(disconnect->endpoint, disconnect->id);
+	free(disconnect);
 }
 
 /* The peer has answered, or it has disconnected at the same time; or the device goes. */
-static void farewell_event(struct verbs_cm_target *target,
-			   const struct verbs_cm_event *event)
+static void disconnect_event(struct verbs_cm_target *target,
+			     const struct verbs_cm_event *event)
 {
-	struct farewell *farewell = container_of(target, struct farewell, target);
+	struct disconnect *disconnect = container_of(target, struct disconnect, target);
 
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED ||
 	    event->type == RDMA_CM_EVENT_TIMEWAIT_EXIT ||
 	    event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-		farewell_end(farewell);
+		disconnect_end(disconnect);
 }
 
-void verbs_farewell(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
+void verbs_disconnect(struct verbs_endpoint *endpoint, struct rdma_cm_id *id)
 {
-	struct verbs_farewells *farewells = &endpoint->server->farewells;
-	struct farewell *farewell = NULL;
+	struct verbs_disconnects *disconnects = &endpoint->server->disconnects;
+	struct disconnect *disconnect = NULL;
 
-	if (!rdma_disconnect(id) && farewells->n < VERBS_FAREWELLS_MAX)
-		farewell = calloc(1, sizeof(*farewell));
-	if (!farewell) {
-		verbs_farewell_none(endpoint, id);
+	if (!rdma_disconnect(id) && disconnects->n < VERBS_DISCONNECTS_MAX)
+		disconnect = calloc(1, sizeof(*disconnect));
+	if (!disconnect) {
+		verbs_disconnect_destroy_id(endpoint, id);
 		return;
 	}
-	farewell->target.event = farewell_event;
-	farewell->endpoint = endpoint;
-	farewell->id = id;
-	farewell->due_ms = clock_now_ms() + FAREWELL_MS;
-	id->context = &farewell->target;
-	list_append(&farewells->all, &farewell->link);
-	if (farewells->n++ == 0)
-		farewells_arm(farewells);
+	disconnect->target.event = disconnect_event;
+	disconnect->endpoint = endpoint;
+	disconnect->id = id;
+	disconnect->due_ms = clock_now_ms() + DISCONNECT_MS;
+	id->context = &disconnect->target;
+	list_append(&disconnects->all, &disconnect->link);
+	if (disconnects->n++ == 0)
+		disconnects_arm(disconnects);
 }
 
-void verbs_farewells_process(struct verbs_farewells *farewells)
+void verbs_disconnects_process(struct verbs_disconnects *disconnects)
 {
-	struct farewell *farewell;
+	struct disconnect *disconnect;
 	uint64_t expirations;
 
 	/* most of the time the timer is not what woke the loop */
-	if (!farewells->armed ||
-	    read(farewells->fd, &expirations, sizeof(expirations)) < 0)
+	if (!disconnects->armed ||
+	    read(disconnects->fd, &expirations, sizeof(expirations)) < 0)
 		return;
-	while ((farewell = list_first(&farewells->all, struct farewell, link)) &&
-	       farewell->due_ms <= clock_now_ms())
-		farewell_end(farewell);
-	farewells_arm(farewells);
+	while ((disconnect = list_first(&disconnects->all, struct disconnect, link)) &&
+	       disconnect->due_ms <= clock_now_ms())
+		disconnect_end(disconnect);
+	disconnects_arm(disconnects);
 }
 
-void verbs_farewells_end(struct verbs_farewells *farewells,
-			 const struct ibv_context *verbs)
+void verbs_disconnects_finish(struct verbs_disconnects *disconnects,
+			      const struct ibv_context *verbs)
 {
-	list_for_each_safe(node, &farewells->all) {
-		struct farewell *farewell = container_of(node, struct farewell, link);
+	list_for_each_safe(node, &disconnects->all) {
+		struct disconnect *disconnect =
+			container_of(node, struct disconnect, link);
 
-		if (!verbs || farewell->id->verbs == verbs)
-			farewell_end(farewell);
+		if (!verbs || disconnect->id->verbs == verbs)
+			disconnect_end(disconnect);
 	}
 }

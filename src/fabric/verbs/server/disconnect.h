@@ -13,13 +13,13 @@
 #include "base/list.h"
 
 /* So many ids may wait; what comes then is destroyed at once. */
-#define VERBS_FAREWELLS_MAX 1024
+#define VERBS_DISCONNECTS_MAX 1024
 
 struct fabric_server;
 struct rdma_cm_id;
 struct verbs_endpoint;
 
-struct verbs_farewells {
+struct verbs_disconnects {
 	struct list all; /* the first is due first */
 	unsigned n;
 	int fd;     /* timerfd: polls readable when one is due */
@@ -27,18 +27,19 @@ struct verbs_farewells {
 };
 
 /* -EMFILE, -ENFILE, -ENOMEM with text. */
-int verbs_farewells_init(struct verbs_farewells *farewells);
-void verbs_farewells_destroy(struct verbs_farewells *farewells);
+int verbs_disconnects_init(struct verbs_disconnects *disconnects);
+void verbs_disconnects_destroy(struct verbs_disconnects *disconnects);
 
 /* Disconnect the id, which has no queue pair any more, and see to its end. */
-void verbs_farewell(struct verbs_endpoint *endpoint, struct rdma_cm_id *id);
+void verbs_disconnect(struct verbs_endpoint *endpoint, struct rdma_cm_id *id);
 /* Destroy it at once; a failure is news of the endpoint. */
-void verbs_farewell_none(struct verbs_endpoint *endpoint, struct rdma_cm_id *id);
+void verbs_disconnect_destroy_id(struct verbs_endpoint *endpoint,
+				 struct rdma_cm_id *id);
 
 /* Destroy those that are due. */
-void verbs_farewells_process(struct verbs_farewells *farewells);
+void verbs_disconnects_process(struct verbs_disconnects *disconnects);
 /* Destroy those on the device; NULL: all. */
-void verbs_farewells_end(struct verbs_farewells *farewells,
-			 const struct ibv_context *verbs);
+void verbs_disconnects_finish(struct verbs_disconnects *disconnects,
+			      const struct ibv_context *verbs);
 
 #endif

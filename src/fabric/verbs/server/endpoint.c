@@ -20,7 +20,7 @@
 #define LIST_TEXT 256
 #define NEWS_TEXT 256
 
-void verbs_endpoint_news(struct verbs_endpoint *endpoint, const char *fmt, ...)
+void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...)
 {
 	struct fabric_server *server = endpoint->server;
 	char text[NEWS_TEXT];
@@ -43,9 +43,9 @@ static void listener_event(struct verbs_cm_target *target,
 	else if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		verbs_device_remove(endpoint->device);
 	else
-		verbs_endpoint_news(endpoint, "RDMA device %s, listener: %s",
-				    endpoint->public.device,
-				    rdma_event_str(event->type));
+		verbs_endpoint_report(endpoint, "RDMA device %s, listener: %s",
+				      endpoint->public.device,
+				      rdma_event_str(event->type));
 }
 
 /* An id bound to the address; port 0: only to see the device behind it. */
@@ -58,9 +58,9 @@ static int id_bind(struct fabric_server *server, const struct fabric_address *ad
 
 	verbs_address_to_sockaddr(address, &sockaddr);
 	if (rdma_create_id(server->cm, &id, context, RDMA_PS_TCP))
-		return err_errno(verbs_failure(), "rdma_create_id");
+		return err_errno(verbs_errno(), "rdma_create_id");
 	if (rdma_bind_addr(id, (struct sockaddr *)&sockaddr)) {
-		err = err_errno(verbs_failure(), "rdma_bind_addr");
+		err = err_errno(verbs_errno(), "rdma_bind_addr");
 		(void)rdma_destroy_id(id);
 		return err;
 	}
@@ -119,11 +119,11 @@ static int endpoint_listen(struct verbs_endpoint *endpoint)
 		return 0;
 	/* RoCE takes it from the queue pair, iWARP from the listener */
 	if (!err)
-		err = verbs_cm_traffic_class(
+		err = verbs_cm_set_traffic_class(
 			endpoint->listener,
 			endpoint->device->rdma_options.traffic_class);
 	if (!err && rdma_listen(endpoint->listener, (int)server->backlog))
-		err = err_errno(verbs_failure(), "rdma_listen");
+		err = err_errno(verbs_errno(), "rdma_listen");
 	if (err == -EADDRINUSE)
 		return err_set(err,
 			       "RDMA device %s: %s is taken: another program listens "
@@ -147,14 +147,14 @@ static void endpoint_describe(struct verbs_endpoint *endpoint,
 		.kind = FABRIC_VERBS,
 		.address = *address,
 		.node = device->node,
-		.flags = (device->facts.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
-			 (device->facts.atomics ? FABRIC_ENDPOINT_ATOMICS : 0) |
+		.flags = (device->attr.iwarp ? FABRIC_ENDPOINT_CONFIRM : 0) |
+			 (device->attr.atomics ? FABRIC_ENDPOINT_ATOMICS : 0) |
 			 (endpoint->direct ? FABRIC_ENDPOINT_DIRECT : 0) |
 			 FABRIC_ENDPOINT_INBAND,
 	};
 	if (endpoint->direct)
 		endpoint->public.address.port = 0;
-	memcpy(endpoint->public.device, device->facts.name, sizeof(device->facts.name));
+	memcpy(endpoint->public.device, device->attr.name, sizeof(device->attr.name));
 }
 
 /* What a device must have that is served without rdma_cm, and what only then has a meaning:
@@ -163,10 +163,10 @@ static int direct_check(struct ibv_context *verbs, uint8_t port,
 			const struct fabric_address *address,
 			const struct fabric_rdma_options *rdma_options)
 {
-	struct verbs_place place;
+	struct verbs_port local;
 
 	if (rdma_options->connect == FABRIC_CONNECT_DIRECT)
-		return verbs_place_look(verbs, port, address, rdma_options, &place);
+		return verbs_port_query(verbs, port, address, rdma_options, &local);
 	if (rdma_options->gid_index == FABRIC_OPTION_AUTO &&
 	    rdma_options->pkey == FABRIC_OPTION_AUTO)
 		return 0;
@@ -206,7 +206,7 @@ static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs
 	endpoint->port = port;
 	endpoint->direct = device->rdma_options.connect == FABRIC_CONNECT_DIRECT;
 	list_init(&endpoint->sessions);
-	map_init(&endpoint->ends);
+	map_init(&endpoint->remote_qps);
 	endpoint->own = own;
 	endpoint_describe(endpoint, address);
 	if (!own)
@@ -247,9 +247,9 @@ static bool endpoint_known(const struct fabric_server *server,
 }
 
 /* Whether what was said of the device leaves this port and address. */
-static bool place_wanted(const struct fabric_device_params *device,
-			 const struct rdma_cm_id *probe,
-			 const struct fabric_address *address)
+static bool port_wanted(const struct fabric_device_params *device,
+			const struct rdma_cm_id *probe,
+			const struct fabric_address *address)
 {
 	if (!device)
 		return true;
@@ -279,9 +279,9 @@ static int address_try(struct fabric_server *server,
 		return err;
 	name = ibv_get_device_name(probe->verbs->device);
 	device = device_params_find(params, name);
-	if (device_wanted(params, name) && place_wanted(device, probe, address) &&
+	if (device_wanted(params, name) && port_wanted(device, probe, address) &&
 	    !endpoint_known(server, probe) &&
-	    verbs_port_active(probe->verbs, probe->port_num))
+	    verbs_port_is_active(probe->verbs, probe->port_num))
 		err = endpoint_open(server, probe->verbs, probe->port_num, false,
 				    address,
 				    device ? &device->rdma_options : &standard);
@@ -298,7 +298,7 @@ static int port_open(struct fabric_server *server,
 	/* not an address of any */
 	struct fabric_address address = { .family = 6 };
 	struct ibv_device_attr attr;
-	struct verbs_place place;
+	struct verbs_port local;
 	unsigned ports, before = server->n_devices;
 	int err, none = 0;
 
@@ -309,11 +309,11 @@ static int port_open(struct fabric_server *server,
 			continue;
 		if (params->address.family)
 			address = params->address;
-		none = verbs_place_look(verbs, (uint8_t)port, &address,
-					&params->rdma_options, &place);
+		none = verbs_port_query(verbs, (uint8_t)port, &address,
+					&params->rdma_options, &local);
 		if (none)
 			continue;
-		verbs_gid_address(place.gid, &address);
+		verbs_gid_to_address(local.gid, &address);
 		err = endpoint_open(server, verbs, (uint8_t)port, true, &address,
 				    &params->rdma_options);
 		*ret_taken = server->n_devices > before;
@@ -342,7 +342,7 @@ static int device_try(struct fabric_server *server,
 		return 0;
 	err = port_open(server, said, verbs, &taken);
 	if (!taken)
-		verbs_close(verbs);
+		verbs_device_close(verbs);
 	/* of all that there are some may be for others */
 	return err == -ENODEV && !params->devices ? 0 : err;
 }
@@ -383,7 +383,7 @@ static int endpoints_check(const struct fabric_server *server,
 
 		if (endpoint_find(server, name))
 			continue;
-		(void)verbs_facts_list(text, sizeof(text));
+		(void)verbs_device_list_text(text, sizeof(text));
 		if (!device_present(name))
 			return err_set(-ENODEV, "no RDMA device %s here (there is: %s)",
 				       name, text);
@@ -397,7 +397,7 @@ static int endpoints_check(const struct fabric_server *server,
 	return err_set(-ENODEV,
 		       "no RDMA device with an active port and an IP address to "
 		       "listen on (devices: %s)",
-		       verbs_facts_list(text, sizeof(text)));
+		       verbs_device_list_text(text, sizeof(text)));
 }
 
 int verbs_endpoint_open_all(struct fabric_server *server,
@@ -444,8 +444,8 @@ static bool endpoint_fits(const struct verbs_endpoint *endpoint,
 	return !strcmp(ibv_get_device_name(probe->verbs->device),
 		       endpoint->public.device) &&
 	       probe->port_num == endpoint->port &&
-	       place_wanted(device, probe, address) &&
-	       verbs_port_active(probe->verbs, probe->port_num);
+	       port_wanted(device, probe, address) &&
+	       verbs_port_is_active(probe->verbs, probe->port_num);
 }
 
 /* Listen there again, with the device of now. */
@@ -466,12 +466,12 @@ static int endpoint_return(struct verbs_endpoint *endpoint,
 	endpoint_describe(endpoint, address);
 	err = endpoint_listen(endpoint);
 	if (err) {
-		verbs_endpoint_silence(endpoint);
+		verbs_endpoint_unlisten(endpoint);
 		return err;
 	}
-	verbs_endpoint_news(endpoint, "RDMA device %s serves again, at %s",
-			    endpoint->public.device,
-			    verbs_address_text(&endpoint->public.address, text));
+	verbs_endpoint_report(endpoint, "RDMA device %s serves again, at %s",
+			      endpoint->public.device,
+			      verbs_address_text(&endpoint->public.address, text));
 	return 0;
 }
 
@@ -479,9 +479,9 @@ static int endpoint_return(struct verbs_endpoint *endpoint,
 static int endpoint_try(struct verbs_endpoint *endpoint,
 			const struct fabric_address *address)
 {
-	const struct fabric_server_params *places = endpoint->server->places;
+	const struct fabric_server_params *params = endpoint->server->params;
 	const struct fabric_device_params *device =
-		device_params_find(places, endpoint->public.device);
+		device_params_find(params, endpoint->public.device);
 	struct rdma_cm_id *probe;
 	int err = device_probe(endpoint->server, address, &probe);
 
@@ -498,7 +498,7 @@ static int endpoint_try(struct verbs_endpoint *endpoint,
 static bool endpoint_lost(const struct verbs_endpoint *endpoint)
 {
 	return !endpoint->listener &&
-	       (!endpoint->device->gone || !endpoint->device->verbs);
+	       (!endpoint->device->removed || !endpoint->device->verbs);
 }
 
 static void endpoint_look(struct verbs_endpoint *endpoint)
@@ -509,30 +509,30 @@ static void endpoint_look(struct verbs_endpoint *endpoint)
 	int err = -ENODEV;
 	size_t n;
 
-	if (endpoint->listener && !endpoint->device->gone &&
+	if (endpoint->listener && !endpoint->device->removed &&
 	    !endpoint_stays(server, endpoint)) {
-		verbs_endpoint_silence(endpoint);
-		verbs_endpoint_news(
+		verbs_endpoint_unlisten(endpoint);
+		verbs_endpoint_report(
 			endpoint, "RDMA device %s has lost the address %s",
 			endpoint->public.device,
 			verbs_address_text(&endpoint->public.address, text));
 	}
 	if (!endpoint_lost(endpoint) ||
-	    verbs_address_list(server->places, &addresses, &n))
+	    verbs_address_list(server->params, &addresses, &n))
 		return;
 	for (size_t i = 0; i < n && err; i++)
 		err = endpoint_try(endpoint, &addresses[i]);
 	free(addresses);
 }
 
-bool verbs_endpoint_follow(struct fabric_server *server)
+bool verbs_endpoint_rescan(struct fabric_server *server)
 {
 	bool all = true;
 
 	if (server->cm_failed)
 		return true;
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
-		verbs_table_forget(&server->endpoints[i]->device->table);
+		verbs_port_cache_clear(&server->endpoints[i]->device->port_cache);
 		if (server->endpoints[i]->own)
 			continue;
 		endpoint_look(server->endpoints[i]);
@@ -554,7 +554,7 @@ void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
 							 endpoint->number);
 }
 
-void verbs_endpoint_silence(struct verbs_endpoint *endpoint)
+void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint)
 {
 	if (endpoint->listener)
 		(void)rdma_destroy_id(endpoint->listener);
@@ -563,7 +563,7 @@ void verbs_endpoint_silence(struct verbs_endpoint *endpoint)
 
 void verbs_endpoint_free(struct verbs_endpoint *endpoint)
 {
-	verbs_endpoint_silence(endpoint);
-	map_destroy(&endpoint->ends);
+	verbs_endpoint_unlisten(endpoint);
+	map_destroy(&endpoint->remote_qps);
 	free(endpoint);
 }

@@ -21,7 +21,8 @@ struct verbs_endpoint {
 	struct fabric_endpoint public;
 	struct fabric_endpoint_stats stats;
 	struct list sessions;
-	struct map ends; /* verbs_channel.by_end, by the peer's queue pair number */
+	struct map
+		remote_qps; /* verbs_channel.by_end, by the peer's queue pair number */
 };
 
 /* Find the endpoints on this host's devices and listen on them.
@@ -32,17 +33,17 @@ int verbs_endpoint_open_all(struct fabric_server *server,
 
 /* Let endpoints listen where their addresses have moved to, and on devices that are back.
  * True: all do. */
-bool verbs_endpoint_follow(struct fabric_server *server);
+bool verbs_endpoint_rescan(struct fabric_server *server);
 
 /* Tell the daemon something about the endpoint. */
-void verbs_endpoint_news(struct verbs_endpoint *endpoint, const char *fmt, ...)
+void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* The device is being removed: end the sessions' channels with news, and start to give
  * back what they hold of the device. */
 void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why);
 /* Stop listening. */
-void verbs_endpoint_silence(struct verbs_endpoint *endpoint);
+void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint);
 void verbs_endpoint_free(struct verbs_endpoint *endpoint);
 
 #endif

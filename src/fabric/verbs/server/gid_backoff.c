@@ -15,38 +15,41 @@
 /* Several heartbeats: no session is fenced for two waits with this between them. */
 #define REST_MS 3000u
 
-int verbs_mutes_check(const struct verbs_mutes *mutes, const uint8_t gid[16])
+int verbs_gid_backoff_check(const struct verbs_gid_backoff *gid_backoff,
+			    const uint8_t gid[16])
 {
 	uint64_t now_ms = clock_now_ms();
 	char text[INET6_ADDRSTRLEN] = "?";
 
-	for (unsigned i = 0; i < VERBS_MUTES; i++) {
-		if (mutes->at[i].until_ms <= now_ms ||
-		    memcmp(mutes->at[i].gid, gid, sizeof(mutes->at[i].gid)) != 0)
+	for (unsigned i = 0; i < VERBS_GID_BACKOFFS; i++) {
+		if (gid_backoff->at[i].until_ms <= now_ms ||
+		    memcmp(gid_backoff->at[i].gid, gid,
+			   sizeof(gid_backoff->at[i].gid)) != 0)
 			continue;
 		(void)inet_ntop(AF_INET6, gid, text, sizeof(text));
 		return err_set(-EHOSTUNREACH,
 			       "nobody answered for GID %s on the server's network; it "
 			       "is asked for again in %" PRIu64 " ms",
-			       text, mutes->at[i].until_ms - now_ms);
+			       text, gid_backoff->at[i].until_ms - now_ms);
 	}
-	if (mutes->rest_until_ms > now_ms)
+	if (gid_backoff->rest_until_ms > now_ms)
 		return err_set(-EBUSY,
 			       "the server waited for a peer that did not answer; try "
 			       "again in %" PRIu64 " ms",
-			       mutes->rest_until_ms - now_ms);
+			       gid_backoff->rest_until_ms - now_ms);
 	return 0;
 }
 
-void verbs_mutes_note(struct verbs_mutes *mutes, const uint8_t gid[16],
-		      uint64_t took_ms)
+void verbs_gid_backoff_note(struct verbs_gid_backoff *gid_backoff,
+			    const uint8_t gid[16], uint64_t took_ms)
 {
 	uint64_t now_ms = clock_now_ms();
 
 	if (took_ms < SLOW_MS)
 		return;
-	memcpy(mutes->at[mutes->next].gid, gid, sizeof(mutes->at[0].gid));
-	mutes->at[mutes->next].until_ms = now_ms + FORGET_MS;
-	mutes->next = (mutes->next + 1) % VERBS_MUTES;
-	mutes->rest_until_ms = now_ms + REST_MS;
+	memcpy(gid_backoff->at[gid_backoff->next].gid, gid,
+	       sizeof(gid_backoff->at[0].gid));
+	gid_backoff->at[gid_backoff->next].until_ms = now_ms + FORGET_MS;
+	gid_backoff->next = (gid_backoff->next + 1) % VERBS_GID_BACKOFFS;
+	gid_backoff->rest_until_ms = now_ms + REST_MS;
 }

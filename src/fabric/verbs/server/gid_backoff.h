@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 /* More than there is time to wait for while the first is remembered. */
-#define VERBS_MUTES 16
+#define VERBS_GID_BACKOFFS 16
 
-struct verbs_mutes {
+struct verbs_gid_backoff {
 	struct {
 		uint8_t gid[16];
 		uint64_t until_ms;
-	} at[VERBS_MUTES];
+	} at[VERBS_GID_BACKOFFS];
 	unsigned next;
 	uint64_t rest_until_ms;
 };
@@ -24,9 +24,10 @@ struct verbs_mutes {
 /* Whether the GID may be asked for now.
  *   -EHOSTUNREACH  nobody answered for it
  *   -EBUSY         nobody did for another one, just now */
-int verbs_mutes_check(const struct verbs_mutes *mutes, const uint8_t gid[16]);
+int verbs_gid_backoff_check(const struct verbs_gid_backoff *gid_backoff,
+			    const uint8_t gid[16]);
 /* It was asked for, which took so long. */
-void verbs_mutes_note(struct verbs_mutes *mutes, const uint8_t gid[16],
-		      uint64_t took_ms);
+void verbs_gid_backoff_note(struct verbs_gid_backoff *gid_backoff,
+			    const uint8_t gid[16], uint64_t took_ms);
 
 #endif

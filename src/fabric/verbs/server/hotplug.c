@@ -36,9 +36,9 @@ static int route_open(void)
 	return fd;
 }
 
-int verbs_follow_init(struct verbs_follow *follow)
+int verbs_hotplug_init(struct verbs_hotplug *hotplug)
 {
-	struct verbs_follow made = { .timer_fd = -1 };
+	struct verbs_hotplug made = { .timer_fd = -1 };
 	int err;
 
 	made.route_fd = route_open();
@@ -50,51 +50,51 @@ int verbs_follow_init(struct verbs_follow *follow)
 		(void)close(made.route_fd);
 		return err;
 	}
-	*follow = made;
+	*hotplug = made;
 	return 0;
 }
 
-void verbs_follow_destroy(struct verbs_follow *follow)
+void verbs_hotplug_destroy(struct verbs_hotplug *hotplug)
 {
-	(void)close(follow->timer_fd);
-	(void)close(follow->route_fd);
+	(void)close(hotplug->timer_fd);
+	(void)close(hotplug->route_fd);
 }
 
-void verbs_follow_soon(struct verbs_follow *follow)
+void verbs_hotplug_schedule(struct verbs_hotplug *hotplug)
 {
 	const struct itimerspec when = {
 		.it_value = { .tv_sec = LOOK_MS / 1000,
 			      .tv_nsec = LOOK_MS % 1000 * 1000000L },
 	};
 
-	if (follow->due)
+	if (hotplug->due)
 		return;
 	/* cannot fail with a descriptor and a time that are good */
-	(void)timerfd_settime(follow->timer_fd, 0, &when, NULL);
-	follow->due = true;
+	(void)timerfd_settime(hotplug->timer_fd, 0, &when, NULL);
+	hotplug->due = true;
 }
 
 /* What exactly has changed is looked up; also when so much did that some was dropped. */
-static void route_read(struct verbs_follow *follow)
+static void route_read(struct verbs_hotplug *hotplug)
 {
 	char message[4096];
 	ssize_t got;
 
-	while ((got = recv(follow->route_fd, message, sizeof(message), 0)) > 0 ||
+	while ((got = recv(hotplug->route_fd, message, sizeof(message), 0)) > 0 ||
 	       (got < 0 && errno == ENOBUFS))
-		verbs_follow_soon(follow);
+		verbs_hotplug_schedule(hotplug);
 }
 
-void verbs_follow_process(struct fabric_server *server)
+void verbs_hotplug_process(struct fabric_server *server)
 {
-	struct verbs_follow *follow = &server->follow;
+	struct verbs_hotplug *hotplug = &server->hotplug;
 	uint64_t expirations;
 
-	route_read(follow);
-	if (!follow->due ||
-	    read(follow->timer_fd, &expirations, sizeof(expirations)) < 0)
+	route_read(hotplug);
+	if (!hotplug->due ||
+	    read(hotplug->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
-	follow->due = false;
-	if (!verbs_endpoint_follow(server))
-		verbs_follow_soon(follow);
+	hotplug->due = false;
+	if (!verbs_endpoint_rescan(server))
+		verbs_hotplug_schedule(hotplug);
 }

@@ -10,19 +10,19 @@
 
 struct fabric_server;
 
-struct verbs_follow {
+struct verbs_hotplug {
 	int timer_fd; /* polls readable when it is time to look */
 	int route_fd; /* rtnetlink: polls readable when an address came or went */
 	bool due;     /* the timer is set */
 };
 
 /* -EMFILE, -ENFILE, -ENOMEM ... with text. */
-int verbs_follow_init(struct verbs_follow *follow);
-void verbs_follow_destroy(struct verbs_follow *follow);
+int verbs_hotplug_init(struct verbs_hotplug *hotplug);
+void verbs_hotplug_destroy(struct verbs_hotplug *hotplug);
 
 /* An endpoint serves nobody any more, or might have to move: look in a while. */
-void verbs_follow_soon(struct verbs_follow *follow);
+void verbs_hotplug_schedule(struct verbs_hotplug *hotplug);
 /* Look, if it is time. */
-void verbs_follow_process(struct fabric_server *server);
+void verbs_hotplug_process(struct fabric_server *server);
 
 #endif

@@ -20,22 +20,22 @@
 
 /* siw sends a message this short from the wrong place where it goes on behind the end of a
  * page: such a one may not. */
-struct verbs_answer {
+struct verbs_inband_answer {
 	_Alignas(32) struct inband_answer inband;
 };
 
-struct verbs_desk {
+struct verbs_inband_server {
 	/* constant */
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint64_t number; /* the channel's, from the device's slots */
-	struct verbs_gate *gate;
+	struct fair_lock *lock;
 	struct inband_memory memory; /* what requests may reach */
-	struct list strays;          /* [loop] */
+	struct list leaked;          /* [loop] */
 	/* inside the gate */
-	const char
-		*wrong;   /* static: how the client broke the rules; NULL: it did not */
-	unsigned n_sends; /* answers under way, */
+	const char *
+		violation; /* static: how the client broke the rules; NULL: it did not */
+	unsigned n_sends;  /* answers under way, */
 	unsigned next_send;        /* and the place of the next */
 	unsigned first, n_waiting; /* requests that have come, a ring */
 	struct {
@@ -44,40 +44,42 @@ struct verbs_desk {
 	} waiting[VERBS_CREDITS];
 	/* the device's, too */
 	struct inband_request requests[VERBS_CREDITS];
-	struct verbs_answer answers[VERBS_CREDITS];
+	struct verbs_inband_answer answers[VERBS_CREDITS];
 };
 
 /* Entries of a channel in the device's completion queue, at most. */
-#define VERBS_DESK_ENTRIES (2 * VERBS_CREDITS)
+#define VERBS_INBAND_CQES (2 * VERBS_CREDITS)
 
 /* What the completions of a channel carry: its number, and which one it is.  Numbers leave
  * room for that. */
-#define VERBS_DESK_SEND VERBS_CREDITS
-static inline uint64_t verbs_desk_id(uint64_t number, unsigned which)
+#define VERBS_INBAND_SEND VERBS_CREDITS
+static inline uint64_t verbs_inband_wr_id(uint64_t number, unsigned which)
 {
 	return number | (uint64_t)which << 24;
 }
 
-static inline uint64_t verbs_desk_number(uint64_t id)
+static inline uint64_t verbs_inband_wr_channel(uint64_t id)
 {
 	return id & ~(UINT64_C(0xff) << 24);
 }
 
-static inline unsigned verbs_desk_which(uint64_t id)
+static inline unsigned verbs_inband_wr_slot(uint64_t id)
 {
 	return (unsigned)(id >> 24) & 0xff;
 }
 
 /* Make one for a queue pair that is not connected yet, and post its receives.  Borrows the
  * gate and the memory's context.  -errno with text.  [loop] */
-int verbs_desk_open(struct ibv_qp *qp, uint64_t number, struct verbs_gate *gate,
-		    const struct inband_memory *memory, struct verbs_desk **ret_desk);
+int verbs_inband_server_open(struct ibv_qp *qp, uint64_t number, struct fair_lock *lock,
+			     const struct inband_memory *memory,
+			     struct verbs_inband_server **ret_desk);
 /* The poller cannot find it any more.  Its queue pair may still be there: what is
  * deregistered is not written to; where that fails the memory stays.  NULL: nothing.
  * [loop] */
-void verbs_desk_free(struct verbs_desk *desk);
+void verbs_inband_server_free(struct verbs_inband_server *inband);
 
 /* A completion of its queue pair that is no error.  [poller], inside the gate */
-void verbs_desk_serve(struct verbs_desk *desk, const struct ibv_wc *wc);
+void verbs_inband_server_serve(struct verbs_inband_server *inband,
+			       const struct ibv_wc *wc);
 
 #endif

@@ -23,21 +23,21 @@
 #define PROMPT_NS UINT64_C(1000000)
 #define SLOW_NS UINT64_C(1000000000)
 
-static struct verbs_device *device_of(const struct fabric_mr *exposure)
+static struct verbs_device *device_of(const struct fabric_mr *mr)
 {
-	return exposure->session->endpoint->device;
+	return mr->session->endpoint->device;
 }
 
 /* ---- jobs, on the registrar's thread; to register little, on the loop ---- */
 
 /* Why a registration failed and what helps. */
-static int register_error(const struct fabric_mr *exposure, int err)
+static int register_error(const struct fabric_mr *mr, int err)
 {
-	const char *name = device_of(exposure)->facts.name;
+	const char *name = device_of(mr)->attr.name;
 	char size[32], limit_text[32];
 	struct rlimit limit;
 
-	(void)units_format_bytes(exposure->bytes, size, sizeof(size));
+	(void)units_format_bytes(mr->bytes, size, sizeof(size));
 	if (err != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit))
 		return err_errno(err, "RDMA device %s: ibv_reg_mr of %s", name, size);
 	if (limit.rlim_cur == RLIM_INFINITY)
@@ -55,188 +55,186 @@ static int register_error(const struct fabric_mr *exposure, int err)
 		name, size, limit_text);
 }
 
-static void job_register(struct verbs_job *job)
+static void job_register(struct verbs_mr_job *job)
 {
-	struct fabric_mr *exposure = container_of(job, struct fabric_mr, job);
+	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
-	exposure->err = 0;
-	exposure->mr = ibv_reg_mr(exposure->pd, exposure->addr, exposure->bytes,
-				  exposure->access);
-	if (exposure->mr)
+	mr->err = 0;
+	mr->ibv_mr = ibv_reg_mr(mr->pd, mr->addr, mr->bytes, mr->access);
+	if (mr->ibv_mr)
 		return;
-	exposure->err = register_error(exposure, verbs_failure());
-	(void)snprintf(exposure->text, sizeof(exposure->text), "%s", err_text());
+	mr->err = register_error(mr, verbs_errno());
+	(void)snprintf(mr->text, sizeof(mr->text), "%s", err_text());
 }
 
-static void job_release(struct verbs_job *job)
+static void job_release(struct verbs_mr_job *job)
 {
-	struct fabric_mr *exposure = container_of(job, struct fabric_mr, job);
+	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
-	exposure->err = ibv_dereg_mr(exposure->mr);
+	mr->err = ibv_dereg_mr(mr->ibv_mr);
 }
 
 /* ---- the rest, on the loop ---- */
 
-static void exposure_post(struct fabric_mr *exposure, enum verbs_exposure_state state,
-			  void (*run)(struct verbs_job *job))
+static void mr_post(struct fabric_mr *mr, enum verbs_mr_state state,
+		    void (*run)(struct verbs_mr_job *job))
 {
-	exposure->state = state;
-	exposure->job.run = run;
-	verbs_registrar_post(&device_of(exposure)->registrar, &exposure->job);
+	mr->state = state;
+	mr->job.run = run;
+	verbs_mr_worker_post(&device_of(mr)->mr_worker, &mr->job);
 }
 
-static void exposure_free(struct fabric_mr *exposure)
+static void mr_free(struct fabric_mr *mr)
 {
-	list_remove(&exposure->link);
-	fabric_notifications_destroy(&exposure->notes);
-	free(exposure);
+	list_remove(&mr->link);
+	fabric_notifications_destroy(&mr->notes);
+	free(mr);
 }
 
 /* The last of them come before the news that the exposure is over: it was taken out of the
  * session's ranges before its registration was undone. */
-static void exposure_notes(struct verbs_message *message)
+static void mr_deliver_notifications(struct verbs_message *message)
 {
-	struct fabric_mr *exposure = container_of(message, struct fabric_mr, noted);
-	struct fabric_session *session = exposure->session;
+	struct fabric_mr *mr = container_of(message, struct fabric_mr, noted);
+	struct fabric_session *session = mr->session;
 	struct fabric_server *server = session->endpoint->server;
 	struct fabric_notifications_taken taken;
 
-	fabric_notifications_take(&exposure->notes, &taken);
+	fabric_notifications_take(&mr->notes, &taken);
 	fabric_notifications_report(&taken, server->events, server->ctx,
-				    session->cookie, exposure->cookie);
+				    session->cookie, mr->cookie);
 }
 
-static void exposure_end(struct fabric_mr *exposure)
+static void mr_end(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
+	struct fabric_session *session = mr->session;
 	struct fabric_server *server = session->endpoint->server;
-	void *cookie = exposure->cookie;
-	bool silent = exposure->silent;
+	void *cookie = mr->cookie;
+	bool silent = mr->silent;
 
-	exposure_free(exposure);
+	mr_free(mr);
 	if (!silent)
 		server->events->mr_deregistered(server->ctx, cookie);
-	verbs_session_settle(session);
+	verbs_session_finish(session);
 }
 
-static void exposure_announce(struct fabric_mr *exposure)
+static void mr_announce(struct fabric_mr *mr)
 {
-	struct fabric_server *server = exposure->session->endpoint->server;
+	struct fabric_server *server = mr->session->endpoint->server;
 	const struct fabric_key key = {
-		.addr = (uintptr_t)exposure->addr,
-		.rkey = exposure->mr->rkey,
+		.addr = (uintptr_t)mr->addr,
+		.rkey = mr->ibv_mr->rkey,
 	};
 
-	exposure->state = VERBS_EXPOSURE_LIVE;
-	exposure->session->endpoint->stats.exposures++;
-	exposure->session->endpoint->stats.exposed_bytes += exposure->bytes;
-	server->events->mr_registered(server->ctx, exposure->cookie, 0, "", &key);
+	mr->state = VERBS_MR_REGISTERED;
+	mr->session->endpoint->stats.exposures++;
+	mr->session->endpoint->stats.exposed_bytes += mr->bytes;
+	server->events->mr_registered(server->ctx, mr->cookie, 0, "", &key);
 }
 
-static void exposure_release(struct fabric_mr *exposure)
+static void mr_release(struct fabric_mr *mr)
 {
-	verbs_ranges_remove(exposure);
-	if (exposure->state == VERBS_EXPOSURE_LIVE) {
-		exposure->session->endpoint->stats.exposures--;
-		exposure->session->endpoint->stats.exposed_bytes -= exposure->bytes;
+	verbs_mr_map_remove(mr);
+	if (mr->state == VERBS_MR_REGISTERED) {
+		mr->session->endpoint->stats.exposures--;
+		mr->session->endpoint->stats.exposed_bytes -= mr->bytes;
 	}
-	exposure_post(exposure, VERBS_EXPOSURE_RELEASING, job_release);
+	mr_post(mr, VERBS_MR_DEREGISTERING, job_release);
 }
 
 /* The owner forgets the exposure with this news, so what is left of it goes unseen. */
-static void exposure_refuse(struct fabric_mr *exposure, int err, const char *text)
+static void mr_refuse(struct fabric_mr *mr, int err, const char *text)
 {
-	struct fabric_session *session = exposure->session;
+	struct fabric_session *session = mr->session;
 	struct fabric_server *server = session->endpoint->server;
-	char copy[sizeof(exposure->text)];
-	void *cookie = exposure->cookie;
+	char copy[sizeof(mr->text)];
+	void *cookie = mr->cookie;
 
 	(void)snprintf(copy, sizeof(copy), "%s", text);
-	if (exposure->mr) {
-		exposure->silent = true;
-		exposure_release(exposure);
+	if (mr->ibv_mr) {
+		mr->silent = true;
+		mr_release(mr);
 	} else {
 		session->n_mrs--;
-		exposure_free(exposure);
+		mr_free(mr);
 	}
 	server->events->mr_registered(server->ctx, cookie, err, copy, NULL);
-	verbs_session_settle(session);
+	verbs_session_finish(session);
 }
 
-static void registered(struct fabric_mr *exposure)
+static void registered(struct fabric_mr *mr)
 {
-	if (exposure->withdrawn && exposure->mr) {
-		exposure_release(exposure);
-	} else if (exposure->withdrawn) {
-		exposure->session->n_mrs--;
-		exposure_end(exposure);
-	} else if (exposure->err) {
-		exposure_refuse(exposure, exposure->err, exposure->text);
-	} else if (device_of(exposure)->gone) {
-		exposure_refuse(exposure, -ENODEV, "the RDMA device was removed");
-	} else if (verbs_ranges_add(exposure)) {
-		exposure_refuse(exposure, -ENOMEM, "no memory for an exposure");
+	if (mr->withdrawn && mr->ibv_mr) {
+		mr_release(mr);
+	} else if (mr->withdrawn) {
+		mr->session->n_mrs--;
+		mr_end(mr);
+	} else if (mr->err) {
+		mr_refuse(mr, mr->err, mr->text);
+	} else if (device_of(mr)->removed) {
+		mr_refuse(mr, -ENODEV, "the RDMA device was removed");
+	} else if (verbs_mr_map_add(mr)) {
+		mr_refuse(mr, -ENOMEM, "no memory for an exposure");
 	} else {
-		exposure_announce(exposure);
+		mr_announce(mr);
 	}
 }
 
 /* The device still honours a key that must be dead.  Without a queue pair in its
  * protection domain nobody can use it, now or later, so the promise holds at the price
  * of the session on this device. */
-static void release_failed(struct fabric_mr *exposure)
+static void release_failed(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
+	struct fabric_session *session = mr->session;
 
-	if (session->sealed)
+	if (session->cut_off)
 		return;
-	session->sealed = true;
-	verbs_endpoint_news(
+	session->cut_off = true;
+	verbs_endpoint_report(
 		session->endpoint,
 		"RDMA device %s: ibv_dereg_mr gives %d: a session is cut off",
-		device_of(exposure)->facts.name, exposure->err);
-	verbs_session_cut(session, "a registration could not be undone");
+		device_of(mr)->attr.name, mr->err);
+	verbs_session_fail_channels(session, "a registration could not be undone");
 }
 
-static void released(struct fabric_mr *exposure)
+static void released(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
+	struct fabric_session *session = mr->session;
 
-	if (exposure->err)
-		release_failed(exposure);
-	exposure->mr = NULL;
+	if (mr->err)
+		release_failed(mr);
+	mr->ibv_mr = NULL;
 	session->n_mrs--;
-	if (exposure->err && session->unfenced && !device_of(exposure)->gone &&
-	    !exposure->silent) {
+	if (mr->err && session->unfenced && !device_of(mr)->removed && !mr->silent) {
 		/* its owner would give the memory to somebody else */
-		exposure->state = VERBS_EXPOSURE_STUCK;
-		verbs_endpoint_news(
+		mr->state = VERBS_MR_STUCK;
+		verbs_endpoint_report(
 			session->endpoint,
 			"RDMA device %s: a session still reaches %zu bytes, "
 			"which stay withheld",
-			device_of(exposure)->facts.name, exposure->bytes);
-		verbs_session_settle(session);
+			device_of(mr)->attr.name, mr->bytes);
+		verbs_session_finish(session);
 		return;
 	}
-	if (exposure->withdrawn || exposure->silent) {
-		exposure_end(exposure);
+	if (mr->withdrawn || mr->silent) {
+		mr_end(mr);
 		return;
 	}
-	exposure->state = VERBS_EXPOSURE_DEAD;
-	verbs_session_settle(session);
+	mr->state = VERBS_MR_LOST;
+	verbs_session_finish(session);
 }
 
-static void exposure_deliver(struct verbs_message *message)
+static void mr_deliver(struct verbs_message *message)
 {
-	struct verbs_job *job = container_of(message, struct verbs_job, done);
-	struct fabric_mr *exposure = container_of(job, struct fabric_mr, job);
+	struct verbs_mr_job *job = container_of(message, struct verbs_mr_job, done);
+	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
-	if (exposure->state == VERBS_EXPOSURE_REGISTERING)
-		registered(exposure);
-	else if (exposure->state == VERBS_EXPOSURE_RELEASING)
-		released(exposure);
+	if (mr->state == VERBS_MR_REGISTERING)
+		registered(mr);
+	else if (mr->state == VERBS_MR_DEREGISTERING)
+		released(mr);
 	else
-		exposure_end(exposure);
+		mr_end(mr);
 }
 
 static unsigned access_of(const struct fabric_session *session, unsigned rights)
@@ -250,10 +248,10 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 	if (rights & FABRIC_RIGHT_WRITE)
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	/* a write is confirmed by a read of the same place there */
-	if ((rights & FABRIC_RIGHT_WRITE) && session->endpoint->device->facts.iwarp)
+	if ((rights & FABRIC_RIGHT_WRITE) && session->endpoint->device->attr.iwarp)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (rights == (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE) &&
-	    session->endpoint->device->facts.atomics)
+	    session->endpoint->device->attr.atomics)
 		access |= IBV_ACCESS_REMOTE_ATOMIC;
 	if (session->endpoint->device->rdma_options.relaxed_ordering)
 		access |= IBV_ACCESS_RELAXED_ORDERING;
@@ -261,102 +259,100 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 }
 
 /* Its end is news in either case, which come in the loop's next turn at the earliest. */
-static void exposure_register(struct fabric_mr *exposure)
+static void mr_register(struct fabric_mr *mr)
 {
-	struct verbs_device *device = device_of(exposure);
+	struct verbs_device *device = device_of(mr);
 	uint64_t begin_ns = clock_now_ns();
 
-	if (exposure->bytes > PROMPT_BYTES || begin_ns < device->slow_ns) {
-		exposure_post(exposure, VERBS_EXPOSURE_REGISTERING, job_register);
+	if (mr->bytes > PROMPT_BYTES || begin_ns < device->slow_ns) {
+		mr_post(mr, VERBS_MR_REGISTERING, job_register);
 		return;
 	}
-	exposure->state = VERBS_EXPOSURE_REGISTERING;
-	job_register(&exposure->job);
+	mr->state = VERBS_MR_REGISTERING;
+	job_register(&mr->job);
 	if (clock_now_ns() - begin_ns > PROMPT_NS)
 		device->slow_ns = begin_ns + SLOW_NS;
-	mailbox_post(&exposure->session->endpoint->server->mailbox,
-		     &exposure->job.done.link);
+	mailbox_post(&mr->session->endpoint->server->mailbox, &mr->job.done.link);
 }
 
-static int exposure_check(const struct fabric_session *session, size_t bytes)
+static int mr_check(const struct fabric_session *session, size_t bytes)
 {
-	const struct verbs_facts *facts = &session->endpoint->device->facts;
+	const struct verbs_device_attr *attr = &session->endpoint->device->attr;
 
 	if (session->closing)
 		return err_set(-ESHUTDOWN, "the session is being closed");
-	if (!session->pd || session->endpoint->device->gone)
-		return err_set(-ENODEV, "RDMA device %s was removed", facts->name);
-	if (session->sealed)
+	if (!session->pd || session->endpoint->device->removed)
+		return err_set(-ENODEV, "RDMA device %s was removed", attr->name);
+	if (session->cut_off)
 		return err_set(-EIO, "RDMA device %s: the session had to be cut off",
-			       facts->name);
-	if (!bytes || bytes > facts->max_mr_bytes)
+			       attr->name);
+	if (!bytes || bytes > attr->max_mr_bytes)
 		return err_set(-EINVAL,
 			       "%zu bytes at once: RDMA device %s registers 1 to "
 			       "%" PRIu64,
-			       bytes, facts->name, facts->max_mr_bytes);
+			       bytes, attr->name, attr->max_mr_bytes);
 	return 0;
 }
 
-int verbs_exposure_create(struct fabric_session *session, void *addr, size_t bytes,
-			  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
+int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
+		 unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
-	struct fabric_mr *exposure;
-	int err = exposure_check(session, bytes);
+	struct fabric_mr *mr;
+	int err = mr_check(session, bytes);
 
 	if (err)
 		return err;
-	exposure = calloc(1, sizeof(*exposure));
-	if (!exposure)
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
 		return err_errno(-ENOMEM, "an exposure");
-	exposure->session = session;
-	exposure->cookie = cookie;
-	exposure->addr = addr;
-	exposure->bytes = bytes;
-	exposure->rights = rights;
-	exposure->access = access_of(session, rights);
-	exposure->noted.deliver = exposure_notes;
-	fabric_notifications_init(&exposure->notes);
-	exposure->pd = session->pd;
-	exposure->job.done.deliver = exposure_deliver;
-	list_append(&session->exposures, &exposure->link);
+	mr->session = session;
+	mr->cookie = cookie;
+	mr->addr = addr;
+	mr->bytes = bytes;
+	mr->rights = rights;
+	mr->access = access_of(session, rights);
+	mr->noted.deliver = mr_deliver_notifications;
+	fabric_notifications_init(&mr->notes);
+	mr->pd = session->pd;
+	mr->job.done.deliver = mr_deliver;
+	list_append(&session->mrs, &mr->link);
 	session->n_mrs++;
-	exposure_register(exposure);
-	*ret_mr = exposure;
+	mr_register(mr);
+	*ret_mr = mr;
 	return 0;
 }
 
-static void exposure_over(struct fabric_mr *exposure)
+static void mr_over(struct fabric_mr *mr)
 {
-	exposure->state = VERBS_EXPOSURE_OVER;
-	mailbox_post(&exposure->session->endpoint->server->mailbox,
-		     &exposure->job.done.link);
+	mr->state = VERBS_MR_ENDED;
+	mailbox_post(&mr->session->endpoint->server->mailbox, &mr->job.done.link);
 }
 
-void verbs_exposure_withdraw(struct fabric_mr *exposure)
+void verbs_mr_dereg(struct fabric_mr *mr)
 {
-	if (exposure->withdrawn)
+	if (mr->withdrawn)
 		return;
-	exposure->withdrawn = true;
-	if (exposure->state == VERBS_EXPOSURE_LIVE)
-		exposure_release(exposure);
-	else if (exposure->state == VERBS_EXPOSURE_DEAD)
-		exposure_over(exposure);
+	mr->withdrawn = true;
+	if (mr->state == VERBS_MR_REGISTERED)
+		mr_release(mr);
+	else if (mr->state == VERBS_MR_LOST)
+		mr_over(mr);
 }
 
-void verbs_exposure_abandon(struct fabric_mr *exposure)
+void verbs_mr_abandon(struct fabric_mr *mr)
 {
-	if (exposure->state == VERBS_EXPOSURE_LIVE)
-		exposure_release(exposure);
-	else if (exposure->state == VERBS_EXPOSURE_STUCK && exposure->withdrawn)
-		exposure_over(exposure);
-	else if (exposure->state == VERBS_EXPOSURE_STUCK)
-		exposure->state = VERBS_EXPOSURE_DEAD;
+	if (mr->state == VERBS_MR_REGISTERED)
+		mr_release(mr);
+	else if (mr->state == VERBS_MR_STUCK && mr->withdrawn)
+		mr_over(mr);
+	else if (mr->state == VERBS_MR_STUCK)
+		mr->state = VERBS_MR_LOST;
 }
 
-void verbs_exposure_free(struct fabric_mr *exposure)
+void verbs_mr_free(struct fabric_mr *mr)
 {
 	/* a registration that came through after the server began to close */
-	if (exposure->state == VERBS_EXPOSURE_REGISTERING && exposure->mr)
-		(void)ibv_dereg_mr(exposure->mr);
-	exposure_free(exposure);
+	if (mr->state == VERBS_MR_REGISTERING && mr->ibv_mr)
+		(void)ibv_dereg_mr(mr->ibv_mr);
+	mr_free(mr);
 }

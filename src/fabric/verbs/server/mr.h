@@ -10,46 +10,46 @@
 #include "fabric/verbs/server/mr_worker.h"
 #include "fabric/verbs/server/session.h"
 
-enum verbs_exposure_state {
-	VERBS_EXPOSURE_REGISTERING, /* job under way */
-	VERBS_EXPOSURE_LIVE,
-	VERBS_EXPOSURE_RELEASING, /* job under way */
-	VERBS_EXPOSURE_DEAD,      /* the device is gone; its owner does not know yet */
-	VERBS_EXPOSURE_OVER,      /* only the news is under way */
-	VERBS_EXPOSURE_STUCK,     /* the device may still serve it, for ever */
+enum verbs_mr_state {
+	VERBS_MR_REGISTERING, /* job under way */
+	VERBS_MR_REGISTERED,
+	VERBS_MR_DEREGISTERING, /* job under way */
+	VERBS_MR_LOST,          /* the device is gone; its owner does not know yet */
+	VERBS_MR_ENDED,         /* only the news is under way */
+	VERBS_MR_STUCK,         /* the device may still serve it, for ever */
 };
 
 struct fabric_mr {
 	struct fabric_session *session;
 	struct list link; /* of the session */
 	void *cookie;
-	enum verbs_exposure_state state;
+	enum verbs_mr_state state;
 	bool withdrawn; /* its owner, or the session's end, asked for it */
 	bool silent;    /* its owner was told that it failed: no more news */
 	void *addr;
 	size_t bytes;
 	unsigned rights, access;
-	bool ranged; /* among the session's ranges */
-	struct map_node range;
+	bool in_map; /* among the session's ranges */
+	struct map_node by_rkey;
 	struct fabric_notifications notes;
 	struct verbs_message noted; /* under way while notes.told */
 	/* the job's, while one is under way */
-	struct verbs_job job;
+	struct verbs_mr_job job;
 	struct ibv_pd *pd;
-	struct ibv_mr *mr;
+	struct ibv_mr *ibv_mr;
 	int err;
 	char text[256];
 };
 
 /* fabric_server_ops.expose, withdraw. */
-int verbs_exposure_create(struct fabric_session *session, void *addr, size_t bytes,
-			  unsigned rights, void *cookie, struct fabric_mr **ret_mr);
-void verbs_exposure_withdraw(struct fabric_mr *exposure);
+int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
+		 unsigned rights, void *cookie, struct fabric_mr **ret_mr);
+void verbs_mr_dereg(struct fabric_mr *mr);
 
 /* Give back the MR without news: the device is being removed, or the server closes. */
-void verbs_exposure_abandon(struct fabric_mr *exposure);
+void verbs_mr_abandon(struct fabric_mr *mr);
 
 /* For server close, once the registrars are joined. */
-void verbs_exposure_free(struct fabric_mr *exposure);
+void verbs_mr_free(struct fabric_mr *mr);
 
 #endif

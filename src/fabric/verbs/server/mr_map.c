@@ -5,49 +5,47 @@
 
 #include "base/err.h"
 
-int verbs_ranges_add(struct fabric_mr *exposure)
+int verbs_mr_map_add(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
+	struct fabric_session *session = mr->session;
 	int err;
 
-	verbs_gate_enter(&session->gate);
-	err = map_insert(&session->ranges, &exposure->range,
-			 map_hash_u64(exposure->mr->rkey));
-	verbs_gate_leave(&session->gate);
+	fair_lock_acquire(&session->lock);
+	err = map_insert(&session->mrs_by_rkey, &mr->by_rkey,
+			 map_hash_u64(mr->ibv_mr->rkey));
+	fair_lock_release(&session->lock);
 	if (err)
 		return err_errno(err, "an exposure's place among the others");
-	exposure->ranged = true;
+	mr->in_map = true;
 	return 0;
 }
 
-void verbs_ranges_remove(struct fabric_mr *exposure)
+void verbs_mr_map_remove(struct fabric_mr *mr)
 {
-	struct fabric_session *session = exposure->session;
+	struct fabric_session *session = mr->session;
 
-	if (!exposure->ranged)
+	if (!mr->in_map)
 		return;
-	exposure->ranged = false;
-	verbs_gate_enter(&session->gate);
-	map_remove(&session->ranges, &exposure->range);
-	verbs_gate_leave(&session->gate);
+	mr->in_map = false;
+	fair_lock_acquire(&session->lock);
+	map_remove(&session->mrs_by_rkey, &mr->by_rkey);
+	fair_lock_release(&session->lock);
 }
 
 /* The exposure of the key, if it has the rights and holds the range. */
 static struct fabric_mr *range_find(const struct fabric_session *session, uint64_t rkey,
 				    uint64_t addr, uint32_t bytes, unsigned rights)
 {
-	struct map_node *node = map_find(&session->ranges, map_hash_u64(rkey));
+	struct map_node *node = map_find(&session->mrs_by_rkey, map_hash_u64(rkey));
 
 	for (; node; node = map_find_next(node)) {
-		struct fabric_mr *exposure =
-			container_of(node, struct fabric_mr, range);
+		struct fabric_mr *mr = container_of(node, struct fabric_mr, by_rkey);
 		/* an address below the range wraps to an offset far beyond it */
-		uint64_t offset = addr - (uintptr_t)exposure->addr;
+		uint64_t offset = addr - (uintptr_t)mr->addr;
 
-		if (exposure->mr->rkey == rkey &&
-		    (exposure->rights & rights) == rights &&
-		    offset <= exposure->bytes && bytes <= exposure->bytes - offset)
-			return exposure;
+		if (mr->ibv_mr->rkey == rkey && (mr->rights & rights) == rights &&
+		    offset <= mr->bytes && bytes <= mr->bytes - offset)
+			return mr;
 	}
 	return NULL;
 }
@@ -55,27 +53,24 @@ static struct fabric_mr *range_find(const struct fabric_session *session, uint64
 static char *memory_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 			 unsigned rights)
 {
-	const struct fabric_mr *exposure = range_find(ctx, rkey, addr, bytes, rights);
+	const struct fabric_mr *mr = range_find(ctx, rkey, addr, bytes, rights);
 
-	return exposure ? (char *)exposure->addr + (addr - (uintptr_t)exposure->addr)
-			: NULL;
+	return mr ? (char *)mr->addr + (addr - (uintptr_t)mr->addr) : NULL;
 }
 
 static bool memory_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
 {
 	struct fabric_session *session = ctx;
-	struct fabric_mr *exposure =
-		range_find(session, rkey, addr, 0, FABRIC_RIGHT_WRITE);
+	struct fabric_mr *mr = range_find(session, rkey, addr, 0, FABRIC_RIGHT_WRITE);
 
-	if (!exposure)
+	if (!mr)
 		return false;
-	if (fabric_notifications_add(&exposure->notes, value))
-		mailbox_post(&session->endpoint->server->mailbox,
-			     &exposure->noted.link);
+	if (fabric_notifications_add(&mr->notes, value))
+		mailbox_post(&session->endpoint->server->mailbox, &mr->noted.link);
 	return true;
 }
 
-struct inband_memory verbs_ranges_memory(struct fabric_session *session)
+struct inband_memory verbs_mr_map_memory(struct fabric_session *session)
 {
 	return (struct inband_memory){
 		.find = memory_find,

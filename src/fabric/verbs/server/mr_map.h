@@ -8,13 +8,13 @@
 #include "fabric/verbs/server/mr.h"
 
 /* -ENOMEM with text.  [loop] */
-int verbs_ranges_add(struct fabric_mr *exposure);
+int verbs_mr_map_add(struct fabric_mr *mr);
 /* On return no request is at it, and none will be.  It waits for the request that the poller
  * may be in the middle of.  One that was not added: nothing.  [loop] */
-void verbs_ranges_remove(struct fabric_mr *exposure);
+void verbs_mr_map_remove(struct fabric_mr *mr);
 
 /* How requests of the session find memory.  [loop]; what it gives: [poller], inside the
  * gate */
-struct inband_memory verbs_ranges_memory(struct fabric_session *session);
+struct inband_memory verbs_mr_map_memory(struct fabric_session *session);
 
 #endif

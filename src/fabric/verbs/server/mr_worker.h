@@ -11,13 +11,13 @@
 #include "base/mailbox.h"
 #include "fabric/verbs/server/message.h"
 
-struct verbs_job {
+struct verbs_mr_job {
 	struct list link;
-	void (*run)(struct verbs_job *job); /* [registrar] */
-	struct verbs_message done;          /* posted when it has run */
+	void (*run)(struct verbs_mr_job *job); /* [registrar] */
+	struct verbs_message done;             /* posted when it has run */
 };
 
-struct verbs_registrar {
+struct verbs_mr_worker {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct list jobs;
@@ -27,10 +27,10 @@ struct verbs_registrar {
 };
 
 /* Borrows the mailbox.  -errno with text.  [loop] */
-int verbs_registrar_start(struct verbs_registrar *registrar, struct mailbox *mailbox);
+int verbs_mr_worker_start(struct verbs_mr_worker *mr_worker, struct mailbox *mailbox);
 /* Run what was asked for, then join the thread.  [loop] */
-void verbs_registrar_stop(struct verbs_registrar *registrar);
+void verbs_mr_worker_stop(struct verbs_mr_worker *mr_worker);
 /* The job is the registrar's until its message is delivered.  [loop] */
-void verbs_registrar_post(struct verbs_registrar *registrar, struct verbs_job *job);
+void verbs_mr_worker_post(struct verbs_mr_worker *mr_worker, struct verbs_mr_job *job);
 
 #endif

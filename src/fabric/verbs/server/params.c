@@ -43,33 +43,33 @@ static char **names_copy(const char *const *names)
 	return to;
 }
 
-int verbs_places_copy(const struct fabric_server_params *params,
-		      struct fabric_server_params **ret_places)
+int verbs_params_copy(const struct fabric_server_params *params,
+		      struct fabric_server_params **ret_params)
 {
-	struct fabric_server_params *places = copy(params, 1, sizeof(*params));
+	struct fabric_server_params *made = copy(params, 1, sizeof(*params));
 
-	if (!places)
+	if (!made)
 		return err_errno(-ENOMEM, "the RDMA server");
-	places->also = copy(params->also, params->n_also, sizeof(*params->also));
-	places->device_params = copy(params->device_params, params->n_device_params,
-				     sizeof(*params->device_params));
+	made->also = copy(params->also, params->n_also, sizeof(*params->also));
+	made->device_params = copy(params->device_params, params->n_device_params,
+				   sizeof(*params->device_params));
 	if (params->devices)
-		places->devices = (const char *const *)names_copy(params->devices);
-	if (!places->also || !places->device_params ||
-	    (params->devices && !places->devices)) {
-		verbs_places_free(places);
+		made->devices = (const char *const *)names_copy(params->devices);
+	if (!made->also || !made->device_params ||
+	    (params->devices && !made->devices)) {
+		verbs_params_free(made);
 		return err_errno(-ENOMEM, "the RDMA server");
 	}
-	*ret_places = places;
+	*ret_params = made;
 	return 0;
 }
 
-void verbs_places_free(struct fabric_server_params *places)
+void verbs_params_free(struct fabric_server_params *made)
 {
-	if (!places)
+	if (!made)
 		return;
-	free((void *)(uintptr_t)places->also);
-	free((void *)(uintptr_t)places->device_params);
-	names_free((char **)(uintptr_t)places->devices);
-	free(places);
+	free((void *)(uintptr_t)made->also);
+	free((void *)(uintptr_t)made->device_params);
+	names_free((char **)(uintptr_t)made->devices);
+	free(made);
 }

@@ -6,11 +6,11 @@
 
 #include "fabric/fabric.h"
 
-/* A copy, as far as it concerns devices and addresses; ended by verbs_places_free().
+/* A copy, as far as it concerns devices and addresses; ended by verbs_params_free().
  * -ENOMEM with text. */
-int verbs_places_copy(const struct fabric_server_params *params,
-		      struct fabric_server_params **ret_places);
+int verbs_params_copy(const struct fabric_server_params *params,
+		      struct fabric_server_params **ret_params);
 /* NULL: nothing. */
-void verbs_places_free(struct fabric_server_params *places);
+void verbs_params_free(struct fabric_server_params *made);
 
 #endif

@@ -49,18 +49,18 @@ static bool poller_sleep(struct verbs_poller *poller, bool armed)
 
 static void wc_handle(struct verbs_poller *poller, const struct ibv_wc *wc)
 {
-	uint64_t number = verbs_desk_number(wc->wr_id);
-	struct verbs_desk *desk;
+	uint64_t number = verbs_inband_wr_channel(wc->wr_id);
+	struct verbs_inband_server *inband;
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		verbs_slots_flush(poller->slots, number);
+		verbs_channel_ids_flushed(poller->ids, number);
 		return;
 	}
-	desk = verbs_slots_enter(poller->slots, number);
-	if (!desk)
+	inband = verbs_channel_ids_lock_inband(poller->ids, number);
+	if (!inband)
 		return;
-	verbs_desk_serve(desk, wc);
-	verbs_gate_leave(desk->gate);
+	verbs_inband_server_serve(inband, wc);
+	fair_lock_release(inband->lock);
 }
 
 /* A batch of every queue; returns how many there were, and how many of them no error. */
@@ -134,7 +134,7 @@ static void *poller_run(void *arg)
 unsigned verbs_poller_per_cq(unsigned max_cqe)
 {
 	/* as many again of channels just ended */
-	unsigned n = max_cqe / (2 * VERBS_DESK_ENTRIES);
+	unsigned n = max_cqe / (2 * VERBS_INBAND_CQES);
 
 	if (n > VERBS_POLLER_CHANNELS)
 		return VERBS_POLLER_CHANNELS;
@@ -144,12 +144,12 @@ unsigned verbs_poller_per_cq(unsigned max_cqe)
 static int cq_add(struct verbs_poller *poller)
 {
 	unsigned n = atomic_load_explicit(&poller->n_cqs, memory_order_relaxed);
-	unsigned depth = poller->per_cq * 2 * VERBS_DESK_ENTRIES;
+	unsigned depth = poller->per_cq * 2 * VERBS_INBAND_CQES;
 	struct ibv_cq *cq =
 		ibv_create_cq(poller->verbs, (int)depth, NULL, poller->comp, 0);
 
 	if (!cq)
-		return err_errno(verbs_failure(), "ibv_create_cq of %u entries", depth);
+		return err_errno(verbs_errno(), "ibv_create_cq of %u entries", depth);
 	/* the thread may be asleep, and arms it only when it goes to sleep again */
 	if (n > 0 && ibv_req_notify_cq(cq, 0)) {
 		(void)ibv_destroy_cq(cq);
@@ -182,7 +182,7 @@ static int poller_open(struct verbs_poller *poller)
 
 	poller->comp = ibv_create_comp_channel(poller->verbs);
 	if (!poller->comp)
-		return err_errno(verbs_failure(), "ibv_create_comp_channel");
+		return err_errno(verbs_errno(), "ibv_create_comp_channel");
 	flags = fcntl(poller->comp->fd, F_GETFL);
 	if (flags < 0 || fcntl(poller->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return err_errno(-errno, "the completion channel's descriptor");
@@ -205,12 +205,12 @@ static void poller_close(struct verbs_poller *poller)
 }
 
 int verbs_poller_start(struct verbs_poller *poller, struct ibv_context *verbs,
-		       unsigned max_cqe, int node, struct verbs_slots *slots)
+		       unsigned max_cqe, int node, struct verbs_channel_ids *ids)
 {
 	int err;
 
 	*poller = (struct verbs_poller){
-		.slots = slots,
+		.ids = ids,
 		.node = node,
 		.verbs = verbs,
 		.per_cq = verbs_poller_per_cq(max_cqe),

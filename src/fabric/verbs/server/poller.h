@@ -20,7 +20,7 @@
 #define VERBS_POLLER_CHANNELS 512u
 
 struct verbs_poller {
-	struct verbs_slots *slots;
+	struct verbs_channel_ids *ids;
 	int node;
 	struct ibv_context *verbs;
 	struct ibv_comp_channel *comp;
@@ -37,7 +37,7 @@ unsigned verbs_poller_per_cq(unsigned max_cqe);
 /* Start the thread on a NUMA node (-1: any).  Borrows the slots.  -errno with text.
  * [loop] */
 int verbs_poller_start(struct verbs_poller *poller, struct ibv_context *verbs,
-		       unsigned max_cqe, int node, struct verbs_slots *slots);
+		       unsigned max_cqe, int node, struct verbs_channel_ids *ids);
 /* The completion queue of the channel in this place of the slots.  -errno with text.
  * [loop] */
 int verbs_poller_cq(struct verbs_poller *poller, unsigned index,

@@ -44,24 +44,24 @@ int verbs_server_watch(struct fabric_server *server, int fd)
 static int cm_open(struct fabric_server *server)
 {
 	char text[LIST_TEXT];
-	int err = verbs_cm_create(&server->cm);
+	int err = verbs_cm_create_channel(&server->cm);
 
 	/* without any device, rdma_cm's own module is usually not there either */
 	if (err == -ENODEV || err == -ENOENT || err == -ENOSYS)
 		return err_set(-ENODEV,
 			       "no RDMA device to serve (devices: %s; rdma_cm needs "
 			       "the kernel module rdma_ucm)",
-			       verbs_facts_list(text, sizeof(text)));
+			       verbs_device_list_text(text, sizeof(text)));
 	return err;
 }
 
 /* Peers that have answered; whoever still wants to connect comes too late. */
-static void parted(struct fabric_server *server)
+static void disconnects_take(struct fabric_server *server)
 {
 	struct verbs_cm_target *target;
 	struct verbs_cm_event event;
 
-	while (!verbs_cm_take(server->cm, &event)) {
+	while (!verbs_cm_get_event(server->cm, &event)) {
 		target = event.id->context;
 		if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST)
 			(void)rdma_destroy_id(event.id);
@@ -71,25 +71,25 @@ static void parted(struct fabric_server *server)
 }
 
 /* Give the peers of all channels, which were ended, a moment to answer. */
-static void server_part(struct fabric_server *server)
+static void server_disconnect(struct fabric_server *server)
 {
 	struct pollfd cm = { .events = POLLIN };
 	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + PART_MS;
 
-	for (; server->farewells.n > 0 && !server->cm_failed && now_ms < end_ms;
+	for (; server->disconnects.n > 0 && !server->cm_failed && now_ms < end_ms;
 	     now_ms = clock_now_ms()) {
 		cm.fd = server->cm->fd;
 		(void)poll(&cm, 1, (int)(end_ms - now_ms));
-		parted(server);
+		disconnects_take(server);
 	}
-	verbs_farewells_end(&server->farewells, NULL);
+	verbs_disconnects_finish(&server->disconnects, NULL);
 }
 
 static void server_empty(struct fabric_server *server)
 {
 	for (unsigned i = 0; i < server->n_endpoints; i++)
-		verbs_session_kill_all(server->endpoints[i]);
-	server_part(server);
+		verbs_session_end_all(server->endpoints[i]);
+	server_disconnect(server);
 	/* joins the registrars: what they still had to do is done */
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_stop(server->devices[i]);
@@ -108,9 +108,9 @@ static void server_close(struct fabric_server *server)
 	server_empty(server);
 	if (server->cm)
 		rdma_destroy_event_channel(server->cm);
-	verbs_places_free(server->places);
-	verbs_follow_destroy(&server->follow);
-	verbs_farewells_destroy(&server->farewells);
+	verbs_params_free(server->params);
+	verbs_hotplug_destroy(&server->hotplug);
+	verbs_disconnects_destroy(&server->disconnects);
 	verbs_linger_destroy(&server->linger);
 	mailbox_destroy(&server->mailbox);
 	(void)close(server->epoll_fd);
@@ -135,17 +135,17 @@ static int server_create(struct fabric_server **ret_server)
 	err = verbs_linger_init(&server->linger);
 	if (err)
 		goto err_mailbox;
-	err = verbs_farewells_init(&server->farewells);
+	err = verbs_disconnects_init(&server->disconnects);
 	if (err)
 		goto err_linger;
-	err = verbs_follow_init(&server->follow);
+	err = verbs_hotplug_init(&server->hotplug);
 	if (err)
-		goto err_farewells;
+		goto err_disconnects;
 	*ret_server = server;
 	return 0;
 
-err_farewells:
-	verbs_farewells_destroy(&server->farewells);
+err_disconnects:
+	verbs_disconnects_destroy(&server->disconnects);
 err_linger:
 	verbs_linger_destroy(&server->linger);
 err_mailbox:
@@ -177,15 +177,15 @@ static int server_open(const struct fabric_server_params *params,
 	if (!err)
 		err = verbs_server_watch(server, server->linger.fd);
 	if (!err)
-		err = verbs_server_watch(server, server->farewells.fd);
+		err = verbs_server_watch(server, server->disconnects.fd);
 	if (!err)
-		err = verbs_server_watch(server, server->follow.timer_fd);
+		err = verbs_server_watch(server, server->hotplug.timer_fd);
 	if (!err)
-		err = verbs_server_watch(server, server->follow.route_fd);
+		err = verbs_server_watch(server, server->hotplug.route_fd);
 	if (!err)
-		err = verbs_places_copy(params, &server->places);
+		err = verbs_params_copy(params, &server->params);
 	if (!err)
-		err = verbs_endpoint_open_all(server, server->places);
+		err = verbs_endpoint_open_all(server, server->params);
 	if (err) {
 		server_close(server);
 		return err;
@@ -210,10 +210,10 @@ static void cm_failed(struct fabric_server *server)
 	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->cm->fd, NULL);
 	server->cm_failed = true;
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
-		verbs_endpoint_silence(server->endpoints[i]);
-		verbs_endpoint_news(server->endpoints[i],
-				    "RDMA device %s accepts no channels any more: %s",
-				    server->endpoints[i]->public.device, text);
+		verbs_endpoint_unlisten(server->endpoints[i]);
+		verbs_endpoint_report(server->endpoints[i],
+				      "RDMA device %s accepts no channels any more: %s",
+				      server->endpoints[i]->public.device, text);
 	}
 }
 
@@ -225,7 +225,7 @@ static void cm_process(struct fabric_server *server)
 
 	/* whoever connects without end must not keep the loop from the rest */
 	for (unsigned i = 0; i < CM_EVENTS_MAX && !server->cm_failed; i++) {
-		err = verbs_cm_take(server->cm, &event);
+		err = verbs_cm_get_event(server->cm, &event);
 		/* without memory now, the event is still there the next time */
 		if (err == -EAGAIN || err == -ENOMEM)
 			return;
@@ -267,8 +267,8 @@ static void server_process(struct fabric_server *server)
 	cm_process(server);
 	mailbox_process(server);
 	verbs_linger_process(&server->linger);
-	verbs_farewells_process(&server->farewells);
-	verbs_follow_process(server);
+	verbs_disconnects_process(&server->disconnects);
+	verbs_hotplug_process(server);
 }
 
 static unsigned server_n_endpoints(const struct fabric_server *server)
@@ -295,18 +295,18 @@ static int bounded(int option, unsigned most)
 }
 
 /* What comes of the rdma_options on the device as it is. */
-static void knobs_effective(const struct verbs_device *device,
-			    struct fabric_port_attr *port)
+static void options_effective(const struct verbs_device *device,
+			      struct fabric_port_attr *port)
 {
 	struct fabric_rdma_options *rdma_options = &port->rdma_options;
 
 	if (rdma_options->connect == FABRIC_OPTION_AUTO)
 		rdma_options->connect = FABRIC_CONNECT_CM;
 	rdma_options->rd_atomic =
-		bounded(rdma_options->rd_atomic, device->facts.responder_resources);
+		bounded(rdma_options->rd_atomic, device->attr.responder_resources);
 	if (port->active_mtu)
 		rdma_options->mtu = bounded(rdma_options->mtu, port->active_mtu);
-	if (!device->facts.iwarp)
+	if (!device->attr.iwarp)
 		return;
 	/* those of TCP, which are the kernel's business */
 	rdma_options->mtu = rdma_options->service_level = rdma_options->ack_timeout =
@@ -318,13 +318,13 @@ static void knobs_effective(const struct verbs_device *device,
 static void gid_mark(const struct verbs_endpoint *endpoint,
 		     struct fabric_port_attr *port)
 {
-	struct verbs_place place;
-	bool known = !verbs_place_look(endpoint->device->verbs, (uint8_t)endpoint->port,
+	struct verbs_port local;
+	bool known = !verbs_port_query(endpoint->device->verbs, (uint8_t)endpoint->port,
 				       &endpoint->public.address,
-				       &endpoint->device->rdma_options, &place);
+				       &endpoint->device->rdma_options, &local);
 
 	for (unsigned i = 0; i < port->n_gids; i++)
-		port->gids[i].served = known && port->gids[i].index == place.gid_index;
+		port->gids[i].served = known && port->gids[i].index == local.gid_index;
 }
 
 static int server_device(const struct fabric_server *server, unsigned number,
@@ -334,16 +334,16 @@ static int server_device(const struct fabric_server *server, unsigned number,
 	const struct verbs_endpoint *endpoint = server->endpoints[number];
 	const struct verbs_device *device = endpoint->device;
 
-	if (device->gone || !device->verbs)
+	if (device->removed || !device->verbs)
 		return err_set(-ENODEV, "RDMA device %s was removed",
-			       device->facts.name);
-	verbs_port_look(device->verbs, (uint8_t)endpoint->port,
-			&endpoint->public.address, ret_port);
+			       device->attr.name);
+	verbs_device_query_port(device->verbs, (uint8_t)endpoint->port,
+				&endpoint->public.address, ret_port);
 	ret_port->rdma_options = device->rdma_options;
-	knobs_effective(device, ret_port);
+	options_effective(device, ret_port);
 	if (endpoint->direct)
 		gid_mark(endpoint, ret_port);
-	*ret_attr = &device->abilities;
+	*ret_attr = &device->fabric_attr;
 	return 0;
 }
 
@@ -367,7 +367,7 @@ const struct fabric_server_ops fabric_verbs_server = {
 	.session_open = server_session_open,
 	.session_close = verbs_session_close,
 	.channel_close = verbs_session_channel_close,
-	.channel_connect = verbs_join,
-	.reg_mr = verbs_exposure_create,
-	.dereg_mr = verbs_exposure_withdraw,
+	.channel_connect = verbs_channel_connect,
+	.reg_mr = verbs_mr_reg,
+	.dereg_mr = verbs_mr_dereg,
 };

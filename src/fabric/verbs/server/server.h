@@ -30,10 +30,10 @@ struct fabric_server {
 	bool cm_failed; /* its events cannot be read */
 	struct mailbox mailbox;
 	struct verbs_linger linger;
-	struct verbs_farewells farewells;
-	struct verbs_follow follow;
-	struct verbs_mutes mutes;
-	struct fabric_server_params *places; /* where it may listen, and how */
+	struct verbs_disconnects disconnects;
+	struct verbs_hotplug hotplug;
+	struct verbs_gid_backoff gid_backoff;
+	struct fabric_server_params *params; /* where it may listen, and how */
 	int epoll_fd; /* over cm, the devices' events, the mailbox, linger, farewells, follow */
 	unsigned backlog;
 	unsigned pending; /* channels admitted, not yet connected */

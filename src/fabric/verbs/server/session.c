@@ -26,25 +26,25 @@ static void pd_free(struct fabric_session *session)
 	session->pd = NULL;
 	device->n_pds--;
 	if (err)
-		verbs_endpoint_news(
+		verbs_endpoint_report(
 			session->endpoint,
 			"RDMA device %s: ibv_dealloc_pd gives %d: a protection "
 			"domain is lost",
-			device->facts.name, err);
+			device->attr.name, err);
 }
 
 static void session_free(struct fabric_session *session)
 {
 	list_remove(&session->link);
-	map_destroy(&session->ranges);
-	verbs_gate_destroy(&session->gate);
+	map_destroy(&session->mrs_by_rkey);
+	fair_lock_destroy(&session->lock);
 	free(session);
 }
 
-static void session_over(struct verbs_message *message)
+static void session_deliver_closed(struct verbs_message *message)
 {
 	struct fabric_session *session =
-		container_of(message, struct fabric_session, over);
+		container_of(message, struct fabric_session, closed);
 	struct fabric_server *server = server_of(session);
 	void *cookie = session->cookie;
 
@@ -59,45 +59,45 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 	struct fabric_session *session;
 	int err;
 
-	if (device->gone)
+	if (device->removed)
 		return err_set(-ENODEV, "RDMA device %s was removed",
-			       device->facts.name);
+			       device->attr.name);
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return err_errno(-ENOMEM, "an RDMA session");
 	session->pd = ibv_alloc_pd(device->verbs);
 	if (!session->pd) {
-		err = err_errno(verbs_failure(), "RDMA device %s: ibv_alloc_pd",
-				device->facts.name);
+		err = err_errno(verbs_errno(), "RDMA device %s: ibv_alloc_pd",
+				device->attr.name);
 		free(session);
 		return err;
 	}
 	device->n_pds++;
 	session->endpoint = endpoint;
 	session->cookie = cookie;
-	session->over.deliver = session_over;
+	session->closed.deliver = session_deliver_closed;
 	list_init(&session->channels);
-	list_init(&session->exposures);
-	verbs_gate_init(&session->gate);
-	map_init(&session->ranges);
+	list_init(&session->mrs);
+	fair_lock_init(&session->lock);
+	map_init(&session->mrs_by_rkey);
 	list_append(&endpoint->sessions, &session->link);
 	*ret_session = session;
 	return 0;
 }
 
-void verbs_session_settle(struct fabric_session *session)
+void verbs_session_finish(struct fabric_session *session)
 {
 	struct verbs_device *device = session->endpoint->device;
 
 	if (session->pd && !session->n_mrs && list_empty(&session->channels) &&
-	    (session->closing || device->gone)) {
+	    (session->closing || device->removed)) {
 		pd_free(session);
 		verbs_device_put(device);
 	}
-	if (!session->closing || session->ended || !list_empty(&session->exposures))
+	if (!session->closing || session->ended || !list_empty(&session->mrs))
 		return;
 	session->ended = true;
-	mailbox_post(&server_of(session)->mailbox, &session->over.link);
+	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
 }
 
 void verbs_session_close(struct fabric_session *session)
@@ -111,9 +111,9 @@ void verbs_session_close(struct fabric_session *session)
 			container_of(node, struct verbs_channel, link));
 	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
 		verbs_channel_free(channel);
-	list_for_each_safe(node, &session->exposures)
-		verbs_exposure_withdraw(container_of(node, struct fabric_mr, link));
-	verbs_session_settle(session);
+	list_for_each_safe(node, &session->mrs)
+		verbs_mr_dereg(container_of(node, struct fabric_mr, link));
+	verbs_session_finish(session);
 }
 
 int verbs_session_channel_close(struct fabric_session *session, uint32_t channel)
@@ -124,11 +124,11 @@ int verbs_session_channel_close(struct fabric_session *session, uint32_t channel
 		verbs_channel_free(found);
 	if (session->unfenced)
 		return err_set(-EIO, "RDMA device %s does not let go of a queue pair",
-			       session->endpoint->device->facts.name);
+			       session->endpoint->device->attr.name);
 	return 0;
 }
 
-void verbs_session_cut(struct fabric_session *session, const char *why)
+void verbs_session_fail_channels(struct fabric_session *session, const char *why)
 {
 	struct verbs_channel *channel;
 
@@ -142,13 +142,13 @@ void verbs_session_cut(struct fabric_session *session, const char *why)
 void verbs_session_abandon(struct fabric_session *session, const char *why)
 {
 	if (!session->closing)
-		verbs_session_cut(session, why);
-	list_for_each(node, &session->exposures)
-		verbs_exposure_abandon(container_of(node, struct fabric_mr, link));
-	verbs_session_settle(session);
+		verbs_session_fail_channels(session, why);
+	list_for_each(node, &session->mrs)
+		verbs_mr_abandon(container_of(node, struct fabric_mr, link));
+	verbs_session_finish(session);
 }
 
-void verbs_session_kill_all(struct verbs_endpoint *endpoint)
+void verbs_session_end_all(struct verbs_endpoint *endpoint)
 {
 	struct verbs_channel *channel;
 
@@ -163,22 +163,20 @@ void verbs_session_kill_all(struct verbs_endpoint *endpoint)
 		while ((channel = list_first(&session->channels, struct verbs_channel,
 					     link)))
 			verbs_channel_free(channel);
-		list_for_each(item, &session->exposures)
-			verbs_exposure_abandon(
-				container_of(item, struct fabric_mr, link));
+		list_for_each(item, &session->mrs)
+			verbs_mr_abandon(container_of(item, struct fabric_mr, link));
 	}
 }
 
 void verbs_session_free_all(struct verbs_endpoint *endpoint)
 {
-	struct fabric_mr *exposure;
+	struct fabric_mr *mr;
 	struct fabric_session *session;
 
 	while ((session =
 			list_first(&endpoint->sessions, struct fabric_session, link))) {
-		while ((exposure = list_first(&session->exposures, struct fabric_mr,
-					      link)))
-			verbs_exposure_free(exposure);
+		while ((mr = list_first(&session->mrs, struct fabric_mr, link)))
+			verbs_mr_free(mr);
 		if (session->pd)
 			(void)ibv_dealloc_pd(session->pd);
 		session_free(session);

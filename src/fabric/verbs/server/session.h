@@ -19,15 +19,16 @@ struct fabric_session {
 	void *cookie;
 	struct ibv_pd *pd; /* NULL once its device is gone */
 	struct list channels;
-	struct list exposures;
-	struct verbs_gate gate;
-	struct map ranges; /* inside the gate: exposures that in-band requests reach */
-	unsigned n_mrs;    /* exposures that have, or are about to get, an MR */
+	struct list mrs;
+	struct fair_lock lock;
+	struct map
+		mrs_by_rkey; /* inside the gate: exposures that in-band requests reach */
+	unsigned n_mrs;      /* exposures that have, or are about to get, an MR */
 	bool closing;
-	bool ended;  /* `over` is under way */
-	bool sealed; /* a registration could not be undone: no channel may ever come */
+	bool ended;   /* `over` is under way */
+	bool cut_off; /* a registration could not be undone: no channel may ever come */
 	bool unfenced; /* a queue pair of it could be neither stopped nor destroyed */
-	struct verbs_message over;
+	struct verbs_message closed;
 };
 
 /* fabric_server_ops.session_open, session_close, channel_close. */
@@ -37,15 +38,15 @@ void verbs_session_close(struct fabric_session *session);
 int verbs_session_channel_close(struct fabric_session *session, uint32_t channel);
 
 /* An MR of the session is no more (n_mrs counted down), or an exposure has ended. */
-void verbs_session_settle(struct fabric_session *session);
+void verbs_session_finish(struct fabric_session *session);
 
 /* End every channel of it with news. */
-void verbs_session_cut(struct fabric_session *session, const char *why);
+void verbs_session_fail_channels(struct fabric_session *session, const char *why);
 /* Its device is being removed: cut, and give back what it holds of it. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);
 
 /* For server close: end channels and start to deregister, without news ... */
-void verbs_session_kill_all(struct verbs_endpoint *endpoint);
+void verbs_session_end_all(struct verbs_endpoint *endpoint);
 /* ... and once the registrars are joined, free what is left. */
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
 

@@ -58,11 +58,11 @@ START_TEST(node__is_the_devices_own_first)
 {
 	put("class/infiniband/mlx5_0/parent", "eth5");
 	put("class/net/eth5/device/numa_node", "2");
-	ck_assert_int_eq(verbs_facts_node(sysfs, "mlx5_0"), 2);
+	ck_assert_int_eq(verbs_device_node(sysfs, "mlx5_0"), 2);
 	put("class/infiniband/mlx5_0/device/numa_node", "-1");
-	ck_assert_int_eq(verbs_facts_node(sysfs, "mlx5_0"), 2);
+	ck_assert_int_eq(verbs_device_node(sysfs, "mlx5_0"), 2);
 	put("class/infiniband/mlx5_0/device/numa_node", "1");
-	ck_assert_int_eq(verbs_facts_node(sysfs, "mlx5_0"), 1);
+	ck_assert_int_eq(verbs_device_node(sysfs, "mlx5_0"), 1);
 }
 END_TEST
 
@@ -73,17 +73,17 @@ START_TEST(node__of_an_interface_on_a_bus_is_the_buss)
 	put("devices/pci0/0000:01:00.0/virtio1/features", "0");
 	put("class/net/eth0/mtu", "1500");
 	put_link("class/net/eth0/device", "../../../devices/pci0/0000:01:00.0/virtio1");
-	ck_assert_int_eq(verbs_facts_node(sysfs, "rxe0"), 3);
+	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), 3);
 }
 END_TEST
 
 START_TEST(node__is_unknown_where_nothing_tells)
 {
-	ck_assert_int_eq(verbs_facts_node(sysfs, "rxe0"), -1);
+	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), -1);
 	put("class/infiniband/rxe0/parent", "dummy0");
-	ck_assert_int_eq(verbs_facts_node(sysfs, "rxe0"), -1);
+	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), -1);
 	put("class/net/dummy0/device/numa_node", "junk");
-	ck_assert_int_eq(verbs_facts_node(sysfs, "rxe0"), -1);
+	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), -1);
 }
 END_TEST
 

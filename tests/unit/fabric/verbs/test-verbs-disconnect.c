@@ -5,7 +5,7 @@
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-server-stage.h"
 
-#define CHANNELS (VERBS_FAREWELLS_MAX + 2)
+#define CHANNELS (VERBS_DISCONNECTS_MAX + 2)
 
 static void live_await(unsigned live)
 {
@@ -112,7 +112,7 @@ START_TEST(ids__that_wait_are_so_many)
 	/* queue pairs and the memory of their receives, a protection domain, and those ids
 	 * for which there was no room */
 	ck_assert_uint_eq(fake_live(),
-			  live - 2 * CHANNELS - 1 - (CHANNELS - VERBS_FAREWELLS_MAX));
+			  live - 2 * CHANNELS - 1 - (CHANNELS - VERBS_DISCONNECTS_MAX));
 	close_all();
 }
 END_TEST

@@ -100,7 +100,7 @@ START_TEST(address__that_moves_takes_the_listener_along)
 		0);
 	session = session_new(0);
 	fake.moved = true;
-	verbs_follow_soon(&server->follow);
+	verbs_hotplug_schedule(&server->hotplug);
 	await_news("serves again, at 10.1.0.9:7000");
 	ck_assert_mem_eq(SERVER->endpoint(server, 0)->address.bytes, moved, 4);
 	/* it is the same device, and sessions go on */
@@ -116,7 +116,7 @@ START_TEST(address__that_is_gone_is_waited_for)
 				 .listen = { .family = 4, .bytes = { 10, 1, 0, 1 } } }),
 			 0);
 	fake.moved = true;
-	verbs_follow_soon(&server->follow);
+	verbs_hotplug_schedule(&server->hotplug);
 	await_news("fake0 has lost the address 10.1.0.1:7000");
 	await_readable();
 	SERVER->process(server);
@@ -133,10 +133,10 @@ START_TEST(address__that_stays_is_left_alone)
 
 	ck_assert_int_eq(open_plain(), 0);
 	news = seen.news;
-	verbs_follow_soon(&server->follow);
+	verbs_hotplug_schedule(&server->hotplug);
 	await_readable();
 	SERVER->process(server);
-	ck_assert(!server->follow.due);
+	ck_assert(!server->hotplug.due);
 	ck_assert_uint_eq(seen.news, news);
 	close_all();
 }
@@ -144,8 +144,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("verbs-follow");
-	TCase *tcase = tcase_create("follow");
+	Suite *suite = suite_create("verbs-hotplug");
+	TCase *tcase = tcase_create("hotplug");
 
 	tcase_set_timeout(tcase, 30);
 	tcase_add_test(tcase, device__that_is_back_serves_again);

@@ -20,9 +20,9 @@ static struct fabric_cq *cq;
 static struct fabric_channel *channel;
 static const struct fabric_channel_params wanted = { .depth = 4, .timeout_ms = 10000 };
 
-static int connect_with(const struct verbs_terms *answer)
+static int connect_with(const struct verbs_qp_limits *answer)
 {
-	verbs_terms_encode(answer, fake.terms);
+	verbs_qp_limits_encode(answer, fake.terms);
 	ck_assert_int_eq(CLIENT->domain_open(&endpoint, &params, 10000, &domain), 0);
 	ck_assert_int_eq(CLIENT->cq_create(domain, 8, &cq), 0);
 	return CLIENT->connect(cq, &wanted, &channel);
@@ -37,12 +37,12 @@ static void disconnect(void)
 	ck_assert_uint_eq(fake_live(), 0);
 }
 
-static const struct verbs_terms any = { UINT16_MAX, 6, 6 };
+static const struct verbs_qp_limits any = { UINT16_MAX, 6, 6 };
 
 START_TEST(terms__stand_behind_the_hello)
 {
 	struct rdma_conn_param param;
-	struct verbs_terms said;
+	struct verbs_qp_limits said;
 
 	params.rdma_options.mtu = 512;
 	params.rdma_options.retry_count = 4;
@@ -50,10 +50,10 @@ START_TEST(terms__stand_behind_the_hello)
 	ck_assert_int_eq(connect_with(&any), 0);
 	param = fake_param();
 	ck_assert_uint_eq(param.private_data_len,
-			  FABRIC_HELLO_BYTES + VERBS_TERMS_BYTES);
-	said = verbs_terms_decode((const uint8_t *)param.private_data +
-					  FABRIC_HELLO_BYTES,
-				  VERBS_TERMS_BYTES);
+			  FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES);
+	said = verbs_qp_limits_decode((const uint8_t *)param.private_data +
+					      FABRIC_HELLO_BYTES,
+				      VERBS_QP_LIMITS_BYTES);
 	ck_assert_uint_eq(said.mtu, 512);
 	ck_assert_uint_eq(said.retry_count, 4);
 	ck_assert_uint_eq(said.rnr_retry_count, 2);
@@ -66,7 +66,7 @@ END_TEST
 
 START_TEST(answer__settles_the_channel)
 {
-	const struct verbs_terms answer = { 1024, 3, 1 };
+	const struct verbs_qp_limits answer = { 1024, 3, 1 };
 
 	ck_assert_int_eq(connect_with(&answer), 0);
 	ck_assert_int_eq(fake_last_id()->qp->state, IBV_QPS_RTS);
@@ -78,7 +78,7 @@ START_TEST(answer__settles_the_channel)
 	disconnect();
 	/* never more than asked for, never for ever */
 	params.rdma_options.mtu = 256;
-	ck_assert_int_eq(connect_with(&(struct verbs_terms){ 4096, 7, 255 }), 0);
+	ck_assert_int_eq(connect_with(&(struct verbs_qp_limits){ 4096, 7, 255 }), 0);
 	ck_assert_int_eq(fake_driven().path_mtu, IBV_MTU_256);
 	ck_assert_uint_eq(fake_driven().retry_cnt, 6);
 	ck_assert_uint_eq(fake_driven().rnr_retry, 6);
@@ -89,8 +89,8 @@ END_TEST
 START_TEST(answer__that_says_nothing_settles_nothing)
 {
 	memset(fake.terms, 0, sizeof(fake.terms));
-	ck_assert_int_eq(verbs_terms_decode(fake.terms, 8).mtu, UINT16_MAX);
-	ck_assert_int_eq(verbs_terms_decode(fake.terms, 3).retry_count, 6);
+	ck_assert_int_eq(verbs_qp_limits_decode(fake.terms, 8).mtu, UINT16_MAX);
+	ck_assert_int_eq(verbs_qp_limits_decode(fake.terms, 3).retry_count, 6);
 }
 END_TEST
 

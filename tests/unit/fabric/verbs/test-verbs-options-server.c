@@ -25,16 +25,16 @@ static void open_knobs(void)
 }
 
 /* A channel whose peer has these terms; what the server has settled. */
-static struct verbs_terms settle(const struct verbs_terms *theirs)
+static struct verbs_qp_limits settle(const struct verbs_qp_limits *theirs)
 {
 	struct fabric_hello hello = { .session = 1, .channel = 1 };
-	uint8_t buf[FABRIC_HELLO_BYTES + VERBS_TERMS_BYTES];
+	uint8_t buf[FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES];
 	struct rdma_conn_param param;
 	struct rdma_cm_id *id;
 
 	seen.admitted = session_new(0);
 	fabric_hello_encode(&hello, buf);
-	verbs_terms_encode(theirs, buf + FABRIC_HELLO_BYTES);
+	verbs_qp_limits_encode(theirs, buf + FABRIC_HELLO_BYTES);
 	id = fake_request(0, buf, sizeof(buf));
 	SERVER->process(server);
 	ck_assert_int_eq(fake_fate(id), FAKE_ACCEPTED);
@@ -42,8 +42,8 @@ static struct verbs_terms settle(const struct verbs_terms *theirs)
 	ck_assert_int_eq(id->qp->state, IBV_QPS_RTS);
 	param = fake_param();
 	ck_assert_uint_eq(param.qp_num, id->qp->qp_num);
-	ck_assert_uint_eq(param.private_data_len, VERBS_TERMS_BYTES);
-	return verbs_terms_decode(param.private_data, param.private_data_len);
+	ck_assert_uint_eq(param.private_data_len, VERBS_QP_LIMITS_BYTES);
+	return verbs_qp_limits_decode(param.private_data, param.private_data_len);
 }
 
 static const struct {
@@ -66,7 +66,7 @@ static const struct {
 
 START_TEST(mtu__is_the_least_of_both_and_the_path)
 {
-	const struct verbs_terms theirs = { mtus[_i].theirs, 6, 6 };
+	const struct verbs_qp_limits theirs = { mtus[_i].theirs, 6, 6 };
 
 	devices[0].rdma_options.mtu = mtus[_i].ours;
 	open_knobs();
@@ -89,7 +89,7 @@ static const struct {
 
 START_TEST(retries__are_the_least_of_both)
 {
-	struct verbs_terms theirs = { UINT16_MAX, retries[_i].theirs, 6 }, settled;
+	struct verbs_qp_limits theirs = { UINT16_MAX, retries[_i].theirs, 6 }, settled;
 
 	devices[0].rdma_options.retry_count = retries[_i].ours;
 	open_knobs();
@@ -98,7 +98,7 @@ START_TEST(retries__are_the_least_of_both)
 	ck_assert_uint_eq(settled.rnr_retry_count, 6);
 	ck_assert_uint_eq(fake_driven().retry_cnt, retries[_i].settled);
 	close_all();
-	theirs = (struct verbs_terms){ UINT16_MAX, 6, retries[_i].theirs };
+	theirs = (struct verbs_qp_limits){ UINT16_MAX, 6, retries[_i].theirs };
 	devices[0].rdma_options.retry_count = 6;
 	devices[0].rdma_options.rnr_retry_count = retries[_i].ours;
 	open_knobs();
@@ -112,7 +112,7 @@ END_TEST
 
 START_TEST(packets__are_marked_as_told)
 {
-	const struct verbs_terms theirs = { UINT16_MAX, 6, 6 };
+	const struct verbs_qp_limits theirs = { UINT16_MAX, 6, 6 };
 
 	open_knobs();
 	(void)settle(&theirs);
@@ -136,7 +136,7 @@ END_TEST
 
 START_TEST(rd_atomic__is_the_least_of_knob_device_and_peer)
 {
-	const struct verbs_terms theirs = { UINT16_MAX, 6, 6 };
+	const struct verbs_qp_limits theirs = { UINT16_MAX, 6, 6 };
 
 	/* asked for are 16, the device has 8 */
 	open_knobs();

@@ -419,28 +419,28 @@ static void messages_deliver(struct mailbox *box)
  * then. */
 START_TEST(channel__is_told_of_its_end_once)
 {
-	struct verbs_slots slots;
+	struct verbs_channel_ids slots;
 	struct mailbox box;
 	uint64_t number, next;
 
 	ck_assert_int_eq(mailbox_init(&box), 0);
-	ck_assert_int_eq(verbs_slots_init(&slots, 1, &box, on_flushed), 0);
-	ck_assert_int_eq(verbs_slots_take(&slots, &flushes, &number), 0);
+	ck_assert_int_eq(verbs_channel_ids_init(&slots, 1, &box, on_flushed), 0);
+	ck_assert_int_eq(verbs_channel_ids_alloc(&slots, &flushes, &number), 0);
 	for (unsigned i = 0; i < VERBS_CREDITS; i++) {
-		verbs_slots_flush(&slots, number);
+		verbs_channel_ids_flushed(&slots, number);
 		messages_deliver(&box);
 		ck_assert_uint_eq(flushes, 1);
 	}
-	verbs_slots_release(&slots, number);
-	ck_assert_int_eq(verbs_slots_take(&slots, &flushes, &next), 0);
-	verbs_slots_flush(&slots, number);
+	verbs_channel_ids_free(&slots, number);
+	ck_assert_int_eq(verbs_channel_ids_alloc(&slots, &flushes, &next), 0);
+	verbs_channel_ids_flushed(&slots, number);
 	messages_deliver(&box);
 	ck_assert_uint_eq(flushes, 1);
-	verbs_slots_flush(&slots, next);
+	verbs_channel_ids_flushed(&slots, next);
 	messages_deliver(&box);
 	ck_assert_uint_eq(flushes, 2);
-	verbs_slots_release(&slots, next);
-	verbs_slots_destroy(&slots);
+	verbs_channel_ids_free(&slots, next);
+	verbs_channel_ids_destroy(&slots);
 	mailbox_destroy(&box);
 }
 END_TEST
