@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What entries of the completion queue say of the client's side of a channel. */
-#include "fabric/verbs/client/connection_state.h"
+#include "fabric/verbs/client/connection.h"
 
+#include <errno.h>
 #include <limits.h>
 
 #include "base/rare.h"
-#include "fabric/verbs/client/wc_status.h"
+#include "fabric/verbs/common/sigpipe.h"
 
 /* What an entry says of the requests before its own.  An error other than a flush is
  * met when the device comes to the request, so those before it succeeded; but writes
@@ -20,6 +21,21 @@ static enum ibv_wc_status status_before(const struct fabric_channel *channel,
 							 : IBV_WC_SUCCESS;
 	return verbs_sq_wr(wc)->kind == VERBS_WR_CONFIRM ? wc->status
 							 : IBV_WC_WR_FLUSH_ERR;
+}
+
+void verbs_connection_abort(struct fabric_channel *channel)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct verbs_sigpipe sigpipe;
+
+	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
+	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->attr.iwarp);
+	(void)ibv_modify_qp(channel->qp, &attr, IBV_QP_STATE);
+	verbs_sigpipe_end(&sigpipe);
+	if (!channel->cq->domain->attr.iwarp)
+		return;
+	atomic_store(&channel->aborted, true);
+	verbs_cq_aborted(channel->cq);
 }
 
 /* The device has put the queue pair into ERROR. */
@@ -70,9 +86,34 @@ unsigned verbs_completion_internal(const struct ibv_wc *wc, struct fabric_wc *re
 	return 1;
 }
 
+/* As fabric_wc.status. */
+static int wc_errno(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return -EACCES;
+	case IBV_WC_WR_FLUSH_ERR:
+	/* the queue pair is at fault, not the request: soft-RoCE up to 6.1 has no way to the
+	 * peer any more, siw's socket is closed */
+	case IBV_WC_LOC_QP_OP_ERR:
+		return -ECONNRESET;
+	case IBV_WC_RETRY_EXC_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_LEN_ERR:
+		return -EFAULT;
+	default:
+		return -EIO;
+	}
+}
+
 static void wc_fail(struct fabric_wc *wc, const struct verbs_outcome *outcome)
 {
-	wc->status = verbs_wc_errno(outcome->status);
+	wc->status = wc_errno(outcome->status);
 	wc->vendor = outcome->vendor;
 	wc->text = ibv_wc_status_str(outcome->status);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "fabric/verbs/client/connection_state.h"
+#include "fabric/verbs/client/connection.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -64,6 +64,16 @@ static int qp_create(struct fabric_channel *channel)
 	return err ? err_errno(err, "RDMA device %s: rdma_create_qp", attr->name) : 0;
 }
 
+/* Which operations take more than one work request. */
+static void confirm_bytes_set(struct fabric_channel *channel)
+{
+	if (!channel->confirm)
+		return;
+	channel->confirm_bytes[FABRIC_WRITE] = UINT64_MAX;
+	channel->confirm_bytes[FABRIC_READ] =
+		channel->guard ? UINT64_MAX : VERBS_SIW_SHORT_READ;
+}
+
 static int connection_create(struct fabric_cq *cq, unsigned depth,
 			     struct fabric_channel **ret_channel)
 {
@@ -75,7 +85,7 @@ static int connection_create(struct fabric_cq *cq, unsigned depth,
 	channel->cq = cq;
 	channel->confirm = cq->domain->confirm;
 	channel->guard = cq->domain->guard;
-	verbs_connection_plan(channel);
+	confirm_bytes_set(channel);
 	channel->wakeup = VERBS_WAKEUP_NONE;
 	channel->depth = depth;
 	list_init(&channel->ready);
@@ -288,36 +298,6 @@ err_leave:
 err_release:
 	connection_release(channel);
 	return err;
-}
-
-struct fabric_channel *verbs_connection_of_ready(struct list *node)
-{
-	return container_of(node, struct fabric_channel, ready);
-}
-
-struct fabric_channel *verbs_connection_of(struct list *node)
-{
-	return container_of(node, struct fabric_channel, link);
-}
-
-bool verbs_connection_aborted(const struct fabric_channel *channel)
-{
-	return atomic_load(&channel->aborted);
-}
-
-void verbs_connection_abort(struct fabric_channel *channel)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	struct verbs_sigpipe sigpipe;
-
-	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
-	verbs_sigpipe_begin(&sigpipe, channel->cq->domain->attr.iwarp);
-	(void)ibv_modify_qp(channel->qp, &attr, IBV_QP_STATE);
-	verbs_sigpipe_end(&sigpipe);
-	if (!channel->cq->domain->attr.iwarp)
-		return;
-	atomic_store(&channel->aborted, true);
-	verbs_cq_aborted(channel->cq);
 }
 
 int verbs_connection_alive_fd(const struct fabric_channel *channel)

@@ -14,7 +14,7 @@
 #include "base/rare.h"
 #include "fabric/verbs/client/inband.h"
 #include "fabric/verbs/common/status.h"
-#include "fabric/verbs/client/connection_state.h"
+#include "fabric/verbs/client/connection.h"
 #include "fabric/verbs/client/iwarp_wakeup.h"
 
 static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
@@ -162,12 +162,6 @@ int verbs_cq_fd(const struct fabric_cq *cq)
 	return cq->fd >= 0 ? cq->fd : cq->comp->fd;
 }
 
-void verbs_cq_aborted(struct fabric_cq *cq)
-{
-	atomic_store_explicit(&cq->aborts, true, memory_order_release);
-	(void)eventfd_write(cq->wake_fd, 1);
-}
-
 static bool cq_aborts(const struct fabric_cq *cq)
 {
 	return cq->iwarp && atomic_load_explicit(&cq->aborts, memory_order_acquire);
@@ -235,9 +229,10 @@ static int cq_settle(struct fabric_cq *cq)
 	/* until none of them is left; who sees the flag sees what it is of */
 	(void)atomic_exchange(&cq->aborts, false);
 	list_for_each(node, &cq->channels) {
-		struct fabric_channel *channel = verbs_connection_of(node);
+		struct fabric_channel *channel =
+			container_of(node, struct fabric_channel, link);
 
-		if (!verbs_connection_aborted(channel))
+		if (!atomic_load(&channel->aborted))
 			continue;
 		atomic_store_explicit(&cq->aborts, true, memory_order_relaxed);
 		err = cq_drain(cq);
@@ -256,8 +251,9 @@ static RARE unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsi
 	list_for_each_safe(node, &cq->ready) {
 		if (got == n)
 			break;
-		got += verbs_completion_report(verbs_connection_of_ready(node),
-					       wcs + got, n - got);
+		got += verbs_completion_report(
+			container_of(node, struct fabric_channel, ready), wcs + got,
+			n - got);
 	}
 	return got;
 }

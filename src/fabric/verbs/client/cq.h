@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 
 #include "base/list.h"
 #include "fabric/fabric.h"
@@ -52,7 +53,11 @@ int verbs_cq_join(struct fabric_cq *cq, struct list *link, unsigned depth);
 void verbs_cq_leave(struct fabric_cq *cq, struct list *link, unsigned depth);
 
 /* iWARP: a channel was aborted.  Has the descriptor turn readable.  [any] */
-void verbs_cq_aborted(struct fabric_cq *cq);
+static inline void verbs_cq_aborted(struct fabric_cq *cq)
+{
+	atomic_store_explicit(&cq->aborts, true, memory_order_release);
+	(void)eventfd_write(cq->wake_fd, 1);
+}
 
 /* Take every entry out of the completion queue: a channel's queue pair is destroyed. */
 void verbs_cq_drain(struct fabric_cq *cq);

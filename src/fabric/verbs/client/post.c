@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is put and posted on the client's side of a channel. */
-#include "fabric/verbs/client/connection_state.h"
+#include "fabric/verbs/client/connection.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,8 +9,6 @@
 #include "base/rare.h"
 #include "fabric/verbs/common/sigpipe.h"
 
-/* siw answers a read this short from a single page, whatever it was to read */
-#define SIW_SHORT_BYTES 32
 #define PAGE_BYTES_MIN 4096u
 
 /* The part of a short read that lies on its first page, if it goes beyond: siw, at the
@@ -20,16 +18,7 @@ static uint64_t read_head(const struct fabric_batch *batch, const struct fabric_
 	uint64_t at = batch->remote_addr + op->offset;
 	uint64_t on_page = PAGE_BYTES_MIN - at % PAGE_BYTES_MIN;
 
-	return op->bytes > SIW_SHORT_BYTES || op->bytes <= on_page ? 0 : on_page;
-}
-
-void verbs_connection_plan(struct fabric_channel *channel)
-{
-	if (!channel->confirm)
-		return;
-	channel->confirm_bytes[FABRIC_WRITE] = UINT64_MAX;
-	channel->confirm_bytes[FABRIC_READ] =
-		channel->guard ? UINT64_MAX : SIW_SHORT_BYTES;
+	return op->bytes > VERBS_SIW_SHORT_READ || op->bytes <= on_page ? 0 : on_page;
 }
 
 /* As two requests, the first of which has so many bytes. */

@@ -14,6 +14,7 @@
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/mr_map.h"
 #include "fabric/verbs/common/sigpipe.h"
+#include "fabric/verbs/server/report.h"
 
 #define FLUSHED_TEXT \
 	"the queue pair went to ERROR: an access was refused, or the peer is lost"
@@ -128,6 +129,17 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 		endpoint->stats.errors++;
 	verbs_channel_free(channel);
 	server->events->channel_down(server->ctx, cookie, number, why);
+}
+
+void verbs_channel_fail_all(struct fabric_session *session, const char *why)
+{
+	struct verbs_channel *channel;
+
+	list_for_each(node, &session->channels)
+		(void)verbs_channel_fence(
+			container_of(node, struct verbs_channel, link));
+	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
+		verbs_channel_fail(channel, why);
 }
 
 /* What the poller found wrong with the peer's requests. */

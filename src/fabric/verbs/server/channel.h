@@ -57,6 +57,8 @@ int verbs_channel_fence(struct verbs_channel *channel);
 void verbs_channel_free(struct verbs_channel *channel);
 /* The same, with news; "": the peer closed it in order. */
 void verbs_channel_fail(struct verbs_channel *channel, const char *why);
+/* Fail each channel of a session. */
+void verbs_channel_fail_all(struct fabric_session *session, const char *why);
 
 /* Its receive came back; for verbs_channel_ids. */
 void verbs_channel_flushed(void *channel);

@@ -9,7 +9,6 @@
 
 #include "base/err.h"
 #include "fabric/verbs/server/device_query.h"
-#include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/common/disassociate.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/common/iwarp.h"
@@ -26,7 +25,7 @@ static int device_start(struct verbs_device *device)
 	if (channels > CHANNELS_MAX)
 		channels = CHANNELS_MAX;
 	err = verbs_channel_ids_init(&device->ids, channels, &server->mailbox,
-				     verbs_channel_flushed);
+				     device->events->channel_flushed);
 	if (err)
 		return err;
 	flags = fcntl(device->verbs->async_fd, F_GETFL);
@@ -68,6 +67,7 @@ uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
 
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 		     uint8_t port, const struct fabric_rdma_options *rdma_options,
+		     const struct verbs_device_events *events,
 		     struct verbs_device **ret_device)
 {
 	struct verbs_device *device;
@@ -82,6 +82,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	if (!device)
 		return err_errno(-ENOMEM, "an RDMA device");
 	device->server = server;
+	device->events = events;
 	device->verbs = verbs;
 	device->port_cache = verbs_port_cache_of(verbs);
 	device->rdma_options = *rdma_options;
@@ -127,15 +128,12 @@ void verbs_device_free(struct verbs_device *device)
 
 void verbs_device_put(struct verbs_device *device)
 {
-	struct fabric_server *server = device->server;
 	struct ibv_context *verbs = device->verbs;
 
 	if (!device->removed || device->n_pds || !device->running)
 		return;
 	verbs_device_stop(device);
-	for (unsigned i = 0; i < server->n_endpoints; i++)
-		if (server->endpoints[i]->device == device)
-			verbs_endpoint_unlisten(server->endpoints[i]);
+	device->events->released(device);
 	device->verbs = NULL;
 	if (device->own)
 		verbs_device_close(verbs);
@@ -173,36 +171,14 @@ bool verbs_device_retire(struct fabric_server *server)
 	return all;
 }
 
-/* News of all endpoints of the device, or those on one port of it. */
-static void device_report(struct verbs_device *device, unsigned port, const char *text)
-{
-	struct fabric_server *server = device->server;
-
-	for (unsigned i = 0; i < server->n_endpoints; i++) {
-		struct verbs_endpoint *endpoint = server->endpoints[i];
-
-		if (endpoint->device == device && (!port || endpoint->port == port))
-			verbs_endpoint_report(endpoint, "RDMA device %s: port %u: %s",
-					      device->attr.name, endpoint->port, text);
-	}
-}
-
 void verbs_device_remove(struct verbs_device *device)
 {
-	struct fabric_server *server = device->server;
-
 	if (device->removed)
 		return;
 	device->removed = true;
-	device_report(device, 0, "the device is being removed");
-	for (unsigned i = 0; i < server->n_endpoints; i++)
-		if (server->endpoints[i]->device == device)
-			verbs_endpoint_abandon(server->endpoints[i],
-					       "the RDMA device is being removed");
-	/* the kernel waits for those, too */
-	verbs_disconnects_finish(&server->disconnects, device->verbs);
+	device->events->report(device, 0, "the device is being removed");
+	device->events->removed(device);
 	verbs_device_put(device);
-	verbs_hotplug_schedule(&server->hotplug);
 }
 
 static void event_handle(struct verbs_device *device,
@@ -224,7 +200,7 @@ static void event_handle(struct verbs_device *device,
 	default:
 		break;
 	}
-	device_report(device, port, ibv_event_type_str(event->event_type));
+	device->events->report(device, port, ibv_event_type_str(event->event_type));
 	/* orderly news of a removal comes from rdma_cm; after this one nothing works */
 	if (event->event_type == IBV_EVENT_DEVICE_FATAL)
 		verbs_device_remove(device);
@@ -256,7 +232,7 @@ static void events_failed(struct verbs_device *device, int error)
 		return;
 	(void)err_errno(-error, "ibv_get_async_event");
 	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
-	device_report(device, 0, text);
+	device->events->report(device, 0, text);
 	verbs_device_remove(device);
 }
 
@@ -275,7 +251,7 @@ void verbs_device_events(struct verbs_device *device)
 		/* before anything is done: destroying a queue pair waits for this */
 		ibv_ack_async_event(&event);
 		if (channel)
-			verbs_channel_event(channel, event.event_type);
+			device->events->channel_event(channel, event.event_type);
 		else if (!event_of_qp(&event))
 			event_handle(device, &event);
 	}

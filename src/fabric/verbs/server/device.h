@@ -13,7 +13,24 @@
 #include "fabric/verbs/server/channel_ids.h"
 #include "fabric/verbs/common/port_cache.h"
 
+struct verbs_device;
+
+/* What the device tells its endpoints; all [loop]. */
+struct verbs_device_events {
+	/* A receive of the channel was flushed: its queue pair is in ERROR. */
+	void (*channel_flushed)(void *channel);
+	/* An asynchronous event of the channel's queue pair. */
+	void (*channel_event)(void *channel, enum ibv_event_type type);
+	/* A text for the log; port 0: of each port. */
+	void (*report)(struct verbs_device *device, unsigned port, const char *text);
+	/* It is being removed: end all that uses it. */
+	void (*removed)(struct verbs_device *device);
+	/* No protection domain of it is left: destroy the listeners. */
+	void (*released)(struct verbs_device *device);
+};
+
 struct verbs_device {
+	const struct verbs_device_events *events;
 	struct fabric_server *server;
 	struct ibv_context *verbs; /* rdma_cm's, while an id is bound to the device */
 	struct verbs_device_attr attr;
@@ -41,6 +58,7 @@ uint8_t verbs_device_depth(const struct verbs_device *device, uint8_t wanted,
  * any of its ports. */
 int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 		     uint8_t port, const struct fabric_rdma_options *rdma_options,
+		     const struct verbs_device_events *events,
 		     struct verbs_device **ret_device);
 /* For server close, after sessions and channels: end the threads. */
 void verbs_device_stop(struct verbs_device *device);

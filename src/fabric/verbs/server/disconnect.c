@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/common/status.h"
+#include "fabric/verbs/server/report.h"
 
 /* What a peer has to answer. */
 #define DISCONNECT_MS 100u

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,21 +15,77 @@
 #include "fabric/verbs/common/status.h"
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/session.h"
+#include "fabric/verbs/server/report.h"
 
 #define LIST_TEXT 256
-#define NEWS_TEXT 256
 
-void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...)
+void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint)
 {
-	struct fabric_server *server = endpoint->server;
-	char text[NEWS_TEXT];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	server->events->endpoint_event(server->ctx, endpoint->number, text);
+	if (endpoint->listener)
+		(void)rdma_destroy_id(endpoint->listener);
+	endpoint->listener = NULL;
 }
+
+/* ---- events of the devices ---- */
+
+/* News of all endpoints of the device, or those on one port of it. */
+static void device_report(struct verbs_device *device, unsigned port, const char *text)
+{
+	struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++) {
+		struct verbs_endpoint *endpoint = server->endpoints[i];
+
+		if (endpoint->device == device && (!port || endpoint->port == port))
+			verbs_endpoint_report(endpoint, "RDMA device %s: port %u: %s",
+					      device->attr.name, endpoint->port, text);
+	}
+}
+
+/* The device is being removed: end the sessions' channels with events, and start to release
+ * what they hold of the device. */
+static void endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
+{
+	/* news may close sessions, but those are freed later */
+	list_for_each_safe(node, &endpoint->sessions)
+		verbs_session_abandon(container_of(node, struct fabric_session, link),
+				      why);
+	if (endpoint->server->events->device_removed)
+		endpoint->server->events->device_removed(endpoint->server->ctx,
+							 endpoint->number);
+}
+
+static void device_removed(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			endpoint_abandon(server->endpoints[i],
+					 "the RDMA device is being removed");
+	/* the kernel waits for these ids, too */
+	verbs_disconnects_finish(&server->disconnects, device->verbs);
+	verbs_hotplug_schedule(&server->hotplug);
+}
+
+static void device_released(struct verbs_device *device)
+{
+	struct fabric_server *server = device->server;
+
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		if (server->endpoints[i]->device == device)
+			verbs_endpoint_unlisten(server->endpoints[i]);
+}
+
+static const struct verbs_device_events device_events = {
+	.channel_flushed = verbs_channel_flushed,
+	.channel_event = verbs_channel_event,
+	.report = device_report,
+	.removed = device_removed,
+	.released = device_released,
+};
+
+/* ---- listening ---- */
 
 static void listener_event(struct verbs_cm_target *target,
 			   const struct verbs_cm_event *event)
@@ -192,7 +247,8 @@ static int endpoint_open(struct fabric_server *server, struct ibv_context *verbs
 			       VERBS_ENDPOINTS_MAX);
 	err = direct_check(verbs, port, address, rdma_options);
 	if (!err)
-		err = verbs_device_add(server, verbs, port, rdma_options, &device);
+		err = verbs_device_add(server, verbs, port, rdma_options,
+				       &device_events, &device);
 	if (err)
 		return err;
 	device->own = own;
@@ -458,7 +514,8 @@ static int endpoint_return(struct verbs_endpoint *endpoint,
 	struct verbs_device *device;
 	char text[VERBS_ADDRESS_TEXT];
 	int err = verbs_device_add(endpoint->server, probe->verbs, probe->port_num,
-				   params ? &params->rdma_options : &standard, &device);
+				   params ? &params->rdma_options : &standard,
+				   &device_events, &device);
 
 	if (err)
 		return err;
@@ -542,24 +599,6 @@ bool verbs_endpoint_rescan(struct fabric_server *server)
 }
 
 /* ---- ending ---- */
-
-void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
-{
-	/* news may close sessions, but those are freed later */
-	list_for_each_safe(node, &endpoint->sessions)
-		verbs_session_abandon(container_of(node, struct fabric_session, link),
-				      why);
-	if (endpoint->server->events->device_removed)
-		endpoint->server->events->device_removed(endpoint->server->ctx,
-							 endpoint->number);
-}
-
-void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint)
-{
-	if (endpoint->listener)
-		(void)rdma_destroy_id(endpoint->listener);
-	endpoint->listener = NULL;
-}
 
 void verbs_endpoint_free(struct verbs_endpoint *endpoint)
 {

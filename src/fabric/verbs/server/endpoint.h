@@ -35,13 +35,6 @@ int verbs_endpoint_open_all(struct fabric_server *server,
  * True: all do. */
 bool verbs_endpoint_rescan(struct fabric_server *server);
 
-/* Tell the daemon something about the endpoint. */
-void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-
-/* The device is being removed: end the sessions' channels with news, and start to give
- * back what they hold of the device. */
-void verbs_endpoint_abandon(struct verbs_endpoint *endpoint, const char *why);
 /* Stop listening. */
 void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint);
 void verbs_endpoint_free(struct verbs_endpoint *endpoint);

@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "fabric/verbs/server/endpoint.h"
-#include "fabric/verbs/server/server.h"
 
 /* A change of addresses is often several, and the device's own table follows a little later.
  * It is the shortest time from one look to the next, too. */
@@ -85,16 +83,14 @@ static void route_read(struct verbs_hotplug *hotplug)
 		verbs_hotplug_schedule(hotplug);
 }
 
-void verbs_hotplug_process(struct fabric_server *server)
+bool verbs_hotplug_due(struct verbs_hotplug *hotplug)
 {
-	struct verbs_hotplug *hotplug = &server->hotplug;
 	uint64_t expirations;
 
 	route_read(hotplug);
 	if (!hotplug->due ||
 	    read(hotplug->timer_fd, &expirations, sizeof(expirations)) < 0)
-		return;
+		return false;
 	hotplug->due = false;
-	if (!verbs_endpoint_rescan(server))
-		verbs_hotplug_schedule(hotplug);
+	return true;
 }

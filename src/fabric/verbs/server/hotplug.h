@@ -8,8 +8,6 @@
 
 #include <stdbool.h>
 
-struct fabric_server;
-
 struct verbs_hotplug {
 	int timer_fd; /* polls readable when it is time to look */
 	int route_fd; /* rtnetlink: polls readable when an address came or went */
@@ -22,7 +20,7 @@ void verbs_hotplug_destroy(struct verbs_hotplug *hotplug);
 
 /* An endpoint serves nobody any more, or might have to move: look in a while. */
 void verbs_hotplug_schedule(struct verbs_hotplug *hotplug);
-/* Look, if it is time. */
-void verbs_hotplug_process(struct fabric_server *server);
+/* Whether it is time to rescan devices and addresses. */
+bool verbs_hotplug_due(struct verbs_hotplug *hotplug);
 
 #endif

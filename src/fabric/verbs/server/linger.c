@@ -54,7 +54,8 @@ void verbs_linger_add(struct verbs_linger *linger, struct verbs_channel *channel
 	linger_arm(linger);
 }
 
-void verbs_linger_process(struct verbs_linger *linger)
+void verbs_linger_process(struct verbs_linger *linger,
+			  void (*fail)(struct verbs_channel *channel, const char *why))
 {
 	struct verbs_channel *channel;
 	uint64_t expirations;
@@ -65,6 +66,6 @@ void verbs_linger_process(struct verbs_linger *linger)
 	while ((channel = list_first(&linger->channels, struct verbs_channel,
 				     lingering)) &&
 	       channel->due_ms <= clock_now_ms())
-		verbs_channel_fail(channel, channel->why);
+		fail(channel, channel->why);
 	linger_arm(linger);
 }

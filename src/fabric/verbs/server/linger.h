@@ -24,7 +24,8 @@ void verbs_linger_destroy(struct verbs_linger *linger);
 
 /* Let the channel fail in a while; it leaves by itself when it is freed before. */
 void verbs_linger_add(struct verbs_linger *linger, struct verbs_channel *channel);
-/* Fail those that are due. */
-void verbs_linger_process(struct verbs_linger *linger);
+/* Call `fail` for those that are due. */
+void verbs_linger_process(struct verbs_linger *linger,
+			  void (*fail)(struct verbs_channel *channel, const char *why));
 
 #endif

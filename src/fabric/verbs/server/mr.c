@@ -11,9 +11,11 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/units.h"
+#include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
 #include "fabric/verbs/common/status.h"
 #include "fabric/verbs/server/mr_map.h"
+#include "fabric/verbs/server/report.h"
 
 /* A registration of so few pages takes less time than to change to the registrar's thread and
  * back, and no more than that of a channel's own receives. */
@@ -115,7 +117,7 @@ static void mr_end(struct fabric_mr *mr)
 	mr_free(mr);
 	if (!silent)
 		server->events->mr_deregistered(server->ctx, cookie);
-	verbs_session_finish(session);
+	session->mr_ended(session);
 }
 
 static void mr_announce(struct fabric_mr *mr)
@@ -159,7 +161,7 @@ static void mr_refuse(struct fabric_mr *mr, int err, const char *text)
 		mr_free(mr);
 	}
 	server->events->mr_registered(server->ctx, cookie, err, copy, NULL);
-	verbs_session_finish(session);
+	session->mr_ended(session);
 }
 
 static void registered(struct fabric_mr *mr)
@@ -194,7 +196,7 @@ static void release_failed(struct fabric_mr *mr)
 		session->endpoint,
 		"RDMA device %s: ibv_dereg_mr gives %d: a session is cut off",
 		device_of(mr)->attr.name, mr->err);
-	verbs_session_fail_channels(session, "a registration could not be undone");
+	verbs_channel_fail_all(session, "a registration could not be undone");
 }
 
 static void released(struct fabric_mr *mr)
@@ -213,7 +215,7 @@ static void released(struct fabric_mr *mr)
 			"RDMA device %s: a session still reaches %zu bytes, "
 			"which stay withheld",
 			device_of(mr)->attr.name, mr->bytes);
-		verbs_session_finish(session);
+		session->mr_ended(session);
 		return;
 	}
 	if (mr->withdrawn || mr->silent) {
@@ -221,7 +223,7 @@ static void released(struct fabric_mr *mr)
 		return;
 	}
 	mr->state = VERBS_MR_LOST;
-	verbs_session_finish(session);
+	session->mr_ended(session);
 }
 
 static void mr_deliver(struct verbs_message *message)

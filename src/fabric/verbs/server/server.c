@@ -21,6 +21,7 @@
 #include "fabric/verbs/server/params.h"
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/session.h"
+#include "fabric/verbs/server/report.h"
 
 /* ibv_fork_init() is not called: the pools are shared mappings, which fork does not
  * copy, and since 5.12 the kernel copies pinned private pages for the child by itself.
@@ -31,15 +32,6 @@
 #define CM_EVENTS_MAX 64
 /* What peers have to answer when the server closes. */
 #define PART_MS 100
-
-int verbs_server_watch(struct fabric_server *server, int fd)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-
-	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event))
-		return err_errno(-errno, "epoll_ctl");
-	return 0;
-}
 
 static int cm_open(struct fabric_server *server)
 {
@@ -266,9 +258,10 @@ static void server_process(struct fabric_server *server)
 		verbs_device_events(server->devices[i]);
 	cm_process(server);
 	mailbox_process(server);
-	verbs_linger_process(&server->linger);
+	verbs_linger_process(&server->linger, verbs_channel_fail);
 	verbs_disconnects_process(&server->disconnects);
-	verbs_hotplug_process(server);
+	if (verbs_hotplug_due(&server->hotplug) && !verbs_endpoint_rescan(server))
+		verbs_hotplug_schedule(&server->hotplug);
 }
 
 static unsigned server_n_endpoints(const struct fabric_server *server)

@@ -4,6 +4,10 @@
 #ifndef FABRIC_VERBS_SERVER_SERVER_H
 #define FABRIC_VERBS_SERVER_SERVER_H
 
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "base/err.h"
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/common/cm.h"
@@ -44,6 +48,13 @@ struct fabric_server {
 };
 
 /* Have the server's descriptor poll readable when `fd` does.  -errno with text. */
-int verbs_server_watch(struct fabric_server *server, int fd);
+static inline int verbs_server_watch(struct fabric_server *server, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		return err_errno(-errno, "epoll_ctl");
+	return 0;
+}
 
 #endif

@@ -9,6 +9,7 @@
 #include "fabric/verbs/server/device.h"
 #include "fabric/verbs/server/mr.h"
 #include "fabric/verbs/common/status.h"
+#include "fabric/verbs/server/report.h"
 
 static struct fabric_server *server_of(const struct fabric_session *session)
 {
@@ -52,6 +53,23 @@ static void session_deliver_closed(struct verbs_message *message)
 	server->events->session_closed(server->ctx, cookie);
 }
 
+/* Release the protection domain once nothing is in it; end a closing session once it has no
+ * memory region. */
+static void session_finish(struct fabric_session *session)
+{
+	struct verbs_device *device = session->endpoint->device;
+
+	if (session->pd && !session->n_mrs && list_empty(&session->channels) &&
+	    (session->closing || device->removed)) {
+		pd_free(session);
+		verbs_device_put(device);
+	}
+	if (!session->closing || session->ended || !list_empty(&session->mrs))
+		return;
+	session->ended = true;
+	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
+}
+
 int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 		       struct fabric_session **ret_session)
 {
@@ -75,6 +93,7 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 	device->n_pds++;
 	session->endpoint = endpoint;
 	session->cookie = cookie;
+	session->mr_ended = session_finish;
 	session->closed.deliver = session_deliver_closed;
 	list_init(&session->channels);
 	list_init(&session->mrs);
@@ -83,21 +102,6 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 	list_append(&endpoint->sessions, &session->link);
 	*ret_session = session;
 	return 0;
-}
-
-void verbs_session_finish(struct fabric_session *session)
-{
-	struct verbs_device *device = session->endpoint->device;
-
-	if (session->pd && !session->n_mrs && list_empty(&session->channels) &&
-	    (session->closing || device->removed)) {
-		pd_free(session);
-		verbs_device_put(device);
-	}
-	if (!session->closing || session->ended || !list_empty(&session->mrs))
-		return;
-	session->ended = true;
-	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
 }
 
 void verbs_session_close(struct fabric_session *session)
@@ -113,7 +117,7 @@ void verbs_session_close(struct fabric_session *session)
 		verbs_channel_free(channel);
 	list_for_each_safe(node, &session->mrs)
 		verbs_mr_dereg(container_of(node, struct fabric_mr, link));
-	verbs_session_finish(session);
+	session_finish(session);
 }
 
 int verbs_session_channel_close(struct fabric_session *session, uint32_t channel)
@@ -128,24 +132,13 @@ int verbs_session_channel_close(struct fabric_session *session, uint32_t channel
 	return 0;
 }
 
-void verbs_session_fail_channels(struct fabric_session *session, const char *why)
-{
-	struct verbs_channel *channel;
-
-	list_for_each(node, &session->channels)
-		(void)verbs_channel_fence(
-			container_of(node, struct verbs_channel, link));
-	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
-		verbs_channel_fail(channel, why);
-}
-
 void verbs_session_abandon(struct fabric_session *session, const char *why)
 {
 	if (!session->closing)
-		verbs_session_fail_channels(session, why);
+		verbs_channel_fail_all(session, why);
 	list_for_each(node, &session->mrs)
 		verbs_mr_abandon(container_of(node, struct fabric_mr, link));
-	verbs_session_finish(session);
+	session_finish(session);
 }
 
 void verbs_session_end_all(struct verbs_endpoint *endpoint)

@@ -17,6 +17,8 @@ struct fabric_session {
 	struct verbs_endpoint *endpoint;
 	struct list link; /* of the endpoint */
 	void *cookie;
+	/* An mr was deregistered (n_mrs counted down), or has ended. */
+	void (*mr_ended)(struct fabric_session *session);
 	struct ibv_pd *pd; /* NULL once its device is gone */
 	struct list channels;
 	struct list mrs;
@@ -37,11 +39,6 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 void verbs_session_close(struct fabric_session *session);
 int verbs_session_channel_close(struct fabric_session *session, uint32_t channel);
 
-/* An MR of the session is no more (n_mrs counted down), or an exposure has ended. */
-void verbs_session_finish(struct fabric_session *session);
-
-/* End every channel of it with news. */
-void verbs_session_fail_channels(struct fabric_session *session, const char *why);
 /* Its device is being removed: cut, and give back what it holds of it. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);
 
