@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who works on a session's memory in its name: the loop, which changes what may be worked on,
- * and the poller, which does in-band requests, one at a time.  A lock on which nobody who
- * waits is overtaken again and again: the poller takes it once for each request.
- * Threads: [any]. */
+/* A lock between two threads of which one takes it very often: a waiting thread is not
+ * overtaken again and again.  Threads: [any]. */
 #ifndef BASE_FAIR_LOCK_H
 #define BASE_FAIR_LOCK_H
 
@@ -10,7 +8,7 @@
 
 /* Taken in this order. */
 struct fair_lock {
-	pthread_mutex_t turn; /* to wait for the other */
+	pthread_mutex_t turn; /* held while waiting for `inside` */
 	pthread_mutex_t inside;
 };
 

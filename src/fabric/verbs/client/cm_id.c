@@ -186,7 +186,7 @@ static void ece_take(struct rdma_cm_id *id, struct ibv_qp *qp)
 		(void)ibv_set_ece(qp, &ece);
 }
 
-/* The server has accepted: both sides know the other's terms now. */
+/* The server has accepted: both sides know the other's limits now. */
 static int cm_id_establish(struct verbs_cm_id *cm_id, struct ibv_qp *qp,
 			   const struct fabric_rdma_options *rdma_options,
 			   const struct verbs_cm_event *event)

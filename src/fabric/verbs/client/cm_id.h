@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The client's conversation with rdma_cm up to a connection, within a time.
- * Threads: [any], one at a time per dial. */
+ * Threads: [any], one at a time per cm_id. */
 #ifndef FABRIC_VERBS_CLIENT_CM_ID_H
 #define FABRIC_VERBS_CLIENT_CM_ID_H
 
@@ -26,7 +26,7 @@ int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *
 			struct sockaddr *source, int traffic_class,
 			unsigned timeout_ms);
 
-/* The address of this host that a dial took, with no port. */
+/* The local address of a resolved cm_id, without port. */
 void verbs_cm_id_source(const struct verbs_cm_id *cm_id,
 			struct sockaddr_storage *ret_source);
 

@@ -188,7 +188,7 @@ static RARE int cq_failed(const struct fabric_cq *cq, int result)
 		       cq->domain->attr.name, result);
 }
 
-/* One that completes no request of a ring. */
+/* An entry that completes no work request of a send queue. */
 static RARE unsigned entry_aside(const struct ibv_wc *entry)
 {
 	if (entry->wr_id != VERBS_WAKEUP_WR_ID)

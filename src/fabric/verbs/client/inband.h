@@ -19,7 +19,7 @@ struct verbs_inband_id {
 };
 
 struct verbs_inband_op {
-	unsigned place; /* of its request in the ring */
+	unsigned place; /* slot of its request in the send queue */
 	uint32_t *crc;  /* where its result goes; NULL: nowhere */
 	int status;     /* once it is answered: 0 or -EACCES */
 };
@@ -31,7 +31,7 @@ struct verbs_inband {
 	struct ibv_mr *mr;
 	unsigned credits;
 	bool fence; /* requests wait for the reads before them */
-	/* ring.n_asked of them from `first` on, of which the first n_answered are */
+	/* sq.n_inband of them from `first` on, of which the first n_answered are */
 	struct verbs_inband_op asked[VERBS_CREDITS];
 	unsigned first, n_answered;
 	uint64_t cookie; /* of the next one that is asked */
@@ -58,11 +58,11 @@ static inline bool verbs_inband_full(const struct verbs_inband *inband)
 	return inband->sq->n_inband == inband->credits;
 }
 
-/* Put a request into the ring; there is room. */
+/* Add a request to the send queue; there is room. */
 void verbs_inband_add(struct verbs_inband *inband, const struct fabric_batch *batch,
 		      const struct fabric_op *op,
 		      const struct fabric_inband_request *request);
-/* Forget those that are not in the ring any more, as they were not posted. */
+/* Drop those that are not in the send queue any more because they were not posted. */
 void verbs_inband_trim(struct verbs_inband *inband);
 /* The receive that came back with this entry. */
 static inline const struct verbs_inband_id *verbs_inband_id_of(const struct ibv_wc *wc)
@@ -79,7 +79,7 @@ void verbs_inband_receive(struct verbs_inband *inband, const struct ibv_wc *wc,
 /* How many requests of the ring come before the first one without an answer, or whose answer
  * is not reported; UINT_MAX: there is none. */
 unsigned verbs_inband_before_first(const struct verbs_inband *inband);
-/* How the first one ended, which is the ring's first: 0, -errno, or 1: it has not. */
+/* How the first one ended, which is the send queue's first: 0, -errno, or 1: it has not. */
 int verbs_inband_first_status(const struct verbs_inband *inband);
 /* It is reported. */
 void verbs_inband_pop(struct verbs_inband *inband);

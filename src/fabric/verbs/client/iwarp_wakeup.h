@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A push for channels over iWARP.  siw, accepting, can miss what the client sends before
- * its side is ready, and leaves it in the socket until more comes; the server, which must
- * not speak first, cannot help.  So for a while after connecting the client sends an empty
- * write now and then.  Threads: [any], one at a time. */
+/* Empty writes that wake an accepting siw.  siw can miss what the client sends before the
+ * accepting side is ready, and leaves it in the socket until more arrives; the server must not
+ * send first.  So the client sends a few empty writes after connecting.
+ * Threads: [any], one at a time. */
 #ifndef FABRIC_VERBS_CLIENT_IWARP_WAKEUP_H
 #define FABRIC_VERBS_CLIENT_IWARP_WAKEUP_H
 
@@ -18,7 +18,7 @@
 
 struct verbs_wakeup {
 	int timer_fd;
-	int fd; /* readable when a write is due, or `other` is readable; -1: no poke */
+	int fd; /* readable when a write is due, or `other` is readable; -1: not started */
 	unsigned sent;
 };
 #define VERBS_WAKEUP_NONE ((struct verbs_wakeup){ .timer_fd = -1, .fd = -1 })

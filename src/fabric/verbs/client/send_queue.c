@@ -8,7 +8,7 @@
 #include "base/rare.h"
 #include "fabric/verbs/client/domain.h"
 
-/* Every so manieth request of a batch, and its last, asks for an entry. */
+/* Each SIGNAL_EVERYth request of a batch, and the last one, is signaled. */
 #define SIGNAL_EVERY 32
 
 int verbs_sq_create(struct verbs_sq *sq, unsigned size, unsigned sge_max,

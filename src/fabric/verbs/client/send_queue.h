@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The work requests of a queue pair, in the order in which they are posted, which is the
- * order in which they complete: so only some ask for an entry in the completion queue,
- * and each entry stands for all before it.  Threads: [owner]. */
+/* The send queue: the work requests of a queue pair in the order they are posted, which is the
+ * order they complete.  So only some are signaled, and each completion stands for all
+ * requests before it, too.  Threads: [owner]. */
 #ifndef FABRIC_VERBS_CLIENT_SEND_QUEUE_H
 #define FABRIC_VERBS_CLIENT_SEND_QUEUE_H
 
@@ -11,7 +11,7 @@
 #include "fabric/fabric.h"
 #include "fabric/verbs/client/domain.h"
 
-/* In the wr_id of what is not a request of a ring: those are addresses, and even. */
+/* Bit 0 of the wr_id of all others: the wr_id of a request is its address, which is even. */
 #define VERBS_WR_ID_OTHER 1u
 
 enum verbs_wr_kind {
@@ -55,7 +55,7 @@ struct verbs_sq {
 	uint32_t inline_bytes; /* writes up to that carry their bytes in the request */
 	struct verbs_outcome outcomes[VERBS_OUTCOMES_MAX];
 	unsigned n_outcomes;
-	/* for verbs_sq_post_one(): it is posted in the place of one of `send` */
+	/* for verbs_sq_post_one(): posted instead of one of `send` */
 	struct ibv_send_wr single, *bad;
 	struct ibv_sge single_sge;
 	unsigned n_inband; /* of all, that wait for an answer, or for its report */

@@ -7,8 +7,8 @@
 
 #include <infiniband/verbs.h>
 
-/* Put something harmless in the place of a descriptor, so that its number stays taken; what the
- * kernel had behind it is gone. */
+/* Replace a descriptor by /dev/null: its number stays in use, and the kernel releases what the
+ * descriptor referred to. */
 void verbs_disassociate_fd(int fd);
 /* The same for those of the device itself. */
 void verbs_disassociate(struct ibv_context *verbs);

@@ -35,7 +35,7 @@ int verbs_port_query(struct ibv_context *verbs, uint8_t port,
 		     const struct fabric_address *address,
 		     const struct fabric_rdma_options *rdma_options,
 		     struct verbs_port *ret_local);
-/* The same, as the table remembers the port and its GIDs. */
+/* The same, from the cache. */
 int verbs_port_lookup(struct verbs_port_cache *port_cache, uint8_t port,
 		      const struct fabric_address *address,
 		      const struct fabric_rdma_options *rdma_options,
@@ -49,7 +49,7 @@ void verbs_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[
  * InfiniBand. */
 bool verbs_gid_usable(uint32_t type, bool infiniband);
 
-/* This side's end: queue pair, place, a fresh PSN, and the most that the rdma_options take. */
+/* The attributes of this side's queue pair: port, a fresh PSN, and the limits of rdma_options. */
 struct fabric_qp_info verbs_qp_info_make(const struct verbs_port *local,
 					 const struct ibv_qp *qp,
 					 const struct fabric_rdma_options *rdma_options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the ports of a device and their GIDs are.  It is asked for once and remembered until
- * its owner has it forgotten: when the device tells that something has changed, and when
- * something fails that relied on it.  Threads: one at a time. */
+/* The attributes and GIDs of a device's ports, queried once and cached until the owner clears
+ * the cache: after an asynchronous event of the device, and after a failure of something that
+ * relied on them.  Threads: one at a time. */
 #ifndef FABRIC_VERBS_COMMON_PORT_CACHE_H
 #define FABRIC_VERBS_COMMON_PORT_CACHE_H
 
@@ -15,7 +15,7 @@ struct verbs_port_cache {
 	struct ibv_port_attr attr;
 };
 
-/* A table that knows nothing yet; it takes no memory before it is asked. */
+/* An empty cache; it allocates memory only when it is used. */
 static inline struct verbs_port_cache verbs_port_cache_of(struct ibv_context *verbs)
 {
 	return (struct verbs_port_cache){ .verbs = verbs };
@@ -23,10 +23,10 @@ static inline struct verbs_port_cache verbs_port_cache_of(struct ibv_context *ve
 
 /* Forget everything; frees its memory. */
 void verbs_port_cache_clear(struct verbs_port_cache *port_cache);
-/* The port; *ret_attr is the table's.  -errno. */
+/* The port; *ret_attr is the cache's.  -errno. */
 int verbs_port_cache_attr(struct verbs_port_cache *port_cache, uint8_t port,
 			  const struct ibv_port_attr **ret_attr);
-/* The valid GIDs of all ports, which are the table's, and how many; 0: they cannot be had. */
+/* The valid GIDs of all ports, owned by the cache, and their number; 0: unknown. */
 unsigned verbs_port_cache_gids(struct verbs_port_cache *port_cache,
 			       const struct ibv_gid_entry **ret_gids);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the two sides of a channel settle: each says the most it takes, and both use the
- * lesser.  The client's stands behind its hello in rdma_cm's private data, the server's in
- * those of the answer.  iWARP settles nothing.  Threads: [any]. */
+/* The limits that both sides of a channel negotiate: each sends the most it accepts, both use
+ * the lower value.  The client's follow its hello in rdma_cm's private data, the server's are
+ * in the private data of the reply.  iWARP negotiates nothing.  Threads: [any]. */
 #ifndef FABRIC_VERBS_COMMON_QP_LIMITS_H
 #define FABRIC_VERBS_COMMON_QP_LIMITS_H
 

@@ -244,7 +244,7 @@ struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 	return NULL;
 }
 
-/* For a channel that is joined: `place` is where it begins; NULL: its id knows. */
+/* `local`: the port of a channel that is connected directly; NULL: its id has one. */
 static int qp_make(struct verbs_channel *channel, const struct verbs_port *local,
 		   struct ibv_qp_init_attr *attr)
 {

@@ -21,7 +21,7 @@ struct verbs_channel {
 	struct list lingering; /* of the server's verbs_linger */
 	uint64_t due_ms;       /* to fail, when it lingers */
 	uint32_t number;       /* the peer's */
-	uint64_t wr_number;    /* number of its receives, from the device's slots */
+	uint64_t wr_number; /* number of its receives, from the device's channel ids */
 	struct verbs_inband_server
 		*inband; /* of its queue pair; NULL once that is destroyed */
 	struct rdma_cm_id
@@ -38,7 +38,7 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 			   const struct verbs_cm_event *event);
 
 /* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one
- * that begins at `place`. */
+ * that is connected directly from the port `local`. */
 int verbs_channel_new(struct fabric_session *session, uint32_t number,
 		      struct rdma_cm_id *id, const struct verbs_port *local,
 		      struct verbs_channel **ret_channel);
@@ -53,9 +53,9 @@ struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
 /* Move its queue pair to ERROR: no access of the peer is served any more.  -errno: it may
  * still be, until the channel is freed. */
 int verbs_channel_fence(struct verbs_channel *channel);
-/* Fence, disconnect, destroy; no news. */
+/* Fence, disconnect, destroy; no event. */
 void verbs_channel_free(struct verbs_channel *channel);
-/* The same, with news; "": the peer closed it in order. */
+/* The same, with channel_down(); "": the peer closed it in order. */
 void verbs_channel_fail(struct verbs_channel *channel, const char *why);
 /* Fail each channel of a session. */
 void verbs_channel_fail_all(struct fabric_session *session, const char *why);

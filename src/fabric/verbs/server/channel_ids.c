@@ -114,7 +114,7 @@ struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_i
 	(void)pthread_mutex_lock(&ids->inband_lock);
 	if (slot->use == number >> 32)
 		inband = slot->inband;
-	/* before the lock is let go of, or the desk could be gone */
+	/* before inband_lock is released: afterwards *inband may be freed */
 	if (inband)
 		fair_lock_acquire(inband->lock);
 	(void)pthread_mutex_unlock(&ids->inband_lock);

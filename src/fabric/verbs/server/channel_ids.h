@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The channels of a device under the numbers their receives carry, so that the poller,
- * which sees only those, never touches a channel: it marks the slot and wakes the loop.
- * What of a channel is the poller's, its desk, it finds here, too.
- * A number holds the slot and how often it was used, as completions of a queue pair may
- * be found after its end.  Threads: [loop] unless said otherwise. */
+/* The ids by which the poller knows the channels of a device.  Completions carry an id.  The
+ * poller never touches a channel: it marks the id's slot and wakes the loop.  For in-band
+ * requests it finds the channel's verbs_inband_server here.
+ * An id holds the slot and a generation, because completions of a queue pair may be polled
+ * after its end.  Threads: [loop] unless said otherwise. */
 #ifndef FABRIC_VERBS_SERVER_CHANNEL_IDS_H
 #define FABRIC_VERBS_SERVER_CHANNEL_IDS_H
 
@@ -29,7 +29,7 @@ struct verbs_channel_id {
 
 struct verbs_channel_ids {
 	struct verbs_channel_id *slot;
-	pthread_mutex_t inband_lock; /* before any gate */
+	pthread_mutex_t inband_lock; /* before any session's lock */
 	unsigned n, used;
 	struct verbs_channel_id *free;
 	struct mailbox *mailbox;
@@ -50,12 +50,11 @@ int verbs_channel_ids_alloc(struct verbs_channel_ids *ids, void *channel,
 			    uint64_t *ret_number);
 void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number);
 
-/* Let the poller find the channel's desk (NULL: none).  When there was one before, the
- * poller is not at it any more on return.  It waits for the request that the poller may be
- * in the middle of. */
+/* Let the poller find the channel's in-band structure (NULL: none).  After the return the
+ * poller does not use the previous one any more; this waits for a request in progress. */
 void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
 				  struct verbs_inband_server *inband);
-/* The desk, with its gate entered, or NULL.  [poller] */
+/* The structure, with its lock acquired, or NULL.  [poller] */
 struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_ids *ids,
 							  uint64_t number);
 

@@ -201,7 +201,7 @@ static void event_handle(struct verbs_device *device,
 		break;
 	}
 	device->events->report(device, port, ibv_event_type_str(event->event_type));
-	/* orderly news of a removal comes from rdma_cm; after this one nothing works */
+	/* rdma_cm reports an orderly removal; after this event nothing works */
 	if (event->event_type == IBV_EVENT_DEVICE_FATAL)
 		verbs_device_remove(device);
 }

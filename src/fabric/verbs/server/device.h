@@ -64,7 +64,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 void verbs_device_stop(struct verbs_device *device);
 void verbs_device_free(struct verbs_device *device);
 
-/* The hardware is being removed: end everything on it, with news. */
+/* The hardware is being removed: end everything on it, with events. */
 void verbs_device_remove(struct verbs_device *device);
 /* A protection domain was given back: finish a removal once it was the last. */
 void verbs_device_put(struct verbs_device *device);

@@ -32,7 +32,7 @@ void verbs_disconnects_destroy(struct verbs_disconnects *disconnects);
 
 /* Disconnect the id, which has no queue pair any more, and see to its end. */
 void verbs_disconnect(struct verbs_endpoint *endpoint, struct rdma_cm_id *id);
-/* Destroy it at once; a failure is news of the endpoint. */
+/* Destroy it at once; a failure is reported for the endpoint. */
 void verbs_disconnect_destroy_id(struct verbs_endpoint *endpoint,
 				 struct rdma_cm_id *id);
 

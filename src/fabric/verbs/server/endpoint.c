@@ -46,7 +46,7 @@ static void device_report(struct verbs_device *device, unsigned port, const char
  * what they hold of the device. */
 static void endpoint_abandon(struct verbs_endpoint *endpoint, const char *why)
 {
-	/* news may close sessions, but those are freed later */
+	/* the events may close sessions, but those are freed later */
 	list_for_each_safe(node, &endpoint->sessions)
 		verbs_session_abandon(container_of(node, struct fabric_session, link),
 				      why);

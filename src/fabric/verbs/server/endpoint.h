@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A place where the server can be reached: an address on a port of an RDMA device, with
+/* Where clients reach the server: an address on a port of an RDMA device, with
  * rdma_cm's listener. */
 #ifndef FABRIC_VERBS_SERVER_ENDPOINT_H
 #define FABRIC_VERBS_SERVER_ENDPOINT_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GIDs that nobody answers for.  On the way to RTR the kernel asks the network whose GID the
- * peer's is, and waits a second when nobody says so; the loop waits with it, and with the
- * loop every session.  A peer may name any GID, so one that kept the loop waiting is not
- * asked for again for a while, and after each such wait there is a rest for all, in which
- * the loop hears the others.  Threads: [loop]. */
+/* Peers' GIDs that could not be resolved.  On the way to RTR the kernel resolves the peer's GID
+ * on the network and waits a second if no host answers; the loop, and with it each session,
+ * waits too.  A peer may name any GID.  So a GID that made the loop wait is refused for a
+ * while, and after each such wait all new ones are refused for a shorter while, in which the
+ * loop serves the other sessions.  Threads: [loop]. */
 #ifndef FABRIC_VERBS_SERVER_GID_BACKOFF_H
 #define FABRIC_VERBS_SERVER_GID_BACKOFF_H
 
@@ -21,12 +21,12 @@ struct verbs_gid_backoff {
 	uint64_t rest_until_ms;
 };
 
-/* Whether the GID may be asked for now.
- *   -EHOSTUNREACH  nobody answered for it
- *   -EBUSY         nobody did for another one, just now */
+/* Whether the GID may be resolved now.
+ *   -EHOSTUNREACH  it was not answered
+ *   -EBUSY         another one was not answered, just now */
 int verbs_gid_backoff_check(const struct verbs_gid_backoff *gid_backoff,
 			    const uint8_t gid[16]);
-/* It was asked for, which took so long. */
+/* Resolving it took this long. */
 void verbs_gid_backoff_note(struct verbs_gid_backoff *gid_backoff,
 			    const uint8_t gid[16], uint64_t took_ms);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a channel's in-band requests come in: a few receives in memory of its own,
- * registered in the session's protection domain, and as many answers.  The client has no
- * more than VERBS_CREDITS requests without an answer; one that does not keep to that finds
- * no receive, and its queue pair dies of it.
+/* The server's side of in-band requests of one channel: a few receives and as many answers, in
+ * memory registered in the session's protection domain.  The client has no more than
+ * VERBS_CREDITS requests without an answer; if it sends more, no receive is posted for them
+ * and its queue pair goes to ERROR.
  *
- * The poller finds a desk by the number of a completion, enters the session's gate, serves,
- * and leaves; the loop takes the desk out of the device's slots and then passes through the
- * gate itself, from when on the poller is not at it and never will be.
- * Threads: what each function says. */
+ * The poller finds this structure by the number in a completion, acquires the session's lock,
+ * serves the request and releases the lock.  The loop removes the structure from the device's
+ * channel ids and then acquires and releases the lock once; after that the poller does not use
+ * it any more.  Threads: see each function. */
 #ifndef FABRIC_VERBS_SERVER_INBAND_H
 #define FABRIC_VERBS_SERVER_INBAND_H
 
@@ -18,8 +18,7 @@
 #include "fabric/verbs/common/credits.h"
 #include "base/fair_lock.h"
 
-/* siw sends a message this short from the wrong place where it goes on behind the end of a
- * page: such a one may not. */
+/* siw sends a message this short wrongly if it crosses a page, so its alignment prevents that. */
 struct verbs_inband_answer {
 	_Alignas(32) struct inband_answer inband;
 };
@@ -28,11 +27,11 @@ struct verbs_inband_server {
 	/* constant */
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint64_t number; /* the channel's, from the device's slots */
+	uint64_t number; /* the channel's, from the device's channel ids */
 	struct fair_lock *lock;
 	struct inband_memory memory; /* what requests may reach */
 	struct list leaked;          /* [loop] */
-	/* inside the gate */
+	/* with the lock held */
 	const char *
 		violation; /* static: how the client broke the rules; NULL: it did not */
 	unsigned n_sends;  /* answers under way, */
@@ -69,7 +68,7 @@ static inline unsigned verbs_inband_wr_slot(uint64_t id)
 }
 
 /* Make one for a queue pair that is not connected yet, and post its receives.  Borrows the
- * gate and the memory's context.  -errno with text.  [loop] */
+ * lock and the memory's context.  -errno with text.  [loop] */
 int verbs_inband_server_open(struct ibv_qp *qp, uint64_t number, struct fair_lock *lock,
 			     const struct inband_memory *memory,
 			     struct verbs_inband_server **ret_desk);
@@ -78,7 +77,7 @@ int verbs_inband_server_open(struct ibv_qp *qp, uint64_t number, struct fair_loc
  * [loop] */
 void verbs_inband_server_free(struct verbs_inband_server *inband);
 
-/* A completion of its queue pair that is no error.  [poller], inside the gate */
+/* A completion of its queue pair that is no error.  [poller], with the lock held */
 void verbs_inband_server_serve(struct verbs_inband_server *inband,
 			       const struct ibv_wc *wc);
 

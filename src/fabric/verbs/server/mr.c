@@ -93,8 +93,8 @@ static void mr_free(struct fabric_mr *mr)
 	free(mr);
 }
 
-/* The last of them come before the news that the exposure is over: it was taken out of the
- * session's ranges before its registration was undone. */
+/* The last notifications are delivered before mr_deregistered(): the region was removed from
+ * the session's map before it was deregistered. */
 static void mr_deliver_notifications(struct verbs_message *message)
 {
 	struct fabric_mr *mr = container_of(message, struct fabric_mr, noted);
@@ -144,7 +144,7 @@ static void mr_release(struct fabric_mr *mr)
 	mr_post(mr, VERBS_MR_DEREGISTERING, job_release);
 }
 
-/* The owner forgets the exposure with this news, so what is left of it goes unseen. */
+/* The owner forgets the region with this event, so the deregistration causes none. */
 static void mr_refuse(struct fabric_mr *mr, int err, const char *text)
 {
 	struct fabric_session *session = mr->session;
@@ -176,7 +176,7 @@ static void registered(struct fabric_mr *mr)
 	} else if (device_of(mr)->removed) {
 		mr_refuse(mr, -ENODEV, "the RDMA device was removed");
 	} else if (verbs_mr_map_add(mr)) {
-		mr_refuse(mr, -ENOMEM, "no memory for an exposure");
+		mr_refuse(mr, -ENOMEM, "no memory for a memory region");
 	} else {
 		mr_announce(mr);
 	}
@@ -260,7 +260,7 @@ static unsigned access_of(const struct fabric_session *session, unsigned rights)
 	return access;
 }
 
-/* Its end is news in either case, which come in the loop's next turn at the earliest. */
+/* mr_registered() is called in the next turn of the loop at the earliest. */
 static void mr_register(struct fabric_mr *mr)
 {
 	struct verbs_device *device = device_of(mr);
@@ -306,7 +306,7 @@ int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 		return err;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
-		return err_errno(-ENOMEM, "an exposure");
+		return err_errno(-ENOMEM, "a memory region");
 	mr->session = session;
 	mr->cookie = cookie;
 	mr->addr = addr;

@@ -15,7 +15,7 @@ enum verbs_mr_state {
 	VERBS_MR_REGISTERED,
 	VERBS_MR_DEREGISTERING, /* job under way */
 	VERBS_MR_LOST,          /* the device is gone; its owner does not know yet */
-	VERBS_MR_ENDED,         /* only the news is under way */
+	VERBS_MR_ENDED,         /* only the event is to be delivered */
 	VERBS_MR_STUCK,         /* the device may still serve it, for ever */
 };
 
@@ -25,7 +25,7 @@ struct fabric_mr {
 	void *cookie;
 	enum verbs_mr_state state;
 	bool withdrawn; /* its owner, or the session's end, asked for it */
-	bool silent;    /* its owner was told that it failed: no more news */
+	bool silent;    /* its owner was told that it failed: no more events */
 	void *addr;
 	size_t bytes;
 	unsigned rights, access;
@@ -46,7 +46,7 @@ int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 		 unsigned rights, void *cookie, struct fabric_mr **ret_mr);
 void verbs_mr_dereg(struct fabric_mr *mr);
 
-/* Give back the MR without news: the device is being removed, or the server closes. */
+/* Give back the MR without events: the device is being removed, or the server closes. */
 void verbs_mr_abandon(struct fabric_mr *mr);
 
 /* For server close, once the registrars are joined. */

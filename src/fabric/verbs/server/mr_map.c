@@ -15,7 +15,7 @@ int verbs_mr_map_add(struct fabric_mr *mr)
 			 map_hash_u64(mr->ibv_mr->rkey));
 	fair_lock_release(&session->lock);
 	if (err)
-		return err_errno(err, "an exposure's place among the others");
+		return err_errno(err, "an entry for a memory region");
 	mr->in_map = true;
 	return 0;
 }
@@ -32,7 +32,7 @@ void verbs_mr_map_remove(struct fabric_mr *mr)
 	fair_lock_release(&session->lock);
 }
 
-/* The exposure of the key, if it has the rights and holds the range. */
+/* The memory region of the rkey, if it has the rights and contains the range. */
 static struct fabric_mr *range_find(const struct fabric_session *session, uint64_t rkey,
 				    uint64_t addr, uint32_t bytes, unsigned rights)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory that a session's in-band requests may reach: its live exposures, by key.
- * Inside the session's gate; who is not, enters it here. */
+/* The memory regions that in-band requests of a session reach, by rkey.  Protected by the
+ * session's lock, which these functions acquire. */
 #ifndef FABRIC_VERBS_SERVER_MR_MAP_H
 #define FABRIC_VERBS_SERVER_MR_MAP_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread that drains a device's completion queues: what arrives there are in-band
- * requests, which it does, and the receives of queue pairs that went to ERROR, which it tells
- * the loop.  It spins for a moment after a request, as the next one is usually not far, and
- * otherwise sleeps on the completion channel.  It touches no state of the loop's but the
- * slots' marks, and what their desks lead to, inside the gate. */
+/* The thread that drains a device's completion queues: in-band requests, which it serves, and
+ * flushed receives of queue pairs in ERROR, which it reports to the loop.  After a request it
+ * spins for a moment, because the next one usually follows soon; otherwise it sleeps on the
+ * completion channel.  Of the loop's state it uses only the channel ids and, with the
+ * session's lock held, the in-band structures. */
 #ifndef FABRIC_VERBS_SERVER_POLLER_H
 #define FABRIC_VERBS_SERVER_POLLER_H
 
@@ -24,7 +24,7 @@ struct verbs_poller {
 	int node;
 	struct ibv_context *verbs;
 	struct ibv_comp_channel *comp;
-	unsigned per_cq; /* channels, side by side in the slots */
+	unsigned per_cq; /* channels, by consecutive slots of the channel ids */
 	/* made by the loop when the first of its channels comes */
 	struct ibv_cq *cqs[VERBS_POLLER_CQS];
 	atomic_uint n_cqs;
@@ -34,11 +34,11 @@ struct verbs_poller {
 
 /* How many channels one completion queue serves on a device that allows so many entries. */
 unsigned verbs_poller_per_cq(unsigned max_cqe);
-/* Start the thread on a NUMA node (-1: any).  Borrows the slots.  -errno with text.
+/* Start the thread on a NUMA node (-1: any).  Borrows the channel ids.  -errno with text.
  * [loop] */
 int verbs_poller_start(struct verbs_poller *poller, struct ibv_context *verbs,
 		       unsigned max_cqe, int node, struct verbs_channel_ids *ids);
-/* The completion queue of the channel in this place of the slots.  -errno with text.
+/* The completion queue of the channel with this index.  -errno with text.
  * [loop] */
 int verbs_poller_cq(struct verbs_poller *poller, unsigned index,
 		    struct ibv_cq **ret_cq);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's half: endpoint -> device, session -> channel, exposure.  Everything here
- * is [loop]; a device's poller and registrar reach it through the mailbox alone. */
+/* The server: endpoint -> device, session -> channel, memory region.  All of it is [loop]; a
+ * device's poller and mr_worker reach it only through the mailbox. */
 #ifndef FABRIC_VERBS_SERVER_SERVER_H
 #define FABRIC_VERBS_SERVER_SERVER_H
 
@@ -38,7 +38,7 @@ struct fabric_server {
 	struct verbs_hotplug hotplug;
 	struct verbs_gid_backoff gid_backoff;
 	struct fabric_server_params *params; /* where it may listen, and how */
-	int epoll_fd; /* over cm, the devices' events, the mailbox, linger, farewells, follow */
+	int epoll_fd; /* over cm, the devices' events, the mailbox, linger, disconnects, hotplug */
 	unsigned backlog;
 	unsigned pending; /* channels admitted, not yet connected */
 	struct verbs_device *devices[VERBS_ENDPOINTS_MAX];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server's side of a session on one endpoint: a protection domain, the channels
- * whose queue pairs are in it, and the exposures registered in it.  Threads: [loop]. */
+ * whose queue pairs are in it, and the memory regions registered in it.  Threads: [loop]. */
 #ifndef FABRIC_VERBS_SERVER_SESSION_H
 #define FABRIC_VERBS_SERVER_SESSION_H
 
@@ -24,8 +24,8 @@ struct fabric_session {
 	struct list mrs;
 	struct fair_lock lock;
 	struct map
-		mrs_by_rkey; /* inside the gate: exposures that in-band requests reach */
-	unsigned n_mrs;      /* exposures that have, or are about to get, an MR */
+		mrs_by_rkey; /* with the lock held: those that in-band requests reach */
+	unsigned n_mrs;      /* regions that have, or are about to get, an ibv_mr */
 	bool closing;
 	bool ended;   /* `over` is under way */
 	bool cut_off; /* a registration could not be undone: no channel may ever come */
@@ -42,7 +42,7 @@ int verbs_session_channel_close(struct fabric_session *session, uint32_t channel
 /* Its device is being removed: cut, and give back what it holds of it. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);
 
-/* For server close: end channels and start to deregister, without news ... */
+/* For server close: end channels and start to deregister, without events ... */
 void verbs_session_end_all(struct verbs_endpoint *endpoint);
 /* ... and once the registrars are joined, free what is left. */
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
