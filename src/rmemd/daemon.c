@@ -14,10 +14,10 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "rmemd/inventory.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 #include "rmemd/loop.h"
-#include "rmemd/notify.h"
-#include "rmemd/progress.h"
+#include "rmemd/system/systemd.h"
+#include "rmemd/system/progress.h"
 
 /* Ids are not used again after a restart: they go on from the clock, faster than leases
  * can be granted, and stay below 2^53, which JSON carries exactly. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
-#include "rmemd/config.h"
+#include "rmemd/config/config.h"
 
 struct daemon;
 struct leases;

@@ -7,9 +7,9 @@
 
 #include "base/err.h"
 #include "rmemd/lease/lease.h"
-#include "rmemd/ledger/kinds.h"
-#include "rmemd/ledger/ledger.h"
-#include "rmemd/ledger/value.h"
+#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_value.h"
 
 /* A pool as it was asked for; its name follows, then those of its devices, each ended by a
  * zero. */

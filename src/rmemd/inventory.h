@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "rmemd/config.h"
-#include "rmemd/keep.h"
+#include "rmemd/config/config.h"
+#include "rmemd/system/fdstore.h"
 
 struct ledger;
 

@@ -12,8 +12,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "rmemd/notify.h"
-#include "rmemd/throttle.h"
+#include "rmemd/system/systemd.h"
+#include "rmemd/system/log_ratelimit.h"
 
 /* How often the line for the service manager, and what the log left out, are looked at. */
 #define STATUS_S 5

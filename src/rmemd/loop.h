@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 #include "rmemd/admin/admin.h"
-#include "rmemd/control/connection.h"
+#include "rmemd/control/connections.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/listener.h"
 #include "rmemd/control/session.h"
 #include "rmemd/daemon.h"
-#include "rmemd/fabrics.h"
-#include "rmemd/keep.h"
+#include "rmemd/fabrics/fabrics.h"
+#include "rmemd/system/fdstore.h"
 #include "rmemd/resize.h"
 
 enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };

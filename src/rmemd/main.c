@@ -10,10 +10,10 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/option.h"
-#include "rmemd/config.h"
+#include "rmemd/config/config.h"
 #include "rmemd/daemon.h"
-#include "rmemd/notify.h"
-#include "rmemd/throttle.h"
+#include "rmemd/system/systemd.h"
+#include "rmemd/system/log_ratelimit.h"
 
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
 #define LETTERS ":c:h"

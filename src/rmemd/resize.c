@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "rmemd/inventory.h"
 #include "rmemd/lease/lease.h"
-#include "rmemd/progress.h"
+#include "rmemd/system/progress.h"
 
 /* So many leases that are in the way a line of the log names. */
 #define NAMED_MAX 4

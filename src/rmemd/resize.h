@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rmemd/config.h"
+#include "rmemd/config/config.h"
 
 struct leases;
 struct ledger;

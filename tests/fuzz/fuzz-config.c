@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "driver.h"
-#include "rmemd/config.h"
+#include "rmemd/config/config.h"
 
 static const char *const seeds[] = {
 	"[server]\nlisten = 127.0.0.1 ::1\nport = 7460\n",

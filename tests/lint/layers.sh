@@ -17,12 +17,15 @@ src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common
 src/librmem: base wire fabric rmem/rmem.h
-src/rmemd: base wire fabric rmemd/control rmemd/ledger rmemd/lease rmemd/pool rmemd/admin
-src/rmemd/control: base wire fabric rmemd/ledger rmemd/lease rmemd/pool rmemd/config.h
-src/rmemd/lease: base wire fabric rmemd/ledger rmemd/pool rmemd/config.h
-src/rmemd/ledger: base
-src/rmemd/pool: base rmemd/config.h
-src/rmemd/admin: base fabric rmemd rmemd/control rmemd/lease rmemd/pool
+src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool rmemd/state rmemd/system
+src/rmemd/admin: base fabric rmemd rmemd/config rmemd/control rmemd/lease rmemd/pool
+src/rmemd/config: base fabric rmemd/lease rmemd/pool
+src/rmemd/control: base wire fabric rmemd/config rmemd/fabrics rmemd/lease rmemd/pool rmemd/state
+src/rmemd/fabrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/pool
+src/rmemd/lease: base wire fabric rmemd/config rmemd/pool rmemd/state
+src/rmemd/pool: base rmemd/config
+src/rmemd/state: base
+src/rmemd/system: base rmemd/config rmemd/state
 src/rmem: base rmem/rmem.h
 src/rmemctl: base
 src/examples: rmem/rmem.h

@@ -144,7 +144,7 @@ fi
 
 cat >"$tmp/keys.c" <<'C'
 #include <stdio.h>
-#include "rmemd/config-keys.h"
+#include "rmemd/config/keys.h"
 int main(void)
 {
 	for (size_t i = 0; i < config_n_keys; i++) {
@@ -157,8 +157,8 @@ int main(void)
 }
 C
 "${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -DRUNSTATEDIR='"/run"' -Isrc -o "$tmp/keys" \
-	"$tmp/keys.c" src/rmemd/config-keys.c
-"$tmp/keys" >"$tmp/config-keys.c"
+	"$tmp/keys.c" src/rmemd/config/keys.c
+"$tmp/keys" >"$tmp/config keys"
 # The page states of each key, in this order: type, default, whether it changes on reload.
 awk '
 	/^\.Ss/ { section = $2 }
@@ -173,10 +173,10 @@ awk '
 	{ ends = /; default$/ || $0 == "default"; begins = 0 }
 	section && /^\.It Cm/ { key = $3; begins = 1 }
 ' man/rmemd.conf.5 >"$tmp/rmemd.conf.5"
-compare config-keys.c rmemd.conf.5
+compare "config keys" rmemd.conf.5
 
 # Every key is in the example file as a comment, with its default.
-sed 's/; [a-z]*$//' "$tmp/config-keys.c" >"$tmp/defaults"
+sed 's/; [a-z]*$//' "$tmp/config keys" >"$tmp/defaults"
 awk '
 	/^#?\[/ { gsub(/[][#]/, ""); section = $1 }
 	/^#[a-z_]+ *=/ {

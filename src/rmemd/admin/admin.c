@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/admin/socket.h"
+#include "rmemd/admin/admin_socket.h"
 #include "rmemd/admin/view.h"
-#include "rmemd/config.h"
+#include "rmemd/config/config.h"
 
 /* A request is a line and a few headers. */
 #define HEADERS_BYTES 8192

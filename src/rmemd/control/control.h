@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "rmemd/config.h"
-#include "rmemd/control/endpoint.h"
+#include "rmemd/config/config.h"
+#include "rmemd/fabrics/endpoints.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/tenants.h"
 #include "wire/msg.h"

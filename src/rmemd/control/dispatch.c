@@ -8,9 +8,9 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/control/handler.h"
+#include "rmemd/control/handlers.h"
 #include "rmemd/control/peer.h"
-#include "rmemd/control/request.h"
+#include "rmemd/control/session_requests.h"
 #include "rmemd/control/session.h"
 #include "wire/codec.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/control/connection.h"
+#include "rmemd/control/connections.h"
 #include "rmemd/control/control.h"
 
 #define BACKLOG 128

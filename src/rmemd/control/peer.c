@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/session.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 
 void peer_init(struct peer *peer, const struct peer_ops *ops, struct control *control,
 	       const char *name)

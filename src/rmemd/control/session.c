@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "rmemd/control/peer.h"
-#include "rmemd/control/record.h"
-#include "rmemd/control/request.h"
-#include "rmemd/control/table.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/control/session_record.h"
+#include "rmemd/control/session_requests.h"
+#include "rmemd/control/session_table.h"
+#include "rmemd/state/ledger.h"
 
 /* What one session is told before others get their turn. */
 #define SENDS_PER_TURN 256

@@ -10,7 +10,7 @@
 #include "rmemd/lease/quote.h"
 #include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 
 int lease_set_name(struct lease *lease, const char *name)
 {

@@ -7,9 +7,9 @@
 
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/ledger/kinds.h"
-#include "rmemd/ledger/ledger.h"
-#include "rmemd/ledger/value.h"
+#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_value.h"
 
 #define NAMES_BYTES (WIRE_LABEL_MAX + 1 + WIRE_NAME_MAX + 1)
 #define RECORD_BYTES                                                                  \

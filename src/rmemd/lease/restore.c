@@ -8,8 +8,8 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
-#include "rmemd/ledger/kinds.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger.h"
 
 /* Where a segment was of a lease that is being taken back. */
 struct claim {

@@ -9,7 +9,7 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 
 #define TEXT_MAX 256
 

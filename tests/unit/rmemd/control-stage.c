@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "rmemd/control/dispatch.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 #include "wire/codec.h"
 
 struct control stage_control;

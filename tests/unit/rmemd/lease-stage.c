@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 
 struct ledger *stage_ledger;
 struct leases *stage_leases;

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "unit/rmemd/stage-fabric.h"
 #include "rmemd/lease/lease.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 #include "rmemd/pool/pools.h"
 
 enum page { FREE, LENT, DIRTY, GAP };

@@ -18,10 +18,10 @@
 #include "rmemd/control/peer.h"
 #include "rmemd/control/session.h"
 #include "rmemd/inventory.h"
-#include "rmemd/keep.h"
+#include "rmemd/system/fdstore.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/table.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 #include "unit/rmemd/zeros.h"
 
 #define PAGE UINT64_C(4096)

@@ -8,8 +8,8 @@
 
 #include "base/err.h"
 #include "base/nearest.h"
-#include "rmemd/config-keys.h"
-#include "rmemd/config.h"
+#include "rmemd/config/keys.h"
+#include "rmemd/config/config.h"
 #include "unit/unit.h"
 
 static char path[64];

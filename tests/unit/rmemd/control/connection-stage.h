@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/connection.h"
+#include "rmemd/control/connections.h"
 
 extern struct event_base *base;
 extern struct connections *connections;

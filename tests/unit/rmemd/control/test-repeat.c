@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/request.h"
-#include "rmemd/control/table.h"
-#include "rmemd/ledger/kinds.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/control/session_requests.h"
+#include "rmemd/control/session_table.h"
+#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger.h"
 #include "unit/unit.h"
 
 static struct client one, two, other;

@@ -7,8 +7,8 @@
 
 #include "unit/rmemd/control-stage.h"
 #include "rmemd/control/dispatch.h"
-#include "rmemd/control/request.h"
-#include "rmemd/control/table.h"
+#include "rmemd/control/session_requests.h"
+#include "rmemd/control/session_table.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/table.h"
+#include "rmemd/control/session_table.h"
 #include "unit/unit.h"
 
 static struct client one, two;

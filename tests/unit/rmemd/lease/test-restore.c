@@ -12,8 +12,8 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/record.h"
 #include "rmemd/lease/table.h"
-#include "rmemd/ledger/kinds.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger.h"
 #include "unit/unit.h"
 
 #define ALL_MAX 100

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/table.h"
+#include "rmemd/control/session_table.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/table.h"
 #include "unit/unit.h"

@@ -12,9 +12,9 @@
 #include "base/err.h"
 #include "rmemd/inventory.h"
 #include "rmemd/lease/record.h"
-#include "rmemd/ledger/kinds.h"
-#include "rmemd/ledger/ledger.h"
-#include "rmemd/ledger/value.h"
+#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger.h"
+#include "rmemd/state/ledger_value.h"
 #include "unit/unit.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
-#include "rmemd/ledger/ledger.h"
+#include "rmemd/state/ledger.h"
 #include "unit/unit.h"
 
 #define KEYS 600

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "rmemd/progress.h"
+#include "rmemd/system/progress.h"
 #include "unit/unit.h"
 
 #define GIB (UINT64_C(1) << 30)

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/config/config.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "rmemd/config/keys.h"
+#include "rmemd/pool/share.h"
+
+#define LIST_TEXT_MAX 2048
+
+/* One file being read.  The first error ends it. */
+struct parse {
+	const char *path;
+	FILE *file;
+	unsigned line;
+	int err;
+	unsigned err_line;
+	struct config config;
+	/* where we are */
+	const char *section;          /* of config_keys[]; NULL before the first */
+	struct pool_params *pool;     /* in a pool's section */
+	struct tenant_params *tenant; /* in a tenant's */
+	struct fabric_device_params *device; /* in a device's */
+	const struct config_key *last;
+	bool continued;           /* the line begins with a blank */
+	char list[LIST_TEXT_MAX]; /* the value of `last`, over its lines */
+	/* line of each key seen, 0: not seen; of pools, tenants and devices: in the
+	 * section being read */
+	unsigned lines[CONFIG_KEYS_MAX];
+	unsigned pool_lines[CONFIG_POOLS_MAX];
+	unsigned tenant_lines[CONFIG_TENANTS_MAX];
+	unsigned device_lines[CONFIG_LIST_MAX];
+};
+
+/* Keep the text set by the failing function as that of the file. */
+static int parse_fail(struct parse *parse, unsigned line, int err)
+{
+	parse->err = err_prefix(err, "%s:%u", parse->path, line);
+	parse->err_line = line;
+	return err;
+}
+
+static void section_default(const char *section, void *object)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, section) == 0)
+			config_value_default(&config_keys[i], object);
+}
+
+/* `what` is "pool" or "a device", as in messages. */
+static int name_check(const char *what, const char *name, size_t max)
+{
+	if (strlen(name) > max)
+		return err_set(-EINVAL, "%s name '%s' is longer than %zu characters",
+			       what, name, max);
+	if (!config_name_good(name))
+		return err_set(-EINVAL,
+			       "%s name '%s' has other characters than letters, "
+			       "digits, '-', '_' and '.'",
+			       what, name);
+	return 0;
+}
+
+/* The keys of a section that there may be many of can be given anew. */
+static void lines_forget(struct parse *parse, const char *section)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, section) == 0)
+			parse->lines[i] = 0;
+}
+
+static int pool_begin(struct parse *parse, const char *name)
+{
+	struct config *config = &parse->config;
+	struct pool_params *pool = &config->pools[config->n_pools];
+	int err;
+
+	if (!*name)
+		return err_set(-EINVAL, "a pool's section is [pool NAME]");
+	err = name_check("pool", name, POOL_NAME_MAX);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < config->n_pools; i++)
+		if (strcmp(config->pools[i].name, name) == 0)
+			return err_set(-EINVAL, "pool '%s' is already in line %u", name,
+				       parse->pool_lines[i]);
+	if (config->n_pools == CONFIG_POOLS_MAX)
+		return err_set(-EINVAL, "more than %d pools", CONFIG_POOLS_MAX);
+	memset(pool, 0, sizeof(*pool));
+	section_default(CONFIG_SECTION_POOL, pool);
+	memcpy(pool->name, name, strlen(name) + 1);
+	parse->pool_lines[config->n_pools++] = parse->line;
+	parse->pool = pool;
+	lines_forget(parse, CONFIG_SECTION_POOL);
+	return 0;
+}
+
+static int tenant_begin(struct parse *parse, const char *name)
+{
+	struct config *config = &parse->config;
+	struct tenant_params *tenant;
+	int err;
+
+	if (!*name)
+		return err_set(-EINVAL, "a tenant's section is [tenant NAME]");
+	err = name_check("tenant", name, TENANT_NAME_MAX);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < config->n_tenants; i++)
+		if (strcmp(config->tenants[i].name, name) == 0)
+			return err_set(-EINVAL, "tenant '%s' is already in line %u",
+				       name, parse->tenant_lines[i]);
+	if (config->n_tenants == CONFIG_TENANTS_MAX)
+		return err_set(-EINVAL, "more than %d tenants", CONFIG_TENANTS_MAX);
+	tenant = &config->tenants[config->n_tenants];
+	memset(tenant, 0, sizeof(*tenant));
+	section_default(CONFIG_SECTION_TENANT, tenant);
+	memcpy(tenant->name, name, strlen(name) + 1);
+	parse->tenant_lines[config->n_tenants++] = parse->line;
+	parse->tenant = tenant;
+	lines_forget(parse, CONFIG_SECTION_TENANT);
+	return 0;
+}
+
+static int device_begin(struct parse *parse, const char *name)
+{
+	struct config *config = &parse->config;
+	struct fabric_device_params *device;
+	int err;
+
+	if (!*name)
+		return err_set(-EINVAL, "a device's section is [device NAME]");
+	err = name_check("device", name, sizeof(device->name) - 1);
+	if (err)
+		return err;
+	for (unsigned i = 0; i < config->n_device_params; i++)
+		if (strcmp(config->device_params[i].name, name) == 0)
+			return err_set(-EINVAL, "device '%s' is already in line %u",
+				       name, parse->device_lines[i]);
+	if (config->n_device_params == CONFIG_LIST_MAX)
+		return err_set(-EINVAL, "more than %d devices", CONFIG_LIST_MAX);
+	device = &config->device_params[config->n_device_params];
+	section_default(CONFIG_SECTION_DEVICE, device);
+	memcpy(device->name, name, strlen(name) + 1);
+	parse->device_lines[config->n_device_params++] = parse->line;
+	parse->device = device;
+	lines_forget(parse, CONFIG_SECTION_DEVICE);
+	return 0;
+}
+
+/* Whether `name` is [SECTION NAME], with SECTION `bytes` long. */
+static bool section_is(const char *name, size_t bytes, const char *section)
+{
+	return bytes == strlen(section) && strncmp(name, section, bytes) == 0;
+}
+
+/* `name` is what stands between the brackets. */
+static int section_begin(struct parse *parse, const char *name)
+{
+	const char *space = name + strcspn(name, " \t");
+	const char *own = space + strspn(space, " \t");
+	size_t bytes = (size_t)(space - name);
+
+	parse->last = NULL;
+	parse->pool = NULL;
+	parse->tenant = NULL;
+	parse->device = NULL;
+	parse->section = NULL;
+	if (section_is(name, bytes, CONFIG_SECTION_POOL)) {
+		parse->section = CONFIG_SECTION_POOL;
+		return pool_begin(parse, own);
+	}
+	if (section_is(name, bytes, CONFIG_SECTION_TENANT)) {
+		parse->section = CONFIG_SECTION_TENANT;
+		return tenant_begin(parse, own);
+	}
+	if (section_is(name, bytes, CONFIG_SECTION_DEVICE)) {
+		parse->section = CONFIG_SECTION_DEVICE;
+		return device_begin(parse, own);
+	}
+	parse->section = config_section_find(name);
+	return parse->section ? 0 : config_section_unknown(name);
+}
+
+/* Without a comment behind it, which inih leaves on lines that continue a list. */
+static size_t value_length(const char *value)
+{
+	const char *comment = strstr(value, " ;");
+	size_t len = comment ? (size_t)(comment - value) : strlen(value);
+
+	while (len && isblank((unsigned char)value[len - 1]))
+		len--;
+	return len;
+}
+
+/* The commonest reason why a value that looks good is none. */
+static bool has_comment(const char *value)
+{
+	for (const char *c = value; (c = strchr(c, '#')); c++)
+		if (c > value && isblank((unsigned char)c[-1]))
+			return true;
+	return false;
+}
+
+static int value_refused(int err, const char *name, const char *value)
+{
+	err = err_prefix(err, "%s", name);
+	if (!has_comment(value))
+		return err;
+	return err_set(err, "%s; a comment needs a line of its own", err_text());
+}
+
+static int key_set(struct parse *parse, const char *name, const char *value)
+{
+	const struct config_key *key;
+	void *object = parse->pool     ? (void *)parse->pool
+		       : parse->tenant ? (void *)parse->tenant
+		       : parse->device ? (void *)parse->device
+				       : (void *)&parse->config;
+	bool is_list;
+	size_t i, used, len;
+	int err;
+
+	if (!parse->section)
+		return err_set(-EINVAL, "key '%s' stands before the first [section]",
+			       name);
+	i = config_key_index(parse->section, name);
+	if (i == SIZE_MAX)
+		return config_key_unknown(parse->section, name);
+	key = &config_keys[i];
+	is_list = key->type == CONFIG_TYPE_ADDRESSES || key->type == CONFIG_TYPE_NAMES;
+	if (parse->continued && parse->last == key && !is_list)
+		return err_set(
+			-EINVAL,
+			"the line begins with a blank, so it continues '%s' of line "
+			"%u: remove the blank",
+			name, parse->lines[i]);
+	if (parse->lines[i] && !(parse->continued && parse->last == key))
+		return err_set(-EINVAL, "'%s' is already in line %u", name,
+			       parse->lines[i]);
+	if (!parse->lines[i]) {
+		parse->lines[i] = parse->line;
+		parse->list[0] = '\0';
+	}
+	parse->last = key;
+	used = strlen(parse->list);
+	len = value_length(value);
+	if (used + len + 2 > sizeof(parse->list))
+		return err_set(-ERANGE, "'%s' is too long", name);
+	/* a list goes on in the next line with or without a comma before it */
+	if (used && parse->list[used - 1] != ',')
+		parse->list[used++] = ',';
+	memcpy(parse->list + used, value, len);
+	parse->list[used + len] = '\0';
+	err = config_value_parse(key, parse->list, object);
+	return err ? value_refused(err, name, value) : 0;
+}
+
+static int on_key(void *ctx, const char *section, const char *name, const char *value)
+{
+	struct parse *parse = ctx;
+	int err;
+
+	(void)section; /* cut at 50 characters by inih; on_line() has it whole */
+	if (parse->err)
+		return 1;
+	err = key_set(parse, name, value);
+	if (err)
+		(void)parse_fail(parse, parse->line, err);
+	return 1;
+}
+
+/* Look at a line before inih does, which tells neither line numbers nor sections that
+ * have no keys. */
+static int line_check(struct parse *parse, const char *line, bool complete)
+{
+	static const char bom[] = "\xef\xbb\xbf";
+	char name[FABRIC_DEVICE_MAX + 32];
+	size_t len;
+
+	if (!complete)
+		return err_set(-EINVAL, "the line is too long; go on in the next line, "
+					"beginning with a blank");
+	if (parse->line == 1 && strncmp(line, bom, strlen(bom)) == 0)
+		line += strlen(bom);
+	parse->continued = isblank((unsigned char)line[0]);
+	/* inih would take it for one, behind a section's line */
+	if (parse->continued && !parse->last && line[strspn(line, " \t")] == '[')
+		return err_set(-EINVAL, "a section's line begins with a blank: remove "
+					"the blank");
+	if (line[0] != '[')
+		return 0;
+	len = strcspn(++line, "]");
+	if (line[len] != ']')
+		return err_set(-EINVAL, "']' is missing");
+	if (len >= sizeof(name))
+		return err_set(-EINVAL, "the section's name is too long");
+	memcpy(name, line, len);
+	name[len] = '\0';
+	return section_begin(parse, name);
+}
+
+static char *on_line(char *buf, int bytes, void *stream)
+{
+	struct parse *parse = stream;
+	int err;
+
+	if (parse->err || !fgets(buf, bytes, parse->file))
+		return NULL;
+	parse->line++;
+	err = line_check(parse, buf, strchr(buf, '\n') || feof(parse->file));
+	if (err) {
+		(void)parse_fail(parse, parse->line, err);
+		return NULL;
+	}
+	return buf;
+}
+
+/* The line that says so, for checks of several keys: of the first of the two given. */
+static unsigned key_line(const struct parse *parse, const char *section,
+			 const char *name, const char *other_section, const char *other)
+{
+	unsigned line = parse->lines[config_key_index(section, name)];
+
+	return line ? line : parse->lines[config_key_index(other_section, other)];
+}
+
+static bool address_is_loopback(const char *text)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, text, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, text, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+static int ports_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	const struct {
+		const char *section;
+		uint16_t port;
+		bool used;
+	} ports[] = { { "server", config->port, true },
+		      { "rdma", config->verbs_port, config->verbs != CONFIG_NO },
+		      { "tcp", config->tcp_port, config->tcp } };
+	const size_t n = sizeof(ports) / sizeof(ports[0]);
+
+	for (size_t i = 0; i < n; i++) {
+		for (size_t j = i + 1; j < n; j++) {
+			if (!ports[i].used || !ports[j].used ||
+			    ports[i].port != ports[j].port)
+				continue;
+			return parse_fail(parse,
+					  key_line(parse, ports[j].section, "port",
+						   ports[i].section, "port"),
+					  err_set(-EINVAL,
+						  "[%s] and [%s] have the same port %u",
+						  ports[i].section, ports[j].section,
+						  ports[i].port));
+		}
+	}
+	return 0;
+}
+
+/* Limits that leave no lease, or one that can never be reached. */
+static const char *limits_fault(const struct tenant_limits *limits)
+{
+	if (limits->lease_max && limits->lease_min > limits->lease_max)
+		return "lease_min is more than lease_max";
+	if (limits->bytes_max && limits->lease_min > limits->bytes_max)
+		return "lease_min is more than bytes";
+	if (limits->bytes_max && limits->lease_max > limits->bytes_max)
+		return "lease_max is more than bytes";
+	return NULL;
+}
+
+static int tenants_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+
+	for (unsigned i = 0; i < config->n_tenants; i++) {
+		const char *fault = limits_fault(&config->tenants[i].limits);
+
+		if (fault)
+			return parse_fail(parse, parse->tenant_lines[i],
+					  err_set(-EINVAL, "tenant '%s': %s",
+						  config->tenants[i].name, fault));
+	}
+	return 0;
+}
+
+static int device_check(const struct config *config, const char *name)
+{
+	for (unsigned i = 0; i < config->n_devices; i++)
+		if (strcmp(config->devices[i], name) == 0)
+			return 0;
+	return config->n_devices
+		       ? err_set(-EINVAL, "device '%s' is not in [rdma] devices", name)
+		       : 0;
+}
+
+static int devices_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	int err;
+
+	for (unsigned i = 0; i < config->n_device_params; i++) {
+		err = device_check(config, config->device_params[i].name);
+		if (err)
+			return parse_fail(parse, parse->device_lines[i], err);
+	}
+	for (unsigned i = 0; i < config->n_pools; i++) {
+		const struct pool_params *pool = &config->pools[i];
+
+		for (unsigned j = 0; j < pool->n_devices; j++) {
+			err = device_check(config, pool->devices[j]);
+			if (err)
+				return parse_fail(
+					parse, parse->pool_lines[i],
+					err_prefix(err, "pool '%s'", pool->name));
+		}
+	}
+	return 0;
+}
+
+/* With rdma_cm both are those of the address's interface. */
+static bool knobs_for_direct(const struct fabric_rdma_options *rdma_options)
+{
+	return rdma_options->connect != FABRIC_CONNECT_DIRECT &&
+	       (rdma_options->gid_index != FABRIC_OPTION_AUTO ||
+		rdma_options->pkey != FABRIC_OPTION_AUTO);
+}
+
+/* Some device is as [rdma] says. */
+static bool knobs_used(const struct config *config)
+{
+	unsigned named = 0;
+
+	for (unsigned i = 0; i < config->n_devices; i++)
+		for (unsigned j = 0; j < config->n_device_params; j++)
+			named += strcmp(config->devices[i],
+					config->device_params[j].name) == 0;
+	return config->n_devices == 0 || named < config->n_devices;
+}
+
+static int direct_check(struct parse *parse)
+{
+	static const char text[] = "gid_index and pkey are for connect = direct; with "
+				   "rdma_cm they are those of the address's interface";
+	const struct config *config = &parse->config;
+
+	for (unsigned i = 0; i < config->n_device_params; i++)
+		if (knobs_for_direct(&config->device_params[i].rdma_options))
+			return parse_fail(parse, parse->device_lines[i],
+					  err_set(-EINVAL, "device '%s': %s",
+						  config->device_params[i].name, text));
+	if (knobs_for_direct(&config->rdma_options) && knobs_used(config))
+		return parse_fail(parse,
+				  key_line(parse, "rdma", "gid_index", "rdma", "pkey"),
+				  err_set(-EINVAL, "%s", text));
+	return 0;
+}
+
+/* What a device leaves open is as [rdma] has it, which may stand behind it. */
+static void devices_inherit(struct config *config)
+{
+	for (size_t i = 0; i < config_n_keys; i++) {
+		const struct config_key *key = &config_keys[i];
+		const struct config_key *from;
+
+		if (key->type != CONFIG_TYPE_KNOB ||
+		    strcmp(key->section, CONFIG_SECTION_DEVICE) != 0)
+			continue;
+		from = &config_keys[config_key_index("rdma", key->name)];
+		for (unsigned j = 0; j < config->n_device_params; j++) {
+			char *field = (char *)&config->device_params[j] + key->offset;
+			int value;
+
+			memcpy(&value, field, sizeof(value));
+			if (value == CONFIG_INHERIT)
+				memcpy(field, (char *)config + from->offset,
+				       sizeof(value));
+		}
+	}
+}
+
+static int pools_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+	size_t i;
+	int err;
+
+	for (i = 0; i < config->n_pools; i++)
+		if (config->pools[i].share != POOL_SHARE_AUTO &&
+		    config->pools[i].bytes != POOL_BYTES_AUTO)
+			return parse_fail(parse, parse->pool_lines[i],
+					  err_set(-EINVAL,
+						  "pool '%s': share is for size = auto",
+						  config->pools[i].name));
+	err = share_check(config->pools, config->n_pools, &i);
+	return err ? parse_fail(parse, parse->pool_lines[i], err) : 0;
+}
+
+/* What only several keys together can get wrong. */
+static int config_check(struct parse *parse)
+{
+	const struct config *config = &parse->config;
+
+	if (config->fence_ms < 2 * config->heartbeat_ms)
+		return parse_fail(
+			parse,
+			key_line(parse, "session", "fence", "session", "heartbeat"),
+			err_set(-EINVAL,
+				"fence (%" PRIu64 "ms) must be at least twice the "
+				"heartbeat (%" PRIu64 "ms)",
+				config->fence_ms, config->heartbeat_ms));
+	for (unsigned i = 0; i < config->n_listen; i++)
+		if (!config->insecure && !address_is_loopback(config->listen[i]))
+			return parse_fail(
+				parse,
+				key_line(parse, "server", "listen", "server",
+					 "insecure"),
+				err_set(-EINVAL,
+					"listen: %s is not loopback and auth = none "
+					"asks "
+					"nobody who he is: add insecure = yes if every "
+					"host that reaches it is trusted",
+					config->listen[i]));
+	if (!config->tcp && config->verbs == CONFIG_NO)
+		return parse_fail(
+			parse, key_line(parse, "tcp", "enabled", "rdma", "enabled"),
+			err_set(-EINVAL, "neither [rdma] nor [tcp] is enabled: nothing "
+					 "would carry data"));
+	if (tenants_check(parse) || devices_check(parse) || direct_check(parse) ||
+	    pools_check(parse))
+		return -EINVAL;
+	return ports_check(parse);
+}
+
+/* The pool there is when none is configured. */
+static void pools_default(struct config *config)
+{
+	config->n_pools = 1;
+	memset(&config->pools[0], 0, sizeof(config->pools[0]));
+	(void)strcpy(config->pools[0].name, "default");
+	section_default(CONFIG_SECTION_POOL, &config->pools[0]);
+}
+
+/* The tenant there is when none is configured. */
+static void tenants_default(struct config *config)
+{
+	config->n_tenants = 1;
+	memset(&config->tenants[0], 0, sizeof(config->tenants[0]));
+	(void)strcpy(config->tenants[0].name, "default");
+	section_default(CONFIG_SECTION_TENANT, &config->tenants[0]);
+}
+
+void config_default(struct config *config)
+{
+	/* the padding too: two configurations that say the same compare equal */
+	memset(config, 0, sizeof(*config));
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (!config_section_is_named(config_keys[i].section))
+			config_value_default(&config_keys[i], config);
+	pools_default(config);
+	tenants_default(config);
+}
+
+int config_load(const char *path, struct config *ret_config)
+{
+	struct parse *parse = calloc(1, sizeof(*parse));
+	int err, line;
+
+	if (!parse)
+		return err_errno(-ENOMEM, "%s", path);
+	parse->path = path;
+	parse->file = fopen(path, "re");
+	if (!parse->file) {
+		err = err_errno(-errno, "%s", path);
+		goto err_free;
+	}
+	config_default(&parse->config);
+	parse->config.n_pools = 0;
+	parse->config.n_tenants = 0;
+	line = ini_parse_stream(on_line, parse, on_key, parse);
+	if (!parse->err && ferror(parse->file))
+		parse->err = err_set(-EIO, "%s: cannot be read", path);
+	else if (line > 0 && (!parse->err || (unsigned)line < parse->err_line))
+		parse->err =
+			err_set(-EINVAL, "%s:%d: neither [section] nor key = value",
+				path, line);
+	else if (line < 0)
+		parse->err = err_errno(-ENOMEM, "%s", path);
+	if (parse->config.n_pools == 0)
+		pools_default(&parse->config);
+	if (parse->config.n_tenants == 0)
+		tenants_default(&parse->config);
+	devices_inherit(&parse->config);
+	err = parse->err ? parse->err : config_check(parse);
+	if (!err)
+		memcpy(ret_config, &parse->config, sizeof(*ret_config));
+	(void)fclose(parse->file);
+err_free:
+	free(parse);
+	return err;
+}

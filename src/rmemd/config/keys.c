@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/config/keys.h"
+
+#include <syslog.h>
+
+#include "rmemd/config/config.h"
+
+#define FIELD(name) offsetof(struct config, name), 0, NULL
+#define LIST(name) \
+	offsetof(struct config, name), offsetof(struct config, n_##name), NULL
+#define CHOICE(name, choices) offsetof(struct config, name), 0, choices
+#define POOL(name) offsetof(struct pool_params, name), 0, NULL
+#define POOL_CHOICE(name, choices) offsetof(struct pool_params, name), 0, choices
+#define POOL_LIST(name) \
+	offsetof(struct pool_params, name), offsetof(struct pool_params, n_##name), NULL
+#define TENANT(name) offsetof(struct tenant_params, limits.name), 0, NULL
+#define DEVICE(name) offsetof(struct fabric_device_params, name), 0, NULL
+#define RELOAD true
+#define RESTART false
+
+#define DAY_MS UINT64_C(86400000)
+#define MIB (UINT64_C(1) << 20)
+#define PIB (UINT64_C(1) << 50)
+
+static const struct config_choice auth_choices[] = { { "none", CONFIG_AUTH_NONE },
+						     { NULL, 0 } };
+
+static const struct config_choice switch_choices[] = {
+	{ "auto", CONFIG_AUTO }, { "yes", CONFIG_YES }, { "no", CONFIG_NO }, { NULL, 0 }
+};
+
+static const struct config_choice target_choices[] = { { "auto", CONFIG_LOG_AUTO },
+						       { "stderr", CONFIG_LOG_STDERR },
+						       { "journal",
+							 CONFIG_LOG_JOURNAL },
+						       { NULL, 0 } };
+
+static const struct config_choice level_choices[] = {
+	{ "error", LOG_ERR }, { "warning", LOG_WARNING }, { "notice", LOG_NOTICE },
+	{ "info", LOG_INFO }, { "debug", LOG_DEBUG },     { NULL, 0 }
+};
+
+static const struct config_choice page_choices[] = {
+	{ "auto", POOL_PAGES_AUTO }, { "1G", POOL_PAGES_1G },
+	{ "2M", POOL_PAGES_2M },     { "thp", POOL_PAGES_THP },
+	{ "base", POOL_PAGES_BASE }, { NULL, 0 }
+};
+
+static const struct config_choice shrink_choices[] = { { "refuse", POOL_SHRINK_REFUSE },
+						       { "revoke", POOL_SHRINK_REVOKE },
+						       { NULL, 0 } };
+
+/* One row per key; the order is that of the example file and the man page. */
+/* clang-format off */
+const struct config_key config_keys[] = {
+	{ "server", "listen", CONFIG_TYPE_ADDRESSES, 1, CONFIG_LIST_MAX, "127.0.0.1, ::1",
+	  LIST(listen), RESTART, "addresses to serve on" },
+	{ "server", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7460",
+	  FIELD(port), RESTART, "TCP port of the control connections" },
+	{ "server", "auth", CONFIG_TYPE_CHOICE, 0, 0, "none",
+	  CHOICE(auth, auth_choices), RESTART, "how clients prove who they are" },
+	{ "server", "insecure", CONFIG_TYPE_BOOL, 0, 0, "no",
+	  FIELD(insecure), RESTART, "allow auth = none on other addresses than loopback" },
+	{ "server", "state", CONFIG_TYPE_PATH, 0, sizeof(((struct config *)0)->state), "auto",
+	  FIELD(state), RESTART, "directory that keeps the memory; auto: the service manager does" },
+	{ "session", "heartbeat", CONFIG_TYPE_MS, 10, 60000, "500ms",
+	  FIELD(heartbeat_ms), RESTART, "how often a client gives a sign of life" },
+	{ "session", "fence", CONFIG_TYPE_MS, 20, 10 * 60000, "2s",
+	  FIELD(fence_ms), RESTART, "keys stop working after this long without one" },
+	{ "session", "grace", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
+	  FIELD(grace_ms), RESTART, "ephemeral leases outlast their fenced session for this long" },
+	{ "limits", "sessions", CONFIG_TYPE_COUNT, 1, 1000000, "1024",
+	  FIELD(sessions_max), RELOAD, "sessions at a time" },
+	{ "limits", "connections", CONFIG_TYPE_COUNT, 1, 65536, "64",
+	  FIELD(connections_max), RELOAD, "connections not yet authenticated" },
+	{ "limits", "channels", CONFIG_TYPE_COUNT, 1, 4096, "128",
+	  FIELD(channels_max), RELOAD, "data channels per session" },
+	{ CONFIG_SECTION_TENANT, "bytes", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  TENANT(bytes_max), RELOAD, "memory of the pools that it has at a time; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "leases", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
+	  TENANT(leases_max), RELOAD, "leases at a time" },
+	{ CONFIG_SECTION_TENANT, "sessions", CONFIG_TYPE_COUNT, 0, 1000000, "0",
+	  TENANT(sessions_max), RELOAD, "sessions at a time; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "channels", CONFIG_TYPE_COUNT, 0, 16777216, "0",
+	  TENANT(channels_max), RELOAD, "data channels of all its sessions; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "keys", CONFIG_TYPE_COUNT, 1, 16777216, "262144",
+	  TENANT(keys_max), RELOAD, "keys of all its sessions" },
+	{ CONFIG_SECTION_TENANT, "session_keys", CONFIG_TYPE_COUNT, 1, 16777216, "65536",
+	  TENANT(session_keys_max), RELOAD, "keys of one session" },
+	{ CONFIG_SECTION_TENANT, "lease_min", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  TENANT(lease_min), RELOAD, "length of one lease that has memory at least" },
+	{ CONFIG_SECTION_TENANT, "lease_max", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  TENANT(lease_max), RELOAD, "length of one lease at most; 0: no limit" },
+	{ CONFIG_SECTION_TENANT, "ttl_max", CONFIG_TYPE_MS, 0, 36500 * DAY_MS, "0",
+	  TENANT(ttl_max_ms), RELOAD, "time to live of a named lease at most; 0: no limit" },
+	{ "scrubber", "rate", CONFIG_TYPE_BYTES, 0, PIB, "0",
+	  FIELD(scrub_rate), RELOAD, "bytes zeroed a second on a node at most; 0: no limit" },
+	{ "rdma", "enabled", CONFIG_TYPE_CHOICE, 0, 0, "auto",
+	  CHOICE(verbs, switch_choices), RESTART, "serve RDMA; auto: where there is a device" },
+	{ "rdma", "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
+	  LIST(devices), RESTART, "RDMA devices to use; none named: all that are active" },
+	{ "rdma", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7461",
+	  FIELD(verbs_port), RESTART, "rdma_cm port of the data channels" },
+	{ "rdma", "mtu", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.mtu), RESTART, "MTU of a channel at most, in bytes" },
+	{ "rdma", "traffic_class", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.traffic_class), RESTART, "traffic class of packets, DSCP times 4" },
+	{ "rdma", "service_level", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.service_level), RESTART, "service level of packets" },
+	{ "rdma", "ack_timeout", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.ack_timeout), RESTART, "local ACK timeout: 4.096us times two to the power of it" },
+	{ "rdma", "retry_count", CONFIG_TYPE_KNOB, 0, 0, "6",
+	  FIELD(rdma_options.retry_count), RESTART, "how often a request without an answer is sent again" },
+	{ "rdma", "rnr_retry_count", CONFIG_TYPE_KNOB, 0, 0, "6",
+	  FIELD(rdma_options.rnr_retry_count), RESTART, "how often a send is repeated that the peer is not ready for" },
+	{ "rdma", "rd_atomic", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.rd_atomic), RESTART, "reads and atomics of a channel under way at most" },
+	{ "rdma", "relaxed_ordering", CONFIG_TYPE_KNOB, 0, 0, "no",
+	  FIELD(rdma_options.relaxed_ordering), RESTART, "whether the device may reorder its writes to memory" },
+	{ "rdma", "connect", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.connect), RESTART, "how channels are set up: cm (auto), or direct" },
+	{ "rdma", "gid_index", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.gid_index), RESTART, "GID to use of the port's table; connect = direct" },
+	{ "rdma", "pkey", CONFIG_TYPE_KNOB, 0, 0, "auto",
+	  FIELD(rdma_options.pkey), RESTART, "P_Key to use of the port's table; connect = direct" },
+	{ CONFIG_SECTION_DEVICE, "device_port", CONFIG_TYPE_AUTO, 1, UINT8_MAX, "auto",
+	  DEVICE(port), RESTART, "its port to serve on" },
+	{ CONFIG_SECTION_DEVICE, "address", CONFIG_TYPE_ADDRESS, 0, 0, "auto",
+	  DEVICE(address), RESTART, "the one of its addresses to serve at" },
+	{ CONFIG_SECTION_DEVICE, "mtu", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.mtu), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "traffic_class", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.traffic_class), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "service_level", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.service_level), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "ack_timeout", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.ack_timeout), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "retry_count", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.retry_count), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "rnr_retry_count", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.rnr_retry_count), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "rd_atomic", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.rd_atomic), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "relaxed_ordering", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.relaxed_ordering), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "connect", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.connect), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "gid_index", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.gid_index), RESTART, "as in [rdma]" },
+	{ CONFIG_SECTION_DEVICE, "pkey", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
+	  DEVICE(rdma_options.pkey), RESTART, "as in [rdma]" },
+	{ "tcp", "enabled", CONFIG_TYPE_BOOL, 0, 0, "yes",
+	  FIELD(tcp), RESTART, "serve data over TCP" },
+	{ "tcp", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7462",
+	  FIELD(tcp_port), RESTART, "TCP port of the data channels" },
+	{ "tcp", "threads", CONFIG_TYPE_COUNT, 1, 64, "2",
+	  FIELD(tcp_threads), RESTART, "threads that move data" },
+	{ "admin", "socket", CONFIG_TYPE_PATH, 0, sizeof(((struct config *)0)->admin_socket),
+	  RUNSTATEDIR "/rmemd/admin.sock",
+	  FIELD(admin_socket), RESTART, "UNIX socket that rmemctl talks to" },
+	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
+	  CHOICE(log_target, target_choices), RESTART, "auto: the journal under systemd, else stderr" },
+	{ "log", "level", CONFIG_TYPE_CHOICE, 0, 0, "info",
+	  CHOICE(log_level, level_choices), RELOAD, "the least important lines to write" },
+	{ CONFIG_SECTION_POOL, "size", CONFIG_TYPE_SIZE, MIB, PIB, "1G",
+	  POOL(bytes), RELOAD, "memory to lend, rounded up to whole pages, or auto" },
+	{ CONFIG_SECTION_POOL, "share", CONFIG_TYPE_PERCENT, 1, 100, "auto",
+	  POOL(share), RESTART, "of size = auto: how much of what is free, in per cent" },
+	{ CONFIG_SECTION_POOL, "node", CONFIG_TYPE_NODE, 0, 1023, "any",
+	  POOL(node), RESTART, "NUMA node to take it from" },
+	{ CONFIG_SECTION_POOL, "page_size", CONFIG_TYPE_CHOICE, 0, 0, "auto",
+	  POOL_CHOICE(pages, page_choices), RESTART, "auto: the largest pages that can be had" },
+	{ CONFIG_SECTION_POOL, "shrink", CONFIG_TYPE_CHOICE, 0, 0, "refuse",
+	  POOL_CHOICE(shrink, shrink_choices), RELOAD, "what becomes of a lower size while leases are in the way" },
+	{ CONFIG_SECTION_POOL, "shrink_wait", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
+	  POOL(shrink_wait_ms), RELOAD, "how long clients have to give memory back before that" },
+	{ CONFIG_SECTION_POOL, "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
+	  POOL_LIST(devices), RESTART, "RDMA devices it is lent through; none named: all" },
+};
+/* clang-format on */
+
+const size_t config_n_keys = sizeof(config_keys) / sizeof(config_keys[0]);
+
+_Static_assert(sizeof(config_keys) / sizeof(config_keys[0]) <= CONFIG_KEYS_MAX,
+	       "raise CONFIG_KEYS_MAX");
+_Static_assert(sizeof(enum config_switch) == sizeof(int), "choices are stored as int");

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What of another configuration takes effect while the daemon runs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rmemd/config/keys.h"
+#include "rmemd/config/config.h"
+
+static size_t field_bytes(const struct config_key *key)
+{
+	switch (key->type) {
+	case CONFIG_TYPE_BOOL:
+		return sizeof(bool);
+	case CONFIG_TYPE_PORT:
+		return sizeof(uint16_t);
+	case CONFIG_TYPE_COUNT:
+		return sizeof(uint32_t);
+	case CONFIG_TYPE_MS:
+	case CONFIG_TYPE_BYTES:
+	case CONFIG_TYPE_SIZE:
+		return sizeof(uint64_t);
+	case CONFIG_TYPE_ADDRESSES:
+	case CONFIG_TYPE_NAMES:
+		return sizeof(((struct config *)0)->listen);
+	case CONFIG_TYPE_PATH:
+		return key->max;
+	case CONFIG_TYPE_ADDRESS:
+		return sizeof(struct fabric_address);
+	case CONFIG_TYPE_CHOICE:
+	case CONFIG_TYPE_PERCENT:
+	case CONFIG_TYPE_NODE:
+	case CONFIG_TYPE_AUTO:
+	case CONFIG_TYPE_KNOB:
+		break;
+	}
+	return sizeof(int);
+}
+
+/* Its size, and how it comes to a lower one.  False: something else has changed. */
+static bool pool_take(struct pool_params *running, const struct pool_params *fresh)
+{
+	running->shrink = fresh->shrink;
+	running->shrink_wait_ms = fresh->shrink_wait_ms;
+	if (running->node != fresh->node || running->pages != fresh->pages ||
+	    running->n_devices != fresh->n_devices ||
+	    memcmp(running->devices, fresh->devices, sizeof(fresh->devices)) != 0)
+		return false;
+	/* how much a share is was found when the pools were opened */
+	if (fresh->bytes == POOL_BYTES_AUTO)
+		return running->bytes == POOL_BYTES_AUTO &&
+		       running->share == fresh->share;
+	running->bytes = fresh->bytes;
+	running->share = fresh->share;
+	return true;
+}
+
+static const struct pool_params *pool_find(const struct config *config,
+					   const char *name)
+{
+	for (unsigned i = 0; i < config->n_pools; i++)
+		if (strcmp(config->pools[i].name, name) == 0)
+			return &config->pools[i];
+	return NULL;
+}
+
+/* False: something has changed that does not take effect. */
+static bool pools_take_params(struct config *running, const struct config *fresh)
+{
+	bool all = running->n_pools == fresh->n_pools;
+
+	for (unsigned i = 0; i < running->n_pools; i++) {
+		const struct pool_params *now =
+			pool_find(fresh, running->pools[i].name);
+
+		if (!now || !pool_take(&running->pools[i], now))
+			all = false;
+	}
+	return all;
+}
+
+/* What changes here takes effect. */
+static void tenants_take(struct config *running, const struct config *fresh)
+{
+	memcpy(running->tenants, fresh->tenants, sizeof(running->tenants));
+	running->n_tenants = fresh->n_tenants;
+}
+
+static bool devices_equal(const struct config *a, const struct config *b)
+{
+	/* both were zero before they were filled */
+	return a->n_device_params == b->n_device_params &&
+	       memcmp(a->device_params, b->device_params, sizeof(a->device_params)) ==
+		       0;
+}
+
+const char *config_reload(struct config *running, const struct config *fresh, char *buf,
+			  size_t buf_bytes)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < config_n_keys && used < buf_bytes; i++) {
+		const struct config_key *key = &config_keys[i];
+		char *old = (char *)running + key->offset;
+		const char *new = (const char *)fresh + key->offset;
+
+		if (config_section_is_named(key->section) ||
+		    memcmp(old, new, field_bytes(key)) == 0)
+			continue;
+		if (key->reload)
+			memcpy(old, new, field_bytes(key));
+		else
+			used += (size_t)snprintf(buf + used, buf_bytes - used,
+						 "%s[%s] %s", used ? ", " : "",
+						 key->section, key->name);
+	}
+	tenants_take(running, fresh);
+	if (!devices_equal(running, fresh) && used < buf_bytes)
+		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
+					 used ? ", " : "");
+	if (!pools_take_params(running, fresh) && used < buf_bytes)
+		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
+			       used ? ", " : "");
+	return buf;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/nearest.h"
+#include "base/units.h"
+#include "rmemd/config/keys.h"
+#include "rmemd/config/config.h"
+
+#define ITEM_BYTES sizeof(((struct config *)0)->listen[0])
+
+typedef char list_items[CONFIG_LIST_MAX][ITEM_BYTES];
+
+_Static_assert(sizeof(((struct config *)0)->devices) == sizeof(list_items),
+	       "lists have one shape");
+_Static_assert(sizeof(((struct pool_params *)0)->devices) == sizeof(list_items),
+	       "lists have one shape");
+
+static int bool_parse(const char *value, bool *ret)
+{
+	static const char *const words[] = {
+		"no", "yes", "false", "true", "off", "on"
+	};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(value, words[i]) == 0) {
+			*ret = i % 2 == 1;
+			return 0;
+		}
+	}
+	return err_set(-EINVAL, "'%s' is neither yes nor no", value);
+}
+
+static int choice_parse(const struct config_choice *choices, const char *value,
+			int *ret)
+{
+	char known[128] = "";
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, value);
+	for (const struct config_choice *c = choices; c->name; c++) {
+		size_t used = strlen(known);
+
+		if (strcmp(value, c->name) == 0) {
+			*ret = c->value;
+			return 0;
+		}
+		nearest_offer(&nearest, c->name);
+		(void)snprintf(known + used, sizeof(known) - used, "%s%s",
+			       used ? ", " : "", c->name);
+	}
+	meant = nearest_get(&nearest);
+	if (meant)
+		return err_set(-EINVAL, "'%s' is not one of %s; did you mean '%s'?",
+			       value, known, meant);
+	return err_set(-EINVAL, "'%s' is not one of %s", value, known);
+}
+
+static int scaled_parse(const struct config_key *key, const char *value, uint64_t *ret)
+{
+	uint64_t number;
+	char min[32], max[32];
+	int err = key->type == CONFIG_TYPE_MS ? units_parse_ms(value, &number)
+					      : units_parse_bytes(value, &number);
+
+	if (err)
+		return err;
+	if (number < key->min || number > key->max) {
+		if (key->type == CONFIG_TYPE_MS)
+			return err_set(-ERANGE,
+				       "%s is not from %" PRIu64 "ms to %" PRIu64 "ms",
+				       value, key->min, key->max);
+		return err_set(-ERANGE, "%s is not from %s to %s", value,
+			       units_format_bytes(key->min, min, sizeof(min)),
+			       units_format_bytes(key->max, max, sizeof(max)));
+	}
+	*ret = number;
+	return 0;
+}
+
+static int address_check(const char *text)
+{
+	uint8_t bytes[16];
+
+	if (inet_pton(AF_INET, text, bytes) == 1 ||
+	    inet_pton(AF_INET6, text, bytes) == 1)
+		return 0;
+	return err_set(-EINVAL, "'%s' is not an IPv4 or IPv6 address%s", text,
+		       text[0] == '[' ? "; write it without brackets" : "");
+}
+
+bool config_name_good(const char *name)
+{
+	while (isalnum((unsigned char)*name) || (*name && strchr("-_.", *name)))
+		name++;
+	return *name == '\0';
+}
+
+/* A key that was indented by mistake continues the list in the line before it: it must
+ * not be taken for a name. */
+static int item_check(const char *item)
+{
+	if (config_name_good(item))
+		return 0;
+	return err_set(-EINVAL,
+		       "'%s' has other characters than letters, digits, '-', '_' "
+		       "and '.'",
+		       item);
+}
+
+static int item_append(const struct config_key *key, const char *item, size_t len,
+		       list_items items, unsigned *n)
+{
+	char *dst = items[*n];
+	int err;
+
+	if (len == 0)
+		return err_set(-EINVAL, "an empty item in the list");
+	if (*n >= key->max)
+		return err_set(-ERANGE, "more than %" PRIu64 " items in the list",
+			       key->max);
+	if (len >= ITEM_BYTES)
+		return err_set(-ERANGE, "'%.*s' is longer than %zu characters",
+			       (int)len, item, ITEM_BYTES - 1);
+	memcpy(dst, item, len);
+	dst[len] = '\0';
+	for (unsigned i = 0; i < *n; i++)
+		if (strcmp(items[i], dst) == 0)
+			return err_set(-EINVAL, "'%s' is in the list twice", dst);
+	err = key->type == CONFIG_TYPE_ADDRESSES ? address_check(dst) : item_check(dst);
+	if (!err)
+		(*n)++;
+	return err;
+}
+
+/* Items are parted by commas, the last may have one too; blanks around them do not
+ * count. */
+static int list_parse(const struct config_key *key, const char *value, char *object)
+{
+	list_items items = { 0 };
+	unsigned n = 0;
+	const char *item = value;
+
+	while (*value) {
+		size_t len;
+		int err;
+
+		item += strspn(item, " \t");
+		if (*item == '\0')
+			break;
+		len = strcspn(item, ",");
+		value = item + len;
+		while (len && isblank((unsigned char)item[len - 1]))
+			len--;
+		err = item_append(key, item, len, items, &n);
+		if (err)
+			return err;
+		item = value + 1;
+	}
+	if (n < key->min)
+		return err_set(-EINVAL, "the list is empty");
+	memcpy(object + key->offset, items, sizeof(items));
+	memcpy(object + key->count_offset, &n, sizeof(n));
+	return 0;
+}
+
+static int size_parse(const struct config_key *key, const char *value, uint64_t *ret)
+{
+	if (strcmp(value, "auto") != 0)
+		return scaled_parse(key, value, ret);
+	*ret = POOL_BYTES_AUTO;
+	return 0;
+}
+
+static int percent_parse(const struct config_key *key, const char *value, unsigned *ret)
+{
+	char digits[CONFIG_VALUE_MAX + 1];
+	size_t len = strlen(value);
+	uint64_t number;
+	int err;
+
+	if (strcmp(value, "auto") == 0) {
+		*ret = POOL_SHARE_AUTO;
+		return 0;
+	}
+	if (value[len - 1] != '%' || len > sizeof(digits))
+		return err_set(-EINVAL, "'%s' is neither auto nor per cent, as 50%%",
+			       value);
+	memcpy(digits, value, len - 1);
+	digits[len - 1] = '\0';
+	err = units_parse_u64(digits, key->min, key->max, &number);
+	if (!err)
+		*ret = (unsigned)number;
+	return err;
+}
+
+static int node_parse(const struct config_key *key, const char *value, int *ret)
+{
+	uint64_t number;
+	int err;
+
+	if (strcmp(value, "any") == 0) {
+		*ret = POOL_NODE_ANY;
+		return 0;
+	}
+	err = units_parse_u64(value, key->min, key->max, &number);
+	if (err)
+		return err == -EINVAL
+			       ? err_set(err, "'%s' is neither a NUMA node nor any",
+					 value)
+			       : err;
+	*ret = (int)number;
+	return 0;
+}
+
+static int auto_parse(const struct config_key *key, const char *value, int *ret)
+{
+	uint64_t number;
+	int err;
+
+	if (strcmp(value, "auto") == 0) {
+		*ret = FABRIC_OPTION_AUTO;
+		return 0;
+	}
+	err = units_parse_u64(value, key->min, key->max, &number);
+	if (err)
+		return err == -EINVAL
+			       ? err_set(err, "'%s' is neither a number nor auto",
+					 value)
+			       : err;
+	*ret = (int)number;
+	return 0;
+}
+
+static int address_parse(const char *value, struct fabric_address *ret)
+{
+	if (strcmp(value, "auto") != 0)
+		return fabric_address_parse(value, ret);
+	memset(ret, 0, sizeof(*ret));
+	return 0;
+}
+
+static int knob_parse(const struct config_key *key, const char *value, int *ret)
+{
+	if (strcmp(value, CONFIG_INHERIT_WORD) == 0 &&
+	    strcmp(key->section, CONFIG_SECTION_DEVICE) == 0) {
+		*ret = CONFIG_INHERIT;
+		return 0;
+	}
+	return fabric_rdma_option_parse(key->name, value, ret);
+}
+
+static int path_parse(const struct config_key *key, const char *value, char *ret)
+{
+	if (strcmp(value, "auto") == 0 && strcmp(key->standard, value) == 0)
+		value = "";
+	else if (value[0] != '/')
+		return err_set(-EINVAL, "'%s' is not an absolute path", value);
+	if (strlen(value) >= key->max)
+		return err_set(-ERANGE,
+			       "the path is longer than %" PRIu64 " characters",
+			       key->max - 1);
+	/* fields are compared as bytes: nothing of an older value may stay */
+	memset(ret, 0, key->max);
+	memcpy(ret, value, strlen(value));
+	return 0;
+}
+
+int config_value_parse(const struct config_key *key, const char *value, void *object)
+{
+	char *base = object;
+	void *field = base + key->offset;
+	uint64_t number;
+	int err;
+
+	if (*value == '\0' && key->type != CONFIG_TYPE_NAMES)
+		return err_set(-EINVAL, "no value");
+	switch (key->type) {
+	case CONFIG_TYPE_BOOL:
+		return bool_parse(value, field);
+	case CONFIG_TYPE_CHOICE:
+		return choice_parse(key->choices, value, field);
+	case CONFIG_TYPE_PORT:
+		err = units_parse_u64(value, key->min, key->max, &number);
+		if (!err)
+			*(uint16_t *)field = (uint16_t)number;
+		return err;
+	case CONFIG_TYPE_COUNT:
+		err = units_parse_u64(value, key->min, key->max, &number);
+		if (!err)
+			*(uint32_t *)field = (uint32_t)number;
+		return err;
+	case CONFIG_TYPE_MS:
+	case CONFIG_TYPE_BYTES:
+		return scaled_parse(key, value, field);
+	case CONFIG_TYPE_SIZE:
+		return size_parse(key, value, field);
+	case CONFIG_TYPE_PERCENT:
+		return percent_parse(key, value, field);
+	case CONFIG_TYPE_ADDRESSES:
+	case CONFIG_TYPE_NAMES:
+		return list_parse(key, value, base);
+	case CONFIG_TYPE_PATH:
+		return path_parse(key, value, field);
+	case CONFIG_TYPE_NODE:
+		return node_parse(key, value, field);
+	case CONFIG_TYPE_AUTO:
+		return auto_parse(key, value, field);
+	case CONFIG_TYPE_ADDRESS:
+		return address_parse(value, field);
+	case CONFIG_TYPE_KNOB:
+		return knob_parse(key, value, field);
+	}
+	return err_set(-EINVAL, "a key of no known type");
+}
+
+void config_value_default(const struct config_key *key, void *object)
+{
+	/* the table is constant: a unit test has shown that its defaults parse */
+	if (key->standard && config_value_parse(key, key->standard, object))
+		abort();
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of sessions and what is in it; for control/ alone.  Threads: [loop]. */
+#ifndef RMEMD_CONTROL_TABLE_H
+#define RMEMD_CONTROL_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "rmemd/control/reply_cache.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/session.h"
+#include "rmemd/lease/holder.h"
+
+struct sessions {
+	struct control *control;
+	const struct sessions_events *events;
+	void *ctx;
+	uint64_t next_id;
+	struct map by_id;
+	struct list all;     /* in the order of their ids */
+	struct list ended;   /* their keys are still dying */
+	struct list noticed; /* those with notifications to be told */
+	struct list behind;  /* those that are to be told more in the next turn */
+	bool stopping;       /* what is lost now is not worth a line each */
+};
+
+enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
+
+/* The session at one endpoint; the cookie of its fabric_session. */
+struct session_port {
+	struct session *session;
+	bool used;          /* it had a channel there */
+	unsigned n_closing; /* fabric_sessions that it had there, not closed yet */
+	unsigned n_dying;   /* channels of those, counted for the tenant until then */
+};
+
+struct session {
+	struct sessions *sessions;
+	struct holder holder; /* holder.id is the session's */
+	enum session_state state;
+	uint8_t token[WIRE_TOKEN_BYTES];
+	char client[WIRE_LABEL_MAX + 1];
+	char peer_name[64];
+	struct peer *peer; /* NULL unless active */
+	struct map_node by_id;
+	struct list all; /* in sessions->all or ->ended */
+
+	struct session_port ports[WIRE_ENDPOINTS_MAX];
+	unsigned n_closing;
+	struct list channels;
+	unsigned n_channels;
+	unsigned n_connected;
+	uint32_t next_channel;
+	uint32_t restarts; /* of the daemon, that it outlasted */
+
+	struct list noticed; /* in sessions->noticed */
+	struct list behind;  /* in sessions->behind */
+
+	struct list requests; /* that wait for their answer */
+	unsigned n_requests;
+	uint64_t last_id; /* the highest of a request so far */
+
+	/* Who waits for the old keys to be dead: a hello while fenced, a bye when ended. */
+	struct peer *waiting_peer;
+	uint64_t waiting_id;
+
+	uint64_t opened_ms;
+	uint64_t heard_ms;
+	uint64_t fenced_ms;
+	uint64_t resumes;
+	struct answers answers;
+};
+
+/* A session that is in no table, all zero.  NULL: no memory. */
+struct session *session_new(struct sessions *sessions);
+/* Into the table, under its holder's id.  -ENOMEM */
+int session_insert(struct session *session);
+
+/* When something is due for a session, UINT64_MAX: nothing. */
+uint64_t session_due_ms(const struct session *session);
+
+/* The session with this id that has not ended, or NULL. */
+struct session *sessions_find(const struct sessions *sessions, uint64_t id);
+
+/* Free the session, which is in no list but sessions->all or ->ended; nothing waits for it
+ * or in it. */
+void session_free(struct session *session);
+
+/* ---- session.c ---- */
+
+/* Its keys die, its peer is lost already.  The caller calls session_rest() next only when
+ * it ends it, too. */
+void session_fence(struct session *session, const char *why);
+/* What it had goes.  The caller calls session_rest() next. */
+void session_end(struct session *session, const char *why);
+/* When no key of it is alive any more: whoever waited for that goes on, and a session that
+ * has ended is freed. */
+void session_rest(struct session *session);
+/* No sign of life in time. */
+void session_miss(struct session *session);
+
+/* ---- channel.c ---- */
+
+/* Have a fabric_session at an endpoint.  Nothing to do when there is one. */
+int session_open_port(struct session *session, unsigned endpoint);
+/* All channels are forgotten and all keys die. */
+void session_close_ports(struct session *session);
+/* One of its fabric_sessions is closed: the channels that it had there are dead. */
+void session_port_closed(struct session_port *port);
+void session_forget_channels(struct session *session);
+
+#endif

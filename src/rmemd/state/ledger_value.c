@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/state/ledger_value.h"
+
+#include <stdint.h>
+#include <string.h>
+
+char *value_add(char *end, const void *data, size_t bytes)
+{
+	memcpy(end, data, bytes);
+	return end + bytes;
+}
+
+char *value_add_text(char *end, const char *text, size_t max)
+{
+	end = value_add(end, text, strnlen(text, max));
+	*end = '\0';
+	return end + 1;
+}
+
+bool value_take_head(struct value *value, void *head, size_t bytes)
+{
+	uint32_t there;
+
+	if (value->left < sizeof(there))
+		return false;
+	memcpy(&there, value->at, sizeof(there));
+	if (there < sizeof(there) || there > value->left)
+		return false;
+	memset(head, 0, bytes);
+	memcpy(head, value->at, there < bytes ? there : bytes);
+	value->at += there;
+	value->left -= there;
+	return true;
+}
+
+bool value_take(struct value *value, void *data, size_t bytes)
+{
+	if (value->left < bytes)
+		return false;
+	if (bytes)
+		memcpy(data, value->at, bytes);
+	value->at += bytes;
+	value->left -= bytes;
+	return true;
+}
+
+const char *value_take_text(struct value *value, size_t max)
+{
+	const char *text = value->at, *end = memchr(text, '\0', value->left);
+
+	if (!end || (size_t)(end - text) > max)
+		return NULL;
+	value->left -= (size_t)(end - text) + 1;
+	value->at = end + 1;
+	return text;
+}

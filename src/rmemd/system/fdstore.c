@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/system/fdstore.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger.h"
+
+#define LEDGER "ledger"
+#define POOL_PREFIX "pool-"
+
+struct keep {
+	char path[256]; /* of the directory; "": there is none */
+	int dir;
+	int ledger;
+	bool manager; /* the service manager keeps memfds */
+	struct notify_kept files[NOTIFY_KEPT_MAX];
+	unsigned n_files;
+};
+
+static const char *pool_name(uint32_t id, char buf[NOTIFY_KEPT_NAME])
+{
+	(void)snprintf(buf, NOTIFY_KEPT_NAME, POOL_PREFIX "%" PRIu32, id);
+	return buf;
+}
+
+static int file_add(struct keep *keep, const char *name, int fd)
+{
+	struct notify_kept *file = &keep->files[keep->n_files];
+
+	if (keep->n_files == NOTIFY_KEPT_MAX)
+		return err_set(-ENOSPC, "more than %d files are kept", NOTIFY_KEPT_MAX);
+	(void)snprintf(file->name, sizeof(file->name), "%s", name);
+	file->fd = fd;
+	keep->n_files++;
+	return 0;
+}
+
+static struct notify_kept *file_find(struct keep *keep, const char *name)
+{
+	for (unsigned i = 0; i < keep->n_files; i++)
+		if (strcmp(keep->files[i].name, name) == 0)
+			return &keep->files[i];
+	return NULL;
+}
+
+/* The pools that the ledger has. */
+struct known {
+	const uint32_t *ids;
+	unsigned n;
+};
+
+static bool is_known(const struct known *known, const char *name)
+{
+	char own[NOTIFY_KEPT_NAME];
+
+	for (unsigned i = 0; i < known->n; i++)
+		if (strcmp(pool_name(known->ids[i], own), name) == 0)
+			return true;
+	return false;
+}
+
+/* ---- in a directory ---- */
+
+static int dir_file(struct keep *keep, const char *name, int flags, int *ret_fd)
+{
+	int fd = openat(keep->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+
+	if (fd < 0)
+		return err_errno(-errno, "%s/%s", keep->path, name);
+	*ret_fd = fd;
+	return 0;
+}
+
+static int dir_open(struct keep *keep, const char *path)
+{
+	struct stat st;
+	int err;
+
+	(void)snprintf(keep->path, sizeof(keep->path), "%s", path);
+	keep->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (keep->dir < 0 || fstat(keep->dir, &st))
+		return err_errno(errno == ENOENT || errno == ENOTDIR ? -EINVAL : -errno,
+				 "[server] state = %s", path);
+	if (st.st_mode & 077)
+		return err_set(-EINVAL,
+			       "[server] state = %s: others may look into it, and what "
+			       "is lent will be there: chmod 700 %s",
+			       path, path);
+	err = dir_file(keep, LEDGER, O_CREAT, &keep->ledger);
+	if (err)
+		return err;
+	if (flock(keep->ledger, LOCK_EX | LOCK_NB))
+		return err_set(-EBUSY, "[server] state = %s: another rmemd has it",
+			       path);
+	return 0;
+}
+
+/* Files of pools whose process ended as it made them, or gave them up. */
+static int dir_sweep(struct keep *keep, const struct known *known)
+{
+	int fd = openat(keep->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!dir) {
+		int err = -errno;
+
+		if (fd >= 0)
+			(void)close(fd);
+		return err_errno(err, "%s", keep->path);
+	}
+	while ((entry = readdir(dir)))
+		if (strncmp(entry->d_name, POOL_PREFIX, strlen(POOL_PREFIX)) == 0 &&
+		    !is_known(known, entry->d_name))
+			(void)unlinkat(keep->dir, entry->d_name, 0);
+	(void)closedir(dir);
+	return 0;
+}
+
+/* ---- with the service manager ---- */
+
+/* It closes its descriptor when it comes to that, and what is behind it may be wanted at once. */
+static void manager_drop(int fd, const char *name)
+{
+	(void)!ftruncate(fd, 0);
+	(void)close(fd);
+	notify_keep_no_more(name);
+}
+
+static int manager_open(struct keep *keep)
+{
+	const struct notify_kept *file = file_find(keep, LEDGER);
+
+	keep->manager = notify_keeps();
+	if (file) {
+		keep->ledger = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
+		return keep->ledger < 0 ? err_errno(-errno, "the ledger") : 0;
+	}
+	keep->ledger = memfd_create("rmem-ledger", MFD_CLOEXEC);
+	if (keep->ledger < 0)
+		return err_errno(-errno, "a memfd for the ledger");
+	/* one that cannot keep files is none */
+	keep->manager = keep->manager && notify_keep(LEDGER, keep->ledger);
+	return 0;
+}
+
+static void manager_sweep(struct keep *keep, const struct known *known)
+{
+	for (unsigned i = keep->n_files; i-- > 0;) {
+		struct notify_kept file = keep->files[i];
+
+		if (strncmp(file.name, POOL_PREFIX, strlen(POOL_PREFIX)) != 0 ||
+		    is_known(known, file.name))
+			continue;
+		manager_drop(file.fd, file.name);
+		keep->files[i] = keep->files[--keep->n_files];
+	}
+}
+
+static int is_lent(const struct ledger_key *key, const void *value, size_t bytes,
+		   void *arg)
+{
+	(void)key;
+	(void)value;
+	(void)bytes;
+	(void)arg;
+	return 1;
+}
+
+/* What it has kept of a time before there was a directory: memory of no use, unless it is
+ * lent. */
+static int manager_release(struct keep *keep)
+{
+	const struct notify_kept *file = file_find(keep, LEDGER);
+	struct ledger *ledger;
+	int lent = 1;
+
+	if (file && ledger_open(file->fd, &ledger) == 0) {
+		lent = ledger_each(ledger, LEDGER_LEASE, is_lent, NULL);
+		ledger_close(ledger);
+	}
+	if (file && lent)
+		return err_set(
+			-EINVAL,
+			"[server] state = %s: the service manager keeps what was "
+			"lent before: systemctl stop rmemd gives that up; or "
+			"take the key out again",
+			keep->path);
+	while (keep->n_files > 0) {
+		file = &keep->files[--keep->n_files];
+		manager_drop(file->fd, file->name);
+	}
+	return 0;
+}
+
+/* ---- both ---- */
+
+int keep_open(const char *dir, const struct notify_fds *fds, struct keep **ret_keep)
+{
+	struct keep *keep = calloc(1, sizeof(*keep));
+	int err = 0;
+
+	if (!keep) {
+		for (unsigned i = 0; i < fds->n_kept; i++)
+			(void)close(fds->kept[i].fd);
+		return err_set(-ENOMEM, "no memory for what is kept");
+	}
+	keep->dir = keep->ledger = -1;
+	for (unsigned i = 0; i < fds->n_kept; i++)
+		(void)file_add(keep, fds->kept[i].name, fds->kept[i].fd);
+	err = *dir ? dir_open(keep, dir) : manager_open(keep);
+	if (!err && *dir)
+		err = manager_release(keep);
+	if (err) {
+		keep_close(keep);
+		return err;
+	}
+	*ret_keep = keep;
+	return 0;
+}
+
+void keep_close(struct keep *keep)
+{
+	if (!keep)
+		return;
+	for (unsigned i = 0; i < keep->n_files; i++)
+		(void)close(keep->files[i].fd);
+	if (keep->ledger >= 0)
+		(void)close(keep->ledger);
+	if (keep->dir >= 0)
+		(void)close(keep->dir);
+	free(keep);
+}
+
+bool keep_lasts(const struct keep *keep)
+{
+	return keep->manager || *keep->path;
+}
+
+const char *keep_remedy(const struct keep *keep)
+{
+	return *keep->path
+		       ? "remove the files in [server] state to give up what is lent"
+		       : "systemctl stop rmemd gives up what is lent";
+}
+
+int keep_ledger(const struct keep *keep)
+{
+	return keep->ledger;
+}
+
+int keep_sweep(struct keep *keep, const uint32_t *ids, unsigned n_ids)
+{
+	const struct known known = { ids, n_ids };
+
+	if (*keep->path)
+		return dir_sweep(keep, &known);
+	manager_sweep(keep, &known);
+	return 0;
+}
+
+int keep_pool_find(struct keep *keep, uint32_t id, int *ret_fd)
+{
+	char name[NOTIFY_KEPT_NAME];
+	const struct notify_kept *file = file_find(keep, pool_name(id, name));
+	int err;
+
+	*ret_fd = file ? file->fd : 0;
+	if (file || !*keep->path)
+		return 0;
+	err = dir_file(keep, name, 0, ret_fd);
+	/* anything else may be better the next time: it must not be taken for lost */
+	if (err == -ENOENT)
+		return 0;
+	if (err)
+		return err;
+	err = file_add(keep, name, *ret_fd);
+	if (err)
+		(void)close(*ret_fd);
+	return err;
+}
+
+int keep_pool_make(struct keep *keep, uint32_t id, int *ret_fd)
+{
+	char name[NOTIFY_KEPT_NAME];
+	int err;
+
+	*ret_fd = 0;
+	if (!*keep->path)
+		return 0;
+	err = dir_file(keep, pool_name(id, name), O_CREAT | O_EXCL, ret_fd);
+	if (err)
+		return err;
+	err = file_add(keep, name, *ret_fd);
+	if (err) {
+		(void)close(*ret_fd);
+		*ret_fd = 0;
+	}
+	return err;
+}
+
+void keep_pool_hold(struct keep *keep, uint32_t id, int fd)
+{
+	char name[NOTIFY_KEPT_NAME];
+
+	if (keep->manager)
+		(void)notify_keep(pool_name(id, name), fd);
+}
+
+void keep_pool_drop(struct keep *keep, uint32_t id)
+{
+	char name[NOTIFY_KEPT_NAME];
+	struct notify_kept *file = file_find(keep, pool_name(id, name));
+
+	if (file && *keep->path)
+		(void)close(file->fd);
+	else if (file)
+		manager_drop(file->fd, name);
+	if (file)
+		*file = keep->files[--keep->n_files];
+	if (*keep->path)
+		(void)unlinkat(keep->dir, name, 0);
+}

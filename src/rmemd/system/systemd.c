@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include "rmemd/system/systemd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-journal.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#define STATUS_BYTES 256
+/* Before the names of what the service manager keeps. */
+#define KEPT_PREFIX "rmem-"
+#define FIELDS_MAX 10
+#define RECORD_BYTES 4096
+
+/* ---- sockets ---- */
+
+static int fd_sort(int fd, const char *name, struct notify_fds *fds)
+{
+	const size_t prefix = strlen(KEPT_PREFIX);
+
+	if (strncmp(name, KEPT_PREFIX, prefix) == 0) {
+		struct notify_kept *kept = &fds->kept[fds->n_kept];
+
+		if (fds->n_kept == NOTIFY_KEPT_MAX ||
+		    strlen(name + prefix) >= sizeof(kept->name))
+			return err_set(-EINVAL,
+				       "the file '%s' that was passed: not ours", name);
+		(void)snprintf(kept->name, sizeof(kept->name), "%s", name + prefix);
+		kept->fd = fd;
+		fds->n_kept++;
+		return 0;
+	}
+	if (sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0) {
+		if (fds->admin >= 0)
+			return err_set(
+				-EINVAL,
+				"two UNIX sockets were passed; rmemd serves one");
+		fds->admin = fd;
+	} else if (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) > 0) {
+		if (fds->n_control == NOTIFY_CONTROL_MAX)
+			return err_set(-EINVAL, "more than %d TCP sockets were passed",
+				       NOTIFY_CONTROL_MAX);
+		fds->control[fds->n_control++] = fd;
+	} else {
+		return err_set(
+			-EINVAL,
+			"the descriptor '%s' that was passed is neither a listening "
+			"TCP nor a listening UNIX stream socket",
+			name);
+	}
+	if (evutil_make_socket_nonblocking(fd))
+		return err_errno(-errno, "passed socket '%s'", name);
+	return 0;
+}
+
+int notify_listen_fds(struct notify_fds *ret_fds)
+{
+	struct notify_fds fds = { .admin = -1 };
+	char **names = NULL;
+	int n = sd_listen_fds_with_names(1, &names), err = 0;
+
+	if (n < 0)
+		return err_errno(n, "passed sockets");
+	for (int i = 0; i < n; i++) {
+		int fd = SD_LISTEN_FDS_START + i;
+
+		if (!err)
+			err = fd_sort(fd, names[i], &fds);
+		free(names[i]);
+	}
+	free(names);
+	if (err) {
+		for (int i = 0; i < n; i++)
+			(void)close(SD_LISTEN_FDS_START + i);
+		return err;
+	}
+	*ret_fds = fds;
+	return 0;
+}
+
+/* ---- files that are kept ---- */
+
+bool notify_keeps(void)
+{
+	return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+bool notify_kept(void)
+{
+	const char *names = getenv("LISTEN_FDNAMES");
+
+	return names && strstr(names, KEPT_PREFIX "ledger");
+}
+
+/* Polling would have a memfd dropped at once, as it is always ready. */
+bool notify_keep(const char *name, int fd)
+{
+	char state[NOTIFY_KEPT_NAME + 64];
+
+	(void)snprintf(state, sizeof(state),
+		       "FDSTORE=1\nFDNAME=" KEPT_PREFIX "%s\nFDPOLL=0", name);
+	return sd_pid_notify_with_fds(0, 0, state, &fd, 1) > 0;
+}
+
+void notify_keep_no_more(const char *name)
+{
+	(void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" KEPT_PREFIX "%s", name);
+}
+
+/* ---- state ---- */
+
+/* A service manager that does not listen has nobody else to complain to. */
+static void __attribute__((format(printf, 2, 0)))
+state_send(const char *first, const char *fmt, va_list ap)
+{
+	char status[STATUS_BYTES];
+
+	(void)vsnprintf(status, sizeof(status), fmt, ap);
+	(void)sd_notifyf(0, "%sSTATUS=%s", first, status);
+}
+
+void notify_ready(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	state_send("READY=1\n", fmt, ap);
+	va_end(ap);
+}
+
+void notify_status(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	state_send("", fmt, ap);
+	va_end(ap);
+}
+
+void notify_reloading(void)
+{
+	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+			 clock_now_ns() / 1000);
+}
+
+void notify_stopping(void)
+{
+	(void)sd_notify(0, "STOPPING=1\nSTATUS=stopping");
+}
+
+/* ---- watchdog ---- */
+
+static struct event *watchdog;
+
+static void watchdog_fire(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd;
+	(void)what;
+	(void)ctx;
+	(void)sd_notify(0, "WATCHDOG=1");
+}
+
+int notify_watchdog_start(struct event_base *base)
+{
+	struct timeval interval;
+	uint64_t usec;
+
+	if (sd_watchdog_enabled(0, &usec) <= 0)
+		return 0;
+	interval.tv_sec = (time_t)(usec / 2 / 1000000);
+	interval.tv_usec = (suseconds_t)(usec / 2 % 1000000);
+	watchdog = event_new(base, -1, EV_PERSIST, watchdog_fire, NULL);
+	if (!watchdog || event_add(watchdog, &interval)) {
+		notify_watchdog_stop();
+		return err_errno(-ENOMEM, "watchdog timer");
+	}
+	return 0;
+}
+
+void notify_watchdog_stop(void)
+{
+	if (watchdog)
+		event_free(watchdog);
+	watchdog = NULL;
+}
+
+/* ---- journal ---- */
+
+/* Fields of one line; those that do not fit are left out. */
+struct record {
+	char text[RECORD_BYTES];
+	size_t used;
+	struct iovec fields[FIELDS_MAX];
+	int n_fields;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+record_add(struct record *record, const char *fmt, ...)
+{
+	size_t room = sizeof(record->text) - record->used;
+	char *field = record->text + record->used;
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vsnprintf(field, room, fmt, ap);
+	va_end(ap);
+	if (len < 0 || (size_t)len >= room || record->n_fields == FIELDS_MAX)
+		return;
+	record->fields[record->n_fields++] = (struct iovec){ field, (size_t)len };
+	record->used += (size_t)len + 1;
+}
+
+void notify_journal_sink(int level, const char *event, const struct log_ctx *ctx,
+			 const char *text)
+{
+	char line[LOG_LINE_BYTES];
+	struct record record;
+
+	record.used = 0;
+	record.n_fields = 0;
+	/* the message is what people see: it is whole without the fields */
+	log_format(line, event, ctx, text);
+	record_add(&record, "MESSAGE=%s", line);
+	record_add(&record, "PRIORITY=%d", level);
+	record_add(&record, "SYSLOG_IDENTIFIER=rmemd");
+	record_add(&record, "RMEM_EVENT=%s", event);
+	if (ctx && ctx->session)
+		record_add(&record, "RMEM_SESSION=%" PRIu64, ctx->session);
+	if (ctx && ctx->lease)
+		record_add(&record, "RMEM_LEASE=%" PRIu64, ctx->lease);
+	if (ctx && ctx->pool)
+		record_add(&record, "RMEM_POOL=%s", ctx->pool);
+	if (ctx && ctx->device)
+		record_add(&record, "RMEM_DEVICE=%s", ctx->device);
+	if (ctx && ctx->peer)
+		record_add(&record, "RMEM_PEER=%s", ctx->peer);
+	if (ctx && ctx->tenant)
+		record_add(&record, "RMEM_TENANT=%s", ctx->tenant);
+	/* where the journal is away stderr may still be read */
+	if (sd_journal_sendv(record.fields, record.n_fields) < 0)
+		log_stderr(level, event, ctx, text);
+}
+
+/* systemd names the device and inode of the stream it gave us. */
+static bool stderr_is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char expected[64];
+	struct stat st;
+
+	if (!stream || fstat(STDERR_FILENO, &st))
+		return false;
+	(void)snprintf(expected, sizeof(expected), "%ju:%ju", (uintmax_t)st.st_dev,
+		       (uintmax_t)st.st_ino);
+	return strcmp(stream, expected) == 0;
+}
+
+log_sink *notify_log_sink(enum config_log_target target)
+{
+	if (target == CONFIG_LOG_JOURNAL ||
+	    (target == CONFIG_LOG_AUTO && stderr_is_journal()))
+		return notify_journal_sink;
+	return log_stderr;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "rmemd/system/systemd.h"
+#include "unit/unit.h"
+
+static char directory[sizeof("/tmp/rmem-notify-XXXXXX")];
+static char path[64];
+static int service_manager;
+
+/* Descriptors are passed from 3 on, where Check has its own: such cases run in a process
+ * that does not report to Check, but by its exit status. */
+#define REQUIRE(condition)                                                        \
+	do {                                                                      \
+		if (!(condition)) {                                               \
+			printf("# line %d: %s is false\n", __LINE__, #condition); \
+			(void)fflush(stdout);                                     \
+			_exit(EXIT_FAILURE);                                      \
+		}                                                                 \
+	} while (0)
+
+static int socket_at(const char *where, int type)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, type, 0);
+
+	REQUIRE(fd >= 0);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", where);
+	REQUIRE(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+	return fd;
+}
+
+static void manager_make(void)
+{
+	memcpy(directory, "/tmp/rmem-notify-XXXXXX", sizeof(directory));
+	ck_assert_ptr_nonnull(mkdtemp(directory));
+	(void)snprintf(path, sizeof(path), "%s/notify", directory);
+	service_manager = socket_at(path, SOCK_DGRAM);
+	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);
+}
+
+static void manager_unmake(void)
+{
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(rmdir(directory), 0);
+}
+
+static const char *told(int fd)
+{
+	static char buf[4096];
+	ssize_t got = recv(fd, buf, sizeof(buf) - 1, 0);
+
+	ck_assert_int_ge((int)got, 0);
+	buf[got] = '\0';
+	return buf;
+}
+
+START_TEST(state__reaches_the_service_manager)
+{
+	notify_ready("lending %d pools", 2);
+	ck_assert_str_eq(told(service_manager), "READY=1\nSTATUS=lending 2 pools");
+	notify_status("%s", "all well");
+	ck_assert_str_eq(told(service_manager), "STATUS=all well");
+	notify_reloading();
+	ck_assert_int_eq(
+		strncmp(told(service_manager), "RELOADING=1\nMONOTONIC_USEC=", 27), 0);
+	notify_stopping();
+	ck_assert_int_eq(strncmp(told(service_manager), "STOPPING=1\n", 11), 0);
+}
+END_TEST
+
+START_TEST(state__without_a_service_manager_does_nothing)
+{
+	ck_assert_int_eq(unsetenv("NOTIFY_SOCKET"), 0);
+	notify_ready("here");
+	ck_assert_int_eq(recv(service_manager, directory, 1, MSG_DONTWAIT), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+}
+END_TEST
+
+START_TEST(watchdog__is_served_from_the_loop)
+{
+	struct event_base *base = event_base_new();
+
+	/* none is wanted */
+	ck_assert_int_eq(notify_watchdog_start(base), 0);
+	ck_assert_int_eq(event_base_dispatch(base), 1);
+	ck_assert_int_eq(setenv("WATCHDOG_USEC", "20000", 1), 0);
+	ck_assert_int_eq(notify_watchdog_start(base), 0);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
+		ck_assert_str_eq(told(service_manager), "WATCHDOG=1");
+	}
+	notify_watchdog_stop();
+	ck_assert_int_eq(event_base_dispatch(base), 1);
+	event_base_free(base);
+}
+END_TEST
+
+/* ---- socket activation ---- */
+
+static void pass(int n)
+{
+	char text[16];
+
+	(void)snprintf(text, sizeof(text), "%d", n);
+	REQUIRE(setenv("LISTEN_FDS", text, 1) == 0);
+	(void)snprintf(text, sizeof(text), "%d", getpid());
+	REQUIRE(setenv("LISTEN_PID", text, 1) == 0);
+}
+
+static void in_child(void (*run)(void))
+{
+	pid_t child = fork();
+	int status;
+
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		run();
+		_exit(EXIT_SUCCESS);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+}
+
+static void place(int fd, int at)
+{
+	if (fd == at)
+		return;
+	REQUIRE(dup2(fd, at) == at);
+	REQUIRE(close(fd) == 0);
+}
+
+static int tcp_listener(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	REQUIRE(fd >= 0);
+	REQUIRE(listen(fd, 1) == 0);
+	return fd;
+}
+
+static int unix_listener(const char *name)
+{
+	char where[128];
+	int fd;
+
+	(void)snprintf(where, sizeof(where), "%s/%s", directory, name);
+	fd = socket_at(where, SOCK_STREAM);
+	REQUIRE(unlink(where) == 0);
+	REQUIRE(listen(fd, 1) == 0);
+	return fd;
+}
+
+static void sockets_told_apart(void)
+{
+	struct notify_fds fds;
+
+	place(unix_listener("a"), 3);
+	place(tcp_listener(), 4);
+	place(tcp_listener(), 5);
+	pass(3);
+	REQUIRE(notify_listen_fds(&fds) == 0);
+	REQUIRE(fds.admin == 3);
+	REQUIRE(fds.n_control == 2);
+	REQUIRE(fds.control[0] == 4 && fds.control[1] == 5);
+	REQUIRE(fcntl(3, F_GETFL) & O_NONBLOCK);
+	REQUIRE(fcntl(5, F_GETFD) & FD_CLOEXEC);
+	/* they are not for whatever this process starts */
+	REQUIRE(!getenv("LISTEN_FDS"));
+	REQUIRE(notify_listen_fds(&fds) == 0);
+	REQUIRE(fds.n_control == 0 && fds.admin == -1);
+}
+
+START_TEST(listen_fds__are_told_apart)
+{
+	in_child(sockets_told_apart);
+}
+END_TEST
+
+static void sockets_refused(void)
+{
+	struct notify_fds fds = { .n_control = 77 };
+
+	place(tcp_listener(), 3);
+	place(socket(AF_INET, SOCK_DGRAM, 0), 4);
+	pass(2);
+	REQUIRE(notify_listen_fds(&fds) == -EINVAL);
+	REQUIRE(strstr(err_text(), "neither a listening TCP"));
+	REQUIRE(fds.n_control == 77);
+	REQUIRE(fcntl(3, F_GETFD) == -1 && fcntl(4, F_GETFD) == -1);
+
+	place(unix_listener("a"), 3);
+	place(unix_listener("b"), 4);
+	pass(2);
+	REQUIRE(notify_listen_fds(&fds) == -EINVAL);
+	REQUIRE(strstr(err_text(), "two UNIX sockets were passed; rmemd serves one"));
+}
+
+START_TEST(listen_fds__of_other_kinds_are_refused)
+{
+	in_child(sockets_refused);
+}
+END_TEST
+
+/* ---- journal ---- */
+
+/* A journal of our own, where only this process sees it; 0 if that is not allowed here. */
+static int journal_make(void)
+{
+	int fd;
+
+	if (unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return 0;
+	ck_assert_int_eq(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	if (mount("tmpfs", "/run", "tmpfs", 0, NULL))
+		return 0;
+	ck_assert_int_eq(mkdir("/run/systemd", 0755), 0);
+	ck_assert_int_eq(mkdir("/run/systemd/journal", 0755), 0);
+	fd = socket_at("/run/systemd/journal/socket", SOCK_DGRAM);
+	ck_assert_int_gt(fd, 0);
+	return fd;
+}
+
+static void assert_line(const char *record, const char *line)
+{
+	char needle[256];
+
+	(void)snprintf(needle, sizeof(needle), "\n%s\n", line);
+	ck_assert_msg(strstr(record, needle) != NULL, "no %s in %s", line, record);
+}
+
+START_TEST(journal__gets_fields)
+{
+	const struct log_ctx ctx = { .session = 7,
+				     .lease = 9,
+				     .pool = "a",
+				     .device = "rxe0",
+				     .peer = "[::1]:5",
+				     .tenant = "default" };
+	int journal = journal_make();
+	char record[4096];
+
+	if (!journal) {
+		printf("# skipped: no mount namespace may be made here\n");
+		return;
+	}
+	notify_journal_sink(LOG_WARNING, "lease-expired", &ctx, "revoked");
+	(void)snprintf(record, sizeof(record), "\n%s", told(journal));
+	assert_line(record, "MESSAGE=lease-expired: revoked [session=7 lease=9 pool=a "
+			    "device=rxe0 peer=[::1]:5 tenant=default]");
+	assert_line(record, "PRIORITY=4");
+	assert_line(record, "SYSLOG_IDENTIFIER=rmemd");
+	assert_line(record, "RMEM_EVENT=lease-expired");
+	assert_line(record, "RMEM_SESSION=7");
+	assert_line(record, "RMEM_LEASE=9");
+	assert_line(record, "RMEM_POOL=a");
+	assert_line(record, "RMEM_DEVICE=rxe0");
+	assert_line(record, "RMEM_PEER=[::1]:5");
+	assert_line(record, "RMEM_TENANT=default");
+
+	notify_journal_sink(LOG_INFO, "ready", NULL, "here");
+	(void)snprintf(record, sizeof(record), "\n%s", told(journal));
+	assert_line(record, "MESSAGE=ready: here");
+	assert_line(record, "RMEM_EVENT=ready");
+	ck_assert_ptr_null(strstr(record, "RMEM_SESSION"));
+}
+END_TEST
+
+START_TEST(log_sink__auto_follows_the_stream)
+{
+	char stream[64];
+	struct stat st;
+
+	ck_assert_int_eq(unsetenv("JOURNAL_STREAM"), 0);
+	ck_assert(notify_log_sink(CONFIG_LOG_AUTO) == log_stderr);
+	ck_assert(notify_log_sink(CONFIG_LOG_JOURNAL) == notify_journal_sink);
+	ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
+	(void)snprintf(stream, sizeof(stream), "%lu:%lu", (unsigned long)st.st_dev,
+		       (unsigned long)st.st_ino);
+	ck_assert_int_eq(setenv("JOURNAL_STREAM", stream, 1), 0);
+	ck_assert(notify_log_sink(CONFIG_LOG_AUTO) == notify_journal_sink);
+	ck_assert(notify_log_sink(CONFIG_LOG_STDERR) == log_stderr);
+	/* stderr was redirected after the start */
+	ck_assert_int_eq(setenv("JOURNAL_STREAM", "1:1", 1), 0);
+	ck_assert(notify_log_sink(CONFIG_LOG_AUTO) == log_stderr);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("notify");
+	TCase *tc = tcase_create("notify");
+
+	tcase_add_checked_fixture(tc, manager_make, manager_unmake);
+	tcase_add_test(tc, state__reaches_the_service_manager);
+	tcase_add_test(tc, state__without_a_service_manager_does_nothing);
+	tcase_add_test(tc, watchdog__is_served_from_the_loop);
+	tcase_add_test(tc, listen_fds__are_told_apart);
+	tcase_add_test(tc, listen_fds__of_other_kinds_are_refused);
+	tcase_add_test(tc, journal__gets_fields);
+	tcase_add_test(tc, log_sink__auto_follows_the_stream);
+	suite_add_tcase(suite, tc);
+	return unit_main(suite);
+}
