@@ -61,7 +61,7 @@ static int check_passed(const struct daemon *daemon, const struct listener *list
 		listener_name(listener));
 }
 
-static int open_listeners(struct daemon *daemon, const struct notify_fds *fds)
+static int open_listeners(struct daemon *daemon, const struct systemd_fds *fds)
 {
 	int err = 0;
 
@@ -173,7 +173,7 @@ static int restore(struct daemon *daemon)
 	if (!err)
 		err = pools_settle(daemon->pools);
 	if (err == -EBADMSG || err == -EINVAL)
-		return err_set(err, "%s; %s", err_text(), keep_remedy(daemon->keep));
+		return err_set(err, "%s; %s", err_text(), fdstore_remedy(daemon->keep));
 	n = leases_count(daemon->leases);
 	if (!err && sessions_count(daemon->sessions) + n > 0)
 		log_event(LOG_NOTICE, "restored", NULL,
@@ -240,15 +240,15 @@ static int open_tables(struct daemon *daemon)
 			    &daemon->resizes);
 }
 
-static int open_kept(struct daemon *daemon, const struct notify_fds *fds)
+static int open_kept(struct daemon *daemon, const struct systemd_fds *fds)
 {
-	int err = keep_open(daemon->config.state, fds, &daemon->keep);
+	int err = fdstore_open(daemon->config.state, fds, &daemon->keep);
 
 	if (err)
 		return err;
-	err = ledger_open(keep_ledger(daemon->keep), &daemon->ledger);
+	err = ledger_open(fdstore_ledger(daemon->keep), &daemon->ledger);
 	if (err == -EPROTONOSUPPORT || err == -EBADMSG)
-		return err_set(err, "%s; %s", err_text(), keep_remedy(daemon->keep));
+		return err_set(err, "%s; %s", err_text(), fdstore_remedy(daemon->keep));
 	daemon->control.ledger = daemon->ledger;
 	return err;
 }
@@ -266,14 +266,14 @@ static int open_control(struct daemon *daemon)
 
 static int open_all(struct daemon *daemon)
 {
-	static struct notify_fds fds;
+	static struct systemd_fds fds;
 	int err;
 
 	err = tenants_set(&daemon->tenants, daemon->config.tenants,
 			  daemon->config.n_tenants);
 	if (err)
 		return err;
-	err = notify_listen_fds(&fds);
+	err = systemd_listen_fds(&fds);
 	if (err)
 		return err;
 	err = open_kept(daemon, &fds);
@@ -362,7 +362,7 @@ int daemon_run(struct daemon *daemon)
 {
 	(void)loop_describe(daemon);
 	log_ready(daemon);
-	notify_ready("%s", daemon->status_text);
+	systemd_ready("%s", daemon->status_text);
 	if (event_base_dispatch(daemon->base) < 0)
 		return err_set(-EIO, "the event loop failed");
 	return 0;
@@ -385,7 +385,7 @@ void daemon_close(struct daemon *daemon)
 	resizes_close(daemon->resizes);
 	pools_close(daemon->pools);
 	ledger_close(daemon->ledger);
-	keep_close(daemon->keep);
+	fdstore_close(daemon->keep);
 	if (daemon->base)
 		event_base_free(daemon->base);
 	free(daemon->config_path);

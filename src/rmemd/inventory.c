@@ -119,19 +119,19 @@ static const struct pool_params *find(const struct pool_params *pools, unsigned 
 	return NULL;
 }
 
-static void drop(struct ledger *ledger, struct keep *keep, uint32_t id)
+static void drop(struct ledger *ledger, struct fdstore *keep, uint32_t id)
 {
 	struct ledger_key key = { LEDGER_POOL, id, 0 };
 
 	ledger_remove(ledger, &key);
 	ledger_commit(ledger);
-	keep_pool_drop(keep, id);
+	fdstore_drop_pool(keep, id);
 }
 
 /* Those of before that stay; the others are given up. */
 static int stay_all(struct inventory *inventory, const struct inventory *before,
 		    const struct config *config, struct ledger *ledger,
-		    struct keep *keep,
+		    struct fdstore *keep,
 		    void (*stays)(const struct pool_params *params, const char *why))
 {
 	for (unsigned i = 0; i < before->n_pools; i++) {
@@ -141,7 +141,7 @@ static int stay_all(struct inventory *inventory, const struct inventory *before,
 		struct pool_params *take;
 		bool as_asked = now && same(now, params);
 		int used = leases_use_pool(ledger, params->id), file;
-		int err = keep_pool_find(keep, params->id, &file);
+		int err = fdstore_find_pool(keep, params->id, &file);
 
 		if (used < 0 || err)
 			return used < 0 ? used : err;
@@ -181,7 +181,7 @@ static int on_ids(const struct ledger_key *key, const void *data, size_t bytes,
 }
 
 static int new_all(struct inventory *inventory, const struct config *config,
-		   struct keep *keep)
+		   struct fdstore *keep)
 {
 	int err = 0;
 
@@ -197,14 +197,14 @@ static int new_all(struct inventory *inventory, const struct config *config,
 				       config->n_pools);
 		*params = config->pools[i];
 		params->id = inventory->next_id++;
-		err = keep_pool_make(keep, params->id, &params->file);
+		err = fdstore_make_pool(keep, params->id, &params->file);
 		inventory->fresh[inventory->n_pools++] = true;
 	}
 	return err;
 }
 
 int inventory_take(struct inventory *inventory, const struct config *config,
-		   struct ledger *ledger, struct keep *keep,
+		   struct ledger *ledger, struct fdstore *keep,
 		   void (*stays)(const struct pool_params *params, const char *why))
 {
 	static struct inventory before;
@@ -223,7 +223,7 @@ int inventory_take(struct inventory *inventory, const struct config *config,
 	for (unsigned i = 0; i < before.n_pools; i++)
 		ids[i] = before.pools[i].id;
 	/* before memory is taken that may still be in them */
-	err = keep_sweep(keep, ids, before.n_pools);
+	err = fdstore_sweep(keep, ids, before.n_pools);
 	if (!err)
 		err = stay_all(inventory, &before, config, ledger, keep, stays);
 	return err ? err : new_all(inventory, config, keep);
@@ -256,7 +256,7 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 }
 
 int inventory_keep(const struct inventory *inventory, const struct pools *pools,
-		   struct ledger *ledger, struct keep *keep)
+		   struct ledger *ledger, struct fdstore *keep)
 {
 	const struct ids_head ids = { sizeof(ids), inventory->next_id };
 	int err = ledger_put(ledger, &ids_key, &ids, sizeof(ids));
@@ -270,7 +270,7 @@ int inventory_keep(const struct inventory *inventory, const struct pools *pools,
 		pools_status(pools, i, &status);
 		/* a file that nobody knows is dropped; one that is known must be there */
 		if (inventory->fresh[i])
-			keep_pool_hold(keep, params->id, pools_file(pools, i));
+			fdstore_hold_pool(keep, params->id, pools_file(pools, i));
 		err = pool_put(params, status.pages_got, status.bytes,
 			       params->bytes_grown, ledger);
 	}

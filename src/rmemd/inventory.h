@@ -28,11 +28,11 @@ struct inventory {
  *   -ENOSPC   more pools than there can be
  *   or what making their files gives */
 int inventory_take(struct inventory *inventory, const struct config *config,
-		   struct ledger *ledger, struct keep *keep,
+		   struct ledger *ledger, struct fdstore *keep,
 		   void (*stays)(const struct pool_params *params, const char *why));
 /* The pools are open: those that are new are kept from now on, too, and devices that changed. */
 int inventory_keep(const struct inventory *inventory, const struct pools *pools,
-		   struct ledger *ledger, struct keep *keep);
+		   struct ledger *ledger, struct fdstore *keep);
 /* A pool is about to become so long: until inventory_resized() another process finds it as long
  * as it is now, however long its file is, with this in `bytes_grown`.  -ENOMEM or -ENOSPC: it
  * must not grow, as the ledger may not say how long it is. */

@@ -247,9 +247,9 @@ static void on_status(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	throttle_flush();
+	log_ratelimit_flush();
 	if (!daemon->stopping && loop_describe(daemon))
-		notify_status("%s", daemon->status_text);
+		systemd_status("%s", daemon->status_text);
 }
 
 /* ---- signals ---- */
@@ -266,10 +266,10 @@ static void stop(struct daemon *daemon)
 	daemon->stopping = true;
 	log_event(LOG_NOTICE, "stopping", NULL, "asked to stop with %u sessions",
 		  sessions_count(daemon->sessions));
-	notify_stopping();
+	systemd_stopping();
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
-	sessions_stop(daemon->sessions, keep_lasts(daemon->keep));
+	sessions_stop(daemon->sessions, fdstore_lasts(daemon->keep));
 	connections_drain(daemon->connections, on_drained, daemon);
 }
 
@@ -332,10 +332,10 @@ static void on_reload(evutil_socket_t number, short what, void *arg)
 	(void)what;
 	if (daemon->stopping)
 		return;
-	notify_reloading();
+	systemd_reloading();
 	reload(daemon);
 	(void)loop_describe(daemon);
-	notify_ready("%s", daemon->status_text);
+	systemd_ready("%s", daemon->status_text);
 }
 
 int loop_open(struct daemon *daemon)
@@ -364,7 +364,7 @@ int loop_open(struct daemon *daemon)
 	look_at_sessions(daemon);
 	resizes_take(daemon->resizes, &daemon->config);
 	look_at_pools(daemon, false);
-	return notify_watchdog_start(daemon->base);
+	return systemd_watchdog_start(daemon->base);
 }
 
 static void event_drop(struct event *event)
@@ -375,8 +375,8 @@ static void event_drop(struct event *event)
 
 void loop_close(struct daemon *daemon)
 {
-	throttle_flush();
-	notify_watchdog_stop();
+	log_ratelimit_flush();
+	systemd_watchdog_stop();
 	if (daemon->given)
 		pools_on_given(daemon->pools, NULL, NULL);
 	event_drop(daemon->given);

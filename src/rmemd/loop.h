@@ -26,7 +26,7 @@ struct daemon {
 	char *config_path; /* NULL: there is none */
 	uint64_t started_ms;
 	struct event_base *base;
-	struct keep *keep;
+	struct fdstore *keep;
 	struct ledger *ledger;
 	struct pools *pools;
 	struct resizes *resizes;

@@ -116,8 +116,8 @@ static int serve(const struct config *config, const char *path, bool kept)
 	struct daemon *daemon;
 	int err;
 
-	throttle_open(notify_log_sink(config->log_target));
-	log_set_sink(throttle_sink);
+	log_ratelimit_open(systemd_log_sink(config->log_target));
+	log_set_sink(log_ratelimit_sink);
 	log_set_level(config->log_level);
 	/* a client that is gone is an error of write(2), not a reason to die */
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 {
 	static struct config config;
 	struct options options = { 0 };
-	bool kept = notify_kept();
+	bool kept = systemd_passed_ledger();
 	int status, err;
 
 	status = parse(argc, argv, &options);
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 		return EXIT_CONFIG;
 	}
 	if (err) {
-		log_set_sink(notify_log_sink(CONFIG_LOG_AUTO));
+		log_set_sink(systemd_log_sink(CONFIG_LOG_AUTO));
 		return fail(config_status(kept));
 	}
 	if (!options.check)

@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "rmemd/control/dispatch.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "wire/codec.h"
 
 /* What one client's requests may take before others get their turn. */
@@ -27,9 +27,9 @@
 struct connections {
 	struct event_base *base;
 	struct control *control;
-	struct list welcome;   /* with a session */
-	struct list strangers; /* without one, the oldest first */
-	unsigned n_strangers;
+	struct list active;          /* with a session */
+	struct list unauthenticated; /* without one, the oldest first */
+	unsigned n_unauthenticated;
 	struct event *empty; /* the last one has ended */
 	void (*drained)(void *ctx);
 	void *drained_ctx;
@@ -37,8 +37,8 @@ struct connections {
 	uint8_t inbox[INBOX_BYTES]; /* of the connection whose turn it is */
 };
 
-struct connection {
-	struct peer peer;
+struct client_socket {
+	struct connection connection;
 	struct connections *connections;
 	struct list link;
 	struct bufferevent *bev; /* what goes out */
@@ -48,14 +48,14 @@ struct connection {
 	uint8_t *kept;          /* arrived, and not handled yet; NULL: nothing */
 	size_t kept_bytes;
 	size_t behind_bytes; /* that arrived behind the request which is being handled */
-	bool stranger;
+	bool unauthenticated;
 	bool hung_up; /* our side is shut */
 	const char *why;
 };
 
-static struct connection *connection_of(struct peer *peer)
+static struct client_socket *socket_of(struct connection *connection)
 {
-	return container_of(peer, struct connection, peer);
+	return container_of(connection, struct client_socket, connection);
 }
 
 static void on_drained(evutil_socket_t fd, short what, void *arg)
@@ -69,8 +69,8 @@ static void on_drained(evutil_socket_t fd, short what, void *arg)
 
 static void check_drained(struct connections *connections)
 {
-	if (connections->drained && list_empty(&connections->welcome) &&
-	    list_empty(&connections->strangers))
+	if (connections->drained && list_empty(&connections->active) &&
+	    list_empty(&connections->unauthenticated))
 		event_active(connections->empty, EV_TIMEOUT, 0);
 }
 
@@ -80,261 +80,261 @@ static void event_drop(struct event *event)
 		event_free(event);
 }
 
-static void connection_free(struct connection *connection, const char *why)
+static void socket_free(struct client_socket *socket, const char *why)
 {
-	struct connections *connections = connection->connections;
+	struct connections *connections = socket->connections;
 
-	peer_gone(&connection->peer, why);
-	if (connection->stranger)
-		connections->n_strangers--;
-	list_remove(&connection->link);
-	event_drop(connection->readable);
-	event_drop(connection->again);
-	event_drop(connection->deadline);
-	if (connection->bev)
-		bufferevent_free(connection->bev);
-	free(connection->kept);
-	free(connection);
+	connection_gone(&socket->connection, why);
+	if (socket->unauthenticated)
+		connections->n_unauthenticated--;
+	list_remove(&socket->link);
+	event_drop(socket->readable);
+	event_drop(socket->again);
+	event_drop(socket->deadline);
+	if (socket->bev)
+		bufferevent_free(socket->bev);
+	free(socket->kept);
+	free(socket);
 	check_drained(connections);
 }
 
-static void set_deadline(struct connection *connection, unsigned ms)
+static void set_deadline(struct client_socket *socket, unsigned ms)
 {
 	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000 };
 
 	/* Only memory can fail it, and the event has had its place in the heap before. */
-	(void)event_add(connection->deadline, &tv);
+	(void)event_add(socket->deadline, &tv);
 }
 
 /* End it from the loop, whoever is on the stack now. */
-static void end_soon(struct connection *connection, const char *why)
+static void end_soon(struct client_socket *socket, const char *why)
 {
-	connection->peer.closed = true;
-	connection->why = why;
-	event_active(connection->deadline, EV_TIMEOUT, 0);
+	socket->connection.closed = true;
+	socket->why = why;
+	event_active(socket->deadline, EV_TIMEOUT, 0);
 }
 
 /* It had its time, or its place is needed. */
-static void turn_away(struct connection *connection, const char *why)
+static void turn_away(struct client_socket *socket, const char *why)
 {
-	struct control *control = connection->peer.control;
+	struct control *control = socket->connection.control;
 
-	if (!connection->peer.closed) {
+	if (!socket->connection.closed) {
 		control->counters.connections_refused++;
 		log_event(LOG_NOTICE, "connection-refused",
-			  &(struct log_ctx){ .peer = connection->peer.name }, "%s",
+			  &(struct log_ctx){ .peer = socket->connection.name }, "%s",
 			  why);
 	}
-	connection_free(connection, why);
+	socket_free(socket, why);
 }
 
 static void on_deadline(evutil_socket_t fd, short what, void *arg)
 {
-	struct connection *connection = arg;
+	struct client_socket *socket = arg;
 
 	(void)fd;
 	(void)what;
-	turn_away(connection, connection->why);
+	turn_away(socket, socket->why);
 }
 
 /* Have what the connection has not handled handled in the loop's next turn. */
-static void handle_soon(struct connection *connection)
+static void handle_soon(struct client_socket *socket)
 {
 	const struct timeval at_once = { 0 };
 
 	/* without memory for the timer others wait a little */
-	if (event_add(connection->again, &at_once))
-		event_active(connection->again, EV_TIMEOUT, 0);
+	if (event_add(socket->again, &at_once))
+		event_active(socket->again, EV_TIMEOUT, 0);
 }
 
 /* The answer to a lone request, a heartbeat above all, need not take a turn of the loop and
  * two changes of what is polled for: that halves what idle sessions cost.  Only while the
  * bytes on the wire are the frames themselves.  Returns how many bytes went out. */
-static size_t send_at_once(struct connection *connection, const uint8_t *frame,
+static size_t send_at_once(struct client_socket *socket, const uint8_t *frame,
 			   size_t bytes)
 {
 	ssize_t n;
 
-	if (evbuffer_get_length(bufferevent_get_output(connection->bev)) > 0 ||
-	    connection->behind_bytes > 0)
+	if (evbuffer_get_length(bufferevent_get_output(socket->bev)) > 0 ||
+	    socket->behind_bytes > 0)
 		return 0;
-	n = send(bufferevent_getfd(connection->bev), frame, bytes,
+	n = send(bufferevent_getfd(socket->bev), frame, bytes,
 		 MSG_DONTWAIT | MSG_NOSIGNAL);
 	/* what is wrong with the socket its event will tell */
 	return n > 0 ? (size_t)n : 0;
 }
 
-static void peer_op_send(struct peer *peer, const struct wire_msg *msg)
+static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
-	struct connection *connection = connection_of(peer);
-	struct evbuffer *output = bufferevent_get_output(connection->bev);
-	uint8_t *frame = connection->connections->frame;
+	struct client_socket *socket = socket_of(connection);
+	struct evbuffer *output = bufferevent_get_output(socket->bev);
+	uint8_t *frame = socket->connections->frame;
 	size_t sent;
 	int bytes;
 
-	if (peer->closed)
+	if (connection->closed)
 		return;
 	bytes = wire_encode(msg, frame, WIRE_FRAME_MAX);
 	if (bytes < 0) {
 		log_event(LOG_ERR, "reply-too-large",
-			  &(struct log_ctx){ .peer = peer->name },
+			  &(struct log_ctx){ .peer = connection->name },
 			  "%s does not fit a frame", wire_type_name(msg->type));
-		end_soon(connection, "an answer does not fit a frame");
+		end_soon(socket, "an answer does not fit a frame");
 		return;
 	}
 	if (evbuffer_get_length(output) + (size_t)bytes > CONNECTION_OUTPUT_MAX) {
-		end_soon(connection, "the client does not read its answers");
+		end_soon(socket, "the client does not read its answers");
 		return;
 	}
-	sent = send_at_once(connection, frame, (size_t)bytes);
+	sent = send_at_once(socket, frame, (size_t)bytes);
 	if (sent < (size_t)bytes &&
 	    evbuffer_add(output, frame + sent, (size_t)bytes - sent))
-		end_soon(connection, "no memory for an answer");
+		end_soon(socket, "no memory for an answer");
 }
 
-static void become_stranger(struct connection *connection)
+static void become_unauthenticated(struct client_socket *socket)
 {
-	struct connections *connections = connection->connections;
+	struct connections *connections = socket->connections;
 
-	connection->stranger = true;
-	connections->n_strangers++;
-	list_remove(&connection->link);
-	list_append(&connections->strangers, &connection->link);
+	socket->unauthenticated = true;
+	connections->n_unauthenticated++;
+	list_remove(&socket->link);
+	list_append(&connections->unauthenticated, &socket->link);
 }
 
 /* All is said: tell the client by an end of file, and let it read what is on its way; a
  * close now could take that back. */
-static void hang_up(struct connection *connection)
+static void hang_up(struct client_socket *socket)
 {
-	if (connection->hung_up)
+	if (socket->hung_up)
 		return;
-	connection->hung_up = true;
-	(void)shutdown(bufferevent_getfd(connection->bev), SHUT_WR);
+	socket->hung_up = true;
+	(void)shutdown(bufferevent_getfd(socket->bev), SHUT_WR);
 }
 
-static void peer_op_close(struct peer *peer)
+static void op_close(struct connection *connection)
 {
-	struct connection *connection = connection_of(peer);
-	struct evbuffer *output = bufferevent_get_output(connection->bev);
+	struct client_socket *socket = socket_of(connection);
+	struct evbuffer *output = bufferevent_get_output(socket->bev);
 
-	if (!connection->stranger)
-		become_stranger(connection);
-	connection->why = "closed";
-	set_deadline(connection, CONNECTION_LINGER_MS);
+	if (!socket->unauthenticated)
+		become_unauthenticated(socket);
+	socket->why = "closed";
+	set_deadline(socket, CONNECTION_LINGER_MS);
 	if (evbuffer_get_length(output) == 0)
-		hang_up(connection);
+		hang_up(socket);
 	/* what is still to come is read and thrown away */
-	handle_soon(connection);
+	handle_soon(socket);
 }
 
-static void peer_op_greeted(struct peer *peer)
+static void op_authenticated(struct connection *connection)
 {
-	struct connection *connection = connection_of(peer);
+	struct client_socket *socket = socket_of(connection);
 
-	if (peer->closed)
+	if (connection->closed)
 		return;
-	connection->stranger = false;
-	connection->connections->n_strangers--;
-	list_remove(&connection->link);
-	list_append(&connection->connections->welcome, &connection->link);
-	(void)event_del(connection->deadline);
-	if (connection->kept)
-		handle_soon(connection);
+	socket->unauthenticated = false;
+	socket->connections->n_unauthenticated--;
+	list_remove(&socket->link);
+	list_append(&socket->connections->active, &socket->link);
+	(void)event_del(socket->deadline);
+	if (socket->kept)
+		handle_soon(socket);
 }
 
-static bool peer_op_busy(const struct peer *peer)
+static bool op_busy(const struct connection *connection)
 {
-	const struct connection *connection =
-		container_of((struct peer *)(uintptr_t)peer, struct connection, peer);
+	const struct client_socket *socket =
+		container_of((struct connection *)(uintptr_t)connection,
+			     struct client_socket, connection);
 
-	return evbuffer_get_length(bufferevent_get_output(connection->bev)) > 0;
+	return evbuffer_get_length(bufferevent_get_output(socket->bev)) > 0;
 }
 
-static const struct peer_ops connection_ops = {
-	.send = peer_op_send,
-	.close = peer_op_close,
-	.greeted = peer_op_greeted,
-	.busy = peer_op_busy,
+static const struct connection_ops connection_ops = {
+	.send = op_send,
+	.close = op_close,
+	.authenticated = op_authenticated,
+	.busy = op_busy,
 };
 
 /* Handle one frame at the start of what has arrived; returns its length.  0: there is none,
  * or none to be handled now. */
-static size_t handle_frame(struct connection *connection, const uint8_t *at,
+static size_t handle_frame(struct client_socket *socket, const uint8_t *at,
 			   size_t bytes)
 {
-	struct peer *peer = &connection->peer;
+	struct connection *connection = &socket->connection;
 	int frame_bytes;
 
-	if (peer->closed || peer->greeting || bytes < 4)
+	if (connection->closed || connection->hello_pending || bytes < 4)
 		return 0;
 	frame_bytes = wire_frame_bytes(at, bytes);
 	if (frame_bytes < 0) {
-		peer_refuse(peer, 0, frame_bytes, err_text());
+		connection_refuse(connection, 0, frame_bytes, err_text());
 		return 0;
 	}
 	if (bytes < (size_t)frame_bytes)
 		return 0;
-	connection->behind_bytes = bytes - (size_t)frame_bytes;
-	dispatch_frame(peer, at, (size_t)frame_bytes);
-	connection->behind_bytes = 0;
+	socket->behind_bytes = bytes - (size_t)frame_bytes;
+	dispatch_frame(connection, at, (size_t)frame_bytes);
+	socket->behind_bytes = 0;
 	return (size_t)frame_bytes;
 }
 
 /* A client may send many requests that take long each; others get their turn between.
  * Returns how much was handled. */
-static size_t handle_frames(struct connection *connection, const uint8_t *at,
+static size_t handle_frames(struct client_socket *socket, const uint8_t *at,
 			    size_t bytes)
 {
 	uint64_t until_ns = clock_now_ns() + TURN_NS;
 	size_t done = 0, n;
 
-	while ((n = handle_frame(connection, at + done, bytes - done)) > 0) {
+	while ((n = handle_frame(socket, at + done, bytes - done)) > 0) {
 		done += n;
 		if (done == bytes || clock_now_ns() < until_ns)
 			continue;
-		handle_soon(connection);
+		handle_soon(socket);
 		break;
 	}
-	return connection->peer.closed ? bytes : done;
+	return socket->connection.closed ? bytes : done;
 }
 
 /* Put what was kept and what has arrived into the inbox.  False: it is over. */
-static bool fetch(struct connection *connection, size_t *ret_bytes)
+static bool fetch(struct client_socket *socket, size_t *ret_bytes)
 {
-	uint8_t *inbox = connection->connections->inbox;
-	size_t kept_bytes = connection->kept_bytes;
+	uint8_t *inbox = socket->connections->inbox;
+	size_t kept_bytes = socket->kept_bytes;
 	ssize_t n;
 
 	if (kept_bytes)
-		memcpy(inbox, connection->kept, kept_bytes);
+		memcpy(inbox, socket->kept, kept_bytes);
 	*ret_bytes = kept_bytes;
 	if (kept_bytes == INBOX_BYTES)
 		return true;
-	n = recv(bufferevent_getfd(connection->bev), inbox + kept_bytes,
+	n = recv(bufferevent_getfd(socket->bev), inbox + kept_bytes,
 		 INBOX_BYTES - kept_bytes, MSG_DONTWAIT);
 	if (n > 0)
 		*ret_bytes += (size_t)n;
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
 		return true;
-	connection_free(connection,
-			n < 0 ? strerrordesc_np(errno) : "the client closed it");
+	socket_free(socket, n < 0 ? strerrordesc_np(errno) : "the client closed it");
 	return false;
 }
 
-static void keep(struct connection *connection, const uint8_t *at, size_t bytes)
+static void keep(struct client_socket *socket, const uint8_t *at, size_t bytes)
 {
-	free(connection->kept);
-	connection->kept = NULL;
-	connection->kept_bytes = 0;
+	free(socket->kept);
+	socket->kept = NULL;
+	socket->kept_bytes = 0;
 	if (bytes == 0)
 		return;
-	connection->kept = malloc(bytes);
-	if (!connection->kept) {
-		end_soon(connection, "no memory for a request");
+	socket->kept = malloc(bytes);
+	if (!socket->kept) {
+		end_soon(socket, "no memory for a request");
 		return;
 	}
-	memcpy(connection->kept, at, bytes);
-	connection->kept_bytes = bytes;
+	memcpy(socket->kept, at, bytes);
+	socket->kept_bytes = bytes;
 }
 
 /* Reading goes past the bufferevent, which asks the kernel for the length first and copies
@@ -342,102 +342,103 @@ static void keep(struct connection *connection, const uint8_t *at, size_t bytes)
  * send_at_once(), only while the bytes on the wire are the frames themselves. */
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-	struct connection *connection = arg;
-	const uint8_t *inbox = connection->connections->inbox;
+	struct client_socket *socket = arg;
+	const uint8_t *inbox = socket->connections->inbox;
 	size_t bytes, handled;
 
 	(void)fd;
 	(void)what;
-	if (!fetch(connection, &bytes))
+	if (!fetch(socket, &bytes))
 		return;
-	handled = handle_frames(connection, inbox, bytes);
-	if (handled < bytes || connection->kept)
-		keep(connection, inbox + handled, bytes - handled);
+	handled = handle_frames(socket, inbox, bytes);
+	if (handled < bytes || socket->kept)
+		keep(socket, inbox + handled, bytes - handled);
 	/* what is full is looked at again when it was handled: handle_soon() */
-	if (connection->kept_bytes == INBOX_BYTES
-		    ? event_del(connection->readable)
-		    : event_add(connection->readable, NULL))
-		end_soon(connection, "its socket cannot be watched");
+	if (socket->kept_bytes == INBOX_BYTES ? event_del(socket->readable)
+					      : event_add(socket->readable, NULL))
+		end_soon(socket, "its socket cannot be watched");
 }
 
 /* All output is written. */
 static void on_write(struct bufferevent *bev, void *arg)
 {
-	struct connection *connection = arg;
+	struct client_socket *socket = arg;
 
 	(void)bev;
-	if (connection->peer.closed)
-		hang_up(connection);
+	if (socket->connection.closed)
+		hang_up(socket);
 	else
-		peer_idle(&connection->peer);
+		connection_idle(&socket->connection);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
-	struct connection *connection = arg;
+	struct client_socket *socket = arg;
 	int err = EVUTIL_SOCKET_ERROR();
 
 	(void)bev;
 	if (what & BEV_EVENT_ERROR)
-		connection_free(connection, evutil_socket_error_to_string(err));
+		socket_free(socket, evutil_socket_error_to_string(err));
 }
 
-static int start(struct connection *connection, int fd)
+static int start(struct client_socket *socket, int fd)
 {
-	struct event_base *base = connection->connections->base;
+	struct event_base *base = socket->connections->base;
 	struct timeval tv = { .tv_sec = CONNECTION_HELLO_MS / 1000,
 			      .tv_usec = CONNECTION_HELLO_MS % 1000 * 1000 };
 
-	connection->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (!connection->bev) {
+	socket->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
+	if (!socket->bev) {
 		(void)close(fd);
 		return -ENOMEM;
 	}
-	connection->readable =
-		event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
-	connection->again = evtimer_new(base, on_readable, connection);
-	connection->deadline = evtimer_new(base, on_deadline, connection);
-	if (!connection->readable || !connection->again || !connection->deadline ||
-	    event_add(connection->deadline, &tv))
+	socket->readable =
+		event_new(base, fd, EV_READ | EV_PERSIST, on_readable, socket);
+	socket->again = evtimer_new(base, on_readable, socket);
+	socket->deadline = evtimer_new(base, on_deadline, socket);
+	if (!socket->readable || !socket->again || !socket->deadline ||
+	    event_add(socket->deadline, &tv))
 		return -ENOMEM;
-	bufferevent_setcb(connection->bev, NULL, on_write, on_event, connection);
-	return event_add(connection->readable, NULL) ? -ENOMEM : 0;
+	bufferevent_setcb(socket->bev, NULL, on_write, on_event, socket);
+	return event_add(socket->readable, NULL) ? -ENOMEM : 0;
 }
 
 int connection_create(struct connections *connections, int fd, const char *name)
 {
 	struct control *control = connections->control;
-	struct connection *connection;
+	struct client_socket *socket;
 	int err;
 
 	/* Whoever means it says hello at once, so the oldest is the one to go. */
-	if (connections->n_strangers >= control->config->connections_max)
-		turn_away(list_first(&connections->strangers, struct connection, link),
+	if (connections->n_unauthenticated >= control->config->connections_max)
+		turn_away(list_first(&connections->unauthenticated,
+				     struct client_socket, link),
 			  "no hello yet, and newer connections need the place");
-	connection = calloc(1, sizeof(*connection));
-	if (!connection) {
+	socket = calloc(1, sizeof(*socket));
+	if (!socket) {
 		(void)close(fd);
 		return err_set(-ENOMEM, "no memory for a connection");
 	}
-	connection->connections = connections;
-	connection->why = "no hello in time";
-	peer_init(&connection->peer, &connection_ops, control, name);
-	list_init(&connection->link);
-	become_stranger(connection);
-	err = start(connection, fd);
+	socket->connections = connections;
+	socket->why = "no hello in time";
+	connection_init(&socket->connection, &connection_ops, control, name);
+	list_init(&socket->link);
+	become_unauthenticated(socket);
+	err = start(socket, fd);
 	if (err) {
-		connection_free(connection, "no memory");
+		socket_free(socket, "no memory");
 		return err_set(err, "no memory for a connection");
 	}
 	/* as a rule its hello is what had it accepted; this may end it */
-	on_readable(fd, EV_READ, connection);
+	on_readable(fd, EV_READ, socket);
 	return 0;
 }
 
 static void close_all(struct list *list)
 {
 	list_for_each_safe(node, list)
-		peer_close(&container_of(node, struct connection, link)->peer);
+		connection_close(
+			&container_of(node, struct client_socket, link)->connection);
 }
 
 void connections_drain(struct connections *connections, void (*drained)(void *ctx),
@@ -445,9 +446,9 @@ void connections_drain(struct connections *connections, void (*drained)(void *ct
 {
 	connections->drained = drained;
 	connections->drained_ctx = ctx;
-	/* those with a session go over to the strangers */
-	close_all(&connections->strangers);
-	close_all(&connections->welcome);
+	/* those with a session go over to the unauthenticated */
+	close_all(&connections->unauthenticated);
+	close_all(&connections->active);
 	check_drained(connections);
 }
 
@@ -460,8 +461,8 @@ int connections_open(struct event_base *base, struct control *control,
 		return err_set(-ENOMEM, "no memory for the connections");
 	connections->base = base;
 	connections->control = control;
-	list_init(&connections->welcome);
-	list_init(&connections->strangers);
+	list_init(&connections->active);
+	list_init(&connections->unauthenticated);
 	connections->empty = evtimer_new(base, on_drained, connections);
 	if (!connections->empty) {
 		free(connections);
@@ -473,18 +474,18 @@ int connections_open(struct event_base *base, struct control *control,
 
 static void free_all(struct list *list)
 {
-	struct connection *connection;
+	struct client_socket *socket;
 
-	while ((connection = list_first(list, struct connection, link)))
-		connection_free(connection, "the server stops");
+	while ((socket = list_first(list, struct client_socket, link)))
+		socket_free(socket, "the server stops");
 }
 
 void connections_close(struct connections *connections)
 {
 	if (!connections)
 		return;
-	free_all(&connections->welcome);
-	free_all(&connections->strangers);
+	free_all(&connections->active);
+	free_all(&connections->unauthenticated);
 	event_free(connections->empty);
 	free(connections);
 }

@@ -3,8 +3,8 @@
  * make us keep.  What goes out goes through a bufferevent; with a TLS one what comes in
  * would have to, too.
  * Threads: [loop]. */
-#ifndef RMEMD_CONTROL_CONNECTION_H
-#define RMEMD_CONTROL_CONNECTION_H
+#ifndef RMEMD_CONTROL_CONNECTIONS_H
+#define RMEMD_CONTROL_CONNECTIONS_H
 
 #include <event2/event.h>
 

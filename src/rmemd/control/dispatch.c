@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/handlers.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session_requests.h"
 #include "rmemd/control/session.h"
 #include "wire/codec.h"
@@ -48,53 +48,56 @@ static uint64_t frame_id(const uint8_t *frame, size_t bytes)
 	return le64toh(id);
 }
 
-static void dispatch(struct peer *peer, const struct wire_msg *msg)
+static void dispatch(struct connection *connection, const struct wire_msg *msg)
 {
-	struct wire_msg *out = &peer->control->out;
+	struct wire_msg *out = &connection->control->out;
 	int result;
 
-	peer->control->counters.requests++;
-	result = peer->session ? request_handle(peer, msg, out, handlers[msg->type])
-			       : handlers[msg->type](peer, msg, out);
+	connection->control->counters.requests++;
+	result = connection->session
+			 ? request_handle(connection, msg, out, handlers[msg->type])
+			 : handlers[msg->type](connection, msg, out);
 	if (result == HANDLER_ANSWER) {
 		out->id = msg->id;
-		peer_send(peer, out);
+		connection_send(connection, out);
 	} else if (result < 0) {
 		log_event(LOG_DEBUG, "request-failed",
-			  &(struct log_ctx){ .peer = peer->name }, "%s: %s",
+			  &(struct log_ctx){ .peer = connection->name }, "%s: %s",
 			  wire_type_name(msg->type), err_text());
-		peer_send_error(peer, msg->id, result, err_text());
+		connection_send_error(connection, msg->id, result, err_text());
 	}
 }
 
-void dispatch_frame(struct peer *peer, const uint8_t *frame, size_t bytes)
+void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t bytes)
 {
-	struct wire_msg *msg = &peer->control->in;
+	struct wire_msg *msg = &connection->control->in;
 
 	if (wire_decode(frame, bytes, msg)) {
-		peer_refuse(peer, frame_id(frame, bytes), -EPROTO, err_text());
+		connection_refuse(connection, frame_id(frame, bytes), -EPROTO,
+				  err_text());
 		return;
 	}
 	if (msg->type >= N_HANDLERS || !handlers[msg->type]) {
 		(void)err_set(-EPROTO, "%s is not a request",
 			      wire_type_name(msg->type));
-		peer_refuse(peer, msg->id, -EPROTO, err_text());
+		connection_refuse(connection, msg->id, -EPROTO, err_text());
 		return;
 	}
 	if (msg->id == 0) {
 		(void)err_set(-EPROTO, "%s with the id 0, which is for events",
 			      wire_type_name(msg->type));
-		peer_refuse(peer, 0, -EPROTO, err_text());
+		connection_refuse(connection, 0, -EPROTO, err_text());
 		return;
 	}
-	if (!peer->session != (msg->type == WIRE_TYPE_hello)) {
+	if (!connection->session != (msg->type == WIRE_TYPE_hello)) {
 		(void)err_set(-EPROTO,
-			      peer->session ? "a second hello" : "%s before the hello",
+			      connection->session ? "a second hello"
+						  : "%s before the hello",
 			      wire_type_name(msg->type));
-		peer_refuse(peer, msg->id, -EPROTO, err_text());
+		connection_refuse(connection, msg->id, -EPROTO, err_text());
 		return;
 	}
-	if (peer->session)
-		session_heard(peer->session);
-	dispatch(peer, msg);
+	if (connection->session)
+		session_heard(connection->session);
+	dispatch(connection, msg);
 }

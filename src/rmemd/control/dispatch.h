@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct peer;
+struct connection;
 
-/* Handle one frame of a peer that is neither closed nor greeting. */
-void dispatch_frame(struct peer *peer, const uint8_t *frame, size_t bytes);
+/* Handle one frame of a connection that is neither closed nor hello_pending. */
+void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t bytes);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One function per request.  Threads: [loop]. */
-#ifndef RMEMD_CONTROL_HANDLER_H
-#define RMEMD_CONTROL_HANDLER_H
+#ifndef RMEMD_CONTROL_HANDLERS_H
+#define RMEMD_CONTROL_HANDLERS_H
 
 #include "wire/msg.h"
 
-struct peer;
+struct connection;
 
 #define HANDLER_ANSWER 0 /* out is the answer, but for its id */
 #define HANDLER_LATER 1  /* the answer was sent or will be */
 
-/* Or -errno with err_text(), which is answered as an error.  All but hello come from a peer
+/* Or -errno with err_text(), which is answered as an error.  All but hello come from a connection
  * with a session. */
-typedef int handler(struct peer *peer, const struct wire_msg *msg,
+typedef int handler(struct connection *connection, const struct wire_msg *msg,
 		    struct wire_msg *out);
 
 /* greet.c */

@@ -6,7 +6,7 @@
 
 #include "base/err.h"
 #include "rmemd/control/handlers.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session_requests.h"
 #include "rmemd/control/session.h"
 
@@ -22,24 +22,25 @@ static int handed_over(struct request *request, int err)
 	return err;
 }
 
-static int hand_over(struct peer *peer, const struct wire_msg *msg, starter *start)
+static int hand_over(struct connection *connection, const struct wire_msg *msg,
+		     starter *start)
 {
 	struct request *request;
 	int err;
 
-	err = request_create(peer, msg, &request);
+	err = request_create(connection, msg, &request);
 	if (err)
 		return err;
-	err = start(peer->control->leases, session_holder(peer->session), msg,
-		    &request->waiter);
+	err = start(connection->control->leases, session_holder(connection->session),
+		    msg, &request->waiter);
 	return handed_over(request, err);
 }
 
 /* Where the session says that it has channels, or is going to. */
-static void take_reach(const struct peer *peer, unsigned reach)
+static void take_reach(const struct connection *connection, unsigned reach)
 {
-	const struct endpoints *endpoints = peer->control->endpoints;
-	struct holder *holder = session_holder(peer->session);
+	const struct endpoints *endpoints = connection->control->endpoints;
+	struct holder *holder = session_holder(connection->session);
 
 	holder->reach = reach & endpoints_all(endpoints);
 	holder->n_nodes = 0;
@@ -75,7 +76,8 @@ static int node_asked(const struct endpoints *endpoints,
 	return 0;
 }
 
-int handle_allocate(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_allocate(struct connection *connection, const struct wire_msg *msg,
+		    struct wire_msg *out)
 {
 	struct lease_params params = {
 		.bytes = msg->allocate.bytes,
@@ -88,14 +90,15 @@ int handle_allocate(struct peer *peer, const struct wire_msg *msg, struct wire_m
 	int err;
 
 	(void)out;
-	take_reach(peer, msg->allocate.reach);
-	err = node_asked(peer->control->endpoints, &msg->allocate, &params.node);
+	take_reach(connection, msg->allocate.reach);
+	err = node_asked(connection->control->endpoints, &msg->allocate, &params.node);
 	if (!err)
-		err = request_create(peer, msg, &request);
+		err = request_create(connection, msg, &request);
 	if (err)
 		return err;
-	err = lease_allocate(peer->control->leases, session_holder(peer->session),
-			     &params, &request->waiter);
+	err = lease_allocate(connection->control->leases,
+			     session_holder(connection->session), &params,
+			     &request->waiter);
 	return handed_over(request, err);
 }
 
@@ -105,10 +108,11 @@ static int start_free(struct leases *leases, struct holder *holder,
 	return lease_free(leases, holder, msg->free.lease, waiter);
 }
 
-int handle_free(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_free(struct connection *connection, const struct wire_msg *msg,
+		struct wire_msg *out)
 {
 	(void)out;
-	return hand_over(peer, msg, start_free);
+	return hand_over(connection, msg, start_free);
 }
 
 static int start_attach(struct leases *leases, struct holder *holder,
@@ -121,13 +125,14 @@ static int start_attach(struct leases *leases, struct holder *holder,
 	return lease_attach(leases, holder, attach->name, attach->rights, waiter);
 }
 
-int handle_attach(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_attach(struct connection *connection, const struct wire_msg *msg,
+		  struct wire_msg *out)
 {
 	(void)out;
 	if (!msg->attach.lease == !*msg->attach.name)
 		return err_set(-EINVAL, "attach needs either a name or a lease's id");
-	take_reach(peer, msg->attach.reach);
-	return hand_over(peer, msg, start_attach);
+	take_reach(connection, msg->attach.reach);
+	return hand_over(connection, msg, start_attach);
 }
 
 static int start_detach(struct leases *leases, struct holder *holder,
@@ -136,16 +141,19 @@ static int start_detach(struct leases *leases, struct holder *holder,
 	return lease_detach(leases, holder, msg->detach.lease, waiter);
 }
 
-int handle_detach(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_detach(struct connection *connection, const struct wire_msg *msg,
+		  struct wire_msg *out)
 {
 	(void)out;
-	return hand_over(peer, msg, start_detach);
+	return hand_over(connection, msg, start_detach);
 }
 
-int handle_renew(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_renew(struct connection *connection, const struct wire_msg *msg,
+		 struct wire_msg *out)
 {
-	int err = lease_renew(peer->control->leases, session_holder(peer->session),
-			      msg->renew.lease, msg->renew.ttl_ms);
+	int err = lease_renew(connection->control->leases,
+			      session_holder(connection->session), msg->renew.lease,
+			      msg->renew.ttl_ms);
 
 	if (err)
 		return err;
@@ -162,12 +170,13 @@ static int start_rename(struct leases *leases, struct holder *holder,
 			    rename->flags & WIRE_RENAME_REPLACE, waiter);
 }
 
-int handle_rename(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_rename(struct connection *connection, const struct wire_msg *msg,
+		  struct wire_msg *out)
 {
 	(void)out;
 	if (msg->rename.flags & ~WIRE_RENAME_REPLACE)
 		return err_set(-EINVAL, "rename: unknown flags %#x", msg->rename.flags);
-	return hand_over(peer, msg, start_rename);
+	return hand_over(connection, msg, start_rename);
 }
 
 static int start_resize(struct leases *leases, struct holder *holder,
@@ -177,11 +186,12 @@ static int start_resize(struct leases *leases, struct holder *holder,
 			    waiter);
 }
 
-int handle_resize(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_resize(struct connection *connection, const struct wire_msg *msg,
+		  struct wire_msg *out)
 {
 	(void)out;
-	take_reach(peer, msg->resize.reach);
-	return hand_over(peer, msg, start_resize);
+	take_reach(connection, msg->resize.reach);
+	return hand_over(connection, msg, start_resize);
 }
 
 static int start_remove(struct leases *leases, struct holder *holder,
@@ -191,23 +201,26 @@ static int start_remove(struct leases *leases, struct holder *holder,
 	return lease_remove(holder->tenant, msg->remove.name, waiter);
 }
 
-int handle_remove(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_remove(struct connection *connection, const struct wire_msg *msg,
+		  struct wire_msg *out)
 {
 	(void)out;
-	return hand_over(peer, msg, start_remove);
+	return hand_over(connection, msg, start_remove);
 }
 
-int handle_fix_home(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_fix_home(struct connection *connection, const struct wire_msg *msg,
+		    struct wire_msg *out)
 {
-	const struct endpoints *endpoints = peer->control->endpoints;
+	const struct endpoints *endpoints = connection->control->endpoints;
 	unsigned endpoint = msg->fix_home.endpoint;
 	struct lease_home home;
 	int err;
 
 	if (endpoint >= endpoints->n)
 		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
-	err = lease_fix_home(peer->control->leases, session_holder(peer->session),
-			     msg->fix_home.lease, endpoints->at[endpoint].facts, &home);
+	err = lease_fix_home(connection->control->leases,
+			     session_holder(connection->session), msg->fix_home.lease,
+			     endpoints->at[endpoint].facts, &home);
 	if (err)
 		return err;
 	out->type = WIRE_TYPE_home;
@@ -217,10 +230,11 @@ int handle_fix_home(struct peer *peer, const struct wire_msg *msg, struct wire_m
 	return HANDLER_ANSWER;
 }
 
-int handle_watch(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_watch(struct connection *connection, const struct wire_msg *msg,
+		 struct wire_msg *out)
 {
-	int err = lease_watch(peer->control->leases, session_holder(peer->session),
-			      msg->watch.lease);
+	int err = lease_watch(connection->control->leases,
+			      session_holder(connection->session), msg->watch.lease);
 
 	if (err)
 		return err;
@@ -228,10 +242,12 @@ int handle_watch(struct peer *peer, const struct wire_msg *msg, struct wire_msg 
 	return HANDLER_ANSWER;
 }
 
-int handle_unwatch(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_unwatch(struct connection *connection, const struct wire_msg *msg,
+		   struct wire_msg *out)
 {
-	int err = lease_unwatch(peer->control->leases, session_holder(peer->session),
-				msg->unwatch.lease);
+	int err =
+		lease_unwatch(connection->control->leases,
+			      session_holder(connection->session), msg->unwatch.lease);
 
 	if (err)
 		return err;
@@ -252,12 +268,13 @@ static void fill_entry(const struct lease_status *status, struct wire_entry *ent
 	(void)snprintf(entry->name, sizeof(entry->name), "%s", status->name);
 }
 
-int handle_stat(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_stat(struct connection *connection, const struct wire_msg *msg,
+		struct wire_msg *out)
 {
 	struct lease_status status;
 	int err;
 
-	err = lease_stat(session_holder(peer->session)->tenant, msg->stat.name,
+	err = lease_stat(session_holder(connection->session)->tenant, msg->stat.name,
 			 &status);
 	if (err)
 		return err;
@@ -280,13 +297,15 @@ static int list_one(const struct lease_status *status, void *arg)
 	return 0;
 }
 
-int handle_list(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_list(struct connection *connection, const struct wire_msg *msg,
+		struct wire_msg *out)
 {
 	out->type = WIRE_TYPE_entries;
 	out->entries.more = 0;
 	out->entries.n_entries = 0;
-	(void)leases_each_named(peer->control->leases,
-				session_holder(peer->session)->tenant, msg->list.after,
-				msg->list.prefix, list_one, &out->entries);
+	(void)leases_each_named(connection->control->leases,
+				session_holder(connection->session)->tenant,
+				msg->list.after, msg->list.prefix, list_one,
+				&out->entries);
 	return HANDLER_ANSWER;
 }

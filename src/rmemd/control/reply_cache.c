@@ -7,18 +7,18 @@
 /* Most sessions ask for little that lasts. */
 #define ROOM_FIRST 8
 
-void answers_init(struct answers *answers)
+void reply_cache_init(struct reply_cache *answers)
 {
-	*answers = (struct answers){ .ring = NULL };
+	*answers = (struct reply_cache){ .ring = NULL };
 }
 
 /* It stays as it is without memory, and while the oldest is not the first. */
-static void ring_grow(struct answers *answers)
+static void ring_grow(struct reply_cache *answers)
 {
 	unsigned room = answers->room ? 2 * answers->room : ROOM_FIRST;
-	struct answer *ring;
+	struct reply *ring;
 
-	if (answers->n < answers->room || answers->oldest > 0 || room > ANSWERS_MAX)
+	if (answers->n < answers->room || answers->oldest > 0 || room > REPLY_CACHE_MAX)
 		return;
 	ring = realloc(answers->ring, room * sizeof(*ring));
 	if (!ring)
@@ -27,16 +27,16 @@ static void ring_grow(struct answers *answers)
 	answers->room = room;
 }
 
-static void id_drop(struct answers *answers, uint64_t id)
+static void id_drop(struct reply_cache *answers, uint64_t id)
 {
 	if (id > answers->dropped_id)
 		answers->dropped_id = id;
 }
 
 /* Room for one more, in place of the oldest if need be; NULL: there is none at all. */
-static struct answer *place_make(struct answers *answers, uint64_t *ret_dropped)
+static struct reply *place_make(struct reply_cache *answers, uint64_t *ret_dropped)
 {
-	struct answer *place;
+	struct reply *place;
 
 	ring_grow(answers);
 	if (answers->n < answers->room)
@@ -51,11 +51,11 @@ static struct answer *place_make(struct answers *answers, uint64_t *ret_dropped)
 	return place;
 }
 
-uint64_t answers_keep(struct answers *answers, const struct answer *answer,
-		      const char *text)
+uint64_t reply_cache_add(struct reply_cache *answers, const struct reply *answer,
+			 const char *text)
 {
 	uint64_t dropped = 0;
-	struct answer *place = place_make(answers, &dropped);
+	struct reply *place = place_make(answers, &dropped);
 
 	if (!place) {
 		id_drop(answers, answer->id);
@@ -66,7 +66,7 @@ uint64_t answers_keep(struct answers *answers, const struct answer *answer,
 	return dropped;
 }
 
-const struct answer *answers_find(const struct answers *answers, uint64_t id)
+const struct reply *reply_cache_find(const struct reply_cache *answers, uint64_t id)
 {
 	for (unsigned i = 0; i < answers->n; i++)
 		if (answers->ring[i].id == id)
@@ -74,10 +74,10 @@ const struct answer *answers_find(const struct answers *answers, uint64_t id)
 	return NULL;
 }
 
-void answers_clear(struct answers *answers)
+void reply_cache_clear(struct reply_cache *answers)
 {
 	for (unsigned i = 0; i < answers->n; i++)
 		free(answers->ring[i].text);
 	free(answers->ring);
-	answers_init(answers);
+	reply_cache_init(answers);
 }

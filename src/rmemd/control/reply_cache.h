@@ -2,17 +2,17 @@
 /* The answers to a session's latest requests that change something: who asks again, because
  * the answer was lost with its connection, is told the same.  What is kept is bounded, and
  * without memory it is less.  Threads: [loop]. */
-#ifndef RMEMD_CONTROL_ANSWERS_H
-#define RMEMD_CONTROL_ANSWERS_H
+#ifndef RMEMD_CONTROL_REPLY_CACHE_H
+#define RMEMD_CONTROL_REPLY_CACHE_H
 
 #include <stdint.h>
 
 #include "wire/msg.h"
 
 /* As many as may wait for their answer at a time. */
-#define ANSWERS_MAX 256
+#define REPLY_CACHE_MAX 256
 
-struct answer {
+struct reply {
 	uint64_t id; /* of the request; 0: nothing is kept here */
 	uint64_t
 		lease; /* answered by the description of this lease; 0: it was not.  Its
@@ -22,23 +22,23 @@ struct answer {
 	char *text;          /* of the error; NULL: there was no memory for it */
 };
 
-struct answers {
+struct reply_cache {
 	uint64_t
 		dropped_id; /* the highest id of which the answer is not kept any more */
 	unsigned n, oldest, room;
-	struct answer *ring; /* of `room`, the first n are kept; NULL: none was yet */
+	struct reply *ring; /* of `room`, the first n are kept; NULL: none was yet */
 };
 
 /* None yet. */
-void answers_init(struct answers *answers);
+void reply_cache_init(struct reply_cache *answers);
 /* Keep one with a copy of the error's text, NULL: it has none; the oldest makes room, or
  * without any memory the new one is dropped itself.  Returns the id of the one dropped, 0:
  * none was. */
-uint64_t answers_keep(struct answers *answers, const struct answer *answer,
-		      const char *text);
+uint64_t reply_cache_add(struct reply_cache *answers, const struct reply *answer,
+			 const char *text);
 /* The answer to this request, or NULL. */
-const struct answer *answers_find(const struct answers *answers, uint64_t id);
+const struct reply *reply_cache_find(const struct reply_cache *answers, uint64_t id);
 /* Keep none. */
-void answers_clear(struct answers *answers);
+void reply_cache_clear(struct reply_cache *answers);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session_record.h"
 #include "rmemd/control/session_requests.h"
 #include "rmemd/control/session_table.h"
@@ -25,7 +25,7 @@ static void log_session(int level, const char *event, const struct session *sess
 {
 	log_event(level, event,
 		  &(struct log_ctx){ .session = session->holder.id,
-				     .peer = session->peer_name,
+				     .peer = session->address,
 				     .tenant = session->holder.tenant->name },
 		  "%s: %s", session->client, text);
 }
@@ -35,25 +35,25 @@ static void timer_moved(const struct session *session)
 	session->sessions->events->due(session->sessions->ctx, session_due_ms(session));
 }
 
-static void take_peer(struct session *session, struct peer *peer)
+static void take_connection(struct session *session, struct connection *connection)
 {
-	session->peer = peer;
-	peer->session = session;
-	(void)snprintf(session->peer_name, sizeof(session->peer_name), "%s",
-		       peer->name);
+	session->connection = connection;
+	connection->session = session;
+	(void)snprintf(session->address, sizeof(session->address), "%s",
+		       connection->name);
 	session->heard_ms = clock_now_ms();
 }
 
-static struct peer *lose_peer(struct session *session)
+static struct connection *lose_connection(struct session *session)
 {
-	struct peer *peer = session->peer;
+	struct connection *connection = session->connection;
 
-	session->peer = NULL;
-	if (peer) {
-		peer->session = NULL;
+	session->connection = NULL;
+	if (connection) {
+		connection->session = NULL;
 		requests_orphan(session);
 	}
-	return peer;
+	return connection;
 }
 
 struct session *session_new(struct sessions *sessions)
@@ -63,7 +63,7 @@ struct session *session_new(struct sessions *sessions)
 	if (!session)
 		return NULL;
 	session->sessions = sessions;
-	answers_init(&session->answers);
+	reply_cache_init(&session->replies);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		session->ports[i].session = session;
 	list_init(&session->channels);
@@ -85,8 +85,8 @@ int session_insert(struct session *session)
 	return 0;
 }
 
-int session_open(struct sessions *sessions, struct peer *peer, const char *tenant_name,
-		 const char *client)
+int session_open(struct sessions *sessions, struct connection *connection,
+		 const char *tenant_name, const char *client)
 {
 	struct control *control = sessions->control;
 	struct tenant *tenant = tenants_find(control->tenants, tenant_name);
@@ -113,8 +113,8 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *tenan
 	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);
 	session->opened_ms = clock_now_ms();
-	(void)snprintf(session->peer_name, sizeof(session->peer_name), "%s",
-		       peer->name);
+	(void)snprintf(session->address, sizeof(session->address), "%s",
+		       connection->name);
 	err = session_record(session);
 	if (!err)
 		err = session_insert(session);
@@ -126,7 +126,7 @@ int session_open(struct sessions *sessions, struct peer *peer, const char *tenan
 	}
 	sessions->next_id++;
 	session->state = SESSION_ACTIVE;
-	take_peer(session, peer);
+	take_connection(session, connection);
 	control->counters.sessions_opened++;
 	log_session(LOG_INFO, "session-opened", session, "a new session");
 	timer_moved(session);
@@ -138,8 +138,8 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 {
 	const struct control *control = session->sessions->control;
 	const struct config *config = control->config;
-	struct peer *peer = session->peer;
-	struct wire_msg *out = &peer->control->out;
+	struct connection *connection = session->connection;
+	struct wire_msg *out = &connection->control->out;
 	const struct tenant_limits *limits = &session->holder.tenant->limits;
 	uint64_t max = limits->lease_max;
 
@@ -151,7 +151,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 			       WIRE_ENDPOINT_DIRECT == FABRIC_ENDPOINT_DIRECT &&
 			       WIRE_ENDPOINT_INBAND == FABRIC_ENDPOINT_INBAND,
 		       "the fabric's flags are the protocol's");
-	out->welcome.version = peer->version;
+	out->welcome.version = connection->version;
 	out->welcome.session = session->holder.id;
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
 	out->welcome.resumed = resumed;
@@ -183,7 +183,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	out->welcome.channel = first->channel;
 	out->welcome.endpoint = first->endpoint;
 	WIRE_END_COPY(&out->welcome, &first->end);
-	peer_send(peer, out);
+	connection_send(connection, out);
 }
 
 void session_heard(struct session *session)
@@ -222,22 +222,22 @@ void session_end(struct session *session, const char *why)
 
 void session_bye(struct session *session, uint64_t bye_id)
 {
-	struct peer *peer = lose_peer(session);
+	struct connection *connection = lose_connection(session);
 
 	session_end(session, "the client said good-bye");
 	/* Nothing else may be asked for; the answer tells that all keys are dead. */
-	peer->greeting = true;
-	session->waiting_peer = peer;
+	connection->hello_pending = true;
+	session->waiting_connection = connection;
 	session->waiting_id = bye_id;
 	session_rest(session);
 }
 
-static void activate(struct session *session, struct peer *peer)
+static void activate(struct session *session, struct connection *connection)
 {
 	session->state = SESSION_ACTIVE;
 	session->resumes++;
 	session->sessions->control->counters.sessions_resumed++;
-	take_peer(session, peer);
+	take_connection(session, connection);
 	/* An endpoint that fails now is tried again when a channel is opened there. */
 	for (unsigned i = 0; i < session->sessions->control->endpoints->n; i++)
 		if (session->ports[i].used)
@@ -249,40 +249,40 @@ static void activate(struct session *session, struct peer *peer)
 void session_rest(struct session *session)
 {
 	static const struct session_first none;
-	struct peer *peer = session->waiting_peer;
+	struct connection *connection = session->waiting_connection;
 
 	if (session->n_closing)
 		return;
-	session->waiting_peer = NULL;
+	session->waiting_connection = NULL;
 	if (session->state == SESSION_ENDED) {
-		if (peer) {
-			peer_send_ok(peer, session->waiting_id);
-			peer_close(peer);
+		if (connection) {
+			connection_send_ok(connection, session->waiting_id);
+			connection_close(connection);
 		}
 		session_free(session);
 		return;
 	}
 	/* it may have been closed while it waited: the time of grace counts again */
-	if (!peer || peer->closed) {
+	if (!connection || connection->closed) {
 		timer_moved(session);
 		return;
 	}
-	activate(session, peer);
+	activate(session, connection);
 	session_welcome(session, session->waiting_id, true, &none);
-	peer->greeting = false;
-	peer->ops->greeted(peer);
+	connection->hello_pending = false;
+	connection->ops->authenticated(connection);
 	session_deliver(session);
 }
 
-int session_resume(struct sessions *sessions, struct peer *peer, const char *tenant,
-		   uint64_t id, const uint8_t token[WIRE_TOKEN_BYTES],
-		   uint64_t hello_id)
+int session_resume(struct sessions *sessions, struct connection *connection,
+		   const char *tenant, uint64_t id,
+		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id)
 {
 	static const uint8_t nobody[WIRE_TOKEN_BYTES];
 	struct session *session = sessions_find(sessions, id);
 	bool known = secret_equal(session ? session->token : nobody, token,
 				  WIRE_TOKEN_BYTES);
-	struct peer *old;
+	struct connection *old;
 
 	if (!session || !known)
 		return err_set(-ESTALE,
@@ -295,16 +295,16 @@ int session_resume(struct sessions *sessions, struct peer *peer, const char *ten
 			       " is of tenant %s, and only that can resume it",
 			       id, session->holder.tenant->name);
 	if (session->state == SESSION_ACTIVE) {
-		old = lose_peer(session);
+		old = lose_connection(session);
 		session_fence(session, "the client is back on another connection");
-		peer_close(old);
+		connection_close(old);
 	}
 	/* of several that want it the last one gets it */
-	if (session->waiting_peer)
-		peer_close(session->waiting_peer);
-	session->waiting_peer = peer;
+	if (session->waiting_connection)
+		connection_close(session->waiting_connection);
+	session->waiting_connection = connection;
 	session->waiting_id = hello_id;
-	peer->greeting = true;
+	connection->hello_pending = true;
 	session_rest(session);
 	return 0;
 }
@@ -316,7 +316,7 @@ void session_closed(void *session_cookie)
 
 	session->n_closing--;
 	session_port_closed(port);
-	if (session->waiting_peer || session->state == SESSION_ENDED)
+	if (session->waiting_connection || session->state == SESSION_ENDED)
 		session_rest(session);
 }
 
@@ -324,38 +324,39 @@ static void lost(struct session *session, const char *why)
 {
 	char text[160];
 
-	(void)lose_peer(session);
+	(void)lose_connection(session);
 	(void)snprintf(text, sizeof(text), "the control connection is lost: %s", why);
 	session_fence(session, text);
 }
 
-static void stop_waiting(struct list *list, const struct peer *peer)
+static void stop_waiting(struct list *list, const struct connection *connection)
 {
 	list_for_each(node, list) {
 		struct session *session = container_of(node, struct session, all);
 
-		if (session->waiting_peer != peer)
+		if (session->waiting_connection != connection)
 			continue;
-		session->waiting_peer = NULL;
+		session->waiting_connection = NULL;
 		/* its time of grace counts again */
 		timer_moved(session);
 	}
 }
 
-void sessions_peer_gone(struct sessions *sessions, struct peer *peer, const char *why)
+void sessions_connection_lost(struct sessions *sessions, struct connection *connection,
+			      const char *why)
 {
-	if (peer->session)
-		lost(peer->session, why);
-	if (!peer->greeting)
+	if (connection->session)
+		lost(connection->session, why);
+	if (!connection->hello_pending)
 		return;
-	stop_waiting(&sessions->all, peer);
-	stop_waiting(&sessions->ended, peer);
+	stop_waiting(&sessions->all, connection);
+	stop_waiting(&sessions->ended, connection);
 }
 
 void session_miss(struct session *session)
 {
-	struct peer *peer = lose_peer(session);
-	struct wire_msg *out = &peer->control->out;
+	struct connection *connection = lose_connection(session);
+	struct wire_msg *out = &connection->control->out;
 	char text[80];
 
 	(void)snprintf(text, sizeof(text), "no sign of life for %" PRIu64 " ms",
@@ -364,8 +365,8 @@ void session_miss(struct session *session)
 	out->type = WIRE_TYPE_closing;
 	out->id = 0;
 	out->closing.reason = WIRE_REASON_FENCED;
-	peer_send(peer, out);
-	peer_close(peer);
+	connection_send(connection, out);
+	connection_close(connection);
 }
 
 uint64_t session_id(const struct session *session)
@@ -383,7 +384,7 @@ void session_news(struct holder *holder)
 	struct session *session = container_of(holder, struct session, holder);
 
 	/* who comes back asks for each lease, and hears of it then */
-	if (!session->peer)
+	if (!session->connection)
 		holder_forget_news(holder);
 	else if (list_empty(&session->behind))
 		session_deliver(session);
@@ -417,9 +418,11 @@ void session_deliver(struct session *session)
 {
 	struct sessions *sessions = session->sessions;
 	struct wire_msg *out = &sessions->control->out;
-	struct peer *peer = session->peer;
+	struct connection *connection = session->connection;
 
-	for (unsigned n = 0; peer && !peer->closed && !peer->ops->busy(peer); n++) {
+	for (unsigned n = 0;
+	     connection && !connection->closed && !connection->ops->busy(connection);
+	     n++) {
 		if (n == SENDS_PER_TURN) {
 			if (list_empty(&session->behind))
 				list_append(&sessions->behind, &session->behind);
@@ -428,7 +431,7 @@ void session_deliver(struct session *session)
 		}
 		if (!take_news(&session->holder, out))
 			return;
-		peer_send(peer, out);
+		connection_send(connection, out);
 	}
 }
 

@@ -18,7 +18,7 @@
 struct control;
 struct holder;
 struct leases_restore;
-struct peer;
+struct connection;
 struct session;
 struct sessions;
 
@@ -27,8 +27,7 @@ struct session_status {
 	uint64_t id;
 	const char *tenant;
 	const char *client; /* how it calls itself */
-	const char
-		*peer; /* address:port of its control connection, or of the last one */
+	const char *peer;   /* address:port of its connection, or of the last one */
 	const char *state;  /* "active", "fenced" */
 	const char *fabric; /* "rdma", "tcp", "rdma,tcp"; "" before the first channel */
 	uint64_t age_ms;
@@ -78,33 +77,34 @@ unsigned sessions_count(const struct sessions *sessions);
 
 /* ---- requests ---- */
 
-/* Open a session of a tenant for the peer, which has none yet.
+/* Open a session of a tenant for the connection, which has none yet.
  *   -EACCES  there is no such tenant, or it is leaving
  *   -EDQUOT, -ENOMEM */
-int session_open(struct sessions *sessions, struct peer *peer, const char *tenant,
-		 const char *client);
-/* Give a session to the peer, if it is that tenant's.  On success the welcome that answers hello_id was sent, or
- * is sent once the session's old keys are dead; peer->greeting is set meanwhile.
+int session_open(struct sessions *sessions, struct connection *connection,
+		 const char *tenant, const char *client);
+/* Give a session to the connection, if it is that tenant's.  On success the welcome that answers hello_id was sent, or
+ * is sent once the session's old keys are dead; connection->hello_pending is set meanwhile.
  *   -ESTALE  there is no such session with that token
  *   -EACCES  it is another tenant's */
-int session_resume(struct sessions *sessions, struct peer *peer, const char *tenant,
-		   uint64_t id, const uint8_t token[WIRE_TOKEN_BYTES],
-		   uint64_t hello_id);
+int session_resume(struct sessions *sessions, struct connection *connection,
+		   const char *tenant, uint64_t id,
+		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id);
 /* A channel that a new session has from the beginning. */
 struct session_first {
 	uint32_t channel; /* 0: none */
 	uint8_t endpoint;
 	struct fabric_qp_info end; /* ours, where it is joined; qpn 0: it is not */
 };
-/* Send the peer what it needs to know of its session. */
+/* Send the connection what it needs to know of its session. */
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
 		     const struct session_first *first);
 /* Any frame. */
 void session_heard(struct session *session);
 /* End the session; bye_id is answered when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
-/* The peer is lost. */
-void sessions_peer_gone(struct sessions *sessions, struct peer *peer, const char *why);
+/* The connection is lost. */
+void sessions_connection_lost(struct sessions *sessions, struct connection *connection,
+			      const char *why);
 
 /* That of the session with this id, or NULL. */
 struct holder *sessions_holder(const struct sessions *sessions, uint64_t id);

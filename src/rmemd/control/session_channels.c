@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session_table.h"
 
 /* A grant not used for so long makes room for another one. */
@@ -284,12 +284,12 @@ int session_close_channel(struct session *session, uint32_t number)
 /* Whether the control connection comes from the address that the GID is. */
 static bool gid_is_own(const struct session *session, const uint8_t gid[16])
 {
-	char text[sizeof(session->peer_name)];
+	char text[sizeof(session->address)];
 	/* address:port, an IPv6 address in brackets */
-	bool bracket = session->peer_name[0] == '[';
+	bool bracket = session->address[0] == '[';
 	struct fabric_address from, named;
 
-	(void)snprintf(text, sizeof(text), "%s", session->peer_name + bracket);
+	(void)snprintf(text, sizeof(text), "%s", session->address + bracket);
 	text[strcspn(text, bracket ? "]" : ":")] = '\0';
 	return !fabric_address_parse(text, &from) &&
 	       inet_ntop(AF_INET6, gid, text, sizeof(text)) &&
@@ -377,7 +377,7 @@ static void log_channel(int level, const char *event, const struct session_port 
 
 	log_event(level, event,
 		  &(struct log_ctx){ .session = session->holder.id,
-				     .peer = session->peer_name,
+				     .peer = session->address,
 				     .device = at->facts->device },
 		  "channel %" PRIu32 " over %s%s%s", number, at->ops->name,
 		  *text ? ": " : "", text);
@@ -413,12 +413,12 @@ static void tell_ended(const struct session_port *port, uint32_t number,
 	const struct endpoint *at = &control->endpoints->at[port - session->ports];
 	struct wire_msg *out = &control->out;
 
-	if (!session->peer || !is_told(at, why))
+	if (!session->connection || !is_told(at, why))
 		return;
 	out->type = WIRE_TYPE_channel_ended;
 	out->id = 0;
 	out->channel_ended.channel = number;
-	peer_send(session->peer, out);
+	connection_send(session->connection, out);
 }
 
 void session_channel_down(void *session_cookie, uint32_t number, const char *why)

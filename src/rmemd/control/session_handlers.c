@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/handlers.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 
 static int check_hello(const struct wire_hello *hello)
@@ -48,9 +48,10 @@ static void first_join(struct session *session, const struct wire_hello *hello,
 	first->channel = 0;
 }
 
-static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
+static int greet(struct connection *connection, const struct wire_hello *hello,
+		 uint64_t id)
 {
-	struct sessions *sessions = peer->control->sessions;
+	struct sessions *sessions = connection->control->sessions;
 	const char *tenant = identify(hello);
 	struct session_first first;
 	int err;
@@ -58,60 +59,65 @@ static int greet(struct peer *peer, const struct wire_hello *hello, uint64_t id)
 	err = check_hello(hello);
 	if (err)
 		return err;
-	peer->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max
-							      : WIRE_VERSION_MAX;
+	connection->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max
+								    : WIRE_VERSION_MAX;
 	if (hello->resume)
-		return session_resume(sessions, peer, tenant, hello->resume,
+		return session_resume(sessions, connection, tenant, hello->resume,
 				      hello->token, id);
-	err = session_open(sessions, peer, tenant, hello->client);
+	err = session_open(sessions, connection, tenant, hello->client);
 	if (err)
 		return err;
-	session_open_first(peer->session, (enum wire_fabric)hello->channel, &first);
+	session_open_first(connection->session, (enum wire_fabric)hello->channel,
+			   &first);
 	if (hello->qpn)
-		first_join(peer->session, hello, &first);
-	session_welcome(peer->session, id, false, &first);
-	peer->ops->greeted(peer);
+		first_join(connection->session, hello, &first);
+	session_welcome(connection->session, id, false, &first);
+	connection->ops->authenticated(connection);
 	return 0;
 }
 
-int handle_hello(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_hello(struct connection *connection, const struct wire_msg *msg,
+		 struct wire_msg *out)
 {
-	int err = greet(peer, &msg->hello, msg->id);
+	int err = greet(connection, &msg->hello, msg->id);
 
 	(void)out;
 	if (err)
-		peer_refuse(peer, msg->id, err, err_text());
+		connection_refuse(connection, msg->id, err, err_text());
 	return HANDLER_LATER;
 }
 
-int handle_ping(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_ping(struct connection *connection, const struct wire_msg *msg,
+		struct wire_msg *out)
 {
-	(void)peer;
+	(void)connection;
 	(void)msg;
 	out->type = WIRE_TYPE_ok;
 	return HANDLER_ANSWER;
 }
 
-int handle_bye(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+int handle_bye(struct connection *connection, const struct wire_msg *msg,
+	       struct wire_msg *out)
 {
 	(void)out;
-	session_bye(peer->session, msg->id);
+	session_bye(connection->session, msg->id);
 	return HANDLER_LATER;
 }
 
-int handle_open_channel(struct peer *peer, const struct wire_msg *msg,
+int handle_open_channel(struct connection *connection, const struct wire_msg *msg,
 			struct wire_msg *out)
 {
 	const struct fabric_endpoint *facts;
 	uint32_t channel;
 	int err;
 
-	err = session_open_channel(peer->session, msg->open_channel.endpoint, &channel);
+	err = session_open_channel(connection->session, msg->open_channel.endpoint,
+				   &channel);
 	if (err)
 		return err;
 	out->type = WIRE_TYPE_channel;
 	out->channel.channel = channel;
-	facts = peer->control->endpoints->at[msg->open_channel.endpoint].facts;
+	facts = connection->control->endpoints->at[msg->open_channel.endpoint].facts;
 	out->channel.family = facts->address.family;
 	memcpy(out->channel.address, facts->address.bytes,
 	       sizeof(out->channel.address));
@@ -119,10 +125,11 @@ int handle_open_channel(struct peer *peer, const struct wire_msg *msg,
 	return HANDLER_ANSWER;
 }
 
-int handle_close_channel(struct peer *peer, const struct wire_msg *msg,
+int handle_close_channel(struct connection *connection, const struct wire_msg *msg,
 			 struct wire_msg *out)
 {
-	int err = session_close_channel(peer->session, msg->close_channel.channel);
+	int err =
+		session_close_channel(connection->session, msg->close_channel.channel);
 
 	if (err)
 		return err;
@@ -130,7 +137,7 @@ int handle_close_channel(struct peer *peer, const struct wire_msg *msg,
 	return HANDLER_ANSWER;
 }
 
-int handle_join_channel(struct peer *peer, const struct wire_msg *msg,
+int handle_join_channel(struct connection *connection, const struct wire_msg *msg,
 			struct wire_msg *out)
 {
 	const struct wire_join_channel *theirs = &msg->join_channel;
@@ -138,7 +145,7 @@ int handle_join_channel(struct peer *peer, const struct wire_msg *msg,
 	int err;
 
 	WIRE_END_COPY(&end, theirs);
-	err = session_join_channel(peer->session, theirs->channel, &end, &end);
+	err = session_join_channel(connection->session, theirs->channel, &end, &end);
 	if (err)
 		return err;
 	out->type = WIRE_TYPE_joined;

@@ -18,7 +18,7 @@
 /* Each process begins to number the channels of a session anew, so far apart. */
 #define CHANNELS_SHIFT 20
 
-/* The names of tenant, client and peer follow, each ended by a zero. */
+/* The names of tenant and client, and the address, follow, each ended by a zero. */
 struct session_head {
 	uint32_t head_bytes;
 	uint32_t restarts;
@@ -28,13 +28,13 @@ struct session_head {
 };
 
 /* The error's text follows, ended by a zero. */
-struct answer_head {
+struct reply_head {
 	uint32_t head_bytes;
 	uint32_t type;
 	int32_t err;
 	uint32_t unused;
 	uint64_t lease;
-	uint64_t dropped_id; /* struct answers', when it was given */
+	uint64_t dropped_id; /* struct reply_cache', when it was given */
 };
 
 static struct ledger *ledger_of(const struct session *session)
@@ -47,7 +47,7 @@ static struct ledger_key session_key(const struct session *session)
 	return (struct ledger_key){ LEDGER_SESSION, session->holder.id, 0 };
 }
 
-static struct ledger_key answer_key(const struct session *session, uint64_t id)
+static struct ledger_key reply_key(const struct session *session, uint64_t id)
 {
 	return (struct ledger_key){ LEDGER_ANSWER, session->holder.id, id };
 }
@@ -62,14 +62,14 @@ int session_record(const struct session *session)
 		.resumes = session->resumes,
 	};
 	char value[sizeof(head) + WIRE_LABEL_MAX + sizeof(session->client) +
-		   sizeof(session->peer_name) + 3];
+		   sizeof(session->address) + 3];
 	char *end = value;
 
 	memcpy(head.token, session->token, sizeof(head.token));
 	end = value_add(end, &head, sizeof(head));
 	end = value_add_text(end, session->holder.tenant->name, WIRE_LABEL_MAX);
 	end = value_add_text(end, session->client, sizeof(session->client));
-	end = value_add_text(end, session->peer_name, sizeof(session->peer_name));
+	end = value_add_text(end, session->address, sizeof(session->address));
 	return ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
 }
 
@@ -78,23 +78,23 @@ void session_unrecord(const struct session *session)
 	struct ledger_key key = session_key(session);
 
 	ledger_remove(ledger_of(session), &key);
-	for (unsigned i = 0; i < session->answers.n; i++)
-		answer_unrecord(session, session->answers.ring[i].id);
+	for (unsigned i = 0; i < session->replies.n; i++)
+		reply_unrecord(session, session->replies.ring[i].id);
 	/* those that are told before they are given */
 	list_for_each(node, &session->requests)
-		answer_unrecord(session, container_of(node, struct request, link)->id);
+		reply_unrecord(session, container_of(node, struct request, link)->id);
 }
 
-void answer_record(const struct session *session, const struct answer *answer,
-		   const char *text)
+void reply_record(const struct session *session, const struct reply *answer,
+		  const char *text)
 {
-	struct ledger_key key = answer_key(session, answer->id);
-	const struct answer_head head = {
+	struct ledger_key key = reply_key(session, answer->id);
+	const struct reply_head head = {
 		.head_bytes = sizeof(head),
 		.type = answer->type,
 		.err = answer->err,
 		.lease = answer->lease,
-		.dropped_id = session->answers.dropped_id,
+		.dropped_id = session->replies.dropped_id,
 	};
 	char value[sizeof(head) + TEXT_MAX + 1];
 	char *end = value_add(value, &head, sizeof(head));
@@ -103,15 +103,15 @@ void answer_record(const struct session *session, const struct answer *answer,
 	(void)ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
 }
 
-int answer_record_reserve(const struct session *session)
+int reply_record_reserve(const struct session *session)
 {
 	return ledger_reserve(ledger_of(session),
-			      sizeof(struct answer_head) + TEXT_MAX + 1);
+			      sizeof(struct reply_head) + TEXT_MAX + 1);
 }
 
-void answer_unrecord(const struct session *session, uint64_t id)
+void reply_unrecord(const struct session *session, uint64_t id)
 {
-	struct ledger_key key = answer_key(session, id);
+	struct ledger_key key = reply_key(session, id);
 
 	ledger_remove(ledger_of(session), &key);
 }
@@ -137,7 +137,7 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 {
 	struct tenant *held;
 	struct value value = { data, bytes };
-	const char *tenant = NULL, *client = NULL, *peer = NULL;
+	const char *tenant = NULL, *client = NULL, *address = NULL;
 	struct session_head head;
 
 	if (value_take_head(&value, &head, sizeof(head)))
@@ -145,8 +145,8 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	if (tenant)
 		client = value_take_text(&value, sizeof(session->client) - 1);
 	if (client)
-		peer = value_take_text(&value, sizeof(session->peer_name) - 1);
-	if (!peer)
+		address = value_take_text(&value, sizeof(session->address) - 1);
+	if (!address)
 		return malformed("session", key);
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
@@ -156,7 +156,7 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	tenant_unref(held);
 	memcpy(session->token, head.token, sizeof(session->token));
 	memcpy(session->client, client, strlen(client) + 1);
-	memcpy(session->peer_name, peer, strlen(peer) + 1);
+	memcpy(session->address, address, strlen(address) + 1);
 	session->opened_ms = head.opened_ms;
 	session->resumes = head.resumes;
 	/* what the client asks of the channels of another process must not hit one of ours */
@@ -232,7 +232,7 @@ static int sessions_take(struct restore *restore)
 /* An answer of the ledger, with the text in it. */
 struct row {
 	uint64_t session;
-	struct answer answer;
+	struct reply answer;
 	uint64_t dropped_id;
 };
 
@@ -247,7 +247,7 @@ static int on_answer(const struct ledger_key *key, const void *data, size_t byte
 	struct rows *rows = arg;
 	struct row *row = &rows->at[rows->n];
 	struct value value = { data, bytes };
-	struct answer_head head;
+	struct reply_head head;
 	const char *text = NULL;
 
 	if (value_take_head(&value, &head, sizeof(head)))
@@ -279,7 +279,7 @@ static void answers_take(struct sessions *sessions, const struct rows *rows)
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct row *row = &rows->at[i];
 		struct session *session = sessions_find(sessions, row->session);
-		struct answer answer = row->answer;
+		struct reply answer = row->answer;
 
 		/* it ended while these were being taken out */
 		if (!session) {
@@ -289,11 +289,11 @@ static void answers_take(struct sessions *sessions, const struct rows *rows)
 			continue;
 		}
 		answer.text = NULL;
-		(void)answers_keep(&session->answers, &answer,
-				   answer.err ? row->answer.text : NULL);
+		(void)reply_cache_add(&session->replies, &answer,
+				      answer.err ? row->answer.text : NULL);
 		session->last_id = answer.id;
-		if (session->answers.dropped_id < row->dropped_id)
-			session->answers.dropped_id = row->dropped_id;
+		if (session->replies.dropped_id < row->dropped_id)
+			session->replies.dropped_id = row->dropped_id;
 	}
 }
 

@@ -2,8 +2,8 @@
 /* Sessions and the answers they were given in the ledger, so that their clients may come back
  * to another process.  Here they are staged; who answers a request commits.
  * Threads: [loop]. */
-#ifndef RMEMD_CONTROL_RECORD_H
-#define RMEMD_CONTROL_RECORD_H
+#ifndef RMEMD_CONTROL_SESSION_RECORD_H
+#define RMEMD_CONTROL_SESSION_RECORD_H
 
 #include "rmemd/control/session_table.h"
 
@@ -13,10 +13,10 @@ int session_record(const struct session *session);
 void session_unrecord(const struct session *session);
 
 /* Without memory it is not there after a restart, as it may be dropped at any time. */
-void answer_record(const struct session *session, const struct answer *answer,
-		   const char *text);
+void reply_record(const struct session *session, const struct reply *answer,
+		  const char *text);
 /* Room for it.  -ENOMEM, -ENOSPC */
-int answer_record_reserve(const struct session *session);
-void answer_unrecord(const struct session *session, uint64_t id);
+int reply_record_reserve(const struct session *session);
+void reply_unrecord(const struct session *session, uint64_t id);
 
 #endif

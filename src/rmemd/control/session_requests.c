@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session_record.h"
 #include "rmemd/control/session_table.h"
 #include "rmemd/state/ledger.h"
@@ -42,19 +42,20 @@ static bool ending(const struct wire_msg *msg)
 static void keep(struct session *session, uint64_t id, enum wire_type type,
 		 uint64_t lease, int err, const char *text)
 {
-	const struct answer answer = {
+	const struct reply answer = {
 		.id = id,
 		.lease = lease,
 		.type = type,
 		.err = err,
 	};
 
-	uint64_t dropped = answers_keep(&session->answers, &answer, err ? text : NULL);
+	uint64_t dropped =
+		reply_cache_add(&session->replies, &answer, err ? text : NULL);
 
 	if (dropped)
-		answer_unrecord(session, dropped);
+		reply_unrecord(session, dropped);
 	if (dropped != id)
-		answer_record(session, &answer, err ? text : NULL);
+		reply_record(session, &answer, err ? text : NULL);
 	/* what was done, and that it was, take effect together */
 	ledger_commit(session->sessions->control->ledger);
 }
@@ -63,7 +64,7 @@ static void request_done(struct lease_waiter *waiter, int err, const char *text)
 {
 	struct request *request = container_of(waiter, struct request, waiter);
 	struct wire_msg *out = &request->session->sessions->control->out;
-	struct peer *peer = request->peer;
+	struct connection *connection = request->connection;
 	uint64_t lease = 0;
 
 	out->type = WIRE_TYPE_ok;
@@ -76,18 +77,18 @@ static void request_done(struct lease_waiter *waiter, int err, const char *text)
 	if (request->keep)
 		keep(request->session, request->id, request->type, lease, err, text);
 	request_free(request);
-	if (!peer)
+	if (!connection)
 		return;
 	if (err)
-		peer_send_error(peer, out->id, err, text);
+		connection_send_error(connection, out->id, err, text);
 	else
-		peer_send(peer, out);
+		connection_send(connection, out);
 }
 
-int request_create(struct peer *peer, const struct wire_msg *msg,
+int request_create(struct connection *connection, const struct wire_msg *msg,
 		   struct request **ret_request)
 {
-	struct session *session = peer->session;
+	struct session *session = connection->session;
 	struct request *request;
 
 	if (session->n_requests == REQUESTS_MAX)
@@ -98,7 +99,7 @@ int request_create(struct peer *peer, const struct wire_msg *msg,
 		return err_set(-ENOMEM, "no memory for a request");
 	request->waiter.done = request_done;
 	request->session = session;
-	request->peer = peer;
+	request->connection = connection;
 	request->id = msg->id;
 	request->lease = msg->type == WIRE_TYPE_resize ? msg->resize.lease : 0;
 	request->type = msg->type;
@@ -130,8 +131,8 @@ static struct request *find_waiting(const struct session *session, uint64_t id)
 }
 
 /* Give the same answer without doing anything, but with keys that work now. */
-static int answer_again(struct peer *peer, const struct wire_msg *msg,
-			const struct answer *answer, struct wire_msg *out)
+static int answer_again(struct connection *connection, const struct wire_msg *msg,
+			const struct reply *answer, struct wire_msg *out)
 {
 	struct request *request;
 	int err;
@@ -144,12 +145,13 @@ static int answer_again(struct peer *peer, const struct wire_msg *msg,
 		out->type = WIRE_TYPE_ok;
 		return HANDLER_ANSWER;
 	}
-	err = request_create(peer, msg, &request);
+	err = request_create(connection, msg, &request);
 	if (err)
 		return err;
 	request->keep = false;
-	err = lease_rekey(peer->control->leases, session_holder(peer->session),
-			  answer->lease, &request->waiter);
+	err = lease_rekey(connection->control->leases,
+			  session_holder(connection->session), answer->lease,
+			  &request->waiter);
 	if (err) {
 		request_free(request);
 		return err;
@@ -165,58 +167,58 @@ static int answer_again(struct peer *peer, const struct wire_msg *msg,
  * what it has no answer to, in order and before new requests.  What is neither under way
  * nor kept never arrived, or was undone as its connection was lost, or is so old that its
  * answer was dropped; only in that last case must it not be handled. */
-static int look_up(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out)
+static int look_up(struct connection *connection, const struct wire_msg *msg,
+		   struct wire_msg *out)
 {
-	struct session *session = peer->session;
+	struct session *session = connection->session;
 	struct request *waiting = find_waiting(session, msg->id);
-	const struct answer *answer = answers_find(&session->answers, msg->id);
+	const struct reply *answer = reply_cache_find(&session->replies, msg->id);
 
 	if ((waiting && waiting->type != msg->type) ||
 	    (answer && answer->type != msg->type)) {
 		(void)err_set(-EPROTO, "%s has the id %" PRIu64 " of another request",
 			      wire_type_name(msg->type), msg->id);
-		peer_refuse(peer, msg->id, -EPROTO, err_text());
+		connection_refuse(connection, msg->id, -EPROTO, err_text());
 		return HANDLER_LATER;
 	}
 	if (waiting) {
-		waiting->peer = peer;
+		waiting->connection = connection;
 		return HANDLER_LATER;
 	}
 	if (answer)
-		return answer_again(peer, msg, answer, out);
-	if (lasting(msg) && msg->id <= session->answers.dropped_id)
+		return answer_again(connection, msg, answer, out);
+	if (lasting(msg) && msg->id <= session->replies.dropped_id)
 		return err_set(-EPROTO,
 			       "request %" PRIu64 " is older than the last %d, whose "
 			       "answers are kept: what became of it is not known",
-			       msg->id, ANSWERS_MAX);
+			       msg->id, REPLY_CACHE_MAX);
 	return NOT_SEEN;
 }
 
-int request_handle(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out,
-		   handler *handle)
+int request_handle(struct connection *connection, const struct wire_msg *msg,
+		   struct wire_msg *out, handler *handle)
 {
-	struct session *session = peer->session;
+	struct session *session = connection->session;
 	int result = NOT_SEEN;
 
 	if (msg->id <= session->last_id)
-		result = look_up(peer, msg, out);
+		result = look_up(connection, msg, out);
 	else
 		session->last_id = msg->id;
 	if (result != NOT_SEEN)
 		return result;
 	if (lasting(msg)) {
 		/* what cannot be told again is not begun */
-		result = answer_record_reserve(session);
+		result = reply_record_reserve(session);
 		if (result)
 			return result;
 	}
 	/* what ends takes effect at once, and its keys die, also with the process: whoever
 	 * asks for it again is told that it is done */
 	if (ending(msg))
-		answer_record(session,
-			      &(struct answer){ .id = msg->id, .type = msg->type },
-			      NULL);
-	result = handle(peer, msg, out);
+		reply_record(session,
+			     &(struct reply){ .id = msg->id, .type = msg->type }, NULL);
+	result = handle(connection, msg, out);
 	if (result != HANDLER_LATER && lasting(msg))
 		keep(session, msg->id, msg->type, 0, result, err_text());
 	return result;
@@ -247,7 +249,7 @@ void requests_orphan(struct session *session)
 	struct request *request;
 
 	list_for_each(node, &session->requests)
-		container_of(node, struct request, link)->peer = NULL;
+		container_of(node, struct request, link)->connection = NULL;
 	/* the end of one may be the end of others */
 	while ((request = find_stoppable(session))) {
 		if (!lease_waiter_cancel(&request->waiter))

@@ -8,8 +8,8 @@
  * does not come back leaves nothing but what ends with the session.
  *
  * Threads: [loop].  Functions return 0 or -errno with err_text(). */
-#ifndef RMEMD_CONTROL_REQUEST_H
-#define RMEMD_CONTROL_REQUEST_H
+#ifndef RMEMD_CONTROL_SESSION_REQUESTS_H
+#define RMEMD_CONTROL_SESSION_REQUESTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 /* Requests of one session that wait for their answer at a time. */
 #define REQUESTS_MAX 256
 
-struct peer;
+struct connection;
 struct session;
 
 /* A request that waits. */
@@ -29,21 +29,22 @@ struct request {
 	struct lease_waiter waiter;
 	struct list link; /* in session->requests */
 	struct session *session;
-	struct peer *peer; /* who asked last; NULL: its connection is lost */
+	struct connection
+		*connection; /* who asked last; NULL: its connection is lost */
 	uint64_t id;
 	uint64_t lease; /* that it resizes */
 	enum wire_type type;
 	bool keep; /* its answer is to be kept */
 };
 
-/* Have a request of a peer with a session handled, unless it is a repeated one that was.
+/* Have a request of a connection with a session handled, unless it is a repeated one that was.
  * The result is the handler's; a session that said bye may be gone.
  *   -EPROTO  what became of it is not known any more */
-int request_handle(struct peer *peer, const struct wire_msg *msg, struct wire_msg *out,
-		   handler *handle);
+int request_handle(struct connection *connection, const struct wire_msg *msg,
+		   struct wire_msg *out, handler *handle);
 
 /* -EDQUOT, -ENOMEM.  Answers by itself when the waiter is done. */
-int request_create(struct peer *peer, const struct wire_msg *msg,
+int request_create(struct connection *connection, const struct wire_msg *msg,
 		   struct request **ret_request);
 /* It did not start. */
 void request_free(struct request *request);

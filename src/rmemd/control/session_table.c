@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session_requests.h"
 
 int sessions_open(struct control *control, const struct sessions_events *events,
@@ -32,7 +32,7 @@ int sessions_open(struct control *control, const struct sessions_events *events,
 void session_free(struct session *session)
 {
 	session_forget_channels(session);
-	answers_clear(&session->answers);
+	reply_cache_clear(&session->replies);
 	list_remove(&session->all);
 	list_remove(&session->noticed);
 	list_remove(&session->behind);
@@ -70,7 +70,7 @@ uint64_t session_due_ms(const struct session *session)
 	if (session->state == SESSION_ACTIVE)
 		return session->heard_ms + config->fence_ms;
 	/* a client that is just coming back is not too late */
-	if (session->waiting_peer)
+	if (session->waiting_connection)
 		return UINT64_MAX;
 	return session->fenced_ms + config->grace_ms;
 }
@@ -125,18 +125,19 @@ void sessions_stop(struct sessions *sessions, bool back)
 {
 	sessions->stopping = true;
 	list_for_each(node, &sessions->all) {
-		struct peer *peer = container_of(node, struct session, all)->peer;
+		struct connection *connection =
+			container_of(node, struct session, all)->connection;
 		struct wire_msg *out;
 
-		if (!peer)
+		if (!connection)
 			continue;
-		out = &peer->control->out;
+		out = &connection->control->out;
 		out->type = WIRE_TYPE_closing;
 		out->id = 0;
 		out->closing.reason = WIRE_REASON_SHUTDOWN;
 		if (!back)
-			peer_send(peer, out);
-		peer_close(peer);
+			connection_send(connection, out);
+		connection_close(connection);
 	}
 }
 
@@ -165,7 +166,7 @@ int sessions_each(const struct sessions *sessions,
 			.id = session->holder.id,
 			.tenant = session->holder.tenant->name,
 			.client = session->client,
-			.peer = session->peer_name,
+			.peer = session->address,
 			.state = session->state == SESSION_ACTIVE ? "active" : "fenced",
 			.fabric = fabric_text(&session->holder),
 			.age_ms = now_ms - session->opened_ms,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of sessions and what is in it; for control/ alone.  Threads: [loop]. */
-#ifndef RMEMD_CONTROL_TABLE_H
-#define RMEMD_CONTROL_TABLE_H
+#ifndef RMEMD_CONTROL_SESSION_TABLE_H
+#define RMEMD_CONTROL_SESSION_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,8 +42,8 @@ struct session {
 	enum session_state state;
 	uint8_t token[WIRE_TOKEN_BYTES];
 	char client[WIRE_LABEL_MAX + 1];
-	char peer_name[64];
-	struct peer *peer; /* NULL unless active */
+	char address[64];              /* of its connection, or of the last one */
+	struct connection *connection; /* NULL unless active */
 	struct map_node by_id;
 	struct list all; /* in sessions->all or ->ended */
 
@@ -63,14 +63,14 @@ struct session {
 	uint64_t last_id; /* the highest of a request so far */
 
 	/* Who waits for the old keys to be dead: a hello while fenced, a bye when ended. */
-	struct peer *waiting_peer;
+	struct connection *waiting_connection;
 	uint64_t waiting_id;
 
 	uint64_t opened_ms;
 	uint64_t heard_ms;
 	uint64_t fenced_ms;
 	uint64_t resumes;
-	struct answers answers;
+	struct reply_cache replies;
 };
 
 /* A session that is in no table, all zero.  NULL: no memory. */
@@ -90,7 +90,7 @@ void session_free(struct session *session);
 
 /* ---- session.c ---- */
 
-/* Its keys die, its peer is lost already.  The caller calls session_rest() next only when
+/* Its keys die, its connection is lost already.  The caller calls session_rest() next only when
  * it ends it, too. */
 void session_fence(struct session *session, const char *why);
 /* What it had goes.  The caller calls session_rest() next. */

@@ -2,8 +2,8 @@
 /* Where data connections are served: the endpoints of all fabrics under one numbering,
  * which is the protocol's.  Filled by the daemon, constant while it runs.
  * Threads: [loop]. */
-#ifndef RMEMD_CONTROL_ENDPOINT_H
-#define RMEMD_CONTROL_ENDPOINT_H
+#ifndef RMEMD_FABRICS_ENDPOINTS_H
+#define RMEMD_FABRICS_ENDPOINTS_H
 
 #include "fabric/fabric.h"
 #include "rmemd/pool/pools.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fabrics the daemon serves, opened as the configuration says; their news go to the
  * sessions and leases.  Threads: [loop]. */
-#ifndef RMEMD_FABRICS_H
-#define RMEMD_FABRICS_H
+#ifndef RMEMD_FABRICS_FABRICS_H
+#define RMEMD_FABRICS_FABRICS_H
 
 #include <event2/event.h>
 

@@ -20,34 +20,35 @@
 #define LEDGER "ledger"
 #define POOL_PREFIX "pool-"
 
-struct keep {
+struct fdstore {
 	char path[256]; /* of the directory; "": there is none */
 	int dir;
 	int ledger;
 	bool manager; /* the service manager keeps memfds */
-	struct notify_kept files[NOTIFY_KEPT_MAX];
+	struct systemd_file files[SYSTEMD_FILES_MAX];
 	unsigned n_files;
 };
 
-static const char *pool_name(uint32_t id, char buf[NOTIFY_KEPT_NAME])
+static const char *pool_name(uint32_t id, char buf[SYSTEMD_FILE_NAME_BYTES])
 {
-	(void)snprintf(buf, NOTIFY_KEPT_NAME, POOL_PREFIX "%" PRIu32, id);
+	(void)snprintf(buf, SYSTEMD_FILE_NAME_BYTES, POOL_PREFIX "%" PRIu32, id);
 	return buf;
 }
 
-static int file_add(struct keep *keep, const char *name, int fd)
+static int file_add(struct fdstore *keep, const char *name, int fd)
 {
-	struct notify_kept *file = &keep->files[keep->n_files];
+	struct systemd_file *file = &keep->files[keep->n_files];
 
-	if (keep->n_files == NOTIFY_KEPT_MAX)
-		return err_set(-ENOSPC, "more than %d files are kept", NOTIFY_KEPT_MAX);
+	if (keep->n_files == SYSTEMD_FILES_MAX)
+		return err_set(-ENOSPC, "more than %d files are kept",
+			       SYSTEMD_FILES_MAX);
 	(void)snprintf(file->name, sizeof(file->name), "%s", name);
 	file->fd = fd;
 	keep->n_files++;
 	return 0;
 }
 
-static struct notify_kept *file_find(struct keep *keep, const char *name)
+static struct systemd_file *file_find(struct fdstore *keep, const char *name)
 {
 	for (unsigned i = 0; i < keep->n_files; i++)
 		if (strcmp(keep->files[i].name, name) == 0)
@@ -63,7 +64,7 @@ struct known {
 
 static bool is_known(const struct known *known, const char *name)
 {
-	char own[NOTIFY_KEPT_NAME];
+	char own[SYSTEMD_FILE_NAME_BYTES];
 
 	for (unsigned i = 0; i < known->n; i++)
 		if (strcmp(pool_name(known->ids[i], own), name) == 0)
@@ -73,7 +74,7 @@ static bool is_known(const struct known *known, const char *name)
 
 /* ---- in a directory ---- */
 
-static int dir_file(struct keep *keep, const char *name, int flags, int *ret_fd)
+static int dir_file(struct fdstore *keep, const char *name, int flags, int *ret_fd)
 {
 	int fd = openat(keep->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 
@@ -83,7 +84,7 @@ static int dir_file(struct keep *keep, const char *name, int flags, int *ret_fd)
 	return 0;
 }
 
-static int dir_open(struct keep *keep, const char *path)
+static int dir_open(struct fdstore *keep, const char *path)
 {
 	struct stat st;
 	int err;
@@ -108,7 +109,7 @@ static int dir_open(struct keep *keep, const char *path)
 }
 
 /* Files of pools whose process ended as it made them, or gave them up. */
-static int dir_sweep(struct keep *keep, const struct known *known)
+static int dir_sweep(struct fdstore *keep, const struct known *known)
 {
 	int fd = openat(keep->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -136,14 +137,14 @@ static void manager_drop(int fd, const char *name)
 {
 	(void)!ftruncate(fd, 0);
 	(void)close(fd);
-	notify_keep_no_more(name);
+	systemd_remove_fd(name);
 }
 
-static int manager_open(struct keep *keep)
+static int manager_open(struct fdstore *keep)
 {
-	const struct notify_kept *file = file_find(keep, LEDGER);
+	const struct systemd_file *file = file_find(keep, LEDGER);
 
-	keep->manager = notify_keeps();
+	keep->manager = systemd_has_fdstore();
 	if (file) {
 		keep->ledger = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
 		return keep->ledger < 0 ? err_errno(-errno, "the ledger") : 0;
@@ -152,14 +153,14 @@ static int manager_open(struct keep *keep)
 	if (keep->ledger < 0)
 		return err_errno(-errno, "a memfd for the ledger");
 	/* one that cannot keep files is none */
-	keep->manager = keep->manager && notify_keep(LEDGER, keep->ledger);
+	keep->manager = keep->manager && systemd_store_fd(LEDGER, keep->ledger);
 	return 0;
 }
 
-static void manager_sweep(struct keep *keep, const struct known *known)
+static void manager_sweep(struct fdstore *keep, const struct known *known)
 {
 	for (unsigned i = keep->n_files; i-- > 0;) {
-		struct notify_kept file = keep->files[i];
+		struct systemd_file file = keep->files[i];
 
 		if (strncmp(file.name, POOL_PREFIX, strlen(POOL_PREFIX)) != 0 ||
 		    is_known(known, file.name))
@@ -181,9 +182,9 @@ static int is_lent(const struct ledger_key *key, const void *value, size_t bytes
 
 /* What it has kept of a time before there was a directory: memory of no use, unless it is
  * lent. */
-static int manager_release(struct keep *keep)
+static int manager_release(struct fdstore *keep)
 {
-	const struct notify_kept *file = file_find(keep, LEDGER);
+	const struct systemd_file *file = file_find(keep, LEDGER);
 	struct ledger *ledger;
 	int lent = 1;
 
@@ -207,9 +208,10 @@ static int manager_release(struct keep *keep)
 
 /* ---- both ---- */
 
-int keep_open(const char *dir, const struct notify_fds *fds, struct keep **ret_keep)
+int fdstore_open(const char *dir, const struct systemd_fds *fds,
+		 struct fdstore **ret_keep)
 {
-	struct keep *keep = calloc(1, sizeof(*keep));
+	struct fdstore *keep = calloc(1, sizeof(*keep));
 	int err = 0;
 
 	if (!keep) {
@@ -224,14 +226,14 @@ int keep_open(const char *dir, const struct notify_fds *fds, struct keep **ret_k
 	if (!err && *dir)
 		err = manager_release(keep);
 	if (err) {
-		keep_close(keep);
+		fdstore_close(keep);
 		return err;
 	}
 	*ret_keep = keep;
 	return 0;
 }
 
-void keep_close(struct keep *keep)
+void fdstore_close(struct fdstore *keep)
 {
 	if (!keep)
 		return;
@@ -244,24 +246,24 @@ void keep_close(struct keep *keep)
 	free(keep);
 }
 
-bool keep_lasts(const struct keep *keep)
+bool fdstore_lasts(const struct fdstore *keep)
 {
 	return keep->manager || *keep->path;
 }
 
-const char *keep_remedy(const struct keep *keep)
+const char *fdstore_remedy(const struct fdstore *keep)
 {
 	return *keep->path
 		       ? "remove the files in [server] state to give up what is lent"
 		       : "systemctl stop rmemd gives up what is lent";
 }
 
-int keep_ledger(const struct keep *keep)
+int fdstore_ledger(const struct fdstore *keep)
 {
 	return keep->ledger;
 }
 
-int keep_sweep(struct keep *keep, const uint32_t *ids, unsigned n_ids)
+int fdstore_sweep(struct fdstore *keep, const uint32_t *ids, unsigned n_ids)
 {
 	const struct known known = { ids, n_ids };
 
@@ -271,10 +273,10 @@ int keep_sweep(struct keep *keep, const uint32_t *ids, unsigned n_ids)
 	return 0;
 }
 
-int keep_pool_find(struct keep *keep, uint32_t id, int *ret_fd)
+int fdstore_find_pool(struct fdstore *keep, uint32_t id, int *ret_fd)
 {
-	char name[NOTIFY_KEPT_NAME];
-	const struct notify_kept *file = file_find(keep, pool_name(id, name));
+	char name[SYSTEMD_FILE_NAME_BYTES];
+	const struct systemd_file *file = file_find(keep, pool_name(id, name));
 	int err;
 
 	*ret_fd = file ? file->fd : 0;
@@ -292,9 +294,9 @@ int keep_pool_find(struct keep *keep, uint32_t id, int *ret_fd)
 	return err;
 }
 
-int keep_pool_make(struct keep *keep, uint32_t id, int *ret_fd)
+int fdstore_make_pool(struct fdstore *keep, uint32_t id, int *ret_fd)
 {
-	char name[NOTIFY_KEPT_NAME];
+	char name[SYSTEMD_FILE_NAME_BYTES];
 	int err;
 
 	*ret_fd = 0;
@@ -311,18 +313,18 @@ int keep_pool_make(struct keep *keep, uint32_t id, int *ret_fd)
 	return err;
 }
 
-void keep_pool_hold(struct keep *keep, uint32_t id, int fd)
+void fdstore_hold_pool(struct fdstore *keep, uint32_t id, int fd)
 {
-	char name[NOTIFY_KEPT_NAME];
+	char name[SYSTEMD_FILE_NAME_BYTES];
 
 	if (keep->manager)
-		(void)notify_keep(pool_name(id, name), fd);
+		(void)systemd_store_fd(pool_name(id, name), fd);
 }
 
-void keep_pool_drop(struct keep *keep, uint32_t id)
+void fdstore_drop_pool(struct fdstore *keep, uint32_t id)
 {
-	char name[NOTIFY_KEPT_NAME];
-	struct notify_kept *file = file_find(keep, pool_name(id, name));
+	char name[SYSTEMD_FILE_NAME_BYTES];
+	struct systemd_file *file = file_find(keep, pool_name(id, name));
 
 	if (file && *keep->path)
 		(void)close(file->fd);

@@ -23,7 +23,7 @@ static struct flow flows[EVENTS_MAX];
 static unsigned n_flows;
 static log_sink *next;
 
-void throttle_open(log_sink *to)
+void log_ratelimit_open(log_sink *to)
 {
 	n_flows = 0;
 	next = to;
@@ -43,7 +43,7 @@ static struct flow *flow_of(const char *event)
 /* Another period begins for it, if one does. */
 static void turn(struct flow *flow)
 {
-	uint64_t period = clock_now_ms() / THROTTLE_PERIOD_MS + 1;
+	uint64_t period = clock_now_ms() / LOG_RATELIMIT_PERIOD_MS + 1;
 	char text[64];
 
 	if (flow->period == period)
@@ -58,14 +58,14 @@ static void turn(struct flow *flow)
 	flow->held = 0;
 }
 
-void throttle_sink(int level, const char *event, const struct log_ctx *ctx,
-		   const char *text)
+void log_ratelimit_sink(int level, const char *event, const struct log_ctx *ctx,
+			const char *text)
 {
 	struct flow *flow = level < LOG_DEBUG ? flow_of(event) : NULL;
 
 	if (flow) {
 		turn(flow);
-		if (flow->passed == THROTTLE_LINES) {
+		if (flow->passed == LOG_RATELIMIT_LINES) {
 			flow->held++;
 			flow->level = level;
 			return;
@@ -75,7 +75,7 @@ void throttle_sink(int level, const char *event, const struct log_ctx *ctx,
 	next(level, event, ctx, text);
 }
 
-void throttle_flush(void)
+void log_ratelimit_flush(void)
 {
 	for (unsigned i = 0; i < n_flows; i++)
 		turn(&flows[i]);

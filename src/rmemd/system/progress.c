@@ -45,8 +45,8 @@ void progress_tell(struct progress *progress, uint64_t done, uint64_t bytes)
 	/* of pools of `size = auto` it is not known at once */
 	if (!bytes)
 		return;
-	notify_status("populating pools: %s of %s",
-		      units_format_bytes(done, done_text, sizeof(done_text)),
-		      units_format_bytes(bytes, bytes_text, sizeof(bytes_text)));
+	systemd_status("populating pools: %s of %s",
+		       units_format_bytes(done, done_text, sizeof(done_text)),
+		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)));
 	progress_log(progress, done, bytes);
 }

@@ -25,14 +25,14 @@
 
 /* ---- sockets ---- */
 
-static int fd_sort(int fd, const char *name, struct notify_fds *fds)
+static int fd_sort(int fd, const char *name, struct systemd_fds *fds)
 {
 	const size_t prefix = strlen(KEPT_PREFIX);
 
 	if (strncmp(name, KEPT_PREFIX, prefix) == 0) {
-		struct notify_kept *kept = &fds->kept[fds->n_kept];
+		struct systemd_file *kept = &fds->kept[fds->n_kept];
 
-		if (fds->n_kept == NOTIFY_KEPT_MAX ||
+		if (fds->n_kept == SYSTEMD_FILES_MAX ||
 		    strlen(name + prefix) >= sizeof(kept->name))
 			return err_set(-EINVAL,
 				       "the file '%s' that was passed: not ours", name);
@@ -48,9 +48,9 @@ static int fd_sort(int fd, const char *name, struct notify_fds *fds)
 				"two UNIX sockets were passed; rmemd serves one");
 		fds->admin = fd;
 	} else if (sd_is_socket_inet(fd, AF_UNSPEC, SOCK_STREAM, 1, 0) > 0) {
-		if (fds->n_control == NOTIFY_CONTROL_MAX)
+		if (fds->n_control == SYSTEMD_CONTROL_MAX)
 			return err_set(-EINVAL, "more than %d TCP sockets were passed",
-				       NOTIFY_CONTROL_MAX);
+				       SYSTEMD_CONTROL_MAX);
 		fds->control[fds->n_control++] = fd;
 	} else {
 		return err_set(
@@ -64,9 +64,9 @@ static int fd_sort(int fd, const char *name, struct notify_fds *fds)
 	return 0;
 }
 
-int notify_listen_fds(struct notify_fds *ret_fds)
+int systemd_listen_fds(struct systemd_fds *ret_fds)
 {
-	struct notify_fds fds = { .admin = -1 };
+	struct systemd_fds fds = { .admin = -1 };
 	char **names = NULL;
 	int n = sd_listen_fds_with_names(1, &names), err = 0;
 
@@ -91,12 +91,12 @@ int notify_listen_fds(struct notify_fds *ret_fds)
 
 /* ---- files that are kept ---- */
 
-bool notify_keeps(void)
+bool systemd_has_fdstore(void)
 {
 	return getenv("NOTIFY_SOCKET") != NULL;
 }
 
-bool notify_kept(void)
+bool systemd_passed_ledger(void)
 {
 	const char *names = getenv("LISTEN_FDNAMES");
 
@@ -104,16 +104,16 @@ bool notify_kept(void)
 }
 
 /* Polling would have a memfd dropped at once, as it is always ready. */
-bool notify_keep(const char *name, int fd)
+bool systemd_store_fd(const char *name, int fd)
 {
-	char state[NOTIFY_KEPT_NAME + 64];
+	char state[SYSTEMD_FILE_NAME_BYTES + 64];
 
 	(void)snprintf(state, sizeof(state),
 		       "FDSTORE=1\nFDNAME=" KEPT_PREFIX "%s\nFDPOLL=0", name);
 	return sd_pid_notify_with_fds(0, 0, state, &fd, 1) > 0;
 }
 
-void notify_keep_no_more(const char *name)
+void systemd_remove_fd(const char *name)
 {
 	(void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" KEPT_PREFIX "%s", name);
 }
@@ -130,7 +130,7 @@ state_send(const char *first, const char *fmt, va_list ap)
 	(void)sd_notifyf(0, "%sSTATUS=%s", first, status);
 }
 
-void notify_ready(const char *fmt, ...)
+void systemd_ready(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -139,7 +139,7 @@ void notify_ready(const char *fmt, ...)
 	va_end(ap);
 }
 
-void notify_status(const char *fmt, ...)
+void systemd_status(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -148,13 +148,13 @@ void notify_status(const char *fmt, ...)
 	va_end(ap);
 }
 
-void notify_reloading(void)
+void systemd_reloading(void)
 {
 	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
 			 clock_now_ns() / 1000);
 }
 
-void notify_stopping(void)
+void systemd_stopping(void)
 {
 	(void)sd_notify(0, "STOPPING=1\nSTATUS=stopping");
 }
@@ -171,7 +171,7 @@ static void watchdog_fire(evutil_socket_t fd, short what, void *ctx)
 	(void)sd_notify(0, "WATCHDOG=1");
 }
 
-int notify_watchdog_start(struct event_base *base)
+int systemd_watchdog_start(struct event_base *base)
 {
 	struct timeval interval;
 	uint64_t usec;
@@ -182,13 +182,13 @@ int notify_watchdog_start(struct event_base *base)
 	interval.tv_usec = (suseconds_t)(usec / 2 % 1000000);
 	watchdog = event_new(base, -1, EV_PERSIST, watchdog_fire, NULL);
 	if (!watchdog || event_add(watchdog, &interval)) {
-		notify_watchdog_stop();
+		systemd_watchdog_stop();
 		return err_errno(-ENOMEM, "watchdog timer");
 	}
 	return 0;
 }
 
-void notify_watchdog_stop(void)
+void systemd_watchdog_stop(void)
 {
 	if (watchdog)
 		event_free(watchdog);
@@ -222,8 +222,8 @@ record_add(struct record *record, const char *fmt, ...)
 	record->used += (size_t)len + 1;
 }
 
-void notify_journal_sink(int level, const char *event, const struct log_ctx *ctx,
-			 const char *text)
+void systemd_journal_sink(int level, const char *event, const struct log_ctx *ctx,
+			  const char *text)
 {
 	char line[LOG_LINE_BYTES];
 	struct record record;
@@ -267,10 +267,10 @@ static bool stderr_is_journal(void)
 	return strcmp(stream, expected) == 0;
 }
 
-log_sink *notify_log_sink(enum config_log_target target)
+log_sink *systemd_log_sink(enum config_log_target target)
 {
 	if (target == CONFIG_LOG_JOURNAL ||
 	    (target == CONFIG_LOG_AUTO && stderr_is_journal()))
-		return notify_journal_sink;
+		return systemd_journal_sink;
 	return log_stderr;
 }

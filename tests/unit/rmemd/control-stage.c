@@ -211,9 +211,9 @@ void control_teardown(void)
 	log_set_sink(NULL);
 }
 
-static void op_send(struct peer *peer, const struct wire_msg *msg)
+static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
-	struct client *client = container_of(peer, struct client, peer);
+	struct client *client = container_of(connection, struct client, connection);
 	static uint8_t frame[WIRE_FRAME_MAX];
 
 	ck_assert_msg(!client->closed, "something is said after the last word");
@@ -235,25 +235,27 @@ static void op_send(struct peer *peer, const struct wire_msg *msg)
 	}
 }
 
-static void op_close(struct peer *peer)
+static void op_close(struct connection *connection)
 {
-	container_of(peer, struct client, peer)->closed++;
+	container_of(connection, struct client, connection)->closed++;
 }
 
-static void op_greeted(struct peer *peer)
+static void op_authenticated(struct connection *connection)
 {
-	container_of(peer, struct client, peer)->greeted++;
+	container_of(connection, struct client, connection)->authenticated++;
 }
 
-static bool op_busy(const struct peer *peer)
+static bool op_busy(const struct connection *connection)
 {
-	return container_of((struct peer *)(uintptr_t)peer, struct client, peer)->busy;
+	return container_of((struct connection *)(uintptr_t)connection, struct client,
+			    connection)
+		->busy;
 }
 
-static const struct peer_ops client_ops = {
+static const struct connection_ops client_ops = {
 	.send = op_send,
 	.close = op_close,
-	.greeted = op_greeted,
+	.authenticated = op_authenticated,
 	.busy = op_busy,
 };
 
@@ -261,12 +263,13 @@ void client_init(struct client *client)
 {
 	memset(client, 0, sizeof(*client));
 	client->next_id = 1;
-	peer_init(&client->peer, &client_ops, &stage_control, "192.0.2.1:1");
+	connection_init(&client->connection, &client_ops, &stage_control,
+			"192.0.2.1:1");
 }
 
 void client_lose(struct client *client)
 {
-	peer_gone(&client->peer, "the test lost it");
+	connection_gone(&client->connection, "the test lost it");
 	client->closed = 1;
 }
 
@@ -280,13 +283,13 @@ void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id)
 	static uint8_t frame[WIRE_FRAME_MAX];
 	int bytes;
 
-	ck_assert(!client->peer.closed);
-	ck_assert(!client->peer.greeting);
+	ck_assert(!client->connection.closed);
+	ck_assert(!client->connection.hello_pending);
 	msg->id = id;
 	client->last_id = id;
 	bytes = wire_encode(msg, frame, sizeof(frame));
 	ck_assert_int_gt(bytes, 0);
-	dispatch_frame(&client->peer, frame, (size_t)bytes);
+	dispatch_frame(&client->connection, frame, (size_t)bytes);
 }
 
 const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
@@ -345,7 +348,7 @@ void client_open_as(struct client *client, const char *tenant)
 {
 	client_init(client);
 	(void)client_ask(client, hello_of(tenant), WIRE_TYPE_welcome);
-	ck_assert_uint_eq(client->greeted, 1);
+	ck_assert_uint_eq(client->authenticated, 1);
 }
 
 struct wire_msg *hello_again(const struct client *lost)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "unit/rmemd/stage-fabric.h"
 #include "unit/rmemd/stage-pools.h"
@@ -18,12 +18,12 @@
 
 /* The client's end of a control connection. */
 struct client {
-	struct peer peer;
+	struct connection connection;
 	unsigned answers;       /* to anything */
 	unsigned events;        /* what nobody asked for */
 	struct wire_msg answer; /* the last one */
 	struct wire_msg event;  /* the last one */
-	unsigned greeted, closed;
+	unsigned authenticated, closed;
 	bool busy; /* its connection takes no more at the moment */
 	uint64_t next_id;
 	uint64_t last_id; /* of the last request */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "rmemd/control/dispatch.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "wire/codec.h"
 #include "unit/rmemd/zeros.h"
@@ -13,7 +13,7 @@
 
 /* The client's connection to this process. */
 struct link {
-	struct peer peer;
+	struct connection connection;
 	bool up, welcome, dead, silent, busy;
 	bool asked; /* through it, what is not answered yet */
 };
@@ -199,9 +199,9 @@ static void on_error(unsigned client, int err)
 	lease->doubtful = true;
 }
 
-static struct link *link_of(struct peer *peer)
+static struct link *link_of(struct connection *connection)
 {
-	return container_of(peer, struct link, peer);
+	return container_of(connection, struct link, connection);
 }
 
 static void on_welcome(unsigned client, const struct wire_welcome *welcome)
@@ -218,9 +218,9 @@ static void on_welcome(unsigned client, const struct wire_welcome *welcome)
 	links[client].welcome = true;
 }
 
-static void op_send(struct peer *peer, const struct wire_msg *msg)
+static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
-	unsigned client = (unsigned)(link_of(peer) - links);
+	unsigned client = (unsigned)(link_of(connection) - links);
 	struct zeros_client *it = &world->clients[client];
 	struct zeros_lease *lease;
 
@@ -245,28 +245,28 @@ static void op_send(struct peer *peer, const struct wire_msg *msg)
 	}
 }
 
-static void op_close(struct peer *peer)
+static void op_close(struct connection *connection)
 {
-	link_of(peer)->dead = true;
+	link_of(connection)->dead = true;
 }
 
-static void op_greeted(struct peer *peer)
+static void op_authenticated(struct connection *connection)
 {
-	(void)peer;
+	(void)connection;
 }
 
-static bool op_busy(const struct peer *peer)
+static bool op_busy(const struct connection *connection)
 {
 	const unsigned client =
-		(unsigned)(link_of((struct peer *)(uintptr_t)peer) - links);
+		(unsigned)(link_of((struct connection *)(uintptr_t)connection) - links);
 
 	return links[client].busy;
 }
 
-static const struct peer_ops ops = {
+static const struct connection_ops ops = {
 	.send = op_send,
 	.close = op_close,
-	.greeted = op_greeted,
+	.authenticated = op_authenticated,
 	.busy = op_busy,
 };
 
@@ -277,7 +277,7 @@ static void link_lose(unsigned client)
 	struct link *link = &links[client];
 
 	if (link->up)
-		peer_gone(&link->peer, "lost");
+		connection_gone(&link->connection, "lost");
 	memset(link, 0, sizeof(*link));
 }
 
@@ -288,7 +288,7 @@ static void say(unsigned client, struct wire_msg *msg)
 
 	if (bytes < 0)
 		zeros_fail("a request cannot be encoded");
-	dispatch_frame(&links[client].peer, frame, (size_t)bytes);
+	dispatch_frame(&links[client].connection, frame, (size_t)bytes);
 	if (links[client].dead)
 		link_lose(client);
 }
@@ -298,7 +298,8 @@ static bool can_ask(unsigned client)
 {
 	const struct link *link = &links[client];
 
-	return link->up && link->welcome && !link->silent && !link->peer.greeting;
+	return link->up && link->welcome && !link->silent &&
+	       !link->connection.hello_pending;
 }
 
 static struct wire_msg *message(enum wire_type type)
@@ -475,7 +476,7 @@ static void client_connect(unsigned client)
 
 	link_lose(client);
 	link->up = true;
-	peer_init(&link->peer, &ops, &zeros_control, "192.0.2.1:1");
+	connection_init(&link->connection, &ops, &zeros_control, "192.0.2.1:1");
 	msg->id = 1;
 	msg->hello.magic = WIRE_MAGIC;
 	msg->hello.version_min = WIRE_VERSION_MIN;
@@ -544,7 +545,7 @@ void zeros_client_do(unsigned client)
 	/* its connection takes no news, or what has waited for that */
 	links[client].busy = zeros_random(4) == 0;
 	if (!links[client].busy)
-		peer_idle(&links[client].peer);
+		connection_idle(&links[client].connection);
 	if (!can_ask(client))
 		return;
 	/* first what is not answered yet, on a new connection */

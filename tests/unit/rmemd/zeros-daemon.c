@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/control/peer.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "rmemd/inventory.h"
 #include "rmemd/system/fdstore.h"
@@ -33,7 +33,7 @@ static struct config config;
 static struct tenants tenants;
 static struct endpoints endpoints;
 static struct fabric_endpoint facts[ZEROS_ENDPOINTS];
-static struct keep *keep;
+static struct fdstore *keep;
 static struct ledger *ledger;
 static struct pools *pools;
 static bool given;
@@ -352,7 +352,7 @@ static void tables_begin(void)
 
 void zeros_start(void)
 {
-	static struct notify_fds none = { .admin = -1 };
+	static struct systemd_fds none = { .admin = -1 };
 
 	clock_set_source(clock_of_world);
 	log_set_sink(drop_line);
@@ -371,8 +371,8 @@ void zeros_start(void)
 	zeros_control.config = &config;
 	zeros_control.endpoints = &endpoints;
 	zeros_control.tenants = &tenants;
-	check(keep_open(config.state, &none, &keep), "the directory");
-	check(ledger_open(keep_ledger(keep), &ledger), "the ledger");
+	check(fdstore_open(config.state, &none, &keep), "the directory");
+	check(ledger_open(fdstore_ledger(keep), &ledger), "the ledger");
 	zeros_control.ledger = ledger;
 	pools_begin();
 	tables_begin();
@@ -386,7 +386,7 @@ void zeros_stop(void)
 	tenants_destroy(&tenants);
 	pools_close(pools);
 	ledger_close(ledger);
-	keep_close(keep);
+	fdstore_close(keep);
 }
 
 /* ---- working ---- */

@@ -247,7 +247,7 @@ START_TEST(allocate__undone_by_the_loss)
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	lose_and_resume();
 	ck_assert_uint_eq(fake_pools_lent(), 0);
-	ck_assert_uint_eq(two.peer.session->n_requests, 0);
+	ck_assert_uint_eq(two.connection.session->n_requests, 0);
 	fake_pools_scrub();
 	(void)repeat(&two, allocate(100, names[_i]), id, WIRE_TYPE_lease);
 	ck_assert_uint_eq(two.answer.lease.n_keys, 1);
@@ -388,14 +388,14 @@ START_TEST(free__under_way)
 	two.next_id = one.next_id;
 	client_send(&two, msg);
 	ck_assert_uint_eq(two.answers, 1);
-	ck_assert_uint_eq(two.peer.session->n_requests, 1);
+	ck_assert_uint_eq(two.connection.session->n_requests, 1);
 	/* to whom has not asked nothing is answered */
 	for (int i = 0; i < _i; i++)
 		client_send_as(&two, about(WIRE_TYPE_free, lease), id);
 	ck_assert_uint_eq(two.answers, 1);
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, _i ? 2 : 1);
-	ck_assert_uint_eq(two.peer.session->n_requests, 0);
+	ck_assert_uint_eq(two.connection.session->n_requests, 0);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 	(void)repeat(&two, about(WIRE_TYPE_free, lease), id, WIRE_TYPE_ok);
 }
@@ -459,8 +459,8 @@ START_TEST(loss__at_any_time)
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, 6);
 	ck_assert_uint_eq(stage_control.counters.requests_failed, 0);
-	ck_assert_uint_eq(two.peer.session->n_requests, 0);
-	ck_assert_uint_eq(session_holder(two.peer.session)->n_attachments, 4);
+	ck_assert_uint_eq(two.connection.session->n_requests, 0);
+	ck_assert_uint_eq(session_holder(two.connection.session)->n_attachments, 4);
 	/* shrinks 1, grows 2, the new one 1, theirs 1 */
 	ck_assert_uint_eq(fake_pools_lent(), 5);
 	(void)client_ask(&two, about(WIRE_TYPE_free, shrinks), WIRE_TYPE_ok);
@@ -476,8 +476,8 @@ START_TEST(answers__are_kept_for_the_latest)
 	lease = client_allocate(&one, 100, "");
 	id = one.answer.id;
 	/* most sessions need no more */
-	ck_assert_uint_le(one.peer.session->answers.room, 8);
-	for (unsigned i = 0; i < ANSWERS_MAX; i++)
+	ck_assert_uint_le(one.connection.session->replies.room, 8);
+	for (unsigned i = 0; i < REPLY_CACHE_MAX; i++)
 		client_fail(&one, about(WIRE_TYPE_free, lease + 1 + i), -ESTALE);
 	lose_and_resume();
 	for (unsigned i = 0; i < 2; i++) {

@@ -286,7 +286,7 @@ START_TEST(channels__are_joined_as_the_clients_own_by_its_address)
 
 	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
 	client_init(&one);
-	(void)strcpy(one.peer.name, ends[_i].peer);
+	(void)strcpy(one.connection.name, ends[_i].peer);
 	(void)client_ask(&one, hello(), WIRE_TYPE_welcome);
 	msg = message(WIRE_TYPE_open_channel);
 	msg->open_channel.endpoint = 1;

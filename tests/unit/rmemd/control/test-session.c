@@ -161,13 +161,13 @@ START_TEST(resume__waits_for_the_old_keys)
 	two.next_id = one.next_id;
 	client_send(&two, hello_again(&one));
 	ck_assert_uint_eq(two.answers, 0);
-	ck_assert(two.peer.greeting);
+	ck_assert(two.connection.hello_pending);
 	/* its grace does not end while it waits */
 	pass(STAGE_GRACE_MS);
 	ck_assert_uint_eq(sessions_in("fenced"), 1);
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, 1);
-	ck_assert_uint_eq(two.greeted, 1);
+	ck_assert_uint_eq(two.authenticated, 1);
 	ck_assert_uint_eq(two.answer.welcome.resumed, 1);
 	ck_assert_uint_eq(two.session, one.session);
 	ck_assert_mem_eq(two.token, one.token, WIRE_TOKEN_BYTES);
@@ -245,7 +245,7 @@ START_TEST(resume__closed_meanwhile_lets_grace_count_again)
 	client_lose(&one);
 	client_init(&two);
 	client_send(&two, hello_again(&one));
-	peer_close(&two.peer);
+	connection_close(&two.connection);
 	ck_assert(sessions_next_ms(stage_control.sessions) == UINT64_MAX);
 	moves = stage_timer_moves;
 	fake_fabric_settle();

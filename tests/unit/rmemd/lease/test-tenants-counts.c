@@ -198,7 +198,8 @@ static struct wire_msg *random_request(struct client *client)
 
 static bool connected(const struct client *client)
 {
-	return client->peer.session && !client->peer.closed && !client->peer.greeting;
+	return client->connection.session && !client->connection.closed &&
+	       !client->connection.hello_pending;
 }
 
 /* A new session, or the old one again. */
@@ -234,10 +235,10 @@ static void channel_news(const struct client *client)
 	if (!client_admitted(client, (unsigned)rand() % STAGE_ENDPOINTS, channel))
 		return;
 	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
-		session_channel_up(&client->peer.session->ports[i], channel);
+		session_channel_up(&client->connection.session->ports[i], channel);
 		if (rand() % 2)
-			session_channel_down(&client->peer.session->ports[i], channel,
-					     "by chance");
+			session_channel_down(&client->connection.session->ports[i],
+					     channel, "by chance");
 	}
 }
 

@@ -21,7 +21,7 @@
 
 static struct config config;
 static struct inventory inventory;
-static struct keep *keep;
+static struct fdstore *keep;
 static struct ledger *ledger;
 static struct pools *pools;
 static unsigned n_stay;
@@ -35,11 +35,11 @@ static void on_stays(const struct pool_params *params, const char *why)
 
 static int take(void)
 {
-	static struct notify_fds none = { .admin = -1 };
+	static struct systemd_fds none = { .admin = -1 };
 
 	n_stay = 0;
-	ck_assert_msg(!keep_open(config.state, &none, &keep), "%s", err_text());
-	ck_assert_msg(!ledger_open(keep_ledger(keep), &ledger), "%s", err_text());
+	ck_assert_msg(!fdstore_open(config.state, &none, &keep), "%s", err_text());
+	ck_assert_msg(!ledger_open(fdstore_ledger(keep), &ledger), "%s", err_text());
 	return inventory_take(&inventory, &config, ledger, keep, on_stays);
 }
 
@@ -57,7 +57,7 @@ static void end(void)
 	pools_close(pools);
 	pools = NULL;
 	ledger_close(ledger);
-	keep_close(keep);
+	fdstore_close(keep);
 }
 
 static void setup(void)

@@ -19,7 +19,7 @@
 #define FILE_BYTES 65536
 
 static int managers[3]; /* descriptors of the ledger and two pools */
-static struct notify_fds fds;
+static struct systemd_fds fds;
 
 static void kept_add(unsigned i, const char *name)
 {
@@ -59,18 +59,18 @@ static blkcnt_t blocks(unsigned i)
 
 START_TEST(drop__frees_one_pool)
 {
-	struct keep *keep;
+	struct fdstore *keep;
 	int fd;
 
-	ck_assert_msg(keep_open("", &fds, &keep) == 0, "%s", err_text());
-	ck_assert_int_eq(keep_pool_find(keep, 1, &fd), 0);
+	ck_assert_msg(fdstore_open("", &fds, &keep) == 0, "%s", err_text());
+	ck_assert_int_eq(fdstore_find_pool(keep, 1, &fd), 0);
 	ck_assert_int_gt(fd, 0);
-	keep_pool_drop(keep, 1);
+	fdstore_drop_pool(keep, 1);
 	ck_assert_int_eq(blocks(1), 0);
 	ck_assert_int_gt(blocks(2), 0);
-	ck_assert_int_eq(keep_pool_find(keep, 1, &fd), 0);
+	ck_assert_int_eq(fdstore_find_pool(keep, 1, &fd), 0);
 	ck_assert_int_eq(fd, 0);
-	keep_close(keep);
+	fdstore_close(keep);
 	ck_assert_int_gt(blocks(2), 0);
 }
 END_TEST
@@ -78,13 +78,13 @@ END_TEST
 START_TEST(sweep__frees_those_that_the_ledger_has_not)
 {
 	const uint32_t known = 2;
-	struct keep *keep;
+	struct fdstore *keep;
 
-	ck_assert_msg(keep_open("", &fds, &keep) == 0, "%s", err_text());
-	ck_assert_int_eq(keep_sweep(keep, &known, 1), 0);
+	ck_assert_msg(fdstore_open("", &fds, &keep) == 0, "%s", err_text());
+	ck_assert_int_eq(fdstore_sweep(keep, &known, 1), 0);
 	ck_assert_int_eq(blocks(1), 0);
 	ck_assert_int_gt(blocks(2), 0);
-	keep_close(keep);
+	fdstore_close(keep);
 }
 END_TEST
 
@@ -94,7 +94,7 @@ START_TEST(directory__frees_all_unless_it_is_lent)
 	const struct ledger_key key = { LEDGER_LEASE, 1, 0 };
 	char dir[] = "/tmp/rmem-keep-XXXXXX", file[64];
 	struct ledger *ledger;
-	struct keep *keep;
+	struct fdstore *keep;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	(void)snprintf(file, sizeof(file), "%s/ledger", dir);
@@ -105,10 +105,10 @@ START_TEST(directory__frees_all_unless_it_is_lent)
 	}
 	ledger_close(ledger);
 	if (_i) {
-		ck_assert_int_eq(keep_open(dir, &fds, &keep), -EINVAL);
+		ck_assert_int_eq(fdstore_open(dir, &fds, &keep), -EINVAL);
 	} else {
-		ck_assert_msg(keep_open(dir, &fds, &keep) == 0, "%s", err_text());
-		keep_close(keep);
+		ck_assert_msg(fdstore_open(dir, &fds, &keep) == 0, "%s", err_text());
+		fdstore_close(keep);
 	}
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(blocks(i) > 0, _i);

@@ -30,8 +30,8 @@ static void setup(void)
 	now_ms = 1000000;
 	lines = 0;
 	clock_set_source(fake_clock);
-	throttle_open(sink);
-	log_set_sink(throttle_sink);
+	log_ratelimit_open(sink);
+	log_set_sink(log_ratelimit_sink);
 }
 
 static void teardown(void)
@@ -59,7 +59,7 @@ START_TEST(lines__of_one_event_are_counted_when_too_many)
 	/* others are not held back for it */
 	say(LOG_NOTICE, "session-fenced", 1);
 	ck_assert_uint_eq(lines, 101);
-	throttle_flush();
+	log_ratelimit_flush();
 	ck_assert_uint_eq(lines, 101);
 	now_ms += 10000;
 	say(LOG_INFO, "session-opened", 1);
@@ -73,10 +73,10 @@ START_TEST(flush__tells_what_was_held_back)
 	say(LOG_NOTICE, "lease-expired", 107);
 	ck_assert_uint_eq(lines, 100);
 	now_ms += 10000;
-	throttle_flush();
+	log_ratelimit_flush();
 	ck_assert_uint_eq(lines, 101);
 	ck_assert_str_eq(last, "5 lease-expired: 7 more suppressed");
-	throttle_flush();
+	log_ratelimit_flush();
 	ck_assert_uint_eq(lines, 101);
 	say(LOG_NOTICE, "lease-expired", 101);
 	ck_assert_uint_eq(lines, 201);

@@ -70,14 +70,14 @@ static const char *told(int fd)
 
 START_TEST(state__reaches_the_service_manager)
 {
-	notify_ready("lending %d pools", 2);
+	systemd_ready("lending %d pools", 2);
 	ck_assert_str_eq(told(service_manager), "READY=1\nSTATUS=lending 2 pools");
-	notify_status("%s", "all well");
+	systemd_status("%s", "all well");
 	ck_assert_str_eq(told(service_manager), "STATUS=all well");
-	notify_reloading();
+	systemd_reloading();
 	ck_assert_int_eq(
 		strncmp(told(service_manager), "RELOADING=1\nMONOTONIC_USEC=", 27), 0);
-	notify_stopping();
+	systemd_stopping();
 	ck_assert_int_eq(strncmp(told(service_manager), "STOPPING=1\n", 11), 0);
 }
 END_TEST
@@ -85,7 +85,7 @@ END_TEST
 START_TEST(state__without_a_service_manager_does_nothing)
 {
 	ck_assert_int_eq(unsetenv("NOTIFY_SOCKET"), 0);
-	notify_ready("here");
+	systemd_ready("here");
 	ck_assert_int_eq(recv(service_manager, directory, 1, MSG_DONTWAIT), -1);
 	ck_assert_int_eq(errno, EAGAIN);
 }
@@ -96,15 +96,15 @@ START_TEST(watchdog__is_served_from_the_loop)
 	struct event_base *base = event_base_new();
 
 	/* none is wanted */
-	ck_assert_int_eq(notify_watchdog_start(base), 0);
+	ck_assert_int_eq(systemd_watchdog_start(base), 0);
 	ck_assert_int_eq(event_base_dispatch(base), 1);
 	ck_assert_int_eq(setenv("WATCHDOG_USEC", "20000", 1), 0);
-	ck_assert_int_eq(notify_watchdog_start(base), 0);
+	ck_assert_int_eq(systemd_watchdog_start(base), 0);
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
 		ck_assert_str_eq(told(service_manager), "WATCHDOG=1");
 	}
-	notify_watchdog_stop();
+	systemd_watchdog_stop();
 	ck_assert_int_eq(event_base_dispatch(base), 1);
 	event_base_free(base);
 }
@@ -167,13 +167,13 @@ static int unix_listener(const char *name)
 
 static void sockets_told_apart(void)
 {
-	struct notify_fds fds;
+	struct systemd_fds fds;
 
 	place(unix_listener("a"), 3);
 	place(tcp_listener(), 4);
 	place(tcp_listener(), 5);
 	pass(3);
-	REQUIRE(notify_listen_fds(&fds) == 0);
+	REQUIRE(systemd_listen_fds(&fds) == 0);
 	REQUIRE(fds.admin == 3);
 	REQUIRE(fds.n_control == 2);
 	REQUIRE(fds.control[0] == 4 && fds.control[1] == 5);
@@ -181,7 +181,7 @@ static void sockets_told_apart(void)
 	REQUIRE(fcntl(5, F_GETFD) & FD_CLOEXEC);
 	/* they are not for whatever this process starts */
 	REQUIRE(!getenv("LISTEN_FDS"));
-	REQUIRE(notify_listen_fds(&fds) == 0);
+	REQUIRE(systemd_listen_fds(&fds) == 0);
 	REQUIRE(fds.n_control == 0 && fds.admin == -1);
 }
 
@@ -193,12 +193,12 @@ END_TEST
 
 static void sockets_refused(void)
 {
-	struct notify_fds fds = { .n_control = 77 };
+	struct systemd_fds fds = { .n_control = 77 };
 
 	place(tcp_listener(), 3);
 	place(socket(AF_INET, SOCK_DGRAM, 0), 4);
 	pass(2);
-	REQUIRE(notify_listen_fds(&fds) == -EINVAL);
+	REQUIRE(systemd_listen_fds(&fds) == -EINVAL);
 	REQUIRE(strstr(err_text(), "neither a listening TCP"));
 	REQUIRE(fds.n_control == 77);
 	REQUIRE(fcntl(3, F_GETFD) == -1 && fcntl(4, F_GETFD) == -1);
@@ -206,7 +206,7 @@ static void sockets_refused(void)
 	place(unix_listener("a"), 3);
 	place(unix_listener("b"), 4);
 	pass(2);
-	REQUIRE(notify_listen_fds(&fds) == -EINVAL);
+	REQUIRE(systemd_listen_fds(&fds) == -EINVAL);
 	REQUIRE(strstr(err_text(), "two UNIX sockets were passed; rmemd serves one"));
 }
 
@@ -258,7 +258,7 @@ START_TEST(journal__gets_fields)
 		printf("# skipped: no mount namespace may be made here\n");
 		return;
 	}
-	notify_journal_sink(LOG_WARNING, "lease-expired", &ctx, "revoked");
+	systemd_journal_sink(LOG_WARNING, "lease-expired", &ctx, "revoked");
 	(void)snprintf(record, sizeof(record), "\n%s", told(journal));
 	assert_line(record, "MESSAGE=lease-expired: revoked [session=7 lease=9 pool=a "
 			    "device=rxe0 peer=[::1]:5 tenant=default]");
@@ -272,7 +272,7 @@ START_TEST(journal__gets_fields)
 	assert_line(record, "RMEM_PEER=[::1]:5");
 	assert_line(record, "RMEM_TENANT=default");
 
-	notify_journal_sink(LOG_INFO, "ready", NULL, "here");
+	systemd_journal_sink(LOG_INFO, "ready", NULL, "here");
 	(void)snprintf(record, sizeof(record), "\n%s", told(journal));
 	assert_line(record, "MESSAGE=ready: here");
 	assert_line(record, "RMEM_EVENT=ready");
@@ -286,17 +286,17 @@ START_TEST(log_sink__auto_follows_the_stream)
 	struct stat st;
 
 	ck_assert_int_eq(unsetenv("JOURNAL_STREAM"), 0);
-	ck_assert(notify_log_sink(CONFIG_LOG_AUTO) == log_stderr);
-	ck_assert(notify_log_sink(CONFIG_LOG_JOURNAL) == notify_journal_sink);
+	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr);
+	ck_assert(systemd_log_sink(CONFIG_LOG_JOURNAL) == systemd_journal_sink);
 	ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
 	(void)snprintf(stream, sizeof(stream), "%lu:%lu", (unsigned long)st.st_dev,
 		       (unsigned long)st.st_ino);
 	ck_assert_int_eq(setenv("JOURNAL_STREAM", stream, 1), 0);
-	ck_assert(notify_log_sink(CONFIG_LOG_AUTO) == notify_journal_sink);
-	ck_assert(notify_log_sink(CONFIG_LOG_STDERR) == log_stderr);
+	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == systemd_journal_sink);
+	ck_assert(systemd_log_sink(CONFIG_LOG_STDERR) == log_stderr);
 	/* stderr was redirected after the start */
 	ck_assert_int_eq(setenv("JOURNAL_STREAM", "1:1", 1), 0);
-	ck_assert(notify_log_sink(CONFIG_LOG_AUTO) == log_stderr);
+	ck_assert(systemd_log_sink(CONFIG_LOG_AUTO) == log_stderr);
 }
 END_TEST
 

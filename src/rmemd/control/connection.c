@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/control/connection.h"
+
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/control/session.h"
+#include "rmemd/state/ledger.h"
+
+void connection_init(struct connection *connection, const struct connection_ops *ops,
+		     struct control *control, const char *name)
+{
+	*connection = (struct connection){ .ops = ops, .control = control };
+	(void)snprintf(connection->name, sizeof(connection->name), "%s", name);
+}
+
+void connection_gone(struct connection *connection, const char *why)
+{
+	connection->closed = true;
+	sessions_connection_lost(connection->control->sessions, connection, why);
+}
+
+void connection_idle(struct connection *connection)
+{
+	if (connection->session)
+		session_deliver(connection->session);
+}
+
+void connection_send(struct connection *connection, const struct wire_msg *msg)
+{
+	/* nobody is told what another process would not know */
+	ledger_commit(connection->control->ledger);
+	connection->ops->send(connection, msg);
+}
+
+void connection_send_error(struct connection *connection, uint64_t id, int err,
+			   const char *text)
+{
+	struct wire_msg *out = &connection->control->out;
+
+	out->type = WIRE_TYPE_error;
+	out->id = id;
+	out->error.code = (uint32_t)-err;
+	(void)snprintf(out->error.text, sizeof(out->error.text), "%s", text);
+	connection->control->counters.requests_failed++;
+	connection_send(connection, out);
+}
+
+void connection_send_ok(struct connection *connection, uint64_t id)
+{
+	struct wire_msg *out = &connection->control->out;
+
+	out->type = WIRE_TYPE_ok;
+	out->id = id;
+	connection_send(connection, out);
+}
+
+void connection_close(struct connection *connection)
+{
+	if (connection->closed)
+		return;
+	connection->closed = true;
+	connection->ops->close(connection);
+}
+
+void connection_refuse(struct connection *connection, uint64_t id, int err,
+		       const char *text)
+{
+	log_event(LOG_NOTICE, "request-refused",
+		  &(struct log_ctx){ .peer = connection->name },
+		  "%s; the connection ends", text);
+	connection_send_error(connection, id, err, text);
+	connection_close(connection);
+}
