@@ -5,7 +5,6 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/control/session.h"
 #include "rmemd/state/ledger.h"
 
 void connection_init(struct connection *connection, const struct connection_ops *ops,
@@ -13,18 +12,6 @@ void connection_init(struct connection *connection, const struct connection_ops 
 {
 	*connection = (struct connection){ .ops = ops, .control = control };
 	(void)snprintf(connection->name, sizeof(connection->name), "%s", name);
-}
-
-void connection_gone(struct connection *connection, const char *why)
-{
-	connection->closed = true;
-	sessions_connection_lost(connection->control->sessions, connection, why);
-}
-
-void connection_idle(struct connection *connection)
-{
-	if (connection->session)
-		session_deliver(connection->session);
 }
 
 void connection_send(struct connection *connection, const struct wire_msg *msg)

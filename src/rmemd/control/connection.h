@@ -17,12 +17,12 @@ struct session;
 struct connection_ops {
 	void (*send)(struct connection *connection, const struct wire_msg *msg);
 	/* Nothing more is taken from it; what was sent goes out, then it ends and
-	 * connection_gone() is called. */
+	 * session_connection_lost() is called. */
 	void (*close)(struct connection *connection);
 	/* A pending hello is answered: the connection is no unauthenticated any more, and what it sent
 	 * behind the hello can be handled. */
 	void (*authenticated)(struct connection *connection);
-	/* Whether what was sent has not all gone out yet; connection_idle() is called when it
+	/* Whether what was sent has not all gone out yet; session_connection_idle() is called when it
 	 * has. */
 	bool (*busy)(const struct connection *connection);
 };
@@ -39,13 +39,6 @@ struct connection {
 
 void connection_init(struct connection *connection, const struct connection_ops *ops,
 		     struct control *control, const char *name);
-/* Its connection is lost or at its end: a session is fenced.
- * `why` is one line. */
-void connection_gone(struct connection *connection, const char *why);
-
-/* It is not busy any more: what has waited for that is sent. */
-void connection_idle(struct connection *connection);
-
 void connection_send(struct connection *connection, const struct wire_msg *msg);
 void connection_send_error(struct connection *connection, uint64_t id, int err,
 			   const char *text);

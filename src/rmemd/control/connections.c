@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "rmemd/control/dispatch.h"
+#include "rmemd/control/session.h"
 #include "rmemd/control/connection.h"
 #include "wire/codec.h"
 
@@ -84,7 +85,7 @@ static void socket_free(struct client_socket *socket, const char *why)
 {
 	struct connections *connections = socket->connections;
 
-	connection_gone(&socket->connection, why);
+	session_connection_lost(&socket->connection, why);
 	if (socket->unauthenticated)
 		connections->n_unauthenticated--;
 	list_remove(&socket->link);
@@ -368,7 +369,7 @@ static void on_write(struct bufferevent *bev, void *arg)
 	if (socket->connection.closed)
 		hang_up(socket);
 	else
-		connection_idle(&socket->connection);
+		session_connection_idle(&socket->connection);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)

@@ -3,42 +3,32 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/control/handlers.h"
 #include "rmemd/control/connection.h"
+#include "rmemd/control/handlers.h"
 #include "rmemd/control/session_requests.h"
-#include "rmemd/control/session.h"
+#include "rmemd/control/session_table.h"
 #include "wire/codec.h"
 
-static handler *const handlers[] = {
-	[WIRE_TYPE_hello] = handle_hello,
-	[WIRE_TYPE_open_channel] = handle_open_channel,
-	[WIRE_TYPE_close_channel] = handle_close_channel,
-	[WIRE_TYPE_join_channel] = handle_join_channel,
-	[WIRE_TYPE_allocate] = handle_allocate,
-	[WIRE_TYPE_free] = handle_free,
-	[WIRE_TYPE_attach] = handle_attach,
-	[WIRE_TYPE_detach] = handle_detach,
-	[WIRE_TYPE_renew] = handle_renew,
-	[WIRE_TYPE_rename] = handle_rename,
-	[WIRE_TYPE_resize] = handle_resize,
-	[WIRE_TYPE_remove] = handle_remove,
-	[WIRE_TYPE_stat] = handle_stat,
-	[WIRE_TYPE_list] = handle_list,
-	[WIRE_TYPE_ping] = handle_ping,
-	[WIRE_TYPE_bye] = handle_bye,
-	[WIRE_TYPE_fix_home] = handle_fix_home,
-	[WIRE_TYPE_watch] = handle_watch,
-	[WIRE_TYPE_unwatch] = handle_unwatch,
-};
+#define ANSWERED(name, flags) [WIRE_TYPE_##name] = { .handle = handle_##name },
+#define STARTED(name, flags) [WIRE_TYPE_##name] = { .start = start_##name },
 
-#define N_HANDLERS (sizeof(handlers) / sizeof(handlers[0]))
+static const struct {
+	request_handler *handle;
+	request_starter *start;
+} types[] = { REQUEST_TYPES(ANSWERED, STARTED) };
 
-/* The id of the request that could not be read, so that the client knows which one. */
+static bool is_request(enum wire_type type)
+{
+	return type == WIRE_TYPE_hello || (type < sizeof(types) / sizeof(types[0]) &&
+					   (types[type].handle || types[type].start));
+}
+
+/* The id of the request, of one that cannot be decoded, too. */
 static uint64_t frame_id(const uint8_t *frame, size_t bytes)
 {
 	uint64_t id = 0;
@@ -48,18 +38,51 @@ static uint64_t frame_id(const uint8_t *frame, size_t bytes)
 	return le64toh(id);
 }
 
-static void dispatch(struct connection *connection, const struct wire_msg *msg)
+/* What breaks the protocol. */
+static int check(const struct connection *connection, const struct wire_msg *msg)
 {
-	struct wire_msg *out = &connection->control->out;
-	int result;
+	const char *name = wire_type_name(msg->type);
 
-	connection->control->counters.requests++;
-	result = connection->session
-			 ? request_handle(connection, msg, out, handlers[msg->type])
-			 : handlers[msg->type](connection, msg, out);
-	if (result == HANDLER_ANSWER) {
-		out->id = msg->id;
-		connection_send(connection, out);
+	if (!is_request(msg->type))
+		return err_set(-EPROTO, "%s is not a request", name);
+	if (msg->id == 0)
+		return err_set(-EPROTO, "%s with the id 0, which is for events", name);
+	if (connection->session && msg->type == WIRE_TYPE_hello)
+		return err_set(-EPROTO, "a second hello");
+	if (!connection->session && msg->type != WIRE_TYPE_hello)
+		return err_set(-EPROTO, "%s before the hello", name);
+	return 0;
+}
+
+static int start(struct session *session, const struct wire_msg *msg)
+{
+	struct request *request;
+	int err = request_create(session, msg, &request);
+
+	if (err)
+		return err;
+	err = types[msg->type].start(session, msg, &request->waiter);
+	if (err)
+		request_free(request);
+	return err ? err : HANDLER_LATER;
+}
+
+static void dispatch(struct session *session, const struct wire_msg *msg)
+{
+	struct connection *connection = session->connection;
+	struct wire_msg *reply = &connection->control->out;
+	int result = request_begin(session, msg, reply);
+
+	if (result == REQUEST_NEW) {
+		result = types[msg->type].start
+				 ? start(session, msg)
+				 : types[msg->type].handle(session, msg, reply);
+		if (result != HANDLER_LATER)
+			request_end(session, msg, result);
+	}
+	if (result == HANDLER_REPLY) {
+		reply->id = msg->id;
+		connection_send(connection, reply);
 	} else if (result < 0) {
 		log_event(LOG_DEBUG, "request-failed",
 			  &(struct log_ctx){ .peer = connection->name }, "%s: %s",
@@ -72,32 +95,16 @@ void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t 
 {
 	struct wire_msg *msg = &connection->control->in;
 
-	if (wire_decode(frame, bytes, msg)) {
+	if (wire_decode(frame, bytes, msg) || check(connection, msg)) {
 		connection_refuse(connection, frame_id(frame, bytes), -EPROTO,
 				  err_text());
 		return;
 	}
-	if (msg->type >= N_HANDLERS || !handlers[msg->type]) {
-		(void)err_set(-EPROTO, "%s is not a request",
-			      wire_type_name(msg->type));
-		connection_refuse(connection, msg->id, -EPROTO, err_text());
+	connection->control->counters.requests++;
+	if (msg->type == WIRE_TYPE_hello) {
+		handle_hello(connection, msg);
 		return;
 	}
-	if (msg->id == 0) {
-		(void)err_set(-EPROTO, "%s with the id 0, which is for events",
-			      wire_type_name(msg->type));
-		connection_refuse(connection, 0, -EPROTO, err_text());
-		return;
-	}
-	if (!connection->session != (msg->type == WIRE_TYPE_hello)) {
-		(void)err_set(-EPROTO,
-			      connection->session ? "a second hello"
-						  : "%s before the hello",
-			      wire_type_name(msg->type));
-		connection_refuse(connection, msg->id, -EPROTO, err_text());
-		return;
-	}
-	if (connection->session)
-		session_heard(connection->session);
-	dispatch(connection, msg);
+	connection->session->heard_ms = clock_now_ms();
+	dispatch(connection->session, msg);
 }

@@ -5,42 +5,26 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "rmemd/control/control.h"
 #include "rmemd/control/handlers.h"
-#include "rmemd/control/connection.h"
-#include "rmemd/control/session_requests.h"
-#include "rmemd/control/session.h"
+#include "rmemd/control/session_table.h"
 
-/* Hand a request over to the leases, which have it answered. */
-typedef int starter(struct leases *leases, struct holder *holder,
-		    const struct wire_msg *msg, struct lease_waiter *waiter);
-
-static int handed_over(struct request *request, int err)
+static struct leases *leases_of(const struct session *session)
 {
-	if (!err)
-		return HANDLER_LATER;
-	request_free(request);
+	return session->sessions->control->leases;
+}
+
+static int reply_ok(int err, struct wire_msg *ret_reply)
+{
+	ret_reply->type = WIRE_TYPE_ok;
 	return err;
 }
 
-static int hand_over(struct connection *connection, const struct wire_msg *msg,
-		     starter *start)
+/* The endpoints through which the session says that it has channels, or is going to. */
+static void set_reach(struct session *session, unsigned reach)
 {
-	struct request *request;
-	int err;
-
-	err = request_create(connection, msg, &request);
-	if (err)
-		return err;
-	err = start(connection->control->leases, session_holder(connection->session),
-		    msg, &request->waiter);
-	return handed_over(request, err);
-}
-
-/* Where the session says that it has channels, or is going to. */
-static void take_reach(const struct connection *connection, unsigned reach)
-{
-	const struct endpoints *endpoints = connection->control->endpoints;
-	struct holder *holder = session_holder(connection->session);
+	const struct endpoints *endpoints = session->sessions->control->endpoints;
+	struct holder *holder = &session->holder;
 
 	holder->reach = reach & endpoints_all(endpoints);
 	holder->n_nodes = 0;
@@ -76,8 +60,8 @@ static int node_asked(const struct endpoints *endpoints,
 	return 0;
 }
 
-int handle_allocate(struct connection *connection, const struct wire_msg *msg,
-		    struct wire_msg *out)
+int start_allocate(struct session *session, const struct wire_msg *msg,
+		   struct lease_waiter *waiter)
 {
 	struct lease_params params = {
 		.bytes = msg->allocate.bytes,
@@ -86,173 +70,114 @@ int handle_allocate(struct connection *connection, const struct wire_msg *msg,
 		.ttl_ms = msg->allocate.ttl_ms,
 		.name = msg->allocate.name,
 	};
-	struct request *request;
 	int err;
 
-	(void)out;
-	take_reach(connection, msg->allocate.reach);
-	err = node_asked(connection->control->endpoints, &msg->allocate, &params.node);
-	if (!err)
-		err = request_create(connection, msg, &request);
+	set_reach(session, msg->allocate.reach);
+	err = node_asked(session->sessions->control->endpoints, &msg->allocate,
+			 &params.node);
 	if (err)
 		return err;
-	err = lease_allocate(connection->control->leases,
-			     session_holder(connection->session), &params,
-			     &request->waiter);
-	return handed_over(request, err);
+	return lease_allocate(leases_of(session), &session->holder, &params, waiter);
 }
 
-static int start_free(struct leases *leases, struct holder *holder,
-		      const struct wire_msg *msg, struct lease_waiter *waiter)
+int start_free(struct session *session, const struct wire_msg *msg,
+	       struct lease_waiter *waiter)
 {
-	return lease_free(leases, holder, msg->free.lease, waiter);
+	return lease_free(leases_of(session), &session->holder, msg->free.lease,
+			  waiter);
 }
 
-int handle_free(struct connection *connection, const struct wire_msg *msg,
-		struct wire_msg *out)
-{
-	(void)out;
-	return hand_over(connection, msg, start_free);
-}
-
-static int start_attach(struct leases *leases, struct holder *holder,
-			const struct wire_msg *msg, struct lease_waiter *waiter)
+int start_attach(struct session *session, const struct wire_msg *msg,
+		 struct lease_waiter *waiter)
 {
 	const struct wire_attach *attach = &msg->attach;
 
-	if (attach->lease)
-		return lease_rekey(leases, holder, attach->lease, waiter);
-	return lease_attach(leases, holder, attach->name, attach->rights, waiter);
-}
-
-int handle_attach(struct connection *connection, const struct wire_msg *msg,
-		  struct wire_msg *out)
-{
-	(void)out;
-	if (!msg->attach.lease == !*msg->attach.name)
+	if (!attach->lease == !*attach->name)
 		return err_set(-EINVAL, "attach needs either a name or a lease's id");
-	take_reach(connection, msg->attach.reach);
-	return hand_over(connection, msg, start_attach);
+	set_reach(session, attach->reach);
+	if (attach->lease)
+		return lease_rekey(leases_of(session), &session->holder, attach->lease,
+				   waiter);
+	return lease_attach(leases_of(session), &session->holder, attach->name,
+			    attach->rights, waiter);
 }
 
-static int start_detach(struct leases *leases, struct holder *holder,
-			const struct wire_msg *msg, struct lease_waiter *waiter)
+int start_detach(struct session *session, const struct wire_msg *msg,
+		 struct lease_waiter *waiter)
 {
-	return lease_detach(leases, holder, msg->detach.lease, waiter);
-}
-
-int handle_detach(struct connection *connection, const struct wire_msg *msg,
-		  struct wire_msg *out)
-{
-	(void)out;
-	return hand_over(connection, msg, start_detach);
-}
-
-int handle_renew(struct connection *connection, const struct wire_msg *msg,
-		 struct wire_msg *out)
-{
-	int err = lease_renew(connection->control->leases,
-			      session_holder(connection->session), msg->renew.lease,
-			      msg->renew.ttl_ms);
-
-	if (err)
-		return err;
-	out->type = WIRE_TYPE_ok;
-	return HANDLER_ANSWER;
-}
-
-static int start_rename(struct leases *leases, struct holder *holder,
-			const struct wire_msg *msg, struct lease_waiter *waiter)
-{
-	const struct wire_rename *rename = &msg->rename;
-
-	return lease_rename(leases, holder, rename->lease, rename->name,
-			    rename->flags & WIRE_RENAME_REPLACE, waiter);
-}
-
-int handle_rename(struct connection *connection, const struct wire_msg *msg,
-		  struct wire_msg *out)
-{
-	(void)out;
-	if (msg->rename.flags & ~WIRE_RENAME_REPLACE)
-		return err_set(-EINVAL, "rename: unknown flags %#x", msg->rename.flags);
-	return hand_over(connection, msg, start_rename);
-}
-
-static int start_resize(struct leases *leases, struct holder *holder,
-			const struct wire_msg *msg, struct lease_waiter *waiter)
-{
-	return lease_resize(leases, holder, msg->resize.lease, msg->resize.bytes,
+	return lease_detach(leases_of(session), &session->holder, msg->detach.lease,
 			    waiter);
 }
 
-int handle_resize(struct connection *connection, const struct wire_msg *msg,
-		  struct wire_msg *out)
+int start_rename(struct session *session, const struct wire_msg *msg,
+		 struct lease_waiter *waiter)
 {
-	(void)out;
-	take_reach(connection, msg->resize.reach);
-	return hand_over(connection, msg, start_resize);
+	const struct wire_rename *rename = &msg->rename;
+
+	if (rename->flags & ~WIRE_RENAME_REPLACE)
+		return err_set(-EINVAL, "rename: unknown flags %#x", rename->flags);
+	return lease_rename(leases_of(session), &session->holder, rename->lease,
+			    rename->name, rename->flags & WIRE_RENAME_REPLACE, waiter);
 }
 
-static int start_remove(struct leases *leases, struct holder *holder,
-			const struct wire_msg *msg, struct lease_waiter *waiter)
+int start_resize(struct session *session, const struct wire_msg *msg,
+		 struct lease_waiter *waiter)
 {
-	(void)leases;
-	return lease_remove(holder->tenant, msg->remove.name, waiter);
+	set_reach(session, msg->resize.reach);
+	return lease_resize(leases_of(session), &session->holder, msg->resize.lease,
+			    msg->resize.bytes, waiter);
 }
 
-int handle_remove(struct connection *connection, const struct wire_msg *msg,
-		  struct wire_msg *out)
+int start_remove(struct session *session, const struct wire_msg *msg,
+		 struct lease_waiter *waiter)
 {
-	(void)out;
-	return hand_over(connection, msg, start_remove);
+	return lease_remove(session->holder.tenant, msg->remove.name, waiter);
 }
 
-int handle_fix_home(struct connection *connection, const struct wire_msg *msg,
-		    struct wire_msg *out)
+int handle_renew(struct session *session, const struct wire_msg *msg,
+		 struct wire_msg *ret_reply)
 {
-	const struct endpoints *endpoints = connection->control->endpoints;
+	return reply_ok(lease_renew(leases_of(session), &session->holder,
+				    msg->renew.lease, msg->renew.ttl_ms),
+			ret_reply);
+}
+
+int handle_watch(struct session *session, const struct wire_msg *msg,
+		 struct wire_msg *ret_reply)
+{
+	return reply_ok(
+		lease_watch(leases_of(session), &session->holder, msg->watch.lease),
+		ret_reply);
+}
+
+int handle_unwatch(struct session *session, const struct wire_msg *msg,
+		   struct wire_msg *ret_reply)
+{
+	return reply_ok(
+		lease_unwatch(leases_of(session), &session->holder, msg->unwatch.lease),
+		ret_reply);
+}
+
+int handle_fix_home(struct session *session, const struct wire_msg *msg,
+		    struct wire_msg *ret_reply)
+{
+	const struct endpoints *endpoints = session->sessions->control->endpoints;
 	unsigned endpoint = msg->fix_home.endpoint;
 	struct lease_home home;
 	int err;
 
 	if (endpoint >= endpoints->n)
 		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
-	err = lease_fix_home(connection->control->leases,
-			     session_holder(connection->session), msg->fix_home.lease,
+	err = lease_fix_home(leases_of(session), &session->holder, msg->fix_home.lease,
 			     endpoints->at[endpoint].facts, &home);
 	if (err)
 		return err;
-	out->type = WIRE_TYPE_home;
-	out->home.fabric =
+	ret_reply->type = WIRE_TYPE_home;
+	ret_reply->home.fabric =
 		home.kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS : WIRE_FABRIC_TCP;
-	(void)snprintf(out->home.device, sizeof(out->home.device), "%s", home.device);
-	return HANDLER_ANSWER;
-}
-
-int handle_watch(struct connection *connection, const struct wire_msg *msg,
-		 struct wire_msg *out)
-{
-	int err = lease_watch(connection->control->leases,
-			      session_holder(connection->session), msg->watch.lease);
-
-	if (err)
-		return err;
-	out->type = WIRE_TYPE_ok;
-	return HANDLER_ANSWER;
-}
-
-int handle_unwatch(struct connection *connection, const struct wire_msg *msg,
-		   struct wire_msg *out)
-{
-	int err =
-		lease_unwatch(connection->control->leases,
-			      session_holder(connection->session), msg->unwatch.lease);
-
-	if (err)
-		return err;
-	out->type = WIRE_TYPE_ok;
-	return HANDLER_ANSWER;
+	(void)snprintf(ret_reply->home.device, sizeof(ret_reply->home.device), "%s",
+		       home.device);
+	return HANDLER_REPLY;
 }
 
 static void fill_entry(const struct lease_status *status, struct wire_entry *entry)
@@ -268,21 +193,19 @@ static void fill_entry(const struct lease_status *status, struct wire_entry *ent
 	(void)snprintf(entry->name, sizeof(entry->name), "%s", status->name);
 }
 
-int handle_stat(struct connection *connection, const struct wire_msg *msg,
-		struct wire_msg *out)
+int handle_stat(struct session *session, const struct wire_msg *msg,
+		struct wire_msg *ret_reply)
 {
 	struct lease_status status;
-	int err;
+	int err = lease_stat(session->holder.tenant, msg->stat.name, &status);
 
-	err = lease_stat(session_holder(connection->session)->tenant, msg->stat.name,
-			 &status);
 	if (err)
 		return err;
-	out->type = WIRE_TYPE_entries;
-	out->entries.more = 0;
-	out->entries.n_entries = 1;
-	fill_entry(&status, &out->entries.entries[0]);
-	return HANDLER_ANSWER;
+	ret_reply->type = WIRE_TYPE_entries;
+	ret_reply->entries.more = 0;
+	ret_reply->entries.n_entries = 1;
+	fill_entry(&status, &ret_reply->entries.entries[0]);
+	return HANDLER_REPLY;
 }
 
 static int list_one(const struct lease_status *status, void *arg)
@@ -297,15 +220,14 @@ static int list_one(const struct lease_status *status, void *arg)
 	return 0;
 }
 
-int handle_list(struct connection *connection, const struct wire_msg *msg,
-		struct wire_msg *out)
+int handle_list(struct session *session, const struct wire_msg *msg,
+		struct wire_msg *ret_reply)
 {
-	out->type = WIRE_TYPE_entries;
-	out->entries.more = 0;
-	out->entries.n_entries = 0;
-	(void)leases_each_named(connection->control->leases,
-				session_holder(connection->session)->tenant,
+	ret_reply->type = WIRE_TYPE_entries;
+	ret_reply->entries.more = 0;
+	ret_reply->entries.n_entries = 0;
+	(void)leases_each_named(leases_of(session), session->holder.tenant,
 				msg->list.after, msg->list.prefix, list_one,
-				&out->entries);
-	return HANDLER_ANSWER;
+				&ret_reply->entries);
+	return HANDLER_REPLY;
 }

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/session_record.h"
+#include "rmemd/control/session_channels.h"
 #include "rmemd/control/session_requests.h"
 #include "rmemd/control/session_table.h"
 #include "rmemd/state/ledger.h"
@@ -28,6 +28,18 @@ static void log_session(int level, const char *event, const struct session *sess
 				     .peer = session->address,
 				     .tenant = session->holder.tenant->name },
 		  "%s: %s", session->client, text);
+}
+
+static uint64_t session_due_ms(const struct session *session)
+{
+	const struct config *config = session->sessions->control->config;
+
+	if (session->state == SESSION_ACTIVE)
+		return session->heard_ms + config->fence_ms;
+	/* a client that is just coming back is not too late */
+	if (session->waiting_connection)
+		return UINT64_MAX;
+	return session->fenced_ms + config->grace_ms;
 }
 
 static void timer_moved(const struct session *session)
@@ -56,39 +68,11 @@ static struct connection *lose_connection(struct session *session)
 	return connection;
 }
 
-struct session *session_new(struct sessions *sessions)
+int session_open(struct connection *connection, const char *tenant_name,
+		 const char *client)
 {
-	struct session *session = calloc(1, sizeof(*session));
-
-	if (!session)
-		return NULL;
-	session->sessions = sessions;
-	reply_cache_init(&session->replies);
-	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		session->ports[i].session = session;
-	list_init(&session->channels);
-	list_init(&session->requests);
-	list_init(&session->noticed);
-	list_init(&session->behind);
-	list_init(&session->all);
-	return session;
-}
-
-int session_insert(struct session *session)
-{
-	struct sessions *sessions = session->sessions;
-
-	if (map_insert(&sessions->by_id, &session->by_id,
-		       map_hash_u64(session->holder.id)))
-		return err_set(-ENOMEM, "no memory for a session");
-	list_append(&sessions->all, &session->all);
-	return 0;
-}
-
-int session_open(struct sessions *sessions, struct connection *connection,
-		 const char *tenant_name, const char *client)
-{
-	struct control *control = sessions->control;
+	struct control *control = connection->control;
+	struct sessions *sessions = control->sessions;
 	struct tenant *tenant = tenants_find(control->tenants, tenant_name);
 	struct session *session;
 	int err;
@@ -186,12 +170,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	connection_send(connection, out);
 }
 
-void session_heard(struct session *session)
-{
-	session->heard_ms = clock_now_ms();
-}
-
-void session_fence(struct session *session, const char *why)
+static void session_fence(struct session *session, const char *why)
 {
 	session->state = SESSION_FENCED;
 	session->fenced_ms = clock_now_ms();
@@ -202,8 +181,8 @@ void session_fence(struct session *session, const char *why)
 	timer_moved(session);
 }
 
-/* Its ports are closed; what it had goes, and it does once its keys are dead. */
-void session_end(struct session *session, const char *why)
+/* What it had goes, and the session once its keys are dead.  session_rest() comes next. */
+static void session_end(struct session *session, const char *why)
 {
 	struct sessions *sessions = session->sessions;
 
@@ -220,18 +199,6 @@ void session_end(struct session *session, const char *why)
 	log_session(LOG_INFO, "session-ended", session, why);
 }
 
-void session_bye(struct session *session, uint64_t bye_id)
-{
-	struct connection *connection = lose_connection(session);
-
-	session_end(session, "the client said good-bye");
-	/* Nothing else may be asked for; the answer tells that all keys are dead. */
-	connection->hello_pending = true;
-	session->waiting_connection = connection;
-	session->waiting_id = bye_id;
-	session_rest(session);
-}
-
 static void activate(struct session *session, struct connection *connection)
 {
 	session->state = SESSION_ACTIVE;
@@ -246,7 +213,7 @@ static void activate(struct session *session, struct connection *connection)
 	timer_moved(session);
 }
 
-void session_rest(struct session *session)
+static void session_rest(struct session *session)
 {
 	static const struct session_first none;
 	struct connection *connection = session->waiting_connection;
@@ -274,12 +241,23 @@ void session_rest(struct session *session)
 	session_deliver(session);
 }
 
-int session_resume(struct sessions *sessions, struct connection *connection,
-		   const char *tenant, uint64_t id,
+void session_bye(struct session *session, uint64_t bye_id)
+{
+	struct connection *connection = lose_connection(session);
+
+	session_end(session, "the client said good-bye");
+	/* Nothing else may be asked for; the answer tells that all keys are dead. */
+	connection->hello_pending = true;
+	session->waiting_connection = connection;
+	session->waiting_id = bye_id;
+	session_rest(session);
+}
+
+int session_resume(struct connection *connection, const char *tenant, uint64_t id,
 		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id)
 {
 	static const uint8_t nobody[WIRE_TOKEN_BYTES];
-	struct session *session = sessions_find(sessions, id);
+	struct session *session = sessions_find(connection->control->sessions, id);
 	bool known = secret_equal(session ? session->token : nobody, token,
 				  WIRE_TOKEN_BYTES);
 	struct connection *old;
@@ -307,6 +285,25 @@ int session_resume(struct sessions *sessions, struct connection *connection,
 	connection->hello_pending = true;
 	session_rest(session);
 	return 0;
+}
+
+struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
+				      const struct fabric_hello *hello)
+{
+	struct control *control = sessions->control;
+	struct session *session = sessions_find(sessions, hello->session);
+	const char *why;
+	struct fabric_session *admitted = session_admit(session, endpoint, hello, &why);
+
+	if (admitted)
+		return admitted;
+	control->counters.channels_refused++;
+	log_event(LOG_NOTICE, "channel-refused",
+		  &(struct log_ctx){
+			  .session = hello->session,
+			  .device = control->endpoints->at[endpoint].facts->device },
+		  "%s", why);
+	return NULL;
 }
 
 void session_closed(void *session_cookie)
@@ -342,9 +339,11 @@ static void stop_waiting(struct list *list, const struct connection *connection)
 	}
 }
 
-void sessions_connection_lost(struct sessions *sessions, struct connection *connection,
-			      const char *why)
+void session_connection_lost(struct connection *connection, const char *why)
 {
+	struct sessions *sessions = connection->control->sessions;
+
+	connection->closed = true;
 	if (connection->session)
 		lost(connection->session, why);
 	if (!connection->hello_pending)
@@ -353,7 +352,13 @@ void sessions_connection_lost(struct sessions *sessions, struct connection *conn
 	stop_waiting(&sessions->ended, connection);
 }
 
-void session_miss(struct session *session)
+void session_connection_idle(struct connection *connection)
+{
+	if (connection->session)
+		session_deliver(connection->session);
+}
+
+static void session_miss(struct session *session)
 {
 	struct connection *connection = lose_connection(session);
 	struct wire_msg *out = &connection->control->out;
@@ -367,16 +372,6 @@ void session_miss(struct session *session)
 	out->closing.reason = WIRE_REASON_FENCED;
 	connection_send(connection, out);
 	connection_close(connection);
-}
-
-uint64_t session_id(const struct session *session)
-{
-	return session->holder.id;
-}
-
-struct holder *session_holder(struct session *session)
-{
-	return &session->holder;
 }
 
 void session_news(struct holder *holder)
@@ -443,4 +438,170 @@ void sessions_deliver(struct sessions *sessions)
 		list_remove(&session->noticed);
 		session_deliver(session);
 	}
+}
+
+/* ---- all sessions ---- */
+
+int sessions_open(struct control *control, const struct sessions_events *events,
+		  void *ctx, uint64_t first_id, struct sessions **ret_sessions)
+{
+	struct sessions *sessions = calloc(1, sizeof(*sessions));
+
+	if (!sessions)
+		return err_set(-ENOMEM, "no memory for the sessions");
+	sessions->control = control;
+	sessions->events = events;
+	sessions->ctx = ctx;
+	sessions->next_id = first_id;
+	map_init(&sessions->by_id);
+	list_init(&sessions->all);
+	list_init(&sessions->ended);
+	list_init(&sessions->noticed);
+	list_init(&sessions->behind);
+	*ret_sessions = sessions;
+	return 0;
+}
+
+static void free_all(struct list *list)
+{
+	struct session *session;
+
+	while ((session = list_first(list, struct session, all))) {
+		requests_free(session);
+		session_free(session);
+	}
+}
+
+void sessions_close(struct sessions *sessions)
+{
+	if (!sessions)
+		return;
+	free_all(&sessions->all);
+	free_all(&sessions->ended);
+	map_destroy(&sessions->by_id);
+	free(sessions);
+}
+
+/* Those that then have still more wait for the next time. */
+static void deliver_behind(struct sessions *sessions)
+{
+	struct session *session;
+	struct list turn;
+
+	list_init(&turn);
+	list_splice(&turn, &sessions->behind);
+	while ((session = list_first(&turn, struct session, behind))) {
+		list_remove(&session->behind);
+		session_deliver(session);
+	}
+}
+
+void sessions_tick(struct sessions *sessions)
+{
+	uint64_t now_ms = clock_now_ms();
+
+	deliver_behind(sessions);
+	list_for_each_safe(node, &sessions->all) {
+		struct session *session = container_of(node, struct session, all);
+
+		if (session_due_ms(session) > now_ms)
+			continue;
+		if (session->state == SESSION_ACTIVE) {
+			session_miss(session);
+		} else {
+			session_end(session, "its time of grace is over");
+			session_rest(session);
+		}
+	}
+}
+
+uint64_t sessions_next_ms(const struct sessions *sessions)
+{
+	uint64_t next_ms = list_empty(&sessions->behind) ? UINT64_MAX : clock_now_ms();
+
+	list_for_each(node, &sessions->all) {
+		uint64_t ms = session_due_ms(container_of(node, struct session, all));
+
+		if (ms < next_ms)
+			next_ms = ms;
+	}
+	return next_ms;
+}
+
+void sessions_stop(struct sessions *sessions, bool back)
+{
+	sessions->stopping = true;
+	list_for_each(node, &sessions->all) {
+		struct connection *connection =
+			container_of(node, struct session, all)->connection;
+		struct wire_msg *out;
+
+		if (!connection)
+			continue;
+		out = &connection->control->out;
+		out->type = WIRE_TYPE_closing;
+		out->id = 0;
+		out->closing.reason = WIRE_REASON_SHUTDOWN;
+		if (!back)
+			connection_send(connection, out);
+		connection_close(connection);
+	}
+}
+
+static const char *fabric_text(const struct holder *holder)
+{
+	bool kinds[FABRIC_VERBS + 1] = { false };
+
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		if (holder->ports[i].session)
+			kinds[holder->ports[i].ops->kind] = true;
+	if (kinds[FABRIC_VERBS])
+		return kinds[FABRIC_TCP] ? "rdma,tcp" : "rdma";
+	return kinds[FABRIC_TCP] ? "tcp" : "";
+}
+
+int sessions_each(const struct sessions *sessions,
+		  int (*each)(const struct session_status *status, void *arg),
+		  void *arg)
+{
+	uint64_t now_ms = clock_now_ms();
+	int result;
+
+	list_for_each(node, &sessions->all) {
+		const struct session *session = container_of(node, struct session, all);
+		struct session_status status = {
+			.id = session->holder.id,
+			.tenant = session->holder.tenant->name,
+			.client = session->client,
+			.peer = session->address,
+			.state = session->state == SESSION_ACTIVE ? "active" : "fenced",
+			.fabric = fabric_text(&session->holder),
+			.age_ms = now_ms - session->opened_ms,
+			.idle_ms = now_ms - session->heard_ms,
+			.channels = session->n_connected,
+			.leases = session->holder.n_attachments,
+			.keys = session->holder.n_keys,
+			.watches = session->holder.n_watches,
+			.notices = session->holder.notices.n,
+			.lent_bytes = holder_lent_bytes(&session->holder),
+			.resumes = session->resumes,
+		};
+
+		result = each(&status, arg);
+		if (result)
+			return result;
+	}
+	return 0;
+}
+
+struct holder *sessions_holder(const struct sessions *sessions, uint64_t id)
+{
+	struct session *session = sessions_find(sessions, id);
+
+	return session ? &session->holder : NULL;
+}
+
+unsigned sessions_count(const struct sessions *sessions)
+{
+	return (unsigned)sessions->by_id.n_nodes;
 }

@@ -80,14 +80,12 @@ unsigned sessions_count(const struct sessions *sessions);
 /* Open a session of a tenant for the connection, which has none yet.
  *   -EACCES  there is no such tenant, or it is leaving
  *   -EDQUOT, -ENOMEM */
-int session_open(struct sessions *sessions, struct connection *connection,
-		 const char *tenant, const char *client);
+int session_open(struct connection *connection, const char *tenant, const char *client);
 /* Give a session to the connection, if it is that tenant's.  On success the welcome that answers hello_id was sent, or
  * is sent once the session's old keys are dead; connection->hello_pending is set meanwhile.
  *   -ESTALE  there is no such session with that token
  *   -EACCES  it is another tenant's */
-int session_resume(struct sessions *sessions, struct connection *connection,
-		   const char *tenant, uint64_t id,
+int session_resume(struct connection *connection, const char *tenant, uint64_t id,
 		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id);
 /* A channel that a new session has from the beginning. */
 struct session_first {
@@ -98,19 +96,15 @@ struct session_first {
 /* Send the connection what it needs to know of its session. */
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
 		     const struct session_first *first);
-/* Any frame. */
-void session_heard(struct session *session);
 /* End the session; bye_id is answered when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
-/* The connection is lost. */
-void sessions_connection_lost(struct sessions *sessions, struct connection *connection,
-			      const char *why);
+/* The connection is lost or at its end: a session is fenced.  `why` is one line. */
+void session_connection_lost(struct connection *connection, const char *why);
+/* The connection is not busy any more: what has waited for that is sent. */
+void session_connection_idle(struct connection *connection);
 
 /* That of the session with this id, or NULL. */
 struct holder *sessions_holder(const struct sessions *sessions, uint64_t id);
-
-uint64_t session_id(const struct session *session);
-struct holder *session_holder(struct session *session);
 
 /* ---- notifications, and news of leases ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data connections of a session: granted by number, presented once, gone for good. */
+#include "rmemd/control/session_channels.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/session.h"
 
 /* A grant not used for so long makes room for another one. */
 #define GRANT_UNUSED_MS 30000
@@ -325,47 +326,30 @@ int session_join_channel(struct session *session, uint32_t number,
 	return err;
 }
 
-/* Why a hello is not good, or NULL; the words do not tell a guesser how close it was. */
-static const char *judge(const struct session *session, unsigned endpoint,
-			 const struct fabric_hello *hello, struct channel **ret_channel)
+struct fabric_session *session_admit(struct session *session, unsigned endpoint,
+				     const struct fabric_hello *hello,
+				     const char **ret_why)
 {
 	static const uint8_t nobody[WIRE_TOKEN_BYTES];
 	bool known = secret_equal(session ? session->token : nobody, hello->token,
 				  WIRE_TOKEN_BYTES);
 	struct channel *channel;
 
+	*ret_why = "no session with this id and token";
 	if (!session || !known)
-		return "no session with this id and token";
+		return NULL;
 	channel = find(session, hello->channel);
+	*ret_why = "a channel that was not granted";
 	if (session->state != SESSION_ACTIVE || !channel)
-		return "a channel that was not granted";
+		return NULL;
+	*ret_why = "a channel that was granted for another endpoint";
 	if (channel->endpoint != endpoint)
-		return "a channel that was granted for another endpoint";
+		return NULL;
+	*ret_why = "a channel that is connected already";
 	if (channel->state != CHANNEL_GRANTED)
-		return "a channel that is connected already";
-	*ret_channel = channel;
-	return NULL;
-}
-
-struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
-				      const struct fabric_hello *hello)
-{
-	struct session *session = sessions_find(sessions, hello->session);
-	struct control *control = sessions->control;
-	struct channel *channel = NULL;
-	const char *fault = judge(session, endpoint, hello, &channel);
-
-	if (!fault) {
-		channel->state = CHANNEL_ADMITTED;
-		return session->holder.ports[endpoint].session;
-	}
-	control->counters.channels_refused++;
-	log_event(LOG_NOTICE, "channel-refused",
-		  &(struct log_ctx){
-			  .session = hello->session,
-			  .device = control->endpoints->at[endpoint].facts->device },
-		  "%s", fault);
-	return NULL;
+		return NULL;
+	channel->state = CHANNEL_ADMITTED;
+	return session->holder.ports[endpoint].session;
 }
 
 static void log_channel(int level, const char *event, const struct session_port *port,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests about the session itself and its channels. */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "base/log.h"
-#include "rmemd/control/handlers.h"
 #include "rmemd/control/connection.h"
+#include "rmemd/control/handlers.h"
 #include "rmemd/control/session.h"
+#include "rmemd/control/session_table.h"
 
 static int check_hello(const struct wire_hello *hello)
 {
@@ -24,14 +23,13 @@ static int check_hello(const struct wire_hello *hello)
 	return 0;
 }
 
-/* The one place that says which tenant a client is: with auth = none it is the one that it
- * says it is. */
+/* The one place that says which tenant a client is: auth = none believes the hello. */
 static const char *identify(const struct wire_hello *hello)
 {
 	return hello->tenant;
 }
 
-/* What is wrong with the client's end it hears when it asks for another channel. */
+/* A client whose end is refused here hears why when it asks for another channel. */
 static void first_join(struct session *session, const struct wire_hello *hello,
 		       struct session_first *first)
 {
@@ -51,20 +49,18 @@ static void first_join(struct session *session, const struct wire_hello *hello,
 static int greet(struct connection *connection, const struct wire_hello *hello,
 		 uint64_t id)
 {
-	struct sessions *sessions = connection->control->sessions;
 	const char *tenant = identify(hello);
 	struct session_first first;
-	int err;
+	int err = check_hello(hello);
 
-	err = check_hello(hello);
 	if (err)
 		return err;
 	connection->version = hello->version_max < WIRE_VERSION_MAX ? hello->version_max
 								    : WIRE_VERSION_MAX;
 	if (hello->resume)
-		return session_resume(sessions, connection, tenant, hello->resume,
-				      hello->token, id);
-	err = session_open(sessions, connection, tenant, hello->client);
+		return session_resume(connection, tenant, hello->resume, hello->token,
+				      id);
+	err = session_open(connection, tenant, hello->client);
 	if (err)
 		return err;
 	session_open_first(connection->session, (enum wire_fabric)hello->channel,
@@ -76,79 +72,69 @@ static int greet(struct connection *connection, const struct wire_hello *hello,
 	return 0;
 }
 
-int handle_hello(struct connection *connection, const struct wire_msg *msg,
-		 struct wire_msg *out)
+void handle_hello(struct connection *connection, const struct wire_msg *msg)
 {
 	int err = greet(connection, &msg->hello, msg->id);
 
-	(void)out;
 	if (err)
 		connection_refuse(connection, msg->id, err, err_text());
-	return HANDLER_LATER;
 }
 
-int handle_ping(struct connection *connection, const struct wire_msg *msg,
-		struct wire_msg *out)
+int handle_ping(struct session *session, const struct wire_msg *msg,
+		struct wire_msg *ret_reply)
 {
-	(void)connection;
+	(void)session;
 	(void)msg;
-	out->type = WIRE_TYPE_ok;
-	return HANDLER_ANSWER;
+	ret_reply->type = WIRE_TYPE_ok;
+	return HANDLER_REPLY;
 }
 
-int handle_bye(struct connection *connection, const struct wire_msg *msg,
-	       struct wire_msg *out)
+int handle_bye(struct session *session, const struct wire_msg *msg,
+	       struct wire_msg *ret_reply)
 {
-	(void)out;
-	session_bye(connection->session, msg->id);
+	(void)ret_reply;
+	session_bye(session, msg->id);
 	return HANDLER_LATER;
 }
 
-int handle_open_channel(struct connection *connection, const struct wire_msg *msg,
-			struct wire_msg *out)
+int handle_open_channel(struct session *session, const struct wire_msg *msg,
+			struct wire_msg *ret_reply)
 {
-	const struct fabric_endpoint *facts;
-	uint32_t channel;
-	int err;
-
-	err = session_open_channel(connection->session, msg->open_channel.endpoint,
-				   &channel);
-	if (err)
-		return err;
-	out->type = WIRE_TYPE_channel;
-	out->channel.channel = channel;
-	facts = connection->control->endpoints->at[msg->open_channel.endpoint].facts;
-	out->channel.family = facts->address.family;
-	memcpy(out->channel.address, facts->address.bytes,
-	       sizeof(out->channel.address));
-	out->channel.port = facts->address.port;
-	return HANDLER_ANSWER;
-}
-
-int handle_close_channel(struct connection *connection, const struct wire_msg *msg,
-			 struct wire_msg *out)
-{
-	int err =
-		session_close_channel(connection->session, msg->close_channel.channel);
+	const struct endpoints *endpoints = session->sessions->control->endpoints;
+	unsigned endpoint = msg->open_channel.endpoint;
+	struct wire_channel *reply = &ret_reply->channel;
+	const struct fabric_address *address;
+	int err = session_open_channel(session, endpoint, &reply->channel);
 
 	if (err)
 		return err;
-	out->type = WIRE_TYPE_ok;
-	return HANDLER_ANSWER;
+	address = &endpoints->at[endpoint].facts->address;
+	ret_reply->type = WIRE_TYPE_channel;
+	reply->family = address->family;
+	memcpy(reply->address, address->bytes, sizeof(reply->address));
+	reply->port = address->port;
+	return HANDLER_REPLY;
 }
 
-int handle_join_channel(struct connection *connection, const struct wire_msg *msg,
-			struct wire_msg *out)
+int handle_close_channel(struct session *session, const struct wire_msg *msg,
+			 struct wire_msg *ret_reply)
+{
+	ret_reply->type = WIRE_TYPE_ok;
+	return session_close_channel(session, msg->close_channel.channel);
+}
+
+int handle_join_channel(struct session *session, const struct wire_msg *msg,
+			struct wire_msg *ret_reply)
 {
 	const struct wire_join_channel *theirs = &msg->join_channel;
 	struct fabric_qp_info end = { .qpn = 0 };
 	int err;
 
 	WIRE_END_COPY(&end, theirs);
-	err = session_join_channel(connection->session, theirs->channel, &end, &end);
+	err = session_join_channel(session, theirs->channel, &end, &end);
 	if (err)
 		return err;
-	out->type = WIRE_TYPE_joined;
-	WIRE_END_COPY(&out->joined, &end);
-	return HANDLER_ANSWER;
+	ret_reply->type = WIRE_TYPE_joined;
+	WIRE_END_COPY(&ret_reply->joined, &end);
+	return HANDLER_REPLY;
 }

@@ -7,75 +7,40 @@
 
 #include "base/err.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/session_record.h"
 #include "rmemd/control/session_table.h"
 #include "rmemd/state/ledger.h"
 
-/* What it does outlives its connection, and done twice would be done once too often.
- * Channels and keys end with the connection: those are asked for anew. */
-static bool lasting(const struct wire_msg *msg)
+static void remember(struct session *session, const struct reply *reply,
+		     const char *text)
 {
-	switch (msg->type) {
-	case WIRE_TYPE_allocate:
-	case WIRE_TYPE_free:
-	case WIRE_TYPE_detach:
-	case WIRE_TYPE_renew:
-	case WIRE_TYPE_rename:
-	case WIRE_TYPE_resize:
-	case WIRE_TYPE_remove:
-		return true;
-	case WIRE_TYPE_attach:
-		return msg->attach.lease == 0;
-	default:
-		return false;
-	}
-}
-
-static bool ending(const struct wire_msg *msg)
-{
-	return msg->type == WIRE_TYPE_free || msg->type == WIRE_TYPE_detach ||
-	       msg->type == WIRE_TYPE_remove;
-}
-
-/* ---- requests that wait ---- */
-
-static void keep(struct session *session, uint64_t id, enum wire_type type,
-		 uint64_t lease, int err, const char *text)
-{
-	const struct reply answer = {
-		.id = id,
-		.lease = lease,
-		.type = type,
-		.err = err,
-	};
-
-	uint64_t dropped =
-		reply_cache_add(&session->replies, &answer, err ? text : NULL);
+	uint64_t dropped = reply_cache_add(&session->replies, reply, text);
 
 	if (dropped)
 		reply_unrecord(session, dropped);
-	if (dropped != id)
-		reply_record(session, &answer, err ? text : NULL);
-	/* what was done, and that it was, take effect together */
+	if (dropped != reply->id)
+		reply_record(session, reply, text);
+	/* what was done, and that it was done, take effect together */
 	ledger_commit(session->sessions->control->ledger);
 }
+
+/* ---- requests that wait ---- */
 
 static void request_done(struct lease_waiter *waiter, int err, const char *text)
 {
 	struct request *request = container_of(waiter, struct request, waiter);
 	struct wire_msg *out = &request->session->sessions->control->out;
 	struct connection *connection = request->connection;
-	uint64_t lease = 0;
+	struct reply reply = { .id = request->id, .type = request->type, .err = err };
 
 	out->type = WIRE_TYPE_ok;
 	if (!err && waiter->attachment) {
 		out->type = WIRE_TYPE_lease;
 		lease_describe(waiter->attachment, &out->lease);
-		lease = out->lease.lease;
+		reply.lease = out->lease.lease;
 	}
 	out->id = request->id;
-	if (request->keep)
-		keep(request->session, request->id, request->type, lease, err, text);
+	if (request->flags & REQUEST_REMEMBERED)
+		remember(request->session, &reply, err ? text : NULL);
 	request_free(request);
 	if (!connection)
 		return;
@@ -85,10 +50,9 @@ static void request_done(struct lease_waiter *waiter, int err, const char *text)
 		connection_send(connection, out);
 }
 
-int request_create(struct connection *connection, const struct wire_msg *msg,
+int request_create(struct session *session, const struct wire_msg *msg,
 		   struct request **ret_request)
 {
-	struct session *session = connection->session;
 	struct request *request;
 
 	if (session->n_requests == REQUESTS_MAX)
@@ -99,11 +63,11 @@ int request_create(struct connection *connection, const struct wire_msg *msg,
 		return err_set(-ENOMEM, "no memory for a request");
 	request->waiter.done = request_done;
 	request->session = session;
-	request->connection = connection;
+	request->connection = session->connection;
 	request->id = msg->id;
 	request->lease = msg->type == WIRE_TYPE_resize ? msg->resize.lease : 0;
 	request->type = msg->type;
-	request->keep = lasting(msg);
+	request->flags = request_flags(msg);
 	list_append(&session->requests, &request->link);
 	session->n_requests++;
 	*ret_request = request;
@@ -130,115 +94,108 @@ static struct request *find_waiting(const struct session *session, uint64_t id)
 	return NULL;
 }
 
-/* Give the same answer without doing anything, but with keys that work now. */
-static int answer_again(struct connection *connection, const struct wire_msg *msg,
-			const struct reply *answer, struct wire_msg *out)
+/* Give a remembered reply without doing anything; keys are made anew. */
+static int reply_again(struct session *session, const struct wire_msg *msg,
+		       const struct reply *reply, struct wire_msg *ret_reply)
 {
 	struct request *request;
 	int err;
 
-	if (answer->err)
-		return err_set(answer->err, "%s",
-			       answer->text ? answer->text
-					    : "it failed, as told before");
-	if (!answer->lease) {
-		out->type = WIRE_TYPE_ok;
-		return HANDLER_ANSWER;
+	if (reply->err)
+		return err_set(reply->err, "%s",
+			       reply->text ? reply->text : "it failed, as told before");
+	if (!reply->lease) {
+		ret_reply->type = WIRE_TYPE_ok;
+		return HANDLER_REPLY;
 	}
-	err = request_create(connection, msg, &request);
+	err = request_create(session, msg, &request);
 	if (err)
 		return err;
-	request->keep = false;
-	err = lease_rekey(connection->control->leases,
-			  session_holder(connection->session), answer->lease,
-			  &request->waiter);
-	if (err) {
-		request_free(request);
-		return err;
-	}
-	return HANDLER_LATER;
+	request->flags = 0;
+	err = lease_rekey(session->sessions->control->leases, &session->holder,
+			  reply->lease, &request->waiter);
+	if (!err)
+		return HANDLER_LATER;
+	request_free(request);
+	return err;
 }
 
-#define NOT_SEEN 2
-
-/* The answer to a request with an id that does not rise, or NOT_SEEN: it is to be handled.
+/* A request whose id does not rise.
  *
- * On one connection ids come in order, so it is from a client that has resumed and repeats
- * what it has no answer to, in order and before new requests.  What is neither under way
- * nor kept never arrived, or was undone as its connection was lost, or is so old that its
- * answer was dropped; only in that last case must it not be handled. */
-static int look_up(struct connection *connection, const struct wire_msg *msg,
-		   struct wire_msg *out)
+ * On one connection ids rise, so it comes from a client that has resumed and repeats what it
+ * has no reply to, in order and before new requests.  A request that is neither under way nor
+ * remembered never arrived, or was undone when its connection was lost, or is so old that its
+ * reply was dropped; only in that last case it must not be handled. */
+static int repeat(struct session *session, const struct wire_msg *msg,
+		  struct wire_msg *ret_reply)
 {
-	struct session *session = connection->session;
 	struct request *waiting = find_waiting(session, msg->id);
-	const struct reply *answer = reply_cache_find(&session->replies, msg->id);
+	const struct reply *reply = reply_cache_find(&session->replies, msg->id);
 
 	if ((waiting && waiting->type != msg->type) ||
-	    (answer && answer->type != msg->type)) {
+	    (reply && reply->type != msg->type)) {
 		(void)err_set(-EPROTO, "%s has the id %" PRIu64 " of another request",
 			      wire_type_name(msg->type), msg->id);
-		connection_refuse(connection, msg->id, -EPROTO, err_text());
+		connection_refuse(session->connection, msg->id, -EPROTO, err_text());
 		return HANDLER_LATER;
 	}
 	if (waiting) {
-		waiting->connection = connection;
+		waiting->connection = session->connection;
 		return HANDLER_LATER;
 	}
-	if (answer)
-		return answer_again(connection, msg, answer, out);
-	if (lasting(msg) && msg->id <= session->replies.dropped_id)
+	if (reply)
+		return reply_again(session, msg, reply, ret_reply);
+	if ((request_flags(msg) & REQUEST_REMEMBERED) &&
+	    msg->id <= session->replies.dropped_id)
 		return err_set(-EPROTO,
-			       "request %" PRIu64 " is older than the last %d, whose "
-			       "answers are kept: what became of it is not known",
+			       "request %" PRIu64
+			       " is older than the last %d, whose replies are "
+			       "remembered: what became of it is not known",
 			       msg->id, REPLY_CACHE_MAX);
-	return NOT_SEEN;
+	return REQUEST_NEW;
 }
 
-int request_handle(struct connection *connection, const struct wire_msg *msg,
-		   struct wire_msg *out, handler *handle)
+int request_begin(struct session *session, const struct wire_msg *msg,
+		  struct wire_msg *ret_reply)
 {
-	struct session *session = connection->session;
-	int result = NOT_SEEN;
+	const unsigned flags = request_flags(msg);
+	int result = REQUEST_NEW;
 
 	if (msg->id <= session->last_id)
-		result = look_up(connection, msg, out);
+		result = repeat(session, msg, ret_reply);
 	else
 		session->last_id = msg->id;
-	if (result != NOT_SEEN)
+	if (result != REQUEST_NEW)
 		return result;
-	if (lasting(msg)) {
-		/* what cannot be told again is not begun */
-		result = reply_record_reserve(session);
-		if (result)
-			return result;
+	if (flags & REQUEST_REMEMBERED) {
+		int err = reply_record_reserve(session);
+
+		if (err)
+			return err;
 	}
-	/* what ends takes effect at once, and its keys die, also with the process: whoever
-	 * asks for it again is told that it is done */
-	if (ending(msg))
+	/* a client that asks for it again, after a restart too, is told that it is done */
+	if (flags & REQUEST_ENDS)
 		reply_record(session,
 			     &(struct reply){ .id = msg->id, .type = msg->type }, NULL);
-	result = handle(connection, msg, out);
-	if (result != HANDLER_LATER && lasting(msg))
-		keep(session, msg->id, msg->type, 0, result, err_text());
-	return result;
+	return REQUEST_NEW;
 }
 
-/* ---- losing who asked ---- */
-
-/* It cannot be undone, and needs nobody to go on. */
-static bool unstoppable(const struct request *request)
+void request_end(struct session *session, const struct wire_msg *msg, int result)
 {
-	return request->type == WIRE_TYPE_free || request->type == WIRE_TYPE_detach ||
-	       request->type == WIRE_TYPE_rename || request->type == WIRE_TYPE_remove;
+	const struct reply reply = { .id = msg->id, .type = msg->type, .err = result };
+
+	if (request_flags(msg) & REQUEST_REMEMBERED)
+		remember(session, &reply, result ? err_text() : NULL);
 }
 
-static struct request *find_stoppable(const struct session *session)
+/* ---- the connection or the session ends ---- */
+
+static struct request *find_undoable(const struct session *session)
 {
 	list_for_each(node, &session->requests) {
 		struct request *request = container_of(node, struct request, link);
 
-		if (!unstoppable(request))
+		if (!(request->flags & REQUEST_GOES_ON))
 			return request;
 	}
 	return NULL;
@@ -251,10 +208,13 @@ void requests_orphan(struct session *session)
 	list_for_each(node, &session->requests)
 		container_of(node, struct request, link)->connection = NULL;
 	/* the end of one may be the end of others */
-	while ((request = find_stoppable(session))) {
+	while ((request = find_undoable(session))) {
+		const struct reply done = { .id = request->id,
+					    .type = request->type,
+					    .lease = request->lease };
+
 		if (!lease_waiter_cancel(&request->waiter))
-			keep(session, request->id, request->type, request->lease, 0,
-			     NULL);
+			remember(session, &done, NULL);
 		request_free(request);
 	}
 }
@@ -267,4 +227,12 @@ void requests_cancel(struct session *session)
 		(void)lease_waiter_cancel(&request->waiter);
 		request_free(request);
 	}
+}
+
+void requests_free(struct session *session)
+{
+	struct request *request;
+
+	while ((request = list_first(&session->requests, struct request, link)))
+		request_free(request);
 }

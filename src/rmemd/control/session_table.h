@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of sessions and what is in it; for control/ alone.  Threads: [loop]. */
+/* The table of sessions, in memory and in the ledger, so that clients may come back to another
+ * process; for control/ alone.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_SESSION_TABLE_H
 #define RMEMD_CONTROL_SESSION_TABLE_H
 
@@ -77,38 +78,23 @@ struct session {
 struct session *session_new(struct sessions *sessions);
 /* Into the table, under its holder's id.  -ENOMEM */
 int session_insert(struct session *session);
-
-/* When something is due for a session, UINT64_MAX: nothing. */
-uint64_t session_due_ms(const struct session *session);
-
-/* The session with this id that has not ended, or NULL. */
-struct session *sessions_find(const struct sessions *sessions, uint64_t id);
-
 /* Free the session, which is in no list but sessions->all or ->ended; nothing waits for it
  * or in it. */
 void session_free(struct session *session);
+/* The session with this id that has not ended, or NULL. */
+struct session *sessions_find(const struct sessions *sessions, uint64_t id);
 
-/* ---- session.c ---- */
+/* ---- in the ledger: staged; the reply to a request commits it ---- */
 
-/* Its keys die, its connection is lost already.  The caller calls session_rest() next only when
- * it ends it, too. */
-void session_fence(struct session *session, const char *why);
-/* What it had goes.  The caller calls session_rest() next. */
-void session_end(struct session *session, const char *why);
-/* When no key of it is alive any more: whoever waited for that goes on, and a session that
- * has ended is freed. */
-void session_rest(struct session *session);
-/* No sign of life in time. */
-void session_miss(struct session *session);
-
-/* ---- channel.c ---- */
-
-/* Have a fabric_session at an endpoint.  Nothing to do when there is one. */
-int session_open_port(struct session *session, unsigned endpoint);
-/* All channels are forgotten and all keys die. */
-void session_close_ports(struct session *session);
-/* One of its fabric_sessions is closed: the channels that it had there are dead. */
-void session_port_closed(struct session_port *port);
-void session_forget_channels(struct session *session);
+/* -ENOMEM, -ENOSPC */
+int session_record(const struct session *session);
+/* With its replies. */
+void session_unrecord(const struct session *session);
+/* Without memory it is not there after a restart, as it may be dropped at any time. */
+void reply_record(const struct session *session, const struct reply *reply,
+		  const char *text);
+/* Room for it.  -ENOMEM, -ENOSPC */
+int reply_record_reserve(const struct session *session);
+void reply_unrecord(const struct session *session, uint64_t id);
 
 #endif

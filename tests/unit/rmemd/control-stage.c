@@ -269,7 +269,7 @@ void client_init(struct client *client)
 
 void client_lose(struct client *client)
 {
-	connection_gone(&client->connection, "the test lost it");
+	session_connection_lost(&client->connection, "the test lost it");
 	client->closed = 1;
 }
 

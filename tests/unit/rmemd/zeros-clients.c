@@ -277,7 +277,7 @@ static void link_lose(unsigned client)
 	struct link *link = &links[client];
 
 	if (link->up)
-		connection_gone(&link->connection, "lost");
+		session_connection_lost(&link->connection, "lost");
 	memset(link, 0, sizeof(*link));
 }
 
@@ -545,7 +545,7 @@ void zeros_client_do(unsigned client)
 	/* its connection takes no news, or what has waited for that */
 	links[client].busy = zeros_random(4) == 0;
 	if (!links[client].busy)
-		connection_idle(&links[client].connection);
+		session_connection_idle(&links[client].connection);
 	if (!can_ask(client))
 		return;
 	/* first what is not answered yet, on a new connection */

@@ -460,7 +460,7 @@ START_TEST(loss__at_any_time)
 	ck_assert_uint_eq(two.answers, 6);
 	ck_assert_uint_eq(stage_control.counters.requests_failed, 0);
 	ck_assert_uint_eq(two.connection.session->n_requests, 0);
-	ck_assert_uint_eq(session_holder(two.connection.session)->n_attachments, 4);
+	ck_assert_uint_eq(two.connection.session->holder.n_attachments, 4);
 	/* shrinks 1, grows 2, the new one 1, theirs 1 */
 	ck_assert_uint_eq(fake_pools_lent(), 5);
 	(void)client_ask(&two, about(WIRE_TYPE_free, shrinks), WIRE_TYPE_ok);

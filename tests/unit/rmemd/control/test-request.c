@@ -366,7 +366,7 @@ START_TEST(shrinking__waits_for_a_busy_connection)
 	}
 	ck_assert_uint_eq(one.events, 0);
 	one.busy = false;
-	connection_idle(&one.connection);
+	session_connection_idle(&one.connection);
 	ck_assert_uint_eq(one.events, 2);
 	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_shrinking);
 	ck_assert_uint_eq(one.event.shrinking.lease, leases[1]);
@@ -407,7 +407,7 @@ START_TEST(news__wait_for_a_busy_connection)
 	(void)client_ask(&one, about(WIRE_TYPE_free, leases[1]), WIRE_TYPE_ok);
 	ck_assert_uint_eq(two.events, 0);
 	two.busy = false;
-	connection_idle(&two.connection);
+	session_connection_idle(&two.connection);
 	/* of what has ended only that */
 	ck_assert_uint_eq(two.events, 2);
 	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_revoked);
@@ -420,7 +420,7 @@ START_TEST(news__wait_for_a_busy_connection)
 		(void)client_ask(&one, msg, WIRE_TYPE_lease);
 	}
 	two.busy = false;
-	connection_idle(&two.connection);
+	session_connection_idle(&two.connection);
 	ck_assert_uint_eq(two.events, 3);
 	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_changed);
 	ck_assert_uint_eq(two.event.changed.reason, WIRE_REASON_TRIMMED);
@@ -433,7 +433,7 @@ START_TEST(news__wait_for_a_busy_connection)
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
 	(void)client_ask(&one, about(WIRE_TYPE_free, leases[0]), WIRE_TYPE_ok);
 	client_resume(&back, &two);
-	connection_idle(&back.connection);
+	session_connection_idle(&back.connection);
 	ck_assert_uint_eq(back.events, 0);
 }
 END_TEST
@@ -459,7 +459,7 @@ START_TEST(news__count_as_attachments_until_they_are_taken)
 	client_fail(&one, msg, -EDQUOT);
 	ck_assert_uint_eq(one.events, 0);
 	one.busy = false;
-	connection_idle(&one.connection);
+	session_connection_idle(&one.connection);
 	ck_assert_uint_eq(one.events, TENANT_ATTACHMENTS_PER_LEASE);
 	(void)client_allocate(&one, 0, "x");
 	tenant->limits.leases_max = limit;
@@ -490,7 +490,7 @@ START_TEST(news__come_in_turns)
 	ck_assert_uint_eq(one.events, 0);
 	one.busy = false;
 	moves = stage_timer_moves;
-	connection_idle(&one.connection);
+	session_connection_idle(&one.connection);
 	while (one.events < n_leases) {
 		ck_assert_uint_gt(stage_timer_moves, moves);
 		ck_assert_uint_eq(sessions_next_ms(stage_control.sessions),

@@ -165,7 +165,7 @@ START_TEST(notify__passes_on_what_was_lost_before)
 	expect(&one, 0, lease, 10, 3);
 	expect(&one, 1, lease, 11, UINT32_MAX - 7);
 	two.busy = false;
-	connection_idle(&two.connection);
+	session_connection_idle(&two.connection);
 	expect(&two, 0, lease, 11, UINT32_MAX - 3);
 	two.busy = true;
 	for (uint32_t i = 0; i < HOLDER_NOTICES_MAX; i++)
@@ -173,7 +173,7 @@ START_TEST(notify__passes_on_what_was_lost_before)
 	ck_assert(fake_fabric_notify(key, 12, UINT32_MAX));
 	ck_assert(fake_fabric_notify(key, 13, 9));
 	two.busy = false;
-	connection_idle(&two.connection);
+	session_connection_idle(&two.connection);
 	expect(&two, 0, lease, 13, UINT32_MAX);
 }
 END_TEST
@@ -300,7 +300,7 @@ START_TEST(busy__connections_get_the_rest_later)
 	deliver();
 	ck_assert_uint_eq(two.events, 0);
 	two.busy = false;
-	connection_idle(&two.connection);
+	session_connection_idle(&two.connection);
 	/* as many as an event carries, then those that had no room */
 	ck_assert_uint_eq(two.events, 2);
 	expect(&two, 0, lease, HOLDER_NOTICES_MAX + 49, 49);
@@ -396,7 +396,7 @@ START_TEST(watches__are_as_many_as_attachments)
 		for (unsigned i = 0; i < MANY; i++)
 			notify(keys[i], round);
 	three.busy = false;
-	connection_idle(&three.connection);
+	session_connection_idle(&three.connection);
 	deliver();
 	/* the oldest, and then the latest of each lease, those first that had no room
 	 * first */
