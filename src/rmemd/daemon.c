@@ -264,6 +264,26 @@ static int open_control(struct daemon *daemon)
 	return connections_open(daemon->base, control, &daemon->connections);
 }
 
+static void fill_sources(struct daemon *daemon)
+{
+	struct admin_sources *sources = &daemon->sources;
+
+	*sources = (struct admin_sources){
+		.config = &daemon->config,
+		.counters = &daemon->control.counters,
+		.endpoints = daemon->control.endpoints,
+		.leases = daemon->leases,
+		.pools = daemon->pools,
+		.sessions = daemon->sessions,
+		.tenants = &daemon->tenants,
+		.n_listeners = daemon->n_listeners,
+		.verbs_missing = fabrics_verbs_missing(daemon->fabrics),
+		.started_ms = daemon->started_ms,
+	};
+	for (unsigned i = 0; i < daemon->n_listeners; i++)
+		sources->listeners[i] = listener_name(daemon->listeners[i]);
+}
+
 static int open_all(struct daemon *daemon)
 {
 	static struct systemd_fds fds;
@@ -290,8 +310,8 @@ static int open_all(struct daemon *daemon)
 	err = open_listeners(daemon, &fds);
 	if (err)
 		return err;
-	err = admin_open(daemon->base, daemon, daemon->config.admin_socket, fds.admin,
-			 &daemon->admin);
+	err = admin_open(daemon->base, &daemon->sources, daemon->config.admin_socket,
+			 fds.admin, &daemon->admin);
 	if (err)
 		return err;
 	err = fabrics_open(daemon->base, &daemon->config, &daemon->control,
@@ -302,6 +322,7 @@ static int open_all(struct daemon *daemon)
 	err = open_tables(daemon);
 	if (err)
 		return err;
+	fill_sources(daemon);
 	return loop_open(daemon);
 }
 
@@ -390,100 +411,4 @@ void daemon_close(struct daemon *daemon)
 		event_base_free(daemon->base);
 	free(daemon->config_path);
 	free(daemon);
-}
-
-/* ---- what the admin side shows ---- */
-
-const struct config *daemon_config(const struct daemon *daemon)
-{
-	return &daemon->config;
-}
-
-struct pools *daemon_pools(const struct daemon *daemon)
-{
-	return daemon->pools;
-}
-
-struct leases *daemon_leases(const struct daemon *daemon)
-{
-	return daemon->leases;
-}
-
-struct sessions *daemon_sessions(const struct daemon *daemon)
-{
-	return daemon->sessions;
-}
-
-const struct tenants *daemon_tenants(const struct daemon *daemon)
-{
-	return &daemon->tenants;
-}
-
-uint64_t daemon_uptime_ms(const struct daemon *daemon)
-{
-	return clock_now_ms() - daemon->started_ms;
-}
-
-unsigned daemon_n_listeners(const struct daemon *daemon)
-{
-	return daemon->n_listeners;
-}
-
-const char *daemon_listener(const struct daemon *daemon, unsigned i)
-{
-	return listener_name(daemon->listeners[i]);
-}
-
-const char *daemon_verbs_missing(const struct daemon *daemon)
-{
-	return fabrics_verbs_missing(daemon->fabrics);
-}
-
-void daemon_counters(const struct daemon *daemon, struct daemon_counters *ret_counters)
-{
-	const struct control_counters *from = &daemon->control.counters;
-
-	*ret_counters = (struct daemon_counters){
-		.connections = from->connections,
-		.connections_refused = from->connections_refused,
-		.requests = from->requests,
-		.requests_failed = from->requests_failed,
-		.sessions_opened = from->sessions_opened,
-		.sessions_fenced = from->sessions_fenced,
-		.sessions_resumed = from->sessions_resumed,
-		.leases_granted = leases_granted_ever(daemon->leases),
-		.leases_expired = leases_expired_ever(daemon->leases),
-		.leases_waited = leases_waited_ever(daemon->leases),
-		.leases_waited_ms = leases_waited_ms(daemon->leases),
-		.channels_refused = from->channels_refused,
-	};
-}
-
-unsigned daemon_n_endpoints(const struct daemon *daemon)
-{
-	return daemon->control.endpoints->n;
-}
-
-const struct fabric_endpoint *daemon_endpoint(const struct daemon *daemon, unsigned i)
-{
-	return daemon->control.endpoints->at[i].facts;
-}
-
-void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
-			   struct fabric_endpoint_stats *ret_stats)
-{
-	const struct endpoint *at = &daemon->control.endpoints->at[i];
-
-	at->ops->stats(at->server, at->local, ret_stats);
-}
-
-int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
-			   const struct fabric_device_attr **ret_attr,
-			   struct fabric_port_attr *ret_port)
-{
-	const struct endpoint *at = &daemon->control.endpoints->at[i];
-
-	if (!at->ops->device)
-		return -ENOTSUP;
-	return at->ops->device(at->server, at->local, ret_attr, ret_port);
 }

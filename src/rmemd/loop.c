@@ -267,6 +267,7 @@ static void stop(struct daemon *daemon)
 	log_event(LOG_NOTICE, "stopping", NULL, "asked to stop with %u sessions",
 		  sessions_count(daemon->sessions));
 	systemd_stopping();
+	daemon->sources.n_listeners = 0;
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
 	sessions_stop(daemon->sessions, fdstore_lasts(daemon->keep));

@@ -38,6 +38,7 @@ struct daemon {
 	struct connections *connections;
 	struct listener *listeners[CONFIG_LIST_MAX];
 	unsigned n_listeners;
+	struct admin_sources sources;
 	struct admin *admin;
 	struct event *pools_event;
 	struct event *signals[N_SIGNALS];

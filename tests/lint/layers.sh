@@ -18,7 +18,7 @@ src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common
 src/librmem: base wire fabric rmem/rmem.h
 src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool rmemd/state rmemd/system
-src/rmemd/admin: base fabric rmemd rmemd/config rmemd/control rmemd/lease rmemd/pool
+src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool
 src/rmemd/config: base fabric rmemd/lease rmemd/pool
 src/rmemd/control: base wire fabric rmemd/config rmemd/fabrics rmemd/lease rmemd/pool rmemd/state
 src/rmemd/fabrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/pool

@@ -13,7 +13,6 @@
 #include "base/err.h"
 #include "rmemd/admin/admin_socket.h"
 #include "rmemd/admin/view.h"
-#include "rmemd/config/config.h"
 
 /* A request is a line and a few headers. */
 #define HEADERS_BYTES 8192
@@ -23,7 +22,7 @@
 #define PAUSE_S 1
 
 struct admin {
-	struct daemon *daemon;
+	const struct admin_sources *sources;
 	struct evhttp *http;
 	struct evconnlistener *listener; /* owned by http, but not its descriptor */
 	struct event *unpause;
@@ -35,7 +34,7 @@ struct admin {
 
 static const struct resource {
 	const char *path;
-	json_t *(*view)(struct daemon *daemon);
+	json_t *(*view)(const struct admin_sources *from);
 } resources[] = {
 	{ "/v1/status", view_status },   { "/v1/pools", view_pools },
 	{ "/v1/devices", view_devices }, { "/v1/sessions", view_sessions },
@@ -105,7 +104,7 @@ static void on_request(struct evhttp_request *request, void *ctx)
 		reply_error(request, HTTP_BADMETHOD, "Method Not Allowed",
 			    "this resource can only be read");
 	} else {
-		reply(request, HTTP_OK, "OK", resource->view(admin->daemon));
+		reply(request, HTTP_OK, "OK", resource->view(admin->sources));
 	}
 }
 
@@ -158,15 +157,15 @@ static int http_open(struct event_base *base, struct admin *admin, int fd)
 	return 0;
 }
 
-int admin_open(struct event_base *base, struct daemon *daemon, const char *path, int fd,
-	       struct admin **ret_admin)
+int admin_open(struct event_base *base, const struct admin_sources *sources,
+	       const char *path, int fd, struct admin **ret_admin)
 {
 	struct admin *admin = calloc(1, sizeof(*admin));
 	int err = 0;
 
 	if (!admin)
 		return err_errno(-ENOMEM, "admin socket");
-	admin->daemon = daemon;
+	admin->sources = sources;
 	admin->fd = -1;
 	if (fd < 0) {
 		if (strlen(path) >= sizeof(admin->path)) {

@@ -7,17 +7,41 @@
 #define RMEMD_ADMIN_ADMIN_H
 
 #include <event2/event.h>
+#include <stdint.h>
+
+#include "rmemd/config/config.h"
 
 struct admin;
-struct daemon;
+struct control_counters;
+struct endpoints;
+struct leases;
+struct pools;
+struct sessions;
+struct tenants;
+
+/* What it shows, filled by the daemon before the loop runs; all borrowed. */
+struct admin_sources {
+	const struct config *config;
+	const struct control_counters *counters;
+	const struct endpoints *endpoints;
+	const struct leases *leases;
+	const struct pools *pools;
+	const struct sessions *sessions;
+	const struct tenants *tenants;
+	const char *listeners[CONFIG_LIST_MAX]; /* "127.0.0.1:7460" */
+	unsigned n_listeners;
+	const char *verbs_missing; /* why RDMA is not served; NULL: it is */
+	uint64_t started_ms;
+};
 
 /* Serve on `path` (mode 0660; its directory is created; the socket of a daemon that has
  * died is replaced), or on `fd`, a listening socket that was passed, when it is not -1:
- * it is taken over on success and `path` is not touched.  Borrows base and daemon,
- * which must outlive it. -EADDRINUSE  another daemon serves there -EACCES,
- * -ENAMETOOLONG, -ENOMEM ...  with text */
-int admin_open(struct event_base *base, struct daemon *daemon, const char *path, int fd,
-	       struct admin **ret_admin);
+ * it is taken over on success and `path` is not touched.  Borrows base and sources, which
+ * must outlive it.
+ *   -EADDRINUSE  another daemon serves there
+ *   -EACCES, -ENAMETOOLONG, -ENOMEM ...  with text */
+int admin_open(struct event_base *base, const struct admin_sources *sources,
+	       const char *path, int fd, struct admin **ret_admin);
 /* Closes connections; removes the socket it made.  NULL: nothing. */
 void admin_close(struct admin *admin);
 

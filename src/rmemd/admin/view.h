@@ -9,15 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct daemon;
+struct admin_sources;
 
 /* Each returns an object that is the caller's, or NULL when there is no memory for it. */
-json_t *view_status(struct daemon *daemon);
-json_t *view_pools(struct daemon *daemon);
-json_t *view_devices(struct daemon *daemon);
-json_t *view_sessions(struct daemon *daemon);
-json_t *view_leases(struct daemon *daemon);
-json_t *view_tenants(struct daemon *daemon);
+json_t *view_status(const struct admin_sources *from);
+json_t *view_pools(const struct admin_sources *from);
+json_t *view_devices(const struct admin_sources *from);
+json_t *view_sessions(const struct admin_sources *from);
+json_t *view_leases(const struct admin_sources *from);
+json_t *view_tenants(const struct admin_sources *from);
 
 /* What these are made with.  Where memory is short the object is freed and becomes NULL;
  * with NULL nothing is done, so only the end must be looked at. */

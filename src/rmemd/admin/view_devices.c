@@ -2,8 +2,9 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "rmemd/admin/admin.h"
 #include "rmemd/admin/view.h"
-#include "rmemd/daemon.h"
+#include "rmemd/fabrics/endpoints.h"
 
 static const char *address_text(const struct fabric_address *address,
 				char buf[INET6_ADDRSTRLEN])
@@ -128,17 +129,18 @@ static json_t *knobs_view(const struct fabric_rdma_options *rdma_options)
 	return object;
 }
 
-static json_t *device_view(const struct daemon *daemon, unsigned i)
+static json_t *device_view(const struct endpoint *at)
 {
-	const struct fabric_endpoint *endpoint = daemon_endpoint(daemon, i);
+	const struct fabric_endpoint *endpoint = at->facts;
 	const struct fabric_device_attr *abilities = NULL;
 	struct fabric_endpoint_stats stats = { 0 };
 	struct fabric_port_attr port;
-	bool there = !daemon_endpoint_device(daemon, i, &abilities, &port);
+	bool there = at->ops->device &&
+		     !at->ops->device(at->server, at->local, &abilities, &port);
 	json_t *object = json_object();
 	char address[INET6_ADDRSTRLEN];
 
-	daemon_endpoint_stats(daemon, i, &stats);
+	at->ops->stats(at->server, at->local, &stats);
 	view_text(&object, "device", endpoint->device[0] ? endpoint->device : NULL);
 	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
 	view_text(&object, "address", address_text(&endpoint->address, address));
@@ -157,12 +159,12 @@ static json_t *device_view(const struct daemon *daemon, unsigned i)
 	return object;
 }
 
-json_t *view_devices(struct daemon *daemon)
+json_t *view_devices(const struct admin_sources *from)
 {
 	json_t *object = json_object(), *array = json_array();
 
-	for (unsigned i = 0; i < daemon_n_endpoints(daemon); i++)
-		view_append(&array, device_view(daemon, i));
+	for (unsigned i = 0; i < from->endpoints->n; i++)
+		view_append(&array, device_view(&from->endpoints->at[i]));
 	view_add(&object, "devices", array);
 	return object;
 }

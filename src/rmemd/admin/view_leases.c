@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/admin.h"
 #include "rmemd/admin/view.h"
-#include "rmemd/daemon.h"
 #include "rmemd/lease/lease.h"
 
 static const char *placement_name(enum wire_placement placement)
@@ -60,12 +60,12 @@ static int lease_view(const struct lease_status *lease, void *arg)
 	return *array ? 0 : 1;
 }
 
-json_t *view_leases(struct daemon *daemon)
+json_t *view_leases(const struct admin_sources *from)
 {
 	json_t *object = json_object(), *array = json_array();
 
 	/* ends early when memory is short, and the NULL that is left says so */
-	(void)leases_each(daemon_leases(daemon), lease_view, &array);
+	(void)leases_each(from->leases, lease_view, &array);
 	view_add(&object, "leases", array);
 	return object;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/admin.h"
 #include "rmemd/admin/view.h"
-#include "rmemd/daemon.h"
 #include "rmemd/pool/pools.h"
 
 /* How much of what is free is not in the largest piece, in per cent: rounded up, so that 0
@@ -79,9 +79,9 @@ static json_t *pool_view(const struct pool_status *pool,
 	return object;
 }
 
-json_t *view_pools(struct daemon *daemon)
+json_t *view_pools(const struct admin_sources *from)
 {
-	const struct pools *pools = daemon_pools(daemon);
+	const struct pools *pools = from->pools;
 	json_t *object = json_object(), *array = json_array();
 
 	for (unsigned i = 0; i < pools_count(pools); i++) {

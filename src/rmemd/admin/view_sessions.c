@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/admin/view.h"
 #include "rmemd/control/session.h"
-#include "rmemd/daemon.h"
+#include "rmemd/admin/admin.h"
 
 static int session_view(const struct session_status *session, void *arg)
 {
@@ -26,12 +26,12 @@ static int session_view(const struct session_status *session, void *arg)
 	return *array ? 0 : 1;
 }
 
-json_t *view_sessions(struct daemon *daemon)
+json_t *view_sessions(const struct admin_sources *from)
 {
 	json_t *object = json_object(), *array = json_array();
 
 	/* ends early when memory is short, and the NULL that is left says so */
-	(void)sessions_each(daemon_sessions(daemon), session_view, &array);
+	(void)sessions_each(from->sessions, session_view, &array);
 	view_add(&object, "sessions", array);
 	return object;
 }

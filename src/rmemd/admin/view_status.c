@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include "rmemd/admin/view.h"
+#include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
-#include "rmemd/daemon.h"
+#include "base/clock.h"
+#include "rmemd/admin/admin.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/pool/pools.h"
 
@@ -88,33 +90,32 @@ static json_t *leases_sum_view(const struct leases *leases)
 	return object;
 }
 
-static json_t *counters_view(const struct daemon *daemon)
+static json_t *counters_view(const struct admin_sources *from)
 {
-	struct daemon_counters counters = { 0 };
+	const struct control_counters *counters = from->counters;
 	json_t *object = json_object();
 
-	daemon_counters(daemon, &counters);
-	view_number(&object, "connections", counters.connections);
-	view_number(&object, "connections_refused", counters.connections_refused);
-	view_number(&object, "requests", counters.requests);
-	view_number(&object, "requests_failed", counters.requests_failed);
-	view_number(&object, "sessions_opened", counters.sessions_opened);
-	view_number(&object, "sessions_fenced", counters.sessions_fenced);
-	view_number(&object, "sessions_resumed", counters.sessions_resumed);
-	view_number(&object, "leases_granted", counters.leases_granted);
-	view_number(&object, "leases_expired", counters.leases_expired);
-	view_number(&object, "leases_waited", counters.leases_waited);
-	view_number(&object, "leases_waited_ms", counters.leases_waited_ms);
-	view_number(&object, "channels_refused", counters.channels_refused);
+	view_number(&object, "connections", counters->connections);
+	view_number(&object, "connections_refused", counters->connections_refused);
+	view_number(&object, "requests", counters->requests);
+	view_number(&object, "requests_failed", counters->requests_failed);
+	view_number(&object, "sessions_opened", counters->sessions_opened);
+	view_number(&object, "sessions_fenced", counters->sessions_fenced);
+	view_number(&object, "sessions_resumed", counters->sessions_resumed);
+	view_number(&object, "leases_granted", leases_granted_ever(from->leases));
+	view_number(&object, "leases_expired", leases_expired_ever(from->leases));
+	view_number(&object, "leases_waited", leases_waited_ever(from->leases));
+	view_number(&object, "leases_waited_ms", leases_waited_ms(from->leases));
+	view_number(&object, "channels_refused", counters->channels_refused);
 	return object;
 }
 
 /* {"rdma": {"serving": false, "why": "..."}, "tcp": {...}} */
-static json_t *fabrics_view(const struct daemon *daemon)
+static json_t *fabrics_view(const struct admin_sources *from)
 {
-	const char *missing = daemon_verbs_missing(daemon);
+	const char *missing = from->verbs_missing;
 	json_t *object = json_object(), *verbs = json_object(), *tcp = json_object();
-	bool serves_tcp = daemon_config(daemon)->tcp;
+	bool serves_tcp = from->config->tcp;
 
 	view_flag(&verbs, "serving", !missing);
 	view_text(&verbs, "why", missing);
@@ -125,27 +126,27 @@ static json_t *fabrics_view(const struct daemon *daemon)
 	return object;
 }
 
-static json_t *control_view(const struct daemon *daemon)
+static json_t *control_view(const struct admin_sources *from)
 {
 	json_t *array = json_array();
 
-	for (unsigned i = 0; i < daemon_n_listeners(daemon); i++)
-		view_append(&array, json_string(daemon_listener(daemon, i)));
+	for (unsigned i = 0; i < from->n_listeners; i++)
+		view_append(&array, json_string(from->listeners[i]));
 	return array;
 }
 
-json_t *view_status(struct daemon *daemon)
+json_t *view_status(const struct admin_sources *from)
 {
 	json_t *object = json_object();
 
 	view_text(&object, "version", PACKAGE_VERSION);
 	view_number(&object, "pid", (uint64_t)getpid());
-	view_number(&object, "uptime_ms", daemon_uptime_ms(daemon));
-	view_add(&object, "control", control_view(daemon));
-	view_add(&object, "fabrics", fabrics_view(daemon));
-	view_add(&object, "memory", memory_view(daemon_pools(daemon)));
-	view_add(&object, "sessions", sessions_sum_view(daemon_sessions(daemon)));
-	view_add(&object, "leases", leases_sum_view(daemon_leases(daemon)));
-	view_add(&object, "counters", counters_view(daemon));
+	view_number(&object, "uptime_ms", clock_now_ms() - from->started_ms);
+	view_add(&object, "control", control_view(from));
+	view_add(&object, "fabrics", fabrics_view(from));
+	view_add(&object, "memory", memory_view(from->pools));
+	view_add(&object, "sessions", sessions_sum_view(from->sessions));
+	view_add(&object, "leases", leases_sum_view(from->leases));
+	view_add(&object, "counters", counters_view(from));
 	return object;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/admin/admin.h"
 #include "rmemd/admin/view.h"
-#include "rmemd/daemon.h"
 #include "rmemd/lease/tenants.h"
 
 /* null: no limit */
@@ -38,12 +38,12 @@ static int tenant_view(const struct tenant *tenant, void *arg)
 	return *array ? 0 : 1;
 }
 
-json_t *view_tenants(struct daemon *daemon)
+json_t *view_tenants(const struct admin_sources *from)
 {
 	json_t *object = json_object(), *array = json_array();
 
 	/* ends early when memory is short, and the NULL that is left says so */
-	(void)tenants_each(daemon_tenants(daemon), tenant_view, &array);
+	(void)tenants_each(from->tenants, tenant_view, &array);
 	view_add(&object, "tenants", array);
 	return object;
 }

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
-#include "rmemd/daemon.h"
 #include "rmemd/lease/lease.h"
 
 /* ---- a daemon that is nothing but what it shows ---- */
@@ -21,7 +21,7 @@ struct pools *pools;
 struct tenants tenants;
 unsigned n_sessions = 2;
 static struct config config;
-static const struct fabric_endpoint endpoints[] = {
+static const struct fabric_endpoint facts[] = {
 	{ .kind = FABRIC_TCP,
 	  .address = { .family = 4, .bytes = { 127, 0, 0, 1 }, .port = 7462 },
 	  .node = -1 },
@@ -31,84 +31,24 @@ static const struct fabric_endpoint endpoints[] = {
 	  .device = "rxe0" },
 };
 
-const struct config *daemon_config(const struct daemon *daemon)
-{
-	(void)daemon;
-	return &config;
-}
+static struct endpoints endpoints;
+static const struct control_counters counters = { .requests = 42 };
+struct admin_sources sources = {
+	.config = &config,
+	.counters = &counters,
+	.endpoints = &endpoints,
+	.tenants = &tenants,
+	.listeners = { "127.0.0.1:7460", "[::1]:7460" },
+	.n_listeners = 2,
+	.verbs_missing = "no device",
+};
 
-struct pools *daemon_pools(const struct daemon *daemon)
-{
-	(void)daemon;
-	return pools;
-}
-
-struct leases *daemon_leases(const struct daemon *daemon)
-{
-	(void)daemon;
-	return NULL;
-}
-
-struct sessions *daemon_sessions(const struct daemon *daemon)
-{
-	(void)daemon;
-	return NULL;
-}
-
-const struct tenants *daemon_tenants(const struct daemon *daemon)
-{
-	(void)daemon;
-	return &tenants;
-}
-
-uint64_t daemon_uptime_ms(const struct daemon *daemon)
-{
-	(void)daemon;
-	return 1234;
-}
-
-unsigned daemon_n_listeners(const struct daemon *daemon)
-{
-	(void)daemon;
-	return 2;
-}
-
-const char *daemon_listener(const struct daemon *daemon, unsigned i)
-{
-	(void)daemon;
-	return i ? "[::1]:7460" : "127.0.0.1:7460";
-}
-
-const char *daemon_verbs_missing(const struct daemon *daemon)
-{
-	(void)daemon;
-	return "no device";
-}
-
-void daemon_counters(const struct daemon *daemon, struct daemon_counters *ret_counters)
-{
-	(void)daemon;
-	*ret_counters = (struct daemon_counters){ .requests = 42 };
-}
-
-unsigned daemon_n_endpoints(const struct daemon *daemon)
-{
-	(void)daemon;
-	return sizeof(endpoints) / sizeof(endpoints[0]);
-}
-
-const struct fabric_endpoint *daemon_endpoint(const struct daemon *daemon, unsigned i)
-{
-	(void)daemon;
-	return &endpoints[i];
-}
-
-void daemon_endpoint_stats(const struct daemon *daemon, unsigned i,
+static void endpoint_stats(const struct fabric_server *server, unsigned local,
 			   struct fabric_endpoint_stats *ret_stats)
 {
-	(void)daemon;
-	*ret_stats =
-		(struct fabric_endpoint_stats){ .channels = i, .exposed_bytes = 4096 };
+	(void)server;
+	*ret_stats = (struct fabric_endpoint_stats){ .channels = local,
+						     .exposed_bytes = 4096 };
 }
 
 static const struct fabric_device_attr abilities = {
@@ -120,13 +60,12 @@ static const struct fabric_device_attr abilities = {
 	.initiator_depth = 128,
 };
 
-int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
+static int endpoint_device(const struct fabric_server *server, unsigned local,
 			   const struct fabric_device_attr **ret_attr,
 			   struct fabric_port_attr *ret_port)
 {
-	(void)daemon;
-	if (i == 0)
-		return -ENOTSUP;
+	(void)server;
+	(void)local;
 	*ret_attr = &abilities;
 	*ret_port = (struct fabric_port_attr){
 		.number = 1,
@@ -144,6 +83,10 @@ int daemon_endpoint_device(const struct daemon *daemon, unsigned i,
 	ret_port->rdma_options.gid_index = 3;
 	return 0;
 }
+
+static const struct fabric_server_ops tcp = { .stats = endpoint_stats };
+static const struct fabric_server_ops verbs = { .stats = endpoint_stats,
+						.device = endpoint_device };
 
 int sessions_each(const struct sessions *sessions,
 		  int (*each)(const struct session_status *status, void *arg),
@@ -204,6 +147,26 @@ unsigned lease_shares(const struct lease_status *status,
 	return 2;
 }
 
+uint64_t leases_granted_ever(const struct leases *leases)
+{
+	return leases ? 1 : 0;
+}
+
+uint64_t leases_expired_ever(const struct leases *leases)
+{
+	return leases ? 1 : 0;
+}
+
+uint64_t leases_waited_ever(const struct leases *leases)
+{
+	return leases ? 1 : 0;
+}
+
+uint64_t leases_waited_ms(const struct leases *leases)
+{
+	return leases ? 1 : 0;
+}
+
 /* ---- a client ---- */
 
 char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
@@ -224,9 +187,15 @@ void base_make(void)
 	ck_assert_ptr_nonnull(mkdtemp(directory));
 	(void)snprintf(path, sizeof(path), "%s/run/rmemd/admin.sock", directory);
 	config_default(&config);
+	endpoints = (struct endpoints){
+		.n = 2,
+		.at = { { .ops = &tcp, .facts = &facts[0] },
+			{ .ops = &verbs, .local = 1, .facts = &facts[1] } }
+	};
 	base = event_base_new();
 	ck_assert_ptr_nonnull(base);
 	ck_assert_int_eq(pools_open(&params, 1, NULL, &pools), 0);
+	sources.pools = pools;
 }
 
 void base_unmake(void)
@@ -241,7 +210,8 @@ void base_unmake(void)
 
 void open_admin(void)
 {
-	ck_assert_msg(admin_open(base, NULL, path, -1, &admin) == 0, "%s", err_text());
+	ck_assert_msg(admin_open(base, &sources, path, -1, &admin) == 0, "%s",
+		      err_text());
 }
 
 int dial(void)

@@ -22,6 +22,7 @@ extern char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
 extern char path[64]; /* of the socket, below the directory */
 extern struct event_base *base;
 extern struct admin *admin;
+extern struct admin_sources sources;
 
 /* Checked fixtures. */
 void base_make(void);

@@ -97,7 +97,7 @@ START_TEST(open__refuses_beside_a_living_daemon)
 	char said[128];
 
 	open_admin();
-	ck_assert_int_eq(admin_open(base, NULL, path, -1, &other), -EADDRINUSE);
+	ck_assert_int_eq(admin_open(base, &sources, path, -1, &other), -EADDRINUSE);
 	ck_assert_ptr_null(other);
 	(void)snprintf(said, sizeof(said), "another rmemd serves %s", path);
 	ck_assert_str_eq(err_text(), said);
@@ -143,13 +143,14 @@ START_TEST(open__leaves_other_files_alone)
 	file = fopen(path, "w");
 	ck_assert_ptr_nonnull(file);
 	ck_assert_int_eq(fclose(file), 0);
-	ck_assert_int_eq(admin_open(base, NULL, path, -1, &admin), -EEXIST);
+	ck_assert_int_eq(admin_open(base, &sources, path, -1, &admin), -EEXIST);
 	ck_assert_int_eq(lstat(path, &st), 0);
 	(void)snprintf(blocked, sizeof(blocked), "%s/x", path);
-	ck_assert_int_eq(admin_open(base, NULL, blocked, -1, &admin), -ENOTDIR);
+	ck_assert_int_eq(admin_open(base, &sources, blocked, -1, &admin), -ENOTDIR);
 	memset(blocked, '/', 200);
 	blocked[200] = '\0';
-	ck_assert_int_eq(admin_open(base, NULL, blocked, -1, &admin), -ENAMETOOLONG);
+	ck_assert_int_eq(admin_open(base, &sources, blocked, -1, &admin),
+			 -ENAMETOOLONG);
 }
 END_TEST
 
@@ -163,7 +164,8 @@ START_TEST(open__serves_a_socket_that_was_passed)
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
 	ck_assert_int_eq(listen(fd, 4), 0);
-	ck_assert_int_eq(admin_open(base, NULL, "/nonexistent/path", fd, &admin), 0);
+	ck_assert_int_eq(admin_open(base, &sources, "/nonexistent/path", fd, &admin),
+			 0);
 	json_decref(get("/v1/leases"));
 	admin_close(admin);
 	/* the file is the service manager's, the descriptor was handed over */
