@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rmemd/control/request_types.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
 
@@ -350,24 +351,6 @@ static void do_lease(struct server_lease *lease)
 	}
 }
 
-static bool lasting(void)
-{
-	switch (request.type) {
-	case WIRE_TYPE_allocate:
-	case WIRE_TYPE_free:
-	case WIRE_TYPE_detach:
-	case WIRE_TYPE_renew:
-	case WIRE_TYPE_rename:
-	case WIRE_TYPE_resize:
-	case WIRE_TYPE_remove:
-		return true;
-	case WIRE_TYPE_attach:
-		return request.attach.lease == 0;
-	default:
-		return false;
-	}
-}
-
 static void answer_keep(void)
 {
 	ck_assert_uint_lt(request.id, sizeof(answers) / sizeof(answers[0]));
@@ -468,7 +451,7 @@ static void dispatch(void)
 /* Do it, unless it was done. */
 static void dispatch_once(void)
 {
-	if (!lasting()) {
+	if (!(request_flags(&request) & REQUEST_REMEMBERED)) {
 		dispatch();
 	} else if (!answer_again()) {
 		dispatch();
