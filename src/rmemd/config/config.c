@@ -25,10 +25,8 @@ struct parse {
 	unsigned err_line;
 	struct config config;
 	/* where we are */
-	const char *section;          /* of config_keys[]; NULL before the first */
-	struct pool_params *pool;     /* in a pool's section */
-	struct tenant_params *tenant; /* in a tenant's */
-	struct fabric_device_params *device; /* in a device's */
+	const char *section; /* of config_keys[]; NULL before the first */
+	void *object; /* of a named section; NULL: it is the configuration itself */
 	const struct config_key *last;
 	bool continued;           /* the line begins with a blank */
 	char list[LIST_TEXT_MAX]; /* the value of `last`, over its lines */
@@ -55,105 +53,102 @@ static void section_default(const char *section, void *object)
 			config_value_default(&config_keys[i], object);
 }
 
-/* `what` is "pool" or "a device", as in messages. */
-static int name_check(const char *what, const char *name, size_t max)
+/* Sections that there may be many of, each with a name, in the order of the file. */
+struct named {
+	const char *section;
+	const char *objects; /* each begins with its name */
+	size_t bytes;        /* of one */
+	size_t name_max;
+	unsigned *n;
+	unsigned max;
+	unsigned *lines; /* where each begins */
+};
+
+static int name_check(const struct named *named, const char *name)
 {
-	if (strlen(name) > max)
+	const char *what = named->section;
+
+	if (!*name)
+		return err_set(-EINVAL, "a %s's section is [%s NAME]", what, what);
+	if (strlen(name) > named->name_max)
 		return err_set(-EINVAL, "%s name '%s' is longer than %zu characters",
-			       what, name, max);
+			       what, name, named->name_max);
 	if (!config_name_good(name))
 		return err_set(-EINVAL,
 			       "%s name '%s' has other characters than letters, "
 			       "digits, '-', '_' and '.'",
 			       what, name);
+	for (unsigned i = 0; i < *named->n; i++)
+		if (strcmp(named->objects + i * named->bytes, name) == 0)
+			return err_set(-EINVAL, "%s '%s' is already in line %u", what,
+				       name, named->lines[i]);
+	if (*named->n == named->max)
+		return err_set(-EINVAL, "more than %u %ss", named->max, what);
 	return 0;
 }
 
-/* The keys of a section that there may be many of can be given anew. */
-static void lines_forget(struct parse *parse, const char *section)
+/* Begin one at `object`, which is the next of them, with the defaults of its keys. */
+static int named_begin(struct parse *parse, const struct named *named, void *object,
+		       const char *name)
 {
+	int err = name_check(named, name);
+
+	if (err)
+		return err;
+	memset(object, 0, named->bytes);
+	section_default(named->section, object);
+	memcpy(object, name, strlen(name) + 1);
+	named->lines[(*named->n)++] = parse->line;
+	parse->object = object;
+	/* the keys can be given anew */
 	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, section) == 0)
+		if (strcmp(config_keys[i].section, named->section) == 0)
 			parse->lines[i] = 0;
+	return 0;
 }
+
+_Static_assert(offsetof(struct pool_params, name) == 0 &&
+		       offsetof(struct tenant_params, name) == 0 &&
+		       offsetof(struct fabric_device_params, name) == 0,
+	       "named objects begin with their name");
+
+#define NAMED(parse, title, array, count, limit, first_lines)                   \
+	((struct named){ .section = (title),                                    \
+			 .objects = (const char *)(parse)->config.array,        \
+			 .bytes = sizeof((parse)->config.array[0]),             \
+			 .name_max = sizeof((parse)->config.array[0].name) - 1, \
+			 .n = &(parse)->config.count,                           \
+			 .max = (limit),                                        \
+			 .lines = (parse)->first_lines })
 
 static int pool_begin(struct parse *parse, const char *name)
 {
 	struct config *config = &parse->config;
-	struct pool_params *pool = &config->pools[config->n_pools];
-	int err;
 
-	if (!*name)
-		return err_set(-EINVAL, "a pool's section is [pool NAME]");
-	err = name_check("pool", name, POOL_NAME_MAX);
-	if (err)
-		return err;
-	for (unsigned i = 0; i < config->n_pools; i++)
-		if (strcmp(config->pools[i].name, name) == 0)
-			return err_set(-EINVAL, "pool '%s' is already in line %u", name,
-				       parse->pool_lines[i]);
-	if (config->n_pools == CONFIG_POOLS_MAX)
-		return err_set(-EINVAL, "more than %d pools", CONFIG_POOLS_MAX);
-	memset(pool, 0, sizeof(*pool));
-	section_default(CONFIG_SECTION_POOL, pool);
-	memcpy(pool->name, name, strlen(name) + 1);
-	parse->pool_lines[config->n_pools++] = parse->line;
-	parse->pool = pool;
-	lines_forget(parse, CONFIG_SECTION_POOL);
-	return 0;
+	return named_begin(parse,
+			   &NAMED(parse, CONFIG_SECTION_POOL, pools, n_pools,
+				  CONFIG_POOLS_MAX, pool_lines),
+			   &config->pools[config->n_pools], name);
 }
 
 static int tenant_begin(struct parse *parse, const char *name)
 {
 	struct config *config = &parse->config;
-	struct tenant_params *tenant;
-	int err;
 
-	if (!*name)
-		return err_set(-EINVAL, "a tenant's section is [tenant NAME]");
-	err = name_check("tenant", name, TENANT_NAME_MAX);
-	if (err)
-		return err;
-	for (unsigned i = 0; i < config->n_tenants; i++)
-		if (strcmp(config->tenants[i].name, name) == 0)
-			return err_set(-EINVAL, "tenant '%s' is already in line %u",
-				       name, parse->tenant_lines[i]);
-	if (config->n_tenants == CONFIG_TENANTS_MAX)
-		return err_set(-EINVAL, "more than %d tenants", CONFIG_TENANTS_MAX);
-	tenant = &config->tenants[config->n_tenants];
-	memset(tenant, 0, sizeof(*tenant));
-	section_default(CONFIG_SECTION_TENANT, tenant);
-	memcpy(tenant->name, name, strlen(name) + 1);
-	parse->tenant_lines[config->n_tenants++] = parse->line;
-	parse->tenant = tenant;
-	lines_forget(parse, CONFIG_SECTION_TENANT);
-	return 0;
+	return named_begin(parse,
+			   &NAMED(parse, CONFIG_SECTION_TENANT, tenants, n_tenants,
+				  CONFIG_TENANTS_MAX, tenant_lines),
+			   &config->tenants[config->n_tenants], name);
 }
 
 static int device_begin(struct parse *parse, const char *name)
 {
 	struct config *config = &parse->config;
-	struct fabric_device_params *device;
-	int err;
 
-	if (!*name)
-		return err_set(-EINVAL, "a device's section is [device NAME]");
-	err = name_check("device", name, sizeof(device->name) - 1);
-	if (err)
-		return err;
-	for (unsigned i = 0; i < config->n_device_params; i++)
-		if (strcmp(config->device_params[i].name, name) == 0)
-			return err_set(-EINVAL, "device '%s' is already in line %u",
-				       name, parse->device_lines[i]);
-	if (config->n_device_params == CONFIG_LIST_MAX)
-		return err_set(-EINVAL, "more than %d devices", CONFIG_LIST_MAX);
-	device = &config->device_params[config->n_device_params];
-	section_default(CONFIG_SECTION_DEVICE, device);
-	memcpy(device->name, name, strlen(name) + 1);
-	parse->device_lines[config->n_device_params++] = parse->line;
-	parse->device = device;
-	lines_forget(parse, CONFIG_SECTION_DEVICE);
-	return 0;
+	return named_begin(parse,
+			   &NAMED(parse, CONFIG_SECTION_DEVICE, device_params,
+				  n_device_params, CONFIG_LIST_MAX, device_lines),
+			   &config->device_params[config->n_device_params], name);
 }
 
 /* Whether `name` is [SECTION NAME], with SECTION `bytes` long. */
@@ -170,9 +165,7 @@ static int section_begin(struct parse *parse, const char *name)
 	size_t bytes = (size_t)(space - name);
 
 	parse->last = NULL;
-	parse->pool = NULL;
-	parse->tenant = NULL;
-	parse->device = NULL;
+	parse->object = NULL;
 	parse->section = NULL;
 	if (section_is(name, bytes, CONFIG_SECTION_POOL)) {
 		parse->section = CONFIG_SECTION_POOL;
@@ -221,10 +214,7 @@ static int value_refused(int err, const char *name, const char *value)
 static int key_set(struct parse *parse, const char *name, const char *value)
 {
 	const struct config_key *key;
-	void *object = parse->pool     ? (void *)parse->pool
-		       : parse->tenant ? (void *)parse->tenant
-		       : parse->device ? (void *)parse->device
-				       : (void *)&parse->config;
+	void *object = parse->object ? parse->object : &parse->config;
 	bool is_list;
 	size_t i, used, len;
 	int err;
