@@ -56,7 +56,7 @@ static int check_passed(const struct daemon *daemon, const struct listener *list
 	return err_set(
 		-EINVAL,
 		"the socket that was passed listens on %s, which is not loopback, and "
-		"auth = none asks nobody who he is: add insecure = yes if every host "
+		"auth = none accepts any client: add insecure = yes if every host "
 		"that reaches it is trusted",
 		listener_name(listener));
 }
@@ -132,7 +132,7 @@ static int open_pools(struct daemon *daemon)
 
 /* ---- what outlasted the last process ---- */
 
-/* One that has no section any more leaves when what it had has ended. */
+/* A tenant without a section leaves when the last of what it had has ended. */
 static struct tenant *restored_tenant(void *ctx, const char *name)
 {
 	static struct config defaults;
@@ -182,7 +182,7 @@ static int restore(struct daemon *daemon)
 	return err;
 }
 
-/* Which is often a name misspelt. */
+/* Often the name is misspelt. */
 static void warn_missing(const struct daemon *daemon, const struct pool_params *pool)
 {
 	const char *name = endpoints_missing(daemon->control.endpoints, pool);
@@ -397,7 +397,7 @@ void daemon_close(struct daemon *daemon)
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
 	connections_close(daemon->connections);
-	/* no key is alive and no news comes behind this */
+	/* no key is alive and no event comes after this */
 	fabrics_close(daemon->fabrics);
 	leases_close(daemon->leases);
 	sessions_close(daemon->sessions);

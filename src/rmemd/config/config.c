@@ -522,9 +522,8 @@ static int config_check(struct parse *parse)
 					 "insecure"),
 				err_set(-EINVAL,
 					"listen: %s is not loopback and auth = none "
-					"asks "
-					"nobody who he is: add insecure = yes if every "
-					"host that reaches it is trusted",
+					"accepts any client: add insecure = yes if "
+					"every host that reaches it is trusted",
 					config->listen[i]));
 	if (!config->tcp && config->verbs == CONFIG_NO)
 		return parse_fail(

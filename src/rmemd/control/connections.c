@@ -107,7 +107,7 @@ static void set_deadline(struct client_socket *socket, unsigned ms)
 	(void)event_add(socket->deadline, &tv);
 }
 
-/* End it from the loop, whoever is on the stack now. */
+/* End it from the loop: its functions may be on the stack now. */
 static void end_soon(struct client_socket *socket, const char *why)
 {
 	socket->connection.closed = true;
@@ -115,7 +115,7 @@ static void end_soon(struct client_socket *socket, const char *why)
 	event_active(socket->deadline, EV_TIMEOUT, 0);
 }
 
-/* It had its time, or its place is needed. */
+/* Its time is over, or its place is needed. */
 static void turn_away(struct client_socket *socket, const char *why)
 {
 	struct control *control = socket->connection.control;
@@ -203,8 +203,8 @@ static void become_unauthenticated(struct client_socket *socket)
 	list_append(&connections->unauthenticated, &socket->link);
 }
 
-/* All is said: tell the client by an end of file, and let it read what is on its way; a
- * close now could take that back. */
+/* Everything is sent: tell the client by an end of file.  A close could discard what is still
+ * on its way. */
 static void hang_up(struct client_socket *socket)
 {
 	if (socket->hung_up)
@@ -410,7 +410,7 @@ int connection_create(struct connections *connections, int fd, const char *name)
 	struct client_socket *socket;
 	int err;
 
-	/* Whoever means it says hello at once, so the oldest is the one to go. */
+	/* A client says hello at once, so the oldest connection without one is ended. */
 	if (connections->n_unauthenticated >= control->config->connections_max)
 		turn_away(list_first(&connections->unauthenticated,
 				     struct client_socket, link),

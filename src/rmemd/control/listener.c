@@ -22,8 +22,8 @@
 #define PAUSE_MS 100
 /* Accepted in a row before others get their turn. */
 #define ACCEPTS_MAX 16
-/* The kernel keeps who has not said hello for so long, about; the time for the hello counts from
- * then on. */
+/* The kernel holds back a connection that sends nothing for about this long; the time for the
+ * hello counts from then on. */
 #define SILENT_SECONDS 1
 
 struct listener {
@@ -167,7 +167,7 @@ static void tune_socket(int fd, const struct config *config)
 	unsigned fence_ms = (unsigned)config->fence_ms;
 	int seconds = (int)(config->fence_ms / 1000) + 1;
 
-	/* who connects and says nothing costs a descriptor, and a turn of the loop, only then */
+	/* until then a silent connection costs neither a descriptor nor a turn of the loop */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds,
 			 sizeof(silent_seconds));
 	/* answers come at once, and acknowledge what they answer */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The answers to a session's latest requests that change something: who asks again, because
- * the answer was lost with its connection, is told the same.  What is kept is bounded, and
- * without memory it is less.  Threads: [loop]. */
+/* The replies to a session's latest requests that change something.  A client that repeats a
+ * request, because the reply was lost with its connection, gets the remembered reply.  The
+ * number of replies is bounded, and lower without memory.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_REPLY_CACHE_H
 #define RMEMD_CONTROL_REPLY_CACHE_H
 

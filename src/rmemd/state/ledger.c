@@ -200,7 +200,7 @@ static int file_map(struct ledger *ledger, uint64_t bytes)
 		(void)munmap(map, bytes);
 		return err_errno(err, "keeping the ledger out of core dumps");
 	}
-	/* who may not lock it has his tokens where the rest of his memory is */
+	/* without the right to lock memory the tokens may be swapped, as all other memory may */
 	(void)mlock2(map, bytes, MLOCK_ONFAULT);
 	if (ledger->map)
 		(void)munmap(ledger->map, ledger->map_bytes);
@@ -498,7 +498,7 @@ static int take_over(struct ledger *ledger)
 		return err_errno(-errno, "the ledger");
 	if (st.st_size < 0 || (uint64_t)st.st_size > FILE_BYTES_MAX)
 		return err_set(-EBADMSG, "the ledger has no size it could have");
-	/* not st_blksize, which on tmpfs is what the kernel's rdma_options make it today */
+	/* not st_blksize, which on tmpfs depends on the kernel's options */
 	ledger->unit =
 		fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : (uint64_t)page;
 	if (st.st_size == 0)

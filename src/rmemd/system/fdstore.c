@@ -132,7 +132,7 @@ static int dir_sweep(struct fdstore *keep, const struct known *known)
 
 /* ---- with the service manager ---- */
 
-/* It closes its descriptor when it comes to that, and what is behind it may be wanted at once. */
+/* The service manager may close its descriptor late; the memory is given back at once. */
 static void manager_drop(int fd, const char *name)
 {
 	(void)!ftruncate(fd, 0);
@@ -152,7 +152,7 @@ static int manager_open(struct fdstore *keep)
 	keep->ledger = memfd_create("rmem-ledger", MFD_CLOEXEC);
 	if (keep->ledger < 0)
 		return err_errno(-errno, "a memfd for the ledger");
-	/* one that cannot keep files is none */
+	/* a service manager that cannot keep files counts as none */
 	keep->manager = keep->manager && systemd_store_fd(LEDGER, keep->ledger);
 	return 0;
 }
@@ -180,8 +180,8 @@ static int is_lent(const struct ledger_key *key, const void *value, size_t bytes
 	return 1;
 }
 
-/* What it has kept of a time before there was a directory: memory of no use, unless it is
- * lent. */
+/* Give up what the service manager keeps from a time without [server] state, unless memory in
+ * it is lent. */
 static int manager_release(struct fdstore *keep)
 {
 	const struct systemd_file *file = file_find(keep, LEDGER);
@@ -283,7 +283,7 @@ int fdstore_find_pool(struct fdstore *keep, uint32_t id, int *ret_fd)
 	if (file || !*keep->path)
 		return 0;
 	err = dir_file(keep, name, 0, ret_fd);
-	/* anything else may be better the next time: it must not be taken for lost */
+	/* any other error may be gone next time: the pool must not count as lost */
 	if (err == -ENOENT)
 		return 0;
 	if (err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A log sink that keeps what clients do over and over from filling the log, and the loop
- * from doing little else: so many lines of every event pass in a while, the rest is counted
- * and told in one line.  Debug lines were asked for, and all pass.  Threads: [loop]. */
+/* A log sink that limits the rate of each event, so that a client cannot fill the log or keep
+ * the loop busy with it: LOG_RATELIMIT_LINES lines of an event pass in each period, the others
+ * are counted and reported in one line.  Debug lines all pass.  Threads: [loop]. */
 #ifndef RMEMD_SYSTEM_LOG_RATELIMIT_H
 #define RMEMD_SYSTEM_LOG_RATELIMIT_H
 

@@ -302,7 +302,7 @@ static const struct {
 	{ "[server]\nlisten = ::1,,::2\n", "2: listen: an empty item in the list" },
 	{ "[server]\nlisten = ::1, ::1\n", "2: listen: '::1' is in the list twice" },
 	{ "[server]\nlisten = 0.0.0.0\n",
-	  "2: listen: 0.0.0.0 is not loopback and auth = none asks nobody who he is: "
+	  "2: listen: 0.0.0.0 is not loopback and auth = none accepts any client: "
 	  "add "
 	  "insecure = yes if every host that reaches it is trusted" },
 	{ "[server]\ninsecure = maybe\n",
