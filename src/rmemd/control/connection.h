@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The other end of a control connection, as the requests see it.  Embedded in what carries
- * the bytes: a connection, or a test.  Threads: [loop]. */
+/* A control connection as the requests see it.  Embedded in what carries the bytes: a socket,
+ * or a test.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_CONNECTION_H
 #define RMEMD_CONTROL_CONNECTION_H
 
@@ -19,11 +19,11 @@ struct connection_ops {
 	/* Nothing more is taken from it; what was sent goes out, then it ends and
 	 * session_connection_lost() is called. */
 	void (*close)(struct connection *connection);
-	/* A pending hello is answered: the connection is no unauthenticated any more, and what it sent
-	 * behind the hello can be handled. */
+	/* Its hello is answered: the connection has a session, and what it sent behind the
+	 * hello can be handled. */
 	void (*authenticated)(struct connection *connection);
-	/* Whether what was sent has not all gone out yet; session_connection_idle() is called when it
-	 * has. */
+	/* Whether some of what was sent waits to go out.  When all of it has gone out,
+	 * session_connection_idle() is called. */
 	bool (*busy)(const struct connection *connection);
 };
 
@@ -31,7 +31,7 @@ struct connection {
 	const struct connection_ops *ops;
 	struct control *control;
 	struct session *session; /* NULL before the hello and after the end */
-	uint16_t version;        /* of the protocol, that it and we speak */
+	uint16_t version;        /* of the protocol, as agreed */
 	bool hello_pending; /* its hello waits: nothing else is handled meanwhile */
 	bool closed;        /* close() was called */
 	char name[64];      /* address:port */

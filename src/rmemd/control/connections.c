@@ -447,7 +447,7 @@ void connections_drain(struct connections *connections, void (*drained)(void *ct
 {
 	connections->drained = drained;
 	connections->drained_ctx = ctx;
-	/* those with a session go over to the unauthenticated */
+	/* active ones that are closed go to the list of the unauthenticated */
 	close_all(&connections->unauthenticated);
 	close_all(&connections->active);
 	check_drained(connections);
