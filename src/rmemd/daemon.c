@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "rmemd/inventory.h"
+#include "rmemd/plan.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/loop.h"
 #include "rmemd/system/systemd.h"

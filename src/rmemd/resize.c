@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "rmemd/inventory.h"
+#include "rmemd/plan.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/system/progress.h"
 

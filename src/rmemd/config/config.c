@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "rmemd/config/keys.h"
-#include "rmemd/pool/share.h"
+#include "rmemd/pool/auto_size.h"
 
 #define LIST_TEXT_MAX 2048
 

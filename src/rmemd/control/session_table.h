@@ -12,7 +12,7 @@
 #include "rmemd/control/reply_cache.h"
 #include "rmemd/control/control.h"
 #include "rmemd/control/session.h"
-#include "rmemd/lease/holder.h"
+#include "rmemd/lease/lease_client.h"
 
 struct sessions {
 	struct control *control;

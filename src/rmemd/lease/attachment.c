@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "rmemd/lease/record.h"
+#include "rmemd/lease/ledger_record.h"
 
 /* Keys that longer ones replaced stay alive for operations that still use them; a
  * program that grows a lease again and again must not pile them up. */

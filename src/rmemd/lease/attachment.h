@@ -6,8 +6,8 @@
 
 #include "base/list.h"
 #include "base/notices.h"
-#include "rmemd/lease/exposure.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/mr.h"
+#include "rmemd/lease/lease_table.h"
 
 /* In the order in which they are told. */
 #define NEWS_CHANGED 1u

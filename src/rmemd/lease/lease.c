@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/quote.h"
-#include "rmemd/lease/record.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/ledger_record.h"
+#include "rmemd/lease/lease_table.h"
 #include "rmemd/state/ledger.h"
 
 int lease_set_name(struct lease *lease, const char *name)

@@ -15,7 +15,7 @@
 
 #include "base/list.h"
 #include "fabric/fabric.h"
-#include "rmemd/lease/holder.h"
+#include "rmemd/lease/lease_client.h"
 #include "rmemd/lease/tenant.h"
 #include "wire/msg.h"
 

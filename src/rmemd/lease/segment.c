@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 
 /* What was cut off a segment and is asked for again is zeroed on the loop, so it has to
  * be little: this takes a fraction of a millisecond. */

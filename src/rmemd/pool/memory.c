@@ -17,7 +17,7 @@
 #include "base/units.h"
 #include "rmemd/pool/host.h"
 #include "rmemd/pool/mapping.h"
-#include "rmemd/pool/room.h"
+#include "rmemd/pool/capacity.h"
 
 #define PAGE_1G (UINT64_C(1) << 30)
 #define PAGE_2M (UINT64_C(1) << 21)

@@ -7,7 +7,7 @@
 
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/prefault.h"
-#include "rmemd/pool/share.h"
+#include "rmemd/pool/auto_size.h"
 
 /* Whether such pages are hugetlb's, and how long one is. */
 bool pages_hugetlb(enum pool_pages pages);

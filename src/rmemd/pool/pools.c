@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/table.h"
+#include "rmemd/pool/pool.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/pool/opening.h"
+#include "rmemd/pool/open.h"
 
 /* What is left after a restart is zeroed in such pieces, so that some is clean soon. */
 #define SETTLE_BYTES (UINT64_C(256) << 20)

@@ -17,10 +17,10 @@
 #include "base/log.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
-#include "rmemd/inventory.h"
+#include "rmemd/plan.h"
 #include "rmemd/system/fdstore.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 #include "rmemd/state/ledger.h"
 #include "unit/rmemd/zeros.h"
 

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 #include "unit/rmemd/zeros.h"
 
 enum state { PENDING, LIVE, DYING };

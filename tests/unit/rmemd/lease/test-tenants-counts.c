@@ -9,7 +9,7 @@
 #include "unit/rmemd/control-stage.h"
 #include "rmemd/control/session_table.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 #include "unit/unit.h"
 
 #define CLIENTS 5

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "unit/rmemd/pool/pools-case.h"
 #include "rmemd/pool/host.h"
-#include "rmemd/pool/share.h"
+#include "rmemd/pool/auto_size.h"
 
 static char root[sizeof("/tmp/rmem-test-XXXXXX")];
 

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/record.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/ledger_record.h"
+#include "rmemd/lease/lease_table.h"
 #include "rmemd/state/ledger.h"
 
 #define TEXT_MAX 256

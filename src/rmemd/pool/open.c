@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/opening.h"
+#include "rmemd/pool/open.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/lease/expiry.h"
+#include "rmemd/lease/deadlines.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/lease/holder.h"
+#include "rmemd/lease/lease_client.h"
 #include "unit/unit.h"
 
 #define RW (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/lease/exposure.h"
+#include "rmemd/lease/mr.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* What holders are told of their leases without having asked: kept at the attachment until the
  * holder takes it, so that it is once for each lease and as things are then. */
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 
 /* At once, or when the holder takes it. */
 void attachment_tell(struct attachment *attachment, const struct leases *leases,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/lease/record.h"
+#include "rmemd/lease/ledger_record.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdlib.h>
 
-#include "rmemd/lease/expiry.h"
+#include "rmemd/lease/deadlines.h"
 #include "unit/unit.h"
 
 #define N 500

@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/quote.h"
-#include "rmemd/lease/record.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/ledger_record.h"
+#include "rmemd/lease/lease_table.h"
 
 #define ALIGN_MAX (UINT64_C(1) << 30)
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 
 static void give_all(struct lease *lease, const struct extent *extents, unsigned n)
 {

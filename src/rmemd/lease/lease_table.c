@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/lease/holder.h"
+#include "rmemd/lease/lease_client.h"
 
 #include <string.h>
 

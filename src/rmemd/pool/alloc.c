@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/stripes.h"
-#include "rmemd/pool/table.h"
+#include "rmemd/pool/pool.h"
 
 /* A request while it is being served. */
 struct take {

@@ -8,7 +8,7 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "rmemd/lease/expiry.h"
+#include "rmemd/lease/deadlines.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/segment.h"
 

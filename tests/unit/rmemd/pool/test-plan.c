@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/inventory.h"
-#include "rmemd/lease/record.h"
+#include "rmemd/plan.h"
+#include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger_kinds.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"

@@ -2,8 +2,8 @@
 /* Notifications: values that sessions send to those who watch a lease. */
 #include "base/notices.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/record.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/ledger_record.h"
+#include "rmemd/lease/lease_table.h"
 
 int lease_watch(struct leases *leases, struct holder *holder, uint64_t id)
 {

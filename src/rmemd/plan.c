@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/inventory.h"
+#include "rmemd/plan.h"
 
 #include <errno.h>
 #include <inttypes.h>

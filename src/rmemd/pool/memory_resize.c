@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "rmemd/pool/mapping.h"
-#include "rmemd/pool/room.h"
+#include "rmemd/pool/capacity.h"
 
 int memory_cut(struct memory *memory, uint64_t bytes)
 {

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/inventory.h"
+#include "rmemd/plan.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/resize.h"
 #include "unit/unit.h"

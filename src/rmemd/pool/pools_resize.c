@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "rmemd/pool/table.h"
+#include "rmemd/pool/pool.h"
 
 uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/room.h"
+#include "rmemd/pool/capacity.h"
 
 #include <errno.h>
 #include <inttypes.h>

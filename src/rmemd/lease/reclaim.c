@@ -3,7 +3,7 @@
  * be taken. */
 #include "base/clock.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/table.h"
+#include "rmemd/lease/lease_table.h"
 
 /* Others get their turn before more leases, and those who have them attached, are looked at, or
  * ended. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/share.h"
+#include "rmemd/pool/auto_size.h"
 
 #include <errno.h>
 #include <stdio.h>
