@@ -110,7 +110,7 @@ static void on_stays(const struct pool_params *params, const char *why)
 
 static int open_pools(struct daemon *daemon)
 {
-	static struct inventory inventory;
+	static struct plan inventory;
 	struct progress progress = { 0 };
 	const struct pools_events events = {
 		.ctx = &progress,
@@ -119,14 +119,14 @@ static int open_pools(struct daemon *daemon)
 	};
 	int err;
 
-	err = inventory_take(&inventory, &daemon->config, daemon->ledger, daemon->keep,
-			     on_stays);
+	err = plan_make(&inventory, &daemon->config, daemon->ledger, daemon->keep,
+			on_stays);
 	if (!err)
 		err = pools_open(inventory.pools, inventory.n_pools, &events,
 				 &daemon->pools);
 	if (!err)
-		err = inventory_keep(&inventory, daemon->pools, daemon->ledger,
-				     daemon->keep);
+		err = plan_record(&inventory, daemon->pools, daemon->ledger,
+				  daemon->keep);
 	return err;
 }
 
@@ -142,10 +142,10 @@ static struct tenant *restored_tenant(void *ctx, const char *name)
 	config_default(&defaults);
 	params = defaults.tenants[0];
 	(void)snprintf(params.name, sizeof(params.name), "%s", name);
-	return tenants_hold(&daemon->tenants, &params);
+	return tenants_ensure(&daemon->tenants, &params);
 }
 
-static struct holder *restored_holder(void *ctx, uint64_t session)
+static struct lease_client *restored_holder(void *ctx, uint64_t session)
 {
 	struct daemon *daemon = ctx;
 
@@ -162,7 +162,7 @@ static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
 static int restore(struct daemon *daemon)
 {
 	const struct leases_restore with = { .tenant = restored_tenant,
-					     .holder = restored_holder,
+					     .client = restored_holder,
 					     .lost = on_lost,
 					     .ctx = daemon };
 	int err = sessions_restore(daemon->sessions, &with);

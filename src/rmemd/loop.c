@@ -115,13 +115,13 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 /* ---- news ---- */
 
-static void on_news(void *ctx, struct holder *holder)
+static void on_news(void *ctx, struct lease_client *holder)
 {
 	(void)ctx;
 	session_news(holder);
 }
 
-static void on_noticed(void *ctx, struct holder *holder)
+static void on_noticed(void *ctx, struct lease_client *holder)
 {
 	(void)ctx;
 	session_noticed(holder);
@@ -314,7 +314,7 @@ static void reload(struct daemon *daemon)
 	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
 	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
 	look_at_sessions(daemon);
-	resizes_take(daemon->resizes, &daemon->config);
+	resizes_configure(daemon->resizes, &daemon->config);
 	look_at_pools(daemon, false);
 	/* who raises or lowers the level sees this line in either case */
 	log_set_level(level > fresh.log_level ? level : fresh.log_level);
@@ -360,10 +360,10 @@ int loop_open(struct daemon *daemon)
 	    event_add(daemon->pools_event, NULL) || !daemon->status ||
 	    event_add(daemon->status, &status_period))
 		return err_set(-ENOMEM, "no memory for the loop's events");
-	pools_on_given(daemon->pools, on_given, daemon);
+	pools_on_freed(daemon->pools, on_given, daemon);
 	/* what was there before has deadlines, and perhaps another size */
 	look_at_sessions(daemon);
-	resizes_take(daemon->resizes, &daemon->config);
+	resizes_configure(daemon->resizes, &daemon->config);
 	look_at_pools(daemon, false);
 	return systemd_watchdog_start(daemon->base);
 }
@@ -379,7 +379,7 @@ void loop_close(struct daemon *daemon)
 	log_ratelimit_flush();
 	systemd_watchdog_stop();
 	if (daemon->given)
-		pools_on_given(daemon->pools, NULL, NULL);
+		pools_on_freed(daemon->pools, NULL, NULL);
 	event_drop(daemon->given);
 	event_drop(daemon->pools_event);
 	event_drop(daemon->status);

@@ -58,7 +58,7 @@ static bool devices_take(struct value *value, uint64_t n, struct pool_params *pa
 static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 		   void *arg)
 {
-	struct inventory *before = arg;
+	struct plan *before = arg;
 	struct pool_params *params = &before->pools[before->n_pools];
 	struct value value = { data, bytes };
 	const char *name = NULL;
@@ -129,7 +129,7 @@ static void drop(struct ledger *ledger, struct fdstore *keep, uint32_t id)
 }
 
 /* Those of before that stay; the others are given up. */
-static int stay_all(struct inventory *inventory, const struct inventory *before,
+static int stay_all(struct plan *plan, const struct plan *before,
 		    const struct config *config, struct ledger *ledger,
 		    struct fdstore *keep,
 		    void (*stays)(const struct pool_params *params, const char *why))
@@ -149,14 +149,14 @@ static int stay_all(struct inventory *inventory, const struct inventory *before,
 			drop(ledger, keep, params->id);
 			continue;
 		}
-		take = &inventory->pools[inventory->n_pools++];
+		take = &plan->pools[plan->n_pools++];
 		*take = *params;
 		take->file = file;
 		/* these its memory does not depend on */
 		if (now && !same_devices(now, params)) {
 			memcpy(take->devices, now->devices, sizeof(take->devices));
 			take->n_devices = now->n_devices;
-			inventory->changed[inventory->n_pools - 1] = true;
+			plan->changed[plan->n_pools - 1] = true;
 		}
 		if (!as_asked && !(now && resizes(now, params)))
 			stays(params, now ? "configured otherwise now"
@@ -180,44 +180,43 @@ static int on_ids(const struct ledger_key *key, const void *data, size_t bytes,
 	return 0;
 }
 
-static int new_all(struct inventory *inventory, const struct config *config,
-		   struct fdstore *keep)
+static int new_all(struct plan *plan, const struct config *config, struct fdstore *keep)
 {
 	int err = 0;
 
 	for (unsigned i = 0; !err && i < config->n_pools; i++) {
-		struct pool_params *params = &inventory->pools[inventory->n_pools];
+		struct pool_params *params = &plan->pools[plan->n_pools];
 
-		if (find(inventory->pools, inventory->n_pools, config->pools[i].name))
+		if (find(plan->pools, plan->n_pools, config->pools[i].name))
 			continue;
-		if (inventory->n_pools == INVENTORY_POOLS_MAX)
+		if (plan->n_pools == PLAN_POOLS_MAX)
 			return err_set(-ENOSPC,
 				       "%u pools besides those that stay, as there are "
 				       "leases in them: too many",
 				       config->n_pools);
 		*params = config->pools[i];
-		params->id = inventory->next_id++;
+		params->id = plan->next_id++;
 		err = fdstore_make_pool(keep, params->id, &params->file);
-		inventory->fresh[inventory->n_pools++] = true;
+		plan->fresh[plan->n_pools++] = true;
 	}
 	return err;
 }
 
-int inventory_take(struct inventory *inventory, const struct config *config,
-		   struct ledger *ledger, struct fdstore *keep,
-		   void (*stays)(const struct pool_params *params, const char *why))
+int plan_make(struct plan *plan, const struct config *config, struct ledger *ledger,
+	      struct fdstore *keep,
+	      void (*stays)(const struct pool_params *params, const char *why))
 {
-	static struct inventory before;
-	uint32_t ids[INVENTORY_POOLS_MAX];
+	static struct plan before;
+	uint32_t ids[PLAN_POOLS_MAX];
 	int err;
 
-	before.n_pools = inventory->n_pools = 0;
-	inventory->next_id = 1;
-	memset(inventory->fresh, 0, sizeof(inventory->fresh));
-	memset(inventory->changed, 0, sizeof(inventory->changed));
+	before.n_pools = plan->n_pools = 0;
+	plan->next_id = 1;
+	memset(plan->fresh, 0, sizeof(plan->fresh));
+	memset(plan->changed, 0, sizeof(plan->changed));
 	err = ledger_each(ledger, LEDGER_POOL, on_pool, &before);
 	if (!err)
-		err = ledger_each(ledger, LEDGER_IDS, on_ids, &inventory->next_id);
+		err = ledger_each(ledger, LEDGER_IDS, on_ids, &plan->next_id);
 	if (err)
 		return err;
 	for (unsigned i = 0; i < before.n_pools; i++)
@@ -225,8 +224,8 @@ int inventory_take(struct inventory *inventory, const struct config *config,
 	/* before memory is taken that may still be in them */
 	err = fdstore_sweep(keep, ids, before.n_pools);
 	if (!err)
-		err = stay_all(inventory, &before, config, ledger, keep, stays);
-	return err ? err : new_all(inventory, config, keep);
+		err = stay_all(plan, &before, config, ledger, keep, stays);
+	return err ? err : new_all(plan, config, keep);
 }
 
 static int pool_put(const struct pool_params *params, enum pool_pages got,
@@ -255,21 +254,21 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 	return ledger_put(ledger, &key, value, (size_t)(end - value));
 }
 
-int inventory_keep(const struct inventory *inventory, const struct pools *pools,
-		   struct ledger *ledger, struct fdstore *keep)
+int plan_record(const struct plan *plan, const struct pools *pools,
+		struct ledger *ledger, struct fdstore *keep)
 {
-	const struct ids_head ids = { sizeof(ids), inventory->next_id };
+	const struct ids_head ids = { sizeof(ids), plan->next_id };
 	int err = ledger_put(ledger, &ids_key, &ids, sizeof(ids));
 
-	for (unsigned i = 0; i < inventory->n_pools && !err; i++) {
-		const struct pool_params *params = &inventory->pools[i];
+	for (unsigned i = 0; i < plan->n_pools && !err; i++) {
+		const struct pool_params *params = &plan->pools[i];
 		struct pool_status status;
 
-		if (!inventory->fresh[i] && !inventory->changed[i])
+		if (!plan->fresh[i] && !plan->changed[i])
 			continue;
 		pools_status(pools, i, &status);
 		/* a file that nobody knows is dropped; one that is known must be there */
-		if (inventory->fresh[i])
+		if (plan->fresh[i])
 			fdstore_hold_pool(keep, params->id, pools_file(pools, i));
 		err = pool_put(params, status.pages_got, status.bytes,
 			       params->bytes_grown, ledger);
@@ -293,8 +292,8 @@ static int pool_put_sizes(const struct pools *pools, unsigned i, uint64_t bytes,
 	return err;
 }
 
-int inventory_grows(const struct pools *pools, unsigned i, uint64_t bytes,
-		    struct ledger *ledger)
+int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
+		       struct ledger *ledger)
 {
 	struct pool_status status;
 
@@ -302,8 +301,8 @@ int inventory_grows(const struct pools *pools, unsigned i, uint64_t bytes,
 	return pool_put_sizes(pools, i, status.bytes, bytes, ledger);
 }
 
-int inventory_resized(const struct pools *pools, unsigned i, uint64_t bytes,
-		      struct ledger *ledger)
+int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
+		     struct ledger *ledger)
 {
 	return pool_put_sizes(pools, i, bytes, 0, ledger);
 }

@@ -23,7 +23,7 @@ struct resize {
 	uint64_t target; /* its size to be; what it has: nothing is to be done */
 	enum pool_shrink shrink;
 	uint64_t wait_ms;
-	uint64_t until_ms; /* of what is recalled; UINT64_MAX: nothing is due */
+	uint64_t until_ms; /* of what is reclaimed; UINT64_MAX: nothing is due */
 	uint64_t left;     /* size configured for another node or pages; 0: none */
 	uint64_t deadly;   /* another process ended as it became so long; 0: none */
 };
@@ -89,8 +89,9 @@ static bool holdings_text(const struct resizes *resizes, unsigned i, char *buf,
 	struct text text;
 	size_t used;
 
-	(void)leases_each_recalled(resizes->leases, pools_params(resizes->pools, i)->id,
-				   holding_add, &all);
+	(void)leases_each_reclaimed(resizes->leases,
+				    pools_params(resizes->pools, i)->id, holding_add,
+				    &all);
 	used = (size_t)snprintf(buf, buf_bytes, "%s of %u lease%s",
 				bytes_text(all.bytes, &text), all.n,
 				all.n == 1 ? "" : "s");
@@ -153,7 +154,7 @@ static void growth_over(struct resizes *resizes, unsigned i)
 	struct pool_status status;
 
 	pools_status(resizes->pools, i, &status);
-	(void)inventory_resized(resizes->pools, i, status.bytes, resizes->ledger);
+	(void)plan_record_size(resizes->pools, i, status.bytes, resizes->ledger);
 }
 
 static void grow(struct resizes *resizes, unsigned i, const struct pool_status *status)
@@ -164,7 +165,7 @@ static void grow(struct resizes *resizes, unsigned i, const struct pool_status *
 	log_event(LOG_NOTICE, "pool-growing", &(struct log_ctx){ .pool = status->name },
 		  "from %s to %s", bytes_text(status->bytes, &from),
 		  bytes_text(target, &to));
-	if (inventory_grows(resizes->pools, i, target, resizes->ledger)) {
+	if (plan_record_growth(resizes->pools, i, target, resizes->ledger)) {
 		give_up(resizes, i, "pool-not-grown", err_text());
 		return;
 	}
@@ -194,7 +195,7 @@ static void grown(struct resizes *resizes, const struct pools_resized *resized)
 		return;
 	}
 	/* what is lent there must be found by another process */
-	if (inventory_resized(pools, resized->i, resized->bytes, resizes->ledger)) {
+	if (plan_record_size(pools, resized->i, resized->bytes, resizes->ledger)) {
 		give_up(resizes, resized->i, "pool-not-grown", err_text());
 		pools_shrink(pools, resized->i);
 		return;
@@ -210,39 +211,40 @@ static void grown(struct resizes *resizes, const struct pools_resized *resized)
 
 /* ---- shrinking ---- */
 
-static void recall(struct resizes *resizes, unsigned i,
-		   const struct pool_status *status)
+static void reclaim(struct resizes *resizes, unsigned i,
+		    const struct pool_status *status)
 {
 	struct resize *resize = &resizes->each[i];
 	uint64_t until_ms = clock_now_ms() + resize->wait_ms;
 	struct text from, to, lent;
 	struct pool_status now;
 
-	if (pools_recall(resizes->pools, i, resize->target, until_ms, resize->shrink)) {
+	if (pools_reclaim(resizes->pools, i, resize->target, until_ms,
+			  resize->shrink)) {
 		give_up(resizes, i, "pool-not-shrunk", err_text());
 		return;
 	}
 	resize->until_ms = until_ms;
-	leases_recall(resizes->leases);
+	leases_reclaim(resizes->leases);
 	pools_status(resizes->pools, i, &now);
 	log_event(
 		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status->name },
 		"from %s to %s; %s of what goes are in use, and after %" PRIu64 " s %s",
 		bytes_text(status->bytes, &from), bytes_text(resize->target, &to),
-		bytes_text(now.recalled, &lent), resize->wait_ms / 1000,
+		bytes_text(now.reclaimed, &lent), resize->wait_ms / 1000,
 		resize->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
 						     : "it stays as it is");
 }
 
-static void recall_end(struct resizes *resizes, unsigned i)
+static void reclaim_end(struct resizes *resizes, unsigned i)
 {
-	pools_recall_end(resizes->pools, i);
+	pools_reclaim_end(resizes->pools, i);
 	resizes->each[i].until_ms = UINT64_MAX;
 	resizes->more = true;
-	leases_recall(resizes->leases);
+	leases_reclaim(resizes->leases);
 }
 
-static void recall_due(struct resizes *resizes, unsigned i)
+static void reclaim_due(struct resizes *resizes, unsigned i)
 {
 	struct resize *resize = &resizes->each[i];
 	char who[512], why[600];
@@ -256,28 +258,28 @@ static void recall_due(struct resizes *resizes, unsigned i)
 			  &(struct log_ctx){
 				  .pool = pools_params(resizes->pools, i)->name },
 			  "in the way are still %s", who);
-		leases_recall(resizes->leases);
+		leases_reclaim(resizes->leases);
 		return;
 	}
 	(void)snprintf(why, sizeof(why),
 		       "in the way are still %s; have them freed and reload, or say "
 		       "shrink = revoke",
 		       who);
-	recall_end(resizes, i);
+	reclaim_end(resizes, i);
 	give_up(resizes, i, "pool-not-shrunk", why);
 }
 
-static void recalled(struct resizes *resizes, unsigned i)
+static void reclaimed(struct resizes *resizes, unsigned i)
 {
 	struct resize *resize = &resizes->each[i];
 	struct pool_status status;
 
 	pools_status(resizes->pools, i, &status);
-	if (status.recalled == 0) {
+	if (status.reclaimed == 0) {
 		resize->until_ms = UINT64_MAX;
 		pools_shrink(resizes->pools, i);
 	} else if (resize->until_ms <= clock_now_ms()) {
-		recall_due(resizes, i);
+		reclaim_due(resizes, i);
 	}
 }
 
@@ -290,9 +292,9 @@ static void shrunk(struct resizes *resizes, const struct pools_resized *resized)
 
 	pools_status(pools, resized->i, &status);
 	/* when there is no room for it the file tells, which is as long as that or shorter */
-	(void)inventory_resized(pools, resized->i, status.bytes, resizes->ledger);
+	(void)plan_record_size(pools, resized->i, status.bytes, resizes->ledger);
 	/* nothing is wanted back any more */
-	leases_recall(resizes->leases);
+	leases_reclaim(resizes->leases);
 	log_event(resized->err ? LOG_WARNING : LOG_NOTICE, "pool-shrunk",
 		  &(struct log_ctx){ .pool = name }, "it has %s now%s%s",
 		  bytes_text(status.bytes, &text),
@@ -315,12 +317,12 @@ static void step(struct resizes *resizes, unsigned i)
 		return;
 	case POOL_SHRINKS:
 		return;
-	case POOL_RECALLS:
+	case POOL_RECLAIMS:
 		if (resize->target == status.bytes_to) {
-			recalled(resizes, i);
+			reclaimed(resizes, i);
 			return;
 		}
-		recall_end(resizes, i);
+		reclaim_end(resizes, i);
 		break;
 	case POOL_RESTS:
 		break;
@@ -328,10 +330,10 @@ static void step(struct resizes *resizes, unsigned i)
 	if (resize->target > status.bytes) {
 		grow(resizes, i, &status);
 	} else if (resize->target < status.bytes) {
-		recall(resizes, i, &status);
+		reclaim(resizes, i, &status);
 		pools_status(resizes->pools, i, &status);
-		if (status.resizing == POOL_RECALLS)
-			recalled(resizes, i);
+		if (status.resizing == POOL_RECLAIMS)
+			reclaimed(resizes, i);
 	}
 }
 
@@ -399,15 +401,15 @@ static void take_one(struct resizes *resizes, unsigned i,
 	resize->wait_ms = params->shrink_wait_ms;
 	pools_set_asked(resizes->pools, i, params->bytes);
 	pools_status(resizes->pools, i, &status);
-	if (status.resizing == POOL_RECALLS && new_terms)
-		recall_end(resizes, i);
+	if (status.resizing == POOL_RECLAIMS && new_terms)
+		reclaim_end(resizes, i);
 	if (is_deadly(resizes, i))
 		return;
 	/* another process is not to take it for one that was configured otherwise; without room
 	 * for that it finds that there is nothing to do */
 	if (status.resizing == POOL_RESTS && new_size && resize->target == status.bytes)
-		(void)inventory_resized(resizes->pools, i, status.bytes,
-					resizes->ledger);
+		(void)plan_record_size(resizes->pools, i, status.bytes,
+				       resizes->ledger);
 }
 
 /* It is configured as another one.  That it is not made so was said when it was opened, but not
@@ -430,7 +432,7 @@ static void leave_one(struct resizes *resizes, unsigned i,
 		  bytes_text(status.bytes, &text));
 }
 
-void resizes_take(struct resizes *resizes, const struct config *config)
+void resizes_configure(struct resizes *resizes, const struct config *config)
 {
 	for (unsigned i = 0; i < resizes->n; i++) {
 		const struct pool_params *is = pools_params(resizes->pools, i);

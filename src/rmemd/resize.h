@@ -27,7 +27,7 @@ void resizes_close(struct resizes *resizes);
 
 /* What the pools are to be from now on, in place of what was under way.  Those that are not
  * configured, or otherwise than by their size, stay as they are. */
-void resizes_take(struct resizes *resizes, const struct config *config);
+void resizes_configure(struct resizes *resizes, const struct config *config);
 /* After pools_process(), and when it is due.  True: there is more to lend. */
 bool resizes_work(struct resizes *resizes);
 /* How much of what pools grow by is there, of all those that grew together.  False: none grows. */

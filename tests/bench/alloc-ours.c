@@ -26,7 +26,7 @@ static void *ours_take(uint64_t bytes)
 {
 	struct block *block;
 
-	return extents_take(&extents, bytes, ALLOC_GRAIN, &block) ? NULL : block;
+	return extents_alloc(&extents, bytes, ALLOC_GRAIN, &block) ? NULL : block;
 }
 
 static void ours_give(void *taken)

@@ -20,7 +20,7 @@ static const char *state(enum pool_resizing resizing)
 	switch (resizing) {
 	case POOL_GROWS:
 		return "growing";
-	case POOL_RECALLS:
+	case POOL_RECLAIMS:
 	case POOL_SHRINKS:
 		return "shrinking";
 	case POOL_RESTS:
@@ -39,7 +39,7 @@ static void view_resizing(json_t **object, const struct pool_status *pool)
 			 : json_integer((json_int_t)pool->bytes_to));
 	view_number(object, "populated_bytes", pool->populated);
 	view_number(object, "closed_bytes", pool->closed);
-	view_number(object, "recalled_bytes", pool->recalled);
+	view_number(object, "recalled_bytes", pool->reclaimed);
 }
 
 /* Those it was to be lent through; none: all. */

@@ -497,7 +497,7 @@ static int pools_check(struct parse *parse)
 					  err_set(-EINVAL,
 						  "pool '%s': share is for size = auto",
 						  config->pools[i].name));
-	err = share_check(config->pools, config->n_pools, &i);
+	err = auto_size_check(config->pools, config->n_pools, &i);
 	return err ? parse_fail(parse, parse->pool_lines[i], err) : 0;
 }
 

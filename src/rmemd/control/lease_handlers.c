@@ -24,7 +24,7 @@ static int reply_ok(int err, struct wire_msg *ret_reply)
 static void set_reach(struct session *session, unsigned reach)
 {
 	const struct endpoints *endpoints = session->sessions->control->endpoints;
-	struct holder *holder = &session->holder;
+	struct lease_client *holder = &session->holder;
 
 	holder->reach = reach & endpoints_all(endpoints);
 	holder->n_nodes = 0;
@@ -163,12 +163,12 @@ int handle_fix_home(struct session *session, const struct wire_msg *msg,
 {
 	const struct endpoints *endpoints = session->sessions->control->endpoints;
 	unsigned endpoint = msg->fix_home.endpoint;
-	struct lease_home home;
+	struct lease_atomic_device home;
 	int err;
 
 	if (endpoint >= endpoints->n)
 		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
-	err = lease_fix_home(leases_of(session), &session->holder, msg->fix_home.lease,
+	err = lease_fix_atomic_device(leases_of(session), &session->holder, msg->fix_home.lease,
 			     endpoints->at[endpoint].facts, &home);
 	if (err)
 		return err;

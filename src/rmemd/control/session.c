@@ -93,7 +93,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 	session = session_new(sessions);
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
-	holder_init(&session->holder, sessions->next_id, tenant);
+	lease_client_init(&session->holder, sessions->next_id, tenant);
 	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);
 	session->opened_ms = clock_now_ms();
@@ -104,7 +104,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 		err = session_insert(session);
 	if (err) {
 		session_unrecord(session);
-		holder_destroy(&session->holder);
+		lease_client_destroy(&session->holder);
 		free(session);
 		return err;
 	}
@@ -195,7 +195,7 @@ static void session_end(struct session *session, const char *why)
 	list_remove(&session->all);
 	list_append(&sessions->ended, &session->all);
 	requests_cancel(session);
-	holder_release(&session->holder);
+	lease_client_release(&session->holder);
 	log_session(LOG_INFO, "session-ended", session, why);
 }
 
@@ -374,18 +374,18 @@ static void session_miss(struct session *session)
 	connection_close(connection);
 }
 
-void session_news(struct holder *holder)
+void session_news(struct lease_client *holder)
 {
 	struct session *session = container_of(holder, struct session, holder);
 
 	/* who comes back asks for each lease, and hears of it then */
 	if (!session->connection)
-		holder_forget_news(holder);
+		lease_client_drop_events(holder);
 	else if (list_empty(&session->behind))
 		session_deliver(session);
 }
 
-void session_noticed(struct holder *holder)
+void session_noticed(struct lease_client *holder)
 {
 	struct session *session = container_of(holder, struct session, holder);
 
@@ -398,10 +398,10 @@ void session_noticed(struct holder *holder)
 
 /* The next of what the holder is to be told.  False: there is nothing.  News of leases, of which
  * there are few, do not wait for notifications, which may come all the time. */
-static bool take_news(struct holder *holder, struct wire_msg *out)
+static bool take_news(struct lease_client *holder, struct wire_msg *out)
 {
-	if (!lease_take_news(holder, out)) {
-		if (!lease_take_notices(holder, &out->notified))
+	if (!lease_next_event(holder, out)) {
+		if (!lease_next_notices(holder, &out->notified))
 			return false;
 		out->type = WIRE_TYPE_notified;
 	}
@@ -548,7 +548,7 @@ void sessions_stop(struct sessions *sessions, bool back)
 	}
 }
 
-static const char *fabric_text(const struct holder *holder)
+static const char *fabric_text(const struct lease_client *holder)
 {
 	bool kinds[FABRIC_VERBS + 1] = { false };
 
@@ -583,7 +583,7 @@ int sessions_each(const struct sessions *sessions,
 			.keys = session->holder.n_keys,
 			.watches = session->holder.n_watches,
 			.notices = session->holder.notices.n,
-			.lent_bytes = holder_lent_bytes(&session->holder),
+			.lent_bytes = lease_client_lent_bytes(&session->holder),
 			.resumes = session->resumes,
 		};
 
@@ -594,7 +594,7 @@ int sessions_each(const struct sessions *sessions,
 	return 0;
 }
 
-struct holder *sessions_holder(const struct sessions *sessions, uint64_t id)
+struct lease_client *sessions_holder(const struct sessions *sessions, uint64_t id)
 {
 	struct session *session = sessions_find(sessions, id);
 

@@ -16,7 +16,7 @@
 #include "wire/msg.h"
 
 struct control;
-struct holder;
+struct lease_client;
 struct leases_restore;
 struct connection;
 struct session;
@@ -104,15 +104,15 @@ void session_connection_lost(struct connection *connection, const char *why);
 void session_connection_idle(struct connection *connection);
 
 /* That of the session with this id, or NULL. */
-struct holder *sessions_holder(const struct sessions *sessions, uint64_t id);
+struct lease_client *sessions_holder(const struct sessions *sessions, uint64_t id);
 
 /* ---- notifications, and news of leases ---- */
 
 /* There are some that the holder is to be told; sessions_deliver() does, when those that
  * come with them are there, too. */
-void session_noticed(struct holder *holder);
+void session_noticed(struct lease_client *holder);
 /* Its leases have ended or changed, or are wanted back; told is nothing while it is fenced. */
-void session_news(struct holder *holder);
+void session_news(struct lease_client *holder);
 /* Tell what waits, as far as connections take it at once, the rest when they take more; and no
  * more than others can wait for, the rest at sessions_tick(). */
 void sessions_deliver(struct sessions *sessions);

@@ -108,7 +108,7 @@ void session_port_closed(struct session_port *port)
 
 /* Its channels are forgotten. */
 static void close_port(struct session *session, unsigned endpoint,
-		       const struct holder_port *at)
+		       const struct lease_client_port *at)
 {
 	session->n_closing++;
 	session->ports[endpoint].n_closing++;
@@ -119,7 +119,7 @@ int session_open_port(struct session *session, unsigned endpoint)
 {
 	const struct endpoint *at =
 		&session->sessions->control->endpoints->at[endpoint];
-	struct holder_port *port = &session->holder.ports[endpoint];
+	struct lease_client_port *port = &session->holder.ports[endpoint];
 	struct fabric_session *fabric;
 	int err;
 
@@ -129,7 +129,7 @@ int session_open_port(struct session *session, unsigned endpoint)
 				    &fabric);
 	if (err)
 		return err;
-	*port = (struct holder_port){
+	*port = (struct lease_client_port){
 		.ops = at->ops,
 		.session = fabric,
 		.node = at->facts->node,
@@ -140,14 +140,14 @@ int session_open_port(struct session *session, unsigned endpoint)
 
 void session_close_ports(struct session *session)
 {
-	struct holder_port ports[WIRE_ENDPOINTS_MAX];
+	struct lease_client_port ports[WIRE_ENDPOINTS_MAX];
 
 	list_for_each_safe(node, &session->channels)
 		outlive(session, container_of(node, struct channel, link));
 	/* from here on nothing is exposed there */
 	memcpy(ports, session->holder.ports, sizeof(ports));
 	memset(session->holder.ports, 0, sizeof(session->holder.ports));
-	holder_fence(&session->holder);
+	lease_client_fence(&session->holder);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		if (ports[i].session)
 			close_port(session, i, &ports[i]);
@@ -155,8 +155,8 @@ void session_close_ports(struct session *session)
 
 static void leave_port(struct session *session, unsigned endpoint)
 {
-	struct holder_port *at = &session->holder.ports[endpoint];
-	const struct holder_port port = *at;
+	struct lease_client_port *at = &session->holder.ports[endpoint];
+	const struct lease_client_port port = *at;
 
 	if (!port.session)
 		return;
@@ -166,8 +166,8 @@ static void leave_port(struct session *session, unsigned endpoint)
 		if (channel->endpoint == endpoint)
 			outlive(session, channel);
 	}
-	*at = (struct holder_port){ .ops = NULL };
-	holder_leave(&session->holder, endpoint);
+	*at = (struct lease_client_port){ .ops = NULL };
+	lease_client_leave(&session->holder, endpoint);
 	close_port(session, endpoint, &port);
 }
 
@@ -251,7 +251,7 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
 static int ended_check(const struct session *session, uint32_t number)
 {
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
-		const struct holder_port *port = &session->holder.ports[i];
+		const struct lease_client_port *port = &session->holder.ports[i];
 		int err = port->session
 				  ? port->ops->channel_close(port->session, number)
 				  : 0;
@@ -265,7 +265,7 @@ static int ended_check(const struct session *session, uint32_t number)
 int session_close_channel(struct session *session, uint32_t number)
 {
 	struct channel *channel = find(session, number);
-	const struct holder_port *port;
+	const struct lease_client_port *port;
 	int err = 0;
 
 	if (!channel && number && number <= session->next_channel)

@@ -77,7 +77,7 @@ void session_free(struct session *session)
 	list_remove(&session->all);
 	list_remove(&session->noticed);
 	list_remove(&session->behind);
-	holder_destroy(&session->holder);
+	lease_client_destroy(&session->holder);
 	free(session);
 }
 
@@ -210,7 +210,7 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
 		return -ENOMEM;
-	holder_init(&session->holder, key->a, held);
+	lease_client_init(&session->holder, key->a, held);
 	/* the holder has one of its own */
 	tenant_unref(held);
 	memcpy(session->token, head.token, sizeof(session->token));
@@ -267,7 +267,7 @@ static int session_enter(struct session *session)
 static void session_discard(struct session *session)
 {
 	if (session->holder.tenant)
-		holder_destroy(&session->holder);
+		lease_client_destroy(&session->holder);
 	free(session);
 }
 

@@ -39,7 +39,7 @@ struct session_port {
 
 struct session {
 	struct sessions *sessions;
-	struct holder holder; /* holder.id is the session's */
+	struct lease_client holder; /* holder.id is the session's */
 	enum session_state state;
 	uint8_t token[WIRE_TOKEN_BYTES];
 	char client[WIRE_LABEL_MAX + 1];

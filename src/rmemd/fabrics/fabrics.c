@@ -62,13 +62,13 @@ static void on_exposed(void *ctx, void *mr_cookie, int err, const char *text,
 		       const struct fabric_key *key)
 {
 	(void)ctx;
-	lease_exposed(mr_cookie, err, text, key);
+	lease_mr_registered(mr_cookie, err, text, key);
 }
 
 static void on_withdrawn(void *ctx, void *mr_cookie)
 {
 	(void)ctx;
-	lease_withdrawn(mr_cookie);
+	lease_mr_deregistered(mr_cookie);
 }
 
 static void on_session_closed(void *ctx, void *session_cookie)

@@ -12,8 +12,8 @@
  * program that grows a lease again and again must not pile them up. */
 #define RETIRED_MAX 16
 
-static int attachment_new(struct lease *lease, struct holder *holder, unsigned rights,
-			  struct attachment **ret_attachment)
+static int attachment_new(struct lease *lease, struct lease_client *client,
+			  unsigned rights, struct attachment **ret_attachment)
 {
 	struct attachment *attachment;
 
@@ -22,34 +22,34 @@ static int attachment_new(struct lease *lease, struct holder *holder, unsigned r
 		return err_set(-ENOMEM, "no memory for an attachment");
 	*attachment = (struct attachment){
 		.lease = lease,
-		.holder = holder,
+		.client = client,
 		.rights = rights,
 	};
-	list_init(&attachment->exposures);
+	list_init(&attachment->mrs);
 	list_init(&attachment->watching);
-	list_init(&attachment->to_tell);
+	list_init(&attachment->in_events);
 	notice_source_init(&attachment->notices);
 	list_append(&lease->attachments, &attachment->in_lease);
-	list_append(&holder->attachments, &attachment->in_holder);
+	list_append(&client->attachments, &attachment->in_holder);
 	lease->n_attachments++;
-	holder->n_attachments++;
-	holder->tenant->n_attachments++;
+	client->n_attachments++;
+	client->tenant->n_attachments++;
 	*ret_attachment = attachment;
 	return 0;
 }
 
-int attachment_create(struct lease *lease, struct holder *holder, unsigned rights,
+int attachment_create(struct lease *lease, struct lease_client *client, unsigned rights,
 		      struct attachment **ret_attachment)
 {
-	int err = tenant_check_attachment(holder->tenant);
+	int err = tenant_check_attachment(client->tenant);
 
-	return err ? err : attachment_new(lease, holder, rights, ret_attachment);
+	return err ? err : attachment_new(lease, client, rights, ret_attachment);
 }
 
-int attachment_restore(struct lease *lease, struct holder *holder, unsigned rights,
-		       struct attachment **ret_attachment)
+int attachment_restore(struct lease *lease, struct lease_client *client,
+		       unsigned rights, struct attachment **ret_attachment)
 {
-	int err = attachment_new(lease, holder, rights, ret_attachment);
+	int err = attachment_new(lease, client, rights, ret_attachment);
 
 	if (!err)
 		(*ret_attachment)->fenced = true;
@@ -63,26 +63,26 @@ bool attachment_ended(const struct attachment *attachment)
 
 void attachment_free(struct attachment *attachment)
 {
-	attachment->holder->tenant->n_attachments--;
+	attachment->client->tenant->n_attachments--;
 	free(attachment);
 }
 
 /* It is nobody's any more. */
-static void attachment_part(struct attachment *attachment)
+static void attachment_detach(struct attachment *attachment)
 {
-	struct holder *holder = attachment->holder;
+	struct lease_client *client = attachment->client;
 	struct lease *lease = attachment->lease;
 	struct lease_waiter *waiter = lease->memory_waiter;
 
-	list_for_each_safe(node, &attachment->exposures)
-		exposure_end(container_of(node, struct exposure, link), false);
+	list_for_each_safe(node, &attachment->mrs)
+		mr_deregister(container_of(node, struct mr, link), false);
 	attachment_unwatch(attachment);
 	attachment_unrecord(attachment);
-	list_remove(&attachment->to_tell);
+	list_remove(&attachment->in_events);
 	list_remove(&attachment->in_lease);
 	list_remove(&attachment->in_holder);
 	lease->n_attachments--;
-	holder->n_attachments--;
+	client->n_attachments--;
 	if (waiter && waiter->attachment == attachment)
 		lease_wait(lease, attachment, waiter->kind, lease_stop_waiting(lease));
 	lease_fail_waiters(lease, attachment, -ESTALE,
@@ -91,7 +91,7 @@ static void attachment_part(struct attachment *attachment)
 
 void attachment_end(struct attachment *attachment)
 {
-	attachment_part(attachment);
+	attachment_detach(attachment);
 	attachment_free(attachment);
 }
 
@@ -99,23 +99,22 @@ void attachment_revoke(struct attachment *attachment, enum wire_reason reason)
 {
 	const struct lease *lease = attachment->lease;
 
-	attachment_part(attachment);
+	attachment_detach(attachment);
 	attachment->lease = NULL;
 	attachment->ended = lease->id;
 	attachment->why = (unsigned)reason;
 	attachment->news = 0;
-	attachment_tell(attachment, lease->leases, NEWS_ENDED);
+	attachment_tell(attachment, lease->leases, EVENT_ENDED);
 }
 
 static bool exposed(const struct attachment *attachment, const struct segment *segment,
 		    unsigned port)
 {
-	list_for_each(node, &attachment->exposures) {
-		const struct exposure *exposure =
-			container_of(node, struct exposure, link);
+	list_for_each(node, &attachment->mrs) {
+		const struct mr *mr = container_of(node, struct mr, link);
 
-		if (exposure->segment == segment && exposure->port == port &&
-		    exposure->bytes == segment->bytes)
+		if (mr->segment == segment && mr->port == port &&
+		    mr->bytes == segment->bytes)
 			return true;
 	}
 	return false;
@@ -128,11 +127,11 @@ int attachment_complete(struct attachment *attachment)
 
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		for (unsigned port = 0; port < WIRE_ENDPOINTS_MAX; port++) {
-			if (!attachment->holder->ports[port].session ||
+			if (!attachment->client->ports[port].session ||
 			    !segment_lent_through(lease->segments[i], 1u << port) ||
 			    exposed(attachment, lease->segments[i], port))
 				continue;
-			err = exposure_create(attachment, lease->segments[i], port);
+			err = mr_register(attachment, lease->segments[i], port);
 			if (err)
 				return err;
 		}
@@ -144,34 +143,33 @@ int attachment_complete(struct attachment *attachment)
 
 void attachment_cut(struct attachment *attachment, const struct segment *segment)
 {
-	list_for_each_safe(node, &attachment->exposures) {
-		struct exposure *exposure = container_of(node, struct exposure, link);
+	list_for_each_safe(node, &attachment->mrs) {
+		struct mr *mr = container_of(node, struct mr, link);
 
-		if (exposure->segment == segment && exposure->bytes > segment->bytes)
-			exposure_end(exposure, false);
+		if (mr->segment == segment && mr->bytes > segment->bytes)
+			mr_deregister(mr, false);
 	}
 }
 
-static bool retired(const struct exposure *exposure)
+static bool retired(const struct mr *mr)
 {
-	return exposure->state == EXPOSURE_LIVE &&
-	       exposure->bytes != exposure->segment->bytes;
+	return mr->state == MR_LIVE && mr->bytes != mr->segment->bytes;
 }
 
 void attachment_retire(struct attachment *attachment)
 {
 	unsigned n = 0;
 
-	list_for_each(node, &attachment->exposures)
-		n += retired(container_of(node, struct exposure, link));
-	list_for_each_safe(node, &attachment->exposures) {
-		struct exposure *exposure = container_of(node, struct exposure, link);
+	list_for_each(node, &attachment->mrs)
+		n += retired(container_of(node, struct mr, link));
+	list_for_each_safe(node, &attachment->mrs) {
+		struct mr *mr = container_of(node, struct mr, link);
 
 		if (n <= RETIRED_MAX)
 			return;
-		if (!retired(exposure))
+		if (!retired(mr))
 			continue;
-		exposure_end(exposure, false);
+		mr_deregister(mr, false);
 		n--;
 	}
 }
@@ -180,13 +178,13 @@ bool attachment_leave(struct attachment *attachment, unsigned port)
 {
 	bool any = false;
 
-	list_for_each_safe(node, &attachment->exposures) {
-		struct exposure *exposure = container_of(node, struct exposure, link);
+	list_for_each_safe(node, &attachment->mrs) {
+		struct mr *mr = container_of(node, struct mr, link);
 
-		if (exposure->port != port)
+		if (mr->port != port)
 			continue;
 		any = true;
-		exposure_end(exposure, true);
+		mr_deregister(mr, true);
 	}
 	return any;
 }
@@ -196,6 +194,6 @@ void attachment_fence(struct attachment *attachment)
 	attachment->fenced = true;
 	/* who comes back is told anew */
 	attachment->wanted = 0;
-	list_for_each_safe(node, &attachment->exposures)
-		exposure_end(container_of(node, struct exposure, link), true);
+	list_for_each_safe(node, &attachment->mrs)
+		mr_deregister(container_of(node, struct mr, link), true);
 }

@@ -6,21 +6,21 @@
 
 #include "base/err.h"
 
-void expiries_init(struct expiries *heap)
+void deadlines_init(struct deadlines *heap)
 {
-	*heap = (struct expiries){ 0 };
+	*heap = (struct deadlines){ 0 };
 }
 
-void expiries_destroy(struct expiries *heap)
+void deadlines_destroy(struct deadlines *heap)
 {
 	free(heap->nodes);
-	*heap = (struct expiries){ 0 };
+	*heap = (struct deadlines){ 0 };
 }
 
-int expiries_reserve(struct expiries *heap, size_t more)
+int deadlines_reserve(struct deadlines *heap, size_t more)
 {
 	size_t room = heap->room ? heap->room : 16;
-	struct expiry **nodes;
+	struct deadline **nodes;
 
 	while (room < heap->n + more)
 		room *= 2;
@@ -34,13 +34,13 @@ int expiries_reserve(struct expiries *heap, size_t more)
 	return 0;
 }
 
-static void place(struct expiries *heap, size_t at, struct expiry *node)
+static void place(struct deadlines *heap, size_t at, struct deadline *node)
 {
 	heap->nodes[at] = node;
 	node->place = at + 1;
 }
 
-static void sift_up(struct expiries *heap, size_t at, struct expiry *node)
+static void sift_up(struct deadlines *heap, size_t at, struct deadline *node)
 {
 	while (at > 0 && heap->nodes[(at - 1) / 2]->due_ms > node->due_ms) {
 		place(heap, at, heap->nodes[(at - 1) / 2]);
@@ -49,7 +49,7 @@ static void sift_up(struct expiries *heap, size_t at, struct expiry *node)
 	place(heap, at, node);
 }
 
-static void sift_down(struct expiries *heap, size_t at, struct expiry *node)
+static void sift_down(struct deadlines *heap, size_t at, struct deadline *node)
 {
 	size_t child;
 
@@ -65,7 +65,7 @@ static void sift_down(struct expiries *heap, size_t at, struct expiry *node)
 	place(heap, at, node);
 }
 
-static void settle(struct expiries *heap, size_t at, struct expiry *node)
+static void settle(struct deadlines *heap, size_t at, struct deadline *node)
 {
 	if (at > 0 && heap->nodes[(at - 1) / 2]->due_ms > node->due_ms)
 		sift_up(heap, at, node);
@@ -73,7 +73,7 @@ static void settle(struct expiries *heap, size_t at, struct expiry *node)
 		sift_down(heap, at, node);
 }
 
-void expiries_set(struct expiries *heap, struct expiry *node, uint64_t due_ms)
+void deadlines_set(struct deadlines *heap, struct deadline *node, uint64_t due_ms)
 {
 	node->due_ms = due_ms;
 	if (!node->place)
@@ -81,10 +81,10 @@ void expiries_set(struct expiries *heap, struct expiry *node, uint64_t due_ms)
 	settle(heap, node->place - 1, node);
 }
 
-void expiries_clear(struct expiries *heap, struct expiry *node)
+void deadlines_clear(struct deadlines *heap, struct deadline *node)
 {
 	size_t at = node->place;
-	struct expiry *last;
+	struct deadline *last;
 
 	if (!at)
 		return;
@@ -94,7 +94,7 @@ void expiries_clear(struct expiries *heap, struct expiry *node)
 		settle(heap, at - 1, last);
 }
 
-struct expiry *expiries_first(const struct expiries *heap)
+struct deadline *deadlines_first(const struct deadlines *heap)
 {
 	return heap->n ? heap->nodes[0] : NULL;
 }

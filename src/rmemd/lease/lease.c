@@ -39,19 +39,19 @@ int lease_set_ttl(struct lease *lease, uint64_t ttl_ms)
 	uint64_t now_ms = clock_now_ms();
 	int err;
 
-	if (ttl_ms == 0 && !lease->expiry.place) {
+	if (ttl_ms == 0 && !lease->deadline.place) {
 		lease->ttl_ms = 0;
 		return 0;
 	}
 	if (ttl_ms == 0) {
-		expiries_clear(&leases->expiries, &lease->expiry);
+		deadlines_clear(&leases->deadlines, &lease->deadline);
 	} else {
-		err = expiries_reserve(&leases->expiries, 1);
+		err = deadlines_reserve(&leases->deadlines, 1);
 		if (err)
 			return err;
-		expiries_set(&leases->expiries, &lease->expiry,
-			     ttl_ms > UINT64_MAX - now_ms ? UINT64_MAX
-							  : now_ms + ttl_ms);
+		deadlines_set(&leases->deadlines, &lease->deadline,
+			      ttl_ms > UINT64_MAX - now_ms ? UINT64_MAX
+							   : now_ms + ttl_ms);
 	}
 	lease->ttl_ms = ttl_ms;
 	leases->events->timer_moved(leases->ctx);
@@ -76,14 +76,14 @@ struct lease *lease_blank(struct leases *leases, uint64_t id)
 	return lease;
 }
 
-static struct lease *lease_new(struct leases *leases, struct holder *holder,
+static struct lease *lease_new(struct leases *leases, struct lease_client *client,
 			       const struct lease_params *params)
 {
 	struct lease *lease = lease_blank(leases, leases->next_id);
 
 	if (!lease)
 		return NULL;
-	lease->tenant = holder->tenant;
+	lease->tenant = client->tenant;
 	tenant_ref(lease->tenant);
 	lease->align = params->align;
 	lease->placement = params->placement;
@@ -101,10 +101,10 @@ void lease_delete(struct lease *lease)
 	free(lease);
 }
 
-int lease_create(struct leases *leases, struct holder *holder,
+int lease_create(struct leases *leases, struct lease_client *client,
 		 const struct lease_params *params, struct lease **ret_lease)
 {
-	struct tenant *tenant = holder->tenant;
+	struct tenant *tenant = client->tenant;
 	char quoted[QUOTE_BYTES];
 	struct lease *lease;
 	int err;
@@ -115,7 +115,7 @@ int lease_create(struct leases *leases, struct holder *holder,
 	err = tenant_check_lease(tenant);
 	if (err)
 		return err;
-	lease = lease_new(leases, holder, params);
+	lease = lease_new(leases, client, params);
 	if (!lease)
 		return err_set(-ENOMEM, "no memory for a lease");
 	if (map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id))) {
@@ -130,8 +130,8 @@ int lease_create(struct leases *leases, struct holder *holder,
 			return err;
 		}
 	} else {
-		lease->owner = holder;
-		list_append(&holder->owned, &lease->in_owner);
+		lease->owner = client;
+		list_append(&client->owned, &lease->in_owner);
 	}
 	leases->next_id++;
 	tenant->n_leases++;
@@ -142,7 +142,7 @@ int lease_create(struct leases *leases, struct holder *holder,
 
 void lease_fill_status(const struct lease *lease, struct lease_status *ret_status)
 {
-	uint64_t now_ms = clock_now_ms(), due_ms = lease->expiry.due_ms;
+	uint64_t now_ms = clock_now_ms(), due_ms = lease->deadline.due_ms;
 
 	*ret_status = (struct lease_status){
 		.lease = lease,
@@ -160,7 +160,7 @@ void lease_fill_status(const struct lease *lease, struct lease_status *ret_statu
 		.ready = lease->state == LEASE_READY,
 	};
 	/* due this very millisecond is not for ever */
-	if (lease->expiry.place)
+	if (lease->deadline.place)
 		ret_status->ttl_ms = due_ms > now_ms ? due_ms - now_ms : 1;
 	for (unsigned i = 0; i < lease->n_segments; i++)
 		ret_status->lent += lease->segments[i]->extent.bytes;
@@ -170,7 +170,8 @@ void lease_fill_status(const struct lease *lease, struct lease_status *ret_statu
 			ret_status->writers++;
 }
 
-static struct lease_share *share_of(struct lease_share *shares, unsigned *n, int node)
+static struct lease_share *auto_size_share(struct lease_share *shares, unsigned *n,
+					   int node)
 {
 	unsigned i = *n;
 
@@ -193,7 +194,7 @@ unsigned lease_shares(const struct lease_status *status,
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		const struct segment *segment = lease->segments[i];
 
-		share_of(ret_shares, &n, extent_node(&segment->extent))->bytes +=
+		auto_size_share(ret_shares, &n, extent_node(&segment->extent))->bytes +=
 			segment->bytes;
 	}
 	return n;
@@ -204,18 +205,17 @@ static void describe_keys(const struct attachment *attachment, unsigned i,
 {
 	const struct segment *segment = attachment->lease->segments[i];
 
-	list_for_each(node, &attachment->exposures) {
-		const struct exposure *exposure =
-			container_of(node, struct exposure, link);
+	list_for_each(node, &attachment->mrs) {
+		const struct mr *mr = container_of(node, struct mr, link);
 
-		if (exposure->segment != segment || exposure->bytes != segment->bytes ||
-		    exposure->state != EXPOSURE_LIVE)
+		if (mr->segment != segment || mr->bytes != segment->bytes ||
+		    mr->state != MR_LIVE)
 			continue;
 		msg->keys[msg->n_keys++] = (struct wire_key){
 			.segment = (uint8_t)i,
-			.endpoint = (uint8_t)exposure->port,
-			.addr = exposure->key.addr,
-			.rkey = exposure->key.rkey,
+			.endpoint = (uint8_t)mr->port,
+			.addr = mr->key.addr,
+			.rkey = mr->key.rkey,
 		};
 	}
 }
@@ -260,7 +260,7 @@ static void lease_unlink(struct lease *lease)
 	map_remove(&leases->by_id, &lease->by_id);
 	if (lease->name)
 		map_remove(&lease->tenant->names, &lease->by_name);
-	expiries_clear(&leases->expiries, &lease->expiry);
+	deadlines_clear(&leases->deadlines, &lease->deadline);
 	list_remove(&lease->in_owner);
 	lease->owner = NULL;
 	lease->tenant->n_leases--;
@@ -269,7 +269,7 @@ static void lease_unlink(struct lease *lease)
 }
 
 void lease_end(struct lease *lease, enum wire_reason reason,
-	       const struct holder *except)
+	       const struct lease_client *except)
 {
 	const struct leases_events *events = lease->leases->events;
 	struct lease_waiter *waiter = lease_stop_waiting(lease);
@@ -291,14 +291,14 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 	while ((attachment =
 			list_first(&lease->attachments, struct attachment, in_lease))) {
 		/* at a shutdown the whole session is told instead */
-		if (granted && attachment->holder != except &&
+		if (granted && attachment->client != except &&
 		    reason != WIRE_REASON_SHUTDOWN)
 			attachment_revoke(attachment, reason);
 		else
 			attachment_end(attachment);
 	}
 	for (unsigned i = 0; i < lease->n_segments; i++)
-		segment_doom(lease->segments[i]);
+		segment_release(lease->segments[i]);
 	lease->n_segments = 0;
 }
 
@@ -309,7 +309,7 @@ static void cut_segment(struct lease *lease, struct segment *segment)
 			       segment);
 }
 
-void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except)
+void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except)
 {
 	unsigned n_segments = lease->n_segments;
 	uint64_t start = lease->bytes;
@@ -337,12 +337,12 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except)
 		lease_unrecord(lease);
 	ledger_commit(lease->leases->ledger);
 	while (n_segments > lease->n_segments)
-		segment_doom(lease->segments[--n_segments]);
+		segment_release(lease->segments[--n_segments]);
 	list_for_each(node, &lease->attachments) {
 		struct attachment *attachment =
 			container_of(node, struct attachment, in_lease);
 
-		if (attachment->holder != except)
+		if (attachment->client != except)
 			attachment_tell_changed(attachment, WIRE_REASON_TRIMMED);
 	}
 }

@@ -2,7 +2,7 @@
 /* Leases: memory of the pools lent to a tenant until it is freed or its time is over.
  *
  * The table owns every lease.  A lease is made reachable for a session by an
- * attachment, whose exposures carry the keys.  Whatever ends a lease, the order is
+ * attachment, whose mrs carry the keys.  Whatever ends a lease, the order is
  * always: keys dead, extents given back to their pools.  What waits for a fabric or for
  * memory ends in the waiter's done().
  *
@@ -53,18 +53,18 @@ struct lease_status {
 
 /* Atomics through different devices, or of a device and of the CPU, are not atomic to each
  * other: those on one lease are all done in one place. */
-struct lease_home {
+struct lease_atomic_device {
 	enum fabric_kind kind;          /* 0: not decided */
 	char device[FABRIC_DEVICE_MAX]; /* "" for tcp */
 };
 
 /* What the table tells of its own accord. */
 struct leases_events {
-	/* Leases that the holder has attached have ended or changed, or more or less of them is
-	 * wanted back than it was told: lease_take_news(). */
-	void (*news)(void *ctx, struct holder *holder);
-	/* There are notices that the holder has not taken: lease_take_notices(). */
-	void (*noticed)(void *ctx, struct holder *holder);
+	/* Leases that the client has attached have ended or changed, or more or less of them is
+	 * wanted back than it was told: lease_next_event(). */
+	void (*news)(void *ctx, struct lease_client *client);
+	/* There are notices that the client has not taken: lease_next_notices(). */
+	void (*noticed)(void *ctx, struct lease_client *client);
 	/* For the log: a lease is granted; a granted one ends right after. */
 	void (*granted)(void *ctx, const struct lease_status *status);
 	void (*ended)(void *ctx, const struct lease_status *status,
@@ -84,7 +84,7 @@ struct leases_restore {
 	/* A reference, the caller's.  NULL: -ENOMEM, with text. */
 	struct tenant *(*tenant)(void *ctx, const char *name);
 	/* NULL: it has ended. */
-	struct holder *(*holder)(void *ctx, uint64_t session);
+	struct lease_client *(*client)(void *ctx, uint64_t session);
 	/* A lease cannot be had back.  name "": ephemeral. */
 	void (*lost)(void *ctx, uint64_t id, const char *name, const char *why);
 	void *ctx;
@@ -138,17 +138,17 @@ uint64_t leases_waited_ms(const struct leases *leases);
 /* What pools want back has changed, or it is time to take it: tell all who have leases attached
  * that are in the way, and end those leases that are to end by now; over some calls of
  * leases_tick(). */
-void leases_recall(struct leases *leases);
+void leases_reclaim(struct leases *leases);
 /* Call each() for every lease that is in the way of what is wanted back of this pool, with how
  * many bytes are, as leases_each() does. */
-int leases_each_recalled(const struct leases *leases, uint32_t pool,
-			 int (*each)(const struct lease_status *status, uint64_t bytes,
-				     void *arg),
-			 void *arg);
+int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
+			  int (*each)(const struct lease_status *status, uint64_t bytes,
+				      void *arg),
+			  void *arg);
 
-/* Take one of what the holder is to be told: `revoked`, `changed` or `shrinking`, as it is now;
+/* Take one of what the client is to be told: `revoked`, `changed` or `shrinking`, as it is now;
  * what happens several times before it is taken is told once.  False: there is nothing. */
-bool lease_take_news(struct holder *holder, struct wire_msg *ret_msg);
+bool lease_next_event(struct lease_client *client, struct wire_msg *ret_msg);
 
 /* ---- requests ---- */
 
@@ -185,7 +185,7 @@ struct lease_params {
 	uint64_t bytes; /* 0: no memory yet */
 	uint64_t align; /* 0, or a power of two */
 	enum wire_placement placement;
-	int node;         /* POOL_NODE_ANY: those of the holder's devices first */
+	int node;         /* POOL_NODE_ANY: those of the client's devices first */
 	uint64_t ttl_ms;  /* named only; 0: the longest the tenant may have */
 	const char *name; /* "": ephemeral */
 };
@@ -194,43 +194,44 @@ struct lease_params {
 
 /* -EINVAL, -ENOSPC, -EDQUOT, -EEXIST, -ENOMEM, -EACCES (the tenant is leaving).  While
  * the bytes it needs are being scrubbed the request waits. */
-int lease_allocate(struct leases *leases, struct holder *holder,
+int lease_allocate(struct leases *leases, struct lease_client *client,
 		   const struct lease_params *params, struct lease_waiter *waiter);
 /* Asked again after a fence, because the answer was lost with the connection, it gives the
  * keys anew.  -ENOENT, -EBUSY (attached already), -EINVAL, -EDQUOT, -ENOMEM,
- * -EACCES (the tenant is leaving), -ENOTSUP (the holder reaches not all of it) */
-int lease_attach(struct leases *leases, struct holder *holder, const char *name,
+ * -EACCES (the tenant is leaving), -ENOTSUP (the client reaches not all of it) */
+int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
 		 unsigned rights, struct lease_waiter *waiter);
-/* The keys of what the holder has attached, for all its endpoints.  -ESTALE */
-int lease_rekey(struct leases *leases, struct holder *holder, uint64_t id,
+/* The keys of what the client has attached, for all its endpoints.  -ESTALE */
+int lease_rekey(struct leases *leases, struct lease_client *client, uint64_t id,
 		struct lease_waiter *waiter);
 /* Ends an ephemeral lease.  -ESTALE */
-int lease_detach(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id,
 		 struct lease_waiter *waiter);
 /* -ESTALE, -EACCES */
-int lease_free(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	       struct lease_waiter *waiter);
 /* -ENOENT */
 int lease_remove(const struct tenant *tenant, const char *name,
 		 struct lease_waiter *waiter);
 /* replace: the lease that has the name ends.  -ESTALE, -EACCES, -EEXIST, -EINVAL,
  * -ENOMEM */
-int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id,
 		 const char *name, bool replace, struct lease_waiter *waiter);
 /* -ESTALE, -EACCES, -ENOSPC, -EDQUOT, -EBUSY (another resize is under way), -ENOMEM */
-int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id,
 		 uint64_t bytes, struct lease_waiter *waiter);
 
 /* ttl_ms 0: the longest the tenant may have.  Done at once.  -ESTALE, -EACCES, -EINVAL
  * (ephemeral), -EDQUOT, -ENOMEM */
-int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		uint64_t ttl_ms);
 /* Where atomics on the lease are done, by all sessions: the first who asks decides it, for
  * as long as the lease lives, for the device of the endpoint he is about to use.
  *   -ENOTSUP  it is not decided, and that device has no atomics
  *   -ESTALE, -EACCES */
-int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
-		   const struct fabric_endpoint *endpoint, struct lease_home *ret_home);
+int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
+			    uint64_t id, const struct fabric_endpoint *endpoint,
+			    struct lease_atomic_device *ret_home);
 /* Borrowed strings.  -ENOENT */
 int lease_stat(const struct tenant *tenant, const char *name,
 	       struct lease_status *ret_status);
@@ -241,18 +242,18 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 
 /* Who has a lease attached may watch it; until lease_unwatch() or the end of the attachment
  * he is told of its notifications.  To do either again changes nothing.  -ESTALE, -ENOMEM */
-int lease_watch(struct leases *leases, struct holder *holder, uint64_t id);
-int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id);
-/* Take the oldest of what the holder is to be told, as many as an event carries.  False:
+int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id);
+int lease_unwatch(struct leases *leases, struct lease_client *client, uint64_t id);
+/* Take the oldest of what the client is to be told, as many as an event carries.  False:
  * there is nothing. */
-bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg);
+bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_msg);
 
 /* ---- news of the fabrics ---- */
 
-/* fabric_server_events.exposed and .withdrawn; the cookie is the exposure's. */
-void lease_exposed(void *mr_cookie, int err, const char *text,
-		   const struct fabric_key *key);
-void lease_withdrawn(void *mr_cookie);
+/* fabric_server_events.exposed and .withdrawn; the cookie is the mr's. */
+void lease_mr_registered(void *mr_cookie, int err, const char *text,
+			 const struct fabric_key *key);
+void lease_mr_deregistered(void *mr_cookie);
 /* fabric_server_events.notified: all who watch the lease are to be told, the notifier too.
  * Only who may write to a lease can notify, as the fabric sees to. */
 void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost);

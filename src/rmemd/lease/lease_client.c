@@ -5,41 +5,41 @@
 
 #include "rmemd/lease/attachment.h"
 
-void holder_init(struct holder *holder, uint64_t id, struct tenant *tenant)
+void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *tenant)
 {
-	*holder = (struct holder){ .id = id, .tenant = tenant };
-	list_init(&holder->attachments);
-	list_init(&holder->owned);
-	list_init(&holder->to_tell);
+	*client = (struct lease_client){ .id = id, .tenant = tenant };
+	list_init(&client->attachments);
+	list_init(&client->owned);
+	list_init(&client->in_events);
 	tenant_ref(tenant);
 	tenant->n_sessions++;
 }
 
-void holder_destroy(struct holder *holder)
+void lease_client_destroy(struct lease_client *client)
 {
-	holder_forget_news(holder);
-	holder->tenant->n_sessions--;
-	tenant_unref(holder->tenant);
+	lease_client_drop_events(client);
+	client->tenant->n_sessions--;
+	tenant_unref(client->tenant);
 }
 
-void holder_fence(struct holder *holder)
+void lease_client_fence(struct lease_client *client)
 {
-	holder_forget_news(holder);
-	list_for_each_safe(node, &holder->attachments) {
+	lease_client_drop_events(client);
+	list_for_each_safe(node, &client->attachments) {
 		struct attachment *attachment =
 			container_of(node, struct attachment, in_holder);
 		struct lease *lease = attachment->lease;
 
 		attachment_fence(attachment);
 		if (lease->state == LEASE_GRANTING)
-			lease_end(lease, WIRE_REASON_FENCED, holder);
+			lease_end(lease, WIRE_REASON_FENCED, client);
 		lease_settle(lease);
 	}
 }
 
-void holder_leave(struct holder *holder, unsigned port)
+void lease_client_leave(struct lease_client *client, unsigned port)
 {
-	list_for_each_safe(node, &holder->attachments) {
+	list_for_each_safe(node, &client->attachments) {
 		struct attachment *attachment =
 			container_of(node, struct attachment, in_holder);
 		struct lease *lease = attachment->lease;
@@ -52,16 +52,16 @@ void holder_leave(struct holder *holder, unsigned port)
 	}
 }
 
-void holder_release(struct holder *holder)
+void lease_client_release(struct lease_client *client)
 {
 	struct attachment *attachment;
 	struct lease *lease;
 
-	while ((lease = list_first(&holder->owned, struct lease, in_owner))) {
-		lease_end(lease, WIRE_REASON_FREED, holder);
+	while ((lease = list_first(&client->owned, struct lease, in_owner))) {
+		lease_end(lease, WIRE_REASON_FREED, client);
 		lease_settle(lease);
 	}
-	while ((attachment = list_first(&holder->attachments, struct attachment,
+	while ((attachment = list_first(&client->attachments, struct attachment,
 					in_holder))) {
 		lease = attachment->lease;
 		attachment_end(attachment);
@@ -69,54 +69,55 @@ void holder_release(struct holder *holder)
 	}
 }
 
-int holder_charge_key(struct holder *holder)
+int lease_client_charge_key(struct lease_client *client)
 {
-	struct tenant *tenant = holder->tenant;
+	struct tenant *tenant = client->tenant;
 	int err;
 
-	err = tenant_check_keys(tenant, holder->n_keys);
+	err = tenant_check_keys(tenant, client->n_keys);
 	if (err)
 		return err;
-	holder->n_keys++;
+	client->n_keys++;
 	tenant->n_keys++;
 	return 0;
 }
 
-void holder_uncharge_key(struct holder *holder)
+void lease_client_uncharge_key(struct lease_client *client)
 {
-	holder->n_keys--;
-	holder->tenant->n_keys--;
+	client->n_keys--;
+	client->tenant->n_keys--;
 }
 
-uint64_t holder_lent_bytes(const struct holder *holder)
+uint64_t lease_client_lent_bytes(const struct lease_client *client)
 {
 	uint64_t bytes = 0;
 
-	list_for_each(node, &holder->attachments)
+	list_for_each(node, &client->attachments)
 		bytes += container_of(node, struct attachment, in_holder)->lease->bytes;
 	return bytes;
 }
 
-unsigned holder_endpoints(const struct holder *holder)
+unsigned lease_client_endpoints(const struct lease_client *client)
 {
-	unsigned endpoints = holder->reach;
+	unsigned endpoints = client->reach;
 
-	for (unsigned i = 0; !holder->reach && i < WIRE_ENDPOINTS_MAX; i++)
-		if (holder->ports[i].session)
+	for (unsigned i = 0; !client->reach && i < WIRE_ENDPOINTS_MAX; i++)
+		if (client->ports[i].session)
 			endpoints |= 1u << i;
 	return endpoints;
 }
 
-unsigned holder_nodes(const struct holder *holder, int ret_nodes[WIRE_ENDPOINTS_MAX])
+unsigned lease_client_nodes(const struct lease_client *client,
+			    int ret_nodes[WIRE_ENDPOINTS_MAX])
 {
 	unsigned n = 0, k;
 
-	if (holder->reach) {
-		memcpy(ret_nodes, holder->nodes, sizeof(holder->nodes));
-		return holder->n_nodes;
+	if (client->reach) {
+		memcpy(ret_nodes, client->nodes, sizeof(client->nodes));
+		return client->n_nodes;
 	}
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
-		const struct holder_port *port = &holder->ports[i];
+		const struct lease_client_port *port = &client->ports[i];
 
 		if (!port->session || port->node < 0)
 			continue;

@@ -10,10 +10,10 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"
 
-static void give_all(struct lease *lease, const struct extent *extents, unsigned n)
+static void free_all(struct lease *lease, const struct extent *extents, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		pools_give(lease->leases->pools, extents[i]);
+		pools_free(lease->leases->pools, extents[i]);
 }
 
 static int charge_all(struct lease *lease, const struct extent *extents, unsigned n)
@@ -54,27 +54,27 @@ static int append_all(struct lease *lease, const struct extent *extents, unsigne
 	}
 	for (unsigned k = i; k < n; k++)
 		tenant_uncharge(lease->tenant, extents[k].bytes);
-	give_all(lease, extents + i, n - i);
+	free_all(lease, extents + i, n - i);
 	while (i > 0)
-		segment_doom(segments[lease->n_segments + --i]);
+		segment_release(segments[lease->n_segments + --i]);
 	return err;
 }
 
 /* So much of what is under dying keys, in pools that are reached, is not lent again: those that
  * become shorter want it. */
-static uint64_t doomed_recalled(const struct leases *leases, unsigned endpoints)
+static uint64_t released_reclaimed(const struct leases *leases, unsigned endpoints)
 {
 	uint64_t bytes = 0;
 
-	list_for_each(node, &leases->doomed) {
+	list_for_each(node, &leases->releasing) {
 		const struct segment *segment =
-			container_of(node, struct segment, doomed);
-		struct pool_recall recall;
+			container_of(node, struct segment, releasing);
+		struct pool_reclaim reclaim;
 
 		if (!segment_lent_through(segment, endpoints))
 			continue;
-		extent_recall(&segment->extent, &recall);
-		bytes += recall.bytes;
+		extent_reclaim(&segment->extent, &reclaim);
+		bytes += reclaim.bytes;
 	}
 	return bytes;
 }
@@ -83,7 +83,7 @@ static uint64_t doomed_recalled(const struct leases *leases, unsigned endpoints)
 static bool will_fit(const struct leases *leases, const struct pool_request *request)
 {
 	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
-	uint64_t room = 0, doomed = 0;
+	uint64_t room = 0, releasing = 0;
 	struct pool_status status;
 	bool recalls = false;
 
@@ -91,19 +91,19 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 		pools_status(leases->pools, i, &status);
 		if (!(status.endpoints & endpoints))
 			continue;
-		room += status.free + status.scrubbing + status.doomed;
-		doomed += status.doomed;
-		recalls |= status.resizing == POOL_RECALLS;
+		room += status.free + status.scrubbing + status.releasing;
+		releasing += status.releasing;
+		recalls |= status.resizing == POOL_RECLAIMS;
 	}
-	if (!doomed || room < request->bytes)
+	if (!releasing || room < request->bytes)
 		return false;
 	/* there may be many to look at */
 	if (recalls)
-		room -= doomed_recalled(leases, endpoints);
+		room -= released_reclaimed(leases, endpoints);
 	return room >= request->bytes;
 }
 
-static int take_extents(struct lease *lease, const struct holder *holder,
+static int take_extents(struct lease *lease, const struct lease_client *client,
 			uint64_t bytes)
 {
 	struct leases *leases = lease->leases;
@@ -114,7 +114,7 @@ static int take_extents(struct lease *lease, const struct holder *holder,
 		.align = lease->align ? lease->align : 1,
 		.nodes = nodes,
 		.n_nodes = 1,
-		.endpoints = holder_endpoints(holder),
+		.endpoints = lease_client_endpoints(client),
 		.interleave = lease->placement == WIRE_PLACE_INTERLEAVE,
 	};
 	unsigned n;
@@ -129,24 +129,24 @@ static int take_extents(struct lease *lease, const struct holder *holder,
 	if (err)
 		return err;
 	if (lease->node == POOL_NODE_ANY)
-		request.n_nodes = holder_nodes(holder, nodes);
-	err = pools_take(leases->pools, &request, extents,
-			 WIRE_SEGMENTS_MAX - lease->n_segments, &n);
+		request.n_nodes = lease_client_nodes(client, nodes);
+	err = pools_alloc(leases->pools, &request, extents,
+			  WIRE_SEGMENTS_MAX - lease->n_segments, &n);
 	if (err == -ENOSPC && will_fit(leases, &request))
 		return -EAGAIN;
 	if (err)
 		return err;
 	err = charge_all(lease, extents, n);
 	if (err) {
-		give_all(lease, extents, n);
+		free_all(lease, extents, n);
 		return err;
 	}
 	return append_all(lease, extents, n, bytes);
 }
 
-/* Make the lease `bytes` long for the holder: first what the last extent has left, then new
+/* Make the lease `bytes` long for the client: first what the last extent has left, then new
  * extents. */
-static int take(struct lease *lease, const struct holder *holder, uint64_t bytes)
+static int take(struct lease *lease, const struct lease_client *client, uint64_t bytes)
 {
 	struct segment *last = NULL;
 	uint64_t more = bytes - lease->bytes, slack = 0;
@@ -160,7 +160,7 @@ static int take(struct lease *lease, const struct holder *holder, uint64_t bytes
 	if (slack > more)
 		slack = more;
 	if (more > slack) {
-		err = take_extents(lease, holder, more - slack);
+		err = take_extents(lease, client, more - slack);
 		if (err)
 			return err;
 	}
@@ -209,7 +209,7 @@ void lease_await_memory(struct lease *lease, struct attachment *attachment,
 	waiter->old_bytes = lease->bytes;
 	list_init(&waiter->link);
 	/* what fits now need not wait for what does not */
-	err = take(lease, attachment->holder, bytes);
+	err = take(lease, attachment->client, bytes);
 	if (err != -EAGAIN) {
 		go_on(lease, waiter, err);
 		return;
@@ -228,7 +228,7 @@ static struct lease *next_served(struct leases *leases, int *ret_err)
 	list_for_each(node, &leases->waiting) {
 		struct lease *lease = container_of(node, struct lease, waiting);
 
-		*ret_err = take(lease, lease->memory_waiter->attachment->holder,
+		*ret_err = take(lease, lease->memory_waiter->attachment->client,
 				lease->wanted_bytes);
 		if (*ret_err != -EAGAIN)
 			return lease;

@@ -34,7 +34,7 @@ static int check_params(struct tenant *tenant, const struct lease_params *params
 	return tenant_check_length(tenant, 0, params->bytes);
 }
 
-int lease_allocate(struct leases *leases, struct holder *holder,
+int lease_allocate(struct leases *leases, struct lease_client *client,
 		   const struct lease_params *params, struct lease_waiter *waiter)
 {
 	struct lease_params given = *params;
@@ -42,15 +42,15 @@ int lease_allocate(struct leases *leases, struct holder *holder,
 	struct lease *lease = NULL;
 	int err;
 
-	err = check_params(holder->tenant, params);
+	err = check_params(client->tenant, params);
 	if (!err && *params->name)
-		err = tenant_give_ttl(holder->tenant, params->ttl_ms, &given.ttl_ms);
+		err = tenant_limit_ttl(client->tenant, params->ttl_ms, &given.ttl_ms);
 	if (err)
 		return err;
-	err = lease_create(leases, holder, &given, &lease);
+	err = lease_create(leases, client, &given, &lease);
 	if (err)
 		return err;
-	err = attachment_create(lease, holder, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
+	err = attachment_create(lease, client, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
 				&attachment);
 	if (err) {
 		lease_end(lease, WIRE_REASON_FREED, NULL);
@@ -74,10 +74,10 @@ static int find_granted(const struct tenant *tenant, const char *name,
 	return 0;
 }
 
-int leases_find_attached(const struct leases *leases, const struct holder *holder,
+int leases_find_attached(const struct leases *leases, const struct lease_client *client,
 			 uint64_t id, struct attachment **ret_attachment)
 {
-	struct attachment *attachment = leases_find(leases, holder, id);
+	struct attachment *attachment = leases_find(leases, client, id);
 
 	if (!attachment)
 		return err_set(-ESTALE,
@@ -88,13 +88,13 @@ int leases_find_attached(const struct leases *leases, const struct holder *holde
 	return 0;
 }
 
-static int find_writable(const struct leases *leases, const struct holder *holder,
+static int find_writable(const struct leases *leases, const struct lease_client *client,
 			 uint64_t id, struct attachment **ret_attachment)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = leases_find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	if (!(attachment->rights & WIRE_RIGHT_WRITE))
@@ -105,9 +105,9 @@ static int find_writable(const struct leases *leases, const struct holder *holde
 }
 
 /* A session that has said nothing yet, and has no channel, may come to have the right ones. */
-static int check_reach(const struct lease *lease, const struct holder *holder)
+static int check_reach(const struct lease *lease, const struct lease_client *client)
 {
-	unsigned endpoints = holder_endpoints(holder);
+	unsigned endpoints = lease_client_endpoints(client);
 	char quoted[QUOTE_BYTES];
 
 	for (unsigned i = 0; endpoints && i < lease->n_segments; i++)
@@ -121,7 +121,7 @@ static int check_reach(const struct lease *lease, const struct holder *holder)
 	return 0;
 }
 
-int lease_attach(struct leases *leases, struct holder *holder, const char *name,
+int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
 		 unsigned rights, struct lease_waiter *waiter)
 {
 	char quoted[QUOTE_BYTES];
@@ -132,12 +132,12 @@ int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 	if (rights != WIRE_RIGHT_READ && rights != (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE))
 		return err_set(-EINVAL, "rights %#x: reading, or reading and writing",
 			       rights);
-	err = find_granted(holder->tenant, name, &lease);
+	err = find_granted(client->tenant, name, &lease);
 	if (err)
 		return err;
-	attachment = leases_find(leases, holder, lease->id);
+	attachment = leases_find(leases, client, lease->id);
 	if (!attachment)
-		err = tenant_check_open(holder->tenant);
+		err = tenant_check_open(client->tenant);
 	if (err)
 		return err;
 	if (attachment && !attachment->fenced)
@@ -151,9 +151,9 @@ int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 		lease_settle(lease);
 		return 0;
 	}
-	err = check_reach(lease, holder);
+	err = check_reach(lease, client);
 	if (!err)
-		err = attachment_create(lease, holder, rights, &attachment);
+		err = attachment_create(lease, client, rights, &attachment);
 	if (err)
 		return err;
 	lease_wait(lease, attachment, LEASE_WAIT_ATTACH, waiter);
@@ -161,13 +161,13 @@ int lease_attach(struct leases *leases, struct holder *holder, const char *name,
 	return 0;
 }
 
-int lease_rekey(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_rekey(struct leases *leases, struct lease_client *client, uint64_t id,
 		struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = leases_find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	attachment->fenced = false;
@@ -176,7 +176,7 @@ int lease_rekey(struct leases *leases, struct holder *holder, uint64_t id,
 	return 0;
 }
 
-static void end_and_wait(struct lease *lease, const struct holder *except,
+static void end_and_wait(struct lease *lease, const struct lease_client *except,
 			 struct lease_waiter *waiter)
 {
 	lease_wait(lease, NULL, LEASE_WAIT_END, waiter);
@@ -184,19 +184,19 @@ static void end_and_wait(struct lease *lease, const struct holder *except,
 	lease_settle(lease);
 }
 
-int lease_detach(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id,
 		 struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
 	int err;
 
-	err = leases_find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
 	if (lease->owner) {
-		end_and_wait(lease, holder, waiter);
+		end_and_wait(lease, client, waiter);
 		return 0;
 	}
 	lease_wait(lease, NULL, LEASE_WAIT_END, waiter);
@@ -205,16 +205,16 @@ int lease_detach(struct leases *leases, struct holder *holder, uint64_t id,
 	return 0;
 }
 
-int lease_free(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	       struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
-	end_and_wait(attachment->lease, holder, waiter);
+	end_and_wait(attachment->lease, client, waiter);
 	return 0;
 }
 
@@ -239,7 +239,7 @@ static int make_named(struct lease *lease, const char *name)
 
 	err = tenant_check_open(lease->tenant);
 	if (!err)
-		err = tenant_give_ttl(lease->tenant, 0, &ttl_ms);
+		err = tenant_limit_ttl(lease->tenant, 0, &ttl_ms);
 	if (!err)
 		err = lease_set_ttl(lease, ttl_ms);
 	if (err)
@@ -251,7 +251,7 @@ static int make_named(struct lease *lease, const char *name)
 	return err;
 }
 
-int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id,
 		 const char *name, bool replace, struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
@@ -261,7 +261,7 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 
 	if (!*name)
 		return err_set(-EINVAL, "an empty name");
-	err = find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -288,14 +288,14 @@ int lease_rename(struct leases *leases, struct holder *holder, uint64_t id,
 	return 0;
 }
 
-int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id,
 		 uint64_t bytes, struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -316,26 +316,26 @@ int lease_resize(struct leases *leases, struct holder *holder, uint64_t id,
 		return 0;
 	}
 	if (bytes < lease->bytes)
-		lease_cut(lease, bytes, holder);
+		lease_cut(lease, bytes, client);
 	lease_wait(lease, attachment, LEASE_WAIT_TRIM, waiter);
 	lease_settle(lease);
 	return 0;
 }
 
-int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
+int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		uint64_t ttl_ms)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	if (attachment->lease->owner)
 		return err_set(
 			-EINVAL,
 			"lease %" PRIu64 " has no name; it ends with its session", id);
-	err = tenant_give_ttl(holder->tenant, ttl_ms, &ttl_ms);
+	err = tenant_limit_ttl(client->tenant, ttl_ms, &ttl_ms);
 	if (!err)
 		err = lease_record_reserve(attachment->lease);
 	if (!err)
@@ -345,14 +345,15 @@ int lease_renew(struct leases *leases, struct holder *holder, uint64_t id,
 	return err;
 }
 
-int lease_fix_home(struct leases *leases, struct holder *holder, uint64_t id,
-		   const struct fabric_endpoint *endpoint, struct lease_home *ret_home)
+int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
+			    uint64_t id, const struct fabric_endpoint *endpoint,
+			    struct lease_atomic_device *ret_home)
 {
 	struct attachment *attachment = NULL;
-	struct lease_home *home;
+	struct lease_atomic_device *home;
 	int err;
 
-	err = find_writable(leases, holder, id, &attachment);
+	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	home = &attachment->lease->home;

@@ -30,8 +30,8 @@ int leases_open(struct pools *pools, struct ledger *ledger,
 	list_init(&leases->all);
 	list_init(&leases->ended);
 	list_init(&leases->waiting);
-	list_init(&leases->doomed);
-	expiries_init(&leases->expiries);
+	list_init(&leases->releasing);
+	deadlines_init(&leases->deadlines);
 	*ret_leases = leases;
 	return 0;
 }
@@ -39,10 +39,10 @@ int leases_open(struct pools *pools, struct ledger *ledger,
 /* The lease has ended and its keys will not be heard of again. */
 static void drop_keys(struct lease *lease)
 {
-	struct exposure *exposure;
+	struct mr *mr;
 
-	while ((exposure = list_first(&lease->dying, struct exposure, link)))
-		exposure_free(exposure);
+	while ((mr = list_first(&lease->dying, struct mr, link)))
+		mr_free(mr);
 }
 
 void leases_close(struct leases *leases)
@@ -64,7 +64,7 @@ void leases_close(struct leases *leases)
 		drop_keys(lease);
 		lease_settle(lease);
 	}
-	expiries_destroy(&leases->expiries);
+	deadlines_destroy(&leases->deadlines);
 	map_destroy(&leases->by_id);
 	free(leases);
 }
@@ -72,27 +72,27 @@ void leases_close(struct leases *leases)
 void leases_tick(struct leases *leases)
 {
 	uint64_t now_ms = clock_now_ms();
-	struct expiry *first;
+	struct deadline *first;
 
 	for (unsigned i = 0; i < ENDS_PER_TICK; i++) {
 		struct lease *lease;
 
-		first = expiries_first(&leases->expiries);
+		first = deadlines_first(&leases->deadlines);
 		if (!first || first->due_ms > now_ms)
 			break;
-		lease = container_of(first, struct lease, expiry);
+		lease = container_of(first, struct lease, deadline);
 		leases->expired_ever++;
 		lease_end(lease, WIRE_REASON_EXPIRED, NULL);
 		lease_settle(lease);
 	}
 	leases_give_up(leases, now_ms);
-	if (leases->recall_all)
-		leases_recall_some(leases, now_ms);
+	if (leases->reclaim_all)
+		leases_reclaim_some(leases, now_ms);
 }
 
 uint64_t leases_next_ms(const struct leases *leases)
 {
-	const struct expiry *first = expiries_first(&leases->expiries);
+	const struct deadline *first = deadlines_first(&leases->deadlines);
 	const struct lease *waiting =
 		list_first(&leases->waiting, struct lease, waiting);
 	uint64_t next_ms = first ? first->due_ms : UINT64_MAX;
@@ -100,7 +100,7 @@ uint64_t leases_next_ms(const struct leases *leases)
 	/* every request waits equally long, so the first gives up first */
 	if (waiting && waiting->give_up_ms < next_ms)
 		next_ms = waiting->give_up_ms;
-	return leases->recall_all ? 0 : next_ms;
+	return leases->reclaim_all ? 0 : next_ms;
 }
 
 struct lease *leases_find_id(const struct leases *leases, uint64_t id)
@@ -116,16 +116,16 @@ struct lease *leases_find_id(const struct leases *leases, uint64_t id)
 	return NULL;
 }
 
-struct attachment *leases_find(const struct leases *leases, const struct holder *holder,
-			       uint64_t id)
+struct attachment *leases_find(const struct leases *leases,
+			       const struct lease_client *client, uint64_t id)
 {
 	struct lease *lease = leases_find_id(leases, id);
 
 	if (!lease || lease->state != LEASE_READY)
 		return NULL;
 	/* the shorter of the two lists that hold it */
-	if (lease->n_attachments > holder->n_attachments) {
-		list_for_each(node, &holder->attachments) {
+	if (lease->n_attachments > client->n_attachments) {
+		list_for_each(node, &client->attachments) {
 			struct attachment *attachment =
 				container_of(node, struct attachment, in_holder);
 
@@ -138,7 +138,7 @@ struct attachment *leases_find(const struct leases *leases, const struct holder 
 		struct attachment *attachment =
 			container_of(node, struct attachment, in_lease);
 
-		if (attachment->holder == holder)
+		if (attachment->client == client)
 			return attachment;
 	}
 	return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of leases and what is in it; for lease/ alone.  Threads: [loop]. */
-#ifndef RMEMD_LEASE_TABLE_H
-#define RMEMD_LEASE_TABLE_H
+#ifndef RMEMD_LEASE_LEASE_TABLE_H
+#define RMEMD_LEASE_LEASE_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,22 +26,22 @@ struct leases {
 	struct list all;     /* in the order of their ids */
 	struct list ended;   /* their keys are still dying */
 	struct list waiting; /* for memory, the longest first */
-	struct expiries expiries;
-	struct list doomed; /* segments given up, under keys that are dying */
+	struct deadlines deadlines;
+	struct list releasing; /* segments given up, under keys that are dying */
 	uint64_t granted_ever, expired_ever;
 	uint64_t waited_ever, waited_ms; /* requests that waited for clean memory */
-	bool recalling;        /* something may be wanted back, or was told to be */
-	bool recall_all;       /* all leases are looked at for that */
-	uint64_t recall_after; /* behind the one with this id, the next time */
-	bool recall_found;     /* something is wanted back of those before it */
+	bool reclaiming;        /* something may be wanted back, or was told to be */
+	bool reclaim_all;       /* all leases are looked at for that */
+	uint64_t reclaim_after; /* behind the one with this id, the next time */
+	bool reclaim_found;     /* something is wanted back of those before it */
 };
 
 enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
 
 struct lease {
 	struct leases *leases;
-	struct tenant *tenant; /* holds a reference */
-	struct holder *owner;  /* NULL: named */
+	struct tenant *tenant;      /* holds a reference */
+	struct lease_client *owner; /* NULL: named */
 	enum lease_state state;
 	uint64_t id;
 	uint64_t bytes;
@@ -59,17 +59,17 @@ struct lease {
 
 	struct list attachments;
 	unsigned n_attachments;
-	struct list watchers; /* struct attachment, those whose holders watch it */
-	struct list dying;    /* exposures being withdrawn */
+	struct list watchers; /* struct attachment, those whose clients watch it */
+	struct list dying;    /* mrs being withdrawn */
 	struct list waiters;  /* struct lease_waiter */
 	bool resizing;        /* one at a time */
 	bool cut;             /* keys that reach behind the end are still dying */
 
-	struct lease_home home;
+	struct lease_atomic_device home;
 
 	uint64_t granted_ms;
 	uint64_t ttl_ms;
-	struct expiry expiry;
+	struct deadline deadline;
 
 	/* While it waits for memory. */
 	struct list waiting; /* in leases->waiting */
@@ -78,11 +78,11 @@ struct lease {
 	uint64_t give_up_ms;
 };
 
-/* What the holder has attached, if that lease is granted, or NULL. */
-struct attachment *leases_find(const struct leases *leases, const struct holder *holder,
-			       uint64_t id);
+/* What the client has attached, if that lease is granted, or NULL. */
+struct attachment *leases_find(const struct leases *leases,
+			       const struct lease_client *client, uint64_t id);
 /* The same with an error where there is none.  -ESTALE */
-int leases_find_attached(const struct leases *leases, const struct holder *holder,
+int leases_find_attached(const struct leases *leases, const struct lease_client *client,
 			 uint64_t id, struct attachment **ret_attachment);
 /* The lease, in whatever state, or NULL. */
 struct lease *leases_find_id(const struct leases *leases, uint64_t id);
@@ -94,7 +94,7 @@ struct lease *leases_find_name(const struct tenant *tenant, const char *name);
 /* A lease that is in no table, all zero.  NULL: no memory. */
 struct lease *lease_blank(struct leases *leases, uint64_t id);
 /* A new lease without memory, not granted yet.  -EEXIST, -EDQUOT, -ENOMEM */
-int lease_create(struct leases *leases, struct holder *holder,
+int lease_create(struct leases *leases, struct lease_client *client,
 		 const struct lease_params *params, struct lease **ret_lease);
 void lease_fill_status(const struct lease *lease, struct lease_status *ret_status);
 /* Nothing refers to it any more, and it is in no list or map. */
@@ -107,10 +107,10 @@ int lease_set_ttl(struct lease *lease, uint64_t ttl_ms);
 /* End the lease for everybody; tells all that have it attached, except one (may be
  * NULL). The caller calls lease_settle() next. */
 void lease_end(struct lease *lease, enum wire_reason reason,
-	       const struct holder *except);
+	       const struct lease_client *except);
 /* Take away everything behind `bytes`; tells all that have it attached, except one. The
  * caller calls lease_settle() next. */
-void lease_cut(struct lease *lease, uint64_t bytes, const struct holder *except);
+void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except);
 
 /* ---- wait.c ---- */
 
@@ -127,12 +127,12 @@ void lease_fail(struct lease_waiter *waiter, int err, const char *text);
 void lease_fail_waiters(struct lease *lease, const struct attachment *attachment,
 			int err, const char *text);
 
-/* ---- recall.c ---- */
+/* ---- reclaim.c ---- */
 
 /* Tell those who have the lease attached what is wanted back of it, where that has changed. */
 void lease_tell_wanted(struct lease *lease);
-/* A turn of what leases_recall() began. */
-void leases_recall_some(struct leases *leases, uint64_t now_ms);
+/* A turn of what leases_reclaim() began. */
+void leases_reclaim_some(struct leases *leases, uint64_t now_ms);
 
 /* ---- memory.c ---- */
 

@@ -27,7 +27,7 @@ static struct ledger_key lease_key(uint64_t id)
 
 static struct ledger_key attachment_key(const struct attachment *attachment)
 {
-	return (struct ledger_key){ LEDGER_ATTACHMENT, attachment->holder->id,
+	return (struct ledger_key){ LEDGER_ATTACHMENT, attachment->client->id,
 				    attachment->lease->id };
 }
 
@@ -41,7 +41,7 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.align = lease->align,
 		.owner = lease->owner ? lease->owner->id : 0,
 		.granted_ms = lease->granted_ms,
-		.due_ms = lease->expiry.place ? lease->expiry.due_ms : 0,
+		.due_ms = lease->deadline.place ? lease->deadline.due_ms : 0,
 		.ttl_ms = lease->ttl_ms,
 		.generation = lease->generation,
 		.node = lease->node,

@@ -2,8 +2,8 @@
 /* Leases and attachments in the ledger, so that they outlast the process: put there before
  * anybody is told of them, and taken out before their memory is given back.  Here they are
  * staged; who answers a request commits.  Threads: [loop]. */
-#ifndef RMEMD_LEASE_RECORD_H
-#define RMEMD_LEASE_RECORD_H
+#ifndef RMEMD_LEASE_LEDGER_RECORD_H
+#define RMEMD_LEASE_LEDGER_RECORD_H
 
 #include <stddef.h>
 #include <stdint.h>

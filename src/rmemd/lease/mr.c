@@ -19,119 +19,116 @@ static unsigned fabric_rights(unsigned rights)
 }
 
 /* The key comes with the news, or is there at once. */
-static int expose(struct exposure *exposure, struct fabric_session *session,
-		  unsigned rights)
+static int expose(struct mr *mr, struct fabric_session *session, unsigned rights)
 {
-	const struct fabric_server_ops *ops = exposure->ops;
-	void *addr = extent_addr(&exposure->segment->extent);
+	const struct fabric_server_ops *ops = mr->ops;
+	void *addr = extent_addr(&mr->segment->extent);
 	int err;
 
 	if (!ops->reg_mr_now)
-		return ops->reg_mr(session, addr, exposure->bytes, rights, exposure,
-				   &exposure->fabric);
-	err = ops->reg_mr_now(session, addr, exposure->bytes, rights, exposure,
-			      &exposure->fabric, &exposure->key);
+		return ops->reg_mr(session, addr, mr->bytes, rights, mr, &mr->fabric);
+	err = ops->reg_mr_now(session, addr, mr->bytes, rights, mr, &mr->fabric,
+			      &mr->key);
 	if (!err)
-		exposure->state = EXPOSURE_LIVE;
+		mr->state = MR_LIVE;
 	return err;
 }
 
-int exposure_create(struct attachment *attachment, struct segment *segment,
-		    unsigned port)
+int mr_register(struct attachment *attachment, struct segment *segment, unsigned port)
 {
-	const struct holder_port *at = &attachment->holder->ports[port];
-	struct exposure *exposure;
+	const struct lease_client_port *at = &attachment->client->ports[port];
+	struct mr *mr;
 	int err;
 
-	err = holder_charge_key(attachment->holder);
+	err = lease_client_charge_key(attachment->client);
 	if (err)
 		return err;
-	exposure = malloc(sizeof(*exposure));
-	if (!exposure) {
-		holder_uncharge_key(attachment->holder);
+	mr = malloc(sizeof(*mr));
+	if (!mr) {
+		lease_client_uncharge_key(attachment->client);
 		return err_set(-ENOMEM, "no memory for a key");
 	}
-	*exposure = (struct exposure){
+	*mr = (struct mr){
 		.lease = attachment->lease,
 		.attachment = attachment,
-		.holder = attachment->holder,
+		.client = attachment->client,
 		.segment = segment,
 		.ops = at->ops,
 		.port = port,
 		.bytes = segment->bytes,
 	};
-	err = expose(exposure, at->session, fabric_rights(attachment->rights));
+	err = expose(mr, at->session, fabric_rights(attachment->rights));
 	if (err) {
-		holder_uncharge_key(attachment->holder);
-		free(exposure);
+		lease_client_uncharge_key(attachment->client);
+		free(mr);
 		return err;
 	}
 	segment_ref(segment);
-	list_append(&attachment->exposures, &exposure->link);
-	attachment->pending += exposure->state == EXPOSURE_PENDING;
+	list_append(&attachment->mrs, &mr->link);
+	attachment->pending += mr->state == MR_PENDING;
 	return 0;
 }
 
-void exposure_end(struct exposure *exposure, bool fenced)
+void mr_deregister(struct mr *mr, bool fenced)
 {
-	struct lease *lease = exposure->lease;
+	struct lease *lease = mr->lease;
 
-	if (exposure->state == EXPOSURE_PENDING)
-		exposure->attachment->pending--;
-	exposure->state = EXPOSURE_DYING;
-	exposure->attachment = NULL;
-	list_remove(&exposure->link);
-	list_append(&lease->dying, &exposure->link);
+	if (mr->state == MR_PENDING)
+		mr->attachment->pending--;
+	mr->state = MR_DYING;
+	mr->attachment = NULL;
+	list_remove(&mr->link);
+	list_append(&lease->dying, &mr->link);
 	if (fenced)
 		return;
-	if (!exposure->ops->dereg_mr_now)
-		exposure->ops->dereg_mr(exposure->fabric);
-	else if (exposure->ops->dereg_mr_now(exposure->fabric))
-		exposure_free(exposure);
+	if (!mr->ops->dereg_mr_now)
+		mr->ops->dereg_mr(mr->fabric);
+	else if (mr->ops->dereg_mr_now(mr->fabric))
+		mr_free(mr);
 }
 
-void exposure_free(struct exposure *exposure)
+void mr_free(struct mr *mr)
 {
-	if (exposure->state == EXPOSURE_PENDING)
-		exposure->attachment->pending--;
-	list_remove(&exposure->link);
-	segment_unref(exposure->segment);
-	holder_uncharge_key(exposure->holder);
-	free(exposure);
+	if (mr->state == MR_PENDING)
+		mr->attachment->pending--;
+	list_remove(&mr->link);
+	segment_unref(mr->segment);
+	lease_client_uncharge_key(mr->client);
+	free(mr);
 }
 
-void lease_exposed(void *mr_cookie, int err, const char *text,
-		   const struct fabric_key *key)
+void lease_mr_registered(void *mr_cookie, int err, const char *text,
+			 const struct fabric_key *key)
 {
-	struct exposure *exposure = mr_cookie;
-	struct attachment *attachment = exposure->attachment;
-	struct lease *lease = exposure->lease;
+	struct mr *mr = mr_cookie;
+	struct attachment *attachment = mr->attachment;
+	struct lease *lease = mr->lease;
 
-	if (exposure->state == EXPOSURE_DYING) {
+	if (mr->state == MR_DYING) {
 		/* It crossed the withdrawal; with an error there will be no other news.
 		 */
 		if (err)
-			lease_withdrawn(exposure);
+			lease_mr_deregistered(mr);
 		return;
 	}
 	if (err) {
-		exposure_free(exposure);
+		mr_free(mr);
 		lease_fail_waiters(lease, attachment, err, text);
 		lease_settle(lease);
 		return;
 	}
-	exposure->state = EXPOSURE_LIVE;
-	exposure->key = *key;
+	mr->state = MR_LIVE;
+	mr->key = *key;
 	attachment->pending--;
 	attachment_retire(attachment);
 	lease_settle(lease);
 }
 
-void lease_withdrawn(void *mr_cookie)
+void lease_mr_deregistered(void *mr_cookie)
 {
-	struct exposure *exposure = mr_cookie;
-	struct lease *lease = exposure->lease;
+	struct mr *mr = mr_cookie;
+	struct lease *lease = mr->lease;
 
-	exposure_free(exposure);
+	mr_free(mr);
 	lease_settle(lease);
 }

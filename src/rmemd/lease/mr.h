@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One key: a segment as far as its lease used it, for one holder through one port.
+/* One key: a segment as far as its lease used it, for one client through one port.
  * Threads: [loop]. */
-#ifndef RMEMD_LEASE_EXPOSURE_H
-#define RMEMD_LEASE_EXPOSURE_H
+#ifndef RMEMD_LEASE_MR_H
+#define RMEMD_LEASE_MR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,34 +12,33 @@
 #include "rmemd/lease/segment.h"
 
 struct attachment;
-struct holder;
+struct lease_client;
 struct lease;
 
-enum exposure_state { EXPOSURE_PENDING, EXPOSURE_LIVE, EXPOSURE_DYING };
+enum mr_state { MR_PENDING, MR_LIVE, MR_DYING };
 
-struct exposure {
+struct mr {
 	struct lease *lease;
 	struct attachment *attachment; /* NULL when dying */
-	struct holder *holder;
+	struct lease_client *client;
 	struct segment *segment; /* holds a reference */
 	const struct fabric_server_ops *ops;
 	struct fabric_mr *fabric;
-	struct list link; /* in attachment->exposures or lease->dying */
-	enum exposure_state state;
+	struct list link; /* in attachment->mrs or lease->dying */
+	enum mr_state state;
 	unsigned port;
 	uint64_t bytes; /* from the segment's start */
 	struct fabric_key key;
 };
 
-/* Begin to expose; the news come to lease_exposed(), unless it is live at once.  Belongs to
- * the attachment, and is counted for the holder until it is freed.  -EDQUOT, -ENOMEM, or what the fabric says */
-int exposure_create(struct attachment *attachment, struct segment *segment,
-		    unsigned port);
-/* The key dies; the news come to lease_withdrawn(), unless it is dead and the exposure gone
+/* Begin to expose; the news come to lease_mr_registered(), unless it is live at once.  Belongs to
+ * the attachment, and is counted for the client until it is freed.  -EDQUOT, -ENOMEM, or what the fabric says */
+int mr_register(struct attachment *attachment, struct segment *segment, unsigned port);
+/* The key dies; the news come to lease_mr_deregistered(), unless it is dead and the mr gone
  * at once.  fenced: the fabric_session is
  * about to be closed, which withdraws by itself. */
-void exposure_end(struct exposure *exposure, bool fenced);
+void mr_deregister(struct mr *mr, bool fenced);
 /* Forget it; no news will come. */
-void exposure_free(struct exposure *exposure);
+void mr_free(struct mr *mr);
 
 #endif

@@ -5,23 +5,23 @@
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/lease/lease_table.h"
 
-int lease_watch(struct leases *leases, struct holder *holder, uint64_t id)
+int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
 	/* whatever its rights, it may read */
-	err = leases_find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	if (!list_empty(&attachment->watching))
 		return 0;
 	err = lease_record_reserve(attachment->lease);
-	if (!err && holder->n_watches == 0)
-		err = notices_open(&holder->notices, HOLDER_NOTICES_MAX);
+	if (!err && client->n_watches == 0)
+		err = notices_open(&client->notices, LEASE_CLIENT_NOTICES_MAX);
 	if (err)
 		return err;
-	holder->n_watches++;
+	client->n_watches++;
 	list_append(&attachment->lease->watchers, &attachment->watching);
 	(void)attachment_record(attachment);
 	return 0;
@@ -29,22 +29,22 @@ int lease_watch(struct leases *leases, struct holder *holder, uint64_t id)
 
 void attachment_unwatch(struct attachment *attachment)
 {
-	struct holder *holder = attachment->holder;
+	struct lease_client *client = attachment->client;
 
 	if (list_empty(&attachment->watching))
 		return;
 	list_remove(&attachment->watching);
-	notices_drop(&holder->notices, &attachment->notices);
-	if (--holder->n_watches == 0)
-		notices_close(&holder->notices);
+	notices_drop(&client->notices, &attachment->notices);
+	if (--client->n_watches == 0)
+		notices_close(&client->notices);
 }
 
-int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id)
+int lease_unwatch(struct leases *leases, struct lease_client *client, uint64_t id)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
-	err = leases_find_attached(leases, holder, id, &attachment);
+	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	err = lease_record_reserve(attachment->lease);
@@ -57,8 +57,8 @@ int lease_unwatch(struct leases *leases, struct holder *holder, uint64_t id)
 
 void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost)
 {
-	const struct exposure *exposure = mr_cookie;
-	struct lease *lease = exposure->lease;
+	const struct mr *mr = mr_cookie;
+	struct lease *lease = mr->lease;
 	const struct leases *leases = lease->leases;
 
 	/* the key may be dying, but what came through it before did come; of a lease that
@@ -67,18 +67,18 @@ void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost)
 		struct attachment *watcher =
 			container_of(node, struct attachment, watching);
 
-		notices_put(&watcher->holder->notices,
+		notices_put(&watcher->client->notices,
 			    &(struct notice){ .source = &watcher->notices,
 					      .value = value,
 					      .lost = lost });
-		leases->events->noticed(leases->ctx, watcher->holder);
+		leases->events->noticed(leases->ctx, watcher->client);
 	}
 }
 
-bool lease_take_notices(struct holder *holder, struct wire_notified *ret_msg)
+bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_msg)
 {
 	struct notice taken[WIRE_NOTICES_MAX];
-	unsigned n = notices_take(&holder->notices, taken, WIRE_NOTICES_MAX);
+	unsigned n = notices_take(&client->notices, taken, WIRE_NOTICES_MAX);
 
 	for (unsigned i = 0; i < n; i++)
 		ret_msg->notices[i] = (struct wire_notice){

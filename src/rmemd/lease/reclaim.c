@@ -19,16 +19,16 @@ struct lease_wanted {
 
 static void extent_add(const struct extent *extent, struct lease_wanted *wanted)
 {
-	struct pool_recall recall;
+	struct pool_reclaim reclaim;
 
-	extent_recall(extent, &recall);
-	if (!recall.bytes)
+	extent_reclaim(extent, &reclaim);
+	if (!reclaim.bytes)
 		return;
 	/* what is wanted first counts */
-	if (!wanted->bytes || recall.until_ms < wanted->until_ms)
-		wanted->until_ms = recall.until_ms;
-	wanted->bytes += recall.bytes;
-	wanted->revoke |= recall.then == POOL_SHRINK_REVOKE;
+	if (!wanted->bytes || reclaim.until_ms < wanted->until_ms)
+		wanted->until_ms = reclaim.until_ms;
+	wanted->bytes += reclaim.bytes;
+	wanted->revoke |= reclaim.then == POOL_SHRINK_REVOKE;
 }
 
 static void lease_look(const struct lease *lease, struct lease_wanted *ret_wanted)
@@ -83,7 +83,7 @@ void lease_tell_wanted(struct lease *lease)
 			container_of(node, struct attachment, in_lease);
 
 		if (hears(attachment) && attachment->wanted != wanted.bytes)
-			attachment_tell(attachment, lease->leases, NEWS_WANTED);
+			attachment_tell(attachment, lease->leases, EVENT_WANTED);
 	}
 }
 
@@ -95,15 +95,15 @@ static void tell_all(const struct lease *lease, const struct lease_wanted *wante
 			container_of(node, struct attachment, in_lease);
 
 		if (hears(attachment) && (attachment->wanted || wanted->bytes))
-			attachment_tell(attachment, lease->leases, NEWS_WANTED);
+			attachment_tell(attachment, lease->leases, EVENT_WANTED);
 	}
 }
 
-void leases_recall(struct leases *leases)
+void leases_reclaim(struct leases *leases)
 {
-	leases->recalling = leases->recall_all = true;
-	leases->recall_after = 0;
-	leases->recall_found = false;
+	leases->reclaiming = leases->reclaim_all = true;
+	leases->reclaim_after = 0;
+	leases->reclaim_found = false;
 	leases->events->timer_moved(leases->ctx);
 }
 
@@ -111,28 +111,28 @@ void leases_recall(struct leases *leases)
 static bool is_due(const struct lease *lease, uint64_t now_ms)
 {
 	for (unsigned i = 0; i < lease->n_segments; i++) {
-		struct pool_recall recall;
+		struct pool_reclaim reclaim;
 
-		extent_recall(&lease->segments[i]->extent, &recall);
-		if (recall.bytes && recall.then == POOL_SHRINK_REVOKE &&
-		    recall.until_ms <= now_ms)
+		extent_reclaim(&lease->segments[i]->extent, &reclaim);
+		if (reclaim.bytes && reclaim.then == POOL_SHRINK_REVOKE &&
+		    reclaim.until_ms <= now_ms)
 			return true;
 	}
 	return false;
 }
 
-void leases_recall_some(struct leases *leases, uint64_t now_ms)
+void leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 {
 	unsigned n_looks = 0, n_ends = 0;
 
 	while (n_looks < LOOKS_PER_TICK && n_ends < ENDS_PER_TICK) {
-		const struct list *node = leases_behind(leases, leases->recall_after);
+		const struct list *node = leases_behind(leases, leases->reclaim_after);
 		struct lease_wanted wanted;
 		struct lease *lease;
 
 		if (node == &leases->all) {
-			leases->recall_all = false;
-			leases->recalling = leases->recall_found;
+			leases->reclaim_all = false;
+			leases->reclaiming = leases->reclaim_found;
 			/* what others wait for may not come back, or now it does */
 			leases_retry(leases);
 			return;
@@ -145,30 +145,30 @@ void leases_recall_some(struct leases *leases, uint64_t now_ms)
 			n_ends++;
 			continue;
 		}
-		leases->recall_after = lease->id;
+		leases->reclaim_after = lease->id;
 		lease_look(lease, &wanted);
-		leases->recall_found |= wanted.bytes > 0;
+		leases->reclaim_found |= wanted.bytes > 0;
 		if (lease->state == LEASE_READY)
 			tell_all(lease, &wanted);
 	}
 }
 
-int leases_each_recalled(const struct leases *leases, uint32_t pool,
-			 int (*each)(const struct lease_status *status, uint64_t bytes,
-				     void *arg),
-			 void *arg)
+int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
+			  int (*each)(const struct lease_status *status, uint64_t bytes,
+				      void *arg),
+			  void *arg)
 {
 	list_for_each(node, &leases->all) {
 		const struct lease *lease = container_of(node, struct lease, all);
-		struct pool_recall recall;
+		struct pool_reclaim reclaim;
 		struct lease_status status;
 		uint64_t bytes = 0;
 		int result;
 
 		for (unsigned i = 0; i < lease->n_segments; i++) {
-			extent_recall(&lease->segments[i]->extent, &recall);
+			extent_reclaim(&lease->segments[i]->extent, &reclaim);
 			if (extent_pool_id(&lease->segments[i]->extent) == pool)
-				bytes += recall.bytes;
+				bytes += reclaim.bytes;
 		}
 		if (!bytes)
 			continue;

@@ -81,7 +81,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	lease->node = head->node;
 	lease->granted_ms = head->granted_ms;
 	lease->ttl_ms = head->ttl_ms;
-	lease->expiry.due_ms = head->due_ms;
+	lease->deadline.due_ms = head->due_ms;
 	lease->generation = head->generation;
 	lease->home.kind = (enum fabric_kind)head->home_kind;
 	memcpy(lease->home.device, head->home_device, sizeof(lease->home.device));
@@ -92,7 +92,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	if (*record->name)
 		lease->name = strdup(record->name);
 	else
-		lease->owner = with->holder(with->ctx, head->owner);
+		lease->owner = with->client(with->ctx, head->owner);
 	if ((head->n_segments && !lease->segments) || (*record->name && !lease->name))
 		return err_set(-ENOMEM, "no memory for a lease that was there");
 	/* the last process stopped as it was ending a session: it is on its way out */
@@ -216,7 +216,7 @@ static void lease_discard(struct lease *lease)
 {
 	for (unsigned i = 0; i < lease->n_segments; i++)
 		if (lease->segments[i])
-			segment_doom(lease->segments[i]);
+			segment_release(lease->segments[i]);
 	if (lease->tenant)
 		lease_delete(lease);
 	else
@@ -225,8 +225,8 @@ static void lease_discard(struct lease *lease)
 
 static int lease_enter(struct leases *leases, struct lease *lease)
 {
-	uint64_t due_ms = lease->expiry.due_ms;
-	int err = expiries_reserve(&leases->expiries, 1);
+	uint64_t due_ms = lease->deadline.due_ms;
+	int err = deadlines_reserve(&leases->deadlines, 1);
 
 	if (err)
 		return err;
@@ -240,7 +240,7 @@ static int lease_enter(struct leases *leases, struct lease *lease)
 	if (lease->owner)
 		list_append(&lease->owner->owned, &lease->in_owner);
 	if (due_ms)
-		expiries_set(&leases->expiries, &lease->expiry, due_ms);
+		deadlines_set(&leases->deadlines, &lease->deadline, due_ms);
 	lease->tenant->n_leases++;
 	lease->state = LEASE_READY;
 	list_append(&leases->all, &lease->all);
@@ -282,16 +282,16 @@ static int holds_enter(const struct restore *restore)
 
 	for (size_t i = 0; i < restore->holds.n; i++) {
 		const struct hold *hold = &holds[i];
-		struct holder *holder = with->holder(with->ctx, hold->key.a);
+		struct lease_client *client = with->client(with->ctx, hold->key.a);
 		struct lease *lease = leases_find_id(leases, hold->key.b);
 
-		if (!holder || !lease) {
+		if (!client || !lease) {
 			ledger_remove(leases->ledger, &hold->key);
 			continue;
 		}
-		err = attachment_restore(lease, holder, hold->head.rights, &attachment);
+		err = attachment_restore(lease, client, hold->head.rights, &attachment);
 		if (!err && hold->head.watching)
-			err = lease_watch(leases, holder, lease->id);
+			err = lease_watch(leases, client, lease->id);
 		if (err)
 			return err;
 	}

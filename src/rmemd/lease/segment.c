@@ -27,7 +27,7 @@ int segment_create(struct leases *leases, struct tenant *tenant, struct extent e
 		.dirty = bytes,
 		.refs = 1,
 	};
-	list_init(&segment->doomed);
+	list_init(&segment->releasing);
 	tenant_ref(tenant);
 	*ret_segment = segment;
 	return 0;
@@ -42,22 +42,22 @@ void segment_unref(struct segment *segment)
 {
 	if (--segment->refs)
 		return;
-	if (!list_empty(&segment->doomed)) {
-		extent_doom(&segment->extent, false);
-		list_remove(&segment->doomed);
+	if (!list_empty(&segment->releasing)) {
+		extent_set_releasing(&segment->extent, false);
+		list_remove(&segment->releasing);
 	}
 	tenant_uncharge(segment->tenant, segment->extent.bytes);
 	/* the next process has it then, as it is */
 	if (!segment->leases->closing)
-		pools_give(segment->leases->pools, segment->extent);
+		pools_free(segment->leases->pools, segment->extent);
 	tenant_unref(segment->tenant);
 	free(segment);
 }
 
-void segment_doom(struct segment *segment)
+void segment_release(struct segment *segment)
 {
-	list_append(&segment->leases->doomed, &segment->doomed);
-	extent_doom(&segment->extent, true);
+	list_append(&segment->leases->releasing, &segment->releasing);
+	extent_set_releasing(&segment->extent, true);
 	segment_unref(segment);
 }
 
@@ -91,7 +91,7 @@ void segment_extend(struct segment *segment, uint64_t bytes)
 
 void segment_shed(struct segment *segment)
 {
-	uint64_t bytes = pools_give_tail(segment->leases->pools, &segment->extent,
+	uint64_t bytes = pools_free_tail(segment->leases->pools, &segment->extent,
 					 segment->bytes);
 
 	tenant_uncharge(segment->tenant, bytes);

@@ -18,19 +18,20 @@ struct segment {
 	struct leases *leases;
 	struct tenant *tenant; /* charged for the extent; holds a reference */
 	struct extent extent;
-	uint64_t bytes;     /* from its start, that the lease uses */
-	uint64_t dirty;     /* from its start, that may not read as zero */
-	unsigned refs;      /* keys, and one of the lease */
-	struct list doomed; /* in leases->doomed, when the lease has given it up */
+	uint64_t bytes; /* from its start, that the lease uses */
+	uint64_t dirty; /* from its start, that may not read as zero */
+	unsigned refs;  /* keys, and one of the lease */
+	struct list
+		releasing; /* in leases->releasing, when the lease has given it up */
 };
 
 /* Wrap an extent the tenant is charged for already.  The lease's reference is the
- * caller's, to be ended by segment_doom().  -ENOMEM; the extent is the caller's then.
+ * caller's, to be ended by segment_release().  -ENOMEM; the extent is the caller's then.
  */
 int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
 		   uint64_t bytes, struct segment **ret_segment);
 /* The lease gives it up. */
-void segment_doom(struct segment *segment);
+void segment_release(struct segment *segment);
 /* For a key.  The last reference gives the extent back. */
 void segment_ref(struct segment *segment);
 void segment_unref(struct segment *segment);

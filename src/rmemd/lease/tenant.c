@@ -157,7 +157,7 @@ int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes)
 		       asked, limit, tenant->name, tenant->name);
 }
 
-int tenant_give_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms)
+int tenant_limit_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms)
 {
 	uint64_t max_ms = tenant->limits.ttl_max_ms;
 

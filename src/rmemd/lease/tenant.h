@@ -78,7 +78,7 @@ bool tenant_channels_full(const struct tenant *tenant);
 int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes);
 /* The time to live that a named lease gets: who asks for none, 0, gets the longest there
  * is, which is 0, for ever, without a limit.  -EDQUOT */
-int tenant_give_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms);
+int tenant_limit_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms);
 
 /* Whether bytes of the pools could be charged.  -EDQUOT, -EACCES */
 int tenant_check_bytes(struct tenant *tenant, uint64_t bytes);

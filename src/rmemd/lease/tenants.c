@@ -105,7 +105,8 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name)
 	return tenant && !tenant->leaving ? tenant : NULL;
 }
 
-struct tenant *tenants_hold(struct tenants *tenants, const struct tenant_params *params)
+struct tenant *tenants_ensure(struct tenants *tenants,
+			      const struct tenant_params *params)
 {
 	struct tenant *tenant = find(&tenants->all, params->name);
 

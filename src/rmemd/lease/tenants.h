@@ -25,8 +25,8 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name);
 
 /* The tenant of that name, whether the configuration names it or not: then it is one that is
  * leaving, and these are its limits.  A reference, the caller's; NULL: -ENOMEM. */
-struct tenant *tenants_hold(struct tenants *tenants,
-			    const struct tenant_params *params);
+struct tenant *tenants_ensure(struct tenants *tenants,
+			      const struct tenant_params *params);
 
 /* Call each() for every tenant until it returns non-zero, and return that. */
 int tenants_each(const struct tenants *tenants,

@@ -42,7 +42,7 @@ static void undo(struct lease_waiter *waiter)
 		lease->resizing = false;
 		/* the keys of the one who asked still reach what they reached before */
 		if (lease->bytes > waiter->old_bytes)
-			lease_cut(lease, waiter->old_bytes, waiter->attachment->holder);
+			lease_cut(lease, waiter->old_bytes, waiter->attachment->client);
 		break;
 	case LEASE_WAIT_TRIM:
 		lease->resizing = false;
@@ -103,13 +103,13 @@ static int at_rest(const struct lease_waiter *waiter)
 	return waiter->kind != LEASE_WAIT_TRIM || list_empty(&waiter->lease->dying);
 }
 
-static void tell_grown(struct lease *lease, const struct holder *except)
+static void tell_grown(struct lease *lease, const struct lease_client *except)
 {
 	list_for_each(node, &lease->attachments) {
 		struct attachment *attachment =
 			container_of(node, struct attachment, in_lease);
 
-		if (attachment->holder != except)
+		if (attachment->client != except)
 			attachment_tell_changed(attachment, 0);
 	}
 }
@@ -153,7 +153,7 @@ static void finish(struct lease_waiter *waiter)
 	if (waiter->kind == LEASE_WAIT_GROW || waiter->kind == LEASE_WAIT_TRIM)
 		lease->resizing = false;
 	if (waiter->kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes)
-		tell_grown(lease, waiter->attachment->holder);
+		tell_grown(lease, waiter->attachment->client);
 	list_remove(&waiter->link);
 	waiter->done(waiter, 0, "");
 }
@@ -192,7 +192,7 @@ void lease_settle(struct lease *lease)
 			return;
 		}
 	}
-	if (lease->leases->recalling && lease->state == LEASE_READY)
+	if (lease->leases->reclaiming && lease->state == LEASE_READY)
 		lease_tell_wanted(lease);
 }
 
@@ -211,7 +211,7 @@ bool lease_waiter_cancel(struct lease_waiter *waiter)
 		ledger_commit(lease->leases->ledger);
 		/* the memory is there already: let the lease be longer */
 		lease->resizing = false;
-		tell_grown(lease, waiter->attachment->holder);
+		tell_grown(lease, waiter->attachment->client);
 	} else {
 		undo(waiter);
 	}

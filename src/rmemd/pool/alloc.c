@@ -71,9 +71,9 @@ static int pool_take(struct take *take, struct pool *pool)
 
 	/* a translation of the NIC then covers no other lease */
 	if (take->wanted >= page && page > take->align)
-		err = extents_take(&pool->extents, take->wanted, page, &block);
+		err = extents_alloc(&pool->extents, take->wanted, page, &block);
 	if (err == -ENOSPC)
-		err = extents_take(&pool->extents, take->wanted, take->align, &block);
+		err = extents_alloc(&pool->extents, take->wanted, take->align, &block);
 	if (!err)
 		take_keep(take, block);
 	return err;
@@ -134,8 +134,8 @@ static int take_several(struct take *take)
 		pool = pool_of_largest(take);
 		if (!pool)
 			break;
-		err = extents_take_most(&pool->extents, take->wanted, take->align,
-					&block);
+		err = extents_alloc_most(&pool->extents, take->wanted, take->align,
+					 &block);
 		if (err)
 			break;
 		take_keep(take, block);
@@ -396,8 +396,8 @@ static int take_any_way(struct take *take, const struct pool_request *request)
 	return err;
 }
 
-int pools_take(struct pools *pools, const struct pool_request *request,
-	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
+int pools_alloc(struct pools *pools, const struct pool_request *request,
+		struct extent *ret_extents, unsigned max, unsigned *ret_n)
 {
 	uint64_t bytes = request->bytes, align = request->align;
 	struct take take = { .pools = pools,

@@ -12,42 +12,42 @@
 #define PAGE_2M (UINT64_C(1) << 21)
 
 /* Per cent that pools without a share of their own divide. */
-static const unsigned divided[SHARE_KINDS] = {
-	[SHARE_PAGES_1G] = 100, [SHARE_PAGES_2M] = 100, [SHARE_MEMORY] = 50
+static const unsigned divided[AUTO_SIZE_KINDS] = {
+	[AUTO_SIZE_1G] = 100, [AUTO_SIZE_2M] = 100, [AUTO_SIZE_MEMORY] = 50
 };
 
-static const char *const kind_names[SHARE_KINDS] = {
-	[SHARE_PAGES_1G] = "free pages of 1G",
-	[SHARE_PAGES_2M] = "free pages of 2M",
-	[SHARE_MEMORY] = "free memory",
+static const char *const kind_names[AUTO_SIZE_KINDS] = {
+	[AUTO_SIZE_1G] = "free pages of 1G",
+	[AUTO_SIZE_2M] = "free pages of 2M",
+	[AUTO_SIZE_MEMORY] = "free memory",
 };
 
-enum share_kind share_kind(enum pool_pages pages)
+enum auto_size_kind auto_size_kind(enum pool_pages pages)
 {
 	switch (pages) {
 	case POOL_PAGES_1G:
-		return SHARE_PAGES_1G;
+		return AUTO_SIZE_1G;
 	case POOL_PAGES_2M:
-		return SHARE_PAGES_2M;
+		return AUTO_SIZE_2M;
 	case POOL_PAGES_AUTO:
 	case POOL_PAGES_THP:
 	case POOL_PAGES_BASE:
 		break;
 	}
-	return SHARE_MEMORY;
+	return AUTO_SIZE_MEMORY;
 }
 
 /* Whether it may come to take some of that kind.  What was kept has its memory already, of which
  * nothing is counted as free. */
-static bool may_take(const struct pool_params *pool, enum share_kind kind)
+static bool may_take(const struct pool_params *pool, enum auto_size_kind kind)
 {
 	return pool->bytes == POOL_BYTES_AUTO && !pool->kept &&
-	       (pool->pages == POOL_PAGES_AUTO || share_kind(pool->pages) == kind);
+	       (pool->pages == POOL_PAGES_AUTO || auto_size_kind(pool->pages) == kind);
 }
 
 /* What the first n pools on a node have in per cent of a kind, and how many have none. */
 static unsigned shares_sum(const struct pool_params *pools, size_t n, int node,
-			   enum share_kind kind, unsigned *ret_n_without)
+			   enum auto_size_kind kind, unsigned *ret_n_without)
 {
 	unsigned sum = 0, n_without = 0;
 
@@ -61,8 +61,8 @@ static unsigned shares_sum(const struct pool_params *pools, size_t n, int node,
 	return sum;
 }
 
-struct share share_of(const struct pool_params *pools, size_t n, size_t i,
-		      enum share_kind kind)
+struct share auto_size_share(const struct pool_params *pools, size_t n, size_t i,
+			     enum auto_size_kind kind)
 {
 	struct share share = { pools[i].share, WHOLE };
 	unsigned n_without, sum;
@@ -75,7 +75,7 @@ struct share share_of(const struct pool_params *pools, size_t n, size_t i,
 	return share;
 }
 
-uint64_t share_bytes(struct share share, uint64_t free, uint64_t page_bytes)
+uint64_t auto_size_bytes(struct share share, uint64_t free, uint64_t page_bytes)
 {
 	uint64_t pages = free / page_bytes;
 
@@ -85,15 +85,15 @@ uint64_t share_bytes(struct share share, uint64_t free, uint64_t page_bytes)
 	       page_bytes;
 }
 
-void share_free(int node, uint64_t ret_bytes[SHARE_KINDS])
+void auto_size_free(int node, uint64_t ret_bytes[AUTO_SIZE_KINDS])
 {
 	static const uint64_t page_bytes[] = {
-		[SHARE_PAGES_1G] = PAGE_1G, [SHARE_PAGES_2M] = PAGE_2M
+		[AUTO_SIZE_1G] = PAGE_1G, [AUTO_SIZE_2M] = PAGE_2M
 	};
 	uint64_t on_host, on_node;
 	struct host_huge huge;
 
-	for (unsigned kind = 0; kind < SHARE_MEMORY; kind++)
+	for (unsigned kind = 0; kind < AUTO_SIZE_MEMORY; kind++)
 		ret_bytes[kind] = host_huge_pages(page_bytes[kind], node, &huge)
 					  ? 0
 					  : huge.free * page_bytes[kind];
@@ -101,7 +101,7 @@ void share_free(int node, uint64_t ret_bytes[SHARE_KINDS])
 		on_host = 0;
 	if (host_available(host_has_nodes() ? node : -1, &on_node))
 		on_node = on_host;
-	ret_bytes[SHARE_MEMORY] = on_node < on_host ? on_node : on_host;
+	ret_bytes[AUTO_SIZE_MEMORY] = on_node < on_host ? on_node : on_host;
 }
 
 static const char *node_name(int node, char *buf, size_t buf_bytes)
@@ -114,7 +114,7 @@ static const char *node_name(int node, char *buf, size_t buf_bytes)
 }
 
 static int kind_check(const struct pool_params *pools, size_t n, size_t i,
-		      enum share_kind kind)
+		      enum auto_size_kind kind)
 {
 	const struct pool_params *pool = &pools[i];
 	unsigned n_without, sum;
@@ -141,10 +141,10 @@ static int kind_check(const struct pool_params *pools, size_t n, size_t i,
 	return 0;
 }
 
-int share_check(const struct pool_params *pools, size_t n, size_t *ret_i)
+int auto_size_check(const struct pool_params *pools, size_t n, size_t *ret_i)
 {
 	for (size_t i = 0; i < n; i++) {
-		for (unsigned kind = 0; kind < SHARE_KINDS; kind++) {
+		for (unsigned kind = 0; kind < AUTO_SIZE_KINDS; kind++) {
 			int err = kind_check(pools, n, i, kind);
 
 			if (err) {

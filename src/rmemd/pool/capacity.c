@@ -26,7 +26,7 @@ static const char *where(int node, char buf[WHERE_BYTES])
 
 /* ---- is there enough? ---- */
 
-int huge_short(const struct memory *memory, int node)
+int capacity_huge_short(const struct memory *memory, int node)
 {
 	uint64_t wanted = memory->bytes / memory->page_bytes, others;
 	const char *name = pool_pages_name(memory->pages);
@@ -54,7 +54,7 @@ static int huge_check(const struct memory *memory, int node)
 	int err = host_huge_pages(memory->page_bytes, node, &huge);
 
 	if (err || (!huge.overcommit && huge.free < memory->bytes / memory->page_bytes))
-		return huge_short(memory, node);
+		return capacity_huge_short(memory, node);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ static int room_claim(const struct memory *memory, _Atomic(uint64_t) *room)
 	return 0;
 }
 
-int memory_check(const struct memory *memory, int node, _Atomic(uint64_t) *room)
+int capacity_claim(const struct memory *memory, int node, _Atomic(uint64_t) *room)
 {
 	int err;
 
@@ -142,7 +142,7 @@ int memory_check(const struct memory *memory, int node, _Atomic(uint64_t) *room)
 	return err ? err : room_claim(memory, room);
 }
 
-int file_room(const struct memory *memory)
+int capacity_check_file(const struct memory *memory)
 {
 	char wanted[32], there[32];
 	struct statfs fs;
@@ -196,19 +196,20 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 		       host_huge_path(page, node, path, sizeof(path)));
 }
 
-int memory_size(const struct pool_params *params, const struct memory_work *work,
-		enum pool_pages pages, uint64_t *ret_bytes)
+int capacity_pool_bytes(const struct pool_params *params,
+			const struct memory_work *work, enum pool_pages pages,
+			uint64_t *ret_bytes)
 {
-	uint64_t page = pages_bytes(pages), bytes, now[SHARE_KINDS];
-	enum share_kind kind = share_kind(pages);
+	uint64_t page = pages_bytes(pages), bytes, now[AUTO_SIZE_KINDS];
+	enum auto_size_kind kind = auto_size_kind(pages);
 
 	if (params->bytes != POOL_BYTES_AUTO) {
 		*ret_bytes = (params->bytes + page - 1) / page * page;
 		return 0;
 	}
-	bytes = share_bytes(work->share[kind], work->free[kind], page);
+	bytes = auto_size_bytes(work->share[kind], work->free[kind], page);
 	/* others than pools may have taken some meanwhile */
-	share_free(params->node, now);
+	auto_size_free(params->node, now);
 	if (bytes > now[kind])
 		bytes = now[kind] / page * page;
 	if (bytes < page || bytes < POOL_BYTES_MIN)

@@ -263,8 +263,8 @@ void extents_destroy(struct extents *extents)
 	extents->spare = NULL;
 }
 
-int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
-		 struct block **ret_block)
+int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
+		  struct block **ret_block)
 {
 	struct block *block = treap_at_least(extents->free_by_size, bytes, 0);
 	struct block *sure;
@@ -315,8 +315,8 @@ static struct block *block_most(const struct extents *extents, uint64_t align,
 	return best;
 }
 
-int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
-		      struct block **ret_block)
+int extents_alloc_most(struct extents *extents, uint64_t bytes, uint64_t align,
+		       struct block **ret_block)
 {
 	uint64_t usable;
 	struct block *block = block_most(extents, align, &usable);

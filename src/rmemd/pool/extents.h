@@ -55,11 +55,11 @@ void extents_destroy(struct extents *extents);
 /* Take `bytes` (a multiple of the grain, > 0) at a multiple of `align` (a power of two, at
  * least the grain) from the smallest free block that holds them.
  *   -ENOSPC, -ENOMEM  without text */
-int extents_take(struct extents *extents, uint64_t bytes, uint64_t align,
-		 struct block **ret_block);
+int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
+		  struct block **ret_block);
 /* Take as much as one free block has, `bytes` at most: from the largest. */
-int extents_take_most(struct extents *extents, uint64_t bytes, uint64_t align,
-		      struct block **ret_block);
+int extents_alloc_most(struct extents *extents, uint64_t bytes, uint64_t align,
+		       struct block **ret_block);
 
 /* Take a certain range, both multiples of the grain.  To be called before anything else, and
  * with rising offsets.
@@ -81,7 +81,7 @@ struct block *extents_find(const struct extents *extents, uint64_t offset);
 void extents_soil(struct extents *extents, struct block *block);
 void extents_free(struct extents *extents, struct block *block);
 
-/* What extents_take_most() could take. */
+/* What extents_alloc_most() could take. */
 uint64_t extents_largest(const struct extents *extents, uint64_t align);
 
 /* Call back for every run of neighbouring blocks that are free or dirty, in order, as far as

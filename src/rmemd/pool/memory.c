@@ -105,7 +105,7 @@ static int memory_give_up(struct memory *memory, int node, struct memory_work *w
 		(void)atomic_fetch_add(work->room, memory->bytes);
 	else if (err == -ENOMEM)
 		/* how many there are is seen when those it got are free again */
-		err = huge_short(memory, node);
+		err = capacity_huge_short(memory, node);
 	return err;
 }
 
@@ -142,11 +142,11 @@ static int file_get(struct memory *memory, const struct pool_params *params,
 
 	if (err || memory->kept)
 		return err;
-	err = memory_size(params, work, memory->pages, &memory->bytes);
+	err = capacity_pool_bytes(params, work, memory->pages, &memory->bytes);
 	if (!err && params->file > 0)
-		err = file_room(memory);
+		err = capacity_check_file(memory);
 	if (!err)
-		err = memory_check(memory, params->node, work->room);
+		err = capacity_claim(memory, params->node, work->room);
 	if (err)
 		return err;
 	atomic_store(&work->bytes, memory->bytes);

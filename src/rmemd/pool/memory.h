@@ -31,8 +31,8 @@ struct memory_work {
 	_Atomic(uint64_t) *room; /* the host has left beside huge pages; borrowed */
 	uint64_t reserve;        /* address space to have for it, if there is as much */
 	/* of POOL_BYTES_AUTO: what it has of what was free before any took its share */
-	struct share share[SHARE_KINDS];
-	uint64_t free[SHARE_KINDS];
+	struct share share[AUTO_SIZE_KINDS];
+	uint64_t free[AUTO_SIZE_KINDS];
 };
 
 /* The note says why `auto` took less than the best, or how far huge pages reach; "" if

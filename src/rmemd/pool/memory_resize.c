@@ -55,9 +55,9 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 	more.addr += before;
 	more.bytes = bytes - before;
 	atomic_store(&work->bytes, more.bytes);
-	err = file_room(&more);
+	err = capacity_check_file(&more);
 	if (!err)
-		err = memory_check(&more, node, work->room);
+		err = capacity_claim(&more, node, work->room);
 	if (!err)
 		err = space_extend(memory, bytes);
 	if (err)
@@ -84,6 +84,6 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 		(void)!ftruncate(memory->fd, (off_t)before);
 	/* how many there are is seen when those it got are free again */
 	if (err == -ENOMEM && pages_hugetlb(memory->pages))
-		return huge_short(&more, node);
+		return capacity_huge_short(&more, node);
 	return err_set(err, "%s", text);
 }

@@ -78,9 +78,9 @@ static void *crew_run(void *ctx)
 {
 	struct crew *crew = ctx;
 	struct openings *openings = crew->openings;
-	uint64_t free[SHARE_KINDS];
+	uint64_t free[AUTO_SIZE_KINDS];
 
-	share_free(crew->node, free);
+	auto_size_free(crew->node, free);
 	for (size_t i = 0; i < openings->n; i++) {
 		struct opening *opening = &openings->each[i];
 
@@ -244,15 +244,15 @@ static void openings_begin(struct openings *openings, const struct pool_params *
 		opening->work.room = &openings->room;
 		opening->work.reserve = space_share(openings);
 		atomic_store(&opening->work.bytes, params[i].bytes);
-		for (unsigned kind = 0; kind < SHARE_KINDS; kind++)
+		for (unsigned kind = 0; kind < AUTO_SIZE_KINDS; kind++)
 			opening->work.share[kind] =
-				share_of(params, openings->n, i, kind);
+				auto_size_share(params, openings->n, i, kind);
 	}
 	openings_tell(openings);
 }
 
-int opening_run(const struct pool_params *params, size_t n_params,
-		const struct opening_events *events, void *ctx)
+int open_run(const struct pool_params *params, size_t n_params,
+	     const struct opening_events *events, void *ctx)
 {
 	struct openings openings = { .events = events, .ctx = ctx, .n = n_params };
 	int err = mailbox_init(&openings.done);

@@ -3,8 +3,8 @@
  * of one node one after the other, each by all of the node's CPUs; those of any node when
  * the others have what they are bound to; those of `size = auto` when these all have theirs.
  * Threads: [loop], which is where all events are called; blocks. */
-#ifndef RMEMD_POOL_OPENING_H
-#define RMEMD_POOL_OPENING_H
+#ifndef RMEMD_POOL_OPEN_H
+#define RMEMD_POOL_OPEN_H
 
 #include "rmemd/pool/memory.h"
 
@@ -21,7 +21,7 @@ struct opening_events {
 /* When one fails the others stop, and what was not given to opened() is undone.
  *   of memory_open(), with the pool's name before the text
  *   -EAGAIN, -EMFILE, -ENOMEM */
-int opening_run(const struct pool_params *params, size_t n_params,
-		const struct opening_events *events, void *ctx);
+int open_run(const struct pool_params *params, size_t n_params,
+	     const struct opening_events *events, void *ctx);
 
 #endif

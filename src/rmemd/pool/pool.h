@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of pools and what is in it; for pool/ alone.  Threads: [loop]. */
-#ifndef RMEMD_POOL_TABLE_H
-#define RMEMD_POOL_TABLE_H
+#ifndef RMEMD_POOL_POOL_H
+#define RMEMD_POOL_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,13 +21,13 @@ struct pool {
 	struct extents extents;
 	struct scrubber *scrubber; /* of the node; shared with its other pools */
 	bool unsettled;            /* what is not lent of it may be anything */
-	uint64_t doomed;           /* bytes of extent_doom() */
+	uint64_t releasing;        /* bytes of extent_set_releasing() */
 	uint64_t scrubbed_ever;
 	enum pool_resizing resizing;
 	struct resize_job job; /* POOL_GROWS, POOL_SHRINKS */
 	bool job_done;         /* pools_resized() tells of it */
-	uint64_t recall_until_ms;
-	enum pool_shrink recall_then;
+	uint64_t reclaim_until_ms;
+	enum pool_shrink reclaim_then;
 };
 
 struct pools {
@@ -37,11 +37,11 @@ struct pools {
 	unsigned n_scrubbers;
 	struct resizer *resizer; /* NULL: none was needed yet */
 	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
-	struct list cleared;     /* what was recalled of some pool is back */
+	struct list cleared;     /* what was reclaimed of some pool is back */
 	bool cleared_posted;     /* it has not come back from the mailbox yet */
 	struct list given;       /* jobs that no scrubber has yet */
-	void (*on_given)(void *ctx);
-	void *given_ctx;
+	void (*on_freed)(void *ctx);
+	void *freed_ctx;
 	uint64_t grain;
 	uint64_t extent_max; /* UINT64_MAX: none */
 };

@@ -68,7 +68,7 @@ err_memory:
 	return err_prefix(err, "pool '%s'", pool->params.name);
 }
 
-/* What opening_run() has to know. */
+/* What open_run() has to know. */
 struct pools_opening {
 	struct pools *pools;
 	const struct pools_events *events;
@@ -127,7 +127,7 @@ int pools_open(const struct pool_params *params, size_t n_params,
 		pools->pool[pools->n_pools].params = params[pools->n_pools];
 		pools->pool[pools->n_pools].endpoints = UINT_MAX;
 	}
-	err = opening_run(params, n_params, &opening_events, &opening);
+	err = open_run(params, n_params, &opening_events, &opening);
 	if (err)
 		goto err_close;
 	*ret_pools = pools;
@@ -176,16 +176,16 @@ void block_clean(struct pools *pools, struct block *block)
 	block->job.addr = pool->memory.addr + block->offset;
 	block->job.bytes = block->bytes;
 	list_append(&pools->given, &block->job.link);
-	if (!pools->on_given)
+	if (!pools->on_freed)
 		pools_scrub(pools);
 	else if (first)
-		pools->on_given(pools->given_ctx);
+		pools->on_freed(pools->freed_ctx);
 }
 
-void pools_on_given(struct pools *pools, void (*given)(void *ctx), void *ctx)
+void pools_on_freed(struct pools *pools, void (*given)(void *ctx), void *ctx)
 {
-	pools->on_given = given;
-	pools->given_ctx = ctx;
+	pools->on_freed = given;
+	pools->freed_ctx = ctx;
 	pools_scrub(pools);
 }
 
@@ -202,10 +202,10 @@ void pools_scrub(struct pools *pools)
 	}
 }
 
-/* Whoever waits for what was recalled hears of it by pools_fd(). */
+/* Whoever waits for what was reclaimed hears of it by pools_fd(). */
 static void look_cleared(struct pools *pools, const struct pool *pool)
 {
-	if (pool->resizing != POOL_RECALLS || !extents_cleared(&pool->extents) ||
+	if (pool->resizing != POOL_RECLAIMS || !extents_cleared(&pool->extents) ||
 	    pools->cleared_posted)
 		return;
 	pools->cleared_posted = true;
@@ -232,12 +232,12 @@ static struct block *block_of(const struct extent *extent)
 	return block;
 }
 
-void pools_give(struct pools *pools, struct extent extent)
+void pools_free(struct pools *pools, struct extent extent)
 {
 	block_give(pools, extent.pool, block_of(&extent));
 }
 
-uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep)
+uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t keep)
 {
 	uint64_t whole = (keep + pools->grain - 1) / pools->grain * pools->grain;
 	uint64_t bytes = extent->bytes;
@@ -280,8 +280,8 @@ static int pool_settle(struct pools *pools, struct pool *pool)
 	struct block *block;
 	int err;
 
-	while (!(err = extents_take_most(&pool->extents, SETTLE_BYTES, pools->grain,
-					 &block)))
+	while (!(err = extents_alloc_most(&pool->extents, SETTLE_BYTES, pools->grain,
+					  &block)))
 		block_give(pools, pool, block);
 	if (err != -ENOSPC)
 		return err_errno(err, "pool '%s'", pool->params.name);
@@ -376,12 +376,12 @@ const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 	return &pools->pool[i].params;
 }
 
-void extent_doom(const struct extent *extent, bool doomed)
+void extent_set_releasing(const struct extent *extent, bool releasing)
 {
-	if (doomed)
-		extent->pool->doomed += extent->bytes;
+	if (releasing)
+		extent->pool->releasing += extent->bytes;
 	else
-		extent->pool->doomed -= extent->bytes;
+		extent->pool->releasing -= extent->bytes;
 }
 
 void *extent_addr(const struct extent *extent)
@@ -447,7 +447,7 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.free = pool->extents.free,
 		.closed = pool->extents.closed,
 		.largest_free = extents_largest(&pool->extents, pools->grain),
-		.doomed = pool->doomed,
+		.releasing = pool->releasing,
 		.scrubbed_ever = pool->scrubbed_ever,
 		.endpoints = pool->endpoints,
 		.resizing = pool->resizing,
@@ -456,8 +456,8 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 	};
 	if (pool->resizing == POOL_GROWS)
 		ret_status->populated = atomic_load(&pool->job.work.watch.done);
-	if (pool->resizing == POOL_RECALLS)
-		ret_status->recalled =
+	if (pool->resizing == POOL_RECLAIMS)
+		ret_status->reclaimed =
 			pool->extents.bytes - pool->extents.end - pool->extents.closed;
 }
 

@@ -69,7 +69,7 @@ struct extent {
 };
 
 /* What a pool wants back of an extent, because it becomes shorter. */
-struct pool_recall {
+struct pool_reclaim {
 	uint64_t bytes;    /* 0: nothing */
 	uint64_t until_ms; /* clock_now_ms() */
 	enum pool_shrink then;
@@ -77,8 +77,8 @@ struct pool_recall {
 
 enum pool_resizing {
 	POOL_RESTS,
-	POOL_GROWS,   /* memory is being added */
-	POOL_RECALLS, /* its end is not lent any more; what is lent there is waited for */
+	POOL_GROWS,    /* memory is being added */
+	POOL_RECLAIMS, /* its end is not lent any more; what is lent there is waited for */
 	POOL_SHRINKS, /* the kernel gets its end */
 };
 
@@ -91,13 +91,13 @@ struct pool_status {
 	uint64_t bytes_asked; /* or POOL_BYTES_AUTO */
 	/* bytes: all but what is being added; of what is free, `closed` is not lent any more */
 	uint64_t bytes, lent, scrubbing, free, closed, largest_free;
-	uint64_t doomed;        /* of what is lent, as extent_doom() tells */
+	uint64_t releasing;     /* of what is lent, as extent_set_releasing() tells */
 	uint64_t scrubbed_ever; /* bytes zeroed since start */
 	unsigned endpoints;     /* it is lent through, a bit each */
 	enum pool_resizing resizing;
 	uint64_t bytes_to;  /* its size to be; at rest `bytes` */
 	uint64_t populated; /* POOL_GROWS: bytes of those that are added */
-	uint64_t recalled;  /* POOL_RECALLS: bytes that are still in the way */
+	uint64_t reclaimed; /* POOL_RECLAIMS: bytes that are still in the way */
 };
 
 /* What becomes of pools_open(), on the thread that called it; each may be NULL. */
@@ -115,7 +115,7 @@ struct pools_events {
  *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK: the text names pool, cause
  *            and remedy
  *   -EINVAL  no such node
- *   params   as share_check() has found good
+ *   params   as auto_size_check() has found good
  *   events   may be NULL */
 int pools_open(const struct pool_params *params, size_t n_params,
 	       const struct pools_events *events, struct pools **ret_pools);
@@ -140,7 +140,7 @@ uint64_t pools_process(struct pools *pools);
 /* Memory given back goes to the scrubbers at once, or from now on when pools_scrub() is
  * called: to wake them takes longer than all else about a small lease.  given() is called when
  * there is something again; NULL: at once, as at first. */
-void pools_on_given(struct pools *pools, void (*given)(void *ctx), void *ctx);
+void pools_on_freed(struct pools *pools, void (*given)(void *ctx), void *ctx);
 void pools_scrub(struct pools *pools);
 
 /* So many bytes a second and node are zeroed at most, from now on; 0: as many as can be. */
@@ -176,15 +176,15 @@ struct pool_request {
  *   -ENOSPC  they cannot hold it (in `max` extents); the text says what is free
  *   -EAGAIN  they could, once the bytes being scrubbed are clean
  *   -ENOMEM  for the bookkeeping */
-int pools_take(struct pools *pools, const struct pool_request *request,
-	       struct extent *ret_extents, unsigned max, unsigned *ret_n);
+int pools_alloc(struct pools *pools, const struct pool_request *request,
+		struct extent *ret_extents, unsigned max, unsigned *ret_n);
 /* Give an extent back, exactly as it was taken: it is zeroed, then free again. */
-void pools_give(struct pools *pools, struct extent extent);
+void pools_free(struct pools *pools, struct extent extent);
 
 /* Give back what an extent has behind `keep` bytes (> 0), in whole base pages: the extent
  * gets shorter.  Returns how many bytes that were; 0 too when memory for the bookkeeping is
  * short, then they come back with the rest. */
-uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep);
+uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t keep);
 
 /* ---- resizing: what is lent stays where it is ---- */
 
@@ -196,12 +196,12 @@ int pools_grow(struct pools *pools, unsigned i, uint64_t bytes);
 /* Give that up; pools_resized() tells. */
 void pools_grow_stop(struct pools *pools, unsigned i);
 /* Lend nothing any more of what lies behind `bytes` in a pool that rests; what is lent there is
- * wanted back, as extent_recall() tells.  -ENOMEM and others of starting the thread */
-int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
-		 enum pool_shrink then);
+ * wanted back, as extent_reclaim() tells.  -ENOMEM and others of starting the thread */
+int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
+		  enum pool_shrink then);
 /* Lend it again. */
-void pools_recall_end(struct pools *pools, unsigned i);
-/* Give what was recalled, and is back, to the kernel; a thread does. */
+void pools_reclaim_end(struct pools *pools, unsigned i);
+/* Give what was reclaimed, and is back, to the kernel; a thread does. */
 void pools_shrink(struct pools *pools, unsigned i);
 
 struct pools_resized {
@@ -225,11 +225,11 @@ const struct pool_params *pools_params(const struct pools *pools, unsigned i);
 
 /* Whoever has the extent has no use for it any more and gives it back soon; or, before he does,
  * not so any more. */
-void extent_doom(const struct extent *extent, bool doomed);
+void extent_set_releasing(const struct extent *extent, bool releasing);
 
 void *extent_addr(const struct extent *extent);
 /* What is wanted back of it. */
-void extent_recall(const struct extent *extent, struct pool_recall *ret_recall);
+void extent_reclaim(const struct extent *extent, struct pool_reclaim *ret_recall);
 int extent_node(const struct extent *extent); /* -1 unknown */
 uint32_t extent_pool_id(const struct extent *extent);
 uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */

@@ -52,8 +52,8 @@ void pools_grow_stop(struct pools *pools, unsigned i)
 	atomic_store(&pools->pool[i].job.stop, true);
 }
 
-int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
-		 enum pool_shrink then)
+int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
+		  enum pool_shrink then)
 {
 	struct pool *pool = &pools->pool[i];
 	int err = resizer_need(pools);
@@ -64,9 +64,9 @@ int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until
 	err = extents_close(&pool->extents, bytes);
 	if (err)
 		return err_errno(err, "bookkeeping");
-	pool->resizing = POOL_RECALLS;
-	pool->recall_until_ms = until_ms;
-	pool->recall_then = then;
+	pool->resizing = POOL_RECLAIMS;
+	pool->reclaim_until_ms = until_ms;
+	pool->reclaim_then = then;
 	return 0;
 }
 
@@ -75,11 +75,11 @@ static void on_soiled(void *ctx, struct block *block)
 	block_clean(ctx, block);
 }
 
-void pools_recall_end(struct pools *pools, unsigned i)
+void pools_reclaim_end(struct pools *pools, unsigned i)
 {
 	struct pool *pool = &pools->pool[i];
 
-	assert(pool->resizing == POOL_RECALLS);
+	assert(pool->resizing == POOL_RECLAIMS);
 	pool->resizing = POOL_RESTS;
 	extents_reopen(&pool->extents, on_soiled, pools);
 }
@@ -88,7 +88,7 @@ void pools_shrink(struct pools *pools, unsigned i)
 {
 	struct pool *pool = &pools->pool[i];
 
-	if (pool->resizing == POOL_RECALLS)
+	if (pool->resizing == POOL_RECLAIMS)
 		extents_cut(&pool->extents);
 	job_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
 }
@@ -128,14 +128,14 @@ void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes)
 	pools->pool[i].params.share = POOL_SHARE_AUTO;
 }
 
-void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
+void extent_reclaim(const struct extent *extent, struct pool_reclaim *ret_recall)
 {
 	const struct pool *pool = extent->pool;
 	uint64_t end = extent->offset + extent->bytes, keep = pool->extents.end;
 
-	*ret_recall = (struct pool_recall){ .until_ms = pool->recall_until_ms,
-					    .then = pool->recall_then };
-	if (pool->resizing == POOL_RECALLS && end > keep)
+	*ret_recall = (struct pool_reclaim){ .until_ms = pool->reclaim_until_ms,
+					     .then = pool->reclaim_then };
+	if (pool->resizing == POOL_RECLAIMS && end > keep)
 		ret_recall->bytes =
 			end - (extent->offset > keep ? extent->offset : keep);
 }

@@ -39,13 +39,13 @@ static void drop_line(int level, const char *event, const struct log_ctx *ctx,
 	ck_assert_ptr_null(strchr(text, '\n'));
 }
 
-static void on_news(void *ctx, struct holder *holder)
+static void on_news(void *ctx, struct lease_client *holder)
 {
 	(void)ctx;
 	session_news(holder);
 }
 
-static void on_noticed(void *ctx, struct holder *holder)
+static void on_noticed(void *ctx, struct lease_client *holder)
 {
 	(void)ctx;
 	session_noticed(holder);
@@ -140,10 +140,10 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 
 	(void)snprintf(params.name, sizeof(params.name), "%s", name);
 	(void)ctx;
-	return tenants_hold(&stage_tenants, &params);
+	return tenants_ensure(&stage_tenants, &params);
 }
 
-static struct holder *find_holder(void *ctx, uint64_t session)
+static struct lease_client *find_holder(void *ctx, uint64_t session)
 {
 	(void)ctx;
 	return sessions_holder(stage_control.sessions, session);

@@ -12,7 +12,7 @@
 struct ledger *stage_ledger;
 struct leases *stage_leases;
 struct tenant stage_tenant;
-struct holder stage_a, stage_b;
+struct lease_client stage_a, stage_b;
 uint64_t stage_now_ms;
 static const struct fabric_server_ops *ops;
 struct stage_event stage_revoked, stage_changed, stage_wanted;
@@ -25,36 +25,36 @@ static uint64_t fake_clock(void)
 	return stage_now_ms * 1000000;
 }
 
-static void note(struct stage_event *event, struct holder *holder, uint64_t lease,
+static void note(struct stage_event *event, struct lease_client *client, uint64_t lease,
 		 unsigned reason)
 {
-	*event = (struct stage_event){ event->n + 1, holder, lease, reason };
+	*event = (struct stage_event){ event->n + 1, client, lease, reason };
 }
 
-static void on_news(void *ctx, struct holder *holder)
+static void on_news(void *ctx, struct lease_client *client)
 {
 	static struct wire_msg msg;
 
 	(void)ctx;
-	while (!stage_busy && lease_take_news(holder, &msg)) {
+	while (!stage_busy && lease_next_event(client, &msg)) {
 		if (msg.type == WIRE_TYPE_revoked) {
-			note(&stage_revoked, holder, msg.revoked.lease,
+			note(&stage_revoked, client, msg.revoked.lease,
 			     msg.revoked.reason);
 		} else if (msg.type == WIRE_TYPE_changed) {
-			note(&stage_changed, holder, msg.changed.lease,
+			note(&stage_changed, client, msg.changed.lease,
 			     msg.changed.reason);
 		} else {
 			ck_assert_int_eq((int)msg.type, (int)WIRE_TYPE_shrinking);
 			stage_wanted_last = msg.shrinking;
-			note(&stage_wanted, holder, msg.shrinking.lease, 0);
+			note(&stage_wanted, client, msg.shrinking.lease, 0);
 		}
 	}
 }
 
-void stage_take(struct holder *holder)
+void stage_take(struct lease_client *client)
 {
 	stage_busy = false;
-	on_news(NULL, holder);
+	on_news(NULL, client);
 }
 
 static void on_granted(void *ctx, const struct lease_status *status)
@@ -83,20 +83,20 @@ static const struct leases_events events = {
 	.timer_moved = on_timer_moved,
 };
 
-void stage_connect(struct holder *holder, unsigned port)
+void stage_connect(struct lease_client *client, unsigned port)
 {
-	holder->ports[port].ops = ops;
+	client->ports[port].ops = ops;
 	ck_assert_int_eq(
-		ops->session_open(NULL, port, NULL, &holder->ports[port].session), 0);
+		ops->session_open(NULL, port, NULL, &client->ports[port].session), 0);
 }
 
-void stage_fence(struct holder *holder)
+void stage_fence(struct lease_client *client)
 {
-	struct holder_port ports[WIRE_ENDPOINTS_MAX];
+	struct lease_client_port ports[WIRE_ENDPOINTS_MAX];
 
-	memcpy(ports, holder->ports, sizeof(ports));
-	memset(holder->ports, 0, sizeof(holder->ports));
-	holder_fence(holder);
+	memcpy(ports, client->ports, sizeof(ports));
+	memset(client->ports, 0, sizeof(client->ports));
+	lease_client_fence(client);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		if (ports[i].session)
 			ops->session_close(ports[i].session);
@@ -120,8 +120,8 @@ static void setup(const struct fabric_server_ops *at)
 	stage_ledger = fake_ledger();
 	ck_assert_int_eq(
 		leases_open(NULL, stage_ledger, &events, NULL, 7, &stage_leases), 0);
-	holder_init(&stage_a, 1, &stage_tenant);
-	holder_init(&stage_b, 2, &stage_tenant);
+	lease_client_init(&stage_a, 1, &stage_tenant);
+	lease_client_init(&stage_b, 2, &stage_tenant);
 	stage_connect(&stage_a, 0);
 	stage_connect(&stage_b, 0);
 }
@@ -138,12 +138,12 @@ void stage_setup_now(void)
 
 void stage_teardown(void)
 {
-	struct holder *holders[] = { &stage_a, &stage_b };
+	struct lease_client *clients[] = { &stage_a, &stage_b };
 
 	for (unsigned i = 0; i < 2; i++) {
-		stage_fence(holders[i]);
-		holder_release(holders[i]);
-		ck_assert_uint_eq(holders[i]->n_attachments, 0);
+		stage_fence(clients[i]);
+		lease_client_release(clients[i]);
+		ck_assert_uint_eq(clients[i]->n_attachments, 0);
 	}
 	fake_fabric_settle();
 	fake_fabric_check_empty();
@@ -151,8 +151,8 @@ void stage_teardown(void)
 		fake_pools_check(stage_leases);
 	leases_close(stage_leases);
 	ledger_close(stage_ledger);
-	holder_destroy(&stage_a);
-	holder_destroy(&stage_b);
+	lease_client_destroy(&stage_a);
+	lease_client_destroy(&stage_b);
 	ck_assert_uint_eq(stage_tenant.refs, 1);
 	ck_assert_uint_eq(stage_tenant.n_sessions, 0);
 	ck_assert_uint_eq(stage_tenant.bytes, 0);
@@ -193,43 +193,44 @@ static int result(struct asked *asked, int err)
 	return asked->err;
 }
 
-int granted(struct asked *asked, struct holder *holder, uint64_t bytes,
+int granted(struct asked *asked, struct lease_client *client, uint64_t bytes,
 	    const char *name)
 {
 	const struct lease_params params = { .bytes = bytes, .node = -1, .name = name };
 
-	return result(asked, lease_allocate(stage_leases, holder, &params, ask(asked)));
+	return result(asked, lease_allocate(stage_leases, client, &params, ask(asked)));
 }
 
-int attached(struct asked *asked, struct holder *holder, const char *name,
+int attached(struct asked *asked, struct lease_client *client, const char *name,
 	     unsigned rights)
 {
 	return result(asked,
-		      lease_attach(stage_leases, holder, name, rights, ask(asked)));
+		      lease_attach(stage_leases, client, name, rights, ask(asked)));
 }
 
-int rekeyed(struct asked *asked, struct holder *holder, uint64_t id)
+int rekeyed(struct asked *asked, struct lease_client *client, uint64_t id)
 {
-	return result(asked, lease_rekey(stage_leases, holder, id, ask(asked)));
+	return result(asked, lease_rekey(stage_leases, client, id, ask(asked)));
 }
 
-int resized(struct asked *asked, struct holder *holder, uint64_t id, uint64_t bytes)
+int resized(struct asked *asked, struct lease_client *client, uint64_t id,
+	    uint64_t bytes)
 {
-	return result(asked, lease_resize(stage_leases, holder, id, bytes, ask(asked)));
+	return result(asked, lease_resize(stage_leases, client, id, bytes, ask(asked)));
 }
 
-int freed(struct holder *holder, uint64_t id)
-{
-	struct asked asked;
-
-	return result(&asked, lease_free(stage_leases, holder, id, ask(&asked)));
-}
-
-int renamed(struct holder *holder, uint64_t id, const char *name, bool replace)
+int freed(struct lease_client *client, uint64_t id)
 {
 	struct asked asked;
 
-	return result(&asked, lease_rename(stage_leases, holder, id, name, replace,
+	return result(&asked, lease_free(stage_leases, client, id, ask(&asked)));
+}
+
+int renamed(struct lease_client *client, uint64_t id, const char *name, bool replace)
+{
+	struct asked asked;
+
+	return result(&asked, lease_rename(stage_leases, client, id, name, replace,
 					   ask(&asked)));
 }
 

@@ -31,18 +31,18 @@ struct fabric_mr {
 };
 
 static struct list sessions = LIST_INIT(sessions);
-static struct list exposures = LIST_INIT(exposures);
+static struct list mrs = LIST_INIT(mrs);
 static uint64_t next_rkey = 1;
 static unsigned call_after, news_after, use_turn, withdrawals;
 static int call_err, news_err, session_err, channel_err;
 
 void fake_fabric_close(void)
 {
-	list_for_each_safe(node, &exposures)
+	list_for_each_safe(node, &mrs)
 		free(container_of(node, struct fabric_mr, link));
 	list_for_each_safe(node, &sessions)
 		free(container_of(node, struct fabric_session, link));
-	list_init(&exposures);
+	list_init(&mrs);
 	list_init(&sessions);
 	call_err = news_err = session_err = channel_err = 0;
 	use_turn = 0;
@@ -50,7 +50,7 @@ void fake_fabric_close(void)
 
 void fake_fabric_check_empty(void)
 {
-	ck_assert_msg(list_empty(&exposures), "keys are left");
+	ck_assert_msg(list_empty(&mrs), "keys are left");
 	ck_assert_msg(list_empty(&sessions), "fabric_sessions are left");
 	fake_fabric_close();
 }
@@ -103,11 +103,11 @@ static void end(struct fabric_session *session)
 {
 	ck_assert(!session->closing);
 	session->closing = true;
-	list_for_each(node, &exposures) {
-		struct fabric_mr *exposure = container_of(node, struct fabric_mr, link);
+	list_for_each(node, &mrs) {
+		struct fabric_mr *mr = container_of(node, struct fabric_mr, link);
 
-		if (exposure->session == session)
-			exposure->state = DYING;
+		if (mr->session == session)
+			mr->state = DYING;
 	}
 }
 
@@ -141,7 +141,7 @@ static int channel_connect(struct fabric_session *session, uint32_t channel,
 static int expose(struct fabric_session *session, void *addr, size_t bytes,
 		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
-	struct fabric_mr *exposure;
+	struct fabric_mr *mr;
 
 	ck_assert(!session->closing);
 	ck_assert_uint_gt(bytes, 0);
@@ -152,27 +152,27 @@ static int expose(struct fabric_session *session, void *addr, size_t bytes,
 		call_err = 0;
 		return err_set(err, "the fake was told to fail");
 	}
-	exposure = calloc(1, sizeof(*exposure));
-	ck_assert_ptr_nonnull(exposure);
-	*exposure = (struct fabric_mr){ .session = session,
-					.cookie = cookie,
-					.addr = addr,
-					.bytes = bytes,
-					.rights = rights,
-					.rkey = next_rkey++ };
-	list_append(&exposures, &exposure->link);
+	mr = calloc(1, sizeof(*mr));
+	ck_assert_ptr_nonnull(mr);
+	*mr = (struct fabric_mr){ .session = session,
+				  .cookie = cookie,
+				  .addr = addr,
+				  .bytes = bytes,
+				  .rights = rights,
+				  .rkey = next_rkey++ };
+	list_append(&mrs, &mr->link);
 	if (news_err && news_after-- == 0) {
-		exposure->err = news_err;
+		mr->err = news_err;
 		news_err = 0;
 	}
-	*ret_mr = exposure;
+	*ret_mr = mr;
 	return 0;
 }
 
-static void withdraw(struct fabric_mr *exposure)
+static void withdraw(struct fabric_mr *mr)
 {
-	ck_assert(exposure->state != DYING);
-	exposure->state = DYING;
+	ck_assert(mr->state != DYING);
+	mr->state = DYING;
 }
 
 const struct fabric_server_ops fake_fabric = {
@@ -190,31 +190,31 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 		      struct fabric_key *ret_key)
 {
-	struct fabric_mr *exposure;
-	int err = expose(session, addr, bytes, rights, cookie, &exposure);
+	struct fabric_mr *mr;
+	int err = expose(session, addr, bytes, rights, cookie, &mr);
 
 	if (err)
 		return err;
-	err = exposure->err;
+	err = mr->err;
 	if (err) {
-		list_remove(&exposure->link);
-		free(exposure);
+		list_remove(&mr->link);
+		free(mr);
 		return err_set(err, "the fake was told to fail later");
 	}
-	exposure->state = LIVE;
+	mr->state = LIVE;
 	*ret_key = (struct fabric_key){ .addr = (uint64_t)(uintptr_t)addr,
-					.rkey = exposure->rkey };
-	*ret_mr = exposure;
+					.rkey = mr->rkey };
+	*ret_mr = mr;
 	return 0;
 }
 
-static bool dereg_mr_now(struct fabric_mr *exposure)
+static bool dereg_mr_now(struct fabric_mr *mr)
 {
-	withdraw(exposure);
+	withdraw(mr);
 	if (use_turn && ++withdrawals % use_turn == 0)
 		return false;
-	list_remove(&exposure->link);
-	free(exposure);
+	list_remove(&mr->link);
+	free(mr);
 	return true;
 }
 
@@ -233,7 +233,7 @@ const struct fabric_server_ops fake_fabric_now = {
 
 bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)
 {
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->rkey != rkey || !(at->rights & FABRIC_RIGHT_WRITE))
@@ -247,41 +247,41 @@ bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)
 
 static bool has_exposures(const struct fabric_session *session)
 {
-	list_for_each(node, &exposures)
+	list_for_each(node, &mrs)
 		if (container_of(node, struct fabric_mr, link)->session == session)
 			return true;
 	return false;
 }
 
-static void deliver(struct fabric_mr *exposure)
+static void deliver(struct fabric_mr *mr)
 {
-	const struct fabric_key key = { .addr = (uint64_t)(uintptr_t)exposure->addr,
-					.rkey = exposure->rkey };
-	void *cookie = exposure->cookie;
-	int err = exposure->err;
+	const struct fabric_key key = { .addr = (uint64_t)(uintptr_t)mr->addr,
+					.rkey = mr->rkey };
+	void *cookie = mr->cookie;
+	int err = mr->err;
 
-	if (exposure->state == PENDING && !err) {
-		exposure->state = LIVE;
-		lease_exposed(cookie, 0, "", &key);
+	if (mr->state == PENDING && !err) {
+		mr->state = LIVE;
+		lease_mr_registered(cookie, 0, "", &key);
 		return;
 	}
-	list_remove(&exposure->link);
-	if (exposure->state == DYING) {
-		free(exposure);
-		lease_withdrawn(cookie);
+	list_remove(&mr->link);
+	if (mr->state == DYING) {
+		free(mr);
+		lease_mr_deregistered(cookie);
 		return;
 	}
-	free(exposure);
-	lease_exposed(cookie, err, "the fake was told to fail later", NULL);
+	free(mr);
+	lease_mr_registered(cookie, err, "the fake was told to fail later", NULL);
 }
 
 bool fake_fabric_step(unsigned pick)
 {
-	struct fabric_mr *exposure = NULL;
+	struct fabric_mr *mr = NULL;
 	struct fabric_session *session = NULL;
 	unsigned n = 0;
 
-	list_for_each(node, &exposures)
+	list_for_each(node, &mrs)
 		n += container_of(node, struct fabric_mr, link)->state != LIVE;
 	list_for_each(node, &sessions) {
 		struct fabric_session *at =
@@ -292,16 +292,16 @@ bool fake_fabric_step(unsigned pick)
 	if (n == 0)
 		return false;
 	pick %= n;
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->state != LIVE && pick-- == 0) {
-			exposure = at;
+			mr = at;
 			break;
 		}
 	}
-	if (exposure) {
-		deliver(exposure);
+	if (mr) {
+		deliver(mr);
 		return true;
 	}
 	list_for_each(node, &sessions) {
@@ -334,7 +334,7 @@ unsigned fake_fabric_alive(void)
 {
 	unsigned n = 0;
 
-	list_for_each(node, &exposures)
+	list_for_each(node, &mrs)
 		n++;
 	return n;
 }
@@ -352,7 +352,7 @@ bool fake_fabric_reaches(const void *addr, size_t bytes)
 {
 	const char *start = addr;
 
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->addr < start + bytes && start < at->addr + at->bytes)
@@ -363,7 +363,7 @@ bool fake_fabric_reaches(const void *addr, size_t bytes)
 
 bool fake_fabric_key_works(uint64_t rkey, uint64_t bytes)
 {
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->rkey == rkey)

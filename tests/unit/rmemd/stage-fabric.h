@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fabric without bytes: exposures and sessions whose news are delivered when and in the
+/* A fabric without bytes: mrs and sessions whose news are delivered when and in the
  * order a test wants.  It fails a test that breaks the contract of fabric.h. */
 #ifndef TESTS_UNIT_STAGE_FABRIC_H
 #define TESTS_UNIT_STAGE_FABRIC_H
@@ -23,7 +23,7 @@ void fake_fabric_close(void);
 
 /* The next `after` calls of expose succeed, the one behind them fails at once with err. */
 void fake_fabric_fail_call(unsigned after, int err);
-/* The same for the news of an exposure. */
+/* The same for the news of an mr. */
 void fake_fabric_fail_news(unsigned after, int err);
 void fake_fabric_fail_session(int err);
 /* The device does not let go of channels that are closed; 0: it does. */

@@ -18,7 +18,7 @@ enum page { FREE, LENT, DIRTY, GAP };
 static enum page pages[FAKE_PAGES];
 static unsigned n_given;
 static bool can_cut, hurried, away;
-static struct pool_recall recalled;
+static struct pool_reclaim reclaimed;
 static struct fake_wish wish;
 static unsigned broken; /* no piece goes on across the beginning of this page */
 static int ledger_fd = -1;
@@ -45,7 +45,7 @@ void fake_pools_reset(unsigned gap)
 	broken = 0;
 	fake_pools_lend_through(UINT_MAX, UINT_MAX);
 	hurried = false;
-	recalled.bytes = 0;
+	reclaimed.bytes = 0;
 	for (unsigned i = 0; i < FAKE_PAGES; i++)
 		pages[i] = gap && i % gap == gap - 1 ? GAP : FREE;
 }
@@ -161,8 +161,8 @@ static unsigned longest(unsigned *ret_start)
 	return best;
 }
 
-int pools_take(struct pools *pools, const struct pool_request *request,
-	       struct extent *ret_extents, unsigned max, unsigned *ret_n)
+int pools_alloc(struct pools *pools, const struct pool_request *request,
+		struct extent *ret_extents, unsigned max, unsigned *ret_n)
 {
 	uint64_t bytes = request->bytes;
 	uint64_t wanted = bytes / FAKE_PAGE + (bytes % FAKE_PAGE != 0);
@@ -202,7 +202,7 @@ int pools_take(struct pools *pools, const struct pool_request *request,
 	return 0;
 }
 
-void pools_give(struct pools *pools, struct extent extent)
+void pools_free(struct pools *pools, struct extent extent)
 {
 	(void)pools;
 	n_given++;
@@ -214,21 +214,21 @@ void pools_give(struct pools *pools, struct extent extent)
 	}
 }
 
-void fake_pools_recall(unsigned n, uint64_t until_ms, bool revoke)
+void fake_pools_reclaim(unsigned n, uint64_t until_ms, bool revoke)
 {
-	recalled = (struct pool_recall){
+	reclaimed = (struct pool_reclaim){
 		.bytes = (uint64_t)n * FAKE_PAGE,
 		.until_ms = until_ms,
 		.then = revoke ? POOL_SHRINK_REVOKE : POOL_SHRINK_REFUSE,
 	};
 }
 
-void extent_recall(const struct extent *extent, struct pool_recall *ret_recall)
+void extent_reclaim(const struct extent *extent, struct pool_reclaim *ret_recall)
 {
 	uint64_t end = extent->offset + extent->bytes;
-	uint64_t keep = sizeof(memory) - recalled.bytes;
+	uint64_t keep = sizeof(memory) - reclaimed.bytes;
 
-	*ret_recall = recalled;
+	*ret_recall = reclaimed;
 	ret_recall->bytes =
 		end > keep ? end - (extent->offset > keep ? extent->offset : keep) : 0;
 }
@@ -259,7 +259,7 @@ void fake_pools_cut(bool possible)
 	can_cut = possible;
 }
 
-uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t keep)
+uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t keep)
 {
 	uint64_t whole = (keep + FAKE_PAGE - 1) / FAKE_PAGE * FAKE_PAGE;
 	struct extent rest = *extent;
@@ -270,7 +270,7 @@ uint64_t pools_give_tail(struct pools *pools, struct extent *extent, uint64_t ke
 	rest.offset += whole;
 	rest.bytes -= whole;
 	extent->bytes = whole;
-	pools_give(pools, rest);
+	pools_free(pools, rest);
 	return rest.bytes;
 }
 
@@ -288,14 +288,14 @@ int extent_node(const struct extent *extent)
 static unsigned lent_through[2];
 
 /* Bytes of them. */
-static uint64_t doomed[2];
+static uint64_t releasing[2];
 
-void extent_doom(const struct extent *extent, bool is_doomed)
+void extent_set_releasing(const struct extent *extent, bool is_releasing)
 {
-	if (is_doomed)
-		doomed[extent_node(extent)] += extent->bytes;
+	if (is_releasing)
+		releasing[extent_node(extent)] += extent->bytes;
 	else
-		doomed[extent_node(extent)] -= extent->bytes;
+		releasing[extent_node(extent)] -= extent->bytes;
 }
 
 unsigned extent_endpoints(const struct extent *extent)
@@ -340,8 +340,8 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.lent = (uint64_t)count_from(LENT, first, end) * FAKE_PAGE,
 		.scrubbing = (uint64_t)count_from(DIRTY, first, end) * FAKE_PAGE,
 		.free = (uint64_t)count_from(FREE, first, end) * FAKE_PAGE,
-		.doomed = doomed[i],
+		.releasing = releasing[i],
 		.endpoints = lent_through[i],
-		.resizing = recalled.bytes ? POOL_RECALLS : POOL_RESTS,
+		.resizing = reclaimed.bytes ? POOL_RECLAIMS : POOL_RESTS,
 	};
 }

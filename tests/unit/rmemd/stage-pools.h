@@ -49,7 +49,7 @@ struct ledger *fake_ledger_again(struct ledger *ledger);
 /* As many pages are lent as the leases have. */
 void fake_pools_check(const struct leases *leases);
 /* Want back what is lent of the last n pages; 0: nothing. */
-void fake_pools_recall(unsigned n, uint64_t until_ms, bool revoke);
+void fake_pools_reclaim(unsigned n, uint64_t until_ms, bool revoke);
 /* Somebody waits for clean ones. */
 bool fake_pools_hurried(void);
 

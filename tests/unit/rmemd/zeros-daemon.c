@@ -91,8 +91,8 @@ int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
 int __real_ftruncate(int fd, off_t bytes);
 int __wrap_ftruncate(int fd, off_t bytes);
-void __real_pools_give(struct pools *at, struct extent extent);
-void __wrap_pools_give(struct pools *at, struct extent extent);
+void __real_pools_free(struct pools *at, struct extent extent);
+void __wrap_pools_free(struct pools *at, struct extent extent);
 void __real_zero_stream(void *addr, size_t bytes);
 void __wrap_zero_stream(void *addr, size_t bytes);
 int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left);
@@ -149,10 +149,10 @@ int __wrap_ftruncate(int fd, off_t bytes)
 	return err;
 }
 
-void __wrap_pools_give(struct pools *at, struct extent extent)
+void __wrap_pools_free(struct pools *at, struct extent extent)
 {
 	zeros_point();
-	__real_pools_give(at, extent);
+	__real_pools_free(at, extent);
 	zeros_point();
 }
 
@@ -192,16 +192,16 @@ static void drop_line(int level, const char *event, const struct log_ctx *ctx,
 	(void)text;
 }
 
-static void on_news(void *ctx, struct holder *holder)
+static void on_news(void *ctx, struct lease_client *client)
 {
 	(void)ctx;
-	session_news(holder);
+	session_news(client);
 }
 
-static void on_noticed(void *ctx, struct holder *holder)
+static void on_noticed(void *ctx, struct lease_client *client)
 {
 	(void)ctx;
-	session_noticed(holder);
+	session_noticed(client);
 }
 
 static void on_granted(void *ctx, const struct lease_status *status)
@@ -229,7 +229,7 @@ static void on_due(void *ctx, uint64_t ms)
 	(void)ms;
 }
 
-static void on_given(void *ctx)
+static void on_freed(void *ctx)
 {
 	*(bool *)ctx = true;
 }
@@ -247,10 +247,10 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 
 	(void)ctx;
 	(void)snprintf(params.name, sizeof(params.name), "%s", name);
-	return tenants_hold(&tenants, &params);
+	return tenants_ensure(&tenants, &params);
 }
 
-static struct holder *find_holder(void *ctx, uint64_t session)
+static struct lease_client *find_holder(void *ctx, uint64_t session)
 {
 	(void)ctx;
 	return sessions_holder(zeros_control.sessions, session);
@@ -308,12 +308,12 @@ static void check(int err, const char *what)
 
 static void pools_begin(void)
 {
-	static struct inventory inventory;
+	static struct plan plan;
 
-	check(inventory_take(&inventory, &config, ledger, keep, on_stays),
+	check(plan_make(&plan, &config, ledger, keep, on_stays),
 	      "which pools there are");
-	check(pools_open(inventory.pools, inventory.n_pools, NULL, &pools), "pools");
-	check(inventory_keep(&inventory, pools, ledger, keep), "keeping pools");
+	check(pools_open(plan.pools, plan.n_pools, NULL, &pools), "pools");
+	check(plan_record(&plan, pools, ledger, keep), "keeping pools");
 	pools_set_scrub_rate(pools, config.scrub_rate);
 	pools_set_extent_max(pools, 24 * PAGE);
 	for (unsigned i = 0; i < pools_count(pools); i++) {
@@ -347,7 +347,7 @@ static void tables_begin(void)
 	check(sessions_restore(zeros_control.sessions, &with), "restoring sessions");
 	check(leases_restore(zeros_control.leases, &with), "restoring leases");
 	check(pools_settle(pools), "settling");
-	pools_on_given(pools, on_given, &given);
+	pools_on_freed(pools, on_freed, &given);
 }
 
 void zeros_start(void)

@@ -33,7 +33,7 @@ struct fabric_mr {
 };
 
 static struct list sessions = LIST_INIT(sessions);
-static struct list exposures = LIST_INIT(exposures);
+static struct list mrs = LIST_INIT(mrs);
 static uint64_t next_rkey = 1;
 
 static void *room(size_t bytes)
@@ -61,7 +61,7 @@ static int begin(struct fabric_server *server, unsigned endpoint, void *cookie,
 static void end(struct fabric_session *session)
 {
 	session->closing = true;
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->session == session)
@@ -92,13 +92,13 @@ static uint64_t segment_offset(const struct lease *lease, const struct segment *
 static int expose(struct fabric_session *session, void *addr, size_t bytes,
 		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
-	const struct exposure *of = cookie;
-	struct fabric_mr *exposure;
+	const struct mr *of = cookie;
+	struct fabric_mr *mr;
 
 	if (zeros_random(200) == 0)
 		return err_set(-ENOMEM, "the fabric was told to fail");
-	exposure = room(sizeof(*exposure));
-	*exposure = (struct fabric_mr){
+	mr = room(sizeof(*mr));
+	*mr = (struct fabric_mr){
 		.session = session,
 		.cookie = cookie,
 		.addr = addr,
@@ -108,20 +108,19 @@ static int expose(struct fabric_session *session, void *addr, size_t bytes,
 		.lease = of->lease->id,
 		.offset = segment_offset(of->lease, of->segment),
 	};
-	list_append(&exposures, &exposure->link);
-	*ret_mr = exposure;
+	list_append(&mrs, &mr->link);
+	*ret_mr = mr;
 	return 0;
 }
 
-static void withdraw(struct fabric_mr *exposure)
+static void withdraw(struct fabric_mr *mr)
 {
-	exposure->state = DYING;
+	mr->state = DYING;
 }
 
-static struct fabric_key key_of(const struct fabric_mr *exposure)
+static struct fabric_key key_of(const struct fabric_mr *mr)
 {
-	return (struct fabric_key){ .addr = (uintptr_t)exposure->addr,
-				    .rkey = exposure->rkey };
+	return (struct fabric_key){ .addr = (uintptr_t)mr->addr, .rkey = mr->rkey };
 }
 
 static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
@@ -137,13 +136,13 @@ static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 	return 0;
 }
 
-static bool dereg_mr_now(struct fabric_mr *exposure)
+static bool dereg_mr_now(struct fabric_mr *mr)
 {
-	exposure->state = DYING;
+	mr->state = DYING;
 	if (zeros_random(3) == 0)
 		return false;
-	list_remove(&exposure->link);
-	free(exposure);
+	list_remove(&mr->link);
+	free(mr);
 	return true;
 }
 
@@ -172,22 +171,23 @@ const struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS] = {
 
 /* ---- news ---- */
 
-static void deliver(struct fabric_mr *exposure)
+static void deliver(struct fabric_mr *mr)
 {
-	const struct fabric_key key = key_of(exposure);
-	void *cookie = exposure->cookie;
+	const struct fabric_key key = key_of(mr);
+	void *cookie = mr->cookie;
 
-	if (exposure->state == PENDING && zeros_random(100) > 0) {
-		exposure->state = LIVE;
-		lease_exposed(cookie, 0, "", &key);
+	if (mr->state == PENDING && zeros_random(100) > 0) {
+		mr->state = LIVE;
+		lease_mr_registered(cookie, 0, "", &key);
 		return;
 	}
-	list_remove(&exposure->link);
-	if (exposure->state == DYING)
-		lease_withdrawn(cookie);
+	list_remove(&mr->link);
+	if (mr->state == DYING)
+		lease_mr_deregistered(cookie);
 	else
-		lease_exposed(cookie, -EIO, "the fabric was told to fail later", NULL);
-	free(exposure);
+		lease_mr_registered(cookie, -EIO, "the fabric was told to fail later",
+				    NULL);
+	free(mr);
 }
 
 /* One that something is to be said of, at random. */
@@ -196,7 +196,7 @@ static struct fabric_mr *exposure_pick(void)
 	struct fabric_mr *picked = NULL;
 	uint64_t n = 0;
 
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->state != LIVE && zeros_random(++n) == 0)
@@ -207,7 +207,7 @@ static struct fabric_mr *exposure_pick(void)
 
 static bool session_is_empty(const struct fabric_session *session)
 {
-	list_for_each(node, &exposures)
+	list_for_each(node, &mrs)
 		if (container_of(node, struct fabric_mr, link)->session == session)
 			return false;
 	return true;
@@ -215,10 +215,10 @@ static bool session_is_empty(const struct fabric_session *session)
 
 bool zeros_fabric_step(void)
 {
-	struct fabric_mr *exposure = exposure_pick();
+	struct fabric_mr *mr = exposure_pick();
 
-	if (exposure) {
-		deliver(exposure);
+	if (mr) {
+		deliver(mr);
 		return true;
 	}
 	list_for_each(node, &sessions) {
@@ -240,29 +240,28 @@ bool zeros_fabric_step(void)
 
 /* Another session may have the longer lease, and write to it, before who asked for it is
  * answered; not through a key that is to reach less. */
-static void excuse(const struct fabric_mr *exposure, uint64_t end)
+static void excuse(const struct fabric_mr *mr, uint64_t end)
 {
-	for (unsigned i = 0; i < ZEROS_CLIENTS && exposure->state == LIVE; i++) {
+	for (unsigned i = 0; i < ZEROS_CLIENTS && mr->state == LIVE; i++) {
 		struct asking *asking = &world->clients[i].asking;
 
 		if (asking->type == WIRE_TYPE_resize &&
-		    world->leases[asking->lease].id == exposure->lease &&
+		    world->leases[asking->lease].id == mr->lease &&
 		    asking->old_bytes < end)
 			asking->old_bytes = UINT64_MAX;
 	}
 }
 
-static void write_range(const struct fabric_mr *exposure, uint64_t from, uint64_t bytes)
+static void write_range(const struct fabric_mr *mr, uint64_t from, uint64_t bytes)
 {
 	for (uint64_t i = from; i < from + bytes; i++)
-		exposure->addr[i] =
-			(char)zeros_pattern(exposure->lease, exposure->offset + i);
-	excuse(exposure, exposure->offset + from + bytes);
+		mr->addr[i] = (char)zeros_pattern(mr->lease, mr->offset + i);
+	excuse(mr, mr->offset + from + bytes);
 }
 
 void zeros_fabric_told(uint64_t rkey)
 {
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		at->told |= at->rkey == rkey;
@@ -274,7 +273,7 @@ void zeros_fabric_write(void)
 	struct fabric_mr *picked = NULL;
 	uint64_t n = 0, from;
 
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if ((at->rights & FABRIC_RIGHT_WRITE) && at->told &&
@@ -291,7 +290,7 @@ void zeros_fabric_write(void)
 /* One that reaches this place of the lease, and beyond. */
 static struct fabric_mr *exposure_at(uint64_t lease, uint64_t offset)
 {
-	list_for_each(node, &exposures) {
+	list_for_each(node, &mrs) {
 		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
 
 		if (at->lease == lease && at->state == LIVE && at->told &&
@@ -304,12 +303,12 @@ static struct fabric_mr *exposure_at(uint64_t lease, uint64_t offset)
 
 uint64_t zeros_fabric_fill(uint64_t lease)
 {
-	const struct fabric_mr *exposure;
+	const struct fabric_mr *mr;
 	uint64_t offset = 0;
 
-	while ((exposure = exposure_at(lease, offset))) {
-		write_range(exposure, 0, exposure->bytes);
-		offset = exposure->offset + exposure->bytes;
+	while ((mr = exposure_at(lease, offset))) {
+		write_range(mr, 0, mr->bytes);
+		offset = mr->offset + mr->bytes;
 	}
 	return offset;
 }

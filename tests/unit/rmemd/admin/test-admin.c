@@ -84,8 +84,8 @@ START_TEST(pools__show_what_becomes_of_them)
 	ck_assert_int_eq(closed, 0);
 	ck_assert_int_eq(recalled, 0);
 	json_decref(json);
-	ck_assert_int_eq(pools_take(pools, &request, &extent, 1, &n), 0);
-	ck_assert_int_eq(pools_recall(pools, 0, 512 << 10, 0, POOL_SHRINK_REFUSE), 0);
+	ck_assert_int_eq(pools_alloc(pools, &request, &extent, 1, &n), 0);
+	ck_assert_int_eq(pools_reclaim(pools, 0, 512 << 10, 0, POOL_SHRINK_REFUSE), 0);
 	json = get("/v1/pools");
 	ck_assert_int_eq(json_unpack(json, "{s:[{s:s, s:o, s:i, s:i}]}", "pools",
 				     "state", &pool_state, "bytes_to", &to,
@@ -139,11 +139,11 @@ START_TEST(pools__show_how_fragmented_they_are)
 	open_admin();
 	ck_assert_int_eq(fragmented(), 0);
 	for (unsigned i = 0; i < 256; i++)
-		ck_assert_int_eq(pools_take(pools, &request, &extents[i], 1, &n), 0);
+		ck_assert_int_eq(pools_alloc(pools, &request, &extents[i], 1, &n), 0);
 	ck_assert_int_eq(fragmented(), -1);
-	pools_give(pools, extents[0]);
-	pools_give(pools, extents[2]);
-	pools_give(pools, extents[3]);
+	pools_free(pools, extents[0]);
+	pools_free(pools, extents[2]);
+	pools_free(pools, extents[3]);
 	for (uint64_t clean = 0; clean < UINT64_C(3) * 4096;)
 		clean += pools_process(pools);
 	ck_assert_int_eq(fragmented(), 34);

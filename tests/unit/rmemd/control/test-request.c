@@ -331,8 +331,8 @@ START_TEST(shrinking__is_told)
 
 	client_open(&one);
 	lease = client_allocate(&one, (uint64_t)100 * FAKE_PAGE, "");
-	fake_pools_recall(128 - 40, stage_now_ms + 500, true);
-	leases_recall(stage_control.leases);
+	fake_pools_reclaim(128 - 40, stage_now_ms + 500, true);
+	leases_reclaim(stage_control.leases);
 	leases_tick(stage_control.leases);
 	ck_assert_uint_eq(one.events, 1);
 	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_shrinking);
@@ -341,12 +341,12 @@ START_TEST(shrinking__is_told)
 	ck_assert_uint_eq(one.event.shrinking.wait_ms, 500);
 	ck_assert_uint_eq(one.event.shrinking.revoke, 1);
 	stage_now_ms += 500;
-	leases_recall(stage_control.leases);
+	leases_reclaim(stage_control.leases);
 	leases_tick(stage_control.leases);
 	ck_assert_uint_eq(one.events, 2);
 	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_revoked);
 	ck_assert_uint_eq(one.event.revoked.reason, WIRE_REASON_REVOKED);
-	fake_pools_recall(0, 0, false);
+	fake_pools_reclaim(0, 0, false);
 }
 END_TEST
 
@@ -360,8 +360,8 @@ START_TEST(shrinking__waits_for_a_busy_connection)
 		leases[i] = client_allocate(&one, (uint64_t)50 * FAKE_PAGE, "");
 	one.busy = true;
 	for (unsigned i = 0; i < 3; i++) {
-		fake_pools_recall(128 - i, stage_now_ms + 500, false);
-		leases_recall(stage_control.leases);
+		fake_pools_reclaim(128 - i, stage_now_ms + 500, false);
+		leases_reclaim(stage_control.leases);
 		leases_tick(stage_control.leases);
 	}
 	ck_assert_uint_eq(one.events, 0);
@@ -371,7 +371,7 @@ START_TEST(shrinking__waits_for_a_busy_connection)
 	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_shrinking);
 	ck_assert_uint_eq(one.event.shrinking.lease, leases[1]);
 	ck_assert_uint_eq(one.event.shrinking.bytes, (uint64_t)50 * FAKE_PAGE);
-	fake_pools_recall(0, 0, false);
+	fake_pools_reclaim(0, 0, false);
 }
 END_TEST
 

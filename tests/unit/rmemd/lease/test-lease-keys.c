@@ -60,7 +60,7 @@ START_TEST(free__waits_until_all_keys_are_dead)
 	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
 	ck_assert_int_eq(lease_free(stage_leases, &stage_a, id, ask(&one)), 0);
 	ck_assert_uint_eq(stage_revoked.n, 1);
-	ck_assert_ptr_eq(stage_revoked.holder, &stage_b);
+	ck_assert_ptr_eq(stage_revoked.client, &stage_b);
 	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_FREED);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert(fake_fabric_step((unsigned)_i));

@@ -63,7 +63,7 @@ START_TEST(grow__tells_the_others)
 	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
 	ck_assert_int_eq(resized(&one, &stage_a, one.lease.lease, 9000), 0);
 	ck_assert_uint_eq(stage_changed.n, 1);
-	ck_assert_ptr_eq(stage_changed.holder, &stage_b);
+	ck_assert_ptr_eq(stage_changed.client, &stage_b);
 	ck_assert_uint_eq(stage_changed.reason, 0);
 	ck_assert(fake_fabric_key_works(two.lease.keys[0].rkey, 100));
 	ck_assert_int_eq(rekeyed(&two, &stage_b, one.lease.lease), 0);
@@ -89,7 +89,7 @@ START_TEST(grow__from_nothing_and_trim_to_nothing)
 }
 END_TEST
 
-/* `_i` exposures succeed, then one fails: at once, or later. */
+/* `_i` mrs succeed, then one fails: at once, or later. */
 START_TEST(grow__is_undone_when_a_key_cannot_be_made)
 {
 	uint64_t id;
@@ -340,7 +340,7 @@ static uint64_t some_lease(void)
 static void random_request(struct asked *at)
 {
 	static const char *const names[] = { "", "a", "b", "c" };
-	struct holder *holder = rand() % 2 ? &stage_a : &stage_b;
+	struct lease_client *client = rand() % 2 ? &stage_a : &stage_b;
 	const char *name = names[rand() % 4];
 	struct lease_params params = { .bytes = (uint64_t)(rand() % (30 * FAKE_PAGE)),
 				       .node = -1,
@@ -351,27 +351,27 @@ static void random_request(struct asked *at)
 	switch (rand() % 9) {
 	case 0:
 	case 1:
-		err = lease_allocate(stage_leases, holder, &params, waiter);
+		err = lease_allocate(stage_leases, client, &params, waiter);
 		break;
 	case 2:
-		err = lease_attach(stage_leases, holder, name,
+		err = lease_attach(stage_leases, client, name,
 				   rand() % 2 ? STAGE_RW : WIRE_RIGHT_READ, waiter);
 		break;
 	case 3:
-		err = lease_rekey(stage_leases, holder, some_lease(), waiter);
+		err = lease_rekey(stage_leases, client, some_lease(), waiter);
 		break;
 	case 4:
-		err = lease_detach(stage_leases, holder, some_lease(), waiter);
+		err = lease_detach(stage_leases, client, some_lease(), waiter);
 		break;
 	case 5:
-		err = lease_free(stage_leases, holder, some_lease(), waiter);
+		err = lease_free(stage_leases, client, some_lease(), waiter);
 		break;
 	case 6:
-		err = lease_rename(stage_leases, holder, some_lease(), name, rand() % 2,
+		err = lease_rename(stage_leases, client, some_lease(), name, rand() % 2,
 				   waiter);
 		break;
 	default:
-		err = lease_resize(stage_leases, holder, some_lease(), params.bytes,
+		err = lease_resize(stage_leases, client, some_lease(), params.bytes,
 				   waiter);
 		break;
 	}
@@ -385,7 +385,7 @@ static void random_request(struct asked *at)
 
 static void random_trouble(void)
 {
-	struct holder *holder = rand() % 2 ? &stage_a : &stage_b;
+	struct lease_client *client = rand() % 2 ? &stage_a : &stage_b;
 	unsigned i = (unsigned)rand() % N_ASKED;
 
 	switch (rand() % 8) {
@@ -403,8 +403,8 @@ static void random_trouble(void)
 		break;
 	case 3:
 		if (rand() % 4 == 0) {
-			stage_fence(holder);
-			stage_connect(holder, (unsigned)rand() % 3);
+			stage_fence(client);
+			stage_connect(client, (unsigned)rand() % 3);
 		}
 		break;
 	case 4:

@@ -34,7 +34,7 @@ START_TEST(allocate__answers_with_the_key)
 	ck_assert_uint_eq(status.owner, stage_a.id);
 	ck_assert_uint_eq(status.lent, 2 * FAKE_PAGE);
 	ck_assert_uint_eq(status.writers, 1);
-	ck_assert_uint_eq(holder_lent_bytes(&stage_a), 5000);
+	ck_assert_uint_eq(lease_client_lent_bytes(&stage_a), 5000);
 }
 END_TEST
 
@@ -267,7 +267,7 @@ START_TEST(remove__ends_what_others_use)
 	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
 	ck_assert_int_eq(lease_remove(&stage_tenant, "m", ask(&two)), -ENOENT);
 	ck_assert_int_eq(lease_remove(&stage_tenant, "n", ask(&two)), 0);
-	ck_assert_ptr_eq(stage_revoked.holder, &stage_a);
+	ck_assert_ptr_eq(stage_revoked.client, &stage_a);
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.answers, 1);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
@@ -296,7 +296,7 @@ START_TEST(rename__replaces_when_asked)
 	ck_assert_uint_eq(status.owner, 0);
 	/* it does not end with its session any more */
 	stage_fence(&stage_a);
-	holder_release(&stage_a);
+	lease_client_release(&stage_a);
 	fake_fabric_settle();
 	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
 	ck_assert_int_eq(renamed(&stage_b, new, "m", false), 0);
@@ -325,7 +325,7 @@ START_TEST(time_to_live__ends_named_leases)
 	stage_now_ms++;
 	leases_tick(stage_leases);
 	ck_assert_uint_eq(stage_expired, 1);
-	ck_assert_ptr_eq(stage_revoked.holder, &stage_a);
+	ck_assert_ptr_eq(stage_revoked.client, &stage_a);
 	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_EXPIRED);
 	fake_fabric_settle();
 	ck_assert_uint_eq(fake_pools_lent(), 0);
@@ -390,37 +390,41 @@ static const struct fabric_endpoint poor_place = { .kind = FABRIC_VERBS,
 
 START_TEST(home__is_where_the_first_one_asks)
 {
-	struct lease_home home = { .kind = 0 };
+	struct lease_atomic_device home = { .kind = 0 };
 	uint64_t id;
 
 	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
 	id = one.lease.lease;
 	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, id, &poor_place, &home),
-			 -ENOTSUP);
+	ck_assert_int_eq(
+		lease_fix_atomic_device(stage_leases, &stage_a, id, &poor_place, &home),
+		-ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "RDMA device poor0 has no atomics"));
 	ck_assert_int_eq(home.kind, 0);
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, id,
-					_i ? &able_place : &tcp_place, &home),
+	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_a, id,
+						 _i ? &able_place : &tcp_place, &home),
 			 0);
 	ck_assert_int_eq(home.kind, _i ? FABRIC_VERBS : FABRIC_TCP);
 	ck_assert_str_eq(home.device, _i ? "able0" : "");
 	/* for everybody, through whatever they come */
 	memset(&home, 0, sizeof(home));
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, id,
-					_i ? &tcp_place : &able_place, &home),
+	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_b, id,
+						 _i ? &tcp_place : &able_place, &home),
 			 0);
 	ck_assert_int_eq(home.kind, _i ? FABRIC_VERBS : FABRIC_TCP);
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, id, &poor_place, &home),
-			 0);
+	ck_assert_int_eq(
+		lease_fix_atomic_device(stage_leases, &stage_b, id, &poor_place, &home),
+		0);
 	ck_assert_str_eq(home.device, _i ? "able0" : "");
 	/* and no longer than the lease lives */
 	ck_assert_int_eq(freed(&stage_a, id), 0);
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, id, &tcp_place, &home),
-			 -ESTALE);
+	ck_assert_int_eq(
+		lease_fix_atomic_device(stage_leases, &stage_a, id, &tcp_place, &home),
+		-ESTALE);
 	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_a, one.lease.lease,
-					_i ? &tcp_place : &able_place, &home),
+	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_a,
+						 one.lease.lease,
+						 _i ? &tcp_place : &able_place, &home),
 			 0);
 	ck_assert_int_eq(home.kind, _i ? FABRIC_TCP : FABRIC_VERBS);
 	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
@@ -429,15 +433,15 @@ END_TEST
 
 START_TEST(home__is_not_for_those_who_only_read)
 {
-	struct lease_home home;
+	struct lease_atomic_device home;
 
 	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, one.lease.lease,
-					&tcp_place, &home),
+	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_b,
+						 one.lease.lease, &tcp_place, &home),
 			 -ESTALE);
 	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
-	ck_assert_int_eq(lease_fix_home(stage_leases, &stage_b, one.lease.lease,
-					&tcp_place, &home),
+	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_b,
+						 one.lease.lease, &tcp_place, &home),
 			 -EACCES);
 	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
 }

@@ -157,7 +157,7 @@ START_TEST(notify__passes_on_what_was_lost_before)
 	watch(&one, lease);
 	watch(&two, lease);
 	two.busy = true;
-	for (uint32_t i = 0; i < HOLDER_NOTICES_MAX; i++)
+	for (uint32_t i = 0; i < LEASE_CLIENT_NOTICES_MAX; i++)
 		notify(key, i);
 	ck_assert(fake_fabric_notify(key, 10, 3));
 	ck_assert(fake_fabric_notify(key, 11, UINT32_MAX - 7));
@@ -168,7 +168,7 @@ START_TEST(notify__passes_on_what_was_lost_before)
 	session_connection_idle(&two.connection);
 	expect(&two, 0, lease, 11, UINT32_MAX - 3);
 	two.busy = true;
-	for (uint32_t i = 0; i < HOLDER_NOTICES_MAX; i++)
+	for (uint32_t i = 0; i < LEASE_CLIENT_NOTICES_MAX; i++)
 		notify(key, i);
 	ck_assert(fake_fabric_notify(key, 12, UINT32_MAX));
 	ck_assert(fake_fabric_notify(key, 13, 9));
@@ -290,7 +290,7 @@ START_TEST(busy__connections_get_the_rest_later)
 	watch(&two, lease);
 	watch(&two, other);
 	two.busy = true;
-	for (uint32_t i = 0; i < HOLDER_NOTICES_MAX + 50; i++) {
+	for (uint32_t i = 0; i < LEASE_CLIENT_NOTICES_MAX + 50; i++) {
 		notify(lease_key, i);
 		deliver();
 		/* the others do not suffer */
@@ -303,7 +303,7 @@ START_TEST(busy__connections_get_the_rest_later)
 	session_connection_idle(&two.connection);
 	/* as many as an event carries, then those that had no room */
 	ck_assert_uint_eq(two.events, 2);
-	expect(&two, 0, lease, HOLDER_NOTICES_MAX + 49, 49);
+	expect(&two, 0, lease, LEASE_CLIENT_NOTICES_MAX + 49, 49);
 	expect(&two, 1, other, 3, 0);
 	notify(lease_key, 99);
 	deliver();
@@ -315,7 +315,7 @@ END_TEST
 START_TEST(burst__is_told_whole)
 {
 	uint64_t lease;
-	uint32_t sent = 3 * HOLDER_NOTICES_MAX + 5;
+	uint32_t sent = 3 * LEASE_CLIENT_NOTICES_MAX + 5;
 
 	arrive(&one);
 	lease = lend(&one, "");
@@ -339,13 +339,13 @@ START_TEST(resume__keeps_watches_and_what_came_meanwhile)
 	watch(&two, lease);
 	client_lose(&two);
 	fake_fabric_settle();
-	for (uint32_t i = 0; i < HOLDER_NOTICES_MAX + 10; i++)
+	for (uint32_t i = 0; i < LEASE_CLIENT_NOTICES_MAX + 10; i++)
 		notify(key, i);
 	deliver();
 	client_resume(&three, &two);
 	ck_assert_uint_eq(three.events, 2);
 	ck_assert_uint_eq(three.event.notified.n_notices, 1);
-	expect(&three, 0, lease, HOLDER_NOTICES_MAX + 9, 9);
+	expect(&three, 0, lease, LEASE_CLIENT_NOTICES_MAX + 9, 9);
 	notify(key, 5);
 	deliver();
 	expect(&three, 0, lease, 5, 0);
@@ -363,7 +363,7 @@ START_TEST(fenced__sessions_end_with_their_notices)
 	(void)attach(&two, "named", WIRE_RIGHT_READ);
 	watch(&two, lease);
 	client_lose(&two);
-	for (uint32_t i = 0; i < 2 * HOLDER_NOTICES_MAX; i++)
+	for (uint32_t i = 0; i < 2 * LEASE_CLIENT_NOTICES_MAX; i++)
 		notify(key, i);
 }
 END_TEST
@@ -401,9 +401,9 @@ START_TEST(watches__are_as_many_as_attachments)
 	/* the oldest, and then the latest of each lease, those first that had no room
 	 * first */
 	ck_assert_uint_eq(three.events,
-			  (HOLDER_NOTICES_MAX + MANY) / WIRE_NOTICES_MAX + 1);
+			  (LEASE_CLIENT_NOTICES_MAX + MANY) / WIRE_NOTICES_MAX + 1);
 	expect(&three, three.event.notified.n_notices - 1u,
-	       leases[HOLDER_NOTICES_MAX % MANY - 1], ROUNDS - 1, 1);
+	       leases[LEASE_CLIENT_NOTICES_MAX % MANY - 1], ROUNDS - 1, 1);
 	expect(&one, one.event.notified.n_notices - 1u, leases[MANY - 1], ROUNDS - 1,
 	       0);
 }

@@ -11,7 +11,7 @@ static struct asked one, two;
 /* Until all leases were looked at. */
 static void sweep(void)
 {
-	leases_recall(stage_leases);
+	leases_reclaim(stage_leases);
 	ck_assert_uint_eq(leases_next_ms(stage_leases), 0);
 	while (leases_next_ms(stage_leases) == 0) {
 		leases_tick(stage_leases);
@@ -19,17 +19,17 @@ static void sweep(void)
 	}
 }
 
-static void recall(unsigned pages, bool revoke)
+static void reclaim(unsigned pages, bool revoke)
 {
-	fake_pools_recall(pages, stage_now_ms + 500, revoke);
+	fake_pools_reclaim(pages, stage_now_ms + 500, revoke);
 	sweep();
 }
 
-static void assert_told(unsigned n, const struct holder *holder, uint64_t lease,
+static void assert_told(unsigned n, const struct lease_client *client, uint64_t lease,
 			uint64_t bytes)
 {
 	ck_assert_uint_eq(stage_wanted.n, n);
-	ck_assert_ptr_eq(stage_wanted.holder, holder);
+	ck_assert_ptr_eq(stage_wanted.client, client);
 	ck_assert_uint_eq(stage_wanted.lease, lease);
 	ck_assert_uint_eq(stage_wanted_last.bytes, bytes);
 }
@@ -44,7 +44,7 @@ START_TEST(recall__tells_those_who_are_in_the_way)
 	high = one.lease.lease;
 	ck_assert_uint_lt(low, high);
 	/* it is in the last of 128 pages by half: from 60 to 80 */
-	recall(128 - 70, false);
+	reclaim(128 - 70, false);
 	assert_told(1, &stage_a, high, 10 * FAKE_PAGE);
 	ck_assert_uint_eq(stage_wanted_last.wait_ms, 500);
 	ck_assert(!stage_wanted_last.revoke);
@@ -55,13 +55,13 @@ START_TEST(recall__tells_those_who_are_in_the_way)
 	ck_assert_int_eq(rekeyed(&two, &stage_b, high), 0);
 	ck_assert_uint_eq(stage_wanted.n, 2);
 	/* another deadline is news to both */
-	recall(128 - 70, true);
+	reclaim(128 - 70, true);
 	ck_assert_uint_eq(stage_wanted.n, 4);
 	ck_assert(stage_wanted_last.revoke);
 	/* and that it is over */
-	recall(0, false);
+	reclaim(0, false);
 	assert_told(6, &stage_b, high, 0);
-	recall(0, false);
+	reclaim(0, false);
 	ck_assert_uint_eq(stage_wanted.n, 6);
 	ck_assert_uint_eq(stage_revoked.n, 0);
 }
@@ -74,7 +74,7 @@ START_TEST(recall__follows_what_is_given_back)
 	ck_assert_int_eq(granted(&one, &stage_a, 100 * FAKE_PAGE, "n"), 0);
 	id = one.lease.lease;
 	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
-	recall(128 - 40, false);
+	reclaim(128 - 40, false);
 	ck_assert_uint_eq(stage_wanted.n, 2);
 	ck_assert_uint_eq(stage_wanted_last.bytes, 60 * FAKE_PAGE);
 	ck_assert_int_eq(resized(&one, &stage_a, id, 50 * FAKE_PAGE), 0);
@@ -96,7 +96,7 @@ START_TEST(recall__is_told_again_to_who_comes_back)
 	ck_assert_int_eq(granted(&one, &stage_a, 100 * FAKE_PAGE, ""), 0);
 	id = one.lease.lease;
 	stage_fence(&stage_a);
-	recall(128 - 40, false);
+	reclaim(128 - 40, false);
 	ck_assert_uint_eq(stage_wanted.n, 0);
 	stage_connect(&stage_a, 0);
 	ck_assert_int_eq(rekeyed(&one, &stage_a, id), 0);
@@ -108,7 +108,7 @@ START_TEST(recall__is_told_again_to_who_comes_back)
 	assert_told(2, &stage_a, id, 60 * FAKE_PAGE);
 	/* who was away when it was over is not told of what he does not know */
 	stage_fence(&stage_a);
-	recall(0, false);
+	reclaim(0, false);
 	stage_connect(&stage_a, 0);
 	ck_assert_int_eq(rekeyed(&one, &stage_a, id), 0);
 	ck_assert_uint_eq(stage_wanted.n, 2);
@@ -123,12 +123,12 @@ START_TEST(recall__is_told_while_keys_are_pending)
 
 	ck_assert_int_eq(granted(&one, &stage_a, bytes - 10, ""), 0);
 	id = one.lease.lease;
-	recall(128 - 40, false);
+	reclaim(128 - 40, false);
 	assert_told(1, &stage_a, id, 60 * FAKE_PAGE);
 	ck_assert_int_eq(lease_resize(stage_leases, &stage_a, id, bytes, ask(&two)), 0);
 	ck_assert_uint_eq(two.answers, 0);
-	fake_pools_recall(_i ? 0 : 128 - 40, stage_now_ms + 500, true);
-	leases_recall(stage_leases);
+	fake_pools_reclaim(_i ? 0 : 128 - 40, stage_now_ms + 500, true);
+	leases_reclaim(stage_leases);
 	while (leases_next_ms(stage_leases) == 0)
 		leases_tick(stage_leases);
 	fake_fabric_settle();
@@ -148,8 +148,8 @@ START_TEST(recall__waits_for_who_takes_nothing)
 	ck_assert_int_eq(granted(&one, &stage_a, 10 * FAKE_PAGE, ""), 0);
 	other = one.lease.lease;
 	stage_busy = true;
-	recall(128 - 40, false);
-	recall(128 - 50, true);
+	reclaim(128 - 40, false);
+	reclaim(128 - 50, true);
 	ck_assert_uint_eq(stage_wanted.n, 0);
 	/* what ends, or is not wanted any more, is not told of */
 	ck_assert_int_eq(freed(&stage_a, other), 0);
@@ -162,17 +162,17 @@ START_TEST(recall__waits_for_who_takes_nothing)
 	ck_assert_uint_eq(stage_wanted.n, 1);
 	/* that it is over is told when nothing else is wanted back */
 	stage_busy = true;
-	recall(0, false);
+	reclaim(0, false);
 	stage_take(&stage_a);
 	assert_told(2, &stage_a, id, 0);
 	stage_busy = true;
-	recall(128 - 40, false);
-	recall(0, false);
+	reclaim(128 - 40, false);
+	reclaim(0, false);
 	stage_take(&stage_a);
 	ck_assert_uint_eq(stage_wanted.n, 2);
 	/* who comes back hears of it with his keys, and once */
 	stage_busy = true;
-	recall(128 - 40, false);
+	reclaim(128 - 40, false);
 	stage_fence(&stage_a);
 	stage_take(&stage_a);
 	ck_assert_uint_eq(stage_wanted.n, 2);
@@ -192,7 +192,7 @@ START_TEST(recall__revokes_what_is_due_and_nothing_else)
 	ck_assert_int_eq(granted(&one, &stage_a, 20 * FAKE_PAGE, "high"), 0);
 	high = one.lease.lease;
 	ck_assert_int_eq(attached(&two, &stage_b, "high", WIRE_RIGHT_READ), 0);
-	recall(128 - 70, true);
+	reclaim(128 - 70, true);
 	stage_now_ms += 499;
 	sweep();
 	ck_assert_uint_eq(stage_revoked.n, 0);
@@ -216,8 +216,8 @@ START_TEST(recall__meets_a_lease_that_is_being_granted)
 
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
 	ck_assert_uint_eq(one.answers, 0);
-	fake_pools_recall(128 - 40, stage_now_ms + 500, true);
-	leases_recall(stage_leases);
+	fake_pools_reclaim(128 - 40, stage_now_ms + 500, true);
+	leases_reclaim(stage_leases);
 	leases_tick(stage_leases);
 	ck_assert_uint_eq(stage_wanted.n, 0);
 	if (_i) {
@@ -242,8 +242,8 @@ START_TEST(recall__revokes_many_over_several_turns)
 
 	for (unsigned i = 0; i < N; i++)
 		ck_assert_int_eq(granted(&one, &stage_a, FAKE_PAGE, ""), 0);
-	fake_pools_recall(128 - 5, stage_now_ms, true);
-	leases_recall(stage_leases);
+	fake_pools_reclaim(128 - 5, stage_now_ms, true);
+	leases_reclaim(stage_leases);
 	leases_tick(stage_leases);
 	ck_assert_uint_gt(stage_revoked.n, 0);
 	ck_assert_uint_lt(stage_revoked.n, N - 5);
@@ -273,11 +273,11 @@ START_TEST(recall__leaves_nothing_to_wait_for)
 		lease_free(stage_leases, &stage_a, one.lease.lease, ask(&dying)), 0);
 	/* asked before it is wanted back, or after */
 	if (_i % 2)
-		fake_pools_recall(wants[_i / 2], stage_now_ms + 500, false);
+		fake_pools_reclaim(wants[_i / 2], stage_now_ms + 500, false);
 	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&two)), 0);
 	ck_assert_uint_eq(two.answers, _i % 2 && !waits);
-	fake_pools_recall(wants[_i / 2], stage_now_ms + 500, false);
-	leases_recall(stage_leases);
+	fake_pools_reclaim(wants[_i / 2], stage_now_ms + 500, false);
+	leases_reclaim(stage_leases);
 	while (leases_next_ms(stage_leases) == 0)
 		leases_tick(stage_leases);
 	ck_assert_uint_eq(dying.answers, 0);
@@ -309,10 +309,10 @@ START_TEST(each_recalled__counts_what_is_in_the_way)
 
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_int_eq(granted(&one, &stage_a, 7 * FAKE_PAGE, ""), 0);
-	fake_pools_recall(128 - 40, stage_now_ms, false);
-	ck_assert_int_eq(leases_each_recalled(stage_leases, 1, add, &sum), 0);
+	fake_pools_reclaim(128 - 40, stage_now_ms, false);
+	ck_assert_int_eq(leases_each_reclaimed(stage_leases, 1, add, &sum), 0);
 	ck_assert_uint_eq(sum, 30 * FAKE_PAGE);
-	ck_assert_int_eq(leases_each_recalled(stage_leases, 2, add, &sum), 0);
+	ck_assert_int_eq(leases_each_reclaimed(stage_leases, 2, add, &sum), 0);
 	ck_assert_uint_eq(sum, 30 * FAKE_PAGE);
 }
 END_TEST

@@ -37,7 +37,7 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 	return &stage_tenant;
 }
 
-static struct holder *find_holder(void *ctx, uint64_t session)
+static struct lease_client *find_holder(void *ctx, uint64_t session)
 {
 	(void)ctx;
 	if (holder_gone)
@@ -64,15 +64,15 @@ static int crash(void)
 	/* as if every session had vanished with the process */
 	fake_fabric_close();
 	leases_close(stage_leases);
-	holder_destroy(&stage_a);
-	holder_destroy(&stage_b);
+	lease_client_destroy(&stage_a);
+	lease_client_destroy(&stage_b);
 	/* nothing of it is left in this process */
 	ck_assert_uint_eq(stage_tenant.refs, 1);
 	ck_assert_uint_eq(stage_tenant.bytes + stage_tenant.n_leases +
 				  stage_tenant.n_attachments + stage_tenant.n_sessions,
 			  0);
-	holder_init(&stage_a, 1, &stage_tenant);
-	holder_init(&stage_b, 2, &stage_tenant);
+	lease_client_init(&stage_a, 1, &stage_tenant);
+	lease_client_init(&stage_b, 2, &stage_tenant);
 	fake_pools_crash();
 	stage_ledger = fake_ledger_again(stage_ledger);
 	ck_assert_int_eq(
@@ -125,7 +125,7 @@ static unsigned look(struct seen *seen)
 		it->id = lease->id;
 		it->owner = lease->owner ? lease->owner->id : 0;
 		it->bytes = lease->bytes;
-		it->ttl_ms = lease->expiry.place ? lease->expiry.due_ms : 0;
+		it->ttl_ms = lease->deadline.place ? lease->deadline.due_ms : 0;
 		it->generation = lease->generation;
 		it->placement = lease->placement;
 		it->node = lease->node;
@@ -136,7 +136,7 @@ static unsigned look(struct seen *seen)
 		list_for_each(other, &lease->attachments) {
 			const struct attachment *attachment =
 				container_of(other, struct attachment, in_lease);
-			uint64_t i = attachment->holder->id - 1;
+			uint64_t i = attachment->client->id - 1;
 
 			it->rights[i] = attachment->rights;
 			it->watches[i] = !list_empty(&attachment->watching);
@@ -183,7 +183,7 @@ START_TEST(restore__has_all_of_a_lease)
 	static const struct fabric_endpoint place = { .kind = FABRIC_VERBS,
 						      .flags = FABRIC_ENDPOINT_ATOMICS,
 						      .device = "able0" };
-	struct lease_home home;
+	struct lease_atomic_device home;
 
 	fake_pools_reset(5);
 	ck_assert_int_eq(granted(&one, &stage_a, 10 * FAKE_PAGE + 3, "name"), 0);
@@ -191,9 +191,9 @@ START_TEST(restore__has_all_of_a_lease)
 	ck_assert_int_eq(attached(&two, &stage_b, "name", WIRE_RIGHT_READ), 0);
 	ck_assert_int_eq(lease_watch(stage_leases, &stage_b, one.lease.lease), 0);
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 5000), 0);
-	ck_assert_int_eq(
-		lease_fix_home(stage_leases, &stage_a, one.lease.lease, &place, &home),
-		0);
+	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_a,
+						 one.lease.lease, &place, &home),
+			 0);
 	ck_assert_int_eq(granted(&two, &stage_b, 100, ""), 0);
 	list_for_each(node, &stage_leases->all)
 		fill(container_of(node, struct lease, all));
@@ -424,7 +424,7 @@ static struct lease *any_lease(void)
 
 static void random_step(void)
 {
-	struct holder *holder = random() % 2 ? &stage_a : &stage_b;
+	struct lease_client *client = random() % 2 ? &stage_a : &stage_b;
 	struct lease *lease = any_lease();
 	uint64_t id = lease ? lease->id : 0;
 	char name[16];
@@ -434,31 +434,31 @@ static void random_step(void)
 	case 0:
 	case 1:
 	case 2:
-		(void)granted(&one, holder, (uint64_t)random() % (12 * FAKE_PAGE),
+		(void)granted(&one, client, (uint64_t)random() % (12 * FAKE_PAGE),
 			      random() % 2 ? name : "");
 		break;
 	case 3:
-		(void)freed(holder, id);
+		(void)freed(client, id);
 		break;
 	case 4:
-		(void)renamed(holder, id, name, random() % 2);
+		(void)renamed(client, id, name, random() % 2);
 		break;
 	case 5:
 	case 6:
-		(void)resized(&one, holder, id, (uint64_t)random() % (12 * FAKE_PAGE));
+		(void)resized(&one, client, id, (uint64_t)random() % (12 * FAKE_PAGE));
 		break;
 	case 7:
-		(void)lease_renew(stage_leases, holder, id, (uint64_t)random() % 2000);
+		(void)lease_renew(stage_leases, client, id, (uint64_t)random() % 2000);
 		break;
 	case 8:
-		(void)attached(&one, holder, name,
+		(void)attached(&one, client, name,
 			       random() % 2 ? WIRE_RIGHT_READ : STAGE_RW);
 		break;
 	case 9:
 		if (random() % 2)
-			(void)lease_watch(stage_leases, holder, id);
+			(void)lease_watch(stage_leases, client, id);
 		else
-			(void)lease_unwatch(stage_leases, holder, id);
+			(void)lease_unwatch(stage_leases, client, id);
 		break;
 	case 10:
 		stage_now_ms += (uint64_t)random() % 300;

@@ -41,11 +41,11 @@ static void count_segment(const struct segment *segment)
 	count.refs++;
 }
 
-static void count_keys(const struct list *exposures)
+static void count_keys(const struct list *mrs)
 {
-	list_for_each(node, exposures) {
+	list_for_each(node, mrs) {
 		count.n_keys++;
-		count_segment(container_of(node, struct exposure, link)->segment);
+		count_segment(container_of(node, struct mr, link)->segment);
 	}
 }
 
@@ -63,8 +63,7 @@ static void count_leases(const struct tenant *tenant, const struct list *leases)
 		count_keys(&lease->dying);
 		list_for_each(at, &lease->attachments) {
 			count.n_attachments++;
-			count_keys(&container_of(at, struct attachment, in_lease)
-					    ->exposures);
+			count_keys(&container_of(at, struct attachment, in_lease)->mrs);
 		}
 	}
 }

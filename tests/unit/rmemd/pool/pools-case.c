@@ -25,7 +25,7 @@ int take_into(uint64_t bytes, uint64_t align, int node, struct extent *extents,
 					      .nodes = &node,
 					      .n_nodes = node != POOL_NODE_ANY };
 
-	return pools_take(pools, &request, extents, max, ret_n);
+	return pools_alloc(pools, &request, extents, max, ret_n);
 }
 
 int take(uint64_t bytes, unsigned max)

@@ -133,7 +133,7 @@ static int interleaved(uint64_t bytes, unsigned max)
 					      .align = 1,
 					      .interleave = true };
 
-	return pools_take(pools, &request, taken, max, &n_taken);
+	return pools_alloc(pools, &request, taken, max, &n_taken);
 }
 
 static uint64_t bytes_on(int node)
@@ -254,7 +254,7 @@ START_TEST(take__prefers_several_nodes)
 
 	open_on(4, nodes, bytes);
 	for (unsigned i = 0; i < 4; i++) {
-		ck_assert_int_eq(pools_take(pools, &request, taken, 4, &n_taken), 0);
+		ck_assert_int_eq(pools_alloc(pools, &request, taken, 4, &n_taken), 0);
 		ck_assert_int_eq(extent_node(&taken[0]), got[i]);
 		ck_assert_uint_eq(n_taken, i == 2 ? 2 : 1);
 	}
@@ -271,7 +271,7 @@ static int take_through(uint64_t bytes, unsigned endpoints, bool stripes)
 					      .endpoints = endpoints,
 					      .interleave = stripes };
 
-	return pools_take(pools, &request, taken, 8, &n_taken);
+	return pools_alloc(pools, &request, taken, 8, &n_taken);
 }
 
 START_TEST(take__is_of_pools_that_are_reached)
@@ -289,7 +289,7 @@ START_TEST(take__is_of_pools_that_are_reached)
 	ck_assert_int_eq(take_through(60 * PAGE, 1, false), -ENOSPC);
 	ck_assert_ptr_nonnull(strstr(err_text(), "200 KiB are free"));
 	ck_assert_int_eq(take_through(200 * PAGE, 2, false), 0);
-	pools_give(pools, taken[0]);
+	pools_free(pools, taken[0]);
 	ck_assert_int_eq(take_through(60 * PAGE, 1, false), -ENOSPC);
 	/* in pieces of two of them */
 	ck_assert_int_eq(take_through(60 * PAGE, 5, false), 0);

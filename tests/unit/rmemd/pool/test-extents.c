@@ -17,7 +17,7 @@ static struct block *take(uint64_t grains, uint64_t align)
 {
 	struct block *block = NULL;
 
-	ck_assert_int_eq(extents_take(&extents, grains * GRAIN, align * GRAIN, &block),
+	ck_assert_int_eq(extents_alloc(&extents, grains * GRAIN, align * GRAIN, &block),
 			 0);
 	ck_assert_uint_eq(block->bytes, grains * GRAIN);
 	return block;
@@ -75,15 +75,15 @@ START_TEST(take__finds_the_only_block_that_fits_once_aligned)
 		(void)take(1, 1);    /* i = 15, 31, ... */
 	}
 	/* use up the rest */
-	ck_assert_int_eq(extents_take_most(&extents, UINT64_MAX, GRAIN, &block), 0);
+	ck_assert_int_eq(extents_alloc_most(&extents, UINT64_MAX, GRAIN, &block), 0);
 	ck_assert_uint_eq(extents.free, 0);
 	for (int i = 0; i < N; i++)
 		if (i % 16 != 15)
 			extents_free(&extents, blocks[i]);
-	ck_assert_int_eq(extents_take(&extents, 16 * GRAIN, 16 * GRAIN, &block),
+	ck_assert_int_eq(extents_alloc(&extents, 16 * GRAIN, 16 * GRAIN, &block),
 			 -ENOSPC);
 	extents_free(&extents, blocks[47]);
-	ck_assert_int_eq(extents_take(&extents, 16 * GRAIN, 16 * GRAIN, &block), 0);
+	ck_assert_int_eq(extents_alloc(&extents, 16 * GRAIN, 16 * GRAIN, &block), 0);
 	ck_assert_ptr_eq(block, blocks[47]);
 	extents_destroy(&extents);
 }
@@ -135,11 +135,11 @@ START_TEST(soil__is_neither_free_nor_lent)
 	ck_assert_ptr_null(extents_find(&extents, 0));
 	ck_assert_uint_eq(extents.lent, 0);
 	ck_assert_uint_eq(extents.dirty, 8 * GRAIN);
-	ck_assert_int_eq(extents_take(&extents, GRAIN, GRAIN, &none), -ENOSPC);
+	ck_assert_int_eq(extents_alloc(&extents, GRAIN, GRAIN, &none), -ENOSPC);
 	ck_assert_ptr_null(none);
 	extents_free(&extents, a);
 	ck_assert_uint_eq(extents.free, 8 * GRAIN);
-	ck_assert_int_eq(extents_take(&extents, 9 * GRAIN, GRAIN, &none), -ENOSPC);
+	ck_assert_int_eq(extents_alloc(&extents, 9 * GRAIN, GRAIN, &none), -ENOSPC);
 	extents_destroy(&extents);
 }
 END_TEST
@@ -258,7 +258,7 @@ static void step_take(void)
 
 	if (n_held == LENT_MAX)
 		return;
-	err = extents_take(&extents, n * GRAIN, align * GRAIN, &block);
+	err = extents_alloc(&extents, n * GRAIN, align * GRAIN, &block);
 	ck_assert_int_eq(err, best ? 0 : -ENOSPC);
 	if (err)
 		return;
@@ -289,7 +289,7 @@ static void step_take_most(void)
 	for (unsigned n = size; n > 0 && !most; n--)
 		most = model_best(n, (unsigned)align) ? n : 0;
 	ck_assert_uint_eq(extents_largest(&extents, align * GRAIN), most * GRAIN);
-	err = extents_take_most(&extents, 40 * GRAIN, align * GRAIN, &block);
+	err = extents_alloc_most(&extents, 40 * GRAIN, align * GRAIN, &block);
 	ck_assert_int_eq(err, most ? 0 : -ENOSPC);
 	if (err)
 		return;
@@ -490,7 +490,7 @@ START_TEST(close__waits_for_what_reaches_over_the_end)
 	/* 16 were free behind it */
 	ck_assert_uint_eq(extents.free, 0);
 	ck_assert_uint_eq(extents.closed, 16 * GRAIN);
-	ck_assert_int_eq(extents_take(&extents, GRAIN, GRAIN, &block), -ENOSPC);
+	ck_assert_int_eq(extents_alloc(&extents, GRAIN, GRAIN, &block), -ENOSPC);
 	extents_drop(&extents, high);
 	extents_soil(&extents, across);
 	ck_assert(!extents_cleared(&extents));

@@ -193,25 +193,27 @@ static const struct {
 START_TEST(share__is_divided)
 {
 	const struct pool_params *params = divisions[_i].params;
-	enum share_kind kind = share_kind(params[2].pages);
+	enum auto_size_kind kind = auto_size_kind(params[2].pages);
 
 	for (size_t i = 0; i < 3; i++)
 		if (divisions[_i].mib[i])
-			ck_assert_uint_eq(share_bytes(share_of(params, 3, i, kind),
-						      1200 * MIB, 2 * MIB),
-					  divisions[_i].mib[i] * MIB);
+			ck_assert_uint_eq(
+				auto_size_bytes(auto_size_share(params, 3, i, kind),
+						1200 * MIB, 2 * MIB),
+				divisions[_i].mib[i] * MIB);
 	if (!divisions[_i].mib[2])
-		ck_assert_uint_eq(share_of(params, 3, 2, kind).parts, 0);
+		ck_assert_uint_eq(auto_size_share(params, 3, 2, kind).parts, 0);
 }
 END_TEST
 
 START_TEST(share__is_in_whole_pages)
 {
-	ck_assert_uint_eq(share_bytes((struct share){ 33, 100 }, 10 * MIB, 2 * MIB),
+	ck_assert_uint_eq(auto_size_bytes((struct share){ 33, 100 }, 10 * MIB, 2 * MIB),
 			  2 * MIB);
-	ck_assert_uint_eq(share_bytes((struct share){ 19, 100 }, 10 * MIB, 2 * MIB), 0);
+	ck_assert_uint_eq(auto_size_bytes((struct share){ 19, 100 }, 10 * MIB, 2 * MIB),
+			  0);
 	/* no product is too large */
-	ck_assert_uint_eq(share_bytes((struct share){ 100, 100 }, UINT64_MAX, 1),
+	ck_assert_uint_eq(auto_size_bytes((struct share){ 100, 100 }, UINT64_MAX, 1),
 			  UINT64_MAX);
 }
 END_TEST
@@ -240,7 +242,7 @@ START_TEST(share__of_all_is_at_most_all)
 {
 	size_t which = 2;
 
-	ck_assert_int_eq(share_check(together[_i].params, 2, &which),
+	ck_assert_int_eq(auto_size_check(together[_i].params, 2, &which),
 			 together[_i].said ? -EINVAL : 0);
 	ck_assert_uint_eq(which, together[_i].which);
 	if (together[_i].said)
@@ -277,15 +279,15 @@ static const struct {
 START_TEST(share__is_of_what_kept_pools_leave)
 {
 	const struct pool_params *params = left_over[_i].params;
-	enum share_kind kind = share_kind(params[2].pages);
+	enum auto_size_kind kind = auto_size_kind(params[2].pages);
 
 	for (size_t i = left_over[_i].n_kept; i < 3; i++)
-		ck_assert_uint_eq(
-			share_bytes(share_of(params, 3, i, kind), 1200 * MIB, 2 * MIB),
-			left_over[_i].mib[i] * MIB);
+		ck_assert_uint_eq(auto_size_bytes(auto_size_share(params, 3, i, kind),
+						  1200 * MIB, 2 * MIB),
+				  left_over[_i].mib[i] * MIB);
 	/* nobody asks how much is theirs, and it is no division by nothing */
 	for (size_t i = 0; i < left_over[_i].n_kept; i++)
-		ck_assert_uint_gt(share_of(params, 3, i, kind).whole, 0);
+		ck_assert_uint_gt(auto_size_share(params, 3, i, kind).whole, 0);
 }
 END_TEST
 

@@ -20,7 +20,7 @@
 #define MIB (UINT64_C(1) << 20)
 
 static struct config config;
-static struct inventory inventory;
+static struct plan plan;
 static struct fdstore *keep;
 static struct ledger *ledger;
 static struct pools *pools;
@@ -40,15 +40,15 @@ static int take(void)
 	n_stay = 0;
 	ck_assert_msg(!fdstore_open(config.state, &none, &keep), "%s", err_text());
 	ck_assert_msg(!ledger_open(fdstore_ledger(keep), &ledger), "%s", err_text());
-	return inventory_take(&inventory, &config, ledger, keep, on_stays);
+	return plan_make(&plan, &config, ledger, keep, on_stays);
 }
 
 static void begin(void)
 {
 	ck_assert_msg(!take(), "%s", err_text());
-	ck_assert_msg(!pools_open(inventory.pools, inventory.n_pools, NULL, &pools),
-		      "%s", err_text());
-	ck_assert_int_eq(inventory_keep(&inventory, pools, ledger, keep), 0);
+	ck_assert_msg(!pools_open(plan.pools, plan.n_pools, NULL, &pools), "%s",
+		      err_text());
+	ck_assert_int_eq(plan_record(&plan, pools, ledger, keep), 0);
 }
 
 /* The process ends, however. */
@@ -164,7 +164,7 @@ START_TEST(devices__are_those_of_the_last_configuration)
 	bind_to("able0", "able1");
 	begin();
 	lend();
-	ck_assert_int_eq(inventory_grows(pools, bound(), 2 * MIB, ledger), 0);
+	ck_assert_int_eq(plan_record_growth(pools, bound(), 2 * MIB, ledger), 0);
 	end();
 	bind_to(last[_i], NULL);
 	begin();
@@ -249,9 +249,7 @@ START_TEST(devices__of_any_record)
 	if (patches[_i].err) {
 		ck_assert_ptr_nonnull(strstr(err_text(), "malformed"));
 	} else {
-		ck_assert_int_eq(
-			pools_open(inventory.pools, inventory.n_pools, NULL, &pools),
-			0);
+		ck_assert_int_eq(pools_open(plan.pools, plan.n_pools, NULL, &pools), 0);
 		expect_bound_to(NULL, NULL);
 	}
 	end();

@@ -74,18 +74,18 @@ static void grow(uint64_t bytes)
 	pools_lend(pools, 0);
 }
 
-static void recall(uint64_t bytes)
+static void reclaim(uint64_t bytes)
 {
-	ck_assert_int_eq(pools_recall(pools, 0, bytes, 77, POOL_SHRINK_REVOKE), 0);
+	ck_assert_int_eq(pools_reclaim(pools, 0, bytes, 77, POOL_SHRINK_REVOKE), 0);
 	look();
-	ck_assert_int_eq(status.resizing, POOL_RECALLS);
+	ck_assert_int_eq(status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(status.bytes_to, bytes);
 }
 
 static void shrink(void)
 {
 	look();
-	ck_assert_uint_eq(status.recalled, 0);
+	ck_assert_uint_eq(status.reclaimed, 0);
 	pools_shrink(pools, 0);
 	ck_assert_msg(await_resized() == 0, "%s", text);
 	ck_assert(!resized.grown);
@@ -97,7 +97,7 @@ static struct extent take(uint64_t bytes)
 	struct extent extent;
 	unsigned n;
 
-	ck_assert_msg(pools_take(pools, &request, &extent, 1, &n) == 0, "%s",
+	ck_assert_msg(pools_alloc(pools, &request, &extent, 1, &n) == 0, "%s",
 		      err_text());
 	return extent;
 }
@@ -108,7 +108,7 @@ static int take_error(uint64_t bytes)
 	struct extent extents[8];
 	unsigned n;
 
-	return pools_take(pools, &request, extents, 8, &n);
+	return pools_alloc(pools, &request, extents, 8, &n);
 }
 
 static bool all_are(const struct extent *extent, char value)
@@ -327,30 +327,30 @@ END_TEST
 START_TEST(recall__lends_nothing_of_the_end)
 {
 	struct extent low, across, high;
-	struct pool_recall wanted;
+	struct pool_reclaim wanted;
 
 	open_one(8 * MIB);
 	low = take(3 * MIB);
 	across = take(3 * MIB);
 	high = take(MIB);
-	extent_recall(&high, &wanted);
+	extent_reclaim(&high, &wanted);
 	ck_assert_uint_eq(wanted.bytes, 0);
-	recall(4 * MIB);
+	reclaim(4 * MIB);
 	ck_assert_uint_eq(status.closed, MIB);
-	ck_assert_uint_eq(status.recalled, 3 * MIB);
+	ck_assert_uint_eq(status.reclaimed, 3 * MIB);
 	ck_assert_uint_eq(status.free, 0);
 	ck_assert_int_eq(take_error(4096), -ENOSPC);
 	ck_assert_msg(strstr(err_text(), "0 B are free"), "%s", err_text());
-	extent_recall(&low, &wanted);
+	extent_reclaim(&low, &wanted);
 	ck_assert_uint_eq(wanted.bytes, 0);
-	extent_recall(&across, &wanted);
+	extent_reclaim(&across, &wanted);
 	ck_assert_uint_eq(wanted.bytes, 2 * MIB);
 	ck_assert_uint_eq(wanted.until_ms, 77);
 	ck_assert_int_eq(wanted.then, POOL_SHRINK_REVOKE);
-	extent_recall(&high, &wanted);
+	extent_reclaim(&high, &wanted);
 	ck_assert_uint_eq(wanted.bytes, MIB);
 	/* what goes need not be clean, and is told of when it is back */
-	pools_give(pools, across);
+	pools_free(pools, across);
 	look();
 	ck_assert_uint_eq(status.scrubbing, 3 * MIB);
 	while (status.scrubbing) {
@@ -358,8 +358,8 @@ START_TEST(recall__lends_nothing_of_the_end)
 		look();
 	}
 	ck_assert_uint_eq(status.free, MIB);
-	ck_assert_uint_eq(status.recalled, MIB);
-	pools_give(pools, high);
+	ck_assert_uint_eq(status.reclaimed, MIB);
+	pools_free(pools, high);
 	await_news();
 	look();
 	ck_assert_uint_eq(status.scrubbed_ever, 3 * MIB);
@@ -390,15 +390,15 @@ START_TEST(recall__of_two_pools)
 		high[i] = take(2 * MIB);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_int_eq(
-			pools_recall(pools, i, 2 * MIB, 77, POOL_SHRINK_REFUSE), 0);
-	pools_give(pools, high[0]);
-	pools_give(pools, low);
+			pools_reclaim(pools, i, 2 * MIB, 77, POOL_SHRINK_REFUSE), 0);
+	pools_free(pools, high[0]);
+	pools_free(pools, low);
 	(void)usleep(50000);
-	pools_give(pools, high[1]);
+	pools_free(pools, high[1]);
 	await_news();
 	for (unsigned i = 0; i < 2; i++) {
 		pools_status(pools, i, &status);
-		ck_assert_uint_eq(status.recalled, 0);
+		ck_assert_uint_eq(status.reclaimed, 0);
 		pools_shrink(pools, i);
 	}
 	/* and the next word comes, too */
@@ -410,8 +410,8 @@ START_TEST(recall__of_two_pools)
 	}
 	grow(4 * MIB);
 	high[0] = take(2 * MIB);
-	recall(2 * MIB);
-	pools_give(pools, high[0]);
+	reclaim(2 * MIB);
+	pools_free(pools, high[0]);
 	await_news();
 	shrink();
 	pools_close(pools);
@@ -421,18 +421,18 @@ END_TEST
 START_TEST(recall_end__cleans_what_came_back_unclean)
 {
 	struct extent extent;
-	struct pool_recall wanted;
+	struct pool_reclaim wanted;
 
 	open_one(4 * MIB);
 	(void)take(MIB);
 	extent = take(2 * MIB);
 	fill(&extent, 'x');
-	recall(MIB);
-	pools_give(pools, extent);
+	reclaim(MIB);
+	pools_free(pools, extent);
 	look();
 	ck_assert_uint_eq(status.closed, 3 * MIB);
 	ck_assert_uint_eq(status.scrubbing, 0);
-	pools_recall_end(pools, 0);
+	pools_reclaim_end(pools, 0);
 	look();
 	ck_assert_int_eq(status.resizing, POOL_RESTS);
 	ck_assert_uint_eq(status.free, MIB);
@@ -443,7 +443,7 @@ START_TEST(recall_end__cleans_what_came_back_unclean)
 	}
 	extent = take(3 * MIB);
 	ck_assert(all_are(&extent, 0));
-	extent_recall(&extent, &wanted);
+	extent_reclaim(&extent, &wanted);
 	ck_assert_uint_eq(wanted.bytes, 0);
 	pools_close(pools);
 }
@@ -462,8 +462,8 @@ START_TEST(shrink__then_grow_reads_as_zero)
 		ck_assert(all_are(&extent, 0));
 		fill(&extent, 'x');
 		addr = extent_addr(&extent);
-		recall(MIB);
-		pools_give(pools, extent);
+		reclaim(MIB);
+		pools_free(pools, extent);
 		await_news();
 		shrink();
 		ck_assert_uint_eq(file_bytes(), MIB);
@@ -489,12 +489,12 @@ START_TEST(shrink__that_fails_lends_nothing_of_it_again)
 	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
 	extent = take(4 * MIB);
 	fill(&extent, 'x');
-	pools_give_tail(pools, &extent, MIB);
+	pools_free_tail(pools, &extent, MIB);
 	while (look(), status.scrubbing)
 		await_news();
 	memset((char *)extent_addr(&extent) + MIB, 'x', 3 * MIB);
 	ck_assert_int_eq(fcntl(params.file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	recall(MIB);
+	reclaim(MIB);
 	pools_shrink(pools, 0);
 	ck_assert_int_eq(await_resized(), -EPERM);
 	ck_assert_uint_eq(status.bytes, MIB);

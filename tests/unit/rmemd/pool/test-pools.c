@@ -58,7 +58,7 @@ START_TEST(give__zeroes_before_the_next_grant)
 	assert_zero(&taken[0]);
 	memset(extent_addr(&taken[0]), 0xa5, MIB);
 	offset = taken[0].offset;
-	pools_give(pools, taken[0]);
+	pools_free(pools, taken[0]);
 	pools_status(pools, 0, &status);
 	ck_assert_uint_eq(status.lent, 0);
 	ck_assert_uint_eq(status.scrubbing, MIB);
@@ -85,9 +85,9 @@ START_TEST(give_tail__keeps_whole_pages)
 	ck_assert_int_eq(take(MIB, 1), 0);
 	extent = taken[0];
 	memset(extent_addr(&extent), 0xa5, MIB);
-	ck_assert_uint_eq(pools_give_tail(pools, &extent, MIB - 4095), 0);
+	ck_assert_uint_eq(pools_free_tail(pools, &extent, MIB - 4095), 0);
 	ck_assert_uint_eq(extent.bytes, MIB);
-	ck_assert_uint_eq(pools_give_tail(pools, &extent, 4097), MIB - 8192);
+	ck_assert_uint_eq(pools_free_tail(pools, &extent, 4097), MIB - 8192);
 	ck_assert_uint_eq(extent.bytes, 8192);
 	pools_status(pools, 0, &status);
 	ck_assert_uint_eq(status.lent, 8192);
@@ -96,8 +96,8 @@ START_TEST(give_tail__keeps_whole_pages)
 	ck_assert_int_eq(take(MIB - 8192, 1), 0);
 	assert_zero(&taken[0]);
 	ck_assert_int_eq(((const char *)extent_addr(&extent))[8191], (char)0xa5);
-	pools_give(pools, extent);
-	pools_give(pools, taken[0]);
+	pools_free(pools, extent);
+	pools_free(pools, taken[0]);
 	await_clean();
 	ck_assert_int_eq(take(MIB, 1), 0);
 	pools_close(pools);
@@ -122,7 +122,7 @@ static void give_quarters(void)
 		memset(extent_addr(&quarters[i]), 0xa5, MIB);
 	}
 	for (unsigned i = 0; i < 4; i++)
-		pools_give(pools, quarters[i]);
+		pools_free(pools, quarters[i]);
 }
 
 START_TEST(scrubber__keeps_to_its_rate_unless_somebody_waits)
@@ -138,7 +138,7 @@ START_TEST(scrubber__keeps_to_its_rate_unless_somebody_waits)
 	await_clean();
 	ck_assert_int_eq(take(4 * MIB, 1), 0);
 	assert_zero(&taken[0]);
-	pools_give(pools, taken[0]);
+	pools_free(pools, taken[0]);
 	await_clean();
 	/* what was done in a hurry is not made up for */
 	pools_hurry(pools, false);
@@ -159,7 +159,7 @@ START_TEST(scrubber__keeps_to_its_rate_unless_somebody_waits)
 }
 END_TEST
 
-static void on_given(void *ctx)
+static void on_freed(void *ctx)
 {
 	(*(unsigned *)ctx)++;
 }
@@ -169,7 +169,7 @@ START_TEST(give__waits_until_it_is_told)
 	unsigned given = 0;
 
 	open_one(4 * MIB);
-	pools_on_given(pools, on_given, &given);
+	pools_on_freed(pools, on_freed, &given);
 	give_quarters();
 	ck_assert_uint_eq(given, 1);
 	ck_assert(!comes_back());
@@ -185,12 +185,12 @@ START_TEST(give__waits_until_it_is_told)
 	pools_hurry(pools, false);
 	give_quarters();
 	ck_assert_uint_eq(given, 3);
-	pools_on_given(pools, NULL, NULL);
+	pools_on_freed(pools, NULL, NULL);
 	await_clean();
 	give_quarters();
 	await_clean();
 	ck_assert_uint_eq(given, 3);
-	pools_on_given(pools, on_given, &given);
+	pools_on_freed(pools, on_freed, &given);
 	give_quarters();
 	/* nor does the end wait for it */
 	pools_close(pools);
@@ -209,7 +209,7 @@ START_TEST(take__tells_full_from_not_yet_clean)
 	half = taken[0];
 	ck_assert_int_eq(take(MIB, 1), -ENOSPC);
 	ck_assert_ptr_nonnull(strstr(err_text(), "512 KiB are free"));
-	pools_give(pools, half);
+	pools_free(pools, half);
 	ck_assert_int_eq(take(MIB, 1), -EAGAIN);
 	ck_assert_int_eq(take(MIB + 1, EXTENTS_MAX), -ENOSPC);
 	await_clean();
@@ -229,7 +229,7 @@ START_TEST(take__makes_several_of_what_is_scattered)
 		pieces[i] = taken[0];
 	}
 	for (unsigned i = 0; i < 8; i += 2)
-		pools_give(pools, pieces[i]);
+		pools_free(pools, pieces[i]);
 	/* dirty as they are they could not hold it in 3 */
 	ck_assert_int_eq(take(512 * KIB, 3), -ENOSPC);
 	await_clean();
@@ -287,7 +287,7 @@ START_TEST(take__keeps_to_what_a_device_registers)
 	}
 	/* each is given back by itself; dirty as they are they would do in 8, not in 7 */
 	for (unsigned i = 0; i < n; i++)
-		pools_give(pools, pieces[i]);
+		pools_free(pools, pieces[i]);
 	ck_assert_int_eq(take(8 * 68 * KIB, 8), -EAGAIN);
 	ck_assert_int_eq(take(7 * 68 * KIB + 1, 7), -ENOSPC);
 	await_clean();
@@ -297,7 +297,7 @@ START_TEST(take__keeps_to_what_a_device_registers)
 	ck_assert_uint_eq(taken[2].bytes, 4 * KIB);
 	/* none is in the way of the others, and there is one piece in the end */
 	for (unsigned i = 0; i < n_taken; i++)
-		pools_give(pools, taken[i]);
+		pools_free(pools, taken[i]);
 	await_clean();
 	pools_set_extent_max(pools, 0);
 	ck_assert_int_eq(take(MIB, 1), 0);
@@ -316,8 +316,8 @@ START_TEST(take__that_comes_to_too_many_pieces_takes_nothing)
 		ck_assert_int_eq(take(256 * KIB, 1), 0);
 		pieces[i] = taken[0];
 	}
-	pools_give(pools, pieces[0]);
-	pools_give(pools, pieces[2]);
+	pools_free(pools, pieces[0]);
+	pools_free(pools, pieces[2]);
 	await_clean();
 	pools_set_extent_max(pools, 200 * KIB);
 	/* 200 and 56 of each */
@@ -368,7 +368,7 @@ START_TEST(take__spreads_over_pools_and_joins_them)
 	/* the contents of both come back zeroed */
 	for (unsigned i = 0; i < 2; i++) {
 		memset(extent_addr(&taken[i]), 1, taken[i].bytes);
-		pools_give(pools, taken[i]);
+		pools_free(pools, taken[i]);
 	}
 	await_clean();
 	pools_status(pools, 1, &status);
@@ -382,7 +382,7 @@ START_TEST(close__does_not_wait_for_dirty_memory)
 {
 	open_one(64 * MIB);
 	ck_assert_int_eq(take(64 * MIB, 1), 0);
-	pools_give(pools, taken[0]);
+	pools_free(pools, taken[0]);
 	pools_close(pools);
 	pools_close(NULL);
 }

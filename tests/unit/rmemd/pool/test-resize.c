@@ -35,7 +35,7 @@ static struct fake {
 	unsigned n_grown; /* calls of pools_grow() */
 	bool done;        /* pools_resized() tells so: */
 	struct pools_resized resized;
-	uint64_t leased; /* of what is recalled */
+	uint64_t leased; /* of what is reclaimed */
 } fake;
 
 /* What the ledger says. */
@@ -118,8 +118,8 @@ void pools_grow_stop(struct pools *pools, unsigned i)
 	fake.stopped = true;
 }
 
-int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
-		 enum pool_shrink then)
+int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
+		  enum pool_shrink then)
 {
 	(void)pools;
 	(void)i;
@@ -128,9 +128,9 @@ int pools_recall(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until
 	ck_assert_uint_eq(until_ms, now_ms + WAIT_MS);
 	if (fake.recall_err)
 		return err_set(fake.recall_err, "no thread");
-	fake.status.resizing = POOL_RECALLS;
+	fake.status.resizing = POOL_RECLAIMS;
 	fake.status.bytes_to = bytes;
-	fake.status.recalled = fake.status.bytes - bytes;
+	fake.status.reclaimed = fake.status.bytes - bytes;
 	return 0;
 }
 
@@ -138,14 +138,14 @@ static void rest(void)
 {
 	fake.status.resizing = POOL_RESTS;
 	fake.status.bytes_to = fake.status.bytes;
-	fake.status.recalled = 0;
+	fake.status.reclaimed = 0;
 }
 
-void pools_recall_end(struct pools *pools, unsigned i)
+void pools_reclaim_end(struct pools *pools, unsigned i)
 {
 	(void)pools;
 	(void)i;
-	ck_assert_int_eq(fake.status.resizing, POOL_RECALLS);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	rest();
 }
 
@@ -153,8 +153,8 @@ void pools_shrink(struct pools *pools, unsigned i)
 {
 	(void)pools;
 	(void)i;
-	ck_assert_uint_eq(fake.status.recalled, 0);
-	if (fake.status.resizing == POOL_RECALLS)
+	ck_assert_uint_eq(fake.status.reclaimed, 0);
+	if (fake.status.resizing == POOL_RECLAIMS)
 		fake.status.bytes = fake.status.bytes_to;
 	fake.status.resizing = POOL_SHRINKS;
 }
@@ -177,15 +177,15 @@ void pools_lend(struct pools *pools, unsigned i)
 	fake.status.bytes = fake.status.bytes_to = fake.resized.bytes;
 }
 
-void leases_recall(struct leases *leases)
+void leases_reclaim(struct leases *leases)
 {
 	(void)leases;
 }
 
-int leases_each_recalled(const struct leases *leases, uint32_t pool,
-			 int (*each)(const struct lease_status *status, uint64_t bytes,
-				     void *arg),
-			 void *arg)
+int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
+			  int (*each)(const struct lease_status *status, uint64_t bytes,
+				      void *arg),
+			  void *arg)
 {
 	const struct lease_status status = { .id = 9, .tenant = "red" };
 
@@ -203,8 +203,8 @@ static int keep(uint64_t bytes, uint64_t grown)
 	return 0;
 }
 
-int inventory_grows(const struct pools *pools, unsigned i, uint64_t bytes,
-		    struct ledger *ledger)
+int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
+		       struct ledger *ledger)
 {
 	(void)pools;
 	(void)i;
@@ -212,8 +212,8 @@ int inventory_grows(const struct pools *pools, unsigned i, uint64_t bytes,
 	return keep(fake.status.bytes, bytes);
 }
 
-int inventory_resized(const struct pools *pools, unsigned i, uint64_t bytes,
-		      struct ledger *ledger)
+int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
+		     struct ledger *ledger)
 {
 	(void)pools;
 	(void)i;
@@ -261,7 +261,7 @@ static void teardown(void)
 static void reload(uint64_t bytes)
 {
 	config.pools[0].bytes = bytes;
-	resizes_take(resizes, &config);
+	resizes_configure(resizes, &config);
 	(void)resizes_work(resizes);
 }
 
@@ -381,9 +381,9 @@ END_TEST
 START_TEST(shrink__when_its_end_is_free)
 {
 	reload(32 * MIB);
-	ck_assert_int_eq(fake.status.resizing, POOL_RECALLS);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), now_ms + WAIT_MS);
-	fake.status.recalled = 0;
+	fake.status.reclaimed = 0;
 	(void)resizes_work(resizes);
 	ck_assert_int_eq(fake.status.resizing, POOL_SHRINKS);
 	end(0, 32 * MIB);
@@ -399,7 +399,7 @@ START_TEST(shrink__refused_for_what_is_leased)
 	reload(32 * MIB);
 	now_ms += WAIT_MS - 1;
 	(void)resizes_work(resizes);
-	ck_assert_int_eq(fake.status.resizing, POOL_RECALLS);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	now_ms++;
 	(void)resizes_work(resizes);
 	assert_logged(
@@ -417,10 +417,10 @@ START_TEST(shrink__waits_for_what_is_nobodys)
 	reload(32 * MIB);
 	now_ms += 2 * WAIT_MS;
 	(void)resizes_work(resizes);
-	ck_assert_int_eq(fake.status.resizing, POOL_RECALLS);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
 	ck_assert_ptr_nonnull(strstr(logged[0], "pool-shrinking: "));
-	fake.status.recalled = 0;
+	fake.status.reclaimed = 0;
 	(void)resizes_work(resizes);
 	end(0, 32 * MIB);
 	assert_rests(32 * MIB);
@@ -437,7 +437,7 @@ START_TEST(shrink__revokes)
 	assert_logged(
 		"pool-revokes: in the way are still 1 MiB of 1 lease: 9 of tenant "
 		"red has 1 MiB");
-	ck_assert_int_eq(fake.status.resizing, POOL_RECALLS);
+	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
 }
 END_TEST
