@@ -157,8 +157,8 @@ static void on_ended(void *ctx, const struct lease_status *status,
 }
 
 const struct leases_events loop_leases_events = {
-	.news = on_news,
-	.noticed = on_noticed,
+	.client_event = on_news,
+	.client_notified = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_leases_timer,

@@ -93,6 +93,7 @@ static json_t *leases_sum_view(const struct leases *leases)
 static json_t *counters_view(const struct admin_sources *from)
 {
 	const struct control_counters *counters = from->counters;
+	const struct leases_counters *leases = leases_counters(from->leases);
 	json_t *object = json_object();
 
 	view_number(&object, "connections", counters->connections);
@@ -102,10 +103,10 @@ static json_t *counters_view(const struct admin_sources *from)
 	view_number(&object, "sessions_opened", counters->sessions_opened);
 	view_number(&object, "sessions_fenced", counters->sessions_fenced);
 	view_number(&object, "sessions_resumed", counters->sessions_resumed);
-	view_number(&object, "leases_granted", leases_granted_ever(from->leases));
-	view_number(&object, "leases_expired", leases_expired_ever(from->leases));
-	view_number(&object, "leases_waited", leases_waited_ever(from->leases));
-	view_number(&object, "leases_waited_ms", leases_waited_ms(from->leases));
+	view_number(&object, "leases_granted", leases->granted);
+	view_number(&object, "leases_expired", leases->expired);
+	view_number(&object, "leases_waited", leases->waited);
+	view_number(&object, "leases_waited_ms", leases->waited_ms);
 	view_number(&object, "channels_refused", counters->channels_refused);
 	return object;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/admin/admin.h"
 #include "rmemd/admin/view.h"
-#include "rmemd/lease/tenants.h"
+#include "rmemd/lease/tenant.h"
 
 /* null: no limit */
 static void view_limit(json_t **object, const char *key, uint64_t limit)

@@ -9,7 +9,7 @@
 #include "rmemd/config/config.h"
 #include "rmemd/fabrics/endpoints.h"
 #include "rmemd/lease/lease.h"
-#include "rmemd/lease/tenants.h"
+#include "rmemd/lease/tenant.h"
 #include "wire/msg.h"
 
 struct ledger;

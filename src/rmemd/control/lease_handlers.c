@@ -176,7 +176,7 @@ int handle_fix_home(struct session *session, const struct wire_msg *msg,
 	ret_reply->home.fabric =
 		home.kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS : WIRE_FABRIC_TCP;
 	(void)snprintf(ret_reply->home.device, sizeof(ret_reply->home.device), "%s",
-		       home.device);
+		       home.name);
 	return HANDLER_REPLY;
 }
 

@@ -2,22 +2,25 @@
 #include "rmemd/lease/attachment.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/err.h"
 #include "rmemd/lease/ledger_record.h"
 
-/* Keys that longer ones replaced stay alive for operations that still use them; a
- * program that grows a lease again and again must not pile them up. */
+/* MRs that longer ones replaced stay alive for operations that still use them; a program that
+ * grows a lease again and again must not pile them up. */
 #define RETIRED_MAX 16
+
+static struct mr *mr_at(struct list *node)
+{
+	return container_of(node, struct mr, link);
+}
 
 static int attachment_new(struct lease *lease, struct lease_client *client,
 			  unsigned rights, struct attachment **ret_attachment)
 {
-	struct attachment *attachment;
+	struct attachment *attachment = malloc(sizeof(*attachment));
 
-	attachment = malloc(sizeof(*attachment));
 	if (!attachment)
 		return err_set(-ENOMEM, "no memory for an attachment");
 	*attachment = (struct attachment){
@@ -30,7 +33,7 @@ static int attachment_new(struct lease *lease, struct lease_client *client,
 	list_init(&attachment->in_events);
 	notice_source_init(&attachment->notices);
 	list_append(&lease->attachments, &attachment->in_lease);
-	list_append(&client->attachments, &attachment->in_holder);
+	list_append(&client->attachments, &attachment->in_client);
 	lease->n_attachments++;
 	client->n_attachments++;
 	client->tenant->n_attachments++;
@@ -56,62 +59,54 @@ int attachment_restore(struct lease *lease, struct lease_client *client,
 	return err;
 }
 
-bool attachment_ended(const struct attachment *attachment)
-{
-	return list_empty(&attachment->in_lease);
-}
-
 void attachment_free(struct attachment *attachment)
 {
 	attachment->client->tenant->n_attachments--;
 	free(attachment);
 }
 
-/* It is nobody's any more. */
-static void attachment_detach(struct attachment *attachment)
+/* It leaves its lease, and stays in its client's events alone. */
+static void attachment_leave_lease(struct attachment *attachment)
 {
-	struct lease_client *client = attachment->client;
 	struct lease *lease = attachment->lease;
-	struct lease_waiter *waiter = lease->memory_waiter;
 
 	list_for_each_safe(node, &attachment->mrs)
-		mr_deregister(container_of(node, struct mr, link), false);
+		mr_deregister(mr_at(node), false);
 	attachment_unwatch(attachment);
 	attachment_unrecord(attachment);
 	list_remove(&attachment->in_events);
 	list_remove(&attachment->in_lease);
-	list_remove(&attachment->in_holder);
+	list_remove(&attachment->in_client);
 	lease->n_attachments--;
-	client->n_attachments--;
-	if (waiter && waiter->attachment == attachment)
-		lease_wait(lease, attachment, waiter->kind, lease_stop_waiting(lease));
-	lease_fail_waiters(lease, attachment, -ESTALE,
-			   "the lease was given up meanwhile");
+	attachment->client->n_attachments--;
+	waiters_fail(lease, attachment, -ESTALE,
+		     "the lease has ended or was detached meanwhile");
+	lease_changed(lease);
 }
 
 void attachment_end(struct attachment *attachment)
 {
-	attachment_detach(attachment);
+	attachment_leave_lease(attachment);
 	attachment_free(attachment);
 }
 
 void attachment_revoke(struct attachment *attachment, enum wire_reason reason)
 {
-	const struct lease *lease = attachment->lease;
+	struct lease *lease = attachment->lease;
 
-	attachment_detach(attachment);
+	attachment_leave_lease(attachment);
 	attachment->lease = NULL;
-	attachment->ended = lease->id;
-	attachment->why = (unsigned)reason;
-	attachment->news = 0;
+	attachment->ended_id = lease->id;
+	attachment->reason = (unsigned)reason;
+	attachment->events = 0;
 	attachment_tell(attachment, lease->leases, EVENT_ENDED);
 }
 
-static bool exposed(const struct attachment *attachment, const struct segment *segment,
-		    unsigned port)
+static bool registered(const struct attachment *attachment,
+		       const struct segment *segment, unsigned port)
 {
 	list_for_each(node, &attachment->mrs) {
-		const struct mr *mr = container_of(node, struct mr, link);
+		const struct mr *mr = mr_at(node);
 
 		if (mr->segment == segment && mr->port == port &&
 		    mr->bytes == segment->bytes)
@@ -122,16 +117,19 @@ static bool exposed(const struct attachment *attachment, const struct segment *s
 
 int attachment_complete(struct attachment *attachment)
 {
-	struct lease *lease = attachment->lease;
+	const struct lease *lease = attachment->lease;
 	int err;
 
 	for (unsigned i = 0; i < lease->n_segments; i++) {
+		struct segment *segment = lease->segments[i];
+		unsigned endpoints = extent_endpoints(&segment->extent);
+
 		for (unsigned port = 0; port < WIRE_ENDPOINTS_MAX; port++) {
 			if (!attachment->client->ports[port].session ||
-			    !segment_lent_through(lease->segments[i], 1u << port) ||
-			    exposed(attachment, lease->segments[i], port))
+			    !(endpoints & (1u << port)) ||
+			    registered(attachment, segment, port))
 				continue;
-			err = mr_register(attachment, lease->segments[i], port);
+			err = mr_register(attachment, segment, port);
 			if (err)
 				return err;
 		}
@@ -144,7 +142,7 @@ int attachment_complete(struct attachment *attachment)
 void attachment_cut(struct attachment *attachment, const struct segment *segment)
 {
 	list_for_each_safe(node, &attachment->mrs) {
-		struct mr *mr = container_of(node, struct mr, link);
+		struct mr *mr = mr_at(node);
 
 		if (mr->segment == segment && mr->bytes > segment->bytes)
 			mr_deregister(mr, false);
@@ -161,15 +159,13 @@ void attachment_retire(struct attachment *attachment)
 	unsigned n = 0;
 
 	list_for_each(node, &attachment->mrs)
-		n += retired(container_of(node, struct mr, link));
+		n += retired(mr_at(node));
 	list_for_each_safe(node, &attachment->mrs) {
-		struct mr *mr = container_of(node, struct mr, link);
-
 		if (n <= RETIRED_MAX)
 			return;
-		if (!retired(mr))
+		if (!retired(mr_at(node)))
 			continue;
-		mr_deregister(mr, false);
+		mr_deregister(mr_at(node), false);
 		n--;
 	}
 }
@@ -179,12 +175,10 @@ bool attachment_leave(struct attachment *attachment, unsigned port)
 	bool any = false;
 
 	list_for_each_safe(node, &attachment->mrs) {
-		struct mr *mr = container_of(node, struct mr, link);
-
-		if (mr->port != port)
+		if (mr_at(node)->port != port)
 			continue;
 		any = true;
-		mr_deregister(mr, true);
+		mr_deregister(mr_at(node), true);
 	}
 	return any;
 }
@@ -192,8 +186,41 @@ bool attachment_leave(struct attachment *attachment, unsigned port)
 void attachment_fence(struct attachment *attachment)
 {
 	attachment->fenced = true;
-	/* who comes back is told anew */
+	/* a client that comes back is told anew */
 	attachment->wanted = 0;
 	list_for_each_safe(node, &attachment->mrs)
-		mr_deregister(container_of(node, struct mr, link), true);
+		mr_deregister(mr_at(node), true);
+}
+
+/* ---- what the client is told ---- */
+
+void attachment_tell(struct attachment *attachment, const struct leases *leases,
+		     unsigned event)
+{
+	struct lease_client *client = attachment->client;
+
+	attachment->events |= event;
+	if (list_empty(&attachment->in_events))
+		list_append(&client->with_events, &attachment->in_events);
+	leases->events->client_event(leases->ctx, client);
+}
+
+void attachment_tell_changed(struct attachment *attachment, unsigned reason)
+{
+	/* a lease that was cut and became longer since is told as cut */
+	if (reason || !(attachment->events & EVENT_CHANGED))
+		attachment->reason = reason;
+	attachment_tell(attachment, attachment->lease->leases, EVENT_CHANGED);
+}
+
+void attachment_unwatch(struct attachment *attachment)
+{
+	struct lease_client *client = attachment->client;
+
+	if (list_empty(&attachment->watching))
+		return;
+	list_remove(&attachment->watching);
+	notices_drop(&client->notices, &attachment->notices);
+	if (--client->n_watches == 0)
+		notices_close(&client->notices);
 }

@@ -7,9 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/quote.h"
 #include "rmemd/lease/ledger_record.h"
-#include "rmemd/lease/lease_table.h"
 #include "rmemd/state/ledger.h"
 
 int lease_set_name(struct lease *lease, const char *name)
@@ -68,28 +66,11 @@ struct lease *lease_blank(struct leases *leases, uint64_t id)
 	lease->id = id;
 	list_init(&lease->all);
 	list_init(&lease->in_owner);
+	list_init(&lease->changed);
 	list_init(&lease->attachments);
 	list_init(&lease->watchers);
 	list_init(&lease->dying);
 	list_init(&lease->waiters);
-	list_init(&lease->waiting);
-	return lease;
-}
-
-static struct lease *lease_new(struct leases *leases, struct lease_client *client,
-			       const struct lease_params *params)
-{
-	struct lease *lease = lease_blank(leases, leases->next_id);
-
-	if (!lease)
-		return NULL;
-	lease->tenant = client->tenant;
-	tenant_ref(lease->tenant);
-	lease->align = params->align;
-	lease->placement = params->placement;
-	lease->node = params->node;
-	lease->ttl_ms = params->ttl_ms;
-	lease->granted_ms = clock_now_ms();
 	return lease;
 }
 
@@ -99,6 +80,29 @@ void lease_delete(struct lease *lease)
 	free(lease->segments);
 	free(lease->name);
 	free(lease);
+}
+
+int lease_insert(struct lease *lease)
+{
+	struct leases *leases = lease->leases;
+
+	if (map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id)))
+		goto err_memory;
+	if (lease->name && map_insert(&lease->tenant->names, &lease->by_name,
+				      map_hash_string(lease->name))) {
+		map_remove(&leases->by_id, &lease->by_id);
+		goto err_memory;
+	}
+	if (lease->owner)
+		list_append(&lease->owner->owned, &lease->in_owner);
+	list_append(&leases->all, &lease->all);
+	lease->tenant->n_leases++;
+	if (leases->next_id <= lease->id)
+		leases->next_id = lease->id + 1;
+	return 0;
+
+err_memory:
+	return err_set(-ENOMEM, "no memory for a lease");
 }
 
 int lease_create(struct leases *leases, struct lease_client *client,
@@ -115,27 +119,26 @@ int lease_create(struct leases *leases, struct lease_client *client,
 	err = tenant_check_lease(tenant);
 	if (err)
 		return err;
-	lease = lease_new(leases, client, params);
+	lease = lease_blank(leases, leases->next_id);
 	if (!lease)
 		return err_set(-ENOMEM, "no memory for a lease");
-	if (map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id))) {
-		lease_delete(lease);
-		return err_set(-ENOMEM, "no memory for a lease");
-	}
-	if (*params->name) {
-		err = lease_set_name(lease, params->name);
-		if (err) {
-			map_remove(&leases->by_id, &lease->by_id);
-			lease_delete(lease);
-			return err;
-		}
-	} else {
+	lease->tenant = tenant;
+	tenant_ref(tenant);
+	lease->align = params->align;
+	lease->placement = params->placement;
+	lease->node = params->node;
+	lease->ttl_ms = params->ttl_ms;
+	lease->granted_ms = clock_now_ms();
+	if (!*params->name)
 		lease->owner = client;
-		list_append(&client->owned, &lease->in_owner);
+	else if (!(lease->name = strdup(params->name)))
+		err = err_set(-ENOMEM, "no memory for a lease's name");
+	if (!err)
+		err = lease_insert(lease);
+	if (err) {
+		lease_delete(lease);
+		return err;
 	}
-	leases->next_id++;
-	tenant->n_leases++;
-	list_append(&leases->all, &lease->all);
 	*ret_lease = lease;
 	return 0;
 }
@@ -272,7 +275,6 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 	       const struct lease_client *except)
 {
 	const struct leases_events *events = lease->leases->events;
-	struct lease_waiter *waiter = lease_stop_waiting(lease);
 	bool granted = lease->state == LEASE_READY;
 	struct attachment *attachment;
 	struct lease_status status;
@@ -282,12 +284,10 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 		events->ended(lease->leases->ctx, &status, reason);
 	}
 	lease->state = LEASE_ENDED;
-	/* before its memory is touched: from here on it is over, whatever happens */
+	/* before its memory is touched: from here on it has ended, whatever happens */
 	lease_unrecord(lease);
 	ledger_commit(lease->leases->ledger);
 	lease_unlink(lease);
-	if (waiter)
-		waiter->done(waiter, -ESTALE, "the lease has ended meanwhile");
 	while ((attachment =
 			list_first(&lease->attachments, struct attachment, in_lease))) {
 		/* at a shutdown the whole session is told instead */
@@ -300,10 +300,29 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 	for (unsigned i = 0; i < lease->n_segments; i++)
 		segment_release(lease->segments[i]);
 	lease->n_segments = 0;
+	lease_changed(lease);
 }
 
-static void cut_segment(struct lease *lease, struct segment *segment)
+static void tell_changed(struct lease *lease, const struct lease_client *except,
+			 unsigned reason)
 {
+	list_for_each(node, &lease->attachments) {
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_lease);
+
+		if (attachment->client != except)
+			attachment_tell_changed(attachment, reason);
+	}
+}
+
+void lease_tell_grown(struct lease *lease, const struct lease_client *except)
+{
+	tell_changed(lease, except, 0);
+}
+
+static void cut_segment(struct lease *lease, struct segment *segment, uint64_t bytes)
+{
+	segment->bytes = bytes;
 	list_for_each(node, &lease->attachments)
 		attachment_cut(container_of(node, struct attachment, in_lease),
 			       segment);
@@ -319,30 +338,23 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *e
 
 		start -= segment->bytes;
 		if (start < bytes) {
-			segment->bytes = bytes - start;
-			cut_segment(lease, segment);
+			cut_segment(lease, segment, bytes - start);
 			lease->cut = true;
 			break;
 		}
-		segment->bytes = 0;
-		cut_segment(lease, segment);
+		cut_segment(lease, segment, 0);
 		lease->n_segments--;
 	}
 	lease->bytes = bytes;
 	lease->generation++;
-	/* Before its memory is touched.  Who makes a lease shorter has room for this; for one that
-	 * does not grow after all there may be none: rather than that another process took
-	 * it for longer than it is, it would not have it at all. */
+	/* Before its memory is touched.  A request to shorten has reserved room in the ledger.  A
+	 * growth that is undone may find none: then the ledger loses the lease, as the next process
+	 * must not take it for longer than it is. */
 	if (lease_record(lease))
 		lease_unrecord(lease);
 	ledger_commit(lease->leases->ledger);
 	while (n_segments > lease->n_segments)
 		segment_release(lease->segments[--n_segments]);
-	list_for_each(node, &lease->attachments) {
-		struct attachment *attachment =
-			container_of(node, struct attachment, in_lease);
-
-		if (attachment->client != except)
-			attachment_tell_changed(attachment, WIRE_REASON_TRIMMED);
-	}
+	tell_changed(lease, except, WIRE_REASON_TRIMMED);
+	lease_changed(lease);
 }

@@ -54,18 +54,17 @@ struct lease_status {
 /* Atomics through different devices, or of a device and of the CPU, are not atomic to each
  * other: those on one lease are all done in one place. */
 struct lease_atomic_device {
-	enum fabric_kind kind;          /* 0: not decided */
-	char device[FABRIC_DEVICE_MAX]; /* "" for tcp */
+	enum fabric_kind kind;        /* 0: not decided */
+	char name[FABRIC_DEVICE_MAX]; /* "" for tcp */
 };
 
-/* What the table tells of its own accord. */
+/* Callbacks of the table. */
 struct leases_events {
-	/* Leases that the client has attached have ended or changed, or more or less of them is
-	 * wanted back than it was told: lease_next_event(). */
-	void (*news)(void *ctx, struct lease_client *client);
-	/* There are notices that the client has not taken: lease_next_notices(). */
-	void (*noticed)(void *ctx, struct lease_client *client);
-	/* For the log: a lease is granted; a granted one ends right after. */
+	/* The client has events to read: lease_next_event(). */
+	void (*client_event)(void *ctx, struct lease_client *client);
+	/* It has notifications to read: lease_next_notices(). */
+	void (*client_notified)(void *ctx, struct lease_client *client);
+	/* For the log: a lease is granted; a granted one ends. */
 	void (*granted)(void *ctx, const struct lease_status *status);
 	void (*ended)(void *ctx, const struct lease_status *status,
 		      enum wire_reason reason);
@@ -127,13 +126,13 @@ unsigned lease_shares(const struct lease_status *status,
 
 /* How many there are, those too that are not granted yet. */
 unsigned leases_count(const struct leases *leases);
-/* Granted and expired since the table was opened. */
-uint64_t leases_granted_ever(const struct leases *leases);
-uint64_t leases_expired_ever(const struct leases *leases);
-/* Requests that had to wait until memory was clean, and how long all of them together, since
- * then: those that wait now are not among them. */
-uint64_t leases_waited_ever(const struct leases *leases);
-uint64_t leases_waited_ms(const struct leases *leases);
+/* Since the table was opened. */
+struct leases_counters {
+	uint64_t granted, expired;
+	/* Requests that waited for clean memory and do no more, and the sum of their waits. */
+	uint64_t waited, waited_ms;
+};
+const struct leases_counters *leases_counters(const struct leases *leases);
 
 /* What pools want back has changed, or it is time to take it: tell all who have leases attached
  * that are in the way, and end those leases that are to end by now; over some calls of
@@ -162,19 +161,27 @@ enum lease_wait {
 	LEASE_WAIT_END,
 };
 
+#define LEASE_TEXT_MAX 256
+
 /* Embedded in a request; set done before the call. */
 struct lease_waiter {
-	/* The request is done, or failed and is undone; the waiter is the caller's
-	 * again. May be called before the request's function returns 0.  It must not
-	 * start another request. */
+	/* The request is done, or failed and is undone; the waiter is the caller's again.  May
+	 * be called before the request's function returns 0.  It must not start another
+	 * request. */
 	void (*done)(struct lease_waiter *waiter, int err, const char *text);
 	/* For done(err == 0) of allocate, attach, rekey and resize: build the reply
 	 * with lease_describe(); borrowed until done() returns. */
 	struct attachment *attachment;
-	struct list link;
+	/* The rest is for lease/ alone. */
 	struct lease *lease;
 	enum lease_wait kind;
+	struct list link; /* in lease->waiters */
 	uint64_t old_bytes;
+	struct list waiting; /* in leases->waiting, while it waits for memory */
+	uint64_t wanted_bytes;
+	uint64_t give_up_ms;
+	int err; /* it is going to fail with this */
+	char text[LEASE_TEXT_MAX];
 };
 
 /* Nobody waits any more: a grant or an attachment not yet done is undone, anything else

@@ -10,7 +10,7 @@ void lease_client_init(struct lease_client *client, uint64_t id, struct tenant *
 	*client = (struct lease_client){ .id = id, .tenant = tenant };
 	list_init(&client->attachments);
 	list_init(&client->owned);
-	list_init(&client->in_events);
+	list_init(&client->with_events);
 	tenant_ref(tenant);
 	tenant->n_sessions++;
 }
@@ -22,78 +22,144 @@ void lease_client_destroy(struct lease_client *client)
 	tenant_unref(client->tenant);
 }
 
+/* ---- its end, and those of its ports ---- */
+
 void lease_client_fence(struct lease_client *client)
 {
+	struct leases *leases = NULL;
+
 	lease_client_drop_events(client);
 	list_for_each_safe(node, &client->attachments) {
 		struct attachment *attachment =
-			container_of(node, struct attachment, in_holder);
+			container_of(node, struct attachment, in_client);
 		struct lease *lease = attachment->lease;
 
+		leases = lease->leases;
 		attachment_fence(attachment);
 		if (lease->state == LEASE_GRANTING)
 			lease_end(lease, WIRE_REASON_FENCED, client);
-		lease_settle(lease);
+		lease_changed(lease);
 	}
+	if (leases)
+		leases_run(leases);
 }
 
 void lease_client_leave(struct lease_client *client, unsigned port)
 {
+	struct leases *leases = NULL;
+
 	list_for_each_safe(node, &client->attachments) {
 		struct attachment *attachment =
-			container_of(node, struct attachment, in_holder);
-		struct lease *lease = attachment->lease;
+			container_of(node, struct attachment, in_client);
 
+		leases = attachment->lease->leases;
 		if (!attachment_leave(attachment, port))
 			continue;
-		if (lease->state == LEASE_READY)
+		if (attachment->lease->state == LEASE_READY)
 			attachment_tell_changed(attachment, 0);
-		lease_settle(lease);
+		lease_changed(attachment->lease);
 	}
+	if (leases)
+		leases_run(leases);
 }
 
 void lease_client_release(struct lease_client *client)
 {
+	struct leases *leases = NULL;
 	struct attachment *attachment;
 	struct lease *lease;
 
 	while ((lease = list_first(&client->owned, struct lease, in_owner))) {
+		leases = lease->leases;
 		lease_end(lease, WIRE_REASON_FREED, client);
-		lease_settle(lease);
 	}
 	while ((attachment = list_first(&client->attachments, struct attachment,
-					in_holder))) {
-		lease = attachment->lease;
+					in_client))) {
+		leases = attachment->lease->leases;
 		attachment_end(attachment);
-		lease_settle(lease);
+	}
+	if (leases)
+		leases_run(leases);
+}
+
+/* ---- what it is told ---- */
+
+/* The message of the first event of one attachment, which is removed.  False: there is nothing
+ * to tell any more. */
+static bool take_event(struct attachment *attachment, struct wire_msg *ret_msg)
+{
+	unsigned first = attachment->events & -attachment->events;
+
+	attachment->events &= ~first;
+	if (!attachment->events)
+		list_remove(&attachment->in_events);
+	switch (first) {
+	case EVENT_ENDED:
+		ret_msg->type = WIRE_TYPE_revoked;
+		ret_msg->revoked.lease = attachment->ended_id;
+		ret_msg->revoked.reason = (uint8_t)attachment->reason;
+		attachment_free(attachment);
+		return true;
+	case EVENT_CHANGED:
+		ret_msg->type = WIRE_TYPE_changed;
+		ret_msg->changed.lease = attachment->lease->id;
+		ret_msg->changed.reason = (uint8_t)attachment->reason;
+		return true;
+	default:
+		ret_msg->type = WIRE_TYPE_shrinking;
+		return attachment_take_wanted(attachment, &ret_msg->shrinking);
 	}
 }
 
-int lease_client_charge_key(struct lease_client *client)
+bool lease_next_event(struct lease_client *client, struct wire_msg *ret_msg)
 {
-	struct tenant *tenant = client->tenant;
-	int err;
+	struct attachment *attachment;
 
-	err = tenant_check_keys(tenant, client->n_keys);
-	if (err)
-		return err;
-	client->n_keys++;
-	tenant->n_keys++;
-	return 0;
+	while ((attachment =
+			list_first(&client->with_events, struct attachment, in_events)))
+		if (take_event(attachment, ret_msg))
+			return true;
+	return false;
 }
 
-void lease_client_uncharge_key(struct lease_client *client)
+void lease_client_drop_events(struct lease_client *client)
 {
-	client->n_keys--;
-	client->tenant->n_keys--;
+	struct attachment *attachment;
+
+	while ((attachment = list_first(&client->with_events, struct attachment,
+					in_events))) {
+		list_remove(&attachment->in_events);
+		attachment->events = 0;
+		if (attachment->ended_id)
+			attachment_free(attachment);
+	}
 }
+
+bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_msg)
+{
+	struct notice taken[WIRE_NOTICES_MAX];
+	unsigned n = notices_take(&client->notices, taken, WIRE_NOTICES_MAX);
+
+	for (unsigned i = 0; i < n; i++)
+		ret_msg->notices[i] = (struct wire_notice){
+			.lease = container_of(taken[i].source, struct attachment,
+					      notices)
+					 ->lease->id,
+			.value = taken[i].value,
+			.lost = taken[i].lost,
+		};
+	ret_msg->n_notices = (uint16_t)n;
+	return n > 0;
+}
+
+/* ---- what it has ---- */
 
 uint64_t lease_client_lent_bytes(const struct lease_client *client)
 {
 	uint64_t bytes = 0;
 
 	list_for_each(node, &client->attachments)
-		bytes += container_of(node, struct attachment, in_holder)->lease->bytes;
+		bytes += container_of(node, struct attachment, in_client)->lease->bytes;
 	return bytes;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A session as its leases see it: the tenant it acts for, where its keys work, what it
- * has attached.  Embedded in the session.  Threads: [loop]. */
+ * has attached, what it is to be told.  Embedded in the session.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_LEASE_CLIENT_H
 #define RMEMD_LEASE_LEASE_CLIENT_H
 
@@ -13,12 +13,11 @@
 
 struct tenant;
 
-/* Notifications kept for a client who takes none at the moment; beyond them it is the latest
+/* Number of notifications kept for a client that reads none at the moment; beyond it, the latest
  * of each lease. */
 #define LEASE_CLIENT_NOTICES_MAX 256
 
-/* One endpoint of the daemon; session is NULL while the client has no business there.
- */
+/* One endpoint of the daemon; session is NULL while the client does not use it. */
 struct lease_client_port {
 	const struct fabric_server_ops *ops;
 	struct fabric_session *session;
@@ -30,17 +29,17 @@ struct lease_client {
 	struct tenant *tenant;
 	struct lease_client_port ports[WIRE_ENDPOINTS_MAX];
 	/* Endpoints that it says it uses or is going to, a bit each, with the nodes of their
-	 * devices, each once; 0: as its ports. */
+	 * devices, each once; 0: those of its ports. */
 	unsigned reach;
 	int nodes[WIRE_ENDPOINTS_MAX];
 	unsigned n_nodes;
 	struct list attachments;
-	struct list owned;     /* ephemeral leases */
-	struct list in_events; /* attachments with news of their leases */
+	struct list owned;       /* ephemeral leases */
+	struct list with_events; /* attachments with events */
 	unsigned n_attachments;
 	uint32_t n_keys;        /* until they are dead */
 	unsigned n_watches;     /* attachments whose leases it watches */
-	struct notices notices; /* of them; open while it watches any */
+	struct notices notices; /* of those; open while it watches any */
 };
 
 /* Counted as one of the tenant's sessions until lease_client_destroy(). */
@@ -55,19 +54,14 @@ void lease_client_fence(struct lease_client *client);
 /* Its fabric_session at one port, taken from there, is about to be closed: the keys for it die,
  * and the client is told that its leases changed. */
 void lease_client_leave(struct lease_client *client, unsigned port);
-/* It is not told what it has not taken. */
+/* Drop the events that it has not read. */
 void lease_client_drop_events(struct lease_client *client);
 /* Give everything up: attachments end, ephemeral leases too. */
 void lease_client_release(struct lease_client *client);
 
-/* Count a key: each is a registration, and memory, that a client makes the daemon keep.
- * -EDQUOT with text; then nothing is counted. */
-int lease_client_charge_key(struct lease_client *client);
-void lease_client_uncharge_key(struct lease_client *client);
-
 /* Endpoints that it uses, or is going to, a bit each; 0: it has said nothing. */
 unsigned lease_client_endpoints(const struct lease_client *client);
-/* The nodes of their devices, each once; returns how many. */
+/* The nodes of their devices, each once; returns their number. */
 unsigned lease_client_nodes(const struct lease_client *client,
 			    int ret_nodes[WIRE_ENDPOINTS_MAX]);
 

@@ -1,68 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory for grants and growth: taken from the pools, or waited for while it is being
+/* Memory for grants and growth: allocated from the pools, or waited for while it is being
  * scrubbed or its old keys are dying. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/lease_table.h"
 
-static void free_all(struct lease *lease, const struct extent *extents, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		pools_free(lease->leases->pools, extents[i]);
-}
-
-static int charge_all(struct lease *lease, const struct extent *extents, unsigned n)
-{
-	uint64_t bytes = 0;
-
-	for (unsigned i = 0; i < n; i++)
-		bytes += extents[i].bytes;
-	return tenant_charge(lease->tenant, bytes);
-}
-
-/* Append extents the tenant is charged for as segments of `bytes` together.  All of
- * them are the lease's, or on failure none and nothing is charged. */
-static int append_all(struct lease *lease, const struct extent *extents, unsigned n,
-		      uint64_t bytes)
+/* Append extents as segments of `bytes` together.  On failure the lease has none of them, and
+ * they are free again. */
+static int append_extents(struct lease *lease, const struct extent *extents, unsigned n,
+			  uint64_t bytes)
 {
 	struct segment **segments = realloc(
 		lease->segments, (lease->n_segments + n) * sizeof(struct segment *));
-	unsigned i;
-	int err = 0;
+	int err = segments ? 0 : err_set(-ENOMEM, "no memory for a lease's segments");
+	unsigned i, n_before = lease->n_segments;
 
 	if (segments)
 		lease->segments = segments;
-	else
-		err = err_set(-ENOMEM, "no memory for a lease's segments");
 	for (i = 0; !err && i < n; i++) {
 		uint64_t used = bytes < extents[i].bytes ? bytes : extents[i].bytes;
 
 		err = segment_create(lease->leases, lease->tenant, extents[i], used,
-				     &segments[lease->n_segments + i]);
+				     &segments[n_before + i]);
 		if (err)
 			break;
+		lease->n_segments++;
 		bytes -= used;
 	}
-	if (!err) {
-		lease->n_segments += n;
+	if (!err)
 		return 0;
-	}
-	for (unsigned k = i; k < n; k++)
-		tenant_uncharge(lease->tenant, extents[k].bytes);
-	free_all(lease, extents + i, n - i);
-	while (i > 0)
-		segment_release(segments[lease->n_segments + --i]);
+	for (; i < n; i++)
+		pools_free(lease->leases->pools, extents[i]);
+	while (lease->n_segments > n_before)
+		segment_release(lease->segments[--lease->n_segments]);
 	return err;
 }
 
-/* So much of what is under dying keys, in pools that are reached, is not lent again: those that
- * become shorter want it. */
-static uint64_t released_reclaimed(const struct leases *leases, unsigned endpoints)
+/* How much of the memory under dying keys, in pools that are reached, is not lent again because
+ * its pool becomes shorter. */
+static uint64_t releasing_reclaimed(const struct leases *leases, unsigned endpoints)
 {
 	uint64_t bytes = 0;
 
@@ -71,7 +50,7 @@ static uint64_t released_reclaimed(const struct leases *leases, unsigned endpoin
 			container_of(node, struct segment, releasing);
 		struct pool_reclaim reclaim;
 
-		if (!segment_lent_through(segment, endpoints))
+		if (!(extent_endpoints(&segment->extent) & endpoints))
 			continue;
 		extent_reclaim(&segment->extent, &reclaim);
 		bytes += reclaim.bytes;
@@ -85,7 +64,7 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
 	uint64_t room = 0, releasing = 0;
 	struct pool_status status;
-	bool recalls = false;
+	bool reclaims = false;
 
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
 		pools_status(leases->pools, i, &status);
@@ -93,18 +72,18 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 			continue;
 		room += status.free + status.scrubbing + status.releasing;
 		releasing += status.releasing;
-		recalls |= status.resizing == POOL_RECLAIMS;
+		reclaims |= status.resizing == POOL_RECLAIMS;
 	}
 	if (!releasing || room < request->bytes)
 		return false;
 	/* there may be many to look at */
-	if (recalls)
-		room -= released_reclaimed(leases, endpoints);
+	if (reclaims)
+		room -= releasing_reclaimed(leases, endpoints);
 	return room >= request->bytes;
 }
 
-static int take_extents(struct lease *lease, const struct lease_client *client,
-			uint64_t bytes)
+static int allocate(struct lease *lease, const struct lease_client *client,
+		    uint64_t bytes)
 {
 	struct leases *leases = lease->leases;
 	struct extent extents[WIRE_SEGMENTS_MAX];
@@ -113,10 +92,13 @@ static int take_extents(struct lease *lease, const struct lease_client *client,
 		.bytes = bytes,
 		.align = lease->align ? lease->align : 1,
 		.nodes = nodes,
-		.n_nodes = 1,
+		.n_nodes = lease->node == POOL_NODE_ANY
+				   ? lease_client_nodes(client, nodes)
+				   : 1,
 		.endpoints = lease_client_endpoints(client),
 		.interleave = lease->placement == WIRE_PLACE_INTERLEAVE,
 	};
+	uint64_t lent = 0;
 	unsigned n;
 	int err;
 
@@ -124,29 +106,31 @@ static int take_extents(struct lease *lease, const struct lease_client *client,
 		return err_set(-ENOSPC,
 			       "the lease has %d segments, as many as one can have",
 			       WIRE_SEGMENTS_MAX);
-	/* what is taken and given back is zeroed, and that takes time from others */
+	/* first, as extents that are allocated and freed again have to be zeroed */
 	err = tenant_check_bytes(lease->tenant, bytes);
 	if (err)
 		return err;
-	if (lease->node == POOL_NODE_ANY)
-		request.n_nodes = lease_client_nodes(client, nodes);
 	err = pools_alloc(leases->pools, &request, extents,
 			  WIRE_SEGMENTS_MAX - lease->n_segments, &n);
 	if (err == -ENOSPC && will_fit(leases, &request))
 		return -EAGAIN;
 	if (err)
 		return err;
-	err = charge_all(lease, extents, n);
-	if (err) {
-		free_all(lease, extents, n);
-		return err;
-	}
-	return append_all(lease, extents, n, bytes);
+	/* they are whole pages, which may be more than was asked for */
+	for (unsigned i = 0; i < n; i++)
+		lent += extents[i].bytes;
+	if (lent > bytes)
+		err = tenant_check_bytes(lease->tenant, lent);
+	if (!err)
+		return append_extents(lease, extents, n, bytes);
+	for (unsigned i = 0; i < n; i++)
+		pools_free(leases->pools, extents[i]);
+	return err;
 }
 
 /* Make the lease `bytes` long for the client: first what the last extent has left, then new
  * extents. */
-static int take(struct lease *lease, const struct lease_client *client, uint64_t bytes)
+static int grow(struct lease *lease, const struct lease_client *client, uint64_t bytes)
 {
 	struct segment *last = NULL;
 	uint64_t more = bytes - lease->bytes, slack = 0;
@@ -160,7 +144,7 @@ static int take(struct lease *lease, const struct lease_client *client, uint64_t
 	if (slack > more)
 		slack = more;
 	if (more > slack) {
-		err = take_extents(lease, client, more - slack);
+		err = allocate(lease, client, more - slack);
 		if (err)
 			return err;
 	}
@@ -171,88 +155,49 @@ static int take(struct lease *lease, const struct lease_client *client, uint64_t
 	return 0;
 }
 
-struct lease_waiter *lease_stop_waiting(struct lease *lease)
+/* -EAGAIN: the memory is not clean yet. */
+static int serve(struct lease_waiter *waiter)
 {
-	struct leases *leases = lease->leases;
-	struct lease_waiter *waiter = lease->memory_waiter;
+	int err = grow(waiter->lease, waiter->attachment->client, waiter->wanted_bytes);
 
-	if (!waiter)
-		return NULL;
-	lease->memory_waiter = NULL;
-	list_remove(&lease->waiting);
-	leases->waited_ever++;
-	leases->waited_ms +=
-		clock_now_ms() - (lease->give_up_ms - LEASE_MEMORY_WAIT_MS);
-	pools_hurry(leases->pools, !list_empty(&leases->waiting));
-	return waiter;
-}
-
-/* The lease has its memory, or err: then the request fails. */
-static void go_on(struct lease *lease, struct lease_waiter *waiter, int err)
-{
-	lease_wait(lease, waiter->attachment, waiter->kind, waiter);
+	if (err == -EAGAIN)
+		return err;
+	waiter_end_memory(waiter);
 	if (err)
-		lease_fail(waiter, err, err_text());
-	lease_settle(lease);
+		waiter_fail(waiter, err, err_text());
+	lease_changed(waiter->lease);
+	return 0;
 }
 
-void lease_await_memory(struct lease *lease, struct attachment *attachment,
-			enum lease_wait kind, uint64_t bytes,
-			struct lease_waiter *waiter)
+void lease_want_memory(struct lease_waiter *waiter, uint64_t bytes)
 {
-	struct leases *leases = lease->leases;
-	int err;
+	waiter->wanted_bytes = bytes;
+	/* a request that fits now does not wait for those that do not */
+	if (serve(waiter))
+		waiter_begin_memory(waiter);
+}
 
-	waiter->lease = lease;
-	waiter->attachment = attachment;
-	waiter->kind = kind;
-	waiter->old_bytes = lease->bytes;
-	list_init(&waiter->link);
-	/* what fits now need not wait for what does not */
-	err = take(lease, attachment->client, bytes);
-	if (err != -EAGAIN) {
-		go_on(lease, waiter, err);
-		return;
+void leases_serve_waiting(struct leases *leases)
+{
+	bool served;
+
+	/* what one gets may decide that another never will: go on from the start */
+	do {
+		served = false;
+		list_for_each_safe(node, &leases->waiting)
+			served |= !serve(
+				container_of(node, struct lease_waiter, waiting));
+	} while (served);
+}
+
+void leases_time_out(struct leases *leases, uint64_t now_ms)
+{
+	struct lease_waiter *waiter;
+
+	while ((waiter = list_first(&leases->waiting, struct lease_waiter, waiting)) &&
+	       waiter->give_up_ms <= now_ms) {
+		(void)err_set(-ENOSPC, "the memory freed was not clean in %d s",
+			      LEASE_MEMORY_WAIT_MS / 1000);
+		waiter_fail(waiter, -ENOSPC, err_text());
 	}
-	lease->memory_waiter = waiter;
-	lease->wanted_bytes = bytes;
-	lease->give_up_ms = clock_now_ms() + LEASE_MEMORY_WAIT_MS;
-	list_append(&leases->waiting, &lease->waiting);
-	pools_hurry(leases->pools, true);
-	leases->events->timer_moved(leases->ctx);
-}
-
-/* The lease that waits longest of those that can go on, or NULL. */
-static struct lease *next_served(struct leases *leases, int *ret_err)
-{
-	list_for_each(node, &leases->waiting) {
-		struct lease *lease = container_of(node, struct lease, waiting);
-
-		*ret_err = take(lease, lease->memory_waiter->attachment->client,
-				lease->wanted_bytes);
-		if (*ret_err != -EAGAIN)
-			return lease;
-	}
-	return NULL;
-}
-
-void leases_retry(struct leases *leases)
-{
-	struct lease *lease;
-	int err;
-
-	/* going on may end others that wait, so each time from the start */
-	while ((lease = next_served(leases, &err)))
-		go_on(lease, lease_stop_waiting(lease), err);
-}
-
-void leases_give_up(struct leases *leases, uint64_t now_ms)
-{
-	struct lease *lease;
-
-	while ((lease = list_first(&leases->waiting, struct lease, waiting)) &&
-	       lease->give_up_ms <= now_ms)
-		go_on(lease, lease_stop_waiting(lease),
-		      err_set(-ENOSPC, "the memory freed was not clean in %d s",
-			      LEASE_MEMORY_WAIT_MS / 1000));
 }

@@ -1,65 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What sessions ask for. */
+/* What sessions ask for.  Each request ends with leases_run(), which may call done(). */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/quote.h"
 #include "rmemd/lease/ledger_record.h"
-#include "rmemd/lease/lease_table.h"
 
 #define ALIGN_MAX (UINT64_C(1) << 30)
 
-static int check_params(struct tenant *tenant, const struct lease_params *params)
-{
-	int err = tenant_check_open(tenant);
-
-	if (err)
-		return err;
-	if (params->align > ALIGN_MAX || (params->align & (params->align - 1)))
-		return err_set(-EINVAL,
-			       "an alignment of %" PRIu64
-			       ": not a power of two up to 1 GiB",
-			       params->align);
-	if (params->node < POOL_NODE_ANY)
-		return err_set(-EINVAL, "there is no node %d", params->node);
-	if (params->placement > WIRE_PLACE_INTERLEAVE)
-		return err_set(-EINVAL, "there is no placement %u", params->placement);
-	if (params->ttl_ms && !*params->name)
-		return err_set(-EINVAL,
-			       "a time to live for a lease without a name, which "
-			       "ends with its session");
-	return tenant_check_length(tenant, 0, params->bytes);
-}
-
-int lease_allocate(struct leases *leases, struct lease_client *client,
-		   const struct lease_params *params, struct lease_waiter *waiter)
-{
-	struct lease_params given = *params;
-	struct attachment *attachment = NULL;
-	struct lease *lease = NULL;
-	int err;
-
-	err = check_params(client->tenant, params);
-	if (!err && *params->name)
-		err = tenant_limit_ttl(client->tenant, params->ttl_ms, &given.ttl_ms);
-	if (err)
-		return err;
-	err = lease_create(leases, client, &given, &lease);
-	if (err)
-		return err;
-	err = attachment_create(lease, client, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
-				&attachment);
-	if (err) {
-		lease_end(lease, WIRE_REASON_FREED, NULL);
-		lease_settle(lease);
-		return err;
-	}
-	lease_await_memory(lease, attachment, LEASE_WAIT_GRANT, params->bytes, waiter);
-	return 0;
-}
+/* ---- finding what is meant ---- */
 
 static int find_granted(const struct tenant *tenant, const char *name,
 			struct lease **ret_lease)
@@ -71,20 +22,6 @@ static int find_granted(const struct tenant *tenant, const char *name,
 		return err_set(-ENOENT, "there is no lease named %s",
 			       quote_name(name, quoted));
 	*ret_lease = lease;
-	return 0;
-}
-
-int leases_find_attached(const struct leases *leases, const struct lease_client *client,
-			 uint64_t id, struct attachment **ret_attachment)
-{
-	struct attachment *attachment = leases_find(leases, client, id);
-
-	if (!attachment)
-		return err_set(-ESTALE,
-			       "lease %" PRIu64
-			       " has ended, or this session does not have it",
-			       id);
-	*ret_attachment = attachment;
 	return 0;
 }
 
@@ -104,6 +41,60 @@ static int find_writable(const struct leases *leases, const struct lease_client 
 	return 0;
 }
 
+/* ---- allocating ---- */
+
+static int check_params(const struct lease_params *params)
+{
+	if (params->align > ALIGN_MAX || (params->align & (params->align - 1)))
+		return err_set(-EINVAL,
+			       "an alignment of %" PRIu64
+			       ": not a power of two up to 1 GiB",
+			       params->align);
+	if (params->node < POOL_NODE_ANY)
+		return err_set(-EINVAL, "there is no node %d", params->node);
+	if (params->placement > WIRE_PLACE_INTERLEAVE)
+		return err_set(-EINVAL, "there is no placement %u", params->placement);
+	if (params->ttl_ms && !*params->name)
+		return err_set(-EINVAL,
+			       "a time to live for a lease without a name, which "
+			       "ends with its session");
+	return 0;
+}
+
+int lease_allocate(struct leases *leases, struct lease_client *client,
+		   const struct lease_params *params, struct lease_waiter *waiter)
+{
+	struct lease_params granted = *params;
+	struct tenant *tenant = client->tenant;
+	struct attachment *attachment = NULL;
+	struct lease *lease = NULL;
+	int err;
+
+	err = tenant_check_open(tenant);
+	if (!err)
+		err = check_params(params);
+	if (!err)
+		err = tenant_check_length(tenant, 0, params->bytes);
+	if (!err && *params->name)
+		err = tenant_limit_ttl(tenant, params->ttl_ms, &granted.ttl_ms);
+	if (!err)
+		err = lease_create(leases, client, &granted, &lease);
+	if (err)
+		return err;
+	err = attachment_create(lease, client, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
+				&attachment);
+	if (err) {
+		lease_end(lease, WIRE_REASON_FREED, NULL);
+	} else {
+		waiter_add(waiter, LEASE_WAIT_GRANT, lease, attachment);
+		lease_want_memory(waiter, params->bytes);
+	}
+	leases_run(leases);
+	return err;
+}
+
+/* ---- attaching ---- */
+
 /* A session that has said nothing yet, and has no channel, may come to have the right ones. */
 static int check_reach(const struct lease *lease, const struct lease_client *client)
 {
@@ -111,7 +102,7 @@ static int check_reach(const struct lease *lease, const struct lease_client *cli
 	char quoted[QUOTE_BYTES];
 
 	for (unsigned i = 0; endpoints && i < lease->n_segments; i++)
-		if (!segment_lent_through(lease->segments[i], endpoints))
+		if (!(extent_endpoints(&lease->segments[i]->extent) & endpoints))
 			return err_set(
 				-ENOTSUP,
 				"%s lies in pool %s, which is lent through other RDMA "
@@ -124,6 +115,7 @@ static int check_reach(const struct lease *lease, const struct lease_client *cli
 int lease_attach(struct leases *leases, struct lease_client *client, const char *name,
 		 unsigned rights, struct lease_waiter *waiter)
 {
+	enum lease_wait kind = LEASE_WAIT_ATTACH;
 	char quoted[QUOTE_BYTES];
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
@@ -136,28 +128,25 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 	if (err)
 		return err;
 	attachment = leases_find(leases, client, lease->id);
-	if (!attachment)
-		err = tenant_check_open(client->tenant);
-	if (err)
-		return err;
-	if (attachment && !attachment->fenced)
-		return err_set(-EBUSY, "this session has %s attached already",
-			       quote_name(name, quoted));
 	if (attachment) {
-		/* its answer may have been lost with the connection: asked again */
+		if (!attachment->fenced)
+			return err_set(-EBUSY, "this session has %s attached already",
+				       quote_name(name, quoted));
+		/* asked again, as the answer may have been lost with the connection */
 		attachment->rights = rights;
 		attachment->fenced = false;
-		lease_wait(lease, attachment, LEASE_WAIT_REKEY, waiter);
-		lease_settle(lease);
-		return 0;
+		kind = LEASE_WAIT_REKEY;
+	} else {
+		err = tenant_check_open(client->tenant);
+		if (!err)
+			err = check_reach(lease, client);
+		if (!err)
+			err = attachment_create(lease, client, rights, &attachment);
+		if (err)
+			return err;
 	}
-	err = check_reach(lease, client);
-	if (!err)
-		err = attachment_create(lease, client, rights, &attachment);
-	if (err)
-		return err;
-	lease_wait(lease, attachment, LEASE_WAIT_ATTACH, waiter);
-	lease_settle(lease);
+	waiter_add(waiter, kind, lease, attachment);
+	leases_run(leases);
 	return 0;
 }
 
@@ -171,37 +160,39 @@ int lease_rekey(struct leases *leases, struct lease_client *client, uint64_t id,
 	if (err)
 		return err;
 	attachment->fenced = false;
-	lease_wait(attachment->lease, attachment, LEASE_WAIT_REKEY, waiter);
-	lease_settle(attachment->lease);
+	waiter_add(waiter, LEASE_WAIT_REKEY, attachment->lease, attachment);
+	leases_run(leases);
 	return 0;
 }
+
+/* ---- ending ---- */
 
 static void end_and_wait(struct lease *lease, const struct lease_client *except,
 			 struct lease_waiter *waiter)
 {
-	lease_wait(lease, NULL, LEASE_WAIT_END, waiter);
+	struct leases *leases = lease->leases;
+
+	waiter_add(waiter, LEASE_WAIT_END, lease, NULL);
 	lease_end(lease, WIRE_REASON_FREED, except);
-	lease_settle(lease);
+	leases_run(leases);
 }
 
 int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id,
 		 struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	struct lease *lease = NULL;
 	int err;
 
 	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
-	lease = attachment->lease;
-	if (lease->owner) {
-		end_and_wait(lease, client, waiter);
+	if (attachment->lease->owner) {
+		end_and_wait(attachment->lease, client, waiter);
 		return 0;
 	}
-	lease_wait(lease, NULL, LEASE_WAIT_END, waiter);
+	waiter_add(waiter, LEASE_WAIT_END, attachment->lease, NULL);
 	attachment_end(attachment);
-	lease_settle(lease);
+	leases_run(leases);
 	return 0;
 }
 
@@ -231,6 +222,8 @@ int lease_remove(const struct tenant *tenant, const char *name,
 	return 0;
 }
 
+/* ---- changing ---- */
+
 /* An ephemeral lease gets a name, and with it a time to live where there is a limit. */
 static int make_named(struct lease *lease, const char *name)
 {
@@ -245,7 +238,7 @@ static int make_named(struct lease *lease, const char *name)
 	if (err)
 		return err;
 	err = lease_set_name(lease, name);
-	/* for ever needs no memory */
+	/* to clear the deadline needs no memory */
 	if (err)
 		(void)lease_set_ttl(lease, 0);
 	return err;
@@ -266,22 +259,20 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 		return err;
 	lease = attachment->lease;
 	victim = leases_find_name(lease->tenant, name);
-	if (victim == lease) {
-		waiter->done(waiter, 0, "");
-		return 0;
-	}
-	if (victim && (!replace || victim->state != LEASE_READY))
+	if (victim && victim != lease && (!replace || victim->state != LEASE_READY))
 		return err_set(-EEXIST, "there is a lease named %s already",
 			       quote_name(name, quoted));
-	err = lease_record_reserve(lease);
-	if (err)
-		return err;
-	/* Both have the name for a moment; nobody looks before the other one ends. */
-	err = lease->owner ? make_named(lease, name) : lease_set_name(lease, name);
-	if (err)
-		return err;
-	(void)lease_record(lease);
-	if (victim)
+	if (victim != lease) {
+		err = lease_record_reserve(lease);
+		/* both have the name until the victim ends, below */
+		if (!err)
+			err = lease->owner ? make_named(lease, name)
+					   : lease_set_name(lease, name);
+		if (err)
+			return err;
+		(void)lease_record(lease);
+	}
+	if (victim && victim != lease)
 		end_and_wait(victim, NULL, waiter);
 	else
 		waiter->done(waiter, 0, "");
@@ -292,7 +283,7 @@ int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id
 		 uint64_t bytes, struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	struct lease *lease = NULL;
+	struct lease *lease;
 	int err;
 
 	err = find_writable(leases, client, id, &attachment);
@@ -312,13 +303,14 @@ int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id
 		return err;
 	lease->resizing = true;
 	if (bytes > lease->bytes) {
-		lease_await_memory(lease, attachment, LEASE_WAIT_GROW, bytes, waiter);
-		return 0;
+		waiter_add(waiter, LEASE_WAIT_GROW, lease, attachment);
+		lease_want_memory(waiter, bytes);
+	} else {
+		if (bytes < lease->bytes)
+			lease_cut(lease, bytes, client);
+		waiter_add(waiter, LEASE_WAIT_TRIM, lease, attachment);
 	}
-	if (bytes < lease->bytes)
-		lease_cut(lease, bytes, client);
-	lease_wait(lease, attachment, LEASE_WAIT_TRIM, waiter);
-	lease_settle(lease);
+	leases_run(leases);
 	return 0;
 }
 
@@ -347,29 +339,30 @@ int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 
 int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
 			    uint64_t id, const struct fabric_endpoint *endpoint,
-			    struct lease_atomic_device *ret_home)
+			    struct lease_atomic_device *ret_device)
 {
 	struct attachment *attachment = NULL;
-	struct lease_atomic_device *home;
+	struct lease_atomic_device *device;
 	int err;
 
 	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
-	home = &attachment->lease->home;
-	if (!home->kind && !(endpoint->flags & FABRIC_ENDPOINT_ATOMICS))
-		return err_set(-ENOTSUP, "%s%s has no atomics",
-			       endpoint->kind == FABRIC_VERBS ? "RDMA device " : "tcp",
-			       endpoint->device);
-	if (!home->kind) {
+	device = &attachment->lease->atomic_device;
+	if (!device->kind) {
+		if (!(endpoint->flags & FABRIC_ENDPOINT_ATOMICS))
+			return err_set(-ENOTSUP, "%s%s has no atomics",
+				       endpoint->kind == FABRIC_VERBS ? "RDMA device "
+								      : "tcp",
+				       endpoint->device);
 		err = lease_record_reserve(attachment->lease);
 		if (err)
 			return err;
-		home->kind = endpoint->kind;
-		memcpy(home->device, endpoint->device, sizeof(home->device));
+		device->kind = endpoint->kind;
+		memcpy(device->name, endpoint->device, sizeof(device->name));
 		(void)lease_record(attachment->lease);
 	}
-	*ret_home = *home;
+	*ret_device = *device;
 	return 0;
 }
 
@@ -380,8 +373,44 @@ int lease_stat(const struct tenant *tenant, const char *name,
 	int err;
 
 	err = find_granted(tenant, name, &lease);
+	if (!err)
+		lease_fill_status(lease, ret_status);
+	return err;
+}
+
+/* ---- watching ---- */
+
+int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	/* any attachment may read, so it may watch */
+	err = leases_find_attached(leases, client, id, &attachment);
+	if (err || !list_empty(&attachment->watching))
+		return err;
+	err = lease_record_reserve(attachment->lease);
+	if (!err && client->n_watches == 0)
+		err = notices_open(&client->notices, LEASE_CLIENT_NOTICES_MAX);
 	if (err)
 		return err;
-	lease_fill_status(lease, ret_status);
+	client->n_watches++;
+	list_append(&attachment->lease->watchers, &attachment->watching);
+	(void)attachment_record(attachment);
+	return 0;
+}
+
+int lease_unwatch(struct leases *leases, struct lease_client *client, uint64_t id)
+{
+	struct attachment *attachment = NULL;
+	int err;
+
+	err = leases_find_attached(leases, client, id, &attachment);
+	if (!err)
+		err = lease_record_reserve(attachment->lease);
+	if (err)
+		return err;
+	attachment_unwatch(attachment);
+	(void)attachment_record(attachment);
 	return 0;
 }

@@ -46,11 +46,11 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.generation = lease->generation,
 		.node = lease->node,
 		.placement = (uint32_t)lease->placement,
-		.home_kind = lease->home.kind,
+		.home_kind = lease->atomic_device.kind,
 	};
 	char *end = value;
 
-	memcpy(head.home_device, lease->home.device, sizeof(head.home_device));
+	memcpy(head.home_device, lease->atomic_device.name, sizeof(head.home_device));
 	end = value_add(end, &head, sizeof(head));
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		const struct segment *segment = lease->segments[i];

@@ -7,24 +7,34 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
-static unsigned fabric_rights(unsigned rights)
+/* Each key is a registration, and memory, that a client makes the daemon keep. */
+static int count_key(struct lease_client *client)
 {
-	unsigned result = 0;
+	int err = tenant_check_keys(client->tenant, client->n_keys);
 
-	if (rights & WIRE_RIGHT_READ)
-		result |= FABRIC_RIGHT_READ;
-	if (rights & WIRE_RIGHT_WRITE)
-		result |= FABRIC_RIGHT_WRITE;
-	return result;
+	if (err)
+		return err;
+	client->n_keys++;
+	client->tenant->n_keys++;
+	return 0;
 }
 
-/* The key comes with the news, or is there at once. */
-static int expose(struct mr *mr, struct fabric_session *session, unsigned rights)
+static void uncount_key(struct lease_client *client)
+{
+	client->n_keys--;
+	client->tenant->n_keys--;
+}
+
+static int fabric_register(struct mr *mr, struct fabric_session *session)
 {
 	const struct fabric_server_ops *ops = mr->ops;
 	void *addr = extent_addr(&mr->segment->extent);
+	unsigned rights =
+		mr->attachment->rights & WIRE_RIGHT_READ ? FABRIC_RIGHT_READ : 0;
 	int err;
 
+	if (mr->attachment->rights & WIRE_RIGHT_WRITE)
+		rights |= FABRIC_RIGHT_WRITE;
 	if (!ops->reg_mr_now)
 		return ops->reg_mr(session, addr, mr->bytes, rights, mr, &mr->fabric);
 	err = ops->reg_mr_now(session, addr, mr->bytes, rights, mr, &mr->fabric,
@@ -36,40 +46,43 @@ static int expose(struct mr *mr, struct fabric_session *session, unsigned rights
 
 int mr_register(struct attachment *attachment, struct segment *segment, unsigned port)
 {
-	const struct lease_client_port *at = &attachment->client->ports[port];
+	struct lease_client *client = attachment->client;
 	struct mr *mr;
 	int err;
 
-	err = lease_client_charge_key(attachment->client);
+	err = count_key(client);
 	if (err)
 		return err;
 	mr = malloc(sizeof(*mr));
 	if (!mr) {
-		lease_client_uncharge_key(attachment->client);
-		return err_set(-ENOMEM, "no memory for a key");
+		err = err_set(-ENOMEM, "no memory for a key");
+		goto err_uncount;
 	}
 	*mr = (struct mr){
 		.lease = attachment->lease,
 		.attachment = attachment,
-		.client = attachment->client,
+		.client = client,
 		.segment = segment,
-		.ops = at->ops,
+		.ops = client->ports[port].ops,
 		.port = port,
 		.bytes = segment->bytes,
 	};
-	err = expose(mr, at->session, fabric_rights(attachment->rights));
-	if (err) {
-		lease_client_uncharge_key(attachment->client);
-		free(mr);
-		return err;
-	}
-	segment_ref(segment);
+	err = fabric_register(mr, client->ports[port].session);
+	if (err)
+		goto err_free;
+	segment->refs++;
 	list_append(&attachment->mrs, &mr->link);
 	attachment->pending += mr->state == MR_PENDING;
 	return 0;
+
+err_free:
+	free(mr);
+err_uncount:
+	uncount_key(client);
+	return err;
 }
 
-void mr_deregister(struct mr *mr, bool fenced)
+void mr_deregister(struct mr *mr, bool session_closing)
 {
 	struct lease *lease = mr->lease;
 
@@ -79,7 +92,7 @@ void mr_deregister(struct mr *mr, bool fenced)
 	mr->attachment = NULL;
 	list_remove(&mr->link);
 	list_append(&lease->dying, &mr->link);
-	if (fenced)
+	if (session_closing)
 		return;
 	if (!mr->ops->dereg_mr_now)
 		mr->ops->dereg_mr(mr->fabric);
@@ -93,42 +106,6 @@ void mr_free(struct mr *mr)
 		mr->attachment->pending--;
 	list_remove(&mr->link);
 	segment_unref(mr->segment);
-	lease_client_uncharge_key(mr->client);
+	uncount_key(mr->client);
 	free(mr);
-}
-
-void lease_mr_registered(void *mr_cookie, int err, const char *text,
-			 const struct fabric_key *key)
-{
-	struct mr *mr = mr_cookie;
-	struct attachment *attachment = mr->attachment;
-	struct lease *lease = mr->lease;
-
-	if (mr->state == MR_DYING) {
-		/* It crossed the withdrawal; with an error there will be no other news.
-		 */
-		if (err)
-			lease_mr_deregistered(mr);
-		return;
-	}
-	if (err) {
-		mr_free(mr);
-		lease_fail_waiters(lease, attachment, err, text);
-		lease_settle(lease);
-		return;
-	}
-	mr->state = MR_LIVE;
-	mr->key = *key;
-	attachment->pending--;
-	attachment_retire(attachment);
-	lease_settle(lease);
-}
-
-void lease_mr_deregistered(void *mr_cookie)
-{
-	struct mr *mr = mr_cookie;
-	struct lease *lease = mr->lease;
-
-	mr_free(mr);
-	lease_settle(lease);
 }

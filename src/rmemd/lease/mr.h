@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One key: a segment as far as its lease used it, for one client through one port.
- * Threads: [loop]. */
+/* A memory region: one segment of a lease, as far as the lease used it, registered for one
+ * client through one endpoint.  It carries the key.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_MR_H
 #define RMEMD_LEASE_MR_H
 
@@ -12,8 +12,8 @@
 #include "rmemd/lease/segment.h"
 
 struct attachment;
-struct lease_client;
 struct lease;
+struct lease_client;
 
 enum mr_state { MR_PENDING, MR_LIVE, MR_DYING };
 
@@ -31,14 +31,14 @@ struct mr {
 	struct fabric_key key;
 };
 
-/* Begin to expose; the news come to lease_mr_registered(), unless it is live at once.  Belongs to
- * the attachment, and is counted for the client until it is freed.  -EDQUOT, -ENOMEM, or what the fabric says */
+/* Begin to register.  It is live at once, or lease_mr_registered() is called later.  It belongs
+ * to the attachment, and counts as a key of the client until it is freed.  -EDQUOT, -ENOMEM, or
+ * an error of the fabric */
 int mr_register(struct attachment *attachment, struct segment *segment, unsigned port);
-/* The key dies; the news come to lease_mr_deregistered(), unless it is dead and the mr gone
- * at once.  fenced: the fabric_session is
- * about to be closed, which withdraws by itself. */
-void mr_deregister(struct mr *mr, bool fenced);
-/* Forget it; no news will come. */
+/* The key dies.  The MR is freed at once, or lease_mr_deregistered() is called later.
+ * session_closing: nothing is to be done, as session_close() follows, which deregisters. */
+void mr_deregister(struct mr *mr, bool session_closing);
+/* The fabric has forgotten it. */
 void mr_free(struct mr *mr);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pools that become shorter want back: those who have it are told, and in the end it may
- * be taken. */
+/* What pools that become shorter want back: the clients that have it are told, and at the deadline
+ * the leases may end. */
 #include "base/clock.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/lease/lease_table.h"
 
-/* Others get their turn before more leases, and those who have them attached, are looked at, or
- * ended. */
+/* The number of leases and attachments that are looked at, and of leases that end, before other
+ * clients get their turn. */
 #define LOOKS_PER_TICK 1024
 #define ENDS_PER_TICK 64
 
@@ -15,88 +14,70 @@ struct lease_wanted {
 	uint64_t bytes; /* 0: nothing, any more */
 	uint64_t until_ms;
 	bool revoke; /* then the lease ends; else the pool stays as it is */
+	bool due;    /* it ends now, for one of the pools that it is in */
 };
 
-static void extent_add(const struct extent *extent, struct lease_wanted *wanted)
+static struct lease_wanted wanted_of(const struct lease *lease, uint64_t now_ms)
 {
-	struct pool_reclaim reclaim;
+	struct lease_wanted wanted = { .bytes = 0 };
 
-	extent_reclaim(extent, &reclaim);
-	if (!reclaim.bytes)
-		return;
-	/* what is wanted first counts */
-	if (!wanted->bytes || reclaim.until_ms < wanted->until_ms)
-		wanted->until_ms = reclaim.until_ms;
-	wanted->bytes += reclaim.bytes;
-	wanted->revoke |= reclaim.then == POOL_SHRINK_REVOKE;
-}
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		struct pool_reclaim reclaim;
+		bool revoke;
 
-static void lease_look(const struct lease *lease, struct lease_wanted *ret_wanted)
-{
-	*ret_wanted = (struct lease_wanted){ 0 };
-	for (unsigned i = 0; i < lease->n_segments; i++)
-		extent_add(&lease->segments[i]->extent, ret_wanted);
-}
-
-static void describe(const struct lease *lease, const struct lease_wanted *wanted,
-		     struct wire_shrinking *ret_msg)
-{
-	uint64_t now_ms = clock_now_ms();
-
-	*ret_msg = (struct wire_shrinking){
-		.lease = lease->id,
-		.bytes = wanted->bytes,
-		.wait_ms = wanted->until_ms > now_ms ? wanted->until_ms - now_ms : 0,
-		.revoke = wanted->revoke,
-	};
+		extent_reclaim(&lease->segments[i]->extent, &reclaim);
+		if (!reclaim.bytes)
+			continue;
+		/* the earliest deadline counts */
+		if (!wanted.bytes || reclaim.until_ms < wanted.until_ms)
+			wanted.until_ms = reclaim.until_ms;
+		wanted.bytes += reclaim.bytes;
+		revoke = reclaim.then == POOL_SHRINK_REVOKE;
+		wanted.revoke |= revoke;
+		wanted.due |= revoke && reclaim.until_ms <= now_ms;
+	}
+	return wanted;
 }
 
 bool attachment_take_wanted(struct attachment *attachment,
 			    struct wire_shrinking *ret_msg)
 {
-	struct lease_wanted wanted;
+	uint64_t now_ms = clock_now_ms();
+	struct lease_wanted wanted = wanted_of(attachment->lease, now_ms);
 
-	lease_look(attachment->lease, &wanted);
 	if (!wanted.bytes && !attachment->wanted)
 		return false;
 	attachment->wanted = wanted.bytes;
-	describe(attachment->lease, &wanted, ret_msg);
+	*ret_msg = (struct wire_shrinking){
+		.lease = attachment->lease->id,
+		.bytes = wanted.bytes,
+		.wait_ms = wanted.until_ms > now_ms ? wanted.until_ms - now_ms : 0,
+		.revoke = wanted.revoke,
+	};
 	return true;
 }
 
-/* Whoever has no keys yet is told when he has.  One who was told before knows the lease, and
- * must hear of a change even while new keys take long: nobody else looks again. */
-static bool hears(const struct attachment *attachment)
+/* deadline_too: tell clients that know the bytes already, as the deadline may be another one.
+ *
+ * A client without keys is told when it has them.  One that was told before knows the lease, and
+ * hears of a change even while new keys take long, as the lease is not looked at again. */
+static void tell(const struct lease *lease, uint64_t bytes, bool deadline_too)
 {
-	return !attachment->fenced && (!attachment->pending || attachment->wanted);
+	list_for_each(node, &lease->attachments) {
+		struct attachment *attachment =
+			container_of(node, struct attachment, in_lease);
+
+		if (attachment->fenced || (attachment->pending && !attachment->wanted))
+			continue;
+		if (attachment->wanted != bytes || (deadline_too && bytes))
+			attachment_tell(attachment, lease->leases, EVENT_WANTED);
+	}
 }
 
 void lease_tell_wanted(struct lease *lease)
 {
-	struct lease_wanted wanted;
-
-	if (lease->leases->closing)
-		return;
-	lease_look(lease, &wanted);
-	list_for_each(node, &lease->attachments) {
-		struct attachment *attachment =
-			container_of(node, struct attachment, in_lease);
-
-		if (hears(attachment) && attachment->wanted != wanted.bytes)
-			attachment_tell(attachment, lease->leases, EVENT_WANTED);
-	}
-}
-
-/* When there is another deadline, too. */
-static void tell_all(const struct lease *lease, const struct lease_wanted *wanted)
-{
-	list_for_each(node, &lease->attachments) {
-		struct attachment *attachment =
-			container_of(node, struct attachment, in_lease);
-
-		if (hears(attachment) && (attachment->wanted || wanted->bytes))
-			attachment_tell(attachment, lease->leases, EVENT_WANTED);
-	}
+	if (!lease->leases->closing)
+		tell(lease, wanted_of(lease, 0).bytes, false);
 }
 
 void leases_reclaim(struct leases *leases)
@@ -107,21 +88,7 @@ void leases_reclaim(struct leases *leases)
 	leases->events->timer_moved(leases->ctx);
 }
 
-/* It ends now, for one of the pools that it is in. */
-static bool is_due(const struct lease *lease, uint64_t now_ms)
-{
-	for (unsigned i = 0; i < lease->n_segments; i++) {
-		struct pool_reclaim reclaim;
-
-		extent_reclaim(&lease->segments[i]->extent, &reclaim);
-		if (reclaim.bytes && reclaim.then == POOL_SHRINK_REVOKE &&
-		    reclaim.until_ms <= now_ms)
-			return true;
-	}
-	return false;
-}
-
-void leases_reclaim_some(struct leases *leases, uint64_t now_ms)
+bool leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 {
 	unsigned n_looks = 0, n_ends = 0;
 
@@ -133,24 +100,22 @@ void leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 		if (node == &leases->all) {
 			leases->reclaim_all = false;
 			leases->reclaiming = leases->reclaim_found;
-			/* what others wait for may not come back, or now it does */
-			leases_retry(leases);
-			return;
+			return true;
 		}
 		lease = container_of((struct list *)(uintptr_t)node, struct lease, all);
+		wanted = wanted_of(lease, now_ms);
 		n_looks += 1 + lease->n_attachments;
-		if (is_due(lease, now_ms)) {
+		if (wanted.due) {
 			lease_end(lease, WIRE_REASON_REVOKED, NULL);
-			lease_settle(lease);
 			n_ends++;
 			continue;
 		}
 		leases->reclaim_after = lease->id;
-		lease_look(lease, &wanted);
 		leases->reclaim_found |= wanted.bytes > 0;
 		if (lease->state == LEASE_READY)
-			tell_all(lease, &wanted);
+			tell(lease, wanted.bytes, true);
 	}
+	return false;
 }
 
 int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
@@ -158,12 +123,15 @@ int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
 				      void *arg),
 			  void *arg)
 {
-	list_for_each(node, &leases->all) {
-		const struct lease *lease = container_of(node, struct lease, all);
+	int result = 0;
+
+	for (const struct list *node = leases->all.next;
+	     !result && node != &leases->all; node = node->next) {
+		const struct lease *lease =
+			container_of((struct list *)(uintptr_t)node, struct lease, all);
 		struct pool_reclaim reclaim;
 		struct lease_status status;
 		uint64_t bytes = 0;
-		int result;
 
 		for (unsigned i = 0; i < lease->n_segments; i++) {
 			extent_reclaim(&lease->segments[i]->extent, &reclaim);
@@ -174,8 +142,6 @@ int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
 			continue;
 		lease_fill_status(lease, &status);
 		result = each(&status, bytes, arg);
-		if (result)
-			return result;
 	}
-	return 0;
+	return result;
 }

@@ -83,8 +83,9 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	lease->ttl_ms = head->ttl_ms;
 	lease->deadline.due_ms = head->due_ms;
 	lease->generation = head->generation;
-	lease->home.kind = (enum fabric_kind)head->home_kind;
-	memcpy(lease->home.device, head->home_device, sizeof(lease->home.device));
+	lease->atomic_device.kind = (enum fabric_kind)head->home_kind;
+	memcpy(lease->atomic_device.name, head->home_device,
+	       sizeof(lease->atomic_device.name));
 	lease->tenant = with->tenant(with->ctx, record->tenant);
 	if (!lease->tenant)
 		return -ENOMEM;
@@ -176,7 +177,6 @@ static int claim_serve(const struct restore *restore, const struct claim *claim)
 	err = segment_create(leases, lease->tenant, extent, claim->row.bytes, &segment);
 	if (err)
 		return err;
-	lease->tenant->bytes += extent.bytes;
 	segment->dirty =
 		claim->row.dirty < extent.bytes ? claim->row.dirty : extent.bytes;
 	lease->segments[claim->segment] = segment;
@@ -228,24 +228,13 @@ static int lease_enter(struct leases *leases, struct lease *lease)
 	uint64_t due_ms = lease->deadline.due_ms;
 	int err = deadlines_reserve(&leases->deadlines, 1);
 
+	if (!err)
+		err = lease_insert(lease);
 	if (err)
 		return err;
-	if (map_insert(&leases->by_id, &lease->by_id, map_hash_u64(lease->id)))
-		return err_set(-ENOMEM, "no memory for a lease that was there");
-	if (lease->name && map_insert(&lease->tenant->names, &lease->by_name,
-				      map_hash_string(lease->name))) {
-		map_remove(&leases->by_id, &lease->by_id);
-		return err_set(-ENOMEM, "no memory for a lease that was there");
-	}
-	if (lease->owner)
-		list_append(&lease->owner->owned, &lease->in_owner);
 	if (due_ms)
 		deadlines_set(&leases->deadlines, &lease->deadline, due_ms);
-	lease->tenant->n_leases++;
 	lease->state = LEASE_READY;
-	list_append(&leases->all, &lease->all);
-	if (leases->next_id <= lease->id)
-		leases->next_id = lease->id + 1;
 	return 0;
 }
 

@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "rmemd/lease/lease_table.h"
 
-/* What was cut off a segment and is asked for again is zeroed on the loop, so it has to
- * be little: this takes a fraction of a millisecond. */
+/* What was cut off a segment and is asked for again is zeroed on the loop: only up to this, which
+ * takes a fraction of a millisecond. */
 #define ZERO_INLINE_BYTES (UINT64_C(2) << 20)
 
 int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
@@ -29,13 +29,9 @@ int segment_create(struct leases *leases, struct tenant *tenant, struct extent e
 	};
 	list_init(&segment->releasing);
 	tenant_ref(tenant);
+	tenant->bytes += extent.bytes;
 	*ret_segment = segment;
 	return 0;
-}
-
-void segment_ref(struct segment *segment)
-{
-	segment->refs++;
 }
 
 void segment_unref(struct segment *segment)
@@ -46,8 +42,8 @@ void segment_unref(struct segment *segment)
 		extent_set_releasing(&segment->extent, false);
 		list_remove(&segment->releasing);
 	}
-	tenant_uncharge(segment->tenant, segment->extent.bytes);
-	/* the next process has it then, as it is */
+	segment->tenant->bytes -= segment->extent.bytes;
+	/* at the end of the process the next one takes it over with the lease */
 	if (!segment->leases->closing)
 		pools_free(segment->leases->pools, segment->extent);
 	tenant_unref(segment->tenant);
@@ -59,11 +55,6 @@ void segment_release(struct segment *segment)
 	list_append(&segment->leases->releasing, &segment->releasing);
 	extent_set_releasing(&segment->extent, true);
 	segment_unref(segment);
-}
-
-bool segment_lent_through(const struct segment *segment, unsigned endpoints)
-{
-	return extent_endpoints(&segment->extent) & endpoints;
 }
 
 uint64_t segment_slack(const struct segment *segment)
@@ -91,10 +82,8 @@ void segment_extend(struct segment *segment, uint64_t bytes)
 
 void segment_shed(struct segment *segment)
 {
-	uint64_t bytes = pools_free_tail(segment->leases->pools, &segment->extent,
-					 segment->bytes);
-
-	tenant_uncharge(segment->tenant, bytes);
+	segment->tenant->bytes -= pools_free_tail(segment->leases->pools,
+						  &segment->extent, segment->bytes);
 	if (segment->dirty > segment->extent.bytes)
 		segment->dirty = segment->extent.bytes;
 }

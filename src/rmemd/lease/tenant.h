@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An identity that memory is lent to, with its limits and what it uses of them.
+/* Tenants: identities that memory is lent to, with their limits and what they use of them; and
+ * the table of those that the configuration names, or named and that still have something.
  *
- * A tenant is counted: the table of tenants has one reference while the configuration
- * names it, and every session, lease and segment has one, so it outlives them all.
+ * A tenant is counted: the table has one reference while the configuration names it, and every
+ * session, lease and segment has one, so it outlives them all.
  *
- * Threads: [loop].  Functions return 0 or -errno with err_text(); what is refused for a
- * limit of the tenant is counted in it. */
+ * Threads: [loop].  Functions return 0 or -errno with err_text(); a request that a limit
+ * refuses is counted in the tenant. */
 #ifndef RMEMD_LEASE_TENANT_H
 #define RMEMD_LEASE_TENANT_H
 
@@ -17,7 +18,7 @@
 
 #define TENANT_NAME_MAX 32
 
-/* Sessions of one tenant may attach its leases over and over; this bounds the table. */
+/* Sessions of one tenant may attach its leases repeatedly; this bounds the table. */
 #define TENANT_ATTACHMENTS_PER_LEASE 4
 
 struct tenant_limits {
@@ -32,7 +33,7 @@ struct tenant_limits {
 	uint64_t ttl_max_ms;       /* of a named lease; 0: no limit */
 };
 
-/* As it is configured. */
+/* What the configuration says of it. */
 struct tenant_params {
 	char name[TENANT_NAME_MAX + 1];
 	struct tenant_limits limits;
@@ -69,21 +70,42 @@ int tenant_check_session(struct tenant *tenant);
 int tenant_check_channel(struct tenant *tenant);
 int tenant_check_lease(struct tenant *tenant);
 int tenant_check_attachment(struct tenant *tenant);
-/* For a session that has so many. */
+/* For a session that has this many. */
 int tenant_check_keys(struct tenant *tenant, uint32_t session_keys);
 /* Whether it has as many channels as it may; nothing is counted as refused. */
 bool tenant_channels_full(const struct tenant *tenant);
-/* A lease's length, and the one it has now: no memory is always good, and what is longer
- * than it may be by now may still become shorter.  -EDQUOT */
+/* Whether a lease of `held` bytes may be `bytes` long.  No memory is always allowed, and a lease
+ * above its limit may become shorter.  -EDQUOT */
 int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes);
-/* The time to live that a named lease gets: who asks for none, 0, gets the longest there
- * is, which is 0, for ever, without a limit.  -EDQUOT */
+/* The time to live that a named lease gets; 0 asks for the longest, which without a limit is 0,
+ * for ever.  -EDQUOT */
 int tenant_limit_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms);
-
-/* Whether bytes of the pools could be charged.  -EDQUOT, -EACCES */
+/* Whether it may have this much more of the pools.  -EDQUOT, -EACCES */
 int tenant_check_bytes(struct tenant *tenant, uint64_t bytes);
-/* Count them for the tenant.  The same errors; then nothing is counted. */
-int tenant_charge(struct tenant *tenant, uint64_t bytes);
-void tenant_uncharge(struct tenant *tenant, uint64_t bytes);
+
+/* ---- the table ---- */
+
+/* Embedded in what owns it. */
+struct tenants {
+	struct list all; /* struct tenant */
+};
+
+void tenants_init(struct tenants *tenants);
+/* Sessions and leases are gone already. */
+void tenants_destroy(struct tenants *tenants);
+
+/* Make these the tenants, with these limits: new ones appear, one that was leaving is back, and
+ * the others leave.  -ENOMEM; then nothing has changed. */
+int tenants_set(struct tenants *tenants, const struct tenant_params *params,
+		unsigned n);
+/* The tenant of that name, if it is not leaving, or NULL. */
+struct tenant *tenants_find(const struct tenants *tenants, const char *name);
+/* The tenant of that name, with a reference, the caller's.  One that the configuration does not
+ * name is made, leaving, with these limits.  NULL: -ENOMEM */
+struct tenant *tenants_ensure(struct tenants *tenants,
+			      const struct tenant_params *params);
+/* Call each() for every tenant until it returns non-zero, and return that. */
+int tenants_each(const struct tenants *tenants,
+		 int (*each)(const struct tenant *tenant, void *arg), void *arg);
 
 #endif

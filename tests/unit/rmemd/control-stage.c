@@ -72,8 +72,8 @@ static void on_timer_moved(void *ctx)
 }
 
 static const struct leases_events lease_events = {
-	.news = on_news,
-	.noticed = on_noticed,
+	.client_event = on_news,
+	.client_notified = on_noticed,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,

@@ -77,7 +77,7 @@ static void on_timer_moved(void *ctx)
 }
 
 static const struct leases_events events = {
-	.news = on_news,
+	.client_event = on_news,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,

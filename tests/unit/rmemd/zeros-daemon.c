@@ -327,8 +327,8 @@ static void pools_begin(void)
 static void tables_begin(void)
 {
 	static const struct leases_events lease_events = {
-		.news = on_news,
-		.noticed = on_noticed,
+		.client_event = on_news,
+		.client_notified = on_noticed,
 		.granted = on_granted,
 		.ended = on_ended,
 		.timer_moved = on_timer_moved,

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "rmemd/admin/admin.h"
-#include "rmemd/lease/tenants.h"
+#include "rmemd/lease/tenant.h"
 #include "rmemd/pool/pools.h"
 #include "unit/unit.h"
 

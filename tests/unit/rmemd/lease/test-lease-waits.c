@@ -23,14 +23,14 @@ START_TEST(memory__is_waited_for_while_it_is_scrubbed)
 	ck_assert_uint_eq(one.answers + two.answers, 0);
 	ck_assert_uint_eq(leases_next_ms(stage_leases), stage_now_ms + 10000);
 	ck_assert(fake_pools_hurried());
-	ck_assert_uint_eq(leases_waited_ever(stage_leases), 0);
+	ck_assert_uint_eq(leases_counters(stage_leases)->waited, 0);
 	stage_now_ms += 30;
 	fake_pools_scrub();
 	leases_retry(stage_leases);
 	fake_fabric_settle();
 	ck_assert(!fake_pools_hurried());
-	ck_assert_uint_eq(leases_waited_ever(stage_leases), 2);
-	ck_assert_uint_eq(leases_waited_ms(stage_leases), 60);
+	ck_assert_uint_eq(leases_counters(stage_leases)->waited, 2);
+	ck_assert_uint_eq(leases_counters(stage_leases)->waited_ms, 60);
 	/* the first in line is served, and leaves nothing for the second */
 	ck_assert_uint_eq(one.answers, 1);
 	ck_assert_int_eq(one.err, 0);

@@ -405,7 +405,7 @@ START_TEST(home__is_where_the_first_one_asks)
 						 _i ? &able_place : &tcp_place, &home),
 			 0);
 	ck_assert_int_eq(home.kind, _i ? FABRIC_VERBS : FABRIC_TCP);
-	ck_assert_str_eq(home.device, _i ? "able0" : "");
+	ck_assert_str_eq(home.name, _i ? "able0" : "");
 	/* for everybody, through whatever they come */
 	memset(&home, 0, sizeof(home));
 	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_b, id,
@@ -415,7 +415,7 @@ START_TEST(home__is_where_the_first_one_asks)
 	ck_assert_int_eq(
 		lease_fix_atomic_device(stage_leases, &stage_b, id, &poor_place, &home),
 		0);
-	ck_assert_str_eq(home.device, _i ? "able0" : "");
+	ck_assert_str_eq(home.name, _i ? "able0" : "");
 	/* and no longer than the lease lives */
 	ck_assert_int_eq(freed(&stage_a, id), 0);
 	ck_assert_int_eq(

@@ -131,7 +131,7 @@ static unsigned look(struct seen *seen)
 		it->node = lease->node;
 		(void)snprintf(it->name, sizeof(it->name), "%s",
 			       lease->name ? lease->name : "");
-		memcpy(it->home, lease->home.device, sizeof(it->home));
+		memcpy(it->home, lease->atomic_device.name, sizeof(it->home));
 		it->sum = sum_of(lease);
 		list_for_each(other, &lease->attachments) {
 			const struct attachment *attachment =

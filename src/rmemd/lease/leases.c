@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The life of the table, its statistics, and the events that change leases from outside: of the
+ * fabrics, the pools and the clock. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "rmemd/lease/attachment.h"
+
+/* The number of leases that expire before other clients get their turn; the rest stays due. */
+#define ENDS_PER_TICK 64
+
+int leases_open(struct pools *pools, struct ledger *ledger,
+		const struct leases_events *events, void *ctx, uint64_t first_id,
+		struct leases **ret_leases)
+{
+	struct leases *leases = calloc(1, sizeof(*leases));
+
+	if (!leases)
+		return err_set(-ENOMEM, "no memory for the leases");
+	leases->pools = pools;
+	leases->ledger = ledger;
+	leases->events = events;
+	leases->ctx = ctx;
+	leases->next_id = first_id;
+	map_init(&leases->by_id);
+	list_init(&leases->all);
+	list_init(&leases->ended);
+	list_init(&leases->changed);
+	list_init(&leases->waiting);
+	list_init(&leases->releasing);
+	deadlines_init(&leases->deadlines);
+	*ret_leases = leases;
+	return 0;
+}
+
+void leases_close(struct leases *leases)
+{
+	struct lease *lease;
+	struct mr *mr;
+
+	if (!leases)
+		return;
+	leases->closing = true;
+	while ((lease = list_first(&leases->all, struct lease, all))) {
+		list_for_each(node, &lease->attachments)
+			attachment_fence(
+				container_of(node, struct attachment, in_lease));
+		lease_end(lease, WIRE_REASON_SHUTDOWN, NULL);
+	}
+	list_for_each(node, &leases->ended) {
+		lease = container_of(node, struct lease, all);
+		/* the fabrics are closed: no event of these comes */
+		while ((mr = list_first(&lease->dying, struct mr, link)))
+			mr_free(mr);
+		lease_changed(lease);
+	}
+	leases_run(leases);
+	deadlines_destroy(&leases->deadlines);
+	map_destroy(&leases->by_id);
+	free(leases);
+}
+
+/* ---- what is in it ---- */
+
+static struct lease *lease_at(const struct list *node)
+{
+	return container_of((struct list *)(uintptr_t)node, struct lease, all);
+}
+
+int leases_each(const struct leases *leases,
+		int (*each)(const struct lease_status *status, void *arg), void *arg)
+{
+	struct lease_status status;
+	int result = 0;
+
+	for (const struct list *node = leases->all.next;
+	     !result && node != &leases->all; node = node->next) {
+		lease_fill_status(lease_at(node), &status);
+		result = each(&status, arg);
+	}
+	return result;
+}
+
+int leases_each_named(const struct leases *leases, const struct tenant *tenant,
+		      uint64_t after, const char *prefix,
+		      int (*each)(const struct lease_status *status, void *arg),
+		      void *arg)
+{
+	size_t prefix_len = strlen(prefix);
+	struct lease_status status;
+	int result = 0;
+
+	for (const struct list *node = leases_behind(leases, after);
+	     !result && node != &leases->all; node = node->next) {
+		const struct lease *lease = lease_at(node);
+
+		if (!lease->name || lease->tenant != tenant ||
+		    lease->state != LEASE_READY ||
+		    strncmp(lease->name, prefix, prefix_len) != 0)
+			continue;
+		lease_fill_status(lease, &status);
+		result = each(&status, arg);
+	}
+	return result;
+}
+
+unsigned leases_count(const struct leases *leases)
+{
+	return (unsigned)leases->by_id.n_nodes;
+}
+
+const struct leases_counters *leases_counters(const struct leases *leases)
+{
+	return &leases->counters;
+}
+
+/* ---- time ---- */
+
+void leases_tick(struct leases *leases)
+{
+	uint64_t now_ms = clock_now_ms();
+	struct deadline *first;
+
+	for (unsigned i = 0; i < ENDS_PER_TICK; i++) {
+		first = deadlines_first(&leases->deadlines);
+		if (!first || first->due_ms > now_ms)
+			break;
+		leases->counters.expired++;
+		lease_end(container_of(first, struct lease, deadline),
+			  WIRE_REASON_EXPIRED, NULL);
+	}
+	leases_time_out(leases, now_ms);
+	if (leases->reclaim_all && leases_reclaim_some(leases, now_ms))
+		/* what waiters wait for may be lent again, or never more */
+		leases_serve_waiting(leases);
+	leases_run(leases);
+}
+
+uint64_t leases_next_ms(const struct leases *leases)
+{
+	const struct deadline *first = deadlines_first(&leases->deadlines);
+	const struct lease_waiter *waiter =
+		list_first(&leases->waiting, struct lease_waiter, waiting);
+	uint64_t next_ms = first ? first->due_ms : UINT64_MAX;
+
+	/* all wait equally long, so the first one times out first */
+	if (waiter && waiter->give_up_ms < next_ms)
+		next_ms = waiter->give_up_ms;
+	return leases->reclaim_all ? 0 : next_ms;
+}
+
+/* ---- events of the pools ---- */
+
+void leases_retry(struct leases *leases)
+{
+	leases_serve_waiting(leases);
+	leases_run(leases);
+}
+
+/* ---- events of the fabrics ---- */
+
+void lease_mr_registered(void *mr_cookie, int err, const char *text,
+			 const struct fabric_key *key)
+{
+	struct mr *mr = mr_cookie;
+	struct attachment *attachment = mr->attachment;
+	struct lease *lease = mr->lease;
+
+	if (mr->state == MR_DYING) {
+		/* it crossed the deregistration; after an error no other event comes */
+		if (err)
+			lease_mr_deregistered(mr);
+		return;
+	}
+	if (err) {
+		mr_free(mr);
+		waiters_fail(lease, attachment, err, text);
+	} else {
+		mr->state = MR_LIVE;
+		mr->key = *key;
+		attachment->pending--;
+		attachment_retire(attachment);
+	}
+	lease_changed(lease);
+	leases_run(lease->leases);
+}
+
+void lease_mr_deregistered(void *mr_cookie)
+{
+	struct mr *mr = mr_cookie;
+	struct lease *lease = mr->lease;
+
+	mr_free(mr);
+	lease_changed(lease);
+	leases_run(lease->leases);
+}
+
+void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost)
+{
+	const struct mr *mr = mr_cookie;
+	struct lease *lease = mr->lease;
+	const struct leases *leases = lease->leases;
+
+	/* The key may be dying, but what came through it before counts.  A lease that has ended has
+	 * no watchers. */
+	list_for_each(node, &lease->watchers) {
+		struct attachment *watcher =
+			container_of(node, struct attachment, watching);
+
+		notices_put(&watcher->client->notices,
+			    &(struct notice){ .source = &watcher->notices,
+					      .value = value,
+					      .lost = lost });
+		leases->events->client_notified(leases->ctx, watcher->client);
+	}
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests that wait for a lease.  The work list finishes or fails them. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "rmemd/lease/lease_table.h"
+
+void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease *lease,
+		struct attachment *attachment)
+{
+	waiter->lease = lease;
+	waiter->attachment = attachment;
+	waiter->kind = kind;
+	waiter->old_bytes = lease->bytes;
+	waiter->err = 0;
+	list_init(&waiter->waiting);
+	list_append(&lease->waiters, &waiter->link);
+	lease_changed(lease);
+}
+
+void waiter_begin_memory(struct lease_waiter *waiter)
+{
+	struct leases *leases = waiter->lease->leases;
+
+	waiter->give_up_ms = clock_now_ms() + LEASE_MEMORY_WAIT_MS;
+	list_append(&leases->waiting, &waiter->waiting);
+	pools_hurry(leases->pools, true);
+	leases->events->timer_moved(leases->ctx);
+}
+
+void waiter_end_memory(struct lease_waiter *waiter)
+{
+	struct leases *leases = waiter->lease->leases;
+
+	if (list_empty(&waiter->waiting))
+		return;
+	list_remove(&waiter->waiting);
+	leases->counters.waited++;
+	leases->counters.waited_ms +=
+		clock_now_ms() - (waiter->give_up_ms - LEASE_MEMORY_WAIT_MS);
+	pools_hurry(leases->pools, !list_empty(&leases->waiting));
+}
+
+void waiter_fail(struct lease_waiter *waiter, int err, const char *text)
+{
+	if (waiter->err)
+		return;
+	waiter_end_memory(waiter);
+	waiter->err = err;
+	(void)snprintf(waiter->text, sizeof(waiter->text), "%s", text);
+	lease_changed(waiter->lease);
+}
+
+void waiters_fail(struct lease *lease, const struct attachment *attachment, int err,
+		  const char *text)
+{
+	list_for_each(node, &lease->waiters) {
+		struct lease_waiter *waiter =
+			container_of(node, struct lease_waiter, link);
+
+		if (waiter->attachment != attachment || waiter->kind == LEASE_WAIT_END)
+			continue;
+		waiter_fail(waiter, err, text);
+		if (err == -ESTALE)
+			waiter->attachment = NULL;
+	}
+}
