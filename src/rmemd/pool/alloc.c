@@ -8,230 +8,246 @@
 
 #include "base/err.h"
 #include "base/units.h"
-#include "rmemd/pool/stripes.h"
 #include "rmemd/pool/pool.h"
+#include "rmemd/pool/stripes.h"
 
 /* A request while it is being served. */
-struct take {
+struct request {
 	struct pools *pools;
 	uint64_t align;
 	unsigned endpoints; /* only pools that are lent through some of these */
 	const int *nodes;   /* only pools on these */
 	unsigned n_nodes;   /* 0: on any */
-	struct block **blocks;
+	struct extent *extents;
 	unsigned max, n;
 	uint64_t wanted; /* still */
 	uint64_t most;   /* of an extent; a multiple of align */
 };
 
-static bool nodes_have(const int *nodes, unsigned n, int node)
+static bool serves(const struct request *request, const struct pool *pool)
 {
-	for (unsigned i = 0; i < n; i++)
-		if (nodes[i] == node)
-			return true;
-	return false;
+	bool on_node = request->n_nodes == 0;
+
+	for (unsigned i = 0; i < request->n_nodes; i++)
+		on_node |= request->nodes[i] == pool->memory.node;
+	return on_node && !pool->unsettled && (pool->endpoints & request->endpoints);
 }
 
-/* One that is lent through none reaches nobody. */
-static bool pool_reached(const struct pool *pool, unsigned endpoints)
+static void add(struct request *request, struct pool *pool, const struct block *block)
 {
-	return pool->endpoints & (endpoints ? endpoints : UINT_MAX);
+	request->extents[request->n++] =
+		(struct extent){ pool, block->offset, block->bytes };
+	request->wanted -= block->bytes;
 }
 
-static bool take_serves(const struct take *take, const struct pool *pool)
+static void undo(struct request *request)
 {
-	return !pool->unsettled && pool_reached(pool, take->endpoints) &&
-	       (take->n_nodes == 0 ||
-		nodes_have(take->nodes, take->n_nodes, pool->memory.node));
-}
+	while (request->n > 0) {
+		const struct extent *extent = &request->extents[--request->n];
+		struct extents *extents = &extent->pool->extents;
 
-static void take_undo(struct take *take)
-{
-	while (take->n > 0) {
-		struct block *block = take->blocks[--take->n];
-
-		take->wanted += block->bytes;
+		request->wanted += extent->bytes;
 		/* nobody has had it, so it is clean */
-		extents_free(block->extents, block);
+		extents_free(extents, extents_find(extents, extent->offset));
 	}
 }
 
-static void take_keep(struct take *take, struct block *block)
-{
-	take->blocks[take->n++] = block;
-	take->wanted -= block->bytes;
-}
-
 /* From one pool as one extent. */
-static int pool_take(struct take *take, struct pool *pool)
+static int alloc_from(struct request *request, struct pool *pool)
 {
 	uint64_t page = pool->memory.page_bytes;
 	struct block *block = NULL;
 	int err = -ENOSPC;
 
 	/* a translation of the NIC then covers no other lease */
-	if (take->wanted >= page && page > take->align)
-		err = extents_alloc(&pool->extents, take->wanted, page, &block);
+	if (request->wanted >= page && page > request->align)
+		err = extents_alloc(&pool->extents, request->wanted, page, &block);
 	if (err == -ENOSPC)
-		err = extents_alloc(&pool->extents, take->wanted, take->align, &block);
+		err = extents_alloc(&pool->extents, request->wanted, request->align,
+				    &block);
 	if (!err)
-		take_keep(take, block);
+		add(request, pool, block);
 	return err;
 }
 
-/* As one extent: from the pool that has most to give, which spreads leases over nodes and
- * devices; from another if that is too fragmented. */
-static int take_single(struct take *take)
+/* As one extent: from the pool that has most free, which spreads leases over nodes and devices;
+ * from another if that one is too fragmented. */
+static int alloc_single(struct request *request)
 {
-	struct pools *pools = take->pools;
+	struct pools *pools = request->pools;
 	struct pool *most = NULL;
 	int err = -ENOSPC;
 
 	for (unsigned i = 0; i < pools->n_pools; i++)
-		if (take_serves(take, &pools->pool[i]) &&
+		if (serves(request, &pools->pool[i]) &&
 		    (!most || pools->pool[i].extents.free > most->extents.free))
 			most = &pools->pool[i];
 	if (most)
-		err = pool_take(take, most);
+		err = alloc_from(request, most);
 	for (unsigned i = 0; i < pools->n_pools && err == -ENOSPC; i++)
-		if (&pools->pool[i] != most && take_serves(take, &pools->pool[i]))
-			err = pool_take(take, &pools->pool[i]);
+		if (&pools->pool[i] != most && serves(request, &pools->pool[i]))
+			err = alloc_from(request, &pools->pool[i]);
 	return err;
 }
 
-static struct pool *pool_of_largest(const struct take *take)
+/* As much as the largest free block has. */
+static int alloc_most(struct request *request)
 {
-	struct pools *pools = take->pools;
+	struct pools *pools = request->pools;
 	struct pool *best = NULL;
 	uint64_t best_bytes = 0;
+	struct block *block;
+	int err;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		struct pool *pool = &pools->pool[i];
-		uint64_t bytes = take_serves(take, pool)
-					 ? extents_largest(&pool->extents, take->align)
-					 : 0;
+		uint64_t bytes = serves(request, pool) ? extents_largest(&pool->extents,
+									 request->align)
+						       : 0;
 
 		if (bytes > best_bytes) {
 			best = pool;
 			best_bytes = bytes;
 		}
 	}
-	return best;
+	if (!best)
+		return -ENOSPC;
+	err = extents_alloc_most(&best->extents, request->wanted, request->align,
+				 &block);
+	if (!err)
+		add(request, best, block);
+	return err;
 }
 
 /* As several: the largest there are, then what just holds the rest. */
-static int take_several(struct take *take)
+static int alloc_several(struct request *request)
 {
-	int err = -ENOSPC;
+	int err = 0;
 
-	while (take->wanted > 0 && take->n < take->max) {
-		struct pool *pool;
-		struct block *block;
-
-		err = take_single(take);
-		if (err != -ENOSPC)
-			break;
-		pool = pool_of_largest(take);
-		if (!pool)
-			break;
-		err = extents_alloc_most(&pool->extents, take->wanted, take->align,
-					 &block);
-		if (err)
-			break;
-		take_keep(take, block);
+	while (!err && request->wanted > 0) {
+		err = request->n < request->max ? alloc_single(request) : -ENOSPC;
+		if (err == -ENOSPC && request->n < request->max)
+			err = alloc_most(request);
 	}
-	if (take->wanted == 0)
-		return 0;
-	take_undo(take);
-	return err ? err : -ENOSPC;
+	if (err)
+		undo(request);
+	return err;
 }
 
 /* The nodes that have clean memory for it. */
-static unsigned take_nodes(const struct take *take, int *nodes)
+static unsigned nodes_serving(const struct request *request, int *nodes)
 {
-	const struct pools *pools = take->pools;
-	unsigned n = 0;
+	const struct pools *pools = request->pools;
+	unsigned n = 0, k;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct pool *pool = &pools->pool[i];
 
-		if (take_serves(take, pool) && pool->extents.free > 0 &&
-		    !nodes_have(nodes, n, pool->memory.node))
+		if (!serves(request, pool) || pool->extents.free == 0)
+			continue;
+		for (k = 0; k < n && nodes[k] != pool->memory.node; k++)
+			;
+		if (k == n)
 			nodes[n++] = pool->memory.node;
 	}
 	return n;
 }
 
 /* In stripes, each on the node whose turn it is, or where there is room. */
-static int take_stripes(struct take *take, int *nodes)
+static int alloc_stripes(struct request *request, int *nodes)
 {
-	uint64_t wanted = take->wanted;
-	unsigned n_nodes = take_nodes(take, nodes);
+	uint64_t wanted = request->wanted;
+	unsigned n_nodes = nodes_serving(request, nodes);
 	struct stripes stripes;
 	int err = 0;
 
-	stripes_plan(wanted, take->align, n_nodes, take->max, &stripes);
+	stripes_plan(wanted, request->align, n_nodes, request->max, &stripes);
 	if (stripes.n < 2)
 		return -ENOSPC;
 	for (unsigned i = 0; i < stripes.n && !err; i++) {
-		take->wanted = stripes_bytes(&stripes, i);
-		take->nodes = &nodes[i % n_nodes];
-		take->n_nodes = 1;
-		err = take_single(take);
-		take->n_nodes = 0;
+		request->wanted = stripes_bytes(&stripes, i);
+		request->nodes = &nodes[i % n_nodes];
+		request->n_nodes = 1;
+		err = alloc_single(request);
+		request->n_nodes = 0;
 		if (err == -ENOSPC)
-			err = take_single(take);
+			err = alloc_single(request);
 	}
-	if (!err)
-		return 0;
-	take_undo(take);
-	take->wanted = wanted;
+	if (err) {
+		undo(request);
+		request->wanted = wanted;
+	}
 	return err;
 }
 
-static int take_interleaved(struct take *take)
+static int alloc_interleaved(struct request *request)
 {
-	int *nodes = calloc(take->pools->n_pools, sizeof(int));
+	int *nodes = calloc(request->pools->n_pools, sizeof(int));
 	int err;
 
 	if (!nodes)
 		return -ENOMEM;
-	err = take_stripes(take, nodes);
+	err = alloc_stripes(request, nodes);
 	free(nodes);
 	return err;
 }
 
-/* Where to cut a block: at a page of its pool if that can be. */
-static uint64_t take_most(const struct take *take, const struct block *block)
+/* Cut extents that are too long, at a page of the pool if that can be. */
+static int cut(struct request *request)
 {
-	const struct pool *pool = container_of(block->extents, struct pool, extents);
-	uint64_t page = pool->memory.page_bytes;
-
-	return page > take->align && take->most > page ? take->most / page * page
-						       : take->most;
-}
-
-/* Into pieces that are not too long. */
-static int take_cut(struct take *take)
-{
-	for (unsigned i = 0; i < take->n; i++) {
-		struct block *block = take->blocks[i], *rest;
+	for (unsigned i = 0; i < request->n; i++) {
+		struct extent *extent = &request->extents[i];
+		struct extents *extents = &extent->pool->extents;
+		uint64_t page = extent->pool->memory.page_bytes, most = request->most;
+		struct block *rest;
 		int err;
 
-		if (block->bytes <= take->most)
+		if (extent->bytes <= most)
 			continue;
-		if (take->n == take->max)
+		if (request->n == request->max)
 			return -ENOSPC;
-		err = extents_split(block->extents, block, take_most(take, block),
-				    &rest);
+		if (page > request->align && most > page)
+			most = most / page * page;
+		err = extents_split(extents, extents_find(extents, extent->offset),
+				    most, &rest);
 		if (err)
 			return err;
-		memmove(&take->blocks[i + 2], &take->blocks[i + 1],
-			(take->n - i - 1) * sizeof(struct block *));
-		take->blocks[i + 1] = rest;
-		take->n++;
+		memmove(extent + 2, extent + 1, (request->n - i - 1) * sizeof(*extent));
+		extent[1] = (struct extent){ extent->pool, rest->offset, rest->bytes };
+		extent->bytes = most;
+		request->n++;
 	}
 	return 0;
+}
+
+static int alloc_and_cut(struct request *request, int (*alloc)(struct request *request))
+{
+	int err = alloc(request);
+
+	if (!err) {
+		err = cut(request);
+		if (err)
+			undo(request);
+	}
+	return err;
+}
+
+/* In stripes, if asked for; on the preferred nodes in one piece, then in several; then
+ * anywhere. */
+static int alloc_any(struct request *request, const struct pool_request *wish)
+{
+	int err = -ENOSPC;
+
+	if (wish->interleave)
+		err = alloc_and_cut(request, alloc_interleaved);
+	request->nodes = wish->nodes;
+	for (unsigned i = wish->n_nodes ? 0 : 1; i < 2 && err == -ENOSPC; i++) {
+		request->n_nodes = i == 0 ? wish->n_nodes : 0;
+		err = alloc_and_cut(request, alloc_single);
+		if (err == -ENOSPC)
+			err = alloc_and_cut(request, alloc_several);
+	}
+	return err;
 }
 
 /* ---- would it do once all is clean? ---- */
@@ -239,42 +255,24 @@ static int take_cut(struct take *take)
 struct runs {
 	uint64_t align, most;
 	unsigned max, n;
-	uint64_t *bytes; /* the largest runs; a heap with the least on top */
+	uint64_t *bytes; /* of the longest pieces, the longest first */
 	uint64_t sum;
 };
 
-static void heap_sink(uint64_t *heap, unsigned n, unsigned i)
+static void runs_add_piece(struct runs *runs, uint64_t bytes)
 {
-	for (;;) {
-		unsigned child = 2 * i + 1;
-		uint64_t value = heap[i];
+	unsigned i;
 
-		if (child + 1 < n && heap[child + 1] < heap[child])
-			child++;
-		if (child >= n || heap[child] >= value)
-			return;
-		heap[i] = heap[child];
-		heap[child] = value;
-		i = child;
-	}
-}
-
-static void runs_add_piece(struct runs *runs, uint64_t usable)
-{
-	if (runs->n == runs->max) {
-		if (usable <= runs->bytes[0])
-			return;
-		runs->sum += usable - runs->bytes[0];
-		runs->bytes[0] = usable;
-		heap_sink(runs->bytes, runs->n, 0);
+	if (runs->n < runs->max)
+		runs->n++;
+	else if (bytes > runs->bytes[runs->n - 1])
+		runs->sum -= runs->bytes[runs->n - 1];
+	else
 		return;
-	}
-	runs->bytes[runs->n++] = usable;
-	runs->sum += usable;
-	/* becomes a heap when it is full */
-	if (runs->n == runs->max)
-		for (unsigned i = runs->n / 2; i-- > 0;)
-			heap_sink(runs->bytes, runs->n, i);
+	for (i = runs->n - 1; i > 0 && runs->bytes[i - 1] < bytes; i--)
+		runs->bytes[i] = runs->bytes[i - 1];
+	runs->bytes[i] = bytes;
+	runs->sum += bytes;
 }
 
 static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
@@ -290,42 +288,44 @@ static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 }
 
 /* Only asked when a request cannot be served, so it may take its time. */
-static bool pools_would_do(const struct pools *pools, const struct take *take)
+static bool fits_when_clean(const struct request *request)
 {
-	struct runs runs = { .align = take->align,
-			     .most = take->most,
-			     .max = take->max };
+	struct runs runs = { .align = request->align,
+			     .most = request->most,
+			     .max = request->max };
+	const struct pools *pools = request->pools;
 	uint64_t dirty = 0, clean = 0;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
-		if (!pool_reached(&pools->pool[i], take->endpoints))
+		if (!(pools->pool[i].endpoints & request->endpoints))
 			continue;
 		dirty += pools->pool[i].extents.dirty;
 		clean += pools->pool[i].extents.free;
 	}
-	if (dirty == 0 || clean + dirty < take->wanted)
+	if (dirty == 0 || clean + dirty < request->wanted)
 		return false;
-	runs.bytes = calloc(take->max, sizeof(*runs.bytes));
+	runs.bytes = calloc(request->max, sizeof(*runs.bytes));
 	if (!runs.bytes)
 		return false;
 	for (unsigned i = 0; i < pools->n_pools; i++)
-		if (pool_reached(&pools->pool[i], take->endpoints))
+		if (pools->pool[i].endpoints & request->endpoints)
 			extents_each_run(&pools->pool[i].extents, runs_add, &runs);
 	free(runs.bytes);
-	return runs.sum >= take->wanted;
+	return runs.sum >= request->wanted;
 }
 
-static int pools_full(const struct pools *pools, const struct pool_request *request,
+static int pools_full(const struct pools *pools, const struct pool_request *wish,
 		      unsigned max)
 {
 	char wanted[32], clean_text[32], largest_text[32], total_text[32];
-	uint64_t bytes = request->bytes, clean = 0, largest = 0, total = 0;
+	unsigned endpoints = wish->endpoints ? wish->endpoints : UINT_MAX;
+	uint64_t bytes = wish->bytes, clean = 0, largest = 0, total = 0;
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct extents *extents = &pools->pool[i].extents;
 		uint64_t one;
 
-		if (!pool_reached(&pools->pool[i], request->endpoints))
+		if (!(pools->pool[i].endpoints & endpoints))
 			continue;
 		one = extents_largest(extents, pools->grain);
 		clean += extents->free;
@@ -354,8 +354,8 @@ static int pools_full(const struct pools *pools, const struct pool_request *requ
 		       max);
 }
 
-/* However much is free. */
-static int pools_too_long(const struct take *take)
+/* -ENOSPC, however much is free. */
+static int pools_too_long(const struct request *request)
 {
 	char wanted[32], most[32];
 
@@ -363,79 +363,40 @@ static int pools_too_long(const struct take *take)
 		-ENOSPC,
 		"no room for %s: an RDMA device here registers %s at once, and a lease "
 		"takes at most %u pieces; ask for less",
-		units_format_bytes(take->wanted, wanted, sizeof(wanted)),
-		units_format_bytes(take->most, most, sizeof(most)), take->max);
+		units_format_bytes(request->wanted, wanted, sizeof(wanted)),
+		units_format_bytes(request->most, most, sizeof(most)), request->max);
 }
 
-static int take_one_way(struct take *take, int (*way)(struct take *take))
-{
-	int err = way(take);
-
-	if (!err) {
-		err = take_cut(take);
-		if (err)
-			take_undo(take);
-	}
-	return err;
-}
-
-/* In stripes, if it is to be; on the nodes that are preferred in one piece, in several; then
- * wherever. */
-static int take_any_way(struct take *take, const struct pool_request *request)
-{
-	static int (*const ways[])(struct take * take) = { take_single, take_several };
-	int err = -ENOSPC;
-
-	if (request->interleave)
-		err = take_one_way(take, take_interleaved);
-	take->nodes = request->nodes;
-	for (unsigned i = request->n_nodes ? 0 : 2; i < 4 && err == -ENOSPC; i++) {
-		take->n_nodes = i < 2 ? request->n_nodes : 0;
-		err = take_one_way(take, ways[i % 2]);
-	}
-	return err;
-}
-
-int pools_alloc(struct pools *pools, const struct pool_request *request,
+int pools_alloc(struct pools *pools, const struct pool_request *wish,
 		struct extent *ret_extents, unsigned max, unsigned *ret_n)
 {
-	uint64_t bytes = request->bytes, align = request->align;
-	struct take take = { .pools = pools,
-			     .max = max,
-			     .endpoints = request->endpoints };
-	int err = -ENOSPC;
+	uint64_t bytes = wish->bytes, grain = pools->grain;
+	struct request request = {
+		.pools = pools,
+		.max = max,
+		.endpoints = wish->endpoints ? wish->endpoints : UINT_MAX,
+		.extents = ret_extents,
+		.wanted = (bytes + grain - 1) / grain * grain,
+		.align = wish->align > grain ? wish->align : grain,
+	};
+	int err;
 
-	if (bytes > UINT64_MAX - pools->grain)
-		return pools_full(pools, request, max);
-	take.wanted = (bytes + pools->grain - 1) / pools->grain * pools->grain;
-	take.align = align > pools->grain ? align : pools->grain;
-	take.most = pools->extent_max / take.align * take.align;
-	/* what then is too long for a device it refuses by name */
-	if (!take.most)
-		take.most = take.align;
-	if (max > 0 && (take.wanted - 1) / take.most >= max)
-		return pools_too_long(&take);
-	take.blocks = calloc(max, sizeof(struct block *));
-	if (!take.blocks)
-		return err_errno(-ENOMEM, "lease of %" PRIu64 " bytes", bytes);
-	if (max > 0)
-		err = take_any_way(&take, request);
-	if (!err) {
-		for (unsigned i = 0; i < take.n; i++)
-			ret_extents[i] = (struct extent){
-				.pool = container_of(take.blocks[i]->extents,
-						     struct pool, extents),
-				.offset = take.blocks[i]->offset,
-				.bytes = take.blocks[i]->bytes,
-			};
-		*ret_n = take.n;
-	} else if (err == -ENOMEM) {
+	if (bytes > UINT64_MAX - grain || max == 0)
+		return pools_full(pools, wish, max);
+	request.most = pools->extent_max / request.align * request.align;
+	/* an extent that is too long for a device even so is refused by the device */
+	if (!request.most)
+		request.most = request.align;
+	if ((request.wanted - 1) / request.most >= max)
+		return pools_too_long(&request);
+	err = alloc_any(&request, wish);
+	if (!err)
+		*ret_n = request.n;
+	else if (err == -ENOMEM)
 		err = err_errno(err, "lease of %" PRIu64 " bytes", bytes);
-	} else if (pools_would_do(pools, &take)) {
-		err = err_set(-EAGAIN, "memory given back is still being zeroed");
-	} else {
-		err = pools_full(pools, request, max);
-	}
-	free(take.blocks);
+	else if (fits_when_clean(&request))
+		err = err_set(-EAGAIN, "memory freed is still being zeroed");
+	else
+		err = pools_full(pools, wish, max);
 	return err;
 }
