@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "rmemd/plan.h"
+#include "rmemd/pool/plan.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/loop.h"
 #include "rmemd/system/systemd.h"
@@ -110,7 +110,7 @@ static void on_stays(const struct pool_params *params, const char *why)
 
 static int open_pools(struct daemon *daemon)
 {
-	static struct plan inventory;
+	static struct plan plan;
 	struct progress progress = { 0 };
 	const struct pools_events events = {
 		.ctx = &progress,
@@ -119,14 +119,12 @@ static int open_pools(struct daemon *daemon)
 	};
 	int err;
 
-	err = plan_make(&inventory, &daemon->config, daemon->ledger, daemon->keep,
-			on_stays);
+	err = plan_make(&plan, &daemon->config, daemon->ledger, daemon->keep,
+			leases_use_pool, on_stays);
 	if (!err)
-		err = pools_open(inventory.pools, inventory.n_pools, &events,
-				 &daemon->pools);
+		err = pools_open(plan.pools, plan.n_pools, &events, &daemon->pools);
 	if (!err)
-		err = plan_record(&inventory, daemon->pools, daemon->ledger,
-				  daemon->keep);
+		err = plan_record(&plan, daemon->pools, daemon->ledger, daemon->keep);
 	return err;
 }
 
@@ -210,6 +208,25 @@ static void set_endpoints(struct daemon *daemon)
 	}
 }
 
+static void on_reclaim(void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	leases_reclaim(daemon->leases);
+}
+
+static bool on_in_the_way(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
+{
+	const struct daemon *daemon = ctx;
+
+	return leases_describe_reclaimed(daemon->leases, pool, buf, buf_bytes);
+}
+
+static const struct resizes_events resizes_events = {
+	.reclaim = on_reclaim,
+	.in_the_way = on_in_the_way,
+};
+
 static int open_tables(struct daemon *daemon)
 {
 	struct control *control = &daemon->control;
@@ -236,7 +253,7 @@ static int open_tables(struct daemon *daemon)
 	err = restore(daemon);
 	if (err)
 		return err;
-	return resizes_open(daemon->pools, daemon->leases, daemon->ledger,
+	return resizes_open(daemon->pools, daemon->ledger, &resizes_events, daemon,
 			    &daemon->resizes);
 }
 

@@ -17,7 +17,7 @@
 #include "rmemd/daemon.h"
 #include "rmemd/fabrics/fabrics.h"
 #include "rmemd/system/fdstore.h"
-#include "rmemd/resize.h"
+#include "rmemd/pool/resize.h"
 
 enum { ON_TERM, ON_INT, ON_HUP, N_SIGNALS };
 

@@ -23,7 +23,7 @@ src/rmemd/config: base fabric rmemd/lease rmemd/pool
 src/rmemd/control: base wire fabric rmemd/config rmemd/fabrics rmemd/lease rmemd/pool rmemd/state
 src/rmemd/fabrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/pool
 src/rmemd/lease: base wire fabric rmemd/config rmemd/pool rmemd/state
-src/rmemd/pool: base rmemd/config
+src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
 src/rmemd/state: base
 src/rmemd/system: base rmemd/config rmemd/state
 src/rmem: base rmem/rmem.h

@@ -138,12 +138,10 @@ const struct leases_counters *leases_counters(const struct leases *leases);
  * that are in the way, and end those leases that are to end by now; over some calls of
  * leases_tick(). */
 void leases_reclaim(struct leases *leases);
-/* Call each() for every lease that is in the way of what is wanted back of this pool, with how
- * many bytes are, as leases_each() does. */
-int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
-			  int (*each)(const struct lease_status *status, uint64_t bytes,
-				      void *arg),
-			  void *arg);
+/* For the log: how much is in the way of what is wanted back of this pool, and the leases that have
+ * most of it.  False: nothing is. */
+bool leases_describe_reclaimed(const struct leases *leases, uint32_t pool, char *buf,
+			       size_t buf_bytes);
 
 /* Take one of what the client is to be told: `revoked`, `changed` or `shrinking`, as it is now;
  * what happens several times before it is taken is told once.  False: there is nothing. */

@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What pools that become shorter want back: the clients that have it are told, and at the deadline
  * the leases may end. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "base/clock.h"
+#include "base/units.h"
 #include "rmemd/lease/attachment.h"
 
 /* The number of leases and attachments that are looked at, and of leases that end, before other
  * clients get their turn. */
 #define LOOKS_PER_TICK 1024
 #define ENDS_PER_TICK 64
+
+/* The number of leases that leases_describe_reclaimed() names. */
+#define BLOCKERS_MAX 4
 
 /* What is wanted back of a lease. */
 struct lease_wanted {
@@ -118,30 +125,69 @@ bool leases_reclaim_some(struct leases *leases, uint64_t now_ms)
 	return false;
 }
 
-int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
-			  int (*each)(const struct lease_status *status, uint64_t bytes,
-				      void *arg),
-			  void *arg)
+/* ---- for the log ---- */
+
+/* A lease that is in the way of what is wanted back of a pool. */
+struct blocker {
+	const struct lease *lease;
+	uint64_t bytes;
+};
+
+/* Into the list of those that have most, the largest first; `n` were seen before. */
+static void blocker_add(struct blocker most[BLOCKERS_MAX], unsigned n,
+			const struct lease *lease, uint64_t bytes)
 {
-	int result = 0;
+	unsigned i = n < BLOCKERS_MAX ? n : BLOCKERS_MAX;
 
-	for (const struct list *node = leases->all.next;
-	     !result && node != &leases->all; node = node->next) {
-		const struct lease *lease =
-			container_of((struct list *)(uintptr_t)node, struct lease, all);
-		struct pool_reclaim reclaim;
-		struct lease_status status;
-		uint64_t bytes = 0;
+	for (; i > 0 && most[i - 1].bytes < bytes; i--)
+		if (i < BLOCKERS_MAX)
+			most[i] = most[i - 1];
+	if (i < BLOCKERS_MAX)
+		most[i] = (struct blocker){ lease, bytes };
+}
 
-		for (unsigned i = 0; i < lease->n_segments; i++) {
-			extent_reclaim(&lease->segments[i]->extent, &reclaim);
-			if (extent_pool_id(&lease->segments[i]->extent) == pool)
-				bytes += reclaim.bytes;
-		}
+static uint64_t reclaimed_of_pool(const struct lease *lease, uint32_t pool)
+{
+	struct pool_reclaim reclaim;
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < lease->n_segments; i++) {
+		if (extent_pool_id(&lease->segments[i]->extent) != pool)
+			continue;
+		extent_reclaim(&lease->segments[i]->extent, &reclaim);
+		bytes += reclaim.bytes;
+	}
+	return bytes;
+}
+
+bool leases_describe_reclaimed(const struct leases *leases, uint32_t pool, char *buf,
+			       size_t buf_bytes)
+{
+	struct blocker most[BLOCKERS_MAX];
+	uint64_t sum = 0;
+	char text[32];
+	unsigned n = 0;
+	size_t used;
+
+	list_for_each(node, &leases->all) {
+		const struct lease *lease = container_of(node, struct lease, all);
+		uint64_t bytes = reclaimed_of_pool(lease, pool);
+
 		if (!bytes)
 			continue;
-		lease_fill_status(lease, &status);
-		result = each(&status, bytes, arg);
+		blocker_add(most, n++, lease, bytes);
+		sum += bytes;
 	}
-	return result;
+	used = (size_t)snprintf(buf, buf_bytes, "%s of %u lease%s",
+				units_format_bytes(sum, text, sizeof(text)), n,
+				n == 1 ? "" : "s");
+	for (unsigned i = 0; i < n && i < BLOCKERS_MAX && used < buf_bytes; i++)
+		used += (size_t)snprintf(
+			buf + used, buf_bytes - used,
+			"%s %" PRIu64 " of tenant %s has %s", i ? "," : ":",
+			most[i].lease->id, most[i].lease->tenant->name,
+			units_format_bytes(most[i].bytes, text, sizeof(text)));
+	if (n > BLOCKERS_MAX && used < buf_bytes)
+		(void)snprintf(buf + used, buf_bytes - used, ", ...");
+	return n > 0;
 }

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
+#include "rmemd/pool/pages.h"
 
 #define WHERE_BYTES 32
 

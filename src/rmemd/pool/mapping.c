@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
+#include "rmemd/pool/pages.h"
 
 #define NODE_SAMPLES 64
 

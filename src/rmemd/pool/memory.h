@@ -9,10 +9,6 @@
 #include "rmemd/pool/prefault.h"
 #include "rmemd/pool/auto_size.h"
 
-/* Whether such pages are hugetlb's, and how long one is. */
-bool pages_hugetlb(enum pool_pages pages);
-uint64_t pages_bytes(enum pool_pages pages);
-
 struct memory {
 	int fd;
 	char *addr;

@@ -10,8 +10,25 @@
 #include "rmemd/pool/extents.h"
 #include "rmemd/pool/memory.h"
 #include "rmemd/pool/pools.h"
-#include "rmemd/pool/resizer.h"
 #include "rmemd/pool/scrubber.h"
+#include "rmemd/pool/worker.h"
+
+#define RESIZE_NOTE_BYTES 512
+#define RESIZE_TEXT_BYTES 512
+
+/* What the resizer's thread does, for pools that grow and shrink.  It has the job until it posts it
+ * to pools->scrubbed. */
+struct resize_job {
+	struct list link;
+	struct memory memory; /* a copy: as it is then, when it is back */
+	int node;             /* that it is bound to, or POOL_NODE_ANY */
+	uint64_t bytes;       /* that it is to have, whole pages */
+	struct memory_work work;
+	atomic_bool stop; /* growing is given up */
+	int err;          /* of memory_grow() or memory_cut() */
+	char text[RESIZE_TEXT_BYTES];
+	char note[RESIZE_NOTE_BYTES]; /* of memory_grow() */
+};
 
 struct pool {
 	struct pool_params params;
@@ -35,7 +52,8 @@ struct pools {
 	unsigned n_pools;
 	struct scrubber **scrubbers;
 	unsigned n_scrubbers;
-	struct resizer *resizer; /* NULL: none was needed yet */
+	struct worker resizer; /* makes pools longer and shorter, one after the other */
+	bool has_resizer;      /* it was needed */
 	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
 	struct list cleared;     /* what was reclaimed of some pool is back */
 	bool cleared_posted;     /* it has not come back from the mailbox yet */

@@ -11,19 +11,8 @@
 #include "base/err.h"
 #include "rmemd/pool/open.h"
 
-/* What is left after a restart is zeroed in such pieces, so that some is clean soon. */
+/* What is not lent after a restart is zeroed in pieces of this, so that some is clean soon. */
 #define SETTLE_BYTES (UINT64_C(256) << 20)
-
-const char *pool_pages_name(enum pool_pages pages)
-{
-	static const char *const names[] = {
-		[POOL_PAGES_AUTO] = "auto", [POOL_PAGES_1G] = "1G",
-		[POOL_PAGES_2M] = "2M",     [POOL_PAGES_THP] = "thp",
-		[POOL_PAGES_BASE] = "base",
-	};
-
-	return names[pages];
-}
 
 /* ---- set-up ---- */
 
@@ -68,7 +57,7 @@ err_memory:
 	return err_prefix(err, "pool '%s'", pool->params.name);
 }
 
-/* What open_run() has to know. */
+/* For the callbacks of open_run(). */
 struct pools_opening {
 	struct pools *pools;
 	const struct pools_events *events;
@@ -147,14 +136,15 @@ void pools_close(struct pools *pools)
 		return;
 	for (unsigned i = 0; i < pools->n_pools; i++)
 		atomic_store(&pools->pool[i].job.stop, true);
-	resizer_stop(pools->resizer);
+	if (pools->has_resizer)
+		worker_stop(&pools->resizer);
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
 		scrubber_stop(pools->scrubbers[i]);
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		if (!pools->pool[i].opened)
 			continue;
 		extents_destroy(&pools->pool[i].extents);
-		/* what the thread was at is as it left it */
+		/* the thread has the memory of a pool that is being resized */
 		if (pools->pool[i].resizing == POOL_GROWS ||
 		    pools->pool[i].resizing == POOL_SHRINKS)
 			pools->pool[i].memory = pools->pool[i].job.memory;
@@ -166,7 +156,7 @@ void pools_close(struct pools *pools)
 	free(pools);
 }
 
-/* ---- giving back ---- */
+/* ---- freeing ---- */
 
 void block_clean(struct pools *pools, struct block *block)
 {
@@ -202,7 +192,7 @@ void pools_scrub(struct pools *pools)
 	}
 }
 
-/* Whoever waits for what was reclaimed hears of it by pools_fd(). */
+/* pools_fd() becomes readable when all that was reclaimed is back. */
 static void look_cleared(struct pools *pools, const struct pool *pool)
 {
 	if (pool->resizing != POOL_RECLAIMS || !extents_cleared(&pool->extents) ||
@@ -223,7 +213,7 @@ static void block_give(struct pools *pools, struct pool *pool, struct block *blo
 	block_clean(pools, block);
 }
 
-/* Memory given back twice could be lent twice: never go on then. */
+/* Memory freed twice could be lent twice: never go on then. */
 static struct block *block_of(const struct extent *extent)
 {
 	struct block *block = extents_find(&extent->pool->extents, extent->offset);
@@ -323,7 +313,7 @@ int pools_fd(const struct pools *pools)
 	return mailbox_fd(&pools->scrubbed);
 }
 
-/* A node that may be a job's rather than a block's. */
+/* Whether the node is of a resize job, not of a block. */
 static bool take_job(struct pools *pools, const struct list *node)
 {
 	for (unsigned i = 0; i < pools->n_pools; i++) {
@@ -369,7 +359,7 @@ uint64_t pools_process(struct pools *pools)
 	return bytes;
 }
 
-/* ---- facts ---- */
+/* ---- status ---- */
 
 const struct pool_params *pools_params(const struct pools *pools, unsigned i)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All the memory the daemon lends: pools, extents of them, and the scrubbers that zero
- * what comes back.  Only clean extents are ever given out.
+ * what is freed.  Only clean extents are allocated.
  * Threads: everything [loop]; scrubber threads inside.  Never logs. */
 #ifndef RMEMD_POOL_POOLS_H
 #define RMEMD_POOL_POOLS_H
@@ -25,7 +25,7 @@ enum pool_pages {
 #define POOL_DEVICES_MAX 16
 #define POOL_DEVICE_MAX 63
 
-/* What becomes of a pool that is to be shorter, when what is in the way is not given back. */
+/* What happens to a pool that is to be shorter, when leases in the way are not freed. */
 enum pool_shrink {
 	POOL_SHRINK_REFUSE, /* it stays as long as it is */
 	POOL_SHRINK_REVOKE  /* leases that are in the way end */
@@ -40,18 +40,18 @@ struct pool_params {
 	 * POOL_SHARE_AUTO, which share.h tells. */
 	unsigned share;
 	enum pool_shrink shrink;
-	uint64_t shrink_wait_ms; /* before it comes to that */
-	uint32_t id;             /* what extents in it are told by after a restart */
-	int file; /* where it is to be, a descriptor, borrowed; 0: a memfd of its own */
-	/* The file has it already, on these pages: what is in it stays, and its size counts,
+	uint64_t shrink_wait_ms; /* before that */
+	uint32_t id;             /* how the ledger refers to it */
+	int file;                /* a descriptor, borrowed; 0: a memfd of its own */
+	/* The file has the pool already, on these pages: its content stays, and its size counts,
 	 * not `bytes`. */
 	bool kept;
 	enum pool_pages pages_kept;
-	uint64_t bytes_kept; /* so much of it, where that is less; 0: all */
-	/* For the caller: the process that had it ended while it made it so long; 0: it did not. */
+	uint64_t bytes_kept; /* of the file, if it is longer; 0: all */
+	/* For the caller: the last process ended while the pool grew to this; 0: it did not. */
 	uint64_t bytes_grown;
-	/* RDMA devices it is lent through, none: all.  For the caller, who makes of them what
-	 * pools_set_endpoints() takes. */
+	/* RDMA devices it is lent through, none: all.  For the caller of
+	 * pools_set_endpoints(). */
 	char devices[POOL_DEVICES_MAX][POOL_DEVICE_MAX + 1];
 	unsigned n_devices;
 };
@@ -78,8 +78,8 @@ struct pool_reclaim {
 enum pool_resizing {
 	POOL_RESTS,
 	POOL_GROWS,    /* memory is being added */
-	POOL_RECLAIMS, /* its end is not lent any more; what is lent there is waited for */
-	POOL_SHRINKS, /* the kernel gets its end */
+	POOL_RECLAIMS, /* its end is not lent any more; leases there are to be freed */
+	POOL_SHRINKS,  /* the kernel gets its end */
 };
 
 struct pool_status {
@@ -100,13 +100,13 @@ struct pool_status {
 	uint64_t reclaimed; /* POOL_RECLAIMS: bytes that are still in the way */
 };
 
-/* What becomes of pools_open(), on the thread that called it; each may be NULL. */
+/* The progress of pools_open(), on the thread that called it; each may be NULL. */
 struct pools_events {
 	void *ctx;
 	/* A pool is there; the note is a line when `auto` took less than the best. */
 	void (*ready)(void *ctx, const struct pool_status *status, const char *note);
-	/* So much of all pools is populated: at the beginning, about every second, with
-	 * each pool that is there, and so at the end. */
+	/* How much of all pools is populated: at the beginning, about every second, with
+	 * each pool that is ready, and so at the end. */
 	void (*populating)(void *ctx, uint64_t done, uint64_t bytes);
 };
 
@@ -126,14 +126,14 @@ int pools_open(const struct pool_params *params, size_t n_params,
  *   -ENOMEM */
 int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
 		struct extent *ret_extent);
-/* What was not claimed of the files that had something in them is zeroed: nobody knows what
- * is there.  Before it nothing of them is lent.  -ENOMEM */
+/* What was not claimed of the files of a former process is zeroed.  Before it nothing of them is
+ * lent.  -ENOMEM */
 int pools_settle(struct pools *pools);
 /* Join the threads, unmap.  NULL: nothing. */
 void pools_close(struct pools *pools);
 
-/* Polls readable when scrubbed extents have come back, or there is news of a pool that is being
- * resized; process() then takes them in and returns how many bytes became free. */
+/* Polls readable when extents are clean, or a step of resizing is done; process() then takes them
+ * over and returns the number of bytes that became free. */
 int pools_fd(const struct pools *pools);
 uint64_t pools_process(struct pools *pools);
 
@@ -143,17 +143,16 @@ uint64_t pools_process(struct pools *pools);
 void pools_on_freed(struct pools *pools, void (*given)(void *ctx), void *ctx);
 void pools_scrub(struct pools *pools);
 
-/* So many bytes a second and node are zeroed at most, from now on; 0: as many as can be. */
+/* The limit of bytes zeroed per second and node; 0: none. */
 void pools_set_scrub_rate(struct pools *pools, uint64_t rate);
-/* Whether somebody waits for clean memory: as long as he does, the rate does not count.  What
- * was given back goes to the scrubbers. */
+/* A request waits for clean memory: the limit does not count, and freed memory goes to the
+ * scrubbers at once. */
 void pools_hurry(struct pools *pools, bool hurry);
 
-/* No extent is longer than this, from now on; 0: as long as it can be.  It is what a device
- * registers at once. */
+/* The longest extent, as a device registers no more at once; 0: no limit. */
 void pools_set_extent_max(struct pools *pools, uint64_t bytes);
 
-/* Through which endpoints pools[i] is lent, a bit each, from now on; before, all. */
+/* The endpoints that pools[i] is lent through, a bit each; at first all. */
 void pools_set_endpoints(struct pools *pools, unsigned i, unsigned endpoints);
 
 /* What is asked for. */
@@ -193,10 +192,10 @@ uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes);
 /* Add memory to a pool that rests, in whole pages of its own; a thread does.  Errors as those of
  * starting it: -EAGAIN, -EMFILE, -ENOMEM */
 int pools_grow(struct pools *pools, unsigned i, uint64_t bytes);
-/* Give that up; pools_resized() tells. */
+/* Stop that; pools_resized() tells. */
 void pools_grow_stop(struct pools *pools, unsigned i);
-/* Lend nothing any more of what lies behind `bytes` in a pool that rests; what is lent there is
- * wanted back, as extent_reclaim() tells.  -ENOMEM and others of starting the thread */
+/* Lend nothing more of what lies behind `bytes` in a pool that rests; extent_reclaim() tells what
+ * is lent there.  -ENOMEM and others of starting the thread */
 int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
 		  enum pool_shrink then);
 /* Lend it again. */
@@ -212,24 +211,23 @@ struct pools_resized {
 	uint64_t bytes;   /* that it has, with those not lent yet */
 	const char *text; /* of the error, or a note, or "" */
 };
-/* What growing, or giving to the kernel, has come to.  What was added is not lent before
- * pools_lend(), or goes again by pools_shrink().  The text is borrowed until the pool is resized
- * again.  False: there is none. */
+/* The result of growing or shrinking.  What was added is not lent before pools_lend(), or is
+ * removed by pools_shrink().  The text is borrowed until the pool is resized again.  False: there
+ * is none. */
 bool pools_resized(struct pools *pools, struct pools_resized *ret_resized);
 void pools_lend(struct pools *pools, unsigned i);
 
-/* It is now asked for with this size, as in its configuration; not POOL_BYTES_AUTO. */
+/* Its configured size has changed; not to POOL_BYTES_AUTO. */
 void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes);
-/* As it was opened, but for that. */
+/* What it was opened with, and pools_set_asked(). */
 const struct pool_params *pools_params(const struct pools *pools, unsigned i);
 
-/* Whoever has the extent has no use for it any more and gives it back soon; or, before he does,
- * not so any more. */
+/* The extent is going to be freed soon; before it is, set this to false again. */
 void extent_set_releasing(const struct extent *extent, bool releasing);
 
 void *extent_addr(const struct extent *extent);
 /* What is wanted back of it. */
-void extent_reclaim(const struct extent *extent, struct pool_reclaim *ret_recall);
+void extent_reclaim(const struct extent *extent, struct pool_reclaim *ret_reclaim);
 int extent_node(const struct extent *extent); /* -1 unknown */
 uint32_t extent_pool_id(const struct extent *extent);
 uint64_t extent_page_bytes(const struct extent *extent); /* of its pool */

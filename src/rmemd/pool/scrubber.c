@@ -2,33 +2,25 @@
 #include "rmemd/pool/scrubber.h"
 
 #include <errno.h>
-#include <numa.h>
-#include <poll.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/thread.h"
 #include "base/zero.h"
-#include "rmemd/pool/host.h"
+#include "rmemd/pool/worker.h"
 
-/* So much is zeroed between two looks at whether to stop, or to rest. */
+/* The number of bytes zeroed between two looks at whether to stop, or to rest. */
 #define SLICE_BYTES (UINT64_C(1) << 20)
-/* Who rests looks so often whether he still has to. */
+/* How often a resting scrubber looks whether it still has to rest. */
 #define REST_NS 10000000
 #define NS_PER_S 1e9
 
 struct scrubber {
-	int node;
-	pthread_t thread;
-	struct mailbox jobs;
-	struct mailbox *done;
-	struct list stop_message; /* wakes the thread for `stop` */
-	atomic_bool stop, hurry;
+	struct worker worker;
+	atomic_bool hurry;
 	_Atomic uint64_t rate;
 	/* The last slice: when it began, and its size.  The thread's. */
 	uint64_t slice_ns, slice_bytes;
@@ -40,7 +32,7 @@ static bool rests(const struct scrubber *scrubber)
 	double past_s = (double)(clock_now_ns() - scrubber->slice_ns) / NS_PER_S;
 
 	return rate > 0 && !atomic_load(&scrubber->hurry) &&
-	       !atomic_load(&scrubber->stop) &&
+	       !atomic_load(&scrubber->worker.stop) &&
 	       past_s * (double)rate < (double)scrubber->slice_bytes;
 }
 
@@ -55,8 +47,10 @@ static void rest(struct scrubber *scrubber, uint64_t slice_bytes)
 	scrubber->slice_bytes = slice_bytes;
 }
 
-static bool job_run(struct scrubber *scrubber, const struct scrub_job *job)
+static bool job_run(struct worker *worker, struct list *node)
 {
+	const struct scrub_job *job = container_of(node, struct scrub_job, link);
+	struct scrubber *scrubber = container_of(worker, struct scrubber, worker);
 	char *addr = job->addr;
 
 	for (uint64_t offset = 0; offset < job->bytes; offset += SLICE_BYTES) {
@@ -65,45 +59,11 @@ static bool job_run(struct scrubber *scrubber, const struct scrub_job *job)
 		if (bytes > SLICE_BYTES)
 			bytes = SLICE_BYTES;
 		rest(scrubber, bytes);
-		if (atomic_load(&scrubber->stop))
+		if (atomic_load(&worker->stop))
 			return false;
 		zero_stream(addr + offset, bytes);
 	}
 	return true;
-}
-
-/* The mailbox's descriptor does not block, so wait for it to be readable. */
-static void jobs_await(struct scrubber *scrubber, struct list *jobs)
-{
-	struct pollfd pollfd = { .fd = mailbox_fd(&scrubber->jobs), .events = POLLIN };
-
-	/* all signals are blocked, and one descriptor is always within the limits */
-	(void)poll(&pollfd, 1, -1);
-	mailbox_take(&scrubber->jobs, jobs);
-}
-
-static void *scrubber_run(void *ctx)
-{
-	struct scrubber *scrubber = ctx;
-	struct list jobs;
-
-	list_init(&jobs);
-	/* farther CPUs only take longer */
-	if (scrubber->node >= 0 && host_has_nodes())
-		(void)numa_run_on_node(scrubber->node);
-	while (!atomic_load(&scrubber->stop)) {
-		jobs_await(scrubber, &jobs);
-		list_for_each_safe(node, &jobs) {
-			/* stop() has set the flag before its message can be here */
-			if (atomic_load(&scrubber->stop) ||
-			    !job_run(scrubber,
-				     container_of(node, struct scrub_job, link)))
-				break;
-			list_remove(node);
-			mailbox_post(scrubber->done, node);
-		}
-	}
-	return NULL;
 }
 
 int scrubber_start(int node, struct mailbox *done, struct scrubber **ret_scrubber)
@@ -114,41 +74,28 @@ int scrubber_start(int node, struct mailbox *done, struct scrubber **ret_scrubbe
 
 	if (!scrubber)
 		return err_errno(-ENOMEM, "scrubber");
-	scrubber->node = node;
-	scrubber->done = done;
-	list_init(&scrubber->stop_message);
-	err = mailbox_init(&scrubber->jobs);
-	if (err)
-		goto err_free;
 	(void)snprintf(name, sizeof(name), node < 0 ? "rmemd-scrub" : "rmemd-scrub%d",
 		       node);
-	err = thread_start(name, scrubber_run, scrubber, &scrubber->thread);
-	if (err)
-		goto err_mailbox;
+	err = worker_start(&scrubber->worker, name, node, job_run, done);
+	if (err) {
+		free(scrubber);
+		return err;
+	}
 	*ret_scrubber = scrubber;
 	return 0;
-
-err_mailbox:
-	mailbox_destroy(&scrubber->jobs);
-err_free:
-	free(scrubber);
-	return err;
 }
 
 void scrubber_stop(struct scrubber *scrubber)
 {
 	if (!scrubber)
 		return;
-	atomic_store(&scrubber->stop, true);
-	mailbox_post(&scrubber->jobs, &scrubber->stop_message);
-	(void)pthread_join(scrubber->thread, NULL);
-	mailbox_destroy(&scrubber->jobs);
+	worker_stop(&scrubber->worker);
 	free(scrubber);
 }
 
 void scrubber_post(struct scrubber *scrubber, struct scrub_job *job)
 {
-	mailbox_post(&scrubber->jobs, &job->link);
+	worker_post(&scrubber->worker, &job->link);
 }
 
 void scrubber_set_rate(struct scrubber *scrubber, uint64_t rate)
@@ -163,5 +110,5 @@ void scrubber_hurry(struct scrubber *scrubber, bool hurry)
 
 int scrubber_node(const struct scrubber *scrubber)
 {
-	return scrubber->node;
+	return scrubber->worker.node;
 }

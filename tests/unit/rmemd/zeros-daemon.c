@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
-#include "rmemd/plan.h"
+#include "rmemd/pool/plan.h"
 #include "rmemd/system/fdstore.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"
@@ -310,7 +310,7 @@ static void pools_begin(void)
 {
 	static struct plan plan;
 
-	check(plan_make(&plan, &config, ledger, keep, on_stays),
+	check(plan_make(&plan, &config, ledger, keep, leases_use_pool, on_stays),
 	      "which pools there are");
 	check(pools_open(plan.pools, plan.n_pools, NULL, &pools), "pools");
 	check(plan_record(&plan, pools, ledger, keep), "keeping pools");

@@ -34,7 +34,7 @@ static void assert_told(unsigned n, const struct lease_client *client, uint64_t 
 	ck_assert_uint_eq(stage_wanted_last.bytes, bytes);
 }
 
-START_TEST(recall__tells_those_who_are_in_the_way)
+START_TEST(reclaim__tells_those_who_are_in_the_way)
 {
 	uint64_t low, high;
 
@@ -67,7 +67,7 @@ START_TEST(recall__tells_those_who_are_in_the_way)
 }
 END_TEST
 
-START_TEST(recall__follows_what_is_given_back)
+START_TEST(reclaim__follows_what_is_given_back)
 {
 	uint64_t id;
 
@@ -89,7 +89,7 @@ START_TEST(recall__follows_what_is_given_back)
 }
 END_TEST
 
-START_TEST(recall__is_told_again_to_who_comes_back)
+START_TEST(reclaim__is_told_again_to_who_comes_back)
 {
 	uint64_t id;
 
@@ -116,7 +116,7 @@ START_TEST(recall__is_told_again_to_who_comes_back)
 END_TEST
 
 /* New keys take their time, and what was told has changed. */
-START_TEST(recall__is_told_while_keys_are_pending)
+START_TEST(reclaim__is_told_while_keys_are_pending)
 {
 	const uint64_t bytes = 100 * FAKE_PAGE;
 	uint64_t id;
@@ -139,7 +139,7 @@ START_TEST(recall__is_told_while_keys_are_pending)
 END_TEST
 
 /* It is told of once, as it is then. */
-START_TEST(recall__waits_for_who_takes_nothing)
+START_TEST(reclaim__waits_for_who_takes_nothing)
 {
 	uint64_t id, other;
 
@@ -182,7 +182,7 @@ START_TEST(recall__waits_for_who_takes_nothing)
 }
 END_TEST
 
-START_TEST(recall__revokes_what_is_due_and_nothing_else)
+START_TEST(reclaim__revokes_what_is_due_and_nothing_else)
 {
 	struct lease_status status;
 	uint64_t low, high;
@@ -208,7 +208,7 @@ START_TEST(recall__revokes_what_is_due_and_nothing_else)
 END_TEST
 
 /* It is told of once it is granted, or revoked as any other. */
-START_TEST(recall__meets_a_lease_that_is_being_granted)
+START_TEST(reclaim__meets_a_lease_that_is_being_granted)
 {
 	const struct lease_params params = { .bytes = 100 * FAKE_PAGE,
 					     .node = -1,
@@ -236,7 +236,7 @@ START_TEST(recall__meets_a_lease_that_is_being_granted)
 END_TEST
 
 /* Others get their turn in between. */
-START_TEST(recall__revokes_many_over_several_turns)
+START_TEST(reclaim__revokes_many_over_several_turns)
 {
 	enum { N = 90 };
 
@@ -257,7 +257,7 @@ START_TEST(recall__revokes_many_over_several_turns)
 END_TEST
 
 /* Memory under dying keys comes back soon, but not what a pool wants back. */
-START_TEST(recall__leaves_nothing_to_wait_for)
+START_TEST(reclaim__leaves_nothing_to_wait_for)
 {
 	const struct lease_params params = { .bytes = 10 * FAKE_PAGE,
 					     .node = -1,
@@ -295,44 +295,41 @@ START_TEST(recall__leaves_nothing_to_wait_for)
 }
 END_TEST
 
-static int add(const struct lease_status *status, uint64_t bytes, void *arg)
+START_TEST(describe__names_the_largest_in_the_way)
 {
-	ck_assert_uint_gt(bytes, 0);
-	ck_assert_uint_le(bytes, status->lent);
-	*(uint64_t *)arg += bytes;
-	return 0;
-}
+	static const unsigned pages[] = { 31, 2, 5, 1, 3, 4, 2 };
+	char buf[256];
 
-START_TEST(each_recalled__counts_what_is_in_the_way)
-{
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < 10; i++)
-		ck_assert_int_eq(granted(&one, &stage_a, 7 * FAKE_PAGE, ""), 0);
-	fake_pools_reclaim(128 - 40, stage_now_ms, false);
-	ck_assert_int_eq(leases_each_reclaimed(stage_leases, 1, add, &sum), 0);
-	ck_assert_uint_eq(sum, 30 * FAKE_PAGE);
-	ck_assert_int_eq(leases_each_reclaimed(stage_leases, 2, add, &sum), 0);
-	ck_assert_uint_eq(sum, 30 * FAKE_PAGE);
+	for (unsigned i = 0; i < 7; i++)
+		ck_assert_int_eq(granted(&one, &stage_a, pages[i] * FAKE_PAGE, ""), 0);
+	fake_pools_reclaim(128 - 30, stage_now_ms, false);
+	ck_assert(leases_describe_reclaimed(stage_leases, 1, buf, sizeof(buf)));
+	ck_assert_str_eq(buf, "72 KiB of 7 leases: 9 of tenant default has 20 KiB, "
+			      "12 of tenant default has 16 KiB, "
+			      "11 of tenant default has 12 KiB, "
+			      "8 of tenant default has 8 KiB, ...");
+	ck_assert(!leases_describe_reclaimed(stage_leases, 2, buf, sizeof(buf)));
+	fake_pools_reclaim(128 - 48, stage_now_ms, false);
+	ck_assert(!leases_describe_reclaimed(stage_leases, 1, buf, sizeof(buf)));
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("recall");
-	TCase *tc = tcase_create("recall");
+	Suite *suite = suite_create("reclaim");
+	TCase *tc = tcase_create("reclaim");
 
 	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
-	tcase_add_test(tc, recall__tells_those_who_are_in_the_way);
-	tcase_add_test(tc, recall__follows_what_is_given_back);
-	tcase_add_test(tc, recall__is_told_again_to_who_comes_back);
-	tcase_add_loop_test(tc, recall__is_told_while_keys_are_pending, 0, 2);
-	tcase_add_test(tc, recall__waits_for_who_takes_nothing);
-	tcase_add_test(tc, recall__revokes_what_is_due_and_nothing_else);
-	tcase_add_loop_test(tc, recall__meets_a_lease_that_is_being_granted, 0, 2);
-	tcase_add_test(tc, recall__revokes_many_over_several_turns);
-	tcase_add_loop_test(tc, recall__leaves_nothing_to_wait_for, 0, 8);
-	tcase_add_test(tc, each_recalled__counts_what_is_in_the_way);
+	tcase_add_test(tc, reclaim__tells_those_who_are_in_the_way);
+	tcase_add_test(tc, reclaim__follows_what_is_given_back);
+	tcase_add_test(tc, reclaim__is_told_again_to_who_comes_back);
+	tcase_add_loop_test(tc, reclaim__is_told_while_keys_are_pending, 0, 2);
+	tcase_add_test(tc, reclaim__waits_for_who_takes_nothing);
+	tcase_add_test(tc, reclaim__revokes_what_is_due_and_nothing_else);
+	tcase_add_loop_test(tc, reclaim__meets_a_lease_that_is_being_granted, 0, 2);
+	tcase_add_test(tc, reclaim__revokes_many_over_several_turns);
+	tcase_add_loop_test(tc, reclaim__leaves_nothing_to_wait_for, 0, 8);
+	tcase_add_test(tc, describe__names_the_largest_in_the_way);
 	suite_add_tcase(suite, tc);
 	return unit_main(suite);
 }

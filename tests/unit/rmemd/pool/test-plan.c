@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/plan.h"
+#include "rmemd/pool/plan.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger_kinds.h"
+#include "rmemd/lease/lease.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
 #include "unit/unit.h"
@@ -40,7 +41,7 @@ static int take(void)
 	n_stay = 0;
 	ck_assert_msg(!fdstore_open(config.state, &none, &keep), "%s", err_text());
 	ck_assert_msg(!ledger_open(fdstore_ledger(keep), &ledger), "%s", err_text());
-	return plan_make(&plan, &config, ledger, keep, on_stays);
+	return plan_make(&plan, &config, ledger, keep, leases_use_pool, on_stays);
 }
 
 static void begin(void)
@@ -63,7 +64,7 @@ static void end(void)
 static void setup(void)
 {
 	config_default(&config);
-	(void)strcpy(config.state, "/dev/shm/rmem-inventory.XXXXXX");
+	(void)strcpy(config.state, "/dev/shm/rmem-plan.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(config.state));
 	config.n_pools = 2;
 	for (unsigned i = 0; i < 2; i++)
@@ -258,7 +259,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("inventory");
+	Suite *suite = suite_create("plan");
 	TCase *tc = tcase_create("devices");
 
 	tcase_add_checked_fixture(tc, setup, teardown);

@@ -8,9 +8,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/plan.h"
-#include "rmemd/lease/lease.h"
-#include "rmemd/resize.h"
+#include "rmemd/pool/plan.h"
+#include "rmemd/pool/resize.h"
 #include "unit/unit.h"
 
 #define MIB (UINT64_C(1024) * 1024)
@@ -35,7 +34,7 @@ static struct fake {
 	unsigned n_grown; /* calls of pools_grow() */
 	bool done;        /* pools_resized() tells so: */
 	struct pools_resized resized;
-	uint64_t leased; /* of what is reclaimed */
+	bool leased; /* some of what is reclaimed */
 } fake;
 
 /* What the ledger says. */
@@ -177,22 +176,21 @@ void pools_lend(struct pools *pools, unsigned i)
 	fake.status.bytes = fake.status.bytes_to = fake.resized.bytes;
 }
 
-void leases_reclaim(struct leases *leases)
+static void on_reclaim(void *ctx)
 {
-	(void)leases;
+	(void)ctx;
 }
 
-int leases_each_reclaimed(const struct leases *leases, uint32_t pool,
-			  int (*each)(const struct lease_status *status, uint64_t bytes,
-				      void *arg),
-			  void *arg)
+static bool in_the_way(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
 {
-	const struct lease_status status = { .id = 9, .tenant = "red" };
-
-	(void)leases;
+	(void)ctx;
 	ck_assert_uint_eq(pool, fake.params.id);
-	return fake.leased ? each(&status, fake.leased, arg) : 0;
+	(void)snprintf(buf, buf_bytes, "1 lease");
+	return fake.leased;
 }
+
+static const struct resizes_events events = { .reclaim = on_reclaim,
+					      .in_the_way = in_the_way };
 
 static int keep(uint64_t bytes, uint64_t grown)
 {
@@ -225,7 +223,7 @@ int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
 
 static void begin(void)
 {
-	ck_assert_int_eq(resizes_open(NULL, NULL, NULL, &resizes), 0);
+	ck_assert_int_eq(resizes_open(NULL, NULL, &events, NULL, &resizes), 0);
 }
 
 static void setup(void)
@@ -395,17 +393,16 @@ END_TEST
 
 START_TEST(shrink__refused_for_what_is_leased)
 {
-	fake.leased = MIB;
+	fake.leased = true;
 	reload(32 * MIB);
 	now_ms += WAIT_MS - 1;
 	(void)resizes_work(resizes);
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	now_ms++;
 	(void)resizes_work(resizes);
-	assert_logged(
-		"pool-not-shrunk: it stays at 64 MiB: in the way are still 1 MiB of "
-		"1 lease: 9 of tenant red has 1 MiB; have them freed and reload, "
-		"or say shrink = revoke");
+	assert_logged("pool-not-shrunk: it stays at 64 MiB: in the way are still 1 "
+		      "lease; have "
+		      "them freed and reload, or say shrink = revoke");
 	assert_rests(64 * MIB);
 }
 END_TEST
@@ -429,14 +426,12 @@ END_TEST
 
 START_TEST(shrink__revokes)
 {
-	fake.leased = MIB;
+	fake.leased = true;
 	config.pools[0].shrink = POOL_SHRINK_REVOKE;
 	reload(32 * MIB);
 	now_ms += WAIT_MS;
 	(void)resizes_work(resizes);
-	assert_logged(
-		"pool-revokes: in the way are still 1 MiB of 1 lease: 9 of tenant "
-		"red has 1 MiB");
+	assert_logged("pool-revokes: in the way are still 1 lease");
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
 }

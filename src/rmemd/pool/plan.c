@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/plan.h"
+#include "rmemd/pool/plan.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "rmemd/lease/lease.h"
 #include "rmemd/state/ledger_kinds.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
@@ -131,7 +130,7 @@ static void drop(struct ledger *ledger, struct fdstore *keep, uint32_t id)
 /* Those of before that stay; the others are given up. */
 static int stay_all(struct plan *plan, const struct plan *before,
 		    const struct config *config, struct ledger *ledger,
-		    struct fdstore *keep,
+		    struct fdstore *keep, plan_uses_pool *uses_pool,
 		    void (*stays)(const struct pool_params *params, const char *why))
 {
 	for (unsigned i = 0; i < before->n_pools; i++) {
@@ -140,7 +139,7 @@ static int stay_all(struct plan *plan, const struct plan *before,
 			find(config->pools, config->n_pools, params->name);
 		struct pool_params *take;
 		bool as_asked = now && same(now, params);
-		int used = leases_use_pool(ledger, params->id), file;
+		int used = uses_pool(ledger, params->id), file;
 		int err = fdstore_find_pool(keep, params->id, &file);
 
 		if (used < 0 || err)
@@ -203,7 +202,7 @@ static int new_all(struct plan *plan, const struct config *config, struct fdstor
 }
 
 int plan_make(struct plan *plan, const struct config *config, struct ledger *ledger,
-	      struct fdstore *keep,
+	      struct fdstore *keep, plan_uses_pool *uses_pool,
 	      void (*stays)(const struct pool_params *params, const char *why))
 {
 	static struct plan before;
@@ -224,7 +223,7 @@ int plan_make(struct plan *plan, const struct config *config, struct ledger *led
 	/* before memory is taken that may still be in them */
 	err = fdstore_sweep(keep, ids, before.n_pools);
 	if (!err)
-		err = stay_all(plan, &before, config, ledger, keep, stays);
+		err = stay_all(plan, &before, config, ledger, keep, uses_pool, stays);
 	return err ? err : new_all(plan, config, keep);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/resize.h"
+#include "rmemd/pool/resize.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,31 +11,29 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "rmemd/plan.h"
-#include "rmemd/lease/lease.h"
+#include "rmemd/pool/plan.h"
 #include "rmemd/system/progress.h"
 
-/* So many leases that are in the way a line of the log names. */
-#define NAMED_MAX 4
-
-/* One pool. */
+/* What one pool is to be. */
 struct resize {
-	uint64_t target; /* its size to be; what it has: nothing is to be done */
+	uint64_t target; /* its size to be; its size: nothing is to be done */
 	enum pool_shrink shrink;
 	uint64_t wait_ms;
-	uint64_t until_ms; /* of what is reclaimed; UINT64_MAX: nothing is due */
-	uint64_t left;     /* size configured for another node or pages; 0: none */
-	uint64_t deadly;   /* another process ended as it became so long; 0: none */
+	uint64_t
+		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or it is over */
+	uint64_t ignored; /* size configured for another node or pages; 0: none */
+	uint64_t deadly;  /* the last process ended as it grew to this; 0: it did not */
 };
 
 struct resizes {
 	struct pools *pools;
-	struct leases *leases;
 	struct ledger *ledger;
+	const struct resizes_events *events;
+	void *ctx;
 	struct resize *each;
 	unsigned n;
 	bool more; /* was added, to be lent */
-	/* of one growth, or several of which each began before the last was over */
+	/* of one growth, or of several of which each began before the last was over */
 	uint64_t grown; /* bytes by pools that are ready */
 	struct progress progress;
 };
@@ -47,63 +45,6 @@ struct text {
 static const char *bytes_text(uint64_t bytes, struct text *text)
 {
 	return units_format_bytes(bytes, text->buf, sizeof(text->buf));
-}
-
-/* ---- what is in the way ---- */
-
-struct holding {
-	uint64_t lease, bytes;
-	char tenant[TENANT_NAME_MAX + 1];
-};
-
-struct holdings {
-	struct holding most[NAMED_MAX]; /* the largest first */
-	unsigned n;
-	uint64_t bytes;
-};
-
-static int holding_add(const struct lease_status *status, uint64_t bytes, void *arg)
-{
-	struct holdings *all = arg;
-	unsigned i = all->n < NAMED_MAX ? all->n : NAMED_MAX;
-
-	all->n++;
-	all->bytes += bytes;
-	for (; i > 0 && all->most[i - 1].bytes < bytes; i--)
-		if (i < NAMED_MAX)
-			all->most[i] = all->most[i - 1];
-	if (i == NAMED_MAX)
-		return 0;
-	all->most[i].lease = status->id;
-	all->most[i].bytes = bytes;
-	(void)snprintf(all->most[i].tenant, sizeof(all->most[i].tenant), "%s",
-		       status->tenant);
-	return 0;
-}
-
-/* False: what is in the way is nobody's any more. */
-static bool holdings_text(const struct resizes *resizes, unsigned i, char *buf,
-			  size_t buf_bytes)
-{
-	struct holdings all = { .n = 0 };
-	struct text text;
-	size_t used;
-
-	(void)leases_each_reclaimed(resizes->leases,
-				    pools_params(resizes->pools, i)->id, holding_add,
-				    &all);
-	used = (size_t)snprintf(buf, buf_bytes, "%s of %u lease%s",
-				bytes_text(all.bytes, &text), all.n,
-				all.n == 1 ? "" : "s");
-	for (unsigned k = 0; k < all.n && k < NAMED_MAX && used < buf_bytes; k++)
-		used += (size_t)snprintf(buf + used, buf_bytes - used,
-					 "%s %" PRIu64 " of tenant %s has %s",
-					 k ? "," : ":", all.most[k].lease,
-					 all.most[k].tenant,
-					 bytes_text(all.most[k].bytes, &text));
-	if (all.n > NAMED_MAX && used < buf_bytes)
-		(void)snprintf(buf + used, buf_bytes - used, ", ...");
-	return all.n > 0;
 }
 
 /* ---- growing ---- */
@@ -135,7 +76,7 @@ void resizes_log_growth(struct resizes *resizes, uint64_t done, uint64_t bytes)
 	progress_log(&resizes->progress, done, bytes);
 }
 
-/* It stays as it is until it is told again. */
+/* The pool keeps its size until the configuration is loaded again. */
 static void give_up(struct resizes *resizes, unsigned i, const char *event,
 		    const char *why)
 {
@@ -148,7 +89,8 @@ static void give_up(struct resizes *resizes, unsigned i, const char *event,
 		  "it stays at %s: %s", bytes_text(status.bytes, &text), why);
 }
 
-/* Another process may begin it, too; without room to say so it waits to be told again. */
+/* The next process may begin the growth again.  Without room to record that, it waits for a
+ * reload. */
 static void growth_over(struct resizes *resizes, unsigned i)
 {
 	struct pool_status status;
@@ -187,14 +129,14 @@ static void grown(struct resizes *resizes, const struct pools_resized *resized)
 	struct text text;
 
 	if (resized->err) {
-		/* when it was stopped, or is to be less meanwhile, step() goes on */
+		/* one that was stopped, or is to be shorter meanwhile, goes on in step() */
 		if (resized->err != -ECANCELED &&
 		    resizes->each[resized->i].target >= resized->wanted)
 			give_up(resizes, resized->i, "pool-not-grown", resized->text);
 		growth_over(resizes, resized->i);
 		return;
 	}
-	/* what is lent there must be found by another process */
+	/* the next process must find what is lent there */
 	if (plan_record_size(pools, resized->i, resized->bytes, resizes->ledger)) {
 		give_up(resizes, resized->i, "pool-not-grown", err_text());
 		pools_shrink(pools, resized->i);
@@ -225,7 +167,7 @@ static void reclaim(struct resizes *resizes, unsigned i,
 		return;
 	}
 	resize->until_ms = until_ms;
-	leases_reclaim(resizes->leases);
+	resizes->events->reclaim(resizes->ctx);
 	pools_status(resizes->pools, i, &now);
 	log_event(
 		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status->name },
@@ -241,7 +183,7 @@ static void reclaim_end(struct resizes *resizes, unsigned i)
 	pools_reclaim_end(resizes->pools, i);
 	resizes->each[i].until_ms = UINT64_MAX;
 	resizes->more = true;
-	leases_reclaim(resizes->leases);
+	resizes->events->reclaim(resizes->ctx);
 }
 
 static void reclaim_due(struct resizes *resizes, unsigned i)
@@ -250,15 +192,17 @@ static void reclaim_due(struct resizes *resizes, unsigned i)
 	char who[512], why[600];
 
 	resize->until_ms = UINT64_MAX;
-	/* what is only being zeroed, or has keys that die, comes back by itself */
-	if (!holdings_text(resizes, i, who, sizeof(who)))
+	/* no lease has it: it is being zeroed, or its keys are dying */
+	if (!resizes->events->in_the_way(resizes->ctx,
+					 pools_params(resizes->pools, i)->id, who,
+					 sizeof(who)))
 		return;
 	if (resize->shrink == POOL_SHRINK_REVOKE) {
 		log_event(LOG_NOTICE, "pool-revokes",
 			  &(struct log_ctx){
 				  .pool = pools_params(resizes->pools, i)->name },
 			  "in the way are still %s", who);
-		leases_reclaim(resizes->leases);
+		resizes->events->reclaim(resizes->ctx);
 		return;
 	}
 	(void)snprintf(why, sizeof(why),
@@ -291,10 +235,10 @@ static void shrunk(struct resizes *resizes, const struct pools_resized *resized)
 	struct text text;
 
 	pools_status(pools, resized->i, &status);
-	/* when there is no room for it the file tells, which is as long as that or shorter */
+	/* without room for the record the file counts, which is not longer than that */
 	(void)plan_record_size(pools, resized->i, status.bytes, resizes->ledger);
-	/* nothing is wanted back any more */
-	leases_reclaim(resizes->leases);
+	/* clients hear that nothing is wanted back any more */
+	resizes->events->reclaim(resizes->ctx);
 	log_event(resized->err ? LOG_WARNING : LOG_NOTICE, "pool-shrunk",
 		  &(struct log_ctx){ .pool = name }, "it has %s now%s%s",
 		  bytes_text(status.bytes, &text),
@@ -302,7 +246,7 @@ static void shrunk(struct resizes *resizes, const struct pools_resized *resized)
 		  resized->text);
 }
 
-/* ---- both ---- */
+/* ---- the state machine ---- */
 
 static void step(struct resizes *resizes, unsigned i)
 {
@@ -365,10 +309,10 @@ uint64_t resizes_next_ms(const struct resizes *resizes)
 	return next_ms;
 }
 
-/* ---- what they are to be ---- */
+/* ---- the configuration ---- */
 
-/* What ended a process is not begun again by each that takes its place, but when whoever looks
- * after it says so. */
+/* A growth during which the process ended is not begun again by each process that follows, only by
+ * a reload. */
 static bool is_deadly(struct resizes *resizes, unsigned i)
 {
 	struct resize *resize = &resizes->each[i];
@@ -387,8 +331,8 @@ static bool is_deadly(struct resizes *resizes, unsigned i)
 	return true;
 }
 
-static void take_one(struct resizes *resizes, unsigned i,
-		     const struct pool_params *params)
+static void configure_one(struct resizes *resizes, unsigned i,
+			  const struct pool_params *params)
 {
 	struct resize *resize = &resizes->each[i];
 	bool new_terms = resize->shrink != params->shrink ||
@@ -405,24 +349,24 @@ static void take_one(struct resizes *resizes, unsigned i,
 		reclaim_end(resizes, i);
 	if (is_deadly(resizes, i))
 		return;
-	/* another process is not to take it for one that was configured otherwise; without room
-	 * for that it finds that there is nothing to do */
+	/* The next process is not to take it for a pool that was configured otherwise.  Without room
+	 * for the record it finds that nothing is to be done. */
 	if (status.resizing == POOL_RESTS && new_size && resize->target == status.bytes)
 		(void)plan_record_size(resizes->pools, i, status.bytes,
 				       resizes->ledger);
 }
 
-/* It is configured as another one.  That it is not made so was said when it was opened, but not
- * that a size of later has no effect either. */
-static void leave_one(struct resizes *resizes, unsigned i,
-		      const struct pool_params *params)
+/* Another node or other pages are configured for it.  When it was opened, the log said that these
+ * have no effect; a size configured later has none either. */
+static void ignore_one(struct resizes *resizes, unsigned i,
+		       const struct pool_params *params)
 {
 	struct resize *resize = &resizes->each[i];
-	bool new_size = resize->left && resize->left != params->bytes;
+	bool new_size = resize->ignored && resize->ignored != params->bytes;
 	struct pool_status status;
 	struct text text;
 
-	resize->left = params->bytes;
+	resize->ignored = params->bytes;
 	if (!new_size)
 		return;
 	pools_status(resizes->pools, i, &status);
@@ -443,14 +387,15 @@ void resizes_configure(struct resizes *resizes, const struct config *config)
 			if (strcmp(params->name, is->name) != 0)
 				continue;
 			if (params->node != is->node || params->pages != is->pages)
-				leave_one(resizes, i, params);
+				ignore_one(resizes, i, params);
 			else if (params->bytes != POOL_BYTES_AUTO)
-				take_one(resizes, i, params);
+				configure_one(resizes, i, params);
 		}
 	}
 }
 
-int resizes_open(struct pools *pools, struct leases *leases, struct ledger *ledger,
+int resizes_open(struct pools *pools, struct ledger *ledger,
+		 const struct resizes_events *events, void *ctx,
 		 struct resizes **ret_resizes)
 {
 	unsigned n = pools_count(pools);
@@ -461,8 +406,9 @@ int resizes_open(struct pools *pools, struct leases *leases, struct ledger *ledg
 		return err_set(-ENOMEM, "no memory for the pools' sizes");
 	}
 	resizes->pools = pools;
-	resizes->leases = leases;
 	resizes->ledger = ledger;
+	resizes->events = events;
+	resizes->ctx = ctx;
 	resizes->n = n;
 	for (unsigned i = 0; i < n; i++) {
 		struct pool_status status;
@@ -482,7 +428,7 @@ void resizes_close(struct resizes *resizes)
 
 	if (!resizes)
 		return;
-	/* what is growing is stopped now, and goes on in the next process */
+	/* the next process begins a growth again that is stopped now */
 	for (unsigned i = 0; i < resizes->n; i++) {
 		pools_status(resizes->pools, i, &status);
 		if (status.resizing == POOL_GROWS)
