@@ -123,7 +123,7 @@ static void requests_prepare(struct bare *bare, const struct place *place,
 	for (unsigned i = 0; i < LOOP_DEPTH_MAX; i++) {
 		sges[i] = (struct ibv_sge){
 			.length = work->bytes,
-			.lkey = place->buffer->regions[0]->mr->lkey,
+			.lkey = place->buffer->mrs[0]->mr->lkey,
 		};
 		wrs[i] = (struct ibv_send_wr){
 			.sg_list = &sges[i],

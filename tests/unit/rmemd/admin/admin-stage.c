@@ -147,24 +147,11 @@ unsigned lease_shares(const struct lease_status *status,
 	return 2;
 }
 
-uint64_t leases_granted_ever(const struct leases *leases)
+const struct leases_counters *leases_counters(const struct leases *leases)
 {
-	return leases ? 1 : 0;
-}
+	static const struct leases_counters none, ones = { 1, 1, 1, 1 };
 
-uint64_t leases_expired_ever(const struct leases *leases)
-{
-	return leases ? 1 : 0;
-}
-
-uint64_t leases_waited_ever(const struct leases *leases)
-{
-	return leases ? 1 : 0;
-}
-
-uint64_t leases_waited_ms(const struct leases *leases)
-{
-	return leases ? 1 : 0;
+	return leases ? &ones : &none;
 }
 
 /* ---- a client ---- */
