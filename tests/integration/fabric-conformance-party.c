@@ -138,7 +138,7 @@ struct joining {
 	int err;
 };
 
-/* Only who is known by his token can ask. */
+/* Only a client that is known by its token can ask. */
 static void call_join(void *arg)
 {
 	struct joining *joining = arg;

@@ -16,7 +16,7 @@ src/fabric/tcp: base fabric
 src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common
-src/librmem: base wire fabric rmem/rmem.h
+src/librmem*: base wire fabric librmem librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
 src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool rmemd/state rmemd/system
 src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool
 src/rmemd/config: base fabric rmemd/lease rmemd/pool
@@ -41,7 +41,6 @@ src/fabric src/fabric/verbs/client src/fabric/verbs/server
 
 # Names that several files still have, to be made different; one that is not needed is an error.
 known='
-src/rmemd: memory record request table
 '
 
 mapfile -t files < <(find src include -name '*.[ch]' | sort)

@@ -168,8 +168,9 @@ int handle_fix_home(struct session *session, const struct wire_msg *msg,
 
 	if (endpoint >= endpoints->n)
 		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
-	err = lease_fix_atomic_device(leases_of(session), &session->holder, msg->fix_home.lease,
-			     endpoints->at[endpoint].facts, &home);
+	err = lease_fix_atomic_device(leases_of(session), &session->holder,
+				      msg->fix_home.lease,
+				      endpoints->at[endpoint].facts, &home);
 	if (err)
 		return err;
 	ret_reply->type = WIRE_TYPE_home;

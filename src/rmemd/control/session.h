@@ -128,7 +128,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 void session_open_first(struct session *session, enum wire_fabric fabric,
 			struct session_first *ret_first);
 /* On return nothing that came through the channel is applied any more.
- * -EINVAL, -EIO (the device does not let go of it) */
+ * -EINVAL, -EIO (the device does not release it) */
 int session_close_channel(struct session *session, uint32_t channel);
 
 /* Connect a channel that was granted for an endpoint without rdma_cm.

@@ -247,7 +247,7 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
 	*ret_first = first;
 }
 
-/* What has ended by itself was ended by its fabric, if the device let go of it. */
+/* What has ended by itself was ended by its fabric, if the device released it. */
 static int ended_check(const struct session *session, uint32_t number)
 {
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {

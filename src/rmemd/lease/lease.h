@@ -230,8 +230,8 @@ int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id
  * (ephemeral), -EDQUOT, -ENOMEM */
 int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		uint64_t ttl_ms);
-/* Where atomics on the lease are done, by all sessions: the first who asks decides it, for
- * as long as the lease lives, for the device of the endpoint he is about to use.
+/* Where atomics on the lease are done, by all sessions: the first session that asks decides it, for
+ * as long as the lease lives, for the device of the endpoint that it is about to use.
  *   -ENOTSUP  it is not decided, and that device has no atomics
  *   -ESTALE, -EACCES */
 int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
@@ -245,8 +245,8 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 
 /* ---- notifications ---- */
 
-/* Who has a lease attached may watch it; until lease_unwatch() or the end of the attachment
- * he is told of its notifications.  To do either again changes nothing.  -ESTALE, -ENOMEM */
+/* A client that has a lease attached may watch it; until lease_unwatch() or the end of the
+ * attachment it is told of the notifications.  To do either again changes nothing.  -ESTALE, -ENOMEM */
 int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id);
 int lease_unwatch(struct leases *leases, struct lease_client *client, uint64_t id);
 /* Take the oldest of what the client is to be told, as many as an event carries.  False:

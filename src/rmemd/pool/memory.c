@@ -160,7 +160,7 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 		err = memory_map(&memory, 0, memory.bytes);
 	if (!err)
 		err = memory_prepare(&memory, params->node);
-	/* what was there has its pages, and whoever waits for it waits no longer than he must */
+	/* memory that was there before has its pages: clients that wait for it wait no longer */
 	if (!err && !memory.kept)
 		err = memory_populate(&memory, params->node, &work->watch);
 	if (!err && !memory.kept && pages == POOL_PAGES_THP)

@@ -39,7 +39,7 @@ int systemd_listen_fds(struct systemd_fds *ret_fds);
 bool systemd_has_fdstore(void);
 bool systemd_passed_ledger(void);
 /* Have the service manager keep a file for the next process, under a name of fewer than
- * SYSTEMD_FILE_NAME_BYTES characters; or let go of it.  Whether it has been told; it refuses more
+ * SYSTEMD_FILE_NAME_BYTES characters; or release it.  Whether it has been told; it refuses more
  * than FileDescriptorStoreMax= without a word. */
 bool systemd_store_fd(const char *name, int fd);
 void systemd_remove_fd(const char *name);

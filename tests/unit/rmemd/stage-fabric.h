@@ -26,7 +26,7 @@ void fake_fabric_fail_call(unsigned after, int err);
 /* The same for the news of an mr. */
 void fake_fabric_fail_news(unsigned after, int err);
 void fake_fabric_fail_session(int err);
-/* The device does not let go of channels that are closed; 0: it does. */
+/* The device does not release channels that are closed; 0: it does. */
 void fake_fabric_keep_channels(int err);
 
 /* Each `turn`th key, or none (0), is in use when fake_fabric_now is to withdraw it: it has news

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Letting go of a device that is being removed.  rdma_cm keeps the device's descriptors for the
+/* Releases a device that is being removed.  rdma_cm keeps the device's descriptors for the
  * life of the process, and a kernel driver that cannot cut them off waits for them in the
  * removal.  Threads: [any]. */
 #ifndef FABRIC_VERBS_COMMON_DISASSOCIATE_H

@@ -57,9 +57,9 @@ static struct verbs_channel *remote_holder(const struct verbs_endpoint *endpoint
 }
 
 /* The server's word is all that tells a queue pair of what it reads: one that is the end of a
- * channel must not be named as the end of another, or who guesses numbers has the answers to
- * his reads given to others, as if to theirs.  Nor may a guess keep the queue pair's owner
- * out, who is believed where his GID is known to be his own. */
+ * channel must not be named as the end of another: a client that guesses numbers would have the
+ * answers to its reads delivered to others, as if to theirs.  Nor may a guess keep out the owner
+ * of the queue pair, which is believed where the GID is known to be its own. */
 static int remote_claim(const struct verbs_endpoint *endpoint,
 			const struct fabric_qp_info *theirs)
 {

@@ -127,7 +127,7 @@ int verbs_session_channel_close(struct fabric_session *session, uint32_t channel
 	if (found)
 		verbs_channel_free(found);
 	if (session->unfenced)
-		return err_set(-EIO, "RDMA device %s does not let go of a queue pair",
+		return err_set(-EIO, "RDMA device %s does not release a queue pair",
 			       session->endpoint->device->attr.name);
 	return 0;
 }

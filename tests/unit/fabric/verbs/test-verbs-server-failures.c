@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the server does when the device or the kernel does not give back what it should, or
- * gives nothing any more: all ends are reached, one line tells, nobody reads or writes what
- * is not his. */
+ * gives nothing any more: all ends are reached, one line tells, nobody reads or writes the
+ * memory of others. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

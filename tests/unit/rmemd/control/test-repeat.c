@@ -123,7 +123,7 @@ START_TEST(restart__is_survived_by_sessions)
 	msg->hello.token[3] ^= 1;
 	client_fail(&other, msg, -ESTALE);
 	client_lose(&other);
-	/* who does not come back loses what ended with him, after his time of grace */
+	/* a session that does not come back loses its leases after its grace time */
 	pass(STAGE_GRACE_MS - 1);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	pass(1);

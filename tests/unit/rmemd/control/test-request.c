@@ -424,7 +424,7 @@ START_TEST(news__wait_for_a_busy_connection)
 	ck_assert_uint_eq(two.events, 3);
 	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_changed);
 	ck_assert_uint_eq(two.event.changed.reason, WIRE_REASON_TRIMMED);
-	/* who is not there is not told, and not when he comes back either */
+	/* a client that is away is not told, and not when it comes back either */
 	two.busy = true;
 	msg->resize.bytes = 50;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
@@ -438,7 +438,7 @@ START_TEST(news__wait_for_a_busy_connection)
 }
 END_TEST
 
-/* What one does not read takes no more memory than his tenant's attachments may. */
+/* Events that a client does not read take no more memory than its tenant's attachments may. */
 START_TEST(news__count_as_attachments_until_they_are_taken)
 {
 	struct tenant *tenant = tenants_find(&stage_tenants, "default");

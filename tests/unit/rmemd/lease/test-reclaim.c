@@ -48,7 +48,7 @@ START_TEST(reclaim__tells_those_who_are_in_the_way)
 	assert_told(1, &stage_a, high, 10 * FAKE_PAGE);
 	ck_assert_uint_eq(stage_wanted_last.wait_ms, 500);
 	ck_assert(!stage_wanted_last.revoke);
-	/* another one who gets it hears of it, too, when he has his keys */
+	/* another client that attaches it is told, too, once it has its keys */
 	ck_assert_int_eq(attached(&two, &stage_b, "high", WIRE_RIGHT_READ), 0);
 	assert_told(2, &stage_b, high, 10 * FAKE_PAGE);
 	/* nothing new: nobody is told */
@@ -106,7 +106,7 @@ START_TEST(reclaim__is_told_again_to_who_comes_back)
 	stage_connect(&stage_a, 0);
 	ck_assert_int_eq(rekeyed(&one, &stage_a, id), 0);
 	assert_told(2, &stage_a, id, 60 * FAKE_PAGE);
-	/* who was away when it was over is not told of what he does not know */
+	/* a client that was away at the end is not told of what it does not know */
 	stage_fence(&stage_a);
 	reclaim(0, false);
 	stage_connect(&stage_a, 0);
@@ -170,7 +170,7 @@ START_TEST(reclaim__waits_for_who_takes_nothing)
 	reclaim(0, false);
 	stage_take(&stage_a);
 	ck_assert_uint_eq(stage_wanted.n, 2);
-	/* who comes back hears of it with his keys, and once */
+	/* a client that comes back is told with its keys, and once */
 	stage_busy = true;
 	reclaim(128 - 40, false);
 	stage_fence(&stage_a);

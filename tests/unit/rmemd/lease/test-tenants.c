@@ -342,7 +342,7 @@ START_TEST(channels__that_are_half_made_count)
 	ck_assert_uint_eq(tenant->refused, 0);
 	client_fail(&two, message(WIRE_TYPE_open_channel), -EDQUOT);
 	ck_assert_uint_eq(tenant->refused, 1);
-	/* but nobody keeps others from theirs by not using his own */
+	/* but a tenant that does not use its share keeps no other from its own */
 	for (unsigned i = 0; i < 31; i++) {
 		pass(1000);
 		(void)client_ask(&one, message(WIRE_TYPE_ping), WIRE_TYPE_ok);

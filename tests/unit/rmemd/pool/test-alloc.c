@@ -297,7 +297,7 @@ START_TEST(take__is_of_pools_that_are_reached)
 	ck_assert_int_eq(take_through(PAGE, 8, false), -ENOSPC);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no pool is lent through"));
 	ck_assert_int_eq(take_through(PAGE, 0, false), 0);
-	/* who has not said what he reaches does not reach what is lent through none */
+	/* a client that has not said what it reaches does not reach memory lent through no device */
 	for (unsigned i = 0; i < 3; i++)
 		pools_set_endpoints(pools, i, 0);
 	ck_assert_int_eq(take_through(PAGE, 0, false), -ENOSPC);
