@@ -276,11 +276,11 @@ static void completions_take(int timeout_ms)
 static void channel_break(void)
 {
 	for (unsigned i = 0; i < CHANNELS; i++) {
-		struct channel *channel = &queue->channels.all[turn++ % CHANNELS];
+		struct send_side *side = &queue->channels.sides[turn++ % CHANNELS];
 
-		if (!channel->live)
+		if (!side->live)
 			continue;
-		queue->ops->abort(channel->fabric);
+		queue->ops->abort(side->fabric);
 		breaks--;
 		return;
 	}

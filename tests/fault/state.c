@@ -42,16 +42,17 @@ static void queue_print(FILE *to, const struct rmem_queue *queue)
 		      atomic_load(&queue->woken));
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		const struct channel *channel = &queue->channels.all[i];
+		const struct send_side *side = &queue->channels.sides[i];
 
 		(void)fprintf(to,
 			      "channel %u: stage %d, number %u,%s%s%s%s peer_end %d, "
 			      "%u in flight, retry %" PRId64 " ms, backoff %u ms\n",
 			      i, channel->stage, channel->number,
-			      channel->live ? " live" : "",
+			      side->live ? " live" : "",
 			      channel->fabric ? " channel" : "",
 			      channel->fresh ? " fresh" : "",
 			      channel->doomed ? " doomed" : "",
-			      atomic_load(&channel->peer_end), channel->in_flight,
+			      atomic_load(&channel->peer_end), side->in_flight,
 			      ahead_ms(channel->retry_ns), channel->backoff_ms);
 	}
 }

@@ -303,7 +303,7 @@ static void channel_connect(struct rmem *session, struct channel_ref ref)
 			   .channel = ref.channel->number },
 		.depth = ref.queue->channels.depth,
 		.timeout_ms = connect_patience_ms(session, clock_now_ns()),
-		.owner = ref.channel,
+		.owner = ref.channel->owner,
 	};
 	struct qp_exchange join = { session, ref.channel->number, .alone = true };
 	uint64_t resumes = session->resumes;

@@ -6,7 +6,7 @@
 
 #include <rmem/rmem.h>
 
-#include "librmem/channel/channel_set.h"
+#include "librmem/channel/channel.h"
 
 /* What the channel was granted cannot be had: the server need not keep it. */
 void channel_give_up(struct rmem *session, struct channel *channel);

@@ -14,7 +14,7 @@
 #include <rmem/rmem.h>
 
 #include "fabric/fabric.h"
-#include "librmem/channel/channel_set.h"
+#include "librmem/channel/channel.h"
 
 /* The server tells where the endpoint is now; what leads elsewhere is left. */
 void recovery_moved(struct rmem *session, unsigned endpoint,

@@ -4,7 +4,7 @@
 #ifndef LIBRMEM_CHANNEL_QP_EXCHANGE_H
 #define LIBRMEM_CHANNEL_QP_EXCHANGE_H
 
-#include "librmem/channel/channel_set.h"
+#include "librmem/channel/channel.h"
 
 struct rmem;
 

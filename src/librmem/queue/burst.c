@@ -10,7 +10,7 @@ void burst_start(struct burst *burst, struct rmem_queue *queue)
 {
 	/* the rest is set for each run */
 	burst->queue = queue;
-	burst->channel = NULL;
+	burst->side = NULL;
 	burst->open = !queue->carry_fence && list_empty(&queue->table.pending) &&
 		      list_empty(&queue->table.plain->node) &&
 		      session_usable(queue->session, queue->now_ns) == 0;
@@ -20,22 +20,22 @@ void burst_start(struct burst *burst, struct rmem_queue *queue)
 
 void burst_end(struct burst *burst)
 {
-	if (!burst->channel)
+	if (!burst->side)
 		return;
-	schedule_post(burst->queue, burst->channel);
-	burst->channel = NULL;
+	schedule_post(burst->queue, burst->side);
+	burst->side = NULL;
 }
 
 /* The keys of the run's lease and buffer there.  False: the lease has none. */
 static bool channel_keys(struct burst *burst)
 {
-	const struct channel *channel = burst->channel;
-	const struct attachment_key *key = &burst->att->keys[0][channel->endpoint];
+	const struct send_side *side = burst->side;
+	const struct attachment_key *key = &burst->att->keys[0][side->endpoint];
 	const struct rmem_buffer *buffer = burst->first->buffer;
 
 	burst->run.remote_addr = key->at.addr;
 	burst->run.rkey = key->at.rkey;
-	burst->run.region = buffer ? buffer->mrs[channel->domain] : NULL;
+	burst->run.region = buffer ? buffer->mrs[side->domain] : NULL;
 	return key->present;
 }
 
@@ -62,7 +62,7 @@ static bool channel_enter(struct burst *burst, uint64_t bytes)
 
 	if (bytes > burst->max_bytes ||
 	    channel_set_pick(&queue->channels, ENDPOINTS_ALL, burst->att, 0,
-			     &burst->channel) != PICK_OK)
+			     &burst->side) != PICK_OK)
 		return false;
 	channel_share(burst, bytes);
 	return channel_keys(burst);
@@ -98,7 +98,7 @@ static bool run_start(struct burst *burst, const struct rmem_op *first)
 	burst->att = atomic_load_explicit(&lease->attachment, memory_order_acquire);
 	run_limits(burst);
 	burst->deadline_ns = queue_deadline_ns(burst->queue, first->timeout_ms);
-	if (burst->channel && !channel_keys(burst))
+	if (burst->side && !channel_keys(burst))
 		burst_end(burst);
 	return first->opcode <= RMEM_OP_WRITE && first->flags == 0 &&
 	       burst->att->n_segments == 1 && (lease->rights & right) &&
@@ -162,20 +162,20 @@ static void ops_launch(const struct burst *burst, const struct rmem_op *ops, uns
 static unsigned channel_fill(struct burst *burst, const struct rmem_op *ops, unsigned n)
 {
 	struct rmem_queue *queue = burst->queue;
-	struct channel *channel = burst->channel;
+	struct send_side *side = burst->side;
 	struct fragment **fragments;
 
 	if (n > burst->room)
 		n = burst->room;
-	fragments = channel_set_end(&queue->channels, channel, &n);
+	fragments = channel_set_end(&queue->channels, side, &n);
 	n = ops_check(burst, ops, n);
-	n = queue->ops->prepare(channel->fabric, &burst->run, op_part(ops),
-				sizeof(*ops), n);
+	n = queue->ops->prepare(side->fabric, &burst->run, op_part(ops), sizeof(*ops),
+				n);
 	ops_launch(burst, ops, n, fragments);
-	channel->in_flight += n;
-	channel->n_put += n;
+	side->in_flight += n;
+	side->n_put += n;
 	burst->room -= n;
-	if (burst->room == 0 || channel->in_flight == queue->channels.depth)
+	if (burst->room == 0 || side->in_flight == queue->channels.depth)
 		burst_end(burst);
 	return n;
 }
@@ -191,7 +191,7 @@ unsigned burst_add(struct burst *burst, const struct rmem_op *ops, unsigned n)
 		inflight_begin(&burst->queue->inflights, ops->lease, ops->buffer, n);
 	burst->open = run_start(burst, ops);
 	while (burst->open && total < n) {
-		if (!burst->channel && !channel_enter(burst, ops[total].bytes))
+		if (!burst->side && !channel_enter(burst, ops[total].bytes))
 			break;
 		got = channel_fill(burst, ops + total, n - total);
 		total += got;

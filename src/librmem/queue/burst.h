@@ -19,7 +19,7 @@ struct burst {
 	uint64_t local_bytes;
 	uint64_t max_bytes; /* of one operation; not more than lease or buffer have */
 	/* the channel that the operations go to; NULL: none is chosen */
-	struct channel *channel;
+	struct send_side *side;
 	unsigned room;        /* operations that it takes still, */
 	uint64_t share_bytes; /* each of so many bytes at most */
 	struct fabric_batch run;

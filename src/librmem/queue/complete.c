@@ -140,14 +140,15 @@ static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
 	fragment_free(queue, fragment);
 }
 
-void complete_kill(struct rmem_queue *queue, struct channel *channel)
+void complete_kill(struct rmem_queue *queue, struct send_side *side)
 {
-	if (!channel->live)
+	if (!side->live)
 		return;
-	atomic_store_explicit(&channel->peer_end, PEER_END_OPEN, memory_order_relaxed);
-	channel_set_kill(&queue->channels, channel, queue_now_ns(queue));
-	if (channel->flush_ns < queue->next_deadline_ns)
-		queue->next_deadline_ns = channel->flush_ns;
+	atomic_store_explicit(&side->channel->peer_end, PEER_END_OPEN,
+			      memory_order_relaxed);
+	channel_set_kill(&queue->channels, side, queue_now_ns(queue));
+	if (side->flush_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = side->flush_ns;
 }
 
 /* Whether it is worth posting again: the channel was at fault, not the fragment, as far as one
@@ -159,14 +160,14 @@ static bool fragment_survives(const struct fragment *fragment, int status)
 	       fragment->op->end.verdict == 0 && !fragment_is_once(fragment);
 }
 
-static void fragment_failed(struct rmem_queue *queue, struct channel *channel,
+static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 			    struct fragment *fragment, const struct fabric_wc *wc)
 {
 	struct op *op = fragment->op;
 
 	/* a refusal need not cost the channel: the next post tells whether it did */
 	if (wc->status != -EACCES) {
-		complete_kill(queue, channel);
+		complete_kill(queue, side);
 		op->unknown = fragment_is_once(fragment);
 	}
 	if (inband_stale(op)) {
@@ -178,7 +179,7 @@ static void fragment_failed(struct rmem_queue *queue, struct channel *channel,
 		retry_refused(queue, fragment);
 		return;
 	} else if (fragment_survives(fragment, wc->status)) {
-		retry_lost(queue, channel, fragment);
+		retry_lost(queue, side, fragment);
 		return;
 	} else {
 		complete_error(queue, op, wc->status, wc->text, wc->vendor);
@@ -189,96 +190,95 @@ static void fragment_failed(struct rmem_queue *queue, struct channel *channel,
 /* The first fragment on the channel has ended.  Not inlined: whole operations, which are most,
  * don't come here. */
 static __attribute__((noinline)) void fragment_land(struct rmem_queue *queue,
-						    struct channel *channel,
+						    struct send_side *side,
 						    const struct fabric_wc *wc)
 {
-	struct fragment *fragment = channel_set_take(&queue->channels, channel);
+	struct fragment *fragment = channel_set_take(&queue->channels, side);
 	struct op *op = fragment->op;
 
 	op_unfold(op);
 	op->in_flight--;
-	channel->requests -= fragment_is_request(fragment);
+	side->requests -= fragment_is_request(fragment);
 	if (wc->status == 0)
 		fragment_done(queue, fragment);
 	else
-		fragment_failed(queue, channel, fragment, wc);
+		fragment_failed(queue, side, fragment, wc);
 	complete_check(queue, op);
 }
 
-static void fragments_done(struct rmem_queue *queue, struct channel *channel,
-			   unsigned n, struct reaper *reaper)
+static void fragments_done(struct rmem_queue *queue, struct send_side *side, unsigned n,
+			   struct reaper *reaper)
 {
 	static const struct fabric_wc done;
 
-	channel->proven = true;
+	side->proven = true;
 	while (n > 0) {
-		unsigned taken = reaper ? reap_wholes(reaper, channel, n) : 0;
+		unsigned taken = reaper ? reap_wholes(reaper, side, n) : 0;
 
 		n -= taken;
 		if (taken > 0)
 			continue;
-		fragment_land(queue, channel, &done);
+		fragment_land(queue, side, &done);
 		n--;
 	}
 }
 
-static RARE void fragments_failed(struct rmem_queue *queue, struct channel *channel,
+static RARE void fragments_failed(struct rmem_queue *queue, struct send_side *side,
 				  const struct fabric_wc *wc)
 {
 	for (unsigned i = 0; i < wc->n; i++)
-		fragment_land(queue, channel, wc);
+		fragment_land(queue, side, wc);
 }
 
 static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc,
 			    struct reaper *reaper)
 {
-	struct channel *channel = wc->owner;
+	struct send_side *side = wc->owner;
 
 	if (wc->status == 0)
-		fragments_done(queue, channel, wc->n, reaper);
+		fragments_done(queue, side, wc->n, reaper);
 	else
-		fragments_failed(queue, channel, wc);
+		fragments_failed(queue, side, wc);
 }
 
 /* ---- dead channels ---- */
 
-static void channel_clear(struct rmem_queue *queue, struct channel *channel)
+static void channel_clear(struct rmem_queue *queue, struct send_side *side)
 {
 	struct rmem *session = queue->session;
-	struct fabric_channel *fabric = channel->fabric;
+	struct channel *channel = side->channel;
 
 	(void)pthread_mutex_lock(&session->lock);
 	if (channel->watched)
 		(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
-				queue->ops->alive_fd(fabric), NULL);
+				queue->ops->alive_fd(side->fabric), NULL);
 	channel->watched = false;
 	channel->doomed = false;
 	channel->fabric = NULL;
 	/* one that never carried anything may not do so next time either */
-	if (channel->proven)
+	if (side->proven)
 		channel->backoff_ms = 0;
-	channel_want(channel, channel->proven);
-	channel->proven = false;
+	channel_want(channel, side->proven);
 	/* then there may be more to let go of */
 	if (!recovery_usable(session, channel))
 		queue_wake(queue);
 	(void)pthread_mutex_unlock(&session->lock);
 	/* the driver cannot reach it any more */
-	queue->ops->channel_free(fabric);
-	queue->channels.n_dead--;
+	queue->ops->channel_free(side->fabric);
+	channel_set_disconnected(&queue->channels, side);
 }
 
 /* Free a channel with all that is on it, which ends in an error: once it is freed the
  * device does not touch local memory any more, and nothing of it can come. */
-static void channel_lose(struct rmem_queue *queue, struct channel *channel, int err,
+static void channel_lose(struct rmem_queue *queue, struct send_side *side, int err,
 			 const char *why)
 {
 	const struct fabric_wc wc = { .status = err, .text = why };
 
-	complete_kill(queue, channel);
-	channel_clear(queue, channel);
-	while (channel->in_flight > 0)
-		fragment_land(queue, channel, &wc);
+	complete_kill(queue, side);
+	channel_clear(queue, side);
+	while (side->in_flight > 0)
+		fragment_land(queue, side, &wc);
 	session_wake(queue->session);
 }
 
@@ -286,11 +286,11 @@ static void channel_lose(struct rmem_queue *queue, struct channel *channel, int 
 static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
 {
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
+		struct send_side *side = &queue->channels.sides[i];
 
-		if (channel->domain != domain || !channel->fabric)
+		if (side->domain != domain || !side->fabric)
 			continue;
-		channel_lose(queue, channel, -EIO,
+		channel_lose(queue, side, -EIO,
 			     "the device's completion queue is broken");
 	}
 }
@@ -320,16 +320,18 @@ void complete_completions(struct rmem_queue *queue, struct reaper *reaper)
 
 /* ---- news ---- */
 
-static void channel_look(struct rmem_queue *queue, struct channel *channel)
+static void channel_look(struct rmem_queue *queue, struct send_side *side)
 {
+	struct channel *channel = side->channel;
+
 	if (channel->fresh && !channel->fabric) {
 		channel->fabric = channel->fresh;
 		channel->fresh = NULL;
 		channel->stage = CHANNEL_USED;
-		channel->live = true;
+		channel_set_connected(side, channel->fabric);
 	}
 	if (channel->doomed)
-		complete_kill(queue, channel);
+		complete_kill(queue, side);
 }
 
 void complete_news(struct rmem_queue *queue)
@@ -341,7 +343,7 @@ void complete_news(struct rmem_queue *queue)
 	(void)eventfd_read(queue->wake_fd, &count);
 	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
 	for (unsigned i = 0; i < queue->channels.n; i++)
-		channel_look(queue, &queue->channels.all[i]);
+		channel_look(queue, &queue->channels.sides[i]);
 	(void)pthread_mutex_unlock(&queue->session->lock);
 	recovery_tidy(queue);
 	retry_resolve(queue);
@@ -353,11 +355,11 @@ void complete_dead(struct rmem_queue *queue)
 	bool cleared = false;
 
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
+		struct send_side *side = &queue->channels.sides[i];
 
-		if (channel->live || !channel->fabric || channel->in_flight > 0)
+		if (side->live || !side->fabric || side->in_flight > 0)
 			continue;
-		channel_clear(queue, channel);
+		channel_clear(queue, side);
 		cleared = true;
 	}
 	if (cleared)
@@ -380,12 +382,12 @@ void complete_waiting(struct rmem_queue *queue, int err, const char *why)
 }
 
 static bool channel_carries(const struct rmem_queue *queue,
-			    const struct channel *channel, const struct op *op)
+			    const struct send_side *side, const struct op *op)
 {
-	for (unsigned i = 0; i < channel->in_flight; i++) {
-		unsigned at = (channel->first + i) & queue->channels.mask;
+	for (unsigned i = 0; i < side->in_flight; i++) {
+		unsigned at = (side->first + i) & queue->channels.mask;
 
-		if (channel->fragments[at]->op == op)
+		if (side->fragments[at]->op == op)
 			return true;
 	}
 	return false;
@@ -399,9 +401,9 @@ void complete_verdict(struct rmem_queue *queue, struct op *op, int verdict)
 	op_ground(queue, op);
 	/* it may still be under way on the wire, and its memory in use */
 	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
-		if (queue->channels.all[i].live &&
-		    channel_carries(queue, &queue->channels.all[i], op))
-			complete_kill(queue, &queue->channels.all[i]);
+		if (queue->channels.sides[i].live &&
+		    channel_carries(queue, &queue->channels.sides[i], op))
+			complete_kill(queue, &queue->channels.sides[i]);
 	complete_check(queue, op);
 }
 
@@ -411,15 +413,15 @@ static uint64_t flushes_end(struct rmem_queue *queue, uint64_t now_ns)
 	uint64_t next = UINT64_MAX;
 
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
+		struct send_side *side = &queue->channels.sides[i];
 
-		if (channel->live || channel->in_flight == 0)
+		if (side->live || side->in_flight == 0)
 			continue;
-		if (channel->flush_ns <= now_ns)
-			channel_lose(queue, channel, -ECONNRESET,
+		if (side->flush_ns <= now_ns)
+			channel_lose(queue, side, -ECONNRESET,
 				     "the device gave no completions");
-		else if (channel->flush_ns < next)
-			next = channel->flush_ns;
+		else if (side->flush_ns < next)
+			next = side->flush_ns;
 	}
 	return next;
 }

@@ -231,7 +231,7 @@ uint64_t inband_span(const struct op *op, uint64_t offset)
 }
 
 /* The keys that a request needs are there. */
-static bool channel_has_keys(const struct channel *channel, const struct op *op,
+static bool channel_has_keys(const struct send_side *side, const struct op *op,
 			     uint64_t offset, const struct attachment *att,
 			     unsigned segment)
 {
@@ -239,18 +239,18 @@ static bool channel_has_keys(const struct channel *channel, const struct op *op,
 	unsigned source_segment;
 	uint64_t within;
 
-	if (!att->keys[segment][channel->endpoint].present)
+	if (!att->keys[segment][side->endpoint].present)
 		return false;
 	if (op->todo.opcode != RMEM_OP_COPY)
 		return true;
 	source = source_table(op);
 	return source_find(op, source, offset, &source_segment, &within) &&
-	       source->keys[source_segment][channel->endpoint].present;
+	       source->keys[source_segment][side->endpoint].present;
 }
 
 enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
 		      const struct attachment *att, unsigned segment,
-		      struct channel **ret_channel)
+		      struct send_side **ret_side)
 {
 	unsigned endpoints = op->endpoints & op_reach(op, offset);
 	struct channel_set *set = &queue->channels;
@@ -259,17 +259,17 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 	if (!(endpoints & queue->endpoints))
 		return PICK_NEVER;
 	for (unsigned i = 0; i < set->n; i++) {
-		struct channel *channel = channel_set_next(set);
+		struct send_side *side = channel_set_next(set);
 
-		if (!channel->live || !(endpoints & (1u << channel->endpoint)))
+		if (!side->live || !(endpoints & (1u << side->endpoint)))
 			continue;
 		any = true;
-		if (!channel_has_keys(channel, op, offset, att, segment))
+		if (!channel_has_keys(side, op, offset, att, segment))
 			continue;
 		keyed = true;
-		if (channel->in_flight < set->depth &&
-		    channel->requests < queue->ops->inband_max) {
-			*ret_channel = channel;
+		if (side->in_flight < set->depth &&
+		    side->requests < queue->ops->inband_max) {
+			*ret_side = side;
 			return PICK_OK;
 		}
 	}
@@ -290,7 +290,7 @@ static uint64_t pattern_at(uint64_t pattern, uint64_t offset)
 }
 
 /* False: its source was made shorter. */
-static bool request_make(const struct fragment *fragment, const struct channel *channel,
+static bool request_make(const struct fragment *fragment, const struct send_side *side,
 			 struct fabric_inband_request *request)
 {
 	const struct op *op = fragment->op;
@@ -310,16 +310,16 @@ static bool request_make(const struct fragment *fragment, const struct channel *
 	    source->ends[segment] - attachment_start(source, segment) - within <
 		    fragment->bytes)
 		return false;
-	request->source = source->keys[segment][channel->endpoint].at;
+	request->source = source->keys[segment][side->endpoint].at;
 	request->source.addr += within;
 	return true;
 }
 
 int inband_put(struct rmem_queue *queue, struct fragment *fragment,
-	       struct channel *channel, const struct attachment *att, unsigned segment)
+	       struct send_side *side, const struct attachment *att, unsigned segment)
 {
 	const struct op *op = fragment->op;
-	const struct attachment_key *key = &att->keys[segment][channel->endpoint];
+	const struct attachment_key *key = &att->keys[segment][side->endpoint];
 	const struct fabric_batch run = {
 		.opcode = op->todo.opcode == RMEM_OP_WRITE_NOTIFY
 				  ? FABRIC_NOTIFY
@@ -336,11 +336,11 @@ int inband_put(struct rmem_queue *queue, struct fragment *fragment,
 	struct fabric_inband_request request;
 	int taken;
 
-	if (!request_make(fragment, channel, &request))
+	if (!request_make(fragment, side, &request))
 		return -ESTALE;
-	taken = queue->ops->prepare_inband(channel->fabric, &run, &part, &request);
+	taken = queue->ops->prepare_inband(side->fabric, &run, &part, &request);
 	if (taken == 1)
-		channel->requests++;
+		side->requests++;
 	return taken;
 }
 

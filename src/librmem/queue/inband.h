@@ -30,10 +30,10 @@ uint64_t inband_span(const struct op *op, uint64_t offset);
 /* The next channel that takes a request for what lies `offset` into the operation. */
 enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
 		      const struct attachment *att, unsigned segment,
-		      struct channel **ret_channel);
+		      struct send_side **ret_side);
 /* Put the fragment's request; as the ops table's prepare_inband(). */
 int inband_put(struct rmem_queue *queue, struct fragment *fragment,
-	       struct channel *channel, const struct attachment *att, unsigned segment);
+	       struct send_side *side, const struct attachment *att, unsigned segment);
 /* The fragment is done: keep what came of it. */
 void inband_done(struct fragment *fragment);
 /* All but the message is done, and that is still to be sent: make it a fragment. */

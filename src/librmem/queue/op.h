@@ -13,7 +13,7 @@
 #include "fabric/fabric.h"
 #include "librmem/lease/attachment.h"
 #include "librmem/lease/buffer.h"
-#include "librmem/channel/channel_set.h"
+#include "librmem/queue/channel_set.h"
 #include "librmem/lease/lease.h"
 #include "librmem/lease/inflight.h"
 
@@ -37,7 +37,7 @@ struct fragment {
 	struct list node; /* free, in a list, in doubt or lost */
 	struct op *op;
 	const struct attachment *att; /* whose keys it was posted with */
-	struct channel *channel;      /* whose channel it was lost with */
+	struct channel *channel;      /* that it was lost with */
 	/* all but `verify` are 0 in a free fragment, and stay so while its operation is
 	 * whole */
 	enum fragment_state state;

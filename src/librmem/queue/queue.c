@@ -380,7 +380,7 @@ static int channel_open(void *ctx, unsigned timeout_ms)
 	struct fabric_channel_params params = {
 		.depth = queue->channels.depth,
 		.timeout_ms = timeout_ms,
-		.owner = channel,
+		.owner = channel->owner,
 	};
 	struct fabric_channel *fabric;
 	struct qp_exchange join = { .session = session };
@@ -409,7 +409,6 @@ static int channel_open(void *ctx, unsigned timeout_ms)
 		goto err_close;
 	(void)pthread_mutex_lock(&session->lock);
 	channel->fabric = fabric;
-	channel->live = true;
 	recovery_found(session, channel->domain);
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
@@ -522,6 +521,7 @@ int queue_connect(struct rmem_queue *queue)
 				  channel->ended || !recovery_usable(session, channel);
 		if (!channel->doomed)
 			channel_watch(session, channel, channel->fabric);
+		channel_set_connected(&queue->channels.sides[i], channel->fabric);
 	}
 	queue_wake(queue);
 	(void)pthread_mutex_unlock(&session->lock);

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "librmem/queue/bounce.h"
-#include "librmem/channel/channel_set.h"
+#include "librmem/queue/channel_set.h"
 #include "librmem/queue/op.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"

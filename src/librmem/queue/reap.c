@@ -63,10 +63,10 @@ static unsigned wholes_take(struct reaper *reaper, struct fragment *const *fragm
 	return n;
 }
 
-unsigned reap_wholes(struct reaper *reaper, struct channel *channel, unsigned n)
+unsigned reap_wholes(struct reaper *reaper, struct send_side *side, unsigned n)
 {
 	const struct channel_set *set = &reaper->queue->channels;
-	unsigned to_end = set->mask + 1 - channel->first;
+	unsigned to_end = set->mask + 1 - side->first;
 
 	if (n > reap_room(reaper))
 		n = reap_room(reaper);
@@ -74,14 +74,14 @@ unsigned reap_wholes(struct reaper *reaper, struct channel *channel, unsigned n)
 		n = to_end;
 	if (n == 0)
 		return 0;
-	if (!inflight_same(reaper, channel->fragments[channel->first]->op))
-		inflight_switch(reaper, channel->fragments[channel->first]->op);
+	if (!inflight_same(reaper, side->fragments[side->first]->op))
+		inflight_switch(reaper, side->fragments[side->first]->op);
 	/* those without may be of any lease */
 	if (!reaper->inflight)
 		n = 1;
-	n = wholes_take(reaper, &channel->fragments[channel->first], n);
-	channel->first = (channel->first + n) & set->mask;
-	channel->in_flight -= n;
+	n = wholes_take(reaper, &side->fragments[side->first], n);
+	side->first = (side->first + n) & set->mask;
+	side->in_flight -= n;
 	return n;
 }
 

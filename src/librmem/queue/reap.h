@@ -23,7 +23,7 @@ static inline unsigned reap_room(const struct reaper *reaper)
 
 /* The first n fragments in the channel are done: take their operations as long as they are whole
  * and there is room.  Returns how many it took. */
-unsigned reap_wholes(struct reaper *reaper, struct channel *channel, unsigned n);
+unsigned reap_wholes(struct reaper *reaper, struct send_side *side, unsigned n);
 /* Take those that are complete in the table. */
 void reap_done(struct reaper *reaper);
 

@@ -22,12 +22,12 @@ void retry_refused(struct rmem_queue *queue, struct fragment *fragment)
 	list_append(&queue->table.doubt, &fragment->node);
 }
 
-void retry_lost(struct rmem_queue *queue, struct channel *channel,
+void retry_lost(struct rmem_queue *queue, struct send_side *side,
 		struct fragment *fragment)
 {
 	queue_unbounce(queue, fragment);
 	fragment->state = FRAGMENT_LOST;
-	fragment->channel = channel;
+	fragment->channel = side->channel;
 	fragment->losses++;
 	list_append(&queue->table.lost, &fragment->node);
 }

@@ -18,38 +18,38 @@
 
 /* The last fragment in the channel was not posted. */
 static struct fragment *fragment_unpost(struct rmem_queue *queue,
-					struct channel *channel)
+					struct send_side *side)
 {
-	struct fragment *fragment = channel_set_take_last(&queue->channels, channel);
+	struct fragment *fragment = channel_set_take_last(&queue->channels, side);
 
 	op_unfold(fragment->op);
 	fragment->op->in_flight--;
-	channel->requests -= fragment_is_request(fragment);
+	side->requests -= fragment_is_request(fragment);
 	queue_unbounce(queue, fragment);
 	fragment_again_first(&queue->table, fragment);
 	return fragment;
 }
 
 /* The channel took no more than the first `taken` of n. */
-static RARE void post_cut(struct rmem_queue *queue, struct channel *channel,
+static RARE void post_cut(struct rmem_queue *queue, struct send_side *side,
 			  unsigned taken, unsigned n)
 {
-	complete_kill(queue, channel);
+	complete_kill(queue, side);
 	for (unsigned i = taken; i < n; i++)
-		complete_check(queue, fragment_unpost(queue, channel)->op);
+		complete_check(queue, fragment_unpost(queue, side)->op);
 }
 
-void schedule_post(struct rmem_queue *queue, struct channel *channel)
+void schedule_post(struct rmem_queue *queue, struct send_side *side)
 {
-	unsigned n = channel->n_put;
+	unsigned n = side->n_put;
 	int result;
 
 	if (n == 0)
 		return;
-	channel->n_put = 0;
-	result = queue->ops->post(channel->fabric);
+	side->n_put = 0;
+	result = queue->ops->post(side->fabric);
 	if (result != (int)n)
-		post_cut(queue, channel, result > 0 ? (unsigned)result : 0, n);
+		post_cut(queue, side, result > 0 ? (unsigned)result : 0, n);
 }
 
 static struct fabric_local_mr *region_of(const struct rmem_queue *queue,
@@ -63,28 +63,27 @@ static struct fabric_local_mr *region_of(const struct rmem_queue *queue,
 }
 
 /* 1: it was put; 0: there is no room; or why it never can be. */
-static int part_put(struct rmem_queue *queue, struct op *op, struct channel *channel,
+static int part_put(struct rmem_queue *queue, struct op *op, struct send_side *side,
 		    const struct fabric_batch *run, const struct fabric_op *part)
 {
 	if (opcode_is_atomic(op->todo.opcode))
-		return queue->ops->prepare_atomic(channel->fabric, run, part,
-						  &op->atomic);
-	return (int)queue->ops->prepare(channel->fabric, run, part, sizeof(*part), 1);
+		return queue->ops->prepare_atomic(side->fabric, run, part, &op->atomic);
+	return (int)queue->ops->prepare(side->fabric, run, part, sizeof(*part), 1);
 }
 
 /* The same for a fragment of a list. */
 static int slices_put(struct rmem_queue *queue, struct fragment *fragment,
-		      struct channel *channel, struct fabric_batch *run,
+		      struct send_side *side, struct fabric_batch *run,
 		      struct fabric_op *part)
 {
 	struct fabric_sge slices[VEC_SLICES_MAX];
-	unsigned n = vec_slices(fragment->op, fragment, channel->domain, slices);
+	unsigned n = vec_slices(fragment->op, fragment, side->domain, slices);
 
 	if (n > 1)
-		return queue->ops->prepare_sges(channel->fabric, run, part, slices, n);
+		return queue->ops->prepare_sges(side->fabric, run, part, slices, n);
 	run->region = slices[0].region;
 	part->addr = slices[0].addr;
-	return (int)queue->ops->prepare(channel->fabric, run, part, sizeof(*part), 1);
+	return (int)queue->ops->prepare(side->fabric, run, part, sizeof(*part), 1);
 }
 
 /* NULL: the error says it. */
@@ -98,15 +97,15 @@ static const char *unputable_text(int err)
 
 /* Put it into the channel, which has a credit, and a key of the segment. */
 static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
-			 struct channel *channel, const struct attachment *att,
+			 struct send_side *side, const struct attachment *att,
 			 unsigned segment)
 {
 	struct op *op = fragment->op;
-	const struct attachment_key *key = &att->keys[segment][channel->endpoint];
+	const struct attachment_key *key = &att->keys[segment][side->endpoint];
 	bool listed = opcode_is_vectored(op->todo.opcode) && !fragment->chunk;
 	struct fabric_batch run = {
 		.opcode = op_kinds[op->todo.opcode].carried,
-		.region = region_of(queue, fragment, channel->domain),
+		.region = region_of(queue, fragment, side->domain),
 		.remote_addr = key->at.addr,
 		.rkey = key->at.rkey,
 	};
@@ -120,39 +119,39 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 
 	fragment->att = att;
 	fragment->state = FRAGMENT_POSTED;
-	channel_set_put(&queue->channels, channel, fragment);
+	channel_set_put(&queue->channels, side, fragment);
 	op->in_flight++;
 	if (!listed && !fragment->chunk && !fragment_is_request(fragment))
 		part.addr = (unsigned char *)op->todo.addr + fragment->offset;
 	if (fragment_is_request(fragment))
-		taken = inband_put(queue, fragment, channel, att, segment);
+		taken = inband_put(queue, fragment, side, att, segment);
 	else
-		taken = listed ? slices_put(queue, fragment, channel, &run, &part)
-			       : part_put(queue, op, channel, &run, &part);
+		taken = listed ? slices_put(queue, fragment, side, &run, &part)
+			       : part_put(queue, op, side, &run, &part);
 	if (taken == 1) {
-		channel->n_put++;
+		side->n_put++;
 		return;
 	}
 	if (taken < 0)
 		complete_error(queue, op, taken, unputable_text(taken), 0);
 	else
-		complete_kill(queue, channel);
+		complete_kill(queue, side);
 	/* it was never counted as a request */
-	channel->requests += fragment_is_request(fragment);
-	complete_check(queue, fragment_unpost(queue, channel)->op);
+	side->requests += fragment_is_request(fragment);
+	complete_check(queue, fragment_unpost(queue, side)->op);
 }
 
 /* The next channel that takes what lies `offset` into it. */
 static enum pick op_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
 			 bool request, const struct attachment *att, unsigned segment,
-			 struct channel **ret_channel)
+			 struct send_side **ret_side)
 {
 	unsigned endpoints =
 		opcode_is_atomic(op->todo.opcode) ? op->endpoints : ENDPOINTS_ALL;
 
 	if (request)
-		return inband_pick(queue, op, offset, att, segment, ret_channel);
-	return channel_set_pick(&queue->channels, endpoints, att, segment, ret_channel);
+		return inband_pick(queue, op, offset, att, segment, ret_side);
+	return channel_set_pick(&queue->channels, endpoints, att, segment, ret_side);
 }
 
 /* No channel of the queue leads to where it is lent. */
@@ -210,7 +209,7 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 	const struct attachment *att =
 		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
 	uint64_t at = op->todo.offset + fragment->offset;
-	struct channel *channel;
+	struct send_side *side;
 	enum pick pick;
 	unsigned segment;
 
@@ -227,7 +226,7 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 	}
 	segment = attachment_segment(att, at);
 	pick = op_pick(queue, op, fragment->offset, fragment_is_request(fragment), att,
-		       segment, &channel);
+		       segment, &side);
 	if (pick == PICK_WAIT)
 		return false;
 	if (pick == PICK_NEVER) {
@@ -240,7 +239,7 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 	if (pick == PICK_NO_KEY)
 		retry_refused(queue, fragment);
 	else
-		fragment_put(queue, fragment, channel, att, segment);
+		fragment_put(queue, fragment, side, att, segment);
 	return true;
 }
 
@@ -351,7 +350,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
 	uint64_t at = op->todo.offset + (op->todo.bytes - op->end.left);
 	const char *why = op_stale(op, att);
-	struct channel *channel;
+	struct send_side *side;
 	struct fragment *fragment;
 	unsigned segment;
 	enum pick pick;
@@ -363,7 +362,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	}
 	segment = attachment_segment(att, at);
 	pick = op_pick(queue, op, at - op->todo.offset,
-		       opcode_is_remote(op->todo.opcode), att, segment, &channel);
+		       opcode_is_remote(op->todo.opcode), att, segment, &side);
 	if (pick == PICK_WAIT)
 		return false;
 	if (pick == PICK_NEVER) {
@@ -382,7 +381,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	if (pick == PICK_NO_KEY)
 		retry_refused(queue, fragment);
 	else
-		fragment_put(queue, fragment, channel, att, segment);
+		fragment_put(queue, fragment, side, att, segment);
 	return true;
 }
 
@@ -453,7 +452,7 @@ void schedule_pump(struct rmem_queue *queue, uint64_t now_ns)
 			/* what ends in here gives back what others wait for */
 		} while (queue->table.n_done > n_done);
 		for (unsigned i = 0; i < queue->channels.n; i++)
-			schedule_post(queue, &queue->channels.all[i]);
+			schedule_post(queue, &queue->channels.sides[i]);
 	} while (queue->channels.n_dead > n_dead);
 }
 

@@ -9,7 +9,7 @@
 #include "librmem/queue/reap.h"
 
 /* Post what was put into a channel; what its channel does not take goes to another one. */
-void schedule_post(struct rmem_queue *queue, struct channel *channel);
+void schedule_post(struct rmem_queue *queue, struct send_side *side);
 /* Whether there is something that schedule_pump() may be able to post. */
 static inline bool schedule_waits(const struct rmem_queue *queue)
 {

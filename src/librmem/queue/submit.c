@@ -170,18 +170,18 @@ static inline bool single_fits(const struct rmem_queue *queue, const struct rmem
 	       buffer_holds(buffer, op->addr, bytes);
 }
 
-static RARE void single_failed(struct rmem_queue *queue, struct channel *channel,
+static RARE void single_failed(struct rmem_queue *queue, struct send_side *side,
 			       int result)
 {
 	if (result < 0)
-		complete_kill(queue, channel);
+		complete_kill(queue, side);
 }
 
 /* Post it on a channel that takes it.  False: that one is dead. */
 static inline bool single_put(struct rmem_queue *queue, const struct rmem_op *todo,
 			      struct inflight *inflight,
 			      const struct rmem_buffer *buffer,
-			      const struct attachment *att, struct channel *channel,
+			      const struct attachment *att, struct send_side *side,
 			      const struct fabric_key *key)
 {
 	_Static_assert((int)RMEM_OP_READ == FABRIC_READ &&
@@ -190,16 +190,16 @@ static inline bool single_put(struct rmem_queue *queue, const struct rmem_op *to
 	struct op *op;
 	int result;
 
-	result = queue->ops->post_one(channel->fabric, (enum fabric_opcode)todo->opcode,
-				      buffer->mrs[channel->domain], key, op_part(todo));
+	result = queue->ops->post_one(side->fabric, (enum fabric_opcode)todo->opcode,
+				      buffer->mrs[side->domain], key, op_part(todo));
 	if (result != 1) {
-		single_failed(queue, channel, result);
+		single_failed(queue, side, result);
 		return false;
 	}
 	op = optable_take(&queue->table);
 	op_launch(op, todo, inflight, att, queue_deadline_ns(queue, todo->timeout_ms));
 	queue->active++;
-	channel_set_put(&queue->channels, channel, &op->own);
+	channel_set_put(&queue->channels, side, &op->own);
 	return true;
 }
 
@@ -210,12 +210,12 @@ static RARE bool single_seek(struct rmem_queue *queue, const struct rmem_op *tod
 			     const struct rmem_buffer *buffer,
 			     const struct attachment *att)
 {
-	struct channel *channel;
+	struct send_side *side;
 
-	return channel_set_pick(&queue->channels, ENDPOINTS_ALL, att, 0, &channel) ==
+	return channel_set_pick(&queue->channels, ENDPOINTS_ALL, att, 0, &side) ==
 		       PICK_OK &&
-	       single_put(queue, todo, inflight, buffer, att, channel,
-			  &att->keys[0][channel->endpoint].at);
+	       single_put(queue, todo, inflight, buffer, att, side,
+			  &att->keys[0][side->endpoint].at);
 }
 
 /* Post it on the channel whose turn it is, or another one.  False: none takes it now, or it is
@@ -226,13 +226,13 @@ static inline bool single_post(struct rmem_queue *queue, const struct rmem_op *t
 			       const struct attachment *att)
 {
 	struct channel_set *set = &queue->channels;
-	struct channel *channel = set->next;
-	const struct attachment_key *key = &att->keys[0][channel->endpoint];
+	struct send_side *side = set->next;
+	const struct attachment_key *key = &att->keys[0][side->endpoint];
 
-	if (!channel_set_open(set, channel) || !key->present)
+	if (!channel_set_open(set, side) || !key->present)
 		return single_seek(queue, todo, inflight, buffer, att);
 	(void)channel_set_next(set);
-	return single_put(queue, todo, inflight, buffer, att, channel, &key->at);
+	return single_put(queue, todo, inflight, buffer, att, side, &key->at);
 }
 
 /* The short way of an operation that is submitted alone, as a program does that waits for each:

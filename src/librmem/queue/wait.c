@@ -50,13 +50,13 @@ poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned
 static inline bool single_take(struct rmem_queue *queue, const struct fabric_wc *wc,
 			       struct rmem_completion *ret_completion)
 {
-	struct channel *channel = wc->owner;
-	struct op *op = channel->fragments[channel->first]->op;
+	struct send_side *side = wc->owner;
+	struct op *op = side->fragments[side->first]->op;
 
 	if (wc->status != 0 || !op->whole)
 		return false;
-	channel->proven = true;
-	(void)channel_set_take(&queue->channels, channel);
+	side->proven = true;
+	(void)channel_set_take(&queue->channels, side);
 	ret_completion->cookie = op->todo.cookie;
 	ret_completion->status = 0;
 	ret_completion->vendor = 0;

@@ -165,7 +165,7 @@ static struct fabric_channel *connect_channel(struct rmem_queue *queue,
 					      struct channel *channel)
 {
 	struct fabric_channel_params params = { .depth = queue->channels.depth,
-						.owner = channel };
+						.owner = channel->owner };
 	struct fabric_channel *fabric = NULL;
 
 	ck_assert_int_eq(
@@ -183,9 +183,10 @@ struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 	params.bounce_bytes = 64 << 10;
 	ck_assert_int_eq(queue_new(&stage.session, &params, &queue), 0);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		queue->channels.all[i].fabric =
-			connect_channel(queue, &queue->channels.all[i]);
-		queue->channels.all[i].live = true;
+		struct channel *channel = &queue->channels.all[i];
+
+		channel->fabric = connect_channel(queue, channel);
+		channel_set_connected(&queue->channels.sides[i], channel->fabric);
 	}
 	list_append(&stage.session.queues, &queue->node);
 	return queue;
@@ -193,7 +194,7 @@ struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 
 static void bury(struct rmem_queue *queue, struct channel *channel, enum peer_end end)
 {
-	fake_forget_late(channel);
+	fake_forget_late(channel->owner);
 	atomic_store(&channel->peer_end, end);
 	queue_wake(queue);
 }

@@ -272,7 +272,7 @@ START_TEST(dead_channel__without_completions_is_given_up)
 	/* without the channel nothing can touch the memory any more */
 	ck_assert_ptr_null(stage_channel(queue, 0));
 	/* the channel comes back, with all its credits, and what was lost goes again */
-	ck_assert_uint_eq(queue->channels.all[0].in_flight, 0);
+	ck_assert_uint_eq(queue->channels.sides[0].in_flight, 0);
 	ck_assert_uint_eq(queue->channels.n_dead, 0);
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);

@@ -363,7 +363,7 @@ START_TEST(single__to_a_dead_channel_goes_to_another)
 
 	stage_channel(queue, 0)->aborted = true;
 	submit(queue, write_at(0, 1));
-	ck_assert(!queue->channels.all[0].live);
+	ck_assert(!queue->channels.sides[0].live);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 1);
 	fake_complete_all();
 	expect(queue, 1, 0);
@@ -474,7 +474,7 @@ START_TEST(news__come_to_who_polls_for_a_single)
 	queue->channels.all[0].doomed = true;
 	atomic_store(&queue->woken, true);
 	expect_none(queue);
-	ck_assert(!queue->channels.all[0].live);
+	ck_assert(!queue->channels.sides[0].live);
 	ck_assert_uint_eq(stage_reconnect(queue), 1);
 	expect_none(queue);
 	fake_complete_all();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/channel/channel_set.h"
+#include "librmem/queue/channel_set.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,40 +41,52 @@ static unsigned domains_deal(const struct domain_set *domains, int node, unsigne
 	return total;
 }
 
+static void send_sides_init(struct channel_set *set, const struct domain_set *domains,
+			    const unsigned *deal, unsigned asked,
+			    struct fragment **fragments)
+{
+	for (unsigned i = 0; i < set->n; i++) {
+		struct channel *channel = &set->all[i];
+		struct send_side *side = &set->sides[i];
+
+		channel->domain = side->domain = deal[i];
+		channel->endpoint = side->endpoint = domains->domains[deal[i]].number;
+		channel->extra = i >= asked;
+		channel->owner = side;
+		side->channel = channel;
+		side->fragments = &fragments[(size_t)i * (set->mask + 1)];
+		side->follower = &set->sides[i + 1 < set->n ? i + 1 : 0];
+	}
+}
+
 int channel_set_create(const struct domain_set *domains, int node, unsigned n,
 		       unsigned depth, struct channel_set *ret_set)
 {
 	unsigned deal[RMEM_CHANNELS_MAX + WIRE_ENDPOINTS_MAX];
-	struct channel *channels;
+	unsigned total = domains_deal(domains, node, n, deal), places = 1;
+	struct channel *channels = calloc(total, sizeof(*channels));
+	struct send_side *sides = calloc(total, sizeof(*sides));
 	struct fragment **fragments;
-	unsigned asked = n, places = 1;
 
 	while (places < depth)
 		places *= 2;
-	n = domains_deal(domains, node, n, deal);
-	channels = calloc(n, sizeof(*channels));
-	fragments = calloc((size_t)n * places, sizeof(*fragments));
-	if (!channels || !fragments) {
+	fragments = calloc((size_t)total * places, sizeof(*fragments));
+	if (!channels || !sides || !fragments) {
 		free(channels);
+		free(sides);
 		free(fragments);
-		return err_set(-ENOMEM, "no memory for %u channels", n);
-	}
-	for (unsigned i = 0; i < n; i++) {
-		channels[i].domain = deal[i];
-		channels[i].endpoint = domains->domains[channels[i].domain].number;
-		channels[i].fragments = &fragments[(size_t)i * places];
-		channels[i].extra = i >= asked;
-		channels[i].stage = CHANNEL_USED;
-		channels[i].follower = &channels[i + 1 < n ? i + 1 : 0];
+		return err_set(-ENOMEM, "no memory for %u channels", total);
 	}
 	*ret_set = (struct channel_set){
 		.ops = domains->ops,
-		.n = n,
+		.n = total,
 		.depth = depth,
 		.mask = places - 1,
 		.all = channels,
-		.next = channels,
+		.sides = sides,
+		.next = sides,
 	};
+	send_sides_init(ret_set, domains, deal, n, fragments);
 	return 0;
 }
 
@@ -82,7 +94,8 @@ void channel_set_destroy(struct channel_set *set)
 {
 	if (!set->all)
 		return;
-	free(set->all[0].fragments);
+	free(set->sides[0].fragments);
+	free(set->sides);
 	free(set->all);
 	set->all = NULL;
 }
@@ -92,7 +105,7 @@ unsigned channel_set_endpoints(const struct channel_set *set)
 	unsigned endpoints = 0;
 
 	for (unsigned i = 0; i < set->n; i++)
-		endpoints |= 1u << set->all[i].endpoint;
+		endpoints |= 1u << set->sides[i].endpoint;
 	return endpoints;
 }
 
@@ -109,11 +122,11 @@ static enum pick none_takes(const struct channel_set *set, unsigned endpoints,
 	if (!(endpoints & channel_set_endpoints(set)))
 		return PICK_NEVER;
 	for (unsigned i = 0; i < set->n; i++) {
-		const struct channel *channel = &set->all[i];
+		const struct send_side *side = &set->sides[i];
 
-		if (!channel->live || !(endpoints & (1u << channel->endpoint)))
+		if (!side->live || !(endpoints & (1u << side->endpoint)))
 			continue;
-		if (attachment->keys[segment][channel->endpoint].present)
+		if (attachment->keys[segment][side->endpoint].present)
 			return PICK_WAIT;
 		result = PICK_NO_KEY;
 	}
@@ -122,25 +135,38 @@ static enum pick none_takes(const struct channel_set *set, unsigned endpoints,
 
 enum pick channel_set_search(struct channel_set *set, unsigned endpoints,
 			     const struct attachment *attachment, unsigned segment,
-			     struct channel **ret_channel)
+			     struct send_side **ret_side)
 {
 	for (unsigned i = 1; i < set->n; i++) {
-		struct channel *channel = channel_set_next(set);
+		struct send_side *side = channel_set_next(set);
 
-		if (channel_set_takes(set, channel, endpoints, attachment, segment)) {
-			*ret_channel = channel;
+		if (channel_set_takes(set, side, endpoints, attachment, segment)) {
+			*ret_side = side;
 			return PICK_OK;
 		}
 	}
 	return none_takes(set, endpoints, attachment, segment);
 }
 
-void channel_set_kill(struct channel_set *set, struct channel *channel, uint64_t now_ns)
+void channel_set_connected(struct send_side *side, struct fabric_channel *fabric)
 {
-	if (!channel->live)
+	side->fabric = fabric;
+	side->live = true;
+	side->proven = false;
+}
+
+void channel_set_disconnected(struct channel_set *set, struct send_side *side)
+{
+	side->fabric = NULL;
+	set->n_dead--;
+}
+
+void channel_set_kill(struct channel_set *set, struct send_side *side, uint64_t now_ns)
+{
+	if (!side->live)
 		return;
-	channel->live = false;
-	channel->flush_ns = now_ns + CHANNEL_FLUSH_MS * UINT64_C(1000000);
+	side->live = false;
+	side->flush_ns = now_ns + CHANNEL_FLUSH_MS * UINT64_C(1000000);
 	set->n_dead++;
-	set->ops->abort(channel->fabric);
+	set->ops->abort(side->fabric);
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A channel of a queue, which outlives the connections in it: a dead one is freed by the queue's
+ * owner once everything on it was flushed, and the session's driver puts a fresh one in its
+ * place. */
+#ifndef LIBRMEM_CHANNEL_CHANNEL_H
+#define LIBRMEM_CHANNEL_CHANNEL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fabric/fabric.h"
+#include "librmem/session/connection.h"
+
+struct rmem_queue;
+
+enum channel_stage {
+	CHANNEL_USED,       /* the owner has a channel */
+	CHANNEL_WANTED,     /* ask the server for one, at retry_ns */
+	CHANNEL_CLOSING,    /* to end the last one first */
+	CHANNEL_ASKED,      /* for its number */
+	CHANNEL_REKEY,      /* first on its endpoint: leases get keys for it */
+	CHANNEL_CONNECTING, /* by the driver, without the lock */
+	CHANNEL_FRESH,      /* connected, the owner has not seen it yet */
+};
+
+enum peer_end {
+	PEER_END_OPEN,    /* not known to be dead: late packets may still be applied */
+	PEER_END_CLOSED,  /* dead, nothing of it is applied any more */
+	PEER_END_UNKNOWN, /* it cannot be known */
+};
+
+struct channel {
+	/* constant */
+	unsigned domain;
+	uint8_t endpoint; /* its number at the server */
+	bool extra;       /* beyond the number that was asked for */
+	struct rmem_queue *queue;
+	void *owner; /* what completions of its connections name */
+
+	/* what became of the server's end of the last connection.  [any] */
+	_Atomic int peer_end; /* enum peer_end */
+
+	/* under the session's lock */
+	enum channel_stage stage;
+	struct fabric_channel *fabric; /* what the owner uses; only it changes this */
+	uint32_t number;
+	bool doomed;  /* the driver has aborted the channel */
+	bool watched; /* its alive_fd is in the session's epoll set */
+	bool ended;   /* the server said so, before it was connected */
+	struct fabric_channel *fresh;
+	struct connection_call *call;
+	uint64_t retry_ns;
+	unsigned backoff_ms;
+	unsigned resumes; /* of the session, when its first channel was asked for */
+};
+
+#endif
