@@ -5,29 +5,52 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/rare.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
-#include "librmem/queue/queue.h"
+#include "librmem/queue/alone.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 
-static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
+/* Memory of the program of up to so many bytes passes through a buffer of the session, where the
+ * fabric wants it registered; that costs less than to wait for a free chunk. */
+#define COPY_MAX 65536u
+/* Up to so many bytes are copied at once: to look for a buffer that holds them takes longer. */
+#define COPY_UNSEEN_MAX 512u
+
+/* The operation was submitted: its own time-out ends the wait. */
+static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 {
 	struct rmem_completion completion;
-	int result = rmem_submit(queue, op, 1);
+	int result;
 
-	if (result < 0)
-		return result;
-	/* the operation's own time-out ends the wait */
 	do {
 		result = rmem_wait(queue, &completion, 1, 1, -1);
 	} while (result == 0);
 	if (completion.status)
 		return err_set(completion.status, "%s", rmem_completion_error(queue));
 	return 0;
+}
+
+static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
+{
+	struct rmem_completion completion;
+	int got = 0;
+
+	alone_begin(queue);
+	if (!alone_submit(queue, op)) {
+		int result = rmem_submit(queue, op, 1);
+
+		return result < 0 ? result : op_await(queue);
+	}
+	/* where nothing is registered, the peer's program answers, and not at once */
+	if (queue->ops->needs_local_mr && alone_poll(queue, &completion, &got) && got)
+		return 0;
+	return op_await(queue);
 }
 
 /* Take turns with other threads. */
@@ -42,38 +65,74 @@ static int op_turn(struct rmem *session, const struct rmem_op *op)
 	return err;
 }
 
-static int transfer(struct rmem_lease *lease, enum rmem_opcode opcode, uint64_t offset,
-		    void *addr, uint64_t bytes, uint32_t value)
+/* Where it cannot be made, the queue's own registered memory has to do. */
+static RARE struct rmem_buffer *copy_create(struct rmem *session)
 {
-	struct rmem *session = lease->session;
-	struct rmem_op op = {
-		.opcode = (uint16_t)opcode,
-		.lease = lease,
-		.offset = offset,
-		.addr = addr,
-		.bytes = bytes,
-		.value = value,
-	};
+	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+
+	params.bytes = COPY_MAX;
+	if (rmem_buffer_create(session, &params, &session->sync_buffer))
+		return NULL;
+	return session->sync_buffer;
+}
+
+/* As op_turn(), through the session's buffer. */
+static int op_copy(struct rmem *session, struct rmem_op *op)
+{
+	struct rmem_buffer *buffer;
+	void *addr = op->addr;
+	int err;
+
+	(void)pthread_mutex_lock(&session->sync_lock);
+	buffer = session->sync_buffer ? session->sync_buffer : copy_create(session);
+	if (buffer) {
+		op->buffer = buffer;
+		op->addr = buffer->addr;
+		if (op->opcode != RMEM_OP_READ)
+			memcpy(buffer->addr, addr, op->bytes);
+	}
+	err = op_run(session->sync_queue, op);
+	if (buffer && op->opcode == RMEM_OP_READ && !err)
+		memcpy(addr, buffer->addr, op->bytes);
+	(void)pthread_mutex_unlock(&session->sync_lock);
+	recovery_sync(session);
+	return err;
+}
+
+/* A read or a write, with or without a notification. */
+static inline int transfer(struct rmem_op *op)
+{
+	struct rmem *session = op->lease->session;
 	int err;
 
 	session_nudge(session);
-	/* registered memory only matters where the fabric wants it */
-	if (session->domains.ops->needs_local_mr && bytes > 0)
-		op.buffer = buffer_find(session, addr, bytes);
-	err = op_turn(session, &op);
-	if (op.buffer)
-		(void)atomic_fetch_sub_explicit(&op.buffer->outstanding, 1,
+	if (!session->domains.ops->needs_local_mr || op->bytes == 0 || !op->addr)
+		return op_turn(session, op);
+	if (op->bytes > COPY_UNSEEN_MAX)
+		op->buffer = buffer_find(session, op->addr, op->bytes);
+	if (!op->buffer && op->bytes <= COPY_MAX)
+		return op_copy(session, op);
+	err = op_turn(session, op);
+	if (op->buffer)
+		(void)atomic_fetch_sub_explicit(&op->buffer->outstanding, 1,
 						memory_order_release);
 	return err;
 }
 
 int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes)
 {
+	struct rmem_op op = {
+		.opcode = RMEM_OP_READ,
+		.lease = lease,
+		.offset = offset,
+		.addr = dst,
+		.bytes = bytes,
+	};
 	int err;
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_read: the lease is NULL");
-	err = transfer(lease, RMEM_OP_READ, offset, dst, bytes, 0);
+	err = transfer(&op);
 	return err ? err_prefix(err, "rmem_read") : 0;
 }
 
@@ -90,23 +149,37 @@ static void *untouched(const void *src)
 
 int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t bytes)
 {
+	struct rmem_op op = {
+		.opcode = RMEM_OP_WRITE,
+		.lease = lease,
+		.offset = offset,
+		.addr = untouched(src),
+		.bytes = bytes,
+	};
 	int err;
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_write: the lease is NULL");
-	err = transfer(lease, RMEM_OP_WRITE, offset, untouched(src), bytes, 0);
+	err = transfer(&op);
 	return err ? err_prefix(err, "rmem_write") : 0;
 }
 
 int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
 		      uint64_t bytes, uint32_t value)
 {
+	struct rmem_op op = {
+		.opcode = RMEM_OP_WRITE_NOTIFY,
+		.lease = lease,
+		.offset = offset,
+		.addr = untouched(src),
+		.bytes = bytes,
+		.value = value,
+	};
 	int err;
 
 	if (!lease)
 		return err_set(-EINVAL, "rmem_write_notify: the lease is NULL");
-	err = transfer(lease, RMEM_OP_WRITE_NOTIFY, offset, untouched(src), bytes,
-		       value);
+	err = transfer(&op);
 	return err ? err_prefix(err, "rmem_write_notify") : 0;
 }
 

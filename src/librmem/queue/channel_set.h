@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rare.h"
 #include "fabric/fabric.h"
 #include "librmem/channel/channel.h"
 #include "librmem/channel/domain.h"
@@ -86,9 +87,9 @@ static inline bool channel_set_takes(const struct channel_set *set,
 }
 
 /* As channel_set_pick(), when the next one would not do. */
-enum pick channel_set_search(struct channel_set *set, unsigned endpoints,
-			     const struct attachment *attachment, unsigned segment,
-			     struct send_side **ret_side);
+RARE enum pick channel_set_search(struct channel_set *set, unsigned endpoints,
+				  const struct attachment *attachment, unsigned segment,
+				  struct send_side **ret_side);
 /* The next channel to one of `endpoints`, a bit each by their numbers, that has a credit and
  * for whose endpoint there is a key of the segment.  PICK_NO_KEY: waiting does not help,
  * there are channels but no key; PICK_NEVER: nor are there channels to an endpoint that it is

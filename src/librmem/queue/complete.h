@@ -4,6 +4,7 @@
 #ifndef LIBRMEM_QUEUE_COMPLETE_H
 #define LIBRMEM_QUEUE_COMPLETE_H
 
+#include "base/rare.h"
 #include "librmem/queue/queue.h"
 #include "librmem/queue/reap.h"
 
@@ -19,7 +20,7 @@ void complete_nothing(struct rmem_queue *queue, struct op *op);
 void complete_done(struct rmem_queue *queue, struct op *op, int status);
 
 /* Nothing more goes through the channel in this channel. */
-void complete_kill(struct rmem_queue *queue, struct send_side *side);
+RARE void complete_kill(struct rmem_queue *queue, struct send_side *side);
 /* Take the fabric's completions, whole operations into the reaper (NULL: none) at once. */
 void complete_completions(struct rmem_queue *queue, struct reaper *reaper);
 /* The same for n completions of a domain that are in queue->wcs; < 0: there will be none. */

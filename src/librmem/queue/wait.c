@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/queue/alone.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
@@ -45,60 +46,11 @@ poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned
 	return (int)(reaper.next - completions);
 }
 
-/* Take the operation that is outstanding alone, as its completion says; nothing else waits for
- * it.  False: it is not whole, or failed. */
-static inline bool single_take(struct rmem_queue *queue, const struct fabric_wc *wc,
-			       struct rmem_completion *ret_completion)
-{
-	struct send_side *side = wc->owner;
-	struct op *op = side->fragments[side->first]->op;
-
-	if (wc->status != 0 || !op->whole)
-		return false;
-	side->proven = true;
-	(void)channel_set_take(&queue->channels, side);
-	ret_completion->cookie = op->todo.cookie;
-	ret_completion->status = 0;
-	ret_completion->vendor = 0;
-	ret_completion->bytes = op->todo.bytes;
-	inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
-	queue->active--;
-	optable_give(&queue->table, op);
-	return true;
-}
-
-/* The short way where one operation is outstanding, as with a program that waits for each.
- * False: there is something else to be done. */
-static inline bool single_poll(struct rmem_queue *queue,
-			       struct rmem_completion *completions, int *ret_got)
-{
-	for (unsigned i = 0; i < queue->n_cqs; i++) {
-		int n;
-
-		if (!queue->cqs[i])
-			continue;
-		n = queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS);
-		if (n == 0)
-			continue;
-		*ret_got = 1;
-		if (n == 1 && single_take(queue, queue->wcs, completions))
-			return true;
-		queue->now_ns = 0;
-		complete_taken(queue, i, n, NULL);
-		return false;
-	}
-	*ret_got = 0;
-	return !schedule_waits(queue) && !schedule_overdue(queue);
-}
-
 int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n)
 {
 	int got;
 
-	if (queue_outstanding(queue) == 1 && n > 0 && queue->table.n_done == 0 &&
-	    queue->channels.n_dead == 0 &&
-	    !atomic_load_explicit(&queue->woken, memory_order_acquire) &&
-	    single_poll(queue, completions, &got))
+	if (n > 0 && alone_poll(queue, completions, &got))
 		return got;
 	return poll_all(queue, completions, n);
 }
@@ -116,21 +68,24 @@ static bool queue_arm(struct rmem_queue *queue)
 	return queue->table.n_done > 0;
 }
 
-/* A device completes small operations sooner than a sleeper wakes.  True: something is
- * there. */
-static bool queue_spin(struct rmem_queue *queue)
+/* Take completions until there are `min`, at most until then: a device completes small operations
+ * sooner than a sleeper wakes. */
+static unsigned queue_spin(struct rmem_queue *queue,
+			   struct rmem_completion *completions, unsigned n,
+			   unsigned min, uint64_t until_ns)
 {
-	uint64_t until;
+	unsigned got = (unsigned)rmem_poll(queue, completions, n);
+	uint64_t now_ns, end_ns = 0;
 
-	if (!queue->ops->needs_local_mr)
-		return false;
-	until = clock_now_ns() + SPIN_NS;
-	do {
-		schedule_progress(queue, NULL);
-		if (queue->table.n_done > 0)
-			return true;
-	} while (queue_now_ns(queue) < until);
-	return false;
+	while (got < min && queue->ops->needs_local_mr) {
+		now_ns = clock_now_ns();
+		if (end_ns == 0)
+			end_ns = now_ns + SPIN_NS;
+		if (now_ns >= end_ns || now_ns >= until_ns)
+			break;
+		got += (unsigned)rmem_poll(queue, completions + got, n - got);
+	}
+	return got;
 }
 
 /* Sleep until something may have happened.  Without the service thread nobody else keeps
@@ -179,10 +134,10 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 	if (timeout_ms >= 0)
 		until = clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
 	for (;;) {
-		got += (unsigned)rmem_poll(queue, completions + got, n - got);
+		got += queue_spin(queue, completions + got, n - got, min - got, until);
 		if (got >= min || (timeout_ms >= 0 && clock_now_ns() >= until))
 			return (int)got;
-		if (!queue_spin(queue) && !queue_arm(queue))
+		if (!queue_arm(queue))
 			queue_sleep(queue, until);
 	}
 }

@@ -55,10 +55,11 @@ struct rmem {
 	socklen_t peer_bytes;
 	char downgrade[SESSION_TEXT_BYTES]; /* "": none */
 	struct domain_set domains;
-	int epfd;                      /* readable when session_work() has work */
-	int timer_fd;                  /* in it: when something is due */
-	int wake_fd;                   /* in it: a queue wants something */
-	struct rmem_queue *sync_queue; /* used under sync_lock */
+	int epfd;                        /* readable when session_work() has work */
+	int timer_fd;                    /* in it: when something is due */
+	int wake_fd;                     /* in it: a queue wants something */
+	struct rmem_queue *sync_queue;   /* used under sync_lock */
+	struct rmem_buffer *sync_buffer; /* of unregistered memory; NULL: not yet */
 	pthread_mutex_t sync_lock;
 
 	/* what queues read without the lock */
