@@ -12,93 +12,6 @@
 #include "librmem/queue/queue.h"
 #include "librmem/session/session.h"
 
-/* ---- the queue's side ---- */
-
-static int channel_able(const struct rmem_queue *queue, const struct channel *channel)
-{
-	const struct domain_set *domains = &queue->session->domains;
-
-	/* one that is away is not asked, but waited for */
-	if (!queue->cqs[channel->domain])
-		return 0;
-	return queue->ops->domain_supports(domains->domains[channel->domain].fabric,
-					   FABRIC_CAN_ATOMICS);
-}
-
-int atomic_device_able(const struct rmem_queue *queue)
-{
-	int err = -ENOTSUP;
-
-	for (unsigned i = 0; i < queue->channels.n && err; i++)
-		err = channel_able(queue, &queue->channels.all[i]);
-	return err;
-}
-
-/* Those of `among` to which the queue has channels that carry atomics. */
-static unsigned endpoints_able(const struct rmem_queue *queue, unsigned among)
-{
-	unsigned endpoints = 0;
-
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct channel *channel = &queue->channels.all[i];
-		unsigned bit = 1u << channel->endpoint;
-
-		if ((among & bit) && !(endpoints & bit) &&
-		    channel_able(queue, channel) == 0)
-			endpoints |= bit;
-	}
-	return endpoints;
-}
-
-/* Have the server asked, unless it is already.  False: the queue leads to none of these. */
-static bool atomic_device_want(struct rmem_queue *queue, struct rmem_lease *lease,
-			       unsigned among)
-{
-	unsigned endpoints = endpoints_able(queue, among), nobody = 0;
-
-	if (endpoints == 0)
-		return false;
-	if (atomic_compare_exchange_strong(&lease->atomic_device.wanted, &nobody,
-					   (unsigned)__builtin_ctz(endpoints) + 1)) {
-		leases_want(lease->session);
-		session_wake(lease->session);
-	}
-	return true;
-}
-
-int atomic_device_find(struct rmem_queue *queue, struct rmem_lease *lease,
-		       unsigned among, unsigned *ret_endpoints, const char **ret_why)
-{
-	struct atomic_device *atomic_device = &lease->atomic_device;
-	int state = atomic_load_explicit(&atomic_device->state, memory_order_acquire);
-	unsigned endpoints;
-
-	if (state == HOME_UNKNOWN) {
-		*ret_why = "its memory is not lent through a device with atomics that "
-			   "this queue has a channel to";
-		return atomic_device_want(queue, lease, among) ? -EAGAIN : -ENOTSUP;
-	}
-	/* those that wait for these news go first */
-	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
-		return -EAGAIN;
-	*ret_why = atomic_device->text;
-	if (state == HOME_REFUSED)
-		return atomic_device->err;
-	if (atomic_device->endpoints && !(atomic_device->endpoints & among)) {
-		*ret_why =
-			"this part of the lease is not lent through the device that is "
-			"its atomic home";
-		return -ENOTSUP;
-	}
-	endpoints = endpoints_able(queue, atomic_device->endpoints & among);
-	if (endpoints == 0)
-		return -ENOTSUP;
-	*ret_endpoints = endpoints;
-	return 0;
-}
-
-/* ---- the session's side ---- */
-
 static bool is_there(const struct wire_endpoint *endpoint,
 		     const struct wire_home *atomic_device)
 {
@@ -129,7 +42,7 @@ static int atomic_device_done(void *ctx, int err, const struct wire_msg *reply)
 	struct atomic_device *atomic_device = &lease->atomic_device;
 
 	atomic_device->call = NULL;
-	/* a queue that sees the state must see that there is news, too: atomic_device_find() */
+	/* a queue that sees the state must see that there is news, too: endpoints_atomic() */
 	queues_wake(lease->session);
 	if (err) {
 		atomic_device->err = err;

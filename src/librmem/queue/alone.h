@@ -13,6 +13,7 @@
 #include "librmem/queue/complete.h"
 #include "librmem/queue/queue.h"
 #include "librmem/queue/schedule.h"
+#include "librmem/queue/validate.h"
 #include "librmem/session/session.h"
 
 /* A call that submits begins: take the time, and what is due. */
@@ -22,7 +23,7 @@ static inline void alone_begin(struct rmem_queue *queue)
 
 	queue->now_ns = now_ns;
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
-		complete_news(queue);
+		schedule_news(queue);
 	if (now_ns >= queue->next_deadline_ns)
 		complete_deadlines(queue, now_ns);
 }
@@ -53,13 +54,9 @@ static inline bool alone_fits(const struct rmem_queue *queue, const struct rmem_
 			      const struct rmem_buffer *buffer,
 			      const struct attachment *att)
 {
-	_Static_assert((unsigned)RMEM_OP_READ == RMEM_READ &&
-			       (unsigned)RMEM_OP_WRITE == RMEM_WRITE,
-		       "each is named as the right that it needs");
 	uint64_t bytes = op->bytes;
 
-	return att->n_segments == 1 && (lease->rights & op->opcode) &&
-	       !lease_ended(lease) && bytes - 1 < queue->share_max &&
+	return validate_lease(lease, att, op->opcode) && bytes - 1 < queue->share_max &&
 	       bytes <= att->bytes && op->offset <= att->bytes - bytes &&
 	       buffer_holds(buffer, op->addr, bytes);
 }

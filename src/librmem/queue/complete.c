@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include "base/rare.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
-#include "librmem/queue/retry.h"
-#include "librmem/queue/pending.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/channel/connect.h"
 #include "librmem/session/session.h"
@@ -160,6 +157,29 @@ static bool fragment_survives(const struct fragment *fragment, int status)
 	       fragment->op->end.verdict == 0 && !fragment_is_once(fragment);
 }
 
+void complete_refused(struct rmem_queue *queue, struct fragment *fragment)
+{
+	queue_unbounce(queue, fragment);
+	fragment->state = FRAGMENT_REFUSED;
+	fragment->verify = lease_verify(fragment->op->todo.lease);
+	if (fragment->op->todo.opcode == RMEM_OP_COPY)
+		fragment->verify_source =
+			lease_verify(fragment->op->inband.source.lease);
+	list_append(&queue->table.doubt, &fragment->node);
+}
+
+/* It may have been applied, or may still be: it goes again when no packet of its channel
+ * can arrive any more. */
+static void fragment_lost(struct rmem_queue *queue, struct send_side *side,
+			  struct fragment *fragment)
+{
+	queue_unbounce(queue, fragment);
+	fragment->state = FRAGMENT_LOST;
+	fragment->channel = side->channel;
+	fragment->losses++;
+	list_append(&queue->table.lost, &fragment->node);
+}
+
 static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 			    struct fragment *fragment, const struct fabric_wc *wc)
 {
@@ -176,10 +196,10 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 		   op->end.verdict == 0) {
 		/* rights and bounds were checked here, so the keys have changed, or the
 		 * lease has ended and the news of it is still on its way */
-		retry_refused(queue, fragment);
+		complete_refused(queue, fragment);
 		return;
 	} else if (fragment_survives(fragment, wc->status)) {
-		retry_lost(queue, side, fragment);
+		fragment_lost(queue, side, fragment);
 		return;
 	} else {
 		complete_error(queue, op, wc->status, wc->text, wc->vendor);
@@ -316,38 +336,6 @@ void complete_completions(struct rmem_queue *queue, struct reaper *reaper)
 			complete_taken(queue, i, n, reaper);
 		} while (n == QUEUE_WCS);
 	}
-}
-
-/* ---- news ---- */
-
-static void channel_look(struct rmem_queue *queue, struct send_side *side)
-{
-	struct channel *channel = side->channel;
-
-	if (channel->fresh && !channel->fabric) {
-		channel->fabric = channel->fresh;
-		channel->fresh = NULL;
-		channel->stage = CHANNEL_USED;
-		channel_set_connected(side, channel->fabric);
-	}
-	if (channel->doomed)
-		complete_kill(queue, side);
-}
-
-void complete_news(struct rmem_queue *queue)
-{
-	eventfd_t count;
-
-	(void)pthread_mutex_lock(&queue->session->lock);
-	/* flag and descriptor change together, or one would stay without the other */
-	(void)eventfd_read(queue->wake_fd, &count);
-	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
-	for (unsigned i = 0; i < queue->channels.n; i++)
-		channel_look(queue, &queue->channels.sides[i]);
-	(void)pthread_mutex_unlock(&queue->session->lock);
-	recovery_tidy(queue);
-	retry_resolve(queue);
-	pending_homes(queue);
 }
 
 void complete_dead(struct rmem_queue *queue)

@@ -19,6 +19,8 @@ void complete_nothing(struct rmem_queue *queue, struct op *op);
 /* It is complete without a fragment. */
 void complete_done(struct rmem_queue *queue, struct op *op, int status);
 
+/* A fragment was refused: it waits for what the server says of its lease. */
+void complete_refused(struct rmem_queue *queue, struct fragment *fragment);
 /* Nothing more goes through the channel in this channel. */
 RARE void complete_kill(struct rmem_queue *queue, struct send_side *side);
 /* Take the fabric's completions, whole operations into the reaper (NULL: none) at once. */
@@ -26,8 +28,6 @@ void complete_completions(struct rmem_queue *queue, struct reaper *reaper);
 /* The same for n completions of a domain that are in queue->wcs; < 0: there will be none. */
 void complete_taken(struct rmem_queue *queue, unsigned domain, int n,
 		    struct reaper *reaper);
-/* Look at channels and leases that have news. */
-void complete_news(struct rmem_queue *queue);
 /* Free the channels that are dead and have nothing outstanding, ask for others. */
 void complete_dead(struct rmem_queue *queue);
 /* All that is not on a channel ends in `err`. */

@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/err.h"
 #include "librmem/lease/lease.h"
+#include "librmem/queue/endpoints.h"
 #include "librmem/session/session.h"
 
 /* ---- pings ---- */
@@ -50,17 +51,6 @@ void inband_nowhere_free(struct rmem_lease *lease)
 
 /* ---- submitting ---- */
 
-static int channel_able(const struct rmem_queue *queue, const struct channel *channel)
-{
-	const struct domain_set *domains = &queue->session->domains;
-
-	/* one that is away is not asked, but waited for */
-	if (!queue->cqs[channel->domain])
-		return 0;
-	return queue->ops->domain_supports(domains->domains[channel->domain].fabric,
-					   FABRIC_CAN_INBAND);
-}
-
 static int source_check(const struct rmem_queue *queue, const struct rmem_place *source)
 {
 	if (!source)
@@ -74,15 +64,14 @@ static int source_check(const struct rmem_queue *queue, const struct rmem_place 
 
 int inband_able(struct rmem_queue *queue, const struct rmem_op *todo)
 {
-	int err = -ENOTSUP;
+	int err;
 
 	if (todo->opcode == RMEM_OP_COPY && source_check(queue, todo->source))
 		return -EINVAL;
 	if (opcode_is_remote(todo->opcode) && todo->buffer)
 		return err_set(-EINVAL, "rmem_submit: an operation without local "
 					"memory has a buffer");
-	for (unsigned i = 0; i < queue->channels.n && err; i++)
-		err = channel_able(queue, &queue->channels.all[i]);
+	err = endpoints_check(queue, FABRIC_CAN_INBAND);
 	if (err)
 		return err_prefix(err, "rmem_submit");
 	return todo->opcode == RMEM_OP_PING ? nowhere_find(queue) : 0;
@@ -185,13 +174,7 @@ void inband_start(const struct rmem_queue *queue, struct op *op)
 {
 	const uint32_t none = 0;
 
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct channel *channel = &queue->channels.all[i];
-
-		if (!(op->endpoints & (1u << channel->endpoint)) &&
-		    channel_able(queue, channel) == 0)
-			op->endpoints |= 1u << channel->endpoint;
-	}
+	op->endpoints = endpoints_able(queue, ENDPOINTS_ALL, FABRIC_CAN_INBAND);
 	if (opcode_is_remote(op->todo.opcode) &&
 	    op->fragment_max > FABRIC_INBAND_BYTES_MAX)
 		op->fragment_max = FABRIC_INBAND_BYTES_MAX;

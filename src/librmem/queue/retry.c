@@ -11,27 +11,6 @@
 /* How often a fragment is posted again after the server gave other keys. */
 #define REFUSALS_MAX 4
 
-void retry_refused(struct rmem_queue *queue, struct fragment *fragment)
-{
-	queue_unbounce(queue, fragment);
-	fragment->state = FRAGMENT_REFUSED;
-	fragment->verify = lease_verify(fragment->op->todo.lease);
-	if (fragment->op->todo.opcode == RMEM_OP_COPY)
-		fragment->verify_source =
-			lease_verify(fragment->op->inband.source.lease);
-	list_append(&queue->table.doubt, &fragment->node);
-}
-
-void retry_lost(struct rmem_queue *queue, struct send_side *side,
-		struct fragment *fragment)
-{
-	queue_unbounce(queue, fragment);
-	fragment->state = FRAGMENT_LOST;
-	fragment->channel = side->channel;
-	fragment->losses++;
-	list_append(&queue->table.lost, &fragment->node);
-}
-
 /* The server has been asked about the fragment's lease. */
 static void doubt_resolve(struct rmem_queue *queue, struct fragment *fragment)
 {

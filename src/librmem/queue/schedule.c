@@ -3,16 +3,171 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include "base/rare.h"
+#include "librmem/channel/device_recovery.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/retry.h"
-#include "librmem/queue/pending.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/complete.h"
+#include "librmem/queue/endpoints.h"
+#include "librmem/queue/validate.h"
 #include "librmem/queue/vec.h"
+
+/* Shares of a large operation are cut at multiples of a page. */
+#define STRIPE_ALIGN UINT64_C(4096)
+
+/* ---- starting ---- */
+
+void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
+{
+	struct op *op = optable_take(&queue->table);
+
+	*op = (struct op){
+		.own = { .op = op },
+		.todo = *todo,
+		.state = OP_PENDING,
+		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
+		.deadline_ns = now_ns + queue_timeout_ns(queue, todo->timeout_ms),
+		.end = { .left = todo->bytes },
+	};
+	if (opcode_is_atomic(todo->opcode))
+		op->atomic = (struct fabric_atomic){
+			.compare = todo->atomic->compare,
+			.operand = todo->atomic->operand,
+		};
+	if (opcode_is_vectored(todo->opcode))
+		vec_take(op, todo);
+	if (opcode_is_inband(todo->opcode))
+		inband_take(queue, op, todo);
+	/* operands need not last longer than the call */
+	op->todo.atomic = NULL;
+	list_init(&op->own.node);
+	op->inflight =
+		inflight_begin(&queue->inflights, op->todo.lease, op->todo.buffer, 1);
+	queue->carry_fence = false;
+	list_append(&queue->table.pending, &op->node);
+	if (op->deadline_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = op->deadline_ns;
+}
+
+/* Cut so that all channels carry a large operation. */
+static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
+{
+	uint64_t stripe;
+
+	if (queue->channels.n == 1)
+		return UINT64_MAX;
+	stripe = bytes / queue->channels.n;
+	stripe += STRIPE_ALIGN - stripe % STRIPE_ALIGN;
+	return stripe < CHANNEL_SHARE_BYTES ? CHANNEL_SHARE_BYTES : stripe;
+}
+
+/* Memory for what is about to bounce, at the first time. */
+static int bounce_ready(struct rmem_queue *queue, const struct op *op,
+			const char **ret_why)
+{
+	int err;
+
+	if (queue->bounce.memory || !queue->ops->needs_local_mr ||
+	    !(queue_bounces(queue, op) || vec_unregistered(op)))
+		return 0;
+	err = bounce_create(&queue->bounce);
+	if (err == -ENOMEM)
+		*ret_why = "no memory for a bounce buffer, or RLIMIT_MEMLOCK is too "
+			   "low (ulimit -l)";
+	else if (err)
+		*ret_why = "a bounce buffer could not be registered";
+	return err;
+}
+
+/* False: it ended here. */
+static bool op_start(struct rmem_queue *queue, struct op *op)
+{
+	const char *why = NULL;
+	int err = validate_start(op, &why);
+
+	if (!err && op->todo.bytes > 0)
+		err = bounce_ready(queue, op, &why);
+	if (err || (op->todo.bytes == 0 && !opcode_is_inband(op->todo.opcode))) {
+		op->end.why = why;
+		complete_done(queue, op, err);
+		return false;
+	}
+	op->started = true;
+	queue->active++;
+	op->fragment_max = stripe_bytes(queue, op->todo.bytes);
+	if (op->fragment_max > queue->ops->max_bytes &&
+	    !opcode_is_remote(op->todo.opcode))
+		op->fragment_max = queue->ops->max_bytes;
+	if (opcode_is_inband(op->todo.opcode))
+		inband_start(queue, op);
+	if (op->todo.bytes == 0) {
+		complete_nothing(queue, op);
+		return false;
+	}
+	if (queue_bounces(queue, op) && op->fragment_max > queue->bounce.chunk_bytes)
+		op->fragment_max = queue->bounce.chunk_bytes;
+	return true;
+}
+
+/* The list of an atomic.  Not 0: it ended here. */
+static int atomic_wait_list(struct rmem_queue *queue, struct op *op,
+			    struct wait_list **ret_wait_list)
+{
+	const char *why;
+	int err = endpoints_atomic(queue, op->todo.lease, op_reach(op, 0),
+				   &op->endpoints, &why);
+
+	if (err && err != -EAGAIN) {
+		complete_error(queue, op, err, why, 0);
+		complete_check(queue, op);
+		return err;
+	}
+	*ret_wait_list =
+		optable_wait_list(&queue->table, WAIT_ATOMIC, err ? 0 : op->endpoints);
+	return 0;
+}
+
+/* It was started. */
+static void op_enter(struct rmem_queue *queue, struct op *op)
+{
+	struct wait_list *list;
+
+	if (!opcode_is_atomic(op->todo.opcode))
+		list = op_wait_list(&queue->table, op, op->todo.bytes - op->end.left,
+				    opcode_is_remote(op->todo.opcode) ? WAIT_REQUEST
+								      : WAIT_PLAIN);
+	else if (atomic_wait_list(queue, op, &list))
+		return;
+	op_wait(&queue->table, op, list);
+}
+
+/* Start what no fence holds up: it goes to a list, or ends here. */
+static void pending_start(struct rmem_queue *queue)
+{
+	struct op *op;
+
+	while ((op = list_first(&queue->table.pending, struct op, node))) {
+		if (op->fence && !op->started && queue->active > 0)
+			return;
+		if (op->started || op_start(queue, op))
+			op_enter(queue, op);
+	}
+}
+
+/* There is news: start anew what waits to be told where atomics are done. */
+static void atomics_resume(struct rmem_queue *queue)
+{
+	struct list *waiting = &optable_wait_list(&queue->table, WAIT_ATOMIC, 0)->ops;
+
+	/* ahead of all others */
+	list_splice(waiting, &queue->table.pending);
+	list_splice(&queue->table.pending, waiting);
+}
 
 /* ---- posting ---- */
 
@@ -237,7 +392,7 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 		return fragment_yield(queue, fragment);
 	list_remove(&fragment->node);
 	if (pick == PICK_NO_KEY)
-		retry_refused(queue, fragment);
+		complete_refused(queue, fragment);
 	else
 		fragment_put(queue, fragment, side, att, segment);
 	return true;
@@ -379,7 +534,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 		op_move(queue, op, at - op->todo.offset);
 	}
 	if (pick == PICK_NO_KEY)
-		retry_refused(queue, fragment);
+		complete_refused(queue, fragment);
 	else
 		fragment_put(queue, fragment, side, att, segment);
 	return true;
@@ -456,6 +611,36 @@ void schedule_pump(struct rmem_queue *queue, uint64_t now_ns)
 	} while (queue->channels.n_dead > n_dead);
 }
 
+static void channel_look(struct rmem_queue *queue, struct send_side *side)
+{
+	struct channel *channel = side->channel;
+
+	if (channel->fresh && !channel->fabric) {
+		channel->fabric = channel->fresh;
+		channel->fresh = NULL;
+		channel->stage = CHANNEL_USED;
+		channel_set_connected(side, channel->fabric);
+	}
+	if (channel->doomed)
+		complete_kill(queue, side);
+}
+
+void schedule_news(struct rmem_queue *queue)
+{
+	eventfd_t count;
+
+	(void)pthread_mutex_lock(&queue->session->lock);
+	/* flag and descriptor change together, or one would stay without the other */
+	(void)eventfd_read(queue->wake_fd, &count);
+	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		channel_look(queue, &queue->channels.sides[i]);
+	(void)pthread_mutex_unlock(&queue->session->lock);
+	recovery_tidy(queue);
+	retry_resolve(queue);
+	atomics_resume(queue);
+}
+
 /* Everything but taking what is there. */
 static RARE void tend(struct rmem_queue *queue)
 {
@@ -480,7 +665,7 @@ void schedule_progress(struct rmem_queue *queue, struct reaper *reaper)
 
 	queue->now_ns = 0;
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
-		complete_news(queue);
+		schedule_news(queue);
 	complete_completions(queue, reaper);
 	/* Who takes completions calls again, or submits, and then the clock is read.  Who spins
 	 * in vain is to see the next one soon: for him a cheap clock will do. */

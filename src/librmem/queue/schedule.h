@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How operations that were started flow into the channels: cut into fragments, and posted.  They
- * do so in wait_lists (op.h), and what has to wait in one of them holds up no other.
+/* How operations flow into the channels.  They are checked and started as they were submitted,
+ * which is where a fence holds them up; once started, each waits in the list of its kind (op.h)
+ * to be cut into fragments and posted, and holds up no other list.
  * Threads: [owner of the queue]. */
 #ifndef LIBRMEM_QUEUE_SCHEDULE_H
 #define LIBRMEM_QUEUE_SCHEDULE_H
@@ -8,6 +9,11 @@
 #include "librmem/queue/queue.h"
 #include "librmem/queue/reap.h"
 
+/* Take an operation in; the table has room.  Nothing is posted yet. */
+void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo,
+		  uint64_t now_ns);
+/* Look at channels and leases that have news. */
+void schedule_news(struct rmem_queue *queue);
 /* Post what was put into a channel; what its channel does not take goes to another one. */
 void schedule_post(struct rmem_queue *queue, struct send_side *side);
 /* Whether there is something that schedule_pump() may be able to post. */

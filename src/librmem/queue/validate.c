@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/queue/validate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/err.h"
+#include "base/rare.h"
+#include "librmem/lease/buffer.h"
+#include "librmem/queue/endpoints.h"
+#include "librmem/queue/inband.h"
+#include "librmem/queue/vec.h"
+
+/* ---- when it is submitted ---- */
+
+static RARE int atomic_form(const struct rmem_queue *queue, const struct rmem_op *op)
+{
+	int err;
+
+	if (!op->atomic)
+		return err_set(-EINVAL, "rmem_submit: an atomic without its operands");
+	err = endpoints_check(queue, FABRIC_CAN_ATOMICS);
+	return err ? err_prefix(err, "rmem_submit: an atomic") : 0;
+}
+
+static RARE int list_form(const struct rmem_queue *queue, const struct rmem_op *op)
+{
+	if (op->n_vec > RMEM_VEC_MAX)
+		return err_set(-EINVAL,
+			       "rmem_submit: n_vec is %" PRIu64 ", more than %d",
+			       op->n_vec, RMEM_VEC_MAX);
+	if (op->n_vec > 0 && !op->vec)
+		return err_set(-EINVAL, "rmem_submit: vec is NULL");
+	if (op->buffer)
+		return err_set(-EINVAL, "rmem_submit: the buffers of a vectored "
+					"operation are in its list");
+	for (unsigned i = 0; i < op->n_vec; i++)
+		if (op->vec[i].buffer && op->vec[i].buffer->session != queue->session)
+			return err_set(-EINVAL, "rmem_submit: a buffer in the list is "
+						"not of this session");
+	return 0;
+}
+
+static int opcode_form(struct rmem_queue *queue, const struct rmem_op *op)
+{
+	if (opcode_is_atomic(op->opcode))
+		return atomic_form(queue, op);
+	if (opcode_is_vectored(op->opcode))
+		return list_form(queue, op);
+	if (op->opcode == RMEM_OP_READ || op->opcode == RMEM_OP_WRITE)
+		return 0;
+	if (opcode_is_inband(op->opcode))
+		return inband_able(queue, op);
+	return err_set(-EINVAL, "rmem_submit: opcode %d is unknown", (int)op->opcode);
+}
+
+static int lease_wrong(const struct rmem_op *op)
+{
+	if (!op->lease && op->opcode == RMEM_OP_PING)
+		return VALIDATE_LEASELESS;
+	return err_set(-EINVAL, "rmem_submit: the lease is not of this session");
+}
+
+int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
+{
+	int err = opcode_form(queue, op);
+
+	if (err)
+		return err;
+	if (op->flags & ~RMEM_OP_FENCE)
+		return err_set(-EINVAL, "rmem_submit: flags 0x%x are unknown",
+			       op->flags);
+	if (!op->lease || op->lease->session != queue->session)
+		return lease_wrong(op);
+	if (op->buffer && op->buffer->session != queue->session)
+		return err_set(-EINVAL,
+			       "rmem_submit: the buffer is not of this session");
+	return 0;
+}
+
+/* ---- when it starts ---- */
+
+/* It lies in the lease. */
+static int atomic_check(const struct rmem_op *todo, const struct attachment *att,
+			const char **ret_why)
+{
+	if (todo->bytes != FABRIC_ATOMIC_BYTES) {
+		*ret_why = "an atomic is of 8 bytes";
+		return -EINVAL;
+	}
+	if (todo->offset % FABRIC_ATOMIC_BYTES) {
+		*ret_why = "its offset is not a multiple of 8";
+		return -EINVAL;
+	}
+	if (att->ends[attachment_segment(att, todo->offset)] - todo->offset <
+	    FABRIC_ATOMIC_BYTES) {
+		*ret_why = "it lies in two segments of the lease";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int validate_start(const struct op *op, const char **ret_why)
+{
+	const struct rmem_op *todo = &op->todo;
+	const struct attachment *att =
+		atomic_load_explicit(&todo->lease->attachment, memory_order_acquire);
+	int err;
+
+	if (lease_ended(todo->lease)) {
+		*ret_why = "the lease has ended";
+		return -ESTALE;
+	}
+	if (todo->offset > att->bytes || todo->bytes > att->bytes - todo->offset) {
+		*ret_why = "it goes beyond the lease";
+		return -EINVAL;
+	}
+	if (op_kinds[todo->opcode].rights & ~todo->lease->rights) {
+		*ret_why = "the lease is not attached with that right";
+		return -EACCES;
+	}
+	if (opcode_is_vectored(todo->opcode))
+		return vec_check(op, ret_why);
+	if (opcode_is_inband(todo->opcode)) {
+		err = inband_check(op, ret_why);
+		if (err || opcode_is_remote(todo->opcode))
+			return err;
+	}
+	if (todo->bytes > 0 && !todo->addr) {
+		*ret_why = "its local memory is NULL";
+		return -EINVAL;
+	}
+	if (todo->buffer && !buffer_holds(todo->buffer, todo->addr, todo->bytes)) {
+		*ret_why = "its local memory lies outside of its buffer";
+		return -EINVAL;
+	}
+	return opcode_is_atomic(todo->opcode) ? atomic_check(todo, att, ret_why) : 0;
+}
