@@ -100,7 +100,7 @@ static int op_copy(struct rmem *session, struct rmem_op *op)
 }
 
 /* A read or a write, with or without a notification. */
-static inline int transfer(struct rmem_op *op)
+static inline int transfer_run(struct rmem_op *op)
 {
 	struct rmem *session = op->lease->session;
 	int err;
@@ -119,21 +119,27 @@ static inline int transfer(struct rmem_op *op)
 	return err;
 }
 
-int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes)
+/* As transfer_run(), for the call of that name. */
+static inline int transfer(const char *call, struct rmem_op *op)
 {
-	struct rmem_op op = {
-		.opcode = RMEM_OP_READ,
-		.lease = lease,
-		.offset = offset,
-		.addr = dst,
-		.bytes = bytes,
-	};
 	int err;
 
-	if (!lease)
-		return err_set(-EINVAL, "rmem_read: the lease is NULL");
-	err = transfer(&op);
-	return err ? err_prefix(err, "rmem_read") : 0;
+	if (!op->lease)
+		return err_set(-EINVAL, "%s: the lease is NULL", call);
+	err = transfer_run(op);
+	return err ? err_prefix(err, "%s", call) : 0;
+}
+
+/* Any other operation, for the call of that name. */
+static int lease_run(const char *call, const struct rmem_op *op)
+{
+	int err;
+
+	if (!op->lease)
+		return err_set(-EINVAL, "%s: the lease is NULL", call);
+	session_nudge(op->lease->session);
+	err = op_turn(op->lease->session, op);
+	return err ? err_prefix(err, "%s", call) : 0;
 }
 
 /* A write does not touch what it reads from. */
@@ -147,6 +153,19 @@ static void *untouched(const void *src)
 	return addr.out;
 }
 
+int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes)
+{
+	struct rmem_op op = {
+		.opcode = RMEM_OP_READ,
+		.lease = lease,
+		.offset = offset,
+		.addr = dst,
+		.bytes = bytes,
+	};
+
+	return transfer("rmem_read", &op);
+}
+
 int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t bytes)
 {
 	struct rmem_op op = {
@@ -156,12 +175,8 @@ int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t byt
 		.addr = untouched(src),
 		.bytes = bytes,
 	};
-	int err;
 
-	if (!lease)
-		return err_set(-EINVAL, "rmem_write: the lease is NULL");
-	err = transfer(&op);
-	return err ? err_prefix(err, "rmem_write") : 0;
+	return transfer("rmem_write", &op);
 }
 
 int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
@@ -175,54 +190,41 @@ int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
 		.bytes = bytes,
 		.value = value,
 	};
-	int err;
 
-	if (!lease)
-		return err_set(-EINVAL, "rmem_write_notify: the lease is NULL");
-	err = transfer(&op);
-	return err ? err_prefix(err, "rmem_write_notify") : 0;
+	return transfer("rmem_write_notify", &op);
 }
 
-static int vectored_run(struct rmem_lease *lease, enum rmem_opcode opcode,
-			uint64_t offset, const struct rmem_vec *vec, unsigned n)
+int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
+	       unsigned n)
 {
 	const struct rmem_op op = {
-		.opcode = (uint16_t)opcode,
+		.opcode = RMEM_OP_READV,
 		.lease = lease,
 		.offset = offset,
 		.n_vec = n,
 		.vec = vec,
 	};
 
-	session_nudge(lease->session);
-	return op_turn(lease->session, &op);
-}
-
-int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
-	       unsigned n)
-{
-	int err;
-
-	if (!lease)
-		return err_set(-EINVAL, "rmem_readv: the lease is NULL");
-	err = vectored_run(lease, RMEM_OP_READV, offset, vec, n);
-	return err ? err_prefix(err, "rmem_readv") : 0;
+	return lease_run("rmem_readv", &op);
 }
 
 int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 		unsigned n)
 {
-	int err;
+	const struct rmem_op op = {
+		.opcode = RMEM_OP_WRITEV,
+		.lease = lease,
+		.offset = offset,
+		.n_vec = n,
+		.vec = vec,
+	};
 
-	if (!lease)
-		return err_set(-EINVAL, "rmem_writev: the lease is NULL");
-	err = vectored_run(lease, RMEM_OP_WRITEV, offset, vec, n);
-	return err ? err_prefix(err, "rmem_writev") : 0;
+	return lease_run("rmem_writev", &op);
 }
 
-static int atomic_run(struct rmem_lease *lease, enum rmem_opcode opcode,
-		      uint64_t offset, const struct rmem_atomic *atomic,
-		      uint64_t *ret_old)
+static int atomic_run(const char *call, struct rmem_lease *lease,
+		      enum rmem_opcode opcode, uint64_t offset,
+		      const struct rmem_atomic *atomic, uint64_t *ret_old)
 {
 	uint64_t old = 0;
 	const struct rmem_op op = {
@@ -233,10 +235,8 @@ static int atomic_run(struct rmem_lease *lease, enum rmem_opcode opcode,
 		.bytes = sizeof(old),
 		.atomic = atomic,
 	};
-	int err;
+	int err = lease_run(call, &op);
 
-	session_nudge(lease->session);
-	err = op_turn(lease->session, &op);
 	if (!err && ret_old)
 		*ret_old = old;
 	return err;
@@ -246,32 +246,20 @@ int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expected,
 		      uint64_t desired, uint64_t *ret_old)
 {
 	const struct rmem_atomic atomic = { .compare = expected, .operand = desired };
-	int err;
 
-	if (!lease)
-		return err_set(-EINVAL, "rmem_compare_swap: the lease is NULL");
-	err = atomic_run(lease, RMEM_OP_CAS, offset, &atomic, ret_old);
-	return err ? err_prefix(err, "rmem_compare_swap") : 0;
+	return atomic_run("rmem_compare_swap", lease, RMEM_OP_CAS, offset, &atomic,
+			  ret_old);
 }
 
 int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add, uint64_t *ret_old)
 {
 	const struct rmem_atomic atomic = { .operand = add };
-	int err;
 
-	if (!lease)
-		return err_set(-EINVAL, "rmem_fetch_add: the lease is NULL");
-	err = atomic_run(lease, RMEM_OP_FETCH_ADD, offset, &atomic, ret_old);
-	return err ? err_prefix(err, "rmem_fetch_add") : 0;
+	return atomic_run("rmem_fetch_add", lease, RMEM_OP_FETCH_ADD, offset, &atomic,
+			  ret_old);
 }
 
 /* ---- in-band ---- */
-
-static int inband_run(struct rmem *session, const struct rmem_op *op)
-{
-	session_nudge(session);
-	return op_turn(session, op);
-}
 
 int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint64_t pattern)
 {
@@ -282,12 +270,8 @@ int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint64_t patte
 		.bytes = bytes,
 		.pattern = pattern,
 	};
-	int err;
 
-	if (!lease)
-		return err_set(-EINVAL, "rmem_fill: the lease is NULL");
-	err = inband_run(lease->session, &op);
-	return err ? err_prefix(err, "rmem_fill") : 0;
+	return lease_run("rmem_fill", &op);
 }
 
 int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
@@ -301,12 +285,10 @@ int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 		.bytes = bytes,
 		.source = &place,
 	};
-	int err;
 
-	if (!lease || !source)
+	if (!source)
 		return err_set(-EINVAL, "rmem_copy: a lease is NULL");
-	err = inband_run(lease->session, &op);
-	return err ? err_prefix(err, "rmem_copy") : 0;
+	return lease_run("rmem_copy", &op);
 }
 
 int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint32_t *ret_crc)
@@ -321,13 +303,12 @@ int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint32_t *re
 	};
 	int err;
 
-	if (!lease || !ret_crc)
+	if (!ret_crc)
 		return err_set(-EINVAL, "rmem_crc32c: an argument is NULL");
-	err = inband_run(lease->session, &op);
-	if (err)
-		return err_prefix(err, "rmem_crc32c");
-	*ret_crc = crc;
-	return 0;
+	err = lease_run("rmem_crc32c", &op);
+	if (!err)
+		*ret_crc = crc;
+	return err;
 }
 
 int rmem_ping_data(rmem *session, uint64_t *ret_ns)
@@ -339,7 +320,8 @@ int rmem_ping_data(rmem *session, uint64_t *ret_ns)
 	if (!session)
 		return err_set(-EINVAL, "rmem_ping_data: the session is NULL");
 	start_ns = clock_now_ns();
-	err = inband_run(session, &op);
+	session_nudge(session);
+	err = op_turn(session, &op);
 	if (err)
 		return err_prefix(err, "rmem_ping_data");
 	if (ret_ns)

@@ -6,7 +6,17 @@
 
 #include "base/rare.h"
 #include "librmem/queue/queue.h"
-#include "librmem/queue/reap.h"
+
+/* Takes complete operations out of the queue, into the caller's array. */
+struct reaper {
+	struct rmem_queue *queue;
+	struct rmem_completion *next, *end;
+	/* a run of completions that is still to be counted */
+	struct inflight *inflight;
+	struct rmem_lease *lease;
+	struct rmem_buffer *buffer;
+	unsigned n_run;
+};
 
 /* The first error of an operation; nothing more of it is cut. */
 void complete_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
@@ -36,5 +46,16 @@ void complete_waiting(struct rmem_queue *queue, int err, const char *why);
 void complete_verdict(struct rmem_queue *queue, struct op *op, int verdict);
 /* Pass verdicts on what is overdue, and give up what dead channels do not give back. */
 void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
+
+/* Take those that are complete in the table. */
+void reap_done(struct reaper *reaper);
+
+/* Count what was taken; done by whoever made it, before he looks at it. */
+static inline void reap_end(struct reaper *reaper)
+{
+	if (reaper->n_run > 0)
+		inflight_end(reaper->inflight, reaper->lease, reaper->buffer,
+			     reaper->n_run);
+}
 
 #endif

@@ -6,8 +6,8 @@
 #ifndef LIBRMEM_QUEUE_SCHEDULE_H
 #define LIBRMEM_QUEUE_SCHEDULE_H
 
+#include "librmem/queue/complete.h"
 #include "librmem/queue/queue.h"
-#include "librmem/queue/reap.h"
 
 /* Take an operation in; the table has room.  Nothing is posted yet. */
 void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo,

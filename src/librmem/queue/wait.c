@@ -18,7 +18,6 @@
 #include "librmem/queue/queue.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/complete.h"
-#include "librmem/queue/reap.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define SPIN_NS UINT64_C(20000)
