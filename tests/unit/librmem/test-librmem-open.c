@@ -105,6 +105,37 @@ START_TEST(open__prefers_rdma)
 }
 END_TEST
 
+/* From memory of the program, or from a buffer; whether it is copied depends on the size. */
+START_TEST(write__and_read_move_any_size)
+{
+	static const size_t sizes[] = { 1, 64, 512, 513, 4096, SERVER_LEASE_BYTES };
+	static unsigned char plain[SERVER_LEASE_BYTES];
+	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	unsigned char *local = plain;
+	rmem_buffer *buffer;
+	rmem_lease *lease;
+
+	serve_rdma();
+	open_with(0);
+	lease = alloc(SERVER_LEASE_BYTES, NULL);
+	params.bytes = SERVER_LEASE_BYTES;
+	ck_assert_int_eq(rmem_buffer_create(client, &params, &buffer), 0);
+	if (_i)
+		local = rmem_buffer_addr(buffer);
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		memset(local, (int)i + 1, sizes[i]);
+		ck_assert_int_eq(rmem_write(lease, 0, local, sizes[i]), 0);
+		ck_assert_mem_eq(server.leases[0].memory, local, sizes[i]);
+		server.leases[0].memory[0] = 77;
+		ck_assert_int_eq(rmem_read(lease, 0, local, sizes[i]), 0);
+		ck_assert_mem_eq(server.leases[0].memory, local, sizes[i]);
+	}
+	/* nothing is left that counts as in use */
+	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
+	rmem_close(client);
+}
+END_TEST
+
 /* One channel is asked for, but some memory is lent through the other device alone. */
 START_TEST(open__has_channels_to_where_memory_is)
 {
@@ -726,6 +757,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, open__says_what_it_got);
 	tcase_add_test(tc, open__prefers_rdma);
+	tcase_add_loop_test(tc, write__and_read_move_any_size, 0, 2);
 	tcase_add_test(tc, open__has_channels_to_where_memory_is);
 	tcase_add_loop_test(tc, open__does_without_a_channel_beyond_those_asked_for, 0,
 			    2);
