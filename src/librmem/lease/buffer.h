@@ -21,7 +21,7 @@ struct rmem_buffer {
 	struct fabric_local_mr
 		*mrs[WIRE_ENDPOINTS_MAX]; /* by domain; NULL: not needed */
 
-	_Atomic unsigned outstanding; /* what no queue counts (use.h) */
+	_Atomic unsigned outstanding; /* what no queue counts (inflight.h) */
 	struct list node;             /* under the session's lock */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A lease as this session holds it.  Queues read status, rights and attachment without a
- * lock, as use.h tells; all else happens under the session's lock. */
+ * lock, as inflight.h tells; all else happens under the session's lock. */
 #ifndef LIBRMEM_LEASE_LEASE_H
 #define LIBRMEM_LEASE_LEASE_H
 
@@ -30,14 +30,14 @@ struct rmem_lease {
 	_Atomic int status; /* 0 or -ESTALE */
 	_Atomic uint64_t bytes;
 	_Atomic int numa_node; /* of its first byte; RMEM_NODE_ANY: not known */
-	/* read only with a use of the lease (use.h) */
+	/* read only with a use of the lease (inflight.h) */
 	_Atomic(struct attachment *) attachment;
 	_Atomic unsigned asked;    /* counts how often queues met a refusal */
 	_Atomic unsigned verified; /* how many of those the server was asked after */
 
 	struct atomic_device atomic_device; /* of atomics */
 
-	/* uses that no queue counts (use.h); away from what all queues read.  [any] */
+	/* uses that no queue counts (inflight.h); away from what all queues read.  [any] */
 	_Atomic unsigned outstanding;
 
 	/* under the session's lock */

@@ -59,7 +59,7 @@ struct rmem_queue {
 	struct list node;
 	unsigned in_service; /* drivers that connect for it now */
 
-	/* the owner's, but for what use.h tells */
+	/* the owner's, but for what inflight.h tells */
 	struct inflights inflights;
 };
 
