@@ -31,7 +31,6 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define BYE_MS 1000u
 /* From one try to open a session to the next. */
-#define BACKOFF_FIRST_MS 20u
 #define BACKOFF_MAX_MS 500u
 /* A way to the RDMA device that takes longer is no way, when there is another. */
 #define AUTO_MS 2000u
@@ -212,6 +211,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	session->uri = *uri;
 	session->notice_fd = -1;
 	session->timer_ns = UINT64_MAX;
+	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
 	list_init(&session->leases);
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
@@ -435,7 +435,7 @@ struct opening {
 	const struct rmem_options *options;
 	uint64_t end_ns;     /* no other is begun from then on; 0: none was yet */
 	bool lost;           /* the last one has lost its server */
-	unsigned backoff_ms; /* before the last one; 0: it was the first */
+	struct backoff backoff;
 };
 
 /* Each has the time that is left; *ret_timeout_ms is what it is to have later. */
@@ -510,28 +510,25 @@ err_close:
  * nobody has found is not waited for. */
 static bool opening_waits(struct opening *opening, int err)
 {
-	unsigned left = left_ms(opening->end_ns);
+	unsigned left = left_ms(opening->end_ns), wait_ms;
 	bool again;
 
-	if (!opening->lost && (opening->backoff_ms == 0 || err != -ECONNREFUSED))
+	if (!opening->lost && (opening->backoff.ms == 0 || err != -ECONNREFUSED))
 		return false;
-	opening->backoff_ms =
-		opening->backoff_ms ? opening->backoff_ms * 2 : BACKOFF_FIRST_MS;
-	if (opening->backoff_ms > BACKOFF_MAX_MS)
-		opening->backoff_ms = BACKOFF_MAX_MS;
+	wait_ms = backoff_next(&opening->backoff);
 	/* the last one begins while there is time for it: a shorter one would find nobody */
 	again = left > BACKOFF_FIRST_MS;
 	if (again)
 		left -= BACKOFF_FIRST_MS;
-	(void)poll(NULL, 0,
-		   (int)(left < opening->backoff_ms ? left : opening->backoff_ms));
+	(void)poll(NULL, 0, (int)(left < wait_ms ? left : wait_ms));
 	return again;
 }
 
 static int session_open(const char *text, const struct rmem_options *options,
 			struct rmem **ret_session)
 {
-	struct opening opening = { .options = options };
+	struct opening opening = { .options = options,
+				   .backoff = BACKOFF_INIT(BACKOFF_MAX_MS) };
 	int err = uri_parse(text, &opening.uri);
 
 	if (err)

@@ -53,7 +53,7 @@ static void queue_print(FILE *to, const struct rmem_queue *queue)
 			      channel->fresh ? " fresh" : "",
 			      channel->doomed ? " doomed" : "",
 			      atomic_load(&channel->peer_end), side->in_flight,
-			      ahead_ms(channel->retry_ns), channel->backoff_ms);
+			      ahead_ms(channel->retry_ns), channel->backoff.ms);
 	}
 }
 

@@ -9,8 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/backoff.h"
 #include "fabric/fabric.h"
 #include "librmem/session/connection.h"
+
+/* The longest wait before the next attempt to connect a channel. */
+#define CHANNEL_BACKOFF_MAX_MS 1000u
 
 struct rmem_queue;
 
@@ -51,7 +55,7 @@ struct channel {
 	struct fabric_channel *fresh;
 	struct connection_call *call;
 	uint64_t retry_ns;
-	unsigned backoff_ms;
+	struct backoff backoff;
 	unsigned resumes; /* of the session, when its first channel was asked for */
 };
 

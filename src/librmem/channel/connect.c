@@ -15,8 +15,6 @@
 #include "librmem/session/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-#define BACKOFF_FIRST_MS 20u
-#define BACKOFF_MAX_MS 1000u
 /* What a connect may take at first, and how often that is doubled where it was not enough:
  * a peer that is slow is reached in the end, one that is gone does not hold up others. */
 #define CONNECT_MS 500u
@@ -30,11 +28,7 @@ void channel_want(struct channel *channel, bool at_once)
 	channel->retry_ns = 0;
 	if (at_once)
 		return;
-	channel->backoff_ms =
-		channel->backoff_ms ? channel->backoff_ms * 2 : BACKOFF_FIRST_MS;
-	if (channel->backoff_ms > BACKOFF_MAX_MS)
-		channel->backoff_ms = BACKOFF_MAX_MS;
-	channel->retry_ns = clock_now_ns() + channel->backoff_ms * NS_PER_MS;
+	channel->retry_ns = clock_now_ns() + backoff_next(&channel->backoff) * NS_PER_MS;
 }
 
 /* The server may have its end all the same: it has joined what this side could not, or

@@ -52,6 +52,7 @@ static void send_sides_init(struct channel_set *set, const struct domain_set *do
 		channel->domain = side->domain = deal[i];
 		channel->endpoint = side->endpoint = domains->domains[deal[i]].number;
 		channel->extra = i >= asked;
+		channel->backoff.max_ms = CHANNEL_BACKOFF_MAX_MS;
 		channel->owner = side;
 		side->channel = channel;
 		side->fragments = &fragments[(size_t)i * (set->mask + 1)];

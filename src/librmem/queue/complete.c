@@ -354,7 +354,7 @@ static void channel_clear(struct rmem_queue *queue, struct send_side *side)
 	channel->fabric = NULL;
 	/* one that never carried anything may not do so next time either */
 	if (side->proven)
-		channel->backoff_ms = 0;
+		backoff_reset(&channel->backoff);
 	channel_want(channel, side->proven);
 	/* then there may be more to let go of */
 	if (!recovery_usable(session, channel))

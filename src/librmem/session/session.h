@@ -23,6 +23,7 @@
 
 #include <rmem/rmem.h>
 
+#include "base/backoff.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/notices.h"
@@ -33,6 +34,8 @@
 #include "wire/msg.h"
 
 #define SESSION_TEXT_BYTES 256
+/* The longest wait before the next attempt to reach the server again. */
+#define SESSION_BACKOFF_MAX_MS 1000u
 
 struct rmem_queue;
 
@@ -83,7 +86,7 @@ struct rmem {
 	uint64_t alive_ns; /* sending of the last request that was answered */
 	uint64_t ping_ns;  /* the next heartbeat */
 	uint64_t retry_ns; /* the next attempt, or the end of this one */
-	unsigned backoff_ms;
+	struct backoff backoff;
 	unsigned pings;           /* not answered yet */
 	unsigned rekeys;          /* leases that are to be attached anew */
 	unsigned rekeys_sent;     /* of them, those the server has been asked for */

@@ -24,8 +24,6 @@
 #include "wire/codec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-#define BACKOFF_FIRST_MS 20u
-#define BACKOFF_MAX_MS 1000u
 /* One attempt to come back may take so long. */
 #define ATTEMPT_MS 2000u
 /* Of several addresses, each has an equal share of the time that is left, but not less. */
@@ -227,7 +225,7 @@ static void session_up(struct rmem *session)
 {
 	session->state = SESSION_UP;
 	session->resumes++;
-	session->backoff_ms = 0;
+	backoff_reset(&session->backoff);
 	recovery_resumed(session);
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
@@ -262,11 +260,7 @@ static void session_down(struct rmem *session)
 	session->state = SESSION_WAIT;
 	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
-	session->backoff_ms =
-		session->backoff_ms ? session->backoff_ms * 2 : BACKOFF_FIRST_MS;
-	if (session->backoff_ms > BACKOFF_MAX_MS)
-		session->backoff_ms = BACKOFF_MAX_MS;
-	session->retry_ns = clock_now_ns() + session->backoff_ms * NS_PER_MS;
+	session->retry_ns = clock_now_ns() + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
 	channels_abort(session);
 	connection_drop(session->connection);
