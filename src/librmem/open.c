@@ -433,8 +433,8 @@ static int session_greet(struct rmem *session)
 struct opening {
 	struct uri uri;
 	const struct rmem_options *options;
-	uint64_t end_ns;     /* no other is begun from then on; 0: none was yet */
-	bool lost;           /* the last one has lost its server */
+	uint64_t end_ns; /* no other is begun from then on; 0: none was yet */
+	bool lost;       /* the last one has lost its server */
 	struct backoff backoff;
 };
 

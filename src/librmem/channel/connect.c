@@ -28,7 +28,8 @@ void channel_want(struct channel *channel, bool at_once)
 	channel->retry_ns = 0;
 	if (at_once)
 		return;
-	channel->retry_ns = clock_now_ns() + backoff_next(&channel->backoff) * NS_PER_MS;
+	channel->retry_ns =
+		clock_now_ns() + backoff_next(&channel->backoff) * NS_PER_MS;
 }
 
 /* The server may have its end all the same: it has joined what this side could not, or
@@ -299,7 +300,7 @@ static void channel_connect(struct rmem *session, struct channel_ref ref)
 		.timeout_ms = connect_patience_ms(session, clock_now_ns()),
 		.owner = ref.channel->owner,
 	};
-	struct qp_exchange join = { session, ref.channel->number, .alone = true };
+	struct qp_exchange join = { session, ref.channel->number };
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *fabric;
 	int err;

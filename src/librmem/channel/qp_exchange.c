@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "librmem/session/session.h"
 
@@ -28,8 +29,6 @@ int qp_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_m
 	request.id = 0;
 	request.join_channel.channel = join->channel;
 	WIRE_END_COPY(&request.join_channel, ours);
-	if (join->alone)
-		return session_call_alone(join->session, &request, qp_info_take,
-					  ret_theirs, timeout_ms);
-	return session_call(join->session, &request, qp_info_take, ret_theirs);
+	return session_call_while_up(join->session, &request, qp_info_take, ret_theirs,
+				     clock_now_ns() + timeout_ms * UINT64_C(1000000));
 }

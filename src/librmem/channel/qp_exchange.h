@@ -11,7 +11,6 @@ struct rmem;
 struct qp_exchange {
 	struct rmem *session;
 	uint32_t channel; /* its number */
-	bool alone;       /* who connects has so much time, and may be the driver */
 };
 
 /* fabric_channel_params.exchange; ctx is a struct qp_exchange.  [any], without the lock */

@@ -154,7 +154,6 @@ static void rekey_finish(struct rmem_lease *lease)
 	leases_want(session);
 	rekeys_send(session);
 	queues_wake(session);
-	(void)pthread_cond_broadcast(&session->changed);
 }
 
 static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
@@ -204,8 +203,7 @@ static void rekey_forget(struct rmem_lease *lease)
 	list_remove(&lease->rekey_node);
 	session->rekeys--;
 	rekeys_send(session);
-	/* who waits until every lease has its keys has one less to wait for */
-	(void)pthread_cond_broadcast(&session->changed);
+	/* session_keyed() may hold now */
 	session_wake(session);
 }
 

@@ -57,17 +57,6 @@ static void connect_later(struct rmem *session)
 	(void)pthread_cond_signal(&service.wanted);
 }
 
-/* Under the session's lock.  Whoever drives it meanwhile must see what became of it, which
- * its descriptors do not show any more. */
-static bool session_do(struct rmem *session)
-{
-	bool ready = session_tend(session);
-
-	if (session->driving)
-		session_wake(session);
-	return ready;
-}
-
 /* `stale`: sessions were removed meanwhile, and an event may be older than that. */
 static void session_serve(struct rmem *session, bool stale)
 {
@@ -76,7 +65,7 @@ static void session_serve(struct rmem *session, bool stale)
 	if (stale && !known(session))
 		return;
 	(void)pthread_mutex_lock(&session->lock);
-	ready = session_do(session);
+	ready = session_tend(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	if (ready)
 		connect_later(session);
@@ -93,7 +82,7 @@ static void connect_one(void)
 	(void)pthread_mutex_unlock(&service.lock);
 	(void)pthread_mutex_lock(&session->lock);
 	channels_connect_one(session);
-	ready = session_do(session);
+	ready = session_tend(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	(void)pthread_mutex_lock(&service.lock);
 	service.connecting = NULL;
@@ -241,29 +230,4 @@ void service_remove(struct rmem *session)
 	if (service.n == 0)
 		service_stop();
 	(void)pthread_mutex_unlock(&service.admin);
-}
-
-static void session_watch(struct rmem *session, uint32_t events)
-{
-	struct epoll_event event = { .events = events, .data.ptr = session };
-
-	/* it is in the set: nothing can fail */
-	(void)epoll_ctl(service.epfd, EPOLL_CTL_MOD, session->epfd, &event);
-}
-
-void service_connect(struct rmem *session)
-{
-	(void)pthread_mutex_lock(&service.lock);
-	connect_later(session);
-	(void)pthread_mutex_unlock(&service.lock);
-}
-
-void service_rest(struct rmem *session)
-{
-	session_watch(session, 0);
-}
-
-void service_resume(struct rmem *session)
-{
-	session_watch(session, EPOLLIN);
 }

@@ -13,11 +13,4 @@ int service_add(struct rmem *session);
 /* On return the threads do not touch the session any more. */
 void service_remove(struct rmem *session);
 
-/* Somebody else drives the session, until it is given back: the thread is not woken for it.
- * Under the session's lock. */
-void service_rest(struct rmem *session);
-void service_resume(struct rmem *session);
-/* It has a channel to connect, as its driver has found.  Without the session's lock. */
-void service_connect(struct rmem *session);
-
 #endif

@@ -78,6 +78,7 @@ static bool tend(struct rmem *session, bool stirred)
 	leases_work(session);
 	channels_work(session, now);
 	timer_set(session);
+	(void)pthread_cond_broadcast(&session->changed);
 	return channels_ready(session);
 }
 
@@ -86,10 +87,14 @@ bool session_tend(struct rmem *session)
 	return tend(session, channels_stirred(session, 0));
 }
 
-/* Open one data connection anew. */
+/* Connect one channel. */
 static void connect_one(struct rmem *session)
 {
+	bool nested = session->connecting;
+
+	session->connecting = true;
 	channels_connect_one(session);
+	session->connecting = nested;
 	/* heartbeats come first, then the next one */
 	if (channels_ready(session))
 		session_wake(session);
@@ -193,39 +198,24 @@ static bool session_attend(struct rmem *session, uint64_t deadline_ns)
 	return tend(session, stirred);
 }
 
-/* In place of the service thread. */
-static void session_stand_in(struct rmem *session, uint64_t deadline_ns)
-{
-	bool ready;
-
-	service_rest(session);
-	ready = session_attend(session, deadline_ns);
-	service_resume(session);
-	if (!ready)
-		return;
-	(void)pthread_mutex_unlock(&session->lock);
-	service_connect(session);
-	(void)pthread_mutex_lock(&session->lock);
-}
-
 void session_step(struct rmem *session, uint64_t deadline_ns)
 {
 	struct timespec until = {
 		.tv_sec = (time_t)(deadline_ns / 1000000000u),
 		.tv_nsec = (long)(deadline_ns % 1000000000u),
 	};
+	bool nested = session->connecting, driving = session->driving;
 
-	if (session->driving) {
+	if (session->served || (driving && !nested)) {
 		(void)pthread_cond_timedwait(&session->changed, &session->lock, &until);
 		return;
 	}
 	session->driving = true;
 	timer_set(session);
-	/* who waits anyway takes the answer in himself, which saves changes of threads */
-	if (session->served)
-		session_stand_in(session, deadline_ns);
-	else if (session_attend(session, deadline_ns))
+	if (session_attend(session, deadline_ns) && !nested)
 		connect_one(session);
+	if (driving)
+		return;
 	session->driving = false;
 	(void)pthread_cond_broadcast(&session->changed);
 }
@@ -309,7 +299,6 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 	if (err)
 		(void)snprintf(waiter->text, sizeof(waiter->text), "%.*s",
 			       SESSION_TEXT_BYTES - 1, err_text());
-	(void)pthread_cond_broadcast(&waiter->session->changed);
 	return answered && err == -EPROTO ? err : 0;
 }
 
@@ -367,62 +356,29 @@ void session_tell(struct rmem *session, const struct wire_msg *request)
 	(void)connection_call(session->connection, request, ignored, session, NULL);
 }
 
-static int waiter_wait(struct waiter *waiter)
+/* Until end_ns, and with `while_up` only while the session is not lost. */
+static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
+		     bool while_up)
 {
-	struct rmem *session = waiter->session;
-	uint64_t end = deadline(session);
+	uint64_t begin_ns = clock_now_ns(), resumes = session->resumes;
+	bool lost = false;
 
-	while (!waiter->done) {
-		if (clock_now_ns() >= end) {
-			session_abandon(session, waiter->call);
-			return err_set(-ETIMEDOUT, "no answer to %s within %u ms",
-				       wire_type_name(waiter->type),
-				       session->timeout_ms);
-		}
-		session_step(session, end);
+	while (!waiter->done && !lost && clock_now_ns() < end_ns) {
+		session_step(session, end_ns);
+		lost = while_up &&
+		       (session->state != SESSION_UP || session->resumes != resumes);
 	}
-	return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
-}
-
-/* A step of who connects a channel: where he is the driver, too, he neither connects others
- * nor waits for somebody. */
-static void session_step_alone(struct rmem *session, uint64_t deadline_ns)
-{
-	bool drives = !session->driving;
-
-	if (session->served) {
-		session_step(session, deadline_ns);
-		return;
-	}
-	session->driving = true;
-	timer_set(session);
-	(void)session_attend(session, deadline_ns);
-	if (!drives)
-		return;
-	session->driving = false;
-	(void)pthread_cond_broadcast(&session->changed);
-}
-
-static int waiter_wait_alone(struct waiter *waiter, unsigned timeout_ms)
-{
-	struct rmem *session = waiter->session;
-	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
-	uint64_t resumes = session->resumes;
-
-	while (!waiter->done && session->state == SESSION_UP &&
-	       session->resumes == resumes && clock_now_ns() < end)
-		session_step_alone(session, end);
 	if (waiter->done)
 		return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
 	session_abandon(session, waiter->call);
-	if (session->state != SESSION_UP || session->resumes != resumes)
+	if (lost)
 		return err_set(-ECONNRESET, "the session was lost meanwhile");
-	return err_set(-ETIMEDOUT, "no answer to %s within %u ms",
-		       wire_type_name(waiter->type), timeout_ms);
+	return err_set(-ETIMEDOUT, "no answer to %s within %" PRIu64 " ms",
+		       wire_type_name(waiter->type), (end_ns - begin_ns) / NS_PER_MS);
 }
 
-int session_call_alone(struct rmem *session, const struct wire_msg *request,
-		       connection_done *take, void *ctx, unsigned timeout_ms)
+static int call(struct rmem *session, const struct wire_msg *request,
+		connection_done *take, void *ctx, uint64_t end_ns, bool while_up)
 {
 	struct waiter waiter = {
 		.session = session,
@@ -436,7 +392,7 @@ int session_call_alone(struct rmem *session, const struct wire_msg *request,
 	err = connection_call(session->connection, request, waiter_done, &waiter,
 			      &waiter.call);
 	if (!err)
-		err = waiter_wait_alone(&waiter, timeout_ms);
+		err = call_wait(session, &waiter, end_ns, while_up);
 	(void)pthread_mutex_unlock(&session->lock);
 	return err;
 }
@@ -444,39 +400,29 @@ int session_call_alone(struct rmem *session, const struct wire_msg *request,
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 connection_done *take, void *ctx)
 {
-	struct waiter waiter = {
-		.session = session,
-		.type = request->type,
-		.take = take,
-		.ctx = ctx,
-	};
-	int err;
+	return call(session, request, take, ctx, deadline(session), false);
+}
 
-	(void)pthread_mutex_lock(&session->lock);
-	err = connection_call(session->connection, request, waiter_done, &waiter,
-			      &waiter.call);
-	if (!err)
-		err = waiter_wait(&waiter);
-	(void)pthread_mutex_unlock(&session->lock);
-	return err;
+int session_call_while_up(struct rmem *session, const struct wire_msg *request,
+			  connection_done *take, void *ctx, uint64_t end_ns)
+{
+	return call(session, request, take, ctx, end_ns, true);
 }
 
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)
 {
-	uint64_t now = clock_now_ns();
 	struct wire_msg request;
 	bool returned;
 
-	if (now >= deadline_ns)
+	if (clock_now_ns() >= deadline_ns)
 		return false;
 	/* that it is gone need not have come over this connection yet */
 	wire_msg_init(&request, WIRE_TYPE_ping);
-	(void)session_call_alone(session, &request, NULL, NULL,
-				 (unsigned)((deadline_ns - now) / NS_PER_MS) + 1);
+	(void)session_call_while_up(session, &request, NULL, NULL, deadline_ns);
 	(void)pthread_mutex_lock(&session->lock);
 	while (session->state != SESSION_UP && session->state != SESSION_LOST &&
 	       clock_now_ns() < deadline_ns)
-		session_step_alone(session, deadline_ns);
+		session_step(session, deadline_ns);
 	returned =
 		session->state == SESSION_UP && (unsigned)session->resumes != resumes;
 	(void)pthread_mutex_unlock(&session->lock);

@@ -5,9 +5,9 @@
  * it; nothing blocks under it.  Queues do their operations without it: they read `status`
  * and `until_ns`, and are told by a flag of their own when there is news under the lock.
  *
- * Somebody drives the session: whoever waits for an answer, and while nobody does, the
- * service thread; with RMEM_NO_THREAD and while the session is being opened nobody else.
- * What connects channels may be another thread, see service.h.
+ * The service thread drives the session.  Before it has the session, while that is being
+ * opened, and with RMEM_NO_THREAD the threads that wait for something drive it, or the program
+ * by rmem_process().  Another thread may connect its channels, see service.h.
  *
  * Nothing here survives a fork: the child shares the sockets but has no service threads.
  *
@@ -73,7 +73,8 @@ struct rmem {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* an answer came, a state changed */
 	bool served;            /* by the service thread */
-	bool driving;           /* somebody who waits polls epfd to drive it */
+	bool driving;           /* not served: a thread that waits drives it */
+	bool connecting;        /* not served: a thread connects a channel */
 	bool closing;           /* the server ended it */
 	struct connection *connection;
 	enum session_state state;
@@ -123,11 +124,10 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 connection_done *take, void *ctx);
 
-/* The same for who connects a channel: it waits timeout_ms at most, and only for as long as
- * the session is not lost.
+/* The same, until end_ns, and only while the session is not lost.
  *   -ECONNRESET  it is */
-int session_call_alone(struct rmem *session, const struct wire_msg *request,
-		       connection_done *take, void *ctx, unsigned timeout_ms);
+int session_call_while_up(struct rmem *session, const struct wire_msg *request,
+			  connection_done *take, void *ctx, uint64_t end_ns);
 
 /* Wait until `until` holds, driving the session where nobody else does; under the lock.
  *   -ETIMEDOUT after the session's time-out, -ESTALE when the session ends */
@@ -135,9 +135,9 @@ int session_await(struct rmem *session, bool (*until)(const struct rmem *session
 /* No lease waits for its keys. */
 bool session_keyed(const struct rmem *session);
 
-/* Take one step towards something that is waited for, at most until then: sleep while
- * somebody else who waits drives the session, else drive it.  Under the lock, which is let go of
- * meanwhile. */
+/* Wait until something has changed, at most until then: the service thread drives the session
+ * meanwhile, or, where it does not have the session, one of the threads that wait.  Under the
+ * lock, which is released meanwhile. */
 void session_step(struct rmem *session, uint64_t deadline_ns);
 
 /* Forget a call that may still be answered; what the answer brings is given back.  Under

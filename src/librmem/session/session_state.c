@@ -230,7 +230,6 @@ static void session_up(struct rmem *session)
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
 	queues_wake(session);
-	(void)pthread_cond_broadcast(&session->changed);
 }
 
 /* ---- losing it ---- */
@@ -244,7 +243,6 @@ void session_lose(struct rmem *session, const char *why)
 	watch_lost(session);
 	channels_abort(session);
 	queues_wake(session);
-	(void)pthread_cond_broadcast(&session->changed);
 }
 
 static void session_down(struct rmem *session)
@@ -260,12 +258,12 @@ static void session_down(struct rmem *session)
 	session->state = SESSION_WAIT;
 	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
-	session->retry_ns = clock_now_ns() + backoff_next(&session->backoff) * NS_PER_MS;
+	session->retry_ns =
+		clock_now_ns() + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
 	channels_abort(session);
 	connection_drop(session->connection);
 	queues_wake(session);
-	(void)pthread_cond_broadcast(&session->changed);
 }
 
 /* ---- work that is due ---- */
