@@ -21,7 +21,7 @@
 #include "librmem/params.h"
 #include "librmem/queue/queue.h"
 #include "librmem/channel/device_recovery.h"
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/watch.h"

@@ -9,7 +9,7 @@
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/queue.h"
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)

@@ -11,7 +11,7 @@
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
 #include "librmem/channel/device_recovery.h"
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/vec.h"
 

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/thread.h"
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 
 #define EVENTS 16

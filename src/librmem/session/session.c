@@ -15,7 +15,7 @@
 #include "librmem/lease/lease.h"
 #include "librmem/session/session_state.h"
 #include "librmem/channel/device_recovery.h"
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 #include "librmem/session/service.h"
 #include "wire/codec.h"
 

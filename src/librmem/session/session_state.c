@@ -18,7 +18,7 @@
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
 #include "librmem/channel/device_recovery.h"
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/watch.h"
 #include "wire/codec.h"

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "unit/librmem/fake-fabric.h"
 #include "librmem/queue/queue.h"
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
 #include "unit/unit.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/channel/connect.h"
+#include "librmem/channel/channel.h"
 
 #include <errno.h>
 #include <stdlib.h>
