@@ -217,7 +217,6 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	list_init(&session->rekeys_ahead);
 	list_init(&session->queues);
 	list_init(&session->inflights);
-	list_init(&session->opening);
 	list_init(&session->buffers);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);

@@ -2,13 +2,13 @@
 #include "librmem/channel/channel.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/channel/qp_exchange.h"
+#include "librmem/channel/early_hello.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
 #include "librmem/channel/device_recovery.h"
@@ -32,19 +32,34 @@ void channel_want(struct channel *channel, bool at_once)
 		clock_now_ns() + backoff_next(&channel->backoff) * NS_PER_MS;
 }
 
-/* The server may have its end all the same: it has joined what this side could not, or
- * whose answer came too late, and without rdma_cm nothing else tells it to let go. */
-void channel_give_back(struct rmem *session, struct channel *channel)
+static int ignored(void *ctx, int err, const struct wire_msg *reply)
+{
+	(void)ctx;
+	(void)err;
+	(void)reply;
+	return 0;
+}
+
+/* Ask the server to close a channel.  The whole of a wire_msg is much larger than the part
+ * that is set here. */
+static int close_ask(struct rmem *session, uint32_t number, connection_done *done,
+		     void *ctx, struct connection_call **ret_call)
 {
 	struct wire_msg request;
 
-	/* it went with the server's side of the session */
-	if (channel->number == 0)
-		return;
 	request.type = WIRE_TYPE_close_channel;
 	request.id = 0;
-	request.close_channel.channel = channel->number;
-	session_tell(session, &request);
+	request.close_channel.channel = number;
+	return connection_call(session->connection, &request, done, ctx, ret_call);
+}
+
+/* The server may have its end nevertheless: it may have joined a channel that this side could
+ * not join, and without rdma_cm nothing else tells it to free that. */
+static void channel_give_back(struct rmem *session, struct channel *channel)
+{
+	/* without a number it ended with the server's side of the session */
+	if (channel->number != 0)
+		(void)close_ask(session, channel->number, ignored, NULL, NULL);
 	channel->number = 0;
 }
 
@@ -53,11 +68,6 @@ void channel_give_up(struct rmem *session, struct channel *channel)
 	channel_give_back(session, channel);
 	channel_want(channel, false);
 }
-
-struct channel_ref {
-	struct rmem_queue *queue;
-	struct channel *channel;
-};
 
 /* Whether every lease has keys for the endpoint; those of a device that was removed are gone,
  * though there was a channel once. */
@@ -77,7 +87,7 @@ static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
 	return true;
 }
 
-void endpoint_opened(struct rmem *session, unsigned endpoint)
+static void endpoint_opened(struct rmem *session, unsigned endpoint)
 {
 	if ((session->opened & 1u << endpoint) && endpoint_keyed(session, endpoint))
 		return;
@@ -90,7 +100,8 @@ void endpoint_opened(struct rmem *session, unsigned endpoint)
 	}
 }
 
-void endpoint_moved(const struct channel *channel, const struct wire_channel *grant)
+static void endpoint_moved(const struct channel *channel,
+			   const struct wire_channel *grant)
 {
 	struct fabric_address address = { .family = grant->family,
 					  .port = grant->port };
@@ -99,14 +110,40 @@ void endpoint_moved(const struct channel *channel, const struct wire_channel *gr
 	recovery_moved(channel->queue->session, channel->endpoint, &address);
 }
 
+/* It cannot be had now: it is asked for again, or the waiting thread decides. */
+static void channel_failed(struct rmem *session, struct channel *channel, int err)
+{
+	struct channel_waiter *waiter = channel->waiter;
+
+	if (!waiter) {
+		recovery_missed(session, channel->domain, false);
+		channel_give_up(session, channel);
+		return;
+	}
+	waiter->err = err;
+	(void)snprintf(waiter->text, sizeof(waiter->text), "%.*s",
+		       SESSION_TEXT_BYTES - 1, err_text());
+	channel_give_back(session, channel);
+	channel->stage = CHANNEL_USED;
+}
+
+static void channel_grant(struct rmem *session, struct channel *channel,
+			  uint32_t number)
+{
+	channel->number = number;
+	channel->ended = false;
+	channel->stage = CHANNEL_REKEY;
+	endpoint_opened(session, channel->endpoint);
+}
+
 static int granted(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct channel *channel = ctx;
+	struct rmem *session = channel->queue->session;
 
 	channel->call = NULL;
 	if (err) {
-		recovery_missed(channel->queue->session, channel->domain, false);
-		channel_want(channel, false);
+		channel_failed(session, channel, err);
 		return 0;
 	}
 	channel->number = reply->channel.channel;
@@ -114,25 +151,42 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 	endpoint_moved(channel, &reply->channel);
 	/* once: a device that was removed meanwhile gets no keys however often one asks */
 	if (channel->stage == CHANNEL_REKEY)
-		endpoint_opened(channel->queue->session, channel->endpoint);
+		channel_grant(session, channel, channel->number);
 	return 0;
+}
+
+/* The channel that came with the welcome is meant for the session's first one.  Where that
+ * leads to another endpoint it is given back. */
+static bool welcome_take(struct rmem *session, struct channel *channel)
+{
+	uint32_t number = session->welcome.channel;
+
+	session->welcome.channel = 0;
+	if (number == 0)
+		return false;
+	if (session->welcome.endpoint != channel->endpoint) {
+		(void)close_ask(session, number, ignored, NULL, NULL);
+		return false;
+	}
+	channel_grant(session, channel, number);
+	return true;
 }
 
 static void channel_ask(struct rmem *session, struct channel *channel)
 {
-	struct wire_msg *request = calloc(1, sizeof(*request));
+	struct wire_msg request;
+	int err;
 
-	if (!request) {
-		channel_want(channel, false);
+	if (welcome_take(session, channel))
 		return;
-	}
-	request->type = WIRE_TYPE_open_channel;
-	request->open_channel.endpoint = channel->endpoint;
+	request.type = WIRE_TYPE_open_channel;
+	request.id = 0;
+	request.open_channel.endpoint = channel->endpoint;
 	channel->stage = CHANNEL_ASKED;
-	if (connection_call(session->connection, request, granted, channel,
-			    &channel->call))
-		channel_want(channel, false);
-	free(request);
+	err = connection_call(session->connection, &request, granted, channel,
+			      &channel->call);
+	if (err)
+		channel_failed(session, channel, err);
 }
 
 static void channel_peer_end(struct channel *channel, enum peer_end end)
@@ -156,19 +210,11 @@ static int closed(void *ctx, int err, const struct wire_msg *reply)
  * posted again. */
 static void channel_close(struct rmem *session, struct channel *channel)
 {
-	struct wire_msg *request = calloc(1, sizeof(*request));
-
-	if (request) {
-		request->type = WIRE_TYPE_close_channel;
-		request->close_channel.channel = channel->number;
-		if (connection_call(session->connection, request, closed, channel,
-				    &channel->call) == 0)
-			channel->stage = CHANNEL_CLOSING;
-	}
-	if (channel->stage != CHANNEL_CLOSING)
+	if (close_ask(session, channel->number, closed, channel, &channel->call) == 0)
+		channel->stage = CHANNEL_CLOSING;
+	else
 		channel_peer_end(channel, PEER_END_UNKNOWN);
 	channel->number = 0;
-	free(request);
 }
 
 static bool channel_peer_open(const struct channel *channel)
@@ -226,8 +272,8 @@ uint64_t channels_due(const struct rmem *session)
 	return due;
 }
 
-void channel_watch(struct rmem *session, struct channel *channel,
-		   struct fabric_channel *fabric)
+static void channel_watch(struct rmem *session, struct channel *channel,
+			  struct fabric_channel *fabric)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = CHANNEL_TAG };
 	int fd = session->domains.ops->alive_fd(fabric);
@@ -237,27 +283,32 @@ void channel_watch(struct rmem *session, struct channel *channel,
 		fd >= 0 && epoll_ctl(session->epfd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* A channel whose channel can be connected, now that every lease has its keys. */
-static struct channel_ref channel_ready(struct rmem *session)
+/* It is granted, and every lease has its keys. */
+static bool channel_is_ready(const struct rmem *session, const struct channel *channel)
 {
-	if (session->state != SESSION_UP || session->rekeys > 0)
-		return (struct channel_ref){ NULL, NULL };
+	return session->state == SESSION_UP && session->rekeys == 0 &&
+	       channel->stage == CHANNEL_REKEY && recovery_usable(session, channel);
+}
+
+/* A channel that is ready, and that no thread waits for: that thread connects it. */
+static struct channel *channel_ready(struct rmem *session)
+{
 	list_for_each(node, &session->queues) {
 		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++)
-			if (queue->channels.all[i].stage == CHANNEL_REKEY &&
-			    recovery_usable(session, &queue->channels.all[i]))
-				return (struct channel_ref){ queue,
-							     &queue->channels.all[i] };
+		for (unsigned i = 0; i < queue->channels.n; i++) {
+			struct channel *channel = &queue->channels.all[i];
+
+			if (!channel->waiter && channel_is_ready(session, channel))
+				return channel;
+		}
 	}
-	return (struct channel_ref){ NULL, NULL };
+	return NULL;
 }
 
 bool channels_ready(struct rmem *session)
 {
-	return channel_ready(session).channel != NULL ||
-	       recovery_ready(session, clock_now_ns());
+	return channel_ready(session) || recovery_ready(session, clock_now_ns());
 }
 
 /* Nobody sends heartbeats meanwhile: the next one may be late by half the time between two,
@@ -291,63 +342,239 @@ unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns)
 	return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : (unsigned)ms;
 }
 
-static void channel_connect(struct rmem *session, struct channel_ref ref)
+/* ---- connecting ---- */
+
+static int joined(void *ctx, int err, const struct wire_msg *reply)
 {
+	struct fabric_qp_info *end = ctx;
+
+	if (err)
+		return err;
+	*end = (struct fabric_qp_info){ .qpn = 0 };
+	WIRE_END_COPY(end, &reply->joined);
+	return 0;
+}
+
+/* fabric_channel_params.exchange of a channel without rdma_cm: the two ends learn of each other
+ * over the control connection. */
+static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
+		       unsigned timeout_ms, struct fabric_qp_info *ret_theirs)
+{
+	struct channel *channel = ctx;
+	struct wire_msg request;
+
+	request.type = WIRE_TYPE_join_channel;
+	request.id = 0;
+	request.join_channel.channel = channel->joining;
+	WIRE_END_COPY(&request.join_channel, ours);
+	return session_call_while_up(channel->queue->session, &request, joined,
+				     ret_theirs,
+				     clock_now_ns() + timeout_ms * NS_PER_MS);
+}
+
+/* A thread that waits for the channel gives it all of its time, where another one sends the
+ * heartbeats, or none is due yet. */
+static unsigned channel_patience_ms(const struct rmem *session,
+				    const struct channel *channel)
+{
+	uint64_t now = clock_now_ns(), left_ms;
+	unsigned ms = connect_patience_ms(session, now);
+
+	if (!channel->waiter)
+		return ms;
+	left_ms = now < channel->waiter->end_ns
+			  ? (channel->waiter->end_ns - now) / NS_PER_MS + 1
+			  : 1;
+	return session->served || !session->welcomed || left_ms < ms ? (unsigned)left_ms
+								     : ms;
+}
+
+/* Only the owner may free it, so one that came too late is handed over, too. */
+static void channel_connected(struct rmem *session, struct channel *channel,
+			      struct fabric_channel *fabric, uint64_t resumes)
+{
+	channel->fresh = fabric;
+	channel->stage = CHANNEL_FRESH;
+	recovery_found(session, channel->domain);
+	if (session->state != SESSION_UP || session->resumes != resumes ||
+	    channel->ended || !recovery_usable(session, channel)) {
+		channel->doomed = true;
+		session->sync_tidy = true;
+		channel->queue->ops->abort(fabric);
+	} else {
+		channel_watch(session, channel, fabric);
+	}
+}
+
+static void channel_unconnected(struct rmem *session, struct channel *channel, int err)
+{
+	/* heartbeats were due: the waiting thread goes on after those */
+	if (channel->waiter && err == -ETIMEDOUT &&
+	    clock_now_ns() < channel->waiter->end_ns) {
+		channel_give_back(session, channel);
+		channel_want(channel, true);
+	} else {
+		channel_failed(session, channel, err);
+		if (!channel->waiter)
+			recovery_doubt(session, channel->domain, err);
+	}
+}
+
+/* Releases the lock meanwhile. */
+static void channel_connect(struct rmem *session, struct channel *channel)
+{
+	struct rmem_queue *queue = channel->queue;
 	struct fabric_channel_params params = {
 		.hello = { .session = session->welcome.session,
-			   .channel = ref.channel->number },
-		.depth = ref.queue->channels.depth,
-		.timeout_ms = connect_patience_ms(session, clock_now_ns()),
-		.owner = ref.channel->owner,
+			   .channel = channel->number },
+		.depth = queue->channels.depth,
+		.timeout_ms = channel_patience_ms(session, channel),
+		.exchange = session->welcomed ? qp_exchange : early_exchange,
+		.exchange_ctx = channel,
+		.owner = channel->owner,
 	};
-	struct qp_exchange join = { session, ref.channel->number };
 	uint64_t resumes = session->resumes;
 	struct fabric_channel *fabric;
 	int err;
 
 	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
-	params.exchange = qp_exchange;
-	params.exchange_ctx = &join;
-	ref.channel->ended = false;
-	ref.channel->stage = CHANNEL_CONNECTING;
-	ref.queue->in_service++;
+	channel->joining = channel->number;
+	channel->stage = CHANNEL_CONNECTING;
+	queue->in_service++;
+	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
-	err = ref.queue->ops->connect(ref.queue->cqs[ref.channel->domain], &params,
-				      &fabric);
+	err = queue->ops->connect(queue->cqs[channel->domain], &params, &fabric);
 	(void)pthread_mutex_lock(&session->lock);
-	ref.queue->in_service--;
+	session->connecting--;
+	queue->in_service--;
 	(void)pthread_cond_broadcast(&session->changed);
-	if (err) {
-		channel_give_up(session, ref.channel);
-		recovery_missed(session, ref.channel->domain, false);
-		recovery_doubt(session, ref.channel->domain, err);
-		queue_wake(ref.queue);
-		return;
-	}
-	recovery_found(session, ref.channel->domain);
-	/* only the owner may free it, so one that came too late is handed over, too */
-	ref.channel->fresh = fabric;
-	ref.channel->stage = CHANNEL_FRESH;
-	if (session->state != SESSION_UP || session->resumes != resumes ||
-	    ref.channel->ended || !recovery_usable(session, ref.channel)) {
-		ref.channel->doomed = true;
-		session->sync_tidy = true;
-		ref.queue->ops->abort(fabric);
-	} else {
-		channel_watch(session, ref.channel, fabric);
-	}
-	queue_wake(ref.queue);
+	if (err)
+		channel_unconnected(session, channel, err);
+	else
+		channel_connected(session, channel, fabric, resumes);
+	queue_wake(queue);
 }
 
 void channels_connect_one(struct rmem *session)
 {
-	struct channel_ref ref = channel_ready(session);
+	struct channel *channel = channel_ready(session);
 
-	if (session->sync_tidy || !ref.channel)
+	if (session->sync_tidy || !channel)
 		recovery_next(session);
 	else
-		channel_connect(session, ref);
+		channel_connect(session, channel);
 }
+
+/* ---- the first time ---- */
+
+/* Connect it, and have the service thread send the heartbeats where that takes longer than they
+ * may wait. */
+static void channel_connect_first(struct rmem *session, struct channel *channel)
+{
+	channel_connect(session, channel);
+	if (channel->stage != CHANNEL_WANTED || channel->waiter->err ||
+	    session->served || session->no_thread)
+		return;
+	(void)pthread_mutex_unlock(&session->lock);
+	/* without it the next heartbeats may come late */
+	(void)session_hand_over(session);
+	(void)pthread_mutex_lock(&session->lock);
+}
+
+/* Until it is connected, or cannot be now. */
+static int channel_try(struct rmem *session, struct channel *channel)
+{
+	struct channel_waiter *waiter = channel->waiter;
+
+	channel->resumes = (unsigned)session->resumes;
+	waiter->err = 0;
+	channel_want(channel, true);
+	if (!session->welcomed) {
+		/* made ahead of the hello */
+		channel_grant(session, channel, 0);
+		channel_connect(session, channel);
+	}
+	while (channel->stage != CHANNEL_FRESH && !waiter->err) {
+		uint64_t now = clock_now_ns();
+
+		if (channel->stage == CHANNEL_WANTED) {
+			if (!recovery_usable(session, channel))
+				return 0;
+			channels_work(session, now);
+		}
+		if (session->state == SESSION_LOST)
+			return err_set(-ESTALE, "the session is lost");
+		if (now >= waiter->end_ns)
+			return err_set(-ETIMEDOUT, "no answer within %u ms",
+				       session->timeout_ms);
+		if (channel_is_ready(session, channel))
+			channel_connect_first(session, channel);
+		else
+			session_step(session, waiter->end_ns);
+	}
+	return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
+}
+
+/* Whether a channel that could not be connected is connected later.  One that the program has
+ * not asked for is; so is one whose device is away, where there are others. */
+static bool channel_put_off(struct rmem *session, struct channel *channel, int err,
+			    bool may_wait)
+{
+	/* as when the server is about to be lost, which is not known yet */
+	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
+
+	if (channel->call)
+		session_abandon(session, channel->call);
+	channel->call = NULL;
+	channel_give_back(session, channel);
+	channel->stage = CHANNEL_USED;
+	if (!channel->extra && (!may_wait || recovery_usable(session, channel)))
+		return false;
+	if (channel->extra)
+		recovery_missed(session, channel->domain, !cut);
+	channel_want(channel, !channel->extra);
+	return true;
+}
+
+int channel_open(struct channel *channel, bool may_wait)
+{
+	struct rmem *session = channel->queue->session;
+	struct channel_waiter waiter = { .err = 0 };
+	unsigned timeout_ms = session->timeout_ms;
+	char why[SESSION_TEXT_BYTES];
+	bool again;
+	int err;
+
+	if (channel->extra && timeout_ms > DOMAIN_SOLE_MS)
+		timeout_ms = DOMAIN_SOLE_MS;
+	waiter.end_ns = clock_now_ns() + timeout_ms * NS_PER_MS;
+	(void)pthread_mutex_lock(&session->lock);
+	channel->waiter = &waiter;
+	do {
+		err = channel_try(session, channel);
+		again = err && !channel->extra && session->welcomed;
+		if (!again)
+			break;
+		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
+			       err_text());
+		(void)pthread_mutex_unlock(&session->lock);
+		again = session_returned(session, channel->resumes, waiter.end_ns);
+		(void)err_set(err, "%s", why);
+		(void)pthread_mutex_lock(&session->lock);
+	} while (again);
+	channel->waiter = NULL;
+	if (err) {
+		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
+			       err_text());
+		err = channel_put_off(session, channel, err, may_wait)
+			      ? 0
+			      : err_set(err, "%s", why);
+	}
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}
+
+/* ---- ending ---- */
 
 static void channel_abort(struct rmem_queue *queue, struct channel *channel)
 {
@@ -390,9 +617,9 @@ static bool channel_ended(struct rmem_queue *queue, struct channel *channel)
 	return true;
 }
 
-static void queues_ended(const struct list *queues, uint32_t number)
+void channels_ended(struct rmem *session, uint32_t number)
 {
-	list_for_each(node, queues) {
+	list_for_each(node, &session->queues) {
 		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
 
 		for (unsigned i = 0; i < queue->channels.n; i++) {
@@ -403,12 +630,6 @@ static void queues_ended(const struct list *queues, uint32_t number)
 				queue_wake(queue);
 		}
 	}
-}
-
-void channels_ended(struct rmem *session, uint32_t number)
-{
-	queues_ended(&session->queues, number);
-	queues_ended(&session->opening, number);
 }
 
 static void channel_alive(struct rmem *session, struct rmem_queue *queue,

@@ -11,7 +11,7 @@
 
 #include "base/backoff.h"
 #include "fabric/fabric.h"
-#include "librmem/session/connection.h"
+#include "librmem/session/session.h"
 
 #include <rmem/rmem.h>
 
@@ -58,15 +58,27 @@ struct channel {
 	struct connection_call *call;
 	uint64_t retry_ns;
 	struct backoff backoff;
-	unsigned resumes; /* of the session, when its first channel was asked for */
+	/* a thread that waits until it is connected for the first time; NULL: none */
+	struct channel_waiter *waiter;
+	unsigned resumes; /* of the session, when that thread asked for it */
+	uint32_t joining; /* the number, for the thread that connects it */
 };
+
+/* A thread waits until a channel is connected for the first time. */
+struct channel_waiter {
+	uint64_t end_ns; /* it waits until then */
+	int err;         /* why the channel cannot be connected; 0: it may be */
+	char text[SESSION_TEXT_BYTES];
+};
+
+/* Connect a queue's channel for the first time.  Blocks for the session's time-out at most, and
+ * drives the session meanwhile where no other thread does.  An extra channel that cannot be
+ * connected now is connected later; with `may_wait` also one whose device is away.  [any],
+ * without the lock */
+int channel_open(struct channel *channel, bool may_wait);
 
 /* What the channel was granted cannot be had: the server need not keep it. */
 void channel_give_up(struct rmem *session, struct channel *channel);
-/* The same, while it is not wanted again. */
-void channel_give_back(struct rmem *session, struct channel *channel);
-/* A grant tells where its endpoint is now. */
-void endpoint_moved(const struct channel *channel, const struct wire_channel *grant);
 /* Ask the server for what channels want. */
 void channels_work(struct rmem *session, uint64_t now_ns);
 /* Whether a channel that the server has granted can be connected. */
@@ -86,12 +98,6 @@ void channels_abort(struct rmem *session);
 void channels_alive(struct rmem *session);
 /* The server says that this channel's is. */
 void channels_ended(struct rmem *session, uint32_t number);
-
-/* Put a channel's alive_fd into the session's epoll set. */
-void channel_watch(struct rmem *session, struct channel *channel,
-		   struct fabric_channel *fabric);
-/* After the first channel through an endpoint was granted: every lease gets keys for it. */
-void endpoint_opened(struct rmem *session, unsigned endpoint);
 
 /* The epoll tag of alive_fds. */
 #define CHANNEL_TAG UINT64_C(1)

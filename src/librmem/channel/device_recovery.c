@@ -32,7 +32,8 @@ static void channel_doom(struct rmem_queue *queue, struct channel *channel)
 		channel->doomed = true;
 		queue->ops->abort(fabric);
 	} else if (channel->stage == CHANNEL_REKEY) {
-		channel->stage = CHANNEL_WANTED;
+		/* the server need not keep what it has granted */
+		channel_give_up(queue->session, channel);
 	}
 }
 

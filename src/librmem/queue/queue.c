@@ -11,10 +11,8 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "librmem/channel/early_hello.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/inband.h"
-#include "librmem/channel/qp_exchange.h"
 #include "librmem/lease/lease.h"
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
@@ -303,228 +301,21 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 
 /* ---- connecting ---- */
 
-/* The channel is granted.  Under the lock. */
-static int grant_take(void *ctx, int err, const struct wire_msg *reply)
-{
-	struct channel *channel = ctx;
-
-	if (err)
-		return err;
-	channel->number = reply->channel.channel;
-	channel->ended = false;
-	endpoint_moved(channel, &reply->channel);
-	return 0;
-}
-
-/* The channel that came with the welcome, which is for the session's first; where that goes
- * elsewhere it is given back. */
-static bool granted_take(struct rmem *session, struct channel *channel)
-{
-	struct wire_msg request;
-	uint32_t number;
-	bool taken;
-
-	(void)pthread_mutex_lock(&session->lock);
-	number = session->welcome.channel;
-	taken = number != 0 && session->welcome.endpoint == channel->endpoint;
-	session->welcome.channel = 0;
-	if (taken) {
-		channel->number = number;
-		channel->ended = false;
-	} else if (number != 0) {
-		request.type = WIRE_TYPE_close_channel;
-		request.id = 0;
-		request.close_channel.channel = number;
-		session_tell(session, &request);
-	}
-	(void)pthread_mutex_unlock(&session->lock);
-	return taken;
-}
-
-static int channel_grant(struct rmem *session, struct channel *channel)
-{
-	struct wire_msg request;
-
-	if (granted_take(session, channel))
-		return 0;
-	/* the whole of it is much larger than what it has the use of */
-	request.type = WIRE_TYPE_open_channel;
-	request.id = 0;
-	request.open_channel.endpoint = channel->endpoint;
-	return session_call(session, &request, grant_take, channel);
-}
-
-/* Wait until every lease has keys for the endpoint. */
-static int endpoint_wait(struct rmem *session, unsigned endpoint)
-{
-	int err = 0;
-
-	(void)pthread_mutex_lock(&session->lock);
-	endpoint_opened(session, endpoint);
-	if (session->rekeys > 0)
-		err = session_await(session, session_keyed);
-	(void)pthread_mutex_unlock(&session->lock);
-	return err;
-}
-
-struct opening {
-	struct rmem_queue *queue;
-	struct channel *channel;
-};
-
-static int channel_open(void *ctx, unsigned timeout_ms)
-{
-	struct rmem_queue *queue = ((struct opening *)ctx)->queue;
-	struct channel *channel = ((struct opening *)ctx)->channel;
-	struct rmem *session = queue->session;
-	struct fabric_channel_params params = {
-		.depth = queue->channels.depth,
-		.timeout_ms = timeout_ms,
-		.owner = channel->owner,
-	};
-	struct fabric_channel *fabric;
-	struct qp_exchange join = { .session = session };
-	bool ahead = !session->welcomed;
-	int err;
-
-	(void)pthread_mutex_lock(&session->lock);
-	channel->resumes = (unsigned)session->resumes;
-	(void)pthread_mutex_unlock(&session->lock);
-	err = ahead ? 0 : channel_grant(session, channel);
-	if (err)
-		return err;
-	err = endpoint_wait(session, channel->endpoint);
-	if (err)
-		goto err_close;
-	(void)pthread_mutex_lock(&session->lock);
-	params.hello.channel = channel->number;
-	params.hello.session = session->welcome.session;
-	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
-	(void)pthread_mutex_unlock(&session->lock);
-	join.channel = params.hello.channel;
-	params.exchange = ahead ? early_exchange : qp_exchange;
-	params.exchange_ctx = ahead ? (void *)channel : &join;
-	err = queue->ops->connect(queue->cqs[channel->domain], &params, &fabric);
-	if (err)
-		goto err_close;
-	(void)pthread_mutex_lock(&session->lock);
-	channel->fabric = fabric;
-	recovery_found(session, channel->domain);
-	(void)pthread_mutex_unlock(&session->lock);
-	return 0;
-
-err_close:
-	(void)pthread_mutex_lock(&session->lock);
-	channel_give_back(session, channel);
-	(void)pthread_mutex_unlock(&session->lock);
-	return err;
-}
-
-/* The way there is no more: then the channel gets its channel once there is another one. */
-static bool channel_waits(struct channel *channel)
-{
-	struct rmem *session = channel->queue->session;
-	bool waits;
-
-	(void)pthread_mutex_lock(&session->lock);
-	waits = !recovery_usable(session, channel);
-	if (waits)
-		channel_want(channel, true);
-	(void)pthread_mutex_unlock(&session->lock);
-	return waits;
-}
-
-/* One that nobody asked for comes later, when it cannot be had now: other memory is there. */
-static bool channel_can_wait(struct channel *channel, int err)
-{
-	/* as when the server is about to be lost, which is not known yet */
-	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
-	struct rmem *session = channel->queue->session;
-
-	if (!channel->extra)
-		/* whoever opens a session wants to know */
-		return session->sync_queue && channel_waits(channel);
-	(void)pthread_mutex_lock(&session->lock);
-	recovery_missed(session, channel->domain, !cut);
-	channel_want(channel, false);
-	(void)pthread_mutex_unlock(&session->lock);
-	return true;
-}
-
-/* Its first channel; once more where the server was lost meanwhile and is back. */
-static int channel_first(struct channel *channel)
-{
-	struct rmem *session = channel->queue->session;
-	struct opening opening = { channel->queue, channel };
-	unsigned timeout_ms = session->timeout_ms;
-	char why[SESSION_TEXT_BYTES];
-	uint64_t now, deadline;
-	int err;
-
-	if (channel->extra && timeout_ms > DOMAIN_SOLE_MS)
-		timeout_ms = DOMAIN_SOLE_MS;
-	deadline = clock_now_ns() + timeout_ms * NS_PER_MS;
-	do {
-		now = clock_now_ns();
-		timeout_ms =
-			now < deadline ? (unsigned)((deadline - now) / NS_PER_MS) : 0;
-		err = session_patiently(session, timeout_ms, channel_open, &opening);
-		/* one that nobody asked for has its next try later in any case */
-		if (!err || channel->extra || !session->welcomed)
-			return err;
-		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
-			       err_text());
-	} while (session_returned(session, channel->resumes, deadline));
-	return err_set(err, "%s", why);
-}
-
-/* All channels have their channel, or wait for it.  What the server says of them meanwhile is
- * kept. */
-static int channels_open(struct rmem_queue *queue)
-{
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
-		int err;
-
-		if (channel_waits(channel))
-			continue;
-		err = channel_first(channel);
-		if (err && !channel_can_wait(channel, err))
-			return err_prefix(err, "channel %u of %u", i + 1,
-					  queue->channels.n);
-	}
-	return 0;
-}
-
 int queue_connect(struct rmem_queue *queue)
 {
 	struct rmem *session = queue->session;
-	int err;
 
 	(void)pthread_mutex_lock(&session->lock);
-	list_append(&session->opening, &queue->node);
-	(void)pthread_mutex_unlock(&session->lock);
-	err = channels_open(queue);
-	if (err)
-		return err;
-	(void)pthread_mutex_lock(&session->lock);
-	list_remove(&queue->node);
 	list_append(&session->queues, &queue->node);
-	/* what was opened before the session was lost and came back is dead */
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
-
-		if (!channel->fabric)
-			continue;
-		channel->doomed = session->state != SESSION_UP ||
-				  (unsigned)session->resumes != channel->resumes ||
-				  channel->ended || !recovery_usable(session, channel);
-		if (!channel->doomed)
-			channel_watch(session, channel, channel->fabric);
-		channel_set_connected(&queue->channels.sides[i], channel->fabric);
-	}
-	queue_wake(queue);
 	(void)pthread_mutex_unlock(&session->lock);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		/* rmem_open() is to tell that a device is away */
+		int err = channel_open(&queue->channels.all[i], session->sync_queue);
+
+		if (err)
+			return err_prefix(err, "channel %u of %u", i + 1,
+					  queue->channels.n);
+	}
 	return 0;
 }
 

@@ -90,11 +90,7 @@ bool session_tend(struct rmem *session)
 /* Connect one channel. */
 static void connect_one(struct rmem *session)
 {
-	bool nested = session->connecting;
-
-	session->connecting = true;
 	channels_connect_one(session);
-	session->connecting = nested;
 	/* heartbeats come first, then the next one */
 	if (channels_ready(session))
 		session_wake(session);
@@ -204,7 +200,7 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 		.tv_sec = (time_t)(deadline_ns / 1000000000u),
 		.tv_nsec = (long)(deadline_ns % 1000000000u),
 	};
-	bool nested = session->connecting, driving = session->driving;
+	bool nested = session->connecting > 0, driving = session->driving;
 
 	if (session->served || (driving && !nested)) {
 		(void)pthread_cond_timedwait(&session->changed, &session->lock, &until);
@@ -223,26 +219,6 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 static uint64_t deadline(const struct rmem *session)
 {
 	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
-}
-
-bool session_keyed(const struct rmem *session)
-{
-	return session->rekeys == 0;
-}
-
-int session_await(struct rmem *session, bool (*until)(const struct rmem *session))
-{
-	uint64_t end = deadline(session);
-
-	while (!until(session)) {
-		if (session->state == SESSION_LOST)
-			return err_set(-ESTALE, "the session is lost");
-		if (clock_now_ns() >= end)
-			return err_set(-ETIMEDOUT, "no answer within %u ms",
-				       session->timeout_ms);
-		session_step(session, end);
-	}
-	return 0;
 }
 
 /* ---- calls ---- */

@@ -74,7 +74,7 @@ struct rmem {
 	pthread_cond_t changed; /* an answer came, a state changed */
 	bool served;            /* by the service thread */
 	bool driving;           /* not served: a thread that waits drives it */
-	bool connecting;        /* not served: a thread connects a channel */
+	unsigned connecting;    /* threads that connect a channel */
 	bool closing;           /* the server ended it */
 	struct connection *connection;
 	enum session_state state;
@@ -102,7 +102,6 @@ struct rmem {
 	struct list inflights; /* of all queues, those that are being connected, too */
 	struct map leases_by_id;
 	atomic_bool leases_due; /* leases_work() has something to do; [any] */
-	struct list opening;    /* queues whose first channels are being connected */
 	struct notices notices; /* open once a lease was watched */
 	int notice_fd; /* readable while there are any; -1: nobody has asked for it */
 
@@ -128,12 +127,6 @@ int session_call(struct rmem *session, const struct wire_msg *request,
  *   -ECONNRESET  it is */
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  connection_done *take, void *ctx, uint64_t end_ns);
-
-/* Wait until `until` holds, driving the session where nobody else does; under the lock.
- *   -ETIMEDOUT after the session's time-out, -ESTALE when the session ends */
-int session_await(struct rmem *session, bool (*until)(const struct rmem *session));
-/* No lease waits for its keys. */
-bool session_keyed(const struct rmem *session);
 
 /* Wait until something has changed, at most until then: the service thread drives the session
  * meanwhile, or, where it does not have the session, one of the threads that wait.  Under the
