@@ -215,6 +215,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	list_init(&session->leases);
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
+	list_init(&session->channels);
 	list_init(&session->queues);
 	list_init(&session->inflights);
 	list_init(&session->buffers);

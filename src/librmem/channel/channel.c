@@ -10,7 +10,6 @@
 #include "base/err.h"
 #include "librmem/channel/early_hello.h"
 #include "librmem/lease/lease.h"
-#include "librmem/queue/queue.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 
@@ -107,7 +106,7 @@ static void endpoint_moved(const struct channel *channel,
 					  .port = grant->port };
 
 	memcpy(address.bytes, grant->address, sizeof(address.bytes));
-	recovery_moved(channel->queue->session, channel->endpoint, &address);
+	recovery_moved(channel->session, channel->endpoint, &address);
 }
 
 /* It cannot be had now: it is asked for again, or the waiting thread decides. */
@@ -139,7 +138,7 @@ static void channel_grant(struct rmem *session, struct channel *channel,
 static int granted(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct channel *channel = ctx;
-	struct rmem *session = channel->queue->session;
+	struct rmem *session = channel->session;
 
 	channel->call = NULL;
 	if (err) {
@@ -192,7 +191,7 @@ static void channel_ask(struct rmem *session, struct channel *channel)
 static void channel_peer_end(struct channel *channel, enum peer_end end)
 {
 	atomic_store_explicit(&channel->peer_end, end, memory_order_release);
-	queue_wake(channel->queue);
+	channel->wake(channel->queue);
 }
 
 static int closed(void *ctx, int err, const struct wire_msg *reply)
@@ -240,12 +239,8 @@ void channels_work(struct rmem *session, uint64_t now_ns)
 {
 	if (session->state != SESSION_UP)
 		return;
-	list_for_each(node, &session->queues) {
-		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
-
-		for (unsigned i = 0; i < queue->channels.n; i++)
-			channel_work(session, &queue->channels.all[i], now_ns);
-	}
+	list_for_each(node, &session->channels)
+		channel_work(session, container_of(node, struct channel, node), now_ns);
 }
 
 uint64_t channels_due(const struct rmem *session)
@@ -254,20 +249,15 @@ uint64_t channels_due(const struct rmem *session)
 
 	if (session->state != SESSION_UP)
 		return due;
-	list_for_each(node, &session->queues) {
-		const struct rmem_queue *queue =
-			container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		const struct channel *channel =
+			container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++) {
-			const struct channel *channel = &queue->channels.all[i];
-
-			if (channel_peer_open(channel))
-				due = 0;
-			if (channel->stage == CHANNEL_WANTED &&
-			    channel->retry_ns < due &&
-			    recovery_askable(session, channel))
-				due = channel->retry_ns;
-		}
+		if (channel_peer_open(channel))
+			due = 0;
+		if (channel->stage == CHANNEL_WANTED && channel->retry_ns < due &&
+		    recovery_askable(session, channel))
+			due = channel->retry_ns;
 	}
 	return due;
 }
@@ -293,15 +283,11 @@ static bool channel_is_ready(const struct rmem *session, const struct channel *c
 /* A channel that is ready, and that no thread waits for: that thread connects it. */
 static struct channel *channel_ready(struct rmem *session)
 {
-	list_for_each(node, &session->queues) {
-		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++) {
-			struct channel *channel = &queue->channels.all[i];
-
-			if (!channel->waiter && channel_is_ready(session, channel))
-				return channel;
-		}
+		if (!channel->waiter && channel_is_ready(session, channel))
+			return channel;
 	}
 	return NULL;
 }
@@ -367,8 +353,7 @@ static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 	request.id = 0;
 	request.join_channel.channel = channel->joining;
 	WIRE_END_COPY(&request.join_channel, ours);
-	return session_call_while_up(channel->queue->session, &request, joined,
-				     ret_theirs,
+	return session_call_while_up(channel->session, &request, joined, ret_theirs,
 				     clock_now_ns() + timeout_ms * NS_PER_MS);
 }
 
@@ -400,7 +385,7 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 	    channel->ended || !recovery_usable(session, channel)) {
 		channel->doomed = true;
 		session->sync_tidy = true;
-		channel->queue->ops->abort(fabric);
+		channel->session->domains.ops->abort(fabric);
 	} else {
 		channel_watch(session, channel, fabric);
 	}
@@ -423,11 +408,10 @@ static void channel_unconnected(struct rmem *session, struct channel *channel, i
 /* Releases the lock meanwhile. */
 static void channel_connect(struct rmem *session, struct channel *channel)
 {
-	struct rmem_queue *queue = channel->queue;
 	struct fabric_channel_params params = {
 		.hello = { .session = session->welcome.session,
 			   .channel = channel->number },
-		.depth = queue->channels.depth,
+		.depth = channel->depth,
 		.timeout_ms = channel_patience_ms(session, channel),
 		.exchange = session->welcomed ? qp_exchange : early_exchange,
 		.exchange_ctx = channel,
@@ -440,19 +424,17 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	memcpy(params.hello.token, session->welcome.token, sizeof(params.hello.token));
 	channel->joining = channel->number;
 	channel->stage = CHANNEL_CONNECTING;
-	queue->in_service++;
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
-	err = queue->ops->connect(queue->cqs[channel->domain], &params, &fabric);
+	err = session->domains.ops->connect(*channel->cq, &params, &fabric);
 	(void)pthread_mutex_lock(&session->lock);
 	session->connecting--;
-	queue->in_service--;
 	(void)pthread_cond_broadcast(&session->changed);
 	if (err)
 		channel_unconnected(session, channel, err);
 	else
 		channel_connected(session, channel, fabric, resumes);
-	queue_wake(queue);
+	channel->wake(channel->queue);
 }
 
 void channels_connect_one(struct rmem *session)
@@ -538,7 +520,7 @@ static bool channel_put_off(struct rmem *session, struct channel *channel, int e
 
 int channel_open(struct channel *channel, bool may_wait)
 {
-	struct rmem *session = channel->queue->session;
+	struct rmem *session = channel->session;
 	struct channel_waiter waiter = { .err = 0 };
 	unsigned timeout_ms = session->timeout_ms;
 	char why[SESSION_TEXT_BYTES];
@@ -576,83 +558,114 @@ int channel_open(struct channel *channel, bool may_wait)
 
 /* ---- ending ---- */
 
-static void channel_abort(struct rmem_queue *queue, struct channel *channel)
+/* The connection that is there: a new one, or the one that the owner uses. */
+static struct fabric_channel *channel_connection(const struct channel *channel)
 {
-	struct fabric_channel *fabric =
-		channel->fresh ? channel->fresh : channel->fabric;
+	return channel->fresh ? channel->fresh : channel->fabric;
+}
 
-	if (fabric) {
-		channel->doomed = true;
-		queue->ops->abort(fabric);
-		queue_wake(queue);
-	}
-	/* the numbers the server gave are gone with its side of the session */
-	channel->number = 0;
-	if (channel->stage == CHANNEL_REKEY)
-		channel_want(channel, false);
+static void channel_doom(struct channel *channel)
+{
+	channel->doomed = true;
+	channel->session->domains.ops->abort(channel_connection(channel));
+	channel->wake(channel->queue);
 }
 
 void channels_abort(struct rmem *session)
 {
 	session->opened = 0;
-	list_for_each(node, &session->queues) {
-		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++)
-			channel_abort(queue, &queue->channels.all[i]);
+		if (channel_connection(channel))
+			channel_doom(channel);
+		/* the numbers the server gave are gone with its side of the session */
+		channel->number = 0;
+		if (channel->stage == CHANNEL_REKEY)
+			channel_want(channel, false);
 	}
-}
-
-static bool channel_ended(struct rmem_queue *queue, struct channel *channel)
-{
-	struct fabric_channel *fabric =
-		channel->fresh ? channel->fresh : channel->fabric;
-
-	/* told to the one that connects now */
-	channel->ended = true;
-	if (channel->stage == CHANNEL_CONNECTING || !fabric)
-		return false;
-	channel->doomed = true;
-	queue->ops->abort(fabric);
-	return true;
 }
 
 void channels_ended(struct rmem *session, uint32_t number)
 {
-	list_for_each(node, &session->queues) {
-		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++) {
-			struct channel *channel = &queue->channels.all[i];
-
-			if (channel->number == number && number != 0 &&
-			    channel_ended(queue, channel))
-				queue_wake(queue);
-		}
+		if (channel->number != number || number == 0)
+			continue;
+		/* told to the thread that connects it now */
+		channel->ended = true;
+		if (channel->stage != CHANNEL_CONNECTING && channel_connection(channel))
+			channel_doom(channel);
 	}
 }
 
-static void channel_alive(struct rmem *session, struct rmem_queue *queue,
-			  struct channel *channel)
+static void channel_unwatch(struct channel *channel)
 {
-	struct fabric_channel *fabric =
-		channel->fresh ? channel->fresh : channel->fabric;
+	struct rmem *session = channel->session;
 
-	if (!channel->watched || queue->ops->alive(fabric))
-		return;
-	(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL, queue->ops->alive_fd(fabric),
+	if (channel->watched)
+		(void)epoll_ctl(
+			session->epfd, EPOLL_CTL_DEL,
+			session->domains.ops->alive_fd(channel_connection(channel)),
 			NULL);
 	channel->watched = false;
-	channel->doomed = true;
-	queue_wake(queue);
 }
 
 void channels_alive(struct rmem *session)
 {
-	list_for_each(node, &session->queues) {
-		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++)
-			channel_alive(session, queue, &queue->channels.all[i]);
+		if (!channel->watched ||
+		    session->domains.ops->alive(channel_connection(channel)))
+			continue;
+		channel_unwatch(channel);
+		channel->doomed = true;
+		channel->wake(channel->queue);
 	}
+}
+
+/* ---- the owner's part ---- */
+
+bool channel_adopt(struct channel *channel)
+{
+	if (!channel->fresh || channel->fabric)
+		return false;
+	channel->fabric = channel->fresh;
+	channel->fresh = NULL;
+	channel->stage = CHANNEL_USED;
+	return true;
+}
+
+void channel_release(struct channel *channel, bool proven)
+{
+	channel_unwatch(channel);
+	channel->doomed = false;
+	channel->fabric = NULL;
+	/* one that never carried anything may not do so next time either */
+	if (proven)
+		backoff_reset(&channel->backoff);
+	channel_want(channel, proven);
+	/* then there may be more to let go of */
+	if (!recovery_usable(channel->session, channel))
+		channel->wake(channel->queue);
+}
+
+void channel_add(struct channel *channel)
+{
+	list_append(&channel->session->channels, &channel->node);
+}
+
+void channel_remove(struct channel *channel)
+{
+	struct rmem *session = channel->session;
+
+	list_remove(&channel->node);
+	while (channel->stage == CHANNEL_CONNECTING)
+		(void)pthread_cond_wait(&session->changed, &session->lock);
+	if (channel->call)
+		session_abandon(session, channel->call);
+	channel_unwatch(channel);
+	channel_give_back(session, channel);
 }

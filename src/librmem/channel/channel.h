@@ -41,13 +41,19 @@ struct channel {
 	unsigned domain;
 	uint8_t endpoint; /* its number at the server */
 	bool extra;       /* beyond the number that was asked for */
+	struct rmem *session;
+	unsigned depth;        /* operations on one connection, at most */
+	struct fabric_cq **cq; /* of its domain; *cq NULL: the owner has none now */
+	void *owner;           /* what completions of its connections name */
 	struct rmem_queue *queue;
-	void *owner; /* what completions of its connections name */
+	/* Tell the owner that the channel has changed; under the lock. */
+	void (*wake)(struct rmem_queue *queue);
 
 	/* what became of the server's end of the last connection.  [any] */
 	_Atomic int peer_end; /* enum peer_end */
 
 	/* under the session's lock */
+	struct list node; /* in session->channels */
 	enum channel_stage stage;
 	struct fabric_channel *fabric; /* what the owner uses; only it changes this */
 	uint32_t number;
@@ -76,6 +82,16 @@ struct channel_waiter {
  * connected now is connected later; with `may_wait` also one whose device is away.  [any],
  * without the lock */
 int channel_open(struct channel *channel, bool may_wait);
+
+/* The owner takes the new connection, if there is one: true.  Under the lock. */
+bool channel_adopt(struct channel *channel);
+/* The owner is going to free the connection: another one is wanted, at once if this one has
+ * carried anything.  [owner], under the lock */
+void channel_release(struct channel *channel, bool proven);
+/* The session knows it from now on, or not any more; the owner frees its connections then.
+ * Under the lock, which channel_remove() may release meanwhile. */
+void channel_add(struct channel *channel);
+void channel_remove(struct channel *channel);
 
 /* What the channel was granted cannot be had: the server need not keep it. */
 void channel_give_up(struct rmem *session, struct channel *channel);

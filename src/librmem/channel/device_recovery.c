@@ -23,17 +23,17 @@
 
 /* ---- leaving ---- */
 
-static void channel_doom(struct rmem_queue *queue, struct channel *channel)
+static void channel_doom(struct rmem *session, struct channel *channel)
 {
 	struct fabric_channel *fabric =
 		channel->fresh ? channel->fresh : channel->fabric;
 
 	if (fabric) {
 		channel->doomed = true;
-		queue->ops->abort(fabric);
+		session->domains.ops->abort(fabric);
 	} else if (channel->stage == CHANNEL_REKEY) {
 		/* the server need not keep what it has granted */
-		channel_give_up(queue->session, channel);
+		channel_give_up(session, channel);
 	}
 }
 
@@ -46,14 +46,13 @@ static void domain_leave(struct rmem *session, unsigned number)
 	domain->state = DOMAIN_LEAVING;
 	domain->due_ns = clock_now_ns() + CUT_MS * NS_PER_MS;
 	session->sync_tidy = true;
-	list_for_each(node, &session->queues) {
-		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++)
-			if (queue->channels.all[i].domain == number)
-				channel_doom(queue, &queue->channels.all[i]);
-		queue_wake(queue);
+		if (channel->domain == number)
+			channel_doom(session, channel);
 	}
+	queues_wake(session);
 }
 
 void recovery_moved(struct rmem *session, unsigned endpoint,
@@ -77,17 +76,13 @@ void recovery_moved(struct rmem *session, unsigned endpoint,
 /* It has a channel that is not known to be dead. */
 static bool domain_used(const struct rmem *session, unsigned number)
 {
-	list_for_each(node, &session->queues) {
-		const struct rmem_queue *queue =
-			container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		const struct channel *channel =
+			container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++) {
-			const struct channel *channel = &queue->channels.all[i];
-
-			if (channel->domain == number && !channel->doomed &&
-			    (channel->fabric || channel->fresh))
-				return true;
-		}
+		if (channel->domain == number && !channel->doomed &&
+		    (channel->fabric || channel->fresh))
+			return true;
 	}
 	return false;
 }
@@ -303,16 +298,11 @@ static int buffers_register(struct rmem *session, unsigned number)
 /* What was granted meanwhile does not help: ask again, the answer may tell another place. */
 static void channels_give_up(struct rmem *session, unsigned number)
 {
-	list_for_each(node, &session->queues) {
-		struct rmem_queue *queue = container_of(node, struct rmem_queue, node);
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, node);
 
-		for (unsigned i = 0; i < queue->channels.n; i++) {
-			struct channel *channel = &queue->channels.all[i];
-
-			if (channel->domain == number &&
-			    channel->stage == CHANNEL_REKEY)
-				channel_give_up(session, channel);
-		}
+		if (channel->domain == number && channel->stage == CHANNEL_REKEY)
+			channel_give_up(session, channel);
 	}
 }
 
@@ -369,7 +359,7 @@ bool recovery_askable(const struct rmem *session, const struct channel *channel)
 bool recovery_usable(const struct rmem *session, const struct channel *channel)
 {
 	return session->domains.domains[channel->domain].state == DOMAIN_OPEN &&
-	       channel->queue->cqs[channel->domain];
+	       *channel->cq;
 }
 
 void recovery_hold(struct rmem *session)
@@ -398,10 +388,11 @@ static bool queue_left(const struct rmem_queue *queue, unsigned number)
 	for (unsigned i = 0; i < queue->channels.n; i++) {
 		const struct channel *channel = &queue->channels.all[i];
 
-		if (channel->domain == number && (channel->fabric || channel->fresh))
+		if (channel->domain == number && (channel->fabric || channel->fresh ||
+						  channel->stage == CHANNEL_CONNECTING))
 			return false;
 	}
-	return queue->in_service == 0;
+	return true;
 }
 
 static void queue_leave(struct rmem_queue *queue, unsigned number)

@@ -343,22 +343,9 @@ static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc
 static void channel_clear(struct rmem_queue *queue, struct send_side *side)
 {
 	struct rmem *session = queue->session;
-	struct channel *channel = side->channel;
 
 	(void)pthread_mutex_lock(&session->lock);
-	if (channel->watched)
-		(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
-				queue->ops->alive_fd(side->fabric), NULL);
-	channel->watched = false;
-	channel->doomed = false;
-	channel->fabric = NULL;
-	/* one that never carried anything may not do so next time either */
-	if (side->proven)
-		backoff_reset(&channel->backoff);
-	channel_want(channel, side->proven);
-	/* then there may be more to let go of */
-	if (!recovery_usable(session, channel))
-		queue_wake(queue);
+	channel_release(side->channel, side->proven);
 	(void)pthread_mutex_unlock(&session->lock);
 	/* the driver cannot reach it any more */
 	queue->ops->channel_free(side->fabric);

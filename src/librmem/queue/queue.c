@@ -242,8 +242,15 @@ static int parts_create(struct rmem_queue *queue,
 		goto err_fds;
 	n = queue->channels.n;
 	queue->endpoints = channel_set_endpoints(&queue->channels);
-	for (unsigned i = 0; i < n; i++)
-		queue->channels.all[i].queue = queue;
+	for (unsigned i = 0; i < n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		channel->session = session;
+		channel->depth = queue->channels.depth;
+		channel->cq = &queue->cqs[channel->domain];
+		channel->queue = queue;
+		channel->wake = queue_wake;
+	}
 	err = optable_create(depth, n * channel_depth(depth), queue->endpoints,
 			     &queue->table);
 	if (err)
@@ -294,6 +301,8 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	}
 	(void)pthread_mutex_lock(&session->lock);
 	list_append(&session->inflights, &queue->inflights.node);
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		channel_add(&queue->channels.all[i]);
 	(void)pthread_mutex_unlock(&session->lock);
 	*ret_queue = queue;
 	return 0;
@@ -321,35 +330,13 @@ int queue_connect(struct rmem_queue *queue)
 
 /* ---- ending ---- */
 
-/* Take it out of the driver's reach, and give the channels' numbers back. */
 static void channels_leave(struct rmem_queue *queue)
 {
-	struct rmem *session = queue->session;
-	struct wire_msg *request = calloc(1, sizeof(*request));
-
-	(void)pthread_mutex_lock(&session->lock);
+	(void)pthread_mutex_lock(&queue->session->lock);
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		channel_remove(&queue->channels.all[i]);
 	list_remove(&queue->node);
-	while (queue->in_service > 0)
-		(void)pthread_cond_wait(&session->changed, &session->lock);
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		struct channel *channel = &queue->channels.all[i];
-
-		if (channel->call)
-			session_abandon(session, channel->call);
-		if (channel->watched)
-			(void)epoll_ctl(session->epfd, EPOLL_CTL_DEL,
-					queue->ops->alive_fd(channel->fresh
-								     ? channel->fresh
-								     : channel->fabric),
-					NULL);
-		if (channel->number != 0 && request) {
-			request->type = WIRE_TYPE_close_channel;
-			request->close_channel.channel = channel->number;
-			session_tell(session, request);
-		}
-	}
-	(void)pthread_mutex_unlock(&session->lock);
-	free(request);
+	(void)pthread_mutex_unlock(&queue->session->lock);
 }
 
 /* The operations not taken yet are forgotten. */

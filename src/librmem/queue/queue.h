@@ -57,7 +57,6 @@ struct rmem_queue {
 
 	/* under the session's lock */
 	struct list node;
-	unsigned in_service; /* drivers that connect for it now */
 
 	/* the owner's, but for what inflight.h tells */
 	struct inflights inflights;

@@ -615,12 +615,8 @@ static void channel_look(struct rmem_queue *queue, struct send_side *side)
 {
 	struct channel *channel = side->channel;
 
-	if (channel->fresh && !channel->fabric) {
-		channel->fabric = channel->fresh;
-		channel->fresh = NULL;
-		channel->stage = CHANNEL_USED;
+	if (channel_adopt(channel))
 		channel_set_connected(side, channel->fabric);
-	}
 	if (channel->doomed)
 		complete_kill(queue, side);
 }

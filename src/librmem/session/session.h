@@ -98,7 +98,7 @@ struct rmem {
 	uint64_t resumes;
 	bool draining;
 	char device[WIRE_ENDPOINTS_MAX * (FABRIC_DEVICE_MAX + 1)];
-	struct list leases, queues, buffers;
+	struct list channels, leases, queues, buffers;
 	struct list inflights; /* of all queues, those that are being connected, too */
 	struct map leases_by_id;
 	atomic_bool leases_due; /* leases_work() has something to do; [any] */

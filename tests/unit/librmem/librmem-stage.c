@@ -48,6 +48,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	list_init(&session->leases);
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
+	list_init(&session->channels);
 	list_init(&session->queues);
 	list_init(&session->inflights);
 	list_init(&session->buffers);

@@ -77,6 +77,7 @@ static void client_open(struct client *client, uint64_t id)
 	list_init(&session->leases);
 	map_init(&session->leases_by_id);
 	list_init(&session->rekeys_ahead);
+	list_init(&session->channels);
 	list_init(&session->queues);
 	list_init(&session->inflights);
 	list_init(&session->service_node);
