@@ -209,6 +209,7 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
 	session->uri = *uri;
+	session->observers = session_layers;
 	session->notice_fd = -1;
 	session->timer_ns = UINT64_MAX;
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;

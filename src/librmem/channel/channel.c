@@ -9,17 +9,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "librmem/channel/early_hello.h"
-#include "librmem/lease/lease.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-/* What a connect may take at first, and how often that is doubled where it was not enough:
- * a peer that is slow is reached in the end, one that is gone does not hold up others. */
-#define CONNECT_MS 500u
-#define CONNECT_DOUBLINGS 3u
-/* The least that makes sense. */
-#define CONNECT_MIN_MS 50u
 
 void channel_want(struct channel *channel, bool at_once)
 {
@@ -52,6 +45,17 @@ static int close_ask(struct rmem *session, uint32_t number, connection_done *don
 	return connection_call(session->connection, &request, done, ctx, ret_call);
 }
 
+/* A channel was granted that no one wants any more. */
+static int channel_undo(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+
+	/* the answer may be that of closing one */
+	if (!err && reply->type == WIRE_TYPE_channel)
+		(void)close_ask(session, reply->channel.channel, ignored, NULL, NULL);
+	return 0;
+}
+
 /* The server may have its end nevertheless: it may have joined a channel that this side could
  * not join, and without rdma_cm nothing else tells it to free that. */
 static void channel_give_back(struct rmem *session, struct channel *channel)
@@ -66,37 +70,6 @@ void channel_give_up(struct rmem *session, struct channel *channel)
 {
 	channel_give_back(session, channel);
 	channel_want(channel, false);
-}
-
-/* Whether every lease has keys for the endpoint; those of a device that was removed are gone,
- * though there was a channel once. */
-static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
-{
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-		const struct attachment *att =
-			atomic_load_explicit(&lease->attachment, memory_order_acquire);
-
-		for (unsigned i = 0;
-		     atomic_load(&lease->status) == 0 && i < att->n_segments; i++)
-			if ((att->endpoints[i] & (1u << endpoint)) &&
-			    !att->keys[i][endpoint].present)
-				return false;
-	}
-	return true;
-}
-
-static void endpoint_opened(struct rmem *session, unsigned endpoint)
-{
-	if ((session->opened & 1u << endpoint) && endpoint_keyed(session, endpoint))
-		return;
-	session->opened |= 1u << endpoint;
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-
-		if (atomic_load(&lease->status) == 0)
-			lease_rekey(lease);
-	}
 }
 
 static void endpoint_moved(const struct channel *channel,
@@ -132,7 +105,7 @@ static void channel_grant(struct rmem *session, struct channel *channel,
 	channel->number = number;
 	channel->ended = false;
 	channel->stage = CHANNEL_REKEY;
-	endpoint_opened(session, channel->endpoint);
+	SESSION_NOTIFY(session, endpoint_opened, session, channel->endpoint);
 }
 
 static int granted(void *ctx, int err, const struct wire_msg *reply)
@@ -235,7 +208,7 @@ static void channel_work(struct rmem *session, struct channel *channel, uint64_t
 		channel_ask(session, channel);
 }
 
-void channels_work(struct rmem *session, uint64_t now_ns)
+static void channels_ask(struct rmem *session, uint64_t now_ns)
 {
 	if (session->state != SESSION_UP)
 		return;
@@ -243,7 +216,7 @@ void channels_work(struct rmem *session, uint64_t now_ns)
 		channel_work(session, container_of(node, struct channel, node), now_ns);
 }
 
-uint64_t channels_due(const struct rmem *session)
+static uint64_t channels_due(const struct rmem *session)
 {
 	uint64_t due = recovery_due(session);
 
@@ -265,7 +238,7 @@ uint64_t channels_due(const struct rmem *session)
 static void channel_watch(struct rmem *session, struct channel *channel,
 			  struct fabric_channel *fabric)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = CHANNEL_TAG };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = SESSION_ALIVE_TAG };
 	int fd = session->domains.ops->alive_fd(fabric);
 
 	/* a channel that cannot be watched shows its end by its completions */
@@ -292,40 +265,9 @@ static struct channel *channel_ready(struct rmem *session)
 	return NULL;
 }
 
-bool channels_ready(struct rmem *session)
+static bool channels_ready(struct rmem *session)
 {
 	return channel_ready(session) || recovery_ready(session, clock_now_ns());
-}
-
-/* Nobody sends heartbeats meanwhile: the next one may be late by half the time between two,
- * or after failures by as much as leaves half the time to the fence. */
-static uint64_t heartbeats_ms(const struct rmem *session, uint64_t now_ns,
-			      unsigned failures)
-{
-	uint64_t ms = session->welcome.heartbeat_ms / 2 * (UINT64_C(1) << failures);
-
-	if (ms > session->welcome.fence_ms / 2)
-		ms = session->welcome.fence_ms / 2;
-	if (session->state == SESSION_UP && session->ping_ns > now_ns)
-		ms += (session->ping_ns - now_ns) / NS_PER_MS;
-	return ms;
-}
-
-unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns)
-{
-	unsigned failures = 0;
-	uint64_t ms, late_ms;
-
-	for (unsigned i = 0; i < session->domains.n; i++)
-		if (session->domains.domains[i].failures > failures)
-			failures = session->domains.domains[i].failures;
-	if (failures > CONNECT_DOUBLINGS)
-		failures = CONNECT_DOUBLINGS;
-	ms = CONNECT_MS << failures;
-	late_ms = heartbeats_ms(session, now_ns, failures);
-	if (!session->served && ms > late_ms)
-		ms = late_ms;
-	return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : (unsigned)ms;
 }
 
 /* ---- connecting ---- */
@@ -437,7 +379,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	channel->wake(channel->queue);
 }
 
-void channels_connect_one(struct rmem *session)
+static void channels_connect_one(struct rmem *session)
 {
 	struct channel *channel = channel_ready(session);
 
@@ -482,7 +424,7 @@ static int channel_try(struct rmem *session, struct channel *channel)
 		if (channel->stage == CHANNEL_WANTED) {
 			if (!recovery_usable(session, channel))
 				return 0;
-			channels_work(session, now);
+			channels_ask(session, now);
 		}
 		if (session->state == SESSION_LOST)
 			return err_set(-ESTALE, "the session is lost");
@@ -506,7 +448,7 @@ static bool channel_put_off(struct rmem *session, struct channel *channel, int e
 	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
 
 	if (channel->call)
-		session_abandon(session, channel->call);
+		session_abandon(session, channel->call, channel_undo);
 	channel->call = NULL;
 	channel_give_back(session, channel);
 	channel->stage = CHANNEL_USED;
@@ -571,7 +513,7 @@ static void channel_doom(struct channel *channel)
 	channel->wake(channel->queue);
 }
 
-void channels_abort(struct rmem *session)
+static void channels_abort(struct rmem *session)
 {
 	session->opened = 0;
 	list_for_each(node, &session->channels) {
@@ -612,7 +554,7 @@ static void channel_unwatch(struct channel *channel)
 	channel->watched = false;
 }
 
-void channels_alive(struct rmem *session)
+static void channels_alive(struct rmem *session)
 {
 	list_for_each(node, &session->channels) {
 		struct channel *channel = container_of(node, struct channel, node);
@@ -665,7 +607,48 @@ void channel_remove(struct channel *channel)
 	while (channel->stage == CHANNEL_CONNECTING)
 		(void)pthread_cond_wait(&session->changed, &session->lock);
 	if (channel->call)
-		session_abandon(session, channel->call);
+		session_abandon(session, channel->call, channel_undo);
 	channel_unwatch(channel);
 	channel_give_back(session, channel);
 }
+
+/* ---- as a layer of the session ---- */
+
+static void endpoints_follow(struct rmem *session)
+{
+	for (unsigned i = 0; i < session->welcome.n_endpoints; i++) {
+		const struct wire_endpoint *wire = &session->welcome.endpoints[i];
+		struct fabric_address address = { .family = wire->family,
+						  .port = wire->port };
+
+		memcpy(address.bytes, wire->address, sizeof(address.bytes));
+		recovery_moved(session, i, &address);
+	}
+}
+
+static void channels_state(struct rmem *session)
+{
+	if (session->state == SESSION_REKEY)
+		endpoints_follow(session);
+	else if (session->state == SESSION_UP)
+		recovery_resumed(session);
+	else
+		channels_abort(session);
+}
+
+static void channels_work(struct rmem *session, uint64_t now_ns)
+{
+	if (session->stirred)
+		channels_alive(session);
+	session->stirred = false;
+	recovery_work(session, now_ns);
+	channels_ask(session, now_ns);
+}
+
+const struct session_observer channel_observer = {
+	.state = channels_state,
+	.work = channels_work,
+	.due = channels_due,
+	.ready = channels_ready,
+	.run = channels_connect_one,
+};

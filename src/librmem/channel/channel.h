@@ -83,6 +83,8 @@ struct channel_waiter {
  * without the lock */
 int channel_open(struct channel *channel, bool may_wait);
 
+extern const struct session_observer channel_observer;
+
 /* The owner takes the new connection, if there is one: true.  Under the lock. */
 bool channel_adopt(struct channel *channel);
 /* The owner is going to free the connection: another one is wanted, at once if this one has
@@ -95,27 +97,9 @@ void channel_remove(struct channel *channel);
 
 /* What the channel was granted cannot be had: the server need not keep it. */
 void channel_give_up(struct rmem *session, struct channel *channel);
-/* Ask the server for what channels want. */
-void channels_work(struct rmem *session, uint64_t now_ns);
-/* Whether a channel that the server has granted can be connected. */
-bool channels_ready(struct rmem *session);
-/* How long a connect may take: longer after one that failed, and where it holds up the
- * session's heartbeats not longer than they can wait. */
-unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns);
-/* Connect one, if there is one.  Lets go of the lock meanwhile. */
-void channels_connect_one(struct rmem *session);
 /* A channel wants a channel, at once or after a while that grows each time. */
 void channel_want(struct channel *channel, bool at_once);
-/* When channels_work() has something to do next, UINT64_MAX: nothing. */
-uint64_t channels_due(const struct rmem *session);
-/* Abort every channel: the session has lost its server. */
-void channels_abort(struct rmem *session);
-/* See which channels' peers are gone. */
-void channels_alive(struct rmem *session);
-/* The server says that this channel's is. */
+/* The server says that the channel with this number has ended. */
 void channels_ended(struct rmem *session, uint32_t number);
-
-/* The epoll tag of alive_fds. */
-#define CHANNEL_TAG UINT64_C(1)
 
 #endif

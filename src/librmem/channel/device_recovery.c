@@ -52,7 +52,7 @@ static void domain_leave(struct rmem *session, unsigned number)
 		if (channel->domain == number)
 			channel_doom(session, channel);
 	}
-	queues_wake(session);
+	SESSION_NOTIFY(session, wake, session);
 }
 
 void recovery_moved(struct rmem *session, unsigned endpoint,
@@ -337,7 +337,7 @@ static void domain_return(struct rmem *session, unsigned number)
 	left_close(session->domains.ops, domain);
 	domain->state = DOMAIN_OPEN;
 	session->sync_tidy = true;
-	queues_wake(session);
+	SESSION_NOTIFY(session, wake, session);
 }
 
 void recovery_next(struct rmem *session)

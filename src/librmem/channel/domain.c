@@ -6,8 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "librmem/session/session.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+/* What a connect may take at first, and how often that is doubled where it was not enough:
+ * a peer that is slow is reached in the end, one that is gone does not hold up others. */
+#define CONNECT_MS 500u
+#define CONNECT_DOUBLINGS 3u
+/* The least that makes sense. */
+#define CONNECT_MIN_MS 50u
 
 /* All but the port. */
 static void address_of(const struct sockaddr *peer, struct fabric_address *address)
@@ -62,18 +71,73 @@ static void near_find(struct rmem *session, const struct fabric_endpoint *endpoi
 	*ret_near = near;
 }
 
-struct opening {
-	const struct fabric_client_ops *ops;
-	const struct fabric_client_params *params;
-	struct domain *domain;
-};
-
-static int domain_try(void *ctx, unsigned timeout_ms)
+/* Nobody sends heartbeats meanwhile: the next one may be late by half the time between two,
+ * or after failures by as much as leaves half the time to the fence. */
+static uint64_t heartbeats_ms(const struct rmem *session, uint64_t now_ns,
+			      unsigned failures)
 {
-	const struct opening *opening = ctx;
+	uint64_t ms = session->welcome.heartbeat_ms / 2 * (UINT64_C(1) << failures);
 
-	return opening->ops->domain_open(&opening->domain->endpoint, opening->params,
-					 timeout_ms, &opening->domain->fabric);
+	if (ms > session->welcome.fence_ms / 2)
+		ms = session->welcome.fence_ms / 2;
+	if (session->state == SESSION_UP && session->ping_ns > now_ns)
+		ms += (session->ping_ns - now_ns) / NS_PER_MS;
+	return ms;
+}
+
+unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns)
+{
+	unsigned failures = 0;
+	uint64_t ms, late_ms;
+
+	for (unsigned i = 0; i < session->domains.n; i++)
+		if (session->domains.domains[i].failures > failures)
+			failures = session->domains.domains[i].failures;
+	if (failures > CONNECT_DOUBLINGS)
+		failures = CONNECT_DOUBLINGS;
+	ms = CONNECT_MS << failures;
+	late_ms = heartbeats_ms(session, now_ns, failures);
+	if (!session->served && ms > late_ms)
+		ms = late_ms;
+	return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : (unsigned)ms;
+}
+
+/* One attempt; -ETIMEDOUT when its time is over. */
+static int domain_try(struct rmem *session, const struct fabric_client_ops *ops,
+		      const struct fabric_client_params *params, struct domain *domain,
+		      uint64_t end_ns)
+{
+	uint64_t now = clock_now_ns(), left_ms;
+	unsigned ms;
+
+	left_ms = now < end_ns ? (end_ns - now) / NS_PER_MS + 1 : 1;
+	(void)pthread_mutex_lock(&session->lock);
+	if (!session->served && session->welcomed)
+		(void)session_tend(session);
+	ms = connect_patience_ms(session, now);
+	(void)pthread_mutex_unlock(&session->lock);
+	/* before the welcome no heartbeat is due */
+	if (session->served || !session->welcomed || left_ms < ms)
+		ms = (unsigned)left_ms;
+	return ops->domain_open(&domain->endpoint, params, ms, &domain->fabric);
+}
+
+/* Where it takes longer than heartbeats may wait, the service thread sends them, or they are
+ * sent between attempts. */
+static int domain_open(struct rmem *session, const struct fabric_client_ops *ops,
+		       const struct fabric_client_params *params, struct domain *domain,
+		       unsigned timeout_ms)
+{
+	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
+	int err;
+
+	do {
+		err = domain_try(session, ops, params, domain, end);
+		if (err == -ETIMEDOUT && clock_now_ns() < end &&
+		    session_hand_over(session))
+			break;
+	} while (err == -ETIMEDOUT && clock_now_ns() < end);
+	return err;
 }
 
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
@@ -94,7 +158,6 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	for (unsigned i = 0; i < welcome.n_endpoints; i++) {
 		struct domain *domain = &set.domains[set.n];
 		struct fabric_client_params params = session->uri.devices;
-		struct opening opening = { ops, &params, domain };
 		bool beyond = set.n >= max;
 
 		if (welcome.endpoints[i].fabric != (unsigned)ops->kind ||
@@ -107,11 +170,9 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		domain->number = (uint8_t)i;
 		if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
 			near_find(session, &domain->endpoint, &params.near);
-		err = session_patiently(session,
-					beyond && timeout_ms > DOMAIN_SOLE_MS
-						? DOMAIN_SOLE_MS
-						: timeout_ms,
-					domain_try, &opening);
+		err = domain_open(session, ops, &params, domain,
+				  beyond && timeout_ms > DOMAIN_SOLE_MS ? DOMAIN_SOLE_MS
+									: timeout_ms);
 		if (!err)
 			set.n++;
 	}

@@ -54,6 +54,10 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 /* Memory is lent through its endpoint that is not through all others: whoever wants to reach
  * all there is has a channel in it. */
 bool domain_sole(const struct domain *domain);
+/* How long one attempt to connect, or to open a domain, may take: longer after one that failed,
+ * and where it holds up the session's heartbeats not longer than they can wait.  Under the
+ * lock. */
+unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns);
 /* Nothing of the set may be in use.  A set that is not open: nothing. */
 void domain_set_close(struct domain_set *set);
 

@@ -43,7 +43,7 @@ static int atomic_device_done(void *ctx, int err, const struct wire_msg *reply)
 
 	atomic_device->call = NULL;
 	/* a queue that sees the state must see that there is news, too: endpoints_atomic() */
-	queues_wake(lease->session);
+	SESSION_NOTIFY(lease->session, wake, lease->session);
 	if (err) {
 		atomic_device->err = err;
 		(void)snprintf(atomic_device->text, sizeof(atomic_device->text), "%.*s",
@@ -82,6 +82,6 @@ void atomic_device_work(struct rmem_lease *lease)
 void atomic_device_forget(struct rmem_lease *lease)
 {
 	if (lease->atomic_device.call)
-		session_abandon(lease->session, lease->atomic_device.call);
+		session_abandon(lease->session, lease->atomic_device.call, NULL);
 	lease->atomic_device.call = NULL;
 }

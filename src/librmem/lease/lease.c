@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "librmem/queue/queue.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
 #include "librmem/lease/inflight.h"
@@ -66,7 +65,7 @@ void lease_end(struct rmem_lease *lease)
 {
 	atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
 	watch_ended(lease);
-	queues_wake(lease->session);
+	SESSION_NOTIFY(lease->session, wake, lease->session);
 }
 
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
@@ -153,7 +152,7 @@ static void rekey_finish(struct rmem_lease *lease)
 				      memory_order_release);
 	leases_want(session);
 	rekeys_send(session);
-	queues_wake(session);
+	SESSION_NOTIFY(session, wake, session);
 }
 
 static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
@@ -189,13 +188,26 @@ void lease_rekey(struct rmem_lease *lease)
 	rekeys_send(session);
 }
 
+int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem *session = ctx;
+	struct wire_msg request;
+
+	if (err || lease_find(session, reply->lease.lease))
+		return 0;
+	wire_msg_init(&request, WIRE_TYPE_detach);
+	request.detach.lease = reply->lease.lease;
+	session_tell(session, &request);
+	return 0;
+}
+
 /* Nobody wants its keys any more. */
 static void rekey_forget(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
 	if (lease->rekey) {
-		session_abandon(session, lease->rekey);
+		session_abandon(session, lease->rekey, lease_attach_undo);
 		session->rekeys_sent--;
 	} else if (list_empty(&lease->rekey_node)) {
 		return;
@@ -207,8 +219,9 @@ static void rekey_forget(struct rmem_lease *lease)
 	session_wake(session);
 }
 
-void leases_work(struct rmem *session)
+static void leases_work(struct rmem *session, uint64_t now_ns)
 {
+	(void)now_ns;
 	/* what is asked for from here on is found, or looked for again */
 	if (!atomic_exchange_explicit(&session->leases_due, false,
 				      memory_order_acq_rel))
@@ -250,6 +263,61 @@ void lease_drop(struct rmem_lease *lease)
 	attachment_free(atomic_load(&lease->attachment));
 	free(lease);
 }
+
+/* ---- as a layer of the session ---- */
+
+static void leases_rekey(struct rmem *session)
+{
+	list_for_each(node, &session->leases) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+
+		if (atomic_load(&lease->status) == 0)
+			lease_rekey(lease);
+	}
+}
+
+static void leases_state(struct rmem *session)
+{
+	if (session->state == SESSION_LOST)
+		watch_lost(session);
+	if (session->state != SESSION_REKEY)
+		return;
+	watch_resumed(session);
+	leases_rekey(session);
+}
+
+/* Whether every lease has keys for the endpoint; those of a device that was removed are gone,
+ * though there was a channel once. */
+static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
+{
+	list_for_each(node, &session->leases) {
+		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
+		const struct attachment *att =
+			atomic_load_explicit(&lease->attachment, memory_order_acquire);
+
+		for (unsigned i = 0;
+		     atomic_load(&lease->status) == 0 && i < att->n_segments; i++)
+			if ((att->endpoints[i] & (1u << endpoint)) &&
+			    !att->keys[i][endpoint].present)
+				return false;
+	}
+	return true;
+}
+
+/* After the first channel through an endpoint every lease gets keys for it. */
+static void leases_endpoint_opened(struct rmem *session, unsigned endpoint)
+{
+	if ((session->opened & 1u << endpoint) && endpoint_keyed(session, endpoint))
+		return;
+	session->opened |= 1u << endpoint;
+	leases_rekey(session);
+}
+
+const struct session_observer lease_observer = {
+	.state = leases_state,
+	.work = leases_work,
+	.endpoint_opened = leases_endpoint_opened,
+};
 
 /* ---- looking at it ---- */
 

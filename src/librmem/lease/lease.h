@@ -71,10 +71,11 @@ int lease_enter(struct rmem_lease *lease);
 /* Ask the server for the keys anew; tells the queues when they are there.  Under the
  * lock. */
 void lease_rekey(struct rmem_lease *lease);
-/* Start what queues have asked for: keys anew, atomic homes.  Under the lock.  Who asks says
- * leases_want() first, so that it takes no time where nobody has. */
-void leases_work(struct rmem *session);
+extern const struct session_observer lease_observer;
+/* What queues ask for is to be started: keys anew, atomic homes.  [any] */
 void leases_want(struct rmem *session);
+/* Give back an attachment that nobody waits for any more; a connection_done. */
+int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply);
 /* The lease with that id in this session, or NULL.  Under the lock. */
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
 /* It has ended: its operations fail.  Under the lock. */

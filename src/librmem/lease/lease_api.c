@@ -52,6 +52,19 @@ static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
 	return err;
 }
 
+/* Free an allocation that nobody waits for any more. */
+static int allocate_undo(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct wire_msg request;
+
+	if (err)
+		return 0;
+	wire_msg_init(&request, WIRE_TYPE_free);
+	request.free.lease = reply->lease.lease;
+	session_tell(ctx, &request);
+	return 0;
+}
+
 /* Send the request that brings a new lease. */
 static int lease_request(struct rmem *session, const struct wire_msg *request,
 			 struct rmem_lease **ret_lease)
@@ -61,7 +74,10 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 
 	if (err)
 		return err;
-	err = session_call(session, request, lease_granted, lease);
+	err = session_call_undo(session, request, lease_granted,
+				request->type == WIRE_TYPE_allocate ? allocate_undo
+								    : lease_attach_undo,
+				lease);
 	if (err) {
 		free(lease);
 		return err;

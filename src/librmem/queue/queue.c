@@ -42,6 +42,25 @@ void queues_wake(struct rmem *session)
 		queue_wake(container_of(node, struct rmem_queue, node));
 }
 
+/* Operations wait for the session, or end with it. */
+static void queues_state(struct rmem *session)
+{
+	if (session->state != SESSION_REKEY)
+		queues_wake(session);
+}
+
+static const struct session_observer queue_observer = {
+	.state = queues_state,
+	.wake = queues_wake,
+};
+
+const struct session_observer *const session_layers[] = {
+	&channel_observer,
+	&lease_observer,
+	&queue_observer,
+	NULL,
+};
+
 /* ---- descriptors ---- */
 
 static int fd_watch(int epfd, int fd)

@@ -130,4 +130,7 @@ static inline unsigned queue_outstanding(const struct rmem_queue *queue)
 void queue_wake(struct rmem_queue *queue);
 void queues_wake(struct rmem *session);
 
+/* For session->observers: channels, leases, queues. */
+extern const struct session_observer *const session_layers[];
+
 #endif

@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/thread.h"
-#include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 
 #define EVENTS 16
@@ -81,7 +80,7 @@ static void connect_one(void)
 	service.connecting = session;
 	(void)pthread_mutex_unlock(&service.lock);
 	(void)pthread_mutex_lock(&session->lock);
-	channels_connect_one(session);
+	session_run(session);
 	ready = session_tend(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	(void)pthread_mutex_lock(&service.lock);

@@ -12,11 +12,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/lease/lease.h"
-#include "librmem/session/session_state.h"
-#include "librmem/channel/device_recovery.h"
-#include "librmem/channel/channel.h"
 #include "librmem/session/service.h"
+#include "librmem/session/session_state.h"
 #include "wire/codec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -33,11 +30,13 @@ void session_wake(struct rmem *session)
 
 static void timer_set(struct rmem *session)
 {
-	uint64_t due = session_state_due(session), channels = channels_due(session);
+	const struct session_observer *const *at = session->observers;
 	struct itimerspec when = { .it_value = { 0, 0 } };
+	uint64_t due = session_state_due(session);
 
-	if (channels < due)
-		due = channels;
+	for (; *at; at++)
+		if ((*at)->due && (*at)->due(session) < due)
+			due = (*at)->due(session);
 	if (due == session->timer_ns)
 		return;
 	session->timer_ns = due;
@@ -59,11 +58,20 @@ static bool channels_stirred(struct rmem *session, int timeout_ms)
 	eventfd_t count;
 
 	for (int i = 0; i < n; i++)
-		if (events[i].data.u64 == CHANNEL_TAG)
+		if (events[i].data.u64 == SESSION_ALIVE_TAG)
 			stirred = true;
 		else if (events[i].data.u64 == SESSION_WAKE_TAG)
 			(void)eventfd_read(session->wake_fd, &count);
 	return stirred;
+}
+
+static bool layers_ready(struct rmem *session)
+{
+	const struct session_observer *const *at = session->observers;
+
+	while (*at && !((*at)->ready && (*at)->ready(session)))
+		at++;
+	return *at;
 }
 
 /* As session_tend(), when what has woken the driver is taken. */
@@ -71,15 +79,12 @@ static bool tend(struct rmem *session, bool stirred)
 {
 	uint64_t now = clock_now_ns();
 
-	if (stirred)
-		channels_alive(session);
+	session->stirred |= stirred;
 	session_state_work(session, now);
-	recovery_work(session, now);
-	leases_work(session);
-	channels_work(session, now);
+	SESSION_NOTIFY(session, work, session, now);
 	timer_set(session);
 	(void)pthread_cond_broadcast(&session->changed);
-	return channels_ready(session);
+	return layers_ready(session);
 }
 
 bool session_tend(struct rmem *session)
@@ -87,12 +92,11 @@ bool session_tend(struct rmem *session)
 	return tend(session, channels_stirred(session, 0));
 }
 
-/* Connect one channel. */
-static void connect_one(struct rmem *session)
+void session_run(struct rmem *session)
 {
-	channels_connect_one(session);
-	/* heartbeats come first, then the next one */
-	if (channels_ready(session))
+	SESSION_NOTIFY(session, run, session);
+	/* heartbeats come first, then the next piece */
+	if (layers_ready(session))
 		session_wake(session);
 	timer_set(session);
 }
@@ -100,7 +104,7 @@ static void connect_one(struct rmem *session)
 void session_work(struct rmem *session)
 {
 	if (session_tend(session))
-		connect_one(session);
+		session_run(session);
 }
 
 static void nudge(struct rmem *session)
@@ -137,43 +141,11 @@ int session_hand_over(struct rmem *session)
 	return err;
 }
 
-static unsigned patience_ms(struct rmem *session, uint64_t end_ns)
-{
-	uint64_t now = clock_now_ns(), left = now < end_ns ? end_ns - now : 0;
-	unsigned ms;
-
-	(void)pthread_mutex_lock(&session->lock);
-	ms = connect_patience_ms(session, now);
-	(void)pthread_mutex_unlock(&session->lock);
-	return left < ms * NS_PER_MS ? (unsigned)(left / NS_PER_MS) + 1 : ms;
-}
-
 int session_refusal(const struct rmem *session)
 {
 	int status = atomic_load_explicit(&session->status, memory_order_acquire);
 
 	return status ? status : -ECONNRESET;
-}
-
-int session_patiently(struct rmem *session, unsigned timeout_ms,
-		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx)
-{
-	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS, now;
-	int err;
-
-	/* before the welcome no heartbeat is due */
-	if (session->served || !session->welcomed)
-		return attempt(ctx, timeout_ms);
-	do {
-		nudge(session);
-		err = attempt(ctx, patience_ms(session, end));
-		now = clock_now_ns();
-	} while (err == -ETIMEDOUT && now < end && session->no_thread);
-	if (err != -ETIMEDOUT || now >= end)
-		return err;
-	/* it takes longer than heartbeats may wait: have the thread send them */
-	err = session_hand_over(session);
-	return err ? err : attempt(ctx, (unsigned)((end - now) / NS_PER_MS) + 1);
 }
 
 static int step_ms(uint64_t left_ns)
@@ -209,7 +181,7 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 	session->driving = true;
 	timer_set(session);
 	if (session_attend(session, deadline_ns) && !nested)
-		connect_one(session);
+		session_run(session);
 	if (driving)
 		return;
 	session->driving = false;
@@ -227,38 +199,13 @@ static uint64_t deadline(const struct rmem *session)
 struct waiter {
 	struct rmem *session;
 	enum wire_type type;
-	connection_done *take;
+	connection_done *take, *undo;
 	void *ctx;
 	struct connection_call *call;
 	bool done;
 	int err;
 	char text[SESSION_TEXT_BYTES];
 };
-
-/* What a reply brought that nobody wants is given back. */
-static void reply_return(struct rmem *session, enum wire_type type,
-			 const struct wire_msg *reply)
-{
-	struct wire_msg *request = calloc(1, sizeof(*request));
-
-	if (!request)
-		return;
-	if (type == WIRE_TYPE_allocate) {
-		request->type = WIRE_TYPE_free;
-		request->free.lease = reply->lease.lease;
-		session_tell(session, request);
-	} else if (type == WIRE_TYPE_attach &&
-		   !lease_find(session, reply->lease.lease)) {
-		request->type = WIRE_TYPE_detach;
-		request->detach.lease = reply->lease.lease;
-		session_tell(session, request);
-	} else if (type == WIRE_TYPE_open_channel) {
-		request->type = WIRE_TYPE_close_channel;
-		request->close_channel.channel = reply->channel.channel;
-		session_tell(session, request);
-	}
-	free(request);
-}
 
 static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 {
@@ -267,8 +214,8 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 
 	if (!err && waiter->take) {
 		err = waiter->take(waiter->ctx, 0, reply);
-		if (err && err != -EPROTO)
-			reply_return(waiter->session, waiter->type, reply);
+		if (err && err != -EPROTO && waiter->undo)
+			(void)waiter->undo(waiter->session, 0, reply);
 	}
 	waiter->done = true;
 	waiter->err = err;
@@ -287,43 +234,10 @@ static int ignored(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-static int orphan_allocate(void *ctx, int err, const struct wire_msg *reply)
+void session_abandon(struct rmem *session, struct connection_call *call,
+		     connection_done *undo)
 {
-	if (!err)
-		reply_return(ctx, WIRE_TYPE_allocate, reply);
-	return 0;
-}
-
-static int orphan_attach(void *ctx, int err, const struct wire_msg *reply)
-{
-	if (!err)
-		reply_return(ctx, WIRE_TYPE_attach, reply);
-	return 0;
-}
-
-static int orphan_channel(void *ctx, int err, const struct wire_msg *reply)
-{
-	if (!err)
-		reply_return(ctx, WIRE_TYPE_open_channel, reply);
-	return 0;
-}
-
-void session_abandon(struct rmem *session, struct connection_call *call)
-{
-	switch (connection_call_type(call)) {
-	case WIRE_TYPE_allocate:
-		connection_abandon(call, orphan_allocate, session);
-		break;
-	case WIRE_TYPE_attach:
-		connection_abandon(call, orphan_attach, session);
-		break;
-	case WIRE_TYPE_open_channel:
-		connection_abandon(call, orphan_channel, session);
-		break;
-	default:
-		connection_abandon(call, ignored, session);
-		break;
-	}
+	connection_abandon(call, undo ? undo : ignored, session);
 }
 
 void session_tell(struct rmem *session, const struct wire_msg *request)
@@ -346,7 +260,7 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 	}
 	if (waiter->done)
 		return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
-	session_abandon(session, waiter->call);
+	session_abandon(session, waiter->call, waiter->undo);
 	if (lost)
 		return err_set(-ECONNRESET, "the session was lost meanwhile");
 	return err_set(-ETIMEDOUT, "no answer to %s within %" PRIu64 " ms",
@@ -354,12 +268,14 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 }
 
 static int call(struct rmem *session, const struct wire_msg *request,
-		connection_done *take, void *ctx, uint64_t end_ns, bool while_up)
+		connection_done *take, connection_done *undo, void *ctx,
+		uint64_t end_ns, bool while_up)
 {
 	struct waiter waiter = {
 		.session = session,
 		.type = request->type,
 		.take = take,
+		.undo = undo,
 		.ctx = ctx,
 	};
 	int err;
@@ -376,13 +292,19 @@ static int call(struct rmem *session, const struct wire_msg *request,
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 connection_done *take, void *ctx)
 {
-	return call(session, request, take, ctx, deadline(session), false);
+	return call(session, request, take, NULL, ctx, deadline(session), false);
+}
+
+int session_call_undo(struct rmem *session, const struct wire_msg *request,
+		      connection_done *take, connection_done *undo, void *ctx)
+{
+	return call(session, request, take, undo, ctx, deadline(session), false);
 }
 
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  connection_done *take, void *ctx, uint64_t end_ns)
 {
-	return call(session, request, take, ctx, end_ns, true);
+	return call(session, request, take, NULL, ctx, end_ns, true);
 }
 
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)

@@ -47,8 +47,37 @@ enum session_state {
 	SESSION_LOST, /* for good */
 };
 
+/* A layer above the session: channels, leases, queues.  Each hook may be NULL; all are called
+ * under the lock. */
+struct session_observer {
+	/* session->state has changed. */
+	void (*state)(struct rmem *session);
+	/* Do what is due, without blocking; when that is next, UINT64_MAX: by what happens. */
+	void (*work)(struct rmem *session, uint64_t now_ns);
+	uint64_t (*due)(const struct rmem *session);
+	/* Whether there is work that blocks; do a piece of it, without the lock meanwhile. */
+	bool (*ready)(struct rmem *session);
+	void (*run)(struct rmem *session);
+	/* What queues look at without the lock has changed. */
+	void (*wake)(struct rmem *session);
+	/* The server has granted a channel through the endpoint. */
+	void (*endpoint_opened)(struct rmem *session, unsigned endpoint);
+};
+
+/* Call a hook of each layer, from the lowest one up. */
+#define SESSION_NOTIFY(session, hook, ...)                                       \
+	do {                                                                     \
+		const struct session_observer *const *at = (session)->observers; \
+                                                                                 \
+		for (; *at; at++)                                                \
+			if ((*at)->hook)                                         \
+				(*at)->hook(__VA_ARGS__);                        \
+	} while (0)
+
 struct rmem {
 	/* constant once open */
+	/* the layers, from the lowest one up; NULL: the end */
+	const struct session_observer *const *observers;
 	struct uri uri;
 	bool no_thread;
 	unsigned timeout_ms;
@@ -73,6 +102,7 @@ struct rmem {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* an answer came, a state changed */
 	bool served;            /* by the service thread */
+	bool stirred;           /* a descriptor of a channel is readable */
 	bool driving;           /* not served: a thread that waits drives it */
 	unsigned connecting;    /* threads that connect a channel */
 	bool closing;           /* the server ended it */
@@ -123,7 +153,12 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 int session_call(struct rmem *session, const struct wire_msg *request,
 		 connection_done *take, void *ctx);
 
-/* The same, until end_ns, and only while the session is not lost.
+/* The same; `undo`, with the session as its ctx, gives back what a reply brings that comes too
+ * late, or that `take` refuses. */
+int session_call_undo(struct rmem *session, const struct wire_msg *request,
+		      connection_done *take, connection_done *undo, void *ctx);
+
+/* As session_call(), until end_ns, and only while the session is not lost.
  *   -ECONNRESET  it is */
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  connection_done *take, void *ctx, uint64_t end_ns);
@@ -133,9 +168,10 @@ int session_call_while_up(struct rmem *session, const struct wire_msg *request,
  * lock, which is released meanwhile. */
 void session_step(struct rmem *session, uint64_t deadline_ns);
 
-/* Forget a call that may still be answered; what the answer brings is given back.  Under
- * the lock. */
-void session_abandon(struct rmem *session, struct connection_call *call);
+/* Forget a call that may still be answered; `undo` (NULL: nothing) is called with the answer
+ * then, with the session as its ctx.  Under the lock. */
+void session_abandon(struct rmem *session, struct connection_call *call,
+		     connection_done *undo);
 
 /* Send a request whose answer nobody waits for.  Under the lock. */
 void session_tell(struct rmem *session, const struct wire_msg *request);
@@ -150,11 +186,13 @@ static inline int session_usable(const struct rmem *session, uint64_t now_ns)
 		       : session_refusal(session);
 }
 
-/* Do all due work without waiting for the network.  True: a data connection can be opened
- * anew, by channels_connect_one().  Under the lock. */
+/* Do all due work without waiting for the network.  True: there is work that blocks, for
+ * session_run().  Under the lock. */
 bool session_tend(struct rmem *session);
-/* The same, and open one data connection anew where one can be, which takes no longer than
- * the next heartbeat may wait.  Under the lock, which is let go of meanwhile. */
+/* Do a piece of the work that blocks, such as connecting a channel.  Under the lock, which is
+ * released meanwhile. */
+void session_run(struct rmem *session);
+/* Both; without the service thread the piece takes no longer than the next heartbeat may wait. */
 void session_work(struct rmem *session);
 
 /* Without the service thread: do what is overdue, as calls that do not wait might be all
@@ -165,16 +203,10 @@ void session_nudge(struct rmem *session);
  * it, costs no changes of threads.  Without the lock; nobody else has the session yet. */
 int session_hand_over(struct rmem *session);
 
-/* Do what may block for timeout_ms.  Where nobody else drives the session, that is tried
- * for as long as the next heartbeat may wait, again and again, and heartbeats are sent
- * meanwhile; or, if it takes that long, the service thread is put in charge.  Without the
- * lock.
- *   attempt  gives -ETIMEDOUT when its time is over */
-int session_patiently(struct rmem *session, unsigned timeout_ms,
-		      int (*attempt)(void *ctx, unsigned timeout_ms), void *ctx);
-
 /* The epoll tag of wake_fd. */
 #define SESSION_WAKE_TAG UINT64_C(2)
+/* That of the descriptors that tell whether the peers of channels are there. */
+#define SESSION_ALIVE_TAG UINT64_C(1)
 /* Make somebody call session_work() soon.  [any] */
 void session_wake(struct rmem *session);
 

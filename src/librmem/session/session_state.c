@@ -15,12 +15,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/lease/lease.h"
-#include "librmem/queue/queue.h"
-#include "librmem/channel/device_recovery.h"
-#include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
-#include "librmem/lease/watch.h"
 #include "wire/codec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -164,18 +159,6 @@ static bool endpoints_equal(const struct wire_welcome *a, const struct wire_welc
 	return true;
 }
 
-static void endpoints_follow(struct rmem *session)
-{
-	for (unsigned i = 0; i < session->welcome.n_endpoints; i++) {
-		const struct wire_endpoint *wire = &session->welcome.endpoints[i];
-		struct fabric_address address = { .family = wire->family,
-						  .port = wire->port };
-
-		memcpy(address.bytes, wire->address, sizeof(address.bytes));
-		recovery_moved(session, i, &address);
-	}
-}
-
 /* What the server cannot do now it may do a little later. */
 static bool passing(int err)
 {
@@ -205,18 +188,11 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 		return err;
 	}
 	session->welcome = reply->welcome;
-	endpoints_follow(session);
 	session->state = SESSION_REKEY;
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
 	connection_ready(session->connection);
-	watch_resumed(session);
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-
-		if (atomic_load(&lease->status) == 0)
-			lease_rekey(lease);
-	}
+	SESSION_NOTIFY(session, state, session);
 	return 0;
 }
 
@@ -226,23 +202,20 @@ static void session_up(struct rmem *session)
 	session->state = SESSION_UP;
 	session->resumes++;
 	backoff_reset(&session->backoff);
-	recovery_resumed(session);
 	clock_set(session);
 	atomic_store_explicit(&session->status, 0, memory_order_release);
-	queues_wake(session);
+	SESSION_NOTIFY(session, state, session);
 }
 
 /* ---- losing it ---- */
 
-void session_lose(struct rmem *session, const char *why)
+static void session_lose(struct rmem *session, const char *why)
 {
 	session->state = SESSION_LOST;
 	atomic_store_explicit(&session->status, -ESTALE, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
 	connection_end(session->connection, -ESTALE, why);
-	watch_lost(session);
-	channels_abort(session);
-	queues_wake(session);
+	SESSION_NOTIFY(session, state, session);
 }
 
 static void session_down(struct rmem *session)
@@ -261,9 +234,8 @@ static void session_down(struct rmem *session)
 	session->retry_ns =
 		clock_now_ns() + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
-	channels_abort(session);
 	connection_drop(session->connection);
-	queues_wake(session);
+	SESSION_NOTIFY(session, state, session);
 }
 
 /* ---- work that is due ---- */

@@ -24,7 +24,5 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end);
 void session_state_work(struct rmem *session, uint64_t now_ns);
 /* When session_state_work() has something to do next.  Under the lock. */
 uint64_t session_state_due(const struct rmem *session);
-/* The session is over: everything ends in -ESTALE.  Under the lock. */
-void session_lose(struct rmem *session, const char *why);
 
 #endif

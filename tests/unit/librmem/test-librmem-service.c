@@ -82,6 +82,7 @@ static void client_open(struct client *client, uint64_t id)
 	list_init(&session->inflights);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
+	session->observers = session_layers;
 	session->uri.channels = 1;
 	session->served = true;
 	session->state = SESSION_UP;

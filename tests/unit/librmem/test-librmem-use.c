@@ -168,7 +168,7 @@ static int change(unsigned i)
 static void tidy(void)
 {
 	(void)pthread_mutex_lock(&stage.session.lock);
-	leases_work(&stage.session);
+	lease_observer.work(&stage.session, 0);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }
 
