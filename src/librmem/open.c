@@ -20,7 +20,7 @@
 #include "librmem/session/session_state.h"
 #include "librmem/params.h"
 #include "librmem/queue/queue.h"
-#include "librmem/channel/device_recovery.h"
+#include "librmem/queue/device.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
@@ -276,7 +276,8 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	(void)pthread_mutex_lock(&session->lock);
 	session->sync_queue = queue;
 	/* the endpoint may have moved meanwhile */
-	recovery_run_sync(session);
+	session->sync_tidy = true;
+	device_sync_run(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
 

@@ -13,7 +13,7 @@
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/alone.h"
-#include "librmem/channel/device_recovery.h"
+#include "librmem/queue/device.h"
 #include "librmem/session/session.h"
 
 /* Memory of the program of up to so many bytes passes through a buffer of the session, where the
@@ -61,7 +61,7 @@ static int op_turn(struct rmem *session, const struct rmem_op *op)
 	(void)pthread_mutex_lock(&session->sync_lock);
 	err = op_run(session->sync_queue, op);
 	(void)pthread_mutex_unlock(&session->sync_lock);
-	recovery_sync(session);
+	device_sync_leave(session);
 	return err;
 }
 
@@ -95,7 +95,7 @@ static int op_copy(struct rmem *session, struct rmem_op *op)
 	if (buffer && op->opcode == RMEM_OP_READ && !err)
 		memcpy(addr, buffer->addr, op->bytes);
 	(void)pthread_mutex_unlock(&session->sync_lock);
-	recovery_sync(session);
+	device_sync_leave(session);
 	return err;
 }
 

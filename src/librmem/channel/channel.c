@@ -66,7 +66,7 @@ static void channel_give_back(struct rmem *session, struct channel *channel)
 	channel->number = 0;
 }
 
-void channel_give_up(struct rmem *session, struct channel *channel)
+static void channel_give_up(struct rmem *session, struct channel *channel)
 {
 	channel_give_back(session, channel);
 	channel_want(channel, false);
@@ -119,11 +119,12 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 		return 0;
 	}
 	channel->number = reply->channel.channel;
-	channel->stage = CHANNEL_REKEY;
 	endpoint_moved(channel, &reply->channel);
-	/* once: a device that was removed meanwhile gets no keys however often one asks */
-	if (channel->stage == CHANNEL_REKEY)
+	/* keys are asked for once: those of a device that was removed cannot be had */
+	if (recovery_askable(session, channel))
 		channel_grant(session, channel, channel->number);
+	else
+		channel_give_up(session, channel);
 	return 0;
 }
 
@@ -382,11 +383,19 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 static void channels_connect_one(struct rmem *session)
 {
 	struct channel *channel = channel_ready(session);
+	int away;
 
-	if (session->sync_tidy || !channel)
-		recovery_next(session);
-	else
+	if (channel) {
 		channel_connect(session, channel);
+		return;
+	}
+	away = recovery_next(session);
+	/* ask again for those that were granted: the answer may tell another address */
+	list_for_each(node, &session->channels) {
+		channel = container_of(node, struct channel, node);
+		if ((int)channel->domain == away && channel->stage == CHANNEL_REKEY)
+			channel_give_up(session, channel);
+	}
 }
 
 /* ---- the first time ---- */
@@ -636,12 +645,30 @@ static void channels_state(struct rmem *session)
 		channels_abort(session);
 }
 
+/* The channels of domains that are to be left. */
+static void channels_leave(struct rmem *session)
+{
+	list_for_each(node, &session->channels) {
+		struct channel *channel = container_of(node, struct channel, node);
+
+		if (session->domains.domains[channel->domain].state != DOMAIN_LEAVING)
+			continue;
+		if (channel_connection(channel) && !channel->doomed) {
+			channel_doom(channel);
+			session->sync_tidy = true;
+		} else if (channel->stage == CHANNEL_REKEY) {
+			channel_give_up(session, channel);
+		}
+	}
+}
+
 static void channels_work(struct rmem *session, uint64_t now_ns)
 {
 	if (session->stirred)
 		channels_alive(session);
 	session->stirred = false;
 	recovery_work(session, now_ns);
+	channels_leave(session);
 	channels_ask(session, now_ns);
 }
 

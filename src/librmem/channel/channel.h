@@ -95,8 +95,6 @@ void channel_release(struct channel *channel, bool proven);
 void channel_add(struct channel *channel);
 void channel_remove(struct channel *channel);
 
-/* What the channel was granted cannot be had: the server need not keep it. */
-void channel_give_up(struct rmem *session, struct channel *channel);
 /* A channel wants a channel, at once or after a while that grows each time. */
 void channel_want(struct channel *channel, bool at_once);
 /* The server says that the channel with this number has ended. */

@@ -7,9 +7,6 @@
 
 #include "base/clock.h"
 #include "librmem/lease/buffer.h"
-#include "librmem/queue/schedule.h"
-#include "librmem/queue/queue.h"
-#include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -19,23 +16,8 @@
 #define RETRY_MS 500u
 /* So many channels in a row that could not be connected cast doubt on the way. */
 #define DOUBTS_MAX 3u
-#define SYNC_STEPS 4u
 
 /* ---- leaving ---- */
-
-static void channel_doom(struct rmem *session, struct channel *channel)
-{
-	struct fabric_channel *fabric =
-		channel->fresh ? channel->fresh : channel->fabric;
-
-	if (fabric) {
-		channel->doomed = true;
-		session->domains.ops->abort(fabric);
-	} else if (channel->stage == CHANNEL_REKEY) {
-		/* the server need not keep what it has granted */
-		channel_give_up(session, channel);
-	}
-}
 
 static void domain_leave(struct rmem *session, unsigned number)
 {
@@ -46,13 +28,9 @@ static void domain_leave(struct rmem *session, unsigned number)
 	domain->state = DOMAIN_LEAVING;
 	domain->due_ns = clock_now_ns() + CUT_MS * NS_PER_MS;
 	session->sync_tidy = true;
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, node);
-
-		if (channel->domain == number)
-			channel_doom(session, channel);
-	}
 	SESSION_NOTIFY(session, wake, session);
+	/* its channels are aborted by the driver */
+	session_wake(session);
 }
 
 void recovery_moved(struct rmem *session, unsigned endpoint,
@@ -243,36 +221,8 @@ bool recovery_ready(const struct rmem *session, uint64_t now_ns)
 {
 	unsigned number;
 
-	return session->sync_tidy ||
-	       (session->state == SESSION_UP && session->holds == 0 &&
-		domain_next(session, now_ns, &number));
-}
-
-void recovery_run_sync(struct rmem *session)
-{
-	session->sync_tidy = false;
-	(void)pthread_mutex_unlock(&session->lock);
-	/* who holds it sees the news by himself */
-	if (pthread_mutex_trylock(&session->sync_lock) == 0) {
-		struct rmem_queue *queue = session->sync_queue;
-
-		/* a step leads to the next: kill, free, let go, take hold */
-		for (unsigned i = 0;
-		     i < SYNC_STEPS && queue && atomic_load(&queue->woken); i++)
-			schedule_progress(queue, NULL);
-		(void)pthread_mutex_unlock(&session->sync_lock);
-	}
-	(void)pthread_mutex_lock(&session->lock);
-}
-
-void recovery_sync(struct rmem *session)
-{
-	if (!atomic_load_explicit(&session->sync_queue->woken, memory_order_acquire))
-		return;
-	(void)pthread_mutex_lock(&session->lock);
-	session->sync_tidy = true;
-	(void)pthread_mutex_unlock(&session->lock);
-	session_wake(session);
+	return session->state == SESSION_UP && session->holds == 0 &&
+	       domain_next(session, now_ns, &number);
 }
 
 /* Register again what the program has registered.  Under the lock. */
@@ -295,18 +245,8 @@ static int buffers_register(struct rmem *session, unsigned number)
 	return err;
 }
 
-/* What was granted meanwhile does not help: ask again, the answer may tell another place. */
-static void channels_give_up(struct rmem *session, unsigned number)
-{
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, node);
-
-		if (channel->domain == number && channel->stage == CHANNEL_REKEY)
-			channel_give_up(session, channel);
-	}
-}
-
-static void domain_return(struct rmem *session, unsigned number)
+/* False: it could not be opened. */
+static bool domain_return(struct rmem *session, unsigned number)
 {
 	unsigned timeout_ms = connect_patience_ms(session, clock_now_ns());
 	struct domain *domain = &session->domains.domains[number];
@@ -324,30 +264,31 @@ static void domain_return(struct rmem *session, unsigned number)
 	if (err) {
 		domain->failures++;
 		recovery_missed(session, number, false);
-		channels_give_up(session, number);
-		return;
+		return false;
 	}
 	domain->fabric = fabric;
 	/* somebody registers just now and knows nothing of this one */
 	if (session->holds > 0 || buffers_register(session, number)) {
 		domain_close(session, number);
 		domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
-		return;
+		return true;
 	}
 	left_close(session->domains.ops, domain);
 	domain->state = DOMAIN_OPEN;
 	session->sync_tidy = true;
 	SESSION_NOTIFY(session, wake, session);
+	return true;
 }
 
-void recovery_next(struct rmem *session)
+int recovery_next(struct rmem *session)
 {
+	uint64_t now_ns = clock_now_ns();
 	unsigned number;
 
-	if (session->sync_tidy)
-		recovery_run_sync(session);
-	else if (domain_next(session, clock_now_ns(), &number))
-		domain_return(session, number);
+	if (!recovery_ready(session, now_ns) ||
+	    !domain_next(session, now_ns, &number) || domain_return(session, number))
+		return -1;
+	return (int)number;
 }
 
 bool recovery_askable(const struct rmem *session, const struct channel *channel)
@@ -378,84 +319,4 @@ void recovery_release(struct rmem *session)
 	(void)pthread_mutex_unlock(&session->lock);
 	if (waited)
 		session_wake(session);
-}
-
-/* ---- the owner's part ---- */
-
-/* Nothing of the queue is in the domain any more but the completion queue. */
-static bool queue_left(const struct rmem_queue *queue, unsigned number)
-{
-	for (unsigned i = 0; i < queue->channels.n; i++) {
-		const struct channel *channel = &queue->channels.all[i];
-
-		if (channel->domain == number && (channel->fabric || channel->fresh ||
-						  channel->stage == CHANNEL_CONNECTING))
-			return false;
-	}
-	return true;
-}
-
-static void queue_leave(struct rmem_queue *queue, unsigned number)
-{
-	struct rmem *session = queue->session;
-	struct fabric_cq *cq = queue->cqs[number];
-
-	(void)epoll_ctl(queue->epfd, EPOLL_CTL_DEL, queue->ops->cq_fd(cq), NULL);
-	bounce_leave(&queue->bounce, number);
-	queue->ops->cq_free(cq);
-	(void)pthread_mutex_lock(&session->lock);
-	queue->cqs[number] = NULL;
-	session->domains.domains[number].users--;
-	(void)pthread_mutex_unlock(&session->lock);
-	session_wake(session);
-}
-
-/* The domain is held for the queue. */
-static void queue_return(struct rmem_queue *queue, unsigned number)
-{
-	struct rmem *session = queue->session;
-	struct fabric_cq *cq = NULL;
-	int err = queue_cq_create(queue, number, &cq);
-
-	if (!err) {
-		err = bounce_return(&queue->bounce, number);
-		if (err)
-			queue->ops->cq_free(cq);
-	}
-	(void)pthread_mutex_lock(&session->lock);
-	if (err)
-		session->domains.domains[number].users--;
-	else
-		queue->cqs[number] = cq;
-	for (unsigned i = 0; i < queue->channels.n && !err; i++) {
-		struct channel *channel = &queue->channels.all[i];
-
-		if (channel->domain == number && channel->stage == CHANNEL_WANTED)
-			channel_want(channel, true);
-	}
-	(void)pthread_mutex_unlock(&session->lock);
-	session_wake(session);
-}
-
-void recovery_tidy(struct rmem_queue *queue)
-{
-	struct rmem *session = queue->session;
-
-	for (unsigned i = 0; i < queue->n_cqs; i++) {
-		struct domain *domain = &session->domains.domains[i];
-		bool leave, come;
-
-		(void)pthread_mutex_lock(&session->lock);
-		leave = domain->state == DOMAIN_LEAVING && queue->cqs[i] &&
-			queue_left(queue, i);
-		come = domain->state == DOMAIN_OPEN && !queue->cqs[i] &&
-		       queue_share(queue, i) > 0;
-		if (come)
-			domain->users++;
-		(void)pthread_mutex_unlock(&session->lock);
-		if (leave)
-			queue_leave(queue, i);
-		else if (come)
-			queue_return(queue, i);
-	}
 }

@@ -39,16 +39,9 @@ void recovery_work(struct rmem *session, uint64_t now_ns);
 uint64_t recovery_due(const struct rmem *session);
 /* Whether recovery_next() has something to do. */
 bool recovery_ready(const struct rmem *session, uint64_t now_ns);
-/* Open one domain anew, or let go of one for the queue of the synchronous calls, while nobody
- * uses that.  Lets go of the lock meanwhile. */
-void recovery_next(struct rmem *session);
-
-/* Do what the owner of the queue of the synchronous calls would do, which has one only while
- * one is made.  Lets go of the lock meanwhile. */
-void recovery_run_sync(struct rmem *session);
-/* The queue of the synchronous calls has no owner any more: what came for it too late to be
- * seen by him is left to who drives the session.  [any], without the lock. */
-void recovery_sync(struct rmem *session);
+/* Open one domain anew.  Releases the lock meanwhile.  The number of one that could not be
+ * opened, or -1. */
+int recovery_next(struct rmem *session);
 
 /* Whether the server may be asked for a channel; its answer tells where the endpoint is, also
  * while the domain is away. */
@@ -59,9 +52,5 @@ bool recovery_usable(const struct rmem *session, const struct channel *channel);
 /* While local memory is registered or given back by the program no domain comes or goes. */
 void recovery_hold(struct rmem *session);
 void recovery_release(struct rmem *session);
-
-/* The owner's part: let go of domains that are to be left, take hold of those that are
- * back.  [owner], without the lock. */
-void recovery_tidy(struct rmem_queue *queue);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/rare.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
-#include "librmem/channel/device_recovery.h"
+#include "librmem/queue/device.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/vec.h"

@@ -18,6 +18,7 @@
 #include "librmem/channel/device_recovery.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
+#include "librmem/queue/device.h"
 #include "librmem/queue/vec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -49,8 +50,15 @@ static void queues_state(struct rmem *session)
 		queues_wake(session);
 }
 
+static bool queues_ready(struct rmem *session)
+{
+	return session->sync_tidy;
+}
+
 static const struct session_observer queue_observer = {
 	.state = queues_state,
+	.ready = queues_ready,
+	.run = device_sync_run,
 	.wake = queues_wake,
 };
 

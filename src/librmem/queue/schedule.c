@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/rare.h"
-#include "librmem/channel/device_recovery.h"
+#include "librmem/queue/device.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
@@ -632,7 +632,7 @@ void schedule_news(struct rmem_queue *queue)
 	for (unsigned i = 0; i < queue->channels.n; i++)
 		channel_look(queue, &queue->channels.sides[i]);
 	(void)pthread_mutex_unlock(&queue->session->lock);
-	recovery_tidy(queue);
+	device_tidy(queue);
 	retry_resolve(queue);
 	atomics_resume(queue);
 }
