@@ -495,7 +495,7 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 	}
 	(void)pthread_mutex_lock(&session->lock);
 	devices_list(session);
-	early_keep(session);
+	early_keep(session, session->sync_queue->channels.all[0].endpoint);
 	(void)pthread_mutex_unlock(&session->lock);
 	*ret_session = session;
 	return 0;

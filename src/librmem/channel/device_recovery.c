@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
-#include "librmem/lease/buffer.h"
 #include "librmem/session/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -136,14 +135,7 @@ static void domain_close(struct rmem *session, unsigned number)
 	const struct fabric_client_ops *ops = session->domains.ops;
 	struct domain *domain = &session->domains.domains[number];
 
-	list_for_each(node, &session->buffers) {
-		struct rmem_buffer *buffer =
-			container_of(node, struct rmem_buffer, node);
-
-		if (buffer->mrs[number])
-			ops->dereg_mr(buffer->mrs[number]);
-		buffer->mrs[number] = NULL;
-	}
+	SESSION_NOTIFY(session, domain_closing, session, number);
 	left_close(ops, domain);
 	domain->left = domain->fabric;
 	domain->fabric = NULL;
@@ -228,20 +220,12 @@ bool recovery_ready(const struct rmem *session, uint64_t now_ns)
 /* Register again what the program has registered.  Under the lock. */
 static int buffers_register(struct rmem *session, unsigned number)
 {
-	const struct domain_set *set = &session->domains;
+	const struct session_observer *const *at = session->observers;
 	int err = 0;
 
-	if (!set->ops->needs_local_mr)
-		return 0;
-	list_for_each(node, &session->buffers) {
-		struct rmem_buffer *buffer =
-			container_of(node, struct rmem_buffer, node);
-
-		if (!err)
-			err = set->ops->reg_mr(set->domains[number].fabric,
-					       buffer->addr, (size_t)buffer->bytes,
-					       &buffer->mrs[number]);
-	}
+	for (; *at && !err; at++)
+		if ((*at)->domain_opened)
+			err = (*at)->domain_opened(session, number);
 	return err;
 }
 

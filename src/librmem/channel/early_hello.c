@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 #include "librmem/session/session_state.h"
-#include "librmem/queue/queue.h"
+#include "librmem/channel/channel.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -51,11 +51,10 @@ static bool is_first(const struct wire_welcome *welcome, unsigned endpoint)
 	       (welcome->endpoints[i].flags & WIRE_ENDPOINT_DIRECT);
 }
 
-void early_keep(const struct rmem *session)
+void early_keep(const struct rmem *session, unsigned endpoint)
 {
 	bool could = session->domains.ops->kind == FABRIC_VERBS &&
-		     is_first(&session->welcome,
-			      session->sync_queue->channels.all[0].endpoint);
+		     is_first(&session->welcome, endpoint);
 
 	(void)pthread_mutex_lock(&known.lock);
 	if (could) {
@@ -90,7 +89,7 @@ int early_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeou
 		   struct fabric_qp_info *ret_theirs)
 {
 	struct channel *channel = ctx;
-	struct rmem *session = channel->queue->session;
+	struct rmem *session = channel->session;
 	struct wire_welcome *welcome = &session->welcome;
 	const struct wire_welcome before = *welcome;
 	int err = session_hello(session, ours);

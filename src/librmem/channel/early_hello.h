@@ -9,9 +9,10 @@
 
 /* Take the server's endpoints for what they were.  False: it is not known.  [any] */
 bool early_recall(struct rmem *session);
-/* The session is open: remember its server, if its first channel could have been made ahead.
+/* The session is open, with its first channel to that endpoint: remember its server, if the
+ * channel could have been made ahead.
  * Under the session's lock. */
-void early_keep(const struct rmem *session);
+void early_keep(const struct rmem *session, unsigned endpoint);
 
 /* fabric_channel_params.exchange; ctx is the struct channel.  Also what came with a
  * welcome that is not as it was is the channel's, to be given back.

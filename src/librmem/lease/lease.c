@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
+#include "librmem/lease/buffer.h"
 #include "librmem/lease/inflight.h"
 #include "librmem/lease/watch.h"
 #include "wire/codec.h"
@@ -313,10 +314,43 @@ static void leases_endpoint_opened(struct rmem *session, unsigned endpoint)
 	leases_rekey(session);
 }
 
+static int buffers_register(struct rmem *session, unsigned number)
+{
+	const struct domain_set *set = &session->domains;
+	int err = 0;
+
+	if (!set->ops->needs_local_mr)
+		return 0;
+	list_for_each(node, &session->buffers) {
+		struct rmem_buffer *buffer =
+			container_of(node, struct rmem_buffer, node);
+
+		if (!err)
+			err = set->ops->reg_mr(set->domains[number].fabric,
+					       buffer->addr, (size_t)buffer->bytes,
+					       &buffer->mrs[number]);
+	}
+	return err;
+}
+
+static void buffers_deregister(struct rmem *session, unsigned number)
+{
+	list_for_each(node, &session->buffers) {
+		struct rmem_buffer *buffer =
+			container_of(node, struct rmem_buffer, node);
+
+		if (buffer->mrs[number])
+			session->domains.ops->dereg_mr(buffer->mrs[number]);
+		buffer->mrs[number] = NULL;
+	}
+}
+
 const struct session_observer lease_observer = {
 	.state = leases_state,
 	.work = leases_work,
 	.endpoint_opened = leases_endpoint_opened,
+	.domain_opened = buffers_register,
+	.domain_closing = buffers_deregister,
 };
 
 /* ---- looking at it ---- */

@@ -311,11 +311,6 @@ int connection_call(struct connection *connection, const struct wire_msg *reques
 	return 0;
 }
 
-enum wire_type connection_call_type(const struct connection_call *call)
-{
-	return call->type;
-}
-
 /* The server may have done it.  A frame that did not go out whole has no effect; a channel
  * ends with its connection. */
 static bool in_doubt(const struct connection_call *call)

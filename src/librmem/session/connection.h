@@ -57,8 +57,6 @@ void connection_ready(struct connection *connection);
 int connection_call(struct connection *connection, const struct wire_msg *request,
 		    connection_done *done, void *ctx,
 		    struct connection_call **ret_call);
-/* What it asks for. */
-enum wire_type connection_call_type(const struct connection_call *call);
 /* Nobody waits for that call any more.  One that left nothing at the server is forgotten;
  * else `done` cleans up what its reply brings. */
 void connection_abandon(struct connection_call *call, connection_done *done, void *ctx);

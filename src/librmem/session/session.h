@@ -62,6 +62,10 @@ struct session_observer {
 	void (*wake)(struct rmem *session);
 	/* The server has granted a channel through the endpoint. */
 	void (*endpoint_opened)(struct rmem *session, unsigned endpoint);
+	/* Local memory is to be registered in a domain that is open again, -errno: it cannot be,
+	 * or is to go from one that is closed. */
+	int (*domain_opened)(struct rmem *session, unsigned number);
+	void (*domain_closing)(struct rmem *session, unsigned number);
 };
 
 /* Call a hook of each layer, from the lowest one up. */
