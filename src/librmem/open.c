@@ -509,7 +509,7 @@ err_close:
 }
 
 /* Whether another try may find a server that the last one has lost, after a while.  One that
- * nobody has found is not waited for. */
+ * was never found is not waited for. */
 static bool opening_waits(struct opening *opening, int err)
 {
 	unsigned left = left_ms(opening->end_ns), wait_ms;
@@ -518,7 +518,7 @@ static bool opening_waits(struct opening *opening, int err)
 	if (!opening->lost && (opening->backoff.ms == 0 || err != -ECONNREFUSED))
 		return false;
 	wait_ms = backoff_next(&opening->backoff);
-	/* the last one begins while there is time for it: a shorter one would find nobody */
+	/* the last one begins while there is time for it: a shorter one would find no server */
 	again = left > BACKOFF_FIRST_MS;
 	if (again)
 		left -= BACKOFF_FIRST_MS;

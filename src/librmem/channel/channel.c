@@ -598,7 +598,7 @@ void channel_release(struct channel *channel, bool proven)
 	if (proven)
 		backoff_reset(&channel->backoff);
 	channel_want(channel, proven);
-	/* then there may be more to let go of */
+	/* the owner may have more to release in the domain */
 	if (!recovery_usable(channel->session, channel))
 		channel->wake(channel->queue);
 }

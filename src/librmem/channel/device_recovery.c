@@ -163,7 +163,7 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 		ops->domain_disassociate(domain->fabric);
 		domain->due_ns = UINT64_MAX;
 	} else if (now_ns >= domain->due_ns) {
-		/* nobody waits for one that has merely moved, but it may be removed yet */
+		/* an endpoint that has moved can wait, but its device may be removed yet */
 		domain->due_ns = now_ns + CUT_MS * NS_PER_MS;
 	}
 }
@@ -251,7 +251,7 @@ static bool domain_return(struct rmem *session, unsigned number)
 		return false;
 	}
 	domain->fabric = fabric;
-	/* somebody registers just now and knows nothing of this one */
+	/* another thread registers memory now, and does not know this domain */
 	if (session->holds > 0 || buffers_register(session, number)) {
 		domain_close(session, number);
 		domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Domains whose device was removed, or whose way to the server is no more: the queues let go
- * of them, what is registered there goes, and they are opened anew when that works.  Every
- * queue's owner takes part: its completion queue is its own.  A device that is being removed
- * does not wait for owners who do nothing, it is cut off.
+/* Domains whose device was removed, or that do not reach the server any more.  Each owner of a
+ * queue releases what it has in the domain (queue/device.h), the domain is closed, and opened
+ * again when that works.  A device that is being removed does not wait for an owner that makes
+ * no calls: it is cut off.
  *
- * Under the session's lock, by whoever drives the session, but for the owners' part. */
+ * Everything under the session's lock, by the thread that drives the session. */
 #ifndef LIBRMEM_CHANNEL_DEVICE_RECOVERY_H
 #define LIBRMEM_CHANNEL_DEVICE_RECOVERY_H
 
@@ -33,7 +33,7 @@ void recovery_found(struct rmem *session, unsigned domain);
  * no use. */
 uint8_t recovery_reach(const struct rmem *session);
 
-/* Look for domains that are to be left, and close those that everybody has let go of. */
+/* Look for domains that are to be left, and close those without users. */
 void recovery_work(struct rmem *session, uint64_t now_ns);
 /* When recovery_work() or recovery_next() is next due; UINT64_MAX: by what happens. */
 uint64_t recovery_due(const struct rmem *session);

@@ -151,7 +151,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	bool served = false;
 	char why[SESSION_TEXT_BYTES];
 
-	/* who drives the session may get another one meanwhile */
+	/* the thread that drives the session may get another one meanwhile */
 	(void)pthread_mutex_lock(&session->lock);
 	welcome = session->welcome;
 	(void)pthread_mutex_unlock(&session->lock);

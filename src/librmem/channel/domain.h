@@ -14,7 +14,7 @@
 
 enum domain_state {
 	DOMAIN_OPEN,
-	DOMAIN_LEAVING, /* its users are to let go; at due_ns it is cut off */
+	DOMAIN_LEAVING, /* its users are to release it; at due_ns it is cut off */
 	DOMAIN_AWAY,    /* closed; to be opened anew at due_ns */
 	DOMAIN_OPENING, /* by the driver, without the lock */
 };
@@ -51,8 +51,8 @@ struct domain_set {
  *   or what the fabric gave for the last one  [any] */
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set);
-/* Memory is lent through its endpoint that is not through all others: whoever wants to reach
- * all there is has a channel in it. */
+/* Memory is lent through its endpoint that is not through all others: a queue
+ * that is to reach all memory has a channel in it. */
 bool domain_sole(const struct domain *domain);
 /* How long one attempt to connect, or to open a domain, may take: longer after one that failed,
  * and where it holds up the session's heartbeats not longer than they can wait.  Under the

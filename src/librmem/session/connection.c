@@ -194,7 +194,7 @@ static int interest_set(struct connection *connection, bool want_out)
 	return 0;
 }
 
-/* A socket tells its error once: to whoever asks first. */
+/* A socket tells its error once, to the first call that asks. */
 static int broken_error(const struct connection *connection)
 {
 	return err_errno(connection->broken, connection->ready
@@ -405,7 +405,7 @@ static int frame_take(struct connection *connection, const uint8_t *frame, size_
 	return reply_take(connection, &msg);
 }
 
-/* Room for a frame of so many bytes. */
+/* Make room for a frame of `bytes`. */
 static int in_grow(struct connection *connection, size_t bytes)
 {
 	uint8_t *in;

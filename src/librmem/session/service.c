@@ -217,7 +217,7 @@ void service_remove(struct rmem *session)
 	(void)pthread_mutex_lock(&service.lock);
 	service.leaving = session;
 	list_remove(&session->connect_node);
-	/* who connects may wait for an answer, which the other thread takes */
+	/* the connecting thread may wait for an answer, which the other one receives */
 	while (service.connecting == session)
 		(void)pthread_cond_wait(&service.idle, &service.lock);
 	service.leaving = NULL;

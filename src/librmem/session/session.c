@@ -18,7 +18,8 @@
 
 #define NS_PER_MS UINT64_C(1000000)
 #define WORK_EVENTS 16
-/* Who drives a session may miss that another thread took its answer in: look so often. */
+/* Without the service thread: rmem_process() in another thread may receive the answer that the
+ * driving thread polls for, so it looks again after this time. */
 #define STEP_MS 20
 
 /* ---- driving ---- */
@@ -195,7 +196,7 @@ static uint64_t deadline(const struct rmem *session)
 
 /* ---- calls ---- */
 
-/* Somebody who waits for a reply. */
+/* A thread that waits for a reply. */
 struct waiter {
 	struct rmem *session;
 	enum wire_type type;
@@ -225,7 +226,7 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 	return answered && err == -EPROTO ? err : 0;
 }
 
-/* Calls nobody waits for end here. */
+/* The end of a call that no thread waits for. */
 static int ignored(void *ctx, int err, const struct wire_msg *reply)
 {
 	(void)ctx;

@@ -137,7 +137,7 @@ struct rmem {
 	struct map leases_by_id;
 	atomic_bool leases_due; /* leases_work() has something to do; [any] */
 	struct notices notices; /* open once a lease was watched */
-	int notice_fd; /* readable while there are any; -1: nobody has asked for it */
+	int notice_fd;          /* readable while there are any; -1: not asked for */
 
 	/* the service's */
 	struct list service_node;
@@ -177,7 +177,7 @@ void session_step(struct rmem *session, uint64_t deadline_ns);
 void session_abandon(struct rmem *session, struct connection_call *call,
 		     connection_done *undo);
 
-/* Send a request whose answer nobody waits for.  Under the lock. */
+/* Send a request without waiting for its answer.  Under the lock. */
 void session_tell(struct rmem *session, const struct wire_msg *request);
 
 /* As session_usable(), where that is not 0.  [any] */
@@ -204,14 +204,15 @@ void session_work(struct rmem *session);
 void session_nudge(struct rmem *session);
 
 /* Have the service thread drive it, unless the program does.  What is done before, to open
- * it, costs no changes of threads.  Without the lock; nobody else has the session yet. */
+ * it, costs no changes of threads.  Without the lock; no other thread has the session
+ * yet. */
 int session_hand_over(struct rmem *session);
 
 /* The epoll tag of wake_fd. */
 #define SESSION_WAKE_TAG UINT64_C(2)
 /* That of the descriptors that tell whether the peers of channels are there. */
 #define SESSION_ALIVE_TAG UINT64_C(1)
-/* Make somebody call session_work() soon.  [any] */
+/* Make the thread that drives the session do its work soon.  [any] */
 void session_wake(struct rmem *session);
 
 #endif

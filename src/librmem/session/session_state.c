@@ -19,7 +19,7 @@
 #include "wire/codec.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-/* One attempt to come back may take so long. */
+/* The time that one attempt to resume may take. */
 #define ATTEMPT_MS 2000u
 /* Of several addresses, each has an equal share of the time that is left, but not less. */
 #define ADDRESS_MIN_MS 250u
