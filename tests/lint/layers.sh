@@ -16,7 +16,11 @@ src/fabric/tcp: base fabric
 src/fabric/verbs/common: base fabric
 src/fabric/verbs/client: base fabric fabric/verbs/common
 src/fabric/verbs/server: base fabric fabric/verbs/common
-src/librmem*: base wire fabric librmem librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
+src/librmem: base wire fabric librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
+src/librmem/session: base wire fabric librmem/channel/domain.h rmem/rmem.h
+src/librmem/channel: base wire fabric librmem/session rmem/rmem.h
+src/librmem/lease: base wire fabric librmem/session librmem/channel librmem/params.h librmem/queue/queue.h rmem/rmem.h
+src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease librmem/params.h rmem/rmem.h
 src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool rmemd/state rmemd/system
 src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool
 src/rmemd/config: base fabric rmemd/lease rmemd/pool
