@@ -488,7 +488,7 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 		err = fabric_choose(session, opening->end_ns);
 	session->timeout_ms = timeout_ms;
 	if (!err)
-		err = session_hand_over(session);
+		err = service_hand_over(session);
 	if (err) {
 		(void)err_prefix(err, "%s", session->server);
 		goto err_close;

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "librmem/channel/early_hello.h"
 #include "librmem/channel/device_recovery.h"
+#include "librmem/session/service.h"
 #include "librmem/session/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -410,7 +411,7 @@ static void channel_connect_first(struct rmem *session, struct channel *channel)
 		return;
 	(void)pthread_mutex_unlock(&session->lock);
 	/* without it the next heartbeats may come late */
-	(void)session_hand_over(session);
+	(void)service_hand_over(session);
 	(void)pthread_mutex_lock(&session->lock);
 }
 

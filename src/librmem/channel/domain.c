@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "librmem/session/service.h"
 #include "librmem/session/session.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -134,7 +135,7 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 	do {
 		err = domain_try(session, ops, params, domain, end);
 		if (err == -ETIMEDOUT && clock_now_ns() < end &&
-		    session_hand_over(session))
+		    service_hand_over(session))
 			break;
 	} while (err == -ETIMEDOUT && clock_now_ns() < end);
 	return err;

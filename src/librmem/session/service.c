@@ -230,3 +230,24 @@ void service_remove(struct rmem *session)
 		service_stop();
 	(void)pthread_mutex_unlock(&service.admin);
 }
+
+int service_hand_over(struct rmem *session)
+{
+	int err;
+
+	if (session->no_thread || session->served)
+		return 0;
+	(void)pthread_mutex_lock(&session->lock);
+	/* which sets the timer that the thread is woken by */
+	if (session_tend(session))
+		session_wake(session);
+	session->served = true;
+	(void)pthread_mutex_unlock(&session->lock);
+	err = service_add(session);
+	if (!err)
+		return 0;
+	(void)pthread_mutex_lock(&session->lock);
+	session->served = false;
+	(void)pthread_mutex_unlock(&session->lock);
+	return err;
+}

@@ -13,4 +13,9 @@ int service_add(struct rmem *session);
 /* On return the threads do not touch the session any more. */
 void service_remove(struct rmem *session);
 
+/* Have the service thread drive it, unless the program does.  What is done before, to open
+ * it, costs no changes of threads.  Without the lock; no other thread has the session
+ * yet. */
+int service_hand_over(struct rmem *session);
+
 #endif

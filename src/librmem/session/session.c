@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/session/service.h"
 #include "librmem/session/session_state.h"
 #include "wire/codec.h"
 
@@ -121,25 +120,6 @@ void session_nudge(struct rmem *session)
 {
 	if (session->no_thread)
 		nudge(session);
-}
-
-int session_hand_over(struct rmem *session)
-{
-	int err;
-
-	if (session->no_thread || session->served)
-		return 0;
-	(void)pthread_mutex_lock(&session->lock);
-	timer_set(session);
-	session->served = true;
-	(void)pthread_mutex_unlock(&session->lock);
-	err = service_add(session);
-	if (!err)
-		return 0;
-	(void)pthread_mutex_lock(&session->lock);
-	session->served = false;
-	(void)pthread_mutex_unlock(&session->lock);
-	return err;
 }
 
 int session_refusal(const struct rmem *session)

@@ -203,11 +203,6 @@ void session_work(struct rmem *session);
  * that the program ever does.  [any], without the lock. */
 void session_nudge(struct rmem *session);
 
-/* Have the service thread drive it, unless the program does.  What is done before, to open
- * it, costs no changes of threads.  Without the lock; no other thread has the session
- * yet. */
-int session_hand_over(struct rmem *session);
-
 /* The epoll tag of wake_fd. */
 #define SESSION_WAKE_TAG UINT64_C(2)
 /* That of the descriptors that tell whether the peers of channels are there. */
