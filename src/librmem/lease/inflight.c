@@ -112,8 +112,8 @@ unsigned buffer_inflight(const struct rmem_buffer *buffer)
 
 bool lease_read(struct rmem_lease *lease)
 {
-	/* Who begins a use behind this sees the latest table, as both change the same word; one
-	 * who began it ahead is counted, until he has done with older tables. */
+	/* A queue that begins an operation after this sees the latest table, as both change one word;
+	 * an operation that began before is counted until it needs older tables no more. */
 	list_for_each(node, &lease->session->inflights)
 		(void)atomic_fetch_add_explicit(
 			&container_of(node, struct inflights, node)->turns, 1,

@@ -248,7 +248,7 @@ static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned
 	return got;
 }
 
-/* Under the lock, which is let go of meanwhile. */
+/* Under the lock, which is released while it waits. */
 static int await(struct rmem *session, struct rmem_notice *notices, unsigned n,
 		 uint64_t until_ns)
 {

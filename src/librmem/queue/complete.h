@@ -50,7 +50,7 @@ void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
 /* Take those that are complete in the table. */
 void reap_done(struct reaper *reaper);
 
-/* Count what was taken; done by whoever made it, before he looks at it. */
+/* Count what was taken; done by the caller that made it, before it looks at the completions. */
 static inline void reap_end(struct reaper *reaper)
 {
 	if (reaper->n_run > 0)

@@ -663,8 +663,9 @@ void schedule_progress(struct rmem_queue *queue, struct reaper *reaper)
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
 		schedule_news(queue);
 	complete_completions(queue, reaper);
-	/* Who takes completions calls again, or submits, and then the clock is read.  Who spins
-	 * in vain is to see the next one soon: for him a cheap clock will do. */
+	/* A caller that takes completions calls again, or submits, and then the clock is read.  A
+	 * caller that polls an empty queue calls again at once; the coarse clock is precise enough
+	 * for it. */
 	if (!reaper || queue->channels.n_dead > 0 || schedule_waits(queue) ||
 	    (reaper->next == before && schedule_overdue(queue)))
 		tend(queue);

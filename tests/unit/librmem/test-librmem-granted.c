@@ -280,8 +280,8 @@ START_TEST(early__fails_as_any_hello)
 }
 END_TEST
 
-/* Who opens sends the heartbeats by himself, but not while he waits for a slow channel: then
- * the service thread does. */
+/* The thread that opens a session sends the heartbeats, but not while it waits for a slow
+ * channel: then the service thread does. */
 START_TEST(open__that_is_slow_has_its_heartbeats)
 {
 	server.welcome.heartbeat_ms = 50;

@@ -120,7 +120,7 @@ START_TEST(device__that_is_the_only_one_is_waited_for)
 		while (fake.closes == 0)
 			ck_assert_int_eq(rmem_process(client), 0);
 	} else {
-		/* nobody calls, and it is let go of all the same */
+		/* no thread calls, and the domain is closed all the same */
 		AWAIT(fake.closes == 1);
 	}
 	ck_assert_uint_eq(fake.cuts, 0);
