@@ -293,7 +293,7 @@ int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 
 int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint32_t *ret_crc)
 {
-	uint32_t crc;
+	uint32_t crc = 0;
 	const struct rmem_op op = {
 		.opcode = RMEM_OP_CRC,
 		.lease = lease,

@@ -483,6 +483,7 @@ int channel_open(struct channel *channel, bool may_wait)
 		timeout_ms = DOMAIN_SOLE_MS;
 	waiter.end_ns = clock_now_ns() + timeout_ms * NS_PER_MS;
 	(void)pthread_mutex_lock(&session->lock);
+	/* cppcheck-suppress autoVariables ; it is taken back below, under the lock */
 	channel->waiter = &waiter;
 	do {
 		err = channel_try(session, channel);
