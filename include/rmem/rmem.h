@@ -4,12 +4,12 @@
  * A program opens a session with a memory server, allocates or attaches leases, and moves
  * bytes with synchronous calls or through queues.  Operations name (lease, offset);
  * addresses, rkeys, segments and channels stay inside the library.  Without an RDMA device
- * the same calls run over TCP; rmem_info() tells which fabric is in use and why.
+ * the calls run over TCP; rmem_info() tells which fabric is in use and why.
  *
  * Results.  Calls return 0, a count, a descriptor or a value; those that can fail return a
  * negative errno value instead.  rmem_error() then has one line for the calling thread:
  * call, lease, server, device, completion status.  Output arguments are unchanged on
- * failure.  The numbers mean everywhere in this library:
+ * failure.  Meaning of the numbers in all calls:
  *
  *   EINVAL      an argument is NULL or out of its range; the text names it
  *   ENOMEM      this host or the server lacks memory, or RLIMIT_MEMLOCK is too low to
@@ -39,27 +39,26 @@
  * within the session's timeout_ms) and ESTALE (the session is lost for good).
  *
  * Losing the server.  A session is lost when its connection breaks, or when it has heard
- * nothing from the server for fence_ms.  It then does this by itself:
- *   - It stops using its rkeys, and resumes within grace_ms with the leases it had.
+ * nothing from the server for fence_ms.  The library then acts by itself:
+ *   - The session stops using its rkeys, and resumes within grace_ms with its leases.
  *     rmem_info() counts that in `resumes`.
  *   - Operations outstanding or submitted meanwhile wait, at most for their time-out.
  *     Then reads and writes are posted, those that were outstanding once more.  An
- *     outstanding atomic or notification ends in ECONNRESET; whether it was done is
- *     unknown.
+ *     outstanding atomic or notification ends in ECONNRESET; its outcome is unknown.
  *   - Server calls wait, at most for their time-out.  A request whose reply was lost is
  *     sent again; the server does no request twice.
- * The same holds for a restart of a server that keeps its leases, see rmemd(8).  If the
- * server does not know the session any more, everything ends in ESTALE, named leases of
- * this session included: close it, open another and attach them by name.  A call that ends
+ * This applies also to a restart of a server that keeps its leases, see rmemd(8).  If the
+ * server does not know the session any more, everything ends in ESTALE, also the session's
+ * named leases: close the session, open another and attach the leases by name.  A call that ends
  * in ETIMEDOUT or ESTALE may or may not have taken effect; a lease that is granted too late
- * is given back.
+ * is freed or detached.
  *
  * Losing a channel.  A channel that fails is replaced; the others carry on.
  *   - Its reads and writes are posted again once the server has confirmed that nothing of
  *     the old channel can arrive any more: a late packet could overwrite newer bytes.
- *   - An operation that was itself at fault ends in its error; one that loses its channel
- *     again and again ends in ECONNRESET.
- *   - If no channel is left, operations wait for one, at most for their time-out.
+ *   - An operation that was itself at fault ends in its error; an operation that loses its
+ *     channel again and again ends in ECONNRESET.
+ *   - If no channel is left, operations wait for a channel, at most for their time-out.
  *
  * Threads.  [any]: any thread at any time; calls on one object are serialised inside.
  * [owner]: one thread at a time; no lock is taken.
@@ -101,7 +100,7 @@ RMEM_API const char *rmem_version(void);
 /* ---- sessions ---- */
 
 enum rmem_fabric {
-	RMEM_FABRIC_AUTO = 0, /* RDMA where both hosts have it, else TCP */
+	RMEM_FABRIC_AUTO = 0, /* RDMA if both hosts have RDMA devices, else TCP */
 	RMEM_FABRIC_TCP = 1,
 	RMEM_FABRIC_RDMA = 2,
 };
@@ -132,10 +131,10 @@ struct rmem_options {
  *   options  NULL: the defaults; not kept
  * Two service threads per process keep all sessions alive unless RMEM_NO_THREAD.  They
  * start with the first session, end with the last, and take no signals.
- * The call opens a first channel: fabric=auto takes RDMA if that works, else TCP, and
+ * The call opens a first channel: fabric=auto uses RDMA if that works, else TCP, and
  * rmem_info() tells why.
  * If the server was reached and is lost during the call, as when its daemon restarts, the
- * call waits for it within timeout_ms; it does not wait for a server never reached.
+ * call waits for the server within timeout_ms; a server never reached is not waited for.
  * The caller owns *ret_session and ends it with rmem_close().
  *   EINVAL  the URI or an option is malformed
  *   EACCES  the server has no such tenant, or the tenant is leaving
@@ -149,32 +148,32 @@ RMEM_API int rmem_open(const char *uri, const struct rmem_options *options,
 		       rmem **ret_session);
 
 /* End the session: its ephemeral leases are freed at once, named ones are detached.  The
- * handles of its leases, queues and buffers are freed with it and must not be used any more,
- * not even to free them.  NULL: nothing.  [any, but no other call may use the session] */
+ * handles of its leases, queues and buffers are freed and must not be used any more, not
+ * even to free them.  NULL: nothing.  [any, but no other call may use the session] */
 RMEM_API void rmem_close(rmem *session);
 
-/* What a session got.  Strings live as long as the session. */
+/* Properties of a session.  Strings live as long as the session. */
 struct rmem_info {
 	size_t size;             /* in: sizeof(struct rmem_info) */
 	enum rmem_fabric fabric; /* RMEM_FABRIC_TCP or RMEM_FABRIC_RDMA */
-	const char *downgrade;   /* why fabric=auto took TCP; NULL: it did not */
+	const char *downgrade;   /* why fabric=auto uses TCP; NULL: it does not */
 	const char *server;      /* address:port of the control connection */
 	const char *device;      /* local RDMA devices, comma separated; "" on TCP */
 	uint64_t session_id;
 	unsigned channels; /* per queue, from the URI */
 	/* from [session] of the server's rmemd.conf: */
 	unsigned heartbeat_ms; /* interval between heartbeats */
-	unsigned fence_ms;     /* the server fences a session after this without one */
-	unsigned grace_ms; /* a fenced session keeps its ephemeral leases for this */
-	uint64_t resumes;  /* how often the session was lost and resumed */
-	int draining;      /* 1: the server has announced that it stops */
+	unsigned fence_ms;     /* a session silent for this time is fenced */
+	unsigned grace_ms;     /* ephemeral leases end this long after the fence */
+	uint64_t resumes;      /* how often the session was lost and resumed */
+	int draining;          /* 1: the server has announced that it stops */
 };
 
 /* Fill *info.  EINVAL: info->size is not sizeof(struct rmem_info).  [any] */
 RMEM_API int rmem_info(rmem *session, struct rmem_info *info);
 
 /* Only with RMEM_NO_THREAD: a descriptor that polls readable when rmem_process() has work,
- * a heartbeat included.  The session owns it: neither read nor close it.
+ * a heartbeat included.  The session owns the descriptor: neither read nor close it.
  *   EINVAL  the session was opened without RMEM_NO_THREAD  [any] */
 RMEM_API int rmem_fd(rmem *session);
 
@@ -194,11 +193,11 @@ RMEM_API int rmem_ping(rmem *session, uint64_t *ret_ns);
 
 #define RMEM_READ 1u    /* the lease may be read */
 #define RMEM_WRITE 2u   /* the lease may be written */
-#define RMEM_REPLACE 4u /* free the lease that has the name, and take the name */
+#define RMEM_REPLACE 4u /* free the lease that has the name, and use the name */
 
 #define RMEM_NODE_ANY (-1)
 
-/* Where on the server to place memory.  It is a preference: where there is no room other
+/* Where on the server to place memory.  This is a preference: if there is no room, other
  * nodes are used, and rmem_lease_layout() tells the result. */
 enum rmem_placement {
 	/* On a NUMA node; RMEM_NODE_ANY: on the nodes of the RDMA devices that the session
@@ -229,7 +228,7 @@ struct rmem_alloc_params {
 		.size = sizeof(struct rmem_alloc_params), .node = RMEM_NODE_ANY \
 	}
 
-/* Server call: borrow memory.  It reads as zero and can be read and written.  The caller
+/* Server call: borrow memory.  The lease reads as zero and can be read and written.  The caller
  * owns *ret_lease and ends it with rmem_free() or rmem_detach().
  *   EINVAL  a member of *params is out of its range
  *   ENODEV  the server serves no RDMA device of that name
@@ -253,14 +252,14 @@ RMEM_API int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 RMEM_API int rmem_attach(rmem *session, const char *name, unsigned rights,
 			 rmem_lease **ret_lease);
 
-/* Server call: give the lease up in this session.  A named lease lives on; an ephemeral one
- * is freed.  The handle is gone on success; a lease that had ended already is a success.
+/* Server call: detach the lease from this session.  A named lease lives on; an ephemeral
+ * lease is freed.  The handle is gone on success; success also if the lease had ended already.
  *   EBUSY  operations of this session are outstanding: wait, or rmem_cancel()  [any] */
 RMEM_API int rmem_detach(rmem_lease *lease);
 
 /* Server call: end the lease for all sessions: its rkeys die, its bytes are zeroed and lent
  * again.  Operations of other sessions on it end in ESTALE.  The handle is gone on success;
- * a lease that had ended already is a success.
+ * success also if the lease had ended already.
  *   EBUSY   operations of this session are outstanding: wait, or rmem_cancel()
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_free(rmem_lease *lease);
@@ -283,8 +282,8 @@ RMEM_API int rmem_rename(rmem_lease *lease, const char *name, unsigned flags);
  *   EACCES  the lease is attached for reading only, or the tenant is leaving  [any] */
 RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
 
-/* Server call: make the lease shorter.  The rest cannot be reached any more; its whole pages
- * at the server are freed.
+/* Server call: make the lease shorter.  The cut part cannot be reached any more; its whole
+ * pages at the server are freed.
  *   bytes   the new length, may be 0
  *   EINVAL  bytes is more than the present length
  *   EBUSY   operations of this session are outstanding, or another session resizes the
@@ -307,12 +306,12 @@ RMEM_API int rmem_remove(rmem *session, const char *name);
 
 /* A lease as the server describes it. */
 struct rmem_stat {
-	uint64_t id;                  /* a server never uses one twice */
-	uint64_t bytes;               /* exact length */
-	uint64_t age_ms;              /* since it was granted */
-	uint64_t ttl_ms;              /* remaining time to live; 0: for ever */
-	uint32_t sessions;            /* number that have it attached */
-	uint32_t segments;            /* number of them */
+	uint64_t id;       /* a server never uses an id twice */
+	uint64_t bytes;    /* exact length */
+	uint64_t age_ms;   /* since the grant */
+	uint64_t ttl_ms;   /* remaining time to live; 0: for ever */
+	uint32_t sessions; /* number of sessions that have attached the lease */
+	uint32_t segments; /* number of segments */
 	char name[RMEM_NAME_MAX + 1]; /* "": ephemeral */
 };
 
@@ -329,25 +328,25 @@ RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_st
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
 
-/* The following six send nothing: they return what the last server call on the lease, or the
- * last event of the server, has told. */
+/* The following six calls send nothing: they return the state after the last server call on
+ * the lease, or the last event of the server. */
 
-/* Its length in bytes.  [any] */
+/* The lease's length in bytes.  [any] */
 RMEM_API uint64_t rmem_lease_bytes(const rmem_lease *lease);
-/* Its id, which the server never uses twice.  [any] */
+/* The lease's id, which the server never uses twice.  [any] */
 RMEM_API uint64_t rmem_lease_id(const rmem_lease *lease);
 /* RMEM_READ or RMEM_READ | RMEM_WRITE.  [any] */
 RMEM_API unsigned rmem_lease_rights(const rmem_lease *lease);
-/* The server's NUMA node on which it begins; RMEM_NODE_ANY: unknown, or it has no bytes.
+/* The server's NUMA node of the first byte; RMEM_NODE_ANY: unknown, or there are no bytes.
  * [any] */
 RMEM_API int rmem_lease_node(const rmem_lease *lease);
-/* Where a lease is at the server, and where it was asked to be. */
+/* Where a lease's memory is at the server, and the placement that was asked for. */
 struct rmem_layout {
 	size_t size;                   /* in: sizeof(struct rmem_layout) */
 	enum rmem_placement placement; /* asked for */
 	/* asked for; with RMEM_PLACE_DEVICE that of the device; RMEM_NODE_ANY: any */
 	int node;
-	unsigned segments; /* number of them */
+	unsigned segments; /* number of segments */
 	unsigned nodes;    /* number of entries in share[] */
 	struct {
 		int node; /* in rising order; RMEM_NODE_ANY: unknown */
@@ -361,9 +360,9 @@ RMEM_API int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout);
 /* 0 while the lease can be used; -ESTALE once it has ended.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
 
-/* What the server wants back of a lease, because one of its pools is to shrink and the lease
- * is in the way.  The server does not move the lease: copy what matters to another one
- * (rmem_copy() does it at the server), and free or trim this one. */
+/* The memory of a lease that the server wants back, because a pool is to shrink and the
+ * lease is in the way.  The server does not move the lease: copy what matters to another
+ * lease (rmem_copy() copies at the server), and free or trim this lease. */
 struct rmem_wanted {
 	size_t size;      /* in: sizeof(struct rmem_wanted) */
 	uint64_t bytes;   /* of the lease that are in the way; 0: nothing is wanted */
@@ -377,8 +376,8 @@ struct rmem_wanted {
 		.size = sizeof(struct rmem_wanted) \
 	}
 
-/* Fill *wanted with what the server has said last.  A notice tells when that changes, also
- * of a lease that is not watched, see rmem_notified().
+/* Fill *wanted from the server's last event.  A notice tells of changes, also of a lease that
+ * is not watched, see rmem_notified().
  *   EINVAL  wanted->size is not sizeof(struct rmem_wanted)
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
@@ -387,28 +386,27 @@ RMEM_API int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted);
 
 /* Server call: deliver the notifications of the lease to this session: 32-bit values that
  * sessions with the right to write send, this one included.  Bytes written before a
- * notification was sent can be read when it arrives.  It lasts until rmem_unwatch() or the
- * end of the lease or its handle, also over a resumption of the session.  Watching twice
+ * notification was sent can be read when it arrives.  Watching lasts until rmem_unwatch() or
+ * the end of the lease or its handle, also over a resumption of the session.  Watching twice
  * does nothing.
  *   ESTALE  the lease has ended  [any] */
 RMEM_API int rmem_watch(rmem_lease *lease);
 /* Server call: stop watching.  Notices of the lease that were not taken yet are dropped,
- * except what the server wants back.  A lease that is not watched, or has ended, is a
- * success.  [any] */
+ * except -ENOSPC.  Success also if the lease is not watched, or has ended.  [any] */
 RMEM_API int rmem_unwatch(rmem_lease *lease);
 
 #define RMEM_LOST_UNKNOWN UINT32_MAX
 
-/* What a session is told of a lease that it watches, or of which the server wants memory
- * back.  When the program or its connection is too slow, the latest notice of each lease is
- * kept, and those it replaces are counted.  A program that finds `lost` or a status should
+/* A notice of a lease that the session watches, or of which the server wants memory back.
+ * When the program or its connection is too slow, the latest notice of each lease is kept,
+ * and the replaced notices are counted.  A program that finds `lost` or a status should
  * look at the lease itself. */
 struct rmem_notice {
 	rmem_lease *lease; /* the program's handle */
 	/* 0            a notification
 	 * -ECONNRESET  the session was lost and has resumed
 	 * -ESTALE      the lease has ended, or the session for good; the lease's last notice
-	 * -ENOSPC      the server wants more or less of it back: rmem_lease_wanted() */
+	 * -ENOSPC      the bytes wanted back have changed: rmem_lease_wanted() */
 	int status;
 	uint32_t value; /* of a notification */
 	uint32_t lost;  /* number of lost notices of this lease before this one;
@@ -416,16 +414,16 @@ struct rmem_notice {
 };
 
 /* Take notices, the oldest first; wait for the first one.  Returns their number, 0 after the
- * time-out.  With RMEM_NO_THREAD it does the work of rmem_process().
+ * time-out.  With RMEM_NO_THREAD the call does the work of rmem_process().
  *   n           room in notices[]
  *   timeout_ms  0: do not wait; negative: no limit
  *   EINVAL      n is 0
  *   ESTALE      the session is lost for good, and all notices were taken  [any] */
 RMEM_API int rmem_notified(rmem *session, struct rmem_notice *notices, unsigned n,
 			   int timeout_ms);
-/* A descriptor that polls readable while there are notices to take.  The session owns it:
- * neither read nor close it.  With RMEM_NO_THREAD the program also waits for rmem_fd(), as
- * notices arrive in rmem_process().
+/* A descriptor that polls readable while there are notices to take.  The session owns the
+ * descriptor: neither read nor close it.  With RMEM_NO_THREAD the program also waits for
+ * rmem_fd(), as notices arrive in rmem_process().
  *   EMFILE  the process has too many descriptors  [any] */
 RMEM_API int rmem_notified_fd(rmem *session);
 
@@ -453,12 +451,12 @@ struct rmem_buffer_params {
  *   ENOTSUP  dmabuf_fd is not -1: no fabric registers dma-bufs yet  [any] */
 RMEM_API int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 				rmem_buffer **ret_buffer);
-/* End the registration, and free what the library allocated.  NULL: 0.
- *   EBUSY  operations on it are outstanding  [any] */
+/* End the registration, and free memory that the library allocated.  NULL: 0.
+ *   EBUSY  operations on the buffer are outstanding  [any] */
 RMEM_API int rmem_buffer_free(rmem_buffer *buffer);
-/* Its first byte.  [any] */
+/* The buffer's first byte.  [any] */
 RMEM_API void *rmem_buffer_addr(const rmem_buffer *buffer);
-/* Its length in bytes.  [any] */
+/* The buffer's length in bytes.  [any] */
 RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
 
 /* ---- synchronous operations ---- */
@@ -468,7 +466,7 @@ RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
  *   dst     any local memory
  *   bytes   may be 0
  *   EINVAL  the range is not within the lease, or dst is NULL
- *   EACCES  the lease does not permit it
+ *   EACCES  the lease does not permit the operation
  *   ESTALE  the lease has ended
  *   ETIMEDOUT   nothing has moved for the session's timeout_ms
  *   ECONNRESET  the channel was lost again and again
@@ -502,14 +500,14 @@ RMEM_API int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_v
 			 unsigned n);
 
 /* Compare and swap: if the 64-bit number at `offset` is `expected`, replace it by `desired`;
- * and wait.  See RMEM_OP_CAS for what it is atomic to.
+ * and wait.  RMEM_OP_CAS tells the scope of atomicity.
  *   offset   bytes, a multiple of 8
  *   ret_old  the number found: the swap was done if it is `expected`; may be NULL
  *   EINVAL   the number is not within one segment of the lease, or not aligned
  *   EACCES   the lease is not attached for reading and writing
- *   ENOTSUP  device or server have no atomics, or the lease's atomic home is another one;
- *            the text names it
- *   ETIMEDOUT, ECONNRESET  it may or may not have been done
+ *   ENOTSUP  device or server have no atomics, or another device executes the
+ *            lease's atomics; the text names it
+ *   ETIMEDOUT, ECONNRESET  the atomic may or may not have been done
  *   ESTALE, EIO  [any] */
 RMEM_API int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expected,
 			       uint64_t desired, uint64_t *ret_old);
@@ -518,20 +516,20 @@ RMEM_API int rmem_compare_swap(rmem_lease *lease, uint64_t offset, uint64_t expe
 RMEM_API int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add,
 			    uint64_t *ret_old);
 
-/* Have the server fill a range with a repeated pattern, and wait.
+/* Let the server fill a range with a repeated pattern, and wait.
  *   pattern  8 bytes in memory order; RMEM_FILL_BYTE(b) repeats one byte
  *   ENOTSUP  the server has no in-band operations there; the text says where
  * Other errors of this and the next three as for rmem_read().  [any] */
 RMEM_API int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 		       uint64_t pattern);
 #define RMEM_FILL_BYTE(b) ((uint64_t)(uint8_t)(b)*UINT64_C(0x0101010101010101))
-/* Have the server copy a range of `source` to `lease`, and wait.  Both are leases of one
+/* Let the server copy a range of `source` to `lease`, and wait.  Both are leases of one
  * session, and may be one lease.
  *   EINVAL   also: the ranges overlap
  *   ENOTSUP  also: no RDMA device of the server reaches both  [any] */
 RMEM_API int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 		       uint64_t source_offset, uint64_t bytes);
-/* Have the server compute the CRC-32C of a range (as in iSCSI, RFC 3720; 0xe3069283 for
+/* Let the server compute the CRC-32C of a range (as in iSCSI, RFC 3720; 0xe3069283 for
  * "123456789"), and wait.  Concurrent writes may or may not be included.  [any] */
 RMEM_API int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes,
 			 uint32_t *ret_crc);
@@ -539,10 +537,10 @@ RMEM_API int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes,
  *   ret_ns  its duration in nanoseconds; may be NULL  [any] */
 RMEM_API int rmem_ping_data(rmem *session, uint64_t *ret_ns);
 /* Write as rmem_write() does, then notify the sessions that watch the lease with `value`.
- * It waits until the server has both.  bytes may be 0: only notify.
+ * The call waits until the server has both.  bytes may be 0: only notify.
  *   EINVAL   also: the lease has no bytes
  *   ENOTSUP  the server has no in-band operations there; the text says where
- *   ETIMEDOUT, ECONNRESET  also: they may or may not have been notified
+ *   ETIMEDOUT, ECONNRESET  also: the sessions may or may not have been notified
  * Other errors as for rmem_write().  [any] */
 RMEM_API int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
 			       uint64_t bytes, uint32_t value);
@@ -556,26 +554,26 @@ enum rmem_opcode {
 	 * byte order.  They need the rights to read and write.
 	 *   - They are atomic to all other atomics on the lease, of any session, not to
 	 *     writes.
-	 *   - All of them are done in the lease's atomic home: an RDMA device of the server,
-	 *     or its TCP service.  The first one decides which, for the life of the lease.
-	 *   - One that loses its channel is never done again: it ends in an error, and
+	 *   - The lease's atomic device executes all of them: an RDMA device of the server,
+	 *     or its TCP service.  The first atomic decides which, for the life of the lease.
+	 *   - An atomic that loses its channel is never done again: it ends in an error, and
 	 *     rmem_completion_error() says that its outcome is unknown. */
-	RMEM_OP_CAS = 3,       /* replace the number if it is the expected one */
+	RMEM_OP_CAS = 3,       /* replace the number if it is the expected number */
 	RMEM_OP_FETCH_ADD = 4, /* add to the number */
 	/* Vectored: between one range of the lease and a list of pieces of local memory, in
 	 * their order. */
 	RMEM_OP_READV = 5,
 	RMEM_OP_WRITEV = 6,
 	/* In-band operations: the server does them, near its memory; only the request goes
-	 * over the wire.  They have no local memory, except for the result of a CRC. */
+	 * over the wire.  They use no local memory, except for the result of a CRC. */
 	RMEM_OP_FILL = 7, /* fill the range with a repeated `pattern` */
 	/* copy to the range from `source`, in any lease of the session, without overlap */
 	RMEM_OP_COPY = 8,
 	RMEM_OP_CRC = 9,   /* store the CRC-32C of the range, a uint32_t, at `addr` */
 	RMEM_OP_PING = 10, /* a round trip on a channel; no lease, no range */
-	/* A write, and once it is placed a notification with `value` to the sessions that
-	 * watch the lease; with 0 bytes the notification alone.  It completes when the
-	 * server has both.  A notification that loses its channel is never sent again: it
+	/* A write, and once its bytes are placed a notification with `value` to the sessions
+	 * that watch the lease; with 0 bytes the notification alone.  The operation completes
+	 * when the server has both.  A notification that loses its channel is never sent again: it
 	 * ends in an error, and rmem_completion_error() says that its outcome is unknown. */
 	RMEM_OP_WRITE_NOTIFY = 11,
 };
@@ -600,8 +598,8 @@ struct rmem_op {
 	uint16_t opcode; /* enum rmem_opcode */
 	uint16_t flags;  /* RMEM_OP_FENCE */
 	/* of the whole operation; 0: the session's, started again with each part that is
-	 * done.  If the operation is on the wire then, its channel is closed, so that the
-	 * memory is the caller's again when ETIMEDOUT is reported */
+	 * done.  If the operation is on the wire at the time-out, its channel is closed, so
+	 * that the memory is the caller's again when ETIMEDOUT is reported */
 	uint32_t timeout_ms;
 	rmem_lease *lease;
 	rmem_buffer *buffer; /* holds addr; NULL: unregistered, copied on RDMA */
@@ -637,7 +635,7 @@ struct rmem_queue_params {
 	size_t size;    /* sizeof(struct rmem_queue_params) */
 	unsigned depth; /* operations outstanding, 1 to RMEM_DEPTH_MAX; 0: 128 */
 	/* 1 to RMEM_CHANNELS_MAX; 0: as in the URI.  If the server lends some memory only
-	 * through certain devices, each of these to which no channel goes gets one more */
+	 * through certain devices, each of these without a channel gets one more */
 	unsigned channels;
 	/* registered when the first operation on unregistered memory is submitted on RDMA;
 	 * up to 1 GiB; 0: 1 MiB */
@@ -652,8 +650,8 @@ struct rmem_queue_params {
 	}
 
 /* Make a queue with its own channels to the server.  The caller owns *ret_queue and ends it
- * with rmem_queue_free().  If the server is lost during the call, the call waits for it, at
- * most the session's timeout_ms.
+ * with rmem_queue_free().  If the server is lost during the call, the call waits for the
+ * server, at most the session's timeout_ms.
  *   params  NULL: the defaults; not kept
  *   EINVAL  a member of *params is out of its range
  *   EDQUOT  the session or tenant may not have as many channels; the queue has none then
@@ -670,18 +668,19 @@ RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* Submit operations, in order, as one batch.  Returns the number accepted.  That is less
  * than n if the queue is full, or if an operation follows that would give EINVAL, ENOTSUP or
- * ENOMEM as the first one.
+ * ENOMEM as the first operation.
  * An operation that cannot be started for its own fault (out of bounds, no rights, lease
- * ended) is accepted and completes with that error; so is the first vectored or in-band one
- * of a channel without memory for it, with ENOMEM.
+ * ended) is accepted and completes with that error; so is the first vectored or in-band
+ * operation of a channel without memory for it, with ENOMEM.
  *   ops, n  not kept, except for rmem_op.vec
  *   EINVAL     the first operation's opcode or flags are unknown; its lease or buffer is
  *              not of this session; an atomic has no operands, a copy no source, a vectored
- *              one no list or one that is too long; or a buffer is given where none applies
+ *              operation no list or a list that is too long; or a buffer is given where
+ *              none applies
  *   ENOTSUP    the first operation is an atomic, and the RDMA device here or at the server
- *              has none; or an in-band one, and the server has none on any channel of the
- *              queue; the text names it.  A lease whose atomic home is another one gives
- *              this in the completion
+ *              has none; or an in-band operation, and the server has none on any channel
+ *              of the queue; the text names it.  A lease whose atomic device is another
+ *              device gives this in the completion
  *   ENOMEM     the first operation is the queue's first ping
  *   EOVERFLOW  the queue is full  [owner] */
 RMEM_API int rmem_submit(rmem_queue *queue, const struct rmem_op *ops, unsigned n);
@@ -698,14 +697,14 @@ RMEM_API int rmem_wait(rmem_queue *queue, struct rmem_completion *completions,
 		       unsigned n, unsigned min, int timeout_ms);
 
 /* The text of the last completion with an error that rmem_poll() or rmem_wait() has
- * returned; "" if none.  Valid until the next call on the queue.  [owner] */
+ * returned; "": none.  Valid until the next call on the queue.  [owner] */
 RMEM_API const char *rmem_completion_error(const rmem_queue *queue);
 
 /* The number of operations outstanding.  [owner] */
 RMEM_API unsigned rmem_queue_outstanding(const rmem_queue *queue);
 
 /* A descriptor that polls readable when rmem_poll() may have completions, once armed by
- * rmem_queue_arm().  The queue owns it: neither read nor close it.  [owner] */
+ * rmem_queue_arm().  The queue owns the descriptor: neither read nor close it.  [owner] */
 RMEM_API int rmem_queue_fd(const rmem_queue *queue);
 /* Arm the descriptor.  Returns 0 when armed, 1 if there are completions already: poll first.
  *   EMFILE  no descriptor is left for the timer that the first call makes  [owner] */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long to wait before the next attempt: 20 ms, then twice as long each time, up to a
- * maximum.  Not thread-safe. */
+/* The time to wait before the next attempt: 20 ms, then twice the last wait, up to a maximum.  Not
+ * thread-safe. */
 #ifndef BASE_BACKOFF_H
 #define BASE_BACKOFF_H
 

@@ -5,11 +5,21 @@
 #define BASE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
+
+#define NS_PER_MS UINT64_C(1000000)
 
 uint64_t clock_now_ns(void);
 uint64_t clock_now_ms(void);
 /* As clock_now_ns(), up to 10 ms late (a tick of the kernel), at a fraction of the cost. */
 uint64_t clock_coarse_ns(void);
+
+/* A time of clock_now_ns() for system calls; never 0, which some of them take for "never". */
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+	return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000u),
+				  .tv_nsec = (long)(ns % 1000000000u) | 1 };
+}
 
 /* Use `source` (nanoseconds) as the clock; NULL: the clock of the system. */
 void clock_set_source(uint64_t (*source)(void));

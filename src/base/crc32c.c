@@ -45,7 +45,7 @@ static uint32_t zeros(uint64_t bytes)
 	return result;
 }
 
-uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes)
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes)
 {
 	return product(first, zeros(second_bytes)) ^ second;
 }

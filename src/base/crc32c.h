@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Continue from `crc`, of the bytes before; 0: there are none. */
+/* Continue from `crc`, the CRC of the preceding bytes; 0: there are none. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
-/* Without the instruction, for processors that lack it and for tests. */
+/* crc32c() without the instruction, for processors that lack it and for tests. */
 uint32_t crc32c_portable(uint32_t crc, const void *data, size_t bytes);
 
 /* The CRC of two adjacent ranges, from the CRC of each. */
-uint32_t crc32c_join(uint32_t first, uint32_t second, uint64_t second_bytes);
+uint32_t crc32c_combine(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 #endif

@@ -75,3 +75,17 @@ void err_clear(void)
 {
 	text[0] = '\0';
 }
+
+void err_save(struct err_saved *saved, int err)
+{
+	size_t len = strnlen(text, sizeof(saved->text) - 1);
+
+	saved->err = err;
+	memcpy(saved->text, text, len);
+	saved->text[len] = '\0';
+}
+
+int err_restore(const struct err_saved *saved)
+{
+	return err_set(saved->err, "%s", saved->text);
+}

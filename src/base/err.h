@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The text of an error, one line per thread, beside a negative errno: set where the cause is
- * known, extended by the levels above, read by the level that handles the error.
- * Threads: [any]. */
+/* The error text of a thread: one line that explains the negative errno that a function returns.
+ * The function that detects the error sets the text, its callers may extend it, and the function
+ * that handles the error reads it.  Threads: [any]. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 
@@ -17,6 +17,15 @@ int err_prefix(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3
 
 /* The thread's text; "" when none was set.  Valid until the next err_* of the thread. */
 const char *err_text(void);
+
+/* An error to be returned later, after calls that may set another text. */
+struct err_saved {
+	int err; /* 0: none */
+	char text[256];
+};
+
+void err_save(struct err_saved *saved, int err);
+int err_restore(const struct err_saved *saved);
 
 /* Clear the thread's text. */
 void err_clear(void);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lock between two threads of which one takes it very often: a waiting thread is not
- * overtaken again and again.  Threads: [any]. */
+/* A lock between two threads of which one acquires it very often: a waiting thread is not overtaken
+ * repeatedly.  Threads: [any]. */
 #ifndef BASE_FAIR_LOCK_H
 #define BASE_FAIR_LOCK_H
 
 #include <pthread.h>
 
-/* Taken in this order. */
+/* The mutexes are locked in this order. */
 struct fair_lock {
 	pthread_mutex_t turn; /* held while waiting for `inside` */
 	pthread_mutex_t inside;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Intrusive doubly linked list.  The head is a node of its own; an unlinked node points
- * at itself, so removing it twice does no harm.  Not thread-safe. */
+/* Intrusive doubly linked list.  The head is a separate node; an unlinked node points
+ * at itself, so it can be removed again.  Not thread-safe. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
@@ -40,11 +40,6 @@ static inline void list_append(struct list *head, struct list *node)
 	head->prev = node;
 }
 
-static inline void list_prepend(struct list *head, struct list *node)
-{
-	list_append(head->next, node);
-}
-
 static inline void list_remove(struct list *node)
 {
 	node->prev->next = node->next;
@@ -52,7 +47,7 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
-/* Move everything from `from` to the end of `head`. */
+/* Move all nodes of `from` to the end of `head`. */
 static inline void list_splice(struct list *head, struct list *from)
 {
 	if (list_empty(from))
@@ -67,6 +62,12 @@ static inline void list_splice(struct list *head, struct list *from)
 #define list_first(head, type, member) \
 	(list_empty(head) ? NULL : container_of((head)->next, type, member))
 
+/* The structure behind that of `entry`, or NULL. */
+#define list_next(entry, head, type, member) \
+	((entry)->member.next == (head)      \
+		 ? NULL                      \
+		 : container_of((entry)->member.next, type, member))
+
 #define list_for_each(node, head) \
 	for (struct list *node = (head)->next; node != (head); node = node->next)
 
@@ -74,5 +75,16 @@ static inline void list_splice(struct list *head, struct list *from)
 #define list_for_each_safe(node, head)                                    \
 	for (struct list *node = (head)->next, *node##_next = node->next; \
 	     node != (head); node = node##_next, node##_next = node->next)
+
+/* Each structure of `type` whose `member` is in the list. */
+#define list_for_each_entry(type, entry, head, member)            \
+	for (type *entry = list_first(head, type, member); entry; \
+	     entry = list_next(entry, head, type, member))
+
+/* `entry` may be removed and freed in the body. */
+#define list_for_each_entry_safe(type, entry, head, member)                        \
+	for (type *entry = list_first(head, type, member), *entry##_next;          \
+	     entry && (entry##_next = list_next(entry, head, type, member), true); \
+	     entry = entry##_next)
 
 #endif

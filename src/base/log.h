@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines with a stable event name and fields.  Where they go is a sink: stderr by
- * default, the daemon may set the journal's.  Threads: log_event [any]; the setters before
+/* Log lines with a stable event name and fields.  A sink writes them: log_stderr by default, or
+ * the daemon's for the journal.  Threads: log_event [any]; the setters before
  * threads start (the level also later). */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -11,7 +11,7 @@
 
 #define LOG_LINE_BYTES 2048
 
-/* What a line is about; 0 or NULL: not about such a thing. */
+/* The objects that a line is about; 0 or NULL: none of this kind. */
 struct log_ctx {
 	uint64_t session;
 	uint64_t lease;
@@ -29,11 +29,11 @@ void log_set_sink(log_sink *sink); /* NULL: stderr */
 void log_set_level(int level);     /* LOG_ERR ... LOG_DEBUG; more detail is dropped */
 bool log_enabled(int level);
 
-/* A line that says all: "event: text [session=1 lease=2]". */
+/* Format a line with all fields: "event: text [session=1 lease=2]". */
 void log_format(char buf[LOG_LINE_BYTES], const char *event, const struct log_ctx *ctx,
 		const char *text);
 
-/* The sink for stderr: that line, errors with "error " before it. */
+/* The sink for stderr: the line of log_format(), after "error " for errors. */
 log_sink log_stderr;
 
 /* Write a line.  ctx may be NULL. */

@@ -41,7 +41,7 @@ void mailbox_post(struct mailbox *box, struct list *message)
 	(void)pthread_mutex_unlock(&box->lock);
 }
 
-void mailbox_take(struct mailbox *box, struct list *to)
+void mailbox_receive(struct mailbox *box, struct list *to)
 {
 	eventfd_t count;
 
@@ -52,7 +52,7 @@ void mailbox_take(struct mailbox *box, struct list *to)
 	(void)pthread_mutex_unlock(&box->lock);
 }
 
-void mailbox_take_some(struct mailbox *box, struct list *to, unsigned n)
+void mailbox_receive_some(struct mailbox *box, struct list *to, unsigned n)
 {
 	eventfd_t count;
 

@@ -16,15 +16,15 @@ struct mailbox {
 
 /* -EMFILE, -ENFILE, -ENOMEM with text. */
 int mailbox_init(struct mailbox *box);
-/* Messages that were not taken are the caller's. */
+/* Does not free messages that were not taken. */
 void mailbox_destroy(struct mailbox *box);
 
 /* Send a message and wake the receiver.  [any] */
 void mailbox_post(struct mailbox *box, struct list *message);
 /* Move all messages to the end of `to` and rearm the descriptor.  [receiver] */
-void mailbox_take(struct mailbox *box, struct list *to);
+void mailbox_receive(struct mailbox *box, struct list *to);
 /* Move up to n messages; the descriptor stays readable while others wait. */
-void mailbox_take_some(struct mailbox *box, struct list *to, unsigned n);
+void mailbox_receive_some(struct mailbox *box, struct list *to, unsigned n);
 /* Polls readable while messages wait.  [any] */
 int mailbox_fd(const struct mailbox *box);
 

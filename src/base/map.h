@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Intrusive hash map: nodes live in the caller's structures, keys too.  Lookup walks the
- * nodes of one hash; the caller compares its keys.  Not thread-safe. */
+/* Intrusive hash map: the caller's structures embed the nodes and have the keys.  A lookup iterates
+ * over the nodes with one hash, and the caller compares the keys.  Not thread-safe. */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H
 
@@ -28,12 +28,12 @@ int map_insert(struct map *map, struct map_node *node, uint64_t hash);
 /* Remove a node that is in the map. */
 void map_remove(struct map *map, struct map_node *node);
 
-/* The first node with this hash, or NULL; then the next one with the same hash. */
+/* The first node with this hash, or NULL; then the next node with the node's hash, or NULL. */
 struct map_node *map_find(const struct map *map, uint64_t hash);
 struct map_node *map_find_next(const struct map_node *node);
 
-/* Iterate in no order: NULL gives the first node, and is returned after the last one.  The map
- * must not change meanwhile. */
+/* Iterate in no order: NULL gives the first node, and is returned after the last one.  The map must
+ * not change during the iteration. */
 struct map_node *map_next(const struct map *map, const struct map_node *node);
 
 /* Hashes for keys.  The string hash is seeded at random per process, so that a peer that

@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 struct nearest {
-	const char *word; /* what was typed */
+	const char *word; /* the mistyped name */
 	const char *best; /* nearest candidate so far, or NULL */
-	size_t distance;  /* between the two */
+	size_t distance;  /* between word and best */
 };
 
 /* Look for `word`; it and the candidates are borrowed. */

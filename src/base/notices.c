@@ -39,7 +39,7 @@ static void push(struct notices *notices, const struct notice *notice)
 }
 
 /* Take the last notice of a source that has one outside the ring. */
-static bool take_late(struct notices *notices, struct notice *ret_notice)
+static bool late_pop(struct notices *notices, struct notice *ret_notice)
 {
 	struct notice_source *source =
 		list_first(&notices->late, struct notice_source, late);
@@ -56,7 +56,7 @@ static void catch_up(struct notices *notices)
 {
 	struct notice notice;
 
-	while (!notices_full(notices) && take_late(notices, &notice))
+	while (!notices_full(notices) && late_pop(notices, &notice))
 		push(notices, &notice);
 }
 
@@ -78,7 +78,7 @@ void notices_put(struct notices *notices, const struct notice *notice)
 	source->last.lost = lost;
 }
 
-unsigned notices_take(struct notices *notices, struct notice *ret_notices, unsigned n)
+unsigned notices_read(struct notices *notices, struct notice *ret_notices, unsigned n)
 {
 	unsigned taken = 0;
 
@@ -89,7 +89,7 @@ unsigned notices_take(struct notices *notices, struct notice *ret_notices, unsig
 		catch_up(notices);
 	}
 	while (taken < n && notices->room == 0 &&
-	       take_late(notices, &ret_notices[taken]))
+	       late_pop(notices, &ret_notices[taken]))
 		taken++;
 	return taken;
 }

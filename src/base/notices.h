@@ -20,13 +20,13 @@ struct notice {
 	int status; /* 0: `value` is valid; others are defined by the user */
 	uint32_t value;
 	uint32_t
-		lost; /* of its source, before it; NOTICES_LOST_MAX: at least as many */
+		lost; /* of the source, before this notice; NOTICES_LOST_MAX: or more */
 };
 
 /* Embedded in the object that the notices are about. */
 struct notice_source {
 	struct list late;   /* in notices->late */
-	struct notice last; /* while in that list */
+	struct notice last; /* valid while in notices->late */
 };
 
 struct notices {
@@ -41,14 +41,14 @@ void notice_source_init(struct notice_source *source);
 /* Create a queue with room for `room` notices.  -ENOMEM: there is no room, and the queue keeps
  * the last notice of each source. */
 int notices_open(struct notices *notices, unsigned room);
-/* Free the queue, which no source has a notice in.  A queue of zeros, or one that is closed
- * already, is left alone. */
+/* Free a queue in which no source has a notice.  No effect on a queue of zeros or a closed
+ * queue. */
 void notices_close(struct notices *notices);
 
 /* Never fails. */
 void notices_put(struct notices *notices, const struct notice *notice);
 /* Take up to n notices, the oldest first; returns their number. */
-unsigned notices_take(struct notices *notices, struct notice *ret_notices, unsigned n);
+unsigned notices_read(struct notices *notices, struct notice *ret_notices, unsigned n);
 /* Remove the notices of this source. */
 void notices_drop(struct notices *notices, struct notice_source *source);
 

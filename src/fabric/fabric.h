@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The data path: one ops table for servers and one for clients, implemented by verbs/ (RDMA)
- * and tcp/.  Code above this header does not know which one it uses.
+ * and tcp/.  Callers do not know which implementation they use.
  *
  * Server side: a fabric_server listens on endpoints.  The daemon opens a fabric_session for
  * each (session, endpoint) that it serves.  A channel sends a hello and is admitted by the
  * token in it.  A memory region (mr) makes an exact range reachable with exact rights; its
  * rkey works in one session only.  All calls and all events are on the loop thread.  Slow
- * work runs on the fabric's own threads, which report through the server's descriptor.
+ * work runs on threads of the fabric, which report through the server's descriptor.
  *
  * Client side: a domain per (session, endpoint) holds the local memory regions; a cq belongs
  * to one queue; a channel carries operations of one queue to the server.
@@ -113,12 +113,12 @@ struct fabric_qp_info {
 	/* outstanding reads and atomics: requested by the client, granted by the server */
 	uint8_t rd_atomic;
 	uint8_t retry_count, rnr_retry_count;
-	/* set by the server: the client's control connection comes from the address that is
-	 * in the GID; not on the wire */
-	bool own;
+	/* set by the server, not on the wire: the GID contains the address from which the
+	 * client's control connection comes */
+	bool gid_verified;
 };
 
-/* Parse an IPv4 or IPv6 address, or a GID that is one; no port.  -EINVAL: neither.  [any] */
+/* Parse an IPv4 or IPv6 address, or a GID that contains one, without port.  -EINVAL.  [any] */
 int fabric_address_parse(const char *text, struct fabric_address *ret_address);
 
 /* Parse the value of an option; its name is the member's name.
@@ -147,7 +147,8 @@ struct fabric_server_events {
 	void (*channel_up)(void *ctx, void *session_cookie, uint32_t channel);
 	void (*channel_down)(void *ctx, void *session_cookie, uint32_t channel,
 			     const char *why);
-	/* reg_mr() is done: the key; or err with text, and the mr does not exist. */
+	/* reg_mr() is done, with the key; or has failed, with err and text: the mr does not
+	 * exist. */
 	void (*mr_registered)(void *ctx, void *mr_cookie, int err, const char *text,
 			      const struct fabric_key *key);
 	/* dereg_mr() is done: the key is dead, no access is in progress or will be.  Also
@@ -155,8 +156,8 @@ struct fabric_server_events {
 	void (*mr_deregistered)(void *ctx, void *mr_cookie);
 	/* session_close() is done; the fabric_session is gone. */
 	void (*session_closed)(void *ctx, void *session_cookie);
-	/* The device of an endpoint was removed.  Its sessions have no resources any more:
-	 * close them; open new ones after the device is back.  May be NULL. */
+	/* The device of an endpoint was removed.  Its fabric_sessions have no resources any
+	 * more: close them; open new ones after the device is back.  May be NULL. */
 	void (*device_removed)(void *ctx, unsigned endpoint);
 	/* The device of an endpoint failed or came back; for the log. */
 	void (*endpoint_event)(void *ctx, unsigned endpoint, const char *text);
@@ -183,9 +184,9 @@ struct fabric_device_params {
 /* Parameters of a server; borrowed during open(). */
 struct fabric_server_params {
 	struct fabric_address listen; /* family 0: every address of this host */
-	/* verbs: more addresses, with the port of `listen` */
-	const struct fabric_address *also;
-	unsigned n_also;
+	/* verbs: further addresses to listen at, with the port of `listen` */
+	const struct fabric_address *extra_listen;
+	unsigned n_extra_listen;
 	/* verbs: the devices to serve, NULL-terminated; NULL: all that are active */
 	const char *const *devices;
 	const struct fabric_device_params *device_params; /* verbs */
@@ -247,12 +248,12 @@ struct fabric_endpoint_stats {
 	uint64_t channels_ever;
 	uint64_t refused;       /* channels not admitted */
 	uint64_t errors;        /* channels that ended in an error */
-	uint64_t exposures;     /* memory regions now */
-	uint64_t exposed_bytes; /* in them */
+	uint64_t exposures;     /* memory regions registered now */
+	uint64_t exposed_bytes; /* sum of their lengths */
 };
 
 struct fabric_server_ops {
-	const char *name; /* for messages: "rdma", "tcp" */
+	const char *name; /* in messages: "rdma", "tcp" */
 	enum fabric_kind kind;
 
 	/* Open devices, listen, start threads.  Borrows events and ctx until close().
@@ -285,10 +286,10 @@ struct fabric_server_ops {
 	/* Serve a session at an endpoint (verbs: allocate its protection domain). */
 	int (*session_open)(struct fabric_server *server, unsigned endpoint,
 			    void *cookie, struct fabric_session **ret_session);
-	/* End it: its channels are in ERROR when this returns (tcp: as soon as their thread
-	 * sees it), then each mr is deregistered, then session_closed() is called. */
+	/* End a fabric_session: on return its channels are in ERROR (tcp: as soon as their
+	 * thread runs); then each mr is deregistered, then session_closed() is called. */
 	void (*session_close)(struct fabric_session *session);
-	/* End one channel at the client's request; no event.  On return no operation of it is
+	/* End a channel at the client's request; no event.  On return none of its operations is
 	 * applied any more.  An unknown number is ignored.
 	 *   -EIO  its queue pair, or an earlier one, could not be stopped */
 	int (*channel_close)(struct fabric_session *session, uint32_t channel);
@@ -296,8 +297,9 @@ struct fabric_server_ops {
 	 * this side's.  admit() is not called; channel_up() is called before this returns.
 	 * NULL: no endpoint is FABRIC_ENDPOINT_DIRECT.
 	 *   -EINVAL, -EACCES  `theirs` cannot be reached; the text says why
-	 *   -EBUSY            another channel has this queue pair.  But if theirs->own is
-	 *                     set, and not for that channel, that channel is ended */
+	 *   -EBUSY            another channel has this queue pair.  But if
+	 *                     theirs->gid_verified is set, and was not set for the other
+	 *                     channel, the other one ends */
 	int (*channel_connect)(struct fabric_session *session, uint32_t channel,
 			       const struct fabric_qp_info *theirs,
 			       struct fabric_qp_info *ret_ours);
@@ -306,16 +308,16 @@ struct fabric_server_ops {
 	 * mapped until mr_deregistered().  On failure no event follows. */
 	int (*reg_mr)(struct fabric_session *session, void *addr, size_t bytes,
 		      unsigned rights, void *cookie, struct fabric_mr **ret_mr);
-	/* Make it unreachable; mr_deregistered() follows.  An mr_registered() that was still
-	 * to come is not called. */
+	/* Make the mr unreachable; mr_deregistered() follows.  An outstanding mr_registered()
+	 * is not called. */
 	void (*dereg_mr)(struct fabric_mr *mr);
-	/* Both without an event; both NULL where a fabric cannot.
-	 * reg_mr_now: the mr is reachable on return; mr_registered() is not called. */
+	/* reg_mr() without an event: on return the mr is reachable, and mr_registered() is not
+	 * called.  This and dereg_mr_now are NULL if the fabric cannot do so. */
 	int (*reg_mr_now)(struct fabric_session *session, void *addr, size_t bytes,
 			  unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 			  struct fabric_key *ret_key);
-	/* True: done, mr_deregistered() is not called.  False: same as dereg_mr().  Must not
-	 * be called from notified(). */
+	/* True: the key is dead, and mr_deregistered() is not called.  False: as dereg_mr().
+	 * Must not be called from notified(). */
 	bool (*dereg_mr_now)(struct fabric_mr *mr);
 };
 
@@ -342,10 +344,11 @@ enum fabric_opcode {
 /* Optional capabilities of a domain. */
 enum fabric_capability { FABRIC_CAN_ATOMICS = 1, FABRIC_CAN_INBAND = 2 };
 
-/* What the operations of a batch have in common: the remote range and the local mr. */
+/* The common part of the operations of a batch: opcode, remote range, local mr. */
 struct fabric_batch {
 	enum fabric_opcode opcode;
-	struct fabric_local_mr *region; /* NULL if !needs_local_mr */
+	/* NULL if !needs_local_mr, or for writes up to inline_max() */
+	struct fabric_local_mr *region;
 	uint64_t remote_addr;
 	uint64_t rkey;
 };
@@ -357,8 +360,8 @@ static inline struct fabric_batch fabric_batch_of(enum fabric_opcode opcode,
 	return (struct fabric_batch){ opcode, region, key->addr, key->rkey };
 }
 
-/* One operation of a batch.  may_alias: callers may pass a member sequence of a structure of
- * their own. */
+/* One operation of a batch.  may_alias: callers may pass equal members of a structure of their
+ * own. */
 struct __attribute__((may_alias)) fabric_op {
 	uint64_t offset; /* from the batch's remote_addr */
 	void *addr;      /* local */
@@ -393,7 +396,7 @@ struct fabric_inband_request {
 /* A completion.  The operations of a channel complete in the order they were posted. */
 struct fabric_wc {
 	void *owner; /* of the channel */
-	unsigned n;  /* number of operations it completes, the oldest ones */
+	unsigned n;  /* it completes this number of the oldest operations */
 	/* 0; -EACCES refused by the server; -ECONNRESET flushed, or the peer is gone;
 	 * -ETIMEDOUT transport retries exceeded; -EFAULT local memory; -EIO other errors */
 	int status;
@@ -415,10 +418,10 @@ struct fabric_channel_params {
 
 /* How a client uses its devices; verbs only. */
 struct fabric_client_params {
-	/* local address to use, its port is ignored; family 0: any that reaches the server */
+	/* local address to use, without port; family 0: any that reaches the server */
 	struct fabric_address source;
 	/* local address from which IP reaches the server; family 0: unknown */
-	struct fabric_address near;
+	struct fabric_address route_source;
 	struct fabric_rdma_options rdma_options;
 };
 #define FABRIC_CLIENT_PARAMS_INIT                        \
@@ -444,16 +447,16 @@ struct fabric_client_ops {
 			   const struct fabric_client_params *params,
 			   unsigned timeout_ms, struct fabric_domain **ret_domain);
 	void (*domain_close)(struct fabric_domain *domain);
-	/* Whether its device is being removed; the kernel waits until this process closes it.
-	 * Close the domain.  Where that takes long, abort all its channels and call
-	 * domain_disassociate(): after it neither device nor network reaches local memory.
+	/* Whether the domain's device is being removed; the kernel waits until this process
+	 * closes it.  Close the domain.  If that takes long, abort all its channels and call
+	 * domain_disassociate(): after that neither device nor network reaches local memory.
 	 * All objects must still be freed.  NULL: the fabric has no devices.
 	 * [one thread at a time] */
 	bool (*domain_removed)(struct fabric_domain *domain);
 	void (*domain_disassociate)(struct fabric_domain *domain);
-	/* Whether the process keeps the device open after domain_close(), when it cannot learn
-	 * of the device's removal any more.  The caller then closes an unused domain only
-	 * after it has opened another one.  [any] */
+	/* Whether the process keeps the device open after domain_close(), and then cannot learn
+	 * of the device's removal.  If so, close an unused domain only after another one was
+	 * opened.  [any] */
 	bool (*domain_holds_device)(const struct fabric_domain *domain);
 	/* Name of the local device, "" for tcp; borrowed. */
 	const char *(*domain_device)(const struct fabric_domain *domain);
@@ -462,11 +465,16 @@ struct fabric_client_ops {
 	int (*domain_supports)(const struct fabric_domain *domain,
 			       enum fabric_capability capability);
 
+	/* Limit of a write whose local memory needs no region: the request carries the bytes.
+	 * NULL if !needs_local_mr. */
+	uint32_t (*inline_max)(const struct fabric_channel *channel);
+
 	/* Limit of scatter/gather elements per operation, >= 1.  [any] */
 	unsigned (*sge_max)(const struct fabric_domain *domain,
 			    enum fabric_opcode opcode);
 
-	/* Register [addr, addr + bytes) for local access.  -ENOMEM, -EFAULT.  [any] */
+	/* Register [addr, addr + bytes) for local access.  -ENOMEM, -EFAULT.  Both NULL if
+	 * !needs_local_mr.  [any] */
 	int (*reg_mr)(struct fabric_domain *domain, void *addr, size_t bytes,
 		      struct fabric_local_mr **ret_region);
 	void (*dereg_mr)(struct fabric_local_mr *region);
@@ -478,8 +486,8 @@ struct fabric_client_ops {
 	void (*cq_free)(struct fabric_cq *cq);
 	/* Readable, after cq_arm(), when poll() may return completions. */
 	int (*cq_fd)(const struct fabric_cq *cq);
-	/* Make the descriptor readable at the next completion, and not readable now.  Poll
-	 * once more afterwards for completions that came in between. */
+	/* Make the descriptor readable at the next completion, and not readable now.  Then call
+	 * poll() once more, for completions that arrived in between. */
 	int (*cq_arm)(struct fabric_cq *cq);
 
 	/* Connect; blocks at most timeout_ms.  -EACCES refused by the server, -ETIMEDOUT,
@@ -511,7 +519,7 @@ struct fabric_client_ops {
 			      const struct fabric_atomic *atomic);
 	/* Limit of outstanding in-band requests per channel; its depth may be lower. */
 	unsigned inband_max;
-	/* Prepare one in-band request for up to FABRIC_INBAND_BYTES_MAX bytes; 0 for those
+	/* Prepare one in-band request for up to FABRIC_INBAND_BYTES_MAX bytes; 0 for requests
 	 * without a range.  The result of FABRIC_CRC goes to the op's addr, a uint32_t that
 	 * needs no mr; other requests have no addr.  Returns 1, or 0 when the channel is
 	 * full.
@@ -521,7 +529,7 @@ struct fabric_client_ops {
 			      const struct fabric_op *op,
 			      const struct fabric_inband_request *request);
 	/* Post all prepared operations; returns the number posted, or -ECONNRESET.  If some
-	 * were not posted, they are dropped and the channel is dead: those posted may not
+	 * are not posted, they are dropped and the channel is dead: posted operations may not
 	 * complete.  Otherwise each operation completes exactly once through poll(). */
 	int (*post)(struct fabric_channel *channel);
 	/* prepare() one operation and post() it, on a channel with no prepared operations:
@@ -529,8 +537,8 @@ struct fabric_client_ops {
 	int (*post_one)(struct fabric_channel *channel, enum fabric_opcode opcode,
 			struct fabric_local_mr *region, const struct fabric_key *key,
 			const struct fabric_op *op);
-	/* Take up to n completions; never blocks.  After one with an error other than
-	 * -EACCES the channel is dead and all outstanding operations complete in error. */
+	/* Return up to n completions; never blocks.  After an error other than -EACCES the
+	 * channel is dead and all its outstanding operations complete in error. */
 	int (*poll)(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n);
 	/* All outstanding operations complete in error soon; the local device applies none of
 	 * them any more.  [any] while the channel exists. */

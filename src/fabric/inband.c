@@ -8,32 +8,25 @@
 
 /* ---- client ---- */
 
+_Static_assert((int)INBAND_PING == FABRIC_PING && (int)INBAND_FILL == FABRIC_FILL &&
+		       (int)INBAND_COPY == FABRIC_COPY &&
+		       (int)INBAND_CRC == FABRIC_CRC &&
+		       (int)INBAND_NOTIFY == FABRIC_NOTIFY,
+	       "opcodes are those on the wire");
+
 struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
 					  const struct fabric_inband_request *request)
 {
-	struct inband_request made = { .bytes = htole32(bytes) };
+	struct inband_request made = { .op = htole32(opcode), .bytes = htole32(bytes) };
 
-	switch (opcode) {
-	case FABRIC_FILL:
-		made.op = htole32(INBAND_FILL);
+	if (opcode == FABRIC_FILL) {
 		/* the pattern is a sequence of bytes, without byte order */
 		made.operands.operand = request->pattern;
-		break;
-	case FABRIC_COPY:
-		made.op = htole32(INBAND_COPY);
+	} else if (opcode == FABRIC_COPY) {
 		made.operands.source_rkey = htole64(request->source.rkey);
 		made.operands.source_addr = htole64(request->source.addr);
-		break;
-	case FABRIC_CRC:
-		made.op = htole32(INBAND_CRC);
-		break;
-	case FABRIC_NOTIFY:
-		made.op = htole32(INBAND_NOTIFY);
+	} else if (opcode == FABRIC_NOTIFY) {
 		made.operands.operand = htole64(request->value);
-		break;
-	default:
-		made.op = htole32(INBAND_PING);
-		break;
 	}
 	return made;
 }
@@ -102,13 +95,19 @@ static void range_copy(char *to, const char *from, size_t bytes)
 				 __ATOMIC_RELAXED);
 }
 
+static char *range_find(const struct inband_request *request,
+			const struct inband_memory *memory, unsigned rights)
+{
+	return memory->find(memory->ctx, le64toh(request->rkey), le64toh(request->addr),
+			    le32toh(request->bytes), rights);
+}
+
 static enum inband_status copy_serve(const struct inband_request *request,
 				     const struct inband_memory *memory)
 {
 	const struct inband_operands *operands = &request->operands;
 	uint32_t bytes = le32toh(request->bytes);
-	char *to = memory->find(memory->ctx, le64toh(request->rkey),
-				le64toh(request->addr), bytes, FABRIC_RIGHT_WRITE);
+	char *to = range_find(request, memory, FABRIC_RIGHT_WRITE);
 	const char *from =
 		memory->find(memory->ctx, le64toh(operands->source_rkey),
 			     le64toh(operands->source_addr), bytes, FABRIC_RIGHT_READ);
@@ -117,13 +116,6 @@ static enum inband_status copy_serve(const struct inband_request *request,
 		return INBAND_REFUSED;
 	range_copy(to, from, bytes);
 	return INBAND_DONE;
-}
-
-static char *range_find(const struct inband_request *request,
-			const struct inband_memory *memory, unsigned rights)
-{
-	return memory->find(memory->ctx, le64toh(request->rkey), le64toh(request->addr),
-			    le32toh(request->bytes), rights);
 }
 
 enum inband_status inband_serve(const struct inband_request *request,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In-band requests, byte by byte, and how a server serves one: the same for both fabrics.
- * Over tcp an inband_request stands in the stream where a stream_request does, and
- * the answer is a stream_response with a result of 8 bytes, if it is done.  Over RDMA a
- * request is one SEND, and its answer another, an inband_answer.  All integers are
- * little-endian.
- * Threads: what each function says. */
+/* The wire format of in-band requests, and how a server executes one, for both fabrics.  Over tcp
+ * an inband_request takes the place of a stream_request, and the answer is a stream_response,
+ * with a result of 8 bytes if the status is INBAND_DONE.  Over RDMA a request is one SEND, and the
+ * answer another, with an inband_answer.  All integers are little-endian.
+ * Threads: stated at each function. */
 #ifndef FABRIC_INBAND_H
 #define FABRIC_INBAND_H
 
@@ -12,6 +11,10 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
+
+/* Over RDMA, limit of a channel's requests without an answer: both sides post that many receives.
+ * Part of the protocol. */
+#define INBAND_CREDITS 8u
 
 /* In the numbering of the stream's operations. */
 enum inband_op {
@@ -22,8 +25,8 @@ enum inband_op {
 	INBAND_NOTIFY = 9,
 };
 
-/* operand: of a fill, 8 bytes as they lie in memory; of a notification, the value, 32 bits
- * of it. */
+/* operand: of a fill, 8 bytes without byte order; of a notification, the value in the low 32
+ * bits. */
 struct inband_operands {
 	uint64_t source_rkey; /* of a copy */
 	uint64_t source_addr;
@@ -54,32 +57,42 @@ enum inband_status {
 	INBAND_REFUSED = 13, /* EACCES: key, bounds or rights are wrong */
 };
 
-/* What a request may reach. */
+/* The memory that a request may access. */
 struct inband_memory {
 	/* The memory of [addr, addr + bytes) of a key, or NULL when the session has no such
 	 * key, the range is not inside, or one of the rights was not given. */
 	char *(*find)(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 		      unsigned rights);
-	/* The same for a notification, which is then on its way.  False: refused. */
+	/* Queue a notification on that address.  False: refused. */
 	bool (*notify)(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value);
 	void *ctx;
 };
+
+/* Whether [addr, addr + bytes) is inside [base, base + size). */
+static inline bool inband_range_inside(uint64_t base, uint64_t size, uint64_t addr,
+				       uint32_t bytes)
+{
+	/* an address below the range wraps to a large offset */
+	uint64_t offset = addr - base;
+
+	return offset <= size && bytes <= size - offset;
+}
 
 static inline bool inband_op_is_one(uint32_t op)
 {
 	return op >= INBAND_PING && op <= INBAND_NOTIFY;
 }
 
-/* Whether it keeps the rules, whatever it names: a peer that does not is not to be
- * answered.  NULL, or static text that says what is wrong.  [any] */
+/* NULL, or static text for a violation of the protocol, which must not be answered.  Key, range and
+ * rights are not checked here.  [any] */
 const char *inband_request_check(const struct inband_request *request);
-/* Do what it asks for, before this returns.  It was checked.  The memory it finds must not
- * go meanwhile.  [any] */
+/* Execute a request that was checked.  The memory that it finds must stay until this returns.
+ * [any] */
 enum inband_status inband_serve(const struct inband_request *request,
 				const struct inband_memory *memory,
 				uint64_t *ret_result);
 
-/* What goes to the server; the caller adds key and cookie.  [any] */
+/* The request on the wire; the caller adds key and cookie.  [any] */
 struct inband_request inband_request_make(enum fabric_opcode opcode, uint32_t bytes,
 					  const struct fabric_inband_request *request);
 

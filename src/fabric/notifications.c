@@ -3,7 +3,7 @@
 
 void fabric_notifications_init(struct fabric_notifications *notifications)
 {
-	*notifications = (struct fabric_notifications){ .told = false };
+	*notifications = (struct fabric_notifications){ .event_pending = false };
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&notifications->lock, NULL);
 	list_init(&notifications->queue.late);
@@ -21,44 +21,41 @@ bool fabric_notifications_add(struct fabric_notifications *notifications,
 {
 	const struct notice notice = { .source = &notifications->source,
 				       .value = value };
-	bool tell;
+	bool post;
 
 	(void)pthread_mutex_lock(&notifications->lock);
 	/* most memory regions never have any; without memory the last one is kept */
 	if (!notifications->queue.ring && list_empty(&notifications->source.late))
 		(void)notices_open(&notifications->queue, FABRIC_NOTIFICATIONS_MAX - 1);
 	notices_put(&notifications->queue, &notice);
-	tell = !notifications->told;
-	notifications->told = true;
+	post = !notifications->event_pending;
+	notifications->event_pending = true;
 	(void)pthread_mutex_unlock(&notifications->lock);
-	return tell;
+	return post;
 }
 
-void fabric_notifications_take(struct fabric_notifications *notifications,
-			       struct fabric_notifications_taken *ret_taken)
+void fabric_notifications_deliver(struct fabric_notifications *notifications,
+				  const struct fabric_server_events *events, void *ctx,
+				  void *session_cookie, void *mr_cookie)
 {
-	(void)pthread_mutex_lock(&notifications->lock);
-	ret_taken->n = notices_take(&notifications->queue, ret_taken->notices,
-				    FABRIC_NOTIFICATIONS_MAX);
-	notifications->told = false;
-	(void)pthread_mutex_unlock(&notifications->lock);
-}
-
-bool fabric_notifications_told(struct fabric_notifications *notifications)
-{
-	bool told;
+	struct notice notices[FABRIC_NOTIFICATIONS_MAX];
+	unsigned n;
 
 	(void)pthread_mutex_lock(&notifications->lock);
-	told = notifications->told;
+	n = notices_read(&notifications->queue, notices, FABRIC_NOTIFICATIONS_MAX);
+	notifications->event_pending = false;
 	(void)pthread_mutex_unlock(&notifications->lock);
-	return told;
+	for (unsigned i = 0; i < n && events->notified; i++)
+		events->notified(ctx, session_cookie, mr_cookie, notices[i].value,
+				 notices[i].lost);
 }
 
-void fabric_notifications_report(const struct fabric_notifications_taken *taken,
-				 const struct fabric_server_events *events, void *ctx,
-				 void *session_cookie, void *mr_cookie)
+bool fabric_notifications_pending(struct fabric_notifications *notifications)
 {
-	for (unsigned i = 0; i < taken->n && events->notified; i++)
-		events->notified(ctx, session_cookie, mr_cookie,
-				 taken->notices[i].value, taken->notices[i].lost);
+	bool event_pending;
+
+	(void)pthread_mutex_lock(&notifications->lock);
+	event_pending = notifications->event_pending;
+	(void)pthread_mutex_unlock(&notifications->lock);
+	return event_pending;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The notifications on one memory region that wait for the loop: up to FABRIC_NOTIFICATIONS_MAX,
- * the last one always among them; the others are counted.  Threads: [any]. */
+ * always with the last one; the number of those lost is kept.  Threads: [any]. */
 #ifndef FABRIC_NOTIFICATIONS_H
 #define FABRIC_NOTIFICATIONS_H
 
@@ -16,30 +16,23 @@
 
 struct fabric_notifications {
 	pthread_mutex_t lock;
-	bool told; /* the loop was told to take them */
+	bool event_pending; /* the loop has a message to take them */
 	struct notices queue;
 	struct notice_source source;
-};
-
-struct fabric_notifications_taken {
-	unsigned n;
-	struct notice notices[FABRIC_NOTIFICATIONS_MAX];
 };
 
 void fabric_notifications_init(struct fabric_notifications *notifications);
 void fabric_notifications_destroy(struct fabric_notifications *notifications);
 
-/* Add one.  True: the caller must now tell the loop. */
+/* Add one.  True: the caller must send the loop a message. */
 bool fabric_notifications_add(struct fabric_notifications *notifications,
 			      uint32_t value);
-/* Take all; the loop has to be told again of later ones. */
-void fabric_notifications_take(struct fabric_notifications *notifications,
-			       struct fabric_notifications_taken *ret_taken);
-/* Whether the loop was told and has not taken them yet. */
-bool fabric_notifications_told(struct fabric_notifications *notifications);
-/* Report them.  [loop] */
-void fabric_notifications_report(const struct fabric_notifications_taken *taken,
-				 const struct fabric_server_events *events, void *ctx,
-				 void *session_cookie, void *mr_cookie);
+/* Take and report all; later ones need another message.  The callees may free
+ * them.  [loop] */
+void fabric_notifications_deliver(struct fabric_notifications *notifications,
+				  const struct fabric_server_events *events, void *ctx,
+				  void *session_cookie, void *mr_cookie);
+/* Whether a message to the loop is under way. */
+bool fabric_notifications_pending(struct fabric_notifications *notifications);
 
 #endif

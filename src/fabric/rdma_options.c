@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,39 +12,14 @@
 #define HEX_DIGITS "0123456789abcdefABCDEF"
 #define PKEY_BITS 0x7fffu
 
-static const struct option {
+/* An option of fabric_rdma_options.  parse: NULL: a number from min to max. */
+struct option {
 	const char *name;
 	size_t offset;
 	int min, max;
 	bool has_auto;
-} rdma_options[] = {
-	{ "mtu", offsetof(struct fabric_rdma_options, mtu), 256, 4096, true },
-	{ "traffic_class", offsetof(struct fabric_rdma_options, traffic_class), 0, 255,
-	  true },
-	{ "service_level", offsetof(struct fabric_rdma_options, service_level), 0, 15,
-	  true },
-	{ "ack_timeout", offsetof(struct fabric_rdma_options, ack_timeout), 1, 31,
-	  true },
-	{ "retry_count", offsetof(struct fabric_rdma_options, retry_count), 0, 6,
-	  false },
-	{ "rnr_retry_count", offsetof(struct fabric_rdma_options, rnr_retry_count), 0,
-	  6, false },
-	{ "rd_atomic", offsetof(struct fabric_rdma_options, rd_atomic), 1, 255, true },
-	{ "relaxed_ordering", offsetof(struct fabric_rdma_options, relaxed_ordering), 0,
-	  1, false },
-	{ "connect", offsetof(struct fabric_rdma_options, connect), FABRIC_CONNECT_CM,
-	  FABRIC_CONNECT_DIRECT, true },
-	{ "gid_index", offsetof(struct fabric_rdma_options, gid_index), 0, 255, true },
-	{ "pkey", offsetof(struct fabric_rdma_options, pkey), 1, 0xffff, true },
+	int (*parse)(const char *value, int *ret_value);
 };
-
-static const struct option *knob_find(const char *name)
-{
-	for (size_t i = 0; i < sizeof(rdma_options) / sizeof(rdma_options[0]); i++)
-		if (!strcmp(rdma_options[i].name, name))
-			return &rdma_options[i];
-	return NULL;
-}
 
 static int switch_parse(const char *value, int *ret_value)
 {
@@ -66,7 +40,7 @@ static int connect_parse(const char *value, int *ret_value)
 	return 0;
 }
 
-/* People write them as the tools of the fabric do. */
+/* Hexadecimal, as the tools of InfiniBand write P_Keys. */
 static int pkey_parse(const char *value, int *ret_value)
 {
 	unsigned long number;
@@ -78,7 +52,7 @@ static int pkey_parse(const char *value, int *ret_value)
 			       value);
 	errno = 0;
 	number = strtoul(value, &end, 16);
-	/* nothing is left without the bit of full members */
+	/* 0x8000 alone, the bit of full members, names no partition */
 	if (*end || errno || number > UINT16_MAX || !(number & PKEY_BITS))
 		return err_set(-ERANGE,
 			       "'%s' is not a P_Key: 0x1 to 0x7fff, or these and "
@@ -88,31 +62,31 @@ static int pkey_parse(const char *value, int *ret_value)
 	return 0;
 }
 
-static int number_check(const struct option *option, int number)
-{
-	if (option->offset == offsetof(struct fabric_rdma_options, mtu) &&
-	    (number & (number - 1)))
-		return err_set(-EINVAL, "%d is not 256, 512, 1024, 2048 or 4096",
-			       number);
-	return 0;
-}
-
-static int knob_parse(const struct option *option, const char *value, int *ret_value)
-{
-	uint64_t number;
-	int err;
-
-	if (option->has_auto && !strcmp(value, "auto")) {
-		*ret_value = FABRIC_OPTION_AUTO;
-		return 0;
+#define OPTION(member, ...)                                                         \
+	{                                                                           \
+		.name = #member,                                                    \
+		.offset = offsetof(struct fabric_rdma_options, member), __VA_ARGS__ \
 	}
-	if (option->offset == offsetof(struct fabric_rdma_options, relaxed_ordering))
-		return switch_parse(value, ret_value);
-	if (option->offset == offsetof(struct fabric_rdma_options, connect))
-		return connect_parse(value, ret_value);
-	if (option->offset == offsetof(struct fabric_rdma_options, pkey))
-		return pkey_parse(value, ret_value);
-	err = units_parse_u64(value, 0, INT32_MAX, &number);
+static const struct option options[] = {
+	OPTION(mtu, 256, 4096, true, NULL),
+	OPTION(traffic_class, 0, 255, true, NULL),
+	OPTION(service_level, 0, 15, true, NULL),
+	OPTION(ack_timeout, 1, 31, true, NULL),
+	OPTION(retry_count, 0, 6, false, NULL),
+	OPTION(rnr_retry_count, 0, 6, false, NULL),
+	OPTION(rd_atomic, 1, 255, true, NULL),
+	OPTION(relaxed_ordering, 0, 1, false, switch_parse),
+	OPTION(connect, 0, 0, true, connect_parse),
+	OPTION(gid_index, 0, 255, true, NULL),
+	OPTION(pkey, 0, 0, true, pkey_parse),
+};
+
+static int number_parse(const struct option *option, const char *value, int *ret_value)
+{
+	bool is_mtu = option->offset == offsetof(struct fabric_rdma_options, mtu);
+	uint64_t number;
+	int err = units_parse_u64(value, 0, INT32_MAX, &number);
+
 	if (err)
 		return option->has_auto
 			       ? err_set(err, "'%s' is neither a number nor auto",
@@ -124,53 +98,49 @@ static int knob_parse(const struct option *option, const char *value, int *ret_v
 			       "would never be missed: 6 is the most");
 	err = units_parse_u64(value, (uint64_t)option->min, (uint64_t)option->max,
 			      &number);
-	if (!err)
-		err = number_check(option, (int)number);
-	if (!err)
-		*ret_value = (int)number;
-	return err;
+	if (err)
+		return err;
+	if (is_mtu && (number & (number - 1)))
+		return err_set(-EINVAL, "%d is not 256, 512, 1024, 2048 or 4096",
+			       (int)number);
+	*ret_value = (int)number;
+	return 0;
+}
+
+/* NULL: no option has this name; the text says so. */
+static const struct option *option_find(const char *name)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (!strcmp(options[i].name, name))
+			return &options[i];
+	(void)err_set(-ENOENT, "there is no '%s'", name);
+	return NULL;
+}
+
+static int option_parse(const struct option *option, const char *value, int *ret_value)
+{
+	if (option->has_auto && !strcmp(value, "auto")) {
+		*ret_value = FABRIC_OPTION_AUTO;
+		return 0;
+	}
+	return option->parse ? option->parse(value, ret_value)
+			     : number_parse(option, value, ret_value);
 }
 
 int fabric_rdma_option_parse(const char *name, const char *value, int *ret_value)
 {
-	const struct option *option = knob_find(name);
+	const struct option *option = option_find(name);
 
-	if (!option)
-		return err_set(-ENOENT, "there is no '%s'", name);
-	return knob_parse(option, value, ret_value);
+	return option ? option_parse(option, value, ret_value) : -ENOENT;
 }
 
-int fabric_rdma_options_set(struct fabric_rdma_options *set, const char *name,
+int fabric_rdma_options_set(struct fabric_rdma_options *rdma_options, const char *name,
 			    const char *value)
 {
-	const struct option *option = knob_find(name);
+	const struct option *option = option_find(name);
 
-	if (!option)
-		return err_set(-ENOENT, "there is no '%s'", name);
-	return knob_parse(option, value, (int *)(void *)((char *)set + option->offset));
-}
-
-int fabric_address_parse(const char *text, struct fabric_address *ret_address)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	uint8_t bytes[16] = { 0 };
-	uint8_t family = 4;
-
-	if (inet_pton(AF_INET, text, bytes) != 1) {
-		if (inet_pton(AF_INET6, text, bytes) != 1)
-			return err_set(-EINVAL, "'%s' is not an IPv4 or IPv6 address",
-				       text);
-		family = 6;
-	}
-	/* the GID of an IPv4 address */
-	if (family == 6 && !memcmp(bytes, mapped, sizeof(mapped))) {
-		family = 4;
-		memmove(bytes, bytes + sizeof(mapped), 4);
-		memset(bytes + 4, 0, sizeof(bytes) - 4);
-	}
-	/* structures with this member are compared as bytes */
-	memset(ret_address, 0, sizeof(*ret_address));
-	ret_address->family = family;
-	memcpy(ret_address->bytes, bytes, sizeof(bytes));
-	return 0;
+	return option ? option_parse(
+				option, value,
+				(int *)(void *)((char *)rdma_options + option->offset))
+		      : -ENOENT;
 }

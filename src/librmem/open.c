@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session's beginning and end. */
+/* Opens and closes sessions. */
 #include <rmem/rmem.h>
 
 #include <errno.h>
@@ -14,102 +14,31 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/channel/early_hello.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
-#include "librmem/session/session_state.h"
 #include "librmem/params.h"
 #include "librmem/queue/queue.h"
-#include "librmem/queue/device.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
-#include "librmem/lease/watch.h"
+#include "librmem/sync.h"
 #include "wire/codec.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
-#define NS_PER_MS UINT64_C(1000000)
 #define BYE_MS 1000u
-/* From one try to open a session to the next. */
+/* The longest wait between two tries to open a session. */
 #define BACKOFF_MAX_MS 500u
-/* A way to the RDMA device that takes longer is no way, when there is another. */
+/* Time-out for RDMA with fabric=auto. */
 #define AUTO_MS 2000u
-#define SYNC_DEPTH 4u
-
-/* ---- what the server tells ---- */
-
-static void answered(void *ctx, uint64_t sent_ns)
-{
-	struct rmem *session = ctx;
-
-	if (sent_ns <= session->alive_ns)
-		return;
-	session->alive_ns = sent_ns;
-	if (session->state == SESSION_UP)
-		atomic_store_explicit(&session->until_ns,
-				      sent_ns + session->welcome.fence_ms *
-							UINT64_C(1000000),
-				      memory_order_release);
-}
-
-static int closing(struct rmem *session, unsigned reason)
-{
-	switch (reason) {
-	case WIRE_REASON_FENCED:
-		/* the lease clock was too slow for the server: come back */
-		return err_set(-ECONNRESET, "the server has fenced the session");
-	case WIRE_REASON_SHUTDOWN:
-		(void)err_set(-ESTALE, "the server stops");
-		break;
-	default:
-		(void)err_set(-ESTALE, "the server ended the session");
-		break;
-	}
-	session->closing = true;
-	return -ESTALE;
-}
-
-static int event(void *ctx, const struct wire_msg *msg)
-{
-	struct rmem *session = ctx;
-	struct rmem_lease *lease;
-
-	switch (msg->type) {
-	case WIRE_TYPE_revoked:
-		lease = lease_find(session, msg->revoked.lease);
-		if (lease)
-			lease_end(lease);
-		return 0;
-	case WIRE_TYPE_changed:
-		lease = lease_find(session, msg->changed.lease);
-		if (lease)
-			lease_rekey(lease);
-		return 0;
-	case WIRE_TYPE_channel_ended:
-		channels_ended(session, msg->channel_ended.channel);
-		return 0;
-	case WIRE_TYPE_draining:
-		session->draining = true;
-		return 0;
-	case WIRE_TYPE_shrinking:
-		watch_wanted(session, &msg->shrinking);
-		return 0;
-	case WIRE_TYPE_notified:
-		watch_notified(session, &msg->notified);
-		return 0;
-	default:
-		return closing(session, msg->closing.reason);
-	}
-}
-
-static const struct connection_events connection_events = {
-	.answered = answered,
-	.event = event,
-};
 
 /* ---- making the handle ---- */
 
-static int label_take(char dst[WIRE_LABEL_MAX + 1], const char *src, const char *what)
+const struct session_observer *const session_layers[] = {
+	&channel_observer, &lease_observer, &buffer_observer,
+	&queue_observer,   &sync_observer,  NULL,
+};
+
+static int label_copy(char dst[WIRE_LABEL_MAX + 1], const char *src, const char *what)
 {
 	size_t len = strnlen(src, WIRE_LABEL_MAX + 1);
 
@@ -123,15 +52,15 @@ static int label_take(char dst[WIRE_LABEL_MAX + 1], const char *src, const char 
 	return 0;
 }
 
-static int options_take(struct rmem *session, const struct rmem_options *options)
+static int options_apply(struct rmem *session, const struct rmem_options *options)
 {
 	struct rmem_options all = RMEM_OPTIONS_INIT;
 	char client[WIRE_LABEL_MAX + 1];
 	int err = 0;
 
 	if (options)
-		err = params_take(&all, sizeof(all), options, options->size,
-				  sizeof(all), "rmem_options");
+		err = params_import(&all, sizeof(all), options, options->size,
+				    sizeof(all), "rmem_options");
 	if (err)
 		return err;
 	if (all.flags & ~RMEM_NO_THREAD)
@@ -140,39 +69,13 @@ static int options_take(struct rmem *session, const struct rmem_options *options
 	session->timeout_ms = all.timeout_ms ? all.timeout_ms : TIMEOUT_DEFAULT_MS;
 	(void)snprintf(client, sizeof(client), "%.40s[%ld]",
 		       program_invocation_short_name, (long)getpid());
-	return label_take(session->client, all.client ? all.client : client, "client");
-}
-
-static int locks_create(struct rmem *session)
-{
-	pthread_condattr_t attr;
-	int err = -pthread_condattr_init(&attr);
-
-	if (err)
-		return err_errno(err, "a condition");
-	/* cannot fail for a clock that exists */
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	err = -pthread_cond_init(&session->changed, &attr);
-	(void)pthread_condattr_destroy(&attr);
-	if (err)
-		return err_errno(err, "a condition");
-	/* a default mutex cannot fail to initialise */
-	(void)pthread_mutex_init(&session->lock, NULL);
-	(void)pthread_mutex_init(&session->sync_lock, NULL);
-	return 0;
-}
-
-static void locks_destroy(struct rmem *session)
-{
-	(void)pthread_mutex_destroy(&session->sync_lock);
-	(void)pthread_mutex_destroy(&session->lock);
-	(void)pthread_cond_destroy(&session->changed);
+	return label_copy(session->client, all.client ? all.client : client, "client");
 }
 
 static void fds_close(struct rmem *session)
 {
-	if (session->notice_fd >= 0)
-		(void)close(session->notice_fd);
+	if (session->leases->notice_fd >= 0)
+		(void)close(session->leases->notice_fd);
 	if (session->timer_fd >= 0)
 		(void)close(session->timer_fd);
 	if (session->wake_fd >= 0)
@@ -200,38 +103,59 @@ static int fds_open(struct rmem *session)
 	return 0;
 }
 
+/* A session with its layers' parts. */
+struct whole {
+	struct rmem session; /* first */
+	struct domain_set domains;
+	struct channel_table channels;
+	struct lease_table leases;
+	struct buffer_table buffers;
+	struct sync sync;
+};
+
+static struct rmem *session_alloc(void)
+{
+	struct whole *whole = calloc(1, sizeof(*whole));
+	struct rmem *session;
+
+	if (!whole)
+		return NULL;
+	session = &whole->session;
+	session->observers = session_layers;
+	session->domains = &whole->domains;
+	session->channels = &whole->channels;
+	session->leases = &whole->leases;
+	session->buffers = &whole->buffers;
+	session->sync = &whole->sync;
+	list_init(&whole->channels.all);
+	lease_table_init(&whole->leases);
+	return session;
+}
+
 static int session_new(const struct uri *uri, const struct rmem_options *options,
 		       struct rmem **ret_session)
 {
-	struct rmem *session = calloc(1, sizeof(*session));
+	struct rmem *session = session_alloc();
 	int err;
 
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
 	session->uri = *uri;
-	session->observers = session_layers;
-	session->notice_fd = -1;
 	session->timer_ns = UINT64_MAX;
 	session->backoff.max_ms = SESSION_BACKOFF_MAX_MS;
-	list_init(&session->leases);
-	map_init(&session->leases_by_id);
-	list_init(&session->rekeys_ahead);
-	list_init(&session->channels);
 	list_init(&session->queues);
-	list_init(&session->inflights);
-	list_init(&session->buffers);
 	list_init(&session->service_node);
 	list_init(&session->connect_node);
-	err = options_take(session, options);
+	err = options_apply(session, options);
 	if (err)
 		goto err_free;
-	err = locks_create(session);
-	if (err)
-		goto err_free;
+	/* these cannot fail with default attributes */
+	(void)pthread_mutex_init(&session->lock, NULL);
+	(void)pthread_cond_init(&session->changed, NULL);
 	err = fds_open(session);
 	if (err)
-		goto err_locks;
-	err = connection_create(session->epfd, &connection_events, session,
+		goto err_free;
+	err = connection_create(session->epfd, &session_connection_events, session,
 				&session->connection);
 	if (err)
 		goto err_fds;
@@ -240,8 +164,6 @@ static int session_new(const struct uri *uri, const struct rmem_options *options
 
 err_fds:
 	fds_close(session);
-err_locks:
-	locks_destroy(session);
 err_free:
 	free(session);
 	return err;
@@ -249,50 +171,32 @@ err_free:
 
 /* ---- choosing the fabric ---- */
 
-/* A fabric is chosen when a channel works; it is kept for the synchronous calls. */
+/* Try a fabric: open its domains, and connect a channel, which the synchronous calls use later. */
 static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 		      unsigned timeout_ms)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-	struct rmem_queue *queue;
 	struct domain_set set;
 	int err =
 		domain_set_open(session, ops, session->uri.channels, timeout_ms, &set);
 
 	if (err)
 		return err;
-	/* the service thread may have the session by now */
+	/* the service thread may drive the session by now */
 	(void)pthread_mutex_lock(&session->lock);
-	session->domains = set;
+	*session->domains = set;
 	(void)pthread_mutex_unlock(&session->lock);
-	params.depth = SYNC_DEPTH;
-	params.channels = 1;
-	err = queue_new(session, &params, &queue);
-	if (err)
-		goto err_domains;
-	err = queue_connect(queue);
-	if (err)
-		goto err_queue;
+	err = sync_open(session);
+	if (!err)
+		return 0;
 	(void)pthread_mutex_lock(&session->lock);
-	session->sync_queue = queue;
-	/* the endpoint may have moved meanwhile */
-	session->sync_tidy = true;
-	device_sync_run(session);
-	(void)pthread_mutex_unlock(&session->lock);
-	return 0;
-
-err_queue:
-	queue_drop(queue);
-err_domains:
-	(void)pthread_mutex_lock(&session->lock);
-	set = session->domains;
-	session->domains = (struct domain_set){ .ops = NULL };
+	set = *session->domains;
+	*session->domains = (struct domain_set){ .ops = NULL };
 	(void)pthread_mutex_unlock(&session->lock);
 	domain_set_close(&set);
 	return err;
 }
 
-/* Until then, and long enough to be told what is wrong. */
+/* The time until end_ns, but at least 1 ms, so that the failure has a reason. */
 static unsigned left_ms(uint64_t end_ns)
 {
 	uint64_t now = clock_now_ns();
@@ -311,7 +215,7 @@ static bool session_is(struct rmem *session, enum session_state state)
 	return is;
 }
 
-/* All of it takes no longer than until end_ns. */
+/* Choose a fabric, at most until end_ns. */
 static int fabric_choose(struct rmem *session, uint64_t end_ns)
 {
 	unsigned timeout_ms;
@@ -327,7 +231,7 @@ static int fabric_choose(struct rmem *session, uint64_t end_ns)
 		return 0;
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)
 		return err_prefix(err, "RDMA cannot be used");
-	/* that the server is away says nothing of RDMA */
+	/* the loss of the server does not show that RDMA fails */
 	if (!session_is(session, SESSION_UP))
 		return err;
 	session->timeout_ms = left_ms(end_ns);
@@ -344,16 +248,17 @@ static void devices_list(struct rmem *session)
 	char *at = session->device;
 
 	*at = '\0';
-	for (unsigned i = 0; i < session->domains.n; i++) {
-		const struct fabric_domain *fabric = session->domains.domains[i].fabric;
+	for (unsigned i = 0; i < session->domains->n; i++) {
+		const struct fabric_domain *fabric =
+			session->domains->domains[i].fabric;
 		size_t room = sizeof(session->device) - (size_t)(at - session->device);
 		const char *name;
 		int n;
 
-		/* it may have gone already */
+		/* the device may be removed already */
 		if (!fabric)
 			continue;
-		name = session->domains.ops->domain_device(fabric);
+		name = session->domains->ops->domain_device(fabric);
 		if (name[0] == '\0' || strstr(session->device, name))
 			continue;
 		n = snprintf(at, room, "%s%.*s", at > session->device ? "," : "",
@@ -372,29 +277,28 @@ static void bye(struct rmem *session)
 		return;
 	if (session->timeout_ms > BYE_MS)
 		session->timeout_ms = BYE_MS;
-	/* a server that does not hear it ends the session by its clock */
+	/* without the bye, the server ends the session by its clock */
 	(void)session_call(session, &request, NULL, NULL);
 }
 
 static void belongings_free(struct rmem *session)
 {
 	(void)pthread_mutex_lock(&session->lock);
-	list_for_each_safe(node, &session->leases)
-		lease_drop(container_of(node, struct rmem_lease, node));
-	map_destroy(&session->leases_by_id);
-	notices_close(&session->notices);
+	list_for_each_entry_safe(struct rmem_lease, lease, &session->leases->all, node)
+		lease_drop(lease);
+	map_destroy(&session->leases->by_id);
+	notices_close(&session->leases->notices);
 	(void)pthread_mutex_unlock(&session->lock);
-	list_for_each_safe(node, &session->buffers)
-		buffer_drop(container_of(node, struct rmem_buffer, node));
+	buffers_destroy(session);
 }
 
 static void queues_free(struct rmem *session)
 {
 	struct rmem_queue *queue;
 
-	/* a domain may still go while the server is told */
-	session->sync_queue = NULL;
-	/* each takes itself out of the list */
+	/* a domain may still be closed during bye(), and must not find the queue */
+	session->sync->queue = NULL;
+	/* queue_drop() removes the queue from the list */
 	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
 		queue_drop(queue);
 }
@@ -411,36 +315,37 @@ void rmem_close(rmem *session)
 	if (session->welcomed)
 		bye(session);
 	belongings_free(session);
-	domain_set_close(&session->domains);
+	domain_set_close(session->domains);
 	connection_free(session->connection);
 	fds_close(session);
-	locks_destroy(session);
+	(void)pthread_mutex_destroy(&session->lock);
+	(void)pthread_cond_destroy(&session->changed);
 	free(session);
 }
 
-/* Say hello, with the end of a first channel where that can be made ahead. */
-static int session_greet(struct rmem *session)
+/* Send the hello, with the end of a first channel if that can be prepared before. */
+static int session_first_hello(struct rmem *session)
 {
 	int err;
 
-	if (session->uri.fabric == RMEM_FABRIC_TCP || !early_recall(session))
+	if (session->uri.fabric == RMEM_FABRIC_TCP || !early_hello_load(session))
 		return session_hello(session, NULL);
 	err = fabric_try(session, &fabric_verbs_client, session->timeout_ms);
 	if (!err || session->welcomed)
 		return 0;
-	return session->greeted ? err : session_hello(session, NULL);
+	return session->hello_sent ? err : session_hello(session, NULL);
 }
 
-/* An opening, which may take more than one session. */
+/* One call of rmem_open(), which may try several sessions. */
 struct opening {
 	struct uri uri;
 	const struct rmem_options *options;
-	uint64_t end_ns; /* no other is begun from then on; 0: none was yet */
-	bool lost;       /* the last one has lost its server */
+	uint64_t end_ns; /* no further try begins after this; 0: before the first */
+	bool lost;       /* the last try has lost its server */
 	struct backoff backoff;
 };
 
-/* Each has the time that is left; *ret_timeout_ms is what it is to have later. */
+/* Create a session with the remaining time as its time-out; *ret_timeout_ms: its later time-out. */
 static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
 			 struct rmem **ret_session)
 {
@@ -459,8 +364,8 @@ static int opening_begin(struct opening *opening, unsigned *ret_timeout_ms,
 	return 0;
 }
 
-/* There was a server, but it does not know the session any more, or never heard of it: perhaps
- * there is another one soon. */
+/* Whether a server was reached but does not know the session (any more): another server process may
+ * follow soon. */
 static bool server_lost(struct rmem *session)
 {
 	bool lost;
@@ -473,18 +378,18 @@ static bool server_lost(struct rmem *session)
 
 static int opening_try(struct opening *opening, struct rmem **ret_session)
 {
-	char why[SESSION_TEXT_BYTES];
+	struct err_saved failed;
 	struct rmem *session = NULL;
 	unsigned timeout_ms;
 	int err = opening_begin(opening, &timeout_ms, &session);
 
 	if (err)
 		return err;
-	err = session_connect(session, session_greet);
+	err = session_connect(session, session_first_hello);
 	if (err)
 		goto err_close;
-	/* from here on heartbeats are due: this thread sends them, as it takes the answers */
-	if (!session->sync_queue)
+	/* from here on heartbeats are due: this thread sends them */
+	if (!session->sync->queue)
 		err = fabric_choose(session, opening->end_ns);
 	session->timeout_ms = timeout_ms;
 	if (!err)
@@ -495,21 +400,21 @@ static int opening_try(struct opening *opening, struct rmem **ret_session)
 	}
 	(void)pthread_mutex_lock(&session->lock);
 	devices_list(session);
-	early_keep(session, session->sync_queue->channels.all[0].endpoint);
+	early_hello_store(session, session->sync->queue->channels.all[0].endpoint);
 	(void)pthread_mutex_unlock(&session->lock);
 	*ret_session = session;
 	return 0;
 
 err_close:
-	/* closing makes calls of its own */
-	(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1, err_text());
+	/* rmem_close() makes calls, which set the error text */
+	err_save(&failed, err);
 	opening->lost = server_lost(session);
 	rmem_close(session);
-	return err_set(err, "%s", why);
+	return err_restore(&failed);
 }
 
-/* Whether another try may find a server that the last one has lost, after a while.  One that
- * was never found is not waited for. */
+/* Whether to try again after a wait, as the last try has lost its server.  A server that was never
+ * reached is not waited for. */
 static bool opening_waits(struct opening *opening, int err)
 {
 	unsigned left = left_ms(opening->end_ns), wait_ms;
@@ -518,7 +423,7 @@ static bool opening_waits(struct opening *opening, int err)
 	if (!opening->lost && (opening->backoff.ms == 0 || err != -ECONNREFUSED))
 		return false;
 	wait_ms = backoff_next(&opening->backoff);
-	/* the last one begins while there is time for it: a shorter one would find no server */
+	/* the last try begins while there is time for it: a shorter try would find no server */
 	again = left > BACKOFF_FIRST_MS;
 	if (again)
 		left -= BACKOFF_FIRST_MS;
@@ -552,7 +457,7 @@ int rmem_open(const char *uri, const struct rmem_options *options, rmem **ret_se
 	return err ? err_prefix(err, "rmem_open") : 0;
 }
 
-/* ---- looking at it ---- */
+/* ---- looking at a session ---- */
 
 int rmem_info(rmem *session, struct rmem_info *info)
 {
@@ -565,8 +470,8 @@ int rmem_info(rmem *session, struct rmem_info *info)
 	(void)pthread_mutex_lock(&session->lock);
 	*info = (struct rmem_info){
 		.size = sizeof(*info),
-		.fabric = session->domains.ops->kind == FABRIC_VERBS ? RMEM_FABRIC_RDMA
-								     : RMEM_FABRIC_TCP,
+		.fabric = session->domains->ops->kind == FABRIC_VERBS ? RMEM_FABRIC_RDMA
+								      : RMEM_FABRIC_TCP,
 		.downgrade = session->downgrade[0] ? session->downgrade : NULL,
 		.server = session->server,
 		.device = session->device,
@@ -580,4 +485,14 @@ int rmem_info(rmem *session, struct rmem_info *info)
 	};
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
+}
+
+const char *rmem_error(void)
+{
+	return err_text();
+}
+
+const char *rmem_version(void)
+{
+	return PACKAGE_VERSION;
 }

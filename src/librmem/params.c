@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 
-int params_take(void *dst, size_t known, const void *src, size_t bytes, size_t min,
-		const char *what)
+int params_import(void *dst, size_t known, const void *src, size_t bytes, size_t min,
+		  const char *what)
 {
 	const unsigned char *from = src;
 

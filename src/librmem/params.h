@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Public parameter structures carry their size, so that programs and libraries of
- * different versions understand each other.  Threads: [any]. */
+/* Public parameter structures contain their size, so that a program works with a library of another
+ * version.  Threads: [any]. */
 #ifndef LIBRMEM_PARAMS_H
 #define LIBRMEM_PARAMS_H
 
@@ -9,9 +9,9 @@
 /* Copy a caller's structure of `bytes` over *dst, which holds the defaults.
  *   min    bytes of the first version of the structure
  *   known  bytes of the structure in this library
- * A longer one is taken as long as what is unknown in it is zero.
+ * Members beyond `known` must be zero.
  *   -EINVAL  otherwise; the text names `what` */
-int params_take(void *dst, size_t known, const void *src, size_t bytes, size_t min,
-		const char *what);
+int params_import(void *dst, size_t known, const void *src, size_t bytes, size_t min,
+		  const char *what);
 
 #endif

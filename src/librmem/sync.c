@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronous operations: a submit and a wait on the session's own queue, which has
- * one channel.  [any] */
+/* Synchronous operations: a submit and a wait on the session's own queue, which has one channel.
+ * [any] */
 #include <rmem/rmem.h>
 
 #include <errno.h>
@@ -12,17 +12,86 @@
 #include "base/rare.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
-#include "librmem/queue/alone.h"
-#include "librmem/queue/device.h"
+#include "librmem/queue/submit.h"
+#include "librmem/queue/wait.h"
 #include "librmem/session/session.h"
+#include "librmem/sync.h"
 
-/* Memory of the program of up to so many bytes passes through a buffer of the session, where the
- * fabric wants it registered; that costs less than to wait for a free chunk. */
+/* Limit of bytes that pass through the session's buffer, if the fabric wants memory registered and
+ * the program's is in no buffer; this costs less than to wait for a free chunk of the queue. */
 #define COPY_MAX 65536u
-/* Up to so many bytes are copied at once: to look for a buffer that holds them takes longer. */
-#define COPY_UNSEEN_MAX 512u
+#define QUEUE_DEPTH 4u
+/* Steps after an event: a connection is aborted, freed, its domain left, and entered again. */
+#define EVENT_STEPS 4u
 
-/* The operation was submitted: its own time-out ends the wait. */
+/* ---- the queue ---- */
+
+/* The queue has an owner only during a call: between calls the thread that drives the session
+ * handles the queue's events. */
+static void queue_serve(struct rmem *session)
+{
+	if (!session->sync_due)
+		return;
+	session->sync_due = false;
+	(void)pthread_mutex_unlock(&session->lock);
+	/* else a thread in a call handles the events */
+	if (quick_lock_try(&session->sync->lock)) {
+		struct rmem_queue *queue = session->sync->queue;
+
+		for (unsigned i = 0;
+		     i < EVENT_STEPS && queue && atomic_load(&queue->woken); i++)
+			schedule_progress(queue, NULL);
+		quick_lock_release(&session->sync->lock);
+	}
+	(void)pthread_mutex_lock(&session->lock);
+}
+
+static bool queue_is_due(struct rmem *session)
+{
+	return session->sync_due;
+}
+
+const struct session_observer sync_observer = {
+	.ready = queue_is_due,
+	.run = queue_serve,
+};
+
+/* An event came too late for the call. */
+static RARE void queue_serve_later(struct rmem *session)
+{
+	(void)pthread_mutex_lock(&session->lock);
+	session->sync_due = true;
+	(void)pthread_mutex_unlock(&session->lock);
+	session_wake(session);
+}
+
+int sync_open(struct rmem *session)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+	struct rmem_queue *queue = NULL;
+	int err;
+
+	params.depth = QUEUE_DEPTH;
+	params.channels = 1;
+	err = queue_new(session, &params, &queue);
+	if (!err)
+		err = queue_connect(queue, false);
+	if (err) {
+		queue_drop(queue);
+		return err;
+	}
+	(void)pthread_mutex_lock(&session->lock);
+	session->sync->queue = queue;
+	/* the endpoint may have moved meanwhile */
+	session->sync_due = true;
+	queue_serve(session);
+	(void)pthread_mutex_unlock(&session->lock);
+	return 0;
+}
+
+/* ---- one operation ---- */
+
+/* Wait for the submitted operation, whose own time-out ends the wait. */
 static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 {
 	struct rmem_completion completion;
@@ -41,108 +110,99 @@ static int op_run(struct rmem_queue *queue, const struct rmem_op *op)
 	struct rmem_completion completion;
 	int got = 0;
 
-	alone_begin(queue);
-	if (!alone_submit(queue, op)) {
-		int result = rmem_submit(queue, op, 1);
+	submit_begin(queue);
+	if (!submit_one(queue, op)) {
+		int result = submit_all(queue, op, 1);
 
 		return result < 0 ? result : op_await(queue);
 	}
-	/* where nothing is registered, the peer's program answers, and not at once */
-	if (queue->ops->needs_local_mr && alone_poll(queue, &completion, &got) && got)
+	/* on TCP the server's program answers, and not at once */
+	if (queue->ops->needs_local_mr && poll_single(queue, &completion, &got) && got)
 		return 0;
 	return op_await(queue);
 }
 
-/* Take turns with other threads. */
-static int op_turn(struct rmem *session, const struct rmem_op *op)
-{
-	int err;
-
-	(void)pthread_mutex_lock(&session->sync_lock);
-	err = op_run(session->sync_queue, op);
-	(void)pthread_mutex_unlock(&session->sync_lock);
-	device_sync_leave(session);
-	return err;
-}
-
-/* Where it cannot be made, the queue's own registered memory has to do. */
+/* Create the session's buffer.  NULL: the operation uses the queue's bounce buffer. */
 static RARE struct rmem_buffer *copy_create(struct rmem *session)
 {
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
 
 	params.bytes = COPY_MAX;
-	if (rmem_buffer_create(session, &params, &session->sync_buffer))
+	if (rmem_buffer_create(session, &params, &session->sync->buffer))
 		return NULL;
-	return session->sync_buffer;
+	return session->sync->buffer;
 }
 
-/* As op_turn(), through the session's buffer. */
+/* op_run() through the session's buffer. */
 static int op_copy(struct rmem *session, struct rmem_op *op)
 {
-	struct rmem_buffer *buffer;
+	struct rmem_buffer *buffer =
+		session->sync->buffer ? session->sync->buffer : copy_create(session);
 	void *addr = op->addr;
 	int err;
 
-	(void)pthread_mutex_lock(&session->sync_lock);
-	buffer = session->sync_buffer ? session->sync_buffer : copy_create(session);
-	if (buffer) {
-		op->buffer = buffer;
-		op->addr = buffer->addr;
-		if (op->opcode != RMEM_OP_READ)
-			memcpy(buffer->addr, addr, op->bytes);
-	}
-	err = op_run(session->sync_queue, op);
-	if (buffer && op->opcode == RMEM_OP_READ && !err)
+	if (!buffer)
+		return op_run(session->sync->queue, op);
+	op->buffer = buffer;
+	op->addr = buffer->addr;
+	if (op->opcode != RMEM_OP_READ)
+		memcpy(buffer->addr, addr, op->bytes);
+	err = op_run(session->sync->queue, op);
+	if (op->opcode == RMEM_OP_READ && !err)
 		memcpy(addr, buffer->addr, op->bytes);
-	(void)pthread_mutex_unlock(&session->sync_lock);
-	device_sync_leave(session);
 	return err;
 }
 
-/* A read or a write, with or without a notification. */
-static inline int transfer_run(struct rmem_op *op)
+/* Run a read or write whose local memory has to be registered. */
+static int op_register(struct rmem *session, struct rmem_op *op)
 {
-	struct rmem *session = op->lease->session;
+	int err;
+
+	op->buffer = buffer_find(session->buffers, op->addr, op->bytes);
+	if (!op->buffer && op->bytes <= COPY_MAX)
+		return op_copy(session, op);
+	err = op_run(session->sync->queue, op);
+	if (op->buffer)
+		buffer_unuse(op->buffer);
+	return err;
+}
+
+/* Whether the local memory must be in a buffer, or is copied. */
+static inline bool op_registers(const struct rmem_queue *queue,
+				const struct rmem_op *op)
+{
+	return (op->opcode <= RMEM_OP_WRITE || op->opcode == RMEM_OP_WRITE_NOTIFY) &&
+	       op->addr &&
+	       op->bytes > queue->channels.direct_max[op_kinds[op->opcode].carried];
+}
+
+/* Run an operation on the session's own queue, one thread after the other. */
+static int session_run_op(struct rmem *session, struct rmem_op *op)
+{
 	int err;
 
 	session_nudge(session);
-	if (!session->domains.ops->needs_local_mr || op->bytes == 0 || !op->addr)
-		return op_turn(session, op);
-	if (op->bytes > COPY_UNSEEN_MAX)
-		op->buffer = buffer_find(session, op->addr, op->bytes);
-	if (!op->buffer && op->bytes <= COPY_MAX)
-		return op_copy(session, op);
-	err = op_turn(session, op);
-	if (op->buffer)
-		(void)atomic_fetch_sub_explicit(&op->buffer->outstanding, 1,
-						memory_order_release);
+	quick_lock_acquire(&session->sync->lock);
+	err = op_registers(session->sync->queue, op) ? op_register(session, op)
+						     : op_run(session->sync->queue, op);
+	quick_lock_release(&session->sync->lock);
+	if (atomic_load_explicit(&session->sync->queue->woken, memory_order_acquire))
+		queue_serve_later(session);
 	return err;
 }
 
-/* As transfer_run(), for the call of that name. */
-static inline int transfer(const char *call, struct rmem_op *op)
+/* Run an operation for the named call. */
+static int lease_run(const char *call, struct rmem_op *op)
 {
 	int err;
 
 	if (!op->lease)
 		return err_set(-EINVAL, "%s: the lease is NULL", call);
-	err = transfer_run(op);
+	err = session_run_op(op->lease->session, op);
 	return err ? err_prefix(err, "%s", call) : 0;
 }
 
-/* Any other operation, for the call of that name. */
-static int lease_run(const char *call, const struct rmem_op *op)
-{
-	int err;
-
-	if (!op->lease)
-		return err_set(-EINVAL, "%s: the lease is NULL", call);
-	session_nudge(op->lease->session);
-	err = op_turn(op->lease->session, op);
-	return err ? err_prefix(err, "%s", call) : 0;
-}
-
-/* A write does not touch what it reads from. */
+/* Cast const away for the source of a write, which is only read. */
 static void *untouched(const void *src)
 {
 	union {
@@ -163,7 +223,7 @@ int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes)
 		.bytes = bytes,
 	};
 
-	return transfer("rmem_read", &op);
+	return lease_run("rmem_read", &op);
 }
 
 int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t bytes)
@@ -176,7 +236,7 @@ int rmem_write(rmem_lease *lease, uint64_t offset, const void *src, uint64_t byt
 		.bytes = bytes,
 	};
 
-	return transfer("rmem_write", &op);
+	return lease_run("rmem_write", &op);
 }
 
 int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
@@ -191,13 +251,13 @@ int rmem_write_notify(rmem_lease *lease, uint64_t offset, const void *src,
 		.value = value,
 	};
 
-	return transfer("rmem_write_notify", &op);
+	return lease_run("rmem_write_notify", &op);
 }
 
 int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 	       unsigned n)
 {
-	const struct rmem_op op = {
+	struct rmem_op op = {
 		.opcode = RMEM_OP_READV,
 		.lease = lease,
 		.offset = offset,
@@ -211,7 +271,7 @@ int rmem_readv(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 int rmem_writev(rmem_lease *lease, uint64_t offset, const struct rmem_vec *vec,
 		unsigned n)
 {
-	const struct rmem_op op = {
+	struct rmem_op op = {
 		.opcode = RMEM_OP_WRITEV,
 		.lease = lease,
 		.offset = offset,
@@ -227,7 +287,7 @@ static int atomic_run(const char *call, struct rmem_lease *lease,
 		      const struct rmem_atomic *atomic, uint64_t *ret_old)
 {
 	uint64_t old = 0;
-	const struct rmem_op op = {
+	struct rmem_op op = {
 		.opcode = (uint16_t)opcode,
 		.lease = lease,
 		.offset = offset,
@@ -263,7 +323,7 @@ int rmem_fetch_add(rmem_lease *lease, uint64_t offset, uint64_t add, uint64_t *r
 
 int rmem_fill(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint64_t pattern)
 {
-	const struct rmem_op op = {
+	struct rmem_op op = {
 		.opcode = RMEM_OP_FILL,
 		.lease = lease,
 		.offset = offset,
@@ -278,7 +338,7 @@ int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 	      uint64_t source_offset, uint64_t bytes)
 {
 	const struct rmem_place place = { .lease = source, .offset = source_offset };
-	const struct rmem_op op = {
+	struct rmem_op op = {
 		.opcode = RMEM_OP_COPY,
 		.lease = lease,
 		.offset = offset,
@@ -294,7 +354,7 @@ int rmem_copy(rmem_lease *lease, uint64_t offset, rmem_lease *source,
 int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint32_t *ret_crc)
 {
 	uint32_t crc = 0;
-	const struct rmem_op op = {
+	struct rmem_op op = {
 		.opcode = RMEM_OP_CRC,
 		.lease = lease,
 		.offset = offset,
@@ -313,7 +373,7 @@ int rmem_crc32c(rmem_lease *lease, uint64_t offset, uint64_t bytes, uint32_t *re
 
 int rmem_ping_data(rmem *session, uint64_t *ret_ns)
 {
-	const struct rmem_op op = { .opcode = RMEM_OP_PING };
+	struct rmem_op op = { .opcode = RMEM_OP_PING };
 	uint64_t start_ns;
 	int err;
 
@@ -321,7 +381,7 @@ int rmem_ping_data(rmem *session, uint64_t *ret_ns)
 		return err_set(-EINVAL, "rmem_ping_data: the session is NULL");
 	start_ns = clock_now_ns();
 	session_nudge(session);
-	err = op_turn(session, &op);
+	err = session_run_op(session, &op);
 	if (err)
 		return err_prefix(err, "rmem_ping_data");
 	if (ret_ns)

@@ -1,187 +1,347 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmem/bench.h"
-
+/* rmem bench: keeps one queue full of operations of one size for some time, and reports bandwidth,
+ * rate and latency. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/units.h"
+#include "rmem/command.h"
+#include "rmem/histogram.h"
 #include "rmem/interrupt.h"
-#include "rmem/options.h"
 #include "rmem/place.h"
 #include "rmem/session.h"
 
 #define REGION_BYTES (UINT64_C(64) << 20)
 #define SIZE_MAX_BYTES (UINT64_C(1) << 30)
 #define DURATION_MAX_MS (UINT64_C(24) * 3600 * 1000)
+#define COMPLETIONS 64
+#define WAIT_MS 200
+#define TEXT_BYTES 256
 
-enum {
-	OPTION_OP = OPTIONS_OWN,
-	OPTION_SIZE,
-	OPTION_DEPTH,
-	OPTION_BATCH,
-	OPTION_DURATION,
-	OPTION_REGION,
-	OPTION_PLACE,
-	OPTION_JSON
+/* What to measure. */
+static enum rmem_opcode opcode = RMEM_OP_READ;
+static uint64_t size_bytes = 65536; /* of one operation */
+static struct rmem_alloc_params alloc =
+	RMEM_ALLOC_INIT;    /* memory to use in turn; at least size_bytes */
+static unsigned depth = 16; /* operations outstanding */
+static unsigned batch = 1;  /* submitted by one call, up to depth */
+static uint64_t duration_ms = 3000;
+static bool json;
+
+static struct {
+	uint64_t operations; /* that succeeded */
+	uint64_t errors;
+	uint64_t elapsed_ns;
+	char first_error[TEXT_BYTES]; /* "": none */
+	struct histogram latency_ns;  /* from submission to completion */
+} result;
+
+/* ---- measuring ---- */
+
+struct run {
+	rmem_lease *lease;
+	rmem_buffer *buffer;
+	rmem_queue *queue;
+	struct rmem_op *ops;  /* one batch */
+	uint64_t *started_ns; /* of the operation in each slot */
+	unsigned *free_slots; /* a stack */
+	unsigned n_free;
+	uint64_t offset;
 };
 
-static int bytes_option(struct options *options, const char *name, const char *text,
-			uint64_t max, uint64_t *ret_bytes)
+static int run_open(struct run *run, rmem *session)
 {
-	uint64_t bytes;
+	struct rmem_buffer_params buffer = RMEM_BUFFER_INIT;
+	struct rmem_queue_params queue = RMEM_QUEUE_INIT;
+	int err;
 
-	if (units_parse_bytes(text, &bytes))
-		return options_usage(options, "%s: %s", name, err_text());
-	if (bytes == 0 || bytes > max)
-		return options_usage(options, "%s: %s is out of its range", name, text);
-	*ret_bytes = bytes;
+	run->ops = calloc(batch, sizeof(*run->ops));
+	run->started_ns = calloc(depth, sizeof(*run->started_ns));
+	run->free_slots = calloc(depth, sizeof(*run->free_slots));
+	if (!run->ops || !run->started_ns || !run->free_slots)
+		return err_set(-ENOMEM, "out of memory");
+	while (run->n_free < depth) {
+		run->free_slots[run->n_free] = run->n_free;
+		run->n_free++;
+	}
+	buffer.bytes = size_bytes * depth;
+	queue.depth = depth;
+	err = rmem_alloc(session, &alloc, &run->lease);
+	if (!err)
+		place_show(run->lease);
+	if (!err)
+		err = rmem_buffer_create(session, &buffer, &run->buffer);
+	if (!err)
+		err = rmem_queue_create(session, &queue, &run->queue);
+	return err ? session_failed(err) : 0;
+}
+
+static void run_close(struct run *run)
+{
+	rmem_queue_free(run->queue);
+	(void)rmem_buffer_free(run->buffer);
+	if (run->lease)
+		(void)rmem_free(run->lease);
+	free(run->ops);
+	free(run->started_ns);
+	free(run->free_slots);
+}
+
+/* Submit one batch.  The queue has room for it. */
+static int batch_submit(struct run *run)
+{
+	char *base = rmem_buffer_addr(run->buffer);
+	uint64_t now;
+	int n;
+
+	for (unsigned i = 0; i < batch; i++) {
+		unsigned slot = run->free_slots[run->n_free - 1 - i];
+
+		run->ops[i] = (struct rmem_op){
+			.opcode = (uint16_t)opcode,
+			.lease = run->lease,
+			.offset = run->offset,
+			.addr = base + slot * size_bytes,
+			.bytes = size_bytes,
+			.buffer = run->buffer,
+			.cookie = slot,
+		};
+		run->offset += size_bytes;
+		if (run->offset + size_bytes > alloc.bytes)
+			run->offset = 0;
+	}
+	now = clock_now_ns();
+	n = rmem_submit(run->queue, run->ops, batch);
+	if (n < 0)
+		return session_failed(n);
+	for (int i = 0; i < n; i++)
+		run->started_ns[run->free_slots[--run->n_free]] = now;
 	return 0;
 }
 
-static int bench_option(struct options *options, int opt, char **argv,
-			struct bench_params *params, bool *json)
+static int completions_handle(struct run *run)
 {
-	switch (opt) {
-	case OPTION_OP:
-		if (strcmp(optarg, "read") == 0)
-			params->opcode = RMEM_OP_READ;
-		else if (strcmp(optarg, "write") == 0)
-			params->opcode = RMEM_OP_WRITE;
-		else
-			return options_usage(options, "--op: '%s' is not read or write",
-					     optarg);
-		return 0;
-	case OPTION_SIZE:
-		return bytes_option(options, "--size", optarg, SIZE_MAX_BYTES,
-				    &params->size_bytes);
-	case OPTION_REGION:
-		return bytes_option(options, "--region", optarg, UINT64_MAX,
-				    &params->alloc.bytes);
-	case OPTION_DEPTH:
-		return options_number(options, "--depth", optarg, 1, RMEM_DEPTH_MAX,
-				      &params->depth);
-	case OPTION_BATCH:
-		return options_number(options, "--batch", optarg, 1, RMEM_DEPTH_MAX,
-				      &params->batch);
-	case OPTION_DURATION:
-		if (units_parse_ms(optarg, &params->duration_ms))
-			return options_usage(options, "--duration: %s", err_text());
-		if (params->duration_ms == 0 || params->duration_ms > DURATION_MAX_MS)
-			return options_usage(
-				options, "--duration: %s is out of its range", optarg);
-		return 0;
-	case OPTION_PLACE:
-		return place_parse(options, optarg, &params->alloc);
-	case OPTION_JSON:
-		*json = true;
-		return 0;
-	default:
-		return options_handle(options, opt, argv);
+	struct rmem_completion completions[COMPLETIONS];
+	int n = rmem_wait(run->queue, completions, COMPLETIONS, 1, WAIT_MS);
+	uint64_t now = clock_now_ns();
+
+	if (n < 0)
+		return session_failed(n);
+	for (int i = 0; i < n; i++) {
+		unsigned slot = (unsigned)completions[i].cookie;
+
+		run->free_slots[run->n_free++] = slot;
+		if (completions[i].status == 0) {
+			result.operations++;
+			histogram_add(&result.latency_ns, now - run->started_ns[slot]);
+		} else if (result.errors++ == 0) {
+			(void)snprintf(result.first_error, sizeof(result.first_error),
+				       "%s", rmem_completion_error(run->queue));
+		}
 	}
+	return 0;
 }
 
-static int bench_parse(struct options *options, int argc, char **argv,
-		       struct bench_params *params, bool *json)
+static int run_measure(struct run *run)
 {
-	static const struct option table[] = {
-		{ "op", required_argument, NULL, OPTION_OP },
-		{ "size", required_argument, NULL, OPTION_SIZE },
-		{ "depth", required_argument, NULL, OPTION_DEPTH },
-		{ "batch", required_argument, NULL, OPTION_BATCH },
-		{ "duration", required_argument, NULL, OPTION_DURATION },
-		{ "region", required_argument, NULL, OPTION_REGION },
-		{ "place", required_argument, NULL, OPTION_PLACE },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		OPTIONS_LONG,
-	};
-	int opt, err;
+	uint64_t start = clock_now_ns(), end = start + duration_ms * 1000000;
+	int err;
 
-	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
-		err = bench_option(options, opt, argv, params, json);
+	while (clock_now_ns() < end && !result.errors && !interrupt_pending()) {
+		while (run->n_free >= batch) {
+			err = batch_submit(run);
+			if (err)
+				return err;
+		}
+		err = completions_handle(run);
 		if (err)
 			return err;
 	}
-	if (optind < argc)
-		return options_usage(options, "it takes no argument but options");
-	if (params->batch > params->depth)
-		return options_usage(options, "--batch %u is more than --depth %u",
-				     params->batch, params->depth);
-	if (!params->alloc.bytes)
-		params->alloc.bytes = params->size_bytes > REGION_BYTES
-					      ? params->size_bytes
-					      : REGION_BYTES;
-	if (params->alloc.bytes < params->size_bytes)
-		return options_usage(options, "--region is smaller than --size");
+	while (rmem_queue_outstanding(run->queue)) {
+		err = completions_handle(run);
+		if (err)
+			return err;
+	}
+	result.elapsed_ns = clock_now_ns() - start;
 	return 0;
 }
 
-static int session_bench(rmem *session, const struct bench_params *params, bool json)
+/* Run until the time is over, a signal comes or an operation fails; operations that fail are
+ * counted, and are no error of this call. */
+static int session_measure(rmem *session)
 {
-	struct rmem_info info = { .size = sizeof(info) };
-	struct bench_result *result;
-	int err = rmem_info(session, &info);
+	struct run run = { 0 };
+	int err = run_open(&run, session);
 
-	if (err)
-		return session_failed(err);
-	result = calloc(1, sizeof(*result));
-	if (!result)
-		return err_set(-ENOMEM, "out of memory");
-	err = bench_measure(session, params, result);
-	if (err)
-		goto out;
-	if (json)
-		err = bench_print_json(params, &info, result);
-	else
-		bench_print_table(params, &info, result);
-	if (!err && result->errors)
-		err = err_set(-EIO, "%s", result->first_error);
-out:
-	free(result);
+	if (!err)
+		err = run_measure(&run);
+	run_close(&run);
 	return err;
 }
 
-static int bench_run(struct options *options, int argc, char **argv)
-{
-	struct bench_params params = {
-		.options = options,
-		.opcode = RMEM_OP_READ,
-		.alloc = RMEM_ALLOC_INIT,
-		.size_bytes = 65536,
-		.depth = 16,
-		.batch = 1,
-		.duration_ms = 3000,
-	};
-	bool json = false;
-	rmem *session;
-	int err = bench_parse(options, argc, argv, &params, &json);
+/* ---- printing ---- */
 
+struct rates {
+	double seconds;
+	double operations; /* per second */
+	double bytes;      /* per second */
+};
+
+static struct rates rates_get(void)
+{
+	struct rates rates = { .seconds = (double)result.elapsed_ns / 1e9 };
+
+	if (rates.seconds > 0) {
+		rates.operations = (double)result.operations / rates.seconds;
+		rates.bytes = rates.operations * (double)size_bytes;
+	}
+	return rates;
+}
+
+static const char *opcode_name(void)
+{
+	return opcode == RMEM_OP_READ ? "read" : "write";
+}
+
+static void table_print(const struct rmem_info *info)
+{
+	const struct histogram *h = &result.latency_ns;
+	struct rates rates = rates_get();
+	char size[32];
+
+	(void)printf("%s of %s over %s%s%s, depth %u, batch %u, channels %u\n",
+		     opcode_name(), units_format_bytes(size_bytes, size, sizeof(size)),
+		     session_fabric_name(info->fabric), info->device[0] ? " on " : "",
+		     info->device, depth, batch, info->channels);
+	(void)printf("  operations  %" PRIu64 " in %.2f s, %" PRIu64 " errors\n",
+		     result.operations, rates.seconds, result.errors);
+	(void)printf("  bandwidth   %.2f MiB/s\n", rates.bytes / (1 << 20));
+	(void)printf("  rate        %.0f operations/s\n", rates.operations);
+	(void)printf("  latency     %10s %10s %10s %10s %10s %10s\n", "min", "mean",
+		     "p50", "p99", "p99.9", "max");
+	(void)printf("         [us] %10.1f %10.1f %10.1f %10.1f %10.1f %10.1f\n",
+		     (double)h->min / 1e3, histogram_mean(h) / 1e3,
+		     (double)histogram_quantile(h, 0.5) / 1e3,
+		     (double)histogram_quantile(h, 0.99) / 1e3,
+		     (double)histogram_quantile(h, 0.999) / 1e3, (double)h->max / 1e3);
+}
+
+static json_t *latency_json(const struct histogram *h)
+{
+	return json_pack(
+		"{s:I, s:f, s:I, s:I, s:I, s:I}", "min", (json_int_t)h->min, "mean",
+		histogram_mean(h), "p50", (json_int_t)histogram_quantile(h, 0.5), "p99",
+		(json_int_t)histogram_quantile(h, 0.99), "p99_9",
+		(json_int_t)histogram_quantile(h, 0.999), "max", (json_int_t)h->max);
+}
+
+static int json_print(const struct rmem_info *info)
+{
+	struct rates rates = rates_get();
+	json_t *object = json_pack(
+		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:s, s:f, s:f, "
+		"s:o}",
+		"op", opcode_name(), "fabric", session_fabric_name(info->fabric),
+		"device", info->device, "size_bytes", (json_int_t)size_bytes, "depth",
+		(json_int_t)depth, "batch", (json_int_t)batch, "channels",
+		(json_int_t)info->channels, "seconds", rates.seconds, "operations",
+		(json_int_t)result.operations, "errors", (json_int_t)result.errors,
+		"first_error", result.first_error, "operations_per_second",
+		rates.operations, "bytes_per_second", rates.bytes, "latency_ns",
+		latency_json(&result.latency_ns));
+	int err = 0;
+
+	if (!object)
+		return err_set(-ENOMEM, "out of memory");
+	if (json_dumpf(object, stdout, JSON_INDENT(2)))
+		err = err_set(-EIO, "printing the result failed");
+	(void)putchar('\n');
+	json_decref(object);
+	return err;
+}
+
+/* ---- the command ---- */
+
+static int opcode_parse(const char *text, void *value)
+{
+	enum rmem_opcode *ret_opcode = value;
+
+	if (strcmp(text, "read") == 0)
+		*ret_opcode = RMEM_OP_READ;
+	else if (strcmp(text, "write") == 0)
+		*ret_opcode = RMEM_OP_WRITE;
+	else
+		return err_set(-EINVAL, "--op: '%s' is not read or write", text);
+	return 0;
+}
+
+static int bench_check(char **args)
+{
+	(void)args;
+	if (batch > depth)
+		return options_usage("--batch %u is more than --depth %u", batch,
+				     depth);
+	if (!alloc.bytes)
+		alloc.bytes = size_bytes > REGION_BYTES ? size_bytes : REGION_BYTES;
+	if (alloc.bytes < size_bytes)
+		return options_usage("--region is smaller than --size");
+	return 0;
+}
+
+static int bench_run(rmem *session, char **args)
+{
+	struct rmem_info info = { .size = sizeof(info) };
+	int err = rmem_info(session, &info);
+
+	(void)args;
 	if (err)
-		return err;
-	err = session_open(options, &session);
-	if (err)
-		return err;
+		return session_failed(err);
 	/* after a signal the results so far are printed */
 	err = interrupt_catch();
 	if (!err)
-		err = session_bench(session, &params, json);
-	rmem_close(session);
+		err = session_measure(session);
+	if (err)
+		return err;
+	if (json)
+		err = json_print(&info);
+	else
+		table_print(&info);
+	if (!err && result.errors)
+		err = err_set(-EIO, "%s", result.first_error);
 	return err;
 }
+
+static const struct option_row bench_options[] = {
+	{ "op", 0, OPTION_OTHER, &opcode, .parse = opcode_parse, .argument = "OP",
+	  .help = "read or write (default read)" },
+	{ "size", 0, OPTION_BYTES, &size_bytes, 1, SIZE_MAX_BYTES, .argument = "BYTES",
+	  .help = "of one operation, as 4K (default 64K)" },
+	{ "depth", 0, OPTION_NUMBER, &depth, 1, RMEM_DEPTH_MAX, .argument = "N",
+	  .help = "operations outstanding (default 16)" },
+	{ "batch", 0, OPTION_NUMBER, &batch, 1, RMEM_DEPTH_MAX, .argument = "N",
+	  .help = "operations submitted at once (default 1)" },
+	{ "duration", 0, OPTION_MS, &duration_ms, 1, DURATION_MAX_MS, .argument = "T",
+	  .help = "how long, as 500ms or 10s (default 3s)" },
+	{ "region", 0, OPTION_BYTES, &alloc.bytes, 1, UINT64_MAX, .argument = "BYTES",
+	  .help = "of memory to use in turn (default 64M)" },
+	PLACE_OPTION(&alloc),
+	{ "json", 0, OPTION_FLAG, &json, .help = "one object instead of a table" },
+	{ 0 },
+};
 
 const struct command bench_command = {
 	.name = "bench",
 	.synopsis = "bench [OPTION...]",
 	.summary = "measure bandwidth, rate and latency of reads or writes",
-	.details = "  --op OP             read or write (default read)\n"
-		   "  --size BYTES        of one operation, as 4K (default 64K)\n"
-		   "  --depth N           operations outstanding (default 16)\n"
-		   "  --batch N           operations submitted at once (default 1)\n"
-		   "  --duration T        how long, as 500ms or 10s (default 3s)\n"
-		   "  --region BYTES      of memory to use in turn (default "
-		   "64M)\n" PLACE_DETAILS
-		   "  --json              one object instead of a table\n",
+	.options = bench_options,
+	.args = "no argument but options",
+	.check = bench_check,
 	.run = bench_run,
 };

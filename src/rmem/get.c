@@ -14,8 +14,8 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "rmem/command.h"
 #include "rmem/interrupt.h"
-#include "rmem/options.h"
 #include "rmem/progress.h"
 #include "rmem/session.h"
 #include "rmem/transfer.h"
@@ -148,8 +148,11 @@ static int content_read(rmem *session, rmem_lease *lease, int fd, const char *na
 	return err;
 }
 
-static int file_get(rmem *session, const char *name, const char *path, bool force)
+static bool force;
+
+static int get_run(rmem *session, char **args)
 {
+	const char *name = args[0], *path = args[1] ? args[1] : "-";
 	struct output out;
 	rmem_lease *lease;
 	int err = rmem_attach(session, name, RMEM_READ, &lease);
@@ -172,42 +175,20 @@ static int file_get(rmem *session, const char *name, const char *path, bool forc
 	return output_close(&out, err);
 }
 
-static int get_run(struct options *options, int argc, char **argv)
-{
-	enum { OPTION_FORCE = OPTIONS_OWN };
-	static const struct option table[] = {
-		{ "force", no_argument, NULL, OPTION_FORCE },
-		OPTIONS_LONG,
-	};
-	bool force = false;
-	rmem *session;
-	int opt, err;
-
-	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
-		if (opt == OPTION_FORCE) {
-			force = true;
-			continue;
-		}
-		err = options_handle(options, opt, argv);
-		if (err)
-			return err;
-	}
-	if (argc - optind < 1 || argc - optind > 2)
-		return options_usage(options, "it takes NAME and at most one FILE");
-	err = session_open(options, &session);
-	if (err)
-		return err;
-	err = file_get(session, argv[optind],
-		       argc - optind == 2 ? argv[optind + 1] : "-", force);
-	rmem_close(session);
-	return err;
-}
+static const struct option_row get_options[] = {
+	{ "force", 0, OPTION_FLAG, &force,
+	  .help = "write binary data to a terminal too" },
+	{ 0 },
+};
 
 const struct command get_command = {
 	.name = "get",
 	.synopsis = "get [--force] NAME [FILE|-]",
 	.summary =
 		"write what is stored under a name to a file, or the standard output",
-	.details = "  --force             write binary data to a terminal too\n",
+	.options = get_options,
+	.args_min = 1,
+	.args_max = 2,
+	.args = "NAME and at most one FILE",
 	.run = get_run,
 };

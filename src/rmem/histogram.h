@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Latencies in buckets of equal relative width: 64 per power of two, so a
- * percentile is up to 1.6 % above the exact value.  Any 64-bit value fits;
- * adding one costs a few instructions.  Threads: one at a time. */
+/* Latencies in buckets: 64 of equal width for each power of two, so a percentile is up to 1.6 %
+ * above the exact value.  Takes any 64-bit value; adding one costs a few instructions.  Threads:
+ * one at a time. */
 #ifndef RMEM_HISTOGRAM_H
 #define RMEM_HISTOGRAM_H
 
@@ -11,7 +11,7 @@
 #define HISTOGRAM_SUB (1u << HISTOGRAM_SUB_BITS)
 #define HISTOGRAM_BUCKETS ((64 - HISTOGRAM_SUB_BITS + 1) * HISTOGRAM_SUB)
 
-/* Zero it first. */
+/* Set all members to 0 before use. */
 struct histogram {
 	uint64_t count;
 	uint64_t min, max; /* exact; 0 while count is 0 */
@@ -21,8 +21,8 @@ struct histogram {
 
 void histogram_add(struct histogram *h, uint64_t value);
 
-/* The value that `fraction` (0 to 1) of all values do not exceed, as the upper end of
- * its bucket, never above the exact maximum; 0 while there are none. */
+/* The value that `fraction` (0 to 1) of all values do not exceed, rounded up to the end of its
+ * bucket, but at most `max`; 0 while there are no values. */
 uint64_t histogram_quantile(const struct histogram *h, double fraction);
 
 double histogram_mean(const struct histogram *h);

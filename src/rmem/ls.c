@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
-#include "rmem/options.h"
+#include "rmem/command.h"
 #include "rmem/session.h"
 
 struct listing {
@@ -118,7 +118,9 @@ static int json_print(const struct listing *listing)
 	return err ? err_errno(err, "printing the list") : 0;
 }
 
-static int listing_print(struct listing *listing, bool longer, bool json)
+static bool longer, json;
+
+static int listing_print(struct listing *listing)
 {
 	if (listing->n)
 		qsort(listing->stats, listing->n, sizeof(*listing->stats), by_name);
@@ -132,60 +134,34 @@ static int listing_print(struct listing *listing, bool longer, bool json)
 	return 0;
 }
 
-static int names_list(struct options *options, const char *prefix, bool longer,
-		      bool json)
+static int ls_run(rmem *session, char **args)
 {
 	struct listing listing = { 0 };
-	rmem *session;
-	int err = session_open(options, &session);
+	int err = rmem_list(session, args[0], stat_collect, &listing);
 
-	if (err)
-		return err;
-	err = rmem_list(session, prefix, stat_collect, &listing);
 	if (err == -ENOMEM)
 		(void)err_set(err, "out of memory");
 	else if (err)
 		(void)session_failed(err);
-	rmem_close(session);
-	if (!err)
-		err = listing_print(&listing, longer, json);
+	else
+		err = listing_print(&listing);
 	free(listing.stats);
 	return err;
 }
 
-static int ls_run(struct options *options, int argc, char **argv)
-{
-	enum { OPTION_JSON = OPTIONS_OWN };
-	static const struct option table[] = {
-		{ "long", no_argument, NULL, 'l' },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		OPTIONS_LONG,
-	};
-	bool longer = false, json = false;
-	int opt, err;
-
-	while ((opt = getopt_long(argc, argv, ":l" OPTIONS_SHORT, table, NULL)) != -1) {
-		if (opt == 'l') {
-			longer = true;
-		} else if (opt == OPTION_JSON) {
-			json = true;
-		} else {
-			err = options_handle(options, opt, argv);
-			if (err)
-				return err;
-		}
-	}
-	if (argc - optind > 1)
-		return options_usage(options, "it takes at most one PREFIX");
-	return names_list(options, argv[optind], longer, json);
-}
+static const struct option_row ls_options[] = {
+	{ "long", 'l', OPTION_FLAG, &longer,
+	  .help = "a table with length, age, time to live, sessions" },
+	{ "json", 0, OPTION_FLAG, &json, .help = "an array of objects" },
+	{ 0 },
+};
 
 const struct command ls_command = {
 	.name = "ls",
 	.synopsis = "ls [-l] [--json] [PREFIX]",
 	.summary = "list stored names, or those that start with PREFIX",
-	.details = "  -l, --long          a table with length, age, time to live, "
-		   "sessions\n"
-		   "  --json              an array of objects\n",
+	.options = ls_options,
+	.args_max = 1,
+	.args = "at most one PREFIX",
 	.run = ls_run,
 };

@@ -1,47 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <stdio.h>
 
 #include "base/err.h"
-#include "rmem/options.h"
+#include "rmem/command.h"
 #include "rmem/session.h"
 
-static int name_notify(struct options *options, const char *name, uint32_t value)
-{
-	rmem_lease *lease;
-	rmem *session;
-	int err = session_open(options, &session);
+static unsigned value;
 
-	if (err)
-		return err;
-	err = rmem_attach(session, name, RMEM_READ | RMEM_WRITE, &lease);
-	if (!err)
-		err = rmem_write_notify(lease, 0, NULL, 0, value);
-	if (err)
-		err = session_failed(err);
-	rmem_close(session);
-	return err;
+static int notify_check(char **args)
+{
+	if (option_number("VALUE", args[1], 0, UINT32_MAX, &value))
+		return options_usage("%s", err_text());
+	return 0;
 }
 
-static int notify_run(struct options *options, int argc, char **argv)
+static int notify_run(rmem *session, char **args)
 {
-	unsigned value;
-	int err = options_parse(options, argc, argv);
+	rmem_lease *lease;
+	int err = rmem_attach(session, args[0], RMEM_READ | RMEM_WRITE, &lease);
 
-	if (err)
-		return err;
-	if (argc - optind != 2)
-		return options_usage(options, "it takes a NAME and a VALUE");
-	err = options_number(options, "VALUE", argv[optind + 1], 0, UINT32_MAX, &value);
-	if (err)
-		return err;
-	return name_notify(options, argv[optind], value);
+	if (!err)
+		err = rmem_write_notify(lease, 0, NULL, 0, value);
+	return err ? session_failed(err) : 0;
 }
 
 const struct command notify_command = {
 	.name = "notify",
 	.synopsis = "notify NAME VALUE",
 	.summary = "send a number to the sessions that watch NAME",
-	.details = "",
+	.args_min = 2,
+	.args_max = 2,
+	.args = "a NAME and a VALUE",
+	.check = notify_check,
 	.run = notify_run,
 };

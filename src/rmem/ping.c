@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/units.h"
+#include "rmem/command.h"
 #include "rmem/histogram.h"
 #include "rmem/interrupt.h"
-#include "rmem/options.h"
 #include "rmem/session.h"
 
-struct ping {
-	unsigned count; /* 0: until a signal comes */
-	int interval_ms;
-	bool data; /* on a data channel, instead of the control connection */
-};
+#define INTERVAL_MAX_MS (UINT64_C(3600) * 1000)
+
+static unsigned count; /* 0: until a signal comes */
+static uint64_t interval_ms = 1000;
+static bool data; /* on a data channel, instead of the control connection */
 
 static void summary_print(const char *server, uint64_t sent,
 			  const struct histogram *times)
@@ -29,14 +27,14 @@ static void summary_print(const char *server, uint64_t sent,
 }
 
 /* Wait for the interval; true: a signal came. */
-static bool interval_pass(int interval_ms)
+static bool interval_pass(void)
 {
 	struct pollfd pfd = { .fd = interrupt_fd(), .events = POLLIN };
 
-	return poll(&pfd, 1, interval_ms) > 0;
+	return poll(&pfd, 1, (int)interval_ms) > 0;
 }
 
-static int session_ping(rmem *session, const struct ping *ping)
+static int session_ping(rmem *session)
 {
 	struct rmem_info info = { .size = sizeof(info) };
 	static struct histogram times;
@@ -47,10 +45,9 @@ static int session_ping(rmem *session, const struct ping *ping)
 		return session_failed(err);
 	(void)printf("rmem ping %s (%s)%s\n", info.server,
 		     session_fabric_name(info.fabric),
-		     ping->data ? ", on a data channel" : "");
+		     data ? ", on a data channel" : "");
 	do {
-		err = ping->data ? rmem_ping_data(session, &ns)
-				 : rmem_ping(session, &ns);
+		err = data ? rmem_ping_data(session, &ns) : rmem_ping(session, &ns);
 		sent++;
 		if (err) {
 			failed = session_failed(err);
@@ -61,86 +58,38 @@ static int session_ping(rmem *session, const struct ping *ping)
 				     (double)ns / 1e6);
 		}
 		(void)fflush(stdout);
-		if (sent == ping->count)
+		if (sent == count)
 			break;
-	} while (!interval_pass(ping->interval_ms));
+	} while (!interval_pass());
 	summary_print(info.server, sent, &times);
 	return failed;
 }
 
-static int ping_parse(struct options *options, int argc, char **argv, struct ping *ping)
+static int ping_run(rmem *session, char **args)
 {
-	enum { OPTION_DATA = OPTIONS_OWN };
-	static const struct option table[] = {
-		{ "data", no_argument, NULL, OPTION_DATA },
-		{ "count", required_argument, NULL, 'c' },
-		{ "interval", required_argument, NULL, 'i' },
-		OPTIONS_LONG,
-	};
-	uint64_t ms;
-	int opt, err;
-
-	while ((opt = getopt_long(argc, argv, ":c:i:" OPTIONS_SHORT, table, NULL)) !=
-	       -1) {
-		switch (opt) {
-		case OPTION_DATA:
-			ping->data = true;
-			err = 0;
-			break;
-		case 'c':
-			err = options_number(options, "-c", optarg, 1, UINT32_MAX,
-					     &ping->count);
-			break;
-		case 'i':
-			if (units_parse_ms(optarg, &ms) || ms > 3600 * 1000)
-				err = options_usage(options,
-						    "-i: '%s' is not a time up to "
-						    "1h, as 200ms or 2s",
-						    optarg);
-			else {
-				ping->interval_ms = (int)ms;
-				err = 0;
-			}
-			break;
-		default:
-			err = options_handle(options, opt, argv);
-		}
-		if (err)
-			return err;
-	}
-	if (optind < argc)
-		return options_usage(options, "it takes no argument but options");
-	return 0;
-}
-
-static int ping_run(struct options *options, int argc, char **argv)
-{
-	struct ping ping = { .interval_ms = 1000 };
-	rmem *session;
-	int err = ping_parse(options, argc, argv, &ping);
-
-	if (err)
-		return err;
-	err = session_open(options, &session);
-	if (err)
-		return err;
 	/* the summary is printed after a signal too */
-	err = interrupt_catch();
-	if (!err)
-		err = session_ping(session, &ping);
-	rmem_close(session);
-	return err;
+	int err = interrupt_catch();
+
+	(void)args;
+	return err ? err : session_ping(session);
 }
+
+static const struct option_row ping_options[] = {
+	{ "count", 'c', OPTION_NUMBER, &count, 1, UINT32_MAX, .argument = "N",
+	  .help = "stop after N round trips" },
+	{ "interval", 'i', OPTION_MS, &interval_ms, 0, INTERVAL_MAX_MS, .argument = "T",
+	  .help = "time between them, as 200ms or 2s (default 1s)" },
+	{ "data", 0, OPTION_FLAG, &data,
+	  .help = "on a data channel, answered by the thread that" OPTION_INDENT
+		  "serves it" },
+	{ 0 },
+};
 
 const struct command ping_command = {
 	.name = "ping",
 	.synopsis = "ping [-c N] [-i INTERVAL] [--data]",
 	.summary = "measure round trips on the control connection, or a data channel",
-	.details =
-		"  -c, --count N       stop after N round trips\n"
-		"  -i, --interval T    time between them, as 200ms or 2s "
-		"(default 1s)\n"
-		"  --data              on a data channel, answered by the thread that\n"
-		"                      serves it\n",
+	.options = ping_options,
+	.args = "no argument but options",
 	.run = ping_run,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmem/place.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +9,6 @@
 #include "base/units.h"
 
 #define NODE_MAX 1023
-
-enum { OPTION_PLACE = OPTIONS_OWN };
 
 /* The text behind the prefix, or NULL. */
 static const char *behind(const char *text, const char *word)
@@ -19,10 +18,10 @@ static const char *behind(const char *text, const char *word)
 	return strncmp(text, word, len) == 0 ? text + len : NULL;
 }
 
-int place_parse(struct options *options, const char *text,
-		struct rmem_alloc_params *params)
+int place_parse(const char *text, void *value)
 {
 	const char *node = behind(text, "node:"), *device = behind(text, "device:");
+	struct rmem_alloc_params *params = value;
 	unsigned number = 0;
 	int err = 0;
 
@@ -30,8 +29,7 @@ int place_parse(struct options *options, const char *text,
 	params->node = RMEM_NODE_ANY;
 	params->device = NULL;
 	if (node) {
-		err = options_number(options, "--place node", node, 0, NODE_MAX,
-				     &number);
+		err = option_number("--place node", node, 0, NODE_MAX, &number);
 		params->node = (int)number;
 	} else if (device) {
 		params->placement = RMEM_PLACE_DEVICE;
@@ -39,30 +37,12 @@ int place_parse(struct options *options, const char *text,
 	} else if (strcmp(text, "interleave") == 0) {
 		params->placement = RMEM_PLACE_INTERLEAVE;
 	} else if (strcmp(text, "any") != 0) {
-		err = options_usage(options,
-				    "--place: '%s' is not any, node:N, device:NAME or "
-				    "interleave",
-				    text);
+		err = err_set(-EINVAL,
+			      "--place: '%s' is not any, node:N, device:NAME or "
+			      "interleave",
+			      text);
 	}
 	return err;
-}
-
-int place_options(struct options *options, int argc, char **argv,
-		  struct rmem_alloc_params *params)
-{
-	static const struct option table[] = {
-		{ "place", required_argument, NULL, OPTION_PLACE },
-		OPTIONS_LONG,
-	};
-	int opt, err;
-
-	while ((opt = getopt_long(argc, argv, ":" OPTIONS_SHORT, table, NULL)) != -1) {
-		err = opt == OPTION_PLACE ? place_parse(options, optarg, params)
-					  : options_handle(options, opt, argv);
-		if (err)
-			return err;
-	}
-	return 0;
 }
 
 static const char *placement_text(const struct rmem_layout *layout, char *buf,
@@ -76,12 +56,12 @@ static const char *placement_text(const struct rmem_layout *layout, char *buf,
 	return buf;
 }
 
-void place_show(const struct options *options, rmem_lease *lease)
+void place_show(rmem_lease *lease)
 {
 	struct rmem_layout layout = { .size = sizeof(layout) };
 	char node[32], bytes[32];
 
-	if (!options->verbose || rmem_lease_layout(lease, &layout))
+	if (!options.verbose || rmem_lease_layout(lease, &layout))
 		return;
 	(void)fprintf(stderr, "rmem: asked for %s, got",
 		      placement_text(&layout, node, sizeof(node)));

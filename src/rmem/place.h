@@ -7,17 +7,20 @@
 
 #include "rmem/options.h"
 
-/* Set node, placement and device; device points into the text.  -EINVAL as options_usage(). */
-int place_parse(struct options *options, const char *text,
-		struct rmem_alloc_params *params);
-/* Parse all options of a command whose only own option is --place. */
-int place_options(struct options *options, int argc, char **argv,
-		  struct rmem_alloc_params *params);
-/* With --verbose, print the layout of the lease to stderr. */
-void place_show(const struct options *options, rmem_lease *lease);
+/* A row of a command's options that sets node, placement and device of *params; device points
+ * into argv. */
+#define PLACE_OPTION(params)                                                     \
+	{                                                                        \
+		"place", 0, OPTION_OTHER, (params),                              \
+			.parse = place_parse, .argument = "PLACE",               \
+			.help = "node:N, device:NAME for the node of a device, " \
+				"or" OPTION_INDENT                               \
+				"interleave for stripes over all (default any)"  \
+	}
 
-#define PLACE_DETAILS                                                              \
-	"  --place PLACE       node:N, device:NAME for the node of a device, or\n" \
-	"                      interleave for stripes over all (default any)\n"
+int place_parse(const char *text, void *params);
+
+/* With --verbose, print the layout of the lease to stderr. */
+void place_show(rmem_lease *lease);
 
 #endif

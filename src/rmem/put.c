@@ -4,15 +4,14 @@
  * name, so that a reader finds either the old content or the new one. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmem/command.h"
 #include "rmem/interrupt.h"
-#include "rmem/options.h"
 #include "rmem/place.h"
 #include "rmem/progress.h"
 #include "rmem/session.h"
@@ -79,65 +78,48 @@ static int content_write(rmem *session, rmem_lease *lease, int fd, uint64_t expe
 	return 0;
 }
 
-static int file_put(struct options *options, const char *name, int fd,
-		    const struct rmem_alloc_params *params)
+static struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+static int input_fd;
+
+static int put_check(char **args)
+{
+	const char *path = args[1] ? args[1] : "-";
+	int err = session_name_check(args[0]);
+
+	if (!err)
+		err = input_open(path, &input_fd);
+	return err ? err : input_bytes(input_fd, path, &params.bytes);
+}
+
+static int put_run(rmem *session, char **args)
 {
 	rmem_lease *lease;
-	rmem *session;
-	int err = session_open(options, &session);
-
-	if (err)
-		return err;
 	/* a signal must end the session, and with it the lease */
-	err = interrupt_catch();
-	if (err)
-		goto out;
-	err = rmem_alloc(session, params, &lease);
-	if (err) {
-		err = session_failed(err);
-		goto out;
-	}
-	err = content_write(session, lease, fd, params->bytes, name);
-	if (err)
-		goto out;
-	place_show(options, lease);
-	err = rmem_rename(lease, name, RMEM_REPLACE);
-	if (err)
-		err = session_failed(err);
-out:
-	rmem_close(session);
-	return err;
-}
-
-static int put_run(struct options *options, int argc, char **argv)
-{
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
-	const char *path;
-	int fd = -1, err = place_options(options, argc, argv, &params);
+	int err = interrupt_catch();
 
 	if (err)
 		return err;
-	if (argc - optind < 1 || argc - optind > 2)
-		return options_usage(options, "it takes NAME and at most one FILE");
-	path = argc - optind == 2 ? argv[optind + 1] : "-";
-	err = session_name_check(argv[optind]);
+	err = rmem_alloc(session, &params, &lease);
+	if (err)
+		return session_failed(err);
+	err = content_write(session, lease, input_fd, params.bytes, args[0]);
 	if (err)
 		return err;
-	err = input_open(path, &fd);
-	if (err)
-		return err;
-	err = input_bytes(fd, path, &params.bytes);
-	if (!err)
-		err = file_put(options, argv[optind], fd, &params);
-	if (fd != STDIN_FILENO)
-		(void)close(fd);
-	return err;
+	place_show(lease);
+	err = rmem_rename(lease, args[0], RMEM_REPLACE);
+	return err ? session_failed(err) : 0;
 }
+
+static const struct option_row put_options[] = { PLACE_OPTION(&params), { 0 } };
 
 const struct command put_command = {
 	.name = "put",
 	.synopsis = "put [--place PLACE] NAME [FILE|-]",
 	.summary = "store a file, or the standard input, under a name",
-	.details = PLACE_DETAILS,
+	.options = put_options,
+	.args_min = 1,
+	.args_max = 2,
+	.args = "NAME and at most one FILE",
+	.check = put_check,
 	.run = put_run,
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "rmem/options.h"
 
 #define URI_BYTES 1024
 
@@ -32,19 +33,19 @@ static void session_describe(const struct rmem_info *info)
 		      info->downgrade ? info->downgrade : "");
 }
 
-int session_open(struct options *options, rmem **ret_session)
+int session_open(rmem **ret_session)
 {
 	struct rmem_info info = { .size = sizeof(info) };
 	char uri[URI_BYTES];
 	rmem *session;
-	int err = options_uri(options, uri, sizeof(uri));
+	int err = options_uri(uri, sizeof(uri));
 
 	if (err)
 		return err;
 	err = rmem_open(uri, NULL, &session);
 	if (err)
 		return session_failed(err);
-	if (options->verbose) {
+	if (options.verbose) {
 		err = rmem_info(session, &info);
 		if (err) {
 			err = session_failed(err);

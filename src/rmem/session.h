@@ -3,11 +3,11 @@
 #ifndef RMEM_SESSION_H
 #define RMEM_SESSION_H
 
-#include "rmem/options.h"
+#include <rmem/rmem.h>
 
 /* Open the session; with -v print its fabric and the reason to stderr.  The caller calls
  * rmem_close().  -errno with err_text(). */
-int session_open(struct options *options, rmem **ret_session);
+int session_open(rmem **ret_session);
 
 /* A librmem call failed: copy its text to err_text(); returns err. */
 int session_failed(int err);

@@ -5,20 +5,17 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "rmem/command.h"
 #include "rmem/interrupt.h"
-#include "rmem/options.h"
 #include "rmem/session.h"
 
 #define NOTICES 64
 
-struct watch {
-	const char *name;
-	unsigned count; /* 0: until the lease ends, or a signal comes */
-	bool json;
-};
+static unsigned count; /* 0: until the lease ends, or a signal comes */
+static bool json;
 
 /* The memory that the server wants back; nothing if the lease has ended meanwhile. */
-static void wanted_print(const struct rmem_notice *notice, bool json)
+static void wanted_print(const struct rmem_notice *notice)
 {
 	struct rmem_wanted wanted = RMEM_WANTED_INIT;
 
@@ -42,7 +39,7 @@ static void json_print(const struct rmem_notice *notice)
 	if (notice->status == -ESTALE)
 		(void)puts("{\"event\":\"ended\"}");
 	else if (notice->status == -ENOSPC)
-		wanted_print(notice, true);
+		wanted_print(notice);
 	else if (notice->status)
 		(void)printf("{\"event\":\"resumed\",\"lost\":%s}\n", lost);
 	else
@@ -60,27 +57,27 @@ static void text_print(const struct rmem_notice *notice)
 	if (notice->status == -ESTALE)
 		(void)puts("ended");
 	else if (notice->status == -ENOSPC)
-		wanted_print(notice, false);
+		wanted_print(notice);
 	else if (!notice->status)
 		(void)printf("%" PRIu32 "\n", notice->value);
 }
 
 /* Print notices; true: after the last one to print. */
-static bool notices_print(struct watch *watch, const struct rmem_notice *notices, int n)
+static bool notices_print(const struct rmem_notice *notices, int n)
 {
 	for (int i = 0; i < n; i++) {
-		if (watch->json)
+		if (json)
 			json_print(&notices[i]);
 		else
 			text_print(&notices[i]);
 		if (notices[i].status == -ESTALE ||
-		    (notices[i].status == 0 && watch->count && --watch->count == 0))
+		    (notices[i].status == 0 && count && --count == 0))
 			return true;
 	}
 	return false;
 }
 
-static int session_watch(rmem *session, struct watch *watch)
+static int session_watch(rmem *session)
 {
 	struct pollfd fds[] = {
 		{ .fd = interrupt_fd(), .events = POLLIN },
@@ -98,70 +95,41 @@ static int session_watch(rmem *session, struct watch *watch)
 		if (fds[0].revents)
 			return 0;
 		n = rmem_notified(session, notices, NOTICES, 0);
-		done = notices_print(watch, notices, n);
+		done = notices_print(notices, n);
 		if (fflush(stdout))
 			return err_errno(-errno, "writing the output");
 	}
 	return n < 0 ? session_failed(n) : 0;
 }
 
-static int name_watch(struct options *options, struct watch *watch)
+static int watch_run(rmem *session, char **args)
 {
 	rmem_lease *lease;
-	rmem *session;
-	int err = session_open(options, &session);
+	int err = rmem_attach(session, args[0], RMEM_READ, &lease);
 
-	if (err)
-		return err;
-	err = rmem_attach(session, watch->name, RMEM_READ, &lease);
 	if (!err)
 		err = rmem_watch(lease);
 	if (err)
-		err = session_failed(err);
+		return session_failed(err);
 	/* a signal ends the command without an error */
-	if (!err)
-		err = interrupt_catch();
-	if (!err)
-		err = session_watch(session, watch);
-	rmem_close(session);
-	return err;
+	err = interrupt_catch();
+	return err ? err : session_watch(session);
 }
 
-static int watch_run(struct options *options, int argc, char **argv)
-{
-	enum { OPTION_JSON = OPTIONS_OWN };
-	static const struct option table[] = {
-		{ "count", required_argument, NULL, 'c' },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		OPTIONS_LONG,
-	};
-	struct watch watch = { 0 };
-	int opt, err;
-
-	while ((opt = getopt_long(argc, argv, ":c:" OPTIONS_SHORT, table, NULL)) !=
-	       -1) {
-		err = 0;
-		if (opt == 'c')
-			err = options_number(options, "-c", optarg, 1, UINT32_MAX,
-					     &watch.count);
-		else if (opt == OPTION_JSON)
-			watch.json = true;
-		else
-			err = options_handle(options, opt, argv);
-		if (err)
-			return err;
-	}
-	if (argc - optind != 1)
-		return options_usage(options, "it takes one NAME");
-	watch.name = argv[optind];
-	return name_watch(options, &watch);
-}
+static const struct option_row watch_options[] = {
+	{ "count", 'c', OPTION_NUMBER, &count, 1, UINT32_MAX, .argument = "N",
+	  .help = "stop after N notifications" },
+	{ "json", 0, OPTION_FLAG, &json, .help = "an object per line" },
+	{ 0 },
+};
 
 const struct command watch_command = {
 	.name = "watch",
 	.synopsis = "watch [-c N] [--json] NAME",
 	.summary = "print the notifications of what is stored under NAME",
-	.details = "  -c, --count N       stop after N notifications\n"
-		   "  --json              an object per line\n",
+	.options = watch_options,
+	.args_min = 1,
+	.args_max = 1,
+	.args = "one NAME",
 	.run = watch_run,
 };

@@ -9,21 +9,24 @@
 
 #include "base/err.h"
 #include "base/option.h"
+#include "base/standard_fds.h"
 #include "rmemctl/client.h"
 #include "rmemctl/commands.h"
 
 #define SOCKET_PATH RUNSTATEDIR "/rmemd/admin.sock"
-#define LETTERS ":s:hV"
 #define EXIT_USAGE 2
 
-enum { OPTION_JSON = 256 };
+static const char *socket_path = SOCKET_PATH;
+static bool json, help, version;
 
-static const struct option long_options[] = {
-	{ "socket", required_argument, NULL, 's' },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+static const struct option_row options[] = {
+	{ "socket", 's', OPTION_TEXT, &socket_path, .argument = "PATH",
+	  .help = "the admin socket, by default" OPTION_INDENT SOCKET_PATH },
+	{ "json", 0, OPTION_FLAG, &json,
+	  .help = "print the answer of the daemon unchanged" },
+	{ "help", 'h', OPTION_LAST, &help, .help = "print this" },
+	{ "version", 'V', OPTION_LAST, &version, .help = "print the version" },
+	{ 0 },
 };
 
 static void help_print(void)
@@ -33,12 +36,8 @@ static void help_print(void)
 	       "commands:\n");
 	for (const struct command *command = commands; command->name; command++)
 		printf("  %-10s %s\n", command->name, command->summary);
-	printf("\noptions:\n"
-	       "  -s, --socket PATH  the admin socket, by default\n"
-	       "                     " SOCKET_PATH "\n"
-	       "      --json         print the answer of the daemon unchanged\n"
-	       "  -h, --help         print this\n"
-	       "  -V, --version      print the version\n");
+	printf("\noptions:\n");
+	option_help(options);
 }
 
 static int usage_error(const char *text)
@@ -47,7 +46,7 @@ static int usage_error(const char *text)
 	return EXIT_USAGE;
 }
 
-static int run(const struct command *command, const char *socket_path, bool json)
+static int run(const struct command *command)
 {
 	char *body = NULL;
 	int err = client_get(socket_path, command->resource, &body);
@@ -64,37 +63,26 @@ static int run(const struct command *command, const char *socket_path, bool json
 
 int main(int argc, char **argv)
 {
-	const char *socket_path = SOCKET_PATH;
 	const struct command *command;
-	bool json = false;
-	int option, err;
+	int err = standard_fds_open();
 
-	while ((option = getopt_long(argc, argv, LETTERS, long_options, NULL)) != -1) {
-		switch (option) {
-		case 's':
-			socket_path = optarg;
-			break;
-		case OPTION_JSON:
-			json = true;
-			break;
-		case 'h':
-			help_print();
-			return EXIT_SUCCESS;
-		case 'V':
-			printf("rmemctl %s\n", PACKAGE_VERSION);
-			return EXIT_SUCCESS;
-		default:
-			(void)option_error(option, LETTERS, argv);
-			return usage_error(err_text());
-		}
-	}
+	if (!err)
+		err = option_parse(NULL, options, false, argc, argv);
+	if (err < 0)
+		return usage_error(err_text());
+	if (err && help)
+		help_print();
+	else if (err)
+		printf("rmemctl %s\n", PACKAGE_VERSION);
+	if (err)
+		return EXIT_SUCCESS;
 	if (optind == argc)
 		return usage_error("no command given");
 	if (optind + 1 < argc)
 		return usage_error("more than one command given");
 	if (command_find(argv[optind], &command))
 		return usage_error(err_text());
-	err = run(command, socket_path, json);
+	err = run(command);
 	if (!err && (fflush(stdout) || ferror(stdout)))
 		err = err_errno(-EIO, "cannot write");
 	if (err)

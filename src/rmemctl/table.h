@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints lists of JSON objects as aligned tables.  Text of clients cannot control the terminal.
+/* Prints lists of JSON objects as aligned tables.  Control characters in clients' texts do not
+ * reach the terminal.
  * Threads: [main]. */
 #ifndef RMEMCTL_TABLE_H
 #define RMEMCTL_TABLE_H
@@ -15,14 +16,14 @@ enum cell {
 	CELL_TIME,
 	CELL_PERCENT,
 	CELL_SHARES, /* bytes per node: a list of objects */
-	CELL_LIST,   /* of texts; an empty list is shown as `null` */
+	CELL_LIST,   /* of texts; an empty list is printed as `null` */
 };
 
 struct column {
 	const char *title; /* NULL ends the columns */
 	const char *key;
 	enum cell cell;
-	const char *null; /* shown for a missing value */
+	const char *null; /* printed for a missing value */
 };
 
 #define CELL_CHARS 96

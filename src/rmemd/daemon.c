@@ -2,7 +2,9 @@
 #include "rmemd/daemon.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +15,202 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "rmemd/admin/admin.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/listener.h"
+#include "rmemd/control/session.h"
+#include "rmemd/fabrics.h"
 #include "rmemd/pool/plan.h"
+#include "rmemd/pool/resize.h"
 #include "rmemd/state/ledger.h"
-#include "rmemd/loop.h"
-#include "rmemd/system/systemd.h"
+#include "rmemd/system/log_ratelimit.h"
 #include "rmemd/system/progress.h"
+#include "rmemd/system/systemd.h"
+
+/* Period of the line for the service manager and of the log's summary of dropped lines. */
+#define STATUS_S 5
+
+static const int signal_numbers[] = { SIGTERM, SIGINT, SIGHUP };
+#define N_SIGNALS (sizeof(signal_numbers) / sizeof(signal_numbers[0]))
+
+struct daemon {
+	struct config config;
+	char *config_path; /* NULL: there is none */
+	struct event_base *base;
+	struct fdstore *fdstore;
+	struct ledger *ledger;
+	struct pools *pools;
+	struct tenants tenants;
+	struct control control;
+	struct listener *listeners[CONFIG_LIST_MAX];
+	unsigned n_listeners;
+	char verbs_missing[256]; /* why RDMA is not served; "": it is */
+	struct admin_sources sources;
+	struct admin *admin;
+	struct event *signals[N_SIGNALS];
+	struct event *status;
+	bool stopping;
+	char status_text[192];
+};
+
+/* ---- status ---- */
+
+/* How far pools that grow are, for the log, too; nothing when none does. */
+static void describe_growth(struct daemon *daemon, char *buf, size_t buf_bytes)
+{
+	char done_text[32], bytes_text[32];
+	uint64_t done, bytes;
+
+	if (!resizes_growing(daemon->control.resizes, &done, &bytes)) {
+		buf[0] = '\0';
+		return;
+	}
+	resizes_log_growth(daemon->control.resizes, done, bytes);
+	(void)snprintf(buf, buf_bytes, "; populating pools: %s of %s",
+		       units_format_bytes(done, done_text, sizeof(done_text)),
+		       units_format_bytes(bytes, bytes_text, sizeof(bytes_text)));
+}
+
+/* Make daemon->status_text anew; whether it has changed. */
+static bool describe(struct daemon *daemon)
+{
+	char lent_text[32], bytes_text[32], text[sizeof(daemon->status_text)];
+	uint64_t lent = 0, bytes = 0;
+	size_t used;
+
+	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
+		struct pool_status status = pools_status(daemon->pools, i);
+
+		lent += status.lent;
+		bytes += status.bytes;
+	}
+	used = (size_t)snprintf(
+		text, sizeof(text), "%s of %s lent to %u sessions in %u leases",
+		units_format_bytes(lent, lent_text, sizeof(lent_text)),
+		units_format_bytes(bytes, bytes_text, sizeof(bytes_text)),
+		sessions_count(daemon->control.sessions),
+		leases_count(daemon->control.leases));
+	describe_growth(daemon, text + used, sizeof(text) - used);
+	if (strcmp(text, daemon->status_text) == 0)
+		return false;
+	memcpy(daemon->status_text, text, sizeof(text));
+	return true;
+}
+
+static void on_status(evutil_socket_t fd, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)fd;
+	(void)what;
+	log_ratelimit_flush();
+	if (!daemon->stopping && describe(daemon))
+		systemd_status("%s", daemon->status_text);
+}
+
+/* ---- signals ---- */
+
+static void on_drained(void *ctx)
+{
+	struct daemon *daemon = ctx;
+
+	(void)event_base_loopbreak(daemon->base);
+}
+
+static void stop(struct daemon *daemon)
+{
+	daemon->stopping = true;
+	log_event(LOG_NOTICE, "stopping", NULL, "asked to stop with %u sessions",
+		  sessions_count(daemon->control.sessions));
+	systemd_stopping();
+	daemon->sources.n_listeners = 0;
+	while (daemon->n_listeners > 0)
+		listener_close(daemon->listeners[--daemon->n_listeners]);
+	control_stop(&daemon->control, fdstore_lasts(daemon->fdstore), on_drained,
+		     daemon);
+}
+
+static void on_stop(evutil_socket_t number, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)what;
+	/* asked twice: wait for nothing */
+	if (daemon->stopping)
+		_exit(128 + number);
+	stop(daemon);
+}
+
+static int log_leaving(const struct tenant *tenant, void *arg)
+{
+	(void)arg;
+	if (tenant->leaving)
+		log_event(LOG_NOTICE, "tenant-leaving",
+			  &(struct log_ctx){ .tenant = tenant->name },
+			  "it has no section any more, and goes when what it still has "
+			  "has ended: %" PRIu32 " sessions, %" PRIu32 " leases",
+			  tenant->n_sessions, tenant->n_leases);
+	return 0;
+}
+
+static void reload(struct daemon *daemon)
+{
+	static struct config fresh;
+	char restart[256];
+	int level;
+
+	config_default(&fresh);
+	if ((daemon->config_path && config_load(daemon->config_path, &fresh)) ||
+	    tenants_set(&daemon->tenants, fresh.tenants, fresh.n_tenants)) {
+		log_event(LOG_ERR, "reload-failed", NULL, "%s; nothing was changed",
+			  err_text());
+		return;
+	}
+	level = daemon->config.log_level;
+	(void)config_reload(&daemon->config, &fresh, restart, sizeof(restart));
+	control_reload(&daemon->control);
+	/* a change of the level hides this line in neither direction */
+	log_set_level(level > fresh.log_level ? level : fresh.log_level);
+	log_event(*restart ? LOG_WARNING : LOG_NOTICE, "reloaded", NULL, "%s%s%s",
+		  daemon->config_path ? daemon->config_path : "the defaults",
+		  *restart ? "; needs a restart: " : "", restart);
+	(void)tenants_each(&daemon->tenants, log_leaving, NULL);
+	log_set_level(daemon->config.log_level);
+}
+
+static void on_reload(evutil_socket_t number, short what, void *arg)
+{
+	struct daemon *daemon = arg;
+
+	(void)number;
+	(void)what;
+	if (daemon->stopping)
+		return;
+	systemd_reloading();
+	reload(daemon);
+	(void)describe(daemon);
+	systemd_ready("%s", daemon->status_text);
+}
+
+static int open_events(struct daemon *daemon)
+{
+	static const event_callback_fn callbacks[N_SIGNALS] = { on_stop, on_stop,
+								on_reload };
+	const struct timeval status_period = { .tv_sec = STATUS_S };
+
+	for (unsigned i = 0; i < N_SIGNALS; i++) {
+		daemon->signals[i] = evsignal_new(daemon->base, signal_numbers[i],
+						  callbacks[i], daemon);
+		if (!daemon->signals[i] || event_add(daemon->signals[i], NULL))
+			return err_set(-ENOMEM, "no memory for the signals");
+	}
+	daemon->status = event_new(daemon->base, -1, EV_PERSIST, on_status, daemon);
+	if (!daemon->status || event_add(daemon->status, &status_period))
+		return err_set(-ENOMEM, "no memory for the event of the status");
+	return systemd_watchdog_start(daemon->base);
+}
+
+/* ---- opening ---- */
 
 /* Ids are not used again after a restart: they go on from the clock, faster than leases
  * can be granted, and stay below 2^53, which JSON carries exactly. */
@@ -39,8 +232,8 @@ static int listen_on(struct daemon *daemon, const char *text)
 	err = listener_parse(text, daemon->config.port, &address);
 	if (err)
 		return err;
-	err = listener_open(daemon->base, &daemon->control, daemon->connections,
-			    &address, &daemon->listeners[daemon->n_listeners]);
+	err = listener_open(&daemon->control, &address,
+			    &daemon->listeners[daemon->n_listeners]);
 	if (err && listener_skips(&address, err))
 		return 0;
 	if (!err)
@@ -51,14 +244,14 @@ static int listen_on(struct daemon *daemon, const char *text)
 /* The configuration knows nothing of the sockets that were passed. */
 static int check_passed(const struct daemon *daemon, const struct listener *listener)
 {
-	if (daemon->config.insecure || listener_is_loopback(listener))
+	if (daemon->config.insecure || listener->loopback)
 		return 0;
 	return err_set(
 		-EINVAL,
 		"the socket that was passed listens on %s, which is not loopback, and "
 		"auth = none accepts any client: add insecure = yes if every host "
 		"that reaches it is trusted",
-		listener_name(listener));
+		listener->name);
 }
 
 static int open_listeners(struct daemon *daemon, const struct systemd_fds *fds)
@@ -66,8 +259,7 @@ static int open_listeners(struct daemon *daemon, const struct systemd_fds *fds)
 	int err = 0;
 
 	for (unsigned i = 0; !err && i < fds->n_control; i++) {
-		err = listener_open_fd(daemon->base, &daemon->control,
-				       daemon->connections, fds->control[i],
+		err = listener_open_fd(&daemon->control, fds->control[i],
 				       &daemon->listeners[daemon->n_listeners]);
 		if (!err)
 			err = check_passed(daemon,
@@ -99,7 +291,7 @@ static void on_pool(void *ctx, const struct pool_status *status, const char *not
 
 static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
 {
-	progress_tell(ctx, done, bytes);
+	progress_report(ctx, done, bytes);
 }
 
 static void on_stays(const struct pool_params *params, const char *why)
@@ -119,154 +311,26 @@ static int open_pools(struct daemon *daemon)
 	};
 	int err;
 
-	err = plan_make(&plan, &daemon->config, daemon->ledger, daemon->keep,
+	err = plan_make(&plan, &daemon->config, daemon->ledger, daemon->fdstore,
 			leases_use_pool, on_stays);
 	if (!err)
 		err = pools_open(plan.pools, plan.n_pools, &events, &daemon->pools);
 	if (!err)
-		err = plan_record(&plan, daemon->pools, daemon->ledger, daemon->keep);
+		err = plan_record(&plan, daemon->pools, daemon->ledger,
+				  daemon->fdstore);
 	return err;
 }
 
-/* ---- what outlasted the last process ---- */
-
-/* A tenant without a section leaves when the last of what it had has ended. */
-static struct tenant *restored_tenant(void *ctx, const char *name)
+static int open_state(struct daemon *daemon, const struct systemd_fds *fds)
 {
-	static struct config defaults;
-	struct daemon *daemon = ctx;
-	struct tenant_params params;
-
-	config_default(&defaults);
-	params = defaults.tenants[0];
-	(void)snprintf(params.name, sizeof(params.name), "%s", name);
-	return tenants_ensure(&daemon->tenants, &params);
-}
-
-static struct lease_client *restored_holder(void *ctx, uint64_t session)
-{
-	struct daemon *daemon = ctx;
-
-	return sessions_holder(daemon->sessions, session);
-}
-
-static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
-{
-	(void)ctx;
-	log_event(LOG_ERR, "lease-lost", &(struct log_ctx){ .lease = id }, "\"%s\": %s",
-		  name, why);
-}
-
-static int restore(struct daemon *daemon)
-{
-	const struct leases_restore with = { .tenant = restored_tenant,
-					     .client = restored_holder,
-					     .lost = on_lost,
-					     .ctx = daemon };
-	int err = sessions_restore(daemon->sessions, &with);
-	unsigned n;
-
-	if (!err)
-		err = leases_restore(daemon->leases, &with);
-	if (!err)
-		err = pools_settle(daemon->pools);
-	if (err == -EBADMSG || err == -EINVAL)
-		return err_set(err, "%s; %s", err_text(), fdstore_remedy(daemon->keep));
-	n = leases_count(daemon->leases);
-	if (!err && sessions_count(daemon->sessions) + n > 0)
-		log_event(LOG_NOTICE, "restored", NULL,
-			  "%u sessions and %u leases of the last process",
-			  sessions_count(daemon->sessions), n);
-	return err;
-}
-
-/* Often the name is misspelt. */
-static void warn_missing(const struct daemon *daemon, const struct pool_params *pool)
-{
-	const char *name = endpoints_missing(daemon->control.endpoints, pool);
-
-	if (name)
-		log_event(LOG_WARNING, "device-not-served",
-			  &(struct log_ctx){ .pool = pool->name, .device = name },
-			  "[pool %s] devices: no RDMA device %s is served now; when it "
-			  "is there, restart rmemd",
-			  pool->name, name);
-}
-
-static void set_endpoints(struct daemon *daemon)
-{
-	const struct endpoints *endpoints = daemon->control.endpoints;
-
-	for (unsigned i = 0; i < pools_count(daemon->pools); i++) {
-		const struct pool_params *pool = pools_params(daemon->pools, i);
-		unsigned through = endpoints_of_pool(endpoints, pool);
-
-		warn_missing(daemon, pool);
-		pools_set_endpoints(daemon->pools, i, through);
-		if (through != endpoints_all(endpoints))
-			daemon->control.sole |= through;
-	}
-}
-
-static void on_reclaim(void *ctx)
-{
-	struct daemon *daemon = ctx;
-
-	leases_reclaim(daemon->leases);
-}
-
-static bool on_in_the_way(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
-{
-	const struct daemon *daemon = ctx;
-
-	return leases_describe_reclaimed(daemon->leases, pool, buf, buf_bytes);
-}
-
-static const struct resizes_events resizes_events = {
-	.reclaim = on_reclaim,
-	.in_the_way = on_in_the_way,
-};
-
-static int open_tables(struct daemon *daemon)
-{
-	struct control *control = &daemon->control;
-	uint64_t id = first_id();
-	int err;
-
-	err = open_pools(daemon);
-	if (err)
-		return err;
-	pools_set_scrub_rate(daemon->pools, daemon->config.scrub_rate);
-	set_endpoints(daemon);
-	pools_set_extent_max(daemon->pools, endpoints_segment_max(control->endpoints));
-	loop_count_memory(daemon);
-	err = leases_open(daemon->pools, daemon->ledger, &loop_leases_events, daemon,
-			  id, &daemon->leases);
-	if (err)
-		return err;
-	control->leases = daemon->leases;
-	err = sessions_open(control, &loop_sessions_events, daemon, id,
-			    &daemon->sessions);
-	if (err)
-		return err;
-	control->sessions = daemon->sessions;
-	err = restore(daemon);
-	if (err)
-		return err;
-	return resizes_open(daemon->pools, daemon->ledger, &resizes_events, daemon,
-			    &daemon->resizes);
-}
-
-static int open_kept(struct daemon *daemon, const struct systemd_fds *fds)
-{
-	int err = fdstore_open(daemon->config.state, fds, &daemon->keep);
+	int err = fdstore_open(daemon->config.state, fds, &daemon->fdstore);
 
 	if (err)
 		return err;
-	err = ledger_open(fdstore_ledger(daemon->keep), &daemon->ledger);
+	err = ledger_open(fdstore_ledger(daemon->fdstore), &daemon->ledger);
 	if (err == -EPROTONOSUPPORT || err == -EBADMSG)
-		return err_set(err, "%s; %s", err_text(), fdstore_remedy(daemon->keep));
-	daemon->control.ledger = daemon->ledger;
+		return err_set(err, "%s; %s", err_text(),
+			       fdstore_remedy(daemon->fdstore));
 	return err;
 }
 
@@ -274,31 +338,44 @@ static int open_control(struct daemon *daemon)
 {
 	struct control *control = &daemon->control;
 
+	daemon->base = event_base_new();
+	if (!daemon->base)
+		return err_set(-ENOMEM, "no event loop");
+	control->base = daemon->base;
 	control->config = &daemon->config;
 	control->tenants = &daemon->tenants;
-	if (gethostname(control->server, sizeof(control->server) - 1))
-		control->server[0] = '\0';
-	return connections_open(daemon->base, control, &daemon->connections);
+	control->ledger = daemon->ledger;
+	control->first_id = first_id();
+	return control_open(control);
+}
+
+static int start_control(struct daemon *daemon)
+{
+	int err = control_start(&daemon->control, daemon->pools);
+
+	if (err == -EBADMSG || err == -EINVAL)
+		return err_set(err, "%s; %s", err_text(),
+			       fdstore_remedy(daemon->fdstore));
+	return err;
 }
 
 static void fill_sources(struct daemon *daemon)
 {
 	struct admin_sources *sources = &daemon->sources;
+	const struct control *control = &daemon->control;
 
-	*sources = (struct admin_sources){
-		.config = &daemon->config,
-		.counters = &daemon->control.counters,
-		.endpoints = daemon->control.endpoints,
-		.leases = daemon->leases,
-		.pools = daemon->pools,
-		.sessions = daemon->sessions,
-		.tenants = &daemon->tenants,
-		.n_listeners = daemon->n_listeners,
-		.verbs_missing = fabrics_verbs_missing(daemon->fabrics),
-		.started_ms = daemon->started_ms,
-	};
+	sources->config = &daemon->config;
+	sources->counters = &control->counters;
+	sources->endpoints = &control->endpoints;
+	sources->leases = control->leases;
+	sources->pools = daemon->pools;
+	sources->sessions = control->sessions;
+	sources->tenants = &daemon->tenants;
+	sources->n_listeners = daemon->n_listeners;
+	if (*daemon->verbs_missing)
+		sources->verbs_missing = daemon->verbs_missing;
 	for (unsigned i = 0; i < daemon->n_listeners; i++)
-		sources->listeners[i] = listener_name(daemon->listeners[i]);
+		sources->listeners[i] = daemon->listeners[i]->name;
 }
 
 static int open_all(struct daemon *daemon)
@@ -313,17 +390,14 @@ static int open_all(struct daemon *daemon)
 	err = systemd_listen_fds(&fds);
 	if (err)
 		return err;
-	err = open_kept(daemon, &fds);
+	err = open_state(daemon, &fds);
 	if (err)
 		return err;
-	daemon->base = event_base_new();
-	if (!daemon->base)
-		return err_set(-ENOMEM, "no event loop");
 	err = open_control(daemon);
 	if (err)
 		return err;
-	/* sockets first: when one cannot be had there is no point in touching all the
-	 * memory; nobody is answered before the loop runs */
+	/* sockets first: without them there is no point in touching all the memory; no
+	 * client is answered before the loop runs */
 	err = open_listeners(daemon, &fds);
 	if (err)
 		return err;
@@ -331,16 +405,18 @@ static int open_all(struct daemon *daemon)
 			 fds.admin, &daemon->admin);
 	if (err)
 		return err;
-	err = fabrics_open(daemon->base, &daemon->config, &daemon->control,
-			   &daemon->fabrics);
+	err = fabrics_open(&daemon->control, daemon->verbs_missing,
+			   sizeof(daemon->verbs_missing));
 	if (err)
 		return err;
-	daemon->control.endpoints = fabrics_endpoints(daemon->fabrics);
-	err = open_tables(daemon);
+	err = open_pools(daemon);
+	if (err)
+		return err;
+	err = start_control(daemon);
 	if (err)
 		return err;
 	fill_sources(daemon);
-	return loop_open(daemon);
+	return open_events(daemon);
 }
 
 int daemon_open(const struct config *config, const char *config_path,
@@ -352,8 +428,7 @@ int daemon_open(const struct config *config, const char *config_path,
 	if (!daemon)
 		return err_set(-ENOMEM, "no memory for the daemon");
 	daemon->config = *config;
-	daemon->started_ms = clock_now_ms();
-	daemon->sessions_next_ms = UINT64_MAX;
+	daemon->sources.started_ms = clock_now_ms();
 	tenants_init(&daemon->tenants);
 	if (config_path) {
 		daemon->config_path = strdup(config_path);
@@ -373,37 +448,42 @@ int daemon_open(const struct config *config, const char *config_path,
 
 static void log_ready(const struct daemon *daemon)
 {
-	const struct endpoints *endpoints = daemon->control.endpoints;
+	const struct endpoints *endpoints = &daemon->control.endpoints;
 	char text[512] = "";
 	size_t len = 0;
 
 	for (unsigned i = 0; i < daemon->n_listeners && len < sizeof(text); i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
-					i ? ", " : "",
-					listener_name(daemon->listeners[i]));
+					i ? ", " : "", daemon->listeners[i]->name);
 	for (unsigned i = 0; i < endpoints->n && len < sizeof(text); i++) {
-		const struct fabric_endpoint *facts = endpoints->at[i].facts;
+		const struct fabric_endpoint *info = endpoints->at[i].info;
 		char port[24] = " directly";
 
-		if (!(facts->flags & FABRIC_ENDPOINT_DIRECT))
+		if (!(info->flags & FABRIC_ENDPOINT_DIRECT))
 			(void)snprintf(port, sizeof(port), " port %u",
-				       facts->address.port);
+				       info->address.port);
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s%s%s%s",
 					i ? ", " : "; data by ",
 					endpoints->at[i].ops->name, port,
-					*facts->device ? " on " : "", facts->device);
+					*info->device ? " on " : "", info->device);
 	}
 	log_event(LOG_NOTICE, "ready", NULL, "listening on %s", text);
 }
 
 int daemon_run(struct daemon *daemon)
 {
-	(void)loop_describe(daemon);
+	(void)describe(daemon);
 	log_ready(daemon);
 	systemd_ready("%s", daemon->status_text);
 	if (event_base_dispatch(daemon->base) < 0)
 		return err_set(-EIO, "the event loop failed");
 	return 0;
+}
+
+static void event_drop(struct event *event)
+{
+	if (event)
+		event_free(event);
 }
 
 void daemon_close(struct daemon *daemon)
@@ -413,17 +493,16 @@ void daemon_close(struct daemon *daemon)
 	admin_close(daemon->admin);
 	while (daemon->n_listeners > 0)
 		listener_close(daemon->listeners[--daemon->n_listeners]);
-	connections_close(daemon->connections);
-	/* no key is alive and no event comes after this */
-	fabrics_close(daemon->fabrics);
-	leases_close(daemon->leases);
-	sessions_close(daemon->sessions);
+	control_close(&daemon->control);
 	tenants_destroy(&daemon->tenants);
-	loop_close(daemon);
-	resizes_close(daemon->resizes);
+	log_ratelimit_flush();
+	systemd_watchdog_stop();
+	event_drop(daemon->status);
+	for (unsigned i = 0; i < N_SIGNALS; i++)
+		event_drop(daemon->signals[i]);
 	pools_close(daemon->pools);
 	ledger_close(daemon->ledger);
-	fdstore_close(daemon->keep);
+	fdstore_close(daemon->fdstore);
 	if (daemon->base)
 		event_base_free(daemon->base);
 	free(daemon->config_path);

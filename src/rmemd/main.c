@@ -10,32 +10,28 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "base/standard_fds.h"
 #include "rmemd/config/config.h"
 #include "rmemd/daemon.h"
 #include "rmemd/system/systemd.h"
 #include "rmemd/system/log_ratelimit.h"
 
 #define DEFAULT_PATH SYSCONFDIR "/rmem/rmemd.conf"
-#define LETTERS ":c:h"
 #define EXIT_USAGE 2
 #define EXIT_CONFIG 78 /* EX_CONFIG of sysexits.h; rmemd.service does not try again */
 
-struct options {
-	const char *path; /* NULL: the default one, if it exists */
-	bool check;
-};
+static const char *config_path; /* NULL: the default one, if it exists */
+static bool check, help, version;
 
-static void usage(void)
-{
-	(void)printf("usage: rmemd [-c FILE] [--check-config]\n"
-		     "Lend the memory of this host.\n"
-		     "\n"
-		     "  -c, --config FILE   read FILE instead of " DEFAULT_PATH "\n"
-		     "      --check-config  say whether the configuration is good, "
-		     "and exit\n"
-		     "      --version       print the version, and exit\n"
-		     "  -h, --help          print this, and exit\n");
-}
+static const struct option_row options[] = {
+	{ "config", 'c', OPTION_TEXT, &config_path, .argument = "FILE",
+	  .help = "read FILE instead of" OPTION_INDENT DEFAULT_PATH },
+	{ "check-config", 0, OPTION_FLAG, &check,
+	  .help = "say whether the configuration is good, and exit" },
+	{ "version", 0, OPTION_LAST, &version, .help = "print the version, and exit" },
+	{ "help", 'h', OPTION_LAST, &help, .help = "print this, and exit" },
+	{ 0 },
+};
 
 static int usage_error(void)
 {
@@ -44,41 +40,22 @@ static int usage_error(void)
 }
 
 /* Returns -1 to go on, or the exit status. */
-static int parse(int argc, char **argv, struct options *options)
+static int parse(int argc, char **argv)
 {
-	enum { OPTION_CHECK = 256, OPTION_VERSION };
-	static const struct option known[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "check-config", no_argument, NULL, OPTION_CHECK },
-		{ "version", no_argument, NULL, OPTION_VERSION },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option;
+	int err = option_parse(NULL, options, false, argc, argv);
 
-	while ((option = getopt_long(argc, argv, LETTERS, known, NULL)) != -1) {
-		switch (option) {
-		case 'c':
-			options->path = optarg;
-			break;
-		case OPTION_CHECK:
-			options->check = true;
-			break;
-		case OPTION_VERSION:
-			(void)puts("rmemd " PACKAGE_VERSION);
-			return EXIT_SUCCESS;
-		case 'h':
-			usage();
-			return EXIT_SUCCESS;
-		default:
-			(void)option_error(option, LETTERS, argv);
-			return usage_error();
-		}
+	if (!err && optind < argc)
+		err = err_set(-EINVAL, "unexpected argument %s", argv[optind]);
+	if (err < 0)
+		return usage_error();
+	if (version)
+		(void)puts("rmemd " PACKAGE_VERSION);
+	if (help) {
+		(void)printf("usage: rmemd [-c FILE] [--check-config]\n"
+			     "Lend the memory of this host.\n\n");
+		option_help(options);
 	}
-	if (optind == argc)
-		return -1;
-	(void)err_set(-EINVAL, "unexpected argument %s", argv[optind]);
-	return usage_error();
+	return err ? EXIT_SUCCESS : -1;
 }
 
 /* *path becomes NULL when the defaults serve because the default file does not exist. */
@@ -104,8 +81,8 @@ static int fail(int status)
 	return status;
 }
 
-/* After EXIT_CONFIG the service manager does not try again, and gives up what it keeps: not as
- * long as somebody has something in it. */
+/* After EXIT_CONFIG the service manager does not try again and gives up the memory that it keeps,
+ * which must not happen while there are leases in it. */
 static int config_status(bool kept)
 {
 	return kept ? EXIT_FAILURE : EXIT_CONFIG;
@@ -124,7 +101,7 @@ static int serve(const struct config *config, const char *path, bool kept)
 	log_event(LOG_NOTICE, "started", NULL, "rmemd " PACKAGE_VERSION ", %s",
 		  path ? path : "no configuration file: the defaults");
 	err = daemon_open(config, path, &daemon);
-	/* what this host cannot ever do is asked for by the configuration */
+	/* -EINVAL: the configuration asks for something that this host can never do */
 	if (err)
 		return fail(err == -EINVAL ? config_status(kept) : EXIT_FAILURE);
 	err = daemon_run(daemon);
@@ -140,15 +117,16 @@ static int serve(const struct config *config, const char *path, bool kept)
 int main(int argc, char **argv)
 {
 	static struct config config;
-	struct options options = { 0 };
 	bool kept = systemd_passed_ledger();
 	int status, err;
 
-	status = parse(argc, argv, &options);
+	if (standard_fds_open())
+		return fail(EXIT_FAILURE);
+	status = parse(argc, argv);
 	if (status >= 0)
 		return status;
-	err = load(&options.path, &config);
-	if (err && options.check) {
+	err = load(&config_path, &config);
+	if (err && check) {
 		(void)fprintf(stderr, "rmemd: %s\n", err_text());
 		return EXIT_CONFIG;
 	}
@@ -156,8 +134,8 @@ int main(int argc, char **argv)
 		log_set_sink(systemd_log_sink(CONFIG_LOG_AUTO));
 		return fail(config_status(kept));
 	}
-	if (!options.check)
-		return serve(&config, options.path, kept);
-	(void)printf("%s: good\n", options.path ? options.path : "the defaults");
+	if (!check)
+		return serve(&config, config_path, kept);
+	(void)printf("%s: good\n", config_path ? config_path : "the defaults");
 	return EXIT_SUCCESS;
 }

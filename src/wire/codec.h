@@ -21,8 +21,7 @@ int wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t buf_bytes);
 /* Set the id of an encoded frame. */
 void wire_frame_number(uint8_t *frame, uint64_t id);
 
-/* Look at the first bytes of a stream: the length of the frame that starts there, 0 when
- * there are too few bytes to tell, or
+/* The length of the frame at the start of a stream; 0: too few bytes to tell; or
  *   -EPROTO    no frame can have this length (text says which) */
 int wire_frame_bytes(const uint8_t *buf, size_t bytes);
 

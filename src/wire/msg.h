@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control protocol: every message, its fields, their limits, and the protocol version
- * that brought it.  Structures, encoder, decoder, names and the manual page follow this
- * table.  A field is only ever added together with a new version.
+/* The control protocol: each message with its fields, their limits, and the protocol version
+ * that introduced it.  Structures, encoder, decoder, names and the manual page follow this
+ * table.  A field is added only together with a new version.
  *
  * A frame is a header of WIRE_HEADER_BYTES and a body, all little-endian:
  *
  *   u32 bytes     of the whole frame, header included
  *   u16 type      a message's number
  *   u16 zero
- *   u64 id        of a request, chosen by the client, above 0 and rising as long as
- *                 the session lasts; a reply repeats it; 0 in events
+ *   u64 id        chosen by the client for a request: above 0, and higher than the ids
+ *                 of all earlier requests of the session; a reply repeats it; 0 in events
  *
  * In a body STR is u16 length and UTF-8 without control characters, LIST is u16 count and
- * items.  A request is answered by the reply named like it, by OK, or by ERROR.
+ * items.  The reply to a request is ERROR, or the reply that answers it in the table
+ * WIRE_REPLIES, or OK if no reply there does.
  *
- * A request takes effect once: what has no answer when the connection is lost is sent
- * again with its id once the session has resumed, in order and before new requests, and
- * gets the answer it had; a lease is described as it is then.  One so old that its answer
- * is not kept any more gets EPROTO. */
+ * A request takes effect once.  After a lost connection the client resumes the session and first
+ * sends its unanswered requests again, with their ids and in order.  The server repeats a reply
+ * that it gave before; a repeated `lease` has the lease's present state.  A request fails with
+ * EPROTO if the server has already dropped its reply. */
 #ifndef WIRE_MSG_H
 #define WIRE_MSG_H
 
@@ -38,7 +39,7 @@
 #define WIRE_KEYS_MAX (WIRE_SEGMENTS_MAX * WIRE_ENDPOINTS_MAX)
 #define WIRE_ENTRIES_MAX 64
 #define WIRE_NOTICES_MAX 256
-/* notice.lost: so many or more */
+/* of notice.lost: this number or more */
 #define WIRE_LOST_MAX UINT32_MAX
 
 /* Values of fields. */
@@ -49,17 +50,17 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 /* endpoint.flags: the device reports refused writes as done (iWARP); the client confirms
  * each write with a read on the same channel */
 #define WIRE_ENDPOINT_CONFIRM 1u
-/* the device does compare-and-swap and fetch-and-add */
+/* the device has compare-and-swap and fetch-and-add */
 #define WIRE_ENDPOINT_ATOMICS 2u
-/* the server does in-band requests there */
+/* the server accepts in-band requests at this endpoint */
 #define WIRE_ENDPOINT_INBAND 4u
-/* data connections are set up by join_channel, not by rdma_cm; port and, where the device has
- * no IP address, the address are those of its port on the fabric: a GID */
+/* data connections are set up by join_channel, not by rdma_cm; `port`, and the `address` of a
+ * device without IP address, a GID, are those of the device's port */
 #define WIRE_ENDPOINT_DIRECT 8u
-/* there is memory that is lent through this endpoint and not through all RDMA devices: who
- * wants to reach all of it has a channel here */
+/* some memory is lent through this endpoint but not through all RDMA devices: to reach all memory a
+ * client needs a channel here */
 #define WIRE_ENDPOINT_SOLE 16u
-/* where memory is to lie */
+/* placement of memory */
 enum wire_placement {
 	WIRE_PLACE_NODE = 0,       /* on a node, or any */
 	WIRE_PLACE_DEVICE = 1,     /* on the node of a device */
@@ -68,9 +69,9 @@ enum wire_placement {
 enum wire_reason {
 	WIRE_REASON_FREED = 1,    /* another session freed or replaced it */
 	WIRE_REASON_EXPIRED = 2,  /* its time to live is over */
-	WIRE_REASON_REVOKED = 3,  /* the administrator took it */
+	WIRE_REASON_REVOKED = 3,  /* the administrator revoked it */
 	WIRE_REASON_SHUTDOWN = 4, /* the server stops */
-	WIRE_REASON_FENCED = 5,   /* no sign of life in time */
+	WIRE_REASON_FENCED = 5,   /* no message from the client in time */
 	WIRE_REASON_TRIMMED = 6,  /* the lease became shorter */
 };
 
@@ -85,12 +86,12 @@ enum wire_reason {
 	STR(device, WIRE_LABEL_MAX)
 
 #define WIRE_FIELDS_segment(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(bytes) /* that the lease uses of it */                  \
+	U64(bytes) /* that the lease uses */                        \
 	I32(node)                                                   \
 	U64(page_bytes)                                             \
-	U8(endpoints) /* it is lent through, a bit each; 0: none, now */
+	U8(endpoints) /* that lend it, a bit each; 0: none at present */
 
-/* One segment made reachable through one endpoint. */
+/* The rkey of one segment at one endpoint. */
 #define WIRE_FIELDS_key(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U8(segment)                                             \
 	U8(endpoint)                                            \
@@ -101,7 +102,7 @@ enum wire_reason {
 	U64(lease)                                                \
 	U64(bytes)                                                \
 	U64(age_ms)                                               \
-	U64(ttl_ms) /* left; 0: for ever */                       \
+	U64(ttl_ms) /* left; 0: no limit */                       \
 	U32(sessions)                                             \
 	U32(segments)                                             \
 	STR(name, WIRE_NAME_MAX)
@@ -110,10 +111,10 @@ enum wire_reason {
 #define WIRE_FIELDS_notice(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U64(lease)                                                 \
 	U32(value)                                                 \
-	U32(lost) /* of this lease, before this one: there was no room for them */
+	U32(lost) /* notices of this lease dropped before this one, for lack of room */
 
-/* One side's end of a data connection: its queue pair, where that is on the fabric, and the
- * most it takes of what both settle at the lesser. */
+/* One side of a data connection: its queue pair, its address on the fabric, and its limits;
+ * the lower limit of both sides holds. */
 #define WIRE_END(U8, U16, U32, RAW)                 \
 	U32(qpn)                                    \
 	U32(psn) /* of the first packet it sends */ \
@@ -124,7 +125,7 @@ enum wire_reason {
 	U8(rd_atomic)                               \
 	U8(retry_count)                             \
 	U8(rnr_retry_count)
-/* From one that has an end to another. */
+/* Copy the end from one message to another. */
 #define WIRE_END_COPY(to, from)                                  \
 	do {                                                     \
 		(to)->qpn = (from)->qpn;                         \
@@ -139,18 +140,18 @@ enum wire_reason {
 	} while (0)
 
 /* Messages: fields. */
-#define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)            \
-	U32(magic)                                                           \
-	U16(version_min)                                                     \
-	U16(version_max)                                                     \
-	U32(capabilities) /* none yet: 0 */                                  \
-	U8(fabric)                                                           \
-	STR(tenant, WIRE_LABEL_MAX)                                          \
-	STR(client, WIRE_LABEL_MAX)                                          \
-	U64(resume)                  /* session to resume, 0: a new one */   \
-	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                   \
-	U8(channel) /* the fabric of a first data connection; 0: none */     \
-	/* the client's end of that, to be joined at once; qpn 0: not yet */ \
+#define WIRE_FIELDS_hello(U8, U16, U32, U64, I32, STR, RAW, LIST)          \
+	U32(magic)                                                         \
+	U16(version_min)                                                   \
+	U16(version_max)                                                   \
+	U32(capabilities) /* none yet: 0 */                                \
+	U8(fabric)                                                         \
+	STR(tenant, WIRE_LABEL_MAX)                                        \
+	STR(client, WIRE_LABEL_MAX)                                        \
+	U64(resume)                  /* session to resume, 0: a new one */ \
+	RAW(token, WIRE_TOKEN_BYTES) /* of that session */                 \
+	U8(channel) /* the fabric of a first data connection; 0: none */   \
+	/* the client's end of it, to be joined at once; qpn 0: later */   \
 	WIRE_END(U8, U16, U32, RAW)
 
 #define WIRE_FIELDS_welcome(U8, U16, U32, U64, I32, STR, RAW, LIST)               \
@@ -168,11 +169,11 @@ enum wire_reason {
 	LIST(endpoints, endpoint, WIRE_ENDPOINTS_MAX)                             \
 	U32(channel) /* granted to a new session that asked for it; 0: none */    \
 	U8(endpoint) /* through this one */                                       \
-	/* the server's end of that, where it is joined; qpn 0: it is not */      \
+	/* the server's end of it if it is joined; qpn 0: it is not */            \
 	WIRE_END(U8, U16, U32, RAW)
 
 #define WIRE_FIELDS_open_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(endpoint)
-/* Where the endpoint is by now; family 0: as the welcome says. */
+/* The current address of the endpoint; family 0: that of the welcome. */
 #define WIRE_FIELDS_channel(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U32(channel)                                                \
 	U8(family)                                                  \
@@ -187,18 +188,18 @@ enum wire_reason {
 	WIRE_END(U8, U16, U32, RAW)
 #define WIRE_FIELDS_channel_ended(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(channel)
 
-#define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST)                         \
-	U64(bytes)                                                                           \
-	U64(align)                                                                           \
-	I32(node)                                                                            \
-	U64(ttl_ms)                                                                          \
-	STR(name, WIRE_NAME_MAX)                                                             \
-	U8(placement)                                                                        \
-	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */                   \
-	/* endpoints that the session uses or is going to, a bit each; 0: as its channels */ \
+#define WIRE_FIELDS_allocate(U8, U16, U32, U64, I32, STR, RAW, LIST)                        \
+	U64(bytes)                                                                          \
+	U64(align)                                                                          \
+	I32(node)                                                                           \
+	U64(ttl_ms)                                                                         \
+	STR(name, WIRE_NAME_MAX)                                                            \
+	U8(placement)                                                                       \
+	STR(device, WIRE_LABEL_MAX) /* of WIRE_PLACE_DEVICE, else empty */                  \
+	/* endpoints that the session uses or will use, a bit each; 0: those of channels */ \
 	U8(reach)
 
-/* The answer to allocate, attach and resize.  Keys are for the endpoints through which the
+/* The reply to allocate, attach and resize.  Keys are for the endpoints through which the
  * session has, or had, a channel. */
 #define WIRE_FIELDS_lease(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U64(lease)                                                \
@@ -209,12 +210,12 @@ enum wire_reason {
 	STR(name, WIRE_NAME_MAX)                                  \
 	LIST(segments, segment, WIRE_SEGMENTS_MAX)                \
 	LIST(keys, key, WIRE_KEYS_MAX)                            \
-	/* as it was asked for; the segments say what it is */    \
+	/* as requested; the segments tell the actual nodes */    \
 	U8(placement)                                             \
 	I32(node) /* of WIRE_PLACE_DEVICE that of the device; -1: any */
 
 #define WIRE_FIELDS_free(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
-/* By name, or by id what the session has attached already: the keys anew. */
+/* By name; or by id, to get the keys of an attached lease again. */
 #define WIRE_FIELDS_attach(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U64(lease)                                                 \
 	U8(rights)                                                 \
@@ -237,22 +238,22 @@ enum wire_reason {
 #define WIRE_FIELDS_stat(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	STR(name, WIRE_NAME_MAX)
 #define WIRE_FIELDS_list(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(after) /* a lease id: go on behind it */             \
+	U64(after) /* a lease id: continue after it */           \
 	STR(prefix, WIRE_NAME_MAX)
-/* The answer to stat (one entry) and list; more: ask again after the last entry. */
+/* The reply to stat (one entry) and list; more: list again after the last entry. */
 #define WIRE_FIELDS_entries(U8, U16, U32, U64, I32, STR, RAW, LIST) \
 	U8(more)                                                    \
 	LIST(entries, entry, WIRE_ENTRIES_MAX)
-/* Through this endpoint the session is about to do atomics on the lease. */
-#define WIRE_FIELDS_fix_home(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U64(lease)                                                   \
+/* The session is about to post atomics on the lease through this endpoint. */
+#define WIRE_FIELDS_fix_atomic_device(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                            \
 	U8(endpoint)
-/* The answer: the one place where atomics of this lease are done, for as long as it lives;
- * an endpoint of another fabric or device gives other sessions' atomics no protection. */
-#define WIRE_FIELDS_home(U8, U16, U32, U64, I32, STR, RAW, LIST) \
-	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */    \
+/* The reply: the one device that executes the atomics of this lease until the lease ends.
+ * Atomics through another fabric or device are not atomic with those. */
+#define WIRE_FIELDS_atomic_device(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U8(fabric) /* WIRE_FABRIC_TCP or WIRE_FABRIC_VERBS */             \
 	STR(device, WIRE_LABEL_MAX)
-/* Have the lease's notifications told from now on, or no more. */
+/* Start, or stop, to send the lease's notifications to this session. */
 #define WIRE_FIELDS_watch(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
 #define WIRE_FIELDS_unwatch(U8, U16, U32, U64, I32, STR, RAW, LIST) U64(lease)
 #define WIRE_FIELDS_ping(U8, U16, U32, U64, I32, STR, RAW, LIST)
@@ -270,12 +271,12 @@ enum wire_reason {
 	U64(lease)                                                  \
 	U8(reason)
 #define WIRE_FIELDS_draining(U8, U16, U32, U64, I32, STR, RAW, LIST) U32(deadline_ms)
-/* In the way of a pool that becomes shorter; what is said last of a lease counts.  revoke: after
- * wait_ms it ends; else the pool stays as it is then. */
-#define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST)  \
-	U64(lease)                                                     \
-	U64(bytes) /* of it that are wanted back; 0: none, any more */ \
-	U64(wait_ms)                                                   \
+/* The lease has memory in the part that a shrinking pool gives up.  The last message about a lease
+ * counts.  After wait_ms the lease ends if revoke is set; otherwise the pool keeps its size. */
+#define WIRE_FIELDS_shrinking(U8, U16, U32, U64, I32, STR, RAW, LIST) \
+	U64(lease)                                                    \
+	U64(bytes) /* wanted back; 0: none any more */                \
+	U64(wait_ms)                                                  \
 	U8(revoke)
 #define WIRE_FIELDS_closing(U8, U16, U32, U64, I32, STR, RAW, LIST) U8(reason)
 #define WIRE_FIELDS_notified(U8, U16, U32, U64, I32, STR, RAW, LIST) \
@@ -283,26 +284,27 @@ enum wire_reason {
 
 #define WIRE_ITEMS(I) I(endpoint) I(segment) I(key) I(entry) I(notice)
 
-/* M(name, number, since version, what it does) */
-#define WIRE_REQUESTS(M)                                                             \
-	M(hello, 0x01, 1, "open or resume a session; first on a connection")         \
-	M(open_channel, 0x02, 1, "ask for a data connection through an endpoint")    \
-	M(close_channel, 0x03, 1, "the data connection is not used any more")        \
-	M(allocate, 0x04, 1, "borrow memory")                                        \
-	M(free, 0x05, 1, "end a lease")                                              \
-	M(attach, 0x06, 1, "make a lease reachable for this session")                \
-	M(detach, 0x07, 1, "give a lease up in this session")                        \
-	M(renew, 0x08, 1, "start a lease's time to live anew")                       \
-	M(rename, 0x09, 1, "name a lease")                                           \
-	M(resize, 0x0a, 1, "make a lease longer or shorter")                         \
-	M(remove, 0x0b, 1, "end a lease by its name")                                \
-	M(stat, 0x0c, 1, "describe a named lease")                                   \
-	M(list, 0x0d, 1, "describe the tenant's named leases")                       \
-	M(ping, 0x0e, 1, "sign of life; renews the session")                         \
-	M(bye, 0x0f, 1, "end the session")                                           \
-	M(fix_home, 0x10, 1, "learn where a lease's atomics are done, or decide it") \
-	M(watch, 0x11, 1, "have a lease's notifications told")                       \
-	M(unwatch, 0x12, 1, "have them told no more")                                \
+/* M(name, number, since version, purpose) */
+#define WIRE_REQUESTS(M)                                                          \
+	M(hello, 0x01, 1, "open or resume a session; first on a connection")      \
+	M(open_channel, 0x02, 1, "ask for a data connection through an endpoint") \
+	M(close_channel, 0x03, 1, "end a data connection")                        \
+	M(allocate, 0x04, 1, "borrow memory")                                     \
+	M(free, 0x05, 1, "end a lease")                                           \
+	M(attach, 0x06, 1, "make a lease reachable for this session")             \
+	M(detach, 0x07, 1, "end the access of this session to a lease")           \
+	M(renew, 0x08, 1, "start a lease's time to live again")                   \
+	M(rename, 0x09, 1, "name a lease")                                        \
+	M(resize, 0x0a, 1, "make a lease longer or shorter")                      \
+	M(remove, 0x0b, 1, "end a lease by its name")                             \
+	M(stat, 0x0c, 1, "describe a named lease")                                \
+	M(list, 0x0d, 1, "describe the tenant's named leases")                    \
+	M(ping, 0x0e, 1, "heartbeat; renews the session")                         \
+	M(bye, 0x0f, 1, "end the session")                                        \
+	M(fix_atomic_device, 0x10, 1,                                             \
+	  "learn or choose the device of a lease's atomics")                      \
+	M(watch, 0x11, 1, "start the notifications of a lease")                   \
+	M(unwatch, 0x12, 1, "stop them")                                          \
 	M(join_channel, 0x13, 1, "connect a data connection's queue pairs")
 #define WIRE_REPLIES(M)                                          \
 	M(error, 0x40, 1, "the request failed")                  \
@@ -311,15 +313,15 @@ enum wire_reason {
 	M(channel, 0x43, 1, "answers open_channel")              \
 	M(lease, 0x44, 1, "answers allocate, attach and resize") \
 	M(entries, 0x45, 1, "answers stat and list")             \
-	M(home, 0x46, 1, "answers fix_home")                     \
+	M(atomic_device, 0x46, 1, "answers fix_atomic_device")   \
 	M(joined, 0x47, 1, "answers join_channel")
 #define WIRE_EVENTS(M)                                                           \
 	M(revoked, 0x80, 1, "a lease has ended")                                 \
 	M(changed, 0x81, 1, "a lease's segments changed: attach it again by id") \
-	M(draining, 0x82, 1, "the server will stop; move what matters")          \
+	M(draining, 0x82, 1, "the server will stop; move the data")              \
 	M(closing, 0x83, 1, "the server ends the session")                       \
 	M(notified, 0x84, 1, "notifications of leases that are watched")         \
-	M(channel_ended, 0x85, 1, "a data connection over RDMA is no more")      \
+	M(channel_ended, 0x85, 1, "a data connection over RDMA has ended")       \
 	M(shrinking, 0x86, 1, "the server wants memory of a lease back")
 #define WIRE_MESSAGES(M) WIRE_REQUESTS(M) WIRE_REPLIES(M) WIRE_EVENTS(M)
 
@@ -356,7 +358,7 @@ struct wire_msg {
 	};
 };
 
-/* A type's name, or NULL for a number that is none. */
+/* A type's name; NULL: no message has this number. */
 const char *wire_type_name(unsigned number);
 
 #endif

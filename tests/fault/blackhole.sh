@@ -1,12 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One side of two machines whose cable loses every packet: blackhole.sh server | client.
-# Operations survive when it heals in time, otherwise they end by their time-out; the server
-# fences in time; a client that leaves meanwhile is not delayed; nothing is left behind.
-# From the mark hole.N to heal.N both machines drop packets that arrive.  They do not drop those
-# that leave: a device learns at once that its own host refuses a packet, and soft-RoCE of 6.12
-# does not recover when that was a packet of rdma_cm.
-#   RMEM_ROUNDS  of each hole, default 1
+# One side of two machines whose cable loses every packet for a while (a hole):
+# blackhole.sh server | client.  Claims:
+# - an operation survives a hole that is shorter than its time-out, otherwise it ends by it;
+# - the server fences the client in time;
+# - a client that ends during a hole is not delayed;
+# - nothing is left behind.
+# From the mark hole.N to heal.N both machines drop the packets that arrive, not those that leave:
+# a device notices at once when its own host drops a packet, and soft-RoCE of 6.12 does not recover
+# if that packet was one of rdma_cm.
+#   RMEM_ROUNDS  of each kind of hole, default 1
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 # shellcheck source=tests/fault/lib.sh
@@ -36,7 +39,6 @@ now_ms()
 	echo $(($(date +%s%N) / 1000000))
 }
 
-# The server in a hole: it fences the client in time.
 server_hole()
 {
 	local start
@@ -44,13 +46,13 @@ server_hole()
 	log_mark
 	hole_open
 	start=$(now_ms)
-	rig-mark "swallows.$1"
+	rig-mark "drops.$1"
 	log_await '^session-fenced:' 20 || fail "a silent client is not fenced"
 	start=$(($(now_ms) - start))
-	# counted from the last message of the client, before the hole; a busy machine is late
+	# the fence time begins at the client's last message, before the hole; a busy machine is late
 	[ "$start" -le $((fence_ms * 3)) ] || fail "fenced after $start ms"
 	ok "hole $1: fenced after $start ms"
-	rig-await "heal.$1" 300 || fail "the client does not heal hole $1"
+	rig-await "heal.$1" 300 || fail "the client does not end hole $1"
 	hole_close
 	rig-mark "healed.$1"
 }
@@ -59,7 +61,7 @@ server_hole()
 client_hole()
 {
 	rig-mark "hole.$1"
-	rig-await "swallows.$1" || fail "the server does not come to hole $1"
+	rig-await "drops.$1" || fail "the server does not come to hole $1"
 	hole_open
 	sleep "$2"
 }
@@ -68,10 +70,10 @@ client_heal()
 {
 	hole_close
 	rig-mark "heal.$1"
-	rig-await "healed.$1" || fail "the server does not heal hole $1"
+	rig-await "healed.$1" || fail "the server does not end hole $1"
 }
 
-# The cable heals in time: no operation fails.
+# A hole shorter than the operations' time-out: none fails.
 client_short()
 {
 	timeout_ms=60000
@@ -83,7 +85,7 @@ client_short()
 	load_end
 }
 
-# Too long for operations, which end by their time-out, but not for the session.
+# A hole longer than the operations' time-out, but shorter than the session's grace time.
 client_long()
 {
 	timeout_ms=3000
@@ -99,7 +101,7 @@ client_long()
 	load_leave
 }
 
-# The server is not reachable when the program ends.
+# The program ends during the hole.
 client_leave()
 {
 	local start
@@ -126,7 +128,7 @@ if [ "$side" = server ]; then
 		server_hole "$n"
 	done
 	rig-await finished 300 || fail "the client does not end"
-	# the session of a client that left in a hole lives until its grace time is over
+	# the session of a client that ended during a hole exists until its grace time is over
 	kill -TERM "$server_pid"
 	process_await "$server_pid" 30 || fail "rmemd did not stop within 30 s of SIGTERM"
 	[ "$process_status" -eq 0 ] || fail "rmemd ended with status $process_status"

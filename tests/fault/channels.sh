@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 need jq
 
-one_thread_if_watched
+one_thread_with_tsan
 server_start
 deaths=${RMEM_DEATHS:-40}
 echo "break $deaths" | timeout $(((100 + 5 * deaths) * patience)) "$(built tests/fault/load)" "$uri" \

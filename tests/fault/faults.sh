@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every fault under a program that reads and writes: only operations that cannot be saved fail, no
-# byte is wrong, nothing hangs, and after the second round the daemon and the kernel have as
-# many objects open as after the first.
+# Every fault under a program that reads and writes.  Only operations that cannot succeed fail, no
+# byte is wrong, nothing hangs, and the second round leaves no open objects in the daemon and the
+# kernel that the first one did not leave.
 #   FAULTS       which faults, default those that need no RDMA device: refused flushed control server
 #   RMEM_ROUNDS  of each fault, default 2
 # shellcheck source=tests/integration/lib.sh
@@ -11,12 +11,12 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
-one_thread_if_watched
+one_thread_with_tsan
 rounds=${RMEM_ROUNDS:-2}
 grace=60s
 netdev=dummy0
 
-# ---- what is open ----
+# ---- open objects ----
 
 fds_open()
 {
@@ -29,8 +29,8 @@ rdma_open()
 	[ "$FABRIC" = tcp ] || rdma resource show | sed 's/^[0-9]*: //' | sort
 }
 
-# As much is open as before.  When the first channel of a client's domain has ended, its rdma_cm
-# identifier stays with the domain: one more, once.
+# The open objects are those of `fds` and `objects`.  One more rdma_cm identifier is allowed: the
+# identifier of a domain's first channel stays with the domain when that channel ends.
 open_same()
 {
 	local now ids='s/ cm_id [0-9]*//'
@@ -75,10 +75,10 @@ fault_control()
 	log_await '^session-resumed:' || fail "the session is not resumed"
 }
 
-# What was lent is lost with the daemon; the client gets ESTALE.
+# The leases are lost with the daemon; the client gets ESTALE.
 fault_server()
 {
-	load_tell lost
+	load_send lost
 	kill -KILL "$server_pid"
 	process_await "$server_pid" 20 || fail "a killed daemon does not end"
 	server_restart
@@ -87,9 +87,9 @@ fault_server()
 	load_start
 }
 
-# The port goes down and up.  Packets sent meanwhile may be lost.  Soft-RoCE loses its carrier only:
-# when it sends a message of rdma_cm over a device that is down, its GSI queue pair stays in ERR
-# until the link is deleted.
+# The port goes down and up; packets may be lost.  Soft-RoCE loses only its carrier: if it sends a
+# message of rdma_cm over a device that is down, its GSI queue pair stays in ERR until the link is
+# deleted.
 fault_port()
 {
 	local down=(carrier off) up=(carrier on)
@@ -102,8 +102,8 @@ fault_port()
 	log_await 'port active' || fail "no event for the port that came back"
 }
 
-# users_print PID: where this process waits, which processes have a device open and where each
-# of their threads waits, and the state of the load
+# users_print PID: the kernel stacks of this process and of each thread of processes that have a
+# device open, and the state of the load
 users_print()
 {
 	local process task
@@ -120,8 +120,8 @@ users_print()
 	cat "$dir/load.err"
 }
 
-# device_away COMMAND: run it while the device is removed; then the device is added again and is
-# served
+# device_away COMMAND: run it while the device is removed; then add the device, and wait until it
+# is served again
 device_away()
 {
 	local name type
@@ -138,17 +138,17 @@ device_away()
 	log_await 'being removed' || fail "no event for the device that was removed"
 	"$@"
 	rdma link add "$name" type "$type" netdev "$netdev"
-	log_await 'serves again' || fail "$name is back, and is not served"
+	log_await 'serves again' || fail "$name is added again, but is not served"
 }
 
-# Both ends of the sessions are on the device: they close it, and wait until it is back.
+# Both ends of the sessions use the device: they close it, and wait until it is added again.
 fault_removal()
 {
 	device_away sleep 1
 }
 
-# The GSI queue pair of soft-RoCE stays in ERR once a message of rdma_cm finds no route; one sent
-# after the address was deleted and before its GID was finds none.
+# The GSI queue pair of soft-RoCE stays in ERR once a message of rdma_cm finds no route, which
+# happens to one sent after the address was deleted and before the GID was.
 gsi_lost()
 {
 	rdma resource show qp | grep -q 'type GSI state ERR'
@@ -167,7 +167,7 @@ fault_address()
 	log_await "serves again, at ${new%/*}:" || fail "the listener does not follow"
 	rmemctl --json devices | jq -e --arg a "${new%/*}" \
 		'.devices[] | select(.fabric == "rdma") | .address == $a' >/dev/null ||
-		fail "rmemctl tells another address"
+		fail "rmemctl shows another address"
 	if gsi_lost; then
 		echo "the GSI queue pair is in ERR: the device is removed and added again"
 		device_away true
@@ -175,20 +175,20 @@ fault_address()
 	load break 4
 }
 
-# Sessions over TCP go on.  One over RDMA that begins later finds the device.
+# Sessions over TCP go on; a new session over RDMA uses the device.
 fault_device()
 {
-	rdma_use before
+	rdma_check before
 	device_away load run "$run"
-	rdma_use after
+	rdma_check after
 }
 
-# A program that puts and gets over RDMA.
-rdma_use()
+# rdma_check NAME: put and get a file over RDMA
+rdma_check()
 {
 	make_file "$dir/in" 100000
-	"$RMEM" -s "${uri%fabric=*}fabric=rdma" put "$1" "$dir/in" || fail "no RDMA $1"
-	"$RMEM" -s "${uri%fabric=*}fabric=rdma" get "$1" "$dir/out" || fail "no RDMA $1"
+	"$RMEM" -s "${uri%fabric=*}fabric=rdma" put "$1" "$dir/in" || fail "put over RDMA, $1"
+	"$RMEM" -s "${uri%fabric=*}fabric=rdma" get "$1" "$dir/out" || fail "get over RDMA, $1"
 	same "$dir/in" "$dir/out"
 	client rm "$1"
 }
@@ -200,7 +200,7 @@ for fault in "${faults[@]}"; do
 	uri=$uri_given
 	[ "$fault" != device ] || uri=${uri%fabric=*}fabric=tcp
 	if [ "$fault" = address ]; then
-		# the control connection keeps its address
+		# the control connection does not use the address that changes
 		server_stop
 		LISTEN=0.0.0.0
 		server_start
@@ -212,7 +212,7 @@ for fault in "${faults[@]}"; do
 		"fault_$fault"
 		load run "$run"
 		load check
-		# the first round may leave what every reconnect leaves
+		# the first round may leave objects of the reconnected state
 		if [ "$round" -eq 1 ]; then
 			fds=$(fds_open) objects=$(rdma_open)
 		else

@@ -91,7 +91,7 @@ bool answer_get(int fd)
 		if (!pull(fd, frame, WIRE_HEADER_BYTES))
 			return false;
 		bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
-		must(bytes > 0, "the daemon sent a frame that cannot be");
+		must(bytes > 0, "the daemon sent a frame with an invalid length");
 		if (!pull(fd, frame + WIRE_HEADER_BYTES,
 			  (size_t)bytes - WIRE_HEADER_BYTES))
 			return false;
@@ -140,19 +140,18 @@ int session_open(void)
 	int fd = dial(control_port);
 
 	hello_make();
-	must(ask(fd) && answer.type == WIRE_TYPE_welcome,
-	     "an honest hello is not welcome");
+	must(ask(fd) && answer.type == WIRE_TYPE_welcome, "a valid hello is refused");
 	return fd;
 }
 
 void session_bye(int fd)
 {
 	message(WIRE_TYPE_bye);
-	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest bye is refused");
+	must(ask(fd) && answer.type == WIRE_TYPE_ok, "a valid bye is refused");
 	(void)close(fd);
 }
 
-void honest(void)
+void service_check(void)
 {
 	int fd = session_open();
 	uint64_t lease;
@@ -160,12 +159,11 @@ void honest(void)
 	message(WIRE_TYPE_allocate);
 	msg.allocate.bytes = 4096;
 	msg.allocate.node = -1;
-	must(ask(fd) && answer.type == WIRE_TYPE_lease,
-	     "an honest allocate is refused");
+	must(ask(fd) && answer.type == WIRE_TYPE_lease, "a valid allocate is refused");
 	lease = answer.lease.lease;
 	message(WIRE_TYPE_free);
 	msg.free.lease = lease;
-	must(ask(fd) && answer.type == WIRE_TYPE_ok, "an honest free is refused");
+	must(ask(fd) && answer.type == WIRE_TYPE_ok, "a valid free is refused");
 	session_bye(fd);
 }
 
@@ -176,8 +174,8 @@ void attack_begin(const char *name)
 
 void attack_end(void)
 {
-	honest();
-	(void)printf("stood: %s\n", attack);
+	service_check();
+	(void)printf("survived: %s\n", attack);
 }
 
 void expect_close(int fd)
@@ -187,7 +185,7 @@ void expect_close(int fd)
 	(void)close(fd);
 }
 
-/* The line tells which of an attack's requests it was. */
+/* An error message names the request by the line of its call. */
 void expect_error_at(int line, int fd, uint32_t code)
 {
 	char what[64];
@@ -196,12 +194,12 @@ void expect_error_at(int line, int fd, uint32_t code)
 		       line);
 	err_clear();
 	if (!ask(fd))
-		fail(strcat(what, " is answered by a close"));
+		fail(strcat(what, ": no answer"));
 	if (answer.type != WIRE_TYPE_error)
-		fail(strcat(what, " is answered by no error"));
+		fail(strcat(what, ": no error"));
 	must(answer.id == msg.id, "an answer to another request");
 	must(answer.error.code != 0 && answer.error.text[0],
-	     "an error that says nothing");
+	     "an error without a code or a text");
 	if (code && answer.error.code != code) {
 		(void)fprintf(stderr, "hostile: %s: code %u (%s), not %u\n", what,
 			      answer.error.code, answer.error.text, code);

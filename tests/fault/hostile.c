@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client that breaks the control protocol in every way it can think of, and after each
- * way checks that the daemon still serves an honest one.
+/* A client that violates the control protocol.  After each attack it checks that the daemon still
+ * serves a valid client.
  *
  *   hostile ADDRESS CONTROL_PORT DATA_PORT SEED
  *
- * Prints a line per attack; the exit status is 1 at the first that the daemon does not
- * stand.  The daemon must not be restricted to few sessions. */
+ * Prints a line per attack.  The exit status is 1 at the first attack that the daemon does not
+ * survive.  The daemon's limit of sessions must not be low. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void attack_lengths(void)
 					    15,         WIRE_FRAME_MAX + 1,
 					    0x7fffffff, 0xffffffff };
 
-	attack_begin("lengths that no frame has");
+	attack_begin("invalid frame lengths");
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 		int fd = dial(control_port);
 		uint8_t head[WIRE_HEADER_BYTES] = { 0 };
@@ -76,7 +76,7 @@ static void attack_hello(void)
 	msg.hello.resume = 1;
 	expect_error(fd, ESTALE);
 	(void)close(fd);
-	/* a channel of no fabric there is: welcome, but without one */
+	/* a channel of an unknown fabric: the welcome has no channel */
 	fd = dial(control_port);
 	hello_make();
 	msg.hello.channel = 255;
@@ -86,13 +86,13 @@ static void attack_hello(void)
 	attack_end();
 }
 
-/* The id of a living session is no secret; its token must be. */
+/* A session's id is not secret, so the token must protect it. */
 static void attack_steal(void)
 {
 	int owner = dial(control_port), thief;
 	uint64_t session;
 
-	attack_begin("resuming a session of somebody else");
+	attack_begin("resuming the session of another client");
 	hello_make();
 	must(ask(owner) && answer.type == WIRE_TYPE_welcome, "hello");
 	session = answer.welcome.session;
@@ -186,7 +186,7 @@ static void attack_values(void)
 	expect_error(fd, EINVAL);
 	msg.join_channel.channel = 0;
 	expect_error(fd, EINVAL);
-	/* over TCP none is joined */
+	/* over TCP a channel is not joined */
 	message(WIRE_TYPE_open_channel);
 	must(ask(fd) && answer.type == WIRE_TYPE_channel, "open_channel");
 	message(WIRE_TYPE_join_channel);
@@ -197,7 +197,6 @@ static void attack_values(void)
 	attack_end();
 }
 
-/* Values that are refused only once there is a lease to refuse them for. */
 static uint64_t allocate(int fd)
 {
 	message(WIRE_TYPE_allocate);
@@ -246,7 +245,6 @@ static void watch_make(bool on, uint64_t lease)
 	msg.watch.lease = lease;
 }
 
-/* One that watches whatever it can name, and as much as it may, again and again. */
 static void attack_watch(void)
 {
 	enum { LEASES = 200, ROUNDS = 50 };
@@ -254,7 +252,7 @@ static void attack_watch(void)
 	uint64_t leases[LEASES], strange[] = { 0, 1, UINT64_MAX, 0 };
 
 	attack_begin(
-		"watching the leases of others, nothing, and everything without end");
+		"watching leases of others, unknown leases, and floods of watches");
 	strange[3] = allocate(other);
 	for (unsigned i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
 		watch_make(true, strange[i]);
@@ -264,7 +262,7 @@ static void attack_watch(void)
 	}
 	for (unsigned i = 0; i < LEASES; i++)
 		leases[i] = allocate(fd);
-	/* of each round all requests go out before an answer is taken */
+	/* each round sends all requests before it receives an answer */
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		for (unsigned i = 0; i < LEASES; i++) {
 			watch_make(round % 3 != 1, leases[i]);
@@ -293,7 +291,7 @@ static void attack_random(unsigned rounds, bool welcome)
 			uint32_t length = (uint32_t)bytes;
 
 			memcpy(noise, &length, 4);
-			/* all requests there are, and a few numbers that are none */
+			/* all requests, and a few numbers of none */
 			noise[4] = (uint8_t)(rand() % 24);
 			noise[5] = noise[6] = noise[7] = 0;
 		}
@@ -306,7 +304,6 @@ static void attack_random(unsigned rounds, bool welcome)
 	attack_end();
 }
 
-/* Requests without end from somebody who never reads the answers. */
 static void attack_deaf(void)
 {
 	int fd = session_open(), small = 4096;
@@ -324,13 +321,13 @@ static void attack_deaf(void)
 		if (!push(fd, frame, bytes))
 			break;
 	}
-	honest();
+	service_check();
 	(void)close(fd);
 	attack_end();
 }
 
-/* More connections than may wait unauthenticated: some are refused, and when they are
- * gone there is room again. */
+/* More connections than the limit of unauthenticated ones.  Some are refused; once all are
+ * closed, the daemon accepts new ones. */
 static void attack_flood(void)
 {
 	enum { N = 300 };
@@ -375,7 +372,7 @@ int main(int argc, char **argv)
 	seed = (unsigned)strtoul(argv[4], NULL, 0);
 	(void)printf("hostile: seed %u\n", seed);
 	srand(seed);
-	honest();
+	service_check();
 	attack_truncated();
 	attack_lengths();
 	attack_hello();

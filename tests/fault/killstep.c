@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Run a program and kill it with SIGKILL at its N-th step, where a step is a system call
- * that another host or the kernel's RDMA stack can notice: what sends, receives, connects,
- * closes or controls a device.  Sweeping N kills a client at every point of the protocol.
+/* Runs a program and kills it with SIGKILL at its N-th step.  A step is a system call of any of
+ * its threads that another host or the kernel's RDMA stack can notice: one that sends, receives,
+ * connects, closes or controls a device.  A sweep of N kills a client at every point of the
+ * protocol.
  *
  *   killstep N PROGRAM [ARG ...]
  *
- * Exit status: 0 the program was killed at step N (the last line names the call), 3 it
- * ended by itself with success before, 1 it ended with failure, 2 bad usage or no ptrace.
- * The program's threads all count. */
+ * Exit status: 0 the program was killed at step N (the last line names the call), 3 it ended
+ * with success before, 1 it ended with failure, 2 bad usage or no ptrace. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void child_run(char **argv)
 	_exit(2);
 }
 
-/* The number of the system call a thread is about to enter, or -1. */
+/* The number of the system call that a thread is about to enter, or -1. */
 static long call_entered(pid_t thread)
 {
 	struct __ptrace_syscall_info info;
@@ -60,7 +60,7 @@ static long call_entered(pid_t thread)
 	return info.op == PTRACE_SYSCALL_INFO_ENTRY ? (long)info.entry.nr : -1;
 }
 
-/* Let a stopped thread go on; a thread that died meanwhile is no error. */
+/* Continue a stopped thread; it is no error if the thread has died. */
 static void thread_continue(pid_t thread, int signal_number)
 {
 	(void)ptrace(PTRACE_SYSCALL, thread, NULL, (void *)(long)signal_number);
@@ -91,7 +91,7 @@ static int watch(pid_t child, unsigned long wanted)
 				;
 			return 0;
 		}
-		/* stops of ours are not for the program, its own signals are */
+		/* the program gets its own signals, not those of ptrace */
 		if ((signal_number & 0x7f) == SIGTRAP || signal_number == SIGSTOP)
 			signal_number = 0;
 		thread_continue(thread, signal_number);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A client is killed at every step that the server or the kernel can notice.  The server goes on
-# serving, and nothing is left lent or registered.
+# A client is killed at every step that the server or the kernel can notice.  The server serves
+# the next client, and no lease and no session is left.
 #   RMEM_KILL_STRIDE  only every n-th step, default 1
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
@@ -19,7 +19,7 @@ step=1
 last=
 while true; do
 	status=0
-	# a leak check does not work in a traced client; the daemon keeps its own
+	# the leak check does not work in a traced program; the daemon has it
 	ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" timeout -k 5 $((60 * patience)) \
 		"$killstep" "$step" "$hello" "$uri" >"$dir/step" 2>&1 || status=$?
 	case $status in
@@ -34,5 +34,5 @@ done
 [ "$step" -gt 30 ] || fail "only $step steps were seen"
 ok "killed at steps 1 to $step, one in $stride; $last"
 "$hello" "$uri" || fail "the next client is not served"
-status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "not back to nothing"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "a lease or a session is left"
 server_stop

@@ -1,15 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Functions that drive the program `load`, for the tests that break something under it; sourced
-# behind tests/integration/lib.sh.
-# shellcheck disable=SC2034,SC2154 # variables of the tests and of that one
+# Functions that control the program `load`; sourced after tests/integration/lib.sh.
+# shellcheck disable=SC2034,SC2154 # variables of the tests and of that file
 
 run=${RMEM_FAULT_OPERATIONS:-400} # operations between two steps
 limit=$((90 * patience))           # seconds for one step
 timeout_ms=30000                  # of an operation
-cells=()                          # CELL_BYTES CELLS of load, unless its defaults
+cells=()                          # arguments CELL_BYTES CELLS of load; empty: its defaults
 
-trap '' PIPE # writing to a load that has ended fails with an error
+trap '' PIPE # a write to a load that has ended fails instead of killing the script
 
 load_start()
 {
@@ -21,16 +20,16 @@ load_start()
 	load_out=${LOAD[0]}
 	pids+=("$load_pid")
 	load run "$run"
-	# some objects are made at their first use
+	# some objects are created at their first use
 	load check
 }
 
-load_tell()
+load_send()
 {
 	echo "$*" >&"$load_in" || fail "load has ended: $(cat "$dir/load.err")"
 }
 
-# load_await COMMAND: wait for its end; `answer` is the number
+# load_await COMMAND: wait until it is done; sets `answer` to its number
 load_await()
 {
 	local ok word
@@ -41,11 +40,11 @@ load_await()
 
 load()
 {
-	load_tell "$@"
+	load_send "$@"
 	load_await "$@"
 }
 
-# It closes without checking.
+# End the load without a check of its lease.
 load_leave()
 {
 	load leave

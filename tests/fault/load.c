@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that reads and writes while everything under it breaks:
+/* A program that reads and writes while a test breaks things under it:
  *
  *   load URI SEED TIMEOUT_MS [CELL_BYTES CELLS]
  *
- * Cells of a lease are written and read at random, or filled and summed by the server, with
- * many operations under way over several channels, and every byte read is checked: an older
- * write that arrives late would show.  An operation that fails ends the program, unless it was
- * told that they may.  It is told what to do by lines on its standard input, and answers each
- * with "ok WORD NUMBER" once it is done:
+ * It writes and reads random cells of a lease, or lets the server fill them and compute their
+ * CRC, with many outstanding operations over several channels.  It checks every byte that it
+ * reads, so an old write that arrives late would show.  An operation that fails ends the program,
+ * unless a command allows it.  Commands are lines on standard input; each is answered by
+ * "ok WORD NUMBER" once it is done:
  *
- *   run N     until N more operations have succeeded
- *   break N   that often: move what a channel is on to its error state, from this side
- *   refuse    have the server refuse one operation, which alone may fail
- *   cut       lose the control connection
- *   lenient   operations may end in ECONNRESET and ETIMEDOUT from now on; NUMBER: so many did
+ *   run N     wait until N more operations have succeeded
+ *   break N   N times: move the connection of a channel to its error state
+ *   refuse    make the server refuse one operation; only that one may fail
+ *   cut       shut the control connection down
+ *   lenient   operations may end in ECONNRESET and ETIMEDOUT from now on; NUMBER: count of them
  *   strict    no operation may fail any more
- *   lost      until operations end in ESTALE; nothing is submitted from then on
+ *   lost      wait until operations end in ESTALE, then submit no more
  *   fill      write every cell
- *   gap       NUMBER: the longest time without a success since the last time, milliseconds
- *   leave     from now on nothing is submitted or checked, and closing may find nobody
- *   check     let all operations end, and compare the whole lease by another way
- *   state     tell on standard error where the session stands
+ *   gap       NUMBER: the longest time without a success since the last `gap`, in milliseconds
+ *   leave     submit and check nothing any more; the server may be unreachable at the end
+ *   check     wait for all operations, and compare the whole lease by rmem_read()
+ *   state     print the state of the session on standard error
  *
- * At the end of the input it checks, closes everything and ends.  A minute without anything is
- * a failure.  It reaches into the library, as nothing else breaks a channel and leaves the
- * session whole. */
+ * At the end of the input it checks the lease, closes everything and ends.  A minute without
+ * progress is a failure.  It uses internals of the library, because nothing else breaks a channel
+ * without breaking the session. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -49,8 +49,9 @@
 #define CELLS 96u
 #define CHANNELS 4u
 #define DEPTH 64u
-#define BETWEEN 200u    /* completions from one death to the next */
-#define REFUSED n_cells /* the cookie of an operation that the server is to refuse */
+#define BETWEEN 200u /* operations between two broken channels */
+#define REFUSED \
+	n_cells /* cell and cookie of the operation that the server must refuse */
 #define STEP_MS 50
 #define SILENCE_S 60u
 
@@ -58,18 +59,18 @@ static rmem *session;
 static rmem_lease *lease;
 static rmem_buffer *buffer;
 static rmem_queue *queue;
-static unsigned char *local; /* a place for each cell, and one more */
+static unsigned char *local; /* buffer memory for each cell, and for REFUSED */
 static unsigned n_cells = CELLS, cell_bytes = CELL_BYTES;
-static unsigned char *model; /* what must be in each cell */
-/* a cell whose write failed has bytes that nobody knows */
+static unsigned char *model; /* the expected bytes of each cell */
+/* unknown: a write of the cell failed, and may have been executed or not */
 static bool *busy, *writing, *unknown;
-/* what the server does by itself */
+/* the server executes the operation of the cell: a fill or a CRC */
 static bool *remote;
 static uint32_t *crcs;
 static bool lenient, idle, left;
 static unsigned long done, failed, stale, breaks, turn, due, break_due;
-static uint64_t seed, spoken_ms, gap_ms;
-/* the keys that were spoilt, and the channels there were then */
+static uint64_t seed, progress_ms, gap_ms;
+/* the attachment whose rkeys were falsified, and channels_sum() at that time */
 static const struct attachment *refused_with;
 static uint64_t refused_on;
 static char verb[32];
@@ -85,13 +86,13 @@ static unsigned char *model_of(unsigned cell)
 	return model + (size_t)cell * cell_bytes;
 }
 
-static void spoken(void)
+static void progress(void)
 {
 	uint64_t now_ms = clock_now_ms();
 
-	if (spoken_ms && now_ms - spoken_ms > gap_ms)
-		gap_ms = now_ms - spoken_ms;
-	spoken_ms = now_ms;
+	if (progress_ms && now_ms - progress_ms > gap_ms)
+		gap_ms = now_ms - progress_ms;
+	progress_ms = now_ms;
 	(void)alarm(SILENCE_S);
 }
 
@@ -128,7 +129,8 @@ static void open_all(const char *uri, unsigned timeout_ms)
 	local = rmem_buffer_addr(buffer);
 }
 
-/* Of the channels' numbers, which the server gives in rising order. */
+/* The sum of the channels' numbers.  The server's numbers only rise, so the sum differs once a
+ * channel was replaced. */
 static uint64_t channels_sum(void)
 {
 	uint64_t sum = 0;
@@ -142,7 +144,7 @@ static uint64_t channels_sum(void)
 
 /* ---- operations ---- */
 
-/* What a fill puts there, or the sum of what is there. */
+/* Make the operation a fill or a CRC. */
 static void remote_make(unsigned cell, struct rmem_op *op)
 {
 	unsigned char *place = local + (size_t)cell * cell_bytes;
@@ -207,7 +209,7 @@ static void cell_failed(unsigned cell, int status)
 							 status == -ETIMEDOUT);
 
 	if (!allowed) {
-		/* the text is that of the last one that failed */
+		/* rmem_completion_error() has the text of the last failure only */
 		(void)fprintf(stderr, "load: an operation ended in %s; %s\n",
 			      strerrorname_np(-status), rmem_completion_error(queue));
 		state_print(stderr, session);
@@ -232,14 +234,15 @@ static void cell_done(const struct rmem_completion *completion)
 		return;
 	}
 	done++;
-	spoken();
+	progress();
 	if (cell == REFUSED) {
-		/* it was asked for keys that hold, or over iWARP the channel was lost, and it
-		 * went again */
+		/* it may succeed with valid rkeys after a new attachment or, over iWARP, after
+		 * the channel was lost */
 		if (atomic_load(&lease->attachment) != refused_with ||
 		    channels_sum() != refused_on)
 			return;
-		(void)fprintf(stderr, "load: a key that nobody gave was good\n");
+		(void)fprintf(stderr,
+			      "load: an rkey that was never granted is valid\n");
 		exit(1);
 	}
 	if (writing[cell]) {
@@ -261,7 +264,7 @@ static void cells_submit(void)
 	}
 }
 
-static void completions_take(int timeout_ms)
+static void completions_wait(int timeout_ms)
 {
 	struct rmem_completion completions[16];
 	int n = rmem_wait(queue, completions, 16, 1, timeout_ms);
@@ -270,9 +273,9 @@ static void completions_take(int timeout_ms)
 		cell_done(&completions[i]);
 }
 
-/* ---- what breaks ---- */
+/* ---- faults ---- */
 
-/* The next channel that lives.  This thread is the queue's owner, who alone frees them. */
+/* Break the next live channel.  This thread owns the queue, so no other thread frees it. */
 static void channel_break(void)
 {
 	for (unsigned i = 0; i < CHANNELS; i++) {
@@ -286,8 +289,8 @@ static void channel_break(void)
 	}
 }
 
-/* Post one operation with a key that nobody gave. */
-static void access_spoil(void)
+/* Post one operation with an rkey that was never granted. */
+static void access_falsify(void)
 {
 	struct attachment *att = atomic_load(&lease->attachment);
 	uint64_t kept[WIRE_ENDPOINTS_MAX];
@@ -303,7 +306,7 @@ static void access_spoil(void)
 		att->keys[0][i].at.rkey = kept[i];
 }
 
-/* The only TCP connection to the server's port. */
+/* Shut down the TCP connection to the server's port. */
 static void control_cut(void)
 {
 	uint16_t wanted = session->uri.port;
@@ -315,7 +318,7 @@ static void control_cut(void)
 
 		if (getpeername(fd, (struct sockaddr *)&peer, &bytes))
 			continue;
-		/* where both families have it */
+		/* the port has this offset in both families */
 		memcpy(port, (const unsigned char *)&peer + 2, sizeof(port));
 		if ((peer.ss_family == AF_INET || peer.ss_family == AF_INET6) &&
 		    (port[0] << 8 | port[1]) == wanted)
@@ -325,13 +328,12 @@ static void control_cut(void)
 
 /* ---- the end ---- */
 
-/* What lies there, by another way. */
 static void check_all(void)
 {
 	unsigned char *bytes = local + (size_t)n_cells * cell_bytes;
 
 	while (rmem_queue_outstanding(queue) > 0)
-		completions_take(-1);
+		completions_wait(-1);
 	for (unsigned cell = 0; cell < n_cells; cell++) {
 		if (unknown[cell])
 			continue;
@@ -341,14 +343,14 @@ static void check_all(void)
 			(void)fprintf(stderr, "load: cell %u is wrong\n", cell);
 			exit(1);
 		}
-		spoken();
+		progress();
 	}
 }
 
 static void fill_all(void)
 {
 	while (rmem_queue_outstanding(queue) > 0)
-		completions_take(-1);
+		completions_wait(-1);
 	for (unsigned cell = 0; cell < n_cells; cell++) {
 		unsigned char *bytes = model_of(cell);
 
@@ -359,7 +361,7 @@ static void fill_all(void)
 		}
 		if (rmem_write(lease, (uint64_t)cell * cell_bytes, bytes, cell_bytes))
 			die("write");
-		spoken();
+		progress();
 	}
 }
 
@@ -388,7 +390,7 @@ static void command_begin(const char *line)
 	if (is("break"))
 		breaks = n;
 	else if (is("refuse"))
-		access_spoil();
+		access_falsify();
 	else if (is("cut"))
 		control_cut();
 	else if (is("lenient") || is("strict"))
@@ -402,7 +404,7 @@ static void command_begin(const char *line)
 	else if (is("state"))
 		state_print(stderr, session);
 	else if (!is("run") && !is("lost") && !is("gap")) {
-		(void)fprintf(stderr, "load: what is '%s'?\n", line);
+		(void)fprintf(stderr, "load: unknown command '%s'\n", line);
 		exit(2);
 	}
 }
@@ -441,18 +443,19 @@ static void command_work(void)
 	verb[0] = '\0';
 }
 
-/* By the owner of the queues, who still turns: a little before the alarm. */
+/* End the program with the session's state, shortly before the alarm would kill it. */
 static void silence_check(void)
 {
-	if (clock_now_ms() - spoken_ms < (SILENCE_S - 2) * 1000u)
+	if (clock_now_ms() - progress_ms < (SILENCE_S - 2) * 1000u)
 		return;
-	(void)fprintf(stderr, "load: nothing succeeds during '%s', %lu failed: %s\n",
-		      verb, failed, rmem_completion_error(queue));
+	(void)fprintf(stderr,
+		      "load: no operation succeeds during '%s', %lu failed: %s\n", verb,
+		      failed, rmem_completion_error(queue));
 	state_print(stderr, session);
 	exit(1);
 }
 
-/* False: there is no more. */
+/* False: the input has ended. */
 static bool command_read(void)
 {
 	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -477,14 +480,14 @@ int main(int argc, char **argv)
 		cell_bytes = (unsigned)strtoul(argv[4], NULL, 10);
 		n_cells = (unsigned)strtoul(argv[5], NULL, 10);
 	}
-	/* poll() sees what was not read yet */
+	/* unbuffered, so that poll() sees every line that was not read */
 	(void)setvbuf(stdin, NULL, _IONBF, 0);
 	seed = strtoull(argv[2], NULL, 10);
-	spoken();
+	progress();
 	open_all(argv[1], (unsigned)strtoul(argv[3], NULL, 10));
 	while (command_read()) {
 		cells_submit();
-		completions_take(STEP_MS);
+		completions_wait(STEP_MS);
 		command_work();
 		silence_check();
 	}

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The daemon is killed at random moments, or is stopped, under a program that reads and writes:
-# the next daemon takes over the memory, and the program goes on without a failure or a wrong
+# The daemon is killed at random moments, or is stopped, under a program that reads and writes.
+# The next daemon takes over the memory, and the program goes on without a failure or a wrong
 # byte.
-#   RMEM_ROUNDS  number of deaths, default 10; every third is an orderly stop
+#   RMEM_ROUNDS  number of restarts, default 10; every third is an orderly stop
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh" || exit 1
 # shellcheck source=tests/fault/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
-one_thread_if_watched
+one_thread_with_tsan
 [ "$(stat -f -c %T /dev/shm)" = tmpfs ] || skip "/dev/shm is no tmpfs"
 state=$(mktemp -d /dev/shm/rmem-test.XXXXXX)
 test_cleanup()

@@ -7,7 +7,7 @@
 #include "librmem/queue/queue.h"
 #include "librmem/session/session.h"
 
-/* Milliseconds from now; those that are over are negative. */
+/* Milliseconds from now; negative for the past. */
 static int64_t ahead_ms(uint64_t at_ns)
 {
 	return at_ns == UINT64_MAX
@@ -18,14 +18,14 @@ static int64_t ahead_ms(uint64_t at_ns)
 static void session_print(FILE *to, const struct rmem *session)
 {
 	(void)fprintf(to,
-		      "session: link %d, status %d, %u rekeys, %u holds, %u pings, "
+		      "session: state %d, status %d, %u rekeys, %u holds, %u pings, "
 		      "resumed %" PRIu64 " times, alive %" PRId64
 		      " ms, next try %" PRId64 " ms\n",
 		      session->state, atomic_load(&session->status), session->rekeys,
-		      session->holds, session->pings, session->resumes,
+		      session->channels->holds, session->pings, session->resumes,
 		      ahead_ms(session->alive_ns), ahead_ms(session->retry_ns));
-	for (unsigned i = 0; i < session->domains.n; i++) {
-		const struct domain *domain = &session->domains.domains[i];
+	for (unsigned i = 0; i < session->domains->n; i++) {
+		const struct domain *domain = &session->domains->domains[i];
 
 		(void)fprintf(to,
 			      "domain %u: state %d, %u users, %u failures, due %" PRId64
@@ -37,7 +37,7 @@ static void session_print(FILE *to, const struct rmem *session)
 
 static void queue_print(FILE *to, const struct rmem_queue *queue)
 {
-	(void)fprintf(to, "queue: %u outstanding, %u active, news %d\n",
+	(void)fprintf(to, "queue: %u outstanding, %u active, woken %d\n",
 		      queue_outstanding(queue), queue->active,
 		      atomic_load(&queue->woken));
 	for (unsigned i = 0; i < queue->channels.n; i++) {
@@ -61,7 +61,7 @@ void state_print(FILE *to, struct rmem *session)
 {
 	(void)pthread_mutex_lock(&session->lock);
 	session_print(to, session);
-	list_for_each(node, &session->queues)
-		queue_print(to, container_of(node, struct rmem_queue, node));
+	list_for_each_entry(struct rmem_queue, queue, &session->queues, node)
+		queue_print(to, queue);
 	(void)pthread_mutex_unlock(&session->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a session stands, for who has to find out why it does not go on. */
+/* Prints the state of a session, to diagnose one that makes no progress. */
 #ifndef TESTS_FAULT_STATE_H
 #define TESTS_FAULT_STATE_H
 
@@ -7,8 +7,8 @@
 
 #include <rmem/rmem.h>
 
-/* Its link, domains, queues and channels, a line each.  The owner of its queues may be
- * asleep only. */
+/* Print the session, its domains, queues and channels, a line each.  The thread that owns the
+ * queues must call it, or sleep meanwhile. */
 void state_print(FILE *to, struct rmem *session);
 
 #endif

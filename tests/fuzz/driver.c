@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs a libFuzzer entry point without libFuzzer: files and a number of random inputs from
- * a printed seed, so that `make check` fuzzes a little with any compiler.
+/* Runs a libFuzzer entry point without libFuzzer: random inputs from a printed seed, so that
+ * `make check` fuzzes a little with any compiler.
  *
  *   PROGRAM [ROUNDS [SEED]] */
 #include "driver.h"
@@ -11,7 +11,7 @@
 
 #define INPUT_MAX 4096
 
-/* Half of the inputs are noise, half are the last good shape with some bytes changed. */
+/* An input is the last one, a valid one or random bytes, with some bytes changed. */
 static size_t input_make(uint8_t *input, size_t last)
 {
 	size_t bytes = last;

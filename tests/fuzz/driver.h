@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a fuzz target provides.  With clang, `-fsanitize=fuzzer` and the target alone make
- * a coverage-guided fuzzer of the same code. */
+/* The functions of a fuzz target.  With clang, `-fsanitize=fuzzer` and the target without the
+ * driver make a coverage-guided fuzzer. */
 #ifndef TESTS_FUZZ_DRIVER_H
 #define TESTS_FUZZ_DRIVER_H
 
@@ -10,7 +10,7 @@
 /* The target: must not crash, leak or abort on any input.  Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Write a valid input to start from, chosen by `which`; returns its length. */
+/* Write the valid input number `which`; returns its length, or 0. */
 size_t fuzz_seed(uint8_t *input, size_t max, unsigned which);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration's parser: whatever an admin writes is read or refused with a text. */
+/* The parser of the configuration: it accepts any input or refuses it with an error text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

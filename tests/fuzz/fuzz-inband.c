@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In-band requests as they arrive: what is served touches only what it asked for, with the
- * rights that it asked for, and asks for no more than a request may. */
+/* In-band requests: one that is served touches only the memory that it names, with the rights
+ * that it asks for, and stays below the limits of a request. */
 #include <endian.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define RANGES_MAX 2 /* of a copy */
 
 struct range {
-	char *memory, *before; /* with guards, and as it was */
+	char *memory, *before; /* memory with guards, and the bytes that it must have */
 	size_t bytes;
 	unsigned rights;
 };
@@ -31,7 +31,7 @@ static char *find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 	(void)addr;
 	if (bytes == 0 || bytes > FABRIC_INBAND_BYTES_MAX || n_ranges == RANGES_MAX)
 		abort();
-	/* some keys are unknown */
+	/* some rkeys are unknown */
 	if (rkey % 4 == 0)
 		return NULL;
 	range->bytes = bytes + 2 * GUARD + 8;
@@ -43,7 +43,7 @@ static char *find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
 	memset(range->before, GUARD_BYTE, range->bytes);
 	range->rights = rights;
 	n_ranges++;
-	/* at any alignment */
+	/* all alignments occur */
 	return range->memory + GUARD + addr % 8;
 }
 
@@ -61,7 +61,7 @@ static void range_check(struct range *range, uint32_t bytes, uint64_t addr)
 {
 	size_t start = GUARD + addr % 8;
 
-	/* what is outside, and all that was only to be read, is as it was */
+	/* the bytes outside, and all of a range without the right to write, must not change */
 	if (range->rights & FABRIC_RIGHT_WRITE)
 		memcpy(range->before + start, range->memory + start, bytes);
 	if (memcmp(range->memory, range->before, range->bytes) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control protocol's decoder: what decodes must encode to the same bytes again. */
+/* The control protocol's decoder: a message that decodes must encode to equal bytes. */
 #include <stdlib.h>
 #include <string.h>
 

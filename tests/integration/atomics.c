@@ -3,47 +3,25 @@
  *
  *   atomics URI [OTHER_URI]
  *
- * Sessions add to one number, take turns by a lock and lose nothing.  Where the device has
- * no atomics, they are refused by name.  OTHER_URI leads to the same server over another
- * fabric: a lease's atomic home is then not there.  Prints a line per promise; the exit
- * status is 1 at the first that is broken. */
-#include <errno.h>
-#include <inttypes.h>
+ * Several sessions add to one number and change another one under a lock, and no change is lost.
+ * If the device has no atomics, they are refused with its name.  OTHER_URI is the same server over
+ * another fabric, where the atomics of a lease are refused: one device executes all of them.
+ * Prints a line per promise; the exit status is 1 at the first that is broken. */
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <rmem/rmem.h>
+#include "program.h"
 
 #define SESSIONS 3
 #define ADDS 3000
 #define DEPTH 16
 #define TURNS 60
 
-/* Offsets of the numbers. */
+/* Offsets of the numbers in the lease, and its length. */
 enum { COUNTER = 0, LOCK = 8, GUARDED = 64, BYTES = 4096 };
 
 static const char *uri, *other;
-
-static void fail(const char *what, int result)
-{
-	(void)fprintf(stderr, "atomics: %s: %d (%s)\n", what, result, rmem_error());
-	exit(1);
-}
-
-static void must(int result, const char *what)
-{
-	if (result < 0)
-		fail(what, result);
-}
-
-static void kept(const char *what)
-{
-	(void)printf("kept: %s\n", what);
-}
 
 static rmem *session_open(const char *where)
 {
@@ -96,8 +74,8 @@ static void adds_submit(rmem_queue *queue, rmem_lease *lease, uint64_t *olds,
 		fail("submit", taken);
 }
 
-/* A queue with many of them under way; each old value must be higher than the one before on
- * the same queue, as there is one channel. */
+/* Keep many atomics outstanding on a queue.  It has one channel, so each old value must be higher
+ * than the one before. */
 static void add_many(rmem *session, rmem_lease *lease)
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
@@ -116,11 +94,7 @@ static void add_many(rmem *session, rmem_lease *lease)
 		if (rmem_wait(queue, done, now, now, -1) != (int)now)
 			fail("wait", 0);
 		for (unsigned i = 0; i < now; i++) {
-			if (done[i].status) {
-				(void)fprintf(stderr, "atomics: %s\n",
-					      rmem_completion_error(queue));
-				exit(1);
-			}
+			must_complete(queue, &done[i]);
 			if (!first && olds[i] <= last)
 				fail("an old value came twice", (int)olds[i]);
 			last = olds[i];
@@ -130,7 +104,7 @@ static void add_many(rmem *session, rmem_lease *lease)
 	rmem_queue_free(queue);
 }
 
-/* Add to a number that is read and written the ordinary way, under a lock. */
+/* Add to a number by reads and writes, under a lock. */
 static void take_turns(rmem_lease *lease, uint64_t id)
 {
 	for (unsigned i = 0; i < TURNS; i++) {
@@ -143,7 +117,7 @@ static void take_turns(rmem_lease *lease, uint64_t id)
 		must(rmem_write(lease, GUARDED, &guarded, sizeof(guarded)), "write");
 		must(rmem_compare_swap(lease, LOCK, id, 0, &owner), "unlock");
 		if (owner != id)
-			fail("somebody else had the lock", (int)owner);
+			fail("another session had the lock", (int)owner);
 	}
 }
 
@@ -179,7 +153,7 @@ static void check_workers(rmem_lease *lease)
 	kept("a lock made of compare-and-swap excludes");
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void expect(int result, int wanted, const char *text, const char *what)
 {
@@ -205,22 +179,21 @@ static void check_refusals(rmem_lease *lease)
 		fail("an old value without an atomic", (int)old);
 }
 
-/* The lease's home is where `lease` had its first atomic. */
-static void check_home(rmem_lease *lease, const char *home, const char *elsewhere)
+/* The atomics of `lease` are executed by `device`, which executed the first one. */
+static void check_device(rmem_lease *lease, const char *device, const char *other_uri)
 {
-	rmem *stranger = session_open(elsewhere);
-	rmem_lease *shared =
-		lease_of(stranger, "atomics", false, RMEM_READ | RMEM_WRITE);
+	rmem *second = session_open(other_uri);
+	rmem_lease *shared = lease_of(second, "atomics", false, RMEM_READ | RMEM_WRITE);
 	uint64_t before = number_at(lease, COUNTER);
 
-	expect(rmem_fetch_add(shared, COUNTER, 1, NULL), -ENOTSUP, home,
-	       "another fabric gets the home's name");
+	expect(rmem_fetch_add(shared, COUNTER, 1, NULL), -ENOTSUP, device,
+	       "an atomic over another fabric is refused with the device's name");
 	if (number_at(lease, COUNTER) != before)
 		fail("the number changed", 0);
-	rmem_close(stranger);
+	rmem_close(second);
 }
 
-static void check_other_home(rmem *session)
+static void check_other_device(rmem *session)
 {
 	rmem *first = session_open(other);
 	rmem_lease *far = lease_of(first, "atomics-far", true, 0);
@@ -229,14 +202,14 @@ static void check_other_home(rmem *session)
 
 	must(rmem_fetch_add(far, COUNTER, 5, NULL), "over the other fabric");
 	expect(rmem_fetch_add(near, COUNTER, 1, NULL), -ENOTSUP, "is tcp",
-	       "the first one decides");
+	       "the first atomic decides which device executes all");
 	if (number_at(near, COUNTER) != 5)
 		fail("the number", (int)number_at(near, COUNTER));
 	must(rmem_free(near), "free");
 	rmem_close(first);
 }
 
-/* No atomics on this device: refused when submitted, by name, and nothing else suffers. */
+/* The device has no atomics: they are refused by rmem_submit() with its name. */
 static void check_without(rmem *session, rmem_lease *lease, const char *device)
 {
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
@@ -250,12 +223,13 @@ static void check_without(rmem *session, rmem_lease *lease, const char *device)
 	rmem_queue *queue;
 
 	must(rmem_queue_create(session, &params, &queue), "queue");
-	expect(rmem_submit(queue, &op, 1), -ENOTSUP, device, "refused by name");
+	expect(rmem_submit(queue, &op, 1), -ENOTSUP, device,
+	       "refused with the device's name");
 	if (rmem_queue_outstanding(queue) != 0)
-		fail("it is outstanding", 1);
+		fail("a refused atomic is outstanding", 1);
 	rmem_queue_free(queue);
 	expect(rmem_compare_swap(lease, COUNTER, 0, 1, NULL), -ENOTSUP, "atomic_cap",
-	       "refused with the capability");
+	       "refused with the name of the capability");
 	if (number_at(lease, COUNTER) != 0)
 		fail("the number changed", 0);
 	if (other) {
@@ -267,7 +241,7 @@ static void check_without(rmem *session, rmem_lease *lease, const char *device)
 		if (number_at(lease, COUNTER) != 3)
 			fail("the number", (int)number_at(lease, COUNTER));
 		rmem_close(over_tcp);
-		kept("the other fabric can");
+		kept("the other fabric has atomics");
 	}
 }
 
@@ -295,8 +269,8 @@ int main(int argc, char **argv)
 		check_workers(lease);
 		check_refusals(lease);
 		if (other) {
-			check_home(lease, "the server's RDMA device", other);
-			check_other_home(session);
+			check_device(lease, "the server's RDMA device", other);
+			check_other_device(session);
 		}
 	}
 	must(rmem_free(lease), "free");

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Atomics: counted exactly, refused by name where the device has none, one home per lease.
+# Atomics: none is lost, a device without them is named, one device executes those of a lease.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq

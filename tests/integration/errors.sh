@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Wrong use and wrong configuration: one line that names the cause, and the right status.
+# Wrong use and wrong configuration: one line names the cause, and the exit status is right.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq
@@ -21,7 +21,7 @@ expect_error 2 '^rmem: ls: unknown option -x' client ls -x
 expect_error 2 '^rmem: put: it takes NAME' client put
 expect_error 2 '^rmem: get: it takes NAME' client get a b c
 expect_error 2 '^rmem: rm: it takes at least one' client rm
-expect_error 2 "^rmem: ping: -i: 'soon'" client ping -i soon
+expect_error 2 "^rmem: ping: --interval: 'soon' .*as 200ms" client ping -i soon
 expect_error 2 '^rmem: bench: --batch 9 is more than --depth 8' client bench --batch 9 --depth 8
 expect_error 2 "^rmem: bench: --op: 'erase'" client bench --op erase
 expect_error 2 '^rmem: bench: --size: ' client bench --size 0
@@ -30,15 +30,15 @@ expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h:99999' ls
 expect_error 1 '^rmem: ls: .' "$RMEM" -s 'http://h' ls
 expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h?colour=red' ls
 expect_error 1 '^rmem: ls: .*brackets' "$RMEM" -s ::1 ls
-# an option does not hide what is wrong in the URI
+# an option does not hide an error in the URI
 expect_error 1 '^rmem: ls: .*fabric is auto, rdma or tcp' \
 	"$RMEM" -s 'rmem://localhost?fabric=udp' --fabric tcp ls
 for command in "" put get ls rm copy fill crc ping bench watch notify; do
-	# shellcheck disable=SC2086 # no command is no argument
+	# shellcheck disable=SC2086 # the empty command is no argument
 	"$RMEM" $command --help >"$dir/help"
 	grep -q "^usage: rmem .*$command" "$dir/help" || fail "no help for '$command'"
 done
-"$RMEM" --help | grep -qE '(^|  )have the server fill' || fail "a summary has no column of its own"
+"$RMEM" --help | grep -qE '(^|  )have the server fill' || fail "the summaries have no column"
 [[ $("$RMEM" --version) =~ ^rmem\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "rmem --version"
 if [ -w /dev/full ]; then
 	expect_error 1 'No space left' bash -c "'$RMEM' --help >/dev/full"
@@ -53,7 +53,7 @@ rmemd()
 {
 	timeout -k 5 60 "$RMEMD" "$@"
 }
-# bad_config PATTERN SED...: refused with file and line by --check-config and at start
+# bad_config PATTERN SED...: --check-config and a start refuse the edited configuration with PATTERN
 bad_config()
 {
 	local pattern=$1
@@ -62,7 +62,7 @@ bad_config()
 	expect_error 78 "$pattern" rmemd --check-config --config "$dir/bad.conf"
 	expect_error 78 "^error start-failed: .*$pattern" rmemd --config "$dir/bad.conf"
 }
-rmemd --check-config --config "$dir/rmemd.conf" || fail "a good configuration is refused"
+rmemd --check-config --config "$dir/rmemd.conf" || fail "a valid configuration is refused"
 bad_config "bad.conf:3: .*prot.*port" -e '3s/^port/prot/'
 bad_config "bad.conf:1: .*serve.*server" -e '1s/server/serve/'
 bad_config "bad.conf:[0-9]+: .*(fence|heartbeat)" -e 's/^fence = .*/fence = 600ms/'
@@ -78,13 +78,13 @@ expect_error 2 '^rmemd: --help=me: the option takes no value; ' rmemd --help=me
 expect_error 2 '^rmemd: unexpected argument more; ' rmemd more
 [[ $(rmemd --version) =~ ^rmemd\ [0-9]+\.[0-9]+\.[0-9]+ ]] || fail "rmemd --version"
 
-# what README.md tells to write is taken as it stands there
+# the configuration in README.md is valid
 awk '/^    \[server\]/ { on = 1 } on && /^[^ ]/ { exit } on' "$top_srcdir/README.md" |
 	sed 's/^    //' >"$dir/readme.conf"
 grep -q '^\[pool ' "$dir/readme.conf" || fail "README.md has no configuration"
 rmemd --check-config --config "$dir/readme.conf" || fail "README.md's configuration is refused"
 
-# what the host does not have passes for a good configuration until the start
+# --check-config does not look at the host, the start does
 sed 's/^size = .*/&\nnode = 1000/' "$dir/rmemd.conf" >"$dir/bad.conf"
 rmemd --check-config --config "$dir/bad.conf" || fail "the check looks at the host"
 expect_error 78 'no NUMA node 1000' rmemd --config "$dir/bad.conf"
@@ -93,30 +93,30 @@ expect_error 78 'no NUMA node 1000' rmemd --config "$dir/bad.conf"
 sed 's/^size = .*/size = 512T/' "$dir/rmemd.conf" >"$dir/bad.conf"
 expect_error 1 'small' rmemd --config "$dir/bad.conf"
 
-# so is a socket that cannot be made: no pool is filled for nothing
+# a socket that cannot be created is refused before the pools are populated
 sed "s,^socket = .*,socket = /proc/nowhere/admin.sock," "$dir/rmemd.conf" >"$dir/bad.conf"
 expect_error 1 '^error start-failed: .*/proc/nowhere' rmemd --config "$dir/bad.conf"
-! grep '^pool-ready' "$dir/stderr" || fail "the pool was filled before the admin socket was tried"
+! grep '^pool-ready' "$dir/stderr" || fail "the pool was populated before the admin socket was created"
 
-# ---- a daemon that runs ----
+# ---- a running daemon ----
 
 server_start
-# the same ports: which address, which port
+# a second daemon with these ports: the error names address and port
 sed "s,^socket = .*,socket = $dir/other.sock," "$dir/rmemd.conf" >"$dir/second.conf"
 expect_error 1 "$LISTEN.*$port|$port.*in use" rmemd --config "$dir/second.conf"
-# the same admin socket: a daemon lives there
+# with other ports and this admin socket
 sed "s/^port = $port\$/port = $((port + 3000))/; s/^port = $((port + 1))\$/port = $((port + 3001))/
 	s/^port = $((port + 2))\$/port = $((port + 3002))/" "$dir/rmemd.conf" >"$dir/second.conf"
 expect_error 1 'admin.sock' rmemd --config "$dir/second.conf"
 
 expect_error 1 'missing' client get missing "$dir/out"
-[ ! -e "$dir/out" ] || fail "a failing get made a file"
+[ ! -e "$dir/out" ] || fail "a get that fails creates a file"
 expect_error 1 'missing' client rm missing also-missing
 grep -q also-missing "$dir/stderr" || fail "rm stopped at the first name"
 head -c 300M /dev/zero >"$dir/large"
 expect_error 1 '^rmem: put: ' client put large "$dir/large"
 expect_error 1 '^rmem: put: ' bash -c "cat '$dir/large' | '$RMEM' -s '$uri' put large"
-[ -z "$(client ls)" ] || fail "a put that failed left a name"
+[ -z "$(client ls)" ] || fail "a put that fails leaves a name"
 if [ "$FABRIC" = tcp ] && ! compgen -G '/sys/class/infiniband/*' >/dev/null; then
 	expect_error 1 '^rmem: ls: .*RDMA' client --fabric rdma ls
 fi
@@ -125,7 +125,7 @@ client put name "$dir/in"
 expect_error 1 '^rmem: get: .*No such file' client get name "$dir/none/out"
 expect_error 1 '^rmem: get: .*Is a directory' client get name "$dir"
 
-# a terminal does not get binary data unless it is wanted; text it does get
+# binary data goes to a terminal only with --force; text always
 if command -v script >/dev/null; then
 	printf 'one\x00two' | client put binary
 	printf 'three\n' | client put text
@@ -136,19 +136,19 @@ if command -v script >/dev/null; then
 	status=0
 	on_terminal get binary >"$dir/typescript" || status=$?
 	[ "$status" -eq 1 ] || fail "binary data on a terminal: status $status"
-	grep -q -- --force "$dir/typescript" || fail "no hint at --force"
-	on_terminal get --force binary | grep -qa two || fail "--force did not help"
+	grep -q -- --force "$dir/typescript" || fail "the error does not name --force"
+	on_terminal get --force binary | grep -qa two || fail "--force has no effect"
 	on_terminal get text | grep -q three || fail "text did not reach the terminal"
 	ok "binary data and terminals"
 fi
 client ls | xargs -d '\n' "$RMEM" -s "$uri" rm
 lent_zero 20
 
-# a reload says what it could not do, also when it ends such lines
+# a reload logs what needs a restart, also when it raises the log level above that line
 sed -i -e 's/^threads = .*/threads = 7/' -e 's/^target = .*/target = journal\nlevel = error/' \
 	"$dir/rmemd.conf"
 kill -HUP "$server_pid"
 log_await '^reloaded: .*rmemd.conf; needs a restart: \[tcp\] threads, \[log\] target' ||
-	fail "the reload does not tell what needs a restart"
+	fail "the reload does not name what needs a restart"
 ok "reload"
 server_stop

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The examples do what they say, with any number of channels, and leave nothing.
+# The examples succeed with one channel and with several, and leave nothing behind.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq

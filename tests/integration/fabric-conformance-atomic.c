@@ -9,25 +9,25 @@
 #include "fabric-conformance-cases.h"
 #include "fabric-conformance-stage.h"
 
-/* Whether the device under test has them; without, every attempt is refused by name. */
+/* Whether the device has atomics; otherwise they are refused with its name. */
 static bool stage_has_atomics(void)
 {
 	return (stage_endpoint()->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
 }
 
-static struct wr cas(const struct local *local, const struct lent *lent, int64_t offset,
-		     uint64_t compare, uint64_t operand)
+static struct wr cas(const struct local *local, const struct remote *remote,
+		     int64_t offset, uint64_t compare, uint64_t operand)
 {
-	struct wr wr = op_make(FABRIC_CAS, local, 0, lent, offset, 8);
+	struct wr wr = op_make(FABRIC_CAS, local, 0, remote, offset, 8);
 
 	wr.atomic = (struct fabric_atomic){ .compare = compare, .operand = operand };
 	return wr;
 }
 
-static struct wr fetch_add(const struct local *local, const struct lent *lent,
+static struct wr fetch_add(const struct local *local, const struct remote *remote,
 			   int64_t offset, uint64_t operand)
 {
-	struct wr wr = op_make(FABRIC_FETCH_ADD, local, 0, lent, offset, 8);
+	struct wr wr = op_make(FABRIC_FETCH_ADD, local, 0, remote, offset, 8);
 
 	wr.atomic.operand = operand;
 	return wr;
@@ -46,40 +46,20 @@ static void word_set(char *addr, uint64_t word)
 	memcpy(addr, &word, sizeof(word));
 }
 
-/* What every case has: one channel, memory in which every word is known. */
-struct scene {
-	struct party *party;
-	struct fabric_channel *channel;
-	struct lent *lent;
-	struct local *local;
-};
-
-/* The memory begins at an address that is a multiple of 8. */
-static struct scene scene_open(unsigned rights)
+static struct scene words_open(unsigned rights)
 {
-	struct scene scene = { .party = party_new() };
+	struct scene scene = scene_open(4096, rights, 4096);
 
-	scene.channel = party_connect(scene.party, STAGE_DEPTH);
-	scene.lent = lent_new(scene.party, 4096, rights);
-	scene.local = local_new(scene.party, 4096);
-	ck_assert_uint_eq((uintptr_t)scene.lent->addr % 8, 0);
-	ck_assert_uint_eq(scene.lent->key.addr % 8, 0);
+	ck_assert_uint_eq((uintptr_t)scene.remote->addr % 8, 0);
+	ck_assert_uint_eq(scene.remote->key.addr % 8, 0);
 	return scene;
 }
 
-static void scene_close(struct scene *scene)
+START_TEST(atomics__work_or_are_refused_with_the_device)
 {
-	local_free(scene->local);
-	channel_free(scene->channel);
-	lent_free(scene->lent);
-	party_free(scene->party);
-}
-
-START_TEST(atomics__are_there_or_refused_by_name)
-{
-	struct scene scene = scene_open(RW);
+	struct scene scene = words_open(RW);
 	struct fabric_domain *domain = scene.party->domain;
-	struct wr wr = fetch_add(scene.local, scene.lent, 0, 1);
+	struct wr wr = fetch_add(scene.local, scene.remote, 0, 1);
 
 	if (stage_has_atomics()) {
 		ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_ATOMICS),
@@ -92,11 +72,11 @@ START_TEST(atomics__are_there_or_refused_by_name)
 				      strstr(err_text(), "has no atomics"),
 			      "%s", err_text());
 		ck_assert_int_eq(wr_post(CLIENT, scene.channel, &wr, 1), -ENOTSUP);
-		/* and nothing is the worse for it */
-		ck_assert_int_eq(
-			op_run(scene.party, scene.channel,
-			       op_make(FABRIC_READ, scene.local, 0, scene.lent, 0, 8)),
-			0);
+		/* the channel still works */
+		ck_assert_int_eq(op_run(scene.party, scene.channel,
+					op_make(FABRIC_READ, scene.local, 0,
+						scene.remote, 0, 8)),
+				 0);
 	}
 	scene_close(&scene);
 }
@@ -105,27 +85,27 @@ END_TEST
 START_TEST(cas__swaps_what_it_compares_and_tells_what_was_there)
 {
 	const uint64_t first = 0x1122334455667788u, second = 0x99aabbccddeeff00u;
-	struct scene scene = scene_open(RW);
-	char *at = scene.lent->addr + 4088; /* the last word */
+	struct scene scene = words_open(RW);
+	char *at = scene.remote->addr + 4088; /* the last word */
 	char *before;
 
 	if (stage_has_atomics()) {
 		word_set(at, first);
-		before = lent_snapshot(scene.lent);
+		before = remote_snapshot(scene.remote);
 		ck_assert_int_eq(
 			op_run(scene.party, scene.channel,
-			       cas(scene.local, scene.lent, 4088, first ^ 1, second)),
+			       cas(scene.local, scene.remote, 4088, first ^ 1, second)),
 			0);
 		ck_assert_uint_eq(word_at(scene.local->addr), first);
-		ck_assert(lent_unchanged(scene.lent, before));
+		ck_assert(remote_unchanged(scene.remote, before));
 		free(before);
 		ck_assert_int_eq(
 			op_run(scene.party, scene.channel,
-			       cas(scene.local, scene.lent, 4088, first, second)),
+			       cas(scene.local, scene.remote, 4088, first, second)),
 			0);
 		ck_assert_uint_eq(word_at(scene.local->addr), first);
 		ck_assert_uint_eq(word_at(at), second);
-		/* nothing behind the old value is touched */
+		/* the bytes after the old value are unchanged */
 		ck_assert_uint_eq(word_at(scene.local->addr + 8), 0);
 	}
 	scene_close(&scene);
@@ -134,15 +114,15 @@ END_TEST
 
 START_TEST(fetch_add__adds_modulo_two_to_the_64)
 {
-	struct scene scene = scene_open(RW);
-	char *at = scene.lent->addr + 8;
+	struct scene scene = words_open(RW);
+	char *at = scene.remote->addr + 8;
 
 	if (stage_has_atomics()) {
 		word_set(at, UINT64_MAX - 1);
 		for (uint64_t expected = UINT64_MAX - 1, i = 0; i < 4; i++) {
 			ck_assert_int_eq(
 				op_run(scene.party, scene.channel,
-				       fetch_add(scene.local, scene.lent, 8, 1)),
+				       fetch_add(scene.local, scene.remote, 8, 1)),
 				0);
 			ck_assert_uint_eq(word_at(scene.local->addr), expected);
 			expected++;
@@ -150,7 +130,7 @@ START_TEST(fetch_add__adds_modulo_two_to_the_64)
 		ck_assert_uint_eq(word_at(at), 2);
 		ck_assert_int_eq(
 			op_run(scene.party, scene.channel,
-			       fetch_add(scene.local, scene.lent, 8, (uint64_t)-5)),
+			       fetch_add(scene.local, scene.remote, 8, (uint64_t)-5)),
 			0);
 		ck_assert_uint_eq(word_at(at), (uint64_t)-3);
 	}
@@ -161,17 +141,17 @@ END_TEST
 START_TEST(atomics__need_both_rights)
 {
 	static const unsigned rights[] = { 0, FABRIC_RIGHT_READ, FABRIC_RIGHT_WRITE };
-	struct scene scene = scene_open(rights[_i]);
-	char *before = lent_snapshot(scene.lent);
+	struct scene scene = words_open(rights[_i]);
+	char *before = remote_snapshot(scene.remote);
 
 	if (stage_has_atomics()) {
 		scene.channel =
 			op_run_refused(scene.party, scene.channel,
-				       fetch_add(scene.local, scene.lent, 0, 1));
-		scene.channel = op_run_refused(
-			scene.party, scene.channel,
-			cas(scene.local, scene.lent, 0, word_at(scene.lent->addr), 1));
-		ck_assert(lent_unchanged(scene.lent, before));
+				       fetch_add(scene.local, scene.remote, 0, 1));
+		scene.channel = op_run_refused(scene.party, scene.channel,
+					       cas(scene.local, scene.remote, 0,
+						   word_at(scene.remote->addr), 1));
+		ck_assert(remote_unchanged(scene.remote, before));
 		ck_assert_uint_eq(word_at(scene.local->addr), 0);
 	}
 	free(before);
@@ -182,14 +162,14 @@ END_TEST
 START_TEST(atomics__stay_within_bounds)
 {
 	static const int64_t outside[] = { -8, 4096, 1 << 20, INT64_MIN };
-	struct scene scene = scene_open(RW);
-	char *before = lent_snapshot(scene.lent);
+	struct scene scene = words_open(RW);
+	char *before = remote_snapshot(scene.remote);
 
 	for (size_t i = 0; i < 4 && stage_has_atomics(); i++) {
 		scene.channel = op_run_refused(
 			scene.party, scene.channel,
-			fetch_add(scene.local, scene.lent, outside[i], 1));
-		ck_assert(lent_unchanged(scene.lent, before));
+			fetch_add(scene.local, scene.remote, outside[i], 1));
+		ck_assert(remote_unchanged(scene.remote, before));
 	}
 	free(before);
 	scene_close(&scene);
@@ -198,31 +178,32 @@ END_TEST
 
 START_TEST(atomics__need_a_multiple_of_8)
 {
-	struct scene scene = scene_open(RW);
+	struct scene scene = words_open(RW);
 
 	for (int64_t offset = 1; offset < 8 && stage_has_atomics(); offset++) {
-		struct wr wr = fetch_add(scene.local, scene.lent, offset, 1);
+		struct wr wr = fetch_add(scene.local, scene.remote, offset, 1);
 
 		ck_assert_int_eq(wr_post(CLIENT, scene.channel, &wr, 1), -EINVAL);
 	}
-	/* the channel is none the worse */
-	ck_assert_int_eq(op_run(scene.party, scene.channel,
-				op_make(FABRIC_READ, scene.local, 0, scene.lent, 0, 8)),
-			 0);
+	/* the channel still works */
+	ck_assert_int_eq(
+		op_run(scene.party, scene.channel,
+		       op_make(FABRIC_READ, scene.local, 0, scene.remote, 0, 8)),
+		0);
 	scene_close(&scene);
 }
 END_TEST
 
 START_TEST(key_of_another_session__does_not_take_atomics)
 {
-	struct scene owner = scene_open(RW), thief = scene_open(RW);
-	char *before = lent_snapshot(owner.lent);
+	struct scene owner = words_open(RW), thief = words_open(RW);
+	char *before = remote_snapshot(owner.remote);
 
 	if (stage_has_atomics()) {
 		thief.channel =
 			op_run_refused(thief.party, thief.channel,
-				       fetch_add(thief.local, owner.lent, 0, 1));
-		ck_assert(lent_unchanged(owner.lent, before));
+				       fetch_add(thief.local, owner.remote, 0, 1));
+		ck_assert(remote_unchanged(owner.remote, before));
 	}
 	free(before);
 	scene_close(&thief);
@@ -230,30 +211,31 @@ START_TEST(key_of_another_session__does_not_take_atomics)
 }
 END_TEST
 
-/* Mixed with reads and writes in one batch: in order, none lost, answers in their places. */
+/* Atomics, reads and writes in one batch: executed in order, none lost, each old value at its
+ * address. */
 START_TEST(batch__of_everything_keeps_its_order)
 {
 	enum { N = 48 };
-	struct scene scene = scene_open(RW);
+	struct scene scene = words_open(RW);
 	struct wr wrs[N];
 
 	if (stage_has_atomics()) {
-		word_set(scene.lent->addr, 0);
+		word_set(scene.remote->addr, 0);
 		memset(scene.local->addr, 0, 4096);
 		for (unsigned i = 0; i < N; i++) {
 			if (i % 3 == 0)
-				wrs[i] = fetch_add(scene.local, scene.lent, 0, 1);
+				wrs[i] = fetch_add(scene.local, scene.remote, 0, 1);
 			else
 				wrs[i] =
 					op_make(i % 3 == 1 ? FABRIC_WRITE : FABRIC_READ,
-						scene.local, 8 * (i + 1), scene.lent,
+						scene.local, 8 * (i + 1), scene.remote,
 						8 * (int64_t)(i + 1), 8);
 			wrs[i].addr = scene.local->addr + 8 * (size_t)i;
 			wrs[i].cookie = i;
 			if (i % 3 == 1)
 				word_set(wrs[i].addr, 1000 + i);
 			else if (i % 3 == 2)
-				/* what the write before it puts there */
+				/* read the word of the write before it */
 				wrs[i].remote_addr -= 8;
 		}
 		op_post(scene.channel, wrs, N);
@@ -266,16 +248,16 @@ START_TEST(batch__of_everything_keeps_its_order)
 		for (unsigned i = 0; i < N; i++)
 			ck_assert_uint_eq(word_at(scene.local->addr + 8 * (size_t)i),
 					  i % 3 == 0 ? i / 3 : 1000 + i - (i % 3 == 2));
-		ck_assert_uint_eq(word_at(scene.lent->addr), N / 3);
+		ck_assert_uint_eq(word_at(scene.remote->addr), N / 3);
 	}
 	scene_close(&scene);
 }
 END_TEST
 
-/* Two sessions add to one word, each with many under way. */
+/* Two sessions add to one word, each with many outstanding operations. */
 struct adder {
 	struct scene scene;
-	struct lent *lent;
+	struct remote *remote;
 	pthread_t thread;
 };
 
@@ -290,7 +272,7 @@ static void *adder_run(void *arg)
 
 	while (done < adds) {
 		while (posted < adds && posted - done < ADDS_DEPTH) {
-			struct wr wr = fetch_add(scene->local, adder->lent, 0, 1);
+			struct wr wr = fetch_add(scene->local, adder->remote, 0, 1);
 
 			wr.addr = scene->local->addr + 8 * (posted % ADDS_DEPTH);
 			wr.cookie = posted++;
@@ -304,18 +286,18 @@ static void *adder_run(void *arg)
 
 START_TEST(fetch_adds__of_two_channels_are_all_counted)
 {
-	struct scene base = scene_open(RW);
+	struct scene base = words_open(RW);
 	struct adder adders[2];
 
 	if (stage_has_atomics()) {
-		word_set(base.lent->addr, 0);
+		word_set(base.remote->addr, 0);
 		for (unsigned i = 0; i < 2; i++) {
 			struct party *party = party_new();
 
 			adders[i] = (struct adder){ .scene = { .party = party } };
 			adders[i].scene.channel = party_connect(party, STAGE_DEPTH);
 			adders[i].scene.local = local_new(party, 4096);
-			adders[i].lent = lent_share(party, base.lent);
+			adders[i].remote = remote_share(party, base.remote);
 		}
 		for (unsigned i = 0; i < 2; i++)
 			ck_assert_int_eq(pthread_create(&adders[i].thread, NULL,
@@ -323,11 +305,11 @@ START_TEST(fetch_adds__of_two_channels_are_all_counted)
 					 0);
 		for (unsigned i = 0; i < 2; i++)
 			ck_assert_int_eq(pthread_join(adders[i].thread, NULL), 0);
-		ck_assert_uint_eq(word_at(base.lent->addr), 2 * stage_rounds(2000));
+		ck_assert_uint_eq(word_at(base.remote->addr), 2 * stage_rounds(2000));
 		for (unsigned i = 0; i < 2; i++) {
 			local_free(adders[i].scene.local);
 			channel_free(adders[i].scene.channel);
-			lent_free(adders[i].lent);
+			remote_free(adders[i].remote);
 			party_free(adders[i].scene.party);
 		}
 	}
@@ -337,7 +319,7 @@ END_TEST
 
 void atomic_cases(TCase *tcase)
 {
-	tcase_add_test(tcase, atomics__are_there_or_refused_by_name);
+	tcase_add_test(tcase, atomics__work_or_are_refused_with_the_device);
 	tcase_add_test(tcase, cas__swaps_what_it_compares_and_tells_what_was_there);
 	tcase_add_test(tcase, fetch_add__adds_modulo_two_to_the_64);
 	tcase_add_loop_test(tcase, atomics__need_both_rights, 0, 3);

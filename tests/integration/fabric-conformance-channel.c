@@ -24,7 +24,7 @@ START_TEST(connect__needs_session_and_token)
 	ck_assert_int_eq(party_try_connect(party, &hello, &channel), -EACCES);
 	ck_assert_ptr_null(channel);
 	stats = stage_stats();
-	/* the fabric does not even come to know */
+	/* a direct channel is refused before it reaches the fabric */
 	ck_assert_uint_eq(stats.refused, stage_setting.direct ? 0 : 2);
 	ck_assert_uint_eq(stats.channels_ever, 0);
 	hello.session--;
@@ -52,15 +52,15 @@ START_TEST(connect__is_refused_once_the_session_is_closed)
 }
 END_TEST
 
-/* Post what is taken at most; returns how many. */
+/* Post n operations, or the number that is taken; returns that number. */
 static unsigned post_many(struct fabric_channel *channel, const struct local *local,
-			  const struct lent *lent, unsigned n, uint32_t bytes)
+			  const struct remote *remote, unsigned n, uint32_t bytes)
 {
 	unsigned posted = 0;
 
 	while (posted < n) {
 		struct wr wr = op_make(posted % 2 ? FABRIC_READ : FABRIC_WRITE, local,
-				       posted * (size_t)bytes, lent, 0, bytes);
+				       posted * (size_t)bytes, remote, 0, bytes);
 
 		wr.cookie = posted;
 		if (wr_post(CLIENT, channel, &wr, 1) != 1)
@@ -70,7 +70,7 @@ static unsigned post_many(struct fabric_channel *channel, const struct local *lo
 	return posted;
 }
 
-/* Each of n completes once; returns how many in error. */
+/* Each of n operations completes once; returns the number of errors. */
 static unsigned await_each(struct party *party, unsigned n)
 {
 	bool *seen = calloc(n, sizeof(*seen));
@@ -101,36 +101,30 @@ static void *abort_main(void *arg)
 START_TEST(abort__completes_everything_once)
 {
 	enum { BYTES = 65536 };
-	struct party *party = party_new();
-	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
-	struct lent *lent = lent_new(party, BYTES, RW);
-	struct local *local = local_new(party, STAGE_DEPTH * BYTES);
-	unsigned posted = post_many(channel, local, lent, STAGE_DEPTH, BYTES);
-	struct wr wr = op_make(FABRIC_READ, local, 0, lent, 0, 8);
+	struct scene s = scene_open(BYTES, RW, STAGE_DEPTH * BYTES);
+	unsigned posted = post_many(s.channel, s.local, s.remote, STAGE_DEPTH, BYTES);
+	struct wr wr = scene_op(&s, FABRIC_READ, 0, 0, 8);
 	pthread_t other;
 
 	ck_assert_uint_eq(posted, STAGE_DEPTH);
-	ck_assert_int_eq(pthread_create(&other, NULL, abort_main, channel), 0);
+	ck_assert_int_eq(pthread_create(&other, NULL, abort_main, s.channel), 0);
 	ck_assert_int_eq(pthread_join(other, NULL), 0);
-	(void)await_each(party, posted);
-	ck_assert_int_eq(wr_post(CLIENT, channel, &wr, 1), -ECONNRESET);
-	ck_assert(!CLIENT->alive(channel));
-	/* twice does no harm */
-	CLIENT->abort(channel);
-	channel_free(channel);
-	party_await_downs(party, 1);
-	/* the session lives */
-	channel = party_connect(party, STAGE_DEPTH);
-	ck_assert_int_eq(op_run(party, channel, wr), 0);
-	local_free(local);
-	channel_free(channel);
-	lent_free(lent);
-	party_free(party);
+	(void)await_each(s.party, posted);
+	ck_assert_int_eq(wr_post(CLIENT, s.channel, &wr, 1), -ECONNRESET);
+	ck_assert(!CLIENT->alive(s.channel));
+	/* a second call has no effect */
+	CLIENT->abort(s.channel);
+	channel_free(s.channel);
+	party_await_downs(s.party, 1);
+	/* the session still exists */
+	s.channel = party_connect(s.party, STAGE_DEPTH);
+	ck_assert_int_eq(scene_run(&s, wr), 0);
+	scene_close(&s);
 }
 END_TEST
 
-/* Sleep until the channel is found dead. */
-static void await_death(struct party *party, struct fabric_channel *channel)
+/* Sleep until alive() is false. */
+static void await_closed(struct party *party, struct fabric_channel *channel)
 {
 	struct pollfd pfds[2] = {
 		{ .fd = CLIENT->cq_fd(party->cq), .events = POLLIN },
@@ -144,27 +138,21 @@ static void await_death(struct party *party, struct fabric_channel *channel)
 		if (!CLIENT->alive(channel))
 			return;
 		ck_assert_msg(poll(pfds, 2, STAGE_WAIT_MS) >= 1,
-			      "nobody told of the end");
+			      "the descriptors do not become readable");
 	}
 }
 
 START_TEST(server_close__is_noticed_on_an_idle_channel)
 {
-	struct party *party = party_new();
-	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
-	struct lent *lent = lent_new(party, 4096, RW);
-	struct local *local = local_new(party, 4096);
-	struct wr wr = op_make(FABRIC_READ, local, 0, lent, 0, 8);
+	struct scene s = scene_open(4096, RW, 4096);
+	struct wr wr = scene_op(&s, FABRIC_READ, 0, 0, 8);
 
-	ck_assert_int_eq(op_run(party, channel, wr), 0);
-	ck_assert(CLIENT->alive(channel));
+	ck_assert_int_eq(scene_run(&s, wr), 0);
+	ck_assert(CLIENT->alive(s.channel));
 	stage_server_close();
-	await_death(party, channel);
-	ck_assert_int_eq(wr_post(CLIENT, channel, &wr, 1), -ECONNRESET);
-	local_free(local);
-	channel_free(channel);
-	lent_free(lent);
-	party_free(party);
+	await_closed(s.party, s.channel);
+	ck_assert_int_eq(wr_post(CLIENT, s.channel, &wr, 1), -ECONNRESET);
+	scene_close(&s);
 }
 END_TEST
 
@@ -191,32 +179,32 @@ static void call_channel_close(void *arg)
 	struct channel_close_call *call = arg;
 
 	SERVER->channel_close(call->party->session, call->channel);
-	/* a number nobody has */
+	/* an unknown number */
 	SERVER->channel_close(call->party->session, 77777);
 }
 
-START_TEST(channel_close__ends_one_channel_without_news)
+START_TEST(channel_close__ends_one_channel_without_an_event)
 {
 	enum { BYTES = 65536 };
 	struct party *party = party_new();
 	struct fabric_channel *ends = party_connect(party, STAGE_DEPTH);
 	struct channel_close_call call = { party, party->next_channel };
 	struct fabric_channel *stays = party_connect(party, STAGE_DEPTH);
-	struct lent *lent = lent_new(party, BYTES, RW);
+	struct remote *remote = remote_new(party, BYTES, RW);
 	struct local *local = local_new(party, STAGE_DEPTH * BYTES);
-	struct wr read = op_make(FABRIC_READ, local, 0, lent, 0, 8);
+	struct wr read = op_make(FABRIC_READ, local, 0, remote, 0, 8);
 	char *before;
-	unsigned posted = post_many(ends, local, lent, STAGE_DEPTH, BYTES);
+	unsigned posted = post_many(ends, local, remote, STAGE_DEPTH, BYTES);
 
 	stage_call(call_channel_close, &call);
-	/* what that channel still carried is not applied any more */
-	memset(lent->addr, POISON, lent->bytes);
-	before = lent_snapshot(lent);
+	/* on return no operation of the channel is executed any more */
+	memset(remote->addr, POISON, remote->bytes);
+	before = remote_snapshot(remote);
 	(void)await_each(party, posted);
-	ck_assert(lent_unchanged(lent, before));
-	/* without rdma_cm nobody tells of it when all came through before */
+	ck_assert(remote_unchanged(remote, before));
+	/* without rdma_cm the client learns of it only by an operation that fails */
 	if (!stage_setting.direct)
-		await_death(party, ends);
+		await_closed(party, ends);
 	else if (CLIENT->alive(ends))
 		ck_assert_int_ne(op_run(party, ends, read), 0);
 	ck_assert_int_eq(op_run(party, stays, read), 0);
@@ -226,12 +214,12 @@ START_TEST(channel_close__ends_one_channel_without_news)
 	ck_assert_uint_eq(party->downs, stage_setting.direct ? 2 : 1);
 	free(before);
 	local_free(local);
-	lent_free(lent);
+	remote_free(remote);
 	party_free(party);
 }
 END_TEST
 
-/* The server may not have heard yet that the channel is there. */
+/* The server may not know yet that the channel is connected. */
 START_TEST(channel_close__is_noticed_however_soon)
 {
 	struct party *party = party_new();
@@ -242,9 +230,9 @@ START_TEST(channel_close__is_noticed_however_soon)
 
 		call.channel = party->next_channel;
 		stage_call(call_channel_close, &call);
-		/* without rdma_cm nobody tells */
+		/* without rdma_cm an idle client does not learn of it */
 		if (!stage_setting.direct)
-			await_death(party, channel);
+			await_closed(party, channel);
 		channel_free(channel);
 	}
 	party_free(party);
@@ -258,6 +246,6 @@ void channel_cases(TCase *tcase)
 	tcase_add_test(tcase, abort__completes_everything_once);
 	tcase_add_test(tcase, server_close__is_noticed_on_an_idle_channel);
 	tcase_add_test(tcase, server_close__during_traffic_ends_every_operation);
-	tcase_add_test(tcase, channel_close__ends_one_channel_without_news);
+	tcase_add_test(tcase, channel_close__ends_one_channel_without_an_event);
 	tcase_add_test(tcase, channel_close__is_noticed_however_soon);
 }

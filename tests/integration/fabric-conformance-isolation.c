@@ -10,73 +10,54 @@ START_TEST(rights__are_enforced)
 {
 	static const unsigned rights[] = { 0, FABRIC_RIGHT_READ, FABRIC_RIGHT_WRITE,
 					   RW };
-	struct party *party = party_new();
-	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
-	struct lent *lent = lent_new(party, 4096, rights[_i]);
-	struct local *local = local_new(party, 8192);
-	char *before = lent_snapshot(lent);
-	struct wr wr = op_make(FABRIC_READ, local, 100, lent, 0, 4096);
+	struct scene s = scene_open(4096, rights[_i], 8192);
+	char *before = remote_snapshot(s.remote);
+	struct wr wr = scene_op(&s, FABRIC_READ, 100, 0, 4096);
 
-	/* where writes are confirmed by a read, the one right brings the other; siw reads
-	 * from whatever the session has, without any right */
+	/* where writes are confirmed by a read, the right to write includes the right to read;
+	 * siw reads without any right from all memory of the session */
 	if ((rights[_i] & FABRIC_RIGHT_READ) || stage_confirms()) {
-		ck_assert_int_eq(op_run(party, channel, wr), 0);
-		ck_assert(memcmp(local->addr + 100, lent->addr, 4096) == 0);
+		ck_assert_int_eq(scene_run(&s, wr), 0);
+		ck_assert(memcmp(s.local->addr + 100, s.remote->addr, 4096) == 0);
 	} else {
-		channel = op_run_refused(party, channel, wr);
-		ck_assert(stage_all(local->addr, local->bytes, 0));
+		scene_run_refused(&s, wr);
+		ck_assert(stage_all(s.local->addr, s.local->bytes, 0));
 	}
-	memset(local->addr, 0x5a, local->bytes);
+	memset(s.local->addr, 0x5a, s.local->bytes);
 	wr.opcode = FABRIC_WRITE;
 	if (rights[_i] & FABRIC_RIGHT_WRITE) {
-		ck_assert_int_eq(op_run(party, channel, wr), 0);
-		ck_assert(memcmp(local->addr, lent->addr, 4096) == 0);
+		ck_assert_int_eq(scene_run(&s, wr), 0);
+		ck_assert(memcmp(s.local->addr, s.remote->addr, 4096) == 0);
 	} else {
-		channel = op_run_refused(party, channel, wr);
-		ck_assert(lent_unchanged(lent, before));
+		scene_run_refused(&s, wr);
+		ck_assert(remote_unchanged(s.remote, before));
 	}
 	free(before);
-	local_free(local);
-	channel_free(channel);
-	lent_free(lent);
-	party_free(party);
+	scene_close(&s);
 }
 END_TEST
 
-START_TEST(key__works_in_its_session_alone)
+START_TEST(rkey__is_valid_in_its_session_only)
 {
-	struct party *owner = party_new(), *thief = party_new();
-	struct fabric_channel *owned = party_connect(owner, STAGE_DEPTH);
-	struct fabric_channel *stolen = party_connect(thief, STAGE_DEPTH);
-	struct lent *lent = lent_new(owner, 4096, RW);
-	struct lent *other = lent_new(thief, 4096, RW);
-	struct local *own_local = local_new(owner, 4096);
-	struct local *local = local_new(thief, 4096);
-	char *before = lent_snapshot(lent);
+	struct scene owner = scene_open(4096, RW, 4096);
+	struct scene thief = scene_open(4096, RW, 4096);
+	char *before = remote_snapshot(owner.remote);
 
-	stolen = op_run_refused(thief, stolen,
-				op_make(FABRIC_READ, local, 0, lent, 0, 64));
-	ck_assert(stage_all(local->addr, local->bytes, 0));
-	stolen = op_run_refused(thief, stolen,
-				op_make(FABRIC_WRITE, local, 0, lent, 0, 64));
-	stolen = op_run_refused(thief, stolen,
-				op_make(FABRIC_WRITE, local, 0, lent, 8, 8));
-	ck_assert(lent_unchanged(lent, before));
-	/* both carry on */
-	ck_assert_int_eq(
-		op_run(thief, stolen, op_make(FABRIC_READ, local, 0, other, 0, 64)), 0);
-	ck_assert_int_eq(
-		op_run(owner, owned, op_make(FABRIC_WRITE, own_local, 0, lent, 0, 64)),
-		0);
+	scene_run_refused(&thief,
+			  op_make(FABRIC_READ, thief.local, 0, owner.remote, 0, 64));
+	ck_assert(stage_all(thief.local->addr, thief.local->bytes, 0));
+	scene_run_refused(&thief,
+			  op_make(FABRIC_WRITE, thief.local, 0, owner.remote, 0, 64));
+	scene_run_refused(&thief,
+			  op_make(FABRIC_WRITE, thief.local, 0, owner.remote, 8, 8));
+	ck_assert(remote_unchanged(owner.remote, before));
+	/* both sessions still work */
+	ck_assert_int_eq(scene_run(&thief, scene_op(&thief, FABRIC_READ, 0, 0, 64)), 0);
+	ck_assert_int_eq(scene_run(&owner, scene_op(&owner, FABRIC_WRITE, 0, 0, 64)),
+			 0);
 	free(before);
-	local_free(local);
-	local_free(own_local);
-	channel_free(owned);
-	channel_free(stolen);
-	lent_free(lent);
-	lent_free(other);
-	party_free(owner);
-	party_free(thief);
+	scene_close(&thief);
+	scene_close(&owner);
 }
 END_TEST
 
@@ -91,70 +72,48 @@ START_TEST(bounds__hold_to_the_byte)
 		{ 1, 4096 },       { -1, 4098 },      { 1 << 20, 8 }, { -(1 << 20), 8 },
 		{ INT64_MAX, 64 }, { INT64_MIN, 64 },
 	};
-	struct party *party = party_new();
-	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
-	struct lent *lent = lent_new(party, 4096, RW);
-	struct local *local = local_new(party, 8192);
-	char *before = lent_snapshot(lent);
+	struct scene s = scene_open(4096, RW, 8192);
+	char *before = remote_snapshot(s.remote);
 
 	for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
-		channel = op_run_refused(party, channel,
-					 op_make(FABRIC_WRITE, local, 0, lent,
-						 outside[i].offset, outside[i].bytes));
-		ck_assert(lent_unchanged(lent, before));
-		channel = op_run_refused(party, channel,
-					 op_make(FABRIC_READ, local, 0, lent,
-						 outside[i].offset, outside[i].bytes));
-		/* over iWARP short reads go in two parts, of which one may be inside */
-		ck_assert(stage_confirms() || stage_all(local->addr, local->bytes, 0));
+		scene_run_refused(&s, scene_op(&s, FABRIC_WRITE, 0, outside[i].offset,
+					       outside[i].bytes));
+		ck_assert(remote_unchanged(s.remote, before));
+		scene_run_refused(&s, scene_op(&s, FABRIC_READ, 0, outside[i].offset,
+					       outside[i].bytes));
+		/* over iWARP a short read has two parts, and one of them may be inside */
+		ck_assert(stage_confirms() ||
+			  stage_all(s.local->addr, s.local->bytes, 0));
 	}
 	/* at the end of the address space */
-	channel = op_run_refused(party, channel,
-				 op_make(FABRIC_READ, local, 0, lent,
-					 (int64_t)(UINT64_MAX - lent->key.addr), 2));
-	ck_assert_int_eq(
-		op_run(party, channel, op_make(FABRIC_READ, local, 0, lent, 0, 4096)),
-		0);
+	scene_run_refused(&s, scene_op(&s, FABRIC_READ, 0,
+				       (int64_t)(UINT64_MAX - s.remote->key.addr), 2));
+	ck_assert_int_eq(scene_run(&s, scene_op(&s, FABRIC_READ, 0, 0, 4096)), 0);
 	free(before);
-	local_free(local);
-	channel_free(channel);
-	lent_free(lent);
-	party_free(party);
+	scene_close(&s);
 }
 END_TEST
 
-START_TEST(exposure__may_be_odd_and_lie_at_odd_addresses)
+START_TEST(remote__may_have_an_odd_length)
 {
-	struct party *party = party_new();
-	struct fabric_channel *channel = party_connect(party, STAGE_DEPTH);
-	struct lent *lent = lent_new(party, 4099, RW);
-	struct local *local = local_new(party, 8192);
+	struct scene s = scene_open(4099, RW, 8192);
 	char *before;
 
-	ck_assert_int_eq(
-		op_run(party, channel, op_make(FABRIC_WRITE, local, 1, lent, 0, 4099)),
-		0);
-	before = lent_snapshot(lent);
-	channel = op_run_refused(party, channel,
-				 op_make(FABRIC_WRITE, local, 0, lent, 4098, 2));
-	channel = op_run_refused(party, channel,
-				 op_make(FABRIC_WRITE, local, 0, lent, 4099, 1));
-	ck_assert(lent_unchanged(lent, before));
-	ck_assert_int_eq(
-		op_run(party, channel, op_make(FABRIC_WRITE, local, 0, lent, 4098, 1)),
-		0);
+	ck_assert_int_eq(scene_run(&s, scene_op(&s, FABRIC_WRITE, 1, 0, 4099)), 0);
+	before = remote_snapshot(s.remote);
+	scene_run_refused(&s, scene_op(&s, FABRIC_WRITE, 0, 4098, 2));
+	scene_run_refused(&s, scene_op(&s, FABRIC_WRITE, 0, 4099, 1));
+	ck_assert(remote_unchanged(s.remote, before));
+	ck_assert_int_eq(scene_run(&s, scene_op(&s, FABRIC_WRITE, 0, 4098, 1)), 0);
 	free(before);
-	local_free(local);
-	channel_free(channel);
-	lent_free(lent);
-	party_free(party);
+	scene_close(&s);
 }
 END_TEST
 
 void isolation_cases(TCase *tcase)
 {
 	tcase_add_loop_test(tcase, rights__are_enforced, 0, 4);
-	tcase_add_test(tcase, key__works_in_its_session_alone);
+	tcase_add_test(tcase, rkey__is_valid_in_its_session_only);
 	tcase_add_test(tcase, bounds__hold_to_the_byte);
-	tcase_add_test(tcase, exposure__may_be_odd_and_lie_at_odd_addresses);
+	tcase_add_test(tcase, remote__may_have_an_odd_length);
 }

@@ -10,91 +10,91 @@
 
 #define PAGE 4096
 
-struct expose_call {
-	struct lent *lent;
+struct register_call {
+	struct remote *remote;
 	unsigned rights;
 };
 
-static void call_expose(void *arg)
+static void call_register(void *arg)
 {
-	struct expose_call *call = arg;
-	struct lent *lent = call->lent;
-	int err = SERVER->reg_mr(lent->party->session, lent->addr, lent->bytes,
-				 call->rights, lent, &lent->exposure);
+	struct register_call *call = arg;
+	struct remote *remote = call->remote;
+	int err = SERVER->reg_mr(remote->party->session, remote->addr, remote->bytes,
+				 call->rights, remote, &remote->mr);
 
-	ck_assert_msg(err == 0, "expose: %d: %s", err, err_text());
+	ck_assert_msg(err == 0, "reg_mr: %d: %s", err, err_text());
 }
 
-static void call_withdraw(void *arg)
+static void call_deregister(void *arg)
 {
-	struct lent *lent = arg;
-	struct fabric_mr *exposure = lent->exposure;
+	struct remote *remote = arg;
+	struct fabric_mr *mr = remote->mr;
 
-	lent->exposure = NULL;
-	SERVER->dereg_mr(exposure);
+	remote->mr = NULL;
+	SERVER->dereg_mr(mr);
 }
 
-static bool lent_is_exposed(void *arg)
+static bool remote_is_registered(void *arg)
 {
-	return ((const struct lent *)arg)->exposed;
+	return ((const struct remote *)arg)->registered;
 }
 
-static bool lent_is_withdrawn(void *arg)
+static bool remote_is_deregistered(void *arg)
 {
-	return ((const struct lent *)arg)->withdrawn;
+	return ((const struct remote *)arg)->deregistered;
 }
 
-static void lent_expose(struct lent *lent, unsigned rights)
+static void remote_register(struct remote *remote, unsigned rights)
 {
-	struct expose_call call = { lent, rights };
+	struct register_call call = { remote, rights };
 
-	stage_call(call_expose, &call);
-	stage_await("exposed", lent_is_exposed, lent);
-	ck_assert_int_eq(lent->err, 0);
+	stage_call(call_register, &call);
+	stage_await("mr_registered", remote_is_registered, remote);
+	ck_assert_int_eq(remote->err, 0);
 }
 
-struct lent *lent_new(struct party *party, size_t bytes, unsigned rights)
+struct remote *remote_new(struct party *party, size_t bytes, unsigned rights)
 {
-	struct lent *lent = calloc(1, sizeof(*lent));
+	struct remote *remote = calloc(1, sizeof(*remote));
 	size_t around = (bytes + PAGE - 1) / PAGE * PAGE;
 
-	ck_assert_ptr_nonnull(lent);
-	lent->party = party;
-	lent->bytes = bytes;
-	lent->map_bytes = 3 * around;
-	lent->map = mmap(NULL, lent->map_bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(lent->map, MAP_FAILED);
-	lent->addr = lent->map + around;
-	stage_fill(lent->map, lent->map_bytes, (uint64_t)(uintptr_t)lent->map);
-	lent_expose(lent, rights);
-	return lent;
+	ck_assert_ptr_nonnull(remote);
+	remote->party = party;
+	remote->bytes = bytes;
+	remote->map_bytes = 3 * around;
+	remote->map = mmap(NULL, remote->map_bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(remote->map, MAP_FAILED);
+	remote->addr = remote->map + around;
+	stage_fill(remote->map, remote->map_bytes, (uint64_t)(uintptr_t)remote->map);
+	remote_register(remote, rights);
+	return remote;
 }
 
-struct lent *lent_share(struct party *party, const struct lent *of)
+struct remote *remote_share(struct party *party, const struct remote *of)
 {
-	struct lent *lent = calloc(1, sizeof(*lent));
+	struct remote *remote = calloc(1, sizeof(*remote));
 
-	ck_assert_ptr_nonnull(lent);
-	lent->party = party;
-	lent->bytes = of->bytes;
-	lent->addr = of->addr;
-	lent_expose(lent, RW);
-	return lent;
+	ck_assert_ptr_nonnull(remote);
+	remote->party = party;
+	remote->bytes = of->bytes;
+	remote->addr = of->addr;
+	remote_register(remote, RW);
+	return remote;
 }
 
-void lent_withdraw_start(struct lent *lent)
+void remote_deregister(struct remote *remote)
 {
-	stage_call(call_withdraw, lent);
+	stage_call(call_deregister, remote);
 }
 
-void lent_await_withdrawn(struct lent *lent)
+void remote_await_deregistered(struct remote *remote)
 {
-	stage_await("withdrawn", lent_is_withdrawn, lent);
+	stage_await("mr_deregistered", remote_is_deregistered, remote);
 }
 
 struct notes_wait {
-	const struct lent *lent;
+	const struct remote *remote;
 	uint64_t n;
 };
 
@@ -102,60 +102,62 @@ static bool notes_have_come(void *arg)
 {
 	const struct notes_wait *wait = arg;
 
-	return wait->lent->notes + wait->lent->lost >= wait->n;
+	return wait->remote->notes + wait->remote->lost >= wait->n;
 }
 
-void lent_await_notes(struct lent *lent, uint64_t n)
+void remote_await_notes(struct remote *remote, uint64_t n)
 {
-	struct notes_wait wait = { lent, n };
+	struct notes_wait wait = { remote, n };
 
 	stage_await("notified", notes_have_come, &wait);
 }
 
-void lent_free(struct lent *lent)
+void remote_free(struct remote *remote)
 {
 	if (stage.server) {
-		if (!lent->withdrawn && lent->exposure && lent->party->session)
-			lent_withdraw_start(lent);
-		lent_await_withdrawn(lent);
+		if (!remote->deregistered && remote->mr && remote->party->session)
+			remote_deregister(remote);
+		remote_await_deregistered(remote);
 	}
-	if (lent->map)
-		(void)munmap(lent->map, lent->map_bytes);
-	free(lent);
+	if (remote->map)
+		(void)munmap(remote->map, remote->map_bytes);
+	free(remote);
 }
 
-char *lent_snapshot(const struct lent *lent)
+char *remote_snapshot(const struct remote *remote)
 {
-	char *copy = malloc(lent->map_bytes);
+	char *copy = malloc(remote->map_bytes);
 
 	ck_assert_ptr_nonnull(copy);
-	memcpy(copy, lent->map, lent->map_bytes);
+	memcpy(copy, remote->map, remote->map_bytes);
 	return copy;
 }
 
-bool lent_unchanged(const struct lent *lent, const char *snapshot)
+bool remote_unchanged(const struct remote *remote, const char *snapshot)
 {
-	return memcmp(lent->map, snapshot, lent->map_bytes) == 0;
+	return memcmp(remote->map, snapshot, remote->map_bytes) == 0;
 }
 
 struct local *local_new(struct party *party, size_t bytes)
 {
 	struct local *local = calloc(1, sizeof(*local));
-	int err;
+	int err = 0;
 
 	ck_assert_ptr_nonnull(local);
 	local->bytes = bytes;
 	local->addr = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(local->addr, MAP_FAILED);
-	err = CLIENT->reg_mr(party->domain, local->addr, bytes, &local->region);
-	ck_assert_msg(err == 0, "region_create: %d: %s", err, err_text());
+	if (CLIENT->needs_local_mr)
+		err = CLIENT->reg_mr(party->domain, local->addr, bytes, &local->region);
+	ck_assert_msg(err == 0, "reg_mr: %d: %s", err, err_text());
 	return local;
 }
 
 void local_free(struct local *local)
 {
-	CLIENT->dereg_mr(local->region);
+	if (CLIENT->needs_local_mr)
+		CLIENT->dereg_mr(local->region);
 	(void)munmap(local->addr, local->bytes);
 	free(local);
 }

@@ -18,12 +18,12 @@ struct mixer {
 	unsigned ops;
 	struct party *party;
 	struct fabric_channel *channels[CHANNELS];
-	struct lent *lent;
+	struct remote *remote;
 	struct local *local;
-	char *model; /* what lent must hold */
+	char *model; /* the expected bytes of remote */
 	struct {
 		struct wr wr;
-		size_t at; /* in local, lent and model */
+		size_t at; /* in local, remote and model */
 		bool busy;
 	} slots[CHANNELS * WINDOW];
 	unsigned long long bytes;
@@ -46,7 +46,7 @@ static void mixer_post(struct mixer *m, unsigned slot)
 	} else {
 		memset(m->local->addr + at, 0, bytes);
 	}
-	*wr = op_make((r & 1) ? FABRIC_WRITE : FABRIC_READ, m->local, at, m->lent,
+	*wr = op_make((r & 1) ? FABRIC_WRITE : FABRIC_READ, m->local, at, m->remote,
 		      (int64_t)at, bytes);
 	wr->cookie = slot;
 	m->bytes += bytes;
@@ -107,11 +107,11 @@ START_TEST(traffic__of_three_sessions_with_four_channels_is_exact)
 		m->party = party_new();
 		for (unsigned c = 0; c < CHANNELS; c++)
 			m->channels[c] = party_connect(m->party, STAGE_DEPTH);
-		m->lent = lent_new(m->party, CHANNELS * AREA, RW);
+		m->remote = remote_new(m->party, CHANNELS * AREA, RW);
 		m->local = local_new(m->party, CHANNELS * AREA);
 		m->model = malloc(CHANNELS * AREA);
 		ck_assert_ptr_nonnull(m->model);
-		memcpy(m->model, m->lent->addr, CHANNELS * AREA);
+		memcpy(m->model, m->remote->addr, CHANNELS * AREA);
 	}
 	for (unsigned s = 0; s < SESSIONS; s++)
 		ck_assert_int_eq(
@@ -121,7 +121,7 @@ START_TEST(traffic__of_three_sessions_with_four_channels_is_exact)
 		struct mixer *m = &mixers[s];
 
 		ck_assert_int_eq(pthread_join(m->thread, NULL), 0);
-		ck_assert(memcmp(m->model, m->lent->addr, CHANNELS * AREA) == 0);
+		ck_assert(memcmp(m->model, m->remote->addr, CHANNELS * AREA) == 0);
 		bytes += m->bytes;
 	}
 	fprintf(stderr, "# %u operations, %llu bytes\n", SESSIONS * ops, bytes);
@@ -132,7 +132,7 @@ START_TEST(traffic__of_three_sessions_with_four_channels_is_exact)
 			channel_free(m->channels[c]);
 		party_await_downs(m->party, CHANNELS);
 		local_free(m->local);
-		lent_free(m->lent);
+		remote_free(m->remote);
 		party_free(m->party);
 		free(m->model);
 	}

@@ -9,15 +9,15 @@
 #include "base/random.h"
 
 struct wr op_make(enum fabric_opcode opcode, const struct local *local, size_t from,
-		  const struct lent *lent, int64_t offset, uint32_t bytes)
+		  const struct remote *remote, int64_t offset, uint32_t bytes)
 {
 	return (struct wr){
 		.opcode = opcode,
 		.bytes = bytes,
 		.addr = local->addr + from,
 		.region = CLIENT->needs_local_mr ? local->region : NULL,
-		.remote_addr = lent->key.addr + (uint64_t)offset,
-		.rkey = lent->key.rkey,
+		.remote_addr = remote->key.addr + (uint64_t)offset,
+		.rkey = remote->key.rkey,
 	};
 }
 
@@ -33,7 +33,7 @@ void op_post(struct fabric_channel *channel, const struct wr *wrs, unsigned n)
 	}
 }
 
-/* Until a completion may be there; a channel whose peer has ended it is told so. */
+/* Wait for a completion.  alive() makes a channel notice that the server has closed it. */
 static void party_sleep(const struct party *party)
 {
 	struct pollfd pfds[1 + PARTY_CHANNELS_MAX] = {
@@ -89,7 +89,7 @@ struct fabric_channel *op_run_refused(struct party *party,
 {
 	int status = op_run(party, channel, wr);
 
-	/* iWARP only breaks the connection */
+	/* iWARP breaks the connection, with any error */
 	if (stage_confirms())
 		ck_assert_int_ne(status, 0);
 	else
@@ -98,4 +98,38 @@ struct fabric_channel *op_run_refused(struct party *party,
 		return channel;
 	channel_free(channel);
 	return party_connect(party, STAGE_DEPTH);
+}
+
+struct scene scene_open(size_t remote_bytes, unsigned rights, size_t local_bytes)
+{
+	struct scene scene = { .party = party_new() };
+
+	scene.channel = party_connect(scene.party, STAGE_DEPTH);
+	scene.remote = remote_new(scene.party, remote_bytes, rights);
+	scene.local = local_new(scene.party, local_bytes);
+	return scene;
+}
+
+void scene_close(struct scene *scene)
+{
+	local_free(scene->local);
+	channel_free(scene->channel);
+	remote_free(scene->remote);
+	party_free(scene->party);
+}
+
+struct wr scene_op(const struct scene *scene, enum fabric_opcode opcode, size_t from,
+		   int64_t offset, uint32_t bytes)
+{
+	return op_make(opcode, scene->local, from, scene->remote, offset, bytes);
+}
+
+int scene_run(struct scene *scene, struct wr wr)
+{
+	return op_run(scene->party, scene->channel, wr);
+}
+
+void scene_run_refused(struct scene *scene, struct wr wr)
+{
+	scene->channel = op_run_refused(scene->party, scene->channel, wr);
 }

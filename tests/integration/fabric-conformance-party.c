@@ -23,7 +23,7 @@ static void call_session_close(void *arg)
 	struct party *party = arg;
 	struct fabric_session *session = party->session;
 
-	/* nothing is admitted any more, as the daemon would have it */
+	/* from now on stage_session() finds no session, so no channel is admitted */
 	(void)pthread_mutex_lock(&stage.lock);
 	party->session = NULL;
 	(void)pthread_mutex_unlock(&stage.lock);
@@ -76,14 +76,14 @@ void party_await_closed(struct party *party)
 	stage_await("session_closed", party_is_closed, party);
 }
 
-struct news {
+struct events_wait {
 	const struct party *party;
 	unsigned ups, downs;
 };
 
-static bool party_has_news(void *arg)
+static bool events_have_come(void *arg)
 {
-	const struct news *wanted = arg;
+	const struct events_wait *wanted = arg;
 
 	return wanted->party->ups >= wanted->ups &&
 	       wanted->party->downs >= wanted->downs;
@@ -91,16 +91,16 @@ static bool party_has_news(void *arg)
 
 void party_await_ups(struct party *party, unsigned ups)
 {
-	struct news wanted = { .party = party, .ups = ups };
+	struct events_wait wanted = { .party = party, .ups = ups };
 
-	stage_await("channel_up", party_has_news, &wanted);
+	stage_await("channel_up", events_have_come, &wanted);
 }
 
 void party_await_downs(struct party *party, unsigned downs)
 {
-	struct news wanted = { .party = party, .downs = downs };
+	struct events_wait wanted = { .party = party, .downs = downs };
 
-	stage_await("channel_down", party_has_news, &wanted);
+	stage_await("channel_down", events_have_come, &wanted);
 }
 
 void party_free(struct party *party)
@@ -131,68 +131,64 @@ struct fabric_hello party_hello(struct party *party)
 
 /* ---- the control connection, for direct channels ---- */
 
-struct joining {
+struct join {
 	const struct fabric_hello *hello;
 	const struct fabric_qp_info *theirs;
 	struct fabric_qp_info *ours;
 	int err;
 };
 
-/* Only a client that is known by its token can ask. */
 static void call_join(void *arg)
 {
-	struct joining *joining = arg;
-	struct fabric_session *session = NULL;
-	struct party *party;
+	struct join *join = arg;
+	struct fabric_session *session;
 
 	(void)pthread_mutex_lock(&stage.lock);
-	party = stage_party(joining->hello);
-	if (party)
-		session = party->session;
+	session = stage_session(join->hello);
 	(void)pthread_mutex_unlock(&stage.lock);
-	joining->err =
-		session ? SERVER->channel_connect(session, joining->hello->channel,
-						  joining->theirs, joining->ours)
-			: -EACCES;
+	join->err = session ? SERVER->channel_connect(session, join->hello->channel,
+						      join->theirs, join->ours)
+			    : -EACCES;
 }
 
 static int exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
 		    struct fabric_qp_info *ret_theirs)
 {
-	struct joining joining = { ctx, ours, ret_theirs, 0 };
+	struct join join = { ctx, ours, ret_theirs, 0 };
 
 	(void)timeout_ms;
-	stage_call(call_join, &joining);
-	return joining.err;
+	stage_call(call_join, &join);
+	return join.err;
 }
 
-struct leaving {
+struct leave {
 	struct party *party;
 	uint32_t channel;
 };
 
 static void call_leave(void *arg)
 {
-	const struct leaving *leaving = arg;
+	const struct leave *leave = arg;
 
-	ck_assert_int_eq(
-		SERVER->channel_close(leaving->party->session, leaving->channel), 0);
+	ck_assert_int_eq(SERVER->channel_close(leave->party->session, leave->channel),
+			 0);
 }
 
-/* The server does not see by itself that the client has gone. */
+/* Close the server's end of a direct channel: the server does not notice that the client's end
+ * was closed. */
 static void party_leave(struct party *party, uint32_t channel)
 {
-	struct leaving leaving = { party, channel };
+	struct leave leave = { party, channel };
 
 	if (!stage_setting.direct || channel == 0 || !stage.server || !party->session)
 		return;
-	stage_call(call_leave, &leaving);
+	stage_call(call_leave, &leave);
 	(void)pthread_mutex_lock(&stage.lock);
 	party->downs++;
 	(void)pthread_mutex_unlock(&stage.lock);
 }
 
-void party_tell_ended(struct party *party, uint32_t channel)
+void party_abort_ended(struct party *party, uint32_t channel)
 {
 	for (unsigned i = 0; i < PARTY_CHANNELS_MAX; i++) {
 		if (!party->channels[i] || (channel && party->numbers[i] != channel))
@@ -202,8 +198,9 @@ void party_tell_ended(struct party *party, uint32_t channel)
 	}
 }
 
-static int party_dial(struct party *party, const struct fabric_channel_params *wanted,
-		      struct fabric_channel **ret_channel)
+static int party_do_connect(struct party *party,
+			    const struct fabric_channel_params *wanted,
+			    struct fabric_channel **ret_channel)
 {
 	struct fabric_hello hello = wanted->hello;
 	struct fabric_channel_params params = *wanted;
@@ -253,7 +250,7 @@ int party_try_connect(struct party *party, const struct fabric_hello *hello,
 						.depth = STAGE_DEPTH,
 						.timeout_ms = STAGE_WAIT_MS };
 
-	return party_dial(party, &params, ret_channel);
+	return party_do_connect(party, &params, ret_channel);
 }
 
 struct fabric_channel *party_connect(struct party *party, unsigned depth)
@@ -262,7 +259,7 @@ struct fabric_channel *party_connect(struct party *party, unsigned depth)
 						.depth = depth,
 						.timeout_ms = STAGE_WAIT_MS };
 	struct fabric_channel *channel = NULL;
-	int err = party_dial(party, &params, &channel);
+	int err = party_do_connect(party, &params, &channel);
 
 	ck_assert_msg(err == 0, "connect: %d: %s", err, err_text());
 	return channel;

@@ -16,7 +16,7 @@
 struct stage_setting stage_setting;
 struct stage stage;
 
-/* ---- what the server reports ---- */
+/* ---- events of the server ---- */
 
 static void stage_changed(void)
 {
@@ -24,14 +24,14 @@ static void stage_changed(void)
 	(void)pthread_mutex_unlock(&stage.lock);
 }
 
-struct party *stage_party(const struct fabric_hello *hello)
+struct fabric_session *stage_session(const struct fabric_hello *hello)
 {
 	for (unsigned i = 0; i < PARTIES_MAX; i++) {
 		struct party *party = stage.parties[i];
 
 		if (party && party->id == hello->session &&
 		    secret_equal(party->token, hello->token, FABRIC_TOKEN_BYTES))
-			return party;
+			return party->session;
 	}
 	return NULL;
 }
@@ -39,15 +39,12 @@ struct party *stage_party(const struct fabric_hello *hello)
 static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 				       const struct fabric_hello *hello)
 {
-	struct fabric_session *session = NULL;
-	struct party *party;
+	struct fabric_session *session;
 
 	(void)ctx;
 	(void)endpoint;
 	(void)pthread_mutex_lock(&stage.lock);
-	party = stage_party(hello);
-	if (party)
-		session = party->session;
+	session = stage_session(hello);
 	(void)pthread_mutex_unlock(&stage.lock);
 	return session;
 }
@@ -72,33 +69,33 @@ static void on_channel_down(void *ctx, void *cookie, uint32_t channel, const cha
 	(void)pthread_mutex_lock(&stage.lock);
 	party->downs++;
 	if (stage_setting.direct)
-		party_tell_ended(party, channel);
+		party_abort_ended(party, channel);
 	stage_changed();
 }
 
-static void on_exposed(void *ctx, void *cookie, int err, const char *text,
-		       const struct fabric_key *key)
+static void on_registered(void *ctx, void *cookie, int err, const char *text,
+			  const struct fabric_key *key)
 {
-	struct lent *lent = cookie;
+	struct remote *remote = cookie;
 
 	(void)ctx;
 	(void)text;
 	(void)pthread_mutex_lock(&stage.lock);
-	lent->exposed = true;
-	lent->err = err;
+	remote->registered = true;
+	remote->err = err;
 	if (!err)
-		lent->key = *key;
+		remote->key = *key;
 	stage_changed();
 }
 
-static void on_withdrawn(void *ctx, void *cookie)
+static void on_deregistered(void *ctx, void *cookie)
 {
-	struct lent *lent = cookie;
+	struct remote *remote = cookie;
 
 	(void)ctx;
 	(void)pthread_mutex_lock(&stage.lock);
-	ck_assert_msg(!lent->withdrawn, "withdrawn twice");
-	lent->withdrawn = true;
+	ck_assert_msg(!remote->deregistered, "deregistered twice");
+	remote->deregistered = true;
 	stage_changed();
 }
 
@@ -113,7 +110,7 @@ static void on_session_closed(void *ctx, void *cookie)
 	stage_changed();
 }
 
-static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
+static void on_endpoint_event(void *ctx, unsigned endpoint, const char *text)
 {
 	(void)ctx;
 	fprintf(stderr, "endpoint %u: %s\n", endpoint, text);
@@ -122,17 +119,17 @@ static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
 static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value,
 			uint32_t lost)
 {
-	struct lent *lent = cookie;
+	struct remote *remote = cookie;
 
 	(void)ctx;
 	(void)pthread_mutex_lock(&stage.lock);
-	ck_assert_ptr_eq(lent->party, session_cookie);
-	ck_assert(lent->exposed && !lent->withdrawn);
-	lent->notes++;
-	lent->note = value;
-	lent->lost += lost;
-	lent->note_first = lent->addr[0];
-	lent->note_last = lent->addr[lent->bytes - 1];
+	ck_assert_ptr_eq(remote->party, session_cookie);
+	ck_assert(remote->registered && !remote->deregistered);
+	remote->notes++;
+	remote->note = value;
+	remote->lost += lost;
+	remote->note_first = remote->addr[0];
+	remote->note_last = remote->addr[remote->bytes - 1];
 	stage_changed();
 }
 
@@ -140,16 +137,16 @@ static const struct fabric_server_events stage_events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
 	.channel_down = on_channel_down,
-	.mr_registered = on_exposed,
-	.mr_deregistered = on_withdrawn,
+	.mr_registered = on_registered,
+	.mr_deregistered = on_deregistered,
 	.session_closed = on_session_closed,
-	.endpoint_event = on_endpoint_news,
+	.endpoint_event = on_endpoint_event,
 	.notified = on_notified,
 };
 
 /* ---- the loop ---- */
 
-static void loop_take_call(void)
+static void loop_run_call(void)
 {
 	eventfd_t count;
 
@@ -180,7 +177,7 @@ static void *loop_main(void *arg)
 		if (pfds[1].revents)
 			SERVER->process(stage.server);
 		if (pfds[0].revents)
-			loop_take_call();
+			loop_run_call();
 	}
 	return NULL;
 }
@@ -247,11 +244,11 @@ static void call_close(void *arg)
 	(void)arg;
 	SERVER->close(stage.server);
 	stage.server = NULL;
-	/* the control connections are lost */
+	/* the control connections end with the server */
 	(void)pthread_mutex_lock(&stage.lock);
 	for (unsigned i = 0; stage_setting.direct && i < PARTIES_MAX; i++)
 		if (stage.parties[i])
-			party_tell_ended(stage.parties[i], 0);
+			party_abort_ended(stage.parties[i], 0);
 	(void)pthread_mutex_unlock(&stage.lock);
 }
 
@@ -315,7 +312,7 @@ struct fabric_endpoint_stats stage_stats(void)
 
 uint64_t stage_random(uint64_t *seed)
 {
-	/* splitmix64's step: any seed will do, zero as well */
+	/* splitmix64: any seed is good, also zero */
 	uint64_t z = (*seed += UINT64_C(0x9e3779b97f4a7c15));
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the stage share.  Not for the cases. */
+/* State that the files of the stage share; the cases do not use it. */
 #ifndef TESTS_FABRIC_CONFORMANCE_STATE_H
 #define TESTS_FABRIC_CONFORMANCE_STATE_H
 
@@ -9,7 +9,7 @@
 
 #define PARTIES_MAX 8
 
-/* All under lock but `server`, which is the loop thread's while that runs. */
+/* `lock` protects all members but `server`, which only the loop thread uses while it runs. */
 struct stage {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -25,13 +25,13 @@ struct stage {
 };
 extern struct stage stage;
 
-/* Whom a hello belongs to, NULL: nobody.  Under the lock. */
-struct party *stage_party(const struct fabric_hello *hello);
-/* Direct channels: tell the client's side that this one has ended, 0: all.  Under the
- * lock. */
-void party_tell_ended(struct party *party, uint32_t channel);
+/* The session that a hello names and has the token of, or NULL.  Under the lock. */
+struct fabric_session *stage_session(const struct fabric_hello *hello);
+/* Direct channels: abort the client's end of a channel that the server has closed; 0: of all
+ * channels.  Under the lock. */
+void party_abort_ended(struct party *party, uint32_t channel);
 
-/* Wait until it is reached, which is asked under the lock; `name`: what did not happen. */
+/* Wait until reached() returns true; it is called under the lock.  `name` is for the message. */
 void stage_await(const char *name, bool (*reached)(void *arg), void *arg);
 
 #endif

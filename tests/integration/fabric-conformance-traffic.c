@@ -15,13 +15,13 @@ static bool is_poisoned(const char *addr, size_t bytes)
 	return false;
 }
 
-/* Writes come from the first half of local, reads go to their own places behind. */
+/* Writes use the start of local as their source; each read has its own part of the second half. */
 static void *traffic_main(void *arg)
 {
 	enum { DEPTH = 8 };
 	struct traffic *t = arg;
 	unsigned posted = 0, outstanding = 0;
-	size_t half = t->local->bytes / 2;
+	size_t half = t->scene.local->bytes / 2;
 
 	while ((t->status == 0 && !atomic_load(&t->stop)) || outstanding > 0) {
 		struct wc wc;
@@ -29,14 +29,14 @@ static void *traffic_main(void *arg)
 		while (t->status == 0 && !atomic_load(&t->stop) &&
 		       outstanding < DEPTH) {
 			bool read = posted % 2;
-			struct wr wr =
-				op_make(read ? FABRIC_READ : FABRIC_WRITE, t->local,
-					read ? half + posted % DEPTH * t->bytes : 0,
-					t->lent, 0, t->bytes);
+			struct wr wr = op_make(
+				read ? FABRIC_READ : FABRIC_WRITE, t->scene.local,
+				read ? half + posted % DEPTH * t->bytes : 0,
+				t->scene.remote, 0, t->bytes);
 			int taken;
 
 			wr.cookie = posted;
-			taken = wr_post(CLIENT, t->channel, &wr, 1);
+			taken = wr_post(CLIENT, t->scene.channel, &wr, 1);
 			if (taken < 0)
 				t->status = taken;
 			if (taken <= 0)
@@ -46,16 +46,16 @@ static void *traffic_main(void *arg)
 		}
 		if (outstanding == 0)
 			break;
-		wc = op_await(t->party);
+		wc = op_await(t->scene.party);
 		outstanding--;
 		if (wc.status) {
 			if (!t->status)
 				t->status = wc.status;
 			continue;
 		}
-		if (wc.cookie % 2 &&
-		    is_poisoned(t->local->addr + half + wc.cookie % DEPTH * t->bytes,
-				t->bytes))
+		if (wc.cookie % 2 && is_poisoned(t->scene.local->addr + half +
+							 wc.cookie % DEPTH * t->bytes,
+						 t->bytes))
 			t->poisoned = true;
 		atomic_fetch_add(&t->done, 1);
 	}
@@ -65,12 +65,9 @@ static void *traffic_main(void *arg)
 void traffic_start(struct traffic *t, uint32_t bytes)
 {
 	t->bytes = bytes;
-	t->party = party_new();
-	t->channel = party_connect(t->party, STAGE_DEPTH);
-	t->lent = lent_new(t->party, bytes, RW);
-	t->local = local_new(t->party, 16 * (size_t)bytes);
-	memset(t->local->addr, 0x11, t->local->bytes);
-	memset(t->lent->addr, 0x11, t->lent->bytes);
+	t->scene = scene_open(bytes, RW, 16 * (size_t)bytes);
+	memset(t->scene.local->addr, 0x11, t->scene.local->bytes);
+	memset(t->scene.remote->addr, 0x11, bytes);
 	ck_assert_int_eq(pthread_create(&t->thread, NULL, traffic_main, t), 0);
 }
 
@@ -90,8 +87,5 @@ void traffic_join(struct traffic *t)
 
 void traffic_free(struct traffic *t)
 {
-	channel_free(t->channel);
-	local_free(t->local);
-	lent_free(t->lent);
-	party_free(t->party);
+	scene_close(&t->scene);
 }

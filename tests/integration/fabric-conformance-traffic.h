@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Traffic of one party without pause, from a thread of its own, until something ends in
- * an error.  Threads: the case's. */
+/* Continuous reads and writes of one party by a thread, until one fails.  Threads: those of the
+ * case. */
 #ifndef TESTS_FABRIC_CONFORMANCE_TRAFFIC_H
 #define TESTS_FABRIC_CONFORMANCE_TRAFFIC_H
 
@@ -9,27 +9,24 @@
 
 #include "fabric-conformance-stage.h"
 
-/* What the case fills memory with that reads must not see any more. */
+/* The case fills memory with it after the deregistration; reads must not return it. */
 #define POISON 0xee
 
 struct traffic {
-	struct party *party;
-	struct fabric_channel *channel;
-	struct lent *lent;
-	struct local *local;
+	struct scene scene;
 	uint32_t bytes;
-	atomic_uint done; /* without error */
-	atomic_bool stop; /* ends it without an error as well */
+	atomic_uint done; /* operations without an error */
+	atomic_bool stop; /* set by the case to end the traffic */
 	int status;       /* of the first error */
-	bool poisoned;    /* a read returned what was there after withdrawn() */
+	bool poisoned;    /* a read returned POISON */
 	pthread_t thread;
 };
 
-/* With operations of so many bytes, on a party, a channel and memory of its own. */
+/* Start operations of this length on a new scene. */
 void traffic_start(struct traffic *t, uint32_t bytes);
-/* Until so many more have gone well. */
+/* Wait until this number of further operations has succeeded. */
 void traffic_await(struct traffic *t, unsigned more);
-/* Until it has ended. */
+/* Wait until the traffic has ended. */
 void traffic_join(struct traffic *t);
 void traffic_free(struct traffic *t);
 

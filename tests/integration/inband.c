@@ -3,16 +3,12 @@
  *
  *   inband URI SEED
  *
- * Random fills, copies, writes and checksums of two leases, waiting and through a queue; the
- * leases must be as if each had been done to a copy here.  One of them has grown, so it has
- * segments.  The exit status is 1 when they are not. */
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+ * Random fills, copies, writes and CRCs of two leases, by synchronous calls and through a queue;
+ * the leases must have the bytes of a local model.  One lease has grown, so it has several
+ * segments.  The exit status is 1 at the first difference. */
 #include <string.h>
 
-#include <rmem/rmem.h>
+#include "program.h"
 
 #define BYTES 3000000
 #define ROUNDS 200
@@ -21,24 +17,6 @@
 static uint64_t seed;
 static uint8_t model[2][BYTES], back[BYTES];
 static rmem_lease *leases[2];
-
-static void fail(const char *what, int result)
-{
-	(void)fprintf(stderr, "inband: %s: %d (%s)\n", what, result, rmem_error());
-	exit(1);
-}
-
-static void must(int result, const char *what)
-{
-	if (result < 0)
-		fail(what, result);
-}
-
-static uint32_t draw(uint32_t below)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(seed >> 33) % below;
-}
 
 static uint32_t crc_of(const uint8_t *at, uint64_t bytes)
 {
@@ -52,7 +30,7 @@ static uint32_t crc_of(const uint8_t *at, uint64_t bytes)
 	return ~state;
 }
 
-/* ---- one by one ---- */
+/* ---- synchronous calls ---- */
 
 static void fill_once(unsigned which, uint64_t offset, uint64_t bytes)
 {
@@ -65,13 +43,13 @@ static void fill_once(unsigned which, uint64_t offset, uint64_t bytes)
 
 static void copy_once(unsigned which, uint64_t offset, uint64_t bytes)
 {
-	unsigned from = draw(2);
-	uint64_t at = draw((uint32_t)(BYTES - bytes + 1));
+	unsigned from = draw(&seed, 2);
+	uint64_t at = draw(&seed, (uint32_t)(BYTES - bytes + 1));
 	int result = rmem_copy(leases[which], offset, leases[from], at, bytes);
 
 	if (which == from && offset < at + bytes && at < offset + bytes && bytes > 0) {
 		if (result != -EINVAL)
-			fail("a copy onto itself", result);
+			fail("a copy between ranges that overlap", result);
 		return;
 	}
 	must(result, "rmem_copy");
@@ -84,14 +62,14 @@ static void crc_once(unsigned which, uint64_t offset, uint64_t bytes)
 
 	must(rmem_crc32c(leases[which], offset, bytes, &crc), "rmem_crc32c");
 	if (crc != crc_of(&model[which][offset], bytes))
-		fail("the CRC is another", (int)bytes);
+		fail("the CRC differs", (int)bytes);
 }
 
 static void write_once(unsigned which, uint64_t offset, uint64_t bytes)
 {
-	memset(&model[which][offset], (int)draw(256), bytes);
+	memset(&model[which][offset], (int)draw(&seed, 256), bytes);
 	must(rmem_write_notify(leases[which], offset, &model[which][offset], bytes,
-			       draw(1000)),
+			       draw(&seed, 1000)),
 	     "rmem_write_notify");
 }
 
@@ -102,9 +80,11 @@ static void rounds_run(void)
 						  write_once };
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		uint64_t bytes = draw(3) ? draw(5000) : draw(BYTES / 2);
+		uint64_t bytes =
+			draw(&seed, 3) ? draw(&seed, 5000) : draw(&seed, BYTES / 2);
 
-		once[draw(4)](draw(2), draw((uint32_t)(BYTES - bytes + 1)), bytes);
+		once[draw(&seed, 4)](draw(&seed, 2),
+				     draw(&seed, (uint32_t)(BYTES - bytes + 1)), bytes);
 	}
 }
 
@@ -112,11 +92,8 @@ static void leases_check(const char *when)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		must(rmem_read(leases[i], 0, back, BYTES), "rmem_read");
-		if (memcmp(back, model[i], BYTES) != 0) {
-			(void)fprintf(stderr, "inband: %s: lease %u is another\n", when,
-				      i);
-			exit(1);
-		}
+		if (memcmp(back, model[i], BYTES) != 0)
+			fail(when, i);
 	}
 }
 
@@ -127,8 +104,8 @@ static uint16_t fence(unsigned i)
 	return i == 0 ? (uint16_t)RMEM_OP_FENCE : 0;
 }
 
-/* Slices of one lease, each filled, copied to the other one, and summed there, with a fence
- * before each kind; pings among them. */
+/* Fill slices of one lease, copy each to the other lease, and compute its CRC there, with a fence
+ * before each kind, and a ping. */
 static void batch_run(rmem_queue *queue)
 {
 	const uint64_t bytes = BYTES / BATCH;
@@ -169,11 +146,7 @@ static void batch_run(rmem_queue *queue)
 		if (taken <= 0)
 			fail("rmem_wait", taken);
 		for (int i = 0; i < taken; i++)
-			if (done[i].status) {
-				(void)fprintf(stderr, "inband: %s\n",
-					      rmem_completion_error(queue));
-				exit(1);
-			}
+			must_complete(queue, &done[i]);
 		got += (unsigned)taken;
 	}
 	for (unsigned i = 0; i < BATCH; i++) {
@@ -182,7 +155,7 @@ static void batch_run(rmem_queue *queue)
 	}
 	for (unsigned i = 0; i < BATCH; i++)
 		if (crcs[i] != crc_of(&model[1][i * bytes], bytes))
-			fail("a queue's CRC is another", (int)i);
+			fail("a CRC of the queue differs", (int)i);
 }
 
 int main(int argc, char **argv)
@@ -207,11 +180,11 @@ int main(int argc, char **argv)
 	must(rmem_grow(leases[1], BYTES), "rmem_grow");
 	must(rmem_ping_data(session, &ns), "rmem_ping_data");
 	rounds_run();
-	leases_check("one by one");
+	leases_check("a lease differs after synchronous calls");
 	queue_params.depth = 64;
 	must(rmem_queue_create(session, &queue_params, &queue), "rmem_queue_create");
 	batch_run(queue);
-	leases_check("in a queue");
+	leases_check("a lease differs after operations of a queue");
 	rmem_queue_free(queue);
 	must(rmem_free(leases[0]), "rmem_free");
 	must(rmem_free(leases[1]), "rmem_free");

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# In-band operations: what the server does to its memory is what a copy of it would be.
+# In-band operations: the server's memory has the bytes that a local model predicts.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
@@ -17,7 +17,7 @@ head -c 3000000 /dev/urandom >"$dir/in"
 client put one "$dir/in"
 client copy one two
 client get two "$dir/out"
-cmp "$dir/in" "$dir/out" || fail "the copy is another"
+same "$dir/in" "$dir/out"
 [ "$(client crc one two | awk '{ print $1 }' | sort -u | wc -l)" -eq 1 ] || fail "CRCs differ"
 printf 123456789 | client put digits
 [ "$(client crc digits)" = "e3069283  digits" ] || fail "$(client crc digits)"
@@ -31,7 +31,7 @@ expect_error 2 'hexadecimal' client fill digits 0
 expect_error 2 'hexadecimal' client fill digits zz
 expect_error 1 'none' client crc none
 expect_error 1 'none' client copy none two
-# a copy takes the place of what has its name
+# a copy replaces the lease that has its name
 client copy digits two
 [ "$(client get two)" = "JKJKJKJKJ" ] || fail "$(client get two)"
 client ping --data -c 2 -i 1ms | grep -q '^2 sent, 2 answered$' || fail "no answer on the data channel"

@@ -1,35 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What sessions must not be able to do to each other, through the public API, against a
- * running server:
+/* The isolation of sessions and leases, through the public API, against a running server:
  *
  *   isolation URI
  *
  * Prints a line per promise; the exit status is 1 at the first that is broken. */
-#include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <rmem/rmem.h>
+#include "program.h"
 
 #define BYTES 10000
 
 static const char *uri;
 static uint8_t buf[2 * BYTES];
-
-static void fail(const char *what, int result)
-{
-	(void)fprintf(stderr, "isolation: %s: %d (%s)\n", what, result, rmem_error());
-	exit(1);
-}
-
-static void must(int result, const char *what)
-{
-	if (result < 0)
-		fail(what, result);
-}
 
 static void expect(int result, int wanted, const char *what)
 {
@@ -37,13 +20,8 @@ static void expect(int result, int wanted, const char *what)
 		fail(what, result);
 }
 
-static void kept(const char *what)
-{
-	(void)printf("kept: %s\n", what);
-}
-
-/* A session that looks at the control connection only when the program says so, so that
- * news of revoked leases cannot come before the operations that must not succeed. */
+/* The session has no thread, so it does not learn of the end of a lease before the operations
+ * that must fail. */
 static rmem *session_open(void)
 {
 	struct rmem_options options = RMEM_OPTIONS_INIT;
@@ -113,7 +91,7 @@ static void read_only(rmem *other, rmem_lease *lease)
 	kept("a lease attached for reading only is not changed");
 }
 
-/* The dangerous moment: the writer has valid-looking keys and does not know yet. */
+/* The other session has not learnt of the end yet and uses its old rkeys. */
 static void freed(rmem *owner, rmem *other)
 {
 	rmem_lease *lease = lease_named(owner, "doomed"), *view, *next;
@@ -126,11 +104,11 @@ static void freed(rmem *owner, rmem *other)
 	expect(rmem_write(view, 0, buf, 1), -ESTALE, "short write after the free");
 	expect(rmem_read(view, 0, buf, BYTES), -ESTALE, "read after the free");
 	expect(rmem_lease_status(view), -ESTALE, "status after the free");
-	must(rmem_detach(view), "detach of what has ended");
+	must(rmem_detach(view), "detach of a lease that has ended");
 	next = lease_named(owner, NULL);
 	expect_bytes(next, 0, "the next lease");
 	must(rmem_free(next), "free");
-	kept("after a free nothing is read, nothing written, nothing reported done");
+	kept("after a free no read and no write has an effect or succeeds");
 }
 
 static void trimmed(rmem *owner, rmem *other)
@@ -149,17 +127,17 @@ static void trimmed(rmem *owner, rmem *other)
 		fail("bytes trimmed and grown again are not zero", 0);
 	must(rmem_detach(view), "detach");
 	must(rmem_free(lease), "free");
-	kept("a trimmed lease ends where it ends, and grows with zeros");
+	kept("a trimmed lease ends at its new length, and grows with zeros");
 }
 
-static void others_carry_on(rmem_lease *lease)
+static void expect_service(rmem_lease *lease)
 {
 	for (unsigned i = 0; i < 50; i++) {
 		memset(buf, (int)i, BYTES);
 		must(rmem_write(lease, 0, buf, BYTES), "write");
 		expect_bytes(lease, (uint8_t)i, "read");
 	}
-	kept("the other session carries on");
+	kept("refused operations do not affect a session");
 }
 
 int main(int argc, char **argv)
@@ -181,8 +159,8 @@ int main(int argc, char **argv)
 	read_only(other, lease);
 	freed(owner, other);
 	trimmed(owner, other);
-	others_carry_on(lease);
-	others_carry_on(own);
+	expect_service(lease);
+	expect_service(own);
 	must(rmem_free(lease), "free");
 	must(rmem_free(own), "free");
 	rmem_close(other);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What sessions must not be able to do to each other.
+# Sessions cannot access memory of each other without the right to it.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq

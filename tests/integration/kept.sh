@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What outlasts the daemon meets another configuration, another build and another daemon.
+# The kept state of a daemon is used with another configuration, by another build and while another
+# daemon runs.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
@@ -12,8 +13,7 @@ test_cleanup()
 	rm -rf "$state"
 }
 
-# refused TEXT [COMMAND...]: the daemon, run by COMMAND, does not start with what is there, and
-# says why
+# refused TEXT [COMMAND...]: the daemon, run by COMMAND, does not start, and its error contains TEXT
 refused()
 {
 	local status=0
@@ -42,19 +42,28 @@ timeout 30 "$RMEMD" --config "$dir/other.conf" >"$dir/refused" 2>&1 || status=$?
 grep -qF "another rmemd has it" "$dir/refused" || fail "$(cat "$dir/refused")"
 server_stop
 
+echo "-- without standard output and error"
+"$RMEMD" --config "$dir/rmemd.conf" 1>&- 2>&- &
+server_pid=$!
+pids+=("$server_pid")
+status_await '.memory.lent_bytes > 0' 20 || fail "the daemon does not start, or has lost the lease"
+client get kept "$dir/out"
+same "$dir/in" "$dir/out"
+server_stop
+
 echo "-- another pool"
 sed -i 's/^size = .*/size = 128M\nnode = 0/' "$dir/rmemd.conf"
 printf '[pool more]\nsize = 16M\npage_size = base\n' >>"$dir/rmemd.conf"
 server_restart
-grep -q '^pool-stays: configured otherwise now.*pool=small' "$server_log" || fail "no word of it"
-[ "$(pool small bytes)" -eq $((192 << 20)) ] || fail "the pool is another"
-[ "$(pool more bytes)" -eq $((16 << 20)) ] || fail "there is no new one"
+grep -q '^pool-stays: configured otherwise now.*pool=small' "$server_log" || fail "no event pool-stays"
+[ "$(pool small bytes)" -eq $((192 << 20)) ] || fail "the pool in use has another size"
+[ "$(pool more bytes)" -eq $((16 << 20)) ] || fail "the new pool does not exist"
 client get kept "$dir/out"
 same "$dir/in" "$dir/out"
 client rm kept
 client put more "$dir/in"
 server_stop
-# nothing is in the one or the other but where it was put
+# a pool without a section exists until its last lease is freed
 sed -i '/^\[pool more\]/,$d' "$dir/rmemd.conf"
 server_restart
 client get more "$dir/out"
@@ -62,11 +71,11 @@ same "$dir/in" "$dir/out"
 client rm more
 server_stop
 server_restart
-[ "$(pool small bytes)" -eq $((128 << 20)) ] || fail "the pool is the old one"
-[ -z "$(pool more bytes)" ] || fail "a pool that nobody wants stays"
+[ "$(pool small bytes)" -eq $((128 << 20)) ] || fail "the pool has its old size"
+[ -z "$(pool more bytes)" ] || fail "a pool without a section and leases exists"
 [ "$(find "$state" -name 'pool-*' | wc -l)" -eq 1 ] || fail "files are left: $(ls "$state")"
 
-echo "-- a tenant that has no section any more"
+echo "-- a tenant without a section"
 printf '[tenant default]\n[tenant gone]\n' >>"$dir/rmemd.conf"
 kill -HUP "$server_pid"
 log_await '^reloaded' || fail "reload"
@@ -75,7 +84,7 @@ server_stop
 sed -i '/^\[tenant gone\]/d' "$dir/rmemd.conf"
 server_restart
 rmemctl leases | grep -q ' gone .* theirs$' || fail "its lease is lost: $(rmemctl leases)"
-rmemctl tenants | grep -q '^gone .*leaving' || fail "it does not leave: $(rmemctl tenants)"
+rmemctl tenants | grep -q '^gone .*leaving' || fail "its state is not leaving: $(rmemctl tenants)"
 ! "$RMEM" -s "$uri&tenant=gone" ls 2>/dev/null || fail "it is let in"
 server_stop
 echo '[tenant gone]' >>"$dir/rmemd.conf"
@@ -84,7 +93,7 @@ server_restart
 same "$dir/in" "$dir/out"
 server_stop
 
-echo "-- nobody comes back"
+echo "-- leases without a client"
 sed -i 's/^\[tenant default\]/&\nttl_max = 2s/' "$dir/rmemd.conf"
 server_restart
 client put short "$dir/in"
@@ -94,7 +103,7 @@ server_restart
 log_await '^lease-expired: "short"' 10 || fail "a lease outlives its time"
 server_stop
 
-echo "-- what is no state"
+echo "-- invalid state"
 cp "$state/ledger" "$dir/ledger"
 printf '\2' | dd of="$state/ledger" bs=1 seek=8 conv=notrunc status=none
 refused "start the newer rmemd again, or give up what is lent; remove the files in [server] state"
@@ -105,16 +114,16 @@ cp "$dir/ledger" "$state/ledger"
 chmod 755 "$state"
 refused "chmod 700 $state"
 chmod 700 "$state"
-# a pool whose file cannot be had now is not taken for one that is gone
+# a pool whose file cannot be opened is not treated as removed
 pool=$(find "$state" -name 'pool-*' -printf '%f\n' -quit)
 mv "$state/$pool" "$state/aside"
 ln -s aside "$state/$pool"
 refused "$state/$pool: Too many levels of symbolic links"
 mv "$state/aside" "$state/$pool"
-# whatever was refused, nothing is lost by it, nor by an upgrade from an older build
+# the refused starts lost nothing, nor does an upgrade from an older build
 printf '\0' | dd of="$state/ledger" bs=1 seek=8 conv=notrunc status=none
 server_restart
-[ "$(od -An -tu4 -j8 -N4 "$state/ledger")" -eq 1 ] || fail "an older build would take it now"
+[ "$(od -An -tu4 -j8 -N4 "$state/ledger")" -eq 1 ] || fail "an older build would accept the ledger"
 "$RMEM" -s "$uri&tenant=gone" get theirs "$dir/out" || fail "get as another tenant"
 same "$dir/in" "$dir/out"
 server_stop

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Clients and daemons that die or stop in the middle: the others carry on, nothing stays lent,
-# and who is left is told in bounded time.
+# Clients and daemons that are killed or stopped during transfers: other clients go on, no memory
+# stays lent, and a client of a dead daemon ends in bounded time.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq
@@ -14,7 +14,7 @@ server_start
 make_file "$dir/in" 4000000
 mkfifo "$dir/fifo"
 
-# fifo_put NAME: a put in the middle of its transfer, that goes on when fd 7 is written to
+# fifo_put NAME: start a put from a pipe that has sent a part; file descriptor 7 is the pipe
 fifo_put()
 {
 	local before
@@ -35,26 +35,26 @@ kill -KILL "$client_pid"
 log_await '^session-fenced:' || fail "a killed client was not fenced"
 exec 7>&-
 status_await ".memory.lent_bytes == $kept and .sessions.active + .sessions.fenced == 0" 20 ||
-	fail "what a killed client had borrowed is still lent"
+	fail "memory of a killed client is still lent"
 ok "client killed in a put"
 
 background bench bench --op write --duration 60s --depth 8 --region 8M
 status_await '.memory.lent_bytes > 8000000' 20 || fail "bench does not start"
 kill -KILL "$client_pid"
 status_await ".memory.lent_bytes == $kept and .sessions.active + .sessions.fenced == 0" 20 ||
-	fail "what a killed bench had borrowed is still lent"
+	fail "memory of a killed bench is still lent"
 client get kept "$dir/out"
 same "$dir/in" "$dir/out"
-ok "client killed in the middle of writes"
+ok "client killed during writes"
 
-# ---- a client is stopped for longer than the fence, and comes back ----
+# ---- a client is stopped for longer than the fence time, and continued ----
 
 fifo_put stopped
 log_mark
 kill -STOP "$client_pid"
 log_await '^session-fenced:' || fail "a stopped client was not fenced"
 kill -CONT "$client_pid"
-tail -c +2000001 "$dir/in" >&7 || fail "the client left: $(cat "$dir"/*.err)"
+tail -c +2000001 "$dir/in" >&7 || fail "the client has ended: $(cat "$dir"/*.err)"
 exec 7>&-
 process_await "$client_pid" 30 || fail "a client that was stopped does not end"
 [ "$process_status" -eq 0 ] ||
@@ -65,10 +65,10 @@ grep -q '^session-resumed:' "$server_log" || fail "the session was not resumed"
 client rm stopped
 ok "client stopped and continued"
 
-# ---- the daemon is told to stop while clients are busy ----
+# ---- the daemon is stopped while clients are busy ----
 
-# the client that was talking ends with one line, status 1, in time
-client_told()
+# client_ends NAME: the client ends in time with status 1 and one line
+client_ends()
 {
 	local name=$1
 	process_await "$client_pid" 40 || fail "$name: the client does not end"
@@ -83,17 +83,17 @@ client_told()
 background term bench --op read --duration 60s --depth 8 --region 8M
 status_await '.memory.lent_bytes > 8000000' 20 || fail "bench does not start"
 server_stop
-client_told term
+client_ends term
 server_restart
 
 # ---- the daemon is killed while clients are busy ----
 
-# server_kill NAME: and the client is told; the next daemon serves on the same ports
+# server_kill NAME: kill the daemon; the client ends, and a new daemon serves on these ports
 server_kill()
 {
 	kill -KILL "$server_pid"
 	process_await "$server_pid" 20 || fail "a killed daemon does not end"
-	client_told "$1"
+	client_ends "$1"
 	exec 7>&-
 	server_restart
 	client put again "$dir/in"

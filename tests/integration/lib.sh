@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Functions of the integration tests: a private directory, a daemon with a small pool, its end,
-# and what must be true by then.  A test sources this file:
+# Functions of the integration tests: a private directory, a daemon with a small pool, clients,
+# checks.  A test sources this file:
 #
 #   . "$(dirname "$0")/lib.sh"
 #   server_start
 #   client put name file
 #   server_stop
 #
-# Environment, so that the same tests run in a virtual machine with RDMA:
-#   FABRIC   tcp (default), rdma or auto: what clients ask for
-#   LISTEN   address the daemon serves on, 127.0.0.1
-#   CONNECT  how it sets up RDMA channels: cm (default) or direct
+# Environment, so that the tests also run in a virtual machine with RDMA:
+#   FABRIC     fabric of the clients: tcp (default), rdma or auto
+#   LISTEN     address of the daemon, default 127.0.0.1
+#   CONNECT    how the daemon sets up RDMA channels: cm (default) or direct
 #   RMEMD, RMEM, RMEMCTL   the programs
-#   RMEM_SEED  of what the test draws at random; printed
-#   KEEP     not empty: the directory stays
-# shellcheck disable=SC2034 # variables are for the tests that source this
+#   RMEM_SEED  seed of random choices; printed
+#   KEEP       not empty: the directory is not removed
+# shellcheck disable=SC2034 # variables are for the tests
 set -euo pipefail
 
 top_srcdir=${top_srcdir:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
@@ -24,8 +24,7 @@ FABRIC=${FABRIC:-tcp}
 LISTEN=${LISTEN:-127.0.0.1}
 CONNECT=${CONNECT:-cm}
 
-# built PATH: the program itself where libtool made a script at PATH that finds the library of
-# the build; the script takes ten times as long
+# built PATH: the program behind libtool's script at PATH, which needs ten times as long to start
 built()
 {
 	local real=$top_builddir/${1%/*}/.libs/${1##*/}
@@ -39,7 +38,7 @@ export LD_LIBRARY_PATH=$top_builddir/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export RMEM_SEED=${RMEM_SEED:-$((RANDOM * 32768 + RANDOM))}
 echo "RMEM_SEED=$RMEM_SEED"
 
-# What a test may set before server_start.
+# A test may set these before server_start.
 pool_size=192M
 tcp_threads=2
 heartbeat=500ms
@@ -48,9 +47,9 @@ grace=10s
 state=auto         # [server] state
 config_extra=
 
-# A client orders its accesses to a lease, over two streams at times; ThreadSanitizer sees
-# the daemon's threads that serve them, but not the client between.
-one_thread_if_watched()
+# A client orders its accesses to a lease, which may use two streams.  ThreadSanitizer does not see
+# that order and would report a race between the daemon's threads that serve the streams.
+one_thread_with_tsan()
 {
 	if grep -q -- -fsanitize=thread "$top_builddir/Makefile"; then
 		tcp_threads=1
@@ -61,17 +60,17 @@ server_pid=
 server_log=
 log_from=1
 uri=
-pids=()          # every process that must not outlive the test
+pids=()          # processes that are killed at the end of the test
 netns_exec=()    # prefix of the daemon's command
 client_exec=()   # prefix of the clients' commands
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/rmem-test.XXXXXX")
 client_limit=60  # seconds
 
-# Limits of waits are multiples of what they are on a machine of its own: RMEM_PATIENCE.
+# Factor of all time limits, for slow or busy machines.
 patience=${RMEM_PATIENCE:-1}
 
-# A sanitizer's report is a file, whatever the test does with the program's stderr.
+# Sanitizers report to files, because a test may discard the program's stderr.
 for name in ASAN UBSAN TSAN LSAN; do
 	declare -x "${name}_OPTIONS=log_path=$dir/sanitizer:print_stacktrace=1:$(
 		printenv "${name}_OPTIONS" || true)"
@@ -94,7 +93,7 @@ ok()
 	echo "ok: $*"
 }
 
-# need PROGRAM...: skip where one is missing
+# need PROGRAM...: skip the test if one is missing
 need()
 {
 	local program
@@ -131,13 +130,13 @@ for program in "$RMEMD" "$RMEM" "$RMEMCTL"; do
 	[ -x "$program" ] || skip "$program is not built"
 done
 
-# Whether something listens on TCP port $1 of the test's address.
+# port_taken PORT: whether a process listens on this TCP port
 port_taken()
 {
 	(exec 3<>"/dev/tcp/$LISTEN/$1") 2>/dev/null
 }
 
-# Three ports in a row that are free, below the range of outgoing connections.
+# Set `port` to the first of three free ports, below the range of outgoing connections.
 ports_choose()
 {
 	local try
@@ -186,14 +185,14 @@ server_config()
 	END
 }
 
-# From here on log_await looks only at lines that come.
+# log_await ignores the lines before this call.
 log_mark()
 {
 	log_from=$(($(wc -l <"$server_log") + 1))
 }
 
-# log_await PATTERN [SECONDS]: until a line of the daemon's log matches.  The lines come as
-# they are written; the reader ends with the daemon.
+# log_await PATTERN [SECONDS]: wait until a line of the daemon's log matches; fails when the daemon
+# ends.
 log_await()
 {
 	local pattern=$1 limit=$((${2:-20} * patience)) line tail_pid found=no fd
@@ -210,7 +209,7 @@ log_await()
 	[ "$found" = yes ]
 }
 
-# Start the daemon and wait until it says that it is ready.
+# Write the configuration and start the daemon.
 server_start()
 {
 	ports_choose
@@ -218,7 +217,7 @@ server_start()
 	server_restart
 }
 
-# Start it with the configuration that is there.
+# Start the daemon with the existing configuration, and wait until it is ready.
 server_restart()
 {
 	server_log=$dir/rmemd.log
@@ -231,7 +230,7 @@ server_restart()
 	log_await '^ready:' 60 || fail "rmemd did not become ready"
 }
 
-# process_await PID SECONDS: until it has ended; its status is process_status.
+# process_await PID SECONDS: wait until the process has ended; sets process_status.
 process_await()
 {
 	local pid=$1 limit=$(($2 * patience)) i
@@ -245,7 +244,7 @@ process_await()
 	done
 }
 
-# The daemon ends when told so, with status 0, and has logged no error.
+# Stop the daemon: it must end with status 0 and must have logged no error.
 server_stop()
 {
 	kill -TERM "$server_pid"
@@ -257,8 +256,8 @@ server_stop()
 	server_pid=
 }
 
-# background NAME ARGUMENT...: a client that runs on; its pid is client_pid, its output in
-# NAME.out and NAME.err.
+# background NAME ARGUMENT...: start a client; sets client_pid, its output is in NAME.out and
+# NAME.err.
 background()
 {
 	local name=$1
@@ -278,34 +277,44 @@ rmemctl()
 	timeout -k 5 $((20 * patience)) "$RMEMCTL" --socket "$dir/admin.sock" "$@"
 }
 
-# One number of the daemon's status, by its path.
+# status_get PATH: a value of the daemon's status
 status_get()
 {
 	rmemctl --json status | jq -e "$1"
 }
 
-# status_await FILTER SECONDS: until the status satisfies a jq filter.  There is no event
-# for numbers, so it is asked for them.
-status_await()
+# poll_await SECONDS COMMAND...: repeat until COMMAND succeeds, for conditions without an event
+poll_await()
 {
-	local end=$((SECONDS + $2 * patience))
-	until rmemctl --json status | jq -e "$1" >/dev/null; do
-		[ "$SECONDS" -lt "$end" ] || {
-			rmemctl status
-			return 1
-		}
+	local end=$((SECONDS + $1 * patience))
+	until "${@:2}"; do
+		[ "$SECONDS" -lt "$end" ] || return 1
 		sleep 0.1
 	done
 }
 
-# lent_zero SECONDS: until nothing is lent any more
+# json_is COMMAND ARGUMENT...: whether the JSON output of rmemctl COMMAND satisfies a filter of jq
+json_is()
+{
+	rmemctl --json "$1" | jq -e "${@:2}" >/dev/null
+}
+
+# status_await FILTER SECONDS: wait until the status satisfies a filter of jq
+status_await()
+{
+	poll_await "$2" json_is status "$1" || {
+		rmemctl status
+		return 1
+	}
+}
+
+# lent_zero SECONDS: wait until no memory is lent
 lent_zero()
 {
 	status_await '.memory.lent_bytes == 0' "$1" || fail "memory is still lent"
 }
 
-# expect_error STATUS PATTERN COMMAND...: it fails with that status, and a line on stderr
-# matches.
+# expect_error STATUS PATTERN COMMAND...: COMMAND ends with STATUS, and a line of its stderr matches
 expect_error()
 {
 	local want=$1 pattern=$2 status=0
@@ -318,7 +327,7 @@ expect_error()
 	ok "$(grep -m 1 -E -- "$pattern" "$dir/stderr")"
 }
 
-# make_file PATH BYTES: bytes that do not repeat
+# make_file PATH BYTES: a file of random bytes
 make_file()
 {
 	head -c "$2" /dev/urandom >"$1"

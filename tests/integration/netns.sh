@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Daemon and client in two network namespaces with a cable between: over IPv4 and IPv6, and
-# with the cable pulled for longer than the fence, and than the grace time.
+# Daemon and client in two network namespaces with a cable between them: over IPv4 and IPv6, and with
+# the cable pulled for longer than the fence time and for longer than the grace time.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq ip
@@ -30,7 +30,7 @@ done
 netns_exec=(ip netns exec "$far")
 client_exec=(ip netns exec "$near")
 
-# these namespaces are ours alone: no port is taken
+# all ports of the new namespaces are free
 ports_choose()
 {
 	port=7460
@@ -62,7 +62,7 @@ same "$dir/in" "$dir/out"
 uri="rmem://$LISTEN:$port?fabric=tcp"
 ok "IPv6"
 
-# a transfer that the pulled cable cuts in two
+# the cable is pulled during a transfer, for longer than the fence time
 mkfifo "$dir/fifo"
 background cut put cut "$dir/fifo"
 exec 7>"$dir/fifo"
@@ -70,23 +70,23 @@ head -c 2000000 "$dir/in" >&7
 status_await '.sessions.active == 1' 20 || fail "the put does not start"
 link down
 began=$(date +%s%N)
-log_await '^session-fenced:' || fail "a client that is cut off was not fenced"
+log_await '^session-fenced:' || fail "the client was not fenced"
 took=$((($(date +%s%N) - began) / 1000000))
 [ "$took" -le 4000 ] || fail "fenced only after $took ms"
 ok "fenced after $took ms"
 link up
 log_await '^session-resumed:' 20 || fail "the client did not come back"
-tail -c +2000001 "$dir/in" >&7 || fail "the client left: $(cat "$dir"/*.err)"
+tail -c +2000001 "$dir/in" >&7 || fail "the client has ended: $(cat "$dir"/*.err)"
 exec 7>&-
 process_await "$client_pid" 60 || fail "the put does not end"
 [ "$process_status" -eq 0 ] || fail "the put ended with $process_status: $(cat "$dir/cut.err")"
 client get cut "$dir/out"
 same "$dir/in" "$dir/out"
-ok "cut off and back"
+ok "cable pulled and restored"
 server_stop
 
-# the cable stays out for longer than the grace time: what was borrowed is free again
-# (the kernel has dropped the IPv6 addresses of a link that was down)
+# the cable is pulled for longer than the grace time: the memory is reclaimed.  Over IPv4, because
+# the kernel has removed the IPv6 addresses of the link that was down
 grace=1s
 server_config
 server_restart
@@ -96,9 +96,9 @@ head -c 2000000 "$dir/in" >&7
 status_await '.memory.lent_bytes > 0' 20 || fail "the put does not start"
 link down
 lent_zero 20
-status_await '.sessions.active == 0' 20 || fail "the session is still there"
+status_await '.sessions.active == 0' 20 || fail "the session still exists"
 link up
-# the kernel finds its neighbour again in its own time
+# the kernel needs time to resolve the neighbour's address
 reachable=$((SECONDS + 20))
 until client ping -c 1 >/dev/null 2>&1; do
 	[ "$SECONDS" -lt "$reachable" ] || fail "the server is not reachable again"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Files and pipes of all sizes go in and come out as they were, from another process each.
+# Files and pipes of all sizes are stored and read back unchanged, each by its own process.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq sha256sum
@@ -8,7 +8,7 @@ need jq sha256sum
 pool_size=320M
 server_start
 
-# in from a file and from a pipe, out to a file and to a pipe
+# round_trip BYTES: from a file to a file, and from a pipe to a pipe
 round_trip()
 {
 	local bytes=$1
@@ -16,7 +16,7 @@ round_trip()
 	client put "size/$bytes" "$dir/in"
 	client get "size/$bytes" "$dir/out"
 	same "$dir/in" "$dir/out"
-	# shellcheck disable=SC2002 # a pipe is what is meant
+	# shellcheck disable=SC2002 # a pipe is intended
 	cat "$dir/in" | client put "pipe/$bytes"
 	client get "pipe/$bytes" - | cat >"$dir/out"
 	same "$dir/in" "$dir/out"
@@ -31,19 +31,19 @@ done
 round_trip $((64 * 1024 * 1024))
 client rm "pipe/$((64 * 1024 * 1024))"
 
-# what was lent for growing is back, to the page
+# a put from a pipe grows its lease in advance and trims it to the page at the end
 status_await ".memory.lent_bytes == $(client ls --json | jq '[.[].bytes / 4096 | ceil] | add * 4096')" \
-	20 || fail "more is lent than the names hold"
+	20 || fail "more is lent than the named leases have"
 ok "lent to the page"
 
-# where it is to lie, and where it lies: on one node all stripes are one
+# requested and granted placement; on one node an interleaved lease has one segment
 make_file "$dir/in" 3000000
 for place in any node:0 interleave; do
-	client -v put --place "$place" placed "$dir/in" 2>"$dir/told"
+	client -v put --place "$place" placed "$dir/in" 2>"$dir/printed"
 	client get placed "$dir/out"
 	same "$dir/in" "$dir/out"
 	grep -qE "^rmem: asked for (anywhere|on node 0|interleaved), got 2.9 MiB on .*node.*, 1 segment$" \
-		"$dir/told" || fail "$(cat "$dir/told")"
+		"$dir/printed" || fail "$(cat "$dir/printed")"
 done
 client copy --place interleave placed copied
 client get copied "$dir/out"
@@ -59,17 +59,17 @@ for place in "" here node: node:-1 node:99999; do
 done
 ok "placement"
 
-# names: all of them, by prefix, in order, as a table and as JSON
+# ls: all names, by prefix, in order, as a table and as JSON
 [ "$(client ls | wc -l)" -eq 13 ] || fail "ls does not list 13 names"
 client ls | sort -c
 [ "$(client ls pipe/ | wc -l)" -eq 6 ] || fail "ls pipe/ does not list 6 names"
-[ "$(client ls pipe/none)" = "" ] || fail "ls of no name printed something"
+[ "$(client ls pipe/none)" = "" ] || fail "ls of an unknown name prints something"
 client ls -l size/4097 | grep -qE ' 4097 .* size/4097$' || fail "ls -l lacks a line"
 client ls --json | jq -e 'length == 13 and all(.bytes >= 0 and .id > 0)' >/dev/null ||
 	fail "ls --json is not as expected"
 ok "ls"
 
-# a name that exists is replaced whole, and takes the new length
+# a put to an existing name replaces the content and the length
 make_file "$dir/in" 5000
 client put size/4096 "$dir/in"
 client get size/4096 "$dir/out"
@@ -77,12 +77,12 @@ same "$dir/in" "$dir/out"
 [ "$(client ls | wc -l)" -eq 13 ] || fail "replacing left another name behind"
 ok "replace"
 
-# what stood in FILE stays when there is nothing to get; nothing else is left beside it
+# a get of a missing name does not change FILE, and leaves no other file
 mkdir "$dir/out.d"
 echo old >"$dir/out.d/file"
 chmod 640 "$dir/out.d/file"
 expect_error 1 '^rmem: get: .*missing' client get missing "$dir/out.d/file"
-[ "$(cat "$dir/out.d/file")" = old ] || fail "a failing get touched its file"
+[ "$(cat "$dir/out.d/file")" = old ] || fail "a get that fails changes its file"
 client get size/4096 "$dir/out.d/file"
 same "$dir/in" "$dir/out.d/file"
 [ "$(stat -c %a "$dir/out.d/file")" = 640 ] || fail "get changed the file's permissions"
@@ -92,7 +92,7 @@ client get size/1 "$dir/out.d/link"
 [ "$(stat -c %s "$dir/out.d/file")" = 1 ] || fail "get did not follow the link"
 [ "$(ls -A "$dir/out.d")" = "file
 link" ] || fail "get left something behind: $(ls -A "$dir/out.d")"
-# a get that cannot write all of it leaves what was there, and nothing beside it
+# a get that cannot write all bytes does not change FILE, and leaves no other file
 limited()
 (
 	trap '' XFSZ
@@ -100,21 +100,21 @@ limited()
 	client get size/3145729 "$dir/out.d/file"
 )
 expect_error 1 '^rmem: get: writing the output: File too large' limited
-[ "$(stat -c %s "$dir/out.d/file")" = 1 ] || fail "a failing get changed its file"
+[ "$(stat -c %s "$dir/out.d/file")" = 1 ] || fail "a get that cannot write changes its file"
 [ "$(ls -A "$dir/out.d")" = "file
 link" ] || fail "a failing get left something behind: $(ls -A "$dir/out.d")"
 client get size/1 /dev/null
 [ -c /dev/null ] || fail "get replaced a device"
 ok "get into files that exist"
 
-# the rest of a file that a shell has opened and read from
+# a put from standard input begins at the offset of the file
 { head -c 1000 >/dev/null; client put rest; } <"$dir/in"
 tail -c +1001 "$dir/in" >"$dir/rest"
-client get rest | cmp - "$dir/rest" || fail "the rest of a file is not what was stored"
+client get rest | cmp - "$dir/rest" || fail "the stored rest of the file differs"
 client rm rest
-ok "from where a file stands"
+ok "from the offset of a file"
 
-# a slow pipe: the parts come one by one, each on an event of the one before
+# a slow pipe: the parts come one by one, with a ping between them
 mkfifo "$dir/fifo"
 client put slow "$dir/fifo" &
 slow_pid=$!
@@ -131,7 +131,7 @@ process_await "$slow_pid" 30 || fail "put from a pipe does not end"
 client rm slow
 ok "slow pipe"
 
-# an interrupted put leaves nothing, and the old content
+# an interrupted put keeps the old content
 background interrupted put size/1 "$dir/fifo"
 put_pid=$client_pid
 pids+=("$put_pid")
@@ -145,20 +145,20 @@ exec 7>&-
 [ "$(client get size/1 | wc -c)" -eq 1 ] || fail "an interrupted put changed the content"
 ok "interrupted put"
 
-# several channels, and which fabric it is
+# several channels; -v prints fabric and channels
 make_file "$dir/in" $((20 * 1024 * 1024 + 77))
 client --channels 4 put channels "$dir/in"
 client get -v --channels 3 channels "$dir/out" 2>"$dir/stderr"
 same "$dir/in" "$dir/out"
 grep -qE '^rmem: .* over (tcp|rdma)( on .*)?, 3 channels' "$dir/stderr" ||
-	fail "-v does not tell fabric and channels: $(cat "$dir/stderr")"
+	fail "-v does not print fabric and channels: $(cat "$dir/stderr")"
 ok "$(cat "$dir/stderr")"
 
-# a session may have a queue of the most channels beside its own one
+# a session may have a queue with the maximum of channels in addition to its own channel
 client --channels 64 put wide "$dir/in"
 client --channels 64 get wide "$dir/out"
 same "$dir/in" "$dir/out"
-ok "the most channels"
+ok "the maximum of channels"
 
 client rm channels
 client ls | xargs -d '\n' "$RMEM" -s "$uri" rm

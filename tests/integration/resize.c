@@ -3,21 +3,17 @@
  *
  *   resize URI move|keep N BYTES
  *
- * It fills N leases of BYTES each and says what it hears of them: "ready", then for each notice
- * "wanted BYTES REVOKE" or "ended".  What is wanted back it moves to another lease, or keeps.
- * For each line of its input it reads all that it has and says "good N" of so many leases, but
- * for "end".  The exit status is 1 at the first thing that is wrong. */
-#include <errno.h>
+ * It fills N leases of BYTES each and prints "ready".  For each notice it prints
+ * "wanted BYTES REVOKE" or "ended"; with `move` it moves the bytes of a wanted lease to a new one.
+ * At each line of input it reads all leases that it has, compares them, and prints "good N" with
+ * their number; at "end" it ends.  The exit status is 1 at the first error. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <rmem/rmem.h>
+#include "program.h"
 
 #define LEASES_MAX 256
 #define PIECE 65536
@@ -27,14 +23,6 @@ static rmem_lease *leases[LEASES_MAX];
 static unsigned n_leases;
 static uint64_t lease_bytes;
 static uint64_t buf[PIECE / sizeof(uint64_t)];
-
-static void must(int result, const char *what)
-{
-	if (result >= 0)
-		return;
-	(void)fprintf(stderr, "resize: %s: %d (%s)\n", what, result, rmem_error());
-	exit(1);
-}
 
 static rmem_lease *allocate(void)
 {
@@ -65,12 +53,8 @@ static void check(unsigned i)
 	for (uint64_t at = 0; at < lease_bytes; at += PIECE) {
 		must(rmem_read(leases[i], at, buf, PIECE), "read");
 		for (uint64_t k = 0; k < PIECE / sizeof(uint64_t); k++)
-			if (buf[k] != word(i, at + k)) {
-				(void)fprintf(stderr,
-					      "resize: lease %u at %" PRIu64 "\n", i,
-					      at);
-				exit(1);
-			}
+			if (buf[k] != word(i, at + k))
+				fail("a lease has other bytes", i);
 	}
 }
 
@@ -87,7 +71,7 @@ static void check_all(void)
 	(void)printf("good %u\n", n);
 }
 
-/* What it has stays with it, in other memory. */
+/* Copy the lease to a new one and free it. */
 static void move(unsigned i)
 {
 	rmem_lease *to = allocate();
@@ -103,24 +87,20 @@ static unsigned lease_number(const rmem_lease *lease)
 
 	while (i < n_leases && leases[i] != lease)
 		i++;
-	if (i == n_leases) {
-		(void)fprintf(stderr, "resize: a notice of no lease\n");
-		exit(1);
-	}
+	if (i == n_leases)
+		fail("a notice for an unknown lease", 0);
 	return i;
 }
 
-static void hear(const struct rmem_notice *notice, bool moves)
+static void notice_handle(const struct rmem_notice *notice, bool moves)
 {
 	struct rmem_wanted wanted = RMEM_WANTED_INIT;
 	int err;
 
 	if (notice->status == -ECONNRESET)
 		return;
-	if (notice->status != -ENOSPC && notice->status != -ESTALE) {
-		(void)fprintf(stderr, "resize: notice %d\n", notice->status);
-		exit(1);
-	}
+	if (notice->status != -ENOSPC && notice->status != -ESTALE)
+		fail("an unexpected notice", notice->status);
 	err = notice->status == -ESTALE ? -ESTALE
 					: rmem_lease_wanted(notice->lease, &wanted);
 	if (err == -ESTALE) {
@@ -150,7 +130,7 @@ static void serve(bool moves)
 
 			must(n, "notified");
 			if (n > 0)
-				hear(&notice, moves);
+				notice_handle(&notice, moves);
 		} else if (fds[0].revents) {
 			if (read(STDIN_FILENO, line, sizeof(line)) <= 0 ||
 			    line[0] == 'e')

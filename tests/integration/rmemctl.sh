@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What the administrator sees while memory is lent, and that it is all back afterwards.
+# The output of rmemctl while memory is lent, and after all of it was freed.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq curl
@@ -8,7 +8,7 @@ need jq curl
 server_start
 resources="status pools devices sessions leases tenants"
 
-# every resource as a table and as JSON, by rmemctl and by curl: the same members
+# every resource as a table and as JSON; rmemctl and curl get equal members
 members='[paths(scalars) | map(strings) | join(".")] | unique'
 for resource in $resources; do
 	rmemctl "$resource" >"$dir/table"
@@ -20,7 +20,7 @@ for resource in $resources; do
 	diff <(jq "$members" "$dir/json") <(jq "$members" "$dir/curl") ||
 		fail "curl and rmemctl disagree about $resource"
 	[ "$(jq "$members | length" "$dir/json")" -gt 0 ] || [[ $resource =~ sessions|leases ]] ||
-		fail "nothing is told of $resource"
+		fail "the JSON of $resource has no members"
 	ok "$resource"
 done
 
@@ -36,7 +36,7 @@ code=$(curl -s -o "$dir/json" -w '%{http_code}' --max-time 20 -X DELETE \
 [ "$code" = 405 ] || fail "DELETE gave $code"
 ok "errors over HTTP"
 
-# a name, and a session that is there while we look: it reads from a pipe we hold
+# a named lease, and a session that stays active: it reads from an open pipe
 make_file "$dir/in" 100000
 client put kept "$dir/in"
 mkfifo "$dir/fifo"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One client that reads and writes its leases at random for a while and checks every byte
- * against a copy of its own.  The seed is printed; the same seed makes the same decisions.
+/* A client that reads and writes its leases at random for SECONDS and checks every byte against
+ * a local copy.  The seed is printed; equal seeds make equal decisions.
  *
  *   soak URI SECONDS SEED [LEASES [LEASE_BYTES_MAX]]
  *
@@ -21,9 +21,9 @@
 
 struct soak_lease {
 	rmem_lease *lease;
-	uint8_t *copy; /* what the lease must hold; as large as it can get */
+	uint8_t *copy; /* the expected bytes; of lease_bytes_max bytes */
 	uint64_t bytes;
-	/* the one operation that may be under way on it */
+	/* the operation that is outstanding, if busy */
 	bool busy;
 	bool write;
 	uint64_t offset, length;
@@ -33,8 +33,8 @@ struct soak_lease {
 struct soak {
 	rmem *session;
 	rmem_queue *queue;
-	rmem_buffer *buffer; /* one slot per lease, registered */
-	uint8_t *plain;      /* the same, unregistered */
+	rmem_buffer *buffer; /* registered memory: a slot for each lease */
+	uint8_t *plain;      /* unregistered memory: a slot for each lease */
 	struct soak_lease *leases;
 	unsigned n_leases, outstanding;
 	uint64_t lease_bytes_max, random;
@@ -47,7 +47,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-/* xorshift64* (Vigna 2016): fast, and the same on every host. */
+/* xorshift64* (Vigna 2016): fast, and equal on every host. */
 static uint64_t random_next(struct soak *s)
 {
 	s->random ^= s->random >> 12;
@@ -61,7 +61,7 @@ static uint64_t random_below(struct soak *s, uint64_t limit)
 	return random_next(s) % limit;
 }
 
-/* As many small lengths as large ones: first the magnitude, then the value. */
+/* Draws the number of bits, then the value, so that small lengths are as frequent as large ones. */
 static uint64_t random_length(struct soak *s, uint64_t max)
 {
 	unsigned bits = (unsigned)random_below(s, 64 - (unsigned)__builtin_clzll(max));
@@ -100,8 +100,8 @@ static void check(struct soak *s, const struct soak_lease *l, const uint8_t *got
 	s->mismatches++;
 }
 
-/* A new lease must be all zero. */
-static void lease_take(struct soak *s, struct soak_lease *l)
+/* A new lease must be zeroed. */
+static void lease_alloc(struct soak *s, struct soak_lease *l)
 {
 	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	uint8_t *all;
@@ -128,7 +128,7 @@ static void lease_resize(struct soak *s, struct soak_lease *l)
 
 	if (bytes > l->bytes) {
 		err = rmem_grow(l->lease, bytes);
-		/* many small growths use up the segments; that is an honest answer */
+		/* a lease that has grown often has no free segment any more */
 		if (err == -ENOSPC)
 			return;
 	} else if (bytes < l->bytes) {
@@ -234,7 +234,7 @@ static void step(struct soak *s)
 	if (choice == 0) {
 		if (rmem_free(l->lease))
 			die("free");
-		lease_take(s, l);
+		lease_alloc(s, l);
 	} else if (choice == 1) {
 		lease_resize(s, l);
 	} else {
@@ -270,11 +270,11 @@ static void soak_open(struct soak *s, const char *uri)
 		s->leases[i].copy = malloc(s->lease_bytes_max);
 		if (!s->leases[i].copy)
 			die("memory");
-		lease_take(s, &s->leases[i]);
+		lease_alloc(s, &s->leases[i]);
 	}
 }
 
-/* At the end every lease is read whole, so that no byte goes unchecked. */
+/* Reads every lease completely, so that every byte is checked at least once. */
 static void soak_close(struct soak *s)
 {
 	while (s->outstanding)
@@ -318,7 +318,7 @@ int main(int argc, char **argv)
 		s.n_leases = (unsigned)strtoul(argv[4], NULL, 10);
 	if (argc > 5)
 		s.lease_bytes_max = strtoull(argv[5], NULL, 10);
-	/* zero is the one state the generator cannot leave */
+	/* the generator cannot leave the state zero */
 	s.random = seed ? seed : 1;
 	(void)printf("soak: seed %" PRIu64 ", %u leases of up to %" PRIu64 " bytes\n",
 		     seed, s.n_leases, s.lease_bytes_max);

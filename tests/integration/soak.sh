@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two clients, 64 leases each, reads and writes of random sizes, every byte checked.
+# Two clients with 64 leases each read and write random sizes and check every byte.
 #   RMEM_SOAK_SECONDS  how long, default 10
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
@@ -10,7 +10,7 @@ seconds=${RMEM_SOAK_SECONDS:-10}
 pool_size=256M
 soak=$(built tests/integration/soak)
 
-one_thread_if_watched
+one_thread_with_tsan
 server_start
 soaks=()
 for client in 0 1; do
@@ -24,5 +24,5 @@ for pid in "${soaks[@]}"; do
 	[ "$status" -eq 0 ] || fail "a client ended with status $status"
 done
 pids=("$server_pid")
-status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "not back to nothing"
+status_await '.memory.lent_bytes == 0 and .sessions.active + .sessions.fenced == 0' 20 || fail "a lease or a session is left"
 server_stop

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Tenants: apart from each other, held to their quotas, and changed by a reload.
+# Tenants: isolation, quotas, reload.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq
@@ -14,18 +14,14 @@ as()
 		"$RMEM" -s "$uri&tenant=$tenant" "$@"
 }
 
-# tenant_await NAME FILTER: until what is shown of the tenant satisfies a jq filter
+# tenant_await NAME FILTER: wait until the tenant satisfies a filter of jq
 tenant_await()
 {
-	local end=$((SECONDS + 20 * patience))
-	until rmemctl --json tenants |
-		jq -e --arg name "$1" ".tenants[] | select(.name == \$name) | $2" >/dev/null; do
-		[ "$SECONDS" -lt "$end" ] || fail "of $1 not '$2': $(rmemctl tenants)"
-		sleep 0.1
-	done
+	poll_await 20 json_is tenants --arg name "$1" ".tenants[] | select(.name == \$name) | $2" ||
+		fail "tenant $1 does not satisfy '$2': $(rmemctl tenants)"
 }
 
-# reload SCRIPT: change the configuration by a sed script, and have it read
+# reload SCRIPT: change the configuration by a sed script, and reload it
 reload()
 {
 	sed -i "$1" "$dir/rmemd.conf"
@@ -50,13 +46,13 @@ ttl_max = 1h
 grace=1s
 server_start
 
-# ---- who a client is ----
+# ---- the tenant of a client ----
 
 expect_error 1 'there is no tenant "default" on this server' client ls
 expect_error 1 'there is no tenant "green" on this server' as green ls
 expect_error 1 "a tenant's name is of letters" as 'a/b' ls
 
-# ---- apart ----
+# ---- isolation ----
 
 make_file "$dir/red" 1000000
 make_file "$dir/blue" 50000
@@ -93,7 +89,7 @@ as blue ls --json | jq -e '.[0].ttl_ms > 3500000 and .[0].ttl_ms <= 3600000' >/d
 	fail "a lease got no time to live with its name"
 ok "quotas"
 
-# a session at a time, and its channels
+# sessions
 mkfifo "$dir/fifo"
 as blue put held "$dir/fifo" &
 held_pid=$!
@@ -104,11 +100,11 @@ tenant_await blue '.sessions == 1 and .channels >= 1 and .keys >= 1'
 expect_error 1 'tenant blue has 1 sessions and may have 1' as blue ls
 ok "sessions"
 
-# one for the session itself, and those of its queue
+# channels: one of the session itself, and those of its queue
 as 'narrow&channels=2' put data "$dir/blue"
 expect_error 1 'channel 3 of 3: tenant narrow has 3 channels and may have 3, 1 more was asked for: .*raise \[tenant narrow\] channels' \
 	as 'narrow&channels=3' put more "$dir/blue"
-# it has none of them any more, and nothing is stored
+# the refused client has no channel left, and nothing is stored
 tenant_await narrow '.refused == 1 and .leases == 1 and .sessions + .channels + .keys == 0'
 mkfifo "$dir/narrow-fifo"
 as narrow put held "$dir/narrow-fifo" &
@@ -117,7 +113,7 @@ pids+=("$narrow_pid")
 exec 8>"$dir/narrow-fifo"
 head -c 1000000 /dev/zero >&8
 tenant_await narrow '.sessions == 1 and .channels == 2'
-# who needs no more than the one that is left has it
+# a client that needs one channel gets the last one
 as narrow ls
 expect_error 1 'tenant narrow has 3 channels and may have 3' as narrow get data
 ok "channels"
@@ -140,41 +136,37 @@ expect_error 1 'shorter than the 64 KiB that tenant red' as red put short "$dir/
 as red put short "$dir/red"
 as red get more >"$dir/out"
 same "$dir/big" "$dir/out"
-# beside the session that it has
+# a second session: blue has no limit of sessions any more
 as blue ls
 reload 's/^channels = 3/channels = 4/'
 as narrow get data >"$dir/out"
 same "$dir/blue" "$dir/out"
 reload 's/^channels = 4/channels = 1/'
 expect_error 1 'tenant narrow has 2 channels and may have 1' as narrow ls
-# what it has it keeps
+# a session keeps the channels that it has
 head -c 3000000 /dev/zero >&8
 exec 8>&-
 process_await "$narrow_pid" 30 || fail "put does not end"
-[ "$process_status" -eq 0 ] || fail "what was held is not stored: $process_status"
+[ "$process_status" -eq 0 ] || fail "the put of held fails: $process_status"
 reload 's/^channels = 1/channels = 2/'
 as narrow rm data held
 head -c 3000000 /dev/zero >&7
 exec 7>&-
 process_await "$held_pid" 30 || fail "put does not end"
-[ "$process_status" -eq 0 ] || fail "what was held is not stored: $process_status"
+[ "$process_status" -eq 0 ] || fail "the put of held fails: $process_status"
 as blue get data >"$dir/out"
 same "$dir/blue" "$dir/out"
 ok "reload"
 
-# what goes when its last lease does
+# a tenant without a section is removed with its last lease
 as blue rm data
 reload "/^\[tenant blue\]/,\$d"
-end=$((SECONDS + 20 * patience))
-while rmemctl --json tenants | jq -e 'any(.tenants[]; .name == "blue")' >/dev/null; do
-	[ "$SECONDS" -lt "$end" ] || fail "blue stays: $(rmemctl tenants)"
-	sleep 0.1
-done
-ok "gone"
+poll_await 20 json_is tenants 'all(.tenants[]; .name != "blue")' ||
+	fail "blue is not removed: $(rmemctl tenants)"
+ok "removed"
 
 as red rm data more yet-more little short
 lent_zero 20
-rmemctl --json tenants |
-	jq -e 'all(.tenants[]; .lent_bytes + .leases + .sessions + .channels + .keys == 0)' \
-		>/dev/null || fail "something is left: $(rmemctl tenants)"
+json_is tenants 'all(.tenants[]; .lent_bytes + .leases + .sessions + .channels + .keys == 0)' ||
+	fail "something is left: $(rmemctl tenants)"
 server_stop

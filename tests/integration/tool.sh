@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ping, bench, the progress line, and how the tool finds its server.
+# ping, bench, the progress line, and the sources of the server's URI.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/lib.sh"
 need jq
@@ -52,7 +52,7 @@ expect_error 1 '^rmem: bench: ' client bench --region 1T
 ok "bench interrupted"
 lent_zero 20
 
-# ---- where the server's URI comes from ----
+# ---- the server's URI ----
 
 RMEM_SERVER=$uri "$RMEM" ping -c 1 >/dev/null || fail "RMEM_SERVER is not used"
 RMEM_SERVER=rmem://$LISTEN:1 "$RMEM" -s "$LISTEN:$port" --fabric "$FABRIC" ping -c 1 >/dev/null ||
@@ -61,9 +61,9 @@ RMEM_SERVER=$uri "$RMEM" ping -s "rmem://$LISTEN:$port" -c 1 >/dev/null ||
 	fail "-s behind the command is not used"
 ok "server"
 
-# ---- the progress line: after a second, on a terminal, and nowhere else ----
+# ---- the progress line: only on a terminal, and after a second ----
 
-# the time is what is tested, so time has to pass
+# takes longer than a second: this test needs time to pass
 slow_input()
 {
 	local i
@@ -83,11 +83,21 @@ if command -v script >/dev/null; then
 	script -qec "'$RMEM' -s '$uri' put slow '$dir/fifo'" /dev/null </dev/null >"$dir/typescript"
 	grep -qaE 'slow  .*iB  .*iB/s' "$dir/typescript" ||
 		fail "no progress: $(cat -v "$dir/typescript")"
-	# a transfer that is over at once says nothing
+	# a short transfer prints nothing
 	script -qec "'$RMEM' -s '$uri' get slow /dev/null" /dev/null </dev/null >"$dir/typescript"
 	[ ! -s "$dir/typescript" ] || fail "a short transfer printed: $(cat -v "$dir/typescript")"
 	ok "progress"
 fi
+# ---- a closed standard output is no socket's number ----
+
+without_output()
+{
+	"$@" >&-
+}
+expect_error 1 'Bad file descriptor' without_output client get slow
+without_output client get slow "$dir/out" || fail "get without standard output"
+[ "$(stat -c %s "$dir/out")" -eq 4800000 ] || fail "another length came back"
+
 client rm slow
 lent_zero 20
 server_stop

@@ -3,15 +3,12 @@
  *
  *   vectors URI SEED
  *
- * Lists of random pieces, in registered memory and not, are written and read back, waiting
- * and through a queue; lease and memory must be as if each piece had been copied by itself.
- * The exit status is 1 when they are not. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+ * Writes and reads lists of random pieces of registered and of plain memory, by synchronous calls
+ * and through a queue.  Lease and memory must be as if each piece had been copied by itself; the
+ * exit status is 1 at the first difference. */
 #include <string.h>
 
-#include <rmem/rmem.h>
+#include "program.h"
 
 #define BYTES 300000
 #define PIECES 40
@@ -20,40 +17,22 @@
 static uint64_t seed;
 static uint8_t model[BYTES], back[BYTES], expected[BYTES], plain[BYTES];
 
-static void fail(const char *what, int result)
-{
-	(void)fprintf(stderr, "vectors: %s: %d (%s)\n", what, result, rmem_error());
-	exit(1);
-}
-
-static void must(int result, const char *what)
-{
-	if (result < 0)
-		fail(what, result);
-}
-
-static uint32_t draw(uint32_t below)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(seed >> 33) % below;
-}
-
-/* Pieces one behind the other, with gaps; some of nothing, some registered. */
+/* Pieces in rising order with gaps between them; some are empty, some are registered. */
 static unsigned list_draw(struct rmem_vec vec[PIECES], rmem_buffer *buffer,
 			  uint64_t *ret_total)
 {
 	uint8_t *registered = rmem_buffer_addr(buffer);
-	unsigned n = draw(PIECES) + 1;
-	uint64_t at = draw(100), total = 0;
+	unsigned n = draw(&seed, PIECES) + 1;
+	uint64_t at = draw(&seed, 100), total = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		uint32_t bytes = draw(4) ? draw(200) : draw(7000);
-		int in_buffer = draw(3) != 0;
+		uint32_t bytes = draw(&seed, 4) ? draw(&seed, 200) : draw(&seed, 7000);
+		int in_buffer = draw(&seed, 3) != 0;
 
 		vec[i].addr = (in_buffer ? registered : plain) + at;
 		vec[i].bytes = bytes;
 		vec[i].buffer = in_buffer ? buffer : NULL;
-		at += bytes + draw(30);
+		at += bytes + draw(&seed, 30);
 		total += bytes;
 	}
 	*ret_total = total;
@@ -72,10 +51,9 @@ static void run(rmem_queue *queue, rmem_lease *lease, unsigned opcode, uint64_t 
 
 	must(rmem_submit(queue, &op, 1), "submit");
 	must(rmem_wait(queue, &done, 1, 1, -1), "wait");
-	if (done.status || done.bytes != total) {
-		(void)fprintf(stderr, "vectors: %s\n", rmem_completion_error(queue));
-		exit(1);
-	}
+	must_complete(queue, &done);
+	if (done.bytes != total)
+		fail("the length of a completion differs", (long)done.bytes);
 }
 
 static void round_trip(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer,
@@ -86,9 +64,9 @@ static void round_trip(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer
 	uint64_t total, offset, at;
 	unsigned n = list_draw(vec, buffer, &total);
 
-	offset = draw((uint32_t)(BYTES - total));
+	offset = draw(&seed, (uint32_t)(BYTES - total));
 	for (at = 0; at < BYTES; at++)
-		registered[at] = plain[at] = (uint8_t)draw(256);
+		registered[at] = plain[at] = (uint8_t)draw(&seed, 256);
 	if (round % 2)
 		must(rmem_writev(lease, offset, vec, n), "writev");
 	else
@@ -100,9 +78,9 @@ static void round_trip(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer
 	if (memcmp(back, model, BYTES) != 0)
 		fail("the lease differs", (int)round);
 
-	/* another list, into which a range is read */
+	/* read a range into another list */
 	n = list_draw(vec, buffer, &total);
-	offset = draw((uint32_t)(BYTES - total));
+	offset = draw(&seed, (uint32_t)(BYTES - total));
 	memcpy(expected, registered, BYTES);
 	memcpy(back, plain, BYTES);
 	at = offset;

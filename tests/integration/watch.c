@@ -3,10 +3,9 @@
  *
  *   watch URI ROUNDS
  *
- * One process writes with notification, others watch.  First every notice must find its
- * bytes in place, none lost.  Then one watcher is stopped until the server fences it, while
- * the others carry on, and must find out what it missed.  The exit status is 1 at the first
- * thing that is wrong. */
+ * One process writes with notification, others watch.  First no notice may be lost, and each must
+ * come after its bytes.  Then one watcher is stopped until the server fences it, while the others
+ * go on; it must learn that notices were lost.  The exit status is 1 at the first error. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -29,21 +28,21 @@
 #define SLOT_BYTES (256u << 10)
 #define WAIT_S 60
 #define BURST 2000
-/* Values of the flood have this bit, the last one is all ones. */
+/* Values of the second part have this bit; the last value of each part is all ones. */
 #define FLOOD UINT32_C(0x80000000)
 #define LAST UINT32_MAX
 
-/* What a slot begins with; the rest follows from it. */
+/* The first bytes of a slot; the others are a function of the value. */
 struct head {
 	uint64_t value, bytes;
 };
 
-/* Between the processes. */
+/* Shared by the processes. */
 struct shared {
-	sem_t lent;            /* the lease is there; posted for each watcher */
-	sem_t ready;           /* posted by each watcher that watches */
-	sem_t seen[WATCHERS];  /* by it, for each notice checked */
-	sem_t ended[WATCHERS]; /* by it, when it has met the last value */
+	sem_t lent;  /* posted by the writer for each watcher: the lease exists */
+	sem_t ready; /* posted by each watcher that watches */
+	sem_t seen[WATCHERS]; /* posted by the watcher for each notice it has checked */
+	sem_t ended[WATCHERS]; /* posted by the watcher when it has received LAST */
 };
 
 static const char *uri;
@@ -98,14 +97,14 @@ static rmem *session_open(void)
 	return session;
 }
 
-/* ---- what is written ---- */
+/* ---- slots ---- */
 
 static uint64_t slot_offset(uint32_t value)
 {
 	return (uint64_t)(value % SLOTS) * SLOT_BYTES;
 }
 
-/* Mostly short ones, some of which several channels share. */
+/* Most are short; every 50th is long enough to be split over several channels. */
 static uint64_t slot_length(uint32_t value)
 {
 	return value % 50 == 49 ? 200000 + value % 1000
@@ -132,7 +131,7 @@ static void slot_check(rmem_lease *lease, uint32_t value)
 
 	must(rmem_read(lease, slot_offset(value), buf, slot_length(value)), "read");
 	memcpy(&head, buf, sizeof(head));
-	must_be(head.value == value, "the notice came before its bytes", value);
+	must_be(head.value == value, "a notice came before its bytes", value);
 	must_be(head.bytes == slot_length(value), "length", value);
 	for (uint64_t i = sizeof(head); i < head.bytes; i++)
 		must_be(buf[i] == filler(value, i), "a byte was not in place", value);
@@ -147,13 +146,13 @@ struct watcher {
 	uint64_t notices, lost, resumed;
 };
 
-/* The exact part: all of them, each with its bytes.  Behind it: whatever came, the last one
- * comes. */
-static bool notice_take(struct watcher *watcher, const struct rmem_notice *notice)
+/* In the first part no notice may be lost, and each must come after its bytes.  In the second part
+ * only LAST must come.  Returns whether this is LAST. */
+static bool notice_check(struct watcher *watcher, const struct rmem_notice *notice)
 {
 	must_be(notice->lease == watcher->lease, "another lease", 0);
 	if (notice->status == -ECONNRESET) {
-		must_be(notice->lost == RMEM_LOST_UNKNOWN, "a loss that is known", 0);
+		must_be(notice->lost == RMEM_LOST_UNKNOWN, "lost is not unknown", 0);
 		watcher->resumed++;
 		return false;
 	}
@@ -162,13 +161,13 @@ static bool notice_take(struct watcher *watcher, const struct rmem_notice *notic
 	watcher->lost += notice->lost;
 	if (notice->value & FLOOD)
 		return notice->value == LAST;
-	must_be(notice->lost == 0, "some were lost", notice->lost);
+	must_be(notice->lost == 0, "notices were lost", notice->lost);
 	slot_check(watcher->lease, notice->value);
 	(void)sem_post(&shared->seen[watcher->number]);
 	return false;
 }
 
-/* Take notices until the last value has come. */
+/* Check notices until LAST has come. */
 static void watch(struct watcher *watcher)
 {
 	struct rmem_notice notices[32];
@@ -178,9 +177,9 @@ static void watch(struct watcher *watcher)
 		int n = rmem_notified(watcher->session, notices, 32, WAIT_S * 1000);
 
 		must(n, "notified");
-		must_be(n > 0, "nothing comes", watcher->number);
+		must_be(n > 0, "no notice comes", watcher->number);
 		for (int i = 0; i < n; i++)
-			done |= notice_take(watcher, &notices[i]);
+			done |= notice_check(watcher, &notices[i]);
 	}
 	(void)sem_post(&shared->ended[watcher->number]);
 }
@@ -189,10 +188,11 @@ static void watcher_end(struct watcher *watcher)
 {
 	struct rmem_notice notice;
 
-	/* the writer frees the lease: who waits is told */
+	/* the writer frees the lease */
 	must_be(rmem_notified(watcher->session, &notice, 1, WAIT_S * 1000) == 1,
-		"the end does not come", watcher->number);
-	must_be(notice.status == -ESTALE, "another end", watcher->number);
+		"no notice of the end of the lease", watcher->number);
+	must_be(notice.status == -ESTALE, "the last notice is not ESTALE",
+		watcher->number);
 	rmem_close(watcher->session);
 }
 
@@ -205,23 +205,24 @@ static int watcher_run(unsigned number)
 	must(rmem_attach(watcher.session, NAME, RMEM_READ, &watcher.lease), "attach");
 	must(rmem_watch(watcher.lease), "watch");
 	must_be(rmem_write_notify(watcher.lease, 0, NULL, 0, 1) == -EACCES,
-		"a notification of who may only read", number);
+		"a notification without the right to write", number);
 	(void)sem_post(&shared->ready);
 	watch(&watcher);
-	must_be(watcher.lost == 0 || number == 0, "a watcher in time lost some",
-		watcher.lost);
+	must_be(watcher.lost == 0 || number == 0,
+		"a watcher that was not stopped lost notices", watcher.lost);
 	watch(&watcher);
 	(void)printf("watcher %u: %" PRIu64 " notices, %" PRIu64 " lost, %" PRIu64
 		     " resumes\n",
 		     number, watcher.notices, watcher.lost, watcher.resumed);
-	/* what came after the queue was full, and the connection that was lost */
+	/* only the stopped watcher lost its connection, and notices when its queue was full */
 	must_be((watcher.resumed > 0) == (number == 0), "resumes", watcher.resumed);
-	must_be(number != 0 || watcher.lost > 0, "the one that slept lost none", 0);
+	must_be(number != 0 || watcher.lost > 0, "the stopped watcher lost no notice",
+		0);
 	watcher_end(&watcher);
 	return 0;
 }
 
-/* Before the library is used: its thread does not come along. */
+/* To be called before the library is used: fork() does not copy the library's thread. */
 static void watchers_fork(void)
 {
 	for (unsigned i = 0; i < WATCHERS; i++) {
@@ -255,7 +256,7 @@ static void watchers_join(void)
 
 /* ---- the writer ---- */
 
-static void completions_take(rmem_queue *queue, unsigned n)
+static void completions_wait(rmem_queue *queue, unsigned n)
 {
 	struct rmem_completion completions[SLOTS];
 
@@ -271,7 +272,7 @@ static void completions_take(rmem_queue *queue, unsigned n)
 	}
 }
 
-/* Values from `first` on, a slot each, in one batch. */
+/* Write n values from `first` on, each to its slot, in one batch. */
 static void batch_write(rmem_queue *queue, rmem_lease *lease, unsigned char *slots,
 			uint32_t first, unsigned n)
 {
@@ -291,10 +292,10 @@ static void batch_write(rmem_queue *queue, rmem_lease *lease, unsigned char *slo
 		};
 	}
 	must_be(rmem_submit(queue, ops, n) == (int)n, "submit", first);
-	completions_take(queue, n);
+	completions_wait(queue, n);
 }
 
-/* Every watcher has checked so many more. */
+/* Wait until every watcher has checked n more notices. */
 static void watchers_await(unsigned n)
 {
 	for (unsigned i = 0; i < WATCHERS; i++)
@@ -327,8 +328,8 @@ static void write_exact(rmem_queue *queue, rmem_lease *lease, uint32_t rounds)
 		     value, WATCHERS);
 }
 
-/* Notify without bytes: for so long as fast as anybody can follow, and then at once more
- * than are kept for who does not. */
+/* Notify without bytes: until until_ms at a rate that every watcher can follow, then in a burst
+ * of more notices than the server queues for a stopped watcher. */
 static uint32_t flood(rmem_lease *lease, uint64_t until_ms)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
@@ -343,14 +344,14 @@ static uint32_t flood(rmem_lease *lease, uint64_t until_ms)
 	return n;
 }
 
-static void watchers_meet_last(rmem_lease *lease, unsigned first)
+static void last_notify(rmem_lease *lease, unsigned first)
 {
 	must(rmem_write_notify(lease, 0, NULL, 0, LAST), "notify");
 	for (unsigned i = first; i < WATCHERS; i++)
 		await(&shared->ended[i], "the last notice does not come");
 }
 
-/* One watcher is stopped for longer than the server waits for a sign of life. */
+/* Stop one watcher for longer than the fence time. */
 static void stop_one(rmem *session, rmem_lease *lease)
 {
 	struct rmem_info info = { .size = sizeof(info) };
@@ -359,10 +360,10 @@ static void stop_one(rmem *session, rmem_lease *lease)
 	must(rmem_info(session, &info), "info");
 	must_be(kill(pids[0], SIGSTOP) == 0, "SIGSTOP", 0);
 	n = flood(lease, now_ms() + 2 * (uint64_t)info.fence_ms);
-	/* the others have got all of it before the stopped one goes on */
-	watchers_meet_last(lease, 1);
+	/* the others receive all notices before the stopped watcher continues */
+	last_notify(lease, 1);
 	must_be(kill(pids[0], SIGCONT) == 0, "SIGCONT", 0);
-	await(&shared->ended[0], "who slept does not get the last notice");
+	await(&shared->ended[0], "the stopped watcher does not get the last notice");
 	(void)printf("flood: %" PRIu32 " notifications\n", n);
 }
 
@@ -398,7 +399,7 @@ int main(int argc, char **argv)
 	must(rmem_queue_create(session, &params, &queue), "queue");
 	watchers_start();
 	write_exact(queue, lease, (uint32_t)strtoul(argv[2], NULL, 0));
-	watchers_meet_last(lease, 0);
+	last_notify(lease, 0);
 	stop_one(session, lease);
 	must(rmem_free(lease), "free");
 	watchers_join();

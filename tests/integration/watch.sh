@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Notifications between processes: bytes before notices, a watcher that is stopped, the tool.
-#   RMEM_WATCH_ROUNDS  writes with notification
+# Notifications between processes: a notice comes after its bytes, a stopped watcher, the tool.
+#   RMEM_WATCH_ROUNDS  number of writes with notification, default 4000
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh" || exit 1
 need jq
 
-one_thread_if_watched
+one_thread_with_tsan
 fence=3s
 grace=60s
 server_start
@@ -16,23 +16,19 @@ timeout $(((200 + rounds / 20) * patience)) "$(built tests/integration/watch)" "
 lent_zero 20
 server_stop
 
-# ---- the tool: no client has to be fenced, however slow the machine is ----
+# ---- the tool ----
 
-fence=20s
+fence=20s # on a slow machine no client may be fenced
 server_start
 
-# watches N: until the sessions watch so many leases
+# watches N: wait until the sessions watch N leases
 watches()
 {
-	local end=$((SECONDS + 20 * patience))
-	until rmemctl --json sessions |
-		jq -e --argjson n "$1" '([.sessions[].watches] | add // 0) == $n' >/dev/null; do
-		[ "$SECONDS" -lt "$end" ] || fail "not $1 watches: $(rmemctl --json sessions)"
-		sleep 0.1
-	done
+	poll_await 20 json_is sessions "([.sessions[].watches] | add // 0) == $1" ||
+		fail "not $1 watches: $(rmemctl --json sessions)"
 }
 
-# tool_ends NAME PATTERN...: the last client ends with status 0, and its lines are these
+# tool_ends NAME LINE...: the last client ends with status 0, and has printed these lines
 tool_ends()
 {
 	local name=$1
@@ -62,7 +58,7 @@ watches 1
 kill -INT "$client_pid"
 process_await "$client_pid" 20 || fail "watch does not end when interrupted"
 [ "$process_status" -eq 0 ] || fail "an interrupted watch ended with $process_status"
-# one that is killed, and one that is not there, cost the others nothing
+# a watcher that is killed does not affect the others
 background killed watch data
 background alive watch -c 1 data
 watches 2

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "fabric/address.h"
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
 
@@ -228,7 +229,7 @@ static void acceptor_timing(struct tcp_source *source)
 static int listen_on(const struct fabric_address *address)
 {
 	struct sockaddr_storage addr;
-	socklen_t len = tcp_socket_address(address, &addr);
+	socklen_t len = fabric_address_to_sockaddr(address, &addr);
 	int fd, err, on = 1, v6only = memcmp(address->bytes, &in6addr_any, 16) != 0;
 
 	fd = socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -274,14 +275,14 @@ static int socket_port(int fd, uint16_t *ret_port)
 static int acceptor_listen(struct tcp_acceptor *acceptor,
 			   const struct fabric_address *address)
 {
-	char text[TCP_ADDRESS_TEXT];
+	char text[FABRIC_ADDRESS_TEXT];
 	int fd =
 		address->family ? listen_on(address) : listen_everywhere(address->port);
 	int err;
 
 	if (fd < 0)
 		return err_errno(fd, "cannot listen for data streams on %s",
-				 tcp_socket_text(address, text));
+				 fabric_address_text(address, text));
 	acceptor->listen_fd = fd;
 	err = socket_port(fd, &acceptor->port);
 	if (err)
@@ -299,7 +300,7 @@ static int acceptor_listen(struct tcp_acceptor *acceptor,
 
 int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 		      int epoll_fd, const struct tcp_acceptor_events *events, void *ctx,
-		      struct tcp_acceptor **ret_lobby)
+		      struct tcp_acceptor **ret_acceptor)
 {
 	struct tcp_acceptor *acceptor =
 		calloc(1, sizeof(*acceptor) + slots * sizeof(acceptor->slots[0]));
@@ -327,7 +328,7 @@ int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 		tcp_acceptor_close(acceptor);
 		return err;
 	}
-	*ret_lobby = acceptor;
+	*ret_acceptor = acceptor;
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Accepts connections and receives their hello.  The number of connections without a complete
- * hello is limited, and so is the time for it; when all slots are in use, the oldest connection
- * is rejected, so that silent peers cannot keep others out.
+ * hello and the time for a hello are limited; when all slots are in use, the oldest connection is
+ * rejected, so that silent peers cannot keep others out.
  * Threads: [loop]. */
 #ifndef FABRIC_TCP_ACCEPT_H
 #define FABRIC_TCP_ACCEPT_H
@@ -36,7 +36,7 @@ struct tcp_acceptor;
  *   -EADDRINUSE, -EADDRNOTAVAIL, -EACCES ... with text that names the address */
 int tcp_acceptor_open(const struct fabric_address *address, unsigned slots,
 		      int epoll_fd, const struct tcp_acceptor_events *events, void *ctx,
-		      struct tcp_acceptor **ret_lobby);
+		      struct tcp_acceptor **ret_acceptor);
 /* Closes the listener and the connections that wait. */
 void tcp_acceptor_close(struct tcp_acceptor *acceptor);
 

@@ -4,9 +4,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -15,62 +12,23 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "fabric/inband.h"
-#include "fabric/tcp/connect.h"
-#include "fabric/tcp/cq.h"
-#include "fabric/tcp/domain.h"
-#include "fabric/tcp/stream.h"
 
 #define PIECES_MAX 64                    /* of one sendmsg() */
-#define HEADERS_MAX 32u                  /* of responses received at once */
 #define BUDGET_BYTES (UINT32_C(2) << 20) /* received in one turn of a channel */
 
-struct op {
-	struct stream_request
-		request; /* as on the wire; its cookie is the sequence number */
-	union {          /* behind the request, if it is one */
-		struct stream_atomic atomic;
-		struct inband_operands operands;
-	};
-	uint64_t result; /* of an in-band request, as on the wire */
-	uint32_t *crc;   /* where it goes, if it is one */
-	char *payload;   /* that goes behind the request */
-	uint32_t payload_bytes;
-	char *addr; /* where the response's payload goes */
-	uint32_t bytes;
-	enum fabric_opcode opcode;
-};
+int tcp_domain_supports(const struct fabric_domain *domain,
+			enum fabric_capability capability)
+{
+	bool able = capability == FABRIC_CAN_ATOMICS ? domain->atomics : domain->inband;
 
-struct fabric_channel {
-	struct fabric_cq *cq;
-	void *owner; /* what its completions come with */
-	int fd;
-	struct list ready; /* cq->ready */
-	uint32_t interest; /* EPOLL* asked for */
-	/* for alive(); set for good by the owner, or by abort() */
-	atomic_bool dead;
-	atomic_bool aborted;
-	/* what the death means for `culprit`, and for all others when that is not
-	 * outstanding */
-	uint64_t culprit;
-	int culprit_status, flush_status;
-	const char *culprit_text, *flush_text;
-	int send_err; /* first error of sending, until poll() deals with it */
-	/* sequence numbers: not answered from head on, not sent from next on, not posted
-	 * from tail on */
-	uint64_t head, next, tail, put;
-	size_t sent; /* of operation `next`, its request included */
-	/* receiving */
-	struct stream_response headers[HEADERS_MAX];
-	size_t have;     /* bytes in headers */
-	unsigned parsed; /* headers dealt with */
-	char *place;     /* of the payload being received */
-	uint32_t left;   /* of it; 0: none */
-	unsigned depth;
-	struct op ops[]; /* ring */
-};
+	if (able)
+		return 0;
+	return err_set(-ENOTSUP, "the server has no %s over tcp",
+		       capability == FABRIC_CAN_ATOMICS ? "atomics"
+							: "in-band requests");
+}
 
-static struct op *channel_op(struct fabric_channel *ch, uint64_t seq)
+static struct tcp_op *channel_op(struct fabric_channel *ch, uint64_t seq)
 {
 	return &ch->ops[seq % ch->depth];
 }
@@ -78,6 +36,20 @@ static struct op *channel_op(struct fabric_channel *ch, uint64_t seq)
 static bool channel_is_dead(const struct fabric_channel *ch)
 {
 	return atomic_load_explicit(&ch->dead, memory_order_relaxed);
+}
+
+/* Dissolving the connection drops what the kernel has not sent yet; shutdown() would still
+ * deliver it.  The descriptor stays open until channel_free().  connect(2) is called without
+ * its wrapper: ThreadSanitizer takes the wrapper for the creation of the descriptor and reports
+ * the owner's use of it as a race. */
+void tcp_channel_abort(struct fabric_channel *ch)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	if (atomic_exchange(&ch->aborted, true))
+		return;
+	if (syscall(SYS_connect, ch->fd, &none, sizeof(none)) != 0)
+		(void)shutdown(ch->fd, SHUT_RDWR);
 }
 
 /* Stop the stream.  Operation `culprit`, if it is outstanding, ends with status and text; all
@@ -131,7 +103,7 @@ static size_t channel_gather(struct fabric_channel *ch, struct iovec iov[PIECES_
 	size_t n = 0, skip = ch->sent;
 
 	for (uint64_t seq = ch->next; seq < ch->tail && n + 2 <= max; seq++) {
-		struct op *op = channel_op(ch, seq);
+		struct tcp_op *op = channel_op(ch, seq);
 
 		if (skip < sizeof(op->request)) {
 			iov[n].iov_base = (char *)&op->request + skip;
@@ -153,7 +125,7 @@ static void channel_sent(struct fabric_channel *ch, size_t bytes)
 {
 	ch->sent += bytes;
 	while (ch->next < ch->tail) {
-		const struct op *op = channel_op(ch, ch->next);
+		const struct tcp_op *op = channel_op(ch, ch->next);
 		size_t whole = sizeof(op->request) + op->payload_bytes;
 
 		if (ch->sent < whole)
@@ -187,48 +159,39 @@ static int channel_send(struct fabric_channel *ch)
 	return 0;
 }
 
-static enum stream_op stream_op_of(enum fabric_opcode opcode)
-{
-	switch (opcode) {
-	case FABRIC_READ:
-		return STREAM_READ;
-	case FABRIC_CAS:
-		return STREAM_CAS;
-	case FABRIC_FETCH_ADD:
-		return STREAM_FETCH_ADD;
-	default:
-		break;
-	}
-	return STREAM_WRITE;
-}
+_Static_assert((int)STREAM_READ == FABRIC_READ && (int)STREAM_WRITE == FABRIC_WRITE &&
+		       (int)STREAM_CAS == FABRIC_CAS &&
+		       (int)STREAM_FETCH_ADD == FABRIC_FETCH_ADD,
+	       "opcodes are those of the stream");
 
 /* `bytes`: of the request; a write sends them, a read receives them. */
-static void op_set(struct op *op, const struct fabric_batch *run,
+static void op_set(struct tcp_op *op, const struct fabric_batch *batch,
 		   const struct fabric_op *part, uint32_t bytes, uint64_t seq)
 {
-	bool write = run->opcode == FABRIC_WRITE;
+	bool write = batch->opcode == FABRIC_WRITE;
 
 	op->request = (struct stream_request){
-		.op = htole32(stream_op_of(run->opcode)),
+		.op = htole32(batch->opcode),
 		.bytes = htole32(bytes),
-		.rkey = htole64(run->rkey),
-		.addr = htole64(run->remote_addr + part->offset),
+		.rkey = htole64(batch->rkey),
+		.addr = htole64(batch->remote_addr + part->offset),
 		.cookie = htole64(seq),
 	};
 	op->payload = part->addr;
 	op->payload_bytes = write ? bytes : 0;
 	op->addr = part->addr;
 	op->bytes = write ? 0 : bytes;
-	op->opcode = run->opcode;
+	op->opcode = batch->opcode;
 }
 
-static bool op_is_atomic(const struct op *op)
+static bool op_is_atomic(const struct tcp_op *op)
 {
 	return op->opcode == FABRIC_CAS || op->opcode == FABRIC_FETCH_ADD;
 }
 
-unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_batch *run,
-			 const struct fabric_op *parts, size_t stride, unsigned n)
+unsigned tcp_channel_prepare(struct fabric_channel *ch,
+			     const struct fabric_batch *batch,
+			     const struct fabric_op *parts, size_t stride, unsigned n)
 {
 	unsigned room = ch->depth - (unsigned)(ch->put - ch->head);
 	const char *part = (const char *)parts;
@@ -236,27 +199,28 @@ unsigned tcp_channel_put(struct fabric_channel *ch, const struct fabric_batch *r
 	if (n > room)
 		n = room;
 	for (unsigned i = 0; i < n; i++, part += stride, ch->put++)
-		op_set(channel_op(ch, ch->put), run, (const struct fabric_op *)part,
+		op_set(channel_op(ch, ch->put), batch, (const struct fabric_op *)part,
 		       (uint32_t)((const struct fabric_op *)part)->bytes, ch->put);
 	return n;
 }
 
-int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_batch *run,
-			   const struct fabric_op *part,
-			   const struct fabric_atomic *atomic)
+int tcp_channel_prepare_atomic(struct fabric_channel *ch,
+			       const struct fabric_batch *batch,
+			       const struct fabric_op *part,
+			       const struct fabric_atomic *atomic)
 {
-	struct op *op = channel_op(ch, ch->put);
+	struct tcp_op *op = channel_op(ch, ch->put);
 	int err = tcp_domain_supports(ch->cq->domain, FABRIC_CAN_ATOMICS);
 
 	if (err)
 		return err;
-	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+	if ((batch->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
 		return err_set(-EINVAL,
 			       "an atomic at %#" PRIx64 ", not a multiple of %d",
-			       run->remote_addr + part->offset, FABRIC_ATOMIC_BYTES);
+			       batch->remote_addr + part->offset, FABRIC_ATOMIC_BYTES);
 	if (ch->put - ch->head == ch->depth)
 		return 0;
-	op_set(op, run, part, sizeof(op->atomic), ch->put++);
+	op_set(op, batch, part, sizeof(op->atomic), ch->put++);
 	op->atomic.compare = htole64(atomic->compare);
 	op->atomic.operand = htole64(atomic->operand);
 	op->payload = (char *)&op->atomic;
@@ -265,11 +229,12 @@ int tcp_channel_put_atomic(struct fabric_channel *ch, const struct fabric_batch 
 	return 1;
 }
 
-int tcp_channel_put_request(struct fabric_channel *ch, const struct fabric_batch *run,
-			    const struct fabric_op *part,
-			    const struct fabric_inband_request *request)
+int tcp_channel_prepare_inband(struct fabric_channel *ch,
+			       const struct fabric_batch *batch,
+			       const struct fabric_op *part,
+			       const struct fabric_inband_request *request)
 {
-	struct op *op = channel_op(ch, ch->put);
+	struct tcp_op *op = channel_op(ch, ch->put);
 	struct inband_request made;
 	int err = tcp_domain_supports(ch->cq->domain, FABRIC_CAN_INBAND);
 
@@ -277,15 +242,14 @@ int tcp_channel_put_request(struct fabric_channel *ch, const struct fabric_batch
 		return err;
 	if (ch->put - ch->head == ch->depth)
 		return 0;
-	made = inband_request_make(run->opcode, (uint32_t)part->bytes, request);
-	op_set(op, run, part, (uint32_t)part->bytes, ch->put++);
-	op->request.op = made.op;
+	made = inband_request_make(batch->opcode, (uint32_t)part->bytes, request);
+	op_set(op, batch, part, (uint32_t)part->bytes, ch->put++);
 	op->operands = made.operands;
 	op->payload = (char *)&op->operands;
 	op->payload_bytes = sizeof(op->operands);
 	op->addr = (char *)&op->result;
 	op->bytes = sizeof(op->result);
-	op->crc = run->opcode == FABRIC_CRC ? part->addr : NULL;
+	op->crc = batch->opcode == FABRIC_CRC ? part->addr : NULL;
 	return 1;
 }
 
@@ -310,9 +274,10 @@ int tcp_channel_post_one(struct fabric_channel *ch, enum fabric_opcode opcode,
 			 struct fabric_local_mr *region, const struct fabric_key *key,
 			 const struct fabric_op *part)
 {
-	const struct fabric_batch run = fabric_batch_of(opcode, region, key);
+	const struct fabric_batch batch = fabric_batch_of(opcode, region, key);
 
-	return tcp_channel_put(ch, &run, part, 0, 1) == 1 ? tcp_channel_post(ch) : 0;
+	return tcp_channel_prepare(ch, &batch, part, 0, 1) == 1 ? tcp_channel_post(ch)
+								: 0;
 }
 
 /* ---- completions ---- */
@@ -347,7 +312,7 @@ static unsigned channel_flush(struct fabric_channel *ch, struct fabric_wc *wcs,
 }
 
 static bool response_makes_sense(const struct stream_response *response,
-				 const struct op *op)
+				 const struct tcp_op *op)
 {
 	uint32_t bytes = le32toh(response->bytes);
 
@@ -376,11 +341,11 @@ static unsigned channel_parse(struct fabric_channel *ch, struct fabric_wc *wcs,
 
 	while (got < n && ch->left == 0 && channel_has_header(ch)) {
 		const struct stream_response *response = &ch->headers[ch->parsed];
-		const struct op *op = channel_op(ch, ch->head);
+		const struct tcp_op *op = channel_op(ch, ch->head);
 
 		if (ch->head >= ch->next || !response_makes_sense(response, op)) {
 			channel_die(ch, ch->head, -EPROTO,
-				    "the server's response makes no sense");
+				    "the server's response is malformed");
 			return got;
 		}
 		ch->parsed++;
@@ -405,7 +370,7 @@ static unsigned channel_expected(struct fabric_channel *ch, uint64_t seq)
 {
 	unsigned n = 0;
 
-	while (seq < ch->next && n < HEADERS_MAX) {
+	while (seq < ch->next && n < TCP_HEADERS_MAX) {
 		n++;
 		if (channel_op(ch, seq)->bytes > 0)
 			break;
@@ -446,7 +411,7 @@ static ssize_t channel_recv(struct fabric_channel *ch)
 }
 
 /* The payload of the response is complete. */
-static void op_place(const struct op *op)
+static void op_place(const struct tcp_op *op)
 {
 	uint64_t old;
 
@@ -556,89 +521,4 @@ unsigned tcp_channel_report(struct fabric_channel *ch, struct fabric_wc *wcs,
 		list_remove(&ch->ready);
 	}
 	return got;
-}
-
-struct fabric_channel *tcp_channel_of_ready(struct list *node)
-{
-	return container_of(node, struct fabric_channel, ready);
-}
-
-/* ---- life ---- */
-
-int tcp_channel_connect(struct fabric_cq *cq,
-			const struct fabric_channel_params *params,
-			struct fabric_channel **ret_channel)
-{
-	struct epoll_event event = { .events = EPOLLIN };
-	struct fabric_channel *ch;
-	int err;
-
-	if (params->depth == 0)
-		return err_set(-EINVAL, "a channel of depth 0");
-	ch = calloc(1, sizeof(*ch) + params->depth * sizeof(ch->ops[0]));
-	if (!ch)
-		return err_errno(-ENOMEM, "a channel of depth %u", params->depth);
-	ch->cq = cq;
-	ch->owner = params->owner;
-	ch->depth = params->depth;
-	ch->interest = event.events;
-	ch->flush_status = -ECONNRESET;
-	ch->flush_text = "flushed: the stream was ended";
-	list_init(&ch->ready);
-	err = tcp_connect(tcp_domain_address(cq->domain), &params->hello,
-			  params->timeout_ms);
-	if (err < 0)
-		goto err_free;
-	ch->fd = err;
-	event.data.ptr = ch;
-	if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, ch->fd, &event) != 0) {
-		err = err_errno(-errno, "epoll_ctl");
-		goto err_close;
-	}
-	*ret_channel = ch;
-	return 0;
-
-err_close:
-	(void)close(ch->fd);
-err_free:
-	free(ch);
-	return err;
-}
-
-/* Dissolving the connection drops what the kernel has not sent yet; shutdown() would still
- * deliver it.  The descriptor stays open until channel_free().  connect(2) is called without
- * its wrapper: ThreadSanitizer takes the wrapper for the creation of the descriptor and reports
- * the owner's use of it as a race. */
-void tcp_channel_abort(struct fabric_channel *ch)
-{
-	struct sockaddr none = { .sa_family = AF_UNSPEC };
-
-	if (atomic_exchange(&ch->aborted, true))
-		return;
-	if (syscall(SYS_connect, ch->fd, &none, sizeof(none)) != 0)
-		(void)shutdown(ch->fd, SHUT_RDWR);
-}
-
-bool tcp_channel_alive(struct fabric_channel *ch)
-{
-	struct pollfd pfd = { .fd = ch->fd, .events = POLLRDHUP };
-
-	if (atomic_load(&ch->dead) || atomic_load(&ch->aborted))
-		return false;
-	if (poll(&pfd, 1, 0) <= 0)
-		return true;
-	tcp_channel_abort(ch);
-	return false;
-}
-
-void tcp_channel_free(struct fabric_channel *ch)
-{
-	if (!ch)
-		return;
-	list_remove(&ch->ready);
-	if (ch->head < ch->tail)
-		tcp_channel_abort(ch);
-	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
-	(void)close(ch->fd);
-	free(ch);
 }

@@ -1,40 +1,102 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The client's end of a stream: a ring of operations, which are sent and answered in the order
- * they were posted.
+ * they were posted.  client.c opens streams and polls completion queues.
  * Threads: [owner] of the queue, unless said otherwise. */
 #ifndef FABRIC_TCP_CHANNEL_H
 #define FABRIC_TCP_CHANNEL_H
 
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "fabric/fabric.h"
+#include "fabric/inband.h"
+#include "fabric/tcp/stream.h"
 
-/* The ops table's functions of the same names. */
-int tcp_channel_connect(struct fabric_cq *cq,
-			const struct fabric_channel_params *params,
-			struct fabric_channel **ret_channel); /* [any] */
-unsigned tcp_channel_put(struct fabric_channel *channel, const struct fabric_batch *run,
-			 const struct fabric_op *parts, size_t stride, unsigned n);
-int tcp_channel_put_atomic(struct fabric_channel *channel,
-			   const struct fabric_batch *run, const struct fabric_op *part,
-			   const struct fabric_atomic *atomic);
-int tcp_channel_put_request(struct fabric_channel *channel,
-			    const struct fabric_batch *run,
-			    const struct fabric_op *part,
-			    const struct fabric_inband_request *request);
-int tcp_channel_post(struct fabric_channel *channel);
-int tcp_channel_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
+struct fabric_domain {
+	struct fabric_address address;
+	bool atomics, inband; /* the server supports them */
+};
+
+/* An epoll set of the channels' sockets, and a list of channels with completions that need no
+ * socket. */
+struct fabric_cq {
+	const struct fabric_domain *domain;
+	int epoll_fd;
+	struct list ready;
+};
+
+#define TCP_HEADERS_MAX 32u /* of responses received at once */
+
+struct tcp_op {
+	/* as on the wire; the cookie is the sequence number */
+	struct stream_request request;
+	union { /* after the request, of an atomic or in-band request */
+		struct stream_atomic atomic;
+		struct inband_operands operands;
+	};
+	uint64_t result; /* of an in-band request, as on the wire */
+	uint32_t *crc;   /* FABRIC_CRC: for the result */
+	char *payload;   /* sent after the request */
+	uint32_t payload_bytes;
+	char *addr; /* for the response's payload */
+	uint32_t bytes;
+	enum fabric_opcode opcode;
+};
+
+struct fabric_channel {
+	struct fabric_cq *cq;
+	void *owner; /* returned in its completions */
+	int fd;
+	struct list ready; /* cq->ready */
+	uint32_t interest; /* registered EPOLL* */
+	/* for alive(); set by the owner or by abort(), never cleared */
+	atomic_bool dead;
+	atomic_bool aborted;
+	/* dead: the status of operation `culprit`, if it is outstanding, and of all other
+	 * operations */
+	uint64_t culprit;
+	int culprit_status, flush_status;
+	const char *culprit_text, *flush_text;
+	int send_err; /* first error of sending, until poll() handles it */
+	/* sequence numbers: not answered from head on, not sent from next on, not posted
+	 * from tail on */
+	uint64_t head, next, tail, put;
+	size_t sent; /* of operation `next`, including its request */
+	/* receiving */
+	struct stream_response headers[TCP_HEADERS_MAX];
+	size_t have;     /* bytes in headers */
+	unsigned parsed; /* headers handled */
+	char *place;     /* of the payload being received */
+	uint32_t left;   /* of this payload; 0: none */
+	unsigned depth;
+	struct tcp_op ops[]; /* ring */
+};
+
+/* Functions of fabric_client_ops. */
+int tcp_domain_supports(const struct fabric_domain *domain,
+			enum fabric_capability capability); /* [any] */
+unsigned tcp_channel_prepare(struct fabric_channel *ch,
+			     const struct fabric_batch *batch,
+			     const struct fabric_op *parts, size_t stride, unsigned n);
+int tcp_channel_prepare_atomic(struct fabric_channel *ch,
+			       const struct fabric_batch *batch,
+			       const struct fabric_op *part,
+			       const struct fabric_atomic *atomic);
+int tcp_channel_prepare_inband(struct fabric_channel *ch,
+			       const struct fabric_batch *batch,
+			       const struct fabric_op *part,
+			       const struct fabric_inband_request *request);
+int tcp_channel_post(struct fabric_channel *ch);
+int tcp_channel_post_one(struct fabric_channel *ch, enum fabric_opcode opcode,
 			 struct fabric_local_mr *region, const struct fabric_key *key,
 			 const struct fabric_op *part);
-void tcp_channel_abort(struct fabric_channel *channel); /* [any] */
-bool tcp_channel_alive(struct fabric_channel *channel); /* [any] */
-void tcp_channel_free(struct fabric_channel *channel);
+void tcp_channel_abort(struct fabric_channel *ch); /* [any] */
 
 /* Send and receive without waiting; returns the completions written to wcs. */
-unsigned tcp_channel_progress(struct fabric_channel *channel, struct fabric_wc *wcs,
+unsigned tcp_channel_progress(struct fabric_channel *ch, struct fabric_wc *wcs,
 			      unsigned n);
 /* Report completions that need no socket; the channel leaves cq->ready after the last one. */
-unsigned tcp_channel_report(struct fabric_channel *channel, struct fabric_wc *wcs,
+unsigned tcp_channel_report(struct fabric_channel *ch, struct fabric_wc *wcs,
 			    unsigned n);
-struct fabric_channel *tcp_channel_of_ready(struct list *node);
 
 #endif

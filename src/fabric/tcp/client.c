@@ -1,56 +1,329 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's table of functions, and local memory regions: a socket takes any memory, so
- * there is nothing to register. */
+/* The client: its table of functions, domains, completion queues, and the opening of streams:
+ * connection, hello, status. */
+#include <endian.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
+#include "fabric/address.h"
 #include "fabric/tcp/channel.h"
-#include "fabric/tcp/cq.h"
-#include "fabric/tcp/domain.h"
-#include "fabric/tcp/stream.h"
+#include "fabric/tcp/socket.h"
 
-struct fabric_local_mr {
-	void *addr;
-	size_t bytes;
-};
+#define EVENTS_MAX 16
 
 static int client_available(void)
 {
 	return 0;
 }
 
-/* Each piece is a request of its own, and all of them go out together. */
-static unsigned client_slices_max(const struct fabric_domain *domain,
-				  enum fabric_opcode opcode)
+/* ---- domain ---- */
+
+static int domain_open(const struct fabric_endpoint *endpoint,
+		       const struct fabric_client_params *params, unsigned timeout_ms,
+		       struct fabric_domain **ret_domain)
+{
+	struct fabric_domain *domain;
+
+	(void)params;
+	(void)timeout_ms;
+	if (endpoint->address.family != 4 && endpoint->address.family != 6)
+		return err_set(-EINVAL, "a tcp endpoint without an address");
+	domain = calloc(1, sizeof(*domain));
+	if (!domain)
+		return err_errno(-ENOMEM, "a domain");
+	domain->address = endpoint->address;
+	domain->atomics = (endpoint->flags & FABRIC_ENDPOINT_ATOMICS) != 0;
+	domain->inband = (endpoint->flags & FABRIC_ENDPOINT_INBAND) != 0;
+	*ret_domain = domain;
+	return 0;
+}
+
+static void domain_close(struct fabric_domain *domain)
+{
+	free(domain);
+}
+
+static const char *domain_device(const struct fabric_domain *domain)
+{
+	(void)domain;
+	return "";
+}
+
+/* Each range is a request of its own; the requests of a batch are sent together. */
+static unsigned domain_sge_max(const struct fabric_domain *domain,
+			       enum fabric_opcode opcode)
 {
 	(void)domain;
 	(void)opcode;
 	return 1;
 }
 
-static int client_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-				struct fabric_local_mr **ret_region)
-{
-	struct fabric_local_mr *region = calloc(1, sizeof(*region));
+/* ---- completion queue ---- */
 
-	(void)domain;
-	if (!region)
-		return err_errno(-ENOMEM, "a region of %zu bytes", bytes);
-	region->addr = addr;
-	region->bytes = bytes;
-	*ret_region = region;
+/* Completions wait in the rings of the channels, so depth needs no room here. */
+static int cq_create(struct fabric_domain *domain, unsigned depth,
+		     struct fabric_cq **ret_cq)
+{
+	struct fabric_cq *cq = calloc(1, sizeof(*cq));
+	int err;
+
+	(void)depth;
+	if (!cq)
+		return err_errno(-ENOMEM, "a completion queue");
+	cq->domain = domain;
+	list_init(&cq->ready);
+	cq->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (cq->epoll_fd < 0) {
+		err = err_errno(-errno, "epoll_create1");
+		free(cq);
+		return err;
+	}
+	*ret_cq = cq;
 	return 0;
 }
 
-static void client_region_free(struct fabric_local_mr *region)
+static void cq_free(struct fabric_cq *cq)
 {
-	free(region);
+	if (!cq)
+		return;
+	(void)close(cq->epoll_fd);
+	free(cq);
+}
+
+static int cq_fd(const struct fabric_cq *cq)
+{
+	return cq->epoll_fd;
+}
+
+/* The set is level-triggered: it is readable while a socket has data for poll().  When poll()
+ * returns fewer completions than asked for, no channel is left in the ready list. */
+static int cq_arm(struct fabric_cq *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+/* Report completions that need no socket. */
+static unsigned cq_drain_ready(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+{
+	unsigned got = 0;
+
+	list_for_each_entry_safe(struct fabric_channel, channel, &cq->ready, ready) {
+		if (got == n)
+			break;
+		got += tcp_channel_report(channel, wcs + got, n - got);
+	}
+	return got;
+}
+
+static int cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
+{
+	struct epoll_event events[EVENTS_MAX];
+	unsigned got = cq_drain_ready(cq, wcs, n);
+	int n_events;
+
+	if (got == n)
+		return (int)got;
+	n_events = epoll_wait(cq->epoll_fd, events, EVENTS_MAX, 0);
+	for (int i = 0; i < n_events && got < n; i++)
+		got += tcp_channel_progress(events[i].data.ptr, wcs + got, n - got);
+	return (int)got;
+}
+
+/* ---- opening and closing a stream ---- */
+
+/* Wait for events until the deadline. */
+static int socket_wait(int fd, short events, uint64_t deadline_ms)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+
+	for (;;) {
+		uint64_t now = clock_now_ms();
+		uint64_t left = deadline_ms > now ? deadline_ms - now : 0;
+		int n = poll(&pfd, 1, left < INT_MAX ? (int)left : INT_MAX);
+
+		if (n > 0)
+			return 0;
+		if (n == 0 && left < INT_MAX)
+			return -ETIMEDOUT;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+	}
+}
+
+static int socket_connect(int fd, const struct fabric_address *address,
+			  uint64_t deadline_ms)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = fabric_address_to_sockaddr(address, &addr);
+	int err;
+
+	/* an interrupted connect() goes on in the kernel */
+	if (connect(fd, (struct sockaddr *)&addr, len) == 0)
+		return 0;
+	if (errno != EINPROGRESS && errno != EINTR)
+		return -errno;
+	err = socket_wait(fd, POLLOUT, deadline_ms);
+	if (err)
+		return err;
+	len = sizeof(err);
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0)
+		return -errno;
+	return -err;
+}
+
+/* The first bytes on a socket fit its buffer. */
+static int socket_hello(int fd, const struct fabric_hello *hello)
+{
+	uint8_t buf[FABRIC_HELLO_BYTES];
+	ssize_t n;
+
+	fabric_hello_encode(hello, buf);
+	n = send(fd, buf, sizeof(buf), MSG_NOSIGNAL);
+	if (n < 0)
+		return -errno;
+	return n == sizeof(buf) ? 0 : -EPIPE;
+}
+
+static int socket_status(int fd, uint64_t deadline_ms)
+{
+	struct stream_status status;
+	size_t have = 0;
+
+	while (have < sizeof(status)) {
+		int err = socket_wait(fd, POLLIN, deadline_ms);
+		ssize_t n;
+
+		if (err)
+			return err;
+		n = recv(fd, (char *)&status + have, sizeof(status) - have, 0);
+		if (n == 0)
+			return -ECONNRESET;
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			have += (size_t)n;
+	}
+	switch (le32toh(status.status)) {
+	case STREAM_DONE:
+		return 0;
+	case STREAM_REFUSED:
+		return -EACCES;
+	case STREAM_BUSY:
+		return -ENOMEM;
+	default:
+		return -EPROTO;
+	}
+}
+
+/* Returns a tuned non-blocking socket that was admitted, or -errno with text that names the
+ * address. */
+static int stream_open(const struct fabric_address *address,
+		       const struct fabric_hello *hello, unsigned timeout_ms)
+{
+	uint64_t deadline_ms = clock_now_ms() + timeout_ms;
+	char text[FABRIC_ADDRESS_TEXT];
+	const char *step;
+	int fd, err;
+
+	fd = socket(address->family == 4 ? AF_INET : AF_INET6,
+		    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_errno(-errno, "socket");
+	err = tcp_socket_tune(fd);
+	if (err) {
+		(void)close(fd);
+		return err;
+	}
+	step = "connecting a data stream to";
+	err = socket_connect(fd, address, deadline_ms);
+	if (!err) {
+		step = "presenting a data stream to";
+		err = socket_hello(fd, hello);
+	}
+	if (!err) {
+		step = "waiting for the admission of a data stream by";
+		err = socket_status(fd, deadline_ms);
+	}
+	if (err) {
+		(void)close(fd);
+		return err_errno(err, "%s %s", step,
+				 fabric_address_text(address, text));
+	}
+	return fd;
+}
+
+static int channel_connect(struct fabric_cq *cq,
+			   const struct fabric_channel_params *params,
+			   struct fabric_channel **ret_channel)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct fabric_channel *ch;
+	int err;
+
+	if (params->depth == 0)
+		return err_set(-EINVAL, "a channel of depth 0");
+	ch = calloc(1, sizeof(*ch) + params->depth * sizeof(ch->ops[0]));
+	if (!ch)
+		return err_errno(-ENOMEM, "a channel of depth %u", params->depth);
+	ch->cq = cq;
+	ch->owner = params->owner;
+	ch->depth = params->depth;
+	ch->interest = event.events;
+	ch->flush_status = -ECONNRESET;
+	ch->flush_text = "flushed: the stream was ended";
+	list_init(&ch->ready);
+	err = stream_open(&cq->domain->address, &params->hello, params->timeout_ms);
+	if (err < 0)
+		goto err_free;
+	ch->fd = err;
+	event.data.ptr = ch;
+	if (epoll_ctl(cq->epoll_fd, EPOLL_CTL_ADD, ch->fd, &event) != 0) {
+		err = err_errno(-errno, "epoll_ctl");
+		goto err_close;
+	}
+	*ret_channel = ch;
+	return 0;
+
+err_close:
+	(void)close(ch->fd);
+err_free:
+	free(ch);
+	return err;
+}
+
+static bool channel_alive(struct fabric_channel *ch)
+{
+	struct pollfd pfd = { .fd = ch->fd, .events = POLLRDHUP };
+
+	if (atomic_load(&ch->dead) || atomic_load(&ch->aborted))
+		return false;
+	if (poll(&pfd, 1, 0) <= 0)
+		return true;
+	tcp_channel_abort(ch);
+	return false;
+}
+
+static void channel_free(struct fabric_channel *ch)
+{
+	if (!ch)
+		return;
+	list_remove(&ch->ready);
+	if (ch->head < ch->tail)
+		tcp_channel_abort(ch);
+	(void)epoll_ctl(ch->cq->epoll_fd, EPOLL_CTL_DEL, ch->fd, NULL);
+	(void)close(ch->fd);
+	free(ch);
 }
 
 /* A channel's end turns the descriptor of its cq readable, and poll() finds it. */
-static int client_alive_fd(const struct fabric_channel *channel)
+static int channel_alive_fd(const struct fabric_channel *channel)
 {
 	(void)channel;
 	return -1;
@@ -62,27 +335,25 @@ const struct fabric_client_ops fabric_tcp_client = {
 	.needs_local_mr = false,
 	.max_bytes = STREAM_BYTES_MAX,
 	.available = client_available,
-	.domain_open = tcp_domain_open,
-	.domain_close = tcp_domain_close,
-	.domain_device = tcp_domain_device,
+	.domain_open = domain_open,
+	.domain_close = domain_close,
+	.domain_device = domain_device,
 	.domain_supports = tcp_domain_supports,
-	.sge_max = client_slices_max,
-	.reg_mr = client_region_create,
-	.dereg_mr = client_region_free,
-	.cq_create = tcp_cq_create,
-	.cq_free = tcp_cq_free,
-	.cq_fd = tcp_cq_fd,
-	.cq_arm = tcp_cq_arm,
-	.connect = tcp_channel_connect,
-	.prepare = tcp_channel_put,
-	.prepare_atomic = tcp_channel_put_atomic,
+	.sge_max = domain_sge_max,
+	.cq_create = cq_create,
+	.cq_free = cq_free,
+	.cq_fd = cq_fd,
+	.cq_arm = cq_arm,
+	.connect = channel_connect,
+	.prepare = tcp_channel_prepare,
+	.prepare_atomic = tcp_channel_prepare_atomic,
 	.inband_max = UINT_MAX,
-	.prepare_inband = tcp_channel_put_request,
+	.prepare_inband = tcp_channel_prepare_inband,
 	.post = tcp_channel_post,
 	.post_one = tcp_channel_post_one,
-	.poll = tcp_cq_poll,
+	.poll = cq_poll,
 	.abort = tcp_channel_abort,
-	.alive_fd = client_alive_fd,
-	.alive = tcp_channel_alive,
-	.channel_free = tcp_channel_free,
+	.alive_fd = channel_alive_fd,
+	.alive = channel_alive,
+	.channel_free = channel_free,
 };

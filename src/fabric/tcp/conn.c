@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,17 +83,23 @@ static struct tcp_reply *conn_reply(struct tcp_conn *conn, unsigned i)
 	return &conn->replies[(conn->first + i) % TCP_REPLIES];
 }
 
-/* Queue a response without payload.  conn_has_room() held before the request was received. */
-static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
-				     uint32_t status)
+/* Make it a response without payload. */
+static void reply_set(struct tcp_reply *reply, uint64_t cookie, uint32_t status)
 {
-	struct tcp_reply *reply = conn_reply(conn, conn->n_replies++);
-
 	reply->header =
 		(struct stream_response){ .status = htole32(status), .cookie = cookie };
 	reply->payload = NULL;
 	reply->mr = NULL;
 	reply->bytes = 0;
+}
+
+/* Queue a response without payload.  conn_has_space() held before the request was received. */
+static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
+				     uint32_t status)
+{
+	struct tcp_reply *reply = conn_reply(conn, conn->n_replies++);
+
+	reply_set(reply, cookie, status);
 	return reply;
 }
 
@@ -105,7 +112,7 @@ static size_t conn_gather(struct tcp_conn *conn, struct iovec iov[2 * TCP_REPLIE
 
 	for (unsigned i = 0; i < conn->n_replies && bytes < CHUNK_BYTES; i++) {
 		struct tcp_reply *reply = conn_reply(conn, i);
-		size_t piece;
+		size_t part;
 
 		if (skip < sizeof(reply->header)) {
 			iov[n].iov_base = (char *)&reply->header + skip;
@@ -114,15 +121,15 @@ static size_t conn_gather(struct tcp_conn *conn, struct iovec iov[2 * TCP_REPLIE
 		} else {
 			skip -= sizeof(reply->header);
 		}
-		piece = reply->bytes - skip;
-		if (piece > CHUNK_BYTES - bytes)
-			piece = CHUNK_BYTES - bytes;
-		if (piece > 0) {
+		part = reply->bytes - skip;
+		if (part > CHUNK_BYTES - bytes)
+			part = CHUNK_BYTES - bytes;
+		if (part > 0) {
 			iov[n].iov_base = reply->payload + skip;
-			iov[n++].iov_len = piece;
-			bytes += piece;
+			iov[n++].iov_len = part;
+			bytes += part;
 		}
-		if (skip + piece < reply->bytes)
+		if (skip + part < reply->bytes)
 			break;
 		skip = 0;
 	}
@@ -206,29 +213,39 @@ static void conn_begin_read(struct tcp_conn *conn, struct tcp_table *table)
 	}
 }
 
+/* Refuse the request, and drop its payload. */
+static void conn_drain(struct tcp_conn *conn)
+{
+	conn->target = NULL;
+	conn->status = STREAM_REFUSED;
+	conn->phase = TCP_PHASE_DRAIN;
+}
+
+/* Receive `bytes` of payload into `place`; NULL: the request is refused. */
+static void conn_expect(struct tcp_conn *conn, enum tcp_phase phase, char *place,
+			uint32_t bytes)
+{
+	conn->cookie = conn->request.cookie;
+	conn->have = 0;
+	conn->left = bytes;
+	conn->place = place;
+	conn->status = STREAM_DONE;
+	conn->phase = phase;
+	if (!place)
+		conn_drain(conn);
+}
+
 static void conn_begin_write(struct tcp_conn *conn, struct tcp_table *table)
 {
 	const struct stream_request *request = &conn->request;
+	uint32_t bytes = le32toh(request->bytes);
+	char *place = tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
+				     le64toh(request->addr), bytes, FABRIC_RIGHT_WRITE,
+				     &conn->target);
 
-	conn->cookie = request->cookie;
-	conn->left = le32toh(request->bytes);
-	conn->word_place = NULL;
-	conn->place = tcp_mr_resolve(table, conn->session, le64toh(request->rkey),
-				     le64toh(request->addr), conn->left,
-				     FABRIC_RIGHT_WRITE, &conn->target);
-	conn->have = 0;
-	if (!conn->place) {
-		conn->target = NULL;
-		conn->status = STREAM_REFUSED;
-		conn->phase = TCP_PHASE_DRAIN;
-		return;
-	}
-	conn->status = STREAM_DONE;
-	conn->phase = TCP_PHASE_PAYLOAD;
-	if (is_word(conn->place, conn->left)) {
-		conn->word_place = conn->place;
-		conn->place = (char *)&conn->word;
-	}
+	conn->word_place = place && is_word(place, bytes) ? place : NULL;
+	conn_expect(conn, TCP_PHASE_PAYLOAD,
+		    conn->word_place ? (char *)&conn->word : place, bytes);
 }
 
 static void conn_begin_atomic(struct tcp_conn *conn, struct tcp_table *table,
@@ -240,41 +257,27 @@ static void conn_begin_atomic(struct tcp_conn *conn, struct tcp_table *table,
 			       le64toh(request->addr), sizeof(uint64_t),
 			       FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, &conn->target);
 
-	conn->cookie = request->cookie;
-	conn->left = sizeof(conn->atomic);
-	conn->have = 0;
-	if (!place || !is_word(place, sizeof(uint64_t))) {
-		conn->target = NULL;
-		conn->status = STREAM_REFUSED;
-		conn->phase = TCP_PHASE_DRAIN;
-		return;
-	}
-	conn->status = STREAM_DONE;
-	conn->phase = TCP_PHASE_ATOMIC;
+	if (place && !is_word(place, sizeof(uint64_t)))
+		place = NULL;
 	conn->atomic_op = op;
 	conn->word_place = place;
-	conn->place = (char *)&conn->atomic;
+	conn_expect(conn, TCP_PHASE_ATOMIC, place ? (char *)&conn->atomic : NULL,
+		    sizeof(conn->atomic));
 }
 
 static enum step conn_begin_inband(struct tcp_conn *conn)
 {
-	const struct stream_request *request = &conn->request;
 	const char *wrong;
 
-	conn->inband = (struct inband_request){
-		.op = request->op,
-		.bytes = request->bytes,
-		.rkey = request->rkey,
-		.addr = request->addr,
-		.cookie = request->cookie,
-	};
+	_Static_assert(sizeof(conn->request) ==
+			       offsetof(struct inband_request, operands),
+		       "an in-band request begins like any other");
+	memcpy(&conn->inband, &conn->request, sizeof(conn->request));
 	wrong = inband_request_check(&conn->inband);
 	if (wrong)
 		return conn_over(conn, wrong);
-	conn->have = 0;
-	conn->left = sizeof(conn->inband.operands);
-	conn->place = (char *)&conn->inband.operands;
-	conn->phase = TCP_PHASE_INBAND;
+	conn_expect(conn, TCP_PHASE_INBAND, (char *)&conn->inband.operands,
+		    sizeof(conn->inband.operands));
 	return STEP_MOVED;
 }
 
@@ -399,7 +402,7 @@ static void conn_end_payload(struct tcp_conn *conn, struct tcp_table *table)
 	conn->phase = TCP_PHASE_REQUEST;
 }
 
-/* Receive the payload, and behind it the next request: one system call per request. */
+/* Receive the payload, and the next request after it: one system call per request. */
 static ssize_t conn_recv_payload(struct tcp_conn *conn)
 {
 	struct iovec iov[2] = {
@@ -492,8 +495,8 @@ static enum step conn_receive(struct tcp_conn *conn, struct tcp_table *table,
 	return STEP_MOVED;
 }
 
-/* Room for two answers: one request may be received behind the payload of another. */
-static bool conn_has_room(const struct tcp_conn *conn)
+/* Room for two answers: one request may be received after the payload of another. */
+static bool conn_has_space(const struct tcp_conn *conn)
 {
 	return conn->n_replies + 2 <= TCP_REPLIES;
 }
@@ -507,13 +510,13 @@ static enum step conn_slice(struct tcp_conn *conn, struct tcp_table *table)
 		enum step step;
 
 		if (!blocked &&
-		    (!conn_has_room(conn) || conn_unsent(conn) >= FLUSH_BYTES)) {
+		    (!conn_has_space(conn) || conn_unsent(conn) >= FLUSH_BYTES)) {
 			step = conn_flush(conn, &out);
 			if (step == STEP_OVER)
 				return step;
 			blocked = step == STEP_BLOCKED;
 		}
-		if (!conn_has_room(conn))
+		if (!conn_has_space(conn))
 			break;
 		step = conn_receive(conn, table, &in);
 		if (step == STEP_OVER)
@@ -536,59 +539,45 @@ bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
 
 uint32_t tcp_conn_interest(const struct tcp_conn *conn)
 {
-	return (conn_has_room(conn) ? (uint32_t)EPOLLIN : 0) |
+	return (conn_has_space(conn) ? (uint32_t)EPOLLIN : 0) |
 	       (conn->n_replies > 0 ? (uint32_t)EPOLLOUT : 0);
 }
 
-/* A response that was sent in part cannot be changed. */
-static bool conn_sends(struct tcp_conn *conn, const struct fabric_mr *mr)
+/* Stop using the region.  False: a response that was sent in part cannot be changed. */
+static bool mr_release(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
-	return conn->n_replies > 0 && conn->sent > 0 && conn_reply(conn, 0)->mr == mr;
-}
-
-static void conn_refuse(struct tcp_conn *conn, const struct fabric_mr *mr)
-{
-	if (conn->target == mr) {
-		conn->target = NULL;
-		conn->status = STREAM_REFUSED;
-		conn->phase = TCP_PHASE_DRAIN;
-	}
+	if (conn->n_replies > 0 && conn->sent > 0 && conn_reply(conn, 0)->mr == mr)
+		return false;
+	if (conn->target == mr)
+		conn_drain(conn);
 	for (unsigned i = 0; i < conn->n_replies; i++) {
 		struct tcp_reply *reply = conn_reply(conn, i);
 
-		if (reply->mr != mr)
-			continue;
-		reply->header.status = htole32(STREAM_REFUSED);
-		reply->header.bytes = 0;
-		reply->payload = NULL;
-		reply->mr = NULL;
-		reply->bytes = 0;
+		if (reply->mr == mr)
+			reply_set(reply, reply->header.cookie, STREAM_REFUSED);
 	}
+	return true;
 }
 
-bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *mr)
+bool tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
 	bool stays;
 
 	(void)pthread_mutex_lock(&conn->lock);
-	stays = !conn_sends(conn, mr);
-	if (stays)
-		conn_refuse(conn, mr);
-	else
+	stays = mr_release(conn, mr);
+	if (!stays)
 		(void)conn_over(conn, "memory deregistered while it was read");
 	(void)pthread_mutex_unlock(&conn->lock);
 	return stays;
 }
 
-bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *mr)
+bool tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr)
 {
 	bool done;
 
 	if (pthread_mutex_trylock(&conn->lock))
 		return false;
-	done = !conn_sends(conn, mr);
-	if (done)
-		conn_refuse(conn, mr);
+	done = mr_release(conn, mr);
 	(void)pthread_mutex_unlock(&conn->lock);
 	return done;
 }

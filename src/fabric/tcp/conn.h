@@ -12,7 +12,7 @@
 #include "fabric/tcp/mr.h"
 #include "fabric/tcp/stream.h"
 
-#define TCP_REPLIES 32u /* begun and not yet sent; a power of two */
+#define TCP_REPLIES 32u /* limit of unsent replies; a power of two */
 
 /* A response that waits to be sent. */
 struct tcp_reply {
@@ -20,9 +20,8 @@ struct tcp_reply {
 	char *payload;              /* header.bytes long; in the region, or &word */
 	const struct fabric_mr *mr; /* NULL: payload is in no region */
 	uint32_t bytes;             /* header.bytes in host order */
-	uint64_t
-		word; /* an aligned 8-byte read, an atomic's old value, or the result of
-			* an in-band request */
+	/* an aligned 8-byte read, an atomic's old value, or an in-band request's result */
+	uint64_t word;
 };
 
 enum tcp_phase {
@@ -30,19 +29,20 @@ enum tcp_phase {
 	TCP_PHASE_PAYLOAD, /* receiving a write's bytes into memory */
 	TCP_PHASE_ATOMIC,  /* receiving an atomic's numbers */
 	TCP_PHASE_INBAND,  /* receiving an in-band request's operands */
-	TCP_PHASE_DRAIN,   /* dropping what came with a refused request */
+	TCP_PHASE_DRAIN,   /* dropping the payload of a refused request */
 };
 
 struct tcp_conn {
 	/* loop */
 	struct list in_session;
 	uint32_t channel;
-	bool ended; /* by the server: channel_down() is not called */
+	bool ended; /* by the server, without channel_down() */
 	/* both: constant */
 	struct fabric_session *session;
 	int fd; /* closed by the loop, which may shut it down at any time */
-	struct list *streams; /* of the session in the thread, which changes it */
-	/* handed over with the command and the event */
+	struct list *
+		streams; /* of the session in the data thread, which changes the list */
+	/* owned by the receiver of the command or event */
 	struct tcp_command command;
 	struct tcp_event event;
 	char why[FABRIC_TEXT_MAX];
@@ -51,32 +51,32 @@ struct tcp_conn {
 	bool killed; /* under lock: no memory may be touched */
 	/* data thread */
 	struct list in_streams;
-	uint32_t interest; /* EPOLL* asked for */
+	uint32_t interest; /* registered EPOLL* */
 	enum tcp_phase phase;
 	struct stream_request request;
 	size_t have;      /* of request */
 	uint64_t cookie;  /* of the request in progress, as on the wire */
-	uint32_t status;  /* it will have */
-	uint32_t left;    /* of its payload */
-	char *place;      /* where that goes */
-	uint64_t word;    /* an aligned 8-byte write, until it is whole */
-	char *word_place; /* of that, or of an atomic */
+	uint32_t status;  /* of its response */
+	uint32_t left;    /* payload of the request not received yet */
+	char *place;      /* for the rest of the payload */
+	uint64_t word;    /* an aligned 8-byte write, until complete */
+	char *word_place; /* destination of `word`, or of an atomic */
 	enum stream_op atomic_op;
-	struct stream_atomic atomic;  /* until it is whole, as on the wire */
-	struct inband_request inband; /* likewise */
-	uint32_t
-		served; /* bytes that in-band requests worked on, not accounted for yet */
-	const struct fabric_mr *target; /* that place is in */
+	struct stream_atomic atomic;  /* until complete, as on the wire */
+	struct inband_request inband; /* until complete, as on the wire */
+	/* bytes that in-band requests worked on, not accounted for yet */
+	uint32_t served;
+	const struct fabric_mr *target; /* the region of `place` */
 	struct tcp_reply replies[TCP_REPLIES];
 	unsigned first, n_replies; /* ring */
-	size_t sent;               /* of the first reply, its header included */
+	size_t sent;               /* of the first reply, including its header */
 };
 
-/* Takes fd.  -ENOMEM, or -errno when the socket cannot be set up; the caller then keeps fd.
- * [loop] */
+/* Create a stream, which owns fd.  -ENOMEM, or -errno if the socket cannot be set up: the caller
+ * still owns fd.  [loop] */
 int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 		 struct tcp_conn **ret_conn);
-/* Closes the socket.  [loop], after the event of its end */
+/* Free a stream and close its socket.  [loop], after the event of its end */
 void tcp_conn_free(struct tcp_conn *conn);
 /* On return no memory is read or written for the stream; its thread ends it later.  Waits for
  * a slice of work in progress.  [loop] */
@@ -88,9 +88,9 @@ bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
 uint32_t tcp_conn_interest(const struct tcp_conn *conn);
 /* Stop using a region that is no longer in the table.  False: the stream has to end.
  * [data thread] */
-bool tcp_conn_forget(struct tcp_conn *conn, const struct fabric_mr *mr);
-/* As above, from the loop.  False: nothing was done, as the thread works on the stream or has
- * to end it.  [loop] */
-bool tcp_conn_try_forget(struct tcp_conn *conn, const struct fabric_mr *mr);
+bool tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
+/* As above, for the loop.  False: no effect, as the thread works on the stream or has to end it.
+ * [loop] */
+bool tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/random.h"
+#include "fabric/inband.h"
 
 #define ADDR_MASK UINT64_C(0x00007ffffffff000)
 #define PAGE_MASK UINT64_C(0xfff)
@@ -41,25 +42,26 @@ int tcp_mr_new(struct fabric_session *session, void *addr, size_t bytes,
 	       unsigned rights, void *cookie, unsigned n_threads,
 	       struct fabric_mr **ret_mr)
 {
-	struct fabric_mr *e = calloc(1, sizeof(*e) + n_threads * sizeof(e->entries[0]));
+	struct fabric_mr *mr =
+		calloc(1, sizeof(*mr) + n_threads * sizeof(mr->entries[0]));
 
-	if (!e)
+	if (!mr)
 		return err_errno(-ENOMEM, "registering %zu bytes", bytes);
-	list_init(&e->link);
-	e->cookie = cookie;
-	e->state = TCP_MR_REGISTERING;
-	e->session = session;
-	e->key = key_new(addr);
-	e->base = addr;
-	e->bytes = bytes;
-	e->rights = rights;
-	e->event.kind = TCP_EVENT_MR;
-	e->notifications_event.kind = TCP_EVENT_NOTIFICATIONS;
-	fabric_notifications_init(&e->notifications);
-	e->n_entries = n_threads;
+	list_init(&mr->link);
+	mr->cookie = cookie;
+	mr->state = TCP_MR_REGISTERING;
+	mr->session = session;
+	mr->key = key_new(addr);
+	mr->base = addr;
+	mr->bytes = bytes;
+	mr->rights = rights;
+	mr->event.kind = TCP_EVENT_MR;
+	mr->notifications_event.kind = TCP_EVENT_NOTIFICATIONS;
+	fabric_notifications_init(&mr->notifications);
+	mr->n_entries = n_threads;
 	for (unsigned i = 0; i < n_threads; i++)
-		e->entries[i].mr = e;
-	*ret_mr = e;
+		mr->entries[i].mr = mr;
+	*ret_mr = mr;
 	return 0;
 }
 
@@ -104,10 +106,10 @@ void tcp_table_remove(struct tcp_table *table, struct tcp_key_entry *entry)
 
 void tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop)
 {
-	struct fabric_mr *e = entry->mr;
+	struct fabric_mr *mr = entry->mr;
 
-	if (atomic_fetch_sub(&e->pending, 1) == 1)
-		mailbox_post(loop, &e->event.link);
+	if (atomic_fetch_sub(&mr->pending, 1) == 1)
+		mailbox_post(loop, &mr->event.link);
 }
 
 /* The region stays valid until the stream has forgotten it. */
@@ -120,46 +122,43 @@ static struct fabric_mr *table_find(struct tcp_table *table,
 	(void)pthread_mutex_lock(&table->lock);
 	node = map_find(&table->entries, map_hash_u64(rkey));
 	for (; node && !found; node = map_find_next(node)) {
-		struct fabric_mr *e =
+		struct fabric_mr *mr =
 			container_of(node, struct tcp_key_entry, node)->mr;
 
-		if (e->key.rkey == rkey && e->session == session)
-			found = e;
+		if (mr->key.rkey == rkey && mr->session == session)
+			found = mr;
 	}
 	(void)pthread_mutex_unlock(&table->lock);
 	return found;
 }
 
-static bool range_allowed(const struct fabric_mr *e, uint64_t addr, uint32_t bytes,
+static bool range_allowed(const struct fabric_mr *mr, uint64_t addr, uint32_t bytes,
 			  unsigned rights)
 {
-	/* an address below the range wraps to a large offset */
-	uint64_t offset = addr - e->key.addr;
-
-	return (e->rights & rights) == rights && offset <= e->bytes &&
-	       bytes <= e->bytes - offset;
+	return (mr->rights & rights) == rights &&
+	       inband_range_inside(mr->key.addr, mr->bytes, addr, bytes);
 }
 
 char *tcp_mr_resolve(struct tcp_table *table, const struct fabric_session *session,
 		     uint64_t rkey, uint64_t addr, uint32_t bytes, unsigned rights,
 		     const struct fabric_mr **ret_mr)
 {
-	const struct fabric_mr *e = table_find(table, session, rkey);
+	const struct fabric_mr *mr = table_find(table, session, rkey);
 
-	if (!e || !range_allowed(e, addr, bytes, rights))
+	if (!mr || !range_allowed(mr, addr, bytes, rights))
 		return NULL;
-	*ret_mr = e;
-	return e->base + (addr - e->key.addr);
+	*ret_mr = mr;
+	return mr->base + (addr - mr->key.addr);
 }
 
 bool tcp_mr_notify(struct tcp_table *table, const struct fabric_session *session,
 		   uint64_t rkey, uint64_t addr, uint32_t value)
 {
-	struct fabric_mr *e = table_find(table, session, rkey);
+	struct fabric_mr *mr = table_find(table, session, rkey);
 
-	if (!e || !range_allowed(e, addr, 0, FABRIC_RIGHT_WRITE))
+	if (!mr || !range_allowed(mr, addr, 0, FABRIC_RIGHT_WRITE))
 		return false;
-	if (fabric_notifications_add(&e->notifications, value))
-		mailbox_post(e->box, &e->notifications_event.link);
+	if (fabric_notifications_add(&mr->notifications, value))
+		mailbox_post(mr->box, &mr->notifications_event.link);
 	return true;
 }

@@ -22,7 +22,7 @@
 enum tcp_command_kind {
 	TCP_COMMAND_STOP,
 	TCP_COMMAND_CONN,     /* serve a new connection */
-	TCP_COMMAND_DEREG_MR, /* stop every access to a region that is in no table */
+	TCP_COMMAND_DEREG_MR, /* end all access to a region that is in no table */
 };
 
 /* From the loop to a data thread. */
@@ -33,8 +33,8 @@ struct tcp_command {
 
 enum tcp_event_kind {
 	TCP_EVENT_CONN, /* a stream has ended; its thread no longer knows it */
-	TCP_EVENT_MR,   /* every thread has carried out the command; or from the loop to
-			    * itself: the change needs no thread */
+	TCP_EVENT_MR, /* every thread has carried out the command; or, from the loop to
+			    * itself, no thread had to */
 	TCP_EVENT_NOTIFICATIONS, /* a region has notifications */
 	TCP_EVENT_SESSION,       /* from the loop to itself: a session has ended */
 };
@@ -56,8 +56,8 @@ struct tcp_key_entry {
 	struct tcp_command command;
 	struct map_node node;
 	struct fabric_mr *mr;
-	struct list
-		*streams; /* of the session in that thread: they may use the region */
+	/* of the session in this thread; they may use the region */
+	struct list *streams;
 };
 
 enum tcp_mr_state {
@@ -80,8 +80,9 @@ struct fabric_mr {
 	unsigned rights;
 	struct mailbox *box; /* to the loop, for notifications */
 	struct fabric_notifications notifications;
-	struct tcp_event notifications_event; /* under way while notifications.told */
-	/* handed over with the event */
+	struct tcp_event
+		notifications_event; /* under way while notifications.event_pending */
+	/* owned by the receiver of the event */
 	struct tcp_event event;
 	atomic_uint pending; /* threads that have not carried out the command */
 	unsigned n_entries;
@@ -96,7 +97,7 @@ void tcp_mr_free(struct fabric_mr *mr);
 
 void tcp_table_init(struct tcp_table *table);
 void tcp_table_destroy(struct tcp_table *table);
-/* Add a region to the table of a thread, and remove it.  -ENOMEM.  [loop] */
+/* Add a region to the table of a thread (-ENOMEM), or remove it.  [loop] */
 int tcp_table_add(struct tcp_table *table, struct tcp_key_entry *entry);
 void tcp_table_remove(struct tcp_table *table, struct tcp_key_entry *entry);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's table of functions, all called by the loop.  Its descriptor is an epoll set of
- * the acceptor's sockets and the mailbox for events of the data threads. */
+/* The server: its table of functions, its sessions with their streams and memory regions, and
+ * the order in which they end.  All of it runs on the loop's thread.  The server's descriptor is
+ * an epoll set of the acceptor's sockets and the mailbox for events of the data threads. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -10,47 +11,425 @@
 #include "base/err.h"
 #include "fabric/notifications.h"
 #include "fabric/tcp/accept.h"
-#include "fabric/tcp/session.h"
+#include "fabric/tcp/conn.h"
+#include "fabric/tcp/mr.h"
+#include "fabric/tcp/thread.h"
 
 #define EVENTS_MAX 32    /* handled by one call of process() */
 #define MESSAGES_MAX 256 /* by one event */
 
 struct fabric_server {
-	struct tcp_shared shared;
+	const struct fabric_server_events *events;
+	void *ctx;
 	struct fabric_endpoint endpoint;
+	struct fabric_endpoint_stats stats;
 	int epoll_fd;
-	struct tcp_source mail;
+	struct mailbox mailbox;
+	struct tcp_source mail; /* the mailbox in the epoll set */
 	struct tcp_acceptor *acceptor;
-	struct tcp_thread *threads[];
+	struct list sessions;
+	unsigned next_thread; /* serves the next stream */
+	unsigned n_threads;
+	struct tcp_thread threads[];
 };
+
+/* ---- sessions ---- */
+
+struct fabric_session {
+	struct fabric_server *server;
+	struct list link; /* server->sessions */
+	void *cookie;
+	bool closing;
+	struct tcp_event closed;
+	struct list conns;
+	struct list mrs;
+	/* one list per data thread, which alone looks at it while it has streams or entries */
+	struct list streams[];
+};
+
+static int session_open(struct fabric_server *server, unsigned endpoint, void *cookie,
+			struct fabric_session **ret_session)
+{
+	struct fabric_session *session = calloc(
+		1, sizeof(*session) + server->n_threads * sizeof(session->streams[0]));
+
+	(void)endpoint;
+	if (!session)
+		return err_errno(-ENOMEM, "a session");
+	session->server = server;
+	session->cookie = cookie;
+	session->closed.kind = TCP_EVENT_SESSION;
+	list_init(&session->conns);
+	list_init(&session->mrs);
+	for (unsigned i = 0; i < server->n_threads; i++)
+		list_init(&session->streams[i]);
+	list_append(&server->sessions, &session->link);
+	*ret_session = session;
+	return 0;
+}
+
+static void conn_remove(struct tcp_conn *conn)
+{
+	conn->session->server->stats.channels--;
+	list_remove(&conn->in_session);
+	tcp_conn_free(conn);
+}
+
+static void mr_remove(struct fabric_mr *mr)
+{
+	struct fabric_server *server = mr->session->server;
+
+	server->stats.exposures--;
+	server->stats.exposed_bytes -= mr->bytes;
+	list_remove(&mr->link);
+	tcp_mr_free(mr);
+}
+
+static void session_free(struct fabric_session *session)
+{
+	list_for_each_entry_safe(struct tcp_conn, conn, &session->conns, in_session)
+		conn_remove(conn);
+	list_for_each_entry_safe(struct fabric_mr, mr, &session->mrs, link)
+		mr_remove(mr);
+	list_remove(&session->link);
+	free(session);
+}
+
+static void sessions_free(struct fabric_server *server)
+{
+	list_for_each_entry_safe(struct fabric_session, session, &server->sessions,
+				 link)
+		session_free(session);
+}
+
+/* A session that is being closed ends when it has no streams and regions. */
+static void session_check_closed(struct fabric_session *session)
+{
+	if (session->closing && list_empty(&session->conns) &&
+	    list_empty(&session->mrs))
+		mailbox_post(&session->server->mailbox, &session->closed.link);
+}
+
+/* ---- streams ---- */
+
+static void conn_end(struct tcp_conn *conn)
+{
+	if (conn->ended)
+		return;
+	conn->ended = true;
+	tcp_conn_kill(conn);
+}
+
+/* A stream was admitted: send the status and hand it to a thread.  The session owns the socket.
+ * It may have been closed on return, by channel_up(). */
+static void session_join(struct fabric_session *session, int fd, uint32_t channel)
+{
+	struct fabric_server *server = session->server;
+	struct tcp_conn *conn;
+
+	if (session->closing) {
+		(void)tcp_send_status(fd, STREAM_REFUSED);
+		goto err_refused;
+	}
+	if (tcp_conn_new(fd, session, channel, &conn) != 0) {
+		(void)tcp_send_status(fd, STREAM_BUSY);
+		server->events->channel_down(server->ctx, session->cookie, channel,
+					     "no memory for the stream");
+		goto err_refused;
+	}
+	/* if the peer is gone, the thread finds out */
+	(void)tcp_send_status(fd, STREAM_DONE);
+	list_append(&session->conns, &conn->in_session);
+	server->stats.channels++;
+	server->stats.channels_ever++;
+	server->next_thread = (server->next_thread + 1) % server->n_threads;
+	conn->streams = &session->streams[server->next_thread];
+	mailbox_post(&server->threads[server->next_thread].commands,
+		     &conn->command.link);
+	server->events->channel_up(server->ctx, session->cookie, channel);
+	return;
+
+err_refused:
+	server->stats.refused++;
+	(void)close(fd);
+}
+
+static int session_channel_close(struct fabric_session *session, uint32_t channel)
+{
+	list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session) {
+		if (conn->channel == channel)
+			conn_end(conn);
+	}
+	return 0;
+}
+
+static void conn_over_event(struct tcp_conn *conn)
+{
+	struct fabric_session *session = conn->session;
+	struct fabric_server *server = session->server;
+
+	if (!conn->ended) {
+		if (conn->why[0])
+			server->stats.errors++;
+		/* the callee may close the session; this connection keeps it alive */
+		server->events->channel_down(server->ctx, session->cookie,
+					     conn->channel, conn->why);
+	}
+	conn_remove(conn);
+	session_check_closed(session);
+}
+
+/* ---- memory regions ---- */
+
+static void mr_remove_keys(struct fabric_mr *mr, unsigned n)
+{
+	struct fabric_server *server = mr->session->server;
+
+	while (n > 0) {
+		n--;
+		tcp_table_remove(&server->threads[n].table, &mr->entries[n]);
+	}
+}
+
+static int mr_add_keys(struct fabric_mr *mr)
+{
+	struct fabric_session *session = mr->session;
+	struct fabric_server *server = session->server;
+
+	for (unsigned i = 0; i < mr->n_entries; i++) {
+		int err;
+
+		mr->entries[i].streams = &session->streams[i];
+		err = tcp_table_add(&server->threads[i].table, &mr->entries[i]);
+		if (!err)
+			continue;
+		mr_remove_keys(mr, i);
+		return err;
+	}
+	return 0;
+}
+
+static int session_reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
+			      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
+			      struct fabric_key *ret_key)
+{
+	struct fabric_server *server = session->server;
+	struct fabric_mr *mr;
+	int err;
+
+	if (session->closing)
+		return err_set(-ESHUTDOWN, "the session is being closed");
+	if (bytes == 0 || (rights & ~(FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)) != 0)
+		return err_set(-EINVAL, "registering %zu bytes with rights %#x", bytes,
+			       rights);
+	err = tcp_mr_new(session, addr, bytes, rights, cookie, server->n_threads, &mr);
+	if (err)
+		return err;
+	mr->box = &server->mailbox;
+	err = mr_add_keys(mr);
+	if (err) {
+		tcp_mr_free(mr);
+		return err;
+	}
+	mr->state = TCP_MR_REGISTERED;
+	list_append(&session->mrs, &mr->link);
+	server->stats.exposures++;
+	server->stats.exposed_bytes += bytes;
+	*ret_key = mr->key;
+	*ret_mr = mr;
+	return 0;
+}
+
+static int session_reg_mr(struct fabric_session *session, void *addr, size_t bytes,
+			  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
+{
+	struct fabric_key key;
+	int err =
+		session_reg_mr_now(session, addr, bytes, rights, cookie, ret_mr, &key);
+
+	if (err)
+		return err;
+	(*ret_mr)->state = TCP_MR_REGISTERING;
+	mailbox_post(&session->server->mailbox, &(*ret_mr)->event.link);
+	return 0;
+}
+
+/* False: a stream may use the region. */
+static bool mr_is_unused(struct fabric_mr *mr)
+{
+	bool unused = true;
+
+	list_for_each_entry(struct tcp_conn, conn, &mr->session->conns, in_session) {
+		/* a stream that was killed touches no memory */
+		if (!conn->ended && !tcp_conn_try_release_mr(conn, mr))
+			unused = false;
+	}
+	return unused;
+}
+
+/* Remove the keys.  True: no stream uses the region; false: an event will come. */
+static bool mr_stop(struct fabric_mr *mr)
+{
+	struct fabric_server *server = mr->session->server;
+
+	mr->state = TCP_MR_DEREGISTERING;
+	mr_remove_keys(mr, mr->n_entries);
+	if (mr_is_unused(mr))
+		return true;
+	atomic_store(&mr->pending, mr->n_entries);
+	for (unsigned i = 0; i < mr->n_entries; i++) {
+		mr->entries[i].command.kind = TCP_COMMAND_DEREG_MR;
+		mailbox_post(&server->threads[i].commands,
+			     &mr->entries[i].command.link);
+	}
+	return false;
+}
+
+/* As above, with an event in both cases. */
+static void mr_stop_with_event(struct fabric_mr *mr)
+{
+	if (mr_stop(mr))
+		mailbox_post(&mr->session->server->mailbox, &mr->event.link);
+}
+
+static void mr_dereg(struct fabric_mr *mr)
+{
+	mr->dereg_wanted = true;
+	/* otherwise an event is under way, whose handler looks at dereg_wanted */
+	if (mr->state == TCP_MR_REGISTERED)
+		mr_stop_with_event(mr);
+}
+
+static bool mr_dereg_now(struct fabric_mr *mr)
+{
+	if (mr->state != TCP_MR_REGISTERED) {
+		mr_dereg(mr);
+		return false;
+	}
+	mr->dereg_wanted = true;
+	if (!mr_stop(mr))
+		return false;
+	/* pending notifications are delivered first */
+	if (fabric_notifications_pending(&mr->notifications)) {
+		mailbox_post(&mr->session->server->mailbox, &mr->event.link);
+		return false;
+	}
+	mr_remove(mr);
+	return true;
+}
+
+static void mr_registered(struct fabric_mr *mr)
+{
+	struct fabric_server *server = mr->session->server;
+
+	mr->state = TCP_MR_REGISTERED;
+	if (mr->dereg_wanted)
+		mr_stop_with_event(mr);
+	else
+		server->events->mr_registered(server->ctx, mr->cookie, 0, "", &mr->key);
+}
+
+/* No stream uses the region. */
+static void mr_deregistered(struct fabric_mr *mr)
+{
+	struct fabric_session *session = mr->session;
+	struct fabric_server *server = session->server;
+	void *cookie = mr->cookie;
+
+	mr_remove(mr);
+	/* the callee may close the session, so this is the last use of it */
+	if (session->closing)
+		session_check_closed(session);
+	server->events->mr_deregistered(server->ctx, cookie);
+}
+
+static void mr_event(struct fabric_mr *mr)
+{
+	if (mr->state == TCP_MR_REGISTERING)
+		mr_registered(mr);
+	else
+		mr_deregistered(mr);
+}
+
+/* The last notifications come before the event that ends the region. */
+static void mr_notifications(struct fabric_mr *mr)
+{
+	const struct fabric_server *server = mr->session->server;
+
+	fabric_notifications_deliver(&mr->notifications, server->events, server->ctx,
+				     mr->session->cookie, mr->cookie);
+}
+
+/* ---- the end of sessions ---- */
+
+static void session_close(struct fabric_session *session)
+{
+	if (session->closing)
+		return;
+	session->closing = true;
+	list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session)
+		conn_end(conn);
+	list_for_each_entry(struct fabric_mr, mr, &session->mrs, link)
+		mr_dereg(mr);
+	session_check_closed(session);
+}
+
+static void session_closed(struct fabric_session *session)
+{
+	struct fabric_server *server = session->server;
+	void *cookie = session->cookie;
+
+	session_free(session);
+	server->events->session_closed(server->ctx, cookie);
+}
+
+static void event_handle(struct tcp_event *event)
+{
+	switch (event->kind) {
+	case TCP_EVENT_CONN:
+		conn_over_event(container_of(event, struct tcp_conn, event));
+		break;
+	case TCP_EVENT_MR:
+		mr_event(container_of(event, struct fabric_mr, event));
+		break;
+	case TCP_EVENT_NOTIFICATIONS:
+		mr_notifications(
+			container_of(event, struct fabric_mr, notifications_event));
+		break;
+	case TCP_EVENT_SESSION:
+		session_closed(container_of(event, struct fabric_session, closed));
+		break;
+	}
+}
+
+/* ---- the server ---- */
 
 static void server_hello(void *ctx, int fd, const struct fabric_hello *hello)
 {
 	struct fabric_server *server = ctx;
-	struct tcp_shared *shared = &server->shared;
-	struct fabric_session *session = shared->events->admit(shared->ctx, 0, hello);
+	struct fabric_session *session = server->events->admit(server->ctx, 0, hello);
 
 	if (session) {
-		tcp_session_join(session, fd, hello->channel);
+		session_join(session, fd, hello->channel);
 		return;
 	}
 	(void)tcp_send_status(fd, STREAM_REFUSED);
 	(void)close(fd);
-	shared->stats.refused++;
+	server->stats.refused++;
 }
 
 static void server_rejected(void *ctx)
 {
 	struct fabric_server *server = ctx;
 
-	server->shared.stats.refused++;
+	server->stats.refused++;
 }
 
 static void server_trouble(void *ctx, const char *text)
 {
 	struct fabric_server *server = ctx;
 
-	server->shared.events->endpoint_event(server->shared.ctx, 0, text);
+	server->events->endpoint_event(server->ctx, 0, text);
 }
 
 static const struct tcp_acceptor_events acceptor_events = {
@@ -69,12 +448,12 @@ static void server_mail(struct tcp_source *source)
 
 	list_init(&messages);
 	for (unsigned i = 0; i < MESSAGES_MAX && clock_now_ns() < until_ns; i++) {
-		mailbox_take_some(&server->shared.mailbox, &messages, 1);
+		mailbox_receive_some(&server->mailbox, &messages, 1);
 		event = list_first(&messages, struct tcp_event, link);
 		if (!event)
 			return;
 		list_remove(&event->link);
-		tcp_session_handle_event(event);
+		event_handle(event);
 	}
 }
 
@@ -92,22 +471,21 @@ static void server_close(struct fabric_server *server)
 {
 	if (!server)
 		return;
-	for (unsigned i = 0; i < server->shared.n_threads; i++)
-		tcp_thread_stop(server->threads[i]);
+	for (unsigned i = 0; i < server->n_threads; i++)
+		tcp_thread_stop(&server->threads[i]);
 	tcp_acceptor_close(server->acceptor);
-	tcp_session_free_all(&server->shared);
+	sessions_free(server);
 	(void)close(server->epoll_fd);
-	mailbox_destroy(&server->shared.mailbox);
+	mailbox_destroy(&server->mailbox);
 	free(server);
 }
 
 static int server_start_threads(struct fabric_server *server, unsigned n)
 {
-	struct tcp_shared *shared = &server->shared;
 
-	for (; shared->n_threads < n; shared->n_threads++) {
-		int err = tcp_thread_start(shared->n_threads, &shared->mailbox,
-					   &server->threads[shared->n_threads]);
+	for (; server->n_threads < n; server->n_threads++) {
+		int err = tcp_thread_start(&server->threads[server->n_threads],
+					   server->n_threads, &server->mailbox);
 
 		if (err)
 			return err;
@@ -125,12 +503,12 @@ static int server_new(unsigned threads, const struct fabric_server_events *event
 
 	if (!server)
 		return err_errno(-ENOMEM, "the tcp fabric");
-	server->shared.events = events;
-	server->shared.ctx = ctx;
-	server->shared.threads = server->threads;
-	list_init(&server->shared.sessions);
+	server->events = events;
+	server->ctx = ctx;
+
+	list_init(&server->sessions);
 	server->mail.ready = server_mail;
-	err = mailbox_init(&server->shared.mailbox);
+	err = mailbox_init(&server->mailbox);
 	if (err)
 		goto err_free;
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -142,7 +520,7 @@ static int server_new(unsigned threads, const struct fabric_server_events *event
 	return 0;
 
 err_mailbox:
-	mailbox_destroy(&server->shared.mailbox);
+	mailbox_destroy(&server->mailbox);
 err_free:
 	free(server);
 	return err;
@@ -160,7 +538,7 @@ static int server_open(const struct fabric_server_params *params,
 	err = server_new(params->threads, events, ctx, &server);
 	if (err)
 		return err;
-	err = tcp_source_watch(server->epoll_fd, mailbox_fd(&server->shared.mailbox),
+	err = tcp_source_watch(server->epoll_fd, mailbox_fd(&server->mailbox),
 			       &server->mail);
 	if (err)
 		goto err_close;
@@ -222,14 +600,7 @@ static void server_stats(const struct fabric_server *server, unsigned endpoint,
 			 struct fabric_endpoint_stats *ret_stats)
 {
 	(void)endpoint;
-	*ret_stats = server->shared.stats;
-}
-
-static int server_session_open(struct fabric_server *server, unsigned endpoint,
-			       void *cookie, struct fabric_session **ret_session)
-{
-	(void)endpoint;
-	return tcp_session_open(&server->shared, cookie, ret_session);
+	*ret_stats = server->stats;
 }
 
 const struct fabric_server_ops fabric_tcp_server = {
@@ -242,11 +613,11 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.n_endpoints = server_n_endpoints,
 	.endpoint = server_endpoint,
 	.stats = server_stats,
-	.session_open = server_session_open,
-	.session_close = tcp_session_close,
-	.channel_close = tcp_session_channel_close,
-	.reg_mr = tcp_session_reg_mr,
-	.dereg_mr = tcp_session_dereg_mr,
-	.reg_mr_now = tcp_session_reg_mr_now,
-	.dereg_mr_now = tcp_session_dereg_mr_now,
+	.session_open = session_open,
+	.session_close = session_close,
+	.channel_close = session_channel_close,
+	.reg_mr = session_reg_mr,
+	.dereg_mr = mr_dereg,
+	.reg_mr_now = session_reg_mr_now,
+	.dereg_mr_now = mr_dereg_now,
 };

@@ -10,7 +10,7 @@
  *                                 <-      stream_response [payload]
  *   ...
  *
- * The client sends nothing behind the hello until the status has come.  A status other
+ * The client sends nothing after the hello until the status has arrived.  A status other
  * than 0 ends the stream.  After status 0 the client sends requests without waiting for
  * responses, in any number; the server answers each request once and in order, but may begin
  * several before it answers the first.
@@ -43,25 +43,25 @@ enum stream_op {
 /* The server's answer to the hello. */
 struct stream_status {
 	uint32_t status; /* STREAM_*; STREAM_DONE: admitted */
-	uint32_t zero;   /* 0; not looked at */
+	uint32_t zero;   /* 0; ignored */
 };
 
 struct stream_request {
-	uint32_t op;     /* enum stream_op */
-	uint32_t bytes;  /* to move; but for STREAM_READ: that follow this structure */
-	uint64_t rkey;   /* of the memory region */
-	uint64_t addr;   /* in the range of the rkey */
+	uint32_t op;    /* enum stream_op */
+	uint32_t bytes; /* to move; except for STREAM_READ they follow this structure */
+	uint64_t rkey;  /* of the memory region */
+	uint64_t addr;  /* in the range of the rkey */
 	uint64_t cookie; /* repeated in the response */
 };
 
 struct stream_response {
 	uint32_t status; /* STREAM_DONE or STREAM_REFUSED */
-	uint32_t bytes; /* that follow: of a read that is done as asked, of an atomic 8,
-			  * else 0 */
+	/* of payload: of a read that is done as requested, of an atomic 8, else 0 */
+	uint32_t bytes;
 	uint64_t cookie; /* of the request */
 };
 
-/* At addr, which is a multiple of 8, stands a 64-bit number in the server's byte order. */
+/* For the 64-bit number at addr, a multiple of 8, in the server's byte order. */
 struct stream_atomic {
 	uint64_t compare; /* STREAM_CAS: the value that is replaced */
 	uint64_t operand; /* STREAM_CAS: the new value; STREAM_FETCH_ADD: the addend */

@@ -2,31 +2,18 @@
 #include "fabric/tcp/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/thread.h"
 #include "fabric/tcp/conn.h"
 
 #define EVENTS_MAX 16   /* streams served before commands are checked */
 #define COMMANDS_MAX 64 /* carried out before streams are served again */
-
-struct tcp_thread {
-	/* loop */
-	pthread_t thread;
-	struct tcp_command stop;
-	/* both */
-	struct mailbox commands;
-	struct mailbox *loop;
-	int epoll_fd;
-	unsigned number;
-	struct tcp_table table;
-};
 
 /* The stream has ended: forget it and send the event. */
 static void thread_remove(struct tcp_thread *thread, struct tcp_conn *conn)
@@ -74,10 +61,8 @@ static void thread_add(struct tcp_thread *thread, struct tcp_conn *conn)
 
 static void thread_dereg_mr(struct tcp_thread *thread, struct tcp_key_entry *entry)
 {
-	list_for_each_safe(node, entry->streams) {
-		struct tcp_conn *conn = container_of(node, struct tcp_conn, in_streams);
-
-		if (!tcp_conn_forget(conn, entry->mr))
+	list_for_each_entry_safe(struct tcp_conn, conn, entry->streams, in_streams) {
+		if (!tcp_conn_release_mr(conn, entry->mr))
 			thread_remove(thread, conn);
 	}
 	tcp_key_entry_done(entry, thread->loop);
@@ -89,11 +74,8 @@ static bool thread_run_commands(struct tcp_thread *thread)
 	struct list commands;
 
 	list_init(&commands);
-	mailbox_take_some(&thread->commands, &commands, COMMANDS_MAX);
-	list_for_each_safe(node, &commands) {
-		struct tcp_command *command =
-			container_of(node, struct tcp_command, link);
-
+	mailbox_receive_some(&thread->commands, &commands, COMMANDS_MAX);
+	list_for_each_entry_safe(struct tcp_command, command, &commands, link) {
 		switch (command->kind) {
 		case TCP_COMMAND_STOP:
 			return false;
@@ -115,11 +97,8 @@ static void *thread_main(void *arg)
 {
 	struct tcp_thread *thread = arg;
 	struct epoll_event events[EVENTS_MAX];
-	char name[16];
 	bool running = true;
 
-	(void)snprintf(name, sizeof(name), "tcp-%u", thread->number);
-	(void)pthread_setname_np(pthread_self(), name);
 	while (running) {
 		int n = epoll_wait(thread->epoll_fd, events, EVENTS_MAX, -1);
 		bool commands = false;
@@ -137,35 +116,17 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* Signals are handled by the main thread. */
-static int thread_spawn(struct tcp_thread *thread)
+int tcp_thread_start(struct tcp_thread *thread, unsigned number, struct mailbox *loop)
 {
-	sigset_t all, before;
-	int err;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&thread->thread, NULL, thread_main, thread);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err ? err_errno(-err, "starting a data thread") : 0;
-}
-
-int tcp_thread_start(unsigned number, struct mailbox *loop,
-		     struct tcp_thread **ret_thread)
-{
-	struct tcp_thread *thread = calloc(1, sizeof(*thread));
 	struct epoll_event event = { .events = EPOLLIN };
+	char name[16];
 	int err;
 
-	if (!thread)
-		return err_errno(-ENOMEM, "a data thread");
-	thread->loop = loop;
-	thread->number = number;
-	thread->stop.kind = TCP_COMMAND_STOP;
+	*thread = (struct tcp_thread){ .loop = loop, .stop.kind = TCP_COMMAND_STOP };
 	tcp_table_init(&thread->table);
 	err = mailbox_init(&thread->commands);
 	if (err)
-		goto err_free;
+		goto err_table;
 	thread->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (thread->epoll_fd < 0) {
 		err = err_errno(-errno, "epoll_create1");
@@ -176,40 +137,26 @@ int tcp_thread_start(unsigned number, struct mailbox *loop,
 		err = err_errno(-errno, "epoll_ctl");
 		goto err_epoll;
 	}
-	err = thread_spawn(thread);
+	(void)snprintf(name, sizeof(name), "tcp-%u", number);
+	err = thread_start(name, thread_main, thread, &thread->thread);
 	if (err)
 		goto err_epoll;
-	*ret_thread = thread;
 	return 0;
 
 err_epoll:
 	(void)close(thread->epoll_fd);
 err_mailbox:
 	mailbox_destroy(&thread->commands);
-err_free:
+err_table:
 	tcp_table_destroy(&thread->table);
-	free(thread);
 	return err;
 }
 
 void tcp_thread_stop(struct tcp_thread *thread)
 {
-	if (!thread)
-		return;
 	mailbox_post(&thread->commands, &thread->stop.link);
 	(void)pthread_join(thread->thread, NULL);
 	(void)close(thread->epoll_fd);
 	mailbox_destroy(&thread->commands);
 	tcp_table_destroy(&thread->table);
-	free(thread);
-}
-
-void tcp_thread_command(struct tcp_thread *thread, struct tcp_command *command)
-{
-	mailbox_post(&thread->commands, &command->link);
-}
-
-struct tcp_table *tcp_thread_table(struct tcp_thread *thread)
-{
-	return &thread->table;
 }

@@ -2,18 +2,14 @@
 #include "librmem/channel/channel.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/channel/early_hello.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
-
-#define NS_PER_MS UINT64_C(1000000)
 
 void channel_want(struct channel *channel, bool at_once)
 {
@@ -33,10 +29,10 @@ static int ignored(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-/* Ask the server to close a channel.  The whole of a wire_msg is much larger than the part
- * that is set here. */
-static int close_ask(struct rmem *session, uint32_t number, connection_done *done,
-		     void *ctx, struct connection_call **ret_call)
+/* Ask the server to close a channel.  Only the needed members of the request are set: a whole
+ * wire_msg is much larger. */
+static int close_request(struct rmem *session, uint32_t number, connection_done *done,
+			 void *ctx, struct connection_call **ret_call)
 {
 	struct wire_msg request;
 
@@ -46,30 +42,31 @@ static int close_ask(struct rmem *session, uint32_t number, connection_done *don
 	return connection_call(session->connection, &request, done, ctx, ret_call);
 }
 
-/* A channel was granted that no one wants any more. */
+/* The reply to an abandoned request: close a channel that was granted too late. */
 static int channel_undo(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem *session = ctx;
 
-	/* the answer may be that of closing one */
+	/* the request may also have been to close a channel */
 	if (!err && reply->type == WIRE_TYPE_channel)
-		(void)close_ask(session, reply->channel.channel, ignored, NULL, NULL);
+		(void)close_request(session, reply->channel.channel, ignored, NULL,
+				    NULL);
 	return 0;
 }
 
-/* The server may have its end nevertheless: it may have joined a channel that this side could
- * not join, and without rdma_cm nothing else tells it to free that. */
-static void channel_give_back(struct rmem *session, struct channel *channel)
+/* Close the channel at the server, which may have joined a connection that this side could not
+ * join; without rdma_cm nothing else tells the server to free its end. */
+static void channel_close_remote(struct rmem *session, struct channel *channel)
 {
-	/* without a number it ended with the server's side of the session */
+	/* 0: the channel has ended with the server's side of the session */
 	if (channel->number != 0)
-		(void)close_ask(session, channel->number, ignored, NULL, NULL);
+		(void)close_request(session, channel->number, ignored, NULL, NULL);
 	channel->number = 0;
 }
 
-static void channel_give_up(struct rmem *session, struct channel *channel)
+static void channel_abandon(struct rmem *session, struct channel *channel)
 {
-	channel_give_back(session, channel);
+	channel_close_remote(session, channel);
 	channel_want(channel, false);
 }
 
@@ -83,20 +80,18 @@ static void endpoint_moved(const struct channel *channel,
 	recovery_moved(channel->session, channel->endpoint, &address);
 }
 
-/* It cannot be had now: it is asked for again, or the waiting thread decides. */
+/* The channel cannot be connected now: ask again later, or let the waiting thread decide. */
 static void channel_failed(struct rmem *session, struct channel *channel, int err)
 {
 	struct channel_waiter *waiter = channel->waiter;
 
 	if (!waiter) {
 		recovery_missed(session, channel->domain, false);
-		channel_give_up(session, channel);
+		channel_abandon(session, channel);
 		return;
 	}
-	waiter->err = err;
-	(void)snprintf(waiter->text, sizeof(waiter->text), "%.*s",
-		       SESSION_TEXT_BYTES - 1, err_text());
-	channel_give_back(session, channel);
+	err_save(&waiter->failed, err);
+	channel_close_remote(session, channel);
 	channel->stage = CHANNEL_USED;
 }
 
@@ -121,17 +116,17 @@ static int granted(void *ctx, int err, const struct wire_msg *reply)
 	}
 	channel->number = reply->channel.channel;
 	endpoint_moved(channel, &reply->channel);
-	/* keys are asked for once: those of a device that was removed cannot be had */
+	/* rkeys are requested only once, and there are none of a device that was removed */
 	if (recovery_askable(session, channel))
 		channel_grant(session, channel, channel->number);
 	else
-		channel_give_up(session, channel);
+		channel_abandon(session, channel);
 	return 0;
 }
 
-/* The channel that came with the welcome is meant for the session's first one.  Where that
- * leads to another endpoint it is given back. */
-static bool welcome_take(struct rmem *session, struct channel *channel)
+/* The welcome may grant the session's first channel.  If this channel leads to another endpoint,
+ * the granted channel is closed. */
+static bool welcome_join(struct rmem *session, struct channel *channel)
 {
 	uint32_t number = session->welcome.channel;
 
@@ -139,19 +134,19 @@ static bool welcome_take(struct rmem *session, struct channel *channel)
 	if (number == 0)
 		return false;
 	if (session->welcome.endpoint != channel->endpoint) {
-		(void)close_ask(session, number, ignored, NULL, NULL);
+		(void)close_request(session, number, ignored, NULL, NULL);
 		return false;
 	}
 	channel_grant(session, channel, number);
 	return true;
 }
 
-static void channel_ask(struct rmem *session, struct channel *channel)
+static void channel_request(struct rmem *session, struct channel *channel)
 {
 	struct wire_msg request;
 	int err;
 
-	if (welcome_take(session, channel))
+	if (welcome_join(session, channel))
 		return;
 	request.type = WIRE_TYPE_open_channel;
 	request.id = 0;
@@ -180,11 +175,12 @@ static int closed(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-/* Have the server's end of the last channel closed, so that what was lost with it can be
- * posted again. */
+/* Ask the server to close its end of the last connection, so that lost fragments can be posted
+ * again. */
 static void channel_close(struct rmem *session, struct channel *channel)
 {
-	if (close_ask(session, channel->number, closed, channel, &channel->call) == 0)
+	if (close_request(session, channel->number, closed, channel, &channel->call) ==
+	    0)
 		channel->stage = CHANNEL_CLOSING;
 	else
 		channel_peer_end(channel, PEER_END_UNKNOWN);
@@ -203,19 +199,19 @@ static void channel_work(struct rmem *session, struct channel *channel, uint64_t
 	if (channel_peer_open(channel) && channel->number != 0)
 		channel_close(session, channel);
 	else if (channel_peer_open(channel))
-		/* it went with the server's side of the session, before the welcome */
+		/* the server's end was closed with its side of the session, before the welcome */
 		channel_peer_end(channel, PEER_END_CLOSED);
 	if (channel->stage == CHANNEL_WANTED && now_ns >= channel->retry_ns &&
 	    recovery_askable(session, channel))
-		channel_ask(session, channel);
+		channel_request(session, channel);
 }
 
-static void channels_ask(struct rmem *session, uint64_t now_ns)
+static void channels_request(struct rmem *session, uint64_t now_ns)
 {
 	if (session->state != SESSION_UP)
 		return;
-	list_for_each(node, &session->channels)
-		channel_work(session, container_of(node, struct channel, node), now_ns);
+	list_for_each_entry(struct channel, channel, &session->channels->all, node)
+		channel_work(session, channel, now_ns);
 }
 
 static uint64_t channels_due(const struct rmem *session)
@@ -224,10 +220,8 @@ static uint64_t channels_due(const struct rmem *session)
 
 	if (session->state != SESSION_UP)
 		return due;
-	list_for_each(node, &session->channels) {
-		const struct channel *channel =
-			container_of(node, struct channel, node);
-
+	list_for_each_entry(const struct channel, channel, &session->channels->all,
+			    node) {
 		if (channel_peer_open(channel))
 			due = 0;
 		if (channel->stage == CHANNEL_WANTED && channel->retry_ns < due &&
@@ -241,26 +235,24 @@ static void channel_watch(struct rmem *session, struct channel *channel,
 			  struct fabric_channel *fabric)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = SESSION_ALIVE_TAG };
-	int fd = session->domains.ops->alive_fd(fabric);
+	int fd = session->domains->ops->alive_fd(fabric);
 
-	/* a channel that cannot be watched shows its end by its completions */
+	/* the end of a connection that cannot be watched shows in its completions */
 	channel->watched =
 		fd >= 0 && epoll_ctl(session->epfd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* It is granted, and every lease has its keys. */
+/* The channel is granted, and every lease has its rkeys. */
 static bool channel_is_ready(const struct rmem *session, const struct channel *channel)
 {
 	return session->state == SESSION_UP && session->rekeys == 0 &&
 	       channel->stage == CHANNEL_REKEY && recovery_usable(session, channel);
 }
 
-/* A channel that is ready, and that no thread waits for: that thread connects it. */
+/* A ready channel for which no thread waits; a waiting thread connects its channel itself. */
 static struct channel *channel_ready(struct rmem *session)
 {
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, node);
-
+	list_for_each_entry(struct channel, channel, &session->channels->all, node) {
 		if (!channel->waiter && channel_is_ready(session, channel))
 			return channel;
 	}
@@ -285,8 +277,8 @@ static int joined(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-/* fabric_channel_params.exchange of a channel without rdma_cm: the two ends learn of each other
- * over the control connection. */
+/* fabric_channel_params.exchange without rdma_cm: the two ends exchange their queue pairs over the
+ * control connection. */
 static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 		       unsigned timeout_ms, struct fabric_qp_info *ret_theirs)
 {
@@ -301,8 +293,8 @@ static int qp_exchange(void *ctx, const struct fabric_qp_info *ours,
 				     clock_now_ns() + timeout_ms * NS_PER_MS);
 }
 
-/* A thread that waits for the channel gives it all of its time, where another one sends the
- * heartbeats, or none is due yet. */
+/* Time-out for connecting the channel: all of the waiting thread's time, if another thread sends
+ * the heartbeats or none is due yet. */
 static unsigned channel_patience_ms(const struct rmem *session,
 				    const struct channel *channel)
 {
@@ -318,7 +310,7 @@ static unsigned channel_patience_ms(const struct rmem *session,
 								     : ms;
 }
 
-/* Only the owner may free it, so one that came too late is handed over, too. */
+/* Only the owner may free a connection, so even a connection that came too late becomes `fresh`. */
 static void channel_connected(struct rmem *session, struct channel *channel,
 			      struct fabric_channel *fabric, uint64_t resumes)
 {
@@ -328,8 +320,8 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 	if (session->state != SESSION_UP || session->resumes != resumes ||
 	    channel->ended || !recovery_usable(session, channel)) {
 		channel->doomed = true;
-		session->sync_tidy = true;
-		channel->session->domains.ops->abort(fabric);
+		session->sync_due = true;
+		channel->session->domains->ops->abort(fabric);
 	} else {
 		channel_watch(session, channel, fabric);
 	}
@@ -337,15 +329,15 @@ static void channel_connected(struct rmem *session, struct channel *channel,
 
 static void channel_unconnected(struct rmem *session, struct channel *channel, int err)
 {
-	/* heartbeats were due: the waiting thread goes on after those */
+	/* heartbeats were due: the waiting thread tries again after them */
 	if (channel->waiter && err == -ETIMEDOUT &&
 	    clock_now_ns() < channel->waiter->end_ns) {
-		channel_give_back(session, channel);
+		channel_close_remote(session, channel);
 		channel_want(channel, true);
 	} else {
 		channel_failed(session, channel, err);
 		if (!channel->waiter)
-			recovery_doubt(session, channel->domain, err);
+			recovery_connect_failed(session, channel->domain, err);
 	}
 }
 
@@ -357,7 +349,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 			   .channel = channel->number },
 		.depth = channel->depth,
 		.timeout_ms = channel_patience_ms(session, channel),
-		.exchange = session->welcomed ? qp_exchange : early_exchange,
+		.exchange = session->welcomed ? qp_exchange : early_hello_exchange,
 		.exchange_ctx = channel,
 		.owner = channel->owner,
 	};
@@ -370,7 +362,7 @@ static void channel_connect(struct rmem *session, struct channel *channel)
 	channel->stage = CHANNEL_CONNECTING;
 	session->connecting++;
 	(void)pthread_mutex_unlock(&session->lock);
-	err = session->domains.ops->connect(*channel->cq, &params, &fabric);
+	err = session->domains->ops->connect(*channel->cq, &params, &fabric);
 	(void)pthread_mutex_lock(&session->lock);
 	session->connecting--;
 	(void)pthread_cond_broadcast(&session->changed);
@@ -391,50 +383,48 @@ static void channels_connect_one(struct rmem *session)
 		return;
 	}
 	away = recovery_next(session);
-	/* ask again for those that were granted: the answer may tell another address */
-	list_for_each(node, &session->channels) {
-		channel = container_of(node, struct channel, node);
-		if ((int)channel->domain == away && channel->stage == CHANNEL_REKEY)
-			channel_give_up(session, channel);
-	}
+	/* ask again for granted channels of that domain: the answer may have another address */
+	list_for_each_entry(struct channel, at, &session->channels->all, node)
+		if ((int)at->domain == away && at->stage == CHANNEL_REKEY)
+			channel_abandon(session, at);
 }
 
-/* ---- the first time ---- */
+/* ---- connecting for the first time ---- */
 
-/* Connect it, and have the service thread send the heartbeats where that takes longer than they
- * may wait. */
+/* Connect the channel; if that takes longer than the heartbeats may wait, let the service thread
+ * send them. */
 static void channel_connect_first(struct rmem *session, struct channel *channel)
 {
 	channel_connect(session, channel);
-	if (channel->stage != CHANNEL_WANTED || channel->waiter->err ||
+	if (channel->stage != CHANNEL_WANTED || channel->waiter->failed.err ||
 	    session->served || session->no_thread)
 		return;
 	(void)pthread_mutex_unlock(&session->lock);
-	/* without it the next heartbeats may come late */
+	/* on failure the next heartbeats may come late */
 	(void)service_hand_over(session);
 	(void)pthread_mutex_lock(&session->lock);
 }
 
-/* Until it is connected, or cannot be now. */
+/* Wait until the channel is connected, or cannot be connected now. */
 static int channel_try(struct rmem *session, struct channel *channel)
 {
 	struct channel_waiter *waiter = channel->waiter;
 
 	channel->resumes = (unsigned)session->resumes;
-	waiter->err = 0;
+	waiter->failed.err = 0;
 	channel_want(channel, true);
 	if (!session->welcomed) {
-		/* made ahead of the hello */
+		/* the channel is prepared before the hello */
 		channel_grant(session, channel, 0);
 		channel_connect(session, channel);
 	}
-	while (channel->stage != CHANNEL_FRESH && !waiter->err) {
+	while (channel->stage != CHANNEL_FRESH && !waiter->failed.err) {
 		uint64_t now = clock_now_ns();
 
 		if (channel->stage == CHANNEL_WANTED) {
 			if (!recovery_usable(session, channel))
 				return 0;
-			channels_ask(session, now);
+			channels_request(session, now);
 		}
 		if (session->state == SESSION_LOST)
 			return err_set(-ESTALE, "the session is lost");
@@ -446,21 +436,21 @@ static int channel_try(struct rmem *session, struct channel *channel)
 		else
 			session_step(session, waiter->end_ns);
 	}
-	return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
+	return waiter->failed.err ? err_restore(&waiter->failed) : 0;
 }
 
-/* Whether a channel that could not be connected is connected later.  One that the program has
- * not asked for is; so is one whose device is away, where there are others. */
+/* Whether a channel that could not be connected is connected later: an extra channel, or, with
+ * `may_wait`, a channel whose device is away. */
 static bool channel_put_off(struct rmem *session, struct channel *channel, int err,
 			    bool may_wait)
 {
-	/* as when the server is about to be lost, which is not known yet */
+	/* perhaps the session is about to be lost, which is not known yet */
 	bool cut = err == -ECONNRESET || err == -ECONNREFUSED || err == -EPIPE;
 
 	if (channel->call)
 		session_abandon(session, channel->call, channel_undo);
 	channel->call = NULL;
-	channel_give_back(session, channel);
+	channel_close_remote(session, channel);
 	channel->stage = CHANNEL_USED;
 	if (!channel->extra && (!may_wait || recovery_usable(session, channel)))
 		return false;
@@ -473,9 +463,9 @@ static bool channel_put_off(struct rmem *session, struct channel *channel, int e
 int channel_open(struct channel *channel, bool may_wait)
 {
 	struct rmem *session = channel->session;
-	struct channel_waiter waiter = { .err = 0 };
+	struct channel_waiter waiter = { .end_ns = 0 };
 	unsigned timeout_ms = session->timeout_ms;
-	char why[SESSION_TEXT_BYTES];
+	struct err_saved failed;
 	bool again;
 	int err;
 
@@ -483,27 +473,25 @@ int channel_open(struct channel *channel, bool may_wait)
 		timeout_ms = DOMAIN_SOLE_MS;
 	waiter.end_ns = clock_now_ns() + timeout_ms * NS_PER_MS;
 	(void)pthread_mutex_lock(&session->lock);
-	/* cppcheck-suppress autoVariables ; it is taken back below, under the lock */
+	/* cppcheck-suppress autoVariables ; channel->waiter is reset below, under the lock */
 	channel->waiter = &waiter;
 	do {
 		err = channel_try(session, channel);
 		again = err && !channel->extra && session->welcomed;
 		if (!again)
 			break;
-		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
-			       err_text());
+		err_save(&failed, err);
 		(void)pthread_mutex_unlock(&session->lock);
 		again = session_returned(session, channel->resumes, waiter.end_ns);
-		(void)err_set(err, "%s", why);
+		(void)err_restore(&failed);
 		(void)pthread_mutex_lock(&session->lock);
 	} while (again);
 	channel->waiter = NULL;
 	if (err) {
-		(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1,
-			       err_text());
+		err_save(&failed, err);
 		err = channel_put_off(session, channel, err, may_wait)
 			      ? 0
-			      : err_set(err, "%s", why);
+			      : err_restore(&failed);
 	}
 	(void)pthread_mutex_unlock(&session->lock);
 	return err;
@@ -511,7 +499,7 @@ int channel_open(struct channel *channel, bool may_wait)
 
 /* ---- ending ---- */
 
-/* The connection that is there: a new one, or the one that the owner uses. */
+/* The present connection: the fresh one, or the owner's. */
 static struct fabric_channel *channel_connection(const struct channel *channel)
 {
 	return channel->fresh ? channel->fresh : channel->fabric;
@@ -520,33 +508,33 @@ static struct fabric_channel *channel_connection(const struct channel *channel)
 static void channel_doom(struct channel *channel)
 {
 	channel->doomed = true;
-	channel->session->domains.ops->abort(channel_connection(channel));
+	channel->session->domains->ops->abort(channel_connection(channel));
 	channel->wake(channel->queue);
 }
 
 static void channels_abort(struct rmem *session)
 {
-	session->opened = 0;
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, node);
-
+	list_for_each_entry(struct channel, channel, &session->channels->all, node) {
 		if (channel_connection(channel))
 			channel_doom(channel);
-		/* the numbers the server gave are gone with its side of the session */
+		/* the server's numbers have ended with its side of the session */
 		channel->number = 0;
 		if (channel->stage == CHANNEL_REKEY)
 			channel_want(channel, false);
 	}
 }
 
-void channels_ended(struct rmem *session, uint32_t number)
+/* The server has ended a channel. */
+static void channels_event(struct rmem *session, const struct wire_msg *msg)
 {
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, node);
+	uint32_t number = msg->channel_ended.channel;
 
-		if (channel->number != number || number == 0)
+	if (msg->type != WIRE_TYPE_channel_ended || number == 0)
+		return;
+	list_for_each_entry(struct channel, channel, &session->channels->all, node) {
+		if (channel->number != number)
 			continue;
-		/* told to the thread that connects it now */
+		/* for a thread that connects the channel now */
 		channel->ended = true;
 		if (channel->stage != CHANNEL_CONNECTING && channel_connection(channel))
 			channel_doom(channel);
@@ -560,18 +548,16 @@ static void channel_unwatch(struct channel *channel)
 	if (channel->watched)
 		(void)epoll_ctl(
 			session->epfd, EPOLL_CTL_DEL,
-			session->domains.ops->alive_fd(channel_connection(channel)),
+			session->domains->ops->alive_fd(channel_connection(channel)),
 			NULL);
 	channel->watched = false;
 }
 
 static void channels_alive(struct rmem *session)
 {
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, node);
-
+	list_for_each_entry(struct channel, channel, &session->channels->all, node) {
 		if (!channel->watched ||
-		    session->domains.ops->alive(channel_connection(channel)))
+		    session->domains->ops->alive(channel_connection(channel)))
 			continue;
 		channel_unwatch(channel);
 		channel->doomed = true;
@@ -596,18 +582,18 @@ void channel_release(struct channel *channel, bool proven)
 	channel_unwatch(channel);
 	channel->doomed = false;
 	channel->fabric = NULL;
-	/* one that never carried anything may not do so next time either */
+	/* if nothing has completed on this connection, the next one may fail, too */
 	if (proven)
 		backoff_reset(&channel->backoff);
 	channel_want(channel, proven);
-	/* the owner may have more to release in the domain */
+	/* the owner may have to release more in the domain */
 	if (!recovery_usable(channel->session, channel))
 		channel->wake(channel->queue);
 }
 
 void channel_add(struct channel *channel)
 {
-	list_append(&channel->session->channels, &channel->node);
+	list_append(&channel->session->channels->all, &channel->node);
 }
 
 void channel_remove(struct channel *channel)
@@ -620,7 +606,7 @@ void channel_remove(struct channel *channel)
 	if (channel->call)
 		session_abandon(session, channel->call, channel_undo);
 	channel_unwatch(channel);
-	channel_give_back(session, channel);
+	channel_close_remote(session, channel);
 }
 
 /* ---- as a layer of the session ---- */
@@ -647,35 +633,34 @@ static void channels_state(struct rmem *session)
 		channels_abort(session);
 }
 
-/* The channels of domains that are to be left. */
+/* Abort connections in domains that are to be left. */
 static void channels_leave(struct rmem *session)
 {
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, node);
-
-		if (session->domains.domains[channel->domain].state != DOMAIN_LEAVING)
+	list_for_each_entry(struct channel, channel, &session->channels->all, node) {
+		if (session->domains->domains[channel->domain].state != DOMAIN_LEAVING)
 			continue;
 		if (channel_connection(channel) && !channel->doomed) {
 			channel_doom(channel);
-			session->sync_tidy = true;
+			session->sync_due = true;
 		} else if (channel->stage == CHANNEL_REKEY) {
-			channel_give_up(session, channel);
+			channel_abandon(session, channel);
 		}
 	}
 }
 
 static void channels_work(struct rmem *session, uint64_t now_ns)
 {
-	if (session->stirred)
+	if (session->alive_due)
 		channels_alive(session);
-	session->stirred = false;
+	session->alive_due = false;
 	recovery_work(session, now_ns);
 	channels_leave(session);
-	channels_ask(session, now_ns);
+	channels_request(session, now_ns);
 }
 
 const struct session_observer channel_observer = {
 	.state = channels_state,
+	.event = channels_event,
 	.work = channels_work,
 	.due = channels_due,
 	.ready = channels_ready,

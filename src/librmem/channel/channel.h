@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A channel of a queue, which outlives the connections in it: a dead one is freed by the queue's
- * owner once everything on it was flushed, and the session's driver puts a fresh one in its
- * place. */
+/* A channel of a queue, which outlives its connections: the queue's owner frees a dead connection
+ * once everything on it was flushed, and the session's driver connects the channel again. */
 #ifndef LIBRMEM_CHANNEL_CHANNEL_H
 #define LIBRMEM_CHANNEL_CHANNEL_H
 
@@ -10,94 +9,115 @@
 #include <stdint.h>
 
 #include "base/backoff.h"
+#include "base/err.h"
 #include "fabric/fabric.h"
+#include "librmem/channel/domain.h"
 #include "librmem/session/session.h"
 
 #include <rmem/rmem.h>
 
-/* The longest wait before the next attempt to connect a channel. */
+/* The longest wait between two attempts to connect a channel. */
 #define CHANNEL_BACKOFF_MAX_MS 1000u
 
 struct rmem_queue;
 
+/* A session's channels; under the session's lock. */
+struct channel_table {
+	struct list all;
+	unsigned holds; /* number of calls that register or deregister local memory */
+};
+
 enum channel_stage {
-	CHANNEL_USED,       /* the owner has a channel */
-	CHANNEL_WANTED,     /* ask the server for one, at retry_ns */
-	CHANNEL_CLOSING,    /* to end the last one first */
-	CHANNEL_ASKED,      /* for its number */
-	CHANNEL_REKEY,      /* first on its endpoint: leases get keys for it */
-	CHANNEL_CONNECTING, /* by the driver, without the lock */
-	CHANNEL_FRESH,      /* connected, the owner has not seen it yet */
+	CHANNEL_USED,       /* the owner has a connection, or wants none */
+	CHANNEL_WANTED,     /* the server is asked for a channel number at retry_ns */
+	CHANNEL_CLOSING,    /* waits for the server to close the last connection */
+	CHANNEL_ASKED,      /* waits for the channel number */
+	CHANNEL_REKEY,      /* granted; waits for the leases' rkeys for the endpoint */
+	CHANNEL_CONNECTING, /* a thread connects the channel without the lock */
+	CHANNEL_FRESH,      /* connected; not adopted by the owner yet */
 };
 
 enum peer_end {
-	PEER_END_OPEN,    /* not known to be dead: late packets may still be applied */
-	PEER_END_CLOSED,  /* dead, nothing of it is applied any more */
-	PEER_END_UNKNOWN, /* it cannot be known */
+	PEER_END_OPEN,    /* not known closed: late packets may still be applied */
+	PEER_END_CLOSED,  /* no packet is applied any more */
+	PEER_END_UNKNOWN, /* the server cannot be asked */
 };
 
 struct channel {
 	/* constant */
 	unsigned domain;
-	uint8_t endpoint; /* its number at the server */
-	bool extra;       /* beyond the number that was asked for */
+	uint8_t endpoint; /* the endpoint's index in the server's list */
+	bool extra;       /* added to reach a sole endpoint */
 	struct rmem *session;
-	unsigned depth;        /* operations on one connection, at most */
-	struct fabric_cq **cq; /* of its domain; *cq NULL: the owner has none now */
-	void *owner;           /* what completions of its connections name */
+	unsigned depth;        /* limit of operations on one connection */
+	struct fabric_cq **cq; /* of the domain; *cq NULL: the owner has none now */
+	void *owner;           /* wc.owner of its connections' completions */
 	struct rmem_queue *queue;
-	/* Tell the owner that the channel has changed; under the lock. */
+	/* Tells the owner that the channel has changed; under the lock. */
 	void (*wake)(struct rmem_queue *queue);
 
-	/* what became of the server's end of the last connection.  [any] */
+	/* state of the server's end of the last connection.  [any] */
 	_Atomic int peer_end; /* enum peer_end */
 
 	/* under the session's lock */
 	struct list node; /* in session->channels */
 	enum channel_stage stage;
-	struct fabric_channel *fabric; /* what the owner uses; only it changes this */
+	/* the owner's connection; only the owner sets it */
+	struct fabric_channel *fabric;
 	uint32_t number;
-	bool doomed;  /* the driver has aborted the channel */
-	bool watched; /* its alive_fd is in the session's epoll set */
-	bool ended;   /* the server said so, before it was connected */
+	bool doomed;  /* the driver has aborted the connection */
+	bool watched; /* the connection's alive_fd is in the session's epoll set */
+	bool ended;   /* the server ended the channel before it was connected */
 	struct fabric_channel *fresh;
 	struct connection_call *call;
 	uint64_t retry_ns;
 	struct backoff backoff;
-	/* a thread that waits until it is connected for the first time; NULL: none */
+	/* the thread that waits for the first connection; NULL: none */
 	struct channel_waiter *waiter;
-	unsigned resumes; /* of the session, when that thread asked for it */
-	uint32_t joining; /* the number, for the thread that connects it */
+	unsigned resumes; /* session->resumes when that thread asked for the channel */
+	uint32_t joining; /* `number`, for the thread that connects without the lock */
 };
 
-/* A thread waits until a channel is connected for the first time. */
+/* A thread that waits for a channel's first connection. */
 struct channel_waiter {
-	uint64_t end_ns; /* it waits until then */
-	int err;         /* why the channel cannot be connected; 0: it may be */
-	char text[SESSION_TEXT_BYTES];
+	uint64_t end_ns;         /* the thread's deadline */
+	struct err_saved failed; /* why connecting failed; err 0: no failure */
 };
 
 /* Connect a queue's channel for the first time.  Blocks for the session's time-out at most, and
- * drives the session meanwhile where no other thread does.  An extra channel that cannot be
- * connected now is connected later; with `may_wait` also one whose device is away.  [any],
- * without the lock */
+ * drives the session meanwhile if no other thread does.  An extra channel that cannot be connected
+ * now is connected later; with `may_wait` also a channel whose device is away.  [any], without the
+ * lock */
 int channel_open(struct channel *channel, bool may_wait);
 
 extern const struct session_observer channel_observer;
 
-/* The owner takes the new connection, if there is one: true.  Under the lock. */
+/* Make the fresh connection the owner's.  False: there is none.  [owner], under the lock */
 bool channel_adopt(struct channel *channel);
-/* The owner is going to free the connection: another one is wanted, at once if this one has
- * carried anything.  [owner], under the lock */
+/* Before the owner frees the connection: ask for a new connection, at once if this connection is
+ * `proven`, that is, something has completed on it.  [owner], under the lock */
 void channel_release(struct channel *channel, bool proven);
-/* The session knows it from now on, or not any more; the owner frees its connections then.
+/* Add the channel to its session, or remove it; after removal the owner frees the connections.
  * Under the lock, which channel_remove() may release meanwhile. */
 void channel_add(struct channel *channel);
 void channel_remove(struct channel *channel);
 
-/* A channel wants a channel, at once or after a while that grows each time. */
+/* Ask for a new connection, at once or after a back-off.  Under the lock. */
 void channel_want(struct channel *channel, bool at_once);
-/* The server says that the channel with this number has ended. */
-void channels_ended(struct rmem *session, uint32_t number);
+
+/* ---- early_hello.c ---- */
+
+/* Copy the remembered endpoints of the server into session->welcome.  False: the server is not
+ * remembered.  [any] */
+bool early_hello_load(struct rmem *session);
+/* The session is open, and its first channel leads to `endpoint`: remember the server's endpoints
+ * if the channel could have been prepared before the hello.  Under the session's lock. */
+void early_hello_store(const struct rmem *session, unsigned endpoint);
+
+/* fabric_channel_params.exchange; ctx is the struct channel.  A channel number in the welcome
+ * belongs to the channel also on failure; the caller closes it.
+ *   -EAGAIN  the server's endpoints have changed, or the server did not join the channel */
+int early_hello_exchange(void *ctx, const struct fabric_qp_info *ours,
+			 unsigned timeout_ms, struct fabric_qp_info *ret_theirs);
 
 #endif

@@ -8,37 +8,36 @@
 #include "base/clock.h"
 #include "librmem/session/session.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-/* So long a device that is being removed waits for owners. */
+/* How long a device that is being removed waits for queues' owners. */
 #define CUT_MS 500u
-/* From one attempt to open a domain to the next. */
+/* The wait between two attempts to open a domain. */
 #define RETRY_MS 500u
-/* So many channels in a row that could not be connected cast doubt on the way. */
-#define DOUBTS_MAX 3u
+/* After this number of failed connects in a row the device may be gone. */
+#define FAILURES_MAX 3u
 
 /* ---- leaving ---- */
 
 static void domain_leave(struct rmem *session, unsigned number)
 {
-	struct domain *domain = &session->domains.domains[number];
+	struct domain *domain = &session->domains->domains[number];
 
 	if (domain->state != DOMAIN_OPEN)
 		return;
 	domain->state = DOMAIN_LEAVING;
 	domain->due_ns = clock_now_ns() + CUT_MS * NS_PER_MS;
-	session->sync_tidy = true;
+	session->sync_due = true;
 	SESSION_NOTIFY(session, wake, session);
-	/* its channels are aborted by the driver */
+	/* the driver aborts the domain's connections */
 	session_wake(session);
 }
 
 void recovery_moved(struct rmem *session, unsigned endpoint,
 		    const struct fabric_address *address)
 {
-	if (!session->domains.ops || !session->domains.ops->domain_removed)
+	if (!session->domains->ops || !session->domains->ops->domain_removed)
 		return;
-	for (unsigned i = 0; i < session->domains.n; i++) {
-		struct domain *domain = &session->domains.domains[i];
+	for (unsigned i = 0; i < session->domains->n; i++) {
+		struct domain *domain = &session->domains->domains[i];
 		struct fabric_address *known = &domain->endpoint.address;
 
 		if (domain->number != endpoint || address->family == 0 ||
@@ -50,13 +49,11 @@ void recovery_moved(struct rmem *session, unsigned endpoint,
 	}
 }
 
-/* It has a channel that is not known to be dead. */
+/* The domain has a connection that is not known to be dead. */
 static bool domain_used(const struct rmem *session, unsigned number)
 {
-	list_for_each(node, &session->channels) {
-		const struct channel *channel =
-			container_of(node, struct channel, node);
-
+	list_for_each_entry(const struct channel, channel, &session->channels->all,
+			    node) {
 		if (channel->domain == number && !channel->doomed &&
 		    (channel->fabric || channel->fresh))
 			return true;
@@ -66,10 +63,10 @@ static bool domain_used(const struct rmem *session, unsigned number)
 
 void recovery_missed(struct rmem *session, unsigned number, bool in_time)
 {
-	struct domain *domain = &session->domains.domains[number];
+	struct domain *domain = &session->domains->domains[number];
 	uint64_t gone_ns = clock_now_ns() + (in_time ? 0 : DOMAIN_SOLE_MS * NS_PER_MS);
 
-	/* it says nothing of the way there that the server is away, or refuses one more */
+	/* if the server is away or refuses one more channel, the route may still work */
 	if (session->state != SESSION_UP || domain_used(session, number))
 		return;
 	if (domain->gone_ns == 0 || gone_ns < domain->gone_ns)
@@ -78,14 +75,14 @@ void recovery_missed(struct rmem *session, unsigned number, bool in_time)
 
 void recovery_resumed(struct rmem *session)
 {
-	for (unsigned i = 0; i < session->domains.n; i++)
-		session->domains.domains[i].gone_ns = 0;
+	for (unsigned i = 0; i < session->domains->n; i++)
+		session->domains->domains[i].gone_ns = 0;
 }
 
 void recovery_found(struct rmem *session, unsigned number)
 {
-	session->domains.domains[number].failures = 0;
-	session->domains.domains[number].gone_ns = 0;
+	session->domains->domains[number].failures = 0;
+	session->domains->domains[number].gone_ns = 0;
 }
 
 uint8_t recovery_reach(const struct rmem *session)
@@ -93,33 +90,33 @@ uint8_t recovery_reach(const struct rmem *session)
 	unsigned all = 0, reach = 0;
 	uint64_t now_ns = clock_now_ns();
 
-	for (unsigned i = 0; i < session->domains.n; i++) {
-		const struct domain *domain = &session->domains.domains[i];
+	for (unsigned i = 0; i < session->domains->n; i++) {
+		const struct domain *domain = &session->domains->domains[i];
 
 		all |= 1u << domain->number;
 		if (domain->gone_ns == 0 || now_ns < domain->gone_ns ||
 		    domain_used(session, i))
 			reach |= 1u << domain->number;
 	}
-	/* what is asked while the server is away is answered when it is back */
+	/* requests made while the server is away are answered after the session has resumed */
 	return (uint8_t)(reach && session->state == SESSION_UP ? reach : all);
 }
 
-/* Nobody was asked: this host does not get there. */
+/* The error says that this host has no route to the peer. */
 static bool no_way(int err)
 {
 	return err == -ENODEV || err == -EADDRNOTAVAIL || err == -EHOSTUNREACH ||
 	       err == -ENETUNREACH;
 }
 
-void recovery_doubt(struct rmem *session, unsigned number, int err)
+void recovery_connect_failed(struct rmem *session, unsigned number, int err)
 {
-	struct domain *domain = &session->domains.domains[number];
+	struct domain *domain = &session->domains->domains[number];
 
 	domain->failures++;
-	if (!session->domains.ops->domain_removed || domain->failures % DOUBTS_MAX)
+	if (!session->domains->ops->domain_removed || domain->failures % FAILURES_MAX)
 		return;
-	/* a server that is slow must not cost channels that work */
+	/* a slow server must not cost connections that work */
 	if (no_way(err) || !domain_used(session, number))
 		domain_leave(session, number);
 }
@@ -132,8 +129,8 @@ static void left_close(const struct fabric_client_ops *ops, struct domain *domai
 
 static void domain_close(struct rmem *session, unsigned number)
 {
-	const struct fabric_client_ops *ops = session->domains.ops;
-	struct domain *domain = &session->domains.domains[number];
+	const struct fabric_client_ops *ops = session->domains->ops;
+	struct domain *domain = &session->domains->domains[number];
 
 	SESSION_NOTIFY(session, domain_closing, session, number);
 	left_close(ops, domain);
@@ -148,8 +145,8 @@ static void domain_close(struct rmem *session, unsigned number)
 
 static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 {
-	const struct fabric_client_ops *ops = session->domains.ops;
-	struct domain *domain = &session->domains.domains[number];
+	const struct fabric_client_ops *ops = session->domains->ops;
+	struct domain *domain = &session->domains->domains[number];
 
 	if (domain->state == DOMAIN_OPEN && ops->domain_removed(domain->fabric))
 		domain_leave(session, number);
@@ -157,22 +154,22 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 		left_close(ops, domain);
 	if (domain->state != DOMAIN_LEAVING)
 		return;
-	if (domain->users == 0 && session->holds == 0) {
+	if (domain->users == 0 && session->channels->holds == 0) {
 		domain_close(session, number);
 	} else if (now_ns >= domain->due_ns && ops->domain_removed(domain->fabric)) {
 		ops->domain_disassociate(domain->fabric);
 		domain->due_ns = UINT64_MAX;
 	} else if (now_ns >= domain->due_ns) {
-		/* an endpoint that has moved can wait, but its device may be removed yet */
+		/* an endpoint that has moved can wait, but its device may be removed later */
 		domain->due_ns = now_ns + CUT_MS * NS_PER_MS;
 	}
 }
 
 void recovery_work(struct rmem *session, uint64_t now_ns)
 {
-	if (!session->domains.ops || !session->domains.ops->domain_removed)
+	if (!session->domains->ops || !session->domains->ops->domain_removed)
 		return;
-	for (unsigned i = 0; i < session->domains.n; i++)
+	for (unsigned i = 0; i < session->domains->n; i++)
 		domain_work(session, i, now_ns);
 }
 
@@ -182,8 +179,8 @@ uint64_t recovery_due(const struct rmem *session)
 {
 	uint64_t due = UINT64_MAX;
 
-	for (unsigned i = 0; i < session->domains.n; i++) {
-		const struct domain *domain = &session->domains.domains[i];
+	for (unsigned i = 0; i < session->domains->n; i++) {
+		const struct domain *domain = &session->domains->domains[i];
 		bool waits =
 			domain->state == DOMAIN_LEAVING ||
 			(domain->state == DOMAIN_AWAY && session->state == SESSION_UP);
@@ -198,8 +195,8 @@ uint64_t recovery_due(const struct rmem *session)
 static bool domain_next(const struct rmem *session, uint64_t now_ns,
 			unsigned *ret_number)
 {
-	for (unsigned i = 0; i < session->domains.n; i++) {
-		const struct domain *domain = &session->domains.domains[i];
+	for (unsigned i = 0; i < session->domains->n; i++) {
+		const struct domain *domain = &session->domains->domains[i];
 
 		if (domain->state != DOMAIN_AWAY || domain->due_ns > now_ns)
 			continue;
@@ -213,11 +210,11 @@ bool recovery_ready(const struct rmem *session, uint64_t now_ns)
 {
 	unsigned number;
 
-	return session->state == SESSION_UP && session->holds == 0 &&
+	return session->state == SESSION_UP && session->channels->holds == 0 &&
 	       domain_next(session, now_ns, &number);
 }
 
-/* Register again what the program has registered.  Under the lock. */
+/* Register the program's buffers in the domain.  Under the lock. */
 static int buffers_register(struct rmem *session, unsigned number)
 {
 	const struct session_observer *const *at = session->observers;
@@ -229,19 +226,19 @@ static int buffers_register(struct rmem *session, unsigned number)
 	return err;
 }
 
-/* False: it could not be opened. */
+/* Open a domain again, without the lock meanwhile.  False: opening failed. */
 static bool domain_return(struct rmem *session, unsigned number)
 {
 	unsigned timeout_ms = connect_patience_ms(session, clock_now_ns());
-	struct domain *domain = &session->domains.domains[number];
+	struct domain *domain = &session->domains->domains[number];
 	struct fabric_endpoint endpoint = domain->endpoint;
 	struct fabric_domain *fabric = NULL;
 	int err;
 
 	domain->state = DOMAIN_OPENING;
 	(void)pthread_mutex_unlock(&session->lock);
-	err = session->domains.ops->domain_open(&endpoint, &session->uri.devices,
-						timeout_ms, &fabric);
+	err = session->domains->ops->domain_open(&endpoint, &session->uri.devices,
+						 timeout_ms, &fabric);
 	(void)pthread_mutex_lock(&session->lock);
 	domain->state = DOMAIN_AWAY;
 	domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
@@ -251,15 +248,15 @@ static bool domain_return(struct rmem *session, unsigned number)
 		return false;
 	}
 	domain->fabric = fabric;
-	/* another thread registers memory now, and does not know this domain */
-	if (session->holds > 0 || buffers_register(session, number)) {
+	/* another thread that registers memory now does not know this domain */
+	if (session->channels->holds > 0 || buffers_register(session, number)) {
 		domain_close(session, number);
 		domain->due_ns = clock_now_ns() + RETRY_MS * NS_PER_MS;
 		return true;
 	}
-	left_close(session->domains.ops, domain);
+	left_close(session->domains->ops, domain);
 	domain->state = DOMAIN_OPEN;
-	session->sync_tidy = true;
+	session->sync_due = true;
 	SESSION_NOTIFY(session, wake, session);
 	return true;
 }
@@ -278,19 +275,19 @@ int recovery_next(struct rmem *session)
 bool recovery_askable(const struct rmem *session, const struct channel *channel)
 {
 	return recovery_usable(session, channel) ||
-	       session->domains.domains[channel->domain].state == DOMAIN_AWAY;
+	       session->domains->domains[channel->domain].state == DOMAIN_AWAY;
 }
 
 bool recovery_usable(const struct rmem *session, const struct channel *channel)
 {
-	return session->domains.domains[channel->domain].state == DOMAIN_OPEN &&
+	return session->domains->domains[channel->domain].state == DOMAIN_OPEN &&
 	       *channel->cq;
 }
 
 void recovery_hold(struct rmem *session)
 {
 	(void)pthread_mutex_lock(&session->lock);
-	session->holds++;
+	session->channels->holds++;
 	(void)pthread_mutex_unlock(&session->lock);
 }
 
@@ -299,7 +296,7 @@ void recovery_release(struct rmem *session)
 	bool waited;
 
 	(void)pthread_mutex_lock(&session->lock);
-	waited = --session->holds == 0 && recovery_due(session) != UINT64_MAX;
+	waited = --session->channels->holds == 0 && recovery_due(session) != UINT64_MAX;
 	(void)pthread_mutex_unlock(&session->lock);
 	if (waited)
 		session_wake(session);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Domains whose device was removed, or that do not reach the server any more.  Each owner of a
- * queue releases what it has in the domain (queue/device.h), the domain is closed, and opened
- * again when that works.  A device that is being removed does not wait for an owner that makes
- * no calls: it is cut off.
+/* Domains whose device was removed, or that do not reach the server any more.  Each queue's owner
+ * releases its resources in the domain (queue/queue.h); the domain is closed, and opened again when
+ * that works.  A removed device does not wait for an owner that makes no calls: the domain is
+ * disassociated from its device.
  *
  * Everything under the session's lock, by the thread that drives the session. */
 #ifndef LIBRMEM_CHANNEL_DEVICE_RECOVERY_H
@@ -16,40 +16,40 @@
 #include "fabric/fabric.h"
 #include "librmem/channel/channel.h"
 
-/* The server tells where the endpoint is now; what leads elsewhere is left. */
+/* The endpoint's present address at the server; a domain that leads to another address is left. */
 void recovery_moved(struct rmem *session, unsigned endpoint,
 		    const struct fabric_address *address);
-/* A channel could not be connected, for this reason: perhaps the way is no more. */
-void recovery_doubt(struct rmem *session, unsigned domain, int err);
-/* A channel in the domain cannot be had now, be it that the server grants none; `in_time`: it
- * was tried for as long as one is waited for, or refused for good. */
+/* A channel could not be connected because of `err`; the domain may have lost its route. */
+void recovery_connect_failed(struct rmem *session, unsigned domain, int err);
+/* A channel in the domain cannot be connected now, or the server grants none; `in_time`: the
+ * attempt had all of its time, or the server refused for good. */
 void recovery_missed(struct rmem *session, unsigned domain, bool in_time);
-/* Another process may serve now: nothing is known of what it grants. */
+/* The session has resumed, perhaps with another server process: forget recovery_missed(). */
 void recovery_resumed(struct rmem *session);
-/* A channel is connected. */
+/* A channel in the domain is connected. */
 void recovery_found(struct rmem *session, unsigned domain);
-/* What the server is to be told: the endpoints that are reached, a bit each, without those to
- * which no channel can be had, as far as there are others.  Memory behind these would be of
- * no use. */
+/* Bit mask of the reachable endpoints, for requests to the server.  An endpoint to which no channel
+ * can be connected is left out, unless no endpoint is reachable: memory behind it would be of no
+ * use. */
 uint8_t recovery_reach(const struct rmem *session);
 
-/* Look for domains that are to be left, and close those without users. */
+/* Leave domains whose device was removed, and close leaving domains that have no users. */
 void recovery_work(struct rmem *session, uint64_t now_ns);
-/* When recovery_work() or recovery_next() is next due; UINT64_MAX: by what happens. */
+/* When recovery_work() or recovery_next() is next due; UINT64_MAX: not without an event. */
 uint64_t recovery_due(const struct rmem *session);
 /* Whether recovery_next() has something to do. */
 bool recovery_ready(const struct rmem *session, uint64_t now_ns);
-/* Open one domain anew.  Releases the lock meanwhile.  The number of one that could not be
- * opened, or -1. */
+/* Open one domain again.  Releases the lock meanwhile.  Returns the number of a domain that could
+ * not be opened, or -1. */
 int recovery_next(struct rmem *session);
 
-/* Whether the server may be asked for a channel; its answer tells where the endpoint is, also
- * while the domain is away. */
+/* Whether the server may be asked for a channel.  The answer has the endpoint's address, which is
+ * needed also while the domain is away. */
 bool recovery_askable(const struct rmem *session, const struct channel *channel);
-/* Whether a channel of the channel can be connected now. */
+/* Whether the channel can be connected now. */
 bool recovery_usable(const struct rmem *session, const struct channel *channel);
 
-/* While local memory is registered or given back by the program no domain comes or goes. */
+/* No domain is opened or closed while the program registers or deregisters local memory. */
 void recovery_hold(struct rmem *session);
 void recovery_release(struct rmem *session);
 

@@ -11,15 +11,14 @@
 #include "librmem/session/service.h"
 #include "librmem/session/session.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-/* What a connect may take at first, and how often that is doubled where it was not enough:
- * a peer that is slow is reached in the end, one that is gone does not hold up others. */
+/* The first time-out for a connect, and how often it is doubled after failures: a slow peer is
+ * reached in the end, a dead peer does not hold up others. */
 #define CONNECT_MS 500u
 #define CONNECT_DOUBLINGS 3u
-/* The least that makes sense. */
+/* The lowest useful time-out. */
 #define CONNECT_MIN_MS 50u
 
-/* All but the port. */
+/* Copy all but the port. */
 static void address_of(const struct sockaddr *peer, struct fabric_address *address)
 {
 	if (peer->sa_family == AF_INET) {
@@ -37,8 +36,9 @@ static void address_of(const struct sockaddr *peer, struct fabric_address *addre
 	}
 }
 
-static void endpoint_take(const struct wire_endpoint *wire, const struct sockaddr *peer,
-			  struct fabric_endpoint *endpoint)
+static void endpoint_parse(const struct wire_endpoint *wire,
+			   const struct sockaddr *peer,
+			   struct fabric_endpoint *endpoint)
 {
 	*endpoint = (struct fabric_endpoint){
 		.kind = (enum fabric_kind)wire->fabric,
@@ -49,17 +49,18 @@ static void endpoint_take(const struct wire_endpoint *wire, const struct sockadd
 	memcpy(endpoint->address.bytes, wire->address, sizeof(wire->address));
 	(void)snprintf(endpoint->device, sizeof(endpoint->device), "%.*s",
 		       FABRIC_DEVICE_MAX - 1, wire->device);
-	/* one without an address is on the host that the control connection reached */
+	/* an endpoint without an address is on the host that the control connection has reached */
 	if (wire->family == 0)
 		address_of(peer, &endpoint->address);
 }
 
-/* Where the endpoint is at the address that the control connection has reached, that tells
- * the way. */
-static void near_find(struct rmem *session, const struct fabric_endpoint *endpoint,
-		      struct fabric_address *ret_near)
+/* The control connection's local address, if its peer has the endpoint's address: a hint for the
+ * route. */
+static void route_source_find(struct rmem *session,
+			      const struct fabric_endpoint *endpoint,
+			      struct fabric_address *ret_source)
 {
-	struct fabric_address peer = { 0 }, near = { 0 };
+	struct fabric_address peer = { 0 }, source = { 0 };
 	struct sockaddr_storage local;
 
 	address_of((const struct sockaddr *)&session->peer, &peer);
@@ -67,13 +68,13 @@ static void near_find(struct rmem *session, const struct fabric_endpoint *endpoi
 	if (peer.family == endpoint->address.family &&
 	    !memcmp(peer.bytes, endpoint->address.bytes, sizeof(peer.bytes)) &&
 	    !connection_local(session->connection, &local))
-		address_of((const struct sockaddr *)&local, &near);
+		address_of((const struct sockaddr *)&local, &source);
 	(void)pthread_mutex_unlock(&session->lock);
-	*ret_near = near;
+	*ret_source = source;
 }
 
-/* Nobody sends heartbeats meanwhile: the next one may be late by half the time between two,
- * or after failures by as much as leaves half the time to the fence. */
+/* How long heartbeats can wait for a thread that blocks: until half an interval after the next is
+ * due; after failures longer, but at most half the time to the fence. */
 static uint64_t heartbeats_ms(const struct rmem *session, uint64_t now_ns,
 			      unsigned failures)
 {
@@ -91,9 +92,9 @@ unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns)
 	unsigned failures = 0;
 	uint64_t ms, late_ms;
 
-	for (unsigned i = 0; i < session->domains.n; i++)
-		if (session->domains.domains[i].failures > failures)
-			failures = session->domains.domains[i].failures;
+	for (unsigned i = 0; i < session->domains->n; i++)
+		if (session->domains->domains[i].failures > failures)
+			failures = session->domains->domains[i].failures;
 	if (failures > CONNECT_DOUBLINGS)
 		failures = CONNECT_DOUBLINGS;
 	ms = CONNECT_MS << failures;
@@ -103,7 +104,7 @@ unsigned connect_patience_ms(const struct rmem *session, uint64_t now_ns)
 	return ms < CONNECT_MIN_MS ? CONNECT_MIN_MS : (unsigned)ms;
 }
 
-/* One attempt; -ETIMEDOUT when its time is over. */
+/* One attempt to open a domain; -ETIMEDOUT when its time is over. */
 static int domain_try(struct rmem *session, const struct fabric_client_ops *ops,
 		      const struct fabric_client_params *params, struct domain *domain,
 		      uint64_t end_ns)
@@ -116,15 +117,15 @@ static int domain_try(struct rmem *session, const struct fabric_client_ops *ops,
 	if (!session->served && session->welcomed)
 		(void)session_tend(session);
 	ms = connect_patience_ms(session, now);
-	(void)pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	/* before the welcome no heartbeat is due */
 	if (session->served || !session->welcomed || left_ms < ms)
 		ms = (unsigned)left_ms;
 	return ops->domain_open(&domain->endpoint, params, ms, &domain->fabric);
 }
 
-/* Where it takes longer than heartbeats may wait, the service thread sends them, or they are
- * sent between attempts. */
+/* Open a domain.  If that takes longer than heartbeats may wait, the service thread sends them, or
+ * this thread between attempts. */
 static int domain_open(struct rmem *session, const struct fabric_client_ops *ops,
 		       const struct fabric_client_params *params, struct domain *domain,
 		       unsigned timeout_ms)
@@ -150,9 +151,9 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 			  ops->kind == FABRIC_VERBS ? "RDMA: it has no RDMA device"
 						    : "TCP");
 	bool served = false;
-	char why[SESSION_TEXT_BYTES];
+	struct err_saved failed;
 
-	/* the thread that drives the session may get another one meanwhile */
+	/* the thread that drives the session may receive another welcome meanwhile */
 	(void)pthread_mutex_lock(&session->lock);
 	welcome = session->welcome;
 	(void)pthread_mutex_unlock(&session->lock);
@@ -165,12 +166,13 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    (beyond && !(welcome.endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
 			continue;
 		served = true;
-		endpoint_take(&welcome.endpoints[i],
-			      (const struct sockaddr *)&session->peer,
-			      &domain->endpoint);
+		endpoint_parse(&welcome.endpoints[i],
+			       (const struct sockaddr *)&session->peer,
+			       &domain->endpoint);
 		domain->number = (uint8_t)i;
 		if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
-			near_find(session, &domain->endpoint, &params.near);
+			route_source_find(session, &domain->endpoint,
+					  &params.route_source);
 		err = domain_open(session, ops, &params, domain,
 				  beyond && timeout_ms > DOMAIN_SOLE_MS ? DOMAIN_SOLE_MS
 									: timeout_ms);
@@ -183,11 +185,11 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	}
 	if (!served)
 		return err;
-	/* a look at all devices is a better reason, but takes longer than to connect */
-	(void)snprintf(why, sizeof(why), "%.*s", SESSION_TEXT_BYTES - 1, err_text());
+	/* a look at all devices gives a better reason, but takes longer than connecting */
+	err_save(&failed, err);
 	if (ops->available())
 		return err_prefix(-ENODEV, "this host");
-	return err_set(err, "%s", why);
+	return err_restore(&failed);
 }
 
 bool domain_sole(const struct domain *domain)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/channel/early_hello.h"
+/* The first channel is prepared before the hello.  The hello carries the client's queue pair, the
+ * welcome the server's.  This saves a round trip.  The endpoints of the last server are remembered
+ * for that. */
+#include "librmem/channel/channel.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "librmem/session/session_state.h"
-#include "librmem/channel/channel.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -17,14 +18,14 @@ static struct {
 	struct wire_endpoint endpoints[WIRE_ENDPOINTS_MAX];
 } known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Under the lock. */
+/* Under known.lock. */
 static bool is_known(const struct rmem *session)
 {
 	return known.peer_bytes != 0 && known.peer_bytes == session->peer_bytes &&
 	       !memcmp(&known.peer, &session->peer, known.peer_bytes);
 }
 
-bool early_recall(struct rmem *session)
+bool early_hello_load(struct rmem *session)
 {
 	bool found;
 
@@ -39,7 +40,8 @@ bool early_recall(struct rmem *session)
 	return found;
 }
 
-/* The server grants it through the first endpoint of the fabric. */
+/* Whether the channel could be prepared before the hello: the server grants it through the first
+ * RDMA endpoint, and that endpoint connects without rdma_cm. */
 static bool is_first(const struct wire_welcome *welcome, unsigned endpoint)
 {
 	unsigned i = 0;
@@ -51,9 +53,9 @@ static bool is_first(const struct wire_welcome *welcome, unsigned endpoint)
 	       (welcome->endpoints[i].flags & WIRE_ENDPOINT_DIRECT);
 }
 
-void early_keep(const struct rmem *session, unsigned endpoint)
+void early_hello_store(const struct rmem *session, unsigned endpoint)
 {
-	bool could = session->domains.ops->kind == FABRIC_VERBS &&
+	bool could = session->domains->ops->kind == FABRIC_VERBS &&
 		     is_first(&session->welcome, endpoint);
 
 	(void)pthread_mutex_lock(&known.lock);
@@ -85,8 +87,8 @@ static bool endpoints_same(const struct wire_welcome *a, const struct wire_welco
 	return true;
 }
 
-int early_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
-		   struct fabric_qp_info *ret_theirs)
+int early_hello_exchange(void *ctx, const struct fabric_qp_info *ours,
+			 unsigned timeout_ms, struct fabric_qp_info *ret_theirs)
 {
 	struct channel *channel = ctx;
 	struct rmem *session = channel->session;
@@ -94,7 +96,7 @@ int early_exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeou
 	const struct wire_welcome before = *welcome;
 	int err = session_hello(session, ours);
 
-	/* the welcome has its own time */
+	/* the wait for the welcome has its own time limit */
 	(void)timeout_ms;
 	if (err)
 		return err;

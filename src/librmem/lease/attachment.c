@@ -7,8 +7,8 @@
 
 #include "base/err.h"
 
-static int segments_take(const struct wire_lease *answer, unsigned n_endpoints,
-			 struct attachment *att)
+static int segments_parse(const struct wire_lease *answer, unsigned n_endpoints,
+			  struct attachment *att)
 {
 	unsigned all = (1u << n_endpoints) - 1;
 	uint64_t end = 0;
@@ -34,11 +34,12 @@ static int segments_take(const struct wire_lease *answer, unsigned n_endpoints,
 			       answer->bytes, end);
 	att->bytes = answer->bytes;
 	att->n_segments = answer->n_segments;
+	att->plain_bytes = att->n_segments == 1 ? att->bytes : 0;
 	return 0;
 }
 
-static int keys_take(const struct wire_lease *answer, unsigned n_endpoints,
-		     struct attachment *att)
+static int keys_parse(const struct wire_lease *answer, unsigned n_endpoints,
+		      struct attachment *att)
 {
 	for (unsigned i = 0; i < answer->n_keys; i++) {
 		const struct wire_key *key = &answer->keys[i];
@@ -65,9 +66,9 @@ int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
 	att = calloc(1, sizeof(*att) + answer->n_segments * sizeof(att->keys[0]));
 	if (!att)
 		return err_set(-ENOMEM, "no memory for the keys of a lease");
-	err = segments_take(answer, n_endpoints, att);
+	err = segments_parse(answer, n_endpoints, att);
 	if (!err)
-		err = keys_take(answer, n_endpoints, att);
+		err = keys_parse(answer, n_endpoints, att);
 	if (err) {
 		free(att);
 		return err;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,46 +16,125 @@
 
 #define PAGES_AT_ONCE 4096
 
-struct rmem_buffer *buffer_find(struct rmem *session, const void *addr, uint64_t bytes)
+/* ---- the table ---- */
+
+/* Number of buffers that begin at or before the address. */
+static inline unsigned table_search(const struct buffer_table *table, const void *addr)
 {
-	struct rmem_buffer *found = NULL;
+	unsigned low = 0, high = table->n;
 
-	(void)pthread_mutex_lock(&session->lock);
-	list_for_each(node, &session->buffers) {
-		struct rmem_buffer *buffer =
-			container_of(node, struct rmem_buffer, node);
+	while (low < high) {
+		unsigned middle = (low + high) / 2;
 
-		if (!buffer_holds(buffer, addr, bytes))
-			continue;
-		(void)atomic_fetch_add_explicit(&buffer->outstanding, 1,
-						memory_order_relaxed);
-		found = buffer;
-		break;
+		if ((uintptr_t)table->all[middle]->addr <= (uintptr_t)addr)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	(void)pthread_mutex_unlock(&session->lock);
-	return found;
+	return low;
+}
+
+struct rmem_buffer *buffer_search(struct buffer_table *table, const void *addr,
+				  uint64_t bytes)
+{
+	unsigned i = table_search(table, addr);
+
+	/* buffers may overlap: a longer buffer may begin earlier */
+	while (i-- > 0 && table->all[i]->reach > (uintptr_t)addr &&
+	       table->all[i]->reach - (uintptr_t)addr >= bytes)
+		if (buffer_holds(table->all[i], addr, bytes))
+			return table->last = table->all[i];
+	return NULL;
+}
+
+/* Compute `reach` of the buffers from index i on. */
+static void table_reach(struct buffer_table *table, unsigned i)
+{
+	uintptr_t reach = i > 0 ? table->all[i - 1]->reach : 0;
+
+	for (; i < table->n; i++) {
+		struct rmem_buffer *buffer = table->all[i];
+		uintptr_t end = (uintptr_t)buffer->addr + buffer->bytes;
+
+		reach = buffer->reach = end > reach ? end : reach;
+	}
+}
+
+/* Under the session's lock, as table_remove().  -ENOMEM */
+static int table_insert(struct buffer_table *table, struct rmem_buffer *buffer)
+{
+	unsigned i = table_search(table, buffer->addr);
+	int err = 0;
+
+	quick_lock_acquire(&table->lock);
+	if (table->n == table->room) {
+		unsigned room = table->room ? 2 * table->room : 8;
+		struct rmem_buffer **all =
+			reallocarray(table->all, room, sizeof(struct rmem_buffer *));
+
+		if (all) {
+			table->all = all;
+			table->room = room;
+		} else {
+			err = err_set(-ENOMEM, "no memory for a buffer's handle");
+		}
+	}
+	if (!err) {
+		memmove(&table->all[i + 1], &table->all[i],
+			(table->n++ - i) * sizeof(table->all[0]));
+		table->all[i] = buffer;
+		table_reach(table, i);
+	}
+	quick_lock_release(&table->lock);
+	return err;
+}
+
+static void table_remove(struct buffer_table *table, const struct rmem_buffer *buffer)
+{
+	unsigned i = table_search(table, buffer->addr);
+
+	quick_lock_acquire(&table->lock);
+	while (table->all[--i] != buffer)
+		;
+	memmove(&table->all[i], &table->all[i + 1],
+		(--table->n - i) * sizeof(table->all[0]));
+	table_reach(table, i);
+	table->last = NULL;
+	quick_lock_release(&table->lock);
+}
+
+/* ---- memory ---- */
+
+static void region_free(struct rmem_buffer *buffer, unsigned domain)
+{
+	if (buffer->mrs[domain])
+		buffer->session->domains->ops->dereg_mr(buffer->mrs[domain]);
+	buffer->mrs[domain] = NULL;
 }
 
 static void regions_free(struct rmem_buffer *buffer)
 {
-	const struct domain_set *set = &buffer->session->domains;
+	for (unsigned i = 0; i < buffer->session->domains->n; i++)
+		region_free(buffer, i);
+}
 
-	for (unsigned i = 0; i < set->n; i++)
-		if (buffer->mrs[i])
-			set->ops->dereg_mr(buffer->mrs[i]);
+/* Register the buffer in a domain.  A closed domain registers the buffer when it is opened
+ * again. */
+static int region_create(struct rmem_buffer *buffer, unsigned domain)
+{
+	const struct domain_set *set = buffer->session->domains;
+
+	if (!set->ops->needs_local_mr || !set->domains[domain].fabric)
+		return 0;
+	return set->ops->reg_mr(set->domains[domain].fabric, buffer->addr,
+				(size_t)buffer->bytes, &buffer->mrs[domain]);
 }
 
 static int regions_create(struct rmem_buffer *buffer)
 {
-	const struct domain_set *set = &buffer->session->domains;
+	for (unsigned i = 0; i < buffer->session->domains->n; i++) {
+		int err = region_create(buffer, i);
 
-	for (unsigned i = 0; i < set->n; i++) {
-		/* one that is closed makes up for it when it is opened again */
-		int err = set->domains[i].fabric
-				  ? set->ops->reg_mr(
-					    set->domains[i].fabric, buffer->addr,
-					    (size_t)buffer->bytes, &buffer->mrs[i])
-				  : 0;
 		if (err) {
 			regions_free(buffer);
 			return err;
@@ -63,7 +143,7 @@ static int regions_create(struct rmem_buffer *buffer)
 	return 0;
 }
 
-/* Where nothing is registered nobody looks at the pages: see that they are there. */
+/* Without registration no device checks the pages: check that they are mapped. */
 static int range_check(const unsigned char *addr, uint64_t bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -84,14 +164,14 @@ static int range_check(const unsigned char *addr, uint64_t bytes)
 	return 0;
 }
 
-static int memory_take(struct rmem_buffer *buffer,
-		       const struct rmem_buffer_params *params)
+static int memory_acquire(struct rmem_buffer *buffer,
+			  const struct rmem_buffer_params *params)
 {
 	void *addr;
 
 	if (params->addr) {
 		buffer->addr = params->addr;
-		return buffer->session->domains.ops->needs_local_mr
+		return buffer->session->domains->ops->needs_local_mr
 			       ? 0
 			       : range_check(buffer->addr, buffer->bytes);
 	}
@@ -105,7 +185,7 @@ static int memory_take(struct rmem_buffer *buffer,
 	return 0;
 }
 
-static void memory_give(struct rmem_buffer *buffer)
+static void memory_release(struct rmem_buffer *buffer)
 {
 	if (buffer->owned)
 		(void)munmap(buffer->addr, (size_t)buffer->bytes);
@@ -115,7 +195,7 @@ static int params_check(struct rmem *session, const struct rmem_buffer_params *p
 {
 	if (params->dmabuf_fd != -1)
 		return err_set(-ENOTSUP, "%s cannot register a dma-buf",
-			       session->domains.ops->name);
+			       session->domains->ops->name);
 	if (params->bytes == 0 || params->bytes > SIZE_MAX / 2)
 		return err_set(-EINVAL, "bytes is %" PRIu64, params->bytes);
 	if (params->addr && params->bytes > UINTPTR_MAX - (uintptr_t)params->addr)
@@ -136,33 +216,69 @@ static int buffer_make(struct rmem *session, const struct rmem_buffer_params *pa
 		return err_set(-ENOMEM, "no memory for a buffer's handle");
 	buffer->session = session;
 	buffer->bytes = params->bytes;
-	err = memory_take(buffer, params);
+	err = memory_acquire(buffer, params);
 	if (err)
 		goto err_free;
-	if (session->domains.ops->needs_local_mr) {
-		err = regions_create(buffer);
-		if (err)
-			goto err_memory;
-	}
+	err = regions_create(buffer);
+	if (err)
+		goto err_memory;
 	(void)pthread_mutex_lock(&session->lock);
-	list_append(&session->buffers, &buffer->node);
+	err = table_insert(session->buffers, buffer);
 	(void)pthread_mutex_unlock(&session->lock);
+	if (err)
+		goto err_regions;
 	*ret_buffer = buffer;
 	return 0;
 
+err_regions:
+	regions_free(buffer);
 err_memory:
-	memory_give(buffer);
+	memory_release(buffer);
 err_free:
 	free(buffer);
 	return err;
 }
 
-void buffer_drop(struct rmem_buffer *buffer)
+static void buffer_drop(struct rmem_buffer *buffer)
 {
 	regions_free(buffer);
-	memory_give(buffer);
+	memory_release(buffer);
 	free(buffer);
 }
+
+void buffers_destroy(struct rmem *session)
+{
+	struct buffer_table *table = session->buffers;
+
+	for (unsigned i = 0; i < table->n; i++)
+		buffer_drop(table->all[i]);
+	free(table->all);
+	*table = (struct buffer_table){ .n = 0 };
+}
+
+/* ---- as a layer of the session ---- */
+
+static int buffers_register(struct rmem *session, unsigned domain)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < session->buffers->n && !err; i++)
+		err = region_create(session->buffers->all[i], domain);
+	return err;
+}
+
+static void buffers_deregister(struct rmem *session, unsigned domain)
+{
+	for (unsigned i = 0; i < session->buffers->n; i++)
+		region_free(session->buffers->all[i], domain);
+}
+
+const struct session_observer buffer_observer = {
+	.domain_opened = buffers_register,
+	.domain_closing = buffers_deregister,
+};
+
+/* ---- the calls ---- */
 
 static int buffer_create(struct rmem *session, const struct rmem_buffer_params *params,
 			 struct rmem_buffer **ret_buffer)
@@ -183,8 +299,8 @@ int rmem_buffer_create(rmem *session, const struct rmem_buffer_params *params,
 
 	if (!session || !params || !ret_buffer)
 		return err_set(-EINVAL, "rmem_buffer_create: an argument is NULL");
-	err = params_take(&all, sizeof(all), params, params->size, sizeof(all),
-			  "rmem_buffer_params");
+	err = params_import(&all, sizeof(all), params, params->size, sizeof(all),
+			    "rmem_buffer_params");
 	if (!err)
 		err = buffer_create(session, &all, ret_buffer);
 	return err ? err_prefix(err, "rmem_buffer_create") : 0;
@@ -202,7 +318,7 @@ int rmem_buffer_free(rmem_buffer *buffer)
 	(void)pthread_mutex_lock(&session->lock);
 	outstanding = buffer_inflight(buffer);
 	if (outstanding == 0)
-		list_remove(&buffer->node);
+		table_remove(session->buffers, buffer);
 	(void)pthread_mutex_unlock(&session->lock);
 	if (outstanding == 0)
 		buffer_drop(buffer);

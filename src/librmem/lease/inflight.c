@@ -4,7 +4,7 @@
 #include "base/map.h"
 #include "librmem/session/session.h"
 
-/* How many places are looked at for one. */
+/* Number of entries searched for a pair. */
 #define PROBES 4u
 
 void inflights_init(struct inflights *inflights)
@@ -13,7 +13,8 @@ void inflights_init(struct inflights *inflights)
 	list_init(&inflights->node);
 }
 
-/* Whoever sees that it is of others now sees that all is done with those it was of. */
+/* Release order: a thread that sees the new pair also sees that the old pair's operations have
+ * ended. */
 static void inflight_become(struct inflight *inflight, struct rmem_lease *lease,
 			    struct rmem_buffer *buffer)
 {
@@ -21,7 +22,7 @@ static void inflight_become(struct inflight *inflight, struct rmem_lease *lease,
 	atomic_store_explicit(&inflight->buffer, buffer, memory_order_release);
 }
 
-/* The same two may have several. */
+/* A pair may have several entries. */
 struct inflight *inflight_search(struct inflights *inflights, struct rmem_lease *lease,
 				 struct rmem_buffer *buffer)
 {
@@ -67,57 +68,48 @@ void inflight_end_shared(struct rmem_lease *lease, struct rmem_buffer *buffer,
 						memory_order_release);
 }
 
-/* How many operations of a queue use the lease, or the buffer; the other is NULL. */
-static unsigned inflights_of(const struct inflights *inflights,
-			     const struct rmem_lease *lease,
+/* Number of operations counted by queues that use the lease, or the buffer; the other is NULL. */
+static unsigned inflights_of(const struct rmem *session, const struct rmem_lease *lease,
 			     const struct rmem_buffer *buffer)
 {
 	unsigned sum = 0;
 
-	for (unsigned i = 0; i < INFLIGHT_MAX; i++) {
-		const struct inflight *inflight = &inflights->table[i];
-		unsigned n = atomic_load_explicit(&inflight->n, memory_order_acquire);
+	list_for_each_entry(struct inflights, inflights, &session->leases->inflights,
+			    node) {
+		for (unsigned i = 0; i < INFLIGHT_MAX; i++) {
+			const struct inflight *inflight = &inflights->table[i];
+			unsigned n = atomic_load_explicit(&inflight->n,
+							  memory_order_acquire);
 
-		if (n == 0)
-			continue;
-		if (lease && atomic_load_explicit(&inflight->lease,
-						  memory_order_acquire) == lease)
-			sum += n;
-		if (buffer && atomic_load_explicit(&inflight->buffer,
-						   memory_order_acquire) == buffer)
-			sum += n;
+			if (n > 0 && (lease ? atomic_load(&inflight->lease) == lease
+					    : atomic_load(&inflight->buffer) == buffer))
+				sum += n;
+		}
 	}
 	return sum;
 }
 
 unsigned lease_inflight(const struct rmem_lease *lease)
 {
-	unsigned sum = atomic_load_explicit(&lease->outstanding, memory_order_acquire);
-
-	list_for_each(node, &lease->session->inflights)
-		sum += inflights_of(container_of(node, struct inflights, node), lease,
-				    NULL);
-	return sum;
+	return atomic_load_explicit(&lease->outstanding, memory_order_acquire) +
+	       inflights_of(lease->session, lease, NULL);
 }
 
 unsigned buffer_inflight(const struct rmem_buffer *buffer)
 {
-	unsigned sum = atomic_load_explicit(&buffer->outstanding, memory_order_acquire);
-
-	list_for_each(node, &buffer->session->inflights)
-		sum += inflights_of(container_of(node, struct inflights, node), NULL,
-				    buffer);
-	return sum;
+	return atomic_load_explicit(&buffer->outstanding, memory_order_acquire) +
+	       inflights_of(buffer->session, NULL, buffer);
 }
 
 bool lease_read(struct rmem_lease *lease)
 {
-	/* A queue that begins an operation after this sees the latest table, as both change one word;
-	 * an operation that began before is counted until it needs older tables no more. */
-	list_for_each(node, &lease->session->inflights)
-		(void)atomic_fetch_add_explicit(
-			&container_of(node, struct inflights, node)->turns, 1,
-			memory_order_acq_rel);
+	/* A queue that begins an operation after this sees the latest attachment, as both threads
+	 * change one word; an operation that began before is counted while it needs an older
+	 * attachment. */
+	list_for_each_entry(struct inflights, inflights,
+			    &lease->session->leases->inflights, node)
+		(void)atomic_fetch_add_explicit(&inflights->turns, 1,
+						memory_order_acq_rel);
 	(void)atomic_fetch_add_explicit(&lease->outstanding, 0, memory_order_acq_rel);
 	return lease_inflight(lease) > 0;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which leases and buffers operations use, from their submission until they are taken: neither
- * is freed meanwhile, and of a lease the table stays that queues read without a lock.  A queue
- * counts in a table of its own, or threads that share a lease would wait for each other's
- * writes to one counter with each operation.  What that has no room for, sources of copies and
- * the buffers in a list are counted in the lease and the buffer.
- * Threads: [owner of the queue], and others as told. */
+/* Counts the operations that use a lease and a buffer, from their submission until their
+ * completions are taken.  Meanwhile neither is freed, nor is an attachment of the lease, which
+ * queues read without a lock.  Each queue counts in a table of its own: a counter shared by threads
+ * would cost cache misses with each operation.  Uses for which that table has no room, sources of
+ * copies, and buffers in a vectored operation's list are counted in the lease and the buffer.
+ *
+ * Threads: [owner of the queue], and others as stated. */
 #ifndef LIBRMEM_LEASE_INFLIGHT_H
 #define LIBRMEM_LEASE_INFLIGHT_H
 
@@ -15,29 +16,32 @@
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
 
-/* Pairs of them that a queue has room for, at most.  Who frees a lease or a buffer looks at so
- * many of every queue. */
+/* Pairs of lease and buffer in a queue's table.  The thread that frees a lease or a buffer looks at
+ * all of them. */
 #define INFLIGHT_MAX 64u
 
-/* Only the owner writes. */
+/* The uses of one pair.  Only the owner writes. */
 struct inflight {
-	/* which two; others look at `n` first */
+	/* the pair; other threads read `n` first */
 	_Atomic(struct rmem_lease *) lease;
 	_Atomic(struct rmem_buffer *) buffer; /* NULL: none */
-	_Atomic unsigned n;                   /* operations submitted, not yet taken */
+	/* operations submitted whose completions were not taken */
+	_Atomic unsigned n;
 };
 
 struct inflights {
-	struct list node;      /* of the session; under its lock */
-	struct inflight *last; /* that was wanted */
-	/* changed by who begins to read tables of leases, and by who is to free some */
+	/* in session->leases->inflights; under the session's lock */
+	struct list node;
+	struct inflight *last; /* the last pair used */
+	/* changed by the queue before it reads a lease's attachment, and by a thread that is about
+	 * to free an attachment */
 	_Atomic unsigned turns;
 	struct inflight table[INFLIGHT_MAX];
 };
 
 void inflights_init(struct inflights *inflights);
 
-/* The one of the two, when it is not the last; NULL: there is no room. */
+/* The entry of the pair, when the pair is not the last one used; NULL: there is no room. */
 struct inflight *inflight_search(struct inflights *inflights, struct rmem_lease *lease,
 				 struct rmem_buffer *buffer);
 RARE void inflight_begin_shared(struct rmem_lease *lease, struct rmem_buffer *buffer,
@@ -45,8 +49,8 @@ RARE void inflight_begin_shared(struct rmem_lease *lease, struct rmem_buffer *bu
 RARE void inflight_end_shared(struct rmem_lease *lease, struct rmem_buffer *buffer,
 			      unsigned n);
 
-/* n more operations use the lease, whose table stays from now on, and the buffer (NULL: none).
- * Returns what inflight_end() wants. */
+/* n more operations use the lease, whose attachment is not freed from now on, and the buffer (NULL:
+ * none).  Returns the argument for inflight_end(). */
 static inline struct inflight *inflight_begin(struct inflights *inflights,
 					      struct rmem_lease *lease,
 					      struct rmem_buffer *buffer, unsigned n)
@@ -66,7 +70,7 @@ static inline struct inflight *inflight_begin(struct inflights *inflights,
 	return inflight;
 }
 
-/* n operations do so no more. */
+/* End n uses of the lease and the buffer. */
 static inline void inflight_end(struct inflight *inflight, struct rmem_lease *lease,
 				struct rmem_buffer *buffer, unsigned n)
 {
@@ -78,11 +82,11 @@ static inline void inflight_end(struct inflight *inflight, struct rmem_lease *le
 	atomic_store_explicit(&inflight->n, n, memory_order_release);
 }
 
-/* How many operations use it.  Under the session's lock. */
+/* Number of operations that use the lease, or the buffer.  Under the session's lock. */
 unsigned lease_inflight(const struct rmem_lease *lease);
 unsigned buffer_inflight(const struct rmem_buffer *buffer);
-/* Whether a table of the lease may be read that is not the latest.  If not, all that was done
- * with it is done.  Under the session's lock. */
+/* Whether an older attachment of the lease may still be read.  False: all operations begun before
+ * this call have ended.  Under the session's lock. */
 bool lease_read(struct rmem_lease *lease);
 
 #endif

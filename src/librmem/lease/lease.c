@@ -3,27 +3,35 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/session/session.h"
-#include "librmem/lease/buffer.h"
 #include "librmem/lease/inflight.h"
 #include "librmem/lease/watch.h"
 #include "wire/codec.h"
 
-void leases_want(struct rmem *session)
+void lease_table_init(struct lease_table *table)
 {
-	atomic_store_explicit(&session->leases_due, true, memory_order_release);
+	*table = (struct lease_table){ .notice_fd = -1 };
+	list_init(&table->all);
+	list_init(&table->rekeys_outstanding);
+	list_init(&table->inflights);
+	map_init(&table->by_id);
 }
 
-/* Free the tables that nobody can read any more; others are looked at again. */
+void leases_want(struct rmem *session)
+{
+	atomic_store_explicit(&session->leases->due, true, memory_order_release);
+}
+
+/* Free older attachments that no queue can read any more, or look again later. */
 static void superseded_free(struct rmem_lease *lease)
 {
-	struct attachment *attachment =
-		atomic_load_explicit(&lease->attachment, memory_order_relaxed);
+	struct attachment *attachment = lease_attachment(lease);
 
 	if (!attachment->older)
 		return;
@@ -37,8 +45,7 @@ static void superseded_free(struct rmem_lease *lease)
 
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 {
-	struct attachment *old =
-		atomic_load_explicit(&lease->attachment, memory_order_relaxed);
+	struct attachment *old = lease_attachment(lease);
 	struct attachment *attachment;
 	int err = attachment_create(answer, lease->session->welcome.n_endpoints,
 				    &attachment);
@@ -71,7 +78,7 @@ void lease_end(struct rmem_lease *lease)
 
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
 {
-	struct map_node *node = map_find(&session->leases_by_id, map_hash_u64(id));
+	struct map_node *node = map_find(&session->leases->by_id, map_hash_u64(id));
 
 	for (; node; node = map_find_next(node)) {
 		struct rmem_lease *lease = container_of(node, struct rmem_lease, by_id);
@@ -86,22 +93,23 @@ int lease_enter(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
-	if (map_insert(&session->leases_by_id, &lease->by_id, map_hash_u64(lease->id)))
+	if (map_insert(&session->leases->by_id, &lease->by_id, map_hash_u64(lease->id)))
 		return err_set(-ENOMEM, "no memory for a lease's handle");
-	list_append(&session->leases, &lease->node);
+	list_append(&session->leases->all, &lease->node);
 	return 0;
 }
 
-/* Not a lease of the session any more. */
+/* Remove the lease from its session. */
 static void lease_leave(struct rmem_lease *lease)
 {
-	map_remove(&lease->session->leases_by_id, &lease->by_id);
+	map_remove(&lease->session->leases->by_id, &lease->by_id);
 	list_remove(&lease->node);
 }
 
-/* ---- attaching anew ---- */
+/* ---- attaching again ---- */
 
 static connection_done rekey_done;
+static void lease_rekey(struct rmem_lease *lease);
 
 static int rekey_send(struct rmem_lease *lease)
 {
@@ -117,21 +125,21 @@ static int rekey_send(struct rmem_lease *lease)
 			       &lease->rekey);
 }
 
-/* Ask for as many as may be asked for. */
+/* Send attach requests up to the limit. */
 static void rekeys_send(struct rmem *session)
 {
 	struct rmem_lease *lease;
 
-	while (session->rekeys_sent < REKEYS_MAX &&
-	       (lease = list_first(&session->rekeys_ahead, struct rmem_lease,
-				   rekey_node))) {
+	while (session->leases->rekeys_sent < REKEYS_MAX &&
+	       (lease = list_first(&session->leases->rekeys_outstanding,
+				   struct rmem_lease, rekey_node))) {
 		list_remove(&lease->rekey_node);
 		if (atomic_load(&lease->status) == 0 && rekey_send(lease) == 0) {
-			session->rekeys_sent++;
+			session->leases->rekeys_sent++;
 			continue;
 		}
 		session->rekeys--;
-		/* where it could not be asked for, it is at the next occasion */
+		/* a request that could not be sent is tried again by leases_work() */
 		(void)atomic_fetch_add(&lease->asked, 1);
 		leases_want(session);
 	}
@@ -144,8 +152,8 @@ static void rekey_finish(struct rmem_lease *lease)
 
 	lease->rekey = NULL;
 	session->rekeys--;
-	session->rekeys_sent--;
-	/* a refusal that came after the request was sent is not explained by its answer */
+	session->leases->rekeys_sent--;
+	/* the answer does not cover a check that was asked for after the request was sent */
 	if (again)
 		lease_rekey(lease);
 	else
@@ -169,12 +177,13 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 		err = lease_publish(lease, &reply->lease);
 	else if (err == -ESTALE || err == -ENOENT)
 		lease_end(lease);
-	/* any other refusal: the old keys stay, and operations tell */
+	/* any other error: the old rkeys stay, and operations report errors */
 	rekey_finish(lease);
 	return err == -EPROTO ? err : 0;
 }
 
-void lease_rekey(struct rmem_lease *lease)
+/* Attach the lease again for new rkeys; the queues are woken after the answer. */
+static void lease_rekey(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
@@ -185,7 +194,7 @@ void lease_rekey(struct rmem_lease *lease)
 	if (!list_empty(&lease->rekey_node))
 		return;
 	session->rekeys++;
-	list_append(&session->rekeys_ahead, &lease->rekey_node);
+	list_append(&session->leases->rekeys_outstanding, &lease->rekey_node);
 	rekeys_send(session);
 }
 
@@ -198,38 +207,117 @@ int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply)
 		return 0;
 	wire_msg_init(&request, WIRE_TYPE_detach);
 	request.detach.lease = reply->lease.lease;
-	session_tell(session, &request);
+	session_send_only(session, &request);
 	return 0;
 }
 
-/* Nobody wants its keys any more. */
-static void rekey_forget(struct rmem_lease *lease)
+/* Forget the attach request before the handle is freed. */
+static void rekey_abandon(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
 	if (lease->rekey) {
 		session_abandon(session, lease->rekey, lease_attach_undo);
-		session->rekeys_sent--;
+		session->leases->rekeys_sent--;
 	} else if (list_empty(&lease->rekey_node)) {
 		return;
 	}
 	list_remove(&lease->rekey_node);
 	session->rekeys--;
 	rekeys_send(session);
-	/* session_keyed() may hold now */
+	/* session->rekeys may be 0 now, which ends SESSION_REKEY */
 	session_wake(session);
 }
+
+/* ---- the atomic device ---- */
+
+static bool is_there(const struct wire_endpoint *endpoint,
+		     const struct wire_atomic_device *atomic_device)
+{
+	return endpoint->fabric == atomic_device->fabric &&
+	       strcmp(endpoint->device, atomic_device->device) == 0;
+}
+
+static void atomic_device_set(struct rmem_lease *lease,
+			      const struct wire_atomic_device *answer)
+{
+	const struct wire_welcome *welcome = &lease->session->welcome;
+	struct atomic_device *atomic_device = &lease->atomic_device;
+
+	for (unsigned i = 0; i < welcome->n_endpoints; i++)
+		if (is_there(&welcome->endpoints[i], answer))
+			atomic_device->endpoints |= 1u << i;
+	(void)snprintf(atomic_device->text, sizeof(atomic_device->text),
+		       "the atomic device of the lease is %s%s, and this queue has no "
+		       "channel there",
+		       answer->fabric == WIRE_FABRIC_TCP ? "tcp"
+							 : "the server's RDMA device ",
+		       answer->device);
+	atomic_store_explicit(&atomic_device->state, ATOMIC_DEVICE_KNOWN,
+			      memory_order_release);
+}
+
+static int atomic_device_done(void *ctx, int err, const struct wire_msg *reply)
+{
+	struct rmem_lease *lease = ctx;
+	struct atomic_device *atomic_device = &lease->atomic_device;
+
+	atomic_device->call = NULL;
+	/* before `state` changes: a queue that sees the state must also see `woken`, see
+	 * endpoints_atomic() */
+	SESSION_NOTIFY(lease->session, wake, lease->session);
+	if (err) {
+		atomic_device->err = err;
+		(void)snprintf(atomic_device->text, sizeof(atomic_device->text), "%.*s",
+			       ATOMIC_DEVICE_TEXT_BYTES - 1, err_text());
+		atomic_store_explicit(&atomic_device->state, ATOMIC_DEVICE_REFUSED,
+				      memory_order_release);
+	} else {
+		atomic_device_set(lease, &reply->atomic_device);
+	}
+	return 0;
+}
+
+static void atomic_device_work(struct rmem_lease *lease)
+{
+	struct atomic_device *atomic_device = &lease->atomic_device;
+	unsigned wanted =
+		atomic_load_explicit(&atomic_device->wanted, memory_order_acquire);
+	struct wire_msg *request;
+
+	if (wanted == 0 || atomic_device->call ||
+	    atomic_load(&atomic_device->state) != ATOMIC_DEVICE_UNKNOWN)
+		return;
+	/* if the request cannot be sent now, look again later */
+	leases_want(lease->session);
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		return;
+	request->type = WIRE_TYPE_fix_atomic_device;
+	request->fix_atomic_device.lease = lease->id;
+	request->fix_atomic_device.endpoint = (uint8_t)(wanted - 1);
+	(void)connection_call(lease->session->connection, request, atomic_device_done,
+			      lease, &atomic_device->call);
+	free(request);
+}
+
+static void atomic_device_clear(struct rmem_lease *lease)
+{
+	if (lease->atomic_device.call)
+		session_abandon(lease->session, lease->atomic_device.call, NULL);
+	lease->atomic_device.call = NULL;
+}
+
+/* ---- due work ---- */
 
 static void leases_work(struct rmem *session, uint64_t now_ns)
 {
 	(void)now_ns;
-	/* what is asked for from here on is found, or looked for again */
-	if (!atomic_exchange_explicit(&session->leases_due, false,
+	/* cleared first: later requests are found below, or set `due` again */
+	if (!atomic_exchange_explicit(&session->leases->due, false,
 				      memory_order_acq_rel))
 		return;
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
 		superseded_free(lease);
 		atomic_device_work(lease);
 		if (!lease->rekey && atomic_load(&lease->status) == 0 &&
@@ -250,18 +338,18 @@ unsigned lease_verify(struct rmem_lease *lease)
 
 bool lease_verified(const struct rmem_lease *lease, unsigned count)
 {
-	/* the counters wrap */
+	/* correct when the counters wrap */
 	return (int)(atomic_load_explicit(&lease->verified, memory_order_acquire) -
 		     count) >= 0;
 }
 
 void lease_drop(struct rmem_lease *lease)
 {
-	rekey_forget(lease);
-	atomic_device_forget(lease);
-	watch_forget(lease);
+	rekey_abandon(lease);
+	atomic_device_clear(lease);
+	watch_cancel(lease);
 	lease_leave(lease);
-	attachment_free(atomic_load(&lease->attachment));
+	attachment_free(lease_attachment(lease));
 	free(lease);
 }
 
@@ -269,9 +357,7 @@ void lease_drop(struct rmem_lease *lease)
 
 static void leases_rekey(struct rmem *session)
 {
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
 		if (atomic_load(&lease->status) == 0)
 			lease_rekey(lease);
 	}
@@ -280,21 +366,65 @@ static void leases_rekey(struct rmem *session)
 static void leases_state(struct rmem *session)
 {
 	if (session->state == SESSION_LOST)
-		watch_lost(session);
+		list_for_each_entry(struct rmem_lease, lease, &session->leases->all,
+				    node)
+			watch_ended(lease);
+	/* channels have ended with the server's side of the session */
+	if (session->state != SESSION_REKEY && session->state != SESSION_UP)
+		session->leases->opened = 0;
 	if (session->state != SESSION_REKEY)
 		return;
-	watch_resumed(session);
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node)
+		watch_resumed(lease);
 	leases_rekey(session);
 }
 
-/* Whether every lease has keys for the endpoint; those of a device that was removed are gone,
- * though there was a channel once. */
+static void leases_notified(struct rmem *session, const struct wire_notified *msg)
+{
+	struct rmem_lease *lease = NULL;
+
+	for (unsigned i = 0; i < msg->n_notices; i++) {
+		if (!lease || lease->id != msg->notices[i].lease)
+			lease = lease_find(session, msg->notices[i].lease);
+		if (lease)
+			watch_notified(lease, &msg->notices[i]);
+	}
+}
+
+static void leases_event(struct rmem *session, const struct wire_msg *msg)
+{
+	struct rmem_lease *lease = NULL;
+
+	switch (msg->type) {
+	case WIRE_TYPE_revoked:
+		lease = lease_find(session, msg->revoked.lease);
+		if (lease)
+			lease_end(lease);
+		break;
+	case WIRE_TYPE_changed:
+		lease = lease_find(session, msg->changed.lease);
+		if (lease)
+			lease_rekey(lease);
+		break;
+	case WIRE_TYPE_shrinking:
+		lease = lease_find(session, msg->shrinking.lease);
+		if (lease && !lease_ended(lease))
+			watch_wanted(lease, &msg->shrinking);
+		break;
+	case WIRE_TYPE_notified:
+		leases_notified(session, &msg->notified);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Whether every lease has rkeys for the endpoint.  After a channel was open, rkeys of a removed
+ * device may be missing again. */
 static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
 {
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-		const struct attachment *att =
-			atomic_load_explicit(&lease->attachment, memory_order_acquire);
+	list_for_each_entry(struct rmem_lease, lease, &session->leases->all, node) {
+		const struct attachment *att = lease_attachment(lease);
 
 		for (unsigned i = 0;
 		     atomic_load(&lease->status) == 0 && i < att->n_segments; i++)
@@ -305,55 +435,24 @@ static bool endpoint_keyed(const struct rmem *session, unsigned endpoint)
 	return true;
 }
 
-/* After the first channel through an endpoint every lease gets keys for it. */
+/* After the first channel to an endpoint, every lease gets rkeys for that endpoint. */
 static void leases_endpoint_opened(struct rmem *session, unsigned endpoint)
 {
-	if ((session->opened & 1u << endpoint) && endpoint_keyed(session, endpoint))
+	if ((session->leases->opened & 1u << endpoint) &&
+	    endpoint_keyed(session, endpoint))
 		return;
-	session->opened |= 1u << endpoint;
+	session->leases->opened |= 1u << endpoint;
 	leases_rekey(session);
-}
-
-static int buffers_register(struct rmem *session, unsigned number)
-{
-	const struct domain_set *set = &session->domains;
-	int err = 0;
-
-	if (!set->ops->needs_local_mr)
-		return 0;
-	list_for_each(node, &session->buffers) {
-		struct rmem_buffer *buffer =
-			container_of(node, struct rmem_buffer, node);
-
-		if (!err)
-			err = set->ops->reg_mr(set->domains[number].fabric,
-					       buffer->addr, (size_t)buffer->bytes,
-					       &buffer->mrs[number]);
-	}
-	return err;
-}
-
-static void buffers_deregister(struct rmem *session, unsigned number)
-{
-	list_for_each(node, &session->buffers) {
-		struct rmem_buffer *buffer =
-			container_of(node, struct rmem_buffer, node);
-
-		if (buffer->mrs[number])
-			session->domains.ops->dereg_mr(buffer->mrs[number]);
-		buffer->mrs[number] = NULL;
-	}
 }
 
 const struct session_observer lease_observer = {
 	.state = leases_state,
+	.event = leases_event,
 	.work = leases_work,
 	.endpoint_opened = leases_endpoint_opened,
-	.domain_opened = buffers_register,
-	.domain_closing = buffers_deregister,
 };
 
-/* ---- looking at it ---- */
+/* ---- looking at a lease ---- */
 
 uint64_t rmem_lease_bytes(const rmem_lease *lease)
 {
@@ -370,7 +469,7 @@ int rmem_lease_node(const rmem_lease *lease)
 	return atomic_load_explicit(&lease->numa_node, memory_order_relaxed);
 }
 
-/* So many bytes more are on that node; the shares are in the order of their nodes. */
+/* Add bytes to the share of a node; the shares are sorted by node. */
 static void layout_add(struct rmem_layout *layout, int node, uint64_t bytes)
 {
 	unsigned i = layout->nodes;
@@ -401,8 +500,8 @@ int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout)
 			       "%zu",
 			       layout->size, sizeof(*layout));
 	(void)pthread_mutex_lock(&lease->session->lock);
-	/* it cannot be superseded meanwhile */
-	att = atomic_load_explicit(&lease->attachment, memory_order_relaxed);
+	/* under the lock, the attachment cannot be replaced */
+	att = lease_attachment(lease);
 	now.placement = lease->placement;
 	now.node = lease->node_asked;
 	now.segments = att->n_segments;
@@ -421,9 +520,5 @@ unsigned rmem_lease_rights(const rmem_lease *lease)
 
 int rmem_lease_status(const rmem_lease *lease)
 {
-	int status = atomic_load_explicit(&lease->status, memory_order_acquire);
-	int session =
-		atomic_load_explicit(&lease->session->status, memory_order_acquire);
-
-	return status == 0 && session == -ESTALE ? -ESTALE : status;
+	return lease_status(lease);
 }

@@ -1,24 +1,65 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lease as this session holds it.  Queues read status, rights and attachment without a
- * lock, as inflight.h tells; all else happens under the session's lock. */
+/* A session's handle of a lease.  Queues read status, rights and attachment without a lock, as
+ * inflight.h tells; everything else is under the session's lock. */
 #ifndef LIBRMEM_LEASE_LEASE_H
 #define LIBRMEM_LEASE_LEASE_H
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include <rmem/rmem.h>
 
+#include "base/err.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/notices.h"
 #include "librmem/lease/attachment.h"
-#include "librmem/session/connection.h"
-#include "librmem/lease/atomic_device.h"
+#include "librmem/session/session.h"
 
-/* Leases of a session that the server is asked for anew at once, at most: it takes 256
- * requests of a session, and those of the program must have room. */
+/* Limit of leases being attached again at a time: the server accepts 256 outstanding requests of a
+ * session, and the program's requests must have room. */
 #define REKEYS_MAX 64u
+
+#define ATOMIC_DEVICE_TEXT_BYTES 192
+
+enum atomic_device_state {
+	ATOMIC_DEVICE_UNKNOWN,
+	ATOMIC_DEVICE_KNOWN,
+	ATOMIC_DEVICE_REFUSED, /* the server refused */
+};
+
+/* A session's leases; all but `due` under the session's lock. */
+struct lease_table {
+	struct list all;
+	struct map by_id;
+	/* leases that wait to be attached again; rmem_lease.rekey_node */
+	struct list rekeys_outstanding;
+	unsigned rekeys_sent; /* number of leases being attached again */
+	/* bit mask of the endpoints with a channel since the session was opened or resumed */
+	unsigned opened;
+	struct list inflights;  /* of all queues, also of queues being connected */
+	struct notices notices; /* opened with the first watch or shrinking event */
+	/* readable while there are notices; -1: not asked for */
+	int notice_fd;
+	atomic_bool due; /* leases_work() has to look at the leases; [any] */
+};
+
+/* The one device that executes the atomics of a lease, for all sessions.  The server decides when
+ * the first session asks, and the lease keeps the answer. */
+struct atomic_device {
+	/* a queue asks: the number of an endpoint, plus 1; 0: none has asked.  [any] */
+	_Atomic unsigned wanted;
+	_Atomic int state; /* enum atomic_device_state.  [any] */
+	/* constant once `state` is known or refused */
+	unsigned endpoints; /* bit mask of the endpoints on that device */
+	int err;            /* why the server refused */
+	/* the error text for atomics that cannot be done */
+	char text[ATOMIC_DEVICE_TEXT_BYTES];
+	/* under the session's lock */
+	struct connection_call *call; /* the request under way; NULL: none */
+};
 
 struct rmem_lease {
 	/* constant */
@@ -29,62 +70,89 @@ struct rmem_lease {
 	/* [any] */
 	_Atomic int status; /* 0 or -ESTALE */
 	_Atomic uint64_t bytes;
-	_Atomic int numa_node; /* of its first byte; RMEM_NODE_ANY: not known */
-	/* read only with a use of the lease (inflight.h) */
+	_Atomic int numa_node; /* node of the first byte; RMEM_NODE_ANY: unknown */
+	/* read only while the use of the lease is counted (inflight.h) */
 	_Atomic(struct attachment *) attachment;
-	_Atomic unsigned asked;    /* counts how often queues met a refusal */
-	_Atomic unsigned verified; /* how many of those the server was asked after */
+	/* number of checks of the rkeys that queues have asked for */
+	_Atomic unsigned asked;
+	/* the value of `asked` that the last answer covers */
+	_Atomic unsigned verified;
 
-	struct atomic_device atomic_device; /* of atomics */
+	struct atomic_device atomic_device;
 
-	/* uses that no queue counts (inflight.h); away from what all queues read.  [any] */
+	/* uses not counted by a queue (inflight.h); on another cache line.  [any] */
 	_Atomic unsigned outstanding;
 
 	/* under the session's lock */
-	enum rmem_placement placement; /* as asked for, with its node */
+	enum rmem_placement placement; /* asked for, with node_asked */
 	int node_asked;
 	struct list node;
 	struct map_node by_id;
-	struct list rekey_node;        /* waits to be attached anew */
-	struct connection_call *rekey; /* attaching anew; NULL: not now */
-	bool rekey_again;              /* the one under way may come too early */
-	bool watched;                  /* its notifications are told */
-	struct notice_source notices;  /* in session->notices */
-	unsigned asking;               /* `asked` when the one under way was sent */
-	uint64_t wanted_bytes;         /* back by the server; 0: none */
+	struct list rekey_node; /* in rekeys_outstanding: waits to be attached again */
+	struct connection_call *rekey; /* the attach request under way; NULL: none */
+	/* attach again after the request under way, which may be too early */
+	bool rekey_again;
+	bool watched;                 /* the program gets its notifications */
+	struct notice_source notices; /* in session->leases->notices */
+	/* `asked` when the attach request under way was sent */
+	unsigned asking;
+	uint64_t wanted_bytes; /* bytes the server wants back; 0: none */
 	uint64_t wanted_until_ns;
-	bool wanted_revoke; /* then it ends */
-	bool wanted_news;   /* the program has taken no notice of it since it changed */
+	bool wanted_revoke;   /* the lease ends at wanted_until_ns */
+	bool wanted_reported; /* a notice with -ENOSPC waits for the program */
 };
 
-/* [any] */
+/* 0, or -ESTALE: the lease has ended, perhaps with its session.  [any] */
+static inline int lease_status(const struct rmem_lease *lease)
+{
+	int session =
+		atomic_load_explicit(&lease->session->status, memory_order_acquire);
+
+	return session == -ESTALE
+		       ? -ESTALE
+		       : atomic_load_explicit(&lease->status, memory_order_acquire);
+}
+
+/* Only while the use of the lease is counted (inflight.h), or under the lock.  [any] */
+static inline struct attachment *lease_attachment(const struct rmem_lease *lease)
+{
+	return atomic_load_explicit(&lease->attachment, memory_order_acquire);
+}
+
+/* The lease itself has ended; its session is not looked at.  [any] */
 static inline bool lease_ended(const struct rmem_lease *lease)
 {
 	return atomic_load_explicit(&lease->status, memory_order_acquire) != 0;
 }
 
-/* Publish what the server answered; the old table stays for those who may read it.  Under
- * the lock.  -EPROTO, -ENOMEM. */
+/* Put the call and the lease before the text of an error; returns `err`. */
+static inline int lease_error(const struct rmem_lease *lease, int err, const char *call)
+{
+	return err_prefix(err, "%s of lease %" PRIu64 " at %s", call, lease->id,
+			  lease->session->server);
+}
+
+void lease_table_init(struct lease_table *table);
+/* Publish the server's answer as the lease's attachment.  The old attachment stays while a queue
+ * may read it.  Under the lock.  -EPROTO, -ENOMEM. */
 int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer);
-/* Put it among the session's, where events find it.  Under the lock.  -ENOMEM */
+/* Add the lease to the session's, so that events find it.  Under the lock.  -ENOMEM */
 int lease_enter(struct rmem_lease *lease);
-/* Ask the server for the keys anew; tells the queues when they are there.  Under the
- * lock. */
-void lease_rekey(struct rmem_lease *lease);
 extern const struct session_observer lease_observer;
-/* What queues ask for is to be started: keys anew, atomic homes.  [any] */
+/* Make leases_work() look at the leases: queues ask for rkeys or atomic devices.  [any] */
 void leases_want(struct rmem *session);
-/* Give back an attachment that nobody waits for any more; a connection_done. */
+/* Detach a lease that was attached too late for its caller; a connection_done. */
 int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply);
 /* The lease with that id in this session, or NULL.  Under the lock. */
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
-/* It has ended: its operations fail.  Under the lock. */
+/* End the lease: its operations fail.  Under the lock. */
 void lease_end(struct rmem_lease *lease);
-/* A queue met a refusal: make the server say what became of the lease.  It has once
- * lease_verified() holds of the count returned.  [any] */
+/* The rkeys of the lease were refused or are missing: attach the lease again to ask the server
+ * about its state.  The server has answered when lease_verified() is true for the count returned.
+ * [any] */
 unsigned lease_verify(struct rmem_lease *lease);
 bool lease_verified(const struct rmem_lease *lease, unsigned count);
-/* Free the handle; nothing may use it. Under the lock. */
+/* Free the handle, which nothing may use.  Under the lock. */
 void lease_drop(struct rmem_lease *lease);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls on leases: allocate, attach, detach, free, rename, grow, trim, renew. */
+/* The calls on leases: allocate, attach, detach, free, rename, grow, trim, renew; and on the
+ * tenant's named leases: list, stat, remove. */
 #include <rmem/rmem.h>
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static int lease_new(struct rmem *session, struct rmem_lease **ret_lease)
 	return 0;
 }
 
-/* The server has granted: from here on events find the lease. */
+/* The server has granted the lease: from here on events find the lease. */
 static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
@@ -48,11 +49,11 @@ static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
 		return err;
 	err = lease_enter(lease);
 	if (err)
-		attachment_free(atomic_load(&lease->attachment));
+		attachment_free(lease_attachment(lease));
 	return err;
 }
 
-/* Free an allocation that nobody waits for any more. */
+/* Free a lease that was allocated too late for its caller. */
 static int allocate_undo(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct wire_msg request;
@@ -61,11 +62,11 @@ static int allocate_undo(void *ctx, int err, const struct wire_msg *reply)
 		return 0;
 	wire_msg_init(&request, WIRE_TYPE_free);
 	request.free.lease = reply->lease.lease;
-	session_tell(ctx, &request);
+	session_send_only(ctx, &request);
 	return 0;
 }
 
-/* Send the request that brings a new lease. */
+/* Send the request for a new lease, and wait for the reply. */
 static int lease_request(struct rmem *session, const struct wire_msg *request,
 			 struct rmem_lease **ret_lease)
 {
@@ -86,16 +87,19 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 	return 0;
 }
 
-static int name_take(const char *name, char dst[WIRE_NAME_MAX + 1])
+_Static_assert(RMEM_NAME_MAX == WIRE_NAME_MAX, "names of the API and of the wire");
+
+/* Copy a lease's name; `given`: the name is to be given to a lease and must be valid. */
+static int name_copy(const char *name, bool given, char dst[WIRE_NAME_MAX + 1])
 {
 	size_t len = name ? strnlen(name, WIRE_NAME_MAX + 1) : 0;
 
-	if (len == 0)
+	if (given && len == 0)
 		return err_set(-EINVAL, "the name is empty");
 	if (len > WIRE_NAME_MAX)
 		return err_set(-EINVAL, "the name has more than %d bytes",
 			       RMEM_NAME_MAX);
-	if (!wire_string_clean(name, len))
+	if (given && !wire_string_clean(name, len))
 		return err_set(-EINVAL,
 			       "the name has control characters or is not UTF-8");
 	memcpy(dst, name, len + 1);
@@ -120,8 +124,8 @@ _Static_assert((int)RMEM_PLACE_NODE == (int)WIRE_PLACE_NODE &&
 		       (int)RMEM_PLACE_INTERLEAVE == (int)WIRE_PLACE_INTERLEAVE,
 	       "placements of the API and of the wire");
 
-static int placement_take(const struct rmem_alloc_params *params,
-			  struct wire_allocate *allocate)
+static int placement_parse(const struct rmem_alloc_params *params,
+			   struct wire_allocate *allocate)
 {
 	bool by_device = params->placement == RMEM_PLACE_DEVICE;
 	size_t len = params->device ? strnlen(params->device, WIRE_LABEL_MAX + 1) : 0;
@@ -161,9 +165,9 @@ static int alloc(struct rmem *session, const struct rmem_alloc_params *params,
 
 	wire_msg_init(&request, WIRE_TYPE_allocate);
 	if (!err && params->name)
-		err = name_take(params->name, request.allocate.name);
+		err = name_copy(params->name, true, request.allocate.name);
 	if (!err)
-		err = placement_take(params, &request.allocate);
+		err = placement_parse(params, &request.allocate);
 	if (err)
 		return err;
 	request.allocate.bytes = params->bytes;
@@ -181,8 +185,8 @@ int rmem_alloc(rmem *session, const struct rmem_alloc_params *params,
 
 	if (!session || !params || !ret_lease)
 		return err_set(-EINVAL, "rmem_alloc: an argument is NULL");
-	err = params_take(&all, sizeof(all), params, params->size, sizeof(all),
-			  "rmem_alloc_params");
+	err = params_import(&all, sizeof(all), params, params->size, sizeof(all),
+			    "rmem_alloc_params");
 	if (!err)
 		err = alloc(session, &all, ret_lease);
 	return err ? err_prefix(err, "rmem_alloc of %" PRIu64 " bytes at %s",
@@ -200,7 +204,7 @@ static int attach(struct rmem *session, const char *name, unsigned rights,
 	if (rights != RMEM_READ && rights != (RMEM_READ | RMEM_WRITE))
 		return err_set(-EINVAL, "rights is neither RMEM_READ nor RMEM_READ | "
 					"RMEM_WRITE");
-	err = name_take(name, request.attach.name);
+	err = name_copy(name, true, request.attach.name);
 	if (err)
 		return err;
 	request.attach.rights = (uint8_t)rights;
@@ -220,7 +224,7 @@ int rmem_attach(rmem *session, const char *name, unsigned rights,
 		   : 0;
 }
 
-/* ---- ending it ---- */
+/* ---- ending a lease ---- */
 
 static int idle_check(const struct rmem_lease *lease)
 {
@@ -234,7 +238,8 @@ static int idle_check(const struct rmem_lease *lease)
 	return 0;
 }
 
-/* Send the request that ends the handle; what has ended already is no error. */
+/* Send the request that ends the lease, and free the handle; a lease that has ended already is no
+ * error. */
 static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request)
 {
 	struct rmem *session = lease->session;
@@ -250,12 +255,6 @@ static int lease_finish(struct rmem_lease *lease, const struct wire_msg *request
 	lease_drop(lease);
 	(void)pthread_mutex_unlock(&session->lock);
 	return 0;
-}
-
-static int lease_error(const struct rmem_lease *lease, int err, const char *call)
-{
-	return err_prefix(err, "%s of lease %" PRIu64 " at %s", call, lease->id,
-			  lease->session->server);
 }
 
 int rmem_detach(rmem_lease *lease)
@@ -287,16 +286,16 @@ int rmem_free(rmem_lease *lease)
 	if (!lease)
 		return err_set(-EINVAL, "rmem_free: the lease is NULL");
 	request.free.lease = lease->id;
-	/* of one that has ended there is nothing left to protect */
+	/* a lease that has ended needs no protection */
 	err = atomic_load(&lease->status) == 0 ? writable_check(lease) : 0;
 	if (!err)
 		err = lease_finish(lease, &request);
 	return err ? lease_error(lease, err, "rmem_free") : 0;
 }
 
-/* ---- changing it ---- */
+/* ---- changing a lease ---- */
 
-/* A change of a lease that can be written; one that has ended cannot be changed. */
+/* Send a request that changes a writable lease that has not ended. */
 static int lease_change(struct rmem_lease *lease, const struct wire_msg *request,
 			connection_done *take)
 {
@@ -318,7 +317,7 @@ int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 		return err_set(-EINVAL, "rmem_rename: the lease is NULL");
 	if (flags & ~RMEM_REPLACE)
 		return err_set(-EINVAL, "rmem_rename: flags 0x%x are unknown", flags);
-	err = name_take(name, request.rename.name);
+	err = name_copy(name, true, request.rename.name);
 	if (!err) {
 		request.rename.lease = lease->id;
 		request.rename.flags = flags & RMEM_REPLACE ? WIRE_RENAME_REPLACE : 0;
@@ -393,4 +392,130 @@ int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
 	request.renew.ttl_ms = ttl_ms;
 	err = lease_change(lease, &request, NULL);
 	return err ? lease_error(lease, err, "rmem_renew") : 0;
+}
+
+/* ---- by name ---- */
+
+static void stat_fill(const struct wire_entry *entry, struct rmem_stat *stat)
+{
+	*stat = (struct rmem_stat){
+		.id = entry->lease,
+		.bytes = entry->bytes,
+		.age_ms = entry->age_ms,
+		.ttl_ms = entry->ttl_ms,
+		.sessions = entry->sessions,
+		.segments = entry->segments,
+	};
+	memcpy(stat->name, entry->name, sizeof(stat->name));
+}
+
+static int stat_received(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (err)
+		return err;
+	if (reply->entries.n_entries != 1)
+		return err_set(-EPROTO,
+			       "the server describes %u leases when asked for one",
+			       reply->entries.n_entries);
+	stat_fill(&reply->entries.entries[0], ctx);
+	return 0;
+}
+
+int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat)
+{
+	struct wire_msg request;
+	struct rmem_stat stat;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_stat);
+	if (!session || !name || !ret_stat)
+		return err_set(-EINVAL, "rmem_stat: an argument is NULL");
+	err = name_copy(name, false, request.stat.name);
+	if (!err)
+		err = session_call(session, &request, stat_received, &stat);
+	if (err)
+		return err_prefix(err, "rmem_stat \"%s\" at %s", name, session->server);
+	*ret_stat = stat;
+	return 0;
+}
+
+int rmem_remove(rmem *session, const char *name)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_remove);
+	if (!session || !name)
+		return err_set(-EINVAL, "rmem_remove: an argument is NULL");
+	err = name_copy(name, false, request.remove.name);
+	if (!err)
+		err = session_call(session, &request, NULL, NULL);
+	return err ? err_prefix(err, "rmem_remove \"%s\" at %s", name, session->server)
+		   : 0;
+}
+
+static int page_received(void *ctx, int err, const struct wire_msg *reply)
+{
+	if (err)
+		return err;
+	memcpy(ctx, &reply->entries, sizeof(reply->entries));
+	return 0;
+}
+
+/* Ids rise from page to page, or the listing might never end. */
+static int page_check(const struct wire_entries *page, uint64_t after)
+{
+	for (unsigned i = 0; i < page->n_entries; i++) {
+		if (page->entries[i].lease <= after)
+			return err_set(-EPROTO, "the server lists leases out of order");
+		after = page->entries[i].lease;
+	}
+	if (page->more && page->n_entries == 0)
+		return err_set(-EPROTO, "the server lists an empty page");
+	return 0;
+}
+
+static int list(struct rmem *session, const char *prefix, struct wire_entries *page,
+		int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
+{
+	struct wire_msg request;
+	int err;
+
+	wire_msg_init(&request, WIRE_TYPE_list);
+	err = prefix ? name_copy(prefix, false, request.list.prefix) : 0;
+	if (err)
+		return err_prefix(err, "rmem_list");
+	do {
+		err = session_call(session, &request, page_received, page);
+		if (!err)
+			err = page_check(page, request.list.after);
+		if (err)
+			return err_prefix(err, "rmem_list at %s", session->server);
+		for (unsigned i = 0; i < page->n_entries; i++) {
+			struct rmem_stat stat;
+
+			stat_fill(&page->entries[i], &stat);
+			request.list.after = stat.id;
+			err = each(&stat, arg);
+			if (err)
+				return err;
+		}
+	} while (page->more);
+	return 0;
+}
+
+int rmem_list(rmem *session, const char *prefix,
+	      int (*each)(const struct rmem_stat *stat, void *arg), void *arg)
+{
+	struct wire_entries *page;
+	int err;
+
+	if (!session || !each)
+		return err_set(-EINVAL, "rmem_list: an argument is NULL");
+	page = malloc(sizeof(*page));
+	if (!page)
+		return err_set(-ENOMEM, "rmem_list: no memory for a page");
+	err = list(session, prefix, page, each, arg);
+	free(page);
+	return err;
 }

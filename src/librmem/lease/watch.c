@@ -12,25 +12,24 @@
 #include "librmem/session/session.h"
 #include "wire/codec.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-/* Kept for a program that does not take them; beyond, the latest of each lease. */
+/* Limit of notices that wait for the program; beyond, the latest of each lease is kept. */
 #define NOTICES_MAX 1024
-/* Taken from the queue at a time. */
+/* Limit of notices moved at a time. */
 #define TAKE_MAX 64u
-/* No server waits longer for memory. */
+/* Longer waits are cut to this. */
 #define WANTED_MS_MAX (UINT64_C(365) * 86400000)
 
 _Static_assert(RMEM_LOST_UNKNOWN == NOTICES_LOST_MAX &&
 		       RMEM_LOST_UNKNOWN == WIRE_LOST_MAX,
 	       "lost notices are counted alike");
 
-/* ---- what comes ---- */
+/* ---- notices of the server ---- */
 
-/* There is something to take. */
-static void stir(struct rmem *session)
+/* Tell the program that a notice can be taken. */
+static void notices_signal(struct rmem *session)
 {
-	if (session->notice_fd >= 0)
-		(void)eventfd_write(session->notice_fd, 1);
+	if (session->leases->notice_fd >= 0)
+		(void)eventfd_write(session->leases->notice_fd, 1);
 	(void)pthread_cond_broadcast(&session->changed);
 }
 
@@ -43,63 +42,50 @@ static void put(struct rmem_lease *lease, int status, uint32_t value, uint32_t l
 		.value = value,
 		.lost = lost,
 	};
-	bool first = notices_empty(&session->notices);
+	bool first = notices_empty(&session->leases->notices);
 
-	notices_put(&session->notices, &notice);
+	notices_put(&session->leases->notices, &notice);
 	if (first)
-		stir(session);
+		notices_signal(session);
 }
 
-void watch_notified(struct rmem *session, const struct wire_notified *msg)
+void watch_notified(struct rmem_lease *lease, const struct wire_notice *notice)
 {
-	struct rmem_lease *lease = NULL;
-
-	for (unsigned i = 0; i < msg->n_notices; i++) {
-		const struct wire_notice *notice = &msg->notices[i];
-
-		if (!lease || lease->id != notice->lease)
-			lease = lease_find(session, notice->lease);
-		if (lease && lease->watched)
-			put(lease, 0, notice->value, notice->lost);
-	}
+	if (lease->watched)
+		put(lease, 0, notice->value, notice->lost);
 }
 
-/* The program may ask the lease what it is; that it is told of it needs memory, once. */
-static void tell_wanted(struct rmem_lease *lease)
+/* Tell the program to call rmem_lease_wanted().  The first notice of a session needs memory;
+ * without that the program is not told. */
+static void wanted_report(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
-	lease->wanted_news = true;
-	if (session->notices.ring || !notices_open(&session->notices, NOTICES_MAX))
+	lease->wanted_reported = true;
+	if (session->leases->notices.ring ||
+	    !notices_open(&session->leases->notices, NOTICES_MAX))
 		put(lease, -ENOSPC, 0, 0);
 }
 
-void watch_wanted(struct rmem *session, const struct wire_shrinking *msg)
+void watch_wanted(struct rmem_lease *lease, const struct wire_shrinking *msg)
 {
-	struct rmem_lease *lease = lease_find(session, msg->lease);
 	uint64_t wait_ms = msg->wait_ms < WANTED_MS_MAX ? msg->wait_ms : WANTED_MS_MAX;
 
-	if (!lease || lease_ended(lease))
-		return;
 	lease->wanted_bytes = msg->bytes;
 	lease->wanted_until_ns = clock_now_ns() + wait_ms * NS_PER_MS;
 	lease->wanted_revoke = msg->revoke;
-	tell_wanted(lease);
+	wanted_report(lease);
 }
 
-void watch_resumed(struct rmem *session)
+void watch_resumed(struct rmem_lease *lease)
 {
-	list_for_each(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-
-		if (lease->watched)
-			put(lease, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
-		if (!lease->wanted_bytes || lease_ended(lease))
-			continue;
-		/* the server tells it again if that is still so, and else nothing */
-		lease->wanted_bytes = 0;
-		tell_wanted(lease);
-	}
+	if (lease->watched)
+		put(lease, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
+	if (!lease->wanted_bytes || lease_ended(lease))
+		return;
+	/* the server sends the event again if it still wants memory */
+	lease->wanted_bytes = 0;
+	wanted_report(lease);
 }
 
 void watch_ended(struct rmem_lease *lease)
@@ -110,41 +96,29 @@ void watch_ended(struct rmem_lease *lease)
 	put(lease, -ESTALE, 0, 0);
 }
 
-void watch_lost(struct rmem *session)
-{
-	list_for_each(node, &session->leases)
-		watch_ended(container_of(node, struct rmem_lease, node));
-}
-
-/* The descriptor is readable as long as there is something to take. */
-static void complete_check(struct rmem *session)
+/* Keep the descriptor readable only while there are notices. */
+static void notice_fd_update(struct rmem *session)
 {
 	eventfd_t count;
 
-	if (notices_empty(&session->notices) && session->notice_fd >= 0)
-		(void)eventfd_read(session->notice_fd, &count);
+	if (notices_empty(&session->leases->notices) && session->leases->notice_fd >= 0)
+		(void)eventfd_read(session->leases->notice_fd, &count);
 }
 
-void watch_forget(struct rmem_lease *lease)
+void watch_cancel(struct rmem_lease *lease)
 {
 	struct rmem *session = lease->session;
 
 	lease->watched = false;
-	if (notices_empty(&session->notices))
+	if (notices_empty(&session->leases->notices))
 		return;
-	notices_drop(&session->notices, &lease->notices);
-	complete_check(session);
+	notices_drop(&session->leases->notices, &lease->notices);
+	notice_fd_update(session);
 }
 
 /* ---- the calls ---- */
 
-static int lease_error(const struct rmem_lease *lease, int err, const char *call)
-{
-	return err_prefix(err, "%s of lease %" PRIu64 " at %s", call, lease->id,
-			  lease->session->server);
-}
-
-/* Events that follow the answer find it watched. */
+/* Under the lock, so that events after the reply find the lease watched. */
 static int watched(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem_lease *lease = ctx;
@@ -167,8 +141,8 @@ int rmem_watch(rmem_lease *lease)
 	session = lease->session;
 	request.watch.lease = lease->id;
 	(void)pthread_mutex_lock(&session->lock);
-	if (!session->notices.ring)
-		err = notices_open(&session->notices, NOTICES_MAX);
+	if (!session->leases->notices.ring)
+		err = notices_open(&session->leases->notices, NOTICES_MAX);
 	(void)pthread_mutex_unlock(&session->lock);
 	if (!err)
 		err = session_call(session, &request, watched, lease);
@@ -186,14 +160,14 @@ int rmem_unwatch(rmem_lease *lease)
 	request.unwatch.lease = lease->id;
 	if (atomic_load(&lease->status) == 0)
 		err = session_call(lease->session, &request, NULL, NULL);
-	/* what has ended is not watched any more */
+	/* a lease that has ended is not watched */
 	if (err && err != -ESTALE)
 		return lease_error(lease, err, "rmem_unwatch");
 	(void)pthread_mutex_lock(&lease->session->lock);
-	watch_forget(lease);
-	/* that is told of any lease */
-	if (lease->wanted_news && !lease_ended(lease))
-		tell_wanted(lease);
+	watch_cancel(lease);
+	/* the server's wish is told also of a lease that is not watched */
+	if (lease->wanted_reported && !lease_ended(lease))
+		wanted_report(lease);
 	(void)pthread_mutex_unlock(&lease->session->lock);
 	return 0;
 }
@@ -209,7 +183,7 @@ int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
 		return err_set(-EINVAL, "rmem_lease_wanted: size is %zu, not %zu",
 			       wanted->size, sizeof(*wanted));
 	session = lease->session;
-	if (rmem_lease_status(lease))
+	if (lease_status(lease))
 		return lease_error(lease, err_set(-ESTALE, "it has ended"),
 				   "rmem_lease_wanted");
 	session_nudge(session);
@@ -228,8 +202,8 @@ int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
 static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned n)
 {
 	struct notice taken[TAKE_MAX];
-	unsigned got =
-		notices_take(&session->notices, taken, n < TAKE_MAX ? n : TAKE_MAX);
+	unsigned got = notices_read(&session->leases->notices, taken,
+				    n < TAKE_MAX ? n : TAKE_MAX);
 
 	for (unsigned i = 0; i < got; i++) {
 		struct rmem_lease *lease =
@@ -242,13 +216,13 @@ static unsigned take(struct rmem *session, struct rmem_notice *notices, unsigned
 			.lost = taken[i].lost,
 		};
 		if (taken[i].status == -ENOSPC)
-			lease->wanted_news = false;
+			lease->wanted_reported = false;
 	}
-	complete_check(session);
+	notice_fd_update(session);
 	return got;
 }
 
-/* Under the lock, which is released while it waits. */
+/* Under the lock, which is released during the wait. */
 static int await(struct rmem *session, struct rmem_notice *notices, unsigned n,
 		 uint64_t until_ns)
 {
@@ -291,11 +265,13 @@ int rmem_notified_fd(rmem *session)
 	if (!session)
 		return err_set(-EINVAL, "rmem_notified_fd: the session is NULL");
 	(void)pthread_mutex_lock(&session->lock);
-	if (session->notice_fd < 0)
-		session->notice_fd = eventfd(!notices_empty(&session->notices),
-					     EFD_CLOEXEC | EFD_NONBLOCK);
-	fd = session->notice_fd < 0 ? err_errno(-errno, "rmem_notified_fd: eventfd")
-				    : session->notice_fd;
+	if (session->leases->notice_fd < 0)
+		session->leases->notice_fd =
+			eventfd(!notices_empty(&session->leases->notices),
+				EFD_CLOEXEC | EFD_NONBLOCK);
+	fd = session->leases->notice_fd < 0
+		     ? err_errno(-errno, "rmem_notified_fd: eventfd")
+		     : session->leases->notice_fd;
 	(void)pthread_mutex_unlock(&session->lock);
 	return fd;
 }

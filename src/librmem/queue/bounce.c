@@ -39,7 +39,7 @@ static int regions_create(struct bounce *bounce)
 }
 
 /* Lay out the chunks: many, but none smaller than a page. */
-static void layout(struct bounce *bounce, size_t bytes)
+static void chunks_layout(struct bounce *bounce, size_t bytes)
 {
 	size_t chunk = bytes / CHUNKS / CHUNK_MIN * CHUNK_MIN;
 
@@ -56,7 +56,7 @@ void bounce_init(const struct domain_set *domains, size_t bytes,
 		 struct bounce *ret_bounce)
 {
 	*ret_bounce = (struct bounce){ .domains = domains };
-	layout(ret_bounce, bytes);
+	chunks_layout(ret_bounce, bytes);
 }
 
 int bounce_create(struct bounce *bounce)
@@ -117,12 +117,14 @@ int bounce_return(struct bounce *bounce, unsigned domain)
 	return err;
 }
 
-unsigned char *bounce_take(struct bounce *bounce)
+unsigned char *bounce_acquire(struct bounce *bounce)
 {
-	return bounce->n_free > 0 ? bounce->free[--bounce->n_free] : NULL;
+	if (bounce->n_free == 0 || (!bounce->memory && bounce_create(bounce)))
+		return NULL;
+	return bounce->free[--bounce->n_free];
 }
 
-void bounce_give(struct bounce *bounce, unsigned char *chunk)
+void bounce_release(struct bounce *bounce, unsigned char *chunk)
 {
 	bounce->free[bounce->n_free++] = chunk;
 }

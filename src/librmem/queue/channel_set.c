@@ -17,16 +17,14 @@ static void domains_order(const struct domain_set *domains, int node,
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < domains->n; i++)
-		if (domain_local(&domains->domains[i], node))
-			order[n++] = i;
-	for (unsigned i = 0; i < domains->n; i++)
-		if (!domain_local(&domains->domains[i], node))
-			order[n++] = i;
+	for (unsigned away = 0; away < 2; away++)
+		for (unsigned i = 0; i < domains->n; i++)
+			if (domain_local(&domains->domains[i], node) == !away)
+				order[n++] = i;
 }
 
-/* Of n channels that go round; those of domains that none goes to, but one has to, come last.
- * Returns how many there are then. */
+/* Deal n channels to the domains in turn, then one to each sole domain that has none.  Returns the
+ * number of channels. */
 static unsigned domains_deal(const struct domain_set *domains, int node, unsigned n,
 			     unsigned *deal)
 {
@@ -87,6 +85,8 @@ int channel_set_create(const struct domain_set *domains, int node, unsigned n,
 		.sides = sides,
 		.next = sides,
 	};
+	for (unsigned i = 0; i <= FABRIC_FETCH_ADD; i++)
+		ret_set->direct_max[i] = domains->ops->needs_local_mr ? 0 : UINT64_MAX;
 	send_sides_init(ret_set, domains, deal, n, fragments);
 	return 0;
 }
@@ -110,15 +110,12 @@ unsigned channel_set_endpoints(const struct channel_set *set)
 	return endpoints;
 }
 
-/* Whether a channel that takes the segment may come to have a credit. */
-static enum pick none_takes(const struct channel_set *set, unsigned endpoints,
-			    const struct attachment *attachment, unsigned segment)
+/* The result of channel_set_pick() when no channel has both a credit and an rkey now. */
+static enum pick none_can_post(const struct channel_set *set, unsigned endpoints,
+			       const struct attachment *attachment, unsigned segment)
 {
 	enum pick result = PICK_WAIT;
 
-	/* it is still asked where they are done */
-	if (!endpoints)
-		return PICK_WAIT;
 	endpoints &= attachment->endpoints[segment];
 	if (!(endpoints & channel_set_endpoints(set)))
 		return PICK_NEVER;
@@ -141,16 +138,25 @@ enum pick channel_set_search(struct channel_set *set, unsigned endpoints,
 	for (unsigned i = 1; i < set->n; i++) {
 		struct send_side *side = channel_set_next(set);
 
-		if (channel_set_takes(set, side, endpoints, attachment, segment)) {
+		if (channel_set_can_post(set, side, endpoints, attachment, segment)) {
 			*ret_side = side;
 			return PICK_OK;
 		}
 	}
-	return none_takes(set, endpoints, attachment, segment);
+	return none_can_post(set, endpoints, attachment, segment);
 }
 
-void channel_set_connected(struct send_side *side, struct fabric_channel *fabric)
+void channel_set_connected(struct channel_set *set, struct send_side *side,
+			   struct fabric_channel *fabric)
 {
+	if (set->ops->needs_local_mr) {
+		uint64_t *max = &set->direct_max[FABRIC_WRITE];
+		uint32_t inline_max = set->ops->inline_max(fabric);
+
+		if (!set->connected || inline_max < *max)
+			*max = inline_max;
+		set->connected = true;
+	}
 	side->fabric = fabric;
 	side->live = true;
 	side->proven = false;

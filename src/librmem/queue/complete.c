@@ -7,22 +7,23 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/clock.h"
 #include "base/rare.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
-#include "librmem/queue/device.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/vec.h"
 
-#define NS_PER_MS UINT64_C(1000000)
-/* How often one may lose its channel: perhaps it is the cause. */
+/* Limit of connections that break under a fragment: the fragment may be the cause. */
 #define LOSSES_MAX 8
+/* Limit of posts of a fragment after its lease was attached again. */
+#define REFUSALS_MAX 4
 
 /* ---- operations ---- */
 
-/* Those behind an operation that never started, and so is in no list, keep waiting as it
- * did. */
+/* The fence of an operation that ends without a start passes to the next pending operation, or to
+ * the next submitted. */
 static void fence_pass(struct rmem_queue *queue, struct op *op)
 {
 	if (!op->fence || op->started)
@@ -33,8 +34,8 @@ static void fence_pass(struct rmem_queue *queue, struct op *op)
 		container_of(op->node.next, struct op, node)->fence = true;
 }
 
-/* Nothing more of it will be cut. */
-static void op_ground(struct rmem_queue *queue, struct op *op)
+/* Cut no more fragments of the operation. */
+static void op_cut_end(struct rmem_queue *queue, struct op *op)
 {
 	if (op->state != OP_PENDING)
 		return;
@@ -45,7 +46,7 @@ static void op_ground(struct rmem_queue *queue, struct op *op)
 
 void complete_done(struct rmem_queue *queue, struct op *op, int status)
 {
-	op_ground(queue, op);
+	op_cut_end(queue, op);
 	if (op->started)
 		queue->active--;
 	op->end.status = status;
@@ -67,7 +68,7 @@ static void fragment_drop(struct rmem_queue *queue, struct fragment *fragment)
 	fragment_free(queue, fragment);
 }
 
-/* All of its fragments that are on no channel. */
+/* Drop the operation's fragments that are on no connection. */
 static void fragments_drop(struct rmem_queue *queue, struct op *op)
 {
 	struct optable *table = &queue->table;
@@ -82,10 +83,10 @@ static void fragments_drop(struct rmem_queue *queue, struct op *op)
 
 void complete_check(struct rmem_queue *queue, struct op *op)
 {
-	bool failed = op->end.status != 0 || op->end.verdict != 0;
-	/* the result counts even when a verdict came before it */
+	bool failed = op->end.status != 0 || op->end.given_up != 0;
+	/* an operation that has completed succeeds, even if it was given up */
 	bool complete = op->started && op->end.status == 0 && op->fragments == 0 &&
-			op->end.left == 0;
+			op->end.uncut_bytes == 0;
 
 	if (op->state == OP_DONE)
 		return;
@@ -99,12 +100,12 @@ void complete_check(struct rmem_queue *queue, struct op *op)
 		inband_message(queue, op);
 	else if (failed)
 		complete_done(queue, op,
-			      op->end.verdict ? op->end.verdict : op->end.status);
+			      op->end.given_up ? op->end.given_up : op->end.status);
 }
 
-void complete_nothing(struct rmem_queue *queue, struct op *op)
+void complete_without_bytes(struct rmem_queue *queue, struct op *op)
 {
-	op_ground(queue, op);
+	op_cut_end(queue, op);
 	complete_check(queue, op);
 }
 
@@ -116,82 +117,54 @@ void complete_error(struct rmem_queue *queue, struct op *op, int err, const char
 		op->end.why = why;
 		op->end.vendor = vendor;
 	}
-	op_ground(queue, op);
+	op_cut_end(queue, op);
 }
 
-/* ---- taking whole operations ---- */
-
-static bool inflight_same(const struct reaper *reaper, const struct op *op)
+void complete_failed(struct rmem_queue *queue, struct op *op, int err, const char *why)
 {
-	return reaper->inflight == op->inflight && reaper->lease == op->todo.lease &&
-	       reaper->buffer == op->todo.buffer;
+	complete_error(queue, op, err, why, 0);
+	complete_check(queue, op);
 }
 
-static void inflight_switch(struct reaper *reaper, const struct op *op)
-{
-	reap_end(reaper);
-	reaper->n_run = 0;
-	reaper->inflight = op->inflight;
-	reaper->lease = op->todo.lease;
-	reaper->buffer = op->todo.buffer;
-}
+/* ---- the fast path ---- */
 
-static void took(struct reaper *reaper, unsigned n)
+/* The first n fragments on the channel are done: move their operations into the reaper, up to the
+ * first that is not implicit or has another inflight entry.  Returns the number moved. */
+static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigned n)
 {
-	reaper->next += n;
-	reaper->n_run += n;
-}
-
-/* Those of n fragments, at least one, side by side in memory, that are of the run. */
-static unsigned wholes_take(struct reaper *reaper, struct fragment *const *fragments,
-			    unsigned n)
-{
+	const struct channel_set *set = &reaper->queue->channels;
 	struct optable *table = &reaper->queue->table;
-	const struct inflight *inflight = reaper->inflight;
+	struct fragment *const *fragments = &side->fragments[side->first];
+	const struct op *first = fragments[0]->op;
 	struct rmem_completion *next = reaper->next;
 	struct op **free = &table->free[table->n_free];
-	struct fragment *const *at = fragments, *const *end = fragments + n;
+	unsigned room = (unsigned)(reaper->end - next), i = 0;
 
-	do {
-		struct op *op = (*at)->op;
+	if (n > room)
+		n = room;
+	if (n > set->mask + 1 - side->first)
+		n = set->mask + 1 - side->first;
+	/* operations without an inflight entry may belong to different leases */
+	if (!first->inflight && n > 1)
+		n = 1;
+	while (i < n && fragments[i]->op->implicit_fragment &&
+	       fragments[i]->op->inflight == first->inflight) {
+		struct op *op = fragments[i++]->op;
 
-		if (!op->whole || op->inflight != inflight)
-			break;
 		*next++ = (struct rmem_completion){ .cookie = op->todo.cookie,
 						    .bytes = op->todo.bytes };
 		op->state = OP_FREE;
 		*free++ = op;
-	} while (++at < end);
-	n = (unsigned)(at - fragments);
-	table->n_free += n;
-	reaper->queue->active -= n;
-	took(reaper, n);
-	return n;
-}
-
-/* The first n fragments in the channel are done: take their operations as long as they are whole
- * and there is room.  Returns how many it took. */
-static unsigned reap_wholes(struct reaper *reaper, struct send_side *side, unsigned n)
-{
-	const struct channel_set *set = &reaper->queue->channels;
-	unsigned to_end = set->mask + 1 - side->first;
-	unsigned room = (unsigned)(reaper->end - reaper->next);
-
-	if (n > room)
-		n = room;
-	if (n > to_end)
-		n = to_end;
-	if (n == 0)
+	}
+	if (i == 0)
 		return 0;
-	if (!inflight_same(reaper, side->fragments[side->first]->op))
-		inflight_switch(reaper, side->fragments[side->first]->op);
-	/* those without may be of any lease */
-	if (!reaper->inflight)
-		n = 1;
-	n = wholes_take(reaper, &side->fragments[side->first], n);
-	side->first = (side->first + n) & set->mask;
-	side->in_flight -= n;
-	return n;
+	inflight_end(first->inflight, first->todo.lease, first->todo.buffer, i);
+	reaper->next = next;
+	reaper->queue->active -= i;
+	table->n_free += i;
+	side->first = (side->first + i) & set->mask;
+	side->in_flight -= i;
+	return i;
 }
 
 /* ---- completions ---- */
@@ -200,7 +173,7 @@ static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
 {
 	struct op *op = fragment->op;
 
-	/* a large operation may take its time, as long as it moves */
+	/* each fragment starts the default time-out again */
 	if (op->todo.timeout_ms == 0)
 		op->deadline_ns =
 			queue_now_ns(queue) + queue->session->timeout_ms * NS_PER_MS;
@@ -225,13 +198,13 @@ void complete_kill(struct rmem_queue *queue, struct send_side *side)
 		queue->next_deadline_ns = side->flush_ns;
 }
 
-/* Whether it is worth posting again: the channel was at fault, not the fragment, as far as one
- * can tell.  Some must not be done twice. */
-static bool fragment_survives(const struct fragment *fragment, int status)
+/* Whether to post the fragment again: the connection failed rather than the request, and executing
+ * the request twice does no harm. */
+static bool fragment_may_retry(const struct fragment *fragment, int status)
 {
 	return (status == -ECONNRESET || status == -ETIMEDOUT) &&
 	       fragment->losses < LOSSES_MAX && fragment->op->end.status == 0 &&
-	       fragment->op->end.verdict == 0 && !fragment_is_once(fragment);
+	       fragment->op->end.given_up == 0 && !fragment_is_once(fragment);
 }
 
 void complete_refused(struct rmem_queue *queue, struct fragment *fragment)
@@ -242,11 +215,11 @@ void complete_refused(struct rmem_queue *queue, struct fragment *fragment)
 	if (fragment->op->todo.opcode == RMEM_OP_COPY)
 		fragment->verify_source =
 			lease_verify(fragment->op->inband.source.lease);
-	list_append(&queue->table.doubt, &fragment->node);
+	list_append(&queue->table.refused, &fragment->node);
 }
 
-/* It may have been applied, or may still be: it goes again when no packet of its channel
- * can arrive any more. */
+/* The server may have executed the fragment, or still execute it: the fragment is posted again once
+ * no packet of its connection can arrive any more. */
 static void fragment_lost(struct rmem_queue *queue, struct send_side *side,
 			  struct fragment *fragment)
 {
@@ -262,7 +235,8 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 {
 	struct op *op = fragment->op;
 
-	/* a refusal need not cost the channel: the next post tells whether it did */
+	/* A refused access breaks an RDMA queue pair: the next flushed request (-ECONNRESET), or
+	 * the next post, aborts the channel.  TCP and in-band requests survive a refusal. */
 	if (wc->status != -EACCES) {
 		complete_kill(queue, side);
 		op->unknown = fragment_is_once(fragment);
@@ -270,12 +244,12 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 	if (inband_stale(op)) {
 		complete_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
 	} else if (wc->status == -EACCES && op->end.status == 0 &&
-		   op->end.verdict == 0) {
-		/* rights and bounds were checked here, so the keys have changed, or the
-		 * lease has ended and the news of it is still on its way */
+		   op->end.given_up == 0) {
+		/* this host has checked rights and bounds, so the rkeys have changed, or the lease
+		 * has ended and the event has not arrived yet */
 		complete_refused(queue, fragment);
 		return;
-	} else if (fragment_survives(fragment, wc->status)) {
+	} else if (fragment_may_retry(fragment, wc->status)) {
 		fragment_lost(queue, side, fragment);
 		return;
 	} else {
@@ -284,16 +258,16 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 	fragment_free(queue, fragment);
 }
 
-/* The first fragment on the channel has ended.  Not inlined: whole operations, which are most,
- * don't come here. */
-static __attribute__((noinline)) void fragment_land(struct rmem_queue *queue,
-						    struct send_side *side,
-						    const struct fabric_wc *wc)
+/* The first fragment on the channel has ended.  Not inlined: most fragments are implicit and are
+ * reaped on the fast path. */
+static __attribute__((noinline)) void fragment_complete(struct rmem_queue *queue,
+							struct send_side *side,
+							const struct fabric_wc *wc)
 {
-	struct fragment *fragment = channel_set_take(&queue->channels, side);
+	struct fragment *fragment = channel_set_pop(&queue->channels, side);
 	struct op *op = fragment->op;
 
-	op_unfold(op);
+	op_fragment_fill(op);
 	op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
 	if (wc->status == 0)
@@ -310,12 +284,12 @@ static void fragments_done(struct rmem_queue *queue, struct send_side *side, uns
 
 	side->proven = true;
 	while (n > 0) {
-		unsigned taken = reaper ? reap_wholes(reaper, side, n) : 0;
+		unsigned reaped = reaper ? reap_fast(reaper, side, n) : 0;
 
-		n -= taken;
-		if (taken > 0)
+		n -= reaped;
+		if (reaped > 0)
 			continue;
-		fragment_land(queue, side, &done);
+		fragment_complete(queue, side, &done);
 		n--;
 	}
 }
@@ -324,11 +298,11 @@ static RARE void fragments_failed(struct rmem_queue *queue, struct send_side *si
 				  const struct fabric_wc *wc)
 {
 	for (unsigned i = 0; i < wc->n; i++)
-		fragment_land(queue, side, wc);
+		fragment_complete(queue, side, wc);
 }
 
-static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc,
-			    struct reaper *reaper)
+static void completion_process(struct rmem_queue *queue, const struct fabric_wc *wc,
+			       struct reaper *reaper)
 {
 	struct send_side *side = wc->owner;
 
@@ -338,7 +312,7 @@ static void completion_take(struct rmem_queue *queue, const struct fabric_wc *wc
 		fragments_failed(queue, side, wc);
 }
 
-/* ---- dead channels ---- */
+/* ---- dead connections ---- */
 
 static void channel_clear(struct rmem_queue *queue, struct send_side *side)
 {
@@ -347,13 +321,13 @@ static void channel_clear(struct rmem_queue *queue, struct send_side *side)
 	(void)pthread_mutex_lock(&session->lock);
 	channel_release(side->channel, side->proven);
 	(void)pthread_mutex_unlock(&session->lock);
-	/* the driver cannot reach it any more */
+	/* the driver cannot use side->fabric any more */
 	queue->ops->channel_free(side->fabric);
 	channel_set_disconnected(&queue->channels, side);
 }
 
-/* Free a channel with all that is on it, which ends in an error: once it is freed the
- * device does not touch local memory any more, and nothing of it can come. */
+/* Free a connection; its fragments end in an error: once the connection is freed the device does
+ * not touch local memory any more, and no completion comes. */
 static void channel_lose(struct rmem_queue *queue, struct send_side *side, int err,
 			 const char *why)
 {
@@ -362,11 +336,11 @@ static void channel_lose(struct rmem_queue *queue, struct send_side *side, int e
 	complete_kill(queue, side);
 	channel_clear(queue, side);
 	while (side->in_flight > 0)
-		fragment_land(queue, side, &wc);
+		fragment_complete(queue, side, &wc);
 	session_wake(queue->session);
 }
 
-/* The device's completions cannot be had any more. */
+/* The device's completion queue cannot be polled any more. */
 static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
 {
 	for (unsigned i = 0; i < queue->channels.n; i++) {
@@ -379,11 +353,11 @@ static RARE void cq_broken(struct rmem_queue *queue, unsigned domain)
 	}
 }
 
-void complete_taken(struct rmem_queue *queue, unsigned domain, int n,
-		    struct reaper *reaper)
+void complete_wcs(struct rmem_queue *queue, unsigned domain, int n,
+		  struct reaper *reaper)
 {
 	for (int i = 0; i < n; i++)
-		completion_take(queue, &queue->wcs[i], reaper);
+		completion_process(queue, &queue->wcs[i], reaper);
 	if (n < 0)
 		cq_broken(queue, domain);
 }
@@ -397,7 +371,7 @@ void complete_completions(struct rmem_queue *queue, struct reaper *reaper)
 			continue;
 		do {
 			n = queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS);
-			complete_taken(queue, i, n, reaper);
+			complete_wcs(queue, i, n, reaper);
 		} while (n == QUEUE_WCS);
 	}
 }
@@ -418,7 +392,101 @@ void complete_dead(struct rmem_queue *queue)
 		session_wake(queue->session);
 }
 
-/* ---- ends before the time ---- */
+/* ---- refused and lost ---- */
+
+/* The fragment's lease was attached again. */
+static void refused_fragment_resolve(struct rmem_queue *queue,
+				     struct fragment *fragment)
+{
+	struct op *op = fragment->op;
+	const struct attachment *att = lease_attachment(op->todo.lease);
+
+	if (inband_stale(op)) {
+		complete_failed(queue, op, -ESTALE, "the lease has ended");
+	} else if (++fragment->refusals > REFUSALS_MAX ||
+		   (fragment->att == att && op->todo.opcode != RMEM_OP_COPY)) {
+		complete_failed(queue, op, -EACCES, "the server refuses the access");
+	} else {
+		list_remove(&fragment->node);
+		fragment_requeue(&queue->table, fragment, false);
+	}
+}
+
+static bool refusal_answered(const struct fragment *fragment)
+{
+	const struct op *op = fragment->op;
+
+	return inband_stale(op) ||
+	       (lease_verified(op->todo.lease, fragment->verify) &&
+		(op->todo.opcode != RMEM_OP_COPY ||
+		 lease_verified(op->inband.source.lease, fragment->verify_source)));
+}
+
+/* An operation that ends removes its other fragments from the list, so each step looks at the
+ * first entry. */
+static void refused_fragments_resolve(struct rmem_queue *queue)
+{
+	struct list due = LIST_INIT(due);
+	struct fragment *fragment;
+
+	list_splice(&due, &queue->table.refused);
+	while ((fragment = list_first(&due, struct fragment, node))) {
+		if (refusal_answered(fragment)) {
+			refused_fragment_resolve(queue, fragment);
+			continue;
+		}
+		list_remove(&fragment->node);
+		list_append(&queue->table.refused, &fragment->node);
+	}
+}
+
+/* The server's end of the lost connection is closed, or its state cannot be known. */
+static void lost_fragment_resolve(struct rmem_queue *queue, struct fragment *fragment,
+				  int peer_end)
+{
+	struct op *op = fragment->op;
+
+	if (peer_end == PEER_END_UNKNOWN) {
+		/* the server could not be asked to close its end, perhaps as the session ended */
+		if (session_usable(queue->session, queue->now_ns) == -ESTALE)
+			complete_failed(queue, op, -ESTALE, "the session has ended");
+		else
+			complete_failed(queue, op, -ECONNRESET, "its channel died");
+		return;
+	}
+	/* a device may report a refusal as a lost connection: get new rkeys */
+	if (fragment->losses > 1)
+		(void)lease_verify(op->todo.lease);
+	list_remove(&fragment->node);
+	fragment_requeue(&queue->table, fragment, false);
+}
+
+static void lost_fragments_resolve(struct rmem_queue *queue)
+{
+	struct list due = LIST_INIT(due);
+	struct fragment *fragment;
+
+	list_splice(&due, &queue->table.lost);
+	while ((fragment = list_first(&due, struct fragment, node))) {
+		int peer_end = atomic_load_explicit(&fragment->channel->peer_end,
+						    memory_order_acquire);
+
+		if (peer_end != PEER_END_OPEN) {
+			lost_fragment_resolve(queue, fragment, peer_end);
+			continue;
+		}
+		list_remove(&fragment->node);
+		list_append(&queue->table.lost, &fragment->node);
+	}
+}
+
+void complete_retry(struct rmem_queue *queue)
+{
+	refused_fragments_resolve(queue);
+	lost_fragments_resolve(queue);
+}
+
+/* ---- cancelling and time-outs ---- */
 
 void complete_waiting(struct rmem_queue *queue, int err, const char *why)
 {
@@ -427,8 +495,7 @@ void complete_waiting(struct rmem_queue *queue, int err, const char *why)
 
 		if (op->state == OP_PENDING ||
 		    (op->state == OP_POSTED && op->fragments > op->in_flight)) {
-			complete_error(queue, op, err, why, 0);
-			complete_check(queue, op);
+			complete_failed(queue, op, err, why);
 		}
 	}
 }
@@ -445,13 +512,13 @@ static bool channel_carries(const struct rmem_queue *queue,
 	return false;
 }
 
-void complete_verdict(struct rmem_queue *queue, struct op *op, int verdict)
+void complete_given_up(struct rmem_queue *queue, struct op *op, int reason)
 {
-	if (op->end.verdict == 0)
-		op->end.verdict = verdict;
-	op_unfold(op);
-	op_ground(queue, op);
-	/* it may still be under way on the wire, and its memory in use */
+	if (op->end.given_up == 0)
+		op->end.given_up = reason;
+	op_fragment_fill(op);
+	op_cut_end(queue, op);
+	/* a fragment on the wire may still use the operation's memory */
 	for (unsigned i = 0; op->in_flight > 0 && i < queue->channels.n; i++)
 		if (queue->channels.sides[i].live &&
 		    channel_carries(queue, &queue->channels.sides[i], op))
@@ -459,8 +526,9 @@ void complete_verdict(struct rmem_queue *queue, struct op *op, int verdict)
 	complete_check(queue, op);
 }
 
-/* A device that is gone gives nothing back. */
-static uint64_t flushes_end(struct rmem_queue *queue, uint64_t now_ns)
+/* Free connections that the device, perhaps removed, has not flushed in time.  Returns the earliest
+ * flush_ns of the others. */
+static uint64_t unflushed_channels_lose(struct rmem_queue *queue, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX;
 
@@ -486,21 +554,21 @@ void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns)
 		struct op *op = &queue->table.ops[i];
 
 		if ((op->state != OP_PENDING && op->state != OP_POSTED) ||
-		    op->end.verdict)
+		    op->end.given_up)
 			continue;
 		if (op->deadline_ns <= now_ns)
-			complete_verdict(queue, op, -ETIMEDOUT);
+			complete_given_up(queue, op, -ETIMEDOUT);
 		else if (op->deadline_ns < next)
 			next = op->deadline_ns;
 	}
-	/* a verdict may have cost a channel just now */
-	flush = flushes_end(queue, now_ns);
+	/* after giving up operations, which aborts connections */
+	flush = unflushed_channels_lose(queue, now_ns);
 	queue->next_deadline_ns = flush < next ? flush : next;
 }
 
-/* ---- taking all others ---- */
+/* ---- moving completed operations into the reaper ---- */
 
-static const char *verdict_text(const struct rmem_queue *queue, int status)
+static const char *given_up_text(const struct rmem_queue *queue, int status)
 {
 	if (status != -ETIMEDOUT)
 		return status == -ECANCELED ? "it was cancelled" : NULL;
@@ -509,29 +577,29 @@ static const char *verdict_text(const struct rmem_queue *queue, int status)
 		       : "its time was over";
 }
 
-/* As rmem.h has it: Linux has another name for the same number. */
+/* rmem.h documents ENOTSUP; the C library names this number EOPNOTSUPP. */
 static const char *error_name(int err)
 {
 	return err == ENOTSUP ? "ENOTSUP" : strerrorname_np(err);
 }
 
-static void error_keep(struct rmem_queue *queue, const struct op *op)
+static void error_store(struct rmem_queue *queue, const struct op *op)
 {
 	char vendor[32] = "", range[96] = "";
 	bool unknown = (opcode_is_atomic(op->todo.opcode) ||
 			op->todo.opcode == RMEM_OP_WRITE_NOTIFY) &&
 		       op->unknown;
-	const char *words = op->end.why;
+	const char *reason = op->end.why;
 
-	if (op->end.verdict == op->end.status)
-		words = verdict_text(queue, op->end.status);
-	if (!words)
-		words = strerrordesc_np(-op->end.status);
+	if (op->end.given_up == op->end.status)
+		reason = given_up_text(queue, op->end.status);
+	if (!reason)
+		reason = strerrordesc_np(-op->end.status);
 
 	if (op->end.vendor)
 		(void)snprintf(vendor, sizeof(vendor), " (vendor error 0x%x)",
 			       op->end.vendor);
-	/* a ping is of no range */
+	/* a ping has no range */
 	if (op->todo.opcode != RMEM_OP_PING)
 		(void)snprintf(range, sizeof(range),
 			       " of %" PRIu64 " bytes at offset %" PRIu64
@@ -539,7 +607,8 @@ static void error_keep(struct rmem_queue *queue, const struct op *op)
 			       op->todo.bytes, op->todo.offset, op->todo.lease->id);
 	(void)snprintf(queue->error, sizeof(queue->error), "%s%s at %s: %s%s%s: %s",
 		       op_kinds[op->todo.opcode].text, range, queue->session->server,
-		       words, vendor, unknown ? "; whether it was done is unknown" : "",
+		       reason, vendor,
+		       unknown ? "; whether it was done is unknown" : "",
 		       error_name(-op->end.status));
 }
 
@@ -548,7 +617,7 @@ void reap_done(struct reaper *reaper)
 	struct rmem_queue *queue = reaper->queue;
 
 	while (reaper->next < reaper->end && queue->table.n_done > 0) {
-		struct op *op = optable_done_take(&queue->table);
+		struct op *op = optable_done_pop(&queue->table);
 
 		*reaper->next = (struct rmem_completion){
 			.cookie = op->todo.cookie,
@@ -557,13 +626,12 @@ void reap_done(struct reaper *reaper)
 			.bytes = op->todo.bytes,
 		};
 		if (op->end.status)
-			error_keep(queue, op);
-		if (!inflight_same(reaper, op))
-			inflight_switch(reaper, op);
-		took(reaper, 1);
+			error_store(queue, op);
+		reaper->next++;
+		inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
 		vec_leave(op);
 		inband_leave(op);
 		op->end = (struct op_end){ 0 };
-		optable_give(&queue->table, op);
+		optable_release(&queue->table, op);
 	}
 }

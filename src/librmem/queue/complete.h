@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How operations end: completions, refusals, errors, verdicts.
+/* Completes operations after completions, refusals, errors and time-outs; and posts fragments
+ * again.
+ *
  * Threads: [owner of the queue]. */
 #ifndef LIBRMEM_QUEUE_COMPLETE_H
 #define LIBRMEM_QUEUE_COMPLETE_H
@@ -7,55 +9,70 @@
 #include "base/rare.h"
 #include "librmem/queue/queue.h"
 
-/* Takes complete operations out of the queue, into the caller's array. */
+/* Moves complete operations out of the queue, into the caller's array. */
 struct reaper {
 	struct rmem_queue *queue;
 	struct rmem_completion *next, *end;
-	/* a run of completions that is still to be counted */
-	struct inflight *inflight;
-	struct rmem_lease *lease;
-	struct rmem_buffer *buffer;
-	unsigned n_run;
 };
 
-/* The first error of an operation; nothing more of it is cut. */
+/* Record an error of an operation, unless it has one, and cut no more fragments of it. */
 void complete_error(struct rmem_queue *queue, struct op *op, int err, const char *why,
 		    uint32_t vendor);
-/* Complete it if nothing of it is on a channel and there is nothing left to do, or no
- * sense in doing it. */
+/* complete_error(), then complete_check(), for an operation that fails on this host. */
+void complete_failed(struct rmem_queue *queue, struct op *op, int err, const char *why);
+/* Complete the operation if none of its fragments is on a connection, and all are done or the
+ * operation has failed. */
 void complete_check(struct rmem_queue *queue, struct op *op);
-/* It was started and there is nothing to be cut. */
-void complete_nothing(struct rmem_queue *queue, struct op *op);
-/* It is complete without a fragment. */
+/* Complete a started operation that has no bytes, or send its message. */
+void complete_without_bytes(struct rmem_queue *queue, struct op *op);
+/* Complete an operation that has no fragment. */
 void complete_done(struct rmem_queue *queue, struct op *op, int status);
 
-/* A fragment was refused: it waits for what the server says of its lease. */
+/* Let a fragment on no connection wait until its lease was attached again: the server has refused
+ * the access, or the attachment has no rkey for the channel's endpoint (PICK_NO_KEY). */
 void complete_refused(struct rmem_queue *queue, struct fragment *fragment);
-/* Nothing more goes through the channel in this channel. */
+/* Post again, or end, refused fragments whose lease was attached again, and lost fragments whose
+ * connection is closed at the server. */
+void complete_retry(struct rmem_queue *queue);
+/* Abort the channel's connection: nothing more is posted to it. */
 RARE void complete_kill(struct rmem_queue *queue, struct send_side *side);
-/* Take the fabric's completions, whole operations into the reaper (NULL: none) at once. */
+/* Poll the fabric's completions.  Operations on the fast path go into the reaper (NULL: none). */
 void complete_completions(struct rmem_queue *queue, struct reaper *reaper);
-/* The same for n completions of a domain that are in queue->wcs; < 0: there will be none. */
-void complete_taken(struct rmem_queue *queue, unsigned domain, int n,
-		    struct reaper *reaper);
-/* Free the channels that are dead and have nothing outstanding, ask for others. */
+/* Process n completions of a domain in queue->wcs; n < 0: the completion queue is broken. */
+void complete_wcs(struct rmem_queue *queue, unsigned domain, int n,
+		  struct reaper *reaper);
+/* Free the dead connections on which nothing is outstanding; the session then opens new ones. */
 void complete_dead(struct rmem_queue *queue);
-/* All that is not on a channel ends in `err`. */
+/* Complete with `err` the operations of which some bytes are on no connection. */
 void complete_waiting(struct rmem_queue *queue, int err, const char *why);
-/* An operation is over, before its time or because of it. */
-void complete_verdict(struct rmem_queue *queue, struct op *op, int verdict);
-/* Pass verdicts on what is overdue, and give up what dead channels do not give back. */
+/* Give up an operation; `reason` is its result: -ECANCELED or -ETIMEDOUT. */
+void complete_given_up(struct rmem_queue *queue, struct op *op, int reason);
+/* Give up overdue operations, and fragments that dead connections do not flush in time. */
 void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
 
-/* Take those that are complete in the table. */
-void reap_done(struct reaper *reaper);
-
-/* Count what was taken; done by the caller that made it, before it looks at the completions. */
-static inline void reap_end(struct reaper *reaper)
+/* Complete the only outstanding operation from its completion; inlined into rmem_poll() and the
+ * synchronous calls.  False: the operation failed, or its fragment is not implicit. */
+static inline bool complete_single(struct rmem_queue *queue, const struct fabric_wc *wc,
+				   struct rmem_completion *ret_completion)
 {
-	if (reaper->n_run > 0)
-		inflight_end(reaper->inflight, reaper->lease, reaper->buffer,
-			     reaper->n_run);
+	struct send_side *side = wc->owner;
+	struct op *op = side->fragments[side->first]->op;
+
+	if (wc->status != 0 || !op->implicit_fragment)
+		return false;
+	side->proven = true;
+	(void)channel_set_pop(&queue->channels, side);
+	ret_completion->cookie = op->todo.cookie;
+	ret_completion->status = 0;
+	ret_completion->vendor = 0;
+	ret_completion->bytes = op->todo.bytes;
+	inflight_end(op->inflight, op->todo.lease, op->todo.buffer, 1);
+	queue->active--;
+	optable_release(&queue->table, op);
+	return true;
 }
+
+/* Move the operations of the list `done` into the reaper's array. */
+void reap_done(struct reaper *reaper);
 
 #endif

@@ -9,9 +9,9 @@
 static int channel_able(const struct rmem_queue *queue, const struct channel *channel,
 			enum fabric_capability capability)
 {
-	const struct domain_set *domains = &queue->session->domains;
+	const struct domain_set *domains = queue->session->domains;
 
-	/* one that is away is not asked, but waited for */
+	/* a domain that is away is waited for, without a check */
 	if (!queue->cqs[channel->domain])
 		return 0;
 	return queue->ops->domain_supports(domains->domains[channel->domain].fabric,
@@ -43,7 +43,8 @@ unsigned endpoints_able(const struct rmem_queue *queue, unsigned among,
 	return endpoints;
 }
 
-/* Have the server asked, unless it is already.  False: the queue leads to none of these. */
+/* Ask the server for the atomic device, unless a queue has asked.  False: the queue has no capable
+ * channel to `among`. */
 static bool atomic_device_want(struct rmem_queue *queue, struct rmem_lease *lease,
 			       unsigned among)
 {
@@ -67,21 +68,21 @@ int endpoints_atomic(struct rmem_queue *queue, struct rmem_lease *lease, unsigne
 	int state = atomic_load_explicit(&atomic_device->state, memory_order_acquire);
 	unsigned endpoints;
 
-	if (state == HOME_UNKNOWN) {
+	if (state == ATOMIC_DEVICE_UNKNOWN) {
 		*ret_why = "its memory is not lent through a device with atomics that "
 			   "this queue has a channel to";
 		return atomic_device_want(queue, lease, among) ? -EAGAIN : -ENOTSUP;
 	}
-	/* those that wait for these news go first */
+	/* atomics that wait for this answer go first */
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
 		return -EAGAIN;
 	*ret_why = atomic_device->text;
-	if (state == HOME_REFUSED)
+	if (state == ATOMIC_DEVICE_REFUSED)
 		return atomic_device->err;
 	if (atomic_device->endpoints && !(atomic_device->endpoints & among)) {
 		*ret_why =
 			"this part of the lease is not lent through the device that is "
-			"its atomic home";
+			"its atomic device";
 		return -ENOTSUP;
 	}
 	endpoints = endpoints_able(queue, atomic_device->endpoints & among,

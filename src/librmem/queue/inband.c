@@ -14,9 +14,9 @@
 
 /* ---- pings ---- */
 
-/* See that the queue has a lease that pings are of: one byte, reached through all
+/* Create the queue's placeholder lease, if there is none: one byte, reached through all
  * endpoints. */
-static int nowhere_find(struct rmem_queue *queue)
+static int nowhere_ensure(struct rmem_queue *queue)
 {
 	struct rmem_lease *lease;
 	struct attachment *att;
@@ -45,7 +45,7 @@ void inband_nowhere_free(struct rmem_lease *lease)
 {
 	if (!lease)
 		return;
-	attachment_free(atomic_load(&lease->attachment));
+	attachment_free(lease_attachment(lease));
 	free(lease);
 }
 
@@ -74,10 +74,10 @@ int inband_able(struct rmem_queue *queue, const struct rmem_op *todo)
 	err = endpoints_check(queue, FABRIC_CAN_INBAND);
 	if (err)
 		return err_prefix(err, "rmem_submit");
-	return todo->opcode == RMEM_OP_PING ? nowhere_find(queue) : 0;
+	return todo->opcode == RMEM_OP_PING ? nowhere_ensure(queue) : 0;
 }
 
-void inband_take(struct rmem_queue *queue, struct op *op, const struct rmem_op *todo)
+void inband_prepare(struct rmem_queue *queue, struct op *op, const struct rmem_op *todo)
 {
 	switch (todo->opcode) {
 	case RMEM_OP_FILL:
@@ -91,7 +91,7 @@ void inband_take(struct rmem_queue *queue, struct op *op, const struct rmem_op *
 		op->todo.lease = queue->nowhere;
 		op->todo.offset = 0;
 		op->todo.bytes = 0;
-		op->end.left = 0;
+		op->end.uncut_bytes = 0;
 		op->inband.message = true;
 		break;
 	case RMEM_OP_WRITE_NOTIFY:
@@ -111,10 +111,9 @@ void inband_leave(const struct op *op)
 
 /* ---- starting ---- */
 
-static const struct attachment *source_table(const struct op *op)
+static const struct attachment *source_attachment(const struct op *op)
 {
-	return atomic_load_explicit(&op->inband.source.lease->attachment,
-				    memory_order_acquire);
+	return lease_attachment(op->inband.source.lease);
 }
 
 static bool ranges_overlap(const struct op *op)
@@ -130,7 +129,7 @@ static bool ranges_overlap(const struct op *op)
 static int copy_check(const struct op *op, const char **ret_why)
 {
 	const struct rmem_place *source = &op->inband.source;
-	uint64_t bytes = source_table(op)->bytes;
+	uint64_t bytes = source_attachment(op)->bytes;
 
 	if (lease_ended(source->lease)) {
 		*ret_why = "the source's lease has ended";
@@ -144,7 +143,7 @@ static int copy_check(const struct op *op, const char **ret_why)
 		*ret_why = "the source's lease may not be read";
 		return -EACCES;
 	}
-	/* its fragments are done in any order, and perhaps twice */
+	/* fragments are done in any order, and perhaps twice */
 	if (ranges_overlap(op)) {
 		*ret_why = "it overlaps its source";
 		return -EINVAL;
@@ -154,8 +153,7 @@ static int copy_check(const struct op *op, const char **ret_why)
 
 int inband_check(const struct op *op, const char **ret_why)
 {
-	const struct attachment *att =
-		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+	const struct attachment *att = lease_attachment(op->todo.lease);
 
 	if (op->todo.opcode == RMEM_OP_COPY)
 		return copy_check(op, ret_why);
@@ -178,15 +176,15 @@ void inband_start(const struct rmem_queue *queue, struct op *op)
 	if (opcode_is_remote(op->todo.opcode) &&
 	    op->fragment_max > FABRIC_INBAND_BYTES_MAX)
 		op->fragment_max = FABRIC_INBAND_BYTES_MAX;
-	/* that of no bytes, to which those of the fragments are added */
+	/* the CRC of no bytes; inband_done() adds the fragments' CRCs */
 	if (op->todo.opcode == RMEM_OP_CRC)
 		memcpy(op->todo.addr, &none, sizeof(none));
 }
 
 /* ---- fragments ---- */
 
-/* Where the source lies of what is `offset` into the operation.  False: nowhere, it was made
- * shorter. */
+/* The segment and offset of the source for the part of the operation at `offset`.  False: the
+ * source was made shorter. */
 static bool source_find(const struct op *op, const struct attachment *att,
 			uint64_t offset, unsigned *ret_segment, uint64_t *ret_within)
 {
@@ -207,13 +205,13 @@ uint64_t inband_span(const struct op *op, uint64_t offset)
 
 	if (op->todo.opcode != RMEM_OP_COPY)
 		return UINT64_MAX;
-	att = source_table(op);
+	att = source_attachment(op);
 	if (!source_find(op, att, offset, &segment, &within))
 		return 0;
 	return att->ends[segment] - (op->inband.source.offset + offset);
 }
 
-/* The keys that a request needs are there. */
+/* Whether the rkeys for a request are present. */
 static bool channel_has_keys(const struct send_side *side, const struct op *op,
 			     uint64_t offset, const struct attachment *att,
 			     unsigned segment)
@@ -226,7 +224,7 @@ static bool channel_has_keys(const struct send_side *side, const struct op *op,
 		return false;
 	if (op->todo.opcode != RMEM_OP_COPY)
 		return true;
-	source = source_table(op);
+	source = source_attachment(op);
 	return source_find(op, source, offset, &source_segment, &within) &&
 	       source->keys[source_segment][side->endpoint].present;
 }
@@ -239,7 +237,7 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 	struct channel_set *set = &queue->channels;
 	bool keyed = false, any = false;
 
-	if (!(endpoints & queue->endpoints))
+	if (!(endpoints & queue->table.endpoints))
 		return PICK_NEVER;
 	for (unsigned i = 0; i < set->n; i++) {
 		struct send_side *side = channel_set_next(set);
@@ -259,7 +257,7 @@ enum pick inband_pick(struct rmem_queue *queue, const struct op *op, uint64_t of
 	return any && !keyed ? PICK_NO_KEY : PICK_WAIT;
 }
 
-/* As the pattern goes on where the fragment begins. */
+/* The pattern rotated to the fragment's offset. */
 static uint64_t pattern_at(uint64_t pattern, uint64_t offset)
 {
 	unsigned char raw[8], turned[8];
@@ -272,7 +270,7 @@ static uint64_t pattern_at(uint64_t pattern, uint64_t offset)
 	return result;
 }
 
-/* False: its source was made shorter. */
+/* False: the source was made shorter. */
 static bool request_make(const struct fragment *fragment, const struct send_side *side,
 			 struct fabric_inband_request *request)
 {
@@ -288,7 +286,7 @@ static bool request_make(const struct fragment *fragment, const struct send_side
 		request->value = op->inband.value;
 	if (op->todo.opcode != RMEM_OP_COPY)
 		return true;
-	source = source_table(op);
+	source = source_attachment(op);
 	if (!source_find(op, source, fragment->offset, &segment, &within) ||
 	    source->ends[segment] - attachment_start(source, segment) - within <
 		    fragment->bytes)
@@ -303,7 +301,7 @@ int inband_put(struct rmem_queue *queue, struct fragment *fragment,
 {
 	const struct op *op = fragment->op;
 	const struct attachment_key *key = &att->keys[segment][side->endpoint];
-	const struct fabric_batch run = {
+	const struct fabric_batch common = {
 		.opcode = op->todo.opcode == RMEM_OP_WRITE_NOTIFY
 				  ? FABRIC_NOTIFY
 				  : op_kinds[op->todo.opcode].carried,
@@ -317,14 +315,14 @@ int inband_put(struct rmem_queue *queue, struct fragment *fragment,
 		.bytes = fragment->bytes,
 	};
 	struct fabric_inband_request request;
-	int taken;
+	int result;
 
 	if (!request_make(fragment, side, &request))
 		return -ESTALE;
-	taken = queue->ops->prepare_inband(side->fabric, &run, &part, &request);
-	if (taken == 1)
+	result = queue->ops->prepare_inband(side->fabric, &common, &part, &request);
+	if (result == 1)
 		side->requests++;
-	return taken;
+	return result;
 }
 
 void inband_done(struct fragment *fragment)
@@ -335,25 +333,25 @@ void inband_done(struct fragment *fragment)
 
 	if (op->todo.opcode != RMEM_OP_CRC)
 		return;
-	/* the whole's is the sum of what the fragments' become with zeros behind them */
+	/* the CRC of the range is the XOR of the fragments' CRCs, each extended by the zeros
+	 * behind */
 	memcpy(&sum, op->todo.addr, sizeof(sum));
-	sum ^= crc32c_join(fragment->answer, 0, behind);
+	sum ^= crc32c_combine(fragment->answer, 0, behind);
 	memcpy(op->todo.addr, &sum, sizeof(sum));
 }
 
 void inband_message(struct rmem_queue *queue, struct op *op)
 {
 	struct fragment *fragment = &op->own;
-	const struct attachment *att =
-		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+	const struct attachment *att = lease_attachment(op->todo.lease);
 
 	op->inband.message = false;
 	*fragment = (struct fragment){ .op = op };
-	/* an empty one may stand behind the last byte */
+	/* an empty range may begin behind the last byte */
 	if (op->todo.offset == att->bytes)
 		op->todo.offset--;
 	op->fragments++;
-	fragment_again(&queue->table, fragment);
+	fragment_requeue(&queue->table, fragment, false);
 }
 
 bool inband_stale(const struct op *op)

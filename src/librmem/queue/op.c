@@ -26,14 +26,16 @@ const struct op_kind op_kinds[] = {
 static void lists_start(struct optable *table)
 {
 	list_init(&table->pending);
+	list_init(&table->done);
+	list_init(&table->await_atomic_device);
 	list_init(&table->stalled);
 	for (unsigned i = 0; i < WAIT_KINDS * table->n_sets; i++) {
 		list_init(&table->wait_lists[i].node);
-		list_init(&table->wait_lists[i].again);
+		list_init(&table->wait_lists[i].reposts);
 		list_init(&table->wait_lists[i].ops);
 	}
 	list_init(&table->free_fragments);
-	list_init(&table->doubt);
+	list_init(&table->refused);
 	list_init(&table->lost);
 	for (unsigned i = 0; i < table->n_ops; i++) {
 		struct op *op = &table->ops[i];
@@ -41,7 +43,7 @@ static void lists_start(struct optable *table)
 		list_init(&op->node);
 		op->own.op = op;
 		list_init(&op->own.node);
-		optable_give(table, op);
+		optable_release(table, op);
 	}
 	for (unsigned i = 0; i < table->n_shared; i++)
 		list_append(&table->free_fragments, &table->fragments[i].node);
@@ -61,14 +63,12 @@ int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
 		.ops = calloc(n_ops, sizeof(*table->ops)),
 		.fragments = calloc(n_shared, sizeof(*table->fragments)),
 		.free = calloc(n_ops, sizeof(struct op *)),
-		.done = calloc(n_ops, sizeof(struct op *)),
 		.endpoints = endpoints,
 		.n_sets = n_sets,
 		.wait_lists =
 			calloc((size_t)WAIT_KINDS * n_sets, sizeof(*table->wait_lists)),
 	};
-	if (!table->ops || !table->fragments || !table->free || !table->done ||
-	    !table->wait_lists) {
+	if (!table->ops || !table->fragments || !table->free || !table->wait_lists) {
 		optable_destroy(table);
 		return err_set(-ENOMEM, "no memory for %u operations", n_ops);
 	}
@@ -80,7 +80,6 @@ int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
 void optable_destroy(struct optable *table)
 {
 	free(table->wait_lists);
-	free(table->done);
 	free(table->free);
 	free(table->ops);
 	free(table->fragments);
@@ -92,13 +91,12 @@ static void wait_list_stall(struct optable *table, struct wait_list *list)
 		list_append(&table->stalled, &list->node);
 }
 
-/* What is there in a lease is lent through these. */
+/* Bit mask of the endpoints that lend the segment at the lease offset `at`. */
 static unsigned place_reach(const struct rmem_lease *lease, uint64_t at)
 {
-	const struct attachment *att =
-		atomic_load_explicit(&lease->attachment, memory_order_acquire);
+	const struct attachment *att = lease_attachment(lease);
 
-	/* behind the end there is nothing to wait for */
+	/* an offset behind the end waits for no endpoint */
 	if (!att->bound || at >= att->bytes)
 		return ~0u;
 	return att->endpoints[attachment_segment(att, at)];
@@ -111,6 +109,9 @@ unsigned op_reach(const struct op *op, uint64_t offset)
 	if (op->todo.opcode == RMEM_OP_COPY)
 		reach &= place_reach(op->inband.source.lease,
 				     op->inband.source.offset + offset);
+	/* 0: the atomic device is not known yet */
+	if (opcode_is_atomic(op->todo.opcode) && op->endpoints)
+		reach &= op->endpoints;
 	return reach;
 }
 
@@ -120,33 +121,17 @@ struct wait_list *op_wait_list(const struct optable *table, const struct op *op,
 	return optable_wait_list(table, kind, op_reach(op, offset) & table->endpoints);
 }
 
-/* The list of what is on no channel, and is cut already. */
-static struct wait_list *fragment_wait_list(struct optable *table,
-					    const struct fragment *fragment)
+void fragment_requeue(struct optable *table, struct fragment *fragment, bool ahead)
 {
-	const struct op *op = fragment->op;
-	struct wait_list *list;
+	enum wait_kind kind = opcode_is_atomic(fragment->op->todo.opcode) ? WAIT_ATOMIC
+			      : fragment_is_request(fragment)             ? WAIT_REQUEST
+									  : WAIT_PLAIN;
+	struct wait_list *list =
+		op_wait_list(table, fragment->op, fragment->offset, kind);
 
-	if (opcode_is_atomic(op->todo.opcode))
-		list = optable_wait_list(table, WAIT_ATOMIC, op->endpoints);
-	else
-		list = op_wait_list(table, op, fragment->offset,
-				    fragment_is_request(fragment) ? WAIT_REQUEST
-								  : WAIT_PLAIN);
+	fragment->state = FRAGMENT_RETRY;
 	wait_list_stall(table, list);
-	return list;
-}
-
-void fragment_again(struct optable *table, struct fragment *fragment)
-{
-	fragment->state = FRAGMENT_RETRY;
-	list_append(&fragment_wait_list(table, fragment)->again, &fragment->node);
-}
-
-void fragment_again_first(struct optable *table, struct fragment *fragment)
-{
-	fragment->state = FRAGMENT_RETRY;
-	list_prepend(&fragment_wait_list(table, fragment)->again, &fragment->node);
+	list_append(ahead ? list->reposts.next : &list->reposts, &fragment->node);
 }
 
 void op_wait(struct optable *table, struct op *op, struct wait_list *list)
@@ -160,6 +145,6 @@ void fragment_wait(struct optable *table, struct fragment *fragment,
 		   struct wait_list *list)
 {
 	list_remove(&fragment->node);
-	list_append(&list->again, &fragment->node);
+	list_append(&list->reposts, &fragment->node);
 	wait_list_stall(table, list);
 }

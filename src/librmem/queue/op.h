@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The operations of a queue and the fragments they are cut into: two tables whose sizes are
- * fixed when the queue is made.  Threads: [owner of the queue]. */
+/* The operations of a queue and the fragments they are cut into: two tables of fixed size.
+ *
+ * Threads: [owner of the queue]. */
 #ifndef LIBRMEM_QUEUE_OP_H
 #define LIBRMEM_QUEUE_OP_H
 
@@ -19,60 +20,61 @@
 
 enum op_state {
 	OP_FREE,
-	OP_PENDING, /* not all of it is cut */
-	OP_POSTED,  /* nothing more will be cut */
-	OP_DONE,    /* complete, the caller has not taken it yet */
+	OP_PENDING, /* not all of the operation is cut into fragments */
+	OP_POSTED,  /* all of the operation is cut */
+	OP_DONE,    /* complete, but not polled by the caller */
 };
 
 enum fragment_state {
 	FRAGMENT_FREE,
-	FRAGMENT_POSTED, /* on a channel, or put there */
-	/* on no channel: */
-	FRAGMENT_RETRY,   /* was not posted: goes to another channel */
-	FRAGMENT_REFUSED, /* was refused: waits for what the server says of the lease */
-	FRAGMENT_LOST, /* its channel died: waits until the server's end of that is dead */
+	FRAGMENT_POSTED, /* on a connection's ring, perhaps not posted yet */
+	/* in the following states the fragment is on no connection */
+	FRAGMENT_RETRY, /* waits in a wait list to be posted */
+	/* waits in the list `refused` until the lease was attached again */
+	FRAGMENT_REFUSED,
+	/* waits in the list `lost` until the server has closed its end of the connection */
+	FRAGMENT_LOST,
 };
 
 struct fragment {
-	struct list node; /* free, in a list, in doubt or lost */
+	struct list node; /* in free_fragments, a wait list, `refused` or `lost` */
 	struct op *op;
-	const struct attachment *att; /* whose keys it was posted with */
-	struct channel *channel;      /* that it was lost with */
-	/* all but `verify` are 0 in a free fragment, and stay so while its operation is
-	 * whole */
+	const struct attachment *att; /* the rkeys it was posted with */
+	struct channel *channel;      /* of the lost connection */
+	/* members from here on, but `verify`, are 0 in a free fragment and in an implicit one */
 	enum fragment_state state;
 	uint32_t bytes;
 	uint64_t offset;      /* into the operation, bytes */
 	unsigned char *chunk; /* of the bounce buffer; NULL: none */
-	bool bounces;         /* has one while it is on a channel */
+	bool bounces;         /* needs a chunk while it is on a connection */
 	uint8_t refusals, losses;
-	unsigned verify; /* what lease_verify() gave when it came into doubt */
+	unsigned verify; /* result of lease_verify(), when refused */
 	union {
-		unsigned verify_source; /* of a copy: likewise */
-		uint32_t answer;        /* to a request */
+		unsigned verify_source; /* of a copy: result for the source's lease */
+		uint32_t answer;        /* to an in-band request */
 	};
 };
 
-/* All 0 in a free operation, and in one that is whole. */
+/* How an operation ended.  All 0 in a free operation, and while its fragment is implicit. */
 struct op_end {
-	uint64_t left;   /* bytes not cut yet */
-	int verdict;     /* -ETIMEDOUT or -ECANCELED was passed; 0: none */
-	int status;      /* the first error; the result when done */
-	const char *why; /* static text with the error */
+	uint64_t uncut_bytes; /* bytes not yet in a fragment */
+	int given_up;         /* -ETIMEDOUT or -ECANCELED; 0: not given up */
+	int status;           /* the first error; final when done */
+	const char *why;      /* static text of the error */
 	uint32_t vendor;
 };
 
-/* The caller's list of local memory, and where it was looked at last. */
+/* The caller's list of local memory, and the entry found by the last search. */
 struct op_vec {
 	const struct rmem_vec *list;
 	unsigned n;
-	unsigned at;    /* an entry, */
-	uint64_t start; /* and the offset of its first byte */
+	unsigned at;    /* index of that entry */
+	uint64_t start; /* offset of that entry's first byte */
 };
 
-/* What an in-band operation works with. */
+/* The operands of an in-band operation. */
 struct op_inband {
-	bool message; /* one is still to be sent, when all else is done */
+	bool message; /* a message is to be sent when all else is done */
 	union {
 		struct rmem_place source;
 		uint64_t pattern;
@@ -81,36 +83,38 @@ struct op_inband {
 };
 
 struct op {
-	struct fragment own; /* its first, or only one */
-	struct list node;    /* while pending: as such, or in a list */
+	struct fragment own; /* the first, or only, fragment */
+	struct list node;    /* in one of the lists of struct optable, or a wait list */
 	struct rmem_op todo;
-	struct inflight *inflight; /* of its lease and buffer; NULL: these count it */
+	/* entry that counts its uses; NULL: lease and buffer do */
+	struct inflight *inflight;
 	uint64_t deadline_ns;
-	uint64_t fragment_max; /* bytes; so that all channels carry it */
+	uint64_t fragment_max; /* limit of bytes, so that all channels have a share */
 	uint8_t state;         /* enum op_state */
 	bool started;
-	bool fence; /* waits for all before it; passed on when it ends without
-			     * starting */
-	bool whole; /* flies as its own fragment, and nothing else is known of it */
-	uint16_t fragments; /* that exist */
-	uint16_t in_flight; /* of them on a channel */
+	/* waits for all operations before it; passed to the next when the operation ends without a
+	 * start */
+	bool fence;
+	/* the only fragment is `own`, and its members are not set: `todo` implies them */
+	bool implicit_fragment;
+	uint16_t fragments; /* number of its fragments */
+	uint16_t in_flight; /* number of its fragments on connections */
 	struct op_end end;
 	/* of an atomic */
 	struct fabric_atomic atomic;
-	unsigned endpoints; /* it, or an in-band one, goes through, a bit each; 0: not
-			     * known yet */
-	bool unknown; /* whether it was done, as its channel died; a notification, too */
-	struct op_vec
-		vec; /* of a vectored one; todo then has neither addr nor buffer */
+	unsigned endpoints; /* bit mask for an atomic or in-band operation */
+	/* of an atomic or notification: its connection was lost, the outcome is unknown */
+	bool unknown;
+	struct op_vec vec; /* vectored: `todo` then has neither addr nor buffer */
 	struct op_inband inband;
 };
 
 struct op_kind {
 	const char *text;
-	enum fabric_opcode carried; /* as what its bytes go, or what it asks for */
-	unsigned rights;            /* that it needs to the lease */
+	enum fabric_opcode carried; /* the fabric's operation */
+	unsigned rights;            /* needed rights to the lease */
 };
-/* By opcode, which is one of those there are. */
+/* Indexed by opcode. */
 extern const struct op_kind op_kinds[];
 
 static inline bool opcode_is_atomic(unsigned opcode)
@@ -123,7 +127,7 @@ static inline bool opcode_is_vectored(unsigned opcode)
 	return opcode == RMEM_OP_READV || opcode == RMEM_OP_WRITEV;
 }
 
-/* The server does it: it has no local memory. */
+/* The server does the operation: there is no local memory. */
 static inline bool opcode_is_remote(unsigned opcode)
 {
 	return opcode >= RMEM_OP_FILL && opcode <= RMEM_OP_PING;
@@ -134,58 +138,59 @@ static inline bool opcode_is_inband(unsigned opcode)
 	return opcode >= RMEM_OP_FILL && opcode <= RMEM_OP_WRITE_NOTIFY;
 }
 
-/* Its bytes go to the server. */
+/* Bytes go from local memory to the server. */
 static inline bool opcode_writes(unsigned opcode)
 {
 	return opcode == RMEM_OP_WRITE || opcode == RMEM_OP_WRITEV ||
 	       opcode == RMEM_OP_WRITE_NOTIFY;
 }
 
-/* Those that wait for the same, so that only the first has to be looked at. */
+/* Fragments and operations that wait for one resource: while the first waits, all others wait. */
 struct wait_list {
-	struct list node;  /* stalled, when it is not empty */
-	struct list again; /* fragments, to be posted once more */
-	struct list ops;   /* started, and not cut whole */
-	bool turn;         /* the operations went last */
+	struct list node;    /* in optable.stalled when the list is not empty */
+	struct list reposts; /* fragments to be posted again */
+	struct list ops;     /* started operations, not cut completely */
+	bool last_was_op; /* the last step tried `ops`, so the next tries `reposts` */
 };
 
-/* Of each kind there is a list for every set of endpoints: what goes through one of two must
- * not wait for the other, nor what goes through either for one. */
+/* A wait list exists for each kind and set of endpoints: operations on memory that one endpoint
+ * lends must not wait for another endpoint, nor hold up operations that both can serve. */
 enum wait_kind {
-	WAIT_PLAIN,   /* for a credit */
-	WAIT_SCARCE,  /* came from there for want of a fragment, or a bounce chunk */
-	WAIT_REQUEST, /* for a channel that takes another request */
-	/* for a credit, where the atomics of the lease are done; with the empty set: to be
-	 * told where that is, for news */
-	WAIT_ATOMIC,
+	WAIT_PLAIN,   /* waits for a credit */
+	WAIT_SCARCE,  /* also waits for a free fragment, or a bounce chunk */
+	WAIT_REQUEST, /* waits for a channel that can carry one more in-band request */
+	WAIT_ATOMIC,  /* waits for a credit; steps in turn with WAIT_PLAIN */
 	WAIT_KINDS,
 };
 
 struct optable {
 	unsigned n_ops, n_shared;
 	struct op *ops;
-	struct fragment
-		*fragments; /* those that are shared by operations that are cut */
-	struct op **free;   /* a stack */
+	struct fragment *fragments; /* n_shared fragments for operations that are cut */
+	struct op **free;           /* stack of the n_free free operations */
 	unsigned n_free;
-	struct op **done; /* a ring of n_ops, not taken by the caller yet */
-	unsigned first_done, n_done;
-	struct list pending;          /* ops, not started, as they were submitted */
-	unsigned endpoints;           /* that the channels lead to, a bit each */
-	struct list stalled;          /* wait_lists, the one whose turn it is first */
-	unsigned n_sets;              /* of endpoints, by their bits */
+	struct list done; /* the n_done operations in state OP_DONE */
+	unsigned n_done;
+	/* operations that were not started, in submission order */
+	struct list pending;
+	/* atomics that wait until their atomic device is known */
+	struct list await_atomic_device;
+	unsigned endpoints; /* bit mask of the channels' endpoints */
+	/* wait lists that are not empty, in order of their turns */
+	struct list stalled;
+	unsigned n_sets;              /* number of sets of endpoints */
 	struct wait_list *wait_lists; /* WAIT_KINDS times n_sets */
-	struct wait_list *plain;      /* of them, that of what any channel takes */
-	struct list free_fragments, doubt, lost; /* fragments; free: shared ones */
+	struct wait_list *plain;      /* of wait_lists: WAIT_PLAIN for all endpoints */
+	struct list free_fragments, refused, lost; /* lists of fragments */
 };
 
-/* With n_shared fragments for operations that are cut, and channels that lead to these
- * `endpoints`, a bit each.  -ENOMEM. */
+/* Create a table with n_shared fragments for operations that are cut, and for channels that lead to
+ * `endpoints`, a bit mask.  -ENOMEM. */
 int optable_create(unsigned n_ops, unsigned n_shared, unsigned endpoints,
 		   struct optable *ret_table);
 void optable_destroy(struct optable *table);
 
-/* The fragment is a request. */
+/* The fragment is an in-band request. */
 static inline bool fragment_is_request(const struct fragment *fragment)
 {
 	return opcode_is_remote(fragment->op->todo.opcode) ||
@@ -193,7 +198,7 @@ static inline bool fragment_is_request(const struct fragment *fragment)
 		fragment->bytes == 0);
 }
 
-/* The fragment must not be done twice. */
+/* The server must not execute the fragment twice. */
 static inline bool fragment_is_once(const struct fragment *fragment)
 {
 	return opcode_is_atomic(fragment->op->todo.opcode) ||
@@ -206,32 +211,36 @@ static inline bool fragment_waits(const struct fragment *fragment)
 	return fragment->state > FRAGMENT_POSTED;
 }
 
-/* The endpoints that what lies `offset` into it is lent through, a bit each; of a copy, both
- * ends of it. */
+/* Bit mask of the endpoints for the part of the operation at `offset`: those that lend the part; of
+ * a copy, both ranges; of an atomic, those of its atomic device. */
 unsigned op_reach(const struct op *op, uint64_t offset);
-/* The list of a kind for what goes through one of these endpoints, all of them the table's. */
+/* The wait list of a kind and a set of endpoints, a subset of the table's. */
 static inline struct wait_list *
 optable_wait_list(const struct optable *table, enum wait_kind kind, unsigned endpoints)
 {
 	return &table->wait_lists[kind * table->n_sets + endpoints];
 }
 
-/* The list of a kind where what lies `offset` into it waits, unless it is an atomic. */
+/* The wait list of a kind for the part of the operation at `offset`. */
 struct wait_list *op_wait_list(const struct optable *table, const struct op *op,
 			       uint64_t offset, enum wait_kind kind);
-/* Let a fragment that is on no channel be posted once more: behind the others of its list, or
- * ahead of them. */
-void fragment_again(struct optable *table, struct fragment *fragment);
-void fragment_again_first(struct optable *table, struct fragment *fragment);
-/* Let an operation wait in a list, behind the others. */
+/* Put a fragment that is on no connection at the end of its wait list; `ahead`: at the front. */
+void fragment_requeue(struct optable *table, struct fragment *fragment, bool ahead);
+/* Put an operation, or a fragment, at the end of a wait list. */
 void op_wait(struct optable *table, struct op *op, struct wait_list *list);
-/* The same for a fragment. */
 void fragment_wait(struct optable *table, struct fragment *fragment,
 		   struct wait_list *list);
+/* The kind of the first wait list of an operation. */
+static inline enum wait_kind op_wait_kind(const struct op *op)
+{
+	if (opcode_is_atomic(op->todo.opcode))
+		return WAIT_ATOMIC;
+	return opcode_is_remote(op->todo.opcode) ? WAIT_REQUEST : WAIT_PLAIN;
+}
 
 static inline bool wait_list_empty(const struct wait_list *list)
 {
-	return list_empty(&list->again) && list_empty(&list->ops);
+	return list_empty(&list->reposts) && list_empty(&list->ops);
 }
 
 static inline void fragment_reset(struct fragment *fragment)
@@ -245,17 +254,17 @@ static inline void fragment_reset(struct fragment *fragment)
 	fragment->losses = 0;
 }
 
-/* From now on the operation is like any other. */
-static inline void op_unfold(struct op *op)
+/* Set the members of an implicit fragment. */
+static inline void op_fragment_fill(struct op *op)
 {
-	if (!op->whole)
+	if (!op->implicit_fragment)
 		return;
-	op->whole = false;
+	op->implicit_fragment = false;
 	op->own.state = FRAGMENT_POSTED;
 	op->own.bytes = (uint32_t)op->todo.bytes;
 }
 
-/* The part of an operation that stands for all of it: it lies there as such. */
+/* An operation as one fabric_op, which is laid out within struct rmem_op. */
 static inline const struct fabric_op *op_part(const struct rmem_op *todo)
 {
 	_Static_assert(offsetof(struct rmem_op, addr) -
@@ -268,12 +277,12 @@ static inline const struct fabric_op *op_part(const struct rmem_op *todo)
 	return (const struct fabric_op *)(const void *)&todo->offset;
 }
 
-static inline struct op *optable_take(struct optable *table)
+static inline struct op *optable_acquire(struct optable *table)
 {
 	return table->free[--table->n_free];
 }
 
-/* A free operation becomes this one, and flies as its own fragment. */
+/* Fill a free operation that is posted in one implicit fragment. */
 static inline void op_launch(struct op *op, const struct rmem_op *todo,
 			     struct inflight *inflight, const struct attachment *att,
 			     uint64_t deadline_ns)
@@ -284,13 +293,13 @@ static inline void op_launch(struct op *op, const struct rmem_op *todo,
 	op->state = OP_POSTED;
 	op->started = true;
 	op->fence = false;
-	op->whole = true;
+	op->implicit_fragment = true;
 	op->fragments = 1;
 	op->in_flight = 1;
 	op->own.att = att;
 }
 
-static inline void optable_give(struct optable *table, struct op *op)
+static inline void optable_release(struct optable *table, struct op *op)
 {
 	op->state = OP_FREE;
 	table->free[table->n_free++] = op;
@@ -298,19 +307,17 @@ static inline void optable_give(struct optable *table, struct op *op)
 
 static inline void optable_done_put(struct optable *table, struct op *op)
 {
-	unsigned at = table->first_done + table->n_done++;
-
 	op->state = OP_DONE;
-	table->done[at < table->n_ops ? at : at - table->n_ops] = op;
+	table->n_done++;
+	list_append(&table->done, &op->node);
 }
 
-/* There is one. */
-static inline struct op *optable_done_take(struct optable *table)
+/* Take the first operation of `done`, which is not empty. */
+static inline struct op *optable_done_pop(struct optable *table)
 {
-	struct op *op = table->done[table->first_done++];
+	struct op *op = list_first(&table->done, struct op, node);
 
-	if (table->first_done == table->n_ops)
-		table->first_done = 0;
+	list_remove(&op->node);
 	table->n_done--;
 	return op;
 }

@@ -11,62 +11,44 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "librmem/lease/buffer.h"
 #include "librmem/queue/inband.h"
-#include "librmem/lease/lease.h"
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
 #include "librmem/channel/channel.h"
 #include "librmem/session/session.h"
-#include "librmem/queue/device.h"
 #include "librmem/queue/vec.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 #define DEPTH_DEFAULT 128u
 #define BOUNCE_DEFAULT (UINT64_C(1) << 20)
 #define BOUNCE_MAX (UINT64_C(1) << 30)
-/* Credits of one channel: enough to keep a wire busy, few enough for every device.  Some make
- * room for one more than is asked, and of that the next power of two. */
+/* Limits of a channel's credits: enough to keep a wire busy, few enough for every device.  Some
+ * devices add one to the depth and round up to a power of two. */
 #define CHANNEL_DEPTH_MIN 31u
 #define CHANNEL_DEPTH_MAX 256u
 
 void queue_wake(struct rmem_queue *queue)
 {
 	atomic_store_explicit(&queue->woken, true, memory_order_release);
-	/* an eventfd that is full wakes just as well */
+	/* an eventfd that is full is readable, too */
 	(void)eventfd_write(queue->wake_fd, 1);
 }
 
 void queues_wake(struct rmem *session)
 {
-	list_for_each(node, &session->queues)
-		queue_wake(container_of(node, struct rmem_queue, node));
+	list_for_each_entry(struct rmem_queue, queue, &session->queues, node)
+		queue_wake(queue);
 }
 
-/* Operations wait for the session, or end with it. */
+/* The session's status has changed: wake the owners, whose operations then wait or end. */
 static void queues_state(struct rmem *session)
 {
 	if (session->state != SESSION_REKEY)
 		queues_wake(session);
 }
 
-static bool queues_ready(struct rmem *session)
-{
-	return session->sync_tidy;
-}
-
-static const struct session_observer queue_observer = {
+const struct session_observer queue_observer = {
 	.state = queues_state,
-	.ready = queues_ready,
-	.run = device_sync_run,
 	.wake = queues_wake,
-};
-
-const struct session_observer *const session_layers[] = {
-	&channel_observer,
-	&lease_observer,
-	&queue_observer,
-	NULL,
 };
 
 /* ---- descriptors ---- */
@@ -125,27 +107,9 @@ int queue_timer(struct rmem_queue *queue)
 	return err;
 }
 
-static void domain_let_go(struct rmem_queue *queue, unsigned domain)
-{
-	struct rmem *session = queue->session;
+/* ---- domains ---- */
 
-	(void)pthread_mutex_lock(&session->lock);
-	queue->cqs[domain] = NULL;
-	session->domains.domains[domain].users--;
-	(void)pthread_mutex_unlock(&session->lock);
-}
-
-static void cqs_free(struct rmem_queue *queue)
-{
-	for (unsigned i = 0; i < queue->n_cqs; i++) {
-		if (!queue->cqs[i])
-			continue;
-		queue->ops->cq_free(queue->cqs[i]);
-		domain_let_go(queue, i);
-	}
-}
-
-unsigned queue_share(const struct rmem_queue *queue, unsigned domain)
+static unsigned channels_in(const struct rmem_queue *queue, unsigned domain)
 {
 	unsigned n = 0;
 
@@ -154,13 +118,13 @@ unsigned queue_share(const struct rmem_queue *queue, unsigned domain)
 	return n;
 }
 
-/* With room for all channels of the domain. */
-int queue_cq_create(struct rmem_queue *queue, unsigned domain,
-		    struct fabric_cq **ret_cq)
+/* A completion queue with room for all channels of the domain. */
+static int cq_create(struct rmem_queue *queue, unsigned domain,
+		     struct fabric_cq **ret_cq)
 {
-	const struct domain_set *domains = &queue->session->domains;
-	unsigned depth = queue_share(queue, domain) * queue->channels.depth;
+	const struct domain_set *domains = queue->session->domains;
 	struct fabric_cq *cq = NULL;
+	unsigned depth = channels_in(queue, domain) * queue->channels.depth;
 	int err = queue->ops->cq_create(domains->domains[domain].fabric, depth, &cq);
 
 	if (err)
@@ -174,53 +138,139 @@ int queue_cq_create(struct rmem_queue *queue, unsigned domain,
 	return 0;
 }
 
-/* False: it is not open now. */
-static bool domain_take(struct rmem_queue *queue, unsigned number)
+/* Set the queue's completion queue in a domain held for the queue; NULL: release the domain. */
+static void cq_set(struct rmem_queue *queue, unsigned domain, struct fabric_cq *cq)
 {
 	struct rmem *session = queue->session;
-	struct domain *domain = &session->domains.domains[number];
-	bool open;
 
 	(void)pthread_mutex_lock(&session->lock);
-	open = domain->state == DOMAIN_OPEN;
-	if (open)
-		domain->users++;
+	queue->cqs[domain] = cq;
+	if (!cq)
+		session->domains->domains[domain].users--;
 	(void)pthread_mutex_unlock(&session->lock);
-	return open;
 }
 
-/* A cq per domain that has a channel; those of domains that are away come later. */
-static int cqs_create(struct rmem_queue *queue)
+/* Use a domain held for the queue; release the domain on failure. */
+static int domain_enter(struct rmem_queue *queue, unsigned domain)
 {
-	const struct domain_set *domains = &queue->session->domains;
+	struct fabric_cq *cq = NULL;
+	int err = cq_create(queue, domain, &cq);
 
-	for (unsigned i = 0; i < domains->n; i++) {
-		int err = 0;
-
-		queue->n_cqs++;
-		if (queue_share(queue, i) == 0 || !domain_take(queue, i))
-			continue;
-		queue->bounce.held |= 1u << i;
-		err = queue_cq_create(queue, i, &queue->cqs[i]);
-		if (err) {
-			domain_let_go(queue, i);
-			cqs_free(queue);
-			return err;
-		}
+	if (!err) {
+		err = bounce_return(&queue->bounce, domain);
+		if (err)
+			queue->ops->cq_free(cq);
 	}
-	return 0;
+	cq_set(queue, domain, err ? NULL : cq);
+	return err;
 }
 
-/* ---- making ---- */
+static void domain_leave(struct rmem_queue *queue, unsigned domain)
+{
+	struct fabric_cq *cq = queue->cqs[domain];
 
-/* Under the lock, as a domain may go. */
+	(void)epoll_ctl(queue->epfd, EPOLL_CTL_DEL, queue->ops->cq_fd(cq), NULL);
+	bounce_leave(&queue->bounce, domain);
+	queue->ops->cq_free(cq);
+	cq_set(queue, domain, NULL);
+}
+
+static void domains_leave(struct rmem_queue *queue)
+{
+	for (unsigned i = 0; i < queue->n_cqs; i++)
+		if (queue->cqs[i])
+			domain_leave(queue, i);
+}
+
+/* Hold the domain if it is open, and the queue has channels in it but no completion queue yet.
+ * Under the lock. */
+static bool domain_hold(struct rmem_queue *queue, unsigned number)
+{
+	struct domain *domain = &queue->session->domains->domains[number];
+	bool comes = domain->state == DOMAIN_OPEN && !queue->cqs[number] &&
+		     channels_in(queue, number) > 0;
+
+	domain->users += comes;
+	return comes;
+}
+
+/* Enter all open domains; the others are entered when they open. */
+static int domains_enter(struct rmem_queue *queue)
+{
+	int err = 0;
+
+	queue->n_cqs = queue->session->domains->n;
+	for (unsigned i = 0; i < queue->n_cqs && !err; i++) {
+		bool comes;
+
+		(void)pthread_mutex_lock(&queue->session->lock);
+		comes = domain_hold(queue, i);
+		(void)pthread_mutex_unlock(&queue->session->lock);
+		if (comes)
+			err = domain_enter(queue, i);
+	}
+	if (err)
+		domains_leave(queue);
+	return err;
+}
+
+/* No connection of the queue is in the domain. */
+static bool domain_is_empty(const struct rmem_queue *queue, unsigned number)
+{
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		const struct channel *channel = &queue->channels.all[i];
+
+		if (channel->domain == number && (channel->fabric || channel->fresh ||
+						  channel->stage == CHANNEL_CONNECTING))
+			return false;
+	}
+	return true;
+}
+
+/* A domain was entered: connect its channels soon. */
+static void channels_want(struct rmem_queue *queue, unsigned domain)
+{
+	(void)pthread_mutex_lock(&queue->session->lock);
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct channel *channel = &queue->channels.all[i];
+
+		if (channel->domain == domain && channel->stage == CHANNEL_WANTED)
+			channel_want(channel, true);
+	}
+	(void)pthread_mutex_unlock(&queue->session->lock);
+}
+
+void queue_domains_follow(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+
+	for (unsigned i = 0; i < queue->n_cqs; i++) {
+		bool leaves, comes;
+
+		(void)pthread_mutex_lock(&session->lock);
+		leaves = session->domains->domains[i].state == DOMAIN_LEAVING &&
+			 queue->cqs[i] && domain_is_empty(queue, i);
+		comes = domain_hold(queue, i);
+		(void)pthread_mutex_unlock(&session->lock);
+		if (leaves)
+			domain_leave(queue, i);
+		if (comes && domain_enter(queue, i) == 0)
+			channels_want(queue, i);
+		if (leaves || comes)
+			session_wake(session);
+	}
+}
+
+/* ---- creating ---- */
+
+/* Under the lock, as a domain may be closed. */
 static unsigned slices_of(const struct domain_set *domains, enum fabric_opcode opcode)
 {
 	unsigned least = VEC_SLICES_MAX;
 
 	for (unsigned i = 0; i < domains->n; i++) {
 		const struct fabric_domain *fabric = domains->domains[i].fabric;
-		/* one that is away might have the least there is */
+		/* a domain that is away may have the lowest limit */
 		unsigned n = fabric ? domains->ops->sge_max(fabric, opcode) : 1;
 
 		if (n < least)
@@ -263,12 +313,11 @@ static int parts_create(struct rmem_queue *queue,
 	err = fds_open(queue);
 	if (err)
 		return err;
-	err = channel_set_create(&session->domains, params->node, n,
+	err = channel_set_create(session->domains, params->node, n,
 				 channel_depth(depth), &queue->channels);
 	if (err)
 		goto err_fds;
 	n = queue->channels.n;
-	queue->endpoints = channel_set_endpoints(&queue->channels);
 	for (unsigned i = 0; i < n; i++) {
 		struct channel *channel = &queue->channels.all[i];
 
@@ -278,12 +327,12 @@ static int parts_create(struct rmem_queue *queue,
 		channel->queue = queue;
 		channel->wake = queue_wake;
 	}
-	err = optable_create(depth, n * channel_depth(depth), queue->endpoints,
-			     &queue->table);
+	err = optable_create(depth, n * channel_depth(depth),
+			     channel_set_endpoints(&queue->channels), &queue->table);
 	if (err)
 		goto err_channels;
-	bounce_init(&session->domains, (size_t)bounce, &queue->bounce);
-	err = cqs_create(queue);
+	bounce_init(session->domains, (size_t)bounce, &queue->bounce);
+	err = domains_enter(queue);
 	if (err)
 		goto err_table;
 	return 0;
@@ -309,14 +358,14 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	if (!queue)
 		return err_set(-ENOMEM, "no memory for a queue");
 	queue->session = session;
-	queue->ops = session->domains.ops;
+	queue->ops = session->domains->ops;
 	queue->timeout_ns = session->timeout_ms * NS_PER_MS;
 	queue->share_max = queue->ops->max_bytes < CHANNEL_SHARE_BYTES
 				   ? queue->ops->max_bytes
 				   : CHANNEL_SHARE_BYTES;
 	(void)pthread_mutex_lock(&session->lock);
-	queue->read_slices = slices_of(&session->domains, FABRIC_READ);
-	queue->write_slices = slices_of(&session->domains, FABRIC_WRITE);
+	queue->read_slices = slices_of(session->domains, FABRIC_READ);
+	queue->write_slices = slices_of(session->domains, FABRIC_WRITE);
 	(void)pthread_mutex_unlock(&session->lock);
 	queue->next_deadline_ns = UINT64_MAX;
 	list_init(&queue->node);
@@ -327,7 +376,7 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 		return err;
 	}
 	(void)pthread_mutex_lock(&session->lock);
-	list_append(&session->inflights, &queue->inflights.node);
+	list_append(&session->leases->inflights, &queue->inflights.node);
 	for (unsigned i = 0; i < queue->channels.n; i++)
 		channel_add(&queue->channels.all[i]);
 	(void)pthread_mutex_unlock(&session->lock);
@@ -337,7 +386,7 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 
 /* ---- connecting ---- */
 
-int queue_connect(struct rmem_queue *queue)
+int queue_connect(struct rmem_queue *queue, bool may_wait)
 {
 	struct rmem *session = queue->session;
 
@@ -345,8 +394,7 @@ int queue_connect(struct rmem_queue *queue)
 	list_append(&session->queues, &queue->node);
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		/* rmem_open() is to tell that a device is away */
-		int err = channel_open(&queue->channels.all[i], session->sync_queue);
+		int err = channel_open(&queue->channels.all[i], may_wait);
 
 		if (err)
 			return err_prefix(err, "channel %u of %u", i + 1,
@@ -366,8 +414,8 @@ static void channels_leave(struct rmem_queue *queue)
 	(void)pthread_mutex_unlock(&queue->session->lock);
 }
 
-/* The operations not taken yet are forgotten. */
-static void ops_forget(struct rmem_queue *queue)
+/* End the uses of leases and buffers by operations that the caller has not polled. */
+static void ops_drop(struct rmem_queue *queue)
 {
 	for (unsigned i = 0; i < queue->table.n_ops; i++) {
 		const struct op *op = &queue->table.ops[i];
@@ -396,8 +444,8 @@ void queue_drop(struct rmem_queue *queue)
 		if (channel->fresh)
 			queue->ops->channel_free(channel->fresh);
 	}
-	ops_forget(queue);
-	cqs_free(queue);
+	ops_drop(queue);
+	domains_leave(queue);
 	bounce_destroy(&queue->bounce);
 	optable_destroy(&queue->table);
 	channel_set_destroy(&queue->channels);
@@ -416,12 +464,12 @@ int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 	if (!session || !ret_queue)
 		return err_set(-EINVAL, "rmem_queue_create: an argument is NULL");
 	if (params)
-		err = params_take(&all, sizeof(all), params, params->size, sizeof(all),
-				  "rmem_queue_params");
+		err = params_import(&all, sizeof(all), params, params->size,
+				    sizeof(all), "rmem_queue_params");
 	if (!err)
 		err = queue_new(session, &all, &queue);
 	if (!err)
-		err = queue_connect(queue);
+		err = queue_connect(queue, true);
 	if (err) {
 		queue_drop(queue);
 		return err_prefix(err, "rmem_queue_create at %s", session->server);

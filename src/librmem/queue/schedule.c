@@ -6,25 +6,23 @@
 #include <sys/eventfd.h>
 
 #include "base/rare.h"
-#include "librmem/queue/device.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
-#include "librmem/queue/retry.h"
 #include "librmem/session/session.h"
 #include "librmem/queue/complete.h"
 #include "librmem/queue/endpoints.h"
 #include "librmem/queue/validate.h"
 #include "librmem/queue/vec.h"
 
-/* Shares of a large operation are cut at multiples of a page. */
+/* Large operations are cut at multiples of a page. */
 #define STRIPE_ALIGN UINT64_C(4096)
 
 /* ---- starting ---- */
 
 void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
 {
-	struct op *op = optable_take(&queue->table);
+	struct op *op = optable_acquire(&queue->table);
 
 	*op = (struct op){
 		.own = { .op = op },
@@ -32,7 +30,7 @@ void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t
 		.state = OP_PENDING,
 		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
 		.deadline_ns = now_ns + queue_timeout_ns(queue, todo->timeout_ms),
-		.end = { .left = todo->bytes },
+		.end = { .uncut_bytes = todo->bytes },
 	};
 	if (opcode_is_atomic(todo->opcode))
 		op->atomic = (struct fabric_atomic){
@@ -40,10 +38,10 @@ void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t
 			.operand = todo->atomic->operand,
 		};
 	if (opcode_is_vectored(todo->opcode))
-		vec_take(op, todo);
+		vec_acquire(op, todo);
 	if (opcode_is_inband(todo->opcode))
-		inband_take(queue, op, todo);
-	/* operands need not last longer than the call */
+		inband_prepare(queue, op, todo);
+	/* the caller's operands are valid only during the call */
 	op->todo.atomic = NULL;
 	list_init(&op->own.node);
 	op->inflight =
@@ -54,7 +52,7 @@ void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t
 		queue->next_deadline_ns = op->deadline_ns;
 }
 
-/* Cut so that all channels carry a large operation. */
+/* Limit of bytes of a fragment, so that all channels carry a large operation. */
 static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 {
 	uint64_t stripe;
@@ -66,7 +64,7 @@ static uint64_t stripe_bytes(const struct rmem_queue *queue, uint64_t bytes)
 	return stripe < CHANNEL_SHARE_BYTES ? CHANNEL_SHARE_BYTES : stripe;
 }
 
-/* Memory for what is about to bounce, at the first time. */
+/* Create the bounce buffer before the first operation that needs it. */
 static int bounce_ready(struct rmem_queue *queue, const struct op *op,
 			const char **ret_why)
 {
@@ -84,7 +82,7 @@ static int bounce_ready(struct rmem_queue *queue, const struct op *op,
 	return err;
 }
 
-/* False: it ended here. */
+/* False: the operation has ended. */
 static bool op_start(struct rmem_queue *queue, struct op *op)
 {
 	const char *why = NULL;
@@ -106,7 +104,7 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 	if (opcode_is_inband(op->todo.opcode))
 		inband_start(queue, op);
 	if (op->todo.bytes == 0) {
-		complete_nothing(queue, op);
+		complete_without_bytes(queue, op);
 		return false;
 	}
 	if (queue_bounces(queue, op) && op->fragment_max > queue->bounce.chunk_bytes)
@@ -114,39 +112,50 @@ static bool op_start(struct rmem_queue *queue, struct op *op)
 	return true;
 }
 
-/* The list of an atomic.  Not 0: it ended here. */
-static int atomic_wait_list(struct rmem_queue *queue, struct op *op,
-			    struct wait_list **ret_wait_list)
+/* The lease has ended, or was made shorter, while the operation waited: the text; else NULL. */
+static const char *op_stale(const struct op *op, const struct attachment *att)
 {
-	const char *why;
-	int err = endpoints_atomic(queue, op->todo.lease, op_reach(op, 0),
-				   &op->endpoints, &why);
+	uint64_t offset = op->todo.bytes - op->end.uncut_bytes,
+		 at = op->todo.offset + offset;
 
-	if (err && err != -EAGAIN) {
-		complete_error(queue, op, err, why, 0);
-		complete_check(queue, op);
-		return err;
-	}
-	*ret_wait_list =
-		optable_wait_list(&queue->table, WAIT_ATOMIC, err ? 0 : op->endpoints);
-	return 0;
+	if (inband_stale(op))
+		return "the lease has ended";
+	if (at >= att->bytes || inband_span(op, offset) == 0 ||
+	    (opcode_is_atomic(op->todo.opcode) &&
+	     att->bytes - at < FABRIC_ATOMIC_BYTES))
+		return "the lease was made shorter";
+	return NULL;
 }
 
-/* It was started. */
+/* Find the endpoints of an atomic.  False: it waits for the server's answer, or has ended. */
+static bool atomic_enter(struct rmem_queue *queue, struct op *op)
+{
+	const char *why = op_stale(op, lease_attachment(op->todo.lease));
+	int err = -ESTALE;
+
+	if (!why)
+		err = endpoints_atomic(queue, op->todo.lease, op_reach(op, 0),
+				       &op->endpoints, &why);
+	if (err == -EAGAIN) {
+		list_remove(&op->node);
+		list_append(&queue->table.await_atomic_device, &op->node);
+	} else if (err) {
+		complete_failed(queue, op, err, why);
+	}
+	return err == 0;
+}
+
+/* Put a started operation into its wait list. */
 static void op_enter(struct rmem_queue *queue, struct op *op)
 {
-	struct wait_list *list;
-
-	if (!opcode_is_atomic(op->todo.opcode))
-		list = op_wait_list(&queue->table, op, op->todo.bytes - op->end.left,
-				    opcode_is_remote(op->todo.opcode) ? WAIT_REQUEST
-								      : WAIT_PLAIN);
-	else if (atomic_wait_list(queue, op, &list))
-		return;
-	op_wait(&queue->table, op, list);
+	if (!opcode_is_atomic(op->todo.opcode) || atomic_enter(queue, op))
+		op_wait(&queue->table, op,
+			op_wait_list(&queue->table, op,
+				     op->todo.bytes - op->end.uncut_bytes,
+				     op_wait_kind(op)));
 }
 
-/* Start what no fence holds up: it goes to a list, or ends here. */
+/* Start operations up to the first that a fence holds up. */
 static void pending_start(struct rmem_queue *queue)
 {
 	struct op *op;
@@ -159,38 +168,35 @@ static void pending_start(struct rmem_queue *queue)
 	}
 }
 
-/* There is news: start anew what waits to be told where atomics are done. */
+/* Let the atomics that wait for their atomic device try again, ahead of all others. */
 static void atomics_resume(struct rmem_queue *queue)
 {
-	struct list *waiting = &optable_wait_list(&queue->table, WAIT_ATOMIC, 0)->ops;
-
-	/* ahead of all others */
-	list_splice(waiting, &queue->table.pending);
-	list_splice(&queue->table.pending, waiting);
+	list_splice(&queue->table.await_atomic_device, &queue->table.pending);
+	list_splice(&queue->table.pending, &queue->table.await_atomic_device);
 }
 
 /* ---- posting ---- */
 
-/* The last fragment in the channel was not posted. */
+/* Remove the last fragment put into the channel, which was not posted. */
 static struct fragment *fragment_unpost(struct rmem_queue *queue,
 					struct send_side *side)
 {
-	struct fragment *fragment = channel_set_take_last(&queue->channels, side);
+	struct fragment *fragment = channel_set_pop_last(&queue->channels, side);
 
-	op_unfold(fragment->op);
+	op_fragment_fill(fragment->op);
 	fragment->op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
 	queue_unbounce(queue, fragment);
-	fragment_again_first(&queue->table, fragment);
+	fragment_requeue(&queue->table, fragment, true);
 	return fragment;
 }
 
-/* The channel took no more than the first `taken` of n. */
-static RARE void post_cut(struct rmem_queue *queue, struct send_side *side,
-			  unsigned taken, unsigned n)
+/* The connection accepted only the first `accepted` of n fragments. */
+static RARE void post_incomplete(struct rmem_queue *queue, struct send_side *side,
+				 unsigned accepted, unsigned n)
 {
 	complete_kill(queue, side);
-	for (unsigned i = taken; i < n; i++)
+	for (unsigned i = accepted; i < n; i++)
 		complete_check(queue, fragment_unpost(queue, side)->op);
 }
 
@@ -204,7 +210,7 @@ void schedule_post(struct rmem_queue *queue, struct send_side *side)
 	side->n_put = 0;
 	result = queue->ops->post(side->fabric);
 	if (result != (int)n)
-		post_cut(queue, side, result > 0 ? (unsigned)result : 0, n);
+		post_incomplete(queue, side, result > 0 ? (unsigned)result : 0, n);
 }
 
 static struct fabric_local_mr *region_of(const struct rmem_queue *queue,
@@ -217,32 +223,34 @@ static struct fabric_local_mr *region_of(const struct rmem_queue *queue,
 					 : NULL;
 }
 
-/* 1: it was put; 0: there is no room; or why it never can be. */
-static int part_put(struct rmem_queue *queue, struct op *op, struct send_side *side,
-		    const struct fabric_batch *run, const struct fabric_op *part)
+/* Prepare the only local range of a fragment.  Returns 1; 0: the channel is full; or -errno: the
+ * operation can never be posted. */
+static int range_put(struct rmem_queue *queue, struct op *op, struct send_side *side,
+		     const struct fabric_batch *common, const struct fabric_op *part)
 {
 	if (opcode_is_atomic(op->todo.opcode))
-		return queue->ops->prepare_atomic(side->fabric, run, part, &op->atomic);
-	return (int)queue->ops->prepare(side->fabric, run, part, sizeof(*part), 1);
+		return queue->ops->prepare_atomic(side->fabric, common, part,
+						  &op->atomic);
+	return (int)queue->ops->prepare(side->fabric, common, part, sizeof(*part), 1);
 }
 
-/* The same for a fragment of a list. */
+/* range_put() for a fragment of a vectored operation that does not bounce. */
 static int slices_put(struct rmem_queue *queue, struct fragment *fragment,
-		      struct send_side *side, struct fabric_batch *run,
+		      struct send_side *side, struct fabric_batch *common,
 		      struct fabric_op *part)
 {
 	struct fabric_sge slices[VEC_SLICES_MAX];
 	unsigned n = vec_slices(fragment->op, fragment, side->domain, slices);
 
 	if (n > 1)
-		return queue->ops->prepare_sges(side->fabric, run, part, slices, n);
-	run->region = slices[0].region;
+		return queue->ops->prepare_sges(side->fabric, common, part, slices, n);
+	common->region = slices[0].region;
 	part->addr = slices[0].addr;
-	return (int)queue->ops->prepare(side->fabric, run, part, sizeof(*part), 1);
+	return (int)queue->ops->prepare(side->fabric, common, part, sizeof(*part), 1);
 }
 
-/* NULL: the error says it. */
-static const char *unputable_text(int err)
+/* Why an operation can never be posted; NULL: the error number's own text. */
+static const char *prepare_error_text(int err)
 {
 	if (err == -ESTALE)
 		return "the source's lease was made shorter";
@@ -250,7 +258,7 @@ static const char *unputable_text(int err)
 			      : NULL;
 }
 
-/* Put it into the channel, which has a credit, and a key of the segment. */
+/* Put the fragment into a channel that has a credit, and an rkey of the segment. */
 static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 			 struct send_side *side, const struct attachment *att,
 			 unsigned segment)
@@ -258,7 +266,7 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 	struct op *op = fragment->op;
 	const struct attachment_key *key = &att->keys[segment][side->endpoint];
 	bool listed = opcode_is_vectored(op->todo.opcode) && !fragment->chunk;
-	struct fabric_batch run = {
+	struct fabric_batch common = {
 		.opcode = op_kinds[op->todo.opcode].carried,
 		.region = region_of(queue, fragment, side->domain),
 		.remote_addr = key->at.addr,
@@ -270,7 +278,7 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 		.addr = fragment->chunk,
 		.bytes = fragment->bytes,
 	};
-	int taken;
+	int result;
 
 	fragment->att = att;
 	fragment->state = FRAGMENT_POSTED;
@@ -279,28 +287,29 @@ static void fragment_put(struct rmem_queue *queue, struct fragment *fragment,
 	if (!listed && !fragment->chunk && !fragment_is_request(fragment))
 		part.addr = (unsigned char *)op->todo.addr + fragment->offset;
 	if (fragment_is_request(fragment))
-		taken = inband_put(queue, fragment, side, att, segment);
+		result = inband_put(queue, fragment, side, att, segment);
 	else
-		taken = listed ? slices_put(queue, fragment, side, &run, &part)
-			       : part_put(queue, op, side, &run, &part);
-	if (taken == 1) {
+		result = listed ? slices_put(queue, fragment, side, &common, &part)
+				: range_put(queue, op, side, &common, &part);
+	if (result == 1) {
 		side->n_put++;
 		return;
 	}
-	if (taken < 0)
-		complete_error(queue, op, taken, unputable_text(taken), 0);
+	if (result < 0)
+		complete_error(queue, op, result, prepare_error_text(result), 0);
 	else
 		complete_kill(queue, side);
-	/* it was never counted as a request */
+	/* inband_put() has not counted the request, but fragment_unpost() subtracts it */
 	side->requests += fragment_is_request(fragment);
 	complete_check(queue, fragment_unpost(queue, side)->op);
 }
 
-/* The next channel that takes what lies `offset` into it. */
+/* The next channel that can carry the part of the operation at `offset`. */
 static enum pick op_pick(struct rmem_queue *queue, const struct op *op, uint64_t offset,
 			 bool request, const struct attachment *att, unsigned segment,
 			 struct send_side **ret_side)
 {
+	/* channel_set_pick() returns PICK_NEVER for memory that other endpoints lend */
 	unsigned endpoints =
 		opcode_is_atomic(op->todo.opcode) ? op->endpoints : ENDPOINTS_ALL;
 
@@ -309,28 +318,29 @@ static enum pick op_pick(struct rmem_queue *queue, const struct op *op, uint64_t
 	return channel_set_pick(&queue->channels, endpoints, att, segment, ret_side);
 }
 
-/* No channel of the queue leads to where it is lent. */
-static void op_strand(struct rmem_queue *queue, struct op *op)
+/* No channel of the queue leads to an endpoint that lends the memory. */
+static void op_unreachable(struct rmem_queue *queue, struct op *op)
 {
-	complete_error(
-		queue, op, -ENOTSUP,
-		op->todo.opcode == RMEM_OP_COPY
-			? "no RDMA device that this queue has a channel to reaches "
-			  "both leases"
-			: "its memory is lent through other RDMA devices than this "
-			  "queue has channels to",
-		0);
-	complete_check(queue, op);
+	complete_failed(queue, op, -ENOTSUP,
+			op->todo.opcode == RMEM_OP_COPY
+				? "no RDMA device that this queue has a channel to "
+				  "reaches both leases"
+				: "its memory is lent through other RDMA devices than "
+				  "this queue has channels to");
 }
 
-/* A chunk of the bounce buffer, if it needs one, with what it writes.  False: there is none. */
-static bool chunk_take(struct rmem_queue *queue, struct fragment *fragment)
+/* Give the fragment a chunk of the bounce buffer if it needs one, filled with the bytes to be
+ * written.  False: no chunk is free. */
+static bool chunk_acquire(struct rmem_queue *queue, struct fragment *fragment)
 {
 	struct op *op = fragment->op;
 
+	/* a channel connected since may have a lower limit of inline data */
+	if (fragment->bytes > 0 && queue_bounces(queue, op))
+		fragment->bounces = true;
 	if (!fragment->bounces)
 		return true;
-	fragment->chunk = bounce_take(&queue->bounce);
+	fragment->chunk = bounce_acquire(&queue->bounce);
 	if (!fragment->chunk)
 		return false;
 	if (op->todo.opcode == RMEM_OP_WRITEV)
@@ -342,13 +352,14 @@ static bool chunk_take(struct rmem_queue *queue, struct fragment *fragment)
 	return true;
 }
 
-/* There is no chunk for it: let those go by that need none.  False: it did, or must not. */
-static bool fragment_yield(struct rmem_queue *queue, struct fragment *fragment)
+/* No chunk is free: move the fragment to WAIT_SCARCE, so that fragments behind it that need no
+ * chunk can go.  False: it is not the first fragment of its plain list, and was not moved. */
+static bool fragment_to_scarce(struct rmem_queue *queue, struct fragment *fragment)
 {
 	struct optable *table = &queue->table;
 	const struct wait_list *plain =
 		op_wait_list(table, fragment->op, fragment->offset, WAIT_PLAIN);
-	bool first = fragment == list_first(&plain->again, struct fragment, node);
+	bool first = fragment == list_first(&plain->reposts, struct fragment, node);
 
 	if (first)
 		fragment_wait(table, fragment,
@@ -357,12 +368,11 @@ static bool fragment_yield(struct rmem_queue *queue, struct fragment *fragment)
 	return first;
 }
 
-/* Post again what came back.  False: it has to wait. */
+/* Put a fragment into a channel again.  False: it has to wait. */
 static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 {
 	struct op *op = fragment->op;
-	const struct attachment *att =
-		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
+	const struct attachment *att = lease_attachment(op->todo.lease);
 	uint64_t at = op->todo.offset + fragment->offset;
 	struct send_side *side;
 	enum pick pick;
@@ -370,13 +380,11 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 
 	if (at >= att->bytes ||
 	    fragment->bytes > att->ends[attachment_segment(att, at)] - at) {
-		complete_error(queue, op, -ESTALE, "the lease was made shorter", 0);
-		complete_check(queue, op);
+		complete_failed(queue, op, -ESTALE, "the lease was made shorter");
 		return true;
 	}
 	if (inband_stale(op)) {
-		complete_error(queue, op, -ESTALE, "the lease has ended", 0);
-		complete_check(queue, op);
+		complete_failed(queue, op, -ESTALE, "the lease has ended");
 		return true;
 	}
 	segment = attachment_segment(att, at);
@@ -385,11 +393,11 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 	if (pick == PICK_WAIT)
 		return false;
 	if (pick == PICK_NEVER) {
-		op_strand(queue, op);
+		op_unreachable(queue, op);
 		return true;
 	}
-	if (pick == PICK_OK && !chunk_take(queue, fragment))
-		return fragment_yield(queue, fragment);
+	if (pick == PICK_OK && !chunk_acquire(queue, fragment))
+		return fragment_to_scarce(queue, fragment);
 	list_remove(&fragment->node);
 	if (pick == PICK_NO_KEY)
 		complete_refused(queue, fragment);
@@ -400,7 +408,7 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 
 /* ---- cutting ---- */
 
-/* A fragment that is free, or NULL. */
+/* A free fragment for the operation, or NULL. */
 static struct fragment *fragment_find(struct rmem_queue *queue, struct op *op)
 {
 	if (op->own.state == FRAGMENT_FREE)
@@ -408,14 +416,14 @@ static struct fragment *fragment_find(struct rmem_queue *queue, struct op *op)
 	return list_first(&queue->table.free_fragments, struct fragment, node);
 }
 
-/* How much of it goes into the next fragment, `max` at most. */
+/* Number of bytes of the next fragment, `max` at most. */
 static uint64_t cut_bytes(struct rmem_queue *queue, struct op *op, uint64_t max,
 			  bool *ret_bounces)
 {
-	uint64_t offset = op->todo.bytes - op->end.left;
+	uint64_t offset = op->todo.bytes - op->end.uncut_bytes;
 
-	if (max > op->end.left)
-		max = op->end.left;
+	if (max > op->end.uncut_bytes)
+		max = op->end.uncut_bytes;
 	if (max > op->fragment_max)
 		max = op->fragment_max;
 	if (opcode_is_remote(op->todo.opcode) && max > inband_span(op, offset))
@@ -431,12 +439,12 @@ static uint64_t cut_bytes(struct rmem_queue *queue, struct op *op, uint64_t max,
 	return max;
 }
 
-/* A fragment of the operation, behind those there are; NULL: wait for one, or for a chunk. */
+/* Cut the next fragment of the operation; NULL: wait for a fragment, or for a chunk. */
 static struct fragment *fragment_cut(struct rmem_queue *queue, struct op *op,
 				     uint64_t max)
 {
 	struct fragment *fragment = fragment_find(queue, op);
-	uint64_t offset = op->todo.bytes - op->end.left, bytes;
+	uint64_t offset = op->todo.bytes - op->end.uncut_bytes, bytes;
 	bool bounces;
 
 	if (!fragment)
@@ -452,32 +460,19 @@ static struct fragment *fragment_cut(struct rmem_queue *queue, struct op *op,
 		.bounces = bounces,
 	};
 	list_init(&fragment->node);
-	(void)chunk_take(queue, fragment);
-	op->end.left -= bytes;
+	(void)chunk_acquire(queue, fragment);
+	op->end.uncut_bytes -= bytes;
 	op->fragments++;
 	return fragment;
 }
 
-/* Its lease has ended, or was made shorter, while it waited. */
-static const char *op_stale(const struct op *op, const struct attachment *att)
-{
-	uint64_t offset = op->todo.bytes - op->end.left, at = op->todo.offset + offset;
-
-	if (inband_stale(op))
-		return "the lease has ended";
-	if (at >= att->bytes || inband_span(op, offset) == 0 ||
-	    (opcode_is_atomic(op->todo.opcode) &&
-	     att->bytes - at < FABRIC_ATOMIC_BYTES))
-		return "the lease was made shorter";
-	return NULL;
-}
-
-/* There is no fragment for it, or no chunk: let those go by that may do with their own fragment, and
- * registered memory.  False: nobody is there. */
-static bool op_yield(struct rmem_queue *queue, struct op *op)
+/* No fragment or no chunk is free: move the operation to WAIT_SCARCE, so that operations behind it
+ * that need only their own fragment and no chunk can go.  False: it is not the first operation of
+ * its plain list, and was not moved. */
+static bool op_to_scarce(struct rmem_queue *queue, struct op *op)
 {
 	struct optable *table = &queue->table;
-	uint64_t offset = op->todo.bytes - op->end.left;
+	uint64_t offset = op->todo.bytes - op->end.uncut_bytes;
 	const struct wait_list *plain = op_wait_list(table, op, offset, WAIT_PLAIN);
 	bool first = op == list_first(&plain->ops, struct op, node);
 
@@ -486,24 +481,23 @@ static bool op_yield(struct rmem_queue *queue, struct op *op)
 	return first;
 }
 
-/* What is left of it may wait for other channels than what began at `before`. */
+/* The rest of the operation may need another wait list than the part at `before`. */
 static void op_move(struct rmem_queue *queue, struct op *op, uint64_t before)
 {
-	enum wait_kind kind =
-		opcode_is_remote(op->todo.opcode) ? WAIT_REQUEST : WAIT_PLAIN;
-	struct wait_list *list =
-		op_wait_list(&queue->table, op, op->todo.bytes - op->end.left, kind);
+	enum wait_kind kind = op_wait_kind(op);
+	struct wait_list *list = op_wait_list(
+		&queue->table, op, op->todo.bytes - op->end.uncut_bytes, kind);
 
 	if (list != op_wait_list(&queue->table, op, before, kind))
 		op_wait(&queue->table, op, list);
 }
 
-/* Cut one fragment and post it.  False: the operation has to wait. */
+/* Cut one fragment of the operation, and put the fragment into a channel.  False: the operation
+ * has to wait. */
 static bool op_advance(struct rmem_queue *queue, struct op *op)
 {
-	const struct attachment *att =
-		atomic_load_explicit(&op->todo.lease->attachment, memory_order_acquire);
-	uint64_t at = op->todo.offset + (op->todo.bytes - op->end.left);
+	const struct attachment *att = lease_attachment(op->todo.lease);
+	uint64_t at = op->todo.offset + (op->todo.bytes - op->end.uncut_bytes);
 	const char *why = op_stale(op, att);
 	struct send_side *side;
 	struct fragment *fragment;
@@ -511,8 +505,7 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	enum pick pick;
 
 	if (why) {
-		complete_error(queue, op, -ESTALE, why, 0);
-		complete_check(queue, op);
+		complete_failed(queue, op, -ESTALE, why);
 		return true;
 	}
 	segment = attachment_segment(att, at);
@@ -521,13 +514,13 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	if (pick == PICK_WAIT)
 		return false;
 	if (pick == PICK_NEVER) {
-		op_strand(queue, op);
+		op_unreachable(queue, op);
 		return true;
 	}
 	fragment = fragment_cut(queue, op, att->ends[segment] - at);
 	if (!fragment)
-		return op_yield(queue, op);
-	if (op->end.left == 0) {
+		return op_to_scarce(queue, op);
+	if (op->end.uncut_bytes == 0) {
 		list_remove(&op->node);
 		op->state = OP_POSTED;
 	} else if (att->bound || op->todo.opcode == RMEM_OP_COPY) {
@@ -540,35 +533,26 @@ static bool op_advance(struct rmem_queue *queue, struct op *op)
 	return true;
 }
 
-/* ---- wait_lists ---- */
+/* ---- wait lists ---- */
 
-/* False: there is none, or it has to wait. */
-static bool again_step(struct rmem_queue *queue, struct wait_list *list)
-{
-	struct fragment *fragment = list_first(&list->again, struct fragment, node);
-
-	return fragment && fragment_repost(queue, fragment);
-}
-
-static bool ops_step(struct rmem_queue *queue, struct wait_list *list)
-{
-	struct op *op = list_first(&list->ops, struct op, node);
-
-	return op && op_advance(queue, op);
-}
-
-/* Post one fragment, of what came back and of what is to be cut in turn.  False: both wait. */
+/* Put one fragment into a channel: in turn one to be posted again, and one cut from an operation.
+ * False: both wait. */
 static bool wait_list_step(struct rmem_queue *queue, struct wait_list *list)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		list->turn = !list->turn;
-		if (list->turn ? ops_step(queue, list) : again_step(queue, list))
+		struct fragment *fragment =
+			list_first(&list->reposts, struct fragment, node);
+		struct op *op = list_first(&list->ops, struct op, node);
+
+		list->last_was_op = !list->last_was_op;
+		if (list->last_was_op ? op && op_advance(queue, op)
+				      : fragment && fragment_repost(queue, fragment))
 			return true;
 	}
 	return false;
 }
 
-/* Each in turn, until all wait; who waited longest is the first next time. */
+/* Step the lists in turn, until all wait; the list that waited longest is the first next time. */
 static void wait_lists_run(struct rmem_queue *queue)
 {
 	struct list *stalled = &queue->table.stalled;
@@ -576,69 +560,69 @@ static void wait_lists_run(struct rmem_queue *queue)
 	struct wait_list *list;
 
 	while ((list = list_first(stalled, struct wait_list, node))) {
-		bool went = wait_list_step(queue, list);
+		bool progress = wait_list_step(queue, list);
 
 		list_remove(&list->node);
 		if (!wait_list_empty(list))
-			list_append(went ? stalled : &waiting, &list->node);
+			list_append(progress ? stalled : &waiting, &list->node);
 	}
 	list_splice(stalled, &waiting);
 }
 
-/* ---- all together ---- */
+/* ---- pumping ---- */
 
 void schedule_pump(struct rmem_queue *queue, uint64_t now_ns)
 {
 	int err = session_usable(queue->session, now_ns);
 	unsigned n_dead, n_done;
 
-	/* one that may come back is waited for, as long as each has time */
+	/* while the session may resume, operations wait until their deadlines */
 	if (err == -ESTALE)
 		complete_waiting(queue, err, "the session has ended");
 	if (err)
 		return;
-	/* what a dying channel did not take goes to the others */
+	/* fragments that a failing connection did not accept go to other channels */
 	do {
 		n_dead = queue->channels.n_dead;
 		do {
 			n_done = queue->table.n_done;
 			pending_start(queue);
 			wait_lists_run(queue);
-			/* what ends in here gives back what others wait for */
+			/* an operation that ends here frees resources that others wait for */
 		} while (queue->table.n_done > n_done);
 		for (unsigned i = 0; i < queue->channels.n; i++)
 			schedule_post(queue, &queue->channels.sides[i]);
 	} while (queue->channels.n_dead > n_dead);
 }
 
-static void channel_look(struct rmem_queue *queue, struct send_side *side)
+static void channel_check(struct rmem_queue *queue, struct send_side *side)
 {
 	struct channel *channel = side->channel;
 
 	if (channel_adopt(channel))
-		channel_set_connected(side, channel->fabric);
+		channel_set_connected(&queue->channels, side, channel->fabric);
 	if (channel->doomed)
 		complete_kill(queue, side);
 }
 
-void schedule_news(struct rmem_queue *queue)
+void schedule_events(struct rmem_queue *queue)
 {
 	eventfd_t count;
 
 	(void)pthread_mutex_lock(&queue->session->lock);
-	/* flag and descriptor change together, or one would stay without the other */
+	/* under the lock, so that `woken` and wake_fd change together */
 	(void)eventfd_read(queue->wake_fd, &count);
 	atomic_store_explicit(&queue->woken, false, memory_order_relaxed);
 	for (unsigned i = 0; i < queue->channels.n; i++)
-		channel_look(queue, &queue->channels.sides[i]);
+		channel_check(queue, &queue->channels.sides[i]);
 	(void)pthread_mutex_unlock(&queue->session->lock);
-	device_tidy(queue);
-	retry_resolve(queue);
+	queue_domains_follow(queue);
+	complete_retry(queue);
 	atomics_resume(queue);
 }
 
-/* Everything but taking what is there. */
-static RARE void tend(struct rmem_queue *queue)
+/* End overdue operations, free dead connections, and pump. */
+static RARE void queue_housekeeping(struct rmem_queue *queue)
 {
 	if (queue_now_ns(queue) >= queue->next_deadline_ns)
 		complete_deadlines(queue, queue_now_ns(queue));
@@ -661,12 +645,12 @@ void schedule_progress(struct rmem_queue *queue, struct reaper *reaper)
 
 	queue->now_ns = 0;
 	if (atomic_load_explicit(&queue->woken, memory_order_acquire))
-		schedule_news(queue);
+		schedule_events(queue);
 	complete_completions(queue, reaper);
-	/* A caller that takes completions calls again, or submits, and then the clock is read.  A
+	/* A caller that took completions calls again or submits, and the clock is read then.  A
 	 * caller that polls an empty queue calls again at once; the coarse clock is precise enough
 	 * for it. */
 	if (!reaper || queue->channels.n_dead > 0 || schedule_waits(queue) ||
 	    (reaper->next == before && schedule_overdue(queue)))
-		tend(queue);
+		queue_housekeeping(queue);
 }

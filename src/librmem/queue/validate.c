@@ -11,7 +11,7 @@
 #include "librmem/queue/inband.h"
 #include "librmem/queue/vec.h"
 
-/* ---- when it is submitted ---- */
+/* ---- at submission ---- */
 
 static RARE int atomic_form(const struct rmem_queue *queue, const struct rmem_op *op)
 {
@@ -54,13 +54,6 @@ static int opcode_form(struct rmem_queue *queue, const struct rmem_op *op)
 	return err_set(-EINVAL, "rmem_submit: opcode %d is unknown", (int)op->opcode);
 }
 
-static int lease_wrong(const struct rmem_op *op)
-{
-	if (!op->lease && op->opcode == RMEM_OP_PING)
-		return VALIDATE_LEASELESS;
-	return err_set(-EINVAL, "rmem_submit: the lease is not of this session");
-}
-
 int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
 {
 	int err = opcode_form(queue, op);
@@ -70,17 +63,20 @@ int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
 	if (op->flags & ~RMEM_OP_FENCE)
 		return err_set(-EINVAL, "rmem_submit: flags 0x%x are unknown",
 			       op->flags);
+	if (!op->lease && op->opcode == RMEM_OP_PING)
+		return 0;
 	if (!op->lease || op->lease->session != queue->session)
-		return lease_wrong(op);
+		return err_set(-EINVAL,
+			       "rmem_submit: the lease is not of this session");
 	if (op->buffer && op->buffer->session != queue->session)
 		return err_set(-EINVAL,
 			       "rmem_submit: the buffer is not of this session");
 	return 0;
 }
 
-/* ---- when it starts ---- */
+/* ---- at the start ---- */
 
-/* It lies in the lease. */
+/* The range is within the lease. */
 static int atomic_check(const struct rmem_op *todo, const struct attachment *att,
 			const char **ret_why)
 {

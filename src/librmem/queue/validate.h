@@ -1,29 +1,92 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operation must be to be done: of a form that makes sense, which rmem_submit() refuses at
- * once otherwise, and within the rights and bounds of its lease when it starts, or it completes
- * with an error.  Threads: [owner of the queue]. */
+/* Checks operations: rmem_submit() refuses an invalid form at once; rights and bounds are checked
+ * when the operation starts, which completes with an error if they fail.  Threads: [owner of the
+ * queue]. */
 #ifndef LIBRMEM_QUEUE_VALIDATE_H
 #define LIBRMEM_QUEUE_VALIDATE_H
 
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
 
-/* It is of a right form, but has no lease. */
-#define VALIDATE_LEASELESS 1
-/* 0, VALIDATE_LEASELESS, or why it must not be submitted, with text. */
+/* 0, or the error of rmem_submit(), with text. */
 int validate_form(struct rmem_queue *queue, const struct rmem_op *op);
-/* 0, or why the operation cannot be started, for its own fault; *ret_why: static text. */
+/* 0, or the error with which the operation completes instead of a start; *ret_why: static text. */
 int validate_start(const struct op *op, const char **ret_why);
 
-/* A read or a write may go to the lease, which is of one segment. */
-static inline bool validate_lease(const struct rmem_lease *lease,
-				  const struct attachment *att, unsigned opcode)
+/* ---- runs ---- */
+
+/* Operations that a few comparisons validate, each of one fragment: reads or writes of one lease
+ * with one segment, whose local memory needs no copy.  Operations that fail these comparisons go
+ * through the functions above. */
+struct run {
+	struct inflight *inflight;
+	const struct attachment *att;
+	uint64_t lease_bytes;
+	/* limit of one operation; not more than lease or buffer have */
+	uint64_t max_bytes;
+	uintptr_t local_base;
+	uint64_t local_bytes;
+};
+
+/* The operation may be in a run: a read or write without flags, of this session. */
+static inline bool run_allowed(const struct rmem_queue *queue, const struct rmem_op *op)
+{
+	return (op->opcode == RMEM_OP_READ || op->opcode == RMEM_OP_WRITE) &&
+	       op->flags == 0 && op->lease && op->lease->session == queue->session &&
+	       (!op->buffer || op->buffer->session == queue->session);
+}
+
+static inline uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Begin a run of n operations like `first`, and count them as in flight. */
+static inline void run_begin(struct run *run, struct rmem_queue *queue,
+			     const struct rmem_op *first, unsigned n)
+{
+	const struct rmem_buffer *buffer = first->buffer;
+
+	/* before the lease is read: the thread that frees the lease must see its use */
+	run->inflight =
+		inflight_begin(&queue->inflights, first->lease, first->buffer, n);
+	run->att = lease_attachment(first->lease);
+	/* 0 with several segments: the run takes no operation */
+	run->lease_bytes = run->att->plain_bytes;
+	run->max_bytes = lesser(queue->share_max, run->lease_bytes);
+	if (buffer) {
+		run->local_base = (uintptr_t)buffer->addr;
+		run->local_bytes = buffer->bytes;
+		run->max_bytes = lesser(run->max_bytes, buffer->bytes);
+	} else {
+		/* any address but NULL */
+		run->local_base = 1;
+		run->local_bytes = UINTPTR_MAX;
+		run->max_bytes = lesser(run->max_bytes,
+					queue->channels.direct_max[first->opcode]);
+	}
+}
+
+/* The lease permits the opcode, and has not ended. */
+static inline bool run_valid(const struct rmem_op *first)
 {
 	_Static_assert((unsigned)RMEM_OP_READ == RMEM_READ &&
 			       (unsigned)RMEM_OP_WRITE == RMEM_WRITE,
-		       "each is named as the right that it needs");
+		       "the opcodes are the rights that they need");
 
-	return att->n_segments == 1 && (lease->rights & opcode) && !lease_ended(lease);
+	return (first->lease->rights & first->opcode) && !lease_ended(first->lease);
+}
+
+/* The operation is within the lease and the buffer of the run, and is not cut. */
+static inline bool run_holds(const struct run *run, const struct rmem_op *op)
+{
+	/* max_bytes is not more than either length */
+	uint64_t last = run->lease_bytes - op->bytes;
+	/* if the buffer is shorter than the lease, the difference and the sum below both wrap */
+	uint64_t more = run->local_bytes - run->lease_bytes;
+
+	return op->bytes - 1 < run->max_bytes && op->offset <= last &&
+	       (uintptr_t)op->addr - run->local_base <= last + more;
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "librmem/lease/buffer.h"
 
-void vec_take(struct op *op, const struct rmem_op *todo)
+void vec_acquire(struct op *op, const struct rmem_op *todo)
 {
 	uint64_t bytes = 0;
 
@@ -15,16 +15,15 @@ void vec_take(struct op *op, const struct rmem_op *todo)
 	for (unsigned i = 0; i < op->vec.n; i++) {
 		const struct rmem_vec *at = &op->vec.list[i];
 
-		/* what wraps is beyond every lease */
+		/* a sum that wraps is beyond every lease */
 		bytes = at->bytes > UINT64_MAX - bytes ? UINT64_MAX : bytes + at->bytes;
 		if (at->buffer)
-			(void)atomic_fetch_add_explicit(&at->buffer->outstanding, 1,
-							memory_order_relaxed);
+			buffer_use(at->buffer);
 	}
 	op->todo.bytes = bytes;
 	op->todo.addr = NULL;
 	op->todo.buffer = NULL;
-	op->end.left = bytes;
+	op->end.uncut_bytes = bytes;
 }
 
 void vec_leave(const struct op *op)
@@ -33,9 +32,7 @@ void vec_leave(const struct op *op)
 		return;
 	for (unsigned i = 0; i < op->vec.n; i++)
 		if (op->vec.list[i].buffer)
-			(void)atomic_fetch_sub_explicit(
-				&op->vec.list[i].buffer->outstanding, 1,
-				memory_order_release);
+			buffer_unuse(op->vec.list[i].buffer);
 }
 
 int vec_check(const struct op *op, const char **ret_why)
@@ -66,8 +63,8 @@ bool vec_unregistered(const struct op *op)
 	return false;
 }
 
-/* The entry that holds the offset, which is below the end; *ret_within: where in it.  The
- * search goes on where the last one ended. */
+/* The entry that contains an offset below the end; *ret_within: the offset in the entry.  The
+ * search continues where the last search ended. */
 static unsigned vec_find(struct op *op, uint64_t offset, uint64_t *ret_within)
 {
 	struct op_vec *vec = &op->vec;

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The local memory of a vectored operation: the caller's list of fragments, which are numbered
- * through as one range.  Threads: [owner of the queue]. */
+/* The local memory of a vectored operation: the caller's list of pieces, addressed as one range.
+ *
+ * Threads: [owner of the queue]. */
 #ifndef LIBRMEM_QUEUE_VEC_H
 #define LIBRMEM_QUEUE_VEC_H
 
 #include "librmem/queue/op.h"
 
-/* So many slices go into one request of a device at most. */
+/* Limit of slices in one request of a device. */
 #define VEC_SLICES_MAX 8
 
-/* Take the list over from what was submitted; it stays the caller's.  Buffers in it are
- * counted as in use. */
-void vec_take(struct op *op, const struct rmem_op *todo);
-/* The operation is taken, or forgotten: count the buffers back.  Of one that is not vectored:
- * nothing. */
+/* Copy the pointer to the caller's list, and count the uses of its buffers. */
+void vec_acquire(struct op *op, const struct rmem_op *todo);
+/* End the uses of the list's buffers.  No effect on an operation that is not vectored. */
 void vec_leave(const struct op *op);
-/* 0, or why it cannot be started. */
+/* 0, or why the operation cannot start; *ret_why: static text. */
 int vec_check(const struct op *op, const char **ret_why);
 
-/* Whether memory of it is in no buffer.  Of one that is not vectored: no. */
+/* Whether a piece is in no buffer.  False if the operation is not vectored. */
 bool vec_unregistered(const struct op *op);
 
-/* How many bytes from offset on go into one fragment, `max` at most: either they pass through
- * the bounce buffer, or they are of so many slices at most.
- *   needs_local_mr  what is not registered has to bounce */
+/* Number of bytes from offset on for one fragment, `max` at most: they either pass through the
+ * bounce buffer, or are in at most sge_max slices.
+ *   needs_local_mr  unregistered pieces have to bounce */
 uint64_t vec_span(struct op *op, uint64_t offset, uint64_t max, unsigned sge_max,
 		  bool needs_local_mr, bool *ret_bounces);
-/* The slices of a fragment that does not bounce; returns how many. */
+/* Fill the slices of a fragment that does not bounce; returns their number. */
 unsigned vec_slices(struct op *op, const struct fragment *fragment, unsigned domain,
 		    struct fabric_sge slices[VEC_SLICES_MAX]);
 /* Copy a fragment between the list and its chunk of the bounce buffer. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls that take completions of a queue, or wait for them.  [owner of the queue] */
+/* The calls that take a queue's completions, or wait for completions.  [owner of the queue] */
 #include <rmem/rmem.h>
 
 #include <errno.h>
@@ -11,18 +11,16 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/queue/alone.h"
 #include "librmem/queue/schedule.h"
 #include "librmem/queue/inband.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
+#include "librmem/queue/wait.h"
 #include "librmem/session/session.h"
-#include "librmem/queue/complete.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 #define SPIN_NS UINT64_C(20000)
 
-/* As rmem_poll(), whose call it is. */
+/* rmem_poll() when poll_single() does not apply. */
 static __attribute__((noinline)) int
 poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned n)
 {
@@ -35,13 +33,12 @@ poll_all(struct rmem_queue *queue, struct rmem_completion *completions, unsigned
 	if (queue_outstanding(queue) == 0 &&
 	    !atomic_load_explicit(&queue->woken, memory_order_acquire))
 		return 0;
-	/* first what is complete already, or it could wait for ever */
+	/* first the operations complete already, which could wait for ever otherwise */
 	if (queue->table.n_done > 0)
 		reap_done(&reaper);
 	schedule_progress(queue, &reaper);
 	if (queue->table.n_done > 0)
 		reap_done(&reaper);
-	reap_end(&reaper);
 	return (int)(reaper.next - completions);
 }
 
@@ -49,15 +46,15 @@ int rmem_poll(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 {
 	int got;
 
-	if (n > 0 && alone_poll(queue, completions, &got))
+	if (n > 0 && poll_single(queue, completions, &got))
 		return got;
 	return poll_all(queue, completions, n);
 }
 
 /* ---- waiting ---- */
 
-/* Arm the cqs; then look once more for what came in between.  True: there is something,
- * don't sleep. */
+/* Arm the cqs; then look for completions that came in between.  True: there are some, do not
+ * sleep. */
 static bool queue_arm(struct rmem_queue *queue)
 {
 	for (unsigned i = 0; i < queue->n_cqs; i++)
@@ -67,8 +64,8 @@ static bool queue_arm(struct rmem_queue *queue)
 	return queue->table.n_done > 0;
 }
 
-/* Take completions until there are `min`, at most until then: a device completes small operations
- * sooner than a sleeper wakes. */
+/* Take completions until there are `min`, at most until until_ns: a device completes small
+ * operations sooner than a sleeping thread wakes. */
 static unsigned queue_spin(struct rmem_queue *queue,
 			   struct rmem_completion *completions, unsigned n,
 			   unsigned min, uint64_t until_ns)
@@ -87,12 +84,12 @@ static unsigned queue_spin(struct rmem_queue *queue,
 	return got;
 }
 
-/* Sleep until something may have happened.  Without the service thread nobody else keeps
+/* Sleep until a descriptor is readable or until_ns.  Without the service thread, this thread keeps
  * the session alive meanwhile. */
 static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
 {
 	struct rmem *session = queue->session;
-	uint64_t now = clock_now_ns(), ns;
+	uint64_t now = clock_now_ns();
 	struct pollfd fds[2] = { { .fd = queue->epfd, .events = POLLIN },
 				 { .fd = session->epfd, .events = POLLIN } };
 	struct timespec timeout;
@@ -101,17 +98,10 @@ static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
 		until_ns = queue->next_deadline_ns;
 	if (until_ns <= now)
 		return;
-	ns = until_ns - now;
-	timeout.tv_sec = (time_t)(ns / 1000000000u);
-	timeout.tv_nsec = (long)(ns % 1000000000u);
-	if (until_ns != UINT64_MAX || session->no_thread) {
-		if (ppoll(fds, session->no_thread ? 2 : 1,
-			  until_ns == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
-			return;
-	} else if (poll(fds, 1, -1) <= 0) {
-		return;
-	}
-	if (fds[1].revents) {
+	timeout = clock_timespec(until_ns - now);
+	if (ppoll(fds, session->no_thread ? 2 : 1,
+		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) > 0 &&
+	    fds[1].revents) {
 		(void)pthread_mutex_lock(&session->lock);
 		session_work(session);
 		(void)pthread_mutex_unlock(&session->lock);
@@ -124,7 +114,7 @@ int rmem_wait(rmem_queue *queue, struct rmem_completion *completions, unsigned n
 	uint64_t until = UINT64_MAX;
 	unsigned got = 0;
 
-	/* completions may always be at hand, and then nothing below sleeps */
+	/* with completions always at hand nothing below sleeps, nor drives the session */
 	session_nudge(queue->session);
 	if (min > n)
 		min = n;
@@ -155,22 +145,20 @@ int rmem_queue_arm(rmem_queue *queue)
 		return err_prefix(err, "rmem_queue_arm");
 	if (queue_arm(queue))
 		return 1;
-	if (queue_outstanding(queue) > 0 && queue->next_deadline_ns != UINT64_MAX) {
-		when.it_value.tv_sec = (time_t)(queue->next_deadline_ns / 1000000000u);
-		when.it_value.tv_nsec = (long)(queue->next_deadline_ns % 1000000000u);
-	}
+	if (queue_outstanding(queue) > 0 && queue->next_deadline_ns != UINT64_MAX)
+		when.it_value = clock_timespec(queue->next_deadline_ns);
 	if (timerfd_settime(queue->timer_fd, TFD_TIMER_ABSTIME, &when, NULL) < 0)
 		return err_errno(-errno, "rmem_queue_arm: timerfd_settime");
 	return 0;
 }
 
-/* ---- the rest ---- */
+/* ---- cancelling ---- */
 
 int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
 {
 	unsigned n = 0;
 
-	/* what has completed on the wire keeps its result */
+	/* operations that have completed on the wire keep their result */
 	queue->now_ns = clock_now_ns();
 	complete_completions(queue, NULL);
 	for (unsigned i = 0; i < queue->table.n_ops; i++) {
@@ -180,7 +168,7 @@ int rmem_cancel(rmem_queue *queue, const rmem_lease *lease)
 		    (lease && op->todo.lease != lease && !inband_source_is(op, lease)))
 			continue;
 		n++;
-		complete_verdict(queue, op, -ECANCELED);
+		complete_given_up(queue, op, -ECANCELED);
 	}
 	schedule_progress(queue, NULL);
 	return (int)n;

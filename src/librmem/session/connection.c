@@ -15,25 +15,25 @@
 #include "base/list.h"
 #include "wire/codec.h"
 
-/* How much is taken from the socket before others, and heartbeats, get their turn. */
+/* Limit of reads from the socket before other work, such as heartbeats. */
 #define READS_MAX 4
 #define TEXT_BYTES 256
-/* Linux has no more. */
+/* The highest errno of Linux. */
 #define ERROR_CODE_MAX 4095
-/* No request is longer: the longest has two names. */
+/* Limit of a request's bytes: the longest request has two names. */
 #define REQUEST_MAX 1024
-/* Frames are short, but for those that list something: then the buffer grows. */
+/* First size of the receive buffer, which grows for frames with lists. */
 #define IN_FIRST 512
 
 struct connection_call {
 	struct list node;
 	uint64_t id;
-	uint64_t sent_ns; /* when its first byte went out */
+	uint64_t sent_ns; /* when the first byte was sent */
 	enum wire_type type;
 	connection_done *done;
 	void *ctx;
-	bool asked;  /* it went out whole, perhaps on an earlier connection */
-	size_t sent; /* of `bytes`, on this connection */
+	bool asked;  /* sent completely, perhaps on an earlier socket */
+	size_t sent; /* bytes sent on this socket */
 	size_t bytes;
 	uint8_t frame[];
 };
@@ -43,10 +43,10 @@ struct connection {
 	int fd; /* -1: none */
 	const struct connection_events *events;
 	void *ctx;
-	bool ready;    /* the hello is answered */
+	bool ready;    /* the hello was answered */
 	bool want_out; /* the socket's buffer is full */
-	int broken;    /* sending failed: connection_io() tells */
-	int ended;     /* what new calls get, 0: they are taken */
+	int broken;    /* errno of a failed send, for connection_io() */
+	int ended;     /* error of new calls; 0: accepted */
 	char ended_text[TEXT_BYTES];
 	uint64_t next_id;
 	struct list calls; /* in the order of their ids */
@@ -54,7 +54,7 @@ struct connection {
 	uint8_t *in;
 };
 
-/* The reply that answers a request, beside error. */
+/* The type of the reply to a request, if not an error. */
 static enum wire_type reply_type(enum wire_type request)
 {
 	switch (request) {
@@ -71,8 +71,8 @@ static enum wire_type reply_type(enum wire_type request)
 		return WIRE_TYPE_entries;
 	case WIRE_TYPE_join_channel:
 		return WIRE_TYPE_joined;
-	case WIRE_TYPE_fix_home:
-		return WIRE_TYPE_home;
+	case WIRE_TYPE_fix_atomic_device:
+		return WIRE_TYPE_atomic_device;
 	default:
 		return WIRE_TYPE_ok;
 	}
@@ -104,7 +104,7 @@ static void socket_close(struct connection *connection)
 {
 	if (connection->fd < 0)
 		return;
-	/* closing takes it out of the epoll set: it is never duplicated */
+	/* closing removes the socket from the epoll set, as it is never duplicated */
 	(void)close(connection->fd);
 	connection->fd = -1;
 	connection->ready = false;
@@ -113,24 +113,22 @@ static void socket_close(struct connection *connection)
 	connection->in_bytes = 0;
 }
 
-/* Take the calls for which `which` holds out of the list, then end them: a callback may
- * put new ones in. */
+/* Remove the calls selected by `which` (NULL: all) from the list, then end them: a callback may add
+ * new calls. */
 static void calls_fail(struct connection *connection, int err, const char *text,
 		       bool (*which)(const struct connection_call *call))
 {
 	struct list failed = LIST_INIT(failed);
 
-	list_for_each_safe(node, &connection->calls) {
-		if (which && !which(container_of(node, struct connection_call, node)))
+	list_for_each_entry_safe(struct connection_call, call, &connection->calls,
+				 node) {
+		if (which && !which(call))
 			continue;
-		list_remove(node);
-		list_append(&failed, node);
+		list_remove(&call->node);
+		list_append(&failed, &call->node);
 	}
-	list_for_each_safe(node, &failed) {
-		struct connection_call *call =
-			container_of(node, struct connection_call, node);
-
-		list_remove(node);
+	list_for_each_entry_safe(struct connection_call, call, &failed, node) {
+		list_remove(&call->node);
 		(void)err_set(err, "%s", text);
 		(void)call->done(call->ctx, err, NULL);
 		free(call);
@@ -160,7 +158,7 @@ int connection_adopt(struct connection *connection, int fd)
 	struct epoll_event event = { .events = EPOLLIN };
 
 	socket_close(connection);
-	/* connecting shows itself by writability, where the hello cannot be sent at once */
+	/* if the hello cannot be sent at once, writability tells that the socket is connected */
 	if (epoll_ctl(connection->epfd, EPOLL_CTL_ADD, fd, &event) < 0)
 		return err_errno(-errno, "watching the control connection");
 	connection->fd = fd;
@@ -194,7 +192,7 @@ static int interest_set(struct connection *connection, bool want_out)
 	return 0;
 }
 
-/* A socket tells its error once, to the first call that asks. */
+/* The saved error: a socket reports its error only to the first call. */
 static int broken_error(const struct connection *connection)
 {
 	return err_errno(connection->broken, connection->ready
@@ -229,10 +227,7 @@ static int calls_send(struct connection *connection)
 {
 	int err = 0;
 
-	list_for_each(node, &connection->calls) {
-		struct connection_call *call =
-			container_of(node, struct connection_call, node);
-
+	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
 		if (call->sent == call->bytes ||
 		    (!connection->ready && call->type != WIRE_TYPE_hello))
 			continue;
@@ -282,7 +277,7 @@ int connection_hello(struct connection *connection, const struct wire_msg *hello
 
 	if (err)
 		return err;
-	/* connection_io() tells what went wrong */
+	/* connection_io() returns an error of sending */
 	(void)calls_send(connection);
 	return 0;
 }
@@ -311,16 +306,16 @@ int connection_call(struct connection *connection, const struct wire_msg *reques
 	return 0;
 }
 
-/* The server may have done it.  A frame that did not go out whole has no effect; a channel
- * ends with its connection. */
-static bool in_doubt(const struct connection_call *call)
+/* The server may have done the request.  A frame that was not sent completely has no effect; a
+ * channel request ends with its socket. */
+static bool may_have_effect(const struct connection_call *call)
 {
 	return call->asked && call->type != WIRE_TYPE_open_channel;
 }
 
 void connection_abandon(struct connection_call *call, connection_done *done, void *ctx)
 {
-	if (call->sent == 0 && !in_doubt(call)) {
+	if (call->sent == 0 && !may_have_effect(call)) {
 		list_remove(&call->node);
 		free(call);
 		return;
@@ -331,18 +326,15 @@ void connection_abandon(struct connection_call *call, connection_done *done, voi
 
 static struct connection_call *call_find(struct connection *connection, uint64_t id)
 {
-	list_for_each(node, &connection->calls) {
-		struct connection_call *call =
-			container_of(node, struct connection_call, node);
-
+	list_for_each_entry(struct connection_call, call, &connection->calls, node) {
 		if (call->id == id && call->sent == call->bytes)
 			return call;
 	}
 	return NULL;
 }
 
-/* The error a server answers with. */
-static int error_take(const struct wire_error *error)
+/* Set the error of a server's reply. */
+static int error_parse(const struct wire_error *error)
 {
 	if (error->text[0] == '\0')
 		return err_errno(-(int)error->code, "the server refuses");
@@ -354,7 +346,7 @@ static bool code_sound(uint32_t code)
 	return code > 0 && code <= ERROR_CODE_MAX;
 }
 
-static int reply_take(struct connection *connection, const struct wire_msg *reply)
+static int reply_process(struct connection *connection, const struct wire_msg *reply)
 {
 	struct connection_call *call = call_find(connection, reply->id);
 	int err = 0;
@@ -373,13 +365,13 @@ static int reply_take(struct connection *connection, const struct wire_msg *repl
 	list_remove(&call->node);
 	connection->events->answered(connection->ctx, call->sent_ns);
 	if (reply->type == WIRE_TYPE_error)
-		err = error_take(&reply->error);
+		err = error_parse(&reply->error);
 	err = call->done(call->ctx, err, err ? NULL : reply);
 	free(call);
 	return err;
 }
 
-/* A server that is newer may tell of more. */
+/* A newer server may send events that this library does not know. */
 static bool event_unknown(const uint8_t *frame)
 {
 	unsigned type = wire_frame_type(frame);
@@ -387,7 +379,8 @@ static bool event_unknown(const uint8_t *frame)
 	return type >= WIRE_TYPE_revoked && !wire_type_name(type);
 }
 
-static int frame_take(struct connection *connection, const uint8_t *frame, size_t bytes)
+static int frame_process(struct connection *connection, const uint8_t *frame,
+			 size_t bytes)
 {
 	struct wire_msg msg;
 	int err;
@@ -402,7 +395,7 @@ static int frame_take(struct connection *connection, const uint8_t *frame, size_
 			       wire_type_name(msg.type));
 	if (msg.type >= WIRE_TYPE_revoked)
 		return connection->events->event(connection->ctx, &msg);
-	return reply_take(connection, &msg);
+	return reply_process(connection, &msg);
 }
 
 /* Make room for a frame of `bytes`. */
@@ -420,7 +413,7 @@ static int in_grow(struct connection *connection, size_t bytes)
 	return 0;
 }
 
-static int frames_take(struct connection *connection)
+static int frames_process(struct connection *connection)
 {
 	size_t done = 0;
 	int bytes, err;
@@ -434,7 +427,7 @@ static int frames_take(struct connection *connection)
 			return bytes;
 		if (bytes == 0 || (size_t)bytes > left)
 			break;
-		err = frame_take(connection, frame, (size_t)bytes);
+		err = frame_process(connection, frame, (size_t)bytes);
 		if (err)
 			return err;
 		done += (size_t)bytes;
@@ -468,10 +461,10 @@ int connection_io(struct connection *connection)
 		}
 		if (n == 0)
 			return err_set(-ECONNRESET, "the server closed the connection");
-		/* what comes behind shows itself */
+		/* if the buffer was not filled, epoll reports further bytes */
 		more = (size_t)n == room;
 		connection->in_bytes += (size_t)n;
-		err = frames_take(connection);
+		err = frames_process(connection);
 	}
 	return err ? err : calls_send(connection);
 }
@@ -484,8 +477,8 @@ static bool ends_with_connection(const struct connection_call *call)
 void connection_drop(struct connection *connection)
 {
 	socket_close(connection);
-	list_for_each(node, &connection->calls)
-		container_of(node, struct connection_call, node)->sent = 0;
+	list_for_each_entry(struct connection_call, call, &connection->calls, node)
+		call->sent = 0;
 	calls_fail(connection, -ECONNRESET,
 		   "the connection was lost before the server answered",
 		   ends_with_connection);

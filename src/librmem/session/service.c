@@ -16,16 +16,18 @@
 #define EVENTS 16
 
 static struct service {
-	pthread_mutex_t admin; /* one adds or removes at a time; taken first */
-	pthread_mutex_t lock;  /* held by the thread while it works */
+	pthread_mutex_t admin; /* held to add or remove a session; acquired first */
+	pthread_mutex_t lock;  /* held by the service thread while it works */
 	struct list sessions;
 	unsigned n;
-	unsigned n_removed;      /* ever; wraps */
-	struct list connects;    /* sessions with a channel to connect, by turns */
-	struct rmem *connecting; /* without the lock; NULL: none */
-	struct rmem *leaving;    /* has no more turns; NULL: none */
-	pthread_cond_t wanted;   /* there are `connects`, or `stop` */
-	pthread_cond_t idle;     /* `connecting` is NULL again */
+	unsigned n_removed; /* number of removals ever; wraps */
+	/* sessions with a channel to connect, in order of their turns */
+	struct list connects;
+	/* session that connects now, without the lock; NULL: none */
+	struct rmem *connecting;
+	struct rmem *leaving;  /* session that gets no more turns; NULL: none */
+	pthread_cond_t wanted; /* signals `connects` or `stop` */
+	pthread_cond_t idle;   /* signals `connecting` == NULL */
 	bool stop;
 	pthread_t thread, connector;
 	int epfd;
@@ -41,8 +43,8 @@ static struct service {
 
 static bool known(const struct rmem *session)
 {
-	list_for_each(node, &service.sessions)
-		if (container_of(node, struct rmem, service_node) == session)
+	list_for_each_entry(const struct rmem, at, &service.sessions, service_node)
+		if (at == session)
 			return true;
 	return false;
 }
@@ -56,7 +58,7 @@ static void connect_later(struct rmem *session)
 	(void)pthread_cond_signal(&service.wanted);
 }
 
-/* `stale`: sessions were removed meanwhile, and an event may be older than that. */
+/* `stale`: sessions were removed meanwhile, perhaps this one. */
 static void session_serve(struct rmem *session, bool stale)
 {
 	bool ready;
@@ -65,12 +67,12 @@ static void session_serve(struct rmem *session, bool stale)
 		return;
 	(void)pthread_mutex_lock(&session->lock);
 	ready = session_tend(session);
-	(void)pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	if (ready)
 		connect_later(session);
 }
 
-/* Connect one channel of the session whose turn it is.  Sessions come and go meanwhile. */
+/* Connect one channel of the next session.  Sessions may be added and removed meanwhile. */
 static void connect_one(void)
 {
 	struct rmem *session = list_first(&service.connects, struct rmem, connect_node);
@@ -82,7 +84,7 @@ static void connect_one(void)
 	(void)pthread_mutex_lock(&session->lock);
 	session_run(session);
 	ready = session_tend(session);
-	(void)pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	(void)pthread_mutex_lock(&service.lock);
 	service.connecting = NULL;
 	if (ready)
@@ -153,7 +155,7 @@ static int service_start(void)
 		err = err_errno(-errno, "the service thread's eventfd");
 		goto err_wake;
 	}
-	/* signals are the program's */
+	/* thread_start() blocks signals, which are the program's */
 	err = thread_start("rmem-service", service_run, NULL, &service.thread);
 	if (err)
 		goto err_wake;
@@ -217,7 +219,7 @@ void service_remove(struct rmem *session)
 	(void)pthread_mutex_lock(&service.lock);
 	service.leaving = session;
 	list_remove(&session->connect_node);
-	/* the connecting thread may wait for an answer, which the other one receives */
+	/* rmem-connect may wait for an answer, which rmem-service receives */
 	while (service.connecting == session)
 		(void)pthread_cond_wait(&service.idle, &service.lock);
 	service.leaving = NULL;
@@ -238,11 +240,11 @@ int service_hand_over(struct rmem *session)
 	if (session->no_thread || session->served)
 		return 0;
 	(void)pthread_mutex_lock(&session->lock);
-	/* which sets the timer that the thread is woken by */
+	/* session_tend() sets the timer that wakes the service thread */
 	if (session_tend(session))
 		session_wake(session);
 	session->served = true;
-	(void)pthread_mutex_unlock(&session->lock);
+	session_unlock(session);
 	err = service_add(session);
 	if (!err)
 		return 0;

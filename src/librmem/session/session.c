@@ -12,13 +12,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/session/session_state.h"
 #include "wire/codec.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 #define WORK_EVENTS 16
 /* Without the service thread: rmem_process() in another thread may receive the answer that the
- * driving thread polls for, so it looks again after this time. */
+ * driving thread polls for, so the driving thread looks again after this time. */
 #define STEP_MS 20
 
 /* ---- driving ---- */
@@ -40,29 +38,26 @@ static void timer_set(struct rmem *session)
 	if (due == session->timer_ns)
 		return;
 	session->timer_ns = due;
-	if (due != UINT64_MAX) {
-		when.it_value.tv_sec = (time_t)(due / 1000000000u);
-		/* 0 would disarm it */
-		when.it_value.tv_nsec = (long)(due % 1000000000u) | 1;
-	}
-	/* it fails only for arguments out of range */
+	if (due != UINT64_MAX)
+		when.it_value = clock_timespec(due);
+	/* fails only for arguments out of range */
 	(void)timerfd_settime(session->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* Wait for what wakes the driver, and take it.  Whether a channel's alive_fd is readable. */
-static bool channels_stirred(struct rmem *session, int timeout_ms)
+/* Wait for events of epfd, and consume them.  Returns whether a channel's alive_fd is readable. */
+static bool events_consume(struct rmem *session, int timeout_ms)
 {
 	struct epoll_event events[WORK_EVENTS];
 	int n = epoll_wait(session->epfd, events, WORK_EVENTS, timeout_ms);
-	bool stirred = false;
+	bool alive_due = false;
 	eventfd_t count;
 
 	for (int i = 0; i < n; i++)
 		if (events[i].data.u64 == SESSION_ALIVE_TAG)
-			stirred = true;
+			alive_due = true;
 		else if (events[i].data.u64 == SESSION_WAKE_TAG)
 			(void)eventfd_read(session->wake_fd, &count);
-	return stirred;
+	return alive_due;
 }
 
 static bool layers_ready(struct rmem *session)
@@ -74,28 +69,33 @@ static bool layers_ready(struct rmem *session)
 	return *at;
 }
 
-/* As session_tend(), when what has woken the driver is taken. */
-static bool tend(struct rmem *session, bool stirred)
+/* session_tend() after events_consume(). */
+static bool tend(struct rmem *session, bool alive_due)
 {
 	uint64_t now = clock_now_ns();
 
-	session->stirred |= stirred;
+	session->alive_due |= alive_due;
 	session_state_work(session, now);
 	SESSION_NOTIFY(session, work, session, now);
 	timer_set(session);
-	(void)pthread_cond_broadcast(&session->changed);
 	return layers_ready(session);
 }
 
 bool session_tend(struct rmem *session)
 {
-	return tend(session, channels_stirred(session, 0));
+	return tend(session, events_consume(session, 0));
+}
+
+void session_unlock(struct rmem *session)
+{
+	(void)pthread_mutex_unlock(&session->lock);
+	(void)pthread_cond_broadcast(&session->changed);
 }
 
 void session_run(struct rmem *session)
 {
 	SESSION_NOTIFY(session, run, session);
-	/* heartbeats come first, then the next piece */
+	/* heartbeats come first, then the next part of blocking work */
 	if (layers_ready(session))
 		session_wake(session);
 	timer_set(session);
@@ -103,23 +103,20 @@ void session_run(struct rmem *session)
 
 void session_work(struct rmem *session)
 {
-	if (session_tend(session))
+	bool ready = session_tend(session);
+
+	(void)pthread_cond_broadcast(&session->changed);
+	if (ready)
 		session_run(session);
 }
 
-static void nudge(struct rmem *session)
+void session_nudge_now(struct rmem *session)
 {
 	(void)pthread_mutex_lock(&session->lock);
 	if (session->state != SESSION_UP ||
 	    clock_now_ns() >= session_state_due(session))
 		session_work(session);
 	(void)pthread_mutex_unlock(&session->lock);
-}
-
-void session_nudge(struct rmem *session)
-{
-	if (session->no_thread)
-		nudge(session);
 }
 
 int session_refusal(const struct rmem *session)
@@ -134,29 +131,29 @@ static int step_ms(uint64_t left_ns)
 	return left_ns < STEP_MS * NS_PER_MS ? (int)(left_ns / NS_PER_MS + 1) : STEP_MS;
 }
 
-/* Wait, without the lock, for something to do, and do it.  As session_tend(). */
+/* Wait, without the lock, for work, and do it.  Returns as session_tend(). */
 static bool session_attend(struct rmem *session, uint64_t deadline_ns)
 {
 	uint64_t now = clock_now_ns();
-	bool stirred;
+	bool alive_due, ready;
 
 	(void)pthread_mutex_unlock(&session->lock);
-	stirred = channels_stirred(session,
+	alive_due = events_consume(session,
 				   now < deadline_ns ? step_ms(deadline_ns - now) : 0);
 	(void)pthread_mutex_lock(&session->lock);
-	return tend(session, stirred);
+	ready = tend(session, alive_due);
+	(void)pthread_cond_broadcast(&session->changed);
+	return ready;
 }
 
 void session_step(struct rmem *session, uint64_t deadline_ns)
 {
-	struct timespec until = {
-		.tv_sec = (time_t)(deadline_ns / 1000000000u),
-		.tv_nsec = (long)(deadline_ns % 1000000000u),
-	};
+	struct timespec until = clock_timespec(deadline_ns);
 	bool nested = session->connecting > 0, driving = session->driving;
 
 	if (session->served || (driving && !nested)) {
-		(void)pthread_cond_timedwait(&session->changed, &session->lock, &until);
+		(void)pthread_cond_clockwait(&session->changed, &session->lock,
+					     CLOCK_MONOTONIC, &until);
 		return;
 	}
 	session->driving = true;
@@ -169,11 +166,6 @@ void session_step(struct rmem *session, uint64_t deadline_ns)
 	(void)pthread_cond_broadcast(&session->changed);
 }
 
-static uint64_t deadline(const struct rmem *session)
-{
-	return clock_now_ns() + session->timeout_ms * NS_PER_MS;
-}
-
 /* ---- calls ---- */
 
 /* A thread that waits for a reply. */
@@ -184,8 +176,7 @@ struct waiter {
 	void *ctx;
 	struct connection_call *call;
 	bool done;
-	int err;
-	char text[SESSION_TEXT_BYTES];
+	struct err_saved failed;
 };
 
 static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
@@ -199,14 +190,11 @@ static int waiter_done(void *ctx, int err, const struct wire_msg *reply)
 			(void)waiter->undo(waiter->session, 0, reply);
 	}
 	waiter->done = true;
-	waiter->err = err;
-	if (err)
-		(void)snprintf(waiter->text, sizeof(waiter->text), "%.*s",
-			       SESSION_TEXT_BYTES - 1, err_text());
+	err_save(&waiter->failed, err);
 	return answered && err == -EPROTO ? err : 0;
 }
 
-/* The end of a call that no thread waits for. */
+/* A connection_done that does nothing. */
 static int ignored(void *ctx, int err, const struct wire_msg *reply)
 {
 	(void)ctx;
@@ -221,13 +209,13 @@ void session_abandon(struct rmem *session, struct connection_call *call,
 	connection_abandon(call, undo ? undo : ignored, session);
 }
 
-void session_tell(struct rmem *session, const struct wire_msg *request)
+void session_send_only(struct rmem *session, const struct wire_msg *request)
 {
-	/* what cannot be told ends with the session */
+	/* if the request cannot be sent, its object ends with the session */
 	(void)connection_call(session->connection, request, ignored, session, NULL);
 }
 
-/* Until end_ns, and with `while_up` only while the session is not lost. */
+/* Wait for the reply until end_ns, and with `while_up` only while the session is not lost. */
 static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_ns,
 		     bool while_up)
 {
@@ -240,7 +228,7 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 		       (session->state != SESSION_UP || session->resumes != resumes);
 	}
 	if (waiter->done)
-		return waiter->err ? err_set(waiter->err, "%s", waiter->text) : 0;
+		return waiter->failed.err ? err_restore(&waiter->failed) : 0;
 	session_abandon(session, waiter->call, waiter->undo);
 	if (lost)
 		return err_set(-ECONNRESET, "the session was lost meanwhile");
@@ -248,44 +236,43 @@ static int call_wait(struct rmem *session, struct waiter *waiter, uint64_t end_n
 		       wire_type_name(waiter->type), (end_ns - begin_ns) / NS_PER_MS);
 }
 
-static int call(struct rmem *session, const struct wire_msg *request,
-		connection_done *take, connection_done *undo, void *ctx,
-		uint64_t end_ns, bool while_up)
+static int call(struct rmem *session, struct waiter *waiter,
+		const struct wire_msg *request, uint64_t end_ns, bool while_up)
 {
-	struct waiter waiter = {
-		.session = session,
-		.type = request->type,
-		.take = take,
-		.undo = undo,
-		.ctx = ctx,
-	};
 	int err;
 
+	waiter->session = session;
+	waiter->type = request->type;
 	(void)pthread_mutex_lock(&session->lock);
-	err = connection_call(session->connection, request, waiter_done, &waiter,
-			      &waiter.call);
+	err = connection_call(session->connection, request, waiter_done, waiter,
+			      &waiter->call);
 	if (!err)
-		err = call_wait(session, &waiter, end_ns, while_up);
+		err = call_wait(session, waiter, end_ns, while_up);
 	(void)pthread_mutex_unlock(&session->lock);
 	return err;
-}
-
-int session_call(struct rmem *session, const struct wire_msg *request,
-		 connection_done *take, void *ctx)
-{
-	return call(session, request, take, NULL, ctx, deadline(session), false);
 }
 
 int session_call_undo(struct rmem *session, const struct wire_msg *request,
 		      connection_done *take, connection_done *undo, void *ctx)
 {
-	return call(session, request, take, undo, ctx, deadline(session), false);
+	struct waiter waiter = { .take = take, .undo = undo, .ctx = ctx };
+
+	return call(session, &waiter, request,
+		    clock_now_ns() + session->timeout_ms * NS_PER_MS, false);
+}
+
+int session_call(struct rmem *session, const struct wire_msg *request,
+		 connection_done *take, void *ctx)
+{
+	return session_call_undo(session, request, take, NULL, ctx);
 }
 
 int session_call_while_up(struct rmem *session, const struct wire_msg *request,
 			  connection_done *take, void *ctx, uint64_t end_ns)
 {
-	return call(session, request, take, NULL, ctx, end_ns, true);
+	struct waiter waiter = { .take = take, .ctx = ctx };
+
+	return call(session, &waiter, request, end_ns, true);
 }
 
 bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_ns)
@@ -295,7 +282,7 @@ bool session_returned(struct rmem *session, unsigned resumes, uint64_t deadline_
 
 	if (clock_now_ns() >= deadline_ns)
 		return false;
-	/* that it is gone need not have come over this connection yet */
+	/* a ping, as the loss may not have been noticed yet */
 	wire_msg_init(&request, WIRE_TYPE_ping);
 	(void)session_call_while_up(session, &request, NULL, NULL, deadline_ns);
 	(void)pthread_mutex_lock(&session->lock);

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "librmem/session/session_state.h"
+/* The state machine of a session: connecting, the hello, heartbeats, and resuming after a loss.
+ *
+ * The lease clock runs from the sending of the last request that was answered.  Once fence_ms have
+ * passed, nothing is posted any more and the connections are aborted, before the server, which
+ * counts from the receipt, may lend the memory to others.  Then the session connects again with its
+ * id and token, until fence_ms and grace_ms are over: by then the server has ended the session. */
+#include "librmem/session/session.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,20 +21,18 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "librmem/session/session.h"
 #include "wire/codec.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 /* The time that one attempt to resume may take. */
 #define ATTEMPT_MS 2000u
-/* Of several addresses, each has an equal share of the time that is left, but not less. */
+/* Several addresses share the remaining time equally; each has at least this time. */
 #define ADDRESS_MIN_MS 250u
-/* Heartbeats sent without an answer, at most: the server needs them more than answers. */
+/* Limit of unanswered heartbeats: the server needs heartbeats even if its answers are late. */
 #define PINGS_MAX 16u
 
 /* ---- the socket ---- */
 
-/* Begin to connect; shows itself by writability. */
+/* Begin to connect; the socket becomes writable when connected. */
 static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret_fd)
 {
 	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -36,8 +40,8 @@ static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret
 
 	if (fd < 0)
 		return err_errno(-errno, "a socket");
-	/* only speed depends on these: what is said goes out at once, and with it the
-	 * acknowledgement of what was said before, from the connection's first packets on */
+	/* failures cost only speed: requests are sent at once, and carry the acknowledgement of
+	 * earlier packets, from the connection's first packets on */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
 	if (connect(fd, addr, bytes) < 0 && errno != EINPROGRESS) {
@@ -49,15 +53,15 @@ static int socket_connect(const struct sockaddr *addr, socklen_t bytes, int *ret
 	return 0;
 }
 
-/* The fabric that the session's own queue is going to use, as far as can be told. */
+/* The fabric that the session's own queue will probably use. */
 static enum wire_fabric fabric_likely(const struct rmem *session)
 {
 	bool likely;
 
 	if (session->uri.fabric == RMEM_FABRIC_TCP)
 		return WIRE_FABRIC_TCP;
-	/* also where the answer is known: the first look at the devices loads their
-	 * libraries, and no heartbeat can be sent meanwhile */
+	/* also if the URI names the fabric: the first call loads the devices' libraries, and no
+	 * heartbeat can be sent meanwhile */
 	likely = fabric_verbs_client.device_present();
 	return likely || session->uri.fabric == RMEM_FABRIC_RDMA ? WIRE_FABRIC_VERBS
 								 : WIRE_FABRIC_TCP;
@@ -147,7 +151,7 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-/* They may have moved, but each is what it was. */
+/* Whether fabrics and devices are equal; addresses may differ. */
 static bool endpoints_equal(const struct wire_welcome *a, const struct wire_welcome *b)
 {
 	if (a->n_endpoints != b->n_endpoints)
@@ -159,8 +163,8 @@ static bool endpoints_equal(const struct wire_welcome *a, const struct wire_welc
 	return true;
 }
 
-/* What the server cannot do now it may do a little later. */
-static bool passing(int err)
+/* The server may succeed a little later. */
+static bool is_temporary(int err)
 {
 	return err == -EAGAIN || err == -EBUSY || err == -EDQUOT || err == -ENOMEM ||
 	       err == -ENOSPC;
@@ -170,11 +174,11 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 {
 	struct rmem *session = ctx;
 
-	/* the attempt was given up */
+	/* this attempt was given up */
 	if (session->state != SESSION_HELLO)
 		return 0;
 	if (err) {
-		session->closing = !passing(err);
+		session->closing = !is_temporary(err);
 		return err;
 	}
 	err = welcome_check(&reply->welcome);
@@ -196,7 +200,7 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-/* Every lease has its keys, or has ended: go on. */
+/* Every lease has its rkeys, or has ended: the session has resumed. */
 static void session_up(struct rmem *session)
 {
 	session->state = SESSION_UP;
@@ -207,7 +211,57 @@ static void session_up(struct rmem *session)
 	SESSION_NOTIFY(session, state, session);
 }
 
-/* ---- losing it ---- */
+/* ---- events of the server ---- */
+
+static void answered(void *ctx, uint64_t sent_ns)
+{
+	struct rmem *session = ctx;
+
+	if (sent_ns <= session->alive_ns)
+		return;
+	session->alive_ns = sent_ns;
+	if (session->state == SESSION_UP)
+		atomic_store_explicit(&session->until_ns,
+				      sent_ns + session->welcome.fence_ms * NS_PER_MS,
+				      memory_order_release);
+}
+
+static int closing(struct rmem *session, unsigned reason)
+{
+	switch (reason) {
+	case WIRE_REASON_FENCED:
+		/* the lease clock was too slow for the server: resume */
+		return err_set(-ECONNRESET, "the server has fenced the session");
+	case WIRE_REASON_SHUTDOWN:
+		(void)err_set(-ESTALE, "the server stops");
+		break;
+	default:
+		(void)err_set(-ESTALE, "the server ended the session");
+		break;
+	}
+	session->closing = true;
+	return -ESTALE;
+}
+
+static int event(void *ctx, const struct wire_msg *msg)
+{
+	struct rmem *session = ctx;
+
+	if (msg->type == WIRE_TYPE_closing)
+		return closing(session, msg->closing.reason);
+	if (msg->type == WIRE_TYPE_draining)
+		session->draining = true;
+	else
+		SESSION_NOTIFY(session, event, session, msg);
+	return 0;
+}
+
+const struct connection_events session_connection_events = {
+	.answered = answered,
+	.event = event,
+};
+
+/* ---- losing the server ---- */
 
 static void session_lose(struct rmem *session, const char *why)
 {
@@ -238,7 +292,7 @@ static void session_down(struct rmem *session)
 	SESSION_NOTIFY(session, state, session);
 }
 
-/* ---- work that is due ---- */
+/* ---- due work ---- */
 
 static int ping_done(void *ctx, int err, const struct wire_msg *reply)
 {
@@ -268,7 +322,7 @@ static uint64_t fence_ns(const struct rmem *session)
 	return session->alive_ns + session->welcome.fence_ms * NS_PER_MS;
 }
 
-/* The server has certainly given the session up. */
+/* When the server has certainly ended the session. */
 static uint64_t end_ns(const struct rmem *session)
 {
 	return fence_ns(session) + session->welcome.grace_ms * NS_PER_MS;
@@ -348,15 +402,15 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 	uint64_t start = clock_now_ns();
 	int err = hello_send(session, end, welcome_first);
 
-	session->greeted = true;
+	session->hello_sent = true;
 	while (!err && !session->welcomed) {
 		struct pollfd pollfd = { .fd = session->epfd, .events = POLLIN };
 		uint64_t now = clock_now_ns(), ms;
 
-		if (now >= session->greet_ns)
+		if (now >= session->hello_ns)
 			return err_set(-ETIMEDOUT, "no answer within %" PRIu64 " ms",
 				       (now - start) / NS_PER_MS);
-		ms = (session->greet_ns - now) / NS_PER_MS + 1;
+		ms = (session->hello_ns - now) / NS_PER_MS + 1;
 		if (poll(&pollfd, 1, ms < INT_MAX ? (int)ms : INT_MAX) < 0 &&
 		    errno != EINTR)
 			return err_errno(-errno, "poll");
@@ -365,8 +419,8 @@ int session_hello(struct rmem *session, const struct fabric_qp_info *end)
 	return err;
 }
 
-/* When to give up `at` for those after it: one that swallows everything must not take
- * their time. */
+/* The deadline for the address `at`: an address that drops all packets must not use the time of
+ * those after it. */
 static uint64_t address_deadline(const struct addrinfo *at, uint64_t deadline)
 {
 	uint64_t now = clock_now_ns(), share_ns, n = 0;
@@ -381,17 +435,17 @@ static uint64_t address_deadline(const struct addrinfo *at, uint64_t deadline)
 	return share_ns < deadline - now ? now + share_ns : deadline;
 }
 
-/* Forget what was asked of this address, but not what was wrong with it. */
+/* Drop the calls to this address, but keep the error text. */
 static void address_drop(struct rmem *session, int err)
 {
-	char text[SESSION_TEXT_BYTES];
+	struct err_saved failed;
 
-	(void)snprintf(text, sizeof(text), "%s", err_text());
+	err_save(&failed, err);
 	connection_drop(session->connection);
-	(void)err_set(err, "%s", text);
+	(void)err_restore(&failed);
 }
 
-static void peer_keep(struct rmem *session, const struct addrinfo *at)
+static void peer_store(struct rmem *session, const struct addrinfo *at)
 {
 	char host[INET6_ADDRSTRLEN + 16], port[8];
 
@@ -416,12 +470,12 @@ static int resolve_error(const struct rmem *session, int code)
 	return err_set(err, "resolving %s: %s", session->uri.host, gai_strerror(code));
 }
 
-/* Of the host in the URI; a code of getaddrinfo(). */
+/* Resolve the URI's host; returns a code of getaddrinfo(). */
 static int resolve(const struct rmem *session, struct addrinfo **ret_list)
 {
-	/* an address as such needs no look at this host's interfaces */
+	/* first without a look at this host's interfaces, for numeric addresses */
 	static const int flags[] = { AI_NUMERICHOST, AI_ADDRCONFIG,
-				     /* one of loopback where there is nothing else */
+				     /* last, loopback without other interfaces */
 				     0 };
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	int err = EAI_NONAME;
@@ -446,14 +500,14 @@ int session_connect(struct rmem *session, int (*greet)(struct rmem *session))
 	if (err)
 		return resolve_error(session, err);
 	for (const struct addrinfo *at = list; at; at = at->ai_next) {
-		peer_keep(session, at);
-		session->greeted = false;
-		session->greet_ns = address_deadline(at, deadline);
+		peer_store(session, at);
+		session->hello_sent = false;
+		session->hello_ns = address_deadline(at, deadline);
 		err = reach(session, at->ai_addr, at->ai_addrlen);
 		if (!err)
 			err = greet(session);
 		session->dropped |= err == -ECONNRESET || err == -EPIPE;
-		/* a server that answered has had its say */
+		/* a server that has answered is final */
 		if (!err || session->alive_ns != 0 || clock_now_ns() >= deadline)
 			break;
 		address_drop(session, err);

@@ -18,7 +18,7 @@
 #define HEADERS_BYTES 8192
 #define BODY_BYTES 4096
 #define TIMEOUT_S 10
-/* How long to leave connections waiting when there is no descriptor for them. */
+/* The pause before accepting connections again after running out of descriptors. */
 #define PAUSE_S 1
 
 struct admin {
@@ -27,9 +27,7 @@ struct admin {
 	struct evconnlistener *listener; /* owned by http, but not its descriptor */
 	struct event *unpause;
 	int fd;
-	struct admin_socket socket;
-	char path[sizeof(((struct config *)0)->admin_socket)];
-	bool made_socket;
+	struct admin_socket socket; /* that it made */
 };
 
 static const struct resource {
@@ -77,11 +75,8 @@ static void reply(struct evhttp_request *request, int code, const char *reason,
 static void reply_error(struct evhttp_request *request, int code, const char *reason,
 			const char *text)
 {
-	json_t *json = json_object();
-
-	view_number(&json, "status", (uint64_t)code);
-	view_text(&json, "error", text);
-	reply(request, code, reason, json);
+	reply(request, code, reason,
+	      json_pack("{s:i, s:s}", "status", code, "error", text));
 }
 
 static void on_request(struct evhttp_request *request, void *ctx)
@@ -168,16 +163,9 @@ int admin_open(struct event_base *base, const struct admin_sources *sources,
 	admin->sources = sources;
 	admin->fd = -1;
 	if (fd < 0) {
-		if (strlen(path) >= sizeof(admin->path)) {
-			err = err_set(-ENAMETOOLONG, "%s is too long for a socket",
-				      path);
-			goto err_close;
-		}
-		memcpy(admin->path, path, strlen(path) + 1);
-		err = admin_socket_open(admin->path, &admin->socket);
+		err = admin_socket_open(path, &admin->socket);
 		if (err)
 			goto err_close;
-		admin->made_socket = true;
 		admin->fd = admin->socket.fd;
 	}
 	err = http_open(base, admin, fd < 0 ? admin->fd : fd);
@@ -203,7 +191,6 @@ void admin_close(struct admin *admin)
 		event_free(admin->unpause);
 	if (admin->fd >= 0)
 		(void)close(admin->fd);
-	if (admin->made_socket)
-		admin_socket_remove(&admin->socket);
+	admin_socket_remove(&admin->socket);
 	free(admin);
 }

@@ -14,6 +14,10 @@
 #define BACKLOG 16
 #define MODE 0660
 
+_Static_assert(sizeof(((struct admin_socket *)0)->path) ==
+		       sizeof(((struct sockaddr_un *)0)->sun_path),
+	       "the path of any socket fits");
+
 static int directory_make(const char *path)
 {
 	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -29,7 +33,7 @@ static int directory_make(const char *path)
 	return 0;
 }
 
-/* Nobody listens on the socket of a daemon that has died: it refuses to be connected. */
+/* The socket of a daemon that has died refuses connections, as no process listens on it. */
 static int stale_remove(const struct sockaddr_un *address)
 {
 	const char *path = address->sun_path;
@@ -47,7 +51,7 @@ static int stale_remove(const struct sockaddr_un *address)
 	err = connect(fd, (const struct sockaddr *)address, sizeof(*address)) ? -errno
 									      : 0;
 	(void)close(fd);
-	/* full is alive, too */
+	/* the daemon is alive too when its queue is full */
 	if (err == 0 || err == -EAGAIN)
 		return err_set(-EADDRINUSE, "another rmemd serves %s", path);
 	if (err != -ECONNREFUSED)
@@ -101,7 +105,9 @@ int admin_socket_open(const char *path, struct admin_socket *ret_socket)
 		(void)unlink(path);
 		goto err_close;
 	}
-	*ret_socket = (struct admin_socket){ fd, path, st.st_dev, st.st_ino };
+	*ret_socket =
+		(struct admin_socket){ .fd = fd, .dev = st.st_dev, .ino = st.st_ino };
+	memcpy(ret_socket->path, address.sun_path, sizeof(ret_socket->path));
 	return 0;
 
 err_close:
@@ -113,8 +119,8 @@ void admin_socket_remove(const struct admin_socket *socket)
 {
 	struct stat st;
 
-	/* a daemon started after us may have put its own there */
-	if (lstat(socket->path, &st) == 0 && st.st_dev == socket->dev &&
-	    st.st_ino == socket->ino)
+	/* a daemon that started later may have its own there */
+	if (*socket->path && lstat(socket->path, &st) == 0 &&
+	    st.st_dev == socket->dev && st.st_ino == socket->ino)
 		(void)unlink(socket->path);
 }

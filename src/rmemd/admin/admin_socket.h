@@ -7,19 +7,19 @@
 
 /* A socket in the file system, and which file it is, so that only that one is removed. */
 struct admin_socket {
-	int fd; /* listening, non-blocking */
-	const char *path;
+	int fd;         /* listening, non-blocking */
+	char path[108]; /* as long as that of struct sockaddr_un; "": none was made */
 	dev_t dev;
 	ino_t ino;
 };
 
 /* Make it, mode 0660, in a directory that is made where it is missing.  One left by a
- * daemon that has died is replaced.  path is borrowed.
+ * daemon that has died is replaced.
  *   -EADDRINUSE    somebody listens there
  *   -EEXIST        something else is there
  *   -ENAMETOOLONG, -EACCES ...  with text */
 int admin_socket_open(const char *path, struct admin_socket *ret_socket);
-/* Remove the file; the descriptor is whoever's took it. */
+/* Remove the file, if it is still the one that was made; the descriptor stays open. */
 void admin_socket_remove(const struct admin_socket *socket);
 
 #endif

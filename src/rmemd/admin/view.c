@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmemd/admin/view.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-void view_add(json_t **object, const char *key, json_t *value)
+#include "base/clock.h"
+#include "rmemd/admin/admin.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/session.h"
+#include "rmemd/control/endpoints.h"
+#include "rmemd/lease/lease.h"
+#include "rmemd/pool/pools.h"
+
+/* ---- members of objects ----
+ *
+ * Where memory is short the object or array is freed and becomes NULL, and with NULL the functions
+ * do nothing, so a caller checks only the result. */
+
+/* Takes the value over. */
+static void view_add(json_t **object, const char *key, json_t *value)
 {
 	if (!*object) {
 		json_decref(value);
@@ -16,7 +32,8 @@ void view_add(json_t **object, const char *key, json_t *value)
 	}
 }
 
-void view_append(json_t **array, json_t *value)
+/* Takes the value over. */
+static void view_append(json_t **array, json_t *value)
 {
 	if (!*array) {
 		json_decref(value);
@@ -26,7 +43,7 @@ void view_append(json_t **array, json_t *value)
 	}
 }
 
-/* JSON is UTF-8; what a client calls itself need not be. */
+/* JSON is UTF-8; the name of a client may be anything. */
 static json_t *text_plain(const char *text)
 {
 	char *plain = strdup(text);
@@ -42,29 +59,569 @@ static json_t *text_plain(const char *text)
 	return value;
 }
 
-void view_text(json_t **object, const char *key, const char *text)
+/* NULL: null */
+static void view_text(json_t **object, const char *key, const char *text)
 {
 	json_t *value = text ? json_string(text) : json_null();
 
-	view_add(object, key, value ? value : text_plain(text));
+	if (text && !value)
+		value = text_plain(text);
+	view_add(object, key, value);
 }
 
-void view_number(json_t **object, const char *key, uint64_t number)
+static void view_number(json_t **object, const char *key, uint64_t number)
 {
 	view_add(object, key, json_integer((json_int_t)number));
 }
 
-void view_flag(json_t **object, const char *key, bool flag)
+static void view_flag(json_t **object, const char *key, bool flag)
 {
 	view_add(object, key, json_boolean(flag));
 }
 
-void view_id(json_t **object, const char *key, uint64_t id)
+static void view_id(json_t **object, const char *key, uint64_t id)
 {
 	view_add(object, key, json_sprintf("%" PRIu64, id));
 }
 
-void view_node(json_t **object, const char *key, int node)
+/* -1: null */
+static void view_node(json_t **object, const char *key, int node)
 {
 	view_add(object, key, node < 0 ? json_null() : json_integer(node));
+}
+
+/* 0: null */
+static void view_known(json_t **object, const char *key, uint64_t number)
+{
+	view_add(object, key, number ? json_integer((json_int_t)number) : json_null());
+}
+
+static json_t *list_view(const char *key, json_t *array)
+{
+	json_t *object = json_object();
+
+	view_add(&object, key, array);
+	return object;
+}
+
+/* ---- /v1/status ---- */
+
+static json_t *memory_view(const struct pools *pools)
+{
+	json_t *object = json_object();
+	uint64_t bytes = 0, lent = 0, scrubbing = 0, unused = 0;
+
+	for (unsigned i = 0; i < pools_count(pools); i++) {
+		struct pool_status status = pools_status(pools, i);
+
+		bytes += status.bytes;
+		lent += status.lent;
+		scrubbing += status.scrubbing;
+		unused += status.free;
+	}
+	view_number(&object, "pools", pools_count(pools));
+	view_number(&object, "bytes", bytes);
+	view_number(&object, "lent_bytes", lent);
+	view_number(&object, "scrubbing_bytes", scrubbing);
+	view_number(&object, "free_bytes", unused);
+	return object;
+}
+
+struct session_sums {
+	uint64_t active, fenced, channels, keys;
+};
+
+static int session_count(const struct session_status *session, void *arg)
+{
+	struct session_sums *sums = arg;
+
+	if (strcmp(session->state, "active") == 0)
+		sums->active++;
+	else
+		sums->fenced++;
+	sums->channels += session->channels;
+	sums->keys += session->keys;
+	return 0;
+}
+
+static json_t *sessions_sum_view(const struct sessions *sessions)
+{
+	struct session_sums sums = { 0 };
+	json_t *object = json_object();
+
+	(void)sessions_each(sessions, session_count, &sums);
+	view_number(&object, "active", sums.active);
+	view_number(&object, "fenced", sums.fenced);
+	view_number(&object, "channels", sums.channels);
+	view_number(&object, "keys", sums.keys);
+	return object;
+}
+
+struct lease_sums {
+	uint64_t named, ephemeral, bytes;
+};
+
+static int lease_count(const struct lease_status *lease, void *arg)
+{
+	struct lease_sums *sums = arg;
+
+	if (lease->name[0])
+		sums->named++;
+	else
+		sums->ephemeral++;
+	sums->bytes += lease->bytes;
+	return 0;
+}
+
+static json_t *leases_sum_view(const struct leases *leases)
+{
+	struct lease_sums sums = { 0 };
+	json_t *object = json_object();
+
+	(void)leases_each(leases, lease_count, &sums);
+	view_number(&object, "named", sums.named);
+	view_number(&object, "ephemeral", sums.ephemeral);
+	view_number(&object, "bytes", sums.bytes);
+	return object;
+}
+
+static json_t *counters_view(const struct admin_sources *from)
+{
+	const struct control_counters *counters = from->counters;
+	const struct leases_counters *leases = leases_counters(from->leases);
+	json_t *object = json_object();
+
+	view_number(&object, "connections", counters->connections);
+	view_number(&object, "connections_refused", counters->connections_refused);
+	view_number(&object, "requests", counters->requests);
+	view_number(&object, "requests_failed", counters->requests_failed);
+	view_number(&object, "sessions_opened", counters->sessions_opened);
+	view_number(&object, "sessions_fenced", counters->sessions_fenced);
+	view_number(&object, "sessions_resumed", counters->sessions_resumed);
+	view_number(&object, "leases_granted", leases->granted);
+	view_number(&object, "leases_expired", leases->expired);
+	view_number(&object, "leases_waited", leases->waited);
+	view_number(&object, "leases_waited_ms", leases->waited_ms);
+	view_number(&object, "channels_refused", counters->channels_refused);
+	return object;
+}
+
+/* {"rdma": {"serving": false, "why": "..."}, "tcp": {...}} */
+static json_t *fabrics_view(const struct admin_sources *from)
+{
+	const char *missing = from->verbs_missing;
+	json_t *object = json_object(), *verbs = json_object(), *tcp = json_object();
+	bool serves_tcp = from->config->tcp;
+
+	view_flag(&verbs, "serving", !missing);
+	view_text(&verbs, "why", missing);
+	view_flag(&tcp, "serving", serves_tcp);
+	view_text(&tcp, "why", serves_tcp ? NULL : "[tcp] enabled = no");
+	view_add(&object, "rdma", verbs);
+	view_add(&object, "tcp", tcp);
+	return object;
+}
+
+static json_t *control_view(const struct admin_sources *from)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < from->n_listeners; i++)
+		view_append(&array, json_string(from->listeners[i]));
+	return array;
+}
+
+json_t *view_status(const struct admin_sources *from)
+{
+	json_t *object = json_object();
+
+	view_text(&object, "version", PACKAGE_VERSION);
+	view_number(&object, "pid", (uint64_t)getpid());
+	view_number(&object, "uptime_ms", clock_now_ms() - from->started_ms);
+	view_add(&object, "control", control_view(from));
+	view_add(&object, "fabrics", fabrics_view(from));
+	view_add(&object, "memory", memory_view(from->pools));
+	view_add(&object, "sessions", sessions_sum_view(from->sessions));
+	view_add(&object, "leases", leases_sum_view(from->leases));
+	view_add(&object, "counters", counters_view(from));
+	return object;
+}
+
+/* ---- /v1/pools ---- */
+
+/* The percentage of the free bytes that are not in the largest piece, rounded up: 0 means one
+ * piece.  null: nothing is free. */
+static json_t *fragmentation_view(const struct pool_status *pool)
+{
+	uint64_t rest = pool->free - pool->largest_free;
+
+	/* a pool has far less than the 2^57 bytes that would be too many here */
+	return pool->free ? json_integer((json_int_t)((rest * 100 + pool->free - 1) /
+						      pool->free))
+			  : json_null();
+}
+
+static const char *pool_state(enum pool_resizing resizing)
+{
+	switch (resizing) {
+	case POOL_GROWS:
+		return "growing";
+	case POOL_RECLAIMS:
+	case POOL_SHRINKS:
+		return "shrinking";
+	case POOL_RESTS:
+		break;
+	}
+	return "ready";
+}
+
+static void view_resizing(json_t **object, const struct pool_status *pool)
+{
+	view_text(object, "state", pool_state(pool->resizing));
+	view_add(object, "bytes_to",
+		 pool->resizing == POOL_RESTS
+			 ? json_null()
+			 : json_integer((json_int_t)pool->bytes_to));
+	view_number(object, "populated_bytes", pool->populated);
+	view_number(object, "closed_bytes", pool->closed);
+	view_number(object, "recalled_bytes", pool->to_reclaim);
+}
+
+/* As configured; none: all. */
+static json_t *pool_devices_view(const struct pool_params *params)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < params->n_devices; i++)
+		view_append(&array, json_string(params->devices[i]));
+	return array;
+}
+
+static json_t *pool_view(const struct pool_status *pool,
+			 const struct pool_params *params, int node)
+{
+	json_t *object = json_object();
+
+	view_text(&object, "name", pool->name);
+	view_node(&object, "node_asked", pool->node_asked);
+	view_node(&object, "node", node);
+	view_text(&object, "pages_asked", pool_pages_name(pool->pages_asked));
+	view_text(&object, "pages", pool_pages_name(pool->pages_got));
+	view_number(&object, "page_bytes", pool->page_bytes);
+	view_add(&object, "bytes_asked",
+		 pool->bytes_asked == POOL_BYTES_AUTO
+			 ? json_null()
+			 : json_integer((json_int_t)pool->bytes_asked));
+	view_number(&object, "bytes", pool->bytes);
+	view_resizing(&object, pool);
+	view_number(&object, "lent_bytes", pool->lent);
+	view_number(&object, "scrubbing_bytes", pool->scrubbing);
+	view_number(&object, "free_bytes", pool->free);
+	view_number(&object, "largest_free_bytes", pool->largest_free);
+	view_add(&object, "fragmentation_percent", fragmentation_view(pool));
+	view_add(&object, "devices", pool_devices_view(params));
+	view_number(&object, "scrubbed_ever_bytes", pool->scrubbed_ever);
+	return object;
+}
+
+json_t *view_pools(const struct admin_sources *from)
+{
+	const struct pools *pools = from->pools;
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < pools_count(pools); i++) {
+		struct pool_status status = pools_status(pools, i);
+
+		view_append(&array, pool_view(&status, pools_params(pools, i),
+					      pools_node(pools, i)));
+	}
+	return list_view("pools", array);
+}
+
+/* ---- /v1/devices ---- */
+
+static const char *address_text(const struct fabric_address *address,
+				char buf[INET6_ADDRSTRLEN])
+{
+	int family = address->family == 4 ? AF_INET : AF_INET6;
+
+	if (address->family == 0 ||
+	    !inet_ntop(family, address->bytes, buf, INET6_ADDRSTRLEN))
+		return "*";
+	return buf;
+}
+
+static const char *transport_name(enum fabric_transport transport)
+{
+	switch (transport) {
+	case FABRIC_ROCE:
+		return "RoCE";
+	case FABRIC_IWARP:
+		return "iWARP";
+	case FABRIC_INFINIBAND:
+		break;
+	}
+	return "InfiniBand";
+}
+
+static const char *atomics_name(enum fabric_atomics atomics)
+{
+	switch (atomics) {
+	case FABRIC_ATOMICS_NONE:
+		return "none";
+	case FABRIC_ATOMICS_DEVICE:
+		return "HCA";
+	case FABRIC_ATOMICS_GLOBAL:
+		break;
+	}
+	return "global";
+}
+
+static json_t *attr_view(const struct fabric_device_attr *attr)
+{
+	json_t *object = json_object();
+
+	view_text(&object, "transport", transport_name(attr->transport));
+	view_text(&object, "atomics", atomics_name(attr->atomics));
+	view_flag(&object, "write_immediate", attr->write_immediate);
+	view_flag(&object, "relaxed_ordering", attr->relaxed_ordering);
+	view_flag(&object, "on_demand_paging", attr->on_demand_paging);
+	view_number(&object, "inline_bytes", attr->inline_bytes);
+	view_number(&object, "max_qp", attr->max_qp);
+	view_number(&object, "max_qp_wr", attr->max_qp_wr);
+	view_number(&object, "max_sge", attr->max_sge);
+	view_number(&object, "max_cq", attr->max_cq);
+	view_number(&object, "max_cqe", attr->max_cqe);
+	view_number(&object, "max_mr", attr->max_mr);
+	/* JSON's numbers end sooner than soft-RoCE's */
+	view_number(&object, "max_mr_bytes",
+		    attr->max_mr_bytes < INT64_MAX ? attr->max_mr_bytes : INT64_MAX);
+	view_number(&object, "responder_resources", attr->responder_resources);
+	view_number(&object, "initiator_depth", attr->initiator_depth);
+	return object;
+}
+
+static json_t *gid_view(const struct fabric_gid *gid)
+{
+	json_t *object = json_object();
+	char text[INET6_ADDRSTRLEN];
+
+	view_number(&object, "index", gid->index);
+	view_text(&object, "gid", inet_ntop(AF_INET6, gid->bytes, text, sizeof(text)));
+	view_text(&object, "type", gid->type);
+	view_flag(&object, "served", gid->served);
+	return object;
+}
+
+static json_t *port_view(const struct fabric_port_attr *port)
+{
+	json_t *object = json_object(), *gids = json_array();
+
+	view_number(&object, "number", port->number);
+	view_text(&object, "state", port->state);
+	view_known(&object, "active_mtu", port->active_mtu);
+	view_known(&object, "max_mtu", port->max_mtu);
+	for (unsigned i = 0; i < port->n_gids; i++)
+		view_append(&gids, gid_view(&port->gids[i]));
+	view_add(&object, "gids", gids);
+	view_number(&object, "gids_more", port->gids_more);
+	return object;
+}
+
+static void view_option(json_t **object, const char *key, int value)
+{
+	view_add(object, key,
+		 value == FABRIC_OPTION_AUTO ? json_null() : json_integer(value));
+}
+
+static json_t *rdma_options_view(const struct fabric_rdma_options *options)
+{
+	json_t *object = json_object();
+
+	view_option(&object, "mtu", options->mtu);
+	view_option(&object, "traffic_class", options->traffic_class);
+	view_option(&object, "service_level", options->service_level);
+	view_option(&object, "ack_timeout", options->ack_timeout);
+	view_option(&object, "retry_count", options->retry_count);
+	view_option(&object, "rnr_retry_count", options->rnr_retry_count);
+	view_option(&object, "rd_atomic", options->rd_atomic);
+	view_flag(&object, "relaxed_ordering", options->relaxed_ordering);
+	view_text(&object, "connect",
+		  options->connect == FABRIC_CONNECT_DIRECT ? "direct" : "cm");
+	view_option(&object, "gid_index", options->gid_index);
+	view_option(&object, "pkey", options->pkey);
+	return object;
+}
+
+static json_t *device_view(const struct endpoint *at)
+{
+	const struct fabric_endpoint *endpoint = at->info;
+	const struct fabric_device_attr *attr = NULL;
+	struct fabric_endpoint_stats stats = { 0 };
+	struct fabric_port_attr port;
+	bool there = at->ops->device &&
+		     !at->ops->device(at->server, at->local, &attr, &port);
+	json_t *object = json_object();
+	char address[INET6_ADDRSTRLEN];
+
+	at->ops->stats(at->server, at->local, &stats);
+	view_text(&object, "device", endpoint->device[0] ? endpoint->device : NULL);
+	view_text(&object, "fabric", endpoint->kind == FABRIC_VERBS ? "rdma" : "tcp");
+	view_text(&object, "address", address_text(&endpoint->address, address));
+	view_known(&object, "port", endpoint->address.port);
+	view_node(&object, "node", endpoint->node);
+	view_number(&object, "channels", stats.channels);
+	view_number(&object, "channels_ever", stats.channels_ever);
+	view_number(&object, "refused", stats.refused);
+	view_number(&object, "errors", stats.errors);
+	view_number(&object, "exposures", stats.exposures);
+	view_number(&object, "exposed_bytes", stats.exposed_bytes);
+	view_add(&object, "can", there ? attr_view(attr) : json_null());
+	view_add(&object, "device_port", there ? port_view(&port) : json_null());
+	view_add(&object, "knobs",
+		 there ? rdma_options_view(&port.rdma_options) : json_null());
+	return object;
+}
+
+json_t *view_devices(const struct admin_sources *from)
+{
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < from->endpoints->n; i++)
+		view_append(&array, device_view(&from->endpoints->at[i]));
+	return list_view("devices", array);
+}
+
+/* ---- /v1/sessions ---- */
+
+static int session_view(const struct session_status *session, void *arg)
+{
+	json_t **array = arg, *object = json_object();
+
+	view_id(&object, "id", session->id);
+	view_text(&object, "tenant", session->tenant);
+	view_text(&object, "client", session->client);
+	view_text(&object, "peer", session->peer);
+	view_text(&object, "state", session->state);
+	view_text(&object, "fabric", session->fabric);
+	view_number(&object, "age_ms", session->age_ms);
+	view_number(&object, "idle_ms", session->idle_ms);
+	view_number(&object, "channels", session->channels);
+	view_number(&object, "leases", session->leases);
+	view_number(&object, "keys", session->keys);
+	view_number(&object, "watches", session->watches);
+	view_number(&object, "notices", session->notices);
+	view_number(&object, "lent_bytes", session->lent_bytes);
+	view_number(&object, "resumes", session->resumes);
+	view_append(array, object);
+	return *array ? 0 : 1;
+}
+
+json_t *view_sessions(const struct admin_sources *from)
+{
+	json_t *array = json_array();
+
+	/* ends early when memory is short: then the array is NULL */
+	(void)sessions_each(from->sessions, session_view, &array);
+	return list_view("sessions", array);
+}
+
+/* ---- /v1/leases ---- */
+
+static const char *placement_name(enum wire_placement placement)
+{
+	static const char *const names[] = {
+		[WIRE_PLACE_NODE] = "node",
+		[WIRE_PLACE_DEVICE] = "device",
+		[WIRE_PLACE_INTERLEAVE] = "interleave",
+	};
+
+	return names[placement];
+}
+
+static json_t *lease_nodes_view(const struct lease_status *lease)
+{
+	struct lease_share shares[WIRE_SEGMENTS_MAX];
+	unsigned n = lease_shares(lease, shares);
+	json_t *array = json_array();
+
+	for (unsigned i = 0; i < n; i++) {
+		json_t *object = json_object();
+
+		view_node(&object, "node", shares[i].node);
+		view_number(&object, "bytes", shares[i].bytes);
+		view_append(&array, object);
+	}
+	return array;
+}
+
+static int lease_view(const struct lease_status *lease, void *arg)
+{
+	json_t **array = arg, *object = json_object();
+
+	view_id(&object, "id", lease->id);
+	view_text(&object, "name", lease->name[0] ? lease->name : NULL);
+	view_text(&object, "tenant", lease->tenant);
+	if (lease->owner)
+		view_id(&object, "owner", lease->owner);
+	else
+		view_text(&object, "owner", NULL);
+	view_text(&object, "state", lease->ready ? "ready" : "waiting");
+	view_number(&object, "bytes", lease->bytes);
+	view_number(&object, "lent_bytes", lease->lent);
+	view_number(&object, "segments", lease->segments);
+	view_text(&object, "placement", placement_name(lease->placement));
+	view_node(&object, "node_asked", lease->node);
+	view_add(&object, "nodes", lease_nodes_view(lease));
+	view_number(&object, "sessions", lease->sessions);
+	view_number(&object, "writers", lease->writers);
+	view_number(&object, "age_ms", lease->age_ms);
+	view_known(&object, "ttl_ms", lease->ttl_ms);
+	view_number(&object, "generation", lease->generation);
+	view_append(array, object);
+	return *array ? 0 : 1;
+}
+
+json_t *view_leases(const struct admin_sources *from)
+{
+	json_t *array = json_array();
+
+	(void)leases_each(from->leases, lease_view, &array);
+	return list_view("leases", array);
+}
+
+/* ---- /v1/tenants ---- */
+
+static int tenant_view(const struct tenant *tenant, void *arg)
+{
+	const struct tenant_limits *limits = &tenant->limits;
+	json_t **array = arg, *object = json_object();
+
+	view_text(&object, "name", tenant->name);
+	view_text(&object, "state", tenant->leaving ? "leaving" : "open");
+	view_number(&object, "sessions", tenant->n_sessions);
+	view_known(&object, "sessions_max", limits->sessions_max);
+	view_number(&object, "channels", tenant->n_channels);
+	view_known(&object, "channels_max", limits->channels_max);
+	view_number(&object, "leases", tenant->n_leases);
+	view_known(&object, "leases_max", limits->leases_max);
+	view_number(&object, "lent_bytes", tenant->bytes);
+	view_known(&object, "bytes_max", limits->bytes_max);
+	view_number(&object, "keys", tenant->n_keys);
+	view_known(&object, "keys_max", limits->keys_max);
+	view_known(&object, "session_keys_max", limits->session_keys_max);
+	view_known(&object, "lease_min", limits->lease_min);
+	view_known(&object, "lease_max", limits->lease_max);
+	view_known(&object, "ttl_max_ms", limits->ttl_max_ms);
+	view_number(&object, "refused", tenant->refused);
+	view_append(array, object);
+	return *array ? 0 : 1;
+}
+
+json_t *view_tenants(const struct admin_sources *from)
+{
+	json_t *array = json_array();
+
+	(void)tenants_each(from->tenants, tenant_view, &array);
+	return list_view("tenants", array);
 }

@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/nearest.h"
 #include "rmemd/config/keys.h"
-#include "rmemd/pool/auto_size.h"
+#include "rmemd/pool/capacity.h"
 
 #define LIST_TEXT_MAX 2048
+#define NAMED_MAX 64 /* of pools, tenants or devices */
 
 /* One file being read.  The first error ends it. */
 struct parse {
@@ -24,19 +26,20 @@ struct parse {
 	int err;
 	unsigned err_line;
 	struct config config;
-	/* where we are */
+	/* the place in the file */
 	const char *section; /* of config_keys[]; NULL before the first */
-	void *object; /* of a named section; NULL: it is the configuration itself */
+	void *object; /* of a named section; NULL: the keys are of the configuration */
 	const struct config_key *last;
 	bool continued;           /* the line begins with a blank */
 	char list[LIST_TEXT_MAX]; /* the value of `last`, over its lines */
-	/* line of each key seen, 0: not seen; of pools, tenants and devices: in the
-	 * section being read */
+	/* line of each key seen, 0: not seen; of a named section: in the one being read */
 	unsigned lines[CONFIG_KEYS_MAX];
-	unsigned pool_lines[CONFIG_POOLS_MAX];
-	unsigned tenant_lines[CONFIG_TENANTS_MAX];
-	unsigned device_lines[CONFIG_LIST_MAX];
+	unsigned named_lines[CONFIG_KINDS][NAMED_MAX]; /* where each begins */
 };
+
+_Static_assert(CONFIG_POOLS_MAX <= NAMED_MAX && CONFIG_TENANTS_MAX <= NAMED_MAX &&
+		       CONFIG_LIST_MAX <= NAMED_MAX,
+	       "raise NAMED_MAX");
 
 /* Keep the text set by the failing function as that of the file. */
 static int parse_fail(struct parse *parse, unsigned line, int err)
@@ -46,6 +49,77 @@ static int parse_fail(struct parse *parse, unsigned line, int err)
 	return err;
 }
 
+/* ---- lookups in the table of keys ---- */
+
+/* The index of a key in the table; SIZE_MAX: unknown. */
+static size_t key_index(const char *section, const char *name)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, section) == 0 &&
+		    strcmp(config_keys[i].name, name) == 0)
+			return i;
+	return SIZE_MAX;
+}
+
+bool config_section_is_named(const char *section)
+{
+	for (unsigned kind = 0; kind < CONFIG_KINDS; kind++)
+		if (strcmp(config_named[kind].section, section) == 0)
+			return true;
+	return false;
+}
+
+/* The section's name in the table, or NULL. */
+static const char *section_find(const char *name)
+{
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, name) == 0)
+			return config_keys[i].section;
+	return NULL;
+}
+
+/* -EINVAL, with text that offers the nearest name. */
+static int section_unknown(const char *name)
+{
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < config_n_keys; i++)
+		nearest_offer(&nearest, config_keys[i].section);
+	meant = nearest_get(&nearest);
+	if (!meant)
+		return err_set(-EINVAL, "unknown section [%s]", name);
+	if (config_section_is_named(meant))
+		return err_set(-EINVAL, "unknown section [%s]; did you mean [%s NAME]?",
+			       name, meant);
+	return err_set(-EINVAL, "unknown section [%s]; did you mean [%s]?", name,
+		       meant);
+}
+
+static int key_unknown(const char *section, const char *name)
+{
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].section, section) == 0)
+			nearest_offer(&nearest, config_keys[i].name);
+	meant = nearest_get(&nearest);
+	if (meant)
+		return err_set(-EINVAL, "unknown key '%s' in [%s]; did you mean '%s'?",
+			       name, section, meant);
+	for (size_t i = 0; i < config_n_keys; i++)
+		if (strcmp(config_keys[i].name, name) == 0)
+			return err_set(-EINVAL,
+				       "unknown key '%s' in [%s]; it belongs in [%s]",
+				       name, section, config_keys[i].section);
+	return err_set(-EINVAL, "unknown key '%s' in [%s]", name, section);
+}
+
+/* ---- named sections ---- */
+
 static void section_default(const char *section, void *object)
 {
 	for (size_t i = 0; i < config_n_keys; i++)
@@ -53,19 +127,32 @@ static void section_default(const char *section, void *object)
 			config_value_default(&config_keys[i], object);
 }
 
-/* Sections that there may be many of, each with a name, in the order of the file. */
-struct named {
-	const char *section;
-	const char *objects; /* each begins with its name */
-	size_t bytes;        /* of one */
-	size_t name_max;
-	unsigned *n;
-	unsigned max;
-	unsigned *lines; /* where each begins */
-};
-
-static int name_check(const struct named *named, const char *name)
+static char *named_at(struct config *config, enum config_kind kind, unsigned i)
 {
+	return (char *)config + config_named[kind].offset +
+	       i * config_named[kind].bytes;
+}
+
+static unsigned *named_count(struct config *config, enum config_kind kind)
+{
+	return (unsigned *)(void *)((char *)config + config_named[kind].count_offset);
+}
+
+/* Append an object with the defaults of its keys; there is room for it and its name. */
+static char *named_add(struct config *config, enum config_kind kind, const char *name)
+{
+	char *object = named_at(config, kind, (*named_count(config, kind))++);
+
+	memset(object, 0, config_named[kind].bytes);
+	section_default(config_named[kind].section, object);
+	(void)strcpy(object, name);
+	return object;
+}
+
+static int name_check(struct parse *parse, enum config_kind kind, const char *name)
+{
+	const struct config_named *named = &config_named[kind];
+	unsigned n = *named_count(&parse->config, kind);
 	const char *what = named->section;
 
 	if (!*name)
@@ -78,83 +165,29 @@ static int name_check(const struct named *named, const char *name)
 			       "%s name '%s' has other characters than letters, "
 			       "digits, '-', '_' and '.'",
 			       what, name);
-	for (unsigned i = 0; i < *named->n; i++)
-		if (strcmp(named->objects + i * named->bytes, name) == 0)
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(named_at(&parse->config, kind, i), name) == 0)
 			return err_set(-EINVAL, "%s '%s' is already in line %u", what,
-				       name, named->lines[i]);
-	if (*named->n == named->max)
+				       name, parse->named_lines[kind][i]);
+	if (n == named->max)
 		return err_set(-EINVAL, "more than %u %ss", named->max, what);
 	return 0;
 }
 
-/* Begin one at `object`, which is the next of them, with the defaults of its keys. */
-static int named_begin(struct parse *parse, const struct named *named, void *object,
-		       const char *name)
+static int named_begin(struct parse *parse, enum config_kind kind, const char *name)
 {
-	int err = name_check(named, name);
+	unsigned n = *named_count(&parse->config, kind);
+	int err = name_check(parse, kind, name);
 
 	if (err)
 		return err;
-	memset(object, 0, named->bytes);
-	section_default(named->section, object);
-	memcpy(object, name, strlen(name) + 1);
-	named->lines[(*named->n)++] = parse->line;
-	parse->object = object;
+	parse->named_lines[kind][n] = parse->line;
+	parse->object = named_add(&parse->config, kind, name);
 	/* the keys can be given anew */
 	for (size_t i = 0; i < config_n_keys; i++)
-		if (strcmp(config_keys[i].section, named->section) == 0)
+		if (strcmp(config_keys[i].section, config_named[kind].section) == 0)
 			parse->lines[i] = 0;
 	return 0;
-}
-
-_Static_assert(offsetof(struct pool_params, name) == 0 &&
-		       offsetof(struct tenant_params, name) == 0 &&
-		       offsetof(struct fabric_device_params, name) == 0,
-	       "named objects begin with their name");
-
-#define NAMED(parse, title, array, count, limit, first_lines)                   \
-	((struct named){ .section = (title),                                    \
-			 .objects = (const char *)(parse)->config.array,        \
-			 .bytes = sizeof((parse)->config.array[0]),             \
-			 .name_max = sizeof((parse)->config.array[0].name) - 1, \
-			 .n = &(parse)->config.count,                           \
-			 .max = (limit),                                        \
-			 .lines = (parse)->first_lines })
-
-static int pool_begin(struct parse *parse, const char *name)
-{
-	struct config *config = &parse->config;
-
-	return named_begin(parse,
-			   &NAMED(parse, CONFIG_SECTION_POOL, pools, n_pools,
-				  CONFIG_POOLS_MAX, pool_lines),
-			   &config->pools[config->n_pools], name);
-}
-
-static int tenant_begin(struct parse *parse, const char *name)
-{
-	struct config *config = &parse->config;
-
-	return named_begin(parse,
-			   &NAMED(parse, CONFIG_SECTION_TENANT, tenants, n_tenants,
-				  CONFIG_TENANTS_MAX, tenant_lines),
-			   &config->tenants[config->n_tenants], name);
-}
-
-static int device_begin(struct parse *parse, const char *name)
-{
-	struct config *config = &parse->config;
-
-	return named_begin(parse,
-			   &NAMED(parse, CONFIG_SECTION_DEVICE, device_params,
-				  n_device_params, CONFIG_LIST_MAX, device_lines),
-			   &config->device_params[config->n_device_params], name);
-}
-
-/* Whether `name` is [SECTION NAME], with SECTION `bytes` long. */
-static bool section_is(const char *name, size_t bytes, const char *section)
-{
-	return bytes == strlen(section) && strncmp(name, section, bytes) == 0;
 }
 
 /* `name` is what stands between the brackets. */
@@ -167,20 +200,16 @@ static int section_begin(struct parse *parse, const char *name)
 	parse->last = NULL;
 	parse->object = NULL;
 	parse->section = NULL;
-	if (section_is(name, bytes, CONFIG_SECTION_POOL)) {
-		parse->section = CONFIG_SECTION_POOL;
-		return pool_begin(parse, own);
+	for (unsigned kind = 0; kind < CONFIG_KINDS; kind++) {
+		const char *section = config_named[kind].section;
+
+		if (bytes != strlen(section) || strncmp(name, section, bytes) != 0)
+			continue;
+		parse->section = section;
+		return named_begin(parse, kind, own);
 	}
-	if (section_is(name, bytes, CONFIG_SECTION_TENANT)) {
-		parse->section = CONFIG_SECTION_TENANT;
-		return tenant_begin(parse, own);
-	}
-	if (section_is(name, bytes, CONFIG_SECTION_DEVICE)) {
-		parse->section = CONFIG_SECTION_DEVICE;
-		return device_begin(parse, own);
-	}
-	parse->section = config_section_find(name);
-	return parse->section ? 0 : config_section_unknown(name);
+	parse->section = section_find(name);
+	return parse->section ? 0 : section_unknown(name);
 }
 
 /* Without a comment behind it, which inih leaves on lines that continue a list. */
@@ -194,7 +223,7 @@ static size_t value_length(const char *value)
 	return len;
 }
 
-/* The commonest reason why a value that looks good is none. */
+/* The most frequent reason why a value that looks good is refused. */
 static bool has_comment(const char *value)
 {
 	for (const char *c = value; (c = strchr(c, '#')); c++)
@@ -222,9 +251,9 @@ static int key_set(struct parse *parse, const char *name, const char *value)
 	if (!parse->section)
 		return err_set(-EINVAL, "key '%s' stands before the first [section]",
 			       name);
-	i = config_key_index(parse->section, name);
+	i = key_index(parse->section, name);
 	if (i == SIZE_MAX)
-		return config_key_unknown(parse->section, name);
+		return key_unknown(parse->section, name);
 	key = &config_keys[i];
 	is_list = key->type == CONFIG_TYPE_ADDRESSES || key->type == CONFIG_TYPE_NAMES;
 	if (parse->continued && parse->last == key && !is_list)
@@ -259,7 +288,7 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 	struct parse *parse = ctx;
 	int err;
 
-	(void)section; /* cut at 50 characters by inih; on_line() has it whole */
+	(void)section; /* cut at 50 characters by inih; on_line() has all of it */
 	if (parse->err)
 		return 1;
 	err = key_set(parse, name, value);
@@ -268,8 +297,7 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 	return 1;
 }
 
-/* Look at a line before inih does, which tells neither line numbers nor sections that
- * have no keys. */
+/* Check a line before inih does, which reports neither line numbers nor sections without keys. */
 static int line_check(struct parse *parse, const char *line, bool complete)
 {
 	static const char bom[] = "\xef\xbb\xbf";
@@ -282,7 +310,7 @@ static int line_check(struct parse *parse, const char *line, bool complete)
 	if (parse->line == 1 && strncmp(line, bom, strlen(bom)) == 0)
 		line += strlen(bom);
 	parse->continued = isblank((unsigned char)line[0]);
-	/* inih would take it for one, behind a section's line */
+	/* behind the line of a section, inih would take it for a section too */
 	if (parse->continued && !parse->last && line[strspn(line, " \t")] == '[')
 		return err_set(-EINVAL, "a section's line begins with a blank: remove "
 					"the blank");
@@ -314,13 +342,13 @@ static char *on_line(char *buf, int bytes, void *stream)
 	return buf;
 }
 
-/* The line that says so, for checks of several keys: of the first of the two given. */
+/* The line to name in an error about two keys: that of the first, or of the other one. */
 static unsigned key_line(const struct parse *parse, const char *section,
 			 const char *name, const char *other_section, const char *other)
 {
-	unsigned line = parse->lines[config_key_index(section, name)];
+	unsigned line = parse->lines[key_index(section, name)];
 
-	return line ? line : parse->lines[config_key_index(other_section, other)];
+	return line ? line : parse->lines[key_index(other_section, other)];
 }
 
 static bool address_is_loopback(const char *text)
@@ -362,7 +390,7 @@ static int ports_check(struct parse *parse)
 	return 0;
 }
 
-/* Limits that leave no lease, or one that can never be reached. */
+/* Limits that allow no lease, or a limit that can never be reached. */
 static const char *limits_fault(const struct tenant_limits *limits)
 {
 	if (limits->lease_max && limits->lease_min > limits->lease_max)
@@ -382,7 +410,7 @@ static int tenants_check(struct parse *parse)
 		const char *fault = limits_fault(&config->tenants[i].limits);
 
 		if (fault)
-			return parse_fail(parse, parse->tenant_lines[i],
+			return parse_fail(parse, parse->named_lines[CONFIG_TENANT][i],
 					  err_set(-EINVAL, "tenant '%s': %s",
 						  config->tenants[i].name, fault));
 	}
@@ -407,7 +435,8 @@ static int devices_check(struct parse *parse)
 	for (unsigned i = 0; i < config->n_device_params; i++) {
 		err = device_check(config, config->device_params[i].name);
 		if (err)
-			return parse_fail(parse, parse->device_lines[i], err);
+			return parse_fail(parse, parse->named_lines[CONFIG_DEVICE][i],
+					  err);
 	}
 	for (unsigned i = 0; i < config->n_pools; i++) {
 		const struct pool_params *pool = &config->pools[i];
@@ -416,23 +445,23 @@ static int devices_check(struct parse *parse)
 			err = device_check(config, pool->devices[j]);
 			if (err)
 				return parse_fail(
-					parse, parse->pool_lines[i],
+					parse, parse->named_lines[CONFIG_POOL][i],
 					err_prefix(err, "pool '%s'", pool->name));
 		}
 	}
 	return 0;
 }
 
-/* With rdma_cm both are those of the address's interface. */
-static bool knobs_for_direct(const struct fabric_rdma_options *rdma_options)
+/* With rdma_cm these two are determined by the interface of the address. */
+static bool options_for_direct(const struct fabric_rdma_options *options)
 {
-	return rdma_options->connect != FABRIC_CONNECT_DIRECT &&
-	       (rdma_options->gid_index != FABRIC_OPTION_AUTO ||
-		rdma_options->pkey != FABRIC_OPTION_AUTO);
+	return options->connect != FABRIC_CONNECT_DIRECT &&
+	       (options->gid_index != FABRIC_OPTION_AUTO ||
+		options->pkey != FABRIC_OPTION_AUTO);
 }
 
-/* Some device is as [rdma] says. */
-static bool knobs_used(const struct config *config)
+/* Whether any device uses the options of [rdma]. */
+static bool rdma_options_used(const struct config *config)
 {
 	unsigned named = 0;
 
@@ -450,37 +479,28 @@ static int direct_check(struct parse *parse)
 	const struct config *config = &parse->config;
 
 	for (unsigned i = 0; i < config->n_device_params; i++)
-		if (knobs_for_direct(&config->device_params[i].rdma_options))
-			return parse_fail(parse, parse->device_lines[i],
+		if (options_for_direct(&config->device_params[i].rdma_options))
+			return parse_fail(parse, parse->named_lines[CONFIG_DEVICE][i],
 					  err_set(-EINVAL, "device '%s': %s",
 						  config->device_params[i].name, text));
-	if (knobs_for_direct(&config->rdma_options) && knobs_used(config))
+	if (options_for_direct(&config->rdma_options) && rdma_options_used(config))
 		return parse_fail(parse,
 				  key_line(parse, "rdma", "gid_index", "rdma", "pkey"),
 				  err_set(-EINVAL, "%s", text));
 	return 0;
 }
 
-/* What a device leaves open is as [rdma] has it, which may stand behind it. */
+/* The options that a device inherits are those of [rdma], which may stand behind it. */
 static void devices_inherit(struct config *config)
 {
-	for (size_t i = 0; i < config_n_keys; i++) {
-		const struct config_key *key = &config_keys[i];
-		const struct config_key *from;
+	const int *common = (const int *)&config->rdma_options;
 
-		if (key->type != CONFIG_TYPE_KNOB ||
-		    strcmp(key->section, CONFIG_SECTION_DEVICE) != 0)
-			continue;
-		from = &config_keys[config_key_index("rdma", key->name)];
-		for (unsigned j = 0; j < config->n_device_params; j++) {
-			char *field = (char *)&config->device_params[j] + key->offset;
-			int value;
+	for (unsigned i = 0; i < config->n_device_params; i++) {
+		int *own = (int *)&config->device_params[i].rdma_options;
 
-			memcpy(&value, field, sizeof(value));
-			if (value == CONFIG_INHERIT)
-				memcpy(field, (char *)config + from->offset,
-				       sizeof(value));
-		}
+		for (size_t k = 0; k < sizeof(config->rdma_options) / sizeof(int); k++)
+			if (own[k] == CONFIG_INHERIT)
+				own[k] = common[k];
 	}
 }
 
@@ -493,15 +513,15 @@ static int pools_check(struct parse *parse)
 	for (i = 0; i < config->n_pools; i++)
 		if (config->pools[i].share != POOL_SHARE_AUTO &&
 		    config->pools[i].bytes != POOL_BYTES_AUTO)
-			return parse_fail(parse, parse->pool_lines[i],
+			return parse_fail(parse, parse->named_lines[CONFIG_POOL][i],
 					  err_set(-EINVAL,
 						  "pool '%s': share is for size = auto",
 						  config->pools[i].name));
-	err = auto_size_check(config->pools, config->n_pools, &i);
-	return err ? parse_fail(parse, parse->pool_lines[i], err) : 0;
+	err = capacity_check_shares(config->pools, config->n_pools, &i);
+	return err ? parse_fail(parse, parse->named_lines[CONFIG_POOL][i], err) : 0;
 }
 
-/* What only several keys together can get wrong. */
+/* Checks of several keys together. */
 static int config_check(struct parse *parse)
 {
 	const struct config *config = &parse->config;
@@ -536,33 +556,15 @@ static int config_check(struct parse *parse)
 	return ports_check(parse);
 }
 
-/* The pool there is when none is configured. */
-static void pools_default(struct config *config)
-{
-	config->n_pools = 1;
-	memset(&config->pools[0], 0, sizeof(config->pools[0]));
-	(void)strcpy(config->pools[0].name, "default");
-	section_default(CONFIG_SECTION_POOL, &config->pools[0]);
-}
-
-/* The tenant there is when none is configured. */
-static void tenants_default(struct config *config)
-{
-	config->n_tenants = 1;
-	memset(&config->tenants[0], 0, sizeof(config->tenants[0]));
-	(void)strcpy(config->tenants[0].name, "default");
-	section_default(CONFIG_SECTION_TENANT, &config->tenants[0]);
-}
-
 void config_default(struct config *config)
 {
-	/* the padding too: two configurations that say the same compare equal */
+	/* with the padding, so that equal configurations compare equal as bytes */
 	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < config_n_keys; i++)
 		if (!config_section_is_named(config_keys[i].section))
 			config_value_default(&config_keys[i], config);
-	pools_default(config);
-	tenants_default(config);
+	(void)named_add(config, CONFIG_POOL, "default");
+	(void)named_add(config, CONFIG_TENANT, "default");
 }
 
 int config_load(const char *path, struct config *ret_config)
@@ -591,9 +593,9 @@ int config_load(const char *path, struct config *ret_config)
 	else if (line < 0)
 		parse->err = err_errno(-ENOMEM, "%s", path);
 	if (parse->config.n_pools == 0)
-		pools_default(&parse->config);
+		(void)named_add(&parse->config, CONFIG_POOL, "default");
 	if (parse->config.n_tenants == 0)
-		tenants_default(&parse->config);
+		(void)named_add(&parse->config, CONFIG_TENANT, "default");
 	devices_inherit(&parse->config);
 	err = parse->err ? parse->err : config_check(parse);
 	if (!err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The configuration: every key with its type, range, unit and default stands in one table
- * in config-keys.c, which rmemd.conf(5) and etc/rmemd.conf follow.
+/* The configuration.  keys.c has one table of all keys with type, range, unit and default, which
+ * rmemd.conf(5) and etc/rmemd.conf follow.
  * Threads: [loop]. */
 #ifndef RMEMD_CONFIG_H
 #define RMEMD_CONFIG_H
@@ -77,9 +77,8 @@ void config_default(struct config *config);
  *   -ENOENT, -EACCES, ...  the file cannot be read */
 int config_load(const char *path, struct config *ret_config);
 
-/* Take over into `running` what `fresh` changes and may change while the daemon runs.
- * buf gets the other keys that differ, "[tcp] port, [pool]", which need a restart, or "";
- * returns buf. */
+/* Copy to `running` the changes of `fresh` that take effect while the daemon runs.  buf gets the
+ * keys that differ and need a restart, "[tcp] port, [pool]", or ""; returns buf. */
 const char *config_reload(struct config *running, const struct config *fresh, char *buf,
 			  size_t buf_bytes);
 

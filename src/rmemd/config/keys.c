@@ -5,16 +5,16 @@
 
 #include "rmemd/config/config.h"
 
-#define FIELD(name) offsetof(struct config, name), 0, NULL
-#define LIST(name) \
-	offsetof(struct config, name), offsetof(struct config, n_##name), NULL
-#define CHOICE(name, choices) offsetof(struct config, name), 0, choices
-#define POOL(name) offsetof(struct pool_params, name), 0, NULL
-#define POOL_CHOICE(name, choices) offsetof(struct pool_params, name), 0, choices
+#define MEMBER(type, name) offsetof(type, name), sizeof(((type *)0)->name)
+#define FIELD(name) MEMBER(struct config, name), 0, NULL
+#define LIST(name) MEMBER(struct config, name), offsetof(struct config, n_##name), NULL
+#define CHOICE(name, choices) MEMBER(struct config, name), 0, choices
+#define POOL(name) MEMBER(struct pool_params, name), 0, NULL
+#define POOL_CHOICE(name, choices) MEMBER(struct pool_params, name), 0, choices
 #define POOL_LIST(name) \
-	offsetof(struct pool_params, name), offsetof(struct pool_params, n_##name), NULL
-#define TENANT(name) offsetof(struct tenant_params, limits.name), 0, NULL
-#define DEVICE(name) offsetof(struct fabric_device_params, name), 0, NULL
+	MEMBER(struct pool_params, name), offsetof(struct pool_params, n_##name), NULL
+#define TENANT(name) MEMBER(struct tenant_params, limits.name), 0, NULL
+#define DEVICE(name) MEMBER(struct fabric_device_params, name), 0, NULL
 #define RELOAD true
 #define RESTART false
 
@@ -50,18 +50,38 @@ static const struct config_choice shrink_choices[] = { { "refuse", POOL_SHRINK_R
 						       { "revoke", POOL_SHRINK_REVOKE },
 						       { NULL, 0 } };
 
-/* One row per key; the order is that of the example file and the man page. */
 /* clang-format off */
+/* The options of [rdma], each of which a [device NAME] may have of its own. */
+#define RDMA_OPTIONS(ROW) \
+	ROW(mtu, "auto", "MTU of a channel at most, in bytes") \
+	ROW(traffic_class, "auto", "traffic class of packets, DSCP times 4") \
+	ROW(service_level, "auto", "service level of packets") \
+	ROW(ack_timeout, "auto", "local ACK timeout: 4.096us times two to the power of it") \
+	ROW(retry_count, "6", "how often a request without an answer is sent again") \
+	ROW(rnr_retry_count, "6", "how often a send is repeated that the peer is not ready for") \
+	ROW(rd_atomic, "auto", "reads and atomics of a channel under way at most") \
+	ROW(relaxed_ordering, "no", "whether the device may reorder its writes to memory") \
+	ROW(connect, "auto", "how channels are set up: cm (auto), or direct") \
+	ROW(gid_index, "auto", "GID to use of the port's table; connect = direct") \
+	ROW(pkey, "auto", "P_Key to use of the port's table; connect = direct")
+#define RDMA_ROW(name, standard, text) \
+	{ "rdma", #name, CONFIG_TYPE_RDMA_OPTION, 0, 0, standard, \
+	  FIELD(rdma_options.name), RESTART, text },
+#define DEVICE_ROW(name, standard, text) \
+	{ CONFIG_SECTION_DEVICE, #name, CONFIG_TYPE_RDMA_OPTION, 0, 0, CONFIG_INHERIT_WORD, \
+	  DEVICE(rdma_options.name), RESTART, "as in [rdma]" },
+
+/* One row per key; the order is that of the example file and the man page. */
 const struct config_key config_keys[] = {
 	{ "server", "listen", CONFIG_TYPE_ADDRESSES, 1, CONFIG_LIST_MAX, "127.0.0.1, ::1",
 	  LIST(listen), RESTART, "addresses to serve on" },
-	{ "server", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7460",
+	{ "server", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7460",
 	  FIELD(port), RESTART, "TCP port of the control connections" },
 	{ "server", "auth", CONFIG_TYPE_CHOICE, 0, 0, "none",
 	  CHOICE(auth, auth_choices), RESTART, "how clients prove who they are" },
 	{ "server", "insecure", CONFIG_TYPE_BOOL, 0, 0, "no",
 	  FIELD(insecure), RESTART, "allow auth = none on other addresses than loopback" },
-	{ "server", "state", CONFIG_TYPE_PATH, 0, sizeof(((struct config *)0)->state), "auto",
+	{ "server", "state", CONFIG_TYPE_PATH, 0, 0, "auto",
 	  FIELD(state), RESTART, "directory that keeps the memory; auto: the service manager does" },
 	{ "session", "heartbeat", CONFIG_TYPE_MS, 10, 60000, "500ms",
 	  FIELD(heartbeat_ms), RESTART, "how often a client gives a sign of life" },
@@ -99,63 +119,21 @@ const struct config_key config_keys[] = {
 	  CHOICE(verbs, switch_choices), RESTART, "serve RDMA; auto: where there is a device" },
 	{ "rdma", "devices", CONFIG_TYPE_NAMES, 0, CONFIG_LIST_MAX, "",
 	  LIST(devices), RESTART, "RDMA devices to use; none named: all that are active" },
-	{ "rdma", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7461",
+	{ "rdma", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7461",
 	  FIELD(verbs_port), RESTART, "rdma_cm port of the data channels" },
-	{ "rdma", "mtu", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.mtu), RESTART, "MTU of a channel at most, in bytes" },
-	{ "rdma", "traffic_class", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.traffic_class), RESTART, "traffic class of packets, DSCP times 4" },
-	{ "rdma", "service_level", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.service_level), RESTART, "service level of packets" },
-	{ "rdma", "ack_timeout", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.ack_timeout), RESTART, "local ACK timeout: 4.096us times two to the power of it" },
-	{ "rdma", "retry_count", CONFIG_TYPE_KNOB, 0, 0, "6",
-	  FIELD(rdma_options.retry_count), RESTART, "how often a request without an answer is sent again" },
-	{ "rdma", "rnr_retry_count", CONFIG_TYPE_KNOB, 0, 0, "6",
-	  FIELD(rdma_options.rnr_retry_count), RESTART, "how often a send is repeated that the peer is not ready for" },
-	{ "rdma", "rd_atomic", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.rd_atomic), RESTART, "reads and atomics of a channel under way at most" },
-	{ "rdma", "relaxed_ordering", CONFIG_TYPE_KNOB, 0, 0, "no",
-	  FIELD(rdma_options.relaxed_ordering), RESTART, "whether the device may reorder its writes to memory" },
-	{ "rdma", "connect", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.connect), RESTART, "how channels are set up: cm (auto), or direct" },
-	{ "rdma", "gid_index", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.gid_index), RESTART, "GID to use of the port's table; connect = direct" },
-	{ "rdma", "pkey", CONFIG_TYPE_KNOB, 0, 0, "auto",
-	  FIELD(rdma_options.pkey), RESTART, "P_Key to use of the port's table; connect = direct" },
+	RDMA_OPTIONS(RDMA_ROW)
 	{ CONFIG_SECTION_DEVICE, "device_port", CONFIG_TYPE_AUTO, 1, UINT8_MAX, "auto",
 	  DEVICE(port), RESTART, "its port to serve on" },
 	{ CONFIG_SECTION_DEVICE, "address", CONFIG_TYPE_ADDRESS, 0, 0, "auto",
 	  DEVICE(address), RESTART, "the one of its addresses to serve at" },
-	{ CONFIG_SECTION_DEVICE, "mtu", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.mtu), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "traffic_class", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.traffic_class), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "service_level", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.service_level), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "ack_timeout", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.ack_timeout), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "retry_count", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.retry_count), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "rnr_retry_count", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.rnr_retry_count), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "rd_atomic", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.rd_atomic), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "relaxed_ordering", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.relaxed_ordering), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "connect", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.connect), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "gid_index", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.gid_index), RESTART, "as in [rdma]" },
-	{ CONFIG_SECTION_DEVICE, "pkey", CONFIG_TYPE_KNOB, 0, 0, CONFIG_INHERIT_WORD,
-	  DEVICE(rdma_options.pkey), RESTART, "as in [rdma]" },
+	RDMA_OPTIONS(DEVICE_ROW)
 	{ "tcp", "enabled", CONFIG_TYPE_BOOL, 0, 0, "yes",
 	  FIELD(tcp), RESTART, "serve data over TCP" },
-	{ "tcp", "port", CONFIG_TYPE_PORT, 1, UINT16_MAX, "7462",
+	{ "tcp", "port", CONFIG_TYPE_COUNT, 1, UINT16_MAX, "7462",
 	  FIELD(tcp_port), RESTART, "TCP port of the data channels" },
 	{ "tcp", "threads", CONFIG_TYPE_COUNT, 1, 64, "2",
 	  FIELD(tcp_threads), RESTART, "threads that move data" },
-	{ "admin", "socket", CONFIG_TYPE_PATH, 0, sizeof(((struct config *)0)->admin_socket),
+	{ "admin", "socket", CONFIG_TYPE_PATH, 0, 0,
 	  RUNSTATEDIR "/rmemd/admin.sock",
 	  FIELD(admin_socket), RESTART, "UNIX socket that rmemctl talks to" },
 	{ "log", "target", CONFIG_TYPE_CHOICE, 0, 0, "auto",
@@ -181,6 +159,26 @@ const struct config_key config_keys[] = {
 
 const size_t config_n_keys = sizeof(config_keys) / sizeof(config_keys[0]);
 
+#define NAMED(title, array, count)                                            \
+	{                                                                     \
+		.section = (title), .offset = offsetof(struct config, array), \
+		.count_offset = offsetof(struct config, count),               \
+		.bytes = sizeof(((struct config *)0)->array[0]),              \
+		.name_max = sizeof(((struct config *)0)->array[0].name) - 1,  \
+		.max = sizeof(((struct config *)0)->array) /                  \
+		       sizeof(((struct config *)0)->array[0])                 \
+	}
+
+const struct config_named config_named[CONFIG_KINDS] = {
+	[CONFIG_POOL] = NAMED(CONFIG_SECTION_POOL, pools, n_pools),
+	[CONFIG_TENANT] = NAMED(CONFIG_SECTION_TENANT, tenants, n_tenants),
+	[CONFIG_DEVICE] = NAMED(CONFIG_SECTION_DEVICE, device_params, n_device_params),
+};
+
+_Static_assert(offsetof(struct pool_params, name) == 0 &&
+		       offsetof(struct tenant_params, name) == 0 &&
+		       offsetof(struct fabric_device_params, name) == 0,
+	       "named objects begin with their name");
 _Static_assert(sizeof(config_keys) / sizeof(config_keys[0]) <= CONFIG_KEYS_MAX,
 	       "raise CONFIG_KEYS_MAX");
 _Static_assert(sizeof(enum config_switch) == sizeof(int), "choices are stored as int");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one table of configuration keys: parsing, defaults, checks, reload, the example
- * file and rmemd.conf(5) follow it.  Threads: constant. */
+/* The table of all configuration keys, which parsing, defaults, reload, the example file and
+ * rmemd.conf(5) follow.  Threads: constant. */
 #ifndef RMEMD_CONFIG_KEYS_H
 #define RMEMD_CONFIG_KEYS_H
 
@@ -9,33 +9,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The section of pools; it is followed by the pool's name and may be there many times.
- */
+/* Sections that may be there many times, each for an object with a name: [pool NAME] ... */
 #define CONFIG_SECTION_POOL "pool"
-/* The same, of tenants. */
 #define CONFIG_SECTION_TENANT "tenant"
-/* The same, of RDMA devices. */
 #define CONFIG_SECTION_DEVICE "device"
-/* What a option of a device has when it has the one of [rdma]; the word for it. */
+enum config_kind { CONFIG_POOL, CONFIG_TENANT, CONFIG_DEVICE, CONFIG_KINDS };
+
+struct config_named {
+	const char *section;
+	size_t offset;       /* of the array of objects, in struct config */
+	size_t count_offset; /* of their number, an unsigned */
+	size_t bytes;        /* of an object, which begins with its name */
+	size_t name_max;
+	unsigned max;
+};
+
+extern const struct config_named config_named[CONFIG_KINDS];
+
+/* The value of an option of a device that is as in [rdma], and the word for it. */
 #define CONFIG_INHERIT INT_MIN
 #define CONFIG_INHERIT_WORD "inherit"
 
 enum config_type {
 	CONFIG_TYPE_BOOL,      /* yes, no */
 	CONFIG_TYPE_CHOICE,    /* one of `choices`, stored as an int */
-	CONFIG_TYPE_PORT,      /* uint16_t */
-	CONFIG_TYPE_COUNT,     /* uint32_t */
+	CONFIG_TYPE_COUNT,     /* uint16_t or uint32_t */
 	CONFIG_TYPE_MS,        /* uint64_t, written with a unit */
 	CONFIG_TYPE_BYTES,     /* uint64_t, written with a unit */
 	CONFIG_TYPE_SIZE,      /* the same, or "auto", stored as 0 */
 	CONFIG_TYPE_PERCENT,   /* unsigned: "50%", or "auto", stored as 0 */
 	CONFIG_TYPE_ADDRESSES, /* list of IP addresses */
 	CONFIG_TYPE_NAMES,     /* list of names, may be empty */
-	CONFIG_TYPE_PATH,      /* absolute; max is the size of the buffer */
+	CONFIG_TYPE_PATH,      /* absolute */
 	CONFIG_TYPE_NODE,      /* int: "any" or a NUMA node */
 	CONFIG_TYPE_AUTO,      /* int: "auto", stored as -1, or a number */
 	CONFIG_TYPE_ADDRESS, /* struct fabric_address: "auto", family 0, or an address */
-	CONFIG_TYPE_KNOB, /* int: a member of struct fabric_rdma_options of the same name */
+	CONFIG_TYPE_RDMA_OPTION, /* the member of struct fabric_rdma_options of that name */
 };
 
 struct config_choice {
@@ -50,8 +59,8 @@ struct config_key {
 	uint64_t min, max; /* in units of the field, where the type has an order */
 	const char *
 		standard; /* the default, as it would be written; NULL: must be given */
-	size_t offset;    /* in struct config; in the section's own structure for pools,
-			* tenants and devices */
+	size_t offset;    /* in struct config, or in the object of a named section */
+	size_t bytes;     /* of the field */
 	size_t count_offset; /* of a list's length */
 	const struct config_choice *choices;
 	bool reload;      /* a change takes effect on SIGHUP */
@@ -63,15 +72,8 @@ struct config_key {
 extern const struct config_key config_keys[];
 extern const size_t config_n_keys;
 
-/* Where a key is in the table; SIZE_MAX: nowhere. */
-size_t config_key_index(const char *section, const char *name);
 /* Whether there may be many of a section, each with a name of its own. */
 bool config_section_is_named(const char *section);
-/* A section's name as the table holds it, or NULL. */
-const char *config_section_find(const char *name);
-/* -EINVAL, with text that offers the nearest there is. */
-int config_section_unknown(const char *name);
-int config_key_unknown(const char *section, const char *name);
 
 /* Whether a pool, a tenant or a device can have that name: letters, digits, '-', '_' and '.'. */
 bool config_name_good(const char *name);
@@ -79,7 +81,7 @@ bool config_name_good(const char *name);
  * tenant_params or fabric_device_params).
  *   -EINVAL, -ERANGE  with text that does not name file, line or key */
 int config_value_parse(const struct config_key *key, const char *value, void *object);
-/* Set the field to its default; nothing for keys without one. */
+/* Set the field to its default, if it has one. */
 void config_value_default(const struct config_key *key, void *object);
 
 #endif

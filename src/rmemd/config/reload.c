@@ -1,51 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of another configuration takes effect while the daemon runs. */
+/* The part of another configuration that takes effect while the daemon runs. */
 #include <stdio.h>
 #include <string.h>
 
 #include "rmemd/config/keys.h"
 #include "rmemd/config/config.h"
 
-static size_t field_bytes(const struct config_key *key)
-{
-	switch (key->type) {
-	case CONFIG_TYPE_BOOL:
-		return sizeof(bool);
-	case CONFIG_TYPE_PORT:
-		return sizeof(uint16_t);
-	case CONFIG_TYPE_COUNT:
-		return sizeof(uint32_t);
-	case CONFIG_TYPE_MS:
-	case CONFIG_TYPE_BYTES:
-	case CONFIG_TYPE_SIZE:
-		return sizeof(uint64_t);
-	case CONFIG_TYPE_ADDRESSES:
-	case CONFIG_TYPE_NAMES:
-		return sizeof(((struct config *)0)->listen);
-	case CONFIG_TYPE_PATH:
-		return key->max;
-	case CONFIG_TYPE_ADDRESS:
-		return sizeof(struct fabric_address);
-	case CONFIG_TYPE_CHOICE:
-	case CONFIG_TYPE_PERCENT:
-	case CONFIG_TYPE_NODE:
-	case CONFIG_TYPE_AUTO:
-	case CONFIG_TYPE_KNOB:
-		break;
-	}
-	return sizeof(int);
-}
-
-/* Its size, and how it comes to a lower one.  False: something else has changed. */
-static bool pool_take(struct pool_params *running, const struct pool_params *fresh)
+/* Take over its size, and the way to a smaller one.  False: something else has changed. */
+static bool pool_apply(struct pool_params *running, const struct pool_params *fresh)
 {
 	running->shrink = fresh->shrink;
 	running->shrink_wait_ms = fresh->shrink_wait_ms;
 	if (running->node != fresh->node || running->pages != fresh->pages ||
-	    running->n_devices != fresh->n_devices ||
-	    memcmp(running->devices, fresh->devices, sizeof(fresh->devices)) != 0)
+	    !pool_params_same_devices(running, fresh))
 		return false;
-	/* how much a share is was found when the pools were opened */
+	/* a share was divided when the pools were opened */
 	if (fresh->bytes == POOL_BYTES_AUTO)
 		return running->bytes == POOL_BYTES_AUTO &&
 		       running->share == fresh->share;
@@ -63,8 +32,8 @@ static const struct pool_params *pool_find(const struct config *config,
 	return NULL;
 }
 
-/* False: something has changed that does not take effect. */
-static bool pools_take_params(struct config *running, const struct config *fresh)
+/* False: something has changed that needs a restart. */
+static bool pools_apply(struct config *running, const struct config *fresh)
 {
 	bool all = running->n_pools == fresh->n_pools;
 
@@ -72,14 +41,14 @@ static bool pools_take_params(struct config *running, const struct config *fresh
 		const struct pool_params *now =
 			pool_find(fresh, running->pools[i].name);
 
-		if (!now || !pool_take(&running->pools[i], now))
+		if (!now || !pool_apply(&running->pools[i], now))
 			all = false;
 	}
 	return all;
 }
 
-/* What changes here takes effect. */
-static void tenants_take(struct config *running, const struct config *fresh)
+/* Every change of a tenant takes effect. */
+static void tenants_apply(struct config *running, const struct config *fresh)
 {
 	memcpy(running->tenants, fresh->tenants, sizeof(running->tenants));
 	running->n_tenants = fresh->n_tenants;
@@ -105,20 +74,20 @@ const char *config_reload(struct config *running, const struct config *fresh, ch
 		const char *new = (const char *)fresh + key->offset;
 
 		if (config_section_is_named(key->section) ||
-		    memcmp(old, new, field_bytes(key)) == 0)
+		    memcmp(old, new, key->bytes) == 0)
 			continue;
 		if (key->reload)
-			memcpy(old, new, field_bytes(key));
+			memcpy(old, new, key->bytes);
 		else
 			used += (size_t)snprintf(buf + used, buf_bytes - used,
 						 "%s[%s] %s", used ? ", " : "",
 						 key->section, key->name);
 	}
-	tenants_take(running, fresh);
+	tenants_apply(running, fresh);
 	if (!devices_equal(running, fresh) && used < buf_bytes)
 		used += (size_t)snprintf(buf + used, buf_bytes - used, "%s[device]",
 					 used ? ", " : "");
-	if (!pools_take_params(running, fresh) && used < buf_bytes)
+	if (!pools_apply(running, fresh) && used < buf_bytes)
 		(void)snprintf(buf + used, buf_bytes - used, "%s[pool]",
 			       used ? ", " : "");
 	return buf;

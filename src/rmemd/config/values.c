@@ -63,10 +63,23 @@ static int choice_parse(const struct config_choice *choices, const char *value,
 	return err_set(-EINVAL, "'%s' is not one of %s", value, known);
 }
 
+static int count_parse(const struct config_key *key, const char *value, void *field)
+{
+	uint64_t number;
+	int err = units_parse_u64(value, key->min, key->max, &number);
+
+	if (err)
+		return err;
+	if (key->bytes == sizeof(uint16_t))
+		*(uint16_t *)field = (uint16_t)number;
+	else
+		*(uint32_t *)field = (uint32_t)number;
+	return 0;
+}
+
 static int scaled_parse(const struct config_key *key, const char *value, uint64_t *ret)
 {
 	uint64_t number;
-	char min[32], max[32];
 	int err = key->type == CONFIG_TYPE_MS ? units_parse_ms(value, &number)
 					      : units_parse_bytes(value, &number);
 
@@ -78,8 +91,7 @@ static int scaled_parse(const struct config_key *key, const char *value, uint64_
 				       "%s is not from %" PRIu64 "ms to %" PRIu64 "ms",
 				       value, key->min, key->max);
 		return err_set(-ERANGE, "%s is not from %s to %s", value,
-			       units_format_bytes(key->min, min, sizeof(min)),
-			       units_format_bytes(key->max, max, sizeof(max)));
+			       UNITS_BYTES(key->min), UNITS_BYTES(key->max));
 	}
 	*ret = number;
 	return 0;
@@ -103,8 +115,8 @@ bool config_name_good(const char *name)
 	return *name == '\0';
 }
 
-/* A key that was indented by mistake continues the list in the line before it: it must
- * not be taken for a name. */
+/* A key that was indented by mistake continues the list of the line before it: it must not be
+ * accepted as a name. */
 static int item_check(const char *item)
 {
 	if (config_name_good(item))
@@ -140,8 +152,7 @@ static int item_append(const struct config_key *key, const char *item, size_t le
 	return err;
 }
 
-/* Items are parted by commas, the last may have one too; blanks around them do not
- * count. */
+/* Items are separated by commas, also behind the last; blanks around them are ignored. */
 static int list_parse(const struct config_key *key, const char *value, char *object)
 {
 	list_items items = { 0 };
@@ -201,43 +212,26 @@ static int percent_parse(const struct config_key *key, const char *value, unsign
 	return err;
 }
 
-static int node_parse(const struct config_key *key, const char *value, int *ret)
+/* A number, which is a `what`, or the word that stands for -1. */
+static int number_parse(const struct config_key *key, const char *value,
+			const char *what, const char *word, int *ret)
 {
 	uint64_t number;
 	int err;
 
-	if (strcmp(value, "any") == 0) {
-		*ret = POOL_NODE_ANY;
+	if (strcmp(value, word) == 0) {
+		*ret = -1;
 		return 0;
 	}
 	err = units_parse_u64(value, key->min, key->max, &number);
-	if (err)
-		return err == -EINVAL
-			       ? err_set(err, "'%s' is neither a NUMA node nor any",
-					 value)
-			       : err;
-	*ret = (int)number;
-	return 0;
+	if (err == -EINVAL)
+		return err_set(err, "'%s' is neither %s nor %s", value, what, word);
+	if (!err)
+		*ret = (int)number;
+	return err;
 }
 
-static int auto_parse(const struct config_key *key, const char *value, int *ret)
-{
-	uint64_t number;
-	int err;
-
-	if (strcmp(value, "auto") == 0) {
-		*ret = FABRIC_OPTION_AUTO;
-		return 0;
-	}
-	err = units_parse_u64(value, key->min, key->max, &number);
-	if (err)
-		return err == -EINVAL
-			       ? err_set(err, "'%s' is neither a number nor auto",
-					 value)
-			       : err;
-	*ret = (int)number;
-	return 0;
-}
+_Static_assert(POOL_NODE_ANY == -1 && FABRIC_OPTION_AUTO == -1, "a word stands for -1");
 
 static int address_parse(const char *value, struct fabric_address *ret)
 {
@@ -247,7 +241,7 @@ static int address_parse(const char *value, struct fabric_address *ret)
 	return 0;
 }
 
-static int knob_parse(const struct config_key *key, const char *value, int *ret)
+static int rdma_option_parse(const struct config_key *key, const char *value, int *ret)
 {
 	if (strcmp(value, CONFIG_INHERIT_WORD) == 0 &&
 	    strcmp(key->section, CONFIG_SECTION_DEVICE) == 0) {
@@ -263,12 +257,11 @@ static int path_parse(const struct config_key *key, const char *value, char *ret
 		value = "";
 	else if (value[0] != '/')
 		return err_set(-EINVAL, "'%s' is not an absolute path", value);
-	if (strlen(value) >= key->max)
-		return err_set(-ERANGE,
-			       "the path is longer than %" PRIu64 " characters",
-			       key->max - 1);
-	/* fields are compared as bytes: nothing of an older value may stay */
-	memset(ret, 0, key->max);
+	if (strlen(value) >= key->bytes)
+		return err_set(-ERANGE, "the path is longer than %zu characters",
+			       key->bytes - 1);
+	/* fields are compared as bytes: no byte of an older value may stay */
+	memset(ret, 0, key->bytes);
 	memcpy(ret, value, strlen(value));
 	return 0;
 }
@@ -277,8 +270,6 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 {
 	char *base = object;
 	void *field = base + key->offset;
-	uint64_t number;
-	int err;
 
 	if (*value == '\0' && key->type != CONFIG_TYPE_NAMES)
 		return err_set(-EINVAL, "no value");
@@ -287,16 +278,8 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return bool_parse(value, field);
 	case CONFIG_TYPE_CHOICE:
 		return choice_parse(key->choices, value, field);
-	case CONFIG_TYPE_PORT:
-		err = units_parse_u64(value, key->min, key->max, &number);
-		if (!err)
-			*(uint16_t *)field = (uint16_t)number;
-		return err;
 	case CONFIG_TYPE_COUNT:
-		err = units_parse_u64(value, key->min, key->max, &number);
-		if (!err)
-			*(uint32_t *)field = (uint32_t)number;
-		return err;
+		return count_parse(key, value, field);
 	case CONFIG_TYPE_MS:
 	case CONFIG_TYPE_BYTES:
 		return scaled_parse(key, value, field);
@@ -310,13 +293,13 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 	case CONFIG_TYPE_PATH:
 		return path_parse(key, value, field);
 	case CONFIG_TYPE_NODE:
-		return node_parse(key, value, field);
+		return number_parse(key, value, "a NUMA node", "any", field);
 	case CONFIG_TYPE_AUTO:
-		return auto_parse(key, value, field);
+		return number_parse(key, value, "a number", "auto", field);
 	case CONFIG_TYPE_ADDRESS:
 		return address_parse(value, field);
-	case CONFIG_TYPE_KNOB:
-		return knob_parse(key, value, field);
+	case CONFIG_TYPE_RDMA_OPTION:
+		return rdma_option_parse(key, value, field);
 	}
 	return err_set(-EINVAL, "a key of no known type");
 }

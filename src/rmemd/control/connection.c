@@ -16,7 +16,7 @@ void connection_init(struct connection *connection, const struct connection_ops 
 
 void connection_send(struct connection *connection, const struct wire_msg *msg)
 {
-	/* nobody is told what another process would not know */
+	/* no client learns of a change that the next process would not know */
 	ledger_commit(connection->control->ledger);
 	connection->ops->send(connection, msg);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A control connection as the requests see it.  Embedded in what carries the bytes: a socket,
- * or a test.  Threads: [loop]. */
+/* A control connection, without its transport.  Embedded in the transport's own structure: that of
+ * a socket, or of a test.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_CONNECTION_H
 #define RMEMD_CONTROL_CONNECTION_H
 
@@ -13,16 +13,16 @@
 struct connection;
 struct session;
 
-/* What carries the bytes.  None of these ends the connection before it returns. */
+/* The transport.  None of these functions ends the connection before it returns. */
 struct connection_ops {
 	void (*send)(struct connection *connection, const struct wire_msg *msg);
-	/* Nothing more is taken from it; what was sent goes out, then it ends and
-	 * session_connection_lost() is called. */
+	/* Handle no more frames, transmit the messages already sent, then end the
+	 * connection and call session_connection_lost(). */
 	void (*close)(struct connection *connection);
-	/* Its hello is answered: the connection has a session, and what it sent behind the
+	/* The hello is answered: the connection has a session, and frames received after the
 	 * hello can be handled. */
 	void (*authenticated)(struct connection *connection);
-	/* Whether some of what was sent waits to go out.  When all of it has gone out,
+	/* Whether sent messages wait for transmission.  Once none waits,
 	 * session_connection_idle() is called. */
 	bool (*busy)(const struct connection *connection);
 };
@@ -32,7 +32,7 @@ struct connection {
 	struct control *control;
 	struct session *session; /* NULL before the hello and after the end */
 	uint16_t version;        /* of the protocol, as agreed */
-	bool hello_pending; /* its hello waits: nothing else is handled meanwhile */
+	bool hello_pending; /* no other frame is handled until the hello is answered */
 	bool closed;        /* close() was called */
 	char name[64];      /* address:port */
 };
@@ -43,10 +43,36 @@ void connection_send(struct connection *connection, const struct wire_msg *msg);
 void connection_send_error(struct connection *connection, uint64_t id, int err,
 			   const char *text);
 void connection_send_ok(struct connection *connection, uint64_t id);
-/* Close it once. */
+/* No effect on a closed connection. */
 void connection_close(struct connection *connection);
 /* Answer with an error, log it, close. */
 void connection_refuse(struct connection *connection, uint64_t id, int err,
 		       const char *text);
+
+/* ---- over sockets, with limits on the memory that a client makes the server use.  Output goes
+ * through a bufferevent; with a TLS bufferevent input would have to as well. ---- */
+
+struct connections;
+
+/* A connection without a hello ends after this time. */
+#define CONNECTION_HELLO_MS 5000
+/* Limit of output that a client has not received; beyond it the connection ends. */
+#define CONNECTION_OUTPUT_MAX (1u << 20)
+/* Time limit to transmit the last messages of a closed connection. */
+#define CONNECTION_LINGER_MS 1000
+
+/* Borrows control.  -ENOMEM */
+int connections_open(struct control *control, struct connections **ret_connections);
+/* End all connections at once.  NULL: no effect. */
+void connections_close(struct connections *connections);
+
+/* Serve a connected socket, and own it, also on failure.  Handles bytes that have arrived, which
+ * may end the connection.  If too many connections have no session, the oldest of them ends.
+ * -ENOMEM */
+int connection_accept(struct connections *connections, int fd, const char *name);
+/* Close all connections; the loop calls drained(ctx) when the last one has ended, at most
+ * CONNECTION_LINGER_MS later. */
+void connections_drain(struct connections *connections, void (*drained)(void *ctx),
+		       void *ctx);
 
 #endif

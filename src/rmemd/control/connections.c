@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/control/connections.h"
+#include "rmemd/control/connection.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -15,23 +15,21 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "rmemd/control/dispatch.h"
+#include "rmemd/control/request.h"
 #include "rmemd/control/session.h"
-#include "rmemd/control/connection.h"
 #include "wire/codec.h"
 
-/* What one client's requests may take before others get their turn. */
+/* Time that one client's requests may take before others get their turn. */
 #define TURN_NS UINT64_C(1000000)
-/* What of a client's requests is taken from its socket before it is handled. */
+/* Bytes of a client's requests that are read before they are handled. */
 #define INBOX_BYTES (2 * (size_t)WIRE_FRAME_MAX)
 
 struct connections {
-	struct event_base *base;
 	struct control *control;
 	struct list active;          /* with a session */
 	struct list unauthenticated; /* without one, the oldest first */
 	unsigned n_unauthenticated;
-	struct event *empty; /* the last one has ended */
+	struct event *empty; /* the last connection has ended: call drained() */
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 	uint8_t frame[WIRE_FRAME_MAX];
@@ -42,15 +40,15 @@ struct client_socket {
 	struct connection connection;
 	struct connections *connections;
 	struct list link;
-	struct bufferevent *bev; /* what goes out */
+	struct bufferevent *bev; /* for output */
 	struct event *readable;
-	struct event *again;    /* its next turn, whether or not more has arrived */
-	struct event *deadline; /* for the hello, or for the last words */
-	uint8_t *kept;          /* arrived, and not handled yet; NULL: nothing */
-	size_t kept_bytes;
-	size_t behind_bytes; /* that arrived behind the request which is being handled */
+	struct event *next_turn; /* handle input in the loop's next turn */
+	struct event *deadline;  /* of the hello, or of sending the last messages */
+	uint8_t *unread;         /* input that is not handled yet; NULL: none */
+	size_t unread_bytes;
+	size_t behind_bytes; /* of input behind the request that is being handled */
 	bool unauthenticated;
-	bool hung_up; /* our side is shut */
+	bool hung_up; /* shutdown() was called */
 	const char *why;
 };
 
@@ -90,11 +88,11 @@ static void socket_free(struct client_socket *socket, const char *why)
 		connections->n_unauthenticated--;
 	list_remove(&socket->link);
 	event_drop(socket->readable);
-	event_drop(socket->again);
+	event_drop(socket->next_turn);
 	event_drop(socket->deadline);
 	if (socket->bev)
 		bufferevent_free(socket->bev);
-	free(socket->kept);
+	free(socket->unread);
 	free(socket);
 	check_drained(connections);
 }
@@ -103,20 +101,20 @@ static void set_deadline(struct client_socket *socket, unsigned ms)
 {
 	struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = (ms % 1000) * 1000 };
 
-	/* Only memory can fail it, and the event has had its place in the heap before. */
+	/* fails only without memory, and libevent's heap had room for this event before */
 	(void)event_add(socket->deadline, &tv);
 }
 
-/* End it from the loop: its functions may be on the stack now. */
-static void end_soon(struct client_socket *socket, const char *why)
+/* End the connection from the loop, as its functions may be on the stack now. */
+static void socket_end_soon(struct client_socket *socket, const char *why)
 {
 	socket->connection.closed = true;
 	socket->why = why;
 	event_active(socket->deadline, EV_TIMEOUT, 0);
 }
 
-/* Its time is over, or its place is needed. */
-static void turn_away(struct client_socket *socket, const char *why)
+/* End a connection whose deadline has passed, or whose place another one needs. */
+static void socket_refuse(struct client_socket *socket, const char *why)
 {
 	struct control *control = socket->connection.control;
 
@@ -135,17 +133,17 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	turn_away(socket, socket->why);
+	socket_refuse(socket, socket->why);
 }
 
-/* Have what the connection has not handled handled in the loop's next turn. */
+/* Handle the rest of the input in the loop's next turn. */
 static void handle_soon(struct client_socket *socket)
 {
 	const struct timeval at_once = { 0 };
 
-	/* without memory for the timer others wait a little */
-	if (event_add(socket->again, &at_once))
-		event_active(socket->again, EV_TIMEOUT, 0);
+	/* without memory for the timer, continue in this turn, while others wait */
+	if (event_add(socket->next_turn, &at_once))
+		event_active(socket->next_turn, EV_TIMEOUT, 0);
 }
 
 /* The answer to a lone request, a heartbeat above all, need not take a turn of the loop and
@@ -161,7 +159,7 @@ static size_t send_at_once(struct client_socket *socket, const uint8_t *frame,
 		return 0;
 	n = send(bufferevent_getfd(socket->bev), frame, bytes,
 		 MSG_DONTWAIT | MSG_NOSIGNAL);
-	/* what is wrong with the socket its event will tell */
+	/* an error of the socket is reported by its event */
 	return n > 0 ? (size_t)n : 0;
 }
 
@@ -180,17 +178,17 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 		log_event(LOG_ERR, "reply-too-large",
 			  &(struct log_ctx){ .peer = connection->name },
 			  "%s does not fit a frame", wire_type_name(msg->type));
-		end_soon(socket, "an answer does not fit a frame");
+		socket_end_soon(socket, "an answer does not fit a frame");
 		return;
 	}
 	if (evbuffer_get_length(output) + (size_t)bytes > CONNECTION_OUTPUT_MAX) {
-		end_soon(socket, "the client does not read its answers");
+		socket_end_soon(socket, "the client does not read its answers");
 		return;
 	}
 	sent = send_at_once(socket, frame, (size_t)bytes);
 	if (sent < (size_t)bytes &&
 	    evbuffer_add(output, frame + sent, (size_t)bytes - sent))
-		end_soon(socket, "no memory for an answer");
+		socket_end_soon(socket, "no memory for an answer");
 }
 
 static void become_unauthenticated(struct client_socket *socket)
@@ -205,7 +203,7 @@ static void become_unauthenticated(struct client_socket *socket)
 
 /* Everything is sent: tell the client by an end of file.  A close could discard what is still
  * on its way. */
-static void hang_up(struct client_socket *socket)
+static void socket_hang_up(struct client_socket *socket)
 {
 	if (socket->hung_up)
 		return;
@@ -223,8 +221,8 @@ static void op_close(struct connection *connection)
 	socket->why = "closed";
 	set_deadline(socket, CONNECTION_LINGER_MS);
 	if (evbuffer_get_length(output) == 0)
-		hang_up(socket);
-	/* what is still to come is read and thrown away */
+		socket_hang_up(socket);
+	/* further input is read and dropped */
 	handle_soon(socket);
 }
 
@@ -239,7 +237,7 @@ static void op_authenticated(struct connection *connection)
 	list_remove(&socket->link);
 	list_append(&socket->connections->active, &socket->link);
 	(void)event_del(socket->deadline);
-	if (socket->kept)
+	if (socket->unread)
 		handle_soon(socket);
 }
 
@@ -300,20 +298,20 @@ static size_t handle_frames(struct client_socket *socket, const uint8_t *at,
 	return socket->connection.closed ? bytes : done;
 }
 
-/* Put what was kept and what has arrived into the inbox.  False: it is over. */
-static bool fetch(struct client_socket *socket, size_t *ret_bytes)
+/* Put unread and new input into the inbox.  False: the connection has ended. */
+static bool inbox_fill(struct client_socket *socket, size_t *ret_bytes)
 {
 	uint8_t *inbox = socket->connections->inbox;
-	size_t kept_bytes = socket->kept_bytes;
+	size_t unread_bytes = socket->unread_bytes;
 	ssize_t n;
 
-	if (kept_bytes)
-		memcpy(inbox, socket->kept, kept_bytes);
-	*ret_bytes = kept_bytes;
-	if (kept_bytes == INBOX_BYTES)
+	if (unread_bytes)
+		memcpy(inbox, socket->unread, unread_bytes);
+	*ret_bytes = unread_bytes;
+	if (unread_bytes == INBOX_BYTES)
 		return true;
-	n = recv(bufferevent_getfd(socket->bev), inbox + kept_bytes,
-		 INBOX_BYTES - kept_bytes, MSG_DONTWAIT);
+	n = recv(bufferevent_getfd(socket->bev), inbox + unread_bytes,
+		 INBOX_BYTES - unread_bytes, MSG_DONTWAIT);
 	if (n > 0)
 		*ret_bytes += (size_t)n;
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
@@ -322,20 +320,20 @@ static bool fetch(struct client_socket *socket, size_t *ret_bytes)
 	return false;
 }
 
-static void keep(struct client_socket *socket, const uint8_t *at, size_t bytes)
+static void store_unread(struct client_socket *socket, const uint8_t *at, size_t bytes)
 {
-	free(socket->kept);
-	socket->kept = NULL;
-	socket->kept_bytes = 0;
+	free(socket->unread);
+	socket->unread = NULL;
+	socket->unread_bytes = 0;
 	if (bytes == 0)
 		return;
-	socket->kept = malloc(bytes);
-	if (!socket->kept) {
-		end_soon(socket, "no memory for a request");
+	socket->unread = malloc(bytes);
+	if (!socket->unread) {
+		socket_end_soon(socket, "no memory for a request");
 		return;
 	}
-	memcpy(socket->kept, at, bytes);
-	socket->kept_bytes = bytes;
+	memcpy(socket->unread, at, bytes);
+	socket->unread_bytes = bytes;
 }
 
 /* Reading goes past the bufferevent, which asks the kernel for the length first and copies
@@ -349,15 +347,15 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (!fetch(socket, &bytes))
+	if (!inbox_fill(socket, &bytes))
 		return;
 	handled = handle_frames(socket, inbox, bytes);
-	if (handled < bytes || socket->kept)
-		keep(socket, inbox + handled, bytes - handled);
-	/* what is full is looked at again when it was handled: handle_soon() */
-	if (socket->kept_bytes == INBOX_BYTES ? event_del(socket->readable)
-					      : event_add(socket->readable, NULL))
-		end_soon(socket, "its socket cannot be watched");
+	if (handled < bytes || socket->unread)
+		store_unread(socket, inbox + handled, bytes - handled);
+	/* a full inbox is read into again when it was handled: handle_soon() */
+	if (socket->unread_bytes == INBOX_BYTES ? event_del(socket->readable)
+						: event_add(socket->readable, NULL))
+		socket_end_soon(socket, "its socket cannot be watched");
 }
 
 /* All output is written. */
@@ -367,7 +365,7 @@ static void on_write(struct bufferevent *bev, void *arg)
 
 	(void)bev;
 	if (socket->connection.closed)
-		hang_up(socket);
+		socket_hang_up(socket);
 	else
 		session_connection_idle(&socket->connection);
 }
@@ -382,9 +380,9 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		socket_free(socket, evutil_socket_error_to_string(err));
 }
 
-static int start(struct client_socket *socket, int fd)
+static int socket_start(struct client_socket *socket, int fd)
 {
-	struct event_base *base = socket->connections->base;
+	struct event_base *base = socket->connection.control->base;
 	struct timeval tv = { .tv_sec = CONNECTION_HELLO_MS / 1000,
 			      .tv_usec = CONNECTION_HELLO_MS % 1000 * 1000 };
 
@@ -395,16 +393,16 @@ static int start(struct client_socket *socket, int fd)
 	}
 	socket->readable =
 		event_new(base, fd, EV_READ | EV_PERSIST, on_readable, socket);
-	socket->again = evtimer_new(base, on_readable, socket);
+	socket->next_turn = evtimer_new(base, on_readable, socket);
 	socket->deadline = evtimer_new(base, on_deadline, socket);
-	if (!socket->readable || !socket->again || !socket->deadline ||
+	if (!socket->readable || !socket->next_turn || !socket->deadline ||
 	    event_add(socket->deadline, &tv))
 		return -ENOMEM;
 	bufferevent_setcb(socket->bev, NULL, on_write, on_event, socket);
 	return event_add(socket->readable, NULL) ? -ENOMEM : 0;
 }
 
-int connection_create(struct connections *connections, int fd, const char *name)
+int connection_accept(struct connections *connections, int fd, const char *name)
 {
 	struct control *control = connections->control;
 	struct client_socket *socket;
@@ -412,9 +410,9 @@ int connection_create(struct connections *connections, int fd, const char *name)
 
 	/* A client says hello at once, so the oldest connection without one is ended. */
 	if (connections->n_unauthenticated >= control->config->connections_max)
-		turn_away(list_first(&connections->unauthenticated,
-				     struct client_socket, link),
-			  "no hello yet, and newer connections need the place");
+		socket_refuse(list_first(&connections->unauthenticated,
+					 struct client_socket, link),
+			      "no hello yet, and newer connections need the place");
 	socket = calloc(1, sizeof(*socket));
 	if (!socket) {
 		(void)close(fd);
@@ -425,21 +423,20 @@ int connection_create(struct connections *connections, int fd, const char *name)
 	connection_init(&socket->connection, &connection_ops, control, name);
 	list_init(&socket->link);
 	become_unauthenticated(socket);
-	err = start(socket, fd);
+	err = socket_start(socket, fd);
 	if (err) {
 		socket_free(socket, "no memory");
 		return err_set(err, "no memory for a connection");
 	}
-	/* as a rule its hello is what had it accepted; this may end it */
+	/* as a rule the hello is there already; this may end the connection */
 	on_readable(fd, EV_READ, socket);
 	return 0;
 }
 
-static void close_all(struct list *list)
+static void sockets_close(struct list *list)
 {
-	list_for_each_safe(node, list)
-		connection_close(
-			&container_of(node, struct client_socket, link)->connection);
+	list_for_each_entry_safe(struct client_socket, socket, list, link)
+		connection_close(&socket->connection);
 }
 
 void connections_drain(struct connections *connections, void (*drained)(void *ctx),
@@ -447,24 +444,22 @@ void connections_drain(struct connections *connections, void (*drained)(void *ct
 {
 	connections->drained = drained;
 	connections->drained_ctx = ctx;
-	/* active ones that are closed go to the list of the unauthenticated */
-	close_all(&connections->unauthenticated);
-	close_all(&connections->active);
+	/* closing moves an active connection to the list `unauthenticated` */
+	sockets_close(&connections->unauthenticated);
+	sockets_close(&connections->active);
 	check_drained(connections);
 }
 
-int connections_open(struct event_base *base, struct control *control,
-		     struct connections **ret_connections)
+int connections_open(struct control *control, struct connections **ret_connections)
 {
 	struct connections *connections = calloc(1, sizeof(*connections));
 
 	if (!connections)
 		return err_set(-ENOMEM, "no memory for the connections");
-	connections->base = base;
 	connections->control = control;
 	list_init(&connections->active);
 	list_init(&connections->unauthenticated);
-	connections->empty = evtimer_new(base, on_drained, connections);
+	connections->empty = evtimer_new(control->base, on_drained, connections);
 	if (!connections->empty) {
 		free(connections);
 		return err_set(-ENOMEM, "no memory for the connections");
@@ -473,7 +468,7 @@ int connections_open(struct event_base *base, struct control *control,
 	return 0;
 }
 
-static void free_all(struct list *list)
+static void sockets_free(struct list *list)
 {
 	struct client_socket *socket;
 
@@ -485,8 +480,8 @@ void connections_close(struct connections *connections)
 {
 	if (!connections)
 		return;
-	free_all(&connections->active);
-	free_all(&connections->unauthenticated);
+	sockets_free(&connections->active);
+	sockets_free(&connections->unauthenticated);
 	event_free(connections->empty);
 	free(connections);
 }

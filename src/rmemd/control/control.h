@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the control plane share: the parts below, the tables, the counters.
- * Threads: [loop]. */
+/* The control plane: sessions, leases and their timers, over the caller's pools, ledger and fabric
+ * servers; and the state that its parts share.  Threads: [loop]. */
 #ifndef RMEMD_CONTROL_CONTROL_H
 #define RMEMD_CONTROL_CONTROL_H
 
+#include <event2/event.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "rmemd/config/config.h"
-#include "rmemd/fabrics/endpoints.h"
+#include "rmemd/control/endpoints.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/tenant.h"
 #include "wire/msg.h"
 
+struct connections;
 struct ledger;
+struct resizes;
 struct sessions;
 
 struct control_counters {
@@ -26,21 +30,51 @@ struct control_counters {
 	uint64_t channels_refused;
 };
 
-/* Owned by the daemon; the pointers are borrowed. */
 struct control {
-	const struct config *config; /* may change at a reload */
-	const struct endpoints *endpoints;
-	const struct tenants *tenants;
-	struct ledger *ledger; /* what outlasts the process */
+	/* Set by the user; borrowed. */
+	struct event_base *base;
+	const struct config *config; /* after a change call control_reload() */
+	struct tenants *tenants;
+	struct ledger *ledger; /* outlasts the process */
+	uint64_t first_id;     /* of the next session, and of the next lease */
+
+	struct endpoints endpoints;
+	/* Endpoints of pools that are not lent through all endpoints, a bit each. */
+	unsigned sole;
+	struct pools *pools; /* borrowed */
+	struct resizes *resizes;
 	struct leases *leases;
 	struct sessions *sessions;
-	uint64_t memory_bytes; /* of all pools */
-	/* Endpoints that some pool is lent through, and not through all, a bit each. */
-	unsigned sole;
-	char server[WIRE_LABEL_MAX + 1]; /* how the welcome names this host */
+	struct connections *connections;
+	uint64_t memory_bytes;           /* of all pools */
+	char server[WIRE_LABEL_MAX + 1]; /* the name of this host for clients */
 	struct control_counters counters;
-	/* Too large for the stack; in use while one frame is handled, or one answer sent. */
+	/* Too large for the stack; in use while a frame is handled or an answer is sent. */
 	struct wire_msg in, out;
+
+	/* Timers. */
+	struct event *tick;
+	bool tick_polled; /* one turn of the loop has read the sockets; timers are next */
+	uint64_t sessions_next_ms;
+	struct event *freed_timer; /* hands freed memory to the scrubbers */
+	struct event *pools_event;
 };
+
+/* After the user's members are set: listener_open() and endpoints_serve() may follow.  -ENOMEM */
+int control_open(struct control *control);
+/* Lend `pools`, borrowed, through the endpoints served now; restore the sessions and leases of the
+ * ledger.
+ *   -EBADMSG, -EINVAL  a record of the ledger is malformed, or outside the pools
+ *   -ENOMEM */
+int control_start(struct control *control, struct pools *pools);
+/* The configuration has changed. */
+void control_reload(struct control *control);
+/* Close all connections; the loop calls drained(ctx) when the last one has ended.
+ * back: clients may resume, as the next process restores their sessions. */
+void control_stop(struct control *control, bool back, void (*drained)(void *ctx),
+		  void *ctx);
+/* Also after control_open() or control_start() has failed.  The caller has closed the listeners;
+ * pools and ledger keep their contents. */
+void control_close(struct control *control);
 
 #endif

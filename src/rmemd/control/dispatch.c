@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/control/dispatch.h"
+#include "rmemd/control/request.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -9,9 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/handlers.h"
-#include "rmemd/control/session_requests.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/session.h"
 #include "wire/codec.h"
 
 #define ANSWERED(name, flags) [WIRE_TYPE_##name] = { .handle = handle_##name },
@@ -28,7 +26,7 @@ static bool is_request(enum wire_type type)
 					   (types[type].handle || types[type].start));
 }
 
-/* The id of the request, of one that cannot be decoded, too. */
+/* The id of a request, also of one that cannot be decoded. */
 static uint64_t frame_id(const uint8_t *frame, size_t bytes)
 {
 	uint64_t id = 0;
@@ -38,8 +36,9 @@ static uint64_t frame_id(const uint8_t *frame, size_t bytes)
 	return le64toh(id);
 }
 
-/* What breaks the protocol. */
-static int check(const struct connection *connection, const struct wire_msg *msg)
+/* -EPROTO: the protocol does not allow this message now. */
+static int check_protocol(const struct connection *connection,
+			  const struct wire_msg *msg)
 {
 	const char *name = wire_type_name(msg->type);
 
@@ -54,7 +53,7 @@ static int check(const struct connection *connection, const struct wire_msg *msg
 	return 0;
 }
 
-static int start(struct session *session, const struct wire_msg *msg)
+static int start_request(struct session *session, const struct wire_msg *msg)
 {
 	struct request *request;
 	int err = request_create(session, msg, &request);
@@ -67,7 +66,7 @@ static int start(struct session *session, const struct wire_msg *msg)
 	return err ? err : HANDLER_LATER;
 }
 
-static void dispatch(struct session *session, const struct wire_msg *msg)
+static void handle_request(struct session *session, const struct wire_msg *msg)
 {
 	struct connection *connection = session->connection;
 	struct wire_msg *reply = &connection->control->out;
@@ -75,7 +74,7 @@ static void dispatch(struct session *session, const struct wire_msg *msg)
 
 	if (result == REQUEST_NEW) {
 		result = types[msg->type].start
-				 ? start(session, msg)
+				 ? start_request(session, msg)
 				 : types[msg->type].handle(session, msg, reply);
 		if (result != HANDLER_LATER)
 			request_end(session, msg, result);
@@ -95,7 +94,7 @@ void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t 
 {
 	struct wire_msg *msg = &connection->control->in;
 
-	if (wire_decode(frame, bytes, msg) || check(connection, msg)) {
+	if (wire_decode(frame, bytes, msg) || check_protocol(connection, msg)) {
 		connection_refuse(connection, frame_id(frame, bytes), -EPROTO,
 				  err_text());
 		return;
@@ -106,5 +105,5 @@ void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t 
 		return;
 	}
 	connection->session->heard_ms = clock_now_ms();
-	dispatch(connection->session, msg);
+	handle_request(connection->session, msg);
 }

@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "rmemd/control/control.h"
-#include "rmemd/control/handlers.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/request.h"
+#include "rmemd/control/session.h"
 
 static struct leases *leases_of(const struct session *session)
 {
@@ -20,28 +20,28 @@ static int reply_ok(int err, struct wire_msg *ret_reply)
 	return err;
 }
 
-/* The endpoints through which the session says that it has channels, or is going to. */
+/* Store the endpoints through which the client has channels or will open some, and their nodes. */
 static void set_reach(struct session *session, unsigned reach)
 {
-	const struct endpoints *endpoints = session->sessions->control->endpoints;
-	struct lease_client *holder = &session->holder;
+	const struct endpoints *endpoints = &session->sessions->control->endpoints;
+	struct lease_client *lease_client = &session->lease_client;
 
-	holder->reach = reach & endpoints_all(endpoints);
-	holder->n_nodes = 0;
+	lease_client->reach = reach & endpoints_all(endpoints);
+	lease_client->n_nodes = 0;
 	for (unsigned i = 0; i < endpoints->n; i++) {
-		int node = endpoints->at[i].facts->node;
+		int node = endpoints->at[i].info->node;
 		unsigned k = 0;
 
 		if (node < 0 || !(reach & (1u << i)))
 			continue;
-		while (k < holder->n_nodes && holder->nodes[k] != node)
+		while (k < lease_client->n_nodes && lease_client->nodes[k] != node)
 			k++;
-		if (k == holder->n_nodes)
-			holder->nodes[holder->n_nodes++] = node;
+		if (k == lease_client->n_nodes)
+			lease_client->nodes[lease_client->n_nodes++] = node;
 	}
 }
 
-/* The node that is asked for, which may be that of a device. */
+/* The node that the request names, or that of the device that it names. */
 static int node_asked(const struct endpoints *endpoints,
 		      const struct wire_allocate *allocate, int *ret_node)
 {
@@ -73,17 +73,18 @@ int start_allocate(struct session *session, const struct wire_msg *msg,
 	int err;
 
 	set_reach(session, msg->allocate.reach);
-	err = node_asked(session->sessions->control->endpoints, &msg->allocate,
+	err = node_asked(&session->sessions->control->endpoints, &msg->allocate,
 			 &params.node);
 	if (err)
 		return err;
-	return lease_allocate(leases_of(session), &session->holder, &params, waiter);
+	return lease_allocate(leases_of(session), &session->lease_client, &params,
+			      waiter);
 }
 
 int start_free(struct session *session, const struct wire_msg *msg,
 	       struct lease_waiter *waiter)
 {
-	return lease_free(leases_of(session), &session->holder, msg->free.lease,
+	return lease_free(leases_of(session), &session->lease_client, msg->free.lease,
 			  waiter);
 }
 
@@ -96,17 +97,17 @@ int start_attach(struct session *session, const struct wire_msg *msg,
 		return err_set(-EINVAL, "attach needs either a name or a lease's id");
 	set_reach(session, attach->reach);
 	if (attach->lease)
-		return lease_rekey(leases_of(session), &session->holder, attach->lease,
-				   waiter);
-	return lease_attach(leases_of(session), &session->holder, attach->name,
+		return lease_reattach(leases_of(session), &session->lease_client,
+				      attach->lease, waiter);
+	return lease_attach(leases_of(session), &session->lease_client, attach->name,
 			    attach->rights, waiter);
 }
 
 int start_detach(struct session *session, const struct wire_msg *msg,
 		 struct lease_waiter *waiter)
 {
-	return lease_detach(leases_of(session), &session->holder, msg->detach.lease,
-			    waiter);
+	return lease_detach(leases_of(session), &session->lease_client,
+			    msg->detach.lease, waiter);
 }
 
 int start_rename(struct session *session, const struct wire_msg *msg,
@@ -116,7 +117,7 @@ int start_rename(struct session *session, const struct wire_msg *msg,
 
 	if (rename->flags & ~WIRE_RENAME_REPLACE)
 		return err_set(-EINVAL, "rename: unknown flags %#x", rename->flags);
-	return lease_rename(leases_of(session), &session->holder, rename->lease,
+	return lease_rename(leases_of(session), &session->lease_client, rename->lease,
 			    rename->name, rename->flags & WIRE_RENAME_REPLACE, waiter);
 }
 
@@ -124,20 +125,20 @@ int start_resize(struct session *session, const struct wire_msg *msg,
 		 struct lease_waiter *waiter)
 {
 	set_reach(session, msg->resize.reach);
-	return lease_resize(leases_of(session), &session->holder, msg->resize.lease,
-			    msg->resize.bytes, waiter);
+	return lease_resize(leases_of(session), &session->lease_client,
+			    msg->resize.lease, msg->resize.bytes, waiter);
 }
 
 int start_remove(struct session *session, const struct wire_msg *msg,
 		 struct lease_waiter *waiter)
 {
-	return lease_remove(session->holder.tenant, msg->remove.name, waiter);
+	return lease_remove(session->lease_client.tenant, msg->remove.name, waiter);
 }
 
 int handle_renew(struct session *session, const struct wire_msg *msg,
 		 struct wire_msg *ret_reply)
 {
-	return reply_ok(lease_renew(leases_of(session), &session->holder,
+	return reply_ok(lease_renew(leases_of(session), &session->lease_client,
 				    msg->renew.lease, msg->renew.ttl_ms),
 			ret_reply);
 }
@@ -145,39 +146,39 @@ int handle_renew(struct session *session, const struct wire_msg *msg,
 int handle_watch(struct session *session, const struct wire_msg *msg,
 		 struct wire_msg *ret_reply)
 {
-	return reply_ok(
-		lease_watch(leases_of(session), &session->holder, msg->watch.lease),
-		ret_reply);
+	return reply_ok(lease_watch(leases_of(session), &session->lease_client,
+				    msg->watch.lease),
+			ret_reply);
 }
 
 int handle_unwatch(struct session *session, const struct wire_msg *msg,
 		   struct wire_msg *ret_reply)
 {
-	return reply_ok(
-		lease_unwatch(leases_of(session), &session->holder, msg->unwatch.lease),
-		ret_reply);
+	return reply_ok(lease_unwatch(leases_of(session), &session->lease_client,
+				      msg->unwatch.lease),
+			ret_reply);
 }
 
-int handle_fix_home(struct session *session, const struct wire_msg *msg,
-		    struct wire_msg *ret_reply)
+int handle_fix_atomic_device(struct session *session, const struct wire_msg *msg,
+			     struct wire_msg *ret_reply)
 {
-	const struct endpoints *endpoints = session->sessions->control->endpoints;
-	unsigned endpoint = msg->fix_home.endpoint;
-	struct lease_atomic_device home;
+	const struct endpoints *endpoints = &session->sessions->control->endpoints;
+	unsigned endpoint = msg->fix_atomic_device.endpoint;
+	struct lease_atomic_device device;
 	int err;
 
 	if (endpoint >= endpoints->n)
 		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
-	err = lease_fix_atomic_device(leases_of(session), &session->holder,
-				      msg->fix_home.lease,
-				      endpoints->at[endpoint].facts, &home);
+	err = lease_fix_atomic_device(leases_of(session), &session->lease_client,
+				      msg->fix_atomic_device.lease,
+				      endpoints->at[endpoint].info, &device);
 	if (err)
 		return err;
-	ret_reply->type = WIRE_TYPE_home;
-	ret_reply->home.fabric =
-		home.kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS : WIRE_FABRIC_TCP;
-	(void)snprintf(ret_reply->home.device, sizeof(ret_reply->home.device), "%s",
-		       home.name);
+	ret_reply->type = WIRE_TYPE_atomic_device;
+	ret_reply->atomic_device.fabric =
+		device.kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS : WIRE_FABRIC_TCP;
+	(void)snprintf(ret_reply->atomic_device.device,
+		       sizeof(ret_reply->atomic_device.device), "%s", device.name);
 	return HANDLER_REPLY;
 }
 
@@ -198,7 +199,7 @@ int handle_stat(struct session *session, const struct wire_msg *msg,
 		struct wire_msg *ret_reply)
 {
 	struct lease_status status;
-	int err = lease_stat(session->holder.tenant, msg->stat.name, &status);
+	int err = lease_stat(session->lease_client.tenant, msg->stat.name, &status);
 
 	if (err)
 		return err;
@@ -227,7 +228,7 @@ int handle_list(struct session *session, const struct wire_msg *msg,
 	ret_reply->type = WIRE_TYPE_entries;
 	ret_reply->entries.more = 0;
 	ret_reply->entries.n_entries = 0;
-	(void)leases_each_named(leases_of(session), session->holder.tenant,
+	(void)leases_each_named(leases_of(session), session->lease_client.tenant,
 				msg->list.after, msg->list.prefix, list_one,
 				&ret_reply->entries);
 	return HANDLER_REPLY;

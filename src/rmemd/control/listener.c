@@ -14,27 +14,17 @@
 
 #include "base/err.h"
 #include "base/log.h"
-#include "rmemd/control/connections.h"
+#include "rmemd/control/connection.h"
 #include "rmemd/control/control.h"
 
 #define BACKLOG 128
-/* Without descriptors left accept(2) fails at once, again and again: rest meanwhile. */
+/* Pause after an error: without a free descriptor accept(2) fails again at once. */
 #define PAUSE_MS 100
 /* Accepted in a row before others get their turn. */
 #define ACCEPTS_MAX 16
 /* The kernel holds back a connection that sends nothing for about this long; the time for the
  * hello counts from then on. */
 #define SILENT_SECONDS 1
-
-struct listener {
-	struct control *control;
-	struct connections *connections;
-	struct evconnlistener *events;
-	struct event *resume;
-	unsigned n_accepted; /* since it rested */
-	bool loopback;
-	char name[64];
-};
 
 union socket_address {
 	struct sockaddr any;
@@ -82,7 +72,7 @@ static socklen_t to_socket(const struct fabric_address *address,
 	return sizeof(to->v6);
 }
 
-static void format(const union socket_address *from, char *buf, size_t bytes)
+static void format_address(const union socket_address *from, char *buf, size_t bytes)
 {
 	char host[INET6_ADDRSTRLEN] = "?";
 
@@ -106,7 +96,7 @@ static bool is_loopback(const union socket_address *at)
 	return at->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&at->v6.sin6_addr);
 }
 
-static void rest(struct listener *listener, const struct timeval *pause)
+static void listener_pause(struct listener *listener, const struct timeval *pause)
 {
 	(void)evconnlistener_disable(listener->events);
 	if (event_add(listener->resume, pause))
@@ -123,14 +113,14 @@ static void on_accept(struct evconnlistener *events, evutil_socket_t fd,
 	char name[64];
 
 	(void)events;
-	/* libevent accepts for as long as there is somebody and it is not disabled */
+	/* libevent accepts until there are no more connections, or until it is disabled */
 	if (++listener->n_accepted == ACCEPTS_MAX)
-		rest(listener, &at_once);
+		listener_pause(listener, &at_once);
 	memcpy(&from, address,
 	       (size_t)bytes < sizeof(from) ? (size_t)bytes : sizeof(from));
-	format(&from, name, sizeof(name));
+	format_address(&from, name, sizeof(name));
 	control->counters.connections++;
-	if (!connection_create(listener->connections, fd, name))
+	if (!connection_accept(control->connections, fd, name))
 		return;
 	control->counters.connections_refused++;
 	log_event(LOG_NOTICE, "connection-refused", &(struct log_ctx){ .peer = name },
@@ -146,7 +136,7 @@ static void on_error(struct evconnlistener *events, void *arg)
 	(void)events;
 	log_event(LOG_WARNING, "accept-failed", NULL, "%s: %s%s", listener->name,
 		  strerror(err), err == EMFILE ? "; raise LimitNOFILE" : "");
-	rest(listener, &pause);
+	listener_pause(listener, &pause);
 }
 
 static void on_resume(evutil_socket_t fd, short what, void *arg)
@@ -159,18 +149,18 @@ static void on_resume(evutil_socket_t fd, short what, void *arg)
 	(void)evconnlistener_enable(listener->events);
 }
 
-/* All but the first are for accepted sockets, which inherit them: for the sake of speed and of
- * noticing a dead peer sooner; the heartbeat notices it without them. */
+/* All options but the first are for accepted sockets, which inherit them: they save time, and find
+ * a dead peer sooner.  Failures are ignored, as the heartbeat finds it too. */
 static void tune_socket(int fd, const struct config *config)
 {
 	const int on = 1, off = 0, probes = 3, silent_seconds = SILENT_SECONDS;
 	unsigned fence_ms = (unsigned)config->fence_ms;
 	int seconds = (int)(config->fence_ms / 1000) + 1;
 
-	/* until then a silent connection costs neither a descriptor nor a turn of the loop */
+	/* a connection held back costs neither a descriptor nor a turn of the loop */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_seconds,
 			 sizeof(silent_seconds));
-	/* answers come at once, and acknowledge what they answer */
+	/* replies are sent at once, and acknowledge the requests */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
@@ -181,9 +171,7 @@ static void tune_socket(int fd, const struct config *config)
 			 sizeof(fence_ms));
 }
 
-int listener_open_fd(struct event_base *base, struct control *control,
-		     struct connections *connections, int fd,
-		     struct listener **ret_listener)
+int listener_open_fd(struct control *control, int fd, struct listener **ret_listener)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
 	union socket_address at = { 0 };
@@ -192,18 +180,17 @@ int listener_open_fd(struct event_base *base, struct control *control,
 	if (!listener)
 		return err_set(-ENOMEM, "no memory for a listener");
 	listener->control = control;
-	listener->connections = connections;
 	if (getsockname(fd, &at.any, &bytes)) {
 		free(listener);
 		return err_errno(-errno, "the control socket");
 	}
 	tune_socket(fd, control->config);
-	format(&at, listener->name, sizeof(listener->name));
+	format_address(&at, listener->name, sizeof(listener->name));
 	listener->loopback = is_loopback(&at);
-	listener->resume = evtimer_new(base, on_resume, listener);
+	listener->resume = evtimer_new(control->base, on_resume, listener);
 	if (listener->resume)
 		listener->events = evconnlistener_new(
-			base, on_accept, listener,
+			control->base, on_accept, listener,
 			LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
 	if (!listener->events) {
 		listener_close(listener);
@@ -214,14 +201,14 @@ int listener_open_fd(struct event_base *base, struct control *control,
 	return 0;
 }
 
-static int bind_to(int fd, const struct fabric_address *address)
+static int bind_and_listen(int fd, const struct fabric_address *address)
 {
 	union socket_address at;
 	socklen_t bytes = to_socket(address, &at);
 	const int on = 1;
 	char name[64];
 
-	format(&at, name, sizeof(name));
+	format_address(&at, name, sizeof(name));
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)))
 		return err_errno(-errno, "%s", name);
 	if (address->family == 6 &&
@@ -238,8 +225,7 @@ static int bind_to(int fd, const struct fabric_address *address)
 	return err_errno(-errno, "%s", name);
 }
 
-int listener_open(struct event_base *base, struct control *control,
-		  struct connections *connections, const struct fabric_address *address,
+int listener_open(struct control *control, const struct fabric_address *address,
 		  struct listener **ret_listener)
 {
 	int fd = socket(address->family == 4 ? AF_INET : AF_INET6,
@@ -248,9 +234,9 @@ int listener_open(struct event_base *base, struct control *control,
 
 	if (fd < 0)
 		return err_errno(-errno, "a socket to listen on");
-	err = bind_to(fd, address);
+	err = bind_and_listen(fd, address);
 	if (!err)
-		err = listener_open_fd(base, control, connections, fd, ret_listener);
+		err = listener_open_fd(control, fd, ret_listener);
 	if (err)
 		(void)close(fd);
 	return err;
@@ -265,14 +251,4 @@ void listener_close(struct listener *listener)
 	if (listener->resume)
 		event_free(listener->resume);
 	free(listener);
-}
-
-bool listener_is_loopback(const struct listener *listener)
-{
-	return listener->loopback;
-}
-
-const char *listener_name(const struct listener *listener)
-{
-	return listener->name;
 }

@@ -5,79 +5,79 @@
 #include <string.h>
 
 /* Most sessions ask for little that lasts. */
-#define ROOM_FIRST 8
+#define FIRST_SIZE 8
 
-void reply_cache_init(struct reply_cache *answers)
+void reply_cache_init(struct reply_cache *cache)
 {
-	*answers = (struct reply_cache){ .ring = NULL };
+	*cache = (struct reply_cache){ .ring = NULL };
 }
 
-/* It stays as it is without memory, and while the oldest is not the first. */
-static void ring_grow(struct reply_cache *answers)
+/* Enlarge the ring; no effect without memory, or while the oldest reply is not the first. */
+static void ring_grow(struct reply_cache *cache)
 {
-	unsigned room = answers->room ? 2 * answers->room : ROOM_FIRST;
+	unsigned room = cache->room ? 2 * cache->room : FIRST_SIZE;
 	struct reply *ring;
 
-	if (answers->n < answers->room || answers->oldest > 0 || room > REPLY_CACHE_MAX)
+	if (cache->n < cache->room || cache->oldest > 0 || room > REPLY_CACHE_MAX)
 		return;
-	ring = realloc(answers->ring, room * sizeof(*ring));
+	ring = realloc(cache->ring, room * sizeof(*ring));
 	if (!ring)
 		return;
-	answers->ring = ring;
-	answers->room = room;
+	cache->ring = ring;
+	cache->room = room;
 }
 
-static void id_drop(struct reply_cache *answers, uint64_t id)
+static void id_drop(struct reply_cache *cache, uint64_t id)
 {
-	if (id > answers->dropped_id)
-		answers->dropped_id = id;
+	if (id > cache->dropped_id)
+		cache->dropped_id = id;
 }
 
 /* Room for one more, in place of the oldest if need be; NULL: there is none at all. */
-static struct reply *place_make(struct reply_cache *answers, uint64_t *ret_dropped)
+static struct reply *slot_make(struct reply_cache *cache, uint64_t *ret_dropped)
 {
 	struct reply *place;
 
-	ring_grow(answers);
-	if (answers->n < answers->room)
-		return &answers->ring[answers->n++];
-	if (answers->room == 0)
+	ring_grow(cache);
+	if (cache->n < cache->room)
+		return &cache->ring[cache->n++];
+	if (cache->room == 0)
 		return NULL;
-	place = &answers->ring[answers->oldest];
-	id_drop(answers, place->id);
+	place = &cache->ring[cache->oldest];
+	id_drop(cache, place->id);
 	*ret_dropped = place->id;
 	free(place->text);
-	answers->oldest = (answers->oldest + 1) % answers->room;
+	cache->oldest = (cache->oldest + 1) % cache->room;
 	return place;
 }
 
-uint64_t reply_cache_add(struct reply_cache *answers, const struct reply *answer,
+uint64_t reply_cache_add(struct reply_cache *cache, const struct reply *reply,
 			 const char *text)
 {
 	uint64_t dropped = 0;
-	struct reply *place = place_make(answers, &dropped);
+	struct reply *place = slot_make(cache, &dropped);
 
 	if (!place) {
-		id_drop(answers, answer->id);
-		return answer->id;
+		id_drop(cache, reply->id);
+		return reply->id;
 	}
-	*place = *answer;
+	*place = *reply;
 	place->text = text ? strdup(text) : NULL;
 	return dropped;
 }
 
-const struct reply *reply_cache_find(const struct reply_cache *answers, uint64_t id)
+const struct reply *reply_cache_find(const struct reply_cache *cache, uint64_t id)
 {
-	for (unsigned i = 0; i < answers->n; i++)
-		if (answers->ring[i].id == id)
-			return &answers->ring[i];
+	for (unsigned i = 0; i < cache->n; i++)
+		if (cache->ring[i].id == id)
+			return &cache->ring[i];
 	return NULL;
 }
 
-void reply_cache_clear(struct reply_cache *answers)
+void reply_cache_clear(struct reply_cache *cache)
 {
-	for (unsigned i = 0; i < answers->n; i++)
-		free(answers->ring[i].text);
-	free(answers->ring);
-	reply_cache_init(answers);
+	for (unsigned i = 0; i < cache->n; i++)
+		free(cache->ring[i].text);
+	free(cache->ring);
+	reply_cache_init(cache);
 }

@@ -12,21 +12,20 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/session_channels.h"
-#include "rmemd/control/session_requests.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
 
-/* What one session is told before others get their turn. */
+/* Messages sent to one session before others get their turn. */
 #define SENDS_PER_TURN 256
 
 static void log_session(int level, const char *event, const struct session *session,
 			const char *text)
 {
 	log_event(level, event,
-		  &(struct log_ctx){ .session = session->holder.id,
+		  &(struct log_ctx){ .session = session->lease_client.id,
 				     .peer = session->address,
-				     .tenant = session->holder.tenant->name },
+				     .tenant = session->lease_client.tenant->name },
 		  "%s: %s", session->client, text);
 }
 
@@ -36,7 +35,7 @@ static uint64_t session_due_ms(const struct session *session)
 
 	if (session->state == SESSION_ACTIVE)
 		return session->heard_ms + config->fence_ms;
-	/* a client that is just coming back is not too late */
+	/* the client has resumed in time, and waits for the old keys to be dead */
 	if (session->waiting_connection)
 		return UINT64_MAX;
 	return session->fenced_ms + config->grace_ms;
@@ -44,10 +43,10 @@ static uint64_t session_due_ms(const struct session *session)
 
 static void timer_moved(const struct session *session)
 {
-	session->sessions->events->due(session->sessions->ctx, session_due_ms(session));
+	session->sessions->due(session->sessions->control, session_due_ms(session));
 }
 
-static void take_connection(struct session *session, struct connection *connection)
+static void session_adopt(struct session *session, struct connection *connection)
 {
 	session->connection = connection;
 	connection->session = session;
@@ -56,7 +55,7 @@ static void take_connection(struct session *session, struct connection *connecti
 	session->heard_ms = clock_now_ms();
 }
 
-static struct connection *lose_connection(struct session *session)
+static struct connection *session_detach_connection(struct session *session)
 {
 	struct connection *connection = session->connection;
 
@@ -93,7 +92,7 @@ int session_open(struct connection *connection, const char *tenant_name,
 	session = session_new(sessions);
 	if (!session)
 		return err_set(-ENOMEM, "no memory for a session");
-	lease_client_init(&session->holder, sessions->next_id, tenant);
+	lease_client_init(&session->lease_client, sessions->next_id, tenant);
 	random_bytes(session->token, sizeof(session->token));
 	(void)snprintf(session->client, sizeof(session->client), "%s", client);
 	session->opened_ms = clock_now_ms();
@@ -104,13 +103,13 @@ int session_open(struct connection *connection, const char *tenant_name,
 		err = session_insert(session);
 	if (err) {
 		session_unrecord(session);
-		lease_client_destroy(&session->holder);
+		lease_client_destroy(&session->lease_client);
 		free(session);
 		return err;
 	}
 	sessions->next_id++;
 	session->state = SESSION_ACTIVE;
-	take_connection(session, connection);
+	session_adopt(session, connection);
 	control->counters.sessions_opened++;
 	log_session(LOG_INFO, "session-opened", session, "a new session");
 	timer_moved(session);
@@ -124,7 +123,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	const struct config *config = control->config;
 	struct connection *connection = session->connection;
 	struct wire_msg *out = &connection->control->out;
-	const struct tenant_limits *limits = &session->holder.tenant->limits;
+	const struct tenant_limits *limits = &session->lease_client.tenant->limits;
 	uint64_t max = limits->lease_max;
 
 	memset(&out->welcome, 0, sizeof(out->welcome));
@@ -136,7 +135,7 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 			       WIRE_ENDPOINT_INBAND == FABRIC_ENDPOINT_INBAND,
 		       "the fabric's flags are the protocol's");
 	out->welcome.version = connection->version;
-	out->welcome.session = session->holder.id;
+	out->welcome.session = session->lease_client.id;
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
 	out->welcome.resumed = resumed;
 	out->welcome.heartbeat_ms = (uint32_t)config->heartbeat_ms;
@@ -148,22 +147,22 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	out->welcome.lease_bytes_max =
 		max && max < control->memory_bytes ? max : control->memory_bytes;
 	memcpy(out->welcome.server, control->server, sizeof(control->server));
-	for (unsigned i = 0; i < control->endpoints->n; i++) {
-		const struct fabric_endpoint *facts = control->endpoints->at[i].facts;
+	for (unsigned i = 0; i < control->endpoints.n; i++) {
+		const struct fabric_endpoint *info = control->endpoints.at[i].info;
 		struct wire_endpoint *item = &out->welcome.endpoints[i];
 
-		item->fabric = facts->kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS
-							   : WIRE_FABRIC_TCP;
-		item->family = facts->address.family;
-		memcpy(item->address, facts->address.bytes, sizeof(item->address));
-		item->port = facts->address.port;
-		item->node = facts->node;
-		item->flags = facts->flags;
-		if (*facts->device && (control->sole & (1u << i)))
+		item->fabric = info->kind == FABRIC_VERBS ? WIRE_FABRIC_VERBS
+							  : WIRE_FABRIC_TCP;
+		item->family = info->address.family;
+		memcpy(item->address, info->address.bytes, sizeof(item->address));
+		item->port = info->address.port;
+		item->node = info->node;
+		item->flags = info->flags;
+		if (*info->device && (control->sole & (1u << i)))
 			item->flags |= WIRE_ENDPOINT_SOLE;
-		(void)snprintf(item->device, sizeof(item->device), "%s", facts->device);
+		(void)snprintf(item->device, sizeof(item->device), "%s", info->device);
 	}
-	out->welcome.n_endpoints = (uint16_t)control->endpoints->n;
+	out->welcome.n_endpoints = (uint16_t)control->endpoints.n;
 	out->welcome.channel = first->channel;
 	out->welcome.endpoint = first->endpoint;
 	WIRE_END_COPY(&out->welcome, &first->end);
@@ -181,7 +180,7 @@ static void session_fence(struct session *session, const char *why)
 	timer_moved(session);
 }
 
-/* What it had goes, and the session once its keys are dead.  session_rest() comes next. */
+/* Release the session's leases; then the caller calls session_when_keys_dead(), which frees it. */
 static void session_end(struct session *session, const char *why)
 {
 	struct sessions *sessions = session->sessions;
@@ -195,25 +194,27 @@ static void session_end(struct session *session, const char *why)
 	list_remove(&session->all);
 	list_append(&sessions->ended, &session->all);
 	requests_cancel(session);
-	lease_client_release(&session->holder);
+	lease_client_release(&session->lease_client);
 	log_session(LOG_INFO, "session-ended", session, why);
 }
 
-static void activate(struct session *session, struct connection *connection)
+static void session_activate(struct session *session, struct connection *connection)
 {
 	session->state = SESSION_ACTIVE;
 	session->resumes++;
 	session->sessions->control->counters.sessions_resumed++;
-	take_connection(session, connection);
+	session_adopt(session, connection);
 	/* An endpoint that fails now is tried again when a channel is opened there. */
-	for (unsigned i = 0; i < session->sessions->control->endpoints->n; i++)
+	for (unsigned i = 0; i < session->sessions->control->endpoints.n; i++)
 		if (session->ports[i].used)
 			(void)session_open_port(session, i);
 	log_session(LOG_NOTICE, "session-resumed", session, "the client is back");
 	timer_moved(session);
 }
 
-static void session_rest(struct session *session)
+/* No effect while fabric_sessions are being closed, with which the keys die.  Then an ended session
+ * is freed, and a fenced one is resumed if a connection waits for it. */
+static void session_when_keys_dead(struct session *session)
 {
 	static const struct session_first none;
 	struct connection *connection = session->waiting_connection;
@@ -229,12 +230,12 @@ static void session_rest(struct session *session)
 		session_free(session);
 		return;
 	}
-	/* it may have been closed while it waited: the time of grace counts again */
+	/* if the connection was closed while it waited, the grace time counts again */
 	if (!connection || connection->closed) {
 		timer_moved(session);
 		return;
 	}
-	activate(session, connection);
+	session_activate(session, connection);
 	session_welcome(session, session->waiting_id, true, &none);
 	connection->hello_pending = false;
 	connection->ops->authenticated(connection);
@@ -243,14 +244,14 @@ static void session_rest(struct session *session)
 
 void session_bye(struct session *session, uint64_t bye_id)
 {
-	struct connection *connection = lose_connection(session);
+	struct connection *connection = session_detach_connection(session);
 
 	session_end(session, "the client said good-bye");
-	/* Nothing else may be asked for; the answer tells that all keys are dead. */
+	/* no other frame is handled; the reply tells that all keys are dead */
 	connection->hello_pending = true;
 	session->waiting_connection = connection;
 	session->waiting_id = bye_id;
-	session_rest(session);
+	session_when_keys_dead(session);
 }
 
 int session_resume(struct connection *connection, const char *tenant, uint64_t id,
@@ -267,23 +268,23 @@ int session_resume(struct connection *connection, const char *tenant, uint64_t i
 			       "session %" PRIu64
 			       " has ended, or the token is not its own",
 			       id);
-	if (strcmp(session->holder.tenant->name, tenant) != 0)
+	if (strcmp(session->lease_client.tenant->name, tenant) != 0)
 		return err_set(-EACCES,
 			       "session %" PRIu64
 			       " is of tenant %s, and only that can resume it",
-			       id, session->holder.tenant->name);
+			       id, session->lease_client.tenant->name);
 	if (session->state == SESSION_ACTIVE) {
-		old = lose_connection(session);
+		old = session_detach_connection(session);
 		session_fence(session, "the client is back on another connection");
 		connection_close(old);
 	}
-	/* of several that want it the last one gets it */
+	/* if several connections resume the session, the last one gets it */
 	if (session->waiting_connection)
 		connection_close(session->waiting_connection);
 	session->waiting_connection = connection;
 	session->waiting_id = hello_id;
 	connection->hello_pending = true;
-	session_rest(session);
+	session_when_keys_dead(session);
 	return 0;
 }
 
@@ -301,40 +302,40 @@ struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoi
 	log_event(LOG_NOTICE, "channel-refused",
 		  &(struct log_ctx){
 			  .session = hello->session,
-			  .device = control->endpoints->at[endpoint].facts->device },
+			  .device = control->endpoints.at[endpoint].info->device },
 		  "%s", why);
 	return NULL;
 }
 
-void session_closed(void *session_cookie)
+void session_closed(void *ctx, void *session_cookie)
 {
 	struct session_port *port = session_cookie;
 	struct session *session = port->session;
 
+	(void)ctx;
 	session->n_closing--;
 	session_port_closed(port);
 	if (session->waiting_connection || session->state == SESSION_ENDED)
-		session_rest(session);
+		session_when_keys_dead(session);
 }
 
-static void lost(struct session *session, const char *why)
+static void session_fence_lost(struct session *session, const char *why)
 {
 	char text[160];
 
-	(void)lose_connection(session);
+	(void)session_detach_connection(session);
 	(void)snprintf(text, sizeof(text), "the control connection is lost: %s", why);
 	session_fence(session, text);
 }
 
-static void stop_waiting(struct list *list, const struct connection *connection)
+static void sessions_stop_waiting(struct list *list,
+				  const struct connection *connection)
 {
-	list_for_each(node, list) {
-		struct session *session = container_of(node, struct session, all);
-
+	list_for_each_entry(struct session, session, list, all) {
 		if (session->waiting_connection != connection)
 			continue;
 		session->waiting_connection = NULL;
-		/* its time of grace counts again */
+		/* the grace time counts again */
 		timer_moved(session);
 	}
 }
@@ -345,11 +346,11 @@ void session_connection_lost(struct connection *connection, const char *why)
 
 	connection->closed = true;
 	if (connection->session)
-		lost(connection->session, why);
+		session_fence_lost(connection->session, why);
 	if (!connection->hello_pending)
 		return;
-	stop_waiting(&sessions->all, connection);
-	stop_waiting(&sessions->ended, connection);
+	sessions_stop_waiting(&sessions->all, connection);
+	sessions_stop_waiting(&sessions->ended, connection);
 }
 
 void session_connection_idle(struct connection *connection)
@@ -358,9 +359,9 @@ void session_connection_idle(struct connection *connection)
 		session_deliver(connection->session);
 }
 
-static void session_miss(struct session *session)
+static void session_fence_silent(struct session *session)
 {
-	struct connection *connection = lose_connection(session);
+	struct connection *connection = session_detach_connection(session);
 	struct wire_msg *out = &connection->control->out;
 	char text[80];
 
@@ -374,34 +375,38 @@ static void session_miss(struct session *session)
 	connection_close(connection);
 }
 
-void session_news(struct lease_client *holder)
+void session_client_event(void *ctx, struct lease_client *lease_client)
 {
-	struct session *session = container_of(holder, struct session, holder);
+	struct session *session =
+		container_of(lease_client, struct session, lease_client);
 
-	/* who comes back asks for each lease, and hears of it then */
+	(void)ctx;
+	/* a client that resumes attaches each lease again, and learns its state then */
 	if (!session->connection)
-		lease_client_drop_events(holder);
-	else if (list_empty(&session->behind))
+		lease_client_drop_events(lease_client);
+	else if (list_empty(&session->unsent))
 		session_deliver(session);
 }
 
-void session_noticed(struct lease_client *holder)
+void session_client_notified(void *ctx, struct lease_client *lease_client)
 {
-	struct session *session = container_of(holder, struct session, holder);
+	struct session *session =
+		container_of(lease_client, struct session, lease_client);
 
+	(void)ctx;
 	if (list_empty(&session->noticed))
 		list_append(&session->sessions->noticed, &session->noticed);
-	/* what comes next needs the room */
-	if (notices_full(&holder->notices))
+	/* the next notification needs the space */
+	if (notices_full(&lease_client->notices))
 		session_deliver(session);
 }
 
-/* The next of what the holder is to be told.  False: there is nothing.  News of leases, of which
- * there are few, do not wait for notifications, which may come all the time. */
-static bool take_news(struct lease_client *holder, struct wire_msg *out)
+/* The next event for the client.  False: there is none.  Events of leases, which are few, do not
+ * wait for notifications, which may come all the time. */
+static bool session_next_event(struct lease_client *lease_client, struct wire_msg *out)
 {
-	if (!lease_next_event(holder, out)) {
-		if (!lease_next_notices(holder, &out->notified))
+	if (!lease_next_event(lease_client, out)) {
+		if (!lease_next_notices(lease_client, &out->notified))
 			return false;
 		out->type = WIRE_TYPE_notified;
 	}
@@ -419,12 +424,12 @@ void session_deliver(struct session *session)
 	     connection && !connection->closed && !connection->ops->busy(connection);
 	     n++) {
 		if (n == SENDS_PER_TURN) {
-			if (list_empty(&session->behind))
-				list_append(&sessions->behind, &session->behind);
-			sessions->events->due(sessions->ctx, clock_now_ms());
+			if (list_empty(&session->unsent))
+				list_append(&sessions->unsent, &session->unsent);
+			sessions->due(sessions->control, clock_now_ms());
 			return;
 		}
-		if (!take_news(&session->holder, out))
+		if (!session_next_event(&session->lease_client, out))
 			return;
 		connection_send(connection, out);
 	}
@@ -442,27 +447,27 @@ void sessions_deliver(struct sessions *sessions)
 
 /* ---- all sessions ---- */
 
-int sessions_open(struct control *control, const struct sessions_events *events,
-		  void *ctx, uint64_t first_id, struct sessions **ret_sessions)
+int sessions_open(struct control *control,
+		  void (*due)(struct control *control, uint64_t ms),
+		  struct sessions **ret_sessions)
 {
 	struct sessions *sessions = calloc(1, sizeof(*sessions));
 
 	if (!sessions)
 		return err_set(-ENOMEM, "no memory for the sessions");
 	sessions->control = control;
-	sessions->events = events;
-	sessions->ctx = ctx;
-	sessions->next_id = first_id;
+	sessions->due = due;
+	sessions->next_id = control->first_id;
 	map_init(&sessions->by_id);
 	list_init(&sessions->all);
 	list_init(&sessions->ended);
 	list_init(&sessions->noticed);
-	list_init(&sessions->behind);
+	list_init(&sessions->unsent);
 	*ret_sessions = sessions;
 	return 0;
 }
 
-static void free_all(struct list *list)
+static void sessions_free_list(struct list *list)
 {
 	struct session *session;
 
@@ -476,22 +481,22 @@ void sessions_close(struct sessions *sessions)
 {
 	if (!sessions)
 		return;
-	free_all(&sessions->all);
-	free_all(&sessions->ended);
+	sessions_free_list(&sessions->all);
+	sessions_free_list(&sessions->ended);
 	map_destroy(&sessions->by_id);
 	free(sessions);
 }
 
-/* Those that then have still more wait for the next time. */
-static void deliver_behind(struct sessions *sessions)
+/* Sessions that have still more to send are put back on the list, for the next tick. */
+static void deliver_unsent(struct sessions *sessions)
 {
 	struct session *session;
 	struct list turn;
 
 	list_init(&turn);
-	list_splice(&turn, &sessions->behind);
-	while ((session = list_first(&turn, struct session, behind))) {
-		list_remove(&session->behind);
+	list_splice(&turn, &sessions->unsent);
+	while ((session = list_first(&turn, struct session, unsent))) {
+		list_remove(&session->unsent);
 		session_deliver(session);
 	}
 }
@@ -500,27 +505,25 @@ void sessions_tick(struct sessions *sessions)
 {
 	uint64_t now_ms = clock_now_ms();
 
-	deliver_behind(sessions);
-	list_for_each_safe(node, &sessions->all) {
-		struct session *session = container_of(node, struct session, all);
-
+	deliver_unsent(sessions);
+	list_for_each_entry_safe(struct session, session, &sessions->all, all) {
 		if (session_due_ms(session) > now_ms)
 			continue;
 		if (session->state == SESSION_ACTIVE) {
-			session_miss(session);
+			session_fence_silent(session);
 		} else {
 			session_end(session, "its time of grace is over");
-			session_rest(session);
+			session_when_keys_dead(session);
 		}
 	}
 }
 
 uint64_t sessions_next_ms(const struct sessions *sessions)
 {
-	uint64_t next_ms = list_empty(&sessions->behind) ? UINT64_MAX : clock_now_ms();
+	uint64_t next_ms = list_empty(&sessions->unsent) ? UINT64_MAX : clock_now_ms();
 
-	list_for_each(node, &sessions->all) {
-		uint64_t ms = session_due_ms(container_of(node, struct session, all));
+	list_for_each_entry(struct session, session, &sessions->all, all) {
+		uint64_t ms = session_due_ms(session);
 
 		if (ms < next_ms)
 			next_ms = ms;
@@ -531,9 +534,8 @@ uint64_t sessions_next_ms(const struct sessions *sessions)
 void sessions_stop(struct sessions *sessions, bool back)
 {
 	sessions->stopping = true;
-	list_for_each(node, &sessions->all) {
-		struct connection *connection =
-			container_of(node, struct session, all)->connection;
+	list_for_each_entry(struct session, session, &sessions->all, all) {
+		struct connection *connection = session->connection;
 		struct wire_msg *out;
 
 		if (!connection)
@@ -548,13 +550,13 @@ void sessions_stop(struct sessions *sessions, bool back)
 	}
 }
 
-static const char *fabric_text(const struct lease_client *holder)
+static const char *fabric_text(const struct lease_client *lease_client)
 {
 	bool kinds[FABRIC_VERBS + 1] = { false };
 
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		if (holder->ports[i].session)
-			kinds[holder->ports[i].ops->kind] = true;
+		if (lease_client->ports[i].session)
+			kinds[lease_client->ports[i].ops->kind] = true;
 	if (kinds[FABRIC_VERBS])
 		return kinds[FABRIC_TCP] ? "rdma,tcp" : "rdma";
 	return kinds[FABRIC_TCP] ? "tcp" : "";
@@ -567,23 +569,22 @@ int sessions_each(const struct sessions *sessions,
 	uint64_t now_ms = clock_now_ms();
 	int result;
 
-	list_for_each(node, &sessions->all) {
-		const struct session *session = container_of(node, struct session, all);
+	list_for_each_entry(const struct session, session, &sessions->all, all) {
 		struct session_status status = {
-			.id = session->holder.id,
-			.tenant = session->holder.tenant->name,
+			.id = session->lease_client.id,
+			.tenant = session->lease_client.tenant->name,
 			.client = session->client,
 			.peer = session->address,
 			.state = session->state == SESSION_ACTIVE ? "active" : "fenced",
-			.fabric = fabric_text(&session->holder),
+			.fabric = fabric_text(&session->lease_client),
 			.age_ms = now_ms - session->opened_ms,
 			.idle_ms = now_ms - session->heard_ms,
 			.channels = session->n_connected,
-			.leases = session->holder.n_attachments,
-			.keys = session->holder.n_keys,
-			.watches = session->holder.n_watches,
-			.notices = session->holder.notices.n,
-			.lent_bytes = lease_client_lent_bytes(&session->holder),
+			.leases = session->lease_client.n_attachments,
+			.keys = session->lease_client.n_keys,
+			.watches = session->lease_client.n_watches,
+			.notices = session->lease_client.notices.n,
+			.lent_bytes = lease_client_lent_bytes(&session->lease_client),
 			.resumes = session->resumes,
 		};
 
@@ -594,11 +595,11 @@ int sessions_each(const struct sessions *sessions,
 	return 0;
 }
 
-struct lease_client *sessions_holder(const struct sessions *sessions, uint64_t id)
+struct lease_client *sessions_lease_client(const struct sessions *sessions, uint64_t id)
 {
 	struct session *session = sessions_find(sessions, id);
 
-	return session ? &session->holder : NULL;
+	return session ? &session->lease_client : NULL;
 }
 
 unsigned sessions_count(const struct sessions *sessions)

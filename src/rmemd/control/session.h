@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: one client each, as one tenant, on one control connection at a time.
+/* Sessions: each belongs to one client and one tenant, and has at most one control connection.
  *
- * Any frame is a sign of life.  Without one for fence_ms, or when the connection is lost,
- * the session is fenced: its keys die, its leases stay.  It may be resumed with its token
- * within grace_ms; after that it ends and its ephemeral leases are freed.
+ * A session without a frame for fence_ms, or whose connection is lost, is fenced: its keys die, its
+ * leases stay.  The client may resume it with its token within grace_ms; after that the session
+ * ends and its ephemeral leases are freed.
  *
  * Threads: [loop].  Functions return 0 or -errno with err_text(). */
 #ifndef RMEMD_CONTROL_SESSION_H
@@ -12,141 +12,242 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
+#include "base/map.h"
 #include "fabric/fabric.h"
+#include "rmemd/control/reply_cache.h"
+#include "rmemd/lease/lease_client.h"
 #include "wire/msg.h"
 
-struct control;
-struct lease_client;
-struct leases_restore;
 struct connection;
+struct control;
+struct leases_restore;
 struct session;
-struct sessions;
 
-/* A session for people and programs that look on. */
+/* A session, for the admin socket. */
 struct session_status {
 	uint64_t id;
 	const char *tenant;
-	const char *client; /* how it calls itself */
+	const char *client; /* the name it gave */
 	const char *peer;   /* address:port of its connection, or of the last one */
 	const char *state;  /* "active", "fenced" */
 	const char *fabric; /* "rdma", "tcp", "rdma,tcp"; "" before the first channel */
 	uint64_t age_ms;
-	uint64_t idle_ms;    /* since its last sign of life */
+	uint64_t idle_ms;    /* since its last frame */
 	unsigned channels;   /* connected */
 	unsigned leases;     /* attached */
-	unsigned keys;       /* of those, until they are dead */
-	unsigned watches;    /* of the leases, those it watches */
-	unsigned notices;    /* of them, that wait for its connection to take them */
-	uint64_t lent_bytes; /* the lengths of those */
+	unsigned keys;       /* of attached leases, until they are dead */
+	unsigned watches;    /* leases that it watches */
+	unsigned notices;    /* not sent yet */
+	uint64_t lent_bytes; /* sum of the lengths of attached leases */
 	uint64_t resumes;
 };
 
-struct sessions_events {
-	/* sessions_tick() has something to do at this time, perhaps sooner than before. */
-	void (*due)(void *ctx, uint64_t ms);
+struct sessions {
+	struct control *control;
+	void (*due)(struct control *control, uint64_t ms);
+	uint64_t next_id;
+	struct map by_id;
+	struct list all;     /* in the order of their ids */
+	struct list ended;   /* sessions whose keys are not dead yet */
+	struct list noticed; /* with notifications for sessions_deliver() */
+	struct list unsent;  /* with events beyond the limit of a turn */
+	bool stopping;       /* log lost connections at LOG_DEBUG */
 };
 
-/* Open the table; borrows all.  The first session gets the id `first_id`.  -ENOMEM */
-int sessions_open(struct control *control, const struct sessions_events *events,
-		  void *ctx, uint64_t first_id, struct sessions **ret_sessions);
-/* Take back the sessions in the ledger, into a table that is empty yet: their clients have the
- * time of grace to come back.
- *   -EBADMSG  the ledger's sessions are no sessions
+enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
+
+/* A session at one endpoint; the cookie of its fabric_session. */
+struct session_port {
+	struct session *session;
+	bool used;          /* it has, or had, a channel there */
+	unsigned n_closing; /* fabric_sessions being closed there */
+	unsigned n_dying;   /* their channels, which the tenant is still charged for */
+};
+
+struct session {
+	struct sessions *sessions;
+	struct lease_client lease_client; /* lease_client.id is the session's */
+	enum session_state state;
+	uint8_t token[WIRE_TOKEN_BYTES];
+	char client[WIRE_LABEL_MAX + 1];
+	char address[64];              /* of its connection, or of the last one */
+	struct connection *connection; /* NULL unless active */
+	struct map_node by_id;
+	struct list all; /* in sessions->all or ->ended */
+
+	struct session_port ports[WIRE_ENDPOINTS_MAX];
+	unsigned n_closing; /* sum of those of the ports */
+	struct list channels;
+	unsigned n_channels;
+	unsigned n_connected;
+	uint32_t next_channel;
+	uint32_t restarts; /* of the daemon, since the session was opened */
+
+	struct list noticed; /* in sessions->noticed */
+	struct list unsent;  /* in sessions->unsent */
+
+	struct list requests; /* waiting */
+	unsigned n_requests;
+	uint64_t last_id; /* the highest id of a request */
+
+	/* The connection of a hello (FENCED) or bye (ENDED) that waits until the old keys are
+	 * dead. */
+	struct connection *waiting_connection;
+	uint64_t waiting_id;
+
+	uint64_t opened_ms;
+	uint64_t heard_ms;
+	uint64_t fenced_ms;
+	uint64_t resumes;
+	struct reply_cache replies;
+};
+
+/* Open the table; borrows control.  The first session gets the id control->first_id.
+ * due  called when sessions_tick() is due at this time, perhaps sooner than before
+ * -ENOMEM */
+int sessions_open(struct control *control,
+		  void (*due)(struct control *control, uint64_t ms),
+		  struct sessions **ret_sessions);
+/* Restore the sessions of the ledger into an empty table; their clients can resume them within the
+ * grace time.
+ *   -EBADMSG  a session of the ledger is malformed
  *   -ENOMEM */
 int sessions_restore(struct sessions *sessions, const struct leases_restore *with);
-/* Free everything; peers, leases and fabrics are gone.  The ledger keeps it.
- * NULL: nothing. */
+/* Free all sessions, after connections, leases and fabrics.  The ledger keeps them.
+ * NULL: no effect. */
 void sessions_close(struct sessions *sessions);
 
-/* Fence and end what is due, and tell more to those that were told all that one turn allows. */
+/* Fence and end the sessions that are due, and send more to those in sessions->unsent. */
 void sessions_tick(struct sessions *sessions);
 /* When sessions_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t sessions_next_ms(const struct sessions *sessions);
-/* Close all connections.  back: their clients may try to come back, as another process will
- * have their sessions; else they are told that the server stops. */
+/* Close all connections.  back: clients may resume, as the next process restores their sessions;
+ * otherwise they are told that the server stops. */
 void sessions_stop(struct sessions *sessions, bool back);
 
-/* Call each() for every session in the order of their ids, until it returns non-zero, and
- * return that.  The strings are borrowed until each() returns; the table must not change
- * meanwhile. */
+/* Call each() for every session in the order of ids, until it returns non-zero, and return its
+ * result.  The strings are borrowed until each() returns; each() must not change the table. */
 int sessions_each(const struct sessions *sessions,
 		  int (*each)(const struct session_status *status, void *arg),
 		  void *arg);
-/* How many there are, fenced ones too. */
+/* The number of sessions, including fenced ones. */
 unsigned sessions_count(const struct sessions *sessions);
 
 /* ---- requests ---- */
 
-/* Open a session of a tenant for the connection, which has none yet.
+/* Open a session of a tenant for a connection that has none.
  *   -EACCES  there is no such tenant, or it is leaving
  *   -EDQUOT, -ENOMEM */
 int session_open(struct connection *connection, const char *tenant, const char *client);
-/* Give a session to the connection, if it is that tenant's.  On success the welcome that answers hello_id was sent, or
- * is sent once the session's old keys are dead; connection->hello_pending is set meanwhile.
- *   -ESTALE  there is no such session with that token
- *   -EACCES  it is another tenant's */
+/* Resume a session of this tenant on the connection.  On success the welcome that answers hello_id
+ * was sent, or connection->hello_pending is set until the session's old keys are dead.
+ *   -ESTALE  no session has this id and token
+ *   -EACCES  the session is another tenant's */
 int session_resume(struct connection *connection, const char *tenant, uint64_t id,
 		   const uint8_t token[WIRE_TOKEN_BYTES], uint64_t hello_id);
-/* A channel that a new session has from the beginning. */
+/* The channel with which a new session is opened. */
 struct session_first {
 	uint32_t channel; /* 0: none */
 	uint8_t endpoint;
-	struct fabric_qp_info end; /* ours, where it is joined; qpn 0: it is not */
+	struct fabric_qp_info end; /* the server's, if it is joined; qpn 0: it is not */
 };
-/* Send the connection what it needs to know of its session. */
+/* Send the welcome. */
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
 		     const struct session_first *first);
-/* End the session; bye_id is answered when all its keys are dead. */
+/* End the session; answers the request bye_id when all its keys are dead. */
 void session_bye(struct session *session, uint64_t bye_id);
-/* The connection is lost or at its end: a session is fenced.  `why` is one line. */
+/* The connection is lost: fence its session, if any.  `why` is one line. */
 void session_connection_lost(struct connection *connection, const char *why);
-/* The connection is not busy any more: what has waited for that is sent. */
+/* The connection is not busy any more: send waiting events. */
 void session_connection_idle(struct connection *connection);
 
-/* That of the session with this id, or NULL. */
-struct lease_client *sessions_holder(const struct sessions *sessions, uint64_t id);
+/* The lease_client of the session with this id, or NULL. */
+struct lease_client *sessions_lease_client(const struct sessions *sessions,
+					   uint64_t id);
 
-/* ---- notifications, and news of leases ---- */
+/* ---- notifications, and events of leases ---- */
 
-/* There are some that the holder is to be told; sessions_deliver() does, when those that
- * come with them are there, too. */
-void session_noticed(struct lease_client *holder);
-/* Its leases have ended or changed, or are wanted back; told is nothing while it is fenced. */
-void session_news(struct lease_client *holder);
-/* Tell what waits, as far as connections take it at once, the rest when they take more; and no
- * more than others can wait for, the rest at sessions_tick(). */
+/* leases_events.client_notified.  sessions_deliver() sends several notifications together. */
+void session_client_notified(void *ctx, struct lease_client *lease_client);
+/* leases_events.client_event.  Nothing is sent while the session is fenced. */
+void session_client_event(void *ctx, struct lease_client *lease_client);
+/* Send waiting events.  If the connection is busy, they are sent when it is idle; events beyond the
+ * limit of a turn are sent at sessions_tick(), so that other sessions are served. */
 void sessions_deliver(struct sessions *sessions);
 void session_deliver(struct session *session);
 
 /* ---- channels ---- */
 
-/* -EINVAL, -EDQUOT, -ENOMEM, or what the fabric says */
+/* -EINVAL, -EDQUOT, -ENOMEM, or an error of the fabric */
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel);
-/* Open a channel through the first endpoint of a fabric.  None: there is none, or it cannot
- * be opened; the client may ask for it and hear why. */
+/* Open a channel through the first endpoint of a fabric.  On failure ret_first->channel is 0: the
+ * client can ask for a channel and gets the error. */
 void session_open_first(struct session *session, enum wire_fabric fabric,
 			struct session_first *ret_first);
-/* On return nothing that came through the channel is applied any more.
+/* Close a channel.  On return no operation of it is applied any more.
  * -EINVAL, -EIO (the device does not release it) */
 int session_close_channel(struct session *session, uint32_t channel);
 
 /* Connect a channel that was granted for an endpoint without rdma_cm.
- * -EINVAL, -ENOTSUP, or what the fabric says: then the channel is no more */
+ * -EINVAL, -ENOTSUP, or an error of the fabric, after which the channel does not exist */
 int session_join_channel(struct session *session, uint32_t channel,
 			 const struct fabric_qp_info *theirs,
 			 struct fabric_qp_info *ret_ours);
 
-/* ---- news of the fabrics; the cookies are those of fabric session_open() ---- */
+/* ---- events of the fabrics, as in struct fabric_server_events; the cookies are those of
+ * session_open() there ---- */
 
 /* NULL: refused, and logged. */
 struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoint,
 				      const struct fabric_hello *hello);
-/* The endpoint's device is gone: end the sessions' business there, and tell them to attach
- * their leases anew.  It begins again with a channel. */
-void sessions_leave(struct sessions *sessions, unsigned endpoint);
-void session_channel_up(void *session_cookie, uint32_t channel);
-void session_channel_down(void *session_cookie, uint32_t channel, const char *why);
-void session_closed(void *session_cookie);
+/* The endpoint's device is gone: close the fabric_sessions there, and tell clients to attach their
+ * leases again.  The next channel there opens a fabric_session again. */
+void sessions_leave_endpoint(struct sessions *sessions, unsigned endpoint);
+void session_channel_up(void *ctx, void *session_cookie, uint32_t channel);
+void session_channel_down(void *ctx, void *session_cookie, uint32_t channel,
+			  const char *why);
+void session_closed(void *ctx, void *session_cookie);
+
+/* ---- for control/ alone: the table, in memory ---- */
+
+/* A session of zeros, in no table.  NULL: no memory. */
+struct session *session_new(struct sessions *sessions);
+/* Add it to the table under its lease_client's id.  -ENOMEM */
+int session_insert(struct session *session);
+/* Free a session that is in no list except sessions->all or ->ended and has no waiting request or
+ * connection. */
+void session_free(struct session *session);
+/* The session with this id that has not ended, or NULL. */
+struct session *sessions_find(const struct sessions *sessions, uint64_t id);
+
+/* ---- the table, in the ledger: staged; the reply to a request commits it ---- */
+
+/* -ENOMEM, -ENOSPC */
+int session_record(const struct session *session);
+/* Remove it, with its replies. */
+void session_unrecord(const struct session *session);
+/* Without memory it is not recorded: any reply may be dropped. */
+void reply_record(const struct session *session, const struct reply *reply,
+		  const char *text);
+/* Reserve room for a reply.  -ENOMEM, -ENOSPC */
+int reply_record_reserve(const struct session *session);
+void reply_unrecord(const struct session *session, uint64_t id);
+
+/* ---- for control/ alone: channels ---- */
+
+/* Open a fabric_session at an endpoint, unless there is one. */
+int session_open_port(struct session *session, unsigned endpoint);
+/* Forget all channels and close all fabric_sessions, with which all keys die. */
+void session_close_ports(struct session *session);
+/* A fabric_session of the port is closed: its channels are dead. */
+void session_port_closed(struct session_port *port);
+void session_drop_channels(struct session *session);
+/* Admit a channel that presents this hello.  session NULL: no session has the hello's id.  Returns
+ * NULL if refused; *ret_why does not tell which part of the hello was wrong. */
+struct fabric_session *session_admit(struct session *session, unsigned endpoint,
+				     const struct fabric_hello *hello,
+				     const char **ret_why);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/control/session_channels.h"
+#include "rmemd/control/session.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/session.h"
+#include "rmemd/control/control.h"
 
-/* A grant not used for so long makes room for another one. */
+/* A granted channel that is not connected in this time is dropped when a limit is reached. */
 #define GRANT_UNUSED_MS 30000
 
 enum channel_state { CHANNEL_GRANTED, CHANNEL_ADMITTED, CHANNEL_UP };
@@ -28,20 +28,18 @@ struct channel {
 	uint64_t granted_ms;
 };
 
-static struct channel *find(const struct session *session, uint32_t number)
+static struct channel *find_channel(const struct session *session, uint32_t number)
 {
-	list_for_each(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, link);
-
+	list_for_each_entry(struct channel, channel, &session->channels, link) {
 		if (channel->number == number)
 			return channel;
 	}
 	return NULL;
 }
 
-/* Forget one of which something may still be alive at its port: it is counted for the
- * tenant until that is closed. */
-static void outlive(struct session *session, struct channel *channel)
+/* Remove the channel from the session while its queue pair may still exist.  The tenant is charged
+ * for it (n_dying) until the fabric_session of its port is closed. */
+static void channel_forget_dying(struct session *session, struct channel *channel)
 {
 	if (channel->state == CHANNEL_UP)
 		session->n_connected--;
@@ -51,64 +49,60 @@ static void outlive(struct session *session, struct channel *channel)
 	free(channel);
 }
 
-static void uncount(struct session_port *port)
+static void port_uncharge_dying(struct session_port *port)
 {
-	port->session->holder.tenant->n_channels -= port->n_dying;
+	port->session->lease_client.tenant->n_channels -= port->n_dying;
 	port->n_dying = 0;
 }
 
-/* Forget one that is dead, or has never lived. */
-static void forget(struct session *session, struct channel *channel)
+/* Remove a channel that is dead or was never connected. */
+static void channel_drop(struct session *session, struct channel *channel)
 {
 	struct session_port *port = &session->ports[channel->endpoint];
 
-	outlive(session, channel);
+	channel_forget_dying(session, channel);
 	port->n_dying--;
-	session->holder.tenant->n_channels--;
+	session->lease_client.tenant->n_channels--;
 }
 
-void session_forget_channels(struct session *session)
+void session_drop_channels(struct session *session)
 {
-	list_for_each_safe(node, &session->channels)
-		forget(session, container_of(node, struct channel, link));
+	list_for_each_entry_safe(struct channel, channel, &session->channels, link)
+		channel_drop(session, channel);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
-		uncount(&session->ports[i]);
+		port_uncharge_dying(&session->ports[i]);
 }
 
-static void forget_unused(struct session *session)
+static void channels_drop_unused(struct session *session)
 {
 	uint64_t now_ms = clock_now_ms();
 
-	list_for_each_safe(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, link);
-
+	list_for_each_entry_safe(struct channel, channel, &session->channels, link) {
 		if (channel->state == CHANNEL_GRANTED &&
 		    now_ms - channel->granted_ms >= GRANT_UNUSED_MS)
-			forget(session, channel);
+			channel_drop(session, channel);
 	}
 }
 
-/* Everywhere in the tenant: what nobody uses must not keep others from it. */
-static void forget_unused_of(const struct sessions *sessions,
-			     const struct tenant *tenant)
+/* Drop unused grants in all sessions of the tenant, as its limit is of all of them together. */
+static void tenant_drop_unused(const struct sessions *sessions,
+			       const struct tenant *tenant)
 {
-	list_for_each(node, &sessions->all) {
-		struct session *session = container_of(node, struct session, all);
-
-		if (session->holder.tenant == tenant)
-			forget_unused(session);
+	list_for_each_entry(struct session, session, &sessions->all, all) {
+		if (session->lease_client.tenant == tenant)
+			channels_drop_unused(session);
 	}
 }
 
 void session_port_closed(struct session_port *port)
 {
 	if (--port->n_closing == 0)
-		uncount(port);
+		port_uncharge_dying(port);
 }
 
-/* Its channels are forgotten. */
-static void close_port(struct session *session, unsigned endpoint,
-		       const struct lease_client_port *at)
+/* Close the fabric_session of a port whose channels were removed. */
+static void session_close_port(struct session *session, unsigned endpoint,
+			       const struct lease_client_port *at)
 {
 	session->n_closing++;
 	session->ports[endpoint].n_closing++;
@@ -117,9 +111,8 @@ static void close_port(struct session *session, unsigned endpoint,
 
 int session_open_port(struct session *session, unsigned endpoint)
 {
-	const struct endpoint *at =
-		&session->sessions->control->endpoints->at[endpoint];
-	struct lease_client_port *port = &session->holder.ports[endpoint];
+	const struct endpoint *at = &session->sessions->control->endpoints.at[endpoint];
+	struct lease_client_port *port = &session->lease_client.ports[endpoint];
 	struct fabric_session *fabric;
 	int err;
 
@@ -132,7 +125,7 @@ int session_open_port(struct session *session, unsigned endpoint)
 	*port = (struct lease_client_port){
 		.ops = at->ops,
 		.session = fabric,
-		.node = at->facts->node,
+		.node = at->info->node,
 	};
 	session->ports[endpoint].used = true;
 	return 0;
@@ -142,53 +135,51 @@ void session_close_ports(struct session *session)
 {
 	struct lease_client_port ports[WIRE_ENDPOINTS_MAX];
 
-	list_for_each_safe(node, &session->channels)
-		outlive(session, container_of(node, struct channel, link));
-	/* from here on nothing is exposed there */
-	memcpy(ports, session->holder.ports, sizeof(ports));
-	memset(session->holder.ports, 0, sizeof(session->holder.ports));
-	lease_client_fence(&session->holder);
+	list_for_each_entry_safe(struct channel, channel, &session->channels, link)
+		channel_forget_dying(session, channel);
+	/* from here on nothing is registered at these ports */
+	memcpy(ports, session->lease_client.ports, sizeof(ports));
+	memset(session->lease_client.ports, 0, sizeof(session->lease_client.ports));
+	lease_client_fence(&session->lease_client);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		if (ports[i].session)
-			close_port(session, i, &ports[i]);
+			session_close_port(session, i, &ports[i]);
 }
 
-static void leave_port(struct session *session, unsigned endpoint)
+static void session_leave_port(struct session *session, unsigned endpoint)
 {
-	struct lease_client_port *at = &session->holder.ports[endpoint];
+	struct lease_client_port *at = &session->lease_client.ports[endpoint];
 	const struct lease_client_port port = *at;
 
 	if (!port.session)
 		return;
-	list_for_each_safe(node, &session->channels) {
-		struct channel *channel = container_of(node, struct channel, link);
-
+	list_for_each_entry_safe(struct channel, channel, &session->channels, link) {
 		if (channel->endpoint == endpoint)
-			outlive(session, channel);
+			channel_forget_dying(session, channel);
 	}
 	*at = (struct lease_client_port){ .ops = NULL };
-	lease_client_leave(&session->holder, endpoint);
-	close_port(session, endpoint, &port);
+	lease_client_leave_port(&session->lease_client, endpoint);
+	session_close_port(session, endpoint, &port);
 }
 
-void sessions_leave(struct sessions *sessions, unsigned endpoint)
+void sessions_leave_endpoint(struct sessions *sessions, unsigned endpoint)
 {
-	list_for_each(node, &sessions->all)
-		leave_port(container_of(node, struct session, all), endpoint);
+	list_for_each_entry(struct session, session, &sessions->all, all)
+		session_leave_port(session, endpoint);
 }
 
 int session_open_channel(struct session *session, unsigned endpoint,
 			 uint32_t *ret_channel)
 {
 	const struct control *control = session->sessions->control;
-	struct tenant *tenant = session->holder.tenant;
+	struct tenant *tenant = session->lease_client.tenant;
 	struct channel *channel;
 	int err;
 
-	if (endpoint >= control->endpoints->n)
+	if (endpoint >= control->endpoints.n)
 		return err_set(-EINVAL, "there is no endpoint %u", endpoint);
 	if (session->n_channels >= control->config->channels_max)
-		forget_unused(session);
+		channels_drop_unused(session);
 	if (session->n_channels >= control->config->channels_max)
 		return err_set(-EDQUOT,
 			       "the session has %u channels and may have %" PRIu32
@@ -196,7 +187,7 @@ int session_open_channel(struct session *session, unsigned endpoint,
 			       "channels",
 			       session->n_channels, control->config->channels_max);
 	if (tenant_channels_full(tenant))
-		forget_unused_of(session->sessions, tenant);
+		tenant_drop_unused(session->sessions, tenant);
 	err = tenant_check_channel(tenant);
 	if (err)
 		return err;
@@ -226,18 +217,18 @@ int session_open_channel(struct session *session, unsigned endpoint,
 void session_open_first(struct session *session, enum wire_fabric fabric,
 			struct session_first *ret_first)
 {
-	const struct endpoints *endpoints = session->sessions->control->endpoints;
+	const struct endpoints *endpoints = &session->sessions->control->endpoints;
 	struct session_first first = { .channel = 0 };
 
 	for (unsigned i = 0; i < endpoints->n; i++) {
-		enum wire_fabric kind = endpoints->at[i].facts->kind == FABRIC_VERBS
+		enum wire_fabric kind = endpoints->at[i].info->kind == FABRIC_VERBS
 						? WIRE_FABRIC_VERBS
 						: WIRE_FABRIC_TCP;
 
 		if (kind != fabric)
 			continue;
-		/* the client asks again, and that is what is refused */
-		if (tenant_channels_full(session->holder.tenant))
+		/* the client learns why when it asks for a channel */
+		if (tenant_channels_full(session->lease_client.tenant))
 			break;
 		first.endpoint = (uint8_t)i;
 		if (session_open_channel(session, i, &first.channel))
@@ -247,11 +238,12 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
 	*ret_first = first;
 }
 
-/* What has ended by itself was ended by its fabric, if the device released it. */
-static int ended_check(const struct session *session, uint32_t number)
+/* The client closes a channel that has ended already.  -EIO: at some port the session has a queue
+ * pair that the device does not release. */
+static int closed_channel_status(const struct session *session, uint32_t number)
 {
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++) {
-		const struct lease_client_port *port = &session->holder.ports[i];
+		const struct lease_client_port *port = &session->lease_client.ports[i];
 		int err = port->session
 				  ? port->ops->channel_close(port->session, number)
 				  : 0;
@@ -264,25 +256,25 @@ static int ended_check(const struct session *session, uint32_t number)
 
 int session_close_channel(struct session *session, uint32_t number)
 {
-	struct channel *channel = find(session, number);
+	struct channel *channel = find_channel(session, number);
 	const struct lease_client_port *port;
 	int err = 0;
 
 	if (!channel && number && number <= session->next_channel)
-		return ended_check(session, number);
+		return closed_channel_status(session, number);
 	if (!channel)
 		return err_set(-EINVAL, "there is no channel %" PRIu32, number);
-	port = &session->holder.ports[channel->endpoint];
+	port = &session->lease_client.ports[channel->endpoint];
 	if (channel->state != CHANNEL_GRANTED)
 		err = port->ops->channel_close(port->session, number);
 	if (err)
-		outlive(session, channel);
+		channel_forget_dying(session, channel);
 	else
-		forget(session, channel);
+		channel_drop(session, channel);
 	return err;
 }
 
-/* Whether the control connection comes from the address that the GID is. */
+/* Whether the GID is the address that the control connection comes from. */
 static bool gid_is_own(const struct session *session, const uint8_t gid[16])
 {
 	char text[sizeof(session->address)];
@@ -302,8 +294,8 @@ int session_join_channel(struct session *session, uint32_t number,
 			 const struct fabric_qp_info *theirs,
 			 struct fabric_qp_info *ret_ours)
 {
-	const struct endpoints *endpoints = session->sessions->control->endpoints;
-	struct channel *channel = find(session, number);
+	const struct endpoints *endpoints = &session->sessions->control->endpoints;
+	struct channel *channel = find_channel(session, number);
 	struct fabric_qp_info end = *theirs;
 	const struct endpoint *at;
 	int err;
@@ -312,17 +304,18 @@ int session_join_channel(struct session *session, uint32_t number,
 		return err_set(-EINVAL, "channel %" PRIu32 " is not there to be joined",
 			       number);
 	at = &endpoints->at[channel->endpoint];
-	if (!(at->facts->flags & FABRIC_ENDPOINT_DIRECT))
+	if (!(at->info->flags & FABRIC_ENDPOINT_DIRECT))
 		return err_set(-ENOTSUP, "endpoint %u has no channels that are joined",
 			       channel->endpoint);
 	channel->state = CHANNEL_ADMITTED;
-	end.own = gid_is_own(session, end.gid);
-	err = at->ops->channel_connect(session->holder.ports[channel->endpoint].session,
-				       number, &end, ret_ours);
+	end.gid_verified = gid_is_own(session, end.gid);
+	err = at->ops->channel_connect(
+		session->lease_client.ports[channel->endpoint].session, number, &end,
+		ret_ours);
 	if (!err)
 		return 0;
 	session->sessions->control->counters.channels_refused++;
-	forget(session, channel);
+	channel_drop(session, channel);
 	return err;
 }
 
@@ -338,7 +331,7 @@ struct fabric_session *session_admit(struct session *session, unsigned endpoint,
 	*ret_why = "no session with this id and token";
 	if (!session || !known)
 		return NULL;
-	channel = find(session, hello->channel);
+	channel = find_channel(session, hello->channel);
 	*ret_why = "a channel that was not granted";
 	if (session->state != SESSION_ACTIVE || !channel)
 		return NULL;
@@ -349,7 +342,7 @@ struct fabric_session *session_admit(struct session *session, unsigned endpoint,
 	if (channel->state != CHANNEL_GRANTED)
 		return NULL;
 	channel->state = CHANNEL_ADMITTED;
-	return session->holder.ports[endpoint].session;
+	return session->lease_client.ports[endpoint].session;
 }
 
 static void log_channel(int level, const char *event, const struct session_port *port,
@@ -357,21 +350,22 @@ static void log_channel(int level, const char *event, const struct session_port 
 {
 	const struct session *session = port->session;
 	const struct endpoint *at =
-		&session->sessions->control->endpoints->at[port - session->ports];
+		&session->sessions->control->endpoints.at[port - session->ports];
 
 	log_event(level, event,
-		  &(struct log_ctx){ .session = session->holder.id,
+		  &(struct log_ctx){ .session = session->lease_client.id,
 				     .peer = session->address,
-				     .device = at->facts->device },
+				     .device = at->info->device },
 		  "channel %" PRIu32 " over %s%s%s", number, at->ops->name,
 		  *text ? ": " : "", text);
 }
 
-void session_channel_up(void *session_cookie, uint32_t number)
+void session_channel_up(void *ctx, void *session_cookie, uint32_t number)
 {
 	struct session_port *port = session_cookie;
-	struct channel *channel = find(port->session, number);
+	struct channel *channel = find_channel(port->session, number);
 
+	(void)ctx;
 	if (!channel || channel->state != CHANNEL_ADMITTED)
 		return;
 	channel->state = CHANNEL_UP;
@@ -379,25 +373,25 @@ void session_channel_up(void *session_cookie, uint32_t number)
 	log_channel(LOG_DEBUG, "channel-up", port, number, "");
 }
 
-/* Where rdma_cm does not tell the client, or might not reach it: what takes the way from the
- * channel takes it from rdma_cm, and a client that waits for nothing but answers would wait
- * for ever. */
-static bool is_told(const struct endpoint *at, const char *why)
+/* Whether the client is told over the control connection: the channel is direct, without rdma_cm;
+ * or it failed, and the fault of the network may also stop rdma_cm's disconnect.  A client that
+ * only waits for completions would wait for ever. */
+static bool client_is_notified(const struct endpoint *at, const char *why)
 {
-	if (at->facts->flags & FABRIC_ENDPOINT_DIRECT)
+	if (at->info->flags & FABRIC_ENDPOINT_DIRECT)
 		return true;
-	return at->facts->kind == FABRIC_VERBS && *why;
+	return at->info->kind == FABRIC_VERBS && *why;
 }
 
-static void tell_ended(const struct session_port *port, uint32_t number,
-		       const char *why)
+static void send_channel_ended(const struct session_port *port, uint32_t number,
+			       const char *why)
 {
 	const struct session *session = port->session;
 	struct control *control = session->sessions->control;
-	const struct endpoint *at = &control->endpoints->at[port - session->ports];
+	const struct endpoint *at = &control->endpoints.at[port - session->ports];
 	struct wire_msg *out = &control->out;
 
-	if (!session->connection || !is_told(at, why))
+	if (!session->connection || !client_is_notified(at, why))
 		return;
 	out->type = WIRE_TYPE_channel_ended;
 	out->id = 0;
@@ -405,14 +399,16 @@ static void tell_ended(const struct session_port *port, uint32_t number,
 	connection_send(session->connection, out);
 }
 
-void session_channel_down(void *session_cookie, uint32_t number, const char *why)
+void session_channel_down(void *ctx, void *session_cookie, uint32_t number,
+			  const char *why)
 {
 	struct session_port *port = session_cookie;
-	struct channel *channel = find(port->session, number);
+	struct channel *channel = find_channel(port->session, number);
 
+	(void)ctx;
 	if (!channel)
 		return;
 	log_channel(*why ? LOG_INFO : LOG_DEBUG, "channel-down", port, number, why);
-	tell_ended(port, number, why);
-	forget(port->session, channel);
+	send_channel_ended(port, number, why);
+	channel_drop(port->session, channel);
 }

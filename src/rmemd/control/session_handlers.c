@@ -5,9 +5,8 @@
 
 #include "base/err.h"
 #include "rmemd/control/connection.h"
-#include "rmemd/control/handlers.h"
 #include "rmemd/control/session.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/request.h"
 
 static int check_hello(const struct wire_hello *hello)
 {
@@ -23,13 +22,13 @@ static int check_hello(const struct wire_hello *hello)
 	return 0;
 }
 
-/* The one place that says which tenant a client is: auth = none believes the hello. */
-static const char *identify(const struct wire_hello *hello)
+/* The only place that decides the tenant of a client: auth = none believes the hello. */
+static const char *tenant_of_hello(const struct wire_hello *hello)
 {
 	return hello->tenant;
 }
 
-/* A client whose end is refused here hears why when it asks for another channel. */
+/* A client whose queue pair is refused here gets the reason when it asks for another channel. */
 static void first_join(struct session *session, const struct wire_hello *hello,
 		       struct session_first *first)
 {
@@ -46,10 +45,10 @@ static void first_join(struct session *session, const struct wire_hello *hello,
 	first->channel = 0;
 }
 
-static int greet(struct connection *connection, const struct wire_hello *hello,
-		 uint64_t id)
+static int open_or_resume(struct connection *connection, const struct wire_hello *hello,
+			  uint64_t id)
 {
-	const char *tenant = identify(hello);
+	const char *tenant = tenant_of_hello(hello);
 	struct session_first first;
 	int err = check_hello(hello);
 
@@ -74,7 +73,7 @@ static int greet(struct connection *connection, const struct wire_hello *hello,
 
 void handle_hello(struct connection *connection, const struct wire_msg *msg)
 {
-	int err = greet(connection, &msg->hello, msg->id);
+	int err = open_or_resume(connection, &msg->hello, msg->id);
 
 	if (err)
 		connection_refuse(connection, msg->id, err, err_text());
@@ -100,7 +99,7 @@ int handle_bye(struct session *session, const struct wire_msg *msg,
 int handle_open_channel(struct session *session, const struct wire_msg *msg,
 			struct wire_msg *ret_reply)
 {
-	const struct endpoints *endpoints = session->sessions->control->endpoints;
+	const struct endpoints *endpoints = &session->sessions->control->endpoints;
 	unsigned endpoint = msg->open_channel.endpoint;
 	struct wire_channel *reply = &ret_reply->channel;
 	const struct fabric_address *address;
@@ -108,7 +107,7 @@ int handle_open_channel(struct session *session, const struct wire_msg *msg,
 
 	if (err)
 		return err;
-	address = &endpoints->at[endpoint].facts->address;
+	address = &endpoints->at[endpoint].info->address;
 	ret_reply->type = WIRE_TYPE_channel;
 	reply->family = address->family;
 	memcpy(reply->address, address->bytes, sizeof(reply->address));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/session.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,16 +8,14 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "rmemd/control/session.h"
-#include "rmemd/control/session_channels.h"
-#include "rmemd/control/session_requests.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
-#include "rmemd/state/ledger_kinds.h"
 #include "rmemd/state/ledger_value.h"
 
-/* Of errors that are told again after a restart. */
+/* Length of an error's text that is kept for a repeated request after a restart. */
 #define TEXT_MAX 120
-/* Each process begins to number the channels of a session anew, so far apart. */
+/* Each process starts a new range of a session's channel numbers, of this many bits. */
 #define CHANNELS_SHIFT 20
 
 /* The names of tenant and client, and the address, follow, each ended by a zero. */
@@ -36,7 +34,7 @@ struct reply_head {
 	int32_t err;
 	uint32_t unused;
 	uint64_t lease;
-	uint64_t dropped_id; /* struct reply_cache', when it was given */
+	uint64_t dropped_id; /* of struct reply_cache, at that time */
 };
 
 /* ---- in memory ---- */
@@ -54,7 +52,7 @@ struct session *session_new(struct sessions *sessions)
 	list_init(&session->channels);
 	list_init(&session->requests);
 	list_init(&session->noticed);
-	list_init(&session->behind);
+	list_init(&session->unsent);
 	list_init(&session->all);
 	return session;
 }
@@ -64,7 +62,7 @@ int session_insert(struct session *session)
 	struct sessions *sessions = session->sessions;
 
 	if (map_insert(&sessions->by_id, &session->by_id,
-		       map_hash_u64(session->holder.id)))
+		       map_hash_u64(session->lease_client.id)))
 		return err_set(-ENOMEM, "no memory for a session");
 	list_append(&sessions->all, &session->all);
 	return 0;
@@ -72,12 +70,12 @@ int session_insert(struct session *session)
 
 void session_free(struct session *session)
 {
-	session_forget_channels(session);
+	session_drop_channels(session);
 	reply_cache_clear(&session->replies);
 	list_remove(&session->all);
 	list_remove(&session->noticed);
-	list_remove(&session->behind);
-	lease_client_destroy(&session->holder);
+	list_remove(&session->unsent);
+	lease_client_destroy(&session->lease_client);
 	free(session);
 }
 
@@ -88,7 +86,7 @@ struct session *sessions_find(const struct sessions *sessions, uint64_t id)
 	for (; node; node = map_find_next(node)) {
 		struct session *session = container_of(node, struct session, by_id);
 
-		if (session->holder.id == id)
+		if (session->lease_client.id == id)
 			return session;
 	}
 	return NULL;
@@ -103,12 +101,12 @@ static struct ledger *ledger_of(const struct session *session)
 
 static struct ledger_key session_key(const struct session *session)
 {
-	return (struct ledger_key){ LEDGER_SESSION, session->holder.id, 0 };
+	return (struct ledger_key){ LEDGER_SESSION, session->lease_client.id, 0 };
 }
 
 static struct ledger_key reply_key(const struct session *session, uint64_t id)
 {
-	return (struct ledger_key){ LEDGER_ANSWER, session->holder.id, id };
+	return (struct ledger_key){ LEDGER_REPLY, session->lease_client.id, id };
 }
 
 int session_record(const struct session *session)
@@ -126,7 +124,7 @@ int session_record(const struct session *session)
 
 	memcpy(head.token, session->token, sizeof(head.token));
 	end = value_add(end, &head, sizeof(head));
-	end = value_add_text(end, session->holder.tenant->name, WIRE_LABEL_MAX);
+	end = value_add_text(end, session->lease_client.tenant->name, WIRE_LABEL_MAX);
 	end = value_add_text(end, session->client, sizeof(session->client));
 	end = value_add_text(end, session->address, sizeof(session->address));
 	return ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
@@ -139,20 +137,20 @@ void session_unrecord(const struct session *session)
 	ledger_remove(ledger_of(session), &key);
 	for (unsigned i = 0; i < session->replies.n; i++)
 		reply_unrecord(session, session->replies.ring[i].id);
-	/* those that are told before they are given */
-	list_for_each(node, &session->requests)
-		reply_unrecord(session, container_of(node, struct request, link)->id);
+	/* replies that request_begin() recorded in advance */
+	list_for_each_entry(struct request, request, &session->requests, link)
+		reply_unrecord(session, request->id);
 }
 
-void reply_record(const struct session *session, const struct reply *answer,
+void reply_record(const struct session *session, const struct reply *reply,
 		  const char *text)
 {
-	struct ledger_key key = reply_key(session, answer->id);
+	struct ledger_key key = reply_key(session, reply->id);
 	const struct reply_head head = {
 		.head_bytes = sizeof(head),
-		.type = answer->type,
-		.err = answer->err,
-		.lease = answer->lease,
+		.type = reply->type,
+		.err = reply->err,
+		.lease = reply->lease,
 		.dropped_id = session->replies.dropped_id,
 	};
 	char value[sizeof(head) + TEXT_MAX + 1];
@@ -177,13 +175,13 @@ void reply_unrecord(const struct session *session, uint64_t id)
 
 /* ---- reading ---- */
 
-static int malformed(const char *what, const struct ledger_key *key)
+static int set_malformed_error(const char *what, const struct ledger_key *key)
 {
 	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
 		       key->a);
 }
 
-/* The sessions of a ledger on their way back. */
+/* The state of sessions_restore(). */
 struct restore {
 	struct sessions *sessions;
 	const struct leases_restore *with;
@@ -199,26 +197,26 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	const char *tenant = NULL, *client = NULL, *address = NULL;
 	struct session_head head;
 
-	if (value_take_head(&value, &head, sizeof(head)))
-		tenant = value_take_text(&value, WIRE_LABEL_MAX);
+	if (value_parse_head(&value, &head, sizeof(head)))
+		tenant = value_parse_text(&value, WIRE_LABEL_MAX);
 	if (tenant)
-		client = value_take_text(&value, sizeof(session->client) - 1);
+		client = value_parse_text(&value, sizeof(session->client) - 1);
 	if (client)
-		address = value_take_text(&value, sizeof(session->address) - 1);
+		address = value_parse_text(&value, sizeof(session->address) - 1);
 	if (!address)
-		return malformed("session", key);
+		return set_malformed_error("session", key);
 	held = with->tenant(with->ctx, tenant);
 	if (!held)
 		return -ENOMEM;
-	lease_client_init(&session->holder, key->a, held);
-	/* the holder has one of its own */
+	lease_client_init(&session->lease_client, key->a, held);
+	/* the lease_client has a reference of its own */
 	tenant_unref(held);
 	memcpy(session->token, head.token, sizeof(session->token));
 	memcpy(session->client, client, strlen(client) + 1);
 	memcpy(session->address, address, strlen(address) + 1);
 	session->opened_ms = head.opened_ms;
 	session->resumes = head.resumes;
-	/* what the client asks of the channels of another process must not hit one of ours */
+	/* channel numbers of the last process are not used again */
 	session->restarts = head.restarts + 1;
 	session->next_channel = session->restarts << CHANNELS_SHIFT;
 	return 0;
@@ -243,10 +241,12 @@ static int session_order(const void *a, const void *b)
 	const struct session *x = *(struct session *const *)a;
 	const struct session *y = *(struct session *const *)b;
 
-	return x->holder.id < y->holder.id ? -1 : x->holder.id > y->holder.id;
+	return x->lease_client.id < y->lease_client.id
+		       ? -1
+		       : x->lease_client.id > y->lease_client.id;
 }
 
-/* Its client has the whole time of grace to come back. */
+/* Add a session to the table; its grace time begins now. */
 static int session_enter(struct session *session)
 {
 	struct sessions *sessions = session->sessions;
@@ -258,20 +258,20 @@ static int session_enter(struct session *session)
 		return err;
 	session->state = SESSION_FENCED;
 	session->heard_ms = session->fenced_ms = clock_now_ms();
-	if (sessions->next_id <= session->holder.id)
-		sessions->next_id = session->holder.id + 1;
+	if (sessions->next_id <= session->lease_client.id)
+		sessions->next_id = session->lease_client.id + 1;
 	return 0;
 }
 
-/* One that is in no table. */
+/* Free a session that is in no table. */
 static void session_discard(struct session *session)
 {
-	if (session->holder.tenant)
-		lease_client_destroy(&session->holder);
+	if (session->lease_client.tenant)
+		lease_client_destroy(&session->lease_client);
 	free(session);
 }
 
-static int sessions_take(struct restore *restore)
+static int sessions_enter(struct restore *restore)
 {
 	struct ledger *ledger = restore->sessions->control->ledger;
 	int err = ledger_each(ledger, LEDGER_SESSION, on_session, restore);
@@ -288,10 +288,10 @@ static int sessions_take(struct restore *restore)
 	return err;
 }
 
-/* An answer of the ledger, with the text in it. */
+/* A reply of the ledger; its text is in the ledger. */
 struct row {
 	uint64_t session;
-	struct reply answer;
+	struct reply reply;
 	uint64_t dropped_id;
 };
 
@@ -300,8 +300,8 @@ struct rows {
 	size_t n;
 };
 
-static int on_answer(const struct ledger_key *key, const void *data, size_t bytes,
-		     void *arg)
+static int on_reply(const struct ledger_key *key, const void *data, size_t bytes,
+		    void *arg)
 {
 	struct rows *rows = arg;
 	struct row *row = &rows->at[rows->n];
@@ -309,10 +309,10 @@ static int on_answer(const struct ledger_key *key, const void *data, size_t byte
 	struct reply_head head;
 	const char *text = NULL;
 
-	if (value_take_head(&value, &head, sizeof(head)))
-		text = value_take_text(&value, TEXT_MAX);
+	if (value_parse_head(&value, &head, sizeof(head)))
+		text = value_parse_text(&value, TEXT_MAX);
 	if (!text || head.err > 0)
-		return malformed("answer in session", key);
+		return set_malformed_error("answer in session", key);
 	*row = (struct row){ key->a,
 			     { .id = key->b,
 			       .lease = head.lease,
@@ -330,27 +330,27 @@ static int row_order(const void *a, const void *b)
 
 	if (x->session != y->session)
 		return x->session < y->session ? -1 : 1;
-	return x->answer.id < y->answer.id ? -1 : x->answer.id > y->answer.id;
+	return x->reply.id < y->reply.id ? -1 : x->reply.id > y->reply.id;
 }
 
-static void answers_take(struct sessions *sessions, const struct rows *rows)
+static void replies_restore(struct sessions *sessions, const struct rows *rows)
 {
 	for (size_t i = 0; i < rows->n; i++) {
 		const struct row *row = &rows->at[i];
 		struct session *session = sessions_find(sessions, row->session);
-		struct reply answer = row->answer;
+		struct reply reply = row->reply;
 
-		/* it ended while these were being taken out */
+		/* the last process ended while it removed the session */
 		if (!session) {
 			ledger_remove(sessions->control->ledger,
-				      &(struct ledger_key){ LEDGER_ANSWER, row->session,
-							    answer.id });
+				      &(struct ledger_key){ LEDGER_REPLY, row->session,
+							    reply.id });
 			continue;
 		}
-		answer.text = NULL;
-		(void)reply_cache_add(&session->replies, &answer,
-				      answer.err ? row->answer.text : NULL);
-		session->last_id = answer.id;
+		reply.text = NULL;
+		(void)reply_cache_add(&session->replies, &reply,
+				      reply.err ? row->reply.text : NULL);
+		session->last_id = reply.id;
 		if (session->replies.dropped_id < row->dropped_id)
 			session->replies.dropped_id = row->dropped_id;
 	}
@@ -367,14 +367,14 @@ int sessions_restore(struct sessions *sessions, const struct leases_restore *wit
 	restore.found = calloc(room, sizeof(struct session *));
 	rows.at = calloc(room, sizeof(*rows.at));
 	if (restore.found && rows.at)
-		err = sessions_take(&restore);
+		err = sessions_enter(&restore);
 	else
 		err = err_set(-ENOMEM, "no memory for the sessions that were there");
 	if (!err)
-		err = ledger_each(ledger, LEDGER_ANSWER, on_answer, &rows);
+		err = ledger_each(ledger, LEDGER_REPLY, on_reply, &rows);
 	if (!err) {
 		qsort(rows.at, rows.n, sizeof(*rows.at), row_order);
-		answers_take(sessions, &rows);
+		replies_restore(sessions, &rows);
 		ledger_commit(ledger);
 	}
 	free(restore.found);

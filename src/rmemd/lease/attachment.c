@@ -7,14 +7,9 @@
 #include "base/err.h"
 #include "rmemd/lease/ledger_record.h"
 
-/* MRs that longer ones replaced stay alive for operations that still use them; a program that
- * grows a lease again and again must not pile them up. */
+/* MRs that longer ones replaced stay alive for operations that still use them; a client that
+ * grows a lease many times must not accumulate them. */
 #define RETIRED_MAX 16
-
-static struct mr *mr_at(struct list *node)
-{
-	return container_of(node, struct mr, link);
-}
 
 static int attachment_new(struct lease *lease, struct lease_client *client,
 			  unsigned rights, struct attachment **ret_attachment)
@@ -41,8 +36,8 @@ static int attachment_new(struct lease *lease, struct lease_client *client,
 	return 0;
 }
 
-int attachment_create(struct lease *lease, struct lease_client *client, unsigned rights,
-		      struct attachment **ret_attachment)
+int attachment_add(struct lease *lease, struct lease_client *client, unsigned rights,
+		   struct attachment **ret_attachment)
 {
 	int err = tenant_check_attachment(client->tenant);
 
@@ -59,19 +54,19 @@ int attachment_restore(struct lease *lease, struct lease_client *client,
 	return err;
 }
 
-void attachment_free(struct attachment *attachment)
+void attachment_remove(struct attachment *attachment)
 {
 	attachment->client->tenant->n_attachments--;
 	free(attachment);
 }
 
-/* It leaves its lease, and stays in its client's events alone. */
-static void attachment_leave_lease(struct attachment *attachment)
+/* Remove the attachment from its lease and client; its keys die. */
+static void attachment_unlink(struct attachment *attachment)
 {
 	struct lease *lease = attachment->lease;
 
-	list_for_each_safe(node, &attachment->mrs)
-		mr_deregister(mr_at(node), false);
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
+		mr_deregister(mr, false);
 	attachment_unwatch(attachment);
 	attachment_unrecord(attachment);
 	list_remove(&attachment->in_events);
@@ -86,36 +81,33 @@ static void attachment_leave_lease(struct attachment *attachment)
 
 void attachment_end(struct attachment *attachment)
 {
-	attachment_leave_lease(attachment);
-	attachment_free(attachment);
+	attachment_unlink(attachment);
+	attachment_remove(attachment);
 }
 
 void attachment_revoke(struct attachment *attachment, enum wire_reason reason)
 {
 	struct lease *lease = attachment->lease;
 
-	attachment_leave_lease(attachment);
+	attachment_unlink(attachment);
 	attachment->lease = NULL;
 	attachment->ended_id = lease->id;
 	attachment->reason = (unsigned)reason;
 	attachment->events = 0;
-	attachment_tell(attachment, lease->leases, EVENT_ENDED);
+	attachment_add_event(attachment, lease->leases, EVENT_ENDED);
 }
 
-static bool registered(const struct attachment *attachment,
-		       const struct segment *segment, unsigned port)
+static bool has_mr(const struct attachment *attachment, const struct segment *segment,
+		   unsigned port)
 {
-	list_for_each(node, &attachment->mrs) {
-		const struct mr *mr = mr_at(node);
-
+	list_for_each_entry(const struct mr, mr, &attachment->mrs, link)
 		if (mr->segment == segment && mr->port == port &&
 		    mr->bytes == segment->bytes)
 			return true;
-	}
 	return false;
 }
 
-int attachment_complete(struct attachment *attachment)
+int attachment_register_missing(struct attachment *attachment)
 {
 	const struct lease *lease = attachment->lease;
 	int err;
@@ -127,7 +119,7 @@ int attachment_complete(struct attachment *attachment)
 		for (unsigned port = 0; port < WIRE_ENDPOINTS_MAX; port++) {
 			if (!attachment->client->ports[port].session ||
 			    !(endpoints & (1u << port)) ||
-			    registered(attachment, segment, port))
+			    has_mr(attachment, segment, port))
 				continue;
 			err = mr_register(attachment, segment, port);
 			if (err)
@@ -141,15 +133,12 @@ int attachment_complete(struct attachment *attachment)
 
 void attachment_cut(struct attachment *attachment, const struct segment *segment)
 {
-	list_for_each_safe(node, &attachment->mrs) {
-		struct mr *mr = mr_at(node);
-
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
 		if (mr->segment == segment && mr->bytes > segment->bytes)
 			mr_deregister(mr, false);
-	}
 }
 
-static bool retired(const struct mr *mr)
+static bool mr_is_retired(const struct mr *mr)
 {
 	return mr->state == MR_LIVE && mr->bytes != mr->segment->bytes;
 }
@@ -158,27 +147,27 @@ void attachment_retire(struct attachment *attachment)
 {
 	unsigned n = 0;
 
-	list_for_each(node, &attachment->mrs)
-		n += retired(mr_at(node));
-	list_for_each_safe(node, &attachment->mrs) {
+	list_for_each_entry(const struct mr, mr, &attachment->mrs, link)
+		n += mr_is_retired(mr);
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link) {
 		if (n <= RETIRED_MAX)
 			return;
-		if (!retired(mr_at(node)))
+		if (!mr_is_retired(mr))
 			continue;
-		mr_deregister(mr_at(node), false);
+		mr_deregister(mr, false);
 		n--;
 	}
 }
 
-bool attachment_leave(struct attachment *attachment, unsigned port)
+bool attachment_leave_port(struct attachment *attachment, unsigned port)
 {
 	bool any = false;
 
-	list_for_each_safe(node, &attachment->mrs) {
-		if (mr_at(node)->port != port)
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link) {
+		if (mr->port != port)
 			continue;
 		any = true;
-		mr_deregister(mr_at(node), true);
+		mr_deregister(mr, true);
 	}
 	return any;
 }
@@ -186,16 +175,16 @@ bool attachment_leave(struct attachment *attachment, unsigned port)
 void attachment_fence(struct attachment *attachment)
 {
 	attachment->fenced = true;
-	/* a client that comes back is told anew */
+	/* a client that resumes is told again what is wanted back */
 	attachment->wanted = 0;
-	list_for_each_safe(node, &attachment->mrs)
-		mr_deregister(mr_at(node), true);
+	list_for_each_entry_safe(struct mr, mr, &attachment->mrs, link)
+		mr_deregister(mr, true);
 }
 
 /* ---- what the client is told ---- */
 
-void attachment_tell(struct attachment *attachment, const struct leases *leases,
-		     unsigned event)
+void attachment_add_event(struct attachment *attachment, const struct leases *leases,
+			  unsigned event)
 {
 	struct lease_client *client = attachment->client;
 
@@ -205,12 +194,12 @@ void attachment_tell(struct attachment *attachment, const struct leases *leases,
 	leases->events->client_event(leases->ctx, client);
 }
 
-void attachment_tell_changed(struct attachment *attachment, unsigned reason)
+void attachment_add_changed(struct attachment *attachment, unsigned reason)
 {
-	/* a lease that was cut and became longer since is told as cut */
+	/* a lease that was cut and has grown since is reported as cut */
 	if (reason || !(attachment->events & EVENT_CHANGED))
 		attachment->reason = reason;
-	attachment_tell(attachment, attachment->lease->leases, EVENT_CHANGED);
+	attachment_add_event(attachment, attachment->lease->leases, EVENT_CHANGED);
 }
 
 void attachment_unwatch(struct attachment *attachment)

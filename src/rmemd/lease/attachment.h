@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A lease made reachable for one client: a memory region for each of its segments through each
- * of the client's ports; and the events of the lease that the client has not been told yet.
+/* An attachment makes a lease reachable for one client: it has a memory region for each segment
+ * through each port of the client, and the events of the lease that the client has not read yet.
  * Threads: [loop]. */
 #ifndef RMEMD_LEASE_ATTACHMENT_H
 #define RMEMD_LEASE_ATTACHMENT_H
@@ -10,69 +10,68 @@
 #include "rmemd/lease/lease_table.h"
 #include "rmemd/lease/mr.h"
 
-/* What the client is to be told, in this order. */
+/* Events for the client, in this order. */
 #define EVENT_CHANGED 1u
 #define EVENT_WANTED 2u
 #define EVENT_ENDED 4u
 
 struct attachment {
-	struct lease *lease; /* NULL: it has ended, see ended_id */
+	struct lease *lease; /* NULL: the lease has ended, see ended_id */
 	struct lease_client *client;
 	struct list in_lease, in_client;
-	unsigned rights;       /* WIRE_RIGHT_* */
-	unsigned pending;      /* MRs whose key is still to come */
-	bool fenced;           /* its keys died, and were not asked for since */
-	uint64_t wanted;       /* bytes wanted back, as the client was told */
-	unsigned events;       /* EVENT_*, that the client is to be told */
-	unsigned reason;       /* of CHANGED and ENDED, enum wire_reason; 0: longer */
-	uint64_t ended_id;     /* only EVENT_ENDED is left, of this lease */
-	struct list in_events; /* in client->with_events, while there are any */
+	unsigned rights;  /* WIRE_RIGHT_* */
+	unsigned pending; /* MRs without a key yet */
+	bool fenced;      /* the keys died, and the client has not asked for new keys */
+	uint64_t wanted;  /* bytes wanted back, as last told to the client */
+	unsigned events;  /* EVENT_*, not read yet */
+	unsigned reason;  /* of CHANGED and ENDED, enum wire_reason; 0: longer */
+	uint64_t ended_id;     /* not 0: id of the ended lease; EVENT_ENDED is unread */
+	struct list in_events; /* in client->with_events, while there are events */
 	struct list mrs;       /* pending and live, the oldest first */
 	struct list watching;  /* in lease->watchers, if the client watches the lease */
-	struct notice_source notices; /* those of the lease, in client->notices */
+	struct notice_source notices; /* of the lease, in client->notices */
 };
 
-/* Belongs to its lease and client until attachment_end().  -EDQUOT, -ENOMEM */
-int attachment_create(struct lease *lease, struct lease_client *client, unsigned rights,
-		      struct attachment **ret_attachment);
-/* One of a former process, whatever the limits are now.  -ENOMEM */
+/* The lease and the client own the attachment until attachment_end().  -EDQUOT, -ENOMEM */
+int attachment_add(struct lease *lease, struct lease_client *client, unsigned rights,
+		   struct attachment **ret_attachment);
+/* Add an attachment of the last process, regardless of limits.  -ENOMEM */
 int attachment_restore(struct lease *lease, struct lease_client *client,
 		       unsigned rights, struct attachment **ret_attachment);
-/* Its keys die; requests that wait for them fail with -ESTALE. */
+/* End the attachment: its keys die, and requests that wait for them fail with -ESTALE. */
 void attachment_end(struct attachment *attachment);
-/* The same, and its client is told: its lease ends. */
+/* End the attachment because the lease ends, and tell the client. */
 void attachment_revoke(struct attachment *attachment, enum wire_reason reason);
-/* One that was revoked, when the client has been told.  Until then it counts as one of its
- * tenant's, so a client that reads no events is bounded by that limit. */
-void attachment_free(struct attachment *attachment);
+/* Free a revoked attachment when the client has read the event.  Until then it counts for its
+ * tenant, so that a client that reads no events is limited too. */
+void attachment_remove(struct attachment *attachment);
 
-/* Begin to register the MRs that are missing.  Returns how many have their key still to come, or
- * -errno; those begun before the error stay. */
-int attachment_complete(struct attachment *attachment);
-/* Keys that reach behind a segment's end die, and all keys of a segment of no bytes. */
+/* Begin to register missing MRs.  Returns the number of MRs without a key yet, or -errno; MRs begun
+ * before the error stay. */
+int attachment_register_missing(struct attachment *attachment);
+/* Deregister keys that reach behind the end of a segment. */
 void attachment_cut(struct attachment *attachment, const struct segment *segment);
-/* Longer MRs replaced shorter ones.  These stay for operations under way, but not many. */
+/* Longer MRs have replaced shorter MRs, which stay for operations under way, up to a limit. */
 void attachment_retire(struct attachment *attachment);
 /* All keys die with the client's fabric_sessions. */
 void attachment_fence(struct attachment *attachment);
-/* The keys at one port die with its fabric_session.  True: there were any. */
-bool attachment_leave(struct attachment *attachment, unsigned port);
+/* The keys at one port die with its fabric_session.  True: there were keys. */
+bool attachment_leave_port(struct attachment *attachment, unsigned port);
 
-/* Its client is to be told EVENT_*.  The client may take the event at once, which frees an
- * attachment of EVENT_ENDED. */
-void attachment_tell(struct attachment *attachment, const struct leases *leases,
-		     unsigned event);
-/* EVENT_CHANGED; reason 0: it became longer. */
-void attachment_tell_changed(struct attachment *attachment, unsigned reason);
+/* Add an event for the client.  It may read the event at once, and EVENT_ENDED then frees the
+ * attachment. */
+void attachment_add_event(struct attachment *attachment, const struct leases *leases,
+			  unsigned event);
+/* EVENT_CHANGED; reason 0: the lease grew. */
+void attachment_add_changed(struct attachment *attachment, unsigned reason);
 
-/* Its client is told of the lease's notifications no more, not even of those that wait. */
+/* Stop watching the lease, and drop unread notifications. */
 void attachment_unwatch(struct attachment *attachment);
 
 /* ---- reclaim.c ---- */
 
-/* The message of EVENT_WANTED.  False: nothing is wanted any more, and the client never heard
- * that anything was. */
-bool attachment_take_wanted(struct attachment *attachment,
-			    struct wire_shrinking *ret_msg);
+/* The message of EVENT_WANTED.  False: nothing is wanted, as the client was last told. */
+bool attachment_wanted_message(struct attachment *attachment,
+			       struct wire_shrinking *ret_msg);
 
 #endif

@@ -6,11 +6,6 @@
 
 #include "base/err.h"
 
-void deadlines_init(struct deadlines *heap)
-{
-	*heap = (struct deadlines){ 0 };
-}
-
 void deadlines_destroy(struct deadlines *heap)
 {
 	free(heap->nodes);
@@ -34,7 +29,7 @@ int deadlines_reserve(struct deadlines *heap, size_t more)
 	return 0;
 }
 
-static void place(struct deadlines *heap, size_t at, struct deadline *node)
+static void put_node(struct deadlines *heap, size_t at, struct deadline *node)
 {
 	heap->nodes[at] = node;
 	node->place = at + 1;
@@ -43,10 +38,10 @@ static void place(struct deadlines *heap, size_t at, struct deadline *node)
 static void sift_up(struct deadlines *heap, size_t at, struct deadline *node)
 {
 	while (at > 0 && heap->nodes[(at - 1) / 2]->due_ms > node->due_ms) {
-		place(heap, at, heap->nodes[(at - 1) / 2]);
+		put_node(heap, at, heap->nodes[(at - 1) / 2]);
 		at = (at - 1) / 2;
 	}
-	place(heap, at, node);
+	put_node(heap, at, node);
 }
 
 static void sift_down(struct deadlines *heap, size_t at, struct deadline *node)
@@ -59,13 +54,13 @@ static void sift_down(struct deadlines *heap, size_t at, struct deadline *node)
 			child++;
 		if (heap->nodes[child]->due_ms >= node->due_ms)
 			break;
-		place(heap, at, heap->nodes[child]);
+		put_node(heap, at, heap->nodes[child]);
 		at = child;
 	}
-	place(heap, at, node);
+	put_node(heap, at, node);
 }
 
-static void settle(struct deadlines *heap, size_t at, struct deadline *node)
+static void restore_order(struct deadlines *heap, size_t at, struct deadline *node)
 {
 	if (at > 0 && heap->nodes[(at - 1) / 2]->due_ms > node->due_ms)
 		sift_up(heap, at, node);
@@ -77,8 +72,8 @@ void deadlines_set(struct deadlines *heap, struct deadline *node, uint64_t due_m
 {
 	node->due_ms = due_ms;
 	if (!node->place)
-		place(heap, heap->n++, node);
-	settle(heap, node->place - 1, node);
+		put_node(heap, heap->n++, node);
+	restore_order(heap, node->place - 1, node);
 }
 
 void deadlines_clear(struct deadlines *heap, struct deadline *node)
@@ -91,7 +86,7 @@ void deadlines_clear(struct deadlines *heap, struct deadline *node)
 	node->place = 0;
 	last = heap->nodes[--heap->n];
 	if (last != node)
-		settle(heap, at - 1, last);
+		restore_order(heap, at - 1, last);
 }
 
 struct deadline *deadlines_first(const struct deadlines *heap)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Deadlines in the order they come due: a binary heap of nodes that live in the
- * caller's structures.  Setting and clearing cost O(log n), looking at the next one
- * nothing. Threads: [loop]. */
+/* Deadlines in the order in which they are due: a binary heap of nodes that live in the caller's
+ * structures.  Setting and clearing cost O(log n).  Threads: [loop]. */
 #ifndef RMEMD_LEASE_DEADLINES_H
 #define RMEMD_LEASE_DEADLINES_H
 
@@ -14,22 +13,22 @@ struct deadline {
 	uint64_t due_ms;
 };
 
+/* All zero: empty. */
 struct deadlines {
 	struct deadline **nodes; /* nodes[0] is due first */
 	size_t n, room;
 };
 
-void deadlines_init(struct deadlines *heap);
-/* The nodes are the caller's. */
+/* Does not free the nodes. */
 void deadlines_destroy(struct deadlines *heap);
 
-/* Make room, so that a later set of one more node cannot fail.  -ENOMEM */
+/* Reserve memory, so that setting `more` nodes cannot fail.  -ENOMEM */
 int deadlines_reserve(struct deadlines *heap, size_t more);
-/* Set a deadline, or move it.  Needs room reserved for a node not yet set. */
+/* Set a deadline, or move it.  For a node that is not set memory must be reserved. */
 void deadlines_set(struct deadlines *heap, struct deadline *node, uint64_t due_ms);
-/* Not set: nothing. */
+/* No effect if it is not set. */
 void deadlines_clear(struct deadlines *heap, struct deadline *node);
-/* What comes due first, or NULL. */
+/* The deadline that is due first, or NULL. */
 struct deadline *deadlines_first(const struct deadlines *heap);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,66 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger.h"
+
+/* Bytes of a name that fit a buffer with two quotes, three dots and the final zero. */
+#define KEPT_BYTES (QUOTE_BYTES - 6)
+
+/* ---- lookups ---- */
+
+struct lease *leases_find_id(const struct leases *leases, uint64_t id)
+{
+	struct map_node *node = map_find(&leases->by_id, map_hash_u64(id));
+
+	for (; node; node = map_find_next(node)) {
+		struct lease *lease = container_of(node, struct lease, by_id);
+
+		if (lease->id == id)
+			return lease;
+	}
+	return NULL;
+}
+
+struct lease *leases_find_name(const struct tenant *tenant, const char *name)
+{
+	struct map_node *node = map_find(&tenant->names, map_hash_string(name));
+
+	for (; node; node = map_find_next(node)) {
+		struct lease *lease = container_of(node, struct lease, by_name);
+
+		if (strcmp(lease->name, name) == 0)
+			return lease;
+	}
+	return NULL;
+}
+
+struct lease *leases_next_after(const struct leases *leases, uint64_t after)
+{
+	struct lease *lease = leases_find_id(leases, after);
+
+	lease = lease ? list_next(lease, &leases->all, struct lease, all)
+		      : list_first(&leases->all, struct lease, all);
+	while (lease && lease->id <= after)
+		lease = list_next(lease, &leases->all, struct lease, all);
+	return lease;
+}
+
+const char *quote_name(const char *name, char buf[QUOTE_BYTES])
+{
+	size_t bytes = strlen(name), kept = bytes;
+
+	if (bytes > KEPT_BYTES) {
+		kept = KEPT_BYTES;
+		/* not in the middle of a character of UTF-8 */
+		while (kept > KEPT_BYTES - 4 &&
+		       ((unsigned char)name[kept] & 0xc0) == 0x80)
+			kept--;
+	}
+	(void)snprintf(buf, QUOTE_BYTES, "\"%.*s\"%s", (int)kept, name,
+		       kept < bytes ? "..." : "");
+	return buf;
+}
+
+/* ---- making and changing ---- */
 
 int lease_set_name(struct lease *lease, const char *name)
 {
@@ -19,7 +80,7 @@ int lease_set_name(struct lease *lease, const char *name)
 		return err_set(-ENOMEM, "no memory for a lease's name");
 	if (lease->name)
 		map_remove(names, &lease->by_name);
-	/* fails in a map that never had a node alone */
+	/* if the lease had a name, the map had a node, and map_insert() cannot fail */
 	if (map_insert(names, &lease->by_name, map_hash_string(name))) {
 		free(copy);
 		return err_set(-ENOMEM, "no memory for the names of leases");
@@ -109,13 +170,12 @@ int lease_create(struct leases *leases, struct lease_client *client,
 		 const struct lease_params *params, struct lease **ret_lease)
 {
 	struct tenant *tenant = client->tenant;
-	char quoted[QUOTE_BYTES];
 	struct lease *lease;
 	int err;
 
 	if (*params->name && leases_find_name(tenant, params->name))
 		return err_set(-EEXIST, "there is a lease named %s already",
-			       quote_name(params->name, quoted));
+			       QUOTED(params->name));
 	err = tenant_check_lease(tenant);
 	if (err)
 		return err;
@@ -143,11 +203,10 @@ int lease_create(struct leases *leases, struct lease_client *client,
 	return 0;
 }
 
-void lease_fill_status(const struct lease *lease, struct lease_status *ret_status)
+struct lease_status lease_status(const struct lease *lease)
 {
 	uint64_t now_ms = clock_now_ms(), due_ms = lease->deadline.due_ms;
-
-	*ret_status = (struct lease_status){
+	struct lease_status status = {
 		.lease = lease,
 		.id = lease->id,
 		.name = lease->name ? lease->name : "",
@@ -162,19 +221,19 @@ void lease_fill_status(const struct lease *lease, struct lease_status *ret_statu
 		.node = lease->node,
 		.ready = lease->state == LEASE_READY,
 	};
-	/* due this very millisecond is not for ever */
+
+	/* not 0, which is for ever */
 	if (lease->deadline.place)
-		ret_status->ttl_ms = due_ms > now_ms ? due_ms - now_ms : 1;
+		status.ttl_ms = due_ms > now_ms ? due_ms - now_ms : 1;
 	for (unsigned i = 0; i < lease->n_segments; i++)
-		ret_status->lent += lease->segments[i]->extent.bytes;
-	list_for_each(node, &lease->attachments)
-		if (container_of(node, struct attachment, in_lease)->rights &
-		    WIRE_RIGHT_WRITE)
-			ret_status->writers++;
+		status.lent += lease->segments[i]->extent.bytes;
+	list_for_each_entry(const struct attachment, attachment, &lease->attachments,
+			    in_lease)
+		status.writers += (attachment->rights & WIRE_RIGHT_WRITE) != 0;
+	return status;
 }
 
-static struct lease_share *auto_size_share(struct lease_share *shares, unsigned *n,
-					   int node)
+static struct lease_share *share_at(struct lease_share *shares, unsigned *n, int node)
 {
 	unsigned i = *n;
 
@@ -197,7 +256,7 @@ unsigned lease_shares(const struct lease_status *status,
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		const struct segment *segment = lease->segments[i];
 
-		auto_size_share(ret_shares, &n, extent_node(&segment->extent))->bytes +=
+		share_at(ret_shares, &n, extent_node(&segment->extent))->bytes +=
 			segment->bytes;
 	}
 	return n;
@@ -208,9 +267,7 @@ static void describe_keys(const struct attachment *attachment, unsigned i,
 {
 	const struct segment *segment = attachment->lease->segments[i];
 
-	list_for_each(node, &attachment->mrs) {
-		const struct mr *mr = container_of(node, struct mr, link);
-
+	list_for_each_entry(const struct mr, mr, &attachment->mrs, link) {
 		if (mr->segment != segment || mr->bytes != segment->bytes ||
 		    mr->state != MR_LIVE)
 			continue;
@@ -226,10 +283,9 @@ static void describe_keys(const struct attachment *attachment, unsigned i,
 void lease_describe(const struct attachment *attachment, struct wire_lease *ret_msg)
 {
 	const struct lease *lease = attachment->lease;
-	struct lease_status status;
+	struct lease_status status = lease_status(lease);
 
-	lease_fill_status(lease, &status);
-	/* not the lists, which are far longer than most leases need */
+	/* the lists are not cleared, as they are much longer than most leases need */
 	ret_msg->name[0] = '\0';
 	ret_msg->n_keys = 0;
 	ret_msg->lease = lease->id;
@@ -246,7 +302,7 @@ void lease_describe(const struct attachment *attachment, struct wire_lease *ret_
 			.bytes = segment->bytes,
 			.node = extent_node(&segment->extent),
 			.page_bytes = extent_page_bytes(&segment->extent),
-			/* UINT8_MAX where nobody has limited it */
+			/* UINT8_MAX without a limit */
 			.endpoints = (uint8_t)extent_endpoints(&segment->extent),
 		};
 		describe_keys(attachment, i, ret_msg);
@@ -271,8 +327,8 @@ static void lease_unlink(struct lease *lease)
 	list_append(&leases->ended, &lease->all);
 }
 
-void lease_end(struct lease *lease, enum wire_reason reason,
-	       const struct lease_client *except)
+void lease_terminate(struct lease *lease, enum wire_reason reason,
+		     const struct lease_client *except)
 {
 	const struct leases_events *events = lease->leases->events;
 	bool granted = lease->state == LEASE_READY;
@@ -280,17 +336,17 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 	struct lease_status status;
 
 	if (granted) {
-		lease_fill_status(lease, &status);
+		status = lease_status(lease);
 		events->ended(lease->leases->ctx, &status, reason);
 	}
 	lease->state = LEASE_ENDED;
-	/* before its memory is touched: from here on it has ended, whatever happens */
+	/* before memory is freed: from here on the lease has ended, even after a crash */
 	lease_unrecord(lease);
 	ledger_commit(lease->leases->ledger);
 	lease_unlink(lease);
 	while ((attachment =
 			list_first(&lease->attachments, struct attachment, in_lease))) {
-		/* at a shutdown the whole session is told instead */
+		/* at a shutdown clients are told that the server stops */
 		if (granted && attachment->client != except &&
 		    reason != WIRE_REASON_SHUTDOWN)
 			attachment_revoke(attachment, reason);
@@ -303,29 +359,22 @@ void lease_end(struct lease *lease, enum wire_reason reason,
 	lease_changed(lease);
 }
 
-static void tell_changed(struct lease *lease, const struct lease_client *except,
-			 unsigned reason)
+void lease_send_changed(struct lease *lease, const struct lease_client *except,
+			unsigned reason)
 {
-	list_for_each(node, &lease->attachments) {
-		struct attachment *attachment =
-			container_of(node, struct attachment, in_lease);
-
+	list_for_each_entry(struct attachment, attachment, &lease->attachments,
+			    in_lease) {
 		if (attachment->client != except)
-			attachment_tell_changed(attachment, reason);
+			attachment_add_changed(attachment, reason);
 	}
-}
-
-void lease_tell_grown(struct lease *lease, const struct lease_client *except)
-{
-	tell_changed(lease, except, 0);
 }
 
 static void cut_segment(struct lease *lease, struct segment *segment, uint64_t bytes)
 {
 	segment->bytes = bytes;
-	list_for_each(node, &lease->attachments)
-		attachment_cut(container_of(node, struct attachment, in_lease),
-			       segment);
+	list_for_each_entry(struct attachment, attachment, &lease->attachments,
+			    in_lease)
+		attachment_cut(attachment, segment);
 }
 
 void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except)
@@ -347,14 +396,14 @@ void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *e
 	}
 	lease->bytes = bytes;
 	lease->generation++;
-	/* Before its memory is touched.  A request to shorten has reserved room in the ledger.  A
-	 * growth that is undone may find none: then the ledger loses the lease, as the next process
-	 * must not take it for longer than it is. */
+	/* The ledger gets the new length before memory is freed.  A request to shrink has reserved
+	 * room there.  If undoing a growth finds none, the record is removed: the next process
+	 * must not restore a longer lease. */
 	if (lease_record(lease))
 		lease_unrecord(lease);
 	ledger_commit(lease->leases->ledger);
 	while (n_segments > lease->n_segments)
 		segment_release(lease->segments[--n_segments]);
-	tell_changed(lease, except, WIRE_REASON_TRIMMED);
+	lease_send_changed(lease, except, WIRE_REASON_TRIMMED);
 	lease_changed(lease);
 }

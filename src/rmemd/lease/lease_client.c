@@ -22,41 +22,38 @@ void lease_client_destroy(struct lease_client *client)
 	tenant_unref(client->tenant);
 }
 
-/* ---- its end, and those of its ports ---- */
+/* ---- the end of its keys ---- */
 
 void lease_client_fence(struct lease_client *client)
 {
 	struct leases *leases = NULL;
 
 	lease_client_drop_events(client);
-	list_for_each_safe(node, &client->attachments) {
-		struct attachment *attachment =
-			container_of(node, struct attachment, in_client);
+	list_for_each_entry_safe(struct attachment, attachment, &client->attachments,
+				 in_client) {
 		struct lease *lease = attachment->lease;
 
 		leases = lease->leases;
 		attachment_fence(attachment);
 		if (lease->state == LEASE_GRANTING)
-			lease_end(lease, WIRE_REASON_FENCED, client);
+			lease_terminate(lease, WIRE_REASON_FENCED, client);
 		lease_changed(lease);
 	}
 	if (leases)
 		leases_run(leases);
 }
 
-void lease_client_leave(struct lease_client *client, unsigned port)
+void lease_client_leave_port(struct lease_client *client, unsigned port)
 {
 	struct leases *leases = NULL;
 
-	list_for_each_safe(node, &client->attachments) {
-		struct attachment *attachment =
-			container_of(node, struct attachment, in_client);
-
+	list_for_each_entry_safe(struct attachment, attachment, &client->attachments,
+				 in_client) {
 		leases = attachment->lease->leases;
-		if (!attachment_leave(attachment, port))
+		if (!attachment_leave_port(attachment, port))
 			continue;
 		if (attachment->lease->state == LEASE_READY)
-			attachment_tell_changed(attachment, 0);
+			attachment_add_changed(attachment, 0);
 		lease_changed(attachment->lease);
 	}
 	if (leases)
@@ -71,7 +68,7 @@ void lease_client_release(struct lease_client *client)
 
 	while ((lease = list_first(&client->owned, struct lease, in_owner))) {
 		leases = lease->leases;
-		lease_end(lease, WIRE_REASON_FREED, client);
+		lease_terminate(lease, WIRE_REASON_FREED, client);
 	}
 	while ((attachment = list_first(&client->attachments, struct attachment,
 					in_client))) {
@@ -82,11 +79,10 @@ void lease_client_release(struct lease_client *client)
 		leases_run(leases);
 }
 
-/* ---- what it is told ---- */
+/* ---- events ---- */
 
-/* The message of the first event of one attachment, which is removed.  False: there is nothing
- * to tell any more. */
-static bool take_event(struct attachment *attachment, struct wire_msg *ret_msg)
+/* Remove the first event of an attachment, and make its message.  False: it is obsolete. */
+static bool event_pop(struct attachment *attachment, struct wire_msg *ret_msg)
 {
 	unsigned first = attachment->events & -attachment->events;
 
@@ -98,7 +94,7 @@ static bool take_event(struct attachment *attachment, struct wire_msg *ret_msg)
 		ret_msg->type = WIRE_TYPE_revoked;
 		ret_msg->revoked.lease = attachment->ended_id;
 		ret_msg->revoked.reason = (uint8_t)attachment->reason;
-		attachment_free(attachment);
+		attachment_remove(attachment);
 		return true;
 	case EVENT_CHANGED:
 		ret_msg->type = WIRE_TYPE_changed;
@@ -107,7 +103,7 @@ static bool take_event(struct attachment *attachment, struct wire_msg *ret_msg)
 		return true;
 	default:
 		ret_msg->type = WIRE_TYPE_shrinking;
-		return attachment_take_wanted(attachment, &ret_msg->shrinking);
+		return attachment_wanted_message(attachment, &ret_msg->shrinking);
 	}
 }
 
@@ -117,7 +113,7 @@ bool lease_next_event(struct lease_client *client, struct wire_msg *ret_msg)
 
 	while ((attachment =
 			list_first(&client->with_events, struct attachment, in_events)))
-		if (take_event(attachment, ret_msg))
+		if (event_pop(attachment, ret_msg))
 			return true;
 	return false;
 }
@@ -131,14 +127,14 @@ void lease_client_drop_events(struct lease_client *client)
 		list_remove(&attachment->in_events);
 		attachment->events = 0;
 		if (attachment->ended_id)
-			attachment_free(attachment);
+			attachment_remove(attachment);
 	}
 }
 
 bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_msg)
 {
 	struct notice taken[WIRE_NOTICES_MAX];
-	unsigned n = notices_take(&client->notices, taken, WIRE_NOTICES_MAX);
+	unsigned n = notices_read(&client->notices, taken, WIRE_NOTICES_MAX);
 
 	for (unsigned i = 0; i < n; i++)
 		ret_msg->notices[i] = (struct wire_notice){
@@ -152,14 +148,15 @@ bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_m
 	return n > 0;
 }
 
-/* ---- what it has ---- */
+/* ---- leases and endpoints ---- */
 
 uint64_t lease_client_lent_bytes(const struct lease_client *client)
 {
 	uint64_t bytes = 0;
 
-	list_for_each(node, &client->attachments)
-		bytes += container_of(node, struct attachment, in_client)->lease->bytes;
+	list_for_each_entry(const struct attachment, attachment, &client->attachments,
+			    in_client)
+		bytes += attachment->lease->bytes;
 	return bytes;
 }
 

@@ -39,35 +39,31 @@ static int append_extents(struct lease *lease, const struct extent *extents, uns
 	return err;
 }
 
-/* How much of the memory under dying keys, in pools that are reached, is not lent again because
- * its pool becomes shorter. */
+/* The bytes under dying keys that their pool wants back to shrink, so that they are not lent again;
+ * of pools that are lent through one of the endpoints. */
 static uint64_t releasing_reclaimed(const struct leases *leases, unsigned endpoints)
 {
 	uint64_t bytes = 0;
 
-	list_for_each(node, &leases->releasing) {
-		const struct segment *segment =
-			container_of(node, struct segment, releasing);
-		struct pool_reclaim reclaim;
-
+	list_for_each_entry(const struct segment, segment, &leases->releasing,
+			    releasing) {
 		if (!(extent_endpoints(&segment->extent) & endpoints))
 			continue;
-		extent_reclaim(&segment->extent, &reclaim);
-		bytes += reclaim.bytes;
+		bytes += extent_reclaim(&segment->extent).bytes;
 	}
 	return bytes;
 }
 
-/* What is still under a dying key is scrubbed soon. */
+/* Whether there is room once the keys that are dying are dead, and their memory is scrubbed. */
 static bool will_fit(const struct leases *leases, const struct pool_request *request)
 {
 	unsigned endpoints = request->endpoints ? request->endpoints : UINT_MAX;
 	uint64_t room = 0, releasing = 0;
-	struct pool_status status;
 	bool reclaims = false;
 
 	for (unsigned i = 0; i < pools_count(leases->pools); i++) {
-		pools_status(leases->pools, i, &status);
+		struct pool_status status = pools_status(leases->pools, i);
+
 		if (!(status.endpoints & endpoints))
 			continue;
 		room += status.free + status.scrubbing + status.releasing;
@@ -76,14 +72,14 @@ static bool will_fit(const struct leases *leases, const struct pool_request *req
 	}
 	if (!releasing || room < request->bytes)
 		return false;
-	/* there may be many to look at */
+	/* only if needed, as there may be many such segments */
 	if (reclaims)
 		room -= releasing_reclaimed(leases, endpoints);
 	return room >= request->bytes;
 }
 
-static int allocate(struct lease *lease, const struct lease_client *client,
-		    uint64_t bytes)
+static int lease_add_extents(struct lease *lease, const struct lease_client *client,
+			     uint64_t bytes)
 {
 	struct leases *leases = lease->leases;
 	struct extent extents[WIRE_SEGMENTS_MAX];
@@ -106,7 +102,7 @@ static int allocate(struct lease *lease, const struct lease_client *client,
 		return err_set(-ENOSPC,
 			       "the lease has %d segments, as many as one can have",
 			       WIRE_SEGMENTS_MAX);
-	/* first, as extents that are allocated and freed again have to be zeroed */
+	/* before allocating, as extents that are freed again have to be zeroed */
 	err = tenant_check_bytes(lease->tenant, bytes);
 	if (err)
 		return err;
@@ -116,7 +112,7 @@ static int allocate(struct lease *lease, const struct lease_client *client,
 		return -EAGAIN;
 	if (err)
 		return err;
-	/* they are whole pages, which may be more than was asked for */
+	/* extents are whole pages, which may be more than was asked for */
 	for (unsigned i = 0; i < n; i++)
 		lent += extents[i].bytes;
 	if (lent > bytes)
@@ -128,15 +124,16 @@ static int allocate(struct lease *lease, const struct lease_client *client,
 	return err;
 }
 
-/* Make the lease `bytes` long for the client: first what the last extent has left, then new
+/* Make the lease `bytes` long for the client: with the rest of its last extent, then with new
  * extents. */
-static int grow(struct lease *lease, const struct lease_client *client, uint64_t bytes)
+static int lease_grow(struct lease *lease, const struct lease_client *client,
+		      uint64_t bytes)
 {
 	struct segment *last = NULL;
 	uint64_t more = bytes - lease->bytes, slack = 0;
 	int err;
 
-	/* behind a cut the old keys must be dead first */
+	/* after a cut, the rest is used only when the old keys are dead */
 	if (lease->n_segments > 0 && !lease->cut) {
 		last = lease->segments[lease->n_segments - 1];
 		slack = segment_slack(last);
@@ -144,7 +141,7 @@ static int grow(struct lease *lease, const struct lease_client *client, uint64_t
 	if (slack > more)
 		slack = more;
 	if (more > slack) {
-		err = allocate(lease, client, more - slack);
+		err = lease_add_extents(lease, client, more - slack);
 		if (err)
 			return err;
 	}
@@ -156,9 +153,10 @@ static int grow(struct lease *lease, const struct lease_client *client, uint64_t
 }
 
 /* -EAGAIN: the memory is not clean yet. */
-static int serve(struct lease_waiter *waiter)
+static int waiter_serve(struct lease_waiter *waiter)
 {
-	int err = grow(waiter->lease, waiter->attachment->client, waiter->wanted_bytes);
+	int err = lease_grow(waiter->lease, waiter->attachment->client,
+			     waiter->wanted_bytes);
 
 	if (err == -EAGAIN)
 		return err;
@@ -172,8 +170,8 @@ static int serve(struct lease_waiter *waiter)
 void lease_want_memory(struct lease_waiter *waiter, uint64_t bytes)
 {
 	waiter->wanted_bytes = bytes;
-	/* a request that fits now does not wait for those that do not */
-	if (serve(waiter))
+	/* a request that can be served now does not wait for others that cannot */
+	if (waiter_serve(waiter))
 		waiter_begin_memory(waiter);
 }
 
@@ -181,12 +179,12 @@ void leases_serve_waiting(struct leases *leases)
 {
 	bool served;
 
-	/* what one gets may decide that another never will: go on from the start */
+	/* serving one may make another impossible: begin again */
 	do {
 		served = false;
-		list_for_each_safe(node, &leases->waiting)
-			served |= !serve(
-				container_of(node, struct lease_waiter, waiting));
+		list_for_each_entry_safe(struct lease_waiter, waiter, &leases->waiting,
+					 waiting)
+			served |= !waiter_serve(waiter);
 	} while (served);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What sessions ask for.  Each request ends with leases_run(), which may call done(). */
+/* The requests of sessions.  Each ends with leases_run(), which may call done(). */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -10,28 +10,67 @@
 
 #define ALIGN_MAX (UINT64_C(1) << 30)
 
-/* ---- finding what is meant ---- */
+/* ---- lookups ---- */
 
 static int find_granted(const struct tenant *tenant, const char *name,
 			struct lease **ret_lease)
 {
 	struct lease *lease = leases_find_name(tenant, name);
-	char quoted[QUOTE_BYTES];
 
 	if (!lease || lease->state != LEASE_READY)
-		return err_set(-ENOENT, "there is no lease named %s",
-			       quote_name(name, quoted));
+		return err_set(-ENOENT, "there is no lease named %s", QUOTED(name));
 	*ret_lease = lease;
 	return 0;
 }
 
+/* The client's attachment of a lease that is granted, or NULL. */
+static struct attachment *find_attachment(const struct leases *leases,
+					  const struct lease_client *client,
+					  uint64_t id)
+{
+	struct lease *lease = leases_find_id(leases, id);
+
+	if (!lease || lease->state != LEASE_READY)
+		return NULL;
+	/* search the shorter of the two lists that hold it */
+	if (lease->n_attachments > client->n_attachments) {
+		list_for_each_entry(struct attachment, attachment, &client->attachments,
+				    in_client) {
+			if (attachment->lease == lease)
+				return attachment;
+		}
+		return NULL;
+	}
+	list_for_each_entry(struct attachment, attachment, &lease->attachments,
+			    in_lease) {
+		if (attachment->client == client)
+			return attachment;
+	}
+	return NULL;
+}
+
+/* -ESTALE */
+static int find_attached(const struct leases *leases, const struct lease_client *client,
+			 uint64_t id, struct attachment **ret_attachment)
+{
+	struct attachment *attachment = find_attachment(leases, client, id);
+
+	if (!attachment)
+		return err_set(-ESTALE,
+			       "lease %" PRIu64
+			       " has ended, or this session does not have it",
+			       id);
+	*ret_attachment = attachment;
+	return 0;
+}
+
+/* -ESTALE, -EACCES */
 static int find_writable(const struct leases *leases, const struct lease_client *client,
 			 uint64_t id, struct attachment **ret_attachment)
 {
 	struct attachment *attachment = NULL;
-	int err;
+	int err = find_attached(leases, client, id, &attachment);
 
-	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	if (!(attachment->rights & WIRE_RIGHT_WRITE))
@@ -68,9 +107,8 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 	struct tenant *tenant = client->tenant;
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
-	int err;
+	int err = tenant_check_open(tenant);
 
-	err = tenant_check_open(tenant);
 	if (!err)
 		err = check_params(params);
 	if (!err)
@@ -81,10 +119,10 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 		err = lease_create(leases, client, &granted, &lease);
 	if (err)
 		return err;
-	err = attachment_create(lease, client, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
-				&attachment);
+	err = attachment_add(lease, client, WIRE_RIGHT_READ | WIRE_RIGHT_WRITE,
+			     &attachment);
 	if (err) {
-		lease_end(lease, WIRE_REASON_FREED, NULL);
+		lease_terminate(lease, WIRE_REASON_FREED, NULL);
 	} else {
 		waiter_add(waiter, LEASE_WAIT_GRANT, lease, attachment);
 		lease_want_memory(waiter, params->bytes);
@@ -95,11 +133,10 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 
 /* ---- attaching ---- */
 
-/* A session that has said nothing yet, and has no channel, may come to have the right ones. */
+/* A session that has not announced endpoints and has no channel may still open the right ones. */
 static int check_reach(const struct lease *lease, const struct lease_client *client)
 {
 	unsigned endpoints = lease_client_endpoints(client);
-	char quoted[QUOTE_BYTES];
 
 	for (unsigned i = 0; endpoints && i < lease->n_segments; i++)
 		if (!(extent_endpoints(&lease->segments[i]->extent) & endpoints))
@@ -107,7 +144,7 @@ static int check_reach(const struct lease *lease, const struct lease_client *cli
 				-ENOTSUP,
 				"%s lies in pool %s, which is lent through other RDMA "
 				"devices than this session uses: use them, or TCP",
-				quote_name(lease->name, quoted),
+				QUOTED(lease->name),
 				extent_pool(&lease->segments[i]->extent));
 	return 0;
 }
@@ -116,7 +153,6 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 		 unsigned rights, struct lease_waiter *waiter)
 {
 	enum lease_wait kind = LEASE_WAIT_ATTACH;
-	char quoted[QUOTE_BYTES];
 	struct attachment *attachment = NULL;
 	struct lease *lease = NULL;
 	int err;
@@ -127,12 +163,12 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 	err = find_granted(client->tenant, name, &lease);
 	if (err)
 		return err;
-	attachment = leases_find(leases, client, lease->id);
+	attachment = find_attachment(leases, client, lease->id);
 	if (attachment) {
 		if (!attachment->fenced)
 			return err_set(-EBUSY, "this session has %s attached already",
-				       quote_name(name, quoted));
-		/* asked again, as the answer may have been lost with the connection */
+				       QUOTED(name));
+		/* the request is repeated, as its reply may have been lost with the connection */
 		attachment->rights = rights;
 		attachment->fenced = false;
 		kind = LEASE_WAIT_REKEY;
@@ -141,7 +177,7 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 		if (!err)
 			err = check_reach(lease, client);
 		if (!err)
-			err = attachment_create(lease, client, rights, &attachment);
+			err = attachment_add(lease, client, rights, &attachment);
 		if (err)
 			return err;
 	}
@@ -150,13 +186,12 @@ int lease_attach(struct leases *leases, struct lease_client *client, const char 
 	return 0;
 }
 
-int lease_rekey(struct leases *leases, struct lease_client *client, uint64_t id,
-		struct lease_waiter *waiter)
+int lease_reattach(struct leases *leases, struct lease_client *client, uint64_t id,
+		   struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	int err;
+	int err = find_attached(leases, client, id, &attachment);
 
-	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	attachment->fenced = false;
@@ -173,7 +208,7 @@ static void end_and_wait(struct lease *lease, const struct lease_client *except,
 	struct leases *leases = lease->leases;
 
 	waiter_add(waiter, LEASE_WAIT_END, lease, NULL);
-	lease_end(lease, WIRE_REASON_FREED, except);
+	lease_terminate(lease, WIRE_REASON_FREED, except);
 	leases_run(leases);
 }
 
@@ -181,9 +216,8 @@ int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id
 		 struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	int err;
+	int err = find_attached(leases, client, id, &attachment);
 
-	err = leases_find_attached(leases, client, id, &attachment);
 	if (err)
 		return err;
 	if (attachment->lease->owner) {
@@ -200,9 +234,8 @@ int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 	       struct lease_waiter *waiter)
 {
 	struct attachment *attachment = NULL;
-	int err;
+	int err = find_writable(leases, client, id, &attachment);
 
-	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	end_and_wait(attachment->lease, client, waiter);
@@ -213,9 +246,8 @@ int lease_remove(const struct tenant *tenant, const char *name,
 		 struct lease_waiter *waiter)
 {
 	struct lease *lease = NULL;
-	int err;
+	int err = find_granted(tenant, name, &lease);
 
-	err = find_granted(tenant, name, &lease);
 	if (err)
 		return err;
 	end_and_wait(lease, NULL, waiter);
@@ -224,13 +256,12 @@ int lease_remove(const struct tenant *tenant, const char *name,
 
 /* ---- changing ---- */
 
-/* An ephemeral lease gets a name, and with it a time to live where there is a limit. */
+/* Give an ephemeral lease a name, and with it a time to live if there is a limit. */
 static int make_named(struct lease *lease, const char *name)
 {
 	uint64_t ttl_ms = 0;
-	int err;
+	int err = tenant_check_open(lease->tenant);
 
-	err = tenant_check_open(lease->tenant);
 	if (!err)
 		err = tenant_limit_ttl(lease->tenant, 0, &ttl_ms);
 	if (!err)
@@ -238,7 +269,7 @@ static int make_named(struct lease *lease, const char *name)
 	if (err)
 		return err;
 	err = lease_set_name(lease, name);
-	/* to clear the deadline needs no memory */
+	/* clearing the deadline needs no memory */
 	if (err)
 		(void)lease_set_ttl(lease, 0);
 	return err;
@@ -249,7 +280,6 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease, *victim;
-	char quoted[QUOTE_BYTES];
 	int err;
 
 	if (!*name)
@@ -261,10 +291,10 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 	victim = leases_find_name(lease->tenant, name);
 	if (victim && victim != lease && (!replace || victim->state != LEASE_READY))
 		return err_set(-EEXIST, "there is a lease named %s already",
-			       quote_name(name, quoted));
+			       QUOTED(name));
 	if (victim != lease) {
 		err = lease_record_reserve(lease);
-		/* both have the name until the victim ends, below */
+		/* both leases have the name until the victim ends, below */
 		if (!err)
 			err = lease->owner ? make_named(lease, name)
 					   : lease_set_name(lease, name);
@@ -284,9 +314,8 @@ int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id
 {
 	struct attachment *attachment = NULL;
 	struct lease *lease;
-	int err;
+	int err = find_writable(leases, client, id, &attachment);
 
-	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	lease = attachment->lease;
@@ -318,9 +347,8 @@ int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		uint64_t ttl_ms)
 {
 	struct attachment *attachment = NULL;
-	int err;
+	int err = find_writable(leases, client, id, &attachment);
 
-	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	if (attachment->lease->owner)
@@ -343,9 +371,8 @@ int lease_fix_atomic_device(struct leases *leases, struct lease_client *client,
 {
 	struct attachment *attachment = NULL;
 	struct lease_atomic_device *device;
-	int err;
+	int err = find_writable(leases, client, id, &attachment);
 
-	err = find_writable(leases, client, id, &attachment);
 	if (err)
 		return err;
 	device = &attachment->lease->atomic_device;
@@ -370,11 +397,10 @@ int lease_stat(const struct tenant *tenant, const char *name,
 	       struct lease_status *ret_status)
 {
 	struct lease *lease = NULL;
-	int err;
+	int err = find_granted(tenant, name, &lease);
 
-	err = find_granted(tenant, name, &lease);
 	if (!err)
-		lease_fill_status(lease, ret_status);
+		*ret_status = lease_status(lease);
 	return err;
 }
 
@@ -383,10 +409,9 @@ int lease_stat(const struct tenant *tenant, const char *name,
 int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id)
 {
 	struct attachment *attachment = NULL;
-	int err;
-
 	/* any attachment may read, so it may watch */
-	err = leases_find_attached(leases, client, id, &attachment);
+	int err = find_attached(leases, client, id, &attachment);
+
 	if (err || !list_empty(&attachment->watching))
 		return err;
 	err = lease_record_reserve(attachment->lease);
@@ -403,9 +428,8 @@ int lease_watch(struct leases *leases, struct lease_client *client, uint64_t id)
 int lease_unwatch(struct leases *leases, struct lease_client *client, uint64_t id)
 {
 	struct attachment *attachment = NULL;
-	int err;
+	int err = find_attached(leases, client, id, &attachment);
 
-	err = leases_find_attached(leases, client, id, &attachment);
 	if (!err)
 		err = lease_record_reserve(attachment->lease);
 	if (err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of leases, for lease/ alone: what it holds, how a lease is found, and the work list.
+/* The table of leases, for lease/ alone: its structures, lookups, and the work list.
  *
- * Whatever changes a lease (a request, an event of the fabric or of the pools, a timer) puts it
- * on the work list with lease_changed() and ends with leases_run(), which alone finishes or
- * fails the requests that wait for the lease, and frees a lease that has ended.
+ * A request, an event of the fabric or of the pools, or a timer that changes a lease puts it on the
+ * work list with lease_changed() and ends with leases_run(), which alone finishes or fails the
+ * requests that wait for the lease, and frees a lease that has ended.
  *
  * Threads: [loop]. */
 #ifndef RMEMD_LEASE_LEASE_TABLE_H
@@ -15,30 +15,29 @@
 #include "rmemd/lease/lease.h"
 #include "rmemd/lease/segment.h"
 
-/* How long a request waits for bytes that are being scrubbed. */
+/* The time limit of a request that waits for memory being scrubbed. */
 #define LEASE_MEMORY_WAIT_MS 10000
 
 struct leases {
 	struct pools *pools;
 	struct ledger *ledger;
-	bool closing; /* the ledger keeps the leases that end now */
+	bool closing; /* leases end, and stay in the ledger */
 	const struct leases_events *events;
 	void *ctx;
 	uint64_t next_id;
 	struct map by_id;
 	struct list all;     /* in the order of their ids */
-	struct list ended;   /* their keys are still dying */
+	struct list ended;   /* leases whose keys are still dying */
 	struct list changed; /* the work list */
-	bool running;        /* leases_run() is at work */
+	bool running;        /* inside leases_run() */
 	struct list waiting; /* waiters for memory, the longest first */
 	struct deadlines deadlines;
-	struct list
-		releasing; /* segments that leases gave up, under keys that are dying */
+	struct list releasing; /* segments without a lease whose keys are dying */
 	struct leases_counters counters;
-	bool reclaiming;  /* a pool may want memory back, or sessions were told so */
-	bool reclaim_all; /* all leases are being looked at for that */
-	uint64_t reclaim_after; /* the id of the last one that was */
-	bool reclaim_found;     /* memory is wanted back of some of those */
+	bool reclaiming; /* a pool may want memory back, or sessions were told that it does */
+	bool reclaim_all; /* leases_reclaim_some() is checking leases in the order of ids */
+	uint64_t reclaim_after; /* the id of the last one checked */
+	bool reclaim_found;     /* memory of a checked lease is wanted back */
 };
 
 enum lease_state { LEASE_GRANTING, LEASE_READY, LEASE_ENDED };
@@ -59,17 +58,17 @@ struct lease {
 
 	struct segment **segments;
 	unsigned n_segments;
-	uint64_t align; /* as asked for; counts for segments added later, too */
+	uint64_t align; /* as asked for; also applies to segments added later */
 	enum wire_placement placement;
 	int node;
 
 	struct list attachments;
 	unsigned n_attachments;
-	struct list watchers; /* struct attachment, those whose clients watch it */
+	struct list watchers; /* attachments whose clients watch the lease */
 	struct list dying;    /* memory regions being deregistered */
 	struct list waiters;  /* struct lease_waiter */
 	bool resizing;        /* one request at a time */
-	bool cut;             /* keys that reach behind the end are still dying */
+	bool cut;             /* dying keys may still reach behind the lease's end */
 
 	struct lease_atomic_device atomic_device;
 
@@ -78,87 +77,87 @@ struct lease {
 	struct deadline deadline;
 };
 
-/* ---- lease_table.c ---- */
-
-/* The client's attachment of a lease that is granted, or NULL. */
-struct attachment *leases_find(const struct leases *leases,
-			       const struct lease_client *client, uint64_t id);
-/* The same with an error where there is none.  -ESTALE */
-int leases_find_attached(const struct leases *leases, const struct lease_client *client,
-			 uint64_t id, struct attachment **ret_attachment);
-/* The lease, in whatever state, or NULL. */
-struct lease *leases_find_id(const struct leases *leases, uint64_t id);
-/* The lease that has this name, granted or not, or NULL. */
-struct lease *leases_find_name(const struct tenant *tenant, const char *name);
-/* The list node of the first lease behind an id, or the list's head.  O(n) where that id does
- * not exist. */
-const struct list *leases_behind(const struct leases *leases, uint64_t after);
 /* Put the lease on the work list. */
-void lease_changed(struct lease *lease);
-
-#define QUOTE_BYTES 104
-/* A lease's name in quotes; a long one is cut and ends in "...", as an error text goes over the
- * wire whole only up to WIRE_NAME_MAX bytes.  Returns buf. */
-const char *quote_name(const char *name, char buf[QUOTE_BYTES]);
+static inline void lease_changed(struct lease *lease)
+{
+	if (list_empty(&lease->changed))
+		list_append(&lease->leases->changed, &lease->changed);
+}
 
 /* ---- lease.c ---- */
 
-/* A lease that is in no table, all zero.  NULL: no memory. */
+/* The lease in any state, or NULL. */
+struct lease *leases_find_id(const struct leases *leases, uint64_t id);
+/* The lease that has this name, granted or not, or NULL. */
+struct lease *leases_find_name(const struct tenant *tenant, const char *name);
+/* The first lease with a higher id, or NULL.  O(n) if no lease has the given id. */
+struct lease *leases_next_after(const struct leases *leases, uint64_t after);
+
+#define QUOTE_BYTES 104
+/* A lease's name in quotes; a long one is cut and ends in "...", as only WIRE_NAME_MAX bytes of an
+ * error text go over the wire.  Returns buf. */
+const char *quote_name(const char *name, char buf[QUOTE_BYTES]);
+/* In a buffer that lives as long as the enclosing block. */
+#define QUOTED(name) quote_name(name, (char[QUOTE_BYTES]){ 0 })
+
+/* A lease of zeros, in no table.  NULL: no memory. */
 struct lease *lease_blank(struct leases *leases, uint64_t id);
 /* A new lease without memory, not granted yet.  -EEXIST, -EDQUOT, -ENOMEM */
 int lease_create(struct leases *leases, struct lease_client *client,
 		 const struct lease_params *params, struct lease **ret_lease);
-/* Enter it into the maps by id and, if it has a name, by name.  -ENOMEM */
+/* Add the lease to the maps by id and, if it has a name, by name.  -ENOMEM */
 int lease_insert(struct lease *lease);
-/* Nothing refers to it any more, and it is in no list or map. */
+/* Free a lease without references, in no list or map. */
 void lease_delete(struct lease *lease);
-/* Give it a name that is free.  -ENOMEM */
+/* Give the lease a name that no other lease has.  -ENOMEM */
 int lease_set_name(struct lease *lease, const char *name);
-/* Its time to live starts, or starts anew.  -ENOMEM */
+/* Set the time to live, which starts now; 0: none.  -ENOMEM */
 int lease_set_ttl(struct lease *lease, uint64_t ttl_ms);
-void lease_fill_status(const struct lease *lease, struct lease_status *ret_status);
-/* End the lease for every client; tells all that have it attached but `except` (may be NULL). */
-void lease_end(struct lease *lease, enum wire_reason reason,
-	       const struct lease_client *except);
-/* Take away everything behind `bytes`; tells all that have it attached but `except`. */
+struct lease_status lease_status(const struct lease *lease);
+/* End the lease, and tell all clients that have it attached, except `except` (may be NULL). */
+void lease_terminate(struct lease *lease, enum wire_reason reason,
+		     const struct lease_client *except);
+/* Cut the lease to `bytes`, and tell all clients that have it attached, except `except`. */
 void lease_cut(struct lease *lease, uint64_t bytes, const struct lease_client *except);
-/* Tell all that have it attached but `except` that it became longer. */
-void lease_tell_grown(struct lease *lease, const struct lease_client *except);
+/* Tell all these clients, except `except`, that the lease changed; reason 0: it grew. */
+void lease_send_changed(struct lease *lease, const struct lease_client *except,
+			unsigned reason);
 
 /* ---- lease_memory.c ---- */
 
-/* Make the lease of the waiter `bytes` long, now or when the memory is clean.  Until then the
- * waiter is in leases->waiting; a failure fails the waiter. */
+/* Make the lease of the waiter `bytes` long, now or when memory is clean.  Until then the waiter is
+ * in leases->waiting; an error fails the waiter. */
 void lease_want_memory(struct lease_waiter *waiter, uint64_t bytes);
-/* Give the memory there is now to those that wait for it. */
+/* Serve waiters with the memory that is clean now. */
 void leases_serve_waiting(struct leases *leases);
-/* Requests that waited too long fail. */
+/* Fail requests that have waited too long. */
 void leases_time_out(struct leases *leases, uint64_t now_ms);
 
 /* ---- reclaim.c ---- */
 
-/* Tell those that have the lease attached what is wanted back of it, where that has changed. */
-void lease_tell_wanted(struct lease *lease);
-/* A turn of what leases_reclaim() began.  True: it is over. */
+/* Tell clients that have the lease attached how many of its bytes are wanted back, if the number
+ * has changed. */
+void lease_send_wanted(struct lease *lease);
+/* Check some leases after leases_reclaim().  True: all are checked. */
 bool leases_reclaim_some(struct leases *leases, uint64_t now_ms);
 
 /* ---- waiter.c ---- */
 
-/* A request waits for its lease's memory or keys to come, or for keys to die; LEASE_WAIT_*. */
+/* A request begins to wait for memory or keys of its lease, or for keys to die. */
 void waiter_add(struct lease_waiter *waiter, enum lease_wait kind, struct lease *lease,
 		struct attachment *attachment);
-/* leases_run() is to fail the request with this; the first error counts. */
+/* Have leases_run() fail the request; the first error counts. */
 void waiter_fail(struct lease_waiter *waiter, int err, const char *text);
-/* The same for all requests that wait for this attachment's keys.  -ESTALE: it has ended. */
+/* waiter_fail() for all requests that wait for keys of this attachment; -ESTALE: it has ended. */
 void waiters_fail(struct lease *lease, const struct attachment *attachment, int err,
 		  const char *text);
-/* Wait for memory, or no more. */
+/* Begin or end to wait for memory. */
 void waiter_begin_memory(struct lease_waiter *waiter);
 void waiter_end_memory(struct lease_waiter *waiter);
 
 /* ---- work_list.c ---- */
 
-/* Run the work list until it is empty: the last step of each event. */
+/* Run the work list until it is empty: the last step of every event. */
 void leases_run(struct leases *leases);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The life of the table, its statistics, and the events that change leases from outside: of the
- * fabrics, the pools and the clock. */
+/* The table as a whole: opening and closing, listing, and events of the fabrics, the pools and the
+ * clock. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
-/* The number of leases that expire before other clients get their turn; the rest stays due. */
+/* The number of leases that expire before other clients are served; the rest stays due. */
 #define ENDS_PER_TICK 64
 
 int leases_open(struct pools *pools, struct ledger *ledger,
@@ -31,7 +31,6 @@ int leases_open(struct pools *pools, struct ledger *ledger,
 	list_init(&leases->changed);
 	list_init(&leases->waiting);
 	list_init(&leases->releasing);
-	deadlines_init(&leases->deadlines);
 	*ret_leases = leases;
 	return 0;
 }
@@ -39,23 +38,21 @@ int leases_open(struct pools *pools, struct ledger *ledger,
 void leases_close(struct leases *leases)
 {
 	struct lease *lease;
-	struct mr *mr;
 
 	if (!leases)
 		return;
 	leases->closing = true;
 	while ((lease = list_first(&leases->all, struct lease, all))) {
-		list_for_each(node, &lease->attachments)
-			attachment_fence(
-				container_of(node, struct attachment, in_lease));
-		lease_end(lease, WIRE_REASON_SHUTDOWN, NULL);
+		list_for_each_entry(struct attachment, attachment, &lease->attachments,
+				    in_lease)
+			attachment_fence(attachment);
+		lease_terminate(lease, WIRE_REASON_SHUTDOWN, NULL);
 	}
-	list_for_each(node, &leases->ended) {
-		lease = container_of(node, struct lease, all);
-		/* the fabrics are closed: no event of these comes */
-		while ((mr = list_first(&lease->dying, struct mr, link)))
+	list_for_each_entry(struct lease, ended, &leases->ended, all) {
+		/* the fabrics are closed, and send no events */
+		list_for_each_entry_safe(struct mr, mr, &ended->dying, link)
 			mr_free(mr);
-		lease_changed(lease);
+		lease_changed(ended);
 	}
 	leases_run(leases);
 	deadlines_destroy(&leases->deadlines);
@@ -63,25 +60,19 @@ void leases_close(struct leases *leases)
 	free(leases);
 }
 
-/* ---- what is in it ---- */
-
-static struct lease *lease_at(const struct list *node)
-{
-	return container_of((struct list *)(uintptr_t)node, struct lease, all);
-}
+/* ---- listing ---- */
 
 int leases_each(const struct leases *leases,
 		int (*each)(const struct lease_status *status, void *arg), void *arg)
 {
-	struct lease_status status;
-	int result = 0;
+	list_for_each_entry(const struct lease, lease, &leases->all, all) {
+		struct lease_status status = lease_status(lease);
+		int result = each(&status, arg);
 
-	for (const struct list *node = leases->all.next;
-	     !result && node != &leases->all; node = node->next) {
-		lease_fill_status(lease_at(node), &status);
-		result = each(&status, arg);
+		if (result)
+			return result;
 	}
-	return result;
+	return 0;
 }
 
 int leases_each_named(const struct leases *leases, const struct tenant *tenant,
@@ -89,19 +80,18 @@ int leases_each_named(const struct leases *leases, const struct tenant *tenant,
 		      int (*each)(const struct lease_status *status, void *arg),
 		      void *arg)
 {
+	const struct lease *lease = leases_next_after(leases, after);
 	size_t prefix_len = strlen(prefix);
 	struct lease_status status;
 	int result = 0;
 
-	for (const struct list *node = leases_behind(leases, after);
-	     !result && node != &leases->all; node = node->next) {
-		const struct lease *lease = lease_at(node);
-
+	for (; !result && lease;
+	     lease = list_next(lease, &leases->all, struct lease, all)) {
 		if (!lease->name || lease->tenant != tenant ||
 		    lease->state != LEASE_READY ||
 		    strncmp(lease->name, prefix, prefix_len) != 0)
 			continue;
-		lease_fill_status(lease, &status);
+		status = lease_status(lease);
 		result = each(&status, arg);
 	}
 	return result;
@@ -129,12 +119,12 @@ void leases_tick(struct leases *leases)
 		if (!first || first->due_ms > now_ms)
 			break;
 		leases->counters.expired++;
-		lease_end(container_of(first, struct lease, deadline),
-			  WIRE_REASON_EXPIRED, NULL);
+		lease_terminate(container_of(first, struct lease, deadline),
+				WIRE_REASON_EXPIRED, NULL);
 	}
 	leases_time_out(leases, now_ms);
 	if (leases->reclaim_all && leases_reclaim_some(leases, now_ms))
-		/* what waiters wait for may be lent again, or never more */
+		/* memory that waiters wait for may be lent again, or not any more */
 		leases_serve_waiting(leases);
 	leases_run(leases);
 }
@@ -146,7 +136,7 @@ uint64_t leases_next_ms(const struct leases *leases)
 		list_first(&leases->waiting, struct lease_waiter, waiting);
 	uint64_t next_ms = first ? first->due_ms : UINT64_MAX;
 
-	/* all wait equally long, so the first one times out first */
+	/* all waiters wait equally long, so the first one times out first */
 	if (waiter && waiter->give_up_ms < next_ms)
 		next_ms = waiter->give_up_ms;
 	return leases->reclaim_all ? 0 : next_ms;
@@ -170,7 +160,7 @@ void lease_mr_registered(void *mr_cookie, int err, const char *text,
 	struct lease *lease = mr->lease;
 
 	if (mr->state == MR_DYING) {
-		/* it crossed the deregistration; after an error no other event comes */
+		/* the event crossed the deregistration; after an error there is no other event */
 		if (err)
 			lease_mr_deregistered(mr);
 		return;
@@ -204,12 +194,9 @@ void lease_notified(void *mr_cookie, uint32_t value, uint32_t lost)
 	struct lease *lease = mr->lease;
 	const struct leases *leases = lease->leases;
 
-	/* The key may be dying, but what came through it before counts.  A lease that has ended has
-	 * no watchers. */
-	list_for_each(node, &lease->watchers) {
-		struct attachment *watcher =
-			container_of(node, struct attachment, watching);
-
+	/* A notification counts even if its key is dying by now.  A lease that has ended has no
+	 * watchers. */
+	list_for_each_entry(struct attachment, watcher, &lease->watchers, watching) {
 		notices_put(&watcher->client->notices,
 			    &(struct notice){ .source = &watcher->notices,
 					      .value = value,

@@ -7,7 +7,6 @@
 
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
-#include "rmemd/state/ledger_kinds.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
 
@@ -46,11 +45,12 @@ static size_t lease_encode(const struct lease *lease, char *value)
 		.generation = lease->generation,
 		.node = lease->node,
 		.placement = (uint32_t)lease->placement,
-		.home_kind = lease->atomic_device.kind,
+		.atomic_kind = lease->atomic_device.kind,
 	};
 	char *end = value;
 
-	memcpy(head.home_device, lease->atomic_device.name, sizeof(head.home_device));
+	memcpy(head.atomic_device, lease->atomic_device.name,
+	       sizeof(head.atomic_device));
 	end = value_add(end, &head, sizeof(head));
 	for (unsigned i = 0; i < lease->n_segments; i++) {
 		const struct segment *segment = lease->segments[i];
@@ -94,32 +94,32 @@ int attachment_record(const struct attachment *attachment)
 	return ledger_put(attachment->lease->leases->ledger, &key, &head, sizeof(head));
 }
 
+static void remove_record(const struct leases *leases, struct ledger_key key)
+{
+	if (!leases->closing)
+		ledger_remove(leases->ledger, &key);
+}
+
 void lease_unrecord(const struct lease *lease)
 {
-	struct ledger_key key = lease_key(lease->id);
-
-	if (!lease->leases->closing)
-		ledger_remove(lease->leases->ledger, &key);
+	remove_record(lease->leases, lease_key(lease->id));
 }
 
 void attachment_unrecord(const struct attachment *attachment)
 {
-	struct ledger_key key = attachment_key(attachment);
-
-	if (!attachment->lease->leases->closing)
-		ledger_remove(attachment->lease->leases->ledger, &key);
+	remove_record(attachment->lease->leases, attachment_key(attachment));
 }
 
 /* ---- reading ---- */
 
-/* They must add up to the lease's length. */
-static bool rows_take(struct value *value, struct lease_record *record)
+/* Parse the segments, which must add up to the lease's length. */
+static bool rows_parse(struct value *value, struct lease_record *record)
 {
 	size_t n = record->head.n_segments;
 	uint64_t sum = 0;
 
 	if (n > WIRE_SEGMENTS_MAX ||
-	    !value_take(value, record->rows, n * sizeof(record->rows[0])))
+	    !value_parse(value, record->rows, n * sizeof(record->rows[0])))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const struct segment_row *row = &record->rows[i];
@@ -132,7 +132,7 @@ static bool rows_take(struct value *value, struct lease_record *record)
 	return sum == record->head.bytes;
 }
 
-static int malformed(const char *what, const struct ledger_key *key)
+static int set_malformed_error(const char *what, const struct ledger_key *key)
 {
 	return err_set(-EBADMSG, "the ledger's %s %" PRIu64 " is malformed", what,
 		       key->a);
@@ -144,16 +144,17 @@ int lease_record_decode(const struct ledger_key *key, const void *data, size_t b
 	struct value value = { data, bytes };
 
 	ret_record->name = NULL;
-	if (value_take_head(&value, &ret_record->head, sizeof(ret_record->head)) &&
-	    rows_take(&value, ret_record)) {
-		ret_record->tenant = value_take_text(&value, WIRE_LABEL_MAX);
+	if (value_parse_head(&value, &ret_record->head, sizeof(ret_record->head)) &&
+	    rows_parse(&value, ret_record)) {
+		ret_record->tenant = value_parse_text(&value, WIRE_LABEL_MAX);
 		if (ret_record->tenant)
-			ret_record->name = value_take_text(&value, WIRE_NAME_MAX);
+			ret_record->name = value_parse_text(&value, WIRE_NAME_MAX);
 	}
-	/* either it has a name, or a session it ends with */
+	/* a lease has either a name or an owner */
 	if (!ret_record->name || !*ret_record->name == !ret_record->head.owner)
-		return malformed("lease", key);
-	ret_record->head.home_device[sizeof(ret_record->head.home_device) - 1] = '\0';
+		return set_malformed_error("lease", key);
+	ret_record->head.atomic_device[sizeof(ret_record->head.atomic_device) - 1] =
+		'\0';
 	return 0;
 }
 
@@ -163,9 +164,9 @@ int attachment_record_decode(const struct ledger_key *key, const void *data,
 	const unsigned all = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
 	struct value value = { data, bytes };
 
-	if (!value_take_head(&value, ret_head, sizeof(*ret_head)) ||
+	if (!value_parse_head(&value, ret_head, sizeof(*ret_head)) ||
 	    (ret_head->rights != WIRE_RIGHT_READ && ret_head->rights != all))
-		return malformed("attachment of session", key);
+		return set_malformed_error("attachment of session", key);
 	return 0;
 }
 

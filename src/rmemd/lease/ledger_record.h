@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases and attachments in the ledger, so that they outlast the process: put there before
- * anybody is told of them, and taken out before their memory is given back.  Here they are
- * staged; who answers a request commits.  Threads: [loop]. */
+/* The ledger's records of leases and attachments, which outlast the process: written before a
+ * client is told of the lease, and removed before its memory is freed.  The functions stage the
+ * changes; the caller that replies to a request commits.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_LEDGER_RECORD_H
 #define RMEMD_LEASE_LEDGER_RECORD_H
 
@@ -17,37 +17,38 @@ struct ledger_key;
 
 /* ---- writing ---- */
 
-/* As they are now.  -ENOMEM, -ENOSPC */
+/* Stage the present state.  -ENOMEM, -ENOSPC */
 int lease_record(const struct lease *lease);
 int attachment_record(const struct attachment *attachment);
-/* Room for lease_record() of a lease that is recorded already, which then cannot fail until
- * the next commit.  -ENOMEM, -ENOSPC */
+/* Reserve room: until the next commit lease_record() of a recorded lease cannot fail.  -ENOMEM,
+ * -ENOSPC */
 int lease_record_reserve(const struct lease *lease);
 
-/* Not there: nothing.  While the table is being closed they stay. */
+/* Stage the removal of a record, if there is one.  No effect while the table is being closed. */
 void lease_unrecord(const struct lease *lease);
 void attachment_unrecord(const struct attachment *attachment);
 
 /* ---- reading ---- */
 
-/* The segments follow, then the tenant's name and the lease's, each ended by a zero. */
+/* Followed by the segments, the tenant's name and the lease's name, each name ended by a zero. */
 struct lease_head {
 	uint32_t head_bytes;
 	uint32_t n_segments;
 	uint64_t bytes;
 	uint64_t align;
-	uint64_t owner;      /* session; 0: named */
-	uint64_t granted_ms; /* these by the clock that only goes on, */
-	uint64_t due_ms; /* which a restart of the process does not touch; 0: never */
+	uint64_t owner; /* session; 0: named */
+	uint64_t
+		granted_ms; /* by the monotonic clock, which a restart of the process keeps */
+	uint64_t due_ms; /* by that clock; 0: never */
 	uint64_t ttl_ms;
 	uint32_t generation;
 	int32_t node;
-	uint32_t home_kind;
+	uint32_t atomic_kind;
 	uint32_t placement;
-	char home_device[FABRIC_DEVICE_MAX];
+	char atomic_device[FABRIC_DEVICE_MAX];
 };
 
-/* Of an extent what the segment uses: what it has behind that is cleaned after a restart. */
+/* The part of an extent that the segment uses; the rest is cleaned after a restart. */
 struct segment_row {
 	uint64_t offset; /* in the pool */
 	uint64_t bytes;

@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "rmemd/lease/attachment.h"
 
-/* Each key is a registration, and memory, that a client makes the daemon keep. */
+/* Each key costs a registration and memory of the daemon, so their number is limited. */
 static int count_key(struct lease_client *client)
 {
 	int err = tenant_check_keys(client->tenant, client->n_keys);
@@ -48,9 +48,8 @@ int mr_register(struct attachment *attachment, struct segment *segment, unsigned
 {
 	struct lease_client *client = attachment->client;
 	struct mr *mr;
-	int err;
+	int err = count_key(client);
 
-	err = count_key(client);
 	if (err)
 		return err;
 	mr = malloc(sizeof(*mr));

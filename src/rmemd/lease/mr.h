@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A memory region: one segment of a lease, as far as the lease used it, registered for one
- * client through one endpoint.  It carries the key.  Threads: [loop]. */
+/* A memory region with its key: the used part of one segment of a lease, registered for one client
+ * through one endpoint.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_MR_H
 #define RMEMD_LEASE_MR_H
 
@@ -31,14 +31,14 @@ struct mr {
 	struct fabric_key key;
 };
 
-/* Begin to register.  It is live at once, or lease_mr_registered() is called later.  It belongs
- * to the attachment, and counts as a key of the client until it is freed.  -EDQUOT, -ENOMEM, or
- * an error of the fabric */
+/* Begin to register.  The MR is live at once, or lease_mr_registered() is called later.  The
+ * attachment owns the MR, which counts as a key of the client until it is freed.  -EDQUOT,
+ * -ENOMEM, or an error of the fabric */
 int mr_register(struct attachment *attachment, struct segment *segment, unsigned port);
-/* The key dies.  The MR is freed at once, or lease_mr_deregistered() is called later.
- * session_closing: nothing is to be done, as session_close() follows, which deregisters. */
+/* Deregister.  The MR is freed at once, or lease_mr_deregistered() is called later.
+ * session_closing: session_close() follows, which deregisters it. */
 void mr_deregister(struct mr *mr, bool session_closing);
-/* The fabric has forgotten it. */
+/* Free an MR whose fabric_mr does not exist any more. */
 void mr_free(struct mr *mr);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leases and attachments that outlasted the process, back into the table. */
+/* Restoring the leases and attachments of the last process. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,18 +8,18 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/lease/lease_table.h"
-#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
 
-/* Where a segment was of a lease that is being taken back. */
+/* A segment of a lease that is being restored. */
 struct claim {
 	struct lease *lease;
 	unsigned segment;
 	struct segment_row row;
 };
 
-/* Who had what attached. */
-struct hold {
+/* An attachment that is being restored. */
+struct attached {
 	struct ledger_key key;
 	struct attachment_head head;
 };
@@ -32,12 +32,17 @@ struct rows {
 struct restore {
 	struct leases *leases;
 	const struct leases_restore *with;
-	struct rows found;  /* struct lease *; ENDED: it cannot be had back */
-	struct rows claims; /* struct claim */
-	struct rows holds;  /* struct hold */
+	struct rows found;    /* struct lease *; ENDED: it cannot be restored */
+	struct rows claims;   /* struct claim */
+	struct rows attached; /* struct attached */
 };
 
-/* Room for one more; NULL: there is none. */
+static int no_memory(void)
+{
+	return err_set(-ENOMEM, "no memory for the leases of the last process");
+}
+
+/* Append a row, not initialized.  NULL: -ENOMEM */
 static void *row_add(struct rows *rows, size_t row_bytes)
 {
 	size_t room = rows->room ? 2 * rows->room : 64;
@@ -46,8 +51,7 @@ static void *row_add(struct rows *rows, size_t row_bytes)
 	if (rows->n == rows->room) {
 		grown = reallocarray(rows->at, room, row_bytes);
 		if (!grown) {
-			(void)err_set(-ENOMEM,
-				      "no memory for the leases that were there");
+			(void)no_memory();
 			return NULL;
 		}
 		rows->at = grown;
@@ -58,7 +62,8 @@ static void *row_add(struct rows *rows, size_t row_bytes)
 
 /* ---- reading the ledger ---- */
 
-static void lose(const struct restore *restore, struct lease *lease, const char *why)
+static void lease_mark_lost(const struct restore *restore, struct lease *lease,
+			    const char *why)
 {
 	if (lease->state != LEASE_ENDED)
 		restore->with->lost(restore->with->ctx, lease->id,
@@ -74,7 +79,7 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 
 	lease->bytes = head->bytes;
 	lease->align = head->align;
-	/* one of a later version is for what is added to the lease, not for what it has */
+	/* an unknown placement, of a later version, matters only when the lease grows */
 	lease->placement = head->placement <= WIRE_PLACE_INTERLEAVE
 				   ? (enum wire_placement)head->placement
 				   : WIRE_PLACE_NODE;
@@ -83,8 +88,8 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	lease->ttl_ms = head->ttl_ms;
 	lease->deadline.due_ms = head->due_ms;
 	lease->generation = head->generation;
-	lease->atomic_device.kind = (enum fabric_kind)head->home_kind;
-	memcpy(lease->atomic_device.name, head->home_device,
+	lease->atomic_device.kind = (enum fabric_kind)head->atomic_kind;
+	memcpy(lease->atomic_device.name, head->atomic_device,
 	       sizeof(lease->atomic_device.name));
 	lease->tenant = with->tenant(with->ctx, record->tenant);
 	if (!lease->tenant)
@@ -95,8 +100,8 @@ static int lease_fill(const struct restore *restore, struct lease *lease,
 	else
 		lease->owner = with->client(with->ctx, head->owner);
 	if ((head->n_segments && !lease->segments) || (*record->name && !lease->name))
-		return err_set(-ENOMEM, "no memory for a lease that was there");
-	/* the last process stopped as it was ending a session: it is on its way out */
+		return no_memory();
+	/* the last process ended while it ended the session that owned the lease */
 	if (!lease->name && !lease->owner)
 		lease->state = LEASE_ENDED;
 	return 0;
@@ -116,7 +121,7 @@ static int on_lease(const struct ledger_key *key, const void *value, size_t byte
 	*place = lease = lease_blank(restore->leases, key->a);
 	if (!lease) {
 		restore->found.n--;
-		return err_set(-ENOMEM, "no memory for a lease that was there");
+		return no_memory();
 	}
 	err = lease_record_decode(key, value, bytes, &record);
 	if (!err)
@@ -135,12 +140,12 @@ static int on_attachment(const struct ledger_key *key, const void *value, size_t
 			 void *arg)
 {
 	struct restore *restore = arg;
-	struct hold *hold = row_add(&restore->holds, sizeof(*hold));
+	struct attached *one = row_add(&restore->attached, sizeof(*one));
 
-	if (!hold)
+	if (!one)
 		return -ENOMEM;
-	hold->key = *key;
-	return attachment_record_decode(key, value, bytes, &hold->head);
+	one->key = *key;
+	return attachment_record_decode(key, value, bytes, &one->head);
 }
 
 /* ---- their memory ---- */
@@ -155,7 +160,7 @@ static int claim_order(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* The tenant has it already, whatever its limits are now. */
+/* Claim the memory of a segment.  Limits are not checked, as the tenant has the memory already. */
 static int claim_serve(const struct restore *restore, const struct claim *claim)
 {
 	struct leases *leases = restore->leases;
@@ -169,7 +174,7 @@ static int claim_serve(const struct restore *restore, const struct claim *claim)
 	err = pools_claim(leases->pools, claim->row.pool, claim->row.offset,
 			  claim->row.bytes, &extent);
 	if (err == -ENOENT) {
-		lose(restore, lease, "the pool it was in is gone");
+		lease_mark_lost(restore, lease, "the pool it was in is gone");
 		return 0;
 	}
 	if (err)
@@ -238,7 +243,7 @@ static int lease_enter(struct leases *leases, struct lease *lease)
 	return 0;
 }
 
-/* All that were found are in the table or discarded, also after an error. */
+/* Enter or discard all leases found, also after an error. */
 static int leases_enter(const struct restore *restore, int err)
 {
 	struct lease **found = restore->found.at;
@@ -252,7 +257,7 @@ static int leases_enter(const struct restore *restore, int err)
 			if (!err)
 				continue;
 		}
-		/* the ledger still has them all: what they have stays as it is */
+		/* after an error the next process restores the leases: keep their memory */
 		leases->closing |= err != 0;
 		if (!err)
 			lease_unrecord(found[i]);
@@ -261,25 +266,25 @@ static int leases_enter(const struct restore *restore, int err)
 	return err;
 }
 
-static int holds_enter(const struct restore *restore)
+static int attachments_enter(const struct restore *restore)
 {
 	const struct leases_restore *with = restore->with;
 	struct leases *leases = restore->leases;
-	const struct hold *holds = restore->holds.at;
+	const struct attached *attached = restore->attached.at;
 	struct attachment *attachment;
 	int err;
 
-	for (size_t i = 0; i < restore->holds.n; i++) {
-		const struct hold *hold = &holds[i];
-		struct lease_client *client = with->client(with->ctx, hold->key.a);
-		struct lease *lease = leases_find_id(leases, hold->key.b);
+	for (size_t i = 0; i < restore->attached.n; i++) {
+		const struct attached *one = &attached[i];
+		struct lease_client *client = with->client(with->ctx, one->key.a);
+		struct lease *lease = leases_find_id(leases, one->key.b);
 
 		if (!client || !lease) {
-			ledger_remove(leases->ledger, &hold->key);
+			ledger_remove(leases->ledger, &one->key);
 			continue;
 		}
-		err = attachment_restore(lease, client, hold->head.rights, &attachment);
-		if (!err && hold->head.watching)
+		err = attachment_restore(lease, client, one->head.rights, &attachment);
+		if (!err && one->head.watching)
 			err = lease_watch(leases, client, lease->id);
 		if (err)
 			return err;
@@ -290,9 +295,8 @@ static int holds_enter(const struct restore *restore)
 int leases_restore(struct leases *leases, const struct leases_restore *with)
 {
 	struct restore restore = { .leases = leases, .with = with };
-	int err;
+	int err = ledger_each(leases->ledger, LEDGER_LEASE, on_lease, &restore);
 
-	err = ledger_each(leases->ledger, LEDGER_LEASE, on_lease, &restore);
 	if (!err)
 		err = ledger_each(leases->ledger, LEDGER_ATTACHMENT, on_attachment,
 				  &restore);
@@ -300,11 +304,11 @@ int leases_restore(struct leases *leases, const struct leases_restore *with)
 		err = claims_serve(&restore);
 	err = leases_enter(&restore, err);
 	if (!err)
-		err = holds_enter(&restore);
+		err = attachments_enter(&restore);
 	if (!err)
 		ledger_commit(leases->ledger);
 	free(restore.found.at);
 	free(restore.claims.at);
-	free(restore.holds.at);
+	free(restore.attached.at);
 	return err;
 }

@@ -8,8 +8,8 @@
 #include "base/err.h"
 #include "rmemd/lease/lease_table.h"
 
-/* What was cut off a segment and is asked for again is zeroed on the loop: only up to this, which
- * takes a fraction of a millisecond. */
+/* A segment that was cut and grows again is zeroed on the loop, up to this size, which takes a
+ * fraction of a millisecond. */
 #define ZERO_INLINE_BYTES (UINT64_C(2) << 20)
 
 int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
@@ -43,7 +43,7 @@ void segment_unref(struct segment *segment)
 		list_remove(&segment->releasing);
 	}
 	segment->tenant->bytes -= segment->extent.bytes;
-	/* at the end of the process the next one takes it over with the lease */
+	/* when the table is closed, the extent stays for the next process */
 	if (!segment->leases->closing)
 		pools_free(segment->leases->pools, segment->extent);
 	tenant_unref(segment->tenant);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A piece of a lease in one extent.  The extent is freed when neither the lease nor any key
- * refers to the segment any more, so memory is never reused under a living key.
- * Threads: [loop]. */
+/* A piece of a lease in one extent.  The lease and each memory region hold a reference; the last
+ * one frees the extent, so memory is never reused under a live key.  Threads: [loop]. */
 #ifndef RMEMD_LEASE_SEGMENT_H
 #define RMEMD_LEASE_SEGMENT_H
 
@@ -17,27 +16,26 @@ struct segment {
 	struct leases *leases;
 	struct tenant *tenant; /* charged for the extent; holds a reference */
 	struct extent extent;
-	uint64_t bytes; /* from its start, that the lease uses */
-	uint64_t dirty; /* from its start, that may not read as zero */
-	unsigned refs;  /* of its MRs, and one of the lease */
-	struct list
-		releasing; /* in leases->releasing, when the lease has given it up */
+	uint64_t bytes;        /* that the lease uses, from the start */
+	uint64_t dirty;        /* that may not read as zero, from the start */
+	unsigned refs;         /* one of each MR, and one of the lease */
+	struct list releasing; /* in leases->releasing, once released */
 };
 
-/* Wrap an extent, and charge the tenant for it.  The lease's reference is the caller's, to be
- * ended by segment_release().  -ENOMEM; then the extent is still the caller's. */
+/* Make a segment of an extent, and charge the tenant for it.  segment_release() ends the
+ * reference of the lease.  -ENOMEM; then the extent is still the caller's. */
 int segment_create(struct leases *leases, struct tenant *tenant, struct extent extent,
 		   uint64_t bytes, struct segment **ret_segment);
-/* The lease gives it up. */
+/* End the reference of the lease. */
 void segment_release(struct segment *segment);
 /* The last reference frees the extent. */
 void segment_unref(struct segment *segment);
 
-/* The number of bytes behind its end that can be used without scrubbing them elsewhere. */
+/* The number of bytes behind the segment's end that need no scrubber before use. */
 uint64_t segment_slack(const struct segment *segment);
-/* Use `bytes` more, at most segment_slack(); they read as zero. */
+/* Use `bytes` more, at most segment_slack(), after zeroing those that are dirty. */
 void segment_extend(struct segment *segment, uint64_t bytes);
-/* Free the pages behind its end.  No key may reach there. */
+/* Free the pages behind the segment's end.  No key may reach there. */
 void segment_shed(struct segment *segment);
 
 #endif

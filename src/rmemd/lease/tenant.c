@@ -19,6 +19,20 @@ void tenant_init(struct tenant *tenant, const struct tenant_params *params)
 	map_init(&tenant->names);
 }
 
+/* A new tenant, added to the list.  NULL: -ENOMEM */
+static struct tenant *tenant_new(const struct tenant_params *params, struct list *list)
+{
+	struct tenant *tenant = malloc(sizeof(*tenant));
+
+	if (!tenant) {
+		(void)err_set(-ENOMEM, "no memory for a tenant");
+		return NULL;
+	}
+	tenant_init(tenant, params);
+	list_append(list, &tenant->link);
+	return tenant;
+}
+
 void tenant_destroy(struct tenant *tenant)
 {
 	map_destroy(&tenant->names);
@@ -62,7 +76,7 @@ static int check_count(struct tenant *tenant, const char *what, uint64_t n,
 }
 
 /* A limit of 0 is none. */
-static uint64_t or_none(uint32_t max)
+static uint64_t limit_or_max(uint32_t max)
 {
 	return max ? max : UINT64_MAX;
 }
@@ -70,18 +84,18 @@ static uint64_t or_none(uint32_t max)
 int tenant_check_session(struct tenant *tenant)
 {
 	return check_count(tenant, "sessions", tenant->n_sessions,
-			   or_none(tenant->limits.sessions_max));
+			   limit_or_max(tenant->limits.sessions_max));
 }
 
 bool tenant_channels_full(const struct tenant *tenant)
 {
-	return tenant->n_channels >= or_none(tenant->limits.channels_max);
+	return tenant->n_channels >= limit_or_max(tenant->limits.channels_max);
 }
 
 int tenant_check_channel(struct tenant *tenant)
 {
 	return check_count(tenant, "channels", tenant->n_channels,
-			   or_none(tenant->limits.channels_max));
+			   limit_or_max(tenant->limits.channels_max));
 }
 
 int tenant_check_lease(struct tenant *tenant)
@@ -121,6 +135,7 @@ int tenant_check_attachment(struct tenant *tenant)
 }
 
 /* Exact to the byte, in the largest unit that allows it. */
+#define EXACT(bytes) exact(bytes, (char[BYTES_TEXT]){ 0 })
 static const char *exact(uint64_t bytes, char buf[BYTES_TEXT])
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
@@ -137,24 +152,23 @@ static const char *exact(uint64_t bytes, char buf[BYTES_TEXT])
 int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes)
 {
 	const struct tenant_limits *limits = &tenant->limits;
-	char asked[BYTES_TEXT], limit[BYTES_TEXT];
 	bool longer = limits->lease_max && bytes > limits->lease_max && bytes > held;
 
 	if (!longer && (bytes == 0 || bytes == held || bytes >= limits->lease_min))
 		return 0;
 	tenant->refused++;
-	(void)exact(bytes, asked);
-	(void)exact(longer ? limits->lease_max : limits->lease_min, limit);
 	if (longer)
 		return err_set(-EDQUOT,
 			       "a lease of %s is longer than the %s that tenant %s may "
 			       "have in one: use several, or raise [tenant %s] "
 			       "lease_max",
-			       asked, limit, tenant->name, tenant->name);
+			       EXACT(bytes), EXACT(limits->lease_max), tenant->name,
+			       tenant->name);
 	return err_set(-EDQUOT,
 		       "a lease of %s is shorter than the %s that tenant %s must have "
 		       "in one: ask for more, or lower [tenant %s] lease_min",
-		       asked, limit, tenant->name, tenant->name);
+		       EXACT(bytes), EXACT(limits->lease_min), tenant->name,
+		       tenant->name);
 }
 
 int tenant_limit_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms)
@@ -177,7 +191,6 @@ int tenant_limit_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms)
 int tenant_check_bytes(struct tenant *tenant, uint64_t bytes)
 {
 	uint64_t max = tenant->limits.bytes_max;
-	char used[BYTES_TEXT], asked[BYTES_TEXT], limit[BYTES_TEXT];
 	int err = tenant_check_open(tenant);
 
 	if (err)
@@ -188,8 +201,8 @@ int tenant_check_bytes(struct tenant *tenant, uint64_t bytes)
 	return err_set(-EDQUOT,
 		       "tenant %s has %s of memory and may have %s, %s more was asked "
 		       "for: free some, or raise [tenant %s] bytes",
-		       tenant->name, exact(tenant->bytes, used), exact(max, limit),
-		       exact(bytes, asked), tenant->name);
+		       tenant->name, EXACT(tenant->bytes), EXACT(max), EXACT(bytes),
+		       tenant->name);
 }
 
 /* ---- the table ---- */
@@ -199,7 +212,7 @@ void tenants_init(struct tenants *tenants)
 	list_init(&tenants->all);
 }
 
-static void leave(struct tenant *tenant)
+static void tenant_leave(struct tenant *tenant)
 {
 	if (tenant->leaving)
 		return;
@@ -209,23 +222,22 @@ static void leave(struct tenant *tenant)
 
 void tenants_destroy(struct tenants *tenants)
 {
-	list_for_each_safe(node, &tenants->all)
-		leave(container_of(node, struct tenant, link));
+	list_for_each_entry_safe(struct tenant, tenant, &tenants->all, link)
+		tenant_leave(tenant);
 }
 
-/* Also one that is leaving. */
-static struct tenant *find(const struct list *list, const char *name)
+/* The tenant of this name, which may be leaving, or NULL. */
+static struct tenant *find_tenant(const struct list *list, const char *name)
 {
-	list_for_each(node, list) {
-		struct tenant *tenant = container_of(node, struct tenant, link);
-
+	list_for_each_entry(struct tenant, tenant, list, link) {
 		if (strcmp(tenant->name, name) == 0)
 			return tenant;
 	}
 	return NULL;
 }
 
-static bool named(const struct tenant_params *params, unsigned n, const char *name)
+static bool params_have(const struct tenant_params *params, unsigned n,
+			const char *name)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (strcmp(params[i].name, name) == 0)
@@ -233,26 +245,19 @@ static bool named(const struct tenant_params *params, unsigned n, const char *na
 	return false;
 }
 
-/* A list of those that are not in the table yet. */
+/* Create the tenants that are not in the table yet, in the list `fresh`. */
 static int create_missing(const struct tenants *tenants,
 			  const struct tenant_params *params, unsigned n,
 			  struct list *fresh)
 {
-	for (unsigned i = 0; i < n; i++) {
-		struct tenant *tenant;
-
-		if (find(&tenants->all, params[i].name))
-			continue;
-		tenant = malloc(sizeof(*tenant));
-		if (!tenant)
-			return err_set(-ENOMEM, "no memory for a tenant");
-		tenant_init(tenant, &params[i]);
-		list_append(fresh, &tenant->link);
-	}
+	for (unsigned i = 0; i < n; i++)
+		if (!find_tenant(&tenants->all, params[i].name) &&
+		    !tenant_new(&params[i], fresh))
+			return -ENOMEM;
 	return 0;
 }
 
-static void configure(struct tenant *tenant, const struct tenant_params *params)
+static void tenant_configure(struct tenant *tenant, const struct tenant_params *params)
 {
 	tenant->limits = params->limits;
 	if (!tenant->leaving)
@@ -269,25 +274,24 @@ int tenants_set(struct tenants *tenants, const struct tenant_params *params, uns
 	list_init(&fresh);
 	err = create_missing(tenants, params, n, &fresh);
 	if (err) {
-		list_for_each_safe(node, &fresh)
-			tenant_unref(container_of(node, struct tenant, link));
+		list_for_each_entry_safe(struct tenant, tenant, &fresh, link)
+			tenant_unref(tenant);
 		return err;
 	}
 	list_splice(&tenants->all, &fresh);
 	for (unsigned i = 0; i < n; i++)
-		configure(find(&tenants->all, params[i].name), &params[i]);
-	list_for_each_safe(node, &tenants->all) {
-		struct tenant *tenant = container_of(node, struct tenant, link);
-
-		if (!named(params, n, tenant->name))
-			leave(tenant);
+		tenant_configure(find_tenant(&tenants->all, params[i].name),
+				 &params[i]);
+	list_for_each_entry_safe(struct tenant, tenant, &tenants->all, link) {
+		if (!params_have(params, n, tenant->name))
+			tenant_leave(tenant);
 	}
 	return 0;
 }
 
 struct tenant *tenants_find(const struct tenants *tenants, const char *name)
 {
-	struct tenant *tenant = find(&tenants->all, name);
+	struct tenant *tenant = find_tenant(&tenants->all, name);
 
 	return tenant && !tenant->leaving ? tenant : NULL;
 }
@@ -295,20 +299,15 @@ struct tenant *tenants_find(const struct tenants *tenants, const char *name)
 struct tenant *tenants_ensure(struct tenants *tenants,
 			      const struct tenant_params *params)
 {
-	struct tenant *tenant = find(&tenants->all, params->name);
+	struct tenant *tenant = find_tenant(&tenants->all, params->name);
 
 	if (tenant) {
 		tenant_ref(tenant);
 		return tenant;
 	}
-	tenant = malloc(sizeof(*tenant));
-	if (!tenant) {
-		(void)err_set(-ENOMEM, "no memory for a tenant");
-		return NULL;
-	}
-	tenant_init(tenant, params);
-	tenant->leaving = true;
-	list_append(&tenants->all, &tenant->link);
+	tenant = tenant_new(params, &tenants->all);
+	if (tenant)
+		tenant->leaving = true;
 	return tenant;
 }
 
@@ -317,8 +316,8 @@ int tenants_each(const struct tenants *tenants,
 {
 	int result;
 
-	list_for_each(node, &tenants->all) {
-		result = each(container_of(node, struct tenant, link), arg);
+	list_for_each_entry(const struct tenant, tenant, &tenants->all, link) {
+		result = each(tenant, arg);
 		if (result)
 			return result;
 	}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tenants: identities that memory is lent to, with their limits and what they use of them; and
- * the table of those that the configuration names, or named and that still have something.
+/* Tenants: identities that borrow memory, with their limits and usage; and their table, which has
+ * the tenants of the configuration, and former tenants that still have sessions or leases.
  *
- * A tenant is counted: the table has one reference while the configuration names it, and every
- * session, lease and segment has one, so it outlives them all.
+ * A tenant is reference-counted: the table has one reference while the configuration names it, and
+ * every session, lease and segment has one, so the tenant outlives them.
  *
  * Threads: [loop].  Functions return 0 or -errno with err_text(); a request that a limit
  * refuses is counted in the tenant. */
@@ -25,15 +25,14 @@ struct tenant_limits {
 	uint64_t bytes_max; /* of the pools, all leases together; 0: no limit */
 	uint32_t leases_max;
 	uint32_t sessions_max;     /* 0: no limit */
-	uint32_t channels_max;     /* of all its sessions together; 0: no limit */
-	uint32_t keys_max;         /* of all its sessions together */
+	uint32_t channels_max;     /* of all sessions together; 0: no limit */
+	uint32_t keys_max;         /* of all sessions together */
 	uint32_t session_keys_max; /* of one session */
 	uint64_t lease_min;        /* bytes of one lease that has memory */
 	uint64_t lease_max;        /* bytes of one lease; 0: no limit */
 	uint64_t ttl_max_ms;       /* of a named lease; 0: no limit */
 };
 
-/* What the configuration says of it. */
 struct tenant_params {
 	char name[TENANT_NAME_MAX + 1];
 	struct tenant_limits limits;
@@ -44,67 +43,67 @@ struct tenant {
 	struct tenant_limits limits;
 	struct list link; /* in the table of tenants */
 	uint64_t refs;
-	bool leaving; /* nothing is granted any more; it goes with the last reference */
-	uint32_t n_sessions; /* until all their keys are dead */
-	uint32_t n_channels; /* granted, until they are dead */
+	bool leaving; /* gets no more grants, and is freed with the last reference */
+	uint32_t n_sessions; /* until all keys of the session are dead */
+	uint32_t n_channels; /* from the grant until the channel is dead */
 	uint32_t n_leases;
 	uint64_t n_attachments;
-	uint64_t bytes;   /* of the pools, until their keys are dead */
-	uint32_t n_keys;  /* until they are dead */
-	uint64_t refused; /* requests, for one of the limits */
+	uint64_t bytes;   /* of extents, until the keys to them are dead */
+	uint32_t n_keys;  /* until the key is dead */
+	uint64_t refused; /* requests that exceeded a limit */
 	struct map names; /* struct lease by its name */
 };
 
-/* With one reference, the caller's. */
+/* The caller has the first reference. */
 void tenant_init(struct tenant *tenant, const struct tenant_params *params);
-/* Nothing refers to it but the caller. */
+/* Only the caller refers to it. */
 void tenant_destroy(struct tenant *tenant);
 void tenant_ref(struct tenant *tenant);
-/* The last one frees it: only for those that are in a table. */
+/* The last reference frees the tenant: only for tenants of a table. */
 void tenant_unref(struct tenant *tenant);
 
-/* Whether anything may be granted.  -EACCES */
+/* -EACCES: the tenant is leaving, and gets no grants. */
 int tenant_check_open(const struct tenant *tenant);
-/* -EDQUOT when one more would exceed a limit. */
+/* -EDQUOT: one more would exceed a limit. */
 int tenant_check_session(struct tenant *tenant);
 int tenant_check_channel(struct tenant *tenant);
 int tenant_check_lease(struct tenant *tenant);
 int tenant_check_attachment(struct tenant *tenant);
-/* For a session that has this many. */
+/* As above, for a session that has `session_keys` keys. */
 int tenant_check_keys(struct tenant *tenant, uint32_t session_keys);
-/* Whether it has as many channels as it may; nothing is counted as refused. */
+/* Whether the tenant has reached its limit of channels; counts no refusal. */
 bool tenant_channels_full(const struct tenant *tenant);
-/* Whether a lease of `held` bytes may be `bytes` long.  No memory is always allowed, and a lease
- * above its limit may become shorter.  -EDQUOT */
+/* Whether a lease of `held` bytes may get a length of `bytes`.  0 is always allowed, and a lease
+ * above the limit may shrink.  -EDQUOT */
 int tenant_check_length(struct tenant *tenant, uint64_t held, uint64_t bytes);
 /* The time to live that a named lease gets; 0 asks for the longest, which without a limit is 0,
  * for ever.  -EDQUOT */
 int tenant_limit_ttl(struct tenant *tenant, uint64_t asked_ms, uint64_t *ret_ms);
-/* Whether it may have this much more of the pools.  -EDQUOT, -EACCES */
+/* Whether the tenant may get `bytes` more.  -EDQUOT, -EACCES */
 int tenant_check_bytes(struct tenant *tenant, uint64_t bytes);
 
 /* ---- the table ---- */
 
-/* Embedded in what owns it. */
+/* Embedded in the owner. */
 struct tenants {
 	struct list all; /* struct tenant */
 };
 
 void tenants_init(struct tenants *tenants);
-/* Sessions and leases are gone already. */
+/* After all sessions and leases. */
 void tenants_destroy(struct tenants *tenants);
 
-/* Make these the tenants, with these limits: new ones appear, one that was leaving is back, and
- * the others leave.  -ENOMEM; then nothing has changed. */
+/* Replace the configured tenants and limits: new tenants are added, a listed tenant is not leaving
+ * any more, and all others are.  -ENOMEM: nothing has changed. */
 int tenants_set(struct tenants *tenants, const struct tenant_params *params,
 		unsigned n);
 /* The tenant of that name, if it is not leaving, or NULL. */
 struct tenant *tenants_find(const struct tenants *tenants, const char *name);
-/* The tenant of that name, with a reference, the caller's.  One that the configuration does not
- * name is made, leaving, with these limits.  NULL: -ENOMEM */
+/* The tenant of that name, with a reference for the caller.  If there is none, a leaving tenant
+ * with these limits is added.  NULL: -ENOMEM */
 struct tenant *tenants_ensure(struct tenants *tenants,
 			      const struct tenant_params *params);
-/* Call each() for every tenant until it returns non-zero, and return that. */
+/* Call each() for every tenant until it returns non-zero, and return its result. */
 int tenants_each(const struct tenants *tenants,
 		 int (*each)(const struct tenant *tenant, void *arg), void *arg);
 

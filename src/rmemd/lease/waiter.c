@@ -55,10 +55,7 @@ void waiter_fail(struct lease_waiter *waiter, int err, const char *text)
 void waiters_fail(struct lease *lease, const struct attachment *attachment, int err,
 		  const char *text)
 {
-	list_for_each(node, &lease->waiters) {
-		struct lease_waiter *waiter =
-			container_of(node, struct lease_waiter, link);
-
+	list_for_each_entry(struct lease_waiter, waiter, &lease->waiters, link) {
 		if (waiter->attachment != attachment || waiter->kind == LEASE_WAIT_END)
 			continue;
 		waiter_fail(waiter, err, text);

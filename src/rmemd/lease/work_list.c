@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a change of a lease leads to: requests that wait for it are done or fail, its extents
+/* The consequences of changed leases: requests that wait for a lease are done or fail, its extents
  * lose their unused ends, and when it has ended and its keys are dead it is freed. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -9,8 +10,8 @@
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/state/ledger.h"
 
-/* The request is not done: leave things as they were before it. */
-static void undo(struct lease_waiter *waiter)
+/* Restore the state before the request. */
+static void waiter_undo(struct lease_waiter *waiter)
 {
 	struct attachment *attachment = waiter->attachment;
 	struct lease *lease = waiter->lease;
@@ -19,16 +20,16 @@ static void undo(struct lease_waiter *waiter)
 		return;
 	switch (waiter->kind) {
 	case LEASE_WAIT_GRANT:
-		lease_end(lease, WIRE_REASON_FREED, NULL);
+		lease_terminate(lease, WIRE_REASON_FREED, NULL);
 		break;
 	case LEASE_WAIT_ATTACH:
-		/* NULL: its end is why the request fails */
+		/* NULL: the request fails because the attachment ended */
 		if (attachment)
 			attachment_end(attachment);
 		break;
 	case LEASE_WAIT_GROW:
 		lease->resizing = false;
-		/* the keys of the client that asked still reach what they reached before */
+		/* for this client nothing changes: its keys cover the old length */
 		if (lease->bytes > waiter->old_bytes)
 			lease_cut(lease, waiter->old_bytes,
 				  attachment ? attachment->client : NULL);
@@ -42,18 +43,22 @@ static void undo(struct lease_waiter *waiter)
 	}
 }
 
-static void fail(struct lease_waiter *waiter)
+static void waiter_fail_now(struct lease_waiter *waiter)
 {
+	char text[LEASE_TEXT_MAX];
+
 	list_remove(&waiter->link);
-	undo(waiter);
+	waiter_undo(waiter);
 	waiter->attachment = NULL;
-	waiter->done(waiter, waiter->err, waiter->text);
+	/* done() may free the waiter before it uses the text */
+	memcpy(text, waiter->text, sizeof(text));
+	waiter->done(waiter, waiter->err, text);
 }
 
-/* 1: the waiter has what it waits for; 0: not yet; or -errno. */
-static int check(const struct lease_waiter *waiter)
+/* 1: the waiter's condition is met; 0: not yet; or -errno. */
+static int waiter_check(const struct lease_waiter *waiter)
 {
-	int pending;
+	int missing;
 
 	if (waiter->err)
 		return waiter->err;
@@ -64,13 +69,13 @@ static int check(const struct lease_waiter *waiter)
 	if (waiter->attachment->pending)
 		return 0;
 	/* segments or ports may have changed while the keys were made */
-	pending = attachment_complete(waiter->attachment);
-	if (pending)
-		return pending < 0 ? pending : 0;
+	missing = attachment_register_missing(waiter->attachment);
+	if (missing)
+		return missing < 0 ? missing : 0;
 	return waiter->kind != LEASE_WAIT_TRIM || list_empty(&waiter->lease->dying);
 }
 
-static int grant(struct lease *lease)
+static int lease_grant(struct lease *lease)
 {
 	struct lease_status status;
 	int err;
@@ -83,20 +88,20 @@ static int grant(struct lease *lease)
 		return err;
 	lease->state = LEASE_READY;
 	lease->leases->counters.granted++;
-	lease_fill_status(lease, &status);
+	status = lease_status(lease);
 	lease->leases->events->granted(lease->leases->ctx, &status);
 	return 0;
 }
 
-static void finish(struct lease_waiter *waiter)
+static void waiter_finish(struct lease_waiter *waiter)
 {
 	enum lease_wait kind = waiter->kind;
 	struct lease *lease = waiter->lease;
 	int err = 0;
 
 	if (kind == LEASE_WAIT_GRANT)
-		err = grant(lease);
-	/* another session may be told of a size before the one that asked for it */
+		err = lease_grant(lease);
+	/* any reply may tell the new length before the resize is answered: record it first */
 	if (!err && waiter->attachment && lease->resizing)
 		err = lease_record(lease);
 	if (!err && (kind == LEASE_WAIT_GRANT || kind == LEASE_WAIT_ATTACH ||
@@ -104,41 +109,39 @@ static void finish(struct lease_waiter *waiter)
 		err = attachment_record(waiter->attachment);
 	if (err) {
 		waiter_fail(waiter, err, err_text());
-		fail(waiter);
+		waiter_fail_now(waiter);
 		return;
 	}
 	if (kind == LEASE_WAIT_GROW || kind == LEASE_WAIT_TRIM)
 		lease->resizing = false;
 	if (kind == LEASE_WAIT_GROW && lease->bytes > waiter->old_bytes)
-		lease_tell_grown(lease, waiter->attachment->client);
+		lease_send_changed(lease, waiter->attachment->client, 0);
 	list_remove(&waiter->link);
 	waiter->done(waiter, 0, "");
 }
 
-/* One waiter that is done or has failed.  False: there is none. */
-static bool end_one(struct lease *lease)
+/* End one waiter whose condition is met or which has failed.  False: there is none. */
+static bool lease_end_one_waiter(struct lease *lease)
 {
-	list_for_each(node, &lease->waiters) {
-		struct lease_waiter *waiter =
-			container_of(node, struct lease_waiter, link);
-		int result = check(waiter);
+	list_for_each_entry(struct lease_waiter, waiter, &lease->waiters, link) {
+		int result = waiter_check(waiter);
 
 		if (result == 0)
 			continue;
 		if (result > 0) {
-			finish(waiter);
+			waiter_finish(waiter);
 		} else {
 			waiter_fail(waiter, result, err_text());
-			fail(waiter);
+			waiter_fail_now(waiter);
 		}
 		return true;
 	}
 	return false;
 }
 
-static void run(struct lease *lease)
+static void lease_process_changes(struct lease *lease)
 {
-	while (end_one(lease))
+	while (lease_end_one_waiter(lease))
 		;
 	if (list_empty(&lease->dying)) {
 		/* no key reaches behind the segments any more */
@@ -153,20 +156,20 @@ static void run(struct lease *lease)
 		}
 	}
 	if (lease->leases->reclaiming && lease->state == LEASE_READY)
-		lease_tell_wanted(lease);
+		lease_send_wanted(lease);
 }
 
 void leases_run(struct leases *leases)
 {
 	struct lease *lease;
 
-	/* what done() brings about is worked off by the loop below */
+	/* changes made by done() are handled by the loop below */
 	if (leases->running)
 		return;
 	leases->running = true;
 	while ((lease = list_first(&leases->changed, struct lease, changed))) {
 		list_remove(&lease->changed);
-		run(lease);
+		lease_process_changes(lease);
 	}
 	leases->running = false;
 }
@@ -184,11 +187,11 @@ bool lease_waiter_cancel(struct lease_waiter *waiter)
 	list_remove(&waiter->link);
 	if (grown && !lease_record(lease)) {
 		ledger_commit(leases->ledger);
-		/* the memory is there already: let the lease be longer */
+		/* the memory is allocated already: keep the growth */
 		lease->resizing = false;
-		lease_tell_grown(lease, waiter->attachment->client);
+		lease_send_changed(lease, waiter->attachment->client, 0);
 	} else {
-		undo(waiter);
+		waiter_undo(waiter);
 	}
 	lease_changed(lease);
 	leases_run(leases);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which extents of which pools a request gets. */
+/* The choice of extents for a request. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -15,63 +15,65 @@
 struct request {
 	struct pools *pools;
 	uint64_t align;
-	unsigned endpoints; /* only pools that are lent through some of these */
+	unsigned endpoints; /* only pools that are lent through any of these */
 	const int *nodes;   /* only pools on these */
 	unsigned n_nodes;   /* 0: on any */
 	struct extent *extents;
 	unsigned max, n;
-	uint64_t wanted; /* still */
-	uint64_t most;   /* of an extent; a multiple of align */
+	uint64_t wanted; /* bytes not allocated yet */
+	uint64_t most;   /* longest extent; a multiple of align */
 };
 
-static bool serves(const struct request *request, const struct pool *pool)
+static bool request_allows(const struct request *request, const struct pool *pool)
 {
 	bool on_node = request->n_nodes == 0;
 
 	for (unsigned i = 0; i < request->n_nodes; i++)
 		on_node |= request->nodes[i] == pool->memory.node;
-	return on_node && !pool->unsettled && (pool->endpoints & request->endpoints);
+	return on_node && !pool->needs_zeroing &&
+	       (pool->endpoints & request->endpoints);
 }
 
-static void add(struct request *request, struct pool *pool, const struct block *block)
+static void request_add(struct request *request, struct pool *pool,
+			const struct block *block)
 {
 	request->extents[request->n++] =
 		(struct extent){ pool, block->offset, block->bytes };
 	request->wanted -= block->bytes;
 }
 
-static void undo(struct request *request)
+static void request_undo(struct request *request)
 {
 	while (request->n > 0) {
 		const struct extent *extent = &request->extents[--request->n];
 		struct extents *extents = &extent->pool->extents;
 
 		request->wanted += extent->bytes;
-		/* nobody has had it, so it is clean */
+		/* the extent was not used, so it is clean */
 		extents_free(extents, extents_find(extents, extent->offset));
 	}
 }
 
-/* From one pool as one extent. */
+/* Allocate one extent from one pool. */
 static int alloc_from(struct request *request, struct pool *pool)
 {
 	uint64_t page = pool->memory.page_bytes;
 	struct block *block = NULL;
 	int err = -ENOSPC;
 
-	/* a translation of the NIC then covers no other lease */
+	/* at a page, so that no translation entry of the NIC covers another lease too */
 	if (request->wanted >= page && page > request->align)
 		err = extents_alloc(&pool->extents, request->wanted, page, &block);
 	if (err == -ENOSPC)
 		err = extents_alloc(&pool->extents, request->wanted, request->align,
 				    &block);
 	if (!err)
-		add(request, pool, block);
+		request_add(request, pool, block);
 	return err;
 }
 
-/* As one extent: from the pool that has most free, which spreads leases over nodes and devices;
- * from another if that one is too fragmented. */
+/* Allocate one extent: from the pool with most free memory, which spreads leases over nodes and
+ * devices; from another one if that is too fragmented. */
 static int alloc_single(struct request *request)
 {
 	struct pools *pools = request->pools;
@@ -79,18 +81,18 @@ static int alloc_single(struct request *request)
 	int err = -ENOSPC;
 
 	for (unsigned i = 0; i < pools->n_pools; i++)
-		if (serves(request, &pools->pool[i]) &&
+		if (request_allows(request, &pools->pool[i]) &&
 		    (!most || pools->pool[i].extents.free > most->extents.free))
 			most = &pools->pool[i];
 	if (most)
 		err = alloc_from(request, most);
 	for (unsigned i = 0; i < pools->n_pools && err == -ENOSPC; i++)
-		if (&pools->pool[i] != most && serves(request, &pools->pool[i]))
+		if (&pools->pool[i] != most && request_allows(request, &pools->pool[i]))
 			err = alloc_from(request, &pools->pool[i]);
 	return err;
 }
 
-/* As much as the largest free block has. */
+/* Allocate as much as possible from the largest free block. */
 static int alloc_most(struct request *request)
 {
 	struct pools *pools = request->pools;
@@ -101,9 +103,10 @@ static int alloc_most(struct request *request)
 
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		struct pool *pool = &pools->pool[i];
-		uint64_t bytes = serves(request, pool) ? extents_largest(&pool->extents,
-									 request->align)
-						       : 0;
+		uint64_t bytes =
+			request_allows(request, pool)
+				? extents_largest(&pool->extents, request->align)
+				: 0;
 
 		if (bytes > best_bytes) {
 			best = pool;
@@ -115,11 +118,11 @@ static int alloc_most(struct request *request)
 	err = extents_alloc_most(&best->extents, request->wanted, request->align,
 				 &block);
 	if (!err)
-		add(request, best, block);
+		request_add(request, best, block);
 	return err;
 }
 
-/* As several: the largest there are, then what just holds the rest. */
+/* Allocate several extents: the largest blocks, then one that just holds the rest. */
 static int alloc_several(struct request *request)
 {
 	int err = 0;
@@ -130,11 +133,11 @@ static int alloc_several(struct request *request)
 			err = alloc_most(request);
 	}
 	if (err)
-		undo(request);
+		request_undo(request);
 	return err;
 }
 
-/* The nodes that have clean memory for it. */
+/* The nodes with clean memory for the request. */
 static unsigned nodes_serving(const struct request *request, int *nodes)
 {
 	const struct pools *pools = request->pools;
@@ -143,7 +146,7 @@ static unsigned nodes_serving(const struct request *request, int *nodes)
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		const struct pool *pool = &pools->pool[i];
 
-		if (!serves(request, pool) || pool->extents.free == 0)
+		if (!request_allows(request, pool) || pool->extents.free == 0)
 			continue;
 		for (k = 0; k < n && nodes[k] != pool->memory.node; k++)
 			;
@@ -153,7 +156,7 @@ static unsigned nodes_serving(const struct request *request, int *nodes)
 	return n;
 }
 
-/* In stripes, each on the node whose turn it is, or where there is room. */
+/* Allocate stripes on the nodes in turn, or elsewhere if a node is full. */
 static int alloc_stripes(struct request *request, int *nodes)
 {
 	uint64_t wanted = request->wanted;
@@ -174,7 +177,7 @@ static int alloc_stripes(struct request *request, int *nodes)
 			err = alloc_single(request);
 	}
 	if (err) {
-		undo(request);
+		request_undo(request);
 		request->wanted = wanted;
 	}
 	return err;
@@ -192,8 +195,8 @@ static int alloc_interleaved(struct request *request)
 	return err;
 }
 
-/* Cut extents that are too long, at a page of the pool if that can be. */
-static int cut(struct request *request)
+/* Cut extents that are too long, at a page of the pool if possible. */
+static int request_cut(struct request *request)
 {
 	for (unsigned i = 0; i < request->n; i++) {
 		struct extent *extent = &request->extents[i];
@@ -225,15 +228,14 @@ static int alloc_and_cut(struct request *request, int (*alloc)(struct request *r
 	int err = alloc(request);
 
 	if (!err) {
-		err = cut(request);
+		err = request_cut(request);
 		if (err)
-			undo(request);
+			request_undo(request);
 	}
 	return err;
 }
 
-/* In stripes, if asked for; on the preferred nodes in one piece, then in several; then
- * anywhere. */
+/* In stripes, if asked for; on the preferred nodes in one piece, then in several; then anywhere. */
 static int alloc_any(struct request *request, const struct pool_request *wish)
 {
 	int err = -ENOSPC;
@@ -250,7 +252,7 @@ static int alloc_any(struct request *request, const struct pool_request *wish)
 	return err;
 }
 
-/* ---- would it do once all is clean? ---- */
+/* ---- is it possible once all is clean? ---- */
 
 struct runs {
 	uint64_t align, most;
@@ -259,7 +261,7 @@ struct runs {
 	uint64_t sum;
 };
 
-static void runs_add_piece(struct runs *runs, uint64_t bytes)
+static void runs_add_part(struct runs *runs, uint64_t bytes)
 {
 	unsigned i;
 
@@ -282,12 +284,12 @@ static void runs_add(void *ctx, uint64_t offset, uint64_t bytes)
 
 	for (unsigned i = 0; skip < bytes && i < runs->max; i++) {
 		piece = bytes - skip < runs->most ? bytes - skip : runs->most;
-		runs_add_piece(runs, piece);
+		runs_add_part(runs, piece);
 		skip += piece;
 	}
 }
 
-/* Only asked when a request cannot be served, so it may take its time. */
+/* Slow, and called only when a request cannot be served. */
 static bool fits_when_clean(const struct request *request)
 {
 	struct runs runs = { .align = request->align,
@@ -314,10 +316,9 @@ static bool fits_when_clean(const struct request *request)
 	return runs.sum >= request->wanted;
 }
 
-static int pools_full(const struct pools *pools, const struct pool_request *wish,
-		      unsigned max)
+static int set_full_error(const struct pools *pools, const struct pool_request *wish,
+			  unsigned max)
 {
-	char wanted[32], clean_text[32], largest_text[32], total_text[32];
 	unsigned endpoints = wish->endpoints ? wish->endpoints : UINT_MAX;
 	uint64_t bytes = wish->bytes, clean = 0, largest = 0, total = 0;
 
@@ -339,32 +340,25 @@ static int pools_full(const struct pools *pools, const struct pool_request *wish
 			"no pool is lent through an RDMA device that this session "
 			"uses ([pool NAME] devices): use others, or TCP");
 	if (bytes > total)
-		return err_set(
-			-ENOSPC,
-			"no room for %s: the pools have %s in all; ask for less",
-			units_format_bytes(bytes, wanted, sizeof(wanted)),
-			units_format_bytes(total, total_text, sizeof(total_text)));
+		return err_set(-ENOSPC,
+			       "no room for %s: the pools have %s in all; ask for less",
+			       UNITS_BYTES(bytes), UNITS_BYTES(total));
 	return err_set(-ENOSPC,
 		       "no room for %s: %s are free, the largest piece is %s, a lease "
 		       "takes at "
 		       "most %u pieces here; ask for less or have leases freed",
-		       units_format_bytes(bytes, wanted, sizeof(wanted)),
-		       units_format_bytes(clean, clean_text, sizeof(clean_text)),
-		       units_format_bytes(largest, largest_text, sizeof(largest_text)),
+		       UNITS_BYTES(bytes), UNITS_BYTES(clean), UNITS_BYTES(largest),
 		       max);
 }
 
-/* -ENOSPC, however much is free. */
-static int pools_too_long(const struct request *request)
+/* Returns -ENOSPC: no free memory would do. */
+static int set_too_long_error(const struct request *request)
 {
-	char wanted[32], most[32];
-
 	return err_set(
 		-ENOSPC,
 		"no room for %s: an RDMA device here registers %s at once, and a lease "
 		"takes at most %u pieces; ask for less",
-		units_format_bytes(request->wanted, wanted, sizeof(wanted)),
-		units_format_bytes(request->most, most, sizeof(most)), request->max);
+		UNITS_BYTES(request->wanted), UNITS_BYTES(request->most), request->max);
 }
 
 int pools_alloc(struct pools *pools, const struct pool_request *wish,
@@ -382,13 +376,13 @@ int pools_alloc(struct pools *pools, const struct pool_request *wish,
 	int err;
 
 	if (bytes > UINT64_MAX - grain || max == 0)
-		return pools_full(pools, wish, max);
+		return set_full_error(pools, wish, max);
 	request.most = pools->extent_max / request.align * request.align;
-	/* an extent that is too long for a device even so is refused by the device */
+	/* a device may still refuse such an extent */
 	if (!request.most)
 		request.most = request.align;
 	if ((request.wanted - 1) / request.most >= max)
-		return pools_too_long(&request);
+		return set_too_long_error(&request);
 	err = alloc_any(&request, wish);
 	if (!err)
 		*ret_n = request.n;
@@ -397,6 +391,6 @@ int pools_alloc(struct pools *pools, const struct pool_request *wish,
 	else if (fits_when_clean(&request))
 		err = err_set(-EAGAIN, "memory freed is still being zeroed");
 	else
-		err = pools_full(pools, wish, max);
+		err = set_full_error(pools, wish, max);
 	return err;
 }

@@ -11,11 +11,14 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
+#include "rmemd/pool/memory.h"
 #include "rmemd/pool/pages.h"
 
 #define WHERE_BYTES 32
+#define WHOLE 100 /* per cent */
 
 /* "on node 1" or "on this host" */
+#define WHERE(node) where(node, (char[WHERE_BYTES]){ 0 })
 static const char *where(int node, char buf[WHERE_BYTES])
 {
 	if (node < 0)
@@ -31,7 +34,7 @@ int capacity_huge_short(const struct memory *memory, int node)
 {
 	uint64_t wanted = memory->bytes / memory->page_bytes, others;
 	const char *name = pool_pages_name(memory->pages);
-	char path[256], place[WHERE_BYTES];
+	char path[256];
 	struct host_huge huge;
 
 	if (host_huge_pages(memory->page_bytes, node, &huge))
@@ -41,7 +44,7 @@ int capacity_huge_short(const struct memory *memory, int node)
 		-ENOMEM,
 		"%" PRIu64 " page%s of %s wanted %s, %" PRIu64
 		" free there: echo %" PRIu64 " > %s%s",
-		wanted, wanted == 1 ? "" : "s", name, where(node, place), huge.free,
+		wanted, wanted == 1 ? "" : "s", name, WHERE(node), huge.free,
 		others + wanted,
 		host_huge_path(memory->page_bytes, node, path, sizeof(path)),
 		memory->pages == POOL_PAGES_1G
@@ -64,7 +67,7 @@ static int thp_check_mount(dev_t device)
 	char path[HOST_MOUNT_BYTES];
 	bool allowed;
 
-	/* a kernel that does not tell is asked by populating */
+	/* if unknown, populating shows whether there are huge pages */
 	if (host_mount_thp(device, &allowed, path) || allowed)
 		return 0;
 	return err_set(
@@ -83,7 +86,8 @@ static int thp_check(const struct memory *memory)
 	if (host_shmem_thp(&allowed, word, sizeof(word)))
 		return err_set(-ENOMEM, "this kernel has no transparent huge pages for "
 					"shared memory");
-	/* of files in a directory the mount decides, unless it is overruled; a memfd is in none */
+	/* for files in a directory the mount decides, unless the kernel overrules it; a memfd is
+	 * in none */
 	if (memory->fd >= 0 && strcmp(word, "deny") != 0 &&
 	    strcmp(word, "force") != 0 && fstat(memory->fd, &st) == 0 &&
 	    st.st_nlink > 0)
@@ -98,35 +102,39 @@ static int thp_check(const struct memory *memory)
 	return 0;
 }
 
-/* A size mistyped must not make the kernel kill whatever else runs here. */
-static int room_short(const struct memory *memory, int node, uint64_t available)
-{
-	char wanted[32], there[32], place[WHERE_BYTES];
-
-	return err_set(-ENOMEM, "%s wanted, %s available %s: make the pool smaller",
-		       units_format_bytes(memory->bytes, wanted, sizeof(wanted)),
-		       units_format_bytes(available, there, sizeof(there)),
-		       where(node, place));
-}
-
-static int room_check(const struct memory *memory, int node)
+uint64_t capacity_available(void)
 {
 	uint64_t available;
 
-	/* a kernel that does not tell must be believed when populating */
-	if (host_available(node, &available) || memory->bytes <= available)
-		return 0;
-	return room_short(memory, node, available);
+	/* where the kernel tells no number, populating shows whether there is enough */
+	return host_available(-1, &available) ? UINT64_MAX : available;
 }
 
-/* MPOL_BIND or not, the host must have it too, and for all who are at it now. */
-static int room_claim(const struct memory *memory, _Atomic(uint64_t) *room)
+/* A mistyped size must not make the kernel kill other processes. */
+static int space_short(const struct memory *memory, int node, uint64_t available)
+{
+	return err_set(-ENOMEM, "%s wanted, %s available %s: make the pool smaller",
+		       UNITS_BYTES(memory->bytes), UNITS_BYTES(available), WHERE(node));
+}
+
+static int space_check(const struct memory *memory, int node)
+{
+	uint64_t available;
+
+	/* if unknown, populating shows whether there is enough */
+	if (host_available(node, &available) || memory->bytes <= available)
+		return 0;
+	return space_short(memory, node, available);
+}
+
+/* Whatever its node, the memory must fit on the host, together with pools being opened now. */
+static int space_claim(const struct memory *memory, _Atomic(uint64_t) *room)
 {
 	uint64_t left = atomic_load(room);
 
 	do {
 		if (memory->bytes > left)
-			return room_short(memory, -1, left);
+			return space_short(memory, -1, left);
 	} while (!atomic_compare_exchange_weak(room, &left, left - memory->bytes));
 	return 0;
 }
@@ -139,38 +147,185 @@ int capacity_claim(const struct memory *memory, int node, _Atomic(uint64_t) *roo
 		return huge_check(memory, node);
 	err = memory->pages == POOL_PAGES_THP ? thp_check(memory) : 0;
 	if (!err)
-		err = room_check(memory, host_has_nodes() ? node : -1);
-	return err ? err : room_claim(memory, room);
+		err = space_check(memory, host_has_nodes() ? node : -1);
+	return err ? err : space_claim(memory, room);
 }
 
 int capacity_check_file(const struct memory *memory)
 {
-	char wanted[32], there[32];
 	struct statfs fs;
 
 	if (fstatfs(memory->fd, &fs))
 		return err_errno(-errno, "the pool's file");
-	/* in blocks, as one without a limit tells all that can be counted, or none at all */
+	/* in blocks, as a file system without a limit reports the maximum, or no blocks at all */
 	if (fs.f_blocks == 0 || fs.f_bavail >= memory->bytes / (uint64_t)fs.f_bsize)
 		return 0;
 	return err_set(
 		-ENOMEM,
 		"%s wanted, %s free on the file system that its file is on: mount it "
 		"with a larger size, or make the pool smaller",
-		units_format_bytes(memory->bytes, wanted, sizeof(wanted)),
-		units_format_bytes(fs.f_bavail * (uint64_t)fs.f_bsize, there,
-				   sizeof(there)));
+		UNITS_BYTES(memory->bytes),
+		UNITS_BYTES(fs.f_bavail * (uint64_t)fs.f_bsize));
 }
 
-/* ---- how much is it? ---- */
+/* ---- shares ---- */
 
-/* The share is less than can be lent: how much must be free for it? */
+/* The percentage that pools without a share divide. */
+static const unsigned divided[CAPACITY_KINDS] = {
+	[CAPACITY_1G] = 100, [CAPACITY_2M] = 100, [CAPACITY_MEMORY] = 50
+};
+
+static const char *const kind_names[CAPACITY_KINDS] = {
+	[CAPACITY_1G] = "free pages of 1G",
+	[CAPACITY_2M] = "free pages of 2M",
+	[CAPACITY_MEMORY] = "free memory",
+};
+
+enum capacity_kind capacity_kind(enum pool_pages pages)
+{
+	switch (pages) {
+	case POOL_PAGES_1G:
+		return CAPACITY_1G;
+	case POOL_PAGES_2M:
+		return CAPACITY_2M;
+	case POOL_PAGES_AUTO:
+	case POOL_PAGES_THP:
+	case POOL_PAGES_BASE:
+		break;
+	}
+	return CAPACITY_MEMORY;
+}
+
+/* Whether it may get memory of that kind.  A kept pool has its memory already, which is not counted
+ * as free. */
+static bool may_claim(const struct pool_params *pool, enum capacity_kind kind)
+{
+	return pool->bytes == POOL_BYTES_AUTO && !pool->kept &&
+	       (pool->pages == POOL_PAGES_AUTO || capacity_kind(pool->pages) == kind);
+}
+
+/* The sum of the shares of a kind of the first n pools that are on a node, and how many have
+ * none. */
+static unsigned shares_sum(const struct pool_params *pools, size_t n, int node,
+			   enum capacity_kind kind, unsigned *ret_n_without)
+{
+	unsigned sum = 0, n_without = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (pools[i].node != node || !may_claim(&pools[i], kind))
+			continue;
+		sum += pools[i].share;
+		n_without += pools[i].share == POOL_SHARE_AUTO;
+	}
+	*ret_n_without = n_without;
+	return sum;
+}
+
+struct share capacity_share(const struct pool_params *pools, size_t n, size_t i,
+			    enum capacity_kind kind)
+{
+	struct share share = { pools[i].share, WHOLE };
+	unsigned n_without, sum;
+
+	if (pools[i].share != POOL_SHARE_AUTO || !may_claim(&pools[i], kind))
+		return share;
+	sum = shares_sum(pools, n, pools[i].node, kind, &n_without);
+	share.parts = sum < divided[kind] ? divided[kind] - sum : 0;
+	share.whole = WHOLE * n_without;
+	return share;
+}
+
+uint64_t capacity_share_bytes(struct share share, uint64_t free, uint64_t page_bytes)
+{
+	uint64_t pages = free / page_bytes;
+
+	/* quotient and rest, as the product may overflow */
+	return (pages / share.whole * share.parts +
+		pages % share.whole * share.parts / share.whole) *
+	       page_bytes;
+}
+
+void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS])
+{
+	const uint64_t page_bytes[] = {
+		[CAPACITY_1G] = pages_bytes(POOL_PAGES_1G),
+		[CAPACITY_2M] = pages_bytes(POOL_PAGES_2M),
+	};
+	uint64_t on_host, on_node;
+	struct host_huge huge;
+
+	for (unsigned kind = 0; kind < CAPACITY_MEMORY; kind++)
+		ret_bytes[kind] = host_huge_pages(page_bytes[kind], node, &huge)
+					  ? 0
+					  : huge.free * page_bytes[kind];
+	if (host_available(-1, &on_host))
+		on_host = 0;
+	if (host_available(host_has_nodes() ? node : -1, &on_node))
+		on_node = on_host;
+	ret_bytes[CAPACITY_MEMORY] = on_node < on_host ? on_node : on_host;
+}
+
+static const char *node_name(int node, char *buf, size_t buf_bytes)
+{
+	if (node == POOL_NODE_ANY)
+		(void)snprintf(buf, buf_bytes, "any node");
+	else
+		(void)snprintf(buf, buf_bytes, "node %d", node);
+	return buf;
+}
+
+static int kind_check(const struct pool_params *pools, size_t n, size_t i,
+		      enum capacity_kind kind)
+{
+	const struct pool_params *pool = &pools[i];
+	unsigned n_without, sum;
+	char name[32];
+
+	if (!may_claim(pool, kind))
+		return 0;
+	sum = shares_sum(pools, i + 1, pool->node, kind, &n_without);
+	if (pool->share != POOL_SHARE_AUTO && sum > WHOLE)
+		return err_set(-EINVAL,
+			       "pool '%s': the shares of the pools of %s come to %u%% "
+			       "of its %s",
+			       pool->name, node_name(pool->node, name, sizeof(name)),
+			       sum, kind_names[kind]);
+	sum = shares_sum(pools, n, pool->node, kind, &n_without);
+	/* with page_size = auto the pool may find another kind */
+	if (pool->share == POOL_SHARE_AUTO && pool->pages != POOL_PAGES_AUTO &&
+	    sum >= divided[kind])
+		return err_set(-EINVAL,
+			       "pool '%s': without a share it has what the others of "
+			       "%s, with %u%%, leave of %u%% of its %s: nothing",
+			       pool->name, node_name(pool->node, name, sizeof(name)),
+			       sum, divided[kind], kind_names[kind]);
+	return 0;
+}
+
+int capacity_check_shares(const struct pool_params *pools, size_t n, size_t *ret_i)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (unsigned kind = 0; kind < CAPACITY_KINDS; kind++) {
+			int err = kind_check(pools, n, i, kind);
+
+			if (err) {
+				*ret_i = i;
+				return err;
+			}
+		}
+	}
+	return 0;
+}
+
+/* ---- how much does a pool get? ---- */
+
+/* The share is less than can be lent: tell how much must be free. */
 static int share_short(const struct share *share, uint64_t free, enum pool_pages pages,
 		       int node)
 {
 	uint64_t page = pages_bytes(pages), n = free / page, percent, wanted;
 	const char *name = pool_pages_name(pages);
-	char path[256], place[WHERE_BYTES], there[32];
+	char path[256];
 	struct host_huge huge;
 
 	if (!share->parts)
@@ -183,15 +338,14 @@ static int share_short(const struct share *share, uint64_t free, enum pool_pages
 			       "its share is %" PRIu64
 			       "%% of %s that are available %s, less "
 			       "than %s: give it more, or other pools less",
-			       percent, units_format_bytes(free, there, sizeof(there)),
-			       where(node, place),
+			       percent, UNITS_BYTES(free), WHERE(node),
 			       pages == POOL_PAGES_THP ? "2 MiB" : "1 MiB");
 	if (host_huge_pages(page, node, &huge))
 		return err_set(-ENOMEM, "this CPU or kernel has no pages of %s", name);
 	return err_set(-ENOMEM,
 		       "its share is %" PRIu64 "%% of %" PRIu64
 		       " page%s of %s free %s, less than one: echo %" PRIu64 " > %s",
-		       percent, n, n == 1 ? "" : "s", name, where(node, place),
+		       percent, n, n == 1 ? "" : "s", name, WHERE(node),
 		       wanted + huge.total -
 			       (huge.total > huge.free ? huge.free : huge.total),
 		       host_huge_path(page, node, path, sizeof(path)));
@@ -201,16 +355,16 @@ int capacity_pool_bytes(const struct pool_params *params,
 			const struct memory_work *work, enum pool_pages pages,
 			uint64_t *ret_bytes)
 {
-	uint64_t page = pages_bytes(pages), bytes, now[AUTO_SIZE_KINDS];
-	enum auto_size_kind kind = auto_size_kind(pages);
+	uint64_t page = pages_bytes(pages), bytes, now[CAPACITY_KINDS];
+	enum capacity_kind kind = capacity_kind(pages);
 
 	if (params->bytes != POOL_BYTES_AUTO) {
 		*ret_bytes = (params->bytes + page - 1) / page * page;
 		return 0;
 	}
-	bytes = auto_size_bytes(work->share[kind], work->free[kind], page);
-	/* others than pools may have taken some meanwhile */
-	auto_size_free(params->node, now);
+	bytes = capacity_share_bytes(work->share[kind], work->free[kind], page);
+	/* other processes may have used some of the memory meanwhile */
+	capacity_free(params->node, now);
 	if (bytes > now[kind])
 		bytes = now[kind] / page * page;
 	if (bytes < page || bytes < POOL_BYTES_MIN)

@@ -1,24 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether there is enough of what a pool's memory is made of, and how much a pool gets; for
- * pool/ alone.  Threads: [any].  Errors: 0, or as said with a text that names cause and
- * remedy. */
+/* The memory that this host has for pools, and the part that each pool gets.
+ *
+ * Pools of `size = auto` divide the free memory of their node, or of the host for node `any`, after
+ * pools of a fixed size and kept pools have their memory.  A share in per cent is a part of all
+ * free memory.  Pools without a share divide the rest equally: all of the huge pages, which were
+ * reserved for use, but half of other memory, so that the system has room.
+ *
+ * Threads: [any].  Errors: 0, or as listed with a text that names cause and remedy. */
 #ifndef RMEMD_POOL_CAPACITY_H
 #define RMEMD_POOL_CAPACITY_H
 
-#include "rmemd/pool/memory.h"
+#include "rmemd/pool/pools.h"
 
-/* The bytes that it is to have in such pages, not POOL_PAGES_AUTO: as configured, or its share.
- *   -ENOMEM  the share is less than can be lent */
+struct memory;
+struct memory_work;
+
+/* Kinds of memory, counted separately. */
+enum capacity_kind { CAPACITY_1G, CAPACITY_2M, CAPACITY_MEMORY, CAPACITY_KINDS };
+
+/* `parts` of `whole`, which is > 0. */
+struct share {
+	uint64_t parts, whole;
+};
+
+/* The kind of these pages; not for POOL_PAGES_AUTO, which tries several kinds. */
+enum capacity_kind capacity_kind(enum pool_pages pages);
+/* Free memory on a node or, for POOL_NODE_ANY, on this host; 0: unknown. */
+void capacity_free(int node, uint64_t ret_bytes[CAPACITY_KINDS]);
+
+/* The share of pools[i] in a kind; 0 parts if the other pools take all of it. */
+struct share capacity_share(const struct pool_params *pools, size_t n, size_t i,
+			    enum capacity_kind kind);
+/* The share of `free` bytes, in whole pages. */
+uint64_t capacity_share_bytes(struct share share, uint64_t free, uint64_t page_bytes);
+/* -EINVAL with text: the shares exceed 100%; pools[*ret_i] is the first one too many. */
+int capacity_check_shares(const struct pool_params *pools, size_t n, size_t *ret_i);
+
+/* The size of a pool in these pages (not POOL_PAGES_AUTO): as configured, or by its share.
+ *   -ENOMEM  the share is below the minimum */
 int capacity_pool_bytes(const struct pool_params *params,
 			const struct memory_work *work, enum pool_pages pages,
 			uint64_t *ret_bytes);
 
-/* -ENOMEM: there is less than memory->bytes.  What is claimed of the room is the memory's until
- * it is given up. */
+/* The available memory of the host, without huge pages. */
+uint64_t capacity_available(void);
+/* Claim memory->bytes of the room; a caller that fails later returns them.  -ENOMEM: there is
+ * less. */
 int capacity_claim(const struct memory *memory, int node, _Atomic(uint64_t) *room);
-/* -ENOMEM, always: of huge pages there are too few. */
+/* -ENOMEM, always: there are too few huge pages. */
 int capacity_huge_short(const struct memory *memory, int node);
-/* A file system may have a limit of its own: -ENOMEM, or why it does not tell. */
+/* Check the limit of the file's file system.  -ENOMEM: exceeded; or the error of asking for it. */
 int capacity_check_file(const struct memory *memory);
 
 #endif

@@ -7,11 +7,11 @@
 
 #include "base/random.h"
 
-/* How many blocks that are too small once aligned are passed over before a size is asked
- * for that is sure to do. */
+/* The number of blocks that are too small once aligned and are skipped, before a size is looked up
+ * that is large enough for any alignment. */
 #define ALIGN_TRIES 16
-/* How many blocks are looked at when none is sure to do: a fragmented pool must not let
- * one request hold up all others. */
+/* The number of blocks examined when there is no block of that size: in a fragmented pool one
+ * request must not delay all others. */
 #define ALIGN_TRIES_MAX 1024
 
 /* ---- the treap of free blocks, ordered by (bytes, offset) ---- */
@@ -115,12 +115,6 @@ static struct block *treap_below(struct block *root, uint64_t bytes, uint64_t of
 
 /* ---- blocks ---- */
 
-/* What shapes the treap: from a random start, so that nobody can ask for a slow one. */
-static uint64_t priority_next(struct extents *extents)
-{
-	return map_hash_u64(extents->priorities++);
-}
-
 static struct block *block_new(struct extents *extents, uint64_t offset, uint64_t bytes)
 {
 	struct block *block = calloc(1, sizeof(*block));
@@ -130,7 +124,8 @@ static struct block *block_new(struct extents *extents, uint64_t offset, uint64_
 	block->extents = extents;
 	block->offset = offset;
 	block->bytes = bytes;
-	block->priority = priority_next(extents);
+	/* from a random start, so that no client can make the treap degenerate */
+	block->priority = map_hash_u64(extents->priorities++);
 	list_init(&block->order);
 	list_init(&block->job.link);
 	return block;
@@ -151,8 +146,8 @@ static uint64_t *state_bytes(struct extents *extents, enum block_state state)
 	return &extents->dirty;
 }
 
-static void block_turn(struct extents *extents, struct block *block,
-		       enum block_state to)
+static void block_set_state(struct extents *extents, struct block *block,
+			    enum block_state to)
 {
 	*state_bytes(extents, block->state) -= block->bytes;
 	block->state = to;
@@ -167,8 +162,7 @@ static uint64_t block_usable(const struct block *block, uint64_t align)
 	return skip < block->bytes ? block->bytes - skip : 0;
 }
 
-/* Lend `bytes` of a free block behind its first `skip`; what is left before and behind stays
- * free. */
+/* Lend `bytes` of a free block behind its first `skip`; the rest on both sides stays free. */
 static int block_cut(struct extents *extents, struct block *block, uint64_t skip,
 		     uint64_t bytes, struct block **ret_block)
 {
@@ -215,7 +209,7 @@ err_before:
 	return err;
 }
 
-/* From its first aligned offset on. */
+/* Lend `bytes` of a free block from its first aligned offset on. */
 static int block_carve(struct extents *extents, struct block *block, uint64_t bytes,
 		       uint64_t align, struct block **ret_block)
 {
@@ -255,37 +249,39 @@ int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain)
 
 void extents_destroy(struct extents *extents)
 {
-	list_for_each_safe(node, &extents->order)
-		free(container_of(node, struct block, order));
+	list_for_each_entry_safe(struct block, block, &extents->order, order)
+		free(block);
 	list_init(&extents->order);
 	map_destroy(&extents->lent_by_offset);
 	free(extents->spare);
 	extents->spare = NULL;
 }
 
+/* The smallest free block that holds `bytes` once aligned, after `tries` larger ones than the
+ * smallest that is long enough; NULL: there is none among these. */
+static struct block *block_fitting(const struct extents *extents, uint64_t bytes,
+				   uint64_t align, unsigned tries)
+{
+	struct block *block = treap_at_least(extents->free_by_size, bytes, 0);
+
+	while (block && block_usable(block, align) < bytes)
+		block = tries-- ? treap_at_least(extents->free_by_size, block->bytes,
+						 block->offset + 1)
+				: NULL;
+	return block;
+}
+
 int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
 		  struct block **ret_block)
 {
-	struct block *block = treap_at_least(extents->free_by_size, bytes, 0);
-	struct block *sure;
-	unsigned tries = 0;
+	struct block *block = block_fitting(extents, bytes, align, ALIGN_TRIES);
 
-	while (block && block_usable(block, align) < bytes && tries++ < ALIGN_TRIES)
-		block = treap_at_least(extents->free_by_size, block->bytes,
-				       block->offset + 1);
-	if (block && block_usable(block, align) < bytes) {
-		/* any block this large holds them at whatever offset it begins */
-		sure = treap_at_least(extents->free_by_size,
-				      bytes + (align - extents->grain), 0);
-		if (sure)
-			block = sure;
-		while (block && block_usable(block, align) < bytes)
-			block = tries++ == ALIGN_TRIES_MAX
-					? NULL
-					: treap_at_least(extents->free_by_size,
-							 block->bytes,
-							 block->offset + 1);
-	}
+	/* a block of this size holds them at whatever offset it begins */
+	if (!block)
+		block = treap_at_least(extents->free_by_size,
+				       bytes + (align - extents->grain), 0);
+	if (!block)
+		block = block_fitting(extents, bytes, align, ALIGN_TRIES_MAX);
 	if (!block)
 		return -ENOSPC;
 	return block_carve(extents, block, bytes, align, ret_block);
@@ -372,14 +368,14 @@ struct block *extents_find(const struct extents *extents, uint64_t offset)
 	return node ? container_of(node, struct block, lent) : NULL;
 }
 
-void extents_soil(struct extents *extents, struct block *block)
+void extents_mark_dirty(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT);
 	map_remove(&extents->lent_by_offset, &block->lent);
-	block_turn(extents, block, BLOCK_DIRTY);
+	block_set_state(extents, block, BLOCK_DIRTY);
 }
 
-/* Cut what reaches over the end: only one block does, and none once that is cut. */
+/* Split off the part behind the end: only one block crosses it, until it is split. */
 static void block_cut_end(struct extents *extents, struct block *block)
 {
 	struct block *tail = extents->spare;
@@ -391,10 +387,10 @@ static void block_cut_end(struct extents *extents, struct block *block)
 	tail->state = block->state;
 	block->bytes -= tail->bytes;
 	list_append(block->order.next, &tail->order);
-	block_turn(extents, tail, BLOCK_CLOSED);
+	block_set_state(extents, tail, BLOCK_CLOSED);
 }
 
-/* A block that has just become free takes its place among the free ones. */
+/* Merge a block that has just become free with free neighbours, and add it to the treap. */
 static void block_join(struct extents *extents, struct block *block)
 {
 	struct block *before = free_neighbour(extents, block->order.prev);
@@ -422,12 +418,12 @@ void extents_free(struct extents *extents, struct block *block)
 	if (block->state == BLOCK_LENT)
 		map_remove(&extents->lent_by_offset, &block->lent);
 	if (block->offset >= extents->end) {
-		block_turn(extents, block, BLOCK_CLOSED);
+		block_set_state(extents, block, BLOCK_CLOSED);
 		return;
 	}
 	if (block->offset + block->bytes > extents->end)
 		block_cut_end(extents, block);
-	block_turn(extents, block, BLOCK_FREE);
+	block_set_state(extents, block, BLOCK_FREE);
 	block_join(extents, block);
 }
 
@@ -440,7 +436,7 @@ static struct block *block_last(const struct extents *extents)
 	return last == &extents->order ? NULL : container_of(last, struct block, order);
 }
 
-static int spare_get(struct extents *extents)
+int extents_grow_reserve(struct extents *extents)
 {
 	if (!extents->spare)
 		extents->spare = block_new(extents, 0, 0);
@@ -455,20 +451,18 @@ static void spare_drop(struct extents *extents)
 
 int extents_close(struct extents *extents, uint64_t end)
 {
-	int err = spare_get(extents);
+	int err = extents_grow_reserve(extents);
 
 	assert(extents->end == extents->bytes && end > 0 && end < extents->bytes);
 	if (err)
 		return err;
 	extents->end = end;
-	list_for_each_safe(node, &extents->order) {
-		struct block *block = container_of(node, struct block, order);
-
+	list_for_each_entry_safe(struct block, block, &extents->order, order) {
 		if (block->state != BLOCK_FREE || block->offset + block->bytes <= end)
 			continue;
 		treap_remove(&extents->free_by_size, block);
 		if (block->offset >= end) {
-			block_turn(extents, block, BLOCK_CLOSED);
+			block_set_state(extents, block, BLOCK_CLOSED);
 		} else {
 			block_cut_end(extents, block);
 			treap_insert(&extents->free_by_size, block);
@@ -481,11 +475,11 @@ void extents_drop(struct extents *extents, struct block *block)
 {
 	assert(block->state == BLOCK_LENT && block->offset >= extents->end);
 	map_remove(&extents->lent_by_offset, &block->lent);
-	block_turn(extents, block, BLOCK_CLOSED);
+	block_set_state(extents, block, BLOCK_CLOSED);
 	block->unclean = true;
 }
 
-bool extents_cleared(const struct extents *extents)
+bool extents_end_is_free(const struct extents *extents)
 {
 	return extents->closed == extents->bytes - extents->end;
 }
@@ -494,7 +488,7 @@ void extents_cut(struct extents *extents)
 {
 	struct block *last;
 
-	assert(extents_cleared(extents));
+	assert(extents_end_is_free(extents));
 	while ((last = block_last(extents)) && last->offset >= extents->end) {
 		list_remove(&last->order);
 		free(last);
@@ -505,28 +499,22 @@ void extents_cut(struct extents *extents)
 }
 
 void extents_reopen(struct extents *extents,
-		    void (*soiled)(void *ctx, struct block *block), void *ctx)
+		    void (*dirtied)(void *ctx, struct block *block), void *ctx)
 {
 	extents->end = extents->bytes;
 	spare_drop(extents);
-	/* in their order: what a block joins stands before it */
-	list_for_each_safe(node, &extents->order) {
-		struct block *block = container_of(node, struct block, order);
-
+	/* in the order of offsets: a block joins one that was visited before it */
+	list_for_each_entry_safe(struct block, block, &extents->order, order) {
 		if (block->state != BLOCK_CLOSED)
 			continue;
-		block_turn(extents, block, block->unclean ? BLOCK_DIRTY : BLOCK_FREE);
+		block_set_state(extents, block,
+				block->unclean ? BLOCK_DIRTY : BLOCK_FREE);
 		if (block->unclean)
-			soiled(ctx, block);
+			dirtied(ctx, block);
 		else
 			block_join(extents, block);
 		block->unclean = false;
 	}
-}
-
-int extents_grow_reserve(struct extents *extents)
-{
-	return spare_get(extents);
 }
 
 void extents_grow(struct extents *extents, uint64_t bytes)
@@ -557,8 +545,7 @@ void extents_each_run(const struct extents *extents,
 {
 	uint64_t offset = 0, bytes = 0;
 
-	list_for_each(node, &extents->order) {
-		const struct block *block = container_of(node, struct block, order);
+	list_for_each_entry(const struct block, block, &extents->order, order) {
 		uint64_t left;
 
 		if (block->offset >= extents->end)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which bytes of one range are free, lent or being cleaned.  Best fit with coalescing,
- * O(log n): every byte belongs to one block; blocks are linked in the order of their
- * offsets, free ones stand in a treap ordered by size, lent ones in a hash map.
- * Giving back takes no memory, so it cannot fail.
+/* Allocator of one range of bytes, which are free, lent or dirty.  Best fit with coalescing,
+ * O(log n): every byte belongs to one block; blocks are linked in the order of their offsets, free
+ * blocks are in a treap ordered by size, lent blocks in a hash map.  Freeing needs no memory, so it
+ * cannot fail.
  *
- * The range can become longer, and it can lose its end: that is closed first, so that
- * nothing of it is lent any more, and cut off when all that was lent of it is back.
+ * The range can be extended.  To shorten it, close its end, where nothing is lent from then on, and
+ * cut it off when all blocks there are free.
  * Not thread-safe. */
 #ifndef RMEMD_POOL_EXTENTS_H
 #define RMEMD_POOL_EXTENTS_H
@@ -17,17 +17,16 @@
 #include "base/map.h"
 #include "rmemd/pool/scrubber.h"
 
-/* CLOSED: it lies in the end that is closed, and nobody has it. */
+/* CLOSED: not lent, in the closed end. */
 enum block_state { BLOCK_FREE, BLOCK_LENT, BLOCK_DIRTY, BLOCK_CLOSED };
 
 struct extents;
 
-/* Owned by its extents.  What cleans a dirty block keeps its state in `job`, so that this
- * takes no memory. */
+/* Owned by its extents.  `job` lets a dirty block be cleaned without allocating memory. */
 struct block {
 	uint64_t offset, bytes;
 	enum block_state state;
-	bool unclean;      /* closed without having been cleaned */
+	bool unclean;      /* CLOSED: not cleaned */
 	struct list order; /* neighbours by offset */
 	struct scrub_job job;
 	struct extents *extents;
@@ -38,77 +37,74 @@ struct block {
 
 struct extents {
 	uint64_t bytes; /* of the range */
-	uint64_t end;   /* from here on it is closed; `bytes`: nothing is */
+	uint64_t end;   /* the closed end begins here; `bytes`: nothing is closed */
 	uint64_t grain; /* offsets and sizes are multiples of it */
 	uint64_t free, lent, dirty, closed;
 	struct list order;
 	struct map lent_by_offset;
 	struct block *free_by_size;
-	struct block *spare; /* for what must not fail; may be NULL */
-	uint64_t priorities; /* the next one is made of it */
+	struct block *spare; /* for functions that must not fail; may be NULL */
+	uint64_t priorities; /* seed of the next priority */
 };
 
 /* One free range.  grain: power of two that divides bytes.  -ENOMEM. */
 int extents_init(struct extents *extents, uint64_t bytes, uint64_t grain);
 void extents_destroy(struct extents *extents);
 
-/* Take `bytes` (a multiple of the grain, > 0) at a multiple of `align` (a power of two, at
+/* Lend `bytes` (a multiple of the grain, > 0) at a multiple of `align` (a power of two, at
  * least the grain) from the smallest free block that holds them.
  *   -ENOSPC, -ENOMEM  without text */
 int extents_alloc(struct extents *extents, uint64_t bytes, uint64_t align,
 		  struct block **ret_block);
-/* Take as much as one free block has, `bytes` at most: from the largest. */
+/* Lend `bytes`, or all of the largest free block if it has less. */
 int extents_alloc_most(struct extents *extents, uint64_t bytes, uint64_t align,
 		       struct block **ret_block);
 
-/* Take a certain range, both multiples of the grain.  To be called before anything else, and
- * with rising offsets.
- *   -EINVAL  it is not behind all others, or not inside
+/* Lend a given range, both multiples of the grain.  Call it before any other function, with
+ * rising offsets.
+ *   -EINVAL  the range is not behind all claimed ranges, or not inside
  *   -ENOMEM */
 int extents_claim(struct extents *extents, uint64_t offset, uint64_t bytes,
 		  struct block **ret_block);
 
-/* Cut a lent block: it keeps `bytes` (a multiple of the grain, > 0, fewer than it has), the
- * rest is a lent block of its own.  -ENOMEM. */
+/* Split a lent block: it keeps `bytes` (a multiple of the grain, > 0, less than its size); the rest
+ * becomes another lent block.  -ENOMEM. */
 int extents_split(struct extents *extents, struct block *block, uint64_t bytes,
 		  struct block **ret_rest);
 
 /* The lent block that begins at `offset`, or NULL. */
 struct block *extents_find(const struct extents *extents, uint64_t offset);
 
-/* A lent block is given back and must be cleaned; then it is free again.  A lent block
- * that nobody has written to may be freed at once. */
-void extents_soil(struct extents *extents, struct block *block);
+/* Mark a lent block as dirty; the caller frees it once it is clean.  A lent block that was not
+ * written to may be freed at once. */
+void extents_mark_dirty(struct extents *extents, struct block *block);
 void extents_free(struct extents *extents, struct block *block);
 
-/* What extents_alloc_most() could take. */
+/* The most that extents_alloc_most() can lend. */
 uint64_t extents_largest(const struct extents *extents, uint64_t align);
 
-/* Call back for every run of neighbouring blocks that are free or dirty, in order, as far as
- * they are not closed.  O(n). */
+/* Call run() for every run of neighbouring blocks that are free or dirty, up to the closed end, in
+ * order.  O(n). */
 void extents_each_run(const struct extents *extents,
 		      void (*run)(void *ctx, uint64_t offset, uint64_t bytes),
 		      void *ctx);
 
-/* Close what lies behind `end` (a multiple of the grain, > 0, less than bytes): what is free
- * there, and what comes back later, is not lent.  Nothing is closed yet.  -ENOMEM */
+/* Close the end from `end` on (a multiple of the grain, > 0, less than bytes): free blocks there
+ * are not lent.  No end may be closed yet.  -ENOMEM */
 int extents_close(struct extents *extents, uint64_t end);
-/* A lent block that lies in what is closed is given back: as it goes with it, nobody needs it
- * clean. */
+/* Give back a lent block in the closed end; it is not cleaned, as it will be cut off. */
 void extents_drop(struct extents *extents, struct block *block);
-/* All that is closed is back. */
-bool extents_cleared(const struct extents *extents);
-/* Without what is closed, which is back. */
+/* Whether no block in the closed end is lent or dirty. */
+bool extents_end_is_free(const struct extents *extents);
+/* Cut off the closed end, after extents_end_is_free(). */
 void extents_cut(struct extents *extents);
-/* Nothing is closed any more.  What was not cleaned is dirty now: soiled() is told of each such
- * block, and cleans it. */
+/* Open the closed end.  Its uncleaned blocks become dirty; dirtied() is called for each of them. */
 void extents_reopen(struct extents *extents,
-		    void (*soiled)(void *ctx, struct block *block), void *ctx);
+		    void (*dirtied)(void *ctx, struct block *block), void *ctx);
 
-/* Have what extents_grow() needs.  -ENOMEM */
+/* Reserve the memory for extents_grow().  -ENOMEM */
 int extents_grow_reserve(struct extents *extents);
-/* Add clean bytes behind the end, up to `bytes` in all; nothing is closed, and what it needs is
- * reserved. */
+/* Extend the range to `bytes` with clean bytes, after extents_grow_reserve(); no end is closed. */
 void extents_grow(struct extents *extents, uint64_t bytes);
 
 #endif

@@ -91,56 +91,53 @@ unsigned host_cpus(int node)
 	return n;
 }
 
-void host_look(void)
+void host_probe(void)
 {
 	for (int node = 0; host_has_nodes() && node <= numa_max_node(); node++)
 		if (host_node_exists(node))
 			(void)host_cpus(node);
 }
 
-static void huge_directory(uint64_t page_bytes, int node, char *buf, size_t buf_bytes)
+/* A file about huge pages of this size. */
+static void huge_path(uint64_t page_bytes, int node, const char *file, char *buf,
+		      size_t buf_bytes)
 {
 	char at[64] = "/sys/kernel/mm";
 
 	if (node >= 0)
 		(void)snprintf(at, sizeof(at), "/sys/devices/system/node/node%d", node);
-	(void)snprintf(buf, buf_bytes, "%s/hugepages/hugepages-%" PRIu64 "kB", at,
-		       page_bytes >> 10);
+	(void)snprintf(buf, buf_bytes, "%s/hugepages/hugepages-%" PRIu64 "kB/%s", at,
+		       page_bytes >> 10, file);
+}
+
+static int huge_read(uint64_t page_bytes, int node, const char *file,
+		     uint64_t *ret_value)
+{
+	char path[PATH_BYTES];
+
+	huge_path(page_bytes, node, file, path, sizeof(path));
+	return number_read(path, ret_value);
 }
 
 const char *host_huge_path(uint64_t page_bytes, int node, char *buf, size_t buf_bytes)
 {
-	char directory[PATH_BYTES - 32];
-
-	huge_directory(page_bytes, node, directory, sizeof(directory));
-	(void)snprintf(buf, buf_bytes, "%s/nr_hugepages", directory);
+	huge_path(page_bytes, node, "nr_hugepages", buf, buf_bytes);
 	return buf;
 }
 
 int host_huge_pages(uint64_t page_bytes, int node, struct host_huge *ret_huge)
 {
-	char directory[PATH_BYTES - 32], path[PATH_BYTES];
 	uint64_t reserved = 0, overcommit = 0;
 	struct host_huge huge = { 0 };
-	int err;
 
-	huge_directory(page_bytes, node, directory, sizeof(directory));
-	(void)snprintf(path, sizeof(path), "%s/nr_hugepages", directory);
-	err = number_read(path, &huge.total);
-	if (err)
+	if (huge_read(page_bytes, node, "nr_hugepages", &huge.total) ||
+	    huge_read(page_bytes, node, "free_hugepages", &huge.free))
 		return -ENOENT;
-	(void)snprintf(path, sizeof(path), "%s/free_hugepages", directory);
-	err = number_read(path, &huge.free);
-	if (err)
-		return -ENOENT;
-
-	/* these two are counted for the host alone, and older kernels may lack them */
-	huge_directory(page_bytes, -1, directory, sizeof(directory));
-	(void)snprintf(path, sizeof(path), "%s/resv_hugepages", directory);
-	if (node < 0 && number_read(path, &reserved) == 0)
+	/* reserved and overcommitted pages are counted for the host alone, or not at all */
+	if (node < 0 && huge_read(page_bytes, -1, "resv_hugepages", &reserved) == 0)
 		huge.free -= reserved < huge.free ? reserved : huge.free;
-	(void)snprintf(path, sizeof(path), "%s/nr_overcommit_hugepages", directory);
-	huge.overcommit = number_read(path, &overcommit) == 0 && overcommit > 0;
+	(void)huge_read(page_bytes, -1, "nr_overcommit_hugepages", &overcommit);
+	huge.overcommit = overcommit > 0;
 	*ret_huge = huge;
 	return 0;
 }
@@ -162,7 +159,7 @@ static bool meminfo_field(const char *line, const char *field, uint64_t *ret_byt
 
 int host_available(int node, uint64_t *ret_bytes)
 {
-	/* of a node the kernel gives no estimate: what is free and what can be dropped */
+	/* the kernel has an estimate for the host alone; on a node add free and droppable memory */
 	static const char *const of_node[] = { "MemFree", "Active(file)",
 					       "Inactive(file)", "SReclaimable", NULL };
 	static const char *const of_host[] = { "MemAvailable", NULL };

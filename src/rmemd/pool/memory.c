@@ -6,22 +6,378 @@
 #include <inttypes.h>
 #include <linux/magic.h>
 #include <linux/memfd.h>
+#include <numa.h>
+#include <numaif.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/thread.h"
 #include "base/units.h"
 #include "rmemd/pool/host.h"
-#include "rmemd/pool/mapping.h"
 #include "rmemd/pool/pages.h"
-#include "rmemd/pool/capacity.h"
 
-#define PAGE_1G (UINT64_C(1) << 30)
-#define PAGE_2M (UINT64_C(1) << 21)
+#define NODE_SAMPLES 64
+#define SLICE_BYTES (UINT64_C(64) << 20)
+#define THREADS_MAX 16
+
+/* ---- address space ---- */
+
+/* Map address space without memory.  Returns it, or MAP_FAILED. */
+static void *space_map(void *addr, uint64_t bytes, int flags)
+{
+	return mmap(addr, bytes, PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+}
+
+/* With a limit, the rest of the process needs what is left of it. */
+static bool space_limited(void)
+{
+	struct rlimit rlimit;
+
+	return getrlimit(RLIMIT_AS, &rlimit) == 0 && rlimit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Reserve as much of what is wanted as is available, at a multiple of the page size, which mmap()
+ * ensures for hugetlb files alone. */
+static int space_reserve(struct memory *memory, uint64_t wanted)
+{
+	uint64_t page = memory->page_bytes, least = memory->bytes, skip;
+	uint64_t slack = page > (uint64_t)sysconf(_SC_PAGESIZE) ? page : 0;
+	uint64_t bytes = space_limited() ? least : wanted / page * page;
+	char *area;
+
+	for (;; bytes = bytes / 2 / page * page) {
+		if (bytes < least)
+			bytes = least;
+		area = space_map(NULL, bytes + slack, 0);
+		if (area != MAP_FAILED)
+			break;
+		if (bytes == least)
+			return err_errno(-errno, "address space for the pool");
+	}
+	skip = slack ? -(uint64_t)(uintptr_t)area & (slack - 1) : 0;
+	if (skip)
+		(void)munmap(area, skip);
+	area += skip;
+	if (slack > skip)
+		(void)munmap(area + bytes, slack - skip);
+	memory->addr = area;
+	memory->reserved = bytes;
+	return 0;
+}
+
+/* Extend the reserved address space to `bytes`. */
+static int space_extend(struct memory *memory, uint64_t bytes)
+{
+	uint64_t more = bytes - memory->reserved;
+	char *end = memory->addr + memory->reserved, *got;
+
+	if (bytes <= memory->reserved)
+		return 0;
+	got = space_map(end, more, MAP_FIXED_NOREPLACE);
+	if (got == end) {
+		memory->reserved = bytes;
+		return 0;
+	}
+	/* a kernel without MAP_FIXED_NOREPLACE takes the address for a hint */
+	if (got != MAP_FAILED)
+		(void)munmap(got, more);
+	return err_set(-ENOMEM,
+		       "there is address space for %s alone where the pool is, which "
+		       "must not move: restart rmemd",
+		       UNITS_BYTES(memory->reserved));
+}
+
+/* Mapping a range of a hugetlb file for the first time reserves its pages, which stays so.  This
+ * must not be done in the pool's space: a mapping that fails for lack of pages leaves a hole
+ * there, which another thread may fill. */
+static int file_reserve(const struct memory *memory, uint64_t from, uint64_t to)
+{
+	void *trial = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   memory->fd, (off_t)from);
+
+	if (trial == MAP_FAILED)
+		return err_errno(-errno, "mapping the pool");
+	(void)munmap(trial, to - from);
+	return 0;
+}
+
+/* Map this range of the file into the reserved address space. */
+static int memory_map(struct memory *memory, uint64_t from, uint64_t to)
+{
+	int err = pages_hugetlb(memory->pages) ? file_reserve(memory, from, to) : 0;
+
+	if (err)
+		return err;
+	if (mmap(memory->addr + from, to - from, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED, memory->fd, (off_t)from) == MAP_FAILED) {
+		err = err_errno(-errno, "mapping the pool");
+		/* another mapping may be there now */
+		memory->reserved = from;
+	}
+	return err;
+}
+
+static int bind_refused(int err, int node)
+{
+	if (err != -EPERM && err != -ENOSYS)
+		return err_errno(err, "binding to node %d", node);
+	return err_errno(err,
+			 "mbind to node %d is refused to this process: allow it in its "
+			 "sandbox or container (CAP_SYS_NICE), or take node = any",
+			 node);
+}
+
+static int memory_bind(const struct memory *memory, int node)
+{
+	struct bitmask *mask;
+	int err = 0;
+
+	if (node < 0 || !host_has_nodes())
+		return 0;
+	mask = numa_allocate_nodemask();
+	if (!mask)
+		return err_errno(-ENOMEM, "binding to node %d", node);
+	numa_bitmask_setbit(mask, (unsigned)node);
+	if (mbind(memory->addr, memory->bytes, MPOL_BIND, mask->maskp, mask->size + 1,
+		  0))
+		err = bind_refused(-errno, node);
+	numa_free_nodemask(mask);
+	return err;
+}
+
+static int memory_lock(const struct memory *memory)
+{
+	struct rlimit rlimit = { .rlim_cur = RLIM_INFINITY };
+
+	/* ONFAULT, as pages are populated later, in parallel; a limit shows now */
+	if (mlock2(memory->addr, memory->bytes, MLOCK_ONFAULT) == 0)
+		return 0;
+	/* valgrind knows only mlock(), and libc returns EINVAL then */
+	if ((errno == ENOSYS || errno == EINVAL) &&
+	    mlock(memory->addr, memory->bytes) == 0)
+		return 0;
+	if (errno != ENOMEM && errno != EPERM && errno != EAGAIN)
+		return err_errno(-errno, "mlock");
+	(void)getrlimit(RLIMIT_MEMLOCK, &rlimit);
+	return err_set(
+		-ENOMEM,
+		"RLIMIT_MEMLOCK is %s, too little to pin %s: LimitMEMLOCK=infinity in "
+		"the service, or ulimit -l unlimited",
+		rlimit.rlim_cur == RLIM_INFINITY ? "unlimited"
+						 : UNITS_BYTES(rlimit.rlim_cur),
+		UNITS_BYTES(memory->bytes));
+}
+
+/* Bind and pin what is mapped, before it has pages. */
+static int memory_prepare(const struct memory *memory, int node)
+{
+	int err = memory_bind(memory, node);
+
+	if (err)
+		return err;
+	/* a memfd counts as anonymous memory, which core dumps hold */
+	if (madvise(memory->addr, memory->bytes, MADV_DONTDUMP))
+		return err_errno(-errno, "keeping the pool out of core dumps");
+	if (memory->pages == POOL_PAGES_THP &&
+	    madvise(memory->addr, memory->bytes, MADV_HUGEPAGE))
+		return err_errno(-errno, "asking for transparent huge pages");
+	/* hugetlb pages are never swapped */
+	return pages_hugetlb(memory->pages) ? 0 : memory_lock(memory);
+}
+
+/* Populating by several threads on the node of the memory, as one thread takes minutes for a
+ * terabyte. */
+struct prefault {
+	const struct memory *memory;
+	struct memory_work *work;
+	int node; /* -1: run anywhere */
+	uint64_t slice_bytes;
+	_Atomic uint64_t next; /* offset of the next slice */
+	atomic_int err;        /* the first */
+};
+
+/* Write a byte of each page, without changing it; only where a missing page cannot cause SIGBUS. */
+static void touch(char *addr, uint64_t bytes)
+{
+	uint64_t step = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	for (uint64_t i = 0; i < bytes; i += step)
+		(void)__atomic_fetch_or(&addr[i], 0, __ATOMIC_RELAXED);
+}
+
+static int slice_populate(const struct memory *memory, uint64_t offset, uint64_t bytes)
+{
+	char *addr = memory->addr + offset;
+	int err;
+
+	do {
+		err = madvise(addr, bytes, MADV_POPULATE_WRITE) ? -errno : 0;
+	} while (err == -EINTR || err == -EAGAIN);
+	if (err != -EINVAL)
+		return err;
+	/* the kernel does not know MADV_POPULATE_WRITE */
+	if (pages_hugetlb(memory->pages))
+		return -EOPNOTSUPP;
+	touch(addr, bytes);
+	return 0;
+}
+
+static void *prefault_run(void *ctx)
+{
+	struct prefault *prefault = ctx;
+	const struct memory *memory = prefault->memory;
+
+	/* other CPUs would only be slower, so a failure does no harm */
+	if (prefault->node >= 0)
+		(void)numa_run_on_node(prefault->node);
+	while (!atomic_load(&prefault->err)) {
+		uint64_t bytes = prefault->slice_bytes;
+		uint64_t offset = atomic_fetch_add(&prefault->next, bytes);
+		int err = -ECANCELED, none = 0;
+
+		if (offset >= memory->bytes)
+			break;
+		if (bytes > memory->bytes - offset)
+			bytes = memory->bytes - offset;
+		if (!atomic_load(prefault->work->stop))
+			err = slice_populate(memory, offset, bytes);
+		if (err)
+			(void)atomic_compare_exchange_strong(&prefault->err, &none,
+							     err);
+		else
+			(void)atomic_fetch_add(&prefault->work->done, bytes);
+	}
+	return NULL;
+}
+
+/* Errors are without text:
+ *   -EFAULT      a node has no huge page left
+ *   -ENOMEM      no memory
+ *   -EOPNOTSUPP  huge pages on a kernel without MADV_POPULATE_WRITE (before 5.14)
+ *   -ECANCELED   told to stop */
+static int prefault(const struct memory *memory, int node, struct memory_work *work)
+{
+	struct prefault prefault = {
+		.memory = memory,
+		.work = work,
+		.node = host_has_nodes() ? node : -1,
+		.slice_bytes = memory->page_bytes > SLICE_BYTES ? memory->page_bytes
+								: SLICE_BYTES,
+	};
+	uint64_t slices =
+		(memory->bytes + prefault.slice_bytes - 1) / prefault.slice_bytes;
+	pthread_t threads[THREADS_MAX];
+	unsigned wanted = host_cpus(node), n = 0;
+	int err = 0;
+
+	if (wanted > THREADS_MAX)
+		wanted = THREADS_MAX;
+	if (wanted > slices)
+		wanted = (unsigned)slices;
+	while (n < wanted && !err) {
+		err = thread_start("rmemd-prefault", prefault_run, &prefault,
+				   &threads[n]);
+		n += !err;
+	}
+	/* one thread is enough */
+	if (n > 0)
+		err = 0;
+	while (n > 0)
+		(void)pthread_join(threads[--n], NULL);
+	return err ? err : atomic_load(&prefault.err);
+}
+
+/* -ECANCELED: told to stop */
+static int memory_populate(const struct memory *memory, int node,
+			   struct memory_work *work)
+{
+	int err = prefault(memory, node, work);
+
+	switch (err) {
+	case 0:
+		return 0;
+	case -ECANCELED:
+		return err_set(err, "told to stop");
+	case -EFAULT:
+	case -ENOMEM:
+		return err_set(-ENOMEM,
+			       "the kernel ran out of memory while populating");
+	case -EOPNOTSUPP:
+		return err_set(err, "huge pages need Linux 5.14 or later");
+	default:
+		return err_errno(err, "populating the pool");
+	}
+}
+
+int memory_node(const struct memory *memory)
+{
+	uint64_t n_pages = memory->bytes / memory->page_bytes;
+	unsigned n = n_pages < NODE_SAMPLES ? (unsigned)n_pages : NODE_SAMPLES;
+	void *pages[NODE_SAMPLES];
+	int status[NODE_SAMPLES], node;
+
+	if (!host_has_nodes())
+		return 0;
+	for (unsigned i = 0; i < n; i++) {
+		pages[i] = memory->addr + n_pages * i / n * memory->page_bytes;
+		/* the kernel knows no node of a page that was not touched */
+		(void)*(volatile char *)pages[i];
+	}
+	if (move_pages(0, n, pages, NULL, status, 0))
+		return -1;
+	node = status[0];
+	for (unsigned i = 1; i < n; i++)
+		if (status[i] != node)
+			return -1;
+	return node < 0 ? -1 : node;
+}
+
+/* The bytes of the mapping that are in transparent huge pages, from smaps; 0 when unknown. */
+static uint64_t thp_bytes(const struct memory *memory)
+{
+	uint64_t first = (uint64_t)(uintptr_t)memory->addr, begin, end, kib, sum = 0;
+	FILE *file = fopen("/proc/self/smaps", "re");
+	bool inside = false;
+	char line[512];
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		/* growth may have made several mappings */
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &begin, &end) == 2)
+			inside = begin >= first && begin < first + memory->reserved;
+		else if (inside && sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
+			sum += kib << 10;
+	}
+	(void)fclose(file);
+	return sum;
+}
+
+/* Transparent huge pages are the kernel's choice: the note tells how much is in such pages, where
+ * that is not all.
+ *   -ENOMEM  none is */
+static int thp_report(uint64_t huge, uint64_t bytes, struct memory_work *work)
+{
+	if (huge == 0)
+		return err_set(-ENOMEM,
+			       "the kernel gave no transparent huge page: memory "
+			       "may be too fragmented");
+	if (huge < bytes)
+		(void)snprintf(work->note, sizeof(work->note),
+			       "%s of %s are in huge pages", UNITS_BYTES(huge),
+			       UNITS_BYTES(bytes));
+	return 0;
+}
+
+/* ---- the file ---- */
 
 static int file_make(struct memory *memory, const char *name)
 {
@@ -40,11 +396,10 @@ static int file_make(struct memory *memory, const char *name)
 	return 0;
 }
 
-/* Whether the file system that the file is in has the pages asked for. */
+/* Whether the file system of the file has the pages asked for. */
 static int file_check(const struct memory *memory)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	char has[32], wanted[32];
 	struct statfs fs;
 	bool hugetlb;
 
@@ -61,16 +416,15 @@ static int file_check(const struct memory *memory)
 	    (!hugetlb || page == memory->page_bytes))
 		return 0;
 	return err_set(-ENOMEM, "the pool's file is in pages of %s, not of %s (%s)",
-		       units_format_bytes(page, has, sizeof(has)),
-		       units_format_bytes(memory->page_bytes, wanted, sizeof(wanted)),
+		       UNITS_BYTES(page), UNITS_BYTES(memory->page_bytes),
 		       pool_pages_name(memory->pages));
 }
 
-/* It cannot be had after all: what was claimed of the host is there for others. */
-static int memory_give_up(struct memory *memory, int node, struct memory_work *work,
+/* Close after a failure, and return what was claimed of the room. */
+static int memory_abandon(struct memory *memory, int node, struct memory_work *work,
 			  int err)
 {
-	/* another kind of pages begins with nothing */
+	/* the next attempt, with another kind of pages, begins with an empty file */
 	if (!memory->kept && ftruncate(memory->fd, 0))
 		err = err_errno(-errno, "emptying the pool's file");
 	memory_close(memory);
@@ -79,19 +433,19 @@ static int memory_give_up(struct memory *memory, int node, struct memory_work *w
 				   .pages = memory->pages,
 				   .page_bytes = memory->page_bytes,
 				   .kept = memory->kept };
-	atomic_store(&work->watch.done, 0);
+	atomic_store(&work->done, 0);
 	if (memory->kept)
 		return err;
 	if (!pages_hugetlb(memory->pages))
 		(void)atomic_fetch_add(work->room, memory->bytes);
 	else if (err == -ENOMEM)
-		/* how many there are is seen when those it got are free again */
+		/* counted now, as the pages that the pool got are free again */
 		err = capacity_huge_short(memory, node);
 	return err;
 }
 
-/* One that is given; what is in it stays. */
-static int file_take(struct memory *memory, int file, uint64_t bytes_kept)
+/* Use a file of the caller, and keep its content. */
+static int file_adopt(struct memory *memory, int file, uint64_t bytes_kept)
 {
 	struct stat st;
 	int err;
@@ -107,7 +461,7 @@ static int file_take(struct memory *memory, int file, uint64_t bytes_kept)
 		memory->bytes = bytes_kept;
 	if (!memory->bytes || memory->bytes % memory->page_bytes)
 		return err_set(-EINVAL, "the pool's file is not in whole pages");
-	/* the process ended while it made it longer, or shorter */
+	/* the last process ended while it resized the file */
 	if (memory->bytes < (uint64_t)st.st_size &&
 	    ftruncate(memory->fd, (off_t)memory->bytes))
 		return err_errno(-errno, "the end of the pool's file");
@@ -118,8 +472,9 @@ static int file_take(struct memory *memory, int file, uint64_t bytes_kept)
 static int file_get(struct memory *memory, const struct pool_params *params,
 		    struct memory_work *work)
 {
-	int err = params->file > 0 ? file_take(memory, params->file, params->bytes_kept)
-				   : 0;
+	int err = params->file > 0
+			  ? file_adopt(memory, params->file, params->bytes_kept)
+			  : 0;
 
 	if (err || memory->kept)
 		return err;
@@ -136,13 +491,12 @@ static int file_get(struct memory *memory, const struct pool_params *params,
 	if (!err && ftruncate(memory->fd, (off_t)memory->bytes))
 		err = err_errno(-errno, "a file of %" PRIu64 " bytes", memory->bytes);
 	if (err)
-		err = memory_give_up(memory, params->node, work, err);
+		err = memory_abandon(memory, params->node, work, err);
 	return err;
 }
 
 static int memory_try(const struct pool_params *params, enum pool_pages pages,
-		      struct memory_work *work, struct memory *ret_memory, char *note,
-		      size_t note_bytes)
+		      struct memory_work *work, struct memory *ret_memory)
 {
 	struct memory memory = { .fd = -1,
 				 .pages = pages,
@@ -160,11 +514,11 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 		err = memory_map(&memory, 0, memory.bytes);
 	if (!err)
 		err = memory_prepare(&memory, params->node);
-	/* memory that was there before has its pages: clients that wait for it wait no longer */
+	/* a kept file has its pages already, and clients wait for it */
 	if (!err && !memory.kept)
-		err = memory_populate(&memory, params->node, &work->watch);
+		err = memory_populate(&memory, params->node, work);
 	if (!err && !memory.kept && pages == POOL_PAGES_THP)
-		err = thp_settle(thp_bytes(&memory), memory.bytes, note, note_bytes);
+		err = thp_report(thp_bytes(&memory), memory.bytes, work);
 	if (err)
 		goto err_close;
 	memory.node = memory_node(&memory);
@@ -172,60 +526,56 @@ static int memory_try(const struct pool_params *params, enum pool_pages pages,
 	return 0;
 
 err_close:
-	return memory_give_up(&memory, params->node, work, err);
+	return memory_abandon(&memory, params->node, work, err);
 }
 
-/* From the largest pages down; the note collects why each was not to be had. */
+/* From the largest pages down; the note tells why larger ones were not possible. */
 static int memory_auto(const struct pool_params *params, struct memory_work *work,
-		       struct memory *ret_memory, char *note, size_t note_bytes)
+		       struct memory *ret_memory)
 {
 	static const enum pool_pages order[] = { POOL_PAGES_1G, POOL_PAGES_2M,
 						 POOL_PAGES_THP, POOL_PAGES_BASE };
-	char why[512] = "", own[128] = "";
+	char why[sizeof(work->note)] = "";
+	size_t used;
 	int err = -ENOMEM;
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-		size_t used = strlen(why);
-
+		used = strlen(why);
 		/* a pool that would grow much by rounding asks for smaller pages */
-		if (order[i] == POOL_PAGES_1G && params->bytes % PAGE_1G)
+		if (order[i] == POOL_PAGES_1G &&
+		    params->bytes % pages_bytes(POOL_PAGES_1G))
 			err = err_set(-ENOMEM, "the size is no multiple of it");
 		else if (order[i] != POOL_PAGES_BASE &&
-			 params->bytes != POOL_BYTES_AUTO && params->bytes < PAGE_2M)
+			 params->bytes != POOL_BYTES_AUTO &&
+			 params->bytes < pages_bytes(POOL_PAGES_2M))
 			err = err_set(-ENOMEM, "the pool is smaller");
 		else
-			err = memory_try(params, order[i], work, ret_memory, own,
-					 sizeof(own));
+			err = memory_try(params, order[i], work, ret_memory);
 		if (err != -ENOMEM)
 			break;
 		(void)snprintf(why + used, sizeof(why) - used, "%snot %s: %s",
 			       used ? "; " : "", pool_pages_name(order[i]), err_text());
 	}
-	if (!err)
-		(void)snprintf(note, note_bytes, "%s%s%s", own,
-			       *own && *why ? "; " : "", why);
+	used = strlen(work->note);
+	(void)snprintf(work->note + used, sizeof(work->note) - used, "%s%s",
+		       used && *why ? "; " : "", why);
 	return err;
 }
 
 int memory_open(const struct pool_params *params, struct memory_work *work,
-		struct memory *ret_memory, char *note, size_t note_bytes)
+		struct memory *ret_memory)
 {
 	char nodes[64];
-	int err;
 
-	note[0] = '\0';
+	work->note[0] = '\0';
 	if (params->node >= 0 && !host_node_exists(params->node))
 		return err_set(-EINVAL, "no NUMA node %d with memory here (nodes: %s)",
 			       params->node, host_nodes(nodes, sizeof(nodes)));
 	if (params->kept)
-		err = memory_try(params, params->pages_kept, work, ret_memory, note,
-				 note_bytes);
-	else if (params->pages == POOL_PAGES_AUTO)
-		err = memory_auto(params, work, ret_memory, note, note_bytes);
-	else
-		err = memory_try(params, params->pages, work, ret_memory, note,
-				 note_bytes);
-	return err;
+		return memory_try(params, params->pages_kept, work, ret_memory);
+	if (params->pages == POOL_PAGES_AUTO)
+		return memory_auto(params, work, ret_memory);
+	return memory_try(params, params->pages, work, ret_memory);
 }
 
 void memory_close(struct memory *memory)
@@ -243,43 +593,42 @@ int memory_cut(struct memory *memory, uint64_t bytes)
 	uint64_t before = memory->bytes;
 
 	memory->bytes = bytes;
-	/* first, as this lets others map and fault meanwhile: a mapping that takes the place of
-	 * pages holds up the whole process until the last of them is gone */
+	/* before mapping: replacing a mapping with pages blocks all other mappings and faults of
+	 * the process until the last page is freed, truncating does not */
 	if (ftruncate(memory->fd, (off_t)bytes))
 		return err_errno(-errno, "the end of the pool's file");
-	/* the space stays the pool's, so that it can become longer again */
+	/* reserve the space, so that the pool can grow again */
 	if (space_map(memory->addr + bytes, before - bytes, MAP_FIXED) == MAP_FAILED)
 		memory->reserved = bytes;
-	/* the rest may be on one node alone */
+	/* the remaining memory may be on a single node */
 	memory->node = memory_node(memory);
 	return 0;
 }
 
-/* What is new of it, mapped already. */
+/* Prepare and populate the added part, which is mapped already. */
 static int memory_add(const struct memory *memory, const struct memory *more, int node,
-		      struct memory_work *work, char *note, size_t note_bytes)
+		      struct memory_work *work)
 {
 	bool thp = memory->pages == POOL_PAGES_THP;
 	int err = memory_prepare(more, node);
 	uint64_t huge = thp && !err ? thp_bytes(memory) : 0;
 
 	if (!err)
-		err = memory_populate(more, node, &work->watch);
+		err = memory_populate(more, node, work);
 	if (!err && thp)
-		err = thp_settle(thp_bytes(memory) - huge, more->bytes, note,
-				 note_bytes);
+		err = thp_report(thp_bytes(memory) - huge, more->bytes, work);
 	return err;
 }
 
 int memory_grow(struct memory *memory, uint64_t bytes, int node,
-		struct memory_work *work, char *note, size_t note_bytes)
+		struct memory_work *work)
 {
 	uint64_t before = memory->bytes;
 	struct memory more = *memory;
 	char text[512];
 	int err;
 
-	note[0] = '\0';
+	work->note[0] = '\0';
 	more.addr += before;
 	more.bytes = bytes - before;
 	atomic_store(&work->bytes, more.bytes);
@@ -290,7 +639,7 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 		err = space_extend(memory, bytes);
 	if (err)
 		return err;
-	/* what a cut could not give back is not clean */
+	/* pages that an earlier cut could not give back are not clean */
 	if (ftruncate(memory->fd, (off_t)before))
 		return err_errno(-errno, "the end of the pool's file");
 	if (ftruncate(memory->fd, (off_t)bytes))
@@ -299,7 +648,7 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 	if (!err)
 		memory->bytes = bytes;
 	if (!err)
-		err = memory_add(memory, &more, node, work, note, note_bytes);
+		err = memory_add(memory, &more, node, work);
 	if (!err) {
 		memory->node = memory_node(memory);
 		return 0;
@@ -308,9 +657,9 @@ int memory_grow(struct memory *memory, uint64_t bytes, int node,
 	if (memory->bytes > before)
 		(void)memory_cut(memory, before);
 	else
-		/* what it has too much of goes at the next start */
+		/* if this fails, the next start cuts the file */
 		(void)!ftruncate(memory->fd, (off_t)before);
-	/* how many there are is seen when those it got are free again */
+	/* counted now, as the pages that the pool got are free again */
 	if (err == -ENOMEM && pages_hugetlb(memory->pages))
 		return capacity_huge_short(&more, node);
 	return err_set(err, "%s", text);

@@ -1,57 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory of one pool: a memfd, mapped once, bound to its node, populated and pinned.
- * Never in a core dump.  Behind it there is address space that nobody else gets, so that it
- * can become longer where it is.  Threads: [any]; blocks. */
+/* The memory of one pool: a file, mapped once, bound to its node, populated and pinned, and never
+ * in a core dump.  Address space behind it is reserved, so that it can grow in place.  Threads:
+ * [any]; blocks. */
 #ifndef RMEMD_POOL_MEMORY_H
 #define RMEMD_POOL_MEMORY_H
 
+#include <stdatomic.h>
+
 #include "rmemd/pool/pools.h"
-#include "rmemd/pool/prefault.h"
-#include "rmemd/pool/auto_size.h"
+#include "rmemd/pool/capacity.h"
 
 struct memory {
 	int fd;
 	char *addr;
 	uint64_t bytes;
-	uint64_t reserved; /* address space from addr on; `bytes` at least */
+	uint64_t reserved; /* address space from addr on; at least `bytes` */
 	enum pool_pages pages;
 	uint64_t page_bytes;
-	bool kept; /* its file had something in it before */
+	bool kept; /* the file held the pool already */
 	int node;  /* memory_node() when it was opened or last resized */
 };
 
-/* What several that are opened at the same time have to do with each other. */
+/* The opening or growing of a pool's memory; several may run at the same time. */
 struct memory_work {
-	struct prefault_watch watch;
-	_Atomic(uint64_t) bytes; /* that will be populated; 0: not known yet */
-	_Atomic(uint64_t) *room; /* the host has left beside huge pages; borrowed */
-	uint64_t reserve;        /* address space to have for it, if there is as much */
-	/* of POOL_BYTES_AUTO: what it has of what was free before any took its share */
-	struct share share[AUTO_SIZE_KINDS];
-	uint64_t free[AUTO_SIZE_KINDS];
+	_Atomic uint64_t done;   /* bytes populated so far; the caller begins with 0 */
+	const atomic_bool *stop; /* true: give up; borrowed */
+	_Atomic(uint64_t) bytes; /* to populate; 0: not known yet */
+	_Atomic(uint64_t) *room; /* of capacity_available(); borrowed */
+	uint64_t reserve;        /* address space to reserve, if available */
+	/* of POOL_BYTES_AUTO: its share, and the memory that was free before all shares */
+	struct share share[CAPACITY_KINDS];
+	uint64_t free[CAPACITY_KINDS];
+	/* Why `auto` did not take the largest pages, or how much is in huge pages; or "". */
+	char note[512];
 };
 
-/* The note says why `auto` took less than the best, or how far huge pages reach; "" if
- * there is nothing to say.
- *   -EINVAL  no such node
- *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK; the text says what to do
+/*   -EINVAL  no such node
+ *   -ENOMEM  not enough memory, huge pages or RLIMIT_MEMLOCK; the text has the remedy
  *   -ECANCELED  told to stop
  *   others from the kernel, with text */
 int memory_open(const struct pool_params *params, struct memory_work *work,
-		struct memory *ret_memory, char *note, size_t note_bytes);
-/* Where the kernel says the pages are, asked of a sample all over the pool; -1: on several
- * nodes, or it does not tell. */
+		struct memory *ret_memory);
+/* The node of a sample of the pages, from the kernel; -1: several nodes, or unknown. */
 int memory_node(const struct memory *memory);
 void memory_close(struct memory *memory);
 
-/* Make it longer, up to `bytes`, in whole pages of its own; what it has stays where it is, and
- * others may use it meanwhile.  A failure leaves it as it was.  Errors and note as those of
- * memory_open(), and
- *   -ENOMEM  too little address space behind it */
+/* Grow to `bytes`, in whole pages of the pool; other threads may use the present bytes meanwhile.
+ * A failure changes nothing.  Errors and note are those of memory_open(), and
+ *   -ENOMEM  too little address space is reserved */
 int memory_grow(struct memory *memory, uint64_t bytes, int node,
-		struct memory_work *work, char *note, size_t note_bytes);
-/* Give what lies behind `bytes`, in whole pages of its own, back to the kernel; nobody uses it
- * any more.  -errno with text: the kernel still has it in the file */
+		struct memory_work *work);
+/* Give the unused memory behind `bytes` (whole pages of the pool) back to the kernel.
+ * -errno with text: the file still has it */
 int memory_cut(struct memory *memory, uint64_t bytes);
 
 #endif

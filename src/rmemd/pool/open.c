@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rmemd/pool/open.h"
-
+/* Opening all pools.  Pools of different nodes are opened at the same time, by a thread for each
+ * node; pools of one node one after the other, each by all CPUs of the node; pools of any node when
+ * bound pools have their memory; pools of `size = auto` when all others have theirs. */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,45 +11,35 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/mailbox.h"
-#include "base/thread.h"
 #include "rmemd/pool/host.h"
+#include "rmemd/pool/pool.h"
 
-#define NOTE_BYTES 512
 #define TEXT_BYTES 512
 #define TELL_MS 1000
-/* Of 47 bits of addresses the pools reserve so much, that the rest has room. */
+/* Of the 47 bits of addresses the pools together reserve at most this, so that the rest of the
+ * process has room. */
 #define SPACE_BYTES (UINT64_C(1) << 46)
 
-/* One after the other: what is free is divided when pools of a fixed size have theirs. */
+/* In this order: free memory is divided when pools of a fixed size have theirs. */
 enum stage { STAGE_FIXED, STAGE_FIXED_ANY, STAGE_AUTO, STAGE_AUTO_ANY, STAGES };
 
-/* One pool.  Its node's thread has it until it is in the mailbox. */
+/* The opening of one pool.  Its node's thread owns it until it is in the mailbox. */
 struct opening {
 	struct list link;
-	const struct pool_params *params;
+	struct pool *pool;
 	enum stage stage;
 	struct memory_work work;
 	struct memory memory;
-	char note[NOTE_BYTES];
 	int err;
 	char text[TEXT_BYTES];
 };
 
-/* The pools of one node, and the thread that opens them. */
-struct crew {
-	struct openings *openings;
-	enum stage stage;
-	int node;
-	pthread_t thread;
-};
-
 struct openings {
-	const struct opening_events *events;
-	void *ctx;
-	struct opening *each;
-	struct crew *crews;
-	size_t n, n_crews;
+	struct pools *pools;
+	const struct pools_events *events;
+	struct opening *by_pool;
+	struct worker *workers; /* of the stage, one for each node */
+	unsigned n, n_workers;
 	struct mailbox done;
 	atomic_bool stop;
 	_Atomic(uint64_t) room;
@@ -55,52 +47,67 @@ struct openings {
 	char text[TEXT_BYTES];
 };
 
-/* ---- a node's thread ---- */
-
-static void opening_open(struct opening *opening)
+/* Runs on a node's thread. */
+static bool opening_run(struct worker *worker, struct list *node)
 {
-	const struct pool_params *params = opening->params;
+	struct opening *opening = container_of(node, struct opening, link);
+	const struct pool_params *params = &opening->pool->params;
 
-	opening->err = memory_open(params, &opening->work, &opening->memory,
-				   opening->note, sizeof(opening->note));
-	if (!opening->err)
-		return;
-	(void)err_prefix(opening->err, "pool '%s'", params->name);
-	(void)snprintf(opening->text, sizeof(opening->text), "%s", err_text());
-}
-
-static bool crew_has(const struct crew *crew, const struct opening *opening)
-{
-	return opening->stage == crew->stage && opening->params->node == crew->node;
-}
-
-static void *crew_run(void *ctx)
-{
-	struct crew *crew = ctx;
-	struct openings *openings = crew->openings;
-	uint64_t free[AUTO_SIZE_KINDS];
-
-	auto_size_free(crew->node, free);
-	for (size_t i = 0; i < openings->n; i++) {
-		struct opening *opening = &openings->each[i];
-
-		if (!crew_has(crew, opening))
-			continue;
-		memcpy(opening->work.free, free, sizeof(free));
-		if (atomic_load(&openings->stop))
-			opening->err = -ECANCELED;
-		else
-			opening_open(opening);
-		mailbox_post(&openings->done, &opening->link);
+	(void)worker;
+	if (atomic_load(opening->work.stop))
+		opening->err = err_set(-ECANCELED, "told to stop");
+	else
+		opening->err = memory_open(params, &opening->work, &opening->memory);
+	if (opening->err) {
+		(void)err_prefix(opening->err, "pool '%s'", params->name);
+		(void)snprintf(opening->text, sizeof(opening->text), "%s", err_text());
 	}
-	return NULL;
+	return true;
 }
 
-/* ---- the caller's ---- */
+/* ---- memory becomes a pool ---- */
+
+static int pool_scrubber(struct pools *pools, struct pool *pool)
+{
+	int err;
+
+	pool->scrubber = pools->scrubbers;
+	for (unsigned i = 0; i < pools->n_scrubbers; i++, pool->scrubber++)
+		if (pool->scrubber->worker.node == pool->memory.node)
+			return 0;
+	err = scrubber_start(pool->scrubber, pool->memory.node, &pools->done);
+	pools->n_scrubbers += !err;
+	return err;
+}
+
+/* Make a pool of the memory, and own the memory, also on failure. */
+static int pool_open(struct pools *pools, struct pool *pool,
+		     const struct memory *memory)
+{
+	int err = extents_init(&pool->extents, memory->bytes, pools->grain);
+
+	pool->memory = *memory;
+	pool->needs_zeroing = memory->kept;
+	if (err) {
+		err = err_errno(err, "bookkeeping");
+		goto err_memory;
+	}
+	err = pool_scrubber(pools, pool);
+	if (err)
+		goto err_extents;
+	pool->opened = true;
+	return 0;
+
+err_extents:
+	extents_destroy(&pool->extents);
+err_memory:
+	memory_close(&pool->memory);
+	return err_prefix(err, "pool '%s'", pool->params.name);
+}
 
 static void openings_fail(struct openings *openings, int err, const char *text)
 {
-	/* those that stop because of it are none of the cause */
+	/* later errors may be a consequence of the first */
 	if (openings->err)
 		return;
 	openings->err = err;
@@ -108,108 +115,108 @@ static void openings_fail(struct openings *openings, int err, const char *text)
 	atomic_store(&openings->stop, true);
 }
 
-static void openings_settle(struct openings *openings, struct opening *opening)
+static void opening_done(struct openings *openings, struct opening *opening)
 {
+	const struct pools_events *events = openings->events;
+	struct pools *pools = openings->pools;
+	struct pool_status status;
 	int err;
 
 	if (opening->err) {
 		openings_fail(openings, opening->err, opening->text);
-	} else if (openings->err) {
+		return;
+	}
+	if (openings->err) {
 		memory_close(&opening->memory);
-	} else {
-		err = openings->events->opened(openings->ctx,
-					       (size_t)(opening - openings->each),
-					       &opening->memory, opening->note);
-		if (err)
-			openings_fail(openings, err, err_text());
+		return;
+	}
+	err = pool_open(pools, opening->pool, &opening->memory);
+	if (err) {
+		openings_fail(openings, err, err_text());
+	} else if (events->ready) {
+		status = pools_status(pools, (unsigned)(opening - openings->by_pool));
+		events->ready(events->ctx, &status, opening->work.note);
 	}
 }
 
-static void openings_tell(const struct openings *openings)
+/* ---- the stages ---- */
+
+static void openings_report(const struct openings *openings)
 {
+	const struct pools_events *events = openings->events;
 	uint64_t done = 0, bytes = 0;
 
-	for (size_t i = 0; i < openings->n; i++) {
-		done += atomic_load(&openings->each[i].work.watch.done);
-		bytes += atomic_load(&openings->each[i].work.bytes);
+	for (unsigned i = 0; i < openings->n; i++) {
+		done += atomic_load(&openings->by_pool[i].work.done);
+		bytes += atomic_load(&openings->by_pool[i].work.bytes);
 	}
-	openings->events->populating(openings->ctx, done, bytes);
+	if (events->populating)
+		events->populating(events->ctx, done, bytes);
 }
 
-/* Until so many have been opened or have failed. */
-static void openings_await(struct openings *openings, size_t n)
+/* Until n pools have been opened or have failed. */
+static void openings_await(struct openings *openings, unsigned n)
 {
 	struct pollfd pollfd = { .fd = mailbox_fd(&openings->done), .events = POLLIN };
 	struct list done;
 
 	list_init(&done);
 	while (n > 0) {
-		/* woken without cause it only tells once more */
+		/* a spurious wakeup does no harm */
 		(void)poll(&pollfd, 1, TELL_MS);
-		mailbox_take(&openings->done, &done);
-		list_for_each_safe(node, &done) {
-			list_remove(node);
-			openings_settle(openings,
-					container_of(node, struct opening, link));
+		mailbox_receive(&openings->done, &done);
+		list_for_each_entry_safe(struct opening, opening, &done, link) {
+			list_remove(&opening->link);
+			opening_done(openings, opening);
 			n--;
 		}
-		openings_tell(openings);
+		openings_report(openings);
 	}
 }
 
-/* How many pools its thread has to open. */
-static size_t crew_pools(const struct crew *crew)
+/* The thread of a node; NULL: openings_fail() was called. */
+static struct worker *node_worker(struct openings *openings, int node)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < crew->openings->n; i++)
-		n += crew_has(crew, &crew->openings->each[i]);
-	return n;
-}
-
-/* Returns how many pools will come to the mailbox. */
-static size_t crew_start(struct openings *openings, enum stage stage, int node)
-{
-	struct crew *crew = &openings->crews[openings->n_crews];
+	struct worker *worker = openings->workers;
 	int err;
 
-	*crew = (struct crew){ .openings = openings, .stage = stage, .node = node };
-	err = thread_start("rmemd-pools", crew_run, crew, &crew->thread);
+	for (unsigned i = 0; i < openings->n_workers; i++, worker++)
+		if (worker->node == node)
+			return worker;
+	err = worker_start(worker, "rmemd-pools", node, opening_run, &openings->done);
 	if (err) {
 		openings_fail(openings, err, err_text());
-		return 0;
+		return NULL;
 	}
-	openings->n_crews++;
-	return crew_pools(crew);
+	openings->n_workers++;
+	return worker;
 }
 
-static bool node_has_crew(const struct openings *openings, int node)
+static void stage_run(struct openings *openings, enum stage stage)
 {
-	for (size_t i = 0; i < openings->n_crews; i++)
-		if (openings->crews[i].node == node)
-			return true;
-	return false;
-}
+	unsigned n = 0;
 
-static void openings_stage(struct openings *openings, enum stage stage)
-{
-	uint64_t available;
-	size_t n = 0;
+	atomic_store(&openings->room, capacity_available());
+	/* before any pool of the stage takes its share */
+	for (unsigned i = 0; i < openings->n; i++)
+		if (openings->by_pool[i].stage == stage)
+			capacity_free(openings->by_pool[i].pool->params.node,
+				      openings->by_pool[i].work.free);
+	for (unsigned i = 0; i < openings->n && !openings->err; i++) {
+		struct opening *opening = &openings->by_pool[i];
+		struct worker *worker;
 
-	/* a kernel that does not tell must be believed when populating */
-	if (host_available(-1, &available))
-		available = UINT64_MAX;
-	atomic_store(&openings->room, available);
-	openings->n_crews = 0;
-	for (size_t i = 0; i < openings->n && !openings->err; i++) {
-		int node = openings->each[i].params->node;
-
-		if (openings->each[i].stage == stage && !node_has_crew(openings, node))
-			n += crew_start(openings, stage, node);
+		if (opening->stage != stage)
+			continue;
+		worker = node_worker(openings, opening->pool->params.node);
+		if (worker) {
+			worker_post(worker, &opening->link);
+			n++;
+		}
 	}
 	openings_await(openings, n);
-	for (size_t i = 0; i < openings->n_crews; i++)
-		(void)pthread_join(openings->crews[i].thread, NULL);
+	while (openings->n_workers > 0)
+		worker_stop(&openings->workers[--openings->n_workers]);
 }
 
 static enum stage stage_of(const struct pool_params *params)
@@ -221,59 +228,101 @@ static enum stage stage_of(const struct pool_params *params)
 	return any ? STAGE_FIXED_ANY : STAGE_FIXED;
 }
 
-/* No pool becomes larger than the host. */
-static uint64_t space_share(const struct openings *openings)
+/* The address space for each pool: none becomes larger than the host. */
+static uint64_t space_share(unsigned n_pools)
 {
 	uint64_t host =
 		(uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t each = SPACE_BYTES / openings->n;
+	uint64_t each = SPACE_BYTES / n_pools;
 
 	return host < each ? host : each;
 }
 
 static void openings_begin(struct openings *openings, const struct pool_params *params)
 {
-	host_look();
-	for (size_t i = 0; i < openings->n; i++) {
-		struct opening *opening = &openings->each[i];
+	host_probe();
+	for (unsigned i = 0; i < openings->n; i++) {
+		struct opening *opening = &openings->by_pool[i];
 
 		list_init(&opening->link);
-		opening->params = &params[i];
+		opening->pool = &openings->pools->pool[i];
 		opening->stage = stage_of(&params[i]);
-		opening->work.watch.stop = &openings->stop;
+		opening->work.stop = &openings->stop;
 		opening->work.room = &openings->room;
-		opening->work.reserve = space_share(openings);
+		opening->work.reserve = space_share(openings->n);
 		atomic_store(&opening->work.bytes, params[i].bytes);
-		for (unsigned kind = 0; kind < AUTO_SIZE_KINDS; kind++)
+		for (unsigned kind = 0; kind < CAPACITY_KINDS; kind++)
 			opening->work.share[kind] =
-				auto_size_share(params, openings->n, i, kind);
+				capacity_share(params, openings->n, i, kind);
 	}
-	openings_tell(openings);
+	openings_report(openings);
 }
 
-int open_run(const struct pool_params *params, size_t n_params,
-	     const struct opening_events *events, void *ctx)
+/* When one fails the others stop; pools_close() undoes what was opened. */
+static int openings_run(struct pools *pools, const struct pool_params *params,
+			const struct pools_events *events)
 {
-	struct openings openings = { .events = events, .ctx = ctx, .n = n_params };
+	static const struct pools_events no_events;
+	struct openings openings = { .pools = pools,
+				     .events = events ? events : &no_events,
+				     .n = pools->n_pools };
 	int err = mailbox_init(&openings.done);
 
 	if (err)
 		return err;
-	openings.each = calloc(n_params, sizeof(*openings.each));
-	openings.crews = calloc(n_params, sizeof(*openings.crews));
-	if (!openings.each || !openings.crews) {
+	openings.by_pool = calloc(openings.n, sizeof(*openings.by_pool));
+	openings.workers = calloc(openings.n, sizeof(*openings.workers));
+	if (!openings.by_pool || !openings.workers) {
 		err = err_errno(-ENOMEM, "pools");
 		goto out;
 	}
 	openings_begin(&openings, params);
 	for (unsigned stage = 0; stage < STAGES && !openings.err; stage++)
-		openings_stage(&openings, stage);
+		stage_run(&openings, stage);
 	err = openings.err;
 	if (err)
 		(void)err_set(err, "%s", openings.text);
 out:
-	free(openings.crews);
-	free(openings.each);
+	free(openings.workers);
+	free(openings.by_pool);
 	mailbox_destroy(&openings.done);
+	return err;
+}
+
+int pools_open(const struct pool_params *params, size_t n_params,
+	       const struct pools_events *events, struct pools **ret_pools)
+{
+	struct pools *pools = calloc(1, sizeof(*pools));
+	int err;
+
+	if (!pools)
+		return err_errno(-ENOMEM, "pools");
+	pools->grain = (uint64_t)sysconf(_SC_PAGESIZE);
+	pools->extent_max = UINT64_MAX;
+	list_init(&pools->end_free);
+	list_init(&pools->freed);
+	err = mailbox_init(&pools->done);
+	if (err) {
+		free(pools);
+		return err;
+	}
+	pools->pool = calloc(n_params, sizeof(*pools->pool));
+	pools->scrubbers = calloc(n_params, sizeof(*pools->scrubbers));
+	if (!pools->pool || !pools->scrubbers) {
+		err = err_errno(-ENOMEM, "pools");
+		goto err_close;
+	}
+	for (; pools->n_pools < n_params; pools->n_pools++) {
+		pools->pool[pools->n_pools].params = params[pools->n_pools];
+		pools->pool[pools->n_pools].endpoints = UINT_MAX;
+	}
+	err = openings_run(pools, params, events);
+	if (err)
+		goto err_close;
+	*ret_pools = pools;
+	return 0;
+
+err_close:
+	pools_close(pools);
 	return err;
 }

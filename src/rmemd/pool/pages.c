@@ -3,33 +3,30 @@
 
 #include <unistd.h>
 
+static const struct {
+	const char *name;
+	uint64_t bytes; /* 0: the base page of the system */
+	bool hugetlb;
+} kinds[] = {
+	[POOL_PAGES_AUTO] = { "auto", 0, false },
+	[POOL_PAGES_1G] = { "1G", UINT64_C(1) << 30, true },
+	[POOL_PAGES_2M] = { "2M", UINT64_C(1) << 21, true },
+	[POOL_PAGES_THP] = { "thp", UINT64_C(1) << 21, false },
+	[POOL_PAGES_BASE] = { "base", 0, false },
+};
+
 const char *pool_pages_name(enum pool_pages pages)
 {
-	static const char *const names[] = {
-		[POOL_PAGES_AUTO] = "auto", [POOL_PAGES_1G] = "1G",
-		[POOL_PAGES_2M] = "2M",     [POOL_PAGES_THP] = "thp",
-		[POOL_PAGES_BASE] = "base",
-	};
-
-	return names[pages];
+	return kinds[pages].name;
 }
 
 bool pages_hugetlb(enum pool_pages pages)
 {
-	return pages == POOL_PAGES_1G || pages == POOL_PAGES_2M;
+	return kinds[pages].hugetlb;
 }
 
 uint64_t pages_bytes(enum pool_pages pages)
 {
-	switch (pages) {
-	case POOL_PAGES_1G:
-		return UINT64_C(1) << 30;
-	case POOL_PAGES_2M:
-	case POOL_PAGES_THP:
-		return UINT64_C(1) << 21;
-	case POOL_PAGES_AUTO:
-	case POOL_PAGES_BASE:
-		break;
-	}
-	return (uint64_t)sysconf(_SC_PAGESIZE);
+	return kinds[pages].bytes ? kinds[pages].bytes
+				  : (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -8,7 +8,7 @@
 
 #include "rmemd/pool/pools.h"
 
-/* Whether such pages are hugetlb's, and how long one is. */
+/* Whether these pages are of hugetlb, and the length of one. */
 bool pages_hugetlb(enum pool_pages pages);
 uint64_t pages_bytes(enum pool_pages pages);
 

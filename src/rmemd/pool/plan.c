@@ -6,46 +6,44 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "rmemd/state/ledger_kinds.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
 
-/* A pool as it was asked for; its name follows, then those of its devices, each ended by a
- * zero. */
+/* A pool as configured; its name follows, then those of its devices, each ended by a zero. */
 struct pool_head {
 	uint32_t head_bytes;
 	int32_t node;
 	uint64_t bytes;
 	uint32_t pages;
 	uint32_t share;
-	uint32_t pages_kept; /* that it got */
+	uint32_t pages_kept; /* that the pool got */
 	uint32_t unused;
-	uint64_t bytes_kept;  /* of its file, as far as it is the pool's; 0: all */
-	uint64_t bytes_grown; /* what it is being made; 0: it does not grow */
+	uint64_t bytes_kept;  /* of the file that belong to the pool; 0: all */
+	uint64_t bytes_grown; /* the size that the pool grows to; 0: it does not grow */
 	uint64_t n_devices;
 };
 
-/* Of what has no key of its own. */
+/* Values that have no key of their own. */
 struct ids_head {
 	uint32_t head_bytes;
-	uint32_t next_pool; /* leases may still tell of pools that are gone */
+	uint32_t next_pool; /* leases may still refer to pools that are gone */
 };
 
 static const struct ledger_key ids_key = { LEDGER_IDS, 0, 0 };
 
-/* ---- what was there ---- */
+/* ---- the pools of the last process ---- */
 
-static int malformed(const struct ledger_key *key)
+static int set_malformed_error(const struct ledger_key *key)
 {
 	return err_set(-EBADMSG, "the ledger's pool %" PRIu64 " is malformed", key->a);
 }
 
-static bool devices_take(struct value *value, uint64_t n, struct pool_params *params)
+static bool devices_parse(struct value *value, uint64_t n, struct pool_params *params)
 {
 	if (n > POOL_DEVICES_MAX)
 		return false;
 	for (; params->n_devices < n; params->n_devices++) {
-		const char *device = value_take_text(value, POOL_DEVICE_MAX);
+		const char *device = value_parse_text(value, POOL_DEVICE_MAX);
 
 		if (!device)
 			return false;
@@ -65,11 +63,11 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 
 	if (before->n_pools == sizeof(before->pools) / sizeof(before->pools[0]))
 		return err_set(-ENOSPC, "the ledger has more pools than there can be");
-	if (value_take_head(&value, &head, sizeof(head)))
-		name = value_take_text(&value, POOL_NAME_MAX);
+	if (value_parse_head(&value, &head, sizeof(head)))
+		name = value_parse_text(&value, POOL_NAME_MAX);
 	if (!name || key->a > UINT32_MAX || key->a == 0 ||
 	    head.pages > POOL_PAGES_BASE || head.pages_kept > POOL_PAGES_BASE)
-		return malformed(key);
+		return set_malformed_error(key);
 	*params = (struct pool_params){ .node = head.node,
 					.bytes = head.bytes,
 					.pages = (enum pool_pages)head.pages,
@@ -80,37 +78,28 @@ static int on_pool(const struct ledger_key *key, const void *data, size_t bytes,
 					.bytes_kept = head.bytes_kept,
 					.bytes_grown = head.bytes_grown };
 	memcpy(params->name, name, strlen(name) + 1);
-	if (!devices_take(&value, head.n_devices, params))
-		return malformed(key);
+	if (!devices_parse(&value, head.n_devices, params))
+		return set_malformed_error(key);
 	before->n_pools++;
 	return 0;
 }
 
-static bool same(const struct pool_params *a, const struct pool_params *b)
+static bool params_same(const struct pool_params *a, const struct pool_params *b)
 {
 	return a->node == b->node && a->bytes == b->bytes && a->pages == b->pages &&
 	       a->share == b->share;
 }
 
-/* It can become what it is configured to be. */
-static bool resizes(const struct pool_params *now, const struct pool_params *before)
+/* Whether a pool of the last process can be resized to its configuration. */
+static bool params_resizable(const struct pool_params *now,
+			     const struct pool_params *before)
 {
 	return now->node == before->node && now->pages == before->pages &&
 	       now->bytes != POOL_BYTES_AUTO;
 }
 
-static bool same_devices(const struct pool_params *a, const struct pool_params *b)
-{
-	if (a->n_devices != b->n_devices)
-		return false;
-	for (unsigned i = 0; i < a->n_devices; i++)
-		if (strcmp(a->devices[i], b->devices[i]) != 0)
-			return false;
-	return true;
-}
-
-static const struct pool_params *find(const struct pool_params *pools, unsigned n,
-				      const char *name)
+static const struct pool_params *find_params(const struct pool_params *pools,
+					     unsigned n, const char *name)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (strcmp(pools[i].name, name) == 0)
@@ -118,53 +107,53 @@ static const struct pool_params *find(const struct pool_params *pools, unsigned 
 	return NULL;
 }
 
-static void drop(struct ledger *ledger, struct fdstore *keep, uint32_t id)
+static void pool_drop(struct ledger *ledger, struct fdstore *store, uint32_t id)
 {
 	struct ledger_key key = { LEDGER_POOL, id, 0 };
 
 	ledger_remove(ledger, &key);
 	ledger_commit(ledger);
-	fdstore_drop_pool(keep, id);
+	fdstore_drop_pool(store, id);
 }
 
-/* Those of before that stay; the others are given up. */
-static int stay_all(struct plan *plan, const struct plan *before,
+/* Add pools of the last process that stay, and drop the others. */
+static int add_kept(struct plan *plan, const struct plan *before,
 		    const struct config *config, struct ledger *ledger,
-		    struct fdstore *keep, plan_uses_pool *uses_pool,
+		    struct fdstore *store, plan_uses_pool *uses_pool,
 		    void (*stays)(const struct pool_params *params, const char *why))
 {
 	for (unsigned i = 0; i < before->n_pools; i++) {
 		const struct pool_params *params = &before->pools[i];
 		const struct pool_params *now =
-			find(config->pools, config->n_pools, params->name);
+			find_params(config->pools, config->n_pools, params->name);
 		struct pool_params *take;
-		bool as_asked = now && same(now, params);
+		bool as_asked = now && params_same(now, params);
 		int used = uses_pool(ledger, params->id), file;
-		int err = fdstore_find_pool(keep, params->id, &file);
+		int err = fdstore_find_pool(store, params->id, &file);
 
 		if (used < 0 || err)
 			return used < 0 ? used : err;
 		if (!file || (!as_asked && !used)) {
-			drop(ledger, keep, params->id);
+			pool_drop(ledger, store, params->id);
 			continue;
 		}
 		take = &plan->pools[plan->n_pools++];
 		*take = *params;
 		take->file = file;
-		/* these its memory does not depend on */
-		if (now && !same_devices(now, params)) {
+		/* the memory does not depend on the devices */
+		if (now && !pool_params_same_devices(now, params)) {
 			memcpy(take->devices, now->devices, sizeof(take->devices));
 			take->n_devices = now->n_devices;
 			plan->changed[plan->n_pools - 1] = true;
 		}
-		if (!as_asked && !(now && resizes(now, params)))
+		if (!as_asked && !(now && params_resizable(now, params)))
 			stays(params, now ? "configured otherwise now"
 					  : "not configured any more");
 	}
 	return 0;
 }
 
-/* ---- what is new ---- */
+/* ---- new pools ---- */
 
 static int on_ids(const struct ledger_key *key, const void *data, size_t bytes,
 		  void *arg)
@@ -173,20 +162,21 @@ static int on_ids(const struct ledger_key *key, const void *data, size_t bytes,
 	struct ids_head head;
 
 	(void)key;
-	if (!value_take_head(&value, &head, sizeof(head)) || !head.next_pool)
+	if (!value_parse_head(&value, &head, sizeof(head)) || !head.next_pool)
 		return err_set(-EBADMSG, "the ledger's ids are malformed");
 	*(uint32_t *)arg = head.next_pool;
 	return 0;
 }
 
-static int new_all(struct plan *plan, const struct config *config, struct fdstore *keep)
+static int add_new(struct plan *plan, const struct config *config,
+		   struct fdstore *store)
 {
 	int err = 0;
 
 	for (unsigned i = 0; !err && i < config->n_pools; i++) {
 		struct pool_params *params = &plan->pools[plan->n_pools];
 
-		if (find(plan->pools, plan->n_pools, config->pools[i].name))
+		if (find_params(plan->pools, plan->n_pools, config->pools[i].name))
 			continue;
 		if (plan->n_pools == PLAN_POOLS_MAX)
 			return err_set(-ENOSPC,
@@ -195,14 +185,14 @@ static int new_all(struct plan *plan, const struct config *config, struct fdstor
 				       config->n_pools);
 		*params = config->pools[i];
 		params->id = plan->next_id++;
-		err = fdstore_make_pool(keep, params->id, &params->file);
+		err = fdstore_make_pool(store, params->id, &params->file);
 		plan->fresh[plan->n_pools++] = true;
 	}
 	return err;
 }
 
 int plan_make(struct plan *plan, const struct config *config, struct ledger *ledger,
-	      struct fdstore *keep, plan_uses_pool *uses_pool,
+	      struct fdstore *store, plan_uses_pool *uses_pool,
 	      void (*stays)(const struct pool_params *params, const char *why))
 {
 	static struct plan before;
@@ -220,11 +210,11 @@ int plan_make(struct plan *plan, const struct config *config, struct ledger *led
 		return err;
 	for (unsigned i = 0; i < before.n_pools; i++)
 		ids[i] = before.pools[i].id;
-	/* before memory is taken that may still be in them */
-	err = fdstore_sweep(keep, ids, before.n_pools);
+	/* first, as new pools may need the memory of such files */
+	err = fdstore_sweep(store, ids, before.n_pools);
 	if (!err)
-		err = stay_all(plan, &before, config, ledger, keep, uses_pool, stays);
-	return err ? err : new_all(plan, config, keep);
+		err = add_kept(plan, &before, config, ledger, store, uses_pool, stays);
+	return err ? err : add_new(plan, config, store);
 }
 
 static int pool_put(const struct pool_params *params, enum pool_pages got,
@@ -234,7 +224,7 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 	const struct pool_head head = {
 		.head_bytes = sizeof(head),
 		.node = params->node,
-		/* without what it did not get it is not as asked */
+		/* at most the size it got, so that a larger size counts as a change */
 		.bytes = bytes < params->bytes ? bytes : params->bytes,
 		.pages = params->pages,
 		.share = params->share,
@@ -254,21 +244,20 @@ static int pool_put(const struct pool_params *params, enum pool_pages got,
 }
 
 int plan_record(const struct plan *plan, const struct pools *pools,
-		struct ledger *ledger, struct fdstore *keep)
+		struct ledger *ledger, struct fdstore *store)
 {
 	const struct ids_head ids = { sizeof(ids), plan->next_id };
 	int err = ledger_put(ledger, &ids_key, &ids, sizeof(ids));
 
 	for (unsigned i = 0; i < plan->n_pools && !err; i++) {
 		const struct pool_params *params = &plan->pools[i];
-		struct pool_status status;
+		struct pool_status status = pools_status(pools, i);
 
 		if (!plan->fresh[i] && !plan->changed[i])
 			continue;
-		pools_status(pools, i, &status);
-		/* a file that nobody knows is dropped; one that is known must be there */
+		/* before the record: a file without one is dropped, a record needs its file */
 		if (plan->fresh[i])
-			fdstore_hold_pool(keep, params->id, pools_file(pools, i));
+			fdstore_store_pool(store, params->id, pools_file(pools, i));
 		err = pool_put(params, status.pages_got, status.bytes,
 			       params->bytes_grown, ledger);
 	}
@@ -280,12 +269,9 @@ int plan_record(const struct plan *plan, const struct pools *pools,
 static int pool_put_sizes(const struct pools *pools, unsigned i, uint64_t bytes,
 			  uint64_t bytes_grown, struct ledger *ledger)
 {
-	struct pool_status status;
-	int err;
+	int err = pool_put(pools_params(pools, i), pools_status(pools, i).pages_got,
+			   bytes, bytes_grown, ledger);
 
-	pools_status(pools, i, &status);
-	err = pool_put(pools_params(pools, i), status.pages_got, bytes, bytes_grown,
-		       ledger);
 	if (!err)
 		ledger_commit(ledger);
 	return err;
@@ -294,10 +280,7 @@ static int pool_put_sizes(const struct pools *pools, unsigned i, uint64_t bytes,
 int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
 		       struct ledger *ledger)
 {
-	struct pool_status status;
-
-	pools_status(pools, i, &status);
-	return pool_put_sizes(pools, i, status.bytes, bytes, ledger);
+	return pool_put_sizes(pools, i, pools_status(pools, i).bytes, bytes, ledger);
 }
 
 int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,

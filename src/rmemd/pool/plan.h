@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which pools there are to be: those of the configuration, and those that the last process had
- * with leases in them.  A pool with leases in it stays as it was; if only its size is configured
- * otherwise now, it can be resized then.  Threads: [loop]. */
+/* The pools to open: configured pools, and pools of the last process that have leases.  A pool with
+ * leases is opened unchanged; if only its configured size differs, it can be resized once open.
+ * Threads: [loop]. */
 #ifndef RMEMD_POOL_PLAN_H
 #define RMEMD_POOL_PLAN_H
 
@@ -16,33 +16,33 @@ struct ledger;
 
 struct plan {
 	struct pool_params pools[PLAN_POOLS_MAX];
-	bool fresh[PLAN_POOLS_MAX];   /* it was not there before */
-	bool changed[PLAN_POOLS_MAX]; /* it was, and had other devices */
+	bool fresh[PLAN_POOLS_MAX];   /* not a pool of the last process */
+	bool changed[PLAN_POOLS_MAX]; /* had other devices in the last process */
 	unsigned n_pools;
-	uint32_t next_id; /* of a pool */
+	uint32_t next_id; /* of the next new pool */
 };
 
 /* Whether leases of the ledger are in the pool with this id: 1, 0, or -errno. */
 typedef int plan_uses_pool(const struct ledger *ledger, uint32_t id);
 
-/* From the configuration and the ledger.  stays() is told of each pool that is not as it is
- * configured, but for its size, or not configured at all any more.
- *   -EBADMSG  the ledger's pools are none
- *   -ENOSPC   more pools than there can be
- *   or what making their files gives */
+/* Make the plan from configuration and ledger.  stays() is called for each pool with leases that
+ * differs from its configuration in more than its size, or is not configured any more.
+ *   -EBADMSG  a pool of the ledger is malformed
+ *   -ENOSPC   too many pools
+ *   or an error of creating the files */
 int plan_make(struct plan *plan, const struct config *config, struct ledger *ledger,
-	      struct fdstore *keep, plan_uses_pool *uses_pool,
+	      struct fdstore *store, plan_uses_pool *uses_pool,
 	      void (*stays)(const struct pool_params *params, const char *why));
-/* The pools are open: record those that are new, and devices that changed. */
+/* After the pools are open: record new pools and changed devices. */
 int plan_record(const struct plan *plan, const struct pools *pools,
-		struct ledger *ledger, struct fdstore *keep);
-/* A pool is about to grow to this: until plan_record_size() the next process finds it as long as
- * it is now, however long its file is, with this in `bytes_grown`.  -ENOMEM or -ENOSPC: it must
- * not grow. */
+		struct ledger *ledger, struct fdstore *store);
+/* Call it before a pool grows to `bytes`: until plan_record_size() the next process opens the pool
+ * with its present size, regardless of the file's length, and sets `bytes_grown`.  -ENOMEM or
+ * -ENOSPC: the pool must not grow. */
 int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
 		       struct ledger *ledger);
-/* A pool has this size now, or its configured one has changed.  -ENOMEM or -ENOSPC: the ledger
- * still has the former one. */
+/* Record a pool's new size, and its configured size.  -ENOMEM or -ENOSPC: the ledger still has the
+ * former ones. */
 int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
 		     struct ledger *ledger);
 

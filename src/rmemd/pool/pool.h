@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of pools and what is in it; for pool/ alone.  Threads: [loop]. */
+/* The table of pools, for pool/ alone.  Threads: [loop]. */
 #ifndef RMEMD_POOL_POOL_H
 #define RMEMD_POOL_POOL_H
 
@@ -11,38 +11,35 @@
 #include "rmemd/pool/memory.h"
 #include "rmemd/pool/pools.h"
 #include "rmemd/pool/scrubber.h"
-#include "rmemd/pool/worker.h"
 
-#define RESIZE_NOTE_BYTES 512
 #define RESIZE_TEXT_BYTES 512
 
-/* What the resizer's thread does, for pools that grow and shrink.  It has the job until it posts it
- * to pools->scrubbed. */
+/* A job of the thread that resizes pools, which owns the job until it posts it to
+ * pools->done. */
 struct resize_job {
 	struct list link;
-	struct memory memory; /* a copy: as it is then, when it is back */
-	int node;             /* that it is bound to, or POOL_NODE_ANY */
-	uint64_t bytes;       /* that it is to have, whole pages */
+	struct memory memory; /* a copy; replaces the pool's when the job is done */
+	int node;             /* of the memory, or POOL_NODE_ANY */
+	uint64_t bytes;       /* the new size, whole pages */
 	struct memory_work work;
-	atomic_bool stop; /* growing is given up */
+	atomic_bool stop; /* give up growing */
 	int err;          /* of memory_grow() or memory_cut() */
 	char text[RESIZE_TEXT_BYTES];
-	char note[RESIZE_NOTE_BYTES]; /* of memory_grow() */
 };
 
 struct pool {
 	struct pool_params params;
 	bool opened;        /* has memory and extents */
-	unsigned endpoints; /* it is lent through */
+	unsigned endpoints; /* through which it is lent, a bit each */
 	struct memory memory;
 	struct extents extents;
-	struct scrubber *scrubber; /* of the node; shared with its other pools */
-	bool unsettled;            /* what is not lent of it may be anything */
-	uint64_t releasing;        /* bytes of extent_set_releasing() */
+	struct scrubber *scrubber; /* of the node; shared by the pools there */
+	bool needs_zeroing; /* memory that is not lent may not be zero: pools_zero_unlent() */
+	uint64_t releasing; /* bytes of extent_set_releasing() */
 	uint64_t scrubbed_ever;
 	enum pool_resizing resizing;
-	struct resize_job job; /* POOL_GROWS, POOL_SHRINKS */
-	bool job_done;         /* pools_resized() tells of it */
+	struct resize_job job; /* in use in POOL_GROWS and POOL_SHRINKS */
+	bool job_done;         /* pools_resized() is to report it */
 	uint64_t reclaim_until_ms;
 	enum pool_shrink reclaim_then;
 };
@@ -50,21 +47,18 @@ struct pool {
 struct pools {
 	struct pool *pool;
 	unsigned n_pools;
-	struct scrubber **scrubbers;
+	struct scrubber *scrubbers; /* one for each node, room for one per pool */
 	unsigned n_scrubbers;
-	struct worker resizer; /* makes pools longer and shorter, one after the other */
-	bool has_resizer;      /* it was needed */
-	struct mailbox scrubbed; /* blocks, resize jobs, and `cleared` */
-	struct list cleared;     /* what was reclaimed of some pool is back */
-	bool cleared_posted;     /* it has not come back from the mailbox yet */
-	struct list given;       /* jobs that no scrubber has yet */
+	struct worker resizer; /* resizes pools, one after the other */
+	bool has_resizer;      /* the thread was started, when first needed */
+	struct mailbox done;   /* blocks, resize jobs, and `end_free` */
+	struct list end_free;  /* message: all blocks of a closed end are free */
+	bool end_free_posted;  /* `end_free` is in the mailbox */
+	struct list freed;     /* scrub jobs not posted yet */
 	void (*on_freed)(void *ctx);
 	void *freed_ctx;
 	uint64_t grain;
 	uint64_t extent_max; /* UINT64_MAX: none */
 };
-
-/* A dirty block is zeroed, then free. */
-void block_clean(struct pools *pools, struct block *block);
 
 #endif

@@ -4,131 +4,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/err.h"
-#include "rmemd/pool/open.h"
 
-/* What is not lent after a restart is zeroed in pieces of this, so that some is clean soon. */
-#define SETTLE_BYTES (UINT64_C(256) << 20)
-
-/* ---- set-up ---- */
-
-static int pool_scrubber(struct pools *pools, struct pool *pool)
-{
-	int err;
-
-	for (unsigned i = 0; i < pools->n_scrubbers; i++) {
-		if (scrubber_node(pools->scrubbers[i]) == pool->memory.node) {
-			pool->scrubber = pools->scrubbers[i];
-			return 0;
-		}
-	}
-	err = scrubber_start(pool->memory.node, &pools->scrubbed, &pool->scrubber);
-	if (!err)
-		pools->scrubbers[pools->n_scrubbers++] = pool->scrubber;
-	return err;
-}
-
-/* Takes the memory over. */
-static int pool_open(struct pools *pools, struct pool *pool,
-		     const struct memory *memory)
-{
-	int err = extents_init(&pool->extents, memory->bytes, pools->grain);
-
-	pool->memory = *memory;
-	pool->unsettled = memory->kept;
-	if (err) {
-		err = err_errno(err, "bookkeeping");
-		goto err_memory;
-	}
-	err = pool_scrubber(pools, pool);
-	if (err)
-		goto err_extents;
-	pool->opened = true;
-	return 0;
-
-err_extents:
-	extents_destroy(&pool->extents);
-err_memory:
-	memory_close(&pool->memory);
-	return err_prefix(err, "pool '%s'", pool->params.name);
-}
-
-/* For the callbacks of open_run(). */
-struct pools_opening {
-	struct pools *pools;
-	const struct pools_events *events;
-};
-
-static int on_opened(void *ctx, size_t i, const struct memory *memory, const char *note)
-{
-	const struct pools_opening *opening = ctx;
-	const struct pools_events *events = opening->events;
-	struct pool_status status;
-	int err = pool_open(opening->pools, &opening->pools->pool[i], memory);
-
-	if (!err && events && events->ready) {
-		pools_status(opening->pools, (unsigned)i, &status);
-		events->ready(events->ctx, &status, note);
-	}
-	return err;
-}
-
-static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
-{
-	const struct pools_opening *opening = ctx;
-	const struct pools_events *events = opening->events;
-
-	if (events && events->populating)
-		events->populating(events->ctx, done, bytes);
-}
-
-int pools_open(const struct pool_params *params, size_t n_params,
-	       const struct pools_events *events, struct pools **ret_pools)
-{
-	static const struct opening_events opening_events = {
-		.opened = on_opened,
-		.populating = on_populating,
-	};
-	struct pools *pools = calloc(1, sizeof(*pools));
-	struct pools_opening opening = { .pools = pools, .events = events };
-	int err;
-
-	if (!pools)
-		return err_errno(-ENOMEM, "pools");
-	pools->grain = (uint64_t)sysconf(_SC_PAGESIZE);
-	pools->extent_max = UINT64_MAX;
-	list_init(&pools->cleared);
-	list_init(&pools->given);
-	err = mailbox_init(&pools->scrubbed);
-	if (err)
-		goto err_free;
-	pools->pool = calloc(n_params, sizeof(*pools->pool));
-	pools->scrubbers = calloc(n_params, sizeof(struct scrubber *));
-	if (!pools->pool || !pools->scrubbers) {
-		err = err_errno(-ENOMEM, "pools");
-		goto err_close;
-	}
-	for (; pools->n_pools < n_params; pools->n_pools++) {
-		pools->pool[pools->n_pools].params = params[pools->n_pools];
-		pools->pool[pools->n_pools].endpoints = UINT_MAX;
-	}
-	err = open_run(params, n_params, &opening_events, &opening);
-	if (err)
-		goto err_close;
-	*ret_pools = pools;
-	return 0;
-
-err_close:
-	pools_close(pools);
-	return err;
-err_free:
-	free(pools);
-	return err;
-}
+/* After a restart the memory that is not lent is zeroed in blocks of this size: the first of them
+ * can be lent before all are clean. */
+#define REZERO_BLOCK_BYTES (UINT64_C(256) << 20)
 
 void pools_close(struct pools *pools)
 {
@@ -139,18 +23,18 @@ void pools_close(struct pools *pools)
 	if (pools->has_resizer)
 		worker_stop(&pools->resizer);
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
-		scrubber_stop(pools->scrubbers[i]);
+		worker_stop(&pools->scrubbers[i].worker);
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		if (!pools->pool[i].opened)
 			continue;
 		extents_destroy(&pools->pool[i].extents);
-		/* the thread has the memory of a pool that is being resized */
+		/* the thread worked on a copy, and may have changed it */
 		if (pools->pool[i].resizing == POOL_GROWS ||
 		    pools->pool[i].resizing == POOL_SHRINKS)
 			pools->pool[i].memory = pools->pool[i].job.memory;
 		memory_close(&pools->pool[i].memory);
 	}
-	mailbox_destroy(&pools->scrubbed);
+	mailbox_destroy(&pools->done);
 	free(pools->scrubbers);
 	free(pools->pool);
 	free(pools);
@@ -158,62 +42,62 @@ void pools_close(struct pools *pools)
 
 /* ---- freeing ---- */
 
-void block_clean(struct pools *pools, struct block *block)
+/* Queue a dirty block for its scrubber; once zeroed it is freed by pools_process(). */
+static void block_queue_zeroing(struct pools *pools, struct block *block)
 {
 	const struct pool *pool = container_of(block->extents, struct pool, extents);
-	bool first = list_empty(&pools->given);
+	bool first = list_empty(&pools->freed);
 
 	block->job.addr = pool->memory.addr + block->offset;
 	block->job.bytes = block->bytes;
-	list_append(&pools->given, &block->job.link);
+	list_append(&pools->freed, &block->job.link);
 	if (!pools->on_freed)
 		pools_scrub(pools);
 	else if (first)
 		pools->on_freed(pools->freed_ctx);
 }
 
-void pools_on_freed(struct pools *pools, void (*given)(void *ctx), void *ctx)
+void pools_on_freed(struct pools *pools, void (*on_freed)(void *ctx), void *ctx)
 {
-	pools->on_freed = given;
+	pools->on_freed = on_freed;
 	pools->freed_ctx = ctx;
 	pools_scrub(pools);
 }
 
 void pools_scrub(struct pools *pools)
 {
-	list_for_each_safe(node, &pools->given) {
-		struct scrub_job *job = container_of(node, struct scrub_job, link);
+	list_for_each_entry_safe(struct scrub_job, job, &pools->freed, link) {
 		struct block *block = container_of(job, struct block, job);
 
-		list_remove(node);
-		scrubber_post(
-			container_of(block->extents, struct pool, extents)->scrubber,
-			job);
+		list_remove(&job->link);
+		worker_post(&container_of(block->extents, struct pool, extents)
+				     ->scrubber->worker,
+			    &job->link);
 	}
 }
 
-/* pools_fd() becomes readable when all that was reclaimed is back. */
-static void look_cleared(struct pools *pools, const struct pool *pool)
+/* Make pools_fd() readable if no block of the pool's closed end is lent or dirty any more. */
+static void reclaim_done_check(struct pools *pools, const struct pool *pool)
 {
-	if (pool->resizing != POOL_RECLAIMS || !extents_cleared(&pool->extents) ||
-	    pools->cleared_posted)
+	if (pool->resizing != POOL_RECLAIMS || !extents_end_is_free(&pool->extents) ||
+	    pools->end_free_posted)
 		return;
-	pools->cleared_posted = true;
-	mailbox_post(&pools->scrubbed, &pools->cleared);
+	pools->end_free_posted = true;
+	mailbox_post(&pools->done, &pools->end_free);
 }
 
-static void block_give(struct pools *pools, struct pool *pool, struct block *block)
+static void block_free(struct pools *pools, struct pool *pool, struct block *block)
 {
 	if (block->offset >= pool->extents.end) {
 		extents_drop(&pool->extents, block);
-		look_cleared(pools, pool);
+		reclaim_done_check(pools, pool);
 		return;
 	}
-	extents_soil(&pool->extents, block);
-	block_clean(pools, block);
+	extents_mark_dirty(&pool->extents, block);
+	block_queue_zeroing(pools, block);
 }
 
-/* Memory freed twice could be lent twice: never go on then. */
+/* Memory freed twice could be lent twice: abort. */
 static struct block *block_of(const struct extent *extent)
 {
 	struct block *block = extents_find(&extent->pool->extents, extent->offset);
@@ -224,7 +108,7 @@ static struct block *block_of(const struct extent *extent)
 
 void pools_free(struct pools *pools, struct extent extent)
 {
-	block_give(pools, extent.pool, block_of(&extent));
+	block_free(pools, extent.pool, block_of(&extent));
 }
 
 uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t keep)
@@ -238,7 +122,7 @@ uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t ke
 	    extents_split(&extent->pool->extents, block_of(extent), whole, &rest))
 		return 0;
 	extent->bytes = whole;
-	block_give(pools, extent->pool, rest);
+	block_free(pools, extent->pool, rest);
 	return bytes - whole;
 }
 
@@ -254,7 +138,7 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		struct pool *pool = &pools->pool[i];
 
-		if (pool->params.id != id || !pool->unsettled)
+		if (pool->params.id != id || !pool->needs_zeroing)
 			continue;
 		err = extents_claim(&pool->extents, offset, whole, &block);
 		*ret_extent = (struct extent){ pool, offset, whole };
@@ -265,34 +149,34 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 		   : 0;
 }
 
-static int pool_settle(struct pools *pools, struct pool *pool)
+static int pool_zero_unlent(struct pools *pools, struct pool *pool)
 {
 	struct block *block;
 	int err;
 
-	while (!(err = extents_alloc_most(&pool->extents, SETTLE_BYTES, pools->grain,
-					  &block)))
-		block_give(pools, pool, block);
+	while (!(err = extents_alloc_most(&pool->extents, REZERO_BLOCK_BYTES,
+					  pools->grain, &block)))
+		block_free(pools, pool, block);
 	if (err != -ENOSPC)
 		return err_errno(err, "pool '%s'", pool->params.name);
-	pool->unsettled = false;
+	pool->needs_zeroing = false;
 	return 0;
 }
 
-int pools_settle(struct pools *pools)
+int pools_zero_unlent(struct pools *pools)
 {
 	int err = 0;
 
 	for (unsigned i = 0; i < pools->n_pools && !err; i++)
-		if (pools->pool[i].unsettled)
-			err = pool_settle(pools, &pools->pool[i]);
+		if (pools->pool[i].needs_zeroing)
+			err = pool_zero_unlent(pools, &pools->pool[i]);
 	return err;
 }
 
 void pools_set_scrub_rate(struct pools *pools, uint64_t rate)
 {
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
-		scrubber_set_rate(pools->scrubbers[i], rate);
+		atomic_store(&pools->scrubbers[i].rate, rate);
 }
 
 void pools_set_extent_max(struct pools *pools, uint64_t bytes)
@@ -305,16 +189,16 @@ void pools_hurry(struct pools *pools, bool hurry)
 	if (hurry)
 		pools_scrub(pools);
 	for (unsigned i = 0; i < pools->n_scrubbers; i++)
-		scrubber_hurry(pools->scrubbers[i], hurry);
+		atomic_store(&pools->scrubbers[i].hurry, hurry);
 }
 
 int pools_fd(const struct pools *pools)
 {
-	return mailbox_fd(&pools->scrubbed);
+	return mailbox_fd(&pools->done);
 }
 
-/* Whether the node is of a resize job, not of a block. */
-static bool take_job(struct pools *pools, const struct list *node)
+/* False: the node is that of a scrub job. */
+static bool finish_resize_job(struct pools *pools, const struct list *node)
 {
 	for (unsigned i = 0; i < pools->n_pools; i++) {
 		struct pool *pool = &pools->pool[i];
@@ -328,7 +212,7 @@ static bool take_job(struct pools *pools, const struct list *node)
 	return false;
 }
 
-static uint64_t take_block(struct block *block)
+static uint64_t finish_scrub_job(struct block *block)
 {
 	struct pool *pool = container_of(block->extents, struct pool, extents);
 	uint64_t free = pool->extents.free;
@@ -344,19 +228,176 @@ uint64_t pools_process(struct pools *pools)
 	uint64_t bytes = 0;
 
 	list_init(&done);
-	mailbox_take(&pools->scrubbed, &done);
+	mailbox_receive(&pools->done, &done);
 	list_for_each_safe(node, &done) {
 		list_remove(node);
-		if (node == &pools->cleared) {
-			pools->cleared_posted = false;
+		if (node == &pools->end_free) {
+			pools->end_free_posted = false;
 			continue;
 		}
-		if (take_job(pools, node))
+		if (finish_resize_job(pools, node))
 			continue;
-		bytes += take_block(container_of(
+		bytes += finish_scrub_job(container_of(
 			container_of(node, struct scrub_job, link), struct block, job));
 	}
 	return bytes;
+}
+
+/* ---- resizing ---- */
+
+/* Runs on the thread, which owns the job. */
+static int job_grow(struct resize_job *job)
+{
+	_Atomic(uint64_t) room;
+
+	atomic_init(&room, capacity_available());
+	job->work.room = &room;
+	return memory_grow(&job->memory, job->bytes, job->node, &job->work);
+}
+
+static bool job_run(struct worker *worker, struct list *node)
+{
+	struct resize_job *job = container_of(node, struct resize_job, link);
+
+	(void)worker;
+	job->work.stop = &job->stop;
+	if (job->bytes < job->memory.bytes)
+		job->err = memory_cut(&job->memory, job->bytes);
+	else if (atomic_load(&job->stop))
+		job->err = err_set(-ECANCELED, "told to stop");
+	else
+		job->err = job_grow(job);
+	if (job->err)
+		(void)snprintf(job->text, sizeof(job->text), "%s", err_text());
+	return true;
+}
+
+static int resizer_start(struct pools *pools)
+{
+	int err;
+
+	if (pools->has_resizer)
+		return 0;
+	err = worker_start(&pools->resizer, "rmemd-resize", -1, job_run, &pools->done);
+	pools->has_resizer = !err;
+	return err;
+}
+
+uint64_t pools_round(const struct pools *pools, unsigned i, uint64_t bytes)
+{
+	uint64_t page = pools->pool[i].memory.page_bytes;
+
+	return (bytes + page - 1) / page * page;
+}
+
+static void job_post(struct pools *pools, struct pool *pool, enum pool_resizing what,
+		     uint64_t bytes)
+{
+	struct resize_job *job = &pool->job;
+
+	memset(job, 0, sizeof(*job));
+	list_init(&job->link);
+	job->memory = pool->memory;
+	job->node = pool->params.node;
+	job->bytes = bytes;
+	pool->resizing = what;
+	/* the end that is cut off is not used from here on */
+	if (bytes < pool->memory.bytes)
+		pool->memory.bytes = bytes;
+	worker_post(&pools->resizer, &job->link);
+}
+
+int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)
+{
+	struct pool *pool = &pools->pool[i];
+	int err = extents_grow_reserve(&pool->extents);
+
+	assert(pool->resizing == POOL_RESTS && bytes > pool->extents.bytes);
+	err = err ? err_errno(err, "bookkeeping") : resizer_start(pools);
+	if (!err)
+		job_post(pools, pool, POOL_GROWS, bytes);
+	return err;
+}
+
+void pools_grow_stop(struct pools *pools, unsigned i)
+{
+	atomic_store(&pools->pool[i].job.stop, true);
+}
+
+int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t until_ms,
+		  enum pool_shrink then)
+{
+	struct pool *pool = &pools->pool[i];
+	int err = resizer_start(pools);
+
+	assert(pool->resizing == POOL_RESTS);
+	if (err)
+		return err;
+	err = extents_close(&pool->extents, bytes);
+	if (err)
+		return err_errno(err, "bookkeeping");
+	pool->resizing = POOL_RECLAIMS;
+	pool->reclaim_until_ms = until_ms;
+	pool->reclaim_then = then;
+	return 0;
+}
+
+static void on_dirty(void *ctx, struct block *block)
+{
+	block_queue_zeroing(ctx, block);
+}
+
+void pools_reclaim_cancel(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	assert(pool->resizing == POOL_RECLAIMS);
+	pool->resizing = POOL_RESTS;
+	extents_reopen(&pool->extents, on_dirty, pools);
+}
+
+void pools_shrink(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	if (pool->resizing == POOL_RECLAIMS)
+		extents_cut(&pool->extents);
+	job_post(pools, pool, POOL_SHRINKS, pool->extents.bytes);
+}
+
+bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
+{
+	for (unsigned i = 0; i < pools->n_pools; i++) {
+		struct pool *pool = &pools->pool[i];
+
+		if (!pool->job_done)
+			continue;
+		pool->job_done = false;
+		*ret_resized = (struct pools_resized){
+			.i = i,
+			.grown = pool->resizing == POOL_GROWS,
+			.err = pool->job.err,
+			.wanted = pool->job.bytes,
+			.bytes = pool->memory.bytes,
+			.text = pool->job.err ? pool->job.text : pool->job.work.note,
+		};
+		pool->resizing = POOL_RESTS;
+		return true;
+	}
+	return false;
+}
+
+void pools_lend(struct pools *pools, unsigned i)
+{
+	struct pool *pool = &pools->pool[i];
+
+	extents_grow(&pool->extents, pool->memory.bytes);
+}
+
+void pools_set_asked(struct pools *pools, unsigned i, uint64_t bytes)
+{
+	pools->pool[i].params.bytes = bytes;
+	pools->pool[i].params.share = POOL_SHARE_AUTO;
 }
 
 /* ---- status ---- */
@@ -372,6 +413,18 @@ void extent_set_releasing(const struct extent *extent, bool releasing)
 		extent->pool->releasing += extent->bytes;
 	else
 		extent->pool->releasing -= extent->bytes;
+}
+
+struct pool_reclaim extent_reclaim(const struct extent *extent)
+{
+	const struct pool *pool = extent->pool;
+	uint64_t end = extent->offset + extent->bytes, keep = pool->extents.end;
+	struct pool_reclaim reclaim = { .until_ms = pool->reclaim_until_ms,
+					.then = pool->reclaim_then };
+
+	if (pool->resizing == POOL_RECLAIMS && end > keep)
+		reclaim.bytes = end - (extent->offset > keep ? extent->offset : keep);
+	return reclaim;
 }
 
 void *extent_addr(const struct extent *extent)
@@ -419,11 +472,10 @@ int pools_file(const struct pools *pools, unsigned i)
 	return pools->pool[i].memory.fd;
 }
 
-void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
+struct pool_status pools_status(const struct pools *pools, unsigned i)
 {
 	const struct pool *pool = &pools->pool[i];
-
-	*ret_status = (struct pool_status){
+	struct pool_status status = {
 		.name = pool->params.name,
 		.node_asked = pool->params.node,
 		.node_got = pool->memory.node,
@@ -444,11 +496,13 @@ void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret
 		.bytes_to = pool->resizing == POOL_GROWS ? pool->job.bytes
 							 : pool->extents.end,
 	};
+
 	if (pool->resizing == POOL_GROWS)
-		ret_status->populated = atomic_load(&pool->job.work.watch.done);
+		status.populated = atomic_load(&pool->job.work.done);
 	if (pool->resizing == POOL_RECLAIMS)
-		ret_status->reclaimed =
+		status.to_reclaim =
 			pool->extents.bytes - pool->extents.end - pool->extents.closed;
+	return status;
 }
 
 int pools_node(const struct pools *pools, unsigned i)

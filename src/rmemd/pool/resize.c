@@ -14,15 +14,16 @@
 #include "rmemd/pool/plan.h"
 #include "rmemd/system/progress.h"
 
-/* What one pool is to be. */
+/* The configured size of one pool. */
 struct resize {
-	uint64_t target; /* its size to be; its size: nothing is to be done */
+	uint64_t target; /* the pool's own size: nothing to do */
 	enum pool_shrink shrink;
 	uint64_t wait_ms;
 	uint64_t
-		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or it is over */
+		until_ms; /* the deadline of POOL_RECLAIMS; UINT64_MAX: none, or passed */
 	uint64_t ignored; /* size configured for another node or pages; 0: none */
-	uint64_t deadly;  /* the last process ended as it grew to this; 0: it did not */
+	/* The size to which the pool grew when the last process ended; 0: it did not grow. */
+	uint64_t crashed_target;
 };
 
 struct resizes {
@@ -30,34 +31,25 @@ struct resizes {
 	struct ledger *ledger;
 	const struct resizes_events *events;
 	void *ctx;
-	struct resize *each;
+	struct resize *by_pool;
 	unsigned n;
-	bool more; /* was added, to be lent */
-	/* of one growth, or of several of which each began before the last was over */
-	uint64_t grown; /* bytes by pools that are ready */
+	bool more; /* memory to lend was added */
+	/* of one growth, or of several that overlap */
+	uint64_t grown_bytes; /* added by growths that are done */
 	struct progress progress;
 };
-
-struct text {
-	char buf[32];
-};
-
-static const char *bytes_text(uint64_t bytes, struct text *text)
-{
-	return units_format_bytes(bytes, text->buf, sizeof(text->buf));
-}
 
 /* ---- growing ---- */
 
 bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
 		     uint64_t *ret_bytes)
 {
-	struct pool_status status;
 	uint64_t done = 0, bytes = 0;
 	bool any = false;
 
 	for (unsigned i = 0; i < resizes->n; i++) {
-		pools_status(resizes->pools, i, &status);
+		struct pool_status status = pools_status(resizes->pools, i);
+
 		if (status.resizing != POOL_GROWS)
 			continue;
 		any = true;
@@ -65,8 +57,8 @@ bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
 		bytes += status.bytes_to - status.bytes;
 	}
 	if (any) {
-		*ret_done = resizes->grown + done;
-		*ret_bytes = resizes->grown + bytes;
+		*ret_done = resizes->grown_bytes + done;
+		*ret_bytes = resizes->grown_bytes + bytes;
 	}
 	return any;
 }
@@ -77,183 +69,174 @@ void resizes_log_growth(struct resizes *resizes, uint64_t done, uint64_t bytes)
 }
 
 /* The pool keeps its size until the configuration is loaded again. */
-static void give_up(struct resizes *resizes, unsigned i, const char *event,
-		    const char *why)
+static void resize_give_up(struct resizes *resizes, unsigned i, const char *event,
+			   const char *why)
 {
-	struct pool_status status;
-	struct text text;
+	struct pool_status status = pools_status(resizes->pools, i);
 
-	pools_status(resizes->pools, i, &status);
-	resizes->each[i].target = status.bytes;
+	resizes->by_pool[i].target = status.bytes;
 	log_event(LOG_WARNING, event, &(struct log_ctx){ .pool = status.name },
-		  "it stays at %s: %s", bytes_text(status.bytes, &text), why);
+		  "it stays at %s: %s", UNITS_BYTES(status.bytes), why);
 }
 
-/* The next process may begin the growth again.  Without room to record that, it waits for a
- * reload. */
-static void growth_over(struct resizes *resizes, unsigned i)
+/* Remove the growth from the ledger, so that the next process may begin it again at its start.  If
+ * the ledger is full, the record stays, and only a reload begins the growth again. */
+static void growth_record_clear(struct resizes *resizes, unsigned i)
 {
-	struct pool_status status;
-
-	pools_status(resizes->pools, i, &status);
-	(void)plan_record_size(resizes->pools, i, status.bytes, resizes->ledger);
+	(void)plan_record_size(resizes->pools, i, pools_status(resizes->pools, i).bytes,
+			       resizes->ledger);
 }
 
-static void grow(struct resizes *resizes, unsigned i, const struct pool_status *status)
+static void grow_start(struct resizes *resizes, unsigned i,
+		       const struct pool_status *status)
 {
-	uint64_t target = resizes->each[i].target, done, bytes;
-	struct text from, to;
+	uint64_t target = resizes->by_pool[i].target, done, bytes;
 
 	log_event(LOG_NOTICE, "pool-growing", &(struct log_ctx){ .pool = status->name },
-		  "from %s to %s", bytes_text(status->bytes, &from),
-		  bytes_text(target, &to));
+		  "from %s to %s", UNITS_BYTES(status->bytes), UNITS_BYTES(target));
 	if (plan_record_growth(resizes->pools, i, target, resizes->ledger)) {
-		give_up(resizes, i, "pool-not-grown", err_text());
+		resize_give_up(resizes, i, "pool-not-grown", err_text());
 		return;
 	}
 	if (!resizes_growing(resizes, &done, &bytes)) {
-		resizes->grown = 0;
+		resizes->grown_bytes = 0;
 		resizes->progress = (struct progress){ 0 };
 	}
 	if (pools_grow(resizes->pools, i, target)) {
-		give_up(resizes, i, "pool-not-grown", err_text());
-		growth_over(resizes, i);
+		resize_give_up(resizes, i, "pool-not-grown", err_text());
+		growth_record_clear(resizes, i);
 	}
 }
 
-static void grown(struct resizes *resizes, const struct pools_resized *resized)
+static void on_grown(struct resizes *resizes, const struct pools_resized *resized)
 {
 	struct pools *pools = resizes->pools;
 	const char *name = pools_params(pools, resized->i)->name;
 	struct pool_status status;
-	struct text text;
 
 	if (resized->err) {
-		/* one that was stopped, or is to be shorter meanwhile, goes on in step() */
+		/* if it was stopped, or the target is smaller by now, resize_step() continues */
 		if (resized->err != -ECANCELED &&
-		    resizes->each[resized->i].target >= resized->wanted)
-			give_up(resizes, resized->i, "pool-not-grown", resized->text);
-		growth_over(resizes, resized->i);
+		    resizes->by_pool[resized->i].target >= resized->wanted)
+			resize_give_up(resizes, resized->i, "pool-not-grown",
+				       resized->text);
+		growth_record_clear(resizes, resized->i);
 		return;
 	}
-	/* the next process must find what is lent there */
+	/* before the memory is lent, so that the next process knows of it */
 	if (plan_record_size(pools, resized->i, resized->bytes, resizes->ledger)) {
-		give_up(resizes, resized->i, "pool-not-grown", err_text());
+		resize_give_up(resizes, resized->i, "pool-not-grown", err_text());
 		pools_shrink(pools, resized->i);
 		return;
 	}
-	pools_status(pools, resized->i, &status);
-	resizes->grown += resized->bytes - status.bytes;
+	status = pools_status(pools, resized->i);
+	resizes->grown_bytes += resized->bytes - status.bytes;
 	pools_lend(pools, resized->i);
 	resizes->more = true;
 	log_event(LOG_NOTICE, "pool-grown", &(struct log_ctx){ .pool = name },
-		  "it has %s now%s%s", bytes_text(resized->bytes, &text),
+		  "it has %s now%s%s", UNITS_BYTES(resized->bytes),
 		  *resized->text ? "; " : "", resized->text);
 }
 
 /* ---- shrinking ---- */
 
-static void reclaim(struct resizes *resizes, unsigned i,
-		    const struct pool_status *status)
+static void reclaim_start(struct resizes *resizes, unsigned i,
+			  const struct pool_status *status)
 {
-	struct resize *resize = &resizes->each[i];
+	struct resize *resize = &resizes->by_pool[i];
 	uint64_t until_ms = clock_now_ms() + resize->wait_ms;
-	struct text from, to, lent;
 	struct pool_status now;
 
 	if (pools_reclaim(resizes->pools, i, resize->target, until_ms,
 			  resize->shrink)) {
-		give_up(resizes, i, "pool-not-shrunk", err_text());
+		resize_give_up(resizes, i, "pool-not-shrunk", err_text());
 		return;
 	}
 	resize->until_ms = until_ms;
 	resizes->events->reclaim(resizes->ctx);
-	pools_status(resizes->pools, i, &now);
+	now = pools_status(resizes->pools, i);
 	log_event(
 		LOG_NOTICE, "pool-shrinking", &(struct log_ctx){ .pool = status->name },
 		"from %s to %s; %s of what goes are in use, and after %" PRIu64 " s %s",
-		bytes_text(status->bytes, &from), bytes_text(resize->target, &to),
-		bytes_text(now.reclaimed, &lent), resize->wait_ms / 1000,
+		UNITS_BYTES(status->bytes), UNITS_BYTES(resize->target),
+		UNITS_BYTES(now.to_reclaim), resize->wait_ms / 1000,
 		resize->shrink == POOL_SHRINK_REVOKE ? "leases there are revoked"
 						     : "it stays as it is");
 }
 
-static void reclaim_end(struct resizes *resizes, unsigned i)
+static void reclaim_cancel(struct resizes *resizes, unsigned i)
 {
-	pools_reclaim_end(resizes->pools, i);
-	resizes->each[i].until_ms = UINT64_MAX;
+	pools_reclaim_cancel(resizes->pools, i);
+	resizes->by_pool[i].until_ms = UINT64_MAX;
 	resizes->more = true;
 	resizes->events->reclaim(resizes->ctx);
 }
 
-static void reclaim_due(struct resizes *resizes, unsigned i)
+static void reclaim_deadline(struct resizes *resizes, unsigned i)
 {
-	struct resize *resize = &resizes->each[i];
-	char who[512], why[600];
+	struct resize *resize = &resizes->by_pool[i];
+	char holders[512], why[600];
 
 	resize->until_ms = UINT64_MAX;
-	/* no lease has it: it is being zeroed, or its keys are dying */
-	if (!resizes->events->in_the_way(resizes->ctx,
-					 pools_params(resizes->pools, i)->id, who,
-					 sizeof(who)))
+	/* without leases there, wait: the rest is being zeroed, or has dying keys */
+	if (!resizes->events->describe_leases(resizes->ctx,
+					      pools_params(resizes->pools, i)->id,
+					      holders, sizeof(holders)))
 		return;
 	if (resize->shrink == POOL_SHRINK_REVOKE) {
 		log_event(LOG_NOTICE, "pool-revokes",
 			  &(struct log_ctx){
 				  .pool = pools_params(resizes->pools, i)->name },
-			  "in the way are still %s", who);
+			  "in the way are still %s", holders);
 		resizes->events->reclaim(resizes->ctx);
 		return;
 	}
 	(void)snprintf(why, sizeof(why),
 		       "in the way are still %s; have them freed and reload, or say "
 		       "shrink = revoke",
-		       who);
-	reclaim_end(resizes, i);
-	give_up(resizes, i, "pool-not-shrunk", why);
+		       holders);
+	reclaim_cancel(resizes, i);
+	resize_give_up(resizes, i, "pool-not-shrunk", why);
 }
 
-static void reclaimed(struct resizes *resizes, unsigned i)
+static void reclaim_check(struct resizes *resizes, unsigned i)
 {
-	struct resize *resize = &resizes->each[i];
-	struct pool_status status;
+	struct resize *resize = &resizes->by_pool[i];
+	struct pool_status status = pools_status(resizes->pools, i);
 
-	pools_status(resizes->pools, i, &status);
-	if (status.reclaimed == 0) {
+	if (status.to_reclaim == 0) {
 		resize->until_ms = UINT64_MAX;
 		pools_shrink(resizes->pools, i);
 	} else if (resize->until_ms <= clock_now_ms()) {
-		reclaim_due(resizes, i);
+		reclaim_deadline(resizes, i);
 	}
 }
 
-static void shrunk(struct resizes *resizes, const struct pools_resized *resized)
+static void on_shrunk(struct resizes *resizes, const struct pools_resized *resized)
 {
 	struct pools *pools = resizes->pools;
 	const char *name = pools_params(pools, resized->i)->name;
-	struct pool_status status;
-	struct text text;
+	struct pool_status status = pools_status(pools, resized->i);
 
-	pools_status(pools, resized->i, &status);
-	/* without room for the record the file counts, which is not longer than that */
+	/* if the ledger is full, it keeps the old size; the next process uses that of the file,
+	 * which is not larger */
 	(void)plan_record_size(pools, resized->i, status.bytes, resizes->ledger);
-	/* clients hear that nothing is wanted back any more */
+	/* tell clients that nothing is wanted back any more */
 	resizes->events->reclaim(resizes->ctx);
 	log_event(resized->err ? LOG_WARNING : LOG_NOTICE, "pool-shrunk",
 		  &(struct log_ctx){ .pool = name }, "it has %s now%s%s",
-		  bytes_text(status.bytes, &text),
+		  UNITS_BYTES(status.bytes),
 		  resized->err ? ", but the kernel has not all of it back: " : "",
 		  resized->text);
 }
 
 /* ---- the state machine ---- */
 
-static void step(struct resizes *resizes, unsigned i)
+static void resize_step(struct resizes *resizes, unsigned i)
 {
-	struct resize *resize = &resizes->each[i];
-	struct pool_status status;
+	struct resize *resize = &resizes->by_pool[i];
+	struct pool_status status = pools_status(resizes->pools, i);
 
-	pools_status(resizes->pools, i, &status);
 	switch (status.resizing) {
 	case POOL_GROWS:
 		if (resize->target < status.bytes_to)
@@ -263,21 +246,20 @@ static void step(struct resizes *resizes, unsigned i)
 		return;
 	case POOL_RECLAIMS:
 		if (resize->target == status.bytes_to) {
-			reclaimed(resizes, i);
+			reclaim_check(resizes, i);
 			return;
 		}
-		reclaim_end(resizes, i);
+		reclaim_cancel(resizes, i);
 		break;
 	case POOL_RESTS:
 		break;
 	}
 	if (resize->target > status.bytes) {
-		grow(resizes, i, &status);
+		grow_start(resizes, i, &status);
 	} else if (resize->target < status.bytes) {
-		reclaim(resizes, i, &status);
-		pools_status(resizes->pools, i, &status);
-		if (status.resizing == POOL_RECLAIMS)
-			reclaimed(resizes, i);
+		reclaim_start(resizes, i, &status);
+		if (pools_status(resizes->pools, i).resizing == POOL_RECLAIMS)
+			reclaim_check(resizes, i);
 	}
 }
 
@@ -288,12 +270,12 @@ bool resizes_work(struct resizes *resizes)
 
 	while (pools_resized(resizes->pools, &resized)) {
 		if (resized.grown)
-			grown(resizes, &resized);
+			on_grown(resizes, &resized);
 		else
-			shrunk(resizes, &resized);
+			on_shrunk(resizes, &resized);
 	}
 	for (unsigned i = 0; i < resizes->n; i++)
-		step(resizes, i);
+		resize_step(resizes, i);
 	more = resizes->more;
 	resizes->more = false;
 	return more;
@@ -304,37 +286,36 @@ uint64_t resizes_next_ms(const struct resizes *resizes)
 	uint64_t next_ms = UINT64_MAX;
 
 	for (unsigned i = 0; resizes && i < resizes->n; i++)
-		if (resizes->each[i].until_ms < next_ms)
-			next_ms = resizes->each[i].until_ms;
+		if (resizes->by_pool[i].until_ms < next_ms)
+			next_ms = resizes->by_pool[i].until_ms;
 	return next_ms;
 }
 
 /* ---- the configuration ---- */
 
-/* A growth during which the process ended is not begun again by each process that follows, only by
- * a reload. */
-static bool is_deadly(struct resizes *resizes, unsigned i)
+/* Whether the last process ended during this growth: then only a reload begins it again, as this
+ * process may end too. */
+static bool growth_crashed_before(struct resizes *resizes, unsigned i)
 {
-	struct resize *resize = &resizes->each[i];
-	uint64_t deadly = resize->deadly;
-	struct text to;
+	struct resize *resize = &resizes->by_pool[i];
+	uint64_t crashed_target = resize->crashed_target;
 	char why[160];
 
-	resize->deadly = 0;
-	if (!deadly || resize->target < deadly)
+	resize->crashed_target = 0;
+	if (!crashed_target || resize->target < crashed_target)
 		return false;
 	(void)snprintf(
 		why, sizeof(why),
 		"the last process ended while it made it %s; reload to try again",
-		bytes_text(deadly, &to));
-	give_up(resizes, i, "pool-not-grown", why);
+		UNITS_BYTES(crashed_target));
+	resize_give_up(resizes, i, "pool-not-grown", why);
 	return true;
 }
 
-static void configure_one(struct resizes *resizes, unsigned i,
-			  const struct pool_params *params)
+static void configure_pool(struct resizes *resizes, unsigned i,
+			   const struct pool_params *params)
 {
-	struct resize *resize = &resizes->each[i];
+	struct resize *resize = &resizes->by_pool[i];
 	bool new_terms = resize->shrink != params->shrink ||
 			 resize->wait_ms != params->shrink_wait_ms;
 	bool new_size = pools_params(resizes->pools, i)->bytes != params->bytes;
@@ -344,36 +325,35 @@ static void configure_one(struct resizes *resizes, unsigned i,
 	resize->shrink = params->shrink;
 	resize->wait_ms = params->shrink_wait_ms;
 	pools_set_asked(resizes->pools, i, params->bytes);
-	pools_status(resizes->pools, i, &status);
+	status = pools_status(resizes->pools, i);
 	if (status.resizing == POOL_RECLAIMS && new_terms)
-		reclaim_end(resizes, i);
-	if (is_deadly(resizes, i))
+		reclaim_cancel(resizes, i);
+	if (growth_crashed_before(resizes, i))
 		return;
-	/* The next process is not to take it for a pool that was configured otherwise.  Without room
-	 * for the record it finds that nothing is to be done. */
+	/* so that the next process does not see a change; if the ledger is full, it sees one, and
+	 * finds that the pool has this size */
 	if (status.resizing == POOL_RESTS && new_size && resize->target == status.bytes)
 		(void)plan_record_size(resizes->pools, i, status.bytes,
 				       resizes->ledger);
 }
 
-/* Another node or other pages are configured for it.  When it was opened, the log said that these
- * have no effect; a size configured later has none either. */
-static void ignore_one(struct resizes *resizes, unsigned i,
-		       const struct pool_params *params)
+/* Another node or other pages are configured.  The log told at the start that these have no effect;
+ * a size configured later has none either. */
+static void ignore_pool(struct resizes *resizes, unsigned i,
+			const struct pool_params *params)
 {
-	struct resize *resize = &resizes->each[i];
+	struct resize *resize = &resizes->by_pool[i];
 	bool new_size = resize->ignored && resize->ignored != params->bytes;
 	struct pool_status status;
-	struct text text;
 
 	resize->ignored = params->bytes;
 	if (!new_size)
 		return;
-	pools_status(resizes->pools, i, &status);
+	status = pools_status(resizes->pools, i);
 	log_event(LOG_WARNING, "pool-stays", &(struct log_ctx){ .pool = status.name },
 		  "it stays at %s, too, as its node or page_size is configured "
 		  "otherwise",
-		  bytes_text(status.bytes, &text));
+		  UNITS_BYTES(status.bytes));
 }
 
 void resizes_configure(struct resizes *resizes, const struct config *config)
@@ -387,9 +367,9 @@ void resizes_configure(struct resizes *resizes, const struct config *config)
 			if (strcmp(params->name, is->name) != 0)
 				continue;
 			if (params->node != is->node || params->pages != is->pages)
-				ignore_one(resizes, i, params);
+				ignore_pool(resizes, i, params);
 			else if (params->bytes != POOL_BYTES_AUTO)
-				configure_one(resizes, i, params);
+				configure_pool(resizes, i, params);
 		}
 	}
 }
@@ -401,7 +381,7 @@ int resizes_open(struct pools *pools, struct ledger *ledger,
 	unsigned n = pools_count(pools);
 	struct resizes *resizes = calloc(1, sizeof(*resizes));
 
-	if (!resizes || !(resizes->each = calloc(n, sizeof(*resizes->each)))) {
+	if (!resizes || !(resizes->by_pool = calloc(n, sizeof(*resizes->by_pool)))) {
 		free(resizes);
 		return err_set(-ENOMEM, "no memory for the pools' sizes");
 	}
@@ -411,12 +391,10 @@ int resizes_open(struct pools *pools, struct ledger *ledger,
 	resizes->ctx = ctx;
 	resizes->n = n;
 	for (unsigned i = 0; i < n; i++) {
-		struct pool_status status;
-
-		pools_status(pools, i, &status);
-		resizes->each[i].target = status.bytes;
-		resizes->each[i].until_ms = UINT64_MAX;
-		resizes->each[i].deadly = pools_params(pools, i)->bytes_grown;
+		resizes->by_pool[i].target = pools_status(pools, i).bytes;
+		resizes->by_pool[i].until_ms = UINT64_MAX;
+		resizes->by_pool[i].crashed_target =
+			pools_params(pools, i)->bytes_grown;
 	}
 	*ret_resizes = resizes;
 	return 0;
@@ -424,16 +402,12 @@ int resizes_open(struct pools *pools, struct ledger *ledger,
 
 void resizes_close(struct resizes *resizes)
 {
-	struct pool_status status;
-
 	if (!resizes)
 		return;
-	/* the next process begins a growth again that is stopped now */
-	for (unsigned i = 0; i < resizes->n; i++) {
-		pools_status(resizes->pools, i, &status);
-		if (status.resizing == POOL_GROWS)
-			growth_over(resizes, i);
-	}
-	free(resizes->each);
+	/* the next process begins growths again that are stopped now */
+	for (unsigned i = 0; i < resizes->n; i++)
+		if (pools_status(resizes->pools, i).resizing == POOL_GROWS)
+			growth_record_clear(resizes, i);
+	free(resizes->by_pool);
 	free(resizes);
 }

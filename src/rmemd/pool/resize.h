@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pools become as long as they are configured to be while they are in use.
+/* Resizing pools to their configured size while they are in use.
  *
- * To grow, a pool gets memory behind what it has; that is lent when all of it is there, else the
- * pool keeps its size.  To shrink, its end is not lent any more and is reclaimed from those that
- * have leases there; after shrink_wait the pool keeps its size, or those leases end, as configured.
- * When the end is free the kernel gets it.  Nothing that is lent moves.
+ * Growing adds memory behind the pool and lends it when it is complete; on failure the pool keeps
+ * its size.  Shrinking closes the pool's end and asks clients to free the leases there; after
+ * shrink_wait the pool keeps its size, or these leases end, as configured.  A free end is given
+ * back to the kernel.  Lent extents do not move.
  *
- * Threads: [loop]; resizer.h has the thread for what takes time.  It logs. */
+ * Threads: [loop]; pools.c has a thread for slow work.  Logs. */
 #ifndef RMEMD_POOL_RESIZE_H
 #define RMEMD_POOL_RESIZE_H
 
@@ -20,31 +20,30 @@ struct ledger;
 struct resizes;
 
 struct resizes_events {
-	/* What pools want back has changed, or it is time to take it. */
+	/* The memory that pools want back has changed, or a deadline has come. */
 	void (*reclaim)(void *ctx);
-	/* Name the leases that are in the way of what is wanted back of a pool.  False: there
-	 * are none. */
-	bool (*in_the_way)(void *ctx, uint32_t pool, char *buf, size_t buf_bytes);
+	/* Describe the leases that a pool wants back.  False: there are none. */
+	bool (*describe_leases)(void *ctx, uint32_t pool, char *buf, size_t buf_bytes);
 };
 
-/* Borrows all.  -ENOMEM */
+/* Borrows all pointers.  -ENOMEM */
 int resizes_open(struct pools *pools, struct ledger *ledger,
 		 const struct resizes_events *events, void *ctx,
 		 struct resizes **ret_resizes);
-/* A growth under way ends with pools_close(), which is to follow.  NULL: nothing. */
+/* Call pools_close() next, which ends a growth under way.  NULL: no effect. */
 void resizes_close(struct resizes *resizes);
 
-/* What the pools are to be from now on, in place of what was under way.  Pools that are not
- * configured, or not only by another size, keep theirs. */
+/* Set the sizes of the pools from now on.  A pool that is not configured any more, or differs from
+ * its configuration in more than its size, keeps its size. */
 void resizes_configure(struct resizes *resizes, const struct config *config);
-/* After pools_process(), and when it is due.  True: there is more to lend. */
+/* Call it after pools_process(), and at resizes_next_ms().  True: there is more memory to lend. */
 bool resizes_work(struct resizes *resizes);
-/* How far the growth of all pools that grow together is.  False: none grows. */
+/* The sum of the progress of all growing pools.  False: none grows. */
 bool resizes_growing(const struct resizes *resizes, uint64_t *ret_done,
 		     uint64_t *ret_bytes);
-/* Log it, now and then. */
+/* Log this progress, if a line is due. */
 void resizes_log_growth(struct resizes *resizes, uint64_t done, uint64_t bytes);
-/* When it is due (clock_now_ms), UINT64_MAX: never.  NULL: never. */
+/* When resizes_work() is due (clock_now_ms), UINT64_MAX: never.  NULL: never. */
 uint64_t resizes_next_ms(const struct resizes *resizes);
 
 #endif

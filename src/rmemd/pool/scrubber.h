@@ -1,35 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that zeroes memory on one NUMA node, no faster than it is told.  It holds no lock
- * while it does. */
+/* A thread that zeroes memory on one NUMA node, at a limited rate.  It holds no lock meanwhile. */
 #ifndef RMEMD_POOL_SCRUBBER_H
 #define RMEMD_POOL_SCRUBBER_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/mailbox.h"
+#include "rmemd/pool/worker.h"
 
-struct scrubber;
-
-/* One range to zero, in whole pages.  Whoever posts it keeps it alive until it is back. */
+/* One range to zero, in whole pages. */
 struct scrub_job {
-	struct list link;
+	struct list link; /* for worker_post() */
 	void *addr;
 	uint64_t bytes;
 };
 
-/* Zeroed ranges are posted to `done`, which is borrowed.  node -1: run anywhere.
- *   -EAGAIN, -EMFILE, -ENOMEM  with text */
-int scrubber_start(int node, struct mailbox *done, struct scrubber **ret_scrubber);
-/* Join; jobs not begun are dropped, the one under way is cut short.  NULL: nothing. */
-void scrubber_stop(struct scrubber *scrubber);
+struct scrubber {
+	struct worker worker;
+	_Atomic uint64_t rate; /* limit in bytes a second; 0: none */
+	atomic_bool hurry;     /* a request waits for clean memory: ignore the rate */
+	/* [thread] when the last slice began, and its size */
+	uint64_t slice_ns, slice_bytes;
+};
 
-/* [any] */
-void scrubber_post(struct scrubber *scrubber, struct scrub_job *job);
-/* Bytes a second at most, from now on; 0: as many as it can.  [any] */
-void scrubber_set_rate(struct scrubber *scrubber, uint64_t rate);
-/* Somebody waits for clean memory: until told otherwise the rate does not count.  [any] */
-void scrubber_hurry(struct scrubber *scrubber, bool hurry);
-int scrubber_node(const struct scrubber *scrubber);
+/* Zeroed ranges are posted to `done`, which is borrowed.  node -1: run anywhere.  worker_stop()
+ * drops jobs not begun and cuts short the one under way.
+ *   -EAGAIN, -EMFILE, -ENOMEM  with text */
+int scrubber_start(struct scrubber *scrubber, int node, struct mailbox *done);
 
 #endif

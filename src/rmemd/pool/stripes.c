@@ -3,7 +3,7 @@
 
 #define UNIT_BYTES (UINT64_C(2) << 20) /* a huge page */
 #define PART_OF_SEGMENTS 4
-/* With fewer huge pages for each node one more or less would tell. */
+/* With fewer huge pages for each node, one more or less makes a large difference. */
 #define UNITS_MIN 8
 
 void stripes_plan(uint64_t bytes, uint64_t align_bytes, unsigned n_nodes, unsigned max,
@@ -22,7 +22,7 @@ void stripes_plan(uint64_t bytes, uint64_t align_bytes, unsigned n_nodes, unsign
 		unit = align_bytes;
 	total = bytes / unit + (bytes % unit != 0);
 	n = (unsigned)rounds * n_nodes;
-	/* at least one for each, as far as they go */
+	/* at least one for each node, if there are as many units */
 	if (n == 0)
 		n = total < n_nodes ? (unsigned)total : n_nodes;
 	ret_stripes->n = n;

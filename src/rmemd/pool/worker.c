@@ -15,13 +15,13 @@ static void *worker_run(void *ctx)
 	struct list jobs;
 
 	list_init(&jobs);
-	/* farther CPUs only take longer */
+	/* other CPUs would only be slower, so a failure does no harm */
 	if (worker->node >= 0 && host_has_nodes())
 		(void)numa_run_on_node(worker->node);
 	while (!atomic_load(&worker->stop)) {
 		/* cannot fail: all signals are blocked, and one descriptor is within the limits */
 		(void)poll(&pollfd, 1, -1);
-		mailbox_take(&worker->jobs, &jobs);
+		mailbox_receive(&worker->jobs, &jobs);
 		list_for_each_safe(job, &jobs) {
 			/* the flag is set before the message of stop() arrives */
 			if (atomic_load(&worker->stop) || !worker->run(worker, job))

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that works off jobs, one after the other, and posts them to a mailbox when they are
- * done. */
+/* A thread that runs jobs one after the other, and posts each to a mailbox when it is done. */
 #ifndef RMEMD_POOL_WORKER_H
 #define RMEMD_POOL_WORKER_H
 
@@ -10,7 +9,7 @@
 
 #include "base/mailbox.h"
 
-/* Embedded in what owns it. */
+/* Embedded in the owner. */
 struct worker {
 	pthread_t thread;
 	struct mailbox jobs;
@@ -22,15 +21,15 @@ struct worker {
 };
 
 /* node  to run on; -1: anywhere
- * run   on the thread; false: it was told to stop, and the job is dropped
+ * run   called on the thread; false: `stop` is set, and the job is dropped
  * done  borrowed
  *   -EAGAIN, -EMFILE, -ENOMEM  with text */
 int worker_start(struct worker *worker, const char *name, int node,
 		 bool (*run)(struct worker *worker, struct list *job),
 		 struct mailbox *done);
-/* Join; jobs not begun are dropped. */
+/* Join the thread; jobs not begun are dropped. */
 void worker_stop(struct worker *worker);
-/* Whoever posts a job keeps it alive until it is back.  [any] */
+/* The caller keeps the job alive until it is in `done`.  [any] */
 void worker_post(struct worker *worker, struct list *job);
 
 #endif

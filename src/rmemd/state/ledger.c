@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The file: a header, and in it somewhere an area of records, one behind the other; the
- * latest of a key counts.  The header tells where each of two areas begins, how long it is,
- * where its committed records end, and which one is active.
+/* The file has a header and an area of consecutive records, of which the latest of a key counts.
+ * The header has two slots for areas, each with the offset and size of an area and the end of its
+ * committed records, and tells which slot is active.
  *
- * Why a crash does no harm.  The file is mapped and shared, so every store that the process
- * has done is in it, in the order of the program, and no later one.  Four things are done:
+ * Why a crash does no harm.  The file is mapped and shared, so every store that the process has
+ * done is in it, in the order of the program, and no later one.  There are four operations:
  *
- *   put, remove  write behind the end of the active area, where nobody looks.
- *   commit       stores the new end: one aligned word, released, so after all records
- *                before it.
- *   move         writes an area where the active one is not, then its place, size and end
- *                in the slot of the header that is not active, then stores which slot is:
- *                one aligned word, released.
- *   begin        fills in the header of an empty file; its magic is stored last, and
- *                without it the file counts as empty.
+ *   put, remove  write behind the end of the active area, where nothing is read.
+ *   commit       stores the new end: one aligned word, released, so after all records before it.
+ *   move         writes an area outside the active one, then its offset, size and end to the slot
+ *                that is not active, then stores the number of the active slot: one aligned word,
+ *                released.
+ *   begin        fills in the header of an empty file; its magic is stored last, and without it the
+ *                file counts as empty.
  *
- * Growing the file and cutting off what no area uses change nothing that is looked at. */
+ * Growing the file and cutting off what no area uses do not change what is read. */
 #include "rmemd/state/ledger.h"
 
 #include <errno.h>
@@ -36,12 +35,12 @@
 #include "base/list.h"
 #include "base/map.h"
 
-/* "rmemledg", as this machine stores it: a file of the other byte order is none. */
+/* "rmemledg" in the byte order of this machine: a file of the other byte order is no ledger. */
 #define MAGIC UINT64_C(0x6764656c6d656d72)
 #define AREA_FIRST_BYTES UINT64_C(65536)
-/* So much may be out of date before it is worth leaving out. */
+/* With more bytes of obsolete records the area is compacted. */
 #define STALE_BYTES_MAX UINT64_C(32768)
-/* A file that claims more is none of ours. */
+/* A larger file is no ledger. */
 #define FILE_BYTES_MAX (UINT64_C(1) << 40)
 
 struct area {
@@ -58,9 +57,9 @@ struct header {
 	struct area areas[2];
 };
 
-/* In the file; the value follows, and nothing up to the next 8 bytes. */
+/* In the file; the value follows, padded to 8 bytes. */
 struct record {
-	uint32_t crc;   /* CRC-32C of what is behind it */
+	uint32_t crc;   /* CRC-32C of all that follows */
 	uint32_t bytes; /* of the value */
 	uint32_t kind;
 	uint32_t removed; /* 1: the key has no value any more */
@@ -78,7 +77,7 @@ struct ledger {
 	char *map;
 	uint64_t map_bytes;
 	uint64_t unit;  /* sizes in the file are multiples of it */
-	uint64_t tail;  /* of what is staged, from the area's start */
+	uint64_t tail;  /* end of the staged records, from the area's start */
 	uint64_t fresh; /* bytes of the records that count */
 	struct map entries;
 };
@@ -146,7 +145,7 @@ static void entry_drop(struct ledger *ledger, struct entry *entry)
 	free(entry);
 }
 
-/* The entry of a key, made if there is none: then its record is at UINT64_MAX. */
+/* The entry of a key; a new one has its record at UINT64_MAX.  NULL: no memory */
 static struct entry *entry_make(struct ledger *ledger, const struct ledger_key *key)
 {
 	struct entry *entry = entry_find(ledger, key);
@@ -184,7 +183,7 @@ static void entries_destroy(struct ledger *ledger)
 
 /* ---- the file ---- */
 
-/* Have `bytes` of the file mapped, which is that long. */
+/* Map `bytes` of the file, which is that long. */
 static int file_map(struct ledger *ledger, uint64_t bytes)
 {
 	char *map;
@@ -200,7 +199,7 @@ static int file_map(struct ledger *ledger, uint64_t bytes)
 		(void)munmap(map, bytes);
 		return err_errno(err, "keeping the ledger out of core dumps");
 	}
-	/* without the right to lock memory the tokens may be swapped, as all other memory may */
+	/* without the right to lock memory the secrets may be swapped, like all other memory */
 	(void)mlock2(map, bytes, MLOCK_ONFAULT);
 	if (ledger->map)
 		(void)munmap(ledger->map, ledger->map_bytes);
@@ -209,7 +208,7 @@ static int file_map(struct ledger *ledger, uint64_t bytes)
 	return 0;
 }
 
-/* Have memory behind a range of the file, and have it mapped: a store must not fail. */
+/* Allocate the memory of a range of the file, and map it: a store must not fail. */
 static int file_extend(struct ledger *ledger, uint64_t offset, uint64_t bytes)
 {
 	int err;
@@ -223,7 +222,7 @@ static int file_extend(struct ledger *ledger, uint64_t offset, uint64_t bytes)
 	return file_map(ledger, offset + bytes);
 }
 
-/* Give back what no area uses; that it stays does no harm. */
+/* Free what no area uses; a failure does no harm. */
 static void file_trim(const struct ledger *ledger)
 {
 	const struct area *area = active(ledger);
@@ -248,7 +247,7 @@ static void slot_activate(struct ledger *ledger, uint64_t offset, uint64_t bytes
 	atomic_store_explicit(&head->active, slot, memory_order_release);
 }
 
-/* Room for an area that the active one does not touch. */
+/* Allocate an area that does not overlap the active one. */
 static int area_place(struct ledger *ledger, uint64_t bytes, uint64_t *ret_offset)
 {
 	const struct area *area = active(ledger);
@@ -260,7 +259,7 @@ static int area_place(struct ledger *ledger, uint64_t bytes, uint64_t *ret_offse
 	return file_extend(ledger, offset, bytes);
 }
 
-/* More room, for what is staged too. */
+/* Move to a larger area, with the staged records. */
 static int area_grow(struct ledger *ledger, uint64_t needed)
 {
 	uint64_t bytes = active(ledger)->bytes, offset, end;
@@ -278,7 +277,8 @@ static int area_grow(struct ledger *ledger, uint64_t needed)
 	return 0;
 }
 
-/* For twice what is there, or, where there is little room, to the next compaction. */
+/* Allocate an area for twice the present records or, with little room, enough until the next
+ * compaction. */
 static int compact_place(struct ledger *ledger, uint64_t *ret_bytes,
 			 uint64_t *ret_offset)
 {
@@ -294,12 +294,12 @@ static int compact_place(struct ledger *ledger, uint64_t *ret_bytes,
 	return area_place(ledger, *ret_bytes, ret_offset);
 }
 
-/* Without what is out of date; nothing is staged. */
+/* Move to an area without obsolete records; nothing is staged. */
 static void area_compact(struct ledger *ledger)
 {
 	uint64_t bytes, end = 0, at = 0, offset;
 
-	/* without memory it stays as it is */
+	/* without room it is not compacted */
 	if (compact_place(ledger, &bytes, &offset))
 		return;
 	while (at < ledger->tail) {
@@ -320,8 +320,8 @@ static void area_compact(struct ledger *ledger)
 	file_trim(ledger);
 }
 
-/* Room for a record, and for the removal of every key behind it. */
-static int room_make(struct ledger *ledger, uint64_t bytes)
+/* Make room for a record, and for a later removal of every key. */
+static int space_make(struct ledger *ledger, uint64_t bytes)
 {
 	uint64_t removals = (ledger->entries.n_nodes + 1) * sizeof(struct record);
 	uint64_t needed = ledger->tail + bytes + removals;
@@ -354,7 +354,7 @@ int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *
 
 	if (bytes > LEDGER_VALUE_MAX)
 		return err_set(-EINVAL, "%zu bytes for one entry of the ledger", bytes);
-	err = room_make(ledger, round_up(sizeof(struct record) + bytes, 8));
+	err = space_make(ledger, round_up(sizeof(struct record) + bytes, 8));
 	if (err)
 		return err;
 	entry = entry_make(ledger, key);
@@ -368,7 +368,7 @@ int ledger_put(struct ledger *ledger, const struct ledger_key *key, const void *
 
 int ledger_reserve(struct ledger *ledger, size_t bytes)
 {
-	return room_make(ledger, round_up(sizeof(struct record) + bytes, 8));
+	return space_make(ledger, round_up(sizeof(struct record) + bytes, 8));
 }
 
 void ledger_remove(struct ledger *ledger, const struct ledger_key *key)
@@ -393,7 +393,7 @@ void ledger_commit(struct ledger *ledger)
 		area_compact(ledger);
 }
 
-/* ---- taking it over ---- */
+/* ---- opening ---- */
 
 static int begin(struct ledger *ledger)
 {
@@ -428,7 +428,7 @@ static int record_check(const struct ledger *ledger, uint64_t at, uint64_t end)
 	return 0;
 }
 
-static int record_take(struct ledger *ledger, uint64_t at)
+static int record_load(struct ledger *ledger, uint64_t at)
 {
 	const struct record *record = record_at(ledger, at);
 	struct ledger_key key = { record->kind, record->a, record->b };
@@ -447,7 +447,7 @@ static int record_take(struct ledger *ledger, uint64_t at)
 	return 0;
 }
 
-static int records_take(struct ledger *ledger)
+static int records_load(struct ledger *ledger)
 {
 	uint64_t end = atomic_load_explicit(&active(ledger)->end, memory_order_relaxed);
 	int err = 0;
@@ -455,14 +455,14 @@ static int records_take(struct ledger *ledger)
 	while (!err && ledger->tail < end) {
 		err = record_check(ledger, ledger->tail, end);
 		if (!err)
-			err = record_take(ledger, ledger->tail);
+			err = record_load(ledger, ledger->tail);
 		if (!err)
 			ledger->tail += record_bytes(record_at(ledger, ledger->tail));
 	}
 	return err;
 }
 
-/* What the header says must lie in the file. */
+/* The area of the header must be inside the file. */
 static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 {
 	const struct header *head = header(ledger);
@@ -472,8 +472,8 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 		return err_set(
 			-EPROTONOSUPPORT,
 			"the ledger is of version %" PRIu32
-			", and this rmemd knows it up to %d: start the newer rmemd "
-			"again, or give up what is lent",
+			", and this rmemd knows versions up to %d: start the newer "
+			"rmemd again, or give up what is lent",
 			head->version, LEDGER_VERSION);
 	if (atomic_load_explicit(&head->active, memory_order_relaxed) > 1)
 		return err_set(-EBADMSG, "the ledger's header is damaged");
@@ -486,7 +486,7 @@ static int header_check(const struct ledger *ledger, uint64_t file_bytes)
 	return 0;
 }
 
-static int take_over(struct ledger *ledger)
+static int ledger_adopt(struct ledger *ledger)
 {
 	const long page = sysconf(_SC_PAGESIZE);
 	struct header *head;
@@ -497,7 +497,7 @@ static int take_over(struct ledger *ledger)
 	if (fstat(ledger->fd, &st) || fstatfs(ledger->fd, &fs))
 		return err_errno(-errno, "the ledger");
 	if (st.st_size < 0 || (uint64_t)st.st_size > FILE_BYTES_MAX)
-		return err_set(-EBADMSG, "the ledger has no size it could have");
+		return err_set(-EBADMSG, "the ledger has an impossible size");
 	/* not st_blksize, which on tmpfs depends on the kernel's options */
 	ledger->unit =
 		fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : (uint64_t)page;
@@ -514,7 +514,7 @@ static int take_over(struct ledger *ledger)
 	if (atomic_load_explicit(&head->magic, memory_order_relaxed) != MAGIC)
 		return err_set(-EBADMSG, "this is no ledger of rmemd");
 	err = header_check(ledger, (uint64_t)st.st_size);
-	return err ? err : records_take(ledger);
+	return err ? err : records_load(ledger);
 }
 
 int ledger_open(int fd, struct ledger **ret_ledger)
@@ -526,12 +526,12 @@ int ledger_open(int fd, struct ledger **ret_ledger)
 		return err_set(-ENOMEM, "no memory for the ledger");
 	ledger->fd = fd;
 	map_init(&ledger->entries);
-	err = take_over(ledger);
+	err = ledger_adopt(ledger);
 	if (err) {
 		ledger_close(ledger);
 		return err;
 	}
-	/* what an older build wrote can be read by this one, and from here on not by that */
+	/* this build reads what an older one wrote; from here on the older one must not read it */
 	header(ledger)->version = LEDGER_VERSION;
 	*ret_ledger = ledger;
 	return 0;
@@ -547,7 +547,7 @@ void ledger_close(struct ledger *ledger)
 	free(ledger);
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 int ledger_each(const struct ledger *ledger, uint32_t kind,
 		int (*each)(const struct ledger_key *key, const void *value,

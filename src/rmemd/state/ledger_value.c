@@ -17,7 +17,7 @@ char *value_add_text(char *end, const char *text, size_t max)
 	return end + 1;
 }
 
-bool value_take_head(struct value *value, void *head, size_t bytes)
+bool value_parse_head(struct value *value, void *head, size_t bytes)
 {
 	uint32_t there;
 
@@ -33,7 +33,7 @@ bool value_take_head(struct value *value, void *head, size_t bytes)
 	return true;
 }
 
-bool value_take(struct value *value, void *data, size_t bytes)
+bool value_parse(struct value *value, void *data, size_t bytes)
 {
 	if (value->left < bytes)
 		return false;
@@ -44,7 +44,7 @@ bool value_take(struct value *value, void *data, size_t bytes)
 	return true;
 }
 
-const char *value_take_text(struct value *value, size_t max)
+const char *value_parse_text(struct value *value, size_t max)
 {
 	const char *text = value->at, *end = memchr(text, '\0', value->left);
 

@@ -1,30 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemon's values in the ledger are made of: a head, which is a structure that begins
- * with its own length as a uint32_t, then rows and texts.  What a later build adds stands at
- * the end of the head, and reads as zero from what an older one wrote.
- * Threads: [any]. */
+/* The daemon's values in the ledger.  A value has a head, which is a structure that begins with its
+ * own length as a uint32_t, then rows and texts.  A later build adds members at the end of a head;
+ * they read as zero from what an older one wrote.  Threads: [any]. */
 #ifndef RMEMD_LEDGER_VALUE_H
 #define RMEMD_LEDGER_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where in a value the writer stands; there must be room. */
+/* The kinds of keys.  A number keeps its meaning once a release has written it. */
+enum ledger_kind {
+	LEDGER_POOL = 1,       /* pool id */
+	LEDGER_LEASE = 2,      /* lease id */
+	LEDGER_ATTACHMENT = 3, /* session id, lease id */
+	LEDGER_SESSION = 4,    /* session id */
+	LEDGER_REPLY = 5,      /* session id, request id */
+	LEDGER_IDS = 6,        /* ids that are not used again */
+};
+
+/* Append to a value that ends at `end` and has room for it; returns its new end. */
 char *value_add(char *end, const void *data, size_t bytes);
-/* The text, or its first `max` bytes, and a zero. */
+/* The text, cut after `max` bytes, and a zero. */
 char *value_add_text(char *end, const char *text, size_t max);
 
-/* What is left of a value. */
+/* The part of a value that is not parsed yet. */
 struct value {
 	const char *at;
 	size_t left;
 };
 
-/* The head, as far as its writer knew it.  False: there is none. */
-bool value_take_head(struct value *value, void *head, size_t bytes);
-/* So many bytes as they are.  False: there are fewer. */
-bool value_take(struct value *value, void *data, size_t bytes);
+/* The head, as far as its writer knew it; the rest of it is zero.  False: there is none. */
+bool value_parse_head(struct value *value, void *head, size_t bytes);
+/* `bytes` bytes.  False: there are fewer. */
+bool value_parse(struct value *value, void *data, size_t bytes);
 /* A text of at most `max` bytes, in the value.  NULL: there is none. */
-const char *value_take_text(struct value *value, size_t max);
+const char *value_parse_text(struct value *value, size_t max);
 
 #endif

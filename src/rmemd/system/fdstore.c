@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
 
 #define LEDGER "ledger"
@@ -24,7 +24,7 @@ struct fdstore {
 	char path[256]; /* of the directory; "": there is none */
 	int dir;
 	int ledger;
-	bool manager; /* the service manager keeps memfds */
+	bool manager; /* the service manager stores memfds */
 	struct systemd_file files[SYSTEMD_FILES_MAX];
 	unsigned n_files;
 };
@@ -35,83 +35,96 @@ static const char *pool_name(uint32_t id, char buf[SYSTEMD_FILE_NAME_BYTES])
 	return buf;
 }
 
-static int file_add(struct fdstore *keep, const char *name, int fd)
+static int file_add(struct fdstore *store, const char *name, int fd)
 {
-	struct systemd_file *file = &keep->files[keep->n_files];
+	struct systemd_file *file = &store->files[store->n_files];
 
-	if (keep->n_files == SYSTEMD_FILES_MAX)
+	if (store->n_files == SYSTEMD_FILES_MAX)
 		return err_set(-ENOSPC, "more than %d files are kept",
 			       SYSTEMD_FILES_MAX);
 	(void)snprintf(file->name, sizeof(file->name), "%s", name);
 	file->fd = fd;
-	keep->n_files++;
+	store->n_files++;
 	return 0;
 }
 
-static struct systemd_file *file_find(struct fdstore *keep, const char *name)
+static struct systemd_file *file_find(struct fdstore *store, const char *name)
 {
-	for (unsigned i = 0; i < keep->n_files; i++)
-		if (strcmp(keep->files[i].name, name) == 0)
-			return &keep->files[i];
+	for (unsigned i = 0; i < store->n_files; i++)
+		if (strcmp(store->files[i].name, name) == 0)
+			return &store->files[i];
 	return NULL;
 }
 
-/* The pools that the ledger has. */
-struct known {
-	const uint32_t *ids;
-	unsigned n;
-};
-
-static bool is_known(const struct known *known, const char *name)
+/* Whether this is the name of a pool's file, but not of a pool with one of these ids. */
+static bool is_unknown_pool(const char *name, const uint32_t *ids, unsigned n_ids)
 {
 	char own[SYSTEMD_FILE_NAME_BYTES];
 
-	for (unsigned i = 0; i < known->n; i++)
-		if (strcmp(pool_name(known->ids[i], own), name) == 0)
-			return true;
-	return false;
+	if (strncmp(name, POOL_PREFIX, strlen(POOL_PREFIX)) != 0)
+		return false;
+	for (unsigned i = 0; i < n_ids; i++)
+		if (strcmp(pool_name(ids[i], own), name) == 0)
+			return false;
+	return true;
 }
 
 /* ---- in a directory ---- */
 
-static int dir_file(struct fdstore *keep, const char *name, int flags, int *ret_fd)
+static int dir_file(struct fdstore *store, const char *name, int flags, int *ret_fd)
 {
-	int fd = openat(keep->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	int fd =
+		openat(store->dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 
 	if (fd < 0)
-		return err_errno(-errno, "%s/%s", keep->path, name);
+		return err_errno(-errno, "%s/%s", store->path, name);
 	*ret_fd = fd;
 	return 0;
 }
 
-static int dir_open(struct fdstore *keep, const char *path)
+/* The file of a pool, which belongs to the store. */
+static int dir_pool(struct fdstore *store, const char *name, int flags, int *ret_fd)
+{
+	int fd = -1, err = dir_file(store, name, flags, &fd);
+
+	if (err)
+		return err;
+	err = file_add(store, name, fd);
+	if (err)
+		(void)close(fd);
+	else
+		*ret_fd = fd;
+	return err;
+}
+
+static int dir_open(struct fdstore *store, const char *path)
 {
 	struct stat st;
 	int err;
 
-	(void)snprintf(keep->path, sizeof(keep->path), "%s", path);
-	keep->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (keep->dir < 0 || fstat(keep->dir, &st))
+	(void)snprintf(store->path, sizeof(store->path), "%s", path);
+	store->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (store->dir < 0 || fstat(store->dir, &st))
 		return err_errno(errno == ENOENT || errno == ENOTDIR ? -EINVAL : -errno,
 				 "[server] state = %s", path);
 	if (st.st_mode & 077)
 		return err_set(-EINVAL,
-			       "[server] state = %s: others may look into it, and what "
-			       "is lent will be there: chmod 700 %s",
+			       "[server] state = %s: other users may access it, and it "
+			       "is to hold what is lent: chmod 700 %s",
 			       path, path);
-	err = dir_file(keep, LEDGER, O_CREAT, &keep->ledger);
+	err = dir_file(store, LEDGER, O_CREAT, &store->ledger);
 	if (err)
 		return err;
-	if (flock(keep->ledger, LOCK_EX | LOCK_NB))
+	if (flock(store->ledger, LOCK_EX | LOCK_NB))
 		return err_set(-EBUSY, "[server] state = %s: another rmemd has it",
 			       path);
 	return 0;
 }
 
-/* Files of pools whose process ended as it made them, or gave them up. */
-static int dir_sweep(struct fdstore *keep, const struct known *known)
+/* Remove files of pools whose process ended while it made or gave them up. */
+static int dir_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids)
 {
-	int fd = openat(keep->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(store->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 
@@ -120,19 +133,18 @@ static int dir_sweep(struct fdstore *keep, const struct known *known)
 
 		if (fd >= 0)
 			(void)close(fd);
-		return err_errno(err, "%s", keep->path);
+		return err_errno(err, "%s", store->path);
 	}
 	while ((entry = readdir(dir)))
-		if (strncmp(entry->d_name, POOL_PREFIX, strlen(POOL_PREFIX)) == 0 &&
-		    !is_known(known, entry->d_name))
-			(void)unlinkat(keep->dir, entry->d_name, 0);
+		if (is_unknown_pool(entry->d_name, ids, n_ids))
+			(void)unlinkat(store->dir, entry->d_name, 0);
 	(void)closedir(dir);
 	return 0;
 }
 
 /* ---- with the service manager ---- */
 
-/* The service manager may close its descriptor late; the memory is given back at once. */
+/* The service manager may close its descriptor late; truncating frees the memory at once. */
 static void manager_drop(int fd, const char *name)
 {
 	(void)!ftruncate(fd, 0);
@@ -140,33 +152,32 @@ static void manager_drop(int fd, const char *name)
 	systemd_remove_fd(name);
 }
 
-static int manager_open(struct fdstore *keep)
+static int manager_open(struct fdstore *store)
 {
-	const struct systemd_file *file = file_find(keep, LEDGER);
+	const struct systemd_file *file = file_find(store, LEDGER);
 
-	keep->manager = systemd_has_fdstore();
+	store->manager = systemd_has_fdstore();
 	if (file) {
-		keep->ledger = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
-		return keep->ledger < 0 ? err_errno(-errno, "the ledger") : 0;
+		store->ledger = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
+		return store->ledger < 0 ? err_errno(-errno, "the ledger") : 0;
 	}
-	keep->ledger = memfd_create("rmem-ledger", MFD_CLOEXEC);
-	if (keep->ledger < 0)
+	store->ledger = memfd_create("rmem-ledger", MFD_CLOEXEC);
+	if (store->ledger < 0)
 		return err_errno(-errno, "a memfd for the ledger");
-	/* a service manager that cannot keep files counts as none */
-	keep->manager = keep->manager && systemd_store_fd(LEDGER, keep->ledger);
+	/* a service manager that cannot store files counts as none */
+	store->manager = store->manager && systemd_store_fd(LEDGER, store->ledger);
 	return 0;
 }
 
-static void manager_sweep(struct fdstore *keep, const struct known *known)
+static void manager_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids)
 {
-	for (unsigned i = keep->n_files; i-- > 0;) {
-		struct systemd_file file = keep->files[i];
+	for (unsigned i = store->n_files; i-- > 0;) {
+		struct systemd_file file = store->files[i];
 
-		if (strncmp(file.name, POOL_PREFIX, strlen(POOL_PREFIX)) != 0 ||
-		    is_known(known, file.name))
+		if (!is_unknown_pool(file.name, ids, n_ids))
 			continue;
 		manager_drop(file.fd, file.name);
-		keep->files[i] = keep->files[--keep->n_files];
+		store->files[i] = store->files[--store->n_files];
 	}
 }
 
@@ -180,11 +191,11 @@ static int is_lent(const struct ledger_key *key, const void *value, size_t bytes
 	return 1;
 }
 
-/* Give up what the service manager keeps from a time without [server] state, unless memory in
- * it is lent. */
-static int manager_release(struct fdstore *keep)
+/* Drop what the service manager stores since a time without [server] state, unless memory in it is
+ * lent. */
+static int manager_release(struct fdstore *store)
 {
-	const struct systemd_file *file = file_find(keep, LEDGER);
+	const struct systemd_file *file = file_find(store, LEDGER);
 	struct ledger *ledger;
 	int lent = 1;
 
@@ -198,140 +209,122 @@ static int manager_release(struct fdstore *keep)
 			"[server] state = %s: the service manager keeps what was "
 			"lent before: systemctl stop rmemd gives that up; or "
 			"take the key out again",
-			keep->path);
-	while (keep->n_files > 0) {
-		file = &keep->files[--keep->n_files];
+			store->path);
+	while (store->n_files > 0) {
+		file = &store->files[--store->n_files];
 		manager_drop(file->fd, file->name);
 	}
 	return 0;
 }
 
-/* ---- both ---- */
+/* ---- either ---- */
 
 int fdstore_open(const char *dir, const struct systemd_fds *fds,
-		 struct fdstore **ret_keep)
+		 struct fdstore **ret_store)
 {
-	struct fdstore *keep = calloc(1, sizeof(*keep));
+	struct fdstore *store = calloc(1, sizeof(*store));
 	int err = 0;
 
-	if (!keep) {
+	if (!store) {
 		for (unsigned i = 0; i < fds->n_kept; i++)
 			(void)close(fds->kept[i].fd);
 		return err_set(-ENOMEM, "no memory for what is kept");
 	}
-	keep->dir = keep->ledger = -1;
+	store->dir = store->ledger = -1;
 	for (unsigned i = 0; i < fds->n_kept; i++)
-		(void)file_add(keep, fds->kept[i].name, fds->kept[i].fd);
-	err = *dir ? dir_open(keep, dir) : manager_open(keep);
+		(void)file_add(store, fds->kept[i].name, fds->kept[i].fd);
+	err = *dir ? dir_open(store, dir) : manager_open(store);
 	if (!err && *dir)
-		err = manager_release(keep);
+		err = manager_release(store);
 	if (err) {
-		fdstore_close(keep);
+		fdstore_close(store);
 		return err;
 	}
-	*ret_keep = keep;
+	*ret_store = store;
 	return 0;
 }
 
-void fdstore_close(struct fdstore *keep)
+void fdstore_close(struct fdstore *store)
 {
-	if (!keep)
+	if (!store)
 		return;
-	for (unsigned i = 0; i < keep->n_files; i++)
-		(void)close(keep->files[i].fd);
-	if (keep->ledger >= 0)
-		(void)close(keep->ledger);
-	if (keep->dir >= 0)
-		(void)close(keep->dir);
-	free(keep);
+	for (unsigned i = 0; i < store->n_files; i++)
+		(void)close(store->files[i].fd);
+	if (store->ledger >= 0)
+		(void)close(store->ledger);
+	if (store->dir >= 0)
+		(void)close(store->dir);
+	free(store);
 }
 
-bool fdstore_lasts(const struct fdstore *keep)
+bool fdstore_lasts(const struct fdstore *store)
 {
-	return keep->manager || *keep->path;
+	return store->manager || *store->path;
 }
 
-const char *fdstore_remedy(const struct fdstore *keep)
+const char *fdstore_remedy(const struct fdstore *store)
 {
-	return *keep->path
+	return *store->path
 		       ? "remove the files in [server] state to give up what is lent"
 		       : "systemctl stop rmemd gives up what is lent";
 }
 
-int fdstore_ledger(const struct fdstore *keep)
+int fdstore_ledger(const struct fdstore *store)
 {
-	return keep->ledger;
+	return store->ledger;
 }
 
-int fdstore_sweep(struct fdstore *keep, const uint32_t *ids, unsigned n_ids)
+int fdstore_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids)
 {
-	const struct known known = { ids, n_ids };
-
-	if (*keep->path)
-		return dir_sweep(keep, &known);
-	manager_sweep(keep, &known);
+	if (*store->path)
+		return dir_sweep(store, ids, n_ids);
+	manager_sweep(store, ids, n_ids);
 	return 0;
 }
 
-int fdstore_find_pool(struct fdstore *keep, uint32_t id, int *ret_fd)
+int fdstore_find_pool(struct fdstore *store, uint32_t id, int *ret_fd)
 {
 	char name[SYSTEMD_FILE_NAME_BYTES];
-	const struct systemd_file *file = file_find(keep, pool_name(id, name));
+	const struct systemd_file *file = file_find(store, pool_name(id, name));
 	int err;
 
 	*ret_fd = file ? file->fd : 0;
-	if (file || !*keep->path)
+	if (file || !*store->path)
 		return 0;
-	err = dir_file(keep, name, 0, ret_fd);
+	err = dir_pool(store, name, 0, ret_fd);
 	/* any other error may be gone next time: the pool must not count as lost */
-	if (err == -ENOENT)
-		return 0;
-	if (err)
-		return err;
-	err = file_add(keep, name, *ret_fd);
-	if (err)
-		(void)close(*ret_fd);
-	return err;
+	return err == -ENOENT ? 0 : err;
 }
 
-int fdstore_make_pool(struct fdstore *keep, uint32_t id, int *ret_fd)
+int fdstore_make_pool(struct fdstore *store, uint32_t id, int *ret_fd)
 {
 	char name[SYSTEMD_FILE_NAME_BYTES];
-	int err;
 
 	*ret_fd = 0;
-	if (!*keep->path)
+	if (!*store->path)
 		return 0;
-	err = dir_file(keep, pool_name(id, name), O_CREAT | O_EXCL, ret_fd);
-	if (err)
-		return err;
-	err = file_add(keep, name, *ret_fd);
-	if (err) {
-		(void)close(*ret_fd);
-		*ret_fd = 0;
-	}
-	return err;
+	return dir_pool(store, pool_name(id, name), O_CREAT | O_EXCL, ret_fd);
 }
 
-void fdstore_hold_pool(struct fdstore *keep, uint32_t id, int fd)
+void fdstore_store_pool(struct fdstore *store, uint32_t id, int fd)
 {
 	char name[SYSTEMD_FILE_NAME_BYTES];
 
-	if (keep->manager)
+	if (store->manager)
 		(void)systemd_store_fd(pool_name(id, name), fd);
 }
 
-void fdstore_drop_pool(struct fdstore *keep, uint32_t id)
+void fdstore_drop_pool(struct fdstore *store, uint32_t id)
 {
 	char name[SYSTEMD_FILE_NAME_BYTES];
-	struct systemd_file *file = file_find(keep, pool_name(id, name));
+	struct systemd_file *file = file_find(store, pool_name(id, name));
 
-	if (file && *keep->path)
+	if (file && *store->path)
 		(void)close(file->fd);
 	else if (file)
 		manager_drop(file->fd, name);
 	if (file)
-		*file = keep->files[--keep->n_files];
-	if (*keep->path)
-		(void)unlinkat(keep->dir, name, 0);
+		*file = store->files[--store->n_files];
+	if (*store->path)
+		(void)unlinkat(store->dir, name, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the daemon's memory is kept when the process ends: in the files of a directory, as
- * memfds that the service manager holds, or not at all.  Threads: [loop]. */
+/* The files of the ledger and the pools, which outlast the process: in a directory, or as memfds
+ * that the service manager stores.  Without either they end with it.  Threads: [loop]. */
 #ifndef RMEMD_SYSTEM_FDSTORE_H
 #define RMEMD_SYSTEM_FDSTORE_H
 
@@ -11,36 +11,36 @@
 
 struct fdstore;
 
-/* dir  on tmpfs or hugetlbfs, for this user alone; "": the service manager keeps it, if there
- *      is one that does
- * fds  what was passed at start, taken over
- *   -EINVAL  no such directory, or one that others may look into, or the service manager
- *            keeps something that is lent
- *   -EBUSY   another rmemd has it
- *   -ENOMEM, or what the kernel says */
+/* dir  on tmpfs or hugetlbfs, accessible to this user alone; "": the service manager stores the
+ *      files, if there is one that can
+ * fds  the descriptors passed at start, taken over
+ *   -EINVAL  no such directory, or others may access it, or the service manager stores memory
+ *            that is lent
+ *   -EBUSY   another rmemd uses it
+ *   -ENOMEM, or an error of the kernel */
 int fdstore_open(const char *dir, const struct systemd_fds *fds,
-		 struct fdstore **ret_keep);
-/* Closes all descriptors; what they stand for stays.  NULL: nothing. */
-void fdstore_close(struct fdstore *keep);
+		 struct fdstore **ret_store);
+/* Closes all descriptors; the files stay.  NULL: nothing. */
+void fdstore_close(struct fdstore *store);
 
-/* Whether another process will find what this one has. */
-bool fdstore_lasts(const struct fdstore *keep);
-/* How an administrator gives up all that is kept. */
-const char *fdstore_remedy(const struct fdstore *keep);
+/* Whether the next process will find the files of this one. */
+bool fdstore_lasts(const struct fdstore *store);
+/* How an administrator removes all the files, for an error text. */
+const char *fdstore_remedy(const struct fdstore *store);
 
-/* The file of the ledger, made if there is none; borrowed. */
-int fdstore_ledger(const struct fdstore *keep);
-/* Give up what is kept of pools besides these: their process ended as it made them, or gave
- * them up.  -errno when it cannot be told */
-int fdstore_sweep(struct fdstore *keep, const uint32_t *ids, unsigned n_ids);
-/* The file that a pool was in, borrowed; 0: there is none.
- *   -errno  it cannot be told whether there is */
-int fdstore_find_pool(struct fdstore *keep, uint32_t id, int *ret_fd);
-/* Where a new pool is to be, borrowed; 0: in a memfd of its own. */
-int fdstore_make_pool(struct fdstore *keep, uint32_t id, int *ret_fd);
-/* A new pool has its memory, in this file. */
-void fdstore_hold_pool(struct fdstore *keep, uint32_t id, int fd);
-/* A pool is given up. */
-void fdstore_drop_pool(struct fdstore *keep, uint32_t id);
+/* The file of the ledger, created if there is none; borrowed. */
+int fdstore_ledger(const struct fdstore *store);
+/* Remove the files of all pools but these: their process ended while it made or gave them up.
+ * -errno: the directory cannot be read */
+int fdstore_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids);
+/* The file of a pool of the last process, borrowed; 0: there is none.
+ *   -errno  it is not known whether there is one */
+int fdstore_find_pool(struct fdstore *store, uint32_t id, int *ret_fd);
+/* A file for a new pool, borrowed; 0: it makes a memfd itself. */
+int fdstore_make_pool(struct fdstore *store, uint32_t id, int *ret_fd);
+/* Store the file of a new pool, which has its memory now. */
+void fdstore_store_pool(struct fdstore *store, uint32_t id, int fd);
+/* Remove the file of a pool. */
+void fdstore_drop_pool(struct fdstore *store, uint32_t id);
 
 #endif

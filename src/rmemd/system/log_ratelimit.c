@@ -8,15 +8,15 @@
 
 #include "base/clock.h"
 
-/* More than there are names of events; what finds no place passes. */
+/* More than there are names of events; the lines of further ones all pass. */
 #define EVENTS_MAX 64
 
 struct flow {
 	const char *event;
-	int level; /* of the line held back last */
+	int level; /* of the last suppressed line */
 	uint64_t period;
 	unsigned passed;
-	uint64_t held;
+	uint64_t suppressed;
 };
 
 static struct flow flows[EVENTS_MAX];
@@ -40,7 +40,7 @@ static struct flow *flow_of(const char *event)
 	return &flows[n_flows++];
 }
 
-/* Another period begins for it, if one does. */
+/* Begin a new period, if the last one is over. */
 static void turn(struct flow *flow)
 {
 	uint64_t period = clock_now_ms() / LOG_RATELIMIT_PERIOD_MS + 1;
@@ -48,14 +48,14 @@ static void turn(struct flow *flow)
 
 	if (flow->period == period)
 		return;
-	if (flow->held) {
+	if (flow->suppressed) {
 		(void)snprintf(text, sizeof(text), "%" PRIu64 " more suppressed",
-			       flow->held);
+			       flow->suppressed);
 		next(flow->level, flow->event, NULL, text);
 	}
 	flow->period = period;
 	flow->passed = 0;
-	flow->held = 0;
+	flow->suppressed = 0;
 }
 
 void log_ratelimit_sink(int level, const char *event, const struct log_ctx *ctx,
@@ -66,7 +66,7 @@ void log_ratelimit_sink(int level, const char *event, const struct log_ctx *ctx,
 	if (flow) {
 		turn(flow);
 		if (flow->passed == LOG_RATELIMIT_LINES) {
-			flow->held++;
+			flow->suppressed++;
 			flow->level = level;
 			return;
 		}

@@ -7,16 +7,15 @@
 
 #include "base/log.h"
 
-/* A large host may say as much about its pools at the start. */
+/* A large host may log that many lines about its pools at the start. */
 #define LOG_RATELIMIT_LINES 100
 #define LOG_RATELIMIT_PERIOD_MS 10000
 
-/* Pass lines on to this sink; before log_ratelimit_sink() is set.  What was held back is
- * forgotten. */
+/* Pass lines on to this sink; before log_ratelimit_sink() is used.  Resets all counts. */
 void log_ratelimit_open(log_sink *to);
-/* Borrows the event's name for good. */
+/* Keeps the pointer to the event's name. */
 log_sink log_ratelimit_sink;
-/* Tell what was held back in periods that are over, where no other line has followed. */
+/* Report lines suppressed in periods that are over, for events without a later line. */
 void log_ratelimit_flush(void);
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/err.h"
 
 #define STATUS_BYTES 256
-/* Before the names of what the service manager keeps. */
+/* The prefix of the names of stored files. */
 #define KEPT_PREFIX "rmem-"
 #define FIELDS_MAX 10
 #define RECORD_BYTES 4096
@@ -34,8 +34,10 @@ static int fd_sort(int fd, const char *name, struct systemd_fds *fds)
 
 		if (fds->n_kept == SYSTEMD_FILES_MAX ||
 		    strlen(name + prefix) >= sizeof(kept->name))
-			return err_set(-EINVAL,
-				       "the file '%s' that was passed: not ours", name);
+			return err_set(
+				-EINVAL,
+				"the file '%s' that was passed is not one of rmemd",
+				name);
 		(void)snprintf(kept->name, sizeof(kept->name), "%s", name + prefix);
 		kept->fd = fd;
 		fds->n_kept++;
@@ -89,7 +91,7 @@ int systemd_listen_fds(struct systemd_fds *ret_fds)
 	return 0;
 }
 
-/* ---- files that are kept ---- */
+/* ---- stored files ---- */
 
 bool systemd_has_fdstore(void)
 {
@@ -103,7 +105,7 @@ bool systemd_passed_ledger(void)
 	return names && strstr(names, KEPT_PREFIX "ledger");
 }
 
-/* Polling would have a memfd dropped at once, as it is always ready. */
+/* FDPOLL=0, as polling would drop a memfd at once, which is always ready. */
 bool systemd_store_fd(const char *name, int fd)
 {
 	char state[SYSTEMD_FILE_NAME_BYTES + 64];
@@ -120,7 +122,7 @@ void systemd_remove_fd(const char *name)
 
 /* ---- state ---- */
 
-/* A service manager that does not listen has nobody else to complain to. */
+/* An error is ignored: the daemon works without the service manager too. */
 static void __attribute__((format(printf, 2, 0)))
 state_send(const char *first, const char *fmt, va_list ap)
 {
@@ -230,7 +232,7 @@ void systemd_journal_sink(int level, const char *event, const struct log_ctx *ct
 
 	record.used = 0;
 	record.n_fields = 0;
-	/* the message is what people see: it is whole without the fields */
+	/* people see the message alone, so it has the context too */
 	log_format(line, event, ctx, text);
 	record_add(&record, "MESSAGE=%s", line);
 	record_add(&record, "PRIORITY=%d", level);
@@ -248,7 +250,7 @@ void systemd_journal_sink(int level, const char *event, const struct log_ctx *ct
 		record_add(&record, "RMEM_PEER=%s", ctx->peer);
 	if (ctx && ctx->tenant)
 		record_add(&record, "RMEM_TENANT=%s", ctx->tenant);
-	/* where the journal is away stderr may still be read */
+	/* without the journal stderr may still be read */
 	if (sd_journal_sendv(record.fields, record.n_fields) < 0)
 		log_stderr(level, event, ctx, text);
 }

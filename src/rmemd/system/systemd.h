@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemon and systemd tell each other: readiness, status, watchdog, sockets
- * passed at start, journal lines with fields.  Without systemd every call does nothing.
+/* The interfaces of systemd: readiness, status, watchdog, sockets passed at start, file descriptor
+ * store, journal lines with fields.  Without systemd every call does nothing.
  * Threads: [loop], but systemd_journal_sink [any]. */
 #ifndef RMEMD_SYSTEM_SYSTEMD_H
 #define RMEMD_SYSTEM_SYSTEMD_H
@@ -11,7 +11,7 @@
 #include "rmemd/config/config.h"
 
 #define SYSTEMD_CONTROL_MAX CONFIG_LIST_MAX
-/* Files that the service manager keeps for the next process are told apart by their names. */
+/* Files that the service manager stores for the next process are identified by their names. */
 #define SYSTEMD_FILES_MAX (2 * CONFIG_POOLS_MAX + 1)
 #define SYSTEMD_FILE_NAME_BYTES 32
 
@@ -20,8 +20,8 @@ struct systemd_file {
 	int fd;
 };
 
-/* Listening sockets passed by socket activation, told apart by their kind: all sockets of
- * one unit have one name.  The caller owns them: they are close-on-exec and non-blocking. */
+/* Listening sockets passed by socket activation are identified by their kind, as all sockets of one
+ * unit have one name.  The caller owns them: they are close-on-exec and non-blocking. */
 struct systemd_fds {
 	int control[SYSTEMD_CONTROL_MAX]; /* TCP */
 	unsigned n_control;               /* 0: none passed */
@@ -30,40 +30,36 @@ struct systemd_fds {
 	unsigned n_kept;
 };
 
-/* Take what was passed; once per process, as it also clears $LISTEN_FDS.
- *   -EINVAL  a descriptor of another kind, or more than there is room for; all are closed */
+/* Take over the descriptors passed; once per process, as it also clears $LISTEN_FDS.
+ *   -EINVAL  a descriptor of another kind, or too many; all are closed */
 int systemd_listen_fds(struct systemd_fds *ret_fds);
 
-/* Whether there is a service manager that may keep files; and, before systemd_listen_fds(),
- * whether it has passed the ledger of the process before. */
+/* Whether there is a service manager that may store files; and, before systemd_listen_fds(),
+ * whether it has passed the ledger of the last process. */
 bool systemd_has_fdstore(void);
 bool systemd_passed_ledger(void);
-/* Have the service manager keep a file for the next process, under a name of fewer than
- * SYSTEMD_FILE_NAME_BYTES characters; or release it.  Whether it has been told; it refuses more
- * than FileDescriptorStoreMax= without a word. */
+/* Have the service manager store a file for the next process, under a name of fewer than
+ * SYSTEMD_FILE_NAME_BYTES characters; or remove it.  True: it has been told; it drops more files
+ * than FileDescriptorStoreMax= without a reply. */
 bool systemd_store_fd(const char *name, int fd);
 void systemd_remove_fd(const char *name);
 
-/* READY=1 with a STATUS= line; again after systemd_reloading() when the reload is done.
- */
+/* READY=1 with a STATUS= line; after systemd_reloading() it ends the reload. */
 void systemd_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void systemd_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void systemd_reloading(void);
 void systemd_stopping(void);
 
-/* When the service manager expects WATCHDOG=1, send it from the loop at half its
- * interval, so that a loop that hangs is noticed.  -ENOMEM.  Stop before the base is
- * freed. */
+/* If the service manager expects WATCHDOG=1, send it from the loop at half its interval, so that a
+ * loop that hangs is noticed.  -ENOMEM.  Stop before the base is freed. */
 int systemd_watchdog_start(struct event_base *base);
 void systemd_watchdog_stop(void);
 
-/* A line to the journal: MESSAGE (as log_format() makes it), PRIORITY, SYSLOG_IDENTIFIER and
- * RMEM_EVENT, _SESSION, _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has
- * them. */
+/* A line to the journal: MESSAGE (from log_format()), PRIORITY, SYSLOG_IDENTIFIER and RMEM_EVENT,
+ * _SESSION, _LEASE, _POOL, _DEVICE, _PEER, _TENANT as far as the context has them. */
 log_sink systemd_journal_sink;
 
-/* The sink for a target; CONFIG_LOG_AUTO: the journal when stderr is connected to it.
- */
+/* The sink for a target; CONFIG_LOG_AUTO: the journal when stderr is connected to it. */
 log_sink *systemd_log_sink(enum config_log_target target);
 
 #endif

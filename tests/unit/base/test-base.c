@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Standard descriptors, errors, containers, units, mailboxes, log lines, zeroing and back-off. */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/backoff.h"
 #include "base/err.h"
@@ -14,11 +17,30 @@
 #include "base/mailbox.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "base/standard_fds.h"
 #include "base/units.h"
 #include "base/zero.h"
 #include "unit/unit.h"
 
-START_TEST(err_prefix__extends_what_is_there)
+/* The number of a closed descriptor is not given to another file, and stays useless. */
+START_TEST(standard_fd__closed_is_reserved)
+{
+	char byte = 'x';
+	int saved = dup(_i), other;
+
+	ck_assert_int_eq(close(_i), 0);
+	ck_assert_int_eq(standard_fds_open(), 0);
+	other = open("/dev/null", O_RDWR);
+	ck_assert_int_gt(other, STDERR_FILENO);
+	ck_assert_int_eq(_i ? write(_i, &byte, 1) : read(_i, &byte, 1), -1);
+	ck_assert_int_eq(errno, EBADF);
+	ck_assert_int_eq(dup2(saved, _i), _i);
+	(void)close(saved);
+	(void)close(other);
+}
+END_TEST
+
+START_TEST(err_prefix__is_put_before_the_text)
 {
 	ck_assert_int_eq(err_errno(-ENOENT, "open %s", "/x"), -ENOENT);
 	ck_assert_int_eq(err_prefix(-ENOENT, "pool %d", 3), -ENOENT);
@@ -28,7 +50,7 @@ START_TEST(err_prefix__extends_what_is_there)
 }
 END_TEST
 
-START_TEST(err_set__takes_its_own_text_and_cuts_what_is_too_long)
+START_TEST(err_set__accepts_its_own_text_and_cuts_long_text)
 {
 	char longer[2000];
 
@@ -57,7 +79,7 @@ static struct item *item_find(const struct map *map, uint64_t key)
 	return node ? container_of(node, struct item, node) : NULL;
 }
 
-START_TEST(map__keeps_what_was_inserted_and_not_removed)
+START_TEST(map__has_the_nodes_that_were_not_removed)
 {
 	enum { N = 1000 };
 	struct item *items = calloc(N, sizeof(*items));
@@ -114,10 +136,10 @@ START_TEST(list__splices_in_order)
 		list_append(i < 2 ? &a : &b, &items[i].link);
 	list_splice(&a, &b);
 	ck_assert(list_empty(&b));
-	list_for_each_safe(node, &a) {
-		ck_assert_uint_eq(container_of(node, struct item, link)->key, expected);
+	list_for_each_entry_safe(struct item, item, &a, link) {
+		ck_assert_uint_eq(item->key, expected);
 		expected++;
-		list_remove(node);
+		list_remove(&item->link);
 	}
 	ck_assert_uint_eq(expected, 4);
 	ck_assert(list_empty(&a));
@@ -153,7 +175,7 @@ START_TEST(units__parse_bytes)
 }
 END_TEST
 
-START_TEST(units__parse_ms_wants_a_unit)
+START_TEST(units__parse_ms_requires_a_unit)
 {
 	uint64_t value = 0;
 
@@ -167,7 +189,7 @@ START_TEST(units__parse_ms_wants_a_unit)
 }
 END_TEST
 
-START_TEST(units__parse_u64_holds_the_range)
+START_TEST(units__parse_u64_checks_the_range)
 {
 	uint64_t value = 5;
 
@@ -191,7 +213,7 @@ START_TEST(units__format_bytes)
 }
 END_TEST
 
-START_TEST(secret_equal__sees_every_byte)
+START_TEST(secret_equal__compares_every_byte)
 {
 	uint8_t a[16], b[16];
 
@@ -225,35 +247,41 @@ static void *sender_run(void *arg)
 	return NULL;
 }
 
-/* A message that came without a wake-up would leave the receiver in poll() for ever. */
-START_TEST(mailbox__gives_some_and_keeps_the_rest)
+static bool readable(const struct mailbox *box, int timeout_ms)
+{
+	struct pollfd pfd = { .fd = mailbox_fd(box), .events = POLLIN };
+	int n = poll(&pfd, 1, timeout_ms);
+
+	ck_assert_int_ge(n, 0);
+	return n == 1;
+}
+
+/* The descriptor is readable while messages wait. */
+START_TEST(mailbox__take_some_leaves_the_rest)
 {
 	struct list messages[5], got;
 	struct mailbox box;
-	struct pollfd pfd = { .events = POLLIN };
 
 	ck_assert_int_eq(mailbox_init(&box), 0);
-	pfd.fd = mailbox_fd(&box);
 	list_init(&got);
-	mailbox_take_some(&box, &got, 3);
+	mailbox_receive_some(&box, &got, 3);
 	ck_assert(list_empty(&got));
 	for (unsigned i = 0; i < 5; i++)
 		mailbox_post(&box, &messages[i]);
-	mailbox_take_some(&box, &got, 3);
-	ck_assert_int_eq(poll(&pfd, 1, 0), 1);
+	mailbox_receive_some(&box, &got, 3);
+	ck_assert(readable(&box, 0));
 	ck_assert_ptr_eq(got.prev, &messages[2]);
-	mailbox_take_some(&box, &got, 3);
-	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	mailbox_receive_some(&box, &got, 3);
+	ck_assert(!readable(&box, 0));
 	for (unsigned i = 0; i < 5; i++) {
 		ck_assert_ptr_eq(got.next, &messages[i]);
 		list_remove(&messages[i]);
 	}
 	ck_assert(list_empty(&got));
-	/* and it wakes again */
 	mailbox_post(&box, &messages[0]);
-	ck_assert_int_eq(poll(&pfd, 1, 0), 1);
-	mailbox_take_some(&box, &got, 1);
-	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	ck_assert(readable(&box, 0));
+	mailbox_receive_some(&box, &got, 1);
+	ck_assert(!readable(&box, 0));
 	mailbox_destroy(&box);
 }
 END_TEST
@@ -273,14 +301,12 @@ START_TEST(mailbox__loses_neither_message_nor_wakeup_nor_order)
 	}
 	uint64_t next[SENDERS] = { 0 };
 	while (seen < SENDERS * MESSAGES) {
-		struct pollfd pfd = { .fd = mailbox_fd(&box), .events = POLLIN };
 		struct list got;
 
 		list_init(&got);
-		ck_assert_int_eq(poll(&pfd, 1, 10000), 1);
-		mailbox_take(&box, &got);
-		list_for_each_safe(node, &got) {
-			struct item *item = container_of(node, struct item, link);
+		ck_assert(readable(&box, 10000));
+		mailbox_receive(&box, &got);
+		list_for_each_entry_safe(struct item, item, &got, link) {
 			size_t from = (size_t)((char *)item - (char *)senders) /
 				      sizeof(*senders);
 
@@ -298,14 +324,14 @@ END_TEST
 
 static char logged[256];
 
-static void sink_keep(int level, const char *event, const struct log_ctx *ctx,
-		      const char *text)
+static void store_line(int level, const char *event, const struct log_ctx *ctx,
+		       const char *text)
 {
 	(void)snprintf(logged, sizeof(logged), "%d %s %lu %s", level, event,
 		       (unsigned long)ctx->lease, text);
 }
 
-START_TEST(log_format__names_fields_and_cuts_off)
+START_TEST(log_format__has_fields_and_cuts_long_lines)
 {
 	const struct log_ctx ctx = { .session = 7, .device = "rxe0", .tenant = "a" };
 	char line[LOG_LINE_BYTES], text[2 * LOG_LINE_BYTES];
@@ -325,11 +351,11 @@ START_TEST(log_format__names_fields_and_cuts_off)
 }
 END_TEST
 
-START_TEST(log__drops_what_is_below_its_level)
+START_TEST(log__drops_events_below_its_level)
 {
 	struct log_ctx ctx = { .lease = 9 };
 
-	log_set_sink(sink_keep);
+	log_set_sink(store_line);
 	log_event(LOG_DEBUG, "noise", &ctx, "%d", 1);
 	ck_assert_str_eq(logged, "");
 	log_event(LOG_NOTICE, "lease-freed", &ctx, "%s", "by its owner");
@@ -337,7 +363,7 @@ START_TEST(log__drops_what_is_below_its_level)
 }
 END_TEST
 
-START_TEST(zero_stream__zeroes_so_much_and_no_more)
+START_TEST(zero_stream__zeroes_only_its_range)
 {
 	enum { BYTES = 16 * ZERO_GRAIN };
 	static _Alignas(ZERO_GRAIN) unsigned char memory[BYTES];
@@ -371,26 +397,25 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("base");
-	TCase *tc = tcase_create("base");
+	TCase *tc = unit_case("base", NULL, NULL);
 
-	tcase_add_test(tc, err_prefix__extends_what_is_there);
-	tcase_add_test(tc, err_set__takes_its_own_text_and_cuts_what_is_too_long);
-	tcase_add_test(tc, map__keeps_what_was_inserted_and_not_removed);
+	tcase_add_loop_test(tc, standard_fd__closed_is_reserved, 0, 3);
+	tcase_add_test(tc, err_prefix__is_put_before_the_text);
+	tcase_add_test(tc, err_set__accepts_its_own_text_and_cuts_long_text);
+	tcase_add_test(tc, map__has_the_nodes_that_were_not_removed);
 	tcase_add_test(tc, map__finds_all_nodes_of_one_hash);
 	tcase_add_test(tc, list__splices_in_order);
 	tcase_add_loop_test(tc, units__parse_bytes, 0,
 			    sizeof(sizes) / sizeof(sizes[0]));
-	tcase_add_test(tc, units__parse_ms_wants_a_unit);
-	tcase_add_test(tc, units__parse_u64_holds_the_range);
+	tcase_add_test(tc, units__parse_ms_requires_a_unit);
+	tcase_add_test(tc, units__parse_u64_checks_the_range);
 	tcase_add_test(tc, units__format_bytes);
-	tcase_add_test(tc, secret_equal__sees_every_byte);
-	tcase_add_test(tc, mailbox__gives_some_and_keeps_the_rest);
+	tcase_add_test(tc, secret_equal__compares_every_byte);
+	tcase_add_test(tc, mailbox__take_some_leaves_the_rest);
 	tcase_add_test(tc, mailbox__loses_neither_message_nor_wakeup_nor_order);
-	tcase_add_test(tc, log_format__names_fields_and_cuts_off);
-	tcase_add_test(tc, log__drops_what_is_below_its_level);
-	tcase_add_test(tc, zero_stream__zeroes_so_much_and_no_more);
+	tcase_add_test(tc, log_format__has_fields_and_cuts_long_lines);
+	tcase_add_test(tc, log__drops_events_below_its_level);
+	tcase_add_test(tc, zero_stream__zeroes_only_its_range);
 	tcase_add_test(tc, backoff__doubles_up_to_its_maximum_and_starts_again);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* CRC-32C: of the processor, portable, and joined. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 
 #define AREA 70000
 
-/* Bit by bit, as the definition has it. */
+/* The definition, bit by bit. */
 static uint32_t crc_by_bits(const unsigned char *at, size_t bytes)
 {
 	uint32_t state = UINT32_MAX;
@@ -33,7 +34,7 @@ static unsigned char *area_new(void)
 	return area;
 }
 
-START_TEST(crc__is_that_of_the_standards)
+START_TEST(crc__has_the_values_of_the_standards)
 {
 	unsigned char zeros[32] = { 0 };
 
@@ -45,7 +46,7 @@ START_TEST(crc__is_that_of_the_standards)
 }
 END_TEST
 
-START_TEST(crc__is_the_same_both_ways_at_every_length_and_place)
+START_TEST(crc__is_equal_both_ways_at_every_length_and_offset)
 {
 	static const size_t sizes[] = {
 		0, 1, 7, 8, 9, 63, 4096, 12287, 12288, 12289, 24576, 36871, 65536, 69990
@@ -64,7 +65,7 @@ START_TEST(crc__is_the_same_both_ways_at_every_length_and_place)
 }
 END_TEST
 
-START_TEST(crc__goes_on_and_joins)
+START_TEST(crc__is_continued_and_joined)
 {
 	static const size_t cuts[] = { 0, 1, 8, 100, 4096, 30001, 69999, 70000 };
 	unsigned char *area = area_new();
@@ -77,36 +78,34 @@ START_TEST(crc__goes_on_and_joins)
 		ck_assert_uint_eq(crc32c(first, area + cuts[i], rest), whole);
 		ck_assert_uint_eq(crc32c_portable(first, area + cuts[i], rest), whole);
 		ck_assert_uint_eq(
-			crc32c_join(first, crc32c(0, area + cuts[i], rest), rest),
+			crc32c_combine(first, crc32c(0, area + cuts[i], rest), rest),
 			whole);
 	}
 	free(area);
 }
 END_TEST
 
-/* Lengths that no test can hold in memory: pieces joined in one order and in another. */
-START_TEST(join__takes_lengths_beyond_32_bits)
+/* Joining is associative, also for lengths that do not fit into memory. */
+START_TEST(join__accepts_lengths_beyond_32_bits)
 {
 	const uint64_t long_bytes = (UINT64_C(1) << 34) + 12345;
 	const uint32_t a = 0x12345678, b = 0x9abcdef0, c = 0x0f1e2d3c;
 
 	ck_assert_uint_eq(
-		crc32c_join(crc32c_join(a, b, long_bytes), c, long_bytes),
-		crc32c_join(a, crc32c_join(b, c, long_bytes), 2 * long_bytes));
-	ck_assert_uint_ne(crc32c_join(a, b, long_bytes),
-			  crc32c_join(a, b, long_bytes & UINT32_MAX));
+		crc32c_combine(crc32c_combine(a, b, long_bytes), c, long_bytes),
+		crc32c_combine(a, crc32c_combine(b, c, long_bytes), 2 * long_bytes));
+	ck_assert_uint_ne(crc32c_combine(a, b, long_bytes),
+			  crc32c_combine(a, b, long_bytes & UINT32_MAX));
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("crc32c");
-	TCase *tcase = tcase_create("crc");
+	TCase *tcase = unit_case("crc", NULL, NULL);
 
-	tcase_add_test(tcase, crc__is_that_of_the_standards);
-	tcase_add_test(tcase, crc__is_the_same_both_ways_at_every_length_and_place);
-	tcase_add_test(tcase, crc__goes_on_and_joins);
-	tcase_add_test(tcase, join__takes_lengths_beyond_32_bits);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_add_test(tcase, crc__has_the_values_of_the_standards);
+	tcase_add_test(tcase, crc__is_equal_both_ways_at_every_length_and_offset);
+	tcase_add_test(tcase, crc__is_continued_and_joined);
+	tcase_add_test(tcase, join__accepts_lengths_beyond_32_bits);
+	return unit_main();
 }

@@ -6,7 +6,7 @@
 #include "base/notices.h"
 #include "unit/unit.h"
 
-#define ROOM 4
+#define CAPACITY 4
 
 static struct notices notices;
 static struct notice_source a, b, c;
@@ -14,7 +14,7 @@ static struct notice got[64];
 
 static void setup(void)
 {
-	ck_assert_int_eq(notices_open(&notices, ROOM), 0);
+	ck_assert_int_eq(notices_open(&notices, CAPACITY), 0);
 	notice_source_init(&a);
 	notice_source_init(&b);
 	notice_source_init(&c);
@@ -31,12 +31,12 @@ static void put(struct notice_source *source, uint32_t value)
 	notices_put(&notices, &(struct notice){ .source = source, .value = value });
 }
 
-/* The oldest is this one. */
+/* The oldest notice has these values. */
 static void expect(struct notice_source *source, uint32_t value, uint32_t lost)
 {
 	struct notice one;
 
-	ck_assert_uint_eq(notices_take(&notices, &one, 1), 1);
+	ck_assert_uint_eq(notices_read(&notices, &one, 1), 1);
 	ck_assert_ptr_eq(one.source, source);
 	ck_assert_uint_eq(one.value, value);
 	ck_assert_uint_eq(one.lost, lost);
@@ -45,15 +45,15 @@ static void expect(struct notice_source *source, uint32_t value, uint32_t lost)
 static void expect_none(void)
 {
 	ck_assert(notices_empty(&notices));
-	ck_assert_uint_eq(notices_take(&notices, got, 1), 0);
+	ck_assert_uint_eq(notices_read(&notices, got, 1), 0);
 }
 
-START_TEST(notices__come_in_their_order)
+START_TEST(notices__are_taken_in_order)
 {
-	for (uint32_t i = 0; i < 3 * ROOM; i++) {
+	for (uint32_t i = 0; i < 3 * CAPACITY; i++) {
 		put(&a, i);
 		put(&b, i);
-		ck_assert_uint_eq(notices_take(&notices, got, 64), 2);
+		ck_assert_uint_eq(notices_read(&notices, got, 64), 2);
 		ck_assert_ptr_eq(got[0].source, &a);
 		ck_assert_ptr_eq(got[1].source, &b);
 		ck_assert_uint_eq(got[1].value, i);
@@ -62,9 +62,9 @@ START_TEST(notices__come_in_their_order)
 }
 END_TEST
 
-START_TEST(notices__without_room_the_latest_of_each_source_is_kept)
+START_TEST(full_queue__keeps_the_last_notice_of_each_source)
 {
-	for (uint32_t i = 0; i < ROOM; i++)
+	for (uint32_t i = 0; i < CAPACITY; i++)
 		put(&a, i);
 	ck_assert(notices_full(&notices));
 	for (uint32_t i = 10; i < 20; i++)
@@ -72,7 +72,7 @@ START_TEST(notices__without_room_the_latest_of_each_source_is_kept)
 	put(&c, 30);
 	put(&a, 40);
 	put(&a, 41);
-	for (uint32_t i = 0; i < ROOM; i++)
+	for (uint32_t i = 0; i < CAPACITY; i++)
 		expect(&a, i, 0);
 	expect(&b, 19, 9);
 	expect(&c, 30, 0);
@@ -81,13 +81,13 @@ START_TEST(notices__without_room_the_latest_of_each_source_is_kept)
 }
 END_TEST
 
-/* Who was late takes the first room there is: order holds for each source. */
-START_TEST(notices__keep_their_order_while_some_are_taken)
+/* A notice outside the ring moves into it first: each source keeps its order. */
+START_TEST(full_queue__keeps_the_order_of_a_source)
 {
-	for (uint32_t i = 0; i < ROOM + 1; i++)
+	for (uint32_t i = 0; i < CAPACITY + 1; i++)
 		put(&a, i);
 	expect(&a, 0, 0);
-	/* the late one took the room */
+	/* the notice outside the ring has moved into it */
 	ck_assert(notices_full(&notices));
 	put(&a, 5);
 	put(&a, 6);
@@ -100,7 +100,7 @@ START_TEST(notices__keep_their_order_while_some_are_taken)
 }
 END_TEST
 
-START_TEST(notices__drop_one_source)
+START_TEST(drop__removes_the_notices_of_one_source)
 {
 	put(&a, 1);
 	put(&b, 2);
@@ -120,11 +120,11 @@ START_TEST(notices__drop_one_source)
 }
 END_TEST
 
-START_TEST(notices__count_no_further_than_they_can)
+START_TEST(lost__has_a_largest_value)
 {
-	for (uint32_t i = 0; i < ROOM; i++)
+	for (uint32_t i = 0; i < CAPACITY; i++)
 		put(&b, i);
-	/* one without a value is a loss, too, when another takes its place */
+	/* a replaced notice without a value counts as lost, too */
 	notices_put(&notices, &(struct notice){ .source = &a, .status = -ECONNRESET });
 	put(&a, 1);
 	put(&a, 2);
@@ -134,44 +134,46 @@ START_TEST(notices__count_no_further_than_they_can)
 						.lost = NOTICES_LOST_MAX });
 	put(&a, 3);
 	put(&a, 4);
-	for (uint32_t i = 0; i < ROOM; i++)
+	for (uint32_t i = 0; i < CAPACITY; i++)
 		expect(&b, i, 0);
 	expect(&a, 4, NOTICES_LOST_MAX);
 }
 END_TEST
 
-/* Against a model: what is lost and what is taken adds up, in order, for each source. */
-START_TEST(notices__lose_nothing_uncounted)
+static unsigned number_of(const struct notice *notice)
+{
+	return notice->source == &a ? 0 : notice->source == &b ? 1 : 2;
+}
+
+/* For each source, the lost and taken notices are those that were put, in order. */
+START_TEST(notices__that_are_lost_are_counted)
 {
 	struct notice_source *sources[3] = { &a, &b, &c };
 	uint32_t sent[3] = { 0 }, seen[3] = { 0 };
 	unsigned seed = 20261121;
 
 	for (unsigned round = 0; round < 20000; round++) {
-		unsigned n, which = (unsigned)rand_r(&seed) % 3;
+		unsigned n, source = (unsigned)rand_r(&seed) % 3;
 
 		if (rand_r(&seed) % 3) {
-			put(sources[which], sent[which]++);
+			put(sources[source], sent[source]++);
 			continue;
 		}
-		n = notices_take(&notices, got, 1 + (unsigned)rand_r(&seed) % 3);
+		n = notices_read(&notices, got, 1 + (unsigned)rand_r(&seed) % 3);
 		for (unsigned i = 0; i < n; i++) {
-			which = got[i].source == &a ? 0 : got[i].source == &b ? 1 : 2;
-			seen[which] += got[i].lost;
-			ck_assert_uint_eq(got[i].value, seen[which]++);
+			source = number_of(&got[i]);
+			seen[source] += got[i].lost;
+			ck_assert_uint_eq(got[i].value, seen[source]++);
 		}
 	}
-	while (notices_take(&notices, got, 1)) {
-		unsigned which = got->source == &a ? 0 : got->source == &b ? 1 : 2;
-
-		seen[which] += got->lost + 1;
-	}
+	while (notices_read(&notices, got, 1))
+		seen[number_of(got)] += got->lost + 1;
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_uint_eq(seen[i], sent[i]);
 }
 END_TEST
 
-START_TEST(put__without_room_keeps_the_last_of_each_source)
+START_TEST(closed_queue__keeps_the_last_notice_of_each_source)
 {
 	notices_close(&notices);
 	for (uint32_t i = 1; i <= 3; i++)
@@ -187,17 +189,14 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("notices");
-	TCase *tc = tcase_create("notices");
+	TCase *tc = unit_case("notices", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, notices__come_in_their_order);
-	tcase_add_test(tc, notices__without_room_the_latest_of_each_source_is_kept);
-	tcase_add_test(tc, notices__keep_their_order_while_some_are_taken);
-	tcase_add_test(tc, notices__drop_one_source);
-	tcase_add_test(tc, notices__count_no_further_than_they_can);
-	tcase_add_test(tc, notices__lose_nothing_uncounted);
-	tcase_add_test(tc, put__without_room_keeps_the_last_of_each_source);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, notices__are_taken_in_order);
+	tcase_add_test(tc, full_queue__keeps_the_last_notice_of_each_source);
+	tcase_add_test(tc, full_queue__keeps_the_order_of_a_source);
+	tcase_add_test(tc, drop__removes_the_notices_of_one_source);
+	tcase_add_test(tc, lost__has_a_largest_value);
+	tcase_add_test(tc, notices__that_are_lost_are_counted);
+	tcase_add_test(tc, closed_queue__keeps_the_last_notice_of_each_source);
+	return unit_main();
 }

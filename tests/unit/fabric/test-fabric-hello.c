@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Encoding and decoding of the hello of a channel. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ static const struct fabric_hello example = {
 	.token = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 },
 };
 
-START_TEST(hello__comes_back_as_it_was)
+START_TEST(hello__decodes_to_equal_values)
 {
 	/* rdma_cm pads private data */
 	uint8_t buf[56];
@@ -29,7 +30,7 @@ START_TEST(hello__comes_back_as_it_was)
 }
 END_TEST
 
-START_TEST(hello__has_these_bytes)
+START_TEST(hello__encodes_to_fixed_bytes)
 {
 	static const uint8_t bytes[FABRIC_HELLO_BYTES] = {
 		'r',  'm',  'm',  'h',  36,   0,    1,    0,    0x88, 0x77, 0x66, 0x55,
@@ -56,7 +57,7 @@ START_TEST(hello__too_short_is_refused)
 END_TEST
 
 /* Every byte of magic, length and version counts. */
-START_TEST(hello__of_another_kind_is_refused)
+START_TEST(hello__with_another_header_is_refused)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];
 	struct fabric_hello back = { .channel = 7 };
@@ -71,13 +72,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("fabric-hello");
-	TCase *tcase = tcase_create("hello");
+	TCase *tcase = unit_case("hello", NULL, NULL);
 
-	tcase_add_test(tcase, hello__comes_back_as_it_was);
-	tcase_add_test(tcase, hello__has_these_bytes);
+	tcase_add_test(tcase, hello__decodes_to_equal_values);
+	tcase_add_test(tcase, hello__encodes_to_fixed_bytes);
 	tcase_add_test(tcase, hello__too_short_is_refused);
-	tcase_add_loop_test(tcase, hello__of_another_kind_is_refused, 0, 8);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_add_loop_test(tcase, hello__with_another_header_is_refused, 0, 8);
+	return unit_main();
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Cookies of the outstanding operations of each channel, and completions of several
+ * operations split into single ones. */
 #include "unit/fabric/wr.h"
 
 #include <check.h>
@@ -7,25 +9,25 @@
 
 #include "base/list.h"
 
-/* As many as a queue asks for. */
+/* Limit of a poll, as for a queue of the library. */
 #define POLL_MAX 32
 
-/* What is on a channel, in the order in which it was posted. */
+/* The cookies of a channel's outstanding operations, in the order posted. */
 struct order {
 	struct list link;
 	struct fabric_channel *channel;
-	uint64_t *cookies; /* a ring of `size` */
+	uint64_t *cookies; /* a ring buffer of `size` */
 	unsigned size, first, n;
 };
 
-/* What the fabric has reported, and wr_poll() not yet whole. */
+/* A completion of the fabric with operations that wr_poll() has not returned. */
 struct report {
 	struct list link;
 	struct fabric_cq *cq;
 	struct fabric_wc wc;
 };
 
-/* Those of channels that are gone stay until another one has their address. */
+/* The order of a freed channel stays until a new channel has that address. */
 static struct list orders = LIST_INIT(orders);
 static struct list reports = LIST_INIT(reports);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,9 +37,7 @@ static struct order *order_of(const struct fabric_channel *channel)
 	struct order *found = NULL;
 
 	(void)pthread_mutex_lock(&lock);
-	list_for_each(node, &orders) {
-		struct order *order = container_of(node, struct order, link);
-
+	list_for_each_entry(struct order, order, &orders, link) {
 		if (order->channel == channel)
 			found = order;
 	}
@@ -45,17 +45,15 @@ static struct order *order_of(const struct fabric_channel *channel)
 	return found;
 }
 
-/* What was reported of its channel, and not polled, goes with it. */
+/* Free it, with the unpolled completions of its channel. */
 static void order_end(struct order *order)
 {
 	(void)pthread_mutex_lock(&lock);
 	list_remove(&order->link);
-	list_for_each_safe(node, &reports) {
-		struct report *report = container_of(node, struct report, link);
-
+	list_for_each_entry_safe(struct report, report, &reports, link) {
 		if (report->wc.owner != order)
 			continue;
-		list_remove(node);
+		list_remove(&report->link);
 		free(report);
 	}
 	(void)pthread_mutex_unlock(&lock);
@@ -74,7 +72,8 @@ int wr_connect(const struct fabric_client_ops *ops, struct fabric_cq *cq,
 	ck_assert_ptr_nonnull(order);
 	order->cookies = calloc(2 * params->depth + 1, sizeof(*order->cookies));
 	ck_assert_ptr_nonnull(order->cookies);
-	/* as many may be reported, and not polled yet, while others are on the wire */
+	/* `depth` operations may be completed and unpolled while others are
+	 * outstanding */
 	order->size = 2 * params->depth;
 	with_owner.owner = order;
 	err = ops->connect(cq, &with_owner, ret_channel);
@@ -103,53 +102,52 @@ static int post_one(const struct fabric_client_ops *ops, struct order *order,
 		    const struct wr *wr)
 {
 	const struct fabric_key key = { .addr = wr->remote_addr, .rkey = wr->rkey };
-	const struct fabric_op part = { .addr = wr->addr, .bytes = wr->bytes };
-	int taken = ops->post_one(order->channel, wr->opcode, wr->region, &key, &part);
+	const struct fabric_op op = { .addr = wr->addr, .bytes = wr->bytes };
+	int posted = ops->post_one(order->channel, wr->opcode, wr->region, &key, &op);
 
-	if (taken == 1)
+	if (posted == 1)
 		order_add(order, wr->cookie);
-	return taken;
+	return posted;
 }
 
 int wr_post(const struct fabric_client_ops *ops, struct fabric_channel *channel,
 	    const struct wr *wrs, unsigned n)
 {
 	struct order *order = order_of(channel);
-	int taken;
+	int posted;
 
 	ck_assert_ptr_nonnull(order);
 	if (n == 1 && !wrs->slices &&
 	    (wrs->opcode == FABRIC_READ || wrs->opcode == FABRIC_WRITE))
 		return post_one(ops, order, wrs);
 	for (unsigned i = 0; i < n; i++) {
-		const struct fabric_batch run = { .opcode = wrs[i].opcode,
-						  .region = wrs[i].region,
-						  .remote_addr = wrs[i].remote_addr,
-						  .rkey = wrs[i].rkey };
-		const struct fabric_op part = { .addr = wrs[i].addr,
-						.bytes = wrs[i].bytes };
+		const struct fabric_batch batch = { .opcode = wrs[i].opcode,
+						    .region = wrs[i].region,
+						    .remote_addr = wrs[i].remote_addr,
+						    .rkey = wrs[i].rkey };
+		const struct fabric_op op = { .addr = wrs[i].addr,
+					      .bytes = wrs[i].bytes };
 
-		if (run.opcode == FABRIC_CAS || run.opcode == FABRIC_FETCH_ADD)
-			taken = ops->prepare_atomic(channel, &run, &part,
-						    &wrs[i].atomic);
-		else if (run.opcode >= FABRIC_PING)
-			taken = ops->prepare_inband(channel, &run, &part,
-						    &wrs[i].request);
+		if (batch.opcode == FABRIC_CAS || batch.opcode == FABRIC_FETCH_ADD)
+			posted = ops->prepare_atomic(channel, &batch, &op,
+						     &wrs[i].atomic);
+		else if (batch.opcode >= FABRIC_PING)
+			posted = ops->prepare_inband(channel, &batch, &op,
+						     &wrs[i].request);
 		else if (wrs[i].slices)
-			taken = ops->prepare_sges(channel, &run, &part, wrs[i].slices,
-						  wrs[i].n_slices);
+			posted = ops->prepare_sges(channel, &batch, &op, wrs[i].slices,
+						   wrs[i].n_slices);
 		else
-			taken = (int)ops->prepare(channel, &run, &part, sizeof(part),
-						  1);
-		if (taken < 0 && i == 0)
-			return taken;
-		if (taken <= 0)
+			posted = (int)ops->prepare(channel, &batch, &op, sizeof(op), 1);
+		if (posted < 0 && i == 0)
+			return posted;
+		if (posted <= 0)
 			break;
 	}
-	taken = ops->post(channel);
-	for (int i = 0; i < taken; i++)
+	posted = ops->post(channel);
+	for (int i = 0; i < posted; i++)
 		order_add(order, wrs[i].cookie);
-	return taken;
+	return posted;
 }
 
 static struct report *report_of(const struct fabric_cq *cq)
@@ -157,9 +155,7 @@ static struct report *report_of(const struct fabric_cq *cq)
 	struct report *found = NULL;
 
 	(void)pthread_mutex_lock(&lock);
-	list_for_each(node, &reports) {
-		struct report *report = container_of(node, struct report, link);
-
+	list_for_each_entry(struct report, report, &reports, link) {
 		if (report->cq == cq && !found)
 			found = report;
 	}
@@ -172,7 +168,8 @@ static int reports_fetch(const struct fabric_client_ops *ops, struct fabric_cq *
 {
 	struct fabric_wc wcs[POLL_MAX];
 	static _Thread_local unsigned turn;
-	bool few = turn++ % 2 && n < POLL_MAX; /* that may go another way */
+	bool few =
+		turn++ % 2 && n < POLL_MAX; /* poll() may treat small n differently */
 	int got = ops->poll(cq, wcs, few ? n : POLL_MAX);
 
 	for (int i = 0; i < got; i++) {
@@ -189,8 +186,8 @@ static int reports_fetch(const struct fabric_client_ops *ops, struct fabric_cq *
 	return got;
 }
 
-/* One operation of the report, which goes with its last. */
-static struct wc report_take(struct report *report)
+/* Return the report's next operation; the last one frees the report. */
+static struct wc report_pop(struct report *report)
 {
 	struct order *order = report->wc.owner;
 	const struct wc wc = {
@@ -223,7 +220,7 @@ int wr_poll(const struct fabric_client_ops *ops, struct fabric_cq *cq, struct wc
 		struct report *report = report_of(cq);
 
 		if (report)
-			wcs[got++] = report_take(report);
+			wcs[got++] = report_pop(report);
 		else
 			result = reports_fetch(ops, cq, n - got);
 	}

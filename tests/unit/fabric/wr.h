@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations of a fabric one by one: each is described whole, has a cookie, and ends in a
- * completion of its own that brings the cookie back. */
+/* Single operations of a fabric: each has all its parameters in one structure, and a
+ * completion of its own with its cookie. */
 #ifndef TESTS_WR_H
 #define TESTS_WR_H
 
@@ -15,9 +15,9 @@ struct wr {
 	uint64_t rkey;
 	uint64_t cookie;
 	struct fabric_atomic atomic;     /* of FABRIC_CAS and FABRIC_FETCH_ADD */
-	const struct fabric_sge *slices; /* several, in the place of addr; else NULL */
+	const struct fabric_sge *slices; /* instead of addr, if not NULL */
 	unsigned n_slices;
-	struct fabric_inband_request request; /* of an in-band one */
+	struct fabric_inband_request request; /* of in-band requests */
 };
 
 struct wc {
@@ -28,8 +28,8 @@ struct wc {
 	const char *text;
 };
 
-/* As the functions of the ops table; a batch is a put for each operation and a post, or, of one
- * read or write, a post_one. */
+/* These call the functions of the ops table; wr_post() posts a single read or write
+ * with post_one(), others with a prepare call for each operation and post(). */
 int wr_connect(const struct fabric_client_ops *ops, struct fabric_cq *cq,
 	       const struct fabric_channel_params *params,
 	       struct fabric_channel **ret_channel);

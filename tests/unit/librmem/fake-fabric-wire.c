@@ -18,18 +18,18 @@ void fake_unlock(void)
 	(void)pthread_mutex_unlock(&fake.lock);
 }
 
-static void perform_slices(const struct fake_wr *wr)
+static void perform_sges(const struct fake_wr *wr)
 {
 	unsigned char *remote = (unsigned char *)(uintptr_t)wr->remote_addr;
 
-	for (unsigned i = 0; i < wr->n_slices; i++) {
-		const struct fabric_sge *slice = &wr->slices[i];
+	for (unsigned i = 0; i < wr->n_sges; i++) {
+		const struct fabric_sge *sge = &wr->sges[i];
 
 		if (wr->opcode == FABRIC_READ)
-			memcpy(slice->addr, remote, slice->bytes);
+			memcpy(sge->addr, remote, sge->bytes);
 		else
-			memcpy(remote, slice->addr, slice->bytes);
-		remote += slice->bytes;
+			memcpy(remote, sge->addr, sge->bytes);
+		remote += sge->bytes;
 	}
 }
 
@@ -59,9 +59,8 @@ void wire_perform(const struct fake_wr *wr)
 		perform_request(wr);
 		return;
 	}
-
-	if (wr->n_slices > 0) {
-		perform_slices(wr);
+	if (wr->n_sges > 0) {
+		perform_sges(wr);
 		return;
 	}
 	if (wr->opcode != FABRIC_WRITE)
@@ -74,7 +73,7 @@ void wire_perform(const struct fake_wr *wr)
 		memcpy(remote, wr->addr, wr->bytes);
 }
 
-/* A write that was flushed may still arrive. */
+/* A flushed write whose packet may still arrive. */
 struct fake_late {
 	struct fake_late *next;
 	const void *owner;
@@ -106,7 +105,7 @@ void fake_apply_late(const void *owner)
 	fake_unlock();
 }
 
-void fake_forget_late(const void *owner)
+void fake_drop_late(const void *owner)
 {
 	fake_lock();
 	for (struct fake_late **at = &fake.late; *at;) {
@@ -128,6 +127,10 @@ void wire_complete(struct fabric_channel *channel, int status)
 
 	if (channel->n == 0 || cq->n >= cq->max)
 		abort();
+	if (status == 0 && fake.server)
+		status = !channel->session ? -ECONNRESET
+			 : fake.server->allows(channel, &channel->posted[0]) ? 0
+									     : -EACCES;
 	if (status == 0)
 		wire_perform(&channel->posted[0]);
 	else if (status == -ECONNRESET && channel->posted[0].opcode == FABRIC_WRITE)
@@ -178,10 +181,17 @@ void fake_flush(struct fabric_channel *channel)
 	fake_unlock();
 }
 
+void wire_peer_gone(struct fabric_channel *channel)
+{
+	channel->peer_gone = true;
+	(void)eventfd_write(channel->alive_fd, 1);
+}
+
 void fake_peer_gone(struct fabric_channel *channel)
 {
 	fake_lock();
-	channel->peer_gone = true;
-	(void)eventfd_write(channel->alive_fd, 1);
+	if (channel->session)
+		fake.server->disconnect(channel);
+	wire_peer_gone(channel);
 	fake_unlock();
 }

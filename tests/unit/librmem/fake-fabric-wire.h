@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The wire of the fake fabric: what was posted is done, or not, and ends.  For fake-fabric.c
- * alone. */
+/* The wire of the fake fabric: executes and completes posted operations.  For fake-fabric.c
+ * and fake-server.c only. */
 #ifndef TESTS_UNIT_FAKE_FABRIC_WIRE_H
 #define TESTS_UNIT_FAKE_FABRIC_WIRE_H
 
@@ -9,10 +9,15 @@
 void fake_lock(void);
 void fake_unlock(void);
 
-/* All under the lock.  What an operation does to the memory. */
+/* The functions below are called under the lock. */
+
+/* Execute an operation. */
 void wire_perform(const struct fake_wr *wr);
-/* End the oldest operation; end all, as those of a channel that is dead. */
+/* Complete the oldest operation of the channel. */
 void wire_complete(struct fabric_channel *channel, int status);
+/* Complete all operations of a dead channel as flushed. */
 void wire_flush(struct fabric_channel *channel);
+/* Report to the client that the peer has ended the channel. */
+void wire_peer_gone(struct fabric_channel *channel);
 
 #endif

@@ -16,19 +16,20 @@ struct fake fake = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void fake_reset(void)
 {
-	fake_forget_late(NULL);
+	fake_drop_late(NULL);
 	fake_lock();
 	fake.live = 0;
+	fake.server = NULL;
 	fake.channels = NULL;
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
 	fake.automatic = fake.hold_flush = false;
 	fake.removed[0] = '\0';
-	fake.cuts = fake.closes = 0;
-	fake.clings = false;
+	fake.disassociations = fake.closes = 0;
+	fake.holds_device = false;
 	fake.available_err = fake.domain_err = fake.connect_err = 0;
-	fake.region_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
+	fake.mr_err = fake.cq_err = fake.poll_err = fake.rdma_cq_err = 0;
 	fake.refused_rkey = 0;
-	fake.request_err = 0;
+	fake.inband_err = 0;
 	fake.at_able = NULL;
 	fake.at_connect = NULL;
 	fake.sge_max = 1;
@@ -61,8 +62,8 @@ unsigned fake_opened_port(void)
 	return port;
 }
 
-/* Take the time that the network takes. */
-static int dawdle(unsigned timeout_ms)
+/* Wait as long as the slow network takes. */
+static int network_delay(unsigned timeout_ms)
 {
 	unsigned ms = fake.slow_ms;
 
@@ -75,7 +76,7 @@ static int dawdle(unsigned timeout_ms)
 	return 0;
 }
 
-static bool fake_likely(void)
+static bool fake_device_present(void)
 {
 	return !fake.available_err;
 }
@@ -95,21 +96,33 @@ static bool fake_removed(const struct fabric_endpoint *endpoint)
 	return removed;
 }
 
-static bool fake_domain_gone(struct fabric_domain *domain)
+static bool fake_domain_removed(struct fabric_domain *domain)
 {
 	return fake_removed(&domain->endpoint);
 }
 
-static void fake_domain_cut(struct fabric_domain *domain)
+static void fake_domain_disassociate(struct fabric_domain *domain)
 {
 	(void)domain;
-	fake.cuts++;
+	fake.disassociations++;
 }
 
-static bool fake_domain_clings(const struct fabric_domain *domain)
+static bool fake_domain_holds_device(const struct fabric_domain *domain)
 {
 	(void)domain;
-	return fake.clings;
+	return fake.holds_device;
+}
+
+static void *object_new(size_t bytes)
+{
+	fake.live++;
+	return calloc(1, bytes);
+}
+
+static void object_free(void *object)
+{
+	fake.live--;
+	free(object);
 }
 
 static int fake_domain_open(const struct fabric_endpoint *endpoint,
@@ -117,34 +130,26 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 			    unsigned timeout_ms, struct fabric_domain **ret_domain)
 {
 	struct fabric_domain *domain;
-	int err = dawdle(timeout_ms);
+	int err = network_delay(timeout_ms);
 
 	fake.params = *params;
-
 	if (err)
 		return err;
-	if (fake.available_err && endpoint->kind == FABRIC_VERBS)
+	if (fake.available_err && endpoint->kind == FABRIC_VERBS) {
+		(void)poll(NULL, 0, (int)timeout_ms);
 		return err_set(-ETIMEDOUT, "no way to the fake device");
+	}
 	if (fake.domain_err)
 		return err_set(fake.domain_err, "no fake domain");
 	if (fake_removed(endpoint))
 		return err_set(-ENODEV, "no fake device");
-	domain = calloc(1, sizeof(*domain));
+	domain = object_new(sizeof(*domain));
 	domain->endpoint = *endpoint;
 	fake_lock();
 	fake.opened = *endpoint;
-	fake.live++;
 	fake_unlock();
 	*ret_domain = domain;
 	return 0;
-}
-
-static void gone(void *object)
-{
-	fake_lock();
-	fake.live--;
-	fake_unlock();
-	free(object);
 }
 
 static void fake_domain_close(struct fabric_domain *domain)
@@ -153,16 +158,16 @@ static void fake_domain_close(struct fabric_domain *domain)
 		return;
 	ck_assert_uint_eq(domain->objects, 0);
 	fake.closes++;
-	gone(domain);
+	object_free(domain);
 }
 
-static const char *fake_device(const struct fabric_domain *domain)
+static const char *fake_domain_device(const struct fabric_domain *domain)
 {
 	return domain->endpoint.device;
 }
 
-static int fake_able(const struct fabric_domain *domain,
-		     enum fabric_capability capability)
+static int fake_domain_supports(const struct fabric_domain *domain,
+				enum fabric_capability capability)
 {
 	if (capability == FABRIC_CAN_ATOMICS && fake.at_able)
 		fake.at_able();
@@ -177,29 +182,26 @@ static int fake_able(const struct fabric_domain *domain,
 	return 0;
 }
 
-static int fake_region_create(struct fabric_domain *domain, void *addr, size_t bytes,
-			      struct fabric_local_mr **ret_region)
+static int fake_reg_mr(struct fabric_domain *domain, void *addr, size_t bytes,
+		       struct fabric_local_mr **ret_mr)
 {
-	struct fabric_local_mr *region;
+	struct fabric_local_mr *mr;
 
-	if (fake.region_err)
-		return err_set(fake.region_err, "no fake region");
-	region = calloc(1, sizeof(*region));
-	region->domain = domain;
+	if (fake.mr_err)
+		return err_set(fake.mr_err, "no fake mr");
+	mr = object_new(sizeof(*mr));
+	mr->domain = domain;
 	domain->objects++;
-	region->addr = addr;
-	region->bytes = bytes;
-	fake_lock();
-	fake.live++;
-	fake_unlock();
-	*ret_region = region;
+	mr->addr = addr;
+	mr->bytes = bytes;
+	*ret_mr = mr;
 	return 0;
 }
 
-static void fake_region_free(struct fabric_local_mr *region)
+static void fake_dereg_mr(struct fabric_local_mr *mr)
 {
-	region->domain->objects--;
-	gone(region);
+	mr->domain->objects--;
+	object_free(mr);
 }
 
 static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
@@ -211,16 +213,13 @@ static int fake_cq_create(struct fabric_domain *domain, unsigned depth,
 		return err_set(fake.cq_err, "no fake cq");
 	if (fake.rdma_cq_err && domain->endpoint.kind == FABRIC_VERBS)
 		return err_set(fake.rdma_cq_err, "no fake cq");
-	cq = calloc(1, sizeof(*cq));
+	cq = object_new(sizeof(*cq));
 	cq->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	cq->domain = domain;
 	domain->objects++;
 	cq->max = depth;
 	cq->direct = domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT;
 	cq->wcs = calloc(depth, sizeof(*cq->wcs));
-	fake_lock();
-	fake.live++;
-	fake_unlock();
 	*ret_cq = cq;
 	return 0;
 }
@@ -230,7 +229,7 @@ static void fake_cq_free(struct fabric_cq *cq)
 	cq->domain->objects--;
 	(void)close(cq->fd);
 	free(cq->wcs);
-	gone(cq);
+	object_free(cq);
 }
 
 static int fake_cq_fd(const struct fabric_cq *cq)
@@ -246,10 +245,10 @@ static int fake_cq_arm(struct fabric_cq *cq)
 	return 0;
 }
 
-/* The two ends tell each other. */
-static int fake_exchange(const struct fabric_channel_params *params)
+/* Both sides exchange the attributes of their queue pairs. */
+static int fake_exchange(const struct fabric_channel_params *params, uint32_t qpn)
 {
-	struct fabric_qp_info ours = { .qpn = params->hello.channel + 1000, .lid = 5 };
+	struct fabric_qp_info ours = { .qpn = qpn, .lid = 5 };
 	struct fabric_qp_info theirs;
 	int err = params->exchange(params->exchange_ctx, &ours, params->timeout_ms,
 				   &theirs);
@@ -263,11 +262,13 @@ static int fake_connect(struct fabric_cq *cq,
 			const struct fabric_channel_params *params,
 			struct fabric_channel **ret_channel)
 {
+	static _Atomic uint32_t next_qpn = 1000;
+	uint32_t qpn = cq->direct ? ++next_qpn : 0;
 	struct fabric_channel *channel;
 	int err;
 
 	fake.tried[params->hello.session % FAKE_SESSIONS]++;
-	err = dawdle(params->timeout_ms);
+	err = network_delay(params->timeout_ms);
 	if (err)
 		return err;
 	if (fake.connect_err)
@@ -277,17 +278,24 @@ static int fake_connect(struct fabric_cq *cq,
 		if (err)
 			return err_set(err, "the fake peer refused the channel");
 	}
-	err = cq->direct ? fake_exchange(params) : 0;
+	err = cq->direct ? fake_exchange(params, qpn) : 0;
 	if (err)
 		return err;
-	channel = calloc(1, sizeof(*channel));
+	channel = object_new(sizeof(*channel));
 	channel->cq = cq;
 	channel->hello = params->hello;
 	channel->owner = params->owner;
 	channel->depth = params->depth;
+	channel->qpn = qpn;
+	channel->inline_max = fake.inline_max;
 	channel->alive_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = fake.server ? fake.server->connect(channel) : 0;
+	if (err) {
+		(void)close(channel->alive_fd);
+		object_free(channel);
+		return err;
+	}
 	fake_lock();
-	fake.live++;
 	fake.connects++;
 	channel->next = fake.channels;
 	fake.channels = channel;
@@ -296,8 +304,44 @@ static int fake_connect(struct fabric_cq *cq,
 	return 0;
 }
 
-static unsigned fake_put(struct fabric_channel *channel, const struct fabric_batch *run,
-			 const struct fabric_op *parts, size_t stride, unsigned n)
+static uint32_t fake_inline_max(const struct fabric_channel *channel)
+{
+	return channel->inline_max;
+}
+
+/* The local memory is registered if the fabric needs that. */
+static bool local_memory_ok(const struct fabric_channel *channel,
+			    const struct fabric_batch *batch,
+			    const struct fabric_op *part)
+{
+	return channel->cq->domain->endpoint.kind != FABRIC_VERBS || batch->region ||
+	       (batch->opcode == FABRIC_WRITE && part->bytes <= channel->inline_max);
+}
+
+/* Append a prepared operation; the caller must keep within the credits.  Under the lock. */
+static struct fake_wr *wr_add(struct fabric_channel *channel,
+			      const struct fabric_batch *batch,
+			      const struct fabric_op *part)
+{
+	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
+
+	if (channel->n + channel->n_put >= channel->depth)
+		abort();
+	channel->n_put++;
+	*wr = (struct fake_wr){
+		.opcode = batch->opcode,
+		.bytes = (uint32_t)part->bytes,
+		.addr = part->addr,
+		.mr = batch->region,
+		.remote_addr = batch->remote_addr + part->offset,
+		.rkey = batch->rkey,
+	};
+	return wr;
+}
+
+static unsigned fake_prepare(struct fabric_channel *channel,
+			     const struct fabric_batch *batch,
+			     const struct fabric_op *parts, size_t stride, unsigned n)
 {
 	const char *at = (const char *)parts;
 
@@ -305,91 +349,81 @@ static unsigned fake_put(struct fabric_channel *channel, const struct fabric_bat
 	for (unsigned i = 0; i < n; i++, at += stride) {
 		const struct fabric_op *part = (const struct fabric_op *)at;
 
-		/* more than its credits is a mistake of the caller */
-		if (channel->n + channel->n_put >= channel->depth || part->bytes == 0 ||
-		    part->bytes > FAKE_MAX_BYTES)
+		if (part->bytes == 0 || part->bytes > FAKE_MAX_BYTES ||
+		    !local_memory_ok(channel, batch, part))
 			abort();
-		channel->posted[channel->n + channel->n_put++] = (struct fake_wr){
-			.opcode = run->opcode,
-			.bytes = (uint32_t)part->bytes,
-			.addr = part->addr,
-			.region = run->region,
-			.remote_addr = run->remote_addr + part->offset,
-			.rkey = run->rkey,
-		};
+		(void)wr_add(channel, batch, part);
 	}
 	fake_unlock();
 	return n;
 }
 
-static unsigned fake_slices_max(const struct fabric_domain *domain,
-				enum fabric_opcode opcode)
+static unsigned fake_sge_max(const struct fabric_domain *domain,
+			     enum fabric_opcode opcode)
 {
 	(void)domain;
 	(void)opcode;
 	return fake.sge_max;
 }
 
-static int fake_put_slices(struct fabric_channel *channel,
-			   const struct fabric_batch *run, const struct fabric_op *part,
-			   const struct fabric_sge *slices, unsigned n)
+static int fake_prepare_sges(struct fabric_channel *channel,
+			     const struct fabric_batch *batch,
+			     const struct fabric_op *part,
+			     const struct fabric_sge *sges, unsigned n)
 {
 	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
+	struct fabric_batch first = *batch;
 	uint64_t bytes = 0;
 
+	first.region = sges[0].region;
 	for (unsigned i = 0; i < n; i++) {
-		if (slices[i].bytes == 0)
+		if (sges[i].bytes == 0 ||
+		    (!sges[i].region &&
+		     channel->cq->domain->endpoint.kind == FABRIC_VERBS))
 			abort();
-		bytes += slices[i].bytes;
+		bytes += sges[i].bytes;
 	}
 	if (n < 2 || n > fake.sge_max || bytes != part->bytes)
 		abort();
-	if (fake_put(channel, run, part, sizeof(*part), 1) != 1)
+	if (fake_prepare(channel, &first, part, sizeof(*part), 1) != 1)
 		return 0;
-	memcpy(wr->slices, slices, n * sizeof(*slices));
-	wr->n_slices = n;
+	memcpy(wr->sges, sges, n * sizeof(*sges));
+	wr->n_sges = n;
 	return 1;
 }
 
-static int fake_put_atomic(struct fabric_channel *channel,
-			   const struct fabric_batch *run, const struct fabric_op *part,
-			   const struct fabric_atomic *atomic)
+static int fake_prepare_atomic(struct fabric_channel *channel,
+			       const struct fabric_batch *batch,
+			       const struct fabric_op *part,
+			       const struct fabric_atomic *atomic)
 {
 	struct fake_wr *wr = &channel->posted[channel->n + channel->n_put];
 
-	if ((run->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
+	if ((batch->remote_addr + part->offset) % FABRIC_ATOMIC_BYTES)
 		return err_set(-EINVAL, "a fake misaligned atomic");
 	if (part->bytes != FABRIC_ATOMIC_BYTES ||
-	    fake_put(channel, run, part, sizeof(*part), 1) != 1)
+	    fake_prepare(channel, batch, part, sizeof(*part), 1) != 1)
 		abort();
 	wr->atomic = *atomic;
 	return 1;
 }
 
-static int fake_put_request(struct fabric_channel *channel,
-			    const struct fabric_batch *run,
-			    const struct fabric_op *part,
-			    const struct fabric_inband_request *request)
+static int fake_prepare_inband(struct fabric_channel *channel,
+			       const struct fabric_batch *batch,
+			       const struct fabric_op *part,
+			       const struct fabric_inband_request *request)
 {
 	unsigned requests = 0;
 
-	if (fake.request_err)
-		return err_set(fake.request_err, "a fake request that cannot be put");
+	if (fake.inband_err)
+		return err_set(fake.inband_err,
+			       "a fake request that cannot be prepared");
 	fake_lock();
 	for (unsigned i = 0; i < channel->n + channel->n_put; i++)
 		requests += channel->posted[i].opcode >= FABRIC_PING;
-	if (requests >= FAKE_REQUESTS ||
-	    channel->n + channel->n_put >= channel->depth ||
-	    part->bytes > FABRIC_INBAND_BYTES_MAX)
+	if (requests >= FAKE_REQUESTS || part->bytes > FABRIC_INBAND_BYTES_MAX)
 		abort();
-	channel->posted[channel->n + channel->n_put++] = (struct fake_wr){
-		.opcode = run->opcode,
-		.bytes = (uint32_t)part->bytes,
-		.addr = part->addr,
-		.remote_addr = run->remote_addr + part->offset,
-		.rkey = run->rkey,
-		.request = *request,
-	};
+	wr_add(channel, batch, part)->request = *request;
 	fake_unlock();
 	return 1;
 }
@@ -406,7 +440,7 @@ static int fake_post(struct fabric_channel *channel)
 		return err_set(-ECONNRESET, "the fake channel is dead");
 	}
 	if (fake.post_max && n > fake.post_max) {
-		/* it takes some, does them, breaks, and never tells */
+		/* post part of them, execute them, and report no completion */
 		n = fake.post_max;
 		fake.post_max = 0;
 		channel->aborted = true;
@@ -426,16 +460,15 @@ static int fake_post(struct fabric_channel *channel)
 }
 
 static int fake_post_one(struct fabric_channel *channel, enum fabric_opcode opcode,
-			 struct fabric_local_mr *region, const struct fabric_key *key,
+			 struct fabric_local_mr *mr, const struct fabric_key *key,
 			 const struct fabric_op *part)
 {
-	const struct fabric_batch run = fabric_batch_of(opcode, region, key);
+	const struct fabric_batch batch = fabric_batch_of(opcode, mr, key);
 
-	/* what was put is to be posted first */
+	/* the caller must post prepared operations first */
 	if (channel->n_put > 0)
 		abort();
-	fake.singles++;
-	(void)fake_put(channel, &run, part, 0, 1);
+	(void)fake_prepare(channel, &batch, part, 0, 1);
 	return fake_post(channel);
 }
 
@@ -488,19 +521,21 @@ static void fake_channel_free(struct fabric_channel *channel)
 	unsigned kept = 0;
 
 	fake_lock();
+	if (channel->session)
+		fake.server->disconnect(channel);
 	for (struct fabric_channel **at = &fake.channels; *at; at = &(*at)->next)
 		if (*at == channel) {
 			*at = channel->next;
 			break;
 		}
-	/* its completions are lost */
+	/* drop its completions */
 	for (unsigned i = 0; i < cq->n; i++)
 		if (cq->wcs[i].owner != channel->owner)
 			cq->wcs[kept++] = cq->wcs[i];
 	cq->n = kept;
 	fake_unlock();
 	(void)close(channel->alive_fd);
-	gone(channel);
+	object_free(channel);
 }
 
 static int always_available(void)
@@ -509,19 +544,18 @@ static int always_available(void)
 }
 
 /* clang-format off */
-#define FAKE_OPS                                                                     \
-	.max_bytes = FAKE_MAX_BYTES,                                                 \
-	.domain_open = fake_domain_open, .domain_close = fake_domain_close,          \
-	.domain_device = fake_device, .reg_mr = fake_region_create,           \
-	.domain_supports = fake_able, .prepare_atomic = fake_put_atomic,                     \
-	.prepare_inband = fake_put_request, .inband_max = FAKE_REQUESTS,              \
-	.sge_max = fake_slices_max, .prepare_sges = fake_put_slices,                \
-	.dereg_mr = fake_region_free, .cq_create = fake_cq_create,                \
-	.cq_free = fake_cq_free, .cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm,         \
-	.connect = fake_connect, .prepare = fake_put, .post = fake_post,                 \
-	.post_one = fake_post_one,                                                   \
-	.poll = fake_poll,                                                           \
-	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,         \
+#define FAKE_OPS                                                                       \
+	.max_bytes = FAKE_MAX_BYTES,                                                   \
+	.domain_open = fake_domain_open, .domain_close = fake_domain_close,            \
+	.domain_device = fake_domain_device, .domain_supports = fake_domain_supports,  \
+	.reg_mr = fake_reg_mr, .dereg_mr = fake_dereg_mr,                              \
+	.cq_create = fake_cq_create, .cq_free = fake_cq_free,                          \
+	.cq_fd = fake_cq_fd, .cq_arm = fake_cq_arm, .connect = fake_connect,           \
+	.sge_max = fake_sge_max, .inband_max = FAKE_REQUESTS,                          \
+	.prepare = fake_prepare, .prepare_sges = fake_prepare_sges,                    \
+	.prepare_atomic = fake_prepare_atomic, .prepare_inband = fake_prepare_inband,  \
+	.post = fake_post, .post_one = fake_post_one, .poll = fake_poll,               \
+	.abort = fake_abort, .alive_fd = fake_alive_fd, .alive = fake_alive,           \
 	.channel_free = fake_channel_free
 /* clang-format on */
 
@@ -529,11 +563,12 @@ const struct fabric_client_ops fabric_verbs_client = {
 	.name = "rdma",
 	.kind = FABRIC_VERBS,
 	.needs_local_mr = true,
-	.device_present = fake_likely,
+	.device_present = fake_device_present,
 	.available = fake_available,
-	.domain_removed = fake_domain_gone,
-	.domain_disassociate = fake_domain_cut,
-	.domain_holds_device = fake_domain_clings,
+	.domain_removed = fake_domain_removed,
+	.domain_disassociate = fake_domain_disassociate,
+	.domain_holds_device = fake_domain_holds_device,
+	.inline_max = fake_inline_max,
 	FAKE_OPS,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client fabric whose wire is the test: it sees what was posted, and says how and in
- * which order it completes.  It stands in for fabric_tcp_client (takes any memory) and
- * fabric_verbs_client (takes registered memory).  Remote addresses are addresses of this
- * process. */
+/* A client fabric under the control of the test, which reads the posted operations and chooses
+ * their status and the order of completion.  It replaces fabric_tcp_client (local memory need
+ * not be registered) and fabric_verbs_client (registered memory only).  Remote addresses are
+ * addresses of this process. */
 #ifndef TESTS_UNIT_FAKE_FABRIC_H
 #define TESTS_UNIT_FAKE_FABRIC_H
 
@@ -15,11 +15,11 @@
 #define FAKE_MAX_BYTES 8192u
 #define FAKE_POSTED_MAX 512u
 #define FAKE_SESSIONS 16u
-#define FAKE_REQUESTS 3u /* in-band ones on a channel */
+#define FAKE_REQUESTS 3u /* limit of in-band requests on a channel */
 
 struct fabric_domain {
 	struct fabric_endpoint endpoint;
-	_Atomic unsigned objects; /* in it */
+	_Atomic unsigned objects; /* memory regions and cqs in it */
 };
 
 struct fabric_local_mr {
@@ -32,21 +32,21 @@ struct fabric_cq {
 	struct fabric_domain *domain;
 	int fd;
 	bool direct;
-	unsigned n, max; /* completions to be polled; `max` is its depth */
+	unsigned n, max; /* completions to be polled, and their limit */
 	struct fabric_wc *wcs;
 };
 
-/* An operation as it was put. */
+/* A prepared or posted operation. */
 struct fake_wr {
 	enum fabric_opcode opcode;
 	uint32_t bytes;
 	void *addr;
-	const struct fabric_local_mr *region;
+	const struct fabric_local_mr *mr; /* NULL: unregistered memory */
 	uint64_t remote_addr, rkey;
 	struct fabric_atomic atomic;
 	struct fabric_inband_request request;
-	struct fabric_sge slices[8]; /* several: addr is NULL */
-	unsigned n_slices;
+	struct fabric_sge sges[8]; /* of n_sges elements, if that is not 0 */
+	unsigned n_sges;
 };
 
 struct fabric_channel {
@@ -55,65 +55,80 @@ struct fabric_channel {
 	struct fabric_hello hello;
 	int alive_fd;
 	bool aborted, peer_gone;
+	uint32_t qpn;                   /* 0: connected by rdma_cm, or TCP */
+	struct fabric_session *session; /* the server's side; NULL: none, or ended */
 	void *owner;
 	unsigned depth, n, n_put;
-	struct fake_wr
-		posted[FAKE_POSTED_MAX]; /* in order; n_put more are put behind */
+	uint32_t inline_max; /* of writes that need no mr */
+	/* n posted operations in order, then n_put prepared ones */
+	struct fake_wr posted[FAKE_POSTED_MAX];
 };
 
-/* What the test sets and sees. */
+/* The server's side of the fabric; all but connect() are called under the lock. */
+struct fake_server_side {
+	/* Connect the channel; blocks. */
+	int (*connect)(struct fabric_channel *channel);
+	/* End the channel; sets `session` to NULL. */
+	void (*disconnect)(struct fabric_channel *channel);
+	/* Whether the operation's rkeys are valid. */
+	bool (*allows)(const struct fabric_channel *channel, const struct fake_wr *wr);
+};
+
+/* Settings of the test, and counters. */
 struct fake {
 	pthread_mutex_t lock;
-	_Atomic int live;                /* objects of all kinds */
-	struct fabric_channel *channels; /* latest first; under the lock */
+	const struct fake_server_side *server; /* NULL: any address of this process */
+	_Atomic int live;                      /* number of objects of all kinds */
+	struct fabric_channel *channels;       /* latest first; under the lock */
 	_Atomic unsigned connects, aborts, posts;
-	_Atomic unsigned singles; /* of the posts, post_one() */
 	/* behaviour */
-	atomic_bool automatic;  /* what is posted completes at once */
+	atomic_bool automatic;  /* operations complete when they are posted */
 	atomic_bool hold_flush; /* aborted channels flush only by fake_flush() */
-	/* the next post of more takes so many, whose end is never told, and breaks the
-	 * channel; 0: no */
+	/* the next longer post executes only this number of operations, reports no completion,
+	 * and breaks the channel; 0: off */
 	unsigned post_max;
-	_Atomic unsigned slow_ms; /* what connecting and opening a domain take */
+	_Atomic unsigned slow_ms;              /* time to connect or to open a domain */
 	_Atomic unsigned tried[FAKE_SESSIONS]; /* connects, by the session's id */
-	_Atomic int available_err, domain_err, connect_err, region_err, cq_err,
-		rdma_cq_err, poll_err;
-	/* the server's device to which this host's is being removed, or not there any more */
+	_Atomic int available_err, domain_err, connect_err, mr_err, cq_err, rdma_cq_err,
+		poll_err;
+	/* the server's device whose counterpart on this host is removed; "": none */
 	char removed[FABRIC_DEVICE_MAX];
-	_Atomic unsigned cuts, closes;      /* of domains */
-	bool clings;                        /* a device stays behind its domain */
+	_Atomic unsigned disassociations, closes; /* of domains */
+	bool holds_device;                  /* a left domain still holds its device */
 	struct fabric_endpoint opened;      /* of the domain opened last */
 	unsigned sge_max;                   /* of every domain */
-	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device that has none */
-	char no_inband[FABRIC_DEVICE_MAX];  /* likewise */
-	void (*at_able)(void); /* is called when somebody asks for atomics; or NULL */
-	int (*at_connect)(
-		void);     /* is called by every connect, and may fail it; or NULL */
-	int request_err;   /* of every prepare_inband() */
-	uint32_t notified; /* the last notification's value */
+	uint32_t inline_max;                /* of every channel; verbs only */
+	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device without atomics */
+	char no_inband[FABRIC_DEVICE_MAX];  /* without in-band requests */
+	/* called when domain_supports() is asked for atomics; or NULL */
+	void (*at_able)(void);
+	/* called by every connect(), which fails with its error; or NULL */
+	int (*at_connect)(void);
+	int inband_err;    /* of every prepare_inband() */
+	uint32_t notified; /* value of the last notification */
 	unsigned notifications;
 	struct fabric_client_params params; /* of the domain opened last */
-	_Atomic uint32_t joined_qpn; /* what a server said last, where that is asked */
-	_Atomic uint64_t refused_rkey; /* automatic: refuse this key; 0: none */
-	struct fake_late *late;        /* latest first; under the lock */
+	_Atomic uint32_t joined_qpn;        /* the server's, in the last exchange() */
+	_Atomic uint64_t refused_rkey;      /* `automatic` refuses it; 0: none */
+	struct fake_late *late;             /* latest first; under the lock */
 };
 extern struct fake fake;
 
-/* Back to the start. */
+/* Restore the defaults. */
 void fake_reset(void);
-/* The channel connected last. */
+/* The channel that was connected last. */
 struct fabric_channel *fake_latest(void);
-/* End the oldest operation on a channel. */
+/* Complete the oldest operation on a channel. */
 void fake_complete(struct fabric_channel *channel, int status);
 /* Complete everything posted on every channel. */
 void fake_complete_all(void);
-/* Apply one of the writes that were flushed from channels of this owner, as a packet that
- * was still under way; and forget them, as their queue pair is dead at the peer. */
+/* Apply a write that was flushed from a channel of this owner, as a late packet does. */
 void fake_apply_late(const void *owner);
-void fake_forget_late(const void *owner);
-/* Of the domain that was opened last. */
+/* Drop these writes: the queue pair is dead at the peer.  NULL: those of all owners. */
+void fake_drop_late(const void *owner);
+/* The port of the domain that was opened last. */
 unsigned fake_opened_port(void);
-/* Complete what is outstanding on an aborted channel. */
+/* Flush an aborted channel. */
 void fake_flush(struct fabric_channel *channel);
 /* The peer ends the channel. */
 void fake_peer_gone(struct fabric_channel *channel);

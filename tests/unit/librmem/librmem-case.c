@@ -10,7 +10,7 @@ const uint64_t keys[2] = { 11, 12 };
 struct rmem_lease *lease;
 struct rmem_completion done[64];
 
-static void case_on(const struct fabric_client_ops *ops, unsigned endpoints)
+static void case_open(const struct fabric_client_ops *ops, unsigned endpoints)
 {
 	stage_open(ops, endpoints);
 	memset(seg_a, 0, sizeof(seg_a));
@@ -18,22 +18,33 @@ static void case_on(const struct fabric_client_ops *ops, unsigned endpoints)
 	for (unsigned i = 0; i < sizeof(local); i++)
 		local[i] = (unsigned char)(i * 7 + i / 256);
 	memset(done, 0, sizeof(done));
-	lease = stage_lease(5, RMEM_READ | RMEM_WRITE, 2, segments, seg_bytes, keys);
+	lease = case_lease(5, RMEM_READ | RMEM_WRITE, 2);
 }
 
 void case_tcp(void)
 {
-	case_on(&fabric_tcp_client, STAGE_ENDPOINTS);
+	case_open(&fabric_tcp_client, STAGE_ENDPOINTS);
 }
 
 void case_verbs(void)
 {
-	case_on(&fabric_verbs_client, STAGE_ENDPOINTS);
+	case_open(&fabric_verbs_client, STAGE_ENDPOINTS);
 }
 
 void case_three(void)
 {
-	case_on(&fabric_tcp_client, 3);
+	case_open(&fabric_tcp_client, 3);
+}
+
+struct rmem_lease *case_lease(uint64_t id, unsigned rights, unsigned n)
+{
+	return stage_lease(id, rights, n, segments, seg_bytes, keys);
+}
+
+struct rmem_lease *case_lease_over(uint64_t id, unsigned char *addr, uint64_t bytes,
+				   uint64_t key)
+{
+	return stage_lease(id, RMEM_READ | RMEM_WRITE, 1, &addr, &bytes, &key);
 }
 
 struct rmem_op op_of(enum rmem_opcode opcode, uint64_t offset, void *addr,
@@ -62,7 +73,43 @@ void expect(struct rmem_queue *queue, uint64_t cookie, int status)
 		      status, rmem_completion_error(queue));
 }
 
+void expect_error(struct rmem_queue *queue, uint64_t cookie, int status,
+		  const char *text)
+{
+	expect(queue, cookie, status);
+	ck_assert_msg(strstr(rmem_completion_error(queue), text), "%s",
+		      rmem_completion_error(queue));
+}
+
 void expect_none(struct rmem_queue *queue)
 {
 	ck_assert_int_eq(rmem_poll(queue, done, 1), 0);
+}
+
+void complete_and_expect(struct rmem_queue *queue, uint64_t cookie)
+{
+	fake_complete_all();
+	expect(queue, cookie, 0);
+}
+
+void complete_and_poll(struct rmem_queue *queue, unsigned n)
+{
+	fake_complete_all();
+	ck_assert_int_eq(rmem_poll(queue, done, 64), (int)n);
+}
+
+void complete_until_done(struct rmem_queue *queue)
+{
+	unsigned rounds = 0;
+
+	while (rmem_poll(queue, done, 1) == 0) {
+		ck_assert_uint_lt(rounds++, 100);
+		fake_complete_all();
+	}
+}
+
+void reconnect(struct rmem_queue *queue)
+{
+	ck_assert_uint_eq(stage_reconnect(queue), 1);
+	expect_none(queue);
 }

@@ -4,17 +4,29 @@
 struct rmem_lease *single;
 struct rmem_buffer *buffer;
 
-void single_make(void)
+static void single_create(void)
 {
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
 
-	single = stage_lease(6, RMEM_READ | RMEM_WRITE, 1, segments, seg_bytes, keys);
+	single = case_lease(6, RMEM_READ | RMEM_WRITE, 1);
 	params.addr = local;
 	params.bytes = sizeof(local);
 	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
 }
 
-void single_end(void)
+void single_tcp(void)
+{
+	case_tcp();
+	single_create();
+}
+
+void single_verbs(void)
+{
+	case_verbs();
+	single_create();
+}
+
+void single_close(void)
 {
 	ck_assert_uint_eq(lease_inflight(single), 0);
 	ck_assert_uint_eq(lease_inflight(lease), 0);
@@ -22,12 +34,17 @@ void single_end(void)
 	stage_close();
 }
 
-struct rmem_op op_single(enum rmem_opcode opcode, uint64_t at, uint64_t bytes,
+struct rmem_op op_single(enum rmem_opcode opcode, uint64_t offset, uint64_t bytes,
 			 uint64_t cookie)
 {
-	struct rmem_op op = op_of(opcode, at, local + at, bytes, cookie);
+	struct rmem_op op = op_of(opcode, offset, local + offset, bytes, cookie);
 
 	op.lease = single;
 	op.buffer = buffer;
 	return op;
+}
+
+struct rmem_op write_single(uint64_t offset, uint64_t cookie)
+{
+	return op_single(RMEM_OP_WRITE, offset, 8, cookie);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of operations that wait for nothing share: beside the case's lease one of a
- * single segment, and a buffer over `local`. */
+/* Shared by the tests of operations that need not wait: beside the case's lease, a lease of
+ * one segment and a buffer over `local`. */
 #ifndef TESTS_UNIT_LIBRMEM_SINGLE_H
 #define TESTS_UNIT_LIBRMEM_SINGLE_H
 
@@ -9,13 +9,16 @@
 extern struct rmem_lease *single; /* over seg_a, id 6 */
 extern struct rmem_buffer *buffer;
 
-/* Both, once the case is open. */
-void single_make(void);
-/* Nothing of the leases is outstanding any more: end all. */
-void single_end(void);
+/* Fixtures: case_tcp() or case_verbs() with both. */
+void single_tcp(void);
+void single_verbs(void);
+/* Their teardown; checks that no operation uses the leases. */
+void single_close(void);
 
-/* An operation between the same offsets of both. */
-struct rmem_op op_single(enum rmem_opcode opcode, uint64_t at, uint64_t bytes,
+/* An operation at equal offsets of both. */
+struct rmem_op op_single(enum rmem_opcode opcode, uint64_t offset, uint64_t bytes,
 			 uint64_t cookie);
+/* A write of 8 bytes. */
+struct rmem_op write_single(uint64_t offset, uint64_t cookie);
 
 #endif

@@ -43,15 +43,14 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	stage.now_ns = 1000000000;
 	clock_set_source(stage_now);
 	(void)pthread_mutex_init(&session->lock, NULL);
-	(void)pthread_mutex_init(&session->sync_lock, NULL);
 	(void)pthread_cond_init(&session->changed, NULL);
-	list_init(&session->leases);
-	map_init(&session->leases_by_id);
-	list_init(&session->rekeys_ahead);
-	list_init(&session->channels);
+	session->domains = &stage.domains;
+	session->channels = &stage.channels;
+	session->leases = &stage.leases;
+	list_init(&stage.channels.all);
+	lease_table_init(&stage.leases);
 	list_init(&session->queues);
-	list_init(&session->inflights);
-	list_init(&session->buffers);
+	session->buffers = &stage.buffers;
 	(void)strcpy(session->server, "stage:1");
 	session->peer.ss_family = AF_INET;
 	session->uri.channels = endpoints;
@@ -60,7 +59,6 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	session->timer_fd = -1;
 	session->observers = session_layers;
-	session->notice_fd = -1;
 	session->state = SESSION_UP;
 	atomic_store(&session->until_ns, UINT64_MAX);
 	welcome->heartbeat_ms = 500;
@@ -72,7 +70,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 					   &session->connection),
 			 0);
 	ck_assert_int_eq(
-		domain_set_open(session, ops, endpoints, 100, &session->domains), 0);
+		domain_set_open(session, ops, endpoints, 100, session->domains), 0);
 }
 
 void stage_close(void)
@@ -82,27 +80,26 @@ void stage_close(void)
 
 	while ((queue = list_first(&session->queues, struct rmem_queue, node)))
 		queue_drop(queue);
-	list_for_each_safe(node, &session->leases) {
-		struct rmem_lease *lease = container_of(node, struct rmem_lease, node);
-
+	list_for_each_entry_safe(struct rmem_lease, lease, &session->leases->all,
+				 node) {
 		ck_assert_uint_eq(lease_inflight(lease), 0);
 		lease_drop(lease);
 	}
-	map_destroy(&session->leases_by_id);
-	domain_set_close(&session->domains);
+	map_destroy(&session->leases->by_id);
+	buffers_destroy(session);
+	domain_set_close(session->domains);
 	connection_free(session->connection);
 	(void)close(session->wake_fd);
 	(void)close(session->epfd);
 	(void)pthread_mutex_destroy(&session->lock);
-	(void)pthread_mutex_destroy(&session->sync_lock);
 	(void)pthread_cond_destroy(&session->changed);
 	clock_set_source(NULL);
-	fake_forget_late(NULL);
+	fake_drop_late(NULL);
 	ck_assert_int_eq(fake.live, 0);
 }
 
-static struct attachment *table(unsigned n, unsigned char *const *segments,
-				const uint64_t *bytes, const uint64_t *keys)
+static struct attachment *attachment_new(unsigned n, unsigned char *const *segments,
+					 const uint64_t *bytes, const uint64_t *keys)
 {
 	const unsigned endpoints = stage.session.welcome.n_endpoints;
 	struct wire_lease *answer = calloc(1, sizeof(*answer));
@@ -138,7 +135,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 	lease->rights = rights;
 	list_init(&lease->rekey_node);
 	notice_source_init(&lease->notices);
-	atomic_store(&lease->attachment, table(n, segments, bytes, keys));
+	atomic_store(&lease->attachment, attachment_new(n, segments, bytes, keys));
 	atomic_store(&lease->bytes, atomic_load(&lease->attachment)->bytes);
 	ck_assert_int_eq(lease_enter(lease), 0);
 	return lease;
@@ -147,7 +144,7 @@ struct rmem_lease *stage_lease(uint64_t id, unsigned rights, unsigned n,
 void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *segments,
 		 const uint64_t *bytes, const uint64_t *keys)
 {
-	struct attachment *attachment = table(n, segments, bytes, keys);
+	struct attachment *attachment = attachment_new(n, segments, bytes, keys);
 
 	(void)pthread_mutex_lock(&stage.session.lock);
 	/* as lease_publish() */
@@ -160,6 +157,13 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 	}
 	atomic_store(&lease->verified, atomic_load(&lease->asked));
 	queues_wake(&stage.session);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+}
+
+void stage_lease_end(struct rmem_lease *lease)
+{
+	(void)pthread_mutex_lock(&stage.session.lock);
+	lease_end(lease);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }
 
@@ -188,23 +192,33 @@ struct rmem_queue *stage_queue(unsigned depth, unsigned channels)
 		struct channel *channel = &queue->channels.all[i];
 
 		channel->fabric = connect_channel(queue, channel);
-		channel_set_connected(&queue->channels.sides[i], channel->fabric);
+		channel_set_connected(&queue->channels, &queue->channels.sides[i],
+				      channel->fabric);
 	}
 	list_append(&stage.session.queues, &queue->node);
 	return queue;
 }
 
-static void bury(struct rmem_queue *queue, struct channel *channel, enum peer_end end)
+static void peer_end_set(struct rmem_queue *queue, struct channel *channel,
+			 enum peer_end end)
 {
-	fake_forget_late(channel->owner);
+	fake_drop_late(channel->owner);
 	atomic_store(&channel->peer_end, end);
 	queue_wake(queue);
 }
 
-void stage_bury(struct rmem_queue *queue, unsigned channel, enum peer_end end)
+void stage_peer_end(struct rmem_queue *queue, unsigned channel, enum peer_end end)
 {
 	(void)pthread_mutex_lock(&stage.session.lock);
-	bury(queue, &queue->channels.all[channel], end);
+	peer_end_set(queue, &queue->channels.all[channel], end);
+	(void)pthread_mutex_unlock(&stage.session.lock);
+}
+
+void stage_abort(struct rmem_queue *queue, unsigned channel)
+{
+	(void)pthread_mutex_lock(&stage.session.lock);
+	queue->channels.all[channel].doomed = true;
+	queue_wake(queue);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }
 
@@ -219,7 +233,7 @@ unsigned stage_reconnect(struct rmem_queue *queue)
 		if (channel->stage != CHANNEL_WANTED)
 			continue;
 		if (atomic_load(&channel->peer_end) == PEER_END_OPEN)
-			bury(queue, channel, PEER_END_CLOSED);
+			peer_end_set(queue, channel, PEER_END_CLOSED);
 		channel->fresh = connect_channel(queue, channel);
 		channel->stage = CHANNEL_FRESH;
 		queue_wake(queue);
@@ -232,6 +246,15 @@ unsigned stage_reconnect(struct rmem_queue *queue)
 struct fabric_channel *stage_channel(const struct rmem_queue *queue, unsigned channel)
 {
 	return queue->channels.all[channel].fabric;
+}
+
+unsigned stage_posted(const struct rmem_queue *queue)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < queue->channels.n; i++)
+		n += stage_channel(queue, i) ? stage_channel(queue, i)->n : 0;
+	return n;
 }
 
 void stage_advance_ms(uint64_t ms)

@@ -1,48 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomics of queues over a scripted fabric: where they go, what is refused here, and what is
- * said when a channel dies under one. */
+/* Atomics of queues over the fake fabric: the choice of the channel, refused operations, and
+ * the error when the channel dies. */
 #include <errno.h>
 #include <string.h>
 
 #include "unit/librmem/librmem-case.h"
 
 static _Alignas(8) unsigned char words[2][64]; /* the segments of `pair` */
+static unsigned char *const word_segments[2] = { words[0], words[1] };
 static struct rmem_lease *pair;
+static const struct rmem_atomic one = { .operand = 1 };
 static uint64_t old;
 
-/* What the server has answered: atomics go through these endpoints. */
-static void atomic_device_at(struct rmem_lease *of, unsigned endpoints,
-			     const char *text)
+/* The server has answered: these endpoints are on the atomic device of `pair`. */
+static void atomic_device_set(unsigned endpoints, const char *text)
 {
-	of->atomic_device.endpoints = endpoints;
-	(void)strcpy(of->atomic_device.text, text);
-	atomic_store(&of->atomic_device.state, HOME_KNOWN);
+	pair->atomic_device.endpoints = endpoints;
+	(void)strcpy(pair->atomic_device.text, text);
+	atomic_store(&pair->atomic_device.state, ATOMIC_DEVICE_KNOWN);
 }
 
-static struct rmem_lease *pair_new(unsigned rights, uint64_t first_bytes)
+/* Replace `pair`. */
+static void pair_create(unsigned rights, uint64_t first_bytes)
 {
-	static unsigned char *const at[2] = { words[0], words[1] };
 	const uint64_t bytes[2] = { first_bytes, 64 };
 
-	return stage_lease(8, rights, 2, at, bytes, keys);
+	pair = stage_lease(8, rights, 2, word_segments, bytes, keys);
+	atomic_device_set(3, "not here");
 }
 
-static void pair_tcp(void)
+static void words_setup(void)
+{
+	memset(words, 0, sizeof(words));
+	old = 77;
+	pair_create(RMEM_READ | RMEM_WRITE, 64);
+}
+
+static void setup_tcp(void)
 {
 	case_tcp();
-	memset(words, 0, sizeof(words));
-	old = 77;
-	pair = pair_new(RMEM_READ | RMEM_WRITE, 64);
-	atomic_device_at(pair, 3, "not here");
+	words_setup();
 }
 
-static void pair_verbs(void)
+static void setup_verbs(void)
 {
 	case_verbs();
-	memset(words, 0, sizeof(words));
-	old = 77;
-	pair = pair_new(RMEM_READ | RMEM_WRITE, 64);
-	atomic_device_at(pair, 3, "not here");
+	words_setup();
 }
 
 static struct rmem_op atomic_of(enum rmem_opcode opcode, uint64_t offset,
@@ -55,6 +58,11 @@ static struct rmem_op atomic_of(enum rmem_opcode opcode, uint64_t offset,
 	return op;
 }
 
+static struct rmem_op add_of(uint64_t offset, uint64_t cookie)
+{
+	return atomic_of(RMEM_OP_FETCH_ADD, offset, &one, cookie);
+}
+
 static uint64_t word_at(unsigned segment, unsigned offset)
 {
 	uint64_t word;
@@ -63,8 +71,8 @@ static uint64_t word_at(unsigned segment, unsigned offset)
 	return word;
 }
 
-/* Through a bounce buffer on RDMA; the operands need not outlive the call. */
-START_TEST(atomics__change_the_word_and_bring_the_old_value)
+/* On RDMA they use the bounce buffer; the operands need not outlive the call. */
+START_TEST(atomics__change_the_word_and_return_the_old_value)
 {
 	struct rmem_queue *queue = stage_queue(8, 2);
 	struct rmem_atomic atomic = { .operand = 5 };
@@ -72,8 +80,7 @@ START_TEST(atomics__change_the_word_and_bring_the_old_value)
 	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 8, &atomic, 1));
 	memset(&atomic, 0xee, sizeof(atomic));
 	ck_assert_uint_eq(old, 77);
-	fake_complete_all();
-	expect(queue, 1, 0);
+	complete_and_expect(queue, 1);
 	ck_assert_uint_eq(done[0].bytes, 8);
 	ck_assert_uint_eq(old, 0);
 	ck_assert_uint_eq(word_at(0, 8), 5);
@@ -81,40 +88,34 @@ START_TEST(atomics__change_the_word_and_bring_the_old_value)
 	/* the last word of the second segment */
 	atomic = (struct rmem_atomic){ .compare = 0, .operand = 9 };
 	submit(queue, atomic_of(RMEM_OP_CAS, 120, &atomic, 2));
-	fake_complete_all();
-	expect(queue, 2, 0);
+	complete_and_expect(queue, 2);
 	ck_assert_uint_eq(word_at(1, 56), 9);
 	submit(queue, atomic_of(RMEM_OP_CAS, 120, &atomic, 3));
-	fake_complete_all();
-	expect(queue, 3, 0);
+	complete_and_expect(queue, 3);
 	ck_assert_uint_eq(old, 9);
 	ck_assert_uint_eq(word_at(1, 56), 9);
-	stage_close();
 }
 END_TEST
 
-START_TEST(batch__of_everything_is_done_in_its_order_on_one_channel)
+START_TEST(batch__on_one_channel_is_executed_in_order)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
-	const struct rmem_atomic one = { .operand = 1 };
 	uint64_t in = 40, out = 0;
 	struct rmem_op ops[3] = {
 		op_of(RMEM_OP_WRITE, 0, &in, 8, 1),
-		atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 2),
+		add_of(0, 2),
 		op_of(RMEM_OP_READ, 0, &out, 8, 3),
 	};
 
 	ops[0].lease = ops[2].lease = pair;
 	ck_assert_int_eq(rmem_submit(queue, ops, 3), 3);
-	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, done, 64), 3);
+	complete_and_poll(queue, 3);
 	ck_assert_uint_eq(old, 40);
 	ck_assert_uint_eq(out, 41);
-	stage_close();
 }
 END_TEST
 
-START_TEST(atomic__at_fault_completes_with_its_error)
+START_TEST(invalid_atomic__completes_with_an_error)
 {
 	static const struct {
 		uint64_t offset, bytes;
@@ -124,12 +125,10 @@ START_TEST(atomic__at_fault_completes_with_its_error)
 		{ 0, 16, "of 8 bytes" },   { 128, 8, "beyond the lease" },
 		{ 16, 8, "two segments" },
 	};
-	const struct rmem_atomic one = { .operand = 1 };
 	struct rmem_queue *queue = stage_queue(8, 1);
 
 	if (bad[_i].offset == 16)
-		pair = pair_new(RMEM_READ | RMEM_WRITE, 20);
-	atomic_device_at(pair, 3, "");
+		pair_create(RMEM_READ | RMEM_WRITE, 20);
 	for (unsigned opcode = RMEM_OP_CAS; opcode <= RMEM_OP_FETCH_ADD; opcode++) {
 		struct rmem_op op =
 			atomic_of((enum rmem_opcode)opcode, bad[_i].offset, &one, 1);
@@ -144,47 +143,36 @@ START_TEST(atomic__at_fault_completes_with_its_error)
 			      "%s", rmem_completion_error(queue));
 	}
 	ck_assert_uint_eq(fake.posts, 0);
-	stage_close();
 }
 END_TEST
 
-/* The second segment lies at a multiple of 4 in the lease: its words are aligned in the
- * lease and not in memory. */
-START_TEST(atomic__not_aligned_at_the_server_completes_with_its_error)
+/* The second segment starts at offset 20: an offset that is a multiple of 8 is not aligned in
+ * memory. */
+START_TEST(atomic__misaligned_at_the_server_completes_with_an_error)
 {
-	const struct rmem_atomic one = { .operand = 1 };
 	struct rmem_queue *queue = stage_queue(8, 1);
 
-	pair = pair_new(RMEM_READ | RMEM_WRITE, 20);
-	atomic_device_at(pair, 3, "");
-	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 24, &one, 1));
-	expect(queue, 1, -EINVAL);
-	ck_assert_ptr_nonnull(
-		strstr(rmem_completion_error(queue), "not a multiple of 8"));
-	/* the channel is as good as before */
-	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 8, &one, 2));
-	fake_complete_all();
-	expect(queue, 2, 0);
-	stage_close();
+	pair_create(RMEM_READ | RMEM_WRITE, 20);
+	submit(queue, add_of(24, 1));
+	expect_error(queue, 1, -EINVAL, "not a multiple of 8");
+	/* the channel still works */
+	submit(queue, add_of(8, 2));
+	complete_and_expect(queue, 2);
 }
 END_TEST
 
 START_TEST(atomic__needs_both_rights)
 {
-	const struct rmem_atomic one = { .operand = 1 };
 	struct rmem_queue *queue = stage_queue(8, 1);
 
-	pair = pair_new(_i ? RMEM_READ : RMEM_WRITE, 64);
-	atomic_device_at(pair, 3, "");
+	pair_create(_i ? RMEM_READ : RMEM_WRITE, 64);
 	submit(queue, atomic_of(RMEM_OP_CAS, 0, &one, 1));
 	expect(queue, 1, -EACCES);
-	stage_close();
 }
 END_TEST
 
-START_TEST(submit__refuses_what_no_device_can_do)
+START_TEST(submit__refuses_unsupported_atomics)
 {
-	const struct rmem_atomic one = { .operand = 1 };
 	struct rmem_queue *queue = stage_queue(8, 2);
 	struct rmem_op ops[2] = { op_of(RMEM_OP_READ, 0, local, 8, 1),
 				  atomic_of(RMEM_OP_CAS, 0, NULL, 2) };
@@ -192,178 +180,144 @@ START_TEST(submit__refuses_what_no_device_can_do)
 	ck_assert_int_eq(rmem_submit(queue, &ops[1], 1), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "operands"));
 	ops[1].atomic = &one;
-	/* both domains are on this one */
+	/* the device of both domains */
 	fake.no_atomics[0] = '\0';
 	ck_assert_int_eq(rmem_submit(queue, &ops[1], 1), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "has no atomics"));
-	/* what comes before it is taken */
+	/* the operation before it is accepted */
 	ck_assert_int_eq(rmem_submit(queue, ops, 2), 1);
-	fake_complete_all();
-	expect(queue, 1, 0);
-	stage_close();
+	complete_and_expect(queue, 1);
 }
 END_TEST
 
-START_TEST(atomics__go_to_their_home_alone)
+START_TEST(atomics__use_only_the_atomic_device)
 {
 	struct rmem_queue *queue = stage_queue(16, 2);
-	const struct rmem_atomic one = { .operand = 1 };
 
 	pair->atomic_device.endpoints = 1u << _i;
 	for (unsigned i = 0; i < 6; i++)
-		submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, i));
+		submit(queue, add_of(0, i));
 	ck_assert_uint_eq(stage_channel(queue, (unsigned)_i)->n, 6);
 	ck_assert_uint_eq(stage_channel(queue, 1 - (unsigned)_i)->n, 0);
-	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, done, 64), 6);
+	complete_and_poll(queue, 6);
 	ck_assert_uint_eq(word_at(0, 0), 6);
-	stage_close();
 }
 END_TEST
 
-START_TEST(atomic__whose_home_is_elsewhere_is_told_where)
+START_TEST(atomic__without_a_channel_to_its_device_names_the_device)
 {
 	struct rmem_queue *queue = stage_queue(8, 1); /* to endpoint 0 */
-	const struct rmem_atomic one = { .operand = 1 };
 
-	atomic_device_at(pair, 1u << 1, "the home is fake9");
-	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1));
-	expect(queue, 1, -ENOTSUP);
-	ck_assert_ptr_nonnull(
-		strstr(rmem_completion_error(queue), "the home is fake9: ENOTSUP"));
+	atomic_device_set(1u << 1, "the device is fake9");
+	submit(queue, add_of(0, 1));
+	expect_error(queue, 1, -ENOTSUP, "the device is fake9: ENOTSUP");
 	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
-	stage_close();
 }
 END_TEST
 
-START_TEST(atomic__waits_until_its_home_is_known)
+START_TEST(atomic__waits_until_its_device_is_known)
 {
 	struct rmem_queue *queue = stage_queue(8, 2);
-	const struct rmem_atomic one = { .operand = 1 };
-	struct rmem_op short_one = atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 2);
+	struct rmem_op short_one = add_of(0, 2);
 
-	atomic_store(&pair->atomic_device.state, HOME_UNKNOWN);
+	atomic_store(&pair->atomic_device.state, ATOMIC_DEVICE_UNKNOWN);
 	short_one.timeout_ms = 10;
-	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1));
+	submit(queue, add_of(0, 1));
 	submit(queue, short_one);
 	ck_assert_uint_eq(fake.posts, 0);
-	/* endpoint 0, and asked for once */
+	/* endpoint 0 */
 	ck_assert_uint_eq(atomic_load(&pair->atomic_device.wanted), 1);
-	/* its time is over before it was posted: it was certainly not done */
+	/* it timed out before it was posted: the outcome is known */
 	stage_advance_ms(20);
 	expect(queue, 2, -ETIMEDOUT);
 	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));
-	atomic_device_at(pair, 3, "");
+	atomic_device_set(3, "");
 	queue_wake(queue);
 	expect_none(queue);
-	fake_complete_all();
-	expect(queue, 1, 0);
+	complete_and_expect(queue, 1);
 	ck_assert_uint_eq(word_at(0, 0), 1);
-	stage_close();
 }
 END_TEST
 
-START_TEST(atomic__that_the_server_refuses_a_home)
+START_TEST(atomic__fails_when_the_server_refuses_a_device)
 {
 	struct rmem_queue *queue = stage_queue(8, 2);
-	const struct rmem_atomic one = { .operand = 1 };
 
-	atomic_device_at(pair, 0, "no device of its has any");
+	atomic_device_set(0, "its devices have no atomics");
 	pair->atomic_device.err = -ENOTSUP;
-	atomic_store(&pair->atomic_device.state, HOME_REFUSED);
+	atomic_store(&pair->atomic_device.state, ATOMIC_DEVICE_REFUSED);
 	submit(queue, atomic_of(RMEM_OP_CAS, 0, &one, 1));
-	expect(queue, 1, -ENOTSUP);
-	ck_assert_ptr_nonnull(
-		strstr(rmem_completion_error(queue), "no device of its has any"));
-	stage_close();
+	expect_error(queue, 1, -ENOTSUP, "its devices have no atomics");
 }
 END_TEST
 
-/* The channel dies while it is on the wire: never posted again, and told so. */
-START_TEST(atomic__cut_off_is_of_unknown_outcome)
+/* It ends while it is on the wire: it is not posted again. */
+START_TEST(interrupted_atomic__reports_an_unknown_outcome)
 {
+	static const int statuses[] = { -ECONNRESET, -ETIMEDOUT, -ETIMEDOUT,
+					-ECANCELED };
 	struct rmem_queue *queue = stage_queue(8, 1);
-	const struct rmem_atomic one = { .operand = 1 };
-	struct rmem_op op = atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1);
+	struct rmem_op op = add_of(0, 1);
 
 	op.timeout_ms = 10;
 	submit(queue, op);
-	if (_i == 0)
-		fake_complete(stage_channel(queue, 0), -ECONNRESET);
-	else if (_i == 1)
-		fake_complete(stage_channel(queue, 0), -ETIMEDOUT);
-	else if (_i == 2)
+	if (_i < 2) {
+		fake_complete(stage_channel(queue, 0), statuses[_i]);
+	} else if (_i == 2) {
 		stage_advance_ms(20);
-	else
-		ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
-	/* the channel gives it back after the verdict */
-	if (_i == 2)
+		/* the time-out aborts the channel first */
 		expect_none(queue);
-	ck_assert_int_eq(rmem_poll(queue, done, 64), 1);
-	ck_assert_int_eq(done[0].status, _i == 0   ? -ECONNRESET
-					 : _i == 3 ? -ECANCELED
-						   : -ETIMEDOUT);
-	ck_assert_msg(
-		strstr(rmem_completion_error(queue), "whether it was done is unknown"),
-		"%s", rmem_completion_error(queue));
-	/* another channel comes: nothing is posted on it */
-	ck_assert_uint_eq(stage_reconnect(queue), 1);
-	expect_none(queue);
+	} else {
+		ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	}
+	expect_error(queue, 1, statuses[_i], "whether it was done is unknown");
+	/* nothing is posted on the next connection */
+	reconnect(queue);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 0);
 	ck_assert_uint_eq(word_at(0, 0), 0);
-	stage_close();
 }
 END_TEST
 
-/* What was certainly not done goes with other keys, or to another channel. */
-START_TEST(atomic__not_done_goes_again)
+/* It was certainly not executed. */
+START_TEST(refused_atomic__is_posted_again_with_new_rkeys)
 {
-	static unsigned char *const at[2] = { words[0], words[1] };
-	const uint64_t bytes[2] = { 64, 64 }, others[2] = { 21, 22 };
+	const uint64_t bytes[2] = { 64, 64 }, new_keys[2] = { 21, 22 };
 	struct rmem_queue *queue = stage_queue(8, 2);
-	const struct rmem_atomic one = { .operand = 1 };
 
 	pair->atomic_device.endpoints = 1;
-	submit(queue, atomic_of(RMEM_OP_FETCH_ADD, 0, &one, 1));
+	submit(queue, add_of(0, 1));
 	fake_complete(stage_channel(queue, 0), -EACCES);
 	expect_none(queue);
-	stage_rekey(pair, 2, at, bytes, others);
+	stage_rekey(pair, 2, word_segments, bytes, new_keys);
 	expect_none(queue);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 0);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
 	ck_assert_uint_eq(stage_channel(queue, 0)->posted[0].rkey, 21);
-	fake_complete_all();
-	expect(queue, 1, 0);
+	complete_and_expect(queue, 1);
 	ck_assert_uint_eq(word_at(0, 0), 1);
-	stage_close();
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-atomic");
-	TCase *tcp = tcase_create("tcp"), *verbs = tcase_create("verbs");
+	TCase *tcp = unit_case("tcp", setup_tcp, stage_close),
+	      *verbs = unit_case("verbs", setup_verbs, stage_close);
 
-	tcase_set_timeout(tcp, 60);
-	tcase_set_timeout(verbs, 60);
-	tcase_add_checked_fixture(tcp, pair_tcp, NULL);
-	tcase_add_checked_fixture(verbs, pair_verbs, NULL);
-	tcase_add_test(tcp, atomics__change_the_word_and_bring_the_old_value);
-	tcase_add_test(verbs, atomics__change_the_word_and_bring_the_old_value);
-	tcase_add_test(tcp, batch__of_everything_is_done_in_its_order_on_one_channel);
-	tcase_add_test(verbs, batch__of_everything_is_done_in_its_order_on_one_channel);
-	tcase_add_loop_test(tcp, atomic__at_fault_completes_with_its_error, 0, 5);
-	tcase_add_test(tcp, atomic__not_aligned_at_the_server_completes_with_its_error);
+	tcase_add_test(tcp, atomics__change_the_word_and_return_the_old_value);
+	tcase_add_test(verbs, atomics__change_the_word_and_return_the_old_value);
+	tcase_add_test(tcp, batch__on_one_channel_is_executed_in_order);
+	tcase_add_test(verbs, batch__on_one_channel_is_executed_in_order);
+	tcase_add_loop_test(tcp, invalid_atomic__completes_with_an_error, 0, 5);
+	tcase_add_test(tcp, atomic__misaligned_at_the_server_completes_with_an_error);
 	tcase_add_loop_test(tcp, atomic__needs_both_rights, 0, 2);
-	tcase_add_test(tcp, submit__refuses_what_no_device_can_do);
-	tcase_add_loop_test(tcp, atomics__go_to_their_home_alone, 0, 2);
-	tcase_add_test(tcp, atomic__whose_home_is_elsewhere_is_told_where);
-	tcase_add_test(tcp, atomic__waits_until_its_home_is_known);
-	tcase_add_test(tcp, atomic__that_the_server_refuses_a_home);
-	tcase_add_loop_test(tcp, atomic__cut_off_is_of_unknown_outcome, 0, 4);
-	tcase_add_loop_test(verbs, atomic__cut_off_is_of_unknown_outcome, 0, 4);
-	tcase_add_test(tcp, atomic__not_done_goes_again);
-	suite_add_tcase(suite, tcp);
-	suite_add_tcase(suite, verbs);
-	return unit_main(suite);
+	tcase_add_test(tcp, submit__refuses_unsupported_atomics);
+	tcase_add_loop_test(tcp, atomics__use_only_the_atomic_device, 0, 2);
+	tcase_add_test(tcp, atomic__without_a_channel_to_its_device_names_the_device);
+	tcase_add_test(tcp, atomic__waits_until_its_device_is_known);
+	tcase_add_test(tcp, atomic__fails_when_the_server_refuses_a_device);
+	tcase_add_loop_test(tcp, interrupted_atomic__reports_an_unknown_outcome, 0, 4);
+	tcase_add_loop_test(verbs, interrupted_atomic__reports_an_unknown_outcome, 0,
+			    4);
+	tcase_add_test(tcp, refused_atomic__is_posted_again_with_new_rkeys);
+	return unit_main();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control connection against a scripted server on a socket pair. */
+/* The control connection, with the test as the server on a socket pair. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,46 +18,46 @@
 #include "wire/codec.h"
 
 static struct connection *connection;
-static int epfd, server = -1;
+static int epfd, server = -1; /* the server's end of the socket pair; -1: closed */
 static uint64_t now_ns, answered_ns;
 static unsigned n_events;
 static uint64_t event_lease;
 
-/* How a call ended. */
-struct end {
-	unsigned calls;
+struct result {
+	unsigned times; /* calls of on_done() */
 	int err;
 	enum wire_type type;
 	uint64_t lease;
 	char text[128];
 };
 
-static int ended(void *ctx, int err, const struct wire_msg *reply)
+static int on_done(void *ctx, int err, const struct wire_msg *reply)
 {
-	struct end *end = ctx;
+	struct result *result = ctx;
 
-	end->calls++;
-	end->err = err;
+	result->times++;
+	result->err = err;
 	if (err) {
-		(void)snprintf(end->text, sizeof(end->text), "%.120s", err_text());
+		(void)snprintf(result->text, sizeof(result->text), "%.120s",
+			       err_text());
 		return 0;
 	}
-	end->type = reply->type;
+	result->type = reply->type;
 	if (reply->type == WIRE_TYPE_lease)
-		end->lease = reply->lease.lease;
+		result->lease = reply->lease.lease;
 	return 0;
 }
 
-/* How often the library looks into its socket. */
-static unsigned looks;
+/* The library's calls of recv(). */
+static unsigned receives;
 
 ssize_t recv(int fd, void *buf, size_t bytes, int flags)
 {
-	looks += fd != server;
+	receives += fd != server;
 	return syscall(SYS_recvfrom, fd, buf, bytes, flags, NULL, NULL);
 }
 
-static void on_answer(void *ctx, uint64_t sent_ns)
+static void on_answered(void *ctx, uint64_t sent_ns)
 {
 	(void)ctx;
 	answered_ns = sent_ns;
@@ -73,20 +73,26 @@ static int on_event(void *ctx, const struct wire_msg *msg)
 	return 0;
 }
 
-static const struct connection_events events = { on_answer, on_event };
+static const struct connection_events events = { on_answered, on_event };
 
 static uint64_t test_now(void)
 {
 	return now_ns;
 }
 
-/* A fresh connection; the server's end is `server`. */
+static void server_close(void)
+{
+	if (server >= 0)
+		(void)close(server);
+	server = -1;
+}
+
+/* Give the connection a new socket. */
 static void reconnect(void)
 {
 	int pair[2];
 
-	if (server >= 0)
-		(void)close(server);
+	server_close();
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
 				    0, pair),
 			 0);
@@ -108,12 +114,11 @@ static void setup(void)
 static void teardown(void)
 {
 	connection_free(connection);
-	(void)close(server);
+	server_close();
 	(void)close(epfd);
-	server = -1;
 }
 
-/* The next request the server receives; its type is 0 when there is none. */
+/* The next request that the server receives; its type is 0 if there is none. */
 static struct wire_msg *receive(void)
 {
 	static uint8_t in[1 << 17];
@@ -140,87 +145,108 @@ static struct wire_msg *receive(void)
 	return &msg;
 }
 
-static void reply(enum wire_type type, uint64_t id)
+static void send_bytes(const uint8_t *bytes, size_t n)
 {
-	static uint8_t buf[WIRE_FRAME_MAX];
+	ck_assert_int_eq(send(server, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
+}
+
+/* A message without content, which the next call overwrites. */
+static struct wire_msg *message(enum wire_type type)
+{
 	static struct wire_msg msg;
-	int n;
 
 	memset(&msg, 0, sizeof(msg));
 	msg.type = type;
-	msg.id = id;
+	return &msg;
+}
+
+/* Encode a reply, or an event if id is 0; returns the bytes. */
+static size_t encode(enum wire_type type, uint64_t id, uint8_t *frame, size_t capacity)
+{
+	struct wire_msg *msg = message(type);
+	int n;
+
+	msg->id = id;
 	if (type == WIRE_TYPE_error) {
-		msg.error.code = EDQUOT;
-		(void)strcpy(msg.error.text, "too much");
+		msg->error.code = EDQUOT;
+		(void)strcpy(msg->error.text, "too much");
 	}
 	if (type == WIRE_TYPE_lease)
-		msg.lease.lease = 77;
+		msg->lease.lease = 77;
 	if (type == WIRE_TYPE_revoked)
-		msg.revoked.lease = 33;
-	n = wire_encode(&msg, buf, sizeof(buf));
+		msg->revoked.lease = 33;
+	n = wire_encode(msg, frame, capacity);
 	ck_assert_int_gt(n, 0);
-	ck_assert_int_eq(send(server, buf, (size_t)n, MSG_NOSIGNAL), n);
+	return (size_t)n;
 }
 
-static void call(enum wire_type type, struct end *end)
+static void reply(enum wire_type type, uint64_t id)
 {
-	struct wire_msg *msg = calloc(1, sizeof(*msg));
+	static uint8_t frame[WIRE_FRAME_MAX];
 
-	memset(end, 0, sizeof(*end));
-	msg->type = type;
-	ck_assert_int_eq(connection_call(connection, msg, ended, end, NULL), 0);
-	free(msg);
+	send_bytes(frame, encode(type, id, frame, sizeof(frame)));
 }
 
-/* Say hello and be welcome. */
-static void greet(void)
+/* Queue a request; returns the call. */
+static struct connection_call *request(enum wire_type type, struct result *result)
 {
-	struct wire_msg *hello = calloc(1, sizeof(*hello));
-	struct end end = { 0 };
+	struct connection_call *call;
 
-	hello->type = WIRE_TYPE_hello;
-	ck_assert_int_eq(connection_hello(connection, hello, ended, &end), 0);
-	hello->id = receive()->id;
-	reply(WIRE_TYPE_welcome, hello->id);
+	memset(result, 0, sizeof(*result));
+	ck_assert_int_eq(
+		connection_call(connection, message(type), on_done, result, &call), 0);
+	return call;
+}
+
+static void send_hello(struct result *result)
+{
+	memset(result, 0, sizeof(*result));
+	ck_assert_int_eq(
+		connection_hello(connection, message(WIRE_TYPE_hello), on_done, result),
+		0);
+}
+
+/* Send the hello, which the server accepts. */
+static void say_hello(void)
+{
+	struct result hello;
+
+	send_hello(&hello);
+	reply(WIRE_TYPE_welcome, receive()->id);
 	ck_assert_int_eq(connection_io(connection), 0);
-	ck_assert_int_eq(end.type, WIRE_TYPE_welcome);
+	ck_assert_int_eq(hello.type, WIRE_TYPE_welcome);
 	connection_ready(connection);
-	free(hello);
 }
 
-START_TEST(hello__goes_first)
+START_TEST(hello__is_sent_before_other_requests)
 {
-	struct end ping;
-	struct end hello = { 0 };
-	struct wire_msg *msg = calloc(1, sizeof(*msg));
+	struct result ping, hello;
 
-	call(WIRE_TYPE_ping, &ping);
+	(void)request(WIRE_TYPE_ping, &ping);
 	ck_assert_int_eq(receive()->type, 0);
-	msg->type = WIRE_TYPE_hello;
-	ck_assert_int_eq(connection_hello(connection, msg, ended, &hello), 0);
+	send_hello(&hello);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_hello);
 	ck_assert_int_eq(connection_io(connection), 0);
 	ck_assert_int_eq(receive()->type, 0);
 	connection_ready(connection);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_ping);
-	connection_end(connection, -ESTALE, "end");
+	connection_end(connection, -ESTALE, "it is over");
 	ck_assert_int_eq(hello.err, -ESTALE);
 	ck_assert_int_eq(ping.err, -ESTALE);
-	free(msg);
 }
 END_TEST
 
-START_TEST(replies__in_any_order)
+START_TEST(replies__are_matched_in_any_order)
 {
-	struct end a, b, c;
+	struct result a, b, c;
 	uint64_t id_a, id_b, id_c;
 
-	greet();
+	say_hello();
 	now_ns = 5000;
-	call(WIRE_TYPE_allocate, &a);
+	(void)request(WIRE_TYPE_allocate, &a);
 	now_ns = 6000;
-	call(WIRE_TYPE_ping, &b);
-	call(WIRE_TYPE_stat, &c);
+	(void)request(WIRE_TYPE_ping, &b);
+	(void)request(WIRE_TYPE_stat, &c);
 	id_a = receive()->id;
 	id_b = receive()->id;
 	id_c = receive()->id;
@@ -232,8 +258,8 @@ START_TEST(replies__in_any_order)
 	ck_assert_int_eq(c.err, -EDQUOT);
 	ck_assert_str_eq(c.text, "too much");
 	ck_assert_uint_eq(a.lease, 77);
-	ck_assert_uint_eq(b.calls, 0);
-	/* the lease clock runs from the sending */
+	ck_assert_uint_eq(b.times, 0);
+	/* the lease clock runs from the time when the request was sent */
 	ck_assert_uint_eq(answered_ns, 5000);
 	reply(WIRE_TYPE_ok, id_b);
 	ck_assert_int_eq(connection_io(connection), 0);
@@ -241,139 +267,129 @@ START_TEST(replies__in_any_order)
 }
 END_TEST
 
-START_TEST(frames__in_single_bytes)
+START_TEST(frame__may_come_in_single_bytes)
 {
-	uint8_t buf[256];
-	struct wire_msg *msg = calloc(1, sizeof(*msg));
-	struct end ping;
-	int n;
+	uint8_t frame[256];
+	struct result ping;
+	size_t n;
 
-	greet();
-	call(WIRE_TYPE_ping, &ping);
-	msg->type = WIRE_TYPE_ok;
-	msg->id = receive()->id;
-	n = wire_encode(msg, buf, sizeof(buf));
-	for (int i = 0; i < n; i++) {
-		ck_assert_uint_eq(ping.calls, 0);
-		ck_assert_int_eq(send(server, buf + i, 1, 0), 1);
+	say_hello();
+	(void)request(WIRE_TYPE_ping, &ping);
+	n = encode(WIRE_TYPE_ok, receive()->id, frame, sizeof(frame));
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_uint_eq(ping.times, 0);
+		send_bytes(frame + i, 1);
 		ck_assert_int_eq(connection_io(connection), 0);
 	}
-	ck_assert_uint_eq(ping.calls, 1);
-	free(msg);
+	ck_assert_uint_eq(ping.times, 1);
 }
 END_TEST
 
 static const struct {
 	enum wire_type type;
 	bool right_id;
-} wrong[] = {
-	{ WIRE_TYPE_lease, true }, /* not the answer to a ping */
-	{ WIRE_TYPE_ok, false },   /* to nothing */
+} wrong_replies[] = {
+	{ WIRE_TYPE_lease, true }, /* not the reply to a ping */
+	{ WIRE_TYPE_ok, false },   /* no request has this id */
 	{ WIRE_TYPE_error, false }, { WIRE_TYPE_ping, true }, /* a request */
 	{ WIRE_TYPE_hello, false },
 };
 
-START_TEST(reply__that_is_wrong)
+START_TEST(reply__to_no_request_breaks_the_protocol)
 {
-	struct end ping;
+	struct result ping;
 	uint64_t id;
 
-	greet();
-	call(WIRE_TYPE_ping, &ping);
+	say_hello();
+	(void)request(WIRE_TYPE_ping, &ping);
 	id = receive()->id;
-	reply(wrong[_i].type, wrong[_i].right_id ? id : id + 1);
+	reply(wrong_replies[_i].type, wrong_replies[_i].right_id ? id : id + 1);
 	ck_assert_int_eq(connection_io(connection), -EPROTO);
-	ck_assert_uint_eq(ping.calls, 0);
-	/* it waits for another connection */
+	ck_assert_uint_eq(ping.times, 0);
+	/* the call waits for another connection */
 	connection_drop(connection);
-	ck_assert_uint_eq(ping.calls, 0);
+	ck_assert_uint_eq(ping.times, 0);
 	reconnect();
-	greet();
+	say_hello();
 	ck_assert_uint_eq(receive()->id, id);
 	reply(WIRE_TYPE_ok, id);
 	ck_assert_int_eq(connection_io(connection), 0);
-	ck_assert_uint_eq(ping.calls, 1);
-	/* twice is once too often */
+	ck_assert_uint_eq(ping.times, 1);
+	/* a second reply to the same request */
 	reply(WIRE_TYPE_ok, id);
 	ck_assert_int_eq(connection_io(connection), -EPROTO);
 }
 END_TEST
 
-START_TEST(reply__before_the_request_is_sent)
+START_TEST(reply__before_its_request_breaks_the_protocol)
 {
-	struct end ping;
+	struct result ping;
 
-	call(WIRE_TYPE_ping, &ping);
+	(void)request(WIRE_TYPE_ping, &ping);
 	reply(WIRE_TYPE_ok, 1);
 	ck_assert_int_eq(connection_io(connection), -EPROTO);
-	ck_assert_uint_eq(ping.calls, 0);
-	connection_end(connection, -ESTALE, "end");
+	ck_assert_uint_eq(ping.times, 0);
+	connection_end(connection, -ESTALE, "it is over");
 }
 END_TEST
 
-static const uint8_t error_codes[][4] = {
+static const uint8_t bad_error_codes[][4] = {
 	{ 0, 0, 0, 0 }, { 0, 0x10, 0, 0 }, { 0xff, 0xff, 0xff, 0xff }, { 0, 0, 0, 0x80 }
 };
 
-START_TEST(error_code__that_is_none)
+START_TEST(error_code__out_of_range_breaks_the_protocol)
 {
-	uint8_t buf[256];
-	struct wire_msg *msg = calloc(1, sizeof(*msg));
-	struct end ping;
-	int n;
+	uint8_t frame[256];
+	struct result ping;
+	size_t n;
 
-	greet();
-	call(WIRE_TYPE_ping, &ping);
-	msg->type = WIRE_TYPE_error;
-	msg->id = receive()->id;
-	msg->error.code = 1;
-	n = wire_encode(msg, buf, sizeof(buf));
-	memcpy(buf + WIRE_HEADER_BYTES, error_codes[_i], 4);
-	ck_assert_int_eq(send(server, buf, (size_t)n, 0), n);
+	say_hello();
+	(void)request(WIRE_TYPE_ping, &ping);
+	n = encode(WIRE_TYPE_error, receive()->id, frame, sizeof(frame));
+	memcpy(frame + WIRE_HEADER_BYTES, bad_error_codes[_i], 4);
+	send_bytes(frame, n);
 	ck_assert_int_eq(connection_io(connection), -EPROTO);
-	ck_assert_uint_eq(ping.calls, 0);
-	connection_end(connection, -ESTALE, "end");
-	free(msg);
+	ck_assert_uint_eq(ping.times, 0);
+	connection_end(connection, -ESTALE, "it is over");
 }
 END_TEST
 
-START_TEST(connection__that_ends)
+START_TEST(calls__are_sent_again_on_the_next_connection)
 {
-	struct end allocate, ping, unsent, bye;
+	struct result allocate, ping, unsent, bye;
 	uint64_t id;
 
-	greet();
-	call(WIRE_TYPE_allocate, &allocate);
-	call(WIRE_TYPE_ping, &ping);
-	call(WIRE_TYPE_bye, &bye);
+	say_hello();
+	(void)request(WIRE_TYPE_allocate, &allocate);
+	(void)request(WIRE_TYPE_ping, &ping);
+	(void)request(WIRE_TYPE_bye, &bye);
 	id = receive()->id;
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_ping);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_bye);
-	(void)close(server);
-	server = -1;
+	server_close();
 	ck_assert_int_eq(connection_io(connection), -ECONNRESET);
 	connection_drop(connection);
-	ck_assert_uint_eq(allocate.calls, 0);
-	ck_assert_uint_eq(ping.calls, 0);
+	ck_assert_uint_eq(allocate.times, 0);
+	ck_assert_uint_eq(ping.times, 0);
 	ck_assert_int_eq(bye.err, -ECONNRESET);
-	/* what is asked meanwhile is sent later, behind what was asked before */
-	call(WIRE_TYPE_free, &unsent);
+	/* a call that is made meanwhile is sent behind the earlier calls */
+	(void)request(WIRE_TYPE_free, &unsent);
 	for (unsigned i = 0; i < 3; i++) {
 		reconnect();
-		greet();
+		say_hello();
 		ck_assert_uint_eq(receive()->id, id);
 		ck_assert_uint_eq(receive()->id, id + 1);
 		ck_assert_int_eq(receive()->type, WIRE_TYPE_free);
 		ck_assert_int_eq(receive()->type, 0);
 		connection_drop(connection);
 	}
-	ck_assert_uint_eq(allocate.calls, 0);
-	ck_assert_uint_eq(unsent.calls, 0);
+	ck_assert_uint_eq(allocate.times, 0);
+	ck_assert_uint_eq(unsent.times, 0);
 	reconnect();
-	greet();
+	say_hello();
 	reply(WIRE_TYPE_lease, receive()->id);
 	ck_assert_int_eq(connection_io(connection), 0);
-	ck_assert_uint_eq(allocate.calls, 1);
+	ck_assert_uint_eq(allocate.times, 1);
 	ck_assert_uint_eq(allocate.lease, 77);
 	connection_end(connection, -ESTALE, "it is over");
 	ck_assert_int_eq(ping.err, -ESTALE);
@@ -382,83 +398,75 @@ START_TEST(connection__that_ends)
 }
 END_TEST
 
-/* Nobody waits any more for what was asked on a connection that is lost. */
-START_TEST(abandoned__after_a_loss)
+START_TEST(abandon__after_a_loss_keeps_an_allocation)
 {
-	struct wire_msg *msg = calloc(1, sizeof(*msg));
 	struct connection_call *allocate, *channel;
-	struct end first = { 0 }, second = { 0 };
+	struct result first, second = { 0 };
+	uint64_t id;
 
-	greet();
-	msg->type = WIRE_TYPE_allocate;
-	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &allocate), 0);
-	msg->type = WIRE_TYPE_open_channel;
-	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &channel), 0);
+	say_hello();
+	allocate = request(WIRE_TYPE_allocate, &first);
+	channel = request(WIRE_TYPE_open_channel, &first);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_allocate);
 	ck_assert_int_eq(receive()->type, WIRE_TYPE_open_channel);
 	connection_drop(connection);
-	/* it may have been granted */
-	connection_abandon(allocate, ended, &second);
-	/* this is gone with its connection */
-	connection_abandon(channel, ended, &second);
+	/* the server may have granted the lease */
+	connection_abandon(allocate, on_done, &second);
+	/* the server has ended the channel with its connection */
+	connection_abandon(channel, on_done, &second);
 	reconnect();
-	greet();
-	msg->id = receive()->id;
+	say_hello();
+	id = receive()->id;
 	ck_assert_int_eq(receive()->type, 0);
-	reply(WIRE_TYPE_lease, msg->id);
+	reply(WIRE_TYPE_lease, id);
 	ck_assert_int_eq(connection_io(connection), 0);
-	ck_assert_uint_eq(first.calls, 0);
-	ck_assert_uint_eq(second.calls, 1);
+	ck_assert_uint_eq(first.times, 0);
+	ck_assert_uint_eq(second.times, 1);
 	ck_assert_uint_eq(second.lease, 77);
-	free(msg);
 }
 END_TEST
 
 START_TEST(end__refuses_new_calls)
 {
-	struct wire_msg *msg = calloc(1, sizeof(*msg));
-	struct end end = { 0 };
+	struct result ping = { 0 };
 
-	greet();
+	say_hello();
 	connection_end(connection, -ESTALE, "it is over");
-	msg->type = WIRE_TYPE_ping;
-	ck_assert_int_eq(connection_call(connection, msg, ended, &end, NULL), -ESTALE);
+	ck_assert_int_eq(connection_call(connection, message(WIRE_TYPE_ping), on_done,
+					 &ping, NULL),
+			 -ESTALE);
 	ck_assert_str_eq(err_text(), "it is over");
-	ck_assert_uint_eq(end.calls, 0);
-	free(msg);
+	ck_assert_uint_eq(ping.times, 0);
 }
 END_TEST
 
-START_TEST(abandoned__reply_goes_elsewhere)
+START_TEST(abandon__passes_the_reply_to_the_other_callback)
 {
-	struct wire_msg *msg = calloc(1, sizeof(*msg));
-	struct end first = { 0 }, second = { 0 };
-	struct connection_call *handle;
+	struct result first, second = { 0 };
+	struct connection_call *call;
 
-	greet();
-	msg->type = WIRE_TYPE_allocate;
-	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &handle), 0);
-	connection_abandon(handle, ended, &second);
+	say_hello();
+	call = request(WIRE_TYPE_allocate, &first);
+	connection_abandon(call, on_done, &second);
 	reply(WIRE_TYPE_lease, receive()->id);
 	ck_assert_int_eq(connection_io(connection), 0);
-	ck_assert_uint_eq(first.calls, 0);
+	ck_assert_uint_eq(first.times, 0);
 	ck_assert_uint_eq(second.lease, 77);
-	/* what was not sent yet never is */
+	/* a call that was not sent yet is never sent */
 	connection_drop(connection);
-	ck_assert_int_eq(connection_call(connection, msg, ended, &first, &handle), 0);
-	connection_abandon(handle, ended, &second);
+	call = request(WIRE_TYPE_allocate, &first);
+	connection_abandon(call, on_done, &second);
 	reconnect();
-	greet();
+	say_hello();
 	ck_assert_int_eq(receive()->type, 0);
-	ck_assert_uint_eq(first.calls, 0);
-	ck_assert_uint_eq(second.calls, 1);
-	free(msg);
+	ck_assert_uint_eq(first.times, 0);
+	ck_assert_uint_eq(second.times, 1);
 }
 END_TEST
 
-START_TEST(events__are_handed_up)
+START_TEST(events__reach_the_callback)
 {
-	greet();
+	say_hello();
 	reply(WIRE_TYPE_revoked, 0);
 	reply(WIRE_TYPE_revoked, 0);
 	ck_assert_int_eq(connection_io(connection), 0);
@@ -469,19 +477,19 @@ START_TEST(events__are_handed_up)
 }
 END_TEST
 
-/* Of a server that is newer.  Anything else that is unknown ends the connection. */
-START_TEST(events__that_are_unknown_are_ignored)
+/* A newer server may send unknown events.  Any other unknown type breaks the protocol. */
+START_TEST(events__of_unknown_types_are_ignored)
 {
 	static const uint16_t types[] = { 0x87, 0xff, 0x100, 0xffff };
 	uint8_t frame[WIRE_HEADER_BYTES + 3] = { sizeof(frame) };
-	struct end ping;
+	struct result ping;
 
-	greet();
-	call(WIRE_TYPE_ping, &ping);
+	say_hello();
+	(void)request(WIRE_TYPE_ping, &ping);
 	for (unsigned i = 0; i < 4; i++) {
 		frame[4] = (uint8_t)types[i];
 		frame[5] = (uint8_t)(types[i] >> 8);
-		ck_assert_int_eq(send(server, frame, sizeof(frame), 0), sizeof(frame));
+		send_bytes(frame, sizeof(frame));
 	}
 	reply(WIRE_TYPE_revoked, 0);
 	reply(WIRE_TYPE_ok, receive()->id);
@@ -491,21 +499,21 @@ START_TEST(events__that_are_unknown_are_ignored)
 	ck_assert_int_eq(ping.type, WIRE_TYPE_ok);
 	frame[4] = 0x7f;
 	frame[5] = 0;
-	ck_assert_int_eq(send(server, frame, sizeof(frame), 0), sizeof(frame));
+	send_bytes(frame, sizeof(frame));
 	ck_assert_int_eq(connection_io(connection), -EPROTO);
 }
 END_TEST
 
-START_TEST(socket__that_is_full)
+START_TEST(requests__wait_for_a_full_socket)
 {
-	struct end *ends = calloc(4000, sizeof(*ends));
+	struct result *results = calloc(4000, sizeof(*results));
 	unsigned answered = 0;
 	int small = 4096;
 
-	greet();
+	say_hello();
 	(void)setsockopt(server, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	for (unsigned i = 0; i < 4000; i++)
-		call(WIRE_TYPE_ping, &ends[i]);
+		(void)request(WIRE_TYPE_ping, &results[i]);
 	while (answered < 4000) {
 		const struct wire_msg *msg = receive();
 
@@ -516,28 +524,27 @@ START_TEST(socket__that_is_full)
 		ck_assert_int_eq(connection_io(connection), 0);
 	}
 	for (unsigned i = 0; i < 4000; i++)
-		ck_assert_uint_eq(ends[i].calls, 1);
-	free(ends);
+		ck_assert_uint_eq(results[i].times, 1);
+	free(results);
 }
 END_TEST
 
-/* What is there in one fragment is taken in one. */
-START_TEST(answer__costs_one_look)
+START_TEST(reply__takes_one_call_of_recv)
 {
-	struct end ping;
+	struct result ping;
 
-	greet();
-	call(WIRE_TYPE_ping, &ping);
+	say_hello();
+	(void)request(WIRE_TYPE_ping, &ping);
 	reply(WIRE_TYPE_ok, receive()->id);
-	looks = 0;
+	receives = 0;
 	ck_assert_int_eq(connection_io(connection), 0);
-	ck_assert_uint_eq(ping.calls, 1);
-	ck_assert_uint_eq(looks, 1);
-	connection_end(connection, -ESTALE, "end");
+	ck_assert_uint_eq(ping.times, 1);
+	ck_assert_uint_eq(receives, 1);
+	connection_end(connection, -ESTALE, "it is over");
 }
 END_TEST
 
-START_TEST(garbage__never_does_harm)
+START_TEST(garbage__ends_the_connection)
 {
 	unsigned seed = (unsigned)time(NULL) + (unsigned)_i;
 	uint8_t buf[512];
@@ -545,14 +552,14 @@ START_TEST(garbage__never_does_harm)
 	printf("# seed %u\n", seed);
 	srand(seed);
 	for (unsigned round = 0; round < 300; round++) {
-		struct end ping;
+		struct result ping;
 		size_t n = 1 + (size_t)rand() % sizeof(buf);
 
-		greet();
-		call(WIRE_TYPE_ping, &ping);
+		say_hello();
+		(void)request(WIRE_TYPE_ping, &ping);
 		for (size_t i = 0; i < n; i++)
 			buf[i] = (uint8_t)rand();
-		/* now and then a header that is nearly right */
+		/* in some rounds a header that is nearly valid */
 		if (rand() % 2 && n >= WIRE_HEADER_BYTES) {
 			memset(buf, 0, WIRE_HEADER_BYTES);
 			buf[0] = (uint8_t)n;
@@ -560,14 +567,13 @@ START_TEST(garbage__never_does_harm)
 			buf[4] = (uint8_t)(rand() % 2 ? rand() : 0x40 + rand() % 6);
 			buf[8] = (uint8_t)rand() % 8;
 		}
-		ck_assert_int_eq(send(server, buf, n, MSG_NOSIGNAL), (ssize_t)n);
-		(void)close(server);
-		server = -1;
-		/* the end may be seen behind what is no frame yet */
+		send_bytes(buf, n);
+		server_close();
+		/* the first call may read an incomplete frame, the second the end */
 		if (connection_io(connection) == 0)
 			ck_assert_int_lt(connection_io(connection), 0);
-		connection_end(connection, -ESTALE, "next");
-		ck_assert_uint_eq(ping.calls, 1);
+		connection_end(connection, -ESTALE, "it is over");
+		ck_assert_uint_eq(ping.times, 1);
 		connection_free(connection);
 		ck_assert_int_eq(connection_create(epfd, &events, NULL, &connection),
 				 0);
@@ -578,26 +584,22 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-control");
-	TCase *tc = tcase_create("control");
+	TCase *tc = unit_case("control", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, hello__goes_first);
-	tcase_add_test(tc, replies__in_any_order);
-	tcase_add_test(tc, frames__in_single_bytes);
-	tcase_add_loop_test(tc, reply__that_is_wrong, 0, 5);
-	tcase_add_test(tc, reply__before_the_request_is_sent);
-	tcase_add_loop_test(tc, error_code__that_is_none, 0, 4);
-	tcase_add_test(tc, connection__that_ends);
+	tcase_add_test(tc, hello__is_sent_before_other_requests);
+	tcase_add_test(tc, replies__are_matched_in_any_order);
+	tcase_add_test(tc, frame__may_come_in_single_bytes);
+	tcase_add_loop_test(tc, reply__to_no_request_breaks_the_protocol, 0, 5);
+	tcase_add_test(tc, reply__before_its_request_breaks_the_protocol);
+	tcase_add_loop_test(tc, error_code__out_of_range_breaks_the_protocol, 0, 4);
+	tcase_add_test(tc, calls__are_sent_again_on_the_next_connection);
 	tcase_add_test(tc, end__refuses_new_calls);
-	tcase_add_test(tc, abandoned__reply_goes_elsewhere);
-	tcase_add_test(tc, abandoned__after_a_loss);
-	tcase_add_test(tc, events__are_handed_up);
-	tcase_add_test(tc, events__that_are_unknown_are_ignored);
-	tcase_add_test(tc, socket__that_is_full);
-	tcase_add_test(tc, answer__costs_one_look);
-	tcase_add_loop_test(tc, garbage__never_does_harm, 0, 3);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, abandon__passes_the_reply_to_the_other_callback);
+	tcase_add_test(tc, abandon__after_a_loss_keeps_an_allocation);
+	tcase_add_test(tc, events__reach_the_callback);
+	tcase_add_test(tc, events__of_unknown_types_are_ignored);
+	tcase_add_test(tc, requests__wait_for_a_full_socket);
+	tcase_add_test(tc, reply__takes_one_call_of_recv);
+	tcase_add_loop_test(tc, garbage__ends_the_connection, 0, 3);
+	return unit_main();
 }

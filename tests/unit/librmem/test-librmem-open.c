@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening sessions with a scripted server, and leases. */
+/* Sessions are opened with the daemon, and leases are allocated, listed and changed. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "unit/librmem/librmem-client.h"
+#include "unit/librmem/core-case.h"
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
 
-/* ---- names: what this program resolves ---- */
+/* ---- a resolver: every name is loopback ---- */
 
-static unsigned mute_port; /* of the first address of every name; 0: it has no such */
+static int mute_port; /* of an address before that of the server; 0: none */
 
-static struct addrinfo *address_of(unsigned port, struct addrinfo *next)
+static struct addrinfo *address_of(int port, struct addrinfo *next)
 {
 	struct addrinfo *info = calloc(1, sizeof(*info) + sizeof(struct sockaddr_in));
 	struct sockaddr_in *in = (void *)(info + 1);
@@ -38,7 +37,7 @@ int getaddrinfo(const char *restrict node, const char *restrict service,
 {
 	(void)node;
 	(void)hints;
-	*list = address_of((unsigned)atoi(service), NULL);
+	*list = address_of(atoi(service), NULL);
 	if (mute_port)
 		*list = address_of(mute_port, *list);
 	return 0;
@@ -56,17 +55,23 @@ void freeaddrinfo(struct addrinfo *list)
 
 /* ---- opening ---- */
 
-START_TEST(open__says_what_it_got)
+static void check_server(void)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "127.0.0.1:%d", proxy.port);
+	ck_assert_str_eq(info().server, text);
+}
+
+START_TEST(open__reports_the_session)
 {
 	struct rmem_info got;
-	char text[64];
 
 	open_with(0);
 	got = info();
-	(void)snprintf(text, sizeof(text), "127.0.0.1:%d", server.port);
-	ck_assert_str_eq(got.server, text);
-	/* the connection, which the hello completed */
-	ck_assert_uint_eq(server.segments, 2);
+	check_server();
+	/* the SYN, and the hello, which completes the handshake */
+	ck_assert_uint_eq(proxy.segments, 2);
 	ck_assert_int_eq(got.fabric, RMEM_FABRIC_TCP);
 	ck_assert_ptr_nonnull(strstr(got.downgrade, "does not serve RDMA"));
 	ck_assert_uint_eq(got.session_id, 9);
@@ -77,11 +82,12 @@ START_TEST(open__says_what_it_got)
 	ck_assert_int_eq(rmem_process(client), -EINVAL);
 	got.size = 1;
 	ck_assert_int_eq(rmem_info(client, &got), -EINVAL);
-	/* the channel showed the session's token */
+	/* the channel sent the session's token */
 	ck_assert_uint_eq(fake_latest()->hello.session, 9);
-	ck_assert_mem_eq(fake_latest()->hello.token, server.welcome.token, 16);
-	rmem_close(client);
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_bye], 1);
+	ck_assert_mem_eq(fake_latest()->hello.token,
+			 proxy.last[WIRE_TYPE_welcome].welcome.token, 16);
+	client_close();
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_bye], 1);
 	rmem_close(NULL);
 }
 END_TEST
@@ -100,44 +106,57 @@ START_TEST(open__prefers_rdma)
 	ck_assert_str_eq(got.device, "fake0,fake1");
 	lease = alloc(20000, NULL);
 	ck_assert_int_eq(rmem_write(lease, 5, buf, sizeof(buf)), 0);
-	ck_assert_mem_eq(server.leases[0].memory + 5, buf, sizeof(buf));
-	rmem_close(client);
+	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)) + 5, buf, sizeof(buf));
 }
 END_TEST
 
-/* From memory of the program, or from a buffer; whether it is copied depends on the size. */
+/* With plain memory, which is copied or registered depending on the size, and with a buffer. */
 START_TEST(write__and_read_move_any_size)
 {
-	static const size_t sizes[] = { 1, 64, 512, 513, 4096, SERVER_LEASE_BYTES };
-	static unsigned char plain[SERVER_LEASE_BYTES];
+	enum { N = 65536 };
+	static const size_t sizes[] = { 1, 64, 512, 513, 4096, N };
+	static unsigned char plain[N];
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
-	unsigned char *local = plain;
+	unsigned char *local = plain, *memory;
 	rmem_buffer *buffer;
 	rmem_lease *lease;
 
 	serve_rdma();
 	open_with(0);
-	lease = alloc(SERVER_LEASE_BYTES, NULL);
-	params.bytes = SERVER_LEASE_BYTES;
+	lease = alloc(N, NULL);
+	memory = proxy_memory(rmem_lease_id(lease));
+	params.bytes = N;
 	ck_assert_int_eq(rmem_buffer_create(client, &params, &buffer), 0);
 	if (_i)
 		local = rmem_buffer_addr(buffer);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		memset(local, (int)i + 1, sizes[i]);
 		ck_assert_int_eq(rmem_write(lease, 0, local, sizes[i]), 0);
-		ck_assert_mem_eq(server.leases[0].memory, local, sizes[i]);
-		server.leases[0].memory[0] = 77;
+		ck_assert_mem_eq(memory, local, sizes[i]);
+		memory[0] = 77;
 		ck_assert_int_eq(rmem_read(lease, 0, local, sizes[i]), 0);
-		ck_assert_mem_eq(server.leases[0].memory, local, sizes[i]);
+		ck_assert_mem_eq(memory, local, sizes[i]);
 	}
-	/* nothing is left that counts as in use */
+	/* no operation uses the buffer any more */
 	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
-	rmem_close(client);
 }
 END_TEST
 
-/* One channel is asked for, but some memory is lent through the other device alone. */
-START_TEST(open__has_channels_to_where_memory_is)
+/* The reachable endpoints that the last allocation sent. */
+static unsigned last_reach(void)
+{
+	return proxy.last[WIRE_TYPE_allocate].allocate.reach;
+}
+
+/* A request to grow says that only endpoint 1 is reachable. */
+static void check_resize_reach(rmem_lease *lease)
+{
+	ck_assert_int_eq(rmem_grow(lease, 2000), 0);
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_resize].resize.reach, 2);
+}
+
+/* The URI asks for one channel, and one pool is lent only through the other device. */
+START_TEST(open__adds_channels_to_sole_endpoints)
 {
 	rmem_lease *lease;
 
@@ -145,174 +164,127 @@ START_TEST(open__has_channels_to_where_memory_is)
 	open_with(0);
 	ck_assert_str_eq(info().device, "fake0");
 	lease = alloc(1000, NULL);
-	/* that of TCP is the first */
-	ck_assert_uint_eq(server.reach, 2);
-	for (uint64_t bytes = 2000; bytes > 0; bytes -= 1000) {
-		server_lock();
-		server.reach = 0;
-		server_unlock();
-		ck_assert_int_eq(bytes > 1000 ? rmem_grow(lease, bytes)
-					      : rmem_trim(lease, bytes),
-				 0);
-		ck_assert_uint_eq(server.reach, 2);
-	}
-	rmem_close(client);
-	for (unsigned i = 1; i < 3; i++)
-		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
-	for (unsigned through = 2; through <= 4; through *= 2) {
-		server_lock();
-		server.through = (uint8_t)through;
-		server_unlock();
-		open_with(0);
-		ck_assert_str_eq(info().device, "fake0,fake1");
-		ck_assert_uint_eq(info().channels, 1);
-		lease = alloc(1000, NULL);
-		ck_assert_uint_eq(server.reach, 6);
+	/* endpoint 0 is that of TCP */
+	ck_assert_uint_eq(last_reach(), 2);
+	check_resize_reach(lease);
+	ck_assert_int_eq(rmem_trim(lease, 1000), 0);
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_resize].resize.bytes, 1000);
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_resize].resize.reach, 2);
+	client_close();
+	serve_sole_rdma();
+	open_with(0);
+	ck_assert_str_eq(info().device, "fake0,fake1");
+	ck_assert_uint_eq(info().channels, 1);
+	/* each pool has memory for one lease */
+	for (unsigned i = 0; i < 2; i++) {
+		lease = alloc(CORE_POOL_BYTES * 3 / 4, NULL);
+		ck_assert_uint_eq(last_reach(), 6);
 		ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
 		ck_assert_int_eq(rmem_read(lease, 5, buf, 100), 0);
-		/* it asks once for what it cannot have a key for */
-		ck_assert_uint_le(server.seen[WIRE_TYPE_attach], 2);
-		rmem_close(client);
+	}
+	/* keys that the server does not grant are requested once */
+	ck_assert_uint_le(proxy.seen[WIRE_TYPE_attach], 2);
+}
+END_TEST
+
+/* The channel beyond that of the URI fails: it is connected later. */
+START_TEST(open__succeeds_without_an_extra_channel)
+{
+	static const int errnos[] = { EDQUOT, ENODEV };
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *lease;
+
+	serve_sole_rdma();
+	proxy_fail(WIRE_TYPE_open_channel, errnos[_i], 0);
+	open_over(0, RMEM_FABRIC_RDMA);
+	params.bytes = CORE_POOL_BYTES * 3 / 4;
+	for (unsigned i = 0; i < 2; i++) {
+		AWAIT(rmem_alloc(client, &params, &lease) == 0);
+		ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
 	}
 }
 END_TEST
 
-/* One that nobody asked for cannot be had: what the others reach is there, and it comes later. */
-START_TEST(open__does_without_a_channel_beyond_those_asked_for)
+/* The reachable endpoints that an allocation sends now. */
+static unsigned current_reach(void)
 {
-	static const int errnos[] = { EDQUOT, ENODEV };
-	rmem_lease *lease;
-
-	serve_rdma();
-	for (unsigned i = 1; i < 3; i++)
-		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
-	server.fail_on = WIRE_TYPE_open_channel;
-	server.fail_errno = errnos[_i];
-	server.fail_skip = 1;
-	server.through = 2;
-	open_with(0);
-	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
-	lease = alloc(1000, NULL);
-	ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
-	server_lock();
-	server.through = 4;
-	server_unlock();
-	lease = alloc(1000, NULL);
-	ck_assert_int_eq(rmem_write(lease, 5, buf, 100), 0);
-	rmem_close(client);
-}
-END_TEST
-
-static void deny(unsigned endpoints)
-{
-	server_lock();
-	server.deny = endpoints;
-	server_unlock();
-}
-
-/* What the server is told now with a request. */
-static unsigned reach_told(void)
-{
-	unsigned reach;
-
 	ck_assert_int_eq(rmem_free(alloc(1000, NULL)), 0);
-	server_lock();
-	reach = server.reach;
-	server_unlock();
-	return reach;
+	return last_reach();
 }
 
-/* The server is not to lend memory there. */
-START_TEST(reach__is_without_a_device_that_no_channel_can_be_had_to)
+/* The server must not lend memory there. */
+START_TEST(reach__leaves_out_a_device_without_a_channel)
 {
 	rmem_lease *lease;
 
-	serve_rdma();
-	for (unsigned i = 1; i < 3; i++)
-		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
-	server.deny = _i ? 0 : 4;
+	serve_sole_rdma();
+	proxy.deny = _i ? 0 : 4;
 	open_with(0);
 	lease = alloc(1000, "known");
 	if (_i) {
-		ck_assert_uint_eq(server.reach, 6);
-		deny(4);
+		ck_assert_uint_eq(last_reach(), 6);
+		/* a channel that is being connected may be granted already */
+		AWAIT(fake.connects == 2);
+		proxy.deny = 4;
 		fake_peer_gone(fake_latest());
-		/* one that could not be had for a moment may be back by now */
-		AWAIT(rmem_write(lease, 0, buf, 10) == 0 && reach_told() == 2);
+		AWAIT(rmem_write(lease, 0, buf, 10) == 0 && current_reach() == 2);
 	}
-	ck_assert_uint_eq(reach_told(), 2);
-	server_lock();
-	server.reach = 0;
-	server_unlock();
-	ck_assert_int_eq(rmem_grow(lease, 2000), 0);
-	ck_assert_uint_eq(server.reach, 2);
+	ck_assert_uint_eq(current_reach(), 2);
+	check_resize_reach(lease);
 	ck_assert_int_eq(rmem_detach(lease), 0);
 	ck_assert_int_eq(rmem_attach(client, "known", RMEM_READ | RMEM_WRITE, &lease),
 			 0);
-	ck_assert_uint_eq(server.reach, 2);
-	/* it is tried again and again */
-	deny(0);
-	AWAIT(reach_told() == 6);
-	rmem_close(client);
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_attach].attach.reach, 2);
+	/* the library goes on trying */
+	proxy.deny = 0;
+	AWAIT(current_reach() == 6);
 }
 END_TEST
 
-/* That one queue gets no channel says nothing of a device to which another has one. */
-START_TEST(reach__does_not_depend_on_one_more_channel)
+/* A queue without a channel to a device does not count while another queue has one. */
+START_TEST(reach__includes_a_device_with_one_channel)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	struct fabric_channel *channel;
-	rmem_queue *queue;
 
-	serve_rdma();
-	for (unsigned i = 1; i < 3; i++)
-		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
+	serve_sole_rdma();
 	open_with(0);
 	channel = fake_latest();
-	deny(4);
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
-	ck_assert_uint_eq(reach_told(), 6);
+	proxy.deny = 4;
+	queue_open(0);
+	ck_assert_uint_eq(current_reach(), 6);
 	fake_peer_gone(channel);
-	ck_assert_uint_eq(reach_told(), 6);
-	AWAIT(reach_told() == 2);
-	rmem_close(client);
+	ck_assert_uint_eq(current_reach(), 6);
+	AWAIT(current_reach() == 2);
 }
 END_TEST
 
-/* Where none can be had, nothing better is known. */
-START_TEST(reach__of_nothing_is_all)
+START_TEST(reach__without_any_channel_is_all_endpoints)
 {
 	rmem_lease *lease;
-	unsigned asked;
+	unsigned requests;
 
-	serve_rdma();
-	for (unsigned i = 1; i < 3; i++)
-		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
-	server.deny = 4;
-	open_with(0);
-	lease = alloc(1000, NULL);
-	ck_assert_uint_eq(reach_told(), 2);
-	deny(6);
-	asked = server.seen[WIRE_TYPE_open_channel];
+	serve_sole_rdma();
+	proxy.deny = 4;
+	lease = open_with_lease(0);
+	ck_assert_uint_eq(current_reach(), 2);
+	proxy.deny = 6;
+	requests = proxy.seen[WIRE_TYPE_open_channel];
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_read(lease, 0, buf, 0) == 0 && reach_told() == 6);
-	ck_assert_uint_gt(server.seen[WIRE_TYPE_open_channel], asked);
-	deny(0);
+	AWAIT(rmem_read(lease, 0, buf, 0) == 0 && current_reach() == 6);
+	ck_assert_uint_gt(proxy.seen[WIRE_TYPE_open_channel], requests);
+	proxy.deny = 0;
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(open__uses_devices_as_the_uri_says)
+START_TEST(open__passes_device_options_of_the_uri)
 {
 	serve_rdma();
 	(void)strcat(uri, "?mtu=512&source=10.0.0.7");
-	open_with(0);
-	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
+	open_over(0, RMEM_FABRIC_RDMA);
 	ck_assert_int_eq(fake.params.rdma_options.mtu, 512);
 	ck_assert_int_eq(fake.params.rdma_options.retry_count, 6);
 	ck_assert_uint_eq(fake.params.source.family, 4);
-	rmem_close(client);
 }
 END_TEST
 
@@ -324,122 +296,103 @@ START_TEST(open__falls_back_to_tcp)
 	serve_rdma();
 	*rdma_faults[_i] = -ENODEV;
 	if (rdma_faults[_i] != &fake.domain_err) {
-		open_with(0);
+		ck_assert_int_eq(open_within(0, 500), 0);
 		ck_assert_int_eq(info().fabric, RMEM_FABRIC_TCP);
 		ck_assert_ptr_nonnull(strstr(info().downgrade, "no fake"));
-		rmem_close(client);
+		client_close();
 	}
 	(void)strcat(uri, "?fabric=rdma");
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
+	ck_assert_int_eq(open_within(0, 500), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "RDMA cannot be used"));
-	/* an open that failed says good-bye all the same */
-	ck_assert_uint_ge(server.seen[WIRE_TYPE_bye], 1);
+	/* an open that failed sends a bye, too */
+	ck_assert_uint_ge(proxy.seen[WIRE_TYPE_bye], 1);
 }
 END_TEST
 
-START_TEST(open__is_refused)
+static void edit_version(struct wire_msg *msg)
 {
-	server.refuse = EACCES;
+	if (msg->type == WIRE_TYPE_welcome)
+		msg->welcome.version = 9;
+}
+
+static void edit_no_endpoints(struct wire_msg *msg)
+{
+	if (msg->type == WIRE_TYPE_welcome)
+		msg->welcome.n_endpoints = 0;
+}
+
+START_TEST(open__fails_with_the_error_of_each_step)
+{
+	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EACCES);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), "you may not"));
-	server_lock();
-	server.refuse = 0;
-	server.welcome.version = 9;
-	server_unlock();
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "it failed"));
+	proxy_fail(WIRE_TYPE_hello, 0, 0);
+	proxy.edit = edit_version;
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENOTSUP);
-	server_lock();
-	server.welcome.version = 1;
-	server.welcome.fence_ms = server.welcome.heartbeat_ms;
-	server_unlock();
-	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
-	server_lock();
-	server.welcome.fence_ms = 200;
-	server.welcome.n_endpoints = 0;
-	server_unlock();
+	proxy.edit = edit_no_endpoints;
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -ENODEV);
-	server_lock();
-	server.welcome.n_endpoints = 1;
-	server.fail_on = WIRE_TYPE_open_channel;
-	server.fail_errno = EDQUOT;
-	server_unlock();
+	proxy.edit = edit_no_channel;
+	proxy_fail(WIRE_TYPE_open_channel, EDQUOT, 0);
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EDQUOT);
-	server_lock();
 	fake.connect_err = -EHOSTUNREACH;
-	server_unlock();
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EHOSTUNREACH);
+	set_heartbeat(20, 20);
+	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EPROTO);
 }
 END_TEST
 
-START_TEST(open__wants_sound_options)
+START_TEST(open__refuses_bad_options)
 {
 	struct rmem_options options = RMEM_OPTIONS_INIT;
 	char long_name[80];
+	const char *const names[] = { long_name, "", "a\nb" };
 
 	memset(long_name, 'x', sizeof(long_name));
 	long_name[65] = '\0';
 	options.flags = 0x80;
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
 	options.flags = 0;
-	options.client = long_name;
-	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
-	options.client = "";
-	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
-	options.client = "a\nb";
-	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	for (unsigned i = 0; i < 3; i++) {
+		options.client = names[i];
+		ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
+	}
 	options.client = NULL;
 	options.size = 0;
 	ck_assert_int_eq(rmem_open(uri, &options, &client), -EINVAL);
 	ck_assert_int_eq(rmem_open(uri, NULL, NULL), -EINVAL);
 	ck_assert_int_eq(rmem_open("nonsense", NULL, &client), -EINVAL);
-	ck_assert_uint_eq(server.connections, 0);
+	ck_assert_uint_eq(proxy.connections, 0);
 }
 END_TEST
 
-START_TEST(open__of_a_mute_server_ends_in_time)
+START_TEST(open__of_a_mute_server_times_out)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
-
-	server.mute = true;
-	options.timeout_ms = 50;
-	ck_assert_int_eq(rmem_open(uri, &options, &client), -ETIMEDOUT);
+	proxy.mute = true;
+	ck_assert_int_eq(open_within(0, 50), -ETIMEDOUT);
 }
 END_TEST
 
-/* An address where nobody answers leaves time for the next. */
-START_TEST(open__of_a_name_whose_first_address_is_mute)
+/* An address that does not answer leaves time for the next one. */
+START_TEST(open__tries_the_next_address_of_a_name)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	socklen_t bytes = sizeof(in);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = loopback_listen(&mute_port);
 	uint64_t start = clock_now_ms();
-	char text[64];
 
-	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
-	ck_assert_int_eq(listen(fd, 8), 0);
-	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&in, &bytes), 0);
-	mute_port = ntohs(in.sin_port);
-	options.timeout_ms = 2000;
-	ck_assert_msg(rmem_open(uri, &options, &client) == 0, "%s", rmem_error());
-	(void)snprintf(text, sizeof(text), "127.0.0.1:%d", server.port);
-	ck_assert_str_eq(info().server, text);
-	rmem_close(client);
+	ck_assert_msg(open_within(0, 2000) == 0, "%s", rmem_error());
+	check_server();
+	client_close();
 	ck_assert_uint_ge(clock_now_ms() - start, 1000);
-	/* all together take no longer than they may */
-	server_lock();
-	server.mute = true;
-	server_unlock();
+	/* the time-out holds for all addresses together */
+	proxy.mute = true;
 	start = clock_now_ms();
-	options.timeout_ms = 300;
-	ck_assert_int_eq(rmem_open(uri, &options, &client), -ETIMEDOUT);
+	ck_assert_int_eq(open_within(0, 300), -ETIMEDOUT);
 	ck_assert_uint_ge(clock_now_ms() - start, 300);
 	ck_assert_uint_lt(clock_now_ms() - start, 5000);
 	(void)close(fd);
 }
 END_TEST
 
-START_TEST(open__of_a_closed_port)
+START_TEST(open__names_the_address_that_refuses)
 {
 	ck_assert_int_eq(rmem_open("rmem://127.0.0.1:1", NULL, &client), -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "127.0.0.1:1: "));
@@ -448,7 +401,7 @@ END_TEST
 
 /* ---- leases ---- */
 
-START_TEST(leases__live_and_die)
+START_TEST(lease__passes_through_all_calls)
 {
 	rmem_lease *lease, *again = NULL;
 	struct rmem_stat stat;
@@ -457,7 +410,8 @@ START_TEST(leases__live_and_die)
 	lease = alloc(1000, "thing");
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 1000);
 	ck_assert_uint_eq(rmem_lease_rights(lease), RMEM_READ | RMEM_WRITE);
-	ck_assert_int_eq(rmem_lease_node(lease), SERVER_NODE);
+	ck_assert_int_eq(rmem_lease_node(lease),
+			 proxy.last[WIRE_TYPE_lease].lease.segments[0].node);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
 	ck_assert_int_eq(rmem_stat(client, "thing", &stat), 0);
 	ck_assert_uint_eq(stat.id, rmem_lease_id(lease));
@@ -474,7 +428,7 @@ START_TEST(leases__live_and_die)
 	ck_assert_int_eq(rmem_rename(lease, "other", 0), 0);
 	ck_assert_int_eq(rmem_rename(lease, "", 0), -EINVAL);
 	ck_assert_int_eq(rmem_rename(lease, "a", 1), -EINVAL);
-	ck_assert_int_eq(rmem_renew(lease, 5), 0);
+	ck_assert_int_eq(rmem_renew(lease, 60000), 0);
 	ck_assert_int_eq(rmem_detach(lease), 0);
 	ck_assert_int_eq(rmem_attach(client, "thing", RMEM_READ, &lease), -ENOENT);
 	ck_assert_int_eq(rmem_attach(client, "other", 9, &lease), -EINVAL);
@@ -485,16 +439,35 @@ START_TEST(leases__live_and_die)
 	ck_assert_int_eq(rmem_detach(lease), 0);
 	ck_assert_int_eq(rmem_remove(client, "other"), 0);
 	ck_assert_int_eq(rmem_remove(client, "other"), -ENOENT);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(layout__tells_what_was_asked_and_given)
+/* The reply of a server with several nodes. */
+static void edit_segments(struct wire_msg *msg)
+{
+	struct wire_lease *lease = &msg->lease;
+
+	if (msg->type != WIRE_TYPE_lease || lease->bytes != 5000)
+		return;
+	lease->n_segments = lease->n_keys = 3;
+	for (uint8_t i = 0; i < 3; i++) {
+		lease->segments[i] = lease->segments[0];
+		lease->segments[i].bytes = i < 2 ? 1000 : 3000;
+		lease->segments[i].node = i == 1 ? 2 : 3;
+		lease->keys[i] = lease->keys[0];
+		lease->keys[i].segment = i;
+		lease->keys[i].addr += i * UINT64_C(1000);
+	}
+}
+
+START_TEST(layout__has_the_placement_and_the_nodes)
 {
 	struct rmem_layout layout = { .size = sizeof(layout) };
 	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	rmem_lease *lease;
 
+	serve_rdma();
+	proxy.edit = edit_segments;
 	open_with(0);
 	params.bytes = 5000;
 	params.placement = RMEM_PLACE_INTERLEAVE;
@@ -504,11 +477,11 @@ START_TEST(layout__tells_what_was_asked_and_given)
 	ck_assert_int_eq(layout.node, RMEM_NODE_ANY);
 	ck_assert_uint_eq(layout.segments, 3);
 	ck_assert_uint_eq(layout.nodes, 2);
-	ck_assert_int_eq(layout.share[0].node, SERVER_NODE - 1);
+	ck_assert_int_eq(layout.share[0].node, 2);
 	ck_assert_uint_eq(layout.share[0].bytes, 1000);
-	ck_assert_int_eq(layout.share[1].node, SERVER_NODE);
+	ck_assert_int_eq(layout.share[1].node, 3);
 	ck_assert_uint_eq(layout.share[1].bytes, 4000);
-	/* as of the last change, and of nothing there is nothing */
+	/* a lease without memory */
 	ck_assert_int_eq(rmem_trim(lease, 0), 0);
 	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
 	ck_assert_uint_eq(layout.segments + layout.nodes, 0);
@@ -516,62 +489,59 @@ START_TEST(layout__tells_what_was_asked_and_given)
 	ck_assert_int_eq(rmem_lease_layout(lease, &layout), -EINVAL);
 	ck_assert_int_eq(rmem_lease_layout(lease, NULL), -EINVAL);
 	params.placement = RMEM_PLACE_DEVICE;
-	params.device = "able0";
+	params.device = "fake0";
+	params.bytes = 4000;
 	ck_assert_int_eq(rmem_alloc(client, &params, &lease), 0);
-	server_lock();
-	ck_assert_str_eq(server.device, "able0");
-	server_unlock();
+	ck_assert_str_eq(proxy.last[WIRE_TYPE_allocate].allocate.device, "fake0");
 	layout.size++;
 	ck_assert_int_eq(rmem_lease_layout(lease, &layout), 0);
 	ck_assert_int_eq((int)layout.placement, (int)RMEM_PLACE_DEVICE);
 	ck_assert_uint_eq(layout.nodes, 1);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(alloc__errors)
+#define ANY RMEM_NODE_ANY
+
+/* The test sets the size of the parameters, and bytes if they are 0. */
+static const struct {
+	struct rmem_alloc_params params;
+	int err;
+	const char *text;
+} bad_params[] = {
+	{ { .bytes = 2 * CORE_POOL_BYTES, .node = ANY }, -ENOSPC, "the pools" },
+	{ { .align = 3, .node = ANY }, -EINVAL, "" },
+	{ { .align = UINT64_C(1) << 31, .node = ANY }, -EINVAL, "" },
+	{ { .node = -2 }, -EINVAL, "" },
+	{ { .device = "able0" }, -EINVAL, "" },
+	{ { .placement = RMEM_PLACE_DEVICE, .device = "able0" }, -EINVAL, "" },
+	{ { .placement = RMEM_PLACE_DEVICE, .device = "", .node = ANY }, -EINVAL, "" },
+	{ { .placement = RMEM_PLACE_DEVICE, .device = "a\tb", .node = ANY },
+	  -EINVAL,
+	  "" },
+	{ { .placement = RMEM_PLACE_DEVICE, .node = ANY }, -EINVAL, "" },
+	{ { .placement = (enum rmem_placement)3, .node = ANY },
+	  -EINVAL,
+	  "placement is 3" },
+	{ { .ttl_ms = 5, .node = ANY }, -EINVAL, "" },
+	{ { .ttl_ms = 5, .name = "a\tb", .node = ANY }, -EINVAL, "" },
+};
+
+START_TEST(alloc__fails)
 {
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_alloc_params params = bad_params[_i].params;
 	rmem_lease *lease = NULL;
 
 	open_with(0);
-	params.bytes = 1 << 20;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ENOSPC);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), "the pools are full"));
-	params.bytes = 1;
-	params.align = 3;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.align = UINT64_C(1) << 31;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.align = 0;
-	params.node = -2;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.node = 0;
-	params.device = "able0";
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.placement = RMEM_PLACE_DEVICE;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.node = RMEM_NODE_ANY;
-	params.device = "";
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.device = "a\tb";
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.device = NULL;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.placement = (enum rmem_placement)3;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), "placement is 3"));
-	params.placement = RMEM_PLACE_NODE;
-	params.ttl_ms = 5;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	params.name = "a\tb";
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	params.size = sizeof(params);
+	if (params.bytes == 0)
+		params.bytes = 1;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), bad_params[_i].err);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), bad_params[_i].text));
 	ck_assert_ptr_null(lease);
-	rmem_close(client);
 }
 END_TEST
 
-static int count(const struct rmem_stat *stat, void *arg)
+static int count_to_5(const struct rmem_stat *stat, void *arg)
 {
 	unsigned *n = arg;
 
@@ -579,128 +549,150 @@ static int count(const struct rmem_stat *stat, void *arg)
 	return ++*n == 5 ? 55 : 0;
 }
 
-START_TEST(list__goes_through_pages)
+/* The server repeats its first page. */
+static void edit_repeat_page(struct wire_msg *msg)
 {
-	static const char *const names[] = { "a1", "b1", "a2", "a3", "b2" };
+	static struct wire_entries page;
+
+	if (msg->type != WIRE_TYPE_entries)
+		return;
+	if (page.n_entries == 0)
+		page = msg->entries;
+	msg->entries = page;
+}
+
+START_TEST(list__fetches_all_pages)
+{
+	char name[16];
 	unsigned n = 0;
 
 	open_with(0);
-	for (unsigned i = 0; i < 5; i++)
-		(void)alloc(1, names[i]);
-	ck_assert_int_eq(rmem_list(client, "a", count, &n), 0);
-	ck_assert_uint_eq(n, 3);
+	for (unsigned i = 0; i < WIRE_ENTRIES_MAX + 6; i++) {
+		(void)snprintf(name, sizeof(name), "%c%u", i < 3 ? 'b' : 'a', i);
+		(void)alloc(1, name);
+	}
+	ck_assert_int_eq(rmem_list(client, "a", count_to_5, &n), 55);
+	ck_assert_uint_eq(n, 5);
+	n = 10;
+	ck_assert_int_eq(rmem_list(client, "a", count_to_5, &n), 0);
+	ck_assert_uint_eq(n, 10 + WIRE_ENTRIES_MAX + 3);
 	n = 0;
-	ck_assert_int_eq(rmem_list(client, NULL, count, &n), 55);
-	n = 0;
-	ck_assert_int_eq(rmem_list(client, "none", count, &n), 0);
+	ck_assert_int_eq(rmem_list(client, "none", count_to_5, &n), 0);
 	ck_assert_uint_eq(n, 0);
-	server_lock();
-	server.list_twice = true;
-	server_unlock();
-	ck_assert_int_eq(rmem_list(client, "a", count, &n), -EPROTO);
-	rmem_close(client);
+	proxy.edit = edit_repeat_page;
+	n = 10;
+	ck_assert_int_eq(rmem_list(client, "a", count_to_5, &n), -EPROTO);
 }
 END_TEST
 
 START_TEST(events__reach_the_lease)
 {
-	rmem_lease *lease, *other;
+	rmem *another = open_another("");
+	rmem_lease *lease, *other, *theirs;
 
 	open_with(0);
-	lease = alloc(1000, NULL);
+	lease = alloc(1000, "first");
 	other = alloc(1000, "other");
 	ck_assert_int_eq(rmem_detach(alloc(1000, "third")), 0);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
-	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	ck_assert_int_eq(rmem_remove(another, "first"), 0);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), -ESTALE);
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
 	ck_assert_int_eq(rmem_free(lease), 0);
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_free], 0);
-	/* who may only read gives the handle back in the same way */
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_free], 0);
+	/* also of a lease that was attached for reading */
 	ck_assert_int_eq(rmem_attach(client, "third", RMEM_READ, &lease), 0);
-	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	ck_assert_int_eq(rmem_remove(another, "third"), 0);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
 	ck_assert_int_eq(rmem_free(lease), 0);
-	/* of nothing known: ignored */
-	server_event(WIRE_TYPE_revoked, 4711, WIRE_REASON_REVOKED);
-	server_event(WIRE_TYPE_changed, 4711, WIRE_REASON_TRIMMED);
-	/* another session made it longer */
-	server_lock();
-	server.leases[1].bytes = 3000;
-	server_unlock();
-	server_event(WIRE_TYPE_changed, rmem_lease_id(other), 0);
+	/* events about unknown leases are ignored */
+	proxy_event(WIRE_TYPE_revoked, 4711, WIRE_REASON_REVOKED);
+	proxy_event(WIRE_TYPE_changed, 4711, WIRE_REASON_TRIMMED);
+	/* another session grows the lease */
+	ck_assert_int_eq(rmem_attach(another, "other", RMEM_READ | RMEM_WRITE, &theirs),
+			 0);
+	ck_assert_int_eq(rmem_grow(theirs, 3000), 0);
 	AWAIT(rmem_lease_bytes(other) == 3000);
 	ck_assert_int_eq(rmem_write(other, 2990, buf, 10), 0);
-	server_event(WIRE_TYPE_draining, 0, 0);
+	proxy_event(WIRE_TYPE_draining, 0, 0);
 	AWAIT(info().draining);
-	rmem_close(client);
+	rmem_close(another);
 }
 END_TEST
 
-START_TEST(keys__that_went_stale_are_renewed)
+/* Open the session and allocate two pages; the other session attaches them. */
+static rmem_lease *alloc_shared(rmem *another, rmem_lease **ret_theirs)
 {
 	rmem_lease *lease;
+
+	open_with(0);
+	lease = alloc(8192, "shared");
+	ck_assert_int_eq(
+		rmem_attach(another, "shared", RMEM_READ | RMEM_WRITE, ret_theirs), 0);
+	return lease;
+}
+
+START_TEST(keys__that_are_stale_are_requested_again)
+{
+	rmem *another = open_another("");
+	rmem_lease *lease, *theirs;
 	uint64_t old;
 
-	open_with(0);
-	lease = alloc(1000, NULL);
-	/* the server has other keys now, and the event is still on its way */
-	server_lock();
-	old = server.rkey++;
-	server_unlock();
-	fake.refused_rkey = old;
+	lease = alloc_shared(another, &theirs);
+	old = proxy_rkey(rmem_lease_id(lease));
+	/* the lease has other keys, and the event is held */
+	proxy.hold = WIRE_TYPE_changed;
+	ck_assert_int_eq(rmem_trim(theirs, 4096), 0);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
-	ck_assert_mem_eq(server.leases[0].memory, buf, 100);
-	/* keys that stay what they are: refused for good */
-	fake.refused_rkey = old + 1;
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -EACCES);
-	/* and a lease that is gone */
-	server_lock();
-	server.leases[0].id = 0;
-	server_unlock();
-	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -ESTALE);
-	rmem_close(client);
-}
-END_TEST
-
-/* A refusal while keys are under way is not judged by those, which are older. */
-START_TEST(keys__under_way_do_not_explain_a_later_refusal)
-{
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
-	struct rmem_completion completion;
-	rmem_queue *queue = NULL;
-
-	server.welcome.heartbeat_ms = 5000;
-	server.welcome.fence_ms = 20000;
-	open_with(0);
-	op.lease = alloc(1000, NULL);
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
-	server_lock();
-	server.delay_on = WIRE_TYPE_attach;
-	server_unlock();
-	server_event(WIRE_TYPE_changed, rmem_lease_id(op.lease), 0);
-	server_await(WIRE_TYPE_attach, 1);
-	/* the answer lies at the server when the keys change once more */
-	server_lock();
-	fake.refused_rkey = server.rkey++;
-	server_unlock();
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
-	ck_assert_int_eq(rmem_poll(queue, &completion, 1), 0);
-	/* makes the server send it */
+	ck_assert_mem_eq(proxy_memory(rmem_lease_id(lease)), buf, 100);
+	ck_assert_uint_ne(proxy_rkey(rmem_lease_id(lease)), old);
+	proxy_release();
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
-	ck_assert_msg(completion.status == 0, "%d: %s", completion.status,
-		      rmem_completion_error(queue));
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_attach], 2);
-	rmem_close(client);
+	/* the server grants the dead key again */
+	fake_server_replace_key(proxy_rkey(rmem_lease_id(lease)));
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -EACCES);
+	/* the lease has ended, and the event is held */
+	proxy.hold = WIRE_TYPE_revoked;
+	ck_assert_int_eq(rmem_remove(another, "shared"), 0);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), -ESTALE);
+	rmem_close(another);
 }
 END_TEST
 
-/* Tables of the lease that are kept beside the latest one. */
-static unsigned superseded(rmem_lease *lease)
+/* A refused write waits for keys that were requested after the refusal. */
+START_TEST(keys__requested_before_a_refusal_are_requested_again)
+{
+	struct rmem_completion completion;
+	rmem *another = open_another("");
+	rmem_lease *lease, *theirs;
+	int status;
+
+	set_heartbeat(5000, 20000);
+	lease = alloc_shared(another, &theirs);
+	queue_open(0);
+	proxy.delay = WIRE_TYPE_attach;
+	ck_assert_int_eq(rmem_trim(theirs, 4096), 0);
+	proxy_await(WIRE_TYPE_attach, 1);
+	/* the proxy has the reply when the keys change once more */
+	proxy_await_count(&proxy.delayed, 1);
+	proxy.hold = WIRE_TYPE_changed;
+	ck_assert_int_eq(rmem_trim(theirs, 1000), 0);
+	submit_write(lease);
+	ck_assert_int_eq(rmem_poll(queue, &completion, 1), 0);
+	/* makes the proxy send the delayed reply */
+	ck_assert_int_eq(rmem_ping(client, NULL), 0);
+	status = wait_status();
+	ck_assert_msg(status == 0, "%d: %s", status, rmem_completion_error(queue));
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], 2);
+	proxy_release();
+	rmem_close(another);
+}
+END_TEST
+
+/* The number of attachments of the lease that are older than the current one. */
+static unsigned old_attachments(rmem_lease *lease)
 {
 	const struct attachment *attachment;
 	unsigned n = 0;
@@ -713,73 +705,63 @@ static unsigned superseded(rmem_lease *lease)
 	return n;
 }
 
-START_TEST(tables__do_not_pile_up)
+START_TEST(attachments__are_freed_when_unused)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
-	struct rmem_completion completion;
 	const struct attachment *before;
-	rmem_queue *queue = NULL;
+	rmem_lease *lease = open_with_lease(0);
 
-	open_with(0);
-	op.lease = alloc(1000, NULL);
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
-	/* of a lease that nobody uses none is kept */
-	ck_assert_int_eq(rmem_grow(op.lease, 1001), 0);
-	ck_assert_uint_eq(superseded(op.lease), 0);
-	/* those that something posted may read are kept as long as it is */
+	queue_open(1);
+	/* no operation uses the old attachment */
+	ck_assert_int_eq(rmem_grow(lease, 1001), 0);
+	ck_assert_uint_eq(old_attachments(lease), 0);
+	/* a posted operation may read the old attachments */
 	fake.automatic = false;
-	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	submit_write(lease);
 	for (uint64_t bytes = 1002; bytes <= 1004; bytes++)
-		ck_assert_int_eq(rmem_grow(op.lease, bytes), 0);
-	ck_assert_uint_eq(superseded(op.lease), 3);
-	/* an answer that says the same makes none */
-	before = atomic_load(&op.lease->attachment);
-	server_event(WIRE_TYPE_changed, rmem_lease_id(op.lease), 0);
-	server_await(WIRE_TYPE_attach, 1);
+		ck_assert_int_eq(rmem_grow(lease, bytes), 0);
+	ck_assert_uint_eq(old_attachments(lease), 3);
+	/* an equal reply makes no new attachment */
+	before = atomic_load(&lease->attachment);
+	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	proxy_await(WIRE_TYPE_attach, 1);
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	ck_assert_ptr_eq(atomic_load(&op.lease->attachment), before);
+	ck_assert_ptr_eq(atomic_load(&lease->attachment), before);
+	/* the key of the posted operation is dead: it is posted again */
+	fake.automatic = true;
 	fake_complete_all();
-	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
-	ck_assert_int_eq(completion.status, 0);
-	AWAIT(superseded(op.lease) == 0);
-	ck_assert_uint_eq(rmem_lease_bytes(op.lease), 1004);
-	rmem_close(client);
+	ck_assert_int_eq(wait_status(), 0);
+	AWAIT(old_attachments(lease) == 0);
+	ck_assert_uint_eq(rmem_lease_bytes(lease), 1004);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-open");
-	TCase *tc = tcase_create("session");
+	TCase *tc = core_case("open");
 
-	tcase_add_checked_fixture(tc, client_setup, client_teardown);
-	tcase_set_timeout(tc, 60);
-	tcase_add_test(tc, open__says_what_it_got);
+	tcase_add_test(tc, open__reports_the_session);
 	tcase_add_test(tc, open__prefers_rdma);
 	tcase_add_loop_test(tc, write__and_read_move_any_size, 0, 2);
-	tcase_add_test(tc, open__has_channels_to_where_memory_is);
-	tcase_add_loop_test(tc, open__does_without_a_channel_beyond_those_asked_for, 0,
-			    2);
-	tcase_add_loop_test(
-		tc, reach__is_without_a_device_that_no_channel_can_be_had_to, 0, 2);
-	tcase_add_test(tc, reach__does_not_depend_on_one_more_channel);
-	tcase_add_test(tc, reach__of_nothing_is_all);
-	tcase_add_test(tc, open__uses_devices_as_the_uri_says);
+	tcase_add_test(tc, open__adds_channels_to_sole_endpoints);
+	tcase_add_loop_test(tc, open__succeeds_without_an_extra_channel, 0, 2);
+	tcase_add_loop_test(tc, reach__leaves_out_a_device_without_a_channel, 0, 2);
+	tcase_add_test(tc, reach__includes_a_device_with_one_channel);
+	tcase_add_test(tc, reach__without_any_channel_is_all_endpoints);
+	tcase_add_test(tc, open__passes_device_options_of_the_uri);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
-	tcase_add_test(tc, open__is_refused);
-	tcase_add_test(tc, open__wants_sound_options);
-	tcase_add_test(tc, open__of_a_mute_server_ends_in_time);
-	tcase_add_test(tc, open__of_a_name_whose_first_address_is_mute);
-	tcase_add_test(tc, open__of_a_closed_port);
-	tcase_add_test(tc, leases__live_and_die);
-	tcase_add_test(tc, layout__tells_what_was_asked_and_given);
-	tcase_add_test(tc, alloc__errors);
-	tcase_add_test(tc, list__goes_through_pages);
+	tcase_add_test(tc, open__fails_with_the_error_of_each_step);
+	tcase_add_test(tc, open__refuses_bad_options);
+	tcase_add_test(tc, open__of_a_mute_server_times_out);
+	tcase_add_test(tc, open__tries_the_next_address_of_a_name);
+	tcase_add_test(tc, open__names_the_address_that_refuses);
+	tcase_add_test(tc, lease__passes_through_all_calls);
+	tcase_add_test(tc, layout__has_the_placement_and_the_nodes);
+	tcase_add_loop_test(tc, alloc__fails, 0,
+			    sizeof(bad_params) / sizeof(bad_params[0]));
+	tcase_add_test(tc, list__fetches_all_pages);
 	tcase_add_test(tc, events__reach_the_lease);
-	tcase_add_test(tc, keys__that_went_stale_are_renewed);
-	tcase_add_test(tc, tables__do_not_pile_up);
-	tcase_add_test(tc, keys__under_way_do_not_explain_a_later_refusal);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, keys__that_are_stale_are_requested_again);
+	tcase_add_test(tc, attachments__are_freed_when_unused);
+	tcase_add_test(tc, keys__requested_before_a_refusal_are_requested_again);
+	return unit_main();
 }

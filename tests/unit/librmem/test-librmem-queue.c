@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queues over a scripted fabric: cutting, credits, what is refused here, fences. */
+/* Queues over the fake fabric: fragments, credits, validation, fences. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "unit/librmem/librmem-case.h"
 
-/* ---- moving bytes ---- */
+/* ---- reads and writes ---- */
 
-START_TEST(write_and_read__across_segments_in_any_order)
+START_TEST(write_and_read__across_segments)
 {
 	struct rmem_queue *queue = stage_queue(8, 2);
 
 	submit(queue, op_of(RMEM_OP_WRITE, 1, local, 2 * SEG - 2, 1));
 	expect_none(queue);
-	fake_complete_all();
-	expect(queue, 1, 0);
+	complete_and_expect(queue, 1);
 	ck_assert_uint_eq(done[0].bytes, 2 * SEG - 2);
 	ck_assert_mem_eq(seg_a + 1, local, SEG - 1);
 	ck_assert_mem_eq(seg_b, local + SEG - 1, SEG - 1);
@@ -24,17 +23,15 @@ START_TEST(write_and_read__across_segments_in_any_order)
 
 	memset(local, 0xee, sizeof(local));
 	submit(queue, op_of(RMEM_OP_READ, SEG - 3, local, 6, 2));
-	fake_complete_all();
-	expect(queue, 2, 0);
+	complete_and_expect(queue, 2);
 	ck_assert_mem_eq(local, seg_a + SEG - 3, 3);
 	ck_assert_mem_eq(local + 3, seg_b, 3);
 	ck_assert_uint_eq(local[6], 0xee);
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 0);
-	stage_close();
 }
 END_TEST
 
-START_TEST(fragments__stay_within_segments_and_the_fabrics_limit)
+START_TEST(fragments__stay_within_segments_and_the_limit)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 	const struct fabric_channel *channel = stage_channel(queue, 0);
@@ -60,11 +57,10 @@ START_TEST(fragments__stay_within_segments_and_the_fabrics_limit)
 	}
 	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
-	stage_close();
 }
 END_TEST
 
-START_TEST(channels__take_turns_and_have_credits)
+START_TEST(channels__are_used_in_turn_up_to_their_credits)
 {
 	struct rmem_queue *queue = stage_queue(128, 2);
 	unsigned depth = queue->channels.depth;
@@ -73,7 +69,7 @@ START_TEST(channels__take_turns_and_have_credits)
 		submit(queue, op_of(RMEM_OP_WRITE, i, local, 1, i));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 5);
 	ck_assert_uint_eq(stage_channel(queue, 1)->n, 5);
-	/* a channel that completes faster than the other gets more */
+	/* waiting operations are posted on the channel that completes first */
 	queue->channels.depth = 8;
 	for (unsigned i = 10; i < 26; i++)
 		submit(queue, op_of(RMEM_OP_WRITE, i, local, 1, i));
@@ -90,32 +86,26 @@ START_TEST(channels__take_turns_and_have_credits)
 	}
 	ck_assert_uint_eq(rmem_queue_outstanding(queue), 0);
 	queue->channels.depth = depth;
-	stage_close();
 }
 END_TEST
 
 START_TEST(large_operation__is_spread_over_all_channels)
 {
 	static unsigned char big[4 << 16];
-	unsigned char *const one[] = { big };
-	const uint64_t bytes = sizeof(big);
-	struct rmem_lease *large = stage_lease(6, 3, 1, one, &bytes, keys);
 	struct rmem_queue *queue = stage_queue(8, 4);
 	struct rmem_op op = op_of(RMEM_OP_READ, 0, malloc(sizeof(big)), sizeof(big), 1);
 
-	op.lease = large;
+	op.lease = case_lease_over(6, big, sizeof(big), 11);
 	submit(queue, op);
 	for (unsigned i = 0; i < 4; i++)
 		ck_assert_uint_eq(stage_channel(queue, i)->n, 8);
-	fake_complete_all();
-	expect(queue, 1, 0);
+	complete_and_expect(queue, 1);
 	ck_assert_mem_eq(op.addr, big, sizeof(big));
 	free(op.addr);
-	stage_close();
 }
 END_TEST
 
-START_TEST(batch__is_posted_at_once)
+START_TEST(batch__takes_one_post)
 {
 	struct rmem_queue *queue = stage_queue(64, 1);
 	struct rmem_op ops[20];
@@ -124,22 +114,18 @@ START_TEST(batch__is_posted_at_once)
 		ops[i] = op_of(RMEM_OP_READ, i, local + i, 1, i);
 	ck_assert_int_eq(rmem_submit(queue, ops, 20), 20);
 	ck_assert_uint_eq(fake.posts, 1);
-	stage_close();
 }
 END_TEST
 
-/* ---- what is refused here ---- */
+/* ---- validation ---- */
 
-START_TEST(operation__at_fault_completes_with_its_error)
+START_TEST(invalid_operation__completes_with_an_error)
 {
-	struct rmem_lease *readable =
-		stage_lease(6, RMEM_READ, 2, segments, seg_bytes, keys);
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op op;
 
 	submit(queue, op_of(RMEM_OP_READ, 2 * SEG - 1, local, 2, 1));
-	expect(queue, 1, -EINVAL);
-	ck_assert_ptr_nonnull(strstr(rmem_completion_error(queue), "beyond the lease"));
+	expect_error(queue, 1, -EINVAL, "beyond the lease");
 	submit(queue, op_of(RMEM_OP_READ, UINT64_MAX, local, 2, 2));
 	expect(queue, 2, -EINVAL);
 	submit(queue, op_of(RMEM_OP_WRITE, 1, local, UINT64_MAX, 3));
@@ -147,23 +133,22 @@ START_TEST(operation__at_fault_completes_with_its_error)
 	submit(queue, op_of(RMEM_OP_READ, 0, NULL, 1, 4));
 	expect(queue, 4, -EINVAL);
 	op = op_of(RMEM_OP_WRITE, 0, local, 1, 5);
-	op.lease = readable;
+	op.lease = case_lease(6, RMEM_READ, 2);
 	submit(queue, op);
 	expect(queue, 5, -EACCES);
-	/* of no length, at the end: nothing to do */
+	/* without bytes, at the end of the lease: nothing to do */
 	submit(queue, op_of(RMEM_OP_READ, 2 * SEG, NULL, 0, 6));
 	expect(queue, 6, 0);
 	submit(queue, op_of(RMEM_OP_READ, 2 * SEG + 1, NULL, 0, 7));
 	expect(queue, 7, -EINVAL);
-	lease_end(lease);
+	stage_lease_end(lease);
 	submit(queue, op_of(RMEM_OP_READ, 0, local, 1, 8));
 	expect(queue, 8, -ESTALE);
 	ck_assert_uint_eq(fake.posts, 0);
-	stage_close();
 }
 END_TEST
 
-START_TEST(lease__without_bytes)
+START_TEST(empty_lease__accepts_only_empty_operations)
 {
 	struct rmem_lease *empty = stage_lease(6, 3, 0, NULL, NULL, NULL);
 	struct rmem_queue *queue = stage_queue(8, 1);
@@ -176,11 +161,10 @@ START_TEST(lease__without_bytes)
 	submit(queue, op);
 	expect(queue, 1, 0);
 	ck_assert_uint_eq(rmem_lease_bytes(empty), 0);
-	stage_close();
 }
 END_TEST
 
-START_TEST(submit__refuses_what_makes_no_sense)
+START_TEST(submit__refuses_invalid_operations)
 {
 	struct rmem_queue *queue = stage_queue(2, 1);
 	struct rmem_op ops[4];
@@ -203,16 +187,15 @@ START_TEST(submit__refuses_what_makes_no_sense)
 	ck_assert_int_eq(rmem_submit(queue, ops + 2, 2), -EOVERFLOW);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "rmem_submit"));
 	ck_assert_int_eq(rmem_submit(queue, ops, 0), 0);
-	/* complete is not taken yet: still as full */
+	/* completions that were not polled still take their slots */
 	fake_complete_all();
 	ck_assert_int_eq(rmem_submit(queue, ops + 2, 2), -EOVERFLOW);
 	ck_assert_int_eq(rmem_poll(queue, done, 1), 1);
 	ck_assert_int_eq(rmem_submit(queue, ops + 2, 2), 1);
-	stage_close();
 }
 END_TEST
 
-START_TEST(lease__is_busy_until_completions_are_taken)
+START_TEST(lease__is_busy_until_completions_are_polled)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 
@@ -221,20 +204,18 @@ START_TEST(lease__is_busy_until_completions_are_taken)
 	ck_assert_int_eq(rmem_free(lease), -EBUSY);
 	ck_assert_int_eq(rmem_detach(lease), -EBUSY);
 	ck_assert_int_eq(rmem_trim(lease, 1), -EBUSY);
-	fake_complete_all();
-	expect(queue, 1, 0);
+	complete_and_expect(queue, 1);
 	ck_assert_int_eq(rmem_free(lease), -EBUSY);
 	ck_assert_ptr_nonnull(
 		strstr(rmem_error(), "rmem_free of lease 5 at stage:1: 1 "));
 	expect(queue, 2, 0);
 	ck_assert_uint_eq(lease_inflight(lease), 0);
-	stage_close();
 }
 END_TEST
 
 /* ---- fences ---- */
 
-START_TEST(fence__holds_itself_and_all_behind)
+START_TEST(fence__delays_its_operation_and_later_ones)
 {
 	struct rmem_queue *queue = stage_queue(8, 2);
 	struct rmem_op fenced = op_of(RMEM_OP_WRITE, 2, local, 1, 3);
@@ -244,21 +225,19 @@ START_TEST(fence__holds_itself_and_all_behind)
 	submit(queue, op_of(RMEM_OP_WRITE, 1, local, 1, 2));
 	submit(queue, fenced);
 	submit(queue, op_of(RMEM_OP_WRITE, 3, local, 1, 4));
-	ck_assert_uint_eq(stage_channel(queue, 0)->n + stage_channel(queue, 1)->n, 2);
+	ck_assert_uint_eq(stage_posted(queue), 2);
 	fake_complete(stage_channel(queue, 1), 0);
 	expect(queue, 2, 0);
-	ck_assert_uint_eq(stage_channel(queue, 0)->n + stage_channel(queue, 1)->n, 1);
+	ck_assert_uint_eq(stage_posted(queue), 1);
 	fake_complete(stage_channel(queue, 0), 0);
 	expect(queue, 1, 0);
-	/* both go now, the one behind the fence beside it */
-	ck_assert_uint_eq(stage_channel(queue, 0)->n + stage_channel(queue, 1)->n, 2);
-	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, done, 4), 2);
-	stage_close();
+	/* now both are posted */
+	ck_assert_uint_eq(stage_posted(queue), 2);
+	complete_and_poll(queue, 2);
 }
 END_TEST
 
-START_TEST(fence__outlives_the_operation_that_brought_it)
+START_TEST(fence__outlives_its_operation)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 	struct rmem_op fenced = op_of(RMEM_OP_WRITE, 1, local, 1, 2);
@@ -269,53 +248,42 @@ START_TEST(fence__outlives_the_operation_that_brought_it)
 	submit(queue, fenced);
 	stage_advance_ms(20);
 	expect(queue, 2, -ETIMEDOUT);
-	/* submitted after it: held by its fence all the same */
+	/* submitted later: the fence still delays it */
 	submit(queue, op_of(RMEM_OP_WRITE, 2, local, 1, 3));
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
-	fake_complete_all();
-	expect(queue, 1, 0);
+	complete_and_expect(queue, 1);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
-	fake_complete_all();
-	expect(queue, 3, 0);
+	complete_and_expect(queue, 3);
 
-	/* the same with one behind it already */
+	/* again, with an operation submitted behind it before the time-out */
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 4));
 	submit(queue, fenced);
 	submit(queue, op_of(RMEM_OP_WRITE, 2, local, 1, 5));
 	stage_advance_ms(20);
 	expect(queue, 2, -ETIMEDOUT);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
-	fake_complete_all();
-	expect(queue, 4, 0);
-	fake_complete_all();
-	expect(queue, 5, 0);
-	stage_close();
+	complete_and_expect(queue, 4);
+	complete_and_expect(queue, 5);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-queue");
-	TCase *tcp = tcase_create("tcp"), *verbs = tcase_create("verbs");
+	TCase *tcp = unit_case("tcp", case_tcp, stage_close),
+	      *verbs = unit_case("verbs", case_verbs, stage_close);
 
-	tcase_set_timeout(tcp, 60);
-	tcase_set_timeout(verbs, 60);
-	tcase_add_checked_fixture(tcp, case_tcp, NULL);
-	tcase_add_checked_fixture(verbs, case_verbs, NULL);
-	tcase_add_test(tcp, write_and_read__across_segments_in_any_order);
-	tcase_add_test(verbs, write_and_read__across_segments_in_any_order);
-	tcase_add_test(tcp, fragments__stay_within_segments_and_the_fabrics_limit);
-	tcase_add_test(tcp, channels__take_turns_and_have_credits);
+	tcase_add_test(tcp, write_and_read__across_segments);
+	tcase_add_test(verbs, write_and_read__across_segments);
+	tcase_add_test(tcp, fragments__stay_within_segments_and_the_limit);
+	tcase_add_test(tcp, channels__are_used_in_turn_up_to_their_credits);
 	tcase_add_test(tcp, large_operation__is_spread_over_all_channels);
-	tcase_add_test(tcp, batch__is_posted_at_once);
-	tcase_add_test(tcp, operation__at_fault_completes_with_its_error);
-	tcase_add_test(verbs, operation__at_fault_completes_with_its_error);
-	tcase_add_test(tcp, lease__without_bytes);
-	tcase_add_test(tcp, submit__refuses_what_makes_no_sense);
-	tcase_add_test(tcp, lease__is_busy_until_completions_are_taken);
-	tcase_add_test(tcp, fence__holds_itself_and_all_behind);
-	tcase_add_test(tcp, fence__outlives_the_operation_that_brought_it);
-	suite_add_tcase(suite, tcp);
-	suite_add_tcase(suite, verbs);
-	return unit_main(suite);
+	tcase_add_test(tcp, batch__takes_one_post);
+	tcase_add_test(tcp, invalid_operation__completes_with_an_error);
+	tcase_add_test(verbs, invalid_operation__completes_with_an_error);
+	tcase_add_test(tcp, empty_lease__accepts_only_empty_operations);
+	tcase_add_test(tcp, submit__refuses_invalid_operations);
+	tcase_add_test(tcp, lease__is_busy_until_completions_are_polled);
+	tcase_add_test(tcp, fence__delays_its_operation_and_later_ones);
+	tcase_add_test(tcp, fence__outlives_its_operation);
+	return unit_main();
 }

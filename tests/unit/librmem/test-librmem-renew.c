@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Devices that are removed and come back, and endpoints that move, as a session sees them. */
+/* A session whose devices are removed and return, and whose endpoints change their address. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "unit/librmem/librmem-client.h"
 #include "librmem/queue/queue.h"
+#include "unit/librmem/core-case.h"
 
 static rmem_lease *lease;
-static rmem_queue *queue;
-
-static void queue_open(unsigned channels)
-{
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-
-	params.channels = channels;
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
-}
 
 static void open_rdma(unsigned flags, const char *options)
 {
@@ -29,7 +20,7 @@ static void open_rdma(unsigned flags, const char *options)
 	lease = alloc(1000, NULL);
 }
 
-/* The device that leads to the server's of this name goes; every channel notices. */
+/* Remove this host's device that reaches the server's device `name`; its channels are dead. */
 static void device_remove(const char *name)
 {
 	pthread_mutex_lock(&fake.lock);
@@ -43,6 +34,20 @@ static void device_remove(const char *name)
 	pthread_mutex_unlock(&fake.lock);
 }
 
+static void endpoints_move(void)
+{
+	const struct fabric_address address = { 4, { 10, 0, 0, 9 }, 77 };
+
+	for (unsigned i = 1; i < n_fake_endpoints; i++)
+		fake_endpoints[i].address = address;
+}
+
+static void keys_remove(struct wire_msg *msg)
+{
+	if (msg->type == WIRE_TYPE_lease)
+		msg->lease.n_keys = 0;
+}
+
 static void device_return(void)
 {
 	pthread_mutex_lock(&fake.lock);
@@ -50,7 +55,8 @@ static void device_return(void)
 	pthread_mutex_unlock(&fake.lock);
 }
 
-static int queue_write(struct rmem_buffer *buffer)
+/* Write through the queue, from the buffer; NULL: from `buf`. */
+static void write_ok(struct rmem_buffer *buffer)
 {
 	struct rmem_op op = {
 		.opcode = RMEM_OP_WRITE,
@@ -63,10 +69,18 @@ static int queue_write(struct rmem_buffer *buffer)
 
 	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
 	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
-	return completion.status;
+	ck_assert_int_eq(completion.status, 0);
 }
 
-/* How many channels there are to the server's device. */
+/* Open a session and a queue with one channel, which works. */
+static void open_rdma_queue(void)
+{
+	open_rdma(0, "&channels=1");
+	queue_open(1);
+	write_ok(NULL);
+}
+
+/* Number of channels to the server's device. */
 static unsigned channels_to(const char *name)
 {
 	unsigned n = 0;
@@ -78,7 +92,7 @@ static unsigned channels_to(const char *name)
 	return n;
 }
 
-START_TEST(device__of_several_goes_and_comes)
+START_TEST(device__of_two_is_removed_and_returns)
 {
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
 	rmem_buffer *early = NULL, *late = NULL;
@@ -87,31 +101,30 @@ START_TEST(device__of_several_goes_and_comes)
 	params.bytes = 100;
 	queue_open(2);
 	ck_assert_int_eq(rmem_buffer_create(client, &params, &early), 0);
-	ck_assert_int_eq(queue_write(early), 0);
+	write_ok(early);
 	device_remove("fake1");
 	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
-	ck_assert_uint_eq(fake.cuts, 0);
+	ck_assert_uint_eq(fake.disassociations, 0);
 	ck_assert_uint_eq(channels_to("fake1"), 0);
 
-	/* the other carries on, and memory is registered where it can be */
-	ck_assert_int_eq(queue_write(early), 0);
+	/* the other device still works, and buffers are registered on it */
+	write_ok(early);
 	ck_assert_int_eq(rmem_buffer_create(client, &params, &late), 0);
-	ck_assert_int_eq(queue_write(late), 0);
+	write_ok(late);
 	device_return();
 	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
-	/* both take their turns, so whatever is registered is there, too */
+	/* channels are used in turn: the buffers are registered on both devices */
 	for (unsigned i = 0; i < 4; i++) {
-		ck_assert_int_eq(queue_write(early), 0);
-		ck_assert_int_eq(queue_write(late), 0);
-		ck_assert_int_eq(queue_write(NULL), 0);
+		write_ok(early);
+		write_ok(late);
+		write_ok(NULL);
 	}
 	ck_assert_uint_eq(info().resumes, 0);
 	ck_assert_int_eq(rmem_buffer_free(late), 0);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(device__that_is_the_only_one_is_waited_for)
+START_TEST(only_device__is_waited_for)
 {
 	open_rdma(_i ? RMEM_NO_THREAD : 0, "&channels=1");
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
@@ -120,47 +133,43 @@ START_TEST(device__that_is_the_only_one_is_waited_for)
 		while (fake.closes == 0)
 			ck_assert_int_eq(rmem_process(client), 0);
 	} else {
-		/* no thread calls, and the domain is closed all the same */
+		/* the service thread closes the domain */
 		AWAIT(fake.closes == 1);
 	}
-	ck_assert_uint_eq(fake.cuts, 0);
+	ck_assert_uint_eq(fake.disassociations, 0);
 	device_return();
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(device__that_goes_while_the_session_is_closed)
+START_TEST(device__removed_while_the_session_closes)
 {
 	open_rdma(RMEM_NO_THREAD, "&channels=1");
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
 	device_remove("fake0");
-	rmem_close(client);
+	client_close();
 	ck_assert_uint_eq(fake.closes, 1);
 }
 END_TEST
 
-START_TEST(queue__whose_owner_does_nothing_holds_up_no_removal)
+START_TEST(idle_queue__delays_no_removal)
 {
-	open_rdma(0, "&channels=1");
-	queue_open(1);
-	ck_assert_int_eq(queue_write(NULL), 0);
+	open_rdma_queue();
 	device_remove("fake0");
-	AWAIT(fake.cuts == 1);
+	AWAIT(fake.disassociations == 1);
 	ck_assert_uint_eq(fake.closes, 0);
 	device_return();
-	/* once it does something it is in order again */
-	ck_assert_int_eq(queue_write(NULL), 0);
+	/* its next operation works again */
+	write_ok(NULL);
 	ck_assert_uint_eq(fake.closes, 1);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
-	rmem_close(client);
 }
 END_TEST
 
-/* When the domain that is being left is looked at next; 0: none is. */
-static uint64_t domain_leaving(void)
+/* When the state of a domain that is being left is checked next; 0: no domain is. */
+static uint64_t leaving_due_ns(void)
 {
-	const struct domain *domain = &client->domains.domains[0];
+	const struct domain *domain = &client->domains->domains[0];
 	uint64_t due_ns;
 
 	pthread_mutex_lock(&client->lock);
@@ -169,176 +178,142 @@ static uint64_t domain_leaving(void)
 	return due_ns;
 }
 
-/* The endpoint had moved before that. */
-START_TEST(queue__whose_owner_does_nothing_holds_up_no_later_removal)
+/* The address of the endpoint has changed before. */
+START_TEST(idle_queue__delays_no_removal_after_a_new_address)
 {
 	uint64_t first_ns;
 
-	open_rdma(0, "&channels=1");
-	queue_open(1);
-	ck_assert_int_eq(queue_write(NULL), 0);
-	server_lock();
-	for (unsigned i = 0; i < server.welcome.n_endpoints; i++) {
-		server.welcome.endpoints[i].family = 4;
-		server.welcome.endpoints[i].port = 77;
-	}
-	server_unlock();
-	server_hang_up();
-	AWAIT((first_ns = domain_leaving()) != 0);
-	AWAIT(domain_leaving() > first_ns);
-	ck_assert_uint_eq(fake.cuts, 0);
+	open_rdma_queue();
+	endpoints_move();
+	proxy_cut();
+	AWAIT((first_ns = leaving_due_ns()) != 0);
+	AWAIT(leaving_due_ns() > first_ns);
+	ck_assert_uint_eq(fake.disassociations, 0);
 	device_remove("fake0");
-	AWAIT(fake.cuts == 1);
+	AWAIT(fake.disassociations == 1);
 	device_return();
-	ck_assert_int_eq(queue_write(NULL), 0);
+	write_ok(NULL);
 	ck_assert_uint_eq(fake_opened_port(), 77);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(queue__made_while_a_device_is_away)
+START_TEST(queue__created_while_a_device_is_away)
 {
 	open_rdma(0, "&channels=2");
 	device_remove("fake1");
 	AWAIT(fake.closes == 1);
 	queue_open(2);
-	ck_assert_int_eq(queue_write(NULL), 0);
+	write_ok(NULL);
 	ck_assert_uint_eq(channels_to("fake1"), 0);
 	device_return();
 	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(endpoint__that_moved_is_followed)
+START_TEST(endpoint__with_a_new_address_is_reached)
 {
-	fake.clings = _i;
+	fake.holds_device = _i;
 	open_rdma(0, "&channels=1");
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
-	server_lock();
-	server.where.family = 4;
-	server.where.address[0] = 10;
-	server.where.address[3] = 9;
-	server.where.port = 77;
-	server_unlock();
+	endpoints_move();
 	fake_peer_gone(fake_latest());
 	AWAIT(rmem_write(lease, 0, buf, 10) == 0 && fake_opened_port() == 77);
 	ck_assert_uint_eq(fake.opened.address.bytes[3], 9);
 	ck_assert_uint_eq(fake.closes, 1);
-	rmem_close(client);
 }
 END_TEST
 
-/* What the welcome said leads nowhere any more, and the server tells the rest. */
-START_TEST(endpoint__that_moved_while_nobody_got_there)
+/* The addresses of the welcome cannot be reached; the server sends the new ones. */
+START_TEST(unreachable_endpoint__with_a_new_address_is_reached)
 {
-	open_rdma(0, "&channels=1");
-	queue_open(1);
-	ck_assert_int_eq(queue_write(NULL), 0);
+	open_rdma_queue();
 	fake.connect_err = -EHOSTUNREACH;
 	fake.domain_err = -EHOSTUNREACH;
 	fake_peer_gone(fake_latest());
 	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
-	server_lock();
-	server.where.family = 4;
-	server.where.port = 77;
-	server_unlock();
+	endpoints_move();
 	fake.connect_err = fake.domain_err = 0;
 	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake_opened_port() == 77);
-	ck_assert_int_eq(queue_write(NULL), 0);
-	rmem_close(client);
+	write_ok(NULL);
 }
 END_TEST
 
-static bool domain_left(void)
+static bool domain_is_left(void)
 {
 	bool left;
 
 	pthread_mutex_lock(&client->lock);
-	left = client->domains.domains[0].left;
+	left = client->domains->domains[0].left;
 	pthread_mutex_unlock(&client->lock);
 	return left;
 }
 
-/* There was no way over it any more, and the kernel waits for whoever has it still. */
-START_TEST(device__that_goes_after_its_way)
+/* It had no route any more, and the kernel waits until the left domain is closed, too. */
+START_TEST(device__removed_after_its_route)
 {
-	fake.clings = true;
-	open_rdma(0, "&channels=1");
-	queue_open(1);
-	ck_assert_int_eq(queue_write(NULL), 0);
+	fake.holds_device = true;
+	open_rdma_queue();
 	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_left());
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_is_left());
 	ck_assert_uint_eq(fake.closes, 0);
 	device_remove("fake0");
 	AWAIT(fake.closes == 1);
 	device_return();
 	fake.connect_err = fake.domain_err = 0;
-	ck_assert_int_eq(queue_write(NULL), 0);
+	write_ok(NULL);
 	ck_assert_uint_eq(fake.closes, 1);
-	/* one that is left when the session ends goes with it */
+	/* a left domain is closed with the session */
 	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
 	fake_peer_gone(fake_latest());
-	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_left());
-	rmem_close(client);
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && domain_is_left());
+	client_close();
 	ck_assert_uint_eq(fake.closes, 2);
 }
 END_TEST
 
-/* Whose device is gone, so that asking again would be of no use. */
-START_TEST(keys__of_an_endpoint_are_asked_for_once_a_channel)
+/* The device is away: more requests would not help. */
+START_TEST(rkeys__are_requested_once_per_channel)
 {
 	unsigned before, asked, granted;
 
-	open_rdma(0, "&channels=1");
-	queue_open(1);
-	ck_assert_int_eq(queue_write(NULL), 0);
-	server_lock();
-	server.keyless = ~0u;
-	server_unlock();
+	open_rdma_queue();
+	proxy.edit = keys_remove;
 	fake.connect_err = fake.domain_err = -EHOSTUNREACH;
-	before = server.seen[WIRE_TYPE_attach];
-	server_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
-	granted = server.seen[WIRE_TYPE_open_channel];
+	before = proxy.seen[WIRE_TYPE_attach];
+	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	granted = proxy.seen[WIRE_TYPE_open_channel];
 	fake_peer_gone(fake_latest());
 	AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
-	      server.seen[WIRE_TYPE_open_channel] > granted + 5);
-	asked = server.seen[WIRE_TYPE_attach] - before;
-	granted = server.seen[WIRE_TYPE_open_channel] - granted;
+	      proxy.seen[WIRE_TYPE_open_channel] > granted + 5);
+	asked = proxy.seen[WIRE_TYPE_attach] - before;
+	granted = proxy.seen[WIRE_TYPE_open_channel] - granted;
 	ck_assert_uint_ge(asked, 1);
 	ck_assert_uint_le(asked, 2 * granted);
-	rmem_close(client);
 }
 END_TEST
 
-/* Its first channels could only be connected to where the endpoint was. */
-START_TEST(queue__made_just_after_an_endpoint_moved)
+/* The first connects use the old address. */
+START_TEST(queue__created_just_after_a_new_address)
 {
 	open_rdma(_i ? RMEM_NO_THREAD : 0, "&channels=1");
 	fake.connect_err = -ECONNREFUSED;
-	server_lock();
-	server.where.family = 4;
-	server.where.port = 77;
-	server_unlock();
+	endpoints_move();
 	queue_open(2);
 	fake.connect_err = 0;
-	ck_assert_int_eq(queue_write(NULL), 0);
+	write_ok(NULL);
 	ck_assert_uint_eq(fake_opened_port(), 77);
-	rmem_close(client);
 }
 END_TEST
 
-/* This host's own address may be another one by now. */
-START_TEST(way__that_cannot_be_taken_any_more_is_looked_for_again)
+/* This host's own address may have changed. */
+START_TEST(unreachable_route__is_looked_up_again)
 {
-	open_rdma(0, "&channels=1");
-	queue_open(1);
-	ck_assert_int_eq(queue_write(NULL), 0);
+	open_rdma_queue();
 	fake.connect_err = _i ? -EHOSTUNREACH : -ETIMEDOUT;
 	fake_peer_gone(fake_latest());
 	if (!_i) {
-		/* as long as a channel works, the others are only tried again */
+		/* while another channel of the domain works, a time-out is only retried */
 		AWAIT(rmem_poll(queue, NULL, 0) == 0 &&
 		      fake.tried[info().session_id % FAKE_SESSIONS] > 6);
 		ck_assert_uint_eq(fake.closes, 0);
@@ -346,33 +321,26 @@ START_TEST(way__that_cannot_be_taken_any_more_is_looked_for_again)
 		AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
 	}
 	fake.connect_err = 0;
-	ck_assert_int_eq(queue_write(NULL), 0);
+	write_ok(NULL);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), 0);
-	rmem_close(client);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-renew");
-	TCase *tcase = tcase_create("renew");
+	TCase *tc = core_case("device-recovery");
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, client_setup, client_teardown);
-	tcase_add_test(tcase, device__of_several_goes_and_comes);
-	tcase_add_loop_test(tcase, device__that_is_the_only_one_is_waited_for, 0, 2);
-	tcase_add_test(tcase, device__that_goes_while_the_session_is_closed);
-	tcase_add_test(tcase, queue__whose_owner_does_nothing_holds_up_no_removal);
-	tcase_add_test(tcase,
-		       queue__whose_owner_does_nothing_holds_up_no_later_removal);
-	tcase_add_test(tcase, queue__made_while_a_device_is_away);
-	tcase_add_loop_test(tcase, endpoint__that_moved_is_followed, 0, 2);
-	tcase_add_test(tcase, endpoint__that_moved_while_nobody_got_there);
-	tcase_add_test(tcase, device__that_goes_after_its_way);
-	tcase_add_test(tcase, keys__of_an_endpoint_are_asked_for_once_a_channel);
-	tcase_add_loop_test(tcase, queue__made_just_after_an_endpoint_moved, 0, 2);
-	tcase_add_loop_test(
-		tcase, way__that_cannot_be_taken_any_more_is_looked_for_again, 0, 2);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_add_test(tc, device__of_two_is_removed_and_returns);
+	tcase_add_loop_test(tc, only_device__is_waited_for, 0, 2);
+	tcase_add_test(tc, device__removed_while_the_session_closes);
+	tcase_add_test(tc, idle_queue__delays_no_removal);
+	tcase_add_test(tc, idle_queue__delays_no_removal_after_a_new_address);
+	tcase_add_test(tc, queue__created_while_a_device_is_away);
+	tcase_add_loop_test(tc, endpoint__with_a_new_address_is_reached, 0, 2);
+	tcase_add_test(tc, unreachable_endpoint__with_a_new_address_is_reached);
+	tcase_add_test(tc, device__removed_after_its_route);
+	tcase_add_test(tc, rkeys__are_requested_once_per_channel);
+	tcase_add_loop_test(tc, queue__created_just_after_a_new_address, 0, 2);
+	tcase_add_loop_test(tc, unreachable_route__is_looked_up_again, 0, 2);
+	return unit_main();
 }

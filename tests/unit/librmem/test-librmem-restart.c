@@ -1,59 +1,65 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A server that is lost, and comes back or another one in its place, while sessions and queues
- * are being opened. */
+/* The daemon is lost while sessions and queues are opened, and comes back or is replaced. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <string.h>
 
-#include "unit/librmem/librmem-client.h"
+#include "unit/librmem/core-case.h"
 
-static unsigned kills; /* of the server, by the connects to come */
+/* Ways to lose the server, run by the next `losses` attempts to connect. */
+static unsigned losses;
+static void (*lose)(void);
 
-/* Nothing is known of the channel any more. */
-static int hung_up(void)
+static int at_connect(void)
 {
-	if (kills == 0)
+	if (losses == 0)
 		return 0;
-	kills--;
-	server_hang_up();
+	losses--;
+	lose();
 	return -EACCES;
 }
 
-/* The same, before the client can know that its connection is lost, too. */
-static int hung_up_later(void)
+static void lose_by(void (*way)(void), unsigned times)
 {
-	if (kills == 0)
-		return 0;
-	kills--;
-	server_lock();
-	server.drop_on = WIRE_TYPE_ping;
-	server_unlock();
-	return -EACCES;
+	lose = way;
+	losses = times;
+	fake.at_connect = at_connect;
 }
 
-static pthread_t next;
+/* The client learns of the lost connection after the failed attempt. */
+static void cut_at_ping(void)
+{
+	proxy.drop = WIRE_TYPE_ping;
+}
+
+static pthread_t thread;
 static int away_ms = 300;
 
 static void *restart(void *arg)
 {
 	(void)poll(NULL, 0, away_ms);
-	server_restart();
+	server_start();
 	return arg;
 }
 
-/* It takes a while until there is another one. */
-static int stopped(void)
+static void start_thread(void *(*run)(void *arg))
 {
-	if (kills == 0)
-		return 0;
-	kills--;
-	server_stop();
-	ck_assert_int_eq(pthread_create(&next, NULL, restart, NULL), 0);
-	return -EACCES;
+	ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
 }
 
-static void works(void)
+static void join_thread(void)
+{
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+static void stop_for_a_time(void)
+{
+	server_stop();
+	start_thread(restart);
+}
+
+static void check_session(void)
 {
 	rmem_lease *lease = alloc(1000, NULL);
 
@@ -61,171 +67,147 @@ static void works(void)
 	ck_assert_int_eq(rmem_read(lease, 5, buf, 100), 0);
 }
 
-/* Every way of losing it, of a session that is known afterwards or not. */
+/* Every way to lose the server, for sessions that it knows afterwards or not. */
 static const struct {
-	int (*lose)(void);
+	void (*lose)(void);
 	bool forget, no_thread, rdma;
-} losses[] = {
-	{ hung_up, false, false, false },      { hung_up, true, false, false },
-	{ hung_up, false, true, true },        { hung_up, true, true, true },
-	{ hung_up_later, false, false, true }, { hung_up_later, true, false, true },
-	{ hung_up_later, false, true, false }, { hung_up_later, true, true, false },
-	{ stopped, false, false, true },       { stopped, true, false, true },
-	{ stopped, false, true, false },       { stopped, true, true, false },
+} cases[] = {
+	{ proxy_cut, false, false, false },      { proxy_cut, true, false, false },
+	{ proxy_cut, false, true, true },        { proxy_cut, true, true, true },
+	{ cut_at_ping, false, false, true },     { cut_at_ping, true, false, true },
+	{ cut_at_ping, false, true, false },     { cut_at_ping, true, true, false },
+	{ stop_for_a_time, false, false, true }, { stop_for_a_time, true, false, true },
+	{ stop_for_a_time, false, true, false }, { stop_for_a_time, true, true, false },
 };
 
-START_TEST(open__outlives_its_server)
+START_TEST(open__succeeds_when_the_server_is_lost)
 {
-	if (losses[_i].rdma)
+	if (cases[_i].rdma)
 		serve_rdma();
-	server.forget = losses[_i].forget;
-	kills = 1;
-	fake.at_connect = losses[_i].lose;
-	open_with(losses[_i].no_thread ? RMEM_NO_THREAD : 0);
-	ck_assert_uint_eq(kills, 0);
-	ck_assert_uint_eq(info().resumes, !losses[_i].forget);
-	ck_assert_int_eq(info().fabric,
-			 losses[_i].rdma ? RMEM_FABRIC_RDMA : RMEM_FABRIC_TCP);
-	if (losses[_i].rdma)
+	proxy.forget = cases[_i].forget;
+	lose_by(cases[_i].lose, 1);
+	open_over(cases[_i].no_thread ? RMEM_NO_THREAD : 0,
+		  cases[_i].rdma ? RMEM_FABRIC_RDMA : RMEM_FABRIC_TCP);
+	ck_assert_uint_eq(losses, 0);
+	ck_assert_uint_eq(info().resumes, !cases[_i].forget);
+	if (cases[_i].rdma)
 		ck_assert_ptr_null(info().downgrade);
-	works();
-	rmem_close(client);
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_bye], 1);
-	if (losses[_i].lose == stopped)
-		ck_assert_int_eq(pthread_join(next, NULL), 0);
+	check_session();
+	client_close();
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_bye], 1);
+	if (cases[_i].lose == stop_for_a_time)
+		join_thread();
 }
 END_TEST
 
-/* So does the making of a queue, of a session that is known. */
-START_TEST(queue__outlives_its_server)
+/* A queue is created if the server knows the session afterwards. */
+START_TEST(queue_create__succeeds_when_the_server_is_lost)
 {
+	rmem_lease *lease;
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
-	struct rmem_completion completion;
-	rmem_queue *queue = NULL;
 	int err;
 
-	if (losses[_i].rdma)
+	if (cases[_i].rdma)
 		serve_rdma();
-	open_with(losses[_i].no_thread ? RMEM_NO_THREAD : 0);
-	op.lease = alloc(1000, NULL);
-	server_lock();
-	server.forget = losses[_i].forget;
-	server_unlock();
-	kills = 1;
-	fake.at_connect = losses[_i].lose;
+	lease = open_with_lease(cases[_i].no_thread ? RMEM_NO_THREAD : 0);
+	proxy.forget = cases[_i].forget;
+	lose_by(cases[_i].lose, 1);
 	err = rmem_queue_create(client, &params, &queue);
-	if (losses[_i].forget) {
+	if (cases[_i].forget) {
 		ck_assert_int_lt(err, 0);
 	} else {
 		ck_assert_msg(err == 0, "%s", rmem_error());
-		ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
-		ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, 10000), 1);
-		ck_assert_int_eq(completion.status, 0);
+		ck_assert_int_eq(queue_write(lease), 0);
 	}
-	rmem_close(client);
-	if (losses[_i].lose == stopped)
-		ck_assert_int_eq(pthread_join(next, NULL), 0);
+	client_close();
+	if (cases[_i].lose == stop_for_a_time)
+		join_thread();
 }
 END_TEST
 
 static void *stop_at_hello(void *arg)
 {
-	server_await(WIRE_TYPE_hello, 1);
+	proxy_await(WIRE_TYPE_hello, 1);
 	server_stop();
 	return restart(arg);
 }
 
-/* The hello was sent, and nobody answers it any more. */
-START_TEST(hello__outlives_its_server)
+START_TEST(hello__is_sent_again_when_the_server_is_lost)
 {
-	server.drop_on = WIRE_TYPE_hello;
+	proxy.drop = WIRE_TYPE_hello;
 	if (_i)
-		ck_assert_int_eq(pthread_create(&next, NULL, stop_at_hello, NULL), 0);
+		start_thread(stop_at_hello);
 	open_with(0);
-	works();
+	check_session();
 	if (_i)
-		ck_assert_int_eq(pthread_join(next, NULL), 0);
-	rmem_close(client);
+		join_thread();
 }
 END_TEST
 
-static void *hang_up_at_ping(void *arg)
+static void *cut_at_third_ping(void *arg)
 {
-	/* the service thread has it, and the devices are slow to open */
-	server_await(WIRE_TYPE_ping, 3);
-	server_hang_up();
+	/* the service thread drives the session while the devices are opened */
+	proxy_await(WIRE_TYPE_ping, 3);
+	proxy_cut();
 	return arg;
 }
 
-/* Another welcome comes while there are devices to open still. */
-START_TEST(open__gets_another_welcome)
+/* The connection is lost while devices are opened. */
+START_TEST(open__succeeds_with_a_second_welcome)
 {
 	serve_rdma();
 	(void)strcat(uri, "?channels=2");
-	server.welcome.heartbeat_ms = 50;
-	server.welcome.fence_ms = 2000;
+	set_heartbeat(50, 2000);
 	fake.slow_ms = 600;
-	ck_assert_int_eq(pthread_create(&next, NULL, hang_up_at_ping, NULL), 0);
+	start_thread(cut_at_third_ping);
 	open_with(0);
-	ck_assert_int_eq(pthread_join(next, NULL), 0);
+	join_thread();
 	ck_assert_uint_eq(info().resumes, 1);
 	ck_assert_int_eq(info().fabric, RMEM_FABRIC_RDMA);
-	works();
-	rmem_close(client);
+	check_session();
 }
 END_TEST
 
-/* The second of two connects is cut, and there is no channel for a while. */
-static int second_cut(void)
+/* The second of two attempts to connect fails, and the proxy denies a channel for now. */
+static int cut_at_second(void)
 {
-	if (kills == 0 || --kills > 0)
+	if (losses == 0 || --losses > 0)
 		return 0;
-	server_hang_up();
-	server_lock();
-	server.deny = 4;
-	server_unlock();
+	proxy_cut();
+	proxy.deny = 4;
 	return -ECONNRESET;
 }
 
-/* A device says nothing of itself while its server is lost. */
-START_TEST(reach__outlives_its_server)
+/* A lost server does not make a device unreachable. */
+START_TEST(reach__includes_a_device_of_a_lost_server)
 {
-	serve_rdma();
-	for (unsigned i = 1; i < 3; i++)
-		server.welcome.endpoints[i].flags |= WIRE_ENDPOINT_SOLE;
-	kills = 2;
-	fake.at_connect = second_cut;
+	serve_sole_rdma();
+	losses = 2;
+	fake.at_connect = cut_at_second;
 	open_with(0);
-	ck_assert_uint_eq(kills, 0);
+	ck_assert_uint_eq(losses, 0);
 	(void)alloc(1000, NULL);
 	ck_assert_uint_eq(info().resumes, 1);
-	ck_assert_uint_eq(server.reach, 6);
-	rmem_close(client);
+	ck_assert_uint_eq(proxy.last[WIRE_TYPE_allocate].allocate.reach, 6);
 }
 END_TEST
 
-/* Nor does it say that there is no RDMA. */
-START_TEST(open__takes_no_other_fabric_for_a_lost_server)
+START_TEST(open__does_not_fall_back_when_the_server_is_lost)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
 	uint64_t start = clock_now_ms();
 
 	serve_rdma();
-	kills = 1;
-	fake.at_connect = stopped;
-	/* it is back before that has passed twice */
+	lose_by(stop_for_a_time, 1);
+	/* less than twice the time-out */
 	away_ms = 500;
-	options.timeout_ms = 400;
-	ck_assert_int_lt(rmem_open(uri, &options, &client), 0);
+	ck_assert_int_lt(open_within(0, 400), 0);
 	ck_assert_uint_lt(clock_now_ms() - start, 2000);
-	ck_assert_uint_eq(kills, 0);
-	ck_assert_int_eq(pthread_join(next, NULL), 0);
+	ck_assert_uint_eq(losses, 0);
+	join_thread();
 }
 END_TEST
 
-/* One that is there, and refuses, means it. */
-START_TEST(refused__by_a_server_that_stays)
+START_TEST(open__fails_at_once_when_the_server_refuses)
 {
 	uint64_t start = clock_now_ms();
 
@@ -234,67 +216,64 @@ START_TEST(refused__by_a_server_that_stays)
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "no fake channel"));
 	ck_assert_uint_eq(fake.tried[9], 1);
 	fake.connect_err = 0;
-	server.refuse = EACCES;
+	proxy_fail(WIRE_TYPE_hello, EACCES, 0);
 	ck_assert_int_eq(rmem_open(uri, NULL, &client), -EACCES);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), "you may not"));
-	ck_assert_uint_eq(server.connections, 2);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "it failed"));
+	ck_assert_uint_eq(proxy.connections, 2);
 	ck_assert_uint_lt(clock_now_ms() - start, 5000);
 }
 END_TEST
 
-/* It is lost again and again: the caller's time ends it. */
-START_TEST(open__ends_in_time)
+static unsigned attempts(void)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < FAKE_SESSIONS; i++)
+		n += fake.tried[i];
+	return n;
+}
+
+/* The server is lost again and again. */
+START_TEST(open__times_out)
+{
 	uint64_t start = clock_now_ms();
 
-	server.forget = _i;
-	kills = UINT_MAX;
-	fake.at_connect = hung_up;
-	options.timeout_ms = 500;
-	ck_assert_int_lt(rmem_open(uri, &options, &client), 0);
+	proxy.forget = _i;
+	lose_by(proxy_cut, UINT_MAX);
+	ck_assert_int_lt(open_within(0, 500), 0);
 	ck_assert_uint_ge(clock_now_ms() - start, 500);
 	ck_assert_uint_lt(clock_now_ms() - start, 5000);
-	ck_assert_uint_ge(fake.tried[9], 2);
+	ck_assert_uint_ge(attempts(), 2);
 }
 END_TEST
 
-/* What the caller gave is what requests have later, however long the opening took. */
-START_TEST(open__keeps_the_time_out)
+/* Later calls have the whole time-out, however long rmem_open() took. */
+START_TEST(open__sets_the_time_out_of_later_calls)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
 	uint64_t start;
 
-	server.drop_on = WIRE_TYPE_hello;
-	options.timeout_ms = 1500;
-	ck_assert_msg(rmem_open(uri, &options, &client) == 0, "%s", rmem_error());
-	server_lock();
-	server.mute = true;
-	server_unlock();
+	proxy.drop = WIRE_TYPE_hello;
+	ck_assert_msg(open_within(0, 1500) == 0, "%s", rmem_error());
+	proxy.mute = true;
 	start = clock_now_ms();
 	ck_assert_int_eq(rmem_ping(client, NULL), -ETIMEDOUT);
 	ck_assert_uint_ge(clock_now_ms() - start, 1500);
-	rmem_close(client);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-restart");
-	TCase *tc = tcase_create("restart");
-	const int n = sizeof(losses) / sizeof(losses[0]);
+	TCase *tc = core_case("restart");
+	const int n = sizeof(cases) / sizeof(cases[0]);
 
-	tcase_add_checked_fixture(tc, client_setup, client_teardown);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, open__outlives_its_server, 0, n);
-	tcase_add_loop_test(tc, queue__outlives_its_server, 0, n);
-	tcase_add_loop_test(tc, hello__outlives_its_server, 0, 2);
-	tcase_add_test(tc, open__gets_another_welcome);
-	tcase_add_test(tc, reach__outlives_its_server);
-	tcase_add_test(tc, open__takes_no_other_fabric_for_a_lost_server);
-	tcase_add_test(tc, refused__by_a_server_that_stays);
-	tcase_add_loop_test(tc, open__ends_in_time, 0, 2);
-	tcase_add_test(tc, open__keeps_the_time_out);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_loop_test(tc, open__succeeds_when_the_server_is_lost, 0, n);
+	tcase_add_loop_test(tc, queue_create__succeeds_when_the_server_is_lost, 0, n);
+	tcase_add_loop_test(tc, hello__is_sent_again_when_the_server_is_lost, 0, 2);
+	tcase_add_test(tc, open__succeeds_with_a_second_welcome);
+	tcase_add_test(tc, reach__includes_a_device_of_a_lost_server);
+	tcase_add_test(tc, open__does_not_fall_back_when_the_server_is_lost);
+	tcase_add_test(tc, open__fails_at_once_when_the_server_refuses);
+	tcase_add_loop_test(tc, open__times_out, 0, 2);
+	tcase_add_test(tc, open__sets_the_time_out_of_later_calls);
+	return unit_main();
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions with a scripted server: lost, resumed and ended. */
+/* Sessions with the daemon that lose their connection, resume and end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "unit/librmem/librmem-client.h"
+#include "unit/librmem/core-case.h"
 #include "librmem/lease/lease.h"
 #include "librmem/session/session.h"
 
@@ -14,417 +14,325 @@
 START_TEST(heartbeats__go_on)
 {
 	open_with(0);
-	server_await(WIRE_TYPE_ping, 5);
+	proxy_await(WIRE_TYPE_ping, 5);
 	ck_assert_uint_eq(info().resumes, 0);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(connection__lost_and_resumed)
+START_TEST(session__resumes_after_a_lost_connection)
 {
-	rmem_lease *lease;
+	rmem_lease *lease = open_with_lease(0);
 	uint64_t ns = 0;
 
-	open_with(0);
-	lease = alloc(1000, NULL);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 100), 0);
-	server_lock();
-	fake.refused_rkey = server.rkey;
-	server_unlock();
-	server_hang_up();
-	/* a call made now waits for the session to be back */
+	proxy_cut();
+	/* a call waits until the session has resumed */
 	AWAIT(rmem_ping(client, &ns) == 0 && info().resumes == 1);
 	ck_assert_uint_gt(ns, 0);
-	ck_assert_uint_eq(server.resumed, 1);
+	ck_assert_uint_eq(proxy.resumed, 1);
 	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
-	rmem_close(client);
 }
 END_TEST
 
-static unsigned leases_count(void)
-{
-	unsigned n = 0;
-
-	server_lock();
-	for (unsigned i = 0; i < SERVER_LEASES; i++)
-		n += server.leases[i].id != 0;
-	server_unlock();
-	return n;
-}
-
-/* The server takes so many requests at once: leases get their keys by and by. */
+/* The library asks for the keys of REKEYS_MAX leases at once. */
 START_TEST(resume__with_many_leases)
 {
-	static rmem_lease *leases[SERVER_LEASES];
+	enum { N = 80 };
+	static rmem_lease *leases[N];
 
-	ck_assert_uint_gt(SERVER_LEASES, REKEYS_MAX);
+	ck_assert_uint_gt(N, REKEYS_MAX);
 	open_with(0);
-	for (unsigned i = 0; i < SERVER_LEASES; i++)
+	for (unsigned i = 0; i < N; i++)
 		leases[i] = alloc(1000, NULL);
-	server_lock();
-	server.hold_on = WIRE_TYPE_attach;
-	server_unlock();
-	server_hang_up();
-	server_await(WIRE_TYPE_attach, REKEYS_MAX);
-	/* comes behind all that were asked for */
+	proxy.hold = WIRE_TYPE_attach;
+	proxy_cut();
+	proxy_await(WIRE_TYPE_attach, REKEYS_MAX);
+	/* the reply comes behind those to earlier requests */
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_attach], REKEYS_MAX);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_attach], REKEYS_MAX);
 	ck_assert_uint_eq(info().resumes, 0);
-	/* one that waits for its turn may go */
-	ck_assert_int_eq(rmem_free(leases[SERVER_LEASES - 1]), 0);
-	server_release();
+	/* a lease whose keys were not requested yet is freed */
+	ck_assert_int_eq(rmem_free(leases[N - 1]), 0);
+	proxy_release();
 	AWAIT(info().resumes == 1);
-	ck_assert_uint_ge(server.seen[WIRE_TYPE_attach], SERVER_LEASES - 1);
-	for (unsigned i = 0; i < SERVER_LEASES - 1; i++)
+	ck_assert_uint_ge(proxy.seen[WIRE_TYPE_attach], N - 1);
+	for (unsigned i = 0; i < N - 1; i++)
 		AWAIT(rmem_write(leases[i], 0, buf, 100) == 0);
-	rmem_close(client);
 }
 END_TEST
 
-/* Who waits until all leases have their keys does not wait for one that is gone. */
-START_TEST(queue__waits_for_the_keys_of_a_lease_that_goes)
+/* rmem_queue_create() waits for the keys of all leases. */
+START_TEST(queue_create__does_not_wait_for_a_freed_lease)
 {
-	rmem_queue *queue = NULL;
-	rmem_lease *lease;
-	pthread_t thread;
-	unsigned channels;
 	uint64_t start = clock_now_ms();
+	rmem_lease *lease = open_with_lease(0);
+	unsigned channels = proxy.seen[WIRE_TYPE_open_channel];
+	pthread_t thread;
 
-	open_with(0);
-	lease = alloc(1000, NULL);
-	server_lock();
-	server.hold_on = WIRE_TYPE_attach;
-	channels = server.seen[WIRE_TYPE_open_channel];
-	server_unlock();
-	server_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
-	server_await(WIRE_TYPE_attach, 1);
-	ck_assert_int_eq(pthread_create(&thread, NULL, queue_make, &queue), 0);
-	server_await(WIRE_TYPE_open_channel, channels + 1);
-	/* a lease that has ended is freed without the server's help */
-	server_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
+	proxy.hold = WIRE_TYPE_attach;
+	proxy_event(WIRE_TYPE_changed, rmem_lease_id(lease), 0);
+	proxy_await(WIRE_TYPE_attach, 1);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_queue_create, &queue), 0);
+	proxy_await(WIRE_TYPE_open_channel, channels + 1);
+	/* an ended lease is freed without a request */
+	proxy_event(WIRE_TYPE_revoked, rmem_lease_id(lease), WIRE_REASON_REVOKED);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	for (unsigned i = 0; i < 20; i++)
-		breathe();
+		sleep_1ms();
 	ck_assert_uint_eq(fake.connects, 1);
 	ck_assert_int_eq(rmem_free(lease), 0);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	ck_assert_ptr_nonnull(queue);
-	/* it looks by itself when its time-out of 10 s is over */
+	/* sooner than after its time-out of 10 s */
 	ck_assert_uint_lt(clock_now_ms() - start, 8000);
-	server_release();
-	rmem_close(client);
+	proxy_release();
 }
 END_TEST
 
-static void drop_on(unsigned type)
+/* Drop the reply to the next request of this type, with the connection. */
+static void drop_reply(unsigned type)
 {
-	server_lock();
-	server.drop_on = type;
-	server.done = server.repeated = 0;
-	server_unlock();
+	proxy.repeated = 0;
+	proxy.drop = type;
 }
 
-/* The request before was done once, though it was asked twice. */
-static void check_once(void)
+/* That request was sent again. */
+static void check_repeated(void)
 {
-	ck_assert_uint_eq(server.done, 1);
-	ck_assert_uint_eq(server.repeated, 1);
+	ck_assert_uint_eq(proxy.repeated, 1);
 }
 
-START_TEST(allocate__whose_answer_was_lost)
+START_TEST(alloc__whose_reply_was_lost_takes_effect_once)
 {
 	rmem_lease *lease;
 
 	open_with(_i ? RMEM_NO_THREAD : 0);
-	drop_on(WIRE_TYPE_allocate);
+	drop_reply(WIRE_TYPE_allocate);
 	lease = alloc(1000, "name");
-	check_once();
-	ck_assert_uint_eq(leases_count(), 1);
+	check_repeated();
+	ck_assert_uint_eq(core_leases(), 1);
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 1000);
 	AWAIT(rmem_write(lease, 0, buf, 100) == 0);
 	ck_assert_uint_eq(info().resumes, 1);
 	ck_assert_int_eq(rmem_free(lease), 0);
-	ck_assert_uint_eq(leases_count(), 0);
-	rmem_close(client);
+	ck_assert_uint_eq(core_leases(), 0);
 }
 END_TEST
 
-START_TEST(change__whose_answer_was_lost)
+START_TEST(calls__whose_reply_was_lost_take_effect_once)
 {
 	rmem_lease *lease;
 	struct rmem_stat stat;
 
 	open_with(0);
 	lease = alloc(1000, "name");
-	drop_on(WIRE_TYPE_resize);
+	drop_reply(WIRE_TYPE_resize);
 	ck_assert_int_eq(rmem_grow(lease, 2000), 0);
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 2000);
-	check_once();
-	drop_on(WIRE_TYPE_rename);
+	check_repeated();
+	drop_reply(WIRE_TYPE_rename);
 	ck_assert_int_eq(rmem_rename(lease, "other", 0), 0);
-	check_once();
-	drop_on(WIRE_TYPE_renew);
-	ck_assert_int_eq(rmem_renew(lease, 1000), 0);
-	check_once();
-	drop_on(WIRE_TYPE_detach);
+	check_repeated();
+	drop_reply(WIRE_TYPE_renew);
+	ck_assert_int_eq(rmem_renew(lease, 60000), 0);
+	check_repeated();
+	drop_reply(WIRE_TYPE_detach);
 	ck_assert_int_eq(rmem_detach(lease), 0);
-	check_once();
-	/* the lease's keys may have been asked for meanwhile: the server has heard that */
+	check_repeated();
+	/* the server has processed a request for the lease's keys, if there was one */
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	drop_on(WIRE_TYPE_attach);
+	drop_reply(WIRE_TYPE_attach);
 	ck_assert_int_eq(rmem_attach(client, "other", RMEM_READ | RMEM_WRITE, &lease),
 			 0);
-	check_once();
+	check_repeated();
 	ck_assert_uint_eq(rmem_lease_bytes(lease), 2000);
-	drop_on(WIRE_TYPE_stat);
+	drop_reply(WIRE_TYPE_stat);
 	ck_assert_int_eq(rmem_stat(client, "other", &stat), 0);
-	drop_on(WIRE_TYPE_free);
+	drop_reply(WIRE_TYPE_free);
 	ck_assert_int_eq(rmem_free(lease), 0);
-	check_once();
+	check_repeated();
 	lease = alloc(10, "third");
-	drop_on(WIRE_TYPE_remove);
+	drop_reply(WIRE_TYPE_remove);
 	ck_assert_int_eq(rmem_remove(client, "third"), 0);
-	check_once();
-	ck_assert_uint_eq(leases_count(), 0);
-	rmem_close(client);
+	check_repeated();
+	ck_assert_uint_eq(core_leases(), 0);
 }
 END_TEST
 
-START_TEST(failure__whose_answer_was_lost)
+static int alloc_result(void)
 {
 	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	rmem_lease *lease = NULL;
 
-	open_with(0);
-	server_lock();
-	server.fail_on = WIRE_TYPE_allocate;
-	server.fail_errno = EDQUOT;
-	server_unlock();
-	drop_on(WIRE_TYPE_allocate);
 	params.bytes = 10;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EDQUOT);
-	check_once();
-	ck_assert_uint_eq(leases_count(), 0);
-	rmem_close(client);
+	return rmem_alloc(client, &params, &lease);
+}
+
+START_TEST(alloc__whose_error_was_lost_fails)
+{
+	core_config.tenants[0].limits.lease_max = 5;
+	server_restart();
+	open_with(0);
+	drop_reply(WIRE_TYPE_allocate);
+	ck_assert_int_eq(alloc_result(), -EDQUOT);
+	check_repeated();
+	ck_assert_uint_eq(core_leases(), 0);
 }
 END_TEST
 
-/* The caller gives up before the session is back: what was granted is given back. */
-START_TEST(allocate__given_up_while_lost)
+/* The caller's time-out is over before the session has resumed. */
+START_TEST(alloc__that_times_out_frees_the_granted_lease)
 {
-	struct rmem_options options = RMEM_OPTIONS_INIT;
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
-	rmem_lease *lease = NULL;
-
-	options.timeout_ms = 300;
-	ck_assert_int_eq(rmem_open(uri, &options, &client), 0);
-	server_lock();
-	server.refuse = EAGAIN;
-	server_unlock();
-	drop_on(WIRE_TYPE_allocate);
-	params.bytes = 10;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ETIMEDOUT);
-	ck_assert_uint_eq(leases_count(), 1);
-	server_lock();
-	server.refuse = 0;
-	server_unlock();
-	server_await(WIRE_TYPE_free, 1);
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_allocate], 2);
-	ck_assert_uint_eq(leases_count(), 0);
-	rmem_close(client);
+	ck_assert_int_eq(open_within(0, 300), 0);
+	proxy_fail(WIRE_TYPE_hello, EAGAIN, 0);
+	drop_reply(WIRE_TYPE_allocate);
+	ck_assert_int_eq(alloc_result(), -ETIMEDOUT);
+	ck_assert_uint_eq(core_leases(), 1);
+	proxy_fail(WIRE_TYPE_hello, 0, 0);
+	proxy_await(WIRE_TYPE_free, 1);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_allocate], 2);
+	ck_assert_uint_eq(core_leases(), 0);
 }
 END_TEST
 
-START_TEST(queue__whose_channel_was_lost)
+START_TEST(queue_create__whose_reply_was_lost)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
-	rmem_queue *queue = NULL;
-
 	open_with(0);
-	drop_on(WIRE_TYPE_open_channel);
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	drop_reply(WIRE_TYPE_open_channel);
+	queue_open(1);
 	ck_assert_uint_eq(info().resumes, 1);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(attach__twice)
+START_TEST(reply__that_comes_too_late_frees_the_lease)
 {
-	rmem_lease *lease = NULL;
-
-	open_with(0);
-	lease = alloc(100, "name");
-	ck_assert_int_eq(rmem_attach(client, "name", RMEM_READ, &lease), -EBUSY);
-	rmem_close(client);
-}
-END_TEST
-
-START_TEST(answer__that_comes_too_late)
-{
-	struct rmem_options options = RMEM_OPTIONS_INIT;
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
-	rmem_lease *lease = NULL;
-
-	server.welcome.heartbeat_ms = 5000;
-	server.welcome.fence_ms = 20000;
-	options.timeout_ms = 300;
-	ck_assert_int_eq(rmem_open(uri, &options, &client), 0);
-	server_lock();
-	server.delay_on = WIRE_TYPE_allocate;
-	server_unlock();
-	params.bytes = 10;
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ETIMEDOUT);
-	/* the next answer brings the lease nobody wants any more: it is given back */
+	set_heartbeat(5000, 20000);
+	ck_assert_int_eq(open_within(0, 300), 0);
+	proxy.delay = WIRE_TYPE_allocate;
+	ck_assert_int_eq(alloc_result(), -ETIMEDOUT);
+	/* the proxy sends the delayed reply behind that to the ping */
 	ck_assert_int_eq(rmem_ping(client, NULL), 0);
-	server_await(WIRE_TYPE_free, 1);
-	rmem_close(client);
+	proxy_await(WIRE_TYPE_free, 1);
 }
 END_TEST
 
-START_TEST(mute_server__stops_the_client_in_time)
+START_TEST(mute_server__stops_operations_at_the_fence_time)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	struct rmem_op op = {
 		.opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 1, .timeout_ms = 50
 	};
-	struct rmem_completion completion;
-	rmem_queue *queue = NULL;
 	uint64_t start, before;
+	int status;
 
-	server.welcome.fence_ms = 200;
-	open_with(0);
-	op.lease = alloc(1000, NULL);
-	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
-	server_lock();
-	server.mute = true;
+	core_config.fence_ms = 200;
+	op.lease = open_with_lease(0);
+	queue_open(1);
 	start = clock_now_ms();
-	server_unlock();
-	/* by the client's clock, which runs from the sending of the last answered ping, no
-	 * operation may start once 200 ms have passed, however late the service is */
+	proxy.mute = true;
+	/* The client's deadline runs from the time when the last answered ping was sent.  No
+	 * operation may start after it, even if the service thread runs late. */
 	do {
 		before = clock_now_ms();
 		ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
-		ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, -1), 1);
-		ck_assert(completion.status || before <= start + 200);
-	} while (!completion.status);
-	ck_assert_int_eq(completion.status, -ETIMEDOUT);
-	server_lock();
-	server.mute = false;
-	server_unlock();
-	/* what has more time waits until the session is back */
+		status = wait_status();
+		ck_assert(status || before <= start + 200);
+	} while (!status);
+	ck_assert_int_eq(status, -ETIMEDOUT);
+	proxy.mute = false;
+	/* an operation with a longer time-out waits until the session has resumed */
 	ck_assert_int_eq(rmem_write(op.lease, 0, buf, 1), 0);
 	ck_assert_uint_ge(info().resumes, 1);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(session__that_is_unknown_is_lost)
+START_TEST(session__unknown_to_the_server_is_lost)
 {
-	rmem_lease *lease;
-	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *lease = open_with_lease(0);
 
-	open_with(0);
-	lease = alloc(1000, "name");
-	server_lock();
-	server.forget = true;
-	server_unlock();
-	server_hang_up();
+	server_restart_empty();
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 1), -ESTALE);
-	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -ESTALE);
+	ck_assert_int_eq(alloc_result(), -ESTALE);
 	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), "the session is unknown"));
-	rmem_close(client);
-	ck_assert_uint_eq(server.seen[WIRE_TYPE_bye], 0);
+	ck_assert_ptr_nonnull(
+		strstr(rmem_error(), "has ended, or the token is not its own"));
+	client_close();
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_bye], 0);
 }
 END_TEST
 
-START_TEST(session__whose_grace_is_over_is_lost)
+START_TEST(session__is_lost_after_the_grace_time)
 {
 	rmem_lease *lease;
 
-	server.welcome.fence_ms = 200;
-	server.welcome.grace_ms = 100;
-	open_with(0);
-	lease = alloc(1000, NULL);
-	server_lock();
-	server.refuse = EAGAIN;
-	server_unlock();
-	server_hang_up();
+	core_config.fence_ms = 200;
+	core_config.grace_ms = 100;
+	lease = open_with_lease(0);
+	proxy_fail(WIRE_TYPE_hello, EAGAIN, 0);
+	proxy_cut();
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(session__closed_by_the_server)
+START_TEST(session__resumes_when_fenced_and_ends_at_shutdown)
 {
-	rmem_lease *lease;
+	rmem_lease *lease = open_with_lease(0);
 
-	open_with(0);
-	lease = alloc(1000, NULL);
-	/* fenced: come back */
-	server_event(WIRE_TYPE_closing, 0, WIRE_REASON_FENCED);
+	proxy_event(WIRE_TYPE_closing, 0, WIRE_REASON_FENCED);
 	AWAIT(info().resumes == 1);
 	ck_assert_int_eq(rmem_lease_status(lease), 0);
-	server_event(WIRE_TYPE_closing, 0, WIRE_REASON_SHUTDOWN);
+	proxy_event(WIRE_TYPE_closing, 0, WIRE_REASON_SHUTDOWN);
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
 	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);
 	ck_assert_ptr_nonnull(strstr(rmem_error(), "the server stops"));
-	rmem_close(client);
 }
 END_TEST
 
-START_TEST(server__that_breaks_the_protocol)
+START_TEST(session__resumes_after_a_protocol_error)
 {
 	open_with(0);
-	/* answers what was not asked */
-	server_event(WIRE_TYPE_ok, 0, 0);
+	/* a reply without a request */
+	proxy_event(WIRE_TYPE_ok, 0, 0);
 	AWAIT(info().resumes == 1);
-	rmem_close(client);
 }
 END_TEST
 
 /* ---- ends ---- */
 
-START_TEST(close__frees_everything)
+START_TEST(close__frees_all_objects)
 {
-	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	struct rmem_buffer_params memory = RMEM_BUFFER_INIT;
-	struct rmem_op op = { .opcode = RMEM_OP_WRITE, .addr = buf, .bytes = 9 };
-	rmem_queue *queue = NULL;
 	rmem_buffer *buffer = NULL;
+	rmem_lease *lease;
 
 	serve_rdma();
 	for (unsigned round = 0; round < 3; round++) {
 		open_with(0);
 		fake.automatic = true;
-		op.lease = alloc(1000, NULL);
+		lease = alloc(1000, NULL);
 		memory.bytes = 8192;
 		ck_assert_int_eq(rmem_buffer_create(client, &memory, &buffer), 0);
-		ck_assert_int_eq(rmem_write(op.lease, 0, rmem_buffer_addr(buffer), 100),
+		ck_assert_int_eq(rmem_write(lease, 0, rmem_buffer_addr(buffer), 100),
 				 0);
-		ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+		queue_open(1);
 		fake.automatic = false;
-		ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
-		rmem_close(client);
+		submit_write(lease);
+		client_close();
 		ck_assert_int_eq(fake.live, 0);
-		server_lock();
-		memset(server.leases, 0, sizeof(server.leases));
-		server_unlock();
 	}
 }
 END_TEST
 
-static atomic_bool enough;
+static atomic_bool stop_threads;
 static atomic_uint rounds;
 
-static void *inflight(void *arg)
+static void *run_calls(void *arg)
 {
 	rmem_lease *lease = arg;
 	unsigned char mine[64];
 
-	while (!enough) {
+	while (!stop_threads) {
 		int err = rmem_write(lease, 0, buf, 64);
 
 		if (!err)
@@ -439,7 +347,7 @@ static void *inflight(void *arg)
 	return NULL;
 }
 
-/* Three threads at work while the connection is lost again and again. */
+/* Three threads make calls while the connection is lost again and again. */
 START_TEST(threads__share_a_session)
 {
 	pthread_t threads[3];
@@ -447,47 +355,41 @@ START_TEST(threads__share_a_session)
 	open_with(_i ? RMEM_NO_THREAD : 0);
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(
-			pthread_create(&threads[i], NULL, inflight, alloc(100, NULL)),
+			pthread_create(&threads[i], NULL, run_calls, alloc(100, NULL)),
 			0);
 	for (unsigned i = 0; i < 5; i++) {
 		unsigned before = rounds;
 
-		server_hang_up();
+		proxy_cut();
 		AWAIT(info().resumes > i && rounds > before + 10);
 	}
-	enough = true;
+	stop_threads = true;
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 	ck_assert_uint_ge(info().resumes, 5);
-	rmem_close(client);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-session");
-	TCase *tc = tcase_create("session");
+	TCase *tc = core_case("session");
 
-	tcase_add_checked_fixture(tc, client_setup, client_teardown);
-	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, heartbeats__go_on);
-	tcase_add_test(tc, connection__lost_and_resumed);
+	tcase_add_test(tc, session__resumes_after_a_lost_connection);
 	tcase_add_test(tc, resume__with_many_leases);
-	tcase_add_test(tc, queue__waits_for_the_keys_of_a_lease_that_goes);
-	tcase_add_loop_test(tc, allocate__whose_answer_was_lost, 0, 2);
-	tcase_add_test(tc, change__whose_answer_was_lost);
-	tcase_add_test(tc, failure__whose_answer_was_lost);
-	tcase_add_test(tc, allocate__given_up_while_lost);
-	tcase_add_test(tc, queue__whose_channel_was_lost);
-	tcase_add_test(tc, attach__twice);
-	tcase_add_test(tc, answer__that_comes_too_late);
-	tcase_add_test(tc, mute_server__stops_the_client_in_time);
-	tcase_add_test(tc, session__that_is_unknown_is_lost);
-	tcase_add_test(tc, session__whose_grace_is_over_is_lost);
-	tcase_add_test(tc, session__closed_by_the_server);
-	tcase_add_test(tc, server__that_breaks_the_protocol);
-	tcase_add_test(tc, close__frees_everything);
+	tcase_add_test(tc, queue_create__does_not_wait_for_a_freed_lease);
+	tcase_add_loop_test(tc, alloc__whose_reply_was_lost_takes_effect_once, 0, 2);
+	tcase_add_test(tc, calls__whose_reply_was_lost_take_effect_once);
+	tcase_add_test(tc, alloc__whose_error_was_lost_fails);
+	tcase_add_test(tc, alloc__that_times_out_frees_the_granted_lease);
+	tcase_add_test(tc, queue_create__whose_reply_was_lost);
+	tcase_add_test(tc, reply__that_comes_too_late_frees_the_lease);
+	tcase_add_test(tc, mute_server__stops_operations_at_the_fence_time);
+	tcase_add_test(tc, session__unknown_to_the_server_is_lost);
+	tcase_add_test(tc, session__is_lost_after_the_grace_time);
+	tcase_add_test(tc, session__resumes_when_fenced_and_ends_at_shutdown);
+	tcase_add_test(tc, session__resumes_after_a_protocol_error);
+	tcase_add_test(tc, close__frees_all_objects);
 	tcase_add_loop_test(tc, threads__share_a_session, 0, 2);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,61 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* URIs, parameter structures and attachments of the library. */
 #include <errno.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "librmem/lease/attachment.h"
 #include "librmem/params.h"
 #include "librmem/session/uri.h"
 #include "unit/unit.h"
 
+#define LONGEST_TENANT \
+	"tenant-name-with-as-many-bytes-as-the-protocol-has-place-for-64-"
+
 static const struct {
-	const char *text;
-	struct uri uri;
+	const char *text, *host;
+	unsigned port;
+	enum rmem_fabric fabric;
+	unsigned channels;
+	const char *tenant; /* NULL: "default" */
 } good[] = {
-	{ "rmem://host",
-	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
-	{ "rmem://host/",
-	  { "host", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
-	{ "rmem://10.0.0.1:1",
-	  { "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT,
-	    "default" } },
-	{ "rmem://host:65535?fabric=tcp",
-	  { "host", 65535, RMEM_FABRIC_TCP, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
-	{ "rmem://[::1]",
-	  { "::1", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
-	{ "rmem://[fe80::1%eth0]:9",
-	  { "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT,
-	    "default" } },
-	{ "rmem://h?channels=64&fabric=rdma",
-	  { "h", 7460, RMEM_FABRIC_RDMA, 64, FABRIC_CLIENT_PARAMS_INIT, "default" } },
-	{ "rmem://h?tenant=a.B-c_9&channels=2",
-	  { "h", 7460, RMEM_FABRIC_AUTO, 2, FABRIC_CLIENT_PARAMS_INIT, "a.B-c_9" } },
-	{ "rmem://"
-	  "h?tenant=a&tenant=tenant-name-with-as-many-bytes-as-the-protocol-has-place-"
-	  "for-64-",
-	  { "h", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT,
-	    "tenant-name-with-as-many-bytes-as-the-protocol-has-place-for-64-" } },
-	{ "rmem://h/?fabric=rdma&fabric=auto",
-	  { "h", 7460, RMEM_FABRIC_AUTO, 1, FABRIC_CLIENT_PARAMS_INIT, "default" } },
+	{ "rmem://host", "host", 7460, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "rmem://host/", "host", 7460, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "rmem://10.0.0.1:1", "10.0.0.1", 1, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "rmem://host:65535?fabric=tcp", "host", 65535, RMEM_FABRIC_TCP, 1, NULL },
+	{ "rmem://[::1]", "::1", 7460, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "rmem://[fe80::1%eth0]:9", "fe80::1%eth0", 9, RMEM_FABRIC_AUTO, 1, NULL },
+	{ "rmem://h?channels=64&fabric=rdma", "h", 7460, RMEM_FABRIC_RDMA, 64, NULL },
+	{ "rmem://h?tenant=a.B-c_9&channels=2", "h", 7460, RMEM_FABRIC_AUTO, 2,
+	  "a.B-c_9" },
+	{ "rmem://h?tenant=a&tenant=" LONGEST_TENANT, "h", 7460, RMEM_FABRIC_AUTO, 1,
+	  LONGEST_TENANT },
+	{ "rmem://h/?fabric=rdma&fabric=auto", "h", 7460, RMEM_FABRIC_AUTO, 1, NULL },
 };
 
-START_TEST(uri__that_is_good)
+START_TEST(uri__that_is_valid_is_parsed)
 {
+	const char *tenant = good[_i].tenant ? good[_i].tenant : "default";
 	struct uri uri;
 
 	memset(&uri, 0xee, sizeof(uri));
 	ck_assert_int_eq(uri_parse(good[_i].text, &uri), 0);
-	ck_assert_str_eq(uri.host, good[_i].uri.host);
-	ck_assert_uint_eq(uri.port, good[_i].uri.port);
-	ck_assert_int_eq(uri.fabric, good[_i].uri.fabric);
-	ck_assert_uint_eq(uri.channels, good[_i].uri.channels);
-	ck_assert_str_eq(uri.tenant, good[_i].uri.tenant);
+	ck_assert_str_eq(uri.host, good[_i].host);
+	ck_assert_uint_eq(uri.port, good[_i].port);
+	ck_assert_int_eq(uri.fabric, good[_i].fabric);
+	ck_assert_uint_eq(uri.channels, good[_i].channels);
+	ck_assert_str_eq(uri.tenant, tenant);
 }
 END_TEST
 
-START_TEST(uri__says_how_devices_are_used)
+START_TEST(uri__has_options_for_devices)
 {
 	const struct fabric_client_params standard = FABRIC_CLIENT_PARAMS_INIT;
 	struct uri uri;
+	const struct fabric_rdma_options *options = &uri.devices.rdma_options;
 
 	ck_assert_int_eq(uri_parse("rmem://h", &uri), 0);
 	ck_assert_mem_eq(&uri.devices, &standard, sizeof(standard));
@@ -68,25 +65,25 @@ START_TEST(uri__says_how_devices_are_used)
 		0);
 	ck_assert_int_eq(uri.devices.source.family, 4);
 	ck_assert_mem_eq(uri.devices.source.bytes, "\x0a\0\0\x07", 4);
-	ck_assert_int_eq(uri.devices.rdma_options.mtu, 1024);
-	ck_assert_int_eq(uri.devices.rdma_options.traffic_class, 104);
-	ck_assert_int_eq(uri.devices.rdma_options.service_level, 3);
-	ck_assert_int_eq(uri.devices.rdma_options.ack_timeout, 14);
-	ck_assert_int_eq(uri.devices.rdma_options.retry_count, 5);
-	ck_assert_int_eq(uri.devices.rdma_options.rnr_retry_count, 0);
-	ck_assert_int_eq(uri.devices.rdma_options.rd_atomic, 4);
-	ck_assert_int_eq(uri.devices.rdma_options.relaxed_ordering, 1);
-	ck_assert_int_eq(uri.devices.rdma_options.connect, FABRIC_CONNECT_DIRECT);
-	ck_assert_int_eq(uri.devices.rdma_options.gid_index, 0);
-	ck_assert_int_eq(uri.devices.rdma_options.pkey, 0x8001);
+	ck_assert_int_eq(options->mtu, 1024);
+	ck_assert_int_eq(options->traffic_class, 104);
+	ck_assert_int_eq(options->service_level, 3);
+	ck_assert_int_eq(options->ack_timeout, 14);
+	ck_assert_int_eq(options->retry_count, 5);
+	ck_assert_int_eq(options->rnr_retry_count, 0);
+	ck_assert_int_eq(options->rd_atomic, 4);
+	ck_assert_int_eq(options->relaxed_ordering, 1);
+	ck_assert_int_eq(options->connect, FABRIC_CONNECT_DIRECT);
+	ck_assert_int_eq(options->gid_index, 0);
+	ck_assert_int_eq(options->pkey, 0x8001);
 	ck_assert_int_eq(uri_parse("rmem://h?connect=cm&pkey=auto", &uri), 0);
-	ck_assert_int_eq(uri.devices.rdma_options.connect, FABRIC_CONNECT_CM);
-	ck_assert_int_eq(uri.devices.rdma_options.pkey, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(options->connect, FABRIC_CONNECT_CM);
+	ck_assert_int_eq(options->pkey, FABRIC_OPTION_AUTO);
 	ck_assert_int_eq(uri_parse("rmem://h?source=[fd00::1]&mtu=256&mtu=auto", &uri),
 			 0);
 	ck_assert_int_eq(uri.devices.source.family, 6);
 	ck_assert_uint_eq(uri.devices.source.bytes[15], 1);
-	ck_assert_int_eq(uri.devices.rdma_options.mtu, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(options->mtu, FABRIC_OPTION_AUTO);
 	ck_assert_int_eq(uri_parse("rmem://h?source=::ffff:10.0.0.7", &uri), 0);
 	ck_assert_int_eq(uri.devices.source.family, 4);
 	ck_assert_mem_eq(uri.devices.source.bytes, "\x0a\0\0\x07", 4);
@@ -95,65 +92,48 @@ START_TEST(uri__says_how_devices_are_used)
 }
 END_TEST
 
-static const char *const bad[] = {
-	"rmem://h?tenant",
-	"",
-	"host",
-	"http://host",
-	"rmem:/host",
-	"rmem://",
-	"rmem://:1",
-	"rmem://host:",
-	"rmem://host:0",
-	"rmem://host:65536",
-	"rmem://host:1x",
-	"rmem://host:-1",
-	"rmem://::1",
-	"rmem://fe80::1:7460",
-	"rmem://[::1",
-	"rmem://[]",
-	"rmem://[::1]x",
-	"rmem://[::1]7460",
-	"rmem://[::1]:",
-	"rmem://a b",
-	"rmem://h\n",
-	"rmem://user@h",
-	"rmem://h/path",
-	"rmem://h?",
-	"rmem://h?fabric",
-	"rmem://h?fabric=",
-	"rmem://h?fabric=ib",
-	"rmem://h?channels=0",
-	"rmem://h?channels=65",
-	"rmem://h?channels=+1",
-	"rmem://h?channels=99999999999999999999999",
-	"rmem://h?depth=1",
-	"rmem://h?fabric=tcp&",
-	"rmem://h?&fabric=tcp",
-	"rmem://h?Fabric=tcp",
-	"rmem://h?fabric=tcp?channels=2",
-	"RMEM://h",
-};
-
-START_TEST(uri__that_is_bad)
-{
-	struct uri uri = { .port = 5 };
-
-	ck_assert_msg(uri_parse(bad[_i], &uri) == -EINVAL, "%s", bad[_i]);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), "is not rmem://HOST"));
-	ck_assert_uint_eq(uri.port, 5);
-}
-END_TEST
-
+/* The second member is a part of the error text. */
 static const struct {
-	const char *text, *why;
-} causes[] = {
+	const char *text, *cause;
+} bad[] = {
+	{ "rmem://h?tenant", "" },
+	{ "", "" },
+	{ "host", "" },
+	{ "http://host", "" },
+	{ "rmem:/host", "" },
+	{ "rmem://", "" },
+	{ "rmem://host:", "" },
+	{ "rmem://host:0", "" },
+	{ "rmem://host:65536", "" },
+	{ "rmem://host:1x", "" },
+	{ "rmem://host:-1", "" },
+	{ "rmem://[::1", "" },
+	{ "rmem://[]", "" },
+	{ "rmem://[::1]x", "" },
+	{ "rmem://[::1]7460", "" },
+	{ "rmem://[::1]:", "" },
+	{ "rmem://a b", "" },
+	{ "rmem://h\n", "" },
+	{ "rmem://user@h", "" },
+	{ "rmem://h/path", "" },
+	{ "rmem://h?", "" },
+	{ "rmem://h?fabric", "" },
+	{ "rmem://h?fabric=", "" },
+	{ "rmem://h?fabric=ib", "" },
+	{ "rmem://h?channels=0", "" },
+	{ "rmem://h?channels=65", "" },
+	{ "rmem://h?channels=+1", "" },
+	{ "rmem://h?channels=99999999999999999999999", "" },
+	{ "rmem://h?depth=1", "" },
+	{ "rmem://h?fabric=tcp&", "" },
+	{ "rmem://h?&fabric=tcp", "" },
+	{ "rmem://h?Fabric=tcp", "" },
+	{ "rmem://h?fabric=tcp?channels=2", "" },
+	{ "RMEM://h", "" },
 	{ "rmem://h?tenant=", "tenant has no name" },
 	{ "rmem://h?tenant=a/b", "a tenant's name is of letters, digits, '-', '_'" },
 	{ "rmem://h?tenant=a%20", "a tenant's name is of letters, digits, '-', '_'" },
-	{ "rmem://h?tenant=tenant-name-with-as-many-bytes-as-the-protocol-has-place-"
-	  "for-64-5",
-	  "the tenant's name is too long" },
+	{ "rmem://h?tenant=" LONGEST_TENANT "5", "the tenant's name is too long" },
 	{ "rmem://::1", "an IPv6 address stands in brackets" },
 	{ "rmem://fe80::1:7460", "an IPv6 address stands in brackets" },
 	{ "rmem://[::1]:7:8", "the port is not 1 to 65535" },
@@ -186,16 +166,18 @@ static const struct {
 	{ "rmem://h?1234567890123456789012345678901234567890=1", "the options are" },
 };
 
-START_TEST(uri__that_is_bad_says_why)
+START_TEST(uri__that_is_invalid_is_refused)
 {
-	struct uri uri;
+	struct uri uri = { .port = 5 };
 
-	ck_assert_int_eq(uri_parse(causes[_i].text, &uri), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), causes[_i].why));
+	ck_assert_msg(uri_parse(bad[_i].text, &uri) == -EINVAL, "%s", bad[_i].text);
+	ck_assert_ptr_nonnull(strstr(err_text(), "is not rmem://HOST"));
+	ck_assert_ptr_nonnull(strstr(err_text(), bad[_i].cause));
+	ck_assert_uint_eq(uri.port, 5);
 }
 END_TEST
 
-START_TEST(uri__of_any_length)
+START_TEST(uri__host_has_a_longest_length)
 {
 	char text[600] = "rmem://";
 	struct uri uri;
@@ -211,7 +193,7 @@ START_TEST(uri__of_any_length)
 }
 END_TEST
 
-START_TEST(params__of_other_versions)
+START_TEST(params__of_other_versions_are_copied)
 {
 	struct {
 		size_t size;
@@ -221,94 +203,94 @@ START_TEST(params__of_other_versions)
 		size_t size;
 		int a, b, c, d;
 	} later = { 0, 5, 6, 0, 0 };
+	const size_t bytes = sizeof(mine);
 
-	ck_assert_int_eq(params_take(&mine, sizeof(mine), &theirs, 0, 12, "x"),
-			 -EINVAL);
-	ck_assert_int_eq(params_take(&mine, sizeof(mine), &theirs, 12, 12, "x"), 0);
+	ck_assert_int_eq(params_import(&mine, bytes, &theirs, 0, 12, "x"), -EINVAL);
+	ck_assert_int_eq(params_import(&mine, bytes, &theirs, 12, 12, "x"), 0);
 	ck_assert_int_eq(mine.a, 7);
 	ck_assert_int_eq(mine.b, 2);
-	ck_assert_int_eq(
-		params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"), 0);
+	ck_assert_int_eq(params_import(&mine, bytes, &later, sizeof(later), 12, "x"),
+			 0);
 	ck_assert_int_eq(mine.b, 6);
 	later.d = 1;
-	ck_assert_int_eq(
-		params_take(&mine, sizeof(mine), &later, sizeof(later), 12, "x"),
-		-EINVAL);
+	ck_assert_int_eq(params_import(&mine, bytes, &later, sizeof(later), 12, "x"),
+			 -EINVAL);
 }
 END_TEST
 
 /* ---- attachments ---- */
 
-static struct wire_lease answer;
+static struct wire_lease reply;
 
+/* Create an attachment of these segments; returns the result. */
 static int attachment_of(const uint64_t *bytes, unsigned n, uint64_t total)
 {
 	struct attachment *attachment = NULL;
 	int err;
 
-	answer.bytes = total;
-	answer.n_segments = (uint16_t)n;
+	reply.bytes = total;
+	reply.n_segments = (uint16_t)n;
 	for (unsigned i = 0; i < n; i++)
-		answer.segments[i].bytes = bytes[i];
-	err = attachment_create(&answer, 2, &attachment);
+		reply.segments[i].bytes = bytes[i];
+	err = attachment_create(&reply, 2, &attachment);
 	attachment_free(attachment);
 	return err;
 }
 
-START_TEST(attachment__that_contradicts_itself)
+START_TEST(attachment__that_is_inconsistent_is_refused)
 {
-	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), 0);
-	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 4), -EPROTO);
+	static const uint64_t bytes[] = { 1, 2 };
+
+	ck_assert_int_eq(attachment_of(bytes, 2, 3), 0);
+	ck_assert_int_eq(attachment_of(bytes, 2, 4), -EPROTO);
 	ck_assert_int_eq(attachment_of((uint64_t[]){ 3, 0 }, 2, 3), -EPROTO);
 	ck_assert_int_eq(attachment_of((uint64_t[]){ UINT64_MAX, 1 }, 2, 0), -EPROTO);
 	ck_assert_int_eq(attachment_of(NULL, 0, 0), 0);
 	ck_assert_int_eq(attachment_of(NULL, 0, 1), -EPROTO);
-	answer.n_keys = 1;
-	answer.keys[0].segment = 2;
-	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), -EPROTO);
-	answer.keys[0].segment = 1;
-	answer.keys[0].endpoint = 2;
-	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), -EPROTO);
-	answer.keys[0].endpoint = 1;
-	ck_assert_int_eq(attachment_of((uint64_t[]){ 1, 2 }, 2, 3), 0);
-	answer.n_keys = 0;
+	reply.n_keys = 1;
+	reply.keys[0].segment = 2;
+	ck_assert_int_eq(attachment_of(bytes, 2, 3), -EPROTO);
+	reply.keys[0].segment = 1;
+	reply.keys[0].endpoint = 2;
+	ck_assert_int_eq(attachment_of(bytes, 2, 3), -EPROTO);
+	reply.keys[0].endpoint = 1;
+	ck_assert_int_eq(attachment_of(bytes, 2, 3), 0);
+	reply.n_keys = 0;
 }
 END_TEST
 
 START_TEST(attachment__finds_the_segment)
 {
-	struct attachment *att = NULL;
+	struct attachment *attachment = NULL;
 
-	answer.bytes = 0;
-	answer.n_segments = WIRE_SEGMENTS_MAX;
+	reply.bytes = 0;
+	reply.n_segments = WIRE_SEGMENTS_MAX;
 	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++)
-		answer.bytes += answer.segments[i].bytes = 10 + i;
-	ck_assert_int_eq(attachment_create(&answer, 2, &att), 0);
+		reply.bytes += reply.segments[i].bytes = 10 + i;
+	ck_assert_int_eq(attachment_create(&reply, 2, &attachment), 0);
 	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++) {
-		uint64_t start = attachment_start(att, i);
+		uint64_t start = attachment_start(attachment, i);
 
-		ck_assert_uint_eq(attachment_segment(att, start), i);
-		ck_assert_uint_eq(attachment_segment(att, start + 9 + i), i);
-		ck_assert_uint_eq(att->ends[i], start + 10 + i);
+		ck_assert_uint_eq(attachment_segment(attachment, start), i);
+		ck_assert_uint_eq(attachment_segment(attachment, start + 9 + i), i);
+		ck_assert_uint_eq(attachment->ends[i], start + 10 + i);
 	}
-	attachment_free(att);
+	attachment_free(attachment);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-uri");
-	TCase *tc = tcase_create("uri");
+	TCase *tc = unit_case("uri", NULL, NULL);
 
-	tcase_add_loop_test(tc, uri__that_is_good, 0, sizeof(good) / sizeof(good[0]));
-	tcase_add_test(tc, uri__says_how_devices_are_used);
-	tcase_add_loop_test(tc, uri__that_is_bad, 0, sizeof(bad) / sizeof(bad[0]));
-	tcase_add_loop_test(tc, uri__that_is_bad_says_why, 0,
-			    sizeof(causes) / sizeof(causes[0]));
-	tcase_add_test(tc, uri__of_any_length);
-	tcase_add_test(tc, params__of_other_versions);
-	tcase_add_test(tc, attachment__that_contradicts_itself);
+	tcase_add_loop_test(tc, uri__that_is_valid_is_parsed, 0,
+			    sizeof(good) / sizeof(good[0]));
+	tcase_add_test(tc, uri__has_options_for_devices);
+	tcase_add_loop_test(tc, uri__that_is_invalid_is_refused, 0,
+			    sizeof(bad) / sizeof(bad[0]));
+	tcase_add_test(tc, uri__host_has_a_longest_length);
+	tcase_add_test(tc, params__of_other_versions_are_copied);
+	tcase_add_test(tc, attachment__that_is_inconsistent_is_refused);
 	tcase_add_test(tc, attachment__finds_the_segment);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who uses leases and buffers: each operation counts, wherever it is counted, and a lease's old
- * tables go once nobody can read them. */
+/* The counts of operations that use leases and buffers (inflight.h), and the attachments of a
+ * lease, which are freed when no operation can read them. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,48 +8,42 @@
 
 #include "unit/librmem/librmem-single.h"
 
-#define BUFFERS 200u /* more than a queue counts */
-#define PIECE 16u
+#define BUFFERS 200u /* more than INFLIGHT_MAX */
+#define BUFFER_BYTES 16u
 #define CHANGES 300u
 
 static struct rmem_buffer *buffers[BUFFERS];
 
-static void setup(void)
-{
-	case_verbs();
-	single_make();
-}
-
 static struct rmem_op op_on(struct rmem_lease *on, struct rmem_buffer *to, uint64_t at)
 {
-	struct rmem_op op = op_single(RMEM_OP_WRITE, at, 8, at);
+	struct rmem_op op = write_single(at, at);
 
 	op.lease = on;
 	op.buffer = to;
 	return op;
 }
 
-static void buffers_make(void)
+static void buffers_create(void)
 {
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
 
-	params.bytes = PIECE;
+	params.bytes = BUFFER_BYTES;
 	for (unsigned i = 0; i < BUFFERS; i++) {
-		params.addr = local + i * PIECE;
+		params.addr = local + i * BUFFER_BYTES;
 		ck_assert_int_eq(
 			rmem_buffer_create(&stage.session, &params, &buffers[i]), 0);
 	}
 }
 
-/* All are taken at once, by the short way for those that are whole. */
+/* Everything posted completes; these are n operations, without error. */
 static void complete(struct rmem_queue *queue, unsigned n)
 {
-	struct rmem_completion taken[BUFFERS];
+	struct rmem_completion polled[BUFFERS];
 
 	fake_complete_all();
-	ck_assert_int_eq(rmem_poll(queue, taken, BUFFERS), (int)n);
+	ck_assert_int_eq(rmem_poll(queue, polled, BUFFERS), (int)n);
 	for (unsigned i = 0; i < n; i++)
-		ck_assert_int_eq(taken[i].status, 0);
+		ck_assert_int_eq(polled[i].status, 0);
 	expect_none(queue);
 }
 
@@ -64,17 +58,17 @@ static void submit_all(struct rmem_queue *queue, struct rmem_op *ops, unsigned n
 		ck_assert_int_eq(rmem_submit(queue, &ops[i], 1), 1);
 }
 
-/* One by one and together, through the short way and not. */
-START_TEST(pairs__that_find_no_room_count_too)
+/* _i: submitted one by one, or as a batch. */
+START_TEST(pairs__beyond_the_table_are_counted)
 {
 	struct rmem_queue *queue = stage_queue(BUFFERS, 1);
 	struct rmem_op ops[BUFFERS];
 
-	buffers_make();
+	buffers_create();
 	for (unsigned i = 0; i < BUFFERS; i++)
-		ops[i] = op_on(i % 3 ? single : lease, buffers[i], i * PIECE);
+		ops[i] = op_on(i % 3 ? single : lease, buffers[i], i * BUFFER_BYTES);
 	submit_all(queue, ops, BUFFERS, _i);
-	/* all of the table is in use, and the rest counts elsewhere */
+	/* the table is full, and the other pairs are counted in lease and buffer */
 	ck_assert_uint_gt(atomic_load(&single->outstanding), 0);
 	ck_assert_uint_lt(atomic_load(&single->outstanding) +
 				  atomic_load(&lease->outstanding),
@@ -90,21 +84,19 @@ START_TEST(pairs__that_find_no_room_count_too)
 		ck_assert_uint_eq(buffer_inflight(buffers[i]), 0);
 		ck_assert_int_eq(rmem_buffer_free(buffers[i]), 0);
 	}
-	single_end();
 }
 END_TEST
 
-/* A place in the table goes from pair to pair. */
-START_TEST(pairs__come_and_go)
+START_TEST(table_entries__are_reused_by_other_pairs)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 
-	buffers_make();
+	buffers_create();
 	for (unsigned round = 0; round < 2000; round++) {
 		unsigned at = round * 37 % BUFFERS;
 		struct rmem_lease *on = round % 2 ? single : lease;
 
-		submit(queue, op_on(on, buffers[at], at * PIECE));
+		submit(queue, op_on(on, buffers[at], at * BUFFER_BYTES));
 		ck_assert_uint_eq(lease_inflight(on), 1);
 		ck_assert_uint_eq(buffer_inflight(buffers[at]), 1);
 		complete(queue, 1);
@@ -114,11 +106,10 @@ START_TEST(pairs__come_and_go)
 	ck_assert_uint_eq(atomic_load(&single->outstanding), 0);
 	for (unsigned i = 0; i < BUFFERS; i++)
 		ck_assert_int_eq(rmem_buffer_free(buffers[i]), 0);
-	single_end();
 }
 END_TEST
 
-START_TEST(queues__add_up)
+START_TEST(counts__of_all_queues_add_up)
 {
 	struct rmem_queue *a = stage_queue(8, 1), *b = stage_queue(8, 1);
 
@@ -132,18 +123,17 @@ START_TEST(queues__add_up)
 	complete(a, 3);
 	ck_assert_uint_eq(lease_inflight(single), 1);
 	ck_assert_uint_eq(buffer_inflight(buffer), 2);
-	/* what a queue takes with it counts no more */
+	/* operations of a freed queue do not count */
 	rmem_queue_free(b);
 	ck_assert_uint_eq(lease_inflight(single), 0);
 	ck_assert_uint_eq(buffer_inflight(buffer), 0);
-	single_end();
 }
 END_TEST
 
-/* ---- tables ---- */
+/* ---- attachments ---- */
 
-/* Another table of `single`: as long as its segment, or shorter. */
-static int change(unsigned i)
+/* Publish another attachment of `single`: i odd: of fewer bytes. */
+static int attachment_change(unsigned i)
 {
 	struct wire_lease *answer = calloc(1, sizeof(*answer));
 	int err;
@@ -164,8 +154,8 @@ static int change(unsigned i)
 	return err;
 }
 
-/* Free what can be. */
-static void tidy(void)
+/* Free the attachments that no operation can read. */
+static void attachments_free(void)
 {
 	(void)pthread_mutex_lock(&stage.session.lock);
 	lease_observer.work(&stage.session, 0);
@@ -177,84 +167,79 @@ static bool has_older(void)
 	return atomic_load(&single->attachment)->older != NULL;
 }
 
-START_TEST(table__stays_while_it_is_used)
+START_TEST(attachment__is_kept_while_in_use)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 
-	/* nobody uses it */
-	ck_assert_int_eq(change(1), 0);
+	/* no operation uses it */
+	ck_assert_int_eq(attachment_change(1), 0);
 	ck_assert(!has_older());
-	/* somebody does, by the queue's table; or by none */
+	/* an operation does; _i: it is not counted in the queue's table */
 	submit(queue, op_on(_i ? lease : single, buffer, 0));
 	if (_i)
 		inflight_begin_shared(single, NULL, 1);
 	ck_assert_uint_eq(lease_inflight(single), 1);
-	ck_assert_int_eq(change(2), 0);
+	ck_assert_int_eq(attachment_change(2), 0);
 	ck_assert(has_older());
-	tidy();
+	attachments_free();
 	ck_assert(has_older());
 	complete(queue, 1);
 	if (_i)
 		inflight_end_shared(single, NULL, 1);
-	tidy();
+	attachments_free();
 	ck_assert(!has_older());
-	single_end();
 }
 END_TEST
 
-static void *changer(void *arg)
+static void *attachments_change(void *arg)
 {
 	for (unsigned i = 0; i < CHANGES; i++) {
-		ck_assert_int_eq(change(i), 0);
-		tidy();
+		ck_assert_int_eq(attachment_change(i), 0);
+		attachments_free();
 	}
 	atomic_store((atomic_bool *)arg, true);
 	return NULL;
 }
 
-/* What is read is never one that was freed, whatever a place in the queue's table was of; for
+/* No operation reads a freed attachment, also when its entry in the queue's table is reused; for
  * the sanitizers. */
-START_TEST(table__changes_under_way)
+START_TEST(attachment__changes_during_operations)
 {
 	struct rmem_queue *queue = stage_queue(8, 1);
 	static atomic_bool over;
 	struct rmem_op ops[4];
 	pthread_t thread;
 
-	buffers_make();
+	buffers_create();
 	fake.automatic = true;
-	ck_assert_int_eq(pthread_create(&thread, NULL, changer, &over), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, attachments_change, &over), 0);
 	for (unsigned round = 0; !atomic_load(&over); round++) {
 		unsigned n = round % 2 ? 4 : 1;
 
 		for (unsigned i = 0; i < n; i++)
 			ops[i] = op_on(round % 3 ? single : lease,
 				       buffers[(round + i) * 37 % BUFFERS],
-				       (round + i) * 37 % BUFFERS * PIECE);
+				       (round + i) * 37 % BUFFERS * BUFFER_BYTES);
 		ck_assert_int_eq(rmem_submit(queue, ops, n), (int)n);
 		for (unsigned got = 0; got < n;)
 			got += (unsigned)rmem_poll(queue, done, 8);
 	}
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	tidy();
+	attachments_free();
 	ck_assert(!has_older());
 	for (unsigned i = 0; i < BUFFERS; i++)
 		ck_assert_int_eq(rmem_buffer_free(buffers[i]), 0);
-	single_end();
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("librmem-use");
-	TCase *tcase = tcase_create("use");
+	TCase *tcase = unit_case("inflight", single_verbs, single_close);
 
-	tcase_add_checked_fixture(tcase, setup, NULL);
-	tcase_add_loop_test(tcase, pairs__that_find_no_room_count_too, 0, 2);
-	tcase_add_test(tcase, pairs__come_and_go);
-	tcase_add_test(tcase, queues__add_up);
-	tcase_add_loop_test(tcase, table__stays_while_it_is_used, 0, 2);
-	tcase_add_test(tcase, table__changes_under_way);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_add_loop_test(tcase, pairs__beyond_the_table_are_counted, 0, 2);
+	tcase_add_test(tcase, table_entries__are_reused_by_other_pairs);
+	tcase_add_test(tcase, counts__of_all_queues_add_up);
+	tcase_add_loop_test(tcase, attachment__is_kept_while_in_use, 0, 2);
+	tcase_add_test(tcase, attachment__changes_during_operations);
+	return unit_main();
 }

@@ -19,7 +19,6 @@ static void histogram_clear(void)
 
 START_TEST(histogram__is_empty_at_first)
 {
-	histogram_clear();
 	ck_assert_uint_eq(histogram_quantile(&histogram, 0.5), 0);
 	ck_assert_double_eq(histogram_mean(&histogram), 0);
 }
@@ -27,7 +26,6 @@ END_TEST
 
 START_TEST(histogram__is_exact_for_small_values)
 {
-	histogram_clear();
 	for (uint64_t v = 1; v <= 100; v++)
 		histogram_add(&histogram, v);
 	ck_assert_uint_eq(histogram.min, 1);
@@ -40,8 +38,8 @@ START_TEST(histogram__is_exact_for_small_values)
 }
 END_TEST
 
-/* Any value comes back as itself or at most one part in 64 more. */
-START_TEST(histogram__keeps_its_precision_everywhere)
+/* A quantile is exact, or up to one part in 64 more. */
+START_TEST(histogram__is_precise_for_all_values)
 {
 	for (unsigned bit = 0; bit < 64; bit++) {
 		uint64_t base = UINT64_C(1) << bit;
@@ -61,9 +59,8 @@ START_TEST(histogram__keeps_its_precision_everywhere)
 }
 END_TEST
 
-START_TEST(histogram__tail_is_not_above_the_maximum)
+START_TEST(histogram__quantiles_are_not_above_the_maximum)
 {
-	histogram_clear();
 	for (unsigned i = 0; i < 999; i++)
 		histogram_add(&histogram, 1000);
 	histogram_add(&histogram, 1000001);
@@ -80,55 +77,56 @@ static const struct {
 	{ "h:1", NULL, "rmem://h:1", 0 },
 	{ "[::1]:7460", "tcp", "rmem://[::1]:7460?fabric=tcp", 0 },
 	{ "rmem://h?fabric=rdma", NULL, "rmem://h?fabric=rdma", 0 },
-	/* the last one counts */
+	/* the last value of an option counts */
 	{ "rmem://h?fabric=rdma", "tcp", "rmem://h?fabric=rdma&fabric=tcp", 0 },
 	{ "rmem://h?channels=2", "auto", "rmem://h?channels=2&fabric=auto&channels=64",
 	  64 },
-	/* what is wrong is left for librmem to refuse */
+	/* librmem refuses invalid options */
 	{ "rmem://h?fabric=x", "tcp", "rmem://h?fabric=x&fabric=tcp", 0 },
 };
 
-START_TEST(uri__options_come_last)
+START_TEST(uri__has_the_options_at_its_end)
 {
-	struct options options = {
-		.server = uris[_i].server,
-		.fabric = uris[_i].fabric,
-		.channels = uris[_i].channels,
-	};
 	char uri[128];
 
-	ck_assert_int_eq(options_uri(&options, uri, sizeof(uri)), 0);
+	options.server = uris[_i].server;
+	options.fabric = uris[_i].fabric;
+	options.channels = uris[_i].channels;
+
+	ck_assert_int_eq(options_uri(uri, sizeof(uri)), 0);
 	ck_assert_str_eq(uri, uris[_i].uri);
 }
 END_TEST
 
-START_TEST(uri__refuses_what_does_not_fit)
+START_TEST(uri__that_does_not_fit_is_refused)
 {
-	struct options options = { .server = "rmem://h?channels=2", .fabric = "tcp" };
 	char uri[sizeof("rmem://h?channels=2&fabric=tcp")];
 
-	for (size_t room = 1; room < sizeof(uri); room++) {
+	options.server = "rmem://h?channels=2";
+	options.fabric = "tcp";
+
+	for (size_t capacity = 1; capacity < sizeof(uri); capacity++) {
 		options.bad_usage = false;
-		ck_assert_int_eq(options_uri(&options, uri, room), -EINVAL);
+		ck_assert_int_eq(options_uri(uri, capacity), -EINVAL);
 		ck_assert(options.bad_usage);
-		ck_assert_uint_lt(strlen(uri), room);
+		ck_assert_uint_lt(strlen(uri), capacity);
 	}
-	ck_assert_int_eq(options_uri(&options, uri, sizeof(uri)), 0);
+	ck_assert_int_eq(options_uri(uri, sizeof(uri)), 0);
 }
 END_TEST
 
-static int parse(struct options *options, const char *a, const char *b)
+static int parse(const char *a, const char *b)
 {
-	/* options point into it */
+	/* static: the parsed options point to the text */
 	static char name[] = "command", first[32], second[32];
 	char *argv[] = { name, first, second, NULL };
 
 	strcpy(first, a);
-	strcpy(second, b ? b : "");
-	if (!b)
+	if (b)
+		strcpy(second, b);
+	else
 		argv[2] = NULL;
-	optind = 0;
-	return options_parse(options, b ? 3 : 2, argv);
+	return option_parse(NULL, options_table, false, b ? 3 : 2, argv);
 }
 
 static const struct {
@@ -145,34 +143,29 @@ static const struct {
 	{ "-s", NULL, "-s needs a value" },
 };
 
-START_TEST(options__refuse_what_is_wrong)
+START_TEST(options__that_are_invalid_are_refused)
 {
-	struct options options = { 0 };
-
-	ck_assert_int_eq(parse(&options, bad[_i].a, bad[_i].b), -EINVAL);
-	ck_assert(options.bad_usage);
+	ck_assert_int_eq(parse(bad[_i].a, bad[_i].b), -EINVAL);
 	ck_assert_str_eq(err_text(), bad[_i].text);
 }
 END_TEST
 
-START_TEST(options__take_what_is_right)
+START_TEST(options__that_are_valid_are_stored)
 {
-	struct options options = { 0 };
-
-	ck_assert_int_eq(parse(&options, "--channels", "64"), 0);
+	ck_assert_int_eq(parse("--channels", "64"), 0);
 	ck_assert_uint_eq(options.channels, 64);
-	ck_assert_int_eq(parse(&options, "--fabric=rdma", NULL), 0);
+	ck_assert_int_eq(parse("--fabric=rdma", NULL), 0);
 	ck_assert_str_eq(options.fabric, "rdma");
-	ck_assert_int_eq(parse(&options, "-v", NULL), 0);
+	ck_assert_int_eq(parse("-v", NULL), 0);
 	ck_assert(options.verbose);
-	ck_assert_int_eq(parse(&options, "--help", NULL), OPTIONS_STOP);
-	ck_assert(options.help && !options.version && !options.bad_usage);
+	ck_assert_int_eq(parse("--help", NULL), OPTION_ENDED);
+	ck_assert(options.help && !options.version);
 }
 END_TEST
 
 #define SECOND UINT64_C(1000000000)
 
-START_TEST(progress__tells_share_rate_and_time_left)
+START_TEST(progress__has_percentage_rate_and_time_left)
 {
 	struct progress p = { .title = "name", .total_bytes = 400 << 20 };
 	char line[256];
@@ -188,7 +181,7 @@ START_TEST(progress__tells_share_rate_and_time_left)
 }
 END_TEST
 
-START_TEST(progress__does_without_bar_or_total)
+START_TEST(progress__has_no_bar_without_columns_or_total)
 {
 	struct progress p = { .title = "name", .total_bytes = 4096 };
 	char line[256];
@@ -204,21 +197,19 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("tool");
-	TCase *tc = tcase_create("tool");
+	TCase *tc = unit_case("tool", histogram_clear, NULL);
 
 	tcase_add_test(tc, histogram__is_empty_at_first);
 	tcase_add_test(tc, histogram__is_exact_for_small_values);
-	tcase_add_test(tc, histogram__keeps_its_precision_everywhere);
-	tcase_add_test(tc, histogram__tail_is_not_above_the_maximum);
-	tcase_add_loop_test(tc, uri__options_come_last, 0,
+	tcase_add_test(tc, histogram__is_precise_for_all_values);
+	tcase_add_test(tc, histogram__quantiles_are_not_above_the_maximum);
+	tcase_add_loop_test(tc, uri__has_the_options_at_its_end, 0,
 			    sizeof(uris) / sizeof(uris[0]));
-	tcase_add_test(tc, uri__refuses_what_does_not_fit);
-	tcase_add_loop_test(tc, options__refuse_what_is_wrong, 0,
+	tcase_add_test(tc, uri__that_does_not_fit_is_refused);
+	tcase_add_loop_test(tc, options__that_are_invalid_are_refused, 0,
 			    sizeof(bad) / sizeof(bad[0]));
-	tcase_add_test(tc, options__take_what_is_right);
-	tcase_add_test(tc, progress__tells_share_rate_and_time_left);
-	tcase_add_test(tc, progress__does_without_bar_or_total);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, options__that_are_valid_are_stored);
+	tcase_add_test(tc, progress__has_percentage_rate_and_time_left);
+	tcase_add_test(tc, progress__has_no_bar_without_columns_or_total);
+	return unit_main();
 }

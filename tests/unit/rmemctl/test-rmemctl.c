@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The tables of rmemctl and its HTTP client. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -17,15 +18,24 @@
 
 /* ---- tables ---- */
 
-static char *shown;
+static char *shown; /* the output of the last command */
 static size_t shown_bytes;
 
+static void output_free(void)
+{
+	free(shown);
+	shown = NULL;
+}
+
+/* Show a reply of the server; returns the result. */
 static int show(const char *name, const char *body)
 {
 	const struct command *command = NULL;
-	FILE *out = open_memstream(&shown, &shown_bytes);
+	FILE *out;
 	int err;
 
+	output_free();
+	out = open_memstream(&shown, &shown_bytes);
 	ck_assert_ptr_nonnull(out);
 	ck_assert_int_eq(command_find(name, &command), 0);
 	err = command_show(command, body, out);
@@ -33,24 +43,29 @@ static int show(const char *name, const char *body)
 	return err;
 }
 
-START_TEST(table__aligns)
+static void check_output(const char *name, const char *body, const char *output)
 {
-	ck_assert_int_eq(show("pools", "{\"pools\": [{\"name\": \"caf\xc3\xa9\", "
-				       "\"node\": 1, \"node_asked\": null,"
-				       "\"pages\": \"2M\", \"pages_asked\": \"auto\", "
-				       "\"bytes\": 1610612736, \"bytes_asked\": null,"
-				       "\"state\": \"shrinking\", "
-				       "\"bytes_to\": 1073741824, "
-				       "\"recalled_bytes\": 4096, "
-				       "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
-				       "\"free_bytes\": 1610612736,"
-				       "\"largest_free_bytes\": 4096, "
-				       "\"fragmentation_percent\": 99, "
-				       "\"devices\": [\"a0\", \"b1\"]}, {\"name\": "
-				       "\"longer\", \"node\": null}]}"),
-			 0);
-	ck_assert_str_eq(
-		shown,
+	ck_assert_int_eq(show(name, body), 0);
+	ck_assert_str_eq(shown, output);
+}
+
+static void check_output_has(const char *part)
+{
+	ck_assert_msg(strstr(shown, part), "no %s in %s", part, shown);
+}
+
+START_TEST(table__aligns_columns)
+{
+	check_output(
+		"pools",
+		"{\"pools\": [{\"name\": \"caf\xc3\xa9\", \"node\": 1, "
+		"\"node_asked\": null,\"pages\": \"2M\", \"pages_asked\": \"auto\", "
+		"\"bytes\": 1610612736, \"bytes_asked\": null,"
+		"\"state\": \"shrinking\", \"bytes_to\": 1073741824, "
+		"\"recalled_bytes\": 4096, \"lent_bytes\": 0, \"scrubbing_bytes\": 0, "
+		"\"free_bytes\": 1610612736,\"largest_free_bytes\": 4096, "
+		"\"fragmentation_percent\": 99, \"devices\": [\"a0\", \"b1\"]}, "
+		"{\"name\": \"longer\", \"node\": null}]}",
 		"POOL       NODE  (ASKED)  PAGES  (ASKED)     SIZE  (ASKED)  "
 		"STATE         TO  RECALLED  LENT  "
 		"SCRUBBING     FREE  LARGEST  FRAGMENTED  DEVICES\n"
@@ -60,72 +75,70 @@ START_TEST(table__aligns)
 		"longer  several      any  -      -              -     auto  "
 		"-              -         -     -  "
 		"        -        -        -           -  all\n");
-	free(shown);
 }
 END_TEST
 
-START_TEST(table__does_not_steer_the_terminal)
+/* The text of a cell, up to the next call; frees the value. */
+static const char *cell_text(json_t *json, enum cell cell, const char *null)
 {
-	char buf[CELL_CHARS];
+	static char buf[CELL_CHARS];
+	const char *text;
+
+	ck_assert_ptr_nonnull(json);
+	text = cell_format(json, cell, null, buf);
+	json_decref(json);
+	return text;
+}
+
+START_TEST(cell__replaces_control_characters)
+{
 	json_t *json = json_string("a\x1b[31mb\n\xc2\x9b"
 				   "c\x7f\xc3\xa9");
 
-	ck_assert_str_eq(cell_format(json, CELL_TEXT, "-", buf), "a?[31mb??c?\xc3\xa9");
-	json_decref(json);
+	ck_assert_str_eq(cell_text(json, CELL_TEXT, "-"), "a?[31mb??c?\xc3\xa9");
 }
 END_TEST
 
-START_TEST(table__cuts_between_characters)
+START_TEST(cell__is_cut_between_characters)
 {
-	char buf[CELL_CHARS], text[2 * CELL_CHARS + 2] = "x";
-	json_t *json;
+	char text[2 * CELL_CHARS + 2] = "x";
 
 	for (unsigned i = 0; i < CELL_CHARS; i++)
 		memcpy(text + 1 + 2 * i, "\xc3\xa9", 3);
-	json = json_string(text);
-	ck_assert_ptr_nonnull(json);
-	ck_assert_uint_eq(strlen(cell_format(json, CELL_TEXT, "-", buf)),
+	ck_assert_uint_eq(strlen(cell_text(json_string(text), CELL_TEXT, "-")),
 			  CELL_CHARS - 1);
-	json_decref(json);
-	json = json_string(text + 1);
 	/* one more byte would be half a character */
-	ck_assert_uint_eq(strlen(cell_format(json, CELL_TEXT, "-", buf)),
+	ck_assert_uint_eq(strlen(cell_text(json_string(text + 1), CELL_TEXT, "-")),
 			  CELL_CHARS - 2);
-	json_decref(json);
 }
 END_TEST
 
-START_TEST(table__joins_lists)
+START_TEST(cell__joins_lists)
 {
-	char buf[CELL_CHARS];
 	json_t *array = json_array();
+	const char *text;
 
-	ck_assert_str_eq(cell_format(array, CELL_LIST, "all", buf), "all");
 	for (int i = 0; i < 16; i++)
 		ck_assert_int_eq(json_array_append_new(array, json_string("mlx5_1")),
 				 0);
-	ck_assert_int_eq(strncmp(cell_format(array, CELL_LIST, "all", buf),
-				 "mlx5_1, mlx5_1, ", 16),
-			 0);
-	ck_assert_uint_eq(strlen(buf), CELL_CHARS - 1);
-	json_decref(array);
+	text = cell_text(array, CELL_LIST, "all");
+	ck_assert_int_eq(strncmp(text, "mlx5_1, mlx5_1, ", 16), 0);
+	ck_assert_uint_eq(strlen(text), CELL_CHARS - 1);
+	ck_assert_str_eq(cell_text(json_array(), CELL_LIST, "all"), "all");
 }
 END_TEST
 
-START_TEST(table__cuts_what_is_on_many_nodes)
+START_TEST(cell__cuts_the_list_of_nodes)
 {
-	char buf[CELL_CHARS];
 	json_t *array = json_array();
 
-	ck_assert_str_eq(cell_format(array, CELL_SHARES, "-", buf), "-");
 	for (int i = 0; i < 64; i++)
 		ck_assert_int_eq(
 			json_array_append_new(array, json_pack("{s:i, s:i}", "node", i,
 							       "bytes", 1024)),
 			0);
-	ck_assert_uint_eq(strlen(cell_format(array, CELL_SHARES, "-", buf)),
-			  CELL_CHARS - 1);
-	json_decref(array);
+	ck_assert_uint_eq(strlen(cell_text(array, CELL_SHARES, "-")), CELL_CHARS - 1);
+	ck_assert_str_eq(cell_text(json_array(), CELL_SHARES, "-"), "-");
 }
 END_TEST
 
@@ -141,11 +154,9 @@ START_TEST(time__has_two_units)
 }
 END_TEST
 
-START_TEST(show__says_when_there_is_nothing)
+START_TEST(show__reports_an_empty_list)
 {
-	ck_assert_int_eq(show("sessions", "{\"sessions\": []}"), 0);
-	ck_assert_str_eq(shown, "no sessions\n");
-	free(shown);
+	check_output("sessions", "{\"sessions\": []}", "no sessions\n");
 }
 END_TEST
 
@@ -155,70 +166,60 @@ START_TEST(show__lists_sessions_leases_and_devices)
 			      "{\"sessions\": [{\"id\": \"18446744073709551615\","
 			      "\"state\": \"fenced\", \"idle_ms\": 2500}]}"),
 			 0);
-	ck_assert_ptr_nonnull(strstr(shown, "\n18446744073709551615  fenced  -"));
-	ck_assert_ptr_nonnull(strstr(shown, "  2s  "));
-	free(shown);
+	check_output_has("\n18446744073709551615  fenced  -");
+	check_output_has("  2s  ");
 	ck_assert_int_eq(show("leases", "{\"leases\": [{\"id\": \"3\", \"bytes\": 5000,"
 					"\"ttl_ms\": null, \"name\": \"data\"}]}"),
 			 0);
-	ck_assert_ptr_nonnull(strstr(shown, "  4.9 KiB"));
-	ck_assert_ptr_nonnull(strstr(shown, "  none  data\n"));
-	free(shown);
+	check_output_has("  4.9 KiB");
+	check_output_has("  none  data\n");
 	ck_assert_int_eq(show("leases",
-			      "{\"leases\": [{\"id\": \"3\", \"placement\": "
-			      "\"interleave\", \"node_asked\": null, \"nodes\": ["
-			      "{\"node\": 0, \"bytes\": 4096}, "
+			      "{\"leases\": [{\"id\": \"3\", "
+			      "\"placement\": \"interleave\", \"node_asked\": null, "
+			      "\"nodes\": [{\"node\": 0, \"bytes\": 4096}, "
 			      "{\"node\": null, \"bytes\": 512}]}]}"),
 			 0);
-	ck_assert_ptr_nonnull(
-		strstr(shown, "  interleave     any  0: 4 KiB, ?: 512 B  "));
-	free(shown);
+	check_output_has("  interleave     any  0: 4 KiB, ?: 512 B  ");
 	ck_assert_int_eq(show("devices", "{\"devices\": [{\"device\": \"rxe0\"}]}"), 0);
-	ck_assert_ptr_nonnull(strstr(shown, "\nrxe0    -       -"));
-	ck_assert_ptr_nonnull(strstr(shown, "unknown"));
-	free(shown);
+	check_output_has("\nrxe0    -       -");
+	check_output_has("unknown");
 }
 END_TEST
 
 START_TEST(show__lists_tenants)
 {
-	ck_assert_int_eq(
-		show("tenants",
+	check_output("tenants",
 		     "{\"tenants\": [{\"name\": \"a\", \"state\": \"leaving\", "
 		     "\"sessions\": 1, \"sessions_max\": null, \"channels\": 2, "
 		     "\"channels_max\": 3, \"leases\": 4, \"leases_max\": 5, "
 		     "\"lent_bytes\": 6, \"bytes_max\": 1024, \"keys\": 7, "
 		     "\"keys_max\": 8, \"lease_min\": null, \"lease_max\": 9, "
-		     "\"ttl_max_ms\": 60000, \"refused\": 10}]}"),
-		0);
-	ck_assert_str_eq(
-		shown, "TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
-		       "(MAX)  LENT  "
-		       "(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED\n"
-		       "a       leaving         1   none         2      3       4      "
-		       "5   6 B  "
-		       "1 KiB     7      8       none        9 B     1min       10\n");
-	free(shown);
+		     "\"ttl_max_ms\": 60000, \"refused\": 10}]}",
+		     "TENANT  STATE    SESSIONS  (MAX)  CHANNELS  (MAX)  LEASES  "
+		     "(MAX)  LENT  "
+		     "(MAX)  KEYS  (MAX)  LEASE-MIN  LEASE-MAX  TTL-MAX  REFUSED\n"
+		     "a       leaving         1   none         2      3       4      "
+		     "5   6 B  "
+		     "1 KiB     7      8       none        9 B     1min       10\n");
 }
 END_TEST
 
-START_TEST(show__tells_what_a_device_can)
+START_TEST(show__describes_devices)
 {
 	ck_assert_int_eq(
 		show("devices",
 		     "{\"devices\": [{\"device\": null, \"can\": null}, "
-		     "{\"device\": \"mlx5_0\", \"can\": null}, "
-		     "{\"device\": \"rxe0\", \"node\": 1, \"can\": {"
-		     "\"transport\": \"RoCE\", \"atomics\": \"HCA\", "
-		     "\"write_immediate\": true, \"relaxed_ordering\": true, "
-		     "\"on_demand_paging\": false, \"inline_bytes\": 476, "
-		     "\"max_qp\": 1, \"max_qp_wr\": 2, \"max_sge\": 3, \"max_cq\": 4, "
-		     "\"max_cqe\": 5, \"max_mr\": 6, \"max_mr_bytes\": 4096, "
-		     "\"responder_resources\": 7, \"initiator_depth\": 8}, "
-		     "\"device_port\": {\"number\": 1, \"state\": \"active\", "
-		     "\"active_mtu\": 1024, \"max_mtu\": null, \"gids_more\": 2, "
-		     "\"gids\": [{\"index\": 1, \"gid\": \"::1\", \"type\": "
-		     "\"RoCE v2\", \"served\": true}, {\"index\": 2}]}, "
+		     "{\"device\": \"mlx5_0\", \"can\": null}, {\"device\": \"rxe0\", "
+		     "\"node\": 1, \"can\": {\"transport\": \"RoCE\", "
+		     "\"atomics\": \"HCA\", \"write_immediate\": true, "
+		     "\"relaxed_ordering\": true, \"on_demand_paging\": false, "
+		     "\"inline_bytes\": 476, \"max_qp\": 1, \"max_qp_wr\": 2, "
+		     "\"max_sge\": 3, \"max_cq\": 4, \"max_cqe\": 5, \"max_mr\": 6, "
+		     "\"max_mr_bytes\": 4096, \"responder_resources\": 7, "
+		     "\"initiator_depth\": 8}, \"device_port\": {\"number\": 1, "
+		     "\"state\": \"active\", \"active_mtu\": 1024, \"max_mtu\": null, "
+		     "\"gids_more\": 2, \"gids\": [{\"index\": 1, \"gid\": \"::1\", "
+		     "\"type\": \"RoCE v2\", \"served\": true}, {\"index\": 2}]}, "
 		     "\"knobs\": {\"mtu\": 1024, \"traffic_class\": null, "
 		     "\"ack_timeout\": 14, \"retry_count\": 6, "
 		     "\"rnr_retry_count\": 5, \"rd_atomic\": 16, "
@@ -241,33 +242,27 @@ START_TEST(show__tells_what_a_device_can)
 		"  GID 1  ::1  RoCE v2  served\n"
 		"  GID 2  unknown  unknown\n"
 		"  GIDs not shown: 2\n");
-	free(shown);
 }
 END_TEST
 
-START_TEST(show__sums_up_the_status)
+START_TEST(show__formats_the_status)
 {
-	ck_assert_int_eq(
-		show("status",
-		     "{\"version\": \"1.2\", \"pid\": 7, \"uptime_ms\": 65000, "
-		     "\"control\": [\"192.0.2.10:7460\", \"[::1]:7460\"],"
-		     "\"fabrics\": {\"rdma\": {\"serving\": false, \"why\": \"no "
-		     "device\"},"
-		     "\"tcp\": {\"serving\": true}}, \"memory\": {\"pools\": 1, "
-		     "\"bytes\": 1024,"
-		     "\"lent_bytes\": 0, \"scrubbing_bytes\": 0, \"free_bytes\": 1024},"
-		     "\"sessions\": {\"active\": 1, \"fenced\": 0, \"channels\": 2, "
-		     "\"keys\": 12},"
-		     "\"leases\": {\"named\": 3, \"ephemeral\": 4, \"bytes\": 10},"
-		     "\"counters\": {\"requests\": 5, \"requests_failed\": 1,"
-		     "\"sessions_opened\": 9, \"sessions_fenced\": 8, "
-		     "\"sessions_resumed\": 6,"
-		     "\"leases_granted\": 21, \"leases_expired\": 20,"
-		     "\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
-		     "\"connections_refused\": 2, \"channels_refused\": 3}}"),
-		0);
-	ck_assert_str_eq(
-		shown,
+	check_output(
+		"status",
+		"{\"version\": \"1.2\", \"pid\": 7, \"uptime_ms\": 65000, "
+		"\"control\": [\"192.0.2.10:7460\", \"[::1]:7460\"],"
+		"\"fabrics\": {\"rdma\": {\"serving\": false, "
+		"\"why\": \"no device\"},\"tcp\": {\"serving\": true}}, "
+		"\"memory\": {\"pools\": 1, \"bytes\": 1024,\"lent_bytes\": 0, "
+		"\"scrubbing_bytes\": 0, \"free_bytes\": 1024},"
+		"\"sessions\": {\"active\": 1, \"fenced\": 0, \"channels\": 2, "
+		"\"keys\": 12},\"leases\": {\"named\": 3, \"ephemeral\": 4, "
+		"\"bytes\": 10},\"counters\": {\"requests\": 5, "
+		"\"requests_failed\": 1,\"sessions_opened\": 9, "
+		"\"sessions_fenced\": 8, \"sessions_resumed\": 6,"
+		"\"leases_granted\": 21, \"leases_expired\": 20,"
+		"\"leases_waited\": 11, \"leases_waited_ms\": 61000,"
+		"\"connections_refused\": 2, \"channels_refused\": 3}}",
 		"rmemd      1.2, pid 7, up 1min 5s\n"
 		"control    192.0.2.10:7460, [::1]:7460\n"
 		"rdma       not serving: no device\n"
@@ -275,16 +270,14 @@ START_TEST(show__sums_up_the_status)
 		"memory     1 KiB, 0 B lent, 0 B being zeroed, 1 KiB free, pools: 1\n"
 		"sessions   1 active, 0 fenced, channels: 2, keys: 12\n"
 		"leases     3 named, 4 ephemeral, together 10 B\n"
-		"granted    21, expired 20, waited for zeroed memory 11, in all for "
-		"1min "
-		"1s\n"
+		"granted    21, expired 20, waited for zeroed memory 11, "
+		"in all for 1min 1s\n"
 		"requests   5, 1 failed; sessions opened 9, fenced 8, resumed 6\n"
 		"refused    connections 2, channels 3\n");
-	free(shown);
 }
 END_TEST
 
-START_TEST(show__does_not_cut_why_a_fabric_is_not_served)
+START_TEST(show__prints_the_whole_reason_of_a_fabric)
 {
 	char why[256], text[400];
 
@@ -293,23 +286,21 @@ START_TEST(show__does_not_cut_why_a_fabric_is_not_served)
 	(void)snprintf(text, sizeof(text),
 		       "{\"fabrics\": {\"rdma\": {\"why\": \"\\n%s\"}}}", why);
 	ck_assert_int_eq(show("status", text), 0);
-	ck_assert_ptr_nonnull(strstr(shown, "\nrdma       not serving: ?www"));
-	ck_assert_ptr_nonnull(strstr(shown, why));
-	free(shown);
+	check_output_has("\nrdma       not serving: ?www");
+	check_output_has(why);
 }
 END_TEST
 
-static const char *const not_answers[] = { "", "hello", "[1]", "{\"pools\": 5}", "{}" };
+static const char *const bad_bodies[] = { "", "hello", "[1]", "{\"pools\": 5}", "{}" };
 
-START_TEST(show__refuses_what_is_no_answer)
+START_TEST(show__refuses_bad_bodies)
 {
-	ck_assert_int_eq(show("pools", not_answers[_i]), -EPROTO);
+	ck_assert_int_eq(show("pools", bad_bodies[_i]), -EPROTO);
 	ck_assert_str_eq(shown, "");
-	free(shown);
 }
 END_TEST
 
-START_TEST(command__unknown_offers_the_nearest)
+START_TEST(command__unknown_suggests_the_nearest)
 {
 	const struct command *command = NULL;
 
@@ -322,15 +313,15 @@ START_TEST(command__unknown_offers_the_nearest)
 }
 END_TEST
 
-/* ---- the client, against a server that gives one answer ---- */
+/* ---- the client, with a server that sends one reply ---- */
 
 static char directory[sizeof("/tmp/rmem-ctl-XXXXXX")];
 static char path[64];
 static int listener;
-static const char *answer;
-static char asked[1024];
+static const char *reply;
+static char received[1024];
 
-static void socket_make(void)
+static void socket_create(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
@@ -344,32 +335,33 @@ static void socket_make(void)
 	ck_assert_int_eq(listen(listener, 4), 0);
 }
 
-static void socket_unmake(void)
+static void socket_remove(void)
 {
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(rmdir(directory), 0);
 }
 
-static void *answer_once(void *ctx)
+static void *serve_once(void *ctx)
 {
 	int fd = accept(listener, NULL, NULL);
-	ssize_t got = recv(fd, asked, sizeof(asked) - 1, 0);
+	ssize_t got = recv(fd, received, sizeof(received) - 1, 0);
 
 	(void)ctx;
 	if (got > 0)
-		asked[got] = '\0';
-	(void)send(fd, answer, strlen(answer), MSG_NOSIGNAL);
+		received[got] = '\0';
+	(void)send(fd, reply, strlen(reply), MSG_NOSIGNAL);
 	(void)close(fd);
 	return NULL;
 }
 
+/* Get /v1/pools from a server that sends this text; returns the result. */
 static int get(const char *text, char **ret_body)
 {
 	pthread_t thread;
 	int err;
 
-	answer = text;
-	ck_assert_int_eq(pthread_create(&thread, NULL, answer_once, NULL), 0);
+	reply = text;
+	ck_assert_int_eq(pthread_create(&thread, NULL, serve_once, NULL), 0);
 	err = client_get(path, "/v1/pools", ret_body);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	return err;
@@ -379,20 +371,20 @@ START_TEST(client__gets_the_body)
 {
 	char *body = NULL;
 
-	/* must not lead elsewhere */
+	/* the client must not use a proxy */
 	ck_assert_int_eq(setenv("http_proxy", "http://127.0.0.1:1", 1), 0);
 	ck_assert_msg(get("HTTP/1.0 200 OK\r\n\r\n{\"x\": 1}\n", &body) == 0, "%s",
 		      err_text());
 	ck_assert_str_eq(body, "{\"x\": 1}\n");
-	ck_assert_int_eq(strncmp(asked, "GET /v1/pools HTTP/1.1\r\n", 24), 0);
+	ck_assert_int_eq(strncmp(received, "GET /v1/pools HTTP/1.1\r\n", 24), 0);
 	free(body);
 }
 END_TEST
 
 static const struct {
-	const char *answer;
+	const char *reply;
 	int err;
-	const char *said;
+	const char *text;
 } bad[] = {
 	{ "HTTP/1.0 404 Not Found\r\n\r\n{\"error\": \"no such thing\"}", -EPROTO,
 	  "rmemd answers 404: no such thing" },
@@ -403,47 +395,46 @@ static const struct {
 	{ "", -EIO, "without an answer: its log tells why" },
 };
 
-START_TEST(client__refuses_bad_answers)
+START_TEST(client__refuses_bad_replies)
 {
 	char *body = NULL;
 
-	ck_assert_int_eq(get(bad[_i].answer, &body), bad[_i].err);
-	ck_assert_ptr_nonnull(strstr(err_text(), bad[_i].said));
+	ck_assert_int_eq(get(bad[_i].reply, &body), bad[_i].err);
+	ck_assert_ptr_nonnull(strstr(err_text(), bad[_i].text));
 	ck_assert_ptr_null(body);
 }
 END_TEST
 
-START_TEST(client__says_what_to_do_without_a_daemon)
+START_TEST(client__without_a_daemon_says_how_to_start_it)
 {
-	char said[256], *body = NULL;
+	char expected[256], *body = NULL;
 
 	(void)snprintf(
-		said, sizeof(said),
+		expected, sizeof(expected),
 		"no rmemd serves %s: start it (systemctl start rmemd), or name its "
 		"socket with --socket",
 		path);
-	/* the daemon has died */
+	/* the daemon has died: its socket file exists */
 	ck_assert_int_eq(close(listener), 0);
 	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -ECONNREFUSED);
-	ck_assert_str_eq(err_text(), said);
+	ck_assert_str_eq(err_text(), expected);
 	ck_assert_int_eq(client_get("/nonexistent/s", "/v1/pools", &body),
 			 -ECONNREFUSED);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no rmemd serves /nonexistent/s: "));
 }
 END_TEST
 
-START_TEST(client__names_the_group_that_may)
+START_TEST(client__without_permission_names_the_group)
 {
 	char *body = NULL;
 
 	ck_assert_int_eq(chmod(path, 0600), 0);
 	ck_assert_int_eq(chmod(directory, 0711), 0);
-	if (geteuid() != 0) {
-		/* its owner may again */
-		ck_assert_int_eq(chmod(path, 0), 0);
-	} else {
+	/* connect as another user, or as the owner without permission */
+	if (geteuid() == 0)
 		ck_assert_int_eq(seteuid(65534), 0);
-	}
+	else
+		ck_assert_int_eq(chmod(path, 0), 0);
 	ck_assert_int_eq(client_get(path, "/v1/pools", &body), -EACCES);
 	ck_assert_ptr_nonnull(strstr(err_text(),
 				     "permission denied: only root and members "
@@ -455,31 +446,28 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("rmemctl");
-	TCase *table = tcase_create("table"), *client = tcase_create("client");
+	TCase *table = unit_case("table", NULL, output_free),
+	      *client = unit_case("client", socket_create, socket_remove);
 
-	tcase_add_test(table, table__aligns);
-	tcase_add_test(table, table__does_not_steer_the_terminal);
-	tcase_add_test(table, table__cuts_between_characters);
-	tcase_add_test(table, table__joins_lists);
-	tcase_add_test(table, table__cuts_what_is_on_many_nodes);
+	tcase_add_test(table, table__aligns_columns);
+	tcase_add_test(table, cell__replaces_control_characters);
+	tcase_add_test(table, cell__is_cut_between_characters);
+	tcase_add_test(table, cell__joins_lists);
+	tcase_add_test(table, cell__cuts_the_list_of_nodes);
 	tcase_add_test(table, time__has_two_units);
-	tcase_add_test(table, show__says_when_there_is_nothing);
+	tcase_add_test(table, show__reports_an_empty_list);
 	tcase_add_test(table, show__lists_sessions_leases_and_devices);
 	tcase_add_test(table, show__lists_tenants);
-	tcase_add_test(table, show__tells_what_a_device_can);
-	tcase_add_test(table, show__sums_up_the_status);
-	tcase_add_test(table, show__does_not_cut_why_a_fabric_is_not_served);
-	tcase_add_loop_test(table, show__refuses_what_is_no_answer, 0,
-			    sizeof(not_answers) / sizeof(not_answers[0]));
-	tcase_add_test(table, command__unknown_offers_the_nearest);
-	tcase_add_checked_fixture(client, socket_make, socket_unmake);
+	tcase_add_test(table, show__describes_devices);
+	tcase_add_test(table, show__formats_the_status);
+	tcase_add_test(table, show__prints_the_whole_reason_of_a_fabric);
+	tcase_add_loop_test(table, show__refuses_bad_bodies, 0,
+			    sizeof(bad_bodies) / sizeof(bad_bodies[0]));
+	tcase_add_test(table, command__unknown_suggests_the_nearest);
 	tcase_add_test(client, client__gets_the_body);
-	tcase_add_loop_test(client, client__refuses_bad_answers, 0,
+	tcase_add_loop_test(client, client__refuses_bad_replies, 0,
 			    sizeof(bad) / sizeof(bad[0]));
-	tcase_add_test(client, client__says_what_to_do_without_a_daemon);
-	tcase_add_test(client, client__names_the_group_that_may);
-	suite_add_tcase(suite, table);
-	suite_add_tcase(suite, client);
-	return unit_main(suite);
+	tcase_add_test(client, client__without_a_daemon_says_how_to_start_it);
+	tcase_add_test(client, client__without_permission_names_the_group);
+	return unit_main();
 }

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "rmemd/control/dispatch.h"
+#include "rmemd/control/request.h"
 #include "rmemd/state/ledger.h"
 #include "wire/codec.h"
 
@@ -20,9 +20,8 @@ const struct tenant_limits stage_limits = { .leases_max = 1000,
 					    .session_keys_max = 10000,
 					    .keys_max = 10000 };
 unsigned stage_timer_moves;
-struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
+struct fabric_endpoint stage_endpoint_info[STAGE_ENDPOINTS];
 
-static struct endpoints endpoints;
 static struct wire_msg out;
 
 static uint64_t fake_clock(void)
@@ -30,25 +29,13 @@ static uint64_t fake_clock(void)
 	return stage_now_ms * 1000000;
 }
 
-static void drop_line(int level, const char *event, const struct log_ctx *ctx,
-		      const char *text)
+static void check_line(int level, const char *event, const struct log_ctx *ctx,
+		       const char *text)
 {
 	(void)level;
 	(void)ctx;
 	ck_assert_str_ne(event, "");
 	ck_assert_ptr_null(strchr(text, '\n'));
-}
-
-static void on_news(void *ctx, struct lease_client *holder)
-{
-	(void)ctx;
-	session_news(holder);
-}
-
-static void on_noticed(void *ctx, struct lease_client *holder)
-{
-	(void)ctx;
-	session_noticed(holder);
 }
 
 static void on_granted(void *ctx, const struct lease_status *status)
@@ -72,30 +59,29 @@ static void on_timer_moved(void *ctx)
 }
 
 static const struct leases_events lease_events = {
-	.client_event = on_news,
-	.client_notified = on_noticed,
+	.client_event = session_client_event,
+	.client_notified = session_client_notified,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,
 };
 
-static void on_session_due(void *ctx, uint64_t ms)
+static void on_session_due(struct control *control, uint64_t ms)
 {
-	(void)ctx;
+	(void)control;
 	ck_assert_uint_ne(ms, 0);
 	stage_timer_moves++;
 }
 
-static const struct sessions_events session_events = { .due = on_session_due };
-
-static void tables_open(void)
+static void open_tables(void)
 {
 	ck_assert_int_eq(leases_open(NULL, stage_control.ledger, &lease_events,
 				     &stage_control, 1, &stage_control.leases),
 			 0);
-	ck_assert_int_eq(sessions_open(&stage_control, &session_events, NULL, 1,
-				       &stage_control.sessions),
-			 0);
+	stage_control.first_id = 1;
+	ck_assert_int_eq(
+		sessions_open(&stage_control, on_session_due, &stage_control.sessions),
+		0);
 }
 
 void control_setup(void)
@@ -105,7 +91,7 @@ void control_setup(void)
 
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
-	log_set_sink(drop_line);
+	log_set_sink(check_line);
 	fake_pools_reset(0);
 	stage_config = (struct config){
 		.heartbeat_ms = 500,
@@ -114,24 +100,23 @@ void control_setup(void)
 		.sessions_max = 8,
 		.channels_max = 4,
 	};
-	endpoints.n = STAGE_ENDPOINTS;
-	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
-		stage_facts[i] = (struct fabric_endpoint){ .kind = FABRIC_TCP,
-							   .address = { .family = 4 },
-							   .node = -1 };
-		endpoints.at[i] = (struct endpoint){ .ops = &fake_fabric,
-						     .local = i,
-						     .facts = &stage_facts[i] };
-	}
 	tenants_init(&stage_tenants);
 	ck_assert_int_eq(tenants_set(&stage_tenants, params, 2), 0);
 	memset(&stage_control, 0, sizeof(stage_control));
 	stage_control.config = &stage_config;
-	stage_control.endpoints = &endpoints;
+	stage_control.endpoints.n = STAGE_ENDPOINTS;
+	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
+		stage_endpoint_info[i] = (struct fabric_endpoint){
+			.kind = FABRIC_TCP, .address = { .family = 4 }, .node = -1
+		};
+		stage_control.endpoints.at[i] = (struct endpoint){
+			.ops = &fake_fabric, .local = i, .info = &stage_endpoint_info[i]
+		};
+	}
 	stage_control.tenants = &stage_tenants;
 	stage_control.memory_bytes = (uint64_t)FAKE_PAGES * FAKE_PAGE;
 	stage_control.ledger = fake_ledger();
-	tables_open();
+	open_tables();
 }
 
 static struct tenant *find_tenant(void *ctx, const char *name)
@@ -143,19 +128,19 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 	return tenants_ensure(&stage_tenants, &params);
 }
 
-static struct lease_client *find_holder(void *ctx, uint64_t session)
+static struct lease_client *find_client(void *ctx, uint64_t session)
 {
 	(void)ctx;
-	return sessions_holder(stage_control.sessions, session);
+	return sessions_lease_client(stage_control.sessions, session);
 }
 
-static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+static void on_lease_lost(void *ctx, uint64_t id, const char *name, const char *why)
 {
 	(void)ctx;
-	ck_abort_msg("lease %" PRIu64 " \"%s\" is lost: %s", id, name, why);
+	ck_abort_msg("lease %" PRIu64 " \"%s\" was not restored: %s", id, name, why);
 }
 
-static int has_nothing(const struct tenant *tenant, void *arg)
+static int check_unused(const struct tenant *tenant, void *arg)
 {
 	(void)arg;
 	ck_assert_uint_eq(tenant->refs, !tenant->leaving);
@@ -167,25 +152,25 @@ static int has_nothing(const struct tenant *tenant, void *arg)
 
 void control_restart(void)
 {
-	const struct leases_restore with = { find_tenant, find_holder, on_lost, NULL };
+	const struct leases_restore with = { find_tenant, find_client, on_lease_lost,
+					     NULL };
 
 	fake_fabric_close();
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
-	/* nothing of it is left in this process */
-	ck_assert_int_eq(tenants_each(&stage_tenants, has_nothing, NULL), 0);
+	ck_assert_int_eq(tenants_each(&stage_tenants, check_unused, NULL), 0);
 	fake_pools_crash();
 	stage_control.ledger = fake_ledger_again(stage_control.ledger);
-	tables_open();
+	open_tables();
 	ck_assert_int_eq(sessions_restore(stage_control.sessions, &with), 0);
 	ck_assert_int_eq(leases_restore(stage_control.leases, &with), 0);
 	fake_pools_scrub();
 }
 
-static int no_lease(const struct lease_status *status, void *arg)
+static int check_detached(const struct lease_status *status, void *arg)
 {
 	(void)arg;
-	/* named ones stay; nobody is attached to them */
+	/* only named leases remain, and no session is attached */
 	ck_assert_str_ne(status->name, "");
 	ck_assert_uint_eq(status->sessions, 0);
 	return 0;
@@ -193,19 +178,19 @@ static int no_lease(const struct lease_status *status, void *arg)
 
 void control_teardown(void)
 {
-	/* first the silent are fenced, then their grace ends */
+	/* sessions are fenced, then their grace time ends */
 	pass(STAGE_FENCE_MS);
 	fake_fabric_settle();
 	pass(STAGE_GRACE_MS);
 	fake_fabric_settle();
 	fake_fabric_check_empty();
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
-	(void)leases_each(stage_control.leases, no_lease, NULL);
+	(void)leases_each(stage_control.leases, check_detached, NULL);
 	fake_pools_check(stage_control.leases);
 	leases_close(stage_control.leases);
 	sessions_close(stage_control.sessions);
 	ledger_close(stage_control.ledger);
-	ck_assert_int_eq(tenants_each(&stage_tenants, has_nothing, NULL), 0);
+	ck_assert_int_eq(tenants_each(&stage_tenants, check_unused, NULL), 0);
 	tenants_destroy(&stage_tenants);
 	clock_set_source(NULL);
 	log_set_sink(NULL);
@@ -216,7 +201,7 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 	struct client *client = container_of(connection, struct client, connection);
 	static uint8_t frame[WIRE_FRAME_MAX];
 
-	ck_assert_msg(!client->closed, "something is said after the last word");
+	ck_assert_msg(!client->closed, "a message is sent after close()");
 	ck_assert_int_gt(wire_encode(msg, frame, sizeof(frame)), 0);
 	if (msg->id == 0) {
 		client->events++;
@@ -224,7 +209,7 @@ static void op_send(struct connection *connection, const struct wire_msg *msg)
 		return;
 	}
 	ck_assert(msg->id < client->next_id || msg->id == client->last_id);
-	/* a text that fills the field was cut */
+	/* a text that fills the field was truncated */
 	if (msg->type == WIRE_TYPE_error)
 		ck_assert_uint_lt(strlen(msg->error.text), WIRE_NAME_MAX);
 	client->answers++;
@@ -292,19 +277,42 @@ void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id)
 	dispatch_frame(&client->connection, frame, (size_t)bytes);
 }
 
-const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
-				  enum wire_type expected)
+static void check_type(const struct wire_msg *msg, enum wire_type expected)
+{
+	if (msg->type == WIRE_TYPE_error && expected != WIRE_TYPE_error)
+		ck_abort_msg("%s", msg->error.text);
+	ck_assert_int_eq((int)msg->type, (int)expected);
+}
+
+/* Deliver all events of the fabric; the reply to the last request is the n-th one. */
+static const struct wire_msg *await_reply(struct client *client, unsigned n,
+					  enum wire_type expected)
+{
+	fake_fabric_settle();
+	ck_assert_uint_eq(client->answers, n);
+	ck_assert_uint_eq(client->answer.id, client->last_id);
+	check_type(&client->answer, expected);
+	return &client->answer;
+}
+
+const struct wire_msg *client_ask_as(struct client *client, struct wire_msg *msg,
+				     uint64_t id, enum wire_type expected)
 {
 	unsigned before = client->answers;
 
-	client_send(client, msg);
-	fake_fabric_settle();
-	ck_assert_uint_eq(client->answers, before + 1);
-	ck_assert_uint_eq(client->answer.id, client->next_id - 1);
-	if (client->answer.type == WIRE_TYPE_error && expected != WIRE_TYPE_error)
-		ck_abort_msg("%s", client->answer.error.text);
-	ck_assert_int_eq((int)client->answer.type, (int)expected);
-	return &client->answer;
+	client_send_as(client, msg, id);
+	return await_reply(client, before + 1, expected);
+}
+
+const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
+				  enum wire_type expected)
+{
+	return client_ask_as(client, msg, client->next_id++, expected);
+}
+
+void client_ok(struct client *client, struct wire_msg *msg)
+{
+	(void)client_ask(client, msg, WIRE_TYPE_ok);
 }
 
 void client_fail(struct client *client, struct wire_msg *msg, int err)
@@ -315,11 +323,71 @@ void client_fail(struct client *client, struct wire_msg *msg, int err)
 	ck_assert_str_ne(answer->error.text, "");
 }
 
+const struct wire_msg *client_event(const struct client *client, unsigned n,
+				    enum wire_type type)
+{
+	ck_assert_uint_eq(client->events, n);
+	check_type(&client->event, type);
+	return &client->event;
+}
+
 struct wire_msg *message(enum wire_type type)
 {
 	memset(&out, 0, sizeof(out));
 	out.type = type;
 	return &out;
+}
+
+struct wire_msg *to_allocate(uint64_t bytes, const char *name)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_allocate);
+
+	msg->allocate.bytes = bytes;
+	msg->allocate.node = -1;
+	(void)strcpy(msg->allocate.name, name);
+	return msg;
+}
+
+struct wire_msg *to_attach(const char *name)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_attach);
+
+	msg->attach.rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
+	(void)strcpy(msg->attach.name, name);
+	return msg;
+}
+
+struct wire_msg *lease_message(enum wire_type type, uint64_t lease)
+{
+	struct wire_msg *msg = message(type);
+
+	/* the id is the first field of all these types */
+	msg->free.lease = lease;
+	return msg;
+}
+
+struct wire_msg *to_rename(uint64_t lease, const char *name)
+{
+	struct wire_msg *msg = lease_message(WIRE_TYPE_rename, lease);
+
+	(void)strcpy(msg->rename.name, name);
+	return msg;
+}
+
+struct wire_msg *to_resize(uint64_t lease, uint64_t bytes)
+{
+	struct wire_msg *msg = lease_message(WIRE_TYPE_resize, lease);
+
+	msg->resize.bytes = bytes;
+	return msg;
+}
+
+struct wire_msg *by_name(enum wire_type type, const char *name)
+{
+	struct wire_msg *msg = message(type);
+
+	(void)strcpy(msg->remove.name, name);
+	return msg;
 }
 
 struct wire_msg *hello(void)
@@ -351,7 +419,7 @@ void client_open_as(struct client *client, const char *tenant)
 	ck_assert_uint_eq(client->authenticated, 1);
 }
 
-struct wire_msg *hello_again(const struct client *lost)
+struct wire_msg *hello_resume(const struct client *lost)
 {
 	struct wire_msg *msg = hello();
 
@@ -360,43 +428,54 @@ struct wire_msg *hello_again(const struct client *lost)
 	return msg;
 }
 
-void client_resume(struct client *client, const struct client *lost)
+void client_open_connected(struct client *client)
 {
-	struct wire_msg *msg = hello_again(lost);
+	client_open(client);
+	(void)client_channel(client, 0);
+}
 
+void client_resume_start(struct client *client, const struct client *lost)
+{
 	client_init(client);
 	client->next_id = lost->next_id;
-	(void)client_ask(client, msg, WIRE_TYPE_welcome);
+	client_send(client, hello_resume(lost));
+}
+
+void client_resume(struct client *client, const struct client *lost)
+{
+	client_resume_start(client, lost);
+	(void)await_reply(client, 1, WIRE_TYPE_welcome);
 	ck_assert_uint_eq(client->answer.welcome.resumed, 1);
 }
 
 bool client_admitted(const struct client *client, unsigned endpoint, uint32_t channel)
 {
-	struct fabric_hello asks = { .session = client->session, .channel = channel };
+	struct fabric_hello asked = { .session = client->session, .channel = channel };
 
-	memcpy(asks.token, client->token, sizeof(asks.token));
-	return sessions_admit(stage_control.sessions, endpoint, &asks);
+	memcpy(asked.token, client->token, sizeof(asked.token));
+	return sessions_admit(stage_control.sessions, endpoint, &asked);
+}
+
+uint32_t client_open_channel(struct client *client, uint8_t endpoint)
+{
+	struct wire_msg *msg = message(WIRE_TYPE_open_channel);
+
+	msg->open_channel.endpoint = endpoint;
+	return client_ask(client, msg, WIRE_TYPE_channel)->channel.channel;
 }
 
 uint32_t client_channel(struct client *client, uint8_t endpoint)
 {
-	struct wire_msg *msg = message(WIRE_TYPE_open_channel);
-	uint32_t channel;
+	uint32_t channel = client_open_channel(client, endpoint);
 
-	msg->open_channel.endpoint = endpoint;
-	channel = client_ask(client, msg, WIRE_TYPE_channel)->channel.channel;
 	ck_assert(client_admitted(client, endpoint, channel));
 	return channel;
 }
 
 uint64_t client_allocate(struct client *client, uint64_t bytes, const char *name)
 {
-	struct wire_msg *msg = message(WIRE_TYPE_allocate);
-
-	msg->allocate.bytes = bytes;
-	msg->allocate.node = -1;
-	(void)strcpy(msg->allocate.name, name);
-	return client_ask(client, msg, WIRE_TYPE_lease)->lease.lease;
+	return client_ask(client, to_allocate(bytes, name), WIRE_TYPE_lease)
+		->lease.lease;
 }
 
 void pass(uint64_t ms)
@@ -406,23 +485,23 @@ void pass(uint64_t ms)
 	leases_tick(stage_control.leases);
 }
 
-struct tally {
+struct state_count {
 	const char *state;
 	unsigned n;
 };
 
 static int count(const struct session_status *status, void *arg)
 {
-	struct tally *tally = arg;
+	struct state_count *state_count = arg;
 
-	tally->n += strcmp(status->state, tally->state) == 0;
+	state_count->n += strcmp(status->state, state_count->state) == 0;
 	return 0;
 }
 
 unsigned sessions_in(const char *state)
 {
-	struct tally tally = { .state = state };
+	struct state_count state_count = { .state = state };
 
-	(void)sessions_each(stage_control.sessions, count, &tally);
-	return tally.n;
+	(void)sessions_each(stage_control.sessions, count, &state_count);
+	return state_count.n;
 }

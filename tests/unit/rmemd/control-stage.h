@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of sessions and requests share: the control plane over a fake fabric, fake
- * pools and a fake clock, and clients without sockets. */
+/* The control plane over a fake fabric, fake pools and a fake clock, and clients without sockets:
+ * shared by the tests of sessions and requests. */
 #ifndef TESTS_UNIT_CONTROL_STAGE_H
 #define TESTS_UNIT_CONTROL_STAGE_H
 
@@ -19,12 +19,10 @@
 /* The client's end of a control connection. */
 struct client {
 	struct connection connection;
-	unsigned answers;       /* to anything */
-	unsigned events;        /* what nobody asked for */
-	struct wire_msg answer; /* the last one */
-	struct wire_msg event;  /* the last one */
-	unsigned authenticated, closed;
-	bool busy; /* its connection takes no more at the moment */
+	unsigned answers, events;
+	struct wire_msg answer, event;  /* the last ones */
+	unsigned authenticated, closed; /* calls of these functions */
+	bool busy;                      /* messages wait for transmission */
 	uint64_t next_id;
 	uint64_t last_id; /* of the last request */
 	uint64_t session; /* of the last welcome */
@@ -32,56 +30,75 @@ struct client {
 };
 
 extern struct control stage_control;
-/* Of "default" and "other". */
-extern struct tenants stage_tenants;
+extern struct tenants stage_tenants; /* "default" and "other" */
+extern const struct tenant_limits stage_limits;
 extern struct config stage_config;
-extern struct fabric_endpoint stage_facts[STAGE_ENDPOINTS];
+extern struct fabric_endpoint stage_endpoint_info[STAGE_ENDPOINTS];
 extern uint64_t stage_now_ms;
-extern unsigned stage_timer_moves; /* how often it was told that a timer has moved */
+extern unsigned stage_timer_moves; /* calls for a changed timer */
 
-/* Checked fixtures; the teardown lets all sessions end and checks that nothing is left. */
+/* Checked fixtures.  The teardown ends all sessions by time and checks that nothing is left. */
 void control_setup(void);
 void control_teardown(void);
 
-/* The daemon dies, and another one takes over; all clients have lost their connections. */
+/* Restart the daemon, after all clients have lost their connections. */
 void control_restart(void);
 
 void client_init(struct client *client);
-/* The connection is lost. */
+/* Lose the connection. */
 void client_lose(struct client *client);
-/* Send as it is; the fields but type are the caller's. */
+/* Send a request under the next id, or under a given one. */
 void client_send(struct client *client, struct wire_msg *msg);
-/* The same, under an id of the caller's. */
 void client_send_as(struct client *client, struct wire_msg *msg, uint64_t id);
-/* Send, let everything come to rest, and expect one answer of this type. */
+/* Send a request, deliver all events of the fabric, and expect one reply of this type. */
 const struct wire_msg *client_ask(struct client *client, struct wire_msg *msg,
 				  enum wire_type expected);
-/* The same, expecting this error. */
+const struct wire_msg *client_ask_as(struct client *client, struct wire_msg *msg,
+				     uint64_t id, enum wire_type expected);
+/* Expect the reply OK. */
+void client_ok(struct client *client, struct wire_msg *msg);
+/* Expect this error as the reply. */
 void client_fail(struct client *client, struct wire_msg *msg, int err);
+/* Expect that the client has received n events, the last one of this type. */
+const struct wire_msg *client_event(const struct client *client, unsigned n,
+				    enum wire_type type);
 
-/* A hello that is in order, of the tenant "default", or of another one. */
+/* A valid hello of the tenant "default", or of another tenant. */
 struct wire_msg *hello(void);
 struct wire_msg *hello_of(const char *tenant);
-/* One that resumes the session of another connection. */
-struct wire_msg *hello_again(const struct client *lost);
-/* The limits of the tenants of the stage. */
-extern const struct tenant_limits stage_limits;
-/* Connect with one; the client has a session then. */
+/* A hello that resumes the session of a lost connection. */
+struct wire_msg *hello_resume(const struct client *lost);
+/* Open a session of the tenant "default", or of another tenant. */
 void client_open(struct client *client);
 void client_open_as(struct client *client, const char *tenant);
-/* Connect again and resume the session of another connection, and go on behind its ids. */
+/* Open a session with a channel through endpoint 0. */
+void client_open_connected(struct client *client);
+/* Resume the session of a lost connection; the ids of requests continue. */
 void client_resume(struct client *client, const struct client *lost);
-/* An empty message of a type; the same buffer every time. */
+/* Send the hello only. */
+void client_resume_start(struct client *client, const struct client *lost);
+/* An empty message of a type, in a buffer that all messages share. */
 struct wire_msg *message(enum wire_type type);
-/* Open and connect a channel.  Its number. */
+/* Messages with these fields; lease_message() is for types that begin with the lease's id,
+ * by_name() for types that have a name only. */
+struct wire_msg *to_allocate(uint64_t bytes, const char *name);
+struct wire_msg *to_attach(const char *name);
+struct wire_msg *lease_message(enum wire_type type, uint64_t lease);
+struct wire_msg *to_rename(uint64_t lease, const char *name);
+struct wire_msg *to_resize(uint64_t lease, uint64_t bytes);
+struct wire_msg *by_name(enum wire_type type, const char *name);
+/* Open a channel, without connecting it.  Returns its number. */
+uint32_t client_open_channel(struct client *client, uint8_t endpoint);
+/* Open and connect a channel.  Returns its number. */
 uint32_t client_channel(struct client *client, uint8_t endpoint);
-/* Borrow memory.  The lease's id. */
+/* Returns the lease's id. */
 uint64_t client_allocate(struct client *client, uint64_t bytes, const char *name);
-/* What the fabric would ask for such a hello. */
+/* Whether a data connection with this hello is admitted. */
 bool client_admitted(const struct client *client, unsigned endpoint, uint32_t channel);
 
-/* Time passes, and what is due happens. */
+/* Advance the clock, and run the timers that are due. */
 void pass(uint64_t ms);
+/* The number of sessions in a state. */
 unsigned sessions_in(const char *state);
 
 #endif

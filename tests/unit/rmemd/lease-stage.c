@@ -15,9 +15,9 @@ struct tenant stage_tenant;
 struct lease_client stage_a, stage_b;
 uint64_t stage_now_ms;
 static const struct fabric_server_ops *ops;
-struct stage_event stage_revoked, stage_changed, stage_wanted;
-struct wire_shrinking stage_wanted_last;
-bool stage_busy;
+struct stage_event stage_revoked, stage_changed, stage_shrinking;
+struct wire_shrinking stage_shrinking_last;
+bool stage_hold_events;
 unsigned stage_expired;
 
 static uint64_t fake_clock(void)
@@ -25,36 +25,36 @@ static uint64_t fake_clock(void)
 	return stage_now_ms * 1000000;
 }
 
-static void note(struct stage_event *event, struct lease_client *client, uint64_t lease,
-		 unsigned reason)
+static void record(struct stage_event *event, struct lease_client *client,
+		   uint64_t lease, unsigned reason)
 {
 	*event = (struct stage_event){ event->n + 1, client, lease, reason };
 }
 
-static void on_news(void *ctx, struct lease_client *client)
+static void take_events(void *ctx, struct lease_client *client)
 {
 	static struct wire_msg msg;
 
 	(void)ctx;
-	while (!stage_busy && lease_next_event(client, &msg)) {
+	while (!stage_hold_events && lease_next_event(client, &msg)) {
 		if (msg.type == WIRE_TYPE_revoked) {
-			note(&stage_revoked, client, msg.revoked.lease,
-			     msg.revoked.reason);
+			record(&stage_revoked, client, msg.revoked.lease,
+			       msg.revoked.reason);
 		} else if (msg.type == WIRE_TYPE_changed) {
-			note(&stage_changed, client, msg.changed.lease,
-			     msg.changed.reason);
+			record(&stage_changed, client, msg.changed.lease,
+			       msg.changed.reason);
 		} else {
 			ck_assert_int_eq((int)msg.type, (int)WIRE_TYPE_shrinking);
-			stage_wanted_last = msg.shrinking;
-			note(&stage_wanted, client, msg.shrinking.lease, 0);
+			stage_shrinking_last = msg.shrinking;
+			record(&stage_shrinking, client, msg.shrinking.lease, 0);
 		}
 	}
 }
 
-void stage_take(struct lease_client *client)
+void stage_take_events(struct lease_client *client)
 {
-	stage_busy = false;
-	on_news(NULL, client);
+	stage_hold_events = false;
+	take_events(NULL, client);
 }
 
 static void on_granted(void *ctx, const struct lease_status *status)
@@ -77,7 +77,7 @@ static void on_timer_moved(void *ctx)
 }
 
 static const struct leases_events events = {
-	.client_event = on_news,
+	.client_event = take_events,
 	.granted = on_granted,
 	.ended = on_ended,
 	.timer_moved = on_timer_moved,
@@ -102,6 +102,19 @@ void stage_fence(struct lease_client *client)
 			ops->session_close(ports[i].session);
 }
 
+void stage_pass(uint64_t ms)
+{
+	stage_now_ms += ms;
+	leases_tick(stage_leases);
+}
+
+void stage_scrub(void)
+{
+	fake_pools_scrub();
+	leases_retry(stage_leases);
+	fake_fabric_settle();
+}
+
 static void setup(const struct fabric_server_ops *at)
 {
 	const struct tenant_params params = {
@@ -112,9 +125,9 @@ static void setup(const struct fabric_server_ops *at)
 	ops = at;
 	stage_now_ms = 1000;
 	clock_set_source(fake_clock);
-	stage_revoked = stage_changed = stage_wanted = (struct stage_event){ 0 };
+	stage_revoked = stage_changed = stage_shrinking = (struct stage_event){ 0 };
 	stage_expired = 0;
-	stage_busy = false;
+	stage_hold_events = false;
 	fake_pools_reset(0);
 	tenant_init(&stage_tenant, &params);
 	stage_ledger = fake_ledger();
@@ -165,73 +178,131 @@ void stage_teardown(void)
 
 static void on_done(struct lease_waiter *waiter, int err, const char *text)
 {
-	struct asked *asked = container_of(waiter, struct asked, waiter);
+	struct call *call = container_of(waiter, struct call, waiter);
 
-	asked->answers++;
-	asked->err = err;
-	(void)snprintf(asked->text, sizeof(asked->text), "%s", text);
+	call->replies++;
+	call->err = err;
+	(void)snprintf(call->text, sizeof(call->text), "%s", text);
 	if (!err && waiter->attachment)
-		lease_describe(waiter->attachment, &asked->lease);
+		lease_describe(waiter->attachment, &call->lease);
 }
 
-struct lease_waiter *ask(struct asked *asked)
+struct lease_waiter *call_begin(struct call *call)
 {
-	memset(asked, 0, sizeof(*asked));
-	asked->waiter.done = on_done;
-	return &asked->waiter;
+	memset(call, 0, sizeof(*call));
+	call->waiter.done = on_done;
+	return &call->waiter;
 }
 
-static int result(struct asked *asked, int err)
+static int result(struct call *call, int err)
 {
 	if (err) {
-		ck_assert_uint_eq(asked->answers, 0);
-		(void)snprintf(asked->text, sizeof(asked->text), "%s", err_text());
+		ck_assert_uint_eq(call->replies, 0);
+		(void)snprintf(call->text, sizeof(call->text), "%s", err_text());
 		return err;
 	}
 	fake_fabric_settle();
-	ck_assert_uint_eq(asked->answers, 1);
-	return asked->err;
+	ck_assert_uint_eq(call->replies, 1);
+	return call->err;
 }
 
-int granted(struct asked *asked, struct lease_client *client, uint64_t bytes,
-	    const char *name)
+void expect_reply(const struct call *call, int err)
+{
+	ck_assert_uint_eq(call->replies, 1);
+	ck_assert_int_eq(call->err, err);
+}
+
+/* The function of a request has returned 0, so the request has a reply or will have
+ * one. */
+static void accepted(int err)
+{
+	ck_assert_msg(err == 0, "%s", err_text());
+}
+
+void send_allocate(struct call *call, struct lease_client *client, uint64_t bytes,
+		   const char *name)
 {
 	const struct lease_params params = { .bytes = bytes, .node = -1, .name = name };
 
-	return result(asked, lease_allocate(stage_leases, client, &params, ask(asked)));
+	send_allocate_with(call, client, &params);
 }
 
-int attached(struct asked *asked, struct lease_client *client, const char *name,
-	     unsigned rights)
+void send_allocate_with(struct call *call, struct lease_client *client,
+			const struct lease_params *params)
 {
-	return result(asked,
-		      lease_attach(stage_leases, client, name, rights, ask(asked)));
+	accepted(lease_allocate(stage_leases, client, params, call_begin(call)));
 }
 
-int rekeyed(struct asked *asked, struct lease_client *client, uint64_t id)
+void send_attach(struct call *call, struct lease_client *client, const char *name)
 {
-	return result(asked, lease_rekey(stage_leases, client, id, ask(asked)));
+	accepted(lease_attach(stage_leases, client, name, STAGE_RW, call_begin(call)));
 }
 
-int resized(struct asked *asked, struct lease_client *client, uint64_t id,
-	    uint64_t bytes)
+void send_detach(struct call *call, struct lease_client *client, uint64_t id)
 {
-	return result(asked, lease_resize(stage_leases, client, id, bytes, ask(asked)));
+	accepted(lease_detach(stage_leases, client, id, call_begin(call)));
 }
 
-int freed(struct lease_client *client, uint64_t id)
+void send_resize(struct call *call, struct lease_client *client, uint64_t id,
+		 uint64_t bytes)
 {
-	struct asked asked;
-
-	return result(&asked, lease_free(stage_leases, client, id, ask(&asked)));
+	accepted(lease_resize(stage_leases, client, id, bytes, call_begin(call)));
 }
 
-int renamed(struct lease_client *client, uint64_t id, const char *name, bool replace)
+void send_free(struct call *call, struct lease_client *client, uint64_t id)
 {
-	struct asked asked;
+	accepted(lease_free(stage_leases, client, id, call_begin(call)));
+}
 
-	return result(&asked, lease_rename(stage_leases, client, id, name, replace,
-					   ask(&asked)));
+int call_allocate(struct call *call, struct lease_client *client, uint64_t bytes,
+		  const char *name)
+{
+	const struct lease_params params = { .bytes = bytes, .node = -1, .name = name };
+
+	return result(call,
+		      lease_allocate(stage_leases, client, &params, call_begin(call)));
+}
+
+int call_attach(struct call *call, struct lease_client *client, const char *name,
+		unsigned rights)
+{
+	return result(call, lease_attach(stage_leases, client, name, rights,
+					 call_begin(call)));
+}
+
+int call_rekey(struct call *call, struct lease_client *client, uint64_t id)
+{
+	return result(call, lease_reattach(stage_leases, client, id, call_begin(call)));
+}
+
+int call_resize(struct call *call, struct lease_client *client, uint64_t id,
+		uint64_t bytes)
+{
+	return result(call,
+		      lease_resize(stage_leases, client, id, bytes, call_begin(call)));
+}
+
+int call_free(struct lease_client *client, uint64_t id)
+{
+	struct call call;
+
+	return result(&call, lease_free(stage_leases, client, id, call_begin(&call)));
+}
+
+int call_rename(struct lease_client *client, uint64_t id, const char *name,
+		bool replace)
+{
+	struct call call;
+
+	return result(&call, lease_rename(stage_leases, client, id, name, replace,
+					  call_begin(&call)));
+}
+
+uint64_t new_lease(struct call *call, struct lease_client *client, uint64_t bytes,
+		   const char *name)
+{
+	ck_assert_msg(call_allocate(call, client, bytes, name) == 0, "%s", call->text);
+	return call->lease.lease;
 }
 
 struct search {

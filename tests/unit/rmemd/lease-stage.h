@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of leases share: a table over fake pools, two sessions at a fake fabric, a
- * fake clock, requests that note their answers, events that are noted. */
+/* What the tests of leases share: a table over fake pools, two clients at a fake fabric,
+ * a fake clock, requests that record their replies, a record of events. */
 #ifndef TESTS_UNIT_LEASE_STAGE_H
 #define TESTS_UNIT_LEASE_STAGE_H
 
@@ -13,13 +13,13 @@
 
 #define STAGE_RW (WIRE_RIGHT_READ | WIRE_RIGHT_WRITE)
 
-/* One request and its answer. */
-struct asked {
+/* A request and its reply. */
+struct call {
 	struct lease_waiter waiter;
-	unsigned answers;
+	unsigned replies; /* their number */
 	int err;
 	char text[256];
-	struct wire_lease lease; /* when it was answered by one */
+	struct wire_lease lease; /* of a reply that has one */
 };
 
 extern struct ledger *stage_ledger;
@@ -28,44 +28,67 @@ extern struct tenant stage_tenant;
 extern struct lease_client stage_a, stage_b;
 extern uint64_t stage_now_ms;
 
-/* The last event, and how many there were. */
+/* The last event of a kind, and their number. */
 struct stage_event {
 	unsigned n;
 	struct lease_client *client;
 	uint64_t lease;
 	unsigned reason;
 };
-extern struct stage_event stage_revoked, stage_changed, stage_wanted;
-extern struct wire_shrinking stage_wanted_last;
-extern unsigned stage_expired;
-/* Holders take no news, until stage_take(). */
-extern bool stage_busy;
-void stage_take(struct lease_client *client);
+extern struct stage_event stage_revoked, stage_changed, stage_shrinking;
+extern struct wire_shrinking stage_shrinking_last;
+extern unsigned stage_expired; /* number of leases */
+/* Clients take no events until stage_take_events(). */
+extern bool stage_hold_events;
+void stage_take_events(struct lease_client *client);
 
-/* Checked fixtures.  The teardown ends both sessions, delivers what is under way and
- * checks that all memory came back and no key is left. */
+/* Checked fixtures, with fake_fabric and with fake_fabric_now.  The teardown fences both
+ * clients, delivers all events and checks that no key is left and no memory is lent. */
 void stage_setup(void);
-/* With a fabric that needs no news. */
 void stage_setup_now(void);
 void stage_teardown(void);
 
-/* Give the client a port at the fake fabric, or another one. */
+/* Open a fabric_session for the client on this port. */
 void stage_connect(struct lease_client *client, unsigned port);
-/* Its keys die, as when a session is fenced. */
+/* Close its fabric_sessions; all its keys end. */
 void stage_fence(struct lease_client *client);
+/* Time passes; leases and requests that are due end. */
+void stage_pass(uint64_t ms);
+/* All memory is clean; serve the requests that wait for it, with their events. */
+void stage_scrub(void);
 
-struct lease_waiter *ask(struct asked *asked);
-/* Ask and let everything come to rest; the result, however it came. */
-int granted(struct asked *asked, struct lease_client *client, uint64_t bytes,
-	    const char *name);
-int attached(struct asked *asked, struct lease_client *client, const char *name,
-	     unsigned rights);
-int rekeyed(struct asked *asked, struct lease_client *client, uint64_t id);
-int resized(struct asked *asked, struct lease_client *client, uint64_t id,
-	    uint64_t bytes);
-int freed(struct lease_client *client, uint64_t id);
-int renamed(struct lease_client *client, uint64_t id, const char *name, bool replace);
-/* What leases_each() tells of it; false: there is no such lease. */
+/* Start a request; returns its waiter. */
+struct lease_waiter *call_begin(struct call *call);
+/* The request is accepted; its reply may come later. */
+void send_allocate(struct call *call, struct lease_client *client, uint64_t bytes,
+		   const char *name);
+void send_allocate_with(struct call *call, struct lease_client *client,
+			const struct lease_params *params);
+void send_attach(struct call *call, struct lease_client *client, const char *name);
+void send_detach(struct call *call, struct lease_client *client, uint64_t id);
+void send_resize(struct call *call, struct lease_client *client, uint64_t id,
+		 uint64_t bytes);
+void send_free(struct call *call, struct lease_client *client, uint64_t id);
+/* The request has one reply, with this result. */
+void expect_reply(const struct call *call, int err);
+
+/* Send a request and deliver all events; return the result of the function or the
+ * reply. */
+int call_allocate(struct call *call, struct lease_client *client, uint64_t bytes,
+		  const char *name);
+int call_attach(struct call *call, struct lease_client *client, const char *name,
+		unsigned rights);
+int call_rekey(struct call *call, struct lease_client *client, uint64_t id);
+int call_resize(struct call *call, struct lease_client *client, uint64_t id,
+		uint64_t bytes);
+int call_free(struct lease_client *client, uint64_t id);
+int call_rename(struct lease_client *client, uint64_t id, const char *name,
+		bool replace);
+/* call_allocate() succeeds; returns the id. */
+uint64_t new_lease(struct call *call, struct lease_client *client, uint64_t bytes,
+		   const char *name);
+
+/* As leases_each() has it; false: there is no such lease. */
 bool stage_status(uint64_t id, struct lease_status *ret_status);
 
 #endif

@@ -6,11 +6,8 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "base/list.h"
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
-
-enum state { PENDING, LIVE, DYING };
 
 struct fabric_session {
 	struct list link;
@@ -18,53 +15,49 @@ struct fabric_session {
 	bool closing;
 };
 
-struct fabric_mr {
-	struct list link;
-	struct fabric_session *session;
-	void *cookie;
-	const char *addr;
-	size_t bytes;
-	unsigned rights;
-	uint64_t rkey;
-	enum state state;
-	int err;
+/* The next `after` calls succeed, then one fails. */
+struct fault {
+	unsigned after;
+	int err; /* 0: none fails */
 };
 
+struct list fake_fabric_mrs = LIST_INIT(fake_fabric_mrs);
+bool fake_fabric_gid_verified;
 static struct list sessions = LIST_INIT(sessions);
-static struct list mrs = LIST_INIT(mrs);
 static uint64_t next_rkey = 1;
-static unsigned call_after, news_after, use_turn, withdrawals;
-static int call_err, news_err, session_err, channel_err;
+static struct fault reg_fault, event_fault;
+static unsigned keep_every, n_dereg_now;
+static int session_err, channel_err;
+
+/* ---- set by tests ---- */
 
 void fake_fabric_close(void)
 {
-	list_for_each_safe(node, &mrs)
-		free(container_of(node, struct fabric_mr, link));
-	list_for_each_safe(node, &sessions)
-		free(container_of(node, struct fabric_session, link));
-	list_init(&mrs);
+	list_for_each_entry_safe(struct fabric_mr, item, &fake_fabric_mrs, link)
+		free(item);
+	list_for_each_entry_safe(struct fabric_session, item, &sessions, link)
+		free(item);
+	list_init(&fake_fabric_mrs);
 	list_init(&sessions);
-	call_err = news_err = session_err = channel_err = 0;
-	use_turn = 0;
+	reg_fault.err = event_fault.err = session_err = channel_err = 0;
+	keep_every = 0;
 }
 
 void fake_fabric_check_empty(void)
 {
-	ck_assert_msg(list_empty(&mrs), "keys are left");
+	ck_assert_msg(list_empty(&fake_fabric_mrs), "mrs are left");
 	ck_assert_msg(list_empty(&sessions), "fabric_sessions are left");
 	fake_fabric_close();
 }
 
-void fake_fabric_fail_call(unsigned after, int err)
+void fake_fabric_fail_reg(unsigned after, int err)
 {
-	call_after = after;
-	call_err = err;
+	reg_fault = (struct fault){ after, err };
 }
 
-void fake_fabric_fail_news(unsigned after, int err)
+void fake_fabric_fail_event(unsigned after, int err)
 {
-	news_after = after;
-	news_err = err;
+	event_fault = (struct fault){ after, err };
 }
 
 void fake_fabric_fail_session(int err)
@@ -72,9 +65,9 @@ void fake_fabric_fail_session(int err)
 	session_err = err;
 }
 
-void fake_fabric_use(unsigned turn)
+void fake_fabric_keep_keys(unsigned n)
 {
-	use_turn = turn;
+	keep_every = n;
 }
 
 void fake_fabric_keep_channels(int err)
@@ -82,15 +75,28 @@ void fake_fabric_keep_channels(int err)
 	channel_err = err;
 }
 
-static int begin(struct fabric_server *server, unsigned endpoint, void *cookie,
-		 struct fabric_session **ret_session)
+/* ---- the ops ---- */
+
+/* The error of this call, or 0. */
+static int fault_pass(struct fault *fault)
+{
+	int err = fault->err;
+
+	if (!err || fault->after-- > 0)
+		return 0;
+	fault->err = 0;
+	return err;
+}
+
+static int open_session(struct fabric_server *server, unsigned endpoint, void *cookie,
+			struct fabric_session **ret_session)
 {
 	struct fabric_session *session;
 
 	(void)server;
 	(void)endpoint;
 	if (session_err)
-		return err_set(session_err, "the fake was told to fail");
+		return err_set(session_err, "the fake fails the call");
 	session = calloc(1, sizeof(*session));
 	ck_assert_ptr_nonnull(session);
 	session->cookie = cookie;
@@ -99,29 +105,25 @@ static int begin(struct fabric_server *server, unsigned endpoint, void *cookie,
 	return 0;
 }
 
-static void end(struct fabric_session *session)
+static void close_session(struct fabric_session *session)
 {
 	ck_assert(!session->closing);
 	session->closing = true;
-	list_for_each(node, &mrs) {
-		struct fabric_mr *mr = container_of(node, struct fabric_mr, link);
-
+	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link) {
 		if (mr->session == session)
-			mr->state = DYING;
+			mr->state = FAKE_MR_DYING;
 	}
 }
 
-static int channel_close(struct fabric_session *session, uint32_t channel)
+static int close_channel(struct fabric_session *session, uint32_t channel)
 {
 	(void)channel;
 	ck_assert(!session->closing);
-	return channel_err ? err_set(channel_err, "the fake was told to fail") : 0;
+	return channel_err ? err_set(channel_err, "the fake fails the call") : 0;
 }
 
-bool fake_fabric_own;
-
-/* As if it were the client's own; 24 bits are the least that there are. */
-static int channel_connect(struct fabric_session *session, uint32_t channel,
+/* The server's attributes are made from the client's. */
+static int connect_channel(struct fabric_session *session, uint32_t channel,
 			   const struct fabric_qp_info *theirs,
 			   struct fabric_qp_info *ret_ours)
 {
@@ -130,28 +132,26 @@ static int channel_connect(struct fabric_session *session, uint32_t channel,
 	ck_assert(!session->closing);
 	if (theirs->qpn > 0xffffff)
 		return err_set(-EINVAL, "no such queue pair");
-	fake_fabric_own = theirs->own;
+	fake_fabric_gid_verified = theirs->gid_verified;
 	ours.qpn++;
 	ours.mtu /= 2;
 	*ret_ours = ours;
-	session_channel_up(session->cookie, channel);
+	session_channel_up(NULL, session->cookie, channel);
 	return 0;
 }
 
-static int expose(struct fabric_session *session, void *addr, size_t bytes,
+static int reg_mr(struct fabric_session *session, void *addr, size_t bytes,
 		  unsigned rights, void *cookie, struct fabric_mr **ret_mr)
 {
 	struct fabric_mr *mr;
+	int err;
 
 	ck_assert(!session->closing);
 	ck_assert_uint_gt(bytes, 0);
 	ck_assert_uint_ne(rights, 0);
-	if (call_err && call_after-- == 0) {
-		int err = call_err;
-
-		call_err = 0;
-		return err_set(err, "the fake was told to fail");
-	}
+	err = fault_pass(&reg_fault);
+	if (err)
+		return err_set(err, "the fake fails the call");
 	mr = calloc(1, sizeof(*mr));
 	ck_assert_ptr_nonnull(mr);
 	*mr = (struct fabric_mr){ .session = session,
@@ -159,167 +159,163 @@ static int expose(struct fabric_session *session, void *addr, size_t bytes,
 				  .addr = addr,
 				  .bytes = bytes,
 				  .rights = rights,
-				  .rkey = next_rkey++ };
-	list_append(&mrs, &mr->link);
-	if (news_err && news_after-- == 0) {
-		mr->err = news_err;
-		news_err = 0;
-	}
+				  .rkey = next_rkey++,
+				  .err = fault_pass(&event_fault) };
+	list_append(&fake_fabric_mrs, &mr->link);
 	*ret_mr = mr;
 	return 0;
 }
 
-static void withdraw(struct fabric_mr *mr)
+static void dereg_mr(struct fabric_mr *mr)
 {
-	ck_assert(mr->state != DYING);
-	mr->state = DYING;
+	ck_assert(mr->state != FAKE_MR_DYING);
+	mr->state = FAKE_MR_DYING;
 }
 
-const struct fabric_server_ops fake_fabric = {
-	.name = "fake",
-	.kind = FABRIC_TCP,
-	.session_open = begin,
-	.session_close = end,
-	.channel_close = channel_close,
-	.channel_connect = channel_connect,
-	.reg_mr = expose,
-	.dereg_mr = withdraw,
-};
+static void mr_drop(struct fabric_mr *mr)
+{
+	list_remove(&mr->link);
+	free(mr);
+}
+
+static struct fabric_key mr_key(const struct fabric_mr *mr)
+{
+	return (struct fabric_key){ .addr = (uintptr_t)mr->addr, .rkey = mr->rkey };
+}
 
 static int reg_mr_now(struct fabric_session *session, void *addr, size_t bytes,
 		      unsigned rights, void *cookie, struct fabric_mr **ret_mr,
 		      struct fabric_key *ret_key)
 {
 	struct fabric_mr *mr;
-	int err = expose(session, addr, bytes, rights, cookie, &mr);
+	int err = reg_mr(session, addr, bytes, rights, cookie, &mr);
 
 	if (err)
 		return err;
 	err = mr->err;
 	if (err) {
-		list_remove(&mr->link);
-		free(mr);
-		return err_set(err, "the fake was told to fail later");
+		mr_drop(mr);
+		return err_set(err, "the fake fails the event");
 	}
-	mr->state = LIVE;
-	*ret_key = (struct fabric_key){ .addr = (uint64_t)(uintptr_t)addr,
-					.rkey = mr->rkey };
+	mr->state = FAKE_MR_LIVE;
+	*ret_key = mr_key(mr);
 	*ret_mr = mr;
 	return 0;
 }
 
 static bool dereg_mr_now(struct fabric_mr *mr)
 {
-	withdraw(mr);
-	if (use_turn && ++withdrawals % use_turn == 0)
+	dereg_mr(mr);
+	if (keep_every && ++n_dereg_now % keep_every == 0)
 		return false;
-	list_remove(&mr->link);
-	free(mr);
+	mr_drop(mr);
 	return true;
 }
+
+const struct fabric_server_ops fake_fabric = {
+	.name = "fake",
+	.kind = FABRIC_TCP,
+	.session_open = open_session,
+	.session_close = close_session,
+	.channel_close = close_channel,
+	.channel_connect = connect_channel,
+	.reg_mr = reg_mr,
+	.dereg_mr = dereg_mr,
+};
 
 const struct fabric_server_ops fake_fabric_now = {
 	.name = "fake",
 	.kind = FABRIC_TCP,
-	.session_open = begin,
-	.session_close = end,
-	.channel_close = channel_close,
-	.channel_connect = channel_connect,
-	.reg_mr = expose,
-	.dereg_mr = withdraw,
+	.session_open = open_session,
+	.session_close = close_session,
+	.channel_close = close_channel,
+	.channel_connect = connect_channel,
+	.reg_mr = reg_mr,
+	.dereg_mr = dereg_mr,
 	.reg_mr_now = reg_mr_now,
 	.dereg_mr_now = dereg_mr_now,
 };
 
+/* ---- events ---- */
+
 bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost)
 {
-	list_for_each(node, &mrs) {
-		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
+	const struct fabric_mr *mr = fake_fabric_find(rkey);
 
-		if (at->rkey != rkey || !(at->rights & FABRIC_RIGHT_WRITE))
-			continue;
-		/* what is being withdrawn may still have some on their way */
-		lease_notified(at->cookie, value, lost);
-		return true;
-	}
-	return false;
+	if (!mr || !(mr->rights & FABRIC_RIGHT_WRITE))
+		return false;
+	/* notifications may still arrive while the mr is dying */
+	lease_notified(mr->cookie, value, lost);
+	return true;
 }
 
-static bool has_exposures(const struct fabric_session *session)
+static bool session_is_closed(const struct fabric_session *session)
 {
-	list_for_each(node, &mrs)
-		if (container_of(node, struct fabric_mr, link)->session == session)
-			return true;
-	return false;
+	if (!session->closing)
+		return false;
+	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link)
+		if (mr->session == session)
+			return false;
+	return true;
 }
 
-static void deliver(struct fabric_mr *mr)
+static void mr_event(struct fabric_mr *mr)
 {
-	const struct fabric_key key = { .addr = (uint64_t)(uintptr_t)mr->addr,
-					.rkey = mr->rkey };
-	void *cookie = mr->cookie;
-	int err = mr->err;
+	const struct fabric_key key = mr_key(mr);
+	const struct fabric_mr was = *mr;
 
-	if (mr->state == PENDING && !err) {
-		mr->state = LIVE;
-		lease_mr_registered(cookie, 0, "", &key);
+	if (mr->state == FAKE_MR_PENDING && !mr->err) {
+		mr->state = FAKE_MR_LIVE;
+		lease_mr_registered(was.cookie, 0, "", &key);
 		return;
 	}
-	list_remove(&mr->link);
-	if (mr->state == DYING) {
-		free(mr);
-		lease_mr_deregistered(cookie);
-		return;
-	}
-	free(mr);
-	lease_mr_registered(cookie, err, "the fake was told to fail later", NULL);
+	mr_drop(mr);
+	if (was.state == FAKE_MR_DYING)
+		lease_mr_deregistered(was.cookie);
+	else
+		lease_mr_registered(was.cookie, was.err, "the fake fails the event",
+				    NULL);
+}
+
+static void session_event(struct fabric_session *session)
+{
+	void *cookie = session->cookie;
+
+	list_remove(&session->link);
+	free(session);
+	if (cookie)
+		session_closed(NULL, cookie);
+}
+
+static unsigned count_events(void)
+{
+	unsigned n = 0;
+
+	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link)
+		n += mr->state != FAKE_MR_LIVE;
+	list_for_each_entry(struct fabric_session, session, &sessions, link)
+		n += session_is_closed(session);
+	return n;
 }
 
 bool fake_fabric_step(unsigned pick)
 {
-	struct fabric_mr *mr = NULL;
-	struct fabric_session *session = NULL;
-	unsigned n = 0;
+	unsigned n = count_events();
 
-	list_for_each(node, &mrs)
-		n += container_of(node, struct fabric_mr, link)->state != LIVE;
-	list_for_each(node, &sessions) {
-		struct fabric_session *at =
-			container_of(node, struct fabric_session, link);
-
-		n += at->closing && !has_exposures(at);
-	}
 	if (n == 0)
 		return false;
 	pick %= n;
-	list_for_each(node, &mrs) {
-		struct fabric_mr *at = container_of(node, struct fabric_mr, link);
-
-		if (at->state != LIVE && pick-- == 0) {
-			mr = at;
-			break;
+	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link) {
+		if (mr->state != FAKE_MR_LIVE && pick-- == 0) {
+			mr_event(mr);
+			return true;
 		}
 	}
-	if (mr) {
-		deliver(mr);
-		return true;
-	}
-	list_for_each(node, &sessions) {
-		struct fabric_session *at =
-			container_of(node, struct fabric_session, link);
-
-		if (at->closing && !has_exposures(at) && pick-- == 0) {
-			session = at;
+	list_for_each_entry(struct fabric_session, session, &sessions, link) {
+		if (session_is_closed(session) && pick-- == 0) {
+			session_event(session);
 			break;
 		}
-	}
-	if (session) {
-		void *cookie = session->cookie;
-
-		list_remove(&session->link);
-		free(session);
-		if (cookie)
-			session_closed(cookie);
 	}
 	return true;
 }
@@ -330,44 +326,49 @@ void fake_fabric_settle(void)
 		;
 }
 
-unsigned fake_fabric_alive(void)
+/* ---- what there is ---- */
+
+static unsigned count(const struct list *list)
 {
 	unsigned n = 0;
 
-	list_for_each(node, &mrs)
+	list_for_each(node, list)
 		n++;
 	return n;
 }
 
+unsigned fake_fabric_alive(void)
+{
+	return count(&fake_fabric_mrs);
+}
+
 unsigned fake_fabric_sessions(void)
 {
-	unsigned n = 0;
-
-	list_for_each(node, &sessions)
-		n++;
-	return n;
+	return count(&sessions);
 }
 
 bool fake_fabric_reaches(const void *addr, size_t bytes)
 {
 	const char *start = addr;
 
-	list_for_each(node, &mrs) {
-		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
-
-		if (at->addr < start + bytes && start < at->addr + at->bytes)
+	list_for_each_entry(const struct fabric_mr, mr, &fake_fabric_mrs, link) {
+		if (mr->addr < start + bytes && start < mr->addr + mr->bytes)
 			return true;
 	}
 	return false;
 }
 
+struct fabric_mr *fake_fabric_find(uint64_t rkey)
+{
+	list_for_each_entry(struct fabric_mr, mr, &fake_fabric_mrs, link)
+		if (mr->rkey == rkey)
+			return mr;
+	return NULL;
+}
+
 bool fake_fabric_key_works(uint64_t rkey, uint64_t bytes)
 {
-	list_for_each(node, &mrs) {
-		const struct fabric_mr *at = container_of(node, struct fabric_mr, link);
+	const struct fabric_mr *mr = fake_fabric_find(rkey);
 
-		if (at->rkey == rkey)
-			return at->state == LIVE && at->bytes >= bytes;
-	}
-	return false;
+	return mr && mr->state == FAKE_MR_LIVE && mr->bytes >= bytes;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A fabric without bytes: mrs and sessions whose news are delivered when and in the
- * order a test wants.  It fails a test that breaks the contract of fabric.h. */
+/* A fabric that moves no bytes: it keeps lists of sessions and mrs, and delivers their
+ * events when the test asks for them, in the order that the test chooses.  It fails a
+ * test that breaks the contract of fabric.h. */
 #ifndef TESTS_UNIT_STAGE_FABRIC_H
 #define TESTS_UNIT_STAGE_FABRIC_H
 
@@ -8,46 +9,70 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "fabric/fabric.h"
 
-extern const struct fabric_server_ops fake_fabric;
-/* The same, which needs no news where it can do without. */
-extern const struct fabric_server_ops fake_fabric_now;
-/* What was known of the client's end that was joined last. */
-extern bool fake_fabric_own;
+enum fake_mr_state { FAKE_MR_PENDING, FAKE_MR_LIVE, FAKE_MR_DYING };
 
-/* Forget everything; fails when anything is left. */
+struct fabric_mr {
+	struct list link; /* in fake_fabric_mrs */
+	struct fabric_session *session;
+	void *cookie;
+	char *addr;
+	size_t bytes;
+	unsigned rights;
+	uint64_t rkey;
+	enum fake_mr_state state;
+	int err; /* of its registration, to be delivered */
+	/* for the test: where the range is in its lease, whether a client has the key */
+	uint64_t lease, offset;
+	bool known;
+};
+
+/* In the order of registration. */
+extern struct list fake_fabric_mrs;
+
+/* Every registration and deregistration has an event. */
+extern const struct fabric_server_ops fake_fabric;
+/* It has reg_mr_now() and dereg_mr_now(). */
+extern const struct fabric_server_ops fake_fabric_now;
+/* fabric_qp_info.gid_verified of the queue pair that was connected last. */
+extern bool fake_fabric_gid_verified;
+
+/* Fail if an mr or a session is left; reset. */
 void fake_fabric_check_empty(void);
-/* Forget what is left, as close() does. */
+/* As close(): free all mrs and sessions without events; reset. */
 void fake_fabric_close(void);
 
-/* The next `after` calls of expose succeed, the one behind them fails at once with err. */
-void fake_fabric_fail_call(unsigned after, int err);
-/* The same for the news of an mr. */
-void fake_fabric_fail_news(unsigned after, int err);
+/* `after` registrations succeed, then one call fails with err. */
+void fake_fabric_fail_reg(unsigned after, int err);
+/* `after` registrations succeed, then the event of one has err. */
+void fake_fabric_fail_event(unsigned after, int err);
+/* Opening a session fails with err; 0: succeeds. */
 void fake_fabric_fail_session(int err);
-/* The device does not release channels that are closed; 0: it does. */
+/* Closing a channel fails with err; 0: succeeds. */
 void fake_fabric_keep_channels(int err);
+/* Every n-th dereg_mr_now() returns false, as for a key in use; 0: none. */
+void fake_fabric_keep_keys(unsigned n);
 
-/* Each `turn`th key, or none (0), is in use when fake_fabric_now is to withdraw it: it has news
- * then. */
-void fake_fabric_use(unsigned turn);
-
-/* Its client notifies through this key.  False: it does not work, or not for writing. */
+/* A client notifies through this key.  False: the key does not exist or has no right to
+ * write. */
 bool fake_fabric_notify(uint64_t rkey, uint32_t value, uint32_t lost);
 
-/* Deliver one piece of news, chosen by `pick` from those that may come next; false when
- * there is none. */
+/* Deliver the event number `pick`, modulo their number, of those that may come next;
+ * false if there is none. */
 bool fake_fabric_step(unsigned pick);
-/* Deliver everything, the oldest first. */
+/* Deliver all events, the oldest first. */
 void fake_fabric_settle(void);
 
-/* Exposures whose key works, or may work: pending, live, being withdrawn. */
+/* The number of mrs, whether pending, live or dying; and of sessions. */
 unsigned fake_fabric_alive(void);
 unsigned fake_fabric_sessions(void);
-/* Whether some key reaches into [addr, addr + bytes). */
+/* Whether an mr overlaps [addr, addr + bytes). */
 bool fake_fabric_reaches(const void *addr, size_t bytes);
-/* Whether the key works now, for this many bytes. */
+/* NULL: no mr has this key. */
+struct fabric_mr *fake_fabric_find(uint64_t rkey);
+/* Whether the key is live and reaches this number of bytes. */
 bool fake_fabric_key_works(uint64_t rkey, uint64_t bytes);
 
 #endif

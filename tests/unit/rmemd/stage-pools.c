@@ -16,15 +16,15 @@
 enum page { FREE, LENT, DIRTY, GAP };
 
 static enum page pages[FAKE_PAGES];
-static unsigned n_given;
-static bool can_cut, hurried, away;
+static unsigned n_freed;
+static bool can_shorten, hurried, pool_missing;
 static struct pool_reclaim reclaimed;
 static struct fake_wish wish;
-static unsigned broken; /* no piece goes on across the beginning of this page */
+static unsigned break_page;
 static int ledger_fd = -1;
 static char memory[FAKE_PAGES * FAKE_PAGE] __attribute__((aligned(FAKE_PAGE)));
 
-static unsigned count_from(enum page state, unsigned first, unsigned end)
+static unsigned count_range(enum page state, unsigned first, unsigned end)
 {
 	unsigned n = 0;
 
@@ -35,14 +35,14 @@ static unsigned count_from(enum page state, unsigned first, unsigned end)
 
 static unsigned count(enum page state)
 {
-	return count_from(state, 0, FAKE_PAGES);
+	return count_range(state, 0, FAKE_PAGES);
 }
 
 void fake_pools_reset(unsigned gap)
 {
 	memset(memory, 0, sizeof(memory));
-	can_cut = true;
-	broken = 0;
+	can_shorten = true;
+	break_page = 0;
 	fake_pools_lend_through(UINT_MAX, UINT_MAX);
 	hurried = false;
 	reclaimed.bytes = 0;
@@ -62,20 +62,20 @@ void fake_pools_scrub(void)
 
 unsigned fake_pools_given(void)
 {
-	return n_given;
+	return n_freed;
 }
 
 void fake_pools_crash(void)
 {
-	n_given = 0;
+	n_freed = 0;
 	for (unsigned i = 0; i < FAKE_PAGES; i++)
 		if (pages[i] != GAP)
 			pages[i] = DIRTY;
 }
 
-void fake_pools_take_away(bool is_away)
+void fake_pools_take_away(bool missing)
 {
-	away = is_away;
+	pool_missing = missing;
 }
 
 int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t bytes,
@@ -85,12 +85,12 @@ int pools_claim(struct pools *pools, uint32_t id, uint64_t offset, uint64_t byte
 	uint64_t n = (bytes + FAKE_PAGE - 1) / FAKE_PAGE;
 
 	(void)pools;
-	if (id != 1 || away)
+	if (id != 1 || pool_missing)
 		return err_set(-ENOENT, "the fake has one pool");
 	ck_assert_uint_eq(offset % FAKE_PAGE, 0);
 	for (uint64_t i = first; i < first + n; i++)
 		if (i >= FAKE_PAGES || pages[i] != DIRTY)
-			return err_set(-EINVAL, "the fake has it no more");
+			return err_set(-EINVAL, "the range is lent already");
 	for (uint64_t i = first; i < first + n; i++)
 		pages[i] = LENT;
 	*ret_extent = (struct extent){ .offset = offset, .bytes = n * FAKE_PAGE };
@@ -103,21 +103,25 @@ uint32_t extent_pool_id(const struct extent *extent)
 	return 1;
 }
 
-struct ledger *fake_ledger(void)
+static struct ledger *open_ledger(void)
 {
 	struct ledger *ledger;
 
-	ledger_fd = memfd_create("fake-ledger", MFD_CLOEXEC);
-	ck_assert_int_ge(ledger_fd, 0);
 	ck_assert_msg(ledger_open(ledger_fd, &ledger) == 0, "%s", err_text());
 	return ledger;
+}
+
+struct ledger *fake_ledger(void)
+{
+	ledger_fd = memfd_create("fake-ledger", MFD_CLOEXEC);
+	ck_assert_int_ge(ledger_fd, 0);
+	return open_ledger();
 }
 
 struct ledger *fake_ledger_again(struct ledger *ledger)
 {
 	ledger_close(ledger);
-	ck_assert_msg(ledger_open(ledger_fd, &ledger) == 0, "%s", err_text());
-	return ledger;
+	return open_ledger();
 }
 
 static int add_lent(const struct lease_status *status, void *arg)
@@ -144,13 +148,13 @@ unsigned fake_pools_dirty(void)
 	return count(DIRTY);
 }
 
-/* The longest run of free pages, the first of them; its length in pages. */
-static unsigned longest(unsigned *ret_start)
+/* Find the longest run of free pages; returns its length. */
+static unsigned longest_run(unsigned *ret_start)
 {
 	unsigned best = 0, run = 0;
 
 	for (unsigned i = 0; i < FAKE_PAGES; i++) {
-		if (i == broken)
+		if (i == break_page)
 			run = 0;
 		run = pages[i] == FREE ? run + 1 : 0;
 		if (run > best) {
@@ -175,15 +179,15 @@ int pools_alloc(struct pools *pools, const struct pool_request *request,
 	wish.align = request->align;
 	wish.n_nodes = request->n_nodes;
 	wish.endpoints = request->endpoints;
-	if (request->n_nodes)
-		memcpy(wish.nodes, request->nodes, request->n_nodes * sizeof(int));
+	for (unsigned i = 0; i < wish.n_nodes; i++)
+		wish.nodes[i] = request->nodes[i];
 	memcpy(before, pages, sizeof(before));
 	if (wanted > count(FREE))
 		return wanted <= count(FREE) + count(DIRTY)
 			       ? -EAGAIN
 			       : err_set(-ENOSPC, "the fake is full");
 	while (wanted && n < max) {
-		unsigned start = 0, run = longest(&start);
+		unsigned start = 0, run = longest_run(&start);
 
 		if (run > wanted)
 			run = (unsigned)wanted;
@@ -196,7 +200,7 @@ int pools_alloc(struct pools *pools, const struct pool_request *request,
 	}
 	if (wanted) {
 		memcpy(pages, before, sizeof(before));
-		return err_set(-ENOSPC, "the fake is in pieces");
+		return err_set(-ENOSPC, "the fake is fragmented");
 	}
 	*ret_n = n;
 	return 0;
@@ -205,9 +209,9 @@ int pools_alloc(struct pools *pools, const struct pool_request *request,
 void pools_free(struct pools *pools, struct extent extent)
 {
 	(void)pools;
-	n_given++;
+	n_freed++;
 	ck_assert_msg(!fake_fabric_reaches(memory + extent.offset, extent.bytes),
-		      "given back under a living key");
+		      "memory is freed before its key is dead");
 	for (uint64_t i = 0; i < extent.bytes / FAKE_PAGE; i++) {
 		ck_assert_int_eq(pages[extent.offset / FAKE_PAGE + i], LENT);
 		pages[extent.offset / FAKE_PAGE + i] = DIRTY;
@@ -223,14 +227,15 @@ void fake_pools_reclaim(unsigned n, uint64_t until_ms, bool revoke)
 	};
 }
 
-void extent_reclaim(const struct extent *extent, struct pool_reclaim *ret_recall)
+struct pool_reclaim extent_reclaim(const struct extent *extent)
 {
 	uint64_t end = extent->offset + extent->bytes;
 	uint64_t keep = sizeof(memory) - reclaimed.bytes;
+	struct pool_reclaim reclaim = reclaimed;
 
-	*ret_recall = reclaimed;
-	ret_recall->bytes =
+	reclaim.bytes =
 		end > keep ? end - (extent->offset > keep ? extent->offset : keep) : 0;
+	return reclaim;
 }
 
 void pools_hurry(struct pools *pools, bool hurry)
@@ -241,7 +246,7 @@ void pools_hurry(struct pools *pools, bool hurry)
 
 void fake_pools_break(unsigned page)
 {
-	broken = page;
+	break_page = page;
 }
 
 const struct fake_wish *fake_pools_wish(void)
@@ -256,7 +261,7 @@ bool fake_pools_hurried(void)
 
 void fake_pools_cut(bool possible)
 {
-	can_cut = possible;
+	can_shorten = possible;
 }
 
 uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t keep)
@@ -265,7 +270,7 @@ uint64_t pools_free_tail(struct pools *pools, struct extent *extent, uint64_t ke
 	struct extent rest = *extent;
 
 	ck_assert_uint_gt(keep, 0);
-	if (!can_cut || whole >= extent->bytes)
+	if (!can_shorten || whole >= extent->bytes)
 		return 0;
 	rest.offset += whole;
 	rest.bytes -= whole;
@@ -284,10 +289,8 @@ int extent_node(const struct extent *extent)
 	return extent->offset >= (uint64_t)FAKE_NODE_PAGES * FAKE_PAGE;
 }
 
-/* Of the pages on each node. */
+/* For each node: the endpoints, and the bytes being released. */
 static unsigned lent_through[2];
-
-/* Bytes of them. */
 static uint64_t releasing[2];
 
 void extent_set_releasing(const struct extent *extent, bool is_releasing)
@@ -320,26 +323,26 @@ uint64_t extent_page_bytes(const struct extent *extent)
 	return FAKE_PAGE;
 }
 
-/* One of each node. */
+/* A pool of each node. */
 unsigned pools_count(const struct pools *pools)
 {
 	(void)pools;
 	return 2;
 }
 
-void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
+struct pool_status pools_status(const struct pools *pools, unsigned i)
 {
 	unsigned first = i ? FAKE_NODE_PAGES : 0,
 		 end = i ? FAKE_PAGES : FAKE_NODE_PAGES;
 
 	(void)pools;
-	*ret_status = (struct pool_status){
+	return (struct pool_status){
 		.name = i ? "far" : "near",
 		.page_bytes = FAKE_PAGE,
 		.bytes = (uint64_t)(end - first) * FAKE_PAGE,
-		.lent = (uint64_t)count_from(LENT, first, end) * FAKE_PAGE,
-		.scrubbing = (uint64_t)count_from(DIRTY, first, end) * FAKE_PAGE,
-		.free = (uint64_t)count_from(FREE, first, end) * FAKE_PAGE,
+		.lent = (uint64_t)count_range(LENT, first, end) * FAKE_PAGE,
+		.scrubbing = (uint64_t)count_range(DIRTY, first, end) * FAKE_PAGE,
+		.free = (uint64_t)count_range(FREE, first, end) * FAKE_PAGE,
 		.releasing = releasing[i],
 		.endpoints = lent_through[i],
 		.resizing = reclaimed.bytes ? POOL_RECLAIMS : POOL_RESTS,

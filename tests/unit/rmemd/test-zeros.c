@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* No tenant ever reads another's bytes.  Clients of several tenants borrow, fill, resize, free,
- * fall silent, come back, let leases expire; keys write until they are dead; the daemon dies
- * wherever it is and another one finds what was left, perhaps with other pools.  Every byte of
- * every grant is zero, and every lease has its own pattern or zero, whatever came before.
+/* No tenant reads bytes of another tenant.  Clients of several tenants allocate, fill,
+ * resize and free leases, stop their heartbeats, resume, and let leases expire; clients
+ * write through keys until these are dead; the daemon dies at any point and another
+ * process starts from the state it left, perhaps with other pools.  Every byte of a new
+ * lease is zero; every byte of a lease is zero or has the lease's own pattern.
+ * RMEM_ZEROS_SEED    the seed of all random choices; it is printed
+ * RMEM_ZEROS_SECONDS duration, 3
  *
- * RMEM_ZEROS_SEED    whatever is drawn is drawn from it; it is printed
- * RMEM_ZEROS_SECONDS how long it goes on, 3
- * The scrubbers are threads, and some deaths come by the clock: with the same seed the same is
- * tried, but not all of it at the same moment. */
+ * The scrubbers are threads, and a timer kills some processes: a run with an earlier seed
+ * makes the same choices, but at other moments. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -25,10 +26,10 @@
 #include "unit/rmemd/zeros.h"
 
 #define HOUR_MS UINT64_C(3600000)
-/* So much one process does at most. */
+/* Limit of a process's steps. */
 #define STEPS_MAX 4000
 
-static void pass(void)
+static void pass_time(void)
 {
 	uint64_t ms = zeros_random(900) + 1;
 
@@ -47,10 +48,10 @@ static void step(void)
 	world->steps++;
 	switch (zeros_random(16)) {
 	case 0:
-		pass();
+		pass_time();
 		break;
 	case 1:
-		zeros_given();
+		zeros_scrub_freed();
 		zeros_scrubbed(zeros_random(4) ? 0 : 1);
 		break;
 	case 2:
@@ -63,20 +64,20 @@ static void step(void)
 		(void)zeros_fabric_step();
 		break;
 	default:
-		zeros_client_do((unsigned)zeros_random(ZEROS_CLIENTS));
+		zeros_client_step((unsigned)zeros_random(ZEROS_CLIENTS));
 		break;
 	}
 	if (zeros_random(100) == 0) {
-		zeros_look();
-		zeros_leases_look();
+		zeros_check_bytes();
+		zeros_check_leases();
 	}
 }
 
 /* ---- processes ---- */
 
-/* Some die at a point that was drawn, some by the clock, wherever they are then, some end in
+/* The process dies at a random zeros_point(), or when a timer expires, or it stops in
  * order. */
-static _Noreturn void live(void)
+static _Noreturn void run_process(void)
 {
 	const uint64_t fuses[] = { 30, 300, 3000 };
 	struct itimerval alarm = { .it_value = { 0, 0 } };
@@ -97,31 +98,31 @@ static _Noreturn void live(void)
 		break;
 	}
 	zeros_start();
-	/* as the last process has left it */
-	zeros_look();
-	zeros_leases_look();
+	/* the state that the last process left */
+	zeros_check_bytes();
+	zeros_check_leases();
 	for (uint64_t i = 0; i < steps; i++)
 		step();
 	zeros_stop();
 	_exit(0);
 }
 
-/* Whatever it was doing when it died, it had given its answers or not. */
-static void after_death(void)
+/* Time passes until the next process, which may have other pools. */
+static void between_processes(void)
 {
 	(void)atomic_fetch_add(&world->now_ms, zeros_random(3000) + 1);
 	if (zeros_random(8) == 0)
 		world->pools = (unsigned)zeros_random(12);
 }
 
-static void one_process(void)
+static void fork_process(void)
 {
 	int status;
 	pid_t pid = fork();
 
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0)
-		live();
+		run_process();
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
 		world->restarts++;
@@ -131,7 +132,7 @@ static void one_process(void)
 			      "status %#x", (unsigned)status);
 		world->crashes++;
 	}
-	after_death();
+	between_processes();
 }
 
 static void state_remove(void)
@@ -147,14 +148,14 @@ static void state_remove(void)
 	(void)rmdir(world->state);
 }
 
-static uint64_t number_of(const char *name, uint64_t otherwise)
+static uint64_t env_number(const char *name, uint64_t fallback)
 {
 	const char *text = getenv(name);
 
-	return text && *text ? strtoull(text, NULL, 10) : otherwise;
+	return text && *text ? strtoull(text, NULL, 10) : fallback;
 }
 
-static void begin(uint64_t seed)
+static void world_open(uint64_t seed)
 {
 	world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -167,13 +168,13 @@ static void begin(uint64_t seed)
 		world->clients[i].tenant = i % ZEROS_TENANTS;
 }
 
-static void tell(uint64_t seed)
+static void print_counters(uint64_t seed)
 {
 	(void)printf(
 		"# seed %llu: %.1f hours, %llu steps, %llu grants (%llu waited), "
 		"%llu grows, %llu trims, %llu frees, %llu expired, %llu resumed, "
-		"%llu late writes, %llu crashes, %llu restarts, %llu pools that stay, "
-		"%llu MiB looked at\n",
+		"%llu late writes, %llu crashes, %llu restarts, %llu pools kept, "
+		"%llu MiB checked\n",
 		(unsigned long long)seed,
 		(double)(atomic_load(&world->now_ms) - HOUR_MS) / (double)HOUR_MS,
 		(unsigned long long)world->steps, (unsigned long long)world->grants,
@@ -187,7 +188,7 @@ static void tell(uint64_t seed)
 	(void)fflush(stdout);
 }
 
-/* What it is about has happened. */
+/* Whether everything under test has happened often enough. */
 static bool world_was_busy(void)
 {
 	return world->grants > 100 && world->waits > 5 && world->grows > 10 &&
@@ -196,18 +197,18 @@ static bool world_was_busy(void)
 	       world->restarts > 3 && world->reconfigured > 2;
 }
 
-START_TEST(bytes__are_never_anothers)
+START_TEST(lease__has_no_bytes_of_other_tenants)
 {
-	uint64_t seed = number_of("RMEM_ZEROS_SEED",
-				  (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid());
-	uint64_t until_ms = clock_now_ms() + 1000 * number_of("RMEM_ZEROS_SECONDS", 3);
+	uint64_t seed = env_number("RMEM_ZEROS_SEED",
+				   (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid());
+	uint64_t until_ms = clock_now_ms() + 1000 * env_number("RMEM_ZEROS_SECONDS", 3);
 
 	(void)printf("# RMEM_ZEROS_SEED=%llu\n", (unsigned long long)seed);
 	(void)fflush(stdout);
-	begin(seed);
+	world_open(seed);
 	while (clock_now_ms() < until_ms || !world_was_busy())
-		one_process();
-	tell(seed);
+		fork_process();
+	print_counters(seed);
 	state_remove();
 	(void)munmap(world, sizeof(*world));
 }
@@ -215,11 +216,9 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("zeros");
-	TCase *tcase = tcase_create("zeros");
+	TCase *tcase = unit_case("zeros", NULL, NULL);
 
-	tcase_set_timeout(tcase, (double)number_of("RMEM_ZEROS_SECONDS", 3) + 60);
-	tcase_add_test(tcase, bytes__are_never_anothers);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_set_timeout(tcase, (double)env_number("RMEM_ZEROS_SECONDS", 3) + 60);
+	tcase_add_test(tcase, lease__has_no_bytes_of_other_tenants);
+	return unit_main();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Clients of several tenants over connections without sockets: what they know of their leases,
- * what they ask for, and what they make of the answers. */
+/* Clients of several tenants over connections without sockets: their requests, the
+ * replies, and what they know of their leases. */
 #include <string.h>
 
-#include "rmemd/control/dispatch.h"
+#include "rmemd/control/request.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "wire/codec.h"
@@ -11,14 +11,14 @@
 
 #define PAGE UINT64_C(4096)
 
-/* The client's connection to this process. */
-struct link {
+struct client_connection {
 	struct connection connection;
-	bool up, welcome, dead, silent, busy;
-	bool asked; /* through it, what is not answered yet */
+	bool up, has_session, silent, busy;
+	bool ended;        /* by the daemon */
+	bool request_sent; /* the request of the client, which has no reply yet */
 };
 
-static struct link links[ZEROS_CLIENTS];
+static struct client_connection connections[ZEROS_CLIENTS];
 static const char *const names[ZEROS_NAMES] = { "a", "b", "c", "d", "e" };
 static const char *const tenant_names[ZEROS_TENANTS] = { "red", "green", "blue" };
 
@@ -42,8 +42,8 @@ static struct zeros_lease *lease_by_id(uint64_t id)
 	return NULL;
 }
 
-/* One of the client's tenant at random, or ZEROS_LEASES. */
-static unsigned lease_pick(unsigned client)
+/* A random lease that the client can use, or ZEROS_LEASES. */
+static unsigned random_lease(unsigned client)
 {
 	unsigned tenant = world->clients[client].tenant, picked = ZEROS_LEASES;
 	uint64_t n = 0;
@@ -67,38 +67,42 @@ static void session_forget(unsigned client)
 		    world->leases[i].owner == client)
 			lease_forget(&world->leases[i]);
 	it->session = 0;
-	it->asking.type = (enum wire_type)0;
+	it->request.type = (enum wire_type)0;
 }
 
-/* Somebody else may change it at the same time. */
-static bool lease_is_asked_about(unsigned lease)
+static bool lease_has_request(unsigned lease)
 {
 	for (unsigned i = 0; i < ZEROS_CLIENTS; i++)
-		if (world->clients[i].asking.type &&
-		    world->clients[i].asking.lease == lease)
+		if (world->clients[i].request.type &&
+		    world->clients[i].request.lease == lease)
 			return true;
 	return false;
 }
 
-void zeros_leases_look(void)
+/* NULL: the request is not about a lease. */
+static struct zeros_lease *request_lease(const struct zeros_request *request)
+{
+	return request->lease < ZEROS_LEASES ? &world->leases[request->lease] : NULL;
+}
+
+void zeros_check_leases(void)
 {
 	for (unsigned i = 0; i < ZEROS_LEASES; i++) {
 		struct zeros_lease *lease = &world->leases[i];
 		uint64_t bytes;
 		bool found;
 
-		if (!lease->id || lease_is_asked_about(i))
+		if (!lease->id || lease_has_request(i))
 			continue;
 		found = zeros_lease_find(lease->id, &bytes);
-		if (lease->doubtful || !lease->named ||
+		if (lease->uncertain || !lease->named ||
 		    (lease->due_ms && lease->due_ms <= now_ms())) {
-			/* its place is another's */
 			if (!found)
 				lease_forget(lease);
 			continue;
 		}
 		if (!found)
-			zeros_fail("lease %llu is gone, and nobody has asked for it",
+			zeros_fail("lease %llu has ended without a request",
 				   (unsigned long long)lease->id);
 		if (bytes != lease->bytes)
 			zeros_fail("lease %llu has %llu bytes, and not %llu",
@@ -108,62 +112,61 @@ void zeros_leases_look(void)
 	}
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 static void on_granted(unsigned client, const struct wire_lease *answer)
 {
 	const struct zeros_client *it = &world->clients[client];
-	const struct asking *asking = &it->asking;
-	struct zeros_lease *lease = &world->leases[asking->lease];
+	const struct zeros_request *request = &it->request;
+	struct zeros_lease *lease = &world->leases[request->lease];
 
 	if (!zeros_lease_zero(answer->lease, 0))
-		zeros_fail("lease %llu of %llu bytes is not zero as it is granted",
+		zeros_fail("lease %llu of %llu bytes is not zero when it is granted",
 			   (unsigned long long)answer->lease,
 			   (unsigned long long)answer->bytes);
 	world->grants++;
-	world->waits += now_ms() > asking->since_ms;
-	/* nobody has more of them than there are places for */
+	world->waits += now_ms() > request->since_ms;
 	*lease = (struct zeros_lease){
 		.id = answer->lease,
 		.tenant = it->tenant,
 		.owner = client,
-		.named = asking->name < ZEROS_NAMES,
-		.name = asking->name,
+		.named = request->name < ZEROS_NAMES,
+		.name = request->name,
 		.bytes = answer->bytes,
-		/* counted from the grant on, which may have been before a restart */
-		.due_ms = asking->ttl_ms ? asking->since_ms + asking->ttl_ms : 0,
+		/* the grant is not earlier than the request, so it may end later */
+		.due_ms = request->ttl_ms ? request->since_ms + request->ttl_ms : 0,
 	};
 }
 
-static void on_resized(const struct asking *asking, const struct wire_lease *answer)
+static void on_resized(const struct zeros_request *request,
+		       const struct wire_lease *answer)
 {
 	struct zeros_lease *lease = lease_by_id(answer->lease);
 
-	if (asking->old_bytes < answer->bytes &&
-	    !zeros_lease_zero(answer->lease, asking->old_bytes))
-		zeros_fail("lease %llu is not zero where it is longer than %llu bytes",
+	if (request->old_bytes < answer->bytes &&
+	    !zeros_lease_zero(answer->lease, request->old_bytes))
+		zeros_fail("lease %llu is not zero after its old end at %llu bytes",
 			   (unsigned long long)answer->lease,
-			   (unsigned long long)asking->old_bytes);
-	world->grows += asking->old_bytes < answer->bytes;
-	world->trims += asking->old_bytes > answer->bytes;
+			   (unsigned long long)request->old_bytes);
+	world->grows += request->old_bytes < answer->bytes;
+	world->trims += request->old_bytes > answer->bytes;
 	if (!lease)
 		return;
 	lease->bytes = answer->bytes;
-	lease->doubtful = false;
+	lease->uncertain = false;
 }
 
 static void on_done(unsigned client, const struct wire_msg *msg)
 {
-	const struct asking *asking = &world->clients[client].asking;
-	struct zeros_lease *lease =
-		asking->lease < ZEROS_LEASES ? &world->leases[asking->lease] : NULL;
+	const struct zeros_request *request = &world->clients[client].request;
+	struct zeros_lease *lease = request_lease(request);
 
-	switch (asking->type) {
+	switch (request->type) {
 	case WIRE_TYPE_allocate:
 		on_granted(client, &msg->lease);
 		break;
 	case WIRE_TYPE_resize:
-		on_resized(asking, &msg->lease);
+		on_resized(request, &msg->lease);
 		break;
 	case WIRE_TYPE_free:
 	case WIRE_TYPE_remove:
@@ -172,36 +175,33 @@ static void on_done(unsigned client, const struct wire_msg *msg)
 		break;
 	case WIRE_TYPE_detach:
 		if (lease->named)
-			lease->doubtful = asking->doubtful;
+			lease->uncertain = request->uncertain;
 		else
 			lease_forget(lease);
 		break;
 	case WIRE_TYPE_renew:
-		lease->due_ms = asking->ttl_ms ? asking->since_ms + asking->ttl_ms : 0;
-		lease->doubtful = asking->doubtful;
+		lease->due_ms =
+			request->ttl_ms ? request->since_ms + request->ttl_ms : 0;
+		lease->uncertain = request->uncertain;
 		break;
 	default:
 		break;
 	}
 }
 
-/* It was not done; or what it was to be done to has ended, as it may have before. */
-static void on_error(unsigned client, int err)
+/* The lease may have ended, by this request or by another. */
+static void on_error(unsigned client)
 {
-	const struct asking *asking = &world->clients[client].asking;
-	struct zeros_lease *lease =
-		asking->lease < ZEROS_LEASES ? &world->leases[asking->lease] : NULL;
+	const struct zeros_request *request = &world->clients[client].request;
+	struct zeros_lease *lease = request_lease(request);
 
-	if (asking->type == WIRE_TYPE_allocate || !lease)
-		return;
-	/* others of the tenant have it, or another lease has come into its place */
-	(void)err;
-	lease->doubtful = true;
+	if (request->type != WIRE_TYPE_allocate && lease)
+		lease->uncertain = true;
 }
 
-static struct link *link_of(struct connection *connection)
+static struct client_connection *outer(struct connection *connection)
 {
-	return container_of(connection, struct link, connection);
+	return container_of(connection, struct client_connection, connection);
 }
 
 static void on_welcome(unsigned client, const struct wire_welcome *welcome)
@@ -215,39 +215,39 @@ static void on_welcome(unsigned client, const struct wire_welcome *welcome)
 	} else {
 		world->resumed++;
 	}
-	links[client].welcome = true;
+	connections[client].has_session = true;
 }
 
 static void op_send(struct connection *connection, const struct wire_msg *msg)
 {
-	unsigned client = (unsigned)(link_of(connection) - links);
+	unsigned client = (unsigned)(outer(connection) - connections);
 	struct zeros_client *it = &world->clients[client];
 	struct zeros_lease *lease;
 
 	for (unsigned i = 0; msg->type == WIRE_TYPE_lease && i < msg->lease.n_keys; i++)
-		zeros_fabric_told(msg->lease.keys[i].rkey);
+		zeros_key_sent(msg->lease.keys[i].rkey);
 	if (msg->type == WIRE_TYPE_welcome) {
 		on_welcome(client, &msg->welcome);
 	} else if (msg->type == WIRE_TYPE_revoked) {
 		lease = lease_by_id(msg->revoked.lease);
 		if (lease)
 			lease_forget(lease);
-	} else if (msg->id && msg->id == it->asking.id && it->asking.type) {
+	} else if (msg->id && msg->id == it->request.id && it->request.type) {
 		if (msg->type == WIRE_TYPE_error)
-			on_error(client, -(int)msg->error.code);
+			on_error(client);
 		else
 			on_done(client, msg);
-		it->asking.type = (enum wire_type)0;
+		it->request.type = (enum wire_type)0;
 	} else if (msg->type == WIRE_TYPE_error && msg->id == 1 &&
-		   !links[client].welcome) {
-		/* the session is no more */
+		   !connections[client].has_session) {
+		/* the session to resume has ended */
 		session_forget(client);
 	}
 }
 
 static void op_close(struct connection *connection)
 {
-	link_of(connection)->dead = true;
+	outer(connection)->ended = true;
 }
 
 static void op_authenticated(struct connection *connection)
@@ -258,9 +258,10 @@ static void op_authenticated(struct connection *connection)
 static bool op_busy(const struct connection *connection)
 {
 	const unsigned client =
-		(unsigned)(link_of((struct connection *)(uintptr_t)connection) - links);
+		(unsigned)(outer((struct connection *)(uintptr_t)connection) -
+			   connections);
 
-	return links[client].busy;
+	return connections[client].busy;
 }
 
 static const struct connection_ops ops = {
@@ -272,34 +273,33 @@ static const struct connection_ops ops = {
 
 /* ---- requests ---- */
 
-static void link_lose(unsigned client)
+static void lose_connection(unsigned client)
 {
-	struct link *link = &links[client];
+	struct client_connection *own = &connections[client];
 
-	if (link->up)
-		session_connection_lost(&link->connection, "lost");
-	memset(link, 0, sizeof(*link));
+	if (own->up)
+		session_connection_lost(&own->connection, "lost");
+	memset(own, 0, sizeof(*own));
 }
 
-static void say(unsigned client, struct wire_msg *msg)
+static void send_frame(unsigned client, struct wire_msg *msg)
 {
 	static uint8_t frame[WIRE_FRAME_MAX];
 	int bytes = wire_encode(msg, frame, sizeof(frame));
 
 	if (bytes < 0)
 		zeros_fail("a request cannot be encoded");
-	dispatch_frame(&links[client].connection, frame, (size_t)bytes);
-	if (links[client].dead)
-		link_lose(client);
+	dispatch_frame(&connections[client].connection, frame, (size_t)bytes);
+	if (connections[client].ended)
+		lose_connection(client);
 }
 
-/* A client that can ask for something. */
-static bool can_ask(unsigned client)
+static bool can_request(unsigned client)
 {
-	const struct link *link = &links[client];
+	const struct client_connection *own = &connections[client];
 
-	return link->up && link->welcome && !link->silent &&
-	       !link->connection.hello_pending;
+	return own->up && own->has_session && !own->silent &&
+	       !own->connection.hello_pending;
 }
 
 static struct wire_msg *message(enum wire_type type)
@@ -311,30 +311,30 @@ static struct wire_msg *message(enum wire_type type)
 	return &msg;
 }
 
-static struct wire_msg *asking_message(const struct asking *asking)
+static struct wire_msg *request_message(const struct zeros_request *request)
 {
-	struct wire_msg *msg = message(asking->type);
-	uint64_t id =
-		asking->lease < ZEROS_LEASES ? world->leases[asking->lease].id : 0;
+	struct wire_msg *msg = message(request->type);
+	const struct zeros_lease *lease = request_lease(request);
+	uint64_t id = lease ? lease->id : 0;
 
-	switch (asking->type) {
+	switch (request->type) {
 	case WIRE_TYPE_allocate:
-		msg->allocate.bytes = asking->bytes;
+		msg->allocate.bytes = request->bytes;
 		msg->allocate.node = -1;
-		msg->allocate.ttl_ms = asking->ttl_ms;
-		if (asking->name < ZEROS_NAMES)
-			(void)strcpy(msg->allocate.name, names[asking->name]);
+		msg->allocate.ttl_ms = request->ttl_ms;
+		if (request->name < ZEROS_NAMES)
+			(void)strcpy(msg->allocate.name, names[request->name]);
 		break;
 	case WIRE_TYPE_resize:
 		msg->resize.lease = id;
-		msg->resize.bytes = asking->bytes;
+		msg->resize.bytes = request->bytes;
 		break;
 	case WIRE_TYPE_renew:
 		msg->renew.lease = id;
-		msg->renew.ttl_ms = asking->ttl_ms;
+		msg->renew.ttl_ms = request->ttl_ms;
 		break;
 	case WIRE_TYPE_attach:
-		(void)strcpy(msg->attach.name, names[asking->name]);
+		(void)strcpy(msg->attach.name, names[request->name]);
 		msg->attach.rights = zeros_random(4)
 					     ? WIRE_RIGHT_READ | WIRE_RIGHT_WRITE
 					     : WIRE_RIGHT_READ;
@@ -344,48 +344,42 @@ static struct wire_msg *asking_message(const struct asking *asking)
 		break;
 	case WIRE_TYPE_remove:
 		(void)strcpy(msg->remove.name,
-			     names[world->leases[asking->lease].name]);
+			     names[world->leases[request->lease].name]);
 		break;
 	default:
 		msg->free.lease = id;
 		break;
 	}
-	msg->id = asking->id;
+	msg->id = request->id;
 	return msg;
 }
 
-/* For the first time, or again, because the answer was lost with the connection. */
-static void ask(unsigned client)
+/* Send the request for the first time, or again on a new connection. */
+static void send_request(unsigned client)
 {
-	const struct asking *asking = &world->clients[client].asking;
-	struct zeros_lease *lease =
-		asking->lease < ZEROS_LEASES ? &world->leases[asking->lease] : NULL;
+	const struct zeros_request *request = &world->clients[client].request;
+	struct zeros_lease *lease = request_lease(request);
 
-	/* its place was given to another lease meanwhile, or to none: it has ended */
-	if (asking->type != WIRE_TYPE_allocate && lease && !lease->id) {
-		world->clients[client].asking.type = (enum wire_type)0;
+	/* the lease has ended */
+	if (request->type != WIRE_TYPE_allocate && lease && !lease->id) {
+		world->clients[client].request.type = (enum wire_type)0;
 		return;
 	}
-	links[client].asked = true;
-	say(client, asking_message(asking));
+	connections[client].request_sent = true;
+	send_frame(client, request_message(request));
 }
 
-/* A place for a new lease that nobody else waits for. */
-static unsigned place_find(void)
+/* Where to record a new lease: a slot that no request has; ZEROS_LEASES: none. */
+static unsigned find_slot(void)
 {
 	for (unsigned i = 0; i < ZEROS_LEASES; i++) {
-		bool taken = world->leases[i].id != 0;
-
-		for (unsigned k = 0; k < ZEROS_CLIENTS; k++)
-			taken |= world->clients[k].asking.type && /* any of it */
-				 world->clients[k].asking.lease == i;
-		if (!taken)
+		if (!world->leases[i].id && !lease_has_request(i))
 			return i;
 	}
 	return ZEROS_LEASES;
 }
 
-static uint64_t random_bytes_wanted(void)
+static uint64_t random_size(void)
 {
 	switch (zeros_random(4)) {
 	case 0:
@@ -402,7 +396,7 @@ static uint64_t random_ttl_ms(void)
 	return zeros_random(2) ? 0 : zeros_random(20 * 60000) + 1;
 }
 
-static bool asking_draw(unsigned client, struct asking *asking)
+static bool draw_request(unsigned client, struct zeros_request *request)
 {
 	static const enum wire_type types[] = {
 		WIRE_TYPE_allocate, WIRE_TYPE_allocate, WIRE_TYPE_allocate,
@@ -412,71 +406,71 @@ static bool asking_draw(unsigned client, struct asking *asking)
 	};
 	const struct zeros_lease *lease;
 
-	*asking = (struct asking){
+	*request = (struct zeros_request){
 		.type = types[zeros_random(sizeof(types) / sizeof(types[0]))],
 		.lease = ZEROS_LEASES,
-		.bytes = random_bytes_wanted(),
+		.bytes = random_size(),
 		.ttl_ms = random_ttl_ms(),
 		.since_ms = now_ms(),
 		.old_bytes = UINT64_MAX,
 		.name = ZEROS_NAMES,
 	};
-	if (asking->type == WIRE_TYPE_attach) {
-		asking->name = (unsigned)zeros_random(ZEROS_NAMES);
+	if (request->type == WIRE_TYPE_attach) {
+		request->name = (unsigned)zeros_random(ZEROS_NAMES);
 		return true;
 	}
-	if (asking->type == WIRE_TYPE_allocate) {
+	if (request->type == WIRE_TYPE_allocate) {
 		if (zeros_random(2))
-			asking->name = (unsigned)zeros_random(ZEROS_NAMES);
+			request->name = (unsigned)zeros_random(ZEROS_NAMES);
 		else
-			asking->ttl_ms = 0;
-		asking->lease = place_find();
-		return asking->lease < ZEROS_LEASES;
+			request->ttl_ms = 0;
+		request->lease = find_slot();
+		return request->lease < ZEROS_LEASES;
 	}
-	asking->lease = lease_pick(client);
-	if (asking->lease == ZEROS_LEASES || lease_is_asked_about(asking->lease))
+	request->lease = random_lease(client);
+	if (request->lease == ZEROS_LEASES || lease_has_request(request->lease))
 		return false;
-	lease = &world->leases[asking->lease];
-	/* whoever has it attached or not, where the name is no other lease's by now */
-	if (lease->named && !lease->doubtful && !lease->due_ms &&
-	    asking->type == WIRE_TYPE_free && zeros_random(2))
-		asking->type = WIRE_TYPE_remove;
+	lease = &world->leases[request->lease];
+	/* by its name, which no other lease can have by now */
+	if (lease->named && !lease->uncertain && !lease->due_ms &&
+	    request->type == WIRE_TYPE_free && zeros_random(2))
+		request->type = WIRE_TYPE_remove;
 	return true;
 }
 
-static void client_ask(unsigned client)
+static void client_request(unsigned client)
 {
 	struct zeros_client *it = &world->clients[client];
 	struct zeros_lease *lease;
-	struct asking asking;
+	struct zeros_request request;
 
-	if (it->asking.type || !asking_draw(client, &asking))
+	if (it->request.type || !draw_request(client, &request))
 		return;
-	asking.id = it->next_id++;
-	if (asking.type != WIRE_TYPE_allocate && asking.lease < ZEROS_LEASES) {
-		lease = &world->leases[asking.lease];
-		asking.doubtful = lease->doubtful;
-		lease->doubtful = true;
-		if (asking.type == WIRE_TYPE_resize) {
-			(void)zeros_lease_find(lease->id, &asking.old_bytes);
-			/* from now on, as it may be done without an answer */
-			if (asking.bytes < lease->filled)
-				lease->filled = asking.bytes;
+	request.id = it->next_id++;
+	if (request.type != WIRE_TYPE_allocate && request.lease < ZEROS_LEASES) {
+		lease = &world->leases[request.lease];
+		request.uncertain = lease->uncertain;
+		lease->uncertain = true;
+		if (request.type == WIRE_TYPE_resize) {
+			(void)zeros_lease_find(lease->id, &request.old_bytes);
+			/* now, because the reply may be lost */
+			if (request.bytes < lease->filled)
+				lease->filled = request.bytes;
 		}
 	}
-	it->asking = asking;
-	ask(client);
+	it->request = request;
+	send_request(client);
 }
 
 static void client_connect(unsigned client)
 {
 	struct zeros_client *it = &world->clients[client];
 	struct wire_msg *msg = message(WIRE_TYPE_hello);
-	struct link *link = &links[client];
+	struct client_connection *own = &connections[client];
 
-	link_lose(client);
-	link->up = true;
-	connection_init(&link->connection, &ops, &zeros_control, "192.0.2.1:1");
+	lose_connection(client);
+	own->up = true;
+	connection_init(&own->connection, &ops, &zeros_control, "192.0.2.1:1");
 	msg->id = 1;
 	msg->hello.magic = WIRE_MAGIC;
 	msg->hello.version_min = WIRE_VERSION_MIN;
@@ -488,42 +482,42 @@ static void client_connect(unsigned client)
 		memcpy(msg->hello.token, it->token, WIRE_TOKEN_BYTES);
 	else
 		it->next_id = 2;
-	say(client, msg);
+	send_frame(client, msg);
 }
 
-/* It has keys from then on. */
+/* From then on its leases have keys. */
 static void client_open_channel(unsigned client)
 {
 	struct wire_msg *msg = message(WIRE_TYPE_open_channel);
 
-	if (world->clients[client].asking.type)
+	if (world->clients[client].request.type)
 		return;
 	msg->id = world->clients[client].next_id++;
 	msg->open_channel.endpoint = (uint8_t)zeros_random(ZEROS_ENDPOINTS);
-	say(client, msg);
+	send_frame(client, msg);
 }
 
-/* The keys of a lease anew, which an earlier process had, or a fence has ended. */
+/* Get new keys of a lease, which has none after a restart or a fence. */
 static void client_rekey(unsigned client)
 {
 	struct wire_msg *msg = message(WIRE_TYPE_attach);
-	unsigned lease = lease_pick(client);
+	unsigned lease = random_lease(client);
 
-	if (world->clients[client].asking.type || lease == ZEROS_LEASES)
+	if (world->clients[client].request.type || lease == ZEROS_LEASES)
 		return;
 	msg->id = world->clients[client].next_id++;
 	msg->attach.lease = world->leases[lease].id;
 	msg->attach.rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
-	say(client, msg);
+	send_frame(client, msg);
 }
 
 static void client_fill(unsigned client)
 {
-	unsigned number = lease_pick(client);
+	unsigned number = random_lease(client);
 	struct zeros_lease *lease;
 	uint64_t reached;
 
-	if (number == ZEROS_LEASES || lease_is_asked_about(number))
+	if (number == ZEROS_LEASES || lease_has_request(number))
 		return;
 	lease = &world->leases[number];
 	reached = zeros_fabric_fill(lease->id);
@@ -533,33 +527,33 @@ static void client_fill(unsigned client)
 		lease->filled = reached;
 }
 
-void zeros_client_do(unsigned client)
+void zeros_client_step(unsigned client)
 {
 	struct zeros_client *it = &world->clients[client];
 
-	if (!links[client].up) {
+	if (!connections[client].up) {
 		if (zeros_random(4) == 0)
 			client_connect(client);
 		return;
 	}
-	/* its connection takes no news, or what has waited for that */
-	links[client].busy = zeros_random(4) == 0;
-	if (!links[client].busy)
-		session_connection_idle(&links[client].connection);
-	if (!can_ask(client))
+	/* a busy connection gets no events; then it gets those that wait */
+	connections[client].busy = zeros_random(4) == 0;
+	if (!connections[client].busy)
+		session_connection_idle(&connections[client].connection);
+	if (!can_request(client))
 		return;
-	/* first what is not answered yet, on a new connection */
-	if (it->asking.type && !links[client].asked) {
-		it->asking.old_bytes = UINT64_MAX;
-		ask(client);
+	/* on a new connection, first repeat the request */
+	if (it->request.type && !connections[client].request_sent) {
+		it->request.old_bytes = UINT64_MAX;
+		send_request(client);
 		return;
 	}
 	switch (zeros_random(32)) {
 	case 0:
-		link_lose(client);
+		lose_connection(client);
 		break;
 	case 1:
-		links[client].silent = true;
+		connections[client].silent = true;
 		break;
 	case 2:
 		client_open_channel(client);
@@ -575,7 +569,7 @@ void zeros_client_do(unsigned client)
 		client_fill(client);
 		break;
 	default:
-		client_ask(client);
+		client_request(client);
 		break;
 	}
 }
@@ -585,17 +579,18 @@ void zeros_heartbeats(void)
 	for (unsigned i = 0; i < ZEROS_CLIENTS; i++) {
 		struct wire_msg *msg = message(WIRE_TYPE_ping);
 
-		/* first what is to be asked again */
-		if (!can_ask(i) || (world->clients[i].asking.type && !links[i].asked))
+		/* a repeated request comes first */
+		if (!can_request(i) ||
+		    (world->clients[i].request.type && !connections[i].request_sent))
 			continue;
 		msg->id = world->clients[i].next_id++;
-		say(i, msg);
+		send_frame(i, msg);
 	}
 }
 
 void zeros_hang_up(void)
 {
 	for (unsigned i = 0; i < ZEROS_CLIENTS; i++)
-		if (links[i].dead)
-			link_lose(i);
+		if (connections[i].ended)
+			lose_connection(i);
 }

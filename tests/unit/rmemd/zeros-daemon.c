@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon without its sockets: files in a directory, ledger, pools, scrubbers, leases,
- * sessions are the real ones.  The linker puts functions here before some of theirs
- * (-Wl,--wrap), so that the process can die between any two of what they do. */
+/* The daemon without its sockets: the real files in a directory, ledger, pools,
+ * scrubbers, leases and sessions.  The linker replaces some of their functions by those
+ * below (-Wl,--wrap), so that the process can die before and after each. */
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -31,12 +31,11 @@ struct control zeros_control;
 
 static struct config config;
 static struct tenants tenants;
-static struct endpoints endpoints;
-static struct fabric_endpoint facts[ZEROS_ENDPOINTS];
-static struct fdstore *keep;
+static struct fabric_endpoint info[ZEROS_ENDPOINTS];
+static struct fdstore *fdstore;
 static struct ledger *ledger;
 static struct pools *pools;
-static bool given;
+static bool freed;
 
 _Noreturn void zeros_fail(const char *format, ...)
 {
@@ -69,7 +68,7 @@ unsigned char zeros_pattern(uint64_t lease, uint64_t offset)
 	return (unsigned char)((value ^ value >> 13) >> 7 | 1);
 }
 
-/* ---- dying ---- */
+/* ---- points where the process may die ---- */
 
 void zeros_point(void)
 {
@@ -121,14 +120,14 @@ void __wrap_ledger_commit(struct ledger *at)
 	zeros_point();
 }
 
-/* In the middle of a record. */
+/* While a record of the ledger is written. */
 uint32_t __wrap_crc32c(uint32_t crc, const void *data, size_t bytes)
 {
 	zeros_point();
 	return __real_crc32c(crc, data, bytes);
 }
 
-/* In the middle of a move of the ledger, and of the making of pools. */
+/* While the ledger moves, and while pools are made. */
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
 	int err;
@@ -156,7 +155,7 @@ void __wrap_pools_free(struct pools *at, struct extent extent)
 	zeros_point();
 }
 
-/* In the middle of a slice. */
+/* In the middle of a range that is zeroed. */
 void __wrap_zero_stream(void *addr, size_t bytes)
 {
 	size_t half = bytes / 2 / 64 * 64;
@@ -167,7 +166,7 @@ void __wrap_zero_stream(void *addr, size_t bytes)
 	zeros_point();
 }
 
-/* A scrubber that rests does by the clock of this world, where hours are short. */
+/* A scrubber limits its rate by the clock of this test, where an hour is short. */
 int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 {
 	(void)wanted;
@@ -176,9 +175,9 @@ int __wrap_nanosleep(const struct timespec *wanted, struct timespec *left)
 	return 0;
 }
 
-/* ---- what the daemon is told by its parts ---- */
+/* ---- callbacks ---- */
 
-static uint64_t clock_of_world(void)
+static uint64_t world_clock(void)
 {
 	return atomic_load(&world->now_ms) * 1000000;
 }
@@ -190,18 +189,6 @@ static void drop_line(int level, const char *event, const struct log_ctx *ctx,
 	(void)ctx;
 	(void)event;
 	(void)text;
-}
-
-static void on_news(void *ctx, struct lease_client *client)
-{
-	(void)ctx;
-	session_news(client);
-}
-
-static void on_noticed(void *ctx, struct lease_client *client)
-{
-	(void)ctx;
-	session_noticed(client);
 }
 
 static void on_granted(void *ctx, const struct lease_status *status)
@@ -223,9 +210,9 @@ static void on_timer_moved(void *ctx)
 	(void)ctx;
 }
 
-static void on_due(void *ctx, uint64_t ms)
+static void on_session_due(struct control *control, uint64_t ms)
 {
-	(void)ctx;
+	(void)control;
 	(void)ms;
 }
 
@@ -234,7 +221,7 @@ static void on_freed(void *ctx)
 	*(bool *)ctx = true;
 }
 
-static void on_stays(const struct pool_params *params, const char *why)
+static void on_pool_stays(const struct pool_params *params, const char *why)
 {
 	(void)params;
 	(void)why;
@@ -250,13 +237,13 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 	return tenants_ensure(&tenants, &params);
 }
 
-static struct lease_client *find_holder(void *ctx, uint64_t session)
+static struct lease_client *find_client(void *ctx, uint64_t session)
 {
 	(void)ctx;
-	return sessions_holder(zeros_control.sessions, session);
+	return sessions_lease_client(zeros_control.sessions, session);
 }
 
-/* A pool with leases in it stays, and so do they. */
+/* A pool that has leases stays, so no lease is ever lost. */
 static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
 {
 	(void)ctx;
@@ -265,7 +252,7 @@ static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
 
 /* ---- starting ---- */
 
-static void pool_add(const char *name, uint64_t pages)
+static void add_pool(const char *name, uint64_t pages)
 {
 	struct pool_params *params = &config.pools[config.n_pools++];
 
@@ -286,11 +273,11 @@ static void configure(void)
 	config.grace_ms = ZEROS_GRACE_MS;
 	config.scrub_rate = rates[zeros_random(3)];
 	config.n_pools = 0;
-	pool_add("one", world->pools % 3 == 2 ? 128 : 96);
+	add_pool("one", world->pools % 3 == 2 ? 128 : 96);
 	if (world->pools % 2 == 0)
-		pool_add("two", 64);
+		add_pool("two", 64);
 	if (world->pools % 4 == 3)
-		pool_add("three", 80);
+		add_pool("three", 80);
 	config.n_tenants = ZEROS_TENANTS;
 	for (unsigned i = 0; i < ZEROS_TENANTS; i++) {
 		config.tenants[i] = config.tenants[0];
@@ -306,90 +293,89 @@ static void check(int err, const char *what)
 		zeros_fail("%s: %s", what, err_text());
 }
 
-static void pools_begin(void)
+static void start_pools(void)
 {
 	static struct plan plan;
 
-	check(plan_make(&plan, &config, ledger, keep, leases_use_pool, on_stays),
-	      "which pools there are");
+	check(plan_make(&plan, &config, ledger, fdstore, leases_use_pool,
+			on_pool_stays),
+	      "planning pools");
 	check(pools_open(plan.pools, plan.n_pools, NULL, &pools), "pools");
-	check(plan_record(&plan, pools, ledger, keep), "keeping pools");
+	check(plan_record(&plan, pools, ledger, fdstore), "recording pools");
 	pools_set_scrub_rate(pools, config.scrub_rate);
 	pools_set_extent_max(pools, 24 * PAGE);
 	for (unsigned i = 0; i < pools_count(pools); i++) {
-		struct pool_status status;
+		struct pool_status status = pools_status(pools, i);
 
-		pools_status(pools, i, &status);
 		zeros_control.memory_bytes += status.bytes;
 	}
 }
 
-static void tables_begin(void)
+static void start_tables(void)
 {
 	static const struct leases_events lease_events = {
-		.client_event = on_news,
-		.client_notified = on_noticed,
+		.client_event = session_client_event,
+		.client_notified = session_client_notified,
 		.granted = on_granted,
 		.ended = on_ended,
 		.timer_moved = on_timer_moved,
 	};
-	static const struct sessions_events session_events = { .due = on_due };
-	const struct leases_restore with = { find_tenant, find_holder, on_lost, NULL };
-	/* no id is used twice */
+	const struct leases_restore with = { find_tenant, find_client, on_lost, NULL };
+	/* higher than all ids of earlier processes */
 	uint64_t id = atomic_load(&world->now_ms) << 10;
 
 	check(leases_open(pools, ledger, &lease_events, &zeros_control, id,
 			  &zeros_control.leases),
 	      "leases");
-	check(sessions_open(&zeros_control, &session_events, NULL, id,
-			    &zeros_control.sessions),
+	zeros_control.first_id = id;
+	check(sessions_open(&zeros_control, on_session_due, &zeros_control.sessions),
 	      "sessions");
 	check(sessions_restore(zeros_control.sessions, &with), "restoring sessions");
 	check(leases_restore(zeros_control.leases, &with), "restoring leases");
-	check(pools_settle(pools), "settling");
-	pools_on_freed(pools, on_freed, &given);
+	check(pools_zero_unlent(pools), "settling");
+	pools_on_freed(pools, on_freed, &freed);
 }
 
 void zeros_start(void)
 {
 	static struct systemd_fds none = { .admin = -1 };
 
-	clock_set_source(clock_of_world);
+	zeros_fabrics_init();
+	clock_set_source(world_clock);
 	log_set_sink(drop_line);
 	configure();
 	tenants_init(&tenants);
 	check(tenants_set(&tenants, config.tenants, config.n_tenants), "tenants");
-	endpoints.n = ZEROS_ENDPOINTS;
+	zeros_control.endpoints.n = ZEROS_ENDPOINTS;
 	for (unsigned i = 0; i < ZEROS_ENDPOINTS; i++) {
-		facts[i] = (struct fabric_endpoint){ .kind = zeros_fabrics[i].kind,
-						     .address = { .family = 4 },
-						     .node = -1 };
-		endpoints.at[i] = (struct endpoint){ .ops = &zeros_fabrics[i],
-						     .local = i,
-						     .facts = &facts[i] };
+		info[i] = (struct fabric_endpoint){ .kind = zeros_fabrics[i].kind,
+						    .address = { .family = 4 },
+						    .node = -1 };
+		zeros_control.endpoints.at[i] = (struct endpoint){
+			.ops = &zeros_fabrics[i], .local = i, .info = &info[i]
+		};
 	}
 	zeros_control.config = &config;
-	zeros_control.endpoints = &endpoints;
 	zeros_control.tenants = &tenants;
-	check(fdstore_open(config.state, &none, &keep), "the directory");
-	check(ledger_open(fdstore_ledger(keep), &ledger), "the ledger");
+	check(fdstore_open(config.state, &none, &fdstore), "the directory");
+	check(ledger_open(fdstore_ledger(fdstore), &ledger), "the ledger");
 	zeros_control.ledger = ledger;
-	pools_begin();
-	tables_begin();
+	start_pools();
+	start_tables();
 }
 
 void zeros_stop(void)
 {
-	/* as the fabrics are closed, no key is alive any more */
+	/* the fabrics are closed, so no key is live */
 	leases_close(zeros_control.leases);
 	sessions_close(zeros_control.sessions);
 	tenants_destroy(&tenants);
 	pools_close(pools);
 	ledger_close(ledger);
-	fdstore_close(keep);
+	fdstore_close(fdstore);
 }
 
-/* ---- working ---- */
+/* ---- events ---- */
 
 void zeros_tick(void)
 {
@@ -397,24 +383,24 @@ void zeros_tick(void)
 	leases_tick(zeros_control.leases);
 }
 
-void zeros_scrubbed(unsigned patience_ms)
+void zeros_scrubbed(unsigned timeout_ms)
 {
 	struct pollfd pollfd = { .fd = pools_fd(pools), .events = POLLIN };
 
-	if (poll(&pollfd, 1, (int)patience_ms) > 0 && pools_process(pools))
+	if (poll(&pollfd, 1, (int)timeout_ms) > 0 && pools_process(pools))
 		leases_retry(zeros_control.leases);
 }
 
-void zeros_given(void)
+void zeros_scrub_freed(void)
 {
-	if (given)
+	if (freed)
 		pools_scrub(pools);
-	given = false;
+	freed = false;
 }
 
-/* ---- looking ---- */
+/* ---- checks ---- */
 
-/* What its tenant knows, or NULL. */
+/* What its tenant knows of it, or NULL. */
 static const struct zeros_lease *known(uint64_t id)
 {
 	for (unsigned i = 0; i < ZEROS_LEASES; i++)
@@ -423,8 +409,8 @@ static const struct zeros_lease *known(uint64_t id)
 	return NULL;
 }
 
-static void segment_look(const struct lease *lease, const struct segment *segment,
-			 uint64_t offset, uint64_t filled)
+static void check_segment(const struct lease *lease, const struct segment *segment,
+			  uint64_t offset, uint64_t filled)
 {
 	const unsigned char *at = extent_addr(&segment->extent);
 
@@ -441,16 +427,16 @@ static void segment_look(const struct lease *lease, const struct segment *segmen
 	world->looked += segment->bytes;
 }
 
-void zeros_look(void)
+void zeros_check_bytes(void)
 {
-	list_for_each(node, &zeros_control.leases->all) {
-		const struct lease *lease = container_of(node, struct lease, all);
+	list_for_each_entry(const struct lease, lease, &zeros_control.leases->all,
+			    all) {
 		const struct zeros_lease *as = known(lease->id);
 		uint64_t offset = 0;
 
 		for (unsigned i = 0; i < lease->n_segments; i++) {
-			segment_look(lease, lease->segments[i], offset,
-				     as ? as->filled : 0);
+			check_segment(lease, lease->segments[i], offset,
+				      as ? as->filled : 0);
 			offset += lease->segments[i]->bytes;
 		}
 		if (offset != lease->bytes)

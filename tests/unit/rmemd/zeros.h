@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the test that looks for other tenants' bytes is made of: a world that outlasts
- * processes, a daemon that lives in one, a fabric whose keys write when they like.
- * Threads: one, but for what is marked [any]. */
+/* The parts of the test that looks for bytes of other tenants: a world that outlasts
+ * processes, a daemon that lives in one process, clients, a fabric that writes at
+ * random.  Threads: one, but for what is marked [any]. */
 #ifndef TESTS_UNIT_ZEROS_H
 #define TESTS_UNIT_ZEROS_H
 
@@ -20,15 +20,15 @@
 #define ZEROS_FENCE_MS 2000
 #define ZEROS_GRACE_MS 60000
 
-/* A client asks for one thing at a time, and asks again until it is answered. */
-struct asking {
-	enum wire_type type; /* 0: nothing */
-	uint64_t id;         /* of the request */
-	unsigned lease;      /* in world.leases, or ZEROS_LEASES */
+/* A client has one request at a time, and repeats it until it gets the reply. */
+struct zeros_request {
+	enum wire_type type; /* 0: none */
+	uint64_t id;
+	unsigned lease; /* in world.leases, or ZEROS_LEASES */
 	uint64_t bytes, ttl_ms, since_ms;
-	uint64_t old_bytes; /* of what grows; UINT64_MAX: not known */
+	uint64_t old_bytes; /* before a resize; UINT64_MAX: unknown */
 	unsigned name;      /* ZEROS_NAMES: none */
-	bool doubtful;      /* the lease was, before it was asked */
+	bool uncertain;     /* the lease was, before the request */
 };
 
 struct zeros_client {
@@ -36,40 +36,39 @@ struct zeros_client {
 	uint64_t session; /* 0: none */
 	uint8_t token[WIRE_TOKEN_BYTES];
 	uint64_t next_id;
-	struct asking asking;
+	struct zeros_request request;
 };
 
-/* As its tenant knows it. */
+/* What its tenant knows of a lease. */
 struct zeros_lease {
 	uint64_t id; /* 0: none */
 	unsigned tenant, owner, name;
-	bool named, doubtful; /* doubtful: somebody has asked for its end, or change */
-	uint64_t bytes, filled; /* so much of it is its pattern */
-	uint64_t due_ms;        /* 0: it has no time to live */
+	bool named;
+	bool uncertain;         /* a client has requested its end, or a change */
+	uint64_t bytes, filled; /* filled: the size of the part that has the pattern */
+	uint64_t due_ms;        /* 0: no time to live */
 };
 
-/* What is left when a process ends, however it does; shared with all that come after. */
+/* Outlasts the processes; they share it. */
 struct world {
 	uint64_t random;
 	_Atomic uint64_t now_ms;
-	_Atomic int64_t
-		fuse; /* so many points where it may die are passed, then it dies */
-	uint64_t hours_ms; /* of all time that has passed */
+	_Atomic int64_t fuse; /* zeros_point() calls until the process dies */
 	uint64_t steps;
-	unsigned pools; /* which of the configurations */
+	unsigned pools; /* number of the configuration */
 	char state[64]; /* the directory */
 	struct zeros_client clients[ZEROS_CLIENTS];
 	struct zeros_lease leases[ZEROS_LEASES];
-	/* counted */
+	/* counters */
 	uint64_t grants, grows, trims, frees, expired, resumed, waits, late, restarts,
 		crashes, reconfigured, looked;
 };
 extern struct world *world;
 
 uint64_t zeros_random(uint64_t below);
-/* The byte that a lease has at an offset once it is filled; never 0. */
+/* The byte of a filled lease at an offset; never 0. */
 unsigned char zeros_pattern(uint64_t lease, uint64_t offset);
-/* Ends the process: the test has failed. */
+/* End the process: the test has failed. */
 _Noreturn void zeros_fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 /* A point where the process may die.  [any] */
@@ -79,43 +78,45 @@ void zeros_point(void);
 
 extern struct control zeros_control;
 
-/* Start, with all that was there; and end in order. */
+/* Start with the state that the last process left; stop in order. */
 void zeros_start(void);
 void zeros_stop(void);
-/* What the loop does when it is time, and when scrubbers are done. */
+/* Timers: end what is due. */
 void zeros_tick(void);
-void zeros_scrubbed(unsigned patience_ms);
-/* Memory that waits for it goes to the scrubbers. */
-void zeros_given(void);
-/* Look at every byte of every lease. */
-void zeros_look(void);
-/* The lease, if the daemon has it: its length, and whether it is zero from an offset on. */
+/* Events of the scrubbers, for which it waits up to timeout_ms. */
+void zeros_scrubbed(unsigned timeout_ms);
+/* Pass freed memory to the scrubbers. */
+void zeros_scrub_freed(void);
+/* Check every byte of every lease. */
+void zeros_check_bytes(void);
+/* False: the daemon does not have the lease. */
 bool zeros_lease_find(uint64_t id, uint64_t *ret_bytes);
+/* Whether the daemon has the lease, and it is zero from an offset on. */
 bool zeros_lease_zero(uint64_t id, uint64_t from);
 
 /* ---- its clients ---- */
 
-/* One of them does something. */
-void zeros_client_do(unsigned client);
-/* All say that they are alive, but for those that are silent. */
+/* A client takes a step. */
+void zeros_client_step(unsigned client);
+/* All clients but the silent ones send a heartbeat. */
 void zeros_heartbeats(void);
-/* Those that were fenced have lost their connections. */
+/* Close the connections that the daemon has ended. */
 void zeros_hang_up(void);
-/* What nobody has asked to end is there, and as long as it was; whose session has lost its
- * connection it is as long as that lives. */
-void zeros_leases_look(void);
+/* Check that a lease whose end nobody has requested exists and has its size. */
+void zeros_check_leases(void);
 
-/* ---- its fabrics: the first takes time for keys, the second does not always ---- */
+/* ---- its fabrics: only the second has reg_mr_now() and dereg_mr_now() ---- */
 
-extern const struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS];
+extern struct fabric_server_ops zeros_fabrics[ZEROS_ENDPOINTS];
 
-/* Deliver a piece of news; false: there is none. */
+void zeros_fabrics_init(void);
+/* Deliver an event; false: there is none. */
 bool zeros_fabric_step(void);
-/* A client was told of a key; before, nobody can use it. */
-void zeros_fabric_told(uint64_t rkey);
-/* Somebody writes through some key that is alive, or dying. */
+/* A client has received the key; from now on clients write through it. */
+void zeros_key_sent(uint64_t rkey);
+/* Write a random range through a random key, live or dying. */
 void zeros_fabric_write(void);
-/* Whoever has the lease writes all of it that keys reach: how far, from its start. */
+/* Fill the lease as far as keys reach; returns the end of that part. */
 uint64_t zeros_fabric_fill(uint64_t lease);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The codec of the control protocol. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,39 +12,39 @@
 static uint8_t frame[WIRE_FRAME_MAX];
 static struct wire_msg in, out;
 
-/* A message of each type with distinct values, lists at their limits. */
-static void fill(struct wire_msg *msg, enum wire_type type)
+/* Fill `in` with distinct values, and lists at their limits. */
+static void fill(enum wire_type type)
 {
-	memset(msg, 0, sizeof(*msg));
-	msg->type = type;
-	msg->id = 0x1122334455667788u;
+	memset(&in, 0, sizeof(in));
+	in.type = type;
+	in.id = 0x1122334455667788u;
 	switch (type) {
 	case WIRE_TYPE_hello:
-		msg->hello = (struct wire_hello){ .magic = WIRE_MAGIC,
-						  .version_max = 7,
-						  .fabric = 2,
-						  .tenant = "t",
-						  .client = "c",
-						  .resume = 3 };
-		memset(msg->hello.token, 0xa5, WIRE_TOKEN_BYTES);
+		in.hello = (struct wire_hello){ .magic = WIRE_MAGIC,
+						.version_max = 7,
+						.fabric = 2,
+						.tenant = "t",
+						.client = "c",
+						.resume = 3 };
+		memset(in.hello.token, 0xa5, WIRE_TOKEN_BYTES);
 		break;
 	case WIRE_TYPE_lease:
-		msg->lease.lease = 5;
-		msg->lease.bytes = UINT64_MAX;
-		memset(msg->lease.name, 'n', WIRE_NAME_MAX);
-		msg->lease.n_segments = WIRE_SEGMENTS_MAX;
-		msg->lease.segments[WIRE_SEGMENTS_MAX - 1].node = -1;
-		msg->lease.n_keys = WIRE_KEYS_MAX;
-		msg->lease.keys[WIRE_KEYS_MAX - 1].rkey = 0xfedcba9876543210u;
+		in.lease.lease = 5;
+		in.lease.bytes = UINT64_MAX;
+		memset(in.lease.name, 'n', WIRE_NAME_MAX);
+		in.lease.n_segments = WIRE_SEGMENTS_MAX;
+		in.lease.segments[WIRE_SEGMENTS_MAX - 1].node = -1;
+		in.lease.n_keys = WIRE_KEYS_MAX;
+		in.lease.keys[WIRE_KEYS_MAX - 1].rkey = 0xfedcba9876543210u;
 		break;
 	case WIRE_TYPE_entries:
-		msg->entries.n_entries = WIRE_ENTRIES_MAX;
-		memset(msg->entries.entries[WIRE_ENTRIES_MAX - 1].name, 'e',
+		in.entries.n_entries = WIRE_ENTRIES_MAX;
+		memset(in.entries.entries[WIRE_ENTRIES_MAX - 1].name, 'e',
 		       WIRE_NAME_MAX);
 		break;
 	case WIRE_TYPE_notified:
-		msg->notified.n_notices = WIRE_NOTICES_MAX;
-		msg->notified.notices[WIRE_NOTICES_MAX - 1] = (struct wire_notice){
+		in.notified.n_notices = WIRE_NOTICES_MAX;
+		in.notified.notices[WIRE_NOTICES_MAX - 1] = (struct wire_notice){
 			.lease = 9, .value = 0xfedcba98u, .lost = 0x76543210u
 		};
 		break;
@@ -56,83 +57,91 @@ static void fill(struct wire_msg *msg, enum wire_type type)
 static const enum wire_type types[] = { WIRE_MESSAGES(TYPE_OF) };
 #define N_TYPES (int)(sizeof(types) / sizeof(types[0]))
 
-START_TEST(codec__gives_back_what_it_took)
+/* Encode `in` into the frame; returns the bytes, or the error. */
+static int encode(void)
 {
-	int bytes;
+	return wire_encode(&in, frame, sizeof(frame));
+}
 
-	fill(&in, types[_i]);
-	bytes = wire_encode(&in, frame, sizeof(frame));
+static int fill_and_encode(enum wire_type type)
+{
+	fill(type);
+	return encode();
+}
+
+/* Decode the frame into `out`; returns the result. */
+static int decode(int bytes)
+{
+	return wire_decode(frame, (size_t)bytes, &out);
+}
+
+START_TEST(codec__decodes_its_own_frames)
+{
+	int bytes = fill_and_encode(types[_i]);
+
 	ck_assert_int_ge(bytes, WIRE_HEADER_BYTES);
 	ck_assert_int_eq(wire_frame_bytes(frame, 4), bytes);
-	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), 0);
+	ck_assert_int_eq(decode(bytes), 0);
 	ck_assert_mem_eq(&in, &out, sizeof(in));
 }
 END_TEST
 
-START_TEST(codec__refuses_every_truncation_and_trailing_byte)
+START_TEST(decode__refuses_truncated_and_longer_frames)
 {
-	int bytes;
+	int bytes = fill_and_encode(types[_i]);
 
-	fill(&in, types[_i]);
-	bytes = wire_encode(&in, frame, sizeof(frame));
 	for (int cut = 0; cut < bytes; cut += cut < 400 ? 1 : 97) {
 		if (cut >= 4)
 			memcpy(frame, &(uint32_t){ (uint32_t)cut }, 4);
-		ck_assert_int_eq(wire_decode(frame, (size_t)cut, &out), -EPROTO);
+		ck_assert_int_eq(decode(cut), -EPROTO);
 	}
 	frame[bytes] = 0;
 	memcpy(frame, &(uint32_t){ (uint32_t)bytes + 1 }, 4);
-	ck_assert_int_eq(wire_decode(frame, (size_t)bytes + 1, &out), -EPROTO);
+	ck_assert_int_eq(decode(bytes + 1), -EPROTO);
 }
 END_TEST
 
-/* A message costs what its frame is long, not what the longest one could be. */
-START_TEST(decode__writes_no_more_than_there_is)
+START_TEST(decode__writes_only_the_members_of_the_frame)
 {
 	int bytes;
 
 	memset(&in, 0, sizeof(in));
 	in.type = WIRE_TYPE_lease;
 	in.lease.n_keys = 1;
-	bytes = wire_encode(&in, frame, sizeof(frame));
+	bytes = encode();
 	memset(&out, 0x5a, sizeof(out));
-	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), 0);
+	ck_assert_int_eq(decode(bytes), 0);
 	ck_assert_uint_eq(out.lease.keys[0].rkey, 0);
 	for (size_t i = 1; i < WIRE_KEYS_MAX; i++)
 		ck_assert_uint_eq(((uint8_t *)&out.lease.keys[i])[0], 0x5a);
 }
 END_TEST
 
-START_TEST(encode__fails_when_there_is_no_room)
+START_TEST(encode__fails_when_the_buffer_is_too_small)
 {
-	int bytes;
+	int bytes = fill_and_encode(types[_i]);
 
-	fill(&in, types[_i]);
-	bytes = wire_encode(&in, frame, sizeof(frame));
-	for (int room = 0; room < bytes; room += room < 400 ? 1 : 97)
-		ck_assert_int_eq(wire_encode(&in, frame, (size_t)room), -EMSGSIZE);
+	for (int capacity = 0; capacity < bytes; capacity += capacity < 400 ? 1 : 97)
+		ck_assert_int_eq(wire_encode(&in, frame, (size_t)capacity), -EMSGSIZE);
 }
 END_TEST
 
 START_TEST(encode__refuses_lists_and_strings_over_their_limits)
 {
-	fill(&in, WIRE_TYPE_lease);
+	fill(WIRE_TYPE_lease);
 	in.lease.n_keys = WIRE_KEYS_MAX + 1;
-	ck_assert_int_eq(wire_encode(&in, frame, sizeof(frame)), -EINVAL);
-	fill(&in, WIRE_TYPE_remove);
+	ck_assert_int_eq(encode(), -EINVAL);
+	fill(WIRE_TYPE_remove);
 	memset(in.remove.name, 'x', sizeof(in.remove.name));
-	ck_assert_int_eq(wire_encode(&in, frame, sizeof(frame)), -EINVAL);
+	ck_assert_int_eq(encode(), -EINVAL);
 }
 END_TEST
 
-START_TEST(decode__names_message_and_field)
+START_TEST(decode__error_has_message_and_field)
 {
-	int bytes;
-
-	fill(&in, WIRE_TYPE_remove);
+	fill(WIRE_TYPE_remove);
 	(void)snprintf(in.remove.name, sizeof(in.remove.name), "a\nb");
-	bytes = wire_encode(&in, frame, sizeof(frame));
-	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
+	ck_assert_int_eq(decode(encode()), -EPROTO);
 	ck_assert_str_eq(
 		err_text(),
 		"message remove: name has a control character or is not UTF-8");
@@ -159,28 +168,23 @@ static const struct {
 	{ "\xff", -EPROTO },
 };
 
-START_TEST(decode__takes_only_printable_utf8)
+START_TEST(decode__accepts_only_printable_utf8)
 {
-	int bytes;
-
-	fill(&in, WIRE_TYPE_remove);
+	fill(WIRE_TYPE_remove);
 	(void)snprintf(in.remove.name, sizeof(in.remove.name), "%s", names[_i].name);
-	bytes = wire_encode(&in, frame, sizeof(frame));
-	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), names[_i].err);
+	ck_assert_int_eq(decode(encode()), names[_i].err);
 }
 END_TEST
 
 START_TEST(decode__refuses_unknown_types_and_reserved_bits)
 {
-	int bytes;
+	int bytes = fill_and_encode(WIRE_TYPE_ping);
 
-	fill(&in, WIRE_TYPE_ping);
-	bytes = wire_encode(&in, frame, sizeof(frame));
 	frame[4] = 0x3f;
-	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
+	ck_assert_int_eq(decode(bytes), -EPROTO);
 	frame[4] = WIRE_TYPE_ping;
 	frame[6] = 1;
-	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &out), -EPROTO);
+	ck_assert_int_eq(decode(bytes), -EPROTO);
 }
 END_TEST
 
@@ -197,7 +201,6 @@ START_TEST(frame_bytes__bounds_the_length)
 }
 END_TEST
 
-/* The seed is printed, so that a failure can be run again. */
 START_TEST(decode__survives_random_bytes)
 {
 	unsigned seed = 20261120u + (unsigned)_i;
@@ -211,10 +214,10 @@ START_TEST(decode__survives_random_bytes)
 		memcpy(frame, &(uint32_t){ (uint32_t)bytes }, 4);
 		frame[4] = (uint8_t)types[rand() % N_TYPES];
 		frame[5] = frame[6] = frame[7] = 0;
-		if (wire_decode(frame, bytes, &out) == 0)
+		if (decode((int)bytes) == 0)
 			ck_assert_msg(
 				wire_encode(&out, frame, sizeof(frame)) == (int)bytes,
-				"seed %u round %d: decoded, but not the same again",
+				"seed %u round %d: decoded, but encoded differently",
 				seed, round);
 	}
 }
@@ -222,21 +225,19 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("wire");
-	TCase *tc = tcase_create("codec");
+	TCase *tc = unit_case("codec", NULL, NULL);
 
-	tcase_add_loop_test(tc, codec__gives_back_what_it_took, 0, N_TYPES);
-	tcase_add_loop_test(tc, codec__refuses_every_truncation_and_trailing_byte, 0,
+	tcase_add_loop_test(tc, codec__decodes_its_own_frames, 0, N_TYPES);
+	tcase_add_loop_test(tc, decode__refuses_truncated_and_longer_frames, 0,
 			    N_TYPES);
-	tcase_add_test(tc, decode__writes_no_more_than_there_is);
-	tcase_add_loop_test(tc, encode__fails_when_there_is_no_room, 0, N_TYPES);
+	tcase_add_test(tc, decode__writes_only_the_members_of_the_frame);
+	tcase_add_loop_test(tc, encode__fails_when_the_buffer_is_too_small, 0, N_TYPES);
 	tcase_add_test(tc, encode__refuses_lists_and_strings_over_their_limits);
-	tcase_add_test(tc, decode__names_message_and_field);
-	tcase_add_loop_test(tc, decode__takes_only_printable_utf8, 0,
+	tcase_add_test(tc, decode__error_has_message_and_field);
+	tcase_add_loop_test(tc, decode__accepts_only_printable_utf8, 0,
 			    sizeof(names) / sizeof(names[0]));
 	tcase_add_test(tc, decode__refuses_unknown_types_and_reserved_bits);
 	tcase_add_test(tc, frame_bytes__bounds_the_length);
 	tcase_add_loop_test(tc, decode__survives_random_bytes, 0, 4);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "fabric/verbs/common/address.h"
+#include "fabric/address.h"
+#include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/qp.h"
-#include "fabric/verbs/common/status.h"
 
 #define REJECT_INVALID_SERVICE 8
 #define REJECT_BY_CONSUMER 28
@@ -59,7 +59,7 @@ static int cm_id_rejected(const struct verbs_cm_id *cm_id,
 		       cm_id->peer, event->status);
 }
 
-/* What an event means that is not the one waited for. */
+/* The error for an event other than the awaited one. */
 static int cm_id_error(const struct verbs_cm_id *cm_id,
 		       const struct verbs_cm_event *event)
 {
@@ -117,7 +117,7 @@ static int cm_id_route(struct verbs_cm_id *cm_id, struct sockaddr *source,
 	if (!cm_id->id->verbs)
 		return err_set(-ENODEV, "no RDMA device leads to %s", cm_id->peer);
 	ms = remaining_ms(cm_id);
-	/* the kernel calls that EINVAL, but it has only taken so long */
+	/* the kernel would call that EINVAL, but the time is over */
 	if (ms == 0)
 		return time_over(cm_id);
 	if (rdma_resolve_route(cm_id->id, ms))
@@ -126,14 +126,18 @@ static int cm_id_route(struct verbs_cm_id *cm_id, struct sockaddr *source,
 }
 
 int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *address,
-			struct sockaddr *source, int traffic_class, unsigned timeout_ms)
+			const struct fabric_address *source, int traffic_class,
+			unsigned timeout_ms)
 {
-	struct sockaddr_storage destination;
+	struct sockaddr_storage destination, from;
+	struct fabric_address host = *source;
 	struct verbs_cm_id made = { .deadline_ms = clock_now_ms() + timeout_ms };
 	int err;
 
-	verbs_address_to_sockaddr(address, &destination);
-	(void)verbs_address_text(address, made.peer);
+	host.port = 0;
+	(void)fabric_address_to_sockaddr(&host, &from);
+	(void)fabric_address_to_sockaddr(address, &destination);
+	(void)fabric_address_text(address, made.peer);
 	err = verbs_cm_create_channel(&made.events);
 	if (err)
 		return err;
@@ -143,7 +147,9 @@ int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *
 	}
 	err = verbs_cm_set_traffic_class(made.id, traffic_class);
 	if (!err)
-		err = cm_id_route(&made, source, (struct sockaddr *)&destination);
+		err = cm_id_route(&made,
+				  source->family ? (struct sockaddr *)&from : NULL,
+				  (struct sockaddr *)&destination);
 	if (err)
 		goto err_id;
 	*cm_id = made;
@@ -156,49 +162,41 @@ err_events:
 	return err;
 }
 
-void verbs_cm_id_source(const struct verbs_cm_id *cm_id,
-			struct sockaddr_storage *ret_source)
+struct fabric_address verbs_cm_id_source(const struct verbs_cm_id *cm_id)
 {
-	const struct sockaddr *local = rdma_get_local_addr(cm_id->id);
-	struct sockaddr_in6 in6;
-	struct sockaddr_in in;
+	struct fabric_address source = { 0 };
 
-	memset(ret_source, 0, sizeof(*ret_source));
-	if (local->sa_family == AF_INET6) {
-		memcpy(&in6, local, sizeof(in6));
-		in6.sin6_port = 0;
-		memcpy(ret_source, &in6, sizeof(in6));
-	} else {
-		memcpy(&in, local, sizeof(in));
-		in.sin_port = 0;
-		memcpy(ret_source, &in, sizeof(in));
-	}
+	(void)fabric_address_from_sockaddr(rdma_get_local_addr(cm_id->id), &source);
+	if (source.family == 6 && source.bytes[0] == 0xfe &&
+	    (source.bytes[1] & 0xc0) == 0x80)
+		source.family = 0;
+	return source;
 }
 
-/* What a device's vendor has to say to its like at the other end; librdmacm does this where
- * it drives the queue pair. */
-static void ece_take(struct rdma_cm_id *id, struct ibv_qp *qp)
+/* Enhanced connection establishment: options that devices of one vendor exchange.  librdmacm does
+ * this where it connects the queue pair itself. */
+static void ece_set(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece = { 0 };
 
-	/* without it the device works as those that know no such thing */
+	/* without it the device works as with a peer that does not support it */
 	if (!rdma_get_remote_ece(id, &ece) && ece.vendor_id)
 		(void)ibv_set_ece(qp, &ece);
 }
 
-/* The server has accepted: both sides know the other's limits now. */
+/* The server has accepted: both sides have the other's limits now. */
 static int cm_id_establish(struct verbs_cm_id *cm_id, struct ibv_qp *qp,
 			   const struct fabric_rdma_options *rdma_options,
 			   const struct verbs_cm_event *event)
 {
-	struct verbs_qp_limits terms =
+	struct verbs_qp_limits limits =
 		verbs_qp_limits_decode(event->private_data, event->private_bytes);
 	/* the depths are those of the answer, which rdma_cm knows */
 	const struct verbs_rd_atomic depths = { -1, -1 };
 	int err;
 
-	ece_take(cm_id->id, qp);
-	err = verbs_qp_connect_cm(cm_id->id, qp, rdma_options, &depths, &terms);
+	ece_set(cm_id->id, qp);
+	err = verbs_qp_connect_cm(cm_id->id, qp, rdma_options, &depths, &limits);
 	if (!err && rdma_establish(cm_id->id))
 		err = err_errno(verbs_errno(), "rdma_establish with %s", cm_id->peer);
 	return err;
@@ -228,20 +226,20 @@ int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *he
 			uint8_t initiator_depth, bool iwarp)
 {
 	uint8_t private_data[FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES];
-	const struct verbs_qp_limits terms = verbs_qp_limits_of(rdma_options);
+	const struct verbs_qp_limits limits = verbs_qp_limits_of(rdma_options);
 	struct rdma_conn_param param = {
 		.private_data = private_data,
 		.private_data_len = sizeof(private_data),
-		/* nobody reads from a client */
+		/* no peer reads from a client */
 		.responder_resources = 0,
 		.initiator_depth = initiator_depth,
-		.retry_count = terms.retry_count,
-		.rnr_retry_count = terms.rnr_retry_count,
+		.retry_count = limits.retry_count,
+		.rnr_retry_count = limits.rnr_retry_count,
 	};
 	struct verbs_cm_event event;
 
 	fabric_hello_encode(hello, private_data);
-	verbs_qp_limits_encode(&terms, private_data + FABRIC_HELLO_BYTES);
+	verbs_qp_limits_encode(&limits, private_data + FABRIC_HELLO_BYTES);
 	if (!iwarp)
 		return cm_id_connect_qp(cm_id, &param, rdma_options);
 	if (rdma_connect(cm_id->id, &param))

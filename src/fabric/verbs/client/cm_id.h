@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's conversation with rdma_cm up to a connection, within a time.
+/* The client's use of rdma_cm up to a connection, within a time limit.
  * Threads: [any], one at a time per cm_id. */
 #ifndef FABRIC_VERBS_CLIENT_CM_ID_H
 #define FABRIC_VERBS_CLIENT_CM_ID_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "fabric/fabric.h"
 #include "fabric/verbs/common/cm.h"
@@ -18,28 +17,27 @@ struct verbs_cm_id {
 	char peer[64];
 };
 
-/* Make an id and find the way to the address, from `source` (NULL: any of this host), with
- * packets of this traffic class.
+/* Create an id and resolve the route to the address, from `source` (family 0: any address of this
+ * host; its port is ignored), with packets of this traffic class.
  *   -ENODEV        no RDMA device leads there
  *   -EHOSTUNREACH, -ENETUNREACH, -ETIMEDOUT ... */
 int verbs_cm_id_resolve(struct verbs_cm_id *cm_id, const struct fabric_address *address,
-			struct sockaddr *source, int traffic_class,
+			const struct fabric_address *source, int traffic_class,
 			unsigned timeout_ms);
 
-/* The local address of a resolved cm_id, without port. */
-void verbs_cm_id_source(const struct verbs_cm_id *cm_id,
-			struct sockaddr_storage *ret_source);
+/* The local address of a resolved cm_id, without port; family 0: it is link-local, and would need
+ * a scope. */
+struct fabric_address verbs_cm_id_source(const struct verbs_cm_id *cm_id);
 
-/* Connect the queue pair that the id has by now, under these rdma_options; iWARP leaves most of it
- * to the kernel.
+/* Connect the id's queue pair with these rdma_options, which the kernel ignores over iWARP.
  *   -EACCES        the server refused the channel
- *   -ECONNREFUSED  nobody listens there
+ *   -ECONNREFUSED  no server listens there
  *   -ETIMEDOUT ... */
 int verbs_cm_id_connect(struct verbs_cm_id *cm_id, const struct fabric_hello *hello,
 			const struct fabric_rdma_options *rdma_options,
 			uint8_t initiator_depth, bool iwarp);
 
-/* Give back id and event channel, after the queue pair. */
+/* Destroy the id and its event channel, after the queue pair. */
 void verbs_cm_id_destroy(struct verbs_cm_id *cm_id);
 
 #endif

@@ -2,7 +2,7 @@
 #include "fabric/verbs/client/cq.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +12,10 @@
 
 #include "base/err.h"
 #include "base/rare.h"
-#include "fabric/verbs/client/inband.h"
-#include "fabric/verbs/common/status.h"
 #include "fabric/verbs/client/connection.h"
+#include "fabric/verbs/client/inband.h"
 #include "fabric/verbs/client/iwarp_wakeup.h"
-
-static int comp_open(struct fabric_cq *cq, struct ibv_context *verbs)
-{
-	int flags;
-
-	cq->comp = ibv_create_comp_channel(verbs);
-	if (!cq->comp)
-		return err_errno(verbs_errno(), "ibv_create_comp_channel");
-	flags = fcntl(cq->comp->fd, F_GETFL);
-	if (flags < 0 || fcntl(cq->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return err_errno(-errno, "the completion channel's descriptor");
-	return 0;
-}
+#include "fabric/verbs/common/context.h"
 
 static int wake_open(struct fabric_cq *cq)
 {
@@ -46,9 +33,9 @@ static int wake_open(struct fabric_cq *cq)
 	return 0;
 }
 
-/* Everything posted can complete with an entry of its own when a channel breaks: over
- * iWARP confirming reads and the pokes of channels of depth 1, too; and the receives of
- * answers, of which no channel has more than operations. */
+/* When a channel breaks, everything posted can complete with an entry of its own: over iWARP also
+ * confirming reads and the wake-ups of channels of depth 1; and the receives of answers, of which
+ * a channel has no more than operations. */
 static unsigned entries_per_op(const struct fabric_domain *domain)
 {
 	return (domain->confirm ? 2 + VERBS_WAKEUPS_MAX : 1) + domain->peer_inband;
@@ -88,7 +75,7 @@ int verbs_cq_create(struct fabric_domain *domain, unsigned depth,
 	list_init(&cq->ready);
 	/* a default mutex cannot fail to initialise */
 	(void)pthread_mutex_init(&cq->members_lock, NULL);
-	err = comp_open(cq, verbs);
+	err = verbs_create_comp_channel(verbs, &cq->comp);
 	if (!err)
 		err = wake_open(cq);
 	if (err)
@@ -120,7 +107,7 @@ void verbs_cq_free(struct fabric_cq *cq)
 	(void)pthread_mutex_unlock(&cq->domain->cqs_lock);
 	if (cq->cq)
 		(void)ibv_destroy_cq(cq->cq);
-	/* one whose device was cut off keeps its queue, but not its descriptor */
+	/* if the device was cut off, the queue stays, but its descriptor is closed */
 	if (cq->comp && ibv_destroy_comp_channel(cq->comp))
 		(void)close(cq->comp->fd);
 	if (cq->fd >= 0)
@@ -131,7 +118,7 @@ void verbs_cq_free(struct fabric_cq *cq)
 	free(cq);
 }
 
-int verbs_cq_join(struct fabric_cq *cq, struct list *link, unsigned depth)
+int verbs_cq_attach(struct fabric_cq *cq, struct list *link, unsigned depth)
 {
 	unsigned left;
 
@@ -149,7 +136,7 @@ int verbs_cq_join(struct fabric_cq *cq, struct list *link, unsigned depth)
 	return 0;
 }
 
-void verbs_cq_leave(struct fabric_cq *cq, struct list *link, unsigned depth)
+void verbs_cq_detach(struct fabric_cq *cq, struct list *link, unsigned depth)
 {
 	(void)pthread_mutex_lock(&cq->members_lock);
 	cq->reserved -= depth;
@@ -182,29 +169,242 @@ int verbs_cq_arm(struct fabric_cq *cq)
 	return err ? err_errno(-abs(err), "ibv_req_notify_cq") : 0;
 }
 
+/* ---- the entries of a channel ---- */
+
+/* The status of the requests before the entry's own.  An error other than a flush occurs when the
+ * device executes the request, so those before it succeeded; but writes that wait for a
+ * confirming read are in doubt, or fail with it. */
+static enum ibv_wc_status status_before(const struct fabric_channel *channel,
+					const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		return IBV_WC_SUCCESS;
+	if (!channel->confirm)
+		return wc->status == IBV_WC_WR_FLUSH_ERR ? IBV_WC_WR_FLUSH_ERR
+							 : IBV_WC_SUCCESS;
+	return verbs_sq_wr(wc)->kind == VERBS_WR_CONFIRM ? wc->status
+							 : IBV_WC_WR_FLUSH_ERR;
+}
+
+/* The device has put the queue pair into ERROR. */
+static void connection_broken(struct fabric_channel *channel)
+{
+	bool was_dead =
+		atomic_exchange_explicit(&channel->dead, true, memory_order_relaxed);
+
+	/* what was posted since then is dropped, see cq_flush() */
+	if (channel->cq->domain->attr.iwarp && !was_dead)
+		verbs_connection_abort(channel);
+}
+
+static void connection_ready(struct fabric_channel *channel)
+{
+	if (list_empty(&channel->ready))
+		list_append(&channel->cq->ready, &channel->ready);
+}
+
+/* Record the requests that the entry completes as outcomes of its channel, and append the channel
+ * to cq->ready: completion_report() reports them later. */
+static RARE void completion_defer(const struct ibv_wc *wc)
+{
+	struct fabric_channel *channel = verbs_sq_wr(wc)->channel;
+	unsigned n = verbs_sq_covered(&channel->sq, wc);
+
+	if (wc->status != IBV_WC_SUCCESS)
+		connection_broken(channel);
+	if (n == 0)
+		return;
+	verbs_sq_complete(&channel->sq, n, wc, status_before(channel, wc));
+	connection_ready(channel);
+}
+
+/* completion_decode() for an entry that may be an error, a channel with unreported completions, or
+ * work requests of which some complete no operation. */
+static __attribute__((noinline)) unsigned
+completion_decode_slow(const struct ibv_wc *wc, struct fabric_wc *ret_wc)
+{
+	struct fabric_channel *channel = verbs_sq_wr(wc)->channel;
+	struct verbs_sq *sq = &channel->sq;
+	unsigned n;
+
+	if ((unsigned)wc->status | sq->n_slow) {
+		completion_defer(wc);
+		return 0;
+	}
+	n = verbs_sq_retire(sq, verbs_sq_covered_plain(sq, wc));
+	if (n == 0)
+		return 0;
+	channel->outstanding -= n;
+	*ret_wc = (struct fabric_wc){ .owner = channel->owner, .n = n };
+	return 1;
+}
+
+/* Returns 1 when the operations that the entry completes are in *ret_wc; 0 when it completes none,
+ * or completion_defer() has recorded them: after an error, or behind unreported completions. */
+static inline unsigned completion_decode(const struct ibv_wc *wc,
+					 struct fabric_wc *ret_wc)
+{
+	_Static_assert(IBV_WC_SUCCESS == 0, "any other status counts");
+	struct fabric_channel *channel = verbs_sq_wr(wc)->channel;
+	struct verbs_sq *sq = &channel->sq;
+	unsigned n;
+
+	if ((unsigned)wc->status | sq->n_slow | sq->n_internal)
+		return completion_decode_slow(wc, ret_wc);
+	n = verbs_sq_covered_plain(sq, wc);
+	if (n == 0)
+		return 0;
+	verbs_sq_retire_plain(sq, n);
+	channel->outstanding -= n;
+	ret_wc->owner = channel->owner;
+	ret_wc->n = n;
+	ret_wc->status = 0;
+	ret_wc->text = NULL;
+	return 1;
+}
+
+/* As fabric_wc.status. */
+static int wc_errno(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return -EACCES;
+	case IBV_WC_WR_FLUSH_ERR:
+	/* the queue pair failed, not the request: soft-RoCE up to Linux 6.1 reports this when the
+	 * route to the peer is gone, siw (soft-iWARP) when its socket is closed */
+	case IBV_WC_LOC_QP_OP_ERR:
+		return -ECONNRESET;
+	case IBV_WC_RETRY_EXC_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_LEN_ERR:
+		return -EFAULT;
+	default:
+		return -EIO;
+	}
+}
+
+static void wc_fail(struct fabric_wc *wc, const struct verbs_outcome *outcome)
+{
+	wc->status = wc_errno(outcome->status);
+	wc->vendor = outcome->vendor;
+	wc->text = ibv_wc_status_str(outcome->status);
+}
+
+/* Report the first request, which is in-band.  False: it is not answered yet. */
+static bool inband_report(struct fabric_channel *channel, struct fabric_wc *wc)
+{
+	int status = verbs_inband_first_status(channel->inband);
+	struct verbs_outcome outcome = channel->sq.outcomes[0];
+
+	if (outcome.status == IBV_WC_SUCCESS && status > 0)
+		return false;
+	(void)verbs_sq_pop_completed(&channel->sq, 1, &outcome);
+	verbs_inband_pop(channel->inband);
+	channel->outstanding--;
+	*wc = (struct fabric_wc){ .owner = channel->owner, .n = 1 };
+	/* an answer that arrived counts, whatever the status of the request */
+	if (status <= 0)
+		wc->status = status;
+	else
+		wc_fail(wc, &outcome);
+	if (status < 0)
+		wc->text = status == -EACCES   ? "refused by the server"
+			   : status == -EPROTO ? "the server's answer is malformed"
+					       : "flushed before it was answered";
+	return true;
+}
+
+/* Report up to n completions of the channel, and remove it from cq->ready when none is left;
+ * returns their number. */
+static unsigned completion_report(struct fabric_channel *channel, struct fabric_wc *wcs,
+				  unsigned n)
+{
+	unsigned got = 0, ahead = UINT_MAX, operations;
+
+	while (channel->sq.n_outcomes > 0 && got < n) {
+		struct verbs_outcome outcome;
+
+		if (channel->sq.n_inband > 0)
+			ahead = verbs_inband_before_first(channel->inband);
+		if (ahead == 0) {
+			if (!inband_report(channel, &wcs[got]))
+				break;
+			ahead = UINT_MAX;
+			got++;
+			continue;
+		}
+		operations = verbs_sq_pop_completed(&channel->sq, ahead, &outcome);
+		if (operations == 0)
+			continue;
+		channel->outstanding -= operations;
+		wcs[got] =
+			(struct fabric_wc){ .owner = channel->owner, .n = operations };
+		if (outcome.status != IBV_WC_SUCCESS)
+			wc_fail(&wcs[got], &outcome);
+		got++;
+	}
+	/* a request that waits for its answer is ready again when that arrives */
+	if (channel->sq.n_outcomes == 0 || got < n)
+		list_remove(&channel->ready);
+	return got;
+}
+
+/* An answer to an in-band request, or a receive that was flushed. */
+static void completion_inband(const struct ibv_wc *wc)
+{
+	const struct verbs_inband_id *id = verbs_inband_id_of(wc);
+	struct fabric_channel *channel = id->inband->channel;
+
+	verbs_inband_receive(
+		id->inband, wc,
+		atomic_load_explicit(&channel->dead, memory_order_relaxed));
+	if (wc->status != IBV_WC_SUCCESS)
+		connection_broken(channel);
+	else if (id->inband->lost &&
+		 !atomic_load_explicit(&channel->dead, memory_order_relaxed))
+		verbs_connection_abort(channel);
+	if (channel->sq.n_completed > 0)
+		connection_ready(channel);
+}
+
+/* No more entries will come: complete all outstanding requests as flushed. */
+static void connection_flush(struct fabric_channel *channel)
+{
+	verbs_sq_flush(&channel->sq);
+	verbs_inband_stop(channel->inband);
+	if (channel->sq.n_completed > 0)
+		connection_ready(channel);
+}
+
+/* ---- polling ---- */
+
 static RARE int cq_failed(const struct fabric_cq *cq, int result)
 {
 	return err_set(-EIO, "RDMA device %s: ibv_poll_cq gives %d",
 		       cq->domain->attr.name, result);
 }
 
-/* An entry that completes no work request of a send queue. */
-static RARE unsigned entry_aside(const struct ibv_wc *entry)
+/* Process an entry that completes no work request of a send queue. */
+static RARE unsigned entry_process_other(const struct ibv_wc *entry)
 {
 	if (entry->wr_id != VERBS_WAKEUP_WR_ID)
-		verbs_completion_inband(entry);
+		completion_inband(entry);
 	return 0;
 }
 
-/* Report what the entry completes, and return 1; or leave it with its channel. */
-static inline unsigned entry_take(const struct ibv_wc *entry, struct fabric_wc *wc)
+/* Returns the number of completions reported to *wc: 0 or 1. */
+static inline unsigned entry_report(const struct ibv_wc *entry, struct fabric_wc *wc)
 {
-	return entry->wr_id & VERBS_WR_ID_OTHER ? entry_aside(entry)
-						: verbs_completion_take(entry, wc);
+	return entry->wr_id & VERBS_WR_ID_OTHER ? entry_process_other(entry)
+						: completion_decode(entry, wc);
 }
 
-/* Take all entries; what they complete is left with the channels. */
-static int cq_drain(struct fabric_cq *cq)
+int verbs_cq_drain(struct fabric_cq *cq)
 {
 	int n;
 
@@ -212,33 +412,32 @@ static int cq_drain(struct fabric_cq *cq)
 		n = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 		for (int i = 0; i < n; i++)
 			if (cq->entries[i].wr_id & VERBS_WR_ID_OTHER)
-				(void)entry_aside(&cq->entries[i]);
+				(void)entry_process_other(&cq->entries[i]);
 			else
-				verbs_completion_keep(&cq->entries[i]);
+				completion_defer(&cq->entries[i]);
 	} while (n == VERBS_CQ_BATCH);
 	return n < 0 ? cq_failed(cq, n) : 0;
 }
 
-/* siw takes requests for a queue pair in ERROR and forgets them.  Once a channel is aborted
- * all entries there will be are in the queue, so what is then not among them is lost. */
-static int cq_settle(struct fabric_cq *cq)
+/* Flush the aborted channels: siw accepts requests for a queue pair in ERROR and drops them.  Once
+ * a channel is aborted, all its entries are in the completion queue, so a request without an entry
+ * there was dropped. */
+static int cq_flush(struct fabric_cq *cq)
 {
 	int err = 0;
 
 	(void)pthread_mutex_lock(&cq->members_lock);
-	/* until none of them is left; who sees the flag sees what it is of */
+	/* Clear the flag first: verbs_connection_abort() sets channel->aborted before the flag, so
+	 * no abort is missed.  It is set again below while an aborted channel remains. */
 	(void)atomic_exchange(&cq->aborts, false);
-	list_for_each(node, &cq->channels) {
-		struct fabric_channel *channel =
-			container_of(node, struct fabric_channel, link);
-
+	list_for_each_entry(struct fabric_channel, channel, &cq->channels, link) {
 		if (!atomic_load(&channel->aborted))
 			continue;
 		atomic_store_explicit(&cq->aborts, true, memory_order_relaxed);
-		err = cq_drain(cq);
+		err = verbs_cq_drain(cq);
 		if (err)
 			break;
-		verbs_connection_flush(channel);
+		connection_flush(channel);
 	}
 	(void)pthread_mutex_unlock(&cq->members_lock);
 	return err;
@@ -248,30 +447,27 @@ static RARE unsigned cq_report(struct fabric_cq *cq, struct fabric_wc *wcs, unsi
 {
 	unsigned got = 0;
 
-	list_for_each_safe(node, &cq->ready) {
+	list_for_each_entry_safe(struct fabric_channel, channel, &cq->ready, ready) {
 		if (got == n)
 			break;
-		got += verbs_completion_report(
-			container_of(node, struct fabric_channel, ready), wcs + got,
-			n - got);
+		got += completion_report(channel, wcs + got, n - got);
 	}
 	return got;
 }
 
-/* Entries that were read: each reports a completion at once, or leaves it with its channel.
- * Returns how many it reports. */
+/* Process n of cq->entries; n < 0: the result of a failed ibv_poll_cq().  Returns the number of
+ * completions reported, or -EIO with text. */
 static int entries_report(struct fabric_cq *cq, int n, struct fabric_wc *wcs)
 {
 	int got = 0;
 
 	for (int i = 0; i < n; i++)
-		got += (int)entry_take(&cq->entries[i], &wcs[got]);
+		got += (int)entry_report(&cq->entries[i], &wcs[got]);
 	return n < 0 ? cq_failed(cq, n) : got;
 }
 
-/* Take entries, at most as many as completions are wanted.  *ret_more: there may be more of
- * them. */
-static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
+/* Read up to n entries.  *ret_more: there may be more of them. */
+static int cq_read(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 		   bool *ret_more)
 {
 	int asked = n < VERBS_CQ_BATCH ? (int)n : VERBS_CQ_BATCH;
@@ -281,9 +477,9 @@ static int cq_take(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	return entries_report(cq, taken, wcs);
 }
 
-/* The same as verbs_cq_poll(), when so many are there already; `more`: entries may be left. */
-static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
-			unsigned got, bool more)
+/* The slow path of verbs_cq_poll(), after `got` completions; `more`: there may be more entries. */
+static RARE int poll_slow(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
+			  unsigned got, bool more)
 {
 	int result;
 
@@ -292,7 +488,7 @@ static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 			got += cq_report(cq, wcs + got, n - got);
 			continue;
 		}
-		result = cq_take(cq, wcs + got, n - got, &more);
+		result = cq_read(cq, wcs + got, n - got, &more);
 		if (result < 0)
 			return got ? (int)got : result;
 		got += (unsigned)result;
@@ -300,7 +496,7 @@ static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	if (got < n && !list_empty(&cq->ready))
 		got += cq_report(cq, wcs + got, n - got);
 	if (got < n && cq_aborts(cq)) {
-		result = cq_settle(cq);
+		result = cq_flush(cq);
 		if (result < 0)
 			return got ? (int)got : result;
 		got += cq_report(cq, wcs + got, n - got);
@@ -308,35 +504,30 @@ static RARE int poll_on(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n,
 	return (int)got;
 }
 
-/* The same, when so many entries were read that nobody has looked at. */
+/* poll_slow() after `taken` entries were read, which are not processed yet. */
 static __attribute__((noinline)) int
-poll_read(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n, int taken)
+poll_slow_entries(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n, int taken)
 {
 	int got = entries_report(cq, taken, wcs);
 
 	return got < 0 ? got
-		       : poll_on(cq, wcs, n, (unsigned)got, taken == VERBS_CQ_BATCH);
+		       : poll_slow(cq, wcs, n, (unsigned)got, taken == VERBS_CQ_BATCH);
 }
 
 int verbs_cq_poll(struct fabric_cq *cq, struct fabric_wc *wcs, unsigned n)
 {
 	int taken;
 
-	/* the library asks for as many as that, always */
+	/* the fast path: librmem always passes VERBS_CQ_BATCH */
 	if (n != VERBS_CQ_BATCH || !list_empty(&cq->ready) || cq_aborts(cq))
-		return poll_on(cq, wcs, n, 0, true);
+		return poll_slow(cq, wcs, n, 0, true);
 	taken = ibv_poll_cq(cq->cq, VERBS_CQ_BATCH, cq->entries);
 	if (taken == 0)
 		return 0;
-	/* there is seldom another, however many operations one stands for */
+	/* most of the time one entry completes all operations */
 	if (taken != 1 || (cq->entries[0].wr_id & VERBS_WR_ID_OTHER))
-		return poll_read(cq, wcs, n, taken);
-	if (verbs_completion_take(&cq->entries[0], wcs) == 1)
+		return poll_slow_entries(cq, wcs, n, taken);
+	if (completion_decode(&cq->entries[0], wcs) == 1)
 		return 1;
-	return poll_on(cq, wcs, n, 0, false);
-}
-
-void verbs_cq_drain(struct fabric_cq *cq)
-{
-	(void)cq_drain(cq);
+	return poll_slow(cq, wcs, n, 0, false);
 }

@@ -4,21 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/err.h"
-#include "base/units.h"
-#include "fabric/verbs/common/address.h"
 #include "fabric/verbs/client/cq.h"
-#include "fabric/verbs/common/disassociate.h"
-#include "fabric/verbs/common/status.h"
 #include "fabric/verbs/client/route.h"
-#include "fabric/verbs/common/sigpipe.h"
+#include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
 
-/* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a
- * library must not, and since 5.12 the kernel copies pinned pages for the child by
- * itself. */
+/* ibv_fork_init() is not called: it changes the behaviour of the whole program, which a library
+ * must not do, and since 5.12 the kernel copies pinned pages for the child. */
 
 static int sink_open(struct fabric_domain *domain)
 {
@@ -29,27 +23,12 @@ static int sink_open(struct fabric_domain *domain)
 	return domain->sink ? 0 : err_errno(verbs_errno(), "ibv_reg_mr of one byte");
 }
 
-/* Find the way, from the address of this host that was asked for. */
-static int cm_id_find(struct fabric_domain *domain, const struct fabric_address *wanted,
-		      unsigned timeout_ms)
-{
-	struct fabric_address from = *wanted;
-	struct sockaddr_storage source;
-
-	from.port = 0;
-	if (from.family)
-		verbs_address_to_sockaddr(&from, &source);
-	return verbs_cm_id_resolve(&domain->cm_id, &domain->address,
-				   from.family ? (struct sockaddr *)&source : NULL,
-				   domain->rdma_options.traffic_class, timeout_ms);
-}
-
 static const char *connect_name(bool direct)
 {
 	return direct ? "direct" : "cm";
 }
 
-/* The server says how its channels are set up; this host may want no other way. */
+/* The server decides how its channels are connected; this host may refuse one way. */
 static int connect_check(const struct fabric_domain *domain)
 {
 	const struct fabric_rdma_options *rdma_options = &domain->rdma_options;
@@ -73,9 +52,9 @@ static int connect_check(const struct fabric_domain *domain)
 	return 0;
 }
 
-/* What is known of the device that was looked at last: a program that opens many sessions has
- * one, and asking it takes as long as making a queue pair. */
-static int attr_recall(struct ibv_context *verbs, struct verbs_device_attr *ret_attr)
+/* The attributes of the device that was queried last: a program that opens many sessions uses one
+ * device, and the query takes as long as creating a queue pair. */
+static int attr_query(struct ibv_context *verbs, struct verbs_device_attr *ret_attr)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static const struct ibv_context *of;
@@ -84,7 +63,7 @@ static int attr_recall(struct ibv_context *verbs, struct verbs_device_attr *ret_
 	int err = 0;
 
 	(void)pthread_mutex_lock(&lock);
-	/* another one may have come to lie where it was */
+	/* another context may have the address of one that was closed */
 	if (of != verbs || attr.iwarp != iwarp ||
 	    strcmp(attr.name, ibv_get_device_name(verbs->device)) != 0)
 		err = verbs_device_attr_query(verbs, &attr);
@@ -102,20 +81,23 @@ static int device_find(struct fabric_domain *domain,
 {
 	int err;
 
-	if (!domain->direct) {
-		err = cm_id_find(domain, &params->source, timeout_ms);
-		if (!err)
-			domain->verbs = domain->cm_id.id->verbs;
-		return err;
-	}
-	return verbs_route_find(&domain->address, &params->source, &params->near,
-				&domain->verbs, &domain->port, &domain->source);
+	if (domain->direct)
+		err = verbs_route_find(&domain->address, &params->source,
+				       &params->route_source, &domain->route);
+	else
+		err = verbs_cm_id_resolve(
+			&domain->cm_id, &domain->address, &params->source,
+			domain->rdma_options.traffic_class, timeout_ms);
+	if (!err)
+		domain->verbs =
+			domain->direct ? domain->route.verbs : domain->cm_id.id->verbs;
+	return err;
 }
 
-static void device_leave(struct fabric_domain *domain)
+static void device_release(struct fabric_domain *domain)
 {
 	if (domain->direct)
-		verbs_route_release(domain->verbs);
+		verbs_route_release(&domain->route);
 	else
 		verbs_cm_id_destroy(&domain->cm_id);
 }
@@ -147,7 +129,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 		err = device_find(domain, params, timeout_ms);
 	if (err)
 		goto err_free;
-	err = attr_recall(domain->verbs, &domain->attr);
+	err = attr_query(domain->verbs, &domain->attr);
 	if (err)
 		goto err_route;
 	domain->confirm =
@@ -170,7 +152,7 @@ int verbs_domain_open(const struct fabric_endpoint *endpoint,
 err_pd:
 	(void)ibv_dealloc_pd(domain->pd);
 err_route:
-	device_leave(domain);
+	device_release(domain);
 err_free:
 	free(domain);
 	return err;
@@ -185,7 +167,7 @@ void verbs_domain_close(struct fabric_domain *domain)
 	(void)ibv_dealloc_pd(domain->pd);
 	if (atomic_load(&domain->removed) && !domain->direct)
 		verbs_disassociate(domain->verbs);
-	device_leave(domain);
+	device_release(domain);
 	(void)pthread_mutex_destroy(&domain->cqs_lock);
 	free(domain);
 }
@@ -194,8 +176,8 @@ bool verbs_domain_removed(struct fabric_domain *domain)
 {
 	struct verbs_cm_event event;
 
-	/* without rdma_cm the device itself tells, once, whoever shares it */
-	if (domain->direct && verbs_route_device_failed(domain->verbs))
+	/* without rdma_cm the event comes from the device, once for all that share it */
+	if (domain->direct && verbs_route_device_failed(&domain->route))
 		atomic_store(&domain->removed, true);
 	else if (!domain->direct && !atomic_load(&domain->cm_id_lent))
 		while (!verbs_cm_get_event(domain->cm_id.events, &event))
@@ -206,13 +188,13 @@ bool verbs_domain_removed(struct fabric_domain *domain)
 
 void verbs_domain_disassociate(struct fabric_domain *domain)
 {
-	/* what has merely moved nobody waits for */
+	/* the kernel waits only for devices that are removed */
 	if (!atomic_load(&domain->removed))
 		return;
 	verbs_disassociate(domain->verbs);
 	(void)pthread_mutex_lock(&domain->cqs_lock);
-	list_for_each(node, &domain->cqs)
-		verbs_disassociate_fd(verbs_cq_of(node)->comp->fd);
+	list_for_each_entry(struct fabric_cq, cq, &domain->cqs, in_domain)
+		verbs_disassociate_fd(cq->comp->fd);
 	(void)pthread_mutex_unlock(&domain->cqs_lock);
 }
 
@@ -262,24 +244,6 @@ unsigned verbs_domain_sge_max(const struct fabric_domain *domain,
 	return max > 0 ? max : 1;
 }
 
-static int reg_mr_error(const struct fabric_domain *domain, size_t bytes, int err)
-{
-	char size[32], limit_text[32];
-	struct rlimit limit;
-
-	(void)units_format_bytes(bytes, size, sizeof(size));
-	if (err != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit) ||
-	    limit.rlim_cur == RLIM_INFINITY)
-		return err_errno(err, "RDMA device %s: ibv_reg_mr of %s",
-				 domain->attr.name, size);
-	(void)units_format_bytes(limit.rlim_cur, limit_text, sizeof(limit_text));
-	return err_set(
-		err,
-		"RDMA device %s: ibv_reg_mr of %s: out of memory; RLIMIT_MEMLOCK "
-		"is %s (ulimit -l)",
-		domain->attr.name, size, limit_text);
-}
-
 int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
 		       struct fabric_local_mr **ret_region)
 {
@@ -289,7 +253,7 @@ int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
 
 	if (!region)
 		return err_errno(-ENOMEM, "a region");
-	/* what a read on iWARP brings is written by the peer's messages */
+	/* over iWARP, the peer's messages write the data of a read */
 	if (domain->attr.iwarp)
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	if (domain->rdma_options.relaxed_ordering)
@@ -299,7 +263,8 @@ int verbs_local_mr_reg(struct fabric_domain *domain, void *addr, size_t bytes,
 	if (!region->mr && (errno == EFAULT || errno == EACCES))
 		region->mr = ibv_reg_mr(domain->pd, addr, bytes, 0);
 	if (!region->mr) {
-		err = reg_mr_error(domain, bytes, verbs_errno());
+		err = verbs_reg_mr_error(domain->verbs, bytes, verbs_errno(),
+					 "ulimit -l");
 		free(region);
 		return err;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client's side of a session on one endpoint: the device that leads there, a
- * protection domain on it, and local memory registered in that.  Threads: [any]. */
+/* The client's side of a session on one endpoint: the local device that reaches the endpoint, a
+ * protection domain on the device, and local memory registered in the domain.  Threads: [any]. */
 #ifndef FABRIC_VERBS_CLIENT_DOMAIN_H
 #define FABRIC_VERBS_CLIENT_DOMAIN_H
 
@@ -11,36 +11,35 @@
 #include "base/list.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/client/cm_id.h"
+#include "fabric/verbs/client/route.h"
 #include "fabric/verbs/common/device_attr.h"
 
-/* A queue pair's requests have room for so many, where the device has. */
+/* Limit of scatter/gather elements of a work request; the device's may be lower. */
 #define VERBS_SGES_MAX 8
 
 struct fabric_domain {
 	struct ibv_context *verbs;
-	/* holds the device, also once a channel had the use of it; not where channels are
-	 * set up directly */
+	bool direct;
+	struct verbs_route route; /* direct */
+	/* not direct: holds the device, also after a channel has used it */
 	struct verbs_cm_id cm_id;
 	atomic_flag cm_id_used;
-	bool direct;
-	uint8_t port;                 /* direct: of the device, */
-	struct fabric_address source; /* and the address there */
-	atomic_bool cm_id_lent;       /* a channel has it, and takes its events */
-	atomic_bool removed;          /* the device is being removed */
-	/* completion queues in it, for the cut */
+	atomic_bool cm_id_lent; /* a channel has it, and reads its events */
+	atomic_bool removed;    /* the device is being removed */
+	/* of this domain's completion queues, for domain_disassociate() */
 	pthread_mutex_t cqs_lock;
 	struct list cqs; /* [cqs_lock] */
 	struct fabric_address address;
 	struct fabric_rdma_options rdma_options;
 	struct verbs_device_attr attr;
 	struct ibv_pd *pd;
-	bool peer_atomics; /* the server's device does atomics */
-	bool peer_inband;  /* the server does in-band requests there */
+	bool peer_atomics; /* the server's device supports atomics */
+	bool peer_inband;  /* the server serves in-band requests at this endpoint */
 	char peer_device[FABRIC_DEVICE_MAX];
-	bool confirm; /* writes are done only once a read behind them is */
-	bool guard;   /* posts may raise SIGPIPE, and the program would die of it */
-	struct ibv_mr *sink; /* of confirming reads; NULL where there are none */
-	uint8_t sink_byte;
+	bool confirm;        /* iWARP: a write is done only when a later read is done */
+	bool guard;          /* posts may raise SIGPIPE, which would end the program */
+	struct ibv_mr *sink; /* of sink_byte; NULL unless `confirm` */
+	uint8_t sink_byte;   /* destination of confirming reads */
 };
 
 struct fabric_local_mr {

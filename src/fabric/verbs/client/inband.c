@@ -8,32 +8,25 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "fabric/verbs/common/status.h"
+#include "fabric/verbs/client/connection.h"
+#include "fabric/verbs/common/context.h"
+#include "fabric/verbs/common/qp.h"
 
 static struct verbs_inband_op *op_at(struct verbs_inband *inband, unsigned i)
 {
-	return &inband->asked[(inband->first + i) % VERBS_CREDITS];
+	return &inband->requested[(inband->first + i) % INBAND_CREDITS];
 }
 
 static int receive_post(struct verbs_inband *inband, unsigned which)
 {
-	struct ibv_sge place = {
-		.addr = (uintptr_t)&inband->answers[which],
-		.length = sizeof(inband->answers[which]),
-		.lkey = inband->mr->lkey,
-	};
-	struct ibv_recv_wr receive = {
-		.wr_id = (uintptr_t)&inband->ids[which] | VERBS_WR_ID_OTHER,
-		.sg_list = &place,
-		.num_sge = 1,
-	};
-	struct ibv_recv_wr *bad;
-
-	return -abs(ibv_post_recv(inband->qp, &receive, &bad));
+	return verbs_qp_post_recv(inband->channel->qp,
+				  (uintptr_t)&inband->ids[which] | VERBS_WR_ID_OTHER,
+				  &inband->answers[which],
+				  sizeof(inband->answers[which]), inband->mr->lkey);
 }
 
-/* Where that fails no answers will come, but the memory has to stay for those receives that
- * are posted. */
+/* Where that fails no answers will come, but the memory has to stay for the receives that are
+ * posted. */
 static void receives_post(struct verbs_inband *inband)
 {
 	for (unsigned i = 0; i < inband->credits && !inband->lost; i++) {
@@ -43,9 +36,7 @@ static void receives_post(struct verbs_inband *inband)
 	}
 }
 
-int verbs_inband_open(struct fabric_channel *channel, struct verbs_sq *sq,
-		      struct ibv_pd *pd, struct ibv_qp *qp, unsigned depth, bool fence,
-		      struct verbs_inband **ret_asks)
+int verbs_inband_open(struct fabric_channel *channel)
 {
 	struct verbs_inband *inband = calloc(1, sizeof(*inband));
 	int err;
@@ -53,12 +44,10 @@ int verbs_inband_open(struct fabric_channel *channel, struct verbs_sq *sq,
 	if (!inband)
 		return err_errno(-ENOMEM, "a channel's in-band requests");
 	inband->channel = channel;
-	inband->sq = sq;
-	inband->qp = qp;
-	inband->fence = fence;
-	inband->credits = depth < VERBS_CREDITS ? depth : VERBS_CREDITS;
+	inband->credits =
+		channel->depth < INBAND_CREDITS ? channel->depth : INBAND_CREDITS;
 	inband->mr =
-		ibv_reg_mr(pd, inband->requests,
+		ibv_reg_mr(channel->cq->domain->pd, inband->requests,
 			   sizeof(*inband) - offsetof(struct verbs_inband, requests),
 			   IBV_ACCESS_LOCAL_WRITE);
 	if (!inband->mr) {
@@ -68,7 +57,7 @@ int verbs_inband_open(struct fabric_channel *channel, struct verbs_sq *sq,
 		return err;
 	}
 	receives_post(inband);
-	*ret_asks = inband;
+	channel->inband = inband;
 	return 0;
 }
 
@@ -90,29 +79,31 @@ void verbs_inband_add(struct verbs_inband *inband, const struct fabric_batch *ba
 		      const struct fabric_op *op,
 		      const struct fabric_inband_request *request)
 {
-	unsigned which = (inband->first + inband->sq->n_inband) % VERBS_CREDITS;
+	struct verbs_sq *sq = &inband->channel->sq;
+	unsigned which = (inband->first + sq->n_inband) % INBAND_CREDITS;
 	struct inband_request *made = &inband->requests[which];
 
 	*made = inband_request_make(batch->opcode, (uint32_t)op->bytes, request);
 	made->rkey = htole64(batch->rkey);
 	made->addr = htole64(batch->remote_addr + op->offset);
 	made->cookie = htole64(inband->cookie++);
-	inband->asked[which] = (struct verbs_inband_op){
-		.place = verbs_sq_add_send(inband->sq, made, sizeof(*made),
-					   inband->mr->lkey, inband->fence),
+	inband->requested[which] = (struct verbs_inband_op){
+		.slot = verbs_sq_add_send(sq, made, sizeof(*made), inband->mr->lkey,
+					  inband->channel->confirm),
 		.crc = batch->opcode == FABRIC_CRC ? op->addr : NULL,
 	};
-	inband->sq->n_inband++;
-	inband->sq->n_slow++;
+	sq->n_inband++;
+	sq->n_slow++;
 }
 
-void verbs_inband_trim(struct verbs_inband *inband)
+void verbs_inband_trim(struct fabric_channel *channel)
 {
-	struct verbs_sq *sq = inband->sq;
+	struct verbs_inband *inband = channel->inband;
+	struct verbs_sq *sq = &channel->sq;
 
 	while (sq->n_inband > 0 &&
 	       verbs_sq_distance(sq, sq->first,
-				 op_at(inband, sq->n_inband - 1)->place) >=
+				 op_at(inband, sq->n_inband - 1)->slot) >=
 		       sq->n_posted) {
 		sq->n_inband--;
 		sq->n_slow--;
@@ -120,11 +111,11 @@ void verbs_inband_trim(struct verbs_inband *inband)
 	}
 }
 
-/* 0, or why the answer makes no sense. */
-static int answer_take(struct verbs_inband *inband, const struct inband_answer *answer,
-		       uint32_t bytes)
+/* 0, or -EPROTO: the answer is malformed. */
+static int answer_process(struct verbs_inband *inband,
+			  const struct inband_answer *answer, uint32_t bytes)
 {
-	unsigned n = inband->sq->n_inband;
+	unsigned n = inband->channel->sq.n_inband;
 	uint64_t expected = inband->cookie - (n - inband->n_answered);
 	struct verbs_inband_op *op = op_at(inband, inband->n_answered);
 	uint32_t status = le32toh(answer->status);
@@ -151,8 +142,8 @@ void verbs_inband_receive(struct verbs_inband *inband, const struct ibv_wc *wc,
 		inband->lost = -ECONNRESET;
 		return;
 	}
-	inband->lost = answer_take(inband, &inband->answers[which], wc->byte_len);
-	/* it may be to a request that was reported as flushed already */
+	inband->lost = answer_process(inband, &inband->answers[which], wc->byte_len);
+	/* it may belong to a request that was reported as flushed */
 	if (inband->lost && dead)
 		inband->lost = -ECONNRESET;
 	if (!inband->lost && receive_post(inband, which))
@@ -161,25 +152,25 @@ void verbs_inband_receive(struct verbs_inband *inband, const struct ibv_wc *wc,
 
 unsigned verbs_inband_before_first(const struct verbs_inband *inband)
 {
-	const struct verbs_sq *sq = inband->sq;
+	const struct verbs_sq *sq = &inband->channel->sq;
 
 	if (sq->n_inband == 0)
 		return UINT_MAX;
-	return verbs_sq_distance(sq, sq->first, inband->asked[inband->first].place);
+	return verbs_sq_distance(sq, sq->first, inband->requested[inband->first].slot);
 }
 
 int verbs_inband_first_status(const struct verbs_inband *inband)
 {
 	if (inband->n_answered > 0)
-		return inband->asked[inband->first].status;
+		return inband->requested[inband->first].status;
 	return inband->lost ? inband->lost : 1;
 }
 
 void verbs_inband_pop(struct verbs_inband *inband)
 {
-	inband->first = (inband->first + 1) % VERBS_CREDITS;
-	inband->sq->n_inband--;
-	inband->sq->n_slow--;
+	inband->first = (inband->first + 1) % INBAND_CREDITS;
+	inband->channel->sq.n_inband--;
+	inband->channel->sq.n_slow--;
 	if (inband->n_answered > 0)
 		inband->n_answered--;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "fabric/verbs/common/sigpipe.h"
+#include "fabric/verbs/common/iwarp.h"
 
 /* The first after 10 ms, each later one after four times as long. */
 #define FIRST_NS 10000000L
@@ -59,7 +59,7 @@ void verbs_wakeup_send(struct verbs_wakeup *wakeup, struct ibv_qp *qp)
 		.sg_list = &nothing,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
-		/* what an empty write names is not looked at; 0 may be special */
+		/* the rkey of an empty write is ignored, but 0 may be special */
 		.wr.rdma.rkey = 1,
 	};
 	struct verbs_sigpipe sigpipe;
@@ -70,7 +70,7 @@ void verbs_wakeup_send(struct verbs_wakeup *wakeup, struct ibv_qp *qp)
 	    read(wakeup->timer_fd, &expired, sizeof(expired)) != sizeof(expired))
 		return;
 	verbs_sigpipe_begin(&sigpipe, true);
-	/* where it can't be posted the channel is broken, and shows that by itself */
+	/* if it cannot be posted, the channel is broken, and its completions show that */
 	(void)ibv_post_send(qp, &write, &bad);
 	verbs_sigpipe_end(&sigpipe);
 	if (++wakeup->sent < VERBS_WAKEUPS_MAX)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Empty writes that wake an accepting siw.  siw can miss what the client sends before the
- * accepting side is ready, and leaves it in the socket until more arrives; the server must not
- * send first.  So the client sends a few empty writes after connecting.
+/* Empty writes that wake the server's siw (soft-iWARP, the kernel's iWARP in software).  While it
+ * accepts a connection, siw can miss the arrival of a message, which then stays in the socket until
+ * another one arrives; and the server must not send first.  So the client posts a few empty writes
+ * after it has connected.
  * Threads: [any], one at a time. */
 #ifndef FABRIC_VERBS_CLIENT_IWARP_WAKEUP_H
 #define FABRIC_VERBS_CLIENT_IWARP_WAKEUP_H
@@ -10,10 +11,10 @@
 
 #include "fabric/verbs/client/send_queue.h"
 
-/* So many are sent at most, and take that much room in send and completion queue. */
+/* Limit of empty writes; send and completion queue have room for them. */
 #define VERBS_WAKEUPS_MAX 4u
 
-/* The wr_id of an empty write; what becomes of it is of no interest. */
+/* The wr_id of an empty write, whose completion is ignored. */
 #define VERBS_WAKEUP_WR_ID VERBS_WR_ID_OTHER
 
 struct verbs_wakeup {
@@ -25,7 +26,7 @@ struct verbs_wakeup {
 
 /* -errno with text. */
 int verbs_wakeup_start(struct verbs_wakeup *wakeup, int other);
-/* Send it, if it is due. */
+/* Post the next empty write, if it is due. */
 void verbs_wakeup_send(struct verbs_wakeup *wakeup, struct ibv_qp *qp);
 void verbs_wakeup_stop(struct verbs_wakeup *wakeup);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is put and posted on the client's side of a channel. */
+/* Preparing and posting operations on the client's side of a channel, and aborting it. */
 #include "fabric/verbs/client/connection.h"
 
 #include <errno.h>
@@ -7,12 +7,13 @@
 
 #include "base/err.h"
 #include "base/rare.h"
-#include "fabric/verbs/common/sigpipe.h"
+#include "fabric/verbs/common/iwarp.h"
+#include "fabric/verbs/common/qp.h"
 
 #define PAGE_BYTES_MIN 4096u
 
-/* The part of a short read that lies on its first page, if it goes beyond: siw, at the
- * peer, would take the rest from the wrong place. */
+/* Works around a bug of siw, see VERBS_SIW_SHORT_READ: returns the length of the first part of a
+ * short read that crosses a page boundary; 0: there is no need to cut the read. */
 static uint64_t read_head(const struct fabric_batch *batch, const struct fabric_op *op)
 {
 	uint64_t at = batch->remote_addr + op->offset;
@@ -21,7 +22,7 @@ static uint64_t read_head(const struct fabric_batch *batch, const struct fabric_
 	return op->bytes > VERBS_SIW_SHORT_READ || op->bytes <= on_page ? 0 : on_page;
 }
 
-/* As two requests, the first of which has so many bytes. */
+/* Add the read as two requests, the first one of head_bytes. */
 static RARE void read_cut(struct verbs_sq *sq, const struct fabric_batch *batch,
 			  const struct fabric_op *whole, uint64_t head_bytes)
 {
@@ -35,7 +36,7 @@ static RARE void read_cut(struct verbs_sq *sq, const struct fabric_batch *batch,
 	verbs_sq_add(sq, batch, &op, VERBS_WR_OPERATION);
 }
 
-/* The last write that is put, of those to be confirmed. */
+/* Store the address of the last write that is to be confirmed. */
 static void written_set(struct fabric_channel *channel,
 			const struct fabric_batch *batch, const struct fabric_op *op)
 {
@@ -45,12 +46,14 @@ static void written_set(struct fabric_channel *channel,
 	channel->written.remote_addr += op->offset;
 }
 
-/* Read back one byte of what the last write goes to: when it is here, the write and all
- * before it on this queue pair are placed; when they were refused, it never comes.  It is
- * the batch's last request, as no other may speak for the writes before it. */
-static void confirm_put(struct fabric_channel *channel)
+/* Over iWARP a write completes before the peer has placed or refused it.  So read back one byte at
+ * the last write's address: the read succeeds only if that write and all before it on the queue
+ * pair are in memory.  It is the last request of the batch, so that no other request's entry
+ * completes those writes. */
+static void confirm_add(struct fabric_channel *channel)
 {
 	struct fabric_domain *domain = channel->cq->domain;
+	/* where the read puts the byte, which nobody uses */
 	struct fabric_local_mr sink = { .mr = domain->sink };
 	const struct fabric_op op = { .addr = &domain->sink_byte, .bytes = 1 };
 	struct fabric_batch batch = channel->written;
@@ -69,8 +72,8 @@ static const struct fabric_op *op_at(const struct fabric_op *ops, size_t stride,
 	return (const struct fabric_op *)((const char *)ops + i * stride);
 }
 
-/* Put operations, at least one, where some may be more than their request. */
-static __attribute__((noinline)) void ops_put(struct fabric_channel *channel,
+/* Add operations, at least one, of which some may take several work requests. */
+static __attribute__((noinline)) void ops_add(struct fabric_channel *channel,
 					      const struct fabric_batch *batch,
 					      const struct fabric_op *ops,
 					      size_t stride, unsigned n)
@@ -101,12 +104,22 @@ unsigned verbs_connection_prepare(struct fabric_channel *channel,
 	if (n > channel->depth - channel->outstanding)
 		n = channel->depth - channel->outstanding;
 	channel->outstanding += n;
-	channel->n_put += n;
+	channel->n_prepared += n;
 	if (!channel->confirm)
 		return verbs_sq_add_all(&channel->sq, batch, ops, stride, n);
 	if (n > 0)
-		ops_put(channel, batch, ops, stride, n);
+		ops_add(channel, batch, ops, stride, n);
 	return n;
+}
+
+/* False: the channel is full. */
+static bool op_reserve(struct fabric_channel *channel)
+{
+	if (channel->outstanding == channel->depth)
+		return false;
+	channel->outstanding++;
+	channel->n_prepared++;
+	return true;
 }
 
 int verbs_connection_prepare_sges(struct fabric_channel *channel,
@@ -118,10 +131,8 @@ int verbs_connection_prepare_sges(struct fabric_channel *channel,
 
 	if (err)
 		return err;
-	if (channel->outstanding == channel->depth)
+	if (!op_reserve(channel))
 		return 0;
-	channel->outstanding++;
-	channel->n_put++;
 	verbs_sq_add_sges(&channel->sq, batch, op, sges, n);
 	if (channel->confirm)
 		written_set(channel, batch, op);
@@ -137,15 +148,13 @@ int verbs_connection_prepare_atomic(struct fabric_channel *channel,
 
 	if (err)
 		return err;
-	/* a device would refuse it only when it is posted, with all that is beside it */
+	/* a device would refuse it only when it is posted, with the rest of the batch */
 	if ((batch->remote_addr + op->offset) % FABRIC_ATOMIC_BYTES)
 		return err_set(-EINVAL,
 			       "an atomic at %#" PRIx64 ", not a multiple of %d",
 			       batch->remote_addr + op->offset, FABRIC_ATOMIC_BYTES);
-	if (channel->outstanding == channel->depth)
+	if (!op_reserve(channel))
 		return 0;
-	channel->outstanding++;
-	channel->n_put++;
 	verbs_sq_add_atomic(&channel->sq, batch, op, atomic);
 	return 1;
 }
@@ -155,38 +164,38 @@ int verbs_connection_prepare_inband(struct fabric_channel *channel,
 				    const struct fabric_op *op,
 				    const struct fabric_inband_request *request)
 {
-	struct fabric_domain *domain = channel->cq->domain;
-	int err = verbs_domain_supports(domain, FABRIC_CAN_INBAND);
+	int err = verbs_domain_supports(channel->cq->domain, FABRIC_CAN_INBAND);
 
 	if (!err && !channel->inband)
-		err = verbs_inband_open(channel, &channel->sq, domain->pd, channel->qp,
-					channel->depth, channel->confirm,
-					&channel->inband);
+		err = verbs_inband_open(channel);
 	if (err)
 		return err;
 	if (channel->inband->lost)
 		verbs_connection_abort(channel);
-	if (channel->outstanding == channel->depth || channel->inband->lost ||
-	    verbs_inband_full(channel->inband))
+	if (channel->inband->lost || channel->sq.n_inband == channel->inband->credits ||
+	    !op_reserve(channel))
 		return 0;
-	channel->outstanding++;
-	channel->n_put++;
 	verbs_inband_add(channel->inband, batch, op, request);
 	return 1;
 }
 
-/* Some of what was put is not posted. */
-static void inband_trim(struct fabric_channel *channel)
+void verbs_connection_abort(struct fabric_channel *channel)
 {
-	if (channel->sq.n_inband > 0)
-		verbs_inband_trim(channel->inband);
+	bool iwarp = channel->cq->domain->attr.iwarp;
+
+	atomic_store_explicit(&channel->dead, true, memory_order_relaxed);
+	(void)verbs_qp_fail(channel->qp, iwarp);
+	if (!iwarp)
+		return;
+	atomic_store(&channel->aborted, true);
+	verbs_cq_aborted(channel->cq);
 }
 
-static RARE int post_failed(struct fabric_channel *channel, unsigned n_put,
+static RARE int post_failed(struct fabric_channel *channel, unsigned n_prepared,
 			    unsigned taken, int err)
 {
-	channel->outstanding -= n_put - taken;
-	inband_trim(channel);
+	channel->outstanding -= n_prepared - taken;
+	verbs_inband_trim(channel);
 	verbs_connection_abort(channel);
 	if (taken > 0)
 		return (int)taken;
@@ -194,11 +203,11 @@ static RARE int post_failed(struct fabric_channel *channel, unsigned n_put,
 			 channel->cm_id.peer, err);
 }
 
-static RARE int post_dead(struct fabric_channel *channel, unsigned n_put)
+static RARE int post_dead(struct fabric_channel *channel, unsigned n_prepared)
 {
-	channel->outstanding -= n_put;
+	channel->outstanding -= n_prepared;
 	verbs_sq_drop(&channel->sq);
-	inband_trim(channel);
+	verbs_inband_trim(channel);
 	return err_set(-ECONNRESET, "the channel to %s is dead", channel->cm_id.peer);
 }
 
@@ -213,12 +222,12 @@ static RARE unsigned post_guarded(struct fabric_channel *channel, int *ret_errno
 	return taken;
 }
 
-/* The long way, where an operation may be more than its request, or nothing is posted. */
-static __attribute__((noinline)) int post_slowly(struct fabric_channel *channel,
-						 enum fabric_opcode opcode,
-						 struct fabric_local_mr *region,
-						 const struct fabric_key *key,
-						 const struct fabric_op *op)
+/* For an operation that may take several work requests, and a channel that is full or dead. */
+static __attribute__((noinline)) int post_one_slow(struct fabric_channel *channel,
+						   enum fabric_opcode opcode,
+						   struct fabric_local_mr *region,
+						   const struct fabric_key *key,
+						   const struct fabric_op *op)
 {
 	const struct fabric_batch batch = fabric_batch_of(opcode, region, key);
 
@@ -227,7 +236,7 @@ static __attribute__((noinline)) int post_slowly(struct fabric_channel *channel,
 		       : 0;
 }
 
-/* One request is all that it takes. */
+/* Whether one work request is enough. */
 static inline bool is_one_wr(const struct fabric_channel *channel,
 			     enum fabric_opcode opcode, const struct fabric_op *op)
 {
@@ -242,26 +251,31 @@ int verbs_connection_post_one(struct fabric_channel *channel, enum fabric_opcode
 
 	if (!is_one_wr(channel, opcode, op) || channel->outstanding == channel->depth ||
 	    atomic_load_explicit(&channel->dead, memory_order_relaxed))
-		return post_slowly(channel, opcode, region, key, op);
+		return post_one_slow(channel, opcode, region, key, op);
 	channel->outstanding++;
-	result = verbs_sq_post_one(&channel->sq, channel->qp, opcode, region->mr->lkey,
-				   key, op);
+	result = verbs_sq_post_one(&channel->sq, channel->qp, opcode,
+				   verbs_sq_lkey(region), key, op);
 	return result == 1 ? 1 : post_failed(channel, 1, result == 0, -result);
 }
 
 int verbs_connection_post(struct fabric_channel *channel)
 {
-	unsigned n_put = channel->n_put, taken;
+	unsigned n_prepared = channel->n_prepared, taken;
 	int err;
 
-	channel->n_put = 0;
+	channel->n_prepared = 0;
 	if (atomic_load_explicit(&channel->dead, memory_order_relaxed))
-		return post_dead(channel, n_put);
-	if (n_put == 0)
+		return post_dead(channel, n_prepared);
+	if (n_prepared == 0)
 		return 0;
 	if (channel->confirm)
-		confirm_put(channel);
+		confirm_add(channel);
 	taken = channel->guard ? post_guarded(channel, &err)
 			       : verbs_sq_post(&channel->sq, channel->qp, &err);
-	return err ? post_failed(channel, n_put, taken, err) : (int)taken;
+	return err ? post_failed(channel, n_prepared, taken, err) : (int)taken;
+}
+
+uint32_t verbs_connection_inline_max(const struct fabric_channel *channel)
+{
+	return channel->sq.inline_bytes;
 }

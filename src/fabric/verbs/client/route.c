@@ -2,7 +2,6 @@
 #include "fabric/verbs/client/route.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,21 +11,20 @@
 
 #include "base/err.h"
 #include "base/list.h"
-#include "fabric/verbs/common/address.h"
-#include "fabric/verbs/common/disassociate.h"
+#include "fabric/address.h"
+#include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/device_attr.h"
 
 #define PREFIX_BYTES 8
-/* Any: nothing is sent. */
+/* Any port: no packet is sent. */
 #define PORT 9
 
 /* A device that is open. */
-struct open_device {
+struct verbs_open_device {
 	struct list link;
 	struct ibv_context *verbs;
-	struct verbs_port_cache
-		port_cache; /* as it was since the device told something last */
-	pid_t pid;          /* who opened it: its memory mappings are not a child's */
+	struct verbs_port_cache port_cache; /* since the device's last event */
+	pid_t pid; /* of the process that opened it: a child lacks its memory mappings */
 	unsigned users;
 	bool failed;
 };
@@ -36,10 +34,9 @@ static struct list all = LIST_INIT(all);
 
 /* ---- open devices ---- */
 
-static struct open_device *device_open(struct ibv_device *device)
+static struct verbs_open_device *device_open(struct ibv_device *device)
 {
-	struct open_device *opened = calloc(1, sizeof(*opened));
-	int flags;
+	struct verbs_open_device *opened = calloc(1, sizeof(*opened));
 
 	if (!opened)
 		return NULL;
@@ -47,11 +44,9 @@ static struct open_device *device_open(struct ibv_device *device)
 	opened->verbs = ibv_open_device(device);
 	if (!opened->verbs)
 		goto err_free;
-	flags = fcntl(opened->verbs->async_fd, F_GETFL);
-	if (flags < 0 ||
-	    fcntl(opened->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+	if (verbs_set_nonblocking(opened->verbs->async_fd, "a device's descriptor"))
 		goto err_close;
-	opened->port_cache = verbs_port_cache_of(opened->verbs);
+	opened->port_cache.verbs = opened->verbs;
 	list_append(&all, &opened->link);
 	return opened;
 
@@ -62,7 +57,7 @@ err_free:
 	return NULL;
 }
 
-static void device_close(struct open_device *opened)
+static void device_close(struct verbs_open_device *opened)
 {
 	if (opened->users)
 		return;
@@ -72,8 +67,8 @@ static void device_close(struct open_device *opened)
 	free(opened);
 }
 
-/* What became of it since it was looked at last. */
-static void device_listen(struct open_device *opened)
+/* Read the device's events. */
+static void device_listen(struct verbs_open_device *opened)
 {
 	struct ibv_async_event event;
 
@@ -83,83 +78,61 @@ static void device_listen(struct open_device *opened)
 		verbs_port_cache_clear(&opened->port_cache);
 		ibv_ack_async_event(&event);
 	}
-	/* the kernel has cut it off */
+	/* the kernel has cut the device off */
 	opened->failed |= errno == EIO || errno == ENODEV;
 }
 
-static struct open_device *open_device_find(const struct ibv_context *verbs)
+void verbs_route_release(struct verbs_route *route)
 {
-	list_for_each(node, &all) {
-		struct open_device *opened =
-			container_of(node, struct open_device, link);
-
-		if (opened->verbs == verbs)
-			return opened;
-	}
-	return NULL;
-}
-
-void verbs_route_release(struct ibv_context *verbs)
-{
-	struct open_device *opened;
-
 	(void)pthread_mutex_lock(&lock);
-	opened = open_device_find(verbs);
-	opened->users--;
-	device_close(opened);
+	route->device->users--;
+	device_close(route->device);
 	(void)pthread_mutex_unlock(&lock);
 }
 
-bool verbs_route_device_failed(const struct ibv_context *verbs)
+bool verbs_route_device_failed(const struct verbs_route *route)
 {
-	struct open_device *opened;
 	bool failed;
 
 	(void)pthread_mutex_lock(&lock);
-	opened = open_device_find(verbs);
-	device_listen(opened);
-	failed = opened->failed;
+	device_listen(route->device);
+	failed = route->device->failed;
 	(void)pthread_mutex_unlock(&lock);
 	return failed;
 }
 
-int verbs_route_port(const struct ibv_context *verbs, uint8_t port,
-		     const struct fabric_address *source,
+int verbs_route_port(const struct verbs_route *route,
 		     const struct fabric_rdma_options *rdma_options,
 		     struct verbs_port *ret_local)
 {
-	struct open_device *opened;
+	struct verbs_port_cache *port_cache = &route->device->port_cache;
 	int err;
 
 	(void)pthread_mutex_lock(&lock);
-	opened = open_device_find(verbs);
-	device_listen(opened);
-	err = verbs_port_lookup(&opened->port_cache, port, source, rdma_options,
+	device_listen(route->device);
+	err = verbs_port_lookup(port_cache, route->port, &route->source, rdma_options,
 				ret_local);
 	if (err)
-		verbs_port_cache_clear(&opened->port_cache);
+		verbs_port_cache_clear(port_cache);
 	(void)pthread_mutex_unlock(&lock);
 	return err;
 }
 
-void verbs_route_invalidate(const struct ibv_context *verbs)
+void verbs_route_invalidate(const struct verbs_route *route)
 {
 	(void)pthread_mutex_lock(&lock);
-	verbs_port_cache_clear(&open_device_find(verbs)->port_cache);
+	verbs_port_cache_clear(&route->device->port_cache);
 	(void)pthread_mutex_unlock(&lock);
 }
 
-/* ---- what is sought ---- */
+/* ---- search ---- */
 
 struct search {
-	uint8_t source[16];            /* GID of this host's */
-	bool has_source, strict;       /* strict: no other will do */
+	uint8_t source[16];            /* GID of this host's address */
+	bool has_source, strict;       /* strict: accept no other GID */
 	uint8_t prefix[PREFIX_BYTES];  /* of the server's subnet */
-	char iwarp[FABRIC_DEVICE_MAX]; /* a device that cannot; "": there is none */
-	/* what was found */
-	struct open_device *opened;
-	uint8_t port;
-	uint8_t gid[16];
+	char iwarp[FABRIC_DEVICE_MAX]; /* an iWARP device, for the error; "": none */
+	struct verbs_route route;      /* result; device NULL: none */
 };
 
 /* The address of this host from which IP would send to the server. */
@@ -167,31 +140,19 @@ static bool source_of(const struct fabric_address *server,
 		      struct fabric_address *ret_source)
 {
 	struct fabric_address to = *server;
-	struct sockaddr_storage address = { 0 };
-	socklen_t bytes = sizeof(address);
-	struct sockaddr_in6 in6;
-	struct sockaddr_in in;
-	bool found = false;
+	struct sockaddr_storage address;
+	socklen_t bytes = sizeof(address), to_bytes;
+	bool found;
 	int fd;
 
 	to.port = PORT;
-	verbs_address_to_sockaddr(&to, &address);
+	to_bytes = fabric_address_to_sockaddr(&to, &address);
 	fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
-	memset(ret_source, 0, sizeof(*ret_source));
-	ret_source->family = server->family;
-	if (!connect(fd, (struct sockaddr *)&address,
-		     server->family == 6 ? sizeof(in6) : sizeof(in)) &&
-	    !getsockname(fd, (struct sockaddr *)&address, &bytes)) {
-		memcpy(&in6, &address, sizeof(in6));
-		memcpy(&in, &address, sizeof(in));
-		if (server->family == 6)
-			memcpy(ret_source->bytes, &in6.sin6_addr, 16);
-		else
-			memcpy(ret_source->bytes, &in.sin_addr, 4);
-		found = true;
-	}
+	found = !connect(fd, (struct sockaddr *)&address, to_bytes) &&
+		!getsockname(fd, (struct sockaddr *)&address, &bytes) &&
+		fabric_address_from_sockaddr((struct sockaddr *)&address, ret_source);
 	(void)close(fd);
 	return found;
 }
@@ -220,11 +181,11 @@ static bool gid_leads(struct search *search, struct verbs_port_cache *port_cache
 	if (!port_usable(port_cache, (uint8_t)gid->port_num, &infiniband) ||
 	    !verbs_gid_usable(gid->gid_type, infiniband))
 		return false;
-	/* the prefix says something only of InfiniBand's */
+	/* only InfiniBand's prefix names a subnet */
 	return same || (infiniband && !search->strict);
 }
 
-static bool device_leads(struct search *search, struct open_device *opened)
+static bool device_leads(struct search *search, struct verbs_open_device *opened)
 {
 	const struct ibv_gid_entry *gids;
 	bool found = false;
@@ -240,27 +201,25 @@ static bool device_leads(struct search *search, struct open_device *opened)
 		found = gid_leads(search, &opened->port_cache, &gids[i]);
 		if (!found)
 			continue;
-		search->opened = opened;
-		search->port = (uint8_t)gids[i].port_num;
-		memcpy(search->gid, gids[i].gid.raw, sizeof(search->gid));
+		search->route.device = opened;
+		search->route.verbs = opened->verbs;
+		search->route.port = (uint8_t)gids[i].port_num;
+		fabric_address_from_gid(gids[i].gid.raw, &search->route.source);
 	}
-	/* the next one may find what has changed in a way that no device tells */
+	/* the next search may find what has changed without an event */
 	if (!found)
 		verbs_port_cache_clear(&opened->port_cache);
 	return found;
 }
 
-static bool is_usable(const struct open_device *opened)
+static bool is_usable(const struct verbs_open_device *opened)
 {
 	return !opened->failed && opened->pid == getpid();
 }
 
 static bool is_open(const struct ibv_device *device)
 {
-	list_for_each(node, &all) {
-		const struct open_device *opened =
-			container_of(node, struct open_device, link);
-
+	list_for_each_entry(const struct verbs_open_device, opened, &all, link) {
 		if (opened->verbs->device == device && is_usable(opened))
 			return true;
 	}
@@ -271,18 +230,15 @@ static void search_run(struct search *search)
 {
 	struct ibv_device **list;
 
-	list_for_each(node, &all) {
-		struct open_device *opened =
-			container_of(node, struct open_device, link);
-
+	list_for_each_entry(struct verbs_open_device, opened, &all, link) {
 		if (is_usable(opened))
 			device_listen(opened);
 		if (is_usable(opened) && device_leads(search, opened))
 			return;
 	}
 	list = ibv_get_device_list(NULL);
-	for (int i = 0; list && list[i] && !search->opened; i++) {
-		struct open_device *opened =
+	for (int i = 0; list && list[i] && !search->route.device; i++) {
+		struct verbs_open_device *opened =
 			is_open(list[i]) ? NULL : device_open(list[i]);
 
 		if (opened && !device_leads(search, opened))
@@ -294,37 +250,35 @@ static void search_run(struct search *search)
 
 int verbs_route_find(const struct fabric_address *server,
 		     const struct fabric_address *source,
-		     const struct fabric_address *near, struct ibv_context **ret_verbs,
-		     uint8_t *ret_port, struct fabric_address *ret_source)
+		     const struct fabric_address *route_source,
+		     struct verbs_route *ret_route)
 {
-	char text[VERBS_ADDRESS_TEXT];
+	char text[FABRIC_ADDRESS_TEXT];
 	struct fabric_address from = *source;
 	struct search search = { 0 };
 	uint8_t gid[16];
 
 	search.strict = from.family != 0;
 	if (!from.family)
-		from = *near;
+		from = *route_source;
 	search.has_source = from.family || source_of(server, &from);
 	if (search.has_source)
-		verbs_address_to_gid(&from, search.source);
-	verbs_address_to_gid(server, gid);
+		fabric_address_to_gid(&from, search.source);
+	fabric_address_to_gid(server, gid);
 	memcpy(search.prefix, gid, sizeof(search.prefix));
 	(void)pthread_mutex_lock(&lock);
 	search_run(&search);
-	if (search.opened)
-		search.opened->users++;
+	if (search.route.device)
+		search.route.device->users++;
 	(void)pthread_mutex_unlock(&lock);
-	if (!search.opened && search.iwarp[0])
+	if (!search.route.device && search.iwarp[0])
 		return err_set(-ENOTSUP,
 			       "RDMA device %s: iWARP cannot connect without rdma_cm "
 			       "(connect = direct)",
 			       search.iwarp);
-	if (!search.opened)
+	if (!search.route.device)
 		return err_set(-ENODEV, "no RDMA device leads to %s",
-			       verbs_address_text(server, text));
-	*ret_verbs = search.opened->verbs;
-	*ret_port = search.port;
-	verbs_gid_to_address(search.gid, ret_source);
+			       fabric_address_text(server, text));
+	*ret_route = search.route;
 	return 0;
 }

@@ -51,33 +51,70 @@ void verbs_sq_destroy(struct verbs_sq *sq)
 	free(sq->sge_lists);
 }
 
-/* The next n requests, which lie side by side from place `at` on. */
-static void fill(struct verbs_sq *sq, unsigned at, const struct fabric_batch *batch,
-		 const struct fabric_op *ops, size_t stride, unsigned n)
+/* The members that the requests of a batch have in common. */
+struct wr_template {
+	enum ibv_wr_opcode opcode;
+	uint32_t lkey, rkey;
+	uint64_t remote_addr;
+	uint64_t inline_bytes;
+};
+
+static struct wr_template wr_template_of(const struct verbs_sq *sq,
+					 const struct fabric_batch *batch)
+{
+	bool write = batch->opcode == FABRIC_WRITE;
+
+	return (struct wr_template){
+		.opcode = write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+		.lkey = verbs_sq_lkey(batch->region),
+		.rkey = (uint32_t)batch->rkey,
+		.remote_addr = batch->remote_addr,
+		.inline_bytes = write ? sq->inline_bytes : 0,
+	};
+}
+
+static inline void wr_fill(struct ibv_send_wr *send, struct ibv_sge *sge,
+			   const struct wr_template *common, const struct fabric_op *op,
+			   unsigned flags)
+{
+	sge->addr = (uintptr_t)op->addr;
+	sge->length = (uint32_t)op->bytes;
+	sge->lkey = common->lkey;
+	send->opcode = common->opcode;
+	if (op->bytes <= common->inline_bytes)
+		flags |= IBV_SEND_INLINE;
+	send->send_flags = flags;
+	send->wr.rdma.remote_addr = common->remote_addr + op->offset;
+	send->wr.rdma.rkey = common->rkey;
+}
+
+/* Set n requests in the adjacent slots from `at` on. */
+static void requests_set(struct verbs_sq *sq, unsigned at,
+			 const struct fabric_batch *batch, const struct fabric_op *ops,
+			 size_t stride, unsigned n)
 {
 	const char *op_at = (const char *)ops;
 	struct ibv_send_wr *send = &sq->send[at];
 	struct ibv_sge *sge = &sq->sge[at];
-	const struct verbs_wr_template common = verbs_sq_template(sq, batch);
+	const struct wr_template common = wr_template_of(sq, batch);
 
 	for (unsigned i = 0; i < n; i++, op_at += stride)
-		verbs_sq_fill(&send[i], &sge[i], &common,
-			      (const struct fabric_op *)op_at, 0);
+		wr_fill(&send[i], &sge[i], &common, (const struct fabric_op *)op_at, 0);
 	sq->n_posted += n;
 	sq->n_unposted += n;
 }
 
-/* The same where they do not lie side by side. */
-static RARE unsigned fill_wrapped(struct verbs_sq *sq, unsigned at,
-				  const struct fabric_batch *batch,
-				  const struct fabric_op *ops, size_t stride,
-				  unsigned n)
+/* requests_set() where the slots wrap around the end of the ring. */
+static RARE unsigned requests_set_wrapped(struct verbs_sq *sq, unsigned at,
+					  const struct fabric_batch *batch,
+					  const struct fabric_op *ops, size_t stride,
+					  unsigned n)
 {
 	unsigned to_end = sq->mask + 1 - at;
 	const char *rest = (const char *)ops + to_end * stride;
 
-	fill(sq, at, batch, ops, stride, to_end);
-	fill(sq, 0, batch, (const struct fabric_op *)rest, stride, n - to_end);
+	requests_set(sq, at, batch, ops, stride, to_end);
+	requests_set(sq, 0, batch, (const struct fabric_op *)rest, stride, n - to_end);
 	return n;
 }
 
@@ -87,8 +124,8 @@ unsigned verbs_sq_add_all(struct verbs_sq *sq, const struct fabric_batch *batch,
 	unsigned at = verbs_sq_slot(sq, sq->first, sq->n_posted);
 
 	if (n > sq->mask + 1 - at)
-		return fill_wrapped(sq, at, batch, ops, stride, n);
-	fill(sq, at, batch, ops, stride, n);
+		return requests_set_wrapped(sq, at, batch, ops, stride, n);
+	requests_set(sq, at, batch, ops, stride, n);
 	return n;
 }
 
@@ -100,6 +137,13 @@ void verbs_sq_add(struct verbs_sq *sq, const struct fabric_batch *batch,
 		sq->n_internal++;
 	}
 	(void)verbs_sq_add_all(sq, batch, op, 0, 1);
+}
+
+/* The slot of a new request. */
+static unsigned slot_append(struct verbs_sq *sq)
+{
+	sq->n_unposted++;
+	return verbs_sq_slot(sq, sq->first, sq->n_posted++);
 }
 
 int verbs_sq_alloc_sges(struct verbs_sq *sq)
@@ -117,7 +161,7 @@ void verbs_sq_add_sges(struct verbs_sq *sq, const struct fabric_batch *batch,
 		       const struct fabric_op *op, const struct fabric_sge *sges,
 		       unsigned n)
 {
-	unsigned at = verbs_sq_slot(sq, sq->first, sq->n_posted);
+	unsigned at = slot_append(sq);
 	struct ibv_sge *sge = &sq->sge_lists[(size_t)at * sq->sge_max];
 	struct ibv_send_wr *send = &sq->send[at];
 
@@ -135,12 +179,10 @@ void verbs_sq_add_sges(struct verbs_sq *sq, const struct fabric_batch *batch,
 	send->wr.rdma.remote_addr = batch->remote_addr + op->offset;
 	send->wr.rdma.rkey = (uint32_t)batch->rkey;
 	sq->has_sges = true;
-	sq->n_posted++;
-	sq->n_unposted++;
 }
 
-/* The device has its own copy of what was posted: the fresh ones are as all others again,
- * from `start` on. */
+/* The device has its own copy of what was posted: reset the unposted requests, from `start` on, to
+ * one element each. */
 static RARE void sges_reset(struct verbs_sq *sq, unsigned start, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -155,7 +197,7 @@ static RARE void sges_reset(struct verbs_sq *sq, unsigned start, unsigned n)
 void verbs_sq_add_atomic(struct verbs_sq *sq, const struct fabric_batch *batch,
 			 const struct fabric_op *op, const struct fabric_atomic *atomic)
 {
-	unsigned at = verbs_sq_slot(sq, sq->first, sq->n_posted);
+	unsigned at = slot_append(sq);
 	bool swap = batch->opcode == FABRIC_CAS;
 	struct ibv_send_wr *send = &sq->send[at];
 
@@ -170,14 +212,12 @@ void verbs_sq_add_atomic(struct verbs_sq *sq, const struct fabric_batch *batch,
 	send->wr.atomic.compare_add = swap ? atomic->compare : atomic->operand;
 	send->wr.atomic.swap = atomic->operand;
 	send->wr.atomic.rkey = (uint32_t)batch->rkey;
-	sq->n_posted++;
-	sq->n_unposted++;
 }
 
 unsigned verbs_sq_add_send(struct verbs_sq *sq, const void *message, uint32_t bytes,
 			   uint32_t lkey, bool fence)
 {
-	unsigned at = verbs_sq_slot(sq, sq->first, sq->n_posted);
+	unsigned at = slot_append(sq);
 	struct ibv_send_wr *send = &sq->send[at];
 
 	sq->sge[at] = (struct ibv_sge){
@@ -186,17 +226,15 @@ unsigned verbs_sq_add_send(struct verbs_sq *sq, const void *message, uint32_t by
 		.lkey = lkey,
 	};
 	send->opcode = IBV_WR_SEND;
-	/* over iWARP it would complete before reads that are under way, and its entry
-	 * stands for them */
+	/* over iWARP a message can complete before outstanding reads, which its entry would
+	 * complete too */
 	send->send_flags = fence ? IBV_SEND_FENCE : 0;
 	if (bytes <= sq->inline_bytes)
 		send->send_flags |= IBV_SEND_INLINE;
-	sq->n_posted++;
-	sq->n_unposted++;
 	return at;
 }
 
-/* Keep so many of the fresh ones. */
+/* Drop the unposted requests after the first n. */
 static RARE void unposted_drop(struct verbs_sq *sq, unsigned n)
 {
 	unsigned drop = sq->n_unposted - n;
@@ -215,8 +253,8 @@ void verbs_sq_drop(struct verbs_sq *sq)
 	unposted_drop(sq, 0);
 }
 
-/* Some of the fresh ones ask for an entry, the last always.  Where that is a confirming
- * read, no other may speak for the writes before it. */
+/* Choose the unposted requests to be signaled, always the last one.  If that is a confirming read,
+ * it is the only one: the entry of another request would complete unconfirmed writes. */
 static struct ibv_send_wr *signals_set(struct verbs_sq *sq, unsigned start)
 {
 	unsigned at = verbs_sq_slot(sq, start, sq->n_unposted - 1);
@@ -230,15 +268,26 @@ static struct ibv_send_wr *signals_set(struct verbs_sq *sq, unsigned start)
 	return last;
 }
 
-/* The device failed.  What it took before `bad` may not ask for an entry, and has none if it
- * is done before the queue pair goes to ERROR.  siw names none when it has taken all, and
- * its kernel's half failed: that may still do them. */
+/* The device failed.  Requests before `bad` were posted; they may not be signaled, and have no
+ * entry if they complete before the queue pair goes to ERROR.  siw sets no `bad` if its library has
+ * queued all requests and its kernel driver failed: the driver may still execute them. */
 static RARE void post_undo(struct verbs_sq *sq, unsigned start,
 			   const struct ibv_send_wr *bad)
 {
 	if (bad)
 		unposted_drop(sq,
 			      verbs_sq_distance(sq, start, (unsigned)(bad - sq->send)));
+}
+
+/* How many of n requests, after the first `skip`, complete no operation. */
+static unsigned internal_count(const struct verbs_sq *sq, unsigned skip, unsigned n)
+{
+	unsigned internal = 0;
+
+	for (unsigned i = skip; i < skip + n; i++)
+		internal += sq->requests[verbs_sq_slot(sq, sq->first, i)].kind !=
+			    VERBS_WR_OPERATION;
+	return internal;
 }
 
 unsigned verbs_sq_post(struct verbs_sq *sq, struct ibv_qp *qp, int *ret_errno)
@@ -257,17 +306,7 @@ unsigned verbs_sq_post(struct verbs_sq *sq, struct ibv_qp *qp, int *ret_errno)
 		post_undo(sq, start, bad);
 	n = sq->n_unposted;
 	sq->n_unposted = 0;
-	return n - verbs_sq_internal(sq, before, n);
-}
-
-unsigned verbs_sq_internal_count(const struct verbs_sq *sq, unsigned skip, unsigned n)
-{
-	unsigned internal = 0;
-
-	for (unsigned i = skip; i < skip + n; i++)
-		internal += sq->requests[verbs_sq_slot(sq, sq->first, i)].kind !=
-			    VERBS_WR_OPERATION;
-	return internal;
+	return sq->n_internal == 0 ? n : n - internal_count(sq, before, n);
 }
 
 unsigned verbs_sq_internal_end(struct verbs_sq *sq, unsigned skip, unsigned n)

@@ -2,41 +2,47 @@
 #include "fabric/verbs/common/cm.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "fabric/verbs/common/status.h"
+#include "fabric/address.h"
+#include "fabric/verbs/common/context.h"
 
 int verbs_cm_create_channel(struct rdma_event_channel **ret_channel)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
-	int flags, err;
+	int err;
 
 	if (!channel)
 		return err_errno(verbs_errno(), "rdma_create_event_channel");
-	flags = fcntl(channel->fd, F_GETFL);
-	if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-		err = -errno;
+	err = verbs_set_nonblocking(channel->fd, "rdma_cm's descriptor");
+	if (err) {
 		rdma_destroy_event_channel(channel);
-		return err_errno(err, "rdma_cm's descriptor");
+		return err;
 	}
 	*ret_channel = channel;
 	return 0;
 }
 
-int verbs_cm_destroy_qp(struct rdma_cm_id *id)
+int verbs_cm_bind(struct rdma_event_channel *channel,
+		  const struct fabric_address *address, void *context,
+		  struct rdma_cm_id **ret_id)
 {
-	struct ibv_qp *qp = id->qp;
+	struct sockaddr_storage sockaddr;
+	struct rdma_cm_id *id;
+	int err;
 
-	if (!qp)
-		return 0;
-	id->qp = NULL;
-	qp->qp_context = NULL;
-	/* rdma_destroy_qp() would not tell; what else it does is for completion queues that
-	 * rdma_cm made, and these are ours */
-	return -abs(ibv_destroy_qp(qp));
+	fabric_address_to_sockaddr(address, &sockaddr);
+	if (rdma_create_id(channel, &id, context, RDMA_PS_TCP))
+		return err_errno(verbs_errno(), "rdma_create_id");
+	if (rdma_bind_addr(id, (struct sockaddr *)&sockaddr)) {
+		err = err_errno(verbs_errno(), "rdma_bind_addr");
+		(void)rdma_destroy_id(id);
+		return err;
+	}
+	*ret_id = id;
+	return 0;
 }
 
 int verbs_cm_set_traffic_class(struct rdma_cm_id *id, int traffic_class)
@@ -54,7 +60,7 @@ static void private_copy(const struct rdma_cm_event *event, struct verbs_cm_even
 {
 	const struct rdma_conn_param *conn = &event->param.conn;
 
-	/* the union holds a connection's parameters for these alone */
+	/* only for these the union holds a connection's parameters */
 	if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST &&
 	    event->event != RDMA_CM_EVENT_CONNECT_RESPONSE &&
 	    event->event != RDMA_CM_EVENT_REJECTED)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events of rdma_cm, taken without blocking and acknowledged at once: rdma_destroy_id()
- * waits for ever for an event of its id that is not.  Threads: [any], a channel belongs
- * to one. */
+/* Events of rdma_cm, read without blocking and acknowledged at once: rdma_destroy_id() waits for
+ * ever for an event of its id that was not acknowledged.  Threads: [any], one per channel. */
 #ifndef FABRIC_VERBS_COMMON_CM_H
 #define FABRIC_VERBS_COMMON_CM_H
 
@@ -11,15 +10,12 @@
 
 #include "fabric/fabric.h"
 
-/* RoCE carries at most this with a connect; what iWARP has more is not for us. */
+/* Limit of private data in RoCE's connect request; iWARP's is higher. */
 #define VERBS_PRIVATE_BYTES 56
 
-/* Private data of a rejection that the server meant, as an iWARP peer sees the same
- * event when nobody listens; network order. */
+/* Private data of a rejection by the server, network order: an iWARP peer gets the same event
+ * when no server listens. */
 #define VERBS_REFUSED UINT32_C(0x726d6e6f)
-
-/* RNR and transport retries: 7 stands for "for ever". */
-#define VERBS_RETRIES 6
 
 struct verbs_cm_event {
 	enum rdma_cm_event_type type;
@@ -35,12 +31,14 @@ struct verbs_cm_event {
 /* A channel that does not block.  -errno with text. */
 int verbs_cm_create_channel(struct rdma_event_channel **ret_channel);
 
-/* Destroy the id's queue pair, if it has one.  -errno: the device keeps it; neither id nor
- * events know it any more. */
-int verbs_cm_destroy_qp(struct rdma_cm_id *id);
+/* Create an id bound to the address; with port 0, only to find the address's device.  -errno
+ * with text. */
+int verbs_cm_bind(struct rdma_event_channel *channel,
+		  const struct fabric_address *address, void *context,
+		  struct rdma_cm_id **ret_id);
 
-/* Packets of the id's connection are to have this traffic class; FABRIC_OPTION_AUTO: as the
- * system has it.  Before the id has a route, or listens.  -errno with text. */
+/* Set the traffic class of the connection's packets; FABRIC_OPTION_AUTO: the system's.  Call it
+ * before the id has a route, or listens.  -errno with text. */
 int verbs_cm_set_traffic_class(struct rdma_cm_id *id, int traffic_class);
 
 /* The next event; -EAGAIN when there is none, else -errno with text. */

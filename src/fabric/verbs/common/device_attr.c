@@ -3,12 +3,13 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
+
+#define LINE_BYTES 128
 
 static uint8_t depth_of(int value)
 {
@@ -29,7 +30,7 @@ int verbs_device_attr_query(struct ibv_context *verbs,
 		return err_errno(-err, "RDMA device %s: ibv_query_device", name);
 	*ret_attr = (struct verbs_device_attr){
 		.iwarp = iwarp,
-		/* none over iWARP, whatever a device says */
+		/* none over iWARP, whatever the device reports */
 		.atomics = attr.atomic_cap != IBV_ATOMIC_NONE && !iwarp,
 		.max_cqe = attr.max_cqe > 0 ? (unsigned)attr.max_cqe : 0,
 		.max_sge = attr.max_sge > 0 ? (unsigned)attr.max_sge : 0,
@@ -44,75 +45,55 @@ int verbs_device_attr_query(struct ibv_context *verbs,
 	return 0;
 }
 
-bool verbs_port_is_active(struct ibv_context *verbs, uint8_t port)
-{
-	struct ibv_port_attr attr;
-
-	memset(&attr, 0, sizeof(attr));
-	return !ibv_query_port(verbs, port, &attr) && attr.state == IBV_PORT_ACTIVE;
-}
-
-/* The first line of a file; false when there is none. */
-static bool line_read(char *buf, int bytes, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static bool line_read(char *buf, int bytes, const char *fmt, ...)
+/* The first line of a file of sysfs (mounted at `sysfs`); false: there is none. */
+static bool line_read(const char *sysfs, const char *class, const char *name,
+		      const char *file_name, char buf[LINE_BYTES])
 {
 	char path[PATH_MAX];
 	bool done;
-	va_list ap;
 	FILE *file;
 
-	va_start(ap, fmt);
-	(void)vsnprintf(path, sizeof(path), fmt, ap);
-	va_end(ap);
+	(void)snprintf(path, sizeof(path), "%s/class/%s/%s/%s", sysfs, class, name,
+		       file_name);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	done = fgets(buf, bytes, file) != NULL;
+	done = fgets(buf, LINE_BYTES, file) != NULL;
 	(void)fclose(file);
 	if (done)
 		buf[strcspn(buf, "\n")] = '\0';
 	return done && buf[0];
 }
 
-static bool node_parse(const char *text, int *ret_node)
+/* The number in that file; -1: none. */
+static int node_read(const char *sysfs, const char *class, const char *name,
+		     const char *file_name)
 {
-	char *end;
-	long value = strtol(text, &end, 10);
+	char text[LINE_BYTES], *end;
+	long value;
 
-	if (end == text || *end || value < 0 || value > INT_MAX)
-		return false;
-	*ret_node = (int)value;
-	return true;
+	if (!line_read(sysfs, class, name, file_name, text))
+		return -1;
+	value = strtol(text, &end, 10);
+	return end == text || *end || value < 0 || value > INT_MAX ? -1 : (int)value;
 }
 
 int verbs_device_node(const char *sysfs, const char *device)
 {
-	char text[128], netdev[128];
-	int node;
+	int node = node_read(sysfs, "infiniband", device, "device/numa_node");
+	char netdev[LINE_BYTES];
 
-	if (line_read(text, sizeof(text), "%s/class/infiniband/%s/device/numa_node",
-		      sysfs, device) &&
-	    node_parse(text, &node))
+	if (node >= 0)
 		return node;
-	if (!line_read(netdev, sizeof(netdev), "%s/class/infiniband/%s/parent", sysfs,
-		       device) &&
-	    !line_read(netdev, sizeof(netdev),
-		       "%s/class/infiniband/%s/ports/1/gid_attrs/ndevs/0", sysfs,
-		       device))
+	if (!line_read(sysfs, "infiniband", device, "parent", netdev) &&
+	    !line_read(sysfs, "infiniband", device, "ports/1/gid_attrs/ndevs/0",
+		       netdev))
 		return -1;
-	if (line_read(text, sizeof(text), "%s/class/net/%s/device/numa_node", sysfs,
-		      netdev) &&
-	    node_parse(text, &node))
-		return node;
+	node = node_read(sysfs, "net", netdev, "device/numa_node");
 	/* a virtual function of a bus (virtio) has its node in the device it sits on;
 	 * the kernel resolves the link before it takes ".." */
-	if (line_read(text, sizeof(text), "%s/class/net/%s/device/../numa_node", sysfs,
-		      netdev) &&
-	    node_parse(text, &node))
-		return node;
-	return -1;
+	return node >= 0 ? node
+			 : node_read(sysfs, "net", netdev, "device/../numa_node");
 }
 
 const char *verbs_device_list_text(char *buf, size_t bytes)

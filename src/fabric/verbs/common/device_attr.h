@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is to be known about an RDMA device.  Threads: [any]. */
+/* The attributes of an RDMA device that both sides need.  Threads: [any]. */
 #ifndef FABRIC_VERBS_COMMON_DEVICE_ATTR_H
 #define FABRIC_VERBS_COMMON_DEVICE_ATTR_H
 
@@ -11,16 +11,15 @@
 
 struct verbs_device_attr {
 	char name[FABRIC_DEVICE_MAX];
-	/* iWARP: a refused write completes as done, and the sink of a read is written
-	 * to by the peer's messages, so that it needs the right to be written remotely
-	 */
+	/* iWARP: a refused write completes as done, and the peer's messages write the
+	 * destination of a read, which needs the right of remote writes */
 	bool iwarp;
-	bool atomics; /* it does them, for its peers too */
+	bool atomics; /* supported, also for requests of peers */
 	unsigned max_cqe;
 	unsigned max_qp_wr;
-	unsigned max_sge, max_sge_rd; /* of a request; of one that reads */
-	uint8_t responder_resources;  /* reads of the peer under way at most */
-	uint8_t initiator_depth;      /* reads of ours under way at most */
+	unsigned max_sge, max_sge_rd; /* of a request; of a read */
+	uint8_t responder_resources;  /* limit of the peer's outstanding reads */
+	uint8_t initiator_depth;      /* limit of our outstanding reads */
 	uint64_t max_mr_bytes;
 	uint32_t vendor;
 };
@@ -29,10 +28,8 @@ struct verbs_device_attr {
 int verbs_device_attr_query(struct ibv_context *verbs,
 			    struct verbs_device_attr *ret_attr);
 
-bool verbs_port_is_active(struct ibv_context *verbs, uint8_t port);
-
-/* The NUMA node of a device as sysfs (mounted at `sysfs`) tells: the device's own, else
- * its network interface's, else that of the bus behind it; -1: unknown. */
+/* The NUMA node of a device in sysfs (mounted at `sysfs`): the device's own, else that of its
+ * network interface, else that of the interface's bus; -1: unknown. */
 int verbs_device_node(const char *sysfs, const char *device);
 
 /* "rxe0, siw0": this host's RDMA devices into buf; "none".  Returns buf. */

@@ -1,23 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel's soft iWARP device needs.  Threads: [any]. */
+/* Workarounds for siw (soft-iWARP, the kernel's iWARP in software).  Threads: [any]. */
 #ifndef FABRIC_VERBS_COMMON_IWARP_H
 #define FABRIC_VERBS_COMMON_IWARP_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Its vendor id, as ibv_query_device() says. */
+/* siw's vendor id, from ibv_query_device(). */
 #define VERBS_SIW_VENDOR 0x626d74u
 
-/* To be called before anything is made on a device's context, as often as you like: its
- * library (rdma-core 44) takes the mapping offset 0x90000, which the kernel gives out like
- * any other, for none, so that the queue pair or completion queue that gets it cannot be
- * made, nor any after it, as the offset stays the next one free.  A completion queue that
- * lies across it, as long as the context is open, keeps it from all others. */
+/* Call this before the first object is created on a device's context; repeating it is harmless.
+ * siw's library (rdma-core 44) mistakes the mapping offset 0x90000, which the kernel assigns like
+ * any other, for no offset.  Then no queue pair or completion queue can be created any more, as the
+ * offset stays the next free one.  This function creates a completion queue that occupies the
+ * offset while the context is open. */
 void verbs_siw_reserve(struct ibv_context *verbs, uint32_t vendor);
 
-/* To be called before a context is closed or cut off, whosever it is: what is mapped keeps
- * it open for the kernel, which then waits for ever when the device is removed. */
+/* Call this before a context is closed or disassociated: a remaining mapping keeps the context open
+ * for the kernel, and a removal of the device would wait for ever. */
 void verbs_siw_unreserve(const struct ibv_context *verbs);
+
+/* siw writes to its TCP socket in the calls of the program that posts, and on a closed
+ * connection the kernel sends SIGPIPE to this program.  The library must neither let the signal end
+ * the program nor change the program's signal handling.  Begin and end are called in one thread. */
+struct verbs_sigpipe {
+	bool guarded;
+	bool blocked, pending; /* the state before, set by the program */
+};
+
+/* Whether the program ignores SIGPIPE: then no guard is needed. */
+bool verbs_sigpipe_ignored(void);
+/* If `guard`, block SIGPIPE in this thread until verbs_sigpipe_end(). */
+void verbs_sigpipe_begin(struct verbs_sigpipe *sigpipe, bool guard);
+/* Discard a SIGPIPE that arrived since verbs_sigpipe_begin(). */
+void verbs_sigpipe_end(const struct verbs_sigpipe *sigpipe);
 
 #endif

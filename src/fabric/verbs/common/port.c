@@ -7,45 +7,97 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/random.h"
-#include "fabric/verbs/common/status.h"
+#include "fabric/address.h"
 
-#define BITS_24 0xffffffu
-/* 0 and 1 are for management */
-#define QPN_MIN 2
-#define LID_MULTICAST 0xc000
-#define PKEY_MEMBER 0x8000u
-#define PREFIX_BYTES 8
-/* what the one partition of Ethernet has */
+/* Entries queried at first, as the kernel clears memory for all of them; and then. */
+#define GIDS_FEW 32
+#define GIDS_ALL 1024
+/* the only partition of Ethernet */
 #define PKEY_DEFAULT 0xffff
-#define HOPS 64
-/* 0.5 s: what rdma_cm settles on over RoCE */
-#define ACK_TIMEOUT 17
-/* 0.64 ms, should there ever be no receive */
-#define RNR_TIMER 12
 
-static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+/* ---- cache ---- */
 
-void verbs_gid_to_address(const uint8_t gid[16], struct fabric_address *ret_address)
+void verbs_port_cache_clear(struct verbs_port_cache *port_cache)
 {
-	memset(ret_address, 0, sizeof(*ret_address));
-	if (!memcmp(gid, mapped, sizeof(mapped))) {
-		ret_address->family = 4;
-		memcpy(ret_address->bytes, gid + sizeof(mapped), 4);
-	} else {
-		ret_address->family = 6;
-		memcpy(ret_address->bytes, gid, 16);
-	}
+	free(port_cache->gids);
+	port_cache->gids = NULL;
+	port_cache->n_gids = 0;
+	port_cache->port = 0;
 }
 
-void verbs_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[16])
+int verbs_port_cache_attr(struct verbs_port_cache *port_cache, uint8_t port,
+			  const struct ibv_port_attr **ret_attr)
 {
-	if (address->family == 4) {
-		memcpy(ret_gid, mapped, sizeof(mapped));
-		memcpy(ret_gid + sizeof(mapped), address->bytes, 4);
-	} else {
-		memcpy(ret_gid, address->bytes, 16);
+	int err;
+
+	if (port_cache->port != port) {
+		port_cache->port = 0;
+		memset(&port_cache->attr, 0, sizeof(port_cache->attr));
+		err = ibv_query_port(port_cache->verbs, port, &port_cache->attr);
+		if (err)
+			return -abs(err);
+		port_cache->port = port;
 	}
+	*ret_attr = &port_cache->attr;
+	return 0;
+}
+
+static void gids_read(struct verbs_port_cache *port_cache)
+{
+	struct ibv_gid_entry *gids;
+	unsigned room = GIDS_FEW;
+	ssize_t n;
+
+	for (;;) {
+		gids = malloc(room * sizeof(*gids));
+		n = gids ? ibv_query_gid_table(port_cache->verbs, gids, room, 0)
+			 : -ENOMEM;
+		if (n >= 0 || room == GIDS_ALL)
+			break;
+		/* perhaps there are more */
+		free(gids);
+		room = GIDS_ALL;
+	}
+	/* one that has none may be about to get one */
+	if (n <= 0) {
+		free(gids);
+		return;
+	}
+	port_cache->gids = gids;
+	port_cache->n_gids = (unsigned)n;
+}
+
+unsigned verbs_port_cache_gids(struct verbs_port_cache *port_cache,
+			       const struct ibv_gid_entry **ret_gids)
+{
+	if (!port_cache->gids)
+		gids_read(port_cache);
+	*ret_gids = port_cache->gids;
+	return port_cache->n_gids;
+}
+
+/* ---- attributes ---- */
+
+bool verbs_port_is_active(struct ibv_context *verbs, uint8_t port)
+{
+	struct ibv_port_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	return !ibv_query_port(verbs, port, &attr) && attr.state == IBV_PORT_ACTIVE;
+}
+
+unsigned verbs_mtu_bytes(enum ibv_mtu mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+}
+
+enum ibv_mtu verbs_mtu_of(unsigned bytes)
+{
+	enum ibv_mtu mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && verbs_mtu_bytes(mtu) > bytes)
+		mtu--;
+	return mtu;
 }
 
 bool verbs_gid_usable(uint32_t type, bool infiniband)
@@ -58,7 +110,7 @@ static const char *name_of(const struct verbs_port *local)
 	return ibv_get_device_name(local->verbs->device);
 }
 
-/* ---- finding it ---- */
+/* ---- an end of channels ---- */
 
 static bool gid_wanted(const struct verbs_port *local, const struct ibv_gid_entry *gid,
 		       int index, const uint8_t wanted[16])
@@ -78,11 +130,11 @@ static const struct ibv_gid_entry *gid_find(const struct verbs_port *local,
 {
 	uint8_t wanted[16];
 
-	verbs_address_to_gid(address, wanted);
+	fabric_address_to_gid(address, wanted);
 	for (unsigned i = 0; i < n; i++)
 		if (gid_wanted(local, &gids[i], index, wanted))
 			return &gids[i];
-	/* the fabric finds the way by LIDs; the first is the port's own for good */
+	/* packets are routed by LIDs; the first GID is always the port's own */
 	for (unsigned i = 0; local->infiniband && index == FABRIC_OPTION_AUTO && i < n;
 	     i++)
 		if (gid_wanted(local, &gids[i], 0, wanted))
@@ -111,7 +163,7 @@ static int gid_select(struct verbs_port *local, struct verbs_port_cache *port_ca
 			       "RDMA device %s, port %u: there is no GID %d of %s",
 			       name_of(local), local->port, index,
 			       local->infiniband ? "InfiniBand" : "RoCE v2");
-	verbs_address_to_gid(address, wanted);
+	fabric_address_to_gid(address, wanted);
 	if (!memcmp(wanted, nowhere, sizeof(nowhere)))
 		return err_set(-EADDRNOTAVAIL,
 			       "RDMA device %s, port %u has no IP address to serve at: "
@@ -183,226 +235,10 @@ int verbs_port_query(struct ibv_context *verbs, uint8_t port,
 		     const struct fabric_rdma_options *rdma_options,
 		     struct verbs_port *ret_local)
 {
-	struct verbs_port_cache port_cache = verbs_port_cache_of(verbs);
+	struct verbs_port_cache port_cache = { .verbs = verbs };
 	int err =
 		verbs_port_lookup(&port_cache, port, address, rdma_options, ret_local);
 
 	verbs_port_cache_clear(&port_cache);
-	return err;
-}
-
-/* ---- ends ---- */
-
-struct fabric_qp_info verbs_qp_info_make(const struct verbs_port *local,
-					 const struct ibv_qp *qp,
-					 const struct fabric_rdma_options *rdma_options,
-					 uint8_t rd_atomic)
-{
-	const struct verbs_qp_limits limits = verbs_qp_limits_of(rdma_options);
-	struct fabric_qp_info end = {
-		.qpn = qp->qp_num,
-		.lid = local->lid,
-		.pkey = local->pkey,
-		.mtu = limits.mtu < local->mtu ? limits.mtu : (uint16_t)local->mtu,
-		.rd_atomic = rd_atomic,
-		.retry_count = limits.retry_count,
-		.rnr_retry_count = limits.rnr_retry_count,
-	};
-
-	random_bytes(&end.psn, sizeof(end.psn));
-	end.psn &= BITS_24;
-	memcpy(end.gid, local->gid, sizeof(end.gid));
-	return end;
-}
-
-/* That a port can have, on this place's network. */
-static bool gid_sound(const struct verbs_port *local, const uint8_t gid[16])
-{
-	static const uint8_t nothing[15];
-	struct fabric_address address;
-	bool is4 = !memcmp(gid, mapped, sizeof(mapped));
-
-	verbs_gid_to_address(gid, &address);
-	/* multicast; none at all, and loopback */
-	if (gid[0] == 0xff || (!memcmp(gid, nothing, sizeof(nothing)) && gid[15] <= 1))
-		return false;
-	if (local->infiniband)
-		return true;
-	/* RoCE v2 is UDP of one of the families */
-	if (is4 != !memcmp(local->gid, mapped, sizeof(mapped)))
-		return false;
-	return !is4 || (address.bytes[0] != 0 && address.bytes[0] != 127 &&
-			address.bytes[0] < 224);
-}
-
-static int end_refused(const char *what, unsigned value)
-{
-	return err_set(-EINVAL, "the peer's end of the channel has %s %#x", what,
-		       value);
-}
-
-static int fabric_check(const struct verbs_port *local,
-			const struct fabric_qp_info *theirs)
-{
-	char text[INET6_ADDRSTRLEN] = "?";
-
-	if (!gid_sound(local, theirs->gid)) {
-		(void)inet_ntop(AF_INET6, theirs->gid, text, sizeof(text));
-		return err_set(-EINVAL,
-			       "the peer's end of the channel has GID %s, which RDMA "
-			       "device %s cannot reach",
-			       text, name_of(local));
-	}
-	if (local->infiniband ? theirs->lid == 0 || theirs->lid >= LID_MULTICAST
-			      : theirs->lid != 0)
-		return end_refused("LID", theirs->lid);
-	if (!(theirs->pkey & ~PKEY_MEMBER))
-		return end_refused("P_Key", theirs->pkey);
-	/* two limited members may not talk to each other */
-	if (((theirs->pkey ^ local->pkey) & ~PKEY_MEMBER) ||
-	    !((theirs->pkey | local->pkey) & PKEY_MEMBER))
-		return err_set(-EACCES,
-			       "the partitions differ: P_Key 0x%04x of RDMA device %s, "
-			       "0x%04x of the peer",
-			       local->pkey, name_of(local), theirs->pkey);
-	return 0;
-}
-
-int verbs_qp_info_check(const struct verbs_port *local,
-			const struct fabric_qp_info *theirs)
-{
-	if (theirs->qpn < QPN_MIN || theirs->qpn > BITS_24)
-		return end_refused("queue pair number", theirs->qpn);
-	if (theirs->psn > BITS_24)
-		return end_refused("PSN", theirs->psn);
-	if (theirs->mtu < 256 || theirs->mtu > 4096 ||
-	    (theirs->mtu & (theirs->mtu - 1)))
-		return end_refused("MTU", theirs->mtu);
-	return fabric_check(local, theirs);
-}
-
-/* ---- driving ---- */
-
-static int step(const struct verbs_port *local, struct ibv_qp *qp,
-		struct ibv_qp_attr *attr, int mask, const char *name)
-{
-	int err = ibv_modify_qp(qp, attr, mask);
-
-	return err ? err_errno(-abs(err), "RDMA device %s: the queue pair to %s",
-			       name_of(local), name)
-		   : 0;
-}
-
-int verbs_qp_init(const struct verbs_port *local, struct ibv_qp *qp, unsigned access)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.pkey_index = local->pkey_index,
-		.port_num = local->port,
-		.qp_access_flags = access,
-	};
-
-	return step(local, qp, &attr,
-		    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			    IBV_QP_ACCESS_FLAGS,
-		    "INIT");
-}
-
-/* The way to the other end: by LID on InfiniBand, within a subnet; else by GID. */
-static struct ibv_ah_attr ah_attr_of(const struct verbs_port *local,
-				     const struct fabric_rdma_options *rdma_options,
-				     const struct fabric_qp_info *theirs)
-{
-	struct ibv_ah_attr way = {
-		.dlid = theirs->lid,
-		.port_num = local->port,
-		.grh = { .sgid_index = local->gid_index, .hop_limit = HOPS },
-	};
-
-	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
-		way.sl = (uint8_t)rdma_options->service_level;
-	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
-		way.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
-	memcpy(way.grh.dgid.raw, theirs->gid, sizeof(theirs->gid));
-	way.is_global = !local->infiniband ||
-			memcmp(theirs->gid, local->gid, PREFIX_BYTES) != 0;
-	return way;
-}
-
-static int connect_rtr(const struct verbs_port *local, struct ibv_qp *qp,
-		       const struct fabric_rdma_options *rdma_options,
-		       const struct verbs_rd_atomic *depths,
-		       const struct fabric_qp_info *theirs,
-		       const struct fabric_qp_info *ours)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = verbs_mtu_of(ours->mtu),
-		.dest_qp_num = theirs->qpn,
-		.rq_psn = theirs->psn,
-		.max_dest_rd_atomic = (uint8_t)depths->responder,
-		.min_rnr_timer = RNR_TIMER,
-		.ah_attr = ah_attr_of(local, rdma_options, theirs),
-	};
-
-	char text[INET6_ADDRSTRLEN] = "?";
-	int err = step(local, qp, &attr,
-		       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			       IBV_QP_MIN_RNR_TIMER,
-		       "RTR");
-
-	if (err != -ETIMEDOUT)
-		return err;
-	(void)inet_ntop(AF_INET6, theirs->gid, text, sizeof(text));
-	return err_set(err,
-		       "RDMA device %s: nobody answers for the peer's GID %s; is the "
-		       "peer's RDMA port on this network?",
-		       name_of(local), text);
-}
-
-static int connect_rts(const struct verbs_port *local, struct ibv_qp *qp,
-		       const struct fabric_rdma_options *rdma_options,
-		       const struct verbs_rd_atomic *depths,
-		       const struct fabric_qp_info *ours)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = ours->psn,
-		.timeout = rdma_options->ack_timeout == FABRIC_OPTION_AUTO
-				   ? ACK_TIMEOUT
-				   : (uint8_t)rdma_options->ack_timeout,
-		.retry_cnt = ours->retry_count,
-		.rnr_retry = ours->rnr_retry_count,
-		.max_rd_atomic = (uint8_t)depths->initiator,
-	};
-
-	return step(local, qp, &attr,
-		    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-		    "RTS");
-}
-
-int verbs_qp_connect(const struct verbs_port *local, struct ibv_qp *qp,
-		     const struct fabric_rdma_options *rdma_options,
-		     const struct verbs_rd_atomic *depths,
-		     const struct fabric_qp_info *theirs, struct fabric_qp_info *ours)
-{
-	const struct verbs_qp_limits a = { ours->mtu, ours->retry_count,
-					   ours->rnr_retry_count };
-	const struct verbs_qp_limits b = { theirs->mtu, theirs->retry_count,
-					   theirs->rnr_retry_count };
-	struct verbs_qp_limits settled = verbs_qp_limits_min(&a, &b);
-	struct fabric_qp_info end = *ours;
-	int err;
-
-	end.mtu = settled.mtu;
-	end.retry_count = settled.retry_count;
-	end.rnr_retry_count = settled.rnr_retry_count;
-	err = connect_rtr(local, qp, rdma_options, depths, theirs, &end);
-	if (!err)
-		err = connect_rts(local, qp, rdma_options, depths, &end);
-	if (!err)
-		*ours = end;
 	return err;
 }

@@ -1,72 +1,72 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where a channel begins that is set up without rdma_cm: a port of a device, its address and
- * its partition; and how the queue pair there is taken from RESET to RTS by hand, with what
- * the peer says of its own end.  Not for iWARP, which has no such way.  Threads: [any]. */
+/* A port of a device: its attributes and GIDs, and its role as the end of channels without rdma_cm.
+ * Threads: [any], a cache one at a time. */
 #ifndef FABRIC_VERBS_COMMON_PORT_H
 #define FABRIC_VERBS_COMMON_PORT_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-#include "fabric/verbs/common/qp.h"
-#include "fabric/verbs/common/port_cache.h"
-#include "fabric/verbs/common/qp_limits.h"
+#include "fabric/fabric.h"
 
+/* The attributes and GIDs of a device's ports, queried once and cached until the owner clears
+ * the cache: after an asynchronous event of the device, and after a failure that stale attributes
+ * may have caused.  A cache is empty when all members but `verbs` are zero; a query allocates
+ * memory. */
+struct verbs_port_cache {
+	struct ibv_context *verbs;
+	struct ibv_gid_entry *gids; /* of all ports; NULL: not queried */
+	unsigned n_gids;
+	uint8_t port; /* of `attr`; 0: none queried */
+	struct ibv_port_attr attr;
+};
+
+/* Empty the cache, and free its memory. */
+void verbs_port_cache_clear(struct verbs_port_cache *port_cache);
+/* The port's attributes; the cache owns *ret_attr.  -errno. */
+int verbs_port_cache_attr(struct verbs_port_cache *port_cache, uint8_t port,
+			  const struct ibv_port_attr **ret_attr);
+/* The valid GIDs of all ports, owned by the cache, and their number; 0: unknown. */
+unsigned verbs_port_cache_gids(struct verbs_port_cache *port_cache,
+			       const struct ibv_gid_entry **ret_gids);
+
+bool verbs_port_is_active(struct ibv_context *verbs, uint8_t port);
+
+/* The highest MTU of at most `bytes`, else the lowest. */
+enum ibv_mtu verbs_mtu_of(unsigned bytes);
+unsigned verbs_mtu_bytes(enum ibv_mtu mtu); /* 0: no such MTU */
+
+/* Whether a GID of this type serves channels: RoCE v2, as with rdma_cm, or InfiniBand. */
+bool verbs_gid_usable(uint32_t type, bool infiniband);
+
+/* This side's end of channels without rdma_cm.  Not for iWARP. */
 struct verbs_port {
 	struct ibv_context *verbs;
 	uint8_t port;
 	bool infiniband;
 	uint8_t gid_index;
 	uint16_t pkey_index;
-	/* what a peer is told of it */
+	/* sent to peers */
 	uint8_t gid[16];
 	uint16_t lid;
 	uint16_t pkey;
 	unsigned mtu; /* bytes */
 };
 
-/* The port as it stands now, with the GID at the index that the rdma_options say, or else the one
- * that is the address; on InfiniBand any does when there is none.
+/* The current state of the port, from the cache.  Its GID has the index in rdma_options, or is
+ * `address`, or, on InfiniBand, is the first one.
  *   -ENOTSUP        iWARP
  *   -ENETDOWN       the port is not active
- *   -EADDRNOTAVAIL  it has no such GID
+ *   -EADDRNOTAVAIL  the port has no such GID
  *   -EINVAL         no such P_Key */
-int verbs_port_query(struct ibv_context *verbs, uint8_t port,
-		     const struct fabric_address *address,
-		     const struct fabric_rdma_options *rdma_options,
-		     struct verbs_port *ret_local);
-/* The same, from the cache. */
 int verbs_port_lookup(struct verbs_port_cache *port_cache, uint8_t port,
 		      const struct fabric_address *address,
 		      const struct fabric_rdma_options *rdma_options,
 		      struct verbs_port *ret_local);
-
-/* A GID as an address, and back; an IPv4 one is mapped into IPv6. */
-void verbs_gid_to_address(const uint8_t gid[16], struct fabric_address *ret_address);
-void verbs_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[16]);
-
-/* Whether a GID of the type is one of RoCE that this place and rdma_cm use, or of
- * InfiniBand. */
-bool verbs_gid_usable(uint32_t type, bool infiniband);
-
-/* The attributes of this side's queue pair: port, a fresh PSN, and the limits of rdma_options. */
-struct fabric_qp_info verbs_qp_info_make(const struct verbs_port *local,
-					 const struct ibv_qp *qp,
-					 const struct fabric_rdma_options *rdma_options,
-					 uint8_t rd_atomic);
-
-/* Whether what a peer says of its end can be: -EINVAL with the value that cannot, -EACCES
- * another partition. */
-int verbs_qp_info_check(const struct verbs_port *local,
-			const struct fabric_qp_info *theirs);
-
-/* From RESET to INIT, with these rights for the peer. */
-int verbs_qp_init(const struct verbs_port *local, struct ibv_qp *qp, unsigned access);
-/* From INIT to RTS.  `theirs` was checked; *ours becomes what is in effect.  -errno with text
- * that names the device and the step. */
-int verbs_qp_connect(const struct verbs_port *local, struct ibv_qp *qp,
+/* As above, without a cache. */
+int verbs_port_query(struct ibv_context *verbs, uint8_t port,
+		     const struct fabric_address *address,
 		     const struct fabric_rdma_options *rdma_options,
-		     const struct verbs_rd_atomic *depths,
-		     const struct fabric_qp_info *theirs, struct fabric_qp_info *ours);
+		     struct verbs_port *ret_local);
 
 #endif

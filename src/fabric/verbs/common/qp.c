@@ -1,57 +1,166 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "fabric/verbs/common/qp.h"
 
+#include <arpa/inet.h>
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
-#include "fabric/verbs/common/status.h"
+#include "base/random.h"
+#include "fabric/address.h"
+#include "fabric/verbs/common/cm.h"
+#include "fabric/verbs/common/context.h"
+#include "fabric/verbs/common/iwarp.h"
 
-unsigned verbs_mtu_bytes(enum ibv_mtu mtu)
+#define LIMITS_MAGIC UINT32_C(0x746d6d72) /* "rmmt" on the wire */
+#define BITS_24 0xffffffu
+/* 0 and 1 are for management */
+#define QPN_MIN 2
+#define LID_MULTICAST 0xc000
+#define PKEY_MEMBER 0x8000u
+#define PREFIX_BYTES 8
+#define HOPS 64
+/* 0.5 s, the value of rdma_cm over RoCE */
+#define ACK_TIMEOUT 17
+/* 0.64 ms, for a send without a receive */
+#define RNR_TIMER 12
+
+/* ---- limits ---- */
+
+struct limits_wire {
+	uint32_t magic;
+	uint16_t mtu;
+	uint8_t retries;
+	uint8_t rnr;
+} __attribute__((packed));
+
+_Static_assert(sizeof(struct limits_wire) == VERBS_QP_LIMITS_BYTES,
+	       "limits on the wire");
+_Static_assert(FABRIC_HELLO_BYTES + VERBS_QP_LIMITS_BYTES <= VERBS_PRIVATE_BYTES,
+	       "hello and limits fit into private data");
+
+struct verbs_qp_limits
+verbs_qp_limits_of(const struct fabric_rdma_options *rdma_options)
 {
-	return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 0;
+	return (struct verbs_qp_limits){
+		.mtu = rdma_options->mtu == FABRIC_OPTION_AUTO
+			       ? UINT16_MAX
+			       : (uint16_t)rdma_options->mtu,
+		.retry_count = (uint8_t)rdma_options->retry_count,
+		.rnr_retry_count = (uint8_t)rdma_options->rnr_retry_count,
+	};
 }
 
-enum ibv_mtu verbs_mtu_of(unsigned bytes)
+static uint8_t lower(uint8_t a, uint8_t b)
 {
-	enum ibv_mtu mtu = IBV_MTU_4096;
-
-	while (mtu > IBV_MTU_256 && verbs_mtu_bytes(mtu) > bytes)
-		mtu--;
-	return mtu;
+	return a < b ? a : b;
 }
 
-static int step_failed(const struct rdma_cm_id *id, int err, const char *step)
+static struct verbs_qp_limits limits_min(const struct verbs_qp_limits *a,
+					 const struct verbs_qp_limits *b)
 {
-	return err_errno(err, "RDMA device %s: the queue pair to %s",
-			 ibv_get_device_name(id->verbs->device), step);
+	return (struct verbs_qp_limits){
+		.mtu = a->mtu < b->mtu ? a->mtu : b->mtu,
+		.retry_count = lower(a->retry_count, b->retry_count),
+		.rnr_retry_count = lower(a->rnr_retry_count, b->rnr_retry_count),
+	};
 }
 
-static int step_begin(struct rdma_cm_id *id, enum ibv_qp_state state, const char *step,
-		      struct ibv_qp_attr *attr, int *ret_mask)
+void verbs_qp_limits_encode(const struct verbs_qp_limits *limits,
+			    uint8_t buf[VERBS_QP_LIMITS_BYTES])
+{
+	const struct limits_wire wire = {
+		.magic = htole32(LIMITS_MAGIC),
+		.mtu = htole16(limits->mtu),
+		.retries = limits->retry_count,
+		.rnr = limits->rnr_retry_count,
+	};
+
+	memcpy(buf, &wire, sizeof(wire));
+}
+
+struct verbs_qp_limits verbs_qp_limits_decode(const uint8_t *buf, size_t bytes)
+{
+	const struct verbs_qp_limits none = { UINT16_MAX, VERBS_RETRIES,
+					      VERBS_RETRIES };
+	struct verbs_qp_limits limits;
+	struct limits_wire wire;
+
+	if (bytes < sizeof(wire))
+		return none;
+	memcpy(&wire, buf, sizeof(wire));
+	if (le32toh(wire.magic) != LIMITS_MAGIC)
+		return none;
+	limits = (struct verbs_qp_limits){ le16toh(wire.mtu), wire.retries, wire.rnr };
+	/* a peer may ask for fewer retries, not for endless ones */
+	return limits_min(&limits, &none);
+}
+
+/* ---- steps ---- */
+
+static int step_end(struct ibv_qp *qp, int err, const char *step)
+{
+	return err ? err_errno(err, "RDMA device %s: the queue pair to %s",
+			       ibv_get_device_name(qp->context->device), step)
+		   : 0;
+}
+
+static int step_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		       const char *step)
+{
+	return step_end(qp, -abs(ibv_modify_qp(qp, attr, mask)), step);
+}
+
+int verbs_qp_post_recv(struct ibv_qp *qp, uint64_t wr_id, void *addr, uint32_t bytes,
+		       uint32_t lkey)
+{
+	struct ibv_sge local = {
+		.addr = (uintptr_t)addr,
+		.length = bytes,
+		.lkey = lkey,
+	};
+	struct ibv_recv_wr receive = {
+		.wr_id = wr_id,
+		.sg_list = &local,
+		.num_sge = 1,
+	};
+	struct ibv_recv_wr *bad;
+
+	return -abs(ibv_post_recv(qp, &receive, &bad));
+}
+
+int verbs_qp_fail(struct ibv_qp *qp, bool iwarp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct verbs_sigpipe sigpipe;
+	int err;
+
+	verbs_sigpipe_begin(&sigpipe, iwarp);
+	err = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	verbs_sigpipe_end(&sigpipe);
+	return -abs(err);
+}
+
+/* ---- with rdma_cm ---- */
+
+/* The attributes of a step that rdma_cm knows. */
+static int cm_attr(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		   const char *step, struct ibv_qp_attr *attr, int *ret_mask)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
-	return rdma_init_qp_attr(id, attr, ret_mask)
-		       ? step_failed(id, verbs_errno(), step)
-		       : 0;
+	return rdma_init_qp_attr(id, attr, ret_mask) ? step_end(qp, verbs_errno(), step)
+						     : 0;
 }
 
-static int step_end(struct rdma_cm_id *id, struct ibv_qp *qp, struct ibv_qp_attr *attr,
-		    int mask, const char *step)
-{
-	int err = ibv_modify_qp(qp, attr, mask);
-
-	return err ? step_failed(id, -abs(err), step) : 0;
-}
-
-/* Once more: what INIT takes from rdma_cm is known only since there is a peer. */
+/* Again: some attributes of INIT are known to rdma_cm only once there is a peer. */
 static int cm_init(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr;
-	int mask, err = step_begin(id, IBV_QPS_INIT, "INIT", &attr, &mask);
+	int mask, err = cm_attr(id, qp, IBV_QPS_INIT, "INIT", &attr, &mask);
 
-	return err ? err : step_end(id, qp, &attr, mask, "INIT");
+	return err ? err : step_modify(qp, &attr, mask, "INIT");
 }
 
 static int cm_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
@@ -60,7 +169,7 @@ static int cm_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
 {
 	struct ibv_qp_attr attr;
 	enum ibv_mtu most = verbs_mtu_of(limits->mtu);
-	int mask, err = step_begin(id, IBV_QPS_RTR, "RTR", &attr, &mask);
+	int mask, err = cm_attr(id, qp, IBV_QPS_RTR, "RTR", &attr, &mask);
 
 	if (err)
 		return err;
@@ -73,7 +182,7 @@ static int cm_rtr(struct rdma_cm_id *id, struct ibv_qp *qp,
 		attr.ah_attr.sl = (uint8_t)rdma_options->service_level;
 	if (depths->responder >= 0)
 		attr.max_dest_rd_atomic = (uint8_t)depths->responder;
-	return step_end(id, qp, &attr, mask, "RTR");
+	return step_modify(qp, &attr, mask, "RTR");
 }
 
 static int cm_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
@@ -82,7 +191,7 @@ static int cm_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
 		  const struct verbs_qp_limits *limits)
 {
 	struct ibv_qp_attr attr;
-	int mask, err = step_begin(id, IBV_QPS_RTS, "RTS", &attr, &mask);
+	int mask, err = cm_attr(id, qp, IBV_QPS_RTS, "RTS", &attr, &mask);
 
 	if (err)
 		return err;
@@ -92,7 +201,7 @@ static int cm_rts(struct rdma_cm_id *id, struct ibv_qp *qp,
 		attr.timeout = (uint8_t)rdma_options->ack_timeout;
 	if (depths->initiator >= 0)
 		attr.max_rd_atomic = (uint8_t)depths->initiator;
-	return step_end(id, qp, &attr, mask, "RTS");
+	return step_modify(qp, &attr, mask, "RTS");
 }
 
 int verbs_qp_connect_cm(struct rdma_cm_id *id, struct ibv_qp *qp,
@@ -101,7 +210,7 @@ int verbs_qp_connect_cm(struct rdma_cm_id *id, struct ibv_qp *qp,
 			struct verbs_qp_limits *limits)
 {
 	const struct verbs_qp_limits ours = verbs_qp_limits_of(rdma_options);
-	struct verbs_qp_limits settled = verbs_qp_limits_min(&ours, limits);
+	struct verbs_qp_limits settled = limits_min(&ours, limits);
 	int err = cm_init(id, qp);
 
 	if (!err)
@@ -110,5 +219,207 @@ int verbs_qp_connect_cm(struct rdma_cm_id *id, struct ibv_qp *qp,
 		err = cm_rts(id, qp, rdma_options, depths, &settled);
 	if (!err)
 		*limits = settled;
+	return err;
+}
+
+/* ---- without rdma_cm ---- */
+
+struct fabric_qp_info verbs_qp_info_make(const struct verbs_port *local,
+					 const struct ibv_qp *qp,
+					 const struct fabric_rdma_options *rdma_options,
+					 uint8_t rd_atomic)
+{
+	const struct verbs_qp_limits limits = verbs_qp_limits_of(rdma_options);
+	struct fabric_qp_info info = {
+		.qpn = qp->qp_num,
+		.lid = local->lid,
+		.pkey = local->pkey,
+		.mtu = limits.mtu < local->mtu ? limits.mtu : (uint16_t)local->mtu,
+		.rd_atomic = rd_atomic,
+		.retry_count = limits.retry_count,
+		.rnr_retry_count = limits.rnr_retry_count,
+	};
+
+	random_bytes(&info.psn, sizeof(info.psn));
+	info.psn &= BITS_24;
+	memcpy(info.gid, local->gid, sizeof(info.gid));
+	return info;
+}
+
+/* Whether a port on the local port's network can have the GID. */
+static bool gid_sound(const struct verbs_port *local, const uint8_t gid[16])
+{
+	static const uint8_t nothing[15];
+	struct fabric_address address, own;
+
+	fabric_address_from_gid(gid, &address);
+	fabric_address_from_gid(local->gid, &own);
+	/* multicast; none at all, and loopback */
+	if (gid[0] == 0xff || (!memcmp(gid, nothing, sizeof(nothing)) && gid[15] <= 1))
+		return false;
+	if (local->infiniband)
+		return true;
+	/* RoCE v2 is UDP over one of the families */
+	if (address.family != own.family)
+		return false;
+	return address.family == 6 ||
+	       (address.bytes[0] != 0 && address.bytes[0] != 127 &&
+		address.bytes[0] < 224);
+}
+
+static int value_refused(const char *what, unsigned value)
+{
+	return err_set(-EINVAL, "the peer's end of the channel has %s %#x", what,
+		       value);
+}
+
+static int reach_check(const struct verbs_port *local,
+		       const struct fabric_qp_info *theirs)
+{
+	char text[INET6_ADDRSTRLEN] = "?";
+
+	if (!gid_sound(local, theirs->gid)) {
+		(void)inet_ntop(AF_INET6, theirs->gid, text, sizeof(text));
+		return err_set(-EINVAL,
+			       "the peer's end of the channel has GID %s, which RDMA "
+			       "device %s cannot reach",
+			       text, ibv_get_device_name(local->verbs->device));
+	}
+	if (local->infiniband ? theirs->lid == 0 || theirs->lid >= LID_MULTICAST
+			      : theirs->lid != 0)
+		return value_refused("LID", theirs->lid);
+	if (!(theirs->pkey & ~PKEY_MEMBER))
+		return value_refused("P_Key", theirs->pkey);
+	/* two limited members may not talk to each other */
+	if (((theirs->pkey ^ local->pkey) & ~PKEY_MEMBER) ||
+	    !((theirs->pkey | local->pkey) & PKEY_MEMBER))
+		return err_set(-EACCES,
+			       "the partitions differ: P_Key 0x%04x of RDMA device %s, "
+			       "0x%04x of the peer",
+			       local->pkey, ibv_get_device_name(local->verbs->device),
+			       theirs->pkey);
+	return 0;
+}
+
+int verbs_qp_info_check(const struct verbs_port *local,
+			const struct fabric_qp_info *theirs)
+{
+	if (theirs->qpn < QPN_MIN || theirs->qpn > BITS_24)
+		return value_refused("queue pair number", theirs->qpn);
+	if (theirs->psn > BITS_24)
+		return value_refused("PSN", theirs->psn);
+	if (theirs->mtu < 256 || theirs->mtu > 4096 ||
+	    (theirs->mtu & (theirs->mtu - 1)))
+		return value_refused("MTU", theirs->mtu);
+	return reach_check(local, theirs);
+}
+
+int verbs_qp_init(const struct verbs_port *local, struct ibv_qp *qp, unsigned access)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = local->pkey_index,
+		.port_num = local->port,
+		.qp_access_flags = access,
+	};
+
+	return step_modify(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				   IBV_QP_ACCESS_FLAGS,
+			   "INIT");
+}
+
+/* The route to the peer: by LID on InfiniBand, within a subnet; else by GID. */
+static struct ibv_ah_attr ah_attr_of(const struct verbs_port *local,
+				     const struct fabric_rdma_options *rdma_options,
+				     const struct fabric_qp_info *theirs)
+{
+	struct ibv_ah_attr ah_attr = {
+		.dlid = theirs->lid,
+		.port_num = local->port,
+		.grh = { .sgid_index = local->gid_index, .hop_limit = HOPS },
+	};
+
+	if (rdma_options->service_level != FABRIC_OPTION_AUTO)
+		ah_attr.sl = (uint8_t)rdma_options->service_level;
+	if (rdma_options->traffic_class != FABRIC_OPTION_AUTO)
+		ah_attr.grh.traffic_class = (uint8_t)rdma_options->traffic_class;
+	memcpy(ah_attr.grh.dgid.raw, theirs->gid, sizeof(theirs->gid));
+	ah_attr.is_global = !local->infiniband ||
+			    memcmp(theirs->gid, local->gid, PREFIX_BYTES) != 0;
+	return ah_attr;
+}
+
+static int connect_rtr(const struct verbs_port *local, struct ibv_qp *qp,
+		       const struct fabric_rdma_options *rdma_options,
+		       const struct verbs_rd_atomic *depths,
+		       const struct fabric_qp_info *theirs,
+		       const struct fabric_qp_info *ours)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = verbs_mtu_of(ours->mtu),
+		.dest_qp_num = theirs->qpn,
+		.rq_psn = theirs->psn,
+		.max_dest_rd_atomic = (uint8_t)depths->responder,
+		.min_rnr_timer = RNR_TIMER,
+		.ah_attr = ah_attr_of(local, rdma_options, theirs),
+	};
+
+	char text[INET6_ADDRSTRLEN] = "?";
+	int err = step_modify(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			      "RTR");
+
+	if (err != -ETIMEDOUT)
+		return err;
+	(void)inet_ntop(AF_INET6, theirs->gid, text, sizeof(text));
+	return err_set(err,
+		       "RDMA device %s: nobody answers for the peer's GID %s; is the "
+		       "peer's RDMA port on this network?",
+		       ibv_get_device_name(local->verbs->device), text);
+}
+
+static int connect_rts(struct ibv_qp *qp,
+		       const struct fabric_rdma_options *rdma_options,
+		       const struct verbs_rd_atomic *depths,
+		       const struct fabric_qp_info *ours)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = ours->psn,
+		.timeout = rdma_options->ack_timeout == FABRIC_OPTION_AUTO
+				   ? ACK_TIMEOUT
+				   : (uint8_t)rdma_options->ack_timeout,
+		.retry_cnt = ours->retry_count,
+		.rnr_retry = ours->rnr_retry_count,
+		.max_rd_atomic = (uint8_t)depths->initiator,
+	};
+
+	return step_modify(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				   IBV_QP_MAX_QP_RD_ATOMIC,
+			   "RTS");
+}
+
+int verbs_qp_connect(const struct verbs_port *local, struct ibv_qp *qp,
+		     const struct fabric_rdma_options *rdma_options,
+		     const struct verbs_rd_atomic *depths,
+		     const struct fabric_qp_info *theirs, struct fabric_qp_info *ours)
+{
+	struct fabric_qp_info settled = *ours;
+	int err;
+
+	settled.mtu = theirs->mtu < ours->mtu ? theirs->mtu : ours->mtu;
+	settled.retry_count = lower(ours->retry_count, theirs->retry_count);
+	settled.rnr_retry_count = lower(ours->rnr_retry_count, theirs->rnr_retry_count);
+	err = connect_rtr(local, qp, rdma_options, depths, theirs, &settled);
+	if (!err)
+		err = connect_rts(qp, rdma_options, depths, &settled);
+	if (!err)
+		*ours = settled;
 	return err;
 }

@@ -5,16 +5,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "base/err.h"
-#include "fabric/verbs/server/device.h"
-#include "fabric/verbs/common/qp.h"
-#include "fabric/verbs/common/status.h"
-#include "fabric/verbs/server/disconnect.h"
+#include "fabric/verbs/common/context.h"
+#include "fabric/verbs/common/iwarp.h"
 #include "fabric/verbs/common/port.h"
-#include "fabric/verbs/server/mr_map.h"
-#include "fabric/verbs/common/sigpipe.h"
-#include "fabric/verbs/server/report.h"
+#include "fabric/verbs/common/qp.h"
+#include "fabric/verbs/server/device.h"
 
 #define FLUSHED_TEXT \
 	"the queue pair went to ERROR: an access was refused, or the peer is lost"
@@ -24,48 +23,41 @@ static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 	return channel->session->endpoint;
 }
 
-static struct ibv_qp *qp_of(const struct verbs_channel *channel)
+/* Move the channel's queue pair to ERROR: the device serves no access of the peer any more.
+ * -errno: the device may still serve accesses until the channel is freed. */
+static int channel_fence(struct verbs_channel *channel)
 {
-	return channel->id ? channel->id->qp : channel->qp;
+	return channel->qp ? verbs_qp_fail(channel->qp,
+					   endpoint_of(channel)->device->attr.iwarp)
+			   : 0;
 }
 
-int verbs_channel_fence(struct verbs_channel *channel)
+static void channels_fence(struct fabric_session *session)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	struct verbs_sigpipe sigpipe;
-	int err;
-
-	if (!qp_of(channel))
-		return 0;
-	verbs_sigpipe_begin(&sigpipe, endpoint_of(channel)->device->attr.iwarp);
-	err = ibv_modify_qp(qp_of(channel), &attr, IBV_QP_STATE);
-	verbs_sigpipe_end(&sigpipe);
-	return -abs(err);
+	list_for_each_entry(struct verbs_channel, channel, &session->channels, link)
+		(void)channel_fence(channel);
 }
 
-static int own_qp_destroy(struct verbs_channel *channel)
-{
-	struct ibv_qp *qp = channel->qp;
-
-	if (!qp)
-		return 0;
-	channel->qp = NULL;
-	/* its events are nobody's */
-	qp->qp_context = NULL;
-	return -abs(ibv_destroy_qp(qp));
-}
-
-/* `fenced`: it is in ERROR already. */
+/* `fenced`: the queue pair serves no access, so it does no harm if it cannot be destroyed. */
 static void qp_destroy(struct verbs_channel *channel, bool fenced)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct verbs_inband_server *inband = channel->inband;
+	struct ibv_qp *qp = channel->qp;
 	int err;
 
-	/* the poller posts to it no more, and does nothing in its name */
+	/* from now on the poller neither posts to the queue pair nor serves its requests */
 	verbs_channel_ids_set_inband(&endpoint->device->ids, channel->wr_number, NULL);
 	channel->inband = NULL;
-	err = channel->id ? verbs_cm_destroy_qp(channel->id) : own_qp_destroy(channel);
+	channel->qp = NULL;
+	if (channel->id)
+		channel->id->qp = NULL;
+	/* events of a queue pair that stays are ignored */
+	if (qp)
+		qp->qp_context = NULL;
+	/* not rdma_destroy_qp(), which returns no error, and else only frees completion queues that
+	 * rdma_cm created */
+	err = qp ? -abs(ibv_destroy_qp(qp)) : 0;
 	verbs_inband_server_free(inband);
 	if (!err)
 		return;
@@ -79,19 +71,20 @@ static void qp_destroy(struct verbs_channel *channel, bool fenced)
 		fenced ? "" : " that still serves its peer");
 }
 
-/* An iWARP connection ends with its stream, which the peer sees. */
-static void iwarp_end(struct verbs_channel *channel, bool fenced)
+/* An iWARP connection ends with its TCP stream, which the peer notices. */
+static void iwarp_disconnect(struct verbs_channel *channel, bool fenced)
 {
 	struct verbs_sigpipe sigpipe;
 
 	verbs_sigpipe_begin(&sigpipe, true);
 	(void)rdma_disconnect(channel->id);
 	qp_destroy(channel, fenced);
-	verbs_disconnect_destroy_id(endpoint_of(channel), channel->id);
+	verbs_endpoint_destroy_id(endpoint_of(channel), channel->id);
 	verbs_sigpipe_end(&sigpipe);
 }
 
-void verbs_channel_free(struct verbs_channel *channel)
+/* Fence, disconnect, destroy; no event. */
+static void channel_free(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	bool fenced;
@@ -100,25 +93,26 @@ void verbs_channel_free(struct verbs_channel *channel)
 		endpoint->stats.channels--;
 	else if (channel->id)
 		endpoint->server->pending--;
-	fenced = !verbs_channel_fence(channel);
+	fenced = !channel_fence(channel);
 	if (channel->id && endpoint->device->attr.iwarp) {
-		iwarp_end(channel, fenced);
+		iwarp_disconnect(channel, fenced);
 	} else {
 		qp_destroy(channel, fenced);
 		if (channel->id && channel->up)
-			verbs_disconnect(endpoint, channel->id);
+			verbs_endpoint_disconnect(endpoint, channel->id);
 		else if (channel->id)
-			verbs_disconnect_destroy_id(endpoint, channel->id);
+			verbs_endpoint_destroy_id(endpoint, channel->id);
 	}
 	verbs_channel_ids_free(&endpoint->device->ids, channel->wr_number);
 	if (channel->remote.qpn)
 		map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
 	list_remove(&channel->link);
-	list_remove(&channel->lingering);
+	list_remove(&channel->disconnect_wait.link);
 	free(channel);
 }
 
-void verbs_channel_fail(struct verbs_channel *channel, const char *why)
+/* Free the channel and call channel_down(); `why` "": the peer closed it in order. */
+static void channel_fail(struct verbs_channel *channel, const char *why)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct fabric_server *server = endpoint->server;
@@ -127,23 +121,31 @@ void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 
 	if (*why)
 		endpoint->stats.errors++;
-	verbs_channel_free(channel);
+	channel_free(channel);
 	server->events->channel_down(server->ctx, cookie, number, why);
 }
 
+/* All queue pairs go to ERROR first, as destroying one may take long. */
 void verbs_channel_fail_all(struct fabric_session *session, const char *why)
 {
 	struct verbs_channel *channel;
 
-	list_for_each(node, &session->channels)
-		(void)verbs_channel_fence(
-			container_of(node, struct verbs_channel, link));
+	channels_fence(session);
 	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
-		verbs_channel_fail(channel, why);
+		channel_fail(channel, why);
 }
 
-/* What the poller found wrong with the peer's requests. */
-static void why_ask(struct verbs_channel *channel)
+void verbs_channel_free_all(struct fabric_session *session)
+{
+	struct verbs_channel *channel;
+
+	channels_fence(session);
+	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
+		channel_free(channel);
+}
+
+/* Take the cause from the poller, if it found an invalid in-band request. */
+static void violation_fetch(struct verbs_channel *channel)
 {
 	if (channel->why || !channel->inband)
 		return;
@@ -152,24 +154,38 @@ static void why_ask(struct verbs_channel *channel)
 	fair_lock_release(&channel->session->lock);
 }
 
+/* The peer has not disconnected by itself. */
+static void channel_disconnect_overdue(struct verbs_delayed *delayed)
+{
+	struct verbs_channel *channel =
+		container_of(delayed, struct verbs_channel, disconnect_wait);
+
+	channel_fail(channel, channel->why);
+}
+
+/* After a refused access the NAK tells the client which request was refused.  If a disconnect
+ * arrived before the NAK, the client would only learn that some request failed.  So the channel is
+ * disconnected after VERBS_DELAY_PEER_DISCONNECT, unless the client disconnects first. */
 void verbs_channel_flushed(void *arg)
 {
 	struct verbs_channel *channel = arg;
 	struct verbs_sigpipe sigpipe;
 
-	why_ask(channel);
+	violation_fetch(channel);
 	if (!channel->up) {
-		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
+		channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
 		return;
 	}
 	if (!endpoint_of(channel)->device->attr.iwarp) {
 		if (!channel->why)
 			channel->why = FLUSHED_TEXT;
-		verbs_linger_add(&endpoint_of(channel)->server->linger, channel);
+		verbs_delays_add(&endpoint_of(channel)->server->delays,
+				 VERBS_DELAY_PEER_DISCONNECT,
+				 &channel->disconnect_wait);
 		return;
 	}
-	/* on iWARP an orderly close does this too, and rdma_cm is about to tell: at the
-	 * latest when the connection ends together with the queue pair */
+	/* On iWARP an orderly close flushes the receives too, so this may be no error.  Destroying
+	 * the queue pair ends the connection, so RDMA_CM_EVENT_DISCONNECTED follows in any case. */
 	verbs_sigpipe_begin(&sigpipe, true);
 	qp_destroy(channel, true);
 	(void)rdma_disconnect(channel->id);
@@ -185,7 +201,8 @@ void verbs_channel_event(void *arg, enum ibv_event_type type)
 		channel->why = ibv_event_type_str(type);
 }
 
-void verbs_channel_established(struct verbs_channel *channel)
+/* The peer is connected: call channel_up(), once. */
+static void channel_established(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct fabric_server *server = endpoint->server;
@@ -210,10 +227,10 @@ static void channel_cm_event(struct verbs_cm_target *target,
 
 	switch (event->type) {
 	case RDMA_CM_EVENT_ESTABLISHED:
-		verbs_channel_established(channel);
+		channel_established(channel);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		verbs_channel_fail(channel, channel->why ? channel->why : "");
+		channel_fail(channel, channel->why ? channel->why : "");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		verbs_device_remove(endpoint_of(channel)->device);
@@ -224,24 +241,33 @@ static void channel_cm_event(struct verbs_cm_target *target,
 		(void)snprintf(why, sizeof(why),
 			       "the channel was not established: %s (%d)",
 			       rdma_event_str(event->type), event->status);
-		verbs_channel_fail(channel, why);
+		channel_fail(channel, why);
 		break;
 	default:
 		break;
 	}
 }
 
-struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
-					 uint32_t number)
+static struct verbs_channel *channel_find(const struct fabric_session *session,
+					  uint32_t number)
 {
-	list_for_each(node, &session->channels) {
-		struct verbs_channel *channel =
-			container_of(node, struct verbs_channel, link);
-
+	list_for_each_entry(struct verbs_channel, channel, &session->channels, link) {
 		if (channel->number == number)
 			return channel;
 	}
 	return NULL;
+}
+
+int verbs_channel_close(struct fabric_session *session, uint32_t number)
+{
+	struct verbs_channel *channel = channel_find(session, number);
+
+	if (channel)
+		channel_free(channel);
+	if (session->unfenced)
+		return err_set(-EIO, "RDMA device %s does not release a queue pair",
+			       session->endpoint->device->attr.name);
+	return 0;
 }
 
 /* `local`: the port of a channel that is connected directly; NULL: its id has one. */
@@ -253,10 +279,12 @@ static int qp_make(struct verbs_channel *channel, const struct verbs_port *local
 	int err;
 
 	errno = 0;
-	if (!local)
-		return rdma_create_qp(channel->id, pd, attr)
-			       ? err_errno(verbs_errno(), "rdma_create_qp")
-			       : 0;
+	if (!local) {
+		if (rdma_create_qp(channel->id, pd, attr))
+			return err_errno(verbs_errno(), "rdma_create_qp");
+		channel->qp = channel->id->qp;
+		return 0;
+	}
 	channel->qp = ibv_create_qp(pd, attr);
 	if (!channel->qp)
 		return err_errno(verbs_errno(), "ibv_create_qp");
@@ -273,13 +301,12 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_port *loc
 	struct verbs_device *device = endpoint_of(channel)->device;
 	struct ibv_qp_init_attr attr = {
 		.qp_context = channel,
-		.cap = { .max_send_wr = VERBS_CREDITS,
-			 .max_recv_wr = VERBS_CREDITS,
+		.cap = { .max_send_wr = INBAND_CREDITS,
+			 .max_recv_wr = INBAND_CREDITS,
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 	};
-	const struct inband_memory memory = verbs_mr_map_memory(channel->session);
 	int err = verbs_poller_cq(&device->poller,
 				  verbs_channel_ids_index(channel->wr_number),
 				  &attr.recv_cq);
@@ -290,20 +317,20 @@ static int qp_create(struct verbs_channel *channel, const struct verbs_port *loc
 	err = qp_make(channel, local, &attr);
 	if (err)
 		return err;
-	err = verbs_inband_server_open(qp_of(channel), channel->wr_number,
-				       &channel->session->lock, &memory,
-				       &channel->inband);
+	err = verbs_inband_server_open(channel->qp, channel->wr_number,
+				       &channel->session->lock,
+				       &channel->session->memory, &channel->inband);
 	if (!err) {
 		verbs_channel_ids_set_inband(&device->ids, channel->wr_number,
 					     channel->inband);
 		return 0;
 	}
-	/* in INIT it serves nobody yet */
+	/* in INIT it serves no peer yet */
 	qp_destroy(channel, true);
 	return err;
 }
 
-/* Reads and atomics the peer may have under way, and ours. */
+/* The channel's limits of outstanding reads and atomics. */
 static struct verbs_rd_atomic rd_atomic_of(const struct verbs_device *device,
 					   const struct verbs_cm_event *event)
 {
@@ -317,13 +344,12 @@ static struct verbs_rd_atomic rd_atomic_of(const struct verbs_device *device,
 	};
 }
 
-/* Drive the queue pair here, and tell the peer what is settled. */
-static int accept_driven(struct verbs_channel *channel,
-			 const struct verbs_cm_event *event,
-			 const struct verbs_rd_atomic *depths,
-			 struct rdma_conn_param *param)
+/* Connect the queue pair here, not in librdmacm, and send the peer the limits in effect. */
+static int accept_qp(struct verbs_channel *channel, const struct verbs_cm_event *event,
+		     const struct verbs_rd_atomic *depths,
+		     struct rdma_conn_param *param)
 {
-	struct verbs_qp_limits terms =
+	struct verbs_qp_limits limits =
 		verbs_qp_limits_decode(event->private_data + FABRIC_HELLO_BYTES,
 				       event->private_bytes - FABRIC_HELLO_BYTES);
 	struct rdma_cm_id *id = channel->id;
@@ -332,13 +358,13 @@ static int accept_driven(struct verbs_channel *channel,
 	int err;
 
 	err = verbs_qp_connect_cm(id, qp, &endpoint_of(channel)->device->rdma_options,
-				  depths, &terms);
+				  depths, &limits);
 	if (err)
 		return err;
-	verbs_qp_limits_encode(&terms, private_data);
+	verbs_qp_limits_encode(&limits, private_data);
 	param->private_data = private_data;
 	param->private_data_len = sizeof(private_data);
-	param->rnr_retry_count = terms.rnr_retry_count;
+	param->rnr_retry_count = limits.rnr_retry_count;
 	param->qp_num = qp->qp_num;
 	id->qp = NULL;
 	if (rdma_accept(id, param))
@@ -366,7 +392,7 @@ static int channel_accept(struct verbs_channel *channel,
 		return err_errno(verbs_errno(), "rdma_accept");
 	if (device->attr.iwarp)
 		return 0;
-	err = accept_driven(channel, event, &depths, &param);
+	err = accept_qp(channel, event, &depths, &param);
 	if (err)
 		return err;
 	/* rdma_cm allows atomics wherever it allows reads */
@@ -376,9 +402,11 @@ static int channel_accept(struct verbs_channel *channel,
 	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
 }
 
-int verbs_channel_new(struct fabric_session *session, uint32_t number,
-		      struct rdma_cm_id *id, const struct verbs_port *local,
-		      struct verbs_channel **ret_channel)
+/* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one that
+ * is connected directly from the port `local`. */
+static int channel_new(struct fabric_session *session, uint32_t number,
+		       struct rdma_cm_id *id, const struct verbs_port *local,
+		       struct verbs_channel **ret_channel)
 {
 	struct verbs_channel_ids *ids = &session->endpoint->device->ids;
 	struct verbs_channel *channel = calloc(1, sizeof(*channel));
@@ -391,7 +419,8 @@ int verbs_channel_new(struct fabric_session *session, uint32_t number,
 	channel->number = number;
 	channel->id = id;
 	list_init(&channel->link);
-	list_init(&channel->lingering);
+	list_init(&channel->disconnect_wait.link);
+	channel->disconnect_wait.due = channel_disconnect_overdue;
 	err = verbs_channel_ids_alloc(ids, channel, &channel->wr_number);
 	if (err)
 		goto err_free;
@@ -408,25 +437,26 @@ err_free:
 	return err;
 }
 
-void verbs_channel_discard(struct verbs_channel *channel)
+/* Undo channel_new(); the id stays. */
+static void channel_discard(struct verbs_channel *channel)
 {
-	qp_destroy(channel, !verbs_channel_fence(channel));
+	qp_destroy(channel, !channel_fence(channel));
 	verbs_channel_ids_free(&endpoint_of(channel)->device->ids, channel->wr_number);
 	free(channel);
 }
 
-/* A channel in the session with everything but the peer's answer. */
+/* Create a channel in the session; only RDMA_CM_EVENT_ESTABLISHED is outstanding then. */
 static int channel_create(struct fabric_session *session,
 			  const struct verbs_cm_event *event, uint32_t number)
 {
 	struct verbs_channel *channel;
-	int err = verbs_channel_new(session, number, event->id, NULL, &channel);
+	int err = channel_new(session, number, event->id, NULL, &channel);
 
 	if (err)
 		return err;
 	err = channel_accept(channel, event);
 	if (err) {
-		verbs_channel_discard(channel);
+		channel_discard(channel);
 		return err;
 	}
 	channel->id->context = &channel->target;
@@ -442,16 +472,16 @@ static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
 	struct fabric_server *server = endpoint->server;
 	struct fabric_session *session;
 
-	if (endpoint->device->removed || server->pending >= server->backlog)
+	if (endpoint->device->removed || server->pending >= server->params.backlog)
 		return NULL;
 	session = server->events->admit(server->ctx, endpoint->number, hello);
 	if (!session || session->endpoint != endpoint || session->closing ||
-	    !session->pd || verbs_channel_find(session, hello->channel))
+	    !session->pd || channel_find(session, hello->channel))
 		return NULL;
 	return session;
 }
 
-/* An admitted request becomes a channel, or is told to be down. */
+/* Make an admitted request a channel, or report that it is down. */
 static bool request_accept(struct fabric_session *session,
 			   const struct verbs_cm_event *event, uint32_t number)
 {
@@ -478,7 +508,7 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 	struct fabric_session *session = NULL;
 	struct fabric_hello hello;
 
-	/* until it has a channel of its own its events are nobody's */
+	/* events of an id without a channel are ignored */
 	event->id->context = NULL;
 	if (!fabric_hello_decode(event->private_data, event->private_bytes, &hello))
 		session = request_admit(endpoint, &hello);
@@ -488,4 +518,151 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 		return;
 	(void)rdma_reject(event->id, &refused, sizeof(refused));
 	(void)rdma_destroy_id(event->id);
+}
+
+/* ---- without rdma_cm: the control connection brings the client's queue pair ---- */
+
+static int session_check(const struct fabric_session *session, uint32_t number)
+{
+	const struct verbs_endpoint *endpoint = session->endpoint;
+
+	if (!endpoint->direct)
+		return err_set(-ENOTSUP,
+			       "the channels of RDMA device %s are set up by rdma_cm "
+			       "(connect = cm)",
+			       endpoint->public.device);
+	if (endpoint->device->removed)
+		return err_set(-ENODEV, "RDMA device %s was removed",
+			       endpoint->public.device);
+	if (session->cut_off || session->closing)
+		return err_set(-EIO, "the session had to be cut off on this device");
+	if (channel_find(session, number))
+		return err_set(-EINVAL, "the channel is connected already");
+	return 0;
+}
+
+static bool is_remote(const struct verbs_channel *channel,
+		      const struct fabric_qp_info *theirs)
+{
+	const struct fabric_qp_info *remote = &channel->remote;
+
+	return remote->qpn == theirs->qpn &&
+	       (!memcmp(remote->gid, theirs->gid, sizeof(remote->gid)) ||
+		(remote->lid != 0 && remote->lid == theirs->lid));
+}
+
+/* The channel that is connected with this queue pair already, or NULL. */
+static struct verbs_channel *remote_find(const struct verbs_endpoint *endpoint,
+					 const struct fabric_qp_info *theirs)
+{
+	struct map_node *node =
+		map_find(&endpoint->remote_qps, map_hash_u64(theirs->qpn));
+
+	for (; node; node = map_find_next(node)) {
+		struct verbs_channel *channel =
+			container_of(node, struct verbs_channel, by_remote_qpn);
+
+		if (is_remote(channel, theirs))
+			return channel;
+	}
+	return NULL;
+}
+
+/* Security: a client names its own queue pair by number and GID, and the server cannot verify the
+ * number.  If two channels could name one queue pair, an attacker that guesses a victim's number
+ * could have the responses to its own reads delivered to the victim, as if to the victim's reads.
+ * If two clients name one queue pair, the one whose control connection comes from the GID's address
+ * wins, so that a guess does not keep out the owner. */
+static int remote_claim(const struct verbs_endpoint *endpoint,
+			const struct fabric_qp_info *theirs)
+{
+	struct verbs_channel *other = remote_find(endpoint, theirs);
+
+	if (!other)
+		return 0;
+	if (!theirs->gid_verified || other->remote.gid_verified)
+		return err_set(-EBUSY,
+			       "queue pair %#x there is the end of another channel "
+			       "already",
+			       theirs->qpn);
+	channel_fail(other, "the queue pair is another client's, which connects from "
+			    "the address of that GID");
+	return 0;
+}
+
+static int qp_connect(struct verbs_channel *channel, const struct verbs_port *local,
+		      const struct fabric_qp_info *theirs,
+		      struct fabric_qp_info *ret_ours)
+{
+	const struct verbs_device *device = channel->session->endpoint->device;
+	const struct verbs_rd_atomic depths = {
+		.responder = verbs_device_depth(device, theirs->rd_atomic,
+						device->attr.responder_resources),
+		/* a client serves no reads */
+		.initiator = 0,
+	};
+	struct fabric_qp_info ours = verbs_qp_info_make(
+		local, channel->qp, &device->rdma_options, (uint8_t)depths.responder);
+	uint64_t begin_ms = clock_now_ms();
+	int err = verbs_qp_connect(local, channel->qp, &device->rdma_options, &depths,
+				   theirs, &ours);
+
+	verbs_gid_backoff_note(&device->server->gid_backoff, theirs->gid,
+			       clock_now_ms() - begin_ms);
+	if (!err)
+		*ret_ours = ours;
+	return err;
+}
+
+int verbs_channel_connect(struct fabric_session *session, uint32_t number,
+			  const struct fabric_qp_info *theirs,
+			  struct fabric_qp_info *ret_ours)
+{
+	struct verbs_endpoint *endpoint = session->endpoint;
+	struct verbs_channel *channel;
+	struct verbs_port local;
+	int err = session_check(session, number);
+
+	/* the endpoint's GID may have another index since the device's last event */
+	if (!err)
+		err = verbs_port_lookup(&endpoint->device->port_cache,
+					(uint8_t)endpoint->port,
+					&endpoint->public.address,
+					&endpoint->device->rdma_options, &local);
+	if (!err)
+		err = verbs_qp_info_check(&local, theirs);
+	if (!err)
+		err = verbs_gid_backoff_check(&endpoint->server->gid_backoff,
+					      theirs->gid);
+	if (!err)
+		err = remote_claim(endpoint, theirs);
+	if (!err)
+		err = channel_new(session, number, NULL, &local, &channel);
+	if (err)
+		goto err_count;
+	err = map_insert(&endpoint->remote_qps, &channel->by_remote_qpn,
+			 map_hash_u64(theirs->qpn));
+	if (err) {
+		err = err_errno(err, "a channel");
+		goto err_discard;
+	}
+	err = qp_connect(channel, &local, theirs, ret_ours);
+	if (err)
+		goto err_end;
+	channel->remote = *theirs;
+	list_append(&session->channels, &channel->link);
+	/* if the client does not connect its own side, the channel exists all the same: it
+	 * counts for the session's limit of channels, and ends with the session */
+	channel_established(channel);
+	return 0;
+
+err_end:
+	map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
+err_discard:
+	channel_discard(channel);
+err_count:
+	/* the cached GID or P_Key index may have changed without an event */
+	verbs_port_cache_clear(&endpoint->device->port_cache);
+	endpoint->stats.refused++;
+	return err;
 }

@@ -2,25 +2,246 @@
 #include "fabric/verbs/server/device.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "base/err.h"
-#include "fabric/verbs/server/device_query.h"
-#include "fabric/verbs/common/disassociate.h"
-#include "fabric/verbs/server/endpoint.h"
+#include "fabric/address.h"
+#include "fabric/verbs/common/context.h"
 #include "fabric/verbs/common/iwarp.h"
+#include "fabric/verbs/server/endpoint.h"
 
 #define CHANNELS_MAX 4096
+/* More inline data in a request than any known device supports. */
+#define INLINE_BYTES_MAX 4096
+
+/* ---- attributes ---- */
+
+static unsigned limit_of(int value)
+{
+	return value > 0 ? (unsigned)value : 0;
+}
+
+static enum fabric_transport transport_of(struct ibv_context *verbs, uint8_t port)
+{
+	struct ibv_port_attr attr;
+
+	if (verbs->device->transport_type == IBV_TRANSPORT_IWARP)
+		return FABRIC_IWARP;
+	memset(&attr, 0, sizeof(attr));
+	if (!ibv_query_port(verbs, port, &attr) &&
+	    attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return FABRIC_INFINIBAND;
+	return FABRIC_ROCE;
+}
+
+static enum fabric_atomics atomics_of(const struct ibv_device_attr *attr)
+{
+	if (attr->atomic_cap == IBV_ATOMIC_GLOB)
+		return FABRIC_ATOMICS_GLOBAL;
+	return attr->atomic_cap == IBV_ATOMIC_HCA ? FABRIC_ATOMICS_DEVICE
+						  : FABRIC_ATOMICS_NONE;
+}
+
+static bool inline_try(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t bytes)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = { .max_send_wr = 1,
+			 .max_recv_wr = 1,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1,
+			 .max_inline_data = bytes },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
+
+	if (!qp)
+		return false;
+	(void)ibv_destroy_qp(qp);
+	return true;
+}
+
+/* The limit of inline data.  No query returns it, but a device refuses queue pairs that ask for
+ * more. */
+static uint32_t inline_bytes_of(struct ibv_context *verbs, struct ibv_pd *pd)
+{
+	struct ibv_cq *cq = ibv_create_cq(verbs, 2, NULL, NULL, 0);
+	uint32_t taken = 0, refused = INLINE_BYTES_MAX + 1;
+
+	if (!cq)
+		return 0;
+	while (refused - taken > 1) {
+		uint32_t tried = taken + (refused - taken) / 2;
+
+		if (inline_try(pd, cq, tried))
+			taken = tried;
+		else
+			refused = tried;
+	}
+	(void)ibv_destroy_cq(cq);
+	return taken;
+}
+
+static bool relaxed_ordering_try(struct ibv_pd *pd)
+{
+	/* not constant: else ibv_reg_mr() would not be called if the library does not know the
+	 * flag */
+	unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING;
+	uint64_t word = 0;
+	struct ibv_mr *mr = ibv_reg_mr(pd, &word, sizeof(word), access);
+
+	if (!mr)
+		return false;
+	(void)ibv_dereg_mr(mr);
+	return true;
+}
+
+static void features_try(struct ibv_context *verbs,
+			 struct fabric_device_attr *fabric_attr)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(verbs);
+
+	if (!pd)
+		return;
+	fabric_attr->inline_bytes = inline_bytes_of(verbs, pd);
+	fabric_attr->relaxed_ordering = relaxed_ordering_try(pd);
+	(void)ibv_dealloc_pd(pd);
+}
+
+/* Attributes that no query returns are found by trying; what cannot be tried stays 0.  The port
+ * decides between RoCE and InfiniBand. */
+static int device_query(struct ibv_context *verbs, uint8_t port,
+			struct fabric_device_attr *ret_attr)
+{
+	struct ibv_device_attr_ex extended = { .comp_mask = 0 };
+	const struct ibv_device_attr *attr = &extended.orig_attr;
+	enum fabric_transport transport = transport_of(verbs, port);
+	int err = ibv_query_device_ex(verbs, NULL, &extended);
+
+	if (err)
+		return err_errno(-abs(err), "RDMA device %s: ibv_query_device_ex",
+				 ibv_get_device_name(verbs->device));
+	*ret_attr = (struct fabric_device_attr){
+		.transport = transport,
+		/* iWARP has neither */
+		.atomics = transport == FABRIC_IWARP ? FABRIC_ATOMICS_NONE
+						     : atomics_of(attr),
+		.write_immediate = transport != FABRIC_IWARP,
+		.on_demand_paging = extended.odp_caps.general_caps & IBV_ODP_SUPPORT,
+		.max_qp = limit_of(attr->max_qp),
+		.max_qp_wr = limit_of(attr->max_qp_wr),
+		.max_sge = limit_of(attr->max_sge),
+		.max_cq = limit_of(attr->max_cq),
+		.max_cqe = limit_of(attr->max_cqe),
+		.max_mr = limit_of(attr->max_mr),
+		.max_mr_bytes = attr->max_mr_size,
+		.responder_resources = limit_of(attr->max_qp_rd_atom),
+		.initiator_depth = limit_of(attr->max_qp_init_rd_atom),
+	};
+	features_try(verbs, ret_attr);
+	return 0;
+}
+
+static const char *state_name(enum ibv_port_state state)
+{
+	switch (state) {
+	case IBV_PORT_DOWN:
+		return "down";
+	case IBV_PORT_INIT:
+		return "initializing";
+	case IBV_PORT_ARMED:
+		return "armed";
+	case IBV_PORT_ACTIVE:
+		return "active";
+	case IBV_PORT_ACTIVE_DEFER:
+		return "deferred";
+	case IBV_PORT_NOP:
+		break;
+	}
+	return NULL;
+}
+
+static const char *gid_type_name(const struct ibv_gid_entry *gid)
+{
+	switch (gid->gid_type) {
+	case IBV_GID_TYPE_IB:
+		return "InfiniBand";
+	case IBV_GID_TYPE_ROCE_V1:
+		return "RoCE v1";
+	case IBV_GID_TYPE_ROCE_V2:
+		return "RoCE v2";
+	}
+	return "unknown";
+}
+
+/* rdma_cm listens and answers with RoCE version 2, unless the administrator has changed the
+ * kernel's default. */
+static bool gid_served(const struct ibv_gid_entry *gid,
+		       const struct fabric_address *address)
+{
+	uint8_t served[16];
+
+	fabric_address_to_gid(address, served);
+	return gid->gid_type == IBV_GID_TYPE_ROCE_V2 &&
+	       !memcmp(gid->gid.raw, served, sizeof(served));
+}
+
+static void gids_copy(struct verbs_port_cache *port_cache,
+		      const struct fabric_address *address,
+		      struct fabric_port_attr *port)
+{
+	bool iwarp = port_cache->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	const struct ibv_gid_entry *gids;
+	unsigned n = verbs_port_cache_gids(port_cache, &gids);
+
+	for (unsigned i = 0; i < n; i++) {
+		struct fabric_gid *gid = &port->gids[port->n_gids];
+
+		if (gids[i].port_num != port->number)
+			continue;
+		if (port->n_gids == FABRIC_GIDS_MAX) {
+			port->gids_more++;
+			continue;
+		}
+		*gid = (struct fabric_gid){
+			.index = gids[i].gid_index,
+			.type = iwarp ? "iWARP" : gid_type_name(&gids[i]),
+			.served = gid_served(&gids[i], address),
+		};
+		memcpy(gid->bytes, gids[i].gid.raw, sizeof(gid->bytes));
+		port->n_gids++;
+	}
+}
+
+void verbs_device_query_port(struct ibv_context *verbs, uint8_t number,
+			     const struct fabric_address *address,
+			     struct fabric_port_attr *ret_port)
+{
+	struct verbs_port_cache port_cache = { .verbs = verbs };
+	const struct ibv_port_attr *attr;
+
+	memset(ret_port, 0, sizeof(*ret_port));
+	ret_port->number = number;
+	if (!verbs_port_cache_attr(&port_cache, number, &attr)) {
+		ret_port->state = state_name(attr->state);
+		ret_port->active_mtu = verbs_mtu_bytes(attr->active_mtu);
+		ret_port->max_mtu = verbs_mtu_bytes(attr->max_mtu);
+	}
+	gids_copy(&port_cache, address, ret_port);
+	verbs_port_cache_clear(&port_cache);
+}
+
+/* ---- start, removal, end ---- */
 
 static int device_start(struct verbs_device *device)
 {
 	struct fabric_server *server = device->server;
 	unsigned channels =
 		VERBS_POLLER_CQS * verbs_poller_per_cq(device->attr.max_cqe);
-	int flags, err;
+	int err;
 
 	if (channels > CHANNELS_MAX)
 		channels = CHANNELS_MAX;
@@ -28,16 +249,14 @@ static int device_start(struct verbs_device *device)
 				     device->events->channel_flushed);
 	if (err)
 		return err;
-	flags = fcntl(device->verbs->async_fd, F_GETFL);
-	if (flags < 0 ||
-	    fcntl(device->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0) {
-		err = err_errno(-errno, "the device's event descriptor");
-		goto err_slots;
-	}
+	err = verbs_set_nonblocking(device->verbs->async_fd,
+				    "the device's event descriptor");
+	if (err)
+		goto err_ids;
 	err = verbs_poller_start(&device->poller, device->verbs, device->attr.max_cqe,
 				 device->node, &device->ids);
 	if (err)
-		goto err_slots;
+		goto err_ids;
 	err = verbs_mr_worker_start(&device->mr_worker, &server->mailbox);
 	if (err)
 		goto err_poller;
@@ -51,7 +270,7 @@ err_mr_worker:
 	verbs_mr_worker_stop(&device->mr_worker);
 err_poller:
 	verbs_poller_stop(&device->poller);
-err_slots:
+err_ids:
 	verbs_channel_ids_destroy(&device->ids);
 	return err;
 }
@@ -84,13 +303,13 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	device->server = server;
 	device->events = events;
 	device->verbs = verbs;
-	device->port_cache = verbs_port_cache_of(verbs);
+	device->port_cache.verbs = verbs;
 	device->rdma_options = *rdma_options;
 	err = verbs_device_attr_query(verbs, &device->attr);
 	if (!err)
 		verbs_siw_reserve(verbs, device->attr.vendor);
 	if (!err)
-		err = verbs_device_query(verbs, port, &device->fabric_attr);
+		err = device_query(verbs, port, &device->fabric_attr);
 	if (err)
 		goto err_free;
 	device->node = verbs_device_node("/sys", device->attr.name);
@@ -160,7 +379,7 @@ bool verbs_device_retire(struct fabric_server *server)
 
 		if (device->verbs || device_used(device))
 			continue;
-		/* a message of its own may still be under way */
+		/* a message of its channel ids may still be under way */
 		if (!verbs_channel_ids_idle(&device->ids)) {
 			all = false;
 			continue;
@@ -223,7 +442,7 @@ static bool event_of_qp(const struct ibv_async_event *event)
 	}
 }
 
-/* The kernel has cut the device off, or will not tell when it does. */
+/* The kernel has cut the device off, or would not report it. */
 static void events_failed(struct verbs_device *device, int error)
 {
 	char text[FABRIC_TEXT_MAX];
@@ -241,14 +460,14 @@ void verbs_device_events(struct verbs_device *device)
 	struct ibv_async_event event;
 	void *channel;
 
-	/* a removal ends in the midst of it */
+	/* a removal, which an event starts, ends this */
 	while (device->running) {
 		if (ibv_get_async_event(device->verbs, &event)) {
 			events_failed(device, errno);
 			return;
 		}
 		channel = event_of_qp(&event) ? event.element.qp->qp_context : NULL;
-		/* before anything is done: destroying a queue pair waits for this */
+		/* acknowledge the event first: destroying a queue pair waits for that */
 		ibv_ack_async_event(&event);
 		if (channel)
 			device->events->channel_event(channel, event.event_type);

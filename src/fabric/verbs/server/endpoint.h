@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where clients reach the server: an address on a port of an RDMA device, with
- * rdma_cm's listener. */
+/* An address on a port of an RDMA device at which clients reach the server, with its rdma_cm
+ * listener.  Threads: [loop]. */
 #ifndef FABRIC_VERBS_SERVER_ENDPOINT_H
 #define FABRIC_VERBS_SERVER_ENDPOINT_H
 
 #include "base/list.h"
 #include "base/map.h"
+#include "fabric/verbs/server/device.h"
 #include "fabric/verbs/server/server.h"
+
+/* Limit of disconnected ids that wait for the peer; further ones are destroyed at once. */
+#define VERBS_DISCONNECTS_MAX 1024
 
 struct verbs_endpoint {
 	struct verbs_cm_target target;
@@ -14,29 +18,39 @@ struct verbs_endpoint {
 	unsigned number;
 	struct verbs_device *device;
 	unsigned port;
-	bool direct; /* channels are joined; the listener only holds the device */
-	bool own;    /* without an address: the device is not rdma_cm's, nor followed */
-	/* NULL while its device is gone, or has no address to listen on */
+	bool direct; /* channels connect directly; the listener only holds the device */
+	/* NULL while the device is removed, or has no address to listen on */
 	struct rdma_cm_id *listener;
 	struct fabric_endpoint public;
 	struct fabric_endpoint_stats stats;
 	struct list sessions;
-	struct map
-		remote_qps; /* verbs_channel.by_end, by the peer's queue pair number */
+	/* verbs_channel.by_remote_qpn of channels that are connected directly */
+	struct map remote_qps;
 };
 
-/* Find the endpoints on this host's devices and listen on them.
- *   -ENODEV      none, or one of params->devices is not there
+/* Set `public`, which is sent to clients. */
+void verbs_endpoint_describe(struct verbs_endpoint *endpoint,
+			     const struct fabric_address *address);
+/* Listen at the endpoint's address; if it is direct, only hold the device.
  *   -EADDRINUSE  the port is taken; the text names address and port */
-int verbs_endpoint_open_all(struct fabric_server *server,
-			    const struct fabric_server_params *params);
-
-/* Let endpoints listen where their addresses have moved to, and on devices that are back.
- * True: all do. */
-bool verbs_endpoint_rescan(struct fabric_server *server);
-
-/* Stop listening. */
+int verbs_endpoint_listen(struct verbs_endpoint *endpoint);
 void verbs_endpoint_unlisten(struct verbs_endpoint *endpoint);
 void verbs_endpoint_free(struct verbs_endpoint *endpoint);
+
+/* Call endpoint_event() with this text, for the log. */
+void verbs_endpoint_report(struct verbs_endpoint *endpoint, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Disconnect a channel whose queue pair is destroyed.  soft-RoCE looks up the destination of a
+ * message when it sends it, and destroying the id removes the destination: the peer would never
+ * learn of the disconnect, and the kernel's own queue pair would go to ERROR.  So the id stays
+ * until the peer has answered, or a delay is over. */
+void verbs_endpoint_disconnect(struct verbs_endpoint *endpoint, struct rdma_cm_id *id);
+/* Destroy an id at once; a failure is reported. */
+void verbs_endpoint_destroy_id(struct verbs_endpoint *endpoint, struct rdma_cm_id *id);
+/* Destroy the disconnected ids on this device that still wait for the peer; NULL: on all
+ * devices. */
+void verbs_disconnects_finish(struct fabric_server *server,
+			      const struct ibv_context *verbs);
 
 #endif

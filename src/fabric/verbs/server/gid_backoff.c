@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-/* Neighbours answer within some ms; the kernel gives up after 1000. */
+/* Neighbours answer within a few ms; the kernel gives up after 1000. */
 #define SLOW_MS 300u
 #define FORGET_MS 30000u
-/* Several heartbeats: no session is fenced for two waits with this between them. */
+/* Least time between two waits: several heartbeats, so that two waits fence no session. */
 #define REST_MS 3000u
 
 int verbs_gid_backoff_check(const struct verbs_gid_backoff *gid_backoff,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers' GIDs that could not be resolved.  On the way to RTR the kernel resolves the peer's GID
- * on the network and waits a second if no host answers; the loop, and with it each session,
- * waits too.  A peer may name any GID.  So a GID that made the loop wait is refused for a
- * while, and after each such wait all new ones are refused for a shorter while, in which the
- * loop serves the other sessions.  Threads: [loop]. */
+/* Peers' GIDs that could not be resolved.  In the transition to RTR the kernel resolves the peer's
+ * GID on the network, and blocks the loop, and so all sessions, for a second if no host answers.  A
+ * peer may name any GID.  So a GID that blocked the loop is refused for some time, and after each
+ * such wait all other GIDs are refused for a shorter time, in which the loop serves other sessions.
+ * Threads: [loop]. */
 #ifndef FABRIC_VERBS_SERVER_GID_BACKOFF_H
 #define FABRIC_VERBS_SERVER_GID_BACKOFF_H
 
 #include <stdint.h>
 
-/* More than there is time to wait for while the first is remembered. */
+/* More GIDs than can block the loop while the first one is refused. */
 #define VERBS_GID_BACKOFFS 16
 
 struct verbs_gid_backoff {
@@ -22,11 +22,11 @@ struct verbs_gid_backoff {
 };
 
 /* Whether the GID may be resolved now.
- *   -EHOSTUNREACH  it was not answered
- *   -EBUSY         another one was not answered, just now */
+ *   -EHOSTUNREACH  no host answered for this GID
+ *   -EBUSY         no host answered for another GID, just now */
 int verbs_gid_backoff_check(const struct verbs_gid_backoff *gid_backoff,
 			    const uint8_t gid[16]);
-/* Resolving it took this long. */
+/* Record how long it took to resolve the GID. */
 void verbs_gid_backoff_note(struct verbs_gid_backoff *gid_backoff,
 			    const uint8_t gid[16], uint64_t took_ms);
 

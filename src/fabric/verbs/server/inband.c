@@ -7,33 +7,24 @@
 #include <stdlib.h>
 
 #include "base/err.h"
-#include "fabric/verbs/common/status.h"
+#include "fabric/verbs/common/context.h"
+#include "fabric/verbs/common/qp.h"
 
-/* Those whose memory a device may still write to. */
+/* Structures that were not freed, as the device may still write to their memory. */
 static struct list leaked = LIST_INIT(leaked);
 
 /* ---- loop ---- */
 
 static int receive_post(struct verbs_inband_server *inband, unsigned which)
 {
-	struct ibv_sge local = {
-		.addr = (uintptr_t)&inband->requests[which],
-		.length = sizeof(inband->requests[which]),
-		.lkey = inband->mr->lkey,
-	};
-	struct ibv_recv_wr receive = {
-		.wr_id = verbs_inband_wr_id(inband->number, which),
-		.sg_list = &local,
-		.num_sge = 1,
-	};
-	struct ibv_recv_wr *bad;
-
-	return -abs(ibv_post_recv(inband->qp, &receive, &bad));
+	return verbs_qp_post_recv(inband->qp, verbs_inband_wr_id(inband->number, which),
+				  &inband->requests[which],
+				  sizeof(inband->requests[which]), inband->mr->lkey);
 }
 
 int verbs_inband_server_open(struct ibv_qp *qp, uint64_t number, struct fair_lock *lock,
 			     const struct inband_memory *memory,
-			     struct verbs_inband_server **ret_desk)
+			     struct verbs_inband_server **ret_inband)
 {
 	struct verbs_inband_server *inband =
 		aligned_alloc(_Alignof(struct verbs_inband_server), sizeof(*inband));
@@ -57,14 +48,14 @@ int verbs_inband_server_open(struct ibv_qp *qp, uint64_t number, struct fair_loc
 		free(inband);
 		return err;
 	}
-	for (unsigned i = 0; i < VERBS_CREDITS && !err; i++)
+	for (unsigned i = 0; i < INBAND_CREDITS && !err; i++)
 		err = receive_post(inband, i);
 	if (err) {
 		/* before it is connected a queue pair receives nothing */
 		verbs_inband_server_free(inband);
 		return err_errno(err, "ibv_post_recv");
 	}
-	*ret_desk = inband;
+	*ret_inband = inband;
 	return 0;
 }
 
@@ -80,16 +71,15 @@ void verbs_inband_server_free(struct verbs_inband_server *inband)
 
 /* ---- poller ---- */
 
-/* The client breaks the rules, or cannot be answered: all that is posted is flushed, which
- * tells the loop. */
+/* The client breaks a rule, or cannot be answered: move the queue pair to ERROR.  The loop ends the
+ * channel when its receives are flushed. */
 static void client_fail(struct verbs_inband_server *inband, const char *why)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
 	if (!inband->violation)
 		inband->violation = why;
 	inband->n_waiting = 0;
-	(void)ibv_modify_qp(inband->qp, &attr, IBV_QP_STATE);
+	/* SIGPIPE is blocked in the poller */
+	(void)verbs_qp_fail(inband->qp, false);
 }
 
 static void answer_send(struct verbs_inband_server *inband,
@@ -111,13 +101,13 @@ static void answer_send(struct verbs_inband_server *inband,
 	struct ibv_send_wr *bad;
 
 	inband->answers[which].inband = *answer;
-	inband->next_send = (which + 1) % VERBS_CREDITS;
+	inband->next_send = (which + 1) % INBAND_CREDITS;
 	inband->n_sends++;
 	if (ibv_post_send(inband->qp, &send, &bad))
 		client_fail(inband, "an in-band request could not be answered");
 }
 
-/* Its receive is posted again before the answer, which gives the credit back. */
+/* Execute a request.  Its receive is posted again before the answer, which returns the credit. */
 static void request_serve(struct verbs_inband_server *inband, unsigned receive,
 			  uint32_t bytes)
 {
@@ -136,17 +126,17 @@ static void request_serve(struct verbs_inband_server *inband, unsigned receive,
 	}
 	answer.status = htole32(inband_serve(&request, &inband->memory, &result));
 	answer.result = htole64(result);
-	/* what it has stored is seen by whoever learns of the answer: posting puts all stores
-	 * before it in order for the device, as the answer itself needs it */
+	/* the client sees what the request has stored when it gets the answer: posting orders
+	 * all earlier stores before the device's reads, as the answer itself needs */
 	answer_send(inband, &answer);
 }
 
 static void waiting_serve(struct verbs_inband_server *inband)
 {
-	while (inband->n_waiting > 0 && inband->n_sends < VERBS_CREDITS) {
+	while (inband->n_waiting > 0 && inband->n_sends < INBAND_CREDITS) {
 		unsigned at = inband->first;
 
-		inband->first = (at + 1) % VERBS_CREDITS;
+		inband->first = (at + 1) % INBAND_CREDITS;
 		inband->n_waiting--;
 		request_serve(inband, inband->waiting[at].receive,
 			      inband->waiting[at].bytes);
@@ -163,11 +153,11 @@ void verbs_inband_server_serve(struct verbs_inband_server *inband,
 	if (which == VERBS_INBAND_SEND) {
 		inband->n_sends--;
 	} else if (wc->opcode != IBV_WC_RECV) {
-		/* it has brought no bytes: what lies there is an earlier request */
+		/* such a write carries no request: the receive's memory still has an earlier one */
 		client_fail(inband, "a write with an immediate, which takes a receive");
 	} else {
-		/* there are no more than receives */
-		at = (inband->first + inband->n_waiting++) % VERBS_CREDITS;
+		/* there are never more requests than receives */
+		at = (inband->first + inband->n_waiting++) % INBAND_CREDITS;
 		inband->waiting[at].receive = which;
 		inband->waiting[at].bytes = wc->byte_len;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server's side of in-band requests of one channel: a few receives and as many answers, in
  * memory registered in the session's protection domain.  The client has no more than
- * VERBS_CREDITS requests without an answer; if it sends more, no receive is posted for them
+ * INBAND_CREDITS requests without an answer; if it sends more, no receive is posted for them
  * and its queue pair goes to ERROR.
  *
  * The poller finds this structure by the number in a completion, acquires the session's lock,
@@ -15,10 +15,9 @@
 
 #include "base/list.h"
 #include "fabric/inband.h"
-#include "fabric/verbs/common/credits.h"
 #include "base/fair_lock.h"
 
-/* siw sends a message this short wrongly if it crosses a page, so its alignment prevents that. */
+/* siw transmits a message this short wrongly if it crosses a page, which the alignment prevents. */
 struct verbs_inband_answer {
 	_Alignas(32) struct inband_answer inband;
 };
@@ -29,29 +28,28 @@ struct verbs_inband_server {
 	struct ibv_mr *mr;
 	uint64_t number; /* the channel's, from the device's channel ids */
 	struct fair_lock *lock;
-	struct inband_memory memory; /* what requests may reach */
+	struct inband_memory memory; /* that requests may access */
 	struct list leaked;          /* [loop] */
 	/* with the lock held */
-	const char *
-		violation; /* static: how the client broke the rules; NULL: it did not */
-	unsigned n_sends;  /* answers under way, */
-	unsigned next_send;        /* and the place of the next */
-	unsigned first, n_waiting; /* requests that have come, a ring */
+	const char *violation; /* static: the rule that the client broke; NULL: none */
+	unsigned n_sends;      /* answers not completed */
+	unsigned next_send;    /* index of the next answer */
+	unsigned first, n_waiting; /* a ring of received requests */
 	struct {
 		unsigned receive;
 		uint32_t bytes;
-	} waiting[VERBS_CREDITS];
-	/* the device's, too */
-	struct inband_request requests[VERBS_CREDITS];
-	struct verbs_inband_answer answers[VERBS_CREDITS];
+	} waiting[INBAND_CREDITS];
+	/* also written by the device */
+	struct inband_request requests[INBAND_CREDITS];
+	struct verbs_inband_answer answers[INBAND_CREDITS];
 };
 
-/* Entries of a channel in the device's completion queue, at most. */
-#define VERBS_INBAND_CQES (2 * VERBS_CREDITS)
+/* Limit of a channel's entries in the device's completion queue. */
+#define VERBS_INBAND_CQES (2 * INBAND_CREDITS)
 
-/* What the completions of a channel carry: its number, and which one it is.  Numbers leave
- * room for that. */
-#define VERBS_INBAND_SEND VERBS_CREDITS
+/* The wr_id of a channel's completions: its number, and the index of the receive, or
+ * VERBS_INBAND_SEND.  Numbers leave bits 24 to 31 free. */
+#define VERBS_INBAND_SEND INBAND_CREDITS
 static inline uint64_t verbs_inband_wr_id(uint64_t number, unsigned which)
 {
 	return number | (uint64_t)which << 24;
@@ -67,17 +65,17 @@ static inline unsigned verbs_inband_wr_slot(uint64_t id)
 	return (unsigned)(id >> 24) & 0xff;
 }
 
-/* Make one for a queue pair that is not connected yet, and post its receives.  Borrows the
- * lock and the memory's context.  -errno with text.  [loop] */
+/* Create it for an unconnected queue pair, and post its receives.  Borrows the lock
+ * and the memory's context.  -errno with text.  [loop] */
 int verbs_inband_server_open(struct ibv_qp *qp, uint64_t number, struct fair_lock *lock,
 			     const struct inband_memory *memory,
-			     struct verbs_inband_server **ret_desk);
-/* The poller cannot find it any more.  Its queue pair may still be there: what is
- * deregistered is not written to; where that fails the memory stays.  NULL: nothing.
- * [loop] */
+			     struct verbs_inband_server **ret_inband);
+/* Free it once the poller cannot find it any more.  Its queue pair may still exist, but the device
+ * does not write to deregistered memory; if deregistering fails, the memory is leaked.  NULL: no
+ * effect.  [loop] */
 void verbs_inband_server_free(struct verbs_inband_server *inband);
 
-/* A completion of its queue pair that is no error.  [poller], with the lock held */
+/* Handle a successful completion of the queue pair.  [poller], with the lock held */
 void verbs_inband_server_serve(struct verbs_inband_server *inband,
 			       const struct ibv_wc *wc);
 

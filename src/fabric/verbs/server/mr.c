@@ -6,22 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/units.h"
+#include "fabric/verbs/common/context.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
-#include "fabric/verbs/common/status.h"
-#include "fabric/verbs/server/mr_map.h"
-#include "fabric/verbs/server/report.h"
 
-/* A registration of so few pages takes less time than to change to the registrar's thread and
- * back, and no more than that of a channel's own receives. */
+/* Limit of a region that the loop registers itself: this takes less time than two changes of
+ * threads, and no more than registering a channel's own receives. */
 #define PROMPT_BYTES ((size_t)64 << 10)
-/* A device that takes longer than this for so few, as one may whose firmware is busy, has them
- * registered by its registrar for a while. */
+/* If a device takes longer than PROMPT_NS for one, perhaps because its firmware is busy, the
+ * mr_worker registers all regions for SLOW_NS. */
 #define PROMPT_NS UINT64_C(1000000)
 #define SLOW_NS UINT64_C(1000000000)
 
@@ -30,32 +26,84 @@ static struct verbs_device *device_of(const struct fabric_mr *mr)
 	return mr->session->endpoint->device;
 }
 
-/* ---- jobs, on the registrar's thread; to register little, on the loop ---- */
+/* ---- the session's map of memory regions by rkey, for in-band requests ---- */
 
-/* Why a registration failed and what helps. */
-static int register_error(const struct fabric_mr *mr, int err)
+static int map_add(struct fabric_mr *mr)
 {
-	const char *name = device_of(mr)->attr.name;
-	char size[32], limit_text[32];
-	struct rlimit limit;
+	struct fabric_session *session = mr->session;
+	int err;
 
-	(void)units_format_bytes(mr->bytes, size, sizeof(size));
-	if (err != -ENOMEM || getrlimit(RLIMIT_MEMLOCK, &limit))
-		return err_errno(err, "RDMA device %s: ibv_reg_mr of %s", name, size);
-	if (limit.rlim_cur == RLIM_INFINITY)
-		return err_set(
-			err,
-			"RDMA device %s: ibv_reg_mr of %s: out of memory, or the "
-			"device has no room for more registrations",
-			name, size);
-	(void)units_format_bytes(limit.rlim_cur, limit_text, sizeof(limit_text));
-	return err_set(
-		err,
-		"RDMA device %s: ibv_reg_mr of %s: RLIMIT_MEMLOCK is %s, raise it "
-		"(systemd: LimitMEMLOCK=infinity); if it suffices, the device has "
-		"no room for more registrations",
-		name, size, limit_text);
+	fair_lock_acquire(&session->lock);
+	err = map_insert(&session->mrs_by_rkey, &mr->by_rkey,
+			 map_hash_u64(mr->ibv_mr->rkey));
+	fair_lock_release(&session->lock);
+	if (err)
+		return err_errno(err, "an entry for a memory region");
+	mr->in_map = true;
+	return 0;
 }
+
+/* On return no in-band request uses the region, and none will: this waits for the request that the
+ * poller may be serving.  No effect on a region that is not in the map. */
+static void map_remove_mr(struct fabric_mr *mr)
+{
+	struct fabric_session *session = mr->session;
+
+	if (!mr->in_map)
+		return;
+	mr->in_map = false;
+	fair_lock_acquire(&session->lock);
+	map_remove(&session->mrs_by_rkey, &mr->by_rkey);
+	fair_lock_release(&session->lock);
+}
+
+/* The memory region of the rkey, if it has the rights and contains the range. */
+static struct fabric_mr *range_find(const struct fabric_session *session, uint64_t rkey,
+				    uint64_t addr, uint32_t bytes, unsigned rights)
+{
+	struct map_node *node = map_find(&session->mrs_by_rkey, map_hash_u64(rkey));
+
+	for (; node; node = map_find_next(node)) {
+		struct fabric_mr *mr = container_of(node, struct fabric_mr, by_rkey);
+
+		if (mr->ibv_mr->rkey == rkey && (mr->rights & rights) == rights &&
+		    inband_range_inside((uintptr_t)mr->addr, mr->bytes, addr, bytes))
+			return mr;
+	}
+	return NULL;
+}
+
+static char *memory_find(void *ctx, uint64_t rkey, uint64_t addr, uint32_t bytes,
+			 unsigned rights)
+{
+	const struct fabric_mr *mr = range_find(ctx, rkey, addr, bytes, rights);
+
+	return mr ? (char *)mr->addr + (addr - (uintptr_t)mr->addr) : NULL;
+}
+
+static bool memory_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value)
+{
+	struct fabric_session *session = ctx;
+	struct fabric_mr *mr = range_find(session, rkey, addr, 0, FABRIC_RIGHT_WRITE);
+
+	if (!mr)
+		return false;
+	if (fabric_notifications_add(&mr->notifications, value))
+		mailbox_post(&session->endpoint->server->mailbox,
+			     &mr->notification_message.link);
+	return true;
+}
+
+struct inband_memory verbs_mr_memory(struct fabric_session *session)
+{
+	return (struct inband_memory){
+		.find = memory_find,
+		.notify = memory_notify,
+		.ctx = session,
+	};
+}
+
+/* ---- jobs, on the mr_worker's thread; a small registration on the loop ---- */
 
 static void job_register(struct verbs_mr_job *job)
 {
@@ -65,18 +113,19 @@ static void job_register(struct verbs_mr_job *job)
 	mr->ibv_mr = ibv_reg_mr(mr->pd, mr->addr, mr->bytes, mr->access);
 	if (mr->ibv_mr)
 		return;
-	mr->err = register_error(mr, verbs_errno());
+	mr->err = verbs_reg_mr_error(mr->pd->context, mr->bytes, verbs_errno(),
+				     "systemd: LimitMEMLOCK=infinity");
 	(void)snprintf(mr->text, sizeof(mr->text), "%s", err_text());
 }
 
-static void job_release(struct verbs_mr_job *job)
+static void job_deregister(struct verbs_mr_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
 	mr->err = ibv_dereg_mr(mr->ibv_mr);
 }
 
-/* ---- the rest, on the loop ---- */
+/* ---- states, on the loop ---- */
 
 static void mr_post(struct fabric_mr *mr, enum verbs_mr_state state,
 		    void (*run)(struct verbs_mr_job *job))
@@ -89,22 +138,20 @@ static void mr_post(struct fabric_mr *mr, enum verbs_mr_state state,
 static void mr_free(struct fabric_mr *mr)
 {
 	list_remove(&mr->link);
-	fabric_notifications_destroy(&mr->notes);
+	fabric_notifications_destroy(&mr->notifications);
 	free(mr);
 }
 
-/* The last notifications are delivered before mr_deregistered(): the region was removed from
- * the session's map before it was deregistered. */
+/* The last notifications are delivered before mr_deregistered(): the region is removed from the
+ * session's map before it is deregistered. */
 static void mr_deliver_notifications(struct verbs_message *message)
 {
-	struct fabric_mr *mr = container_of(message, struct fabric_mr, noted);
-	struct fabric_session *session = mr->session;
-	struct fabric_server *server = session->endpoint->server;
-	struct fabric_notifications_taken taken;
+	struct fabric_mr *mr =
+		container_of(message, struct fabric_mr, notification_message);
+	const struct fabric_server *server = mr->session->endpoint->server;
 
-	fabric_notifications_take(&mr->notes, &taken);
-	fabric_notifications_report(&taken, server->events, server->ctx,
-				    session->cookie, mr->cookie);
+	fabric_notifications_deliver(&mr->notifications, server->events, server->ctx,
+				     mr->session->cookie, mr->cookie);
 }
 
 static void mr_end(struct fabric_mr *mr)
@@ -112,10 +159,10 @@ static void mr_end(struct fabric_mr *mr)
 	struct fabric_session *session = mr->session;
 	struct fabric_server *server = session->endpoint->server;
 	void *cookie = mr->cookie;
-	bool silent = mr->silent;
+	bool no_more_events = mr->no_more_events;
 
 	mr_free(mr);
-	if (!silent)
+	if (!no_more_events)
 		server->events->mr_deregistered(server->ctx, cookie);
 	session->mr_ended(session);
 }
@@ -134,18 +181,19 @@ static void mr_announce(struct fabric_mr *mr)
 	server->events->mr_registered(server->ctx, mr->cookie, 0, "", &key);
 }
 
-static void mr_release(struct fabric_mr *mr)
+static void mr_deregister(struct fabric_mr *mr)
 {
-	verbs_mr_map_remove(mr);
+	map_remove_mr(mr);
 	if (mr->state == VERBS_MR_REGISTERED) {
 		mr->session->endpoint->stats.exposures--;
 		mr->session->endpoint->stats.exposed_bytes -= mr->bytes;
 	}
-	mr_post(mr, VERBS_MR_DEREGISTERING, job_release);
+	mr_post(mr, VERBS_MR_DEREGISTERING, job_deregister);
 }
 
-/* The owner forgets the region with this event, so the deregistration causes none. */
-static void mr_refuse(struct fabric_mr *mr, int err, const char *text)
+/* Report a failed registration.  The owner then has no region any more, so no event follows when
+ * the region is deregistered. */
+static void mr_fail(struct fabric_mr *mr, int err, const char *text)
 {
 	struct fabric_session *session = mr->session;
 	struct fabric_server *server = session->endpoint->server;
@@ -154,8 +202,8 @@ static void mr_refuse(struct fabric_mr *mr, int err, const char *text)
 
 	(void)snprintf(copy, sizeof(copy), "%s", text);
 	if (mr->ibv_mr) {
-		mr->silent = true;
-		mr_release(mr);
+		mr->no_more_events = true;
+		mr_deregister(mr);
 	} else {
 		session->n_mrs--;
 		mr_free(mr);
@@ -164,28 +212,27 @@ static void mr_refuse(struct fabric_mr *mr, int err, const char *text)
 	session->mr_ended(session);
 }
 
-static void registered(struct fabric_mr *mr)
+static void mr_on_registered(struct fabric_mr *mr)
 {
-	if (mr->withdrawn && mr->ibv_mr) {
-		mr_release(mr);
-	} else if (mr->withdrawn) {
+	if (mr->dereg_requested && mr->ibv_mr) {
+		mr_deregister(mr);
+	} else if (mr->dereg_requested) {
 		mr->session->n_mrs--;
 		mr_end(mr);
 	} else if (mr->err) {
-		mr_refuse(mr, mr->err, mr->text);
+		mr_fail(mr, mr->err, mr->text);
 	} else if (device_of(mr)->removed) {
-		mr_refuse(mr, -ENODEV, "the RDMA device was removed");
-	} else if (verbs_mr_map_add(mr)) {
-		mr_refuse(mr, -ENOMEM, "no memory for a memory region");
+		mr_fail(mr, -ENODEV, "the RDMA device was removed");
+	} else if (map_add(mr)) {
+		mr_fail(mr, -ENOMEM, "no memory for a memory region");
 	} else {
 		mr_announce(mr);
 	}
 }
 
-/* The device still honours a key that must be dead.  Without a queue pair in its
- * protection domain nobody can use it, now or later, so the promise holds at the price
- * of the session on this device. */
-static void release_failed(struct fabric_mr *mr)
+/* Deregistering failed, so the device may still honour the rkey.  Destroy all queue pairs of the
+ * session on this device, and admit no others (cut_off): nobody can use the rkey then. */
+static void session_cut_off(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;
 
@@ -199,16 +246,19 @@ static void release_failed(struct fabric_mr *mr)
 	verbs_channel_fail_all(session, "a registration could not be undone");
 }
 
-static void released(struct fabric_mr *mr)
+static void mr_on_deregistered(struct fabric_mr *mr)
 {
 	struct fabric_session *session = mr->session;
 
 	if (mr->err)
-		release_failed(mr);
+		session_cut_off(mr);
 	mr->ibv_mr = NULL;
 	session->n_mrs--;
-	if (mr->err && session->unfenced && !device_of(mr)->removed && !mr->silent) {
-		/* its owner would give the memory to somebody else */
+	if (mr->err && session->unfenced && !device_of(mr)->removed &&
+	    !mr->no_more_events) {
+		/* A queue pair could not be stopped either, so the client may still reach the
+		 * memory.  Until the device is removed mr_deregistered() must not be called: the
+		 * daemon would lend the memory to another client. */
 		mr->state = VERBS_MR_STUCK;
 		verbs_endpoint_report(
 			session->endpoint,
@@ -218,11 +268,11 @@ static void released(struct fabric_mr *mr)
 		session->mr_ended(session);
 		return;
 	}
-	if (mr->withdrawn || mr->silent) {
+	if (mr->dereg_requested || mr->no_more_events) {
 		mr_end(mr);
 		return;
 	}
-	mr->state = VERBS_MR_LOST;
+	mr->state = VERBS_MR_DEVICE_GONE;
 	session->mr_ended(session);
 }
 
@@ -232,9 +282,9 @@ static void mr_deliver(struct verbs_message *message)
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
 	if (mr->state == VERBS_MR_REGISTERING)
-		registered(mr);
+		mr_on_registered(mr);
 	else if (mr->state == VERBS_MR_DEREGISTERING)
-		released(mr);
+		mr_on_deregistered(mr);
 	else
 		mr_end(mr);
 }
@@ -242,14 +292,14 @@ static void mr_deliver(struct verbs_message *message)
 static unsigned access_of(const struct fabric_session *session, unsigned rights)
 {
 	/* also for a range that is only read: it makes the kernel pin the pages the CPU
-	 * will write to, not a copy-on-write original of them */
+	 * will write to, not their copy-on-write originals */
 	unsigned access = IBV_ACCESS_LOCAL_WRITE;
 
 	if (rights & FABRIC_RIGHT_READ)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (rights & FABRIC_RIGHT_WRITE)
 		access |= IBV_ACCESS_REMOTE_WRITE;
-	/* a write is confirmed by a read of the same place there */
+	/* over iWARP a write is confirmed by a read of the same place */
 	if ((rights & FABRIC_RIGHT_WRITE) && session->endpoint->device->attr.iwarp)
 		access |= IBV_ACCESS_REMOTE_READ;
 	if (rights == (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE) &&
@@ -313,8 +363,8 @@ int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 	mr->bytes = bytes;
 	mr->rights = rights;
 	mr->access = access_of(session, rights);
-	mr->noted.deliver = mr_deliver_notifications;
-	fabric_notifications_init(&mr->notes);
+	mr->notification_message.deliver = mr_deliver_notifications;
+	fabric_notifications_init(&mr->notifications);
 	mr->pd = session->pd;
 	mr->job.done.deliver = mr_deliver;
 	list_append(&session->mrs, &mr->link);
@@ -324,7 +374,7 @@ int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 	return 0;
 }
 
-static void mr_over(struct fabric_mr *mr)
+static void mr_end_later(struct fabric_mr *mr)
 {
 	mr->state = VERBS_MR_ENDED;
 	mailbox_post(&mr->session->endpoint->server->mailbox, &mr->job.done.link);
@@ -332,28 +382,28 @@ static void mr_over(struct fabric_mr *mr)
 
 void verbs_mr_dereg(struct fabric_mr *mr)
 {
-	if (mr->withdrawn)
+	if (mr->dereg_requested)
 		return;
-	mr->withdrawn = true;
+	mr->dereg_requested = true;
 	if (mr->state == VERBS_MR_REGISTERED)
-		mr_release(mr);
-	else if (mr->state == VERBS_MR_LOST)
-		mr_over(mr);
+		mr_deregister(mr);
+	else if (mr->state == VERBS_MR_DEVICE_GONE)
+		mr_end_later(mr);
 }
 
 void verbs_mr_abandon(struct fabric_mr *mr)
 {
 	if (mr->state == VERBS_MR_REGISTERED)
-		mr_release(mr);
-	else if (mr->state == VERBS_MR_STUCK && mr->withdrawn)
-		mr_over(mr);
+		mr_deregister(mr);
+	else if (mr->state == VERBS_MR_STUCK && mr->dereg_requested)
+		mr_end_later(mr);
 	else if (mr->state == VERBS_MR_STUCK)
-		mr->state = VERBS_MR_LOST;
+		mr->state = VERBS_MR_DEVICE_GONE;
 }
 
 void verbs_mr_free(struct fabric_mr *mr)
 {
-	/* a registration that came through after the server began to close */
+	/* it was registered after the server began to close */
 	if (mr->state == VERBS_MR_REGISTERING && mr->ibv_mr)
 		(void)ibv_dereg_mr(mr->ibv_mr);
 	mr_free(mr);

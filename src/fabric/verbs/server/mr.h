@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A range registered in a session's protection domain.  Its life is a few jobs of the
- * device's registrar; all decisions are the loop's. */
+/* A range registered in a session's protection domain.  The device's mr_worker registers and
+ * deregisters it; all decisions are made on the loop. */
 #ifndef FABRIC_VERBS_SERVER_MR_H
 #define FABRIC_VERBS_SERVER_MR_H
 
@@ -10,13 +10,15 @@
 #include "fabric/verbs/server/mr_worker.h"
 #include "fabric/verbs/server/session.h"
 
+/* dereg_requested is set in ENDED, clear in REGISTERED and DEVICE_GONE; no_more_events may be set
+ * only in DEREGISTERING. */
 enum verbs_mr_state {
-	VERBS_MR_REGISTERING, /* job under way */
+	VERBS_MR_REGISTERING, /* job or its message under way */
 	VERBS_MR_REGISTERED,
-	VERBS_MR_DEREGISTERING, /* job under way */
-	VERBS_MR_LOST,          /* the device is gone; its owner does not know yet */
-	VERBS_MR_ENDED,         /* only the event is to be delivered */
-	VERBS_MR_STUCK,         /* the device may still serve it, for ever */
+	VERBS_MR_DEREGISTERING, /* job or its message under way */
+	VERBS_MR_DEVICE_GONE,   /* deregistered as the device was removed */
+	VERBS_MR_ENDED, /* deregistered; the message that calls mr_deregistered() is under way */
+	VERBS_MR_STUCK, /* deregistering failed: until its removal the device may serve the rkey */
 };
 
 struct fabric_mr {
@@ -24,16 +26,17 @@ struct fabric_mr {
 	struct list link; /* of the session */
 	void *cookie;
 	enum verbs_mr_state state;
-	bool withdrawn; /* its owner, or the session's end, asked for it */
-	bool silent;    /* its owner was told that it failed: no more events */
+	bool dereg_requested; /* by dereg_mr() or session_close() */
+	bool no_more_events;  /* mr_registered() has reported a failure */
 	void *addr;
 	size_t bytes;
 	unsigned rights, access;
-	bool in_map; /* among the session's ranges */
+	bool in_map; /* session->mrs_by_rkey */
 	struct map_node by_rkey;
-	struct fabric_notifications notes;
-	struct verbs_message noted; /* under way while notes.told */
-	/* the job's, while one is under way */
+	struct fabric_notifications notifications;
+	/* under way while notifications.event_pending */
+	struct verbs_message notification_message;
+	/* owned by the job while it is under way */
 	struct verbs_mr_job job;
 	struct ibv_pd *pd;
 	struct ibv_mr *ibv_mr;
@@ -41,15 +44,19 @@ struct fabric_mr {
 	char text[256];
 };
 
-/* fabric_server_ops.expose, withdraw. */
+/* fabric_server_ops.reg_mr, dereg_mr. */
 int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 		 unsigned rights, void *cookie, struct fabric_mr **ret_mr);
 void verbs_mr_dereg(struct fabric_mr *mr);
 
-/* Give back the MR without events: the device is being removed, or the server closes. */
+/* The functions by which in-band requests find the session's regions.  [loop]; they are called by
+ * the [poller], with the session's lock held */
+struct inband_memory verbs_mr_memory(struct fabric_session *session);
+
+/* Deregister a region without events: the device is being removed, or the server closes. */
 void verbs_mr_abandon(struct fabric_mr *mr);
 
-/* For server close, once the registrars are joined. */
+/* When the server closes, after the mr_workers are joined. */
 void verbs_mr_free(struct fabric_mr *mr);
 
 #endif

@@ -63,6 +63,6 @@ void verbs_mr_worker_post(struct verbs_mr_worker *mr_worker, struct verbs_mr_job
 	(void)pthread_mutex_lock(&mr_worker->lock);
 	list_append(&mr_worker->jobs, &job->link);
 	(void)pthread_mutex_unlock(&mr_worker->lock);
-	/* or the thread would wake to wait for the lock */
+	/* after the lock is released, or the thread would wake only to wait for it */
 	(void)pthread_cond_signal(&mr_worker->wake);
 }

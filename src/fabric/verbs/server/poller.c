@@ -2,28 +2,155 @@
 #include "fabric/verbs/server/poller.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <numa.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/thread.h"
-#include "fabric/verbs/common/status.h"
+#include "fabric/verbs/common/context.h"
 
 #define POLL_BATCH 32
-/* Where the queues cannot be armed they are looked at so often. */
+/* Interval of polling if the completion queues cannot be armed. */
 #define UNARMED_MS 100
-/* After a request it looks for the next one for so long before it goes to sleep. */
+/* Time for which the thread polls after a request before it sleeps. */
 #define SPIN_NS UINT64_C(50000)
+
+/* ---- channel ids ---- */
+
+static void slot_deliver(struct verbs_message *message)
+{
+	struct verbs_channel_id *slot =
+		container_of(message, struct verbs_channel_id, message);
+
+	/* first: a receive that is flushed from now on needs a message of its own */
+	atomic_store(&slot->posted, false);
+	/* a channel has several receives, but is reported once */
+	if (!slot->channel || slot->flush_reported ||
+	    atomic_load(&slot->flushed) != slot->use)
+		return;
+	slot->flush_reported = true;
+	slot->ids->flushed(slot->channel);
+}
+
+int verbs_channel_ids_init(struct verbs_channel_ids *ids, unsigned n,
+			   struct mailbox *mailbox, void (*flushed)(void *channel))
+{
+	*ids = (struct verbs_channel_ids){ .n = n,
+					   .mailbox = mailbox,
+					   .flushed = flushed };
+	ids->slot = calloc(n, sizeof(*ids->slot));
+	if (!ids->slot)
+		return err_errno(-ENOMEM, "room for %u channels", n);
+	/* a default mutex cannot fail to initialise */
+	(void)pthread_mutex_init(&ids->inband_lock, NULL);
+	for (unsigned i = n; i-- > 0;) {
+		ids->slot[i].ids = ids;
+		ids->slot[i].message.deliver = slot_deliver;
+		ids->slot[i].next_free = ids->free;
+		ids->free = &ids->slot[i];
+	}
+	return 0;
+}
+
+void verbs_channel_ids_destroy(struct verbs_channel_ids *ids)
+{
+	if (!ids->slot)
+		return;
+	(void)pthread_mutex_destroy(&ids->inband_lock);
+	free(ids->slot);
+	ids->slot = NULL;
+}
+
+bool verbs_channel_ids_idle(struct verbs_channel_ids *ids)
+{
+	for (unsigned i = 0; i < ids->n; i++)
+		if (atomic_load(&ids->slot[i].posted))
+			return false;
+	return true;
+}
+
+int verbs_channel_ids_alloc(struct verbs_channel_ids *ids, void *channel,
+			    uint64_t *ret_number)
+{
+	struct verbs_channel_id *slot = ids->free;
+
+	if (!slot)
+		return err_set(-ENOSPC, "all %u channels of the device are in use",
+			       ids->n);
+	ids->free = slot->next_free;
+	(void)pthread_mutex_lock(&ids->inband_lock);
+	slot->use++;
+	(void)pthread_mutex_unlock(&ids->inband_lock);
+	slot->channel = channel;
+	slot->flush_reported = false;
+	*ret_number = (uint64_t)slot->use << 32 | (uint64_t)(slot - ids->slot);
+	return 0;
+}
+
+void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number)
+{
+	struct verbs_channel_id *slot = &ids->slot[number & UINT32_MAX];
+
+	slot->channel = NULL;
+	slot->next_free = ids->free;
+	ids->free = slot;
+}
+
+void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
+				  struct verbs_inband_server *inband)
+{
+	struct verbs_channel_id *slot = &ids->slot[number & UINT32_MAX];
+	struct verbs_inband_server *before;
+
+	(void)pthread_mutex_lock(&ids->inband_lock);
+	before = slot->inband;
+	slot->inband = inband;
+	(void)pthread_mutex_unlock(&ids->inband_lock);
+	if (!before)
+		return;
+	fair_lock_acquire(before->lock);
+	fair_lock_release(before->lock);
+}
+
+struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_ids *ids,
+							  uint64_t number)
+{
+	struct verbs_inband_server *inband = NULL;
+	struct verbs_channel_id *slot;
+
+	if ((number & UINT32_MAX) >= ids->n)
+		return NULL;
+	slot = &ids->slot[number & UINT32_MAX];
+	(void)pthread_mutex_lock(&ids->inband_lock);
+	if (slot->use == number >> 32)
+		inband = slot->inband;
+	/* before inband_lock is released: afterwards *inband may be freed */
+	if (inband)
+		fair_lock_acquire(inband->lock);
+	(void)pthread_mutex_unlock(&ids->inband_lock);
+	return inband;
+}
+
+void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number)
+{
+	struct verbs_channel_id *slot;
+
+	if ((number & UINT32_MAX) >= ids->n)
+		return;
+	slot = &ids->slot[number & UINT32_MAX];
+	atomic_store(&slot->flushed, (unsigned)(number >> 32));
+	if (!atomic_exchange(&slot->posted, true))
+		mailbox_post(ids->mailbox, &slot->message.link);
+}
 
 /* ---- the thread ---- */
 
-/* Until something may have arrived; false: the thread is to end. */
+/* Sleep until a completion may have arrived.  False: the thread has to end. */
 static bool poller_sleep(struct verbs_poller *poller, bool armed)
 {
 	struct pollfd fds[] = {
@@ -37,7 +164,7 @@ static bool poller_sleep(struct verbs_poller *poller, bool armed)
 		return true;
 	if (fds[0].revents)
 		return false;
-	/* the device is being removed: nothing will arrive any more */
+	/* the device is being removed: no completion will arrive any more */
 	if (!(fds[1].revents & POLLIN)) {
 		(void)poll(fds, 1, -1);
 		return false;
@@ -63,7 +190,7 @@ static void wc_handle(struct verbs_poller *poller, const struct ibv_wc *wc)
 	fair_lock_release(inband->lock);
 }
 
-/* A batch of every queue; returns how many there were, and how many of them no error. */
+/* Handle a batch of each queue; returns the number of completions, and of those without error. */
 static unsigned poller_drain(struct verbs_poller *poller, unsigned *ret_good)
 {
 	unsigned n_cqs = atomic_load_explicit(&poller->n_cqs, memory_order_acquire);
@@ -100,7 +227,7 @@ static void *poller_run(void *arg)
 	bool armed = false;
 	unsigned good;
 
-	/* close to the device; where that is not allowed the thread is merely farther */
+	/* run on the device's node; a thread that may not run there is only slower */
 	if (poller->node >= 0 && numa_available() >= 0 &&
 	    poller->node <= numa_max_node())
 		(void)numa_run_on_node(poller->node);
@@ -111,14 +238,14 @@ static void *poller_run(void *arg)
 			continue;
 		}
 		if (spin_until_ns) {
-			/* whoever else wants the processor has it */
+			/* leave the processor to other threads */
 			(void)sched_yield();
 			if (clock_now_ns() < spin_until_ns)
 				continue;
 			spin_until_ns = 0;
 		}
 		if (!armed) {
-			/* then poll once more, for what came before it took effect */
+			/* then poll once more, for completions from before it took effect */
 			armed = poller_arm(poller);
 			if (armed)
 				continue;
@@ -133,7 +260,7 @@ static void *poller_run(void *arg)
 
 unsigned verbs_poller_per_cq(unsigned max_cqe)
 {
-	/* as many again of channels just ended */
+	/* twice, for entries of channels that have just ended */
 	unsigned n = max_cqe / (2 * VERBS_INBAND_CQES);
 
 	if (n > VERBS_POLLER_CHANNELS)
@@ -150,7 +277,7 @@ static int cq_add(struct verbs_poller *poller)
 
 	if (!cq)
 		return err_errno(verbs_errno(), "ibv_create_cq of %u entries", depth);
-	/* the thread may be asleep, and arms it only when it goes to sleep again */
+	/* the thread may be asleep, and would arm it only before it sleeps again */
 	if (n > 0 && ibv_req_notify_cq(cq, 0)) {
 		(void)ibv_destroy_cq(cq);
 		return err_errno(-EIO, "ibv_req_notify_cq");
@@ -178,14 +305,10 @@ int verbs_poller_cq(struct verbs_poller *poller, unsigned index, struct ibv_cq *
 
 static int poller_open(struct verbs_poller *poller)
 {
-	int flags;
+	int err = verbs_create_comp_channel(poller->verbs, &poller->comp);
 
-	poller->comp = ibv_create_comp_channel(poller->verbs);
-	if (!poller->comp)
-		return err_errno(verbs_errno(), "ibv_create_comp_channel");
-	flags = fcntl(poller->comp->fd, F_GETFL);
-	if (flags < 0 || fcntl(poller->comp->fd, F_SETFL, flags | O_NONBLOCK) < 0)
-		return err_errno(-errno, "the completion channel's descriptor");
+	if (err)
+		return err;
 	poller->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (poller->stop_fd < 0)
 		return err_errno(-errno, "eventfd");

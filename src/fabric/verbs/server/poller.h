@@ -10,13 +10,74 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "fabric/verbs/server/channel_ids.h"
+#include "base/mailbox.h"
+#include "fabric/verbs/server/inband.h"
+#include "fabric/verbs/server/server.h"
+
+/* The ids by which the poller knows the channels of a device; completions carry an id.  An id has
+ * the index of a slot and a generation, because completions may be polled after the end of their
+ * queue pair.  The poller never touches a channel: it marks the slot and sends the loop a message.
+ * For in-band requests it finds the channel's verbs_inband_server here.  [loop] unless said
+ * otherwise */
+struct verbs_channel_id {
+	struct verbs_message message;
+	struct verbs_channel_ids *ids;
+	atomic_bool posted;  /* the message is under way */
+	atomic_uint flushed; /* the generation whose receive was flushed last */
+	unsigned use;        /* generation */
+	void *channel;       /* NULL: free */
+	bool flush_reported; /* flushed() was called for the channel */
+	struct verbs_inband_server *inband; /* under inband_lock, with `use` */
+	struct verbs_channel_id *next_free;
+};
+
+struct verbs_channel_ids {
+	struct verbs_channel_id *slot;
+	pthread_mutex_t inband_lock; /* before any session's lock */
+	unsigned n;
+	struct verbs_channel_id *free;
+	struct mailbox *mailbox;
+	/* [loop] A receive of the channel was flushed: its queue pair is in ERROR. */
+	void (*flushed)(void *channel);
+};
+
+/* Borrows the mailbox.  -ENOMEM with text. */
+int verbs_channel_ids_init(struct verbs_channel_ids *ids, unsigned n,
+			   struct mailbox *mailbox, void (*flushed)(void *channel));
+/* No message of a slot may be under way. */
+void verbs_channel_ids_destroy(struct verbs_channel_ids *ids);
+/* Whether no message of a slot is in the mailbox; the poller has ended. */
+bool verbs_channel_ids_idle(struct verbs_channel_ids *ids);
+
+/* A number for a channel; -ENOSPC with text. */
+int verbs_channel_ids_alloc(struct verbs_channel_ids *ids, void *channel,
+			    uint64_t *ret_number);
+void verbs_channel_ids_free(struct verbs_channel_ids *ids, uint64_t number);
+
+/* Let the poller find the channel's in-band structure (NULL: none).  After the return the
+ * poller does not use the previous one any more; this waits for a request in progress. */
+void verbs_channel_ids_set_inband(struct verbs_channel_ids *ids, uint64_t number,
+				  struct verbs_inband_server *inband);
+/* The structure, with its lock acquired, or NULL.  [poller] */
+struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_ids *ids,
+							  uint64_t number);
+
+/* The index of the slot of a number.  [any] */
+static inline unsigned verbs_channel_ids_index(uint64_t number)
+{
+	return (unsigned)(number & UINT32_MAX);
+}
+
+/* A receive with this number was flushed.  [poller] */
+void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number);
 
 #define VERBS_POLLER_CQS 64
 
-/* A queue serves so many channels at most: far more than most servers have, and few enough
- * for what devices allow. */
+/* Limit of channels per queue: far more than most servers have, and within the limits of
+ * devices. */
 #define VERBS_POLLER_CHANNELS 512u
 
 struct verbs_poller {
@@ -25,14 +86,14 @@ struct verbs_poller {
 	struct ibv_context *verbs;
 	struct ibv_comp_channel *comp;
 	unsigned per_cq; /* channels, by consecutive slots of the channel ids */
-	/* made by the loop when the first of its channels comes */
+	/* the loop creates a queue for its first channel */
 	struct ibv_cq *cqs[VERBS_POLLER_CQS];
 	atomic_uint n_cqs;
 	int stop_fd; /* eventfd: readable once the thread is to end */
 	pthread_t thread;
 };
 
-/* How many channels one completion queue serves on a device that allows so many entries. */
+/* Number of channels per completion queue, if the device allows max_cqe entries. */
 unsigned verbs_poller_per_cq(unsigned max_cqe);
 /* Start the thread on a NUMA node (-1: any).  Borrows the channel ids.  -errno with text.
  * [loop] */

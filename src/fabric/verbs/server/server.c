@@ -5,23 +5,20 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "fabric/notifications.h"
-#include "fabric/verbs/server/device_query.h"
+#include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/discovery.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/server/mr.h"
-#include "fabric/verbs/server/channel_connect.h"
-#include "fabric/verbs/server/message.h"
-#include "fabric/verbs/server/params.h"
-#include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/session.h"
-#include "fabric/verbs/server/report.h"
 
 /* ibv_fork_init() is not called: the pools are shared mappings, which fork does not
  * copy, and since 5.12 the kernel copies pinned private pages for the child by itself.
@@ -30,8 +27,35 @@
 #define LIST_TEXT 256
 /* rdma_cm events taken in one turn. */
 #define CM_EVENTS_MAX 64
-/* What peers have to answer when the server closes. */
-#define PART_MS 100
+/* Time to wait for peers' replies to our disconnects when the server closes. */
+#define DISCONNECT_MS 100
+
+/* A copy of n elements; NULL: no memory. */
+static void *array_copy(const void *from, size_t n, size_t bytes)
+{
+	/* n may be 0 */
+	void *to = calloc(n + 1, bytes);
+
+	if (to && n > 0)
+		memcpy(to, from, n * bytes);
+	return to;
+}
+
+/* Copy the addresses and the devices' parameters, which are used as long as the server is open. */
+static int params_copy(struct fabric_server *server,
+		       const struct fabric_server_params *params)
+{
+	server->params = *params;
+	server->params.extra_listen = server->extra_listen =
+		array_copy(params->extra_listen, params->n_extra_listen,
+			   sizeof(*params->extra_listen));
+	server->params.device_params = server->device_params =
+		array_copy(params->device_params, params->n_device_params,
+			   sizeof(*params->device_params));
+	if (!server->extra_listen || !server->device_params)
+		return err_errno(-ENOMEM, "the RDMA server");
+	return 0;
+}
 
 static int cm_open(struct fabric_server *server)
 {
@@ -47,8 +71,8 @@ static int cm_open(struct fabric_server *server)
 	return err;
 }
 
-/* Peers that have answered; whoever still wants to connect comes too late. */
-static void disconnects_take(struct fabric_server *server)
+/* Process peers' replies to our disconnects; requests to connect come too late. */
+static void disconnects_process(struct fabric_server *server)
 {
 	struct verbs_cm_target *target;
 	struct verbs_cm_event event;
@@ -62,19 +86,19 @@ static void disconnects_take(struct fabric_server *server)
 	}
 }
 
-/* Give the peers of all channels, which were ended, a moment to answer. */
+/* All channels were ended: wait up to DISCONNECT_MS for their peers' replies. */
 static void server_disconnect(struct fabric_server *server)
 {
 	struct pollfd cm = { .events = POLLIN };
-	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + PART_MS;
+	uint64_t now_ms = clock_now_ms(), end_ms = now_ms + DISCONNECT_MS;
 
-	for (; server->disconnects.n > 0 && !server->cm_failed && now_ms < end_ms;
+	for (; server->n_disconnects > 0 && !server->cm_failed && now_ms < end_ms;
 	     now_ms = clock_now_ms()) {
 		cm.fd = server->cm->fd;
 		(void)poll(&cm, 1, (int)(end_ms - now_ms));
-		disconnects_take(server);
+		disconnects_process(server);
 	}
-	verbs_disconnects_finish(&server->disconnects, NULL);
+	verbs_disconnects_finish(server, NULL);
 }
 
 static void server_empty(struct fabric_server *server)
@@ -82,7 +106,7 @@ static void server_empty(struct fabric_server *server)
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_end_all(server->endpoints[i]);
 	server_disconnect(server);
-	/* joins the registrars: what they still had to do is done */
+	/* joins the mr_workers, which run their last jobs before */
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_stop(server->devices[i]);
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
@@ -100,10 +124,10 @@ static void server_close(struct fabric_server *server)
 	server_empty(server);
 	if (server->cm)
 		rdma_destroy_event_channel(server->cm);
-	verbs_params_free(server->params);
-	verbs_hotplug_destroy(&server->hotplug);
-	verbs_disconnects_destroy(&server->disconnects);
-	verbs_linger_destroy(&server->linger);
+	free(server->extra_listen);
+	free(server->device_params);
+	(void)close(server->route_fd);
+	verbs_delays_destroy(&server->delays);
 	mailbox_destroy(&server->mailbox);
 	(void)close(server->epoll_fd);
 	free(server);
@@ -124,22 +148,17 @@ static int server_create(struct fabric_server **ret_server)
 	err = mailbox_init(&server->mailbox);
 	if (err)
 		goto err_epoll;
-	err = verbs_linger_init(&server->linger);
+	err = verbs_delays_init(&server->delays);
 	if (err)
 		goto err_mailbox;
-	err = verbs_disconnects_init(&server->disconnects);
+	err = verbs_discovery_init(server);
 	if (err)
-		goto err_linger;
-	err = verbs_hotplug_init(&server->hotplug);
-	if (err)
-		goto err_disconnects;
+		goto err_delays;
 	*ret_server = server;
 	return 0;
 
-err_disconnects:
-	verbs_disconnects_destroy(&server->disconnects);
-err_linger:
-	verbs_linger_destroy(&server->linger);
+err_delays:
+	verbs_delays_destroy(&server->delays);
 err_mailbox:
 	mailbox_destroy(&server->mailbox);
 err_epoll:
@@ -160,28 +179,24 @@ static int server_open(const struct fabric_server_params *params,
 		return err;
 	server->events = events;
 	server->ctx = ctx;
-	server->backlog = params->backlog;
 	err = cm_open(server);
 	if (!err)
 		err = verbs_server_watch(server, server->cm->fd);
 	if (!err)
 		err = verbs_server_watch(server, mailbox_fd(&server->mailbox));
 	if (!err)
-		err = verbs_server_watch(server, server->linger.fd);
+		err = verbs_server_watch(server, server->delays.fd);
 	if (!err)
-		err = verbs_server_watch(server, server->disconnects.fd);
+		err = verbs_server_watch(server, server->route_fd);
 	if (!err)
-		err = verbs_server_watch(server, server->hotplug.timer_fd);
+		err = params_copy(server, params);
 	if (!err)
-		err = verbs_server_watch(server, server->hotplug.route_fd);
-	if (!err)
-		err = verbs_params_copy(params, &server->params);
-	if (!err)
-		err = verbs_endpoint_open_all(server, server->params);
+		err = verbs_discovery_open(server);
 	if (err) {
 		server_close(server);
 		return err;
 	}
+	server->params.devices = NULL;
 	*ret_server = server;
 	return 0;
 }
@@ -191,14 +206,14 @@ static int server_fd(const struct fabric_server *server)
 	return server->epoll_fd;
 }
 
-/* Nobody can connect any more, so let it be seen; what is connected carries on, and its
- * end is found by the flushed receives. */
+/* No client can connect any more: report that.  Channels that are connected go on, and their end
+ * is found by their flushed receives. */
 static void cm_failed(struct fabric_server *server)
 {
 	char text[FABRIC_TEXT_MAX];
 
 	(void)snprintf(text, sizeof(text), "%.*s", (int)sizeof(text) - 1, err_text());
-	/* it would wake the loop without end */
+	/* the descriptor would wake the loop again and again */
 	(void)epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->cm->fd, NULL);
 	server->cm_failed = true;
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
@@ -215,7 +230,7 @@ static void cm_process(struct fabric_server *server)
 	struct verbs_cm_target *target;
 	int err;
 
-	/* whoever connects without end must not keep the loop from the rest */
+	/* clients that connect without end must not keep the loop from its other work */
 	for (unsigned i = 0; i < CM_EVENTS_MAX && !server->cm_failed; i++) {
 		err = verbs_cm_get_event(server->cm, &event);
 		/* without memory now, the event is still there the next time */
@@ -232,7 +247,7 @@ static void cm_process(struct fabric_server *server)
 	}
 }
 
-/* What is left keeps the descriptor readable. */
+/* Messages that are left keep the descriptor readable. */
 static void mailbox_process(struct fabric_server *server)
 {
 	uint64_t until_ns = clock_now_ns() + FABRIC_NOTIFICATIONS_TURN_NS;
@@ -241,7 +256,7 @@ static void mailbox_process(struct fabric_server *server)
 
 	list_init(&messages);
 	do {
-		mailbox_take_some(&server->mailbox, &messages, 1);
+		mailbox_receive_some(&server->mailbox, &messages, 1);
 		message = list_first(&messages, struct verbs_message, link);
 		if (!message)
 			return;
@@ -253,15 +268,13 @@ static void mailbox_process(struct fabric_server *server)
 static void server_process(struct fabric_server *server)
 {
 	/* in this order: a device's event tells why a channel ends, rdma_cm whether the peer
-	 * wanted it, and the flushed receive in the mailbox only that it did */
+	 * ended it, and the flushed receive in the mailbox only that it ended */
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_events(server->devices[i]);
 	cm_process(server);
 	mailbox_process(server);
-	verbs_linger_process(&server->linger, verbs_channel_fail);
-	verbs_disconnects_process(&server->disconnects);
-	if (verbs_hotplug_due(&server->hotplug) && !verbs_endpoint_rescan(server))
-		verbs_hotplug_schedule(&server->hotplug);
+	verbs_discovery_process(server);
+	verbs_delays_process(&server->delays);
 }
 
 static unsigned server_n_endpoints(const struct fabric_server *server)
@@ -287,7 +300,7 @@ static int bounded(int option, unsigned most)
 								       : option;
 }
 
-/* What comes of the rdma_options on the device as it is. */
+/* The rdma_options in effect on the device. */
 static void options_effective(const struct verbs_device *device,
 			      struct fabric_port_attr *port)
 {
@@ -301,13 +314,13 @@ static void options_effective(const struct verbs_device *device,
 		rdma_options->mtu = bounded(rdma_options->mtu, port->active_mtu);
 	if (!device->attr.iwarp)
 		return;
-	/* those of TCP, which are the kernel's business */
+	/* iWARP uses TCP's attributes, which the kernel sets */
 	rdma_options->mtu = rdma_options->service_level = rdma_options->ack_timeout =
 		FABRIC_OPTION_AUTO;
 	rdma_options->retry_count = rdma_options->rnr_retry_count = FABRIC_OPTION_AUTO;
 }
 
-/* The one that peers of channels without rdma_cm are told. */
+/* Mark the GID that is sent to clients whose channels connect without rdma_cm. */
 static void gid_mark(const struct verbs_endpoint *endpoint,
 		     struct fabric_port_attr *port)
 {
@@ -340,12 +353,6 @@ static int server_device(const struct fabric_server *server, unsigned number,
 	return 0;
 }
 
-static int server_session_open(struct fabric_server *server, unsigned endpoint,
-			       void *cookie, struct fabric_session **ret_session)
-{
-	return verbs_session_open(server->endpoints[endpoint], cookie, ret_session);
-}
-
 const struct fabric_server_ops fabric_verbs_server = {
 	.name = "rdma",
 	.kind = FABRIC_VERBS,
@@ -357,9 +364,9 @@ const struct fabric_server_ops fabric_verbs_server = {
 	.endpoint = server_endpoint,
 	.stats = server_stats,
 	.device = server_device,
-	.session_open = server_session_open,
+	.session_open = verbs_session_open,
 	.session_close = verbs_session_close,
-	.channel_close = verbs_session_channel_close,
+	.channel_close = verbs_channel_close,
 	.channel_connect = verbs_channel_connect,
 	.reg_mr = verbs_mr_reg,
 	.dereg_mr = verbs_mr_dereg,

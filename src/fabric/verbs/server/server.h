@@ -11,9 +11,7 @@
 #include "base/mailbox.h"
 #include "fabric/fabric.h"
 #include "fabric/verbs/common/cm.h"
-#include "fabric/verbs/server/disconnect.h"
-#include "fabric/verbs/server/hotplug.h"
-#include "fabric/verbs/server/linger.h"
+#include "fabric/verbs/server/delays.h"
 #include "fabric/verbs/server/gid_backoff.h"
 
 #define VERBS_ENDPOINTS_MAX 64
@@ -21,7 +19,7 @@
 struct verbs_endpoint;
 struct verbs_device;
 
-/* Context of every rdma_cm_id of the server: who its events are for. */
+/* Context of every rdma_cm_id of the server: the receiver of its events. */
 struct verbs_cm_target {
 	void (*event)(struct verbs_cm_target *target,
 		      const struct verbs_cm_event *event);
@@ -31,20 +29,28 @@ struct fabric_server {
 	const struct fabric_server_events *events; /* borrowed */
 	void *ctx;
 	struct rdma_event_channel *cm;
-	bool cm_failed; /* its events cannot be read */
+	bool cm_failed; /* events of cm cannot be read */
 	struct mailbox mailbox;
-	struct verbs_linger linger;
-	struct verbs_disconnects disconnects;
-	struct verbs_hotplug hotplug;
+	struct verbs_delays delays;
+	unsigned n_disconnects; /* ids that wait for the peer's disconnect */
+	struct verbs_delayed rescan;
+	int route_fd; /* rtnetlink: polls readable when an address was added or removed */
 	struct verbs_gid_backoff gid_backoff;
-	struct fabric_server_params *params; /* where it may listen, and how */
-	int epoll_fd; /* over cm, the devices' events, the mailbox, linger, disconnects, hotplug */
-	unsigned backlog;
+	struct fabric_server_params params; /* `devices` only during open() */
+	void *extra_listen, *device_params; /* copies, in params */
+	int epoll_fd; /* of cm, the devices' events, the mailbox, delays, route_fd */
 	unsigned pending; /* channels admitted, not yet connected */
 	struct verbs_device *devices[VERBS_ENDPOINTS_MAX];
 	unsigned n_devices;
 	struct verbs_endpoint *endpoints[VERBS_ENDPOINTS_MAX];
 	unsigned n_endpoints;
+};
+
+/* A message to the loop through the mailbox, from a thread of the fabric or from the loop. */
+struct verbs_message {
+	struct list link;
+	/* [loop] The receiver owns the message again, and may free it. */
+	void (*deliver)(struct verbs_message *message);
 };
 
 /* Have the server's descriptor poll readable when `fd` does.  -errno with text. */

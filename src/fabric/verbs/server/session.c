@@ -5,11 +5,10 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "fabric/verbs/common/context.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
 #include "fabric/verbs/server/mr.h"
-#include "fabric/verbs/common/status.h"
-#include "fabric/verbs/server/report.h"
 
 static struct fabric_server *server_of(const struct fabric_session *session)
 {
@@ -70,9 +69,10 @@ static void session_finish(struct fabric_session *session)
 	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
 }
 
-int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
+int verbs_session_open(struct fabric_server *server, unsigned number, void *cookie,
 		       struct fabric_session **ret_session)
 {
+	struct verbs_endpoint *endpoint = server->endpoints[number];
 	struct verbs_device *device = endpoint->device;
 	struct fabric_session *session;
 	int err;
@@ -99,6 +99,7 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 	list_init(&session->mrs);
 	fair_lock_init(&session->lock);
 	map_init(&session->mrs_by_rkey);
+	session->memory = verbs_mr_memory(session);
 	list_append(&endpoint->sessions, &session->link);
 	*ret_session = session;
 	return 0;
@@ -106,58 +107,28 @@ int verbs_session_open(struct verbs_endpoint *endpoint, void *cookie,
 
 void verbs_session_close(struct fabric_session *session)
 {
-	struct verbs_channel *channel;
-
 	session->closing = true;
-	/* all of them in ERROR before the first one's end takes its time */
-	list_for_each(node, &session->channels)
-		(void)verbs_channel_fence(
-			container_of(node, struct verbs_channel, link));
-	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
-		verbs_channel_free(channel);
-	list_for_each_safe(node, &session->mrs)
-		verbs_mr_dereg(container_of(node, struct fabric_mr, link));
+	verbs_channel_free_all(session);
+	list_for_each_entry_safe(struct fabric_mr, mr, &session->mrs, link)
+		verbs_mr_dereg(mr);
 	session_finish(session);
-}
-
-int verbs_session_channel_close(struct fabric_session *session, uint32_t channel)
-{
-	struct verbs_channel *found = verbs_channel_find(session, channel);
-
-	if (found)
-		verbs_channel_free(found);
-	if (session->unfenced)
-		return err_set(-EIO, "RDMA device %s does not release a queue pair",
-			       session->endpoint->device->attr.name);
-	return 0;
 }
 
 void verbs_session_abandon(struct fabric_session *session, const char *why)
 {
 	if (!session->closing)
 		verbs_channel_fail_all(session, why);
-	list_for_each(node, &session->mrs)
-		verbs_mr_abandon(container_of(node, struct fabric_mr, link));
+	list_for_each_entry(struct fabric_mr, mr, &session->mrs, link)
+		verbs_mr_abandon(mr);
 	session_finish(session);
 }
 
 void verbs_session_end_all(struct verbs_endpoint *endpoint)
 {
-	struct verbs_channel *channel;
-
-	list_for_each(node, &endpoint->sessions) {
-		struct fabric_session *session =
-			container_of(node, struct fabric_session, link);
-
-		/* all of them in ERROR before the first one's end takes its time */
-		list_for_each(item, &session->channels)
-			(void)verbs_channel_fence(
-				container_of(item, struct verbs_channel, link));
-		while ((channel = list_first(&session->channels, struct verbs_channel,
-					     link)))
-			verbs_channel_free(channel);
-		list_for_each(item, &session->mrs)
-			verbs_mr_abandon(container_of(item, struct fabric_mr, link));
+	list_for_each_entry(struct fabric_session, session, &endpoint->sessions, link) {
+		verbs_channel_free_all(session);
+		list_for_each_entry(struct fabric_mr, mr, &session->mrs, link)
+			verbs_mr_abandon(mr);
 	}
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The server and the raw clients. */
 #include "unit/fabric/tcp/fabric-tcp-host.h"
 
 #include <arpa/inet.h>
@@ -7,14 +8,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/random.h"
 #include "unit/unit.h"
 
@@ -32,90 +30,27 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 	return host.session;
 }
 
-static void on_channel_up(void *ctx, void *cookie, uint32_t channel)
-{
-	(void)ctx;
-	(void)channel;
-	ck_assert_ptr_eq(cookie, &host);
-	host.ups++;
-}
-
-static void on_channel_down(void *ctx, void *cookie, uint32_t channel, const char *why)
-{
-	(void)ctx;
-	(void)channel;
-	ck_assert_ptr_eq(cookie, &host);
-	host.downs++;
-	(void)snprintf(host.why, sizeof(host.why), "%s", why);
-}
-
-static void on_exposed(void *ctx, void *cookie, int err, const char *text,
-		       const struct fabric_key *key)
-{
-	(void)ctx;
-	(void)cookie;
-	ck_assert_msg(err == 0, "%s", text);
-	host.exposed++;
-	host.key = *key;
-}
-
-static void on_withdrawn(void *ctx, void *cookie)
-{
-	(void)ctx;
-	(void)cookie;
-	ck_assert_uint_eq(host.closed, 0);
-	host.withdrawn++;
-}
-
-static void on_session_closed(void *ctx, void *cookie)
-{
-	(void)ctx;
-	ck_assert_ptr_eq(cookie, &host);
-	host.closed++;
-}
-
-static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
-{
-	(void)ctx;
-	(void)endpoint;
-	ck_assert_str_ne(text, "");
-	host.news++;
-}
-
-static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value,
-			uint32_t lost)
-{
-	uint64_t until_ms = clock_now_ms() + host.note_ms;
-
-	(void)ctx;
-	(void)cookie;
-	(void)value;
-	ck_assert_ptr_eq(session_cookie, &host);
-	ck_assert_uint_eq(lost, 0);
-	while (clock_now_ms() < until_ms)
-		(void)sched_yield();
-	host.notified++;
-}
-
-const struct fabric_server_events host_events = {
-	.admit = on_admit,
-	.channel_up = on_channel_up,
-	.channel_down = on_channel_down,
-	.mr_registered = on_exposed,
-	.mr_deregistered = on_withdrawn,
-	.session_closed = on_session_closed,
-	.endpoint_event = on_endpoint_news,
-	.notified = on_notified,
-};
-
-void host_await(const unsigned *what, unsigned wanted)
+void host_process_next(void)
 {
 	struct pollfd pfd = { .fd = ops->fd(host.server), .events = POLLIN };
 
-	while (*what < wanted) {
-		ck_assert_msg(poll(&pfd, 1, WAIT_MS) == 1, "the server has no news");
-		ops->process(host.server);
-	}
+	ck_assert_msg(poll(&pfd, 1, WAIT_MS) == 1, "no event of the server");
+	ops->process(host.server);
+}
+
+void host_await(const unsigned *count, unsigned wanted)
+{
+	while (*count < wanted)
+		host_process_next();
+}
+
+void host_register(void)
+{
+	unsigned registered = seen.registered;
+
+	ck_assert_int_eq(
+		ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL, &host.mr), 0);
+	host_await(&seen.registered, registered + 1);
 }
 
 static void host_open_with(unsigned threads)
@@ -125,7 +60,10 @@ static void host_open_with(unsigned threads)
 					       .threads = threads,
 					       .backlog = BACKLOG };
 
-	ck_assert_int_eq(ops->open(&params, &host_events, NULL, &host.server), 0);
+	server_events.admit = on_admit;
+	seen.session_cookie = &host;
+	seen.all_succeed = true;
+	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &host.server), 0);
 	host.port = ops->endpoint(host.server, 0)->address.port;
 	random_bytes(host.token, sizeof(host.token));
 	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &host.session), 0);
@@ -134,9 +72,7 @@ static void host_open_with(unsigned threads)
 	ck_assert_ptr_ne(host.area, MAP_FAILED);
 	memset(host.area, 0x33, AREA);
 	host.memory = host.area + AREA / 4;
-	ck_assert_int_eq(
-		ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL, &host.mr), 0);
-	host_await(&host.exposed, 1);
+	host_register();
 }
 
 void host_open(void)
@@ -149,19 +85,11 @@ void host_open_one(void)
 	host_open_with(1);
 }
 
-bool area_is(const char *from, size_t bytes, char value)
-{
-	for (size_t i = 0; i < bytes; i++)
-		if (from[i] != value)
-			return false;
-	return true;
-}
-
 void host_close(void)
 {
-	/* whatever came: what was not exposed was not touched */
-	ck_assert(area_is(host.area, AREA / 4, 0x33));
-	ck_assert(area_is(host.memory + MIDDLE, AREA / 4, 0x33));
+	/* around the mr no byte was written */
+	ck_assert(bytes_equal(host.area, AREA / 4, 0x33));
+	ck_assert(bytes_equal(host.memory + MIDDLE, AREA / 4, 0x33));
 	ops->close(host.server);
 	(void)munmap(host.area, AREA);
 }
@@ -188,7 +116,7 @@ int raw_connect_to(int family, uint16_t port)
 	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
 	ck_assert_int_ge(fd, 0);
-	/* what was sent is there */
+	/* send without delay */
 	ck_assert_int_eq(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
 	ck_assert_int_eq(
 		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)), 0);
@@ -216,6 +144,12 @@ void raw_send(int fd, const void *data, size_t bytes)
 	ck_assert_int_eq(send(fd, data, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
 }
 
+void raw_send_bytes(int fd, const void *data, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		raw_send(fd, (const char *)data + i, 1);
+}
+
 void raw_recv(int fd, void *data, size_t bytes)
 {
 	ck_assert_int_eq(recv(fd, data, bytes, MSG_WAITALL), (ssize_t)bytes);
@@ -238,6 +172,12 @@ void raw_close(int fd, bool reset)
 		ck_assert_int_eq(
 			setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
 	ck_assert_int_eq(close(fd), 0);
+}
+
+void raw_close_await(int fd, unsigned downs)
+{
+	raw_close(fd, false);
+	host_await(&seen.downs, downs);
 }
 
 void raw_hello(uint8_t buf[FABRIC_HELLO_BYTES])
@@ -265,16 +205,16 @@ uint32_t raw_status(int fd)
 	return le32toh(status.status);
 }
 
-int raw_join(void)
+int raw_channel_open(void)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];
-	unsigned ups = host.ups;
+	unsigned ups = seen.ups;
 	int fd = raw_connect();
 
 	raw_hello(buf);
 	raw_send(fd, buf, sizeof(buf));
 	ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
-	ck_assert_uint_eq(host.ups, ups + 1);
+	ck_assert_uint_eq(seen.ups, ups + 1);
 	return fd;
 }
 
@@ -283,8 +223,8 @@ struct stream_request request(uint32_t op, uint64_t offset, uint32_t bytes,
 {
 	return (struct stream_request){ .op = htole32(op),
 					.bytes = htole32(bytes),
-					.rkey = htole64(host.key.rkey),
-					.addr = htole64(host.key.addr + offset),
+					.rkey = htole64(seen.key.rkey),
+					.addr = htole64(seen.key.addr + offset),
 					.cookie = htole64(cookie) };
 }
 
@@ -305,20 +245,36 @@ void raw_expect(int fd, uint32_t status, uint32_t bytes, uint64_t cookie)
 	ck_assert_uint_eq(le64toh(r.cookie), cookie);
 }
 
-void host_is_well(void)
+uint64_t raw_expect_word(int fd, uint64_t cookie)
 {
-	int fd = raw_join();
-	unsigned downs = host.downs;
-	uint64_t word = 0x0123456789abcdef, back = 0;
+	uint64_t word;
+
+	raw_expect(fd, STREAM_DONE, sizeof(word), cookie);
+	raw_recv(fd, &word, sizeof(word));
+	return le64toh(word);
+}
+
+char raw_read_byte(int fd, uint64_t offset)
+{
+	char byte;
+
+	raw_request(fd, STREAM_READ, offset, 1, 99);
+	raw_expect(fd, STREAM_DONE, 1, 99);
+	raw_recv(fd, &byte, 1);
+	return byte;
+}
+
+void host_check_serves(void)
+{
+	int fd = raw_channel_open();
+	unsigned downs = seen.downs;
+	uint64_t word = htole64(0x0123456789abcdef);
 
 	raw_request(fd, STREAM_WRITE, 16, sizeof(word), 1);
 	raw_send(fd, &word, sizeof(word));
 	raw_expect(fd, STREAM_DONE, 0, 1);
-	raw_request(fd, STREAM_READ, 16, sizeof(back), 2);
-	raw_expect(fd, STREAM_DONE, sizeof(back), 2);
-	raw_recv(fd, &back, sizeof(back));
-	ck_assert_uint_eq(back, word);
-	raw_close(fd, false);
-	host_await(&host.downs, downs + 1);
-	ck_assert_str_eq(host.why, "");
+	raw_request(fd, STREAM_READ, 16, sizeof(word), 2);
+	ck_assert_uint_eq(raw_expect_word(fd, 2), le64toh(word));
+	raw_close_await(fd, downs + 1);
+	ck_assert_str_eq(seen.why, "");
 }

@@ -1,69 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A tcp fabric's server with one session and one mr, and raw clients that say what
- * they like, when they like, for the tests that mean it no good.  Everything that goes
- * wrong here fails the running case.
- * Threads: the case's own, which is the server's loop. */
+/* A server of the tcp fabric with one session and one mr, and raw clients that send
+ * arbitrary bytes at any time.  Any failure here fails the running case.  Threads: the
+ * case's own, which is the server's loop. */
 #ifndef TESTS_UNIT_FABRIC_TCP_HOST_H
 #define TESTS_UNIT_FABRIC_TCP_HOST_H
 
-#include "fabric/fabric.h"
 #include "fabric/tcp/stream.h"
+#include "unit/fabric/server-events.h"
 
 #define RW (FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE)
 #define WAIT_MS 20000
 #define BACKLOG 4
-#define AREA (4u << 20) /* of memory; the middle half of it is exposed */
+#define AREA (4u << 20) /* bytes of memory, of which the middle half is registered */
 #define MIDDLE (AREA / 2)
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* The daemon, as far as this needs one. */
+/* The part of a daemon that the cases need; events are in `seen`. */
 struct host {
 	struct fabric_server *server;
 	uint16_t port;
 	uint8_t token[FABRIC_TOKEN_BYTES]; /* of session 1 */
 	struct fabric_session *session;
-	/* what was reported, how often; why: of the last channel */
-	unsigned ups, downs, closed, exposed, withdrawn, news, notified;
-	unsigned note_ms; /* what taking a notification takes */
-	char why[FABRIC_TEXT_MAX];
-	struct fabric_key key;
 	struct fabric_mr *mr;
 	char *area, *memory; /* memory: the middle of area */
 };
 extern struct host host;
 extern const struct fabric_server_ops *ops;
-extern const struct fabric_server_events host_events;
 
 /* Fixtures: two data threads, or one. */
 void host_open(void);
 void host_open_one(void);
-/* Ends the server and checks that nothing but what was exposed was touched. */
+/* Close the server and check that no byte outside of the mr was written. */
 void host_close(void);
-/* Let the server work until *what, a count in host, is at least `wanted`. */
-void host_await(const unsigned *what, unsigned wanted);
+/* Wait until the server has work, and process it. */
+void host_process_next(void);
+/* Process until *count, a member of `seen`, is at least `wanted`. */
+void host_await(const unsigned *count, unsigned wanted);
+/* Register all of host.memory again: host.mr, seen.key. */
+void host_register(void);
 struct fabric_endpoint_stats host_stats(void);
-/* A new client is served. */
-void host_is_well(void);
-bool area_is(const char *from, size_t bytes, char value);
+/* Check that a new client is served. */
+void host_check_serves(void);
 
-/* A raw client's socket; -1 and errno where there is nobody. */
+/* Connect a raw client's socket; -1 with errno when nothing listens. */
 int raw_connect_to(int family, uint16_t port);
 int raw_connect(void);
 void raw_send(int fd, const void *data, size_t bytes);
+/* Send each byte with a call of its own. */
+void raw_send_bytes(int fd, const void *data, size_t bytes);
 void raw_recv(int fd, void *data, size_t bytes);
-/* The server ends the stream: with or without a reset, but with no byte more. */
+/* Expect the end of the stream, or a reset, without another byte. */
 void raw_expect_end(int fd);
 /* Close in order, or with a reset. */
 void raw_close(int fd, bool reset);
-/* The right hello, for channel 5. */
+/* Close in order, and wait until `downs` channels have ended. */
+void raw_close_await(int fd, unsigned downs);
+/* A valid hello for channel 5. */
 void raw_hello(uint8_t buf[FABRIC_HELLO_BYTES]);
 /* Wait for the status and return it. */
 uint32_t raw_status(int fd);
-/* Connect and be admitted. */
-int raw_join(void);
-/* A request for the mr's memory. */
+/* Connect with a valid hello; the channel is up. */
+int raw_channel_open(void);
+/* A request for memory of the mr. */
 struct stream_request request(uint32_t op, uint64_t offset, uint32_t bytes,
 			      uint64_t cookie);
 void raw_request(int fd, uint32_t op, uint64_t offset, uint32_t bytes, uint64_t cookie);
+/* Expect a response. */
 void raw_expect(int fd, uint32_t status, uint32_t bytes, uint64_t cookie);
+/* Expect a response with a word of data; returns it. */
+uint64_t raw_expect_word(int fd, uint64_t cookie);
+/* Read a byte. */
+char raw_read_byte(int fd, uint64_t offset);
 
 #endif

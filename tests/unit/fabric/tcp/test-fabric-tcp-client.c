@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tcp fabric's client against a server that answers what it likes. */
+/* The client of the tcp fabric, with a raw server that sends valid and invalid
+ * responses. */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -25,15 +26,16 @@
 #define DEPTH 4
 #define WAIT_MS 20000
 #define BIG STREAM_BYTES_MAX
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static const struct fabric_client_ops *ops = &fabric_tcp_client;
 
 static const struct fabric_hello hello = { .session = 1, .channel = 2, .token = { 3 } };
 
-/* The two ends: the client's objects, and the raw server's sockets. */
+/* The client's objects, and the raw server's sockets. */
 static struct {
 	int listener, peer; /* peer: -1 when not connected */
-	uint32_t status;    /* what the raw server says */
+	uint32_t status;    /* that the raw server sends */
 	unsigned status_bytes;
 	struct fabric_domain *domain;
 	struct fabric_cq *cq;
@@ -41,8 +43,8 @@ static struct {
 	char *memory;
 } ends;
 
-/* Take one connection, read its hello and give the status. */
-static void *peer_admit(void *arg)
+/* Accept a connection, read its hello and send the status. */
+static void *peer_accept(void *arg)
 {
 	struct stream_status status = { .status = htole32(ends.status) };
 	uint8_t buf[FABRIC_HELLO_BYTES];
@@ -73,7 +75,7 @@ static int client_connect(unsigned timeout_ms)
 	pthread_t thread;
 	int err;
 
-	ck_assert_int_eq(pthread_create(&thread, NULL, peer_admit, NULL), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, peer_accept, NULL), 0);
 	err = wr_connect(ops, ends.cq, &params, &ends.channel);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	return err;
@@ -139,7 +141,7 @@ START_TEST(connect__reports_the_status)
 }
 END_TEST
 
-START_TEST(connect__does_not_wait_for_ever)
+START_TEST(connect__times_out)
 {
 	uint64_t start = clock_now_ms();
 
@@ -151,7 +153,7 @@ START_TEST(connect__does_not_wait_for_ever)
 }
 END_TEST
 
-START_TEST(connect__names_who_does_not_listen)
+START_TEST(connect__refused_names_the_address)
 {
 	struct fabric_channel_params params = { .hello = hello,
 						.depth = DEPTH,
@@ -179,13 +181,13 @@ END_TEST
 
 /* ---- operations ---- */
 
-static void ends_join(void)
+static void ends_connect(void)
 {
 	ck_assert_int_eq(client_connect(WAIT_MS), 0);
 	ck_assert_ptr_nonnull(ends.channel);
 }
 
-/* Post operation `cookie` on its own part of the memory. */
+/* Post operation `cookie` with its own part of the memory. */
 static void client_post(enum fabric_opcode opcode, unsigned cookie, uint32_t bytes)
 {
 	struct wr wr = { .opcode = opcode,
@@ -198,20 +200,27 @@ static void client_post(enum fabric_opcode opcode, unsigned cookie, uint32_t byt
 	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
 }
 
-static struct wc client_await(void)
+/* Whether the CQ's descriptor is readable within that time. */
+static bool cq_readable(int timeout_ms)
 {
 	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
+
+	return poll(&pfd, 1, timeout_ms) == 1;
+}
+
+static struct wc client_await(void)
+{
 	struct wc wc;
 
 	while (wr_poll(ops, ends.cq, &wc, 1) == 0) {
 		ck_assert_int_eq(ops->cq_arm(ends.cq), 0);
-		ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+		ck_assert(cq_readable(WAIT_MS));
 	}
 	ck_assert_ptr_eq(wc.channel, ends.channel);
 	return wc;
 }
 
-/* The next request, with its payload dropped. */
+/* Receive the next request and drop its payload. */
 static struct stream_request peer_request(void)
 {
 	struct stream_request r;
@@ -260,16 +269,15 @@ static void expect_nothing(void)
 static void expect_dead(void)
 {
 	struct wr wr = { .opcode = FABRIC_READ, .bytes = 1, .addr = ends.memory };
-	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
 
 	expect_nothing();
 	ck_assert(!ops->alive(ends.channel));
 	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), -ECONNRESET);
-	/* the descriptor is quiet: a program that sleeps on it does not spin */
-	ck_assert_int_eq(poll(&pfd, 1, 0), 0);
+	/* the descriptor is not readable, so a program that waits does not spin */
+	ck_assert(!cq_readable(0));
 }
 
-START_TEST(atomics__need_a_server_that_has_them)
+START_TEST(atomics__need_support_of_the_server)
 {
 	struct fabric_endpoint endpoint = { .kind = FABRIC_TCP,
 					    .address = { .family = 4 } };
@@ -283,7 +291,7 @@ START_TEST(atomics__need_a_server_that_has_them)
 	ck_assert_int_eq(ops->domain_supports(ends.domain, FABRIC_CAN_ATOMICS), 0);
 	ck_assert_int_eq(ops->domain_supports(ends.domain, (enum fabric_capability)99),
 			 -ENOTSUP);
-	ends_join();
+	ends_connect();
 	wr.remote_addr = 1004;
 	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err_text(), "not a multiple of 8"));
@@ -304,7 +312,7 @@ static void client_post_atomic(enum fabric_opcode opcode, unsigned cookie)
 	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
 }
 
-/* A request with its numbers, which is answered. */
+/* Receive an atomic and answer it with the old value. */
 static void peer_atomic(uint32_t op, unsigned cookie, uint64_t old)
 {
 	struct stream_request r = peer_request();
@@ -322,11 +330,11 @@ static void peer_atomic(uint32_t op, unsigned cookie, uint64_t old)
 	peer_send(&word, sizeof(word));
 }
 
-START_TEST(atomics__send_their_numbers_and_take_the_old_value)
+START_TEST(atomics__send_operands_and_store_the_old_value)
 {
 	uint64_t got[4];
 
-	ends_join();
+	ends_connect();
 	for (unsigned i = 0; i < DEPTH; i++)
 		client_post_atomic(i % 2 ? FABRIC_CAS : FABRIC_FETCH_ADD, i);
 	ck_assert_int_eq(
@@ -338,16 +346,16 @@ START_TEST(atomics__send_their_numbers_and_take_the_old_value)
 	memcpy(got, ends.memory, sizeof(got));
 	for (unsigned i = 0; i < DEPTH; i++)
 		ck_assert_uint_eq(got[i], 70 + i);
-	/* an answer without the value makes no sense */
+	/* an answer without the old value is invalid */
 	client_post_atomic(FABRIC_CAS, 4);
 	peer_answer(STREAM_DONE, 0, peer_request().cookie);
 	expect(4, -EPROTO);
 }
 END_TEST
 
-START_TEST(refusal__is_one_operations_affair)
+START_TEST(refusal__fails_only_its_operation)
 {
-	ends_join();
+	ends_connect();
 	client_post(FABRIC_READ, 0, 100);
 	client_post(FABRIC_WRITE, 1, 100);
 	client_post(FABRIC_READ, 2, 100);
@@ -365,12 +373,12 @@ START_TEST(refusal__is_one_operations_affair)
 }
 END_TEST
 
-/* What makes no sense as the answer to a read of 100 bytes; cookie: of the request, less
- * this. */
+/* Invalid responses to a read of 100 bytes; cookie_off: subtracted from the request's
+ * cookie. */
 static const struct {
 	uint32_t status, bytes;
 	uint64_t cookie_off;
-} nonsense[] = {
+} invalid[] = {
 	{ STREAM_DONE, 100, 1 },        { STREAM_DONE, 99, 0 },
 	{ STREAM_DONE, 101, 0 },        { STREAM_DONE, 0, 0 },
 	{ STREAM_REFUSED, 1, 0 },       { STREAM_REFUSED, 100, 0 },
@@ -378,17 +386,17 @@ static const struct {
 	{ STREAM_DONE, UINT32_MAX, 0 }, { STREAM_DONE, 100, UINT64_C(1) << 63 },
 };
 
-START_TEST(response__without_sense_ends_the_channel)
+START_TEST(response__invalid_ends_the_channel)
 {
 	struct stream_request r;
 
-	ends_join();
+	ends_connect();
 	client_post(FABRIC_READ, 0, 100);
 	client_post(FABRIC_WRITE, 1, 100);
 	client_post(FABRIC_READ, 2, 100);
 	r = peer_request();
-	peer_answer(nonsense[_i].status, nonsense[_i].bytes,
-		    htole64(le64toh(r.cookie) - nonsense[_i].cookie_off));
+	peer_answer(invalid[_i].status, invalid[_i].bytes,
+		    htole64(le64toh(r.cookie) - invalid[_i].cookie_off));
 	expect(0, -EPROTO);
 	expect(1, -ECONNRESET);
 	expect(2, -ECONNRESET);
@@ -399,7 +407,7 @@ END_TEST
 
 START_TEST(response__out_of_order_ends_the_channel)
 {
-	ends_join();
+	ends_connect();
 	client_post(FABRIC_WRITE, 0, 100);
 	client_post(FABRIC_WRITE, 1, 100);
 	(void)peer_request();
@@ -410,26 +418,24 @@ START_TEST(response__out_of_order_ends_the_channel)
 }
 END_TEST
 
-START_TEST(response__that_nobody_asked_for_ends_the_channel)
+START_TEST(response__without_request_ends_the_channel)
 {
-	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
-
-	ends_join();
+	ends_connect();
 	peer_send("x", 1);
-	ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	ck_assert(cq_readable(WAIT_MS));
 	expect_dead();
 }
 END_TEST
 
-START_TEST(end__of_the_stream_ends_every_operation_once)
+START_TEST(end__of_the_stream_completes_each_operation_once)
 {
 	char answer[sizeof(struct stream_response) + 100] = { 0 };
 	struct stream_response r = { .bytes = htole32(100) };
 
-	/* cut in the header, between the two, in the payload, and before anything */
+	/* before the header, in it, after it, and in the payload */
 	static const size_t cuts[] = { 0, 1, 15, 16, 17, 115 };
 
-	ends_join();
+	ends_connect();
 	for (unsigned i = 0; i < DEPTH; i++)
 		client_post(FABRIC_READ, i, 100);
 	r.cookie = peer_request().cookie;
@@ -444,9 +450,9 @@ START_TEST(end__of_the_stream_ends_every_operation_once)
 }
 END_TEST
 
-START_TEST(end__of_the_stream_does_not_hide_what_came_before)
+START_TEST(end__of_the_stream_keeps_responses_before_it)
 {
-	ends_join();
+	ends_connect();
 	client_post(FABRIC_WRITE, 0, 100);
 	client_post(FABRIC_WRITE, 1, 100);
 	peer_answer(STREAM_DONE, 0, peer_request().cookie);
@@ -460,19 +466,17 @@ END_TEST
 
 START_TEST(alive__sees_the_end_on_an_idle_channel)
 {
-	struct pollfd pfd = { .fd = ops->cq_fd(ends.cq), .events = POLLIN };
-
-	ends_join();
+	ends_connect();
 	ck_assert(ops->alive(ends.channel));
 	ck_assert_int_eq(ops->alive_fd(ends.channel), -1);
 	(void)shutdown(ends.peer, SHUT_WR);
-	ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
+	ck_assert(cq_readable(WAIT_MS));
 	ck_assert(!ops->alive(ends.channel));
 	expect_dead();
 }
 END_TEST
 
-START_TEST(post__carries_on_by_itself_when_the_peer_reads_again)
+START_TEST(post__continues_when_the_peer_reads_again)
 {
 	struct pollfd pfds[2] = { { .fd = ops->cq_fd(ends.cq), .events = POLLIN },
 				  { .events = POLLIN } };
@@ -480,11 +484,12 @@ START_TEST(post__carries_on_by_itself_when_the_peer_reads_again)
 	char *sink = malloc(BIG);
 
 	ck_assert_ptr_nonnull(sink);
-	ends_join();
+	ends_connect();
 	pfds[1].fd = ends.peer;
 	for (unsigned i = 0; i < DEPTH; i++)
 		client_post(FABRIC_WRITE, i, BIG);
-	/* the peer answers nothing, so only the room in its socket can wake us */
+	/* the server sends nothing, so only space in the socket makes cq_fd()
+	 * readable */
 	while (got < all) {
 		ck_assert_int_ge(poll(pfds, 2, WAIT_MS), 1);
 		if (pfds[1].revents) {
@@ -501,13 +506,13 @@ START_TEST(post__carries_on_by_itself_when_the_peer_reads_again)
 }
 END_TEST
 
-START_TEST(abort__keeps_what_was_not_sent_from_being_sent)
+START_TEST(abort__sends_no_more_data)
 {
 	size_t got = 0;
 	ssize_t n;
 
-	ends_join();
-	/* more than the sockets hold, to a peer that does not read */
+	ends_connect();
+	/* more than the sockets hold; the server does not read */
 	for (unsigned i = 0; i < DEPTH; i++) {
 		memset(ends.memory + (size_t)i * BIG, 0x21, BIG);
 		client_post(FABRIC_WRITE, i, BIG);
@@ -517,7 +522,7 @@ START_TEST(abort__keeps_what_was_not_sent_from_being_sent)
 	for (unsigned i = 0; i < DEPTH; i++)
 		expect(i, -ECONNRESET);
 	expect_dead();
-	/* a reset, not an end: what was still on its way is gone */
+	/* a reset: data that was not yet sent is dropped */
 	while ((n = recv(ends.peer, ends.memory, BIG, 0)) > 0)
 		got += (size_t)n;
 	ck_assert(n < 0 && errno == ECONNRESET);
@@ -525,11 +530,11 @@ START_TEST(abort__keeps_what_was_not_sent_from_being_sent)
 }
 END_TEST
 
-START_TEST(channel_free__with_operations_outstanding_is_a_reset)
+START_TEST(channel_free__with_outstanding_operations_resets_the_stream)
 {
 	char byte;
 
-	ends_join();
+	ends_connect();
 	client_post(FABRIC_READ, 0, 100);
 	(void)peer_request();
 	ops->channel_free(ends.channel);
@@ -538,17 +543,18 @@ START_TEST(channel_free__with_operations_outstanding_is_a_reset)
 }
 END_TEST
 
-START_TEST(memory__that_is_not_there_is_an_error_of_the_operation)
+START_TEST(memory__unmapped_fails_the_operation)
 {
-	char *gone = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *unmapped =
+		mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct wr wr = { .opcode = _i ? FABRIC_READ : FABRIC_WRITE,
 			 .bytes = 100,
-			 .addr = gone,
+			 .addr = unmapped,
 			 .rkey = 77,
 			 .cookie = 0 };
 
-	ends_join();
-	ck_assert_ptr_ne(gone, MAP_FAILED);
+	ends_connect();
+	ck_assert_ptr_ne(unmapped, MAP_FAILED);
 	ck_assert_int_eq(wr_post(ops, ends.channel, &wr, 1), 1);
 	if (_i) {
 		peer_answer(STREAM_DONE, 100, peer_request().cookie);
@@ -556,41 +562,47 @@ START_TEST(memory__that_is_not_there_is_an_error_of_the_operation)
 	}
 	expect(0, -EFAULT);
 	expect_dead();
-	(void)munmap(gone, 8192);
+	(void)munmap(unmapped, 8192);
 }
 END_TEST
 
-START_TEST(memory__that_is_not_there_is_blamed_on_the_right_operation)
+START_TEST(memory__unmapped_fails_the_right_operation)
 {
-	char *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *unmapped =
+		mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct wr wrs[3];
 
-	ck_assert_ptr_ne(gone, MAP_FAILED);
+	ck_assert_ptr_ne(unmapped, MAP_FAILED);
 	for (unsigned i = 0; i < 3; i++)
 		wrs[i] = (struct wr){ .opcode = FABRIC_WRITE,
 				      .bytes = 100,
-				      .addr = i == 1 ? gone : ends.memory,
+				      .addr = i == 1 ? unmapped : ends.memory,
 				      .rkey = 77,
 				      .cookie = i };
-	ends_join();
+	ends_connect();
 	ck_assert_int_eq(wr_post(ops, ends.channel, wrs, 3), 3);
 	expect(0, -ECONNRESET);
 	expect(1, -EFAULT);
 	expect(2, -ECONNRESET);
 	expect_dead();
-	(void)munmap(gone, 4096);
+	(void)munmap(unmapped, 4096);
 }
 END_TEST
 
-/* Responses cut into pieces of any size, to polls for any number of completions. */
-START_TEST(responses__may_come_in_any_pieces)
+static uint64_t seed_next(uint64_t seed)
+{
+	return seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+}
+
+/* Responses in parts of random size, polled for a random number of completions. */
+START_TEST(responses__may_arrive_in_parts)
 {
 	enum { ROUNDS = 300, LARGEST = 700 };
 	uint64_t seed = random_u64() | 1;
 	char stream[DEPTH * (sizeof(struct stream_response) + LARGEST)];
 
 	fprintf(stderr, "# seed %#llx\n", (unsigned long long)seed);
-	ends_join();
+	ends_connect();
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		size_t bytes = 0, sent = 0;
 		unsigned done = 0;
@@ -602,8 +614,7 @@ START_TEST(responses__may_come_in_any_pieces)
 			struct stream_request q;
 			bool read;
 
-			seed = seed * UINT64_C(6364136223846793005) +
-			       1442695040888963407u;
+			seed = seed_next(seed);
 			read = (seed >> 40) % 2;
 			sizes[i] = 1 + (uint32_t)(seed >> 44) % LARGEST;
 			client_post(read ? FABRIC_READ : FABRIC_WRITE, i, sizes[i]);
@@ -622,8 +633,7 @@ START_TEST(responses__may_come_in_any_pieces)
 			unsigned want = 1 + (unsigned)(seed >> 50) % DEPTH;
 			int got;
 
-			seed = seed * UINT64_C(6364136223846793005) +
-			       1442695040888963407u;
+			seed = seed_next(seed);
 			if (sent < bytes) {
 				size_t part = 1 + (seed >> 48) % 400;
 
@@ -651,34 +661,29 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("fabric-tcp-client");
-	TCase *tcase = tcase_create("client");
+	TCase *tcase = unit_case("client", ends_open, ends_close);
 
-	tcase_add_checked_fixture(tcase, ends_open, ends_close);
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, connect__reports_the_status, 0,
-			    sizeof(statuses) / sizeof(statuses[0]));
-	tcase_add_test(tcase, connect__does_not_wait_for_ever);
-	tcase_add_test(tcase, connect__names_who_does_not_listen);
+	tcase_add_loop_test(tcase, connect__reports_the_status, 0, COUNT(statuses));
+	tcase_add_test(tcase, connect__times_out);
+	tcase_add_test(tcase, connect__refused_names_the_address);
 	tcase_add_test(tcase, domain_open__needs_an_address);
-	tcase_add_test(tcase, atomics__need_a_server_that_has_them);
-	tcase_add_test(tcase, atomics__send_their_numbers_and_take_the_old_value);
-	tcase_add_test(tcase, refusal__is_one_operations_affair);
-	tcase_add_loop_test(tcase, response__without_sense_ends_the_channel, 0,
-			    sizeof(nonsense) / sizeof(nonsense[0]));
+	tcase_add_test(tcase, atomics__need_support_of_the_server);
+	tcase_add_test(tcase, atomics__send_operands_and_store_the_old_value);
+	tcase_add_test(tcase, refusal__fails_only_its_operation);
+	tcase_add_loop_test(tcase, response__invalid_ends_the_channel, 0,
+			    COUNT(invalid));
 	tcase_add_test(tcase, response__out_of_order_ends_the_channel);
-	tcase_add_test(tcase, response__that_nobody_asked_for_ends_the_channel);
-	tcase_add_loop_test(tcase, end__of_the_stream_ends_every_operation_once, 0, 6);
-	tcase_add_test(tcase, end__of_the_stream_does_not_hide_what_came_before);
+	tcase_add_test(tcase, response__without_request_ends_the_channel);
+	tcase_add_loop_test(tcase, end__of_the_stream_completes_each_operation_once, 0,
+			    6);
+	tcase_add_test(tcase, end__of_the_stream_keeps_responses_before_it);
 	tcase_add_test(tcase, alive__sees_the_end_on_an_idle_channel);
-	tcase_add_test(tcase, post__carries_on_by_itself_when_the_peer_reads_again);
-	tcase_add_test(tcase, abort__keeps_what_was_not_sent_from_being_sent);
-	tcase_add_test(tcase, channel_free__with_operations_outstanding_is_a_reset);
-	tcase_add_loop_test(
-		tcase, memory__that_is_not_there_is_an_error_of_the_operation, 0, 2);
+	tcase_add_test(tcase, post__continues_when_the_peer_reads_again);
+	tcase_add_test(tcase, abort__sends_no_more_data);
 	tcase_add_test(tcase,
-		       memory__that_is_not_there_is_blamed_on_the_right_operation);
-	tcase_add_test(tcase, responses__may_come_in_any_pieces);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+		       channel_free__with_outstanding_operations_resets_the_stream);
+	tcase_add_loop_test(tcase, memory__unmapped_fails_the_operation, 0, 2);
+	tcase_add_test(tcase, memory__unmapped_fails_the_right_operation);
+	tcase_add_test(tcase, responses__may_arrive_in_parts);
+	return unit_main();
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ends of mrs, channels and sessions under clients that stall, on the tcp
- * fabric's server; its turns between streams; and whatever chance comes up with.
- * RMEM_SEED=N repeats a fuzzed run. */
+/* How mrs, channels and sessions end while clients stall, on the server of the tcp
+ * fabric; its scheduling of streams; and random requests.  RMEM_SEED=N repeats a random
+ * run. */
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -17,96 +16,84 @@
 #include "unit/fabric/tcp/fabric-tcp-host.h"
 #include "unit/unit.h"
 
-/* ---- withdrawal under a stalled client ---- */
+/* ---- deregistration under a stalled client ---- */
 
-/* Look through another stream of the same thread, which has then seen to the first. */
-static char look(int eye, uint64_t offset)
-{
-	char byte;
-
-	raw_request(eye, STREAM_READ, offset, 1, 99);
-	raw_expect(eye, STREAM_DONE, 1, 99);
-	raw_recv(eye, &byte, 1);
-	return byte;
-}
-
-/* Until a byte has arrived in the memory. */
-static void await_byte(int eye, uint64_t offset, char value)
+/* Wait until a byte has arrived in memory.  A read over another stream of the same
+ * thread also makes sure that the thread has served the first stream. */
+static void await_byte(int observer, uint64_t offset, char value)
 {
 	uint64_t start = clock_now_ms();
 
-	while (look(eye, offset) != value)
+	while (raw_read_byte(observer, offset) != value)
 		ck_assert_uint_lt(clock_now_ms() - start, WAIT_MS);
 }
 
-/* Until what waits for a client that does not read has become no more for a while. */
-static void await_stuck(int eye, int fd)
+/* Wait until the unread data of a client that does not read has stopped growing. */
+static void await_no_progress(int observer, int fd)
 {
 	int waiting = 0, before = -1;
 
 	for (unsigned same = 0; same < 10; same = waiting == before ? same + 1 : 0) {
 		before = waiting;
-		(void)look(eye, 0);
+		(void)raw_read_byte(observer, 0);
 		ck_assert_int_eq(ioctl(fd, FIONREAD, &waiting), 0);
 	}
 }
 
-START_TEST(dereg_mr__turns_a_write_in_progress_into_a_refused_one)
+START_TEST(dereg_mr__refuses_a_write_in_progress)
 {
 	enum { BIG = 400000, HALF = BIG / 2 };
 	char *bytes = malloc(BIG);
-	int fd = raw_join(), eye = raw_join();
+	int fd = raw_channel_open(), observer = raw_channel_open();
 	struct fabric_mr *first = host.mr;
-	struct fabric_key old_key = host.key;
+	struct fabric_key old_key = seen.key;
 
 	ck_assert_ptr_nonnull(bytes);
 	memset(bytes, 0x44, BIG);
 	raw_request(fd, STREAM_WRITE, 0, BIG, 1);
 	raw_send(fd, bytes, HALF);
-	await_byte(eye, HALF - 1, 0x44);
+	await_byte(observer, HALF - 1, 0x44);
 	ops->dereg_mr(first);
-	/* the client does nothing, and cannot hold it up */
-	host_await(&host.withdrawn, 1);
+	/* the client sends nothing, and does not delay it */
+	host_await(&seen.deregistered, 1);
 	memset(host.memory, 0x55, MIDDLE);
 	raw_send(fd, bytes + HALF, BIG - HALF);
 	raw_expect(fd, STREAM_REFUSED, 0, 1);
-	ck_assert(area_is(host.memory, MIDDLE, 0x55));
-	/* the stream goes on: with what is exposed now, under a new key */
-	ck_assert_int_eq(
-		ops->reg_mr(host.session, host.memory, MIDDLE, RW, NULL, &host.mr), 0);
-	host_await(&host.exposed, 2);
-	ck_assert_uint_ne(host.key.rkey, old_key.rkey);
+	ck_assert(bytes_equal(host.memory, MIDDLE, 0x55));
+	/* the stream continues, with a new key */
+	host_register();
+	ck_assert_uint_ne(seen.key.rkey, old_key.rkey);
 	raw_request(fd, STREAM_WRITE, 0, 8, 2);
 	raw_send(fd, bytes, 8);
 	raw_expect(fd, STREAM_DONE, 0, 2);
-	ck_assert_uint_eq(host.downs, 0);
+	ck_assert_uint_eq(seen.downs, 0);
 	raw_close(fd, false);
-	raw_close(eye, false);
+	raw_close(observer, false);
 	free(bytes);
 }
 END_TEST
 
-START_TEST(dereg_mr__refuses_a_word_that_is_not_whole)
+START_TEST(dereg_mr__refuses_a_partial_word)
 {
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
 	raw_request(fd, STREAM_WRITE, 0, 8, 1);
 	raw_send(fd, "\x44\x44\x44\x44", 4);
 	ops->dereg_mr(host.mr);
-	host_await(&host.withdrawn, 1);
+	host_await(&seen.deregistered, 1);
 	raw_send(fd, "\x44\x44\x44\x44", 4);
 	raw_expect(fd, STREAM_REFUSED, 0, 1);
-	ck_assert(area_is(host.memory, MIDDLE, 0x33));
+	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
 	raw_close(fd, false);
 }
 END_TEST
 
-/* The response that is being sent cannot be taken back: then the stream ends.  Those that
- * were not begun are refused. */
-START_TEST(dereg_mr__takes_back_answers_that_wait)
+/* The stream ends in the response that is being sent; the responses after it are
+ * refusals. */
+START_TEST(dereg_mr__refuses_reads_not_yet_sent)
 {
 	enum { READS = 64, BYTES = STREAM_BYTES_MAX - 5 };
-	int fd = raw_join(), eye = raw_join();
+	int fd = raw_channel_open(), observer = raw_channel_open();
 	char *got = malloc(BYTES);
 	struct stream_response r;
 	unsigned done = 0, refused = 0;
@@ -114,10 +101,10 @@ START_TEST(dereg_mr__takes_back_answers_that_wait)
 	ck_assert_ptr_nonnull(got);
 	for (unsigned i = 0; i < READS; i++)
 		raw_request(fd, STREAM_READ, 0, BYTES, i);
-	/* more than the sockets hold is still to come */
-	await_stuck(eye, fd);
+	/* the sockets do not hold all responses */
+	await_no_progress(observer, fd);
 	ops->dereg_mr(host.mr);
-	host_await(&host.withdrawn, 1);
+	host_await(&seen.deregistered, 1);
 	ck_assert_uint_eq(host_stats().exposures, 0);
 	memset(host.memory, 0x55, MIDDLE);
 	while (done + refused < READS &&
@@ -132,7 +119,7 @@ START_TEST(dereg_mr__takes_back_answers_that_wait)
 		ck_assert_uint_eq(refused, 0);
 		ck_assert_uint_eq(le32toh(r.bytes), BYTES);
 		n = recv(fd, got, BYTES, MSG_WAITALL);
-		/* nothing of what the memory holds now */
+		/* no byte from after the deregistration */
 		if (n > 0)
 			ck_assert_ptr_null(memchr(got, 0x55, (size_t)n));
 		if (n < BYTES)
@@ -141,29 +128,31 @@ START_TEST(dereg_mr__takes_back_answers_that_wait)
 	}
 	ck_assert_uint_lt(done, READS);
 	if (done + refused < READS) {
-		host_await(&host.downs, 1);
-		ck_assert_str_eq(host.why, "memory deregistered while it was read");
+		host_await(&seen.downs, 1);
+		ck_assert_str_eq(seen.why, "memory deregistered while it was read");
 	}
 	raw_close(fd, false);
-	raw_close(eye, false);
+	raw_close(observer, false);
 	free(got);
 }
 END_TEST
 
 START_TEST(session_close__does_not_wait_for_stalled_clients)
 {
-	int writer = raw_join(), reader = raw_join(), idle = raw_join();
+	int writer = raw_channel_open();
+	int reader = raw_channel_open();
+	int idle = raw_channel_open();
 	char bytes[1000] = { 0 };
 
-	/* in different places: two streams may be served by two threads */
+	/* at different offsets: two threads may serve the streams */
 	raw_request(writer, STREAM_WRITE, MIDDLE / 2, STREAM_BYTES_MAX, 1);
 	raw_send(writer, bytes, sizeof(bytes));
 	for (unsigned i = 0; i < 64; i++)
 		raw_request(reader, STREAM_READ, 0, STREAM_BYTES_MAX, i);
 	ops->session_close(host.session);
-	host_await(&host.closed, 1);
-	ck_assert_uint_eq(host.withdrawn, 1);
-	ck_assert_uint_eq(host.downs, 0);
+	host_await(&seen.closed, 1);
+	ck_assert_uint_eq(seen.deregistered, 1);
+	ck_assert_uint_eq(seen.downs, 0);
 	ck_assert_uint_eq(host_stats().channels, 0);
 	raw_expect_end(writer);
 	raw_expect_end(idle);
@@ -173,8 +162,8 @@ START_TEST(session_close__does_not_wait_for_stalled_clients)
 }
 END_TEST
 
-/* Writes on their way into the memory, as many as the sockets take. */
-static void raw_stuff(int fd, char *bytes, uint32_t each)
+/* Send writes until the sockets are full. */
+static void raw_fill_sockets(int fd, char *bytes, uint32_t each)
 {
 	for (uint64_t i = 0;; i++) {
 		struct stream_request r = request(STREAM_WRITE, 0, each, i);
@@ -187,7 +176,7 @@ static void raw_stuff(int fd, char *bytes, uint32_t each)
 	}
 }
 
-START_TEST(channel_close__lets_nothing_more_into_the_memory)
+START_TEST(channel_close__ends_all_writes_when_it_returns)
 {
 	enum { EACH = 262144 };
 	char *bytes = malloc(sizeof(struct stream_request) + EACH);
@@ -195,37 +184,34 @@ START_TEST(channel_close__lets_nothing_more_into_the_memory)
 	ck_assert_ptr_nonnull(bytes);
 	memset(bytes, 0x44, sizeof(struct stream_request) + EACH);
 	for (unsigned round = 0; round < 20; round++) {
-		int fd = raw_join();
-		struct pollfd pfd = { .fd = ops->fd(host.server), .events = POLLIN };
+		int fd = raw_channel_open();
 
-		raw_stuff(fd, bytes, EACH);
+		raw_fill_sockets(fd, bytes, EACH);
 		ops->channel_close(host.session, 5);
-		/* at once, not when the thread has seen it */
+		/* from now on, not only when the thread has noticed */
 		memset(host.memory, 0x55, EACH);
-		while (host_stats().channels > 0) {
-			ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
-			ops->process(host.server);
-		}
-		ck_assert(area_is(host.memory, EACH, 0x55));
+		while (host_stats().channels > 0)
+			host_process_next();
+		ck_assert(bytes_equal(host.memory, EACH, 0x55));
 		raw_close(fd, true);
 	}
-	ck_assert_uint_eq(host.downs, 0);
+	ck_assert_uint_eq(seen.downs, 0);
 	free(bytes);
 }
 END_TEST
 
-START_TEST(close__ends_what_is_left)
+START_TEST(close__frees_open_connections)
 {
-	int writer = raw_join(), silent = raw_connect();
+	int writer = raw_channel_open(), silent = raw_connect();
 
 	raw_request(writer, STREAM_WRITE, 0, STREAM_BYTES_MAX, 1);
 	ops->process(host.server);
-	/* host_close() is the test: every descriptor, thread and byte is given back */
+	/* host_close() frees all descriptors, threads and memory */
 	(void)silent;
 }
 END_TEST
 
-/* ---- turns ---- */
+/* ---- scheduling ---- */
 
 START_TEST(streams__of_a_thread_take_turns)
 {
@@ -234,18 +220,18 @@ START_TEST(streams__of_a_thread_take_turns)
 	struct timeval none = { .tv_usec = 1 };
 
 	for (unsigned g = 0; g < GREEDY; g++) {
-		greedy[g] = raw_join();
+		greedy[g] = raw_channel_open();
 		for (unsigned i = 0; i < READS; i++)
 			raw_request(greedy[g], STREAM_READ, 0, STREAM_BYTES_MAX, i);
 		ck_assert_int_eq(setsockopt(greedy[g], SOL_SOCKET, SO_RCVTIMEO, &none,
 					    sizeof(none)),
 				 0);
 	}
-	modest = raw_join();
+	modest = raw_channel_open();
 	for (unsigned i = 0; i < 200; i++) {
 		char sink[4096];
 
-		/* there is always room for more in the sockets of the greedy */
+		/* make space in the sockets of the greedy streams */
 		for (unsigned g = 0; g < GREEDY; g++)
 			(void)!recv(greedy[g], sink, sizeof(sink), 0);
 		raw_request(modest, STREAM_READ, 0, 8, i);
@@ -258,7 +244,7 @@ START_TEST(streams__of_a_thread_take_turns)
 }
 END_TEST
 
-/* ---- anything at all ---- */
+/* ---- random requests ---- */
 
 static uint64_t fuzz_seed;
 
@@ -270,7 +256,7 @@ static uint64_t fuzz(void)
 	return fuzz_seed;
 }
 
-/* Mostly sound requests with a field or two that are not, then plain noise. */
+/* A write or read, often with an invalid field or a random bit. */
 static size_t fuzz_request(uint8_t *buf)
 {
 	static const uint64_t edges[] = { 0,      1,          7,         MIDDLE - 1,
@@ -284,7 +270,7 @@ static size_t fuzz_request(uint8_t *buf)
 		r.rkey ^= UINT64_C(1) << fuzz() % 64;
 		break;
 	case 1:
-		r.addr = htole64(host.key.addr + edges[fuzz() % 7]);
+		r.addr = htole64(seen.key.addr + edges[fuzz() % 7]);
 		break;
 	case 2:
 		r.addr = fuzz();
@@ -308,10 +294,11 @@ static size_t fuzz_request(uint8_t *buf)
 	return sizeof(r) + bytes;
 }
 
-/* Send and drop what comes back, until the server has had enough or we have. */
+/* Send random requests and drop the responses, until the stream ends or all are
+ * sent. */
 static void fuzz_stream(uint8_t *buf)
 {
-	int fd = raw_join();
+	int fd = raw_channel_open();
 	char sink[65536];
 	unsigned n = (unsigned)(fuzz() % 200);
 
@@ -333,11 +320,11 @@ static void fuzz_stream(uint8_t *buf)
 	}
 out:
 	raw_close(fd, fuzz() % 2);
-	/* one after the other: they write to the same memory */
-	host_await(&host.downs, host.ups);
+	/* wait: the next client writes to the same memory */
+	host_await(&seen.downs, seen.ups);
 }
 
-START_TEST(server__survives_anything)
+START_TEST(server__survives_random_requests)
 {
 	const char *given = getenv("RMEM_SEED");
 	uint8_t *buf = malloc(2 * STREAM_BYTES_MAX);
@@ -350,40 +337,32 @@ START_TEST(server__survives_anything)
 		fuzz_stream(buf);
 		if (i % 50 == 49) {
 			ops->dereg_mr(host.mr);
-			host_await(&host.withdrawn, host.exposed);
-			ck_assert_int_eq(ops->reg_mr(host.session, host.memory, MIDDLE,
-						     RW, NULL, &host.mr),
-					 0);
-			host_await(&host.exposed, host.withdrawn + 1);
+			host_await(&seen.deregistered, seen.registered);
+			host_register();
 		}
 	}
-	downs = host.downs;
+	downs = seen.downs;
 	ck_assert_uint_eq(host_stats().channels, 0);
-	host_is_well();
-	ck_assert_uint_eq(host.downs, downs + 1);
+	host_check_serves();
+	ck_assert_uint_eq(seen.downs, downs + 1);
 	free(buf);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("fabric-tcp-ends");
-	TCase *tcase = tcase_create("ends");
+	TCase *tcase = unit_case("ends", host_open, host_close);
 
-	tcase_add_checked_fixture(tcase, host_open, host_close);
 	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, dereg_mr__refuses_a_word_that_is_not_whole);
+	tcase_add_test(tcase, dereg_mr__refuses_a_partial_word);
 	tcase_add_test(tcase, session_close__does_not_wait_for_stalled_clients);
-	tcase_add_test(tcase, channel_close__lets_nothing_more_into_the_memory);
-	tcase_add_test(tcase, close__ends_what_is_left);
-	tcase_add_test(tcase, server__survives_anything);
-	suite_add_tcase(suite, tcase);
-	tcase = tcase_create("one-thread");
-	tcase_add_checked_fixture(tcase, host_open_one, host_close);
+	tcase_add_test(tcase, channel_close__ends_all_writes_when_it_returns);
+	tcase_add_test(tcase, close__frees_open_connections);
+	tcase_add_test(tcase, server__survives_random_requests);
+	tcase = unit_case("one-thread", host_open_one, host_close);
 	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, dereg_mr__turns_a_write_in_progress_into_a_refused_one);
-	tcase_add_test(tcase, dereg_mr__takes_back_answers_that_wait);
+	tcase_add_test(tcase, dereg_mr__refuses_a_write_in_progress);
+	tcase_add_test(tcase, dereg_mr__refuses_reads_not_yet_sent);
 	tcase_add_test(tcase, streams__of_a_thread_take_turns);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The tcp fabric's server against wrong, slow and missing hellos, absurd requests, and
- * clients that vanish at every byte. */
+/* The server of the tcp fabric: wrong, slow and missing hellos, invalid requests,
+ * atomics, and clients that vanish at any byte. */
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,9 +15,9 @@
 #include "unit/fabric/tcp/fabric-tcp-host.h"
 #include "unit/unit.h"
 
-/* ---- admission ---- */
+/* ---- listening and admission ---- */
 
-START_TEST(open__names_the_address_that_is_taken)
+START_TEST(open__names_an_address_in_use)
 {
 	struct fabric_server_params params = {
 		.listen = { .family = 4, .bytes = { 127, 0, 0, 1 }, .port = host.port },
@@ -28,16 +27,18 @@ START_TEST(open__names_the_address_that_is_taken)
 	struct fabric_server *server = NULL;
 	char text[64];
 
-	ck_assert_int_eq(ops->open(&params, &host_events, NULL, &server), -EADDRINUSE);
+	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &server),
+			 -EADDRINUSE);
 	ck_assert_ptr_null(server);
 	(void)snprintf(text, sizeof(text), "127.0.0.1:%u", host.port);
 	ck_assert_ptr_nonnull(strstr(err_text(), text));
 	params.listen.family = 0;
-	ck_assert_int_eq(ops->open(&params, &host_events, NULL, &server), -EADDRINUSE);
+	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &server),
+			 -EADDRINUSE);
 	(void)snprintf(text, sizeof(text), "*:%u", host.port);
 	ck_assert_ptr_nonnull(strstr(err_text(), text));
 	params.threads = 0;
-	ck_assert_int_eq(ops->open(&params, &host_events, NULL, &server), -EINVAL);
+	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &server), -EINVAL);
 }
 END_TEST
 
@@ -48,7 +49,7 @@ START_TEST(open__without_address_serves_both_families)
 	const struct fabric_endpoint *endpoint;
 	int fd;
 
-	ck_assert_int_eq(ops->open(&params, &host_events, NULL, &server), 0);
+	ck_assert_int_eq(ops->open(&params, &server_events, NULL, &server), 0);
 	ck_assert_uint_eq(ops->n_endpoints(server), 1);
 	endpoint = ops->endpoint(server, 0);
 	ck_assert_int_eq(endpoint->kind, FABRIC_TCP);
@@ -59,7 +60,7 @@ START_TEST(open__without_address_serves_both_families)
 	fd = raw_connect_to(AF_INET, endpoint->address.port);
 	ck_assert_int_ge(fd, 0);
 	(void)close(fd);
-	/* where this host has IPv6 at all */
+	/* if this host has IPv6 */
 	fd = raw_connect_to(AF_INET6, endpoint->address.port);
 	ck_assert(fd >= 0 || errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT);
 	if (fd >= 0)
@@ -74,7 +75,7 @@ START_TEST(hello__wrong_is_refused_with_a_status)
 	int fd;
 
 	for (unsigned i = 0; i < FABRIC_HELLO_BYTES; i++) {
-		/* the channel's number is the session's affair */
+		/* any channel number is valid here */
 		if (i >= 16 && i < 20)
 			continue;
 		fd = raw_connect();
@@ -86,13 +87,13 @@ START_TEST(hello__wrong_is_refused_with_a_status)
 		raw_expect_end(fd);
 		raw_close(fd, false);
 	}
-	ck_assert_uint_eq(host.ups, 0);
+	ck_assert_uint_eq(seen.ups, 0);
 	ck_assert_uint_eq(host_stats().refused, FABRIC_HELLO_BYTES - 4);
-	host_is_well();
+	host_check_serves();
 }
 END_TEST
 
-START_TEST(hello__in_single_bytes_is_understood)
+START_TEST(hello__in_single_bytes_is_accepted)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];
 	int fd = raw_connect();
@@ -103,22 +104,17 @@ START_TEST(hello__in_single_bytes_is_understood)
 		ops->process(host.server);
 	}
 	ck_assert_uint_eq(raw_status(fd), STREAM_DONE);
-	raw_close(fd, false);
-	host_await(&host.downs, 1);
+	raw_close_await(fd, 1);
 }
 END_TEST
 
 static void await_refused(unsigned refused)
 {
-	struct pollfd pfd = { .fd = ops->fd(host.server), .events = POLLIN };
-
-	while (host_stats().refused < refused) {
-		ck_assert_int_eq(poll(&pfd, 1, WAIT_MS), 1);
-		ops->process(host.server);
-	}
+	while (host_stats().refused < refused)
+		host_process_next();
 }
 
-START_TEST(hello__that_does_not_come_ends_the_connection)
+START_TEST(hello__missing_ends_the_connection)
 {
 	uint8_t buf[FABRIC_HELLO_BYTES];
 	uint64_t start = clock_now_ms();
@@ -132,20 +128,20 @@ START_TEST(hello__that_does_not_come_ends_the_connection)
 	ck_assert_uint_ge(clock_now_ms() - start, 4900);
 	raw_close(silent, false);
 	raw_close(slow, false);
-	host_is_well();
+	host_check_serves();
 }
 END_TEST
 
-START_TEST(hello__that_does_not_come_shuts_nobody_out)
+START_TEST(hello__missing_does_not_block_others)
 {
 	int silent[3 * BACKLOG];
 	uint64_t start = clock_now_ms();
 
 	for (unsigned i = 0; i < 3 * BACKLOG; i++)
 		silent[i] = raw_connect();
-	host_is_well();
+	host_check_serves();
 	ck_assert_uint_lt(clock_now_ms() - start, 4000);
-	/* the first ones had to go */
+	/* the server closed the oldest ones */
 	for (unsigned i = 0; i < 2 * BACKLOG; i++)
 		raw_expect_end(silent[i]);
 	for (unsigned i = 0; i < 3 * BACKLOG; i++)
@@ -165,20 +161,20 @@ START_TEST(accept__recovers_when_descriptors_run_out)
 	low = limit;
 	low.rlim_cur = (rlim_t)next;
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &low), 0);
-	host_await(&host.news, 1);
+	host_await(&seen.events, 1);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	raw_close(fd, false);
-	host_is_well();
+	host_check_serves();
 }
 END_TEST
 
 /* ---- requests ---- */
 
-START_TEST(request__of_absurd_length_or_kind_ends_the_stream)
+START_TEST(request__invalid_ends_the_stream)
 {
 	static const struct {
 		uint32_t op, bytes;
-	} absurd[] = {
+	} invalid[] = {
 		{ STREAM_READ, 0 },
 		{ STREAM_WRITE, 0 },
 		{ STREAM_READ, STREAM_BYTES_MAX + 1 },
@@ -193,31 +189,31 @@ START_TEST(request__of_absurd_length_or_kind_ends_the_stream)
 		{ UINT32_MAX, 8 },
 		{ UINT32_C(1) << 24, 8 },
 	};
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
-	raw_request(fd, absurd[_i].op, 0, absurd[_i].bytes, 1);
+	raw_request(fd, invalid[_i].op, 0, invalid[_i].bytes, 1);
 	raw_expect_end(fd);
-	host_await(&host.downs, 1);
-	ck_assert_str_ne(host.why, "");
+	host_await(&seen.downs, 1);
+	ck_assert_str_ne(seen.why, "");
 	ck_assert_uint_eq(host_stats().errors, 1);
 	raw_close(fd, false);
-	ck_assert(area_is(host.memory, MIDDLE, 0x33));
-	host_is_well();
+	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
+	host_check_serves();
 }
 END_TEST
 
-START_TEST(request__refused_leaves_the_stream_in_step)
+START_TEST(request__refused_keeps_the_stream_in_step)
 {
 	enum { BIG = 300000 };
 	char *bytes = malloc(BIG), *back = malloc(BIG);
-	int fd = raw_join();
+	int fd = raw_channel_open();
 	struct stream_request bad_key = request(STREAM_WRITE, 0, BIG, 2);
 
 	ck_assert_ptr_nonnull(bytes);
 	ck_assert_ptr_nonnull(back);
 	memset(bytes, 0x44, BIG);
-	/* out of bounds by one, then a wrong key, then what is right, then a read that is
-	 * not */
+	/* a write out of bounds by one, one with a wrong key, a valid one, a read out
+	 * of bounds, a valid one */
 	raw_request(fd, STREAM_WRITE, MIDDLE - BIG + 1, BIG, 1);
 	raw_send(fd, bytes, BIG);
 	bad_key.rkey ^= htole64(UINT64_C(1) << 63);
@@ -234,7 +230,7 @@ START_TEST(request__refused_leaves_the_stream_in_step)
 	raw_expect(fd, STREAM_DONE, BIG, 5);
 	raw_recv(fd, back, BIG);
 	ck_assert_mem_eq(back, bytes, BIG);
-	ck_assert(area_is(host.memory, MIDDLE - BIG, 0x33));
+	ck_assert(bytes_equal(host.memory, MIDDLE - BIG, 0x33));
 	raw_close(fd, false);
 	free(bytes);
 	free(back);
@@ -249,7 +245,7 @@ START_TEST(requests__in_one_segment_are_answered_in_order)
 		char payload[5];
 		struct stream_request read;
 	} __attribute__((packed)) batch[N];
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
 	for (unsigned i = 0; i < N; i++) {
 		batch[i].write = request(STREAM_WRITE, 7 * i, 5, 2 * i);
@@ -269,19 +265,16 @@ START_TEST(requests__in_one_segment_are_answered_in_order)
 }
 END_TEST
 
-START_TEST(requests__in_single_bytes_are_understood)
+START_TEST(requests__in_single_bytes_are_executed)
 {
 	struct stream_request write = request(STREAM_WRITE, 1, 3, 1);
 	struct stream_request read = request(STREAM_READ, 0, 5, 2);
 	char back[5];
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
-	for (unsigned i = 0; i < sizeof(write); i++)
-		raw_send(fd, (char *)&write + i, 1);
-	for (unsigned i = 0; i < 3; i++)
-		raw_send(fd, &"abc"[i], 1);
-	for (unsigned i = 0; i < sizeof(read); i++)
-		raw_send(fd, (char *)&read + i, 1);
+	raw_send_bytes(fd, &write, sizeof(write));
+	raw_send_bytes(fd, "abc", 3);
+	raw_send_bytes(fd, &read, sizeof(read));
 	raw_expect(fd, STREAM_DONE, 0, 1);
 	raw_expect(fd, STREAM_DONE, 5, 2);
 	raw_recv(fd, back, 5);
@@ -307,14 +300,10 @@ static void raw_atomic(int fd, uint32_t op, uint64_t offset, uint64_t cookie,
 
 static void raw_expect_old(int fd, uint64_t cookie, uint64_t old)
 {
-	uint64_t word;
-
-	raw_expect(fd, STREAM_DONE, sizeof(word), cookie);
-	raw_recv(fd, &word, sizeof(word));
-	ck_assert_uint_eq(le64toh(word), old);
+	ck_assert_uint_eq(raw_expect_word(fd, cookie), old);
 }
 
-static void word_is(uint64_t offset, uint64_t value)
+static void word_equals(uint64_t offset, uint64_t value)
 {
 	uint64_t word;
 
@@ -322,10 +311,10 @@ static void word_is(uint64_t offset, uint64_t value)
 	ck_assert_uint_eq(word, value);
 }
 
-START_TEST(atomics__are_answered_with_what_was_there)
+START_TEST(atomics__return_the_old_value)
 {
 	const uint64_t filled = 0x3333333333333333u;
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
 	raw_atomic(fd, STREAM_FETCH_ADD, 8, 1, 99, 1);
 	raw_atomic(fd, STREAM_CAS, 8, 2, filled, 5);
@@ -335,35 +324,34 @@ START_TEST(atomics__are_answered_with_what_was_there)
 	raw_expect_old(fd, 2, filled + 1);
 	raw_expect_old(fd, 3, filled + 1);
 	raw_expect_old(fd, 4, 6);
-	word_is(0, filled);
-	word_is(8, (uint64_t)-1);
-	word_is(16, filled);
+	word_equals(0, filled);
+	word_equals(8, (uint64_t)-1);
+	word_equals(16, filled);
 	raw_close(fd, false);
 }
 END_TEST
 
-START_TEST(atomics__in_single_bytes_are_understood)
+START_TEST(atomics__in_single_bytes_are_executed)
 {
 	const struct stream_request head = request(STREAM_FETCH_ADD, 0, 16, 1);
 	const struct stream_atomic atomic = { .operand = htole64(2) };
 	char both[sizeof(head) + sizeof(atomic)];
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
 	memcpy(both, &head, sizeof(head));
 	memcpy(both + sizeof(head), &atomic, sizeof(atomic));
 	for (unsigned round = 0; round < 2; round++)
-		for (unsigned i = 0; i < sizeof(both); i++)
-			raw_send(fd, both + i, 1);
+		raw_send_bytes(fd, both, sizeof(both));
 	raw_expect_old(fd, 1, 0x3333333333333333u);
 	raw_expect_old(fd, 1, 0x3333333333333335u);
 	raw_close(fd, false);
 }
 END_TEST
 
-START_TEST(atomics__refused_leave_the_stream_in_step)
+START_TEST(atomics__refused_keep_the_stream_in_step)
 {
 	static const uint64_t bad[] = { 1, 4, 7, MIDDLE, MIDDLE - 4, (uint64_t)-8 };
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
 	for (unsigned i = 0; i < 6; i++)
 		raw_atomic(fd, i % 2 ? STREAM_CAS : STREAM_FETCH_ADD, bad[i], i,
@@ -372,16 +360,16 @@ START_TEST(atomics__refused_leave_the_stream_in_step)
 	for (unsigned i = 0; i < 6; i++)
 		raw_expect(fd, STREAM_REFUSED, 0, i);
 	raw_expect_old(fd, 6, 0x3333333333333333u);
-	ck_assert(area_is(host.memory, MIDDLE, 0x33));
+	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
 	raw_close(fd, false);
 }
 END_TEST
 
-/* Its memory is withdrawn before its numbers are there: nothing is changed. */
-START_TEST(atomic__whose_memory_goes_is_refused)
+/* The mr is deregistered before the operands have arrived: no memory is changed. */
+START_TEST(atomic__is_refused_when_the_mr_is_deregistered)
 {
 	const struct stream_atomic atomic = { .operand = htole64(2) };
-	int fd = raw_join();
+	int fd = raw_channel_open();
 
 	raw_request(fd, STREAM_READ, 0, 1, 1);
 	raw_request(fd, STREAM_FETCH_ADD, 0, sizeof(atomic), 2);
@@ -389,17 +377,17 @@ START_TEST(atomic__whose_memory_goes_is_refused)
 	raw_expect(fd, STREAM_DONE, 1, 1);
 	raw_recv(fd, &(char){ 0 }, 1);
 	ops->dereg_mr(host.mr);
-	host_await(&host.withdrawn, 1);
+	host_await(&seen.deregistered, 1);
 	raw_send(fd, (const char *)&atomic + 5, sizeof(atomic) - 5);
 	raw_expect(fd, STREAM_REFUSED, 0, 2);
-	ck_assert(area_is(host.memory, MIDDLE, 0x33));
+	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
 	raw_close(fd, false);
 }
 END_TEST
 
 /* ---- clients that vanish ---- */
 
-START_TEST(client__may_vanish_at_every_byte)
+START_TEST(client__that_vanishes_at_any_byte_is_handled)
 {
 	enum { PAYLOAD = 11, STEPS = FABRIC_HELLO_BYTES + 2 * 32 + PAYLOAD + 1 };
 	uint8_t script[STEPS];
@@ -428,62 +416,58 @@ START_TEST(client__may_vanish_at_every_byte)
 			raw_send(fd, script + FABRIC_HELLO_BYTES,
 				 step - FABRIC_HELLO_BYTES);
 		raw_close(fd, reset);
-		/* one after the other: they write to the same memory */
-		host_await(&host.downs, joined);
+		/* wait: the next client writes to the same memory */
+		host_await(&seen.downs, joined);
 	}
 	ck_assert_uint_eq(host_stats().channels, 0);
 	ck_assert_uint_eq(host_stats().channels_ever, joined);
-	/* all but the ends between two requests are errors */
+	/* an end between two requests is no error */
 	ck_assert_uint_ge(host_stats().errors, joined - 5);
-	host_is_well();
+	host_check_serves();
 }
 END_TEST
 
-START_TEST(client__may_vanish_while_answers_wait)
+START_TEST(client__that_vanishes_with_unread_responses_is_handled)
 {
 	enum { READS = 64 };
 
 	for (unsigned reset = 0; reset < 2; reset++) {
-		unsigned downs = host.downs;
-		int fd = raw_join();
+		unsigned downs = seen.downs;
+		int fd = raw_channel_open();
 		char some[1000];
 
 		for (unsigned i = 0; i < READS; i++)
 			raw_request(fd, STREAM_READ, 0, STREAM_BYTES_MAX, i);
 		raw_recv(fd, some, sizeof(some));
 		raw_close(fd, reset);
-		host_await(&host.downs, downs + 1);
-		ck_assert_str_ne(host.why, "");
+		host_await(&seen.downs, downs + 1);
+		ck_assert_str_ne(seen.why, "");
 	}
-	host_is_well();
+	host_check_serves();
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("fabric-tcp-server");
-	TCase *tcase = tcase_create("server");
+	TCase *tcase = unit_case("server", host_open, host_close);
 
-	tcase_add_checked_fixture(tcase, host_open, host_close);
 	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, open__names_the_address_that_is_taken);
+	tcase_add_test(tcase, open__names_an_address_in_use);
 	tcase_add_test(tcase, open__without_address_serves_both_families);
 	tcase_add_test(tcase, hello__wrong_is_refused_with_a_status);
-	tcase_add_test(tcase, hello__in_single_bytes_is_understood);
-	tcase_add_test(tcase, hello__that_does_not_come_ends_the_connection);
-	tcase_add_test(tcase, hello__that_does_not_come_shuts_nobody_out);
+	tcase_add_test(tcase, hello__in_single_bytes_is_accepted);
+	tcase_add_test(tcase, hello__missing_ends_the_connection);
+	tcase_add_test(tcase, hello__missing_does_not_block_others);
 	tcase_add_test(tcase, accept__recovers_when_descriptors_run_out);
-	tcase_add_loop_test(tcase, request__of_absurd_length_or_kind_ends_the_stream, 0,
-			    13);
-	tcase_add_test(tcase, request__refused_leaves_the_stream_in_step);
+	tcase_add_loop_test(tcase, request__invalid_ends_the_stream, 0, 13);
+	tcase_add_test(tcase, request__refused_keeps_the_stream_in_step);
 	tcase_add_test(tcase, requests__in_one_segment_are_answered_in_order);
-	tcase_add_test(tcase, requests__in_single_bytes_are_understood);
-	tcase_add_test(tcase, atomics__are_answered_with_what_was_there);
-	tcase_add_test(tcase, atomics__in_single_bytes_are_understood);
-	tcase_add_test(tcase, atomics__refused_leave_the_stream_in_step);
-	tcase_add_test(tcase, atomic__whose_memory_goes_is_refused);
-	tcase_add_loop_test(tcase, client__may_vanish_at_every_byte, 0, 2);
-	tcase_add_test(tcase, client__may_vanish_while_answers_wait);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_add_test(tcase, requests__in_single_bytes_are_executed);
+	tcase_add_test(tcase, atomics__return_the_old_value);
+	tcase_add_test(tcase, atomics__in_single_bytes_are_executed);
+	tcase_add_test(tcase, atomics__refused_keep_the_stream_in_step);
+	tcase_add_test(tcase, atomic__is_refused_when_the_mr_is_deregistered);
+	tcase_add_loop_test(tcase, client__that_vanishes_at_any_byte_is_handled, 0, 2);
+	tcase_add_test(tcase, client__that_vanishes_with_unread_responses_is_handled);
+	return unit_main();
 }

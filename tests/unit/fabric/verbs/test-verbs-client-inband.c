@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client's in-band requests over the faked libraries: what goes out, and what it makes of
- * answers, of none, and of those that make no sense. */
+/* In-band requests of the verbs client over the fake libraries: the messages that it
+ * sends, and valid, missing and malformed answers. */
 #include <endian.h>
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "fabric/inband.h"
-#include "fabric/verbs/common/credits.h"
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-client-stage.h"
 
@@ -20,7 +18,7 @@ static void setup_inband(void)
 	setup();
 }
 
-static struct wr ask(enum fabric_opcode opcode, uint64_t cookie)
+static struct wr request_make(enum fabric_opcode opcode, uint64_t cookie)
 {
 	return (struct wr){
 		.opcode = opcode,
@@ -33,14 +31,14 @@ static struct wr ask(enum fabric_opcode opcode, uint64_t cookie)
 	};
 }
 
-static int ask_post(enum fabric_opcode opcode, uint64_t cookie)
+static int request_post(enum fabric_opcode opcode, uint64_t cookie)
 {
-	const struct wr wr = ask(opcode, cookie);
+	const struct wr wr = request_make(opcode, cookie);
 
 	return wr_post(CLIENT, channel, &wr, 1);
 }
 
-/* The server answers its request number `cookie`. */
+/* Deliver the server's answer to its request number `cookie`. */
 static void answer_as(uint32_t status, uint64_t cookie, uint64_t result, uint32_t bytes)
 {
 	const struct inband_answer answer = {
@@ -57,18 +55,18 @@ static void answer(uint32_t status, uint64_t cookie, uint64_t result)
 	answer_as(status, cookie, result, sizeof(struct inband_answer));
 }
 
-START_TEST(requests__are_messages_with_all_that_they_name)
+START_TEST(requests__are_sent_as_messages)
 {
 	struct fake_send sends[FAKE_SENDS];
 	struct inband_request request;
 
 	fake.iwarp = _i;
 	setup_inband();
-	ck_assert_int_eq(ask_post(FABRIC_COPY, 0), 1);
+	ck_assert_int_eq(request_post(FABRIC_COPY, 0), 1);
 	ck_assert_uint_eq(fake_sends(sends), 1);
 	ck_assert_int_eq(sends[0].opcode, IBV_WR_SEND);
 	ck_assert(sends[0].flags & IBV_SEND_SIGNALED);
-	/* where its entry would overtake that of a read before it */
+	/* on iWARP its completion would overtake that of a read before it */
 	ck_assert_int_eq((sends[0].flags & IBV_SEND_FENCE) != 0, _i);
 	ck_assert_uint_eq(sends[0].bytes, sizeof(request));
 	memcpy(&request, sends[0].addr, sizeof(request));
@@ -78,25 +76,22 @@ START_TEST(requests__are_messages_with_all_that_they_name)
 	ck_assert_uint_eq(le64toh(request.rkey), 9);
 	ck_assert_uint_eq(le64toh(request.operands.source_addr), 0x2000);
 	ck_assert_uint_eq(le64toh(request.operands.source_rkey), 10);
-	/* that it is on its way is no answer */
+	/* the completion of the message is not the answer */
 	fake_complete(1);
 	expect_nothing();
 	answer(INBAND_DONE, 0, 0);
-	expect(0, 1, 0);
-	expect_nothing();
-	teardown();
-	endpoint.flags = 0;
+	expect_only(0, 1, 0);
 }
 END_TEST
 
-/* Whichever comes first, the answer or the entry of the request. */
-START_TEST(operations__end_in_their_order)
+/* The answer arrives before or after the completion of the request's message. */
+START_TEST(operations__complete_in_order)
 {
 	setup_inband();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 3), 3);
-	ck_assert_int_eq(ask_post(FABRIC_CRC, 3), 1);
+	ck_assert_int_eq(request_post(FABRIC_CRC, 3), 1);
 	ck_assert_int_eq(post(FABRIC_READ, 4, 3), 3);
-	ck_assert_int_eq(ask_post(FABRIC_CRC, 7), 1);
+	ck_assert_int_eq(request_post(FABRIC_CRC, 7), 1);
 	ck_assert_int_eq(post(FABRIC_WRITE, 8, 2), 2);
 	if (_i) {
 		answer(INBAND_DONE, 0, 0x11111111);
@@ -104,8 +99,7 @@ START_TEST(operations__end_in_their_order)
 	}
 	fake_complete(10);
 	if (!_i) {
-		expect(0, 3, 0);
-		expect_nothing();
+		expect_only(0, 3, 0);
 		answer(INBAND_DONE, 0, 0x11111111);
 		expect(3, 4, 0);
 	} else {
@@ -116,63 +110,56 @@ START_TEST(operations__end_in_their_order)
 	answer(INBAND_DONE, 1, 0x22222222);
 	expect(7, 3, 0);
 	ck_assert_uint_eq(crcs[7], 0x22222222);
-	/* and the short way is open again */
+	/* without outstanding requests, too */
 	ck_assert_int_eq(post(FABRIC_READ, 10, 5), 5);
 	fake_complete(5);
-	expect(10, 5, 0);
-	expect_nothing();
-	teardown();
-	endpoint.flags = 0;
+	expect_only(10, 5, 0);
 }
 END_TEST
 
-START_TEST(refusal__costs_nothing_else)
+START_TEST(refusal__fails_only_its_request)
 {
 	setup_inband();
 	for (unsigned i = 0; i < 40; i += 2) {
-		ck_assert_int_eq(ask_post(FABRIC_FILL, i), 1);
+		ck_assert_int_eq(request_post(FABRIC_FILL, i), 1);
 		ck_assert_int_eq(post(FABRIC_READ, i + 1, 1), 1);
 		fake_complete(2);
 		answer(i % 4 ? INBAND_REFUSED : INBAND_DONE, i / 2, 0);
 		expect(i, 1, i % 4 ? -EACCES : 0);
 		expect(i + 1, 1, 0);
 	}
-	teardown();
-	endpoint.flags = 0;
 }
 END_TEST
 
 START_TEST(requests__keep_to_their_credits)
 {
-	struct wr wrs[VERBS_CREDITS + 2];
+	struct wr wrs[INBAND_CREDITS + 2];
 
 	setup_inband();
-	ck_assert_uint_eq(CLIENT->inband_max, VERBS_CREDITS);
-	for (unsigned i = 0; i < VERBS_CREDITS + 2; i++)
-		wrs[i] = ask(FABRIC_PING, i);
-	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, VERBS_CREDITS + 2),
-			 VERBS_CREDITS);
-	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 0);
-	fake_complete(VERBS_CREDITS);
-	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 0);
-	ck_assert_uint_eq(fake_receives(fake_last_id()), VERBS_CREDITS);
+	ck_assert_uint_eq(CLIENT->inband_max, INBAND_CREDITS);
+	for (unsigned i = 0; i < INBAND_CREDITS + 2; i++)
+		wrs[i] = request_make(FABRIC_PING, i);
+	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, INBAND_CREDITS + 2),
+			 INBAND_CREDITS);
+	ck_assert_int_eq(request_post(FABRIC_PING, 0), 0);
+	fake_complete(INBAND_CREDITS);
+	ck_assert_int_eq(request_post(FABRIC_PING, 0), 0);
+	ck_assert_uint_eq(fake_receives(fake_last_id()), INBAND_CREDITS);
 	answer(INBAND_DONE, 0, 0);
 	expect(0, 1, 0);
-	/* as many receives as there may be answers */
-	ck_assert_uint_eq(fake_receives(fake_last_id()), VERBS_CREDITS);
-	ck_assert_int_eq(ask_post(FABRIC_PING, VERBS_CREDITS), 1);
+	/* a receive for each answer that may arrive */
+	ck_assert_uint_eq(fake_receives(fake_last_id()), INBAND_CREDITS);
+	ck_assert_int_eq(request_post(FABRIC_PING, INBAND_CREDITS), 1);
 	fake_complete(1);
-	for (unsigned i = 1; i <= VERBS_CREDITS; i++)
+	for (unsigned i = 1; i <= INBAND_CREDITS; i++)
 		answer(INBAND_DONE, i, 0);
-	expect(1, VERBS_CREDITS, 0);
-	teardown();
-	endpoint.flags = 0;
+	expect(1, INBAND_CREDITS, 0);
 }
 END_TEST
 
 #define WRONG 6
 
-START_TEST(answer__that_makes_no_sense_ends_the_channel)
+START_TEST(answer__malformed_ends_the_channel)
 {
 	static const struct {
 		uint32_t status, bytes;
@@ -185,43 +172,36 @@ START_TEST(answer__that_makes_no_sense_ends_the_channel)
 
 	fake.iwarp = _i >= WRONG;
 	setup_inband();
-	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 1);
+	ck_assert_int_eq(request_post(FABRIC_PING, 0), 1);
 	ck_assert_int_eq(post(FABRIC_READ, 1, 1), 1);
 	fake_complete(1);
 	answer_as(wrong[_i % WRONG].status, wrong[_i % WRONG].cookie, 0,
 		  wrong[_i % WRONG].bytes);
 	expect(0, 1, -EPROTO);
-	expect(1, 1, -ECONNRESET);
-	expect_nothing();
-	ck_assert_int_eq(ask_post(FABRIC_PING, 0), -ECONNRESET);
+	expect_only(1, 1, -ECONNRESET);
+	ck_assert_int_eq(request_post(FABRIC_PING, 0), -ECONNRESET);
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), -ECONNRESET);
-	teardown();
-	endpoint.flags = 0;
 }
 END_TEST
 
-/* One more answer than was asked for. */
-START_TEST(answer__to_nothing_ends_the_channel)
+START_TEST(answer__without_request_ends_the_channel)
 {
 	setup_inband();
-	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 1);
+	ck_assert_int_eq(request_post(FABRIC_PING, 0), 1);
 	fake_complete(1);
 	answer(INBAND_DONE, 0, 0);
 	answer(INBAND_DONE, 1, 0);
-	expect(0, 1, 0);
-	expect_nothing();
+	expect_only(0, 1, 0);
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), -ECONNRESET);
-	teardown();
-	endpoint.flags = 0;
 }
 END_TEST
 
-/* What the server has taken, and never answers. */
+/* Requests that the server received and did not answer. */
 START_TEST(requests__on_a_dead_channel_are_flushed)
 {
 	setup_inband();
 	for (unsigned i = 0; i < 3; i++)
-		ck_assert_int_eq(ask_post(FABRIC_PING, i), 1);
+		ck_assert_int_eq(request_post(FABRIC_PING, i), 1);
 	fake_complete(2);
 	answer(INBAND_DONE, 0, 0);
 	if (_i == 0)
@@ -229,22 +209,20 @@ START_TEST(requests__on_a_dead_channel_are_flushed)
 	else
 		CLIENT->abort(channel);
 	expect(0, 1, 0);
-	expect(1, 2, -ECONNRESET);
-	expect_nothing();
-	teardown();
-	endpoint.flags = 0;
+	expect_only(1, 2, -ECONNRESET);
 }
 END_TEST
 
-/* What came for it, right or wrong, is of no interest any more; the others have theirs. */
-START_TEST(channel__is_freed_with_answers_not_taken)
+/* Unread answers of a freed channel, valid or not, are dropped; another channel keeps
+ * its own. */
+START_TEST(channel_free__drops_unread_answers)
 {
 	struct fabric_channel *freed = NULL;
 	struct rdma_cm_id *id;
-	const struct wr wr = ask(FABRIC_CRC, 5);
+	const struct wr wr = request_make(FABRIC_CRC, 5);
 
 	setup_inband();
-	ck_assert_int_eq(ask_post(FABRIC_CRC, 0), 1);
+	ck_assert_int_eq(request_post(FABRIC_CRC, 0), 1);
 	fake_complete(1);
 	answer(INBAND_DONE, 0, 0x33333333);
 	id = fake_last_id();
@@ -258,103 +236,88 @@ START_TEST(channel__is_freed_with_answers_not_taken)
 	expect(0, 1, 0);
 	ck_assert_uint_eq(crcs[0], 0x33333333);
 	expect_nothing();
-	teardown();
-	endpoint.flags = 0;
 }
 END_TEST
 
-START_TEST(request__that_is_not_posted_is_forgotten)
+START_TEST(request__not_posted_is_dropped)
 {
-	struct wr wrs[3] = { ask(FABRIC_PING, 0), ask(FABRIC_PING, 1),
-			     ask(FABRIC_PING, 2) };
+	struct wr wrs[3] = { request_make(FABRIC_PING, 0), request_make(FABRIC_PING, 1),
+			     request_make(FABRIC_PING, 2) };
 
 	setup_inband();
 	fake_post_limit(1);
 	ck_assert_int_eq(wr_post(CLIENT, channel, wrs, 3), 1);
-	ck_assert_int_eq(ask_post(FABRIC_PING, 5), -ECONNRESET);
-	teardown();
-	endpoint.flags = 0;
+	ck_assert_int_eq(request_post(FABRIC_PING, 5), -ECONNRESET);
 }
 END_TEST
 
-START_TEST(descriptor__wakes_for_answers)
+START_TEST(cq_arm__wakes_for_answers)
 {
-	struct pollfd fd = { .events = POLLIN };
-
 	setup_inband();
-	fd.fd = CLIENT->cq_fd(cq);
-	ck_assert_int_eq(ask_post(FABRIC_PING, 0), 1);
+	ck_assert_int_eq(request_post(FABRIC_PING, 0), 1);
 	fake_complete(1);
 	expect_nothing();
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
-	ck_assert_int_eq(poll(&fd, 1, 0), 0);
+	ck_assert(!readable(CLIENT->cq_fd(cq), 0));
 	answer(INBAND_DONE, 0, 0);
-	ck_assert_int_eq(poll(&fd, 1, 0), 1);
+	ck_assert(readable(CLIENT->cq_fd(cq), 0));
 	expect(0, 1, 0);
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
-	ck_assert_int_eq(poll(&fd, 1, 0), 0);
-	teardown();
-	endpoint.flags = 0;
+	ck_assert(!readable(CLIENT->cq_fd(cq), 0));
 }
 END_TEST
 
-START_TEST(server__without_them_is_named)
+START_TEST(server__without_inband_is_named)
 {
 	setup();
 	ck_assert_int_eq(CLIENT->domain_supports(domain, FABRIC_CAN_INBAND), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "theirs0"));
-	ck_assert_int_eq(ask_post(FABRIC_PING, 0), -ENOTSUP);
+	ck_assert_int_eq(request_post(FABRIC_PING, 0), -ENOTSUP);
 	ck_assert_uint_eq(fake_posts(), 0);
-	teardown();
 }
 END_TEST
 
-/* Every call that can fail, at the first request. */
+/* Each call that can fail, at the first request of a channel. */
 START_TEST(sweep__no_failure_leaks)
 {
-	for (unsigned n = 1; n < 40; n++) {
+	bool failed = true;
+
+	for (unsigned n = 1; failed; n++) {
 		int result;
 
 		setup_inband();
 		fake_fail_at(n);
-		result = ask_post(FABRIC_PING, 0);
-		if (!fake_failed()) {
-			ck_assert_int_eq(result, 1);
-			ck_assert_uint_gt(n, VERBS_CREDITS);
-			fake_fail_at(0);
-			teardown();
-			break;
-		}
+		result = request_post(FABRIC_PING, 0);
+		failed = fake_failed();
 		fake_fail_at(0);
-		/* before anything went out */
-		ck_assert_int_lt(result, 0);
-		ck_assert_uint_eq(fake_posts(), 0);
+		if (failed) {
+			/* nothing was sent */
+			ck_assert_int_lt(result, 0);
+			ck_assert_uint_eq(fake_posts(), 0);
+		} else {
+			ck_assert_int_eq(result, 1);
+			ck_assert_uint_gt(n, INBAND_CREDITS);
+		}
 		teardown();
 	}
-	endpoint.flags = 0;
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("verbs-client-inband");
-	TCase *tcase = tcase_create("inband");
+	TCase *tcase = unit_case("inband", NULL, teardown);
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_loop_test(tcase, requests__are_messages_with_all_that_they_name, 0,
-			    2);
-	tcase_add_loop_test(tcase, operations__end_in_their_order, 0, 2);
-	tcase_add_test(tcase, refusal__costs_nothing_else);
+	tcase_add_loop_test(tcase, requests__are_sent_as_messages, 0, 2);
+	tcase_add_loop_test(tcase, operations__complete_in_order, 0, 2);
+	tcase_add_test(tcase, refusal__fails_only_its_request);
 	tcase_add_test(tcase, requests__keep_to_their_credits);
-	tcase_add_loop_test(tcase, answer__that_makes_no_sense_ends_the_channel, 0,
-			    2 * WRONG);
-	tcase_add_test(tcase, answer__to_nothing_ends_the_channel);
+	tcase_add_loop_test(tcase, answer__malformed_ends_the_channel, 0, 2 * WRONG);
+	tcase_add_test(tcase, answer__without_request_ends_the_channel);
 	tcase_add_loop_test(tcase, requests__on_a_dead_channel_are_flushed, 0, 2);
-	tcase_add_loop_test(tcase, channel__is_freed_with_answers_not_taken, 0, 2);
-	tcase_add_test(tcase, request__that_is_not_posted_is_forgotten);
-	tcase_add_test(tcase, descriptor__wakes_for_answers);
-	tcase_add_test(tcase, server__without_them_is_named);
+	tcase_add_loop_test(tcase, channel_free__drops_unread_answers, 0, 2);
+	tcase_add_test(tcase, request__not_posted_is_dropped);
+	tcase_add_test(tcase, cq_arm__wakes_for_answers);
+	tcase_add_test(tcase, server__without_inband_is_named);
 	tcase_add_test(tcase, sweep__no_failure_leaks);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a client does for iWARP. */
+/* The verbs client on iWARP. */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 
@@ -9,15 +8,18 @@
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-client-stage.h"
 
-/* ---- iWARP ---- */
+static void setup_iwarp(void)
+{
+	fake.iwarp = true;
+	setup();
+}
 
-START_TEST(iwarp__writes_complete_with_the_read_behind_them)
+START_TEST(iwarp__writes_complete_with_the_read_after_them)
 {
 	struct fake_send sends[FAKE_SENDS];
 	struct wr wrs[3];
 
-	fake.iwarp = true;
-	setup();
+	setup_iwarp();
 	wrs[0] = wr_make(FABRIC_WRITE, 0, 100);
 	wrs[1] = wr_make(FABRIC_WRITE, 1, 100);
 	wrs[2] = wr_make(FABRIC_READ, 2, 100);
@@ -31,22 +33,19 @@ START_TEST(iwarp__writes_complete_with_the_read_behind_them)
 	fake_complete(3);
 	expect_nothing();
 	fake_complete(1);
-	expect(0, 3, 0);
-	expect_nothing();
-	/* reads speak for themselves */
+	expect_only(0, 3, 0);
+	/* reads need no further read */
 	ck_assert_int_eq(post(FABRIC_READ, 5, 2), 2);
 	ck_assert_uint_eq(fake_sends(sends), 2);
 	fake_complete(2);
 	expect(5, 2, 0);
-	teardown();
 }
 END_TEST
 
-/* In a batch as long as can be, too: no entry in the middle speaks for writes. */
-START_TEST(iwarp__a_long_batch_completes_with_its_last_read)
+/* Also in a batch of full depth no completion before the last one completes writes. */
+START_TEST(iwarp__long_batch_completes_with_its_last_read)
 {
-	fake.iwarp = true;
-	setup();
+	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, DEPTH), DEPTH);
 	fake_complete(DEPTH);
 	expect_nothing();
@@ -58,11 +57,10 @@ START_TEST(iwarp__a_long_batch_completes_with_its_last_read)
 		expect(0, DEPTH, -ECONNRESET);
 	}
 	expect_nothing();
-	teardown();
 }
 END_TEST
 
-START_TEST(iwarp__full_depth_one_by_one)
+START_TEST(iwarp__single_posts_reach_the_full_depth)
 {
 	fake.iwarp = true;
 	setup_cq();
@@ -72,44 +70,40 @@ START_TEST(iwarp__full_depth_one_by_one)
 			ck_assert_int_eq(post(FABRIC_WRITE, i, 1), 1);
 		ck_assert_int_eq(post(FABRIC_WRITE, 0, 1), 0);
 		fake_complete(40);
-		expect(0, 20, 0);
-		expect_nothing();
+		expect_only(0, 20, 0);
 	}
-	teardown();
 }
 END_TEST
 
 static const struct {
-	unsigned done; /* locally, before the failure */
+	unsigned done; /* completed locally before the failure */
 	enum ibv_wc_status status;
 	int before, at;
 } refusals[] = {
 	/* refused writes: the confirming read is flushed, or refused too */
 	{ 2, IBV_WC_WR_FLUSH_ERR, -ECONNRESET, -ECONNRESET },
 	{ 2, IBV_WC_REM_ACCESS_ERR, -EACCES, -EACCES },
-	/* a local fault at the second: the first one is in doubt */
+	/* a local fault at the second: the result of the first one is unknown */
 	{ 1, IBV_WC_LOC_PROT_ERR, -ECONNRESET, -EFAULT },
 	/* the socket is closed */
 	{ 1, IBV_WC_LOC_QP_OP_ERR, -ECONNRESET, -ECONNRESET },
 };
 
-START_TEST(iwarp__refused_writes_are_never_done)
+START_TEST(iwarp__refused_writes_never_succeed)
 {
-	fake.iwarp = true;
-	setup();
+	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 2), 2);
 	fake_complete(refusals[_i].done);
 	expect_nothing();
 	fake_fail(refusals[_i].status);
 	expect(0, 1, refusals[_i].before);
-	expect(1, 1, refusals[_i].at);
-	expect_nothing();
-	teardown();
+	expect_only(1, 1, refusals[_i].at);
 }
 END_TEST
 
-/* siw answers a read of up to 32 bytes across pages with bytes of the first alone. */
-START_TEST(iwarp__short_reads_keep_to_a_page)
+/* siw answers a read of up to 32 bytes that crosses a page with bytes of the first page
+ * only. */
+START_TEST(iwarp__short_reads_stay_within_a_page)
 {
 	static const struct {
 		uint64_t at;
@@ -120,9 +114,8 @@ START_TEST(iwarp__short_reads_keep_to_a_page)
 	};
 	struct fake_send sends[FAKE_SENDS];
 
-	fake.iwarp = true;
-	setup();
-	for (unsigned i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+	setup_iwarp();
+	for (unsigned i = 0; i < (unsigned)COUNT(reads); i++) {
 		struct wr wr = wr_make(FABRIC_READ, i, reads[i].bytes);
 		unsigned n = reads[i].head ? 2 : 1;
 
@@ -134,84 +127,68 @@ START_TEST(iwarp__short_reads_keep_to_a_page)
 				  reads[i].at + reads[i].head);
 		ck_assert_uint_eq(sends[n - 1].bytes, reads[i].bytes - reads[i].head);
 		fake_complete(n);
-		expect(i, 1, 0);
-		expect_nothing();
+		expect_only(i, 1, 0);
 	}
-	teardown();
 }
 END_TEST
 
-/* siw forgets what is posted to a queue pair that it has moved to ERROR. */
-START_TEST(iwarp__what_the_device_forgets_completes_all_the_same)
+/* siw drops requests that are posted to a queue pair in ERROR. */
+START_TEST(iwarp__dropped_operations_complete)
 {
-	struct pollfd fd = { .events = POLLIN };
-
-	fake.iwarp = true;
-	setup();
-	fd.fd = CLIENT->cq_fd(cq);
+	setup_iwarp();
 	fake_break(fake_last_id());
 	ck_assert_int_eq(post(FABRIC_WRITE, 0, 3), 3);
 	ck_assert_int_eq(post(FABRIC_READ, 3, 1), 1);
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
 	expect_nothing();
-	ck_assert_int_eq(poll(&fd, 1, 0), 0);
-	fake_forget();
+	ck_assert(!readable(CLIENT->cq_fd(cq), 0));
+	fake_drop_sends();
 	fake_event(fake_last_id(), RDMA_CM_EVENT_DISCONNECTED);
 	ck_assert(!CLIENT->alive(channel));
-	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
-	expect(0, 4, -ECONNRESET);
-	expect_nothing();
+	ck_assert(readable(CLIENT->cq_fd(cq), WAIT_MS));
+	expect_only(0, 4, -ECONNRESET);
 	ck_assert_int_eq(CLIENT->cq_arm(cq), 0);
-	ck_assert_int_eq(poll(&fd, 1, 0), 0);
-	teardown();
+	ck_assert(!readable(CLIENT->cq_fd(cq), 0));
 }
 END_TEST
 
-/* siw can leave what came too early in its socket until more comes. */
-START_TEST(iwarp__pushes_a_new_connection)
+/* siw can leave an early message in its socket until another one arrives. */
+START_TEST(iwarp__wakes_the_server_of_a_new_connection)
 {
 	struct fake_send sends[FAKE_SENDS];
-	struct pollfd fd = { .events = POLLIN };
 
-	fake.iwarp = true;
-	setup();
-	fd.fd = CLIENT->alive_fd(channel);
-	ck_assert_int_eq(poll(&fd, 1, 10000), 1);
+	setup_iwarp();
+	ck_assert(readable(CLIENT->alive_fd(channel), WAIT_MS));
 	ck_assert(CLIENT->alive(channel));
 	ck_assert_uint_eq(fake_sends(sends), 1);
 	ck_assert_int_eq(sends[0].opcode, IBV_WR_RDMA_WRITE);
 	ck_assert_uint_eq(sends[0].bytes, 0);
-	/* its end is nobody's */
+	/* no operation completes with it */
 	CLIENT->abort(channel);
 	expect_nothing();
-	teardown();
 }
 END_TEST
 
-/* The first entry that tells of it is enough; nobody need ask whether the peer lives. */
-START_TEST(iwarp__an_error_brings_what_was_posted_behind_it)
+/* The first completion with an error is enough; no call of alive() is needed. */
+START_TEST(iwarp__an_error_flushes_later_operations)
 {
-	fake.iwarp = true;
-	setup();
+	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
 	fake_break(fake_last_id());
 	ck_assert_int_eq(post(FABRIC_READ, 1, 2), 2);
-	fake_forget();
-	expect(0, 3, -ECONNRESET);
-	expect_nothing();
-	teardown();
+	fake_drop_sends();
+	expect_only(0, 3, -ECONNRESET);
 }
 END_TEST
 
-/* Reads go to the device alone, writes with the read behind them; between batches, and again
- * and again at the end of the ring. */
-START_TEST(iwarp__of_one_goes_with_batches)
+/* Single reads and writes, the writes followed by a read, between batches and at each
+ * place of the send queue. */
+START_TEST(iwarp__single_posts_mix_with_batches)
 {
 	struct fake_send sends[FAKE_SENDS];
 	unsigned posts = 0;
 
-	fake.iwarp = true;
-	setup();
+	setup_iwarp();
 	for (unsigned round = 0; round < 3 * DEPTH; round++) {
 		struct wr cut = wr_make(FABRIC_READ, 4, 20);
 
@@ -228,36 +205,31 @@ START_TEST(iwarp__of_one_goes_with_batches)
 			ck_assert_int_eq((sends[i].flags & IBV_SEND_SIGNALED) != 0,
 					 i % 2 == 0);
 		fake_complete(2);
-		expect(0, 1, 0);
-		expect_nothing();
+		expect_only(0, 1, 0);
 		fake_complete(1);
 		expect(1, 1, 0);
 		fake_complete(6);
-		expect(2, 5, 0);
-		expect_nothing();
+		expect_only(2, 5, 0);
 	}
-	teardown();
 }
 END_TEST
 
-/* What siw took, and then named no request, may be done or not: it ends all the same. */
-START_TEST(iwarp__a_post_that_fails_without_a_name_is_flushed)
+/* siw failed without bad_wr, so the operation may have been done: it completes as
+ * flushed. */
+START_TEST(iwarp__post_that_fails_without_bad_wr_is_flushed)
 {
-	fake.iwarp = true;
-	setup();
+	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
-	fake_post_nameless();
+	fake_post_fail_all();
 	ck_assert_int_eq(post(_i ? FABRIC_WRITE : FABRIC_READ, 1, 1), 1);
 	ck_assert_int_eq(post(FABRIC_READ, 2, 1), -ECONNRESET);
-	expect(0, 2, -ECONNRESET);
-	expect_nothing();
-	teardown();
+	expect_only(0, 2, -ECONNRESET);
 }
 END_TEST
 
 static bool sigpipe_ignored;
 
-static bool sigpipe_in(int (*get)(sigset_t *set))
+static bool sigpipe_is_in(int (*get)(sigset_t *set))
 {
 	sigset_t set;
 
@@ -270,44 +242,41 @@ static int mask_get(sigset_t *set)
 	return pthread_sigmask(SIG_BLOCK, NULL, set);
 }
 
-/* The program need not know that its posts write to a socket; one that ignores what comes of
- * that does without the system calls that keep it off. */
-START_TEST(iwarp__a_cut_connection_does_not_kill_the_program)
+/* A post blocks SIGPIPE, unless the program ignores it; then it needs no system
+ * call. */
+START_TEST(iwarp__sigpipe_does_not_kill_the_program)
 {
-	fake.iwarp = true;
-	fake.post_raises = true;
-	setup();
+	fake.post_raises_sigpipe = true;
+	setup_iwarp();
 	for (unsigned n = 1; n < 3; n++) {
 		ck_assert_int_eq(post(FABRIC_READ, 0, n), (int)n);
-		ck_assert_int_eq(fake_post_guarded(), !sigpipe_ignored);
+		ck_assert_int_eq(fake_post_blocked_sigpipe(), !sigpipe_ignored);
 		ck_assert_int_eq(post(FABRIC_WRITE, n, n), (int)n);
-		ck_assert_int_eq(fake_post_guarded(), !sigpipe_ignored);
-		ck_assert(!sigpipe_in(sigpending) && !sigpipe_in(mask_get));
+		ck_assert_int_eq(fake_post_blocked_sigpipe(), !sigpipe_ignored);
+		ck_assert(!sigpipe_is_in(sigpending) && !sigpipe_is_in(mask_get));
 		fake_complete(2 * n + 1);
 		expect(0, 2 * n, 0);
 	}
-	teardown();
 }
 END_TEST
 
-/* One that the program has held back itself is still there, but none more. */
-START_TEST(iwarp__leaves_the_programs_own_signals)
+/* A SIGPIPE that the program blocked and that is pending stays so, and no other is
+ * added. */
+START_TEST(iwarp__keeps_a_pending_sigpipe)
 {
 	sigset_t set;
 
 	ck_assert_int_eq(sigemptyset(&set) | sigaddset(&set, SIGPIPE), 0);
 	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
-	fake.iwarp = true;
-	fake.post_raises = true;
-	setup();
+	fake.post_raises_sigpipe = true;
+	setup_iwarp();
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
-	ck_assert(!sigpipe_in(sigpending) && sigpipe_in(mask_get));
+	ck_assert(!sigpipe_is_in(sigpending) && sigpipe_is_in(mask_get));
 	fake_complete(1);
 	expect(0, 1, 0);
 	ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
 	ck_assert_int_eq(post(FABRIC_READ, 0, 1), 1);
-	ck_assert(sigpipe_in(sigpending) && sigpipe_in(mask_get));
-	teardown();
+	ck_assert(sigpipe_is_in(sigpending) && sigpipe_is_in(mask_get));
 }
 END_TEST
 
@@ -317,36 +286,32 @@ static void sigpipe_ignore(void)
 	sigpipe_ignored = true;
 }
 
-static TCase *tcase_make(const char *name)
+static TCase *case_make(const char *name, SFun setup_case)
 {
-	TCase *tcase = tcase_create(name);
+	TCase *tcase = unit_case(name, setup_case, teardown);
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, iwarp__writes_complete_with_the_read_behind_them);
-	tcase_add_loop_test(tcase, iwarp__a_long_batch_completes_with_its_last_read, 0,
+	tcase_add_test(tcase, iwarp__writes_complete_with_the_read_after_them);
+	tcase_add_loop_test(tcase, iwarp__long_batch_completes_with_its_last_read, 0,
 			    2);
-	tcase_add_test(tcase, iwarp__full_depth_one_by_one);
-	tcase_add_loop_test(tcase, iwarp__refused_writes_are_never_done, 0,
+	tcase_add_test(tcase, iwarp__single_posts_reach_the_full_depth);
+	tcase_add_loop_test(tcase, iwarp__refused_writes_never_succeed, 0,
 			    COUNT(refusals));
-	tcase_add_test(tcase, iwarp__short_reads_keep_to_a_page);
-	tcase_add_test(tcase, iwarp__what_the_device_forgets_completes_all_the_same);
-	tcase_add_test(tcase, iwarp__pushes_a_new_connection);
-	tcase_add_test(tcase, iwarp__an_error_brings_what_was_posted_behind_it);
-	tcase_add_test(tcase, iwarp__of_one_goes_with_batches);
-	tcase_add_loop_test(tcase, iwarp__a_post_that_fails_without_a_name_is_flushed,
-			    0, 2);
-	tcase_add_test(tcase, iwarp__a_cut_connection_does_not_kill_the_program);
+	tcase_add_test(tcase, iwarp__short_reads_stay_within_a_page);
+	tcase_add_test(tcase, iwarp__dropped_operations_complete);
+	tcase_add_test(tcase, iwarp__wakes_the_server_of_a_new_connection);
+	tcase_add_test(tcase, iwarp__an_error_flushes_later_operations);
+	tcase_add_test(tcase, iwarp__single_posts_mix_with_batches);
+	tcase_add_loop_test(tcase, iwarp__post_that_fails_without_bad_wr_is_flushed, 0,
+			    2);
+	tcase_add_test(tcase, iwarp__sigpipe_does_not_kill_the_program);
 	return tcase;
 }
 
 int main(void)
 {
-	Suite *suite = suite_create("verbs-client-iwarp");
-	TCase *guarded = tcase_make("guarded"), *plain = tcase_make("plain");
+	TCase *guarded = case_make("guarded", NULL);
 
-	tcase_add_test(guarded, iwarp__leaves_the_programs_own_signals);
-	tcase_add_checked_fixture(plain, sigpipe_ignore, NULL);
-	suite_add_tcase(suite, guarded);
-	suite_add_tcase(suite, plain);
-	return unit_main(suite);
+	tcase_add_test(guarded, iwarp__keeps_a_pending_sigpipe);
+	(void)case_make("plain", sigpipe_ignore);
+	return unit_main();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The NUMA node of a device, read from sysfs; addresses as text. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fabric/verbs/common/address.h"
+#include "fabric/address.h"
 #include "fabric/verbs/common/device_attr.h"
 #include "unit/unit.h"
 
@@ -14,7 +15,7 @@ static char sysfs[PATH_MAX];
 
 static void setup(void)
 {
-	(void)snprintf(sysfs, sizeof(sysfs), "%s/rmem-facts-XXXXXX",
+	(void)snprintf(sysfs, sizeof(sysfs), "%s/rmem-sysfs-XXXXXX",
 		       getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	ck_assert_ptr_nonnull(mkdtemp(sysfs));
 }
@@ -27,8 +28,8 @@ static void teardown(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* A file below sysfs, and the folders on the way. */
-static void put(const char *name, const char *text)
+/* Write a file below sysfs, with its folders. */
+static void file_write(const char *name, const char *text)
 {
 	char path[PATH_MAX + 128];
 	FILE *file;
@@ -46,7 +47,7 @@ static void put(const char *name, const char *text)
 	ck_assert_int_eq(fclose(file), 0);
 }
 
-static void put_link(const char *name, const char *target)
+static void link_write(const char *name, const char *target)
 {
 	char path[PATH_MAX + 128];
 
@@ -54,64 +55,62 @@ static void put_link(const char *name, const char *target)
 	ck_assert_int_eq(symlink(target, path), 0);
 }
 
-START_TEST(node__is_the_devices_own_first)
+START_TEST(node__of_the_device_comes_first)
 {
-	put("class/infiniband/mlx5_0/parent", "eth5");
-	put("class/net/eth5/device/numa_node", "2");
+	file_write("class/infiniband/mlx5_0/parent", "eth5");
+	file_write("class/net/eth5/device/numa_node", "2");
 	ck_assert_int_eq(verbs_device_node(sysfs, "mlx5_0"), 2);
-	put("class/infiniband/mlx5_0/device/numa_node", "-1");
+	file_write("class/infiniband/mlx5_0/device/numa_node", "-1");
 	ck_assert_int_eq(verbs_device_node(sysfs, "mlx5_0"), 2);
-	put("class/infiniband/mlx5_0/device/numa_node", "1");
+	file_write("class/infiniband/mlx5_0/device/numa_node", "1");
 	ck_assert_int_eq(verbs_device_node(sysfs, "mlx5_0"), 1);
 }
 END_TEST
 
-START_TEST(node__of_an_interface_on_a_bus_is_the_buss)
+START_TEST(node__of_an_interface_is_that_of_its_bus)
 {
-	put("class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "eth0");
-	put("devices/pci0/0000:01:00.0/numa_node", "3");
-	put("devices/pci0/0000:01:00.0/virtio1/features", "0");
-	put("class/net/eth0/mtu", "1500");
-	put_link("class/net/eth0/device", "../../../devices/pci0/0000:01:00.0/virtio1");
+	file_write("class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0", "eth0");
+	file_write("devices/pci0/0000:01:00.0/numa_node", "3");
+	file_write("devices/pci0/0000:01:00.0/virtio1/features", "0");
+	file_write("class/net/eth0/mtu", "1500");
+	link_write("class/net/eth0/device",
+		   "../../../devices/pci0/0000:01:00.0/virtio1");
 	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), 3);
 }
 END_TEST
 
-START_TEST(node__is_unknown_where_nothing_tells)
+START_TEST(node__is_unknown_without_files)
 {
 	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), -1);
-	put("class/infiniband/rxe0/parent", "dummy0");
+	file_write("class/infiniband/rxe0/parent", "dummy0");
 	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), -1);
-	put("class/net/dummy0/device/numa_node", "junk");
+	file_write("class/net/dummy0/device/numa_node", "junk");
 	ck_assert_int_eq(verbs_device_node(sysfs, "rxe0"), -1);
 }
 END_TEST
 
-START_TEST(address__reads_as_people_write_it)
+START_TEST(address__formats_as_text)
 {
 	struct fabric_address v4 = { .family = 4, .bytes = { 10, 0, 0, 1 }, .port = 7 };
 	struct fabric_address v6 = { .family = 6,
 				     .bytes = { 0xfd, [15] = 1 },
 				     .port = 7 };
 	struct fabric_address any = { .port = 7 };
-	char text[VERBS_ADDRESS_TEXT];
+	char text[FABRIC_ADDRESS_TEXT];
 
-	ck_assert_str_eq(verbs_address_text(&v4, text), "10.0.0.1:7");
-	ck_assert_str_eq(verbs_address_text(&v6, text), "[fd00::1]:7");
-	ck_assert_str_eq(verbs_address_text(&any, text), "*:7");
+	ck_assert_str_eq(fabric_address_text(&v4, text), "10.0.0.1:7");
+	ck_assert_str_eq(fabric_address_text(&v6, text), "[fd00::1]:7");
+	ck_assert_str_eq(fabric_address_text(&any, text), "*:7");
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("verbs-facts");
-	TCase *tcase = tcase_create("facts");
+	TCase *tcase = unit_case("device_attr", setup, teardown);
 
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, node__is_the_devices_own_first);
-	tcase_add_test(tcase, node__of_an_interface_on_a_bus_is_the_buss);
-	tcase_add_test(tcase, node__is_unknown_where_nothing_tells);
-	tcase_add_test(tcase, address__reads_as_people_write_it);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_add_test(tcase, node__of_the_device_comes_first);
+	tcase_add_test(tcase, node__of_an_interface_is_that_of_its_bus);
+	tcase_add_test(tcase, node__is_unknown_without_files);
+	tcase_add_test(tcase, address__formats_as_text);
+	return unit_main();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The server's channels without rdma_cm: what a client may say of its end, where the queue
- * pair goes, and what is served so.  InfiniBand's half is tested here alone. */
+/* Channels of the server without rdma_cm: attributes of the client's queue pair that it
+ * accepts, the attributes it sets, and its devices.  The only tests of the server on
+ * InfiniBand. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -9,8 +10,6 @@
 #include "base/err.h"
 #include "unit/unit.h"
 #include "unit/fabric/verbs/verbs-server-stage.h"
-
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 static struct fabric_device_params devices[] = {
 	{ .name = "",
@@ -21,17 +20,17 @@ static struct fabric_session *session;
 static struct fabric_qp_info ours;
 
 static const char *const names[] = { "fake0", NULL };
-/* Where no RDMA device is. */
-static const struct fabric_address elsewhere = { .family = 4,
-						 .bytes = { 192, 168, 7, 7 },
-						 .port = PORT };
+/* An address of no RDMA device. */
+static const struct fabric_address no_device_address = { .family = 4,
+							 .bytes = { 192, 168, 7, 7 },
+							 .port = PORT };
 
 static int try_open_at(const struct fabric_address *listen)
 {
-	return open_with((struct fabric_server_params){ .listen = *listen,
-							.devices = names,
-							.device_params = devices,
-							.n_device_params = 1 });
+	return server_try_open((struct fabric_server_params){ .listen = *listen,
+							      .devices = names,
+							      .device_params = devices,
+							      .n_device_params = 1 });
 }
 
 static int try_open(void)
@@ -39,9 +38,9 @@ static int try_open(void)
 	return try_open_at(&(struct fabric_address){ 0 });
 }
 
-static int try_open_elsewhere(void)
+static int try_open_no_device_address(void)
 {
-	return try_open_at(&elsewhere);
+	return try_open_at(&no_device_address);
 }
 
 static void setup(void)
@@ -57,8 +56,13 @@ static void open_direct(void)
 	session = session_new(0);
 }
 
-/* A client's end as ours would say it. */
-static struct fabric_qp_info end_at(const char *gid)
+static const char *client_gid(void)
+{
+	return fake.infiniband ? "fe80::9" : "::ffff:10.1.0.9";
+}
+
+/* Attributes as a client sends them. */
+static struct fabric_qp_info remote_qp(const char *gid)
 {
 	struct fabric_qp_info end = {
 		.qpn = 0x123456,
@@ -75,16 +79,16 @@ static struct fabric_qp_info end_at(const char *gid)
 	return end;
 }
 
-static int join(uint32_t channel, const struct fabric_qp_info *theirs)
+static int connect_direct(uint32_t channel, const struct fabric_qp_info *theirs)
 {
 	return SERVER->channel_connect(session, channel, theirs, &ours);
 }
 
-START_TEST(join__drives_the_queue_pair_by_hand)
+START_TEST(direct__modifies_the_queue_pair_itself)
 {
-	const struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
+	const struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
 	const struct fabric_endpoint *endpoint;
-	struct ibv_qp_attr driven;
+	struct ibv_qp_attr attr;
 
 	fake.atomics = IBV_ATOMIC_HCA;
 	open_direct();
@@ -93,91 +97,88 @@ START_TEST(join__drives_the_queue_pair_by_hand)
 						   FABRIC_ENDPOINT_ATOMICS |
 						   FABRIC_ENDPOINT_INBAND);
 	ck_assert_uint_eq(endpoint->address.port, 0);
-	ck_assert_msg(!join(4, &theirs), "%s", err_text());
-	ck_assert_uint_eq(ours.qpn, fake_own_number());
+	ck_assert_msg(!connect_direct(4, &theirs), "%s", err_text());
+	ck_assert_uint_eq(ours.qpn, fake_direct_qpn());
 	ck_assert_uint_eq(ours.mtu, 512);
 	ck_assert_uint_eq(ours.rd_atomic, 3);
 	ck_assert_uint_eq(ours.retry_count, 5);
-	/* 7 would be for ever */
+	/* 7 means without limit */
 	ck_assert_uint_eq(ours.rnr_retry_count, 6);
 	ck_assert_uint_eq(ours.lid, 0);
 	ck_assert_uint_eq(ours.pkey, 0xffff);
 	ck_assert_uint_eq(ours.gid[12], 10);
-	driven = fake_driven();
-	ck_assert_uint_eq(driven.port_num, 1);
-	ck_assert_uint_eq(driven.qp_access_flags, IBV_ACCESS_REMOTE_READ |
-							  IBV_ACCESS_REMOTE_WRITE |
-							  IBV_ACCESS_REMOTE_ATOMIC);
-	ck_assert_uint_eq(driven.dest_qp_num, 0x123456);
-	ck_assert_uint_eq(driven.rq_psn, 0xfedcba);
-	ck_assert_uint_eq(driven.sq_psn, ours.psn);
-	ck_assert_int_eq(driven.path_mtu, IBV_MTU_512);
-	ck_assert_uint_eq(driven.max_dest_rd_atomic, 3);
-	ck_assert_uint_eq(driven.retry_cnt, 5);
-	ck_assert_uint_eq(driven.rnr_retry, 6);
-	ck_assert_uint_eq(driven.ah_attr.is_global, 1);
-	ck_assert_uint_eq(driven.ah_attr.grh.sgid_index, 2);
-	ck_assert_mem_eq(driven.ah_attr.grh.dgid.raw, theirs.gid, 16);
+	attr = fake_qp_attr();
+	ck_assert_uint_eq(attr.port_num, 1);
+	ck_assert_uint_eq(attr.qp_access_flags, IBV_ACCESS_REMOTE_READ |
+							IBV_ACCESS_REMOTE_WRITE |
+							IBV_ACCESS_REMOTE_ATOMIC);
+	ck_assert_uint_eq(attr.dest_qp_num, 0x123456);
+	ck_assert_uint_eq(attr.rq_psn, 0xfedcba);
+	ck_assert_uint_eq(attr.sq_psn, ours.psn);
+	ck_assert_int_eq(attr.path_mtu, IBV_MTU_512);
+	ck_assert_uint_eq(attr.max_dest_rd_atomic, 3);
+	ck_assert_uint_eq(attr.retry_cnt, 5);
+	ck_assert_uint_eq(attr.rnr_retry, 6);
+	ck_assert_uint_eq(attr.ah_attr.is_global, 1);
+	ck_assert_uint_eq(attr.ah_attr.grh.sgid_index, 2);
+	ck_assert_mem_eq(attr.ah_attr.grh.dgid.raw, theirs.gid, 16);
 	ck_assert_uint_eq(seen.ups, 1);
 	ck_assert_uint_eq(seen.channel, 4);
 	ck_assert_uint_eq(seen.admits, 0);
 	ck_assert_uint_eq(stats().channels, 1);
-	/* a number has one channel, and its end is the end of the queue pair */
-	ck_assert_int_eq(join(4, &theirs), -EINVAL);
+	/* the number is in use; closing the channel destroys the queue pair */
+	ck_assert_int_eq(connect_direct(4, &theirs), -EINVAL);
 	ck_assert_int_eq(SERVER->channel_close(session, 4), 0);
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().channels, 0);
 	ck_assert_uint_eq(seen.downs, 0);
-	close_all();
 }
 END_TEST
 
-static void join_at(uint32_t channel, unsigned index)
+static void connect_at(uint32_t channel, unsigned index)
 {
-	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
 
 	theirs.qpn += channel;
-	ck_assert_msg(!join(channel, &theirs), "%s", err_text());
-	ck_assert_uint_eq(fake_driven().ah_attr.grh.sgid_index, index);
+	ck_assert_msg(!connect_direct(channel, &theirs), "%s", err_text());
+	ck_assert_uint_eq(fake_qp_attr().ah_attr.grh.sgid_index, index);
 }
 
-/* The port is asked for once, until the device tells that it has changed, or a join fails. */
-START_TEST(port__is_looked_at_when_the_device_tells)
+/* The port is queried again only after an event of the device or a failed connect. */
+START_TEST(port__is_queried_again_after_events_and_failures)
 {
-	const struct fabric_qp_info nowhere = end_at("::");
+	const struct fabric_qp_info invalid = remote_qp("::");
 
 	open_direct();
-	join_at(1, 2);
-	fake.gid_shift = 3;
-	join_at(2, 2);
-	fake_async(0, IBV_EVENT_GID_CHANGE, 1);
+	connect_at(1, 2);
+	fake.gid_index_shift = 3;
+	connect_at(2, 2);
+	fake_async_event(0, IBV_EVENT_GID_CHANGE, 1);
 	SERVER->process(server);
-	join_at(3, 5);
-	fake.gid_shift = 0;
-	join_at(4, 5);
-	ck_assert_int_eq(join(5, &nowhere), -EINVAL);
-	join_at(6, 2);
-	close_all();
+	connect_at(3, 5);
+	fake.gid_index_shift = 0;
+	connect_at(4, 5);
+	ck_assert_int_eq(connect_direct(5, &invalid), -EINVAL);
+	connect_at(6, 2);
 }
 END_TEST
 
-START_TEST(join__begins_at_a_random_packet)
+START_TEST(direct__psn_is_random)
 {
-	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
 	uint32_t seen_bits = 0, common = 0xffffff;
 
 	open_direct();
 	for (uint32_t i = 1; i <= 64; i++) {
 		theirs.qpn++;
-		ck_assert_int_eq(join(i, &theirs), 0);
+		ck_assert_int_eq(connect_direct(i, &theirs), 0);
 		ck_assert_uint_le(ours.psn, 0xffffff);
 		seen_bits |= ours.psn;
 		common &= ours.psn;
 	}
-	/* each of the 24 bits is one and zero now and then, but once in 2^38 runs */
+	/* each of the 24 bits is 0 and 1 at least once, except in one of 2^38 runs */
 	ck_assert_uint_eq(seen_bits, 0xffffff);
 	ck_assert_uint_eq(common, 0);
-	close_all();
 }
 END_TEST
 
@@ -186,7 +187,7 @@ static const struct {
 	uint32_t qpn, psn;
 	uint16_t lid, pkey, mtu;
 	const char *text;
-} hostile[] = {
+} invalid[] = {
 	{ "::ffff:10.1.0.9", 0, 1, 0, 0xffff, 512, "queue pair number 0" },
 	{ "::ffff:10.1.0.9", 1, 1, 0, 0xffff, 512, "queue pair number 0x1" },
 	{ "::ffff:10.1.0.9", 0x1000000, 1, 0, 0xffff, 512, "number 0x1000000" },
@@ -209,77 +210,74 @@ static const struct {
 	{ "::ffff:255.255.255.255", 5, 1, 0, 0xffff, 512, "GID ::ffff:255" },
 };
 
-START_TEST(join__refuses_what_cannot_be)
+START_TEST(direct__refuses_invalid_attributes)
 {
-	struct fabric_qp_info theirs = end_at(hostile[_i].gid);
+	struct fabric_qp_info theirs = remote_qp(invalid[_i].gid);
 
-	theirs.qpn = hostile[_i].qpn;
-	theirs.psn = hostile[_i].psn;
-	theirs.lid = hostile[_i].lid;
-	theirs.pkey = hostile[_i].pkey;
-	theirs.mtu = hostile[_i].mtu;
+	theirs.qpn = invalid[_i].qpn;
+	theirs.psn = invalid[_i].psn;
+	theirs.lid = invalid[_i].lid;
+	theirs.pkey = invalid[_i].pkey;
+	theirs.mtu = invalid[_i].mtu;
 	open_direct();
-	ck_assert_int_lt(join(1, &theirs), 0);
-	ck_assert_msg(strstr(err_text(), hostile[_i].text) != NULL, "%s", err_text());
+	ck_assert_int_lt(connect_direct(1, &theirs), 0);
+	ck_assert_msg(strstr(err_text(), invalid[_i].text) != NULL, "%s", err_text());
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().refused, 1);
 	ck_assert_uint_eq(seen.ups + seen.downs, 0);
-	close_all();
 }
 END_TEST
 
-/* A client must not have what it reads answered to another one's queue pair. */
-START_TEST(join__takes_an_end_once)
+/* A client must not direct responses to the queue pair of another one. */
+START_TEST(direct__refuses_a_queue_pair_in_use)
 {
 	struct fabric_session *first;
 	struct fabric_qp_info theirs;
 
 	fake.infiniband = _i > 0;
-	theirs = end_at(fake.infiniband ? "fe80::9" : "::ffff:10.1.0.9");
+	theirs = remote_qp(client_gid());
 	open_direct();
-	ck_assert_int_eq(join(1, &theirs), 0);
-	ck_assert_int_eq(join(2, &theirs), -EBUSY);
+	ck_assert_int_eq(connect_direct(1, &theirs), 0);
+	ck_assert_int_eq(connect_direct(2, &theirs), -EBUSY);
 	first = session;
 	session = session_new(0);
-	ck_assert_int_eq(join(1, &theirs), -EBUSY);
+	ck_assert_int_eq(connect_direct(1, &theirs), -EBUSY);
 	ck_assert_ptr_nonnull(strstr(err_text(), "queue pair 0x123456"));
 	ck_assert_uint_eq(stats().refused, 2);
 	ck_assert_uint_eq(fake_live_qps(), 1);
-	/* the same port by another of its addresses */
+	/* the same port with another of its addresses */
 	theirs.gid[15] = 10;
-	ck_assert_int_eq(join(1, &theirs), fake.infiniband ? -EBUSY : 0);
+	ck_assert_int_eq(connect_direct(1, &theirs), fake.infiniband ? -EBUSY : 0);
 	theirs.gid[15] = 9;
 	theirs.qpn++;
-	ck_assert_int_eq(join(2, &theirs), 0);
+	ck_assert_int_eq(connect_direct(2, &theirs), 0);
 	theirs.qpn--;
 	ck_assert_int_eq(SERVER->channel_close(first, 1), 0);
-	ck_assert_int_eq(join(3, &theirs), 0);
-	close_all();
+	ck_assert_int_eq(connect_direct(3, &theirs), 0);
 }
 END_TEST
 
-/* Who only guesses a queue pair's number does not keep its owner out. */
-START_TEST(join__believes_who_comes_from_that_address)
+/* A client that guessed a queue pair number does not block the owner of the address. */
+START_TEST(direct__owner_of_the_address_replaces_another_client)
 {
-	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
 
 	open_direct();
-	ck_assert_int_eq(join(1, &theirs), 0);
+	ck_assert_int_eq(connect_direct(1, &theirs), 0);
 	session = session_new(0);
-	theirs.own = true;
-	ck_assert_int_eq(join(2, &theirs), 0);
+	theirs.gid_verified = true;
+	ck_assert_int_eq(connect_direct(2, &theirs), 0);
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_ptr_nonnull(strstr(seen.why, "another client's"));
 	ck_assert_uint_eq(fake_live_qps(), 1);
 	ck_assert_uint_eq(stats().channels, 1);
-	/* nobody takes it from there, guessing or from the same host */
-	ck_assert_int_eq(join(3, &theirs), -EBUSY);
+	/* no client replaces the owner, whether it has the address or not */
+	ck_assert_int_eq(connect_direct(3, &theirs), -EBUSY);
 	session = session_new(0);
-	ck_assert_int_eq(join(4, &theirs), -EBUSY);
-	theirs.own = false;
-	ck_assert_int_eq(join(4, &theirs), -EBUSY);
+	ck_assert_int_eq(connect_direct(4, &theirs), -EBUSY);
+	theirs.gid_verified = false;
+	ck_assert_int_eq(connect_direct(4, &theirs), -EBUSY);
 	ck_assert_uint_eq(seen.downs, 1);
-	close_all();
 }
 END_TEST
 
@@ -290,111 +288,109 @@ static uint64_t now(void)
 	return now_ns;
 }
 
-static void pass_ms(unsigned ms)
+static void clock_advance_ms(unsigned ms)
 {
 	now_ns += ms * UINT64_C(1000000);
 }
 
-static void nobody_answers(void)
+static void rtr_takes_1s(void)
 {
-	pass_ms(1000);
+	clock_advance_ms(1000);
 }
 
 static unsigned rtrs;
 
-static void rtr_counted(void)
+static void rtr_count(void)
 {
 	rtrs++;
 }
 
-/* The loop waits while the kernel asks the network for a GID: a peer that names some which
- * nobody has must not have it stand still. */
-START_TEST(join__waits_for_few_that_do_not_answer)
+/* The loop is blocked while the kernel resolves a GID; a peer that sends unreachable
+ * GIDs must not block it repeatedly. */
+START_TEST(gid_backoff__delays_after_an_unreachable_gid)
 {
-	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.99");
-	const struct fabric_qp_info other = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.99");
+	const struct fabric_qp_info other = remote_qp("::ffff:10.1.0.9");
 
 	clock_set_source(now);
 	open_direct();
-	fake.at_rtr = nobody_answers;
+	fake.before_rtr = rtr_takes_1s;
 	fake.rtr_error = ETIMEDOUT;
-	ck_assert_int_eq(join(1, &theirs), -ETIMEDOUT);
+	ck_assert_int_eq(connect_direct(1, &theirs), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0: nobody answers for the peer's "
 						 "GID ::ffff:10.1.0.99"));
-	fake.at_rtr = rtr_counted;
+	fake.before_rtr = rtr_count;
 	fake.rtr_error = 0;
-	/* not again for a while, though it would now; and a rest for all */
-	ck_assert_int_eq(join(2, &theirs), -EHOSTUNREACH);
+	/* this GID is refused for a while, and so are all for a shorter one */
+	ck_assert_int_eq(connect_direct(2, &theirs), -EHOSTUNREACH);
 	ck_assert_ptr_nonnull(strstr(err_text(), "::ffff:10.1.0.99"));
-	ck_assert_int_eq(join(3, &other), -EBUSY);
+	ck_assert_int_eq(connect_direct(3, &other), -EBUSY);
 	ck_assert_ptr_nonnull(strstr(err_text(), "try again in 3000 ms"));
 	ck_assert_uint_eq(rtrs, 0);
 	ck_assert_uint_eq(fake_live_qps(), 0);
-	pass_ms(3000);
-	ck_assert_int_eq(join(4, &other), 0);
-	ck_assert_int_eq(join(5, &theirs), -EHOSTUNREACH);
-	pass_ms(27000);
-	ck_assert_int_eq(join(6, &theirs), 0);
+	clock_advance_ms(3000);
+	ck_assert_int_eq(connect_direct(4, &other), 0);
+	ck_assert_int_eq(connect_direct(5, &theirs), -EHOSTUNREACH);
+	clock_advance_ms(27000);
+	ck_assert_int_eq(connect_direct(6, &theirs), 0);
 	ck_assert_uint_eq(rtrs, 2);
-	close_all();
 }
 END_TEST
 
-/* Ever other ones have a quarter of the time at most. */
-START_TEST(join__waits_for_ever_other_ones_now_and_then)
+/* New GIDs block the loop for a quarter of the time at most. */
+START_TEST(gid_backoff__limits_time_spent_on_many_gids)
 {
-	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.99");
+	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.99");
 	uint64_t end_ns = now_ns + UINT64_C(60000000000);
 	uint32_t n = 0, waits = 0;
 
 	clock_set_source(now);
 	open_direct();
-	fake.at_rtr = nobody_answers;
+	fake.before_rtr = rtr_takes_1s;
 	fake.rtr_error = ETIMEDOUT;
 	while (now_ns < end_ns) {
 		theirs.gid[15] = (uint8_t)++n;
-		waits += join(n, &theirs) == -ETIMEDOUT;
-		pass_ms(1);
+		waits += connect_direct(n, &theirs) == -ETIMEDOUT;
+		clock_advance_ms(1);
 	}
 	ck_assert_uint_ge(waits, 14);
 	ck_assert_uint_le(waits, 16);
-	close_all();
 }
 END_TEST
 
-START_TEST(infiniband__goes_by_lid_within_a_subnet)
+START_TEST(infiniband__uses_the_lid_within_a_subnet)
 {
 	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
-	theirs = end_at("fe80::9");
-	ck_assert_msg(!try_open_elsewhere(), "%s", err_text());
+	theirs = remote_qp("fe80::9");
+	ck_assert_msg(!try_open_no_device_address(), "%s", err_text());
 	session = session_new(0);
-	ck_assert_msg(!join(1, &theirs), "%s", err_text());
+	ck_assert_msg(!connect_direct(1, &theirs), "%s", err_text());
 	ck_assert_uint_eq(ours.lid, 7);
-	/* the port's first GID, which no IP address is */
+	/* the port's first GID, which contains no IP address */
 	ck_assert_uint_eq(ours.gid[0], 0xfe);
-	ck_assert_uint_eq(fake_driven().ah_attr.dlid, 9);
-	ck_assert_uint_eq(fake_driven().ah_attr.is_global, 0);
-	/* another subnet is behind a router */
-	theirs = end_at("fec0::9");
+	ck_assert_uint_eq(fake_qp_attr().ah_attr.dlid, 9);
+	ck_assert_uint_eq(fake_qp_attr().ah_attr.is_global, 0);
+	/* another subnet prefix: through a router */
+	theirs = remote_qp("fec0::9");
 	theirs.qpn++;
-	ck_assert_int_eq(join(2, &theirs), 0);
-	ck_assert_uint_eq(fake_driven().ah_attr.is_global, 1);
-	ck_assert_uint_eq(fake_driven().ah_attr.grh.sgid_index, 0);
+	ck_assert_int_eq(connect_direct(2, &theirs), 0);
+	ck_assert_uint_eq(fake_qp_attr().ah_attr.is_global, 1);
+	ck_assert_uint_eq(fake_qp_attr().ah_attr.grh.sgid_index, 0);
 	for (unsigned lid = 0; lid < 0x10000; lid = lid ? 2 * lid : 0x4000) {
 		theirs.lid = (uint16_t)(lid | (lid & 0x8000) >> 1);
 		theirs.qpn++;
-		ck_assert_int_eq(join(3 + lid, &theirs), lid == 0x4000 ? 0 : -EINVAL);
+		ck_assert_int_eq(connect_direct(3 + lid, &theirs),
+				 lid == 0x4000 ? 0 : -EINVAL);
 	}
-	close_all();
 }
 END_TEST
 
 static const struct {
 	int option;
 	uint16_t theirs;
-	int open, join;
+	int open, connect;
 	uint16_t index;
 } pkeys[] = {
 	{ FABRIC_OPTION_AUTO, 0xffff, 0, 0, 0 },
@@ -409,12 +405,12 @@ static const struct {
 	{ 0x8003, 0x8003, -EINVAL, 0, 0 },
 };
 
-START_TEST(pkey__is_looked_up_and_must_agree)
+START_TEST(pkey__is_looked_up_and_must_match)
 {
 	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
-	theirs = end_at("fe80::9");
+	theirs = remote_qp("fe80::9");
 	theirs.pkey = pkeys[_i].theirs;
 	devices[0].rdma_options.pkey = pkeys[_i].option;
 	ck_assert_int_eq(try_open(), pkeys[_i].open);
@@ -425,67 +421,63 @@ START_TEST(pkey__is_looked_up_and_must_agree)
 		return;
 	}
 	session = session_new(0);
-	ck_assert_int_eq(join(1, &theirs), pkeys[_i].join);
-	if (!pkeys[_i].join) {
-		ck_assert_uint_eq(fake_driven().pkey_index, pkeys[_i].index);
+	ck_assert_int_eq(connect_direct(1, &theirs), pkeys[_i].connect);
+	if (!pkeys[_i].connect) {
+		ck_assert_uint_eq(fake_qp_attr().pkey_index, pkeys[_i].index);
 		ck_assert_uint_eq(ours.pkey, fake.pkeys[pkeys[_i].index]);
 	}
-	close_all();
 }
 END_TEST
 
-START_TEST(gid_index__is_as_said)
+START_TEST(gid_index__selects_the_gid)
 {
-	struct fabric_qp_info theirs = end_at("fd00::9");
-	const struct fabric_device_attr *abilities;
+	struct fabric_qp_info theirs = remote_qp("fd00::9");
+	const struct fabric_device_attr *attr;
 	struct fabric_port_attr port;
 
-	fake.more_gids = 100;
+	fake.extra_gids = 100;
 	devices[0].rdma_options.gid_index = 3;
 	open_direct();
-	ck_assert_msg(!join(1, &theirs), "%s", err_text());
-	ck_assert_uint_eq(fake_driven().ah_attr.grh.sgid_index, 3);
-	ck_assert_int_eq(SERVER->device(server, 0, &abilities, &port), 0);
+	ck_assert_msg(!connect_direct(1, &theirs), "%s", err_text());
+	ck_assert_uint_eq(fake_qp_attr().ah_attr.grh.sgid_index, 3);
+	ck_assert_int_eq(SERVER->device(server, 0, &attr, &port), 0);
 	ck_assert_int_eq(port.rdma_options.connect, FABRIC_CONNECT_DIRECT);
 	for (unsigned i = 0; i < port.n_gids; i++)
 		ck_assert(port.gids[i].served == (port.gids[i].index == 3));
-	close_all();
-	/* RoCE's first version */
+	server_close();
+	/* a GID of RoCE v1 is not used */
 	devices[0].rdma_options.gid_index = 1;
 	ck_assert_int_eq(try_open(), -EADDRNOTAVAIL);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0, port 1: there is no GID 1"));
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
-START_TEST(cm__takes_neither_joins_nor_their_keys)
+START_TEST(cm__refuses_direct_channels_and_options)
 {
-	const struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
+	const struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
 
 	devices[0].rdma_options.connect = FABRIC_OPTION_AUTO;
 	open_direct();
 	ck_assert_uint_eq(SERVER->endpoint(server, 0)->flags & FABRIC_ENDPOINT_DIRECT,
 			  0);
-	ck_assert_int_eq(join(1, &theirs), -ENOTSUP);
+	ck_assert_int_eq(connect_direct(1, &theirs), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
-	close_all();
+	server_close();
 	devices[0].rdma_options.gid_index = 2;
 	ck_assert_int_eq(try_open(), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err_text(), "connect = direct"));
 	devices[0].rdma_options.gid_index = FABRIC_OPTION_AUTO;
 	devices[0].rdma_options.pkey = 0xffff;
 	ck_assert_int_eq(try_open(), -EINVAL);
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
-START_TEST(iwarp__refuses_by_name)
+START_TEST(iwarp__refuses_connect_direct)
 {
 	fake.iwarp = true;
 	ck_assert_int_eq(try_open(), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0"));
 	ck_assert_ptr_nonnull(strstr(err_text(), "iWARP"));
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
@@ -495,137 +487,130 @@ START_TEST(port__needs_no_address)
 	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
-	theirs = end_at("fe80::9");
-	ck_assert_msg(!try_open_elsewhere(), "%s", err_text());
-	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
+	theirs = remote_qp("fe80::9");
+	ck_assert_msg(!try_open_no_device_address(), "%s", err_text());
+	expect_one_endpoint("fake0");
 	endpoint = SERVER->endpoint(server, 0);
-	ck_assert_str_eq(endpoint->device, "fake0");
 	ck_assert_uint_eq(endpoint->address.family, 6);
 	ck_assert_uint_eq(endpoint->address.bytes[0], 0xfe);
 	ck_assert_uint_eq(endpoint->address.bytes[15], 1);
 	session = session_new(0);
-	ck_assert_msg(!join(1, &theirs), "%s", err_text());
-	close_all();
-	/* but by rdma_cm it does, and on Ethernet */
+	ck_assert_msg(!connect_direct(1, &theirs), "%s", err_text());
+	server_close();
+	/* rdma_cm and Ethernet need an address */
 	devices[0].rdma_options.connect = FABRIC_CONNECT_CM;
-	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
+	ck_assert_int_eq(try_open_no_device_address(), -ENODEV);
 	devices[0].rdma_options.connect = FABRIC_CONNECT_DIRECT;
 	fake.infiniband = false;
-	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
+	ck_assert_int_eq(try_open_no_device_address(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "gid_index"));
 	fake.infiniband = true;
 	fake.port_down[0] = true;
-	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
+	ck_assert_int_eq(try_open_no_device_address(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "connect = direct: RDMA device fake0, "
 						 "port 1 is not active"));
 	fake.port_down[0] = false;
 	devices[0].rdma_options.pkey = 0x8123;
-	ck_assert_int_eq(try_open_elsewhere(), -ENODEV);
+	ck_assert_int_eq(try_open_no_device_address(), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "has no P_Key 0x8123"));
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
-START_TEST(device__without_an_address_is_given_back_when_it_is_removed)
+START_TEST(device__without_address_is_closed_when_removed)
 {
 	struct fabric_qp_info theirs;
 
 	fake.infiniband = true;
-	theirs = end_at("fe80::9");
-	ck_assert_int_eq(try_open_elsewhere(), 0);
+	theirs = remote_qp("fe80::9");
+	ck_assert_int_eq(try_open_no_device_address(), 0);
 	session = session_new(0);
-	ck_assert_int_eq(join(1, &theirs), 0);
-	fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
+	ck_assert_int_eq(connect_direct(1, &theirs), 0);
+	fake_async_event(0, IBV_EVENT_DEVICE_FATAL, 0);
 	await(&seen.downs, 1);
 	ck_assert_ptr_nonnull(strstr(seen.why, "removed"));
 	ck_assert_uint_eq(fake_live_qps(), 0);
-	ck_assert_int_eq(join(2, &theirs), -ENODEV);
-	close_all();
+	ck_assert_int_eq(connect_direct(2, &theirs), -ENODEV);
 }
 END_TEST
 
-START_TEST(channel__that_breaks_is_told_of)
+START_TEST(channel__in_error_is_reported)
 {
-	const struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
+	const struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
 
 	open_direct();
-	ck_assert_int_eq(join(8, &theirs), 0);
-	fake_own_break();
+	ck_assert_int_eq(connect_direct(8, &theirs), 0);
+	fake_direct_break();
 	await(&seen.downs, 1);
 	ck_assert_uint_eq(seen.channel, 8);
 	ck_assert_ptr_nonnull(strstr(seen.why, "ERROR"));
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().errors, 1);
-	close_all();
 }
 END_TEST
 
-START_TEST(session__ends_with_its_channels)
+START_TEST(session_close__ends_direct_channels)
 {
-	struct fabric_qp_info theirs = end_at("::ffff:10.1.0.9");
+	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
 
 	open_direct();
-	ck_assert_int_eq(join(1, &theirs), 0);
+	ck_assert_int_eq(connect_direct(1, &theirs), 0);
 	theirs.qpn++;
-	ck_assert_int_eq(join(2, &theirs), 0);
+	ck_assert_int_eq(connect_direct(2, &theirs), 0);
 	ck_assert_uint_eq(fake_live_qps(), 2);
 	SERVER->session_close(session);
 	ck_assert_uint_eq(fake_live_qps(), 0);
-	await(&seen.closeds, 1);
+	await(&seen.closed, 1);
 	ck_assert_uint_eq(seen.downs, 0);
-	close_all();
 }
 END_TEST
 
+static bool listen_without_device;
+
+/* Open a server, connect a channel directly, close. */
+static void run_server(void)
+{
+	const struct fabric_qp_info theirs = remote_qp(client_gid());
+
+	if (listen_without_device ? try_open_no_device_address() : try_open()) {
+		ck_assert_str_ne(err_text(), "");
+		return;
+	}
+	if (!SERVER->session_open(server, 0, NULL, &session))
+		(void)connect_direct(1, &theirs);
+	SERVER->close(server);
+	server = NULL;
+}
+
 START_TEST(sweep__no_failure_leaks)
 {
-	struct fabric_qp_info theirs;
-	unsigned n = 0;
-
 	fake.infiniband = _i > 0;
-	theirs = end_at(fake.infiniband ? "fe80::9" : "::ffff:10.1.0.9");
-	do {
-		fake_fail_at(++n);
-		if (_i == 2 ? try_open_elsewhere() : try_open()) {
-			ck_assert_str_ne(err_text(), "");
-		} else {
-			if (!SERVER->session_open(server, 0, NULL, &session))
-				(void)join(1, &theirs);
-			SERVER->close(server);
-		}
-		ck_assert_msg(fake_live() == 0, "%u left after %s failed as call %u",
-			      fake_live(), fake_failed_call(), n);
-	} while (fake_failed());
-	ck_assert_uint_gt(n, 20);
+	listen_without_device = _i == 2;
+	ck_assert_uint_gt(fake_fail_each(run_server), 20);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("verbs-direct-server");
-	TCase *tcase = tcase_create("direct");
+	TCase *tcase = unit_case("direct", setup, server_close);
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_checked_fixture(tcase, setup, NULL);
-	tcase_add_test(tcase, join__drives_the_queue_pair_by_hand);
-	tcase_add_test(tcase, port__is_looked_at_when_the_device_tells);
-	tcase_add_test(tcase, join__begins_at_a_random_packet);
-	tcase_add_loop_test(tcase, join__refuses_what_cannot_be, 0, COUNT(hostile));
-	tcase_add_test(tcase, join__believes_who_comes_from_that_address);
-	tcase_add_loop_test(tcase, join__takes_an_end_once, 0, 2);
-	tcase_add_test(tcase, join__waits_for_few_that_do_not_answer);
-	tcase_add_test(tcase, join__waits_for_ever_other_ones_now_and_then);
-	tcase_add_test(tcase, infiniband__goes_by_lid_within_a_subnet);
-	tcase_add_loop_test(tcase, pkey__is_looked_up_and_must_agree, 0, COUNT(pkeys));
-	tcase_add_test(tcase, gid_index__is_as_said);
-	tcase_add_test(tcase, cm__takes_neither_joins_nor_their_keys);
-	tcase_add_test(tcase, iwarp__refuses_by_name);
+	tcase_add_test(tcase, direct__modifies_the_queue_pair_itself);
+	tcase_add_test(tcase, port__is_queried_again_after_events_and_failures);
+	tcase_add_test(tcase, direct__psn_is_random);
+	tcase_add_loop_test(tcase, direct__refuses_invalid_attributes, 0,
+			    COUNT(invalid));
+	tcase_add_test(tcase, direct__owner_of_the_address_replaces_another_client);
+	tcase_add_loop_test(tcase, direct__refuses_a_queue_pair_in_use, 0, 2);
+	tcase_add_test(tcase, gid_backoff__delays_after_an_unreachable_gid);
+	tcase_add_test(tcase, gid_backoff__limits_time_spent_on_many_gids);
+	tcase_add_test(tcase, infiniband__uses_the_lid_within_a_subnet);
+	tcase_add_loop_test(tcase, pkey__is_looked_up_and_must_match, 0, COUNT(pkeys));
+	tcase_add_test(tcase, gid_index__selects_the_gid);
+	tcase_add_test(tcase, cm__refuses_direct_channels_and_options);
+	tcase_add_test(tcase, iwarp__refuses_connect_direct);
 	tcase_add_test(tcase, port__needs_no_address);
-	tcase_add_test(tcase,
-		       device__without_an_address_is_given_back_when_it_is_removed);
-	tcase_add_test(tcase, channel__that_breaks_is_told_of);
-	tcase_add_test(tcase, session__ends_with_its_channels);
+	tcase_add_test(tcase, device__without_address_is_closed_when_removed);
+	tcase_add_test(tcase, channel__in_error_is_reported);
+	tcase_add_test(tcase, session_close__ends_direct_channels);
 	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 3);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	return unit_main();
 }

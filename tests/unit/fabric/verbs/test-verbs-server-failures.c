@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server does when the device or the kernel does not give back what it should, or
- * gives nothing any more: all ends are reached, one line tells, nobody reads or writes the
- * memory of others. */
+/* The verbs server when calls to the device or the kernel fail: each session still
+ * ends, one event reports the failure, and no client keeps access to memory of
+ * others. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,35 +22,31 @@ static void process_all(void)
 
 /* ---- queue pairs ---- */
 
-START_TEST(fence__that_fails_still_ends_the_session)
+START_TEST(session_close__ends_though_modify_qp_fails)
 {
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
 	(void)channel_new(session, 1);
 	(void)channel_new(session, 2);
-	(void)exposure_new(session);
+	(void)mr_new(session);
 	fake.modify_error = EIO;
 	SERVER->session_close(session);
 	ck_assert_uint_eq(fake_live_qps(), 0);
-	await(&seen.closeds, 1);
-	ck_assert_uint_eq(seen.withdrawns, 1);
-	ck_assert_uint_eq(seen.news, 0);
-	close_all();
+	await(&seen.closed, 1);
+	ck_assert_uint_eq(seen.deregistered, 1);
+	ck_assert_uint_eq(seen.events, 0);
 }
 END_TEST
 
-enum ending { BY_CHANNEL_CLOSE, BY_SESSION_CLOSE, BY_PEER, BY_BREAK_ON_IWARP, ENDINGS };
+enum ending { BY_CHANNEL_CLOSE, BY_SESSION_CLOSE, BY_PEER, BY_ERROR_ON_IWARP, ENDINGS };
 
-START_TEST(queue_pair__that_stays_is_told_once_and_forgotten)
+START_TEST(queue_pair__not_destroyed_is_reported_once)
 {
 	struct fabric_session *session;
 	struct rdma_cm_id *id;
 
-	fake.iwarp = _i == BY_BREAK_ON_IWARP;
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
+	fake.iwarp = _i == BY_ERROR_ON_IWARP;
+	session = server_open_session();
 	id = channel_new(session, 1);
 	fake.destroy_qp_error = EBUSY;
 	switch (_i) {
@@ -58,8 +54,7 @@ START_TEST(queue_pair__that_stays_is_told_once_and_forgotten)
 		SERVER->channel_close(session, 1);
 		break;
 	case BY_SESSION_CLOSE:
-		SERVER->session_close(session);
-		await(&seen.closeds, 1);
+		session_end(session);
 		break;
 	case BY_PEER:
 		fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
@@ -67,349 +62,310 @@ START_TEST(queue_pair__that_stays_is_told_once_and_forgotten)
 		break;
 	default:
 		fake_break(id);
-		await(&seen.news, 1);
+		await(&seen.events, 1);
 		fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 		await(&seen.downs, 1);
 	}
-	ck_assert_uint_eq(seen.news, 1);
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "fake0"));
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "ibv_destroy_qp gives 16"));
-	/* the device goes on telling about it */
-	fake_async_lost(0, IBV_EVENT_QP_ACCESS_ERR);
+	ck_assert_uint_eq(seen.events, 1);
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "fake0"));
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "ibv_destroy_qp gives 16"));
+	/* later events of that queue pair are ignored */
+	fake_async_event_lost(0, IBV_EVENT_QP_ACCESS_ERR);
 	process_all();
-	ck_assert_uint_eq(seen.news, 1);
-	close_all();
+	ck_assert_uint_eq(seen.events, 1);
 }
 END_TEST
 
-START_TEST(queue_pair__that_is_not_made_refuses_the_channel)
+START_TEST(queue_pair__not_created_refuses_the_channel)
 {
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
 	seen.admitted = session;
 	fake.qp_error = ENOMEM;
-	ck_assert_int_eq(fake_fate(request(1, 1)), FAKE_REJECTED);
+	ck_assert_int_eq(fake_request_state(request(1, 1)), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_ptr_nonnull(strstr(seen.why, "rdma_create_qp"));
 	ck_assert_uint_eq(stats().errors, 1);
 	fake.qp_error = 0;
 	(void)channel_new(session, 1);
-	close_all();
 }
 END_TEST
 
-START_TEST(connection__that_stays_is_told_once_and_forgotten)
+START_TEST(cm_id__not_destroyed_is_reported_once)
 {
-	struct fabric_session *session;
-	struct rdma_cm_id *id;
+	struct fabric_session *session = server_open_session();
+	struct rdma_cm_id *id = channel_new(session, 1);
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
-	id = channel_new(session, 1);
 	fake.destroy_id_error = EINVAL;
 	SERVER->channel_close(session, 1);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
-	await(&seen.news, 1);
+	await(&seen.events, 1);
 	fake.destroy_id_error = 0;
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "rdma_destroy_id gives 22"));
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "rdma_destroy_id gives 22"));
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	process_all();
 	ck_assert_uint_eq(seen.downs, 0);
-	close_all();
 }
 END_TEST
 
-/* ---- registrations and protection domains ---- */
+/* ---- memory regions and protection domains ---- */
 
-START_TEST(registrations__that_stay_are_told_once)
+START_TEST(dereg_mr__failed_is_reported_once)
 {
 	struct fabric_mr *first, *second;
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
 	(void)channel_new(session, 1);
-	first = exposure_new(session);
-	second = exposure_new(session);
+	first = mr_new(session);
+	second = mr_new(session);
 	fake.dereg_error = EBUSY;
 	SERVER->dereg_mr(first);
 	SERVER->dereg_mr(second);
-	await(&seen.withdrawns, 2);
-	ck_assert_uint_eq(seen.news, 1);
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "ibv_dereg_mr gives 16"));
+	await(&seen.deregistered, 2);
+	ck_assert_uint_eq(seen.events, 1);
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "ibv_dereg_mr gives 16"));
 	ck_assert_uint_eq(seen.downs, 1);
-	/* nobody could reach what is exposed from now on */
+	/* no channel could reach memory registered now */
 	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &first), -EIO);
 	ck_assert_ptr_nonnull(strstr(err_text(), "cut off"));
-	SERVER->session_close(session);
-	await(&seen.closeds, 1);
-	close_all();
+	session_end(session);
 }
 END_TEST
 
-/* Three segments that take the devices' registrars, on two devices each. */
+/* Three segments, large enough for the devices' threads, each registered on two
+ * devices. */
 #define N_DEVICES 2
 #define N_SEGMENTS 3
-#define N_PIECES (N_DEVICES * N_SEGMENTS)
+#define N_MRS (N_DEVICES * N_SEGMENTS)
 static char segments[N_SEGMENTS][(size_t)256 << 10];
 
-static int piece_expose(struct fabric_session *const sessions[N_DEVICES], unsigned i,
-			struct fabric_mr **ret_mr)
+static int segment_register(struct fabric_session *const sessions[N_DEVICES],
+			    unsigned i, struct fabric_mr **ret_mr)
 {
 	return SERVER->reg_mr(sessions[i % N_DEVICES], segments[i / N_DEVICES],
 			      sizeof(segments[0]),
 			      FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL, ret_mr);
 }
 
-/* Whichever of them it is: that one is told of, with device and size, and the others can be
- * taken back. */
-START_TEST(registrations__refused_half_way_leave_nothing)
+/* One registration fails, each in turn: its event names device and size, and the others
+ * can be deregistered. */
+START_TEST(reg_mr__refused_leaves_nothing)
 {
-	struct fabric_mr *exposures[N_PIECES] = { NULL };
+	struct fabric_mr *mrs[N_MRS] = { NULL };
 	struct fabric_session *sessions[N_DEVICES];
-	char said[64];
+	char expected[64];
 
-	(void)snprintf(said, sizeof(said), "RDMA device fake%d: ibv_reg_mr of 256 KiB",
-		       _i % N_DEVICES);
-	ck_assert_int_eq(open_plain(), 0);
+	(void)snprintf(expected, sizeof(expected),
+		       "RDMA device fake%d: ibv_reg_mr of 256 KiB", _i % N_DEVICES);
+	server_open();
 	for (unsigned i = 0; i < N_DEVICES; i++)
 		sessions[i] = session_new(i);
-	for (unsigned i = 0; i < N_PIECES; i++) {
+	for (unsigned i = 0; i < N_MRS; i++) {
 		fake.reg_error = i == (unsigned)_i ? ENOMEM : 0;
-		ck_assert_int_eq(piece_expose(sessions, i, &exposures[i]), 0);
-		await(&seen.exposeds, i + 1);
+		ck_assert_int_eq(segment_register(sessions, i, &mrs[i]), 0);
+		await(&seen.registered, i + 1);
 		ck_assert_int_eq(seen.err, -fake.reg_error);
 		if (seen.err)
-			ck_assert_ptr_nonnull(strstr(seen.text, said));
+			ck_assert_ptr_nonnull(strstr(seen.text, expected));
 	}
-	ck_assert_uint_eq(fake_live_mrs(), N_PIECES - 1);
-	for (unsigned i = 0; i < N_PIECES; i++)
+	ck_assert_uint_eq(fake_live_mrs(), N_MRS - 1);
+	for (unsigned i = 0; i < N_MRS; i++)
 		if (i != (unsigned)_i)
-			SERVER->dereg_mr(exposures[i]);
-	await(&seen.withdrawns, N_PIECES - 1);
+			SERVER->dereg_mr(mrs[i]);
+	await(&seen.deregistered, N_MRS - 1);
 	ck_assert_uint_eq(fake_live_mrs(), 0);
 	ck_assert_uint_eq(stats().exposed_bytes, 0);
 	fake.reg_error = 0;
-	/* the sessions are none the worse for it */
-	ck_assert_int_eq(piece_expose(sessions, (unsigned)_i, &exposures[0]), 0);
-	await(&seen.exposeds, N_PIECES + 1);
+	/* the session can still register memory */
+	ck_assert_int_eq(segment_register(sessions, (unsigned)_i, &mrs[0]), 0);
+	await(&seen.registered, N_MRS + 1);
 	ck_assert_int_eq(seen.err, 0);
-	close_all();
 }
 END_TEST
 
-static pthread_barrier_t both;
+static pthread_barrier_t barrier;
 
-static void meet(void)
+static void barrier_wait(void)
 {
-	(void)pthread_barrier_wait(&both);
+	(void)pthread_barrier_wait(&barrier);
 }
 
-/* Neither registers before the other does. */
-START_TEST(registrations__of_devices_are_made_at_the_same_time)
+/* Each device waits for the other one before it registers. */
+START_TEST(reg_mr__runs_in_parallel_on_two_devices)
 {
-	struct fabric_mr *exposures[N_DEVICES];
+	struct fabric_mr *mrs[N_DEVICES];
 	struct fabric_session *sessions[N_DEVICES];
 
-	ck_assert_int_eq(pthread_barrier_init(&both, NULL, N_DEVICES), 0);
-	ck_assert_int_eq(open_plain(), 0);
+	ck_assert_int_eq(pthread_barrier_init(&barrier, NULL, N_DEVICES), 0);
+	server_open();
 	for (unsigned i = 0; i < N_DEVICES; i++)
 		sessions[i] = session_new(i);
-	fake.at_reg = meet;
+	fake.before_reg_mr = barrier_wait;
 	for (unsigned i = 0; i < N_DEVICES; i++)
-		ck_assert_int_eq(piece_expose(sessions, i, &exposures[i]), 0);
-	await(&seen.exposeds, N_DEVICES);
+		ck_assert_int_eq(segment_register(sessions, i, &mrs[i]), 0);
+	await(&seen.registered, N_DEVICES);
 	ck_assert_int_eq(seen.err, 0);
-	fake.at_reg = NULL;
-	close_all();
-	(void)pthread_barrier_destroy(&both);
+	fake.before_reg_mr = NULL;
+	server_close();
+	(void)pthread_barrier_destroy(&barrier);
 }
 END_TEST
 
-/* A session with a queue pair that serves its peer on, and an exposure. */
-static struct fabric_session *session_unfenced(struct fabric_mr **ret_mr)
+/* A session with an mr, and with a queue pair that could not be stopped. */
+static struct fabric_session *session_with_live_qp(struct fabric_mr **ret_mr)
 {
 	struct fabric_session *session = session_new(0);
 
 	(void)channel_new(session, 1);
-	*ret_mr = exposure_new(session);
+	*ret_mr = mr_new(session);
 	fake.modify_error = EIO;
 	fake.destroy_qp_error = EIO;
 	SERVER->channel_close(session, 1);
 	fake.modify_error = 0;
 	fake.destroy_qp_error = 0;
-	ck_assert_uint_eq(seen.news, 1);
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "still serves"));
+	ck_assert_uint_eq(seen.events, 1);
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "still serves"));
 	return session;
 }
 
-START_TEST(withdraw__is_done_with_the_registration)
+START_TEST(dereg_mr__revokes_access_of_a_live_queue_pair)
 {
-	struct fabric_mr *exposure;
 	struct fabric_session *session;
+	struct fabric_mr *mr;
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_unfenced(&exposure);
-	SERVER->dereg_mr(exposure);
-	await(&seen.withdrawns, 1);
-	SERVER->session_close(session);
-	await(&seen.closeds, 1);
-	ck_assert_uint_eq(seen.news, 1);
-	close_all();
+	server_open();
+	session = session_with_live_qp(&mr);
+	SERVER->dereg_mr(mr);
+	await(&seen.deregistered, 1);
+	session_end(session);
+	ck_assert_uint_eq(seen.events, 1);
 }
 END_TEST
 
-START_TEST(withdraw__never_ends_while_the_device_may_serve_it)
+START_TEST(dereg_mr__waits_while_the_device_may_have_access)
 {
-	struct fabric_session *session, *other;
-	struct fabric_mr *exposure;
+	struct fabric_session *other = server_open_session(), *session;
+	struct fabric_mr *mr;
 
-	ck_assert_int_eq(open_plain(), 0);
-	other = session_new(0);
-	session = session_unfenced(&exposure);
+	session = session_with_live_qp(&mr);
 	fake.dereg_error = EIO;
 	if (_i)
 		SERVER->session_close(session);
 	else
-		SERVER->dereg_mr(exposure);
-	/* the registration failed, and the memory is withheld */
-	await(&seen.news, 3);
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "4096 bytes"));
+		SERVER->dereg_mr(mr);
+	/* events: queue pair, ibv_dereg_mr, memory that is kept */
+	await(&seen.events, 3);
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "4096 bytes"));
 	fake.dereg_error = 0;
-	/* what comes later is done already */
-	(void)exposure_new(other);
+	/* later work is done first */
+	(void)mr_new(other);
 	process_all();
-	ck_assert_uint_eq(seen.withdrawns + seen.closeds, 0);
-	/* until the device is gone */
-	fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
-	await(&seen.withdrawns, 1);
+	ck_assert_uint_eq(seen.deregistered + seen.closed, 0);
+	/* the removal of the device ends all access */
+	fake_async_event(0, IBV_EVENT_DEVICE_FATAL, 0);
+	await(&seen.deregistered, 1);
 	if (!_i)
-		SERVER->session_close(session);
-	await(&seen.closeds, 1);
-	close_all();
+		session_end(session);
 }
 END_TEST
 
-START_TEST(protection_domain__that_stays_is_told_and_no_more)
+START_TEST(protection_domain__not_freed_is_reported)
 {
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
-	(void)exposure_new(session);
+	(void)mr_new(session);
 	fake.dealloc_error = EBUSY;
 	if (_i) {
-		/* the removal is done with all the same */
-		fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
-		await(&seen.news, 3);
+		/* the removal completes nevertheless */
+		fake_async_event(0, IBV_EVENT_DEVICE_FATAL, 0);
+		await(&seen.events, 3);
 	}
-	SERVER->session_close(session);
-	await(&seen.closeds, 1);
-	ck_assert_uint_eq(seen.withdrawns, 1);
-	ck_assert_uint_eq(seen.news, _i ? 3 : 1);
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "ibv_dealloc_pd gives 16"));
-	close_all();
+	session_end(session);
+	ck_assert_uint_eq(seen.deregistered, 1);
+	ck_assert_uint_eq(seen.events, _i ? 3 : 1);
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "ibv_dealloc_pd gives 16"));
 }
 END_TEST
 
 /* ---- events ---- */
 
-START_TEST(connections__that_are_not_told_any_more_end_the_listening)
+START_TEST(cm_events__that_fail_end_listening)
 {
-	struct pollfd fd = { .events = POLLIN };
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id = channel_new(server_open_session(), 1);
+	struct pollfd fd = { .fd = SERVER->fd(server), .events = POLLIN };
 
-	ck_assert_int_eq(open_plain(), 0);
-	fd.fd = SERVER->fd(server);
-	id = channel_new(session_new(0), 1);
 	fake.cm_error = EIO;
 	fake_event(NULL, RDMA_CM_EVENT_TIMEWAIT_EXIT);
-	await(&seen.news, 2);
-	ck_assert_uint_eq(seen.news_endpoint, 1);
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "rdma_get_cm_event"));
-	/* and do not keep the loop busy */
+	await(&seen.events, 2);
+	ck_assert_uint_eq(seen.event_endpoint, 1);
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "rdma_get_cm_event"));
+	/* the descriptor is not readable, so the loop does not spin */
 	ck_assert_int_eq(poll(&fd, 1, 0), 0);
 	SERVER->process(server);
-	ck_assert_uint_eq(seen.news, 2);
-	/* what is connected still ends */
+	ck_assert_uint_eq(seen.events, 2);
+	/* a connected channel still ends */
 	fake_break(id);
 	await(&seen.downs, 1);
-	close_all();
 }
 END_TEST
 
-START_TEST(connections__wait_for_memory)
+START_TEST(cm_events__are_read_again_after_enomem)
 {
 	struct rdma_cm_id *id;
 
-	ck_assert_int_eq(open_plain(), 0);
-	seen.admitted = session_new(0);
+	seen.admitted = server_open_session();
 	fake.cm_error = ENOMEM;
 	id = request(1, 1);
-	ck_assert_int_eq(fake_fate(id), FAKE_WAITING);
-	ck_assert_uint_eq(seen.news, 0);
+	ck_assert_int_eq(fake_request_state(id), FAKE_REQUESTED);
+	ck_assert_uint_eq(seen.events, 0);
 	fake.cm_error = 0;
-	await_readable();
-	SERVER->process(server);
-	ck_assert_int_eq(fake_fate(id), FAKE_ACCEPTED);
-	close_all();
+	process_next();
+	ck_assert_int_eq(fake_request_state(id), FAKE_ACCEPTED);
 }
 END_TEST
 
-START_TEST(device__that_tells_nothing_any_more_is_gone)
+START_TEST(device__whose_events_fail_counts_as_removed)
 {
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
 	(void)channel_new(session, 1);
 	fake.async_error = EIO;
-	fake_async(0, IBV_EVENT_PORT_ERR, 1);
+	fake_async_event(0, IBV_EVENT_PORT_ERR, 1);
 	await(&seen.downs, 1);
 	fake.async_error = 0;
 	ck_assert_ptr_nonnull(strstr(seen.why, "removed"));
 	ck_assert_int_eq(SERVER->session_open(server, 0, NULL, &session), -ENODEV);
-	close_all();
 }
 END_TEST
 
-START_TEST(poller__finds_flushes_without_being_armed)
+START_TEST(poller__finds_flushes_without_notifications)
 {
 	fake.notify_errors = 2; /* one for each device */
-	ck_assert_int_eq(open_plain(), 0);
+	server_open();
 	fake_break(channel_new(session_new(0), 1));
 	await(&seen.downs, 1);
-	close_all();
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("verbs-failures");
-	TCase *tcase = tcase_create("server");
+	TCase *tcase = unit_case("failures", NULL, server_close);
 
-	tcase_set_timeout(tcase, 60);
-	tcase_add_test(tcase, fence__that_fails_still_ends_the_session);
-	tcase_add_loop_test(tcase, queue_pair__that_stays_is_told_once_and_forgotten, 0,
+	tcase_add_test(tcase, session_close__ends_though_modify_qp_fails);
+	tcase_add_loop_test(tcase, queue_pair__not_destroyed_is_reported_once, 0,
 			    ENDINGS);
-	tcase_add_test(tcase, queue_pair__that_is_not_made_refuses_the_channel);
-	tcase_add_test(tcase, connection__that_stays_is_told_once_and_forgotten);
-	tcase_add_test(tcase, registrations__that_stay_are_told_once);
-	tcase_add_loop_test(tcase, registrations__refused_half_way_leave_nothing, 0,
-			    N_PIECES);
-	tcase_add_test(tcase, registrations__of_devices_are_made_at_the_same_time);
-	tcase_add_test(tcase, withdraw__is_done_with_the_registration);
-	tcase_add_loop_test(tcase, withdraw__never_ends_while_the_device_may_serve_it,
-			    0, 2);
-	tcase_add_loop_test(tcase, protection_domain__that_stays_is_told_and_no_more, 0,
+	tcase_add_test(tcase, queue_pair__not_created_refuses_the_channel);
+	tcase_add_test(tcase, cm_id__not_destroyed_is_reported_once);
+	tcase_add_test(tcase, dereg_mr__failed_is_reported_once);
+	tcase_add_loop_test(tcase, reg_mr__refused_leaves_nothing, 0, N_MRS);
+	tcase_add_test(tcase, reg_mr__runs_in_parallel_on_two_devices);
+	tcase_add_test(tcase, dereg_mr__revokes_access_of_a_live_queue_pair);
+	tcase_add_loop_test(tcase, dereg_mr__waits_while_the_device_may_have_access, 0,
 			    2);
-	tcase_add_test(tcase,
-		       connections__that_are_not_told_any_more_end_the_listening);
-	tcase_add_test(tcase, connections__wait_for_memory);
-	tcase_add_test(tcase, device__that_tells_nothing_any_more_is_gone);
-	tcase_add_test(tcase, poller__finds_flushes_without_being_armed);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	tcase_add_loop_test(tcase, protection_domain__not_freed_is_reported, 0, 2);
+	tcase_add_test(tcase, cm_events__that_fail_end_listening);
+	tcase_add_test(tcase, cm_events__are_read_again_after_enomem);
+	tcase_add_test(tcase, device__whose_events_fail_counts_as_removed);
+	tcase_add_test(tcase, poller__finds_flushes_without_notifications);
+	return unit_main();
 }

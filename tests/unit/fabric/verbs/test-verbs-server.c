@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs server: its endpoints, channels and devices. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ START_TEST(open__listens_once_per_device_at_its_best_address)
 {
 	const struct fabric_endpoint *endpoint;
 
-	ck_assert_int_eq(open_plain(), 0);
+	server_open();
 	ck_assert_uint_eq(SERVER->n_endpoints(server), 2);
 	endpoint = SERVER->endpoint(server, 0);
 	ck_assert_str_eq(endpoint->device, "fake0");
@@ -24,11 +25,10 @@ START_TEST(open__listens_once_per_device_at_its_best_address)
 	ck_assert_uint_eq(endpoint->flags, FABRIC_ENDPOINT_INBAND);
 	ck_assert_int_eq(endpoint->node, -1);
 	ck_assert_str_eq(SERVER->endpoint(server, 1)->device, "fake1");
-	close_all();
 }
 END_TEST
 
-START_TEST(open__listens_where_it_is_told)
+START_TEST(open__listens_at_the_given_address)
 {
 	struct fabric_address address = {
 		.family = 6,
@@ -36,20 +36,20 @@ START_TEST(open__listens_where_it_is_told)
 		.port = PORT,
 	};
 
-	ck_assert_int_eq(open_with((struct fabric_server_params){ .listen = address }),
-			 0);
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .listen = address }), 0);
 	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
 	ck_assert_uint_eq(SERVER->endpoint(server, 0)->address.family, 6);
-	close_all();
+	server_close();
 	address.bytes[15] = 2;
-	ck_assert_int_eq(open_with((struct fabric_server_params){ .listen = address }),
-			 -ENODEV);
-	ck_assert_uint_eq(fake_live(), 0);
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .listen = address }),
+		-ENODEV);
 }
 END_TEST
 
-/* What the daemon is to listen at may be many addresses, and most of them no RDMA device's. */
-START_TEST(open__listens_at_all_the_addresses_it_is_told)
+/* The daemon passes all its addresses; most of them belong to no RDMA device. */
+START_TEST(open__listens_at_each_address_of_a_device)
 {
 	static const struct fabric_address also[] = {
 		{ .family = 4, .bytes = { 192, 0, 2, 9 } },
@@ -57,21 +57,18 @@ START_TEST(open__listens_at_all_the_addresses_it_is_told)
 	};
 	struct fabric_server_params params = {
 		.listen = { .family = 4, .bytes = { 127, 0, 0, 1 }, .port = PORT },
-		.also = also,
+		.extra_listen = also,
 	};
 
-	ck_assert_int_eq(open_with(params), -ENODEV);
-	params.n_also = 1;
-	ck_assert_int_eq(open_with(params), -ENODEV);
-	params.n_also = 2;
-	ck_assert_int_eq(open_with(params), 0);
-	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
-	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, "fake0");
+	ck_assert_int_eq(server_try_open(params), -ENODEV);
+	params.n_extra_listen = 1;
+	ck_assert_int_eq(server_try_open(params), -ENODEV);
+	params.n_extra_listen = 2;
+	ck_assert_int_eq(server_try_open(params), 0);
+	expect_one_endpoint("fake0");
 	ck_assert_mem_eq(SERVER->endpoint(server, 0)->address.bytes, "\x0a\x01\x00\x01",
 			 4);
 	ck_assert_uint_eq(SERVER->endpoint(server, 0)->address.port, PORT);
-	close_all();
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
@@ -80,82 +77,76 @@ START_TEST(open__serves_named_devices_or_fails)
 	static const char *const second[] = { "fake1", NULL };
 	static const char *const missing[] = { "fake1", "mlx5_9", NULL };
 
-	ck_assert_int_eq(open_with((struct fabric_server_params){ .devices = second }),
-			 0);
-	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
-	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, "fake1");
-	close_all();
-	ck_assert_int_eq(open_with((struct fabric_server_params){ .devices = missing }),
-			 -ENODEV);
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .devices = second }), 0);
+	expect_one_endpoint("fake1");
+	server_close();
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .devices = missing }),
+		-ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "mlx5_9"));
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake0, fake1"));
 	fake.port_down[1] = true;
-	ck_assert_int_eq(open_with((struct fabric_server_params){ .devices = second }),
-			 -ENODEV);
+	ck_assert_int_eq(
+		server_try_open((struct fabric_server_params){ .devices = second }),
+		-ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "fake1 has no active port"));
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
-START_TEST(open__passes_over_inactive_ports)
+START_TEST(open__skips_inactive_ports)
 {
 	fake.port_down[0] = true;
-	ck_assert_int_eq(open_plain(), 0);
-	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
-	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, "fake1");
-	close_all();
+	server_open();
+	expect_one_endpoint("fake1");
+	server_close();
 	fake.port_down[1] = true;
-	ck_assert_int_eq(open_plain(), -ENODEV);
+	ck_assert_int_eq(server_try_open((struct fabric_server_params){ 0 }), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no RDMA device"));
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
-START_TEST(open__says_when_there_is_no_device)
+START_TEST(open__without_devices_gives_enodev)
 {
 	fake.no_devices = true;
-	ck_assert_int_eq(open_plain(), -ENODEV);
+	ck_assert_int_eq(server_try_open((struct fabric_server_params){ 0 }), -ENODEV);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no RDMA device"));
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
-START_TEST(open__names_a_port_that_is_taken)
+START_TEST(open__names_a_port_in_use)
 {
-	fake.taken_port = PORT;
-	ck_assert_int_eq(open_plain(), -EADDRINUSE);
+	fake.port_in_use = PORT;
+	ck_assert_int_eq(server_try_open((struct fabric_server_params){ 0 }),
+			 -EADDRINUSE);
 	ck_assert_ptr_nonnull(strstr(err_text(), "10.1.0.1:7000"));
-	ck_assert_uint_eq(fake_live(), 0);
 }
 END_TEST
 
-START_TEST(open__asks_iwarp_peers_to_confirm)
+START_TEST(open__sets_confirm_on_iwarp)
 {
 	fake.iwarp = true;
-	ck_assert_int_eq(open_plain(), 0);
+	server_open();
 	ck_assert_uint_eq(SERVER->endpoint(server, 0)->flags,
 			  FABRIC_ENDPOINT_CONFIRM | FABRIC_ENDPOINT_INBAND);
-	close_all();
 }
 END_TEST
 
 /* ---- channels ---- */
 
-START_TEST(request__is_admitted_by_its_hello)
+START_TEST(connect_request__is_admitted_by_its_hello)
 {
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 	struct rdma_conn_param param;
 	uint8_t junk[FABRIC_HELLO_BYTES] = { 1, 2, 3 };
 	struct rdma_cm_id *id;
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
 	seen.admitted = session;
 	id = fake_request(0, junk, sizeof(junk));
 	SERVER->process(server);
-	ck_assert_int_eq(fake_fate(id), FAKE_REJECTED);
+	ck_assert_int_eq(fake_request_state(id), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.admits, 0);
-	ck_assert_int_eq(fake_fate(request(2, 1)), FAKE_REJECTED);
+	ck_assert_int_eq(fake_request_state(request(2, 1)), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.admits, 1);
 	ck_assert_uint_eq(stats().refused, 2);
 	ck_assert_uint_eq(fake_live_qps(), 0);
@@ -168,49 +159,43 @@ START_TEST(request__is_admitted_by_its_hello)
 	ck_assert_uint_eq(seen.channel, 5);
 	ck_assert_uint_eq(stats().channels, 1);
 	ck_assert_uint_eq(stats().channels_ever, 1);
-	/* the number is in use */
-	ck_assert_int_eq(fake_fate(request(1, 5)), FAKE_REJECTED);
+	/* a channel number in use is refused */
+	ck_assert_int_eq(fake_request_state(request(1, 5)), FAKE_REJECTED);
 	ck_assert_uint_eq(seen.downs, 0);
-	close_all();
 }
 END_TEST
 
-START_TEST(request__of_another_endpoints_session_is_refused)
+START_TEST(connect_request__for_a_session_of_another_endpoint_is_refused)
 {
-	ck_assert_int_eq(open_plain(), 0);
+	server_open();
 	seen.admitted = session_new(1);
-	ck_assert_int_eq(fake_fate(request(1, 1)), FAKE_REJECTED);
-	close_all();
+	ck_assert_int_eq(fake_request_state(request(1, 1)), FAKE_REJECTED);
 }
 END_TEST
 
-START_TEST(request__waits_in_bounds)
+START_TEST(connect_requests__are_limited_by_the_backlog)
 {
 	struct rdma_cm_id *ids[4];
 
-	ck_assert_int_eq(open_plain(), 0);
-	seen.admitted = session_new(0);
+	seen.admitted = server_open_session();
 	for (uint32_t i = 0; i < 4; i++)
 		ids[i] = request(1, i);
-	ck_assert_int_eq(fake_fate(ids[2]), FAKE_ACCEPTED);
-	ck_assert_int_eq(fake_fate(ids[3]), FAKE_REJECTED);
-	/* one that comes to nothing makes room */
+	ck_assert_int_eq(fake_request_state(ids[2]), FAKE_ACCEPTED);
+	ck_assert_int_eq(fake_request_state(ids[3]), FAKE_REJECTED);
+	/* a failed request frees its place */
 	fake_event(ids[0], RDMA_CM_EVENT_CONNECT_ERROR);
 	SERVER->process(server);
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_ptr_nonnull(strstr(seen.why, "not established"));
-	ck_assert_int_eq(fake_fate(request(1, 9)), FAKE_ACCEPTED);
+	ck_assert_int_eq(fake_request_state(request(1, 9)), FAKE_ACCEPTED);
 	ck_assert_uint_eq(stats().channels, 0);
-	close_all();
 }
 END_TEST
 
-START_TEST(channel__that_breaks_is_reported_and_gone)
+START_TEST(channel__in_error_is_reported_and_destroyed)
 {
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id = channel_new(server_open_session(), 5);
 
-	ck_assert_int_eq(open_plain(), 0);
-	id = channel_new(session_new(0), 5);
 	fake_break(id);
 	await(&seen.downs, 1);
 	ck_assert_uint_eq(seen.channel, 5);
@@ -218,68 +203,56 @@ START_TEST(channel__that_breaks_is_reported_and_gone)
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().channels, 0);
 	ck_assert_uint_eq(stats().errors, 1);
-	close_all();
 }
 END_TEST
 
-START_TEST(channel__that_breaks_while_the_poller_goes_to_sleep)
+START_TEST(channel__in_error_is_found_while_the_cq_is_armed)
 {
-	struct fabric_session *session;
-	struct rdma_cm_id *first;
+	struct fabric_session *session = server_open_session();
+	struct rdma_cm_id *first = channel_new(session, 1);
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
-	first = channel_new(session, 1);
 	fake.break_at_arm = channel_new(session, 2);
 	fake_break(first);
 	await(&seen.downs, 2);
-	close_all();
 }
 END_TEST
 
-START_TEST(channel__that_the_peer_closes_is_no_error)
+START_TEST(channel__closed_by_the_peer_is_no_error)
 {
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id = channel_new(server_open_session(), 5);
 
-	ck_assert_int_eq(open_plain(), 0);
-	id = channel_new(session_new(0), 5);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 1);
 	ck_assert_str_eq(seen.why, "");
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().errors, 0);
-	close_all();
 }
 END_TEST
 
-/* What is destroyed at once soft-RoCE does not tell the peer. */
+/* soft-RoCE does not tell the peer about an id that is destroyed at once. */
 START_TEST(close__disconnects_all_before_it_destroys_any)
 {
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
 	(void)channel_new(session, 5);
 	(void)channel_new(session, 6);
 	(void)channel_new(session_new(0), 7);
-	close_all();
-	ck_assert_uint_ge(fake_disconnects_first(), 3);
+	server_close();
+	ck_assert_uint_ge(fake_disconnects_before_destroy(), 3);
 }
 END_TEST
 
-/* iWARP moves the queue pair to ERROR at an orderly end, too. */
-START_TEST(channel__on_iwarp_ends_with_the_event)
+/* iWARP moves the queue pair to ERROR also when the peer closes the channel. */
+START_TEST(channel__on_iwarp_ends_at_the_cm_event)
 {
 	struct fabric_session *session;
 	struct rdma_cm_id *id;
 
 	fake.iwarp = true;
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
+	session = server_open_session();
 	id = channel_new(session, 5);
 	fake_break(id);
-	await_readable();
-	SERVER->process(server);
+	process_next();
 	ck_assert_uint_eq(seen.downs, 0);
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
@@ -287,186 +260,163 @@ START_TEST(channel__on_iwarp_ends_with_the_event)
 	ck_assert_str_eq(seen.why, "");
 
 	id = channel_new(session, 6);
-	fake_async(0, IBV_EVENT_QP_ACCESS_ERR, 0);
+	fake_async_event(0, IBV_EVENT_QP_ACCESS_ERR, 0);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 2);
 	ck_assert_str_eq(seen.why, "some event");
-	close_all();
 }
 END_TEST
 
-START_TEST(channel_close__leaves_nothing_for_who_comes_after)
+START_TEST(channel_close__hides_late_flushes_from_the_next_channel)
 {
-	struct fabric_session *session;
+	struct fabric_session *session = server_open_session();
 
-	ck_assert_int_eq(open_plain(), 0);
-	session = session_new(0);
 	(void)channel_new(session, 5);
 	SERVER->channel_close(session, 77);
 	ck_assert_uint_eq(fake_live_qps(), 1);
 	SERVER->channel_close(session, 5);
 	ck_assert_uint_eq(fake_live_qps(), 0);
-	/* the flushed receive of the old one arrives when a new one has its place */
+	/* the flushed receive arrives when another channel has the old one's number */
 	await_readable();
 	seen.admitted = session;
 	(void)request(1, 6);
 	ck_assert_uint_eq(fake_live_qps(), 1);
 	ck_assert_uint_eq(seen.downs, 0);
-	close_all();
 }
 END_TEST
 
 /* ---- devices ---- */
 
-START_TEST(port_events__are_news_of_their_device)
+START_TEST(port_events__are_reported_with_their_device)
 {
-	ck_assert_int_eq(open_plain(), 0);
-	fake_async(1, IBV_EVENT_PORT_ERR, 1);
-	await(&seen.news, 1);
-	ck_assert_uint_eq(seen.news_endpoint, 1);
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "fake1"));
-	ck_assert_ptr_nonnull(strstr(seen.news_text, "port error"));
-	close_all();
+	server_open();
+	fake_async_event(1, IBV_EVENT_PORT_ERR, 1);
+	await(&seen.events, 1);
+	ck_assert_uint_eq(seen.event_endpoint, 1);
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "fake1"));
+	ck_assert_ptr_nonnull(strstr(seen.event_text, "port error"));
 }
 END_TEST
 
 enum removal { BY_LISTENER, BY_CHANNEL, BY_DEVICE };
 
-START_TEST(removal__gives_everything_of_the_device_back)
+START_TEST(removal__frees_all_objects_of_the_device)
 {
-	struct fabric_mr *exposure, *second = NULL;
-	struct fabric_session *session, *other;
-	struct rdma_cm_id *id;
+	struct fabric_session *session = server_open_session();
+	struct fabric_session *other = session_new(1);
+	struct rdma_cm_id *id = channel_new(session, 1);
+	struct fabric_mr *mr = mr_new(session), *second;
 
-	ck_assert_int_eq(open_plain(), 0);
-	other = session_new(1);
-	session = session_new(0);
-	id = channel_new(session, 1);
-	exposure = exposure_new(session);
-	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &second), 0);
+	(void)mr_request(session, 10, 0);
 	if (_i == BY_DEVICE)
-		fake_async(0, IBV_EVENT_DEVICE_FATAL, 0);
+		fake_async_event(0, IBV_EVENT_DEVICE_FATAL, 0);
 	else
 		fake_event(_i == BY_CHANNEL ? id : NULL, RDMA_CM_EVENT_DEVICE_REMOVAL);
-	/* the registration under way fails, what was there goes */
-	await(&seen.exposeds, 2);
+	/* the registration in progress fails, the objects are freed */
+	await(&seen.registered, 2);
 	ck_assert_int_eq(seen.err, -ENODEV);
 	ck_assert_uint_eq(seen.downs, 1);
 	ck_assert_ptr_nonnull(strstr(seen.why, "removed"));
-	ck_assert_uint_eq(seen.news, _i == BY_DEVICE ? 2 : 1);
-	while (fake_live_mrs()) {
-		await_readable();
-		SERVER->process(server);
-	}
-	ck_assert_uint_eq(seen.withdrawns, 0);
+	ck_assert_uint_eq(seen.events, _i == BY_DEVICE ? 2 : 1);
+	while (fake_live_mrs())
+		process_next();
+	ck_assert_uint_eq(seen.deregistered, 0);
 
-	/* its owner is served to the end */
+	/* the session's calls still get their events */
 	ck_assert_int_eq(SERVER->reg_mr(session, memory, 10, 0, NULL, &second),
 			 -ENODEV);
 	ck_assert_int_eq(SERVER->session_open(server, 0, NULL, &session), -ENODEV);
-	SERVER->dereg_mr(exposure);
-	await(&seen.withdrawns, 1);
-	SERVER->session_close(session);
-	await(&seen.closeds, 1);
-	seen.closeds = 0;
+	SERVER->dereg_mr(mr);
+	await(&seen.deregistered, 1);
+	session_end(session);
+	seen.closed = 0;
 
-	/* the other device carries on */
-	(void)exposure_new(other);
-	SERVER->session_close(other);
-	await(&seen.closeds, 1);
-	close_all();
+	/* the other device is not affected */
+	(void)mr_new(other);
+	session_end(other);
 }
 END_TEST
 
-/* ---- every call that can fail, in turn ---- */
+/* ---- each call that can fail ---- */
 
-static void life(void)
+/* Open a server, connect and end a channel, register and deregister memory, close. */
+static void run_server(void)
 {
-	struct fabric_mr *exposure = NULL;
+	struct fabric_mr *mr = NULL;
 	struct fabric_session *session = NULL;
 	struct fabric_hello hello = { .session = 1, .channel = 1 };
 	uint8_t buf[FABRIC_HELLO_BYTES];
-	const struct fabric_device_attr *can;
+	const struct fabric_device_attr *attr;
 	struct rdma_cm_id *id;
 	struct fabric_port_attr port;
 	unsigned device;
 
 	memset(&seen, 0, sizeof(seen));
-	if (open_plain()) {
+	if (server_try_open((struct fabric_server_params){ 0 })) {
 		ck_assert_str_ne(err_text(), "");
 		return;
 	}
 	ck_assert_uint_ge(SERVER->n_endpoints(server), 1);
 	device = SERVER->endpoint(server, 0)->device[4] == '1';
-	ck_assert_int_eq(SERVER->device(server, 0, &can, &port), 0);
+	ck_assert_int_eq(SERVER->device(server, 0, &attr, &port), 0);
 	if (SERVER->session_open(server, 0, NULL, &session))
 		goto close;
 	seen.admitted = session;
 	fabric_hello_encode(&hello, buf);
 	id = fake_request(device, buf, sizeof(buf));
 	SERVER->process(server);
-	if (fake_fate(id) == FAKE_ACCEPTED && !seen.downs) {
+	if (fake_request_state(id) == FAKE_ACCEPTED && !seen.downs) {
 		fake_event(id, RDMA_CM_EVENT_ESTABLISHED);
 		fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 		await(&seen.downs, 1);
 		ck_assert_uint_eq(seen.ups, 1);
 	}
 	ck_assert_uint_eq(seen.downs, 1);
-	if (!SERVER->reg_mr(session, memory, 10, 0, NULL, &exposure)) {
-		await(&seen.exposeds, 1);
+	if (!SERVER->reg_mr(session, memory, 10, 0, NULL, &mr)) {
+		await(&seen.registered, 1);
 		if (!seen.err)
-			SERVER->dereg_mr(exposure);
+			SERVER->dereg_mr(mr);
 		if (!seen.err)
-			await(&seen.withdrawns, 1);
+			await(&seen.deregistered, 1);
 	}
-	SERVER->session_close(session);
-	await(&seen.closeds, 1);
+	session_end(session);
 close:
 	SERVER->close(server);
+	server = NULL;
 }
 
 START_TEST(sweep__no_failure_leaks)
 {
-	unsigned n = 0;
-
-	fake.no_errno = _i;
-	do {
-		fake_fail_at(++n);
-		life();
-		ck_assert_msg(fake_live() == 0, "%u left after %s failed as call %u",
-			      fake_live(), fake_failed_call(), n);
-	} while (fake_failed());
-	ck_assert_uint_gt(n, 25);
+	fake.fail_without_errno = _i;
+	ck_assert_uint_gt(fake_fail_each(run_server), 25);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("verbs-server");
-	TCase *tcase = tcase_create("server");
+	TCase *tcase = unit_case("server", NULL, server_close);
 
-	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, open__listens_once_per_device_at_its_best_address);
-	tcase_add_test(tcase, open__listens_where_it_is_told);
-	tcase_add_test(tcase, open__listens_at_all_the_addresses_it_is_told);
+	tcase_add_test(tcase, open__listens_at_the_given_address);
+	tcase_add_test(tcase, open__listens_at_each_address_of_a_device);
 	tcase_add_test(tcase, open__serves_named_devices_or_fails);
-	tcase_add_test(tcase, open__passes_over_inactive_ports);
-	tcase_add_test(tcase, open__says_when_there_is_no_device);
-	tcase_add_test(tcase, open__names_a_port_that_is_taken);
-	tcase_add_test(tcase, open__asks_iwarp_peers_to_confirm);
-	tcase_add_test(tcase, request__is_admitted_by_its_hello);
-	tcase_add_test(tcase, request__of_another_endpoints_session_is_refused);
-	tcase_add_test(tcase, request__waits_in_bounds);
-	tcase_add_test(tcase, channel__that_breaks_is_reported_and_gone);
-	tcase_add_test(tcase, channel__that_breaks_while_the_poller_goes_to_sleep);
-	tcase_add_test(tcase, channel__that_the_peer_closes_is_no_error);
+	tcase_add_test(tcase, open__skips_inactive_ports);
+	tcase_add_test(tcase, open__without_devices_gives_enodev);
+	tcase_add_test(tcase, open__names_a_port_in_use);
+	tcase_add_test(tcase, open__sets_confirm_on_iwarp);
+	tcase_add_test(tcase, connect_request__is_admitted_by_its_hello);
+	tcase_add_test(tcase,
+		       connect_request__for_a_session_of_another_endpoint_is_refused);
+	tcase_add_test(tcase, connect_requests__are_limited_by_the_backlog);
+	tcase_add_test(tcase, channel__in_error_is_reported_and_destroyed);
+	tcase_add_test(tcase, channel__in_error_is_found_while_the_cq_is_armed);
+	tcase_add_test(tcase, channel__closed_by_the_peer_is_no_error);
 	tcase_add_test(tcase, close__disconnects_all_before_it_destroys_any);
-	tcase_add_test(tcase, channel__on_iwarp_ends_with_the_event);
-	tcase_add_test(tcase, channel_close__leaves_nothing_for_who_comes_after);
-	tcase_add_test(tcase, port_events__are_news_of_their_device);
-	tcase_add_loop_test(tcase, removal__gives_everything_of_the_device_back, 0,
+	tcase_add_test(tcase, channel__on_iwarp_ends_at_the_cm_event);
+	tcase_add_test(tcase, channel_close__hides_late_flushes_from_the_next_channel);
+	tcase_add_test(tcase, port_events__are_reported_with_their_device);
+	tcase_add_loop_test(tcase, removal__frees_all_objects_of_the_device, 0,
 			    BY_DEVICE + 1);
 	tcase_add_loop_test(tcase, sweep__no_failure_leaks, 0, 2);
-	suite_add_tcase(suite, tcase);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A verbs client over the faked libraries: a domain with a region, a queue's completions and
- * a channel, and short ways to post and to expect. */
+/* A verbs client over the fake libraries: a domain, a local mr, a CQ and a channel, and
+ * functions that post operations and check completions. */
 #ifndef TESTS_UNIT_VERBS_CLIENT_STAGE_H
 #define TESTS_UNIT_VERBS_CLIENT_STAGE_H
 
@@ -10,29 +10,40 @@
 
 #define CLIENT (&fabric_verbs_client)
 #define DEPTH 40
+#define WAIT_MS 10000
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 extern struct fabric_endpoint endpoint;
+extern struct fabric_client_params params;
+/* NULL: not open */
 extern struct fabric_domain *domain;
 extern struct fabric_local_mr *region; /* all of `memory` */
 extern struct fabric_cq *cq;           /* for 2 * DEPTH operations */
 extern struct fabric_channel *channel;
 extern char memory[4096];
 
-/* Another channel of the cq. */
+int open_domain(void);
+/* Connect another channel of the CQ. */
 int connect_one(unsigned depth, struct fabric_channel **ret_channel);
-/* All but the channel, or all. */
+/* Open all but the channel, or all. */
 void setup_cq(void);
 void setup(void);
-/* The same, and check that nothing is left. */
-void teardown_cq(void);
+/* Free `channel`. */
+void channel_close(void);
+/* Free all that is open. */
+void close_all(void);
+/* The same, then check that no object is left.  Also a fixture. */
 void teardown(void);
 
 struct wr wr_make(enum fabric_opcode opcode, uint64_t cookie, uint32_t bytes);
 /* Post n operations with cookies from `first` on as one batch. */
 int post(enum fabric_opcode opcode, unsigned first, unsigned n);
-/* Exactly these cookies come, in order, with this status. */
+/* Expect completions with these cookies, in order, with this status. */
 void expect(unsigned first, unsigned n, int status);
+/* The same, and no other completion. */
+void expect_only(unsigned first, unsigned n, int status);
 void expect_nothing(void);
+/* Whether a descriptor is readable within that time. */
+bool readable(int fd, int timeout_ms);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The fake librdmacm: ids, their events, and connections. */
 #include "unit/fabric/verbs/verbs-fake-state.h"
 
 #include <arpa/inet.h>
@@ -28,15 +29,17 @@ static struct rdma_conn_param last_param;
 static uint8_t last_private[56];
 static int last_tos = -1;
 static struct sockaddr_storage last_source;
-static unsigned disconnects, disconnects_first;
-static bool accepted_gone;
+static unsigned disconnects, disconnects_before_destroy;
+static bool accepted_destroyed;
 
-/* The dead's addresses, to say what became of a request whose id is gone. */
+#define DESTROYED_MAX 64
+
+/* The ids destroyed last, for fake_request_state(). */
 static struct {
 	const struct rdma_cm_id *id;
-	enum fake_fate fate;
-} graves[64];
-static unsigned n_graves;
+	enum fake_request_state state;
+} destroyed[DESTROYED_MAX];
+static unsigned n_destroyed;
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -96,6 +99,14 @@ static struct event *event_put(struct id *id, enum rdma_cm_event_type type, int 
 	return event;
 }
 
+/* Private data is padded with zeros. */
+static void event_set_data(struct event *event, const void *data, size_t bytes)
+{
+	memcpy(event->private_data, data, bytes);
+	event->public.param.conn.private_data = event->private_data;
+	event->public.param.conn.private_data_len = sizeof(event->private_data);
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **ret)
 {
 	struct event *event;
@@ -149,7 +160,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **ret,
 	return 0;
 }
 
-/* The kernel drops what an id had still to tell. */
+/* Drop the unread events of an id, as the kernel does. */
 static void events_drop(const struct id *id)
 {
 	struct channel *channel = id->channel;
@@ -175,15 +186,15 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 
 	ck_assert_ptr_null(public->qp);
 	ck_assert_uint_eq(id->unacked, 0);
-	if (id->fate == FAKE_ACCEPTED && !accepted_gone) {
-		accepted_gone = true;
-		disconnects_first = disconnects;
+	if (id->state == FAKE_ACCEPTED && !accepted_destroyed) {
+		accepted_destroyed = true;
+		disconnects_before_destroy = disconnects;
 	}
+	destroyed[n_destroyed % DESTROYED_MAX].id = public;
+	destroyed[n_destroyed++ % DESTROYED_MAX].state = id->state;
+	id->channel->ids--;
+	fake_live_add(-1);
 	if (fake.destroy_id_error) {
-		graves[n_graves % 64].id = public;
-		graves[n_graves++ % 64].fate = id->fate;
-		id->channel->ids--;
-		fake_live_add(-1);
 		errno = fake.destroy_id_error;
 		return -1;
 	}
@@ -193,11 +204,7 @@ int rdma_destroy_id(struct rdma_cm_id *public)
 			listeners[i] = NULL;
 	if (fake_state.last == id)
 		fake_state.last = NULL;
-	graves[n_graves % 64].id = public;
-	graves[n_graves++ % 64].fate = id->fate;
-	id->channel->ids--;
 	free(id);
-	fake_live_add(-1);
 	return 0;
 }
 
@@ -214,13 +221,13 @@ static int device_at(const struct sockaddr *addr)
 	} else {
 		(void)inet_ntop(AF_INET, &in.sin_addr, text, sizeof(text));
 	}
-	if (!strcmp(text, fake.moved ? "10.1.0.9" : "10.1.0.1") ||
+	if (!strcmp(text, fake.address_changed ? "10.1.0.9" : "10.1.0.1") ||
 	    !strcmp(text, "fd00::1"))
-		return fake.away[0] ? -1 : 0;
-	return strcmp(text, "10.2.0.1") || fake.away[1] ? -1 : 1;
+		return fake.absent[0] ? -1 : 0;
+	return strcmp(text, "10.2.0.1") || fake.absent[1] ? -1 : 1;
 }
 
-static void id_on(struct id *id, int device)
+static void id_set_device(struct id *id, int device)
 {
 	id->device = device;
 	id->public.verbs = fake_context(device);
@@ -238,14 +245,14 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 		errno = ENODEV;
 		return -1;
 	}
-	if (in.sin_port && ntohs(in.sin_port) == fake.taken_port) {
+	if (in.sin_port && ntohs(in.sin_port) == fake.port_in_use) {
 		errno = EADDRINUSE;
 		return -1;
 	}
 	if (fake_fails("rdma_bind_addr"))
 		return -1;
 	id->port = in.sin_port ? in.sin_port : htons(40000);
-	id_on(id, device);
+	id_set_device(id, device);
 	return 0;
 }
 
@@ -286,7 +293,7 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src,
 		(void)event_put(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		return 0;
 	}
-	id_on(id, device);
+	id_set_device(id, device);
 	if (fake.resolves_late)
 		(void)usleep((useconds_t)ms * 1000);
 	(void)event_put(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -305,8 +312,8 @@ int rdma_resolve_route(struct rdma_cm_id *public, int ms)
 	return 0;
 }
 
-/* What it points to does not last. */
-static void param_keep(const struct rdma_conn_param *param)
+/* Copy the parameters with their private data, which the caller owns. */
+static void param_copy(const struct rdma_conn_param *param)
 {
 	last_param = *param;
 	ck_assert_uint_le(param->private_data_len, sizeof(last_private));
@@ -382,29 +389,23 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 
 	if (fake_fails("rdma_connect"))
 		return -1;
-	if (fake.ports_taken > 0) {
-		fake.ports_taken--;
+	if (fake.ports_in_use > 0) {
+		fake.ports_in_use--;
 		errno = EADDRINUSE;
 		return -1;
 	}
-	param_keep(param);
+	param_copy(param);
 	fake_state.last = id;
-	if (fake.by_hand)
+	if (fake.no_answer)
 		return 0;
 	event = event_put(id, fake.answer, fake.answer_status);
-	/* the one who keeps the queue pair drives it */
+	/* without a queue pair of the id, the caller modifies its own */
 	if (fake.answer == RDMA_CM_EVENT_ESTABLISHED && !public->qp) {
 		event->public.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
-		memcpy(event->private_data, fake.terms, sizeof(fake.terms));
-		event->public.param.conn.private_data = event->private_data;
-		event->public.param.conn.private_data_len = sizeof(event->private_data);
+		event_set_data(event, fake.answer_limits, sizeof(fake.answer_limits));
 	}
-	if (fake.answer_word) {
-		memcpy(event->private_data, &fake.answer_word,
-		       sizeof(fake.answer_word));
-		event->public.param.conn.private_data = event->private_data;
-		event->public.param.conn.private_data_len = sizeof(event->private_data);
-	}
+	if (fake.answer_word)
+		event_set_data(event, &fake.answer_word, sizeof(fake.answer_word));
 	return 0;
 }
 
@@ -415,9 +416,9 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
 	ck_assert(public->qp || param->qp_num);
 	if (fake_fails("rdma_accept"))
 		return -1;
-	param_keep(param);
+	param_copy(param);
 	fake_state.last = id;
-	id->fate = FAKE_ACCEPTED;
+	id->state = FAKE_ACCEPTED;
 	return 0;
 }
 
@@ -428,7 +429,7 @@ int rdma_reject(struct rdma_cm_id *public, const void *data, uint8_t bytes)
 	ck_assert_uint_eq(bytes, sizeof(word));
 	memcpy(&word, data, sizeof(word));
 	ck_assert_uint_ne(word, 0);
-	((struct id *)public)->fate = FAKE_REJECTED;
+	((struct id *)public)->state = FAKE_REJECTED;
 	return 0;
 }
 
@@ -444,9 +445,9 @@ unsigned fake_disconnects(void)
 	return disconnects;
 }
 
-unsigned fake_disconnects_first(void)
+unsigned fake_disconnects_before_destroy(void)
 {
-	return disconnects_first;
+	return disconnects_before_destroy;
 }
 
 struct rdma_conn_param fake_param(void)
@@ -467,15 +468,13 @@ struct rdma_cm_id *fake_request(unsigned device, const void *private_data,
 
 	ck_assert_ptr_nonnull(listener);
 	id = id_new(listener->channel, listener->public.context);
-	id_on(id, (int)device);
-	for (unsigned i = 0; i < 64; i++)
-		if (graves[i].id == &id->public)
-			graves[i].id = NULL;
+	id_set_device(id, (int)device);
+	for (unsigned i = 0; i < DESTROYED_MAX; i++)
+		if (destroyed[i].id == &id->public)
+			destroyed[i].id = NULL;
 	event = event_put(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	event->public.listen_id = &listener->public;
-	memcpy(event->private_data, private_data, bytes);
-	event->public.param.conn.private_data = event->private_data;
-	event->public.param.conn.private_data_len = sizeof(event->private_data);
+	event_set_data(event, private_data, bytes);
 	event->public.param.conn.responder_resources = 16;
 	event->public.param.conn.initiator_depth = 0;
 	return &id->public;
@@ -488,10 +487,10 @@ void fake_event(struct rdma_cm_id *public, enum rdma_cm_event_type type)
 	(void)event_put(id, type, 0);
 }
 
-enum fake_fate fake_fate(const struct rdma_cm_id *id)
+enum fake_request_state fake_request_state(const struct rdma_cm_id *id)
 {
-	for (unsigned i = 0; i < 64; i++)
-		if (graves[i].id == id)
-			return graves[i].fate;
-	return ((const struct id *)id)->fate;
+	for (unsigned i = 0; i < DESTROYED_MAX; i++)
+		if (destroyed[i].id == id)
+			return destroyed[i].state;
+	return ((const struct id *)id)->state;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues and completion channels of the fake. */
 #include "unit/fabric/verbs/verbs-fake-state.h"
 
 #include <check.h>
@@ -89,12 +90,12 @@ void fake_cq_put(struct ibv_cq *public, struct ibv_wc wc)
 {
 	struct cq *cq = (struct cq *)public;
 
-	ck_assert_msg(cq->n < cq->size, "the completion queue overruns");
+	ck_assert_msg(cq->n < cq->size, "overrun of a completion queue");
 	cq->wcs[(cq->first + cq->n++) % FAKE_ENTRIES] = wc;
-	if (cq->armed)
+	if (cq->armed) {
 		((struct comp *)public->channel)->woken = cq;
-	if (cq->armed)
 		(void)eventfd_write(public->channel->fd, 1);
+	}
 	cq->armed = false;
 }
 

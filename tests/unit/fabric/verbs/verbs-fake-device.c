@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices of the fake, their attributes and asynchronous events. */
 #include "unit/fabric/verbs/verbs-fake-state.h"
 
 #include <arpa/inet.h>
@@ -14,8 +15,8 @@
 static struct ibv_device devices[FAKE_DEVICES];
 static struct ibv_context contexts[FAKE_DEVICES];
 
-static struct ibv_async_event asyncs[8];
-static unsigned n_asyncs;
+static struct ibv_async_event async_events[8];
+static unsigned n_async_events;
 
 struct ibv_context *fake_context(int n)
 {
@@ -35,14 +36,14 @@ struct ibv_context *fake_context(int n)
 	return context;
 }
 
-void fake_return(unsigned device)
+void fake_device_return(unsigned device)
 {
 	int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 
 	ck_assert_int_ge(fd, 0);
 	(void)dup3(fd, fake_context((int)device)->async_fd, O_CLOEXEC);
 	(void)close(fd);
-	fake.away[device] = false;
+	fake.absent[device] = false;
 }
 
 struct ibv_device **ibv_get_device_list(int *num)
@@ -138,7 +139,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 
 	return 0;
 }
 
-/* fake0's; port 2 is not there to be served. */
+/* The GIDs of fake0; the GID of port 2 must not be used. */
 static const struct {
 	const char *gid;
 	uint32_t index, port, type;
@@ -160,19 +161,19 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	ck_assert_uint_eq(bytes, sizeof(*entries));
 	if (fake_fails("ibv_query_gid_table"))
 		return -ENOMEM;
-	if (n + fake.more_gids > max)
+	if (n + fake.extra_gids > max)
 		return -EINVAL;
-	for (size_t i = 0; i < n + fake.more_gids; i++) {
+	for (size_t i = 0; i < n + fake.extra_gids; i++) {
 		size_t at = i < n ? i : 0;
 
 		entries[i].gid_index =
-			(i < n ? gids[i].index : (uint32_t)i) + fake.gid_shift;
+			(i < n ? gids[i].index : (uint32_t)i) + fake.gid_index_shift;
 		entries[i].port_num = gids[at].port;
 		entries[i].gid_type = fake.infiniband ? IBV_GID_TYPE_IB : gids[at].type;
 		ck_assert_int_eq(inet_pton(AF_INET6, gids[at].gid, entries[i].gid.raw),
 				 1);
 	}
-	return (ssize_t)(n + fake.more_gids);
+	return (ssize_t)(n + fake.extra_gids);
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status)
@@ -193,7 +194,13 @@ const char *rdma_event_str(enum rdma_cm_event_type type)
 
 /* ---- asynchronous events ---- */
 
-void fake_async(unsigned device, enum ibv_event_type type, int port)
+static void async_event_put(unsigned device, struct ibv_async_event event)
+{
+	LOCKED(async_events[n_async_events++] = event);
+	(void)eventfd_write(fake_context((int)device)->async_fd, 1);
+}
+
+void fake_async_event(unsigned device, enum ibv_event_type type, int port)
 {
 	struct ibv_async_event event = { .event_type = type };
 
@@ -201,18 +208,16 @@ void fake_async(unsigned device, enum ibv_event_type type, int port)
 		event.element.qp = fake_state.last->public.qp;
 	else
 		event.element.port_num = port;
-	LOCKED(asyncs[n_asyncs++] = event);
-	(void)eventfd_write(fake_context((int)device)->async_fd, 1);
+	async_event_put(device, event);
 }
 
-void fake_async_lost(unsigned device, enum ibv_event_type type)
+void fake_async_event_lost(unsigned device, enum ibv_event_type type)
 {
 	struct ibv_async_event event = { .event_type = type };
 
 	ck_assert_ptr_nonnull(fake_state.lost);
 	event.element.qp = &fake_state.lost->public;
-	LOCKED(asyncs[n_asyncs++] = event);
-	(void)eventfd_write(fake_context((int)device)->async_fd, 1);
+	async_event_put(device, event);
 }
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
@@ -225,13 +230,15 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	}
 	if (eventfd_read(context->async_fd, &count))
 		return -1;
-	LOCKED(*event = asyncs[0]; n_asyncs--; fake_state.unacked_asyncs++;
-	       memmove(asyncs, asyncs + 1, n_asyncs * sizeof(asyncs[0])));
+	LOCKED(*event = async_events[0]; n_async_events--;
+	       fake_state.unacked_async_events++;
+	       memmove(async_events, async_events + 1,
+		       n_async_events * sizeof(async_events[0])));
 	return 0;
 }
 
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	(void)event;
-	LOCKED(fake_state.unacked_asyncs--);
+	LOCKED(fake_state.unacked_async_events--);
 }

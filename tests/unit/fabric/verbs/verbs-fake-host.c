@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Network interfaces of the fake host. */
 #include "unit/fabric/verbs/verbs-fake-state.h"
 
 #include <arpa/inet.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* This host's addresses. */
 static const struct {
 	const char *name, *address;
 	unsigned flags;
@@ -40,7 +40,7 @@ int getifaddrs(struct ifaddrs **ret)
 
 		const char *address = interfaces[i].address;
 
-		if (fake.moved && !strcmp(address, "10.1.0.1"))
+		if (fake.address_changed && !strcmp(address, "10.1.0.1"))
 			address = "10.1.0.9";
 		if (inet_pton(AF_INET, address, &in.sin_addr) == 1)
 			memcpy(&addrs[i], &in, sizeof(in));

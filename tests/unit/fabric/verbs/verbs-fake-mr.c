@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Protection domains and memory regions of the fake. */
 #include "unit/fabric/verbs/verbs-fake-state.h"
 
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 
-/* Access flags of the last registration, and who made it. */
+/* Access flags of the last registration, and its thread. */
 static unsigned last_access;
-static pthread_t last_registrar;
+static pthread_t last_thread;
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -39,8 +40,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 	struct ibv_mr *mr;
 
 	(void)iova;
-	if (fake.at_reg)
-		fake.at_reg();
+	if (fake.before_reg_mr)
+		fake.before_reg_mr();
 	if (fake_fails("ibv_reg_mr"))
 		return NULL;
 	if (fake.reg_error && access) {
@@ -53,7 +54,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 	mr->addr = addr;
 	mr->length = bytes;
 	LOCKED(mr->rkey = mr->lkey = keys++; last_access = access;
-	       last_registrar = pthread_self(); fake_state.live++; fake_state.mrs++;
+	       last_thread = pthread_self(); fake_state.live++; fake_state.mrs++;
 	       ((struct pd *)pd)->children++);
 	return mr;
 }
@@ -68,7 +69,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	int err = fake.dereg_error;
 
-	/* one that cannot be undone holds its domain for ever; the test lets it go */
+	/* a failed deregistration would keep the protection domain; the fake frees
+	 * both */
 	LOCKED(fake_state.live--; fake_state.mrs--; ((struct pd *)mr->pd)->children--);
 	free(mr);
 	return err;
@@ -78,7 +80,7 @@ bool fake_registered_here(void)
 {
 	bool here;
 
-	LOCKED(here = pthread_equal(last_registrar, pthread_self()));
+	LOCKED(here = pthread_equal(last_thread, pthread_self()));
 	return here;
 }
 

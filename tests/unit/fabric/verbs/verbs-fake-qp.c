@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs of the fake, with their requests and receives. */
 #include "unit/fabric/verbs/verbs-fake-state.h"
 
 #include <check.h>
@@ -9,8 +10,8 @@
 
 static unsigned posts;
 static int post_limit = -1;
-static bool post_nameless, post_guarded;
-static struct ibv_qp_attr driven;
+static bool post_fail_all, post_blocked_sigpipe;
+static struct ibv_qp_attr last_attr;
 static uint32_t ece_vendor;
 
 static struct ibv_qp *qp_new(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -42,7 +43,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 	if (qp) {
 		qp->state = IBV_QPS_RESET;
-		LOCKED(fake_state.own = (struct qp *)qp; fake_state.own->own = true);
+		LOCKED(fake_state.direct = (struct qp *)qp;
+		       fake_state.direct->direct = true);
 	}
 	return qp;
 }
@@ -88,11 +90,11 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	struct qp *qp = (struct qp *)public;
 
 	ck_assert_ptr_nonnull(qp);
-	ck_assert(!qp->gone);
-	ck_assert_uint_eq(fake_state.unacked_asyncs, 0);
-	if (fake_state.own == qp)
-		fake_state.own = NULL;
-	/* what is under way is flushed; its entries outlive the queue pair */
+	ck_assert(!qp->destroyed);
+	ck_assert_uint_eq(fake_state.unacked_async_events, 0);
+	if (fake_state.direct == qp)
+		fake_state.direct = NULL;
+	/* the completions of flushed requests outlive the queue pair */
 	LOCKED(fake_qp_break(qp); fake_state.live--; fake_state.qps--;
 	       ((struct pd *)qp->public.pd)->children--;
 	       ((struct cq *)qp->public.send_cq)->qps--);
@@ -100,7 +102,8 @@ int ibv_destroy_qp(struct ibv_qp *public)
 		LOCKED(qp->next_lost = fake_state.lost; fake_state.lost = qp);
 		return fake.destroy_qp_error;
 	}
-	LOCKED(qp->gone = true; qp->next_gone = fake_state.gone; fake_state.gone = qp);
+	LOCKED(qp->destroyed = true; qp->next_destroyed = fake_state.destroyed;
+	       fake_state.destroyed = qp);
 	return 0;
 }
 
@@ -110,40 +113,40 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	id->qp = NULL;
 }
 
-/* In order, one step after the other. */
-static void qp_drive(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
+/* Apply one state transition, which must be the next in order. */
+static void qp_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
 {
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
-		ck_assert_int_eq(qp->state,
-				 ((struct qp *)qp)->own ? IBV_QPS_RESET : IBV_QPS_INIT);
-		driven.pkey_index = attr->pkey_index;
-		driven.port_num = attr->port_num;
-		driven.qp_access_flags = attr->qp_access_flags;
+		ck_assert_int_eq(qp->state, ((struct qp *)qp)->direct ? IBV_QPS_RESET
+								      : IBV_QPS_INIT);
+		last_attr.pkey_index = attr->pkey_index;
+		last_attr.port_num = attr->port_num;
+		last_attr.qp_access_flags = attr->qp_access_flags;
 		break;
 	case IBV_QPS_RTR:
 		ck_assert_int_eq(qp->state, IBV_QPS_INIT);
-		driven.path_mtu = attr->path_mtu;
-		driven.ah_attr = attr->ah_attr;
-		driven.max_dest_rd_atomic = attr->max_dest_rd_atomic;
-		driven.dest_qp_num = attr->dest_qp_num;
-		driven.rq_psn = attr->rq_psn;
+		last_attr.path_mtu = attr->path_mtu;
+		last_attr.ah_attr = attr->ah_attr;
+		last_attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+		last_attr.dest_qp_num = attr->dest_qp_num;
+		last_attr.rq_psn = attr->rq_psn;
 		break;
 	default:
 		ck_assert_int_eq(attr->qp_state, IBV_QPS_RTS);
 		ck_assert_int_eq(qp->state, IBV_QPS_RTR);
-		driven.timeout = attr->timeout;
-		driven.retry_cnt = attr->retry_cnt;
-		driven.rnr_retry = attr->rnr_retry;
-		driven.max_rd_atomic = attr->max_rd_atomic;
-		driven.sq_psn = attr->sq_psn;
+		last_attr.timeout = attr->timeout;
+		last_attr.retry_cnt = attr->retry_cnt;
+		last_attr.rnr_retry = attr->rnr_retry;
+		last_attr.max_rd_atomic = attr->max_rd_atomic;
+		last_attr.sq_psn = attr->sq_psn;
 	}
 	qp->state = attr->qp_state;
 }
 
-struct ibv_qp_attr fake_driven(void)
+struct ibv_qp_attr fake_qp_attr(void)
 {
-	return driven;
+	return last_attr;
 }
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
@@ -160,8 +163,8 @@ uint32_t fake_ece(void)
 
 int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 {
-	ck_assert_msg(!((struct qp *)public)->gone,
-		      "a queue pair that is gone is driven");
+	ck_assert_msg(!((struct qp *)public)->destroyed,
+		      "a destroyed queue pair is modified");
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR) {
 		if (fake.modify_error)
 			return fake.modify_error;
@@ -171,11 +174,11 @@ int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_STATE) {
 		if (fake_fails("ibv_modify_qp"))
 			return ENOMEM;
-		if (attr->qp_state == IBV_QPS_RTR && fake.at_rtr)
-			fake.at_rtr();
+		if (attr->qp_state == IBV_QPS_RTR && fake.before_rtr)
+			fake.before_rtr();
 		if (attr->qp_state == IBV_QPS_RTR && fake.rtr_error)
 			return fake.rtr_error;
-		qp_drive(public, attr);
+		qp_modify(public, attr);
 		return 0;
 	}
 	ck_assert_int_eq(mask, IBV_QP_ACCESS_FLAGS);
@@ -190,10 +193,10 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 {
 	struct qp *qp = (struct qp *)public;
 
-	if (fake.at_post_recv)
-		fake.at_post_recv();
+	if (fake.before_post_recv)
+		fake.before_post_recv();
 	*bad = wr;
-	ck_assert_msg(!qp->gone, "a receive for a queue pair that is gone");
+	ck_assert_msg(!qp->destroyed, "a receive for a destroyed queue pair");
 	if (fake_fails("ibv_post_recv"))
 		return ENOMEM;
 	(void)pthread_mutex_lock(&fake_lock);
@@ -201,15 +204,15 @@ int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,
 	qp->receives[qp->n_receives].wr_id = wr->wr_id;
 	qp->receives[qp->n_receives].addr = (void *)(uintptr_t)wr->sg_list->addr;
 	qp->receives[qp->n_receives++].bytes = wr->sg_list->length;
-	/* in ERROR it comes back at once */
+	/* in ERROR it is flushed at once */
 	if (qp->public.state == IBV_QPS_ERR)
 		fake_qp_break(qp);
 	(void)pthread_mutex_unlock(&fake_lock);
 	return 0;
 }
 
-/* Under the lock. */
-static void receive_take(struct qp *qp, struct ibv_wc wc)
+/* Complete the oldest receive; called with the lock held. */
+static void receive_complete(struct qp *qp, struct ibv_wc wc)
 {
 	wc.wr_id = qp->receives[0].wr_id;
 	qp->n_receives--;
@@ -224,10 +227,10 @@ void fake_receive(struct rdma_cm_id *id, const void *message, uint32_t bytes)
 	struct ibv_wc wc = { .byte_len = bytes, .opcode = IBV_WC_RECV };
 
 	(void)pthread_mutex_lock(&fake_lock);
-	ck_assert_msg(qp->n_receives > 0, "there is no receive for a message");
+	ck_assert_msg(qp->n_receives > 0, "no receive for a message");
 	ck_assert_uint_le(bytes, qp->receives[0].bytes);
 	memcpy(qp->receives[0].addr, message, bytes);
-	receive_take(qp, wc);
+	receive_complete(qp, wc);
 	(void)pthread_mutex_unlock(&fake_lock);
 }
 
@@ -239,7 +242,7 @@ void fake_receive_immediate(struct rdma_cm_id *id, uint32_t bytes)
 		.wc_flags = IBV_WC_WITH_IMM,
 	};
 
-	LOCKED(receive_take((struct qp *)id->qp, wc));
+	LOCKED(receive_complete((struct qp *)id->qp, wc));
 }
 
 unsigned fake_receives(const struct rdma_cm_id *id)
@@ -250,7 +253,14 @@ unsigned fake_receives(const struct rdma_cm_id *id)
 	return n;
 }
 
-bool fake_sent(struct rdma_cm_id *id, void *message, uint32_t bytes)
+/* Remove the oldest n requests. */
+static void sends_remove(struct qp *qp, unsigned n)
+{
+	qp->n_sends -= n;
+	memmove(qp->sends, qp->sends + n, qp->n_sends * sizeof(qp->sends[0]));
+}
+
+bool fake_pop_send(struct rdma_cm_id *id, void *message, uint32_t bytes)
 {
 	struct qp *qp = (struct qp *)id->qp;
 	struct ibv_wc wc = { .opcode = IBV_WC_SEND };
@@ -261,40 +271,40 @@ bool fake_sent(struct rdma_cm_id *id, void *message, uint32_t bytes)
 	if (sent) {
 		ck_assert_int_eq(qp->sends[0].opcode, IBV_WR_SEND);
 		ck_assert_uint_eq(qp->sends[0].bytes, bytes);
-		/* siw cannot send a short one that goes beyond its page */
+		/* siw cannot send a short message that crosses a page */
 		ck_assert_uint_le((uintptr_t)qp->sends[0].addr % 32 + bytes, 32);
 		memcpy(message, qp->sends[0].addr, bytes);
 		wc.wr_id = qp->sends[0].wr_id;
-		qp->n_sends--;
-		memmove(qp->sends, qp->sends + 1, qp->n_sends * sizeof(qp->sends[0]));
+		sends_remove(qp, 1);
 		fake_cq_put(qp->public.send_cq, wc);
 	}
 	(void)pthread_mutex_unlock(&fake_lock);
 	return sent;
 }
 
-static void post_signals(void)
+static void post_check_signals(void)
 {
 	sigset_t mask;
 
 	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
-	post_guarded = sigismember(&mask, SIGPIPE) == 1;
-	if (fake.post_raises)
+	post_blocked_sigpipe = sigismember(&mask, SIGPIPE) == 1;
+	if (fake.post_raises_sigpipe)
 		ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
 }
 
-bool fake_post_guarded(void)
+bool fake_post_blocked_sigpipe(void)
 {
-	return post_guarded;
+	return post_blocked_sigpipe;
 }
 
 int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 		   struct ibv_send_wr **bad)
 {
 	struct qp *qp = (struct qp *)public;
+	struct fake_send *send;
 
-	post_signals();
-	ck_assert_msg(!qp->gone, "a request for a queue pair that is gone");
+	post_check_signals();
+	ck_assert_msg(!qp->destroyed, "a request for a destroyed queue pair");
 	(void)pthread_mutex_lock(&fake_lock);
 	posts++;
 	for (; wr; wr = wr->next) {
@@ -307,35 +317,35 @@ int fake_post_send(struct ibv_qp *public, struct ibv_send_wr *wr,
 		if (post_limit > 0)
 			post_limit--;
 		ck_assert_uint_lt(qp->n_sends, FAKE_SENDS);
-		qp->sends[qp->n_sends++] = (struct fake_send){
+		send = &qp->sends[qp->n_sends++];
+		*send = (struct fake_send){
 			.wr_id = wr->wr_id,
 			.opcode = wr->opcode,
 			.flags = wr->send_flags,
 			.remote_addr = wr->wr.rdma.remote_addr,
 			.bytes = wr->sg_list->length,
 			.addr = (const void *)(uintptr_t)wr->sg_list->addr,
-			.slices = wr->num_sge,
+			.n_sges = wr->num_sge,
 		};
 		if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 		    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-			qp->sends[qp->n_sends - 1].compare_add =
-				wr->wr.atomic.compare_add;
-			qp->sends[qp->n_sends - 1].swap = wr->wr.atomic.swap;
+			send->compare_add = wr->wr.atomic.compare_add;
+			send->swap = wr->wr.atomic.swap;
 			ck_assert_uint_eq(wr->wr.atomic.rkey, 9);
 		}
 	}
 	(void)pthread_mutex_unlock(&fake_lock);
-	if (!post_nameless)
+	if (!post_fail_all)
 		return 0;
-	post_nameless = false;
+	post_fail_all = false;
 	*bad = NULL;
 	return ENOTCONN;
 }
 
 static struct qp *last_qp(void)
 {
-	if (fake_state.own)
-		return fake_state.own;
+	if (fake_state.direct)
+		return fake_state.direct;
 	ck_assert_ptr_nonnull(fake_state.last);
 	return (struct qp *)fake_state.last->public.qp;
 }
@@ -359,8 +369,7 @@ void fake_complete(unsigned n)
 		if (qp->sends[i].flags & IBV_SEND_SIGNALED)
 			LOCKED(fake_cq_put(qp->public.send_cq, wc));
 	}
-	qp->n_sends -= n;
-	memmove(qp->sends, qp->sends + n, qp->n_sends * sizeof(qp->sends[0]));
+	sends_remove(qp, n);
 }
 
 void fake_fail(enum ibv_wc_status status)
@@ -374,12 +383,11 @@ void fake_fail(enum ibv_wc_status status)
 	};
 
 	LOCKED(fake_cq_put(qp->public.send_cq, wc));
-	qp->n_sends--;
-	memmove(qp->sends, qp->sends + 1, qp->n_sends * sizeof(qp->sends[0]));
+	sends_remove(qp, 1);
 	LOCKED(fake_qp_break(qp));
 }
 
-void fake_forget(void)
+void fake_drop_sends(void)
 {
 	last_qp()->n_sends = 0;
 }
@@ -389,9 +397,9 @@ void fake_post_limit(int n)
 	post_limit = n;
 }
 
-void fake_post_nameless(void)
+void fake_post_fail_all(void)
 {
-	post_nameless = true;
+	post_fail_all = true;
 }
 
 unsigned fake_posts(void)
@@ -399,16 +407,16 @@ unsigned fake_posts(void)
 	return posts;
 }
 
-uint32_t fake_own_number(void)
+uint32_t fake_direct_qpn(void)
 {
-	ck_assert_ptr_nonnull(fake_state.own);
-	return fake_state.own->public.qp_num;
+	ck_assert_ptr_nonnull(fake_state.direct);
+	return fake_state.direct->public.qp_num;
 }
 
-void fake_own_break(void)
+void fake_direct_break(void)
 {
-	ck_assert_ptr_nonnull(fake_state.own);
-	LOCKED(fake_qp_break(fake_state.own));
+	ck_assert_ptr_nonnull(fake_state.direct);
+	LOCKED(fake_qp_break(fake_state.direct));
 }
 
 void fake_break(struct rdma_cm_id *id)

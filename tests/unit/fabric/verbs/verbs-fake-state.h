@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the parts of the fake share.  Not for the cases.  Threads: all calls [any]. */
+/* Internal state that the files of the fake share.  Threads: all calls [any]. */
 #ifndef TESTS_UNIT_VERBS_FAKE_STATE_H
 #define TESTS_UNIT_VERBS_FAKE_STATE_H
 
@@ -17,13 +17,13 @@ struct id {
 	uint16_t port;
 	int device; /* -1: none */
 	bool listens;
-	enum fake_fate fate;
+	enum fake_request_state state;
 	unsigned unacked;
 };
 
 struct comp {
 	struct ibv_comp_channel public;
-	struct cq *woken; /* whose entry woke it last */
+	struct cq *woken; /* the CQ that made it readable last */
 	unsigned cqs;
 };
 
@@ -44,27 +44,27 @@ struct qp {
 	struct ibv_qp public;
 	struct fake_send sends[FAKE_SENDS];
 	unsigned n_sends;
-	bool own;  /* made by ibv_create_qp */
-	bool gone; /* destroyed; kept, so that whoever still uses it is found out */
+	bool direct;    /* made by ibv_create_qp */
+	bool destroyed; /* kept, so that later uses are detected */
 	struct {
 		uint64_t wr_id;
 		void *addr;
 		uint32_t bytes;
 	} receives[FAKE_RECEIVES]; /* in order */
 	unsigned n_receives;
-	struct qp *next_lost, *next_gone;
+	struct qp *next_lost, *next_destroyed;
 };
 
-/* State of the whole; under the lock. */
+/* Protected by fake_lock. */
 struct fake_state {
 	unsigned calls, fail_at;
 	const char *failed;
 	unsigned live, qps, mrs;
-	unsigned unacked_asyncs;
+	unsigned unacked_async_events;
 	struct id *last; /* connected or accepted */
-	struct qp *lost; /* not destroyed */
-	struct qp *gone;
-	struct qp *own; /* the last one made by ibv_create_qp, and not destroyed */
+	struct qp *lost; /* ibv_destroy_qp failed */
+	struct qp *destroyed;
+	struct qp *direct; /* the last one made by ibv_create_qp, if it still exists */
 };
 extern struct fake_state fake_state;
 
@@ -77,19 +77,19 @@ extern pthread_mutex_t fake_lock;
 		(void)pthread_mutex_unlock(&fake_lock); \
 	} while (0)
 
-/* Whether this call is the one to fail; sets errno. */
+/* Whether this call must fail; sets errno. */
 bool fake_fails(const char *call);
-/* n objects more, or fewer. */
+/* Add n to the number of live objects. */
 void fake_live_add(int n);
-/* Device n, made at its first use. */
+/* The context of device n. */
 struct ibv_context *fake_context(int n);
 
-/* Put an entry into a completion queue; under the lock. */
+/* Add a completion to a CQ; called with the lock held. */
 void fake_cq_put(struct ibv_cq *cq, struct ibv_wc wc);
-/* Move a queue pair to ERROR and flush what is posted; under the lock. */
+/* Move a queue pair to ERROR and flush its requests; called with the lock held. */
 void fake_qp_break(struct qp *qp);
 
-/* The devices' own operations. */
+/* Operations of the device contexts. */
 int fake_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wcs);
 int fake_req_notify_cq(struct ibv_cq *cq, int solicited);
 int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

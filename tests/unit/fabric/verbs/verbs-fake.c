@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Settings, injected failures and counts of the fake. */
 #include "unit/fabric/verbs/verbs-fake-state.h"
 
+#include <check.h>
 #include <errno.h>
 
 struct fake_settings fake = {
@@ -22,7 +24,7 @@ bool fake_fails(const char *call)
 	LOCKED(hit = ++fake_state.calls == fake_state.fail_at;
 	       if (hit) fake_state.failed = call);
 	if (hit)
-		errno = fake.no_errno ? 0 : ENOMEM;
+		errno = fake.fail_without_errno ? 0 : ENOMEM;
 	return hit;
 }
 
@@ -44,6 +46,20 @@ bool fake_failed(void)
 const char *fake_failed_call(void)
 {
 	return fake_state.failed;
+}
+
+unsigned fake_fail_each(void (*run)(void))
+{
+	unsigned n = 0;
+
+	do {
+		fake_fail_at(++n);
+		run();
+		ck_assert_msg(fake_live() == 0,
+			      "%u objects left after %s failed, call %u", fake_live(),
+			      fake_failed_call(), n);
+	} while (fake_failed());
+	return n;
 }
 
 unsigned fake_live(void)

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The server, its events, sessions and channels. */
 #include "unit/fabric/verbs/verbs-server-stage.h"
 
 #include <check.h>
 #include <poll.h>
-#include <sched.h>
-#include <stdio.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 
 #define WAIT_MS 10000
-
-struct seen seen;
 
 static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 				       const struct fabric_hello *hello)
@@ -22,106 +18,37 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 	return hello->session == 1 ? seen.admitted : NULL;
 }
 
-static void on_channel_up(void *ctx, void *cookie, uint32_t channel)
-{
-	(void)ctx;
-	(void)cookie;
-	seen.ups++;
-	seen.channel = channel;
-}
-
-static void on_channel_down(void *ctx, void *cookie, uint32_t channel, const char *why)
-{
-	(void)ctx;
-	(void)cookie;
-	seen.downs++;
-	seen.channel = channel;
-	(void)snprintf(seen.why, sizeof(seen.why), "%s", why);
-}
-
-static void on_exposed(void *ctx, void *cookie, int err, const char *text,
-		       const struct fabric_key *key)
-{
-	(void)ctx;
-	(void)cookie;
-	seen.exposeds++;
-	seen.err = err;
-	(void)snprintf(seen.text, sizeof(seen.text), "%s", text);
-	if (!err)
-		seen.key = *key;
-}
-
-static void on_withdrawn(void *ctx, void *cookie)
-{
-	(void)ctx;
-	(void)cookie;
-	ck_assert_uint_eq(seen.closeds, 0);
-	seen.withdrawns++;
-}
-
-static void on_session_closed(void *ctx, void *cookie)
-{
-	(void)ctx;
-	(void)cookie;
-	seen.closeds++;
-}
-
-static void on_endpoint_gone(void *ctx, unsigned endpoint)
-{
-	(void)ctx;
-	seen.gones++;
-	seen.gone_endpoint = endpoint;
-}
-
-static void on_endpoint_news(void *ctx, unsigned endpoint, const char *text)
-{
-	(void)ctx;
-	seen.news++;
-	seen.news_endpoint = endpoint;
-	(void)snprintf(seen.news_text, sizeof(seen.news_text), "%s", text);
-}
-
-static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t value,
-			uint32_t lost)
-{
-	uint64_t until_ms = clock_now_ms() + seen.note_ms;
-
-	(void)ctx;
-	(void)session_cookie;
-	(void)cookie;
-	while (clock_now_ms() < until_ms)
-		(void)sched_yield();
-	seen.notifieds++;
-	seen.note = value;
-	seen.lost = lost;
-}
-
-static const struct fabric_server_events events = {
-	.admit = on_admit,
-	.channel_up = on_channel_up,
-	.channel_down = on_channel_down,
-	.mr_registered = on_exposed,
-	.mr_deregistered = on_withdrawn,
-	.session_closed = on_session_closed,
-	.device_removed = on_endpoint_gone,
-	.endpoint_event = on_endpoint_news,
-	.notified = on_notified,
-};
-
 struct fabric_server *server;
 char memory[4096];
 
-int open_with(struct fabric_server_params params)
+int server_try_open(struct fabric_server_params params)
 {
 	if (!params.listen.port)
 		params.listen.port = PORT;
 	params.backlog = 3;
-	return SERVER->open(&params, &events, NULL, &server);
+	server_events.admit = on_admit;
+	return SERVER->open(&params, &server_events, NULL, &server);
 }
 
-int open_plain(void)
+void server_open(void)
 {
-	return open_with((struct fabric_server_params){ 0 });
+	int err = server_try_open((struct fabric_server_params){ 0 });
+
+	ck_assert_msg(!err, "open: %s", err_text());
+}
+
+struct fabric_session *server_open_session(void)
+{
+	server_open();
+	return session_new(0);
+}
+
+void server_close(void)
+{
+	if (server)
+		SERVER->close(server);
+	server = NULL;
+	ck_assert_uint_eq(fake_live(), 0);
 }
 
 void await_readable(void)
@@ -131,12 +58,16 @@ void await_readable(void)
 	ck_assert_int_eq(poll(&fd, 1, WAIT_MS), 1);
 }
 
+void process_next(void)
+{
+	await_readable();
+	SERVER->process(server);
+}
+
 void await(const unsigned *counter, unsigned value)
 {
-	while (*counter < value) {
-		await_readable();
-		SERVER->process(server);
-	}
+	while (*counter < value)
+		process_next();
 	ck_assert_uint_eq(*counter, value);
 }
 
@@ -147,6 +78,14 @@ struct fabric_session *session_new(unsigned endpoint)
 
 	ck_assert_msg(!err, "session_open: %s", err_text());
 	return session;
+}
+
+void session_end(struct fabric_session *session)
+{
+	unsigned closed = seen.closed;
+
+	SERVER->session_close(session);
+	await(&seen.closed, closed + 1);
 }
 
 struct rdma_cm_id *request(uint64_t session, uint32_t channel)
@@ -168,25 +107,37 @@ struct rdma_cm_id *channel_new(struct fabric_session *session, uint32_t channel)
 
 	seen.admitted = session;
 	id = request(1, channel);
-	ck_assert_int_eq(fake_fate(id), FAKE_ACCEPTED);
+	ck_assert_int_eq(fake_request_state(id), FAKE_ACCEPTED);
 	fake_event(id, RDMA_CM_EVENT_ESTABLISHED);
 	SERVER->process(server);
 	ck_assert_uint_eq(seen.ups, ups + 1);
 	return id;
 }
 
-struct fabric_mr *exposure_new(struct fabric_session *session)
+struct fabric_mr *mr_request(struct fabric_session *session, size_t bytes,
+			     unsigned rights)
 {
-	struct fabric_mr *exposure = NULL;
-	unsigned exposeds = seen.exposeds;
+	struct fabric_mr *mr = NULL;
 
-	ck_assert_int_eq(SERVER->reg_mr(session, memory, sizeof(memory),
-					FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE, NULL,
-					&exposure),
-			 0);
-	await(&seen.exposeds, exposeds + 1);
+	ck_assert_int_eq(SERVER->reg_mr(session, memory, bytes, rights, NULL, &mr), 0);
+	return mr;
+}
+
+struct fabric_mr *mr_new(struct fabric_session *session)
+{
+	unsigned registered = seen.registered;
+	struct fabric_mr *mr = mr_request(session, sizeof(memory),
+					  FABRIC_RIGHT_READ | FABRIC_RIGHT_WRITE);
+
+	await(&seen.registered, registered + 1);
 	ck_assert_int_eq(seen.err, 0);
-	return exposure;
+	return mr;
+}
+
+void expect_one_endpoint(const char *device)
+{
+	ck_assert_uint_eq(SERVER->n_endpoints(server), 1);
+	ck_assert_str_eq(SERVER->endpoint(server, 0)->device, device);
 }
 
 struct fabric_endpoint_stats stats(void)
@@ -195,10 +146,4 @@ struct fabric_endpoint_stats stats(void)
 
 	SERVER->stats(server, 0, &now);
 	return now;
-}
-
-void close_all(void)
-{
-	SERVER->close(server);
-	ck_assert_uint_eq(fake_live(), 0);
 }

@@ -1,52 +1,50 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A verbs server over the faked libraries, driven step by step, with what it told. */
+/* A verbs server over the fake libraries, driven step by step, and a record of its
+ * events. */
 #ifndef TESTS_UNIT_VERBS_SERVER_STAGE_H
 #define TESTS_UNIT_VERBS_SERVER_STAGE_H
 
-#include "fabric/fabric.h"
+#include "unit/fabric/server-events.h"
 #include "unit/fabric/verbs/verbs-fake.h"
 
 #define SERVER (&fabric_verbs_server)
 #define PORT 7000
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* What the server told. */
-struct seen {
-	struct fabric_session *admitted; /* to whom requests with a good token belong */
-	unsigned admits, ups, downs, exposeds, withdrawns, closeds, news;
-	uint32_t channel;
-	int err;
-	struct fabric_key key;
-	char why[256], text[256], news_text[256];
-	unsigned news_endpoint;
-	unsigned gones, gone_endpoint;
-	unsigned notifieds;
-	uint32_t note, lost; /* the last one */
-	unsigned note_ms;    /* what taking one takes */
-};
-extern struct seen seen;
-
-extern struct fabric_server *server;
+extern struct fabric_server *server; /* NULL: not open */
 extern char memory[4096];
 
-int open_with(struct fabric_server_params params);
-int open_plain(void);
+int server_try_open(struct fabric_server_params params);
+/* Open it with default parameters. */
+void server_open(void);
+/* Also open a session on endpoint 0. */
+struct fabric_session *server_open_session(void);
+/* Close the server, if it is open, and check that no object is left.  Also a
+ * fixture. */
+void server_close(void);
 
-/* Until the server's descriptor is readable. */
+/* Wait until the server's descriptor is readable. */
 void await_readable(void);
-/* Until the counter, one of `seen`, has come to exactly this. */
+/* The same, then process(). */
+void process_next(void);
+/* Process until the counter, a member of `seen`, is exactly this. */
 void await(const unsigned *counter, unsigned value);
 
 struct fabric_session *session_new(unsigned endpoint);
-/* A peer asks endpoint 0 for a channel; session 1 is `seen.admitted`. */
+/* Close a session and wait for the event. */
+void session_end(struct fabric_session *session);
+/* Send a connect request with a hello to endpoint 0. */
 struct rdma_cm_id *request(uint64_t session, uint32_t channel);
-/* A channel that is up. */
+/* Connect a channel. */
 struct rdma_cm_id *channel_new(struct fabric_session *session, uint32_t channel);
-/* All of `memory`, live. */
-struct fabric_mr *exposure_new(struct fabric_session *session);
-/* Of endpoint 0. */
+/* Call reg_mr() for the first bytes of `memory`. */
+struct fabric_mr *mr_request(struct fabric_session *session, size_t bytes,
+			     unsigned rights);
+/* Register all of `memory` for reading and writing. */
+struct fabric_mr *mr_new(struct fabric_session *session);
+/* Expect that the server has one endpoint, on this device. */
+void expect_one_endpoint(const char *device);
+/* The counters of endpoint 0. */
 struct fabric_endpoint_stats stats(void);
-
-/* Close the server; nothing may be left. */
-void close_all(void);
 
 #endif

@@ -15,13 +15,13 @@
 #include "rmemd/control/session.h"
 #include "rmemd/lease/lease.h"
 
-/* ---- a daemon that is nothing but what it shows ---- */
+/* ---- the daemon ---- */
 
 struct pools *pools;
 struct tenants tenants;
 unsigned n_sessions = 2;
 static struct config config;
-static const struct fabric_endpoint facts[] = {
+static const struct fabric_endpoint info[] = {
 	{ .kind = FABRIC_TCP,
 	  .address = { .family = 4, .bytes = { 127, 0, 0, 1 }, .port = 7462 },
 	  .node = -1 },
@@ -51,7 +51,7 @@ static void endpoint_stats(const struct fabric_server *server, unsigned local,
 						     .exposed_bytes = 4096 };
 }
 
-static const struct fabric_device_attr abilities = {
+static const struct fabric_device_attr attr = {
 	.transport = FABRIC_IWARP,
 	.atomics = FABRIC_ATOMICS_DEVICE,
 	.relaxed_ordering = true,
@@ -66,7 +66,7 @@ static int endpoint_device(const struct fabric_server *server, unsigned local,
 {
 	(void)server;
 	(void)local;
-	*ret_attr = &abilities;
+	*ret_attr = &attr;
 	*ret_port = (struct fabric_port_attr){
 		.number = 1,
 		.state = "active",
@@ -160,8 +160,10 @@ char directory[sizeof("/tmp/rmem-admin-XXXXXX")];
 char path[64];
 struct event_base *base;
 struct admin *admin;
+char reply[1 << 20];
+static json_t *last_body;
 
-void base_make(void)
+void admin_setup(void)
 {
 	const struct pool_params params = { .name = "a",
 					    .node = POOL_NODE_ANY,
@@ -176,8 +178,8 @@ void base_make(void)
 	config_default(&config);
 	endpoints = (struct endpoints){
 		.n = 2,
-		.at = { { .ops = &tcp, .facts = &facts[0] },
-			{ .ops = &verbs, .local = 1, .facts = &facts[1] } }
+		.at = { { .ops = &tcp, .info = &info[0] },
+			{ .ops = &verbs, .local = 1, .info = &info[1] } }
 	};
 	base = event_base_new();
 	ck_assert_ptr_nonnull(base);
@@ -185,10 +187,12 @@ void base_make(void)
 	sources.pools = pools;
 }
 
-void base_unmake(void)
+void admin_teardown(void)
 {
 	char command[64];
 
+	close_admin();
+	json_decref(last_body);
 	pools_close(pools);
 	event_base_free(base);
 	(void)snprintf(command, sizeof(command), "rm -rf %s", directory);
@@ -201,32 +205,55 @@ void open_admin(void)
 		      err_text());
 }
 
-int dial(void)
+void close_admin(void)
+{
+	admin_close(admin);
+	admin = NULL;
+}
+
+static struct sockaddr_un socket_address(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+	return address;
+}
+
+int bind_socket(void)
+{
+	const struct sockaddr_un address = socket_address();
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	ck_assert_int_eq(bind(fd, (const struct sockaddr *)&address, sizeof(address)),
+			 0);
+	return fd;
+}
+
+int connect_client(void)
+{
+	const struct sockaddr_un address = socket_address();
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
 		(void)close(fd);
 		return -errno;
 	}
 	return fd;
 }
 
-int ask(const char *method, const char *resource, char *ret_answer, size_t bytes)
+int request(const char *method, const char *resource)
 {
-	char request[256];
+	char text[256];
 	size_t used = 0;
-	int fd = dial(), status = 0;
+	int fd = connect_client(), status = 0;
 
 	ck_assert_int_ge(fd, 0);
-	(void)snprintf(request, sizeof(request),
+	(void)snprintf(text, sizeof(text),
 		       "%s %s HTTP/1.0\r\nContent-Length: 0\r\n\r\n", method, resource);
-	ck_assert_int_eq(write(fd, request, strlen(request)), (ssize_t)strlen(request));
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	for (;;) {
-		ssize_t got = read(fd, ret_answer + used, bytes - 1 - used);
+		ssize_t got = read(fd, reply + used, sizeof(reply) - 1 - used);
 
 		if (got == 0)
 			break;
@@ -236,28 +263,26 @@ int ask(const char *method, const char *resource, char *ret_answer, size_t bytes
 			ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
 	}
 	ck_assert_int_eq(close(fd), 0);
-	ret_answer[used] = '\0';
-	ck_assert_int_eq(sscanf(ret_answer, "HTTP/1.%*d %d", &status), 1);
+	reply[used] = '\0';
+	ck_assert_int_eq(sscanf(reply, "HTTP/1.%*d %d", &status), 1);
 	return status;
 }
 
-char answer[1 << 20];
-
 json_t *body(void)
 {
-	const char *text = strstr(answer, "\r\n\r\n");
+	const char *text = strstr(reply, "\r\n\r\n");
 	json_error_t error;
-	json_t *json;
 
 	ck_assert_ptr_nonnull(text);
-	json = json_loads(text + 4, 0, &error);
-	ck_assert_msg(json != NULL, "%s: %s", error.text, text);
-	return json;
+	json_decref(last_body);
+	last_body = json_loads(text + 4, 0, &error);
+	ck_assert_msg(last_body != NULL, "%s: %s", error.text, text);
+	return last_body;
 }
 
 json_t *get(const char *resource)
 {
-	ck_assert_int_eq(ask("GET", resource, answer, sizeof(answer)), 200);
-	ck_assert_ptr_nonnull(strstr(answer, "Content-Type: application/json\r\n"));
+	ck_assert_int_eq(request("GET", resource), 200);
+	ck_assert_ptr_nonnull(strstr(reply, "Content-Type: application/json\r\n"));
 	return body();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the admin socket share: a daemon that is nothing but what it shows, and a
- * client. */
+/* A fake daemon whose views are constant, and a client of its admin socket: shared by the tests of
+ * the admin socket. */
 #ifndef TESTS_UNIT_ADMIN_STAGE_H
 #define TESTS_UNIT_ADMIN_STAGE_H
 
@@ -24,19 +24,22 @@ extern struct event_base *base;
 extern struct admin *admin;
 extern struct admin_sources sources;
 
-/* Checked fixtures. */
-void base_make(void);
-void base_unmake(void);
+/* Checked fixtures; the socket is not open after admin_setup(). */
+void admin_setup(void);
+void admin_teardown(void);
 void open_admin(void);
+void close_admin(void);
 
-/* A descriptor, or -errno. */
-int dial(void);
-/* Send a request and run the loop until the answer is complete; its status. */
-int ask(const char *method, const char *resource, char *ret_answer, size_t bytes);
-extern char answer[1 << 20];
-/* Of the answer; the caller's. */
+/* A UNIX socket that is bound to the path. */
+int bind_socket(void);
+/* A client's descriptor, or -errno. */
+int connect_client(void);
+/* Send a request and run the loop until the reply is complete; returns its status. */
+int request(const char *method, const char *resource);
+extern char reply[1 << 20];
+/* The body of the reply.  It is freed by the next call, or the teardown. */
 json_t *body(void);
-/* Of a resource that there is. */
+/* Request an existing resource; returns the body of the reply. */
 json_t *get(const char *resource);
 
 #endif

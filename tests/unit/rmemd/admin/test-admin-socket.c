@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The admin socket: where it is made, and what becomes of requests that are none. */
+/* The admin socket: how it is opened, and refused requests. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -27,37 +27,34 @@ static const struct {
 	{ "PUT", "/v1/leases", 405 },
 };
 
-START_TEST(request__is_refused_in_json)
+START_TEST(refusal__is_in_json)
 {
 	json_t *json;
 	int status;
 	const char *text;
 
 	open_admin();
-	ck_assert_int_eq(
-		ask(refused[_i].method, refused[_i].resource, answer, sizeof(answer)),
-		refused[_i].status);
+	ck_assert_int_eq(request(refused[_i].method, refused[_i].resource),
+			 refused[_i].status);
 	json = body();
 	ck_assert_int_eq(
 		json_unpack(json, "{s:i, s:s}", "status", &status, "error", &text), 0);
 	ck_assert_int_eq(status, refused[_i].status);
-	ck_assert(refused[_i].status != 405 || strstr(answer, "Allow: GET, HEAD\r\n"));
-	json_decref(json);
-	admin_close(admin);
+	ck_assert(refused[_i].status != 405 || strstr(reply, "Allow: GET, HEAD\r\n"));
 }
 END_TEST
 
-START_TEST(request__of_garbage_does_no_harm)
+START_TEST(malformed_request__closes_the_connection)
 {
 	static char garbage[1 << 16];
 	int fd;
 
 	open_admin();
 	memset(garbage, 'x', sizeof(garbage));
-	fd = dial();
+	fd = connect_client();
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_gt(send(fd, garbage, sizeof(garbage), MSG_DONTWAIT), 0);
-	/* until it has been refused and closed */
+	/* until the connection is closed */
 	for (;;) {
 		struct pollfd pollfd = { .fd = fd, .events = POLLRDHUP };
 
@@ -66,16 +63,16 @@ START_TEST(request__of_garbage_does_no_harm)
 			break;
 	}
 	ck_assert_int_eq(close(fd), 0);
-	json_decref(get("/v1/status"));
+	(void)get("/v1/status");
 	/* a connection that is open when the daemon stops */
-	fd = dial();
+	fd = connect_client();
 	ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
-	admin_close(admin);
+	close_admin();
 	ck_assert_int_eq(close(fd), 0);
 }
 END_TEST
 
-START_TEST(open__makes_directory_and_mode)
+START_TEST(open__creates_the_directory_and_sets_the_mode)
 {
 	mode_t before = umask(077);
 	struct stat st;
@@ -85,61 +82,55 @@ START_TEST(open__makes_directory_and_mode)
 	ck_assert_int_eq(lstat(path, &st), 0);
 	ck_assert(S_ISSOCK(st.st_mode));
 	ck_assert_int_eq(st.st_mode & 0777, 0660);
-	admin_close(admin);
+	close_admin();
 	ck_assert_int_eq(lstat(path, &st), -1);
 	admin_close(NULL);
 }
 END_TEST
 
-START_TEST(open__refuses_beside_a_living_daemon)
+START_TEST(open__refuses_beside_another_daemon)
 {
 	struct admin *other = NULL;
-	char said[128];
+	char text[128];
 
 	open_admin();
 	ck_assert_int_eq(admin_open(base, &sources, path, -1, &other), -EADDRINUSE);
 	ck_assert_ptr_null(other);
-	(void)snprintf(said, sizeof(said), "another rmemd serves %s", path);
-	ck_assert_str_eq(err_text(), said);
-	/* which has lost nothing by it */
-	json_decref(get("/v1/status"));
-	admin_close(admin);
+	(void)snprintf(text, sizeof(text), "another rmemd serves %s", path);
+	ck_assert_str_eq(err_text(), text);
+	/* the other daemon still serves */
+	(void)get("/v1/status");
 }
 END_TEST
 
 START_TEST(open__replaces_the_socket_of_a_dead_daemon)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	struct stat st;
 	int fd;
 
-	/* makes the directory */
+	/* creates the directory */
 	open_admin();
-	admin_close(admin);
-	fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(close(fd), 0);
+	close_admin();
+	ck_assert_int_eq(close(bind_socket()), 0);
 	open_admin();
-	json_decref(get("/v1/pools"));
-	/* somebody else's is left alone at the end */
+	(void)get("/v1/pools");
+	/* a socket of another process is not removed at the end */
 	ck_assert_int_eq(unlink(path), 0);
-	fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	admin_close(admin);
+	fd = bind_socket();
+	close_admin();
 	ck_assert_int_eq(lstat(path, &st), 0);
 	ck_assert_int_eq(close(fd), 0);
 }
 END_TEST
 
-START_TEST(open__leaves_other_files_alone)
+START_TEST(open__does_not_replace_other_files)
 {
 	char blocked[256];
 	struct stat st;
 	FILE *file;
 
 	open_admin();
-	admin_close(admin);
+	close_admin();
 	file = fopen(path, "w");
 	ck_assert_ptr_nonnull(file);
 	ck_assert_int_eq(fclose(file), 0);
@@ -154,21 +145,19 @@ START_TEST(open__leaves_other_files_alone)
 }
 END_TEST
 
-START_TEST(open__serves_a_socket_that_was_passed)
+START_TEST(open__serves_a_passed_socket)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	struct stat st;
+	int fd;
 
 	(void)snprintf(path, sizeof(path), "%s/passed", directory);
-	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	fd = bind_socket();
 	ck_assert_int_eq(listen(fd, 4), 0);
 	ck_assert_int_eq(admin_open(base, &sources, "/nonexistent/path", fd, &admin),
 			 0);
-	json_decref(get("/v1/leases"));
-	admin_close(admin);
-	/* the file is the service manager's, the descriptor was handed over */
+	(void)get("/v1/leases");
+	close_admin();
+	/* the service manager removes the file; the descriptor was passed to the daemon */
 	ck_assert_int_eq(lstat(path, &st), 0);
 	ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 }
@@ -176,18 +165,15 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("admin-socket");
-	TCase *tc = tcase_create("admin-socket");
+	TCase *tc = unit_case("admin-socket", admin_setup, admin_teardown);
 
-	tcase_add_checked_fixture(tc, base_make, base_unmake);
-	tcase_add_loop_test(tc, request__is_refused_in_json, 0,
+	tcase_add_loop_test(tc, refusal__is_in_json, 0,
 			    sizeof(refused) / sizeof(refused[0]));
-	tcase_add_test(tc, request__of_garbage_does_no_harm);
-	tcase_add_test(tc, open__makes_directory_and_mode);
-	tcase_add_test(tc, open__refuses_beside_a_living_daemon);
+	tcase_add_test(tc, malformed_request__closes_the_connection);
+	tcase_add_test(tc, open__creates_the_directory_and_sets_the_mode);
+	tcase_add_test(tc, open__refuses_beside_another_daemon);
 	tcase_add_test(tc, open__replaces_the_socket_of_a_dead_daemon);
-	tcase_add_test(tc, open__leaves_other_files_alone);
-	tcase_add_test(tc, open__serves_a_socket_that_was_passed);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, open__does_not_replace_other_files);
+	tcase_add_test(tc, open__serves_a_passed_socket);
+	return unit_main();
 }

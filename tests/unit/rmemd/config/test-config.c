@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Loading and reloading rmemd.conf: defaults, every type of value, errors. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 static char path[64];
 static struct config config;
 
-static void path_make(void)
+static void setup(void)
 {
 	int fd;
 
@@ -25,7 +26,7 @@ static void path_make(void)
 	ck_assert_int_eq(close(fd), 0);
 }
 
-static void path_unmake(void)
+static void teardown(void)
 {
 	ck_assert_int_eq(unlink(path), 0);
 }
@@ -40,12 +41,25 @@ static int load(const char *text)
 	return config_load(path, &config);
 }
 
+static void load_ok(const char *text)
+{
+	ck_assert_msg(load(text) == 0, "%s", err_text());
+}
+
+/* The text of the error contains this part. */
+static void load_fails(const char *text, int err, const char *part)
+{
+	ck_assert_int_eq(load(text), err);
+	ck_assert_msg(strstr(err_text(), part), "%s", err_text());
+}
+
 START_TEST(load__an_empty_file_is_the_defaults)
 {
+	const struct tenant_limits *limits = &config.tenants[0].limits;
 	struct config standard;
 
 	config_default(&standard);
-	ck_assert_int_eq(load(""), 0);
+	load_ok("");
 	ck_assert_int_eq(memcmp(&config, &standard, sizeof(config)), 0);
 	ck_assert_uint_eq(config.n_listen, 2);
 	ck_assert_str_eq(config.listen[0], "127.0.0.1");
@@ -68,10 +82,10 @@ START_TEST(load__an_empty_file_is_the_defaults)
 	ck_assert_uint_eq(config.n_pools, 1);
 	ck_assert_uint_eq(config.n_tenants, 1);
 	ck_assert_str_eq(config.tenants[0].name, "default");
-	ck_assert_uint_eq(config.tenants[0].limits.bytes_max, 0);
-	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 65536);
-	ck_assert_uint_eq(config.tenants[0].limits.sessions_max, 0);
-	ck_assert_uint_eq(config.tenants[0].limits.keys_max, 262144);
+	ck_assert_uint_eq(limits->bytes_max, 0);
+	ck_assert_uint_eq(limits->leases_max, 65536);
+	ck_assert_uint_eq(limits->sessions_max, 0);
+	ck_assert_uint_eq(limits->keys_max, 262144);
 	ck_assert_str_eq(config.pools[0].name, "default");
 	ck_assert_uint_eq(config.pools[0].bytes, 1 << 30);
 	ck_assert_int_eq(config.pools[0].node, POOL_NODE_ANY);
@@ -81,49 +95,50 @@ END_TEST
 
 START_TEST(load__reads_every_type)
 {
-	ck_assert_msg(load("\xef\xbb\xbf[server]\n"
-			   "listen = 10.0.0.1,\n"
-			   "         fd00::1 ; both\n"
-			   "insecure = yes\n"
-			   "port=7000\n"
-			   "# a comment\n"
-			   "[session]\n"
-			   "heartbeat = 1s\n"
-			   "fence = 1min\n"
-			   "[limits]\n"
-			   "channels = 4\n"
-			   "[rdma]\n"
-			   "enabled = no\n"
-			   "devices = mlx5_0 , mlx5_1\n"
-			   "[tcp]\n"
-			   "threads = 8\n"
-			   "[admin]\n"
-			   "socket = /tmp/x\n"
-			   "[log]\n"
-			   "level = debug\n"
-			   "[pool near]\n"
-			   "node = 1\n"
-			   "size = 2M\n"
-			   "page_size = 2M\n"
-			   "[pool far]\n"
-			   "size = 1T\n"
-			   "[pool rest]\n"
-			   "size = auto\n"
-			   "share = 80%\n"
-			   "[limits]\n"
-			   "sessions = 7\n"
-			   "[tenant a]\n"
-			   "bytes = 8G\n"
-			   "leases = 1\n"
-			   "sessions = 2\n"
-			   "channels = 3\n"
-			   "keys = 4\n"
-			   "session_keys = 5\n"
-			   "lease_min = 6\n"
-			   "lease_max = 7G\n"
-			   "ttl_max = 8h\n"
-			   "[tenant b]\n") == 0,
-		      "%s", err_text());
+	const struct tenant_limits *limits = &config.tenants[0].limits;
+
+	load_ok("\xef\xbb\xbf[server]\n"
+		"listen = 10.0.0.1,\n"
+		"         fd00::1 ; both\n"
+		"insecure = yes\n"
+		"port=7000\n"
+		"# a comment\n"
+		"[session]\n"
+		"heartbeat = 1s\n"
+		"fence = 1min\n"
+		"[limits]\n"
+		"channels = 4\n"
+		"[rdma]\n"
+		"enabled = no\n"
+		"devices = mlx5_0 , mlx5_1\n"
+		"[tcp]\n"
+		"threads = 8\n"
+		"[admin]\n"
+		"socket = /tmp/x\n"
+		"[log]\n"
+		"level = debug\n"
+		"[pool near]\n"
+		"node = 1\n"
+		"size = 2M\n"
+		"page_size = 2M\n"
+		"[pool far]\n"
+		"size = 1T\n"
+		"[pool rest]\n"
+		"size = auto\n"
+		"share = 80%\n"
+		"[limits]\n"
+		"sessions = 7\n"
+		"[tenant a]\n"
+		"bytes = 8G\n"
+		"leases = 1\n"
+		"sessions = 2\n"
+		"channels = 3\n"
+		"keys = 4\n"
+		"session_keys = 5\n"
+		"lease_min = 6\n"
+		"lease_max = 7G\n"
+		"ttl_max = 8h\n"
+		"[tenant b]\n");
 	ck_assert_uint_eq(config.n_listen, 2);
 	ck_assert_str_eq(config.listen[1], "fd00::1");
 	ck_assert(config.insecure);
@@ -140,15 +155,15 @@ START_TEST(load__reads_every_type)
 	ck_assert_uint_eq(config.sessions_max, 7);
 	ck_assert_uint_eq(config.n_tenants, 2);
 	ck_assert_str_eq(config.tenants[0].name, "a");
-	ck_assert_uint_eq(config.tenants[0].limits.bytes_max, UINT64_C(8) << 30);
-	ck_assert_uint_eq(config.tenants[0].limits.leases_max, 1);
-	ck_assert_uint_eq(config.tenants[0].limits.sessions_max, 2);
-	ck_assert_uint_eq(config.tenants[0].limits.channels_max, 3);
-	ck_assert_uint_eq(config.tenants[0].limits.keys_max, 4);
-	ck_assert_uint_eq(config.tenants[0].limits.session_keys_max, 5);
-	ck_assert_uint_eq(config.tenants[0].limits.lease_min, 6);
-	ck_assert_uint_eq(config.tenants[0].limits.lease_max, UINT64_C(7) << 30);
-	ck_assert_uint_eq(config.tenants[0].limits.ttl_max_ms, 8 * 3600000);
+	ck_assert_uint_eq(limits->bytes_max, UINT64_C(8) << 30);
+	ck_assert_uint_eq(limits->leases_max, 1);
+	ck_assert_uint_eq(limits->sessions_max, 2);
+	ck_assert_uint_eq(limits->channels_max, 3);
+	ck_assert_uint_eq(limits->keys_max, 4);
+	ck_assert_uint_eq(limits->session_keys_max, 5);
+	ck_assert_uint_eq(limits->lease_min, 6);
+	ck_assert_uint_eq(limits->lease_max, UINT64_C(7) << 30);
+	ck_assert_uint_eq(limits->ttl_max_ms, 8 * 3600000);
 	ck_assert_str_eq(config.tenants[1].name, "b");
 	ck_assert_uint_eq(config.tenants[1].limits.leases_max, 65536);
 	ck_assert_uint_eq(config.n_pools, 3);
@@ -166,110 +181,106 @@ END_TEST
 
 START_TEST(load__pools_have_devices)
 {
-	ck_assert_msg(
-		load("[pool a]\nsize = 1M\n[pool b]\ndevices = mlx5_1, mlx5_0\n") == 0,
-		"%s", err_text());
+	load_ok("[pool a]\nsize = 1M\n[pool b]\ndevices = mlx5_1, mlx5_0\n");
 	ck_assert_uint_eq(config.pools[0].n_devices, 0);
 	ck_assert_uint_eq(config.pools[1].n_devices, 2);
 	ck_assert_str_eq(config.pools[1].devices[0], "mlx5_1");
 	ck_assert_str_eq(config.pools[1].devices[1], "mlx5_0");
-	ck_assert_int_eq(load("[rdma]\ndevices = a\n[pool p]\ndevices = a, b\n"),
-			 -EINVAL);
-	ck_assert_msg(
-		strstr(err_text(), "pool 'p': device 'b' is not in [rdma] devices"),
-		"%s", err_text());
-	ck_assert_int_eq(load("[rdma]\ndevices = a, b\n[pool p]\ndevices = b\n"), 0);
+	load_fails("[rdma]\ndevices = a\n[pool p]\ndevices = a, b\n", -EINVAL,
+		   "pool 'p': device 'b' is not in [rdma] devices");
+	load_ok("[rdma]\ndevices = a, b\n[pool p]\ndevices = b\n");
 }
 END_TEST
 
-START_TEST(load__devices_have_knobs_of_their_own)
+START_TEST(load__devices_have_options)
 {
 	const struct fabric_device_params *device;
+	const struct fabric_rdma_options *options;
 
-	ck_assert_msg(load("[device mlx5_0]\n"
-			   "device_port = 2\n"
-			   "address = 10.0.0.1\n"
-			   "mtu = 1024\n"
-			   "retry_count = inherit\n"
-			   "relaxed_ordering = no\n"
-			   "[rdma]\n"
-			   "mtu = 2048\n"
-			   "traffic_class = 104\n"
-			   "service_level = 3\n"
-			   "ack_timeout = 14\n"
-			   "retry_count = 4\n"
-			   "rnr_retry_count = 0\n"
-			   "rd_atomic = 16\n"
-			   "relaxed_ordering = yes\n"
-			   "connect = direct\n"
-			   "gid_index = 3\n"
-			   "pkey = 0x7fff\n"
-			   "[device mlx5_1]\n"
-			   "connect = cm\n"
-			   "gid_index = auto\n"
-			   "pkey = auto\n"
-			   "address = fd00::1\n"
-			   "mtu = auto\n") == 0,
-		      "%s", err_text());
+	load_ok("[device mlx5_0]\n"
+		"device_port = 2\n"
+		"address = 10.0.0.1\n"
+		"mtu = 1024\n"
+		"retry_count = inherit\n"
+		"relaxed_ordering = no\n"
+		"[rdma]\n"
+		"mtu = 2048\n"
+		"traffic_class = 104\n"
+		"service_level = 3\n"
+		"ack_timeout = 14\n"
+		"retry_count = 4\n"
+		"rnr_retry_count = 0\n"
+		"rd_atomic = 16\n"
+		"relaxed_ordering = yes\n"
+		"connect = direct\n"
+		"gid_index = 3\n"
+		"pkey = 0x7fff\n"
+		"[device mlx5_1]\n"
+		"connect = cm\n"
+		"gid_index = auto\n"
+		"pkey = auto\n"
+		"address = fd00::1\n"
+		"mtu = auto\n");
 	ck_assert_int_eq(config.rdma_options.mtu, 2048);
 	ck_assert_int_eq(config.rdma_options.relaxed_ordering, 1);
 	ck_assert_uint_eq(config.n_device_params, 2);
 	device = &config.device_params[0];
+	options = &device->rdma_options;
 	ck_assert_str_eq(device->name, "mlx5_0");
 	ck_assert_int_eq(device->port, 2);
 	ck_assert_uint_eq(device->address.family, 4);
 	ck_assert_mem_eq(device->address.bytes, "\x0a\0\0\x01", 4);
-	ck_assert_int_eq(device->rdma_options.mtu, 1024);
-	ck_assert_int_eq(device->rdma_options.traffic_class, 104);
-	ck_assert_int_eq(device->rdma_options.service_level, 3);
-	ck_assert_int_eq(device->rdma_options.ack_timeout, 14);
-	ck_assert_int_eq(device->rdma_options.retry_count, 4);
-	ck_assert_int_eq(device->rdma_options.rnr_retry_count, 0);
-	ck_assert_int_eq(device->rdma_options.rd_atomic, 16);
-	ck_assert_int_eq(device->rdma_options.relaxed_ordering, 0);
-	ck_assert_int_eq(device->rdma_options.connect, FABRIC_CONNECT_DIRECT);
-	ck_assert_int_eq(device->rdma_options.gid_index, 3);
-	ck_assert_int_eq(device->rdma_options.pkey, 0x7fff);
+	ck_assert_int_eq(options->mtu, 1024);
+	ck_assert_int_eq(options->traffic_class, 104);
+	ck_assert_int_eq(options->service_level, 3);
+	ck_assert_int_eq(options->ack_timeout, 14);
+	ck_assert_int_eq(options->retry_count, 4);
+	ck_assert_int_eq(options->rnr_retry_count, 0);
+	ck_assert_int_eq(options->rd_atomic, 16);
+	ck_assert_int_eq(options->relaxed_ordering, 0);
+	ck_assert_int_eq(options->connect, FABRIC_CONNECT_DIRECT);
+	ck_assert_int_eq(options->gid_index, 3);
+	ck_assert_int_eq(options->pkey, 0x7fff);
 	device = &config.device_params[1];
+	options = &device->rdma_options;
 	ck_assert_int_eq(device->port, FABRIC_OPTION_AUTO);
 	ck_assert_uint_eq(device->address.family, 6);
-	ck_assert_int_eq(device->rdma_options.mtu, FABRIC_OPTION_AUTO);
-	ck_assert_int_eq(device->rdma_options.connect, FABRIC_CONNECT_CM);
-	ck_assert_int_eq(device->rdma_options.gid_index, FABRIC_OPTION_AUTO);
-	ck_assert_int_eq(device->rdma_options.relaxed_ordering, 1);
+	ck_assert_int_eq(options->mtu, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(options->connect, FABRIC_CONNECT_CM);
+	ck_assert_int_eq(options->gid_index, FABRIC_OPTION_AUTO);
+	ck_assert_int_eq(options->relaxed_ordering, 1);
 }
 END_TEST
 
-START_TEST(load__knobs_that_no_device_has_need_not_fit)
+START_TEST(load__checks_options_of_devices_only)
 {
-	ck_assert_int_eq(load("[rdma]\ndevices = a\ngid_index = 1\n[device a]\n"
-			      "connect = direct\n"),
-			 0);
+	load_ok("[rdma]\ndevices = a\ngid_index = 1\n[device a]\n"
+		"connect = direct\n");
 	ck_assert_int_eq(config.device_params[0].rdma_options.gid_index, 1);
 }
 END_TEST
 
-START_TEST(load__knobs_are_as_the_fabric_has_them)
+START_TEST(load__default_options_are_those_of_the_fabric)
 {
 	const struct fabric_rdma_options standard = FABRIC_RDMA_OPTIONS_INIT;
 
-	ck_assert_int_eq(load("[device rxe0]\n"), 0);
+	load_ok("[device rxe0]\n");
 	ck_assert_mem_eq(&config.rdma_options, &standard, sizeof(standard));
 	ck_assert_mem_eq(&config.device_params[0].rdma_options, &standard,
 			 sizeof(standard));
 	ck_assert_uint_eq(config.device_params[0].address.family, 0);
 	/* a GID, as rmemctl devices shows it */
-	ck_assert_int_eq(load("[device rxe0]\naddress = ::ffff:10.0.0.1\n"), 0);
+	load_ok("[device rxe0]\naddress = ::ffff:10.0.0.1\n");
 	ck_assert_uint_eq(config.device_params[0].address.family, 4);
 	ck_assert_mem_eq(config.device_params[0].address.bytes,
 			 "\x0a\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0", 16);
 }
 END_TEST
 
-/* What is wrong, and what is said behind "FILE:". */
+/* Files with an error, and the text of the error behind "FILE:". */
 static const struct {
-	const char *text, *said;
-} wrong[] = {
+	const char *file, *error;
+} errors[] = {
 	{ "[server]\nprot = 1\n",
 	  "2: unknown key 'prot' in [server]; did you mean 'port'?" },
 	{ "[server]\nheartbeat = 1s\n",
@@ -380,7 +391,7 @@ static const struct {
 	{ "[rdma]\ndevices = a, b:1\n",
 	  "2: devices: 'b:1' has other characters than letters, digits, '-', '_' "
 	  "and '.'" },
-	/* an indented key is no name of a device */
+	/* an indented key is not the name of a device */
 	{ "[rdma]\ndevices = a\n mtu=512\n",
 	  "3: devices: 'mtu=512' has other characters than letters, digits, '-', '_' "
 	  "and '.'" },
@@ -424,14 +435,14 @@ static const struct {
 	  "memory" },
 };
 
-START_TEST(load__says_what_is_wrong_and_where)
+START_TEST(load__reports_error_and_line)
 {
-	char said[512];
+	char error[512];
 	uint16_t before = config.port = 4711;
 
-	ck_assert_int_lt(load(wrong[_i].text), 0);
-	(void)snprintf(said, sizeof(said), "%s:%s", path, wrong[_i].said);
-	ck_assert_str_eq(err_text(), said);
+	ck_assert_int_lt(load(errors[_i].file), 0);
+	(void)snprintf(error, sizeof(error), "%s:%s", path, errors[_i].error);
+	ck_assert_str_eq(err_text(), error);
 	ck_assert_uint_eq(config.port, before);
 }
 END_TEST
@@ -442,38 +453,33 @@ START_TEST(load__refuses_lines_and_lists_that_are_too_long)
 	size_t used = strlen(text);
 
 	memset(text + used, 'x', 120);
-	ck_assert_int_eq(load(text), -ERANGE);
-	ck_assert_ptr_nonnull(
-		strstr(err_text(), ":2: socket: the path is longer than 107"));
+	load_fails(text, -ERANGE, ":2: socket: the path is longer than 107");
 	memset(text + used, 'x', 1000);
-	ck_assert_int_eq(load(text), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(err_text(), ":2: the line is too long"));
+	load_fails(text, -EINVAL, ":2: the line is too long");
 
 	(void)snprintf(text, sizeof(text), "[rdma]\ndevices = d0");
 	for (unsigned i = 1; i <= CONFIG_LIST_MAX; i++)
 		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
 			       ",\n d%u", i);
-	ck_assert_int_eq(load(text), -ERANGE);
-	ck_assert_ptr_nonnull(strstr(err_text(), ":18: devices: more than 16 items"));
+	load_fails(text, -ERANGE, ":18: devices: more than 16 items");
 }
 END_TEST
 
-START_TEST(load__takes_so_many_tenants)
+START_TEST(load__limits_the_number_of_tenants)
 {
 	char text[4096] = "";
 
 	for (unsigned i = 0; i < CONFIG_TENANTS_MAX; i++)
 		(void)snprintf(text + strlen(text), sizeof(text) - strlen(text),
 			       "[tenant t%u]\n", i);
-	ck_assert_int_eq(load(text), 0);
+	load_ok(text);
 	ck_assert_uint_eq(config.n_tenants, CONFIG_TENANTS_MAX);
 	(void)strcat(text, "[tenant more]\n");
-	ck_assert_int_eq(load(text), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(err_text(), ":65: more than 64 tenants"));
+	load_fails(text, -EINVAL, ":65: more than 64 tenants");
 }
 END_TEST
 
-START_TEST(load__names_a_file_that_cannot_be_read)
+START_TEST(load__reports_an_unreadable_file)
 {
 	ck_assert_int_eq(config_load("/nonexistent/rmemd.conf", &config), -ENOENT);
 	ck_assert_str_eq(err_text(),
@@ -482,13 +488,13 @@ START_TEST(load__names_a_file_that_cannot_be_read)
 }
 END_TEST
 
-START_TEST(reload__takes_over_what_may_change)
+START_TEST(reload__applies_keys_that_may_change)
 {
 	struct config fresh;
 	char restart[256];
 
 	config_default(&config);
-	ck_assert_int_eq(load(""), 0);
+	load_ok("");
 	fresh = config;
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)), "");
 	fresh.log_level = LOG_DEBUG;
@@ -508,11 +514,12 @@ START_TEST(reload__takes_over_what_may_change)
 	ck_assert_str_eq(config_reload(&config, &fresh, restart, sizeof(restart)),
 			 "[server] port, [rdma] mtu, [tcp] threads, [device], [pool]");
 	ck_assert_uint_eq(config.port, 7460);
-	/* cut, not overrun */
+	/* a short buffer is not exceeded */
 	ck_assert_uint_lt(strlen(config_reload(&config, &fresh, restart, 10)), 10);
 }
 END_TEST
 
+/* Reload this file; returns the keys that need a restart. */
 static const char *reload_pools(const char *text)
 {
 	static char restart[256];
@@ -520,20 +527,20 @@ static const char *reload_pools(const char *text)
 	struct config fresh;
 
 	before = config;
-	ck_assert_msg(load(text) == 0, "%s", err_text());
+	load_ok(text);
 	fresh = config;
 	config = before;
 	return config_reload(&config, &fresh, restart, sizeof(restart));
 }
 
-START_TEST(reload__takes_over_what_may_change_of_pools)
+START_TEST(reload__applies_keys_of_pools_that_may_change)
 {
 	const struct pool_params *a = &config.pools[0], *b = &config.pools[1];
 
-	ck_assert_int_eq(load("[pool a]\nsize = 1G\n[pool b]\nsize = auto\n"), 0);
+	load_ok("[pool a]\nsize = 1G\n[pool b]\nsize = auto\n");
 	ck_assert_int_eq(a->shrink, POOL_SHRINK_REFUSE);
 	ck_assert_uint_eq(a->shrink_wait_ms, 60000);
-	/* in whatever order */
+	/* in any order of sections */
 	ck_assert_str_eq(reload_pools("[pool b]\nsize = auto\nshrink_wait = 5s\n"
 				      "[pool a]\nsize = 3G\nshrink = revoke\n"),
 			 "");
@@ -541,15 +548,14 @@ START_TEST(reload__takes_over_what_may_change_of_pools)
 	ck_assert_int_eq(a->shrink, POOL_SHRINK_REVOKE);
 	ck_assert_uint_eq(b->bytes, POOL_BYTES_AUTO);
 	ck_assert_uint_eq(b->shrink_wait_ms, 5000);
-	/* what is automatic may become fixed, but what is fixed not automatic */
+	/* an automatic size may become fixed, but not the reverse */
 	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\n[pool b]\nsize = 2G\n"),
 			 "[pool]");
 	ck_assert_uint_eq(a->bytes, UINT64_C(3) << 30);
 	ck_assert_uint_eq(b->bytes, UINT64_C(2) << 30);
 	ck_assert_str_eq(reload_pools("[pool a]\nsize = 3G\n[pool b]\nsize = 2G\n"),
 			 "");
-	/* one that goes, one that comes, and what else is of them takes a restart, which
-	 * holds up nothing */
+	/* removed and added pools and other keys need a restart; new sizes are used anyway */
 	ck_assert_str_eq(reload_pools("[pool a]\nsize = 4G\n"), "[pool]");
 	ck_assert_uint_eq(a->bytes, UINT64_C(4) << 30);
 	ck_assert_str_eq(reload_pools("[pool a]\n[pool b]\n[pool c]\n"), "[pool]");
@@ -561,9 +567,9 @@ START_TEST(reload__takes_over_what_may_change_of_pools)
 }
 END_TEST
 
-START_TEST(reload__of_a_share_takes_a_restart)
+START_TEST(reload__of_a_share_needs_a_restart)
 {
-	ck_assert_int_eq(load("[pool a]\nsize = auto\nshare = 20%\n"), 0);
+	load_ok("[pool a]\nsize = auto\nshare = 20%\n");
 	ck_assert_str_eq(reload_pools("[pool a]\nsize = auto\nshare = 30%\n"),
 			 "[pool]");
 	ck_assert_uint_eq(config.pools[0].share, 20);
@@ -571,9 +577,9 @@ START_TEST(reload__of_a_share_takes_a_restart)
 }
 END_TEST
 
-/* Every key stands in the example file, commented, at its default; without the '#' the file
- * loads and changes nothing. */
-START_TEST(example__agrees_with_the_table)
+/* The example file has every key as a comment, with its default; without the '#' the file is valid
+ * and has the defaults. */
+START_TEST(example_file__has_all_keys_and_defaults)
 {
 	const char *top = getenv("top_builddir");
 	char example[512], line[256], section[64] = "";
@@ -588,7 +594,7 @@ START_TEST(example__agrees_with_the_table)
 	ck_assert_msg(file != NULL, "%s: %s", example, strerror(errno));
 	while (fgets(line, sizeof(line), file)) {
 		char name[64], value[128] = "";
-		/* "# text" is for people, "#key = value" a key */
+		/* "# text" is a comment, "#key = value" a key */
 		bool is_key =
 			line[0] == '#' &&
 			sscanf(line, "#%63[a-z_] = %127[^\n]", name, value) >= 1 &&
@@ -601,8 +607,7 @@ START_TEST(example__agrees_with_the_table)
 
 			if (strcmp(key->section, section) || strcmp(key->name, name))
 				continue;
-			ck_assert_msg(!seen[i], "[%s] %s is there twice", section,
-				      name);
+			ck_assert_msg(!seen[i], "[%s] %s appears twice", section, name);
 			ck_assert_str_eq(value, key->standard);
 			seen[i] = true;
 		}
@@ -614,9 +619,9 @@ START_TEST(example__agrees_with_the_table)
 	for (size_t i = 0; i < config_n_keys; i++)
 		ck_assert_msg(seen[i], "[%s] %s is missing", config_keys[i].section,
 			      config_keys[i].name);
-	ck_assert_msg(load(text) == 0, "%s", err_text());
+	load_ok(text);
 	config_default(&standard);
-	/* a section for a device that is used as all others are */
+	/* the section of a device has no other values */
 	ck_assert_uint_eq(config.n_device_params, 1);
 	ck_assert_mem_eq(&config.device_params[0].rdma_options, &config.rdma_options,
 			 sizeof(config.rdma_options));
@@ -627,7 +632,7 @@ START_TEST(example__agrees_with_the_table)
 }
 END_TEST
 
-START_TEST(nearest__measures)
+START_TEST(nearest__finds_the_smallest_distance)
 {
 	struct nearest nearest;
 
@@ -647,26 +652,23 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("config");
-	TCase *tc = tcase_create("config");
+	TCase *tc = unit_case("config", setup, teardown);
 
-	tcase_add_checked_fixture(tc, path_make, path_unmake);
 	tcase_add_test(tc, load__an_empty_file_is_the_defaults);
 	tcase_add_test(tc, load__reads_every_type);
 	tcase_add_test(tc, load__pools_have_devices);
-	tcase_add_test(tc, load__devices_have_knobs_of_their_own);
-	tcase_add_test(tc, load__knobs_that_no_device_has_need_not_fit);
-	tcase_add_test(tc, load__knobs_are_as_the_fabric_has_them);
-	tcase_add_loop_test(tc, load__says_what_is_wrong_and_where, 0,
-			    sizeof(wrong) / sizeof(wrong[0]));
+	tcase_add_test(tc, load__devices_have_options);
+	tcase_add_test(tc, load__checks_options_of_devices_only);
+	tcase_add_test(tc, load__default_options_are_those_of_the_fabric);
+	tcase_add_loop_test(tc, load__reports_error_and_line, 0,
+			    sizeof(errors) / sizeof(errors[0]));
 	tcase_add_test(tc, load__refuses_lines_and_lists_that_are_too_long);
-	tcase_add_test(tc, load__takes_so_many_tenants);
-	tcase_add_test(tc, load__names_a_file_that_cannot_be_read);
-	tcase_add_test(tc, reload__takes_over_what_may_change);
-	tcase_add_test(tc, reload__takes_over_what_may_change_of_pools);
-	tcase_add_test(tc, reload__of_a_share_takes_a_restart);
-	tcase_add_test(tc, example__agrees_with_the_table);
-	tcase_add_test(tc, nearest__measures);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, load__limits_the_number_of_tenants);
+	tcase_add_test(tc, load__reports_an_unreadable_file);
+	tcase_add_test(tc, reload__applies_keys_that_may_change);
+	tcase_add_test(tc, reload__applies_keys_of_pools_that_may_change);
+	tcase_add_test(tc, reload__of_a_share_needs_a_restart);
+	tcase_add_test(tc, example_file__has_all_keys_and_defaults);
+	tcase_add_test(tc, nearest__finds_the_smallest_distance);
+	return unit_main();
 }

@@ -3,13 +3,14 @@
 
 #include <check.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "wire/codec.h"
 
 struct event_base *base;
 struct connections *connections;
 uint8_t frame[WIRE_FRAME_MAX];
-struct wire_msg got;
+struct wire_msg received;
 
 void connections_setup(void)
 {
@@ -17,7 +18,9 @@ void connections_setup(void)
 	stage_config.connections_max = 2;
 	base = event_base_new();
 	ck_assert_ptr_nonnull(base);
-	ck_assert_int_eq(connections_open(base, &stage_control, &connections), 0);
+	stage_control.base = base;
+	ck_assert_int_eq(connections_open(&stage_control, &connections), 0);
+	stage_control.connections = connections;
 }
 
 void connections_teardown(void)
@@ -27,7 +30,7 @@ void connections_teardown(void)
 	control_teardown();
 }
 
-void turn(void)
+void run_loop(void)
 {
 	for (unsigned i = 0; i < 10; i++)
 		ck_assert_int_ge(event_base_loop(base, EVLOOP_NONBLOCK), 0);
@@ -43,39 +46,60 @@ int encode(struct wire_msg *msg, uint64_t id)
 	return bytes;
 }
 
-void say(int fd, const void *bytes, int n)
+void send_bytes(int fd, const void *bytes, int n)
 {
 	ck_assert_int_eq((int)send(fd, bytes, (size_t)n, MSG_NOSIGNAL), n);
-	turn();
 }
 
-bool hear(int fd)
+void client_write(int fd, const void *bytes, int n)
 {
-	static uint8_t answer[WIRE_FRAME_MAX];
+	send_bytes(fd, bytes, n);
+	run_loop();
+}
+
+bool receive(int fd)
+{
+	static uint8_t msg[WIRE_FRAME_MAX];
 	int bytes;
 
-	switch (recv(fd, answer, WIRE_HEADER_BYTES, MSG_DONTWAIT)) {
+	switch (recv(fd, msg, WIRE_HEADER_BYTES, MSG_DONTWAIT)) {
 	case 0:
 		return false;
 	case WIRE_HEADER_BYTES:
 		break;
 	default:
-		ck_abort_msg("no answer");
+		ck_abort_msg("no message has arrived");
 	}
-	bytes = wire_frame_bytes(answer, WIRE_HEADER_BYTES);
+	bytes = wire_frame_bytes(msg, WIRE_HEADER_BYTES);
 	ck_assert_int_ge(bytes, WIRE_HEADER_BYTES);
 	if (bytes > WIRE_HEADER_BYTES)
-		ck_assert_int_eq((int)recv(fd, answer + WIRE_HEADER_BYTES,
+		ck_assert_int_eq((int)recv(fd, msg + WIRE_HEADER_BYTES,
 					   (size_t)bytes - WIRE_HEADER_BYTES,
 					   MSG_DONTWAIT),
 				 bytes - WIRE_HEADER_BYTES);
-	ck_assert_int_eq(wire_decode(answer, (size_t)bytes, &got), 0);
+	ck_assert_int_eq(wire_decode(msg, (size_t)bytes, &received), 0);
 	return true;
+}
+
+void expect(int fd, enum wire_type type)
+{
+	ck_assert(receive(fd));
+	ck_assert_int_eq((int)received.type, (int)type);
+}
+
+void request(int fd, struct wire_msg *msg, uint64_t id, enum wire_type type)
+{
+	client_write(fd, frame, encode(msg, id));
+	expect(fd, type);
 }
 
 void open_session(int fd)
 {
-	say(fd, frame, encode(hello(), 1));
-	ck_assert(hear(fd));
-	ck_assert_int_eq((int)got.type, (int)WIRE_TYPE_welcome);
+	request(fd, hello(), 1, WIRE_TYPE_welcome);
+}
+
+void disconnect(int fd)
+{
+	ck_assert_int_eq(close(fd), 0);
+	run_loop();
 }

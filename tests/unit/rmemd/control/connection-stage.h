@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of connections and of their listeners share: a loop that has both, over the
- * control stage, and the client's end of a socket. */
+/* An event loop with control connections, and the client's end of a socket: shared by the tests of
+ * connections and listeners. */
 #ifndef TESTS_UNIT_CONNECTION_STAGE_H
 #define TESTS_UNIT_CONNECTION_STAGE_H
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/connections.h"
+#include "rmemd/control/connection.h"
 
 extern struct event_base *base;
 extern struct connections *connections;
@@ -18,18 +18,26 @@ extern struct connections *connections;
 void connections_setup(void);
 void connections_teardown(void);
 
-/* Let the loop do what can be done without waiting. */
-void turn(void);
+/* Run the loop for all events that are due. */
+void run_loop(void);
 
 extern uint8_t frame[WIRE_FRAME_MAX];
-extern struct wire_msg got;
+extern struct wire_msg received; /* the last message */
 
-/* Into `frame`; returns its length. */
+/* Encode a message into `frame`; returns its size. */
 int encode(struct wire_msg *msg, uint64_t id);
-/* And let the loop turn. */
-void say(int fd, const void *bytes, int n);
-/* Take one answer that is there, into `got`; false: the end of the connection. */
-bool hear(int fd);
+/* Send bytes of frames, without running the loop. */
+void send_bytes(int fd, const void *bytes, int n);
+/* Send bytes of frames, and run the loop. */
+void client_write(int fd, const void *bytes, int n);
+/* Receive a message that has arrived into `received`.  False: the end of the connection. */
+bool receive(int fd);
+/* Receive a message of this type. */
+void expect(int fd, enum wire_type type);
+/* Send a request, and expect a reply of this type. */
+void request(int fd, struct wire_msg *msg, uint64_t id, enum wire_type type);
 void open_session(int fd);
+/* Close the client's end, and run the loop. */
+void disconnect(int fd);
 
 #endif

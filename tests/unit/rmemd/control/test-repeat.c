@@ -1,89 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests repeated after their connection was lost: each takes effect once. */
+/* Requests that are repeated after their connection was lost take effect once. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/session_requests.h"
-#include "rmemd/control/session_table.h"
-#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/control/request.h"
+#include "rmemd/control/session.h"
+#include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
 #include "unit/unit.h"
 
 static struct client one, two, other;
-static bool restarts; /* the daemon, before the client is back */
+static bool restarts; /* the daemon restarts before the client resumes */
 
-static void setup_restarting(void)
+static void setup_restart(void)
 {
 	control_setup();
 	restarts = true;
 }
 
-static struct wire_msg *allocate(uint64_t bytes, const char *name)
+static void repeat_fail(struct wire_msg *msg, uint64_t id, uint32_t code)
 {
-	struct wire_msg *msg = message(WIRE_TYPE_allocate);
+	const struct wire_msg *answer = client_ask_as(&two, msg, id, WIRE_TYPE_error);
 
-	msg->allocate.bytes = bytes;
-	msg->allocate.node = -1;
-	(void)strcpy(msg->allocate.name, name);
-	return msg;
-}
-
-static struct wire_msg *attach(const char *name)
-{
-	struct wire_msg *msg = message(WIRE_TYPE_attach);
-
-	msg->attach.rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
-	(void)strcpy(msg->attach.name, name);
-	return msg;
-}
-
-static struct wire_msg *about(enum wire_type type, uint64_t lease)
-{
-	struct wire_msg *msg = message(type);
-
-	/* the first field of all of these */
-	msg->free.lease = lease;
-	return msg;
-}
-
-static struct wire_msg *renamed(uint64_t lease, const char *name)
-{
-	struct wire_msg *msg = about(WIRE_TYPE_rename, lease);
-
-	(void)strcpy(msg->rename.name, name);
-	return msg;
-}
-
-static struct wire_msg *resized(uint64_t lease, uint64_t bytes)
-{
-	struct wire_msg *msg = about(WIRE_TYPE_resize, lease);
-
-	msg->resize.bytes = bytes;
-	return msg;
-}
-
-static struct wire_msg *by_name(enum wire_type type, const char *name)
-{
-	struct wire_msg *msg = message(type);
-
-	(void)strcpy(msg->remove.name, name);
-	return msg;
-}
-
-/* Ask under an old id, let everything come to rest, and expect one answer of this type. */
-static const struct wire_msg *repeat(struct client *client, struct wire_msg *msg,
-				     uint64_t id, enum wire_type expected)
-{
-	unsigned before = client->answers;
-
-	client_send_as(client, msg, id);
-	fake_fabric_settle();
-	ck_assert_uint_eq(client->answers, before + 1);
-	ck_assert_uint_eq(client->answer.id, id);
-	ck_assert_int_eq((int)client->answer.type, (int)expected);
-	return &client->answer;
+	ck_assert_uint_eq(answer->error.code, code);
 }
 
 static void lose_and_resume(void)
@@ -99,31 +40,28 @@ static void lose_and_resume(void)
 
 /* ---- after a restart of the daemon ---- */
 
-START_TEST(restart__is_survived_by_sessions)
+START_TEST(restart__restores_sessions)
 {
 	struct wire_msg *msg;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	(void)client_allocate(&one, 100, "");
 	lose_and_resume();
 	ck_assert_uint_eq(two.session, one.session);
-	/* channels of the last process are gone, and its numbers are not used again */
+	/* the channels of the last process are closed, and their numbers are not used again */
 	msg = message(WIRE_TYPE_close_channel);
 	msg->close_channel.channel = 1;
-	(void)client_ask(&two, msg, WIRE_TYPE_ok);
+	client_ok(&two, msg);
 	ck_assert_uint_gt(client_channel(&two, 0), 1000);
 	/* a token is still needed */
 	client_lose(&two);
 	control_restart();
 	client_init(&other);
-	msg = hello();
-	msg->hello.resume = one.session;
-	memcpy(msg->hello.token, one.token, WIRE_TOKEN_BYTES);
+	msg = hello_resume(&one);
 	msg->hello.token[3] ^= 1;
 	client_fail(&other, msg, -ESTALE);
 	client_lose(&other);
-	/* a session that does not come back loses its leases after its grace time */
+	/* the leases of a session that is not resumed end after its grace time */
 	pass(STAGE_GRACE_MS - 1);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	pass(1);
@@ -132,15 +70,15 @@ START_TEST(restart__is_survived_by_sessions)
 }
 END_TEST
 
-/* It is asked for again before there is any channel, and nobody else knows any more through
- * which endpoints the session reaches memory. */
-START_TEST(restart__places_what_was_asked_for_before)
+/* The request is repeated before the session has a channel: only the request tells the endpoints
+ * through which the client reaches memory. */
+START_TEST(restart__keeps_the_placement_of_a_repeated_request)
 {
 	struct wire_msg *msg;
 	uint64_t lease, id;
 
 	client_open(&one);
-	msg = allocate(100, "");
+	msg = to_allocate(100, "");
 	msg->allocate.reach = 2;
 	lease = client_ask(&one, msg, WIRE_TYPE_lease)->lease.lease;
 	ck_assert_uint_eq(fake_pools_wish()->endpoints, 2);
@@ -149,24 +87,23 @@ START_TEST(restart__places_what_was_asked_for_before)
 	fake_fabric_settle();
 	control_restart();
 	client_resume(&two, &one);
-	msg = resized(lease, 2 * FAKE_PAGE);
+	msg = to_resize(lease, 2 * FAKE_PAGE);
 	msg->resize.reach = 2;
-	(void)repeat(&two, msg, id, WIRE_TYPE_lease);
+	(void)client_ask_as(&two, msg, id, WIRE_TYPE_lease);
 	ck_assert_uint_eq(fake_pools_wish()->endpoints, 2);
 	client_lose(&two);
 }
 END_TEST
 
-/* The keys of another session were still dying, so nobody had been answered. */
-START_TEST(restart__remembers_what_has_ended)
+/* The request was not answered before the restart, as keys of another session were not dead. */
+START_TEST(restart__remembers_an_ended_lease)
 {
 	uint64_t id;
 
 	client_open(&one);
 	(void)client_allocate(&one, 100, "named");
-	client_open(&other);
-	(void)client_channel(&other, 0);
-	(void)client_ask(&other, attach("named"), WIRE_TYPE_lease);
+	client_open_connected(&other);
+	(void)client_ask(&other, to_attach("named"), WIRE_TYPE_lease);
 	id = one.next_id;
 	client_send(&one, by_name(WIRE_TYPE_remove, "named"));
 	ck_assert_uint_eq(one.answers, 2);
@@ -174,31 +111,30 @@ START_TEST(restart__remembers_what_has_ended)
 	client_lose(&other);
 	control_restart();
 	client_resume(&two, &one);
-	(void)repeat(&two, by_name(WIRE_TYPE_remove, "named"), id, WIRE_TYPE_ok);
+	(void)client_ask_as(&two, by_name(WIRE_TYPE_remove, "named"), id, WIRE_TYPE_ok);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
 
-START_TEST(restart__leaves_nothing_of_sessions_that_ended)
+START_TEST(restart__restores_nothing_of_ended_sessions)
 {
 	client_open(&one);
 	(void)client_allocate(&one, 100, "");
-	client_fail(&one, about(WIRE_TYPE_free, 99), -ESTALE);
-	(void)client_ask(&one, message(WIRE_TYPE_bye), WIRE_TYPE_ok);
+	client_fail(&one, lease_message(WIRE_TYPE_free, 99), -ESTALE);
+	client_ok(&one, message(WIRE_TYPE_bye));
 	client_lose(&one);
 	ck_assert_uint_eq(ledger_count(stage_control.ledger), 0);
 	control_restart();
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
-	/* ids go on */
+	/* the ids of sessions continue */
 	client_open(&two);
 }
 END_TEST
 
-/* Neither sessions nor their answers can be anything. */
-START_TEST(restart__refuses_what_is_no_session)
+START_TEST(restart__refuses_malformed_records)
 {
-	const struct ledger_key key = { _i ? LEDGER_ANSWER : LEDGER_SESSION, 5, 6 };
+	const struct ledger_key key = { _i ? LEDGER_REPLY : LEDGER_SESSION, 5, 6 };
 
 	ck_assert_int_eq(ledger_put(stage_control.ledger, &key, "x", 1), 0);
 	ledger_commit(stage_control.ledger);
@@ -210,59 +146,56 @@ END_TEST
 
 static const char *const names[] = { "", "named" };
 
-START_TEST(allocate__whose_answer_is_lost)
+START_TEST(allocate__is_answered_again)
 {
 	uint64_t lease, id;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	lease = client_allocate(&one, 100, names[_i]);
 	id = one.answer.id;
 	lose_and_resume();
 	for (unsigned i = 0; i < 3; i++) {
 		const struct wire_lease *answer =
-			&repeat(&two, allocate(100, names[_i]), id, WIRE_TYPE_lease)
+			&client_ask_as(&two, to_allocate(100, names[_i]), id,
+				       WIRE_TYPE_lease)
 				 ->lease;
 
 		ck_assert_uint_eq(answer->lease, lease);
 		ck_assert_str_eq(answer->name, names[_i]);
-		/* the keys are those of now */
+		/* the reply has the keys that work now */
 		ck_assert_uint_eq(answer->n_keys, 1);
 		ck_assert(fake_fabric_key_works(answer->keys[0].rkey, 100));
 	}
 	ck_assert_uint_eq(fake_pools_lent(), 1);
-	(void)client_ask(&two, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
+	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
 
-START_TEST(allocate__undone_by_the_loss)
+START_TEST(waiting_allocate__is_undone_by_the_loss)
 {
 	uint64_t id;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	id = one.next_id;
-	client_send(&one, allocate(100, names[_i]));
+	client_send(&one, to_allocate(100, names[_i]));
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	lose_and_resume();
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 	ck_assert_uint_eq(two.connection.session->n_requests, 0);
 	fake_pools_scrub();
-	(void)repeat(&two, allocate(100, names[_i]), id, WIRE_TYPE_lease);
+	(void)client_ask_as(&two, to_allocate(100, names[_i]), id, WIRE_TYPE_lease);
 	ck_assert_uint_eq(two.answer.lease.n_keys, 1);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
-	(void)client_ask(&two, about(WIRE_TYPE_free, two.answer.lease.lease),
-			 WIRE_TYPE_ok);
+	client_ok(&two, lease_message(WIRE_TYPE_free, two.answer.lease.lease));
 }
 END_TEST
 
-START_TEST(allocate__never_asked_for_again)
+START_TEST(allocate__not_repeated_ends_with_the_session)
 {
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	(void)client_allocate(&one, 100, "");
-	client_send(&one, allocate(100, ""));
+	client_send(&one, to_allocate(100, ""));
 	client_lose(&one);
 	fake_fabric_settle();
 	ck_assert_uint_eq(fake_pools_lent(), 1);
@@ -271,7 +204,7 @@ START_TEST(allocate__never_asked_for_again)
 }
 END_TEST
 
-START_TEST(lease__that_ended_meanwhile)
+START_TEST(allocate__of_an_ended_lease_fails_with_estale)
 {
 	uint64_t id;
 
@@ -280,15 +213,14 @@ START_TEST(lease__that_ended_meanwhile)
 	(void)client_allocate(&one, 100, "named");
 	id = one.answer.id;
 	client_lose(&one);
-	(void)client_ask(&other, by_name(WIRE_TYPE_remove, "named"), WIRE_TYPE_ok);
+	client_ok(&other, by_name(WIRE_TYPE_remove, "named"));
 	client_resume(&two, &one);
-	(void)repeat(&two, allocate(100, "named"), id, WIRE_TYPE_error);
-	ck_assert_int_eq((int)two.answer.error.code, ESTALE);
+	repeat_fail(to_allocate(100, "named"), id, ESTALE);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
 
-START_TEST(attach__whose_answer_is_lost)
+START_TEST(attach__is_answered_again)
 {
 	uint64_t lease, id;
 
@@ -296,126 +228,121 @@ START_TEST(attach__whose_answer_is_lost)
 	lease = client_allocate(&other, 100, "named");
 	client_open(&one);
 	(void)client_channel(&one, 1);
-	(void)client_ask(&one, attach("named"), WIRE_TYPE_lease);
+	(void)client_ask(&one, to_attach("named"), WIRE_TYPE_lease);
 	id = one.answer.id;
 	lose_and_resume();
 	for (unsigned i = 0; i < 2; i++) {
-		(void)repeat(&two, attach("named"), id, WIRE_TYPE_lease);
+		(void)client_ask_as(&two, to_attach("named"), id, WIRE_TYPE_lease);
 		ck_assert_uint_eq(two.answer.lease.lease, lease);
 		ck_assert(fake_fabric_key_works(two.answer.lease.keys[0].rkey, 100));
 	}
-	(void)client_ask(&other, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
+	client_ok(&other, lease_message(WIRE_TYPE_free, lease));
 }
 END_TEST
 
-/* What the others do between the request and its repetition stays. */
-START_TEST(changes__are_not_done_twice)
+/* Changes that another session makes before the request is repeated stay. */
+START_TEST(changes__are_not_made_twice)
 {
-	uint64_t first, second;
-	uint64_t id;
+	uint64_t first, second, id;
 
 	client_open(&one);
 	client_open(&other);
 	first = client_allocate(&one, FAKE_PAGE, "a");
 	second = client_allocate(&one, FAKE_PAGE, "b");
-	(void)client_ask(&other, attach("a"), WIRE_TYPE_lease);
+	(void)client_ask(&other, to_attach("a"), WIRE_TYPE_lease);
 	id = one.next_id;
-	(void)client_ask(&one, resized(first, 2 * FAKE_PAGE), WIRE_TYPE_lease);
-	(void)client_ask(&one, renamed(first, "c"), WIRE_TYPE_ok);
-	(void)client_ask(&one, by_name(WIRE_TYPE_remove, "b"), WIRE_TYPE_ok);
-	(void)client_ask(&one, about(WIRE_TYPE_renew, first), WIRE_TYPE_ok);
-	(void)client_ask(&one, about(WIRE_TYPE_detach, first), WIRE_TYPE_ok);
-	(void)client_ask(&one, attach("c"), WIRE_TYPE_lease);
+	(void)client_ask(&one, to_resize(first, 2 * FAKE_PAGE), WIRE_TYPE_lease);
+	client_ok(&one, to_rename(first, "c"));
+	client_ok(&one, by_name(WIRE_TYPE_remove, "b"));
+	client_ok(&one, lease_message(WIRE_TYPE_renew, first));
+	client_ok(&one, lease_message(WIRE_TYPE_detach, first));
+	(void)client_ask(&one, to_attach("c"), WIRE_TYPE_lease);
 	client_lose(&one);
-	(void)client_ask(&other, resized(first, 3 * FAKE_PAGE), WIRE_TYPE_lease);
-	(void)client_ask(&other, renamed(first, "d"), WIRE_TYPE_ok);
+	(void)client_ask(&other, to_resize(first, 3 * FAKE_PAGE), WIRE_TYPE_lease);
+	client_ok(&other, to_rename(first, "d"));
 	(void)client_allocate(&other, FAKE_PAGE, "b");
 	client_resume(&two, &one);
-	(void)repeat(&two, resized(first, 2 * FAKE_PAGE), id++, WIRE_TYPE_lease);
-	/* described as it is now */
+	(void)client_ask_as(&two, to_resize(first, 2 * FAKE_PAGE), id++,
+			    WIRE_TYPE_lease);
+	/* the reply describes the lease as it is now */
 	ck_assert_uint_eq(two.answer.lease.bytes, 3 * FAKE_PAGE);
-	(void)repeat(&two, renamed(first, "c"), id++, WIRE_TYPE_ok);
-	(void)repeat(&two, by_name(WIRE_TYPE_remove, "b"), id++, WIRE_TYPE_ok);
-	(void)repeat(&two, about(WIRE_TYPE_renew, first), id++, WIRE_TYPE_ok);
-	(void)repeat(&two, about(WIRE_TYPE_detach, first), id++, WIRE_TYPE_ok);
-	(void)repeat(&two, attach("c"), id++, WIRE_TYPE_lease);
+	(void)client_ask_as(&two, to_rename(first, "c"), id++, WIRE_TYPE_ok);
+	(void)client_ask_as(&two, by_name(WIRE_TYPE_remove, "b"), id++, WIRE_TYPE_ok);
+	(void)client_ask_as(&two, lease_message(WIRE_TYPE_renew, first), id++,
+			    WIRE_TYPE_ok);
+	(void)client_ask_as(&two, lease_message(WIRE_TYPE_detach, first), id++,
+			    WIRE_TYPE_ok);
+	(void)client_ask_as(&two, to_attach("c"), id++, WIRE_TYPE_lease);
 	ck_assert_str_eq(two.answer.lease.name, "d");
 	(void)client_ask(&two, by_name(WIRE_TYPE_stat, "b"), WIRE_TYPE_entries);
 	ck_assert_uint_gt(two.answer.entries.entries[0].lease, second);
-	(void)client_ask(&two, about(WIRE_TYPE_free, first), WIRE_TYPE_ok);
-	(void)client_ask(&two, by_name(WIRE_TYPE_remove, "b"), WIRE_TYPE_ok);
+	client_ok(&two, lease_message(WIRE_TYPE_free, first));
+	client_ok(&two, by_name(WIRE_TYPE_remove, "b"));
 }
 END_TEST
 
-START_TEST(failure__is_told_again)
+START_TEST(failure__is_answered_again)
 {
 	static char text[WIRE_NAME_MAX + 1];
 	uint64_t lease, id;
 
 	client_open(&one);
 	lease = client_allocate(&one, 100, "named");
-	client_fail(&one, allocate(100, "named"), -EEXIST);
+	client_fail(&one, to_allocate(100, "named"), -EEXIST);
 	id = one.answer.id;
 	memcpy(text, one.answer.error.text, sizeof(text));
-	(void)client_ask(&one, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
+	client_ok(&one, lease_message(WIRE_TYPE_free, lease));
 	lose_and_resume();
-	(void)repeat(&two, allocate(100, "named"), id, WIRE_TYPE_error);
-	ck_assert_int_eq((int)two.answer.error.code, EEXIST);
+	repeat_fail(to_allocate(100, "named"), id, EEXIST);
 	ck_assert_str_eq(two.answer.error.text, text);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
 
-/* The keys of another session are still dying. */
-START_TEST(free__under_way)
-{
-	struct wire_msg *msg;
-	uint64_t lease, id;
-
-	client_open(&one);
-	lease = client_allocate(&one, 100, "named");
-	client_open(&other);
-	(void)client_channel(&other, 0);
-	(void)client_ask(&other, attach("named"), WIRE_TYPE_lease);
-	id = one.next_id;
-	client_send(&one, about(WIRE_TYPE_free, lease));
-	client_lose(&one);
-	ck_assert_uint_eq(one.answers, 2);
-	msg = hello();
-	msg->hello.resume = one.session;
-	memcpy(msg->hello.token, one.token, WIRE_TOKEN_BYTES);
-	client_init(&two);
-	two.next_id = one.next_id;
-	client_send(&two, msg);
-	ck_assert_uint_eq(two.answers, 1);
-	ck_assert_uint_eq(two.connection.session->n_requests, 1);
-	/* to whom has not asked nothing is answered */
-	for (int i = 0; i < _i; i++)
-		client_send_as(&two, about(WIRE_TYPE_free, lease), id);
-	ck_assert_uint_eq(two.answers, 1);
-	fake_fabric_settle();
-	ck_assert_uint_eq(two.answers, _i ? 2 : 1);
-	ck_assert_uint_eq(two.connection.session->n_requests, 0);
-	ck_assert_uint_eq(fake_pools_lent(), 0);
-	(void)repeat(&two, about(WIRE_TYPE_free, lease), id, WIRE_TYPE_ok);
-}
-END_TEST
-
-START_TEST(free__under_way_as_the_session_ends)
+/* Start to free a lease to which another session is attached; returns its id.  The reply waits
+ * until the keys of that session are dead. */
+static uint64_t free_attached(void)
 {
 	uint64_t lease;
 
 	client_open(&one);
 	lease = client_allocate(&one, 100, "named");
-	client_open(&other);
-	(void)client_channel(&other, 0);
-	(void)client_ask(&other, attach("named"), WIRE_TYPE_lease);
-	client_send(&one, about(WIRE_TYPE_free, lease));
+	client_open_connected(&other);
+	(void)client_ask(&other, to_attach("named"), WIRE_TYPE_lease);
+	client_send(&one, lease_message(WIRE_TYPE_free, lease));
+	ck_assert_uint_eq(one.answers, 2);
+	return lease;
+}
+
+START_TEST(waiting_free__is_answered_if_repeated)
+{
+	uint64_t lease = free_attached(), id = one.last_id;
+
+	client_lose(&one);
+	client_resume_start(&two, &one);
+	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_uint_eq(two.connection.session->n_requests, 1);
+	/* a request that was not repeated is not answered */
+	for (int i = 0; i < _i; i++)
+		client_send_as(&two, lease_message(WIRE_TYPE_free, lease), id);
+	ck_assert_uint_eq(two.answers, 1);
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, _i ? 2 : 1);
+	ck_assert_uint_eq(two.connection.session->n_requests, 0);
+	ck_assert_uint_eq(fake_pools_lent(), 0);
+	(void)client_ask_as(&two, lease_message(WIRE_TYPE_free, lease), id,
+			    WIRE_TYPE_ok);
+}
+END_TEST
+
+START_TEST(waiting_free__outlasts_the_session)
+{
+	(void)free_attached();
 	if (_i)
 		client_send(&one, message(WIRE_TYPE_bye));
 	client_lose(&one);
 	stage_now_ms += STAGE_GRACE_MS;
-	(void)client_ask(&other, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+	client_ok(&other, message(WIRE_TYPE_ping));
 	pass(0);
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 1);
 	fake_fabric_settle();
@@ -423,31 +350,29 @@ START_TEST(free__under_way_as_the_session_ends)
 }
 END_TEST
 
-/* Everything at once, lost after `_i` pieces of news, then repeated in order. */
-START_TEST(loss__at_any_time)
+/* Several requests, whose connection is lost after `_i` events of the fabric, are repeated. */
+START_TEST(requests__lost_at_any_time_take_effect_once)
 {
-	uint64_t shrinks, grows, goes, id;
+	uint64_t shrinks, grows, ends, id;
 
-	client_open(&other);
-	(void)client_channel(&other, 0);
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&other);
+	client_open_connected(&one);
 	(void)client_channel(&one, 1);
 	shrinks = client_allocate(&one, 2 * FAKE_PAGE, "shrinks");
 	grows = client_allocate(&one, FAKE_PAGE, "");
-	goes = client_allocate(&one, FAKE_PAGE, "goes");
-	(void)client_ask(&other, attach("shrinks"), WIRE_TYPE_lease);
-	(void)client_ask(&other, attach("goes"), WIRE_TYPE_lease);
-	(void)client_allocate(&other, FAKE_PAGE, "theirs");
+	ends = client_allocate(&one, FAKE_PAGE, "ends");
+	(void)client_ask(&other, to_attach("shrinks"), WIRE_TYPE_lease);
+	(void)client_ask(&other, to_attach("ends"), WIRE_TYPE_lease);
+	(void)client_allocate(&other, FAKE_PAGE, "shared");
 	id = one.next_id;
 	for (unsigned round = 0; round < 2; round++) {
 		struct client *client = round ? &two : &one;
 
-		client_send_as(client, resized(shrinks, FAKE_PAGE), id);
-		client_send_as(client, resized(grows, 2 * FAKE_PAGE), id + 1);
-		client_send_as(client, allocate(FAKE_PAGE, ""), id + 2);
-		client_send_as(client, attach("theirs"), id + 3);
-		client_send_as(client, about(WIRE_TYPE_free, goes), id + 4);
+		client_send_as(client, to_resize(shrinks, FAKE_PAGE), id);
+		client_send_as(client, to_resize(grows, 2 * FAKE_PAGE), id + 1);
+		client_send_as(client, to_allocate(FAKE_PAGE, ""), id + 2);
+		client_send_as(client, to_attach("shared"), id + 3);
+		client_send_as(client, lease_message(WIRE_TYPE_free, ends), id + 4);
 		if (round)
 			break;
 		one.next_id = id + 5;
@@ -460,73 +385,72 @@ START_TEST(loss__at_any_time)
 	ck_assert_uint_eq(two.answers, 6);
 	ck_assert_uint_eq(stage_control.counters.requests_failed, 0);
 	ck_assert_uint_eq(two.connection.session->n_requests, 0);
-	ck_assert_uint_eq(two.connection.session->holder.n_attachments, 4);
-	/* shrinks 1, grows 2, the new one 1, theirs 1 */
+	ck_assert_uint_eq(two.connection.session->lease_client.n_attachments, 4);
+	/* pages: shrinks 1, grows 2, the new lease 1, shared 1 */
 	ck_assert_uint_eq(fake_pools_lent(), 5);
-	(void)client_ask(&two, about(WIRE_TYPE_free, shrinks), WIRE_TYPE_ok);
-	(void)client_ask(&two, by_name(WIRE_TYPE_remove, "theirs"), WIRE_TYPE_ok);
+	client_ok(&two, lease_message(WIRE_TYPE_free, shrinks));
+	client_ok(&two, by_name(WIRE_TYPE_remove, "shared"));
 }
 END_TEST
 
-START_TEST(answers__are_kept_for_the_latest)
+START_TEST(replies__are_remembered_for_the_latest_requests)
 {
 	uint64_t lease, id;
 
 	client_open(&one);
 	lease = client_allocate(&one, 100, "");
 	id = one.answer.id;
-	/* most sessions need no more */
+	/* the cache starts small, as most sessions need few replies */
 	ck_assert_uint_le(one.connection.session->replies.room, 8);
 	for (unsigned i = 0; i < REPLY_CACHE_MAX; i++)
-		client_fail(&one, about(WIRE_TYPE_free, lease + 1 + i), -ESTALE);
+		client_fail(&one, lease_message(WIRE_TYPE_free, lease + 1 + i),
+			    -ESTALE);
 	lose_and_resume();
-	for (unsigned i = 0; i < 2; i++) {
-		(void)repeat(&two, allocate(100, ""), id, WIRE_TYPE_error);
-		ck_assert_int_eq((int)two.answer.error.code, EPROTO);
-	}
+	for (unsigned i = 0; i < 2; i++)
+		repeat_fail(to_allocate(100, ""), id, EPROTO);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert_uint_eq(two.closed, 0);
-	(void)repeat(&two, about(WIRE_TYPE_free, lease + 1), id + 1, WIRE_TYPE_error);
-	ck_assert_int_eq((int)two.answer.error.code, ESTALE);
-	/* what leaves nothing behind is done at any time */
-	(void)repeat(&two, message(WIRE_TYPE_ping), id, WIRE_TYPE_ok);
-	(void)repeat(&two, about(WIRE_TYPE_attach, lease), 1, WIRE_TYPE_lease);
+	repeat_fail(lease_message(WIRE_TYPE_free, lease + 1), id + 1, ESTALE);
+	/* requests without a lasting effect are handled again */
+	(void)client_ask_as(&two, message(WIRE_TYPE_ping), id, WIRE_TYPE_ok);
+	(void)client_ask_as(&two, lease_message(WIRE_TYPE_attach, lease), 1,
+			    WIRE_TYPE_lease);
 }
 END_TEST
 
-START_TEST(ids__that_were_lost_are_new)
+START_TEST(unknown_ids__are_new_requests)
 {
 	client_open(&one);
 	one.next_id = 50;
 	(void)client_allocate(&one, 100, "");
-	(void)repeat(&one, allocate(100, ""), 20, WIRE_TYPE_lease);
+	(void)client_ask_as(&one, to_allocate(100, ""), 20, WIRE_TYPE_lease);
 	ck_assert_uint_eq(fake_pools_lent(), 2);
-	(void)repeat(&one, allocate(100, ""), 20, WIRE_TYPE_lease);
+	(void)client_ask_as(&one, to_allocate(100, ""), 20, WIRE_TYPE_lease);
 	ck_assert_uint_eq(fake_pools_lent(), 2);
-	/* the highest there is may be used, too */
-	(void)repeat(&one, allocate(100, ""), UINT64_MAX, WIRE_TYPE_lease);
-	(void)repeat(&one, allocate(100, ""), UINT64_MAX, WIRE_TYPE_lease);
+	/* the highest id is valid */
+	(void)client_ask_as(&one, to_allocate(100, ""), UINT64_MAX, WIRE_TYPE_lease);
+	(void)client_ask_as(&one, to_allocate(100, ""), UINT64_MAX, WIRE_TYPE_lease);
 	ck_assert_uint_eq(fake_pools_lent(), 3);
-	(void)client_ask(&one, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+	client_ok(&one, message(WIRE_TYPE_ping));
 	ck_assert_uint_eq(one.closed, 0);
 }
 END_TEST
 
-START_TEST(id__of_another_request)
+START_TEST(id__of_another_request_is_refused)
 {
 	uint64_t lease, id;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	lease = client_allocate(&one, 100, "");
 	id = one.answer.id;
 	if (_i >= 2) {
-		/* it is still under way */
+		/* the other request is still waiting */
 		id = one.next_id;
-		client_send(&one, allocate(100, ""));
+		client_send(&one, to_allocate(100, ""));
 	}
 	client_send_as(&one,
-		       _i % 2 ? message(WIRE_TYPE_ping) : about(WIRE_TYPE_free, lease),
+		       _i % 2 ? message(WIRE_TYPE_ping)
+			      : lease_message(WIRE_TYPE_free, lease),
 		       id);
 	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_error);
 	ck_assert_int_eq((int)one.answer.error.code, EPROTO);
@@ -537,15 +461,14 @@ START_TEST(id__of_another_request)
 }
 END_TEST
 
-START_TEST(id__that_is_zero)
+START_TEST(id__zero_is_refused)
 {
 	client_init(&one);
 	if (_i)
 		client_open(&one);
 	client_send_as(&one, _i ? message(WIRE_TYPE_ping) : hello(), 0);
 	ck_assert_uint_eq(one.answers, _i ? 1 : 0);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_error);
-	ck_assert_int_eq((int)one.event.error.code, EPROTO);
+	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_error)->error.code, EPROTO);
 	ck_assert_uint_eq(one.closed, 1);
 	client_lose(&one);
 }
@@ -553,35 +476,31 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("repeat");
-	TCase *tc = tcase_create("repeat"), *restart = tcase_create("restart");
+	TCase *tc = unit_case("repeat", control_setup, control_teardown),
+	      *restart = unit_case("restart", setup_restart, control_teardown);
 
-	tcase_add_checked_fixture(tc, control_setup, control_teardown);
-	tcase_add_loop_test(tc, allocate__whose_answer_is_lost, 0, 2);
-	tcase_add_loop_test(tc, allocate__undone_by_the_loss, 0, 2);
-	tcase_add_test(tc, allocate__never_asked_for_again);
-	tcase_add_test(tc, lease__that_ended_meanwhile);
-	tcase_add_test(tc, attach__whose_answer_is_lost);
-	tcase_add_test(tc, changes__are_not_done_twice);
-	tcase_add_test(tc, failure__is_told_again);
-	tcase_add_loop_test(tc, free__under_way, 0, 3);
-	tcase_add_loop_test(tc, free__under_way_as_the_session_ends, 0, 2);
-	tcase_add_loop_test(tc, loss__at_any_time, 0, 20);
-	tcase_add_test(tc, answers__are_kept_for_the_latest);
-	tcase_add_test(tc, ids__that_were_lost_are_new);
-	tcase_add_loop_test(tc, id__of_another_request, 0, 4);
-	tcase_add_loop_test(tc, id__that_is_zero, 0, 2);
-	suite_add_tcase(suite, tc);
-	tcase_add_checked_fixture(restart, setup_restarting, control_teardown);
-	tcase_add_loop_test(restart, allocate__whose_answer_is_lost, 0, 2);
-	tcase_add_loop_test(restart, allocate__undone_by_the_loss, 0, 2);
-	tcase_add_test(restart, failure__is_told_again);
-	tcase_add_test(restart, answers__are_kept_for_the_latest);
-	tcase_add_test(restart, restart__is_survived_by_sessions);
-	tcase_add_test(restart, restart__places_what_was_asked_for_before);
-	tcase_add_test(restart, restart__remembers_what_has_ended);
-	tcase_add_test(restart, restart__leaves_nothing_of_sessions_that_ended);
-	tcase_add_loop_test(restart, restart__refuses_what_is_no_session, 0, 2);
-	suite_add_tcase(suite, restart);
-	return unit_main(suite);
+	tcase_add_loop_test(tc, allocate__is_answered_again, 0, 2);
+	tcase_add_loop_test(tc, waiting_allocate__is_undone_by_the_loss, 0, 2);
+	tcase_add_test(tc, allocate__not_repeated_ends_with_the_session);
+	tcase_add_test(tc, allocate__of_an_ended_lease_fails_with_estale);
+	tcase_add_test(tc, attach__is_answered_again);
+	tcase_add_test(tc, changes__are_not_made_twice);
+	tcase_add_test(tc, failure__is_answered_again);
+	tcase_add_loop_test(tc, waiting_free__is_answered_if_repeated, 0, 3);
+	tcase_add_loop_test(tc, waiting_free__outlasts_the_session, 0, 2);
+	tcase_add_loop_test(tc, requests__lost_at_any_time_take_effect_once, 0, 20);
+	tcase_add_test(tc, replies__are_remembered_for_the_latest_requests);
+	tcase_add_test(tc, unknown_ids__are_new_requests);
+	tcase_add_loop_test(tc, id__of_another_request_is_refused, 0, 4);
+	tcase_add_loop_test(tc, id__zero_is_refused, 0, 2);
+	tcase_add_loop_test(restart, allocate__is_answered_again, 0, 2);
+	tcase_add_loop_test(restart, waiting_allocate__is_undone_by_the_loss, 0, 2);
+	tcase_add_test(restart, failure__is_answered_again);
+	tcase_add_test(restart, replies__are_remembered_for_the_latest_requests);
+	tcase_add_test(restart, restart__restores_sessions);
+	tcase_add_test(restart, restart__keeps_the_placement_of_a_repeated_request);
+	tcase_add_test(restart, restart__remembers_an_ended_lease);
+	tcase_add_test(restart, restart__restores_nothing_of_ended_sessions);
+	tcase_add_loop_test(restart, restart__refuses_malformed_records, 0, 2);
+	return unit_main();
 }

@@ -1,27 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every request with values good and hostile: exactly one answer each, and never harm. */
+/* Requests with valid and hostile values: each gets exactly one reply and does no harm. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/dispatch.h"
-#include "rmemd/control/session_requests.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/request.h"
+#include "rmemd/control/session.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
 
 static struct client one, two;
-
-static struct wire_msg *about(enum wire_type type, uint64_t lease)
-{
-	struct wire_msg *msg = message(type);
-
-	/* the first field of all of these */
-	msg->free.lease = lease;
-	return msg;
-}
 
 START_TEST(requests__need_a_hello_first)
 {
@@ -31,7 +21,7 @@ START_TEST(requests__need_a_hello_first)
 }
 END_TEST
 
-START_TEST(hello__comes_once)
+START_TEST(second_hello__is_refused)
 {
 	client_open(&one);
 	client_fail(&one, hello(), -EPROTO);
@@ -52,8 +42,8 @@ START_TEST(replies_and_events__are_not_requests)
 }
 END_TEST
 
-/* A frame that does not decode is answered under its own id. */
-START_TEST(garbage__is_answered_and_cut_off)
+/* The reply to a frame that cannot be decoded has its id. */
+START_TEST(malformed_frame__closes_the_connection)
 {
 	uint8_t frame[64] = { 24, [4] = WIRE_TYPE_free, [8] = 9 };
 
@@ -79,6 +69,26 @@ START_TEST(garbage__is_answered_and_cut_off)
 }
 END_TEST
 
+static const struct {
+	struct wire_allocate allocate;
+	int err;
+} allocations[] = {
+	{ { .bytes = UINT64_MAX, .node = -1 }, -ENOSPC },
+	{ { .bytes = UINT64_MAX, .node = -1, .align = UINT64_MAX }, -EINVAL },
+	{ { .bytes = UINT64_MAX, .node = INT32_MIN }, -EINVAL },
+	{ { .bytes = 1, .node = -1, .placement = 3 }, -EINVAL },
+	{ { .bytes = 1, .node = -1, .placement = 255 }, -EINVAL },
+	{ { .bytes = 1, .node = -1, .placement = WIRE_PLACE_DEVICE }, -EINVAL },
+	{ { .bytes = 1, .node = -1, .placement = WIRE_PLACE_DEVICE, .device = "none0" },
+	  -ENODEV },
+	{ { .bytes = 1,
+	    .node = -1,
+	    .placement = WIRE_PLACE_INTERLEAVE,
+	    .device = "none0" },
+	  -EINVAL },
+	{ { .bytes = 1, .node = 0, .placement = WIRE_PLACE_INTERLEAVE }, -EINVAL },
+};
+
 START_TEST(hostile_values__are_ordinary_errors)
 {
 	struct wire_msg *msg;
@@ -87,75 +97,55 @@ START_TEST(hostile_values__are_ordinary_errors)
 	client_open(&one);
 	client_open(&two);
 	lease = client_allocate(&one, 100, "n");
-	msg = about(WIRE_TYPE_attach, lease);
+	msg = lease_message(WIRE_TYPE_attach, lease);
 	client_fail(&two, msg, -ESTALE);
 	(void)strcpy(msg->attach.name, "n");
 	client_fail(&two, msg, -EINVAL);
 	client_fail(&two, message(WIRE_TYPE_attach), -EINVAL);
-	msg = message(WIRE_TYPE_attach);
-	(void)strcpy(msg->attach.name, "n");
+	msg = to_attach("n");
+	msg->attach.rights = 0;
 	client_fail(&two, msg, -EINVAL);
 	msg->attach.rights = 255;
 	client_fail(&two, msg, -EINVAL);
 	msg->attach.rights = 1;
 	(void)client_ask(&two, msg, WIRE_TYPE_lease);
 	client_fail(&two, msg, -EBUSY);
-	client_fail(&two, about(WIRE_TYPE_free, lease), -EACCES);
-	client_fail(&two, about(WIRE_TYPE_resize, lease), -EACCES);
-	client_fail(&two, about(WIRE_TYPE_renew, lease), -EACCES);
-	msg = about(WIRE_TYPE_rename, lease);
+	client_fail(&two, lease_message(WIRE_TYPE_free, lease), -EACCES);
+	client_fail(&two, lease_message(WIRE_TYPE_resize, lease), -EACCES);
+	client_fail(&two, lease_message(WIRE_TYPE_renew, lease), -EACCES);
+	msg = lease_message(WIRE_TYPE_rename, lease);
 	client_fail(&two, msg, -EINVAL);
 	client_fail(&one, msg, -EINVAL);
 	(void)strcpy(msg->rename.name, "m");
 	msg->rename.flags = 2;
 	client_fail(&one, msg, -EINVAL);
-	msg = message(WIRE_TYPE_allocate);
-	msg->allocate.node = -1;
-	msg->allocate.bytes = UINT64_MAX;
-	client_fail(&one, msg, -ENOSPC);
-	msg->allocate.align = UINT64_MAX;
-	client_fail(&one, msg, -EINVAL);
-	msg->allocate.align = 0;
-	msg->allocate.node = INT32_MIN;
-	client_fail(&one, msg, -EINVAL);
-	msg->allocate.node = -1;
-	msg->allocate.bytes = 1;
-	msg->allocate.placement = 3;
-	client_fail(&one, msg, -EINVAL);
-	msg->allocate.placement = 255;
-	client_fail(&one, msg, -EINVAL);
-	msg->allocate.placement = WIRE_PLACE_DEVICE;
-	client_fail(&one, msg, -EINVAL);
-	(void)strcpy(msg->allocate.device, "none0");
-	client_fail(&one, msg, -ENODEV);
-	msg->allocate.placement = WIRE_PLACE_INTERLEAVE;
-	client_fail(&one, msg, -EINVAL);
-	msg->allocate.device[0] = '\0';
-	msg->allocate.node = 0;
-	client_fail(&one, msg, -EINVAL);
-	msg = about(WIRE_TYPE_resize, lease);
-	msg->resize.bytes = UINT64_MAX;
-	client_fail(&one, msg, -ENOSPC);
+	for (unsigned i = 0; i < sizeof(allocations) / sizeof(allocations[0]); i++) {
+		msg = message(WIRE_TYPE_allocate);
+		msg->allocate = allocations[i].allocate;
+		client_fail(&one, msg, allocations[i].err);
+	}
+	client_fail(&one, to_resize(lease, UINT64_MAX), -ENOSPC);
 	client_fail(&one, message(WIRE_TYPE_stat), -ENOENT);
 	client_fail(&one, message(WIRE_TYPE_remove), -ENOENT);
 	for (unsigned i = 0; i < 3; i++) {
 		static const uint64_t ids[] = { 0, 12345, UINT64_MAX };
 
-		client_fail(&one, about(WIRE_TYPE_free, ids[i]), -ESTALE);
-		client_fail(&one, about(WIRE_TYPE_detach, ids[i]), -ESTALE);
-		client_fail(&one, about(WIRE_TYPE_renew, ids[i]), -ESTALE);
-		client_fail(&one, about(WIRE_TYPE_resize, ids[i]), -ESTALE);
-		client_fail(&one, about(WIRE_TYPE_fix_home, ids[i]), -ESTALE);
+		client_fail(&one, lease_message(WIRE_TYPE_free, ids[i]), -ESTALE);
+		client_fail(&one, lease_message(WIRE_TYPE_detach, ids[i]), -ESTALE);
+		client_fail(&one, lease_message(WIRE_TYPE_renew, ids[i]), -ESTALE);
+		client_fail(&one, lease_message(WIRE_TYPE_resize, ids[i]), -ESTALE);
+		client_fail(&one, lease_message(WIRE_TYPE_fix_atomic_device, ids[i]),
+			    -ESTALE);
 	}
-	msg = about(WIRE_TYPE_fix_home, lease);
+	msg = lease_message(WIRE_TYPE_fix_atomic_device, lease);
 	client_fail(&two, msg, -EACCES);
 	client_fail(&one, msg, -ENOTSUP);
-	msg->fix_home.endpoint = STAGE_ENDPOINTS;
+	msg->fix_atomic_device.endpoint = STAGE_ENDPOINTS;
 	client_fail(&one, msg, -EINVAL);
-	msg->fix_home.endpoint = 255;
+	msg->fix_atomic_device.endpoint = 255;
 	client_fail(&one, msg, -EINVAL);
-	(void)client_ask(&one, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
-	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_revoked);
+	client_ok(&one, lease_message(WIRE_TYPE_free, lease));
+	(void)client_event(&two, 1, WIRE_TYPE_revoked);
 	ck_assert_uint_eq(two.event.revoked.lease, lease);
 	ck_assert_uint_eq(two.event.revoked.reason, WIRE_REASON_FREED);
 	ck_assert_uint_eq(one.events, 0);
@@ -163,89 +153,84 @@ START_TEST(hostile_values__are_ordinary_errors)
 }
 END_TEST
 
-START_TEST(leases__live_their_life)
+START_TEST(lease__is_resized_renamed_renewed_and_expires)
 {
 	struct wire_msg *msg;
 	uint64_t lease;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	lease = client_allocate(&one, 100, "");
 	ck_assert_uint_eq(one.answer.lease.n_keys, 1);
-	msg = about(WIRE_TYPE_resize, lease);
-	msg->resize.bytes = 9000;
-	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	(void)client_ask(&one, to_resize(lease, 9000), WIRE_TYPE_lease);
 	ck_assert_uint_eq(one.answer.lease.bytes, 9000);
 	ck_assert_uint_eq(one.answer.lease.n_keys, 2);
-	msg = about(WIRE_TYPE_rename, lease);
-	(void)strcpy(msg->rename.name, "n");
-	(void)client_ask(&one, msg, WIRE_TYPE_ok);
-	msg = about(WIRE_TYPE_renew, lease);
+	client_ok(&one, to_rename(lease, "n"));
+	msg = lease_message(WIRE_TYPE_renew, lease);
 	msg->renew.ttl_ms = 1500;
-	(void)client_ask(&one, msg, WIRE_TYPE_ok);
-	msg = message(WIRE_TYPE_stat);
-	(void)strcpy(msg->stat.name, "n");
-	(void)client_ask(&one, msg, WIRE_TYPE_entries);
+	client_ok(&one, msg);
+	(void)client_ask(&one, by_name(WIRE_TYPE_stat, "n"), WIRE_TYPE_entries);
 	ck_assert_uint_eq(one.answer.entries.n_entries, 1);
 	ck_assert_uint_eq(one.answer.entries.entries[0].lease, lease);
 	ck_assert_uint_eq(one.answer.entries.entries[0].bytes, 9000);
 	ck_assert_uint_eq(one.answer.entries.entries[0].ttl_ms, 1500);
 	ck_assert_uint_eq(one.answer.entries.entries[0].sessions, 1);
 	pass(1500);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_revoked);
-	ck_assert_uint_eq(one.event.revoked.reason, WIRE_REASON_EXPIRED);
-	client_fail(&one, about(WIRE_TYPE_free, lease), -ESTALE);
+	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_revoked)->revoked.reason,
+			  WIRE_REASON_EXPIRED);
+	client_fail(&one, lease_message(WIRE_TYPE_free, lease), -ESTALE);
 }
 END_TEST
 
-/* What is asked of the pools, and what the answer says of it. */
-START_TEST(placement__is_as_asked_and_told)
+/* The pools were asked for memory of one node, or of any node (-1). */
+static void check_node_asked(int node)
+{
+	const struct fake_wish *wish = fake_pools_wish();
+
+	ck_assert_uint_eq(wish->n_nodes, node >= 0);
+	if (node >= 0)
+		ck_assert_int_eq(wish->nodes[0], node);
+}
+
+START_TEST(placement__is_passed_to_the_pools_and_reported)
 {
 	const struct fake_wish *wish = fake_pools_wish();
 	struct wire_msg *msg;
 
 	client_open(&one);
-	msg = message(WIRE_TYPE_allocate);
-	msg->allocate.bytes = 100;
+	msg = to_allocate(100, "");
 	msg->allocate.node = 4;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	ck_assert_uint_eq(wish->n_nodes, 1);
-	ck_assert_int_eq(wish->nodes[0], 4);
+	check_node_asked(4);
 	ck_assert_uint_eq(one.answer.lease.placement, WIRE_PLACE_NODE);
 	ck_assert_int_eq(one.answer.lease.node, 4);
 	ck_assert_int_eq(one.answer.lease.segments[0].node, 0);
-	(void)strcpy(stage_facts[1].device, "able1");
-	stage_facts[1].node = 6;
+	(void)strcpy(stage_endpoint_info[1].device, "able1");
+	stage_endpoint_info[1].node = 6;
 	msg->allocate.node = -1;
 	msg->allocate.placement = WIRE_PLACE_DEVICE;
 	(void)strcpy(msg->allocate.device, "able1");
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	ck_assert_uint_eq(wish->n_nodes, 1);
-	ck_assert_int_eq(wish->nodes[0], 6);
+	check_node_asked(6);
 	ck_assert_uint_eq(one.answer.lease.placement, WIRE_PLACE_DEVICE);
 	ck_assert_int_eq(one.answer.lease.node, 6);
 	msg->allocate.device[0] = '\0';
 	msg->allocate.placement = WIRE_PLACE_NODE;
-	/* any: those of the devices to which it has a channel */
+	/* any node: those of the devices to which the session has a channel */
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	ck_assert_uint_eq(wish->n_nodes, 0);
+	check_node_asked(-1);
 	ck_assert(!wish->interleave);
 	ck_assert_int_eq(one.answer.lease.node, -1);
 	(void)client_channel(&one, 1);
-	msg = message(WIRE_TYPE_allocate);
-	msg->allocate.bytes = 100;
-	msg->allocate.node = -1;
+	msg = to_allocate(100, "");
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	ck_assert_uint_eq(wish->n_nodes, 1);
-	ck_assert_int_eq(wish->nodes[0], 6);
+	check_node_asked(6);
 	ck_assert_int_eq(one.answer.lease.node, -1);
-	/* those to which it says that it is going to have one, and no others */
-	stage_facts[0].node = 2;
+	/* only those to which the client says that it will have a channel */
+	stage_endpoint_info[0].node = 2;
 	msg->allocate.reach = 0xf1;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
 	ck_assert_uint_eq(wish->endpoints, 1);
-	ck_assert_uint_eq(wish->n_nodes, 1);
-	ck_assert_int_eq(wish->nodes[0], 2);
+	check_node_asked(2);
 	msg->allocate.reach = 3;
 	msg->allocate.placement = WIRE_PLACE_INTERLEAVE;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
@@ -253,89 +238,85 @@ START_TEST(placement__is_as_asked_and_told)
 	ck_assert_uint_eq(wish->n_nodes, 2);
 	ck_assert(wish->interleave);
 	ck_assert_uint_eq(one.answer.lease.placement, WIRE_PLACE_INTERLEAVE);
-	/* what is added, too */
-	msg = about(WIRE_TYPE_resize, one.answer.lease.lease);
-	msg->resize.bytes = 9000;
+	/* memory that is added later is placed by this rule, too */
+	msg = to_resize(one.answer.lease.lease, 9000);
 	msg->resize.reach = 2;
 	(void)client_ask(&one, msg, WIRE_TYPE_lease);
 	ck_assert(wish->interleave);
 	ck_assert_uint_eq(wish->endpoints, 2);
-	ck_assert_uint_eq(wish->n_nodes, 1);
-	ck_assert_int_eq(wish->nodes[0], 6);
+	check_node_asked(6);
 	client_lose(&one);
 }
 END_TEST
 
-START_TEST(home__is_told_to_all_who_ask)
+START_TEST(atomic_device__is_the_same_for_all_sessions)
 {
 	struct wire_msg *msg;
 	uint64_t lease;
 
-	stage_facts[0].flags = FABRIC_ENDPOINT_ATOMICS;
-	stage_facts[1] = (struct fabric_endpoint){ .kind = FABRIC_VERBS,
-						   .flags = FABRIC_ENDPOINT_ATOMICS |
-							    FABRIC_ENDPOINT_CONFIRM,
-						   .device = "able0" };
+	stage_endpoint_info[0].flags = FABRIC_ENDPOINT_ATOMICS;
+	stage_endpoint_info[1] =
+		(struct fabric_endpoint){ .kind = FABRIC_VERBS,
+					  .flags = FABRIC_ENDPOINT_ATOMICS |
+						   FABRIC_ENDPOINT_CONFIRM,
+					  .device = "able0" };
 	client_open(&one);
 	ck_assert_uint_eq(one.answer.welcome.endpoints[0].flags, WIRE_ENDPOINT_ATOMICS);
 	ck_assert_uint_eq(one.answer.welcome.endpoints[1].flags,
 			  WIRE_ENDPOINT_ATOMICS | WIRE_ENDPOINT_CONFIRM);
 	client_open(&two);
 	lease = client_allocate(&one, 100, "n");
-	msg = message(WIRE_TYPE_attach);
-	(void)strcpy(msg->attach.name, "n");
-	msg->attach.rights = 3;
-	(void)client_ask(&two, msg, WIRE_TYPE_lease);
+	(void)client_ask(&two, to_attach("n"), WIRE_TYPE_lease);
 	for (unsigned i = 0; i < 2; i++) {
-		msg = about(WIRE_TYPE_fix_home, lease);
-		msg->fix_home.endpoint = (uint8_t)(1 - i);
-		(void)client_ask(i ? &two : &one, msg, WIRE_TYPE_home);
-		ck_assert_uint_eq((i ? &two : &one)->answer.home.fabric,
-				  WIRE_FABRIC_VERBS);
-		ck_assert_str_eq((i ? &two : &one)->answer.home.device, "able0");
+		const struct wire_msg *answer;
+
+		msg = lease_message(WIRE_TYPE_fix_atomic_device, lease);
+		msg->fix_atomic_device.endpoint = (uint8_t)(1 - i);
+		answer = client_ask(i ? &two : &one, msg, WIRE_TYPE_atomic_device);
+		ck_assert_uint_eq(answer->atomic_device.fabric, WIRE_FABRIC_VERBS);
+		ck_assert_str_eq(answer->atomic_device.device, "able0");
 	}
 	lease = client_allocate(&one, 100, "");
-	(void)client_ask(&one, about(WIRE_TYPE_fix_home, lease), WIRE_TYPE_home);
-	ck_assert_uint_eq(one.answer.home.fabric, WIRE_FABRIC_TCP);
-	ck_assert_str_eq(one.answer.home.device, "");
+	(void)client_ask(&one, lease_message(WIRE_TYPE_fix_atomic_device, lease),
+			 WIRE_TYPE_atomic_device);
+	ck_assert_uint_eq(one.answer.atomic_device.fabric, WIRE_FABRIC_TCP);
+	ck_assert_str_eq(one.answer.atomic_device.device, "");
 }
 END_TEST
 
-START_TEST(events__reach_the_others)
+START_TEST(events__reach_other_sessions)
 {
-	struct wire_msg *msg;
 	uint64_t lease;
 
 	client_open(&one);
 	client_open(&two);
 	lease = client_allocate(&one, 9000, "n");
-	msg = message(WIRE_TYPE_attach);
-	(void)strcpy(msg->attach.name, "n");
-	msg->attach.rights = 3;
-	(void)client_ask(&two, msg, WIRE_TYPE_lease);
-	msg = about(WIRE_TYPE_resize, lease);
-	msg->resize.bytes = 100;
-	(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_changed);
-	ck_assert_uint_eq(two.event.changed.reason, WIRE_REASON_TRIMMED);
-	(void)client_ask(&two, about(WIRE_TYPE_detach, lease), WIRE_TYPE_ok);
-	(void)client_ask(&one, about(WIRE_TYPE_free, lease), WIRE_TYPE_ok);
+	(void)client_ask(&two, to_attach("n"), WIRE_TYPE_lease);
+	(void)client_ask(&one, to_resize(lease, 100), WIRE_TYPE_lease);
+	ck_assert_uint_eq(client_event(&two, 1, WIRE_TYPE_changed)->changed.reason,
+			  WIRE_REASON_TRIMMED);
+	client_ok(&two, lease_message(WIRE_TYPE_detach, lease));
+	client_ok(&one, lease_message(WIRE_TYPE_free, lease));
 	ck_assert_uint_eq(two.events, 1);
 }
 END_TEST
 
-/* Who has a lease in the way of a pool that becomes shorter. */
-START_TEST(shrinking__is_told)
+/* A pool wants back its memory from this page on within 500 ms. */
+static void reclaim_from(unsigned page, bool revoke)
+{
+	fake_pools_reclaim(FAKE_PAGES - page, stage_now_ms + 500, revoke);
+	leases_reclaim(stage_control.leases);
+	leases_tick(stage_control.leases);
+}
+
+START_TEST(shrinking__is_reported_to_the_client_of_the_lease)
 {
 	uint64_t lease;
 
 	client_open(&one);
 	lease = client_allocate(&one, (uint64_t)100 * FAKE_PAGE, "");
-	fake_pools_reclaim(128 - 40, stage_now_ms + 500, true);
-	leases_reclaim(stage_control.leases);
-	leases_tick(stage_control.leases);
-	ck_assert_uint_eq(one.events, 1);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_shrinking);
+	reclaim_from(40, true);
+	(void)client_event(&one, 1, WIRE_TYPE_shrinking);
 	ck_assert_uint_eq(one.event.shrinking.lease, lease);
 	ck_assert_uint_eq(one.event.shrinking.bytes, (uint64_t)60 * FAKE_PAGE);
 	ck_assert_uint_eq(one.event.shrinking.wait_ms, 500);
@@ -343,14 +324,19 @@ START_TEST(shrinking__is_told)
 	stage_now_ms += 500;
 	leases_reclaim(stage_control.leases);
 	leases_tick(stage_control.leases);
-	ck_assert_uint_eq(one.events, 2);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_revoked);
-	ck_assert_uint_eq(one.event.revoked.reason, WIRE_REASON_REVOKED);
+	ck_assert_uint_eq(client_event(&one, 2, WIRE_TYPE_revoked)->revoked.reason,
+			  WIRE_REASON_REVOKED);
 	fake_pools_reclaim(0, 0, false);
 }
 END_TEST
 
-/* Its connection takes no more: that is no reason to end it. */
+/* The client has received all messages. */
+static void set_idle(struct client *client)
+{
+	client->busy = false;
+	session_connection_idle(&client->connection);
+}
+
 START_TEST(shrinking__waits_for_a_busy_connection)
 {
 	uint64_t leases[2];
@@ -359,27 +345,21 @@ START_TEST(shrinking__waits_for_a_busy_connection)
 	for (unsigned i = 0; i < 2; i++)
 		leases[i] = client_allocate(&one, (uint64_t)50 * FAKE_PAGE, "");
 	one.busy = true;
-	for (unsigned i = 0; i < 3; i++) {
-		fake_pools_reclaim(128 - i, stage_now_ms + 500, false);
-		leases_reclaim(stage_control.leases);
-		leases_tick(stage_control.leases);
-	}
+	for (unsigned i = 0; i < 3; i++)
+		reclaim_from(i, false);
 	ck_assert_uint_eq(one.events, 0);
-	one.busy = false;
-	session_connection_idle(&one.connection);
-	ck_assert_uint_eq(one.events, 2);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_shrinking);
+	set_idle(&one);
+	(void)client_event(&one, 2, WIRE_TYPE_shrinking);
 	ck_assert_uint_eq(one.event.shrinking.lease, leases[1]);
 	ck_assert_uint_eq(one.event.shrinking.bytes, (uint64_t)50 * FAKE_PAGE);
 	fake_pools_reclaim(0, 0, false);
 }
 END_TEST
 
-/* So are ends and changes, of which there may be any number. */
-START_TEST(news__wait_for_a_busy_connection)
+/* The number of such events has no limit. */
+START_TEST(ends_and_changes__wait_for_a_busy_connection)
 {
 	static struct client back;
-	struct wire_msg *msg;
 	uint64_t leases[2];
 
 	client_open(&one);
@@ -388,117 +368,94 @@ START_TEST(news__wait_for_a_busy_connection)
 		const char *name = i ? "b" : "a";
 
 		leases[i] = client_allocate(&one, 9000, name);
-		msg = message(WIRE_TYPE_attach);
-		(void)strcpy(msg->attach.name, name);
-		msg->attach.rights = 3;
-		(void)client_ask(&two, msg, WIRE_TYPE_lease);
+		(void)client_ask(&two, to_attach(name), WIRE_TYPE_lease);
 	}
 	two.busy = true;
-	/* that it was shorter in between counts */
+	/* the lease was shorter for a time: this is a change */
 	for (unsigned i = 0; i < 3; i++) {
-		msg = about(WIRE_TYPE_resize, leases[0]);
-		msg->resize.bytes = i == 1 ? 100 : 9000 + i;
-		(void)client_ask(&one, msg, WIRE_TYPE_lease);
+		(void)client_ask(&one, to_resize(leases[0], i == 1 ? 100 : 9000 + i),
+				 WIRE_TYPE_lease);
 		fake_pools_scrub();
 	}
-	msg = about(WIRE_TYPE_resize, leases[1]);
-	msg->resize.bytes = 100;
-	(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	(void)client_ask(&one, about(WIRE_TYPE_free, leases[1]), WIRE_TYPE_ok);
+	(void)client_ask(&one, to_resize(leases[1], 100), WIRE_TYPE_lease);
+	client_ok(&one, lease_message(WIRE_TYPE_free, leases[1]));
 	ck_assert_uint_eq(two.events, 0);
-	two.busy = false;
-	session_connection_idle(&two.connection);
-	/* of what has ended only that */
-	ck_assert_uint_eq(two.events, 2);
-	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_revoked);
+	set_idle(&two);
+	/* of a lease that has ended, only the end is reported */
+	(void)client_event(&two, 2, WIRE_TYPE_revoked);
 	ck_assert_uint_eq(two.event.revoked.lease, leases[1]);
 	ck_assert_uint_eq(two.event.revoked.reason, WIRE_REASON_FREED);
 	two.busy = true;
-	msg = about(WIRE_TYPE_resize, leases[0]);
-	for (unsigned i = 0; i < 2; i++) {
-		msg->resize.bytes = i ? 9000 : 100;
-		(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	}
-	two.busy = false;
-	session_connection_idle(&two.connection);
-	ck_assert_uint_eq(two.events, 3);
-	ck_assert_int_eq((int)two.event.type, (int)WIRE_TYPE_changed);
-	ck_assert_uint_eq(two.event.changed.reason, WIRE_REASON_TRIMMED);
-	/* a client that is away is not told, and not when it comes back either */
+	for (unsigned i = 0; i < 2; i++)
+		(void)client_ask(&one, to_resize(leases[0], i ? 9000 : 100),
+				 WIRE_TYPE_lease);
+	set_idle(&two);
+	ck_assert_uint_eq(client_event(&two, 3, WIRE_TYPE_changed)->changed.reason,
+			  WIRE_REASON_TRIMMED);
+	/* a client without a connection gets no events, also not after it resumes */
 	two.busy = true;
-	msg->resize.bytes = 50;
-	(void)client_ask(&one, msg, WIRE_TYPE_lease);
+	(void)client_ask(&one, to_resize(leases[0], 50), WIRE_TYPE_lease);
 	client_lose(&two);
-	msg->resize.bytes = 20;
-	(void)client_ask(&one, msg, WIRE_TYPE_lease);
-	(void)client_ask(&one, about(WIRE_TYPE_free, leases[0]), WIRE_TYPE_ok);
+	(void)client_ask(&one, to_resize(leases[0], 20), WIRE_TYPE_lease);
+	client_ok(&one, lease_message(WIRE_TYPE_free, leases[0]));
 	client_resume(&back, &two);
 	session_connection_idle(&back.connection);
 	ck_assert_uint_eq(back.events, 0);
 }
 END_TEST
 
-/* Events that a client does not read take no more memory than its tenant's attachments may. */
-START_TEST(news__count_as_attachments_until_they_are_taken)
+/* The memory for events that a client does not read is limited with its tenant's attachments. */
+START_TEST(unsent_events__count_as_attachments)
 {
 	struct tenant *tenant = tenants_find(&stage_tenants, "default");
 	const unsigned limit = tenant->limits.leases_max;
-	struct wire_msg *msg;
 
 	tenant->limits.leases_max = 1;
 	client_open(&one);
 	one.busy = true;
 	for (unsigned i = 0; i < TENANT_ATTACHMENTS_PER_LEASE; i++) {
 		(void)client_allocate(&one, 0, "x");
-		msg = message(WIRE_TYPE_remove);
-		(void)strcpy(msg->remove.name, "x");
-		(void)client_ask(&one, msg, WIRE_TYPE_ok);
+		client_ok(&one, by_name(WIRE_TYPE_remove, "x"));
 	}
-	msg = message(WIRE_TYPE_allocate);
-	(void)strcpy(msg->allocate.name, "x");
-	client_fail(&one, msg, -EDQUOT);
+	client_fail(&one, to_allocate(0, "x"), -EDQUOT);
 	ck_assert_uint_eq(one.events, 0);
-	one.busy = false;
-	session_connection_idle(&one.connection);
+	set_idle(&one);
 	ck_assert_uint_eq(one.events, TENANT_ATTACHMENTS_PER_LEASE);
 	(void)client_allocate(&one, 0, "x");
 	tenant->limits.leases_max = limit;
 }
 END_TEST
 
-/* Others get their turn before one is told of all. */
-START_TEST(news__come_in_turns)
+/* The daemon sends a limited number of events to a client, then serves other clients. */
+START_TEST(events__are_sent_in_turns)
 {
 	const unsigned n_leases = 600;
 	unsigned moves, before, turns = 0;
+	char name[8];
 
 	client_open(&one);
 	for (unsigned i = 0; i < n_leases; i++) {
-		char name[8];
-
 		(void)snprintf(name, sizeof(name), "%u", i);
 		(void)client_allocate(&one, 0, name);
 	}
 	one.busy = true;
 	client_open(&two);
 	for (unsigned i = 0; i < n_leases; i++) {
-		struct wire_msg *msg = message(WIRE_TYPE_remove);
-
-		(void)snprintf(msg->remove.name, sizeof(msg->remove.name), "%u", i);
-		(void)client_ask(&two, msg, WIRE_TYPE_ok);
+		(void)snprintf(name, sizeof(name), "%u", i);
+		client_ok(&two, by_name(WIRE_TYPE_remove, name));
 	}
 	ck_assert_uint_eq(one.events, 0);
-	one.busy = false;
 	moves = stage_timer_moves;
-	session_connection_idle(&one.connection);
+	set_idle(&one);
 	while (one.events < n_leases) {
 		ck_assert_uint_gt(stage_timer_moves, moves);
 		ck_assert_uint_eq(sessions_next_ms(stage_control.sessions),
 				  stage_now_ms);
 		moves = stage_timer_moves;
 		before = one.events;
-		/* what comes along in its turn does not lengthen that */
-		session_news(sessions_holder(stage_control.sessions, one.session));
+		/* a further event does not make the turn longer */
+		session_client_event(NULL, sessions_lease_client(stage_control.sessions,
+								 one.session));
 		ck_assert_uint_eq(one.events, before);
 		sessions_tick(stage_control.sessions);
 		ck_assert_uint_gt(one.events, before);
@@ -510,7 +467,7 @@ START_TEST(news__come_in_turns)
 }
 END_TEST
 
-START_TEST(list__goes_page_by_page)
+START_TEST(list__is_sent_in_pages)
 {
 	struct wire_msg *msg;
 	uint64_t after = 0;
@@ -535,10 +492,9 @@ START_TEST(list__goes_page_by_page)
 			seen++;
 		}
 		pages++;
-		/* the page's last lease may be gone when the next page is asked for */
+		/* the last lease of a page may end before the next page is requested */
 		if (pages == 1)
-			(void)client_ask(&one, about(WIRE_TYPE_free, after),
-					 WIRE_TYPE_ok);
+			client_ok(&one, lease_message(WIRE_TYPE_free, after));
 	} while (one.answer.type == WIRE_TYPE_ok || one.answer.entries.more);
 	ck_assert_uint_eq(seen, 135);
 	ck_assert_uint_eq(pages, 3);
@@ -551,23 +507,14 @@ END_TEST
 
 START_TEST(waiting_requests__have_a_limit)
 {
-	struct wire_msg *msg;
-
-	client_open(&one);
-	(void)client_channel(&one, 0);
-	for (unsigned i = 0; i < REQUESTS_MAX; i++) {
-		msg = message(WIRE_TYPE_allocate);
-		msg->allocate.bytes = i < 100 ? 1 : 0;
-		msg->allocate.node = -1;
-		/* nothing is delivered, so those with memory wait for their keys */
-		if (i >= 100)
-			msg->type = WIRE_TYPE_ping;
-		client_send(&one, msg);
-	}
+	client_open_connected(&one);
+	/* the fabric delivers no events, so these leases wait for their keys */
+	for (unsigned i = 0; i < REQUESTS_MAX; i++)
+		client_send(&one,
+			    i < 100 ? to_allocate(1, "") : message(WIRE_TYPE_ping));
 	ck_assert_uint_eq(one.connection.session->n_requests, 100);
 	one.connection.session->n_requests = REQUESTS_MAX;
-	msg = message(WIRE_TYPE_allocate);
-	client_send(&one, msg);
+	client_send(&one, message(WIRE_TYPE_allocate));
 	ck_assert_int_eq(-(int)one.answer.error.code, -EDQUOT);
 	client_send(&one, message(WIRE_TYPE_ping));
 	ck_assert_int_eq((int)one.answer.type, (int)WIRE_TYPE_ok);
@@ -577,8 +524,8 @@ START_TEST(waiting_requests__have_a_limit)
 }
 END_TEST
 
-/* Frames of the right form with random contents: one answer each, whatever it says. */
-START_TEST(noise__gets_one_answer_each)
+/* Well-formed requests with random values. */
+START_TEST(random_requests__get_one_reply_each)
 {
 	static const enum wire_type types[] = {
 		WIRE_TYPE_open_channel, WIRE_TYPE_close_channel, WIRE_TYPE_allocate,
@@ -590,8 +537,7 @@ START_TEST(noise__gets_one_answer_each)
 	unsigned asked;
 
 	srand((unsigned)_i);
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	first = client_allocate(&one, 1, "a");
 	asked = one.answers;
 	for (unsigned i = 0; i < 300; i++) {
@@ -641,28 +587,25 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("request");
-	TCase *tc = tcase_create("request");
+	TCase *tc = unit_case("request", control_setup, control_teardown);
 
-	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_add_loop_test(tc, requests__need_a_hello_first, WIRE_TYPE_open_channel,
-			    WIRE_TYPE_fix_home + 1);
-	tcase_add_test(tc, hello__comes_once);
+			    WIRE_TYPE_fix_atomic_device + 1);
+	tcase_add_test(tc, second_hello__is_refused);
 	tcase_add_loop_test(tc, replies_and_events__are_not_requests, 0, 4);
-	tcase_add_loop_test(tc, garbage__is_answered_and_cut_off, 0, 4);
+	tcase_add_loop_test(tc, malformed_frame__closes_the_connection, 0, 4);
 	tcase_add_test(tc, hostile_values__are_ordinary_errors);
-	tcase_add_test(tc, leases__live_their_life);
-	tcase_add_test(tc, placement__is_as_asked_and_told);
-	tcase_add_test(tc, home__is_told_to_all_who_ask);
-	tcase_add_test(tc, events__reach_the_others);
-	tcase_add_test(tc, shrinking__is_told);
+	tcase_add_test(tc, lease__is_resized_renamed_renewed_and_expires);
+	tcase_add_test(tc, placement__is_passed_to_the_pools_and_reported);
+	tcase_add_test(tc, atomic_device__is_the_same_for_all_sessions);
+	tcase_add_test(tc, events__reach_other_sessions);
+	tcase_add_test(tc, shrinking__is_reported_to_the_client_of_the_lease);
 	tcase_add_test(tc, shrinking__waits_for_a_busy_connection);
-	tcase_add_test(tc, news__wait_for_a_busy_connection);
-	tcase_add_test(tc, news__count_as_attachments_until_they_are_taken);
-	tcase_add_test(tc, news__come_in_turns);
-	tcase_add_test(tc, list__goes_page_by_page);
+	tcase_add_test(tc, ends_and_changes__wait_for_a_busy_connection);
+	tcase_add_test(tc, unsent_events__count_as_attachments);
+	tcase_add_test(tc, events__are_sent_in_turns);
+	tcase_add_test(tc, list__is_sent_in_pages);
 	tcase_add_test(tc, waiting_requests__have_a_limit);
-	tcase_add_loop_test(tc, noise__gets_one_answer_each, 0, 40);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_loop_test(tc, random_requests__get_one_reply_each, 0, 40);
+	return unit_main();
 }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Channels of sessions are admitted by token, joined without rdma_cm, and told of when they end. */
+/* Channels of sessions: admitted by token, joined without rdma_cm, and reported to the client when
+ * they end. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/session.h"
 #include "unit/unit.h"
 
 static struct client one, two;
 
+/* A hello that asks for a channel of a fabric. */
 static struct wire_msg *hello_for(uint8_t fabric)
 {
 	struct wire_msg *msg = hello();
@@ -18,12 +20,22 @@ static struct wire_msg *hello_for(uint8_t fabric)
 	return msg;
 }
 
-START_TEST(hello__brings_a_channel)
+/* The fabric reports that a channel of a session has ended. */
+static void channel_down(const struct client *client, unsigned endpoint,
+			 uint32_t channel, const char *why)
+{
+	struct session *session =
+		sessions_find(stage_control.sessions, client->session);
+
+	session_channel_down(NULL, &session->ports[endpoint], channel, why);
+}
+
+START_TEST(hello__opens_a_channel)
 {
 	const struct wire_welcome *welcome;
 	uint32_t channel;
 
-	stage_facts[1].kind = FABRIC_VERBS;
+	stage_endpoint_info[1].kind = FABRIC_VERBS;
 	client_init(&one);
 	welcome = &client_ask(&one, hello_for(WIRE_FABRIC_VERBS), WIRE_TYPE_welcome)
 			   ->welcome;
@@ -34,24 +46,23 @@ START_TEST(hello__brings_a_channel)
 	ck_assert(!client_admitted(&one, 0, channel));
 	ck_assert(client_admitted(&one, 1, channel));
 	ck_assert(!client_admitted(&one, 1, channel));
-	/* it is one of those that the session may have */
+	/* the channel counts for the limit of the session */
 	for (unsigned i = 1; i < 4; i++)
 		ck_assert_uint_gt(client_channel(&one, 0), channel);
 	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
-	/* a session that resumes gets none */
+	/* a resumed session gets none */
 	client_lose(&one);
-	client_init(&two);
-	welcome = &client_ask(&two, hello_again(&one), WIRE_TYPE_welcome)->welcome;
-	ck_assert_uint_eq(welcome->channel, 0);
+	client_resume(&two, &one);
+	ck_assert_uint_eq(two.answer.welcome.channel, 0);
 }
 END_TEST
 
-START_TEST(hello__brings_no_channel)
+START_TEST(hello__opens_no_channel)
 {
 	static const uint8_t fabrics[] = { WIRE_FABRIC_AUTO, WIRE_FABRIC_VERBS, 3, 255,
 					   WIRE_FABRIC_TCP };
 
-	/* the last one would be there */
+	/* TCP is served, but its session cannot be opened */
 	if (fabrics[_i] == WIRE_FABRIC_TCP)
 		fake_fabric_fail_session(-ENODEV);
 	client_init(&one);
@@ -63,8 +74,8 @@ START_TEST(hello__brings_no_channel)
 }
 END_TEST
 
-/* Nothing is spent on who may not come in. */
-START_TEST(hello__that_is_refused_brings_no_channel)
+/* A refused client causes no work in the fabric. */
+START_TEST(refused_hello__opens_no_channel)
 {
 	struct wire_msg *msg = hello_for(WIRE_FABRIC_TCP);
 
@@ -77,25 +88,22 @@ END_TEST
 
 START_TEST(channels__are_admitted_once)
 {
-	struct fabric_hello asks;
-	struct wire_msg *msg;
+	struct fabric_hello asked;
 	uint32_t channel;
 
 	client_open(&one);
 	client_open(&two);
-	msg = message(WIRE_TYPE_open_channel);
-	msg->open_channel.endpoint = 1;
-	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	channel = client_open_channel(&one, 1);
 	ck_assert(!client_admitted(&one, 0, channel));
 	ck_assert(!client_admitted(&one, 1, channel + 1));
 	ck_assert(!client_admitted(&one, 1, 0));
 	ck_assert(!client_admitted(&two, 1, channel));
-	asks = (struct fabric_hello){ .session = one.session, .channel = channel };
-	memcpy(asks.token, one.token, sizeof(asks.token));
-	asks.token[15] ^= 0x80;
-	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asks));
-	asks.session = 12345;
-	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asks));
+	asked = (struct fabric_hello){ .session = one.session, .channel = channel };
+	memcpy(asked.token, one.token, sizeof(asked.token));
+	asked.token[15] ^= 0x80;
+	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
+	asked.session = 12345;
+	ck_assert_ptr_null(sessions_admit(stage_control.sessions, 1, &asked));
 	ck_assert(client_admitted(&one, 1, channel));
 	ck_assert(!client_admitted(&one, 1, channel));
 	ck_assert_uint_eq(stage_control.counters.channels_refused, 7);
@@ -116,21 +124,20 @@ START_TEST(channels__have_a_limit)
 	fake_fabric_fail_session(0);
 	first = client_channel(&one, 0);
 	for (unsigned i = 1; i < 4; i++)
-		(void)client_ask(&one, message(WIRE_TYPE_open_channel),
-				 WIRE_TYPE_channel);
+		(void)client_open_channel(&one, 0);
 	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
 	msg = message(WIRE_TYPE_close_channel);
 	msg->close_channel.channel = first;
-	(void)client_ask(&one, msg, WIRE_TYPE_ok);
-	(void)client_ask(&one, msg, WIRE_TYPE_ok);
+	client_ok(&one, msg);
+	client_ok(&one, msg);
 	msg->close_channel.channel = 77;
 	client_fail(&one, msg, -EINVAL);
 	ck_assert_uint_gt(client_channel(&one, 0), first + 3);
-	/* grants that nobody used make room in the end */
+	/* channels that are not connected in time are closed */
 	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
 	for (unsigned i = 0; i < 30; i++) {
 		stage_now_ms += 1000;
-		(void)client_ask(&one, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+		client_ok(&one, message(WIRE_TYPE_ping));
 	}
 	(void)client_channel(&one, 0);
 }
@@ -159,22 +166,27 @@ static int first_status(const struct session_status *status, void *arg)
 	return 1;
 }
 
+/* The number of connected channels of the first session. */
+static unsigned connected_channels(void)
+{
+	struct session_status status;
+
+	ck_assert_int_eq(sessions_each(stage_control.sessions, first_status, &status),
+			 1);
+	return status.channels;
+}
+
 START_TEST(channels__are_joined_once)
 {
 	const struct wire_joined *joined;
-	struct session_status status;
-	struct wire_msg *msg;
 	uint32_t channel, other;
 
-	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
 	client_open(&one);
 	client_open(&two);
-	msg = message(WIRE_TYPE_open_channel);
-	msg->open_channel.endpoint = 1;
-	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
-	other = client_ask(&one, message(WIRE_TYPE_open_channel), WIRE_TYPE_channel)
-			->channel.channel;
-	/* another session's, one not granted, one of rdma_cm's */
+	channel = client_open_channel(&one, 1);
+	other = client_open_channel(&one, 0);
+	/* a channel of another session, one that is not open, and one of rdma_cm */
 	client_fail(&two, join(channel, 9), -EINVAL);
 	client_fail(&one, join(other + 1, 9), -EINVAL);
 	client_fail(&one, join(other, 9), -ENOTSUP);
@@ -188,14 +200,10 @@ START_TEST(channels__are_joined_once)
 	ck_assert_uint_eq(joined->rd_atomic, 6);
 	ck_assert_uint_eq(joined->retry_count, 7);
 	ck_assert_uint_eq(joined->rnr_retry_count, 8);
-	ck_assert_int_eq(sessions_each(stage_control.sessions, first_status, &status),
-			 1);
-	ck_assert_uint_eq(status.channels, 1);
+	ck_assert_uint_eq(connected_channels(), 1);
 	client_fail(&one, join(channel, 9), -EINVAL);
-	/* what the fabric refuses is gone, and counted */
-	msg = message(WIRE_TYPE_open_channel);
-	msg->open_channel.endpoint = 1;
-	other = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	/* a channel that the fabric refuses is closed and counted */
+	other = client_open_channel(&one, 1);
 	client_fail(&one, join(other, 1 << 24), -EINVAL);
 	client_fail(&one, join(other, 9), -EINVAL);
 	ck_assert_uint_eq(stage_control.counters.channels_refused, 1);
@@ -211,14 +219,13 @@ static struct wire_msg *hello_with(uint32_t qpn)
 	return msg;
 }
 
-START_TEST(hello__joins_its_channel)
+START_TEST(hello__joins_the_new_channel)
 {
 	const struct wire_welcome *welcome;
-	struct session_status status;
 	uint32_t channel;
 
-	stage_facts[1].kind = FABRIC_VERBS;
-	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	stage_endpoint_info[1].kind = FABRIC_VERBS;
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
 	client_init(&one);
 	welcome = &client_ask(&one, hello_with(9), WIRE_TYPE_welcome)->welcome;
 	channel = welcome->channel;
@@ -228,11 +235,9 @@ START_TEST(hello__joins_its_channel)
 	ck_assert_uint_eq(welcome->psn, 2);
 	ck_assert_uint_eq(welcome->gid[15], 3);
 	ck_assert_uint_eq(welcome->mtu, 512);
-	ck_assert_int_eq(sessions_each(stage_control.sessions, first_status, &status),
-			 1);
-	ck_assert_uint_eq(status.channels, 1);
+	ck_assert_uint_eq(connected_channels(), 1);
 	client_fail(&one, join(channel, 9), -EINVAL);
-	/* a session that resumes gets none */
+	/* a resumed session gets none */
 	client_lose(&one);
 	client_resume(&two, &one);
 	ck_assert_uint_eq(two.answer.welcome.qpn, 0);
@@ -242,20 +247,20 @@ END_TEST
 static const struct {
 	unsigned flags;
 	uint32_t qpn;
-} unjoined[] = {
-	{ 0, 9 },                                      /* it is for rdma_cm */
+} not_joined[] = {
+	{ 0, 9 },                                      /* the endpoint uses rdma_cm */
 	{ FABRIC_ENDPOINT_DIRECT, UINT32_C(1) << 24 }, /* the fabric refuses it */
 };
 
-/* The session is there all the same, with room for as many channels as any. */
-START_TEST(hello__that_cannot_join_brings_no_channel)
+/* The session is open, and may have as many channels as any other. */
+START_TEST(hello__that_cannot_join_opens_no_channel)
 {
 	const struct wire_welcome *welcome;
 
-	stage_facts[1].kind = FABRIC_VERBS;
-	stage_facts[1].flags = unjoined[_i].flags;
+	stage_endpoint_info[1].kind = FABRIC_VERBS;
+	stage_endpoint_info[1].flags = not_joined[_i].flags;
 	client_init(&one);
-	welcome = &client_ask(&one, hello_with(unjoined[_i].qpn), WIRE_TYPE_welcome)
+	welcome = &client_ask(&one, hello_with(not_joined[_i].qpn), WIRE_TYPE_welcome)
 			   ->welcome;
 	ck_assert_uint_eq(welcome->channel, 0);
 	ck_assert_uint_eq(welcome->qpn, 0);
@@ -268,7 +273,7 @@ END_TEST
 static const struct {
 	const char *peer, *gid;
 	bool own;
-} ends[] = {
+} addresses[] = {
 	{ "192.0.2.1:4711", "::ffff:192.0.2.1", true },
 	{ "192.0.2.1:4711", "::ffff:192.0.2.2", false },
 	{ "192.0.2.1:4711", "::192.0.2.1", false },
@@ -279,88 +284,73 @@ static const struct {
 	{ "192.0.2.1:4711", "fe80::1", false },
 };
 
-START_TEST(channels__are_joined_as_the_clients_own_by_its_address)
+START_TEST(channels__belong_to_the_client_if_its_address_matches)
 {
 	struct wire_msg *msg;
-	uint32_t channel;
 
-	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
 	client_init(&one);
-	(void)strcpy(one.connection.name, ends[_i].peer);
+	(void)strcpy(one.connection.name, addresses[_i].peer);
 	(void)client_ask(&one, hello(), WIRE_TYPE_welcome);
-	msg = message(WIRE_TYPE_open_channel);
-	msg->open_channel.endpoint = 1;
-	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
-	msg = join(channel, 9);
-	ck_assert_int_eq(inet_pton(AF_INET6, ends[_i].gid, msg->join_channel.gid), 1);
+	msg = join(client_open_channel(&one, 1), 9);
+	ck_assert_int_eq(inet_pton(AF_INET6, addresses[_i].gid, msg->join_channel.gid),
+			 1);
 	(void)client_ask(&one, msg, WIRE_TYPE_joined);
-	ck_assert(fake_fabric_own == ends[_i].own);
+	ck_assert(fake_fabric_gid_verified == addresses[_i].own);
 }
 END_TEST
 
-/* rdma_cm would have told the client. */
-START_TEST(channels__that_were_joined_are_told_when_they_end)
+/* The peer of a channel without rdma_cm gets no disconnect event. */
+START_TEST(end__of_a_joined_channel_is_reported)
 {
-	struct session *session;
-	struct wire_msg *msg;
 	uint32_t channel;
 
-	stage_facts[1].flags = FABRIC_ENDPOINT_DIRECT;
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
 	client_open(&one);
-	msg = message(WIRE_TYPE_open_channel);
-	msg->open_channel.endpoint = 1;
-	channel = client_ask(&one, msg, WIRE_TYPE_channel)->channel.channel;
+	channel = client_open_channel(&one, 1);
 	(void)client_ask(&one, join(channel, 9), WIRE_TYPE_joined);
-	session = sessions_find(stage_control.sessions, one.session);
-	session_channel_down(&session->ports[1], channel, "it broke");
-	ck_assert_uint_eq(one.events, 1);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_channel_ended);
-	ck_assert_uint_eq(one.event.channel_ended.channel, channel);
-	/* the others are not */
-	channel = client_channel(&one, 0);
-	session_channel_down(&session->ports[0], channel, "it broke");
+	channel_down(&one, 1, channel, "it broke");
+	ck_assert_uint_eq(
+		client_event(&one, 1, WIRE_TYPE_channel_ended)->channel_ended.channel,
+		channel);
+	/* the end of a TCP channel is not reported */
+	channel_down(&one, 0, client_channel(&one, 0), "it broke");
 	ck_assert_uint_eq(one.events, 1);
 }
 END_TEST
 
-/* rdma_cm's word may be lost with the channel, but not that of an orderly end. */
-START_TEST(channels__that_broke_are_told)
+/* The disconnect event of rdma_cm may be lost with the channel, but not after an orderly end. */
+START_TEST(end__of_a_broken_channel_is_reported)
 {
-	struct session *session;
 	uint32_t channel;
 
-	stage_facts[0].kind = FABRIC_VERBS;
+	stage_endpoint_info[0].kind = FABRIC_VERBS;
 	client_open(&one);
-	session = sessions_find(stage_control.sessions, one.session);
-	channel = client_channel(&one, 0);
-	session_channel_down(&session->ports[0], channel, "");
+	channel_down(&one, 0, client_channel(&one, 0), "");
 	ck_assert_uint_eq(one.events, 0);
 	channel = client_channel(&one, 0);
-	session_channel_down(&session->ports[0], channel, "it broke");
-	ck_assert_uint_eq(one.events, 1);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_channel_ended);
-	ck_assert_uint_eq(one.event.channel_ended.channel, channel);
+	channel_down(&one, 0, channel, "it broke");
+	ck_assert_uint_eq(
+		client_event(&one, 1, WIRE_TYPE_channel_ended)->channel_ended.channel,
+		channel);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("session-channels");
-	TCase *tc = tcase_create("channels");
+	TCase *tc = unit_case("channels", control_setup, control_teardown);
 
-	tcase_add_checked_fixture(tc, control_setup, control_teardown);
-	tcase_add_test(tc, hello__brings_a_channel);
-	tcase_add_loop_test(tc, hello__brings_no_channel, 0, 5);
-	tcase_add_test(tc, hello__that_is_refused_brings_no_channel);
+	tcase_add_test(tc, hello__opens_a_channel);
+	tcase_add_loop_test(tc, hello__opens_no_channel, 0, 5);
+	tcase_add_test(tc, refused_hello__opens_no_channel);
 	tcase_add_test(tc, channels__are_admitted_once);
 	tcase_add_test(tc, channels__have_a_limit);
-	tcase_add_test(tc, hello__joins_its_channel);
-	tcase_add_loop_test(tc, hello__that_cannot_join_brings_no_channel, 0, 2);
+	tcase_add_test(tc, hello__joins_the_new_channel);
+	tcase_add_loop_test(tc, hello__that_cannot_join_opens_no_channel, 0, 2);
 	tcase_add_test(tc, channels__are_joined_once);
-	tcase_add_loop_test(tc, channels__are_joined_as_the_clients_own_by_its_address,
-			    0, sizeof(ends) / sizeof(ends[0]));
-	tcase_add_test(tc, channels__that_were_joined_are_told_when_they_end);
-	tcase_add_test(tc, channels__that_broke_are_told);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_loop_test(tc, channels__belong_to_the_client_if_its_address_matches,
+			    0, sizeof(addresses) / sizeof(addresses[0]));
+	tcase_add_test(tc, end__of_a_joined_channel_is_reported);
+	tcase_add_test(tc, end__of_a_broken_channel_is_reported);
+	return unit_main();
 }

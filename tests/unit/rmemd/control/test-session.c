@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions open, are fenced, resumed and ended. */
+/* Sessions are opened, fenced, resumed and ended. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,14 +7,6 @@
 #include "unit/unit.h"
 
 static struct client one, two;
-
-static struct wire_msg *attach_id(uint64_t lease)
-{
-	struct wire_msg *msg = message(WIRE_TYPE_attach);
-
-	msg->attach.lease = lease;
-	return msg;
-}
 
 START_TEST(hello__is_welcomed)
 {
@@ -32,10 +24,10 @@ START_TEST(hello__is_welcomed)
 }
 END_TEST
 
-/* Where memory is lent that not all others reach; TCP reaches all. */
-START_TEST(welcome__says_where_channels_are_needed)
+/* A sole endpoint lends memory that no other RDMA device lends; TCP lends all memory. */
+START_TEST(welcome__flags_endpoints_that_need_a_channel)
 {
-	(void)strcpy(stage_facts[1].device, "able1");
+	(void)strcpy(stage_endpoint_info[1].device, "able1");
 	stage_control.sole = 3;
 	client_open(&one);
 	ck_assert_uint_eq(one.answer.welcome.endpoints[0].flags & WIRE_ENDPOINT_SOLE,
@@ -45,35 +37,32 @@ START_TEST(welcome__says_where_channels_are_needed)
 }
 END_TEST
 
+static const struct {
+	uint32_t magic;
+	uint16_t version_min, version_max;
+	const char *tenant;
+	uint64_t resume;
+	int err;
+} refused[] = {
+	{ WIRE_MAGIC + 1, 1, 1, "default", 0, -EPROTO },
+	{ WIRE_MAGIC, WIRE_VERSION_MAX + 1, WIRE_VERSION_MAX + 1, "default", 0,
+	  -ENOTSUP },
+	{ WIRE_MAGIC, 0, 0, "default", 0, -ENOTSUP },
+	{ WIRE_MAGIC, 1, 1, "", 0, -EACCES },
+	{ WIRE_MAGIC, 1, 1, "defaul", 0, -EACCES },
+	{ WIRE_MAGIC, 1, 1, "default", 77, -ESTALE },
+};
+
 START_TEST(hello__is_refused)
 {
-	static const int errors[] = { -EPROTO, -ENOTSUP, -ENOTSUP,
-				      -EACCES, -EACCES,  -ESTALE };
-	struct wire_msg *msg = hello();
+	struct wire_msg *msg = hello_of(refused[_i].tenant);
 
-	switch (_i) {
-	case 0:
-		msg->hello.magic++;
-		break;
-	case 1:
-		msg->hello.version_min = WIRE_VERSION_MAX + 1;
-		msg->hello.version_max = WIRE_VERSION_MAX + 1;
-		break;
-	case 2:
-		msg->hello.version_min = msg->hello.version_max = 0;
-		break;
-	case 3:
-		msg->hello.tenant[0] = '\0';
-		break;
-	case 4:
-		(void)strcpy(msg->hello.tenant, "defaul");
-		break;
-	default:
-		msg->hello.resume = 77;
-		break;
-	}
+	msg->hello.magic = refused[_i].magic;
+	msg->hello.version_min = refused[_i].version_min;
+	msg->hello.version_max = refused[_i].version_max;
+	msg->hello.resume = refused[_i].resume;
 	client_init(&one);
-	client_fail(&one, msg, errors[_i]);
+	client_fail(&one, msg, refused[_i].err);
 	ck_assert_uint_eq(one.closed, 1);
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
 }
@@ -95,20 +84,19 @@ START_TEST(silence__fences)
 {
 	uint64_t lease;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	lease = client_allocate(&one, 100, "");
 	pass(STAGE_FENCE_MS - 1);
 	ck_assert_uint_eq(sessions_in("active"), 1);
 	ck_assert_uint_eq(sessions_next_ms(stage_control.sessions), stage_now_ms + 1);
-	(void)client_ask(&one, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+	client_ok(&one, message(WIRE_TYPE_ping));
 	pass(STAGE_FENCE_MS - 1);
 	ck_assert_uint_eq(sessions_in("active"), 1);
 	pass(1);
 	ck_assert_uint_eq(sessions_in("fenced"), 1);
 	ck_assert_uint_eq(one.closed, 1);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_closing);
-	ck_assert_uint_eq(one.event.closing.reason, WIRE_REASON_FENCED);
+	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_closing)->closing.reason,
+			  WIRE_REASON_FENCED);
 	ck_assert(!client_admitted(&one, 0, 1));
 	fake_fabric_settle();
 	ck_assert_uint_eq(fake_fabric_alive() + fake_fabric_sessions(), 0);
@@ -119,17 +107,14 @@ START_TEST(silence__fences)
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
 	client_init(&two);
-	client_fail(&two, hello_again(&one), -ESTALE);
+	client_fail(&two, hello_resume(&one), -ESTALE);
 	ck_assert_uint_ne(lease, 0);
 }
 END_TEST
 
 START_TEST(loss__fences_at_once)
 {
-	struct wire_msg *msg;
-
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	(void)client_allocate(&one, 100, "");
 	(void)client_allocate(&one, 100, "named");
 	client_lose(&one);
@@ -139,10 +124,8 @@ START_TEST(loss__fences_at_once)
 	pass(STAGE_GRACE_MS);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	client_open(&two);
-	(void)client_ask(&two, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
-	msg = message(WIRE_TYPE_remove);
-	(void)strcpy(msg->remove.name, "named");
-	(void)client_ask(&two, msg, WIRE_TYPE_ok);
+	client_ok(&two, message(WIRE_TYPE_ping));
+	client_ok(&two, by_name(WIRE_TYPE_remove, "named"));
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
@@ -157,12 +140,10 @@ START_TEST(resume__waits_for_the_old_keys)
 	lease = client_allocate(&one, 100, "");
 	old_key = one.answer.lease.keys[0].rkey;
 	client_lose(&one);
-	client_init(&two);
-	two.next_id = one.next_id;
-	client_send(&two, hello_again(&one));
+	client_resume_start(&two, &one);
 	ck_assert_uint_eq(two.answers, 0);
 	ck_assert(two.connection.hello_pending);
-	/* its grace does not end while it waits */
+	/* the grace time does not end while the client waits */
 	pass(STAGE_GRACE_MS);
 	ck_assert_uint_eq(sessions_in("fenced"), 1);
 	fake_fabric_settle();
@@ -172,9 +153,9 @@ START_TEST(resume__waits_for_the_old_keys)
 	ck_assert_uint_eq(two.session, one.session);
 	ck_assert_mem_eq(two.token, one.token, WIRE_TOKEN_BYTES);
 	ck_assert(!fake_fabric_key_works(old_key, 1));
-	/* channels are gone, their endpoints are remembered */
+	/* the channels are closed, but their endpoints are remembered */
 	ck_assert(!client_admitted(&two, 1, channel));
-	(void)client_ask(&two, attach_id(lease), WIRE_TYPE_lease);
+	(void)client_ask(&two, lease_message(WIRE_TYPE_attach, lease), WIRE_TYPE_lease);
 	ck_assert_uint_eq(two.answer.lease.n_keys, 1);
 	ck_assert_uint_eq(two.answer.lease.keys[0].endpoint, 1);
 	ck_assert(fake_fabric_key_works(two.answer.lease.keys[0].rkey, 100));
@@ -182,18 +163,16 @@ START_TEST(resume__waits_for_the_old_keys)
 }
 END_TEST
 
-START_TEST(resume__takes_over_a_living_connection)
+START_TEST(resume__replaces_an_open_connection)
 {
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	(void)client_allocate(&one, 100, "");
-	client_init(&two);
-	(void)client_ask(&two, hello_again(&one), WIRE_TYPE_welcome);
+	client_resume(&two, &one);
 	ck_assert_uint_eq(one.closed, 1);
 	ck_assert_uint_eq(sessions_in("active"), 1);
 	client_lose(&one);
 	ck_assert_uint_eq(sessions_in("active"), 1);
-	(void)client_ask(&two, message(WIRE_TYPE_ping), WIRE_TYPE_ok);
+	client_ok(&two, message(WIRE_TYPE_ping));
 }
 END_TEST
 
@@ -203,7 +182,7 @@ START_TEST(resume__needs_the_token)
 
 	client_open(&one);
 	client_init(&two);
-	msg = hello_again(&one);
+	msg = hello_resume(&one);
 	msg->hello.token[_i] ^= 1;
 	client_fail(&two, msg, -ESTALE);
 	ck_assert_uint_eq(one.closed, 0);
@@ -211,22 +190,19 @@ START_TEST(resume__needs_the_token)
 }
 END_TEST
 
-START_TEST(resume__may_be_given_up)
+START_TEST(resume__is_replaced_by_a_later_resume)
 {
 	static struct client three;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	client_lose(&one);
-	client_init(&two);
-	client_send(&two, hello_again(&one));
+	client_resume_start(&two, &one);
 	if (_i) {
 		client_lose(&two);
 		fake_fabric_settle();
 		ck_assert_uint_eq(sessions_in("fenced"), 1);
 	}
-	client_init(&three);
-	client_send(&three, hello_again(&one));
+	client_resume_start(&three, &one);
 	fake_fabric_settle();
 	ck_assert_uint_eq(two.closed, 1);
 	ck_assert_uint_eq(two.answers, 0);
@@ -235,16 +211,14 @@ START_TEST(resume__may_be_given_up)
 }
 END_TEST
 
-/* Its connection is closed here, while it waits for the old keys. */
-START_TEST(resume__closed_meanwhile_lets_grace_count_again)
+/* The daemon closes the connection, which waits for the end of the old keys. */
+START_TEST(resume__closed_while_waiting_restarts_the_grace_time)
 {
 	unsigned moves;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	client_lose(&one);
-	client_init(&two);
-	client_send(&two, hello_again(&one));
+	client_resume_start(&two, &one);
 	connection_close(&two.connection);
 	ck_assert(sessions_next_ms(stage_control.sessions) == UINT64_MAX);
 	moves = stage_timer_moves;
@@ -254,10 +228,9 @@ START_TEST(resume__closed_meanwhile_lets_grace_count_again)
 }
 END_TEST
 
-START_TEST(bye__is_answered_when_all_keys_are_dead)
+START_TEST(bye__is_answered_after_all_keys_are_dead)
 {
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	(void)client_allocate(&one, 100, "");
 	client_send(&one, message(WIRE_TYPE_bye));
 	ck_assert_uint_eq(sessions_count(stage_control.sessions), 0);
@@ -277,47 +250,36 @@ START_TEST(bye__is_answered_when_all_keys_are_dead)
 }
 END_TEST
 
-/* The session dies with requests at every stage; `_i` pieces of news come before. */
-START_TEST(loss__with_requests_under_way)
+/* The connection is lost with waiting requests, after `_i` events of the fabric. */
+START_TEST(loss__undoes_waiting_requests)
 {
-	struct wire_msg *msg;
 	uint64_t lease;
 
-	client_open(&one);
-	(void)client_channel(&one, 0);
+	client_open_connected(&one);
 	(void)client_channel(&one, 1);
 	lease = client_allocate(&one, 100, "old");
-	for (unsigned i = 0; i < 3; i++) {
-		msg = message(WIRE_TYPE_allocate);
-		msg->allocate.bytes = 40 * FAKE_PAGE;
-		msg->allocate.node = -1;
-		client_send(&one, msg);
-	}
-	msg = message(WIRE_TYPE_resize);
-	msg->resize.lease = lease;
-	msg->resize.bytes = FAKE_PAGE;
-	client_send(&one, msg);
+	for (unsigned i = 0; i < 3; i++)
+		client_send(&one, to_allocate(40 * FAKE_PAGE, ""));
+	client_send(&one, to_resize(lease, FAKE_PAGE));
 	for (int i = 0; i < _i; i++)
 		(void)fake_fabric_step((unsigned)_i);
 	client_lose(&one);
 	fake_fabric_settle();
 	ck_assert_uint_eq(fake_fabric_alive(), 0);
 	client_resume(&two, &one);
-	(void)client_ask(&two, attach_id(lease), WIRE_TYPE_lease);
-	msg = message(WIRE_TYPE_free);
-	msg->free.lease = lease;
-	(void)client_ask(&two, msg, WIRE_TYPE_ok);
+	(void)client_ask(&two, lease_message(WIRE_TYPE_attach, lease), WIRE_TYPE_lease);
+	client_ok(&two, lease_message(WIRE_TYPE_free, lease));
 }
 END_TEST
 
-START_TEST(stop__tells_everybody)
+START_TEST(stop__sends_closing_to_connected_clients)
 {
 	client_open(&one);
 	client_open(&two);
 	client_lose(&two);
 	sessions_stop(stage_control.sessions, false);
-	ck_assert_int_eq((int)one.event.type, (int)WIRE_TYPE_closing);
-	ck_assert_uint_eq(one.event.closing.reason, WIRE_REASON_SHUTDOWN);
+	ck_assert_uint_eq(client_event(&one, 1, WIRE_TYPE_closing)->closing.reason,
+			  WIRE_REASON_SHUTDOWN);
 	ck_assert_uint_eq(one.closed, 1);
 	ck_assert_uint_eq(two.events, 0);
 	client_lose(&one);
@@ -326,24 +288,22 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("session");
-	TCase *tc = tcase_create("session");
+	TCase *tc = unit_case("session", control_setup, control_teardown);
 
-	tcase_add_checked_fixture(tc, control_setup, control_teardown);
 	tcase_add_test(tc, hello__is_welcomed);
-	tcase_add_test(tc, welcome__says_where_channels_are_needed);
-	tcase_add_loop_test(tc, hello__is_refused, 0, 6);
+	tcase_add_test(tc, welcome__flags_endpoints_that_need_a_channel);
+	tcase_add_loop_test(tc, hello__is_refused, 0,
+			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, sessions__have_a_limit);
 	tcase_add_test(tc, silence__fences);
 	tcase_add_test(tc, loss__fences_at_once);
 	tcase_add_test(tc, resume__waits_for_the_old_keys);
-	tcase_add_test(tc, resume__takes_over_a_living_connection);
+	tcase_add_test(tc, resume__replaces_an_open_connection);
 	tcase_add_loop_test(tc, resume__needs_the_token, 0, WIRE_TOKEN_BYTES);
-	tcase_add_loop_test(tc, resume__may_be_given_up, 0, 2);
-	tcase_add_test(tc, resume__closed_meanwhile_lets_grace_count_again);
-	tcase_add_loop_test(tc, bye__is_answered_when_all_keys_are_dead, 0, 2);
-	tcase_add_loop_test(tc, loss__with_requests_under_way, 0, 12);
-	tcase_add_test(tc, stop__tells_everybody);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_loop_test(tc, resume__is_replaced_by_a_later_resume, 0, 2);
+	tcase_add_test(tc, resume__closed_while_waiting_restarts_the_grace_time);
+	tcase_add_loop_test(tc, bye__is_answered_after_all_keys_are_dead, 0, 2);
+	tcase_add_loop_test(tc, loss__undoes_waiting_requests, 0, 12);
+	tcase_add_test(tc, stop__sends_closing_to_connected_clients);
+	return unit_main();
 }

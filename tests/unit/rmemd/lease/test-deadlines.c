@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The heap of deadlines. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "rmemd/lease/deadlines.h"
 #include "unit/unit.h"
@@ -8,8 +10,8 @@
 
 static struct deadline nodes[N];
 
-/* Set, move and clear at random; what is left comes out in order. */
-START_TEST(expiries__come_due_in_order)
+/* After random changes the deadlines come out in order. */
+START_TEST(deadlines__come_in_order)
 {
 	struct deadlines heap;
 	uint64_t last_ms = 0;
@@ -17,7 +19,7 @@ START_TEST(expiries__come_due_in_order)
 	struct deadline *first;
 
 	srand((unsigned)_i);
-	deadlines_init(&heap);
+	memset(&heap, 0, sizeof(heap));
 	ck_assert_ptr_null(deadlines_first(&heap));
 	for (unsigned i = 0; i < N; i++)
 		nodes[i] = (struct deadline){ 0 };
@@ -48,10 +50,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("expiry");
-	TCase *tc = tcase_create("expiry");
+	TCase *tc = unit_case("deadlines", NULL, NULL);
 
-	tcase_add_loop_test(tc, expiries__come_due_in_order, 0, 20);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_loop_test(tc, deadlines__come_in_order, 0, 20);
+	return unit_main();
 }

@@ -8,19 +8,16 @@
 #include "unit/rmemd/lease-stage.h"
 #include "unit/unit.h"
 
-static struct asked one, two;
+static struct call one, two;
 static struct lease_status status;
 
-START_TEST(allocate__answers_with_the_key)
+START_TEST(allocate__replies_with_the_key)
 {
-	const struct lease_params params = { .bytes = 5000, .node = -1, .name = "" };
-
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
-	ck_assert_uint_eq(one.answers, 0);
+	send_allocate(&one, &stage_a, 5000, "");
+	ck_assert_uint_eq(one.replies, 0);
 	ck_assert(stage_status(7, &status) && !status.ready);
 	fake_fabric_settle();
-	ck_assert_uint_eq(one.answers, 1);
-	ck_assert_int_eq(one.err, 0);
+	expect_reply(&one, 0);
 	ck_assert_uint_eq(one.lease.lease, 7);
 	ck_assert_uint_eq(one.lease.bytes, 5000);
 	ck_assert_uint_eq(one.lease.rights, STAGE_RW);
@@ -38,11 +35,11 @@ START_TEST(allocate__answers_with_the_key)
 }
 END_TEST
 
-START_TEST(allocate__gives_a_key_for_every_port_and_segment)
+START_TEST(allocate__makes_a_key_per_port_and_segment)
 {
 	fake_pools_reset(3);
 	stage_connect(&stage_a, 5);
-	ck_assert_int_eq(granted(&one, &stage_a, 5 * FAKE_PAGE, ""), 0);
+	(void)new_lease(&one, &stage_a, 5 * FAKE_PAGE, "");
 	ck_assert_uint_eq(one.lease.n_segments, 3);
 	ck_assert_uint_eq(one.lease.n_keys, 6);
 	for (unsigned i = 0; i < 6; i++) {
@@ -55,34 +52,34 @@ START_TEST(allocate__gives_a_key_for_every_port_and_segment)
 }
 END_TEST
 
-START_TEST(allocate__of_nothing_has_no_keys)
+START_TEST(allocate__of_no_bytes_makes_no_keys)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 0, ""), 0);
+	(void)new_lease(&one, &stage_a, 0, "");
 	ck_assert_uint_eq(one.lease.n_segments + one.lease.n_keys, 0);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST
 
-START_TEST(allocate__is_undone_when_a_key_cannot_be_made)
+START_TEST(allocate__is_undone_when_registration_fails)
 {
 	fake_pools_reset(3);
 	if (_i < 3)
-		fake_fabric_fail_call((unsigned)_i, -ENOMEM);
+		fake_fabric_fail_reg((unsigned)_i, -ENOMEM);
 	else
-		fake_fabric_fail_news((unsigned)_i - 3, -ENOMEM);
-	ck_assert_int_eq(granted(&one, &stage_a, 5 * FAKE_PAGE, "n"), -ENOMEM);
-	ck_assert_str_eq(one.text, _i < 3 ? "the fake was told to fail"
-					  : "the fake was told to fail later");
+		fake_fabric_fail_event((unsigned)_i - 3, -ENOMEM);
+	ck_assert_int_eq(call_allocate(&one, &stage_a, 5 * FAKE_PAGE, "n"), -ENOMEM);
+	ck_assert_str_eq(one.text, _i < 3 ? "the fake fails the call"
+					  : "the fake fails the event");
 	ck_assert_uint_eq(fake_fabric_alive(), 0);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 	ck_assert_uint_eq(stage_revoked.n, 0);
 	ck_assert_uint_eq(stage_tenant.bytes, 0);
-	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	(void)new_lease(&one, &stage_a, 1, "n");
 }
 END_TEST
 
-START_TEST(allocate__refuses_what_makes_no_sense)
+START_TEST(allocate__refuses_invalid_parameters)
 {
 	const struct lease_params bad[] = {
 		{ .bytes = 1, .align = 3, .node = -1, .name = "" },
@@ -91,25 +88,26 @@ START_TEST(allocate__refuses_what_makes_no_sense)
 		{ .bytes = 1, .node = -1, .ttl_ms = 1, .name = "" },
 	};
 
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &bad[_i], ask(&one)),
-			 -EINVAL);
-	ck_assert_uint_eq(one.answers, 0);
+	ck_assert_int_eq(
+		lease_allocate(stage_leases, &stage_a, &bad[_i], call_begin(&one)),
+		-EINVAL);
+	ck_assert_uint_eq(one.replies, 0);
 }
 END_TEST
 
-START_TEST(allocate__keeps_names_apart)
+START_TEST(allocate__refuses_a_name_in_use)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
-	ck_assert_int_eq(granted(&two, &stage_b, 1, "n"), -EEXIST);
-	ck_assert_int_eq(granted(&two, &stage_b, UINT64_MAX, ""), -ENOSPC);
-	ck_assert_int_eq(granted(&two, &stage_b, 1, "m"), 0);
+	(void)new_lease(&one, &stage_a, 1, "n");
+	ck_assert_int_eq(call_allocate(&two, &stage_b, 1, "n"), -EEXIST);
+	ck_assert_int_eq(call_allocate(&two, &stage_b, UINT64_MAX, ""), -ENOSPC);
+	(void)new_lease(&two, &stage_b, 1, "m");
 	ck_assert_uint_gt(two.lease.lease, one.lease.lease);
-	freed(&stage_a, one.lease.lease);
-	freed(&stage_b, two.lease.lease);
+	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_free(&stage_b, two.lease.lease), 0);
 }
 END_TEST
 
-/* A text that the wire would cut loses its end: the cause, or the remedy. */
+/* The wire cuts long texts, and the end of a text has the cause or the remedy. */
 static void expect_text(const char *end)
 {
 	size_t bytes = strlen(one.text), end_bytes = strlen(end);
@@ -119,69 +117,67 @@ static void expect_text(const char *end)
 	ck_assert_str_eq(one.text + bytes - end_bytes, end);
 }
 
-START_TEST(texts__fit_the_wire_whatever_the_name)
+START_TEST(error_texts__fit_the_wire_with_any_name)
 {
 	char name[WIRE_NAME_MAX + 1] = { 0 }, none[WIRE_NAME_MAX + 1] = { 0 };
 	uint64_t id;
 
 	memset(name, 'n', WIRE_NAME_MAX);
-	/* characters of two bytes each, the last one cut */
+	/* characters of two bytes, the last one incomplete */
 	for (unsigned i = 0; i < WIRE_NAME_MAX; i++)
 		none[i] = i % 2 ? '\xa9' : '\xc3';
-	ck_assert_int_eq(attached(&one, &stage_a, none, WIRE_RIGHT_READ), -ENOENT);
+	ck_assert_int_eq(call_attach(&one, &stage_a, none, WIRE_RIGHT_READ), -ENOENT);
 	expect_text("\xc3\xa9\"...");
-	ck_assert_int_eq(attached(&one, &stage_a, "few", WIRE_RIGHT_READ), -ENOENT);
+	ck_assert_int_eq(call_attach(&one, &stage_a, "few", WIRE_RIGHT_READ), -ENOENT);
 	expect_text(" \"few\"");
-	ck_assert_int_eq(granted(&one, &stage_a, 1, name), 0);
-	ck_assert_int_eq(granted(&one, &stage_a, 1, name), -EEXIST);
+	(void)new_lease(&one, &stage_a, 1, name);
+	ck_assert_int_eq(call_allocate(&one, &stage_a, 1, name), -EEXIST);
 	expect_text("n\"... already");
-	ck_assert_int_eq(attached(&one, &stage_a, name, WIRE_RIGHT_READ), -EBUSY);
+	ck_assert_int_eq(call_attach(&one, &stage_a, name, WIRE_RIGHT_READ), -EBUSY);
 	expect_text("n\"... attached already");
-	ck_assert_int_eq(granted(&one, &stage_a, 1, ""), 0);
-	id = one.lease.lease;
+	id = new_lease(&one, &stage_a, 1, "");
 	ck_assert_int_eq(
-		lease_rename(stage_leases, &stage_a, id, name, false, ask(&one)),
+		lease_rename(stage_leases, &stage_a, id, name, false, call_begin(&one)),
 		-EEXIST);
 	(void)snprintf(one.text, sizeof(one.text), "%s", err_text());
 	expect_text("n\"... already");
 }
 END_TEST
 
-START_TEST(allocate__heeds_the_limits)
+START_TEST(allocate__refuses_to_exceed_limits)
 {
 	stage_tenant.limits.leases_max = 2;
 	stage_tenant.limits.lease_max = 3 * FAKE_PAGE;
 	stage_tenant.limits.bytes_max = 4 * FAKE_PAGE;
-	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE + 1, ""), -EDQUOT);
-	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE, ""), 0);
-	ck_assert_int_eq(granted(&two, &stage_a, FAKE_PAGE + 1, ""), -EDQUOT);
+	ck_assert_int_eq(call_allocate(&one, &stage_a, 3 * FAKE_PAGE + 1, ""), -EDQUOT);
+	(void)new_lease(&one, &stage_a, 3 * FAKE_PAGE, "");
+	ck_assert_int_eq(call_allocate(&two, &stage_a, FAKE_PAGE + 1, ""), -EDQUOT);
 	ck_assert_uint_eq(fake_pools_lent(), 3);
-	ck_assert_int_eq(granted(&two, &stage_a, FAKE_PAGE, ""), 0);
-	ck_assert_int_eq(granted(&two, &stage_a, 0, ""), -EDQUOT);
+	(void)new_lease(&two, &stage_a, FAKE_PAGE, "");
+	ck_assert_int_eq(call_allocate(&two, &stage_a, 0, ""), -EDQUOT);
 	/* bytes count until their keys are dead */
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, one.lease.lease, ask(&two)),
-			 0);
+	send_free(&two, &stage_a, one.lease.lease);
 	ck_assert_uint_eq(stage_tenant.bytes, 4 * FAKE_PAGE);
 	fake_fabric_settle();
 	ck_assert_uint_eq(stage_tenant.bytes, FAKE_PAGE);
 }
 END_TEST
 
-START_TEST(attach__heeds_the_limit)
+START_TEST(attach__refuses_to_exceed_the_limit)
 {
 	stage_tenant.limits.leases_max = 1;
-	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	(void)new_lease(&one, &stage_a, 1, "n");
 	stage_tenant.n_attachments += 3;
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -EDQUOT);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -EDQUOT);
 	stage_tenant.n_attachments -= 3;
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST
 
-START_TEST(attach__gives_keys_of_its_own)
+START_TEST(attach__makes_its_own_keys)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	(void)new_lease(&one, &stage_a, 100, "n");
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
 	ck_assert_uint_eq(two.lease.lease, one.lease.lease);
 	ck_assert_uint_eq(two.lease.rights, WIRE_RIGHT_READ);
 	ck_assert_str_eq(two.lease.name, "n");
@@ -189,119 +185,115 @@ START_TEST(attach__gives_keys_of_its_own)
 	ck_assert(stage_status(one.lease.lease, &status));
 	ck_assert_uint_eq(status.sessions, 2);
 	ck_assert_uint_eq(status.writers, 1);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -EBUSY);
-	ck_assert_int_eq(attached(&two, &stage_b, "m", STAGE_RW), -ENOENT);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", 0), -EINVAL);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_WRITE), -EINVAL);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", 7), -EINVAL);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -EBUSY);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "m", STAGE_RW), -ENOENT);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", 0), -EINVAL);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_WRITE), -EINVAL);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", 7), -EINVAL);
+	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST
 
-START_TEST(attach__is_undone_when_a_key_cannot_be_made)
+START_TEST(attach__is_undone_when_registration_fails)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	(void)new_lease(&one, &stage_a, 100, "n");
 	if (_i)
-		fake_fabric_fail_call(0, -ENOMEM);
+		fake_fabric_fail_reg(0, -ENOMEM);
 	else
-		fake_fabric_fail_news(0, -ENOMEM);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), -ENOMEM);
+		fake_fabric_fail_event(0, -ENOMEM);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), -ENOMEM);
 	ck_assert_uint_eq(stage_b.n_attachments, 0);
 	ck_assert(fake_fabric_key_works(one.lease.keys[0].rkey, 100));
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST
 
-START_TEST(read_only__may_change_nothing)
+START_TEST(changes__need_the_right_to_write)
 {
-	uint64_t id;
+	uint64_t id = new_lease(&one, &stage_a, 100, "n");
 
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	id = one.lease.lease;
-	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
-	ck_assert_int_eq(freed(&stage_b, id), -EACCES);
-	ck_assert_int_eq(renamed(&stage_b, id, "m", true), -EACCES);
-	ck_assert_int_eq(resized(&two, &stage_b, id, 200), -EACCES);
-	ck_assert_int_eq(resized(&two, &stage_b, id, 50), -EACCES);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(call_free(&stage_b, id), -EACCES);
+	ck_assert_int_eq(call_rename(&stage_b, id, "m", true), -EACCES);
+	ck_assert_int_eq(call_resize(&two, &stage_b, id, 200), -EACCES);
+	ck_assert_int_eq(call_resize(&two, &stage_b, id, 50), -EACCES);
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -EACCES);
-	ck_assert_int_eq(freed(&stage_a, id), 0);
+	ck_assert_int_eq(call_free(&stage_a, id), 0);
 }
 END_TEST
 
-START_TEST(strangers__find_nothing_by_id)
+START_TEST(requests__need_an_attached_lease)
 {
 	uint64_t id;
 
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	(void)new_lease(&one, &stage_a, 100, "n");
 	id = one.lease.lease + (uint64_t)_i;
-	ck_assert_int_eq(freed(&stage_b, id), -ESTALE);
-	ck_assert_int_eq(renamed(&stage_b, id, "m", true), -ESTALE);
-	ck_assert_int_eq(resized(&two, &stage_b, id, 200), -ESTALE);
-	ck_assert_int_eq(rekeyed(&two, &stage_b, id), -ESTALE);
-	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, ask(&two)), -ESTALE);
+	ck_assert_int_eq(call_free(&stage_b, id), -ESTALE);
+	ck_assert_int_eq(call_rename(&stage_b, id, "m", true), -ESTALE);
+	ck_assert_int_eq(call_resize(&two, &stage_b, id, 200), -ESTALE);
+	ck_assert_int_eq(call_rekey(&two, &stage_b, id), -ESTALE);
+	ck_assert_int_eq(lease_detach(stage_leases, &stage_b, id, call_begin(&two)),
+			 -ESTALE);
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_b, id, 1), -ESTALE);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST
 
-START_TEST(detach__ends_an_ephemeral_lease_alone)
+START_TEST(detach__ends_only_ephemeral_leases)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 100, _i ? "n" : ""), 0);
-	ck_assert_int_eq(
-		lease_detach(stage_leases, &stage_a, one.lease.lease, ask(&two)), 0);
-	ck_assert_uint_eq(two.answers, 0);
+	(void)new_lease(&one, &stage_a, 100, _i ? "n" : "");
+	send_detach(&two, &stage_a, one.lease.lease);
+	ck_assert_uint_eq(two.replies, 0);
 	fake_fabric_settle();
-	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_uint_eq(two.replies, 1);
 	ck_assert_uint_eq(fake_pools_lent(), (unsigned)_i);
 	ck_assert_uint_eq(stage_revoked.n, 0);
 	if (_i) {
-		ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-		ck_assert_int_eq(freed(&stage_b, two.lease.lease), 0);
+		ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
+		ck_assert_int_eq(call_free(&stage_b, two.lease.lease), 0);
 	}
 }
 END_TEST
 
-START_TEST(remove__ends_what_others_use)
+START_TEST(remove__ends_an_attached_lease)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	ck_assert_int_eq(lease_remove(&stage_tenant, "m", ask(&two)), -ENOENT);
-	ck_assert_int_eq(lease_remove(&stage_tenant, "n", ask(&two)), 0);
+	(void)new_lease(&one, &stage_a, 100, "n");
+	ck_assert_int_eq(lease_remove(&stage_tenant, "m", call_begin(&two)), -ENOENT);
+	ck_assert_int_eq(lease_remove(&stage_tenant, "n", call_begin(&two)), 0);
 	ck_assert_ptr_eq(stage_revoked.client, &stage_a);
 	fake_fabric_settle();
-	ck_assert_uint_eq(two.answers, 1);
+	ck_assert_uint_eq(two.replies, 1);
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 }
 END_TEST
 
-START_TEST(rename__replaces_when_asked)
+START_TEST(rename__replaces_on_request)
 {
 	uint64_t old, new;
 
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	old = one.lease.lease;
-	ck_assert_int_eq(granted(&one, &stage_a, 200, ""), 0);
-	new = one.lease.lease;
-	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
-	ck_assert_int_eq(renamed(&stage_a, new, "", false), -EINVAL);
-	ck_assert_int_eq(renamed(&stage_a, new, "n", false), -EEXIST);
+	old = new_lease(&one, &stage_a, 100, "n");
+	new = new_lease(&one, &stage_a, 200, "");
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(call_rename(&stage_a, new, "", false), -EINVAL);
+	ck_assert_int_eq(call_rename(&stage_a, new, "n", false), -EEXIST);
 	ck_assert_uint_eq(stage_revoked.n, 0);
-	ck_assert_int_eq(renamed(&stage_a, new, "n", true), 0);
+	ck_assert_int_eq(call_rename(&stage_a, new, "n", true), 0);
 	ck_assert_uint_eq(stage_revoked.n, 2);
 	ck_assert_uint_eq(stage_revoked.lease, old);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
-	ck_assert_int_eq(renamed(&stage_a, new, "n", false), 0);
+	ck_assert_int_eq(call_rename(&stage_a, new, "n", false), 0);
 	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), 0);
 	ck_assert_uint_eq(status.id, new);
 	ck_assert_uint_eq(status.owner, 0);
-	/* it does not end with its session any more */
+	/* a named lease does not end with its session */
 	stage_fence(&stage_a);
 	lease_client_release(&stage_a);
 	fake_fabric_settle();
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_int_eq(renamed(&stage_b, new, "m", false), 0);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(call_rename(&stage_b, new, "m", false), 0);
 	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), -ENOENT);
-	ck_assert_int_eq(freed(&stage_b, new), 0);
+	ck_assert_int_eq(call_free(&stage_b, new), 0);
 }
 END_TEST
 
@@ -311,19 +303,17 @@ START_TEST(time_to_live__ends_named_leases)
 		.bytes = 1, .node = -1, .ttl_ms = 500, .name = "n"
 	};
 
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	send_allocate_with(&one, &stage_a, &params);
 	fake_fabric_settle();
 	ck_assert_uint_eq(one.lease.ttl_ms, 500);
 	stage_now_ms += 400;
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 300), 0);
-	stage_now_ms += 299;
-	leases_tick(stage_leases);
+	stage_pass(299);
 	ck_assert_uint_eq(stage_expired, 0);
 	ck_assert(stage_status(one.lease.lease, &status));
 	ck_assert_uint_eq(status.ttl_ms, 1);
 	ck_assert_uint_eq(leases_next_ms(stage_leases), stage_now_ms + 1);
-	stage_now_ms++;
-	leases_tick(stage_leases);
+	stage_pass(1);
 	ck_assert_uint_eq(stage_expired, 1);
 	ck_assert_ptr_eq(stage_revoked.client, &stage_a);
 	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_EXPIRED);
@@ -332,157 +322,139 @@ START_TEST(time_to_live__ends_named_leases)
 }
 END_TEST
 
-START_TEST(time_to_live__of_many_ends_in_several_turns)
+START_TEST(time_to_live__ends_a_limited_number_per_tick)
 {
 	struct lease_params params = { .bytes = 0, .node = -1, .ttl_ms = 500 };
-	unsigned turns = 0, before;
+	unsigned ticks = 0, ended;
 	char name[16];
 
 	stage_tenant.limits.leases_max = 300;
 	for (unsigned i = 0; i < 300; i++) {
 		(void)snprintf(name, sizeof(name), "n%u", i);
 		params.name = name;
-		ck_assert_int_eq(
-			lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+		send_allocate_with(&one, &stage_a, &params);
 	}
 	stage_now_ms += 500;
 	do {
-		before = stage_expired;
+		ended = stage_expired;
 		leases_tick(stage_leases);
-		ck_assert_uint_gt(stage_expired, before);
-		ck_assert_uint_le(stage_expired, before + 64);
-		/* what is left is due at once */
+		ck_assert_uint_gt(stage_expired, ended);
+		ck_assert_uint_le(stage_expired, ended + 64);
+		/* the rest is due at once */
 		ck_assert(stage_expired == 300 ||
 			  leases_next_ms(stage_leases) <= stage_now_ms);
-		turns++;
+		ticks++;
 	} while (stage_expired < 300);
-	ck_assert_uint_eq(turns, 5);
+	ck_assert_uint_eq(ticks, 5);
 	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
 }
 END_TEST
 
-START_TEST(time_to_live__may_be_for_ever)
+START_TEST(time_to_live__may_be_unlimited)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 1, "n"), 0);
+	(void)new_lease(&one, &stage_a, 1, "n");
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 5), 0);
 	ck_assert_int_eq(
 		lease_renew(stage_leases, &stage_a, one.lease.lease, UINT64_MAX), 0);
-	stage_now_ms += 1000;
-	leases_tick(stage_leases);
+	stage_pass(1000);
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0), 0);
 	ck_assert_uint_eq(leases_next_ms(stage_leases), UINT64_MAX);
-	ck_assert_int_eq(granted(&two, &stage_a, 1, ""), 0);
+	(void)new_lease(&two, &stage_a, 1, "");
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, two.lease.lease, 5),
 			 -EINVAL);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_free(&stage_a, one.lease.lease), 0);
 }
 END_TEST
 
-/* ---- atomic home ---- */
+/* ---- the atomic device ---- */
 
-static const struct fabric_endpoint tcp_place = { .kind = FABRIC_TCP,
-						  .flags = FABRIC_ENDPOINT_ATOMICS };
-static const struct fabric_endpoint able_place = { .kind = FABRIC_VERBS,
-						   .flags = FABRIC_ENDPOINT_ATOMICS,
-						   .device = "able0" };
-static const struct fabric_endpoint poor_place = { .kind = FABRIC_VERBS,
-						   .device = "poor0" };
+static const struct fabric_endpoint tcp = { .kind = FABRIC_TCP,
+					    .flags = FABRIC_ENDPOINT_ATOMICS };
+static const struct fabric_endpoint able = { .kind = FABRIC_VERBS,
+					     .flags = FABRIC_ENDPOINT_ATOMICS,
+					     .device = "able0" };
+/* It has no atomics. */
+static const struct fabric_endpoint poor = { .kind = FABRIC_VERBS, .device = "poor0" };
+static struct lease_atomic_device device;
 
-START_TEST(home__is_where_the_first_one_asks)
+static int fix_device(struct lease_client *client, uint64_t id,
+		      const struct fabric_endpoint *endpoint)
 {
-	struct lease_atomic_device home = { .kind = 0 };
-	uint64_t id;
+	memset(&device, 0, sizeof(device));
+	return lease_fix_atomic_device(stage_leases, client, id, endpoint, &device);
+}
 
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	id = one.lease.lease;
-	ck_assert_int_eq(attached(&two, &stage_b, "n", STAGE_RW), 0);
-	ck_assert_int_eq(
-		lease_fix_atomic_device(stage_leases, &stage_a, id, &poor_place, &home),
-		-ENOTSUP);
+START_TEST(atomic_device__is_fixed_by_the_first_client)
+{
+	const struct fabric_endpoint *first = _i ? &able : &tcp;
+	const struct fabric_endpoint *other = _i ? &tcp : &able;
+	uint64_t id = new_lease(&one, &stage_a, 100, "n");
+
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", STAGE_RW), 0);
+	ck_assert_int_eq(fix_device(&stage_a, id, &poor), -ENOTSUP);
 	ck_assert_ptr_nonnull(strstr(err_text(), "RDMA device poor0 has no atomics"));
-	ck_assert_int_eq(home.kind, 0);
-	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_a, id,
-						 _i ? &able_place : &tcp_place, &home),
-			 0);
-	ck_assert_int_eq(home.kind, _i ? FABRIC_VERBS : FABRIC_TCP);
-	ck_assert_str_eq(home.name, _i ? "able0" : "");
-	/* for everybody, through whatever they come */
-	memset(&home, 0, sizeof(home));
-	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_b, id,
-						 _i ? &tcp_place : &able_place, &home),
-			 0);
-	ck_assert_int_eq(home.kind, _i ? FABRIC_VERBS : FABRIC_TCP);
-	ck_assert_int_eq(
-		lease_fix_atomic_device(stage_leases, &stage_b, id, &poor_place, &home),
-		0);
-	ck_assert_str_eq(home.name, _i ? "able0" : "");
-	/* and no longer than the lease lives */
-	ck_assert_int_eq(freed(&stage_a, id), 0);
-	ck_assert_int_eq(
-		lease_fix_atomic_device(stage_leases, &stage_a, id, &tcp_place, &home),
-		-ESTALE);
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_a,
-						 one.lease.lease,
-						 _i ? &tcp_place : &able_place, &home),
-			 0);
-	ck_assert_int_eq(home.kind, _i ? FABRIC_TCP : FABRIC_VERBS);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(device.kind, 0);
+	ck_assert_int_eq(fix_device(&stage_a, id, first), 0);
+	ck_assert_int_eq(device.kind, first->kind);
+	ck_assert_str_eq(device.name, first->device);
+	/* for all sessions, whatever their endpoints */
+	ck_assert_int_eq(fix_device(&stage_b, id, other), 0);
+	ck_assert_int_eq(device.kind, first->kind);
+	ck_assert_int_eq(fix_device(&stage_b, id, &poor), 0);
+	ck_assert_str_eq(device.name, first->device);
+	/* until the lease ends */
+	ck_assert_int_eq(call_free(&stage_a, id), 0);
+	ck_assert_int_eq(fix_device(&stage_a, id, &tcp), -ESTALE);
+	id = new_lease(&one, &stage_a, 100, "n");
+	ck_assert_int_eq(fix_device(&stage_a, id, other), 0);
+	ck_assert_int_eq(device.kind, other->kind);
+	ck_assert_int_eq(call_free(&stage_a, id), 0);
 }
 END_TEST
 
-START_TEST(home__is_not_for_those_who_only_read)
+START_TEST(atomic_device__needs_the_right_to_write)
 {
-	struct lease_atomic_device home;
+	uint64_t id = new_lease(&one, &stage_a, 100, "n");
 
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_b,
-						 one.lease.lease, &tcp_place, &home),
-			 -ESTALE);
-	ck_assert_int_eq(attached(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
-	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_b,
-						 one.lease.lease, &tcp_place, &home),
-			 -EACCES);
-	ck_assert_int_eq(freed(&stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(fix_device(&stage_b, id, &tcp), -ESTALE);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "n", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(fix_device(&stage_b, id, &tcp), -EACCES);
+	ck_assert_int_eq(call_free(&stage_a, id), 0);
 }
 END_TEST
 
-/* What holds of any fabric. */
-static void add_all(TCase *tc)
+/* For both fabrics. */
+static void add_common(TCase *tc)
 {
-	tcase_add_test(tc, allocate__gives_a_key_for_every_port_and_segment);
-	tcase_add_test(tc, allocate__of_nothing_has_no_keys);
-	tcase_add_loop_test(tc, allocate__is_undone_when_a_key_cannot_be_made, 0, 6);
-	tcase_add_test(tc, attach__gives_keys_of_its_own);
-	tcase_add_loop_test(tc, attach__is_undone_when_a_key_cannot_be_made, 0, 2);
-	tcase_add_test(tc, read_only__may_change_nothing);
-	tcase_add_test(tc, remove__ends_what_others_use);
-	tcase_add_test(tc, rename__replaces_when_asked);
+	tcase_add_test(tc, allocate__makes_a_key_per_port_and_segment);
+	tcase_add_test(tc, allocate__of_no_bytes_makes_no_keys);
+	tcase_add_loop_test(tc, allocate__is_undone_when_registration_fails, 0, 6);
+	tcase_add_test(tc, attach__makes_its_own_keys);
+	tcase_add_loop_test(tc, attach__is_undone_when_registration_fails, 0, 2);
+	tcase_add_test(tc, changes__need_the_right_to_write);
+	tcase_add_test(tc, remove__ends_an_attached_lease);
+	tcase_add_test(tc, rename__replaces_on_request);
 	tcase_add_test(tc, time_to_live__ends_named_leases);
-	tcase_add_test(tc, time_to_live__of_many_ends_in_several_turns);
-	tcase_add_test(tc, time_to_live__may_be_for_ever);
-	tcase_add_loop_test(tc, home__is_where_the_first_one_asks, 0, 2);
-	tcase_add_test(tc, home__is_not_for_those_who_only_read);
+	tcase_add_test(tc, time_to_live__ends_a_limited_number_per_tick);
+	tcase_add_test(tc, time_to_live__may_be_unlimited);
+	tcase_add_loop_test(tc, atomic_device__is_fixed_by_the_first_client, 0, 2);
+	tcase_add_test(tc, atomic_device__needs_the_right_to_write);
 }
 
 int main(void)
 {
-	Suite *suite = suite_create("lease");
-	TCase *tc = tcase_create("lease"), *now = tcase_create("now");
+	TCase *tc = unit_case("lease", stage_setup, stage_teardown),
+	      *now = unit_case("now", stage_setup_now, stage_teardown);
 
-	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
-	add_all(tc);
-	tcase_add_test(tc, allocate__answers_with_the_key);
-	tcase_add_loop_test(tc, allocate__refuses_what_makes_no_sense, 0, 4);
-	tcase_add_test(tc, allocate__keeps_names_apart);
-	tcase_add_test(tc, texts__fit_the_wire_whatever_the_name);
-	tcase_add_test(tc, allocate__heeds_the_limits);
-	tcase_add_test(tc, attach__heeds_the_limit);
-	tcase_add_loop_test(tc, detach__ends_an_ephemeral_lease_alone, 0, 2);
-	tcase_add_loop_test(tc, strangers__find_nothing_by_id, 0, 2);
-	suite_add_tcase(suite, tc);
-	tcase_add_checked_fixture(now, stage_setup_now, stage_teardown);
-	add_all(now);
-	suite_add_tcase(suite, now);
-	return unit_main(suite);
+	add_common(tc);
+	tcase_add_test(tc, allocate__replies_with_the_key);
+	tcase_add_loop_test(tc, allocate__refuses_invalid_parameters, 0, 4);
+	tcase_add_test(tc, allocate__refuses_a_name_in_use);
+	tcase_add_test(tc, error_texts__fit_the_wire_with_any_name);
+	tcase_add_test(tc, allocate__refuses_to_exceed_limits);
+	tcase_add_test(tc, attach__refuses_to_exceed_the_limit);
+	tcase_add_loop_test(tc, detach__ends_only_ephemeral_leases, 0, 2);
+	tcase_add_loop_test(tc, requests__need_an_attached_lease, 0, 2);
+	add_common(now);
+	return unit_main();
 }

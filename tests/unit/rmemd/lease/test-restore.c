@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the next process has of the leases of the last one, whatever state they were in. */
+/* After a crash the next process restores the leases from the ledger. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,16 +12,16 @@
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/ledger_record.h"
 #include "rmemd/lease/lease_table.h"
-#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
 #include "unit/unit.h"
 
 #define ALL_MAX 100
 
-static struct asked one, two;
+static struct call one, two;
 static unsigned lost;
 static char lost_why[64];
-static bool tenant_gone, holder_gone;
+static bool tenant_gone, client_gone;
 
 /* ---- a crash ---- */
 
@@ -37,10 +37,10 @@ static struct tenant *find_tenant(void *ctx, const char *name)
 	return &stage_tenant;
 }
 
-static struct lease_client *find_holder(void *ctx, uint64_t session)
+static struct lease_client *find_client(void *ctx, uint64_t session)
 {
 	(void)ctx;
-	if (holder_gone)
+	if (client_gone)
 		return NULL;
 	return session == 1 ? &stage_a : session == 2 ? &stage_b : NULL;
 }
@@ -54,19 +54,17 @@ static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
 	(void)snprintf(lost_why, sizeof(lost_why), "%s", why);
 }
 
-/* All that is in the process's own memory goes; what was staged, too. */
+/* The process dies and the next one starts: only the ledger's file and the pools stay. */
 static int crash(void)
 {
-	const struct leases_restore with = { find_tenant, find_holder, on_lost, NULL };
+	const struct leases_restore with = { find_tenant, find_client, on_lost, NULL };
 	const struct leases_events *events = stage_leases->events;
 	int err;
 
-	/* as if every session had vanished with the process */
 	fake_fabric_close();
 	leases_close(stage_leases);
 	lease_client_destroy(&stage_a);
 	lease_client_destroy(&stage_b);
-	/* nothing of it is left in this process */
 	ck_assert_uint_eq(stage_tenant.refs, 1);
 	ck_assert_uint_eq(stage_tenant.bytes + stage_tenant.n_leases +
 				  stage_tenant.n_attachments + stage_tenant.n_sessions,
@@ -84,16 +82,16 @@ static int crash(void)
 	return err;
 }
 
-/* ---- what there is ---- */
+/* ---- the state of all leases ---- */
 
-struct seen {
+struct record {
 	uint64_t id, owner, bytes, ttl_ms;
 	uint32_t generation;
 	enum wire_placement placement;
 	int node;
 	char name[64];
-	char home[FABRIC_DEVICE_MAX];
-	unsigned rights[2]; /* of both sessions; 0: it has not attached it */
+	char device[FABRIC_DEVICE_MAX];
+	unsigned rights[2]; /* of both sessions; 0: not attached */
 	bool watches[2];
 	uint32_t sum; /* of its bytes */
 };
@@ -112,13 +110,12 @@ static uint32_t sum_of(const struct lease *lease)
 	return sum;
 }
 
-static unsigned look(struct seen *seen)
+static unsigned record_all(struct record *record)
 {
 	unsigned n = 0;
 
-	list_for_each(node, &stage_leases->all) {
-		const struct lease *lease = container_of(node, struct lease, all);
-		struct seen *it = &seen[n++];
+	list_for_each_entry(const struct lease, lease, &stage_leases->all, all) {
+		struct record *it = &record[n++];
 
 		ck_assert_uint_le(n, ALL_MAX);
 		memset(it, 0, sizeof(*it));
@@ -131,11 +128,10 @@ static unsigned look(struct seen *seen)
 		it->node = lease->node;
 		(void)snprintf(it->name, sizeof(it->name), "%s",
 			       lease->name ? lease->name : "");
-		memcpy(it->home, lease->atomic_device.name, sizeof(it->home));
+		memcpy(it->device, lease->atomic_device.name, sizeof(it->device));
 		it->sum = sum_of(lease);
-		list_for_each(other, &lease->attachments) {
-			const struct attachment *attachment =
-				container_of(other, struct attachment, in_lease);
+		list_for_each_entry(const struct attachment, attachment,
+				    &lease->attachments, in_lease) {
 			uint64_t i = attachment->client->id - 1;
 
 			it->rights[i] = attachment->rights;
@@ -147,25 +143,24 @@ static unsigned look(struct seen *seen)
 
 static void check_crash(void)
 {
-	static struct seen before[ALL_MAX], after[ALL_MAX];
+	static struct record before[ALL_MAX], after[ALL_MAX];
 	uint64_t next_id = stage_leases->next_id;
 	unsigned n;
 
 	ledger_commit(stage_ledger);
-	n = look(before);
+	n = record_all(before);
 	ck_assert_msg(crash() == 0, "%s", err_text());
 	ck_assert_uint_eq(lost, 0);
-	ck_assert_uint_eq(look(after), n);
+	ck_assert_uint_eq(record_all(after), n);
 	for (unsigned i = 0; i < n; i++)
 		ck_assert_msg(memcmp(&before[i], &after[i], sizeof(before[i])) == 0,
-			      "lease %" PRIu64 " is another", before[i].id);
+			      "lease %" PRIu64 " has changed", before[i].id);
 	if (n)
 		ck_assert_uint_gt(stage_leases->next_id, before[n - 1].id);
 	ck_assert_uint_le(stage_leases->next_id, next_id);
 	ck_assert_uint_eq(stage_tenant.n_leases, n);
 	fake_pools_check(stage_leases);
 	ck_assert_uint_eq(stage_tenant.bytes, fake_pools_lent() * FAKE_PAGE);
-	/* and the others are clean before anybody has them */
 	fake_pools_scrub();
 }
 
@@ -178,42 +173,42 @@ static void fill(const struct lease *lease)
 
 /* ---- tests ---- */
 
-START_TEST(restore__has_all_of_a_lease)
+START_TEST(restore__keeps_all_attributes_of_a_lease)
 {
-	static const struct fabric_endpoint place = { .kind = FABRIC_VERBS,
-						      .flags = FABRIC_ENDPOINT_ATOMICS,
-						      .device = "able0" };
-	struct lease_atomic_device home;
+	static const struct fabric_endpoint endpoint = {
+		.kind = FABRIC_VERBS,
+		.flags = FABRIC_ENDPOINT_ATOMICS,
+		.device = "able0"
+	};
+	struct lease_atomic_device device;
 
 	fake_pools_reset(5);
-	ck_assert_int_eq(granted(&one, &stage_a, 10 * FAKE_PAGE + 3, "name"), 0);
+	(void)new_lease(&one, &stage_a, 10 * FAKE_PAGE + 3, "name");
 	ck_assert_uint_gt(one.lease.n_segments, 1);
-	ck_assert_int_eq(attached(&two, &stage_b, "name", WIRE_RIGHT_READ), 0);
+	ck_assert_int_eq(call_attach(&two, &stage_b, "name", WIRE_RIGHT_READ), 0);
 	ck_assert_int_eq(lease_watch(stage_leases, &stage_b, one.lease.lease), 0);
 	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 5000), 0);
 	ck_assert_int_eq(lease_fix_atomic_device(stage_leases, &stage_a,
-						 one.lease.lease, &place, &home),
+						 one.lease.lease, &endpoint, &device),
 			 0);
-	ck_assert_int_eq(granted(&two, &stage_b, 100, ""), 0);
-	list_for_each(node, &stage_leases->all)
-		fill(container_of(node, struct lease, all));
+	(void)new_lease(&two, &stage_b, 100, "");
+	list_for_each_entry(struct lease, item, &stage_leases->all, all)
+		fill(item);
 	check_crash();
 	check_crash();
-	/* their keys are asked for as after a fence */
-	ck_assert_int_eq(rekeyed(&one, &stage_a, one.lease.lease), 0);
+	/* the clients get new keys, as after a fence */
+	ck_assert_int_eq(call_rekey(&one, &stage_a, one.lease.lease), 0);
 	ck_assert_uint_eq(one.lease.n_keys, one.lease.n_segments);
-	ck_assert_int_eq(rekeyed(&two, &stage_b, two.lease.lease), 0);
-	/* the deadline is the one it was */
-	stage_now_ms += 4999;
-	leases_tick(stage_leases);
+	ck_assert_int_eq(call_rekey(&two, &stage_b, two.lease.lease), 0);
+	/* the deadline has not changed */
+	stage_pass(4999);
 	ck_assert_uint_eq(stage_expired, 0);
-	stage_now_ms += 1;
-	leases_tick(stage_leases);
+	stage_pass(1);
 	ck_assert_uint_eq(stage_expired, 1);
 }
 END_TEST
 
-START_TEST(restore__has_interleaved_leases_on_their_nodes)
+START_TEST(restore__keeps_the_nodes_of_interleaved_leases)
 {
 	const struct lease_params params = { .bytes = 7 * FAKE_PAGE,
 					     .placement = WIRE_PLACE_INTERLEAVE,
@@ -225,9 +220,8 @@ START_TEST(restore__has_interleaved_leases_on_their_nodes)
 
 	/* single pages, the last of them on the other node */
 	fake_pools_reset(2);
-	ck_assert_int_eq(
-		granted(&two, &stage_b, (FAKE_NODE_PAGES / 2 - 3) * FAKE_PAGE, ""), 0);
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
+	(void)new_lease(&two, &stage_b, (FAKE_NODE_PAGES / 2 - 3) * FAKE_PAGE, "");
+	send_allocate_with(&one, &stage_a, &params);
 	fake_fabric_settle();
 	ck_assert_int_eq(one.err, 0);
 	ck_assert(stage_status(one.lease.lease, &status));
@@ -240,20 +234,22 @@ START_TEST(restore__has_interleaved_leases_on_their_nodes)
 	ck_assert(stage_status(one.lease.lease, &status));
 	ck_assert_int_eq((int)status.placement, (int)WIRE_PLACE_INTERLEAVE);
 	ck_assert_uint_eq(lease_shares(&status, after), n);
-	ck_assert_int_eq(memcmp(before, after, n * sizeof(before[0])), 0);
-	/* and what is added is again */
-	ck_assert_int_eq(rekeyed(&one, &stage_a, one.lease.lease), 0);
-	ck_assert_int_eq(resized(&one, &stage_a, one.lease.lease, 9 * FAKE_PAGE), 0);
+	for (unsigned i = 0; i < n; i++) {
+		ck_assert_int_eq(before[i].node, after[i].node);
+		ck_assert_uint_eq(before[i].bytes, after[i].bytes);
+	}
+	/* a growth is interleaved, too */
+	ck_assert_int_eq(call_rekey(&one, &stage_a, one.lease.lease), 0);
+	ck_assert_int_eq(call_resize(&one, &stage_a, one.lease.lease, 9 * FAKE_PAGE),
+			 0);
 	ck_assert(fake_pools_wish()->interleave);
 }
 END_TEST
 
-START_TEST(restore__has_nothing_that_was_not_granted)
+START_TEST(restore__drops_leases_not_granted_yet)
 {
-	const struct lease_params params = { .bytes = 1, .node = -1, .name = "n" };
-
-	ck_assert_int_eq(lease_allocate(stage_leases, &stage_a, &params, ask(&one)), 0);
-	ck_assert_uint_eq(one.answers, 0);
+	send_allocate(&one, &stage_a, 1, "n");
+	ck_assert_uint_eq(one.replies, 0);
 	ledger_commit(stage_ledger);
 	ck_assert_int_eq(crash(), 0);
 	ck_assert(list_empty(&stage_leases->all));
@@ -261,66 +257,62 @@ START_TEST(restore__has_nothing_that_was_not_granted)
 }
 END_TEST
 
-START_TEST(restore__has_nothing_that_was_freed)
+START_TEST(restore__drops_freed_leases)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
+	(void)new_lease(&one, &stage_a, 100, "n");
 	ledger_commit(stage_ledger);
-	/* its keys are still dying, but it is over */
-	ck_assert_int_eq(lease_free(stage_leases, &stage_a, one.lease.lease, ask(&two)),
-			 0);
-	ck_assert_uint_eq(two.answers, 0);
+	/* its keys are still dying */
+	send_free(&two, &stage_a, one.lease.lease);
+	ck_assert_uint_eq(two.replies, 0);
 	ck_assert_int_eq(crash(), 0);
 	ck_assert(list_empty(&stage_leases->all));
 	ck_assert_uint_eq(ledger_count(stage_ledger), 0);
 }
 END_TEST
 
-/* A lease that becomes longer is not before it is answered; one that becomes shorter is before
- * its memory is touched. */
-START_TEST(restore__knows_how_long_it_was)
+/* A growth is recorded before its reply, a trim before the memory is touched. */
+START_TEST(restore__has_the_recorded_size)
 {
-	uint64_t asked = _i ? 20 * FAKE_PAGE : FAKE_PAGE + 5;
+	uint64_t bytes = _i ? 20 * FAKE_PAGE : FAKE_PAGE + 5;
 	struct lease_status status;
 
-	ck_assert_int_eq(granted(&one, &stage_a, 10 * FAKE_PAGE, "n"), 0);
+	(void)new_lease(&one, &stage_a, 10 * FAKE_PAGE, "n");
 	ledger_commit(stage_ledger);
-	ck_assert_int_eq(
-		lease_resize(stage_leases, &stage_a, one.lease.lease, asked, ask(&two)),
-		0);
-	ck_assert_uint_eq(two.answers, 0);
+	send_resize(&two, &stage_a, one.lease.lease, bytes);
+	ck_assert_uint_eq(two.replies, 0);
 	ck_assert_int_eq(crash(), 0);
 	ck_assert(stage_status(one.lease.lease, &status));
-	ck_assert_uint_eq(status.bytes, _i ? 10 * FAKE_PAGE : asked);
+	ck_assert_uint_eq(status.bytes, _i ? 10 * FAKE_PAGE : bytes);
 	fake_pools_check(stage_leases);
 }
 END_TEST
 
-START_TEST(restore__tells_what_is_lost)
+START_TEST(restore__reports_lost_leases_once)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE, _i == 0 ? "" : "n"), 0);
+	(void)new_lease(&one, &stage_a, 3 * FAKE_PAGE, _i == 0 ? "" : "n");
 	ledger_commit(stage_ledger);
-	holder_gone = _i == 0;
+	client_gone = _i == 0;
 	if (_i == 1)
 		fake_pools_take_away(true);
 	ck_assert_int_eq(crash(), 0);
-	/* whose session has ended was on its way out */
+	/* without its session an ephemeral lease ends, which is no loss */
 	ck_assert_uint_eq(lost, (unsigned)_i);
 	if (_i == 1)
 		ck_assert_str_eq(lost_why, "the pool it was in is gone");
 	ck_assert(list_empty(&stage_leases->all));
 	ck_assert_uint_eq(fake_pools_lent(), 0);
 	ck_assert_uint_eq(stage_tenant.bytes + stage_tenant.n_leases, 0);
-	holder_gone = false;
+	client_gone = false;
 	fake_pools_take_away(false);
-	/* told once */
+	/* so it is not reported again */
 	ck_assert_uint_eq(ledger_count(stage_ledger), 0);
 }
 END_TEST
 
-/* Then nothing is lost: another start may have it. */
-START_TEST(restore__fails_without_memory)
+/* The next start may succeed. */
+START_TEST(restore__without_memory_keeps_the_ledger)
 {
-	ck_assert_int_eq(granted(&one, &stage_a, 3 * FAKE_PAGE, "n"), 0);
+	(void)new_lease(&one, &stage_a, 3 * FAKE_PAGE, "n");
 	ledger_commit(stage_ledger);
 	tenant_gone = true;
 	ck_assert_int_eq(crash(), -ENOMEM);
@@ -331,56 +323,64 @@ START_TEST(restore__fails_without_memory)
 }
 END_TEST
 
-START_TEST(restore__refuses_what_overlaps)
-{
-	static char value[1024];
-	struct lease_head head = { .head_bytes = sizeof(head),
-				   .n_segments = 1,
-				   .bytes = 100 };
-	const struct segment_row row = { .bytes = 100, .dirty = 100, .pool = 1 };
-	struct ledger_key key = { LEDGER_LEASE, 9000, 0 };
-	size_t bytes = 0;
+#define RECORD_MAX 512
+static const struct ledger_key record_key = { LEDGER_LEASE, 9000, 0 };
 
-	ck_assert_int_eq(granted(&one, &stage_a, 100, "n"), 0);
-	memcpy(value, &head, sizeof(head));
-	bytes += sizeof(head);
-	memcpy(value + bytes, &row, sizeof(row));
-	bytes += sizeof(row);
-	memcpy(value + bytes, "default\0m", 10);
-	bytes += 10;
-	ck_assert_int_eq(ledger_put(stage_ledger, &key, value, bytes), 0);
+/* Encode the record of a lease "m" with 100 bytes at this offset of the pool; returns its
+ * size. */
+static size_t encode_record(unsigned char buf[RECORD_MAX], uint64_t offset)
+{
+	const struct lease_head head = { .head_bytes = sizeof(head),
+					 .n_segments = 1,
+					 .bytes = 100 };
+	const struct segment_row row = {
+		.offset = offset, .bytes = 100, .dirty = 100, .pool = 1
+	};
+
+	memcpy(buf, &head, sizeof(head));
+	memcpy(buf + sizeof(head), &row, sizeof(row));
+	memcpy(buf + sizeof(head) + sizeof(row), "default\0m", 10);
+	return sizeof(head) + sizeof(row) + 10;
+}
+
+/* Restoring fails with err while the ledger has this value. */
+static void crash_with(const struct ledger_key *key, const void *value, size_t bytes,
+		       int err)
+{
+	ck_assert_int_eq(ledger_put(stage_ledger, key, value, bytes), 0);
 	ledger_commit(stage_ledger);
-	ck_assert_int_eq(crash(), -EINVAL);
-	/* and leaves everything as it is, all that is lent, too */
-	ck_assert_uint_eq(fake_pools_given(), 0);
-	ck_assert_uint_eq(ledger_count(stage_ledger), 3);
-	ledger_remove(stage_ledger, &key);
+	ck_assert_int_eq(crash(), err);
+}
+
+static void crash_without(const struct ledger_key *key)
+{
+	ledger_remove(stage_ledger, key);
 	ledger_commit(stage_ledger);
 	ck_assert_int_eq(crash(), 0);
+}
+
+START_TEST(restore__refuses_overlapping_leases)
+{
+	unsigned char value[RECORD_MAX];
+
+	(void)new_lease(&one, &stage_a, 100, "n");
+	crash_with(&record_key, value, encode_record(value, 0), -EINVAL);
+	/* nothing is freed and nothing leaves the ledger */
+	ck_assert_uint_eq(fake_pools_given(), 0);
+	ck_assert_uint_eq(ledger_count(stage_ledger), 3);
+	crash_without(&record_key);
 	ck_assert_uint_eq(stage_tenant.n_leases, 1);
 }
 END_TEST
 
-/* Any bytes where a lease or an attachment should be. */
-START_TEST(restore__survives_any_record)
+/* Records of a lease or an attachment with random bytes, or truncated. */
+START_TEST(restore__refuses_malformed_records)
 {
-	unsigned char good[512], value[512];
-	struct ledger_key key = { LEDGER_LEASE, 9000, 0 };
-	size_t bytes = 0;
-	struct lease_head head = { .head_bytes = sizeof(head),
-				   .n_segments = 1,
-				   .bytes = 100 };
-	const struct segment_row row = {
-		.offset = 50 * FAKE_PAGE, .bytes = 100, .dirty = 100, .pool = 1
-	};
-	unsigned taken = 0;
+	const struct ledger_key attachment_key = { LEDGER_ATTACHMENT, 9000, 0 };
+	unsigned char good[RECORD_MAX], value[RECORD_MAX];
+	size_t bytes = encode_record(good, 50 * FAKE_PAGE);
+	unsigned accepted = 0;
 
-	memcpy(good, &head, sizeof(head));
-	bytes += sizeof(head);
-	memcpy(good + bytes, &row, sizeof(row));
-	bytes += sizeof(row);
-	memcpy(good + bytes, "default\0m", 10);
-	bytes += 10;
 	for (unsigned i = 0; i < 20000; i++) {
 		struct lease_record record;
 		size_t cut = random() % 4 ? bytes : (size_t)random() % (bytes + 1);
@@ -388,44 +388,37 @@ START_TEST(restore__survives_any_record)
 		memcpy(value, good, bytes);
 		for (unsigned k = 0; k < i % 3; k++)
 			value[(size_t)random() % bytes] = (unsigned char)random();
-		if (lease_record_decode(&key, value, cut, &record))
+		if (lease_record_decode(&record_key, value, cut, &record))
 			continue;
-		taken++;
+		accepted++;
 		ck_assert_uint_le(record.head.n_segments, WIRE_SEGMENTS_MAX);
 		ck_assert_uint_le(strlen(record.name), WIRE_NAME_MAX);
 	}
-	ck_assert_uint_gt(taken, 1000);
-	ck_assert_int_eq(ledger_put(stage_ledger, &key, good, bytes - 1), 0);
-	ledger_commit(stage_ledger);
-	ck_assert_int_eq(crash(), -EBADMSG);
-	ledger_remove(stage_ledger, &key);
-	key.kind = LEDGER_ATTACHMENT;
-	ck_assert_int_eq(ledger_put(stage_ledger, &key, good, 3), 0);
-	ledger_commit(stage_ledger);
-	ck_assert_int_eq(crash(), -EBADMSG);
-	ledger_remove(stage_ledger, &key);
-	ledger_commit(stage_ledger);
-	ck_assert_int_eq(crash(), 0);
+	ck_assert_uint_gt(accepted, 1000);
+	crash_with(&record_key, good, bytes - 1, -EBADMSG);
+	ledger_remove(stage_ledger, &record_key);
+	crash_with(&attachment_key, good, 3, -EBADMSG);
+	crash_without(&attachment_key);
 }
 END_TEST
 
-/* ---- at random ---- */
+/* ---- random requests ---- */
 
-static struct lease *any_lease(void)
+static struct lease *random_lease(void)
 {
 	unsigned n = (unsigned)stage_leases->by_id.n_nodes;
 	unsigned pick = n ? (unsigned)random() % n : 0;
 
-	list_for_each(node, &stage_leases->all)
+	list_for_each_entry(struct lease, item, &stage_leases->all, all)
 		if (pick-- == 0)
-			return container_of(node, struct lease, all);
+			return item;
 	return NULL;
 }
 
 static void random_step(void)
 {
 	struct lease_client *client = random() % 2 ? &stage_a : &stage_b;
-	struct lease *lease = any_lease();
+	struct lease *lease = random_lease();
 	uint64_t id = lease ? lease->id : 0;
 	char name[16];
 
@@ -434,25 +427,26 @@ static void random_step(void)
 	case 0:
 	case 1:
 	case 2:
-		(void)granted(&one, client, (uint64_t)random() % (12 * FAKE_PAGE),
-			      random() % 2 ? name : "");
+		(void)call_allocate(&one, client, (uint64_t)random() % (12 * FAKE_PAGE),
+				    random() % 2 ? name : "");
 		break;
 	case 3:
-		(void)freed(client, id);
+		(void)call_free(client, id);
 		break;
 	case 4:
-		(void)renamed(client, id, name, random() % 2);
+		(void)call_rename(client, id, name, random() % 2);
 		break;
 	case 5:
 	case 6:
-		(void)resized(&one, client, id, (uint64_t)random() % (12 * FAKE_PAGE));
+		(void)call_resize(&one, client, id,
+				  (uint64_t)random() % (12 * FAKE_PAGE));
 		break;
 	case 7:
 		(void)lease_renew(stage_leases, client, id, (uint64_t)random() % 2000);
 		break;
 	case 8:
-		(void)attached(&one, client, name,
-			       random() % 2 ? WIRE_RIGHT_READ : STAGE_RW);
+		(void)call_attach(&one, client, name,
+				  random() % 2 ? WIRE_RIGHT_READ : STAGE_RW);
 		break;
 	case 9:
 		if (random() % 2)
@@ -461,8 +455,7 @@ static void random_step(void)
 			(void)lease_unwatch(stage_leases, client, id);
 		break;
 	case 10:
-		stage_now_ms += (uint64_t)random() % 300;
-		leases_tick(stage_leases);
+		stage_pass((uint64_t)random() % 300);
 		break;
 	default:
 		if (lease)
@@ -470,12 +463,10 @@ static void random_step(void)
 		break;
 	}
 	fake_fabric_settle();
-	fake_pools_scrub();
-	leases_retry(stage_leases);
-	fake_fabric_settle();
+	stage_scrub();
 }
 
-START_TEST(random__a_crash_changes_nothing)
+START_TEST(random_requests__survive_crashes)
 {
 	uint64_t seed = random_u64();
 
@@ -491,21 +482,18 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("restore");
-	TCase *tc = tcase_create("restore");
+	TCase *tc = unit_case("restore", stage_setup, stage_teardown);
 
 	tcase_set_timeout(tc, 120);
-	tcase_add_checked_fixture(tc, stage_setup, stage_teardown);
-	tcase_add_test(tc, restore__has_all_of_a_lease);
-	tcase_add_test(tc, restore__has_interleaved_leases_on_their_nodes);
-	tcase_add_test(tc, restore__has_nothing_that_was_not_granted);
-	tcase_add_test(tc, restore__has_nothing_that_was_freed);
-	tcase_add_loop_test(tc, restore__knows_how_long_it_was, 0, 2);
-	tcase_add_loop_test(tc, restore__tells_what_is_lost, 0, 2);
-	tcase_add_test(tc, restore__fails_without_memory);
-	tcase_add_test(tc, restore__refuses_what_overlaps);
-	tcase_add_test(tc, restore__survives_any_record);
-	tcase_add_test(tc, random__a_crash_changes_nothing);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, restore__keeps_all_attributes_of_a_lease);
+	tcase_add_test(tc, restore__keeps_the_nodes_of_interleaved_leases);
+	tcase_add_test(tc, restore__drops_leases_not_granted_yet);
+	tcase_add_test(tc, restore__drops_freed_leases);
+	tcase_add_loop_test(tc, restore__has_the_recorded_size, 0, 2);
+	tcase_add_loop_test(tc, restore__reports_lost_leases_once, 0, 2);
+	tcase_add_test(tc, restore__without_memory_keeps_the_ledger);
+	tcase_add_test(tc, restore__refuses_overlapping_leases);
+	tcase_add_test(tc, restore__refuses_malformed_records);
+	tcase_add_test(tc, random_requests__survive_crashes);
+	return unit_main();
 }

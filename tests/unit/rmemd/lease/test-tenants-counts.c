@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is counted for a tenant never drifts: clients of several tenants do everything at
- * random, keys come and die in any order, tenants leave and come back, and after every step
- * all is counted anew from what there is. */
+/* The counters of tenants are exact: clients of several tenants send random requests,
+ * events come in random order, tenants are removed and added, and after every step the
+ * counters are compared with the objects that exist. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "unit/rmemd/control-stage.h"
-#include "rmemd/control/session_table.h"
+#include "rmemd/control/session.h"
 #include "rmemd/lease/attachment.h"
 #include "rmemd/lease/lease_table.h"
 #include "unit/unit.h"
@@ -21,12 +21,12 @@ static const char *const tenant_names[] = { "default", "other", "third" };
 #define TENANTS 3
 
 static struct client clients[CLIENTS];
-static bool opened[CLIENTS]; /* it has, or had, a session */
+static bool opened[CLIENTS]; /* has, or had, a session */
 static struct tenant_params params[TENANTS];
 
 /* ---- counting ---- */
 
-static struct tenant count; /* of the one being looked at */
+static struct tenant count; /* of the tenant that is checked */
 static const struct segment *seen[SEGMENTS_MAX];
 static unsigned n_seen;
 
@@ -43,17 +43,15 @@ static void count_segment(const struct segment *segment)
 
 static void count_keys(const struct list *mrs)
 {
-	list_for_each(node, mrs) {
+	list_for_each_entry(struct mr, mr, mrs, link) {
 		count.n_keys++;
-		count_segment(container_of(node, struct mr, link)->segment);
+		count_segment(mr->segment);
 	}
 }
 
 static void count_leases(const struct tenant *tenant, const struct list *leases)
 {
-	list_for_each(node, leases) {
-		const struct lease *lease = container_of(node, struct lease, all);
-
+	list_for_each_entry(const struct lease, lease, leases, all) {
 		if (lease->tenant != tenant)
 			continue;
 		count.refs++;
@@ -61,20 +59,20 @@ static void count_leases(const struct tenant *tenant, const struct list *leases)
 		for (unsigned i = 0; i < lease->n_segments; i++)
 			count_segment(lease->segments[i]);
 		count_keys(&lease->dying);
-		list_for_each(at, &lease->attachments) {
+		list_for_each_entry(struct attachment, at, &lease->attachments,
+				    in_lease) {
 			count.n_attachments++;
-			count_keys(&container_of(at, struct attachment, in_lease)->mrs);
+			count_keys(&at->mrs);
 		}
 	}
 }
 
 static void count_sessions(const struct tenant *tenant, const struct list *sessions)
 {
-	list_for_each(node, sessions) {
-		const struct session *session = container_of(node, struct session, all);
+	list_for_each_entry(const struct session, session, sessions, all) {
 		unsigned closing = 0;
 
-		if (session->holder.tenant != tenant)
+		if (session->lease_client.tenant != tenant)
 			continue;
 		count.refs++;
 		count.n_sessions++;
@@ -85,7 +83,7 @@ static void count_sessions(const struct tenant *tenant, const struct list *sessi
 
 			closing += port->n_closing;
 			count.n_channels += port->n_dying;
-			/* nothing dies where nothing is being closed */
+			/* only a port that is closing has dying channels */
 			ck_assert(port->n_closing || !port->n_dying);
 		}
 		ck_assert_uint_eq(closing, session->n_closing);
@@ -125,21 +123,21 @@ static int sum_refused(const struct tenant *tenant, void *arg)
 	return 0;
 }
 
-/* ---- doing ---- */
+/* ---- random steps ---- */
 
-static uint64_t some_lease(void)
+static uint64_t random_id(void)
 {
 	return 1 + (uint64_t)rand() % stage_control.leases->next_id;
 }
 
-static void put_name(char *name)
+static void random_name(char *name)
 {
 	static const char *const names[] = { "a", "b", "c" };
 
 	(void)strcpy(name, names[rand() % 3]);
 }
 
-static struct wire_msg *random_request(struct client *client)
+static struct wire_msg *random_request(void)
 {
 	static const enum wire_type types[] = {
 		WIRE_TYPE_allocate,      WIRE_TYPE_allocate, WIRE_TYPE_free,
@@ -150,37 +148,36 @@ static struct wire_msg *random_request(struct client *client)
 	};
 	struct wire_msg *msg = message(types[(size_t)rand() % 15]);
 
-	(void)client;
 	switch (msg->type) {
 	case WIRE_TYPE_allocate:
 		msg->allocate.bytes = (uint64_t)rand() % (5 * FAKE_PAGE);
 		msg->allocate.node = -1;
 		if (rand() % 2)
-			put_name(msg->allocate.name);
+			random_name(msg->allocate.name);
 		break;
 	case WIRE_TYPE_attach:
 		if (rand() % 2) {
-			msg->attach.lease = some_lease();
+			msg->attach.lease = random_id();
 			break;
 		}
 		msg->attach.rights = WIRE_RIGHT_READ | WIRE_RIGHT_WRITE;
-		put_name(msg->attach.name);
+		random_name(msg->attach.name);
 		break;
 	case WIRE_TYPE_rename:
-		msg->rename.lease = some_lease();
+		msg->rename.lease = random_id();
 		msg->rename.flags = WIRE_RENAME_REPLACE;
-		put_name(msg->rename.name);
+		random_name(msg->rename.name);
 		break;
 	case WIRE_TYPE_resize:
-		msg->resize.lease = some_lease();
+		msg->resize.lease = random_id();
 		msg->resize.bytes = (uint64_t)rand() % (6 * FAKE_PAGE);
 		break;
 	case WIRE_TYPE_renew:
-		msg->renew.lease = some_lease();
+		msg->renew.lease = random_id();
 		msg->renew.ttl_ms = (uint64_t)rand() % 5000;
 		break;
 	case WIRE_TYPE_remove:
-		put_name(msg->remove.name);
+		random_name(msg->remove.name);
 		break;
 	case WIRE_TYPE_open_channel:
 		msg->open_channel.endpoint = (uint8_t)(rand() % STAGE_ENDPOINTS);
@@ -189,20 +186,20 @@ static struct wire_msg *random_request(struct client *client)
 		msg->close_channel.channel = 1 + (uint32_t)rand() % 8;
 		break;
 	default:
-		msg->free.lease = some_lease();
+		msg->free.lease = random_id();
 		break;
 	}
 	return msg;
 }
 
-static bool connected(const struct client *client)
+static bool has_session(const struct client *client)
 {
 	return client->connection.session && !client->connection.closed &&
 	       !client->connection.hello_pending;
 }
 
-/* A new session, or the old one again. */
-static void say_hello(unsigned i, bool again)
+/* Open a new session, or resume the old one. */
+static void send_hello(unsigned i, bool again)
 {
 	const struct client before = clients[i];
 	struct wire_msg *msg = hello_of(tenant_names[i % TENANTS]);
@@ -212,7 +209,7 @@ static void say_hello(unsigned i, bool again)
 	if (again) {
 		msg->hello.resume = before.session;
 		memcpy(msg->hello.token, before.token, WIRE_TOKEN_BYTES);
-		/* what it has is still its own when the answer comes later */
+		/* the client keeps its session until the reply */
 		clients[i].session = before.session;
 		memcpy(clients[i].token, before.token, WIRE_TOKEN_BYTES);
 		clients[i].next_id = before.next_id;
@@ -227,21 +224,23 @@ static void lose(unsigned i)
 		client_lose(&clients[i]);
 }
 
-static void channel_news(const struct client *client)
+static void channel_events(const struct client *client)
 {
 	uint32_t channel = 1 + (uint32_t)rand() % 8;
 
 	if (!client_admitted(client, (unsigned)rand() % STAGE_ENDPOINTS, channel))
 		return;
 	for (unsigned i = 0; i < STAGE_ENDPOINTS; i++) {
-		session_channel_up(&client->connection.session->ports[i], channel);
+		session_channel_up(NULL, &client->connection.session->ports[i],
+				   channel);
 		if (rand() % 2)
-			session_channel_down(&client->connection.session->ports[i],
+			session_channel_down(NULL,
+					     &client->connection.session->ports[i],
 					     channel, "by chance");
 	}
 }
 
-/* A tenant leaves, or all are there. */
+/* Configure all tenants, or all but one. */
 static void reconfigure(void)
 {
 	struct tenant_params some[TENANTS];
@@ -263,7 +262,7 @@ static void random_step(void)
 		lose(i);
 		break;
 	case 1:
-		if (connected(client))
+		if (has_session(client))
 			client_send(client, message(WIRE_TYPE_bye));
 		break;
 	case 2:
@@ -280,21 +279,21 @@ static void random_step(void)
 		leases_retry(stage_control.leases);
 		break;
 	case 6:
-		sessions_leave(stage_control.sessions, (unsigned)rand() % 2);
+		sessions_leave_endpoint(stage_control.sessions, (unsigned)rand() % 2);
 		break;
 	case 7:
 		if (rand() % 4 == 0)
-			fake_fabric_fail_news(0, -ENOMEM);
+			fake_fabric_fail_event(0, -ENOMEM);
 		break;
 	default:
 		if (!opened[i] || client->closed)
-			say_hello(i, opened[i] && client->session && rand() % 2);
-		else if (!connected(client))
+			send_hello(i, opened[i] && client->session && rand() % 2);
+		else if (!has_session(client))
 			break;
 		else if (rand() % 4 == 0)
-			channel_news(client);
+			channel_events(client);
 		else
-			client_send(client, random_request(client));
+			client_send(client, random_request());
 		break;
 	}
 	for (unsigned k = (unsigned)rand() % 4; k > 0; k--)
@@ -322,7 +321,7 @@ static void setup(void)
 	ck_assert_int_eq(tenants_set(&stage_tenants, params, TENANTS), 0);
 }
 
-START_TEST(counts__never_drift)
+START_TEST(counts__match_after_every_step)
 {
 	uint64_t refused = 0;
 
@@ -338,8 +337,7 @@ START_TEST(counts__never_drift)
 	for (unsigned i = 0; i < CLIENTS; i++)
 		lose(i);
 	fake_fabric_settle();
-	/* every lease has a time to live, every session one of grace: nothing is left, as
-	 * the teardown sees, too */
+	/* the leases expire and the sessions' grace ends: nothing is left */
 	pass(STAGE_GRACE_MS);
 	fake_fabric_settle();
 	(void)tenants_each(&stage_tenants, check_tenant, NULL);
@@ -352,12 +350,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("tenants-counts");
-	TCase *tc = tcase_create("counts");
+	TCase *tc = unit_case("counts", setup, control_teardown);
 
-	tcase_add_checked_fixture(tc, setup, control_teardown);
-	tcase_set_timeout(tc, 60);
-	tcase_add_loop_test(tc, counts__never_drift, 0, SEEDS);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_loop_test(tc, counts__match_after_every_step, 0, SEEDS);
+	return unit_main();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Allocation, claiming, closing and random operations on a range of bytes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +14,17 @@
 
 static struct extents extents;
 
-static struct block *take(uint64_t grains, uint64_t align)
+static void init(uint64_t grains)
+{
+	ck_assert_int_eq(extents_init(&extents, grains * GRAIN, GRAIN), 0);
+}
+
+static void teardown(void)
+{
+	extents_destroy(&extents);
+}
+
+static struct block *alloc(uint64_t grains, uint64_t align)
 {
 	struct block *block = NULL;
 
@@ -23,58 +34,55 @@ static struct block *take(uint64_t grains, uint64_t align)
 	return block;
 }
 
-START_TEST(take__prefers_the_smallest_block_that_fits)
+START_TEST(alloc__prefers_the_smallest_block_that_fits)
 {
 	struct block *a, *b, *c, *guard;
 
-	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
-	a = take(8, 1);
-	guard = take(1, 1);
-	b = take(4, 1);
-	(void)take(1, 1);
+	init(64);
+	a = alloc(8, 1);
+	guard = alloc(1, 1);
+	b = alloc(4, 1);
+	(void)alloc(1, 1);
 	ck_assert_uint_eq(guard->offset, 8 * GRAIN);
 	extents_free(&extents, a);
 	extents_free(&extents, b);
-	/* 8 free at 0, 4 at 9, the rest at 14: 3 come from the 4 */
-	c = take(3, 1);
+	/* free: 8 at 0, 4 at 9, the rest at 14 */
+	c = alloc(3, 1);
 	ck_assert_uint_eq(c->offset, 9 * GRAIN);
-	ck_assert_uint_eq(take(5, 1)->offset, 0);
-	extents_destroy(&extents);
+	ck_assert_uint_eq(alloc(5, 1)->offset, 0);
 }
 END_TEST
 
-START_TEST(take__aligns_and_keeps_what_is_before_and_behind)
+START_TEST(alloc__aligns_and_keeps_the_rest_free)
 {
 	struct block *block;
 
-	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
-	(void)take(1, 1);
-	block = take(4, 16);
+	init(64);
+	(void)alloc(1, 1);
+	block = alloc(4, 16);
 	ck_assert_uint_eq(block->offset, 16 * GRAIN);
 	ck_assert_uint_eq(extents.free, (64 - 5) * GRAIN);
-	/* the 15 before it are still there as one */
-	ck_assert_uint_eq(take(15, 1)->offset, GRAIN);
+	/* the 15 before it are one block */
+	ck_assert_uint_eq(alloc(15, 1)->offset, GRAIN);
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 44 * GRAIN);
 	/* of [20, 64) the aligned part begins at 32 */
 	ck_assert_uint_eq(extents_largest(&extents, 32 * GRAIN), 32 * GRAIN);
-	extents_destroy(&extents);
 }
 END_TEST
 
-/* Many blocks that are large enough but not once aligned: only one, larger, will do. */
-START_TEST(take__finds_the_only_block_that_fits_once_aligned)
+/* Many free blocks are large enough, but only one is aligned. */
+START_TEST(alloc__finds_the_only_block_that_is_aligned)
 {
 	enum { N = 64 };
 	struct block *blocks[N], *block;
 
-	ck_assert_int_eq(extents_init(&extents, 4096 * GRAIN, GRAIN), 0);
-	(void)take(1, 1);
+	init(4096);
+	(void)alloc(1, 1);
 	for (int i = 0; i < N; i++) {
-		blocks[i] =
-			take(16, 1); /* at 1 + 17 i: never a multiple of 16 but for */
-		(void)take(1, 1);    /* i = 15, 31, ... */
+		/* at 1 + 17 i: a multiple of 16 for i = 15, 31, ... */
+		blocks[i] = alloc(16, 1);
+		(void)alloc(1, 1);
 	}
-	/* use up the rest */
 	ck_assert_int_eq(extents_alloc_most(&extents, UINT64_MAX, GRAIN, &block), 0);
 	ck_assert_uint_eq(extents.free, 0);
 	for (int i = 0; i < N; i++)
@@ -85,53 +93,55 @@ START_TEST(take__finds_the_only_block_that_fits_once_aligned)
 	extents_free(&extents, blocks[47]);
 	ck_assert_int_eq(extents_alloc(&extents, 16 * GRAIN, 16 * GRAIN, &block), 0);
 	ck_assert_ptr_eq(block, blocks[47]);
-	extents_destroy(&extents);
 }
 END_TEST
 
-START_TEST(claim__takes_what_is_asked_for_in_order)
+static struct block *claim(uint64_t offset, uint64_t bytes, int err)
+{
+	struct block *block = NULL;
+
+	ck_assert_int_eq(extents_claim(&extents, offset, bytes, &block), err);
+	return block;
+}
+
+START_TEST(claim__takes_given_ranges_in_order)
 {
 	struct block *block;
 
-	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
-	ck_assert_int_eq(extents_claim(&extents, 0, 3 * GRAIN, &block), 0);
-	ck_assert_int_eq(extents_claim(&extents, 3 * GRAIN, GRAIN, &block), 0);
-	ck_assert_int_eq(extents_claim(&extents, 10 * GRAIN, 4 * GRAIN, &block), 0);
+	init(64);
+	(void)claim(0, 3 * GRAIN, 0);
+	(void)claim(3 * GRAIN, GRAIN, 0);
+	block = claim(10 * GRAIN, 4 * GRAIN, 0);
 	ck_assert_uint_eq(block->offset, 10 * GRAIN);
 	ck_assert_uint_eq(block->bytes, 4 * GRAIN);
 	ck_assert_ptr_eq(extents_find(&extents, 10 * GRAIN), block);
-	/* taken, in front of others, in no grain, of nothing, beyond the end */
-	ck_assert_int_eq(extents_claim(&extents, 13 * GRAIN, GRAIN, &block), -EINVAL);
-	ck_assert_int_eq(extents_claim(&extents, 5 * GRAIN, GRAIN, &block), -EINVAL);
-	ck_assert_int_eq(extents_claim(&extents, 20 * GRAIN + 1, GRAIN, &block),
-			 -EINVAL);
-	ck_assert_int_eq(extents_claim(&extents, 20 * GRAIN, 0, &block), -EINVAL);
-	ck_assert_int_eq(extents_claim(&extents, 62 * GRAIN, 3 * GRAIN, &block),
-			 -EINVAL);
-	ck_assert_int_eq(extents_claim(&extents, 64 * GRAIN, GRAIN, &block), -EINVAL);
-	ck_assert_int_eq(
-		extents_claim(&extents, UINT64_MAX / GRAIN * GRAIN, 2 * GRAIN, &block),
-		-EINVAL);
-	ck_assert_int_eq(extents_claim(&extents, 63 * GRAIN, GRAIN, &block), 0);
-	ck_assert_int_eq(extents_claim(&extents, 63 * GRAIN, GRAIN, &block), -EINVAL);
+	/* claimed already, before a claimed range, not whole grains, empty, behind the end */
+	(void)claim(13 * GRAIN, GRAIN, -EINVAL);
+	(void)claim(5 * GRAIN, GRAIN, -EINVAL);
+	(void)claim(20 * GRAIN + 1, GRAIN, -EINVAL);
+	(void)claim(20 * GRAIN, 0, -EINVAL);
+	(void)claim(62 * GRAIN, 3 * GRAIN, -EINVAL);
+	(void)claim(64 * GRAIN, GRAIN, -EINVAL);
+	(void)claim(UINT64_MAX / GRAIN * GRAIN, 2 * GRAIN, -EINVAL);
+	(void)claim(63 * GRAIN, GRAIN, 0);
+	(void)claim(63 * GRAIN, GRAIN, -EINVAL);
 	ck_assert_uint_eq(extents.lent, 9 * GRAIN);
-	/* what lies between can be had */
+	/* the ranges between the claimed ones are free */
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 49 * GRAIN);
-	ck_assert_uint_eq(take(49, 1)->offset, 14 * GRAIN);
-	ck_assert_uint_eq(take(6, 1)->offset, 4 * GRAIN);
+	ck_assert_uint_eq(alloc(49, 1)->offset, 14 * GRAIN);
+	ck_assert_uint_eq(alloc(6, 1)->offset, 4 * GRAIN);
 	ck_assert_uint_eq(extents.free, 0);
-	extents_destroy(&extents);
 }
 END_TEST
 
-START_TEST(soil__is_neither_free_nor_lent)
+START_TEST(dirty_block__is_neither_free_nor_lent)
 {
 	struct block *a, *none = NULL;
 
-	ck_assert_int_eq(extents_init(&extents, 8 * GRAIN, GRAIN), 0);
-	a = take(8, 1);
+	init(8);
+	a = alloc(8, 1);
 	ck_assert_ptr_eq(extents_find(&extents, 0), a);
-	extents_soil(&extents, a);
+	extents_mark_dirty(&extents, a);
 	ck_assert_ptr_null(extents_find(&extents, 0));
 	ck_assert_uint_eq(extents.lent, 0);
 	ck_assert_uint_eq(extents.dirty, 8 * GRAIN);
@@ -140,11 +150,10 @@ START_TEST(soil__is_neither_free_nor_lent)
 	extents_free(&extents, a);
 	ck_assert_uint_eq(extents.free, 8 * GRAIN);
 	ck_assert_int_eq(extents_alloc(&extents, 9 * GRAIN, GRAIN, &none), -ENOSPC);
-	extents_destroy(&extents);
 }
 END_TEST
 
-/* ---- random operations against a map with a letter for each grain ---- */
+/* ---- random operations, compared with a model: a letter for each grain ---- */
 
 enum { GRAINS = 512, LENT_MAX = 200, STEPS = 10000 };
 
@@ -156,16 +165,16 @@ static uint64_t draw(uint64_t below)
 	return (state >> 33) % below;
 }
 
-/* Check writes to a pipe at every assertion, which millions of them cannot afford. */
+/* Millions of assertions of Check would take too long, as each writes to a pipe. */
 #define REQUIRE(condition)                                       \
 	do {                                                     \
 		if (!(condition))                                \
 			ck_abort_msg("%s is false", #condition); \
 	} while (0)
 
-/* Free, lent, dirty; closed and clean, closed and unclean. */
+/* Free, lent, dirty, closed, unclean: the initial letter of each. */
 static char model[GRAINS];
-static unsigned size, end; /* grains; from `end` on it is closed */
+static unsigned size, end; /* in grains; the closed end begins at `end` */
 static struct block *held[LENT_MAX], *dirty[LENT_MAX];
 static unsigned n_held, n_dirty, n_unclean;
 
@@ -179,20 +188,26 @@ static void model_set(const struct block *block, char from, char to)
 	}
 }
 
-/* The smallest run of free grains that has an aligned part of n, 0: none. */
-static unsigned model_best(unsigned n, unsigned align)
+static void model_lend(struct block *block)
+{
+	model_set(block, 'f', 'l');
+	held[n_held++] = block;
+}
+
+/* The length of the smallest run of free grains with an aligned part of n; 0: none. */
+static unsigned model_best_fit(unsigned n, unsigned align)
 {
 	unsigned best = 0;
 
 	for (unsigned i = 0; i < size;) {
-		unsigned begin = i, aligned;
+		unsigned start = i, aligned;
 
 		while (i < size && model[i] == 'f')
 			i++;
-		aligned = (begin + align - 1) / align * align;
-		if (aligned + n <= i && i > begin && (best == 0 || i - begin < best))
-			best = i - begin;
-		if (i == begin)
+		aligned = (start + align - 1) / align * align;
+		if (aligned + n <= i && i > start && (best == 0 || i - start < best))
+			best = i - start;
+		if (i == start)
 			i++;
 	}
 	return best;
@@ -200,19 +215,19 @@ static unsigned model_best(unsigned n, unsigned align)
 
 static void check_runs(void *ctx, uint64_t offset, uint64_t bytes)
 {
-	unsigned *grains = ctx, begin = (unsigned)(offset / GRAIN);
-	unsigned behind = begin + (unsigned)(bytes / GRAIN);
+	unsigned *grains = ctx, start = (unsigned)(offset / GRAIN);
+	unsigned after = start + (unsigned)(bytes / GRAIN);
 
-	REQUIRE(behind <= end);
-	for (unsigned i = begin; i < behind; i++)
+	REQUIRE(after <= end);
+	for (unsigned i = start; i < after; i++)
 		REQUIRE(model[i] == 'f' || model[i] == 'd');
-	/* nothing free or dirty is next to it */
-	REQUIRE(begin == 0 || model[begin - 1] == 'l');
-	REQUIRE(behind == end || model[behind] == 'l');
-	*grains += behind - begin;
+	/* the run is complete */
+	REQUIRE(start == 0 || model[start - 1] == 'l');
+	REQUIRE(after == end || model[after] == 'l');
+	*grains += after - start;
 }
 
-/* Blocks tile the range, agree with the model, and no two free ones touch. */
+/* Blocks tile the range and agree with the model; free blocks do not touch. */
 static void check_all(void)
 {
 	static const char letter[] = { [BLOCK_FREE] = 'f',
@@ -220,12 +235,10 @@ static void check_all(void)
 				       [BLOCK_DIRTY] = 'd',
 				       [BLOCK_CLOSED] = 'c' };
 	uint64_t at = 0, bytes[4] = { 0 };
-	unsigned grains = 0, not_lent = 0;
+	unsigned grains = 0, n_not_lent = 0;
 	bool free_before = false;
 
-	list_for_each(node, &extents.order) {
-		const struct block *block = container_of(node, struct block, order);
-
+	list_for_each_entry(const struct block, block, &extents.order, order) {
 		REQUIRE(block->offset == at);
 		REQUIRE(block->bytes > 0);
 		REQUIRE(!(free_before && block->state == BLOCK_FREE));
@@ -241,18 +254,18 @@ static void check_all(void)
 	REQUIRE(bytes[BLOCK_LENT] == extents.lent);
 	REQUIRE(bytes[BLOCK_DIRTY] == extents.dirty);
 	REQUIRE(bytes[BLOCK_CLOSED] == extents.closed);
-	REQUIRE(extents_cleared(&extents) ==
+	REQUIRE(extents_end_is_free(&extents) ==
 		(bytes[BLOCK_CLOSED] == (size - end) * GRAIN));
 	extents_each_run(&extents, check_runs, &grains);
 	for (unsigned i = 0; i < end; i++)
-		not_lent += model[i] != 'l';
-	REQUIRE(grains == not_lent);
+		n_not_lent += model[i] != 'l';
+	REQUIRE(grains == n_not_lent);
 }
 
-static void step_take(void)
+static void step_alloc(void)
 {
 	unsigned n = 1 + (unsigned)draw(draw(4) ? 8 : 100), align = 1u << draw(5);
-	unsigned best = model_best(n, align);
+	unsigned best = model_best_fit(n, align);
 	struct block *block = NULL;
 	int err;
 
@@ -265,20 +278,19 @@ static void step_take(void)
 	ck_assert_uint_eq(block->bytes, n * GRAIN);
 	ck_assert_uint_eq(block->offset % (align * GRAIN), 0);
 	if (align == 1) {
-		/* best fit: the run it came from was the smallest that would do */
-		unsigned begin = (unsigned)(block->offset / GRAIN), behind = begin;
+		/* best fit: the smallest run that holds it */
+		unsigned start = (unsigned)(block->offset / GRAIN), after = start;
 
-		while (begin > 0 && model[begin - 1] == 'f')
-			begin--;
-		while (behind < size && model[behind] == 'f')
-			behind++;
-		ck_assert_uint_eq(behind - begin, best);
+		while (start > 0 && model[start - 1] == 'f')
+			start--;
+		while (after < size && model[after] == 'f')
+			after++;
+		ck_assert_uint_eq(after - start, best);
 	}
-	model_set(block, 'f', 'l');
-	held[n_held++] = block;
+	model_lend(block);
 }
 
-static void step_take_most(void)
+static void step_alloc_most(void)
 {
 	uint64_t align = UINT64_C(1) << draw(5), most = 0;
 	struct block *block;
@@ -287,18 +299,17 @@ static void step_take_most(void)
 	if (n_held == LENT_MAX)
 		return;
 	for (unsigned n = size; n > 0 && !most; n--)
-		most = model_best(n, (unsigned)align) ? n : 0;
+		most = model_best_fit(n, (unsigned)align) ? n : 0;
 	ck_assert_uint_eq(extents_largest(&extents, align * GRAIN), most * GRAIN);
 	err = extents_alloc_most(&extents, 40 * GRAIN, align * GRAIN, &block);
 	ck_assert_int_eq(err, most ? 0 : -ENOSPC);
 	if (err)
 		return;
 	ck_assert_uint_eq(block->bytes, (most < 40 ? most : 40) * GRAIN);
-	model_set(block, 'f', 'l');
-	held[n_held++] = block;
+	model_lend(block);
 }
 
-/* A block is free again, as far as it is not closed. */
+/* A block is free again, or closed. */
 static void model_free(const struct block *block, char from)
 {
 	for (uint64_t i = block->offset / GRAIN;
@@ -308,7 +319,7 @@ static void model_free(const struct block *block, char from)
 	}
 }
 
-static void step_give(void)
+static void step_free(void)
 {
 	unsigned i;
 
@@ -323,7 +334,7 @@ static void step_give(void)
 	} else if (draw(3)) {
 		model_set(held[i], 'l', 'd');
 		dirty[n_dirty++] = held[i];
-		extents_soil(&extents, held[i]);
+		extents_mark_dirty(&extents, held[i]);
 	} else {
 		model_free(held[i], 'l');
 		extents_free(&extents, held[i]);
@@ -362,7 +373,7 @@ static void step_clean(void)
 	dirty[i] = dirty[--n_dirty];
 }
 
-static void model_turn(char from, char to)
+static void model_replace(char from, char to)
 {
 	for (unsigned i = end; i < size; i++)
 		if (model[i] == from)
@@ -375,10 +386,10 @@ static void step_close(void)
 		return;
 	end = 1 + (unsigned)draw(size - 1);
 	ck_assert_int_eq(extents_close(&extents, end * GRAIN), 0);
-	model_turn('f', 'c');
+	model_replace('f', 'c');
 }
 
-static void on_soiled(void *ctx, struct block *block)
+static void on_dirtied(void *ctx, struct block *block)
 {
 	ck_assert_ptr_eq(ctx, &extents);
 	ck_assert_int_eq(block->state, BLOCK_DIRTY);
@@ -390,16 +401,16 @@ static void step_reopen(void)
 {
 	if (end == size)
 		return;
-	extents_reopen(&extents, on_soiled, &extents);
+	extents_reopen(&extents, on_dirtied, &extents);
 	ck_assert_uint_eq(n_unclean, 0);
-	model_turn('c', 'f');
-	model_turn('u', 'd');
+	model_replace('c', 'f');
+	model_replace('u', 'd');
 	end = size;
 }
 
 static void step_cut(void)
 {
-	if (end == size || !extents_cleared(&extents))
+	if (end == size || !extents_end_is_free(&extents))
 		return;
 	extents_cut(&extents);
 	n_unclean = 0;
@@ -417,18 +428,17 @@ static void step_grow(void)
 	extents_grow(&extents, size * GRAIN);
 }
 
-/* Sooner or later what is closed is back. */
 static void step_resize(void)
 {
 	static void (*const steps[])(void) = { step_close, step_reopen, step_grow };
 
-	if (end < size && extents_cleared(&extents) && draw(2))
+	if (end < size && extents_end_is_free(&extents) && draw(2))
 		step_cut();
 	else
 		steps[draw(3)]();
 }
 
-START_TEST(random__agrees_with_a_naive_model)
+START_TEST(random_operations__agree_with_a_model)
 {
 	const char *given = getenv("RMEM_TEST_SEED");
 
@@ -438,20 +448,20 @@ START_TEST(random__agrees_with_a_naive_model)
 	(void)fflush(stdout);
 	memset(model, 'f', sizeof(model));
 	size = end = GRAINS;
-	ck_assert_int_eq(extents_init(&extents, GRAINS * GRAIN, GRAIN), 0);
+	init(GRAINS);
 	for (unsigned i = 0; i < STEPS; i++) {
 		switch (draw(9)) {
 		case 0:
 		case 1:
 		case 2:
-			step_take();
+			step_alloc();
 			break;
 		case 3:
-			step_take_most();
+			step_alloc_most();
 			break;
 		case 4:
 		case 5:
-			step_give();
+			step_free();
 			break;
 		case 6:
 			step_split();
@@ -467,62 +477,58 @@ START_TEST(random__agrees_with_a_naive_model)
 	}
 	step_reopen();
 	while (n_held > 0)
-		step_give();
+		step_free();
 	while (n_dirty > 0) {
 		step_clean();
 		check_all();
 	}
-	/* everything has come together again */
+	/* all free blocks have been merged */
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), size * GRAIN);
-	extents_destroy(&extents);
 }
 END_TEST
 
-START_TEST(close__waits_for_what_reaches_over_the_end)
+START_TEST(cut__waits_for_blocks_in_the_closed_end)
 {
 	struct block *low, *across, *high, *block;
 
-	ck_assert_int_eq(extents_init(&extents, 64 * GRAIN, GRAIN), 0);
-	low = take(20, 1);
-	across = take(20, 1);
-	high = take(8, 1);
+	init(64);
+	low = alloc(20, 1);
+	across = alloc(20, 1);
+	high = alloc(8, 1);
 	ck_assert_int_eq(extents_close(&extents, 32 * GRAIN), 0);
-	/* 16 were free behind it */
+	/* 16 grains after the extents were free */
 	ck_assert_uint_eq(extents.free, 0);
 	ck_assert_uint_eq(extents.closed, 16 * GRAIN);
 	ck_assert_int_eq(extents_alloc(&extents, GRAIN, GRAIN, &block), -ENOSPC);
 	extents_drop(&extents, high);
-	extents_soil(&extents, across);
-	ck_assert(!extents_cleared(&extents));
+	extents_mark_dirty(&extents, across);
+	ck_assert(!extents_end_is_free(&extents));
 	extents_free(&extents, across);
-	ck_assert(extents_cleared(&extents));
+	ck_assert(extents_end_is_free(&extents));
 	ck_assert_uint_eq(extents.free, 12 * GRAIN);
 	extents_cut(&extents);
 	ck_assert_uint_eq(extents.bytes, 32 * GRAIN);
-	ck_assert_uint_eq(take(12, 1)->offset, 20 * GRAIN);
+	ck_assert_uint_eq(alloc(12, 1)->offset, 20 * GRAIN);
 	extents_free(&extents, low);
-	/* what is added joins what is free at the end, but nothing was */
+	/* no free block is at the end, so the added grains are a block of their own */
 	ck_assert_int_eq(extents_grow_reserve(&extents), 0);
 	extents_grow(&extents, 64 * GRAIN);
 	ck_assert_uint_eq(extents_largest(&extents, GRAIN), 32 * GRAIN);
-	ck_assert_uint_eq(take(32, 1)->offset, 32 * GRAIN);
-	extents_destroy(&extents);
+	ck_assert_uint_eq(alloc(32, 1)->offset, 32 * GRAIN);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("extents");
-	TCase *tc = tcase_create("extents");
+	TCase *tc = unit_case("extents", NULL, teardown);
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_test(tc, take__prefers_the_smallest_block_that_fits);
-	tcase_add_test(tc, take__aligns_and_keeps_what_is_before_and_behind);
-	tcase_add_test(tc, take__finds_the_only_block_that_fits_once_aligned);
-	tcase_add_test(tc, claim__takes_what_is_asked_for_in_order);
-	tcase_add_test(tc, soil__is_neither_free_nor_lent);
-	tcase_add_test(tc, close__waits_for_what_reaches_over_the_end);
-	tcase_add_test(tc, random__agrees_with_a_naive_model);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, alloc__prefers_the_smallest_block_that_fits);
+	tcase_add_test(tc, alloc__aligns_and_keeps_the_rest_free);
+	tcase_add_test(tc, alloc__finds_the_only_block_that_is_aligned);
+	tcase_add_test(tc, claim__takes_given_ranges_in_order);
+	tcase_add_test(tc, dirty_block__is_neither_free_nor_lent);
+	tcase_add_test(tc, cut__waits_for_blocks_in_the_closed_end);
+	tcase_add_test(tc, random_operations__agree_with_a_model);
+	return unit_main();
 }

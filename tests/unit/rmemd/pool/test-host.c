@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a host has to give, and what pools get of it.  The host is made of files. */
+/* The free memory of a host, which is made of files, and the shares of pools in it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "unit/rmemd/pool/pools-case.h"
 #include "rmemd/pool/host.h"
-#include "rmemd/pool/auto_size.h"
+#include "rmemd/pool/capacity.h"
 
 static char root[sizeof("/tmp/rmem-test-XXXXXX")];
 
@@ -32,7 +32,7 @@ static void host_file(const char *path, const char *text)
 	ck_assert_int_eq(fclose(file), 0);
 }
 
-static void host_make(void)
+static void host_setup(void)
 {
 	memcpy(root, "/tmp/rmem-test-XXXXXX", sizeof(root));
 	ck_assert_ptr_nonnull(mkdtemp(root));
@@ -55,16 +55,17 @@ static void host_make(void)
 		  "7\n");
 }
 
-static void host_unmake(void)
+static void host_teardown(void)
 {
 	char command[64];
 
+	pools_teardown();
 	host_set_root(NULL);
 	(void)snprintf(command, sizeof(command), "rm -rf %s", root);
 	ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(host__counts_huge_pages_that_are_not_promised)
+START_TEST(host__counts_huge_pages_without_reservation)
 {
 	struct host_huge huge;
 
@@ -78,7 +79,7 @@ START_TEST(host__counts_huge_pages_that_are_not_promised)
 }
 END_TEST
 
-START_TEST(host__adds_up_what_a_node_has)
+START_TEST(host__reports_free_memory_of_a_node)
 {
 	uint64_t bytes = 0;
 
@@ -90,7 +91,7 @@ START_TEST(host__adds_up_what_a_node_has)
 }
 END_TEST
 
-START_TEST(host__knows_which_mounts_give_huge_pages)
+START_TEST(host__reports_mounts_with_huge_pages)
 {
 	char path[HOST_MOUNT_BYTES];
 	bool allowed = true;
@@ -135,45 +136,51 @@ START_TEST(open__explains_missing_huge_pages)
 }
 END_TEST
 
-START_TEST(open__auto_says_why_it_took_less)
+START_TEST(open__auto_notes_why_pages_are_smaller)
 {
-	struct pool_params params = { .name = "a",
-				      .node = POOL_NODE_ANY,
-				      .bytes = 32 * MIB,
-				      .pages = POOL_PAGES_AUTO };
+	const struct pool_params params =
+		POOL("a", POOL_NODE_ANY, 32 * MIB, POOL_PAGES_AUTO);
 
-	ck_assert_int_eq(pools_open(&params, 1, &keeping, &pools), 0);
+	open_pools(&params, 1);
 	ck_assert_int_eq(opened.pages_asked, POOL_PAGES_AUTO);
 	ck_assert_int_eq(opened.pages_got, POOL_PAGES_BASE);
 	ck_assert_ptr_nonnull(
 		strstr(opened_note, "not 1G: the size is no multiple of it"));
 	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: 16 pages of 2M wanted"));
 	ck_assert_ptr_nonnull(strstr(opened_note, "not thp: "));
-	pools_close(pools);
 }
 END_TEST
 
-/* ---- a share of what there is ---- */
+/* ---- shares ---- */
 
-#define AUTO(of_node, of_pages, of_share)                                 \
-	{                                                                 \
-		.name = "a", .node = (of_node), .bytes = POOL_BYTES_AUTO, \
-		.pages = (of_pages), .share = (of_share),                 \
+#define AUTO(of_node, of_pages, of_share) SHARE("a", of_node, of_pages, of_share, false)
+#define KEPT(of_node, of_pages, of_share) SHARE("k", of_node, of_pages, of_share, true)
+#define SHARE(of_name, of_node, of_pages, of_share, is_kept)                  \
+	{                                                                     \
+		.name = of_name, .node = (of_node), .bytes = POOL_BYTES_AUTO, \
+		.pages = (of_pages), .share = (of_share), .kept = is_kept,    \
 	}
+
+/* The share of pool i in 1200 MiB of free memory. */
+static uint64_t share_of_1200_mib(const struct pool_params params[3], size_t i)
+{
+	return capacity_share_bytes(
+		capacity_share(params, 3, i, capacity_kind(params[2].pages)),
+		1200 * MIB, 2 * MIB);
+}
 
 static const struct {
 	struct pool_params params[3];
-	/* of 1200 MiB free of the last one's kind */
-	uint64_t mib[3];
+	uint64_t mib[3]; /* of 1200 MiB free of the last pool's kind */
 } divisions[] = {
-	/* alone: all huge pages, half of the memory */
+	/* without a share, alone on a node: all huge pages, or half of the memory */
 	{ { AUTO(0, POOL_PAGES_2M, 0), AUTO(1, POOL_PAGES_2M, 0),
 	    AUTO(-1, POOL_PAGES_2M, 0) },
 	  { 1200, 1200, 1200 } },
 	{ { AUTO(0, POOL_PAGES_THP, 0), AUTO(1, POOL_PAGES_AUTO, 0),
 	    AUTO(2, POOL_PAGES_BASE, 0) },
 	  { 600, 600, 600 } },
-	/* as it says, the others what is left of that */
+	/* the others get equal parts of the rest */
 	{ { AUTO(0, POOL_PAGES_BASE, 30), AUTO(0, POOL_PAGES_THP, 0),
 	    AUTO(0, POOL_PAGES_BASE, 0) },
 	  { 360, 120, 120 } },
@@ -184,7 +191,7 @@ static const struct {
 	{ { AUTO(0, POOL_PAGES_1G, 90), POOL("b", 0, MIB, POOL_PAGES_2M),
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 0, 0, 1200 } },
-	/* with pages of any kind it looks at the next */
+	/* no share is left; a pool with automatic pages uses the next kind */
 	{ { AUTO(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_AUTO, 0),
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  { 1200, 0, 0 } },
@@ -193,36 +200,36 @@ static const struct {
 START_TEST(share__is_divided)
 {
 	const struct pool_params *params = divisions[_i].params;
-	enum auto_size_kind kind = auto_size_kind(params[2].pages);
+	enum capacity_kind kind = capacity_kind(params[2].pages);
 
 	for (size_t i = 0; i < 3; i++)
 		if (divisions[_i].mib[i])
-			ck_assert_uint_eq(
-				auto_size_bytes(auto_size_share(params, 3, i, kind),
-						1200 * MIB, 2 * MIB),
-				divisions[_i].mib[i] * MIB);
+			ck_assert_uint_eq(share_of_1200_mib(params, i),
+					  divisions[_i].mib[i] * MIB);
 	if (!divisions[_i].mib[2])
-		ck_assert_uint_eq(auto_size_share(params, 3, 2, kind).parts, 0);
+		ck_assert_uint_eq(capacity_share(params, 3, 2, kind).parts, 0);
 }
 END_TEST
 
 START_TEST(share__is_in_whole_pages)
 {
-	ck_assert_uint_eq(auto_size_bytes((struct share){ 33, 100 }, 10 * MIB, 2 * MIB),
-			  2 * MIB);
-	ck_assert_uint_eq(auto_size_bytes((struct share){ 19, 100 }, 10 * MIB, 2 * MIB),
-			  0);
-	/* no product is too large */
-	ck_assert_uint_eq(auto_size_bytes((struct share){ 100, 100 }, UINT64_MAX, 1),
-			  UINT64_MAX);
+	ck_assert_uint_eq(
+		capacity_share_bytes((struct share){ 33, 100 }, 10 * MIB, 2 * MIB),
+		2 * MIB);
+	ck_assert_uint_eq(
+		capacity_share_bytes((struct share){ 19, 100 }, 10 * MIB, 2 * MIB), 0);
+	/* no overflow */
+	ck_assert_uint_eq(
+		capacity_share_bytes((struct share){ 100, 100 }, UINT64_MAX, 1),
+		UINT64_MAX);
 }
 END_TEST
 
 static const struct {
 	struct pool_params params[2];
-	size_t which; /* 2: none */
-	const char *said;
-} together[] = {
+	size_t which; /* the pool in error; 2: none */
+	const char *text;
+} sums[] = {
 	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(1, POOL_PAGES_2M, 60) }, 2, NULL },
 	{ { AUTO(0, POOL_PAGES_2M, 60), AUTO(0, POOL_PAGES_1G, 60) }, 2, NULL },
 	{ { AUTO(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_AUTO, 0) }, 2, NULL },
@@ -238,28 +245,22 @@ static const struct {
 	  "of 50% of its free memory: nothing" },
 };
 
-START_TEST(share__of_all_is_at_most_all)
+START_TEST(sum_of_shares__is_at_most_100_per_cent)
 {
 	size_t which = 2;
 
-	ck_assert_int_eq(auto_size_check(together[_i].params, 2, &which),
-			 together[_i].said ? -EINVAL : 0);
-	ck_assert_uint_eq(which, together[_i].which);
-	if (together[_i].said)
-		ck_assert_str_eq(err_text(), together[_i].said);
+	ck_assert_int_eq(capacity_check_shares(sums[_i].params, 2, &which),
+			 sums[_i].text ? -EINVAL : 0);
+	ck_assert_uint_eq(which, sums[_i].which);
+	if (sums[_i].text)
+		ck_assert_str_eq(err_text(), sums[_i].text);
 }
 END_TEST
 
-#define KEPT(of_node, of_pages, of_share)                                 \
-	{                                                                 \
-		.name = "k", .node = (of_node), .bytes = POOL_BYTES_AUTO, \
-		.pages = (of_pages), .share = (of_share), .kept = true,   \
-	}
-
 static const struct {
-	struct pool_params params[3]; /* the first ones are kept */
-	size_t n_kept;
-	uint64_t mib[3]; /* of 1200 MiB free without what those have */
+	struct pool_params params[3];
+	size_t n_kept;   /* the first of them */
+	uint64_t mib[3]; /* of 1200 MiB that the kept pools leave */
 } left_over[] = {
 	{ { KEPT(0, POOL_PAGES_2M, 0), AUTO(0, POOL_PAGES_2M, 0),
 	    AUTO(0, POOL_PAGES_2M, 0) },
@@ -269,25 +270,24 @@ static const struct {
 	    AUTO(0, POOL_PAGES_BASE, 0) },
 	  2,
 	  { 0, 0, 600 } },
-	/* all that there was: it leaves what has become free since */
+	/* the kept pool has all memory of its time; the rest has become free since */
 	{ { KEPT(0, POOL_PAGES_2M, 100), AUTO(0, POOL_PAGES_2M, 30),
 	    AUTO(0, POOL_PAGES_2M, 0) },
 	  1,
 	  { 0, 360, 840 } },
 };
 
-START_TEST(share__is_of_what_kept_pools_leave)
+START_TEST(share__is_of_the_memory_that_kept_pools_leave)
 {
 	const struct pool_params *params = left_over[_i].params;
-	enum auto_size_kind kind = auto_size_kind(params[2].pages);
+	enum capacity_kind kind = capacity_kind(params[2].pages);
 
 	for (size_t i = left_over[_i].n_kept; i < 3; i++)
-		ck_assert_uint_eq(auto_size_bytes(auto_size_share(params, 3, i, kind),
-						  1200 * MIB, 2 * MIB),
+		ck_assert_uint_eq(share_of_1200_mib(params, i),
 				  left_over[_i].mib[i] * MIB);
-	/* nobody asks how much is theirs, and it is no division by nothing */
+	/* the share of a kept pool is not used, but is no division by zero */
 	for (size_t i = 0; i < left_over[_i].n_kept; i++)
-		ck_assert_uint_gt(auto_size_share(params, 3, i, kind).whole, 0);
+		ck_assert_uint_gt(capacity_share(params, 3, i, kind).whole, 0);
 }
 END_TEST
 
@@ -295,46 +295,42 @@ static int open_share(int node, enum pool_pages pages, unsigned share)
 {
 	const struct pool_params params = AUTO(node, pages, share);
 
-	return pools_open(&params, 1, &keeping, &pools);
+	return pools_open(&params, 1, &recorder, &pools);
+}
+
+static void check_share(int node, unsigned share, uint64_t bytes)
+{
+	ck_assert_msg(!open_share(node, POOL_PAGES_BASE, share), "%s", err_text());
+	ck_assert_uint_eq(opened.bytes, bytes);
+	ck_assert_uint_eq(opened.bytes_asked, POOL_BYTES_AUTO);
+	close_pools();
 }
 
 START_TEST(open__takes_its_share)
 {
-	/* half of 2 MiB, and of 4 GiB as many per cent */
-	ck_assert_msg(!open_share(0, POOL_PAGES_BASE, 0), "%s", err_text());
-	ck_assert_uint_eq(opened.bytes, MIB);
-	ck_assert_uint_eq(opened.bytes_asked, POOL_BYTES_AUTO);
-	pools_close(pools);
+	/* without a share: half of 2 MiB */
+	check_share(0, 0, MIB);
 	host_file("/proc/meminfo", "MemAvailable: 16384 kB\n");
-	ck_assert_msg(!open_share(POOL_NODE_ANY, POOL_PAGES_BASE, 75), "%s",
-		      err_text());
-	ck_assert_uint_eq(opened.bytes, 12 * MIB);
-	pools_close(pools);
+	check_share(POOL_NODE_ANY, 75, 12 * MIB);
 	/* a node has no more than its host */
 	host_file("/proc/meminfo", "MemAvailable: 1024 kB\n");
-	ck_assert_msg(!open_share(0, POOL_PAGES_BASE, 100), "%s", err_text());
-	ck_assert_uint_eq(opened.bytes, MIB);
-	pools_close(pools);
+	check_share(0, 100, MIB);
 }
 END_TEST
 
-START_TEST(open__divides_what_a_fixed_size_leaves)
+START_TEST(open__divides_the_memory_that_a_fixed_size_leaves)
 {
 	const struct pool_params params[] = {
 		AUTO(0, POOL_PAGES_BASE, 50),
 		POOL("b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE),
 		AUTO(0, POOL_PAGES_AUTO, 50),
 	};
-	struct pool_status status;
 
-	ck_assert_msg(!pools_open(params, 3, &keeping, &pools), "%s", err_text());
-	for (unsigned i = 0; i < 3; i++) {
-		pools_status(pools, i, &status);
-		ck_assert_uint_eq(status.bytes, MIB);
-	}
-	/* the last that was ready, which had no larger pages to take from */
+	open_pools(params, 3);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_uint_eq(pools_status(pools, i).bytes, MIB);
+	/* the note of the last pool, for which no larger pages are free */
 	ck_assert_ptr_nonnull(strstr(opened_note, "not 2M: "));
-	pools_close(pools);
 }
 END_TEST
 
@@ -356,26 +352,23 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("host");
-	TCase *share = tcase_create("share"), *host = tcase_create("host");
+	TCase *share = unit_case("share", NULL, NULL),
+	      *host = unit_case("host", host_setup, host_teardown);
 
 	tcase_add_loop_test(share, share__is_divided, 0,
 			    sizeof(divisions) / sizeof(divisions[0]));
 	tcase_add_test(share, share__is_in_whole_pages);
-	tcase_add_loop_test(share, share__of_all_is_at_most_all, 0,
-			    sizeof(together) / sizeof(together[0]));
-	tcase_add_loop_test(share, share__is_of_what_kept_pools_leave, 0,
+	tcase_add_loop_test(share, sum_of_shares__is_at_most_100_per_cent, 0,
+			    sizeof(sums) / sizeof(sums[0]));
+	tcase_add_loop_test(share, share__is_of_the_memory_that_kept_pools_leave, 0,
 			    sizeof(left_over) / sizeof(left_over[0]));
-	suite_add_tcase(suite, share);
-	tcase_add_checked_fixture(host, host_make, host_unmake);
-	tcase_add_test(host, host__counts_huge_pages_that_are_not_promised);
-	tcase_add_test(host, host__adds_up_what_a_node_has);
-	tcase_add_test(host, host__knows_which_mounts_give_huge_pages);
+	tcase_add_test(host, host__counts_huge_pages_without_reservation);
+	tcase_add_test(host, host__reports_free_memory_of_a_node);
+	tcase_add_test(host, host__reports_mounts_with_huge_pages);
 	tcase_add_test(host, open__explains_missing_huge_pages);
-	tcase_add_test(host, open__auto_says_why_it_took_less);
+	tcase_add_test(host, open__auto_notes_why_pages_are_smaller);
 	tcase_add_test(host, open__takes_its_share);
-	tcase_add_test(host, open__divides_what_a_fixed_size_leaves);
+	tcase_add_test(host, open__divides_the_memory_that_a_fixed_size_leaves);
 	tcase_add_test(host, open__explains_a_share_that_is_too_small);
-	suite_add_tcase(suite, host);
-	return unit_main(suite);
+	return unit_main();
 }

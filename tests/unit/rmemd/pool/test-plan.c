@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which pools the next process has, over real files, ledger and pools. */
+/* The pools of the next process, with real files, ledger and pools. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,53 +12,47 @@
 #include "base/err.h"
 #include "rmemd/pool/plan.h"
 #include "rmemd/lease/ledger_record.h"
-#include "rmemd/state/ledger_kinds.h"
 #include "rmemd/lease/lease.h"
 #include "rmemd/state/ledger.h"
 #include "rmemd/state/ledger_value.h"
-#include "unit/unit.h"
-
-#define MIB (UINT64_C(1) << 20)
+#include "unit/rmemd/pool/pools-case.h"
 
 static struct config config;
 static struct plan plan;
-static struct fdstore *keep;
+static struct fdstore *fdstore;
 static struct ledger *ledger;
-static struct pools *pools;
-static unsigned n_stay;
+static unsigned n_staying;
 
 static void on_stays(const struct pool_params *params, const char *why)
 {
 	ck_assert_str_ne(params->name, "");
 	ck_assert_str_ne(why, "");
-	n_stay++;
+	n_staying++;
 }
 
-static int take(void)
+static int make_plan(void)
 {
 	static struct systemd_fds none = { .admin = -1 };
 
-	n_stay = 0;
-	ck_assert_msg(!fdstore_open(config.state, &none, &keep), "%s", err_text());
-	ck_assert_msg(!ledger_open(fdstore_ledger(keep), &ledger), "%s", err_text());
-	return plan_make(&plan, &config, ledger, keep, leases_use_pool, on_stays);
+	n_staying = 0;
+	ck_assert_msg(!fdstore_open(config.state, &none, &fdstore), "%s", err_text());
+	ck_assert_msg(!ledger_open(fdstore_ledger(fdstore), &ledger), "%s", err_text());
+	return plan_make(&plan, &config, ledger, fdstore, leases_use_pool, on_stays);
 }
 
-static void begin(void)
+static void start(void)
 {
-	ck_assert_msg(!take(), "%s", err_text());
-	ck_assert_msg(!pools_open(plan.pools, plan.n_pools, NULL, &pools), "%s",
-		      err_text());
-	ck_assert_int_eq(plan_record(&plan, pools, ledger, keep), 0);
+	ck_assert_msg(!make_plan(), "%s", err_text());
+	open_pools(plan.pools, plan.n_pools);
+	ck_assert_int_eq(plan_record(&plan, pools, ledger, fdstore), 0);
 }
 
-/* The process ends, however. */
-static void end(void)
+/* The process ends. */
+static void stop(void)
 {
-	pools_close(pools);
-	pools = NULL;
+	close_pools();
 	ledger_close(ledger);
-	fdstore_close(keep);
+	fdstore_close(fdstore);
 }
 
 static void setup(void)
@@ -67,12 +61,10 @@ static void setup(void)
 	(void)strcpy(config.state, "/dev/shm/rmem-plan.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(config.state));
 	config.n_pools = 2;
-	for (unsigned i = 0; i < 2; i++)
-		config.pools[i] = (struct pool_params){ .node = POOL_NODE_ANY,
-							.bytes = MIB,
-							.pages = POOL_PAGES_BASE };
-	(void)strcpy(config.pools[0].name, "other");
-	(void)strcpy(config.pools[1].name, "bound");
+	config.pools[0] =
+		(struct pool_params)POOL("other", POOL_NODE_ANY, MIB, POOL_PAGES_BASE);
+	config.pools[1] =
+		(struct pool_params)POOL("bound", POOL_NODE_ANY, MIB, POOL_PAGES_BASE);
 }
 
 static void teardown(void)
@@ -87,6 +79,7 @@ static void teardown(void)
 	ck_assert_int_eq(rmdir(config.state), 0);
 }
 
+/* Set the devices of the pool "bound"; NULL: no device. */
 static void bind_to(const char *first, const char *second)
 {
 	struct pool_params *params = &config.pools[1];
@@ -99,8 +92,8 @@ static void bind_to(const char *first, const char *second)
 		(void)strcpy(params->devices[1], second);
 }
 
-/* Number of the pool that is bound. */
-static unsigned bound(void)
+/* The number of the pool with devices. */
+static unsigned find_bound(void)
 {
 	for (unsigned i = 0; i < pools_count(pools); i++)
 		if (strcmp(pools_params(pools, i)->name, "bound") == 0)
@@ -108,9 +101,14 @@ static unsigned bound(void)
 	ck_abort_msg("there is no such pool");
 }
 
+static const struct pool_params *bound_params(void)
+{
+	return pools_params(pools, find_bound());
+}
+
 static void expect_bound_to(const char *first, const char *second)
 {
-	const struct pool_params *params = pools_params(pools, bound());
+	const struct pool_params *params = bound_params();
 
 	ck_assert_uint_eq(params->n_devices, second ? 2 : first ? 1 : 0);
 	if (first)
@@ -119,8 +117,8 @@ static void expect_bound_to(const char *first, const char *second)
 		ck_assert_str_eq(params->devices[1], second);
 }
 
-/* A lease in it, as the ledger has it. */
-static void lend(void)
+/* Add the record of a lease in this pool to the ledger. */
+static void add_lease(void)
 {
 	const struct ledger_key key = { LEDGER_LEASE, 1, 0 };
 	const struct lease_head head = { .head_bytes = sizeof(head),
@@ -128,7 +126,7 @@ static void lend(void)
 					 .bytes = 100 };
 	const struct segment_row row = { .bytes = 100,
 					 .dirty = 100,
-					 .pool = pools_params(pools, bound())->id };
+					 .pool = bound_params()->id };
 	char value[sizeof(head) + sizeof(row) + 20];
 	char *at = value_add(value, &head, sizeof(head));
 
@@ -139,46 +137,46 @@ static void lend(void)
 	ledger_commit(ledger);
 }
 
-START_TEST(devices__stay_with_a_pool_that_is_not_configured)
+START_TEST(devices__of_an_unconfigured_pool_stay)
 {
 	bind_to("able0", "able1");
-	begin();
+	start();
 	expect_bound_to("able0", "able1");
-	lend();
-	end();
+	add_lease();
+	stop();
 	config.n_pools = 1;
 	for (unsigned i = 0; i < 2; i++) {
-		begin();
-		ck_assert_uint_eq(n_stay, 1);
+		start();
+		ck_assert_uint_eq(n_staying, 1);
 		ck_assert_uint_eq(pools_count(pools), 2);
 		expect_bound_to("able0", "able1");
-		end();
+		stop();
 	}
 }
 END_TEST
 
-/* They may change from one process to the next, and what else is known of the pool stays. */
+/* A new configuration changes the devices of a pool, and nothing else in its record. */
 START_TEST(devices__are_those_of_the_last_configuration)
 {
 	static const char *const last[] = { "best0", NULL };
 
 	bind_to("able0", "able1");
-	begin();
-	lend();
-	ck_assert_int_eq(plan_record_growth(pools, bound(), 2 * MIB, ledger), 0);
-	end();
+	start();
+	add_lease();
+	ck_assert_int_eq(plan_record_growth(pools, find_bound(), 2 * MIB, ledger), 0);
+	stop();
 	bind_to(last[_i], NULL);
-	begin();
-	ck_assert_uint_eq(n_stay, 0);
+	start();
+	ck_assert_uint_eq(n_staying, 0);
 	expect_bound_to(last[_i], NULL);
-	end();
+	stop();
 	config.n_pools = 1;
-	begin();
+	start();
 	expect_bound_to(last[_i], NULL);
-	ck_assert_uint_eq(pools_params(pools, bound())->bytes, MIB);
-	ck_assert_uint_eq(pools_params(pools, bound())->bytes_kept, MIB);
-	ck_assert_uint_eq(pools_params(pools, bound())->bytes_grown, 2 * MIB);
-	end();
+	ck_assert_uint_eq(bound_params()->bytes, MIB);
+	ck_assert_uint_eq(bound_params()->bytes_kept, MIB);
+	ck_assert_uint_eq(bound_params()->bytes_grown, 2 * MIB);
+	stop();
 }
 END_TEST
 
@@ -203,7 +201,7 @@ static int copy_bound(const struct ledger_key *key, const void *value, size_t by
 	return 1;
 }
 
-/* The last field of the head is how many devices there are. */
+/* Change the number of devices, the last field of the head, or remove this field. */
 static void devices_patch(struct record *record, uint64_t n, bool field)
 {
 	uint32_t head_bytes, less = sizeof(n);
@@ -225,48 +223,45 @@ static const struct {
 	bool field;
 	int err;
 } patches[] = {
-	{ 0, false, 0 }, /* as a build wrote it that did not know of them */
+	{ 0, false, 0 }, /* by a build without devices of pools */
 	{ 0, true, 0 },
 	{ 2, true, -EBADMSG },
 	{ POOL_DEVICES_MAX + 1, true, -EBADMSG },
 	{ UINT64_MAX, true, -EBADMSG },
 };
 
-START_TEST(devices__of_any_record)
+START_TEST(devices__in_malformed_records_are_refused)
 {
 	static struct record record;
 
 	bind_to("able0", NULL);
-	begin();
-	lend();
+	start();
+	add_lease();
 	ck_assert_int_eq(ledger_each(ledger, LEDGER_POOL, copy_bound, &record), 1);
 	devices_patch(&record, patches[_i].n, patches[_i].field);
 	ck_assert_int_eq(ledger_put(ledger, &record.key, record.value, record.bytes),
 			 0);
 	ledger_commit(ledger);
-	end();
+	stop();
 	config.n_pools = 1;
-	ck_assert_int_eq(take(), patches[_i].err);
+	ck_assert_int_eq(make_plan(), patches[_i].err);
 	if (patches[_i].err) {
 		ck_assert_ptr_nonnull(strstr(err_text(), "malformed"));
 	} else {
 		ck_assert_int_eq(pools_open(plan.pools, plan.n_pools, NULL, &pools), 0);
 		expect_bound_to(NULL, NULL);
 	}
-	end();
+	stop();
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("plan");
-	TCase *tc = tcase_create("devices");
+	TCase *tc = unit_case("devices", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, devices__stay_with_a_pool_that_is_not_configured);
+	tcase_add_test(tc, devices__of_an_unconfigured_pool_stay);
 	tcase_add_loop_test(tc, devices__are_those_of_the_last_configuration, 0, 2);
-	tcase_add_loop_test(tc, devices__of_any_record, 0,
+	tcase_add_loop_test(tc, devices__in_malformed_records_are_refused, 0,
 			    sizeof(patches) / sizeof(patches[0]));
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pools are opened, several at a time, or not at all. */
+/* Opening pools: several at a time; if one fails, none is open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -21,14 +21,16 @@
 
 START_TEST(open__pins_and_places)
 {
-	struct pool_params params = { .name = "a",
-				      .bytes = 8 * MIB,
-				      .pages = POOL_PAGES_BASE };
+	const struct pool_params params = POOL("a", 0, 8 * MIB, POOL_PAGES_BASE);
+	const int missing_node = 5;
+	const struct pool_request request = {
+		.bytes = MIB, .align = 1, .nodes = &missing_node, .n_nodes = 1
+	};
 	unsigned long kib = 0;
 	char line[256];
 	FILE *file;
 
-	ck_assert_msg(!pools_open(&params, 1, &keeping, &pools), "%s", err_text());
+	open_pools(&params, 1);
 	ck_assert_str_eq(opened_note, "");
 	ck_assert_int_eq(opened.node_asked, 0);
 	ck_assert_int_eq(opened.node_got, 0);
@@ -41,15 +43,14 @@ START_TEST(open__pins_and_places)
 		;
 	ck_assert_int_eq(fclose(file), 0);
 	ck_assert_uint_ge(kib, 8 * KIB);
-	ck_assert_int_eq(take(MIB, 1), 0);
-	ck_assert_int_eq(extent_node(&taken[0]), 0);
-	/* a preferred node that has none is only a wish */
-	ck_assert_int_eq(take_into(MIB, 1, 5, taken, 1, &n_taken), 0);
-	pools_close(pools);
+	(void)alloc_one(MIB);
+	ck_assert_int_eq(extent_node(&allocated[0]), 0);
+	/* a preferred node may be missing */
+	ck_assert_int_eq(alloc_as(&request, 1), 0);
 }
 END_TEST
 
-/* ---- what cannot be had ---- */
+/* ---- failures ---- */
 
 static unsigned count_lines(const char *path, const char *word)
 {
@@ -73,7 +74,14 @@ static unsigned count_fds(void)
 	return n;
 }
 
-START_TEST(open__refuses_more_than_there_is)
+/* No mapping of a pool is left, and no other descriptors than before. */
+static void check_closed(unsigned fds)
+{
+	ck_assert_uint_eq(count_fds(), fds);
+	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
+}
+
+START_TEST(open__refuses_more_memory_than_available)
 {
 	ck_assert_int_eq(open_params(UINT64_C(1) << 49, POOL_NODE_ANY, POOL_PAGES_BASE),
 			 -ENOMEM);
@@ -84,20 +92,20 @@ START_TEST(open__refuses_more_than_there_is)
 }
 END_TEST
 
-START_TEST(open__refuses_a_node_that_is_not_there)
+START_TEST(open__refuses_a_missing_node)
 {
 	ck_assert_int_eq(open_params(MIB, 1000, POOL_PAGES_BASE), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(err_text(), "no NUMA node 1000 with memory here"));
 }
 END_TEST
 
-/* Runs in a process of its own: Check forks. */
+/* Check runs each case in a process of its own, which loses its rights here. */
 START_TEST(open__explains_a_low_memlock_limit)
 {
 	struct rlimit limit = { .rlim_cur = 8 * KIB, .rlim_max = 8 * KIB };
 
 	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-	/* with its capability root may lock whatever it likes */
+	/* root may exceed the limit */
 	if (geteuid() == 0)
 		ck_assert_int_eq(seteuid(65534), 0);
 	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_BASE), -ENOMEM);
@@ -106,33 +114,35 @@ START_TEST(open__explains_a_low_memlock_limit)
 		"pool 'a': RLIMIT_MEMLOCK is 8 KiB, too little to pin 1 MiB: "
 		"LimitMEMLOCK=infinity in the service, or ulimit -l unlimited");
 	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
-	/* a leak checker may look at no process that has lost its rights */
+	/* a leak checker needs the rights back */
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
 }
 END_TEST
+
+static void check_kept(uint64_t bytes, enum pool_pages asked, enum pool_pages kept)
+{
+	ck_assert_msg(open_kept(bytes, asked, kept) == 0, "%s", err_text());
+	close_pools();
+}
 
 START_TEST(open__refuses_a_file_with_other_pages)
 {
 	char path[] = "/tmp/rmem-pools-XXXXXX";
 	struct stat st;
 
-	kept_make(0);
+	kept_make();
 	ck_assert_int_eq(open_kept(4 * MIB, POOL_PAGES_2M, POOL_PAGES_AUTO), -ENOMEM);
 	ck_assert_msg(strstr(err_text(), "in pages of 4 KiB, not of 2 MiB"), "%s",
 		      err_text());
-	/* and it takes nothing */
+	/* the file is still empty */
 	ck_assert_int_eq(fstat(kept_fd, &st), 0);
 	ck_assert_int_eq(st.st_size, 0);
 	ck_assert_int_eq(open_kept(4 * MIB, POOL_PAGES_BASE, POOL_PAGES_BASE), -EINVAL);
-	/* whatever it is in is the largest there can be */
-	ck_assert_msg(open_kept(4 * MIB, POOL_PAGES_AUTO, POOL_PAGES_AUTO) == 0, "%s",
-		      err_text());
-	pools_close(pools);
-	/* what is there on transparent huge pages is there, whatever the kernel gives today */
-	ck_assert_msg(open_kept(4 * MIB, POOL_PAGES_THP, POOL_PAGES_THP) == 0, "%s",
-		      err_text());
-	pools_close(pools);
+	/* auto: the pages of the file are the largest possible */
+	check_kept(4 * MIB, POOL_PAGES_AUTO, POOL_PAGES_AUTO);
+	/* content on transparent huge pages stays, also if the kernel gives none now */
+	check_kept(4 * MIB, POOL_PAGES_THP, POOL_PAGES_THP);
 	ck_assert_int_eq(ftruncate(kept_fd, 4 * MIB + 5), 0);
 	ck_assert_int_eq(open_kept(4 * MIB, POOL_PAGES_BASE, POOL_PAGES_BASE), -EINVAL);
 	ck_assert_msg(strstr(err_text(), "whole pages"), "%s", err_text());
@@ -141,13 +151,12 @@ START_TEST(open__refuses_a_file_with_other_pages)
 	ck_assert_int_ge(kept_fd, 0);
 	(void)unlink(path);
 	if (open_kept(4 * MIB, POOL_PAGES_BASE, POOL_PAGES_AUTO) == 0) {
-		/* /tmp is in memory here */
-		pools_close(pools);
+		/* /tmp is in memory on this host */
+		close_pools();
 	} else {
 		ck_assert_msg(strstr(err_text(), "would be on a disk"), "%s",
 			      err_text());
 	}
-	(void)close(kept_fd);
 }
 END_TEST
 
@@ -160,57 +169,54 @@ static const struct pool_params several[] = {
 };
 #define N_SEVERAL (sizeof(several) / sizeof(several[0]))
 
-struct told {
+struct progress {
 	pthread_t thread;
 	unsigned ready, populating;
 	uint64_t done, bytes;
 };
 
-static void tell_ready(void *ctx, const struct pool_status *status, const char *note)
+static void on_ready(void *ctx, const struct pool_status *status, const char *note)
 {
-	struct told *told = ctx;
+	struct progress *progress = ctx;
 
 	(void)note;
-	ck_assert(pthread_equal(told->thread, pthread_self()));
+	ck_assert(pthread_equal(progress->thread, pthread_self()));
 	ck_assert_uint_eq(status->free, status->bytes);
-	told->ready++;
+	progress->ready++;
 }
 
-static void tell_populating(void *ctx, uint64_t done, uint64_t bytes)
+static void on_populating(void *ctx, uint64_t done, uint64_t bytes)
 {
-	struct told *told = ctx;
+	struct progress *progress = ctx;
 
-	ck_assert(pthread_equal(told->thread, pthread_self()));
-	if (told->populating++ == 0)
+	ck_assert(pthread_equal(progress->thread, pthread_self()));
+	if (progress->populating++ == 0)
 		ck_assert_uint_eq(done, 0);
-	ck_assert_uint_ge(done, told->done);
+	ck_assert_uint_ge(done, progress->done);
 	ck_assert_uint_eq(bytes, 14 * MIB);
-	told->done = done;
-	told->bytes = bytes;
+	progress->done = done;
+	progress->bytes = bytes;
 }
 
-START_TEST(open__tells_how_far_it_is)
+START_TEST(open__reports_its_progress)
 {
-	struct told told = { .thread = pthread_self() };
-	const struct pools_events events = { &told, tell_ready, tell_populating };
-	struct pool_status status;
+	struct progress progress = { .thread = pthread_self() };
+	const struct pools_events events = { &progress, on_ready, on_populating };
 
 	ck_assert_int_eq(pools_open(several, N_SEVERAL, &events, &pools), 0);
-	ck_assert_uint_eq(told.ready, N_SEVERAL);
-	/* at the beginning, and with some of those that were ready */
-	ck_assert_uint_ge(told.populating, 2);
-	ck_assert_uint_eq(told.done, told.bytes);
-	/* in the order of the configuration, whichever was ready first */
+	ck_assert_uint_eq(progress.ready, N_SEVERAL);
+	/* at the beginning, and with some of the ready pools */
+	ck_assert_uint_ge(progress.populating, 2);
+	ck_assert_uint_eq(progress.done, progress.bytes);
+	/* in the order of the configuration */
 	for (unsigned i = 0; i < N_SEVERAL; i++) {
-		pools_status(pools, i, &status);
-		ck_assert_str_eq(status.name, several[i].name);
-		ck_assert_uint_eq(status.bytes, several[i].bytes);
+		ck_assert_str_eq(pools_status(pools, i).name, several[i].name);
+		ck_assert_uint_eq(pools_status(pools, i).bytes, several[i].bytes);
 	}
-	pools_close(pools);
 }
 END_TEST
 
-/* What containers do; for the rest of the process, which is one of its own. */
+/* Refuse a system call to this process, as containers do. */
 static void refuse_call(unsigned number)
 {
 	struct sock_filter code[] = {
@@ -225,13 +231,12 @@ static void refuse_call(unsigned number)
 	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
 }
 
-/* What cannot be had is refused by one of those that are opened first, at the same time and
- * behind them. */
+/* Pools that fail before, while and after the others are opened. */
 static const struct {
 	struct pool_params params;
 	int err;
-	const char *said;
-} failing[] = {
+	const char *text;
+} failures[] = {
 	{ POOL("d", 0, PIB / 2, POOL_PAGES_BASE), -ENOMEM,
 	  "pool 'd': 512 TiB wanted, " },
 	{ POOL("d", 1000, MIB, POOL_PAGES_BASE), -EINVAL,
@@ -240,20 +245,19 @@ static const struct {
 	  "pool 'd': 512 TiB wanted, " },
 };
 
-START_TEST(open__undoes_all_when_one_fails)
+START_TEST(open__closes_all_pools_if_one_fails)
 {
 	struct pool_params params[N_SEVERAL + 1];
 	unsigned fds = count_fds();
 
 	memcpy(params, several, sizeof(several));
-	params[N_SEVERAL] = failing[_i].params;
+	params[N_SEVERAL] = failures[_i].params;
 	ck_assert_int_eq(pools_open(params, N_SEVERAL + 1, NULL, &pools),
-			 failing[_i].err);
-	ck_assert_msg(strncmp(err_text(), failing[_i].said, strlen(failing[_i].said)) ==
-			      0,
-		      "%s", err_text());
-	ck_assert_uint_eq(count_fds(), fds);
-	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
+			 failures[_i].err);
+	ck_assert_msg(
+		strncmp(err_text(), failures[_i].text, strlen(failures[_i].text)) == 0,
+		"%s", err_text());
+	check_closed(fds);
 }
 END_TEST
 
@@ -270,97 +274,84 @@ START_TEST(open__explains_that_binding_is_refused)
 		"pool 'a': mbind to node 0 is refused to this process: allow it in its "
 		"sandbox or container (CAP_SYS_NICE), or take node = any: Operation "
 		"not permitted");
-	ck_assert_uint_eq(count_fds(), fds);
-	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
-	/* as it says */
+	check_closed(fds);
+	/* the remedy works */
 	ck_assert_int_eq(open_params(MIB, POOL_NODE_ANY, POOL_PAGES_BASE), 0);
-	pools_close(pools);
 }
 END_TEST
 
-/* Nothing is said of the node rather than something wrong. */
-START_TEST(open__does_without_the_kernels_word_on_nodes)
+/* The node is unknown then. */
+START_TEST(open__works_without_move_pages)
 {
 	if (!host_has_nodes())
 		return;
 	refuse_call(__NR_move_pages);
 	ck_assert_int_eq(open_params(MIB, 0, POOL_PAGES_BASE), 0);
 	ck_assert_int_eq(pools_node(pools, 0), -1);
-	pools_close(pools);
 }
 END_TEST
 
-START_TEST(node__is_asked_of_the_kernel)
+START_TEST(node__is_reported_by_the_kernel)
 {
 	ck_assert_int_eq(open_params(MIB, 0, POOL_PAGES_BASE), 0);
 	ck_assert_int_eq(pools_node(pools, 0), 0);
-	pools_close(pools);
 }
 END_TEST
 
-/* Memory that several want at the same time is not promised to each of them. */
-START_TEST(open__divides_the_host_among_those_at_it)
+/* Pools that are opened at the same time share the available memory. */
+START_TEST(open__shares_available_memory)
 {
-	struct pool_params params[2] = {
-		{ .name = "a", .pages = POOL_PAGES_BASE },
-		{ .name = "b", .node = POOL_NODE_ANY, .pages = POOL_PAGES_BASE }
+	const struct pool_params params[] = {
+		POOL("a", 0, 2 * MIB, POOL_PAGES_BASE),
+		POOL("b", POOL_NODE_ANY, 2 * MIB, POOL_PAGES_BASE),
 	};
-	_Atomic(uint64_t) room = 3 * MIB;
+	_Atomic(uint64_t) available = 3 * MIB;
 	const atomic_bool stop = false;
-	struct memory_work work = { .watch.stop = &stop, .room = &room };
+	struct memory_work work = { .stop = &stop, .room = &available };
 	struct memory memory, other;
-	char note[16];
 
-	params[0].bytes = params[1].bytes = 2 * MIB;
-	ck_assert_int_eq(memory_open(&params[0], &work, &memory, note, sizeof(note)),
-			 0);
-	ck_assert_uint_eq(room, MIB);
-	ck_assert_uint_eq(work.watch.done, 2 * MIB);
-	ck_assert_int_eq(memory_open(&params[1], &work, &other, note, sizeof(note)),
-			 -ENOMEM);
+	ck_assert_int_eq(memory_open(&params[0], &work, &memory), 0);
+	ck_assert_uint_eq(available, MIB);
+	ck_assert_uint_eq(work.done, 2 * MIB);
+	ck_assert_int_eq(memory_open(&params[1], &work, &other), -ENOMEM);
 	ck_assert_str_eq(err_text(), "2 MiB wanted, 1 MiB available on this host: make "
 				     "the pool smaller");
-	ck_assert_uint_eq(room, MIB);
+	ck_assert_uint_eq(available, MIB);
 	memory_close(&memory);
 }
 END_TEST
 
-START_TEST(open__stops_when_it_is_told_to)
+START_TEST(open__can_be_stopped)
 {
-	_Atomic(uint64_t) room = UINT64_MAX;
+	_Atomic(uint64_t) available = UINT64_MAX;
 	const atomic_bool stop = true;
-	struct memory_work work = { .watch.stop = &stop, .room = &room };
+	struct memory_work work = { .stop = &stop, .room = &available };
 	unsigned fds = count_fds();
 	struct memory memory;
-	char note[16];
 
-	ck_assert_int_eq(memory_open(several, &work, &memory, note, sizeof(note)),
-			 -ECANCELED);
-	ck_assert_uint_eq(work.watch.done, 0);
-	ck_assert(room == UINT64_MAX);
-	ck_assert_uint_eq(count_fds(), fds);
-	ck_assert_uint_eq(count_lines("/proc/self/maps", "rmem-pool"), 0);
+	ck_assert_int_eq(memory_open(several, &work, &memory), -ECANCELED);
+	ck_assert_uint_eq(work.done, 0);
+	ck_assert(available == UINT64_MAX);
+	check_closed(fds);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("pools-open");
-	TCase *tc = tcase_create("pools-open");
+	TCase *tc = unit_case("pools-open", NULL, pools_teardown);
 
 	tcase_add_test(tc, open__pins_and_places);
-	tcase_add_test(tc, open__refuses_more_than_there_is);
-	tcase_add_test(tc, open__refuses_a_node_that_is_not_there);
+	tcase_add_test(tc, open__refuses_more_memory_than_available);
+	tcase_add_test(tc, open__refuses_a_missing_node);
 	tcase_add_test(tc, open__explains_a_low_memlock_limit);
 	tcase_add_test(tc, open__refuses_a_file_with_other_pages);
-	tcase_add_test(tc, open__tells_how_far_it_is);
-	tcase_add_loop_test(tc, open__undoes_all_when_one_fails, 0,
-			    sizeof(failing) / sizeof(failing[0]));
+	tcase_add_test(tc, open__reports_its_progress);
+	tcase_add_loop_test(tc, open__closes_all_pools_if_one_fails, 0,
+			    sizeof(failures) / sizeof(failures[0]));
 	tcase_add_test(tc, open__explains_that_binding_is_refused);
-	tcase_add_test(tc, open__does_without_the_kernels_word_on_nodes);
-	tcase_add_test(tc, node__is_asked_of_the_kernel);
-	tcase_add_test(tc, open__divides_the_host_among_those_at_it);
-	tcase_add_test(tc, open__stops_when_it_is_told_to);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, open__works_without_move_pages);
+	tcase_add_test(tc, node__is_reported_by_the_kernel);
+	tcase_add_test(tc, open__shares_available_memory);
+	tcase_add_test(tc, open__can_be_stopped);
+	return unit_main();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pools become longer and shorter, in real memory. */
+/* Pools grow and shrink, in real memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,52 +14,35 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "rmemd/pool/pools.h"
-#include "unit/unit.h"
+#include "unit/rmemd/pool/pools-case.h"
 
-#define KIB UINT64_C(1024)
-#define MIB (KIB * KIB)
 #define TIB (MIB * MIB)
 
-static struct pools *pools;
 static struct pool_status status;
 static struct pools_resized resized;
-static char text[512]; /* of it */
+static char text[512]; /* of the result */
 
-static void open_one(uint64_t bytes)
+static void read_status(void)
 {
-	struct pool_params params = { .name = "a",
-				      .node = POOL_NODE_ANY,
-				      .bytes = bytes,
-				      .pages = POOL_PAGES_BASE,
-				      .id = 3 };
-
-	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
-}
-
-static void look(void)
-{
-	pools_status(pools, 0, &status);
+	status = pools_status(pools, 0);
 	ck_assert_uint_eq(status.lent + status.scrubbing + status.free + status.closed,
 			  status.bytes);
 }
 
-static void await_news(void)
+static void await_clean(void)
 {
-	struct pollfd pollfd = { .fd = pools_fd(pools), .events = POLLIN };
-
-	ck_assert_int_eq(poll(&pollfd, 1, 20000), 1);
-	(void)pools_process(pools);
+	while (read_status(), status.scrubbing)
+		(void)await_event();
 }
 
-/* Until growing or shrinking has come to an end. */
+/* Wait until growing or shrinking has ended. */
 static int await_resized(void)
 {
 	while (!pools_resized(pools, &resized))
-		await_news();
+		(void)await_event();
 	ck_assert_uint_eq(resized.i, 0);
 	(void)snprintf(text, sizeof(text), "%s", resized.text);
-	look();
+	read_status();
 	ck_assert_int_eq(status.resizing, POOL_RESTS);
 	return resized.err;
 }
@@ -77,53 +60,21 @@ static void grow(uint64_t bytes)
 static void reclaim(uint64_t bytes)
 {
 	ck_assert_int_eq(pools_reclaim(pools, 0, bytes, 77, POOL_SHRINK_REVOKE), 0);
-	look();
+	read_status();
 	ck_assert_int_eq(status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(status.bytes_to, bytes);
 }
 
 static void shrink(void)
 {
-	look();
-	ck_assert_uint_eq(status.reclaimed, 0);
+	read_status();
+	ck_assert_uint_eq(status.to_reclaim, 0);
 	pools_shrink(pools, 0);
 	ck_assert_msg(await_resized() == 0, "%s", text);
 	ck_assert(!resized.grown);
 }
 
-static struct extent take(uint64_t bytes)
-{
-	const struct pool_request request = { .bytes = bytes, .align = 1 };
-	struct extent extent;
-	unsigned n;
-
-	ck_assert_msg(pools_alloc(pools, &request, &extent, 1, &n) == 0, "%s",
-		      err_text());
-	return extent;
-}
-
-static int take_error(uint64_t bytes)
-{
-	const struct pool_request request = { .bytes = bytes, .align = 1 };
-	struct extent extents[8];
-	unsigned n;
-
-	return pools_alloc(pools, &request, extents, 8, &n);
-}
-
-static bool all_are(const struct extent *extent, char value)
-{
-	const char *addr = extent_addr(extent);
-
-	return addr[0] == value && memcmp(addr, addr + 1, extent->bytes - 1) == 0;
-}
-
-static void fill(const struct extent *extent, char value)
-{
-	memset(extent_addr(extent), value, extent->bytes);
-}
-
-/* Of the pool's file; what the kernel has behind it, too. */
+/* The size of the pool's file; the kernel has allocated all of it. */
 static uint64_t file_bytes(void)
 {
 	struct stat st;
@@ -133,38 +84,37 @@ static uint64_t file_bytes(void)
 	return (uint64_t)st.st_size;
 }
 
-START_TEST(grow__leaves_what_is_lent_where_it_is)
+START_TEST(grow__does_not_move_lent_extents)
 {
 	struct extent before, more;
 	void *addr;
 
 	open_one(2 * MIB);
-	before = take(2 * MIB);
-	fill(&before, 'a');
+	before = alloc_one(2 * MIB);
+	extent_fill(&before, 'a');
 	addr = extent_addr(&before);
-	ck_assert_int_eq(take_error(4096), -ENOSPC);
+	ck_assert_int_eq(alloc(4096, 8), -ENOSPC);
 	ck_assert_int_eq(pools_grow(pools, 0, 10 * MIB), 0);
-	look();
+	read_status();
 	ck_assert_int_eq(status.resizing, POOL_GROWS);
 	ck_assert_uint_eq(status.bytes, 2 * MIB);
 	ck_assert_uint_eq(status.bytes_to, 10 * MIB);
 	ck_assert_msg(await_resized() == 0, "%s", text);
-	/* it is there, but it is not lent before that is said */
-	ck_assert_int_eq(take_error(4096), -ENOSPC);
+	/* the added memory is not lent before pools_lend() */
+	ck_assert_int_eq(alloc(4096, 8), -ENOSPC);
 	ck_assert_uint_eq(status.bytes, 2 * MIB);
 	ck_assert_uint_eq(resized.bytes, 10 * MIB);
 	ck_assert_uint_eq(file_bytes(), 10 * MIB);
 	pools_lend(pools, 0);
-	look();
+	read_status();
 	ck_assert_uint_eq(status.free, 8 * MIB);
-	more = take(8 * MIB);
-	ck_assert(all_are(&more, 0));
-	fill(&more, 'b');
+	more = alloc_one(8 * MIB);
+	ck_assert(extent_is(&more, 0));
+	extent_fill(&more, 'b');
 	ck_assert_ptr_eq(extent_addr(&before), addr);
 	ck_assert_ptr_eq((char *)addr + 2 * MIB, extent_addr(&more));
-	ck_assert(all_are(&before, 'a'));
+	ck_assert(extent_is(&before, 'a'));
 	ck_assert_int_eq(pools_node(pools, 0), 0);
-	pools_close(pools);
 }
 END_TEST
 
@@ -173,33 +123,33 @@ START_TEST(grow__that_fails_changes_nothing)
 	struct extent extent;
 
 	open_one(2 * MIB);
-	extent = take(MIB);
-	fill(&extent, 'a');
+	extent = alloc_one(MIB);
+	extent_fill(&extent, 'a');
 	ck_assert_int_eq(pools_grow(pools, 0, 512 * TIB), 0);
 	ck_assert_int_eq(await_resized(), -ENOMEM);
 	ck_assert_msg(strstr(text, "available on this host: make the pool smaller"),
 		      "%s", text);
 	ck_assert_uint_eq(status.bytes, 2 * MIB);
 	ck_assert_uint_eq(file_bytes(), 2 * MIB);
-	ck_assert(all_are(&extent, 'a'));
+	ck_assert(extent_is(&extent, 'a'));
 	grow(4 * MIB);
 	ck_assert_uint_eq(file_bytes(), 4 * MIB);
-	(void)take(3 * MIB);
-	pools_close(pools);
+	(void)alloc_one(3 * MIB);
 }
 END_TEST
 
-/* When the file has grown and is mapped already.  In a process of its own: Check forks. */
-START_TEST(grow__undoes_what_it_began)
+/* The growth fails after the file has grown and is mapped.  Check runs each case in a process of
+ * its own, which loses its rights here. */
+START_TEST(grow__undoes_its_steps_on_failure)
 {
 	const struct rlimit limit = { .rlim_cur = 3 * MIB, .rlim_max = 3 * MIB };
 	struct extent extent;
 
 	open_one(2 * MIB);
-	extent = take(2 * MIB);
-	fill(&extent, 'a');
+	extent = alloc_one(2 * MIB);
+	extent_fill(&extent, 'a');
 	ck_assert_int_eq(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-	/* with its capability root may lock whatever it likes */
+	/* root may exceed the limit */
 	if (geteuid() == 0)
 		ck_assert_int_eq(seteuid(65534), 0);
 	for (unsigned i = 0; i < 3; i++) {
@@ -211,17 +161,15 @@ START_TEST(grow__undoes_what_it_began)
 		ck_assert_uint_eq(status.bytes, 2 * MIB);
 		ck_assert_uint_eq(file_bytes(), 2 * MIB);
 	}
-	/* what was behind it is there still */
 	grow(2 * MIB + 4096);
-	ck_assert(all_are(&extent, 'a'));
-	pools_close(pools);
+	ck_assert(extent_is(&extent, 'a'));
+	close_pools();
 	if (getuid() == 0)
 		ck_assert_int_eq(seteuid(0), 0);
 }
 END_TEST
 
-/* A file on a file system that has 8 MiB, which only this process sees; skipped where that is
- * not allowed. */
+/* A file on a file system of 8 MiB that only this process sees; -1: no permission to mount. */
 static int file_limited(void)
 {
 	int fd;
@@ -236,17 +184,14 @@ static int file_limited(void)
 	return fd;
 }
 
-START_TEST(grow__knows_the_file_system)
+START_TEST(grow__reports_a_full_file_system)
 {
-	struct pool_params params = { .name = "a",
-				      .node = POOL_NODE_ANY,
-				      .bytes = 2 * MIB,
-				      .pages = POOL_PAGES_BASE };
+	struct pool_params params = POOL("a", POOL_NODE_ANY, 2 * MIB, POOL_PAGES_BASE);
 
-	params.file = file_limited();
+	params.file = kept_fd = file_limited();
 	if (params.file < 0)
 		return;
-	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
+	open_pools(&params, 1);
 	ck_assert_int_eq(pools_grow(pools, 0, 9 * MIB), 0);
 	ck_assert_int_eq(await_resized(), -ENOMEM);
 	ck_assert_str_eq(text, "7 MiB wanted, 6 MiB free on the file system that its "
@@ -254,9 +199,7 @@ START_TEST(grow__knows_the_file_system)
 			       "pool smaller");
 	ck_assert_uint_eq(file_bytes(), 2 * MIB);
 	grow(8 * MIB);
-	(void)take(8 * MIB);
-	pools_close(pools);
-	(void)close(params.file);
+	(void)alloc_one(8 * MIB);
 }
 END_TEST
 
@@ -269,26 +212,24 @@ START_TEST(grow__can_be_stopped)
 	ck_assert_uint_eq(resized.wanted, 512 * MIB);
 	ck_assert_uint_eq(status.bytes, MIB);
 	ck_assert_uint_eq(file_bytes(), MIB);
-	pools_close(pools);
 }
 END_TEST
 
-START_TEST(close__stops_what_is_growing)
+START_TEST(close__stops_growing)
 {
 	open_one(MIB);
 	ck_assert_int_eq(pools_grow(pools, 0, 256 * MIB), 0);
-	pools_close(pools);
-	/* and what has grown, but is not known to */
+	close_pools();
+	/* the second growth is complete, but not processed */
 	open_one(MIB);
 	ck_assert_int_eq(pools_grow(pools, 0, 2 * MIB), 0);
 	ck_assert_int_eq(poll(&(struct pollfd){ pools_fd(pools), POLLIN, 0 }, 1, 20000),
 			 1);
-	pools_close(pools);
 }
 END_TEST
 
-/* Where address space is short none is put aside. */
-START_TEST(grow__where_addresses_are_limited)
+/* With limited address space none is reserved behind the pool. */
+START_TEST(grow__fails_without_address_space)
 {
 	struct rlimit limit;
 	unsigned long pages;
@@ -302,9 +243,9 @@ START_TEST(grow__where_addresses_are_limited)
 	limit.rlim_cur = limit.rlim_max = pages * 4096 + 512 * MIB;
 	ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
 	open_one(8 * MIB);
-	extent = take(8 * MIB);
+	extent = alloc_one(8 * MIB);
 	behind = (char *)extent_addr(&extent) + 8 * MIB;
-	/* something may be there already */
+	/* another mapping may be there */
 	got = mmap(behind, 4096, PROT_NONE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	ck_assert(got == behind || errno == EEXIST);
@@ -317,77 +258,69 @@ START_TEST(grow__where_addresses_are_limited)
 	if (got == behind) {
 		ck_assert_int_eq(munmap(behind, 4096), 0);
 		grow(8 * MIB + 4096);
-		extent = take(4096);
+		extent = alloc_one(4096);
 		ck_assert_ptr_eq(extent_addr(&extent), behind);
 	}
-	pools_close(pools);
 }
 END_TEST
 
-START_TEST(recall__lends_nothing_of_the_end)
+START_TEST(reclaim__lends_nothing_of_the_closed_end)
 {
 	struct extent low, across, high;
 	struct pool_reclaim wanted;
 
 	open_one(8 * MIB);
-	low = take(3 * MIB);
-	across = take(3 * MIB);
-	high = take(MIB);
-	extent_reclaim(&high, &wanted);
-	ck_assert_uint_eq(wanted.bytes, 0);
+	low = alloc_one(3 * MIB);
+	across = alloc_one(3 * MIB);
+	high = alloc_one(MIB);
+	ck_assert_uint_eq(extent_reclaim(&high).bytes, 0);
 	reclaim(4 * MIB);
 	ck_assert_uint_eq(status.closed, MIB);
-	ck_assert_uint_eq(status.reclaimed, 3 * MIB);
+	ck_assert_uint_eq(status.to_reclaim, 3 * MIB);
 	ck_assert_uint_eq(status.free, 0);
-	ck_assert_int_eq(take_error(4096), -ENOSPC);
+	ck_assert_int_eq(alloc(4096, 8), -ENOSPC);
 	ck_assert_msg(strstr(err_text(), "0 B are free"), "%s", err_text());
-	extent_reclaim(&low, &wanted);
-	ck_assert_uint_eq(wanted.bytes, 0);
-	extent_reclaim(&across, &wanted);
+	ck_assert_uint_eq(extent_reclaim(&low).bytes, 0);
+	wanted = extent_reclaim(&across);
 	ck_assert_uint_eq(wanted.bytes, 2 * MIB);
 	ck_assert_uint_eq(wanted.until_ms, 77);
 	ck_assert_int_eq(wanted.then, POOL_SHRINK_REVOKE);
-	extent_reclaim(&high, &wanted);
-	ck_assert_uint_eq(wanted.bytes, MIB);
-	/* what goes need not be clean, and is told of when it is back */
+	ck_assert_uint_eq(extent_reclaim(&high).bytes, MIB);
 	pools_free(pools, across);
-	look();
+	read_status();
 	ck_assert_uint_eq(status.scrubbing, 3 * MIB);
-	while (status.scrubbing) {
-		await_news();
-		look();
-	}
+	await_clean();
 	ck_assert_uint_eq(status.free, MIB);
-	ck_assert_uint_eq(status.reclaimed, MIB);
+	ck_assert_uint_eq(status.to_reclaim, MIB);
+	/* an extent within the closed end is not zeroed */
 	pools_free(pools, high);
-	await_news();
-	look();
+	(void)await_event();
+	read_status();
 	ck_assert_uint_eq(status.scrubbed_ever, 3 * MIB);
 	shrink();
 	ck_assert_uint_eq(status.bytes, 4 * MIB);
 	ck_assert_uint_eq(file_bytes(), 4 * MIB);
-	ck_assert_int_eq(take_error(MIB + 4096), -ENOSPC);
-	(void)take(MIB);
-	pools_close(pools);
+	ck_assert_int_eq(alloc(MIB + 4096, 8), -ENOSPC);
+	(void)alloc_one(MIB);
 }
 END_TEST
 
-/* The word of the first is under way, with a block that was cleaned behind it, when the second
- * is free. */
-START_TEST(recall__of_two_pools)
+/* The second pool's end is freed while events of the first pool wait: a freed end, and behind it a
+ * cleaned block. */
+START_TEST(reclaim__of_two_pools)
 {
 	const struct pool_params params[] = {
-		{ .name = "a", .node = -1, .bytes = 4 * MIB, .pages = POOL_PAGES_BASE },
-		{ .name = "b", .node = -1, .bytes = 4 * MIB, .pages = POOL_PAGES_BASE }
+		POOL("a", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE),
+		POOL("b", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE),
 	};
 	struct extent low, high[2];
 
-	ck_assert_msg(pools_open(params, 2, NULL, &pools) == 0, "%s", err_text());
-	/* the pool that has more free is next */
-	low = take(2 * MIB);
-	(void)take(2 * MIB);
+	open_pools(params, 2);
+	/* memory comes from the pool with more free memory */
+	low = alloc_one(2 * MIB);
+	(void)alloc_one(2 * MIB);
 	for (unsigned i = 0; i < 2; i++)
-		high[i] = take(2 * MIB);
+		high[i] = alloc_one(2 * MIB);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_int_eq(
 			pools_reclaim(pools, i, 2 * MIB, 77, POOL_SHRINK_REFUSE), 0);
@@ -395,57 +328,49 @@ START_TEST(recall__of_two_pools)
 	pools_free(pools, low);
 	(void)usleep(50000);
 	pools_free(pools, high[1]);
-	await_news();
+	(void)await_event();
 	for (unsigned i = 0; i < 2; i++) {
-		pools_status(pools, i, &status);
-		ck_assert_uint_eq(status.reclaimed, 0);
+		status = pools_status(pools, i);
+		ck_assert_uint_eq(status.to_reclaim, 0);
 		pools_shrink(pools, i);
 	}
-	/* and the next word comes, too */
 	for (unsigned i = 0; i < 2;) {
 		if (pools_resized(pools, &resized))
 			i++;
 		else
-			await_news();
+			(void)await_event();
 	}
 	grow(4 * MIB);
-	high[0] = take(2 * MIB);
+	high[0] = alloc_one(2 * MIB);
 	reclaim(2 * MIB);
 	pools_free(pools, high[0]);
-	await_news();
+	(void)await_event();
 	shrink();
-	pools_close(pools);
 }
 END_TEST
 
-START_TEST(recall_end__cleans_what_came_back_unclean)
+START_TEST(reclaim_end__zeroes_the_opened_end)
 {
 	struct extent extent;
-	struct pool_reclaim wanted;
 
 	open_one(4 * MIB);
-	(void)take(MIB);
-	extent = take(2 * MIB);
-	fill(&extent, 'x');
+	(void)alloc_one(MIB);
+	extent = alloc_one(2 * MIB);
+	extent_fill(&extent, 'x');
 	reclaim(MIB);
 	pools_free(pools, extent);
-	look();
+	read_status();
 	ck_assert_uint_eq(status.closed, 3 * MIB);
 	ck_assert_uint_eq(status.scrubbing, 0);
-	pools_reclaim_end(pools, 0);
-	look();
+	pools_reclaim_cancel(pools, 0);
+	read_status();
 	ck_assert_int_eq(status.resizing, POOL_RESTS);
 	ck_assert_uint_eq(status.free, MIB);
 	ck_assert_uint_eq(status.scrubbing, 2 * MIB);
-	while (status.scrubbing) {
-		await_news();
-		look();
-	}
-	extent = take(3 * MIB);
-	ck_assert(all_are(&extent, 0));
-	extent_reclaim(&extent, &wanted);
-	ck_assert_uint_eq(wanted.bytes, 0);
-	pools_close(pools);
+	await_clean();
+	extent = alloc_one(3 * MIB);
+	ck_assert(extent_is(&extent, 0));
+	ck_assert_uint_eq(extent_reclaim(&extent).bytes, 0);
 }
 END_TEST
 
@@ -455,110 +380,92 @@ START_TEST(shrink__then_grow_reads_as_zero)
 	void *addr;
 
 	open_one(4 * MIB);
-	low = take(MIB);
-	fill(&low, 'l');
+	low = alloc_one(MIB);
+	extent_fill(&low, 'l');
 	for (unsigned i = 0; i < 3; i++) {
-		extent = take(3 * MIB);
-		ck_assert(all_are(&extent, 0));
-		fill(&extent, 'x');
+		extent = alloc_one(3 * MIB);
+		ck_assert(extent_is(&extent, 0));
+		extent_fill(&extent, 'x');
 		addr = extent_addr(&extent);
 		reclaim(MIB);
 		pools_free(pools, extent);
-		await_news();
+		(void)await_event();
 		shrink();
 		ck_assert_uint_eq(file_bytes(), MIB);
 		grow(4 * MIB);
 		ck_assert_ptr_eq(extent_addr(&extent), addr);
 	}
-	ck_assert(all_are(&low, 'l'));
-	pools_close(pools);
+	ck_assert(extent_is(&low, 'l'));
 }
 END_TEST
 
-/* A file that the kernel does not let become shorter keeps what was written there. */
-START_TEST(shrink__that_fails_lends_nothing_of_it_again)
+/* A sealed file cannot become shorter, so its end keeps its old bytes. */
+START_TEST(failed_shrink__does_not_lend_the_end_again)
 {
-	struct pool_params params = { .name = "a",
-				      .node = POOL_NODE_ANY,
-				      .bytes = 4 * MIB,
-				      .pages = POOL_PAGES_BASE };
+	struct pool_params params = POOL("a", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE);
 	struct extent extent;
 
-	params.file = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	ck_assert_int_ge(params.file, 0);
-	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
-	extent = take(4 * MIB);
-	fill(&extent, 'x');
+	params.file = kept_fd = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ck_assert_int_ge(kept_fd, 0);
+	open_pools(&params, 1);
+	extent = alloc_one(4 * MIB);
+	extent_fill(&extent, 'x');
 	pools_free_tail(pools, &extent, MIB);
-	while (look(), status.scrubbing)
-		await_news();
+	await_clean();
 	memset((char *)extent_addr(&extent) + MIB, 'x', 3 * MIB);
 	ck_assert_int_eq(fcntl(params.file, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	reclaim(MIB);
 	pools_shrink(pools, 0);
 	ck_assert_int_eq(await_resized(), -EPERM);
 	ck_assert_uint_eq(status.bytes, MIB);
-	/* its mapping is cut when it has no pages any more, which holds up nobody */
+	/* the end of the mapping is removed only after the end of the file */
 	ck_assert_int_eq(((volatile char *)extent_addr(&extent))[2 * MIB], 'x');
 	ck_assert_int_eq(pools_grow(pools, 0, 8 * MIB), 0);
 	ck_assert_int_eq(await_resized(), -EPERM);
 	ck_assert_msg(strstr(text, "the end of the pool's file"), "%s", text);
 	ck_assert_uint_eq(status.bytes, MIB);
 	ck_assert_uint_eq(file_bytes(), 4 * MIB);
-	ck_assert(all_are(&extent, 'x'));
-	pools_close(pools);
-	(void)close(params.file);
+	ck_assert(extent_is(&extent, 'x'));
 }
 END_TEST
 
-/* Whatever the process was at when it ended, the ledger's word counts: what is behind that
- * nobody was lent. */
-START_TEST(open__cuts_a_file_that_is_longer_than_it_should_be)
+/* The size in the ledger is valid; memory of the file behind it was never lent. */
+START_TEST(open__cuts_a_file_to_the_size_in_the_ledger)
 {
-	struct pool_params params = { .name = "a",
-				      .node = POOL_NODE_ANY,
-				      .bytes = 4 * MIB,
-				      .pages = POOL_PAGES_BASE,
-				      .id = 3,
-				      .kept = true,
-				      .pages_kept = POOL_PAGES_BASE };
+	struct pool_params params = POOL("a", POOL_NODE_ANY, 4 * MIB, POOL_PAGES_BASE);
 	static const uint64_t kept[] = { 0, 2 * MIB, 4 * MIB, 6 * MIB };
 	static const uint64_t got[] = { 4 * MIB, 2 * MIB, 4 * MIB, 4 * MIB };
 
-	params.file = memfd_create("kept", MFD_CLOEXEC);
-	ck_assert_int_ge(params.file, 0);
-	ck_assert_int_eq(ftruncate(params.file, 4 * MIB), 0);
+	kept_make();
+	ck_assert_int_eq(ftruncate(kept_fd, 4 * MIB), 0);
+	params.file = kept_fd;
+	params.kept = true;
+	params.pages_kept = POOL_PAGES_BASE;
 	params.bytes_kept = kept[_i];
-	ck_assert_msg(pools_open(&params, 1, NULL, &pools) == 0, "%s", err_text());
-	ck_assert_int_eq(pools_settle(pools), 0);
-	look();
+	open_pools(&params, 1);
+	ck_assert_int_eq(pools_zero_unlent(pools), 0);
+	read_status();
 	ck_assert_uint_eq(status.bytes, got[_i]);
-	while (status.scrubbing) {
-		await_news();
-		look();
-	}
+	await_clean();
 	ck_assert_uint_eq(file_bytes(), got[_i]);
 	grow(8 * MIB);
 	ck_assert_uint_eq(file_bytes(), 8 * MIB);
-	pools_close(pools);
-	(void)close(params.file);
 }
 END_TEST
 
-/* A node's memory does not become the pool's by halves: those under way one after the other. */
-START_TEST(grow__two_at_a_time)
+START_TEST(grow__two_pools_at_a_time)
 {
 	struct pool_params params[] = {
-		{ .name = "a", .node = 0, .bytes = MIB, .pages = POOL_PAGES_BASE },
-		{ .name = "b", .node = -1, .bytes = MIB, .pages = POOL_PAGES_BASE }
+		POOL("a", 0, MIB, POOL_PAGES_BASE),
+		POOL("b", POOL_NODE_ANY, MIB, POOL_PAGES_BASE),
 	};
 	unsigned done = 0;
 
-	ck_assert_msg(pools_open(params, 2, NULL, &pools) == 0, "%s", err_text());
+	open_pools(params, 2);
 	ck_assert_int_eq(pools_grow(pools, 0, 8 * MIB), 0);
 	ck_assert_int_eq(pools_grow(pools, 1, 16 * MIB), 0);
 	while (done != 3) {
-		await_news();
+		(void)await_event();
 		while (pools_resized(pools, &resized)) {
 			ck_assert_msg(resized.err == 0, "%s", resized.text);
 			ck_assert_uint_eq(resized.bytes, (resized.i + 1) * 8 * MIB);
@@ -566,33 +473,29 @@ START_TEST(grow__two_at_a_time)
 			done |= 1u << resized.i;
 		}
 	}
-	(void)take(15 * MIB);
-	(void)take(7 * MIB);
-	pools_close(pools);
+	(void)alloc_one(15 * MIB);
+	(void)alloc_one(7 * MIB);
 }
 END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("pools-resize");
-	TCase *tc = tcase_create("pools-resize");
+	TCase *tc = unit_case("pools-resize", NULL, pools_teardown);
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_test(tc, grow__leaves_what_is_lent_where_it_is);
+	tcase_add_test(tc, grow__does_not_move_lent_extents);
 	tcase_add_test(tc, grow__that_fails_changes_nothing);
-	tcase_add_test(tc, grow__undoes_what_it_began);
-	tcase_add_test(tc, grow__knows_the_file_system);
+	tcase_add_test(tc, grow__undoes_its_steps_on_failure);
+	tcase_add_test(tc, grow__reports_a_full_file_system);
 	tcase_add_test(tc, grow__can_be_stopped);
-	tcase_add_test(tc, grow__where_addresses_are_limited);
-	tcase_add_test(tc, grow__two_at_a_time);
-	tcase_add_test(tc, close__stops_what_is_growing);
-	tcase_add_test(tc, recall__lends_nothing_of_the_end);
-	tcase_add_test(tc, recall__of_two_pools);
-	tcase_add_test(tc, recall_end__cleans_what_came_back_unclean);
+	tcase_add_test(tc, grow__fails_without_address_space);
+	tcase_add_test(tc, grow__two_pools_at_a_time);
+	tcase_add_test(tc, close__stops_growing);
+	tcase_add_test(tc, reclaim__lends_nothing_of_the_closed_end);
+	tcase_add_test(tc, reclaim__of_two_pools);
+	tcase_add_test(tc, reclaim_end__zeroes_the_opened_end);
 	tcase_add_test(tc, shrink__then_grow_reads_as_zero);
-	tcase_add_test(tc, shrink__that_fails_lends_nothing_of_it_again);
-	tcase_add_loop_test(tc, open__cuts_a_file_that_is_longer_than_it_should_be, 0,
-			    4);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, failed_shrink__does_not_lend_the_end_again);
+	tcase_add_loop_test(tc, open__cuts_a_file_to_the_size_in_the_ledger, 0, 4);
+	return unit_main();
 }

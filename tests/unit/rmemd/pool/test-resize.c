@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What pools are to become, step by step: the pools, the leases in them and the ledger are
- * fakes, defined here. */
+/* Resizing pools to their configured size.  The pools, the leases in them and the ledger are fakes,
+ * defined here. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static uint64_t now_ms;
 
 /* ---- fakes ---- */
 
-/* One pool, and where there are two what becomes of the other one. */
+/* The status of the second pool, if there are two. */
 static unsigned n_pools;
 static struct pool_status other;
 static const struct pool_params other_params = { .name = "other" };
@@ -29,24 +29,24 @@ static const struct pool_params other_params = { .name = "other" };
 static struct fake {
 	struct pool_params params;
 	struct pool_status status;
-	int grow_err, recall_err;
-	bool stopped;     /* growing */
+	int grow_err, reclaim_err;
+	bool stopped;     /* pools_grow_stop() was called */
 	unsigned n_grown; /* calls of pools_grow() */
-	bool done;        /* pools_resized() tells so: */
+	bool done;        /* pools_resized() returns `resized` */
 	struct pools_resized resized;
-	bool leased; /* some of what is reclaimed */
+	bool leased; /* leases are in the closed end */
 } fake;
 
-/* What the ledger says. */
-static struct kept {
+/* The record of the ledger. */
+static struct record {
 	int err;
 	uint64_t bytes, grown;
-} kept;
+} record;
 
-static char logged[8][256]; /* the last one first */
+static char logged[8][256]; /* the last line first */
 
-static void log_keep(int level, const char *event, const struct log_ctx *ctx,
-		     const char *text)
+static void record_line(int level, const char *event, const struct log_ctx *ctx,
+			const char *text)
 {
 	(void)level;
 	if (ctx)
@@ -55,7 +55,7 @@ static void log_keep(int level, const char *event, const struct log_ctx *ctx,
 	(void)snprintf(logged[0], sizeof(logged[0]), "%s: %s", event, text);
 }
 
-static uint64_t clock_of_test(void)
+static uint64_t fake_clock(void)
 {
 	return now_ms * 1000000;
 }
@@ -66,10 +66,10 @@ unsigned pools_count(const struct pools *pools)
 	return n_pools;
 }
 
-void pools_status(const struct pools *pools, unsigned i, struct pool_status *ret_status)
+struct pool_status pools_status(const struct pools *pools, unsigned i)
 {
 	(void)pools;
-	*ret_status = i ? other : fake.status;
+	return i ? other : fake.status;
 }
 
 const struct pool_params *pools_params(const struct pools *pools, unsigned i)
@@ -98,9 +98,9 @@ int pools_grow(struct pools *pools, unsigned i, uint64_t bytes)
 	(void)i;
 	ck_assert_int_eq(fake.status.resizing, POOL_RESTS);
 	ck_assert_uint_gt(bytes, fake.status.bytes);
-	/* whatever becomes of the process now, the ledger knows */
-	ck_assert_uint_eq(kept.bytes, fake.status.bytes);
-	ck_assert_uint_eq(kept.grown, bytes);
+	/* the growth is in the ledger before it starts */
+	ck_assert_uint_eq(record.bytes, fake.status.bytes);
+	ck_assert_uint_eq(record.grown, bytes);
 	fake.n_grown++;
 	if (fake.grow_err)
 		return err_set(fake.grow_err, "no thread");
@@ -125,34 +125,34 @@ int pools_reclaim(struct pools *pools, unsigned i, uint64_t bytes, uint64_t unti
 	(void)then;
 	ck_assert_int_eq(fake.status.resizing, POOL_RESTS);
 	ck_assert_uint_eq(until_ms, now_ms + WAIT_MS);
-	if (fake.recall_err)
-		return err_set(fake.recall_err, "no thread");
+	if (fake.reclaim_err)
+		return err_set(fake.reclaim_err, "no thread");
 	fake.status.resizing = POOL_RECLAIMS;
 	fake.status.bytes_to = bytes;
-	fake.status.reclaimed = fake.status.bytes - bytes;
+	fake.status.to_reclaim = fake.status.bytes - bytes;
 	return 0;
 }
 
-static void rest(void)
+static void fake_rest(void)
 {
 	fake.status.resizing = POOL_RESTS;
 	fake.status.bytes_to = fake.status.bytes;
-	fake.status.reclaimed = 0;
+	fake.status.to_reclaim = 0;
 }
 
-void pools_reclaim_end(struct pools *pools, unsigned i)
+void pools_reclaim_cancel(struct pools *pools, unsigned i)
 {
 	(void)pools;
 	(void)i;
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
-	rest();
+	fake_rest();
 }
 
 void pools_shrink(struct pools *pools, unsigned i)
 {
 	(void)pools;
 	(void)i;
-	ck_assert_uint_eq(fake.status.reclaimed, 0);
+	ck_assert_uint_eq(fake.status.to_reclaim, 0);
 	if (fake.status.resizing == POOL_RECLAIMS)
 		fake.status.bytes = fake.status.bytes_to;
 	fake.status.resizing = POOL_SHRINKS;
@@ -165,7 +165,7 @@ bool pools_resized(struct pools *pools, struct pools_resized *ret_resized)
 		return false;
 	fake.done = false;
 	*ret_resized = fake.resized;
-	rest();
+	fake_rest();
 	return true;
 }
 
@@ -190,14 +190,14 @@ static bool in_the_way(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
 }
 
 static const struct resizes_events events = { .reclaim = on_reclaim,
-					      .in_the_way = in_the_way };
+					      .describe_leases = in_the_way };
 
-static int keep(uint64_t bytes, uint64_t grown)
+static int put_record(uint64_t bytes, uint64_t grown)
 {
-	if (kept.err)
-		return err_set(kept.err, "the ledger is full");
-	kept.bytes = bytes;
-	kept.grown = grown;
+	if (record.err)
+		return err_set(record.err, "the ledger is full");
+	record.bytes = bytes;
+	record.grown = grown;
 	return 0;
 }
 
@@ -207,7 +207,7 @@ int plan_record_growth(const struct pools *pools, unsigned i, uint64_t bytes,
 	(void)pools;
 	(void)i;
 	(void)ledger;
-	return keep(fake.status.bytes, bytes);
+	return put_record(fake.status.bytes, bytes);
 }
 
 int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
@@ -216,12 +216,12 @@ int plan_record_size(const struct pools *pools, unsigned i, uint64_t bytes,
 	(void)pools;
 	(void)i;
 	(void)ledger;
-	return keep(bytes, 0);
+	return put_record(bytes, 0);
 }
 
-/* ---- what the tests do ---- */
+/* ---- the tests ---- */
 
-static void begin(void)
+static void open_resizes(void)
 {
 	ck_assert_int_eq(resizes_open(NULL, NULL, &events, NULL, &resizes), 0);
 }
@@ -229,13 +229,13 @@ static void begin(void)
 static void setup(void)
 {
 	memset(&fake, 0, sizeof(fake));
-	memset(&kept, 0, sizeof(kept));
+	memset(&record, 0, sizeof(record));
 	memset(logged, 0, sizeof(logged));
 	memset(&config, 0, sizeof(config));
 	n_pools = 1;
 	now_ms = 5000;
-	clock_set_source(clock_of_test);
-	log_set_sink(log_keep);
+	clock_set_source(fake_clock);
+	log_set_sink(record_line);
 	fake.params = (struct pool_params){ .name = "a",
 					    .node = POOL_NODE_ANY,
 					    .bytes = 64 * MIB,
@@ -246,7 +246,7 @@ static void setup(void)
 	config.n_pools = 1;
 	config.pools[0] = fake.params;
 	config.pools[0].shrink_wait_ms = WAIT_MS;
-	begin();
+	open_resizes();
 }
 
 static void teardown(void)
@@ -256,6 +256,12 @@ static void teardown(void)
 	clock_set_source(NULL);
 }
 
+static void advance(uint64_t ms)
+{
+	now_ms += ms;
+	(void)resizes_work(resizes);
+}
+
 static void reload(uint64_t bytes)
 {
 	config.pools[0].bytes = bytes;
@@ -263,8 +269,14 @@ static void reload(uint64_t bytes)
 	(void)resizes_work(resizes);
 }
 
-/* What was under way has come to this. */
-static void end(int err, uint64_t bytes)
+static void free_closed_end(void)
+{
+	fake.status.to_reclaim = 0;
+	(void)resizes_work(resizes);
+}
+
+/* Growing or shrinking ends with this result. */
+static void finish(int err, uint64_t bytes)
 {
 	fake.done = true;
 	fake.resized =
@@ -281,10 +293,16 @@ static void assert_rests(uint64_t bytes)
 	ck_assert_int_eq(fake.status.resizing, POOL_RESTS);
 	ck_assert_uint_eq(fake.status.bytes, bytes);
 	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
-	/* it is not begun again by itself */
-	now_ms += 10 * WAIT_MS;
-	(void)resizes_work(resizes);
+	/* it does not start again without a reload */
+	advance(10 * WAIT_MS);
 	ck_assert_int_eq(fake.status.resizing, POOL_RESTS);
+}
+
+/* The ledger has this size, and no growth. */
+static void assert_recorded(uint64_t bytes)
+{
+	ck_assert_uint_eq(record.bytes, bytes);
+	ck_assert_uint_eq(record.grown, 0);
 }
 
 static void assert_logged(const char *text)
@@ -292,21 +310,20 @@ static void assert_logged(const char *text)
 	ck_assert_str_eq(logged[0], text);
 }
 
-START_TEST(grow__is_known_to_the_ledger)
+START_TEST(grow__is_recorded_in_the_ledger)
 {
 	reload(128 * MIB);
 	ck_assert_int_eq(fake.status.resizing, POOL_GROWS);
-	end(0, 128 * MIB);
+	finish(0, 128 * MIB);
 	assert_logged("pool-grown: it has 128 MiB now");
-	ck_assert_uint_eq(kept.bytes, 128 * MIB);
-	ck_assert_uint_eq(kept.grown, 0);
+	assert_recorded(128 * MIB);
 	assert_rests(128 * MIB);
 }
 END_TEST
 
-START_TEST(grow__not_without_room_in_the_ledger)
+START_TEST(grow__needs_space_in_the_ledger)
 {
-	kept.err = -ENOSPC;
+	record.err = -ENOSPC;
 	reload(128 * MIB);
 	ck_assert_uint_eq(fake.n_grown, 0);
 	assert_logged("pool-not-grown: it stays at 64 MiB: the ledger is full");
@@ -314,47 +331,46 @@ START_TEST(grow__not_without_room_in_the_ledger)
 }
 END_TEST
 
-START_TEST(grow__that_fails_is_given_up)
+START_TEST(failed_grow__is_not_repeated)
 {
 	fake.grow_err = _i ? -EMFILE : 0;
 	reload(128 * MIB);
 	if (!_i)
-		end(-ENOMEM, 64 * MIB);
+		finish(-ENOMEM, 64 * MIB);
 	assert_logged(_i ? "pool-not-grown: it stays at 64 MiB: no thread"
 			 : "pool-not-grown: it stays at 64 MiB: because");
-	ck_assert_uint_eq(kept.bytes, 64 * MIB);
-	ck_assert_uint_eq(kept.grown, 0);
+	assert_recorded(64 * MIB);
 	assert_rests(64 * MIB);
 }
 END_TEST
 
-START_TEST(grow__stopped_and_told_to_go_on)
+START_TEST(stopped_grow__continues_after_a_reload)
 {
 	reload(128 * MIB);
 	reload(64 * MIB);
 	ck_assert(fake.stopped);
 	reload(128 * MIB);
-	end(-ECANCELED, 64 * MIB);
+	finish(-ECANCELED, 64 * MIB);
 	ck_assert_int_eq(fake.status.resizing, POOL_GROWS);
 	ck_assert_uint_eq(fake.n_grown, 2);
 	ck_assert(!fake.stopped);
 	assert_logged("pool-growing: from 64 MiB to 128 MiB");
 	reload(64 * MIB);
-	end(-ECANCELED, 64 * MIB);
+	finish(-ECANCELED, 64 * MIB);
 	ck_assert_uint_eq(fake.n_grown, 2);
-	ck_assert_uint_eq(kept.grown, 0);
+	ck_assert_uint_eq(record.grown, 0);
 	assert_rests(64 * MIB);
 }
 END_TEST
 
-/* As much, or more, is not tried by each process that takes the place of one that ended. */
+/* If a process ended while a pool grew, the next one does not grow it to this size or more. */
 START_TEST(grow__that_ended_a_process_waits_for_a_reload)
 {
 	static const uint64_t sizes[] = { 128 * MIB, 256 * MIB };
 
 	fake.params.bytes_grown = 128 * MIB;
 	resizes_close(resizes);
-	begin();
+	open_resizes();
 	reload(sizes[_i]);
 	ck_assert_uint_eq(fake.n_grown, 0);
 	assert_logged(
@@ -363,43 +379,39 @@ START_TEST(grow__that_ended_a_process_waits_for_a_reload)
 	assert_rests(64 * MIB);
 	reload(sizes[_i]);
 	ck_assert_uint_eq(fake.n_grown, 1);
-	/* one that ends as it should does not end by that */
+	/* an orderly end is not taken for a failed growth */
 	resizes_close(resizes);
-	ck_assert_uint_eq(kept.bytes, 64 * MIB);
-	ck_assert_uint_eq(kept.grown, 0);
-	rest();
+	assert_recorded(64 * MIB);
+	fake_rest();
 	fake.params.bytes_grown = 128 * MIB;
-	begin();
+	open_resizes();
 	reload(96 * MIB);
 	ck_assert_uint_eq(fake.n_grown, 2);
-	end(0, 96 * MIB);
+	finish(0, 96 * MIB);
 }
 END_TEST
 
-START_TEST(shrink__when_its_end_is_free)
+START_TEST(shrink__waits_for_a_free_end)
 {
 	reload(32 * MIB);
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), now_ms + WAIT_MS);
-	fake.status.reclaimed = 0;
-	(void)resizes_work(resizes);
+	free_closed_end();
 	ck_assert_int_eq(fake.status.resizing, POOL_SHRINKS);
-	end(0, 32 * MIB);
+	finish(0, 32 * MIB);
 	assert_logged("pool-shrunk: it has 32 MiB now");
-	ck_assert_uint_eq(kept.bytes, 32 * MIB);
+	ck_assert_uint_eq(record.bytes, 32 * MIB);
 	assert_rests(32 * MIB);
 }
 END_TEST
 
-START_TEST(shrink__refused_for_what_is_leased)
+START_TEST(shrink__is_refused_if_leases_are_in_the_way)
 {
 	fake.leased = true;
 	reload(32 * MIB);
-	now_ms += WAIT_MS - 1;
-	(void)resizes_work(resizes);
+	advance(WAIT_MS - 1);
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
-	now_ms++;
-	(void)resizes_work(resizes);
+	advance(1);
 	assert_logged("pool-not-shrunk: it stays at 64 MiB: in the way are still 1 "
 		      "lease; have "
 		      "them freed and reload, or say shrink = revoke");
@@ -407,30 +419,27 @@ START_TEST(shrink__refused_for_what_is_leased)
 }
 END_TEST
 
-/* It is being zeroed, or keys die: nobody has to do anything. */
-START_TEST(shrink__waits_for_what_is_nobodys)
+/* The memory is being zeroed, or keys are not dead yet; no lease is in the way. */
+START_TEST(shrink__waits_for_memory_without_leases)
 {
 	config.pools[0].shrink = _i ? POOL_SHRINK_REVOKE : POOL_SHRINK_REFUSE;
 	reload(32 * MIB);
-	now_ms += 2 * WAIT_MS;
-	(void)resizes_work(resizes);
+	advance(2 * WAIT_MS);
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
 	ck_assert_ptr_nonnull(strstr(logged[0], "pool-shrinking: "));
-	fake.status.reclaimed = 0;
-	(void)resizes_work(resizes);
-	end(0, 32 * MIB);
+	free_closed_end();
+	finish(0, 32 * MIB);
 	assert_rests(32 * MIB);
 }
 END_TEST
 
-START_TEST(shrink__revokes)
+START_TEST(shrink__revokes_leases)
 {
 	fake.leased = true;
 	config.pools[0].shrink = POOL_SHRINK_REVOKE;
 	reload(32 * MIB);
-	now_ms += WAIT_MS;
-	(void)resizes_work(resizes);
+	advance(WAIT_MS);
 	assert_logged("pool-revokes: in the way are still 1 lease");
 	ck_assert_int_eq(fake.status.resizing, POOL_RECLAIMS);
 	ck_assert_uint_eq(resizes_next_ms(resizes), UINT64_MAX);
@@ -446,15 +455,15 @@ static void assert_growing(uint64_t done, uint64_t bytes)
 	ck_assert_uint_eq(is_bytes, bytes);
 }
 
-/* Of two of which one is ready before the other. */
-START_TEST(grow__tells_how_far_it_is)
+/* The sum of two pools; one is complete before the other. */
+START_TEST(grow__reports_its_progress)
 {
 	const struct pool_status rests = { .bytes = 100 * MIB, .bytes_to = 100 * MIB };
 
 	resizes_close(resizes);
 	n_pools = 2;
 	other = rests;
-	begin();
+	open_resizes();
 	assert_growing(0, 0);
 	reload(128 * MIB);
 	assert_growing(0, 64 * MIB);
@@ -464,57 +473,57 @@ START_TEST(grow__tells_how_far_it_is)
 				      .populated = 5 * MIB,
 				      .resizing = POOL_GROWS };
 	assert_growing(15 * MIB, 94 * MIB);
-	end(0, 128 * MIB);
+	finish(0, 128 * MIB);
 	assert_growing(69 * MIB, 94 * MIB);
-	/* one that is told to go on meanwhile comes along */
+	/* a further growth is added to the sum */
 	fake.status.populated = 0;
 	reload(148 * MIB);
 	assert_growing(69 * MIB, 114 * MIB);
-	/* what failed is not there */
-	end(-ENOMEM, 128 * MIB);
+	/* a failed growth is not in the sum */
+	finish(-ENOMEM, 128 * MIB);
 	assert_growing(69 * MIB, 94 * MIB);
 	other = rests;
 	assert_growing(0, 0);
-	/* the next time it begins from nothing */
+	/* the next sum starts at 0 */
 	reload(158 * MIB);
 	assert_growing(0, 30 * MIB);
-	end(0, 158 * MIB);
+	finish(0, 158 * MIB);
 	assert_growing(0, 0);
 }
 END_TEST
 
-/* Also where nobody has looked between one and the next. */
-START_TEST(grow__is_timed_by_itself)
+/* Each growth has its own time, also if its progress was not read. */
+START_TEST(grow__has_its_own_time)
 {
 	reload(128 * MIB);
 	resizes_log_growth(resizes, 0, 64 * MIB);
 	now_ms += 6000;
 	resizes_log_growth(resizes, 32 * MIB, 64 * MIB);
 	assert_logged("pools-populating: 32 MiB of 64 MiB after 6 s");
-	end(0, 128 * MIB);
+	finish(0, 128 * MIB);
 	reload(192 * MIB);
 	resizes_log_growth(resizes, 40 * MIB, 64 * MIB);
 	now_ms += 7000;
 	resizes_log_growth(resizes, 50 * MIB, 64 * MIB);
 	assert_logged("pools-populating: 50 MiB of 64 MiB after 7 s");
-	end(0, 192 * MIB);
+	finish(0, 192 * MIB);
 }
 END_TEST
 
-START_TEST(shrink__that_cannot_begin_is_given_up)
+START_TEST(shrink__that_cannot_start_is_not_repeated)
 {
-	fake.recall_err = -EMFILE;
+	fake.reclaim_err = -EMFILE;
 	reload(32 * MIB);
 	assert_logged("pool-not-shrunk: it stays at 64 MiB: no thread");
 	assert_rests(64 * MIB);
 }
 END_TEST
 
-START_TEST(take__says_what_it_does_not_resize)
+START_TEST(reload__logs_pools_that_keep_their_size)
 {
 	config.pools[0].node = 1;
 	reload(64 * MIB);
-	/* that was said when it was opened */
+	/* this was logged when the pool was opened */
 	ck_assert_str_eq(logged[0], "");
 	reload(64 * MIB);
 	ck_assert_str_eq(logged[0], "");
@@ -528,23 +537,20 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("resizes");
-	TCase *tc = tcase_create("resizes");
+	TCase *tc = unit_case("resizes", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, grow__is_known_to_the_ledger);
-	tcase_add_test(tc, grow__not_without_room_in_the_ledger);
-	tcase_add_loop_test(tc, grow__that_fails_is_given_up, 0, 2);
-	tcase_add_test(tc, grow__stopped_and_told_to_go_on);
+	tcase_add_test(tc, grow__is_recorded_in_the_ledger);
+	tcase_add_test(tc, grow__needs_space_in_the_ledger);
+	tcase_add_loop_test(tc, failed_grow__is_not_repeated, 0, 2);
+	tcase_add_test(tc, stopped_grow__continues_after_a_reload);
 	tcase_add_loop_test(tc, grow__that_ended_a_process_waits_for_a_reload, 0, 2);
-	tcase_add_test(tc, grow__tells_how_far_it_is);
-	tcase_add_test(tc, grow__is_timed_by_itself);
-	tcase_add_test(tc, shrink__when_its_end_is_free);
-	tcase_add_test(tc, shrink__refused_for_what_is_leased);
-	tcase_add_loop_test(tc, shrink__waits_for_what_is_nobodys, 0, 2);
-	tcase_add_test(tc, shrink__revokes);
-	tcase_add_test(tc, shrink__that_cannot_begin_is_given_up);
-	tcase_add_test(tc, take__says_what_it_does_not_resize);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, grow__reports_its_progress);
+	tcase_add_test(tc, grow__has_its_own_time);
+	tcase_add_test(tc, shrink__waits_for_a_free_end);
+	tcase_add_test(tc, shrink__is_refused_if_leases_are_in_the_way);
+	tcase_add_loop_test(tc, shrink__waits_for_memory_without_leases, 0, 2);
+	tcase_add_test(tc, shrink__revokes_leases);
+	tcase_add_test(tc, shrink__that_cannot_start_is_not_repeated);
+	tcase_add_test(tc, reload__logs_pools_that_keep_their_size);
+	return unit_main();
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The ledger keeps committed values over any crash, and refuses damaged files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -27,10 +28,10 @@
 static struct ledger *ledger;
 static int fd = -1;
 
-/* ---- a naive model: the seed and length of each key's value ---- */
+/* ---- a model: the seed and size of each key's value ---- */
 
 struct value {
-	bool there;
+	bool present;
 	unsigned char seed;
 	unsigned bytes;
 };
@@ -39,7 +40,7 @@ static struct value model[KEYS];
 
 static struct ledger_key key_of(unsigned key)
 {
-	/* kinds tell keys apart that are otherwise the same */
+	/* three kinds share each pair of numbers */
 	return (struct ledger_key){ KIND(key), key / 3, UINT64_MAX - key / 3 };
 }
 
@@ -68,7 +69,7 @@ static void drop(struct value *values, unsigned key)
 	struct ledger_key at = key_of(key);
 
 	ledger_remove(ledger, &at);
-	values[key].there = false;
+	values[key].present = false;
 }
 
 struct seen {
@@ -83,7 +84,7 @@ static int compare(const struct ledger_key *key, const void *data, size_t bytes,
 	struct seen *seen = arg;
 	uint64_t i = key->a * 3 + key->kind - 1;
 
-	if (i >= KEYS || key->b != UINT64_MAX - key->a || !seen->values[i].there ||
+	if (i >= KEYS || key->b != UINT64_MAX - key->a || !seen->values[i].present ||
 	    seen->values[i].bytes != bytes)
 		return 1;
 	fill(wanted, &seen->values[i]);
@@ -92,25 +93,25 @@ static int compare(const struct ledger_key *key, const void *data, size_t bytes,
 }
 
 /* Whether a ledger holds these values and nothing else. */
-static bool holds(const struct ledger *it, const struct value *values)
+static bool holds(const struct ledger *opened, const struct value *values)
 {
 	struct seen seen = { .values = values };
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < KEYS; i++)
-		n += values[i].there;
+		n += values[i].present;
 	for (uint32_t kind = 1; kind <= 3; kind++)
-		if (ledger_each(it, kind, compare, &seen))
+		if (ledger_each(opened, kind, compare, &seen))
 			return false;
-	return seen.n == n && ledger_count(it) == n;
+	return seen.n == n && ledger_count(opened) == n;
 }
 
 static int memfd(void)
 {
-	int it = memfd_create("test-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int file = memfd_create("test-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	ck_assert_int_ge(it, 0);
-	return it;
+	ck_assert_int_ge(file, 0);
+	return file;
 }
 
 static void setup(void)
@@ -132,28 +133,38 @@ static void teardown(void)
 	(void)close(fd);
 }
 
-/* ---- what it keeps ---- */
+/* A ledger opened from the file has the values of the model. */
+static void check_reopened(void)
+{
+	reopen();
+	ck_assert(holds(ledger, model));
+}
 
-START_TEST(commit__keeps_what_was_staged_before_it)
+static void file_write(const void *bytes, size_t n, off_t at)
+{
+	ck_assert_int_eq(pwrite(fd, bytes, n, at), (ssize_t)n);
+}
+
+/* ---- values ---- */
+
+START_TEST(commit__keeps_staged_values)
 {
 	ck_assert(holds(ledger, model));
 	ck_assert_int_eq(put(model, 0, 1, 100), 0);
 	ck_assert_int_eq(put(model, 1, 2, 0), 0);
 	ck_assert_int_eq(put(model, 3, 3, LEDGER_VALUE_MAX), 0);
 	ledger_commit(ledger);
-	reopen();
-	ck_assert(holds(ledger, model));
+	check_reopened();
 	ck_assert_int_eq(put(model, 0, 9, 7), 0);
 	drop(model, 1);
-	/* nothing there: nothing to do */
+	/* a missing key is ignored */
 	drop(model, 2);
 	ledger_commit(ledger);
-	reopen();
-	ck_assert(holds(ledger, model));
+	check_reopened();
 }
 END_TEST
 
-START_TEST(close__forgets_what_is_staged)
+START_TEST(close__drops_staged_values)
 {
 	struct value staged[KEYS] = { { 0 } };
 
@@ -162,16 +173,15 @@ START_TEST(close__forgets_what_is_staged)
 	memcpy(staged, model, sizeof(staged));
 	ck_assert_int_eq(put(staged, 0, 2, 50), 0);
 	ck_assert_int_eq(put(staged, 1, 3, 50), 0);
-	/* large enough for the area to move with it */
+	/* the values are so large that the area moves */
 	ck_assert_int_eq(put(staged, 2, 4, 60000), 0);
 	ck_assert_int_eq(put(staged, 3, 5, 60000), 0);
 	ck_assert(holds(ledger, staged));
-	reopen();
-	ck_assert(holds(ledger, model));
+	check_reopened();
 }
 END_TEST
 
-START_TEST(put__refuses_what_is_too_large)
+START_TEST(put__refuses_a_large_value)
 {
 	static const unsigned char data[LEDGER_VALUE_MAX + 1];
 	struct ledger_key key = key_of(0);
@@ -181,7 +191,7 @@ START_TEST(put__refuses_what_is_too_large)
 }
 END_TEST
 
-START_TEST(random__agrees_with_a_naive_model)
+START_TEST(random_operations__agree_with_a_model)
 {
 	struct value committed[KEYS] = { { 0 } };
 	uint64_t seed = random_u64();
@@ -217,12 +227,12 @@ START_TEST(random__agrees_with_a_naive_model)
 			ck_assert(holds(ledger, model));
 		}
 	}
-	/* it does not grow with what is out of date */
+	/* old values do not make the file grow */
 	ck_assert_uint_lt(largest, 2 << 20);
 }
 END_TEST
 
-START_TEST(remove__works_where_nothing_more_has_room)
+START_TEST(remove__works_in_a_full_ledger)
 {
 	unsigned n = 0;
 
@@ -234,21 +244,19 @@ START_TEST(remove__works_where_nothing_more_has_room)
 	ck_assert_uint_lt(n, KEYS);
 	ck_assert_str_ne(err_text(), "");
 	ledger_commit(ledger);
-	reopen();
-	ck_assert(holds(ledger, model));
+	check_reopened();
 	for (unsigned i = 0; i < n; i++) {
 		drop(model, i);
 		ledger_commit(ledger);
 		ck_assert(holds(ledger, model));
 	}
-	reopen();
-	ck_assert(holds(ledger, model));
+	check_reopened();
 }
 END_TEST
 
-/* ---- what it refuses ---- */
+/* ---- other files ---- */
 
-static void refused(int err, const char *text)
+static void check_refused(int err, const char *text)
 {
 	ledger_close(ledger);
 	ledger = NULL;
@@ -256,31 +264,30 @@ static void refused(int err, const char *text)
 	ck_assert_msg(strstr(err_text(), text), "%s", err_text());
 }
 
-START_TEST(open__refuses_what_a_newer_build_wrote)
+START_TEST(open__refuses_a_newer_version)
 {
 	uint32_t version = LEDGER_VERSION + 1;
 
-	ck_assert_int_eq(pwrite(fd, &version, sizeof(version), 8), sizeof(version));
-	refused(-EPROTONOSUPPORT, "start the newer rmemd again");
+	file_write(&version, sizeof(version), 8);
+	check_refused(-EPROTONOSUPPORT, "start the newer rmemd again");
 }
 END_TEST
 
-START_TEST(open__takes_what_an_older_build_wrote)
+START_TEST(open__upgrades_an_older_version)
 {
 	uint32_t version = 0;
 
 	ck_assert_int_eq(put(model, 0, 1, 100), 0);
 	ledger_commit(ledger);
-	ck_assert_int_eq(pwrite(fd, &version, sizeof(version), 8), sizeof(version));
-	reopen();
-	ck_assert(holds(ledger, model));
+	file_write(&version, sizeof(version), 8);
+	check_reopened();
 	ck_assert_int_eq(pread(fd, &version, sizeof(version), 8), sizeof(version));
 	ck_assert_uint_eq(version, LEDGER_VERSION);
 }
 END_TEST
 
-/* In a file system that is as good as full, which a limit of the process is like. */
-START_TEST(compact__does_with_little_room)
+/* A limit of the process stands for a nearly full file system. */
+START_TEST(compact__needs_little_space)
 {
 	const unsigned n_keys = 20, n_kept = 4;
 	struct rlimit limit;
@@ -304,23 +311,22 @@ START_TEST(compact__does_with_little_room)
 		ledger_commit(ledger);
 		ck_assert(holds(ledger, model));
 	}
-	reopen();
-	ck_assert(holds(ledger, model));
+	check_reopened();
 }
 END_TEST
 
-START_TEST(open__refuses_what_is_no_ledger)
+START_TEST(open__refuses_other_files)
 {
 	char data[200000];
 
 	memset(data, 'x', sizeof(data));
-	ck_assert_int_eq(pwrite(fd, data, sizeof(data), 0), sizeof(data));
-	refused(-EBADMSG, "no ledger");
+	file_write(data, sizeof(data), 0);
+	check_refused(-EBADMSG, "no ledger");
 }
 END_TEST
 
-/* A file of records, each byte of which is turned around in its turn. */
-START_TEST(open__notices_any_damage)
+/* Each byte of the records is inverted, one after the other. */
+START_TEST(open__detects_any_damage)
 {
 	const size_t bytes = 3 * (32 + 40);
 	const off_t start = sysconf(_SC_PAGESIZE);
@@ -334,13 +340,12 @@ START_TEST(open__notices_any_damage)
 
 		ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
 		byte ^= 0xff;
-		ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
-		refused(-EBADMSG, "damaged");
+		file_write(&byte, 1, at);
+		check_refused(-EBADMSG, "damaged");
 		byte ^= 0xff;
-		ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+		file_write(&byte, 1, at);
 	}
-	reopen();
-	ck_assert(holds(ledger, model));
+	check_reopened();
 }
 END_TEST
 
@@ -356,34 +361,33 @@ START_TEST(open__survives_any_header)
 	ledger = NULL;
 	for (unsigned i = 0; i < 100000; i++) {
 		memcpy(torn, saved, sizeof(torn));
-		/* not the magic, which tells whether there is one at all */
+		/* not the magic number, without which the file is no ledger */
 		torn[8 + (unsigned)random() % 64] = (unsigned char)random();
 		torn[8 + (unsigned)random() % 64] = (unsigned char)random();
-		ck_assert_int_eq(pwrite(fd, torn, sizeof(torn), 0), sizeof(torn));
+		file_write(torn, sizeof(torn), 0);
 		if (!ledger_open(fd, &ledger))
 			ledger_close(ledger);
 		ledger = NULL;
 	}
-	ck_assert_int_eq(pwrite(fd, saved, sizeof(saved), 0), sizeof(saved));
-	reopen();
-	ck_assert(holds(ledger, model));
+	file_write(saved, sizeof(saved), 0);
+	check_reopened();
 }
 END_TEST
 
-START_TEST(open__refuses_a_file_that_was_cut)
+START_TEST(open__refuses_a_truncated_file)
 {
 	char byte = 0;
 
 	ck_assert_int_eq(put(model, 0, 1, 1000), 0);
 	ledger_commit(ledger);
 	ck_assert_int_eq(ftruncate(fd, 2 * sysconf(_SC_PAGESIZE)), 0);
-	refused(-EBADMSG, "header is damaged");
+	check_refused(-EBADMSG, "header is damaged");
 	ck_assert_int_eq(ftruncate(fd, 100), 0);
-	refused(-EBADMSG, "no ledger");
-	/* begun and never finished: there is nothing in it */
-	ck_assert_int_eq(pwrite(fd, &byte, 1, 99999), 1);
+	check_refused(-EBADMSG, "no ledger");
+	/* a file whose first write was not completed is an empty ledger */
+	file_write(&byte, 1, 99999);
 	for (off_t i = 0; i < 100; i++)
-		ck_assert_int_eq(pwrite(fd, &byte, 1, i), 1);
+		file_write(&byte, 1, i);
 	reopen();
 	ck_assert_uint_eq(ledger_count(ledger), 0);
 }
@@ -391,7 +395,7 @@ END_TEST
 
 /* ---- a crash between any two instructions ---- */
 
-/* ThreadSanitizer makes a hundred instructions of each access, and there is one thread here. */
+/* Under ThreadSanitizer each access takes a hundred instructions; this case has one thread. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define __SANITIZE_THREAD__ 1
@@ -401,13 +405,13 @@ END_TEST
 
 #define GROUPS 24
 
-/* What the process that will be looked at tells. */
+/* The progress of the traced process. */
 static struct progress {
 	volatile unsigned begun, done; /* groups of changes */
 } * progress;
 
-/* A group of changes: values come, change and go; large ones make the area move and leave
- * things out of date, so that it is compacted, too. */
+/* A group of changes: values are added, changed and removed; large values make the area move, and
+ * old values make it compact. */
 static void group_run(unsigned group, struct value *values)
 {
 	unsigned char seed = (unsigned char)(group * 7);
@@ -438,13 +442,13 @@ static void writer_run(void)
 	_exit(0);
 }
 
-/* What the file was when it was looked at last. */
+/* The content of the file when it was checked last. */
 static struct {
 	unsigned char *bytes;
 	size_t size;
 } last;
 
-/* True: the file is another than the last time. */
+/* Whether the file has changed since it was checked last. */
 static bool file_changed(void)
 {
 	static unsigned char *map;
@@ -470,8 +474,8 @@ static bool file_changed(void)
 	return true;
 }
 
-/* What the next process would find, if that one died here. */
-static void look(struct value states[GROUPS + 1][KEYS], unsigned *found)
+/* Check what the next process would find if the traced one died here. */
+static void check_copy(struct value states[GROUPS + 1][KEYS], unsigned *found)
 {
 	struct ledger *next = NULL;
 	int copy = memfd();
@@ -485,7 +489,7 @@ static void look(struct value states[GROUPS + 1][KEYS], unsigned *found)
 	before = holds(next, states[progress->done]);
 	after = holds(next, states[progress->begun]);
 	ck_assert_msg(before || after, "group %u is half done", progress->begun);
-	/* what was there once does not go away again */
+	/* a group that was found is found from then on */
 	ck_assert_msg(after || *found < progress->begun, "group %u is undone",
 		      progress->begun);
 	if (after)
@@ -494,10 +498,10 @@ static void look(struct value states[GROUPS + 1][KEYS], unsigned *found)
 	(void)close(copy);
 }
 
-START_TEST(crash__between_any_two_instructions_loses_nothing)
+START_TEST(crash__between_any_two_instructions_loses_no_commit)
 {
 	static struct value states[GROUPS + 1][KEYS];
-	unsigned steps = 0, looks = 0, found = 0;
+	unsigned steps = 0, n_checks = 0, found = 0;
 	int status;
 	pid_t pid;
 
@@ -522,17 +526,17 @@ START_TEST(crash__between_any_two_instructions_loses_nothing)
 		if (WIFEXITED(status) || WIFSIGNALED(status))
 			break;
 		if (file_changed()) {
-			look(states, &found);
-			looks++;
+			check_copy(states, &found);
+			n_checks++;
 		}
 		ck_assert_int_eq(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
 		steps++;
 	}
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x",
 		      status);
-	printf("# %u instructions, %u stores\n", steps, looks);
+	printf("# %u instructions, %u stores\n", steps, n_checks);
 	ck_assert_uint_eq(found, GROUPS);
-	ck_assert_uint_gt(looks, 1000);
+	ck_assert_uint_gt(n_checks, 1000);
 	ck_assert_int_eq(ledger_open(fd, &ledger), 0);
 	ck_assert(holds(ledger, states[GROUPS]));
 }
@@ -542,26 +546,23 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("ledger");
-	TCase *tc = tcase_create("ledger");
+	TCase *tc = unit_case("ledger", setup, teardown);
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, commit__keeps_what_was_staged_before_it);
-	tcase_add_test(tc, close__forgets_what_is_staged);
-	tcase_add_test(tc, put__refuses_what_is_too_large);
-	tcase_add_test(tc, random__agrees_with_a_naive_model);
-	tcase_add_loop_test(tc, remove__works_where_nothing_more_has_room, 0, 4);
-	tcase_add_test(tc, open__refuses_what_a_newer_build_wrote);
-	tcase_add_test(tc, compact__does_with_little_room);
-	tcase_add_test(tc, open__takes_what_an_older_build_wrote);
-	tcase_add_test(tc, open__refuses_what_is_no_ledger);
-	tcase_add_test(tc, open__notices_any_damage);
+	tcase_add_test(tc, commit__keeps_staged_values);
+	tcase_add_test(tc, close__drops_staged_values);
+	tcase_add_test(tc, put__refuses_a_large_value);
+	tcase_add_test(tc, random_operations__agree_with_a_model);
+	tcase_add_loop_test(tc, remove__works_in_a_full_ledger, 0, 4);
+	tcase_add_test(tc, open__refuses_a_newer_version);
+	tcase_add_test(tc, compact__needs_little_space);
+	tcase_add_test(tc, open__upgrades_an_older_version);
+	tcase_add_test(tc, open__refuses_other_files);
+	tcase_add_test(tc, open__detects_any_damage);
 	tcase_add_test(tc, open__survives_any_header);
-	tcase_add_test(tc, open__refuses_a_file_that_was_cut);
+	tcase_add_test(tc, open__refuses_a_truncated_file);
 #ifndef __SANITIZE_THREAD__
-	tcase_add_test(tc, crash__between_any_two_instructions_loses_nothing);
+	tcase_add_test(tc, crash__between_any_two_instructions_loses_no_commit);
 #endif
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the service manager kept and nobody wants any more is the host's at once, though the
- * manager still has its descriptor. */
+/* The memory of unused files of the descriptor store is freed at once, though the service manager
+ * still has the descriptors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "rmemd/system/fdstore.h"
-#include "rmemd/state/ledger_kinds.h"
+#include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
 #include "unit/unit.h"
 
@@ -20,8 +20,9 @@
 
 static int managers[3]; /* descriptors of the ledger and two pools */
 static struct systemd_fds fds;
+static struct fdstore *fdstore;
 
-static void kept_add(unsigned i, const char *name)
+static void add_file(unsigned i, const char *name)
 {
 	static const char bytes[FILE_BYTES] = "lent";
 
@@ -35,11 +36,16 @@ static void kept_add(unsigned i, const char *name)
 	fds.n_kept = i + 1;
 }
 
+static void open_fdstore(const char *directory)
+{
+	ck_assert_msg(fdstore_open(directory, &fds, &fdstore) == 0, "%s", err_text());
+}
+
 static void setup(void)
 {
-	kept_add(0, "ledger");
-	kept_add(1, "pool-1");
-	kept_add(2, "pool-2");
+	add_file(0, "ledger");
+	add_file(1, "pool-1");
+	add_file(2, "pool-2");
 }
 
 static void teardown(void)
@@ -48,7 +54,7 @@ static void teardown(void)
 		(void)close(managers[i]);
 }
 
-/* The memory behind what the manager has. */
+/* The blocks of memory of a file. */
 static blkcnt_t blocks(unsigned i)
 {
 	struct stat st;
@@ -59,42 +65,39 @@ static blkcnt_t blocks(unsigned i)
 
 START_TEST(drop__frees_one_pool)
 {
-	struct fdstore *keep;
 	int fd;
 
-	ck_assert_msg(fdstore_open("", &fds, &keep) == 0, "%s", err_text());
-	ck_assert_int_eq(fdstore_find_pool(keep, 1, &fd), 0);
+	open_fdstore("");
+	ck_assert_int_eq(fdstore_find_pool(fdstore, 1, &fd), 0);
 	ck_assert_int_gt(fd, 0);
-	fdstore_drop_pool(keep, 1);
+	fdstore_drop_pool(fdstore, 1);
 	ck_assert_int_eq(blocks(1), 0);
 	ck_assert_int_gt(blocks(2), 0);
-	ck_assert_int_eq(fdstore_find_pool(keep, 1, &fd), 0);
+	ck_assert_int_eq(fdstore_find_pool(fdstore, 1, &fd), 0);
 	ck_assert_int_eq(fd, 0);
-	fdstore_close(keep);
+	fdstore_close(fdstore);
 	ck_assert_int_gt(blocks(2), 0);
 }
 END_TEST
 
-START_TEST(sweep__frees_those_that_the_ledger_has_not)
+START_TEST(sweep__frees_pools_unknown_to_the_ledger)
 {
 	const uint32_t known = 2;
-	struct fdstore *keep;
 
-	ck_assert_msg(fdstore_open("", &fds, &keep) == 0, "%s", err_text());
-	ck_assert_int_eq(fdstore_sweep(keep, &known, 1), 0);
+	open_fdstore("");
+	ck_assert_int_eq(fdstore_sweep(fdstore, &known, 1), 0);
 	ck_assert_int_eq(blocks(1), 0);
 	ck_assert_int_gt(blocks(2), 0);
-	fdstore_close(keep);
+	fdstore_close(fdstore);
 }
 END_TEST
 
-/* _i: something is lent */
-START_TEST(directory__frees_all_unless_it_is_lent)
+/* _i: memory is lent */
+START_TEST(directory__frees_all_unless_memory_is_lent)
 {
 	const struct ledger_key key = { LEDGER_LEASE, 1, 0 };
-	char dir[] = "/tmp/rmem-keep-XXXXXX", file[64];
+	char dir[] = "/tmp/rmem-fdstore-XXXXXX", file[64];
 	struct ledger *ledger;
-	struct fdstore *keep;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	(void)snprintf(file, sizeof(file), "%s/ledger", dir);
@@ -105,10 +108,10 @@ START_TEST(directory__frees_all_unless_it_is_lent)
 	}
 	ledger_close(ledger);
 	if (_i) {
-		ck_assert_int_eq(fdstore_open(dir, &fds, &keep), -EINVAL);
+		ck_assert_int_eq(fdstore_open(dir, &fds, &fdstore), -EINVAL);
 	} else {
-		ck_assert_msg(fdstore_open(dir, &fds, &keep) == 0, "%s", err_text());
-		fdstore_close(keep);
+		open_fdstore(dir);
+		fdstore_close(fdstore);
 	}
 	for (unsigned i = 0; i < 3; i++)
 		ck_assert_int_eq(blocks(i) > 0, _i);
@@ -119,13 +122,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("keep");
-	TCase *tc = tcase_create("keep");
+	TCase *tc = unit_case("fdstore", setup, teardown);
 
-	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, drop__frees_one_pool);
-	tcase_add_test(tc, sweep__frees_those_that_the_ledger_has_not);
-	tcase_add_loop_test(tc, directory__frees_all_unless_it_is_lent, 0, 2);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	tcase_add_test(tc, sweep__frees_pools_unknown_to_the_ledger);
+	tcase_add_loop_test(tc, directory__frees_all_unless_memory_is_lent, 0, 2);
+	return unit_main();
 }

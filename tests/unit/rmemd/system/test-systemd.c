@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages to the service manager, passed sockets, and the journal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -21,8 +22,8 @@ static char directory[sizeof("/tmp/rmem-notify-XXXXXX")];
 static char path[64];
 static int service_manager;
 
-/* Descriptors are passed from 3 on, where Check has its own: such cases run in a process
- * that does not report to Check, but by its exit status. */
+/* Passed descriptors begin at 3, which Check uses itself.  These cases run in a process of their
+ * own, which does not use Check and reports by its exit status. */
 #define REQUIRE(condition)                                                        \
 	do {                                                                      \
 		if (!(condition)) {                                               \
@@ -43,7 +44,7 @@ static int socket_at(const char *where, int type)
 	return fd;
 }
 
-static void manager_make(void)
+static void setup(void)
 {
 	memcpy(directory, "/tmp/rmem-notify-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));
@@ -52,13 +53,13 @@ static void manager_make(void)
 	ck_assert_int_eq(setenv("NOTIFY_SOCKET", path, 1), 0);
 }
 
-static void manager_unmake(void)
+static void teardown(void)
 {
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(rmdir(directory), 0);
 }
 
-static const char *told(int fd)
+static const char *received(int fd)
 {
 	static char buf[4096];
 	ssize_t got = recv(fd, buf, sizeof(buf) - 1, 0);
@@ -71,14 +72,15 @@ static const char *told(int fd)
 START_TEST(state__reaches_the_service_manager)
 {
 	systemd_ready("lending %d pools", 2);
-	ck_assert_str_eq(told(service_manager), "READY=1\nSTATUS=lending 2 pools");
+	ck_assert_str_eq(received(service_manager), "READY=1\nSTATUS=lending 2 pools");
 	systemd_status("%s", "all well");
-	ck_assert_str_eq(told(service_manager), "STATUS=all well");
+	ck_assert_str_eq(received(service_manager), "STATUS=all well");
 	systemd_reloading();
 	ck_assert_int_eq(
-		strncmp(told(service_manager), "RELOADING=1\nMONOTONIC_USEC=", 27), 0);
+		strncmp(received(service_manager), "RELOADING=1\nMONOTONIC_USEC=", 27),
+		0);
 	systemd_stopping();
-	ck_assert_int_eq(strncmp(told(service_manager), "STOPPING=1\n", 11), 0);
+	ck_assert_int_eq(strncmp(received(service_manager), "STOPPING=1\n", 11), 0);
 }
 END_TEST
 
@@ -91,18 +93,18 @@ START_TEST(state__without_a_service_manager_does_nothing)
 }
 END_TEST
 
-START_TEST(watchdog__is_served_from_the_loop)
+START_TEST(watchdog__is_served_by_the_loop)
 {
 	struct event_base *base = event_base_new();
 
-	/* none is wanted */
+	/* the service has no watchdog */
 	ck_assert_int_eq(systemd_watchdog_start(base), 0);
 	ck_assert_int_eq(event_base_dispatch(base), 1);
 	ck_assert_int_eq(setenv("WATCHDOG_USEC", "20000", 1), 0);
 	ck_assert_int_eq(systemd_watchdog_start(base), 0);
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(event_base_loop(base, EVLOOP_ONCE), 0);
-		ck_assert_str_eq(told(service_manager), "WATCHDOG=1");
+		ck_assert_str_eq(received(service_manager), "WATCHDOG=1");
 	}
 	systemd_watchdog_stop();
 	ck_assert_int_eq(event_base_dispatch(base), 1);
@@ -112,7 +114,7 @@ END_TEST
 
 /* ---- socket activation ---- */
 
-static void pass(int n)
+static void set_listen_fds(int n)
 {
 	char text[16];
 
@@ -136,7 +138,7 @@ static void in_child(void (*run)(void))
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
 }
 
-static void place(int fd, int at)
+static void move_fd(int fd, int at)
 {
 	if (fd == at)
 		return;
@@ -165,61 +167,61 @@ static int unix_listener(const char *name)
 	return fd;
 }
 
-static void sockets_told_apart(void)
+static void check_kinds(void)
 {
 	struct systemd_fds fds;
 
-	place(unix_listener("a"), 3);
-	place(tcp_listener(), 4);
-	place(tcp_listener(), 5);
-	pass(3);
+	move_fd(unix_listener("a"), 3);
+	move_fd(tcp_listener(), 4);
+	move_fd(tcp_listener(), 5);
+	set_listen_fds(3);
 	REQUIRE(systemd_listen_fds(&fds) == 0);
 	REQUIRE(fds.admin == 3);
 	REQUIRE(fds.n_control == 2);
 	REQUIRE(fds.control[0] == 4 && fds.control[1] == 5);
 	REQUIRE(fcntl(3, F_GETFL) & O_NONBLOCK);
 	REQUIRE(fcntl(5, F_GETFD) & FD_CLOEXEC);
-	/* they are not for whatever this process starts */
+	/* child processes do not get them */
 	REQUIRE(!getenv("LISTEN_FDS"));
 	REQUIRE(systemd_listen_fds(&fds) == 0);
 	REQUIRE(fds.n_control == 0 && fds.admin == -1);
 }
 
-START_TEST(listen_fds__are_told_apart)
+START_TEST(listen_fds__are_sorted_by_kind)
 {
-	in_child(sockets_told_apart);
+	in_child(check_kinds);
 }
 END_TEST
 
-static void sockets_refused(void)
+static void check_refused(void)
 {
 	struct systemd_fds fds = { .n_control = 77 };
 
-	place(tcp_listener(), 3);
-	place(socket(AF_INET, SOCK_DGRAM, 0), 4);
-	pass(2);
+	move_fd(tcp_listener(), 3);
+	move_fd(socket(AF_INET, SOCK_DGRAM, 0), 4);
+	set_listen_fds(2);
 	REQUIRE(systemd_listen_fds(&fds) == -EINVAL);
 	REQUIRE(strstr(err_text(), "neither a listening TCP"));
 	REQUIRE(fds.n_control == 77);
 	REQUIRE(fcntl(3, F_GETFD) == -1 && fcntl(4, F_GETFD) == -1);
 
-	place(unix_listener("a"), 3);
-	place(unix_listener("b"), 4);
-	pass(2);
+	move_fd(unix_listener("a"), 3);
+	move_fd(unix_listener("b"), 4);
+	set_listen_fds(2);
 	REQUIRE(systemd_listen_fds(&fds) == -EINVAL);
 	REQUIRE(strstr(err_text(), "two UNIX sockets were passed; rmemd serves one"));
 }
 
 START_TEST(listen_fds__of_other_kinds_are_refused)
 {
-	in_child(sockets_refused);
+	in_child(check_refused);
 }
 END_TEST
 
 /* ---- journal ---- */
 
-/* A journal of our own, where only this process sees it; 0 if that is not allowed here. */
-static int journal_make(void)
+/* A fake journal that only this process sees; 0: no permission to mount. */
+static int open_journal(void)
 {
 	int fd;
 
@@ -237,13 +239,14 @@ static int journal_make(void)
 
 static void assert_line(const char *record, const char *line)
 {
-	char needle[256];
+	char with_newlines[256];
 
-	(void)snprintf(needle, sizeof(needle), "\n%s\n", line);
-	ck_assert_msg(strstr(record, needle) != NULL, "no %s in %s", line, record);
+	(void)snprintf(with_newlines, sizeof(with_newlines), "\n%s\n", line);
+	ck_assert_msg(strstr(record, with_newlines) != NULL, "no line %s in %s", line,
+		      record);
 }
 
-START_TEST(journal__gets_fields)
+START_TEST(journal__receives_fields)
 {
 	const struct log_ctx ctx = { .session = 7,
 				     .lease = 9,
@@ -251,15 +254,15 @@ START_TEST(journal__gets_fields)
 				     .device = "rxe0",
 				     .peer = "[::1]:5",
 				     .tenant = "default" };
-	int journal = journal_make();
+	int journal = open_journal();
 	char record[4096];
 
 	if (!journal) {
-		printf("# skipped: no mount namespace may be made here\n");
+		printf("# skipped: no permission for a mount namespace\n");
 		return;
 	}
 	systemd_journal_sink(LOG_WARNING, "lease-expired", &ctx, "revoked");
-	(void)snprintf(record, sizeof(record), "\n%s", told(journal));
+	(void)snprintf(record, sizeof(record), "\n%s", received(journal));
 	assert_line(record, "MESSAGE=lease-expired: revoked [session=7 lease=9 pool=a "
 			    "device=rxe0 peer=[::1]:5 tenant=default]");
 	assert_line(record, "PRIORITY=4");
@@ -273,7 +276,7 @@ START_TEST(journal__gets_fields)
 	assert_line(record, "RMEM_TENANT=default");
 
 	systemd_journal_sink(LOG_INFO, "ready", NULL, "here");
-	(void)snprintf(record, sizeof(record), "\n%s", told(journal));
+	(void)snprintf(record, sizeof(record), "\n%s", received(journal));
 	assert_line(record, "MESSAGE=ready: here");
 	assert_line(record, "RMEM_EVENT=ready");
 	ck_assert_ptr_null(strstr(record, "RMEM_SESSION"));
@@ -302,17 +305,14 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("notify");
-	TCase *tc = tcase_create("notify");
+	TCase *tc = unit_case("notify", setup, teardown);
 
-	tcase_add_checked_fixture(tc, manager_make, manager_unmake);
 	tcase_add_test(tc, state__reaches_the_service_manager);
 	tcase_add_test(tc, state__without_a_service_manager_does_nothing);
-	tcase_add_test(tc, watchdog__is_served_from_the_loop);
-	tcase_add_test(tc, listen_fds__are_told_apart);
+	tcase_add_test(tc, watchdog__is_served_by_the_loop);
+	tcase_add_test(tc, listen_fds__are_sorted_by_kind);
 	tcase_add_test(tc, listen_fds__of_other_kinds_are_refused);
-	tcase_add_test(tc, journal__gets_fields);
+	tcase_add_test(tc, journal__receives_fields);
 	tcase_add_test(tc, log_sink__auto_follows_the_stream);
-	suite_add_tcase(suite, tc);
-	return unit_main(suite);
+	return unit_main();
 }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Standard input, output and error.  Threads: before any other. */
+#ifndef BASE_STANDARD_FDS_H
+#define BASE_STANDARD_FDS_H
+
+/* Open /dev/null on those of the descriptors 0 to 2 that are closed, first of all in a program.
+ * Otherwise the next file or socket gets such a number, and messages are written into it.  Reading
+ * and writing such a descriptor fails with EBADF as before.
+ *   -errno of open(2), with err_text() */
+int standard_fds_open(void);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+
+static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+socklen_t fabric_address_to_sockaddr(const struct fabric_address *address,
+				     struct sockaddr_storage *ret_sockaddr)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_port = htons(address->port) };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(address->port) };
+
+	memset(ret_sockaddr, 0, sizeof(*ret_sockaddr));
+	if (address->family == 6) {
+		memcpy(&in6.sin6_addr, address->bytes, sizeof(in6.sin6_addr));
+		memcpy(ret_sockaddr, &in6, sizeof(in6));
+		return sizeof(in6);
+	}
+	memcpy(&in.sin_addr, address->bytes, sizeof(in.sin_addr));
+	memcpy(ret_sockaddr, &in, sizeof(in));
+	return sizeof(in);
+}
+
+bool fabric_address_from_sockaddr(const struct sockaddr *sockaddr,
+				  struct fabric_address *ret_address)
+{
+	struct sockaddr_in6 in6;
+	struct sockaddr_in in;
+
+	if (sockaddr->sa_family != AF_INET && sockaddr->sa_family != AF_INET6)
+		return false;
+	/* structures with this member are compared as bytes */
+	memset(ret_address, 0, sizeof(*ret_address));
+	if (sockaddr->sa_family == AF_INET6) {
+		memcpy(&in6, sockaddr, sizeof(in6));
+		ret_address->family = 6;
+		memcpy(ret_address->bytes, &in6.sin6_addr, sizeof(in6.sin6_addr));
+	} else {
+		memcpy(&in, sockaddr, sizeof(in));
+		ret_address->family = 4;
+		memcpy(ret_address->bytes, &in.sin_addr, sizeof(in.sin_addr));
+	}
+	return true;
+}
+
+void fabric_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[16])
+{
+	if (address->family == 4) {
+		memcpy(ret_gid, mapped, sizeof(mapped));
+		memcpy(ret_gid + sizeof(mapped), address->bytes, 4);
+	} else {
+		memcpy(ret_gid, address->bytes, 16);
+	}
+}
+
+void fabric_address_from_gid(const uint8_t gid[16], struct fabric_address *ret_address)
+{
+	memset(ret_address, 0, sizeof(*ret_address));
+	if (!memcmp(gid, mapped, sizeof(mapped))) {
+		ret_address->family = 4;
+		memcpy(ret_address->bytes, gid + sizeof(mapped), 4);
+	} else {
+		ret_address->family = 6;
+		memcpy(ret_address->bytes, gid, 16);
+	}
+}
+
+const char *fabric_address_text(const struct fabric_address *address,
+				char buf[FABRIC_ADDRESS_TEXT])
+{
+	char host[INET6_ADDRSTRLEN] = "*";
+
+	/* the buffer suffices and the family is known, so this cannot fail */
+	if (address->family)
+		(void)inet_ntop(address->family == 6 ? AF_INET6 : AF_INET,
+				address->bytes, host, sizeof(host));
+	(void)snprintf(buf, FABRIC_ADDRESS_TEXT,
+		       address->family == 6 ? "[%s]:%u" : "%s:%u", host, address->port);
+	return buf;
+}
+
+int fabric_address_parse(const char *text, struct fabric_address *ret_address)
+{
+	struct fabric_address address = { .family = 4 };
+	uint8_t gid[16];
+
+	if (inet_pton(AF_INET, text, address.bytes) == 1)
+		fabric_address_to_gid(&address, gid);
+	else if (inet_pton(AF_INET6, text, gid) != 1)
+		return err_set(-EINVAL, "'%s' is not an IPv4 or IPv6 address", text);
+	fabric_address_from_gid(gid, ret_address);
+	return 0;
+}

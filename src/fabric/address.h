@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A fabric_address as a socket address, as a GID and as text.
+ * Threads: [any]. */
+#ifndef FABRIC_ADDRESS_H
+#define FABRIC_ADDRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "fabric/fabric.h"
+
+/* Longest "[address]:port" with its terminator. */
+#define FABRIC_ADDRESS_TEXT 64
+
+/* Family 4 or 6; returns the length of the socket address. */
+socklen_t fabric_address_to_sockaddr(const struct fabric_address *address,
+				     struct sockaddr_storage *ret_sockaddr);
+/* Without the port.  False: not an IP address. */
+bool fabric_address_from_sockaddr(const struct sockaddr *sockaddr,
+				  struct fabric_address *ret_address);
+
+/* A GID has the form of an IPv6 address; an IPv4 address is mapped into IPv6. */
+void fabric_address_to_gid(const struct fabric_address *address, uint8_t ret_gid[16]);
+void fabric_address_from_gid(const uint8_t gid[16], struct fabric_address *ret_address);
+
+/* "192.0.2.1:7000", "[2001:db8::1]:7000", "*:7000" for family 0; returns buf. */
+const char *fabric_address_text(const struct fabric_address *address,
+				char buf[FABRIC_ADDRESS_TEXT]);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Takes the completion of the only outstanding operation; inlined into rmem_poll() and the
+ * synchronous calls.  wait.c does everything else.
+ *
+ * Threads: [owner of the queue]. */
+#ifndef LIBRMEM_QUEUE_WAIT_H
+#define LIBRMEM_QUEUE_WAIT_H
+
+#include "librmem/queue/schedule.h"
+
+/* Take the completion of the only outstanding operation, or find that it is not complete.  False:
+ * other work is to be done. */
+static inline bool poll_single(struct rmem_queue *queue,
+			       struct rmem_completion *ret_completion, int *ret_got)
+{
+	unsigned i = 0;
+
+	if (queue_outstanding(queue) != 1 ||
+	    (queue->table.n_done | queue->channels.n_dead) > 0 ||
+	    atomic_load_explicit(&queue->woken, memory_order_acquire))
+		return false;
+	do {
+		int n = queue->cqs[i]
+				? queue->ops->poll(queue->cqs[i], queue->wcs, QUEUE_WCS)
+				: 0;
+
+		if (n == 0)
+			continue;
+		*ret_got = 1;
+		if (n == 1 && complete_single(queue, queue->wcs, ret_completion))
+			return true;
+		queue->now_ns = 0;
+		complete_wcs(queue, i, n, NULL);
+		return false;
+	} while (++i < queue->n_cqs);
+	*ret_got = 0;
+	return !schedule_waits(queue) && !schedule_overdue(queue);
+}
+
+#endif

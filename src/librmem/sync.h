@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The session's own queue, which the synchronous calls use one after the other. */
+#ifndef LIBRMEM_SYNC_H
+#define LIBRMEM_SYNC_H
+
+#include "librmem/lease/buffer.h"
+#include "librmem/queue/queue.h"
+#include "librmem/session/quick_lock.h"
+
+struct sync {
+	struct quick_lock lock;     /* held by the thread that makes a call */
+	struct rmem_queue *queue;   /* used under `lock` */
+	struct rmem_buffer *buffer; /* copies of unregistered memory; NULL: none yet */
+};
+
+/* Create the queue and connect its channel. */
+int sync_open(struct rmem *session);
+
+extern const struct session_observer sync_observer;
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The commands of rmem.  main.c parses the options, counts the arguments, opens the session and
+ * closes it.  The process runs one command, so the variables of its options are static.
+ * Threads: [main]. */
+#ifndef RMEM_COMMAND_H
+#define RMEM_COMMAND_H
+
+#include <limits.h>
+
+#include "rmem/options.h"
+
+#define COMMAND_ARGS_ANY INT_MAX
+
+struct command {
+	const char *name;
+	const char *synopsis;
+	const char *summary;
+	const struct option_row *options; /* of this command; NULL: none */
+	int args_min, args_max;
+	const char *args; /* description of the arguments, for the error text */
+	/* Check the arguments before the session is opened; NULL: nothing to check.  -errno
+	 * with err_text(). */
+	int (*check)(char **args);
+	/* `args` ends with NULL.  -errno with err_text(). */
+	int (*run)(rmem *session, char **args);
+};
+
+extern const struct command put_command, get_command, ls_command, rm_command,
+	copy_command, fill_command, crc_command, ping_command, bench_command,
+	watch_command, notify_command;
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/control/control.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/control/connection.h"
+#include "rmemd/control/session.h"
+#include "rmemd/pool/resize.h"
+
+/* Freed memory is handed to the scrubbers after this time: the reply is sent first, and many small
+ * leases wake a scrubber once. */
+#define FREED_US 1000
+/* A deadline years away may not fit a timeval. */
+#define TICK_MS_MAX 86400000
+
+/* ---- time ---- */
+
+static void tick_arm(struct control *control)
+{
+	uint64_t next_ms = leases_next_ms(control->leases), now_ms = clock_now_ms();
+	uint64_t wait_ms;
+	struct timeval tv;
+
+	if (control->sessions_next_ms < next_ms)
+		next_ms = control->sessions_next_ms;
+	if (resizes_next_ms(control->resizes) < next_ms)
+		next_ms = resizes_next_ms(control->resizes);
+	if (next_ms == UINT64_MAX) {
+		(void)event_del(control->tick);
+		return;
+	}
+	wait_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+	if (wait_ms > TICK_MS_MAX)
+		wait_ms = TICK_MS_MAX;
+	tv = (struct timeval){ .tv_sec = (time_t)(wait_ms / 1000),
+			       .tv_usec = (suseconds_t)(wait_ms % 1000 * 1000) };
+	if (event_add(control->tick, &tv))
+		log_event(LOG_ERR, "timer-failed", NULL, "no memory for the timer");
+}
+
+/* Usually the time is that of a new session, and later than those of all others, so it is compared
+ * with the next one only: sessions_next_ms() looks at all sessions. */
+static void on_session_due(struct control *control, uint64_t ms)
+{
+	if (ms >= control->sessions_next_ms)
+		return;
+	control->sessions_next_ms = ms;
+	tick_arm(control);
+}
+
+static void sessions_check(struct control *control)
+{
+	control->sessions_next_ms = sessions_next_ms(control->sessions);
+	tick_arm(control);
+}
+
+static void count_memory(struct control *control)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < pools_count(control->pools); i++) {
+		struct pool_status status = pools_status(control->pools, i);
+
+		sum += status.bytes < status.bytes_to ? status.bytes : status.bytes_to;
+	}
+	control->memory_bytes = sum;
+}
+
+/* The pools have changed.  free: bytes have become free. */
+static void pools_changed(struct control *control, bool free)
+{
+	if (resizes_work(control->resizes) || free)
+		leases_retry(control->leases);
+	count_memory(control);
+	tick_arm(control);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	const struct timeval at_once = { 0 };
+	struct control *control = arg;
+
+	(void)fd;
+	(void)what;
+	/* When the process itself was stopped for a while, signs of life may wait in the
+	 * sockets: one turn of the loop reads them before any client is declared dead. */
+	control->tick_polled = !control->tick_polled;
+	if (control->tick_polled && !event_add(control->tick, &at_once))
+		return;
+	control->tick_polled = false;
+	sessions_tick(control->sessions);
+	leases_tick(control->leases);
+	pools_changed(control, false);
+	sessions_check(control);
+}
+
+/* ---- events of leases, sessions and pools ---- */
+
+/* Programs grant and free at any rate: only for debugging. */
+static void on_granted(void *ctx, const struct lease_status *status)
+{
+	(void)ctx;
+	log_event(LOG_DEBUG, "lease-granted",
+		  &(struct log_ctx){ .session = status->owner,
+				     .lease = status->id,
+				     .tenant = status->tenant },
+		  "\"%s\", %" PRIu64 " bytes in %u segments", status->name,
+		  status->bytes, status->segments);
+}
+
+static void on_ended(void *ctx, const struct lease_status *status,
+		     enum wire_reason reason)
+{
+	const char *event = reason == WIRE_REASON_EXPIRED   ? "lease-expired"
+			    : reason == WIRE_REASON_REVOKED ? "lease-revoked"
+							    : "lease-freed";
+	bool of_itself = reason == WIRE_REASON_EXPIRED || reason == WIRE_REASON_REVOKED;
+
+	(void)ctx;
+	log_event(of_itself ? LOG_NOTICE : LOG_DEBUG, event,
+		  &(struct log_ctx){ .session = status->owner,
+				     .lease = status->id,
+				     .tenant = status->tenant },
+		  "\"%s\", %" PRIu64 " bytes, attached by %u sessions", status->name,
+		  status->bytes, status->sessions);
+}
+
+static void on_timer_moved(void *ctx)
+{
+	tick_arm(ctx);
+}
+
+static const struct leases_events leases_events = {
+	.client_event = session_client_event,
+	.client_notified = session_client_notified,
+	.granted = on_granted,
+	.ended = on_ended,
+	.timer_moved = on_timer_moved,
+};
+
+static void on_reclaim(void *ctx)
+{
+	struct control *control = ctx;
+
+	leases_reclaim(control->leases);
+}
+
+static bool on_describe_leases(void *ctx, uint32_t pool, char *buf, size_t buf_bytes)
+{
+	const struct control *control = ctx;
+
+	return leases_describe_reclaimed(control->leases, pool, buf, buf_bytes);
+}
+
+static const struct resizes_events resizes_events = {
+	.reclaim = on_reclaim,
+	.describe_leases = on_describe_leases,
+};
+
+/* Clean memory may be lent, or is cut off with the end of its pool: then no request has to wait
+ * for it. */
+static void on_scrubbed(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *control = arg;
+
+	(void)fd;
+	(void)what;
+	(void)pools_process(control->pools);
+	pools_changed(control, true);
+}
+
+static void on_freed(void *ctx)
+{
+	const struct timeval soon = { .tv_usec = FREED_US };
+	struct control *control = ctx;
+
+	if (event_add(control->freed_timer, &soon))
+		pools_scrub(control->pools);
+}
+
+static void on_freed_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *control = arg;
+
+	(void)fd;
+	(void)what;
+	pools_scrub(control->pools);
+}
+
+/* ---- sessions and leases of the last process ---- */
+
+/* A tenant without a section is leaving: it is freed with its last session and lease. */
+static struct tenant *restored_tenant(void *ctx, const char *name)
+{
+	static struct config defaults;
+	struct control *control = ctx;
+	struct tenant_params params;
+
+	config_default(&defaults);
+	params = defaults.tenants[0];
+	(void)snprintf(params.name, sizeof(params.name), "%s", name);
+	return tenants_ensure(control->tenants, &params);
+}
+
+static struct lease_client *restored_client(void *ctx, uint64_t session)
+{
+	struct control *control = ctx;
+
+	return sessions_lease_client(control->sessions, session);
+}
+
+static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
+{
+	(void)ctx;
+	log_event(LOG_ERR, "lease-lost", &(struct log_ctx){ .lease = id }, "\"%s\": %s",
+		  name, why);
+}
+
+static int restore_tables(struct control *control)
+{
+	const struct leases_restore with = { .tenant = restored_tenant,
+					     .client = restored_client,
+					     .lost = on_lost,
+					     .ctx = control };
+	int err = sessions_restore(control->sessions, &with);
+	unsigned n;
+
+	if (!err)
+		err = leases_restore(control->leases, &with);
+	if (!err)
+		err = pools_zero_unlent(control->pools);
+	n = leases_count(control->leases);
+	if (!err && sessions_count(control->sessions) + n > 0)
+		log_event(LOG_NOTICE, "restored", NULL,
+			  "%u sessions and %u leases of the last process",
+			  sessions_count(control->sessions), n);
+	return err;
+}
+
+/* ---- opening and closing ---- */
+
+/* Warn of a device that has no endpoint, as the name may be misspelt. */
+static void warn_missing(const struct control *control, const struct pool_params *pool)
+{
+	const char *name = endpoints_missing(&control->endpoints, pool);
+
+	if (name)
+		log_event(LOG_WARNING, "device-not-served",
+			  &(struct log_ctx){ .pool = pool->name, .device = name },
+			  "[pool %s] devices: no RDMA device %s is served now; when it "
+			  "is there, restart rmemd",
+			  pool->name, name);
+}
+
+static void set_endpoints(struct control *control)
+{
+	for (unsigned i = 0; i < pools_count(control->pools); i++) {
+		const struct pool_params *pool = pools_params(control->pools, i);
+		unsigned through = endpoints_of_pool(&control->endpoints, pool);
+
+		warn_missing(control, pool);
+		pools_set_endpoints(control->pools, i, through);
+		if (through != endpoints_all(&control->endpoints))
+			control->sole |= through;
+	}
+	pools_set_extent_max(control->pools,
+			     endpoints_segment_max(&control->endpoints));
+}
+
+int control_open(struct control *control)
+{
+	control->sessions_next_ms = UINT64_MAX;
+	if (gethostname(control->server, sizeof(control->server) - 1))
+		control->server[0] = '\0';
+	control->tick = evtimer_new(control->base, on_tick, control);
+	control->freed_timer = evtimer_new(control->base, on_freed_timer, control);
+	if (!control->tick || !control->freed_timer)
+		return err_set(-ENOMEM, "no memory for the timers");
+	return connections_open(control, &control->connections);
+}
+
+static int open_tables(struct control *control)
+{
+	int err = leases_open(control->pools, control->ledger, &leases_events, control,
+			      control->first_id, &control->leases);
+
+	if (!err)
+		err = sessions_open(control, on_session_due, &control->sessions);
+	if (!err)
+		err = restore_tables(control);
+	if (!err)
+		err = resizes_open(control->pools, control->ledger, &resizes_events,
+				   control, &control->resizes);
+	return err;
+}
+
+int control_start(struct control *control, struct pools *pools)
+{
+	int err;
+
+	control->pools = pools;
+	pools_set_scrub_rate(pools, control->config->scrub_rate);
+	set_endpoints(control);
+	err = open_tables(control);
+	if (err)
+		return err;
+	control->pools_event = event_new(control->base, pools_fd(pools),
+					 EV_READ | EV_PERSIST, on_scrubbed, control);
+	if (!control->pools_event || event_add(control->pools_event, NULL))
+		return err_set(-ENOMEM, "no memory for the event of the pools");
+	pools_on_freed(pools, on_freed, control);
+	/* restored sessions and leases have deadlines, and a pool may have another size */
+	control_reload(control);
+	return 0;
+}
+
+void control_reload(struct control *control)
+{
+	pools_set_scrub_rate(control->pools, control->config->scrub_rate);
+	sessions_check(control);
+	resizes_configure(control->resizes, control->config);
+	pools_changed(control, false);
+}
+
+void control_stop(struct control *control, bool back, void (*drained)(void *ctx),
+		  void *ctx)
+{
+	sessions_stop(control->sessions, back);
+	connections_drain(control->connections, drained, ctx);
+}
+
+static void event_drop(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
+void control_close(struct control *control)
+{
+	connections_close(control->connections);
+	/* no key is alive and no event comes after this */
+	endpoints_close(&control->endpoints);
+	leases_close(control->leases);
+	sessions_close(control->sessions);
+	if (control->pools)
+		pools_on_freed(control->pools, NULL, NULL);
+	event_drop(control->pools_event);
+	event_drop(control->freed_timer);
+	event_drop(control->tick);
+	resizes_close(control->resizes);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/control/endpoints.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/session.h"
+#include "rmemd/lease/lease.h"
+
+struct served_fabric {
+	struct served_fabric *next;
+	struct control *control;
+	const struct fabric_server_ops *ops;
+	struct fabric_server *server;
+	struct event *event;
+	unsigned first; /* the number of its first endpoint */
+};
+
+/* ---- events of the fabrics ---- */
+
+static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
+				       const struct fabric_hello *hello)
+{
+	const struct served_fabric *served = ctx;
+
+	if (served->first + endpoint >= served->control->endpoints.n)
+		return NULL;
+	return sessions_admit(served->control->sessions, served->first + endpoint,
+			      hello);
+}
+
+static void on_mr_registered(void *ctx, void *mr_cookie, int err, const char *text,
+			     const struct fabric_key *key)
+{
+	(void)ctx;
+	lease_mr_registered(mr_cookie, err, text, key);
+}
+
+static void on_mr_deregistered(void *ctx, void *mr_cookie)
+{
+	(void)ctx;
+	lease_mr_deregistered(mr_cookie);
+}
+
+static void on_device_removed(void *ctx, unsigned endpoint)
+{
+	const struct served_fabric *served = ctx;
+
+	if (served->first + endpoint < served->control->endpoints.n)
+		sessions_leave_endpoint(served->control->sessions,
+					served->first + endpoint);
+}
+
+static void on_endpoint_event(void *ctx, unsigned endpoint, const char *text)
+{
+	const struct served_fabric *served = ctx;
+	const struct fabric_endpoint *info =
+		served->ops->endpoint(served->server, endpoint);
+
+	log_event(LOG_WARNING, "endpoint-news",
+		  &(struct log_ctx){ .device = info ? info->device : NULL }, "%s: %s",
+		  served->ops->name, text);
+}
+
+static void on_notified(void *ctx, void *session_cookie, void *mr_cookie,
+			uint32_t value, uint32_t lost)
+{
+	(void)ctx;
+	(void)session_cookie;
+	lease_notified(mr_cookie, value, lost);
+}
+
+static const struct fabric_server_events server_events = {
+	.admit = on_admit,
+	.channel_up = session_channel_up,
+	.channel_down = session_channel_down,
+	.mr_registered = on_mr_registered,
+	.mr_deregistered = on_mr_deregistered,
+	.session_closed = session_closed,
+	.device_removed = on_device_removed,
+	.endpoint_event = on_endpoint_event,
+	.notified = on_notified,
+};
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	struct served_fabric *served = arg;
+
+	(void)fd;
+	(void)what;
+	served->ops->process(served->server);
+	sessions_deliver(served->control->sessions);
+}
+
+static void number_endpoints(struct endpoints *endpoints, struct served_fabric *served)
+{
+	unsigned n = served->ops->n_endpoints(served->server);
+
+	served->first = endpoints->n;
+	for (unsigned i = 0; i < n; i++) {
+		const struct fabric_endpoint *info =
+			served->ops->endpoint(served->server, i);
+
+		if (endpoints->n == WIRE_ENDPOINTS_MAX) {
+			log_event(LOG_WARNING, "endpoint-left-out",
+				  &(struct log_ctx){ .device = info->device },
+				  "the protocol has room for %d endpoints",
+				  WIRE_ENDPOINTS_MAX);
+			return;
+		}
+		endpoints->at[endpoints->n++] = (struct endpoint){
+			.ops = served->ops,
+			.server = served->server,
+			.local = i,
+			.info = info,
+		};
+	}
+}
+
+int endpoints_serve(struct control *control, const struct fabric_server_ops *ops,
+		    const struct fabric_server_params *params)
+{
+	struct served_fabric *served = malloc(sizeof(*served));
+	int err;
+
+	if (!served)
+		return err_set(-ENOMEM, "no memory for the %s fabric", ops->name);
+	*served = (struct served_fabric){ .next = control->endpoints.served,
+					  .control = control,
+					  .ops = ops };
+	err = ops->open(params, &server_events, served, &served->server);
+	if (err) {
+		free(served);
+		return err;
+	}
+	control->endpoints.served = served;
+	served->event = event_new(control->base, ops->fd(served->server),
+				  EV_READ | EV_PERSIST, on_ready, served);
+	if (!served->event || event_add(served->event, NULL))
+		return err_set(-ENOMEM, "no memory for the %s fabric", ops->name);
+	number_endpoints(&control->endpoints, served);
+	return 0;
+}
+
+void endpoints_close(struct endpoints *endpoints)
+{
+	struct served_fabric *served;
+
+	while ((served = endpoints->served)) {
+		endpoints->served = served->next;
+		if (served->event)
+			event_free(served->event);
+		served->ops->close(served->server);
+		free(served);
+	}
+}
+
+/* ---- the endpoints ---- */
+
+static bool pool_names(const struct pool_params *pool, const char *device)
+{
+	for (unsigned i = 0; i < pool->n_devices; i++)
+		if (strcmp(pool->devices[i], device) == 0)
+			return true;
+	return false;
+}
+
+unsigned endpoints_of_pool(const struct endpoints *endpoints,
+			   const struct pool_params *pool)
+{
+	unsigned bits = 0;
+
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		const char *device = endpoints->at[i].info->device;
+
+		if (!*device || !pool->n_devices || pool_names(pool, device))
+			bits |= 1u << i;
+	}
+	return bits;
+}
+
+static bool device_served(const struct endpoints *endpoints, const char *device)
+{
+	for (unsigned i = 0; i < endpoints->n; i++)
+		if (strcmp(endpoints->at[i].info->device, device) == 0)
+			return true;
+	return false;
+}
+
+const char *endpoints_missing(const struct endpoints *endpoints,
+			      const struct pool_params *pool)
+{
+	for (unsigned i = 0; i < pool->n_devices; i++)
+		if (!device_served(endpoints, pool->devices[i]))
+			return pool->devices[i];
+	return NULL;
+}
+
+unsigned endpoints_all(const struct endpoints *endpoints)
+{
+	return (1u << endpoints->n) - 1;
+}
+
+int endpoints_node(const struct endpoints *endpoints, const char *device, int *ret_node)
+{
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		const struct fabric_endpoint *info = endpoints->at[i].info;
+
+		if (strcmp(info->device, device) != 0)
+			continue;
+		*ret_node = info->node;
+		return 0;
+	}
+	return err_set(-ENODEV, "no RDMA device '%s' is served here", device);
+}
+
+uint64_t endpoints_segment_max(const struct endpoints *endpoints)
+{
+	uint64_t max = 0;
+
+	for (unsigned i = 0; i < endpoints->n; i++) {
+		const struct endpoint *at = &endpoints->at[i];
+		const struct fabric_device_attr *attr;
+		struct fabric_port_attr port;
+
+		if (!at->ops->device ||
+		    at->ops->device(at->server, at->local, &attr, &port))
+			continue;
+		if (attr->max_mr_bytes && (!max || attr->max_mr_bytes < max))
+			max = attr->max_mr_bytes;
+	}
+	return max;
+}

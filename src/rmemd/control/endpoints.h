@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fabric servers, and their endpoints, numbered together as in the protocol.  Constant while
+ * the loop runs.  Threads: [loop]. */
+#ifndef RMEMD_CONTROL_ENDPOINTS_H
+#define RMEMD_CONTROL_ENDPOINTS_H
+
+#include "fabric/fabric.h"
+#include "rmemd/pool/pools.h"
+#include "wire/msg.h"
+
+struct control;
+struct served_fabric;
+
+struct endpoint {
+	const struct fabric_server_ops *ops;
+	struct fabric_server *server;
+	unsigned local; /* its number in that server */
+	const struct fabric_endpoint *info;
+};
+
+struct endpoints {
+	struct endpoint at[WIRE_ENDPOINTS_MAX];
+	unsigned n;
+	struct served_fabric *served; /* the latest first */
+};
+
+/* Open a server and add its endpoints to `control`.  The sessions and leases of `control` get the
+ * server's events, so they must be open before the loop runs.  Errors: those of open() */
+int endpoints_serve(struct control *control, const struct fabric_server_ops *ops,
+		    const struct fabric_server_params *params);
+/* Close all servers; no event comes after this. */
+void endpoints_close(struct endpoints *endpoints);
+
+/* The endpoints through which a pool is lent, a bit each: those of its devices, and TCP. */
+unsigned endpoints_of_pool(const struct endpoints *endpoints,
+			   const struct pool_params *pool);
+/* A device of the pool that has no endpoint, or NULL. */
+const char *endpoints_missing(const struct endpoints *endpoints,
+			      const struct pool_params *pool);
+/* All endpoints, a bit each. */
+unsigned endpoints_all(const struct endpoints *endpoints);
+
+/* The node of a device that is served; -1: unknown.  -ENODEV */
+int endpoints_node(const struct endpoints *endpoints, const char *device,
+		   int *ret_node);
+
+/* The greatest length in bytes that every present device registers at once; 0: no limit. */
+uint64_t endpoints_segment_max(const struct endpoints *endpoints);
+
+#endif

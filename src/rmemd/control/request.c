@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/control/request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "rmemd/control/connection.h"
+#include "rmemd/control/session.h"
+#include "rmemd/state/ledger.h"
+
+/* REQUEST_* of this request. */
+static unsigned request_flags(const struct wire_msg *msg)
+{
+#define ROW(name, flags) [WIRE_TYPE_##name] = (flags),
+	static const unsigned char rows[] = { REQUEST_TYPES(ROW, ROW) };
+#undef ROW
+
+	/* keys end with the connection: a client that resumes attaches by id, for new keys */
+	if (msg->type >= sizeof(rows) ||
+	    (msg->type == WIRE_TYPE_attach && msg->attach.lease))
+		return 0;
+	return rows[msg->type];
+}
+
+static void remember_reply(struct session *session, const struct reply *reply,
+			   const char *text)
+{
+	uint64_t dropped = reply_cache_add(&session->replies, reply, text);
+
+	if (dropped)
+		reply_unrecord(session, dropped);
+	if (dropped != reply->id)
+		reply_record(session, reply, text);
+	/* the request's effect and its reply are committed together */
+	ledger_commit(session->sessions->control->ledger);
+}
+
+/* ---- requests that wait ---- */
+
+static void request_done(struct lease_waiter *waiter, int err, const char *text)
+{
+	struct request *request = container_of(waiter, struct request, waiter);
+	struct wire_msg *out = &request->session->sessions->control->out;
+	struct connection *connection = request->connection;
+	struct reply reply = { .id = request->id, .type = request->type, .err = err };
+
+	out->type = WIRE_TYPE_ok;
+	if (!err && waiter->attachment) {
+		out->type = WIRE_TYPE_lease;
+		lease_describe(waiter->attachment, &out->lease);
+		reply.lease = out->lease.lease;
+	}
+	out->id = request->id;
+	if (request->flags & REQUEST_REMEMBERED)
+		remember_reply(request->session, &reply, err ? text : NULL);
+	request_free(request);
+	if (!connection)
+		return;
+	if (err)
+		connection_send_error(connection, out->id, err, text);
+	else
+		connection_send(connection, out);
+}
+
+int request_create(struct session *session, const struct wire_msg *msg,
+		   struct request **ret_request)
+{
+	struct request *request;
+
+	if (session->n_requests == REQUESTS_MAX)
+		return err_set(-EDQUOT, "%d requests of this session wait already",
+			       REQUESTS_MAX);
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		return err_set(-ENOMEM, "no memory for a request");
+	request->waiter.done = request_done;
+	request->session = session;
+	request->connection = session->connection;
+	request->id = msg->id;
+	request->lease = msg->type == WIRE_TYPE_resize ? msg->resize.lease : 0;
+	request->type = msg->type;
+	request->flags = request_flags(msg);
+	list_append(&session->requests, &request->link);
+	session->n_requests++;
+	*ret_request = request;
+	return 0;
+}
+
+void request_free(struct request *request)
+{
+	list_remove(&request->link);
+	request->session->n_requests--;
+	free(request);
+}
+
+/* ---- repeated ones ---- */
+
+static struct request *find_waiting(const struct session *session, uint64_t id)
+{
+	list_for_each_entry(struct request, request, &session->requests, link) {
+		if (request->id == id)
+			return request;
+	}
+	return NULL;
+}
+
+/* Repeat a remembered reply without handling the request; a lease gets new keys. */
+static int reply_again(struct session *session, const struct wire_msg *msg,
+		       const struct reply *reply, struct wire_msg *ret_reply)
+{
+	struct request *request;
+	int err;
+
+	if (reply->err)
+		return err_set(reply->err, "%s",
+			       reply->text ? reply->text : "it failed, as told before");
+	if (!reply->lease) {
+		ret_reply->type = WIRE_TYPE_ok;
+		return HANDLER_REPLY;
+	}
+	err = request_create(session, msg, &request);
+	if (err)
+		return err;
+	request->flags = 0;
+	err = lease_reattach(session->sessions->control->leases, &session->lease_client,
+			     reply->lease, &request->waiter);
+	if (!err)
+		return HANDLER_LATER;
+	request_free(request);
+	return err;
+}
+
+/* A request whose id does not rise.
+ *
+ * On one connection ids rise, so the client has resumed and repeats its unanswered requests, in
+ * order and before new requests.  A request that is neither under way nor
+ * remembered never arrived, or was undone when its connection was lost, or is so old that its
+ * reply was dropped; only in that last case it must not be handled. */
+static int handle_repeated(struct session *session, const struct wire_msg *msg,
+			   struct wire_msg *ret_reply)
+{
+	struct request *waiting = find_waiting(session, msg->id);
+	const struct reply *reply = reply_cache_find(&session->replies, msg->id);
+
+	if ((waiting && waiting->type != msg->type) ||
+	    (reply && reply->type != msg->type)) {
+		(void)err_set(-EPROTO, "%s has the id %" PRIu64 " of another request",
+			      wire_type_name(msg->type), msg->id);
+		connection_refuse(session->connection, msg->id, -EPROTO, err_text());
+		return HANDLER_LATER;
+	}
+	if (waiting) {
+		waiting->connection = session->connection;
+		return HANDLER_LATER;
+	}
+	if (reply)
+		return reply_again(session, msg, reply, ret_reply);
+	if ((request_flags(msg) & REQUEST_REMEMBERED) &&
+	    msg->id <= session->replies.dropped_id)
+		return err_set(-EPROTO,
+			       "request %" PRIu64
+			       " is older than the last %d, whose replies are "
+			       "remembered: what became of it is not known",
+			       msg->id, REPLY_CACHE_MAX);
+	return REQUEST_NEW;
+}
+
+int request_begin(struct session *session, const struct wire_msg *msg,
+		  struct wire_msg *ret_reply)
+{
+	const unsigned flags = request_flags(msg);
+	int result = REQUEST_NEW;
+
+	if (msg->id <= session->last_id)
+		result = handle_repeated(session, msg, ret_reply);
+	else
+		session->last_id = msg->id;
+	if (result != REQUEST_NEW)
+		return result;
+	if (flags & REQUEST_REMEMBERED) {
+		int err = reply_record_reserve(session);
+
+		if (err)
+			return err;
+	}
+	/* a client that repeats the request, even after a restart, gets this reply */
+	if (flags & REQUEST_ENDS)
+		reply_record(session,
+			     &(struct reply){ .id = msg->id, .type = msg->type }, NULL);
+	return REQUEST_NEW;
+}
+
+void request_end(struct session *session, const struct wire_msg *msg, int result)
+{
+	const struct reply reply = { .id = msg->id, .type = msg->type, .err = result };
+
+	if (request_flags(msg) & REQUEST_REMEMBERED)
+		remember_reply(session, &reply, result ? err_text() : NULL);
+}
+
+/* ---- the connection or the session ends ---- */
+
+static struct request *find_undoable(const struct session *session)
+{
+	list_for_each_entry(struct request, request, &session->requests, link) {
+		if (!(request->flags & REQUEST_GOES_ON))
+			return request;
+	}
+	return NULL;
+}
+
+void requests_orphan(struct session *session)
+{
+	struct request *request;
+
+	list_for_each_entry(struct request, orphan, &session->requests, link)
+		orphan->connection = NULL;
+	/* cancelling one request may end others */
+	while ((request = find_undoable(session))) {
+		const struct reply done = { .id = request->id,
+					    .type = request->type,
+					    .lease = request->lease };
+
+		if (!lease_waiter_cancel(&request->waiter))
+			remember_reply(session, &done, NULL);
+		request_free(request);
+	}
+}
+
+void requests_cancel(struct session *session)
+{
+	struct request *request;
+
+	while ((request = list_first(&session->requests, struct request, link))) {
+		(void)lease_waiter_cancel(&request->waiter);
+		request_free(request);
+	}
+}
+
+void requests_free(struct session *session)
+{
+	struct request *request;
+
+	while ((request = list_first(&session->requests, struct request, link)))
+		request_free(request);
+}

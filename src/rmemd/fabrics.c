@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rmemd/fabrics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "rmemd/control/control.h"
+#include "rmemd/control/listener.h"
+
+/* A port that is taken is the commonest thing to go wrong: say where it is set. */
+static int name_key(int err, const char *section)
+{
+	if (err != -EADDRINUSE)
+		return err;
+	return err_set(err, "%s; stop who has it, or set [%s] port", err_text(),
+		       section);
+}
+
+static bool is_any(const struct fabric_address *address)
+{
+	for (size_t i = 0; i < sizeof(address->bytes); i++)
+		if (address->bytes[i])
+			return false;
+	return true;
+}
+
+/* Whether `listen` has both 0.0.0.0 and ::.  Then one socket serves both: with two, clients of one
+ * endpoint could connect to the socket of the other. */
+static bool serves_any(const struct config *config)
+{
+	struct fabric_address address;
+	bool any4 = false, any6 = false;
+
+	for (unsigned i = 0; i < config->n_listen; i++) {
+		if (listener_parse(config->listen[i], 0, &address) || !is_any(&address))
+			continue;
+		if (address.family == 4)
+			any4 = true;
+		else
+			any6 = true;
+	}
+	return any4 && any6;
+}
+
+static int open_tcp(struct control *control)
+{
+	const struct config *config = control->config;
+	struct fabric_server_params params = {
+		.listen = { .port = config->tcp_port },
+		.threads = config->tcp_threads,
+		.backlog = config->connections_max,
+	};
+	int err;
+
+	if (serves_any(config))
+		return name_key(endpoints_serve(control, &fabric_tcp_server, &params),
+				"tcp");
+	for (unsigned i = 0; i < config->n_listen; i++) {
+		err = listener_parse(config->listen[i], config->tcp_port,
+				     &params.listen);
+		if (err)
+			return err;
+		err = endpoints_serve(control, &fabric_tcp_server, &params);
+		if (err && !listener_skips(&params.listen, err))
+			return name_key(err, "tcp");
+	}
+	return 0;
+}
+
+/* A section for a device that is not served is often one with something misspelt. */
+static void warn_missing(const struct endpoints *endpoints, const struct config *config)
+{
+	for (unsigned i = 0; i < config->n_device_params; i++) {
+		const char *name = config->device_params[i].name;
+		int node;
+
+		if (endpoints_node(endpoints, name, &node))
+			log_event(LOG_WARNING, "device-not-served",
+				  &(struct log_ctx){ .device = name },
+				  "[device %s]: no such RDMA device is served: see its "
+				  "name, and the device_port and address, if any",
+				  name);
+	}
+}
+
+static int open_verbs(struct control *control, char *missing, size_t missing_bytes)
+{
+	const struct config *config = control->config;
+	const char *devices[CONFIG_LIST_MAX + 1] = { NULL };
+	struct fabric_address listen[CONFIG_LIST_MAX] = { 0 };
+	struct fabric_device_params devices_own[CONFIG_LIST_MAX + 1] = { 0 };
+	struct fabric_server_params params = {
+		.extra_listen = listen + 1,
+		.n_extra_listen = config->n_listen - 1,
+		.devices = config->n_devices ? devices : NULL,
+		.device_params = devices_own,
+		.n_device_params = config->n_device_params + 1,
+		.threads = 1,
+		.backlog = config->connections_max,
+	};
+	int err;
+
+	for (unsigned i = 0; i < config->n_devices; i++)
+		devices[i] = config->devices[i];
+	for (unsigned i = 0; i < config->n_listen; i++) {
+		err = listener_parse(config->listen[i], config->verbs_port, &listen[i]);
+		if (err)
+			return err;
+	}
+	params.listen = listen[0];
+	/* those that have a section of their own, and all others */
+	memcpy(devices_own, config->device_params, sizeof(config->device_params));
+	devices_own[config->n_device_params] =
+		(struct fabric_device_params){ .port = FABRIC_OPTION_AUTO,
+					       .rdma_options = config->rdma_options };
+	err = endpoints_serve(control, &fabric_verbs_server, &params);
+	if (!err) {
+		warn_missing(&control->endpoints, config);
+		return 0;
+	}
+	if (err == -ENODEV)
+		err = err_set(err,
+			      "%s; RDMA is served at the addresses of [server] listen",
+			      err_text());
+	/* an error is not passed over if RDMA is required, or if the user can mend it */
+	if (config->verbs == CONFIG_YES || err == -EADDRINUSE || err == -ENOMEM)
+		return name_key(err, "rdma");
+	(void)snprintf(missing, missing_bytes, "%s", err_text());
+	log_event(config->tcp ? LOG_NOTICE : LOG_ERR, "rdma-missing", NULL, "%s%s",
+		  config->tcp ? "serving TCP only: " : "", err_text());
+	return 0;
+}
+
+int fabrics_open(struct control *control, char *missing, size_t missing_bytes)
+{
+	const struct config *config = control->config;
+	int err = 0;
+
+	*missing = '\0';
+	if (config->verbs == CONFIG_NO)
+		(void)snprintf(missing, missing_bytes, "[rdma] enabled = no");
+	else
+		err = open_verbs(control, missing, missing_bytes);
+	if (!err && config->tcp)
+		err = open_tcp(control);
+	if (!err && control->endpoints.n == 0)
+		err = err_set(-ENODEV, "nothing to serve: no RDMA (%s) and %s", missing,
+			      config->tcp ? "no address for TCP"
+					  : "[tcp] enabled = no");
+	return err;
+}

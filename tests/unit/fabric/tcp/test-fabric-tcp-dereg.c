@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deregistration in the tcp fabric: it visits only streams of its own session and
+ * delays no other stream.  The linker calls the functions here instead of the fabric's
+ * (-Wl,--wrap). */
+#include <endian.h>
+#include <errno.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "unit/fabric/tcp/fabric-tcp-host.h"
+#include "fabric/inband.h"
+#include "fabric/tcp/conn.h"
+#include "unit/unit.h"
+
+#define MANY 5000
+
+/* ---- calls of the data threads, counted and delayed ---- */
+
+static atomic_uint releases, try_releases, completed, completed_at_run;
+static atomic_bool stream_busy, hold_enabled, run_armed;
+static sem_t held, go;
+
+bool __real_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
+bool __wrap_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
+bool __real_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
+bool __wrap_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
+bool __real_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
+bool __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);
+void __real_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
+void __wrap_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop);
+
+bool __wrap_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr)
+{
+	(void)atomic_fetch_add(&releases, 1);
+	return __real_tcp_conn_release_mr(conn, mr);
+}
+
+/* While stream_busy, as if a thread were serving the stream. */
+bool __wrap_tcp_conn_try_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr)
+{
+	(void)atomic_fetch_add(&try_releases, 1);
+	return !atomic_load(&stream_busy) && __real_tcp_conn_try_release_mr(conn, mr);
+}
+
+bool __wrap_tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
+{
+	if (atomic_exchange(&run_armed, false))
+		atomic_store(&completed_at_run, atomic_load(&completed));
+	return __real_tcp_conn_run(conn, table);
+}
+
+/* The first two deregistrations wait for the case. */
+void __wrap_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop)
+{
+	if (atomic_load(&hold_enabled) && atomic_load(&completed) < 2) {
+		ck_assert_int_eq(sem_post(&held), 0);
+		ck_assert_int_eq(sem_wait(&go), 0);
+	}
+	__real_tcp_key_entry_done(entry, loop);
+	(void)atomic_fetch_add(&completed, 1);
+}
+
+/* ---- another session ---- */
+
+static struct fabric_session *other;
+static struct fabric_mr *mrs[MANY];
+
+static void other_register(unsigned n)
+{
+	unsigned registered = seen.registered;
+
+	ck_assert_int_eq(ops->session_open(host.server, 0, &host, &other), 0);
+	for (unsigned i = 0; i < n; i++)
+		ck_assert_int_eq(ops->reg_mr(other, host.memory, 1, FABRIC_RIGHT_READ,
+					     NULL, &mrs[i]),
+				 0);
+	host_await(&seen.registered, registered + n);
+}
+
+START_TEST(dereg_mr__visits_no_stream_of_other_sessions)
+{
+	enum { STREAMS = 10, KEYS = 100 };
+	int fds[STREAMS];
+
+	for (unsigned i = 0; i < STREAMS; i++)
+		fds[i] = raw_channel_open();
+	other_register(KEYS);
+	for (unsigned i = 0; i < KEYS; i++)
+		ops->dereg_mr(mrs[i]);
+	host_await(&seen.deregistered, KEYS);
+	ck_assert_uint_eq(atomic_load(&try_releases), 0);
+	atomic_store(&stream_busy, _i == 1);
+	ops->dereg_mr(host.mr);
+	host_await(&seen.deregistered, KEYS + 1);
+	ck_assert_uint_eq(atomic_load(&try_releases), STREAMS);
+	ck_assert_uint_eq(atomic_load(&releases), _i == 1 ? STREAMS : 0);
+	for (unsigned i = 0; i < STREAMS; i++)
+		raw_close(fds[i], false);
+	host_await(&seen.downs, STREAMS);
+}
+END_TEST
+
+START_TEST(dereg_mr__of_many_keys_does_not_starve_streams)
+{
+	struct fabric_key key = seen.key;
+	int fd = raw_channel_open(), other_fd;
+	struct fabric_session *first = host.session;
+	char byte;
+
+	other_register(MANY);
+	seen.key = key;
+	/* its stream is busy, so the loop alone cannot deregister them */
+	host.session = other;
+	other_fd = raw_channel_open();
+	host.session = first;
+	atomic_store(&stream_busy, true);
+	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
+	atomic_store(&hold_enabled, true);
+	ops->dereg_mr(mrs[0]);
+	ck_assert_int_eq(sem_wait(&held), 0);
+	for (unsigned i = 1; i < MANY; i++)
+		ops->dereg_mr(mrs[i]);
+	ck_assert_int_eq(sem_post(&go), 0);
+	/* now the thread deregisters the first of the others */
+	ck_assert_int_eq(sem_wait(&held), 0);
+	atomic_store(&run_armed, true);
+	raw_request(fd, STREAM_READ, 0, 1, 7);
+	ck_assert_int_eq(sem_post(&go), 0);
+	raw_expect(fd, STREAM_DONE, 1, 7);
+	raw_recv(fd, &byte, 1);
+	ck_assert_uint_lt(atomic_load(&completed_at_run), MANY / 2);
+	while (atomic_load(&completed) < MANY)
+		(void)sched_yield();
+	/* one process() does not deliver all events */
+	ops->process(host.server);
+	ck_assert_uint_gt(seen.deregistered, 0);
+	ck_assert_uint_lt(seen.deregistered, MANY / 2);
+	host_await(&seen.deregistered, MANY);
+	raw_close(fd, false);
+	raw_close_await(other_fd, 2);
+}
+END_TEST
+
+START_TEST(dereg_mr_now__of_idle_streams_needs_no_event)
+{
+	struct fabric_mr *mr;
+	struct fabric_key key;
+	int fd = raw_channel_open();
+
+	ck_assert_int_eq(
+		ops->reg_mr_now(host.session, host.memory, MIDDLE, RW, NULL, &mr, &key),
+		0);
+	ck_assert_uint_eq(seen.registered, 1);
+	seen.key = key;
+	(void)raw_read_byte(fd, 0);
+	/* the thread may still be serving the stream */
+	while (!ops->dereg_mr_now(mr)) {
+		host_await(&seen.deregistered, seen.deregistered + 1);
+		ck_assert_int_eq(ops->reg_mr_now(host.session, host.memory, MIDDLE, RW,
+						 NULL, &mr, &seen.key),
+				 0);
+	}
+	raw_request(fd, STREAM_READ, 0, 1, 8);
+	raw_expect(fd, STREAM_REFUSED, 0, 8);
+	ck_assert_uint_eq(host_stats().exposures, 1);
+	raw_close_await(fd, 1);
+}
+END_TEST
+
+/* A write has begun, and the stream is idle. */
+START_TEST(dereg_mr_now__refuses_a_write_in_progress)
+{
+	char bytes[64] = { 1 };
+	int fd = raw_channel_open();
+
+	raw_request(fd, STREAM_READ, 0, 1, 1);
+	raw_request(fd, STREAM_WRITE, 0, sizeof(bytes), 2);
+	raw_send(fd, bytes, 10);
+	raw_expect(fd, STREAM_DONE, 1, 1);
+	raw_recv(fd, &(char){ 0 }, 1);
+	if (!ops->dereg_mr_now(host.mr))
+		host_await(&seen.deregistered, 1);
+	/* the bytes sent so far may have been written */
+	memset(host.memory, 0x33, sizeof(bytes));
+	raw_send(fd, bytes + 10, sizeof(bytes) - 10);
+	raw_expect(fd, STREAM_REFUSED, 0, 2);
+	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
+	raw_close_await(fd, 1);
+}
+END_TEST
+
+START_TEST(dereg_mr_now__of_a_busy_stream_reports_an_event)
+{
+	int fd = raw_channel_open();
+
+	atomic_store(&stream_busy, true);
+	ck_assert(!ops->dereg_mr_now(host.mr));
+	raw_request(fd, STREAM_READ, 0, 1, 1);
+	raw_expect(fd, STREAM_REFUSED, 0, 1);
+	host_await(&seen.deregistered, 1);
+	ck_assert_uint_eq(host_stats().exposures, 0);
+	raw_close_await(fd, 1);
+}
+END_TEST
+
+/* The mr exists until its notifications are delivered. */
+START_TEST(dereg_mr_now__delivers_notifications_first)
+{
+	struct inband_operands operands = { .operand = htole64(9) };
+	int fd = raw_channel_open();
+
+	raw_request(fd, INBAND_NOTIFY, 0, 0, 1);
+	raw_send(fd, &operands, sizeof(operands));
+	(void)raw_expect_word(fd, 1);
+	ck_assert(!ops->dereg_mr_now(host.mr));
+	ck_assert_uint_eq(seen.notified, 0);
+	host_await(&seen.deregistered, 1);
+	ck_assert_uint_eq(seen.notified, 1);
+	raw_close_await(fd, 1);
+}
+END_TEST
+
+START_TEST(reg_mr_now__that_fails_leaves_nothing)
+{
+	struct fabric_mr *mr = NULL;
+	struct fabric_key key;
+
+	ck_assert_int_eq(
+		ops->reg_mr_now(host.session, host.memory, 0, RW, NULL, &mr, &key),
+		-EINVAL);
+	ops->session_close(host.session);
+	ck_assert_int_eq(
+		ops->reg_mr_now(host.session, host.memory, 1, RW, NULL, &mr, &key),
+		-ESHUTDOWN);
+	ck_assert_ptr_null(mr);
+	host_await(&seen.closed, 1);
+	ck_assert_uint_eq(seen.deregistered, 1);
+	ck_assert_uint_eq(host_stats().exposures, 0);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tcase = unit_case("dereg", host_open_one, host_close);
+
+	tcase_set_timeout(tcase, 120);
+	tcase_add_loop_test(tcase, dereg_mr__visits_no_stream_of_other_sessions, 0, 2);
+	tcase_add_test(tcase, dereg_mr__of_many_keys_does_not_starve_streams);
+	tcase_add_test(tcase, dereg_mr_now__of_idle_streams_needs_no_event);
+	tcase_add_test(tcase, dereg_mr_now__refuses_a_write_in_progress);
+	tcase_add_test(tcase, dereg_mr_now__of_a_busy_stream_reports_an_event);
+	tcase_add_test(tcase, dereg_mr_now__delivers_notifications_first);
+	tcase_add_test(tcase, reg_mr_now__that_fails_leaves_nothing);
+	return unit_main();
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints: the limit of a segment, the endpoints of a pool, the node of a device. */
+#include <errno.h>
+#include <string.h>
+
+#include "rmemd/control/endpoints.h"
+#include "unit/unit.h"
+
+#define REMOVED UINT64_C(1)
+
+/* The size that each endpoint's device registers at once, or REMOVED. */
+static uint64_t devices[4];
+
+static int device(const struct fabric_server *server, unsigned endpoint,
+		  const struct fabric_device_attr **ret_attr,
+		  struct fabric_port_attr *ret_port)
+{
+	static struct fabric_device_attr attr[4];
+
+	(void)server;
+	if (devices[endpoint] == REMOVED)
+		return -ENODEV;
+	attr[endpoint].max_mr_bytes = devices[endpoint];
+	*ret_attr = &attr[endpoint];
+	*ret_port = (struct fabric_port_attr){ 0 };
+	return 0;
+}
+
+static const struct fabric_server_ops rdma = { .name = "verbs", .device = device };
+static const struct fabric_server_ops tcp = { .name = "tcp" };
+
+static const struct {
+	unsigned n;
+	uint64_t devices[4];
+	uint64_t max;
+} hosts[] = {
+	{ 0, { 0 }, 0 },
+	{ 1, { UINT64_MAX }, UINT64_MAX },
+	{ 3, { 1 << 30, 1 << 20, UINT64_MAX }, 1 << 20 },
+	/* a device that reports no limit, and a removed one, do not count */
+	{ 3, { 0, REMOVED, 1 << 30 }, 1 << 30 },
+	{ 2, { 0, REMOVED }, 0 },
+};
+
+START_TEST(segment_max__is_the_smallest_limit_of_the_devices)
+{
+	struct endpoints endpoints = { .at = { { .ops = &tcp } },
+				       .n = hosts[_i].n + 1 };
+
+	for (unsigned i = 0; i < hosts[_i].n; i++) {
+		devices[i] = hosts[_i].devices[i];
+		endpoints.at[i + 1] = (struct endpoint){ .ops = &rdma, .local = i };
+	}
+	ck_assert_uint_eq(endpoints_segment_max(&endpoints), hosts[_i].max);
+}
+END_TEST
+
+static const struct fabric_endpoint mixed[] = {
+	{ .kind = FABRIC_VERBS, .node = 1, .device = "a" },
+	{ .kind = FABRIC_TCP, .node = -1 },
+	{ .kind = FABRIC_VERBS, .node = 2, .device = "b" },
+	{ .kind = FABRIC_TCP, .node = -1 },
+};
+
+static const struct {
+	const char *devices[2];
+	unsigned endpoints;
+	const char *missing;
+} pools[] = {
+	{ { NULL }, 15, NULL },
+	{ { "a" }, 11, NULL },
+	{ { "b", "a" }, 15, NULL },
+	{ { "b", "none" }, 14, "none" },
+	{ { "none", "other" }, 10, "none" },
+};
+
+static void init_mixed(struct endpoints *endpoints)
+{
+	endpoints->n = 4;
+	for (unsigned i = 0; i < 4; i++)
+		endpoints->at[i] = (struct endpoint){ .info = &mixed[i] };
+}
+
+/* TCP endpoints lend all pools. */
+START_TEST(endpoints_of_a_pool__are_those_of_its_devices)
+{
+	struct pool_params pool = { .n_devices = 0 };
+	struct endpoints endpoints;
+	const char *missing;
+
+	init_mixed(&endpoints);
+	for (unsigned i = 0; i < 2 && pools[_i].devices[i]; i++)
+		(void)strcpy(pool.devices[pool.n_devices++], pools[_i].devices[i]);
+	ck_assert_uint_eq(endpoints_of_pool(&endpoints, &pool), pools[_i].endpoints);
+	missing = endpoints_missing(&endpoints, &pool);
+	ck_assert(!missing == !pools[_i].missing);
+	if (missing)
+		ck_assert_str_eq(missing, pools[_i].missing);
+	ck_assert_uint_eq(endpoints_all(&endpoints), 15);
+}
+END_TEST
+
+START_TEST(node__is_that_of_the_device)
+{
+	struct endpoints endpoints;
+	int node = 7;
+
+	init_mixed(&endpoints);
+	ck_assert_int_eq(endpoints_node(&endpoints, "c", &node), -ENODEV);
+	ck_assert_int_eq(node, 7);
+	ck_assert_int_eq(endpoints_node(&endpoints, "b", &node), 0);
+	ck_assert_int_eq(node, 2);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = unit_case("endpoint", NULL, NULL);
+
+	tcase_add_loop_test(tc, segment_max__is_the_smallest_limit_of_the_devices, 0,
+			    sizeof(hosts) / sizeof(hosts[0]));
+	tcase_add_loop_test(tc, endpoints_of_a_pool__are_those_of_its_devices, 0,
+			    sizeof(pools) / sizeof(pools[0]));
+	tcase_add_test(tc, node__is_that_of_the_device);
+	return unit_main();
+}
