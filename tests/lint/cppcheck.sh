@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# cppcheck finds nothing to warn of; what it gets wrong is excused in the line, with the
-# reason.
+# cppcheck has no warnings; a false one is suppressed in its line, with the reason.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 

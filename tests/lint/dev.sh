@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# ./dev beside a source tree that was configured itself: one line that says what to do,
-# before anything is installed or built.
+# ./dev in a source tree that itself is configured: one line names the remedy, and nothing is
+# installed or built.
 set -u
 : "${top_srcdir:?}"
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/rmem-lint.XXXXXX")

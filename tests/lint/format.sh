@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every C file is formatted as the tree's .clang-format says.  With --write the files are
-# formatted instead; this is what ./dev format does.
+# Every C file is formatted by the tree's .clang-format.  --write formats the files, for ./dev format.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 

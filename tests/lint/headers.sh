@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every header compiles alone, and twice; the public one as C11 and C++ too.
+# Every header compiles alone and when included twice; the public one also as C11 and C++.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Phrases that plain technical English has no use for, where a match is hardly ever right: a
-# thread or a program is "it", and a subject is a noun.
+# Phrases that plain technical English does not use, and that have hardly any false match: a thread
+# or a program is "it", and a subject is a noun.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
 phrases='who do(es)? so|what of it|such as do|so (many|much) at (most|least)|let(s|ting)? go of|he|him|his|himself|thereof'
 
-# existing ones of what a tree may have
+# a distributed tree may lack some of them
 mapfile -t roots < <(ls -d src include man tests etc systemd README.md NEWS 2>/dev/null)
 mapfile -t files < <(find "${roots[@]}" -type f ! -path 'tests/lint/*' \
 	\( -name '*.[ch]' -o -name '*.sh' -o -name '*.[1-8]' -o -name '*.in' -o -name '*.md' -o -name NEWS \) | sort)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Who may include whom: the table below; folders not in it are refused.
+# The table below has the folders and headers that each folder may include; others are refused.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
@@ -19,13 +19,12 @@ src/fabric/verbs/server: base fabric fabric/verbs/common
 src/librmem: base wire fabric librmem/session librmem/channel librmem/lease librmem/queue rmem/rmem.h
 src/librmem/session: base wire fabric librmem/channel/domain.h rmem/rmem.h
 src/librmem/channel: base wire fabric librmem/session rmem/rmem.h
-src/librmem/lease: base wire fabric librmem/session librmem/channel librmem/params.h librmem/queue/queue.h rmem/rmem.h
+src/librmem/lease: base wire fabric librmem/session librmem/channel librmem/params.h rmem/rmem.h
 src/librmem/queue: base wire fabric librmem/session librmem/channel librmem/lease librmem/params.h rmem/rmem.h
-src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool rmemd/state rmemd/system
-src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/fabrics rmemd/lease rmemd/pool
+src/rmemd: base wire fabric rmemd/admin rmemd/config rmemd/control rmemd/lease rmemd/pool rmemd/state rmemd/system
+src/rmemd/admin: base fabric rmemd/config rmemd/control rmemd/lease rmemd/pool
 src/rmemd/config: base fabric rmemd/lease rmemd/pool
-src/rmemd/control: base wire fabric rmemd/config rmemd/fabrics rmemd/lease rmemd/pool rmemd/state
-src/rmemd/fabrics: base wire fabric rmemd/config rmemd/control rmemd/lease rmemd/pool
+src/rmemd/control: base wire fabric rmemd/config rmemd/lease rmemd/pool rmemd/state
 src/rmemd/lease: base wire fabric rmemd/config rmemd/pool rmemd/state
 src/rmemd/pool: base rmemd/config rmemd/state rmemd/system
 src/rmemd/state: base
@@ -43,7 +42,7 @@ src/fabric/tcp src/fabric/verbs src/fabric/verbs/server
 src/fabric src/fabric/verbs/client src/fabric/verbs/server
 '
 
-# Names that several files still have, to be made different; one that is not needed is an error.
+# Names that several files still have, to be made different; an unused entry is an error.
 known='
 '
 
@@ -53,7 +52,7 @@ function report(where, text) { print where ": " text; bad++ }
 function folder_of(path) { sub(/\/[^\/]*$/, "", path); return path }
 function expression(pattern) { gsub(/\./, "\\.", pattern); gsub(/\*/, ".*", pattern); return "^" pattern "$" }
 
-# the number of the rule of a folder, 0: none
+# the number of the rule for a folder, 0 if there is none
 function rule_of(folder,    i) {
 	for (i = 1; i <= n_rules; i++) if (folder ~ rule_folder[i]) return i
 	return 0
@@ -114,7 +113,7 @@ FNR == 1 {
 }
 rule && /^[ \t]*#[ \t]*include/ { check_include($0) }
 
-# whether one line of sides has all of these folders
+# whether all of these folders are in one line of `sides`
 function are_sides(folders,    lines, n, i, words, m, k, all) {
 	m = split(folders, words, " ")
 	n = split(sides, lines, "\n")

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# mandoc has nothing to say about the manual pages, down to style; every page they refer
-# to that is this project's exists.  Pages of others need not be installed here.
+# mandoc has no message about the manual pages, not even of level style; every page of this project
+# that they refer to exists.  Pages of other projects need not be installed.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
@@ -10,7 +10,7 @@ command -v mandoc >/dev/null || { echo "no mandoc here"; exit 77; }
 mapfile -t pages < <(sed -n '/^dist_man_MANS/,/[^\\]$/p' man/module.am | grep -oE 'man/[^ ]+')
 [ ${#pages[@]} -gt 0 ] || { echo "man: no pages"; exit 1; }
 
-# mandoc looks a reference up in MANPATH, where a page stands under each of its names.
+# mandoc looks up references in MANPATH, which must have a page under each of its names.
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 for page in "${pages[@]}"; do

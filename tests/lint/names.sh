@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Header, symbol map, library, tables, programs and manual pages name the same things.
+# Header, symbol map, library, tables, programs and manual pages have equal lists of names.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 top_builddir=${top_builddir:-$PWD/build}
@@ -10,7 +10,7 @@ trap 'rm -rf "$tmp"' EXIT
 bad=0
 compared=0
 
-# compare A B: the sorted lists $tmp/A and $tmp/B hold the same lines, and some
+# compare A B: the sorted lists $tmp/A and $tmp/B are equal and not empty
 compare()
 {
 	compared=$((compared + 1))
@@ -23,7 +23,7 @@ compare()
 	fi
 }
 
-# page_names SECTION: what the pages of a section call themselves
+# page_names SECTION: the names in the NAME sections of the pages
 page_names()
 {
 	local page
@@ -116,7 +116,7 @@ compare msg.h rmem-protocol.7
 
 # ---- the data connections ----
 
-# fields FILE STRUCT: its members as the page writes them
+# fields FILE STRUCT: the members of a struct in the form of the page
 fields()
 {
 	sed -nE "/^struct $2 \{/,/^\}/s/^\t(uint8_t|uint16_t|uint32_t|uint64_t) ([a-z_]+)(\[?).*/\2 \1\3/p" "$1" |
@@ -125,19 +125,19 @@ fields()
 if [ -f src/fabric/tcp/stream.h ]; then
 {
 	fields src/fabric/hello.c hello_wire
-	fields src/fabric/verbs/common/qp_limits.c limits_wire
+	fields src/fabric/verbs/common/qp.c limits_wire
 	fields src/fabric/tcp/stream.h stream_status
 	fields src/fabric/tcp/stream.h stream_request
 	fields src/fabric/tcp/stream.h stream_response
 	fields src/fabric/inband.h inband_request
 	fields src/fabric/inband.h inband_operands
 	fields src/fabric/inband.h inband_answer
-} >"$tmp/hello.c, terms.c, stream.h, inband.h"
+} >"$tmp/hello.c, qp.c, stream.h, inband.h"
 awk '
 	/^\.Ss/ { on = /Hello|Terms|Verdict|Request|Response|In-band/ }
 	on && /^\.It Fa/ { sub(/^\.It Fa /, ""); split($0, part, / Ta /); print part[1], part[2] }
 ' man/rmem-protocol.7 >"$tmp/data connections"
-compare "hello.c, terms.c, stream.h, inband.h" "data connections"
+compare "hello.c, qp.c, stream.h, inband.h" "data connections"
 fi
 
 # ---- the configuration ----
@@ -150,7 +150,7 @@ int main(void)
 	for (size_t i = 0; i < config_n_keys; i++) {
 		const struct config_key *key = &config_keys[i];
 		printf("%s.%s %s; %s\n", key->section, key->name,
-		       key->standard[0] ? key->standard : "none",
+		       key->standard[0] ? key->standard : "empty",
 		       key->reload ? "yes" : "no");
 	}
 	return 0;
@@ -159,7 +159,7 @@ C
 "${CC:-cc}" -std=gnu17 -D_GNU_SOURCE -DRUNSTATEDIR='"/run"' -Isrc -o "$tmp/keys" \
 	"$tmp/keys.c" src/rmemd/config/keys.c
 "$tmp/keys" >"$tmp/config keys"
-# The page states of each key, in this order: type, default, whether it changes on reload.
+# The page has for each key, in this order: type, default, whether a reload applies it.
 awk '
 	/^\.Ss/ { section = $2 }
 	/^\.Sh/ { section = "" }
@@ -168,7 +168,7 @@ awk '
 		print section "." key, value ";", $4
 	}
 	{ value = "" }
-	key && ends && /^\.Li/ { value = $0; gsub(/^\.Li | ;$/, "", value) }
+	key && ends && /^\.(Li|Em)/ { value = $0; gsub(/^\.(Li|Em) | ;$/, "", value) }
 	begins && !/^Type:/ { key = "" }
 	{ ends = /; default$/ || $0 == "default"; begins = 0 }
 	section && /^\.It Cm/ { key = $3; begins = 1 }
@@ -182,14 +182,14 @@ awk '
 	/^#[a-z_]+ *=/ {
 		key = $0; sub(/^#/, "", key); sub(/ *=.*/, "", key)
 		value = $0; sub(/^[^=]*= */, "", value)
-		print section "." key, value == "" ? "none" : value
+		print section "." key, value == "" ? "empty" : value
 	}
 ' etc/rmemd.conf.in | sed 's,@runstatedir@,/run,' >"$tmp/rmemd.conf"
 compare defaults rmemd.conf
 
 # ---- commands and options ----
 
-# program NAME PROGRAM PAGE: the commands and long options it tells of are those of its page
+# program NAME PROGRAM PAGE: the commands and long options in its usage are those of its page
 program()
 {
 	local binary=$top_builddir/$2 name

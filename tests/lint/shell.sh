@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# No script of the tree gives shellcheck anything to say.
+# No script of the tree has a shellcheck message.
 set -euo pipefail
 cd "${top_srcdir:-$(dirname "$0")/../..}"
 
