@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* DPDK's malloc on a heap of its own in a range of addresses that is reserved, and takes memory
- * only where the allocator's headers lie.  It may put them, and what it gives, at any cache
- * line, which costs it least. */
+/* DPDK's malloc on a heap of its own in a reserved range of addresses.  Only the pages with the
+ * allocator's headers take memory.  Headers and blocks may start at any cache line, the cheapest
+ * alignment for DPDK. */
 #include "alloc.h"
 
 #include <stdbool.h>
@@ -24,13 +24,13 @@ static struct {
 	bool booted;
 } range;
 
-/* rte_free() zeroes what it gets, which rmemd has its scrubbers do: here nobody does, so that
- * it is the allocators alone that are compared.  This stands in for memset(). */
-void *memset_but_in_range(void *dst, int value, size_t bytes) __asm__("memset")
+/* Replaces memset(), which does nothing in the range: rte_free() zeroes freed memory, rmemd
+ * leaves that to its scrubbers, and the benchmark compares only the allocators. */
+void *memset_outside_range(void *dst, int value, size_t bytes) __asm__("memset")
 	__attribute__((visibility("default")));
 
 __attribute__((optimize("no-tree-loop-distribute-patterns"))) void *
-memset_but_in_range(void *dst, int value, size_t bytes)
+memset_outside_range(void *dst, int value, size_t bytes)
 {
 	char *to = dst;
 
@@ -100,20 +100,20 @@ static void dpdk_close(void)
 	range.bytes = 0;
 }
 
-static void *dpdk_take(uint64_t bytes)
+static void *dpdk_alloc(uint64_t bytes)
 {
 	return rte_malloc_socket(NULL, bytes, 0, range.socket);
 }
 
-static void dpdk_give(void *taken)
+static void dpdk_free(void *block)
 {
-	rte_free(taken);
+	rte_free(block);
 }
 
 const struct allocator allocator_dpdk = {
 	.name = "DPDK",
 	.open = dpdk_open,
 	.close = dpdk_close,
-	.take = dpdk_take,
-	.give = dpdk_give,
+	.alloc = dpdk_alloc,
+	.free = dpdk_free,
 };

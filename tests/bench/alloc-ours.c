@@ -22,22 +22,22 @@ static void ours_close(void)
 	extents_destroy(&extents);
 }
 
-static void *ours_take(uint64_t bytes)
+static void *ours_alloc(uint64_t bytes)
 {
 	struct block *block;
 
 	return extents_alloc(&extents, bytes, ALLOC_GRAIN, &block) ? NULL : block;
 }
 
-static void ours_give(void *taken)
+static void ours_free(void *block)
 {
-	extents_free(&extents, taken);
+	extents_free(&extents, block);
 }
 
 const struct allocator allocator_ours = {
 	.name = "rmemd",
 	.open = ours_open,
 	.close = ours_close,
-	.take = ours_take,
-	.give = ours_give,
+	.alloc = ours_alloc,
+	.free = ours_free,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* alloc SEED STEPS RANGE_BYTES: the same trace of sizes through two allocators, and through
- * the first once more; of each its name, median and p99.9 of a step in ns, how many sizes found
- * no room, and how full the range is when one first does not. */
+/* alloc SEED STEPS RANGE_BYTES: runs one trace of allocations and frees through rmemd's
+ * allocator, DPDK's, and rmemd's again.  Prints a line for each run: name, median and p99.9 of a
+ * step in ns, number of failed allocations, and the share of the range that is allocated when
+ * an allocation first fails. */
 #include "alloc.h"
 
 #include <inttypes.h>
@@ -14,16 +15,16 @@
 
 #define SIZE_MIN ALLOC_GRAIN
 #define SIZE_MAX_BYTES (UINT64_C(1) << 30)
-/* of a Pareto distribution that is cut at both ends */
+/* of the Pareto distribution of the sizes, which is cut at both ends */
 #define SHAPE 0.8
 #define FULL 0.9
 #define FILLS 15
 #define NS_MAX 1000000u
 
-/* What each step does; what could not be taken is not given back. */
+/* The free of an allocation that failed is skipped. */
 struct step {
-	uint32_t id;
-	uint32_t grains; /* to take; 0: give it back */
+	uint32_t id;     /* of the allocation */
+	uint32_t grains; /* its size; 0: free it */
 };
 
 struct trace {
@@ -39,7 +40,7 @@ static void die(const char *what)
 	exit(1);
 }
 
-static void *room(size_t n, size_t bytes)
+static void *array_alloc(size_t n, size_t bytes)
 {
 	void *memory = calloc(n, bytes);
 
@@ -48,7 +49,7 @@ static void *room(size_t n, size_t bytes)
 	return memory;
 }
 
-/* Of neighbouring seeds two that are not alike. */
+/* The hash makes the sequences of neighbouring seeds differ. */
 static void seed_set(uint64_t seed)
 {
 	state = map_hash_u64(seed + 1);
@@ -76,7 +77,7 @@ static uint64_t size_next(void)
 
 /* ---- the trace ---- */
 
-/* What is taken at a point of the trace. */
+/* The allocations that are live at a point of the trace. */
 struct live {
 	struct step *at;
 	uint32_t n;
@@ -99,22 +100,23 @@ static void live_add(struct live *live, struct step step)
 	live->bytes += step.grains * ALLOC_GRAIN;
 }
 
-/* Filled to FULL, then kept there: before each that is taken so many are given back, picked
- * at random, that it has room by their sizes.  Steps are counted from then on. */
+/* Fills the range to FULL, then keeps it there: before each allocation, allocations picked at
+ * random are freed until the sum of the sizes has room for it.  `*ret_begin` is the first step
+ * after the range was filled; `steps` steps follow. */
 static struct trace trace_make(uint64_t range_bytes, uint32_t steps,
 			       uint32_t *ret_begin)
 {
 	uint64_t full = (uint64_t)(FULL * (double)range_bytes);
 	uint32_t max = steps + (uint32_t)(full / ALLOC_GRAIN) + 1;
-	struct trace trace = { .steps = room(max, sizeof(*trace.steps)) };
-	struct live live = { .at = room(max, sizeof(*live.at)) };
+	struct trace trace = { .steps = array_alloc(max, sizeof(*trace.steps)) };
+	struct live live = { .at = array_alloc(max, sizeof(*live.at)) };
 	uint32_t end = 0;
 
 	while (end == 0 || trace.n < end) {
 		uint64_t bytes = size_next();
 		struct step step = { .grains = (uint32_t)(bytes / ALLOC_GRAIN) };
 
-		/* in a small range */
+		/* possible in a small range */
 		if (bytes > full)
 			continue;
 		if (end == 0 && live.bytes + bytes > full) {
@@ -154,10 +156,10 @@ static unsigned quantile(const uint32_t *counts, uint64_t n, double q)
 	return ns;
 }
 
-/* What the two looks at the clock take by themselves. */
+/* The median time that a measurement of nothing shows. */
 static unsigned clock_cost(void)
 {
-	uint32_t *counts = room(NS_MAX + 1, sizeof(*counts));
+	uint32_t *counts = array_alloc(NS_MAX + 1, sizeof(*counts));
 	const unsigned n = 1000000;
 	unsigned cost;
 
@@ -171,12 +173,12 @@ static unsigned clock_cost(void)
 	return cost;
 }
 
-static void step_run(const struct allocator *allocator, void **taken, struct step step)
+static void step_run(const struct allocator *allocator, void **blocks, struct step step)
 {
 	if (step.grains)
-		taken[step.id] = allocator->take(step.grains * ALLOC_GRAIN);
-	else if (taken[step.id])
-		allocator->give(taken[step.id]);
+		blocks[step.id] = allocator->alloc(step.grains * ALLOC_GRAIN);
+	else if (blocks[step.id])
+		allocator->free(blocks[step.id]);
 }
 
 struct cost {
@@ -187,48 +189,48 @@ struct cost {
 static struct cost cost_of(const struct allocator *allocator, const struct trace *trace,
 			   uint32_t begin, uint64_t range_bytes)
 {
-	uint32_t *counts = room(NS_MAX + 1, sizeof(*counts));
-	void **taken = room(trace->n_ids, sizeof(*taken));
+	uint32_t *counts = array_alloc(NS_MAX + 1, sizeof(*counts));
+	void **blocks = array_alloc(trace->n_ids, sizeof(*blocks));
 	unsigned nothing = clock_cost();
 	struct cost cost = { 0 };
 
 	allocator->open(range_bytes);
 	for (uint32_t i = 0; i < begin; i++)
-		step_run(allocator, taken, trace->steps[i]);
+		step_run(allocator, blocks, trace->steps[i]);
 	for (uint32_t i = begin; i < trace->n; i++) {
 		struct step step = trace->steps[i];
 		uint64_t start = now_ns(), ns;
 
-		step_run(allocator, taken, step);
+		step_run(allocator, blocks, step);
 		ns = now_ns() - start;
 		counts[ns < NS_MAX ? ns : NS_MAX]++;
-		if (step.grains && !taken[step.id])
+		if (step.grains && !blocks[step.id])
 			cost.failed++;
 	}
 	cost.median = quantile(counts, trace->n - begin, 0.5) - nothing;
 	cost.p999 = quantile(counts, trace->n - begin, 0.999) - nothing;
 	for (uint32_t i = 0; i < trace->n; i++)
 		if (!trace->steps[i].grains)
-			taken[trace->steps[i].id] = NULL;
+			blocks[trace->steps[i].id] = NULL;
 	for (uint32_t i = 0; i < trace->n_ids; i++)
-		if (taken[i])
-			allocator->give(taken[i]);
+		if (blocks[i])
+			allocator->free(blocks[i]);
 	allocator->close();
-	free(taken);
+	free(blocks);
 	free(counts);
 	return cost;
 }
 
 /* ---- utilisation ---- */
 
-/* From an empty range on two are taken for one that is given back, until one finds no room:
- * how much of the range is taken then. */
+/* Starts with an empty range and frees one allocation after every two, until one fails.
+ * Returns the share of the range that is allocated then. */
 static double fill(const struct allocator *allocator, uint64_t seed,
 		   uint64_t range_bytes)
 {
 	uint32_t max = (uint32_t)(range_bytes / ALLOC_GRAIN) + 1, n_ids = 0;
-	void **taken = room(2 * (size_t)max, sizeof(*taken));
-	struct live live = { .at = room(max, sizeof(*live.at)) };
+	void **blocks = array_alloc(2 * (size_t)max, sizeof(*blocks));
+	struct live live = { .at = array_alloc(max, sizeof(*live.at)) };
 	double full;
 
 	seed_set(seed);
@@ -237,12 +239,12 @@ static double fill(const struct allocator *allocator, uint64_t seed,
 		struct step step = { .id = n_ids };
 
 		if (i % 3 == 0) {
-			allocator->give(taken[live_pick(&live).id]);
+			allocator->free(blocks[live_pick(&live).id]);
 			continue;
 		}
 		step.grains = (uint32_t)(size_next() / ALLOC_GRAIN);
-		taken[n_ids] = allocator->take(step.grains * ALLOC_GRAIN);
-		if (!taken[n_ids])
+		blocks[n_ids] = allocator->alloc(step.grains * ALLOC_GRAIN);
+		if (!blocks[n_ids])
 			break;
 		if (++n_ids == 2 * max)
 			die("the range is never full");
@@ -250,10 +252,10 @@ static double fill(const struct allocator *allocator, uint64_t seed,
 	}
 	full = (double)live.bytes / (double)range_bytes;
 	while (live.n > 0)
-		allocator->give(taken[live_pick(&live).id]);
+		allocator->free(blocks[live_pick(&live).id]);
 	allocator->close();
 	free(live.at);
-	free(taken);
+	free(blocks);
 	return full;
 }
 

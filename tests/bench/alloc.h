@@ -5,17 +5,17 @@
 
 #include <stdint.h>
 
-/* Sizes are multiples of it. */
+/* Every size is a multiple. */
 #define ALLOC_GRAIN UINT64_C(4096)
 
 struct allocator {
 	const char *name;
-	/* Begin with all of a range free; end that.  Both end the program on failure. */
+	/* Make a range of which all is free; destroy it.  Both end the program on failure. */
 	void (*open)(uint64_t bytes);
 	void (*close)(void);
-	/* NULL: there is no room. */
-	void *(*take)(uint64_t bytes);
-	void (*give)(void *taken);
+	/* NULL: no free block is large enough. */
+	void *(*alloc)(uint64_t bytes);
+	void (*free)(void *block);
 };
 
 extern const struct allocator allocator_ours, allocator_dpdk;

@@ -2,42 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # the allocator of the pools against DPDK's malloc; takes --json, --seed N, --steps N, --range BYTES
 #
-# Both lend pieces of a range of addresses, and nobody touches them.  Sizes are of a Pareto
-# distribution of shape 0.8, cut to 4 KiB and 1 GiB, in whole 4 KiB: half of them have at most
-# 12 KiB, and those above 16 MiB more than half of the bytes.  Cost: the range is filled to
-# 90 %, and kept there by giving back what is picked at random; each step takes or gives one.
-# Utilisation: from an empty range on two are taken for one given back, until one finds no
-# room; the median of 15.  rte_free() does not zero here (see alloc-dpdk.c).  A/A is rmemd's
-# against itself.  Takes some 10 minutes and as many GiB at most.
+# Both allocate blocks of a range of addresses whose memory is never touched.
+# - Sizes: multiples of 4 KiB from a Pareto distribution of shape 0.8, cut to 4 KiB and 1 GiB.
+#   Half of them are at most 12 KiB; those above 16 MiB have more than half of the bytes.
+# - Cost: the range is filled to 90 % and kept there by freeing blocks picked at random; a step is
+#   one allocation or one free.
+# - Utilisation: from an empty range, one block is freed after every two allocations until an
+#   allocation fails; the median of 15.
+# - rte_free() does not zero here (see alloc-dpdk.c).  A/A is rmemd's allocator against itself.
+# Takes about 10 minutes and at most 10 GiB.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench alloc}"
-JSON=
 SEED=$RANDOM
 STEPS=10000000
 RANGE=$((16 << 30))
-while [ $# -gt 0 ]; do
-	case $1 in
-	--json) JSON=yes ;;
-	--seed)
-		SEED=${2:?}
-		shift
-		;;
-	--steps)
-		STEPS=${2:?}
-		shift
-		;;
-	--range)
-		RANGE=${2:?}
-		shift
-		;;
-	*)
-		echo "usage: alloc.sh [--json] [--seed N] [--steps N] [--range BYTES]" >&2
-		exit 2
-		;;
-	esac
-	shift
-done
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "alloc.sh [--json] [--seed N] [--steps N] [--range BYTES]" "$@"
 pkg-config --exists libdpdk || {
 	echo "alloc: DPDK is missing: apt-get install libdpdk-dev" >&2
 	exit 1
@@ -61,7 +43,7 @@ END {
 		exit
 	}
 	row = "%-12s %10s %10s %10s %12s\n"
-	printf row, "", "median ns", "p99.9 ns", "no room", "utilisation"
+	printf row, "", "median ns", "p99.9 ns", "failed", "utilisation"
 	for (i = 1; i <= 2; i++)
 		printf row, name[i], median[i], p999[i], failed[i], full[i]
 	printf row, "ratio", sprintf("%.3f", median[1] / median[2]), sprintf("%.4f", p999[1] / p999[2]),

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* grant URI SEED ROUNDS STEPS ROUND_BYTES BYTES...: how long grants and frees take, by size, and pings on
- * the control connection, in nanoseconds.
+/* grant URI SEED ROUNDS STEPS ROUND_BYTES BYTES...: measures the time of grants and frees, by
+ * size, and of pings on the control connection, in nanoseconds.
  *
- * In a round STEPS leases of each size are granted, or as many as ROUND_BYTES hold, and as many
- * pings are sent as leases are granted, all in an order drawn at random, since how long one takes
- * depends on what came before it, and on what else this machine does then; and likewise all are
- * freed.  Before each round it says "next" and goes on with a line from standard input, so that
- * whoever started it can see to it that all memory is clean.  Over RDMA as much local memory as
- * each lease has is registered and given back beside each grant, as the server does with its own:
- * "register" and "deregister".  Then a line "done", and for each kind a line
- * "KIND BYTES N P50 P99"; of pings there are four: "ping" and "again", half of those
- * between grants each, and "ping-free" and "again-free", of those between frees. */
+ * A round grants STEPS leases of each size, but at most ROUND_BYTES of a size, then frees them.
+ * One ping is sent for each grant and for each free.  The order is random, because the time of a
+ * task depends on the one before it and on other load of the machine.  Over RDMA, local memory of
+ * the lease's size is registered and deregistered after each grant, as the server does with its
+ * own.
+ *
+ * Before each round the program prints "next" and waits for a line from standard input; the
+ * script sends it once all freed memory is zeroed.  At the end it prints "done" and a line
+ * "KIND BYTES N P50 P99" for each kind: "alloc", "free", "register", "deregister"; the pings
+ * between grants are split into the halves "ping" and "again", those between frees into
+ * "ping-free" and "again-free". */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,13 +24,12 @@
 #include <rmem/rmem.h>
 
 #define SIZES_MAX 16
-/* Pings that do not count: both ends come from sleep. */
+/* Pings before each round that do not count: they wake both ends. */
 #define WARM_UP 50
 
-/* What took how long. */
 struct times {
 	uint64_t *ns;
-	size_t n, room;
+	size_t n, capacity;
 };
 
 struct size {
@@ -37,9 +38,8 @@ struct size {
 	struct times grant, free, reg, dereg;
 };
 
-/* To be done: a ping, where there is no size. */
 struct task {
-	struct size *size;
+	struct size *size; /* NULL: a ping */
 	rmem_lease *lease;
 };
 
@@ -48,7 +48,8 @@ struct run {
 	unsigned steps;
 	uint64_t round_bytes;
 	void *memory; /* as long as the longest size; NULL: nothing is registered */
-	struct times pings[2][2]; /* while there are grants, while there are frees */
+	struct times pings[2]
+			  [2]; /* between grants, between frees; two halves of each */
 	unsigned n_pings;
 	struct size sizes[SIZES_MAX];
 	unsigned n_sizes;
@@ -78,9 +79,9 @@ static uint64_t now_ns(void)
 
 static void times_add(struct times *times, uint64_t ns)
 {
-	if (times->n == times->room) {
-		times->room = times->room ? 2 * times->room : 1024;
-		times->ns = realloc(times->ns, times->room * sizeof(*times->ns));
+	if (times->n == times->capacity) {
+		times->capacity = times->capacity ? 2 * times->capacity : 1024;
+		times->ns = realloc(times->ns, times->capacity * sizeof(*times->ns));
 		if (!times->ns)
 			die("no memory");
 	}
@@ -94,7 +95,7 @@ static int less(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void times_tell(struct times *times, const char *kind, uint64_t bytes)
+static void times_print(struct times *times, const char *kind, uint64_t bytes)
 {
 	if (times->n == 0)
 		die("nothing was measured");
@@ -104,18 +105,18 @@ static void times_tell(struct times *times, const char *kind, uint64_t bytes)
 	free(times->ns);
 }
 
-/* Until all is clean that was freed. */
-static void next(void)
+/* Wait until all freed memory is zeroed. */
+static void zeroed_await(void)
 {
 	char line[16];
 
 	(void)printf("next\n");
 	(void)fflush(stdout);
 	if (!fgets(line, sizeof(line), stdin))
-		die("nobody says when to go on");
+		die("standard input ended before the last round");
 }
 
-static void register_one(struct run *run, struct size *size)
+static void register_measure(struct run *run, struct size *size)
 {
 	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
 	uint64_t begin = now_ns();
@@ -130,7 +131,7 @@ static void register_one(struct run *run, struct size *size)
 	times_add(&size->dereg, now_ns() - begin);
 }
 
-static void task_do(struct run *run, struct task *task, bool grant)
+static void task_measure(struct run *run, struct task *task, bool grant)
 {
 	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 	struct size *size = task->size;
@@ -150,10 +151,10 @@ static void task_do(struct run *run, struct task *task, bool grant)
 	}
 	times_add(times, now_ns() - begin);
 	if (size && grant && run->memory)
-		register_one(run, size);
+		register_measure(run, size);
 }
 
-/* Fisher and Yates' */
+/* Fisher-Yates */
 static void shuffle(struct run *run)
 {
 	for (unsigned i = run->n_tasks; i > 1; i--) {
@@ -165,15 +166,15 @@ static void shuffle(struct run *run)
 	}
 }
 
-static void go_round(struct run *run)
+static void round_run(struct run *run)
 {
-	next();
+	zeroed_await();
 	for (unsigned i = 0; i < WARM_UP; i++)
 		check(rmem_ping(run->session, NULL));
 	for (int grant = 1; grant >= 0; grant--) {
 		shuffle(run);
 		for (unsigned i = 0; i < run->n_tasks; i++)
-			task_do(run, &run->tasks[i], grant);
+			task_measure(run, &run->tasks[i], grant);
 	}
 }
 
@@ -184,7 +185,7 @@ static void size_add(struct run *run, const char *text)
 
 	size->bytes = strtoull(text, NULL, 10);
 	if (size->bytes == 0 || size->bytes > run->round_bytes)
-		die("a size that is none");
+		die("BYTES is not a number from 1 to ROUND_BYTES");
 	fit = run->round_bytes / size->bytes;
 	size->per_round = fit < run->steps ? (unsigned)fit : run->steps;
 	run->n_tasks += 2 * size->per_round;
@@ -194,7 +195,7 @@ static void tasks_make(struct run *run)
 {
 	unsigned n = 0;
 
-	/* what is left over are pings */
+	/* the second half stays zero: pings */
 	run->tasks = calloc(run->n_tasks, sizeof(*run->tasks));
 	if (!run->tasks)
 		die("no memory");
@@ -203,23 +204,23 @@ static void tasks_make(struct run *run)
 			run->tasks[n++].size = &run->sizes[i];
 }
 
-static void run_tell(struct run *run)
+static void run_print(struct run *run)
 {
-	times_tell(&run->pings[0][0], "ping", 0);
-	times_tell(&run->pings[0][1], "again", 0);
-	times_tell(&run->pings[1][0], "ping-free", 0);
-	times_tell(&run->pings[1][1], "again-free", 0);
+	times_print(&run->pings[0][0], "ping", 0);
+	times_print(&run->pings[0][1], "again", 0);
+	times_print(&run->pings[1][0], "ping-free", 0);
+	times_print(&run->pings[1][1], "again-free", 0);
 	for (unsigned i = 0; i < run->n_sizes; i++) {
-		times_tell(&run->sizes[i].grant, "alloc", run->sizes[i].bytes);
-		times_tell(&run->sizes[i].free, "free", run->sizes[i].bytes);
+		times_print(&run->sizes[i].grant, "alloc", run->sizes[i].bytes);
+		times_print(&run->sizes[i].free, "free", run->sizes[i].bytes);
 		if (!run->memory)
 			continue;
-		times_tell(&run->sizes[i].reg, "register", run->sizes[i].bytes);
-		times_tell(&run->sizes[i].dereg, "deregister", run->sizes[i].bytes);
+		times_print(&run->sizes[i].reg, "register", run->sizes[i].bytes);
+		times_print(&run->sizes[i].dereg, "deregister", run->sizes[i].bytes);
 	}
 }
 
-/* On pages that are there, as the server's are. */
+/* Allocate the memory to register; its pages are populated, like the server's. */
 static void memory_make(struct run *run)
 {
 	struct rmem_info info = { .size = sizeof(info) };
@@ -254,9 +255,9 @@ int main(int argc, char **argv)
 	check(rmem_open(argv[1], NULL, &run.session));
 	memory_make(&run);
 	for (unsigned long i = 0; i < rounds; i++)
-		go_round(&run);
+		round_run(&run);
 	(void)printf("done\n");
-	run_tell(&run);
+	run_print(&run);
 	rmem_close(run.session);
 	free(run.tasks);
 	return 0;

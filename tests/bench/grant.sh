@@ -1,49 +1,26 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# How long grants and frees take, by size, against a ping; takes --json, --rdma, --rounds N,
-# --steps N, --seed N
+# the time of grants and frees, by size, against a ping; takes --json, --rdma, --rounds N, --steps N, --seed N
 #
-# Over TCP on loopback of this machine, by the calls of librmem: rmem_alloc() and rmem_free(), and
-# as many rmem_ping(), which is a round trip on the same control connection, all in an order drawn
-# at random.  Before a round it is waited until all memory is clean.  Ratios are those of the
-# medians: of the slowest size's grants to the fastest's, and of each kind to the pings between
-# them; A/A is that of one half of those pings to the other.  Over TCP nothing is registered.
-# Takes 9 GiB of memory.
-# With --rdma over soft-RoCE in a machine of the rig, up to 256 MiB, where the device registers
-# each lease: beside each grant as much local memory is registered and given back by the same
-# library, and what that takes is shown apart, and taken off the grant in the ratio of sizes.
+# Over TCP on loopback, where nothing is registered; takes 9 GiB of memory.  A round makes calls of
+# rmem_alloc(), rmem_free() and, as often, rmem_ping(), a round trip on the same control
+# connection, in a random order.  A round starts when all freed memory is zeroed.  Ratios are of
+# medians: the slowest size's grants to the fastest's, and each kind to the pings between its
+# calls; A/A is one half of those pings to the other.
+#
+# With --rdma: over soft-RoCE in a machine of the rig, sizes up to 256 MiB.  There the device
+# registers each lease.  After each grant librmem registers and deregisters local memory of that
+# size; the table shows these times, and the ratios are of grants and frees without them.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench grant}" "${top_builddir:?}"
-JSON=
 RDMA=
 SEED=$RANDOM
 ROUNDS=40
 STEPS=30
-SIZES=(4096 65536 $((2 << 20)) $((1 << 30)))
-while [ $# -gt 0 ]; do
-	case $1 in
-	--json) JSON=yes ;;
-	--rdma) RDMA=yes ;;
-	--rounds)
-		ROUNDS=${2:?}
-		shift
-		;;
-	--steps)
-		STEPS=${2:?}
-		shift
-		;;
-	--seed)
-		SEED=${2:?}
-		shift
-		;;
-	*)
-		echo "usage: grant.sh [--json] [--rdma] [--rounds N] [--steps N] [--seed N]" >&2
-		exit 2
-		;;
-	esac
-	shift
-done
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "grant.sh [--json] [--rdma] [--rounds N] [--steps N] [--seed N]" "$@"
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
 make -s -C "$top_builddir" tests/bench/grant >&2
@@ -52,41 +29,19 @@ stage
 # measure BIN RMEMD RMEMCTL ADDRESS FABRIC DIR MIB ARGUMENTS...: the rows
 cat >"$WORK/measure" <<'MEASURE'
 set -euo pipefail
-program=$1 rmemd=$2 rmemctl=$3 address=$4 fabric=$5 dir=$6 mib=$7
+. "$top_srcdir/tests/bench/lib/daemon.sh"
+program=$1 RMEMCTL=$3 address=$4 fabric=$5
+trap 'kill $DAEMON_PID 2>/dev/null || true' EXIT
+daemon_start "$6" "$address" 17470 "$fabric" "[pool main]
+size = ${7}M" "$2"
 shift 7
-cat >"$dir/grant.conf" <<-CONF
-	[server]
-	listen = $address
-	port = 17470
-	insecure = yes
-	[tcp]
-	port = 17471
-	[rdma]
-	enabled = $([ "$fabric" = rdma ] && echo yes || echo no)
-	[admin]
-	socket = $dir/grant.sock
-	[pool main]
-	size = ${mib}M
-CONF
-"$rmemd" --config "$dir/grant.conf" >"$dir/grant.log" 2>&1 &
-server=$!
-trap 'kill $server 2>/dev/null || true' EXIT
-ctl()
-{
-	"$rmemctl" --socket "$dir/grant.sock" --json "$@"
-}
-for ((i = 0; i < 600; i++)); do
-	! ctl status >/dev/null 2>&1 || break
-	kill -0 "$server" 2>/dev/null || exit 1
-	sleep 0.1
-done
-ctl pools | jq -r '"pages \(.pools[0].pages)"'
+daemon_ctl pools | jq -r '"pages \(.pools[0].pages)"'
 coproc PROGRAM { exec "$program" "rmem://$address:17470?fabric=$fabric" "$@"; }
-# bash forgets it once it has ended
+# bash unsets the variable when the process ends
 pid=$PROGRAM_PID
 exec 3<&"${PROGRAM[0]}" 4>&"${PROGRAM[1]}"
 while read -r line <&3 && [ "$line" = next ]; do
-	until [ "$(ctl pools | jq '.pools[0].scrubbing_bytes')" = 0 ]; do
+	until [ "$(daemon_ctl pools | jq '.pools[0].scrubbing_bytes')" = 0 ]; do
 		sleep 0.02
 	done
 	echo >&4
@@ -94,8 +49,8 @@ done
 [ "$line" = "done" ]
 cat <&3
 wait "$pid"
-kill "$server"
-wait "$server"
+kill "$DAEMON_PID"
+wait "$DAEMON_PID"
 trap - EXIT
 MEASURE
 
@@ -108,15 +63,16 @@ if [ -n "$RDMA" ]; then
 		mkdir /tmp/grant
 		bash "\$1/measure" "\$BUILD/tests/bench/grant" rmemd rmemctl "\$RIG_ADDR" rdma /tmp/grant 1024 \
 			$SEED $ROUNDS $STEPS $((768 << 20)) ${SIZES[@]} >&3 ||
-			{ tail -n 20 /tmp/grant/grant.log; fail grant; }
+			{ tail -n 20 /tmp/grant/rmemd.log; fail grant; }
 	CMD
-	"$RIG" run --memory 3072 --timeout 900 "bash $WORK/cmd.sh $WORK" >"$WORK/rows"
+	"$RIG" run --parallel --memory 3072 --timeout 900 "bash $WORK/cmd.sh $WORK" >"$WORK/rows"
 else
+	SIZES=(4096 65536 $((2 << 20)) $((1 << 30)))
 	mkdir "$WORK/tcp"
 	bash "$WORK/measure" "$top_builddir/tests/bench/grant" "$top_builddir/src/rmemd/rmemd" \
 		"$top_builddir/src/rmemctl/rmemctl" 127.0.0.1 tcp "$WORK/tcp" 8192 \
 		"$SEED" "$ROUNDS" "$STEPS" $((6 << 30)) "${SIZES[@]}" >"$WORK/rows" || {
-		cat "$WORK/tcp/grant.log" >&2
+		cat "$WORK/tcp/rmemd.log" >&2
 		exit 1
 	}
 fi

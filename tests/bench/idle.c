@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions that do nothing but stay: opens N of them, says so, and closes them when it gets a
- * line.
- *
- *   idle URI N */
+/* idle URI N: opens N sessions, prints "idle", and closes them when it reads a line. */
 #include <stdio.h>
 #include <stdlib.h>
 

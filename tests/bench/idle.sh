@@ -1,36 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What 100 sessions cost that do nothing: rmemd's share of a core, heartbeats at their default
-# included; takes --json, --sessions N, --seconds N
+# the share of a core that rmemd takes for 100 idle sessions; takes --json, --sessions N, --seconds N
 #
-# Over TCP on loopback of this machine; then over TCP and over RDMA in a machine of the rig
-# that counts instructions, 2 ns each.  That core is a slow one, so of those two it is their
-# ratio that counts: by it a last row reckons what RDMA would take here.
-# RMEM_RIG_LEGS="612:rxe" says on which kernel and device.
+# Heartbeats have their default interval.  The first row is measured over TCP on loopback.  The
+# next two, over TCP and over RDMA, are counted in a machine of the rig with --icount, 2 ns for an
+# instruction.  That is a slow core, so only the ratio of the two means something: the last row is
+# the first one times that ratio, an estimate for RDMA on this machine.
+# RMEM_RIG_LEGS="612:rxe" selects kernel and device.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench idle}" "${top_builddir:?}"
-JSON=
 SESSIONS=100
-LENGTH=60
-while [ $# -gt 0 ]; do
-	case $1 in
-	--json) JSON=yes ;;
-	--sessions)
-		SESSIONS=${2:?}
-		shift
-		;;
-	--seconds)
-		LENGTH=${2:?}
-		shift
-		;;
-	*)
-		echo "usage: idle.sh [--json] [--sessions N] [--seconds N]" >&2
-		exit 2
-		;;
-	esac
-	shift
-done
+unset SECONDS # is an ordinary variable afterwards
+SECONDS=60
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "idle.sh [--json] [--sessions N] [--seconds N]" "$@"
 
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
@@ -40,37 +25,20 @@ stage
 # measure RMEMD RMEMCTL ADDRESS FABRIC DIR N SECONDS: one row
 cat >"$WORK/measure" <<'MEASURE'
 set -euo pipefail
-rmemd=$1 rmemctl=$2 address=$3 fabric=$4 dir=$5 n=$6 seconds=$7
-cat >"$dir/idle.conf" <<-CONF
-	[server]
-	listen = $address
-	port = 17460
-	insecure = yes
-	[limits]
-	sessions = $((n + 8))
-	[tcp]
-	port = 17461
-	[rdma]
-	enabled = $([ "$fabric" = rdma ] && echo yes || echo no)
-	[admin]
-	socket = $dir/idle.sock
-	[pool main]
-	size = 16M
-CONF
-"$rmemd" --config "$dir/idle.conf" >"$dir/idle.log" 2>&1 &
-server=$!
-trap 'kill $server 2>/dev/null || true' EXIT
-for ((i = 0; i < 600; i++)); do
-	! "$rmemctl" --socket "$dir/idle.sock" status >/dev/null 2>&1 || break
-	sleep 0.1
-done
-# nanoseconds that its threads have run
+. "$top_srcdir/tests/bench/lib/daemon.sh"
+RMEMCTL=$2 address=$3 fabric=$4 n=$6 seconds=$7
+trap 'kill $DAEMON_PID 2>/dev/null || true' EXIT
+daemon_start "$5" "$address" 17460 "$fabric" "[limits]
+sessions = $((n + 8))
+[pool main]
+size = 16M" "$1"
+# CPU time of its threads in nanoseconds
 ran()
 {
-	cat /proc/$server/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
+	cat /proc/$DAEMON_PID/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'
 }
 coproc PROGRAM { exec "$BUILD/tests/bench/idle" "rmem://$address:17460?fabric=$fabric" "$n"; }
-# bash forgets it once it has ended
+# bash unsets the variable when the process ends
 program=$PROGRAM_PID to=${PROGRAM[1]}
 read -r line <&"${PROGRAM[0]}"
 [ "$line" = idle ]
@@ -80,8 +48,8 @@ sleep "$seconds"
 after=$(ran) end=$(date +%s%N)
 echo >&"$to"
 wait "$program"
-kill "$server"
-wait "$server"
+kill "$DAEMON_PID"
+wait "$DAEMON_PID"
 trap - EXIT
 jq -cn --arg fabric "$fabric" --argjson sessions "$n" --argjson ran $((after - before)) \
 	--argjson took $((end - start)) \
@@ -90,12 +58,8 @@ jq -cn --arg fabric "$fabric" --argjson sessions "$n" --argjson ran $((after - b
 MEASURE
 
 mkdir "$WORK/tcp"
-ROOT=$WORK/root
-RMEMD=$(find "$ROOT" -name rmemd -type f -perm -u+x | head -n 1)
-RMEMCTL=$(find "$ROOT" -name rmemctl -type f -perm -u+x | head -n 1)
-LIBS=$(dirname "$(find "$ROOT" -name 'librmem.so.*' | head -n 1)")
-BUILD=$top_builddir LD_LIBRARY_PATH=$LIBS bash "$WORK/measure" "$RMEMD" "$RMEMCTL" 127.0.0.1 \
-	tcp "$WORK/tcp" "$SESSIONS" "$LENGTH" >"$WORK/row"
+BUILD=$top_builddir bash "$WORK/measure" "$top_builddir/src/rmemd/rmemd" \
+	"$top_builddir/src/rmemctl/rmemctl" 127.0.0.1 tcp "$WORK/tcp" "$SESSIONS" "$SECONDS" >"$WORK/row"
 jq -c '{where: "this machine"} + .' "$WORK/row" >"$WORK/rows"
 for leg in $(legs 612:rxe); do
 	cat >"$WORK/cmd.sh" <<-CMD
@@ -105,8 +69,8 @@ for leg in $(legs 612:rxe); do
 		export BUILD
 		mkdir /tmp/idle
 		for fabric in tcp rdma; do
-			bash "\$1/measure" rmemd rmemctl "\$RIG_ADDR" \$fabric /tmp/idle $SESSIONS $LENGTH >&3 ||
-				{ tail -n 20 /tmp/idle/idle.log; fail "\$fabric"; }
+			bash "\$1/measure" rmemd rmemctl "\$RIG_ADDR" \$fabric /tmp/idle $SESSIONS $SECONDS >&3 ||
+				{ tail -n 20 /tmp/idle/rmemd.log; fail "\$fabric"; }
 		done
 	CMD
 	"$RIG" run --icount --kernel "${leg%:*}" --device "${leg#*:}" --timeout 900 \
@@ -116,12 +80,11 @@ for leg in $(legs 612:rxe); do
 done
 jq -cs '.[0].percent_of_core as $here | group_by(.where)[] | select(length == 2)
 	| (map({(.fabric): .percent_of_core}) | add) as $vm
-	| {where: "this machine, by the ratio of the two there", fabric: "rdma",
+	| {where: "this machine, estimated by the ratio of those two", fabric: "rdma",
 	   sessions: .[0].sessions, seconds: .[0].seconds,
 	   percent_of_core: ($here * $vm.rdma / $vm.tcp * 1e3 | round / 1e3)}' \
-	"$WORK/rows" >"$WORK/reckoned"
-cat "$WORK/reckoned" >>"$WORK/rows"
-# on this machine's core
+	"$WORK/rows" >"$WORK/estimate"
+cat "$WORK/estimate" >>"$WORK/rows"
 worst='map(select(.where | startswith("this machine")).percent_of_core) | max'
 if [ -n "$JSON" ]; then
 	jq -cs "{rows: ., worst: {percent_of_core: ($worst)}}" "$WORK/rows"

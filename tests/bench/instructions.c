@@ -16,7 +16,6 @@
 
 #include <rmem/rmem.h>
 
-#include "unit/librmem/librmem-server.h"
 #include "unit/unit.h"
 #include "null-session.h"
 #include "null-verbs.h"
@@ -37,7 +36,7 @@ struct work {
 static uint64_t offset_next(const struct work *work, uint64_t offset)
 {
 	offset += work->bytes;
-	return offset + work->bytes <= SERVER_LEASE_BYTES ? offset : 0;
+	return offset + work->bytes <= LEASE_BYTES ? offset : 0;
 }
 
 /* ---- through the library ---- */
@@ -49,7 +48,7 @@ static rmem_buffer *buffer;
 static struct rmem_op ops[BATCH_MAX];
 static struct rmem_completion completions[BATCH_MAX];
 static char *memory; /* the buffer's */
-static char plain_memory[SERVER_LEASE_BYTES];
+static char plain_memory[LEASE_BYTES];
 
 static void library_open(const struct work *work)
 {
@@ -59,7 +58,7 @@ static void library_open(const struct work *work)
 	int err;
 
 	session = null_session_open();
-	alloc.bytes = local.bytes = SERVER_LEASE_BYTES;
+	alloc.bytes = local.bytes = LEASE_BYTES;
 	params.channels = work->channels;
 	params.depth = work->batch;
 	err = rmem_alloc(session, &alloc, &lease);
@@ -143,7 +142,7 @@ static struct ibv_send_wr bare_confirm = {
 	.send_flags = IBV_SEND_SIGNALED,
 	.wr.rdma.rkey = 9,
 };
-static char bare_memory[SERVER_LEASE_BYTES];
+static char bare_memory[LEASE_BYTES];
 static unsigned bare_next;
 
 static void bare_open(const struct work *work)
@@ -272,16 +271,16 @@ static bool work_take(int argc, char **argv, struct work *work)
 		.batch = (unsigned)strtoul(argv[5], NULL, 10),
 		.operations = strtoul(argv[6], NULL, 10),
 	};
-	return work->bytes > 0 && work->bytes <= SERVER_LEASE_BYTES &&
-	       work->channels > 0 && work->channels <= CHANNELS_MAX &&
-	       work->batch > 0 && work->batch <= BATCH_MAX &&
+	return work->bytes > 0 && work->bytes <= LEASE_BYTES && work->channels > 0 &&
+	       work->channels <= CHANNELS_MAX && work->batch > 0 &&
+	       work->batch <= BATCH_MAX &&
 	       (work->batch == 1 || !(work->plain || work->registered)) &&
 	       work->operations >= work->batch;
 }
 
 static struct work work;
 
-/* The scripted server speaks through Check, so this is a test case of it. */
+/* The core speaks through Check, so this is a test case of it. */
 START_TEST(work_run)
 {
 	unsigned long batches = work.operations / work.batch, n = batches * work.batch;

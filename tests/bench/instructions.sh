@@ -1,25 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# instructions per operation of librmem above bare verbs calls, counted, not timed; takes --json
+# instructions per operation that librmem adds to bare verbs calls; takes --json
 #
-# The same operations go through librmem and through a loop of bare calls, over a device that
-# does nothing, under callgrind: post and completion together, mean over all operations.  Calls
-# are those of a queue, or rmem_read() and rmem_write() from plain or from registered memory.  The
-# last line has the most that librmem adds in batches of 32 of a queue; over iWARP, which comes
-# apart, it has more to do, such as the read that confirms writes.
+# librmem and a loop of bare calls run equal operations over a null device under callgrind.  A
+# figure is the mean for the post and the completion of one operation.  The calls are those of a
+# queue, and rmem_read() and rmem_write() with plain and with registered memory.  The last line is
+# the largest difference for a queue in batches of 32; it leaves out iWARP, where librmem also has
+# to confirm writes by a read.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench instructions}"
-JSON=
 OPERATIONS=1000000
-case ${1-} in
---json) JSON=yes ;;
-'') ;;
-*)
-	echo "usage: instructions.sh [--json]" >&2
-	exit 2
-	;;
-esac
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "instructions.sh [--json]" "$@"
 
 command -v valgrind >/dev/null || {
 	echo "instructions: valgrind is missing: apt-get install valgrind" >&2

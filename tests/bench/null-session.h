@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A session with the scripted server of the unit tests, over the device of null-verbs.h.
+/* A session with the daemon's core in this process, over the device of null-verbs.h.
  * Threads: one. */
 #ifndef TESTS_BENCH_NULL_SESSION_H
 #define TESTS_BENCH_NULL_SESSION_H
 
 #include <rmem/rmem.h>
+
+#define LEASE_BYTES 65536
 
 /* Start the server and open the session, or end the program. */
 rmem *null_session_open(void);

@@ -11,7 +11,7 @@
 
 _Thread_local struct null_counts null_counts;
 
-/* A completion queue with room for what the device has done: a ring. */
+/* A completion queue: a ring of completions. */
 struct null_cq {
 	struct ibv_cq cq;
 	unsigned size, first, n;
@@ -19,7 +19,7 @@ struct null_cq {
 	uint32_t *qp_nums;
 };
 
-/* An id and the event it has to deliver. */
+/* An id and the event that it delivers next. */
 struct null_id {
 	struct rdma_cm_id id;
 	struct sockaddr_storage local;
@@ -61,7 +61,7 @@ static int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 		if (!(wr->send_flags & IBV_SEND_SIGNALED))
 			continue;
 		if (cq->n == cq->size)
-			abort(); /* an overrun, on a device */
+			abort(); /* an overrun */
 		at = cq->first + cq->n++;
 		cq->wr_ids[at < cq->size ? at : at - cq->size] = wr->wr_id;
 		cq->qp_nums[at < cq->size ? at : at - cq->size] = qp->qp_num;
@@ -184,7 +184,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int acces
 	return mr;
 }
 
-/* What the call above becomes when its flags are not constant. */
+/* The header turns ibv_reg_mr() into this call when the access flags are not constant. */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes,
 				uint64_t iova, unsigned int access)
 {
@@ -310,7 +310,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	free(channel);
 }
 
-/* An event channel has one id, so the event is the id's; the eventfd says that it is due. */
+/* An event channel has one id, so an id holds the event; the eventfd makes the channel readable. */
 static _Thread_local struct null_id *last;
 
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **ret_id,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libibverbs and librdmacm, as far as the client's half of src/fabric/verbs uses them, over
- * a device that does nothing: it takes every work request, moves no byte and completes it
- * at once.  What is left to count is what runs above the device.  Threads: posting and
- * polling [owner of the completion queue], the rest [any]. */
+/* The calls of libibverbs and librdmacm that the client's half of src/fabric/verbs makes, over
+ * a null device: it accepts every work request, moves no byte and completes it at once.  So a
+ * benchmark counts only what runs above the device.  Threads: posting and polling [owner of the
+ * completion queue], the rest [any]. */
 #ifndef TESTS_BENCH_NULL_VERBS_H
 #define TESTS_BENCH_NULL_VERBS_H
 
@@ -10,17 +10,17 @@
 
 #define NULL_DEVICE "null0"
 
-/* Requests that this thread posted, and those of them that asked for an entry, since its
- * start. */
+/* Work requests that this thread has posted, the signaled ones among them, and calls of
+ * ibv_post_send(). */
 struct null_counts {
 	uint64_t requests, signaled, doorbells;
 };
 extern _Thread_local struct null_counts null_counts;
 
-/* The device is one of iWARP; before anything else. */
+/* Make the device an iWARP device; to be called first. */
 void null_iwarp(void);
 
-/* For the loop of bare calls: a queue pair whose requests complete into `cq`. */
+/* For the loop of bare verbs calls: a queue pair whose requests complete into `cq`. */
 struct ibv_cq *null_cq_create(int entries);
 struct ibv_qp *null_qp_create(struct ibv_cq *cq);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that asks for memory when it is told to: opens a session and allocates a lease for
- * each line it reads, and answers each line.  No thread sends heartbeats meanwhile.
- *
- *   paths URI */
+/* paths URI: opens a session, allocates a lease for each line that it reads, and prints
+ * "allocated" or the error.  No thread sends heartbeats, which the count would include. */
 #include <stdio.h>
 
 #include <rmem/rmem.h>

@@ -1,38 +1,33 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# how many functions and files of src one call passes, counted under callgrind; takes --json
+# number of functions and files of src that one call passes; takes --json, --list
 #
-# Over a build of its own without optimisation and inlining, so that static functions and those
-# of headers count; a header is a file.  Of the library: one call from its entry to its return,
-# after a thousand others, over verbs and a device that does nothing.  Of the daemon: all that its
-# main thread does from the moment it receives a request to allocate until the client has the
-# answer, over TCP; the least of several requests, as a timer may go off meanwhile.
+# Counted under callgrind in a separate build without optimisation and inlining, so that static
+# functions and those of headers count; a header is a file.  --list prints the functions.
+# - librmem: one call from entry to return, after a thousand others, over verbs and a null device.
+# - rmemd: what its main thread runs from the receipt of a request to allocate until the client has
+#   the answer, over TCP; the minimum of several requests, because a timer may fire during one.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench paths}" "${top_builddir:?}"
-JSON=
-case ${1-} in
---json) JSON=yes ;;
-'') ;;
---list) ;; # print the functions too
-*)
-	echo "usage: paths.sh [--json | --list]" >&2
-	exit 2
-	;;
-esac
-LIST=${1-}
+LIST=
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "paths.sh [--json] [--list]" "$@"
 
 command -v valgrind >/dev/null || {
 	echo "paths: valgrind is missing: apt-get install valgrind" >&2
 	exit 1
 }
 BUILD=$top_builddir/paths
+RMEMCTL=$BUILD/src/rmemctl/rmemctl
 WORK=$(mktemp -d)
-server=
-# shellcheck disable=SC2317 # it is the trap
+# shellcheck source=tests/bench/lib/daemon.sh
+. "$top_srcdir/tests/bench/lib/daemon.sh"
+# shellcheck disable=SC2317 # called by the trap
 finish()
 {
-	[ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
+	[ -z "$DAEMON_PID" ] || kill -KILL "$DAEMON_PID" 2>/dev/null || true
 	rm -rf "$WORK"
 }
 trap finish EXIT
@@ -41,7 +36,7 @@ build()
 {
 	mkdir -p "$BUILD"
 	cd "$BUILD"
-	# without always_inline, and without what needs optimisation
+	# always_inline is defined away; _FORTIFY_SOURCE needs optimisation
 	[ -f config.status ] || "$(cd "$top_srcdir" && pwd)/configure" \
 		CFLAGS="-g -O0 -fno-inline -Dalways_inline= -U_FORTIFY_SOURCE -Wno-error"
 	make -j"$(nproc)" src/rmemd/rmemd src/rmemctl/rmemctl tests/bench/instructions \
@@ -52,7 +47,7 @@ build()
 	exit 1
 }
 
-# functions OUT...: the functions of src that have a cost in what callgrind wrote, by file
+# functions OUT...: "FILE FUNCTION" for each function of src with a cost in callgrind's files
 functions()
 {
 	awk '
@@ -62,7 +57,7 @@ functions()
 		/^[0-9+*-]/ && match(file, /(^|\/)src\/[a-z]+\/.*/) {
 			path = substr(file, RSTART)
 			sub(/^\//, "", path)
-			# valgrind and the library have folders of these names too
+			# other programs that valgrind sees have a folder src, too
 			if (path ~ /^src\/(base|wire|fabric|librmem|rmemd)\//) print path, name
 		}' "$@" | sort -u
 }
@@ -80,7 +75,7 @@ row()
 		SEPARATOR=,
 	else
 		printf '%-46s %9d %9d\n' "$1" "$n" "$files"
-		[ "$LIST" != --list ] || sed 's/^/  /' "$2"
+		[ -z "$LIST" ] || sed 's/^/  /' "$2"
 	fi
 }
 
@@ -98,63 +93,33 @@ library()
 	row "$1" "$WORK/list"
 }
 
-daemon_start()
-{
-	cat >"$WORK/rmemd.conf" <<-CONF
-		[server]
-		listen = 127.0.0.1
-		port = 17480
-		insecure = yes
-		[tcp]
-		port = 17481
-		[rdma]
-		enabled = no
-		[admin]
-		socket = $WORK/admin.sock
-		[log]
-		target = stderr
-		[pool main]
-		size = 16M
-	CONF
-	valgrind --tool=callgrind --separate-threads=yes --compress-strings=no \
-		--compress-pos=no --callgrind-out-file="$WORK/daemon" \
-		"$BUILD/src/rmemd/rmemd" --config "$WORK/rmemd.conf" >"$WORK/log" 2>&1 &
-	server=$!
-	for ((i = 0; i < 600; i++)); do
-		! "$BUILD/src/rmemctl/rmemctl" --socket "$WORK/admin.sock" status \
-			>/dev/null 2>&1 || return 0
-		kill -0 "$server" 2>/dev/null || break
-		sleep 0.1
-	done
-	cat "$WORK/log" >&2
-	exit 1
-}
-
-# The dumps of the main thread are $WORK/daemon.N-01; the count is set to zero before each
+# The dumps of the main thread are $WORK/daemon.N-01; the counters are set to zero before each
 # request and by each dump.
 daemon()
 {
 	local answer n least=0
 
-	daemon_start
+	daemon_start "$WORK" 127.0.0.1 17480 tcp "[pool main]
+size = 16M" valgrind --tool=callgrind --separate-threads=yes --compress-strings=no \
+		--compress-pos=no --callgrind-out-file="$WORK/daemon" "$BUILD/src/rmemd/rmemd"
 	coproc PROGRAM { exec "$BUILD/tests/bench/paths" "rmem://127.0.0.1:17480?fabric=tcp"; }
 	for ((i = 0; i < 6; i++)); do
-		callgrind_control --zero "$server" >/dev/null 2>&1
+		callgrind_control --zero "$DAEMON_PID" >/dev/null 2>&1
 		echo >&"${PROGRAM[1]}"
 		read -r answer <&"${PROGRAM[0]}"
 		[ "$answer" = allocated ] || { echo "paths: $answer" >&2; exit 1; }
-		callgrind_control --dump "$server" >/dev/null 2>&1
+		callgrind_control --dump "$DAEMON_PID" >/dev/null 2>&1
 		functions "$WORK/daemon.$((i + 1))-01" >"$WORK/list.$i"
 		n=$(wc -l <"$WORK/list.$i")
-		# the first one sets up what later ones use
+		# the first request also initialises what later ones use
 		if ((i == 1)) || ((i > 1 && n < least)); then
 			least=$n
 			cp "$WORK/list.$i" "$WORK/list"
 		fi
 	done
-	kill "$server"
-	wait "$server" || true
-	server=
+	kill "$DAEMON_PID"
+	wait "$DAEMON_PID" || true
+	DAEMON_PID=
 	row "allocate, in the daemon" "$WORK/list"
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop an RDMA programmer writes: chained requests, one doorbell for all there is room
- * for, an entry for every 32nd and the last of a chain, entries taken in batches, small writes
- * inline.  On iWARP, where a write that completes may not be placed yet, or was refused, a
- * chain of writes ends with a read of one byte, as the library promises no less. */
+/* A loop of bare verbs calls, written for speed: one doorbell posts a chain that fills the send
+ * queue, every 32nd request and the last of a chain are signaled, completions are polled in
+ * batches, small writes are inline.  On iWARP a write that completed may not be placed yet or may
+ * have been refused; there a read of one byte ends a chain of writes, as in librmem. */
 #include "rdma-loop.h"
 
 #include <errno.h>
@@ -26,12 +26,13 @@
 static struct verbs_cm_id cm_id;
 static struct ibv_cq *cq;
 static uint32_t inline_bytes;
-static struct ibv_send_wr wrs[LOOP_DEPTH_MAX + 1]; /* and the read behind a chain */
+static struct ibv_send_wr
+	wrs[LOOP_DEPTH_MAX + 1]; /* the last: the read that ends a chain */
 static struct ibv_sge sges[LOOP_DEPTH_MAX + 1];
 
 /* ---- set-up ---- */
 
-static int number_take(void *ctx, int err, const struct wire_msg *reply)
+static int channel_id_store(void *ctx, int err, const struct wire_msg *reply)
 {
 	if (!err)
 		*(uint32_t *)ctx = reply->channel.channel;
@@ -57,21 +58,21 @@ static int qp_create(const struct fabric_domain *domain, uint32_t with_inline)
 	return 0;
 }
 
-void bare_open(struct place *place)
+void bare_open(struct bench_env *env)
 {
 	static struct wire_msg request = { .type = WIRE_TYPE_open_channel };
-	struct rmem *session = place->session;
-	const struct domain *domain = &session->domains.domains[0];
+	struct rmem *session = env->session;
+	const struct domain *domain = &session->domains->domains[0];
 	const struct fabric_domain *verbs = domain->fabric;
 	struct fabric_hello hello = { .session = session->welcome.session };
-	struct sockaddr_storage source;
+	struct fabric_address source;
 
 	request.open_channel.endpoint = domain->number;
-	if (session_call(session, &request, number_take, &hello.channel))
-		give_up("no channel from the server");
+	if (session_call(session, &request, channel_id_store, &hello.channel))
+		give_up("the server grants no channel");
 	memcpy(hello.token, session->welcome.token, sizeof(hello.token));
-	verbs_cm_id_source(&verbs->cm_id, &source);
-	if (verbs_cm_id_resolve(&cm_id, &verbs->address, (struct sockaddr *)&source,
+	source = verbs_cm_id_source(&verbs->cm_id);
+	if (verbs_cm_id_resolve(&cm_id, &verbs->address, &source,
 				verbs->rdma_options.traffic_class, TIMEOUT_MS))
 		give_up("no RDMA route");
 	cq = ibv_create_cq(cm_id.id->verbs, (int)LOOP_DEPTH_MAX * 2, NULL, NULL, 0);
@@ -84,9 +85,9 @@ void bare_open(struct place *place)
 		give_up("rdma_connect");
 }
 
-void bare_close(struct place *place)
+void bare_close(struct bench_env *env)
 {
-	(void)place;
+	(void)env;
 	(void)rdma_disconnect(cm_id.id);
 	rdma_destroy_qp(cm_id.id);
 	(void)ibv_destroy_cq(cq);
@@ -102,20 +103,20 @@ struct bare {
 	bool confirm;
 };
 
-/* What stays the same for all requests of the work. */
-static void requests_prepare(struct bare *bare, const struct place *place,
+/* Fill in what all requests of the work have in common. */
+static void requests_prepare(struct bare *bare, const struct bench_env *env,
 			     const struct work *work)
 {
-	const struct domain *domain = &place->session->domains.domains[0];
+	const struct domain *domain = &env->session->domains->domains[0];
 	const struct fabric_domain *verbs = domain->fabric;
-	const struct attachment *att = atomic_load(&place->lease->attachment);
+	const struct attachment *att = atomic_load(&env->lease->attachment);
 	const struct attachment_key *key = &att->keys[0][domain->number];
 	unsigned flags =
 		work->write && work->bytes <= inline_bytes ? IBV_SEND_INLINE : 0;
 
 	*bare = (struct bare){
 		.work = work,
-		.local = (uintptr_t)place->buffer->addr,
+		.local = (uintptr_t)env->buffer->addr,
 		.remote = key->at.addr,
 		.rkey = (uint32_t)key->at.rkey,
 		.confirm = work->write && verbs->confirm,
@@ -123,7 +124,7 @@ static void requests_prepare(struct bare *bare, const struct place *place,
 	for (unsigned i = 0; i < LOOP_DEPTH_MAX; i++) {
 		sges[i] = (struct ibv_sge){
 			.length = work->bytes,
-			.lkey = place->buffer->mrs[0]->mr->lkey,
+			.lkey = env->buffer->mrs[0]->mr->lkey,
 		};
 		wrs[i] = (struct ibv_send_wr){
 			.sg_list = &sges[i],
@@ -149,8 +150,8 @@ static void requests_prepare(struct bare *bare, const struct place *place,
 	};
 }
 
-/* Chain and post n, from the place behind the last; returns the place behind those.  The id of
- * a request that asks for an entry says how many that stands for. */
+/* Chain and post n requests, the first for slot `at` of lease and buffer; returns the slot that
+ * follows.  The wr_id of a signaled request is the number of requests that complete with it. */
 static unsigned chain_post(const struct bare *bare, unsigned at, unsigned n)
 {
 	struct ibv_send_wr *first = &wrs[at], *last = first, *bad;
@@ -184,7 +185,7 @@ static unsigned chain_post(const struct bare *bare, unsigned at, unsigned n)
 	return at;
 }
 
-static unsigned entries_take(const struct place *place)
+static unsigned completions_poll(const struct bench_env *env)
 {
 	struct ibv_wc wcs[TAKE_MAX];
 	int n = ibv_poll_cq(cq, TAKE_MAX, wcs);
@@ -195,32 +196,32 @@ static unsigned entries_take(const struct place *place)
 			give_up(ibv_wc_status_str(wcs[i].status));
 		done += (unsigned)wcs[i].wr_id;
 	}
-	if (n == 0 && place->yields)
+	if (n == 0 && env->yields)
 		(void)sched_yield();
 	return done;
 }
 
-void bare_run(struct place *place, const struct work *work, struct slice *ret_slice)
+void bare_run(struct bench_env *env, const struct work *work, struct slice *ret_slice)
 {
 	struct stopwatch watch;
 	struct bare bare;
 	unsigned at = 0;
 
-	requests_prepare(&bare, place, work);
+	requests_prepare(&bare, env, work);
 	stopwatch_start(&watch, work);
 	while (watch.done < work->n) {
-		unsigned room = work->depth - (watch.posted - watch.done);
+		unsigned n_post = work->depth - (watch.posted - watch.done);
 		unsigned left = work->n - watch.posted, n;
 
-		if (room > left)
-			room = left;
-		if (room > 0) {
+		if (n_post > left)
+			n_post = left;
+		if (n_post > 0) {
 			uint64_t now_ns = stopwatch_rest(&watch);
 
-			at = chain_post(&bare, at, room);
-			stopwatch_posted(&watch, room, now_ns);
+			at = chain_post(&bare, at, n_post);
+			stopwatch_posted(&watch, n_post, now_ns);
 		}
-		n = entries_take(place);
+		n = completions_poll(env);
 		if (n > 0)
 			stopwatch_done(&watch, n);
 	}

@@ -7,9 +7,9 @@
 
 static rmem_queue *queue;
 static struct rmem_op ops[LOOP_DEPTH_MAX];
-static unsigned char *memory; /* the buffer's */
+static unsigned char *memory; /* of the buffer */
 
-void library_open(struct place *place, const char *uri)
+void library_open(struct bench_env *env, const char *uri)
 {
 	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
 	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
@@ -18,21 +18,22 @@ void library_open(struct place *place, const char *uri)
 	alloc.bytes = local.bytes = (uint64_t)LOOP_DEPTH_MAX * LOOP_BYTES_MAX;
 	params.depth = LOOP_DEPTH_MAX;
 	params.channels = 1;
-	if (rmem_open(uri, NULL, &place->session) ||
-	    rmem_alloc(place->session, &alloc, &place->lease) ||
-	    rmem_buffer_create(place->session, &local, &place->buffer) ||
-	    rmem_queue_create(place->session, &params, &queue))
+	if (rmem_open(uri, NULL, &env->session) ||
+	    rmem_alloc(env->session, &alloc, &env->lease) ||
+	    rmem_buffer_create(env->session, &local, &env->buffer) ||
+	    rmem_queue_create(env->session, &params, &queue))
 		give_up(rmem_error());
-	memory = rmem_buffer_addr(place->buffer);
+	memory = rmem_buffer_addr(env->buffer);
 }
 
-void library_close(struct place *place)
+void library_close(struct bench_env *env)
 {
 	rmem_queue_free(queue);
-	rmem_close(place->session);
+	rmem_close(env->session);
 }
 
-/* Submit n, from the place behind the last; returns the place behind those. */
+/* Submit n operations, the first for slot `at` of lease and buffer; returns the slot that
+ * follows. */
 static unsigned submit(const struct work *work, unsigned at, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -46,7 +47,7 @@ static unsigned submit(const struct work *work, unsigned at, unsigned n)
 	return at;
 }
 
-static unsigned take(const struct place *place)
+static unsigned completions_poll(const struct bench_env *env)
 {
 	struct rmem_completion completions[LOOP_DEPTH_MAX];
 	int n = rmem_poll(queue, completions, LOOP_DEPTH_MAX);
@@ -56,12 +57,13 @@ static unsigned take(const struct place *place)
 	for (int i = 0; i < n; i++)
 		if (completions[i].status)
 			give_up(rmem_completion_error(queue));
-	if (n == 0 && place->yields)
+	if (n == 0 && env->yields)
 		(void)sched_yield();
 	return (unsigned)n;
 }
 
-void library_run(struct place *place, const struct work *work, struct slice *ret_slice)
+void library_run(struct bench_env *env, const struct work *work,
+		 struct slice *ret_slice)
 {
 	struct stopwatch watch;
 	unsigned at = 0;
@@ -69,24 +71,24 @@ void library_run(struct place *place, const struct work *work, struct slice *ret
 	for (unsigned i = 0; i < LOOP_DEPTH_MAX; i++)
 		ops[i] = (struct rmem_op){
 			.opcode = work->write ? RMEM_OP_WRITE : RMEM_OP_READ,
-			.lease = place->lease,
-			.buffer = place->buffer,
+			.lease = env->lease,
+			.buffer = env->buffer,
 			.bytes = work->bytes,
 		};
 	stopwatch_start(&watch, work);
 	while (watch.done < work->n) {
-		unsigned room = work->depth - (watch.posted - watch.done);
+		unsigned n_post = work->depth - (watch.posted - watch.done);
 		unsigned left = work->n - watch.posted, n;
 
-		if (room > left)
-			room = left;
-		if (room > 0) {
+		if (n_post > left)
+			n_post = left;
+		if (n_post > 0) {
 			uint64_t now_ns = stopwatch_rest(&watch);
 
-			at = submit(work, at, room);
-			stopwatch_posted(&watch, room, now_ns);
+			at = submit(work, at, n_post);
+			stopwatch_posted(&watch, n_post, now_ns);
 		}
-		n = take(place);
+		n = completions_poll(env);
 		if (n > 0)
 			stopwatch_done(&watch, n);
 	}

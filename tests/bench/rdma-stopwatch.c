@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-uint64_t stopwatch_now_ns(void)
+static uint64_t stopwatch_now_ns(void)
 {
 	struct timespec now;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* librmem against a loop of bare verbs calls, in alternating slices: bare, librmem, bare,
- * librmem ...  Each slice of librmem is compared with the mean of the bare ones on both sides of
- * it, and every second bare one with the next (A/A), which is the noise.  Medians; a line of
- * JSON.
+/* Compares librmem with a loop of bare verbs calls in alternating slices: bare, librmem, bare,
+ * librmem ...  Each slice of librmem is compared with the mean of the bare slices before and
+ * after it, and every second bare slice with the next one (A/A), which shows the noise.  Prints
+ * medians as a line of JSON.
  *
  *   rdma URI --op read|write --bytes N --depth N [--slices N] [--slice-ms MS] [--rest-us US]
  *        [--yield] */
@@ -28,14 +28,14 @@ struct options {
 	const char *op;
 	unsigned bytes, depth;
 	unsigned rest_us; /* at depth 1 */
-	bool yields;      /* as place.yields */
+	bool yields;      /* as bench_env.yields */
 };
 
 /* Medians of one quantity. */
 struct figure {
-	double bare, librmem; /* as they are */
-	double ratio;         /* of librmem to bare */
-	double aa;            /* of bare to itself */
+	double bare, librmem;
+	double ratio; /* of librmem to bare */
+	double aa;    /* of bare to bare */
 };
 
 struct cell {
@@ -58,14 +58,14 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts them. */
+/* Sorts `values`. */
 static double median(double *values, unsigned n)
 {
 	qsort(values, n, sizeof(*values), compare);
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/* Of n slices each, as they alternated.  `scratch` has room for n. */
+/* From n slices of each loop, in the order of their runs.  `scratch` has room for n. */
 static struct figure figure_make(double *bare, double *librmem, unsigned n,
 				 double *scratch)
 {
@@ -77,7 +77,7 @@ static struct figure figure_make(double *bare, double *librmem, unsigned n,
 		scratch[i] = librmem[i] * 2 / (bare[i] + behind);
 	}
 	figure.ratio = median(scratch, n);
-	/* now one way round, now the other, so that a drift cancels out */
+	/* the quotient is inverted every second time, so that a drift cancels out */
 	for (unsigned i = 0; i < n / 2; i++)
 		scratch[i] = i % 2 ? bare[2 * i] / bare[2 * i + 1]
 				   : bare[2 * i + 1] / bare[2 * i];
@@ -94,19 +94,19 @@ static double megabytes_per_second(const struct work *work, const struct slice *
 	return (double)work->bytes * work->n / slice->seconds / 1e6;
 }
 
-/* So many operations that a slice lasts about as long as asked, whole rounds of `depth`. */
-static void work_size(struct place *place, struct work *work, unsigned slice_ms)
+/* Set the number of operations, a multiple of `depth`, so that a slice lasts about slice_ms. */
+static void work_size(struct bench_env *env, struct work *work, unsigned slice_ms)
 {
 	unsigned at_least = work->depth > OPERATIONS_MIN ? work->depth : OPERATIONS_MIN;
 	struct slice slice;
 	double n, best;
 
 	for (work->n = at_least;; work->n *= 4) {
-		bare_run(place, work, &slice);
+		bare_run(env, work, &slice);
 		best = slice.seconds;
-		/* what disturbs only ever takes time */
+		/* the shortest run has the least disturbance */
 		for (unsigned i = 0; i < PROBES; i++) {
-			bare_run(place, work, &slice);
+			bare_run(env, work, &slice);
 			if (slice.seconds < best)
 				best = slice.seconds;
 		}
@@ -121,7 +121,7 @@ static void work_size(struct place *place, struct work *work, unsigned slice_ms)
 		work->n = at_least;
 }
 
-static void cell_measure(struct place *place, struct cell *cell, unsigned slices)
+static void cell_measure(struct bench_env *env, struct cell *cell, unsigned slices)
 {
 	const struct work *work = &cell->work;
 	double *values = calloc(5 * (size_t)slices, sizeof(*values));
@@ -132,14 +132,14 @@ static void cell_measure(struct place *place, struct cell *cell, unsigned slices
 	if (!values)
 		give_up("out of memory");
 	for (unsigned i = 0; i < WARM_UP; i++) {
-		bare_run(place, work, &slice);
-		library_run(place, work, &slice);
+		bare_run(env, work, &slice);
+		library_run(env, work, &slice);
 	}
 	for (unsigned i = 0; i < slices; i++) {
-		bare_run(place, work, &slice);
+		bare_run(env, work, &slice);
 		bare_mbs[i] = megabytes_per_second(work, &slice);
 		bare_us[i] = slice.latency_us;
-		library_run(place, work, &slice);
+		library_run(env, work, &slice);
 		mbs[i] = megabytes_per_second(work, &slice);
 		us[i] = slice.latency_us;
 	}
@@ -155,7 +155,7 @@ static void figure_print(const char *name, const struct figure *figure)
 		name, figure->bare, figure->librmem, figure->ratio, figure->aa);
 }
 
-static void cell_run(struct place *place, const struct options *options)
+static void cell_run(struct bench_env *env, const struct options *options)
 {
 	struct cell cell = {
 		.work = { .write = !strcmp(options->op, "write"),
@@ -165,8 +165,8 @@ static void cell_run(struct place *place, const struct options *options)
 	};
 	const struct work *work = &cell.work;
 
-	work_size(place, &cell.work, options->slice_ms);
-	cell_measure(place, &cell, options->slices);
+	work_size(env, &cell.work, options->slice_ms);
+	cell_measure(env, &cell, options->slices);
 	(void)printf("{\"op\":\"%s\",\"bytes\":%u,\"depth\":%u,\"slices\":%u,"
 		     "\"operations\":%u,",
 		     work->write ? "write" : "read", work->bytes, work->depth,
@@ -180,8 +180,8 @@ static void cell_run(struct place *place, const struct options *options)
 
 /* ---- arguments ---- */
 
-static bool number_take(const char *text, unsigned min, unsigned max,
-			unsigned *ret_number)
+static bool number_parse(const char *text, unsigned min, unsigned max,
+			 unsigned *ret_number)
 {
 	char *end;
 	unsigned long number = strtoul(text, &end, 10);
@@ -192,7 +192,7 @@ static bool number_take(const char *text, unsigned min, unsigned max,
 	return true;
 }
 
-static bool options_take(int argc, char **argv, struct options *options)
+static bool options_parse(int argc, char **argv, struct options *options)
 {
 	static const struct option names[] = {
 		{ "slices", required_argument, NULL, 's' },
@@ -211,17 +211,17 @@ static bool options_take(int argc, char **argv, struct options *options)
 				     .slice_ms = SLICE_MS_DEFAULT };
 	while (ok && (c = getopt_long(argc, argv, "", names, NULL)) != -1) {
 		if (c == 's')
-			ok = number_take(optarg, 2, SLICES_MAX, &options->slices);
+			ok = number_parse(optarg, 2, SLICES_MAX, &options->slices);
 		else if (c == 'm')
-			ok = number_take(optarg, 1, 1000, &options->slice_ms);
+			ok = number_parse(optarg, 1, 1000, &options->slice_ms);
 		else if (c == 'o')
 			options->op = optarg;
 		else if (c == 'b')
-			ok = number_take(optarg, 1, LOOP_BYTES_MAX, &options->bytes);
+			ok = number_parse(optarg, 1, LOOP_BYTES_MAX, &options->bytes);
 		else if (c == 'd')
-			ok = number_take(optarg, 1, LOOP_DEPTH_MAX, &options->depth);
+			ok = number_parse(optarg, 1, LOOP_DEPTH_MAX, &options->depth);
 		else if (c == 'r')
-			ok = number_take(optarg, 0, 100000, &options->rest_us);
+			ok = number_parse(optarg, 0, 100000, &options->rest_us);
 		else if (c == 'y')
 			options->yields = true;
 		else
@@ -237,24 +237,24 @@ static bool options_take(int argc, char **argv, struct options *options)
 
 int main(int argc, char **argv)
 {
-	struct place place = { 0 };
+	struct bench_env env = { 0 };
 	struct options options;
 
-	if (!options_take(argc, argv, &options)) {
+	if (!options_parse(argc, argv, &options)) {
 		(void)fprintf(
 			stderr,
 			"usage: rdma URI --op read|write --bytes N --depth N "
 			"[--slices N] [--slice-ms MS] [--rest-us US] [--yield]\n");
 		return 2;
 	}
-	place.yields = options.yields;
-	/* as a program must that posts over siw by itself: the kernel raises it in whoever posts
-	 * when the peer has gone.  librmem need not keep it off then */
+	env.yields = options.yields;
+	/* siw raises SIGPIPE in a thread that posts after the peer has closed the connection.
+	 * librmem blocks the signal for its own posts, at a cost, unless it is ignored */
 	(void)signal(SIGPIPE, SIG_IGN);
-	library_open(&place, options.uri);
-	bare_open(&place);
-	cell_run(&place, &options);
-	bare_close(&place);
-	library_close(&place);
+	library_open(&env, options.uri);
+	bare_open(&env);
+	cell_run(&env, &options);
+	bare_close(&env);
+	library_close(&env);
 	return 0;
 }

@@ -2,25 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # librmem against bare verbs calls in the rig, bandwidth and latency; takes --json, --slices N, --processes N
 #
-# Both work in one process, in alternating slices, on the same device, server, lease and
-# buffer.  A/A is the bare loop against itself; a cell where that leaves 0.98 to 1.02 is
-# measured again, and does not count when it stays so.  The first table of a machine
-# counts time, over several processes for each cell: where a process has its memory costs one
-# of the loops some per cent, for as long as it lives, which A/A does not show.  The ratios are
-# medians of those of the processes, with the lowest and the highest beside the bandwidth's.
-# The second table counts instructions of kernel, library and program together: one CPU,
-# icount, where one process and fewer slices tell as much.  `<` marks what misses 0.97 of the
-# bandwidth or 1.05 of the latency.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which
-# kernels and devices.
+# Both loops run in one process, in alternating slices, with one device, server, lease and buffer.
+# A/A is the bare loop against itself; a cell with an A/A outside 0.98 to 1.02 is measured again,
+# and does not count if it stays there.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" selects kernels and
+# devices; each gets two tables:
+# - By time, with several processes for each cell: the placement of a process's memory slows one of
+#   the loops by some per cent for the life of the process, which A/A does not show.  Ratios are
+#   medians over the processes; the lowest and the highest stand beside that of the bandwidth.
+# - By instructions of kernel, library and program together, with --icount on one CPU, where one
+#   process and fewer slices are enough.
+# `<` marks a bandwidth below 0.97 and a latency above 1.05.
 #
-# At depth 1, by time, both rest for 30 us before each post, which no figure counts: what a
-# device does by itself a thread of the kernel does here, which goes to sleep when an
-# operation is done.  Without the rest (--rest-us 0) a program that posts the next one within
-# a microsecond meets it awake and saves 15 us, which tells of that thread and of no device.
+# At depth 1, by time, both loops pause for 30 us before each post; no figure includes the pause.
+# In software devices a thread of the kernel does the work of the device and sleeps after each
+# operation.  Without the pause (--rest-us 0) a program that posts within a microsecond finds that
+# thread awake and saves 15 us, which says nothing about real devices.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench rdma}" "${top_builddir:?}"
-JSON=
 SLICES=
 PROCESSES=12
 REST_US=30
@@ -28,49 +27,10 @@ CLOCK=
 OP=
 BYTES=
 DEPTH=
-OPTIONS=()
-while [ $# -gt 0 ]; do
-	case $1 in
-	--json) JSON=yes ;;
-	--slices)
-		SLICES=${2:?}
-		shift
-		;;
-	--processes)
-		PROCESSES=${2:?}
-		shift
-		;;
-	--clock)
-		CLOCK=${2:?}
-		shift
-		;;
-	--op)
-		OP=${2:?}
-		shift
-		;;
-	--bytes)
-		BYTES=${2:?}
-		shift
-		;;
-	--depth)
-		DEPTH=${2:?}
-		shift
-		;;
-	--rest-us)
-		REST_US=${2:?}
-		shift
-		;;
-	--slice-ms)
-		OPTIONS+=("$1" "${2:?}")
-		shift
-		;;
-	*)
-		echo "usage: rdma.sh [--json] [--clock time|instructions] [--slices N] [--processes N] [--slice-ms MS] [--rest-us US] [--op read|write] [--bytes N] [--depth N]" >&2
-		exit 2
-		;;
-	esac
-	shift
-done
+SLICE_MS=
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "rdma.sh [--json] [--clock time|instructions] [--slices N] [--processes N] [--slice-ms MS] [--rest-us US] [--op read|write] [--bytes N] [--depth N]" "$@"
 
 [ "$PROCESSES" -gt 0 ] || {
 	echo "rdma: --processes $PROCESSES: at least 1" >&2
@@ -90,22 +50,14 @@ shift 3
 set -o pipefail
 exec 3>&1 >&2
 guest_install
-cat >/tmp/rmemd.conf <<-CONF
-	[server]
-	listen = $RIG_ADDR
-	insecure = yes
-	[session]
-	heartbeat = 5s
-	fence = 60s
-	[admin]
-	socket = /tmp/admin.sock
-	[pool main]
-	size = 128M
-CONF
-server_start /tmp/rmemd.conf /tmp/admin.sock
+config_write /tmp/rmemd.conf \
+	"server: listen=$RIG_ADDR insecure=yes" \
+	"session: heartbeat=5s fence=60s" \
+	"pool main: size=128M"
+server_start /tmp/rmemd.conf
 device=$(basename /sys/class/infiniband/*)
-# What a device does by itself a thread of the kernel does here: it has a CPU of its own, with the
-# server, and the program the other one.  iWARP's and, up to 6.1, soft-RoCE's are on the program's.
+# Threads of the kernel do the work of these devices.  They and the server get one CPU, the program
+# gets the other.  The threads of iWARP and, up to 6.1, of soft-RoCE stay on the program's CPU.
 pin=()
 own=
 if [ "$(nproc)" -gt 1 ]; then
@@ -114,19 +66,19 @@ if [ "$(nproc)" -gt 1 ]; then
 	pin=(taskset 1)
 	[[ $device = siw* || $(uname -r) = 6.1.* ]] || own=yes
 fi
-# There one that is woken waits until the program does: else up to 6.1 one that soft-RoCE wakes
-# with each post, for work that the post has done by then, is let in for nothing, by spells of
-# some milliseconds that fall now on one loop, now on the other.
+# On a shared CPU a thread that is woken must not preempt the program.  Up to 6.1 soft-RoCE wakes a
+# thread with each post, although the post has done its work; for some milliseconds at a time these
+# threads would preempt the program, in slices of either loop.
 if [ -z "$own" ] && [[ $device = rxe* ]]; then
 	mount -t debugfs debugfs /sys/kernel/debug &&
 		echo NO_WAKEUP_PREEMPTION >/sys/kernel/debug/sched/features ||
 		fail "the scheduler's features"
 fi
-# and the program lets them run when it waits
+# instead the program yields the CPU when it waits
 yield=(--yield)
 [ -z "$own" ] || yield=()
 
-# cell OP BYTES DEPTH OPTION...: the row of its processes' medians
+# cell OP BYTES DEPTH OPTION...: a row with the medians over all processes
 cell()
 {
 	local op=$1 bytes=$2 depth=$3 i
@@ -160,9 +112,9 @@ done
 server_stop
 [ "$(nproc)" -gt 1 ] || exit 0
 
-# ---- what others measure, for comparison ----
+# ---- other tools, for comparison ----
 
-# pair_run NAME ARGUMENT...: server and client of one program; the client's output
+# pair_run NAME ARGUMENT...: run a program as server and as client; prints the client's output
 pair_run()
 {
 	local server i
@@ -178,7 +130,7 @@ pair_run()
 	true
 }
 
-# context TOOL BYTES MB/S US: "-" for what it does not tell
+# context TOOL BYTES MB/S US; "-": the tool does not measure it
 context()
 {
 	printf '{"tool":"%s","bytes":%d,"megabytes":"%s","microseconds":"%s"}\n' "$@" >&3
@@ -190,7 +142,7 @@ perftest()
 	local tool=$1 bytes=$2 more=(-n "$3")
 	[[ $tool != *_bw ]] || more+=(-t 64 -Q 32)
 	pair_run "$tool" -F -R -d "$device" -s "$bytes" "${more[@]}" >/tmp/out
-	# megabytes are 2^20 there
+	# ib_*_bw prints units of 2^20 bytes
 	awk -v bytes="$bytes" -v tool="$tool" '$1 == bytes {
 		if (tool ~ /_bw$/) printf "%.1f -\n", $4 * 1.048576
 		else printf "- %s\n", $5 }' /tmp/out
@@ -234,7 +186,7 @@ done
 
 # ---- output ----
 
-# What the rows told by $1, a condition of jq, have as their worst; no valid row: nothing.
+# worst CONDITION: the worst ratios of the valid rows that satisfy a condition of jq, if any
 worst()
 {
 	jq -rs "[.[] | select(.op and .valid and ($1))]
@@ -280,10 +232,14 @@ table()
 	local kernel=$1 device=$2 clock=$3 slices=${SLICES:-$4} rest_us=0 slice_ms=20
 	local line tagged context='' status=0 processes=1
 	shift 4
-	[ "$clock" != time ] || rest_us=$REST_US
-	# 64 operations take 2 to 6 ms by this clock: a slice of a few rounds tells of its ends
-	[ "$clock" != instructions ] || slice_ms=100
-	[ "$clock" != time ] || processes=$PROCESSES
+	if [ "$clock" = time ]; then
+		rest_us=$REST_US
+		processes=$PROCESSES
+	else
+		# 64 operations take 2 to 6 ms by this clock; a short slice is mostly start and end
+		slice_ms=100
+	fi
+	slice_ms=${SLICE_MS:-$slice_ms}
 	slices=$(((slices + processes - 1) / processes))
 	[ "$slices" -gt 1 ] || slices=2
 
@@ -307,8 +263,8 @@ table()
 			echo "-- other tools in this machine, bandwidth at depth 64:"
 		fi
 		row_print "$tagged"
-	done < <("$RIG" run --kernel "$kernel" --device "$device" "$@" \
-		"bash $WORK/cmd.sh $WORK '$cells' $processes --slices $slices --slice-ms $slice_ms --rest-us $rest_us ${OPTIONS[*]}" || echo "$?" >"$WORK/failed")
+	done < <("$RIG" run --parallel --kernel "$kernel" --device "$device" "$@" \
+		"bash $WORK/cmd.sh $WORK '$cells' $processes --slices $slices --slice-ms $slice_ms --rest-us $rest_us" || echo "$?" >"$WORK/failed")
 	if [ -s "$WORK/failed" ]; then
 		status=$(cat "$WORK/failed")
 		echo "FAILED on $kernel:$device: $status" >&2
@@ -322,7 +278,7 @@ table()
 
 : >"$WORK/rows"
 for leg in $(legs 612:rxe 612:siw); do
-	# a CPU that sleeps wakes late, and later the busier this host is
+	# idle=poll: a sleeping CPU wakes late, and later when the host is busy
 	[ "${CLOCK:-time}" != time ] ||
 		table "${leg%:*}" "${leg#*:}" time 120 --append idle=poll --timeout 3600
 	[ "${CLOCK:-instructions}" != instructions ] ||

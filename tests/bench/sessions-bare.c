@@ -15,22 +15,22 @@
 #define READS 16
 #define BUFFER_BYTES 4096u
 
-/* Where the server's memory is, in the private data of its answer; both ends are one
- * program. */
-struct place {
+/* The server's memory, sent as private data when it accepts.  Both ends are one program, so the
+ * struct needs no byte order. */
+struct remote_memory {
 	uint64_t addr;
 	uint32_t rkey;
 };
 
-/* What either end of a connection has of its own. */
+/* One end of a connection. */
 struct bare {
 	struct rdma_cm_id *id;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
-	/* the client's */
+	/* at the client only */
 	struct ibv_cq *cq;
 	void *memory;
-	struct place place;
+	struct remote_memory remote;
 };
 
 /* What all connections of the client share. */
@@ -67,7 +67,7 @@ static void end_free(struct bare *end)
 	rdma_destroy_qp(end->id);
 	if (ibv_dereg_mr(end->mr) || ibv_dealloc_pd(end->pd) ||
 	    rdma_destroy_id(end->id))
-		give_up("the end of a connection");
+		give_up("cannot free a connection");
 	free(end);
 }
 
@@ -79,10 +79,10 @@ static void request_accept(struct rdma_cm_id *id)
 {
 	static struct ibv_cq *cq;
 	struct bare *end = calloc(1, sizeof(*end));
-	struct place place = { .addr = (uintptr_t)words };
+	struct remote_memory memory = { .addr = (uintptr_t)words };
 	struct rdma_conn_param param = {
-		.private_data = &place,
-		.private_data_len = sizeof(place),
+		.private_data = &memory,
+		.private_data_len = sizeof(memory),
 		.responder_resources = READS,
 		.rnr_retry_count = RETRIES,
 	};
@@ -95,7 +95,7 @@ static void request_accept(struct rdma_cm_id *id)
 	id->context = end;
 	end_make(end, cq, words, sizeof(words),
 		 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ, 1);
-	place.rkey = end->mr->rkey;
+	memory.rkey = end->mr->rkey;
 	if (rdma_accept(id, &param))
 		give_up("rdma_accept");
 }
@@ -155,17 +155,17 @@ void bare_serve(const char *address, uint16_t port)
 
 /* ---- the client ---- */
 
-/* Nothing else is under way, so the next event is the one waited for. */
-static void event_await(enum rdma_cm_event_type type, struct place *ret_place)
+/* One connection is set up at a time, so the next event must be of this type. */
+static void event_await(enum rdma_cm_event_type type, struct remote_memory *ret_memory)
 {
 	struct rdma_cm_event *event;
 
 	if (rdma_get_cm_event(client.events, &event) || event->event != type)
 		give_up(rdma_event_str(type));
-	if (ret_place) {
-		if (event->param.conn.private_data_len < sizeof(*ret_place))
-			give_up("where the server's memory is");
-		memcpy(ret_place, event->param.conn.private_data, sizeof(*ret_place));
+	if (ret_memory) {
+		if (event->param.conn.private_data_len < sizeof(*ret_memory))
+			give_up("the server sent no memory address");
+		memcpy(ret_memory, event->param.conn.private_data, sizeof(*ret_memory));
 	}
 	(void)rdma_ack_cm_event(event);
 }
@@ -195,7 +195,7 @@ struct bare *bare_connect(const char *address, uint16_t port)
 	struct bare *bare = calloc(1, sizeof(*bare));
 
 	if (!bare)
-		give_up("a connection");
+		give_up("no memory for a connection");
 	bare->id = route_find(address, port);
 	if (!client.completions)
 		client.completions = ibv_create_comp_channel(bare->id->verbs);
@@ -209,7 +209,7 @@ struct bare *bare_connect(const char *address, uint16_t port)
 		 DEPTH);
 	if (rdma_connect(bare->id, &param))
 		give_up("rdma_connect");
-	event_await(RDMA_CM_EVENT_ESTABLISHED, &bare->place);
+	event_await(RDMA_CM_EVENT_ESTABLISHED, &bare->remote);
 	return bare;
 }
 
@@ -226,8 +226,8 @@ uint32_t bare_read(struct bare *bare, uint64_t offset)
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = { .remote_addr = bare->place.addr + offset,
-			     .rkey = bare->place.rkey },
+		.wr.rdma = { .remote_addr = bare->remote.addr + offset,
+			     .rkey = bare->remote.rkey },
 	};
 	struct ibv_send_wr *bad;
 	struct ibv_cq *cq;

@@ -11,7 +11,7 @@
 #define BACKLOG 128
 #define MESSAGE_MAX 512u
 
-static void at_once(int fd)
+static void nodelay_set(int fd)
 {
 	const int yes = 1;
 
@@ -29,7 +29,7 @@ static void watch(int epfd, int fd)
 		give_up("epoll_ctl");
 }
 
-/* A message that comes goes back. */
+/* Echo one message. */
 static void answer(int fd)
 {
 	char message[MESSAGE_MAX];
@@ -59,10 +59,10 @@ static _Noreturn void serve(int listener)
 			fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 			if (fd < 0)
 				give_up("accept4");
-			at_once(fd);
+			nodelay_set(fd);
 			watch(epfd, fd);
 		}
-		/* the first message is there when the connection is */
+		/* TCP_DEFER_ACCEPT: a new connection already has its first message */
 		answer(fd);
 	}
 }
@@ -100,7 +100,7 @@ int control_open(const char *address, uint16_t port)
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&peer, sizeof(peer)))
 		give_up("connect");
-	at_once(fd);
+	nodelay_set(fd);
 	return fd;
 }
 

@@ -1,32 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many sessions of one program with one server, as many bare connections, and as many control
- * connections that nothing is done over.  They are made in blocks that take turns, so that all
- * meet the same machine.  Set-up is all that it takes from nothing to the first word read.  A
- * script can look meanwhile: the program says where it is and waits for a line at each step.
+/* sessions URI ADDRESS PORT N: opens N sessions with one server, N bare RDMA connections and N
+ * bare TCP connections.  Blocks of the three kinds alternate, so that other load of the machine
+ * meets all of them.  Set-up ends with the first word read.  So that a script can inspect the
+ * daemon, the program prints "begun", "opened" and "read" when it gets there, and waits for a
+ * line after each.
  *
- *   sessions URI ADDRESS PORT N      begun -> (line) -> opened -> (line) -> read -> (line)
- *
- * Its last line is what one took, in microseconds, by the medians of the blocks. */
+ * The last line has the median time of each stage over the blocks, in microseconds for one
+ * session or connection. */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <rmem/rmem.h>
-
+#include "integration/program.h"
 #include "sessions.h"
 
 #define BLOCK 20u
 #define BUFFER_BYTES 4096u
 #define NAME "sessions"
-/* As long as a hello, and as a request. */
+/* Lengths of a hello and of a request. */
 #define HELLO_BYTES 200u
 #define REQUEST_BYTES 100u
 
+/* A session and the two connections that it is compared with. */
 struct one {
 	rmem *session;
 	rmem_lease *lease;
@@ -42,10 +38,9 @@ static struct {
 	struct one *ones;
 } all;
 
-/* What is done with each, and how long it took, by block. */
 struct stage {
 	void (*run)(struct one *one, uint32_t number);
-	double *seconds;
+	double *seconds; /* of each block, for one run */
 };
 
 _Noreturn void give_up(const char *what)
@@ -63,24 +58,6 @@ struct sockaddr_in address_of(const char *text, uint16_t port)
 	return address;
 }
 
-static void must(int result, const char *what)
-{
-	if (result >= 0)
-		return;
-	(void)fprintf(stderr, "sessions: %s: %s\n", what, rmem_error());
-	exit(1);
-}
-
-static void step(const char *where)
-{
-	char line[16];
-
-	(void)printf("%s\n", where);
-	(void)fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(1);
-}
-
 static double now(void)
 {
 	struct timespec time;
@@ -89,7 +66,7 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* A first session that stays, with a lease for all of them. */
+/* Open a session with the lease that all other sessions attach to. */
 static rmem *lease_make(void)
 {
 	struct rmem_alloc_params alloc = RMEM_ALLOC_INIT;
@@ -107,7 +84,7 @@ static rmem *lease_make(void)
 	return session;
 }
 
-/* ---- what is timed ---- */
+/* ---- the stages ---- */
 
 static void library_open(struct one *one, uint32_t number)
 {
@@ -132,10 +109,8 @@ static uint32_t word_of(uint32_t number)
 
 static void word_check(uint32_t number, uint32_t word)
 {
-	if (word == bench_pattern(word_of(number)))
-		return;
-	(void)fprintf(stderr, "sessions: number %u reads a wrong word\n", number);
-	exit(1);
+	if (word != bench_pattern(word_of(number)))
+		fail("a session or connection reads a wrong word", number);
 }
 
 static void library_read(struct one *one, uint32_t number)
@@ -240,14 +215,14 @@ static int shorter(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Of what the stages took together, in each block. */
+/* The median over the blocks of the sum of these stages. */
 static double median_us(const unsigned *which, unsigned n)
 {
 	unsigned blocks = blocks_count();
 	double *sums = calloc(blocks, sizeof(*sums)), median;
 
 	if (!sums)
-		give_up("room for the times");
+		give_up("calloc");
 	for (unsigned block = 0; block < blocks; block++)
 		for (unsigned i = 0; i < n; i++)
 			sums[block] += stages[which[i]].seconds[block];
@@ -278,7 +253,7 @@ static void report(void)
 		     median_us(&one[CONTROL_CLOSE], 1));
 }
 
-static void arguments_take(char **argv)
+static void arguments_parse(char **argv)
 {
 	all.uri = argv[1];
 	all.address = argv[2];
@@ -290,7 +265,7 @@ static void arguments_take(char **argv)
 	for (unsigned i = 0; i < N_STAGES; i++) {
 		stages[i].seconds = calloc(blocks_count(), sizeof(double));
 		if (!all.ones || !stages[i].seconds)
-			give_up("room");
+			give_up("calloc");
 	}
 }
 
@@ -305,14 +280,14 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: sessions URI ADDRESS PORT N\n");
 		return 2;
 	}
-	arguments_take(argv);
+	arguments_parse(argv);
 	bare_serve(all.address, all.port);
 	control_serve(all.address, (uint16_t)(all.port + 1));
 	stays = lease_make();
 	step("begun");
 	blocks_run(setup, 6);
 	step("opened");
-	/* once more, now that all are there */
+	/* once more, now that all sessions are open */
 	for (uint32_t i = 0; i < all.n; i++)
 		library_read(&all.ones[i], i);
 	step("read");

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Connections as a good program makes them that knows nothing but rdma_cm, in order to read
- * what another host has: each with a protection domain, a registration and a queue pair of
- * its own at both ends, as what a session has is its own, too; the client's with a completion
- * queue, which at the server is one for all.  The server, a process of its own, tells in its
- * answer where its memory is.  All of a client's connections share rdma_cm's events and the
- * completion channel.
+/* The connections that sessions.c compares sessions with.
+ *
+ * A bare connection is set up with rdma_cm in order to read the server's memory.  It has a
+ * protection domain, a memory region and a queue pair of its own at both ends, as a session has,
+ * and a completion queue at the client.  The server, another process, has one completion queue
+ * for all and sends the address of its memory as private data.  All connections of the client
+ * share an event channel and a completion channel.
+ *
+ * A control connection is the least that the control protocol needs: TCP and round trips to a
+ * server that echoes each message.
  * Threads: one. */
 #ifndef TESTS_BENCH_SESSIONS_H
 #define TESTS_BENCH_SESSIONS_H
@@ -18,31 +22,28 @@ struct bare;
 
 /* Start the server, which ends with this process; returns once it listens. */
 void bare_serve(const char *address, uint16_t port);
-/* Connect once more. */
 struct bare *bare_connect(const char *address, uint16_t port);
-/* The server's word there. */
+/* The server's word at this offset. */
 uint32_t bare_read(struct bare *bare, uint64_t offset);
 /* Disconnect, and free it. */
 void bare_close(struct bare *bare);
 
-/* What a control connection takes at the least: a TCP connection, and round trips on it, to a
- * server that sends back what comes.  Start that server, which ends with this process. */
+/* Start the echo server, which ends with this process. */
 void control_serve(const char *address, uint16_t port);
-/* Connect to it; owned by the caller, who closes it. */
+/* Connect to it; the caller closes the descriptor. */
 int control_open(const char *address, uint16_t port);
-/* A round trip of so many bytes. */
+/* Make a round trip of this many bytes. */
 void control_ask(int fd, unsigned bytes);
 
-/* The word number i in the memory of either server. */
+/* Word i of the memory of either server. */
 static inline uint32_t bench_pattern(uint32_t i)
 {
 	return (i + 1) * UINT32_C(2654435761);
 }
 
-/* Of this host, as text and number. */
 struct sockaddr_in address_of(const char *text, uint16_t port);
 
-/* The program cannot go on. */
+/* Print an error and exit. */
 _Noreturn void give_up(const char *what);
 
 #endif

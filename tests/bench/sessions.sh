@@ -1,46 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# 1,000 sessions in one machine of the rig: rmemd's memory, rate of set-up; takes --json,
-# --sessions N, --connect cm|direct, --icount
+# set-up rate and memory of 1,000 sessions; takes --json, --sessions N, --connect cm|direct, --icount
 #
-# Set-up is from nothing to the first word read: rmem_open(), a registered buffer, rmem_attach(),
-# rmem_read(); and by bare rdma_cm calls a connection with a protection domain, a registration
-# and a queue pair of its own at both ends, whose server tells where its memory is, and a read.
-# The two take turns in blocks of 20; the ratio is that of the medians of the blocks.  A third one
-# takes turns with them: a TCP connection with two round trips, to a server that sends back what
-# comes, which is the least that a control connection takes.  With rdma_cm a session has to have
-# both: where instructions are counted no library has a higher ratio than the one beside it.  With
-# --connect direct the library's channels are set up without rdma_cm.  With --icount instructions
-# are counted, of kernel and programs together, on one CPU: the figures are the same on a busy
-# host, but are no times.
-# What rmemd allocates is its anonymous memory; the kernel's is that of both ends, and of the
-# other two's.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" says on which kernels and devices.
+# In a machine of the rig, in alternating blocks of 20 (see sessions.h):
+# - a session, set up until it has read a word: rmem_open(), a registered buffer, rmem_attach(),
+#   rmem_read();
+# - a bare rdma_cm connection with a protection domain, a memory region and a queue pair of its own
+#   at both ends, and a read;
+# - a TCP connection with two round trips, the least that the control protocol needs.
+# The ratio is that of the medians of the blocks, bare to session.  With rdma_cm a session needs
+# an RDMA and a TCP connection: the ratio that is printed beside "control connection" is the upper
+# bound for any library, if instructions are counted.
+#
+# --connect direct sets up channels without rdma_cm.  --icount counts the instructions of kernel
+# and programs on one CPU: the figures do not depend on other load of the host, but are no times.
+# rmemd's memory is its anonymous memory; the kernel's is that of both ends of all three
+# connections.  RMEM_RIG_LEGS="612:rxe 61:rxe 612:siw" selects kernels and devices.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench sessions}" "${top_builddir:?}"
-JSON=
 SESSIONS=1000
 CONNECT=cm
-COUNT=
-while [ $# -gt 0 ]; do
-	case $1 in
-	--json) JSON=yes ;;
-	--sessions)
-		SESSIONS=${2:?}
-		shift
-		;;
-	--connect)
-		CONNECT=${2:?}
-		shift
-		;;
-	--icount) COUNT=--icount ;;
-	*)
-		echo "usage: sessions.sh [--json] [--sessions N] [--connect cm|direct] [--icount]" >&2
-		exit 2
-		;;
-	esac
-	shift
-done
+ICOUNT=
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "sessions.sh [--json] [--sessions N] [--connect cm|direct] [--icount]" "$@"
 
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
@@ -54,25 +38,15 @@ exec 3>&1 >&2
 ulimit -n 100000 || fail "no descriptors"
 guest_install
 before=$(rdma_objects)
-cat >/tmp/rmemd.conf <<-CONF
-	[server]
-	listen = $RIG_ADDR
-	insecure = yes
-	[session]
-	heartbeat = 20s
-	fence = 120s
-	[rdma]
-	connect = $connect
-	[limits]
-	sessions = $((n + 8))
-	[admin]
-	socket = /tmp/admin.sock
-	[pool main]
-	size = 64M
-CONF
-server_start /tmp/rmemd.conf /tmp/admin.sock
+config_write /tmp/rmemd.conf \
+	"server: listen=$RIG_ADDR insecure=yes" \
+	"session: heartbeat=20s fence=120s" \
+	"rdma: connect=$connect" \
+	"limits: sessions=$((n + 8))" \
+	"pool main: size=64M"
+server_start /tmp/rmemd.conf
 
-# kilobytes: anonymous memory of rmemd, all that the kernel has allocated
+# two numbers in KiB: anonymous memory of rmemd, memory of the kernel
 memory()
 {
 	awk '/^Anonymous:/ { print $2 }' "/proc/$SERVER_PID/smaps_rollup"
@@ -80,7 +54,7 @@ memory()
 }
 
 coproc PROGRAM { "$BUILD/tests/bench/sessions" "rmem://$RIG_ADDR?fabric=rdma" "$RIG_ADDR" 7999 "$n"; }
-# step WORD: until the program is there
+# step WORD: wait until the program prints it
 step()
 {
 	read -r line <&"${PROGRAM[0]}" && [ "$line" = "$1" ] || {
@@ -96,7 +70,7 @@ echo >&"${PROGRAM[1]}"
 step read
 read -rd '' daemon_now kernel_now < <(memory)
 objects=$(rdma_objects)
-rmemctl --socket /tmp/admin.sock status
+admin status
 echo >&"${PROGRAM[1]}"
 read -r times <&"${PROGRAM[0]}" || fail "no times"
 wait "$PROGRAM_PID" || fail "the program ended with $?"
@@ -115,10 +89,10 @@ jq -cn --argjson sessions "$n" --argjson times "$times" --arg objects "$objects"
 CMD
 
 for leg in $(legs 612:rxe); do
-	"$RIG" run $COUNT --kernel "${leg%:*}" --device "${leg#*:}" --memory 6144 --timeout 1200 \
+	"$RIG" run --parallel ${ICOUNT:+--icount} --kernel "${leg%:*}" --device "${leg#*:}" --memory 6144 --timeout 1200 \
 		"bash $WORK/cmd.sh $WORK $SESSIONS $CONNECT" >"$WORK/row"
 	jq -c --arg leg "$leg" --arg connect "$CONNECT" \
-		--arg clock "${COUNT:+instructions}" \
+		--arg clock "${ICOUNT:+instructions}" \
 		'{leg: $leg, connect: $connect,
 		  clock: (if $clock == "" then "time" else $clock end)} + .' \
 		"$WORK/row" >>"$WORK/rows"

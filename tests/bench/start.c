@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How long pools take until they are ready, one of so many MiB on each of the nodes named:
- * opened one after the other, all together, and, for comparison, populated by one thread in a
- * plain loop.  Prints a line of JSON with medians.
- *
- *   start 2M|base MIB ROUNDS NODE... */
+/* start 2M|base MIB ROUNDS NODE...: measures how long a pool of MIB on each NODE takes to open:
+ * one pool after the other (serial), all by one call (together), and, for comparison, populated
+ * by one thread in a plain loop (plain).  Prints a line of JSON with medians. */
 #include <linux/memfd.h>
 #include <numa.h>
 #include <numaif.h>
@@ -34,8 +32,8 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* So many of the nodes by one call. */
-static struct pools *open_some(unsigned first, unsigned n)
+/* Open the pools of n nodes by one call. */
+static struct pools *pools_open_n(unsigned first, unsigned n)
 {
 	struct pools *pools;
 
@@ -44,7 +42,7 @@ static struct pools *open_some(unsigned first, unsigned n)
 	return pools;
 }
 
-/* The time it takes to open all, which are closed again afterwards. */
+/* The time to open all pools, `at_once` by one call; closes them again. */
 static uint64_t pools_ns(unsigned at_once)
 {
 	struct pools *pools[NODES_MAX];
@@ -52,14 +50,14 @@ static uint64_t pools_ns(unsigned at_once)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < n_nodes; i += at_once)
-		pools[n++] = open_some(i, at_once);
+		pools[n++] = pools_open_n(i, at_once);
 	took_ns = clock_now_ns() - begin_ns;
 	while (n > 0)
 		pools_close(pools[--n]);
 	return took_ns;
 }
 
-/* What a program does that knows of nodes and of nothing else. */
+/* A pool by the shortest program that binds memory to a node. */
 static void *plain_open(const struct pool_params *pool, int *ret_fd)
 {
 	bool huge = pool->pages == POOL_PAGES_2M;
@@ -125,7 +123,7 @@ static double median(const double *values, unsigned n)
 	return sorted[n / 2];
 }
 
-/* Of one way to the first, round by round. */
+/* The median of the ratios of one way to SERIAL in each round. */
 static double ratio(enum way way, unsigned n)
 {
 	double ratios[ROUNDS_MAX];
@@ -152,7 +150,7 @@ int main(int argc, char **argv)
 		(void)snprintf(params[i].name, sizeof(params[i].name), "node%d",
 			       params[i].node);
 	}
-	/* where memory is virtual itself the first to touch it pays for that, too */
+	/* in a virtual machine the first access to memory makes the host allocate it: warm up */
 	for (unsigned way = 0; way < WAYS; way++)
 		(void)way_measure(way);
 	for (unsigned i = 0; i < rounds; i++)

@@ -1,36 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# How long pools on two nodes take until they are ready; takes --json, --mib N, --rounds N
+# the time to open pools on two NUMA nodes; takes --json, --mib N, --rounds N
 #
-# In a machine of the rig with two NUMA nodes, a CPU each: milliseconds per GiB for pools that
-# are opened one after the other, for all together, as rmemd does, and for one thread in a plain
-# loop.  The ratio is that of together to one after the other, A/A one after the other against
-# itself; with two nodes 0.5 is the least there can be, and more where this host has one core
-# to spare for both.
+# In a machine of the rig with two nodes of one CPU each, in milliseconds per GiB: pools opened one
+# after the other (serial), by one call as in rmemd (together), and populated by one thread in a
+# loop (plain).  The ratio is together to serial, A/A serial to serial.  With two nodes the
+# ratio is at least 0.5, and higher when this host has only one free core.
 set -euo pipefail
 
 : "${top_srcdir:?is set by ./dev bench start}" "${top_builddir:?}"
-JSON=
 MIB=256
 ROUNDS=9
-while [ $# -gt 0 ]; do
-	case $1 in
-	--json) JSON=yes ;;
-	--mib)
-		MIB=${2:?}
-		shift
-		;;
-	--rounds)
-		ROUNDS=${2:?}
-		shift
-		;;
-	*)
-		echo "usage: start.sh [--json] [--mib N] [--rounds N]" >&2
-		exit 2
-		;;
-	esac
-	shift
-done
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "start.sh [--json] [--mib N] [--rounds N]" "$@"
 
 # shellcheck source=tests/rig/lib/stage.sh
 . "$top_srcdir/tests/rig/lib/stage.sh"
@@ -45,7 +28,7 @@ for pages in 2M base; do
 	"\$BUILD/tests/bench/start" \$pages $MIB $ROUNDS 0 1 >&3 || fail \$pages
 done
 CMD
-"$RIG" run --numa 2 --cpus 2 --device none --hugepages-2m $((MIB / 2)) \
+"$RIG" run --parallel --numa 2 --cpus 2 --device none --hugepages-2m $((MIB / 2)) \
 	--node-memory $((2 * MIB + 640)),$((2 * MIB + 640)) --timeout 900 \
 	"bash $WORK/cmd.sh $WORK" >"$WORK/rows" || {
 	cat "$WORK/rows"

@@ -14,7 +14,6 @@
 
 #include <rmem/rmem.h>
 
-#include "unit/librmem/librmem-server.h"
 #include "unit/unit.h"
 #include "null-session.h"
 
@@ -107,7 +106,7 @@ static void worker_make(rmem *session, struct worker *worker)
 	struct rmem_buffer_params local = RMEM_BUFFER_INIT;
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 
-	alloc.bytes = local.bytes = SERVER_LEASE_BYTES;
+	alloc.bytes = local.bytes = LEASE_BYTES;
 	params.channels = 1;
 	params.depth = batch;
 	ck_assert_msg(rmem_alloc(session, &alloc, &worker->lease) == 0, "%s",
@@ -118,7 +117,7 @@ static void worker_make(rmem *session, struct worker *worker)
 		      rmem_error());
 }
 
-/* The scripted server speaks through Check, so this is a test case of it. */
+/* The core speaks through Check, so this is a test case of it. */
 START_TEST(threads_run)
 {
 	rmem *session = null_session_open();

@@ -1,37 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What threads with a queue each lose when they share a lease and a buffer; takes --json, --slices N, --threads N
+# the cost of a lease and a buffer that threads share, each with its own queue; takes --json, --slices N, --threads N
 #
-# Over a device that does nothing, so that all there is is librmem: a thread's time for a small
-# read with the lease and the buffer that all others use, too, against one with a lease and a
-# buffer of its own, in slices that alternate; medians, and of the ratios to the slices on both
-# sides.  A/A is of threads with their own against the same; a row where that leaves 0.98 to 1.02
-# is measured again, and is marked as invalid when it stays so.  As many threads as there are
-# processors, two at least, or as asked for; one alone beside them, which shares with nobody.
+# Measures a thread's time for a small read over a null device, in alternating slices: with the
+# lease and the buffer that all threads use (shared), and with a lease and a buffer of its own
+# (own).  Figures are medians; the ratio compares a shared slice with the own slices before and
+# after it.  A/A compares two own slices.  A row with an A/A outside 0.98 to 1.02 is measured
+# again, and marked as invalid if it stays there.  The number of threads is that of processors, but
+# at least two; the first row has one thread.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench threads}"
-JSON=
 SLICES=120
 THREADS=$(nproc)
-while [ $# -gt 0 ]; do
-	case $1 in
-	--json) JSON=yes ;;
-	--slices)
-		SLICES=${2:?}
-		shift
-		;;
-	--threads)
-		THREADS=${2:?}
-		shift
-		;;
-	*)
-		echo "usage: threads.sh [--json] [--slices N] [--threads N]" >&2
-		exit 2
-		;;
-	esac
-	shift
-done
+# shellcheck source=tests/bench/lib/options.sh
+. "${top_srcdir:?}/tests/bench/lib/options.sh"
+options "threads.sh [--json] [--slices N] [--threads N]" "$@"
 [ "$THREADS" -le 32 ] || THREADS=32
 [ "$THREADS" -ge 2 ] || THREADS=2
 make -s -C "$top_builddir" tests/bench/threads >&2
