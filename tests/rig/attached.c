@@ -1,40 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client whose leases are attached before it is told to transfer, so that a script can
- * stop the server in between.  It says where it is on stdout and waits for a line on stdin
- * at each step:
- *
- *   attached URI BYTES     ready -> (line) -> transferred ... -> (line) -> ends
- *
- * The exit status is 1 when a byte read back differs or a call fails. */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+/* attached URI BYTES: allocates a lease, writes BYTES, reads them back and compares them.  It
+ * prints "ready" when the lease is attached, so that a script can stop the server before the
+ * transfer, and "transferred" after it, and waits for a line after each.
+ * The exit status is 1 when a byte differs or a call fails. */
 #include <string.h>
 
-#include <rmem/rmem.h>
+#include "integration/program.h"
 
 #define CHUNK (1u << 20)
 #define DEPTH 8
 
-static void must(int result, const char *what)
-{
-	if (result >= 0)
-		return;
-	(void)fprintf(stderr, "attached: %s: %s\n", what, rmem_error());
-	exit(1);
-}
-
-static void step(const char *where)
-{
-	char line[16];
-
-	(void)printf("%s\n", where);
-	(void)fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(1);
-}
-
-/* Move the whole buffer in chunks, DEPTH at a time. */
+/* Transfer the whole buffer in chunks, DEPTH of them outstanding. */
 static void transfer(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer,
 		     enum rmem_opcode opcode)
 {
@@ -61,11 +37,7 @@ static void transfer(rmem_queue *queue, rmem_lease *lease, rmem_buffer *buffer,
 		n = rmem_wait(queue, completions, DEPTH, 1, -1);
 		must(n, "wait");
 		for (int i = 0; i < n; i++) {
-			if (completions[i].status) {
-				(void)fprintf(stderr, "attached: %s\n",
-					      rmem_completion_error(queue));
-				exit(1);
-			}
+			must_complete(queue, &completions[i]);
 			done += completions[i].bytes;
 		}
 	}
@@ -105,13 +77,9 @@ int main(int argc, char **argv)
 	transfer(queue, lease, buffer, RMEM_OP_WRITE);
 	memset(words, 0, rmem_buffer_bytes(buffer));
 	transfer(queue, lease, buffer, RMEM_OP_READ);
-	for (uint64_t i = 0; i < n_words; i++) {
-		if (words[i] == pattern(i))
-			continue;
-		(void)fprintf(stderr, "attached: word %llu differs\n",
-			      (unsigned long long)i);
-		return 1;
-	}
+	for (uint64_t i = 0; i < n_words; i++)
+		if (words[i] != pattern(i))
+			fail("a word differs", (long)i);
 	step("transferred");
 	rmem_queue_free(queue);
 	must(rmem_buffer_free(buffer), "buffer");

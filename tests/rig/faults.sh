@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Every fault that a program meets which reads and writes over RDMA, in one machine.
+# Every fault under a program that reads and writes over RDMA, in one machine.
 #   RMEM_ROUNDS    of each fault, default 2
 #   RMEM_FAULTS    which faults, default all
 #   RMEM_RIG_LEGS  on which kernel:device pairs
-# cores: 1  seconds: 300
+# cores: 1  seconds: 180
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

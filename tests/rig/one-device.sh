@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One machine with one device, soft-RoCE or iWARP: what rmemctl shows of it, the suite that all
-# fabrics must pass, and what is particular to the device.
+# One machine with one device, soft-RoCE or iWARP: `rmemctl devices`, the conformance suite, and tests
+# for one kind of device.
 #   RMEM_RIG_PARTS  which of: devices conformance direct direct-refused ports
 #   RMEM_RIG_LEGS   on which kernel:device pairs
-#   RMEM_PERCENT    of the repetitions in conformance, default 10
-# cores: 1  seconds: 350
+#   RMEM_PERCENT    share of the repetitions in conformance, default 10
+# cores: 1  seconds: 190
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A restart under systemd loses nothing.  A program fills memory of two NUMA nodes with a pattern
-# and reads and writes, every byte checked, while the service is killed at random moments, is
-# restarted, and is stopped until the watchdog ends it; each outage is printed.  Then the memory
-# is kept by a directory on hugetlbfs and on tmpfs instead of the service manager.  No huge page
-# is taken twice, and at the end all of them are free.
-#   RMEM_ROUNDS    number of kills, default 2; of restarts and watchdogs a quarter of it
+# A restart under systemd loses nothing.  A program reads and writes memory of two NUMA nodes and
+# checks every byte, while the service is killed at random moments, is restarted, and is stopped
+# until the watchdog kills it; each outage is printed.  Then a directory on hugetlbfs and one on
+# tmpfs keep the memory instead of the service manager.  No huge page is allocated twice, and at the
+# end all of them are free.
+#   RMEM_ROUNDS    number of kills, default 2; a quarter of it of restarts and watchdog time-outs
 #   RMEM_MIB       size of the memory in MiB, default 64
 #   RMEM_PAGES     pages of the pools on the two nodes, default "2M base"
 #   RMEM_FABRICS   default "rdma tcp"
 #   RMEM_RIG_LEGS  on which kernel:device pairs, default 612:rxe
-# cores: 1  seconds: 180
+# cores: 1  seconds: 125
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -43,10 +43,9 @@ cat >>"$WORK/cmd.sh" <<'CMD'
 . "$1/guest.sh"
 RANDOM=$RMEM_SEED
 cp -a "$WORK/root/." / || fail "cannot install"
-ldconfig
 mkdir -p /etc/rmem /etc/systemd/system/rmemd.socket.d
 cp "$WORK/rmemd.conf" /etc/rmem/
-# huge PAGES NODE: give the node the huge pages of one pool, and a few for the ledger
+# huge PAGES NODE: reserve the huge pages of one pool on the node, and a few for the ledger
 huge()
 {
 	[ "$1" != 2M ] || echo $((pool + 3)) >"/sys/devices/system/node/node$2/hugepages/hugepages-2048kB/nr_hugepages"
@@ -64,14 +63,15 @@ all=$(cat $free)
 systemctl start rmemd || { journalctl -u rmemd --no-pager -n 20; fail "start"; }
 rest=$(cat $free)
 
+free_is()
+{
+	[ "$(cat $free)" = "$1" ]
+}
+
 # pages_free N WHEN: wait until N pages of 2 MiB are free; the service manager frees some later
 pages_free()
 {
-	local i
-	for ((i = 0; i < 50; i++)); do
-		[ "$(cat $free)" != "$1" ] || return 0
-		sleep 0.1
-	done
+	! await 5 free_is "$1" || return 0
 	rmemctl pools
 	fail "$2: $(cat $free) of $all huge pages are free, not $1"
 }
@@ -94,23 +94,23 @@ load_failed()
 	fail "load"
 }
 
-# outage NAME: wait for operations, and print the longest time without one since the last call
+# outage NAME: wait for operations, and print the longest time without a success since the last call
 outage()
 {
 	load run 300
 	load gap
 	pages_free "$rest" "$1"
-	echo "ok: $1: $answer ms without an answer"
+	echo "ok: $1: $answer ms without a completed operation"
 	gaps="$gaps $answer"
 }
 
-# the log of this process says that it restored the session
+# the log of the running daemon says that it restored the session
 restored()
 {
 	journalctl --sync
 	journalctl -u rmemd --no-pager -o cat "_PID=$(show MainPID)" | grep -E '^restored: 1 sessions' || {
 		journalctl -u rmemd --no-pager -n 40
-		fail "nothing was restored"
+		fail "no session was restored"
 	}
 }
 
@@ -157,11 +157,11 @@ done
 
 echo "-- stopped: the service manager keeps nothing"
 systemctl stop rmemd.socket rmemd || fail "stop"
-[ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
+[ "$(show NFileDescriptorStore)" = 0 ] || fail "the service manager keeps memory"
 pages_free "$all" stop
 systemctl start rmemd || fail "start"
 
-# directory DIR PAGE_SIZE: /tmp/state.conf keeps the memory in DIR
+# directory DIR PAGE_SIZE: make DIR, and /tmp/state.conf with state = DIR
 directory()
 {
 	install -d -m 700 -o rmem -g rmem "$1"
@@ -169,10 +169,10 @@ directory()
 		"$WORK/rmemd.conf" >/tmp/state.conf
 }
 
-# stored WHEN: what was put is there, and its pools have the same pages
+# stored WHEN: the lease has its bytes, and no more huge pages are in use
 stored()
 {
-	rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
+	rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "the lease is lost"
 	pages_free "$rest" "$1"
 }
 
@@ -188,23 +188,23 @@ done
 all=$((2 * (pool + 3)))
 directory /dev/hugepages/rmem 2M
 cp /tmp/state.conf /etc/rmem/rmemd.conf
-! systemctl restart rmemd || fail "what is lent is given up"
+! systemctl restart rmemd || fail "rmemd starts without the leases"
 journalctl --sync
-journalctl -u rmemd --no-pager -o cat -p err | grep "manager keeps what was lent before: systemctl stop" || fail "it does not say why"
+journalctl -u rmemd --no-pager -o cat -p err | grep "manager keeps what was lent before: systemctl stop" || fail "the error does not name the cause"
 cp "$WORK/rmemd.conf" /etc/rmem/
 for ((i = 0; i < 100; i++)); do
 	! systemctl -q is-active rmemd || break
 	sleep 0.2
 done
-rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "it is lost"
+rmem get kept /tmp/out && cmp /tmp/in /tmp/out || fail "the lease is lost"
 rmem rm kept || fail rm
 cp /tmp/state.conf /etc/rmem/rmemd.conf
-# nothing is lent any more: the service manager gives the memory back before the start
+# no memory is lent any more, so the service manager frees it before the start
 systemctl restart rmemd || { journalctl -u rmemd --no-pager -n 20; fail "restart"; }
-[ "$(show NFileDescriptorStore)" = 0 ] || fail "the memory is not given back"
+[ "$(show NFileDescriptorStore)" = 0 ] || fail "the service manager keeps memory"
 rmemctl --json pools | jq -e '[.pools[].pages == "2M"] | all' >/dev/null || fail "$(rmemctl pools)"
 rest=$(cat $free)
-# two pools, and the ledger
+# two pools and the ledger are in use
 [ "$rest" -lt $((all - 2 * pool)) ] || fail "$rest of $all pages are free"
 rmem put kept /tmp/in || fail "put"
 systemctl stop rmemd || fail "stop"
@@ -214,7 +214,7 @@ kill -KILL "$(show MainPID)" || fail "no rmemd"
 stored kill
 rmem rm kept || fail rm
 
-echo "-- to one on tmpfs"
+echo "-- to a directory on tmpfs"
 directory /dev/shm/rmem base
 cp /tmp/state.conf /etc/rmem/rmemd.conf
 systemctl restart rmemd || fail "restart"
@@ -227,7 +227,7 @@ systemctl stop rmemd || fail "stop"
 stored start
 
 systemctl stop rmemd.socket rmemd || fail "stop"
-[ "$(show NFileDescriptorStore)" = 0 ] || fail "something is kept"
+[ "$(show NFileDescriptorStore)" = 0 ] || fail "the service manager keeps memory"
 kernel_clean
 CMD
 

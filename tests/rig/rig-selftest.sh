@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The rig does what its usage says: rig-selftest.sh [612|61]
-# cores: 1  seconds: 120
+# The rig works as its usage says: rig-selftest.sh [612|61]
+# cores: 1  seconds: 95
 # shellcheck disable=SC2317 # called through check
 # shellcheck disable=SC2016 # expands in the guest
 set -u
@@ -15,7 +15,7 @@ export TMPDIR=$work/tmp
 mkdir "$TMPDIR" "$work/share"
 failed=0
 
-# check NAME COMMAND...: passes when COMMAND does.
+# check NAME COMMAND...: run a check and print its result
 check()
 {
 	local name=$1
@@ -29,7 +29,7 @@ check()
 	fi
 }
 
-# rig_run STATUS ARGUMENT...: the rig ends with STATUS; output is in out and err.
+# rig_run STATUS ARGUMENT...: run the rig; it ends with STATUS, its output is in out and err
 rig_run()
 {
 	local want=$1 status=0
@@ -41,7 +41,7 @@ rig_run()
 	}
 }
 
-# has LINE...: each is a whole line of the output.
+# has LINE...: the output has each of these lines
 has()
 {
 	local line
@@ -58,7 +58,7 @@ err_has()
 	grep -q -- "$1" "$work/err"
 }
 
-# For the guest: rping_server ADDRESS, and then rping_client ADDRESS.
+# Functions for the guest: rping_server ADDRESS, then rping_client ADDRESS.
 guest_functions='
 rping_server()
 {
@@ -78,7 +78,7 @@ test_usage()
 		rig_run 2 run --systemd=1 true && rig_run 0 --help
 }
 
-# One VM, with all that one VM can have.
+# One VM with most options.
 test_one()
 {
 	rig_run 3 run --kernel "$kernel" --devices 2 --numa 2 --distance 25 \
@@ -125,7 +125,7 @@ test_death()
 }
 
 # A boot that fails is tried once more.
-test_stillborn()
+test_boot_failed()
 {
 	local bin=$work/bin
 	mkdir -p "$bin"
@@ -188,8 +188,8 @@ test_siw()
 		rping_client 10.9.0.1' && has 'link siw0/1 state ACTIVE' 'rping 10.9.0.1'
 }
 
-# killed HOW: a rig that is killed in the middle, or whose caller or reader is, or that is ended
-# together with its machine, takes its processes and files with it.
+# test_killed itself|caller|reader|group: nothing is left when the rig, its caller or the reader of
+# its output is killed, or when the process group of the rig gets SIGTERM
 # shellcheck disable=SC2216 # a reader that reads nothing
 test_killed()
 {
@@ -198,7 +198,7 @@ test_killed()
 	rm -f "$work/share/up"
 	case $1 in
 	itself) "${command[@]}" >"$work/out" 2>"$work/err" & ;;
-	# behind it there is something left to do, so that it stays
+	# `true` prevents bash from replacing itself by the last command
 	caller) bash -c '"$@"; true' caller "${command[@]}" >"$work/out" 2>"$work/err" & ;;
 	reader) "${command[@]}" 2>"$work/err" | sleep 1000 & ;;
 	group) setsid "${command[@]}" >"$work/out" 2>"$work/err" & ;;
@@ -221,7 +221,7 @@ test_killed()
 
 nothing_left()
 {
-	# its status tells of processes that ended meanwhile, too
+	# grep also fails when a process ends meanwhile, so its status is ignored
 	grep -lsF "$TMPDIR" /proc/[0-9]*/cmdline >"$work/out"
 	[ ! -s "$work/out" ] && [ -z "$(ls -A "$TMPDIR")" ]
 }
@@ -245,12 +245,12 @@ check 'one VM: rdma_cm and verbs on both' has 'rping 10.9.0.1' 'rping 10.10.0.1'
 check 'one VM: NUMA nodes and huge pages' test_one_numa
 check 'time-out' test_timeout
 check 'a dead VM is noticed' test_death
-check 'a VM that dies as it boots is started again' test_stillborn
+check 'a VM that dies during boot is started again' test_boot_failed
 check 'arguments arrive unchanged' test_arguments
-check 'a VM that dies twice is given up' test_never_boots
+check 'a VM that dies twice is not started again' test_never_boots
 check 'pair: rdma_cm and verbs both ways' test_pair
-check 'pair: nobody waits for the dead' test_pair_waits
-check 'systemd is PID 1, all units are well' test_systemd
+check 'pair: rig-await ends with the other machine' test_pair_waits
+check 'systemd is PID 1, no unit has failed' test_systemd
 if "$rig" siw "$kernel" >"$work/out" 2>"$work/err"; then
 	check 'siw: rdma_cm and verbs' test_siw
 else

@@ -3,7 +3,7 @@
 # One machine with two soft-RoCE devices and two NUMA nodes.
 #   RMEM_RIG_PARTS  which of: channels placement pool-devices
 #   RMEM_RIG_LEGS   on which kernel:device pairs, default 612:rxe
-# cores: 1  seconds: 180
+# cores: 1  seconds: 115
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -11,7 +11,7 @@ set -u
 stage
 
 for leg in $(legs 612:rxe); do
-	# the last one leaves the second network without an address
+	# pool-devices must be the last part: it leaves the second network without an address
 	parts_run "$leg" run --devices 2 --numa 2 --node-memory 1536,1536 --timeout "${RMEM_RIG_SECONDS:-1200}" -- \
 		channels placement pool-devices
 done

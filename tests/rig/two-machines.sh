@@ -5,7 +5,7 @@
 #   RMEM_RIG_LEGS   on which kernel:device pairs
 #   RMEM_MIB        size of the file of transfer, default 256
 #   RMEM_ROUNDS     of each black hole, default 1
-# cores: 2  seconds: 250
+# cores: 2  seconds: 240
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Debian packages without the system's apt state: the machine's own mirrors and
-# keys, but our own suites, lists and cache, and an empty list of installed
-# packages.  Nothing is ever installed.
+# Downloads Debian packages without the system's apt state: with the machine's mirrors and keys, but
+# with the rig's suites, lists and cache.  Nothing is installed.
 
 readonly APT_RELEASE=bookworm
 
-# The stanzas of a deb822 file that list suite $1, with suites $2.
+# apt_sources_deb822 SUITE SUITES FILE...: the stanza of deb822 files that lists SUITE, with SUITES
+# in its place
 apt_sources_deb822()
 {
 	awk -v want="$1" -v suites="$2" '
@@ -39,7 +39,8 @@ apt_sources_deb822()
 		}' "${@:3}"
 }
 
-# The same for one-line files: deb [options] URI suite component...
+# apt_sources_oneline SUITE SUITES FILE...: like apt_sources_deb822, for files with lines
+# `deb [options] URI suite component...`
 apt_sources_oneline()
 {
 	awk -v want="$1" -v suites="$2" '
@@ -60,7 +61,7 @@ apt_sources_oneline()
 		}' "${@:3}"
 }
 
-# Copy the system's source of suite $1 into $APT/parts, as suites $2.
+# apt_sources_copy SUITE SUITES: copy the system's source of SUITE to $APT/parts, as SUITES
 apt_sources_copy()
 {
 	local files=() f
@@ -95,7 +96,7 @@ apt_configure()
 	here=$(. /etc/os-release && printf %s "${VERSION_CODENAME-}")
 	apt_sources_copy "$here" "$APT_RELEASE $APT_RELEASE-backports" ||
 		unavailable "no Debian source for suite '$here' under /etc/apt"
-	# Not every machine has it; the main archive alone will do.
+	# Not every machine has the security archive; the main archive is enough.
 	apt_sources_copy "$here-security" "$APT_RELEASE-security" || true
 
 	cat >"$APT/apt.conf" <<-CONF
@@ -114,7 +115,7 @@ apt_configure()
 	CONF
 }
 
-# Our own view of the archive, brought up to date once per process.
+# Download the package lists, once for each process.
 apt_update()
 {
 	[ -z "${APT-}" ] || return 0
@@ -127,8 +128,8 @@ apt_update()
 	}
 }
 
-# apt_newest NAME-REGEX SUITE-REGEX: the last by version of the package names
-# that match and that one of the suites has.
+# apt_newest NAME-REGEX SUITE-REGEX: the matching package name of these suites that has the highest
+# version
 apt_newest()
 {
 	apt-cache -c "$APT/apt.conf" pkgnames linux- | grep -E "^$1\$" |
@@ -137,7 +138,7 @@ apt_newest()
 		sed 's/^ *//' | sort -uV | tail -n 1
 }
 
-# apt_download DIR PACKAGE[=VERSION]...: the .deb files, into DIR.
+# apt_download DIR PACKAGE[=VERSION]...: download the .deb files to DIR
 apt_download()
 {
 	local dir=$1

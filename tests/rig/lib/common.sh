@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Messages, tools, and a private directory that is gone whatever happens.
+# Messages, required tools, and a private directory that is always removed.
 
 say()
 {
@@ -19,10 +19,10 @@ unavailable()
 	exit 69
 }
 
-# Root's tools too: an unprivileged user's PATH often lacks them.
+# The PATH of an unprivileged user often lacks root's directories.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
-# need TOOL PACKAGE ...: one line that names all that is missing.
+# need TOOL PACKAGE ...: end with one line that names all missing tools
 need()
 {
 	local missing=()
@@ -41,9 +41,9 @@ need_number()
 	[[ $2 =~ ^[1-9][0-9]{0,6}$ ]] || usage_error "$1: '$2' is not a number from 1"
 }
 
-# A directory of our own under TMPDIR, in $SCRATCH.  A process apart removes it
-# at the end of the pipe that only this shell holds open, so that even SIGKILL
-# leaves nothing.  What outlives this shell must not inherit $SCRATCH_HOLD.
+# Make a private directory in TMPDIR; sets SCRATCH.  A separate process removes it when its pipe is
+# closed, which happens even when this shell gets SIGKILL.  So no process that may outlive this
+# shell may inherit the write end, $SCRATCH_HOLD.
 scratch_open()
 {
 	SCRATCH=$(mktemp -d "${TMPDIR:-/tmp}/rmem-rig.XXXXXX")
@@ -58,7 +58,8 @@ scratch_open()
 	SCRATCH_REAPER=$!
 	SCRATCH_CHILDREN=()
 	trap scratch_close EXIT
-	# A foreground command would defer these: wait for children instead.
+	# Bash would run these traps only after a foreground command: start commands in the
+	# background and wait for them.
 	trap 'exit 129' HUP
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
@@ -71,8 +72,7 @@ scratch_close()
 	for pid in "${SCRATCH_CHILDREN[@]}"; do
 		kill "$pid" 2>/dev/null || true
 	done
-	# Bash would wait for one that it has seen the end of when the signal came, until all
-	# others have ended.
+	# `wait` for a child that had ended before the signal would wait for all children.
 	for pid in "${SCRATCH_CHILDREN[@]}"; do
 		while kill -0 "$pid" 2>/dev/null; do
 			sleep 0.05

@@ -4,7 +4,7 @@
 #
 #   $RIG_CACHE/kernels/NAME -> RELEASE      the one in use for 612 or 61
 #   $RIG_CACHE/kernels/RELEASE/             vmlinux, lib/modules/RELEASE, debversion
-#   $RIG_CACHE/kernels/RELEASE/initrd-SUM   boot initramfs, SUM of what it is made from
+#   $RIG_CACHE/kernels/RELEASE/initrd-SUM   initramfs; SUM is that of its source files
 
 RIG_CACHE=${RMEM_RIG_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rmem-rig}
 
@@ -18,8 +18,8 @@ kernel_series()
 	esac
 }
 
-# Security updates reach backports too, but 6.12 is also in the security suite
-# of the release: there under other versions, at another time.
+# kernel_suites NAME: the suites of a kernel, as a regex.  6.12 comes from backports only, which get
+# security updates: the security suite has 6.12 with other versions and at other times.
 kernel_suites()
 {
 	case $1 in
@@ -28,10 +28,10 @@ kernel_suites()
 	esac
 }
 
-# Qemu enters an ELF kernel directly (PVH): unpacked once here, it need not be
-# unpacked at every boot by an emulated CPU.  The offsets are those of the x86
-# boot protocol: setup_sects, payload_offset, payload_length.  The payload ends
-# with four bytes of length, which are no part of the compressed stream.
+# kernel_elf IMAGE ELF: unpack the kernel.  Qemu enters an ELF kernel directly (PVH), so the emulated
+# CPU does not unpack it at every boot.  The offsets are those of the x86 boot protocol:
+# setup_sects, payload_offset, payload_length.  The last four bytes of the payload are its length
+# and not part of the compressed stream.
 kernel_elf()
 {
 	local image=$1 elf=$2 sects offset length magic
@@ -60,7 +60,8 @@ kernel_modules()
 	done | sed -n 's/^insmod \(.*\.ko[.a-z]*\).*/\1/p' | awk '!seen[$0]++'
 }
 
-# The initramfs: busybox, the modules that reach the host's root, our init.
+# kernel_initrd DIR RELEASE: make the initramfs: busybox, the modules that mount the host's root,
+# and guest/init; sets KERNEL_INITRD.
 kernel_initrd()
 {
 	local dir=$1 release=$2 sum busybox tmp f n=100
@@ -87,10 +88,10 @@ kernel_initrd()
 	mv "$tmp.gz" "$KERNEL_INITRD"
 }
 
-# kernel_unpack PACKAGE RELEASE: into the cache, whole or not at all.
+# kernel_unpack PACKAGE RELEASE: download a kernel and unpack it into the cache, atomically
 kernel_unpack()
 (
-	# We hold the lock: what is there is left from a rig that was killed.
+	# This process has the lock, so these directories are left from a rig that was killed.
 	rm -rf "$RIG_CACHE"/kernels/new.*
 	tmp=$(mktemp -d "$RIG_CACHE/kernels/new.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
@@ -107,7 +108,7 @@ kernel_unpack()
 	mv "$tmp/kernel" "$RIG_CACHE/kernels/$2"
 )
 
-# Fetch the newest kernel of a series into the cache and make it the one in use.
+# kernel_fetch NAME: put the newest kernel of a series into the cache, and use it from now on.
 kernel_fetch()
 {
 	local name=$1 series package release
@@ -122,8 +123,8 @@ kernel_fetch()
 	ln -sfn "$release" "$RIG_CACHE/kernels/$name"
 }
 
-# kernel_prepare NAME: leaves KERNEL_DIR, KERNEL_RELEASE and KERNEL_INITRD.
-# One at a time: several rigs may start on an empty cache.
+# kernel_prepare NAME: sets KERNEL_DIR, KERNEL_RELEASE and KERNEL_INITRD.  Takes a lock, because
+# several rigs may start with an empty cache.
 kernel_prepare()
 {
 	local name=$1 lock

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# iWARP: Debian's kernels leave siw out, so it is built from their source package
-# against their header packages, both unpacked only.
+# iWARP: Debian's kernels do not include siw, so it is built from their source package and their
+# header packages, which are unpacked, but not installed.
 
-# siw_headers DIR PACKAGE VERSION: the headers, and the two packages they need,
-# which are named after the kernel's series only.
+# siw_headers DIR PACKAGE VERSION: unpack the headers and the two packages that they depend on,
+# whose names have only the kernel's series.
 siw_headers()
 {
 	local packages deb
@@ -17,7 +17,7 @@ siw_headers()
 	done
 }
 
-# siw_source DIR SERIES VERSION: the driver's own files, in DIR/siw.
+# siw_source DIR SERIES VERSION: unpack the driver's files into DIR/siw
 siw_source()
 {
 	apt_download "$1" "linux-source-$2=$3"
@@ -38,13 +38,13 @@ siw_build()
 	version=$(cat "$KERNEL_DIR/debversion")
 	need make make gcc gcc
 	apt_update
-	# Not in the cache: its path may have blanks, which kbuild can't take.
+	# Not in the cache: its path may contain blanks, which kbuild does not support.
 	tmp=$SCRATCH/siw
 	mkdir "$tmp"
 	siw_headers "$tmp" "linux-headers-$KERNEL_RELEASE" "$version"
 	siw_source "$tmp" "$series" "$version"
 
-	# The headers expect to be installed: point them to where they are.
+	# The headers refer to their installed paths.
 	headers=$tmp/root/usr/src/linux-headers-$KERNEL_RELEASE
 	sed -i "s#/usr/\(src\|lib\)/linux-#$tmp/root&#" "$headers/Makefile"
 	say "building siw for $KERNEL_RELEASE"
@@ -60,8 +60,7 @@ siw_build()
 	rm -r "$tmp"
 }
 
-# Add siw to the kernel that kernel_prepare left, unless it is there.  Works in
-# $SCRATCH.
+# siw_prepare NAME: add siw to the kernel of kernel_prepare unless it has it.  Uses $SCRATCH.
 siw_prepare()
 {
 	local lock

@@ -1,8 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by the tests of the rig, with `top_srcdir` and `top_builddir` set.  Gives $WORK, a
-# private directory that host and guests see, with the built programs in $WORK/root, and
-# functions that run the parts of a test in a machine.
+# Sourced by the tests of the rig, with `top_srcdir` and `top_builddir` set.  Makes $WORK, a private
+# directory that host and guests see, and has functions that run the parts of a test in a machine.
 : "${top_srcdir:?}" "${top_builddir:?}"
 RIG=$top_srcdir/tests/rig/rig
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/rmem-rigtest.XXXXXX")
@@ -11,16 +10,16 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 chmod 755 "$WORK"
 
-# Install what was built into $WORK/root, for `guest_install` to copy over the guest's /, and hand
-# the variables RMEM_* on to the guest.  `./dev check` installs once for all tests, into
-# $RMEM_RIG_ROOT.  RMEM_SEED is drawn unless it is given.
+# Install the build in $WORK/root, which `guest_install` copies to the guest's /, and write
+# $WORK/guest.sh, which passes the variables RMEM_* to the guest.  `./dev check` installs once for
+# all tests, in $RMEM_RIG_ROOT.  RMEM_SEED is random unless it is set.
 stage()
 {
 	local name
 	if [ -n "${RMEM_RIG_ROOT:-}" ]; then
 		ln -s "$RMEM_RIG_ROOT" "$WORK/root"
 	else
-		# one at a time: libtool links programs anew in the build tree
+		# under a lock: libtool links programs again in the build tree
 		flock "$top_builddir" make -C "$top_builddir" install DESTDIR="$WORK/root" \
 			>"$WORK/install.log" 2>&1 || {
 			cat "$WORK/install.log"
@@ -40,13 +39,13 @@ stage()
 	} >"$WORK/guest.sh"
 }
 
-# The kernels and devices to run on: those given, unless RMEM_RIG_LEGS names others.
+# legs LEG...: the kernels and devices to run on: RMEM_RIG_LEGS, or else the arguments
 legs()
 {
 	echo "${RMEM_RIG_LEGS:-$*}"
 }
 
-# parts PART...: those to run, of which RMEM_RIG_PARTS may name fewer
+# parts PART...: the arguments that RMEM_RIG_PARTS names, all if it is not set
 parts()
 {
 	local part
@@ -55,8 +54,8 @@ parts()
 	done
 }
 
-# machine LEG run|pair ARGUMENT...: `rig run` or `rig pair` with this kernel and device; the
-# test ends when that fails
+# machine LEG run|pair ARGUMENT...: `rig run` or `rig pair` with this kernel and device; a failure
+# ends the test
 machine()
 {
 	local leg=$1 command=$2
@@ -68,8 +67,8 @@ machine()
 	}
 }
 
-# parts_run LEG run|pair OPTION... -- PART...: machines that run these parts; of a pair the first
-# one runs PART-server of each, the second one PART-client
+# parts_run LEG run|pair OPTION... -- PART...: run these parts in a machine; in a pair the first
+# machine runs PART-server of each, the second one PART-client
 parts_run()
 {
 	local leg=$1 command=$2 options=() parts run

@@ -6,23 +6,22 @@ vm_defaults()
 {
 	VM_KERNEL=612 VM_MEMORY='' VM_CPUS=2 VM_TIMEOUT=300 VM_DEVICE=rxe VM_DEVICES=1
 	VM_NUMA=0 VM_NODE_MEMORY='' VM_DISTANCE=21 VM_HUGE_2M=0 VM_HUGE_1G=0
-	VM_SYSTEMD='' VM_SHARE='' VM_ICOUNT='' VM_APPEND=() VM_QEMU=()
+	VM_SYSTEMD='' VM_SHARE='' VM_ICOUNT='' VM_PARALLEL='' VM_APPEND=() VM_QEMU=()
 	VM_SIDE='' VM_CABLE=''
 }
 
-# Whether the option named $1 (without dashes) is known; its value, if it takes
-# one, is the next word.
+# vm_option_kind NAME: "flag", or "value" for an option that takes one; refuses unknown options
 vm_option_kind()
 {
 	case $1 in
-	systemd | icount) echo flag ;;
+	systemd | icount | parallel) echo flag ;;
 	kernel | memory | cpus | timeout | device | devices | numa | node-memory | \
 	distance | hugepages-2m | hugepages-1g | share | append | qemu | cable) echo value ;;
 	*) usage_error "unknown option --$1" ;;
 	esac
 }
 
-# vm_option NAME VALUE
+# vm_option NAME [VALUE]
 vm_option()
 {
 	case $1 in
@@ -52,17 +51,20 @@ vm_option()
 	systemd) VM_SYSTEMD=1 ;;
 	share) VM_SHARE=$2 ;;
 	icount) VM_ICOUNT=1 ;;
+	parallel) VM_PARALLEL=1 ;;
 	append) read -ra VM_APPEND <<<"$2" ;;
 	qemu) read -ra VM_QEMU <<<"$2" ;;
-	# Not for people: SIDE:DIR, from rig pair.
+	# Internal: SIDE:DIR, from rig pair.
 	cable) VM_SIDE=${2%%:*} VM_CABLE=${2#*:} ;;
 	esac
 }
 
-# The options at the head of "$@"; VM_WORDS is what follows them.
+# vm_parse PREFIX FUNCTION WORD...: call FUNCTION NAME [VALUE] for each option at the head of the
+# words; VM_WORDS are the words after them.  The name of an option may have PREFIX, a pattern.
 vm_parse()
 {
-	local name kind with
+	local prefix=$1 call=$2 name kind with
+	shift 2
 	while [[ ${1-} == --* ]]; do
 		name=${1#--}
 		shift
@@ -73,20 +75,21 @@ vm_parse()
 			name=${name%%=*}
 			with=1
 		fi
-		kind=$(vm_option_kind "$name")
+		# shellcheck disable=SC2295 # a pattern
+		kind=$(vm_option_kind "${name#$prefix}")
 		[ "$kind$with" != flag1 ] || usage_error "--$name takes no value"
 		if [ "$kind" = value ]; then
 			[ $# -gt 0 ] || usage_error "--$name needs a value"
-			vm_option "$name" "$1"
+			"$call" "$name" "$1"
 			shift
 		else
-			vm_option "$name" ''
+			"$call" "$name"
 		fi
 	done
 	VM_WORDS=("$@")
 }
 
-# A qemu option value: commas are doubled.
+# The value of an option of qemu: commas are doubled.
 vm_quote()
 {
 	printf %s "${1//,/,,}"
@@ -97,8 +100,7 @@ vm_9p()
 	VM_ARGS+=(-virtfs "local,path=$(vm_quote "$1"),mount_tag=$2,security_model=none,multidevs=remap${3-}")
 }
 
-# Memory in MB that one node needs by default: the huge pages, for 1 GiB ones
-# also room to find them aligned, and as much again as the 2 MiB ones for use.
+# The default memory of a node in MB: a base, the huge pages, and 1 GiB to align pages of 1 GiB.
 vm_node_default()
 {
 	local mb=$((VM_NUMA > 1 ? 1024 : 2048))
@@ -151,7 +153,7 @@ vm_args_memory()
 	done
 }
 
-# hugepages=NODE:COUNT,... for each size asked for.
+# vm_append_hugepages SIZE COUNT: add COUNT pages of this size for each node to the command line
 vm_append_hugepages()
 {
 	local size=$1 count=$2 n list=
@@ -162,8 +164,7 @@ vm_append_hugepages()
 	VM_CMDLINE+=("hugepagesz=$size" "hugepages=${list:1}")
 }
 
-# What a virtual machine need not wait for, and what would touch the emulated
-# hardware of a whole system.
+# Units that cost time in a virtual machine, or that access hardware that it does not have.
 readonly VM_MASKED="systemd-udev-trigger systemd-udev-settle systemd-timesyncd
 	systemd-update-utmp systemd-random-seed apparmor e2scrub_reap keyboard-setup
 	console-setup ifupdown-pre networking systemd-binfmt systemd-pstore
@@ -172,8 +173,8 @@ readonly VM_MASKED="systemd-udev-trigger systemd-udev-settle systemd-timesyncd
 
 vm_cmdline()
 {
-	# the emulator's TSCs agree, but 6.1 does not believe it: then each look at the clock is a
-	# system call that reads the HPET, which no real host has and librmem does with each post
+	# The emulated TSCs agree, but 6.1 does not trust them and would use the HPET: a slow system
+	# call at each reading of the clock, with every post of librmem, unlike on real hosts.
 	VM_CMDLINE=(console=ttyS0 panic=-1 quiet mitigations=off nokaslr net.ifnames=0
 		tsc=reliable)
 	vm_append_hugepages 2M "$VM_HUGE_2M"
@@ -189,7 +190,7 @@ vm_cmdline()
 	VM_CMDLINE+=("${VM_APPEND[@]}")
 }
 
-# One end of the cable: datagrams over UNIX sockets, either side may come first.
+# One end of the cable: a UNIX datagram socket; the sides may start in any order.
 vm_args_cable()
 {
 	local other=a mac=52:54:00:00:00:01 socket
@@ -203,7 +204,9 @@ vm_args_cable()
 
 vm_args()
 {
-	local accel=tcg,thread=multi
+	# in turn: a CPU that waits for another one spins, and for long if the host runs other machines
+	local accel=tcg,thread=single
+	[ -z "$VM_PARALLEL" ] || accel=tcg,thread=multi
 	VM_ARGS=(-cpu max -no-reboot -display none -vga none -nodefaults)
 	if [ -n "$VM_ICOUNT" ]; then
 		VM_CPUS=1
@@ -229,7 +232,7 @@ vm_args()
 	VM_ARGS+=("${VM_QEMU[@]}")
 }
 
-# What the guest finds in /rig.
+# Fill the directory that the guest has as /rig.
 vm_exchange()
 {
 	mkdir -p "$SCRATCH/x/peer"
@@ -245,9 +248,9 @@ vm_exchange()
 	fi
 }
 
-# Run qemu to its end; its exit status, 124 for a time-out, is in VM_STATUS.
-# The output comes through FIFOs of which we hold a write end until then, so
-# that the cats end with qemu, even one that never opened them.
+# Run qemu until it ends; sets VM_STATUS to its exit status, 124 for a time-out.  The output comes
+# through FIFOs.  This shell has write ends of them until then, so that each cat ends after qemu,
+# also if qemu never opened the FIFO.
 vm_qemu()
 {
 	local out err cat_out cat_err qemu hold=$SCRATCH_HOLD
@@ -270,8 +273,7 @@ vm_qemu()
 	SCRATCH_CHILDREN=()
 }
 
-# Wait for qemu, or until nobody reads what it says any more: tail ends with the reader of
-# the pipe that it would write to.
+# Wait until qemu ends or the reader of standard output does: tail ends when its pipe has no reader.
 vm_wait()
 {
 	local reader='' first=
@@ -288,15 +290,15 @@ vm_wait()
 	wait "$reader" || true
 }
 
-# It has died on its way to CMD: a kernel that changes its own code while it boots is at
-# times not what the emulator of another CPU sees.
-vm_stillborn()
+# Whether the VM died before it ran CMD.  A kernel changes its own code while it boots; at times the
+# emulator of another CPU executes the old code.
+vm_boot_failed()
 {
 	[ "$VM_STATUS" != 124 ] && [ "$VM_STATUS" != 137 ] &&
 		[ ! -s "$SCRATCH/x/session" ] && [ ! -s "$SCRATCH/x/status" ]
 }
 
-# The exit status of CMD, or why there is none.
+# Return the exit status of CMD, or print why there is none.
 vm_result()
 {
 	local status=
@@ -334,7 +336,7 @@ vm_check()
 vm_main()
 {
 	vm_defaults
-	vm_parse "$@"
+	vm_parse '' vm_option "$@"
 	vm_check
 	kernel_prepare "$VM_KERNEL"
 	scratch_open
@@ -342,8 +344,8 @@ vm_main()
 	vm_exchange "${VM_WORDS[@]}"
 	vm_args
 	vm_qemu
-	if vm_stillborn; then
-		say "the VM died before it came to CMD; once more"
+	if vm_boot_failed; then
+		say "the VM died before it ran CMD; starting it once more"
 		vm_qemu
 	fi
 	vm_result

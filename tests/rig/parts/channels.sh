@@ -1,28 +1,20 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Two devices: a queue of 2, 4 or 8 channels loads both evenly, within 5 %, by the packets that
-# the devices count; one channel uses one device.
+# Two devices: by their packet counters, a queue of 2, 4 or 8 channels loads both equally within
+# 5 %, and one channel uses one device.
 #   RMEM_BENCH_MS  duration of each measurement, default 500
-cat >/tmp/rmemd.conf <<-CONF
-	[server]
-	listen = 10.9.0.1, 10.10.0.1
-	insecure = yes
-	[session]
-	heartbeat = 5s
-	fence = 60s
-	[admin]
-	socket = /tmp/admin.sock
-	[pool main]
-	size = 128M
-CONF
-server_start /tmp/rmemd.conf /tmp/admin.sock
-rmemctl --socket /tmp/admin.sock devices
+config_write /tmp/rmemd.conf \
+	"server: listen=10.9.0.1,10.10.0.1 insecure=yes" \
+	"session: heartbeat=5s fence=60s" \
+	"pool main: size=128M"
+server_start /tmp/rmemd.conf
+admin devices
 
-# load OP SIZE CHANNELS: the devices carry equal parts of it, one channel uses one device
+# load OP SIZE CHANNELS: run bench, and compare the packets of the devices
 load()
 {
 	local a b megabytes depth=64
-	# the queue is filled once, however short the duration
+	# bench fills the queue once, even if that takes longer than the duration
 	[ "$2" != 1M ] || depth=16
 	a=$(packets rxe0) b=$(packets rxe1)
 	megabytes=$(timeout 100 rmem --server "rmem://10.9.0.1?fabric=rdma&channels=$3" \

@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The suite that both fabrics must pass, over the kernel's RDMA stack; on soft-RoCE with rdma_cm
-# and without.
+# The conformance suite over the kernel's RDMA stack; on soft-RoCE with rdma_cm and without.
 paths=(verbs)
 [ ! -e /sys/class/infiniband/rxe0 ] || paths+=(direct)
 for path in "${paths[@]}"; do

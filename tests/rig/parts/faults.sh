@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# tests/fault/faults.sh with every fault that needs RDMA devices of its own.
+# tests/fault/faults.sh with every fault, also those that change the RDMA device.
 #   RMEM_ROUNDS  of each fault, default 2
 #   RMEM_FAULTS  which faults, default all
 : "${top_srcdir:?}"

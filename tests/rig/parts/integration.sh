@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The integration and fault tests over RDMA; after each the kernel's RDMA stack is idle again.
-#   RMEM_RIG_TESTS  which ones, as paths below tests/ without .sh; default: on soft-RoCE all that
-#                   use the fabric, on iWARP those that behave differently there
+#   RMEM_RIG_TESTS  which tests, as paths below tests/ without .sh; default: on soft-RoCE all that
+#                   use the fabric, on iWARP those that depend on the device
 : "${top_srcdir:?}"
 rxe_tests="integration/atomics integration/examples integration/inband integration/isolation
 	integration/soak integration/kill integration/resize integration/tenants integration/watch

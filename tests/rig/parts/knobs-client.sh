@@ -8,9 +8,8 @@ ip addr add 10.8.0.66/24 dev eth0
 rig-await up
 head -c $((512 << 10)) /dev/urandom >/tmp/file
 
-# packets_of OPTIONS MIN MAX: a put of 512 KiB with these options sends at least MIN and fewer
-# than MAX packets.  A longer burst does not fit into the cable, and 6.1 is slow to send lost
-# packets again.
+# packets_of OPTIONS MIN MAX: a put of 512 KiB with these options sends at least MIN and fewer than
+# MAX packets.  A longer file would overflow the cable, and 6.1 resends lost packets slowly.
 packets_of()
 {
 	local from to uri="rmem://10.8.0.1?fabric=rdma$1"
@@ -33,7 +32,7 @@ packets_of '&traffic_class=136&retry_count=2&ack_timeout=16&rd_atomic=2' 512 900
 [ "$(wire_count)" -ge 512 ] || fail "$(wire_count) packets have the traffic class"
 echo "client: $(wire_count) packets of traffic class 136"
 
-# from another address of this machine; an address that it does not have is refused
+# source addresses: a second one of this machine, and one that it does not have
 packets_of '&source=10.8.0.66&relaxed_ordering=yes' 512 900
 if rmem --server 'rmem://10.8.0.1?fabric=rdma&source=10.8.0.99' ls 2>/tmp/refused; then
 	fail "a source address that does not exist is accepted"

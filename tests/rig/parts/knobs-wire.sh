@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# For both sides of knobs: the packets that leave with one traffic class are counted.
+# For both sides of knobs: counts the packets of one traffic class that this machine sends.
 
-# wire_watch CLASS
+# wire_watch CLASS: start to count
 wire_watch()
 {
 	modprobe -a sch_ingress cls_u32 act_gact || fail "no packet filter"
@@ -11,7 +11,7 @@ wire_watch()
 		match ip tos "$1" 0xff action pass || fail "tc filter"
 }
 
-# the number of packets that left with that class
+# wire_count: the number of packets
 wire_count()
 {
 	tc -s filter show dev eth0 egress | awk '/Sent/ { n += $4 } END { print n + 0 }'

@@ -1,42 +1,27 @@
 # shellcheck shell=bash disable=SC2015
 # SPDX-License-Identifier: BSD-3-Clause
-# Two devices and a pool for each: a lease of a pool is reached through the pool's device alone,
-# by the packets that the devices count, also by a session of one channel; over TCP every lease
-# is reached.  A session that has no path to a device gets memory of the other pool, or an error
-# that says why.  A device that appears later is used after a restart.
+# Two devices and a pool for each, checked by the packet counters of the devices:
+# - a lease is accessed only through the device of its pool, also by a session of one channel;
+# - over TCP every lease is accessible;
+# - a session without a path to a device gets memory of the other pool, or an error with the cause;
+# - a device that appears later is used after a restart.
 ip link add dummy2 type dummy && ip link set dummy2 mtu 9000 up && ip addr add 10.11.0.1/24 dev dummy2 ||
 	fail "no third network"
-cat >/tmp/rmemd.conf <<-CONF
-	[server]
-	listen = 10.9.0.1, 10.10.0.1, 10.11.0.1
-	insecure = yes
-	state = /tmp/state
-	[session]
-	heartbeat = 5s
-	fence = 60s
-	[admin]
-	socket = /tmp/admin.sock
-	[pool left]
-	size = 96M
-	node = 0
-	page_size = base
-	devices = rxe0
-	[pool right]
-	size = 64M
-	node = 1
-	page_size = base
-	devices = rxe1, none7
-CONF
+config_write /tmp/rmemd.conf \
+	"server: listen=10.9.0.1,10.10.0.1,10.11.0.1 insecure=yes state=/tmp/state" \
+	"session: heartbeat=5s fence=60s" \
+	"pool left: size=96M node=0 page_size=base devices=rxe0" \
+	"pool right: size=64M node=1 page_size=base devices=rxe1,none7"
 mkdir /tmp/state
 mount -t tmpfs -o size=300M,mode=700 none /tmp/state || fail mount
-server_start /tmp/rmemd.conf /tmp/admin.sock
+server_start /tmp/rmemd.conf
 grep '\[pool right\] devices: no RDMA device none7 is served now' /tmp/rmemd.log || fail "the log does not name none7"
-rmemctl --socket /tmp/admin.sock pools
-rmemctl --socket /tmp/admin.sock --json pools |
+admin pools
+admin --json pools |
 	jq -e '[.pools[].devices] == [["rxe0"], ["rxe1", "none7"]]' >/dev/null || fail "devices of the pools"
 
-# through DEVICE OTHER CMD...: CMD sends through DEVICE; only the set-up of channels goes
-# through OTHER
+# through DEVICE OTHER CMD...: CMD transfers through DEVICE; OTHER has only packets for the set-up of
+# channels
 through()
 {
 	local a b
@@ -60,7 +45,7 @@ for channels in 1 4; do
 		through "$1" "$2" rmem get --force $name /tmp/back
 		cmp /tmp/file /tmp/back || fail "$name"
 		rmem --server "rmem://10.9.0.1?fabric=tcp" get $name - | cmp - /tmp/file || fail "$name over TCP"
-		# the server computes it; the tool uses the one channel of synchronous calls
+		# the tool asks the server for the CRC on the channel of synchronous calls
 		[ "$(rmem crc $name | cut -c1-8)" = "$(rmem --server 'rmem://10.9.0.1?fabric=tcp' crc $name | cut -c1-8)" ] ||
 			fail "crc of $name"
 	done
@@ -73,7 +58,7 @@ for channels in 1 4; do
 		fail "the devices do not carry equal parts"
 	rmem get both - | cmp - /tmp/file || fail "both"
 	rmem --server "rmem://10.9.0.1?fabric=tcp" get both - | cmp - /tmp/file || fail "both over TCP"
-	# no device reaches both leases
+	# no device can access both leases
 	if rmem copy --place node:1 one copied 2>/tmp/err; then
 		fail "a copy between memory of different devices is accepted"
 	fi
@@ -83,13 +68,12 @@ for channels in 1 4; do
 	rmem rm copied both || fail rm
 done
 
-# after a restart the pool is lent through the devices that the configuration names now, also
-# through one that appeared after the last start
+# a restart applies the configured devices again, also one that appeared after the last start
 rdma link add none7 type rxe netdev dummy2 || fail "no third device"
 through rxe1 none7 rmem get --force two /tmp/back
 server_stop
-server_start /tmp/rmemd.conf /tmp/admin.sock
-rmemctl --socket /tmp/admin.sock --json pools |
+server_start /tmp/rmemd.conf
+admin --json pools |
 	jq -e '[.pools[].devices] | sort == [["rxe0"], ["rxe1", "none7"]]' >/dev/null || fail "devices after a restart"
 through rxe1 rxe0 rmem get --force two /tmp/back
 cmp /tmp/file /tmp/back || fail "two after a restart"
@@ -101,7 +85,7 @@ echo "from two devices: none7 $a packets"
 [ "$a" -gt 1000 ] || fail "none7 does not carry it"
 rdma link delete none7 || fail "none7 stays"
 
-# a session that reaches rxe0 alone gets memory of that device's pool, whatever node it asks for
+# a session that reaches only rxe0 gets memory of that device's pool, also if it asks for another node
 ip link set dummy1 down
 ip addr flush dev dummy1
 export RMEM_SERVER="rmem://10.9.0.1?fabric=rdma"

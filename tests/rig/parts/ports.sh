@@ -1,22 +1,15 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# iWARP connections are TCP connections: a client connects although TCP already uses many of the
-# ports that rdma_cm may choose from.
-cat >/tmp/rmemd.conf <<-CONF
-	[server]
-	listen = $RIG_ADDR
-	insecure = yes
-	[rdma]
-	enabled = yes
-	[admin]
-	socket = /tmp/admin.sock
-	[pool main]
-	size = 16M
-CONF
-server_start /tmp/rmemd.conf /tmp/admin.sock
+# iWARP connections are TCP connections: a client connects although TCP uses many of the ports that
+# rdma_cm may choose.
+config_write /tmp/rmemd.conf \
+	"server: listen=$RIG_ADDR insecure=yes" \
+	"rdma: enabled=yes" \
+	"pool main: size=16M"
+server_start /tmp/rmemd.conf
 range=$(cat /proc/sys/net/ipv4/ip_local_port_range)
 echo 40000 40127 >/proc/sys/net/ipv4/ip_local_port_range || fail "no range of ports"
-# rmemd closes a connection on which no message comes; this end keeps its port until it is closed
+# rmemd closes a connection without a message; the port stays in use until this end is closed, too
 for ((i = 0; i < 48; i++)); do
 	# shellcheck disable=SC2034 # stays open
 	exec {fd}<>"/dev/tcp/$RIG_ADDR/7460" || fail "connection $i"
