@@ -286,8 +286,8 @@ struct fabric_server_ops {
 	/* Serve a session at an endpoint (verbs: allocate its protection domain). */
 	int (*session_open)(struct fabric_server *server, unsigned endpoint,
 			    void *cookie, struct fabric_session **ret_session);
-	/* End a fabric_session: on return its channels are in ERROR (tcp: as soon as their
-	 * thread runs); then each mr is deregistered, then session_closed() is called. */
+	/* End a fabric_session: on return its channels are in ERROR (tcp: after the
+	 * request in progress); then each mr is deregistered, then session_closed() is called. */
 	void (*session_close)(struct fabric_session *session);
 	/* End a channel at the client's request; no event.  On return none of its operations is
 	 * applied any more.  An unknown number is ignored.

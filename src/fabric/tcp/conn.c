@@ -60,11 +60,26 @@ void tcp_conn_free(struct tcp_conn *conn)
 
 void tcp_conn_kill(struct tcp_conn *conn)
 {
-	(void)pthread_mutex_lock(&conn->lock);
-	conn->killed = true;
-	(void)pthread_mutex_unlock(&conn->lock);
+	/* bytes that were received before the shutdown could still be read: the flag stops that */
+	atomic_store(&conn->killed, true);
 	/* wakes its thread; may find the peer gone already */
 	(void)shutdown(conn->fd, SHUT_RDWR);
+}
+
+bool tcp_conn_is_quiet(struct tcp_conn *conn)
+{
+	if (pthread_mutex_trylock(&conn->lock))
+		return false;
+	(void)pthread_mutex_unlock(&conn->lock);
+	return true;
+}
+
+/* The thread holds the lock until the request in progress is done; when it acquires the lock again,
+ * it only finds that the stream was killed. */
+void tcp_conn_await_quiet(struct tcp_conn *conn)
+{
+	(void)pthread_mutex_lock(&conn->lock);
+	(void)pthread_mutex_unlock(&conn->lock);
 }
 
 static enum step conn_over(struct tcp_conn *conn, const char *why)
@@ -509,6 +524,8 @@ static enum step conn_slice(struct tcp_conn *conn, struct tcp_table *table)
 	for (unsigned i = 0; i < SLICE_REQUESTS && in > 0 && out > 0; i++) {
 		enum step step;
 
+		if (atomic_load(&conn->killed))
+			return STEP_OVER;
 		if (!blocked &&
 		    (!conn_has_space(conn) || conn_unsent(conn) >= FLUSH_BYTES)) {
 			step = conn_flush(conn, &out);
@@ -532,7 +549,7 @@ bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table)
 	bool alive;
 
 	(void)pthread_mutex_lock(&conn->lock);
-	alive = !conn->killed && conn_slice(conn, table) != STEP_OVER;
+	alive = conn_slice(conn, table) != STEP_OVER;
 	(void)pthread_mutex_unlock(&conn->lock);
 	return alive;
 }

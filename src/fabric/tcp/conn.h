@@ -7,6 +7,7 @@
 #define FABRIC_TCP_CONN_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "fabric/inband.h"
 #include "fabric/tcp/mr.h"
@@ -37,6 +38,7 @@ struct tcp_conn {
 	struct list in_session;
 	uint32_t channel;
 	bool ended; /* by the server, without channel_down() */
+	bool quiet; /* ended, and tcp_conn_is_quiet() */
 	/* both: constant */
 	struct fabric_session *session;
 	int fd; /* closed by the loop, which may shut it down at any time */
@@ -48,7 +50,9 @@ struct tcp_conn {
 	char why[FABRIC_TEXT_MAX];
 	/* held by the thread while it works on the stream */
 	pthread_mutex_t lock;
-	bool killed; /* under lock: no memory may be touched */
+	/* Set by the loop: the thread begins no request any more.  Atomic, not under lock: the
+	 * thread looks at it after each request, and else the loop would wait for a whole slice. */
+	atomic_bool killed;
 	/* data thread */
 	struct list in_streams;
 	uint32_t interest; /* registered EPOLL* */
@@ -78,9 +82,13 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 		 struct tcp_conn **ret_conn);
 /* Free a stream and close its socket.  [loop], after the event of its end */
 void tcp_conn_free(struct tcp_conn *conn);
-/* On return no memory is read or written for the stream; its thread ends it later.  Waits for
- * a slice of work in progress.  [loop] */
+/* Shut the stream down: its thread begins no request any more, and ends the stream later.  Does not
+ * wait.  [loop] */
 void tcp_conn_kill(struct tcp_conn *conn);
+/* Whether no memory is read or written any more for a stream that was killed.  [loop] */
+bool tcp_conn_is_quiet(struct tcp_conn *conn);
+/* The same, but wait for it: for one request at most.  [loop] */
+void tcp_conn_await_quiet(struct tcp_conn *conn);
 
 /* Do a slice of work.  False: the stream has ended, with conn->why.  [data thread] */
 bool tcp_conn_run(struct tcp_conn *conn, struct tcp_table *table);

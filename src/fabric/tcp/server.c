@@ -157,8 +157,10 @@ err_refused:
 static int session_channel_close(struct fabric_session *session, uint32_t channel)
 {
 	list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session) {
-		if (conn->channel == channel)
-			conn_end(conn);
+		if (conn->channel != channel)
+			continue;
+		conn_end(conn);
+		tcp_conn_await_quiet(conn);
 	}
 	return 0;
 }
@@ -260,8 +262,10 @@ static bool mr_is_unused(struct fabric_mr *mr)
 	bool unused = true;
 
 	list_for_each_entry(struct tcp_conn, conn, &mr->session->conns, in_session) {
-		/* a stream that was killed touches no memory */
-		if (!conn->ended && !tcp_conn_try_release_mr(conn, mr))
+		/* a stream that was killed touches no memory once it is quiet */
+		if (conn->ended)
+			conn->quiet = conn->quiet || tcp_conn_is_quiet(conn);
+		if (conn->ended ? !conn->quiet : !tcp_conn_try_release_mr(conn, mr))
 			unused = false;
 	}
 	return unused;

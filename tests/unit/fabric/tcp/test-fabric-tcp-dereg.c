@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Deregistration in the tcp fabric: it visits only streams of its own session and
- * delays no other stream.  The linker calls the functions here instead of the fabric's
+ * delays no other stream; and the end of streams that are served.  The linker calls the functions here instead of the fabric's
  * (-Wl,--wrap). */
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -22,6 +23,8 @@
 static atomic_uint releases, try_releases, completed, completed_at_run;
 static atomic_bool stream_busy, hold_enabled, run_armed;
 static sem_t held, go;
+static atomic_uint served;
+static atomic_bool hold_request;
 
 bool __real_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
 bool __wrap_tcp_conn_release_mr(struct tcp_conn *conn, const struct fabric_mr *mr);
@@ -61,6 +64,26 @@ void __wrap_tcp_key_entry_done(struct tcp_key_entry *entry, struct mailbox *loop
 	}
 	__real_tcp_key_entry_done(entry, loop);
 	(void)atomic_fetch_add(&completed, 1);
+}
+
+enum inband_status __real_inband_serve(const struct inband_request *request,
+				       const struct inband_memory *memory,
+				       uint64_t *ret_result);
+enum inband_status __wrap_inband_serve(const struct inband_request *request,
+				       const struct inband_memory *memory,
+				       uint64_t *ret_result);
+
+/* One request waits for the case. */
+enum inband_status __wrap_inband_serve(const struct inband_request *request,
+				       const struct inband_memory *memory,
+				       uint64_t *ret_result)
+{
+	(void)atomic_fetch_add(&served, 1);
+	if (atomic_exchange(&hold_request, false)) {
+		ck_assert_int_eq(sem_post(&held), 0);
+		ck_assert_int_eq(sem_wait(&go), 0);
+	}
+	return __real_inband_serve(request, memory, ret_result);
 }
 
 /* ---- another session ---- */
@@ -242,6 +265,67 @@ START_TEST(reg_mr_now__that_fails_leaves_nothing)
 }
 END_TEST
 
+/* ---- the end of a stream full of requests ---- */
+
+#define QUEUED 100u
+
+/* A stream with many requests; its thread is in the first one. */
+static int busy_channel_open(void)
+{
+	struct inband_request crc;
+	int fd = raw_channel_open();
+
+	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
+	atomic_store(&hold_request, true);
+	for (unsigned i = 0; i < QUEUED; i++) {
+		crc = inband_make(INBAND_CRC, 0, 4096, i);
+		raw_send(fd, &crc, sizeof(crc));
+	}
+	ck_assert_int_eq(sem_wait(&held), 0);
+	return fd;
+}
+
+static void *close_channel(void *arg)
+{
+	ck_assert_int_eq(ops->channel_close(host.session, *(const uint32_t *)arg), 0);
+	return NULL;
+}
+
+START_TEST(channel_close__waits_for_one_request)
+{
+	pthread_t closer;
+	int fd = busy_channel_open();
+
+	ck_assert_int_eq(pthread_create(&closer, NULL, close_channel, &seen.channel),
+			 0);
+	/* the stream is shut down before channel_close() waits */
+	raw_expect_end(fd);
+	ck_assert_int_eq(sem_post(&go), 0);
+	ck_assert_int_eq(pthread_join(closer, NULL), 0);
+	while (host_stats().channels)
+		host_process_next();
+	ck_assert_uint_eq(atomic_load(&served), 1);
+	raw_close(fd, false);
+}
+END_TEST
+
+START_TEST(session_close__waits_for_no_request)
+{
+	int fd = busy_channel_open();
+
+	ops->session_close(host.session);
+	/* the thread is still in the first request, which uses the memory */
+	for (unsigned i = 0; i < 10; i++)
+		ops->process(host.server);
+	ck_assert_uint_eq(seen.deregistered, 0);
+	ck_assert_int_eq(sem_post(&go), 0);
+	host_await(&seen.closed, 1);
+	ck_assert_uint_eq(seen.deregistered, 1);
+	ck_assert_uint_eq(atomic_load(&served), 1);
+	raw_close(fd, false);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = unit_case("dereg", host_open_one, host_close);
@@ -254,5 +338,7 @@ int main(void)
 	tcase_add_test(tcase, dereg_mr_now__of_a_busy_stream_reports_an_event);
 	tcase_add_test(tcase, dereg_mr_now__delivers_notifications_first);
 	tcase_add_test(tcase, reg_mr_now__that_fails_leaves_nothing);
+	tcase_add_test(tcase, channel_close__waits_for_one_request);
+	tcase_add_test(tcase, session_close__waits_for_no_request);
 	return unit_main();
 }
