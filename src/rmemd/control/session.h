@@ -81,8 +81,8 @@ struct session {
 	struct list channels;
 	unsigned n_channels;
 	unsigned n_connected;
-	uint32_t next_channel;
-	uint32_t restarts; /* of the daemon, since the session was opened */
+	uint32_t next_channel; /* the number used last */
+	uint32_t channels_end; /* numbers above it are not reserved in the ledger */
 
 	struct list noticed; /* in sessions->noticed */
 	struct list unsent;  /* in sessions->unsent */
@@ -226,6 +226,9 @@ struct session *sessions_find(const struct sessions *sessions, uint64_t id);
 
 /* -ENOMEM, -ENOSPC */
 int session_record(const struct session *session);
+/* Reserve further channel numbers: no later process uses them again.  -EDQUOT: all are used;
+ * -ENOMEM, -ENOSPC */
+int session_reserve_channels(struct session *session);
 /* Remove it, with its replies. */
 void session_unrecord(const struct session *session);
 /* Without memory it is not recorded: any reply may be dropped. */

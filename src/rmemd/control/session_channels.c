@@ -191,8 +191,10 @@ int session_open_channel(struct session *session, unsigned endpoint,
 	err = tenant_check_channel(tenant);
 	if (err)
 		return err;
-	if (session->next_channel == UINT32_MAX)
-		return err_set(-EDQUOT, "the session has used up its channel numbers");
+	if (session->next_channel == session->channels_end)
+		err = session_reserve_channels(session);
+	if (err)
+		return err;
 	channel = malloc(sizeof(*channel));
 	if (!channel)
 		return err_set(-ENOMEM, "no memory for a channel");

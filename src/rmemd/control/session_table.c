@@ -15,16 +15,20 @@
 
 /* Length of an error's text that is kept for a repeated request after a restart. */
 #define TEXT_MAX 120
-/* Each process starts a new range of a session's channel numbers, of this many bits. */
+/* The ledger reserves this number of a session's channel numbers at a time. */
+#define CHANNELS_RESERVED 1024
+/* Earlier builds gave each process a range of channel numbers, of this many bits. */
 #define CHANNELS_SHIFT 20
 
 /* The names of tenant and client, and the address, follow, each ended by a zero. */
 struct session_head {
 	uint32_t head_bytes;
-	uint32_t restarts;
+	uint32_t restarts; /* of earlier builds, which had no channels_end */
 	uint64_t opened_ms;
 	uint64_t resumes;
 	uint8_t token[WIRE_TOKEN_BYTES];
+	uint32_t channels_end; /* as in struct session */
+	uint32_t unused;
 };
 
 /* The error's text follows, ended by a zero. */
@@ -46,6 +50,7 @@ struct session *session_new(struct sessions *sessions)
 	if (!session)
 		return NULL;
 	session->sessions = sessions;
+	session->channels_end = CHANNELS_RESERVED;
 	reply_cache_init(&session->replies);
 	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
 		session->ports[i].session = session;
@@ -114,9 +119,9 @@ int session_record(const struct session *session)
 	struct ledger_key key = session_key(session);
 	struct session_head head = {
 		.head_bytes = sizeof(head),
-		.restarts = session->restarts,
 		.opened_ms = session->opened_ms,
 		.resumes = session->resumes,
+		.channels_end = session->channels_end,
 	};
 	char value[sizeof(head) + WIRE_LABEL_MAX + sizeof(session->client) +
 		   sizeof(session->address) + 3];
@@ -128,6 +133,22 @@ int session_record(const struct session *session)
 	end = value_add_text(end, session->client, sizeof(session->client));
 	end = value_add_text(end, session->address, sizeof(session->address));
 	return ledger_put(ledger_of(session), &key, value, (size_t)(end - value));
+}
+
+int session_reserve_channels(struct session *session)
+{
+	uint32_t end = session->channels_end;
+	int err;
+
+	if (end == UINT32_MAX)
+		return err_set(-EDQUOT, "the session has used up its channel numbers");
+	session->channels_end = UINT32_MAX - end < CHANNELS_RESERVED
+					? UINT32_MAX
+					: end + CHANNELS_RESERVED;
+	err = session_record(session);
+	if (err)
+		session->channels_end = end;
+	return err;
 }
 
 void session_unrecord(const struct session *session)
@@ -216,9 +237,10 @@ static int session_fill(struct session *session, const struct leases_restore *wi
 	memcpy(session->address, address, strlen(address) + 1);
 	session->opened_ms = head.opened_ms;
 	session->resumes = head.resumes;
-	/* channel numbers of the last process are not used again */
-	session->restarts = head.restarts + 1;
-	session->next_channel = session->restarts << CHANNELS_SHIFT;
+	if (!head.channels_end)
+		head.channels_end = (head.restarts + 1) << CHANNELS_SHIFT;
+	/* channel numbers of earlier processes are not used again */
+	session->next_channel = session->channels_end = head.channels_end;
 	return 0;
 }
 

@@ -40,6 +40,40 @@ static void lose_and_resume(void)
 
 /* ---- after a restart of the daemon ---- */
 
+static uint32_t channel_new(void)
+{
+	uint32_t channel = client_channel(&two, 0);
+	struct wire_msg *msg = message(WIRE_TYPE_close_channel);
+
+	msg->close_channel.channel = channel;
+	client_ok(&two, msg);
+	return channel;
+}
+
+/* A stale connection or request to close names a channel of an earlier process. */
+START_TEST(restart__never_repeats_channel_numbers)
+{
+	uint32_t last = 0, channel;
+
+	client_open(&one);
+	client_lose(&one);
+	client_resume(&two, &one);
+	for (unsigned i = 0; i < 5000; i++) {
+		/* once more channels than are reserved at a time */
+		for (unsigned k = 0; k < (i == 3000 ? 3000 : 1); k++) {
+			channel = channel_new();
+			ck_assert_uint_gt(channel, last);
+			last = channel;
+		}
+		client_lose(&two);
+		fake_fabric_settle();
+		control_restart();
+		one = two;
+		client_resume(&two, &one);
+	}
+}
+END_TEST
+
 START_TEST(restart__restores_sessions)
 {
 	struct wire_msg *msg;
@@ -498,6 +532,7 @@ int main(void)
 	tcase_add_test(restart, failure__is_answered_again);
 	tcase_add_test(restart, replies__are_remembered_for_the_latest_requests);
 	tcase_add_test(restart, restart__restores_sessions);
+	tcase_add_test(restart, restart__never_repeats_channel_numbers);
 	tcase_add_test(restart, restart__keeps_the_placement_of_a_repeated_request);
 	tcase_add_test(restart, restart__remembers_an_ended_lease);
 	tcase_add_test(restart, restart__restores_nothing_of_ended_sessions);
