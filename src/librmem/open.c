@@ -26,6 +26,8 @@
 
 #define TIMEOUT_DEFAULT_MS 10000u
 #define BYE_MS 1000u
+/* Limit of bytes of the program's name in a session's own. */
+#define PROGRAM_MAX 40u
 /* The longest wait between two tries to open a session. */
 #define BACKOFF_MAX_MS 500u
 /* Time-out for RDMA with fabric=auto. */
@@ -52,6 +54,22 @@ static int label_copy(char dst[WIRE_LABEL_MAX + 1], const char *src, const char 
 	return 0;
 }
 
+/* How rmemctl shows a session that has no name of its own: program and process id. */
+static void client_default(char dst[WIRE_LABEL_MAX + 1])
+{
+	const char *program = program_invocation_short_name;
+	size_t len = strnlen(program, PROGRAM_MAX + 1);
+
+	/* cut a long name between two characters, not within one */
+	if (len > PROGRAM_MAX)
+		for (len = PROGRAM_MAX; len > 0 && (program[len] & 0xc0) == 0x80; len--)
+			;
+	if (!wire_string_clean(program, len))
+		len = 0;
+	(void)snprintf(dst, WIRE_LABEL_MAX + 1, "%.*s[%ld]", (int)len, program,
+		       (long)getpid());
+}
+
 static int options_apply(struct rmem *session, const struct rmem_options *options)
 {
 	struct rmem_options all = RMEM_OPTIONS_INIT;
@@ -67,8 +85,7 @@ static int options_apply(struct rmem *session, const struct rmem_options *option
 		return err_set(-EINVAL, "flags 0x%x are unknown", all.flags);
 	session->no_thread = (all.flags & RMEM_NO_THREAD) != 0;
 	session->timeout_ms = all.timeout_ms ? all.timeout_ms : TIMEOUT_DEFAULT_MS;
-	(void)snprintf(client, sizeof(client), "%.40s[%ld]",
-		       program_invocation_short_name, (long)getpid());
+	client_default(client);
 	return label_copy(session->client, all.client ? all.client : client, "client");
 }
 
@@ -242,6 +259,25 @@ static int fabric_choose(struct rmem *session, uint64_t end_ns)
 
 /* ---- opening and closing ---- */
 
+/* The device of a domain; "": none, or it is removed already. */
+static const char *device_of(const struct domain_set *domains, unsigned number)
+{
+	const struct fabric_domain *fabric = domains->domains[number].fabric;
+
+	return fabric ? domains->ops->domain_device(fabric) : "";
+}
+
+/* An earlier domain is on the same device. */
+static bool device_is_listed(const struct domain_set *domains, unsigned number)
+{
+	unsigned i = 0;
+
+	while (i < number &&
+	       strcmp(device_of(domains, i), device_of(domains, number)) != 0)
+		i++;
+	return i < number;
+}
+
 /* Under the lock. */
 static void devices_list(struct rmem *session)
 {
@@ -249,17 +285,11 @@ static void devices_list(struct rmem *session)
 
 	*at = '\0';
 	for (unsigned i = 0; i < session->domains->n; i++) {
-		const struct fabric_domain *fabric =
-			session->domains->domains[i].fabric;
 		size_t room = sizeof(session->device) - (size_t)(at - session->device);
-		const char *name;
+		const char *name = device_of(session->domains, i);
 		int n;
 
-		/* the device may be removed already */
-		if (!fabric)
-			continue;
-		name = session->domains->ops->domain_device(fabric);
-		if (name[0] == '\0' || strstr(session->device, name))
+		if (name[0] == '\0' || device_is_listed(session->domains, i))
 			continue;
 		n = snprintf(at, room, "%s%.*s", at > session->device ? "," : "",
 			     FABRIC_DEVICE_MAX - 1, name);
