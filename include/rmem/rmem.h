@@ -39,7 +39,8 @@
  * within the session's timeout_ms) and ESTALE (the session is lost for good).
  *
  * Losing the server.  A session is lost when its connection breaks, or when it has heard
- * nothing from the server for fence_ms.  The library then acts by itself:
+ * nothing from the server for fence_ms, in which this host may have been suspended.  The
+ * library then acts by itself:
  *   - The session stops using its rkeys, and resumes within grace_ms with its leases.
  *     rmem_info() counts that in `resumes`.
  *   - Operations outstanding or submitted meanwhile wait, at most for their time-out.

@@ -109,7 +109,7 @@ static int fds_open(struct rmem *session)
 
 	session->epfd = epoll_create1(EPOLL_CLOEXEC);
 	session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	session->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	session->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (session->epfd < 0 || session->wake_fd < 0 || session->timer_fd < 0 ||
 	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->wake_fd, &wake) < 0 ||
 	    epoll_ctl(session->epfd, EPOLL_CTL_ADD, session->timer_fd, &timer) < 0) {

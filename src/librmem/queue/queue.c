@@ -96,7 +96,7 @@ int queue_timer(struct rmem_queue *queue)
 
 	if (queue->timer_fd >= 0)
 		return 0;
-	queue->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	queue->timer_fd = timerfd_create(CLOCK_TIMER_ID, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (queue->timer_fd < 0)
 		return err_errno(-errno, "a queue's timer");
 	err = fd_watch(queue->epfd, queue->timer_fd);

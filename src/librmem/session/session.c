@@ -148,7 +148,7 @@ static bool session_attend(struct rmem *session, uint64_t deadline_ns)
 
 void session_step(struct rmem *session, uint64_t deadline_ns)
 {
-	struct timespec until = clock_timespec(deadline_ns);
+	struct timespec until = clock_monotonic_timespec(deadline_ns);
 	bool nested = session->connecting > 0, driving = session->driving;
 
 	if (session->served || (driving && !nested)) {

@@ -12,9 +12,9 @@
 #include <sys/uio.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 
 #define STATUS_BYTES 256
@@ -152,8 +152,13 @@ void systemd_status(const char *fmt, ...)
 
 void systemd_reloading(void)
 {
+	struct timespec now;
+
+	/* cannot fail on Linux */
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-			 clock_now_ns() / 1000);
+			 (uint64_t)now.tv_sec * 1000000u +
+				 (uint64_t)now.tv_nsec / 1000u);
 }
 
 void systemd_stopping(void)

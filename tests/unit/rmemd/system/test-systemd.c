@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "rmemd/system/systemd.h"
+#include "unit/suspended.h"
 #include "unit/unit.h"
 
 static char directory[sizeof("/tmp/rmem-notify-XXXXXX")];
@@ -81,6 +82,23 @@ START_TEST(state__reaches_the_service_manager)
 		0);
 	systemd_stopping();
 	ck_assert_int_eq(strncmp(received(service_manager), "STOPPING=1\n", 11), 0);
+}
+END_TEST
+
+/* The service manager compares the time with CLOCK_MONOTONIC. */
+START_TEST(reloading__has_the_time_of_the_service_manager)
+{
+	struct timespec now;
+	const char *text;
+
+	if (!unit_suspended())
+		return;
+	systemd_reloading();
+	text = strchr(received(service_manager), '\n');
+	ck_assert_ptr_nonnull(text);
+	ck_assert_int_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+	ck_assert_uint_le(strtoull(text + strlen("\nMONOTONIC_USEC="), NULL, 10),
+			  (unsigned long long)(now.tv_sec + 1) * 1000000);
 }
 END_TEST
 
@@ -308,6 +326,7 @@ int main(void)
 	TCase *tc = unit_case("notify", setup, teardown);
 
 	tcase_add_test(tc, state__reaches_the_service_manager);
+	tcase_add_test(tc, reloading__has_the_time_of_the_service_manager);
 	tcase_add_test(tc, state__without_a_service_manager_does_nothing);
 	tcase_add_test(tc, watchdog__is_served_by_the_loop);
 	tcase_add_test(tc, listen_fds__are_sorted_by_kind);
