@@ -258,6 +258,26 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 	fragment_free(queue, fragment);
 }
 
+/* Soft-RoCE that loses a packet with the answer may complete the atomic without it: then the
+ * sentinel is still there. */
+static bool atomic_is_answered(const struct rmem_queue *queue,
+			       const struct fragment *fragment)
+{
+	const struct op *op = fragment->op;
+	const void *answer = fragment->chunk ? fragment->chunk : op->todo.addr;
+
+	return !queue->ops->needs_local_mr ||
+	       memcmp(answer, &op->sentinel, sizeof(op->sentinel)) != 0;
+}
+
+static RARE void atomic_unanswered(struct rmem_queue *queue, struct fragment *fragment)
+{
+	fragment->op->unknown = true;
+	complete_error(queue, fragment->op, -ECONNRESET,
+		       "the device has lost the number that was found", 0);
+	fragment_free(queue, fragment);
+}
+
 /* The first fragment on the channel has ended.  Not inlined: most fragments are implicit and are
  * reaped on the fast path. */
 static __attribute__((noinline)) void fragment_complete(struct rmem_queue *queue,
@@ -270,10 +290,13 @@ static __attribute__((noinline)) void fragment_complete(struct rmem_queue *queue
 	op_fragment_fill(op);
 	op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
-	if (wc->status == 0)
-		fragment_done(queue, fragment);
-	else
+	if (wc->status != 0)
 		fragment_failed(queue, side, fragment, wc);
+	else if (opcode_is_atomic(op->todo.opcode) &&
+		 !atomic_is_answered(queue, fragment))
+		atomic_unanswered(queue, fragment);
+	else
+		fragment_done(queue, fragment);
 	complete_check(queue, op);
 }
 

@@ -102,6 +102,7 @@ struct op {
 	struct op_end end;
 	/* of an atomic */
 	struct fabric_atomic atomic;
+	uint64_t sentinel;  /* in the place of the answer until it arrives */
 	unsigned endpoints; /* bit mask for an atomic or in-band operation */
 	/* of an atomic or notification: its connection was lost, the outcome is unknown */
 	bool unknown;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/random.h"
 #include "librmem/queue/inband.h"
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
@@ -368,6 +369,7 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 	queue->write_slices = slices_of(session->domains, FABRIC_WRITE);
 	(void)pthread_mutex_unlock(&session->lock);
 	queue->next_deadline_ns = UINT64_MAX;
+	queue->sentinels = random_u64();
 	list_init(&queue->node);
 	inflights_init(&queue->inflights);
 	err = parts_create(queue, params);

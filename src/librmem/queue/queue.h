@@ -45,6 +45,7 @@ struct rmem_queue {
 	struct channel_set channels;
 	struct bounce bounce;
 	unsigned active;           /* number of operations started, not complete */
+	uint64_t sentinels;        /* state of random_next() */
 	bool carry_fence;          /* the next operation waits for all before it */
 	uint64_t next_deadline_ns; /* not after the first deadline */
 	uint64_t now_ns;           /* the time in this call; 0: not read yet */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "base/random.h"
 #include "base/rare.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/queue/inband.h"
@@ -223,14 +224,24 @@ static struct fabric_local_mr *region_of(const struct rmem_queue *queue,
 					 : NULL;
 }
 
+/* A device gets a random number in the place of the answer, see atomic_is_answered(). */
+static int atomic_put(struct rmem_queue *queue, struct op *op, struct send_side *side,
+		      const struct fabric_batch *common, const struct fabric_op *part)
+{
+	if (queue->ops->needs_local_mr) {
+		op->sentinel = random_next(&queue->sentinels);
+		memcpy(part->addr, &op->sentinel, sizeof(op->sentinel));
+	}
+	return queue->ops->prepare_atomic(side->fabric, common, part, &op->atomic);
+}
+
 /* Prepare the only local range of a fragment.  Returns 1; 0: the channel is full; or -errno: the
  * operation can never be posted. */
 static int range_put(struct rmem_queue *queue, struct op *op, struct send_side *side,
 		     const struct fabric_batch *common, const struct fabric_op *part)
 {
 	if (opcode_is_atomic(op->todo.opcode))
-		return queue->ops->prepare_atomic(side->fabric, common, part,
-						  &op->atomic);
+		return atomic_put(queue, op, side, common, part);
 	return (int)queue->ops->prepare(side->fabric, common, part, sizeof(*part), 1);
 }
 

@@ -63,7 +63,8 @@ void wire_perform(const struct fake_wr *wr)
 		perform_sges(wr);
 		return;
 	}
-	if (wr->opcode != FABRIC_WRITE)
+	if (wr->opcode != FABRIC_WRITE &&
+	    !(fake.lose_answers && wr->opcode != FABRIC_READ))
 		memcpy(wr->addr, remote, wr->bytes);
 	if (wr->opcode == FABRIC_CAS && *(uint64_t *)remote == wr->atomic.compare)
 		*(uint64_t *)remote = wr->atomic.operand;

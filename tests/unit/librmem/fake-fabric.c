@@ -22,7 +22,7 @@ void fake_reset(void)
 	fake.server = NULL;
 	fake.channels = NULL;
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
-	fake.automatic = fake.hold_flush = false;
+	fake.automatic = fake.hold_flush = fake.lose_answers = false;
 	fake.removed[0] = '\0';
 	fake.disassociations = fake.closes = 0;
 	fake.holds_device = false;

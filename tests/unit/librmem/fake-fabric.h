@@ -82,8 +82,9 @@ struct fake {
 	struct fabric_channel *channels;       /* latest first; under the lock */
 	_Atomic unsigned connects, aborts, posts;
 	/* behaviour */
-	atomic_bool automatic;  /* operations complete when they are posted */
-	atomic_bool hold_flush; /* aborted channels flush only by fake_flush() */
+	atomic_bool automatic;    /* operations complete when they are posted */
+	atomic_bool lose_answers; /* of atomics, which are executed and succeed */
+	atomic_bool hold_flush;   /* aborted channels flush only by fake_flush() */
 	/* the next longer post executes only this number of operations, reports no completion,
 	 * and breaks the channel; 0: off */
 	unsigned post_max;

@@ -278,6 +278,39 @@ START_TEST(interrupted_atomic__reports_an_unknown_outcome)
 }
 END_TEST
 
+/* The device reports success, but has not stored the number found. */
+START_TEST(unanswered_atomic__reports_an_unknown_outcome)
+{
+	struct rmem_buffer_params params = RMEM_BUFFER_INIT;
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = add_of(0, 1);
+	rmem_buffer *buffer;
+
+	params.bytes = sizeof(old);
+	ck_assert_int_eq(rmem_buffer_create(&stage.session, &params, &buffer), 0);
+	if (_i) {
+		op.buffer = buffer;
+		op.addr = rmem_buffer_addr(buffer);
+	}
+	fake.lose_answers = true;
+	for (unsigned i = 0; i < 3; i++) {
+		submit(queue, op);
+		fake_complete_all();
+		expect_error(queue, 1, -ECONNRESET, "whether it was done is unknown");
+	}
+	ck_assert_uint_eq(word_at(0, 0), 3);
+	/* what the program's memory holds is not the number found */
+	ck_assert_uint_eq(old, 77);
+	fake.lose_answers = false;
+	submit(queue, op);
+	complete_and_expect(queue, 1);
+	ck_assert_uint_eq(*(uint64_t *)op.addr, 3);
+	/* the channel stays */
+	ck_assert_uint_eq(fake.aborts, 0);
+	ck_assert_int_eq(rmem_buffer_free(buffer), 0);
+}
+END_TEST
+
 /* It was certainly not executed. */
 START_TEST(refused_atomic__is_posted_again_with_new_rkeys)
 {
@@ -318,6 +351,7 @@ int main(void)
 	tcase_add_loop_test(tcp, interrupted_atomic__reports_an_unknown_outcome, 0, 4);
 	tcase_add_loop_test(verbs, interrupted_atomic__reports_an_unknown_outcome, 0,
 			    4);
+	tcase_add_loop_test(verbs, unanswered_atomic__reports_an_unknown_outcome, 0, 2);
 	tcase_add_test(tcp, refused_atomic__is_posted_again_with_new_rkeys);
 	return unit_main();
 }
