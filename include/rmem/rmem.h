@@ -8,8 +8,9 @@
  *
  * Results.  Calls return 0, a count, a descriptor or a value; those that can fail return a
  * negative errno value instead.  rmem_error() then has one line for the calling thread:
- * call, lease, server, device, completion status.  Output arguments are unchanged on
- * failure.  Meaning of the numbers in all calls:
+ * call, lease by number and name, server, device, completion status; of a lease that has
+ * ended also why.  Output arguments are unchanged on failure.  Meaning of the numbers in all
+ * calls:
  *
  *   EINVAL      an argument is NULL or out of its range; the text names it
  *   ENOMEM      this host or the server lacks memory, or RLIMIT_MEMLOCK is too low to
@@ -329,7 +330,7 @@ RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_st
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
 
-/* The following six calls send nothing: they return the state after the last server call on
+/* The following seven calls send nothing: they return the state after the last server call on
  * the lease, or the last event of the server. */
 
 /* The lease's length in bytes.  [any] */
@@ -360,6 +361,22 @@ struct rmem_layout {
 RMEM_API int rmem_lease_layout(rmem_lease *lease, struct rmem_layout *layout);
 /* 0 while the lease can be used; -ESTALE once it has ended.  [any] */
 RMEM_API int rmem_lease_status(const rmem_lease *lease);
+
+/* Why a lease cannot be used any more. */
+enum rmem_reason {
+	RMEM_REASON_NONE = 0,    /* it can be used */
+	RMEM_REASON_FREED = 1,   /* rmem_free() or rmem_remove() of another session */
+	RMEM_REASON_EXPIRED = 2, /* its time to live was over */
+	RMEM_REASON_REVOKED =
+		3, /* the server took it back, as rmem_lease_wanted() tells */
+	RMEM_REASON_REPLACED = 4, /* another session gave its name away, RMEM_REPLACE */
+	RMEM_REASON_LOST = 5, /* the session is lost for good; the lease may live on */
+	/* it ended while the session was lost, which has resumed without it */
+	RMEM_REASON_UNKNOWN = 6,
+};
+
+/* Why the lease has ended; the texts of errors say it too.  [any] */
+RMEM_API enum rmem_reason rmem_lease_reason(const rmem_lease *lease);
 
 /* The memory of a lease that the server wants back, because a pool is to shrink and the
  * lease is in the way.  The server does not move the lease: copy what matters to another

@@ -58,6 +58,7 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 			      memory_order_relaxed);
 	lease->placement = (enum rmem_placement)answer->placement;
 	lease->node_asked = answer->node;
+	lease_name_set(lease, answer->name);
 	if (old && attachment_equal(attachment, old)) {
 		attachment_free(attachment);
 		return 0;
@@ -69,11 +70,59 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 	return 0;
 }
 
-void lease_end(struct rmem_lease *lease)
+void lease_end(struct rmem_lease *lease, enum rmem_reason reason)
 {
+	if (lease_ended(lease))
+		return;
+	atomic_store_explicit(&lease->reason, reason, memory_order_relaxed);
 	atomic_store_explicit(&lease->status, -ESTALE, memory_order_release);
 	watch_ended(lease);
 	SESSION_NOTIFY(lease->session, wake, lease->session);
+}
+
+/* As the server's event tells it; later servers may have other reasons. */
+static enum rmem_reason reason_of(unsigned wire_reason)
+{
+	switch (wire_reason) {
+	case WIRE_REASON_EXPIRED:
+		return RMEM_REASON_EXPIRED;
+	case WIRE_REASON_REVOKED:
+		return RMEM_REASON_REVOKED;
+	case WIRE_REASON_REPLACED:
+		return RMEM_REASON_REPLACED;
+	default:
+		return RMEM_REASON_FREED;
+	}
+}
+
+enum rmem_reason rmem_lease_reason(const rmem_lease *lease)
+{
+	/* the status is read first: it is set last */
+	if (lease_ended(lease))
+		return (enum rmem_reason)atomic_load_explicit(&lease->reason,
+							      memory_order_relaxed);
+	return lease_status(lease) ? RMEM_REASON_LOST : RMEM_REASON_NONE;
+}
+
+const char *lease_ended_text(const struct rmem_lease *lease)
+{
+	switch (rmem_lease_reason(lease)) {
+	case RMEM_REASON_FREED:
+		return "the lease was freed";
+	case RMEM_REASON_EXPIRED:
+		return "the lease has expired: its time to live was over";
+	case RMEM_REASON_REVOKED:
+		return "the server has revoked the lease";
+	case RMEM_REASON_REPLACED:
+		return "the lease was replaced: another one has its name";
+	case RMEM_REASON_LOST:
+		return "the session is lost, and with it the lease";
+	case RMEM_REASON_UNKNOWN:
+		return "the lease ended while the server could not be reached";
+	case RMEM_REASON_NONE:
+		break;
+	}
+	return "the lease has ended";
 }
 
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
@@ -176,7 +225,7 @@ static int rekey_done(void *ctx, int err, const struct wire_msg *reply)
 	else if (!err)
 		err = lease_publish(lease, &reply->lease);
 	else if (err == -ESTALE || err == -ENOENT)
-		lease_end(lease);
+		lease_end(lease, RMEM_REASON_UNKNOWN);
 	/* any other error: the old rkeys stay, and operations report errors */
 	rekey_finish(lease);
 	return err == -EPROTO ? err : 0;
@@ -350,6 +399,7 @@ void lease_drop(struct rmem_lease *lease)
 	watch_cancel(lease);
 	lease_leave(lease);
 	attachment_free(lease_attachment(lease));
+	lease_name_set(lease, "");
 	free(lease);
 }
 
@@ -399,7 +449,7 @@ static void leases_event(struct rmem *session, const struct wire_msg *msg)
 	case WIRE_TYPE_revoked:
 		lease = lease_find(session, msg->revoked.lease);
 		if (lease)
-			lease_end(lease);
+			lease_end(lease, reason_of(msg->revoked.reason));
 		break;
 	case WIRE_TYPE_changed:
 		lease = lease_find(session, msg->changed.lease);

@@ -16,6 +16,7 @@
 #include "base/map.h"
 #include "base/notices.h"
 #include "librmem/lease/attachment.h"
+#include "librmem/lease/lease_name.h"
 #include "librmem/session/session.h"
 
 /* Limit of leases being attached again at a time: the server accepts 256 outstanding requests of a
@@ -69,6 +70,7 @@ struct rmem_lease {
 
 	/* [any] */
 	_Atomic int status; /* 0 or -ESTALE */
+	_Atomic int reason; /* enum rmem_reason: why it has ended; set before status */
 	_Atomic uint64_t bytes;
 	_Atomic int numa_node; /* node of the first byte; RMEM_NODE_ANY: unknown */
 	/* read only while the use of the lease is counted (inflight.h) */
@@ -86,6 +88,7 @@ struct rmem_lease {
 	/* under the session's lock */
 	enum rmem_placement placement; /* asked for, with node_asked */
 	int node_asked;
+	char *name; /* see lease_name.h; NULL: none */
 	struct list node;
 	struct map_node by_id;
 	struct list rekey_node; /* in rekeys_outstanding: waits to be attached again */
@@ -128,7 +131,9 @@ static inline bool lease_ended(const struct rmem_lease *lease)
 /* Put the call and the lease before the text of an error; returns `err`. */
 static inline int lease_error(const struct rmem_lease *lease, int err, const char *call)
 {
-	return err_prefix(err, "%s of lease %" PRIu64 " at %s", call, lease->id,
+	char label[LEASE_LABEL_BYTES];
+
+	return err_prefix(err, "%s of %s at %s", call, lease_label(lease, label),
 			  lease->session->server);
 }
 
@@ -146,7 +151,9 @@ int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply);
 /* The lease with that id in this session, or NULL.  Under the lock. */
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
 /* End the lease: its operations fail.  Under the lock. */
-void lease_end(struct rmem_lease *lease);
+void lease_end(struct rmem_lease *lease, enum rmem_reason reason);
+/* Why a lease that has ended, perhaps with its session, can not be used; static.  [any] */
+const char *lease_ended_text(const struct rmem_lease *lease);
 /* The rkeys of the lease were refused or are missing: attach the lease again to ask the server
  * about its state.  The server has answered when lease_verified() is true for the count returned.
  * [any] */

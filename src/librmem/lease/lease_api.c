@@ -48,8 +48,10 @@ static int lease_granted(void *ctx, int err, const struct wire_msg *reply)
 	if (err)
 		return err;
 	err = lease_enter(lease);
-	if (err)
+	if (err) {
 		attachment_free(lease_attachment(lease));
+		lease_name_set(lease, "");
+	}
 	return err;
 }
 
@@ -297,18 +299,34 @@ int rmem_free(rmem_lease *lease)
 
 /* Send a request that changes a writable lease that has not ended. */
 static int lease_change(struct rmem_lease *lease, const struct wire_msg *request,
-			connection_done *take)
+			connection_done *take, void *ctx)
 {
 	int err;
 
 	if (atomic_load(&lease->status) != 0)
-		return err_set(-ESTALE, "the lease has ended");
+		return err_set(-ESTALE, "%s", lease_ended_text(lease));
 	err = writable_check(lease);
-	return err ? err : session_call(lease->session, request, take, lease);
+	return err ? err : session_call(lease->session, request, take, ctx);
+}
+
+struct renaming {
+	struct rmem_lease *lease;
+	const char *name;
+};
+
+static int renamed(void *ctx, int err, const struct wire_msg *reply)
+{
+	const struct renaming *renaming = ctx;
+
+	(void)reply;
+	if (!err)
+		lease_name_set(renaming->lease, renaming->name);
+	return err;
 }
 
 int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 {
+	struct renaming renaming = { lease, name };
 	struct wire_msg request;
 	int err;
 
@@ -321,7 +339,7 @@ int rmem_rename(rmem_lease *lease, const char *name, unsigned flags)
 	if (!err) {
 		request.rename.lease = lease->id;
 		request.rename.flags = flags & RMEM_REPLACE ? WIRE_RENAME_REPLACE : 0;
-		err = lease_change(lease, &request, NULL);
+		err = lease_change(lease, &request, renamed, &renaming);
 	}
 	return err ? lease_error(lease, err, "rmem_rename") : 0;
 }
@@ -348,7 +366,7 @@ static int resize(struct rmem_lease *lease, uint64_t bytes)
 	request.resize.lease = lease->id;
 	request.resize.bytes = bytes;
 	request.resize.reach = reach_now(lease->session);
-	return lease_change(lease, &request, resized);
+	return lease_change(lease, &request, resized, lease);
 }
 
 int rmem_grow(rmem_lease *lease, uint64_t bytes)
@@ -390,7 +408,7 @@ int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
 		return err_set(-EINVAL, "rmem_renew: the lease is NULL");
 	request.renew.lease = lease->id;
 	request.renew.ttl_ms = ttl_ms;
-	err = lease_change(lease, &request, NULL);
+	err = lease_change(lease, &request, NULL, NULL);
 	return err ? lease_error(lease, err, "rmem_renew") : 0;
 }
 

@@ -184,7 +184,8 @@ int rmem_lease_wanted(rmem_lease *lease, struct rmem_wanted *wanted)
 			       wanted->size, sizeof(*wanted));
 	session = lease->session;
 	if (lease_status(lease))
-		return lease_error(lease, err_set(-ESTALE, "it has ended"),
+		return lease_error(lease,
+				   err_set(-ESTALE, "%s", lease_ended_text(lease)),
 				   "rmem_lease_wanted");
 	session_nudge(session);
 	(void)pthread_mutex_lock(&session->lock);

@@ -234,6 +234,7 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 			    struct fragment *fragment, const struct fabric_wc *wc)
 {
 	struct op *op = fragment->op;
+	const char *stale = inband_stale(op);
 
 	/* A refused access breaks an RDMA queue pair: the next flushed request (-ECONNRESET), or
 	 * the next post, aborts the channel.  TCP and in-band requests survive a refusal. */
@@ -241,8 +242,8 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 		complete_kill(queue, side);
 		op->unknown = fragment_is_once(fragment);
 	}
-	if (inband_stale(op)) {
-		complete_error(queue, op, -ESTALE, "the lease has ended", wc->vendor);
+	if (stale) {
+		complete_error(queue, op, -ESTALE, stale, wc->vendor);
 	} else if (wc->status == -EACCES && op->end.status == 0 &&
 		   op->end.given_up == 0) {
 		/* this host has checked rights and bounds, so the rkeys have changed, or the lease
@@ -423,9 +424,10 @@ static void refused_fragment_resolve(struct rmem_queue *queue,
 {
 	struct op *op = fragment->op;
 	const struct attachment *att = lease_attachment(op->todo.lease);
+	const char *stale = inband_stale(op);
 
-	if (inband_stale(op)) {
-		complete_failed(queue, op, -ESTALE, "the lease has ended");
+	if (stale) {
+		complete_failed(queue, op, -ESTALE, stale);
 	} else if (++fragment->refusals > REFUSALS_MAX ||
 		   (fragment->att == att && op->todo.opcode != RMEM_OP_COPY)) {
 		complete_failed(queue, op, -EACCES, "the server refuses the access");
@@ -608,7 +610,8 @@ static const char *error_name(int err)
 
 static void error_store(struct rmem_queue *queue, const struct op *op)
 {
-	char vendor[32] = "", range[96] = "";
+	char vendor[32] = "", range[96 + LEASE_LABEL_BYTES] = "";
+	char label[LEASE_LABEL_BYTES];
 	bool unknown = (opcode_is_atomic(op->todo.opcode) ||
 			op->todo.opcode == RMEM_OP_WRITE_NOTIFY) &&
 		       op->unknown;
@@ -625,9 +628,9 @@ static void error_store(struct rmem_queue *queue, const struct op *op)
 	/* a ping has no range */
 	if (op->todo.opcode != RMEM_OP_PING)
 		(void)snprintf(range, sizeof(range),
-			       " of %" PRIu64 " bytes at offset %" PRIu64
-			       " of lease %" PRIu64,
-			       op->todo.bytes, op->todo.offset, op->todo.lease->id);
+			       " of %" PRIu64 " bytes at offset %" PRIu64 " of %s",
+			       op->todo.bytes, op->todo.offset,
+			       lease_label(op->todo.lease, label));
 	(void)snprintf(queue->error, sizeof(queue->error), "%s%s at %s: %s%s%s: %s",
 		       op_kinds[op->todo.opcode].text, range, queue->session->server,
 		       reason, vendor,

@@ -126,13 +126,15 @@ static bool ranges_overlap(const struct op *op)
 	       op->todo.offset < source->offset + bytes;
 }
 
+#define SOURCE_ENDED "the source's lease has ended"
+
 static int copy_check(const struct op *op, const char **ret_why)
 {
 	const struct rmem_place *source = &op->inband.source;
 	uint64_t bytes = source_attachment(op)->bytes;
 
 	if (lease_ended(source->lease)) {
-		*ret_why = "the source's lease has ended";
+		*ret_why = SOURCE_ENDED;
 		return -ESTALE;
 	}
 	if (source->offset > bytes || op->todo.bytes > bytes - source->offset) {
@@ -354,8 +356,11 @@ void inband_message(struct rmem_queue *queue, struct op *op)
 	fragment_requeue(&queue->table, fragment, false);
 }
 
-bool inband_stale(const struct op *op)
+const char *inband_stale(const struct op *op)
 {
-	return lease_ended(op->todo.lease) || (op->todo.opcode == RMEM_OP_COPY &&
-					       lease_ended(op->inband.source.lease));
+	if (lease_ended(op->todo.lease))
+		return lease_ended_text(op->todo.lease);
+	if (op->todo.opcode == RMEM_OP_COPY && lease_ended(op->inband.source.lease))
+		return SOURCE_ENDED;
+	return NULL;
 }

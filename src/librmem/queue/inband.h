@@ -41,8 +41,8 @@ void inband_done(struct fragment *fragment);
 /* All but the message is done: make the message a fragment. */
 void inband_message(struct rmem_queue *queue, struct op *op);
 
-/* The operation's lease has ended, or its source's lease. */
-bool inband_stale(const struct op *op);
+/* The operation's lease has ended, or its source's lease: the text; else NULL. */
+const char *inband_stale(const struct op *op);
 
 /* The operation has a message that is not sent yet. */
 static inline bool inband_waits(const struct op *op)

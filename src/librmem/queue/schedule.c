@@ -118,9 +118,10 @@ static const char *op_stale(const struct op *op, const struct attachment *att)
 {
 	uint64_t offset = op->todo.bytes - op->end.uncut_bytes,
 		 at = op->todo.offset + offset;
+	const char *stale = inband_stale(op);
 
-	if (inband_stale(op))
-		return "the lease has ended";
+	if (stale)
+		return stale;
 	if (at >= att->bytes || inband_span(op, offset) == 0 ||
 	    (opcode_is_atomic(op->todo.opcode) &&
 	     att->bytes - at < FABRIC_ATOMIC_BYTES))
@@ -385,6 +386,7 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 	struct op *op = fragment->op;
 	const struct attachment *att = lease_attachment(op->todo.lease);
 	uint64_t at = op->todo.offset + fragment->offset;
+	const char *stale = inband_stale(op);
 	struct send_side *side;
 	enum pick pick;
 	unsigned segment;
@@ -394,8 +396,8 @@ static bool fragment_repost(struct rmem_queue *queue, struct fragment *fragment)
 		complete_failed(queue, op, -ESTALE, "the lease was made shorter");
 		return true;
 	}
-	if (inband_stale(op)) {
-		complete_failed(queue, op, -ESTALE, "the lease has ended");
+	if (stale) {
+		complete_failed(queue, op, -ESTALE, stale);
 		return true;
 	}
 	segment = attachment_segment(att, at);

@@ -104,7 +104,7 @@ int validate_start(const struct op *op, const char **ret_why)
 	int err;
 
 	if (lease_ended(todo->lease)) {
-		*ret_why = "the lease has ended";
+		*ret_why = lease_ended_text(todo->lease);
 		return -ESTALE;
 	}
 	if (todo->offset > att->bytes || todo->bytes > att->bytes - todo->offset) {

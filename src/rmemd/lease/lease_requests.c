@@ -202,13 +202,13 @@ int lease_reattach(struct leases *leases, struct lease_client *client, uint64_t 
 
 /* ---- ending ---- */
 
-static void end_and_wait(struct lease *lease, const struct lease_client *except,
-			 struct lease_waiter *waiter)
+static void end_and_wait(struct lease *lease, enum wire_reason reason,
+			 const struct lease_client *except, struct lease_waiter *waiter)
 {
 	struct leases *leases = lease->leases;
 
 	waiter_add(waiter, LEASE_WAIT_END, lease, NULL);
-	lease_terminate(lease, WIRE_REASON_FREED, except);
+	lease_terminate(lease, reason, except);
 	leases_run(leases);
 }
 
@@ -221,7 +221,7 @@ int lease_detach(struct leases *leases, struct lease_client *client, uint64_t id
 	if (err)
 		return err;
 	if (attachment->lease->owner) {
-		end_and_wait(attachment->lease, client, waiter);
+		end_and_wait(attachment->lease, WIRE_REASON_FREED, client, waiter);
 		return 0;
 	}
 	waiter_add(waiter, LEASE_WAIT_END, attachment->lease, NULL);
@@ -238,7 +238,7 @@ int lease_free(struct leases *leases, struct lease_client *client, uint64_t id,
 
 	if (err)
 		return err;
-	end_and_wait(attachment->lease, client, waiter);
+	end_and_wait(attachment->lease, WIRE_REASON_FREED, client, waiter);
 	return 0;
 }
 
@@ -250,7 +250,7 @@ int lease_remove(const struct tenant *tenant, const char *name,
 
 	if (err)
 		return err;
-	end_and_wait(lease, NULL, waiter);
+	end_and_wait(lease, WIRE_REASON_FREED, NULL, waiter);
 	return 0;
 }
 
@@ -303,7 +303,7 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 		(void)lease_record(lease);
 	}
 	if (victim && victim != lease)
-		end_and_wait(victim, NULL, waiter);
+		end_and_wait(victim, WIRE_REASON_REPLACED, NULL, waiter);
 	else
 		waiter->done(waiter, 0, "");
 	return 0;

@@ -163,7 +163,7 @@ void stage_rekey(struct rmem_lease *lease, unsigned n, unsigned char *const *seg
 void stage_lease_end(struct rmem_lease *lease)
 {
 	(void)pthread_mutex_lock(&stage.session.lock);
-	lease_end(lease);
+	lease_end(lease, RMEM_REASON_FREED);
 	(void)pthread_mutex_unlock(&stage.session.lock);
 }
 

@@ -634,6 +634,83 @@ static rmem_lease *alloc_shared(rmem *another, rmem_lease **ret_theirs)
 	return lease;
 }
 
+/* End the lease "mine" in one of four ways. */
+static void end_mine(rmem *another, rmem_lease *lease, enum rmem_reason reason)
+{
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	rmem_lease *other;
+
+	switch (reason) {
+	case RMEM_REASON_FREED:
+		ck_assert_int_eq(rmem_remove(another, "mine"), 0);
+		break;
+	case RMEM_REASON_EXPIRED:
+		ck_assert_int_eq(rmem_renew(lease, 20), 0);
+		break;
+	case RMEM_REASON_REVOKED:
+		proxy_event(WIRE_TYPE_revoked, rmem_lease_id(lease),
+			    WIRE_REASON_REVOKED);
+		break;
+	default:
+		params.bytes = 1;
+		ck_assert_int_eq(rmem_alloc(another, &params, &other), 0);
+		ck_assert_int_eq(rmem_rename(other, "mine", RMEM_REPLACE), 0);
+		break;
+	}
+}
+
+static const struct {
+	enum rmem_reason reason;
+	const char *text;
+} endings[] = {
+	{ RMEM_REASON_FREED, "the lease was freed" },
+	{ RMEM_REASON_EXPIRED, "the lease has expired" },
+	{ RMEM_REASON_REVOKED, "the server has revoked the lease" },
+	{ RMEM_REASON_REPLACED, "the lease was replaced" },
+};
+
+START_TEST(ended_lease__tells_its_name_and_why)
+{
+	rmem *another = open_another("");
+	rmem_lease *lease;
+	char label[64];
+
+	open_with(0);
+	lease = alloc(1000, "first");
+	ck_assert_int_eq(rmem_rename(lease, "mine", 0), 0);
+	ck_assert_int_eq((int)rmem_lease_reason(lease), RMEM_REASON_NONE);
+	(void)snprintf(label, sizeof(label), "of lease %" PRIu64 " (\"mine\")",
+		       rmem_lease_id(lease));
+	ck_assert_int_eq(rmem_trim(lease, 1001), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), label));
+	end_mine(another, lease, endings[_i].reason);
+	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq((int)rmem_lease_reason(lease), (int)endings[_i].reason);
+	ck_assert_int_eq(rmem_write(lease, 0, buf, 10), -ESTALE);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), endings[_i].text));
+	ck_assert_ptr_nonnull(strstr(rmem_error(), label));
+	ck_assert_int_eq(rmem_grow(lease, 2000), -ESTALE);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), endings[_i].text));
+	ck_assert_ptr_nonnull(strstr(rmem_error(), label));
+	rmem_close(another);
+}
+END_TEST
+
+/* A name that another session has given shows once the lease is attached again. */
+START_TEST(lease_name__follows_the_server)
+{
+	rmem *another = open_another("");
+	rmem_lease *lease, *theirs;
+
+	lease = alloc_shared(another, &theirs);
+	ck_assert_int_eq(rmem_rename(theirs, "theirs", 0), 0);
+	ck_assert_int_eq(rmem_grow(lease, 9000), 0);
+	ck_assert_int_eq(rmem_trim(lease, 9001), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "(\"theirs\")"));
+	rmem_close(another);
+}
+END_TEST
+
 START_TEST(keys__that_are_stale_are_requested_again)
 {
 	rmem *another = open_another("");
@@ -760,6 +837,9 @@ int main(void)
 			    sizeof(bad_params) / sizeof(bad_params[0]));
 	tcase_add_test(tc, list__fetches_all_pages);
 	tcase_add_test(tc, events__reach_the_lease);
+	tcase_add_loop_test(tc, ended_lease__tells_its_name_and_why, 0,
+			    sizeof(endings) / sizeof(endings[0]));
+	tcase_add_test(tc, lease_name__follows_the_server);
 	tcase_add_test(tc, keys__that_are_stale_are_requested_again);
 	tcase_add_test(tc, attachments__are_freed_when_unused);
 	tcase_add_test(tc, keys__requested_before_a_refusal_are_requested_again);

@@ -252,6 +252,7 @@ START_TEST(session__unknown_to_the_server_is_lost)
 
 	server_restart_empty();
 	AWAIT(rmem_lease_status(lease) == -ESTALE);
+	ck_assert_int_eq((int)rmem_lease_reason(lease), RMEM_REASON_LOST);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 1), -ESTALE);
 	ck_assert_int_eq(alloc_result(), -ESTALE);
 	ck_assert_int_eq(rmem_ping(client, NULL), -ESTALE);

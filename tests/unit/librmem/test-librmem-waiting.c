@@ -334,7 +334,7 @@ START_TEST(fence__passes_when_the_waiting_operation_ends)
 	else if (_i == 1)
 		ck_assert_int_eq(rmem_cancel(queue, words), 1);
 	else
-		lease_end(words);
+		lease_end(words, RMEM_REASON_FREED);
 	expect(queue, 1, statuses[_i]);
 	expect_none(queue);
 	ck_assert_uint_eq(posted(queue), 1);

@@ -331,6 +331,7 @@ START_TEST(resume__without_the_lease_makes_a_notice)
 	proxy_fail(WIRE_TYPE_hello, 0, 0);
 	expect(lease, -ECONNRESET, 0, RMEM_LOST_UNKNOWN);
 	expect(lease, -ESTALE, 0, 0);
+	ck_assert_int_eq((int)rmem_lease_reason(lease), RMEM_REASON_UNKNOWN);
 	expect_none();
 	rmem_close(another);
 }

@@ -281,6 +281,7 @@ START_TEST(rename__replaces_on_request)
 	ck_assert_int_eq(call_rename(&stage_a, new, "n", true), 0);
 	ck_assert_uint_eq(stage_revoked.n, 2);
 	ck_assert_uint_eq(stage_revoked.lease, old);
+	ck_assert_uint_eq(stage_revoked.reason, WIRE_REASON_REPLACED);
 	ck_assert_uint_eq(fake_pools_lent(), 1);
 	ck_assert_int_eq(call_rename(&stage_a, new, "n", false), 0);
 	ck_assert_int_eq(lease_stat(&stage_tenant, "n", &status), 0);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/lease/lease_name.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "librmem/lease/lease.h"
+
+/* Bytes of a name that an error text shows. */
+#define SHOWN_BYTES 64
+
+/* Taken last, and only to change a name or to show it in the text of an error. */
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void lease_name_set(struct rmem_lease *lease, const char *name)
+{
+	char *copy, *old;
+
+	/* only holders of the session's lock change it */
+	if (strcmp(lease->name ? lease->name : "", name) == 0)
+		return;
+	copy = *name ? strdup(name) : NULL;
+	(void)pthread_mutex_lock(&names_lock);
+	old = lease->name;
+	lease->name = copy;
+	(void)pthread_mutex_unlock(&names_lock);
+	free(old);
+}
+
+/* The length of the part to show, which ends between two characters of UTF-8. */
+static size_t shown_bytes(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n <= SHOWN_BYTES)
+		return n;
+	for (n = SHOWN_BYTES; ((unsigned char)name[n] & 0xc0) == 0x80; n--)
+		;
+	return n;
+}
+
+const char *lease_label(const struct rmem_lease *lease, char buf[LEASE_LABEL_BYTES])
+{
+	size_t n;
+
+	(void)pthread_mutex_lock(&names_lock);
+	if (lease->name) {
+		n = shown_bytes(lease->name);
+		(void)snprintf(buf, LEASE_LABEL_BYTES, "lease %" PRIu64 " (\"%.*s\"%s)",
+			       lease->id, (int)n, lease->name,
+			       lease->name[n] ? "..." : "");
+	} else {
+		(void)snprintf(buf, LEASE_LABEL_BYTES, "lease %" PRIu64, lease->id);
+	}
+	(void)pthread_mutex_unlock(&names_lock);
+	return buf;
+}
