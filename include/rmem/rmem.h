@@ -219,8 +219,8 @@ struct rmem_alloc_params {
 	uint64_t align; /* bytes, a power of two up to 1 GiB; 0: the pool's page size */
 	int node;       /* RMEM_PLACE_NODE: preferred NUMA node; else RMEM_NODE_ANY */
 	const char *name; /* NULL: ephemeral, ends with the session */
-	/* named leases only: time to live after the last renewal; 0: for ever, or the
-	 * tenant's ttl_max */
+	/* time to live after the last renewal, of a lease without a name after rmem_rename()
+	 * has named it; 0: for ever, or the tenant's ttl_max */
 	uint64_t ttl_ms;
 	enum rmem_placement placement; /* also of what rmem_grow() adds */
 	const char *device; /* RMEM_PLACE_DEVICE: its name at the server; else NULL */
@@ -293,9 +293,11 @@ RMEM_API int rmem_grow(rmem_lease *lease, uint64_t bytes);
  *   EACCES  the lease is attached for reading only  [any] */
 RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
 
+#define RMEM_TTL_SAME (UINT64_C(1) << 63)
+
 /* Server call: start the time to live of a named lease again.
- *   ttl_ms  milliseconds from the receipt of the request; 0: for ever, or the tenant's
- *           ttl_max
+ *   ttl_ms  milliseconds from the receipt of the request; RMEM_TTL_SAME: as many as were
+ *           given last; 0: for ever, or the tenant's ttl_max
  *   EINVAL  the lease has no name
  *   EDQUOT  ttl_ms is more than the tenant's ttl_max
  *   EACCES  the lease is attached for reading only  [any] */

@@ -47,6 +47,8 @@ enum wire_fabric { WIRE_FABRIC_AUTO = 0, WIRE_FABRIC_TCP = 1, WIRE_FABRIC_VERBS 
 #define WIRE_RIGHT_READ 1u
 #define WIRE_RIGHT_WRITE 2u
 #define WIRE_RENAME_REPLACE 1u
+/* renew.ttl_ms: the time that was given last */
+#define WIRE_TTL_SAME (UINT64_C(1) << 63)
 /* endpoint.flags: the device reports refused writes as done (iWARP); the client confirms
  * each write with a read on the same channel */
 #define WIRE_ENDPOINT_CONFIRM 1u

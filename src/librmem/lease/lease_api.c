@@ -116,8 +116,6 @@ static int alloc_check(const struct rmem_alloc_params *params)
 			       params->align);
 	if (params->node < RMEM_NODE_ANY)
 		return err_set(-EINVAL, "node is %d", params->node);
-	if (params->ttl_ms && !params->name)
-		return err_set(-EINVAL, "ttl_ms is for named leases");
 	return 0;
 }
 
@@ -397,6 +395,8 @@ int rmem_trim(rmem_lease *lease, uint64_t bytes)
 		err = resize(lease, bytes);
 	return err ? lease_error(lease, err, "rmem_trim") : 0;
 }
+
+_Static_assert(RMEM_TTL_SAME == WIRE_TTL_SAME, "renewals of the API and of the wire");
 
 int rmem_renew(rmem_lease *lease, uint64_t ttl_ms)
 {

@@ -186,7 +186,7 @@ struct lease_params {
 	uint64_t align; /* 0, or a power of two */
 	enum wire_placement placement;
 	int node;         /* POOL_NODE_ANY: preferably those of the client's devices */
-	uint64_t ttl_ms;  /* named only; 0: the longest the tenant may have */
+	uint64_t ttl_ms;  /* once it has a name; 0: the longest the tenant may have */
 	const char *name; /* "": ephemeral */
 };
 
@@ -222,7 +222,7 @@ int lease_rename(struct leases *leases, struct lease_client *client, uint64_t id
 int lease_resize(struct leases *leases, struct lease_client *client, uint64_t id,
 		 uint64_t bytes, struct lease_waiter *waiter);
 
-/* Renew at once.  ttl_ms 0: the longest the tenant may have.  -ESTALE, -EACCES, -EINVAL
+/* Renew at once.  ttl_ms 0: the longest the tenant may have; WIRE_TTL_SAME: as it had.  -ESTALE, -EACCES, -EINVAL
  * (ephemeral), -EDQUOT, -ENOMEM */
 int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		uint64_t ttl_ms);

@@ -93,10 +93,6 @@ static int check_params(const struct lease_params *params)
 		return err_set(-EINVAL, "there is no node %d", params->node);
 	if (params->placement > WIRE_PLACE_INTERLEAVE)
 		return err_set(-EINVAL, "there is no placement %u", params->placement);
-	if (params->ttl_ms && !*params->name)
-		return err_set(-EINVAL,
-			       "a time to live for a lease without a name, which "
-			       "ends with its session");
 	return 0;
 }
 
@@ -113,7 +109,8 @@ int lease_allocate(struct leases *leases, struct lease_client *client,
 		err = check_params(params);
 	if (!err)
 		err = tenant_check_length(tenant, 0, params->bytes);
-	if (!err && *params->name)
+	/* of a lease without a name it begins with the name, but is refused now */
+	if (!err && (*params->name || params->ttl_ms))
 		err = tenant_limit_ttl(tenant, params->ttl_ms, &granted.ttl_ms);
 	if (!err)
 		err = lease_create(leases, client, &granted, &lease);
@@ -256,22 +253,25 @@ int lease_remove(const struct tenant *tenant, const char *name,
 
 /* ---- changing ---- */
 
-/* Give an ephemeral lease a name, and with it a time to live if there is a limit. */
+/* Give an ephemeral lease a name, and with it the time to live that it was allocated with, or the
+ * tenant's limit. */
 static int make_named(struct lease *lease, const char *name)
 {
-	uint64_t ttl_ms = 0;
+	uint64_t asked_ms = lease->ttl_ms, ttl_ms = 0;
 	int err = tenant_check_open(lease->tenant);
 
 	if (!err)
-		err = tenant_limit_ttl(lease->tenant, 0, &ttl_ms);
+		err = tenant_limit_ttl(lease->tenant, asked_ms, &ttl_ms);
 	if (!err)
 		err = lease_set_ttl(lease, ttl_ms);
 	if (err)
 		return err;
 	err = lease_set_name(lease, name);
-	/* clearing the deadline needs no memory */
-	if (err)
+	if (err) {
+		/* clearing the deadline needs no memory */
 		(void)lease_set_ttl(lease, 0);
+		lease->ttl_ms = asked_ms;
+	}
 	return err;
 }
 
@@ -355,6 +355,8 @@ int lease_renew(struct leases *leases, struct lease_client *client, uint64_t id,
 		return err_set(
 			-EINVAL,
 			"lease %" PRIu64 " has no name; it ends with its session", id);
+	if (ttl_ms == WIRE_TTL_SAME)
+		ttl_ms = attachment->lease->ttl_ms;
 	err = tenant_limit_ttl(client->tenant, ttl_ms, &ttl_ms);
 	if (!err)
 		err = lease_record_reserve(attachment->lease);

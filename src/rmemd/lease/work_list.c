@@ -80,7 +80,8 @@ static int lease_grant(struct lease *lease)
 	struct lease_status status;
 	int err;
 
-	err = lease_set_ttl(lease, lease->ttl_ms);
+	/* without a name it ends with its session; see make_named() */
+	err = lease->owner ? 0 : lease_set_ttl(lease, lease->ttl_ms);
 	lease->granted_ms = clock_now_ms();
 	if (!err)
 		err = lease_record(lease);

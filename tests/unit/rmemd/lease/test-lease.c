@@ -85,7 +85,6 @@ START_TEST(allocate__refuses_invalid_parameters)
 		{ .bytes = 1, .align = 3, .node = -1, .name = "" },
 		{ .bytes = 1, .align = UINT64_C(1) << 31, .node = -1, .name = "" },
 		{ .bytes = 1, .node = -2, .name = "" },
-		{ .bytes = 1, .node = -1, .ttl_ms = 1, .name = "" },
 	};
 
 	ck_assert_int_eq(
@@ -323,6 +322,52 @@ START_TEST(time_to_live__ends_named_leases)
 }
 END_TEST
 
+START_TEST(time_to_live__starts_again_at_its_length)
+{
+	const struct lease_params params = {
+		.bytes = 1, .node = -1, .ttl_ms = 500, .name = "n"
+	};
+
+	send_allocate_with(&one, &stage_a, &params);
+	fake_fabric_settle();
+	stage_pass(400);
+	ck_assert_int_eq(
+		lease_renew(stage_leases, &stage_a, one.lease.lease, WIRE_TTL_SAME), 0);
+	ck_assert(stage_status(one.lease.lease, &status));
+	ck_assert_uint_eq(status.ttl_ms, 500);
+	ck_assert_int_eq(lease_renew(stage_leases, &stage_a, one.lease.lease, 0), 0);
+	ck_assert_int_eq(
+		lease_renew(stage_leases, &stage_a, one.lease.lease, WIRE_TTL_SAME), 0);
+	ck_assert(stage_status(one.lease.lease, &status));
+	ck_assert_uint_eq(status.ttl_ms, 0);
+}
+END_TEST
+
+/* The time to live of a lease without a name begins with its name, however long that takes. */
+START_TEST(time_to_live__begins_with_the_name)
+{
+	const struct lease_params params = {
+		.bytes = 1, .node = -1, .ttl_ms = 500, .name = ""
+	};
+
+	send_allocate_with(&one, &stage_a, &params);
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.lease.ttl_ms, 0);
+	stage_pass(10000);
+	ck_assert_uint_eq(stage_expired, 0);
+	ck_assert_int_eq(call_rename(&stage_a, one.lease.lease, "n", false), 0);
+	ck_assert(stage_status(one.lease.lease, &status));
+	ck_assert_uint_eq(status.ttl_ms, 500);
+	/* another name changes nothing */
+	stage_pass(400);
+	ck_assert_int_eq(call_rename(&stage_a, one.lease.lease, "m", false), 0);
+	stage_pass(99);
+	ck_assert_uint_eq(stage_expired, 0);
+	stage_pass(1);
+	ck_assert_uint_eq(stage_expired, 1);
+}
+END_TEST
+
 START_TEST(time_to_live__ends_a_limited_number_per_tick)
 {
 	struct lease_params params = { .bytes = 0, .node = -1, .ttl_ms = 500 };
@@ -436,6 +481,8 @@ static void add_common(TCase *tc)
 	tcase_add_test(tc, remove__ends_an_attached_lease);
 	tcase_add_test(tc, rename__replaces_on_request);
 	tcase_add_test(tc, time_to_live__ends_named_leases);
+	tcase_add_test(tc, time_to_live__starts_again_at_its_length);
+	tcase_add_test(tc, time_to_live__begins_with_the_name);
 	tcase_add_test(tc, time_to_live__ends_a_limited_number_per_tick);
 	tcase_add_test(tc, time_to_live__may_be_unlimited);
 	tcase_add_loop_test(tc, atomic_device__is_fixed_by_the_first_client, 0, 2);

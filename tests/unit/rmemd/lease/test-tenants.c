@@ -499,6 +499,8 @@ START_TEST(ttl__defaults_to_the_maximum)
 	/* ephemeral leases have none */
 	expect_lease(&one, to_allocate(1, ""));
 	ck_assert_uint_eq(one.answer.lease.ttl_ms, 0);
+	/* too long a time is refused before there is a name */
+	client_fail(&one, allocate_ttl(1, "", 60001), -EDQUOT);
 }
 END_TEST
 
