@@ -115,7 +115,7 @@ struct rmem_options {
 	unsigned flags;      /* RMEM_NO_THREAD */
 	unsigned timeout_ms; /* set-up, server calls, operations; 0: 10000 */
 	/* how rmemctl shows this session: 1 to 64 bytes of UTF-8 without control
-	 * characters; NULL: program name and process id */
+	 * or invisible characters; NULL: program name and process id */
 	const char *client;
 };
 #define RMEM_OPTIONS_INIT                           \
@@ -267,7 +267,7 @@ RMEM_API int rmem_detach(rmem_lease *lease);
 RMEM_API int rmem_free(rmem_lease *lease);
 
 /* Server call: name the lease, or change its name.  An ephemeral lease becomes a named one.
- *   name    1 to RMEM_NAME_MAX bytes of UTF-8 without control characters
+ *   name    1 to RMEM_NAME_MAX bytes of UTF-8 without control or invisible characters
  *   flags   0, or RMEM_REPLACE
  *   EINVAL  name or flags is out of its range
  *   EEXIST  the name is taken and RMEM_REPLACE is not given

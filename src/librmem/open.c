@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/utf8.h"
 #include "librmem/lease/buffer.h"
 #include "librmem/lease/lease.h"
 #include "librmem/params.h"
@@ -47,9 +48,8 @@ static int label_copy(char dst[WIRE_LABEL_MAX + 1], const char *src, const char 
 	if (len == 0 || len > WIRE_LABEL_MAX)
 		return err_set(-EINVAL, "%s has %s bytes", what,
 			       len ? "more than 64" : "no");
-	if (!wire_string_clean(src, len))
-		return err_set(-EINVAL, "%s has control characters or is not UTF-8",
-			       what);
+	if (!utf8_clean(src, len))
+		return err_set(-EINVAL, "%s " UTF8_UNCLEAN, what);
 	memcpy(dst, src, len + 1);
 	return 0;
 }

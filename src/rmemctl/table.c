@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 #define COLUMNS_MAX 16
 #define GAP 2
@@ -24,32 +25,23 @@ static size_t text_width(const char *text)
 	return width;
 }
 
-/* Copy, with '?' for control characters (also those of two bytes); a text that is too long is cut
- * between characters.  Returns the number of bytes of text that were copied. */
+/* Copy, with '?' for characters that may not be shown; a text that is too long is cut between
+ * characters.  Returns the number of bytes of text that were copied. */
 static size_t text_copy(const char *text, char buf[CELL_CHARS])
 {
-	size_t used = 0, i = 0;
+	size_t bytes = strlen(text), used = 0, i = 0;
 
-	while (text[i]) {
-		unsigned char c = (unsigned char)text[i],
-			      next = (unsigned char)text[i + 1];
-		bool control = c < 0x20 || c == 0x7f;
-		size_t len = 1;
+	while (i < bytes) {
+		bool clean;
+		size_t len = utf8_next(text + i, bytes - i, &clean);
 
-		if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-			control = true;
-			len = 2;
-		} else if (c >= 0xc0) {
-			while (((unsigned char)text[i + len] & 0xc0) == 0x80)
-				len++;
-		}
-		if (used + (control ? 1 : len) >= CELL_CHARS)
+		if (used + (clean ? len : 1) >= CELL_CHARS)
 			break;
-		if (control)
-			buf[used] = '?';
-		else
+		if (clean)
 			memcpy(buf + used, text + i, len);
-		used += control ? 1 : len;
+		else
+			buf[used] = '?';
+		used += clean ? len : 1;
 		i += len;
 	}
 	buf[used] = '\0';

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 /* Output of the encoder; after an error nothing more is written. */
 struct out {
@@ -97,39 +98,6 @@ static void get_raw(struct in *in, const char *field, void *dst, size_t bytes)
 	in->left -= bytes;
 }
 
-/* Length of the UTF-8 sequence that begins with `first`; 0: none does. */
-static size_t utf8_bytes(uint8_t first)
-{
-	if (first < 0x80)
-		return 1;
-	if (first >= 0xc2 && first < 0xe0)
-		return 2;
-	if (first >= 0xe0 && first < 0xf0)
-		return 3;
-	return first >= 0xf0 && first < 0xf5 ? 4 : 0;
-}
-
-/* Control characters (C0 and C1) would let a peer forge log lines and terminal output, and
- * journalctl does not show lines that are not UTF-8. */
-bool wire_string_clean(const char *text, size_t len)
-{
-	const uint8_t *src = (const uint8_t *)text;
-	size_t bytes;
-
-	for (size_t i = 0; i < len; i += bytes) {
-		bytes = utf8_bytes(src[i]);
-		if (bytes == 0 || bytes > len - i)
-			return false;
-		for (size_t k = 1; k < bytes; k++)
-			if ((src[i + k] & 0xc0) != 0x80)
-				return false;
-		if (src[i] < 0x20 || src[i] == 0x7f ||
-		    (src[i] == 0xc2 && src[i + 1] < 0xa0))
-			return false;
-	}
-	return true;
-}
-
 static void get_string(struct in *in, const char *field, char *dst, size_t max)
 {
 	size_t len = (size_t)get_int(in, field, 2);
@@ -142,8 +110,8 @@ static void get_string(struct in *in, const char *field, char *dst, size_t max)
 		in_fail(in, field, "is cut off");
 		return;
 	}
-	if (!wire_string_clean((const char *)in->at, len)) {
-		in_fail(in, field, "has a control character or is not UTF-8");
+	if (!utf8_clean((const char *)in->at, len)) {
+		in_fail(in, field, UTF8_UNCLEAN);
 		return;
 	}
 	memcpy(dst, in->at, len);

@@ -9,10 +9,6 @@
 
 #include "wire/msg.h"
 
-/* Whether a message may contain the string: valid UTF-8 without control characters (C0, DEL
- * and C1). */
-bool wire_string_clean(const char *text, size_t bytes);
-
 /* Encode a message as a frame into buf.  Returns the frame's length, or
  *   -EMSGSIZE  the frame does not fit buf or WIRE_FRAME_MAX
  *   -EINVAL    a list or string is longer than its limit, or the type is unknown */
@@ -34,8 +30,8 @@ void wire_msg_init(struct wire_msg *msg, enum wire_type type);
 
 /* Decode exactly one frame of `bytes` bytes.  Only fields and list items that the frame has are
  * written; after a failure the contents are undefined.
- *   -EPROTO    truncated, trailing bytes, unknown type, a limit exceeded, a control
- *              character in a string; the text names message and field */
+ *   -EPROTO    truncated, trailing bytes, unknown type, a limit exceeded, a string
+ *              that is not utf8_clean(); the text names message and field */
 int wire_decode(const uint8_t *buf, size_t bytes, struct wire_msg *msg);
 
 #endif

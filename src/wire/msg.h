@@ -11,8 +11,8 @@
  *   u64 id        chosen by the client for a request: above 0, and higher than the ids
  *                 of all earlier requests of the session; a reply repeats it; 0 in events
  *
- * In a body STR is u16 length and UTF-8 without control characters, LIST is u16 count and
- * items.  The reply to a request is ERROR, or the reply that answers it in the table
+ * In a body STR is u16 length and text that is utf8_clean(), LIST is u16 count and items.
+ *  The reply to a request is ERROR, or the reply that answers it in the table
  * WIRE_REPLIES, or OK if no reply there does.
  *
  * A request takes effect once.  After a lost connection the client resumes the session and first

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "librmem/lease/lease.h"
 #include "librmem/params.h"
 #include "librmem/channel/device_recovery.h"
@@ -101,9 +102,8 @@ static int name_copy(const char *name, bool given, char dst[WIRE_NAME_MAX + 1])
 	if (len > WIRE_NAME_MAX)
 		return err_set(-EINVAL, "the name has more than %d bytes",
 			       RMEM_NAME_MAX);
-	if (given && !wire_string_clean(name, len))
-		return err_set(-EINVAL,
-			       "the name has control characters or is not UTF-8");
+	if (!utf8_clean(name, len))
+		return err_set(-EINVAL, "the name " UTF8_UNCLEAN);
 	memcpy(dst, name, len + 1);
 	return 0;
 }
@@ -137,8 +137,8 @@ static int placement_parse(const struct rmem_alloc_params *params,
 	if (by_device != (params->device != NULL))
 		return err_set(-EINVAL, by_device ? "device is NULL"
 						  : "device is for RMEM_PLACE_DEVICE");
-	if (by_device && (len == 0 || len > WIRE_LABEL_MAX ||
-			  !wire_string_clean(params->device, len)))
+	if (by_device &&
+	    (len == 0 || len > WIRE_LABEL_MAX || !utf8_clean(params->device, len)))
 		return err_set(-EINVAL, "device is not the name of one");
 	allocate->placement = (uint8_t)params->placement;
 	allocate->node = params->node;

@@ -222,11 +222,20 @@ static void on_lost(void *ctx, uint64_t id, const char *name, const char *why)
 		  name, why);
 }
 
+static void on_renamed(void *ctx, uint64_t id, const char *name)
+{
+	(void)ctx;
+	log_event(LOG_WARNING, "lease-renamed", &(struct log_ctx){ .lease = id },
+		  "its name has characters that are refused now, so it is \"%s\"",
+		  name);
+}
+
 static int restore_tables(struct control *control)
 {
 	const struct leases_restore with = { .tenant = restored_tenant,
 					     .client = restored_client,
 					     .lost = on_lost,
+					     .renamed = on_renamed,
 					     .ctx = control };
 	int err = sessions_restore(control->sessions, &with);
 	unsigned n;

@@ -82,6 +82,8 @@ struct leases_restore {
 	struct lease_client *(*client)(void *ctx, uint64_t session);
 	/* A lease cannot be restored.  name "": ephemeral. */
 	void (*lost)(void *ctx, uint64_t id, const char *name, const char *why);
+	/* The ledger has a name that requests may not have, so the lease has this one now. */
+	void (*renamed)(void *ctx, uint64_t id, const char *name);
 	void *ctx;
 };
 

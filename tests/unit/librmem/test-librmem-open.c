@@ -460,6 +460,38 @@ static void edit_segments(struct wire_msg *msg)
 	}
 }
 
+static int no_stat(const struct rmem_stat *stat, void *arg)
+{
+	(void)stat;
+	(void)arg;
+	return 0;
+}
+
+/* The server would end the session of a client that sent one. */
+START_TEST(name__that_is_refused_is_not_sent)
+{
+	static const char *const names[] = { "a\nb", "a\xe2\x80\xae", "\xed\xa0\x80" };
+	const char *name = names[_i];
+	rmem_lease *lease;
+	struct rmem_stat stat;
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+
+	open_with(0);
+	params.bytes = 1000;
+	params.name = name;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(rmem_error(), "control or invisible character"));
+	lease = alloc(1000, "thing");
+	ck_assert_int_eq(rmem_rename(lease, name, 0), -EINVAL);
+	ck_assert_int_eq(rmem_stat(client, name, &stat), -EINVAL);
+	ck_assert_int_eq(rmem_list(client, name, no_stat, NULL), -EINVAL);
+	ck_assert_int_eq(rmem_remove(client, name), -EINVAL);
+	ck_assert_int_eq(rmem_detach(lease), 0);
+	ck_assert_int_eq(rmem_attach(client, name, RMEM_READ, &lease), -EINVAL);
+	ck_assert_int_eq(rmem_remove(client, "thing"), 0);
+}
+END_TEST
+
 START_TEST(layout__has_the_placement_and_the_nodes)
 {
 	struct rmem_layout layout = { .size = sizeof(layout) };
@@ -832,6 +864,7 @@ int main(void)
 	tcase_add_test(tc, open__tries_the_next_address_of_a_name);
 	tcase_add_test(tc, open__names_the_address_that_refuses);
 	tcase_add_test(tc, lease__passes_through_all_calls);
+	tcase_add_loop_test(tc, name__that_is_refused_is_not_sent, 0, 3);
 	tcase_add_test(tc, layout__has_the_placement_and_the_nodes);
 	tcase_add_loop_test(tc, alloc__fails, 0,
 			    sizeof(bad_params) / sizeof(bad_params[0]));

@@ -93,9 +93,10 @@ static const char *cell_text(json_t *json, enum cell cell, const char *null)
 START_TEST(cell__replaces_control_characters)
 {
 	json_t *json = json_string("a\x1b[31mb\n\xc2\x9b"
-				   "c\x7f\xc3\xa9");
+				   "c\x7f\xc3\xa9\xe2\x80\xae"
+				   "d");
 
-	ck_assert_str_eq(cell_text(json, CELL_TEXT, "-"), "a?[31mb??c?\xc3\xa9");
+	ck_assert_str_eq(cell_text(json, CELL_TEXT, "-"), "a?[31mb??c?\xc3\xa9?d");
 }
 END_TEST
 

@@ -140,6 +140,12 @@ static void on_lease_lost(void *ctx, uint64_t id, const char *name, const char *
 	ck_abort_msg("lease %" PRIu64 " \"%s\" was not restored: %s", id, name, why);
 }
 
+static void on_lease_renamed(void *ctx, uint64_t id, const char *name)
+{
+	(void)ctx;
+	ck_abort_msg("lease %" PRIu64 " has the new name \"%s\"", id, name);
+}
+
 static int check_unused(const struct tenant *tenant, void *arg)
 {
 	(void)arg;
@@ -153,7 +159,7 @@ static int check_unused(const struct tenant *tenant, void *arg)
 void control_restart(void)
 {
 	const struct leases_restore with = { find_tenant, find_client, on_lease_lost,
-					     NULL };
+					     on_lease_renamed, NULL };
 
 	fake_fabric_close();
 	leases_close(stage_control.leases);

@@ -320,7 +320,8 @@ static void start_tables(void)
 		.ended = on_ended,
 		.timer_moved = on_timer_moved,
 	};
-	const struct leases_restore with = { find_tenant, find_client, on_lost, NULL };
+	const struct leases_restore with = { find_tenant, find_client, on_lost, NULL,
+					     NULL };
 	/* higher than all ids of earlier processes */
 	uint64_t id = atomic_load(&world->now_ms) << 10;
 

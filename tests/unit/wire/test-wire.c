@@ -144,7 +144,8 @@ START_TEST(decode__error_has_message_and_field)
 	ck_assert_int_eq(decode(encode()), -EPROTO);
 	ck_assert_str_eq(
 		err_text(),
-		"message remove: name has a control character or is not UTF-8");
+		"message remove: name has a control or invisible character, or "
+		"is not UTF-8");
 }
 END_TEST
 
@@ -165,6 +166,11 @@ static const struct {
 	{ "\x7f", -EPROTO },
 	{ "cut\xe2\x82", -EPROTO },
 	{ "\xc0\xaf", -EPROTO },
+	{ "\xe0\x80\xaf", -EPROTO },
+	{ "\xed\xa0\x80", -EPROTO },
+	{ "\xf4\x90\x80\x80", -EPROTO },
+	{ "\xe2\x80\xae", -EPROTO },
+	{ "\xe2\x80\x8b", -EPROTO },
 	{ "\xff", -EPROTO },
 };
 
