@@ -64,7 +64,7 @@ static void client_default(char dst[WIRE_LABEL_MAX + 1])
 	if (len > PROGRAM_MAX)
 		for (len = PROGRAM_MAX; len > 0 && (program[len] & 0xc0) == 0x80; len--)
 			;
-	if (!wire_string_clean(program, len))
+	if (!utf8_clean(program, len))
 		len = 0;
 	(void)snprintf(dst, WIRE_LABEL_MAX + 1, "%.*s[%ld]", (int)len, program,
 		       (long)getpid());
