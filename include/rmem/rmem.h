@@ -49,7 +49,9 @@
  *     outstanding atomic or notification ends in ECONNRESET; its outcome is unknown.
  *   - Server calls wait, at most for their time-out.  A request whose reply was lost is
  *     sent again; the server does no request twice.
- * This applies also to a restart of a server that keeps its leases, see rmemd(8).  If the
+ * This applies also to a restart of a server that keeps its leases, see rmemd(8).  The
+ * server may then be at other data addresses and ports.  A device that it lacks is waited
+ * for like a lost channel: the queue's channels to other devices carry on.  If the
  * server does not know the session any more, everything ends in ESTALE, also the session's
  * named leases: close the session, open another and attach the leases by name.  A call that ends
  * in ETIMEDOUT or ESTALE may or may not have taken effect; a lease that is granted too late
@@ -577,7 +579,9 @@ enum rmem_opcode {
 	 *   - The lease's atomic device executes all of them: an RDMA device of the server,
 	 *     or its TCP service.  The first atomic decides which, for the life of the lease.
 	 *   - An atomic that loses its channel is never done again: it ends in an error, and
-	 *     rmem_completion_error() says that its outcome is unknown. */
+	 *     rmem_completion_error() says that its outcome is unknown.  So does one whose
+	 *     answer a device has lost, with ECONNRESET.
+	 *   - After an error `addr` holds no number. */
 	RMEM_OP_CAS = 3,       /* replace the number if it is the expected number */
 	RMEM_OP_FETCH_ADD = 4, /* add to the number */
 	/* Vectored: between one range of the lease and a list of pieces of local memory, in

@@ -150,7 +150,7 @@ static void channel_request(struct rmem *session, struct channel *channel)
 		return;
 	request.type = WIRE_TYPE_open_channel;
 	request.id = 0;
-	request.open_channel.endpoint = channel->endpoint;
+	request.open_channel.endpoint = session->endpoint_map.index[channel->endpoint];
 	channel->stage = CHANNEL_ASKED;
 	err = connection_call(session->connection, &request, granted, channel,
 			      &channel->call);
@@ -611,22 +611,10 @@ void channel_remove(struct channel *channel)
 
 /* ---- as a layer of the session ---- */
 
-static void endpoints_follow(struct rmem *session)
-{
-	for (unsigned i = 0; i < session->welcome.n_endpoints; i++) {
-		const struct wire_endpoint *wire = &session->welcome.endpoints[i];
-		struct fabric_address address = { .family = wire->family,
-						  .port = wire->port };
-
-		memcpy(address.bytes, wire->address, sizeof(address.bytes));
-		recovery_moved(session, i, &address);
-	}
-}
-
 static void channels_state(struct rmem *session)
 {
 	if (session->state == SESSION_REKEY)
-		endpoints_follow(session);
+		recovery_follow(session);
 	else if (session->state == SESSION_UP)
 		recovery_resumed(session);
 	else

@@ -31,21 +31,61 @@ static void domain_leave(struct rmem *session, unsigned number)
 	session_wake(session);
 }
 
+static bool address_equal(const struct fabric_address *a,
+			  const struct fabric_address *b)
+{
+	return a->family == b->family && a->port == b->port &&
+	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+}
+
 void recovery_moved(struct rmem *session, unsigned endpoint,
 		    const struct fabric_address *address)
 {
-	if (!session->domains->ops || !session->domains->ops->domain_removed)
-		return;
 	for (unsigned i = 0; i < session->domains->n; i++) {
 		struct domain *domain = &session->domains->domains[i];
-		struct fabric_address *known = &domain->endpoint.address;
 
 		if (domain->number != endpoint || address->family == 0 ||
-		    (known->family == address->family && known->port == address->port &&
-		     !memcmp(known->bytes, address->bytes, sizeof(known->bytes))))
+		    address_equal(&domain->endpoint.address, address))
 			continue;
-		*known = *address;
+		domain->endpoint.address = *address;
 		domain_leave(session, i);
+	}
+}
+
+/* What the fabric reads when a domain is opened. */
+static bool flags_equal(const struct fabric_endpoint *a,
+			const struct fabric_endpoint *b)
+{
+	return ((a->flags ^ b->flags) & ~WIRE_ENDPOINT_SOLE) == 0;
+}
+
+static void domain_follow(struct rmem *session, unsigned number,
+			  const struct fabric_endpoint *endpoint)
+{
+	struct domain *domain = &session->domains->domains[number];
+	bool leave = !address_equal(&domain->endpoint.address, &endpoint->address) ||
+		     !flags_equal(&domain->endpoint, endpoint);
+
+	domain->endpoint = *endpoint;
+	if (leave)
+		domain_leave(session, number);
+}
+
+void recovery_follow(struct rmem *session)
+{
+	const struct sockaddr *peer = (const struct sockaddr *)&session->peer;
+
+	for (unsigned i = 0; i < session->domains->n; i++) {
+		struct domain *domain = &session->domains->domains[i];
+		struct fabric_endpoint endpoint;
+
+		domain->served =
+			endpoint_is_present(&session->endpoint_map, domain->number);
+		if (!domain->served)
+			continue;
+		domain_endpoint_parse(&session->welcome.endpoints[domain->number], peer,
+				      &endpoint);
+		domain_follow(session, i, &endpoint);
 	}
 }
 
@@ -99,7 +139,9 @@ uint8_t recovery_reach(const struct rmem *session)
 			reach |= 1u << domain->number;
 	}
 	/* requests made while the server is away are answered after the session has resumed */
-	return (uint8_t)(reach && session->state == SESSION_UP ? reach : all);
+	if (reach == 0 || session->state != SESSION_UP)
+		reach = all;
+	return (uint8_t)endpoint_mask_to_server(&session->endpoint_map, reach);
 }
 
 /* The error says that this host has no route to the peer. */
@@ -121,6 +163,12 @@ void recovery_connect_failed(struct rmem *session, unsigned number, int err)
 		domain_leave(session, number);
 }
 
+static bool device_is_removed(const struct fabric_client_ops *ops,
+			      struct fabric_domain *fabric)
+{
+	return ops->domain_removed && ops->domain_removed(fabric);
+}
+
 static void left_close(const struct fabric_client_ops *ops, struct domain *domain)
 {
 	ops->domain_close(domain->left);
@@ -136,8 +184,8 @@ static void domain_close(struct rmem *session, unsigned number)
 	left_close(ops, domain);
 	domain->left = domain->fabric;
 	domain->fabric = NULL;
-	if (!ops->domain_holds_device(domain->left) ||
-	    ops->domain_removed(domain->left))
+	if (!ops->domain_holds_device || !ops->domain_holds_device(domain->left) ||
+	    device_is_removed(ops, domain->left))
 		left_close(ops, domain);
 	domain->state = DOMAIN_AWAY;
 	domain->due_ns = 0;
@@ -148,15 +196,15 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 	const struct fabric_client_ops *ops = session->domains->ops;
 	struct domain *domain = &session->domains->domains[number];
 
-	if (domain->state == DOMAIN_OPEN && ops->domain_removed(domain->fabric))
+	if (domain->state == DOMAIN_OPEN && device_is_removed(ops, domain->fabric))
 		domain_leave(session, number);
-	if (domain->left && ops->domain_removed(domain->left))
+	if (domain->left && device_is_removed(ops, domain->left))
 		left_close(ops, domain);
 	if (domain->state != DOMAIN_LEAVING)
 		return;
 	if (domain->users == 0 && session->channels->holds == 0) {
 		domain_close(session, number);
-	} else if (now_ns >= domain->due_ns && ops->domain_removed(domain->fabric)) {
+	} else if (now_ns >= domain->due_ns && device_is_removed(ops, domain->fabric)) {
 		ops->domain_disassociate(domain->fabric);
 		domain->due_ns = UINT64_MAX;
 	} else if (now_ns >= domain->due_ns) {
@@ -167,13 +215,17 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 
 void recovery_work(struct rmem *session, uint64_t now_ns)
 {
-	if (!session->domains->ops || !session->domains->ops->domain_removed)
-		return;
 	for (unsigned i = 0; i < session->domains->n; i++)
 		domain_work(session, i, now_ns);
 }
 
 /* ---- coming back ---- */
+
+/* The domain is closed, and the server has its endpoint. */
+static bool domain_returns(const struct domain *domain)
+{
+	return domain->state == DOMAIN_AWAY && domain->served;
+}
 
 uint64_t recovery_due(const struct rmem *session)
 {
@@ -181,9 +233,8 @@ uint64_t recovery_due(const struct rmem *session)
 
 	for (unsigned i = 0; i < session->domains->n; i++) {
 		const struct domain *domain = &session->domains->domains[i];
-		bool waits =
-			domain->state == DOMAIN_LEAVING ||
-			(domain->state == DOMAIN_AWAY && session->state == SESSION_UP);
+		bool waits = domain->state == DOMAIN_LEAVING ||
+			     (domain_returns(domain) && session->state == SESSION_UP);
 
 		if (waits && domain->due_ns < due)
 			due = domain->due_ns;
@@ -198,7 +249,7 @@ static bool domain_next(const struct rmem *session, uint64_t now_ns,
 	for (unsigned i = 0; i < session->domains->n; i++) {
 		const struct domain *domain = &session->domains->domains[i];
 
-		if (domain->state != DOMAIN_AWAY || domain->due_ns > now_ns)
+		if (!domain_returns(domain) || domain->due_ns > now_ns)
 			continue;
 		*ret_number = i;
 		return true;
@@ -275,13 +326,14 @@ int recovery_next(struct rmem *session)
 bool recovery_askable(const struct rmem *session, const struct channel *channel)
 {
 	return recovery_usable(session, channel) ||
-	       session->domains->domains[channel->domain].state == DOMAIN_AWAY;
+	       domain_returns(&session->domains->domains[channel->domain]);
 }
 
 bool recovery_usable(const struct rmem *session, const struct channel *channel)
 {
-	return session->domains->domains[channel->domain].state == DOMAIN_OPEN &&
-	       *channel->cq;
+	const struct domain *domain = &session->domains->domains[channel->domain];
+
+	return domain->state == DOMAIN_OPEN && domain->served && *channel->cq;
 }
 
 void recovery_hold(struct rmem *session)

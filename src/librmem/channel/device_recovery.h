@@ -19,6 +19,8 @@
 /* The endpoint's present address at the server; a domain that leads to another address is left. */
 void recovery_moved(struct rmem *session, unsigned endpoint,
 		    const struct fabric_address *address);
+/* The server's list of endpoints, after a restart: domains follow theirs, or wait for it. */
+void recovery_follow(struct rmem *session);
 /* A channel could not be connected because of `err`; the domain may have lost its route. */
 void recovery_connect_failed(struct rmem *session, unsigned domain, int err);
 /* A channel in the domain cannot be connected now, or the server grants none; `in_time`: the

@@ -36,22 +36,22 @@ static void address_of(const struct sockaddr *peer, struct fabric_address *addre
 	}
 }
 
-static void endpoint_parse(const struct wire_endpoint *wire,
+void domain_endpoint_parse(const struct wire_endpoint *wire,
 			   const struct sockaddr *peer,
-			   struct fabric_endpoint *endpoint)
+			   struct fabric_endpoint *ret_endpoint)
 {
-	*endpoint = (struct fabric_endpoint){
+	*ret_endpoint = (struct fabric_endpoint){
 		.kind = (enum fabric_kind)wire->fabric,
 		.address = { .family = wire->family, .port = wire->port },
 		.node = wire->node,
 		.flags = wire->flags,
 	};
-	memcpy(endpoint->address.bytes, wire->address, sizeof(wire->address));
-	(void)snprintf(endpoint->device, sizeof(endpoint->device), "%.*s",
+	memcpy(ret_endpoint->address.bytes, wire->address, sizeof(wire->address));
+	(void)snprintf(ret_endpoint->device, sizeof(ret_endpoint->device), "%.*s",
 		       FABRIC_DEVICE_MAX - 1, wire->device);
 	/* an endpoint without an address is on the host that the control connection has reached */
 	if (wire->family == 0)
-		address_of(peer, &endpoint->address);
+		address_of(peer, &ret_endpoint->address);
 }
 
 /* The control connection's local address, if its peer has the endpoint's address: a hint for the
@@ -145,6 +145,7 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set)
 {
+	struct endpoint_map map;
 	struct wire_welcome welcome;
 	struct domain_set set = { .ops = ops };
 	int err = err_set(-ENODEV, "the server does not serve %s",
@@ -156,6 +157,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 	/* the thread that drives the session may receive another welcome meanwhile */
 	(void)pthread_mutex_lock(&session->lock);
 	welcome = session->welcome;
+	map = session->endpoint_map;
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < welcome.n_endpoints; i++) {
 		struct domain *domain = &set.domains[set.n];
@@ -163,13 +165,15 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		bool beyond = set.n >= max;
 
 		if (welcome.endpoints[i].fabric != (unsigned)ops->kind ||
+		    (map.away & (1u << i)) ||
 		    (beyond && !(welcome.endpoints[i].flags & WIRE_ENDPOINT_SOLE)))
 			continue;
 		served = true;
-		endpoint_parse(&welcome.endpoints[i],
-			       (const struct sockaddr *)&session->peer,
-			       &domain->endpoint);
+		domain_endpoint_parse(&welcome.endpoints[i],
+				      (const struct sockaddr *)&session->peer,
+				      &domain->endpoint);
 		domain->number = (uint8_t)i;
+		domain->served = true;
 		if (domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT)
 			route_source_find(session, &domain->endpoint,
 					  &params.route_source);

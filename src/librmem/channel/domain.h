@@ -6,6 +6,7 @@
 #define LIBRMEM_CHANNEL_DOMAIN_H
 
 #include <stdbool.h>
+#include <sys/socket.h>
 
 #include <rmem/rmem.h>
 
@@ -29,6 +30,7 @@ struct domain {
 	struct fabric_domain *left;
 	struct fabric_endpoint endpoint;
 	enum domain_state state;
+	bool served;       /* the present server has the endpoint */
 	unsigned users;    /* number of queues with resources in the domain */
 	unsigned failures; /* failed connects since the last success */
 	uint64_t gone_ns;  /* unreachable from this time on; 0: reachable */
@@ -50,6 +52,10 @@ struct domain_set {
  *   or the fabric's error for the last endpoint  [any] */
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set);
+/* The endpoint that a welcome from this peer describes. */
+void domain_endpoint_parse(const struct wire_endpoint *wire,
+			   const struct sockaddr *peer,
+			   struct fabric_endpoint *ret_endpoint);
 /* Some memory is lent only through this endpoint and not through all others: a queue that is to
  * reach all memory has a channel in the domain. */
 bool domain_sole(const struct domain *domain);

@@ -7,10 +7,10 @@
 
 #include "base/err.h"
 
-static int segments_parse(const struct wire_lease *answer, unsigned n_endpoints,
-			  struct attachment *att)
+static int segments_parse(const struct wire_lease *answer,
+			  const struct endpoint_map *map, struct attachment *att)
 {
-	unsigned all = (1u << n_endpoints) - 1;
+	unsigned all = map->present | map->away;
 	uint64_t end = 0;
 
 	for (unsigned i = 0; i < answer->n_segments; i++) {
@@ -24,8 +24,10 @@ static int segments_parse(const struct wire_lease *answer, unsigned n_endpoints,
 		end += bytes;
 		att->ends[i] = end;
 		att->nodes[i] = answer->segments[i].node;
-		att->endpoints[i] = answer->segments[i].endpoints;
-		att->bound |= (att->endpoints[i] & all) != all;
+		att->endpoints[i] =
+			endpoint_mask_from_server(map, answer->segments[i].endpoints) |
+			map->away;
+		att->bound |= att->endpoints[i] != all;
 	}
 	if (end != answer->bytes)
 		return err_set(-EPROTO,
@@ -38,26 +40,30 @@ static int segments_parse(const struct wire_lease *answer, unsigned n_endpoints,
 	return 0;
 }
 
-static int keys_parse(const struct wire_lease *answer, unsigned n_endpoints,
+static int keys_parse(const struct wire_lease *answer, const struct endpoint_map *map,
 		      struct attachment *att)
 {
 	for (unsigned i = 0; i < answer->n_keys; i++) {
 		const struct wire_key *key = &answer->keys[i];
+		unsigned number;
 
-		if (key->segment >= answer->n_segments || key->endpoint >= n_endpoints)
+		if (key->segment >= answer->n_segments ||
+		    key->endpoint >= map->n_server)
 			return err_set(-EPROTO,
 				       "the server gives a key for segment %u "
 				       "and endpoint %u, which do not exist",
 				       key->segment, key->endpoint);
-		att->keys[key->segment][key->endpoint] = (struct attachment_key){
-			.present = true,
-			.at = { .addr = key->addr, .rkey = key->rkey },
-		};
+		number = map->number[key->endpoint];
+		if (number < WIRE_ENDPOINTS_MAX)
+			att->keys[key->segment][number] = (struct attachment_key){
+				.present = true,
+				.at = { .addr = key->addr, .rkey = key->rkey },
+			};
 	}
 	return 0;
 }
 
-int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
+int attachment_create(const struct wire_lease *answer, const struct endpoint_map *map,
 		      struct attachment **ret_attachment)
 {
 	struct attachment *att;
@@ -66,9 +72,9 @@ int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
 	att = calloc(1, sizeof(*att) + answer->n_segments * sizeof(att->keys[0]));
 	if (!att)
 		return err_set(-ENOMEM, "no memory for the keys of a lease");
-	err = segments_parse(answer, n_endpoints, att);
+	err = segments_parse(answer, map, att);
 	if (!err)
-		err = keys_parse(answer, n_endpoints, att);
+		err = keys_parse(answer, map, att);
 	if (err) {
 		free(att);
 		return err;

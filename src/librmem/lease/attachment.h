@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
+#include "librmem/session/endpoint_map.h"
 #include "wire/msg.h"
 
 struct attachment_key {
@@ -32,10 +33,12 @@ struct attachment {
 	struct attachment_key keys[][WIRE_ENDPOINTS_MAX];
 };
 
-/* Create an attachment from a server's answer.  Owned by the caller.
+/* Create an attachment from a server's answer, with the session's numbers of the endpoints.  One
+ * that is away counts as if it lent every segment, but has no rkeys: operations that need it wait
+ * for it.  Owned by the caller.
  *   -EPROTO  the answer contradicts itself
  *   -ENOMEM */
-int attachment_create(const struct wire_lease *answer, unsigned n_endpoints,
+int attachment_create(const struct wire_lease *answer, const struct endpoint_map *map,
 		      struct attachment **ret_attachment);
 /* Whether segments and rkeys are equal. */
 bool attachment_equal(const struct attachment *a, const struct attachment *b);

@@ -47,8 +47,7 @@ int lease_publish(struct rmem_lease *lease, const struct wire_lease *answer)
 {
 	struct attachment *old = lease_attachment(lease);
 	struct attachment *attachment;
-	int err = attachment_create(answer, lease->session->welcome.n_endpoints,
-				    &attachment);
+	int err = attachment_create(answer, &lease->session->endpoint_map, &attachment);
 
 	if (err)
 		return err;
@@ -339,12 +338,15 @@ static void atomic_device_work(struct rmem_lease *lease)
 		return;
 	/* if the request cannot be sent now, look again later */
 	leases_want(lease->session);
+	if (!endpoint_is_present(&lease->session->endpoint_map, wanted - 1))
+		return;
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return;
 	request->type = WIRE_TYPE_fix_atomic_device;
 	request->fix_atomic_device.lease = lease->id;
-	request->fix_atomic_device.endpoint = (uint8_t)(wanted - 1);
+	request->fix_atomic_device.endpoint =
+		lease->session->endpoint_map.index[wanted - 1];
 	(void)connection_call(lease->session->connection, request, atomic_device_done,
 			      lease, &atomic_device->call);
 	free(request);

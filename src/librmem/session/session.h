@@ -27,6 +27,7 @@
 #include "base/list.h"
 #include "base/rare.h"
 #include "librmem/session/connection.h"
+#include "librmem/session/endpoint_map.h"
 #include "librmem/session/uri.h"
 #include "wire/msg.h"
 
@@ -127,7 +128,10 @@ struct rmem {
 	bool hello_sent;   /* the hello was sent on this connection */
 	bool dropped;      /* opening: a server closed the connection without a reply */
 	uint64_t hello_ns; /* opening: deadline for the welcome */
+	/* the last one; `endpoints` are those of the first, by number, where the server has them
+	 * now or had them last */
 	struct wire_welcome welcome;
+	struct endpoint_map endpoint_map;
 	uint64_t timer_ns; /* expiry of timer_fd; UINT64_MAX: disarmed */
 	uint64_t alive_ns; /* when the last answered request was sent */
 	uint64_t ping_ns;  /* the next heartbeat */

@@ -142,6 +142,7 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	if (err)
 		return err;
 	session->welcome = reply->welcome;
+	endpoint_map_begin(&session->endpoint_map, &session->welcome);
 	session->welcomed = true;
 	session->state = SESSION_UP;
 	session->ping_ns =
@@ -151,16 +152,18 @@ static int welcome_first(void *ctx, int err, const struct wire_msg *reply)
 	return 0;
 }
 
-/* Whether fabrics and devices are equal; addresses may differ. */
-static bool endpoints_equal(const struct wire_welcome *a, const struct wire_welcome *b)
+/* Take over a later welcome; the endpoints keep their numbers. */
+static void welcome_follow(struct rmem *session, const struct wire_welcome *welcome)
 {
-	if (a->n_endpoints != b->n_endpoints)
-		return false;
-	for (unsigned i = 0; i < a->n_endpoints; i++)
-		if (a->endpoints[i].fabric != b->endpoints[i].fabric ||
-		    strcmp(a->endpoints[i].device, b->endpoints[i].device) != 0)
-			return false;
-	return true;
+	struct wire_welcome *known = &session->welcome;
+	struct wire_endpoint endpoints[WIRE_ENDPOINTS_MAX];
+	uint16_t n = known->n_endpoints;
+
+	endpoint_map_follow(&session->endpoint_map, known, welcome);
+	memcpy(endpoints, known->endpoints, sizeof(endpoints));
+	*known = *welcome;
+	known->n_endpoints = n;
+	memcpy(known->endpoints, endpoints, sizeof(endpoints));
 }
 
 /* The server may succeed a little later. */
@@ -185,13 +188,11 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	if (!err && (!reply->welcome.resumed ||
 		     reply->welcome.session != session->welcome.session))
 		err = err_set(-ESTALE, "the server does not know the session any more");
-	if (!err && !endpoints_equal(&reply->welcome, &session->welcome))
-		err = err_set(-ESTALE, "the server came back with other endpoints");
 	if (err) {
 		session->closing = true;
 		return err;
 	}
-	session->welcome = reply->welcome;
+	welcome_follow(session, &reply->welcome);
 	session->state = SESSION_REKEY;
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;

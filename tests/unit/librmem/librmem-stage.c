@@ -66,6 +66,7 @@ void stage_open(const struct fabric_client_ops *ops, unsigned endpoints)
 	welcome->n_endpoints = (uint16_t)endpoints;
 	for (unsigned i = 0; i < endpoints; i++)
 		welcome->endpoints[i].fabric = (uint8_t)ops->kind;
+	endpoint_map_begin(&session->endpoint_map, welcome);
 	ck_assert_int_eq(connection_create(session->epfd, &events, session,
 					   &session->connection),
 			 0);
@@ -119,7 +120,8 @@ static struct attachment *attachment_new(unsigned n, unsigned char *const *segme
 					.rkey = keys[i],
 				};
 	}
-	ck_assert_int_eq(attachment_create(answer, endpoints, &attachment), 0);
+	ck_assert_int_eq(
+		attachment_create(answer, &stage.session.endpoint_map, &attachment), 0);
 	free(answer);
 	return attachment;
 }

@@ -221,6 +221,10 @@ END_TEST
 /* ---- attachments ---- */
 
 static struct wire_lease reply;
+/* of two endpoints */
+static const struct endpoint_map map = {
+	.n_server = 2, .present = 3, .index = { 0, 1 }, .number = { 0, 1 }
+};
 
 /* Create an attachment of these segments; returns the result. */
 static int attachment_of(const uint64_t *bytes, unsigned n, uint64_t total)
@@ -232,7 +236,7 @@ static int attachment_of(const uint64_t *bytes, unsigned n, uint64_t total)
 	reply.n_segments = (uint16_t)n;
 	for (unsigned i = 0; i < n; i++)
 		reply.segments[i].bytes = bytes[i];
-	err = attachment_create(&reply, 2, &attachment);
+	err = attachment_create(&reply, &map, &attachment);
 	attachment_free(attachment);
 	return err;
 }
@@ -267,7 +271,7 @@ START_TEST(attachment__finds_the_segment)
 	reply.n_segments = WIRE_SEGMENTS_MAX;
 	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++)
 		reply.bytes += reply.segments[i].bytes = 10 + i;
-	ck_assert_int_eq(attachment_create(&reply, 2, &attachment), 0);
+	ck_assert_int_eq(attachment_create(&reply, &map, &attachment), 0);
 	for (unsigned i = 0; i < WIRE_SEGMENTS_MAX; i++) {
 		uint64_t start = attachment_start(attachment, i);
 
