@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Two machines with a cable: rmemd in the first, its clients in the second.
-#   RMEM_RIG_PARTS  which of: transfer blackhole knobs
+#   RMEM_RIG_PARTS  which of: transfer blackhole knobs loss
 #   RMEM_RIG_LEGS   on which kernel:device pairs
 #   RMEM_MIB        size of the file of transfer, default 256
 #   RMEM_ROUNDS     of each black hole, default 1
-# cores: 2  seconds: 240
+#   RMEM_ADDS       atomics of loss, default 3000
+# cores: 2  seconds: 270
 set -u
 : "${top_srcdir:?}"
 # shellcheck source=tests/rig/lib/stage.sh
@@ -26,7 +27,7 @@ for leg in $(legs 612:rxe 61:rxe 612:siw); do
 	case $leg in
 	*:siw) parts=(transfer) ;;
 	61:*) parts=(transfer knobs) ;;
-	*) parts=(transfer blackhole knobs) ;;
+	*) parts=(transfer blackhole knobs loss) ;;
 	esac
 	parts_run "$leg" pair --share "$WORK/share" --a-systemd --memory 1536 \
 		--timeout "${RMEM_RIG_SECONDS:-1200}" -- "${parts[@]}"
