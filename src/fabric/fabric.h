@@ -289,6 +289,12 @@ struct fabric_server_ops {
 	/* End a fabric_session: on return its channels are in ERROR (tcp: after the
 	 * request in progress); then each mr is deregistered, then session_closed() is called. */
 	void (*session_close)(struct fabric_session *session);
+	/* The session's client was heard: apply what its channels carry until until_ns
+	 * (clock_now_ns()); before the first call without a limit.  Channels that are open when
+	 * the last limit has passed end: their client has given them up, but bytes of them may
+	 * wait in this host after a pause of the process.  NULL: nothing waits, as the device
+	 * applies bytes when they arrive. */
+	void (*session_extend)(struct fabric_session *session, uint64_t until_ns);
 	/* End a channel at the client's request; no event.  On return none of its operations is
 	 * applied any more.  An unknown number is ignored.
 	 *   -EIO  its queue pair, or an earlier one, could not be stopped */

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "fabric/tcp/socket.h"
 
@@ -27,7 +28,7 @@
 enum step { STEP_MOVED, STEP_BLOCKED, STEP_OVER };
 
 int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
-		 struct tcp_conn **ret_conn)
+		 const _Atomic uint64_t *until_ns, struct tcp_conn **ret_conn)
 {
 	struct tcp_conn *conn;
 	int err = tcp_socket_tune(fd);
@@ -41,6 +42,7 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 	list_init(&conn->in_streams);
 	conn->channel = channel;
 	conn->session = session;
+	conn->until_ns = until_ns;
 	conn->fd = fd;
 	conn->command.kind = TCP_COMMAND_CONN;
 	conn->event.kind = TCP_EVENT_CONN;
@@ -489,11 +491,22 @@ static enum step conn_end_of_stream(struct tcp_conn *conn)
 	return conn_over(conn, "");
 }
 
+/* The process may have been stopped at any place, so each look at the clock is followed by one
+ * system call that moves bytes into memory. */
+static bool conn_is_overdue(const struct tcp_conn *conn)
+{
+	return clock_coarse_ns() >=
+	       atomic_load_explicit(conn->until_ns, memory_order_acquire);
+}
+
 static enum step conn_receive(struct tcp_conn *conn, struct tcp_table *table,
 			      size_t *budget)
 {
-	ssize_t n = conn_recv(conn);
+	ssize_t n;
 
+	if (conn_is_overdue(conn))
+		return conn_over(conn, "its session was not heard in time");
+	n = conn_recv(conn);
 	if (n < 0 && errno == EINTR)
 		return STEP_MOVED;
 	if (n < 0 && errno == EAGAIN)

@@ -42,6 +42,8 @@ struct tcp_conn {
 	/* both: constant */
 	struct fabric_session *session;
 	int fd; /* closed by the loop, which may shut it down at any time */
+	/* nothing is received from this time on; the loop moves it */
+	const _Atomic uint64_t *until_ns;
 	struct list *
 		streams; /* of the session in the data thread, which changes the list */
 	/* owned by the receiver of the command or event */
@@ -76,10 +78,10 @@ struct tcp_conn {
 	size_t sent;               /* of the first reply, including its header */
 };
 
-/* Create a stream, which owns fd.  -ENOMEM, or -errno if the socket cannot be set up: the caller
+/* Create a stream, which owns fd and borrows until_ns.  -ENOMEM, or -errno if the socket cannot be set up: the caller
  * still owns fd.  [loop] */
 int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
-		 struct tcp_conn **ret_conn);
+		 const _Atomic uint64_t *until_ns, struct tcp_conn **ret_conn);
 /* Free a stream and close its socket.  [loop], after the event of its end */
 void tcp_conn_free(struct tcp_conn *conn);
 /* Shut the stream down: its thread begins no request any more, and ends the stream later.  Does not

@@ -41,6 +41,8 @@ struct fabric_session {
 	void *cookie;
 	bool closing;
 	struct tcp_event closed;
+	/* streams are served until this time; the data threads read it */
+	_Atomic uint64_t until_ns;
 	struct list conns;
 	struct list mrs;
 	/* one list per data thread, which alone looks at it while it has streams or entries */
@@ -59,6 +61,7 @@ static int session_open(struct fabric_server *server, unsigned endpoint, void *c
 	session->server = server;
 	session->cookie = cookie;
 	session->closed.kind = TCP_EVENT_SESSION;
+	session->until_ns = UINT64_MAX;
 	list_init(&session->conns);
 	list_init(&session->mrs);
 	for (unsigned i = 0; i < server->n_threads; i++)
@@ -131,7 +134,7 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 		(void)tcp_send_status(fd, STREAM_REFUSED);
 		goto err_refused;
 	}
-	if (tcp_conn_new(fd, session, channel, &conn) != 0) {
+	if (tcp_conn_new(fd, session, channel, &session->until_ns, &conn) != 0) {
 		(void)tcp_send_status(fd, STREAM_BUSY);
 		server->events->channel_down(server->ctx, session->cookie, channel,
 					     "no memory for the stream");
@@ -152,6 +155,15 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 err_refused:
 	server->stats.refused++;
 	(void)close(fd);
+}
+
+/* A thread that looks at a stream later would find the new limit, so overdue streams end before. */
+static void session_extend(struct fabric_session *session, uint64_t until_ns)
+{
+	if (clock_now_ns() >= session->until_ns)
+		list_for_each_entry(struct tcp_conn, conn, &session->conns, in_session)
+			tcp_conn_kill(conn);
+	session->until_ns = until_ns;
 }
 
 static int session_channel_close(struct fabric_session *session, uint32_t channel)
@@ -619,6 +631,7 @@ const struct fabric_server_ops fabric_tcp_server = {
 	.stats = server_stats,
 	.session_open = session_open,
 	.session_close = session_close,
+	.session_extend = session_extend,
 	.channel_close = session_channel_close,
 	.reg_mr = session_reg_mr,
 	.dereg_mr = mr_dereg,

@@ -104,6 +104,6 @@ void dispatch_frame(struct connection *connection, const uint8_t *frame, size_t 
 		handle_hello(connection, msg);
 		return;
 	}
-	connection->session->heard_ms = clock_now_ms();
+	session_heard(connection->session);
 	handle_request(connection->session, msg);
 }

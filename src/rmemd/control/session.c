@@ -52,7 +52,7 @@ static void session_adopt(struct session *session, struct connection *connection
 	connection->session = session;
 	(void)snprintf(session->address, sizeof(session->address), "%s",
 		       connection->name);
-	session->heard_ms = clock_now_ms();
+	session_heard(session);
 }
 
 static struct connection *session_detach_connection(struct session *session)

@@ -240,6 +240,8 @@ void reply_unrecord(const struct session *session, uint64_t id);
 
 /* ---- for control/ alone: channels ---- */
 
+/* A frame of the client has come: a sign of life. */
+void session_heard(struct session *session);
 /* Open a fabric_session at an endpoint, unless there is one. */
 int session_open_port(struct session *session, unsigned endpoint);
 /* Forget all channels and close all fabric_sessions, with which all keys die. */

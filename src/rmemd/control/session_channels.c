@@ -109,6 +109,26 @@ static void session_close_port(struct session *session, unsigned endpoint,
 	at->ops->session_close(at->session);
 }
 
+/* What comes through the port is applied for fence_ms after the client was heard, also if this
+ * process is stopped before it can fence the session. */
+static void session_extend_port(const struct session *session,
+				const struct lease_client_port *port)
+{
+	const struct config *config = session->sessions->control->config;
+
+	if (port->session && port->ops->session_extend)
+		port->ops->session_extend(port->session,
+					  (session->heard_ms + config->fence_ms) *
+						  NS_PER_MS);
+}
+
+void session_heard(struct session *session)
+{
+	session->heard_ms = clock_now_ms();
+	for (unsigned i = 0; i < WIRE_ENDPOINTS_MAX; i++)
+		session_extend_port(session, &session->lease_client.ports[i]);
+}
+
 int session_open_port(struct session *session, unsigned endpoint)
 {
 	const struct endpoint *at = &session->sessions->control->endpoints.at[endpoint];
@@ -128,6 +148,7 @@ int session_open_port(struct session *session, unsigned endpoint)
 		.node = at->info->node,
 	};
 	session->ports[endpoint].used = true;
+	session_extend_port(session, port);
 	return 0;
 }
 

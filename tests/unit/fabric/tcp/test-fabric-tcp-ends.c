@@ -200,6 +200,49 @@ START_TEST(channel_close__ends_all_writes_when_it_returns)
 }
 END_TEST
 
+/* The write is applied, and answered. */
+static void raw_write_done(int fd, char value)
+{
+	raw_request(fd, STREAM_WRITE, 0, 1, 1);
+	raw_send(fd, &value, 1);
+	raw_expect(fd, STREAM_DONE, 0, 1);
+	ck_assert_int_eq(host.memory[0], value);
+}
+
+/* The process was paused for longer than its session may be silent, and has not noticed yet, or has
+ * heard the session since: streams of before the pause apply nothing. */
+START_TEST(session_extend__ends_overdue_streams)
+{
+	struct {
+		struct stream_request request;
+		char byte;
+	} late;
+	uint64_t later_ns = clock_now_ns() + WAIT_MS * NS_PER_MS;
+	int fd = raw_channel_open(), next;
+
+	memset(&late, 0x55, sizeof(late));
+	late.request = request(STREAM_WRITE, 0, 1, 1);
+	ops->session_extend(host.session, later_ns);
+	raw_write_done(fd, 0x44);
+	ops->session_extend(host.session, later_ns + 1);
+	raw_write_done(fd, 0x45);
+	ops->session_extend(host.session, clock_now_ns() - NS_PER_MS * 100);
+	if (_i)
+		ops->session_extend(host.session, later_ns);
+	/* fails if the stream has ended already */
+	(void)send(fd, &late, sizeof(late), MSG_NOSIGNAL);
+	raw_expect_end(fd);
+	ck_assert_int_eq(host.memory[0], 0x45);
+	host_await(&seen.downs, 1);
+	ck_assert_str_eq(seen.why, _i ? "" : "its session was not heard in time");
+	ops->session_extend(host.session, later_ns);
+	next = raw_channel_open();
+	raw_write_done(next, 0x46);
+	raw_close(fd, false);
+	raw_close(next, false);
+}
+END_TEST
+
 START_TEST(close__frees_open_connections)
 {
 	int writer = raw_channel_open(), silent = raw_connect();
@@ -357,6 +400,7 @@ int main(void)
 	tcase_add_test(tcase, dereg_mr__refuses_a_partial_word);
 	tcase_add_test(tcase, session_close__does_not_wait_for_stalled_clients);
 	tcase_add_test(tcase, channel_close__ends_all_writes_when_it_returns);
+	tcase_add_loop_test(tcase, session_extend__ends_overdue_streams, 0, 2);
 	tcase_add_test(tcase, close__frees_open_connections);
 	tcase_add_test(tcase, server__survives_random_requests);
 	tcase = unit_case("one-thread", host_open_one, host_close);
