@@ -23,9 +23,11 @@
  *   ESTALE      the lease has ended (freed, revoked, expired), or the session is lost for
  *               good
  *   EBUSY       operations are outstanding, or the object is in use
- *   ETIMEDOUT   no answer in time; a write or request may or may not have taken effect
- *   ECONNRESET  the channel or connection was lost; a write may or may not have taken effect
- *   ECANCELED   rmem_cancel() or the end of the queue ended the operation
+ *   ETIMEDOUT   no answer in time; a write or request may or may not have taken effect, but a
+ *               write takes none any more
+ *   ECONNRESET  the channel or connection was lost; a write may or may not have taken effect,
+ *               but takes none any more
+ *   ECANCELED   rmem_cancel() ended the operation
  *   ENOTSUP     the fabric, device or server cannot do this; the text names it
  *   EOVERFLOW   the queue is full: take completions first
  *   EPROTO      the server broke the protocol
@@ -63,6 +65,13 @@
  *   - An operation that was itself at fault ends in its error; an operation that loses its
  *     channel again and again ends in ECONNRESET.
  *   - If no channel is left, operations wait for a channel, at most for their time-out.
+ *
+ * Ended operations.  After an operation was reported with an error, nothing of it is applied at
+ * the server any more.  A write, an atomic, or another operation that changes memory there, and
+ * that was posted, is therefore reported only when the server has confirmed that it has closed
+ * its end of the channel: one round trip after its time-out, cancellation or failure.  If the
+ * server does not answer, the operation is reported once the server has fenced the session:
+ * within 2 * fence_ms.
  *
  * Threads.  [any]: any thread at any time; calls on one object are serialised inside.
  * [owner]: one thread at a time; no lock is taken.
@@ -683,7 +692,9 @@ struct rmem_queue_params {
 RMEM_API int rmem_queue_create(rmem *session, const struct rmem_queue_params *params,
 			       rmem_queue **ret_queue);
 /* End the queue.  Outstanding operations are flushed without completions; their memory is
- * the caller's again on return.  NULL: nothing.  [owner] */
+ * the caller's again on return.  The server may still apply them for a while: to be certain
+ * that it does not, call rmem_cancel() and take the completions before.  NULL: nothing.
+ * [owner] */
 RMEM_API void rmem_queue_free(rmem_queue *queue);
 
 /* There is no flush call: a write, vectored too, completes only once it is placed in the
@@ -736,7 +747,8 @@ RMEM_API int rmem_queue_arm(rmem_queue *queue);
 
 /* Flush the queue's operations on a lease, copies from it included.  They complete with
  * ECANCELED, or with their result if that came first; take the completions as usual.
- * Whether a cancelled write took effect is unknown.  Other operations on the same channels
+ * Whether a cancelled write took effect is unknown; once its completion is taken it takes none
+ * any more, see "Ended operations" above.  Other operations on the same channels
  * are posted again on another.  Returns the number cancelled.
  *   lease  NULL: all operations  [owner] */
 RMEM_API int rmem_cancel(rmem_queue *queue, const rmem_lease *lease);

@@ -194,6 +194,37 @@ static bool channel_peer_open(const struct channel *channel)
 		       PEER_END_OPEN;
 }
 
+/* The owner may wait to learn that the server has closed its end of the last connection. */
+static bool channel_peer_awaited(const struct channel *channel)
+{
+	return channel_peer_open(channel) ||
+	       (channel->stage == CHANNEL_CLOSING &&
+		atomic_load_explicit(&channel->peer_end, memory_order_relaxed) ==
+			PEER_END_OPEN);
+}
+
+/* The session is lost.  A server that does not answer has fenced it in the end, and applies nothing
+ * any more. */
+static void channels_fenced(struct rmem *session, uint64_t now_ns)
+{
+	if (session->state == SESSION_UP || now_ns < session->fenced_ns)
+		return;
+	list_for_each_entry(struct channel, channel, &session->channels->all, node) {
+		if (channel_peer_awaited(channel))
+			channel_peer_end(channel, PEER_END_CLOSED);
+	}
+}
+
+static uint64_t channels_fenced_due(const struct rmem *session)
+{
+	list_for_each_entry(const struct channel, channel, &session->channels->all,
+			    node) {
+		if (channel_peer_awaited(channel))
+			return session->fenced_ns;
+	}
+	return UINT64_MAX;
+}
+
 static void channel_work(struct rmem *session, struct channel *channel, uint64_t now_ns)
 {
 	if (channel_peer_open(channel) && channel->number != 0)
@@ -216,10 +247,12 @@ static void channels_request(struct rmem *session, uint64_t now_ns)
 
 static uint64_t channels_due(const struct rmem *session)
 {
-	uint64_t due = recovery_due(session);
+	uint64_t due = recovery_due(session), fenced;
 
-	if (session->state != SESSION_UP)
-		return due;
+	if (session->state != SESSION_UP) {
+		fenced = channels_fenced_due(session);
+		return fenced < due ? fenced : due;
+	}
 	list_for_each_entry(const struct channel, channel, &session->channels->all,
 			    node) {
 		if (channel_peer_open(channel))
@@ -643,6 +676,7 @@ static void channels_work(struct rmem *session, uint64_t now_ns)
 	session->alive_due = false;
 	recovery_work(session, now_ns);
 	channels_leave(session);
+	channels_fenced(session, now_ns);
 	channels_request(session, now_ns);
 }
 

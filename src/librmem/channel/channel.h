@@ -38,8 +38,9 @@ enum channel_stage {
 };
 
 enum peer_end {
-	PEER_END_OPEN,    /* not known closed: late packets may still be applied */
-	PEER_END_CLOSED,  /* no packet is applied any more */
+	PEER_END_OPEN, /* not known closed: late packets may still be applied */
+	/* no packet is applied any more: the server has confirmed that, or has fenced the session */
+	PEER_END_CLOSED,
 	PEER_END_UNKNOWN, /* the server cannot be asked */
 };
 

@@ -68,16 +68,28 @@ static void fragment_drop(struct rmem_queue *queue, struct fragment *fragment)
 	fragment_free(queue, fragment);
 }
 
-/* Drop the operation's fragments that are on no connection. */
+/* The server may still apply the fragment: it has not confirmed yet that the end of the lost
+ * connection is closed.  Of a session that is lost for good the server serves no connection. */
+static bool fragment_in_doubt(const struct rmem_queue *queue,
+			      const struct fragment *fragment)
+{
+	return fragment->state == FRAGMENT_LOST &&
+	       opcode_changes(fragment->op->todo.opcode) &&
+	       atomic_load_explicit(&queue->session->status, memory_order_acquire) !=
+		       -ESTALE;
+}
+
+/* Drop the operation's fragments that are on no connection, and cannot be applied any more. */
 static void fragments_drop(struct rmem_queue *queue, struct op *op)
 {
 	struct optable *table = &queue->table;
 
-	if (fragment_waits(&op->own))
+	if (fragment_waits(&op->own) && !fragment_in_doubt(queue, &op->own))
 		fragment_drop(queue, &op->own);
 	for (unsigned i = 0; i < table->n_shared && op->fragments > op->in_flight; i++)
 		if (table->fragments[i].op == op &&
-		    fragment_waits(&table->fragments[i]))
+		    fragment_waits(&table->fragments[i]) &&
+		    !fragment_in_doubt(queue, &table->fragments[i]))
 			fragment_drop(queue, &table->fragments[i]);
 }
 
@@ -92,7 +104,8 @@ void complete_check(struct rmem_queue *queue, struct op *op)
 		return;
 	if (failed && op->fragments > op->in_flight)
 		fragments_drop(queue, op);
-	if (op->in_flight > 0)
+	/* a fragment that is left is in doubt: the error is reported when it is not any more */
+	if (op->in_flight > 0 || (failed && op->fragments > 0))
 		return;
 	if (complete && !inband_waits(op))
 		complete_done(queue, op, 0);
@@ -218,8 +231,8 @@ void complete_refused(struct rmem_queue *queue, struct fragment *fragment)
 	list_append(&queue->table.refused, &fragment->node);
 }
 
-/* The server may have executed the fragment, or still execute it: the fragment is posted again once
- * no packet of its connection can arrive any more. */
+/* The server may have executed the fragment, or still execute it: once no packet of its connection
+ * can arrive any more, the fragment is posted again, or its operation ends. */
 static void fragment_lost(struct rmem_queue *queue, struct send_side *side,
 			  struct fragment *fragment)
 {
@@ -235,6 +248,7 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 {
 	struct op *op = fragment->op;
 	const char *stale = inband_stale(op);
+	bool retry;
 
 	/* A refused access breaks an RDMA queue pair: the next flushed request (-ECONNRESET), or
 	 * the next post, aborts the channel.  TCP and in-band requests survive a refusal. */
@@ -242,21 +256,23 @@ static void fragment_failed(struct rmem_queue *queue, struct send_side *side,
 		complete_kill(queue, side);
 		op->unknown = fragment_is_once(fragment);
 	}
-	if (stale) {
-		complete_error(queue, op, -ESTALE, stale, wc->vendor);
-	} else if (wc->status == -EACCES && op->end.status == 0 &&
-		   op->end.given_up == 0) {
+	if (!stale && wc->status == -EACCES && op->end.status == 0 &&
+	    op->end.given_up == 0) {
 		/* this host has checked rights and bounds, so the rkeys have changed, or the lease
 		 * has ended and the event has not arrived yet */
 		complete_refused(queue, fragment);
 		return;
-	} else if (fragment_may_retry(fragment, wc->status)) {
-		fragment_lost(queue, side, fragment);
-		return;
-	} else {
-		complete_error(queue, op, wc->status, wc->text, wc->vendor);
 	}
-	fragment_free(queue, fragment);
+	retry = !stale && fragment_may_retry(fragment, wc->status);
+	if (stale)
+		complete_error(queue, op, -ESTALE, stale, wc->vendor);
+	else if (!retry)
+		complete_error(queue, op, wc->status, wc->text, wc->vendor);
+	/* a refused fragment is not applied, and one that changes nothing can end at once */
+	if (retry || (wc->status != -EACCES && opcode_changes(op->todo.opcode)))
+		fragment_lost(queue, side, fragment);
+	else
+		fragment_free(queue, fragment);
 }
 
 /* Soft-RoCE that loses a packet with the answer may complete the atomic without it: then the
@@ -471,6 +487,13 @@ static void lost_fragment_resolve(struct rmem_queue *queue, struct fragment *fra
 {
 	struct op *op = fragment->op;
 
+	if (op->end.status || op->end.given_up) {
+		/* not done, though no fragment is left */
+		complete_error(queue, op, op->end.given_up, NULL, 0);
+		fragment_drop(queue, fragment);
+		complete_check(queue, op);
+		return;
+	}
 	if (peer_end == PEER_END_UNKNOWN) {
 		/* the server could not be asked to close its end, perhaps as the session ended */
 		if (session_usable(queue->session, queue->now_ns) == -ESTALE)

@@ -32,7 +32,8 @@ enum fragment_state {
 	FRAGMENT_RETRY, /* waits in a wait list to be posted */
 	/* waits in the list `refused` until the lease was attached again */
 	FRAGMENT_REFUSED,
-	/* waits in the list `lost` until the server has closed its end of the connection */
+	/* waits in the list `lost` until the server has closed its end of the connection; then it
+	 * is posted again, or its operation ends in its error */
 	FRAGMENT_LOST,
 };
 
@@ -137,6 +138,12 @@ static inline bool opcode_is_remote(unsigned opcode)
 static inline bool opcode_is_inband(unsigned opcode)
 {
 	return opcode >= RMEM_OP_FILL && opcode <= RMEM_OP_WRITE_NOTIFY;
+}
+
+/* The operation changes memory at the server, or sends a message. */
+static inline bool opcode_changes(unsigned opcode)
+{
+	return (op_kinds[opcode].rights & RMEM_WRITE) != 0;
 }
 
 /* Bytes go from local memory to the server. */

@@ -136,6 +136,8 @@ struct rmem {
 	uint64_t alive_ns; /* when the last answered request was sent */
 	uint64_t ping_ns;  /* the next heartbeat */
 	uint64_t retry_ns; /* start of the next attempt, or end of this attempt */
+	/* lost: the server applies nothing of the channels up to the loss from this time on */
+	uint64_t fenced_ns;
 	struct backoff backoff;
 	unsigned pings;  /* heartbeats not answered yet */
 	unsigned rekeys; /* number of leases to be attached again */

@@ -276,6 +276,7 @@ static void session_lose(struct rmem *session, const char *why)
 static void session_down(struct rmem *session)
 {
 	char text[SESSION_TEXT_BYTES];
+	uint64_t now = clock_now_ns();
 
 	if (session->closing) {
 		(void)snprintf(text, sizeof(text), "the session is lost: %.200s",
@@ -283,11 +284,13 @@ static void session_down(struct rmem *session)
 		session_lose(session, text);
 		return;
 	}
+	/* the server counts from the receipt of the last heartbeat, which was sent before now */
+	if (session->state == SESSION_UP)
+		session->fenced_ns = now + session->welcome.fence_ms * NS_PER_MS;
 	session->state = SESSION_WAIT;
 	atomic_store_explicit(&session->status, -ECONNRESET, memory_order_release);
 	atomic_store_explicit(&session->until_ns, 0, memory_order_release);
-	session->retry_ns =
-		clock_now_ns() + backoff_next(&session->backoff) * NS_PER_MS;
+	session->retry_ns = now + backoff_next(&session->backoff) * NS_PER_MS;
 	session->pings = 0;
 	connection_drop(session->connection);
 	SESSION_NOTIFY(session, state, session);

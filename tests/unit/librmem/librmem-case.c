@@ -86,6 +86,12 @@ void expect_none(struct rmem_queue *queue)
 	ck_assert_int_eq(rmem_poll(queue, done, 1), 0);
 }
 
+void peer_closes(struct rmem_queue *queue, unsigned channel)
+{
+	expect_none(queue);
+	stage_peer_end(queue, channel, PEER_END_CLOSED);
+}
+
 void complete_and_expect(struct rmem_queue *queue, uint64_t cookie)
 {
 	fake_complete_all();

@@ -42,6 +42,9 @@ void expect_error(struct rmem_queue *queue, uint64_t cookie, int status,
 		  const char *text);
 /* There is no completion. */
 void expect_none(struct rmem_queue *queue);
+/* There is no completion before the server has closed its end of the channel's last connection,
+ * which it does now. */
+void peer_closes(struct rmem_queue *queue, unsigned channel);
 /* Everything posted completes; then the next completion is this one, without error. */
 void complete_and_expect(struct rmem_queue *queue, uint64_t cookie);
 /* Everything posted completes; then there are n completions, stored in `done`. */

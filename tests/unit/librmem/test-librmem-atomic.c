@@ -270,6 +270,7 @@ START_TEST(interrupted_atomic__reports_an_unknown_outcome)
 	} else {
 		ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
 	}
+	peer_closes(queue, 0);
 	expect_error(queue, 1, statuses[_i], "whether it was done is unknown");
 	/* nothing is posted on the next connection */
 	reconnect(queue);

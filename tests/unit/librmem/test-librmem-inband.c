@@ -213,6 +213,7 @@ START_TEST(notification__interrupted_has_an_unknown_outcome)
 	fake_complete_all();
 	expect_none(queue);
 	fake_complete(stage_channel(queue, 0), -ECONNRESET);
+	peer_closes(queue, 0);
 	expect_error(queue, 1, -ECONNRESET, "whether it was done is unknown");
 	reconnect(queue);
 	ck_assert_uint_eq(stage_channel(queue, 0)->n, 0);
@@ -244,6 +245,7 @@ START_TEST(notification__of_a_failed_write_is_never_sent)
 
 	submit(queue, op);
 	fake_complete(stage_channel(queue, 0), -EIO);
+	peer_closes(queue, 0);
 	expect(queue, 1, -EIO);
 	reconnect(queue);
 	/* on a lease of one segment: posted at once, in the slot of the failed one */
@@ -336,6 +338,7 @@ START_TEST(cancel__finds_a_copy_by_its_source)
 
 	submit(queue, copy_of(0, 0, 100));
 	ck_assert_int_eq(rmem_cancel(queue, other), 1);
+	peer_closes(queue, 0);
 	expect(queue, 1, -ECANCELED);
 	/* a copy may be repeated, so its error does not report an unknown outcome */
 	ck_assert_ptr_null(strstr(rmem_completion_error(queue), "unknown"));

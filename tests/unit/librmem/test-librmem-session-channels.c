@@ -109,6 +109,66 @@ START_TEST(wait__without_completions_times_out)
 }
 END_TEST
 
+/* ---- operations that end in an error ---- */
+
+static void open_for_cancel(bool rdma)
+{
+	rmem_lease *lease;
+
+	if (rdma)
+		serve_rdma();
+	open_over(0, rdma ? RMEM_FABRIC_RDMA : RMEM_FABRIC_TCP);
+	lease = alloc(1000, NULL);
+	queue_open(1);
+	fake.automatic = false;
+	submit_write(lease);
+}
+
+static int poll_status(int *ret_status)
+{
+	struct rmem_completion completion;
+	int n = rmem_poll(queue, &completion, 1);
+
+	if (n == 1)
+		*ret_status = completion.status;
+	return n;
+}
+
+/* Until the server confirms that its end of the channel is closed, the write may be applied.  On
+ * both fabrics. */
+START_TEST(cancelled_write__is_reported_when_the_server_has_closed_its_channel)
+{
+	int status = 0;
+
+	open_for_cancel(_i);
+	proxy.hold = WIRE_TYPE_close_channel;
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	AWAIT(poll_status(&status) == 0 && proxy.seen[WIRE_TYPE_close_channel] == 1);
+	ck_assert_int_eq(poll_status(&status), 0);
+	proxy_release();
+	ck_assert_int_eq(wait_status(), -ECANCELED);
+	ck_assert_uint_eq(info().resumes, 0);
+}
+END_TEST
+
+/* A server that does not answer any more has fenced the session after two fence times at most: one
+ * until the client gives it up, one from its last heartbeat. */
+START_TEST(cancelled_write__is_reported_when_a_silent_server_has_fenced)
+{
+	uint64_t start_ms;
+
+	set_heartbeat(50, 200);
+	open_for_cancel(_i);
+	proxy.mute = true;
+	start_ms = clock_now_ms();
+	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	ck_assert_int_eq(wait_status(), -ECANCELED);
+	/* not before the second */
+	ck_assert_uint_ge(clock_now_ms() - start_ms, 200);
+	ck_assert_uint_eq(info().resumes, 0);
+}
+END_TEST
+
 /* ---- channels that are joined without rdma_cm ---- */
 
 static unsigned session_flags;
@@ -242,6 +302,11 @@ int main(void)
 	tcase_add_test(tc, queue_create__fails_without_its_channels);
 	tcase_add_test(tc, operations__wait_until_the_session_has_resumed);
 	tcase_add_test(tc, wait__without_completions_times_out);
+	tcase_add_loop_test(
+		tc, cancelled_write__is_reported_when_the_server_has_closed_its_channel,
+		0, 2);
+	tcase_add_loop_test(
+		tc, cancelled_write__is_reported_when_a_silent_server_has_fenced, 0, 2);
 	tcase_add_loop_test(tc, joined__is_replaced_after_an_event, 0, 2);
 	tcase_add_loop_test(tc, joined__is_closed_when_joining_again_fails, 0, 2);
 	tcase_add_loop_test(tc, joined__is_closed_when_the_server_refuses, 0, 2);

@@ -341,6 +341,7 @@ START_TEST(failed_single__reports_the_error)
 
 	submit(queue, write_single(0, 1));
 	fake_complete(stage_channel(queue, 0), -EIO);
+	peer_closes(queue, 0);
 	expect_error(queue, 1, -EIO, "fake status");
 	ck_assert_uint_eq(done[0].vendor, 0x99);
 	expect_none(queue);
@@ -354,6 +355,7 @@ START_TEST(single__in_the_slot_of_a_failed_one)
 
 	submit(queue, write_single(0, 1));
 	fake_complete(stage_channel(queue, 0), -EIO);
+	peer_closes(queue, 0);
 	expect(queue, 1, -EIO);
 	expect_none(queue);
 	reconnect(queue);
@@ -398,6 +400,7 @@ START_TEST(single__times_out)
 	expect_none(queue);
 	ck_assert(stage_channel(queue, 0)->aborted);
 	fake_flush(stage_channel(queue, 0));
+	peer_closes(queue, 0);
 	expect(queue, 1, -ETIMEDOUT);
 	fake.hold_flush = false;
 }
@@ -422,6 +425,7 @@ START_TEST(broken_cq__fails_a_single)
 
 	submit(queue, write_single(0, 1));
 	fake.poll_err = -EIO;
+	peer_closes(queue, 0);
 	expect(queue, 1, -EIO);
 	fake.poll_err = 0;
 }

@@ -89,9 +89,11 @@ START_TEST(cancel__one_lease_or_all)
 	submit(queue, op_of(RMEM_OP_WRITE, 0, local, 1, 1));
 	submit(queue, op);
 	ck_assert_int_eq(rmem_cancel(queue, lease), 1);
+	peer_closes(queue, 0);
 	expect(queue, 1, -ECANCELED);
 	expect_none(queue);
 	ck_assert_int_eq(rmem_cancel(queue, NULL), 1);
+	peer_closes(queue, 1);
 	expect(queue, 2, -ECANCELED);
 	ck_assert_int_eq(rmem_cancel(queue, NULL), 0);
 	/* no channel is left: waiting operations can be cancelled, too */
