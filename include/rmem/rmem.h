@@ -503,8 +503,8 @@ RMEM_API uint64_t rmem_buffer_bytes(const rmem_buffer *buffer);
  *   ECONNRESET  the channel was lost again and again
  *   ENOTSUP  the session's channel does not reach this part of the lease
  *   ENOMEM, EFAULT, EIO
- * [any; synchronous operations of one session take turns on one channel, use queues for
- * concurrency] */
+ * [any; synchronous operations of one session take turns on one channel, and the time-out
+ * counts while a call waits for its turn; use queues for concurrency] */
 RMEM_API int rmem_read(rmem_lease *lease, uint64_t offset, void *dst, uint64_t bytes);
 /* Write bytes to the lease, and wait until they are placed in the server's memory.
  * Arguments and errors as for rmem_read().  [any] */

@@ -94,9 +94,12 @@ int sync_open(struct rmem *session)
 /* Wait for the submitted operation, whose own time-out ends the wait. */
 static __attribute__((noinline)) int op_await(struct rmem_queue *queue)
 {
+	uint64_t until_ns = queue->session->sync->until_ns;
 	struct rmem_completion completion;
 	int result;
 
+	if (until_ns)
+		complete_limit(queue, until_ns);
 	do {
 		result = rmem_wait(queue, &completion, 1, 1, -1);
 	} while (result == 0);
@@ -176,15 +179,34 @@ static inline bool op_registers(const struct rmem_queue *queue,
 	       op->bytes > queue->channels.direct_max[op_kinds[op->opcode].carried];
 }
 
+/* Wait for the calls of other threads, at most for the time-out, which counts from here. */
+static RARE int sync_wait(struct rmem *session)
+{
+	uint64_t until_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
+
+	if (!quick_lock_wait_until(&session->sync->lock, until_ns))
+		return err_set(-ETIMEDOUT,
+			       "synchronous calls of other threads took its %u ms: a "
+			       "session runs one after the other, each queue its own",
+			       session->timeout_ms);
+	session->sync->until_ns = until_ns;
+	return 0;
+}
+
 /* Run an operation on the session's own queue, one thread after the other. */
 static int session_run_op(struct rmem *session, struct rmem_op *op)
 {
 	int err;
 
 	session_nudge(session);
-	quick_lock_acquire(&session->sync->lock);
+	if (!quick_lock_try(&session->sync->lock)) {
+		err = sync_wait(session);
+		if (err)
+			return err;
+	}
 	err = op_registers(session->sync->queue, op) ? op_register(session, op)
 						     : op_run(session->sync->queue, op);
+	session->sync->until_ns = 0;
 	quick_lock_release(&session->sync->lock);
 	if (atomic_load_explicit(&session->sync->queue->woken, memory_order_acquire))
 		queue_serve_later(session);

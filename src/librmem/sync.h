@@ -8,7 +8,9 @@
 #include "librmem/session/quick_lock.h"
 
 struct sync {
-	struct quick_lock lock;     /* held by the thread that makes a call */
+	struct quick_lock lock; /* held by the thread that makes a call */
+	/* under `lock`: when the call times out, as it has waited for the lock; 0: it has not */
+	uint64_t until_ns;
 	struct rmem_queue *queue;   /* used under `lock` */
 	struct rmem_buffer *buffer; /* copies of unregistered memory; NULL: none yet */
 };

@@ -594,6 +594,19 @@ static uint64_t unflushed_channels_lose(struct rmem_queue *queue, uint64_t now_n
 	return next;
 }
 
+void complete_limit(struct rmem_queue *queue, uint64_t deadline_ns)
+{
+	for (unsigned i = 0; i < queue->table.n_ops; i++) {
+		struct op *op = &queue->table.ops[i];
+
+		if ((op->state == OP_PENDING || op->state == OP_POSTED) &&
+		    op->deadline_ns > deadline_ns)
+			op->deadline_ns = deadline_ns;
+	}
+	if (deadline_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = deadline_ns;
+}
+
 void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX, flush;

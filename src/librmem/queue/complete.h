@@ -47,6 +47,8 @@ void complete_dead(struct rmem_queue *queue);
 void complete_waiting(struct rmem_queue *queue, int err, const char *why);
 /* Give up an operation; `reason` is its result: -ECANCELED or -ETIMEDOUT. */
 void complete_given_up(struct rmem_queue *queue, struct op *op, int reason);
+/* Let each outstanding operation time out at deadline_ns, unless it makes progress before. */
+void complete_limit(struct rmem_queue *queue, uint64_t deadline_ns);
 /* Give up overdue operations, and fragments that dead connections do not flush in time. */
 void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns);
 

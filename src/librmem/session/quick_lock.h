@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* A lock of zeros is free. */
 struct quick_lock {
@@ -12,6 +13,8 @@ struct quick_lock {
 };
 
 void quick_lock_wait(struct quick_lock *lock);
+/* Wait until until_ns (of the monotonic clock); false: another thread has the lock still. */
+bool quick_lock_wait_until(struct quick_lock *lock, uint64_t until_ns);
 void quick_lock_wake(struct quick_lock *lock);
 
 static inline bool quick_lock_try(struct quick_lock *lock)

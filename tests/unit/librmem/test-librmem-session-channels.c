@@ -2,6 +2,7 @@
 /* Channels of sessions that are connected again after a loss, joined without rdma_cm, or refused. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "unit/librmem/core-case.h"
@@ -169,6 +170,62 @@ START_TEST(cancelled_write__is_reported_when_a_silent_server_has_fenced)
 }
 END_TEST
 
+/* ---- synchronous calls of several threads ---- */
+
+#define CALLERS 5
+
+struct caller {
+	pthread_t thread;
+	rmem_lease *lease;
+	int result;
+	char text[200];
+};
+
+static void *run_write(void *arg)
+{
+	struct caller *caller = arg;
+
+	caller->result = rmem_write(caller->lease, 0, buf, 9);
+	(void)snprintf(caller->text, sizeof(caller->text), "%s", rmem_error());
+	return NULL;
+}
+
+static void callers_start(struct caller *callers, unsigned n, rmem_lease *lease)
+{
+	for (unsigned i = 0; i < n; i++) {
+		callers[i].lease = lease;
+		ck_assert_int_eq(pthread_create(&callers[i].thread, NULL, run_write,
+						&callers[i]),
+				 0);
+	}
+}
+
+/* One call takes longer than its time-out, as the server does not close its channel.  The time-outs
+ * of the others count meanwhile. */
+START_TEST(synchronous_calls__time_out_while_they_wait_for_others)
+{
+	struct caller first, others[CALLERS];
+
+	ck_assert_int_eq(open_within(0, 300), 0);
+	fake.automatic = false;
+	proxy.hold = WIRE_TYPE_close_channel;
+	callers_start(&first, 1, alloc(1000, NULL));
+	AWAIT(fake.posts == 1);
+	callers_start(others, CALLERS, first.lease);
+	for (unsigned i = 0; i < CALLERS; i++) {
+		ck_assert_int_eq(pthread_join(others[i].thread, NULL), 0);
+		ck_assert_int_eq(others[i].result, -ETIMEDOUT);
+		ck_assert_ptr_nonnull(strstr(others[i].text, "of other threads"));
+	}
+	ck_assert_uint_eq(fake.posts, 1);
+	proxy_release();
+	ck_assert_int_eq(pthread_join(first.thread, NULL), 0);
+	ck_assert_int_eq(first.result, -ETIMEDOUT);
+	fake.automatic = true;
+	ck_assert_int_eq(rmem_write(first.lease, 0, buf, 9), 0);
+}
+END_TEST
+
 /* ---- channels that are joined without rdma_cm ---- */
 
 static unsigned session_flags;
@@ -307,6 +364,7 @@ int main(void)
 		0, 2);
 	tcase_add_loop_test(
 		tc, cancelled_write__is_reported_when_a_silent_server_has_fenced, 0, 2);
+	tcase_add_test(tc, synchronous_calls__time_out_while_they_wait_for_others);
 	tcase_add_loop_test(tc, joined__is_replaced_after_an_event, 0, 2);
 	tcase_add_loop_test(tc, joined__is_closed_when_joining_again_fails, 0, 2);
 	tcase_add_loop_test(tc, joined__is_closed_when_the_server_refuses, 0, 2);

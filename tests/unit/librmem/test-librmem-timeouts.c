@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "librmem/queue/complete.h"
 #include "unit/librmem/librmem-case.h"
 
 /* ---- time-outs, cancel ---- */
@@ -61,6 +62,35 @@ START_TEST(default_timeout__runs_from_the_last_progress)
 	stage_advance_ms(1);
 	expect_none(queue);
 	expect(queue, 1, -ETIMEDOUT);
+}
+END_TEST
+
+/* A synchronous call that has waited for those of other threads has less time for its operation. */
+START_TEST(limit__shortens_the_timeout_until_progress)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+
+	submit(queue, op_of(RMEM_OP_READ, 0, local, 1, 1));
+	complete_limit(queue, stage.now_ns + 20 * NS_PER_MS);
+	stage_advance_ms(19);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.aborts, 0);
+	stage_advance_ms(1);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+	reconnect(queue);
+	/* of six fragments one completes in time, then the next time-out counts */
+	submit(queue, op_of(RMEM_OP_READ, 0, local, 2 * SEG, 2));
+	complete_limit(queue, stage.now_ns + 20 * NS_PER_MS);
+	stage_advance_ms(19);
+	fake_complete(stage_channel(queue, 0), 0);
+	expect_none(queue);
+	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.aborts, 1);
+	stage_advance_ms(1);
+	expect_none(queue);
+	expect(queue, 2, -ETIMEDOUT);
 }
 END_TEST
 
@@ -203,6 +233,7 @@ int main(void)
 	tcase_add_test(tcp, timeout__is_reported_after_the_flush);
 	tcase_add_test(verbs, timeout__is_reported_after_the_flush);
 	tcase_add_test(tcp, default_timeout__runs_from_the_last_progress);
+	tcase_add_test(tcp, limit__shortens_the_timeout_until_progress);
 	tcase_add_test(tcp, timeout__yields_to_the_result);
 	tcase_add_test(tcp, cancel__one_lease_or_all);
 	tcase_add_test(tcp, cancel__keeps_earlier_results);
