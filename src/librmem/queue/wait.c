@@ -84,6 +84,15 @@ static unsigned queue_spin(struct rmem_queue *queue,
 	return got;
 }
 
+/* Once it has expired, the timer of rmem_queue_arm() is readable until it is set again. */
+static void timer_disarm(const struct rmem_queue *queue)
+{
+	const struct itimerspec never = { .it_value = { 0, 0 } };
+
+	if (queue->timer_fd >= 0)
+		(void)timerfd_settime(queue->timer_fd, 0, &never, NULL);
+}
+
 /* Sleep until a descriptor is readable or until_ns.  Without the service thread, this thread keeps
  * the session alive meanwhile. */
 static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
@@ -100,8 +109,11 @@ static void queue_sleep(struct rmem_queue *queue, uint64_t until_ns)
 		return;
 	timeout = clock_timespec(until_ns - now);
 	if (ppoll(fds, session->no_thread ? 2 : 1,
-		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) > 0 &&
-	    fds[1].revents) {
+		  until_ns == UINT64_MAX ? NULL : &timeout, NULL) <= 0)
+		return;
+	if (fds[0].revents)
+		timer_disarm(queue);
+	if (fds[1].revents) {
 		(void)pthread_mutex_lock(&session->lock);
 		session_work(session);
 		(void)pthread_mutex_unlock(&session->lock);

@@ -98,6 +98,7 @@ static bool fake_removed(const struct fabric_endpoint *endpoint)
 
 static bool fake_domain_removed(struct fabric_domain *domain)
 {
+	fake.looks++;
 	return fake_removed(&domain->endpoint);
 }
 
@@ -132,6 +133,7 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 	struct fabric_domain *domain;
 	int err = network_delay(timeout_ms);
 
+	fake.opens++;
 	fake.params = *params;
 	if (err)
 		return err;
@@ -239,6 +241,7 @@ static int fake_cq_fd(const struct fabric_cq *cq)
 
 static int fake_cq_arm(struct fabric_cq *cq)
 {
+	fake.arms++;
 	eventfd_t count;
 
 	(void)eventfd_read(cq->fd, &count);

@@ -94,7 +94,10 @@ struct fake {
 		poll_err;
 	/* the server's device whose counterpart on this host is removed; "": none */
 	char removed[FABRIC_DEVICE_MAX];
-	_Atomic unsigned disassociations, closes; /* of domains */
+	_Atomic unsigned disassociations, opens, closes; /* of domains */
+	_Atomic unsigned
+		looks; /* at whether a device was removed: in each turn of the driver */
+	_Atomic unsigned arms;              /* of cqs: in each turn of a wait */
 	bool holds_device;                  /* a left domain still holds its device */
 	struct fabric_endpoint opened;      /* of the domain opened last */
 	unsigned sge_max;                   /* of every domain */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Channels of sessions that are connected again after a loss, joined without rdma_cm, or refused. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,34 @@ START_TEST(wait__without_completions_times_out)
 	ck_assert_int_eq(queue_write(lease), -ETIMEDOUT);
 	ck_assert_int_eq(rmem_write(lease, 0, buf, 9), -ETIMEDOUT);
 	rmem_queue_free(queue);
+}
+END_TEST
+
+/* The timer that rmem_queue_arm() has set expires, and the program waits in rmem_wait() after. */
+START_TEST(wait__sleeps_after_the_timer_has_expired)
+{
+	rmem_lease *lease = open_with_lease(0);
+	struct rmem_op op = { .opcode = RMEM_OP_READ,
+			      .lease = lease,
+			      .addr = buf,
+			      .bytes = 9,
+			      .timeout_ms = 20 };
+	struct rmem_completion completion;
+	struct pollfd pollfd = { .events = POLLIN };
+	unsigned arms;
+
+	queue_open(1);
+	fake.automatic = false;
+	pollfd.fd = rmem_queue_fd(queue);
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	ck_assert_int_eq(rmem_queue_arm(queue), 0);
+	ck_assert_int_eq(poll(&pollfd, 1, 5000), 1);
+	ck_assert_int_eq(wait_status(), -ETIMEDOUT);
+	op.timeout_ms = 60000;
+	ck_assert_int_eq(rmem_submit(queue, &op, 1), 1);
+	arms = fake.arms;
+	ck_assert_int_eq(rmem_wait(queue, &completion, 1, 1, 100), 0);
+	ck_assert_uint_lt(fake.arms - arms, 20);
 }
 END_TEST
 
@@ -359,6 +388,7 @@ int main(void)
 	tcase_add_test(tc, queue_create__fails_without_its_channels);
 	tcase_add_test(tc, operations__wait_until_the_session_has_resumed);
 	tcase_add_test(tc, wait__without_completions_times_out);
+	tcase_add_test(tc, wait__sleeps_after_the_timer_has_expired);
 	tcase_add_loop_test(
 		tc, cancelled_write__is_reported_when_the_server_has_closed_its_channel,
 		0, 2);
