@@ -200,6 +200,8 @@ static void domain_work(struct rmem *session, unsigned number, uint64_t now_ns)
 		domain_leave(session, number);
 	if (domain->left && device_is_removed(ops, domain->left))
 		left_close(ops, domain);
+	if (domain->state == DOMAIN_AWAY && now_ns >= domain->due_ns)
+		domain->due_ns = 0;
 	if (domain->state != DOMAIN_LEAVING)
 		return;
 	if (domain->users == 0 && session->channels->holds == 0) {
@@ -227,19 +229,35 @@ static bool domain_returns(const struct domain *domain)
 	return domain->state == DOMAIN_AWAY && domain->served;
 }
 
+static bool domain_pending(const struct rmem *session, const struct domain *domain)
+{
+	return domain->state == DOMAIN_LEAVING ||
+	       (domain_returns(domain) && session->state == SESSION_UP);
+}
+
 uint64_t recovery_due(const struct rmem *session)
 {
 	uint64_t due = UINT64_MAX;
 
 	for (unsigned i = 0; i < session->domains->n; i++) {
 		const struct domain *domain = &session->domains->domains[i];
-		bool waits = domain->state == DOMAIN_LEAVING ||
-			     (domain_returns(domain) && session->state == SESSION_UP);
 
-		if (waits && domain->due_ns < due)
+		/* a domain that can be opened now waits for the thread that connects, and needs no
+		 * timer */
+		if (domain_pending(session, domain) && domain->due_ns < due &&
+		    (domain->due_ns > 0 || domain->state == DOMAIN_LEAVING))
 			due = domain->due_ns;
 	}
 	return due;
+}
+
+/* Some domain is to be closed, or opened again. */
+static bool domains_pending(const struct rmem *session)
+{
+	for (unsigned i = 0; i < session->domains->n; i++)
+		if (domain_pending(session, &session->domains->domains[i]))
+			return true;
+	return false;
 }
 
 /* A domain that may be opened again. */
@@ -348,7 +366,7 @@ void recovery_release(struct rmem *session)
 	bool waited;
 
 	(void)pthread_mutex_lock(&session->lock);
-	waited = --session->channels->holds == 0 && recovery_due(session) != UINT64_MAX;
+	waited = --session->channels->holds == 0 && domains_pending(session);
 	(void)pthread_mutex_unlock(&session->lock);
 	if (waited)
 		session_wake(session);

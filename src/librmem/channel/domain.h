@@ -16,7 +16,7 @@
 enum domain_state {
 	DOMAIN_OPEN,
 	DOMAIN_LEAVING, /* its users have to release it; disassociated at due_ns */
-	DOMAIN_AWAY,    /* closed; opened again at due_ns */
+	DOMAIN_AWAY,    /* closed; opened again at due_ns, 0: as soon as a thread can */
 	DOMAIN_OPENING, /* the driver opens the domain without the lock */
 };
 

@@ -80,6 +80,19 @@ static void open_rdma_queue(void)
 	write_ok(NULL);
 }
 
+/* The latest channel to the server's device. */
+static struct fabric_channel *channel_to(const char *name)
+{
+	struct fabric_channel *at;
+
+	pthread_mutex_lock(&fake.lock);
+	at = fake.channels;
+	while (at && strcmp(at->cq->domain->endpoint.device, name) != 0)
+		at = at->next;
+	pthread_mutex_unlock(&fake.lock);
+	return at;
+}
+
 /* Number of channels to the server's device. */
 static unsigned channels_to(const char *name)
 {
@@ -91,6 +104,42 @@ static unsigned channels_to(const char *name)
 	pthread_mutex_unlock(&fake.lock);
 	return n;
 }
+
+static atomic_bool connector_holds, connector_held;
+
+/* For fake.at_connect: hold the thread that connects. */
+static int connector_hold(void)
+{
+	connector_held = connector_holds;
+	while (connector_holds)
+		sleep_1ms();
+	return 0;
+}
+
+/* A domain that is to be opened again waits for the thread that connects; the thread that drives
+ * the session sleeps meanwhile, but for heartbeats. */
+START_TEST(removed_device__that_waits_for_a_connect_costs_no_turns)
+{
+	unsigned looks, pings;
+
+	set_heartbeat(20, 4000);
+	open_rdma(0, "&channels=2");
+	queue_open(2);
+	connector_holds = true;
+	fake.at_connect = connector_hold;
+	fake_peer_gone(channel_to("fake0"));
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && connector_held);
+	device_remove("fake1");
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && fake.closes == 1);
+	looks = fake.looks;
+	pings = proxy.seen[WIRE_TYPE_ping];
+	proxy_await(WIRE_TYPE_ping, pings + 10);
+	ck_assert_uint_lt(fake.looks - looks, 200);
+	device_return();
+	connector_holds = false;
+	AWAIT(rmem_poll(queue, NULL, 0) == 0 && channels_to("fake1") == 1);
+}
+END_TEST
 
 START_TEST(device__of_two_is_removed_and_returns)
 {
@@ -331,6 +380,7 @@ int main(void)
 	TCase *tc = core_case("device-recovery");
 
 	tcase_add_test(tc, device__of_two_is_removed_and_returns);
+	tcase_add_test(tc, removed_device__that_waits_for_a_connect_costs_no_turns);
 	tcase_add_loop_test(tc, only_device__is_waited_for, 0, 2);
 	tcase_add_test(tc, device__removed_while_the_session_closes);
 	tcase_add_test(tc, idle_queue__delays_no_removal);
