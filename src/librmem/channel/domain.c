@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
  * reached in the end, a dead peer does not hold up others. */
 #define CONNECT_MS 500u
 #define CONNECT_DOUBLINGS 3u
-/* The lowest useful time-out. */
+/* The lowest useful time-out, and the least time between the beginnings of two attempts. */
 #define CONNECT_MIN_MS 50u
 
 /* Copy all but the port. */
@@ -124,21 +125,37 @@ static int domain_try(struct rmem *session, const struct fabric_client_ops *ops,
 	return ops->domain_open(&domain->endpoint, params, ms, &domain->fabric);
 }
 
+/* Wait until `until` or `end`, whichever is sooner. */
+static void pause_until(uint64_t until, uint64_t end)
+{
+	uint64_t now = clock_now_ns();
+
+	if (until > end)
+		until = end;
+	if (now < until)
+		(void)poll(NULL, 0, (int)((until - now) / NS_PER_MS + 1));
+}
+
 /* Open a domain.  If that takes longer than heartbeats may wait, the service thread sends them, or
- * this thread between attempts. */
+ * this thread between attempts.  Some attempts time out at once, as when the kernel remembers a
+ * neighbour that did not answer. */
 static int domain_open(struct rmem *session, const struct fabric_client_ops *ops,
 		       const struct fabric_client_params *params, struct domain *domain,
 		       unsigned timeout_ms)
 {
-	uint64_t end = clock_now_ns() + timeout_ms * NS_PER_MS;
+	uint64_t now = clock_now_ns(), end = now + timeout_ms * NS_PER_MS, begin;
 	int err;
 
 	do {
+		begin = now;
 		err = domain_try(session, ops, params, domain, end);
-		if (err == -ETIMEDOUT && clock_now_ns() < end &&
-		    service_hand_over(session))
-			break;
-	} while (err == -ETIMEDOUT && clock_now_ns() < end);
+		if (err == -ETIMEDOUT && clock_now_ns() < end) {
+			if (service_hand_over(session))
+				break;
+			pause_until(begin + CONNECT_MIN_MS * NS_PER_MS, end);
+		}
+		now = clock_now_ns();
+	} while (err == -ETIMEDOUT && now < end);
 	return err;
 }
 

@@ -309,6 +309,20 @@ START_TEST(open__falls_back_to_tcp)
 }
 END_TEST
 
+/* Attempts that time out at once are made at intervals of 50 ms. */
+START_TEST(open__pauses_between_attempts)
+{
+	unsigned flags = _i ? RMEM_NO_THREAD : 0;
+
+	serve_devices(1);
+	fake.domain_err = -ETIMEDOUT;
+	(void)strcat(uri, "?fabric=rdma");
+	ck_assert_int_eq(open_within(flags, 400), -ETIMEDOUT);
+	ck_assert_uint_ge(fake.opens, 2);
+	ck_assert_uint_le(fake.opens, 9);
+}
+END_TEST
+
 static void edit_version(struct wire_msg *msg)
 {
 	if (msg->type == WIRE_TYPE_welcome)
@@ -858,6 +872,7 @@ int main(void)
 	tcase_add_test(tc, reach__without_any_channel_is_all_endpoints);
 	tcase_add_test(tc, open__passes_device_options_of_the_uri);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
+	tcase_add_loop_test(tc, open__pauses_between_attempts, 0, 2);
 	tcase_add_test(tc, open__fails_with_the_error_of_each_step);
 	tcase_add_test(tc, open__refuses_bad_options);
 	tcase_add_test(tc, open__of_a_mute_server_times_out);
