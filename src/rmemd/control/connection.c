@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "rmemd/control/session.h"
 #include "rmemd/state/ledger.h"
 
 void connection_init(struct connection *connection, const struct connection_ops *ops,
@@ -54,8 +55,11 @@ void connection_close(struct connection *connection)
 void connection_refuse(struct connection *connection, uint64_t id, int err,
 		       const char *text)
 {
+	const struct session *session = connection->session;
+	const char *tenant = session ? session->lease_client.tenant->name : NULL;
+
 	log_event(LOG_NOTICE, "request-refused",
-		  &(struct log_ctx){ .peer = connection->name },
+		  &(struct log_ctx){ .peer = connection->name, .tenant = tenant },
 		  "%s; the connection ends", text);
 	connection_send_error(connection, id, err, text);
 	connection_close(connection);

@@ -10,7 +10,7 @@
 
 static uint64_t now_ms;
 static unsigned lines;
-static char last[128];
+static char last[128], last_tenant[64];
 
 static uint64_t fake_clock(void)
 {
@@ -22,7 +22,12 @@ static void record_line(int level, const char *event, const struct log_ctx *ctx,
 {
 	lines++;
 	(void)snprintf(last, sizeof(last), "%d %s: %s%s", level, event, text,
-		       ctx ? " with fields" : "");
+		       !ctx           ? ""
+		       : !ctx->tenant ? " with fields"
+		       : ctx->session ? " with tenant"
+				      : " of tenant");
+	(void)snprintf(last_tenant, sizeof(last_tenant), "%s",
+		       ctx && ctx->tenant ? ctx->tenant : "");
 }
 
 static void setup(void)
@@ -83,6 +88,59 @@ START_TEST(flush__logs_the_number_of_suppressed_lines)
 }
 END_TEST
 
+static void log_tenant(const char *tenant, const char *event, unsigned n)
+{
+	const struct log_ctx ctx = { .session = 1, .tenant = tenant };
+
+	for (unsigned i = 0; i < n; i++)
+		log_event(LOG_NOTICE, event, &ctx, "hello");
+}
+
+START_TEST(lines__of_one_tenant_hide_no_others)
+{
+	char loud[] = "loud";
+
+	log_tenant(loud, "session-fenced", 50000);
+	ck_assert_uint_eq(lines, 100);
+	/* the name of a tenant may be freed between its lines */
+	memcpy(loud, "gone", sizeof(loud));
+	log_tenant("quiet", "session-fenced", 1);
+	ck_assert_uint_eq(lines, 101);
+	ck_assert_str_eq(last_tenant, "quiet");
+	log_n(LOG_NOTICE, "session-fenced", 1);
+	ck_assert_uint_eq(lines, 102);
+	log_tenant("loud", "session-fenced", 1);
+	ck_assert_uint_eq(lines, 102);
+	now_ms += 10000;
+	log_ratelimit_flush();
+	ck_assert_uint_eq(lines, 103);
+	ck_assert_str_eq(last, "5 session-fenced: 49901 more suppressed of tenant");
+	ck_assert_str_eq(last_tenant, "loud");
+}
+END_TEST
+
+/* More tenants than there is memory for share a limit in one period, and the next has places
+ * again. */
+START_TEST(tenants__in_any_number_are_limited)
+{
+	char name[16];
+
+	for (unsigned i = 0; i < 10000; i++) {
+		(void)snprintf(name, sizeof(name), "t%u", i);
+		log_tenant(name, "session-fenced", 1);
+	}
+	ck_assert_uint_eq(lines, 1024 + 100);
+	now_ms += 10000;
+	log_ratelimit_flush();
+	ck_assert_uint_eq(lines, 1024 + 100 + 1);
+	ck_assert_str_eq(last, "5 other-events: 8876 more suppressed");
+	log_tenant("late", "session-fenced", 200);
+	ck_assert_uint_eq(lines, 1024 + 100 + 1 + 100);
+	log_tenant("later", "session-fenced", 1);
+	ck_assert_uint_eq(lines, 1024 + 100 + 1 + 101);
+}
+END_TEST
+
 START_TEST(debug_lines__have_no_limit)
 {
 	log_set_level(LOG_DEBUG);
@@ -109,6 +167,8 @@ int main(void)
 
 	tcase_add_test(tc, lines__of_one_event_have_a_limit);
 	tcase_add_test(tc, flush__logs_the_number_of_suppressed_lines);
+	tcase_add_test(tc, lines__of_one_tenant_hide_no_others);
+	tcase_add_test(tc, tenants__in_any_number_are_limited);
 	tcase_add_test(tc, debug_lines__have_no_limit);
 	tcase_add_test(tc, different_events__have_no_limit);
 	return unit_main();
