@@ -85,8 +85,7 @@ static int quantity_parse(const struct option_row *row, const char *text)
 
 	if (row->kind == OPTION_BYTES ? units_parse_bytes(text, &value)
 				      : units_parse_ms(text, &value))
-		return err_set(-EINVAL, "--%s: %s; write it as %s", row->name,
-			       err_text(), row->kind == OPTION_BYTES ? "64K" : "200ms");
+		return err_set(-EINVAL, "--%s: %s", row->name, err_text());
 	if (value < row->min || value > row->max)
 		return err_set(-EINVAL, "--%s: %s is out of its range", row->name,
 			       text);

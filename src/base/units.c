@@ -19,12 +19,16 @@ static const struct unit byte_units[] = {
 	{ "", 1 },
 	{ "B", 1 },
 	{ "K", UINT64_C(1) << 10 },
+	{ "k", UINT64_C(1) << 10 },
 	{ "KiB", UINT64_C(1) << 10 },
 	{ "M", UINT64_C(1) << 20 },
+	{ "m", UINT64_C(1) << 20 },
 	{ "MiB", UINT64_C(1) << 20 },
 	{ "G", UINT64_C(1) << 30 },
+	{ "g", UINT64_C(1) << 30 },
 	{ "GiB", UINT64_C(1) << 30 },
 	{ "T", UINT64_C(1) << 40 },
+	{ "t", UINT64_C(1) << 40 },
 	{ "TiB", UINT64_C(1) << 40 },
 	{ NULL, 0 },
 };
@@ -38,14 +42,15 @@ static const struct unit time_units[] = {
 	{ NULL, 0 },
 };
 
-static int number_parse(const char *text, uint64_t *ret_value, const char **ret_rest)
+/* Decimal digits; *ret_rest: what follows them.  strtoull() would accept signs and leading
+ * spaces.  -EINVAL without text. */
+static int digits_parse(const char *text, uint64_t *ret_value, const char **ret_rest)
 {
 	char *end;
 	unsigned long long value;
 
-	/* strtoull() accepts signs and leading spaces; refuse them */
 	if (!isdigit((unsigned char)text[0]))
-		return err_set(-EINVAL, "'%s' is not a number", text);
+		return -EINVAL;
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	if (errno)
@@ -55,18 +60,18 @@ static int number_parse(const char *text, uint64_t *ret_value, const char **ret_
 	return 0;
 }
 
-static int scaled_parse(const char *text, const struct unit *units, const char *hint,
+static int scaled_parse(const char *text, const struct unit *units, const char *grammar,
 			uint64_t *ret_value)
 {
 	const char *rest;
 	uint64_t value;
-	int err = number_parse(text, &value, &rest);
+	int err = digits_parse(text, &value, &rest);
 
-	if (err)
+	if (err == -ERANGE)
 		return err;
-	while (*rest == ' ')
-		rest++;
-	for (; units->name; units++) {
+	if (!err)
+		rest += strspn(rest, " ");
+	for (; !err && units->name; units++) {
 		if (strcmp(rest, units->name) != 0)
 			continue;
 		if (__builtin_mul_overflow(value, units->factor, &value))
@@ -74,12 +79,14 @@ static int scaled_parse(const char *text, const struct unit *units, const char *
 		*ret_value = value;
 		return 0;
 	}
-	return err_set(-EINVAL, "'%s' has no unit known here: %s", text, hint);
+	return err_set(-EINVAL, "'%s' is not %s", text, grammar);
 }
 
 int units_parse_bytes(const char *text, uint64_t *ret_bytes)
 {
-	return scaled_parse(text, byte_units, "use K, M, G or T (powers of 1024)",
+	return scaled_parse(text, byte_units,
+			    "a size: a whole number of bytes, or with K, M, G or T "
+			    "(powers of 1024), such as 64K",
 			    ret_bytes);
 }
 
@@ -89,19 +96,32 @@ int units_parse_ms(const char *text, uint64_t *ret_ms)
 		*ret_ms = 0;
 		return 0;
 	}
-	return scaled_parse(text, time_units, "use ms, s, min, h or d", ret_ms);
+	return scaled_parse(text, time_units,
+			    "a time: a whole number with ms, s, min, h or d, such as "
+			    "200ms",
+			    ret_ms);
+}
+
+int units_parse_switch(const char *text, bool *ret_on)
+{
+	bool on = strcmp(text, "yes") == 0;
+
+	if (!on && strcmp(text, "no") != 0)
+		return err_set(-EINVAL, "'%s' is neither yes nor no", text);
+	*ret_on = on;
+	return 0;
 }
 
 int units_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value)
 {
 	const char *rest;
 	uint64_t value;
-	int err = number_parse(text, &value, &rest);
+	int err = digits_parse(text, &value, &rest);
 
+	if (err == -EINVAL || (!err && *rest))
+		return err_set(-EINVAL, "'%s' is not a number", text);
 	if (err)
 		return err;
-	if (*rest)
-		return err_set(-EINVAL, "'%s' is not a number", text);
 	if (value < min || value > max)
 		return err_set(-ERANGE, "%s is not from %" PRIu64 " to %" PRIu64, text,
 			       min, max);

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes and durations as text.  Threads: [any]. */
+/* Sizes, durations and switches as text: what rmemd.conf(5) says under "Types", for
+ * configuration, options and URIs.  Threads: [any]. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* "4096", "64K", "2M", "1G", "1T", also "KiB" ...: powers of 1024.  -EINVAL with text;
- * -ERANGE when it does not fit. */
+/* "4096", "64K", "2m", "1 GiB": powers of 1024.  -EINVAL, -ERANGE with text. */
 int units_parse_bytes(const char *text, uint64_t *ret_bytes);
 
-/* "250ms", "2s", "5min", "1h", "7d"; a bare number is refused unless it is 0.
+/* "250ms", "2 s", "5min", "1h", "7d"; a bare number is refused unless it is 0.
  * -EINVAL, -ERANGE with text. */
 int units_parse_ms(const char *text, uint64_t *ret_ms);
+
+/* "yes", "no".  -EINVAL with text. */
+int units_parse_switch(const char *text, bool *ret_on);
 
 /* Plain decimal number from min to max.  -EINVAL, -ERANGE with text. */
 int units_parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *ret_value);

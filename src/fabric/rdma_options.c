@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +24,12 @@ struct option {
 
 static int switch_parse(const char *value, int *ret_value)
 {
-	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
-		return err_set(-EINVAL, "'%s' is neither yes nor no", value);
-	*ret_value = value[0] == 'y';
-	return 0;
+	bool on;
+	int err = units_parse_switch(value, &on);
+
+	if (!err)
+		*ret_value = on;
+	return err;
 }
 
 static int connect_parse(const char *value, int *ret_value)

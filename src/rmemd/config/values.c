@@ -22,21 +22,6 @@ _Static_assert(sizeof(((struct config *)0)->devices) == sizeof(list_items),
 _Static_assert(sizeof(((struct pool_params *)0)->devices) == sizeof(list_items),
 	       "lists have one shape");
 
-static int bool_parse(const char *value, bool *ret)
-{
-	static const char *const words[] = {
-		"no", "yes", "false", "true", "off", "on"
-	};
-
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcmp(value, words[i]) == 0) {
-			*ret = i % 2 == 1;
-			return 0;
-		}
-	}
-	return err_set(-EINVAL, "'%s' is neither yes nor no", value);
-}
-
 static int choice_parse(const struct config_choice *choices, const char *value,
 			int *ret)
 {
@@ -275,7 +260,7 @@ int config_value_parse(const struct config_key *key, const char *value, void *ob
 		return err_set(-EINVAL, "no value");
 	switch (key->type) {
 	case CONFIG_TYPE_BOOL:
-		return bool_parse(value, field);
+		return units_parse_switch(value, field);
 	case CONFIG_TYPE_CHOICE:
 		return choice_parse(key->choices, value, field);
 	case CONFIG_TYPE_COUNT:

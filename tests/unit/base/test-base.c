@@ -155,6 +155,11 @@ static const struct {
 	{ "4096", 0, 4096 },
 	{ "64K", 0, 65536 },
 	{ "2 MiB", 0, 2 << 20 },
+	{ "1k", 0, 1024 },
+	{ "3m", 0, 3 << 20 },
+	{ "1g", 0, 1 << 30 },
+	{ "1t", 0, UINT64_C(1) << 40 },
+	{ "7B", 0, 7 },
 	{ "1G", 0, 1 << 30 },
 	{ "16777215T", 0, UINT64_C(16777215) << 40 },
 	{ "16777216T", -ERANGE, 0 },
@@ -164,6 +169,10 @@ static const struct {
 	{ " 1", -EINVAL, 0 },
 	{ "1X", -EINVAL, 0 },
 	{ "1MB", -EINVAL, 0 },
+	{ "1gib", -EINVAL, 0 },
+	{ "1.5G", -EINVAL, 0 },
+	{ "G", -EINVAL, 0 },
+	{ "1 G ", -EINVAL, 0 },
 };
 
 START_TEST(units__parse_bytes)
@@ -172,6 +181,8 @@ START_TEST(units__parse_bytes)
 
 	ck_assert_int_eq(units_parse_bytes(sizes[_i].text, &value), sizes[_i].err);
 	ck_assert_uint_eq(value, sizes[_i].err ? 77 : sizes[_i].value);
+	if (sizes[_i].err == -EINVAL)
+		ck_assert_ptr_nonnull(strstr(err_text(), "is not a size: a whole"));
 }
 END_TEST
 
@@ -186,6 +197,28 @@ START_TEST(units__parse_ms_requires_a_unit)
 	ck_assert_int_eq(units_parse_ms("0", &value), 0);
 	ck_assert_uint_eq(value, 0);
 	ck_assert_int_eq(units_parse_ms("5", &value), -EINVAL);
+	ck_assert_int_eq(units_parse_ms("5S", &value), -EINVAL);
+	ck_assert_int_eq(units_parse_ms("", &value), -EINVAL);
+	ck_assert_str_eq(err_text(),
+			 "'' is not a time: a whole number with ms, s, min, "
+			 "h or d, such as 200ms");
+	ck_assert_int_eq(units_parse_ms("5 s", &value), 0);
+	ck_assert_uint_eq(value, 5000);
+}
+END_TEST
+
+START_TEST(units__parse_switch_knows_two_words)
+{
+	static const char *const others[] = { "true", "on", "Yes", "1", "" };
+	bool on = false;
+
+	ck_assert_int_eq(units_parse_switch("yes", &on), 0);
+	ck_assert(on);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		ck_assert_int_eq(units_parse_switch(others[i], &on), -EINVAL);
+	ck_assert(on);
+	ck_assert_int_eq(units_parse_switch("no", &on), 0);
+	ck_assert(!on);
 }
 END_TEST
 
@@ -408,6 +441,7 @@ int main(void)
 	tcase_add_loop_test(tc, units__parse_bytes, 0,
 			    sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(tc, units__parse_ms_requires_a_unit);
+	tcase_add_test(tc, units__parse_switch_knows_two_words);
 	tcase_add_test(tc, units__parse_u64_checks_the_range);
 	tcase_add_test(tc, units__format_bytes);
 	tcase_add_test(tc, secret_equal__compares_every_byte);

@@ -318,6 +318,7 @@ static const struct {
 	  "insecure = yes if every host that reaches it is trusted" },
 	{ "[server]\ninsecure = maybe\n",
 	  "2: insecure: 'maybe' is neither yes nor no" },
+	{ "[server]\ninsecure = true\n", "2: insecure: 'true' is neither yes nor no" },
 	{ "[server]\ninsecure = yes # trusted\n",
 	  "2: insecure: 'yes # trusted' is neither yes nor no; a comment needs a line "
 	  "of "
@@ -333,7 +334,8 @@ static const struct {
 				    "notice, info, debug; did you mean "
 				    "'debug'?" },
 	{ "[session]\nheartbeat = 500\n",
-	  "2: heartbeat: '500' has no unit known here: use ms, s, min, h or d" },
+	  "2: heartbeat: '500' is not a time: a whole number with ms, s, min, h or d, "
+	  "such as 200ms" },
 	{ "[session]\nheartbeat = 1h\n",
 	  "2: heartbeat: 1h is not from 10ms to 60000ms" },
 	{ "[session]\nheartbeat = 1500ms\n",
@@ -417,7 +419,8 @@ static const struct {
 	{ "[pool a]\n[pool b]\n[pool a]\n", "3: pool 'a' is already in line 1" },
 	{ "[pool a]\nsize = 1\n", "2: size: 1 is not from 1 MiB to 1024 TiB" },
 	{ "[pool a]\nsize = 1X\n",
-	  "2: size: '1X' has no unit known here: use K, M, G or T (powers of 1024)" },
+	  "2: size: '1X' is not a size: a whole number of "
+	  "bytes, or with K, M, G or T (powers of 1024), such as 64K" },
 	{ "[pool a]\nnode = two\n", "2: node: 'two' is neither a NUMA node nor any" },
 	{ "[pool a]\nnode = 4096\n", "2: node: 4096 is not from 0 to 1023" },
 	{ "[pool a]\npage_size = 4M\n", "2: page_size: '4M' is not one of auto, 1G, "
