@@ -51,25 +51,55 @@ int options_usage(const char *fmt, ...)
 	return err_set(-EINVAL, "%s", text);
 }
 
-int options_uri(char *buf, size_t buf_bytes)
+/* The URI under construction; what does not fit is counted. */
+struct uri_text {
+	char *at;
+	size_t bytes, used;
+};
+
+static void __attribute__((format(printf, 2, 3)))
+uri_append(struct uri_text *uri, const char *fmt, ...)
 {
-	const char *scheme = strstr(options.server, "://") ? "" : SCHEME;
-	const char *first = strchr(options.server, '?') ? "&" : "?";
-	char fabric[32] = "", channels[32] = "";
+	bool fits = uri->used < uri->bytes;
+	va_list ap;
 	int n;
 
-	/* the last item of a key counts, and the library still checks the others */
+	va_start(ap, fmt);
+	n = vsnprintf(fits ? uri->at + uri->used : NULL,
+		      fits ? uri->bytes - uri->used : 0, fmt, ap);
+	va_end(ap);
+	uri->used += n < 0 ? uri->bytes : (size_t)n;
+}
+
+/* Whether an option of the command line replaces this "KEY=VALUE". */
+static bool is_replaced(const char *item)
+{
+	return (options.fabric && strncmp(item, "fabric=", 7) == 0) ||
+	       (options.channels && strncmp(item, "channels=", 9) == 0);
+}
+
+int options_uri(char *buf, size_t buf_bytes)
+{
+	struct uri_text uri = { buf, buf_bytes, 0 };
+	const char *item = options.server + strcspn(options.server, "?");
+	char mark = '?';
+
+	uri_append(&uri, "%s%.*s", strstr(options.server, "://") ? "" : SCHEME,
+		   (int)(item - options.server), options.server);
+	while (*item) {
+		size_t len = strcspn(++item, "&");
+
+		if (!is_replaced(item)) {
+			uri_append(&uri, "%c%.*s", mark, (int)len, item);
+			mark = '&';
+		}
+		item += len;
+	}
 	if (options.fabric) {
-		(void)snprintf(fabric, sizeof(fabric), "%sfabric=%s", first,
-			       options.fabric);
-		first = "&";
+		uri_append(&uri, "%cfabric=%s", mark, options.fabric);
+		mark = '&';
 	}
 	if (options.channels)
-		(void)snprintf(channels, sizeof(channels), "%schannels=%u", first,
-			       options.channels);
-	n = snprintf(buf, buf_bytes, "%s%s%s%s", scheme, options.server, fabric,
-		     channels);
-	if (n < 0 || (size_t)n >= buf_bytes)
-		return options_usage("the server's URI is too long");
-	return 0;
+		uri_append(&uri, "%cchannels=%u", mark, options.channels);
+	return uri.used < buf_bytes ? 0 : options_usage("the server's URI is too long");
 }

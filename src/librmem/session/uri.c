@@ -11,6 +11,8 @@
 
 #define SCHEME "rmem://"
 #define SETTING_MAX 31u
+/* More than there are options. */
+#define OPTIONS_MAX 32u
 
 static int invalid(const char *why)
 {
@@ -108,25 +110,23 @@ static int rdma_option_parse(const char *name, const char *value, struct uri *ur
 	int err;
 
 	if (strlen(value) > SETTING_MAX)
-		return invalid("the value of an option is too long");
+		return err_set(-EINVAL, "the value of %.40s is too long", name);
 	err = fabric_rdma_options_set(&uri->devices.rdma_options, name, value);
 	if (err == -ENOENT)
-		return invalid("the options are fabric, channels, tenant, source, mtu, "
-			       "traffic_class, service_level, ack_timeout, "
-			       "retry_count, rnr_retry_count, rd_atomic, "
-			       "relaxed_ordering, connect, gid_index and pkey");
+		return err_set(-EINVAL,
+			       "there is no option '%.40s'; the options are fabric, "
+			       "channels, tenant, source, mtu, traffic_class, "
+			       "service_level, ack_timeout, retry_count, "
+			       "rnr_retry_count, rd_atomic, relaxed_ordering, connect, "
+			       "gid_index and pkey",
+			       name);
 	return err ? err_prefix(-EINVAL, "%s", name) : 0;
 }
 
-/* KEY=VALUE */
-static int option_parse(char *value, struct uri *uri)
+static int option_parse(const char *key, char *value, struct uri *uri)
 {
-	const char *key = strsep(&value, "=");
-	char none[] = "";
 	uint64_t channels;
 
-	if (!value)
-		value = none;
 	if (!strcmp(key, "fabric"))
 		return fabric_parse(value, uri);
 	if (!strcmp(key, "source"))
@@ -141,19 +141,56 @@ static int option_parse(char *value, struct uri *uri)
 	return 0;
 }
 
+/* KEY=VALUE, separated by "&".  Each key is known and there once, so `keys` has room. */
+static int options_parse(char *options, struct uri *uri)
+{
+	const char *keys[OPTIONS_MAX];
+	unsigned n_keys = 0;
+	char *value;
+
+	while ((value = strsep(&options, "&"))) {
+		const char *key = strsep(&value, "=");
+		int err;
+
+		if (*key == '\0')
+			return invalid("an option has no name");
+		if (!value)
+			return err_set(-EINVAL, "the option '%.40s' has no value", key);
+		for (unsigned i = 0; i < n_keys; i++)
+			if (!strcmp(keys[i], key))
+				return err_set(-EINVAL, "the option %s is there twice",
+					       key);
+		err = option_parse(key, value, uri);
+		if (err)
+			return err;
+		keys[n_keys++] = key;
+	}
+	return 0;
+}
+
+/* A slash may end the host, but no path follows it. */
+static int path_strip(char *authority)
+{
+	char *slash = strchr(authority, '/');
+
+	if (slash && slash[1])
+		return err_set(-EINVAL,
+			       "it has the path \"%.40s\", and a server has none",
+			       slash);
+	if (slash)
+		*slash = '\0';
+	return 0;
+}
+
 /* Parse the part after the scheme; changes the text. */
 static int parts_parse(char *options, struct uri *uri)
 {
-	char *authority = strsep(&options, "?"), *option;
-	size_t len = strlen(authority);
-	int err;
+	char *authority = strsep(&options, "?");
+	int err = path_strip(authority);
 
-	if (len > 0 && authority[len - 1] == '/')
-		authority[len - 1] = '\0';
-	err = authority_parse(authority, uri);
-	while (!err && (option = strsep(&options, "&")))
-		err = option_parse(option, uri);
-	return err;
+	if (!err)
+		err = authority_parse(authority, uri);
+	return err ? err : options_parse(options, uri);
 }
 
 int uri_parse(const char *text, struct uri *ret_uri)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; the other options say how
- * RDMA devices are used.  Threads: [any]. */
+/* rmem://HOST[:PORT][?fabric=auto|rdma|tcp&channels=N&tenant=NAME&...]; each option at
+ * most once; the other options say how RDMA devices are used.  Threads: [any]. */
 #ifndef LIBRMEM_SESSION_URI_H
 #define LIBRMEM_SESSION_URI_H
 

@@ -77,12 +77,16 @@ static const struct {
 	{ "h:1", NULL, "rmem://h:1", 0 },
 	{ "[::1]:7460", "tcp", "rmem://[::1]:7460?fabric=tcp", 0 },
 	{ "rmem://h?fabric=rdma", NULL, "rmem://h?fabric=rdma", 0 },
-	/* the last value of an option counts */
-	{ "rmem://h?fabric=rdma", "tcp", "rmem://h?fabric=rdma&fabric=tcp", 0 },
-	{ "rmem://h?channels=2", "auto", "rmem://h?channels=2&fabric=auto&channels=64",
-	  64 },
+	/* the library refuses an option that is there twice */
+	{ "rmem://h?fabric=rdma", "tcp", "rmem://h?fabric=tcp", 0 },
+	{ "rmem://h?channels=2", "auto", "rmem://h?fabric=auto&channels=64", 64 },
+	{ "h?channels=2&tenant=a&fabric=tcp&mtu=256", "rdma",
+	  "rmem://h?tenant=a&mtu=256&fabric=rdma&channels=3", 3 },
+	{ "h?fabric=rdma&channels=2", NULL, "rmem://h?fabric=rdma&channels=4", 4 },
 	/* librmem refuses invalid options */
-	{ "rmem://h?fabric=x", "tcp", "rmem://h?fabric=x&fabric=tcp", 0 },
+	{ "rmem://h?fabrics=x", "tcp", "rmem://h?fabrics=x&fabric=tcp", 0 },
+	{ "rmem://h?", NULL, "rmem://h?", 0 },
+	{ "rmem://h?a&", "tcp", "rmem://h?a&&fabric=tcp", 0 },
 };
 
 START_TEST(uri__has_the_options_at_its_end)
@@ -100,9 +104,9 @@ END_TEST
 
 START_TEST(uri__that_does_not_fit_is_refused)
 {
-	char uri[sizeof("rmem://h?channels=2&fabric=tcp")];
+	char uri[sizeof("rmem://h?mtu=512&fabric=tcp")];
 
-	options.server = "rmem://h?channels=2";
+	options.server = "rmem://h?mtu=512";
 	options.fabric = "tcp";
 
 	for (size_t capacity = 1; capacity < sizeof(uri); capacity++) {
