@@ -95,7 +95,7 @@ expect_error 1 'small' rmemd --config "$dir/bad.conf"
 
 # a socket that cannot be created is refused before the pools are populated
 sed "s,^socket = .*,socket = /proc/nowhere/admin.sock," "$dir/rmemd.conf" >"$dir/bad.conf"
-expect_error 1 '^error start-failed: .*/proc/nowhere' rmemd --config "$dir/bad.conf"
+expect_error 1 '^error start-failed: .*there is no directory /proc/nowhere: make it' rmemd --config "$dir/bad.conf"
 ! grep '^pool-ready' "$dir/stderr" || fail "the pool was populated before the admin socket was created"
 
 # ---- a running daemon ----

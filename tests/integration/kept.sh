@@ -128,7 +128,7 @@ server_restart
 same "$dir/in" "$dir/out"
 server_stop
 sed -i "s|^state = .*|state = $dir/none|" "$dir/rmemd.conf"
-refused "[server] state = $dir/none: "
+refused "[server] state = $dir/none: there is no such directory: make it"
 mkdir -m 700 "$dir/none"
 if [ "$(stat -f -c %T "$dir/none")" != tmpfs ]; then
 	refused "neither on tmpfs nor on hugetlbfs"

@@ -13,23 +13,33 @@
 
 #define BACKLOG 16
 #define MODE 0660
+#define RUNTIME_DIRECTORY RUNSTATEDIR "/rmemd"
 
 _Static_assert(sizeof(((struct admin_socket *)0)->path) ==
 		       sizeof(((struct sockaddr_un *)0)->sun_path),
 	       "the path of any socket fits");
 
-static int directory_make(const char *path)
+/* The runtime directory, which systemd makes for the service, is made without systemd too.  Any
+ * other one is the administrator's: one made here would belong to root, and hide a wrong path. */
+static int directory_ensure(const char *path)
 {
 	char directory[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct stat st;
 
 	(void)snprintf(directory, sizeof(directory), "%s", path);
-	for (char *slash = strchr(directory + 1, '/'); slash;
-	     slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
+	*strrchr(directory, '/') = '\0';
+	if (strcmp(directory, RUNTIME_DIRECTORY) == 0) {
 		if (mkdir(directory, 0755) && errno != EEXIST)
-			return err_errno(-errno, "cannot make directory %s", directory);
-		*slash = '/';
+			return err_errno(-errno, "cannot make the directory %s",
+					 directory);
+		return 0;
 	}
+	if (*directory && stat(directory, &st) && errno == ENOENT)
+		return err_set(
+			-ENOENT,
+			"[admin] socket = %s: there is no directory %s: make it; "
+			"only " RUNTIME_DIRECTORY " is made by itself",
+			path, directory);
 	return 0;
 }
 
@@ -89,7 +99,7 @@ int admin_socket_open(const char *path, struct admin_socket *ret_socket)
 			       "%s is longer than the %zu characters of a socket", path,
 			       sizeof(address.sun_path) - 1);
 	memcpy(address.sun_path, path, strlen(path) + 1);
-	err = directory_make(path);
+	err = directory_ensure(path);
 	if (!err)
 		err = stale_remove(&address);
 	if (err)

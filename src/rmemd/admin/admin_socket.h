@@ -13,10 +13,11 @@ struct admin_socket {
 	ino_t ino;
 };
 
-/* Make it, mode 0660, in a directory that is made where it is missing.  One left by a
- * daemon that has died is replaced.
+/* Make it, mode 0660.  One left by a daemon that has died is replaced.  The path is absolute; of
+ * its directories only RUNSTATEDIR/rmemd is made.
  *   -EADDRINUSE    somebody listens there
  *   -EEXIST        something else is there
+ *   -ENOENT        the directory is not there
  *   -ENAMETOOLONG, -EACCES ...  with text */
 int admin_socket_open(const char *path, struct admin_socket *ret_socket);
 /* Remove the file, if it is still the one that was made; the descriptor stays open. */

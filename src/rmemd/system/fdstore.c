@@ -104,9 +104,17 @@ static int dir_open(struct fdstore *store, const char *path)
 
 	(void)snprintf(store->path, sizeof(store->path), "%s", path);
 	store->dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (store->dir < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return err_set(
+			-EINVAL,
+			"[server] state = %s: %s: make it, on tmpfs or hugetlbfs, "
+			"for the user of rmemd alone: mkdir -m 700 %s",
+			path,
+			errno == ENOENT ? "there is no such directory"
+					: "it is not a directory",
+			path);
 	if (store->dir < 0 || fstat(store->dir, &st))
-		return err_errno(errno == ENOENT || errno == ENOTDIR ? -EINVAL : -errno,
-				 "[server] state = %s", path);
+		return err_errno(-errno, "[server] state = %s", path);
 	if (st.st_mode & 077)
 		return err_set(-EINVAL,
 			       "[server] state = %s: other users may access it, and it "

@@ -174,7 +174,7 @@ void admin_setup(void)
 
 	memcpy(directory, "/tmp/rmem-admin-XXXXXX", sizeof(directory));
 	ck_assert_ptr_nonnull(mkdtemp(directory));
-	(void)snprintf(path, sizeof(path), "%s/run/rmemd/admin.sock", directory);
+	(void)snprintf(path, sizeof(path), "%s/admin.sock", directory);
 	config_default(&config);
 	endpoints = (struct endpoints){
 		.n = 2,

@@ -72,7 +72,7 @@ START_TEST(malformed_request__closes_the_connection)
 }
 END_TEST
 
-START_TEST(open__creates_the_directory_and_sets_the_mode)
+START_TEST(open__sets_the_mode)
 {
 	mode_t before = umask(077);
 	struct stat st;
@@ -85,6 +85,22 @@ START_TEST(open__creates_the_directory_and_sets_the_mode)
 	close_admin();
 	ck_assert_int_eq(lstat(path, &st), -1);
 	admin_close(NULL);
+}
+END_TEST
+
+START_TEST(open__makes_no_directory)
+{
+	char missing[128], parent[96], text[512];
+	struct stat st;
+
+	(void)snprintf(parent, sizeof(parent), "%s/run", directory);
+	(void)snprintf(missing, sizeof(missing), "%s/rmemd/admin.sock", parent);
+	ck_assert_int_eq(admin_open(base, &sources, missing, -1, &admin), -ENOENT);
+	(void)snprintf(text, sizeof(text),
+		       "[admin] socket = %s: there is no directory %s/rmemd: make it; ",
+		       missing, parent);
+	ck_assert_int_eq(strncmp(err_text(), text, strlen(text)), 0);
+	ck_assert_int_eq(lstat(parent, &st), -1);
 }
 END_TEST
 
@@ -108,9 +124,6 @@ START_TEST(open__replaces_the_socket_of_a_dead_daemon)
 	struct stat st;
 	int fd;
 
-	/* creates the directory */
-	open_admin();
-	close_admin();
 	ck_assert_int_eq(close(bind_socket()), 0);
 	open_admin();
 	(void)get("/v1/pools");
@@ -170,7 +183,8 @@ int main(void)
 	tcase_add_loop_test(tc, refusal__is_in_json, 0,
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, malformed_request__closes_the_connection);
-	tcase_add_test(tc, open__creates_the_directory_and_sets_the_mode);
+	tcase_add_test(tc, open__sets_the_mode);
+	tcase_add_test(tc, open__makes_no_directory);
 	tcase_add_test(tc, open__refuses_beside_another_daemon);
 	tcase_add_test(tc, open__replaces_the_socket_of_a_dead_daemon);
 	tcase_add_test(tc, open__does_not_replace_other_files);

@@ -120,6 +120,33 @@ START_TEST(directory__frees_all_unless_memory_is_lent)
 }
 END_TEST
 
+/* _i: a file is there instead of no directory */
+START_TEST(directory__that_is_missing_is_named)
+{
+	static const char *const causes[] = { "there is no such directory",
+					      "it is not a directory" };
+	char dir[] = "/tmp/rmem-fdstore-XXXXXX", path[64], text[256];
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	(void)snprintf(path, sizeof(path), "%s/state", dir);
+	if (_i) {
+		int fd = creat(path, 0600);
+
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(close(fd), 0);
+	}
+	ck_assert_int_eq(fdstore_open(path, &fds, &fdstore), -EINVAL);
+	(void)snprintf(
+		text, sizeof(text),
+		"[server] state = %s: %s: make it, on tmpfs or hugetlbfs, for the "
+		"user of rmemd alone: mkdir -m 700 %s",
+		path, causes[_i], path);
+	ck_assert_str_eq(err_text(), text);
+	ck_assert_int_eq(unlink(path), _i ? 0 : -1);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = unit_case("fdstore", setup, teardown);
@@ -127,5 +154,6 @@ int main(void)
 	tcase_add_test(tc, drop__frees_one_pool);
 	tcase_add_test(tc, sweep__frees_pools_unknown_to_the_ledger);
 	tcase_add_loop_test(tc, directory__frees_all_unless_memory_is_lent, 0, 2);
+	tcase_add_loop_test(tc, directory__that_is_missing_is_named, 0, 2);
 	return unit_main();
 }
