@@ -5,6 +5,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/util.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,13 +242,37 @@ static void op_authenticated(struct connection *connection)
 		handle_soon(socket);
 }
 
+static const struct client_socket *const_socket_of(const struct connection *connection)
+{
+	return container_of((struct connection *)(uintptr_t)connection,
+			    struct client_socket, connection);
+}
+
 static bool op_busy(const struct connection *connection)
 {
-	const struct client_socket *socket =
-		container_of((struct connection *)(uintptr_t)connection,
-			     struct client_socket, connection);
+	const struct client_socket *socket = const_socket_of(connection);
 
 	return evbuffer_get_length(bufferevent_get_output(socket->bev)) > 0;
+}
+
+static bool op_unread(const struct connection *connection)
+{
+	const struct client_socket *socket = const_socket_of(connection);
+	uint8_t byte;
+
+	/* whole frames that were read wait for next_turn; a part of one is no sign of life */
+	return event_pending(socket->next_turn, EV_TIMEOUT, NULL) ||
+	       recv(bufferevent_getfd(socket->bev), &byte, sizeof(byte),
+		    MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static bool op_abandoned(const struct connection *connection)
+{
+	const struct client_socket *socket = const_socket_of(connection);
+	struct pollfd at = { .fd = bufferevent_getfd(socket->bev),
+			     .events = POLLRDHUP };
+
+	return poll(&at, 1, 0) > 0;
 }
 
 static const struct connection_ops connection_ops = {
@@ -255,6 +280,8 @@ static const struct connection_ops connection_ops = {
 	.close = op_close,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
+	.unread = op_unread,
+	.abandoned = op_abandoned,
 };
 
 /* Handle one frame at the start of what has arrived; returns its length.  0: there is none,

@@ -88,8 +88,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	/* When the process itself was stopped for a while, signs of life may wait in the
-	 * sockets: one turn of the loop reads them before any client is declared dead. */
+	/* When the process itself was stopped for a while, renewals of leases may wait in the
+	 * sockets: one turn of the loop reads them before any lease expires. */
 	control->tick_polled = !control->tick_polled;
 	if (control->tick_polled && !event_add(control->tick, &at_once))
 		return;

@@ -231,7 +231,8 @@ static void session_when_keys_dead(struct session *session)
 		return;
 	}
 	/* if the connection was closed while it waited, the grace time counts again */
-	if (!connection || connection->closed) {
+	if (!connection || connection->closed ||
+	    connection->ops->abandoned(connection)) {
 		timer_moved(session);
 		return;
 	}
@@ -510,7 +511,10 @@ void sessions_tick(struct sessions *sessions)
 		if (session_due_ms(session) > now_ms)
 			continue;
 		if (session->state == SESSION_ACTIVE) {
-			session_fence_silent(session);
+			/* The process was stopped, or has much to read.  The session stays
+			 * due, and is fenced unless this is a frame. */
+			if (!session->connection->ops->unread(session->connection))
+				session_fence_silent(session);
 		} else {
 			session_end(session, "its time of grace is over");
 			session_when_keys_dead(session);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "rmemd/control/connection.h"
 #include "rmemd/control/session.h"
 #include "rmemd/control/request.h"
@@ -73,8 +74,18 @@ static int open_or_resume(struct connection *connection, const struct wire_hello
 
 void handle_hello(struct connection *connection, const struct wire_msg *msg)
 {
-	int err = open_or_resume(connection, &msg->hello, msg->id);
+	int err;
 
+	/* The client gave up, as while no process served the socket, and has connected again:
+	 * its session is resumed there, once. */
+	if (connection->ops->abandoned(connection)) {
+		log_event(LOG_DEBUG, "connection-abandoned",
+			  &(struct log_ctx){ .peer = connection->name },
+			  "the client closed it before its hello was handled");
+		connection_close(connection);
+		return;
+	}
+	err = open_or_resume(connection, &msg->hello, msg->id);
 	if (err)
 		connection_refuse(connection, msg->id, err, err_text());
 }

@@ -236,11 +236,25 @@ static void op_authenticated(struct connection *connection)
 	container_of(connection, struct client, connection)->authenticated++;
 }
 
-static bool op_busy(const struct connection *connection)
+static const struct client *client_of(const struct connection *connection)
 {
 	return container_of((struct connection *)(uintptr_t)connection, struct client,
-			    connection)
-		->busy;
+			    connection);
+}
+
+static bool op_busy(const struct connection *connection)
+{
+	return client_of(connection)->busy;
+}
+
+static bool op_unread(const struct connection *connection)
+{
+	return client_of(connection)->unread;
+}
+
+static bool op_abandoned(const struct connection *connection)
+{
+	return client_of(connection)->abandoned;
 }
 
 static const struct connection_ops client_ops = {
@@ -248,6 +262,8 @@ static const struct connection_ops client_ops = {
 	.close = op_close,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
+	.unread = op_unread,
+	.abandoned = op_abandoned,
 };
 
 void client_init(struct client *client)

@@ -23,6 +23,8 @@ struct client {
 	struct wire_msg answer, event;  /* the last ones */
 	unsigned authenticated, closed; /* calls of these functions */
 	bool busy;                      /* messages wait for transmission */
+	bool unread;                    /* input waits to be handled */
+	bool abandoned;                 /* the client has closed its end */
 	uint64_t next_id;
 	uint64_t last_id; /* of the last request */
 	uint64_t session; /* of the last welcome */

@@ -264,11 +264,20 @@ static bool op_busy(const struct connection *connection)
 	return connections[client].busy;
 }
 
+/* Nothing arrives between two steps. */
+static bool op_never(const struct connection *connection)
+{
+	(void)connection;
+	return false;
+}
+
 static const struct connection_ops ops = {
 	.send = op_send,
 	.close = op_close,
 	.authenticated = op_authenticated,
 	.busy = op_busy,
+	.unread = op_never,
+	.abandoned = op_never,
 };
 
 /* ---- requests ---- */

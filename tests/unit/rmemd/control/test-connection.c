@@ -12,9 +12,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "unit/rmemd/control/connection-stage.h"
 #include "unit/unit.h"
 #include "wire/codec.h"
+
+/* More sessions than events in a turn of the loop. */
+#define PAUSED 100
 
 static bool drained;
 
@@ -319,6 +323,80 @@ START_TEST(hello__is_answered_when_the_connection_is_accepted)
 }
 END_TEST
 
+/* A client that gives up before the daemon accepts its connection gets no session. */
+START_TEST(hello__of_a_closed_connection_is_not_served)
+{
+	int fds[2], bytes = encode(hello(), 1);
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	send_bytes(fds[1], frame, bytes);
+	ck_assert_int_eq(_i ? shutdown(fds[1], SHUT_WR) : close(fds[1]), 0);
+	ck_assert_int_eq(connection_accept(connections, fds[0], "test"), 0);
+	run_loop();
+	ck_assert_uint_eq(stage_control.counters.sessions_opened, 0);
+	/* the connection has ended */
+	if (_i)
+		ck_assert(!receive(fds[1]));
+	ck_assert(fcntl(fds[0], F_GETFD) < 0);
+	if (_i)
+		ck_assert_int_eq(close(fds[1]), 0);
+}
+END_TEST
+
+/* After a pause of the daemon more clients have sent something than the loop reads in a turn. */
+START_TEST(sessions__with_unread_input_are_not_fenced)
+{
+	int fds[PAUSED];
+
+	stage_config.sessions_max = PAUSED;
+	for (int i = 0; i < PAUSED; i++) {
+		fds[i] = connect_client();
+		open_session(fds[i]);
+	}
+	for (int i = 0; i < PAUSED; i++)
+		send_bytes(fds[i], frame, encode(message(WIRE_TYPE_ping), 2));
+	stage_now_ms += 2 * STAGE_FENCE_MS;
+	while (sessions_next_ms(stage_control.sessions) <= stage_now_ms) {
+		sessions_tick(stage_control.sessions);
+		ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK),
+				 0);
+	}
+	ck_assert_uint_eq(stage_control.counters.sessions_fenced, 0);
+	/* a part of a frame is no sign of life */
+	client_write(fds[0], frame, 1);
+	pass(STAGE_FENCE_MS);
+	ck_assert_uint_eq(sessions_in("active"), 0);
+	for (int i = 0; i < PAUSED; i++)
+		disconnect(fds[i]);
+}
+END_TEST
+
+static uint64_t clock_that_runs(void)
+{
+	return ++stage_now_ms * 1000000;
+}
+
+/* The time between two turns of a client that has sent much is longer than the fence time. */
+START_TEST(session__whose_input_waits_for_its_turn_is_not_fenced)
+{
+	int fd = connect_client();
+
+	open_session(fd);
+	send_bytes(fd, frame, pings(10));
+	clock_set_source(clock_that_runs);
+	ck_assert_int_ge(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK), 0);
+	pass(STAGE_FENCE_MS);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+	for (int i = 0; i < 10; i++) {
+		run_loop();
+		expect(fd, WIRE_TYPE_ok);
+	}
+	pass(STAGE_FENCE_MS);
+	ck_assert_uint_eq(sessions_in("active"), 0);
+	disconnect(fd);
+}
+END_TEST
+
 START_TEST(requests_after_the_hello__wait_for_it)
 {
 	int a = connect_client(), b, bytes;
@@ -382,6 +460,9 @@ int main(void)
 	tcase_add_test(tc, unread_notifications__are_dropped_and_counted);
 	tcase_add_test(tc, connections_without_a_session__have_a_limit);
 	tcase_add_test(tc, hello__is_answered_when_the_connection_is_accepted);
+	tcase_add_loop_test(tc, hello__of_a_closed_connection_is_not_served, 0, 2);
+	tcase_add_test(tc, sessions__with_unread_input_are_not_fenced);
+	tcase_add_test(tc, session__whose_input_waits_for_its_turn_is_not_fenced);
 	tcase_add_test(tc, requests_after_the_hello__wait_for_it);
 	tcase_add_test(tc, drain__waits_for_the_last_connection);
 	return unit_main();

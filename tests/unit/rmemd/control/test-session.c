@@ -112,6 +112,25 @@ START_TEST(silence__fences)
 }
 END_TEST
 
+/* The daemon was paused, and has not read yet what the client sent meanwhile. */
+START_TEST(silence__is_not_input_that_waits)
+{
+	client_open_connected(&one);
+	one.unread = true;
+	pass(2 * STAGE_FENCE_MS);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+	/* it is due until the input is read */
+	ck_assert_uint_le(sessions_next_ms(stage_control.sessions), stage_now_ms);
+	one.unread = false;
+	if (_i)
+		client_ok(&one, message(WIRE_TYPE_ping));
+	pass(0);
+	/* a part of a frame is no sign of life */
+	ck_assert_uint_eq(sessions_in("active"), (unsigned)_i);
+	ck_assert_uint_eq(one.closed, !_i);
+}
+END_TEST
+
 START_TEST(loss__fences_at_once)
 {
 	client_open_connected(&one);
@@ -211,6 +230,30 @@ START_TEST(resume__is_replaced_by_a_later_resume)
 }
 END_TEST
 
+/* The client gave up one attempt to resume, before its hello or before its reply, and tries again:
+ * the session is resumed once. */
+START_TEST(resume__is_not_for_a_client_that_gave_up)
+{
+	static struct client three;
+
+	client_open_connected(&one);
+	client_lose(&one);
+	client_init(&two);
+	two.next_id = one.next_id;
+	two.abandoned = !_i;
+	client_send(&two, hello_resume(&one));
+	ck_assert_uint_eq(two.closed, !_i);
+	two.abandoned = true;
+	fake_fabric_settle();
+	ck_assert_uint_eq(two.answers, 0);
+	ck_assert_uint_eq(sessions_in("fenced"), 1);
+	ck_assert(sessions_next_ms(stage_control.sessions) != UINT64_MAX);
+	client_resume(&three, &one);
+	ck_assert_uint_eq(stage_control.counters.sessions_resumed, 1);
+	ck_assert_uint_eq(stage_control.counters.sessions_fenced, 1);
+}
+END_TEST
+
 /* The daemon closes the connection, which waits for the end of the old keys. */
 START_TEST(resume__closed_while_waiting_restarts_the_grace_time)
 {
@@ -296,11 +339,13 @@ int main(void)
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, sessions__have_a_limit);
 	tcase_add_test(tc, silence__fences);
+	tcase_add_loop_test(tc, silence__is_not_input_that_waits, 0, 2);
 	tcase_add_test(tc, loss__fences_at_once);
 	tcase_add_test(tc, resume__waits_for_the_old_keys);
 	tcase_add_test(tc, resume__replaces_an_open_connection);
 	tcase_add_loop_test(tc, resume__needs_the_token, 0, WIRE_TOKEN_BYTES);
 	tcase_add_loop_test(tc, resume__is_replaced_by_a_later_resume, 0, 2);
+	tcase_add_loop_test(tc, resume__is_not_for_a_client_that_gave_up, 0, 2);
 	tcase_add_test(tc, resume__closed_while_waiting_restarts_the_grace_time);
 	tcase_add_loop_test(tc, bye__is_answered_after_all_keys_are_dead, 0, 2);
 	tcase_add_loop_test(tc, loss__undoes_waiting_requests, 0, 12);
