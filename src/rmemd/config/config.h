@@ -34,8 +34,9 @@ struct config {
 	char state[200];       /* where memory outlasts the process; "": with systemd */
 	/* [session] */
 	uint64_t heartbeat_ms; /* 500 */
-	uint64_t fence_ms;     /* 2000; at least twice the heartbeat */
-	uint64_t grace_ms;     /* 60000 */
+	uint64_t
+		fence_ms; /* 2000; at least twice the heartbeat; keys are dead by then */
+	uint64_t grace_ms; /* 60000 */
 	/* [limits] */
 	uint32_t sessions_max;    /* 1024 */
 	uint32_t connections_max; /* not yet authenticated, 64 */

@@ -86,7 +86,7 @@ const struct config_key config_keys[] = {
 	{ "session", "heartbeat", CONFIG_TYPE_MS, 10, 60000, "500ms",
 	  FIELD(heartbeat_ms), RESTART, "how often a client gives a sign of life" },
 	{ "session", "fence", CONFIG_TYPE_MS, 20, 10 * 60000, "2s",
-	  FIELD(fence_ms), RESTART, "keys stop working after this long without one" },
+	  FIELD(fence_ms), RESTART, "keys have stopped working after this long without one" },
 	{ "session", "grace", CONFIG_TYPE_MS, 0, 30 * DAY_MS, "60s",
 	  FIELD(grace_ms), RESTART, "ephemeral leases outlast their fenced session for this long" },
 	{ "limits", "sessions", CONFIG_TYPE_COUNT, 1, 1000000, "1024",

@@ -18,6 +18,9 @@
 
 /* Messages sent to one session before others get their turn. */
 #define SENDS_PER_TURN 256
+/* The part of the fence time that is kept for the delays of the loop, and its limit. */
+#define FENCE_RESERVE 16
+#define FENCE_RESERVE_MS_MAX 250
 
 static void log_session(int level, const char *event, const struct session *session,
 			const char *text)
@@ -29,12 +32,23 @@ static void log_session(int level, const char *event, const struct session *sess
 		  "%s: %s", session->client, text);
 }
 
+/* How long a client may be silent.  Its rkeys are dead fence_ms after its last sign of life, although
+ * the loop may read that late, and is late again when it fences: that is the difference. */
+static uint64_t silence_max_ms(const struct config *config)
+{
+	uint64_t reserve_ms = config->fence_ms / FENCE_RESERVE;
+
+	if (reserve_ms > FENCE_RESERVE_MS_MAX)
+		reserve_ms = FENCE_RESERVE_MS_MAX;
+	return config->fence_ms - reserve_ms;
+}
+
 static uint64_t session_due_ms(const struct session *session)
 {
 	const struct config *config = session->sessions->control->config;
 
 	if (session->state == SESSION_ACTIVE)
-		return session->heard_ms + config->fence_ms;
+		return session->heard_ms + silence_max_ms(config);
 	/* the client has resumed in time, and waits for the old keys to be dead */
 	if (session->waiting_connection)
 		return UINT64_MAX;
@@ -139,7 +153,8 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	memcpy(out->welcome.token, session->token, WIRE_TOKEN_BYTES);
 	out->welcome.resumed = resumed;
 	out->welcome.heartbeat_ms = (uint32_t)config->heartbeat_ms;
-	out->welcome.fence_ms = (uint32_t)config->fence_ms;
+	/* the client counts from the sending of its heartbeats, so it always stops first */
+	out->welcome.fence_ms = (uint32_t)silence_max_ms(config);
 	out->welcome.grace_ms = (uint32_t)config->grace_ms;
 	out->welcome.channels_max = config->channels_max;
 	if (limits->channels_max && limits->channels_max < config->channels_max)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: each belongs to one client and one tenant, and has at most one control connection.
  *
- * A session without a frame for fence_ms, or whose connection is lost, is fenced: its keys die, its
- * leases stay.  The client may resume it with its token within grace_ms; after that the session
+ * A session without a frame for nearly fence_ms, or whose connection is lost, is fenced: its keys
+ * die, its leases stay.  The client may resume it with its token within grace_ms; after that the session
  * ends and its ephemeral leases are freed.
  *
  * Threads: [loop].  Functions return 0 or -errno with err_text(). */

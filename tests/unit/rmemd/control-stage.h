@@ -13,6 +13,8 @@
 #include "unit/rmemd/stage-pools.h"
 
 #define STAGE_FENCE_MS 2000
+/* A session is fenced after this silence: the rest is for the delays of the loop. */
+#define STAGE_SILENCE_MS 1875
 #define STAGE_GRACE_MS 60000
 #define STAGE_ENDPOINTS 2
 

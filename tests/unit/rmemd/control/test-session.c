@@ -13,7 +13,7 @@ START_TEST(hello__is_welcomed)
 	client_open(&one);
 	ck_assert_uint_ne(one.session, 0);
 	ck_assert_uint_eq(one.answer.welcome.version, 1);
-	ck_assert_uint_eq(one.answer.welcome.fence_ms, STAGE_FENCE_MS);
+	ck_assert_uint_eq(one.answer.welcome.fence_ms, STAGE_SILENCE_MS);
 	ck_assert_uint_eq(one.answer.welcome.n_endpoints, STAGE_ENDPOINTS);
 	ck_assert_uint_eq(one.answer.welcome.lease_bytes_max, FAKE_PAGES * FAKE_PAGE);
 	ck_assert_uint_eq(one.answer.welcome.resumed, 0);
@@ -86,11 +86,11 @@ START_TEST(silence__fences)
 
 	client_open_connected(&one);
 	lease = client_allocate(&one, 100, "");
-	pass(STAGE_FENCE_MS - 1);
+	pass(STAGE_SILENCE_MS - 1);
 	ck_assert_uint_eq(sessions_in("active"), 1);
 	ck_assert_uint_eq(sessions_next_ms(stage_control.sessions), stage_now_ms + 1);
 	client_ok(&one, message(WIRE_TYPE_ping));
-	pass(STAGE_FENCE_MS - 1);
+	pass(STAGE_SILENCE_MS - 1);
 	ck_assert_uint_eq(sessions_in("active"), 1);
 	pass(1);
 	ck_assert_uint_eq(sessions_in("fenced"), 1);
@@ -109,6 +109,34 @@ START_TEST(silence__fences)
 	client_init(&two);
 	client_fail(&two, hello_resume(&one), -ESTALE);
 	ck_assert_uint_ne(lease, 0);
+}
+END_TEST
+
+static const struct {
+	unsigned fence_ms, silence_ms;
+} fences[] = { { 20, 19 }, { 2000, 1875 }, { 600000, 599750 } };
+
+/* The loop may read the last heartbeat late, and fence late: the keys are dead in time. */
+START_TEST(silence__fences_before_the_published_time)
+{
+	uint64_t key, delay_ms = fences[_i].fence_ms - fences[_i].silence_ms, sent_ms;
+
+	stage_config.fence_ms = fences[_i].fence_ms;
+	client_open_connected(&one);
+	ck_assert_uint_eq(one.answer.channel.channel, 1);
+	(void)client_allocate(&one, 100, "");
+	key = one.answer.lease.keys[0].rkey;
+	sent_ms = stage_now_ms;
+	stage_now_ms += delay_ms / 2;
+	client_ok(&one, message(WIRE_TYPE_ping));
+	pass(sessions_next_ms(stage_control.sessions) - stage_now_ms - 1);
+	ck_assert(fake_fabric_key_works(key, 100));
+	/* the client does not use its keys any more, as it counts from the sending */
+	ck_assert_uint_ge(stage_now_ms + 1 - sent_ms, fences[_i].silence_ms);
+	pass(1 + delay_ms / 2);
+	fake_fabric_settle();
+	ck_assert(!fake_fabric_key_works(key, 100));
+	ck_assert_uint_le(stage_now_ms - sent_ms, fences[_i].fence_ms);
 }
 END_TEST
 
@@ -339,6 +367,8 @@ int main(void)
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, sessions__have_a_limit);
 	tcase_add_test(tc, silence__fences);
+	tcase_add_loop_test(tc, silence__fences_before_the_published_time, 0,
+			    sizeof(fences) / sizeof(fences[0]));
 	tcase_add_loop_test(tc, silence__is_not_input_that_waits, 0, 2);
 	tcase_add_test(tc, loss__fences_at_once);
 	tcase_add_test(tc, resume__waits_for_the_old_keys);
