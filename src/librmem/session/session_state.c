@@ -194,6 +194,8 @@ static int welcome_resumed(void *ctx, int err, const struct wire_msg *reply)
 	}
 	welcome_follow(session, &reply->welcome);
 	session->state = SESSION_REKEY;
+	/* the process that stopped has a successor, or the network failed; it is told again */
+	session->draining = false;
 	session->ping_ns =
 		session->alive_ns + session->welcome.heartbeat_ms * NS_PER_MS;
 	connection_ready(session->connection);

@@ -69,6 +69,9 @@ int control_open(struct control *control);
 int control_start(struct control *control, struct pools *pools);
 /* The configuration has changed. */
 void control_reload(struct control *control);
+/* Tell all clients that the server stops in `ms`, so that they can move their data; the server goes
+ * on until control_stop(). */
+void control_drain(struct control *control, uint64_t ms);
 /* Close all connections; the loop calls drained(ctx) when the last one has ended.
  * back: clients may resume, as the next process restores their sessions. */
 void control_stop(struct control *control, bool back, void (*drained)(void *ctx),

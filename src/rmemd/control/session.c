@@ -130,6 +130,21 @@ int session_open(struct connection *connection, const char *tenant_name,
 	return 0;
 }
 
+static void send_draining(struct connection *connection)
+{
+	const struct sessions *sessions = connection->control->sessions;
+	struct wire_msg *out = &connection->control->out;
+	uint64_t now_ms = clock_now_ms(), left_ms = 0;
+
+	if (sessions->drained_ms > now_ms)
+		left_ms = sessions->drained_ms - now_ms;
+	out->type = WIRE_TYPE_draining;
+	out->id = 0;
+	out->draining.deadline_ms =
+		left_ms < UINT32_MAX ? (uint32_t)left_ms : UINT32_MAX;
+	connection_send(connection, out);
+}
+
 void session_welcome(const struct session *session, uint64_t hello_id, bool resumed,
 		     const struct session_first *first)
 {
@@ -182,6 +197,8 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 	out->welcome.endpoint = first->endpoint;
 	WIRE_END_COPY(&out->welcome, &first->end);
 	connection_send(connection, out);
+	if (session->sessions->draining)
+		send_draining(connection);
 }
 
 static void session_fence(struct session *session, const char *why)
@@ -548,6 +565,16 @@ uint64_t sessions_next_ms(const struct sessions *sessions)
 			next_ms = ms;
 	}
 	return next_ms;
+}
+
+void sessions_drain(struct sessions *sessions, uint64_t ms)
+{
+	sessions->draining = true;
+	sessions->drained_ms = clock_now_ms() + ms;
+	list_for_each_entry(struct session, session, &sessions->all, all) {
+		if (session->connection)
+			send_draining(session->connection);
+	}
 }
 
 void sessions_stop(struct sessions *sessions, bool back)

@@ -52,7 +52,9 @@ struct sessions {
 	struct list ended;   /* sessions whose keys are not dead yet */
 	struct list noticed; /* with notifications for sessions_deliver() */
 	struct list unsent;  /* with events beyond the limit of a turn */
-	bool stopping;       /* log lost connections at LOG_DEBUG */
+	bool draining;       /* clients are told that the server stops at drained_ms */
+	uint64_t drained_ms;
+	bool stopping; /* log lost connections at LOG_DEBUG */
 };
 
 enum session_state { SESSION_ACTIVE, SESSION_FENCED, SESSION_ENDED };
@@ -122,6 +124,9 @@ void sessions_close(struct sessions *sessions);
 void sessions_tick(struct sessions *sessions);
 /* When sessions_tick() is next due (clock_now_ms), UINT64_MAX: never. */
 uint64_t sessions_next_ms(const struct sessions *sessions);
+/* Tell all clients that the server stops in `ms`, from now on also those that open or resume a
+ * session.  Sessions are served as before. */
+void sessions_drain(struct sessions *sessions, uint64_t ms);
 /* Close all connections.  back: clients may resume, as the next process restores their sessions;
  * otherwise they are told that the server stops. */
 void sessions_stop(struct sessions *sessions, bool back);
