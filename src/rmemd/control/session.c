@@ -81,55 +81,6 @@ static struct connection *session_detach_connection(struct session *session)
 	return connection;
 }
 
-int session_open(struct connection *connection, const char *tenant_name,
-		 const char *client)
-{
-	struct control *control = connection->control;
-	struct sessions *sessions = control->sessions;
-	struct tenant *tenant = tenants_find(control->tenants, tenant_name);
-	struct session *session;
-	int err;
-
-	if (!tenant)
-		return err_set(
-			-EACCES,
-			"there is no tenant \"%s\" on this server: it must be one "
-			"that its configuration has a section for",
-			tenant_name);
-	err = tenant_check_session(tenant);
-	if (err)
-		return err;
-	if (sessions->by_id.n_nodes >= control->config->sessions_max)
-		return err_set(-EDQUOT,
-			       "the server has %zu sessions, as many as it may",
-			       sessions->by_id.n_nodes);
-	session = session_new(sessions);
-	if (!session)
-		return err_set(-ENOMEM, "no memory for a session");
-	lease_client_init(&session->lease_client, sessions->next_id, tenant);
-	random_bytes(session->token, sizeof(session->token));
-	(void)snprintf(session->client, sizeof(session->client), "%s", client);
-	session->opened_ms = clock_now_ms();
-	(void)snprintf(session->address, sizeof(session->address), "%s",
-		       connection->name);
-	err = session_record(session);
-	if (!err)
-		err = session_insert(session);
-	if (err) {
-		session_unrecord(session);
-		lease_client_destroy(&session->lease_client);
-		free(session);
-		return err;
-	}
-	sessions->next_id++;
-	session->state = SESSION_ACTIVE;
-	session_adopt(session, connection);
-	control->counters.sessions_opened++;
-	log_session(LOG_INFO, "session-opened", session, "a new session");
-	timer_moved(session);
-	return 0;
-}
-
 static void send_draining(struct connection *connection)
 {
 	const struct sessions *sessions = connection->control->sessions;
@@ -273,6 +224,95 @@ static void session_when_keys_dead(struct session *session)
 	connection->hello_pending = false;
 	connection->ops->authenticated(connection);
 	session_deliver(session);
+}
+
+/* Whether the client, if it comes back, has anything to come back for. */
+static bool session_is_vacant(const struct session *session)
+{
+	return session->state == SESSION_FENCED && !session->waiting_connection &&
+	       !session->n_requests && lease_client_is_vacant(&session->lease_client);
+}
+
+/* End the oldest vacant session, of this tenant unless it is NULL.  False: there is none. */
+static bool sessions_evict(struct sessions *sessions, const struct tenant *tenant)
+{
+	list_for_each_entry(struct session, session, &sessions->all, all) {
+		if (!session_is_vacant(session))
+			continue;
+		/* it counts for its tenant until its keys are dead */
+		if (tenant &&
+		    (session->lease_client.tenant != tenant || session->n_closing))
+			continue;
+		session_end(session,
+			    "without leases, and a new session needs its place");
+		session_when_keys_dead(session);
+		return true;
+	}
+	return false;
+}
+
+/* Sessions that have lost their clients and own nothing do not keep new ones out. */
+static int sessions_make_room(struct sessions *sessions, struct tenant *tenant)
+{
+	uint32_t max = sessions->control->config->sessions_max;
+	int err;
+
+	if (tenant_sessions_full(tenant))
+		(void)sessions_evict(sessions, tenant);
+	err = tenant_check_session(tenant);
+	if (err)
+		return err;
+	if (sessions->by_id.n_nodes >= max)
+		(void)sessions_evict(sessions, NULL);
+	if (sessions->by_id.n_nodes < max)
+		return 0;
+	return err_set(-EDQUOT, "the server has %zu sessions, as many as it may",
+		       sessions->by_id.n_nodes);
+}
+
+int session_open(struct connection *connection, const char *tenant_name,
+		 const char *client)
+{
+	struct control *control = connection->control;
+	struct sessions *sessions = control->sessions;
+	struct tenant *tenant = tenants_find(control->tenants, tenant_name);
+	struct session *session;
+	int err;
+
+	if (!tenant)
+		return err_set(
+			-EACCES,
+			"there is no tenant \"%s\" on this server: it must be one "
+			"that its configuration has a section for",
+			tenant_name);
+	err = sessions_make_room(sessions, tenant);
+	if (err)
+		return err;
+	session = session_new(sessions);
+	if (!session)
+		return err_set(-ENOMEM, "no memory for a session");
+	lease_client_init(&session->lease_client, sessions->next_id, tenant);
+	random_bytes(session->token, sizeof(session->token));
+	(void)snprintf(session->client, sizeof(session->client), "%s", client);
+	session->opened_ms = clock_now_ms();
+	(void)snprintf(session->address, sizeof(session->address), "%s",
+		       connection->name);
+	err = session_record(session);
+	if (!err)
+		err = session_insert(session);
+	if (err) {
+		session_unrecord(session);
+		lease_client_destroy(&session->lease_client);
+		free(session);
+		return err;
+	}
+	sessions->next_id++;
+	session->state = SESSION_ACTIVE;
+	session_adopt(session, connection);
+	control->counters.sessions_opened++;
+	log_session(LOG_INFO, "session-opened", session, "a new session");
+	timer_moved(session);
+	return 0;
 }
 
 void session_bye(struct session *session, uint64_t bye_id)

@@ -150,6 +150,11 @@ bool lease_next_notices(struct lease_client *client, struct wire_notified *ret_m
 
 /* ---- leases and endpoints ---- */
 
+bool lease_client_is_vacant(const struct lease_client *client)
+{
+	return list_empty(&client->owned) && list_empty(&client->attachments);
+}
+
 uint64_t lease_client_lent_bytes(const struct lease_client *client)
 {
 	uint64_t bytes = 0;

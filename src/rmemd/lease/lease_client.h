@@ -4,6 +4,7 @@
 #ifndef RMEMD_LEASE_LEASE_CLIENT_H
 #define RMEMD_LEASE_LEASE_CLIENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -63,6 +64,8 @@ unsigned lease_client_endpoints(const struct lease_client *client);
 unsigned lease_client_nodes(const struct lease_client *client,
 			    int ret_nodes[WIRE_ENDPOINTS_MAX]);
 
+/* Whether it owns no lease and has none attached. */
+bool lease_client_is_vacant(const struct lease_client *client);
 /* The sum of the lengths of attached leases. */
 uint64_t lease_client_lent_bytes(const struct lease_client *client);
 

@@ -81,6 +81,11 @@ static uint64_t limit_or_max(uint32_t max)
 	return max ? max : UINT64_MAX;
 }
 
+bool tenant_sessions_full(const struct tenant *tenant)
+{
+	return tenant->n_sessions >= limit_or_max(tenant->limits.sessions_max);
+}
+
 int tenant_check_session(struct tenant *tenant)
 {
 	return check_count(tenant, "sessions", tenant->n_sessions,

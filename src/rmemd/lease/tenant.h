@@ -71,7 +71,8 @@ int tenant_check_lease(struct tenant *tenant);
 int tenant_check_attachment(struct tenant *tenant);
 /* As above, for a session that has `session_keys` keys. */
 int tenant_check_keys(struct tenant *tenant, uint32_t session_keys);
-/* Whether the tenant has reached its limit of channels; counts no refusal. */
+/* Whether the tenant has reached its limit; counts no refusal. */
+bool tenant_sessions_full(const struct tenant *tenant);
 bool tenant_channels_full(const struct tenant *tenant);
 /* Whether a lease of `held` bytes may get a length of `bytes`.  0 is always allowed, and a lease
  * above the limit may shrink.  -EDQUOT */

@@ -80,6 +80,54 @@ START_TEST(sessions__have_a_limit)
 }
 END_TEST
 
+/* Sessions that have lost their clients and own nothing make room, the oldest first; until then
+ * they can be resumed. */
+START_TEST(sessions__without_leases_make_room)
+{
+	static struct client clients[8], fresh[4], resumed[3];
+	struct client *leaser = &clients[0], *attached = &clients[1];
+
+	for (unsigned i = 0; i < 8; i++)
+		client_open_connected(&clients[i]);
+	(void)client_allocate(leaser, 100, "");
+	(void)client_allocate(&clients[7], 100, "named");
+	(void)client_ask(attached, to_attach("named"), WIRE_TYPE_lease);
+	for (unsigned i = 0; i < 7; i++)
+		client_lose(&clients[i]);
+	/* also while their keys are dying */
+	if (_i)
+		fake_fabric_settle();
+	for (unsigned i = 0; i < 4; i++)
+		client_open(&fresh[i]);
+	client_resume(&resumed[0], &clients[6]);
+	client_init(&one);
+	client_fail(&one, hello(), -EDQUOT);
+	client_resume(&resumed[1], leaser);
+	client_resume(&resumed[2], attached);
+	client_init(&one);
+	client_fail(&one, hello_resume(&clients[2]), -ESTALE);
+	fake_fabric_settle();
+}
+END_TEST
+
+/* Its reply may have been lost. */
+START_TEST(resume__of_a_session_without_leases_repeats_requests)
+{
+	uint64_t lease, id;
+
+	client_open_connected(&one);
+	lease = client_allocate(&one, 100, "");
+	id = one.next_id;
+	client_ok(&one, lease_message(WIRE_TYPE_free, lease));
+	client_lose(&one);
+	fake_fabric_settle();
+	pass(STAGE_FENCE_MS);
+	client_resume(&two, &one);
+	(void)client_ask_as(&two, lease_message(WIRE_TYPE_free, lease), id,
+			    WIRE_TYPE_ok);
+}
+END_TEST
+
 START_TEST(silence__fences)
 {
 	uint64_t lease;
@@ -393,6 +441,8 @@ int main(void)
 	tcase_add_loop_test(tc, hello__is_refused, 0,
 			    sizeof(refused) / sizeof(refused[0]));
 	tcase_add_test(tc, sessions__have_a_limit);
+	tcase_add_loop_test(tc, sessions__without_leases_make_room, 0, 2);
+	tcase_add_test(tc, resume__of_a_session_without_leases_repeats_requests);
 	tcase_add_test(tc, silence__fences);
 	tcase_add_loop_test(tc, silence__fences_before_the_published_time, 0,
 			    sizeof(fences) / sizeof(fences[0]));

@@ -266,6 +266,22 @@ END_TEST
 
 /* ---- quotas ---- */
 
+START_TEST(sessions__without_leases_make_room_in_their_tenant)
+{
+	params[0].limits.sessions_max = 1;
+	configure(2);
+	client_open_as(&three, "other");
+	client_lose(&three);
+	client_open(&one);
+	client_lose(&one);
+	client_open(&two);
+	ck_assert_uint_eq(tenant_of("default")->n_sessions, 1);
+	ck_assert_uint_eq(tenant_of("default")->refused, 0);
+	/* the other tenant's session needs no room here */
+	ck_assert_uint_eq(tenant_of("other")->n_sessions, 1);
+}
+END_TEST
+
 START_TEST(sessions__count_until_their_keys_are_dead)
 {
 	params[0].limits.sessions_max = 1;
@@ -632,6 +648,7 @@ int main(void)
 	tcase_add_test(tc, lease__of_another_tenant_is_not_found_by_name);
 	tcase_add_test(tc, name__of_another_tenant_may_be_used);
 	tcase_add_test(tc, channel__of_another_tenant_is_refused);
+	tcase_add_test(tc, sessions__without_leases_make_room_in_their_tenant);
 	tcase_add_test(tc, sessions__count_until_their_keys_are_dead);
 	tcase_add_test(tc, channels__count_until_they_are_closed);
 	tcase_add_test(tc, channels__count_before_they_are_connected);
