@@ -139,9 +139,13 @@ struct fabric_mr;      /* a range that one fabric_session can reach */
 struct fabric_server_events {
 	/* A channel wants to connect to endpoint number `endpoint`.  Return its session, or
 	 * NULL to refuse it.  The callee compares the token in constant time and checks that
-	 * the channel number was granted. */
+	 * the channel number was granted.  If the channel is then not connected,
+	 * channel_down() is called. */
 	struct fabric_session *(*admit)(void *ctx, unsigned endpoint,
 					const struct fabric_hello *hello);
+	/* Whose session this is: those of one tenant share turns and limits.  Called when the
+	 * session is opened; values are only compared.  NULL: each is a tenant of its own. */
+	const void *(*tenant)(void *ctx, void *session_cookie);
 	/* An admitted channel is connected / has ended.  `why` is one line, "" when the
 	 * client closed the channel.  Not called for channels ended by session_close(). */
 	void (*channel_up)(void *ctx, void *session_cookie, uint32_t channel);

@@ -129,15 +129,16 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 {
 	struct fabric_server *server = session->server;
 	struct tcp_conn *conn;
+	const char *why;
 
 	if (session->closing) {
 		(void)tcp_send_status(fd, STREAM_REFUSED);
+		why = "the session is being closed";
 		goto err_refused;
 	}
 	if (tcp_conn_new(fd, session, channel, &session->until_ns, &conn) != 0) {
 		(void)tcp_send_status(fd, STREAM_BUSY);
-		server->events->channel_down(server->ctx, session->cookie, channel,
-					     "no memory for the stream");
+		why = "no memory for the stream";
 		goto err_refused;
 	}
 	/* if the peer is gone, the thread finds out */
@@ -153,6 +154,7 @@ static void session_join(struct fabric_session *session, int fd, uint32_t channe
 	return;
 
 err_refused:
+	server->events->channel_down(server->ctx, session->cookie, channel, why);
 	server->stats.refused++;
 	(void)close(fd);
 }

@@ -34,6 +34,14 @@ static struct fabric_session *on_admit(void *ctx, unsigned endpoint,
 			      hello);
 }
 
+static const void *on_tenant(void *ctx, void *session_cookie)
+{
+	const struct session_port *port = session_cookie;
+
+	(void)ctx;
+	return port->session->lease_client.tenant;
+}
+
 static void on_mr_registered(void *ctx, void *mr_cookie, int err, const char *text,
 			     const struct fabric_key *key)
 {
@@ -77,6 +85,7 @@ static void on_notified(void *ctx, void *session_cookie, void *mr_cookie,
 
 static const struct fabric_server_events server_events = {
 	.admit = on_admit,
+	.tenant = on_tenant,
 	.channel_up = session_channel_up,
 	.channel_down = session_channel_down,
 	.mr_registered = on_mr_registered,

@@ -14,6 +14,7 @@
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/pending.h"
 
 #define FLUSHED_TEXT \
 	"the queue pair went to ERROR: an access was refused, or the peer is lost"
@@ -91,8 +92,7 @@ static void channel_free(struct verbs_channel *channel)
 
 	if (channel->up)
 		endpoint->stats.channels--;
-	else if (channel->id)
-		endpoint->server->pending--;
+	verbs_pending_remove(channel);
 	fenced = !channel_fence(channel);
 	if (channel->id && endpoint->device->attr.iwarp) {
 		iwarp_disconnect(channel, fenced);
@@ -107,7 +107,7 @@ static void channel_free(struct verbs_channel *channel)
 	if (channel->remote.qpn)
 		map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
 	list_remove(&channel->link);
-	list_remove(&channel->disconnect_wait.link);
+	list_remove(&channel->wait.link);
 	free(channel);
 }
 
@@ -154,13 +154,15 @@ static void violation_fetch(struct verbs_channel *channel)
 	fair_lock_release(&channel->session->lock);
 }
 
-/* The peer has not disconnected by itself. */
-static void channel_disconnect_overdue(struct verbs_delayed *delayed)
+/* The client has not established the channel, or has not disconnected it by itself. */
+static void channel_overdue(struct verbs_delayed *delayed)
 {
 	struct verbs_channel *channel =
-		container_of(delayed, struct verbs_channel, disconnect_wait);
+		container_of(delayed, struct verbs_channel, wait);
 
-	channel_fail(channel, channel->why);
+	channel_fail(channel, channel->pending ? "the client did not complete its "
+						 "connection in time"
+					       : channel->why);
 }
 
 /* After a refused access the NAK tells the client which request was refused.  If a disconnect
@@ -180,8 +182,7 @@ void verbs_channel_flushed(void *arg)
 		if (!channel->why)
 			channel->why = FLUSHED_TEXT;
 		verbs_delays_add(&endpoint_of(channel)->server->delays,
-				 VERBS_DELAY_PEER_DISCONNECT,
-				 &channel->disconnect_wait);
+				 VERBS_DELAY_PEER_DISCONNECT, &channel->wait);
 		return;
 	}
 	/* On iWARP an orderly close flushes the receives too, so this may be no error.  Destroying
@@ -210,8 +211,7 @@ static void channel_established(struct verbs_channel *channel)
 	if (channel->up)
 		return;
 	channel->up = true;
-	if (channel->id)
-		server->pending--;
+	verbs_pending_remove(channel);
 	endpoint->stats.channels++;
 	endpoint->stats.channels_ever++;
 	server->events->channel_up(server->ctx, channel->session->cookie,
@@ -419,8 +419,8 @@ static int channel_new(struct fabric_session *session, uint32_t number,
 	channel->number = number;
 	channel->id = id;
 	list_init(&channel->link);
-	list_init(&channel->disconnect_wait.link);
-	channel->disconnect_wait.due = channel_disconnect_overdue;
+	list_init(&channel->wait.link);
+	channel->wait.due = channel_overdue;
 	err = verbs_channel_ids_alloc(ids, channel, &channel->wr_number);
 	if (err)
 		goto err_free;
@@ -461,7 +461,7 @@ static int channel_create(struct fabric_session *session,
 	}
 	channel->id->context = &channel->target;
 	list_append(&session->channels, &channel->link);
-	session->endpoint->server->pending++;
+	verbs_pending_add(channel);
 	return 0;
 }
 
@@ -472,26 +472,49 @@ static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
 	struct fabric_server *server = endpoint->server;
 	struct fabric_session *session;
 
-	if (endpoint->device->removed || server->pending >= server->params.backlog)
+	if (endpoint->device->removed)
 		return NULL;
 	session = server->events->admit(server->ctx, endpoint->number, hello);
-	if (!session || session->endpoint != endpoint || session->closing ||
-	    !session->pd || channel_find(session, hello->channel))
+	/* a channel that exists has an event of its own when it ends */
+	if (!session || channel_find(session, hello->channel))
 		return NULL;
 	return session;
 }
 
+/* Whether an admitted request can become a channel; another one may have to give way. */
+static int request_check(const struct verbs_endpoint *endpoint,
+			 const struct fabric_session *session)
+{
+	struct verbs_channel *victim;
+
+	if (session->endpoint != endpoint)
+		return err_set(-EINVAL, "the channel is another endpoint's");
+	if (session->cut_off || session->closing || !session->pd)
+		return err_set(-EIO, "the session had to be cut off on this device");
+	if (verbs_pending_room(session))
+		return 0;
+	victim = verbs_pending_victim(session);
+	if (!victim)
+		return err_set(
+			-EBUSY,
+			"%u connections wait for their clients already ([limits] "
+			"connections)",
+			endpoint->server->params.backlog);
+	channel_fail(victim, "other clients have fewer connections that are not "
+			     "complete, and need the place");
+	return 0;
+}
+
 /* Make an admitted request a channel, or report that it is down. */
-static bool request_accept(struct fabric_session *session,
+static bool request_accept(const struct verbs_endpoint *endpoint,
+			   struct fabric_session *session,
 			   const struct verbs_cm_event *event, uint32_t number)
 {
-	struct fabric_server *server = session->endpoint->server;
+	struct fabric_server *server = endpoint->server;
 	char why[FABRIC_TEXT_MAX];
-	int err;
+	int err = request_check(endpoint, session);
 
-	if (session->cut_off)
-		err = err_set(-EIO, "the session had to be cut off on this device");
-	else
+	if (!err)
 		err = channel_create(session, event, number);
 	if (!err)
 		return true;
@@ -514,7 +537,7 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 		session = request_admit(endpoint, &hello);
 	if (!session)
 		endpoint->stats.refused++;
-	if (session && request_accept(session, event, hello.channel))
+	if (session && request_accept(endpoint, session, event, hello.channel))
 		return;
 	(void)rdma_reject(event->id, &refused, sizeof(refused));
 	(void)rdma_destroy_id(event->id);

@@ -18,8 +18,11 @@ struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
 	struct list link; /* of the session */
-	/* in ERROR: the channel fails when this is due, unless the client disconnects first */
-	struct verbs_delayed disconnect_wait;
+	/* The channel fails when this is due.  Pending: unless it is established first; in ERROR:
+	 * unless the client disconnects first. */
+	struct verbs_delayed wait;
+	bool pending; /* accepted, not established: see pending.h */
+	uint64_t accepted_ms;
 	uint32_t number;    /* granted by the daemon, in the client's hello */
 	uint64_t wr_number; /* in wr_ids, from the device's channel ids */
 	/* of the queue pair; NULL once the queue pair is destroyed */

@@ -10,6 +10,9 @@
 #include "base/err.h"
 
 static const unsigned delay_ms[VERBS_N_DELAYS] = {
+	/* Enough for two losses of the client's last message: InfiniBand's CM repeats its own
+	 * message, which asks for it, after 4.3 s.  It would do so for a minute. */
+	[VERBS_DELAY_ESTABLISH] = 10000,
 	/* enough for the NAK of a refused request to reach the client, with retransmissions, and
 	 * for the client to disconnect */
 	[VERBS_DELAY_PEER_DISCONNECT] = 1000,

@@ -10,6 +10,7 @@
 #include "base/list.h"
 
 enum verbs_delay {
+	VERBS_DELAY_ESTABLISH,       /* for the client to complete its connection */
 	VERBS_DELAY_PEER_DISCONNECT, /* for the client to disconnect a failed channel */
 	VERBS_DELAY_DISCONNECT_REPLY, /* for the peer's reply to our disconnect */
 	VERBS_DELAY_RESCAN,

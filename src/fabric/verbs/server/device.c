@@ -236,6 +236,32 @@ void verbs_device_query_port(struct ibv_context *verbs, uint8_t number,
 
 /* ---- start, removal, end ---- */
 
+static const char *const worker_names[VERBS_N_WORKERS] = {
+	[VERBS_WORK_REGISTER] = "rmem-register",
+	[VERBS_WORK_DEREGISTER] = "rmem-dereg",
+};
+
+static void workers_stop(struct verbs_device *device, unsigned n)
+{
+	while (n > 0)
+		verbs_worker_stop(&device->workers[--n]);
+}
+
+static int workers_start(struct verbs_device *device)
+{
+	int err;
+
+	for (unsigned i = 0; i < VERBS_N_WORKERS; i++) {
+		err = verbs_worker_start(&device->workers[i], worker_names[i],
+					 &device->server->mailbox);
+		if (err) {
+			workers_stop(device, i);
+			return err;
+		}
+	}
+	return 0;
+}
+
 static int device_start(struct verbs_device *device)
 {
 	struct fabric_server *server = device->server;
@@ -257,17 +283,17 @@ static int device_start(struct verbs_device *device)
 				 device->node, &device->ids);
 	if (err)
 		goto err_ids;
-	err = verbs_mr_worker_start(&device->mr_worker, &server->mailbox);
+	err = workers_start(device);
 	if (err)
 		goto err_poller;
 	err = verbs_server_watch(server, device->verbs->async_fd);
 	if (err)
-		goto err_mr_worker;
+		goto err_workers;
 	device->running = true;
 	return 0;
 
-err_mr_worker:
-	verbs_mr_worker_stop(&device->mr_worker);
+err_workers:
+	workers_stop(device, VERBS_N_WORKERS);
 err_poller:
 	verbs_poller_stop(&device->poller);
 err_ids:
@@ -305,6 +331,7 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 	device->verbs = verbs;
 	device->port_cache.verbs = verbs;
 	device->rdma_options = *rdma_options;
+	list_init(&device->tenants);
 	err = verbs_device_attr_query(verbs, &device->attr);
 	if (!err)
 		verbs_siw_reserve(verbs, device->attr.vendor);
@@ -332,12 +359,15 @@ void verbs_device_stop(struct verbs_device *device)
 	if (!device->running)
 		return;
 	device->running = false;
-	verbs_mr_worker_stop(&device->mr_worker);
+	workers_stop(device, VERBS_N_WORKERS);
 	verbs_poller_stop(&device->poller);
 }
 
 void verbs_device_free(struct verbs_device *device)
 {
+	/* those of sessions that are still being closed */
+	list_for_each_entry_safe(struct verbs_tenant, tenant, &device->tenants, link)
+		list_remove(&tenant->link);
 	verbs_channel_ids_destroy(&device->ids);
 	verbs_port_cache_clear(&device->port_cache);
 	if (device->own && device->verbs)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An RDMA device that the server uses: its attributes, poller, mr_worker and channel ids.  When the
+/* An RDMA device that the server uses: its attributes, poller, workers and channel ids.  When the
  * hardware is removed, all objects on it must be released, or the kernel waits for this process.
  * The structure itself lives until its endpoints have another device.  Threads: [loop]. */
 #ifndef FABRIC_VERBS_SERVER_DEVICE_H
@@ -7,8 +7,8 @@
 
 #include "fabric/verbs/common/device_attr.h"
 #include "fabric/verbs/server/poller.h"
-#include "fabric/verbs/server/mr_worker.h"
 #include "fabric/verbs/server/server.h"
+#include "fabric/verbs/server/tenant.h"
 #include "fabric/verbs/common/port.h"
 
 struct verbs_device;
@@ -38,8 +38,10 @@ struct verbs_device {
 	int node;
 	struct verbs_channel_ids ids;
 	struct verbs_poller poller;
-	struct verbs_mr_worker mr_worker;
-	unsigned n_pds; /* of sessions, not yet deallocated */
+	struct verbs_worker workers[VERBS_N_WORKERS];
+	struct list tenants; /* of its sessions */
+	unsigned n_pending;  /* channels that are not established */
+	unsigned n_pds;      /* of sessions, not yet deallocated */
 	bool own;     /* opened by discovery, not by rdma_cm, as it has no IP address */
 	bool running; /* the threads run */
 	bool removed; /* no object may be created any more */

@@ -17,7 +17,7 @@
  * threads, and no more than registering a channel's own receives. */
 #define PROMPT_BYTES ((size_t)64 << 10)
 /* If a device takes longer than PROMPT_NS for one, perhaps because its firmware is busy, the
- * mr_worker registers all regions for SLOW_NS. */
+ * worker registers all regions for SLOW_NS. */
 #define PROMPT_NS UINT64_C(1000000)
 #define SLOW_NS UINT64_C(1000000000)
 
@@ -103,9 +103,9 @@ struct inband_memory verbs_mr_memory(struct fabric_session *session)
 	};
 }
 
-/* ---- jobs, on the mr_worker's thread; a small registration on the loop ---- */
+/* ---- jobs, on a worker's thread; a small registration on the loop ---- */
 
-static void job_register(struct verbs_mr_job *job)
+static void job_register(struct verbs_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
@@ -118,7 +118,7 @@ static void job_register(struct verbs_mr_job *job)
 	(void)snprintf(mr->text, sizeof(mr->text), "%s", err_text());
 }
 
-static void job_deregister(struct verbs_mr_job *job)
+static void job_deregister(struct verbs_job *job)
 {
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
@@ -127,12 +127,19 @@ static void job_deregister(struct verbs_mr_job *job)
 
 /* ---- states, on the loop ---- */
 
-static void mr_post(struct fabric_mr *mr, enum verbs_mr_state state,
-		    void (*run)(struct verbs_mr_job *job))
+static void mr_post(struct fabric_mr *mr, enum verbs_work work)
 {
-	mr->state = state;
-	mr->job.run = run;
-	verbs_mr_worker_post(&device_of(mr)->mr_worker, &mr->job);
+	mr->job.run = work == VERBS_WORK_REGISTER ? job_register : job_deregister;
+	verbs_worker_post(&device_of(mr)->workers[work],
+			  &mr->session->tenant->queues[work], &mr->job);
+}
+
+/* A registration that has not begun is dropped; the message that ends it is posted. */
+static void mr_cancel(struct fabric_mr *mr)
+{
+	if (verbs_worker_cancel(&device_of(mr)->workers[VERBS_WORK_REGISTER], &mr->job))
+		mailbox_post(&mr->session->endpoint->server->mailbox,
+			     &mr->job.done.link);
 }
 
 static void mr_free(struct fabric_mr *mr)
@@ -188,7 +195,8 @@ static void mr_deregister(struct fabric_mr *mr)
 		mr->session->endpoint->stats.exposures--;
 		mr->session->endpoint->stats.exposed_bytes -= mr->bytes;
 	}
-	mr_post(mr, VERBS_MR_DEREGISTERING, job_deregister);
+	mr->state = VERBS_MR_DEREGISTERING;
+	mr_post(mr, VERBS_WORK_DEREGISTER);
 }
 
 /* Report a failed registration.  The owner then has no region any more, so no event follows when
@@ -278,7 +286,7 @@ static void mr_on_deregistered(struct fabric_mr *mr)
 
 static void mr_deliver(struct verbs_message *message)
 {
-	struct verbs_mr_job *job = container_of(message, struct verbs_mr_job, done);
+	struct verbs_job *job = container_of(message, struct verbs_job, done);
 	struct fabric_mr *mr = container_of(job, struct fabric_mr, job);
 
 	if (mr->state == VERBS_MR_REGISTERING)
@@ -316,11 +324,11 @@ static void mr_register(struct fabric_mr *mr)
 	struct verbs_device *device = device_of(mr);
 	uint64_t begin_ns = clock_now_ns();
 
+	mr->state = VERBS_MR_REGISTERING;
 	if (mr->bytes > PROMPT_BYTES || begin_ns < device->slow_ns) {
-		mr_post(mr, VERBS_MR_REGISTERING, job_register);
+		mr_post(mr, VERBS_WORK_REGISTER);
 		return;
 	}
-	mr->state = VERBS_MR_REGISTERING;
 	job_register(&mr->job);
 	if (clock_now_ns() - begin_ns > PROMPT_NS)
 		device->slow_ns = begin_ns + SLOW_NS;
@@ -366,6 +374,7 @@ int verbs_mr_reg(struct fabric_session *session, void *addr, size_t bytes,
 	mr->notification_message.deliver = mr_deliver_notifications;
 	fabric_notifications_init(&mr->notifications);
 	mr->pd = session->pd;
+	list_init(&mr->job.link);
 	mr->job.done.deliver = mr_deliver;
 	list_append(&session->mrs, &mr->link);
 	session->n_mrs++;
@@ -385,7 +394,9 @@ void verbs_mr_dereg(struct fabric_mr *mr)
 	if (mr->dereg_requested)
 		return;
 	mr->dereg_requested = true;
-	if (mr->state == VERBS_MR_REGISTERED)
+	if (mr->state == VERBS_MR_REGISTERING)
+		mr_cancel(mr);
+	else if (mr->state == VERBS_MR_REGISTERED)
 		mr_deregister(mr);
 	else if (mr->state == VERBS_MR_DEVICE_GONE)
 		mr_end_later(mr);
@@ -393,7 +404,9 @@ void verbs_mr_dereg(struct fabric_mr *mr)
 
 void verbs_mr_abandon(struct fabric_mr *mr)
 {
-	if (mr->state == VERBS_MR_REGISTERED)
+	if (mr->state == VERBS_MR_REGISTERING)
+		mr_cancel(mr);
+	else if (mr->state == VERBS_MR_REGISTERED)
 		mr_deregister(mr);
 	else if (mr->state == VERBS_MR_STUCK && mr->dereg_requested)
 		mr_end_later(mr);

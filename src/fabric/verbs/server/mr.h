@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A range registered in a session's protection domain.  The device's mr_worker registers and
- * deregisters it; all decisions are made on the loop. */
+/* A range registered in a session's protection domain.  The device's workers register and
+ * deregister it; all decisions are made on the loop. */
 #ifndef FABRIC_VERBS_SERVER_MR_H
 #define FABRIC_VERBS_SERVER_MR_H
 
 #include <infiniband/verbs.h>
 
 #include "fabric/notifications.h"
-#include "fabric/verbs/server/mr_worker.h"
 #include "fabric/verbs/server/session.h"
+#include "fabric/verbs/server/worker.h"
 
 /* dereg_requested is set in ENDED, clear in REGISTERED and DEVICE_GONE; no_more_events may be set
  * only in DEREGISTERING. */
@@ -37,7 +37,7 @@ struct fabric_mr {
 	/* under way while notifications.event_pending */
 	struct verbs_message notification_message;
 	/* owned by the job while it is under way */
-	struct verbs_mr_job job;
+	struct verbs_job job;
 	struct ibv_pd *pd;
 	struct ibv_mr *ibv_mr;
 	int err;
@@ -56,7 +56,7 @@ struct inband_memory verbs_mr_memory(struct fabric_session *session);
 /* Deregister a region without events: the device is being removed, or the server closes. */
 void verbs_mr_abandon(struct fabric_mr *mr);
 
-/* When the server closes, after the mr_workers are joined. */
+/* When the server closes, after the workers are joined. */
 void verbs_mr_free(struct fabric_mr *mr);
 
 #endif

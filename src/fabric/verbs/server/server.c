@@ -106,7 +106,7 @@ static void server_empty(struct fabric_server *server)
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_end_all(server->endpoints[i]);
 	server_disconnect(server);
-	/* joins the mr_workers, which run their last jobs before */
+	/* joins the workers, which run their last jobs before */
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_stop(server->devices[i]);
 	for (unsigned i = 0; i < server->n_endpoints; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server: endpoint -> device, session -> channel, memory region.  All of it is [loop]; a
- * device's poller and mr_worker reach it only through the mailbox. */
+ * device's poller and workers reach it only through the mailbox. */
 #ifndef FABRIC_VERBS_SERVER_SERVER_H
 #define FABRIC_VERBS_SERVER_SERVER_H
 
@@ -39,7 +39,6 @@ struct fabric_server {
 	struct fabric_server_params params; /* `devices` only during open() */
 	void *extra_listen, *device_params; /* copies, in params */
 	int epoll_fd; /* of cm, the devices' events, the mailbox, delays, route_fd */
-	unsigned pending; /* channels admitted, not yet connected */
 	struct verbs_device *devices[VERBS_ENDPOINTS_MAX];
 	unsigned n_devices;
 	struct verbs_endpoint *endpoints[VERBS_ENDPOINTS_MAX];

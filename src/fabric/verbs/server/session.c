@@ -36,6 +36,7 @@ static void pd_free(struct fabric_session *session)
 static void session_free(struct fabric_session *session)
 {
 	list_remove(&session->link);
+	verbs_tenant_put(session->tenant);
 	map_destroy(&session->mrs_by_rkey);
 	fair_lock_destroy(&session->lock);
 	free(session);
@@ -69,6 +70,17 @@ static void session_finish(struct fabric_session *session)
 	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
 }
 
+/* Whose session it is; without the event, each session is a tenant of its own. */
+static struct verbs_tenant *tenant_of(const struct fabric_session *session)
+{
+	const struct fabric_server *server = server_of(session);
+	const void *name = session;
+
+	if (server->events->tenant)
+		name = server->events->tenant(server->ctx, session->cookie);
+	return verbs_tenant_get(session->endpoint->device, name);
+}
+
 int verbs_session_open(struct fabric_server *server, unsigned number, void *cookie,
 		       struct fabric_session **ret_session)
 {
@@ -83,16 +95,20 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 	session = calloc(1, sizeof(*session));
 	if (!session)
 		return err_errno(-ENOMEM, "an RDMA session");
+	session->endpoint = endpoint;
+	session->cookie = cookie;
+	session->tenant = tenant_of(session);
+	if (!session->tenant) {
+		err = err_errno(-ENOMEM, "an RDMA session");
+		goto err_free;
+	}
 	session->pd = ibv_alloc_pd(device->verbs);
 	if (!session->pd) {
 		err = err_errno(verbs_errno(), "RDMA device %s: ibv_alloc_pd",
 				device->attr.name);
-		free(session);
-		return err;
+		goto err_tenant;
 	}
 	device->n_pds++;
-	session->endpoint = endpoint;
-	session->cookie = cookie;
 	session->mr_ended = session_finish;
 	session->closed.deliver = session_deliver_closed;
 	list_init(&session->channels);
@@ -103,6 +119,12 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 	list_append(&endpoint->sessions, &session->link);
 	*ret_session = session;
 	return 0;
+
+err_tenant:
+	verbs_tenant_put(session->tenant);
+err_free:
+	free(session);
+	return err;
 }
 
 void verbs_session_close(struct fabric_session *session)

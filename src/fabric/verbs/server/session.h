@@ -13,11 +13,13 @@
 #include "fabric/inband.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/server/server.h"
+#include "fabric/verbs/server/tenant.h"
 
 struct fabric_session {
 	struct verbs_endpoint *endpoint;
 	struct list link; /* of the endpoint */
 	void *cookie;
+	struct verbs_tenant *tenant;
 	/* Called after an mr was deregistered (n_mrs was decremented), or was freed. */
 	void (*mr_ended)(struct fabric_session *session);
 	struct ibv_pd *pd; /* NULL after the device was removed */
@@ -27,6 +29,7 @@ struct fabric_session {
 	/* with the lock held: mrs that in-band requests may access */
 	struct map mrs_by_rkey;
 	struct inband_memory memory; /* finds these mrs; [poller], with the lock held */
+	unsigned n_pending;          /* channels that are not established */
 	unsigned n_mrs;              /* mrs that have, or are about to get, an ibv_mr */
 	bool closing;
 	bool ended;    /* the message `closed` is under way */
@@ -45,7 +48,7 @@ void verbs_session_abandon(struct fabric_session *session, const char *why);
 
 /* When the server closes: end channels and start to deregister, without events ... */
 void verbs_session_end_all(struct verbs_endpoint *endpoint);
-/* ... and after the mr_workers are joined, free the rest. */
+/* ... and after the workers are joined, free the rest. */
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
 
 #endif

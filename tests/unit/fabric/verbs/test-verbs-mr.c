@@ -155,10 +155,13 @@ START_TEST(session_close__ends_channels_before_it_returns)
 	(void)mr_new(session);
 	SERVER->session_close(session);
 	ck_assert_uint_eq(fake_live_qps(), 1);
+	ck_assert_uint_eq(seen.downs, 0);
+	/* it was admitted: the daemon learns that it is no channel */
 	ck_assert_int_eq(fake_request_state(request(1, 3)), FAKE_REJECTED);
+	ck_assert_uint_eq(seen.downs, 1);
 	await(&seen.closed, 1);
 	ck_assert_uint_eq(seen.deregistered, 2);
-	ck_assert_uint_eq(seen.downs, 0);
+	ck_assert_uint_eq(seen.downs, 1);
 	/* of the receives of the other session's channel */
 	ck_assert_uint_eq(fake_live_mrs(), 1);
 }

@@ -170,6 +170,7 @@ START_TEST(connect_request__for_a_session_of_another_endpoint_is_refused)
 	server_open();
 	seen.admitted = session_new(1);
 	ck_assert_int_eq(fake_request_state(request(1, 1)), FAKE_REJECTED);
+	ck_assert_uint_eq(seen.downs, 1);
 }
 END_TEST
 
@@ -182,10 +183,13 @@ START_TEST(connect_requests__are_limited_by_the_backlog)
 		ids[i] = request(1, i);
 	ck_assert_int_eq(fake_request_state(ids[2]), FAKE_ACCEPTED);
 	ck_assert_int_eq(fake_request_state(ids[3]), FAKE_REJECTED);
+	/* it was admitted: the daemon learns that it is no channel */
+	ck_assert_uint_eq(seen.downs, 1);
+	ck_assert_uint_eq(seen.channel, 3);
 	/* a failed request frees its place */
 	fake_event(ids[0], RDMA_CM_EVENT_CONNECT_ERROR);
 	SERVER->process(server);
-	ck_assert_uint_eq(seen.downs, 1);
+	ck_assert_uint_eq(seen.downs, 2);
 	ck_assert_ptr_nonnull(strstr(seen.why, "not established"));
 	ck_assert_int_eq(fake_request_state(request(1, 9)), FAKE_ACCEPTED);
 	ck_assert_uint_eq(stats().channels, 0);
