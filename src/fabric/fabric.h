@@ -151,6 +151,12 @@ struct fabric_server_events {
 	void (*channel_up)(void *ctx, void *session_cookie, uint32_t channel);
 	void (*channel_down)(void *ctx, void *session_cookie, uint32_t channel,
 			     const char *why);
+	/* channel_connect() is done, after channel_up(), with the server's queue pair; or has
+	 * failed, with err and text: the channel does not exist.  Not called for channels ended
+	 * by channel_close() or session_close().  NULL: channel_connect() is not called. */
+	void (*channel_connected)(void *ctx, void *session_cookie, uint32_t channel,
+				  int err, const char *text,
+				  const struct fabric_qp_info *ours);
 	/* reg_mr() is done, with the key; or has failed, with err and text: the mr does not
 	 * exist. */
 	void (*mr_registered)(void *ctx, void *mr_cookie, int err, const char *text,
@@ -303,16 +309,15 @@ struct fabric_server_ops {
 	 * applied any more.  An unknown number is ignored.
 	 *   -EIO  its queue pair, or an earlier one, could not be stopped */
 	int (*channel_close)(struct fabric_session *session, uint32_t channel);
-	/* Connect a channel that the session was granted with the client's queue pair; returns
-	 * this side's.  admit() is not called; channel_up() is called before this returns.
+	/* Connect a channel that the session was granted with the client's queue pair;
+	 * channel_connected() follows.  admit() is not called.  On failure no event follows.
 	 * NULL: no endpoint is FABRIC_ENDPOINT_DIRECT.
 	 *   -EINVAL, -EACCES  `theirs` cannot be reached; the text says why
 	 *   -EBUSY            another channel has this queue pair.  But if
 	 *                     theirs->gid_verified is set, and was not set for the other
 	 *                     channel, the other one ends */
 	int (*channel_connect)(struct fabric_session *session, uint32_t channel,
-			       const struct fabric_qp_info *theirs,
-			       struct fabric_qp_info *ret_ours);
+			       const struct fabric_qp_info *theirs);
 
 	/* Make [addr, addr + bytes) reachable; mr_registered() follows.  The memory must stay
 	 * mapped until mr_deregistered().  On failure no event follows. */

@@ -136,7 +136,40 @@ struct join {
 	const struct fabric_qp_info *theirs;
 	struct fabric_qp_info *ours;
 	int err;
+	bool done;
+	struct join *next;
 };
+
+/* Those that wait for the server; under the lock. */
+static struct join *joins;
+
+void party_joined(const struct party *party, uint32_t channel, int err,
+		  const struct fabric_qp_info *ours)
+{
+	for (struct join *join = joins; join; join = join->next) {
+		if (join->hello->session != party->id ||
+		    join->hello->channel != channel)
+			continue;
+		join->err = err;
+		if (!err)
+			*join->ours = *ours;
+		join->done = true;
+	}
+}
+
+static bool join_is_done(void *arg)
+{
+	return ((const struct join *)arg)->done;
+}
+
+static void join_remove(const struct join *join)
+{
+	struct join **at = &joins;
+
+	while (*at != join)
+		at = &(*at)->next;
+	*at = join->next;
+}
 
 static void call_join(void *arg)
 {
@@ -145,19 +178,26 @@ static void call_join(void *arg)
 
 	(void)pthread_mutex_lock(&stage.lock);
 	session = stage_session(join->hello);
+	join->next = joins;
+	joins = join;
 	(void)pthread_mutex_unlock(&stage.lock);
 	join->err = session ? SERVER->channel_connect(session, join->hello->channel,
-						      join->theirs, join->ours)
+						      join->theirs)
 			    : -EACCES;
+	join->done = join->err;
 }
 
 static int exchange(void *ctx, const struct fabric_qp_info *ours, unsigned timeout_ms,
 		    struct fabric_qp_info *ret_theirs)
 {
-	struct join join = { ctx, ours, ret_theirs, 0 };
+	struct join join = { .hello = ctx, .theirs = ours, .ours = ret_theirs };
 
 	(void)timeout_ms;
 	stage_call(call_join, &join);
+	stage_await("channel_connected", join_is_done, &join);
+	(void)pthread_mutex_lock(&stage.lock);
+	join_remove(&join);
+	(void)pthread_mutex_unlock(&stage.lock);
 	return join.err;
 }
 

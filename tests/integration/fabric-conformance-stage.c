@@ -73,6 +73,16 @@ static void on_channel_down(void *ctx, void *cookie, uint32_t channel, const cha
 	stage_changed();
 }
 
+static void on_channel_connected(void *ctx, void *cookie, uint32_t channel, int err,
+				 const char *text, const struct fabric_qp_info *ours)
+{
+	(void)ctx;
+	(void)text;
+	(void)pthread_mutex_lock(&stage.lock);
+	party_joined(cookie, channel, err, ours);
+	stage_changed();
+}
+
 static void on_registered(void *ctx, void *cookie, int err, const char *text,
 			  const struct fabric_key *key)
 {
@@ -136,6 +146,7 @@ static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t 
 static const struct fabric_server_events stage_events = {
 	.admit = on_admit,
 	.channel_up = on_channel_up,
+	.channel_connected = on_channel_connected,
 	.channel_down = on_channel_down,
 	.mr_registered = on_registered,
 	.mr_deregistered = on_deregistered,

@@ -31,6 +31,10 @@ struct fabric_session *stage_session(const struct fabric_hello *hello);
  * channels.  Under the lock. */
 void party_abort_ended(struct party *party, uint32_t channel);
 
+/* A channel of the party was connected directly, or was not.  Under the lock. */
+void party_joined(const struct party *party, uint32_t channel, int err,
+		  const struct fabric_qp_info *ours);
+
 /* Wait until reached() returns true; it is called under the lock.  `name` is for the message. */
 void stage_await(const char *name, bool (*reached)(void *arg), void *arg);
 

@@ -86,6 +86,7 @@ static void on_notified(void *ctx, void *session_cookie, void *mr_cookie,
 static const struct fabric_server_events server_events = {
 	.admit = on_admit,
 	.tenant = on_tenant,
+	.channel_connected = session_channel_connected,
 	.channel_up = session_channel_up,
 	.channel_down = session_channel_down,
 	.mr_registered = on_mr_registered,

@@ -152,6 +152,18 @@ void session_welcome(const struct session *session, uint64_t hello_id, bool resu
 		send_draining(connection);
 }
 
+void session_opened(struct session *session, uint64_t hello_id,
+		    const struct session_first *first)
+{
+	struct connection *connection = session->connection;
+
+	/* until now the client could not show that it is alive */
+	session->heard_ms = clock_now_ms();
+	session_welcome(session, hello_id, false, first);
+	connection->hello_pending = false;
+	connection->ops->authenticated(connection);
+}
+
 static void session_fence(struct session *session, const char *why)
 {
 	session->state = SESSION_FENCED;

@@ -195,11 +195,16 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
  * -EINVAL, -EIO (the device does not release it) */
 int session_close_channel(struct session *session, uint32_t channel);
 
-/* Connect a channel that was granted for an endpoint without rdma_cm.
- * -EINVAL, -ENOTSUP, or an error of the fabric, after which the channel does not exist */
+/* Connect a channel that was granted for an endpoint without rdma_cm.  The request `id`, a
+ * join_channel or a hello, is answered when that is done or has failed.
+ * -EINVAL, -ENOTSUP, or an error of the fabric, after which the channel does not exist: the request
+ * is not answered */
 int session_join_channel(struct session *session, uint32_t channel,
-			 const struct fabric_qp_info *theirs,
-			 struct fabric_qp_info *ret_ours);
+			 const struct fabric_qp_info *theirs, uint64_t id,
+			 bool in_hello);
+/* A new session's hello is done: send the welcome, and handle the frames after the hello. */
+void session_opened(struct session *session, uint64_t hello_id,
+		    const struct session_first *first);
 
 /* ---- events of the fabrics, as in struct fabric_server_events; the cookies are those of
  * session_open() there ---- */
@@ -210,6 +215,9 @@ struct fabric_session *sessions_admit(struct sessions *sessions, unsigned endpoi
 /* The endpoint's device is gone: close the fabric_sessions there, and tell clients to attach their
  * leases again.  The next channel there opens a fabric_session again. */
 void sessions_leave_endpoint(struct sessions *sessions, unsigned endpoint);
+void session_channel_connected(void *ctx, void *session_cookie, uint32_t channel,
+			       int err, const char *text,
+			       const struct fabric_qp_info *ours);
 void session_channel_up(void *ctx, void *session_cookie, uint32_t channel);
 void session_channel_down(void *ctx, void *session_cookie, uint32_t channel,
 			  const char *why);

@@ -26,6 +26,9 @@ struct channel {
 	unsigned endpoint;
 	enum channel_state state;
 	uint64_t granted_ms;
+	/* the hello or join_channel that waits until the channel is connected; 0: none */
+	uint64_t join_id;
+	bool in_hello;
 };
 
 static struct channel *find_channel(const struct session *session, uint32_t number)
@@ -277,6 +280,48 @@ static int closed_channel_status(const struct session *session, uint32_t number)
 	return 0;
 }
 
+/* The channel is connected: answer the request that waits for it. */
+static void join_reply(struct session *session, struct channel *channel,
+		       const struct fabric_qp_info *ours)
+{
+	struct connection *connection = session->connection;
+	const struct session_first first = { .channel = channel->number,
+					     .endpoint = (uint8_t)channel->endpoint,
+					     .end = *ours };
+	struct wire_msg *out = &session->sessions->control->out;
+	uint64_t id = channel->join_id;
+
+	channel->join_id = 0;
+	if (!connection)
+		return;
+	if (channel->in_hello) {
+		session_opened(session, id, &first);
+		return;
+	}
+	out->type = WIRE_TYPE_joined;
+	out->id = id;
+	WIRE_END_COPY(&out->joined, ours);
+	connection_send(connection, out);
+}
+
+/* A client whose queue pair is refused in its hello gets the reason when it asks for another
+ * channel. */
+static void join_fail(struct session *session, struct channel *channel, int err,
+		      const char *text)
+{
+	static const struct session_first none;
+	struct connection *connection = session->connection;
+	uint64_t id = channel->join_id;
+
+	channel->join_id = 0;
+	if (!id || !connection)
+		return;
+	if (channel->in_hello)
+		session_opened(session, id, &none);
+	else
+		connection_send_error(connection, id, err, text);
+}
+
 int session_close_channel(struct session *session, uint32_t number)
 {
 	struct channel *channel = find_channel(session, number);
@@ -290,6 +335,7 @@ int session_close_channel(struct session *session, uint32_t number)
 	port = &session->lease_client.ports[channel->endpoint];
 	if (channel->state != CHANNEL_GRANTED)
 		err = port->ops->channel_close(port->session, number);
+	join_fail(session, channel, -ECANCELED, "the channel was closed");
 	if (err)
 		channel_forget_dying(session, channel);
 	else
@@ -314,8 +360,8 @@ static bool gid_is_own(const struct session *session, const uint8_t gid[16])
 }
 
 int session_join_channel(struct session *session, uint32_t number,
-			 const struct fabric_qp_info *theirs,
-			 struct fabric_qp_info *ret_ours)
+			 const struct fabric_qp_info *theirs, uint64_t id,
+			 bool in_hello)
 {
 	const struct endpoints *endpoints = &session->sessions->control->endpoints;
 	struct channel *channel = find_channel(session, number);
@@ -332,14 +378,35 @@ int session_join_channel(struct session *session, uint32_t number,
 			       channel->endpoint);
 	channel->state = CHANNEL_ADMITTED;
 	end.gid_verified = gid_is_own(session, end.gid);
+	channel->join_id = id;
+	channel->in_hello = in_hello;
 	err = at->ops->channel_connect(
-		session->lease_client.ports[channel->endpoint].session, number, &end,
-		ret_ours);
+		session->lease_client.ports[channel->endpoint].session, number, &end);
 	if (!err)
 		return 0;
 	session->sessions->control->counters.channels_refused++;
 	channel_drop(session, channel);
 	return err;
+}
+
+void session_channel_connected(void *ctx, void *session_cookie, uint32_t number,
+			       int err, const char *text,
+			       const struct fabric_qp_info *ours)
+{
+	struct session_port *port = session_cookie;
+	struct session *session = port->session;
+	struct channel *channel = find_channel(session, number);
+
+	(void)ctx;
+	if (!channel || !channel->join_id)
+		return;
+	if (!err) {
+		join_reply(session, channel, ours);
+		return;
+	}
+	session->sessions->control->counters.channels_refused++;
+	join_fail(session, channel, err, text);
+	channel_drop(session, channel);
 }
 
 struct fabric_session *session_admit(struct session *session, unsigned endpoint,

@@ -29,21 +29,20 @@ static const char *tenant_of_hello(const struct wire_hello *hello)
 	return hello->tenant;
 }
 
-/* A client whose queue pair is refused here gets the reason when it asks for another channel. */
-static void first_join(struct session *session, const struct wire_hello *hello,
-		       struct session_first *first)
+/* Connect the first channel.  False: it cannot be, and is closed. */
+static bool first_join(struct connection *connection, const struct wire_hello *hello,
+		       uint64_t id, struct session_first *first)
 {
+	struct session *session = connection->session;
 	struct fabric_qp_info end = { .qpn = 0 };
 
-	if (!first->channel)
-		return;
 	WIRE_END_COPY(&end, hello);
-	if (!session_join_channel(session, first->channel, &end, &end)) {
-		first->end = end;
-		return;
-	}
+	connection->hello_pending = true;
+	if (!session_join_channel(session, first->channel, &end, id, true))
+		return true;
 	(void)session_close_channel(session, first->channel);
 	first->channel = 0;
+	return false;
 }
 
 static int open_or_resume(struct connection *connection, const struct wire_hello *hello,
@@ -65,10 +64,8 @@ static int open_or_resume(struct connection *connection, const struct wire_hello
 		return err;
 	session_open_first(connection->session, (enum wire_fabric)hello->channel,
 			   &first);
-	if (hello->qpn)
-		first_join(connection->session, hello, &first);
-	session_welcome(connection->session, id, false, &first);
-	connection->ops->authenticated(connection);
+	if (!hello->qpn || !first.channel || !first_join(connection, hello, id, &first))
+		session_opened(connection->session, id, &first);
 	return 0;
 }
 
@@ -129,8 +126,11 @@ int handle_open_channel(struct session *session, const struct wire_msg *msg,
 int handle_close_channel(struct session *session, const struct wire_msg *msg,
 			 struct wire_msg *ret_reply)
 {
+	int err = session_close_channel(session, msg->close_channel.channel);
+
+	/* now: the reply to a join_channel may have been made in the same place */
 	ret_reply->type = WIRE_TYPE_ok;
-	return session_close_channel(session, msg->close_channel.channel);
+	return err;
 }
 
 int handle_join_channel(struct session *session, const struct wire_msg *msg,
@@ -140,11 +140,8 @@ int handle_join_channel(struct session *session, const struct wire_msg *msg,
 	struct fabric_qp_info end = { .qpn = 0 };
 	int err;
 
+	(void)ret_reply;
 	WIRE_END_COPY(&end, theirs);
-	err = session_join_channel(session, theirs->channel, &end, &end);
-	if (err)
-		return err;
-	ret_reply->type = WIRE_TYPE_joined;
-	WIRE_END_COPY(&ret_reply->joined, &end);
-	return HANDLER_REPLY;
+	err = session_join_channel(session, theirs->channel, &end, msg->id, false);
+	return err ? err : HANDLER_LATER;
 }

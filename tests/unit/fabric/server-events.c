@@ -28,6 +28,19 @@ static void on_channel_down(void *ctx, void *cookie, uint32_t channel, const cha
 	(void)snprintf(seen.why, sizeof(seen.why), "%s", why);
 }
 
+static void on_channel_connected(void *ctx, void *cookie, uint32_t channel, int err,
+				 const char *text, const struct fabric_qp_info *ours)
+{
+	(void)ctx;
+	ck_assert_ptr_eq(cookie, seen.session_cookie);
+	seen.connected++;
+	seen.channel = channel;
+	seen.err = err;
+	(void)snprintf(seen.text, sizeof(seen.text), "%s", text);
+	if (!err)
+		seen.ours = *ours;
+}
+
 static void on_mr_registered(void *ctx, void *cookie, int err, const char *text,
 			     const struct fabric_key *key)
 {
@@ -91,6 +104,7 @@ static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t 
 struct fabric_server_events server_events = {
 	.channel_up = on_channel_up,
 	.channel_down = on_channel_down,
+	.channel_connected = on_channel_connected,
 	.mr_registered = on_mr_registered,
 	.mr_deregistered = on_mr_deregistered,
 	.session_closed = on_session_closed,

@@ -12,9 +12,11 @@ struct seen {
 	bool all_succeed;     /* reg_mr() must not fail, and no notification be lost */
 	struct fabric_session *admitted; /* set by the case, for admit() */
 	unsigned admits, ups, downs, registered, deregistered, closed;
-	uint32_t channel; /* of channel_up() or channel_down() */
-	char why[256];    /* of channel_down() */
-	int err;          /* of mr_registered(), with text or key */
+	uint32_t channel;   /* of channel_up() or channel_down() */
+	char why[256];      /* of channel_down() */
+	unsigned connected; /* channel_connected(), with err, text and ours */
+	struct fabric_qp_info ours;
+	int err; /* of mr_registered(), with text or key */
 	char text[256];
 	struct fabric_key key;
 	unsigned events, event_endpoint; /* endpoint_event() */

@@ -462,8 +462,7 @@ static int channel_close(struct fabric_session *session, uint32_t number)
 }
 
 static int channel_connect(struct fabric_session *session, uint32_t number,
-			   const struct fabric_qp_info *theirs,
-			   struct fabric_qp_info *ret_ours)
+			   const struct fabric_qp_info *theirs)
 {
 	struct fabric_qp_info ours = *theirs;
 
@@ -471,8 +470,9 @@ static int channel_connect(struct fabric_session *session, uint32_t number,
 	channel_add(session, NULL, number, theirs->qpn);
 	fake_unlock();
 	ours.qpn++;
-	*ret_ours = ours;
 	server->events->channel_up(server->ctx, session->cookie, number);
+	server->events->channel_connected(server->ctx, session->cookie, number, 0, "",
+					  &ours);
 	return 0;
 }
 

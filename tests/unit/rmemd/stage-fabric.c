@@ -22,7 +22,7 @@ struct fault {
 };
 
 struct list fake_fabric_mrs = LIST_INIT(fake_fabric_mrs);
-bool fake_fabric_gid_verified;
+bool fake_fabric_gid_verified, fake_fabric_hold_connect;
 static struct list sessions = LIST_INIT(sessions);
 static uint64_t next_rkey = 1;
 static struct fault reg_fault, event_fault;
@@ -124,8 +124,7 @@ static int close_channel(struct fabric_session *session, uint32_t channel)
 
 /* The server's attributes are made from the client's. */
 static int connect_channel(struct fabric_session *session, uint32_t channel,
-			   const struct fabric_qp_info *theirs,
-			   struct fabric_qp_info *ret_ours)
+			   const struct fabric_qp_info *theirs)
 {
 	struct fabric_qp_info ours = *theirs;
 
@@ -135,8 +134,10 @@ static int connect_channel(struct fabric_session *session, uint32_t channel,
 	fake_fabric_gid_verified = theirs->gid_verified;
 	ours.qpn++;
 	ours.mtu /= 2;
-	*ret_ours = ours;
+	if (fake_fabric_hold_connect)
+		return 0;
 	session_channel_up(NULL, session->cookie, channel);
+	session_channel_connected(NULL, session->cookie, channel, 0, "", &ours);
 	return 0;
 }
 

@@ -38,6 +38,8 @@ extern const struct fabric_server_ops fake_fabric;
 extern const struct fabric_server_ops fake_fabric_now;
 /* fabric_qp_info.gid_verified of the queue pair that was connected last. */
 extern bool fake_fabric_gid_verified;
+/* The test reports when a channel is connected directly. */
+extern bool fake_fabric_hold_connect;
 
 /* Fail if an mr or a session is left; reset. */
 void fake_fabric_check_empty(void);

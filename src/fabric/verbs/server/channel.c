@@ -14,6 +14,7 @@
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/common/qp.h"
 #include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/direct.h"
 #include "fabric/verbs/server/pending.h"
 
 #define FLUSHED_TEXT \
@@ -35,8 +36,11 @@ static int channel_fence(struct verbs_channel *channel)
 
 static void channels_fence(struct fabric_session *session)
 {
-	list_for_each_entry(struct verbs_channel, channel, &session->channels, link)
-		(void)channel_fence(channel);
+	list_for_each_entry(struct verbs_channel, channel, &session->channels, link) {
+		/* the queue pair of a job serves no access yet */
+		if (!channel->connect)
+			(void)channel_fence(channel);
+	}
 }
 
 /* `fenced`: the queue pair serves no access, so it does no harm if it cannot be destroyed. */
@@ -84,16 +88,12 @@ static void iwarp_disconnect(struct verbs_channel *channel, bool fenced)
 	verbs_sigpipe_end(&sigpipe);
 }
 
-/* Fence, disconnect, destroy; no event. */
-static void channel_free(struct verbs_channel *channel)
+/* Fence, disconnect, destroy a channel that is in no list. */
+static void channel_destroy(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
-	bool fenced;
+	bool fenced = !channel_fence(channel);
 
-	if (channel->up)
-		endpoint->stats.channels--;
-	verbs_pending_remove(channel);
-	fenced = !channel_fence(channel);
 	if (channel->id && endpoint->device->attr.iwarp) {
 		iwarp_disconnect(channel, fenced);
 	} else {
@@ -104,25 +104,56 @@ static void channel_free(struct verbs_channel *channel)
 			verbs_endpoint_destroy_id(endpoint, channel->id);
 	}
 	verbs_channel_ids_free(&endpoint->device->ids, channel->wr_number);
+	free(channel->connect);
+	free(channel);
+}
+
+/* End a channel, without event.  While a job connects its queue pair, the queue pair is the job's:
+ * the channel is destroyed when the job is done. */
+static void channel_free(struct verbs_channel *channel)
+{
+	struct verbs_endpoint *endpoint = endpoint_of(channel);
+
+	if (channel->up)
+		endpoint->stats.channels--;
+	verbs_pending_remove(channel);
 	if (channel->remote.qpn)
 		map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
 	list_remove(&channel->link);
 	list_remove(&channel->wait.link);
-	free(channel);
+	if (!channel->connect ||
+	    verbs_worker_cancel(&endpoint->device->workers[VERBS_WORK_CONNECT],
+				&channel->connect->job)) {
+		channel_destroy(channel);
+		return;
+	}
+	verbs_channel_ids_set_inband(&endpoint->device->ids, channel->wr_number, NULL);
+	list_append(&channel->session->abandoned, &channel->link);
+	channel->abandoned = true;
 }
 
-/* Free the channel and call channel_down(); `why` "": the peer closed it in order. */
-static void channel_fail(struct verbs_channel *channel, const char *why)
+void verbs_channel_abandoned_free(struct verbs_channel *channel)
+{
+	list_remove(&channel->link);
+	channel_destroy(channel);
+}
+
+void verbs_channel_fail(struct verbs_channel *channel, const char *why)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct fabric_server *server = endpoint->server;
 	void *cookie = channel->session->cookie;
 	uint32_t number = channel->number;
+	bool connecting = channel->connect;
 
 	if (*why)
 		endpoint->stats.errors++;
 	channel_free(channel);
-	server->events->channel_down(server->ctx, cookie, number, why);
+	if (connecting)
+		server->events->channel_connected(server->ctx, cookie, number,
+						  -ECONNABORTED, why, NULL);
+	else
+		server->events->channel_down(server->ctx, cookie, number, why);
 }
 
 /* All queue pairs go to ERROR first, as destroying one may take long. */
@@ -132,7 +163,7 @@ void verbs_channel_fail_all(struct fabric_session *session, const char *why)
 
 	channels_fence(session);
 	while ((channel = list_first(&session->channels, struct verbs_channel, link)))
-		channel_fail(channel, why);
+		verbs_channel_fail(channel, why);
 }
 
 void verbs_channel_free_all(struct fabric_session *session)
@@ -160,9 +191,10 @@ static void channel_overdue(struct verbs_delayed *delayed)
 	struct verbs_channel *channel =
 		container_of(delayed, struct verbs_channel, wait);
 
-	channel_fail(channel, channel->pending ? "the client did not complete its "
-						 "connection in time"
-					       : channel->why);
+	verbs_channel_fail(channel, channel->pending
+					    ? "the client did not complete its "
+					      "connection in time"
+					    : channel->why);
 }
 
 /* After a refused access the NAK tells the client which request was refused.  If a disconnect
@@ -174,8 +206,14 @@ void verbs_channel_flushed(void *arg)
 	struct verbs_sigpipe sigpipe;
 
 	violation_fetch(channel);
+	if (channel->connect) {
+		/* it fails when its job is done */
+		if (!channel->why)
+			channel->why = FLUSHED_TEXT;
+		return;
+	}
 	if (!channel->up) {
-		channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
+		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
 		return;
 	}
 	if (!endpoint_of(channel)->device->attr.iwarp) {
@@ -202,8 +240,7 @@ void verbs_channel_event(void *arg, enum ibv_event_type type)
 		channel->why = ibv_event_type_str(type);
 }
 
-/* The peer is connected: call channel_up(), once. */
-static void channel_established(struct verbs_channel *channel)
+void verbs_channel_established(struct verbs_channel *channel)
 {
 	struct verbs_endpoint *endpoint = endpoint_of(channel);
 	struct fabric_server *server = endpoint->server;
@@ -227,10 +264,10 @@ static void channel_cm_event(struct verbs_cm_target *target,
 
 	switch (event->type) {
 	case RDMA_CM_EVENT_ESTABLISHED:
-		channel_established(channel);
+		verbs_channel_established(channel);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		channel_fail(channel, channel->why ? channel->why : "");
+		verbs_channel_fail(channel, channel->why ? channel->why : "");
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		verbs_device_remove(endpoint_of(channel)->device);
@@ -241,15 +278,15 @@ static void channel_cm_event(struct verbs_cm_target *target,
 		(void)snprintf(why, sizeof(why),
 			       "the channel was not established: %s (%d)",
 			       rdma_event_str(event->type), event->status);
-		channel_fail(channel, why);
+		verbs_channel_fail(channel, why);
 		break;
 	default:
 		break;
 	}
 }
 
-static struct verbs_channel *channel_find(const struct fabric_session *session,
-					  uint32_t number)
+struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
+					 uint32_t number)
 {
 	list_for_each_entry(struct verbs_channel, channel, &session->channels, link) {
 		if (channel->number == number)
@@ -260,7 +297,7 @@ static struct verbs_channel *channel_find(const struct fabric_session *session,
 
 int verbs_channel_close(struct fabric_session *session, uint32_t number)
 {
-	struct verbs_channel *channel = channel_find(session, number);
+	struct verbs_channel *channel = verbs_channel_find(session, number);
 
 	if (channel)
 		channel_free(channel);
@@ -275,7 +312,6 @@ static int qp_make(struct verbs_channel *channel, const struct verbs_port *local
 		   struct ibv_qp_init_attr *attr)
 {
 	struct ibv_pd *pd = channel->session->pd;
-	unsigned access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 	int err;
 
 	errno = 0;
@@ -288,9 +324,8 @@ static int qp_make(struct verbs_channel *channel, const struct verbs_port *local
 	channel->qp = ibv_create_qp(pd, attr);
 	if (!channel->qp)
 		return err_errno(verbs_errno(), "ibv_create_qp");
-	if (endpoint_of(channel)->device->attr.atomics)
-		access |= IBV_ACCESS_REMOTE_ATOMIC;
-	err = verbs_qp_init(local, channel->qp, access);
+	/* no access until it is connected: verbs_channel_allow_access() */
+	err = verbs_qp_init(local, channel->qp, 0);
 	if (err)
 		qp_destroy(channel, true);
 	return err;
@@ -373,6 +408,19 @@ static int accept_qp(struct verbs_channel *channel, const struct verbs_cm_event 
 	return err;
 }
 
+int verbs_channel_allow_access(struct verbs_channel *channel)
+{
+	struct ibv_qp_attr attr = {
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	};
+	int err;
+
+	if (endpoint_of(channel)->device->attr.atomics)
+		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
+	err = ibv_modify_qp(channel->qp, &attr, IBV_QP_ACCESS_FLAGS);
+	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
+}
+
 static int channel_accept(struct verbs_channel *channel,
 			  const struct verbs_cm_event *event)
 {
@@ -383,9 +431,6 @@ static int channel_accept(struct verbs_channel *channel,
 		.initiator_depth = (uint8_t)depths.initiator,
 		.rnr_retry_count = VERBS_RETRIES,
 	};
-	struct ibv_qp_attr attr = {
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
-	};
 	int err;
 
 	if (device->attr.iwarp && rdma_accept(channel->id, &param))
@@ -393,20 +438,13 @@ static int channel_accept(struct verbs_channel *channel,
 	if (device->attr.iwarp)
 		return 0;
 	err = accept_qp(channel, event, &depths, &param);
-	if (err)
-		return err;
 	/* rdma_cm allows atomics wherever it allows reads */
-	if (device->attr.atomics)
-		attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-	err = ibv_modify_qp(channel->id->qp, &attr, IBV_QP_ACCESS_FLAGS);
-	return err ? err_errno(-abs(err), "the queue pair's access flags") : 0;
+	return err ? err : verbs_channel_allow_access(channel);
 }
 
-/* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one that
- * is connected directly from the port `local`. */
-static int channel_new(struct fabric_session *session, uint32_t number,
-		       struct rdma_cm_id *id, const struct verbs_port *local,
-		       struct verbs_channel **ret_channel)
+int verbs_channel_new(struct fabric_session *session, uint32_t number,
+		      struct rdma_cm_id *id, const struct verbs_port *local,
+		      struct verbs_channel **ret_channel)
 {
 	struct verbs_channel_ids *ids = &session->endpoint->device->ids;
 	struct verbs_channel *channel = calloc(1, sizeof(*channel));
@@ -437,11 +475,11 @@ err_free:
 	return err;
 }
 
-/* Undo channel_new(); the id stays. */
-static void channel_discard(struct verbs_channel *channel)
+void verbs_channel_discard(struct verbs_channel *channel)
 {
 	qp_destroy(channel, !channel_fence(channel));
 	verbs_channel_ids_free(&endpoint_of(channel)->device->ids, channel->wr_number);
+	free(channel->connect);
 	free(channel);
 }
 
@@ -450,13 +488,13 @@ static int channel_create(struct fabric_session *session,
 			  const struct verbs_cm_event *event, uint32_t number)
 {
 	struct verbs_channel *channel;
-	int err = channel_new(session, number, event->id, NULL, &channel);
+	int err = verbs_channel_new(session, number, event->id, NULL, &channel);
 
 	if (err)
 		return err;
 	err = channel_accept(channel, event);
 	if (err) {
-		channel_discard(channel);
+		verbs_channel_discard(channel);
 		return err;
 	}
 	channel->id->context = &channel->target;
@@ -476,7 +514,7 @@ static struct fabric_session *request_admit(struct verbs_endpoint *endpoint,
 		return NULL;
 	session = server->events->admit(server->ctx, endpoint->number, hello);
 	/* a channel that exists has an event of its own when it ends */
-	if (!session || channel_find(session, hello->channel))
+	if (!session || verbs_channel_find(session, hello->channel))
 		return NULL;
 	return session;
 }
@@ -500,8 +538,8 @@ static int request_check(const struct verbs_endpoint *endpoint,
 			"%u connections wait for their clients already ([limits] "
 			"connections)",
 			endpoint->server->params.backlog);
-	channel_fail(victim, "other clients have fewer connections that are not "
-			     "complete, and need the place");
+	verbs_channel_fail(victim, "other clients have fewer connections that are not "
+				   "complete, and need the place");
 	return 0;
 }
 
@@ -541,151 +579,4 @@ void verbs_channel_request(struct verbs_endpoint *endpoint,
 		return;
 	(void)rdma_reject(event->id, &refused, sizeof(refused));
 	(void)rdma_destroy_id(event->id);
-}
-
-/* ---- without rdma_cm: the control connection brings the client's queue pair ---- */
-
-static int session_check(const struct fabric_session *session, uint32_t number)
-{
-	const struct verbs_endpoint *endpoint = session->endpoint;
-
-	if (!endpoint->direct)
-		return err_set(-ENOTSUP,
-			       "the channels of RDMA device %s are set up by rdma_cm "
-			       "(connect = cm)",
-			       endpoint->public.device);
-	if (endpoint->device->removed)
-		return err_set(-ENODEV, "RDMA device %s was removed",
-			       endpoint->public.device);
-	if (session->cut_off || session->closing)
-		return err_set(-EIO, "the session had to be cut off on this device");
-	if (channel_find(session, number))
-		return err_set(-EINVAL, "the channel is connected already");
-	return 0;
-}
-
-static bool is_remote(const struct verbs_channel *channel,
-		      const struct fabric_qp_info *theirs)
-{
-	const struct fabric_qp_info *remote = &channel->remote;
-
-	return remote->qpn == theirs->qpn &&
-	       (!memcmp(remote->gid, theirs->gid, sizeof(remote->gid)) ||
-		(remote->lid != 0 && remote->lid == theirs->lid));
-}
-
-/* The channel that is connected with this queue pair already, or NULL. */
-static struct verbs_channel *remote_find(const struct verbs_endpoint *endpoint,
-					 const struct fabric_qp_info *theirs)
-{
-	struct map_node *node =
-		map_find(&endpoint->remote_qps, map_hash_u64(theirs->qpn));
-
-	for (; node; node = map_find_next(node)) {
-		struct verbs_channel *channel =
-			container_of(node, struct verbs_channel, by_remote_qpn);
-
-		if (is_remote(channel, theirs))
-			return channel;
-	}
-	return NULL;
-}
-
-/* Security: a client names its own queue pair by number and GID, and the server cannot verify the
- * number.  If two channels could name one queue pair, an attacker that guesses a victim's number
- * could have the responses to its own reads delivered to the victim, as if to the victim's reads.
- * If two clients name one queue pair, the one whose control connection comes from the GID's address
- * wins, so that a guess does not keep out the owner. */
-static int remote_claim(const struct verbs_endpoint *endpoint,
-			const struct fabric_qp_info *theirs)
-{
-	struct verbs_channel *other = remote_find(endpoint, theirs);
-
-	if (!other)
-		return 0;
-	if (!theirs->gid_verified || other->remote.gid_verified)
-		return err_set(-EBUSY,
-			       "queue pair %#x there is the end of another channel "
-			       "already",
-			       theirs->qpn);
-	channel_fail(other, "the queue pair is another client's, which connects from "
-			    "the address of that GID");
-	return 0;
-}
-
-static int qp_connect(struct verbs_channel *channel, const struct verbs_port *local,
-		      const struct fabric_qp_info *theirs,
-		      struct fabric_qp_info *ret_ours)
-{
-	const struct verbs_device *device = channel->session->endpoint->device;
-	const struct verbs_rd_atomic depths = {
-		.responder = verbs_device_depth(device, theirs->rd_atomic,
-						device->attr.responder_resources),
-		/* a client serves no reads */
-		.initiator = 0,
-	};
-	struct fabric_qp_info ours = verbs_qp_info_make(
-		local, channel->qp, &device->rdma_options, (uint8_t)depths.responder);
-	uint64_t begin_ms = clock_now_ms();
-	int err = verbs_qp_connect(local, channel->qp, &device->rdma_options, &depths,
-				   theirs, &ours);
-
-	verbs_gid_backoff_note(&device->server->gid_backoff, theirs->gid,
-			       clock_now_ms() - begin_ms);
-	if (!err)
-		*ret_ours = ours;
-	return err;
-}
-
-int verbs_channel_connect(struct fabric_session *session, uint32_t number,
-			  const struct fabric_qp_info *theirs,
-			  struct fabric_qp_info *ret_ours)
-{
-	struct verbs_endpoint *endpoint = session->endpoint;
-	struct verbs_channel *channel;
-	struct verbs_port local;
-	int err = session_check(session, number);
-
-	/* the endpoint's GID may have another index since the device's last event */
-	if (!err)
-		err = verbs_port_lookup(&endpoint->device->port_cache,
-					(uint8_t)endpoint->port,
-					&endpoint->public.address,
-					&endpoint->device->rdma_options, &local);
-	if (!err)
-		err = verbs_qp_info_check(&local, theirs);
-	if (!err)
-		err = verbs_gid_backoff_check(&endpoint->server->gid_backoff,
-					      theirs->gid);
-	if (!err)
-		err = remote_claim(endpoint, theirs);
-	if (!err)
-		err = channel_new(session, number, NULL, &local, &channel);
-	if (err)
-		goto err_count;
-	err = map_insert(&endpoint->remote_qps, &channel->by_remote_qpn,
-			 map_hash_u64(theirs->qpn));
-	if (err) {
-		err = err_errno(err, "a channel");
-		goto err_discard;
-	}
-	err = qp_connect(channel, &local, theirs, ret_ours);
-	if (err)
-		goto err_end;
-	channel->remote = *theirs;
-	list_append(&session->channels, &channel->link);
-	/* if the client does not connect its own side, the channel exists all the same: it
-	 * counts for the session's limit of channels, and ends with the session */
-	channel_established(channel);
-	return 0;
-
-err_end:
-	map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
-err_discard:
-	channel_discard(channel);
-err_count:
-	/* the cached GID or P_Key index may have changed without an event */
-	verbs_port_cache_clear(&endpoint->device->port_cache);
-	endpoint->stats.refused++;
-	return err;
 }

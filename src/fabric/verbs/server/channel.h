@@ -14,6 +14,8 @@
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/session.h"
 
+struct verbs_connect;
+
 struct verbs_channel {
 	struct verbs_cm_target target;
 	struct fabric_session *session;
@@ -32,6 +34,8 @@ struct verbs_channel {
 	/* connected directly: the client's queue pair, in the endpoint's remote_qps */
 	struct fabric_qp_info remote;
 	struct map_node by_remote_qpn;
+	struct verbs_connect *connect; /* the job that connects it; NULL: none */
+	bool abandoned; /* it has ended before its job: in session->abandoned */
 	bool up;
 	const char *why; /* static: the cause of its failure, from an event, or NULL */
 };
@@ -39,11 +43,28 @@ struct verbs_channel {
 /* A client asks rdma_cm for a channel: admit or refuse it. */
 void verbs_channel_request(struct verbs_endpoint *endpoint,
 			   const struct verbs_cm_event *event);
-/* fabric_server_ops.channel_connect, channel_close. */
-int verbs_channel_connect(struct fabric_session *session, uint32_t number,
-			  const struct fabric_qp_info *theirs,
-			  struct fabric_qp_info *ret_ours);
+/* fabric_server_ops.channel_close. */
 int verbs_channel_close(struct fabric_session *session, uint32_t number);
+
+/* A channel with its queue pair in INIT, not in the session's list yet: of this id, or one that
+ * is connected directly from the port `local`.  -errno with text. */
+int verbs_channel_new(struct fabric_session *session, uint32_t number,
+		      struct rdma_cm_id *id, const struct verbs_port *local,
+		      struct verbs_channel **ret_channel);
+/* Undo verbs_channel_new(); the id stays. */
+void verbs_channel_discard(struct verbs_channel *channel);
+/* The channel of the session with this number, or NULL. */
+struct verbs_channel *verbs_channel_find(const struct fabric_session *session,
+					 uint32_t number);
+/* Let the client read and write.  -errno with text. */
+int verbs_channel_allow_access(struct verbs_channel *channel);
+/* The peer is connected: call channel_up(), once. */
+void verbs_channel_established(struct verbs_channel *channel);
+/* Free the channel and call channel_down(); `why` "": the peer closed it in order.  If it is being
+ * connected directly, call channel_connected(). */
+void verbs_channel_fail(struct verbs_channel *channel, const char *why);
+/* Its job is done, or its worker has ended. */
+void verbs_channel_abandoned_free(struct verbs_channel *channel);
 
 /* Fence all channels of a session, then fail each, with channel_down(). */
 void verbs_channel_fail_all(struct fabric_session *session, const char *why);

@@ -239,6 +239,7 @@ void verbs_device_query_port(struct ibv_context *verbs, uint8_t number,
 static const char *const worker_names[VERBS_N_WORKERS] = {
 	[VERBS_WORK_REGISTER] = "rmem-register",
 	[VERBS_WORK_DEREGISTER] = "rmem-dereg",
+	[VERBS_WORK_CONNECT] = "rmem-connect",
 };
 
 static void workers_stop(struct verbs_device *device, unsigned n)
@@ -354,12 +355,20 @@ err_free:
 	return err;
 }
 
-void verbs_device_stop(struct verbs_device *device)
+void verbs_device_finish(struct verbs_device *device)
 {
 	if (!device->running)
 		return;
 	device->running = false;
 	workers_stop(device, VERBS_N_WORKERS);
+}
+
+/* The poller's queues are destroyed after the queue pairs that use them. */
+void verbs_device_stop(struct verbs_device *device)
+{
+	if (device->stopped)
+		return;
+	device->stopped = true;
 	verbs_poller_stop(&device->poller);
 }
 
@@ -381,6 +390,7 @@ void verbs_device_put(struct verbs_device *device)
 
 	if (!device->removed || device->n_pds || !device->running)
 		return;
+	verbs_device_finish(device);
 	verbs_device_stop(device);
 	device->events->released(device);
 	device->verbs = NULL;

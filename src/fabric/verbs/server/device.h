@@ -43,7 +43,8 @@ struct verbs_device {
 	unsigned n_pending;  /* channels that are not established */
 	unsigned n_pds;      /* of sessions, not yet deallocated */
 	bool own;     /* opened by discovery, not by rdma_cm, as it has no IP address */
-	bool running; /* the threads run */
+	bool running; /* the workers run */
+	bool stopped; /* the poller has ended */
 	bool removed; /* no object may be created any more */
 	/* after a slow registration: until this time none is made on the loop */
 	uint64_t slow_ns;
@@ -60,7 +61,9 @@ int verbs_device_add(struct fabric_server *server, struct ibv_context *verbs,
 		     uint8_t port, const struct fabric_rdma_options *rdma_options,
 		     const struct verbs_device_events *events,
 		     struct verbs_device **ret_device);
-/* When the server closes, after sessions and channels: end the threads. */
+/* When the server closes, after sessions and channels: end the workers, which run their last jobs;
+ * and, once no queue pair is left, the poller. */
+void verbs_device_finish(struct verbs_device *device);
 void verbs_device_stop(struct verbs_device *device);
 void verbs_device_free(struct verbs_device *device);
 

@@ -12,8 +12,6 @@
 /* Neighbours answer within a few ms; the kernel gives up after 1000. */
 #define SLOW_MS 300u
 #define FORGET_MS 30000u
-/* Least time between two waits: several heartbeats, so that two waits fence no session. */
-#define REST_MS 3000u
 
 int verbs_gid_backoff_check(const struct verbs_gid_backoff *gid_backoff,
 			    const uint8_t gid[16])
@@ -32,11 +30,6 @@ int verbs_gid_backoff_check(const struct verbs_gid_backoff *gid_backoff,
 			       "is asked for again in %" PRIu64 " ms",
 			       text, gid_backoff->at[i].until_ms - now_ms);
 	}
-	if (gid_backoff->rest_until_ms > now_ms)
-		return err_set(-EBUSY,
-			       "the server waited for a peer that did not answer; try "
-			       "again in %" PRIu64 " ms",
-			       gid_backoff->rest_until_ms - now_ms);
 	return 0;
 }
 
@@ -51,5 +44,4 @@ void verbs_gid_backoff_note(struct verbs_gid_backoff *gid_backoff,
 	       sizeof(gid_backoff->at[0].gid));
 	gid_backoff->at[gid_backoff->next].until_ms = now_ms + FORGET_MS;
 	gid_backoff->next = (gid_backoff->next + 1) % VERBS_GID_BACKOFFS;
-	gid_backoff->rest_until_ms = now_ms + REST_MS;
 }

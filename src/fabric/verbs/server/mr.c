@@ -171,7 +171,7 @@ static void mr_end(struct fabric_mr *mr)
 	mr_free(mr);
 	if (!no_more_events)
 		server->events->mr_deregistered(server->ctx, cookie);
-	session->mr_ended(session);
+	session->released(session);
 }
 
 static void mr_announce(struct fabric_mr *mr)
@@ -217,7 +217,7 @@ static void mr_fail(struct fabric_mr *mr, int err, const char *text)
 		mr_free(mr);
 	}
 	server->events->mr_registered(server->ctx, cookie, err, copy, NULL);
-	session->mr_ended(session);
+	session->released(session);
 }
 
 static void mr_on_registered(struct fabric_mr *mr)
@@ -273,7 +273,7 @@ static void mr_on_deregistered(struct fabric_mr *mr)
 			"RDMA device %s: a session still reaches %zu bytes, "
 			"which stay withheld",
 			device_of(mr)->attr.name, mr->bytes);
-		session->mr_ended(session);
+		session->released(session);
 		return;
 	}
 	if (mr->dereg_requested || mr->no_more_events) {
@@ -281,7 +281,7 @@ static void mr_on_deregistered(struct fabric_mr *mr)
 		return;
 	}
 	mr->state = VERBS_MR_DEVICE_GONE;
-	session->mr_ended(session);
+	session->released(session);
 }
 
 static void mr_deliver(struct verbs_message *message)

@@ -15,6 +15,7 @@
 #include "fabric/verbs/common/port.h"
 #include "fabric/verbs/server/channel.h"
 #include "fabric/verbs/server/device.h"
+#include "fabric/verbs/server/direct.h"
 #include "fabric/verbs/server/discovery.h"
 #include "fabric/verbs/server/endpoint.h"
 #include "fabric/verbs/server/mr.h"
@@ -106,7 +107,10 @@ static void server_empty(struct fabric_server *server)
 	for (unsigned i = 0; i < server->n_endpoints; i++)
 		verbs_session_end_all(server->endpoints[i]);
 	server_disconnect(server);
-	/* joins the workers, which run their last jobs before */
+	for (unsigned i = 0; i < server->n_devices; i++)
+		verbs_device_finish(server->devices[i]);
+	for (unsigned i = 0; i < server->n_endpoints; i++)
+		verbs_session_free_abandoned(server->endpoints[i]);
 	for (unsigned i = 0; i < server->n_devices; i++)
 		verbs_device_stop(server->devices[i]);
 	for (unsigned i = 0; i < server->n_endpoints; i++) {
@@ -367,7 +371,7 @@ const struct fabric_server_ops fabric_verbs_server = {
 	.session_open = verbs_session_open,
 	.session_close = verbs_session_close,
 	.channel_close = verbs_channel_close,
-	.channel_connect = verbs_channel_connect,
+	.channel_connect = verbs_direct_connect,
 	.reg_mr = verbs_mr_reg,
 	.dereg_mr = verbs_mr_dereg,
 };

@@ -60,11 +60,12 @@ static void session_finish(struct fabric_session *session)
 	struct verbs_device *device = session->endpoint->device;
 
 	if (session->pd && !session->n_mrs && list_empty(&session->channels) &&
-	    (session->closing || device->removed)) {
+	    list_empty(&session->abandoned) && (session->closing || device->removed)) {
 		pd_free(session);
 		verbs_device_put(device);
 	}
-	if (!session->closing || session->ended || !list_empty(&session->mrs))
+	if (!session->closing || session->ended || !list_empty(&session->mrs) ||
+	    !list_empty(&session->abandoned))
 		return;
 	session->ended = true;
 	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
@@ -109,9 +110,10 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 		goto err_tenant;
 	}
 	device->n_pds++;
-	session->mr_ended = session_finish;
+	session->released = session_finish;
 	session->closed.deliver = session_deliver_closed;
 	list_init(&session->channels);
+	list_init(&session->abandoned);
 	list_init(&session->mrs);
 	fair_lock_init(&session->lock);
 	map_init(&session->mrs_by_rkey);
@@ -151,6 +153,17 @@ void verbs_session_end_all(struct verbs_endpoint *endpoint)
 		verbs_channel_free_all(session);
 		list_for_each_entry(struct fabric_mr, mr, &session->mrs, link)
 			verbs_mr_abandon(mr);
+	}
+}
+
+void verbs_session_free_abandoned(struct verbs_endpoint *endpoint)
+{
+	struct verbs_channel *channel;
+
+	list_for_each_entry(struct fabric_session, session, &endpoint->sessions, link) {
+		while ((channel = list_first(&session->abandoned, struct verbs_channel,
+					     link)))
+			verbs_channel_abandoned_free(channel);
 	}
 }
 

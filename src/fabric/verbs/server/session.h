@@ -20,10 +20,12 @@ struct fabric_session {
 	struct list link; /* of the endpoint */
 	void *cookie;
 	struct verbs_tenant *tenant;
-	/* Called after an mr was deregistered (n_mrs was decremented), or was freed. */
-	void (*mr_ended)(struct fabric_session *session);
+	/* Called after an mr was deregistered (n_mrs was decremented), or was freed; and after an
+	 * abandoned channel was freed. */
+	void (*released)(struct fabric_session *session);
 	struct ibv_pd *pd; /* NULL after the device was removed */
 	struct list channels;
+	struct list abandoned; /* channels that ended before their job: see direct.h */
 	struct list mrs;
 	struct fair_lock lock;
 	/* with the lock held: mrs that in-band requests may access */
@@ -48,7 +50,8 @@ void verbs_session_abandon(struct fabric_session *session, const char *why);
 
 /* When the server closes: end channels and start to deregister, without events ... */
 void verbs_session_end_all(struct verbs_endpoint *endpoint);
-/* ... and after the workers are joined, free the rest. */
+/* ... and after the workers are joined, free the rest, channels first. */
+void verbs_session_free_abandoned(struct verbs_endpoint *endpoint);
 void verbs_session_free_all(struct verbs_endpoint *endpoint);
 
 #endif

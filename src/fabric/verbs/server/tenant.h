@@ -13,6 +13,7 @@
 enum verbs_work {
 	VERBS_WORK_REGISTER,
 	VERBS_WORK_DEREGISTER,
+	VERBS_WORK_CONNECT, /* see direct.h */
 	VERBS_N_WORKERS,
 };
 

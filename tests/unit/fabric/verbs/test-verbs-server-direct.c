@@ -4,6 +4,8 @@
  * InfiniBand. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -81,7 +83,15 @@ static struct fabric_qp_info remote_qp(const char *gid)
 
 static int connect_direct(uint32_t channel, const struct fabric_qp_info *theirs)
 {
-	return SERVER->channel_connect(session, channel, theirs, &ours);
+	unsigned connected = seen.connected;
+	int err = SERVER->channel_connect(session, channel, theirs);
+
+	if (err)
+		return err;
+	await(&seen.connected, connected + 1);
+	ck_assert_uint_eq(seen.channel, channel);
+	ours = seen.ours;
+	return seen.err ? err_set(seen.err, "%s", seen.text) : 0;
 }
 
 START_TEST(direct__modifies_the_queue_pair_itself)
@@ -305,8 +315,7 @@ static void rtr_count(void)
 	rtrs++;
 }
 
-/* The loop is blocked while the kernel resolves a GID; a peer that sends unreachable
- * GIDs must not block it repeatedly. */
+/* A peer that sends an unreachable GID must not keep the worker busy. */
 START_TEST(gid_backoff__delays_after_an_unreachable_gid)
 {
 	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.99");
@@ -321,40 +330,123 @@ START_TEST(gid_backoff__delays_after_an_unreachable_gid)
 						 "GID ::ffff:10.1.0.99"));
 	fake.before_rtr = rtr_count;
 	fake.rtr_error = 0;
-	/* this GID is refused for a while, and so are all for a shorter one */
+	/* this GID is refused for a while, and no other */
 	ck_assert_int_eq(connect_direct(2, &theirs), -EHOSTUNREACH);
 	ck_assert_ptr_nonnull(strstr(err_text(), "::ffff:10.1.0.99"));
-	ck_assert_int_eq(connect_direct(3, &other), -EBUSY);
-	ck_assert_ptr_nonnull(strstr(err_text(), "try again in 3000 ms"));
 	ck_assert_uint_eq(rtrs, 0);
 	ck_assert_uint_eq(fake_live_qps(), 0);
-	clock_advance_ms(3000);
 	ck_assert_int_eq(connect_direct(4, &other), 0);
+	clock_advance_ms(29000);
 	ck_assert_int_eq(connect_direct(5, &theirs), -EHOSTUNREACH);
-	clock_advance_ms(27000);
+	clock_advance_ms(1000);
 	ck_assert_int_eq(connect_direct(6, &theirs), 0);
 	ck_assert_uint_eq(rtrs, 2);
 }
 END_TEST
 
-/* New GIDs block the loop for a quarter of the time at most. */
-START_TEST(gid_backoff__limits_time_spent_on_many_gids)
+/* ---- while the kernel resolves a GID ---- */
+
+static sem_t held, go;
+static atomic_bool hold;
+
+static void rtr_held(void)
+{
+	rtrs++;
+	/* the client gets no access yet */
+	ck_assert_uint_eq(fake_qp_attr().qp_access_flags, 0);
+	if (!atomic_exchange(&hold, false))
+		return;
+	ck_assert_int_eq(sem_post(&held), 0);
+	ck_assert_int_eq(sem_wait(&go), 0);
+}
+
+/* Sessions of two tenants; a channel of the first one is in the step to RTR. */
+static struct fabric_session *open_held(void)
 {
 	struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.99");
-	uint64_t end_ns = now_ns + UINT64_C(60000000000);
-	uint32_t n = 0, waits = 0;
 
-	clock_set_source(now);
+	ck_assert_int_eq(sem_init(&held, 0, 0) | sem_init(&go, 0, 0), 0);
 	open_direct();
-	fake.before_rtr = rtr_takes_1s;
-	fake.rtr_error = ETIMEDOUT;
-	while (now_ns < end_ns) {
-		theirs.gid[15] = (uint8_t)++n;
-		waits += connect_direct(n, &theirs) == -ETIMEDOUT;
-		clock_advance_ms(1);
+	fake.before_rtr = rtr_held;
+	atomic_store(&hold, true);
+	ck_assert_int_eq(SERVER->channel_connect(session, 1, &theirs), 0);
+	ck_assert_int_eq(sem_wait(&held), 0);
+	/* more of them, which wait */
+	for (uint32_t i = 2; i <= 5; i++) {
+		theirs.qpn++;
+		ck_assert_int_eq(SERVER->channel_connect(session, i, &theirs), 0);
 	}
-	ck_assert_uint_ge(waits, 14);
-	ck_assert_uint_le(waits, 16);
+	return session_new(0);
+}
+
+/* In the order of channel_connected(). */
+static uint32_t connected[6];
+static unsigned n_connected;
+
+static void on_channel_connected(void *ctx, void *cookie, uint32_t channel, int err,
+				 const char *text, const struct fabric_qp_info *qp)
+{
+	(void)ctx;
+	(void)cookie;
+	(void)qp;
+	ck_assert_msg(!err, "%s", text);
+	connected[n_connected++] = channel;
+}
+
+/* The loop serves others, and another tenant's channel is the next one. */
+START_TEST(connect__that_waits_delays_no_other)
+{
+	struct fabric_session *other = open_held();
+	const struct fabric_qp_info theirs = remote_qp("::ffff:10.1.0.9");
+
+	server_events.channel_connected = on_channel_connected;
+	(void)mr_new(other);
+	ck_assert_uint_eq(n_connected, 0);
+	ck_assert_int_eq(SERVER->channel_connect(session, 1, &theirs), -EINVAL);
+	ck_assert_int_eq(SERVER->channel_connect(other, 77, &theirs), 0);
+	ck_assert_int_eq(sem_post(&go), 0);
+	await(&n_connected, 6);
+	ck_assert(connected[1] == 77 || connected[2] == 77);
+	ck_assert_uint_eq(seen.ups, 6);
+	ck_assert_uint_eq(stats().channels, 6);
+}
+END_TEST
+
+enum end { BY_CHANNEL, BY_SESSION, BY_REMOVAL, BY_CLOSE };
+
+/* The end of the channel does not wait for the kernel either; its queue pair ends later. */
+START_TEST(connect__that_waits_can_be_ended)
+{
+	struct fabric_session *other = open_held();
+
+	if (_i == BY_CHANNEL)
+		for (uint32_t i = 1; i <= 5; i++)
+			ck_assert_int_eq(SERVER->channel_close(session, i), 0);
+	else if (_i == BY_SESSION)
+		SERVER->session_close(session);
+	else if (_i == BY_REMOVAL)
+		fake_async_event(0, IBV_EVENT_DEVICE_FATAL, 0);
+	if (_i == BY_REMOVAL) {
+		await(&seen.connected, 5);
+		ck_assert_int_eq(seen.err, -ECONNABORTED);
+		ck_assert_ptr_nonnull(strstr(seen.text, "removed"));
+	}
+	SERVER->process(server);
+	ck_assert_uint_eq(fake_live_qps(), _i == BY_CLOSE ? 5 : 1);
+	ck_assert_uint_eq(seen.closed, 0);
+	ck_assert_int_eq(sem_post(&go), 0);
+	if (_i == BY_CLOSE)
+		server_close();
+	while (fake_live_qps())
+		process_next();
+	if (_i == BY_SESSION)
+		await(&seen.closed, 1);
+	/* the close may find that the worker has gone on */
+	ck_assert_uint_le(rtrs, _i == BY_CLOSE ? 5 : 1);
+	ck_assert_uint_eq(seen.ups + seen.downs, 0);
+	ck_assert_uint_eq(seen.connected, _i == BY_REMOVAL ? 5 : 0);
+	if (_i == BY_CHANNEL)
+		session_end(other);
 }
 END_TEST
 
@@ -601,7 +693,8 @@ int main(void)
 	tcase_add_test(tcase, direct__owner_of_the_address_replaces_another_client);
 	tcase_add_loop_test(tcase, direct__refuses_a_queue_pair_in_use, 0, 2);
 	tcase_add_test(tcase, gid_backoff__delays_after_an_unreachable_gid);
-	tcase_add_test(tcase, gid_backoff__limits_time_spent_on_many_gids);
+	tcase_add_test(tcase, connect__that_waits_delays_no_other);
+	tcase_add_loop_test(tcase, connect__that_waits_can_be_ended, 0, 4);
 	tcase_add_test(tcase, infiniband__uses_the_lid_within_a_subnet);
 	tcase_add_loop_test(tcase, pkey__is_looked_up_and_must_match, 0, COUNT(pkeys));
 	tcase_add_test(tcase, gid_index__selects_the_gid);

@@ -185,7 +185,10 @@ int ibv_modify_qp(struct ibv_qp *public, struct ibv_qp_attr *attr, int mask)
 	ck_assert_uint_eq(attr->qp_access_flags,
 			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
 				  (fake.atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0));
-	return fake_fails("ibv_modify_qp") ? ENOMEM : 0;
+	if (fake_fails("ibv_modify_qp"))
+		return ENOMEM;
+	last_attr.qp_access_flags = attr->qp_access_flags;
+	return 0;
 }
 
 int fake_post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr,

@@ -210,6 +210,73 @@ START_TEST(channels__are_joined_once)
 }
 END_TEST
 
+/* The fabric reports that a channel at endpoint 1 is connected, or is not. */
+static void report_connected(const struct client *client, uint32_t channel, int err)
+{
+	const struct fabric_qp_info ours = { .qpn = 42 };
+	struct session *session =
+		sessions_find(stage_control.sessions, client->session);
+
+	if (!err)
+		session_channel_up(NULL, &session->ports[1], channel);
+	session_channel_connected(NULL, &session->ports[1], channel, err,
+				  err ? "nobody answers" : "", err ? NULL : &ours);
+}
+
+/* Other requests are answered while a channel is connected. */
+START_TEST(join__is_answered_when_the_channel_is_connected)
+{
+	uint32_t channel;
+	uint64_t id;
+
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
+	fake_fabric_hold_connect = true;
+	client_open(&one);
+	channel = client_open_channel(&one, 1);
+	client_send(&one, join(channel, 9));
+	id = one.last_id;
+	client_ok(&one, message(WIRE_TYPE_ping));
+	ck_assert_uint_eq(connected_channels(), 0);
+	report_connected(&one, channel, _i ? -ETIMEDOUT : 0);
+	ck_assert_uint_eq(one.answer.id, id);
+	if (_i) {
+		ck_assert_int_eq(one.answer.type, WIRE_TYPE_error);
+		ck_assert_uint_eq(one.answer.error.code, ETIMEDOUT);
+		ck_assert_str_eq(one.answer.error.text, "nobody answers");
+		ck_assert_uint_eq(stage_control.counters.channels_refused, 1);
+	} else {
+		ck_assert_int_eq(one.answer.type, WIRE_TYPE_joined);
+		ck_assert_uint_eq(one.answer.joined.qpn, 42);
+	}
+	ck_assert_uint_eq(connected_channels(), !_i);
+	/* a channel that failed counts for no limit */
+	for (unsigned i = !_i; i < 4; i++)
+		(void)client_open_channel(&one, 0);
+	client_fail(&one, message(WIRE_TYPE_open_channel), -EDQUOT);
+}
+END_TEST
+
+START_TEST(join__of_a_channel_that_is_closed_fails)
+{
+	struct wire_msg *msg;
+	uint32_t channel;
+	unsigned answers;
+
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
+	fake_fabric_hold_connect = true;
+	client_open(&one);
+	channel = client_open_channel(&one, 1);
+	client_send(&one, join(channel, 9));
+	answers = one.answers;
+	msg = message(WIRE_TYPE_close_channel);
+	msg->close_channel.channel = channel;
+	client_send(&one, msg);
+	/* both requests are answered */
+	ck_assert_uint_eq(one.answers, answers + 2);
+	ck_assert_int_eq(one.answer.type, WIRE_TYPE_ok);
+}
+END_TEST
+
 static struct wire_msg *hello_with(uint32_t qpn)
 {
 	const struct wire_join_channel end = join(0, qpn)->join_channel;
@@ -241,6 +308,44 @@ START_TEST(hello__joins_the_new_channel)
 	client_lose(&one);
 	client_resume(&two, &one);
 	ck_assert_uint_eq(two.answer.welcome.qpn, 0);
+}
+END_TEST
+
+START_TEST(hello__is_answered_when_its_channel_is_connected)
+{
+	stage_endpoint_info[1].kind = FABRIC_VERBS;
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
+	fake_fabric_hold_connect = true;
+	client_init(&one);
+	client_send(&one, hello_with(9));
+	ck_assert_uint_eq(one.answers, 0);
+	ck_assert(one.connection.hello_pending);
+	/* the client cannot send a heartbeat */
+	pass(STAGE_FENCE_MS - 1);
+	one.session = one.connection.session->lease_client.id;
+	report_connected(&one, 1, _i ? -ETIMEDOUT : 0);
+	ck_assert_uint_eq(one.answers, 1);
+	ck_assert_int_eq(one.answer.type, WIRE_TYPE_welcome);
+	ck_assert_uint_eq(one.answer.welcome.channel, !_i);
+	ck_assert_uint_eq(one.answer.welcome.qpn, _i ? 0 : 42);
+	ck_assert_uint_eq(one.authenticated, 1);
+	ck_assert(!one.connection.hello_pending);
+	pass(STAGE_FENCE_MS - 1);
+	ck_assert_uint_eq(sessions_in("active"), 1);
+}
+END_TEST
+
+START_TEST(hello__that_waits_may_lose_its_connection)
+{
+	stage_endpoint_info[1].kind = FABRIC_VERBS;
+	stage_endpoint_info[1].flags = FABRIC_ENDPOINT_DIRECT;
+	fake_fabric_hold_connect = true;
+	client_init(&one);
+	client_send(&one, hello_with(9));
+	client_lose(&one);
+	fake_fabric_settle();
+	ck_assert_uint_eq(one.answers, 0);
+	ck_assert_uint_eq(sessions_in("fenced"), 1);
 }
 END_TEST
 
@@ -348,6 +453,10 @@ int main(void)
 	tcase_add_test(tc, hello__joins_the_new_channel);
 	tcase_add_loop_test(tc, hello__that_cannot_join_opens_no_channel, 0, 2);
 	tcase_add_test(tc, channels__are_joined_once);
+	tcase_add_loop_test(tc, join__is_answered_when_the_channel_is_connected, 0, 2);
+	tcase_add_test(tc, join__of_a_channel_that_is_closed_fails);
+	tcase_add_loop_test(tc, hello__is_answered_when_its_channel_is_connected, 0, 2);
+	tcase_add_test(tc, hello__that_waits_may_lose_its_connection);
 	tcase_add_loop_test(tc, channels__belong_to_the_client_if_its_address_matches,
 			    0, sizeof(addresses) / sizeof(addresses[0]));
 	tcase_add_test(tc, end__of_a_joined_channel_is_reported);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fabric/verbs/server/direct.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "fabric/verbs/common/port.h"
+#include "fabric/verbs/common/qp.h"
+#include "fabric/verbs/server/device.h"
+
+static int session_check(const struct fabric_session *session, uint32_t number)
+{
+	const struct verbs_endpoint *endpoint = session->endpoint;
+
+	if (!endpoint->direct)
+		return err_set(-ENOTSUP,
+			       "the channels of RDMA device %s are set up by rdma_cm "
+			       "(connect = cm)",
+			       endpoint->public.device);
+	if (endpoint->device->removed)
+		return err_set(-ENODEV, "RDMA device %s was removed",
+			       endpoint->public.device);
+	if (session->cut_off || session->closing)
+		return err_set(-EIO, "the session had to be cut off on this device");
+	if (verbs_channel_find(session, number))
+		return err_set(-EINVAL, "the channel is connected already");
+	return 0;
+}
+
+static bool is_remote(const struct verbs_channel *channel,
+		      const struct fabric_qp_info *theirs)
+{
+	const struct fabric_qp_info *remote = &channel->remote;
+
+	return remote->qpn == theirs->qpn &&
+	       (!memcmp(remote->gid, theirs->gid, sizeof(remote->gid)) ||
+		(remote->lid != 0 && remote->lid == theirs->lid));
+}
+
+/* The channel that is connected with this queue pair already, or NULL. */
+static struct verbs_channel *remote_find(const struct verbs_endpoint *endpoint,
+					 const struct fabric_qp_info *theirs)
+{
+	struct map_node *node =
+		map_find(&endpoint->remote_qps, map_hash_u64(theirs->qpn));
+
+	for (; node; node = map_find_next(node)) {
+		struct verbs_channel *channel =
+			container_of(node, struct verbs_channel, by_remote_qpn);
+
+		if (is_remote(channel, theirs))
+			return channel;
+	}
+	return NULL;
+}
+
+/* Security: a client names its own queue pair by number and GID, and the server cannot verify the
+ * number.  If two channels could name one queue pair, an attacker that guesses a victim's number
+ * could have the responses to its own reads delivered to the victim, as if to the victim's reads.
+ * If two clients name one queue pair, the one whose control connection comes from the GID's address
+ * wins, so that a guess does not keep out the owner. */
+static int remote_claim(const struct verbs_endpoint *endpoint,
+			const struct fabric_qp_info *theirs)
+{
+	struct verbs_channel *other = remote_find(endpoint, theirs);
+
+	if (!other)
+		return 0;
+	if (!theirs->gid_verified || other->remote.gid_verified)
+		return err_set(-EBUSY,
+			       "queue pair %#x there is the end of another channel "
+			       "already",
+			       theirs->qpn);
+	verbs_channel_fail(other,
+			   "the queue pair is another client's, which connects from "
+			   "the address of that GID");
+	return 0;
+}
+
+/* ---- the job, on the worker's thread ---- */
+
+static void connect_run(struct verbs_job *job)
+{
+	struct verbs_connect *connect = container_of(job, struct verbs_connect, job);
+	const struct verbs_channel *channel = connect->channel;
+	uint64_t begin_ms = clock_now_ms();
+
+	connect->err =
+		verbs_qp_connect(&connect->local, channel->qp,
+				 &channel->session->endpoint->device->rdma_options,
+				 &connect->depths, &channel->remote, &connect->ours);
+	connect->took_ms = clock_now_ms() - begin_ms;
+	if (connect->err)
+		(void)snprintf(connect->text, sizeof(connect->text), "%s", err_text());
+}
+
+/* ---- the loop ---- */
+
+static void connect_fail(struct verbs_channel *channel, int err, const char *text)
+{
+	struct verbs_endpoint *endpoint = channel->session->endpoint;
+	struct fabric_server *server = endpoint->server;
+	void *cookie = channel->session->cookie;
+	uint32_t number = channel->number;
+
+	map_remove(&endpoint->remote_qps, &channel->by_remote_qpn);
+	list_remove(&channel->link);
+	verbs_channel_discard(channel);
+	/* the cached GID or P_Key index may have changed without an event */
+	verbs_port_cache_clear(&endpoint->device->port_cache);
+	endpoint->stats.refused++;
+	server->events->channel_connected(server->ctx, cookie, number, err, text, NULL);
+}
+
+static void connect_finish(struct verbs_channel *channel)
+{
+	struct fabric_server *server = channel->session->endpoint->server;
+	struct verbs_connect *connect = channel->connect;
+	char text[sizeof(connect->text)];
+	int err = connect->err;
+
+	(void)snprintf(text, sizeof(text), "%s", connect->text);
+	if (!err && channel->why)
+		err = err_set(-ECONNABORTED, "%s", channel->why);
+	else if (!err)
+		err = verbs_channel_allow_access(channel);
+	if (err) {
+		connect_fail(channel, err, *text ? text : err_text());
+		return;
+	}
+	channel->connect = NULL;
+	/* if the client does not connect its own side, the channel exists all the same: it
+	 * counts for the session's limit of channels, and ends with the session */
+	verbs_channel_established(channel);
+	server->events->channel_connected(server->ctx, channel->session->cookie,
+					  channel->number, 0, "", &connect->ours);
+	free(connect);
+}
+
+static void connect_deliver(struct verbs_message *message)
+{
+	struct verbs_job *job = container_of(message, struct verbs_job, done);
+	struct verbs_connect *connect = container_of(job, struct verbs_connect, job);
+	struct verbs_channel *channel = connect->channel;
+	struct fabric_session *session = channel->session;
+
+	verbs_gid_backoff_note(&session->endpoint->server->gid_backoff,
+			       channel->remote.gid, connect->took_ms);
+	if (!channel->abandoned) {
+		connect_finish(channel);
+		return;
+	}
+	verbs_channel_abandoned_free(channel);
+	session->released(session);
+}
+
+static int connect_new(struct verbs_channel *channel, const struct verbs_port *local,
+		       const struct fabric_qp_info *theirs)
+{
+	const struct verbs_device *device = channel->session->endpoint->device;
+	struct verbs_connect *connect = calloc(1, sizeof(*connect));
+
+	if (!connect)
+		return err_errno(-ENOMEM, "a channel");
+	list_init(&connect->job.link);
+	connect->job.run = connect_run;
+	connect->job.done.deliver = connect_deliver;
+	connect->channel = channel;
+	connect->local = *local;
+	connect->depths = (struct verbs_rd_atomic){
+		.responder = verbs_device_depth(device, theirs->rd_atomic,
+						device->attr.responder_resources),
+		/* a client serves no reads */
+		.initiator = 0,
+	};
+	connect->ours = verbs_qp_info_make(local, channel->qp, &device->rdma_options,
+					   (uint8_t)connect->depths.responder);
+	channel->connect = connect;
+	return 0;
+}
+
+/* A channel in the session, with its job. */
+static int channel_add(struct fabric_session *session, uint32_t number,
+		       const struct verbs_port *local,
+		       const struct fabric_qp_info *theirs,
+		       struct verbs_channel **ret_channel)
+{
+	struct verbs_endpoint *endpoint = session->endpoint;
+	struct verbs_channel *channel;
+	int err = verbs_channel_new(session, number, NULL, local, &channel);
+
+	if (err)
+		return err;
+	err = connect_new(channel, local, theirs);
+	if (err)
+		goto err_discard;
+	err = map_insert(&endpoint->remote_qps, &channel->by_remote_qpn,
+			 map_hash_u64(theirs->qpn));
+	if (err) {
+		err = err_errno(err, "a channel");
+		goto err_discard;
+	}
+	channel->remote = *theirs;
+	list_append(&session->channels, &channel->link);
+	*ret_channel = channel;
+	return 0;
+
+err_discard:
+	verbs_channel_discard(channel);
+	return err;
+}
+
+int verbs_direct_connect(struct fabric_session *session, uint32_t number,
+			 const struct fabric_qp_info *theirs)
+{
+	struct verbs_endpoint *endpoint = session->endpoint;
+	struct verbs_device *device = endpoint->device;
+	struct verbs_channel *channel = NULL;
+	struct verbs_port local;
+	int err = session_check(session, number);
+
+	/* the endpoint's GID may have another index since the device's last event */
+	if (!err)
+		err = verbs_port_lookup(&device->port_cache, (uint8_t)endpoint->port,
+					&endpoint->public.address,
+					&device->rdma_options, &local);
+	if (!err)
+		err = verbs_qp_info_check(&local, theirs);
+	if (!err)
+		err = verbs_gid_backoff_check(&endpoint->server->gid_backoff,
+					      theirs->gid);
+	if (!err)
+		err = remote_claim(endpoint, theirs);
+	if (!err)
+		err = channel_add(session, number, &local, theirs, &channel);
+	if (err) {
+		/* as in connect_fail() */
+		verbs_port_cache_clear(&device->port_cache);
+		endpoint->stats.refused++;
+		return err;
+	}
+	verbs_worker_post(&device->workers[VERBS_WORK_CONNECT],
+			  &session->tenant->queues[VERBS_WORK_CONNECT],
+			  &channel->connect->job);
+	return 0;
+}
