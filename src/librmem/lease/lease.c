@@ -79,51 +79,6 @@ void lease_end(struct rmem_lease *lease, enum rmem_reason reason)
 	SESSION_NOTIFY(lease->session, wake, lease->session);
 }
 
-/* As the server's event tells it; later servers may have other reasons. */
-static enum rmem_reason reason_of(unsigned wire_reason)
-{
-	switch (wire_reason) {
-	case WIRE_REASON_EXPIRED:
-		return RMEM_REASON_EXPIRED;
-	case WIRE_REASON_REVOKED:
-		return RMEM_REASON_REVOKED;
-	case WIRE_REASON_REPLACED:
-		return RMEM_REASON_REPLACED;
-	default:
-		return RMEM_REASON_FREED;
-	}
-}
-
-enum rmem_reason rmem_lease_reason(const rmem_lease *lease)
-{
-	/* the status is read first: it is set last */
-	if (lease_ended(lease))
-		return (enum rmem_reason)atomic_load_explicit(&lease->reason,
-							      memory_order_relaxed);
-	return lease_status(lease) ? RMEM_REASON_LOST : RMEM_REASON_NONE;
-}
-
-const char *lease_ended_text(const struct rmem_lease *lease)
-{
-	switch (rmem_lease_reason(lease)) {
-	case RMEM_REASON_FREED:
-		return "the lease was freed";
-	case RMEM_REASON_EXPIRED:
-		return "the lease has expired: its time to live was over";
-	case RMEM_REASON_REVOKED:
-		return "the server has revoked the lease";
-	case RMEM_REASON_REPLACED:
-		return "the lease was replaced: another one has its name";
-	case RMEM_REASON_LOST:
-		return "the session is lost, and with it the lease";
-	case RMEM_REASON_UNKNOWN:
-		return "the lease ended while the server could not be reached";
-	case RMEM_REASON_NONE:
-		break;
-	}
-	return "the lease has ended";
-}
-
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id)
 {
 	struct map_node *node = map_find(&session->leases->by_id, map_hash_u64(id));
@@ -451,7 +406,7 @@ static void leases_event(struct rmem *session, const struct wire_msg *msg)
 	case WIRE_TYPE_revoked:
 		lease = lease_find(session, msg->revoked.lease);
 		if (lease)
-			lease_end(lease, reason_of(msg->revoked.reason));
+			lease_end(lease, lease_reason_from_wire(msg->revoked.reason));
 		break;
 	case WIRE_TYPE_changed:
 		lease = lease_find(session, msg->changed.lease);

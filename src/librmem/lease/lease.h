@@ -17,6 +17,7 @@
 #include "base/notices.h"
 #include "librmem/lease/attachment.h"
 #include "librmem/lease/lease_name.h"
+#include "librmem/lease/lease_reason.h"
 #include "librmem/session/session.h"
 
 /* Limit of leases being attached again at a time: the server accepts 256 outstanding requests of a
@@ -152,8 +153,6 @@ int lease_attach_undo(void *ctx, int err, const struct wire_msg *reply);
 struct rmem_lease *lease_find(struct rmem *session, uint64_t id);
 /* End the lease: its operations fail.  Under the lock. */
 void lease_end(struct rmem_lease *lease, enum rmem_reason reason);
-/* Why a lease that has ended, perhaps with its session, can not be used; static.  [any] */
-const char *lease_ended_text(const struct rmem_lease *lease);
 /* The rkeys of the lease were refused or are missing: attach the lease again to ask the server
  * about its state.  The server has answered when lease_verified() is true for the count returned.
  * [any] */

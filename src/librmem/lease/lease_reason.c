@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "librmem/lease/lease_reason.h"
+
+#include "librmem/lease/lease.h"
+#include "wire/msg.h"
+
+enum rmem_reason lease_reason_from_wire(unsigned reason)
+{
+	switch (reason) {
+	case WIRE_REASON_EXPIRED:
+		return RMEM_REASON_EXPIRED;
+	case WIRE_REASON_REVOKED:
+		return RMEM_REASON_REVOKED;
+	case WIRE_REASON_REPLACED:
+		return RMEM_REASON_REPLACED;
+	default:
+		return RMEM_REASON_FREED;
+	}
+}
+
+enum rmem_reason rmem_lease_reason(const rmem_lease *lease)
+{
+	/* the status is read first: it is set last */
+	if (lease_ended(lease))
+		return (enum rmem_reason)atomic_load_explicit(&lease->reason,
+							      memory_order_relaxed);
+	return lease_status(lease) ? RMEM_REASON_LOST : RMEM_REASON_NONE;
+}
+
+const char *lease_ended_text(const struct rmem_lease *lease)
+{
+	switch (rmem_lease_reason(lease)) {
+	case RMEM_REASON_FREED:
+		return "the lease was freed";
+	case RMEM_REASON_EXPIRED:
+		return "the lease has expired: its time to live was over";
+	case RMEM_REASON_REVOKED:
+		return "the server has revoked the lease";
+	case RMEM_REASON_REPLACED:
+		return "the lease was replaced: another one has its name";
+	case RMEM_REASON_LOST:
+		return "the session is lost, and with it the lease";
+	case RMEM_REASON_UNKNOWN:
+		return "the lease ended while the server could not be reached";
+	case RMEM_REASON_NONE:
+		break;
+	}
+	return "the lease has ended";
+}
