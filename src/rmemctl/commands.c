@@ -9,94 +9,94 @@
 #include "rmemctl/devices.h"
 
 static const struct column pools_columns[] = {
-	{ "POOL", "name", CELL_TEXT, "-" },
-	{ "NODE", "node", CELL_NUMBER, "several" },
-	{ "(ASKED)", "node_asked", CELL_NUMBER, "any" },
-	{ "PAGES", "pages", CELL_TEXT, "-" },
-	{ "(ASKED)", "pages_asked", CELL_TEXT, "-" },
-	{ "SIZE", "bytes", CELL_BYTES, "-" },
-	{ "(ASKED)", "bytes_asked", CELL_BYTES, "auto" },
-	{ "STATE", "state", CELL_TEXT, "-" },
-	{ "TO", "bytes_to", CELL_BYTES, "-" },
-	{ "RECALLED", "recalled_bytes", CELL_BYTES, "-" },
-	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
-	{ "SCRUBBING", "scrubbing_bytes", CELL_BYTES, "-" },
-	{ "FREE", "free_bytes", CELL_BYTES, "-" },
-	{ "LARGEST", "largest_free_bytes", CELL_BYTES, "-" },
-	{ "FRAGMENTED", "fragmentation_percent", CELL_PERCENT, "-" },
-	{ "DEVICES", "devices", CELL_LIST, "all" },
-	{ NULL, NULL, CELL_TEXT, NULL },
+	{ "POOL", "name", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "NODE", "node", CELL_NUMBER, "several", COLUMN_ALWAYS },
+	{ "(ASKED)", "node_asked", CELL_NUMBER, "any", COLUMN_WIDE },
+	{ "PAGES", "pages", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "(ASKED)", "pages_asked", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "SIZE", "bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "(ASKED)", "bytes_asked", CELL_BYTES, "auto", COLUMN_WIDE },
+	{ "STATE", "state", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "TO", "bytes_to", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "RECALLED", "recalled_bytes", CELL_BYTES, "-", COLUMN_WIDE },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "SCRUBBING", "scrubbing_bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "FREE", "free_bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "LARGEST", "largest_free_bytes", CELL_BYTES, "-", COLUMN_WIDE },
+	{ "FRAGMENTED", "fragmentation_percent", CELL_PERCENT, "-", COLUMN_WIDE },
+	{ "DEVICES", "devices", CELL_LIST, "all", COLUMN_WIDE },
+	{ 0 },
 };
 
 static const struct column devices_columns[] = {
-	{ "DEVICE", "device", CELL_TEXT, "-" },
-	{ "FABRIC", "fabric", CELL_TEXT, "-" },
-	{ "ADDRESS", "address", CELL_TEXT, "-" },
-	{ "PORT", "port", CELL_NUMBER, "-" },
-	{ "NODE", "node", CELL_NUMBER, "unknown" },
-	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
-	{ "EXPOSURES", "exposures", CELL_NUMBER, "-" },
-	{ "EXPOSED", "exposed_bytes", CELL_BYTES, "-" },
-	{ "REFUSED", "refused", CELL_NUMBER, "-" },
-	{ "ERRORS", "errors", CELL_NUMBER, "-" },
-	{ NULL, NULL, CELL_TEXT, NULL },
+	{ "DEVICE", "device", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "FABRIC", "fabric", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "ADDRESS", "address", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "PORT", "port", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "NODE", "node", CELL_NUMBER, "unknown", COLUMN_ALWAYS },
+	{ "CHANNELS", "channels", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "EXPOSURES", "exposures", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "EXPOSED", "exposed_bytes", CELL_BYTES, "-", COLUMN_WIDE },
+	{ "REFUSED", "refused", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "ERRORS", "errors", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ 0 },
 };
 
 static const struct column sessions_columns[] = {
-	{ "SESSION", "id", CELL_TEXT, "-" },
-	{ "STATE", "state", CELL_TEXT, "-" },
-	{ "TENANT", "tenant", CELL_TEXT, "-" },
-	{ "PEER", "peer", CELL_TEXT, "-" },
-	{ "FABRIC", "fabric", CELL_TEXT, "-" },
-	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
-	{ "LEASES", "leases", CELL_NUMBER, "-" },
-	{ "KEYS", "keys", CELL_NUMBER, "-" },
-	{ "WATCHES", "watches", CELL_NUMBER, "-" },
-	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
-	{ "AGE", "age_ms", CELL_TIME, "-" },
-	{ "IDLE", "idle_ms", CELL_TIME, "-" },
-	{ "RESUMES", "resumes", CELL_NUMBER, "-" },
-	{ "CLIENT", "client", CELL_TEXT, "-" },
-	{ NULL, NULL, CELL_TEXT, NULL },
+	{ "SESSION", "id", CELL_ID, "-", COLUMN_ALWAYS },
+	{ "STATE", "state", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "TENANT", "tenant", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "PEER", "peer", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "FABRIC", "fabric", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "CHANNELS", "channels", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "LEASES", "leases", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "KEYS", "keys", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "WATCHES", "watches", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "AGE", "age_ms", CELL_TIME, "-", COLUMN_WIDE },
+	{ "IDLE", "idle_ms", CELL_TIME, "-", COLUMN_ALWAYS },
+	{ "RESUMES", "resumes", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "CLIENT", "client", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ 0 },
 };
 
 static const struct column leases_columns[] = {
-	{ "LEASE", "id", CELL_TEXT, "-" },
-	{ "STATE", "state", CELL_TEXT, "-" },
-	{ "TENANT", "tenant", CELL_TEXT, "-" },
-	{ "OWNER", "owner", CELL_TEXT, "-" },
-	{ "SIZE", "bytes", CELL_BYTES, "-" },
-	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
-	{ "SEGMENTS", "segments", CELL_NUMBER, "-" },
-	{ "PLACEMENT", "placement", CELL_TEXT, "-" },
-	{ "(NODE)", "node_asked", CELL_NUMBER, "any" },
-	{ "NODES", "nodes", CELL_SHARES, "-" },
-	{ "SESSIONS", "sessions", CELL_NUMBER, "-" },
-	{ "WRITERS", "writers", CELL_NUMBER, "-" },
-	{ "AGE", "age_ms", CELL_TIME, "-" },
-	{ "TTL", "ttl_ms", CELL_TIME, "none" },
-	{ "NAME", "name", CELL_TEXT, "-" },
-	{ NULL, NULL, CELL_TEXT, NULL },
+	{ "LEASE", "id", CELL_ID, "-", COLUMN_ALWAYS },
+	{ "STATE", "state", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "TENANT", "tenant", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "OWNER", "owner", CELL_ID, "-", COLUMN_WIDE },
+	{ "SIZE", "bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-", COLUMN_WIDE },
+	{ "SEGMENTS", "segments", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "PLACEMENT", "placement", CELL_TEXT, "-", COLUMN_WIDE },
+	{ "(NODE)", "node_asked", CELL_NUMBER, "any", COLUMN_WIDE },
+	{ "NODES", "nodes", CELL_SHARES, "-", COLUMN_WIDE },
+	{ "SESSIONS", "sessions", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "WRITERS", "writers", CELL_NUMBER, "-", COLUMN_WIDE },
+	{ "AGE", "age_ms", CELL_TIME, "-", COLUMN_ALWAYS },
+	{ "TTL", "ttl_ms", CELL_TIME, "none", COLUMN_ALWAYS },
+	{ "NAME", "name", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ 0 },
 };
 
 static const struct column tenants_columns[] = {
-	{ "TENANT", "name", CELL_TEXT, "-" },
-	{ "STATE", "state", CELL_TEXT, "-" },
-	{ "SESSIONS", "sessions", CELL_NUMBER, "-" },
-	{ "(MAX)", "sessions_max", CELL_NUMBER, "none" },
-	{ "CHANNELS", "channels", CELL_NUMBER, "-" },
-	{ "(MAX)", "channels_max", CELL_NUMBER, "none" },
-	{ "LEASES", "leases", CELL_NUMBER, "-" },
-	{ "(MAX)", "leases_max", CELL_NUMBER, "none" },
-	{ "LENT", "lent_bytes", CELL_BYTES, "-" },
-	{ "(MAX)", "bytes_max", CELL_BYTES, "none" },
-	{ "KEYS", "keys", CELL_NUMBER, "-" },
-	{ "(MAX)", "keys_max", CELL_NUMBER, "none" },
-	{ "LEASE-MIN", "lease_min", CELL_BYTES, "none" },
-	{ "LEASE-MAX", "lease_max", CELL_BYTES, "none" },
-	{ "TTL-MAX", "ttl_max_ms", CELL_TIME, "none" },
-	{ "REFUSED", "refused", CELL_NUMBER, "-" },
-	{ NULL, NULL, CELL_TEXT, NULL },
+	{ "TENANT", "name", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "STATE", "state", CELL_TEXT, "-", COLUMN_ALWAYS },
+	{ "SESSIONS", "sessions", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "(MAX)", "sessions_max", CELL_NUMBER, "none", COLUMN_WIDE },
+	{ "CHANNELS", "channels", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "(MAX)", "channels_max", CELL_NUMBER, "none", COLUMN_WIDE },
+	{ "LEASES", "leases", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "(MAX)", "leases_max", CELL_NUMBER, "none", COLUMN_WIDE },
+	{ "LENT", "lent_bytes", CELL_BYTES, "-", COLUMN_ALWAYS },
+	{ "(MAX)", "bytes_max", CELL_BYTES, "none", COLUMN_ALWAYS },
+	{ "KEYS", "keys", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "(MAX)", "keys_max", CELL_NUMBER, "none", COLUMN_WIDE },
+	{ "LEASE-MIN", "lease_min", CELL_BYTES, "none", COLUMN_WIDE },
+	{ "LEASE-MAX", "lease_max", CELL_BYTES, "none", COLUMN_WIDE },
+	{ "TTL-MAX", "ttl_max_ms", CELL_TIME, "none", COLUMN_WIDE },
+	{ "REFUSED", "refused", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ 0 },
 };
 
 /* The value of json[outer][key], or of json[key], as text. */
@@ -222,7 +222,7 @@ int command_find(const char *name, const struct command **ret_command)
 	return err_set(-EINVAL, "unknown command '%s'", name);
 }
 
-int command_show(const struct command *command, const char *body, FILE *out)
+int command_show(const struct command *command, const char *body, bool wide, FILE *out)
 {
 	json_error_t error;
 	json_t *answer = json_loads(body, 0, &error), *array;
@@ -240,7 +240,7 @@ int command_show(const struct command *command, const char *body, FILE *out)
 		else if (json_array_size(array) == 0)
 			(void)fprintf(out, "no %s\n", command->list);
 		else
-			err = table_print(out, command->columns, array);
+			err = table_print(out, command->columns, wide, array);
 		if (!err && command->detail)
 			command->detail(out, array);
 	}

@@ -5,6 +5,7 @@
 #define RMEMCTL_COMMANDS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "rmemctl/table.h"
@@ -26,7 +27,7 @@ extern const struct command commands[];
 
 /* -EINVAL with text that suggests the nearest name. */
 int command_find(const char *name, const struct command **ret_command);
-/* Print an answer.  -EPROTO: malformed, -ENOMEM. */
-int command_show(const struct command *command, const char *body, FILE *out);
+/* Print an answer, with all columns of a table if it may be wide.  -EPROTO: malformed, -ENOMEM. */
+int command_show(const struct command *command, const char *body, bool wide, FILE *out);
 
 #endif

@@ -55,7 +55,7 @@ static void rdma_options_print(FILE *out, const json_t *rdma_options)
 		{ "  in effect: MTU ", "mtu" },
 		{ ", traffic class ", "traffic_class" },
 		{ ", service level ", "service_level" },
-		{ ", ACK timeout ", "ack_timeout" },
+		{ "\n  ACK timeout ", "ack_timeout" },
 		{ ", retries ", "retry_count" },
 		{ ", RNR retries ", "rnr_retry_count" },
 		{ ", rd_atomic ", "rd_atomic" },

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "base/err.h"
 #include "base/option.h"
@@ -17,11 +18,22 @@
 #define EXIT_USAGE 2
 
 static const char *socket_path = SOCKET_PATH;
-static bool json, help, version;
+static bool json, wide, help, version;
+
+static int output_parse(const char *text, void *value)
+{
+	if (strcmp(text, "wide") != 0)
+		return err_set(-EINVAL, "--output: '%s' is not wide", text);
+	*(bool *)value = true;
+	return 0;
+}
 
 static const struct option_row options[] = {
 	{ "socket", 's', OPTION_TEXT, &socket_path, .argument = "PATH",
 	  .help = "the admin socket, by default" OPTION_INDENT SOCKET_PATH },
+	{ "output", 'o', OPTION_OTHER, &wide, .parse = output_parse,
+	  .argument = "FORMAT",
+	  .help = "wide: tables with all columns, and whole texts" },
 	{ "json", 0, OPTION_FLAG, &json,
 	  .help = "print the answer of the daemon unchanged" },
 	{ "help", 'h', OPTION_LAST, &help, .help = "print this" },
@@ -31,19 +43,32 @@ static const struct option_row options[] = {
 
 static void help_print(void)
 {
-	printf("usage: rmemctl [-s PATH] [--json] COMMAND\n\n"
+	printf("usage: rmemctl [-s PATH] [-o wide] [--json] COMMAND\n\n"
 	       "Show the state of the rmemd of this host.\n\n"
 	       "commands:\n");
 	for (const struct command *command = commands; command->name; command++)
 		printf("  %-10s %s\n", command->name, command->summary);
 	printf("\noptions:\n");
 	option_help(options);
+	printf("\nThe exit status is 0, 1 after an error, 2 when called wrongly.\n");
 }
 
 static int usage_error(const char *text)
 {
 	(void)fprintf(stderr, "rmemctl: %s; see rmemctl --help\n", text);
 	return EXIT_USAGE;
+}
+
+/* A path that can be no socket's. */
+static bool socket_valid(void)
+{
+	const size_t max = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+
+	if (*socket_path && strlen(socket_path) <= max)
+		return true;
+	(void)err_set(-EINVAL, "--socket: the path is %s, the limit is %zu bytes",
+		      *socket_path ? "too long" : "empty", max);
+	return false;
 }
 
 static int run(const struct command *command)
@@ -56,7 +81,7 @@ static int run(const struct command *command)
 	if (json)
 		(void)fputs(body, stdout);
 	else
-		err = command_show(command, body, stdout);
+		err = command_show(command, body, wide, stdout);
 	free(body);
 	return err;
 }
@@ -76,6 +101,8 @@ int main(int argc, char **argv)
 		printf("rmemctl %s\n", PACKAGE_VERSION);
 	if (err)
 		return EXIT_SUCCESS;
+	if (!socket_valid())
+		return usage_error(err_text());
 	if (optind == argc)
 		return usage_error("no command given");
 	if (optind + 1 < argc)

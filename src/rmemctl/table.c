@@ -14,6 +14,8 @@
 
 #define COLUMNS_MAX 16
 #define GAP 2
+#define TEXT_MIN 8 /* texts are not cut to fewer characters */
+#define DOTS 3
 
 /* Characters on the screen: bytes of UTF-8 that begin a character. */
 static size_t text_width(const char *text)
@@ -128,7 +130,7 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 {
 	json_int_t number = json_integer_value(value);
 
-	if (cell == CELL_TEXT && json_is_string(value))
+	if ((cell == CELL_TEXT || cell == CELL_ID) && json_is_string(value))
 		text_copy(json_string_value(value), buf);
 	else if (cell == CELL_NUMBER && json_is_integer(value))
 		(void)snprintf(buf, CELL_CHARS, "%" JSON_INTEGER_FORMAT, number);
@@ -147,51 +149,133 @@ const char *cell_format(const json_t *value, enum cell cell, const char *null,
 	return buf;
 }
 
+static bool is_text(enum cell cell)
+{
+	return cell == CELL_TEXT || cell == CELL_ID || cell == CELL_SHARES ||
+	       cell == CELL_LIST;
+}
+
 /* Text is aligned left, numbers right; no blanks follow the last column. */
-static void cell_print(FILE *out, const struct column *column, const char *text,
+static void cell_print(FILE *out, enum cell cell, bool last, const char *text,
 		       size_t width)
 {
-	bool last = !column[1].title;
 	size_t pad = width - text_width(text);
 
-	if (column->cell != CELL_TEXT && column->cell != CELL_SHARES &&
-	    column->cell != CELL_LIST)
-		(void)fprintf(out, "%*s%s", (int)pad, "", text);
-	else
+	if (is_text(cell))
 		(void)fprintf(out, "%s%*s", text, last ? 0 : (int)pad, "");
+	else
+		(void)fprintf(out, "%*s%s", (int)pad, "", text);
 	(void)fprintf(out, "%*s", last ? 0 : GAP, "");
 	if (last)
 		(void)fputc('\n', out);
 }
 
-int table_print(FILE *out, const struct column *columns, const json_t *array)
+/* Cut a text to `width` characters; dots stand for the rest. */
+static void text_cut(char *text, size_t width)
 {
-	size_t widths[COLUMNS_MAX] = { 0 }, n_columns = 0,
-	       n_rows = json_array_size(array);
-	char(*cells)[CELL_CHARS];
+	size_t characters = 0;
 
-	while (columns[n_columns].title)
-		n_columns++;
-	cells = calloc(n_rows * n_columns + 1, CELL_CHARS);
-	if (!cells)
-		return err_errno(-ENOMEM, "table");
-	for (size_t j = 0; j < n_columns; j++)
-		widths[j] = text_width(columns[j].title);
-	for (size_t i = 0; i < n_rows * n_columns; i++) {
-		const struct column *column = &columns[i % n_columns];
-		const json_t *row = json_array_get(array, i / n_columns);
-		size_t width =
-			text_width(cell_format(json_object_get(row, column->key),
-					       column->cell, column->null, cells[i]));
-
-		if (width > widths[i % n_columns])
-			widths[i % n_columns] = width;
+	if (text_width(text) <= width)
+		return;
+	for (; *text; text++) {
+		characters += ((unsigned char)*text & 0xc0) != 0x80;
+		if (characters > width - DOTS)
+			break;
 	}
-	for (size_t j = 0; j < n_columns; j++)
-		cell_print(out, &columns[j], columns[j].title, widths[j]);
-	for (size_t i = 0; i < n_rows * n_columns; i++)
-		cell_print(out, &columns[i % n_columns], cells[i],
-			   widths[i % n_columns]);
-	free(cells);
+	memcpy(text, "...", DOTS + 1);
+}
+
+/* The columns that are shown, and the cells, row by row. */
+struct table {
+	const struct column *columns[COLUMNS_MAX];
+	size_t widths[COLUMNS_MAX];
+	size_t n_columns, n_cells;
+	char (*cells)[CELL_CHARS];
+};
+
+static size_t table_width(const struct table *table)
+{
+	size_t width = GAP * (table->n_columns - 1);
+
+	for (size_t j = 0; j < table->n_columns; j++)
+		width += table->widths[j];
+	return width;
+}
+
+/* The widest column whose texts may be cut further; n_columns: there is none. */
+static size_t column_to_cut(const struct table *table)
+{
+	size_t found = table->n_columns, widest = TEXT_MIN;
+
+	for (size_t j = 0; j < table->n_columns; j++) {
+		enum cell cell = table->columns[j]->cell;
+
+		if (!is_text(cell) || cell == CELL_ID || table->widths[j] <= widest)
+			continue;
+		widest = table->widths[j];
+		found = j;
+	}
+	return found;
+}
+
+static void table_fit(struct table *table)
+{
+	size_t j;
+
+	while (table_width(table) > TABLE_CHARS &&
+	       (j = column_to_cut(table)) < table->n_columns)
+		table->widths[j]--;
+	for (size_t i = 0; i < table->n_cells; i++) {
+		j = i % table->n_columns;
+		if (is_text(table->columns[j]->cell))
+			text_cut(table->cells[i], table->widths[j]);
+	}
+}
+
+static int table_fill(struct table *table, const json_t *array)
+{
+	table->n_cells = json_array_size(array) * table->n_columns;
+	table->cells = calloc(table->n_cells + 1, CELL_CHARS);
+	if (!table->cells)
+		return err_errno(-ENOMEM, "table");
+	for (size_t j = 0; j < table->n_columns; j++)
+		table->widths[j] = text_width(table->columns[j]->title);
+	for (size_t i = 0; i < table->n_cells; i++) {
+		size_t j = i % table->n_columns, width;
+		const struct column *column = table->columns[j];
+		const json_t *row = json_array_get(array, i / table->n_columns);
+
+		width = text_width(cell_format(json_object_get(row, column->key),
+					       column->cell, column->null,
+					       table->cells[i]));
+		if (width > table->widths[j])
+			table->widths[j] = width;
+	}
+	return 0;
+}
+
+int table_print(FILE *out, const struct column *columns, bool wide, const json_t *array)
+{
+	struct table table = { 0 };
+	int err;
+
+	for (const struct column *column = columns; column->title; column++)
+		if (wide || column->where != COLUMN_WIDE)
+			table.columns[table.n_columns++] = column;
+	err = table_fill(&table, array);
+	if (err)
+		return err;
+	if (!wide)
+		table_fit(&table);
+	for (size_t j = 0; j < table.n_columns; j++)
+		cell_print(out, table.columns[j]->cell, j + 1 == table.n_columns,
+			   table.columns[j]->title, table.widths[j]);
+	for (size_t i = 0; i < table.n_cells; i++) {
+		size_t j = i % table.n_columns;
+
+		cell_print(out, table.columns[j]->cell, j + 1 == table.n_columns,
+			   table.cells[i], table.widths[j]);
+	}
+	free(table.cells);
 	return 0;
 }

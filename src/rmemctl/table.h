@@ -6,11 +6,13 @@
 #define RMEMCTL_TABLE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 enum cell {
 	CELL_TEXT,
+	CELL_ID, /* a text that is never cut */
 	CELL_NUMBER,
 	CELL_BYTES,
 	CELL_TIME,
@@ -19,11 +21,15 @@ enum cell {
 	CELL_LIST,   /* of texts; an empty list is printed as `null` */
 };
 
+/* Which tables a column is in. */
+enum column_where { COLUMN_ALWAYS, COLUMN_WIDE };
+
 struct column {
 	const char *title; /* NULL ends the columns */
 	const char *key;
 	enum cell cell;
 	const char *null; /* printed for a missing value */
+	enum column_where where;
 };
 
 #define CELL_CHARS 96
@@ -38,7 +44,12 @@ void text_print(FILE *out, const char *text);
 /* "3d 4h", "250ms": the two largest units. */
 const char *time_format(json_int_t ms, char buf[CELL_CHARS]);
 
-/* Print a title line and a line per object.  -ENOMEM.  The caller checks ferror(out). */
-int table_print(FILE *out, const struct column *columns, const json_t *array);
+#define TABLE_CHARS 100
+
+/* Print a title line and a line per object.  Unless the table may be wide, it has the columns
+ * without COLUMN_WIDE alone, and texts are cut so that a line has at most TABLE_CHARS characters.
+ * -ENOMEM.  The caller checks ferror(out). */
+int table_print(FILE *out, const struct column *columns, bool wide,
+		const json_t *array);
 
 #endif

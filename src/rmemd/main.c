@@ -28,7 +28,8 @@ static const struct option_row options[] = {
 	  .help = "read FILE instead of" OPTION_INDENT DEFAULT_PATH },
 	{ "check-config", 0, OPTION_FLAG, &check,
 	  .help = "say whether the configuration is good, and exit" },
-	{ "version", 0, OPTION_LAST, &version, .help = "print the version, and exit" },
+	{ "version", 'V', OPTION_LAST, &version,
+	  .help = "print the version, and exit" },
 	{ "help", 'h', OPTION_LAST, &help, .help = "print this, and exit" },
 	{ 0 },
 };

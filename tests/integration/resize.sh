@@ -173,7 +173,7 @@ printed 16 'wanted 4194304 0'
 [ "$(pool state)" = shrinking ] || fail "it is $(pool state)"
 [ "$(pool bytes_to)" -eq $((64 << 20)) ] || fail "to $(pool bytes_to)"
 [ "$(pool recalled_bytes)" -eq $((64 << 20)) ] || fail "$(pool recalled_bytes) are in the way"
-rmemctl pools | grep -q 'shrinking *64 MiB *64 MiB' || fail "$(rmemctl pools)"
+rmemctl -o wide pools | grep -q 'shrinking *64 MiB *64 MiB' || fail "$(rmemctl pools)"
 # memory that is to be removed is not lent
 expect_error 1 'no room for' client put small "$dir/rmemd.conf"
 # a reload with another time limit asks again

@@ -78,3 +78,6 @@ expect_error 2 '^rmemctl: unknown option -x; ' rmemctl -xh
 expect_error 2 '^rmemctl: -s needs a value; ' rmemctl -s
 expect_error 2 '^rmemctl: --json=yes: the option takes no value; ' rmemctl --json=yes
 expect_error 2 '^rmemctl: .*nonsense' rmemctl nonsense
+expect_error 2 "^rmemctl: --output: 'json' is not wide; " rmemctl -o json pools
+expect_error 2 '^rmemctl: --socket: the path is too long' "$RMEMCTL" -s "$(printf '/%.0s' {1..200})" status
+expect_error 2 '^rmemctl: --socket: the path is empty' "$RMEMCTL" -s "" status

@@ -84,7 +84,7 @@ expect_error 1 'tenant red has 3 leases and may have 3, 1 more was asked for' \
 	as red put yet-more "$dir/blue"
 tenant_await red '.refused >= 5 and .leases == 3 and .leases_max == 3 and .sessions == 0'
 tenant_await blue '.refused == 0 and .leases == 1 and .ttl_max_ms == 3600000'
-rmemctl tenants | grep -qE '^red +open +0 +none +0 +none +3 +3 ' || fail "$(rmemctl tenants)"
+rmemctl -o wide tenants | grep -qE '^red +open +0 +none +0 +none +3 +3 ' || fail "$(rmemctl tenants)"
 as blue ls --json | jq -e '.[0].ttl_ms > 3500000 and .[0].ttl_ms <= 3600000' >/dev/null ||
 	fail "a lease got no time to live with its name"
 ok "quotas"

@@ -2,6 +2,7 @@
 /* The tables of rmemctl and its HTTP client. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static void output_free(void)
 }
 
 /* Show a reply of the server; returns the result. */
-static int show(const char *name, const char *body)
+static int show_as(const char *name, const char *body, bool wide)
 {
 	const struct command *command = NULL;
 	FILE *out;
@@ -38,9 +39,14 @@ static int show(const char *name, const char *body)
 	out = open_memstream(&shown, &shown_bytes);
 	ck_assert_ptr_nonnull(out);
 	ck_assert_int_eq(command_find(name, &command), 0);
-	err = command_show(command, body, out);
+	err = command_show(command, body, wide, out);
 	ck_assert_int_eq(fclose(out), 0);
 	return err;
+}
+
+static int show(const char *name, const char *body)
+{
+	return show_as(name, body, true);
 }
 
 static void check_output(const char *name, const char *body, const char *output)
@@ -75,6 +81,78 @@ START_TEST(table__aligns_columns)
 		"longer  several      any  -      -              -     auto  "
 		"-              -         -     -  "
 		"        -        -        -           -  all\n");
+}
+END_TEST
+
+/* The width of the longest line of `shown`. */
+static size_t shown_width(void)
+{
+	size_t width = 0, longest = 0;
+
+	for (const char *c = shown; *c; c++) {
+		width = *c == '\n' ? 0 : width + (((unsigned char)*c & 0xc0) != 0x80);
+		if (width > longest)
+			longest = width;
+	}
+	return longest;
+}
+
+#define LONG_NAME \
+	"caf\xc3\xa9-abcdefghijklmnopqrstuvwxyz-0123456789-abcdefghijklmnopqrstuvwxyz"
+
+static const struct {
+	const char *name, *body, *always, *wide;
+} fitting[] = {
+	{ "pools",
+	  "{\"pools\": [{\"name\": \"" LONG_NAME "\", \"node\": null, "
+	  "\"pages\": \"transparent\", \"bytes\": 1099511500000, "
+	  "\"state\": \"shrinking\", \"bytes_to\": 1099511500000, "
+	  "\"lent_bytes\": 1099511500000, \"scrubbing_bytes\": 1099511500000, "
+	  "\"free_bytes\": 1099511500000}]}",
+	  "  shrinking  ", "FRAGMENTED" },
+	{ "devices",
+	  "{\"devices\": [{\"fabric\": \"rdma\", \"address\": "
+	  "\"2001:db8:1111:2222:3333:4444:5555:6666\", \"port\": 65535, "
+	  "\"node\": null, \"channels\": 10000, \"refused\": 1000000, "
+	  "\"errors\": 1000000}]}",
+	  "  65535  unknown  ", "EXPOSURES" },
+	{ "sessions",
+	  "{\"sessions\": [{\"id\": \"18446744073709551615\", \"state\": "
+	  "\"active\", \"tenant\": \"" LONG_NAME "\", \"peer\": "
+	  "\"[2001:db8:1111:2222:3333:4444:5555:6666]:65535\", \"client\": "
+	  "\"" LONG_NAME "\", \"leases\": 65536, \"lent_bytes\": 1099511500000, "
+	  "\"idle_ms\": 3540000}]}",
+	  "\n18446744073709551615  active  ", "RESUMES" },
+	{ "leases",
+	  "{\"leases\": [{\"id\": \"18446744073709551615\", \"state\": "
+	  "\"waiting\", \"tenant\": \"" LONG_NAME "\", \"bytes\": "
+	  "1099511500000, \"sessions\": 1000, \"age_ms\": 86300000, "
+	  "\"ttl_ms\": 86300000, \"name\": \"" LONG_NAME "\"}]}",
+	  "\n18446744073709551615  waiting  ", "PLACEMENT" },
+	{ "tenants",
+	  "{\"tenants\": [{\"name\": \"" LONG_NAME "\", \"state\": \"leaving\", "
+	  "\"sessions\": 1000, \"channels\": 10000, \"leases\": 65536, "
+	  "\"lent_bytes\": 1099511500000, \"bytes_max\": 1099511500000, "
+	  "\"keys\": 1000000, \"refused\": 1000000}]}",
+	  "  leaving  ", "TTL-MAX" },
+};
+
+START_TEST(table__fits_100_columns)
+{
+	const char *name = fitting[_i].name, *body = fitting[_i].body;
+	bool cut = strstr(body, LONG_NAME);
+
+	ck_assert_int_eq(show_as(name, body, false), 0);
+	ck_assert_msg(shown_width() <= 100, "%zu: %s", shown_width(), shown);
+	check_output_has(fitting[_i].always);
+	ck_assert_ptr_null(strstr(shown, fitting[_i].wide));
+	ck_assert_ptr_null(strstr(shown, LONG_NAME));
+	if (cut)
+		check_output_has("...");
+	ck_assert_int_eq(show_as(name, body, true), 0);
+	check_output_has(fitting[_i].wide);
+	if (cut)
+		check_output_has(LONG_NAME);
 }
 END_TEST
 
@@ -236,9 +314,9 @@ START_TEST(show__describes_devices)
 		"  at most 1 QPs of 2 requests and 3 SGEs, 4 CQs of 5, 6 MRs of 4 "
 		"KiB\n"
 		"  rd_atomic: of peers 7, its own 8\n"
-		"  in effect: MTU 1024, traffic class auto, service level auto, ACK "
-		"timeout 14, retries 6, RNR retries 5, rd_atomic 16, relaxed ordering "
-		"on\n"
+		"  in effect: MTU 1024, traffic class auto, service level auto\n"
+		"  ACK timeout 14, retries 6, RNR retries 5, rd_atomic 16, relaxed "
+		"ordering on\n"
 		"  connect direct, GID index 1, P_Key 0x8002\n"
 		"  GID 1  ::1  RoCE v2  served\n"
 		"  GID 2  unknown  unknown\n"
@@ -451,6 +529,8 @@ int main(void)
 	      *client = unit_case("client", socket_create, socket_remove);
 
 	tcase_add_test(table, table__aligns_columns);
+	tcase_add_loop_test(table, table__fits_100_columns, 0,
+			    sizeof(fitting) / sizeof(fitting[0]));
 	tcase_add_test(table, cell__replaces_control_characters);
 	tcase_add_test(table, cell__is_cut_between_characters);
 	tcase_add_test(table, cell__joins_lists);
