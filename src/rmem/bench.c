@@ -242,18 +242,24 @@ static json_t *latency_json(const struct histogram *h)
 		(json_int_t)histogram_quantile(h, 0.999), "max", (json_int_t)h->max);
 }
 
+/* "" is null, as in the output of rmemctl. */
+static json_t *text_json(const char *text)
+{
+	return *text ? json_string(text) : json_null();
+}
+
 static int json_print(const struct rmem_info *info)
 {
 	struct rates rates = rates_get();
 	json_t *object = json_pack(
-		"{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:s, s:f, s:f, "
+		"{s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:o, s:f, s:f, "
 		"s:o}",
 		"op", opcode_name(), "fabric", session_fabric_name(info->fabric),
-		"device", info->device, "size_bytes", (json_int_t)size_bytes, "depth",
-		(json_int_t)depth, "batch", (json_int_t)batch, "channels",
+		"device", text_json(info->device), "size_bytes", (json_int_t)size_bytes,
+		"depth", (json_int_t)depth, "batch", (json_int_t)batch, "channels",
 		(json_int_t)info->channels, "seconds", rates.seconds, "operations",
 		(json_int_t)result.operations, "errors", (json_int_t)result.errors,
-		"first_error", result.first_error, "operations_per_second",
+		"first_error", text_json(result.first_error), "operations_per_second",
 		rates.operations, "bytes_per_second", rates.bytes, "latency_ns",
 		latency_json(&result.latency_ns));
 	int err = 0;

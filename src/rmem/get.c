@@ -17,10 +17,13 @@
 #include "rmem/command.h"
 #include "rmem/interrupt.h"
 #include "rmem/progress.h"
+#include "rmem/range.h"
 #include "rmem/session.h"
 #include "rmem/transfer.h"
 
 #define SAMPLE_BYTES 4096
+/* limit of attempts to read what others replace again and again */
+#define ATTEMPTS_MAX 100
 
 struct output {
 	int fd;
@@ -109,17 +112,16 @@ static bool is_binary(const unsigned char *data, size_t bytes)
 	return false;
 }
 
-static int terminal_check(rmem_lease *lease)
+static int terminal_check(rmem_lease *lease, uint64_t bytes)
 {
 	unsigned char sample[SAMPLE_BYTES];
-	uint64_t bytes = rmem_lease_bytes(lease);
 	int err;
 
 	if (bytes > sizeof(sample))
 		bytes = sizeof(sample);
 	if (bytes == 0)
 		return 0;
-	err = rmem_read(lease, 0, sample, bytes);
+	err = rmem_read(lease, range.offset, sample, bytes);
 	if (err)
 		return session_failed(err);
 	if (is_binary(sample, bytes))
@@ -129,66 +131,145 @@ static int terminal_check(rmem_lease *lease)
 	return 0;
 }
 
-static int content_read(rmem *session, rmem_lease *lease, int fd, const char *name)
-{
+static bool force;
+
+struct get {
+	rmem *session;
+	const char *name, *path;
+	struct output out;
+	bool opened; /* the output */
 	struct progress progress;
 	struct transfer *transfer;
-	uint64_t bytes = rmem_lease_bytes(lease);
-	int err;
+};
 
-	progress_start(&progress, name, bytes);
-	if (isatty(fd) == 1)
-		progress.enabled = false;
-	err = transfer_create(session, &progress, &transfer);
-	if (err)
-		return err;
-	err = transfer_get(transfer, lease, fd, bytes);
-	progress_end(&progress);
-	transfer_free(transfer);
+/* The file, when there is something to write to it. */
+static int get_output_open(struct get *get)
+{
+	int err = 0;
+
+	if (get->opened)
+		return 0;
+	err = output_open(get->path, &get->out);
+	get->opened = !err;
+	/* only a temporary file has to be removed after a signal */
+	if (!err && get->out.temporary[0])
+		err = interrupt_catch();
 	return err;
 }
 
-static bool force;
+static int lease_get(struct get *get, rmem_lease *lease)
+{
+	uint64_t bytes = 0;
+	int err = range_resolve(lease, &bytes);
+
+	if (!err && strcmp(get->path, "-") == 0 && isatty(STDOUT_FILENO) == 1 && !force)
+		err = terminal_check(lease, bytes);
+	if (!err)
+		err = get_output_open(get);
+	if (err)
+		return err;
+	progress_start(&get->progress, get->name, bytes);
+	if (isatty(get->out.fd) == 1)
+		get->progress.enabled = false;
+	err = transfer_get(get->transfer, lease, get->out.fd, range.offset, bytes);
+	progress_end(&get->progress);
+	return err;
+}
+
+/* Whether the lease has ended, so that its name may stand for another one. */
+static bool is_replaced(const rmem_lease *lease)
+{
+	enum rmem_reason reason = rmem_lease_reason(lease);
+
+	return reason != RMEM_REASON_NONE && reason != RMEM_REASON_LOST;
+}
+
+/* Forget what was read of the old content.  -ESTALE with text: some of it is beyond recall. */
+static int get_restart(struct get *get)
+{
+	if (transfer_wrote(get->transfer) && !get->out.temporary[0])
+		return err_prefix(-ESTALE,
+				  "part of the old content is in the output already");
+	if (get->opened && get->out.temporary[0] &&
+	    (ftruncate(get->out.fd, 0) || lseek(get->out.fd, 0, SEEK_SET) < 0))
+		return err_errno(-errno, "%s", get->out.temporary);
+	return transfer_reset(get->transfer);
+}
+
+/* Read the content that has the name.  1: it was replaced meanwhile, and err_text() tells how. */
+static int get_once(struct get *get)
+{
+	rmem_lease *lease;
+	int err = rmem_attach(get->session, get->name, RMEM_READ, &lease), restarted;
+
+	if (err) {
+		err = session_failed(err);
+		return err == -ESTALE ? 1 : err;
+	}
+	err = lease_get(get, lease);
+	if (err == -ESTALE && is_replaced(lease)) {
+		restarted = get_restart(get);
+		err = restarted ? restarted : 1;
+	}
+	/* busy after an error: it then ends with the session */
+	(void)rmem_detach(lease);
+	return err;
+}
+
+/* A reader finds the old content or the new: begin again when it is replaced.  The first error is
+ * told if there is no new content. */
+static int get_content(struct get *get)
+{
+	struct err_saved first = { 0 };
+	int err = get_once(get);
+
+	for (unsigned i = 1; err == 1 && i < ATTEMPTS_MAX; i++) {
+		if (!first.err)
+			err_save(&first, -ESTALE);
+		err = get_once(get);
+	}
+	if (first.err && (err == 1 || err == -ENOENT))
+		err = err_restore(&first);
+	return err;
+}
 
 static int get_run(rmem *session, char **args)
 {
-	const char *name = args[0], *path = args[1] ? args[1] : "-";
-	struct output out;
-	rmem_lease *lease;
-	int err = rmem_attach(session, name, RMEM_READ, &lease);
+	struct get get = {
+		.session = session,
+		.name = args[0],
+		.path = args[1] ? args[1] : "-",
+	};
+	int err = transfer_create(session, &get.progress, &get.transfer);
 
 	if (err)
-		return session_failed(err);
-	if (strcmp(path, "-") == 0 && isatty(STDOUT_FILENO) == 1 && !force) {
-		err = terminal_check(lease);
-		if (err)
-			return err;
-	}
-	err = output_open(path, &out);
-	if (err)
 		return err;
-	/* only a temporary file has to be removed after a signal */
-	if (out.temporary[0])
-		err = interrupt_catch();
-	if (!err)
-		err = content_read(session, lease, out.fd, name);
-	return output_close(&out, err);
+	err = get_content(&get);
+	transfer_free(get.transfer);
+	return get.opened ? output_close(&get.out, err) : err;
+}
+
+static int get_check(char **args)
+{
+	return session_name_check(args[0]);
 }
 
 static const struct option_row get_options[] = {
 	{ "force", 0, OPTION_FLAG, &force,
 	  .help = "write binary data to a terminal too" },
+	RANGE_OPTIONS,
 	{ 0 },
 };
 
 const struct command get_command = {
 	.name = "get",
-	.synopsis = "get [--force] NAME [FILE|-]",
+	.synopsis = "get [--force] [--offset N] [--length N] NAME [FILE|-]",
 	.summary =
 		"write what is stored under a name to a file, or the standard output",
 	.options = get_options,
 	.args_min = 1,
 	.args_max = 2,
 	.args = "NAME and at most one FILE",
+	.check = get_check,
 	.run = get_run,
 };

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/err.h"
 #include "base/units.h"
 #include "rmem/command.h"
+#include "rmem/entry.h"
 #include "rmem/session.h"
+
+#define NAME_CHARS 49 /* what 100 columns leave for a name */
+
+static bool longer, wide, json;
 
 struct listing {
 	struct rmem_stat *stats;
@@ -44,81 +47,60 @@ static int by_name(const void *a, const void *b)
 	return strcmp(left->name, right->name);
 }
 
-/* "12s", "5min", "3h", "2d": one number, in the largest unit. */
-static const char *duration_format(uint64_t ms, char *buf, size_t buf_bytes)
+/* Print a name of a table; a long one is cut between characters unless all is to be shown. */
+static void name_print(const char *name)
 {
-	uint64_t s = ms / 1000;
+	size_t bytes = 0, characters = 0;
 
-	if (s < 60)
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "s", s);
-	else if (s < 3600)
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "min", s / 60);
-	else if (s < 86400)
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "h", s / 3600);
-	else
-		(void)snprintf(buf, buf_bytes, "%" PRIu64 "d", s / 86400);
-	return buf;
+	while (name[bytes]) {
+		characters += ((unsigned char)name[bytes] & 0xc0) != 0x80;
+		if (!wide && characters > NAME_CHARS)
+			break;
+		bytes++;
+	}
+	/* three characters make room for the dots */
+	for (int cut = 3; name[bytes] && cut > 0 && bytes > 0; bytes--)
+		cut -= ((unsigned char)name[bytes - 1] & 0xc0) != 0x80;
+	(void)printf("%.*s%s\n", (int)bytes, name, name[bytes] ? "..." : "");
 }
 
 static void table_print(const struct listing *listing)
 {
 	char size[32], age[32], ttl[32];
 
-	(void)printf("%10s %15s %6s %6s %8s  %s\n", "SIZE", "BYTES", "AGE", "TTL",
-		     "SESSIONS", "NAME");
+	(void)printf("%10s %15s %6s %6s %8s  ", "SIZE", "BYTES", "AGE", "TTL",
+		     "SESSIONS");
+	if (wide)
+		(void)printf("%8s %20s  ", "SEGMENTS", "ID");
+	(void)puts("NAME");
 	for (size_t i = 0; i < listing->n; i++) {
 		const struct rmem_stat *s = &listing->stats[i];
 
-		(void)printf("%10s %15" PRIu64 " %6s %6s %8" PRIu32 "  %s\n",
+		(void)printf("%10s %15" PRIu64 " %6s %6s %8" PRIu32 "  ",
 			     units_format_bytes(s->bytes, size, sizeof(size)), s->bytes,
-			     duration_format(s->age_ms, age, sizeof(age)),
-			     s->ttl_ms ? duration_format(s->ttl_ms, ttl, sizeof(ttl))
+			     entry_duration(s->age_ms, age, sizeof(age)),
+			     s->ttl_ms ? entry_duration(s->ttl_ms, ttl, sizeof(ttl))
 				       : "-",
-			     s->sessions, s->name);
+			     s->sessions);
+		if (wide)
+			(void)printf("%8" PRIu32 " %20" PRIu64 "  ", s->segments,
+				     s->id);
+		name_print(s->name);
 	}
-}
-
-/* In a name that is not UTF-8, "?" replaces each byte that is not ASCII. */
-static json_t *name_json(const char *name)
-{
-	char ascii[RMEM_NAME_MAX + 1];
-	json_t *json = json_string(name);
-	size_t i;
-
-	if (json)
-		return json;
-	for (i = 0; name[i]; i++)
-		ascii[i] = isascii((unsigned char)name[i]) ? name[i] : '?';
-	ascii[i] = '\0';
-	return json_string(ascii);
 }
 
 static int json_print(const struct listing *listing)
 {
 	json_t *array = json_array();
-	int err = array ? 0 : -ENOMEM;
 
-	for (size_t i = 0; !err && i < listing->n; i++) {
-		const struct rmem_stat *s = &listing->stats[i];
-		json_t *item = json_pack(
-			"{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "name",
-			name_json(s->name), "id", (json_int_t)s->id, "bytes",
-			(json_int_t)s->bytes, "age_ms", (json_int_t)s->age_ms, "ttl_ms",
-			(json_int_t)s->ttl_ms, "sessions", (json_int_t)s->sessions,
-			"segments", (json_int_t)s->segments);
-
-		if (json_array_append_new(array, item))
-			err = -ENOMEM;
-	}
-	if (!err && json_dumpf(array, stdout, JSON_INDENT(2)))
-		err = -EIO;
-	if (!err)
-		(void)putchar('\n');
-	json_decref(array);
-	return err ? err_errno(err, "printing the list") : 0;
+	for (size_t i = 0; i < listing->n; i++)
+		if (json_array_append_new(array, entry_json(&listing->stats[i]))) {
+			json_decref(array);
+			array = NULL;
+			break;
+		}
+	return entry_json_print(array);
 }
-
-static bool longer, json;
 
 static int listing_print(struct listing *listing)
 {
@@ -126,7 +108,7 @@ static int listing_print(struct listing *listing)
 		qsort(listing->stats, listing->n, sizeof(*listing->stats), by_name);
 	if (json)
 		return json_print(listing);
-	if (longer)
+	if (longer || wide)
 		table_print(listing);
 	else
 		for (size_t i = 0; i < listing->n; i++)
@@ -149,16 +131,27 @@ static int ls_run(rmem *session, char **args)
 	return err;
 }
 
+static int output_parse(const char *text, void *value)
+{
+	if (strcmp(text, "wide") != 0)
+		return err_set(-EINVAL, "--output: '%s' is not wide", text);
+	*(bool *)value = true;
+	return 0;
+}
+
 static const struct option_row ls_options[] = {
 	{ "long", 'l', OPTION_FLAG, &longer,
 	  .help = "a table with length, age, time to live, sessions" },
+	{ "output", 'o', OPTION_OTHER, &wide, .parse = output_parse,
+	  .argument = "FORMAT",
+	  .help = "wide: a table with more columns, and whole names" },
 	{ "json", 0, OPTION_FLAG, &json, .help = "an array of objects" },
 	{ 0 },
 };
 
 const struct command ls_command = {
 	.name = "ls",
-	.synopsis = "ls [-l] [--json] [PREFIX]",
+	.synopsis = "ls [-l] [-o wide] [--json] [PREFIX]",
 	.summary = "list stored names, or those that start with PREFIX",
 	.options = ls_options,
 	.args_max = 1,

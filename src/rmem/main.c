@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/nearest.h"
 #include "base/standard_fds.h"
 #include "rmem/command.h"
 #include "rmem/interrupt.h"
@@ -15,10 +16,18 @@
 #define EXIT_USAGE 2
 #define HELP_COLUMN 30 /* of the summaries; a wider synopsis has a line of its own */
 
+static const struct command help_command = {
+	.name = "help",
+	.synopsis = "help [COMMAND]",
+	.summary = "print this text, or that of a command",
+	.args_max = 1,
+	.args = "at most one COMMAND",
+};
+
 static const struct command *const commands[] = {
-	&put_command,   &get_command,   &ls_command,     &rm_command,
-	&copy_command,  &fill_command,  &crc_command,    &ping_command,
-	&bench_command, &watch_command, &notify_command,
+	&put_command,   &get_command,   &ls_command,    &stat_command,   &mv_command,
+	&touch_command, &rm_command,    &copy_command,  &fill_command,   &crc_command,
+	&ping_command,  &bench_command, &watch_command, &notify_command, &help_command,
 };
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
@@ -47,10 +56,21 @@ static void help_print(const struct command *command)
 
 static const struct command *command_find(const char *name)
 {
-	for (size_t i = 0; i < N_COMMANDS; i++)
+	struct nearest nearest;
+	const char *meant;
+
+	nearest_init(&nearest, name);
+	for (size_t i = 0; i < N_COMMANDS; i++) {
 		if (strcmp(commands[i]->name, name) == 0)
 			return commands[i];
-	(void)options_usage("unknown command '%s'", name);
+		nearest_offer(&nearest, commands[i]->name);
+	}
+	meant = nearest_get(&nearest);
+	if (meant)
+		(void)options_usage("unknown command '%s'; did you mean '%s'?", name,
+				    meant);
+	else
+		(void)options_usage("unknown command '%s'", name);
 	return NULL;
 }
 
@@ -94,6 +114,20 @@ static int options_parse(const struct command *command, int argc, char **argv)
 	return err;
 }
 
+/* As --help, with the command's name behind. */
+static int help_run(char **args)
+{
+	const struct command *command = NULL;
+
+	if (args[0]) {
+		command = command_find(args[0]);
+		if (!command)
+			return -EINVAL;
+	}
+	help_print(command);
+	return 0;
+}
+
 static int command_run(const struct command *command, int argc, char **argv)
 {
 	rmem *session;
@@ -105,6 +139,10 @@ static int command_run(const struct command *command, int argc, char **argv)
 	n = argc - optind;
 	if (n < command->args_min || n > command->args_max)
 		return options_usage("it takes %s", command->args);
+	if (command == &help_command)
+		return help_run(argv);
+	if (options.quiet && options.verbose)
+		return options_usage("--quiet and --verbose exclude each other");
 	err = command->check ? command->check(argv) : 0;
 	if (!err)
 		err = session_open(&session);

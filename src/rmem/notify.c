@@ -9,6 +9,10 @@ static unsigned value;
 
 static int notify_check(char **args)
 {
+	int err = session_name_check(args[0]);
+
+	if (err)
+		return err;
 	if (option_number("VALUE", args[1], 0, UINT32_MAX, &value))
 		return options_usage("%s", err_text());
 	return 0;

@@ -10,6 +10,7 @@
 
 #define SCHEME "rmem://"
 #define TEXT_BYTES 256
+#define TIMEOUT_MAX_MS (UINT64_C(24) * 3600 * 1000)
 
 struct options options = { .server = OPTIONS_SERVER };
 
@@ -31,8 +32,13 @@ const struct option_row options_table[] = {
 	  .argument = "FABRIC", .help = "auto, rdma or tcp, instead of the URI's" },
 	{ "channels", 0, OPTION_NUMBER, &options.channels, 1, RMEM_CHANNELS_MAX,
 	  .argument = "N", .help = "data connections, instead of the URI's" },
+	{ "timeout", 0, OPTION_MS, &options.timeout_ms, 1, TIMEOUT_MAX_MS,
+	  .argument = "T",
+	  .help = "give up what does not go on for so long (default 10s)" },
 	{ "verbose", 'v', OPTION_FLAG, &options.verbose,
 	  .help = "print on stderr which fabric is used, and why" },
+	{ "quiet", 'q', OPTION_FLAG, &options.quiet,
+	  .help = "no progress, only results and errors" },
 	{ "help", 'h', OPTION_LAST, &options.help,
 	  .help = "this text, or that of the command before it" },
 	{ "version", 'V', OPTION_LAST, &options.version, .help = "the version" },

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <rmem/rmem.h>
 
@@ -13,11 +14,16 @@
 
 #define OPTIONS_SERVER "rmem://localhost" /* without --server and $RMEM_SERVER */
 
+/* of --ttl: 100 years */
+#define OPTIONS_TTL_MAX_MS (UINT64_C(36525) * 86400000)
+
 struct options {
-	const char *server; /* as given: a URI, or HOST[:PORT] */
-	const char *fabric; /* "auto", "rdma", "tcp"; NULL: as the URI says */
-	unsigned channels;  /* 0: as the URI says */
+	const char *server;  /* as given: a URI, or HOST[:PORT] */
+	const char *fabric;  /* "auto", "rdma", "tcp"; NULL: as the URI says */
+	unsigned channels;   /* 0: as the URI says */
+	uint64_t timeout_ms; /* 0: the library's */
 	bool verbose;
+	bool quiet;     /* no progress, no lines that only say how it goes */
 	bool bad_usage; /* the command line is wrong */
 	bool reported;  /* the error was printed already */
 	bool help;      /* --help was given */

@@ -43,9 +43,10 @@ static int session_ping(rmem *session)
 
 	if (err)
 		return session_failed(err);
-	(void)printf("rmem ping %s (%s)%s\n", info.server,
-		     session_fabric_name(info.fabric),
-		     data ? ", on a data channel" : "");
+	if (!options.quiet)
+		(void)printf("rmem ping %s (%s)%s\n", info.server,
+			     session_fabric_name(info.fabric),
+			     data ? ", on a data channel" : "");
 	do {
 		err = data ? rmem_ping_data(session, &ns) : rmem_ping(session, &ns);
 		sent++;
@@ -54,8 +55,9 @@ static int session_ping(rmem *session)
 			(void)printf("seq=%" PRIu64 " %s\n", sent, err_text());
 		} else {
 			histogram_add(&times, ns);
-			(void)printf("seq=%" PRIu64 " time=%.3f ms\n", sent,
-				     (double)ns / 1e6);
+			if (!options.quiet)
+				(void)printf("seq=%" PRIu64 " time=%.3f ms\n", sent,
+					     (double)ns / 1e6);
 		}
 		(void)fflush(stdout);
 		if (sent == count)

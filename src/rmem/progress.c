@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "rmem/options.h"
 
 #define FIRST_NS UINT64_C(1000000000)
 #define EVERY_NS UINT64_C(200000000)
@@ -22,7 +23,7 @@ void progress_start(struct progress *p, const char *title, uint64_t total_bytes)
 		.title = title,
 		.total_bytes = total_bytes,
 		.start_ns = clock_now_ns(),
-		.enabled = isatty(STDERR_FILENO) == 1,
+		.enabled = isatty(STDERR_FILENO) == 1 && !options.quiet,
 	};
 }
 

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "rmem/command.h"
 #include "rmem/interrupt.h"
+#include "rmem/naming.h"
 #include "rmem/place.h"
 #include "rmem/progress.h"
 #include "rmem/session.h"
@@ -94,9 +95,11 @@ static int put_check(char **args)
 static int put_run(rmem *session, char **args)
 {
 	rmem_lease *lease;
-	/* a signal must end the session, and with it the lease */
-	int err = interrupt_catch();
+	int err = naming_prepare(session, args[0]);
 
+	/* a signal must end the session, and with it the lease */
+	if (!err)
+		err = interrupt_catch();
 	if (err)
 		return err;
 	err = rmem_alloc(session, &params, &lease);
@@ -106,15 +109,19 @@ static int put_run(rmem *session, char **args)
 	if (err)
 		return err;
 	place_show(lease);
-	err = rmem_rename(lease, args[0], RMEM_REPLACE);
-	return err ? session_failed(err) : 0;
+	return naming_give(lease, args[0]);
 }
 
-static const struct option_row put_options[] = { PLACE_OPTION(&params), { 0 } };
+static const struct option_row put_options[] = {
+	PLACE_OPTION(&params),
+	TTL_OPTION(&params),
+	NAMING_OPTION,
+	{ 0 },
+};
 
 const struct command put_command = {
 	.name = "put",
-	.synopsis = "put [--place PLACE] NAME [FILE|-]",
+	.synopsis = "put [--place PLACE] [--ttl T] [--if-absent] NAME [FILE|-]",
 	.summary = "store a file, or the standard input, under a name",
 	.options = put_options,
 	.args_min = 1,

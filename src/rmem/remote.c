@@ -7,29 +7,13 @@
 
 #include "base/err.h"
 #include "rmem/command.h"
+#include "rmem/names.h"
+#include "rmem/naming.h"
 #include "rmem/place.h"
+#include "rmem/range.h"
 #include "rmem/session.h"
 
-/* The part of the lease to work on. */
-static uint64_t offset, length = UINT64_MAX; /* UINT64_MAX: to the end */
-
-static const struct option_row range_options[] = {
-	{ "offset", 0, OPTION_BYTES, &offset, 0, UINT64_MAX, .argument = "BYTES",
-	  .help = "first byte (default 0)" },
-	{ "length", 0, OPTION_BYTES, &length, 0, UINT64_MAX, .argument = "BYTES",
-	  .help = "number of bytes (default: to the end)" },
-	{ 0 },
-};
-
-/* The library refuses a range beyond the end of the lease. */
-static uint64_t range_bytes(const rmem_lease *lease)
-{
-	uint64_t bytes = rmem_lease_bytes(lease);
-
-	if (length != UINT64_MAX)
-		return length;
-	return offset < bytes ? bytes - offset : 0;
-}
+static const struct option_row range_options[] = { RANGE_OPTIONS, { 0 } };
 
 /* ---- fill ---- */
 
@@ -41,7 +25,10 @@ static int fill_check(char **args)
 	const char *text = args[1];
 	size_t n = strlen(text) / 2;
 	unsigned char raw[8];
+	int err = session_name_check(args[0]);
 
+	if (err)
+		return err;
 	if (strlen(text) != 2 * n || (n != 1 && n != 2 && n != 4 && n != 8))
 		return options_usage("'%s' is not a pattern of 1, 2, 4 or 8 bytes in "
 				     "hexadecimal, as ff or 00c0ffee",
@@ -61,10 +48,15 @@ static int fill_check(char **args)
 static int fill_run(rmem *session, char **args)
 {
 	rmem_lease *lease;
+	uint64_t bytes = 0;
 	int err = rmem_attach(session, args[0], RMEM_READ | RMEM_WRITE, &lease);
 
-	if (!err)
-		err = rmem_fill(lease, offset, range_bytes(lease), pattern);
+	if (err)
+		return session_failed(err);
+	err = range_resolve(lease, &bytes);
+	if (err)
+		return err;
+	err = rmem_fill(lease, range.offset, bytes, pattern);
 	return err ? session_failed(err) : 0;
 }
 
@@ -86,11 +78,16 @@ static int crc_run(rmem *session, char **args)
 {
 	for (; *args; args++) {
 		rmem_lease *lease;
+		uint64_t bytes = 0;
 		uint32_t crc;
 		int err = rmem_attach(session, *args, RMEM_READ, &lease);
 
-		if (!err)
-			err = rmem_crc32c(lease, offset, range_bytes(lease), &crc);
+		if (err)
+			return session_failed(err);
+		err = range_resolve(lease, &bytes);
+		if (err)
+			return err;
+		err = rmem_crc32c(lease, range.offset, bytes, &crc);
 		if (err)
 			return session_failed(err);
 		(void)printf("%08" PRIx32 "  %s\n", crc, *args);
@@ -108,6 +105,7 @@ const struct command crc_command = {
 	.args_min = 1,
 	.args_max = COMMAND_ARGS_ANY,
 	.args = "at least one NAME",
+	.check = names_check,
 	.run = crc_run,
 };
 
@@ -115,17 +113,15 @@ const struct command crc_command = {
 
 static struct rmem_alloc_params params = RMEM_ALLOC_INIT;
 
-static int copy_check(char **args)
-{
-	return session_name_check(args[1]);
-}
-
 /* The copy gets its name when it is complete, and then replaces a lease of that name. */
 static int copy_run(rmem *session, char **args)
 {
 	rmem_lease *source, *lease;
-	int err = rmem_attach(session, args[0], RMEM_READ, &source);
+	int err = naming_prepare(session, args[1]);
 
+	if (err)
+		return err;
+	err = rmem_attach(session, args[0], RMEM_READ, &source);
 	if (err)
 		return session_failed(err);
 	params.bytes = rmem_lease_bytes(source);
@@ -134,22 +130,25 @@ static int copy_run(rmem *session, char **args)
 		return session_failed(err);
 	place_show(lease);
 	err = rmem_copy(lease, 0, source, 0, params.bytes);
-	if (!err)
-		err = rmem_rename(lease, args[1], RMEM_REPLACE);
 	/* without a name it ends with the session */
-	return err ? session_failed(err) : 0;
+	return err ? session_failed(err) : naming_give(lease, args[1]);
 }
 
-static const struct option_row copy_options[] = { PLACE_OPTION(&params), { 0 } };
+static const struct option_row copy_options[] = {
+	PLACE_OPTION(&params),
+	TTL_OPTION(&params),
+	NAMING_OPTION,
+	{ 0 },
+};
 
 const struct command copy_command = {
 	.name = "copy",
-	.synopsis = "copy [--place PLACE] SOURCE NAME",
+	.synopsis = "copy [--place PLACE] [--ttl T] [--if-absent] SOURCE NAME",
 	.summary = "have the server copy what is stored to another name",
 	.options = copy_options,
 	.args_min = 2,
 	.args_max = 2,
 	.args = "SOURCE and NAME",
-	.check = copy_check,
+	.check = names_check,
 	.run = copy_run,
 };

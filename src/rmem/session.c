@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rmem/session.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "rmem/options.h"
+#include "wire/codec.h"
 
 #define URI_BYTES 1024
 
@@ -35,6 +35,7 @@ static void session_describe(const struct rmem_info *info)
 
 int session_open(rmem **ret_session)
 {
+	struct rmem_options opening = RMEM_OPTIONS_INIT;
 	struct rmem_info info = { .size = sizeof(info) };
 	char uri[URI_BYTES];
 	rmem *session;
@@ -42,7 +43,10 @@ int session_open(rmem **ret_session)
 
 	if (err)
 		return err;
-	err = rmem_open(uri, NULL, &session);
+	opening.timeout_ms = (unsigned)options.timeout_ms;
+	err = rmem_open(uri, &opening, &session);
+	/* the library refuses only the URI so: the rest was checked */
+	options.bad_usage = err == -EINVAL;
 	if (err)
 		return session_failed(err);
 	if (options.verbose) {
@@ -63,12 +67,12 @@ int session_name_check(const char *name)
 	size_t n = strlen(name);
 
 	if (n == 0)
-		return err_set(-EINVAL, "the name is empty");
+		return options_usage("the name is empty");
 	if (n > RMEM_NAME_MAX)
-		return err_set(-EINVAL, "the name is %zu bytes long, the limit is %d",
-			       n, RMEM_NAME_MAX);
-	for (size_t i = 0; i < n; i++)
-		if (iscntrl((unsigned char)name[i]))
-			return err_set(-EINVAL, "the name has a control character");
+		return options_usage("the name is %zu bytes long, the limit is %d", n,
+				     RMEM_NAME_MAX);
+	if (!wire_string_clean(name, n))
+		return options_usage("the name has a control character or is not "
+				     "UTF-8");
 	return 0;
 }

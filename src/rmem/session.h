@@ -15,8 +15,8 @@ int session_failed(int err);
 /* "rdma" or "tcp". */
 const char *session_fabric_name(enum rmem_fabric fabric);
 
-/* Refuse, before any transfer, a name that the server would refuse: empty, too long, or with
- * control characters.  -EINVAL with err_text(). */
+/* Refuse, before anything is done, a name that the server would refuse: empty, too long, with
+ * control characters or not UTF-8.  -EINVAL as options_usage(). */
 int session_name_check(const char *name);
 
 #endif

@@ -6,25 +6,27 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "rmem/interrupt.h"
+#include "rmem/options.h"
 #include "rmem/session.h"
 
 #define CHUNK_BYTES ((size_t)512 << 10)
 #define SLOTS_PER_CHANNEL 8u
 #define SLOTS_MAX 64u
 #define SLOTS_MIN 2u
-#define GROW_MIN_BYTES (UINT64_C(16) << 20)
+#define GROW_MIN_BYTES (UINT64_C(4) << 20)
 /* longest wait of a signal or the progress line */
 #define WAIT_MS 200
 /* interval at which a put that waits for a pipe checks its lease */
 #define IDLE_MS 1000
-/* longest time to resume the session, and the pause between attempts */
-#define RESUME_NS UINT64_C(30000000000)
+/* longest time to resume the session unless --timeout says it, and the pause between attempts */
+#define RESUME_MS UINT64_C(30000)
 #define RESUME_PAUSE_MS 20
 
 /* Of a chunk: free, in flight, done (a read is not written to the file yet), or lost with the
@@ -48,6 +50,7 @@ struct transfer {
 		lost_ns; /* time of the first failure since the last success; 0: none */
 	int err;         /* of the first operation that failed */
 	uint64_t done_bytes;    /* completed */
+	bool wrote;             /* some of what was read has gone to the file */
 	uint64_t refused_bytes; /* length that the server refused; 0: none */
 	struct slot slots[SLOTS_MAX];
 };
@@ -114,6 +117,29 @@ void transfer_free(struct transfer *t)
 	free(t);
 }
 
+int transfer_reset(struct transfer *t)
+{
+	struct rmem_completion c;
+	int n = rmem_cancel(t->queue, NULL);
+
+	while (n >= 0 && rmem_queue_outstanding(t->queue) > 0)
+		n = rmem_wait(t->queue, &c, 1, 1, -1);
+	if (n < 0)
+		return session_failed(n);
+	memset(t->slots, 0, sizeof(t->slots));
+	t->n_lost = 0;
+	t->lost_ns = 0;
+	t->err = 0;
+	t->done_bytes = 0;
+	t->wrote = false;
+	return 0;
+}
+
+bool transfer_wrote(const struct transfer *t)
+{
+	return t->wrote;
+}
+
 static char *slot_addr(const struct transfer *t, unsigned i)
 {
 	return (char *)rmem_buffer_addr(t->buffer) + i * CHUNK_BYTES;
@@ -168,11 +194,12 @@ static int transfer_resume(struct transfer *t)
 {
 	struct pollfd pfd = { .fd = interrupt_fd(), .events = POLLIN };
 	uint64_t now = clock_now_ns();
+	uint64_t limit_ms = options.timeout_ms ? options.timeout_ms : RESUME_MS;
 	int err;
 
 	if (!t->lost_ns)
 		t->lost_ns = now;
-	else if (now - t->lost_ns > RESUME_NS)
+	else if (now - t->lost_ns > limit_ms * 1000000)
 		return err_set(-ECONNRESET, "%s", rmem_completion_error(t->queue));
 	err = rmem_ping(t->session, NULL);
 	if (err)
@@ -301,16 +328,30 @@ static int input_fill(struct transfer *t, int fd, bool may_block, char *dst,
 	return 0;
 }
 
-/* Grow the lease to at least `need` bytes: to exactly that at the end of the input, else to twice
- * its length, so that long input needs few requests.  When the server refuses, ask for less, down
+/* How much to borrow in advance.  What is not written yet is withheld from others, so it is little:
+ * a sixteenth of the length.  A lease can have only so many segments, of which each step may take
+ * one; the fewer are left, the longer are the steps, up to four times the length. */
+static uint64_t grow_step(const struct transfer *t)
+{
+	struct rmem_layout layout = { .size = sizeof(layout) };
+	unsigned left = 1;
+	uint64_t step;
+
+	if (!rmem_lease_layout(t->lease, &layout) &&
+	    layout.segments < RMEM_SEGMENTS_MAX)
+		left = RMEM_SEGMENTS_MAX - layout.segments;
+	step = rmem_lease_bytes(t->lease) * 4 / left;
+	return step < GROW_MIN_BYTES ? GROW_MIN_BYTES : step;
+}
+
+/* Grow the lease to at least `need` bytes: to exactly that at the end of the input, else a step
+ * further, so that long input needs few requests.  When the server refuses, ask for less, down
  * to `need`. */
 static int lease_extend(struct transfer *t, uint64_t need, bool at_end)
 {
-	uint64_t want = 2 * rmem_lease_bytes(t->lease);
+	uint64_t want = rmem_lease_bytes(t->lease) + grow_step(t);
 	int err;
 
-	if (want < GROW_MIN_BYTES)
-		want = GROW_MIN_BYTES;
 	if (want < need || at_end)
 		want = need;
 	for (;;) {
@@ -398,7 +439,18 @@ static int output_write(struct transfer *t, int fd, bool may_block, const char *
 	return 0;
 }
 
-int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t bytes)
+/* Wait for all slots up to `end`. */
+static int slots_await(struct transfer *t, unsigned end)
+{
+	int err = 0;
+
+	for (unsigned i = 0; !err && i < end; i++)
+		err = slot_await(t, i);
+	return err;
+}
+
+int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t offset,
+		 uint64_t bytes)
 {
 	bool may_block = blocks(fd);
 	uint64_t asked = 0, written = 0;
@@ -412,16 +464,21 @@ int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t bytes)
 			t->slots[head].bytes = bytes - asked < CHUNK_BYTES
 						       ? bytes - asked
 						       : CHUNK_BYTES;
-			t->slots[head].offset = asked;
+			t->slots[head].offset = offset + asked;
 			err = slot_submit(t, head);
 			if (err)
 				return err;
 			asked += t->slots[head].bytes;
 			head = (head + 1) % t->n_slots;
 		}
-		err = slot_await(t, tail);
+		/* what fits is read as a whole before any of it is written */
+		if (written == 0 && asked == bytes)
+			err = slots_await(t, (unsigned)((bytes - 1) / CHUNK_BYTES) + 1);
+		else
+			err = slot_await(t, tail);
 		if (err)
 			return err;
+		t->wrote = true;
 		err = output_write(t, fd, may_block, slot_addr(t, tail),
 				   t->slots[tail].bytes);
 		if (err)

@@ -4,6 +4,7 @@
 #ifndef RMEM_TRANSFER_H
 #define RMEM_TRANSFER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <rmem/rmem.h>
@@ -20,12 +21,17 @@ int transfer_create(rmem *session, struct progress *progress,
 /* Operations in flight are flushed.  NULL is allowed. */
 void transfer_free(struct transfer *t);
 
-/* Write everything read from `fd` to the start of the lease, which grows as needed: it doubles, or
- * grows by less when the server has no more memory.  *ret_bytes: number of bytes written; the
- * lease may be longer. */
+/* Write everything read from `fd` to the start of the lease, which grows as needed, a little in
+ * advance.  *ret_bytes: number of bytes written; the lease may be longer. */
 int transfer_put(struct transfer *t, rmem_lease *lease, int fd, uint64_t *ret_bytes);
 
-/* Write the first `bytes` of the lease to `fd`. */
-int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t bytes);
+/* Write `bytes` of the lease, from `offset` on, to `fd`.  A few MiB are read as a whole before any of
+ * them is written. */
+int transfer_get(struct transfer *t, rmem_lease *lease, int fd, uint64_t offset,
+		 uint64_t bytes);
+/* Whether the last transfer_get() has written anything. */
+bool transfer_wrote(const struct transfer *t);
+/* After a transfer that failed: end its operations, so that another can begin. */
+int transfer_reset(struct transfer *t);
 
 #endif

@@ -11,11 +11,25 @@ uri=rmem://$LISTEN:1
 expect_error 1 '^rmem: ls: .*(refused|:1)' client ls
 expect_error 1 '^rmem: put: /nonexistent: ' client put name /nonexistent
 expect_error 1 '^rmem: put: .*Is a directory' client put name "$dir"
-expect_error 1 '^rmem: put: the name is empty' client put "" /dev/null
-expect_error 1 '^rmem: put: .*the limit is 255' client put "$(printf 'x%.0s' {1..256})" /dev/null
-expect_error 1 '^rmem: put: .*control character' client put $'a\nb' /dev/null
+expect_error 2 '^rmem: put: the name is empty' client put "" /dev/null
+expect_error 2 '^rmem: put: .*the limit is 255' client put "$(printf 'x%.0s' {1..256})" /dev/null
+expect_error 2 '^rmem: put: .*control character' client put $'a\nb' /dev/null
+# each command refuses a name that cannot be one with that status, before it looks for a server
+for command in put get rm crc stat touch; do
+	expect_error 2 "^rmem: $command: the name .*UTF-8" client $command $'a\xff'
+done
+expect_error 2 '^rmem: fill: the name .*UTF-8' client fill $'a\xff' 00
+expect_error 2 '^rmem: notify: the name .*UTF-8' client notify $'a\xff' 1
+expect_error 2 '^rmem: mv: the name .*UTF-8' client mv a $'a\xff'
+expect_error 2 '^rmem: copy: the name .*UTF-8' client copy a $'a\xff'
 expect_error 2 '^rmem: no command given' "$RMEM"
 expect_error 2 "^rmem: unknown command 'frob'" client frob
+expect_error 2 "^rmem: unknown command 'toch'; did you mean 'touch'" client toch
+expect_error 2 "^rmem: help: unknown command 'frob'" client help frob
+expect_error 2 '^rmem: help: it takes at most one' client help put get
+expect_error 2 '^rmem: ls: --quiet and --verbose' client ls -qv
+expect_error 2 "^rmem: ls: --output: 'json' is not wide" client ls -o json
+expect_error 2 '^rmem: --timeout: ' "$RMEM" --timeout 0ms ls
 expect_error 2 '^rmem: unknown option --frob' "$RMEM" --frob
 expect_error 2 '^rmem: ls: unknown option -x' client ls -x
 expect_error 2 '^rmem: put: it takes NAME' client put
@@ -26,17 +40,27 @@ expect_error 2 '^rmem: bench: --batch 9 is more than --depth 8' client bench --b
 expect_error 2 "^rmem: bench: --op: 'erase'" client bench --op erase
 expect_error 2 '^rmem: bench: --size: ' client bench --size 0
 expect_error 2 '^rmem: --channels: 65 is not' "$RMEM" --channels 65 ls
-expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h:99999' ls
-expect_error 1 '^rmem: ls: .' "$RMEM" -s 'http://h' ls
-expect_error 1 '^rmem: ls: .' "$RMEM" -s 'rmem://h?colour=red' ls
-expect_error 1 '^rmem: ls: .*brackets' "$RMEM" -s ::1 ls
+expect_error 2 '^rmem: ls: .' "$RMEM" -s 'rmem://h:99999' ls
+expect_error 2 '^rmem: ls: .' "$RMEM" -s 'http://h' ls
+expect_error 2 '^rmem: ls: .' "$RMEM" -s 'rmem://h?colour=red' ls
+expect_error 2 '^rmem: ls: .*brackets' "$RMEM" -s ::1 ls
 # an option does not hide an error in the URI
-expect_error 1 '^rmem: ls: .*fabric is auto, rdma or tcp' \
+expect_error 2 '^rmem: ls: .*fabric is auto, rdma or tcp' \
 	"$RMEM" -s 'rmem://localhost?fabric=udp' --fabric tcp ls
-for command in "" put get ls rm copy fill crc ping bench watch notify; do
+for command in "" put get ls stat mv touch rm copy fill crc ping bench watch notify help; do
 	# shellcheck disable=SC2086 # the empty command is no argument
 	"$RMEM" $command --help >"$dir/help"
 	grep -q "^usage: rmem .*$command" "$dir/help" || fail "no help for '$command'"
+	# shellcheck disable=SC2086 # the empty command is no argument
+	"$RMEM" help $command | cmp - "$dir/help" || fail "help and --help differ for '$command'"
+	# every option is in the manual
+	sed -nE 's/^ +(-., )?--([a-z-]+).*/\2/p' "$dir/help" | while read -r option; do
+		grep -qF -- "Fl -$option" "$top_srcdir/man/rmem.1" ||
+			fail "rmem.1 lacks --$option of '$command'"
+	done
+done
+for program in "$RMEM" "$RMEMCTL" "$RMEMD"; do
+	[[ $("$program" -V) =~ ^rmem(ctl|d)?\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "$program -V"
 done
 "$RMEM" --help | grep -qE '(^|  )have the server fill' || fail "the summaries have no column"
 [[ $("$RMEM" --version) =~ ^rmem\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "rmem --version"

@@ -65,7 +65,7 @@ client ls | sort -c
 [ "$(client ls pipe/ | wc -l)" -eq 6 ] || fail "ls pipe/ does not list 6 names"
 [ "$(client ls pipe/none)" = "" ] || fail "ls of an unknown name prints something"
 client ls -l size/4097 | grep -qE ' 4097 .* size/4097$' || fail "ls -l lacks a line"
-client ls --json | jq -e 'length == 13 and all(.bytes >= 0 and .id > 0)' >/dev/null ||
+client ls --json | jq -e 'length == 13 and all(.bytes >= 0 and (.id | test("^[1-9][0-9]*$")))' >/dev/null ||
 	fail "ls --json is not as expected"
 ok "ls"
 
@@ -130,6 +130,46 @@ process_await "$slow_pid" 30 || fail "put from a pipe does not end"
 [ "$(client get slow | wc -c)" -eq 15000 ] || fail "put from a slow pipe lost bytes"
 client rm slow
 ok "slow pipe"
+
+# what a pipe has in advance is little, so that others find room
+before=$(status_get .memory.lent_bytes)
+client put grows "$dir/fifo" &
+slow_pid=$!
+pids+=("$slow_pid")
+exec 7>"$dir/fifo"
+head -c 150M /dev/zero >&7
+lent=$(($(status_get .memory.lent_bytes) - before))
+[ "$lent" -lt $((170 << 20)) ] || fail "a put of 150 MiB keeps $lent bytes from others"
+ok "150 MiB of a pipe borrow $((lent >> 20)) MiB"
+exec 7>&-
+process_await "$slow_pid" 30 || fail "put from a pipe does not end"
+client rm grows
+
+# a reader finds the old content or the new while both replace each other again and again
+head -c 6M /dev/zero | tr '\0' a >"$dir/a"
+head -c 5M /dev/zero | tr '\0' b >"$dir/b"
+client put hot "$dir/a"
+while client put hot "$dir/b" && client put hot "$dir/a"; do :; done 2>/dev/null &
+hot_pid=$!
+pids+=("$hot_pid")
+# content FILE: it is one of the two, or the first MiB of it
+content()
+{
+	cmp -s "$1" "$dir/a" || cmp -s "$1" "$dir/b" ||
+		cmp -s "$1" <(head -c 1M "$dir/a") || cmp -s "$1" <(head -c 1M "$dir/b") ||
+		fail "a get gave neither the old content nor the new"
+}
+for i in {1..20}; do
+	client get hot "$dir/out" || fail "get $i into a file: status $?"
+	content "$dir/out"
+	client get --length 1M hot | cat >"$dir/out" || fail "get $i into a pipe: status $?"
+	content "$dir/out"
+done
+kill "$hot_pid"
+process_await "$hot_pid" 20 || fail "the puts do not end"
+poll_await 20 json_is sessions '.sessions == []' || fail "a put goes on"
+client rm hot
+ok "old or new"
 
 # an interrupted put keeps the old content
 background interrupted put size/1 "$dir/fifo"
