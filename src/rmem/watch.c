@@ -13,6 +13,7 @@
 
 static unsigned count; /* 0: until the lease ends, or a signal comes */
 static bool json;
+static bool lost; /* the server, and with it the session */
 
 /* The memory that the server wants back; nothing if the lease has ended meanwhile. */
 static void wanted_print(const struct rmem_notice *notice)
@@ -30,22 +31,46 @@ static void wanted_print(const struct rmem_notice *notice)
 		(void)printf("wanted: %" PRIu64 "\n", wanted.bytes);
 }
 
+static const char *const reasons[] = {
+	[RMEM_REASON_NONE] = "unknown",      [RMEM_REASON_FREED] = "freed",
+	[RMEM_REASON_EXPIRED] = "expired",   [RMEM_REASON_REVOKED] = "revoked",
+	[RMEM_REASON_REPLACED] = "replaced", [RMEM_REASON_LOST] = "lost",
+	[RMEM_REASON_UNKNOWN] = "unknown",
+};
+
+/* The last line.  Without its server the watcher knows nothing of the memory, which may live on. */
+static void end_print(const struct rmem_notice *notice)
+{
+	enum rmem_reason reason = rmem_lease_reason(notice->lease);
+
+	lost = reason == RMEM_REASON_LOST;
+	if (json && lost)
+		(void)puts("{\"event\":\"server_lost\"}");
+	else if (json)
+		(void)printf("{\"event\":\"ended\",\"reason\":\"%s\"}\n",
+			     reasons[reason]);
+	else if (lost)
+		(void)puts("server lost");
+	else
+		(void)printf("ended: %s\n", reasons[reason]);
+}
+
 static void json_print(const struct rmem_notice *notice)
 {
-	char lost[16] = "null";
+	char n_lost[16] = "null";
 
 	if (notice->lost != RMEM_LOST_UNKNOWN)
-		(void)snprintf(lost, sizeof(lost), "%" PRIu32, notice->lost);
+		(void)snprintf(n_lost, sizeof(n_lost), "%" PRIu32, notice->lost);
 	if (notice->status == -ESTALE)
-		(void)puts("{\"event\":\"ended\"}");
+		end_print(notice);
 	else if (notice->status == -ENOSPC)
 		wanted_print(notice);
 	else if (notice->status)
-		(void)printf("{\"event\":\"resumed\",\"lost\":%s}\n", lost);
+		(void)printf("{\"event\":\"resumed\",\"lost\":%s}\n", n_lost);
 	else
 		(void)printf("{\"event\":\"notified\",\"value\":%" PRIu32
 			     ",\"lost\":%s}\n",
-			     notice->value, lost);
+			     notice->value, n_lost);
 }
 
 static void text_print(const struct rmem_notice *notice)
@@ -55,7 +80,7 @@ static void text_print(const struct rmem_notice *notice)
 	else if (notice->lost)
 		(void)printf("lost: %" PRIu32 "\n", notice->lost);
 	if (notice->status == -ESTALE)
-		(void)puts("ended");
+		end_print(notice);
 	else if (notice->status == -ENOSPC)
 		wanted_print(notice);
 	else if (!notice->status)
@@ -99,7 +124,14 @@ static int session_watch(rmem *session)
 		if (fflush(stdout))
 			return err_errno(-errno, "writing the output");
 	}
+	if (n >= 0 && lost)
+		n = rmem_ping(session, NULL);
 	return n < 0 ? session_failed(n) : 0;
+}
+
+static int watch_check(char **args)
+{
+	return session_name_check(args[0]);
 }
 
 static int watch_run(rmem *session, char **args)
@@ -131,5 +163,6 @@ const struct command watch_command = {
 	.args_min = 1,
 	.args_max = 1,
 	.args = "one NAME",
+	.check = watch_check,
 	.run = watch_run,
 };

@@ -51,7 +51,7 @@ background json watch --json data
 watches 1
 client notify data 16
 client rm data
-tool_ends json '{"event":"notified","value":16,"lost":0}' '{"event":"ended"}'
+tool_ends json '{"event":"notified","value":16,"lost":0}' '{"event":"ended","reason":"freed"}'
 client put data "$dir/file"
 background interrupted watch data
 watches 1
@@ -73,6 +73,37 @@ expect_error 2 'VALUE' client notify data 4294967296
 expect_error 2 'VALUE' client notify data x
 expect_error 2 'NAME' client watch
 expect_error 2 'NAME' client notify data
-client rm data
+
+# the last line tells what became of the memory
+client put data "$dir/file"
+background replaced watch data
+watches 1
+client put data "$dir/file"
+tool_ends replaced 'ended: replaced'
+background expired watch data
+watches 1
+client touch --ttl 100ms data
+tool_ends expired 'ended: expired'
+# a server that is lost has not ended anything
+client put data "$dir/file"
+background lost watch data
+lost_pid=$client_pid
+background lost-json watch --json data
+watches 2
+kill -KILL "$server_pid"
+process_await "$server_pid" 20 || fail "the daemon does not end"
+server_restart
+for name in lost lost-json; do
+	[ "$name" = lost-json ] || swap=$client_pid client_pid=$lost_pid
+	process_await "$client_pid" 40 || fail "$name does not end"
+	[ "$process_status" -eq 1 ] || fail "$name ended with $process_status"
+	grep -q '^rmem: watch: .*session' "$dir/$name.err" || fail "no error: $(cat "$dir/$name.err")"
+	client_pid=${swap:-$client_pid}
+done
+[ "$(tail -n 1 "$dir/lost.out")" = "server lost" ] || fail "$(cat "$dir/lost.out")"
+[ "$(tail -n 1 "$dir/lost-json.out")" = '{"event":"server_lost"}' ] ||
+	fail "$(cat "$dir/lost-json.out")"
+! grep -q ended "$dir/lost.out" "$dir/lost-json.out" || fail "a lost server ended the memory"
+ok "$(cat "$dir/lost.err")"
 lent_zero 20
 server_stop
