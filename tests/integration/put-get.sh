@@ -137,10 +137,10 @@ client put grows "$dir/fifo" &
 slow_pid=$!
 pids+=("$slow_pid")
 exec 7>"$dir/fifo"
-head -c 150M /dev/zero >&7
+head -c 70M /dev/zero >&7
 lent=$(($(status_get .memory.lent_bytes) - before))
-[ "$lent" -lt $((170 << 20)) ] || fail "a put of 150 MiB keeps $lent bytes from others"
-ok "150 MiB of a pipe borrow $((lent >> 20)) MiB"
+[ "$lent" -lt $((80 << 20)) ] || fail "a put of 70 MiB keeps $lent bytes from others"
+ok "70 MiB of a pipe borrow $((lent >> 20)) MiB"
 exec 7>&-
 process_await "$slow_pid" 30 || fail "put from a pipe does not end"
 client rm grows
