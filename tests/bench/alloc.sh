@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # the allocator of the pools against DPDK's malloc; takes --json, --seed N, --steps N, --range BYTES
+# packages: libdpdk-dev
 #
 # Both allocate blocks of a range of addresses whose memory is never touched.
 # - Sizes: multiples of 4 KiB from a Pareto distribution of shape 0.8, cut to 4 KiB and 1 GiB.

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # instructions per operation that librmem adds to bare verbs calls; takes --json
+# packages: valgrind
 #
 # librmem and a loop of bare calls run equal operations over a null device under callgrind.  A
 # figure is the mean for the post and the completion of one operation.  The calls are those of a

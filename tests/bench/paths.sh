@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # number of functions and files of src that one call passes; takes --json, --list
+# packages: valgrind
 #
 # Counted under callgrind in a separate build without optimisation and inlining, so that static
 # functions and those of headers count; a header is a file.  --list prints the functions.

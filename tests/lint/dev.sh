@@ -25,3 +25,29 @@ done
 	echo "./dev left something behind"
 	exit 1
 }
+
+# ./dev bench NAME installs the packages that NAME.sh names.  The commands that install are replaced
+# by one that writes down how it was called.
+rm "$tmp/config.status" "$tmp/out"
+mkdir -p "$tmp/bin" "$tmp/tests/bench"
+printf '#!/bin/bash\n# x\n# a benchmark\n# packages: rmem-peer rmem-other\n' >"$tmp/tests/bench/named.sh"
+printf '#!/bin/bash\ncase ${*: -1} in rmem-*) exit 1 ;; esac\necho installed\n' >"$tmp/bin/dpkg-query"
+# shellcheck disable=SC2016 # for the script
+printf '#!/bin/bash\necho "apt-get $*"\n[ "$2" != install ]\n' >"$tmp/bin/apt-get"
+printf '#!/bin/bash\nexec "$@"\n' >"$tmp/bin/sudo"
+chmod +x "$tmp"/bin/*
+! PATH=$tmp/bin:$PATH timeout 20 "$tmp/dev" bench named >"$tmp/out" 2>&1 </dev/null ||
+	{ echo "./dev bench goes on when packages cannot be installed"; exit 1; }
+grep -qE '^apt-get -q install .* rmem-other rmem-peer$' "$tmp/build/setup.log" || {
+	cat "$tmp/out"
+	echo "./dev bench NAME does not install what NAME.sh names"
+	exit 1
+}
+for script in "$top_srcdir"/tests/bench/*.sh; do
+	while read -r package; do
+		grep -qE "^# packages: (.* )?$package( |\$)" "$script" || {
+			echo "${script##*/} asks to install $package, and has no line '# packages: $package'"
+			exit 1
+		}
+	done < <(sed -nE 's/.*: apt-get install ([a-z0-9-]+).*/\1/p' "$script")
+done
