@@ -315,7 +315,7 @@ RMEM_API int rmem_trim(rmem_lease *lease, uint64_t bytes);
 RMEM_API int rmem_renew(rmem_lease *lease, uint64_t ttl_ms);
 
 /* Server call: end a named lease of the tenant as rmem_free() does, without attaching it.
- *   EINVAL  name is longer than RMEM_NAME_MAX
+ *   EINVAL  name is too long, has control characters or is not UTF-8
  *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_remove(rmem *session, const char *name);
 
@@ -331,7 +331,7 @@ struct rmem_stat {
 };
 
 /* Server call: describe one named lease of the tenant.
- *   EINVAL  name is longer than RMEM_NAME_MAX
+ *   EINVAL  name is too long, has control characters or is not UTF-8
  *   ENOENT  no lease has that name  [any] */
 RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_stat);
 
@@ -339,7 +339,7 @@ RMEM_API int rmem_stat(rmem *session, const char *name, struct rmem_stat *ret_st
  * until it returns non-zero.  Returns what `each` returned last, or 0.
  *   prefix  of the names, up to RMEM_NAME_MAX bytes; NULL: all
  *   each    must not call into the session; *stat is valid during the call
- *   EINVAL  prefix is too long  [any] */
+ *   EINVAL  prefix is too long, has control characters or is not UTF-8  [any] */
 RMEM_API int rmem_list(rmem *session, const char *prefix,
 		       int (*each)(const struct rmem_stat *stat, void *arg), void *arg);
 

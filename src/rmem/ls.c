@@ -131,6 +131,12 @@ static int ls_run(rmem *session, char **args)
 	return err;
 }
 
+/* Nothing begins with what can be no part of a name. */
+static int ls_check(char **args)
+{
+	return args[0] && *args[0] ? session_name_check(args[0]) : 0;
+}
+
 static int output_parse(const char *text, void *value)
 {
 	if (strcmp(text, "wide") != 0)
@@ -156,5 +162,6 @@ const struct command ls_command = {
 	.options = ls_options,
 	.args_max = 1,
 	.args = "at most one PREFIX",
+	.check = ls_check,
 	.run = ls_run,
 };

@@ -15,7 +15,7 @@ expect_error 2 '^rmem: put: the name is empty' client put "" /dev/null
 expect_error 2 '^rmem: put: .*the limit is 255' client put "$(printf 'x%.0s' {1..256})" /dev/null
 expect_error 2 '^rmem: put: .*control character' client put $'a\nb' /dev/null
 # each command refuses a name that cannot be one with that status, before it looks for a server
-for command in put get rm crc stat touch watch; do
+for command in put get ls rm crc stat touch watch; do
 	expect_error 2 "^rmem: $command: the name .*UTF-8" client $command $'a\xff'
 done
 expect_error 2 '^rmem: fill: the name .*UTF-8' client fill $'a\xff' 00

@@ -92,7 +92,7 @@ static int lease_request(struct rmem *session, const struct wire_msg *request,
 
 _Static_assert(RMEM_NAME_MAX == WIRE_NAME_MAX, "names of the API and of the wire");
 
-/* Copy a lease's name; `given`: the name is to be given to a lease and must be valid. */
+/* Copy a lease's name, or with !`given` the beginning of names, which may be empty. */
 static int name_copy(const char *name, bool given, char dst[WIRE_NAME_MAX + 1])
 {
 	size_t len = name ? strnlen(name, WIRE_NAME_MAX + 1) : 0;

@@ -568,7 +568,6 @@ static const struct {
 	{ { .placement = (enum rmem_placement)3, .node = ANY },
 	  -EINVAL,
 	  "placement is 3" },
-	{ { .ttl_ms = 5, .node = ANY }, -EINVAL, "" },
 	{ { .ttl_ms = 5, .name = "a\tb", .node = ANY }, -EINVAL, "" },
 };
 
@@ -628,6 +627,42 @@ START_TEST(list__fetches_all_pages)
 	proxy.edit = edit_repeat_page;
 	n = 10;
 	ck_assert_int_eq(rmem_list(client, "a", count_to_5, &n), -EPROTO);
+}
+END_TEST
+
+/* The time to live of a lease without a name waits for its name. */
+START_TEST(alloc__without_a_name_takes_a_time_to_live)
+{
+	struct rmem_alloc_params params = RMEM_ALLOC_INIT;
+	struct rmem_stat stat;
+	rmem_lease *lease;
+
+	open_with(0);
+	params.ttl_ms = 3600000;
+	ck_assert_int_eq(rmem_alloc(client, &params, &lease), 0);
+	ck_assert_int_eq(rmem_rename(lease, "mine", 0), 0);
+	ck_assert_int_eq(rmem_stat(client, "mine", &stat), 0);
+	ck_assert_uint_gt(stat.ttl_ms, 3000000);
+	ck_assert_uint_le(stat.ttl_ms, 3600000);
+	ck_assert_int_eq(rmem_renew(lease, 7200000), 0);
+	ck_assert_int_eq(rmem_renew(lease, RMEM_TTL_SAME), 0);
+	ck_assert_int_eq(rmem_stat(client, "mine", &stat), 0);
+	ck_assert_uint_gt(stat.ttl_ms, 7000000);
+}
+END_TEST
+
+/* The server ends a connection that sends such a frame. */
+START_TEST(names__that_cannot_be_are_not_sent)
+{
+	struct rmem_stat stat;
+
+	open_with(0);
+	ck_assert_int_eq(rmem_stat(client, "thing\xff", &stat), -EINVAL);
+	ck_assert_int_eq(rmem_remove(client, "thing\xff"), -EINVAL);
+	ck_assert_int_eq(rmem_list(client, "thing\xff", count_to_5, NULL), -EINVAL);
+	ck_assert_uint_eq(proxy.seen[WIRE_TYPE_stat] + proxy.seen[WIRE_TYPE_remove] +
+				  proxy.seen[WIRE_TYPE_list],
+			  0);
 }
 END_TEST
 
@@ -884,6 +919,8 @@ int main(void)
 	tcase_add_loop_test(tc, alloc__fails, 0,
 			    sizeof(bad_params) / sizeof(bad_params[0]));
 	tcase_add_test(tc, list__fetches_all_pages);
+	tcase_add_test(tc, alloc__without_a_name_takes_a_time_to_live);
+	tcase_add_test(tc, names__that_cannot_be_are_not_sent);
 	tcase_add_test(tc, events__reach_the_lease);
 	tcase_add_loop_test(tc, ended_lease__tells_its_name_and_why, 0,
 			    sizeof(endings) / sizeof(endings[0]));
