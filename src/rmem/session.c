@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/utf8.h"
 #include "rmem/options.h"
-#include "wire/codec.h"
 
 #define URI_BYTES 1024
 
@@ -71,8 +71,7 @@ int session_name_check(const char *name)
 	if (n > RMEM_NAME_MAX)
 		return options_usage("the name is %zu bytes long, the limit is %d", n,
 				     RMEM_NAME_MAX);
-	if (!wire_string_clean(name, n))
-		return options_usage("the name has a control character or is not "
-				     "UTF-8");
+	if (!utf8_clean(name, n))
+		return options_usage("the name " UTF8_UNCLEAN);
 	return 0;
 }
