@@ -120,8 +120,7 @@ bool ask(int fd)
 
 void message(enum wire_type type)
 {
-	memset(&msg, 0, sizeof(msg));
-	msg.type = type;
+	wire_msg_init(&msg, type);
 }
 
 void hello_make(void)

@@ -2,8 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the benchmarks.
 
+# Print the comment at the head of the benchmark.
+help_print()
+{
+	sed -n '3,${ /^#/!q; s/^# \{0,1\}//p }' "$0"
+}
+
 # options USAGE "$@": set the variable of each option that USAGE names as [--name] or
-# [--name VALUE]: --slice-ms 5 sets SLICE_MS=5, --json sets JSON=yes.
+# [--name VALUE]: --slice-ms 5 sets SLICE_MS=5, --json sets JSON=yes.  -h prints
+# the usage and the head of the benchmark.
 options()
 {
 	local usage=$1 name
@@ -12,6 +19,12 @@ options()
 	JSON=
 	shift
 	while [ $# -gt 0 ]; do
+		if [ "$1" = -h ] || [ "$1" = --help ]; then
+			help_print
+			echo
+			echo "usage: $usage"
+			exit 0
+		fi
 		name=${1#--}
 		name=${name//-/_}
 		case $usage in

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fairness-hellos ADDRESS CONTROL_PORT DATA_PORT: opens one session after the other, and hangs up
+ * after the welcome, without a bye. */
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fairness-crowd.h"
+
+/* Close with RST, so that no port of this host stays in TIME_WAIT. */
+static void hang_up(int fd)
+{
+	const struct linger none = { .l_onoff = 1 };
+
+	must(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) == 0,
+	     "SO_LINGER");
+	(void)close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t welcome = 0, refused = 0;
+
+	crowd_begin(argc, argv, "", 0, NULL);
+	while (crowd_goes_on()) {
+		int fd = dial(control_port);
+
+		hello_make();
+		if (ask(fd) && answer.type == WIRE_TYPE_welcome)
+			welcome++;
+		else
+			refused++;
+		hang_up(fd);
+	}
+	crowd_report(welcome, refused);
+	return 0;
+}

@@ -1,0 +1,320 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+# The legs of the benchmark `fairness`; sourced on the host and in machines of the rig, with these
+# variables set:
+#   BIN              folder of the programs fairness-*
+#   RMEMD, RMEMCTL   the programs
+#   ADDRESS, FABRIC  of the daemon; tcp or rdma
+#   DIR              an empty directory
+#   SECONDS_EACH     duration of a measurement
+#   INTERVAL_US      between two pings, and two writes; opens are 50 times as rare
+#
+# A leg has a daemon of its own.  The honest clients are of the tenant `honest`: one each that
+# pings, writes and opens sessions, and $BYSTANDERS idle sessions.  The attackers are of the tenant
+# `default`.  The daemon and the honest clients have priority over the attackers, which in earnest do
+# not use the server's cores, and where root runs this, over all other programs of the machine.
+
+: "${BIN:?}" "${RMEMD:?}" "${RMEMCTL:?}" "${ADDRESS:?}" "${FABRIC:?}" "${DIR:?}"
+: "${SECONDS_EACH:?}" "${INTERVAL_US:?}" "${top_srcdir:?}"
+# shellcheck source=tests/bench/lib/daemon.sh
+. "$top_srcdir/tests/bench/lib/daemon.sh"
+
+PORT=17480
+BYSTANDERS=100
+OPS=(ping write open)
+ATTACKERS=() # process ids
+CLIENTS=()
+# The command before that of an honest or a hostile program, which gets a session of its own: where
+# the kernel groups programs by session, the group's priority counts.
+# shellcheck disable=SC2016 # expanded by the bash that it starts
+PRIORITY=(setsid bash -c '{ echo "$1" >/proc/$$/autogroup; } 2>/dev/null; exec nice -n "$@"' priority)
+if [ "$(nice -n -20 nice 2>/dev/null)" = -20 ]; then
+	HONEST=("${PRIORITY[@]}" -20) HOSTILE=(setsid)
+else
+	HONEST=() HOSTILE=("${PRIORITY[@]}" 19)
+fi
+
+# ---- programs in the background ----
+
+# attacker NAME PROGRAM ARGUMENT...: start one; its output is in NAME.out
+attacker()
+{
+	local name=$1 program=$2
+	shift 2
+	"${HOSTILE[@]}" "$BIN/fairness-$program" "$ADDRESS" "$PORT" $((PORT + 1)) "$@" \
+		>"$LEG/$name.out" 2>"$LEG/$name.err" </dev/null &
+	attacker_add $!
+}
+
+# attacker_add PID: bash is not to tell how it ends
+attacker_add()
+{
+	ATTACKERS+=("$1")
+	disown "$1"
+}
+
+# ready_await NAME PID: wait until the program prints "ready" or "idle"
+ready_await()
+{
+	until grep -qsE '^(ready|idle)$' "$LEG/$1.out"; do
+		kill -0 "$2" 2>/dev/null || {
+			cat "$LEG/$1.err" >&2
+			return 1
+		}
+		sleep 0.05
+	done
+}
+
+# attackers_prepare NAME PROGRAM N ARGUMENT...: start N and wait until they are ready
+attackers_prepare()
+{
+	local name=$1 program=$2 n=$3 i first=${#ATTACKERS[@]}
+	shift 3
+	for ((i = 0; i < n; i++)); do
+		attacker "$name-$i" "$program" "$@"
+	done
+	for ((i = 0; i < n; i++)); do
+		ready_await "$name-$i" "${ATTACKERS[first + i]}"
+	done
+}
+
+# kill_all SIGNAL PID...: send it to those that still run
+kill_all()
+{
+	local signal=$1 pid
+	shift
+	for pid; do
+		kill -"$signal" "$pid" 2>/dev/null || true
+	done
+}
+
+# end_await PID...: wait for their end, at most 20 s
+end_await()
+{
+	local pid
+	for pid; do
+		timeout 20 tail --pid="$pid" -s 0.1 -f /dev/null || kill -KILL "$pid" 2>/dev/null || true
+		wait "$pid" 2>/dev/null || true
+	done
+}
+
+# ---- honest clients ----
+
+# client NAME COMMAND...: start one, which waits for a line after its preparation
+client()
+{
+	local name=$1
+	shift
+	mkfifo "$LEG/$name.go"
+	"${HONEST[@]}" "$@" <>"$LEG/$name.go" >"$LEG/$name.out" 2>"$LEG/$name.err" &
+	CLIENTS+=($!)
+	ready_await "$name" $!
+}
+
+clients_start()
+{
+	local uri="rmem://$ADDRESS:$PORT?fabric=$FABRIC&tenant=honest" op interval
+
+	client bystanders "$BIN/idle" "$uri" "$BYSTANDERS"
+	for op in "${OPS[@]}"; do
+		interval=$INTERVAL_US
+		[ "$op" != open ] || interval=$((50 * INTERVAL_US))
+		client "$op" "$BIN/fairness-client" "$uri" "$op" "$interval" "$SECONDS_EACH"
+	done
+}
+
+# Let the clients measure.
+clients_go()
+{
+	local op
+
+	for op in "${OPS[@]}"; do
+		echo >"$LEG/$op.go"
+	done
+}
+
+# Wait until they have measured; the first client is the process of the bystanders.
+clients_await()
+{
+	local pid
+
+	for pid in "${CLIENTS[@]:1}"; do
+		wait "$pid" || echo "fairness: an honest client ended with status $?" >&2
+	done
+}
+
+# How often honest sessions were fenced.  Those of the bystanders are left: each that was fenced has
+# resumed, or is fenced now, or is gone.
+fenced_count()
+{
+	daemon_ctl sessions | jq --argjson n "$BYSTANDERS" '[.sessions[] | select(.tenant == "honest")]
+		| (map(.resumes + (if .state == "fenced" then 1 else 0 end)) | add // 0)
+		+ ([$n - length, 0] | max)'
+}
+
+# ---- a leg ----
+
+# leg NAME: measure beside the attack; prints a row.  prepare_NAME and attack_NAME are functions; the
+# second one starts when the measurement does.
+leg()
+{
+	local name=$1 op fenced turn
+
+	LEG=$DIR/$name
+	ATTACKERS=() CLIENTS=()
+	mkdir "$LEG"
+	daemon_start "$LEG" "$ADDRESS" "$PORT" "$FABRIC" "[session]
+grace = ${GRACE[$name]:-60s}
+[tenant honest]
+[tenant default]
+[pool main]
+size = ${POOL_MIB}M
+page_size = base" "${HONEST[@]}" "$RMEMD"
+	clients_start
+	"prepare_$name"
+	clients_go
+	"attack_$name"
+	clients_await
+	turn=$(daemon_ctl status | jq '.loop.turn_max_ms // null')
+	fenced=$(fenced_count)
+	attackers_end
+	echo >"$LEG/bystanders.go"
+	end_await "${CLIENTS[0]}"
+	kill -TERM "$DAEMON_PID"
+	end_await "$DAEMON_PID"
+	for op in "${OPS[@]}"; do
+		grep -v '^ready$' "$LEG/$op.out"
+	done | jq -cs --arg attack "$name" --argjson turn "$turn" \
+		--argjson fenced "$fenced" --argjson "done" "$(attackers_sum 2)" \
+		--argjson refused "$(attackers_sum 4)" \
+		'{attack: $attack, done: $done, refused: $refused, turn_ms: $turn, fenced: $fenced,
+		  ops: (map({(.op): del(.op)}) | add)}'
+}
+
+attackers_end()
+{
+	kill_all TERM "${ATTACKERS[@]}"
+	kill_all CONT "${ATTACKERS[@]}"
+	end_await "${ATTACKERS[@]}"
+	ATTACKERS=()
+}
+
+# attackers_sum COLUMN: of the lines "done N refused N" of those whose name begins with "attack"
+attackers_sum()
+{
+	cat "$LEG"/attack*.out 2>/dev/null | awk -v column="$1" '$1 == "done" { sum += $column } END { printf "%d\n", sum }'
+}
+
+# At the end of the script: an error leaves programs behind.
+legs_end()
+{
+	local status=$?
+
+	[ "$status" -eq 0 ] || tail -n 5 "$LEG"/*.err "$LEG/rmemd.log" >&2
+	kill_all KILL "${ATTACKERS[@]}" "${CLIENTS[@]}" ${DAEMON_PID:+"$DAEMON_PID"}
+}
+
+# ---- the attacks ----
+
+POOL_MIB=2048
+SESSIONS=200
+LEASES=65000
+declare -A GRACE=([rack]=1s)
+
+prepare_alone() { :; }
+attack_alone() { :; }
+prepare_again() { :; }
+attack_again() { :; }
+
+# 30,000 leases of 4 KiB; 8,000 requests for 2 MiB, eight times as much as there is
+prepare_waiters()
+{
+	attackers_prepare holder holder 1 32 30000 4096 0
+}
+attack_waiters()
+{
+	attacker attack waiters 32 8000 $((2 << 20))
+}
+
+# 65,000 named leases of one session, listed by 200 others
+prepare_list()
+{
+	attackers_prepare holder holder 1 1 "$LEASES" 4096 1
+}
+attack_list()
+{
+	local i
+	for i in 1 2 3 4; do
+		attacker "attack-$i" lister $((SESSIONS / 4))
+	done
+}
+
+# 200 sessions with 65,000 leases die, twice: they fall silent, as in a power cut; and their
+# connections end, as when the programs are killed.  The second rack is started while the clients
+# measure.  Takes some 12 s.
+rack_start()
+{
+	attackers_prepare "attack-$1" holder 4 $((SESSIONS / 4)) $((LEASES / 4)) 4096 0
+}
+prepare_rack()
+{
+	rack_start silent
+}
+attack_rack()
+{
+	local silent=("${ATTACKERS[@]}")
+
+	kill_all STOP "${silent[@]}"
+	sleep 4 # until they are fenced, and until their grace is over
+	ATTACKERS=()
+	rack_start killed
+	kill_all KILL "${silent[@]}" "${ATTACKERS[@]}"
+	ATTACKERS=()
+}
+
+# 4 sessions with 8 channels each, all full of requests for checksums
+prepare_checksums() { :; }
+attack_checksums()
+{
+	local i
+	for i in 1 2 3 4; do
+		attacker "attack-$i" checksums 8 300
+	done
+}
+
+# connections without a hello, as fast as they can be opened, to both ports
+prepare_connections() { :; }
+attack_connections()
+{
+	attacker attack-control dialer "$PORT" 256
+	attacker attack-data dialer $((PORT + 1)) 256
+}
+
+# sessions that are opened and abandoned
+prepare_hellos() { :; }
+attack_hellos()
+{
+	attacker attack hellos
+}
+
+# `rmemctl leases` each second, at 65,000 leases
+prepare_leases()
+{
+	attackers_prepare holder holder 1 "$SESSIONS" "$LEASES" 4096 0
+}
+attack_leases()
+{
+	while :; do
+		"$RMEMCTL" --socket "$LEG/admin.sock" leases >"$LEG/leases" || exit
+		echo "done 1 refused 0"
+		sleep 1
+	done >"$LEG/attack.out" &
+	attacker_add $!
+}
+
+# rdma_cm connections that are never completed
+prepare_halfopen()
+{
+	attackers_prepare attack halfopen 1 64 60000
+}
+attack_halfopen() { :; }
