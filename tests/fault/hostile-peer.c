@@ -72,6 +72,9 @@ static bool pull(int fd, uint8_t *dst, size_t n)
 	while (n > 0) {
 		ssize_t got = recv(fd, dst, n, 0);
 
+		/* a signal that asks the program to end */
+		if (got < 0 && errno == EINTR)
+			continue;
 		if (got < 0)
 			must(errno == ECONNRESET || errno == EPIPE,
 			     "no answer in time");
