@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* What is wrong with text that is not clean, for error texts. */
-#define UTF8_UNCLEAN "has a control or invisible character, or is not UTF-8"
+#define UTF8_UNCLEAN "has a control character or an invisible one, or is not UTF-8"
 
 /* The length of the first character, of at least one byte; *ret_clean: whether it may be shown.
  * A byte that begins no character of valid UTF-8 counts as one that may not. */

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define FABRIC_TOKEN_BYTES 16
 #define FABRIC_DEVICE_MAX 64
@@ -58,12 +59,19 @@ struct fabric_hello {
 };
 
 #define FABRIC_HELLO_BYTES 36
+#define FABRIC_HELLO_MAGIC "rmmh" /* its first bytes */
 /* Encode with magic, length and version.  [any] */
 void fabric_hello_encode(const struct fabric_hello *hello,
 			 uint8_t buf[FABRIC_HELLO_BYTES]);
 /* Decode; bytes after the hello are padding.  -EPROTO.  [any] */
 int fabric_hello_decode(const uint8_t *buf, size_t bytes,
 			struct fabric_hello *ret_hello);
+
+/* Whether a channel's hello begins so.  [any] */
+static inline bool fabric_hello_begins(const uint8_t *buf, size_t bytes)
+{
+	return bytes >= 4 && memcmp(buf, FABRIC_HELLO_MAGIC, 4) == 0;
+}
 
 /* How the session reaches a memory region of the server. */
 struct fabric_key {

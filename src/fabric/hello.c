@@ -7,11 +7,10 @@
 
 #include "base/err.h"
 
-#define HELLO_MAGIC UINT32_C(0x686d6d72) /* "rmmh" on the wire */
 #define HELLO_VERSION 1
 
 struct hello_wire {
-	uint32_t magic;
+	uint8_t magic[4];
 	uint16_t bytes; /* length of the hello, which rdma_cm pads */
 	uint16_t version;
 	uint64_t session;
@@ -25,13 +24,13 @@ void fabric_hello_encode(const struct fabric_hello *hello,
 			 uint8_t buf[FABRIC_HELLO_BYTES])
 {
 	struct hello_wire wire = {
-		.magic = htole32(HELLO_MAGIC),
 		.bytes = htole16(FABRIC_HELLO_BYTES),
 		.version = htole16(HELLO_VERSION),
 		.session = htole64(hello->session),
 		.channel = htole32(hello->channel),
 	};
 
+	memcpy(wire.magic, FABRIC_HELLO_MAGIC, sizeof(wire.magic));
 	memcpy(wire.token, hello->token, FABRIC_TOKEN_BYTES);
 	memcpy(buf, &wire, sizeof(wire));
 }
@@ -45,7 +44,7 @@ int fabric_hello_decode(const uint8_t *buf, size_t bytes,
 		return err_set(-EPROTO, "a channel's hello of %zu bytes is too short",
 			       bytes);
 	memcpy(&wire, buf, sizeof(wire));
-	if (le32toh(wire.magic) != HELLO_MAGIC)
+	if (!fabric_hello_begins(buf, bytes))
 		return err_set(-EPROTO, "a channel's hello without rmem's magic");
 	if (le16toh(wire.version) != HELLO_VERSION ||
 	    le16toh(wire.bytes) != FABRIC_HELLO_BYTES)

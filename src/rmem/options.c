@@ -77,11 +77,24 @@ uri_append(struct uri_text *uri, const char *fmt, ...)
 	uri->used += n < 0 ? uri->bytes : (size_t)n;
 }
 
-/* Whether an option of the command line replaces this "KEY=VALUE". */
-static bool is_replaced(const char *item)
+/* Whether an option of the command line replaces this "KEY=VALUE".  A wrong value stays, for the
+ * library's error. */
+static bool is_replaced(const char *item, size_t len)
 {
-	return (options.fabric && strncmp(item, "fabric=", 7) == 0) ||
-	       (options.channels && strncmp(item, "channels=", 9) == 0);
+	char text[32];
+	const char *value;
+	unsigned channels;
+
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, item, len);
+	text[len] = '\0';
+	value = strchr(text, '=');
+	if (options.fabric && strncmp(text, "fabric=", 7) == 0)
+		return fabric_parse(value + 1, &value) == 0;
+	return options.channels && strncmp(text, "channels=", 9) == 0 &&
+	       option_number("channels", value + 1, 1, RMEM_CHANNELS_MAX, &channels) ==
+		       0;
 }
 
 int options_uri(char *buf, size_t buf_bytes)
@@ -95,7 +108,7 @@ int options_uri(char *buf, size_t buf_bytes)
 	while (*item) {
 		size_t len = strcspn(++item, "&");
 
-		if (!is_replaced(item)) {
+		if (!is_replaced(item, len)) {
 			uri_append(&uri, "%c%.*s", mark, (int)len, item);
 			mark = '&';
 		}

@@ -133,6 +133,16 @@ sed "s/^port = $port\$/port = $((port + 3000))/; s/^port = $((port + 1))\$/port 
 	s/^port = $((port + 2))\$/port = $((port + 3002))/" "$dir/rmemd.conf" >"$dir/second.conf"
 expect_error 1 'admin.sock' rmemd --config "$dir/second.conf"
 
+# the port for data, instead of the control port
+expect_error 1 "port $((port + 2)) of this server is for data; a URI names its control port" \
+	"$RMEM" -s "rmem://$LISTEN:$((port + 2))" ls
+# a data channel at the control port: the log names its error
+exec 3<>"/dev/tcp/$LISTEN/$port"
+printf 'rmmh\44\0\1\0' >&3
+cat <&3 >/dev/null
+exec 3>&-
+log_await '^request-refused: a data channel at the control port' || fail "no line for a data channel"
+
 expect_error 1 'missing' client get missing "$dir/out"
 [ ! -e "$dir/out" ] || fail "a get that fails creates a file"
 expect_error 1 'missing' client rm missing also-missing

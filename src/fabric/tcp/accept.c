@@ -17,6 +17,7 @@
 #include "fabric/address.h"
 #include "fabric/tcp/socket.h"
 #include "fabric/tcp/stream.h"
+#include "fabric/tcp/wrong_port.h"
 
 #define HELLO_MS 5000    /* for the hello */
 #define PAUSE_MS 200     /* without accept() after it found no resources */
@@ -133,7 +134,11 @@ static void incoming_ready(struct tcp_source *source)
 	if (incoming->have < sizeof(incoming->hello))
 		return;
 	if (fabric_hello_decode(incoming->hello, incoming->have, &hello) != 0) {
-		(void)tcp_send_status(incoming->fd, STREAM_BROKEN);
+		if (wrong_port_reached(incoming->hello))
+			wrong_port_answer(incoming->fd, incoming->hello,
+					  acceptor->port);
+		else
+			(void)tcp_send_status(incoming->fd, STREAM_BROKEN);
 		incoming_reject(incoming);
 		return;
 	}

@@ -253,8 +253,13 @@ static int stream_open(const struct fabric_address *address,
 	}
 	if (err) {
 		(void)close(fd);
-		return err_errno(err, "%s %s", step,
-				 fabric_address_text(address, text));
+		(void)fabric_address_text(address, text);
+		return err == -EPROTO
+			       ? err_set(err,
+					 "%s does not answer a data stream as rmemd's "
+					 "port for data does: is it another port?",
+					 text)
+			       : err_errno(err, "%s %s", step, text);
 	}
 	return fd;
 }

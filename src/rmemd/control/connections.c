@@ -296,7 +296,11 @@ static size_t handle_frame(struct client_socket *socket, const uint8_t *at,
 		return 0;
 	frame_bytes = wire_frame_bytes(at, bytes);
 	if (frame_bytes < 0) {
-		connection_refuse(connection, 0, frame_bytes, err_text());
+		connection_refuse(connection, 0, frame_bytes,
+				  fabric_hello_begins(at, bytes)
+					  ? "a data channel at the control port: its "
+					    "port is that of [tcp]"
+					  : err_text());
 		return 0;
 	}
 	if (bytes < (size_t)frame_bytes)

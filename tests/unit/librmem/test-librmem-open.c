@@ -494,7 +494,8 @@ START_TEST(name__that_is_refused_is_not_sent)
 	params.bytes = 1000;
 	params.name = name;
 	ck_assert_int_eq(rmem_alloc(client, &params, &lease), -EINVAL);
-	ck_assert_ptr_nonnull(strstr(rmem_error(), "control or invisible character"));
+	ck_assert_ptr_nonnull(
+		strstr(rmem_error(), "control character or an invisible one"));
 	lease = alloc(1000, "thing");
 	ck_assert_int_eq(rmem_rename(lease, name, 0), -EINVAL);
 	ck_assert_int_eq(rmem_stat(client, name, &stat), -EINVAL);

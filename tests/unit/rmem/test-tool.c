@@ -84,6 +84,8 @@ static const struct {
 	  "rmem://h?tenant=a&mtu=256&fabric=rdma&channels=3", 3 },
 	{ "h?fabric=rdma&channels=2", NULL, "rmem://h?fabric=rdma&channels=4", 4 },
 	/* librmem refuses invalid options */
+	{ "rmem://h?fabric=x", "tcp", "rmem://h?fabric=x&fabric=tcp", 0 },
+	{ "rmem://h?channels=65", NULL, "rmem://h?channels=65&channels=3", 3 },
 	{ "rmem://h?fabrics=x", "tcp", "rmem://h?fabrics=x&fabric=tcp", 0 },
 	{ "rmem://h?", NULL, "rmem://h?", 0 },
 	{ "rmem://h?a&", "tcp", "rmem://h?a&&fabric=tcp", 0 },

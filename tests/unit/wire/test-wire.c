@@ -144,7 +144,7 @@ START_TEST(decode__error_has_message_and_field)
 	ck_assert_int_eq(decode(encode()), -EPROTO);
 	ck_assert_str_eq(
 		err_text(),
-		"message remove: name has a control or invisible character, or "
+		"message remove: name has a control character or an invisible one, or "
 		"is not UTF-8");
 }
 END_TEST

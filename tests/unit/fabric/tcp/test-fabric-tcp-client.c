@@ -138,6 +138,8 @@ START_TEST(connect__reports_the_status)
 	ck_assert_int_eq(client_connect(WAIT_MS), statuses[_i].err);
 	ck_assert_ptr_null(ends.channel);
 	ck_assert_ptr_nonnull(strstr(err_text(), "127.0.0.1:"));
+	ck_assert_int_eq(strstr(err_text(), "is it another port?") != NULL,
+			 statuses[_i].err == -EPROTO);
 }
 END_TEST
 

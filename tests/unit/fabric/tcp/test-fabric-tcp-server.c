@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "unit/fabric/tcp/fabric-tcp-host.h"
+#include "wire/codec.h"
 #include "unit/unit.h"
 
 /* ---- listening and admission ---- */
@@ -89,6 +90,39 @@ START_TEST(hello__wrong_is_refused_with_a_status)
 	}
 	ck_assert_uint_eq(seen.ups, 0);
 	ck_assert_uint_eq(host_stats().refused, FABRIC_HELLO_BYTES - 4);
+	host_check_serves();
+}
+END_TEST
+
+START_TEST(hello__of_a_control_client_gets_an_error_message)
+{
+	struct wire_msg msg;
+	uint8_t frame[512];
+	char port[64];
+	int bytes, fd = raw_connect();
+
+	wire_msg_init(&msg, WIRE_TYPE_hello);
+	msg.id = 77;
+	msg.hello.magic = WIRE_MAGIC;
+	(void)snprintf(msg.hello.client, sizeof(msg.hello.client), "a client");
+	bytes = wire_encode(&msg, frame, sizeof(frame));
+	ck_assert_int_gt(bytes, FABRIC_HELLO_BYTES);
+	raw_send(fd, frame, (size_t)bytes);
+	ops->process(host.server);
+	raw_recv(fd, frame, WIRE_HEADER_BYTES);
+	bytes = wire_frame_bytes(frame, WIRE_HEADER_BYTES);
+	ck_assert_int_gt(bytes, WIRE_HEADER_BYTES);
+	raw_recv(fd, frame + WIRE_HEADER_BYTES, (size_t)bytes - WIRE_HEADER_BYTES);
+	ck_assert_int_eq(wire_decode(frame, (size_t)bytes, &msg), 0);
+	ck_assert_int_eq(msg.type, WIRE_TYPE_error);
+	ck_assert_uint_eq(msg.id, 77);
+	ck_assert_uint_eq(msg.error.code, EPROTO);
+	(void)snprintf(port, sizeof(port), "port %u of this server is for data;",
+		       host.port);
+	ck_assert_int_eq(strncmp(msg.error.text, port, strlen(port)), 0);
+	raw_expect_end(fd);
+	raw_close(fd, false);
+	ck_assert_uint_eq(host_stats().refused, 1);
 	host_check_serves();
 }
 END_TEST
@@ -455,6 +489,7 @@ int main(void)
 	tcase_add_test(tcase, open__names_an_address_in_use);
 	tcase_add_test(tcase, open__without_address_serves_both_families);
 	tcase_add_test(tcase, hello__wrong_is_refused_with_a_status);
+	tcase_add_test(tcase, hello__of_a_control_client_gets_an_error_message);
 	tcase_add_test(tcase, hello__in_single_bytes_is_accepted);
 	tcase_add_test(tcase, hello__missing_ends_the_connection);
 	tcase_add_test(tcase, hello__missing_does_not_block_others);
