@@ -193,6 +193,26 @@ static void on_reload(evutil_socket_t number, short what, void *arg)
 	systemd_ready("%s", daemon->status_text);
 }
 
+/* Whether a restart loses what is lent. */
+static void on_verified(void *ctx, int err)
+{
+	(void)ctx;
+	if (err == -ENOSPC)
+		log_event(LOG_ERR, "not-kept", NULL, "%s", err_text());
+	else if (err)
+		log_event(LOG_WARNING, "kept-unknown", NULL,
+			  "%s, so it is not known whether a restart loses what is lent",
+			  err_text());
+}
+
+static void verify_fdstore(struct daemon *daemon)
+{
+	int err = fdstore_verify(daemon->fdstore, daemon->base, on_verified, NULL);
+
+	if (err)
+		on_verified(NULL, err);
+}
+
 static int open_events(struct daemon *daemon)
 {
 	static const event_callback_fn callbacks[N_SIGNALS] = { on_stop, on_stop,
@@ -476,6 +496,7 @@ int daemon_run(struct daemon *daemon)
 	(void)describe(daemon);
 	log_ready(daemon);
 	systemd_ready("%s", daemon->status_text);
+	verify_fdstore(daemon);
 	if (event_base_dispatch(daemon->base) < 0)
 		return err_set(-EIO, "the event loop failed");
 	return 0;

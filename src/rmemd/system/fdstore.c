@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "rmemd/system/fdstore_query.h"
 #include "rmemd/state/ledger_value.h"
 #include "rmemd/state/ledger.h"
 
@@ -24,7 +25,11 @@ struct fdstore {
 	char path[256]; /* of the directory; "": there is none */
 	int dir;
 	int ledger;
-	bool manager; /* the service manager stores memfds */
+	bool manager;    /* the service manager stores memfds */
+	unsigned n_sent; /* files that it has to store */
+	struct fdstore_query *query;
+	void (*verified)(void *ctx, int err);
+	void *verified_ctx;
 	struct systemd_file files[SYSTEMD_FILES_MAX];
 	unsigned n_files;
 };
@@ -153,8 +158,9 @@ static int dir_sweep(struct fdstore *store, const uint32_t *ids, unsigned n_ids)
 /* ---- with the service manager ---- */
 
 /* The service manager may close its descriptor late; truncating frees the memory at once. */
-static void manager_drop(int fd, const char *name)
+static void manager_drop(struct fdstore *store, int fd, const char *name)
 {
+	store->n_sent--;
 	(void)!ftruncate(fd, 0);
 	(void)close(fd);
 	systemd_remove_fd(name);
@@ -174,6 +180,7 @@ static int manager_open(struct fdstore *store)
 		return err_errno(-errno, "a memfd for the ledger");
 	/* a service manager that cannot store files counts as none */
 	store->manager = store->manager && systemd_store_fd(LEDGER, store->ledger);
+	store->n_sent++;
 	return 0;
 }
 
@@ -184,7 +191,7 @@ static void manager_sweep(struct fdstore *store, const uint32_t *ids, unsigned n
 
 		if (!is_unknown_pool(file.name, ids, n_ids))
 			continue;
-		manager_drop(file.fd, file.name);
+		manager_drop(store, file.fd, file.name);
 		store->files[i] = store->files[--store->n_files];
 	}
 }
@@ -220,7 +227,7 @@ static int manager_release(struct fdstore *store)
 			store->path);
 	while (store->n_files > 0) {
 		file = &store->files[--store->n_files];
-		manager_drop(file->fd, file->name);
+		manager_drop(store, file->fd, file->name);
 	}
 	return 0;
 }
@@ -241,6 +248,7 @@ int fdstore_open(const char *dir, const struct systemd_fds *fds,
 	store->dir = store->ledger = -1;
 	for (unsigned i = 0; i < fds->n_kept; i++)
 		(void)file_add(store, fds->kept[i].name, fds->kept[i].fd);
+	store->n_sent = store->n_files;
 	err = *dir ? dir_open(store, dir) : manager_open(store);
 	if (!err && *dir)
 		err = manager_release(store);
@@ -256,6 +264,7 @@ void fdstore_close(struct fdstore *store)
 {
 	if (!store)
 		return;
+	fdstore_query_end(store->query);
 	for (unsigned i = 0; i < store->n_files; i++)
 		(void)close(store->files[i].fd);
 	if (store->ledger >= 0)
@@ -268,6 +277,32 @@ void fdstore_close(struct fdstore *store)
 bool fdstore_lasts(const struct fdstore *store)
 {
 	return store->manager || *store->path;
+}
+
+static void on_answer(void *ctx, int err, unsigned n)
+{
+	struct fdstore *store = ctx;
+
+	if (!err && n < store->n_sent) {
+		store->manager = false;
+		err = err_set(
+			-ENOSPC,
+			"the service manager stores %u of %u files, so a restart "
+			"loses what is lent: set FileDescriptorStoreMax=%d in the "
+			"unit, and restart rmemd",
+			n, store->n_sent, SYSTEMD_FILES_MAX);
+	}
+	store->verified(store->verified_ctx, err);
+}
+
+int fdstore_verify(struct fdstore *store, struct event_base *base,
+		   void (*verified)(void *ctx, int err), void *ctx)
+{
+	if (!store->manager)
+		return 0;
+	store->verified = verified;
+	store->verified_ctx = ctx;
+	return fdstore_query_start(base, on_answer, store, &store->query);
 }
 
 const char *fdstore_remedy(const struct fdstore *store)
@@ -318,8 +353,11 @@ void fdstore_store_pool(struct fdstore *store, uint32_t id, int fd)
 {
 	char name[SYSTEMD_FILE_NAME_BYTES];
 
-	if (store->manager)
-		(void)systemd_store_fd(pool_name(id, name), fd);
+	if (!store->manager)
+		return;
+	/* whether it is stored fdstore_verify() asks */
+	(void)systemd_store_fd(pool_name(id, name), fd);
+	store->n_sent++;
 }
 
 void fdstore_drop_pool(struct fdstore *store, uint32_t id)
@@ -330,7 +368,7 @@ void fdstore_drop_pool(struct fdstore *store, uint32_t id)
 	if (file && *store->path)
 		(void)close(file->fd);
 	else if (file)
-		manager_drop(file->fd, name);
+		manager_drop(store, file->fd, name);
 	if (file)
 		*file = store->files[--store->n_files];
 	if (*store->path)

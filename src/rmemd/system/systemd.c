@@ -3,6 +3,7 @@
 #include "rmemd/system/systemd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -118,6 +119,23 @@ bool systemd_store_fd(const char *name, int fd)
 void systemd_remove_fd(const char *name)
 {
 	(void)sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=" KEPT_PREFIX "%s", name);
+}
+
+int systemd_barrier(int *ret_fd)
+{
+	int ends[2], sent;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return err_errno(-errno, "a pipe for the service manager");
+	sent = sd_pid_notify_with_fds(0, 0, "BARRIER=1", &ends[1], 1);
+	(void)close(ends[1]);
+	if (sent > 0) {
+		*ret_fd = ends[0];
+		return 0;
+	}
+	(void)close(ends[0]);
+	return err_errno(sent < 0 ? sent : -ENOTCONN,
+			 "a message to the service manager");
 }
 
 /* ---- state ---- */

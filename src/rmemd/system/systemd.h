@@ -40,9 +40,13 @@ bool systemd_has_fdstore(void);
 bool systemd_passed_ledger(void);
 /* Have the service manager store a file for the next process, under a name of fewer than
  * SYSTEMD_FILE_NAME_BYTES characters; or remove it.  True: it has been told; it drops more files
- * than FileDescriptorStoreMax= without a reply. */
+ * than FileDescriptorStoreMax= without a reply (fdstore_verify()). */
 bool systemd_store_fd(const char *name, int fd);
 void systemd_remove_fd(const char *name);
+
+/* A descriptor that reaches its end of file once the service manager has handled all messages sent
+ * so far; the caller closes it.  -errno with text */
+int systemd_barrier(int *ret_fd);
 
 /* READY=1 with a STATUS= line; after systemd_reloading() it ends the reload. */
 void systemd_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
