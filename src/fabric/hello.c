@@ -10,7 +10,7 @@
 #define HELLO_VERSION 1
 
 struct hello_wire {
-	uint8_t magic[4];
+	uint32_t magic; /* the bytes of FABRIC_HELLO_MAGIC */
 	uint16_t bytes; /* length of the hello, which rdma_cm pads */
 	uint16_t version;
 	uint64_t session;
@@ -30,7 +30,7 @@ void fabric_hello_encode(const struct fabric_hello *hello,
 		.channel = htole32(hello->channel),
 	};
 
-	memcpy(wire.magic, FABRIC_HELLO_MAGIC, sizeof(wire.magic));
+	memcpy(&wire.magic, FABRIC_HELLO_MAGIC, sizeof(wire.magic));
 	memcpy(wire.token, hello->token, FABRIC_TOKEN_BYTES);
 	memcpy(buf, &wire, sizeof(wire));
 }
