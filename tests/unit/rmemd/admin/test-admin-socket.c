@@ -94,10 +94,10 @@ START_TEST(open__makes_no_directory)
 	struct stat st;
 
 	(void)snprintf(parent, sizeof(parent), "%s/run", directory);
-	(void)snprintf(missing, sizeof(missing), "%s/rmemd/admin.sock", parent);
+	(void)snprintf(missing, sizeof(missing), "%s/admin.sock", parent);
 	ck_assert_int_eq(admin_open(base, &sources, missing, -1, &admin), -ENOENT);
 	(void)snprintf(text, sizeof(text),
-		       "[admin] socket = %s: there is no directory %s/rmemd: make it; ",
+		       "[admin] socket = %s: there is no directory %s: make it; ",
 		       missing, parent);
 	ck_assert_int_eq(strncmp(err_text(), text, strlen(text)), 0);
 	ck_assert_int_eq(lstat(parent, &st), -1);
