@@ -165,6 +165,10 @@ struct fabric_server_events {
 	void (*channel_connected)(void *ctx, void *session_cookie, uint32_t channel,
 				  int err, const char *text,
 				  const struct fabric_qp_info *ours);
+	/* The server has refused this number of accesses or in-band requests of the session:
+	 * wrong key, bounds or rights.  Over RDMA an access that the device refuses ends its
+	 * channel; iWARP devices may not tell.  May be NULL. */
+	void (*access_refused)(void *ctx, void *session_cookie, uint64_t n);
 	/* reg_mr() is done, with the key; or has failed, with err and text: the mr does not
 	 * exist. */
 	void (*mr_registered)(void *ctx, void *mr_cookie, int err, const char *text,

@@ -118,9 +118,9 @@ static enum inband_status copy_serve(const struct inband_request *request,
 	return INBAND_DONE;
 }
 
-enum inband_status inband_serve(const struct inband_request *request,
-				const struct inband_memory *memory,
-				uint64_t *ret_result)
+static enum inband_status request_serve(const struct inband_request *request,
+					const struct inband_memory *memory,
+					uint64_t *ret_result)
 {
 	char *at;
 
@@ -151,4 +151,15 @@ enum inband_status inband_serve(const struct inband_request *request,
 	default:
 		return INBAND_REFUSED;
 	}
+}
+
+enum inband_status inband_serve(const struct inband_request *request,
+				const struct inband_memory *memory,
+				uint64_t *ret_result)
+{
+	enum inband_status status = request_serve(request, memory, ret_result);
+
+	if (status == INBAND_REFUSED && memory->refused)
+		memory->refused(memory->ctx);
+	return status;
 }

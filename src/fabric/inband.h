@@ -65,6 +65,8 @@ struct inband_memory {
 		      unsigned rights);
 	/* Queue a notification on that address.  False: refused. */
 	bool (*notify)(void *ctx, uint64_t rkey, uint64_t addr, uint32_t value);
+	/* A request was refused; may be NULL. */
+	void (*refused)(void *ctx);
 	void *ctx;
 };
 

@@ -96,6 +96,7 @@ static const struct column tenants_columns[] = {
 	{ "LEASE-MAX", "lease_max", CELL_BYTES, "none", COLUMN_WIDE },
 	{ "TTL-MAX", "ttl_max_ms", CELL_TIME, "none", COLUMN_WIDE },
 	{ "REFUSED", "refused", CELL_NUMBER, "-", COLUMN_ALWAYS },
+	{ "ACCESSES", "accesses_refused", CELL_NUMBER, "-", COLUMN_WIDE },
 	{ 0 },
 };
 

@@ -46,6 +46,7 @@ int tcp_conn_new(int fd, struct fabric_session *session, uint32_t channel,
 	conn->fd = fd;
 	conn->command.kind = TCP_COMMAND_CONN;
 	conn->event.kind = TCP_EVENT_CONN;
+	conn->refused_event.kind = TCP_EVENT_REFUSED;
 	(void)pthread_mutex_init(&conn->lock, NULL);
 	*ret_conn = conn;
 	return 0;
@@ -116,6 +117,7 @@ static struct tcp_reply *conn_answer(struct tcp_conn *conn, uint64_t cookie,
 {
 	struct tcp_reply *reply = conn_reply(conn, conn->n_replies++);
 
+	conn->refused_now += status == STREAM_REFUSED;
 	reply_set(reply, cookie, status);
 	return reply;
 }

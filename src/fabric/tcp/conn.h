@@ -49,6 +49,8 @@ struct tcp_conn {
 	/* owned by the receiver of the command or event */
 	struct tcp_command command;
 	struct tcp_event event;
+	struct tcp_event refused_event; /* under way while `refused` is not 0 */
+	atomic_uint refused;            /* requests, not yet reported */
 	char why[FABRIC_TEXT_MAX];
 	/* held by the thread while it works on the stream */
 	pthread_mutex_t lock;
@@ -57,7 +59,8 @@ struct tcp_conn {
 	atomic_bool killed;
 	/* data thread */
 	struct list in_streams;
-	uint32_t interest; /* registered EPOLL* */
+	unsigned refused_now; /* requests, in this slice */
+	uint32_t interest;    /* registered EPOLL* */
 	enum tcp_phase phase;
 	struct stream_request request;
 	size_t have;      /* of request */

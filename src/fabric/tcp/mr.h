@@ -36,6 +36,7 @@ enum tcp_event_kind {
 	TCP_EVENT_MR, /* every thread has carried out the command; or, from the loop to
 			    * itself, no thread had to */
 	TCP_EVENT_NOTIFICATIONS, /* a region has notifications */
+	TCP_EVENT_REFUSED,       /* requests of a stream were refused */
 	TCP_EVENT_SESSION,       /* from the loop to itself: a session has ended */
 };
 

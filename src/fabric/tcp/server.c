@@ -195,6 +195,16 @@ static void conn_over_event(struct tcp_conn *conn)
 	session_check_closed(session);
 }
 
+static void conn_refused_event(struct tcp_conn *conn)
+{
+	struct fabric_session *session = conn->session;
+	const struct fabric_server *server = session->server;
+	unsigned n = atomic_exchange(&conn->refused, 0);
+
+	if (server->events->access_refused)
+		server->events->access_refused(server->ctx, session->cookie, n);
+}
+
 /* ---- memory regions ---- */
 
 static void mr_remove_keys(struct fabric_mr *mr, unsigned n)
@@ -413,6 +423,9 @@ static void event_handle(struct tcp_event *event)
 	case TCP_EVENT_NOTIFICATIONS:
 		mr_notifications(
 			container_of(event, struct fabric_mr, notifications_event));
+		break;
+	case TCP_EVENT_REFUSED:
+		conn_refused_event(container_of(event, struct tcp_conn, refused_event));
 		break;
 	case TCP_EVENT_SESSION:
 		session_closed(container_of(event, struct fabric_session, closed));

@@ -32,11 +32,23 @@ static void thread_remove_errno(struct tcp_thread *thread, struct tcp_conn *conn
 	thread_remove(thread, conn);
 }
 
+/* Before the event of the stream's end, after which it is freed. */
+static void thread_report_refused(struct tcp_thread *thread, struct tcp_conn *conn)
+{
+	unsigned n = conn->refused_now;
+
+	conn->refused_now = 0;
+	if (n > 0 && atomic_fetch_add(&conn->refused, n) == 0)
+		mailbox_post(thread->loop, &conn->refused_event.link);
+}
+
 static void thread_serve(struct tcp_thread *thread, struct tcp_conn *conn)
 {
 	struct epoll_event event = { .data.ptr = conn };
+	bool alive = tcp_conn_run(conn, &thread->table);
 
-	if (!tcp_conn_run(conn, &thread->table)) {
+	thread_report_refused(thread, conn);
+	if (!alive) {
 		thread_remove(thread, conn);
 		return;
 	}

@@ -614,6 +614,7 @@ static int tenant_view(const struct tenant *tenant, void *arg)
 	view_known(&object, "lease_max", limits->lease_max);
 	view_known(&object, "ttl_max_ms", limits->ttl_max_ms);
 	view_number(&object, "refused", tenant->refused);
+	view_number(&object, "accesses_refused", tenant->accesses_refused);
 	view_append(array, object);
 	return *array ? 0 : 1;
 }

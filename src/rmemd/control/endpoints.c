@@ -83,6 +83,14 @@ static void on_notified(void *ctx, void *session_cookie, void *mr_cookie,
 	lease_notified(mr_cookie, value, lost);
 }
 
+static void on_access_refused(void *ctx, void *session_cookie, uint64_t n)
+{
+	const struct session_port *port = session_cookie;
+
+	(void)ctx;
+	port->session->lease_client.tenant->accesses_refused += n;
+}
+
 static const struct fabric_server_events server_events = {
 	.admit = on_admit,
 	.tenant = on_tenant,
@@ -95,6 +103,7 @@ static const struct fabric_server_events server_events = {
 	.device_removed = on_device_removed,
 	.endpoint_event = on_endpoint_event,
 	.notified = on_notified,
+	.access_refused = on_access_refused,
 };
 
 static void on_ready(evutil_socket_t fd, short what, void *arg)

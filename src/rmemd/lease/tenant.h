@@ -48,10 +48,11 @@ struct tenant {
 	uint32_t n_channels; /* from the grant until the channel is dead */
 	uint32_t n_leases;
 	uint64_t n_attachments;
-	uint64_t bytes;   /* of extents, until the keys to them are dead */
-	uint32_t n_keys;  /* until the key is dead */
-	uint64_t refused; /* requests that exceeded a limit */
-	struct map names; /* struct lease by its name */
+	uint64_t bytes;            /* of extents, until the keys to them are dead */
+	uint32_t n_keys;           /* until the key is dead */
+	uint64_t refused;          /* requests that exceeded a limit */
+	uint64_t accesses_refused; /* wrong key, bounds or rights */
+	struct map names;          /* struct lease by its name */
 };
 
 /* The caller has the first reference. */

@@ -101,6 +101,14 @@ static void on_notified(void *ctx, void *session_cookie, void *cookie, uint32_t 
 	seen.lost = lost;
 }
 
+static void on_access_refused(void *ctx, void *session_cookie, uint64_t n)
+{
+	(void)ctx;
+	ck_assert_ptr_eq(session_cookie, seen.session_cookie);
+	ck_assert_uint_gt(n, 0);
+	seen.refused += (unsigned)n;
+}
+
 struct fabric_server_events server_events = {
 	.channel_up = on_channel_up,
 	.channel_down = on_channel_down,
@@ -111,6 +119,7 @@ struct fabric_server_events server_events = {
 	.device_removed = on_device_removed,
 	.endpoint_event = on_endpoint_event,
 	.notified = on_notified,
+	.access_refused = on_access_refused,
 };
 
 struct inband_request inband_make(uint32_t op, uint64_t offset, uint32_t bytes,

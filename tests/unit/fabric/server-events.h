@@ -22,6 +22,7 @@ struct seen {
 	unsigned events, event_endpoint; /* endpoint_event() */
 	char event_text[256];
 	unsigned removed, removed_endpoint; /* device_removed() */
+	unsigned refused;                   /* access_refused(), their sum */
 	unsigned notified;
 	uint32_t value, lost; /* of notified() */
 	unsigned notified_ms; /* time that notified() takes */

@@ -17,8 +17,8 @@
 #include "fabric/verbs/server/direct.h"
 #include "fabric/verbs/server/pending.h"
 
-#define FLUSHED_TEXT \
-	"the queue pair went to ERROR: an access was refused, or the peer is lost"
+#define REFUSED_TEXT "an access was refused: the client has no such key, range or right"
+#define LOST_TEXT "the client is lost: it does not acknowledge"
 
 static struct verbs_endpoint *endpoint_of(const struct verbs_channel *channel)
 {
@@ -197,28 +197,49 @@ static void channel_overdue(struct verbs_delayed *delayed)
 					    : channel->why);
 }
 
+static void channel_refused(struct verbs_channel *channel)
+{
+	channel->why = REFUSED_TEXT;
+	if (channel->refused)
+		return;
+	channel->refused = true;
+	verbs_session_access_refused(channel->session);
+}
+
+/* The cause of the queue pair's ERROR.  A request of the server's own that failed names it.  If
+ * none failed, the device refused a request of the client: nothing else moves a queue pair to
+ * ERROR, except the end of an iWARP connection. */
+static void cause_find(struct verbs_channel *channel, enum ibv_wc_status status)
+{
+	violation_fetch(channel);
+	if (channel->why)
+		return;
+	if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR)
+		channel->why = LOST_TEXT;
+	else if (status != IBV_WC_WR_FLUSH_ERR)
+		channel->why = ibv_wc_status_str(status);
+	else if (!endpoint_of(channel)->device->attr.iwarp)
+		channel_refused(channel);
+}
+
 /* After a refused access the NAK tells the client which request was refused.  If a disconnect
  * arrived before the NAK, the client would only learn that some request failed.  So the channel is
  * disconnected after VERBS_DELAY_PEER_DISCONNECT, unless the client disconnects first. */
-void verbs_channel_flushed(void *arg)
+void verbs_channel_flushed(void *arg, enum ibv_wc_status status)
 {
 	struct verbs_channel *channel = arg;
 	struct verbs_sigpipe sigpipe;
 
-	violation_fetch(channel);
-	if (channel->connect) {
-		/* it fails when its job is done */
-		if (!channel->why)
-			channel->why = FLUSHED_TEXT;
+	cause_find(channel, status);
+	/* else it fails when its job is done */
+	if (channel->connect)
 		return;
-	}
 	if (!channel->up) {
-		verbs_channel_fail(channel, channel->why ? channel->why : FLUSHED_TEXT);
+		verbs_channel_fail(channel, channel->why ? channel->why
+							 : "the connection has ended");
 		return;
 	}
 	if (!endpoint_of(channel)->device->attr.iwarp) {
-		if (!channel->why)
-			channel->why = FLUSHED_TEXT;
 		verbs_delays_add(&endpoint_of(channel)->server->delays,
 				 VERBS_DELAY_PEER_DISCONNECT, &channel->wait);
 		return;
@@ -235,8 +256,9 @@ void verbs_channel_event(void *arg, enum ibv_event_type type)
 {
 	struct verbs_channel *channel = arg;
 
-	if (type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
-	    type == IBV_EVENT_QP_ACCESS_ERR)
+	if (type == IBV_EVENT_QP_ACCESS_ERR)
+		channel_refused(channel);
+	else if (type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR)
 		channel->why = ibv_event_type_str(type);
 }
 

@@ -37,6 +37,7 @@ struct verbs_channel {
 	struct verbs_connect *connect; /* the job that connects it; NULL: none */
 	bool abandoned; /* it has ended before its job: in session->abandoned */
 	bool up;
+	bool refused;    /* an access was refused, and counted */
 	const char *why; /* static: the cause of its failure, from an event, or NULL */
 };
 
@@ -72,7 +73,7 @@ void verbs_channel_fail_all(struct fabric_session *session, const char *why);
 void verbs_channel_free_all(struct fabric_session *session);
 
 /* verbs_device_events.channel_flushed and .channel_event. */
-void verbs_channel_flushed(void *channel);
+void verbs_channel_flushed(void *channel, enum ibv_wc_status status);
 void verbs_channel_event(void *channel, enum ibv_event_type type);
 
 #endif

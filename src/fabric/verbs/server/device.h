@@ -16,7 +16,7 @@ struct verbs_device;
 /* Events for the endpoints of the device. */
 struct verbs_device_events {
 	/* A receive of the channel was flushed: its queue pair is in ERROR. */
-	void (*channel_flushed)(void *channel);
+	void (*channel_flushed)(void *channel, enum ibv_wc_status status);
 	/* An asynchronous event of the channel's queue pair. */
 	void (*channel_event)(void *channel, enum ibv_event_type type);
 	/* A text for the log; port 0: for each port. */

@@ -94,11 +94,17 @@ static bool memory_notify(void *ctx, uint64_t rkey, uint64_t addr, uint32_t valu
 	return true;
 }
 
+static void memory_refused(void *ctx)
+{
+	verbs_session_access_refused(ctx);
+}
+
 struct inband_memory verbs_mr_memory(struct fabric_session *session)
 {
 	return (struct inband_memory){
 		.find = memory_find,
 		.notify = memory_notify,
+		.refused = memory_refused,
 		.ctx = session,
 	};
 }

@@ -26,6 +26,7 @@ static void slot_deliver(struct verbs_message *message)
 {
 	struct verbs_channel_id *slot =
 		container_of(message, struct verbs_channel_id, message);
+	uint64_t failed;
 
 	/* first: a receive that is flushed from now on needs a message of its own */
 	atomic_store(&slot->posted, false);
@@ -34,11 +35,16 @@ static void slot_deliver(struct verbs_message *message)
 	    atomic_load(&slot->flushed) != slot->use)
 		return;
 	slot->flush_reported = true;
-	slot->ids->flushed(slot->channel);
+	failed = atomic_load(&slot->failed);
+	slot->ids->flushed(slot->channel,
+			   failed >> 32 == slot->use
+				   ? (enum ibv_wc_status)(failed & UINT32_MAX)
+				   : IBV_WC_WR_FLUSH_ERR);
 }
 
 int verbs_channel_ids_init(struct verbs_channel_ids *ids, unsigned n,
-			   struct mailbox *mailbox, void (*flushed)(void *channel))
+			   struct mailbox *mailbox,
+			   void (*flushed)(void *channel, enum ibv_wc_status status))
 {
 	*ids = (struct verbs_channel_ids){ .n = n,
 					   .mailbox = mailbox,
@@ -136,13 +142,17 @@ struct verbs_inband_server *verbs_channel_ids_lock_inband(struct verbs_channel_i
 	return inband;
 }
 
-void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number)
+void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number,
+			       enum ibv_wc_status status)
 {
 	struct verbs_channel_id *slot;
 
 	if ((number & UINT32_MAX) >= ids->n)
 		return;
 	slot = &ids->slot[number & UINT32_MAX];
+	if (status != IBV_WC_WR_FLUSH_ERR)
+		atomic_store(&slot->failed,
+			     (number & ~(uint64_t)UINT32_MAX) | (uint64_t)status);
 	atomic_store(&slot->flushed, (unsigned)(number >> 32));
 	if (!atomic_exchange(&slot->posted, true))
 		mailbox_post(ids->mailbox, &slot->message.link);
@@ -180,7 +190,7 @@ static void wc_handle(struct verbs_poller *poller, const struct ibv_wc *wc)
 	struct verbs_inband_server *inband;
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		verbs_channel_ids_flushed(poller->ids, number);
+		verbs_channel_ids_flushed(poller->ids, number, wc->status);
 		return;
 	}
 	inband = verbs_channel_ids_lock_inband(poller->ids, number);

@@ -27,9 +27,11 @@ struct verbs_channel_id {
 	struct verbs_channel_ids *ids;
 	atomic_bool posted;  /* the message is under way */
 	atomic_uint flushed; /* the generation whose receive was flushed last */
-	unsigned use;        /* generation */
-	void *channel;       /* NULL: free */
-	bool flush_reported; /* flushed() was called for the channel */
+	/* the last completion with another error: its generation, and below it its status */
+	atomic_uint_least64_t failed;
+	unsigned use;                       /* generation */
+	void *channel;                      /* NULL: free */
+	bool flush_reported;                /* flushed() was called for the channel */
 	struct verbs_inband_server *inband; /* under inband_lock, with `use` */
 	struct verbs_channel_id *next_free;
 };
@@ -40,13 +42,15 @@ struct verbs_channel_ids {
 	unsigned n;
 	struct verbs_channel_id *free;
 	struct mailbox *mailbox;
-	/* [loop] A receive of the channel was flushed: its queue pair is in ERROR. */
-	void (*flushed)(void *channel);
+	/* [loop] A receive of the channel was flushed: its queue pair is in ERROR.  status: of
+	 * its request that failed; IBV_WC_WR_FLUSH_ERR: none did. */
+	void (*flushed)(void *channel, enum ibv_wc_status status);
 };
 
 /* Borrows the mailbox.  -ENOMEM with text. */
 int verbs_channel_ids_init(struct verbs_channel_ids *ids, unsigned n,
-			   struct mailbox *mailbox, void (*flushed)(void *channel));
+			   struct mailbox *mailbox,
+			   void (*flushed)(void *channel, enum ibv_wc_status status));
 /* No message of a slot may be under way. */
 void verbs_channel_ids_destroy(struct verbs_channel_ids *ids);
 /* Whether no message of a slot is in the mailbox; the poller has ended. */
@@ -71,8 +75,9 @@ static inline unsigned verbs_channel_ids_index(uint64_t number)
 	return (unsigned)(number & UINT32_MAX);
 }
 
-/* A receive with this number was flushed.  [poller] */
-void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number);
+/* A request with this number completed with an error.  [poller] */
+void verbs_channel_ids_flushed(struct verbs_channel_ids *ids, uint64_t number,
+			       enum ibv_wc_status status);
 
 #define VERBS_POLLER_CQS 64
 

@@ -71,6 +71,24 @@ static void session_finish(struct fabric_session *session)
 	mailbox_post(&server_of(session)->mailbox, &session->closed.link);
 }
 
+static void session_deliver_refused(struct verbs_message *message)
+{
+	struct fabric_session *session =
+		container_of(message, struct fabric_session, refused_message);
+	const struct fabric_server *server = server_of(session);
+	unsigned n = atomic_exchange(&session->refused, 0);
+
+	if (server->events->access_refused)
+		server->events->access_refused(server->ctx, session->cookie, n);
+}
+
+void verbs_session_access_refused(struct fabric_session *session)
+{
+	if (atomic_fetch_add(&session->refused, 1) == 0)
+		mailbox_post(&server_of(session)->mailbox,
+			     &session->refused_message.link);
+}
+
 /* Whose session it is; without the event, each session is a tenant of its own. */
 static struct verbs_tenant *tenant_of(const struct fabric_session *session)
 {
@@ -112,6 +130,7 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 	device->n_pds++;
 	session->released = session_finish;
 	session->closed.deliver = session_deliver_closed;
+	session->refused_message.deliver = session_deliver_refused;
 	list_init(&session->channels);
 	list_init(&session->abandoned);
 	list_init(&session->mrs);

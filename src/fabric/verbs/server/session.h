@@ -5,6 +5,7 @@
 #define FABRIC_VERBS_SERVER_SESSION_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/list.h"
@@ -33,6 +34,9 @@ struct fabric_session {
 	struct inband_memory memory; /* finds these mrs; [poller], with the lock held */
 	unsigned n_pending;          /* channels that are not established */
 	unsigned n_mrs;              /* mrs that have, or are about to get, an ibv_mr */
+	/* accesses, not yet reported; refused_message is under way while it is not 0 */
+	atomic_uint refused;
+	struct verbs_message refused_message;
 	bool closing;
 	bool ended;    /* the message `closed` is under way */
 	bool cut_off;  /* deregistering an mr failed: admit no channel and no mr */
@@ -44,6 +48,9 @@ struct fabric_session {
 int verbs_session_open(struct fabric_server *server, unsigned number, void *cookie,
 		       struct fabric_session **ret_session);
 void verbs_session_close(struct fabric_session *session);
+
+/* An access of the session was refused.  [any], while one of its channels exists */
+void verbs_session_access_refused(struct fabric_session *session);
 
 /* The device is being removed: end the channels, and release all objects on the device. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);

@@ -393,6 +393,8 @@ START_TEST(atomics__refused_keep_the_stream_in_step)
 	raw_atomic(fd, STREAM_FETCH_ADD, MIDDLE - 8, 6, 0, 0);
 	for (unsigned i = 0; i < 6; i++)
 		raw_expect(fd, STREAM_REFUSED, 0, i);
+	host_await(&seen.refused, 6);
+	ck_assert_uint_eq(seen.refused, 6);
 	raw_expect_old(fd, 6, 0x3333333333333333u);
 	ck_assert(bytes_equal(host.memory, MIDDLE, 0x33));
 	raw_close(fd, false);

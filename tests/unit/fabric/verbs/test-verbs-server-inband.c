@@ -90,6 +90,47 @@ START_TEST(requests__are_executed_in_memory)
 }
 END_TEST
 
+static const struct {
+	enum ibv_wc_status status;
+	const char *why;
+} causes[] = {
+	{ IBV_WC_RETRY_EXC_ERR, "client is lost" },
+	{ IBV_WC_RNR_RETRY_EXC_ERR, "client is lost" },
+	{ IBV_WC_LOC_PROT_ERR, "failed" },
+};
+
+/* The server's own request fails: no access was refused. */
+START_TEST(answer__that_fails_tells_why_the_channel_ends)
+{
+	struct inband_request request;
+	struct fake_send sends[FAKE_SENDS];
+
+	open_channel();
+	request = inband_make(INBAND_PING, 0, 0, 1);
+	fake_receive(id, &request, sizeof(request));
+	while (fake_sends(sends) == 0)
+		(void)sched_yield();
+	fake_fail(causes[_i].status);
+	await(&seen.downs, 1);
+	ck_assert_msg(strstr(seen.why, causes[_i].why), "%s", seen.why);
+	ck_assert_uint_eq(seen.refused, 0);
+}
+END_TEST
+
+START_TEST(requests__refused_are_counted)
+{
+	open_channel();
+	for (unsigned i = 0; i < 10; i++)
+		expect_status(id, inband_make(INBAND_CRC, 4097, 8, 1), INBAND_REFUSED);
+	await(&seen.refused, 10);
+	ck_assert_uint_eq(seen.downs, 0);
+	/* those not reported yet are reported before the session is closed */
+	expect_status(id, inband_make(INBAND_CRC, 4097, 8, 1), INBAND_REFUSED);
+	session_end(session);
+	ck_assert_uint_eq(seen.refused, 11);
+}
+END_TEST
+
 START_TEST(notification__reaches_the_daemon)
 {
 	struct inband_request request;
@@ -330,8 +371,9 @@ END_TEST
 
 static unsigned flushes;
 
-static void on_flushed(void *channel)
+static void on_flushed(void *channel, enum ibv_wc_status status)
 {
+	ck_assert_int_eq(status, IBV_WC_WR_FLUSH_ERR);
 	ck_assert_ptr_eq(channel, &flushes);
 	flushes++;
 }
@@ -361,16 +403,16 @@ START_TEST(channel__flushed_is_reported_once)
 	ck_assert_int_eq(verbs_channel_ids_init(&ids, 1, &box, on_flushed), 0);
 	ck_assert_int_eq(verbs_channel_ids_alloc(&ids, &flushes, &number), 0);
 	for (unsigned i = 0; i < INBAND_CREDITS; i++) {
-		verbs_channel_ids_flushed(&ids, number);
+		verbs_channel_ids_flushed(&ids, number, IBV_WC_WR_FLUSH_ERR);
 		messages_deliver(&box);
 		ck_assert_uint_eq(flushes, 1);
 	}
 	verbs_channel_ids_free(&ids, number);
 	ck_assert_int_eq(verbs_channel_ids_alloc(&ids, &flushes, &next), 0);
-	verbs_channel_ids_flushed(&ids, number);
+	verbs_channel_ids_flushed(&ids, number, IBV_WC_RETRY_EXC_ERR);
 	messages_deliver(&box);
 	ck_assert_uint_eq(flushes, 1);
-	verbs_channel_ids_flushed(&ids, next);
+	verbs_channel_ids_flushed(&ids, next, IBV_WC_WR_FLUSH_ERR);
 	messages_deliver(&box);
 	ck_assert_uint_eq(flushes, 2);
 	verbs_channel_ids_free(&ids, next);
@@ -383,6 +425,9 @@ int main(void)
 {
 	TCase *tcase = unit_case("inband", NULL, server_close);
 
+	tcase_add_loop_test(tcase, answer__that_fails_tells_why_the_channel_ends, 0,
+			    COUNT(causes));
+	tcase_add_test(tcase, requests__refused_are_counted);
 	tcase_add_loop_test(tcase, requests__are_executed_in_memory, 0, 2);
 	tcase_add_test(tcase, notification__reaches_the_daemon);
 	tcase_add_test(tcase, notifications__are_delivered_in_turns);

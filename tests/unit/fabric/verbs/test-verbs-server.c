@@ -203,7 +203,8 @@ START_TEST(channel__in_error_is_reported_and_destroyed)
 	fake_break(id);
 	await(&seen.downs, 1);
 	ck_assert_uint_eq(seen.channel, 5);
-	ck_assert_ptr_nonnull(strstr(seen.why, "ERROR"));
+	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
+	ck_assert_uint_eq(seen.refused, 1);
 	ck_assert_uint_eq(fake_live_qps(), 0);
 	ck_assert_uint_eq(stats().channels, 0);
 	ck_assert_uint_eq(stats().errors, 1);
@@ -262,12 +263,15 @@ START_TEST(channel__on_iwarp_ends_at_the_cm_event)
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 1);
 	ck_assert_str_eq(seen.why, "");
+	ck_assert_uint_eq(seen.refused, 0);
 
 	id = channel_new(session, 6);
 	fake_async_event(0, IBV_EVENT_QP_ACCESS_ERR, 0);
 	fake_event(id, RDMA_CM_EVENT_DISCONNECTED);
 	await(&seen.downs, 2);
-	ck_assert_str_eq(seen.why, "some event");
+	/* this device tells */
+	ck_assert_ptr_nonnull(strstr(seen.why, "access was refused"));
+	ck_assert_uint_eq(seen.refused, 1);
 }
 END_TEST
 

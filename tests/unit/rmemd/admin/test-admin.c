@@ -198,6 +198,7 @@ static int set_uses(const struct tenant *tenant, void *arg)
 	t->bytes = 4;
 	t->n_keys = 5;
 	t->refused = 6;
+	t->accesses_refused = 7;
 	return 0;
 }
 
@@ -228,7 +229,8 @@ START_TEST(tenants__show_quotas_and_uses)
 	(void)tenants_each(&tenants, set_uses, NULL);
 	check_tenants(2, "{'tenants': [{'name': 'a', 'state': 'open', 'sessions': 1,"
 			 " 'channels': 2, 'leases': 3, 'lent_bytes': 4, 'keys': 5,"
-			 " 'refused': 6, 'sessions_max': 11, 'channels_max': 12,"
+			 " 'refused': 6, 'accesses_refused': 7, 'sessions_max': 11, "
+			 "'channels_max': 12,"
 			 " 'leases_max': 13, 'bytes_max': 14, 'keys_max': 15,"
 			 " 'session_keys_max': 16, 'lease_min': 17, 'lease_max': 18,"
 			 " 'ttl_max_ms': 19}, {'leases_max': 1, 'bytes_max': null}]}");
