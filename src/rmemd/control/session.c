@@ -222,6 +222,7 @@ static void session_when_keys_dead(struct session *session)
 			connection_send_ok(connection, session->waiting_id);
 			connection_close(connection);
 		}
+		session_drop_channels(session);
 		session_free(session);
 		return;
 	}
@@ -558,6 +559,7 @@ static void sessions_free_list(struct list *list)
 
 	while ((session = list_first(list, struct session, all))) {
 		requests_free(session);
+		session_drop_channels(session);
 		session_free(session);
 	}
 }

@@ -195,16 +195,18 @@ void session_open_first(struct session *session, enum wire_fabric fabric,
  * -EINVAL, -EIO (the device does not release it) */
 int session_close_channel(struct session *session, uint32_t channel);
 
-/* Connect a channel that was granted for an endpoint without rdma_cm.  The request `id`, a
- * join_channel or a hello, is answered when that is done or has failed.
+typedef void session_opened_fn(struct session *session, uint64_t hello_id,
+			       const struct session_first *first);
+/* Connect a channel that was granted for an endpoint without rdma_cm.  The request `id` is
+ * answered when that is done or has failed: a hello by opened(), a join_channel, for which `opened`
+ * is NULL, by its reply.
  * -EINVAL, -ENOTSUP, or an error of the fabric, after which the channel does not exist: the request
  * is not answered */
 int session_join_channel(struct session *session, uint32_t channel,
 			 const struct fabric_qp_info *theirs, uint64_t id,
-			 bool in_hello);
+			 session_opened_fn *opened);
 /* A new session's hello is done: send the welcome, and handle the frames after the hello. */
-void session_opened(struct session *session, uint64_t hello_id,
-		    const struct session_first *first);
+session_opened_fn session_opened;
 
 /* ---- events of the fabrics, as in struct fabric_server_events; the cookies are those of
  * session_open() there ---- */
@@ -229,8 +231,8 @@ void session_closed(void *ctx, void *session_cookie);
 struct session *session_new(struct sessions *sessions);
 /* Add it to the table under its lease_client's id.  -ENOMEM */
 int session_insert(struct session *session);
-/* Free a session that is in no list except sessions->all or ->ended and has no waiting request or
- * connection. */
+/* Free a session that is in no list except sessions->all or ->ended and has no channel, waiting
+ * request or connection. */
 void session_free(struct session *session);
 /* The session with this id that has not ended, or NULL. */
 struct session *sessions_find(const struct sessions *sessions, uint64_t id);

@@ -28,7 +28,7 @@ struct channel {
 	uint64_t granted_ms;
 	/* the hello or join_channel that waits until the channel is connected; 0: none */
 	uint64_t join_id;
-	bool in_hello;
+	session_opened_fn *opened; /* answers a hello; NULL: it is a join_channel */
 };
 
 static struct channel *find_channel(const struct session *session, uint32_t number)
@@ -294,8 +294,8 @@ static void join_reply(struct session *session, struct channel *channel,
 	channel->join_id = 0;
 	if (!connection)
 		return;
-	if (channel->in_hello) {
-		session_opened(session, id, &first);
+	if (channel->opened) {
+		channel->opened(session, id, &first);
 		return;
 	}
 	out->type = WIRE_TYPE_joined;
@@ -316,8 +316,8 @@ static void join_fail(struct session *session, struct channel *channel, int err,
 	channel->join_id = 0;
 	if (!id || !connection)
 		return;
-	if (channel->in_hello)
-		session_opened(session, id, &none);
+	if (channel->opened)
+		channel->opened(session, id, &none);
 	else
 		connection_send_error(connection, id, err, text);
 }
@@ -361,7 +361,7 @@ static bool gid_is_own(const struct session *session, const uint8_t gid[16])
 
 int session_join_channel(struct session *session, uint32_t number,
 			 const struct fabric_qp_info *theirs, uint64_t id,
-			 bool in_hello)
+			 session_opened_fn *opened)
 {
 	const struct endpoints *endpoints = &session->sessions->control->endpoints;
 	struct channel *channel = find_channel(session, number);
@@ -379,7 +379,7 @@ int session_join_channel(struct session *session, uint32_t number,
 	channel->state = CHANNEL_ADMITTED;
 	end.gid_verified = gid_is_own(session, end.gid);
 	channel->join_id = id;
-	channel->in_hello = in_hello;
+	channel->opened = opened;
 	err = at->ops->channel_connect(
 		session->lease_client.ports[channel->endpoint].session, number, &end);
 	if (!err)

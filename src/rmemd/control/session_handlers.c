@@ -38,7 +38,7 @@ static bool first_join(struct connection *connection, const struct wire_hello *h
 
 	WIRE_END_COPY(&end, hello);
 	connection->hello_pending = true;
-	if (!session_join_channel(session, first->channel, &end, id, true))
+	if (!session_join_channel(session, first->channel, &end, id, session_opened))
 		return true;
 	(void)session_close_channel(session, first->channel);
 	first->channel = 0;
@@ -142,6 +142,6 @@ int handle_join_channel(struct session *session, const struct wire_msg *msg,
 
 	(void)ret_reply;
 	WIRE_END_COPY(&end, theirs);
-	err = session_join_channel(session, theirs->channel, &end, msg->id, false);
+	err = session_join_channel(session, theirs->channel, &end, msg->id, NULL);
 	return err ? err : HANDLER_LATER;
 }

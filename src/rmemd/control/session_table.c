@@ -75,7 +75,6 @@ int session_insert(struct session *session)
 
 void session_free(struct session *session)
 {
-	session_drop_channels(session);
 	reply_cache_clear(&session->replies);
 	list_remove(&session->all);
 	list_remove(&session->noticed);
