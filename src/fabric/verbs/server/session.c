@@ -82,13 +82,6 @@ static void session_deliver_refused(struct verbs_message *message)
 		server->events->access_refused(server->ctx, session->cookie, n);
 }
 
-void verbs_session_access_refused(struct fabric_session *session)
-{
-	if (atomic_fetch_add(&session->refused, 1) == 0)
-		mailbox_post(&server_of(session)->mailbox,
-			     &session->refused_message.link);
-}
-
 /* Whose session it is; without the event, each session is a tenant of its own. */
 static struct verbs_tenant *tenant_of(const struct fabric_session *session)
 {

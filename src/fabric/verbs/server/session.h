@@ -50,7 +50,12 @@ int verbs_session_open(struct fabric_server *server, unsigned number, void *cook
 void verbs_session_close(struct fabric_session *session);
 
 /* An access of the session was refused.  [any], while one of its channels exists */
-void verbs_session_access_refused(struct fabric_session *session);
+static inline void verbs_session_access_refused(struct fabric_session *session)
+{
+	if (atomic_fetch_add(&session->refused, 1) == 0)
+		mailbox_post(&session->endpoint->server->mailbox,
+			     &session->refused_message.link);
+}
 
 /* The device is being removed: end the channels, and release all objects on the device. */
 void verbs_session_abandon(struct fabric_session *session, const char *why);
