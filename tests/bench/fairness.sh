@@ -82,7 +82,7 @@ if [ -n "$RDMA" ]; then
 else
 	mkdir "$WORK/legs"
 	export top_srcdir top_builddir BIN=$top_builddir/tests/bench
-	export RMEMD=${RMEMD:-$top_builddir/src/rmemd/rmemd} RMEMCTL=$top_builddir/src/rmemctl/rmemctl
+	export RMEMD=${RMEMD:-$top_builddir/src/rmemd/rmemd} RMEMCTL=${RMEMCTL:-$top_builddir/src/rmemctl/rmemctl}
 	export ADDRESS=127.0.0.1 FABRIC=tcp DIR=$WORK/legs SECONDS_EACH=$SECONDS INTERVAL_US=1000
 	# shellcheck disable=SC2086 # a list
 	bash "$WORK/run" $ATTACKS >"$WORK/rows"

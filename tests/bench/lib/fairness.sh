@@ -175,7 +175,7 @@ page_size = base" "${HONEST[@]}" "$RMEMD"
 	clients_go
 	"attack_$name"
 	clients_await
-	turn=$(daemon_ctl status | jq '.loop.turn_max_ms // null')
+	turn=$(daemon_ctl status | jq '.turns.cpu_longest_us as $us | if $us then $us / 1000 else null end')
 	fenced=$(fenced_count)
 	attackers_end
 	echo >"$LEG/bystanders.go"
