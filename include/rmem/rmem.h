@@ -144,8 +144,8 @@ struct rmem_options {
  *   options  NULL: the defaults; not kept
  * Two service threads per process keep all sessions alive unless RMEM_NO_THREAD.  They
  * start with the first session, end with the last, and take no signals.
- * The call opens a first channel: fabric=auto uses RDMA if that works, else TCP, and
- * rmem_info() tells why.
+ * The call opens a first channel: fabric=auto uses RDMA if that works within 2 s, and within
+ * a quarter of timeout_ms; else TCP, and rmem_info() tells why.
  * If the server was reached and is lost during the call, as when its daemon restarts, the
  * call waits for the server within timeout_ms; a server never reached is not waited for.
  * The caller owns *ret_session and ends it with rmem_close().

@@ -560,7 +560,8 @@ struct fabric_client_ops {
 	 * complete.  Otherwise each operation completes exactly once through poll(). */
 	int (*post)(struct fabric_channel *channel);
 	/* prepare() one operation and post() it, on a channel with no prepared operations:
-	 * 1, or 0 when the channel is full, or -ECONNRESET. */
+	 * 1, or 0 when the channel is full, or -ECONNRESET.  On a channel that was connected
+	 * directly a write may have no bytes: it reaches the peer's device, and no memory. */
 	int (*post_one)(struct fabric_channel *channel, enum fabric_opcode opcode,
 			struct fabric_local_mr *region, const struct fabric_key *key,
 			const struct fabric_op *op);

@@ -31,8 +31,10 @@
 #define PROGRAM_MAX 40u
 /* The longest wait between two tries to open a session. */
 #define BACKOFF_MAX_MS 500u
-/* Time-out for RDMA with fabric=auto. */
+/* With fabric=auto RDMA has this time, or a quarter of the time-out if that is less: TCP needs the
+ * rest. */
 #define AUTO_MS 2000u
+#define AUTO_PART 4u
 
 /* ---- making the handle ---- */
 
@@ -188,13 +190,23 @@ err_free:
 
 /* ---- choosing the fabric ---- */
 
-/* Try a fabric: open its domains, and connect a channel, which the synchronous calls use later. */
+/* The time until end_ns, but at least 1 ms, so that the failure has a reason. */
+static unsigned left_ms(uint64_t end_ns)
+{
+	uint64_t now = clock_now_ns();
+
+	return now < end_ns ? (unsigned)((end_ns - now + NS_PER_MS - 1) / NS_PER_MS)
+			    : 1;
+}
+
+/* Try a fabric, at most until end_ns: open its domains, and connect a channel, which the synchronous
+ * calls use later. */
 static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
-		      unsigned timeout_ms)
+		      uint64_t end_ns)
 {
 	struct domain_set set;
-	int err =
-		domain_set_open(session, ops, session->uri.channels, timeout_ms, &set);
+	int err = domain_set_open(session, ops, session->uri.channels, left_ms(end_ns),
+				  &set);
 
 	if (err)
 		return err;
@@ -202,6 +214,7 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	(void)pthread_mutex_lock(&session->lock);
 	*session->domains = set;
 	(void)pthread_mutex_unlock(&session->lock);
+	session->timeout_ms = left_ms(end_ns);
 	err = sync_open(session);
 	if (!err)
 		return 0;
@@ -211,15 +224,6 @@ static int fabric_try(struct rmem *session, const struct fabric_client_ops *ops,
 	(void)pthread_mutex_unlock(&session->lock);
 	domain_set_close(&set);
 	return err;
-}
-
-/* The time until end_ns, but at least 1 ms, so that the failure has a reason. */
-static unsigned left_ms(uint64_t end_ns)
-{
-	uint64_t now = clock_now_ns();
-
-	return now < end_ns ? (unsigned)((end_ns - now + NS_PER_MS - 1) / NS_PER_MS)
-			    : 1;
 }
 
 static bool session_is(struct rmem *session, enum session_state state)
@@ -232,18 +236,33 @@ static bool session_is(struct rmem *session, enum session_state state)
 	return is;
 }
 
+/* When RDMA has had its time, if the session may use TCP instead. */
+static uint64_t rdma_end_ns(const struct rmem *session, uint64_t end_ns)
+{
+	uint64_t now = clock_now_ns();
+	unsigned ms = left_ms(end_ns) / AUTO_PART;
+
+	if (session->uri.fabric != RMEM_FABRIC_AUTO)
+		return end_ns;
+	return now + (ms < AUTO_MS ? ms : AUTO_MS) * NS_PER_MS;
+}
+
+/* RDMA cannot be used, as err_text() says: use TCP, at most until end_ns. */
+static int fabric_downgrade(struct rmem *session, uint64_t end_ns)
+{
+	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
+		       SESSION_TEXT_BYTES - 1, err_text());
+	return fabric_try(session, &fabric_tcp_client, end_ns);
+}
+
 /* Choose a fabric, at most until end_ns. */
 static int fabric_choose(struct rmem *session, uint64_t end_ns)
 {
-	unsigned timeout_ms;
 	int err;
 
-	session->timeout_ms = timeout_ms = left_ms(end_ns);
 	if (session->uri.fabric == RMEM_FABRIC_TCP)
-		return fabric_try(session, &fabric_tcp_client, timeout_ms);
-	if (session->uri.fabric == RMEM_FABRIC_AUTO && timeout_ms > AUTO_MS)
-		timeout_ms = AUTO_MS;
-	err = fabric_try(session, &fabric_verbs_client, timeout_ms);
+		return fabric_try(session, &fabric_tcp_client, end_ns);
+	err = fabric_try(session, &fabric_verbs_client, rdma_end_ns(session, end_ns));
 	if (!err)
 		return 0;
 	if (session->uri.fabric == RMEM_FABRIC_RDMA)
@@ -251,10 +270,7 @@ static int fabric_choose(struct rmem *session, uint64_t end_ns)
 	/* the loss of the server does not show that RDMA fails */
 	if (!session_is(session, SESSION_UP))
 		return err;
-	session->timeout_ms = left_ms(end_ns);
-	(void)snprintf(session->downgrade, sizeof(session->downgrade), "%.*s",
-		       SESSION_TEXT_BYTES - 1, err_text());
-	return fabric_try(session, &fabric_tcp_client, session->timeout_ms);
+	return fabric_downgrade(session, end_ns);
 }
 
 /* ---- opening and closing ---- */
@@ -356,11 +372,12 @@ void rmem_close(rmem *session)
 /* Send the hello, with the end of a first channel if that can be prepared before. */
 static int session_first_hello(struct rmem *session)
 {
+	uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
 	int err;
 
 	if (session->uri.fabric == RMEM_FABRIC_TCP || !early_hello_load(session))
 		return session_hello(session, NULL);
-	err = fabric_try(session, &fabric_verbs_client, session->timeout_ms);
+	err = fabric_try(session, &fabric_verbs_client, rdma_end_ns(session, end_ns));
 	if (!err || session->welcomed)
 		return 0;
 	return session->hello_sent ? err : session_hello(session, NULL);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -21,6 +22,8 @@
  * the program's is in no buffer; this costs less than to wait for a free chunk of the queue. */
 #define COPY_MAX 65536u
 #define QUEUE_DEPTH 4u
+/* Longest sleep while the first write is awaited. */
+#define PROVE_STEP_MS 10
 /* Steps after an event: a connection is aborted, freed, its domain left, and entered again. */
 #define EVENT_STEPS 4u
 
@@ -65,8 +68,73 @@ static RARE void queue_serve_later(struct rmem *session)
 	session_wake(session);
 }
 
+/* ---- the first write ---- */
+
+/* Sleep until the device or the session has something, or 10 ms are over. */
+static void prove_sleep(struct rmem_queue *queue)
+{
+	struct rmem *session = queue->session;
+	struct pollfd fds[2] = { { .fd = queue->epfd, .events = POLLIN },
+				 { .fd = session->epfd, .events = POLLIN } };
+
+	if (queue->ops->cq_arm(queue->cqs[queue->channels.sides[0].domain]))
+		return;
+	/* heartbeats are due meanwhile */
+	if (poll(fds, session->served ? 1 : 2, PROVE_STEP_MS) > 0 && fds[1].revents) {
+		(void)pthread_mutex_lock(&session->lock);
+		session_work(session);
+		(void)pthread_mutex_unlock(&session->lock);
+	}
+}
+
+/* Wait for the end of the write; its status. */
+static int prove_await(struct rmem_queue *queue, const struct send_side *side,
+		       uint64_t end_ns)
+{
+	struct fabric_wc wc = { .status = 0 };
+	int n;
+
+	while ((n = queue->ops->poll(queue->cqs[side->domain], &wc, 1)) == 0 &&
+	       clock_now_ns() < end_ns)
+		prove_sleep(queue);
+	if (n < 0)
+		return n;
+	if (n == 0)
+		return err_set(-ETIMEDOUT,
+			       "the first write had no answer: no packets pass between "
+			       "the RDMA devices");
+	return wc.status ? err_set(wc.status, "the first write failed: %s", wc.text)
+			 : 0;
+}
+
+/* A queue pair that was connected directly has exchanged no packet yet: only a write shows that the
+ * devices reach each other.  It has no bytes, so it needs no memory. */
+static int queue_prove(struct rmem_queue *queue, uint64_t end_ns)
+{
+	struct send_side *side = &queue->channels.sides[0];
+	const struct domain *domain = &queue->session->domains->domains[side->domain];
+	const struct fabric_key nowhere = { 0 };
+	const struct fabric_op nothing = { 0 };
+	int err;
+
+	if (!(domain->endpoint.flags & FABRIC_ENDPOINT_DIRECT))
+		return 0;
+	schedule_events(queue);
+	/* the connection was lost already, or is made later */
+	if (!side->live)
+		return 0;
+	err = queue->ops->post_one(side->fabric, FABRIC_WRITE, NULL, &nowhere,
+				   &nothing);
+	if (err != 1)
+		return err_prefix(-ECONNRESET, "the first write");
+	err = prove_await(queue, side, end_ns);
+	side->proven = err == 0;
+	return err;
+}
+
 int sync_open(struct rmem *session)
 {
+	uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
 	struct rmem_queue_params params = RMEM_QUEUE_INIT;
 	struct rmem_queue *queue = NULL;
 	int err;
@@ -76,6 +144,8 @@ int sync_open(struct rmem *session)
 	err = queue_new(session, &params, &queue);
 	if (!err)
 		err = queue_connect(queue, false);
+	if (!err)
+		err = queue_prove(queue, end_ns);
 	if (err) {
 		queue_drop(queue);
 		return err;

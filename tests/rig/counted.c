@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* counted URI ADDS: adds 1 to a number again and again, DEPTH adds at a time, as only then a device
- * may take the answer of one for that of another.  Nobody else changes the number, so each answer
+/* counted URI ADDS: adds 1 to a number again and again, with writes between the adds, and DEPTH of
+ * them at a time.  Nobody else changes the number, so each answer
  * is known before: the number of the adds so far, of which those with an unknown outcome may or may
  * not have been done.  Prints how many were unknown; the exit status is 1 at the first wrong
  * answer. */
@@ -11,10 +11,11 @@
 #include "integration/program.h"
 
 #define DEPTH 16
+#define WRITE UINT64_MAX /* the cookie of a write */
 
 static rmem_lease *lease;
 static rmem_queue *queue;
-static uint64_t olds[DEPTH];
+static uint64_t olds[DEPTH], written;
 static uint64_t least, most; /* limits of the number that the next add finds */
 static unsigned unknown;
 
@@ -30,7 +31,17 @@ static void add_submit(unsigned i)
 		.atomic = &one,
 	};
 
+	const struct rmem_op write = {
+		.opcode = RMEM_OP_WRITE,
+		.lease = lease,
+		.offset = 64,
+		.addr = &written,
+		.bytes = sizeof(written),
+		.cookie = WRITE,
+	};
+
 	must(rmem_submit(queue, &op, 1), "submit");
+	must(rmem_submit(queue, &write, 1), "submit");
 }
 
 /* False: the answer is wrong. */
@@ -72,8 +83,9 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < adds; i++) {
 		while (submitted < adds && submitted < i + DEPTH)
 			add_submit(submitted++);
-		while (rmem_wait(queue, &completion, 1, 1, -1) == 0)
-			;
+		do {
+			must(rmem_wait(queue, &completion, 1, 1, -1), "wait");
+		} while (completion.cookie == WRITE);
 		if (!add_check(&completion))
 			return 1;
 	}

@@ -141,9 +141,9 @@ static void pause_until(uint64_t until, uint64_t end)
  * neighbour that did not answer. */
 static int domain_open(struct rmem *session, const struct fabric_client_ops *ops,
 		       const struct fabric_client_params *params, struct domain *domain,
-		       unsigned timeout_ms)
+		       uint64_t end)
 {
-	uint64_t now = clock_now_ns(), end = now + timeout_ms * NS_PER_MS, begin;
+	uint64_t now = clock_now_ns(), begin;
 	int err;
 
 	do {
@@ -159,9 +159,18 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 	return err;
 }
 
+/* The end of the time for an endpoint beyond the number that the URI asks for. */
+static uint64_t sole_end_ns(uint64_t end_ns)
+{
+	uint64_t sole_ns = clock_now_ns() + DOMAIN_SOLE_MS * NS_PER_MS;
+
+	return sole_ns < end_ns ? sole_ns : end_ns;
+}
+
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 		    unsigned max, unsigned timeout_ms, struct domain_set *ret_set)
 {
+	uint64_t end_ns = clock_now_ns() + timeout_ms * NS_PER_MS;
 	struct endpoint_map map;
 	struct wire_welcome welcome;
 	struct domain_set set = { .ops = ops };
@@ -195,8 +204,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 			route_source_find(session, &domain->endpoint,
 					  &params.route_source);
 		err = domain_open(session, ops, &params, domain,
-				  beyond && timeout_ms > DOMAIN_SOLE_MS ? DOMAIN_SOLE_MS
-									: timeout_ms);
+				  beyond ? sole_end_ns(end_ns) : end_ns);
 		if (!err)
 			set.n++;
 	}

@@ -47,7 +47,7 @@ struct domain_set {
 #define DOMAIN_SOLE_MS 2000u
 
 /* Open domains on the endpoints of one fabric: the first `max` endpoints and all sole endpoints,
- * each within timeout_ms.  Endpoints that cannot be reached are left out, unless none can.
+ * together within timeout_ms.  Endpoints that cannot be reached are left out, unless none can.
  *   -ENODEV  the server has no such endpoint, or this host no such device
  *   or the fabric's error for the last endpoint  [any] */
 int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Of the packets that arrive at the client, 5 % are lost.  Soft-RoCE completes some atomics whose
+# Of the packets that arrive at either machine, 5 % are lost.  Soft-RoCE completes some atomics whose
 # answer was lost without it: the program must be told that their outcome is unknown, and no add may
 # return a wrong number.  It drops with an action, as netem has no queue for packets that arrive.
 rig-await loss

@@ -22,7 +22,7 @@ void fake_reset(void)
 	fake.server = NULL;
 	fake.channels = NULL;
 	fake.connects = fake.aborts = fake.posts = fake.post_max = 0;
-	fake.automatic = fake.hold_flush = fake.lose_answers = false;
+	fake.automatic = fake.black_hole = fake.hold_flush = fake.lose_answers = false;
 	fake.removed[0] = '\0';
 	fake.disassociations = fake.closes = 0;
 	fake.holds_device = false;
@@ -135,6 +135,7 @@ static int fake_domain_open(const struct fabric_endpoint *endpoint,
 
 	fake.opens++;
 	fake.params = *params;
+	fake.domain_timeout_ms = timeout_ms;
 	if (err)
 		return err;
 	if (fake.available_err && endpoint->kind == FABRIC_VERBS) {
@@ -281,6 +282,11 @@ static int fake_connect(struct fabric_cq *cq,
 		if (err)
 			return err_set(err, "the fake peer refused the channel");
 	}
+	if (fake.black_hole && !cq->direct &&
+	    cq->domain->endpoint.kind == FABRIC_VERBS) {
+		(void)poll(NULL, 0, (int)params->timeout_ms);
+		return err_set(-ETIMEDOUT, "the fake peer does not answer");
+	}
 	err = cq->direct ? fake_exchange(params, qpn) : 0;
 	if (err)
 		return err;
@@ -352,7 +358,9 @@ static unsigned fake_prepare(struct fabric_channel *channel,
 	for (unsigned i = 0; i < n; i++, at += stride) {
 		const struct fabric_op *part = (const struct fabric_op *)at;
 
-		if (part->bytes == 0 || part->bytes > FAKE_MAX_BYTES ||
+		/* only a first write, over a direct connection, has no bytes */
+		if ((part->bytes == 0 && !channel->qpn) ||
+		    part->bytes > FAKE_MAX_BYTES ||
 		    !local_memory_ok(channel, batch, part))
 			abort();
 		(void)wr_add(channel, batch, part);
@@ -453,7 +461,8 @@ static int fake_post(struct fabric_channel *channel)
 		return (int)n;
 	}
 	channel->n += n;
-	while (fake.automatic && channel->n > 0)
+	while (fake.automatic && channel->n > 0 &&
+	       !(fake.black_hole && channel->cq->domain->endpoint.kind == FABRIC_VERBS))
 		wire_complete(channel, fake.refused_rkey && channel->posted[0].rkey ==
 								    fake.refused_rkey
 					       ? -EACCES

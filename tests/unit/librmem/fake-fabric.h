@@ -82,7 +82,10 @@ struct fake {
 	struct fabric_channel *channels;       /* latest first; under the lock */
 	_Atomic unsigned connects, aborts, posts;
 	/* behaviour */
-	atomic_bool automatic;    /* operations complete when they are posted */
+	atomic_bool automatic; /* operations complete when they are posted */
+	/* RDMA devices exchange no packets: nothing is connected, except directly, and nothing
+	 * completes */
+	atomic_bool black_hole;
 	atomic_bool lose_answers; /* of atomics, which are executed and succeed */
 	atomic_bool hold_flush;   /* aborted channels flush only by fake_flush() */
 	/* the next longer post executes only this number of operations, reports no completion,
@@ -100,6 +103,7 @@ struct fake {
 	_Atomic unsigned arms;              /* of cqs: in each turn of a wait */
 	bool holds_device;                  /* a left domain still holds its device */
 	struct fabric_endpoint opened;      /* of the domain opened last */
+	unsigned domain_timeout_ms;         /* for the domain opened last */
 	unsigned sge_max;                   /* of every domain */
 	uint32_t inline_max;                /* of every channel; verbs only */
 	char no_atomics[FABRIC_DEVICE_MAX]; /* the server's device without atomics */

@@ -323,6 +323,40 @@ START_TEST(open__pauses_between_attempts)
 }
 END_TEST
 
+/* RDMA devices exchange no packets; a direct connection finds that only with its first write.  TCP
+ * has most of the time. */
+START_TEST(open__falls_back_to_tcp_in_time)
+{
+	/* the next heartbeat does not cut the attempts short */
+	set_heartbeat(2000, 10000);
+	serve_rdma();
+	for (unsigned i = 1; i <= 2; i++)
+		fake_endpoints[i].flags |= _i ? FABRIC_ENDPOINT_DIRECT : 0;
+	server_restart();
+	/* the second session connects its first channel before the hello */
+	for (unsigned i = 0; i < 2; i++) {
+		if (i > 0) {
+			open_over(0, RMEM_FABRIC_RDMA);
+			client_close();
+		}
+		fake.black_hole = true;
+		ck_assert_int_eq(open_within(0, 2000), 0);
+		ck_assert_int_eq(info().fabric, RMEM_FABRIC_TCP);
+		ck_assert_msg(strstr(info().downgrade,
+				     _i ? "no packets pass" : "does not answer"),
+			      "%s", info().downgrade);
+		ck_assert_uint_gt(fake.domain_timeout_ms, 300);
+		client_close();
+		fake.black_hole = false;
+	}
+	fake.black_hole = true;
+	(void)strcat(uri, "?fabric=rdma");
+	ck_assert_int_eq(open_within(0, 300), -ETIMEDOUT);
+	fake.black_hole = false;
+	open_over(0, RMEM_FABRIC_RDMA);
+}
+END_TEST
+
 static void edit_version(struct wire_msg *msg)
 {
 	if (msg->type == WIRE_TYPE_welcome)
@@ -909,6 +943,7 @@ int main(void)
 	tcase_add_test(tc, open__passes_device_options_of_the_uri);
 	tcase_add_loop_test(tc, open__falls_back_to_tcp, 0, 3);
 	tcase_add_loop_test(tc, open__pauses_between_attempts, 0, 2);
+	tcase_add_loop_test(tc, open__falls_back_to_tcp_in_time, 0, 2);
 	tcase_add_test(tc, open__fails_with_the_error_of_each_step);
 	tcase_add_test(tc, open__refuses_bad_options);
 	tcase_add_test(tc, open__of_a_mute_server_times_out);
