@@ -624,15 +624,19 @@ struct rmem_atomic {
 };
 
 #define RMEM_OP_FENCE 1u /* start only after all operations before it have completed */
+#define RMEM_OP_DEADLINE 2u /* timeout_ms is a deadline, see there */
 
 /* One operation.  Until it completes the program must not touch the memory at `addr`; it may
  * read the source of a write. */
 struct rmem_op {
 	uint16_t opcode; /* enum rmem_opcode */
-	uint16_t flags;  /* RMEM_OP_FENCE */
-	/* of the whole operation; 0: the session's, started again with each part that is
-	 * done.  If the operation is on the wire at the time-out, its channel is closed, so
-	 * that the memory is the caller's again when ETIMEDOUT is reported */
+	uint16_t flags;  /* RMEM_OP_FENCE, RMEM_OP_DEADLINE */
+	/* 0: the session's.  A time-out is the time without progress: nothing of the operation
+	 * has been done, nor of the operations before it on its channels while it waits for its
+	 * turn.  It is found up to a quarter later.  With RMEM_OP_DEADLINE it is the time from
+	 * rmem_submit() on, whatever has been done.
+	 * If the operation is on the wire then, its channel is closed, so that the memory is
+	 * the caller's again when ETIMEDOUT is reported */
 	uint32_t timeout_ms;
 	rmem_lease *lease;
 	rmem_buffer *buffer; /* holds addr; NULL: unregistered, copied on RDMA */

@@ -38,6 +38,10 @@ struct send_side {
 	struct fragment **fragments;
 	unsigned first, in_flight, n_put;
 	unsigned requests; /* number of in-band requests among them */
+	unsigned ended;    /* number of fragments that have left the ring; wraps */
+	unsigned seen;     /* `ended` at the last look, and failures since */
+	/* the last look that found that fragments have completed */
+	uint64_t progress_ns;
 };
 
 struct channel_set {
@@ -144,6 +148,7 @@ static inline struct fragment *channel_set_pop(const struct channel_set *set,
 
 	side->first = (side->first + 1) & set->mask;
 	side->in_flight--;
+	side->ended++;
 	return fragment;
 }
 

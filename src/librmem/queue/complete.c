@@ -172,6 +172,7 @@ static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigne
 	if (i == 0)
 		return 0;
 	inflight_end(first->inflight, first->todo.lease, first->todo.buffer, i);
+	side->ended += i;
 	reaper->next = next;
 	reaper->queue->active -= i;
 	table->n_free += i;
@@ -182,14 +183,20 @@ static unsigned reap_fast(struct reaper *reaper, struct send_side *side, unsigne
 
 /* ---- completions ---- */
 
+/* The operation, or what it waits for, has moved: its time-out starts again. */
+static void op_moved(const struct rmem_queue *queue, struct op *op, uint64_t moved_ns)
+{
+	uint64_t deadline_ns = moved_ns + queue_timeout_ns(queue, op->todo.timeout_ms);
+
+	if (!(op->todo.flags & RMEM_OP_DEADLINE) && deadline_ns > op->deadline_ns)
+		op->deadline_ns = deadline_ns;
+}
+
 static void fragment_done(struct rmem_queue *queue, struct fragment *fragment)
 {
 	struct op *op = fragment->op;
 
-	/* each fragment starts the default time-out again */
-	if (op->todo.timeout_ms == 0)
-		op->deadline_ns =
-			queue_now_ns(queue) + queue->session->timeout_ms * NS_PER_MS;
+	op_moved(queue, op, queue_now_ns(queue));
 	if (fragment->chunk && op->todo.opcode == RMEM_OP_READV)
 		vec_scatter(op, fragment);
 	else if (fragment->chunk && !opcode_writes(op->todo.opcode))
@@ -307,6 +314,8 @@ static __attribute__((noinline)) void fragment_complete(struct rmem_queue *queue
 	op_fragment_fill(op);
 	op->in_flight--;
 	side->requests -= fragment_is_request(fragment);
+	/* a failure is no progress */
+	side->seen += wc->status != 0;
 	if (wc->status != 0)
 		fragment_failed(queue, side, fragment, wc);
 	else if (opcode_is_atomic(op->todo.opcode) &&
@@ -603,14 +612,88 @@ void complete_limit(struct rmem_queue *queue, uint64_t deadline_ns)
 		    op->deadline_ns > deadline_ns)
 			op->deadline_ns = deadline_ns;
 	}
+	/* what channels have done before is no progress */
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		queue->channels.sides[i].progress_ns = 0;
+		queue->channels.sides[i].seen = queue->channels.sides[i].ended;
+	}
 	if (deadline_ns < queue->next_deadline_ns)
 		queue->next_deadline_ns = deadline_ns;
+}
+
+/* Find the channels on which fragments have completed since the last look; the operations of their
+ * other fragments wait only for their turn. */
+static void channels_look(struct rmem_queue *queue, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		struct send_side *side = &queue->channels.sides[i];
+
+		if (side->ended != side->seen)
+			side->progress_ns = now_ns;
+		side->seen = side->ended;
+		for (unsigned k = 0; side->live && k < side->in_flight; k++) {
+			unsigned at = (side->first + k) & queue->channels.mask;
+
+			op_moved(queue, side->fragments[at]->op, side->progress_ns);
+		}
+	}
+}
+
+/* The last progress of the channels to one of `endpoints`. */
+static uint64_t progress_ns(const struct rmem_queue *queue, unsigned endpoints)
+{
+	uint64_t last_ns = 0;
+
+	for (unsigned i = 0; i < queue->channels.n; i++) {
+		const struct send_side *side = &queue->channels.sides[i];
+
+		if ((endpoints & (1u << side->endpoint)) && side->progress_ns > last_ns)
+			last_ns = side->progress_ns;
+	}
+	return last_ns;
+}
+
+static void ops_moved(const struct rmem_queue *queue, struct list *ops,
+		      uint64_t moved_ns)
+{
+	list_for_each_entry(struct op, op, ops, node)
+		op_moved(queue, op, moved_ns);
+}
+
+/* Operations in a wait list wait for the channels to its endpoints; those that were not started, for
+ * any operation before them.  Fragments that wait for the server, after a refusal or a loss, and
+ * atomics that wait for their atomic device, are moved by no channel. */
+static void waiting_look(struct rmem_queue *queue)
+{
+	struct optable *table = &queue->table;
+
+	ops_moved(queue, &table->pending, progress_ns(queue, ENDPOINTS_ALL));
+	list_for_each_entry(struct wait_list, list, &table->stalled, node) {
+		unsigned set = (unsigned)(list - table->wait_lists) % table->n_sets;
+		uint64_t moved_ns = progress_ns(queue, set);
+
+		ops_moved(queue, &list->ops, moved_ns);
+		list_for_each_entry(struct fragment, fragment, &list->reposts, node)
+			op_moved(queue, fragment->op, moved_ns);
+	}
+}
+
+/* When to look at the operation next. */
+static uint64_t op_due_ns(const struct rmem_queue *queue, const struct op *op,
+			  uint64_t now_ns)
+{
+	uint64_t look_ns =
+		queue_look_ns(now_ns, queue_timeout_ns(queue, op->todo.timeout_ms));
+
+	return look_ns < op->deadline_ns ? look_ns : op->deadline_ns;
 }
 
 void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns)
 {
 	uint64_t next = UINT64_MAX, flush;
 
+	channels_look(queue, now_ns);
+	waiting_look(queue);
 	for (unsigned i = 0; i < queue->table.n_ops; i++) {
 		struct op *op = &queue->table.ops[i];
 
@@ -619,8 +702,8 @@ void complete_deadlines(struct rmem_queue *queue, uint64_t now_ns)
 			continue;
 		if (op->deadline_ns <= now_ns)
 			complete_given_up(queue, op, -ETIMEDOUT);
-		else if (op->deadline_ns < next)
-			next = op->deadline_ns;
+		else if (op_due_ns(queue, op, now_ns) < next)
+			next = op_due_ns(queue, op, now_ns);
 	}
 	/* after giving up operations, which aborts connections */
 	flush = unflushed_channels_lose(queue, now_ns);

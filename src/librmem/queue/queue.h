@@ -47,7 +47,7 @@ struct rmem_queue {
 	unsigned active;           /* number of operations started, not complete */
 	uint64_t sentinels;        /* state of random_next() */
 	bool carry_fence;          /* the next operation waits for all before it */
-	uint64_t next_deadline_ns; /* not after the first deadline */
+	uint64_t next_deadline_ns; /* when complete_deadlines() is due */
 	uint64_t now_ns;           /* the time in this call; 0: not read yet */
 	char error[QUEUE_TEXT_BYTES];
 	struct fabric_wc wcs[QUEUE_WCS]; /* the completions polled last */
@@ -90,14 +90,22 @@ static inline uint64_t queue_timeout_ns(const struct rmem_queue *queue,
 	return timeout_ms ? timeout_ms * UINT64_C(1000000) : queue->timeout_ns;
 }
 
-/* The deadline of an operation submitted in this call.  [owner] */
+/* A time-out counts from the last progress, which costs too much to note at each completion: the
+ * queue looks for it four times in each time-out. */
+static inline uint64_t queue_look_ns(uint64_t now_ns, uint64_t timeout_ns)
+{
+	return now_ns + timeout_ns / 4;
+}
+
+/* The deadline of an operation submitted in this call, if nothing moves.  [owner] */
 static inline uint64_t queue_deadline_ns(struct rmem_queue *queue, unsigned timeout_ms)
 {
-	uint64_t deadline_ns = queue->now_ns + queue_timeout_ns(queue, timeout_ms);
+	uint64_t timeout_ns = queue_timeout_ns(queue, timeout_ms);
+	uint64_t look_ns = queue_look_ns(queue->now_ns, timeout_ns);
 
-	if (deadline_ns < queue->next_deadline_ns)
-		queue->next_deadline_ns = deadline_ns;
-	return deadline_ns;
+	if (look_ns < queue->next_deadline_ns)
+		queue->next_deadline_ns = look_ns;
+	return queue->now_ns + timeout_ns;
 }
 
 /* All of the operation passes through the bounce buffer.  For a vectored operation, vec_span()

@@ -21,7 +21,7 @@
 
 /* ---- starting ---- */
 
-void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t now_ns)
+void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo)
 {
 	struct op *op = optable_acquire(&queue->table);
 
@@ -30,7 +30,7 @@ void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t
 		.todo = *todo,
 		.state = OP_PENDING,
 		.fence = (todo->flags & RMEM_OP_FENCE) != 0 || queue->carry_fence,
-		.deadline_ns = now_ns + queue_timeout_ns(queue, todo->timeout_ms),
+		.deadline_ns = queue_deadline_ns(queue, todo->timeout_ms),
 		.end = { .uncut_bytes = todo->bytes },
 	};
 	if (opcode_is_atomic(todo->opcode))
@@ -49,8 +49,6 @@ void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo, uint64_t
 		inflight_begin(&queue->inflights, op->todo.lease, op->todo.buffer, 1);
 	queue->carry_fence = false;
 	list_append(&queue->table.pending, &op->node);
-	if (op->deadline_ns < queue->next_deadline_ns)
-		queue->next_deadline_ns = op->deadline_ns;
 }
 
 /* Limit of bytes of a fragment, so that all channels carry a large operation. */

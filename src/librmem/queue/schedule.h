@@ -11,8 +11,7 @@
 #include "librmem/queue/queue.h"
 
 /* Add an operation to a table that has room.  Nothing is posted yet. */
-void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo,
-		  uint64_t now_ns);
+void schedule_add(struct rmem_queue *queue, const struct rmem_op *todo);
 /* Handle changes of channels, leases and domains. */
 void schedule_events(struct rmem_queue *queue);
 /* Post the fragments put into a channel; those that its connection does not accept wait for another

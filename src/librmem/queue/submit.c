@@ -186,7 +186,7 @@ __attribute__((noinline)) int submit_all(struct rmem_queue *queue,
 				break;
 			/* once an operation waits, all later operations wait */
 			open = false;
-			schedule_add(queue, &ops[accepted], queue->now_ns);
+			schedule_add(queue, &ops[accepted]);
 			taken = 1;
 		}
 		accepted += taken;

@@ -60,7 +60,7 @@ int validate_form(struct rmem_queue *queue, const struct rmem_op *op)
 
 	if (err)
 		return err;
-	if (op->flags & ~RMEM_OP_FENCE)
+	if (op->flags & ~(RMEM_OP_FENCE | RMEM_OP_DEADLINE))
 		return err_set(-EINVAL, "rmem_submit: flags 0x%x are unknown",
 			       op->flags);
 	if (!op->lease && op->opcode == RMEM_OP_PING)

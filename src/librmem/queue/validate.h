@@ -28,11 +28,12 @@ struct run {
 	uint64_t local_bytes;
 };
 
-/* The operation may be in a run: a read or write without flags, of this session. */
+/* The operation may be in a run: a read or write without a fence, of this session. */
 static inline bool run_allowed(const struct rmem_queue *queue, const struct rmem_op *op)
 {
 	return (op->opcode == RMEM_OP_READ || op->opcode == RMEM_OP_WRITE) &&
-	       op->flags == 0 && op->lease && op->lease->session == queue->session &&
+	       (op->flags & ~RMEM_OP_DEADLINE) == 0 && op->lease &&
+	       op->lease->session == queue->session &&
 	       (!op->buffer || op->buffer->session == queue->session);
 }
 

@@ -52,8 +52,9 @@ START_TEST(default_timeout__runs_from_the_last_progress)
 	stage_advance_ms(STAGE_TIMEOUT_MS);
 	expect_none(queue);
 	expect(queue, 1, -ETIMEDOUT);
-	/* its own time-out applies to the whole operation */
+	/* a deadline applies to the whole operation */
 	reconnect(queue);
+	op.flags = RMEM_OP_DEADLINE;
 	op.timeout_ms = STAGE_TIMEOUT_MS;
 	submit(queue, op);
 	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
@@ -88,6 +89,110 @@ START_TEST(limit__shortens_the_timeout_until_progress)
 	stage_advance_ms(STAGE_TIMEOUT_MS - 1);
 	expect_none(queue);
 	ck_assert_uint_eq(fake.aborts, 1);
+	/* the channel's progress is noticed up to a quarter of the time-out later */
+	stage_advance_ms(STAGE_TIMEOUT_MS / 4 + 1);
+	expect_none(queue);
+	expect(queue, 2, -ETIMEDOUT);
+}
+END_TEST
+
+/* Operations that wait for their turn, on a channel, for a credit, or behind a fence, time out only
+ * when nothing moves. */
+START_TEST(timeout__does_not_run_while_the_queue_moves)
+{
+	enum { N = 40 }; /* more than the credits of a channel */
+	struct rmem_queue *queue = stage_queue(64, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 0);
+	unsigned left = 3;
+
+	for (unsigned i = 0; i < N; i++) {
+		op.cookie = i;
+		op.timeout_ms = 100;
+		op.flags = i == N - 1 ? RMEM_OP_FENCE : 0;
+		submit(queue, op);
+	}
+	for (unsigned i = 0; i < N - 3; i++) {
+		stage_advance_ms(60);
+		fake_complete(stage_channel(queue, 0), 0);
+		expect(queue, i, 0);
+	}
+	/* nothing moves any more */
+	expect_none(queue);
+	stage_advance_ms(99);
+	expect_none(queue);
+	stage_advance_ms(26);
+	for (unsigned i = 0; i < 2; i++) {
+		int n = rmem_poll(queue, done, 64);
+
+		for (int k = 0; k < n; k++)
+			ck_assert_int_eq(done[k].status, -ETIMEDOUT);
+		left -= (unsigned)n;
+	}
+	ck_assert_uint_eq(left, 0);
+}
+END_TEST
+
+/* What moves on one channel is no progress of an operation on another. */
+START_TEST(timeout__runs_on_a_channel_that_does_not_move)
+{
+	struct rmem_queue *queue = stage_queue(8, 2);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+
+	op.timeout_ms = 100;
+	submit(queue, op);
+	for (unsigned i = 0; i < 4; i++) {
+		ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
+		op.cookie = 2;
+		queue->channels.next = &queue->channels.sides[1];
+		submit(queue, op);
+		stage_advance_ms(20);
+		fake_complete(stage_channel(queue, 1), 0);
+		expect(queue, 2, 0);
+	}
+	stage_advance_ms(20);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+}
+END_TEST
+
+/* A lost channel is no progress. */
+START_TEST(timeout__runs_while_channels_are_lost)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+
+	op.timeout_ms = 100;
+	submit(queue, op);
+	for (unsigned i = 0; i < 4; i++) {
+		stage_advance_ms(20);
+		fake_complete(stage_channel(queue, 0), -ECONNRESET);
+		expect_none(queue);
+		reconnect(queue);
+		ck_assert_uint_eq(stage_channel(queue, 0)->n, 1);
+	}
+	stage_advance_ms(20);
+	expect_none(queue);
+	expect(queue, 1, -ETIMEDOUT);
+}
+END_TEST
+
+/* A deadline runs whatever moves; with the session's time-out, too. */
+START_TEST(deadline__counts_from_submission)
+{
+	struct rmem_queue *queue = stage_queue(8, 1);
+	struct rmem_op op = op_of(RMEM_OP_READ, 0, local, 1, 1);
+
+	submit(queue, op);
+	op.flags = RMEM_OP_DEADLINE;
+	op.timeout_ms = _i ? 0 : STAGE_TIMEOUT_MS;
+	op.cookie = 2;
+	submit(queue, op);
+	stage_advance_ms(STAGE_TIMEOUT_MS / 2);
+	fake_complete(stage_channel(queue, 0), 0);
+	expect(queue, 1, 0);
+	stage_advance_ms(STAGE_TIMEOUT_MS / 2 - 1);
+	expect_none(queue);
+	ck_assert_uint_eq(fake.aborts, 0);
 	stage_advance_ms(1);
 	expect_none(queue);
 	expect(queue, 2, -ETIMEDOUT);
@@ -234,6 +339,11 @@ int main(void)
 	tcase_add_test(verbs, timeout__is_reported_after_the_flush);
 	tcase_add_test(tcp, default_timeout__runs_from_the_last_progress);
 	tcase_add_test(tcp, limit__shortens_the_timeout_until_progress);
+	tcase_add_test(tcp, timeout__does_not_run_while_the_queue_moves);
+	tcase_add_test(verbs, timeout__does_not_run_while_the_queue_moves);
+	tcase_add_test(tcp, timeout__runs_on_a_channel_that_does_not_move);
+	tcase_add_test(tcp, timeout__runs_while_channels_are_lost);
+	tcase_add_loop_test(tcp, deadline__counts_from_submission, 0, 2);
 	tcase_add_test(tcp, timeout__yields_to_the_result);
 	tcase_add_test(tcp, cancel__one_lease_or_all);
 	tcase_add_test(tcp, cancel__keeps_earlier_results);
