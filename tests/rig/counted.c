@@ -2,8 +2,8 @@
 /* counted URI ADDS: adds 1 to a number again and again, with writes between the adds, and DEPTH of
  * them at a time.  Nobody else changes the number, so each answer
  * is known before: the number of the adds so far, of which those with an unknown outcome may or may
- * not have been done.  Prints how many were unknown; the exit status is 1 at the first wrong
- * answer. */
+ * not have been done.  Prints "ready" when it is connected, and waits for a line; then how
+ * many were unknown.  The exit status is 1 at the first wrong answer. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
@@ -80,6 +80,7 @@ int main(int argc, char **argv)
 	params.bytes = 4096;
 	must(rmem_alloc(session, &params, &lease), "alloc");
 	must(rmem_queue_create(session, NULL, &queue), "queue");
+	step("ready");
 	for (unsigned i = 0; i < adds; i++) {
 		while (submitted < adds && submitted < i + DEPTH)
 			add_submit(submitted++);

@@ -15,11 +15,11 @@ cat >/tmp/loss.conf <<-CONF
 CONF
 rmemd --config /tmp/loss.conf &
 server_pid=$!
-tc qdisc replace dev eth0 clsact || fail "no clsact"
-tc filter add dev eth0 ingress protocol ip u32 match ip protocol 17 0xff \
-	match ip dport 4791 0xffff action gact pass random netrand drop 20 || fail "no tc filter"
+rig-mark serving
+rig-await connected 300 || fail "the client does not connect"
+loss_begin
 rig-mark loss
 rig-await counted 600 || fail "the client does not end"
-tc qdisc del dev eth0 clsact
+loss_end
 kill -TERM "$server_pid"
 wait "$server_pid" || fail "rmemd ended with status $?"
