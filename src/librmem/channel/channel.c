@@ -493,18 +493,16 @@ static bool channel_put_off(struct rmem *session, struct channel *channel, int e
 	return true;
 }
 
-int channel_open(struct channel *channel, bool may_wait)
+int channel_open(struct channel *channel, uint64_t end_ns, bool may_wait)
 {
 	struct rmem *session = channel->session;
-	struct channel_waiter waiter = { .end_ns = 0 };
-	unsigned timeout_ms = session->timeout_ms;
+	struct channel_waiter waiter = { .end_ns = end_ns };
 	struct err_saved failed;
 	bool again;
 	int err;
 
-	if (channel->extra && timeout_ms > DOMAIN_SOLE_MS)
-		timeout_ms = DOMAIN_SOLE_MS;
-	waiter.end_ns = clock_now_ns() + timeout_ms * NS_PER_MS;
+	if (channel->extra)
+		waiter.end_ns = domain_sole_end_ns(end_ns);
 	(void)pthread_mutex_lock(&session->lock);
 	/* cppcheck-suppress autoVariables ; channel->waiter is reset below, under the lock */
 	channel->waiter = &waiter;

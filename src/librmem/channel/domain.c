@@ -159,8 +159,7 @@ static int domain_open(struct rmem *session, const struct fabric_client_ops *ops
 	return err;
 }
 
-/* The end of the time for an endpoint beyond the number that the URI asks for. */
-static uint64_t sole_end_ns(uint64_t end_ns)
+uint64_t domain_sole_end_ns(uint64_t end_ns)
 {
 	uint64_t sole_ns = clock_now_ns() + DOMAIN_SOLE_MS * NS_PER_MS;
 
@@ -204,7 +203,7 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 			route_source_find(session, &domain->endpoint,
 					  &params.route_source);
 		err = domain_open(session, ops, &params, domain,
-				  beyond ? sole_end_ns(end_ns) : end_ns);
+				  beyond ? domain_sole_end_ns(end_ns) : end_ns);
 		if (!err)
 			set.n++;
 	}

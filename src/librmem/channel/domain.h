@@ -56,6 +56,9 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 void domain_endpoint_parse(const struct wire_endpoint *wire,
 			   const struct sockaddr *peer,
 			   struct fabric_endpoint *ret_endpoint);
+/* The end of the time for connecting to an endpoint beyond the number that the URI asks for; not
+ * after end_ns. */
+uint64_t domain_sole_end_ns(uint64_t end_ns);
 /* Some memory is lent only through this endpoint and not through all others: a queue that is to
  * reach all memory has a channel in the domain. */
 bool domain_sole(const struct domain *domain);

@@ -391,12 +391,14 @@ int queue_new(struct rmem *session, const struct rmem_queue_params *params,
 int queue_connect(struct rmem_queue *queue, bool may_wait)
 {
 	struct rmem *session = queue->session;
+	/* for all channels together */
+	uint64_t end_ns = clock_now_ns() + session->timeout_ms * NS_PER_MS;
 
 	(void)pthread_mutex_lock(&session->lock);
 	list_append(&session->queues, &queue->node);
 	(void)pthread_mutex_unlock(&session->lock);
 	for (unsigned i = 0; i < queue->channels.n; i++) {
-		int err = channel_open(&queue->channels.all[i], may_wait);
+		int err = channel_open(&queue->channels.all[i], end_ns, may_wait);
 
 		if (err)
 			return err_prefix(err, "channel %u of %u", i + 1,

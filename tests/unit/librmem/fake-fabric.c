@@ -272,6 +272,7 @@ static int fake_connect(struct fabric_cq *cq,
 	int err;
 
 	fake.tried[params->hello.session % FAKE_SESSIONS]++;
+	fake.connect_timeout_ms = params->timeout_ms;
 	err = network_delay(params->timeout_ms);
 	if (err)
 		return err;

@@ -103,6 +103,7 @@ struct fake {
 	_Atomic unsigned arms;              /* of cqs: in each turn of a wait */
 	bool holds_device;                  /* a left domain still holds its device */
 	struct fabric_endpoint opened;      /* of the domain opened last */
+	unsigned connect_timeout_ms;        /* of the last connect() */
 	unsigned domain_timeout_ms;         /* for the domain opened last */
 	unsigned sge_max;                   /* of every domain */
 	uint32_t inline_max;                /* of every channel; verbs only */

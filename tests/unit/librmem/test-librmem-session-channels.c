@@ -379,6 +379,21 @@ START_TEST(joined__is_replaced_before_its_queue_exists)
 }
 END_TEST
 
+/* The session's time-out is that of all channels together. */
+START_TEST(queue_create__takes_the_time_out_at_most)
+{
+	struct rmem_queue_params params = RMEM_QUEUE_INIT;
+
+	ck_assert_int_eq(open_within(0, 2000), 0);
+	fake.slow_ms = 300;
+	params.channels = 4;
+	ck_assert_int_eq(rmem_queue_create(client, &params, &queue), 0);
+	/* three channels have taken 900 ms */
+	ck_assert_uint_le(fake.connect_timeout_ms, 1101);
+	fake.slow_ms = 0;
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = core_case("session-channels");
@@ -399,5 +414,6 @@ int main(void)
 	tcase_add_loop_test(tc, joined__is_closed_when_joining_again_fails, 0, 2);
 	tcase_add_loop_test(tc, joined__is_closed_when_the_server_refuses, 0, 2);
 	tcase_add_loop_test(tc, joined__is_replaced_before_its_queue_exists, 0, 2);
+	tcase_add_test(tc, queue_create__takes_the_time_out_at_most);
 	return unit_main();
 }
