@@ -17,7 +17,8 @@ socklen_t fabric_address_to_sockaddr(const struct fabric_address *address,
 	struct sockaddr_in in = { .sin_family = AF_INET,
 				  .sin_port = htons(address->port) };
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
-				    .sin6_port = htons(address->port) };
+				    .sin6_port = htons(address->port),
+				    .sin6_scope_id = address->scope };
 
 	memset(ret_sockaddr, 0, sizeof(*ret_sockaddr));
 	if (address->family == 6) {

@@ -34,6 +34,8 @@ struct fabric_address {
 	uint8_t family;    /* 4 or 6; 0: any address of both families */
 	uint8_t bytes[16]; /* network order; an IPv4 address takes the first 4 */
 	uint16_t port;     /* host order */
+	/* client, link-local IPv6: index of the interface that leads to it; else 0 */
+	uint32_t scope;
 };
 
 /* Endpoint flags; same values as WIRE_ENDPOINT_* in wire/msg.h. */

@@ -48,6 +48,8 @@ void recovery_moved(struct rmem *session, unsigned endpoint,
 		    address_equal(&domain->endpoint.address, address))
 			continue;
 		domain->endpoint.address = *address;
+		domain_address_scope(&domain->endpoint.address,
+				     (const struct sockaddr *)&session->peer);
 		domain_leave(session, i);
 	}
 }

@@ -34,7 +34,24 @@ static void address_of(const struct sockaddr *peer, struct fabric_address *addre
 		memcpy(&in6, peer, sizeof(in6));
 		address->family = 6;
 		memcpy(address->bytes, &in6.sin6_addr, 16);
+		address->scope = in6.sin6_scope_id;
 	}
+}
+
+/* fe80::/10 */
+static bool is_link_local(const struct fabric_address *address)
+{
+	return address->family == 6 && address->bytes[0] == 0xfe &&
+	       (address->bytes[1] & 0xc0) == 0x80;
+}
+
+void domain_address_scope(struct fabric_address *address, const struct sockaddr *peer)
+{
+	struct fabric_address from = { .family = 0 };
+
+	address_of(peer, &from);
+	if (is_link_local(address) && is_link_local(&from))
+		address->scope = from.scope;
 }
 
 void domain_endpoint_parse(const struct wire_endpoint *wire,
@@ -53,6 +70,7 @@ void domain_endpoint_parse(const struct wire_endpoint *wire,
 	/* an endpoint without an address is on the host that the control connection has reached */
 	if (wire->family == 0)
 		address_of(peer, &ret_endpoint->address);
+	domain_address_scope(&ret_endpoint->address, peer);
 }
 
 /* The control connection's local address, if its peer has the endpoint's address: a hint for the

@@ -56,6 +56,9 @@ int domain_set_open(struct rmem *session, const struct fabric_client_ops *ops,
 void domain_endpoint_parse(const struct wire_endpoint *wire,
 			   const struct sockaddr *peer,
 			   struct fabric_endpoint *ret_endpoint);
+/* A link-local address of the server is on the link of the control connection's peer: the wire has
+ * no interface, as it is this host's. */
+void domain_address_scope(struct fabric_address *address, const struct sockaddr *peer);
 /* The end of the time for connecting to an endpoint beyond the number that the URI asks for; not
  * after end_ns. */
 uint64_t domain_sole_end_ns(uint64_t end_ns);

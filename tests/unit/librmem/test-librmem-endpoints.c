@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server comes back with other endpoints: in another order, at other addresses, or not all. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
+#include "fabric/address.h"
 #include "librmem/lease/lease.h"
 #include "librmem/queue/queue.h"
 #include "unit/librmem/core-case.h"
@@ -208,6 +210,42 @@ START_TEST(map__keeps_the_numbers)
 }
 END_TEST
 
+/* ---- link-local addresses ---- */
+
+/* The scope of the socket address of an endpoint, seen from a peer at fe80::1%5. */
+static unsigned scope_of(uint8_t family, uint8_t first, uint8_t second)
+{
+	struct sockaddr_in6 peer = { .sin6_family = AF_INET6, .sin6_scope_id = 5 };
+	struct wire_endpoint wire = { .family = family, .port = 1 };
+	struct fabric_endpoint endpoint;
+	struct sockaddr_storage to;
+	struct sockaddr_in6 in6;
+
+	peer.sin6_addr.s6_addr[0] = 0xfe;
+	peer.sin6_addr.s6_addr[1] = 0x80;
+	wire.address[0] = first;
+	wire.address[1] = second;
+	domain_endpoint_parse(&wire, (const struct sockaddr *)&peer, &endpoint);
+	if (endpoint.address.family != 6)
+		return 0;
+	ck_assert_uint_eq(fabric_address_to_sockaddr(&endpoint.address, &to),
+			  sizeof(in6));
+	memcpy(&in6, &to, sizeof(in6));
+	ck_assert_uint_eq(ntohs(in6.sin6_port), 1);
+	return in6.sin6_scope_id;
+}
+
+START_TEST(link_local__keeps_the_scope_of_the_peer)
+{
+	ck_assert_uint_eq(scope_of(0, 0, 0), 5);
+	ck_assert_uint_eq(scope_of(6, 0xfe, 0x80), 5);
+	ck_assert_uint_eq(scope_of(6, 0xfe, 0xbf), 5);
+	ck_assert_uint_eq(scope_of(6, 0xfd, 0x80), 0);
+	ck_assert_uint_eq(scope_of(6, 0xfe, 0xc0), 0);
+	ck_assert_uint_eq(scope_of(4, 0xfe, 0x80), 0);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tc = core_case("endpoints"), *map = unit_case("map", NULL, NULL);
@@ -218,5 +256,6 @@ int main(void)
 	tcase_add_test(tc, rdma__goes_on_without_a_device);
 	tcase_add_test(tc, rdma__waits_for_its_only_device);
 	tcase_add_test(map, map__keeps_the_numbers);
+	tcase_add_test(map, link_local__keeps_the_scope_of_the_peer);
 	return unit_main();
 }

@@ -36,7 +36,9 @@ static void device_remove(const char *name)
 
 static void endpoints_move(void)
 {
-	const struct fabric_address address = { 4, { 10, 0, 0, 9 }, 77 };
+	const struct fabric_address address = { .family = 4,
+						.bytes = { 10, 0, 0, 9 },
+						.port = 77 };
 
 	for (unsigned i = 1; i < n_fake_endpoints; i++)
 		fake_endpoints[i].address = address;
