@@ -18,7 +18,7 @@
 /* of the Pareto distribution of the sizes, which is cut at both ends */
 #define SHAPE 0.8
 #define FULL 0.9
-#define FILLS 15
+#define FILLS_MAX 99u
 #define NS_MAX 1000000u
 
 /* The free of an allocation that failed is skipped. */
@@ -267,14 +267,14 @@ static int less(const void *a, const void *b)
 }
 
 static double fill_median(const struct allocator *allocator, uint64_t seed,
-			  uint64_t range_bytes)
+			  unsigned fills, uint64_t range_bytes)
 {
-	double fulls[FILLS];
+	double fulls[FILLS_MAX];
 
-	for (unsigned i = 0; i < FILLS; i++)
+	for (unsigned i = 0; i < fills; i++)
 		fulls[i] = fill(allocator, seed + i, range_bytes);
-	qsort(fulls, FILLS, sizeof(fulls[0]), less);
-	return fulls[FILLS / 2];
+	qsort(fulls, fills, sizeof(fulls[0]), less);
+	return fulls[fills / 2];
 }
 
 int main(int argc, char **argv)
@@ -285,19 +285,24 @@ int main(int argc, char **argv)
 	uint64_t seed, range_bytes;
 	struct trace trace;
 	uint32_t begin = 0;
+	unsigned long fills;
 
-	if (argc != 4)
-		die("usage: alloc SEED STEPS RANGE_BYTES");
+	if (argc != 5)
+		die("usage: alloc SEED STEPS FILLS RANGE_BYTES");
 	seed = strtoull(argv[1], NULL, 10);
-	range_bytes = strtoull(argv[3], NULL, 10);
+	fills = strtoul(argv[3], NULL, 10);
+	if (fills < 1 || fills > FILLS_MAX)
+		die("FILLS is from 1 to 99");
+	range_bytes = strtoull(argv[4], NULL, 10);
 	seed_set(seed);
 	trace = trace_make(range_bytes, (uint32_t)strtoul(argv[2], NULL, 10), &begin);
 	for (unsigned i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
 		struct cost cost = cost_of(turns[i], &trace, begin, range_bytes);
 
-		(void)printf("%s %u %u %" PRIu32 " %.4f\n", turns[i]->name, cost.median,
-			     cost.p999, cost.failed,
-			     fill_median(turns[i], seed + 1, range_bytes));
+		(void)printf(
+			"%s %u %u %" PRIu32 " %.4f\n", turns[i]->name, cost.median,
+			cost.p999, cost.failed,
+			fill_median(turns[i], seed + 1, (unsigned)fills, range_bytes));
 		(void)fflush(stdout);
 	}
 	free(trace.steps);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# the allocator of the pools against DPDK's malloc; takes --json, --seed N, --steps N, --range BYTES
+# the allocator of the pools against DPDK's malloc; takes --json, --seed N, --steps N, --fills N, --range BYTES
 # packages: libdpdk-dev
 #
 # Both allocate blocks of a range of addresses whose memory is never touched.
@@ -9,34 +9,35 @@
 # - Cost: the range is filled to 90 % and kept there by freeing blocks picked at random; a step is
 #   one allocation or one free.
 # - Utilisation: from an empty range, one block is freed after every two allocations until an
-#   allocation fails; the median of 15.
+#   allocation fails; the median of --fills, 5 by default.
 # - rte_free() does not zero here (see alloc-dpdk.c).  A/A is rmemd's allocator against itself.
 # Takes about 10 minutes and at most 10 GiB.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench alloc}"
 SEED=$RANDOM
-STEPS=10000000
+STEPS=3000000
+FILLS=5
 RANGE=$((16 << 30))
 # shellcheck source=tests/bench/lib/options.sh
 . "${top_srcdir:?}/tests/bench/lib/options.sh"
-options "alloc.sh [--json] [--seed N] [--steps N] [--range BYTES]" "$@"
+options "alloc.sh [--json] [--seed N] [--steps N] [--fills N] [--range BYTES]" "$@"
 pkg-config --exists libdpdk || {
 	echo "alloc: DPDK is missing: apt-get install libdpdk-dev" >&2
 	exit 1
 }
 make -s -C "$top_builddir" tests/bench/alloc >&2
 [ -n "$JSON" ] ||
-	echo "seed $SEED, $STEPS steps, 4 KiB to 1 GiB (Pareto, shape 0.8), $((RANGE >> 30)) GiB 90 % full"
-"$top_builddir/tests/bench/alloc" "$SEED" "$STEPS" "$RANGE" | awk -v json="$JSON" \
-	-v seed="$SEED" -v steps="$STEPS" -v range="$RANGE" '
+	echo "seed $SEED, $STEPS steps, $FILLS fills, 4 KiB to 1 GiB (Pareto, shape 0.8), $((RANGE >> 30)) GiB 90 % full"
+"$top_builddir/tests/bench/alloc" "$SEED" "$STEPS" "$FILLS" "$RANGE" | awk -v json="$JSON" \
+	-v seed="$SEED" -v steps="$STEPS" -v fills="$FILLS" -v range="$RANGE" '
 { name[NR] = $1; median[NR] = $2; p999[NR] = $3; failed[NR] = $4; full[NR] = $5 }
 END {
 	if (NR != 3) exit 1
 	time = median[1] / median[2]
 	if (p999[1] / p999[2] > time) time = p999[1] / p999[2]
 	if (json) {
-		printf "{\"seed\":%s,\"steps\":%s,\"range_bytes\":%s,\"full\":0.9,\"rows\":[", seed, steps, range
+		printf "{\"seed\":%s,\"steps\":%s,\"fills\":%s,\"range_bytes\":%s,\"full\":0.9,\"rows\":[", seed, steps, fills, range
 		for (i = 1; i <= 3; i++)
 			printf "%s{\"allocator\":\"%s\",\"median_ns\":%d,\"p999_ns\":%d,\"failed\":%d,\"utilisation\":%s}",
 				(i > 1 ? "," : ""), name[i], median[i], p999[i], failed[i], full[i]

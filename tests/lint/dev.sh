@@ -31,9 +31,11 @@ done
 rm "$tmp/config.status" "$tmp/out"
 mkdir -p "$tmp/bin" "$tmp/tests/bench"
 printf '#!/bin/bash\n# x\n# a benchmark\n# packages: rmem-peer rmem-other\n' >"$tmp/tests/bench/named.sh"
+# shellcheck disable=SC2016 # for the script
 printf '#!/bin/bash\ncase ${*: -1} in rmem-*) exit 1 ;; esac\necho installed\n' >"$tmp/bin/dpkg-query"
 # shellcheck disable=SC2016 # for the script
 printf '#!/bin/bash\necho "apt-get $*"\n[ "$2" != install ]\n' >"$tmp/bin/apt-get"
+# shellcheck disable=SC2016 # for the script
 printf '#!/bin/bash\nexec "$@"\n' >"$tmp/bin/sudo"
 chmod +x "$tmp"/bin/*
 ! PATH=$tmp/bin:$PATH timeout 20 "$tmp/dev" bench named >"$tmp/out" 2>&1 </dev/null ||
