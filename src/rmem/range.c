@@ -14,13 +14,13 @@ int range_resolve(const rmem_lease *lease, uint64_t *ret_bytes)
 
 	if (range.offset > stored)
 		return err_set(-EINVAL,
-			       "--offset %" PRIu64 " is beyond the %" PRIu64
-			       " bytes that are stored",
+			       "--offset %" PRIu64 " is beyond the lease of %" PRIu64
+			       " bytes",
 			       range.offset, stored);
 	if (range.length != UINT64_MAX && range.length > rest)
 		return err_set(-EINVAL,
 			       "--length %" PRIu64 " at offset %" PRIu64
-			       " goes beyond the %" PRIu64 " bytes that are stored",
+			       " goes beyond the lease of %" PRIu64 " bytes",
 			       range.length, range.offset, stored);
 	*ret_bytes = range.length != UINT64_MAX ? range.length : rest;
 	return 0;

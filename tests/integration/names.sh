@@ -130,7 +130,7 @@ for part in "0 1" "1 4096" "99999 1" "100000 0"; do
 done
 client get --offset 4K c | cmp - <(tail -c +4097 "$dir/old") || fail "get --offset"
 for command in get crc; do
-	expect_error 1 "^rmem: $command: --offset 100001 is beyond the 100000" \
+	expect_error 1 "^rmem: $command: --offset 100001 is beyond the lease of 100000" \
 		client "$command" --offset 100001 c
 	expect_error 1 "^rmem: $command: --length 2 at offset 99999 goes beyond" \
 		client "$command" --offset 99999 --length 2 c

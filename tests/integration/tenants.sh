@@ -50,7 +50,7 @@ server_start
 
 expect_error 1 'there is no tenant "default" on this server' client ls
 expect_error 1 'there is no tenant "green" on this server' as green ls
-expect_error 1 "a tenant's name is of letters" as 'a/b' ls
+expect_error 2 "a tenant's name is of letters" as 'a/b' ls
 
 # ---- isolation ----
 
