@@ -9,15 +9,15 @@
 # - Cost: the range is filled to 90 % and kept there by freeing blocks picked at random; a step is
 #   one allocation or one free.
 # - Utilisation: from an empty range, one block is freed after every two allocations until an
-#   allocation fails; the median of --fills, 5 by default.
+#   allocation fails; the median of --fills, 3 by default.
 # - rte_free() does not zero here (see alloc-dpdk.c).  A/A is rmemd's allocator against itself.
-# Takes about 10 minutes and at most 10 GiB.
+# Takes less than five minutes on an idle host, and at most 10 GiB.
 set -euo pipefail
 
 : "${top_builddir:?is set by ./dev bench alloc}"
 SEED=$RANDOM
-STEPS=3000000
-FILLS=5
+STEPS=2000000
+FILLS=3
 RANGE=$((16 << 30))
 # shellcheck source=tests/bench/lib/options.sh
 . "${top_srcdir:?}/tests/bench/lib/options.sh"
